@@ -1,0 +1,1183 @@
+/* SPDX-License-Identifier: MIT */
+/* usched.c: a dispatcher of cooperative user-space threads. */
+
+/*
+ * OVERVIEW
+ *
+ * The usual user-space thread owns a stack of some kilobytes, most of which it
+ * never uses. Here all threads run on the same stack. A thread that blocks
+ * leaves behind only the slice of stack between its first frame and the stack
+ * pointer, and when another thread needs the place the slice is copied to a
+ * small buffer. A million threads cost what a million slices cost.
+ *
+ * That is the scheme of usched (N. Danilov, "usched: stackswap coroutines,
+ * neither stackful nor stackless"). His copies each slice out at each block;
+ * here the copying is put off, and mostly never happens: see "Lanes".
+ *
+ *   + a thread uses as much stack as it likes while it runs, and blocks from
+ *     any depth of ordinary C calls;
+ *   + a blocked thread costs a struct ustack and the bytes of its slice;
+ *   + a thread that never blocks costs a function call;
+ *   + who runs next is wholly the affair of the scheduler (struct usched).
+ *
+ *   - addresses of a thread's locals are meaningless to others while it is
+ *     blocked;
+ *   - a cold thread (one whose slice had to move) costs two copies a block.
+ *
+ * LIFE OF A THREAD
+ *
+ * The stack grows to the left. usched_run(S) saves its registers and starts
+ * the first round:
+ *
+ *                                                       | registers | ...
+ *                                                       ^
+ *                                     S->s_base == S->s_exit (but for 8 bytes)
+ *
+ * In a round S->s_next() chooses a thread U, on the dispatcher's stack, that
+ * is, to the left of s_base. If U is new, it is given a lane L, a stretch of
+ * stack, and U->u_f() is called at its bottom by usched_launch():
+ *
+ *            U->u_f()      usched_launch()
+ *   ... |    frame     | return address |
+ *       ^                               ^
+ *       sp                              L->l_bottom
+ *
+ * U runs, calls, returns, until somewhere it calls ustack_block().
+ * usched_save() pushes the registers that belong to the caller, and blocked()
+ * notes where that ended:
+ *
+ *  usched_save()   bar()       foo()      U->u_f()
+ *   | registers | frame |    frame    |    frame     | return address |
+ *   ^                                                                 ^
+ *   U->u_top                                                L->l_bottom
+ *   |<--------------------- the slice of U -------------------------->|
+ *
+ * All there is to know about a blocked thread is in its slice. Then the stack
+ * pointer is set to S->s_base, and the next round starts. Nothing of the
+ * dispatcher has to be saved: every round starts from the same place.
+ *
+ * When s_next() returns U again, its slice must lie where it lay. The stack
+ * pointer is set to U->u_top, usched_resume() pops the registers, and
+ * ustack_block() returns.
+ *
+ * LANES
+ *
+ * A thread is bound to one lane from its first run to its end, because frames
+ * hold addresses of frames and so must come back to where they were. The
+ * thread whose live slice lies in a lane is the owner of the lane.
+ *
+ * Lane 0 is the native stack, to the left of s_base. The dispatcher itself
+ * goes on there, so a thread that blocks in lane 0 is copied out at once,
+ * from its own stack, before the switch.
+ *
+ * usched_lanes() maps lanes of their own, and lane 0 is not used. Here a
+ * blocked thread stays where it is. Only when another thread has to run in the
+ * lane is the slice of the owner copied to its buffer ("evicted"), and that of
+ * the other one copied in. If the owner is resumed first, nothing was copied
+ * at all. So threads that are hot stay in place and switch as fast as threads
+ * with stacks of their own, and threads that are cold shrink to a buffer.
+ *
+ * The buffer is had in ustack_block(), by the thread, where failure can be
+ * reported and undone. Only the copying is put off.
+ *
+ * A new thread takes the lane that was left last by its last thread (that one
+ * is in the cache), else one that was never used, else, when all have threads
+ * bound to them, one of the first USCHED_SHARED in turn: few, because lanes
+ * that miss each time should at least stay in the first-level cache.
+ *
+ * The bottoms of lanes are staggered, so that they do not fight for the same
+ * cache sets. Under each lane lies a page that cannot be touched.
+ *
+ * THE TOP OF A SLICE
+ *
+ * u_top is NULL while the thread is new, and ENDED when it has ended (if the
+ * scheduler keeps the struct that long). Otherwise it is where the slice
+ * starts, 8-aligned, and its lowest bit says whether the first word of the
+ * slice holds floating-point control words. Those (mxcsr and the x87 control
+ * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
+ * flags) belong to the thread. But nearly every thread has those of its
+ * dispatcher, s_fp, so they are compared at each block, and stored, set and
+ * set back only where they differ.
+ *
+ * THE BOTTOM OF A SLICE
+ *
+ * usched_launch() clears the registers that a function has to save, and most
+ * functions save them first of all. So the bottom of most slices is the same:
+ * a return address into usched_launch() and some words of zero, up to 56 bytes
+ * on x86-64, where the rest of a small slice is 64. Such words are not kept: a
+ * buffer may be shorter than the slice, by as many words of the bottom as are
+ * BARE (that is, as usched_launch() would leave them), and when a slice is
+ * copied in they are written anew. fit() sees to it that this holds. A thread
+ * that has a lane to itself is given a buffer for the whole slice, to spare
+ * it the look at the bottom: its buffer is not used anyway.
+ *
+ * SIGNALS
+ *
+ * A handler runs below the stack pointer of what it interrupts. Therefore: a
+ * slice that is live is always above the stack pointer, or in a lane that the
+ * stack pointer is not in; and the one who copies runs below the slice, or on
+ * another lane. usched_jump() moves the stack pointer by one instruction.
+ *
+ * INVARIANTS
+ *
+ * I1. A slice returns to the addresses that it left.
+ * I2. A lane has at most one owner, and runs on one native thread at a time.
+ * I3. From switch-out to switch-in only the dispatcher touches the slice.
+ * I4. Nothing is copied to or from below the stack pointer of the copier.
+ * I5. An error leaves every thread and buffer as it was.
+ * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc() and
+ *     s_free() on the stack of the thread that blocks.
+ * I7. The buffer of a blocked thread holds its slice, but for BARE words.
+ *
+ * REJECTED
+ *
+ * A stack pointer and registers kept in struct ustack instead of on the stack:
+ * as many bytes, in one more cache line. Returning to the thread by `ret': the
+ * processor predicts the return address from its own stack of calls, which is
+ * wrong after each switch, and that costs more than a copy of the slice; so
+ * the address is popped and jumped to. A block that is inlined, and lets the
+ * compiler save only what is live: 48 bytes less in a slice, but it depends
+ * on the compiler keeping out of the red zone, and on flags of the caller.
+ * One struct with the thread and its first buffer: needs a guess of the
+ * length before the first block.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE			/* MAP_ANONYMOUS under -std=c11 */
+#endif
+#include "usched.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if !defined(USCHED_PORTABLE) && !(defined(__ELF__) &&			\
+	((defined(__x86_64__) && !defined(__ILP32__)) ||		\
+	 (defined(__aarch64__) && !defined(__ILP32__)) ||		\
+	 (defined(__riscv) && __riscv_xlen == 64 && defined(__riscv_flen) && \
+	  __riscv_flen == 64)))
+#define USCHED_PORTABLE
+#endif
+#if defined(USCHED_PORTABLE)
+#include <setjmp.h>
+#endif
+
+/* Lanes that are shared when there are more threads than lanes. */
+#define USCHED_SHARED	16
+/* A buffer that is larger than its slice by more than this is given back. */
+#define USCHED_SLACK	4096
+/* Not in the list of free lanes. */
+#define NOT_FREE	(-1)
+/* The top of a thread that has ended. */
+#define ENDED		((char *)2)
+/* In u_top: the first word of the slice holds floating-point control. */
+#define FP_ON_TOP	1
+/* Bytes by which the bottom of one lane is higher than that of the next. */
+#define STAGGER		192
+#define WORD		((int)sizeof(uintptr_t))
+/* Bytes copied at once, and the least that is stored of a slice. */
+#define PAIR		16
+/* Words of a slice that may be BARE: registers and a return address. */
+#if defined(USCHED_PORTABLE)
+#define BARE_NR		0
+#elif defined(__x86_64__)
+#define BARE_NR		7
+#elif defined(__aarch64__)
+#define BARE_NR		10
+#else
+#define BARE_NR		13
+#endif
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#define NOINLINE	__attribute__((noinline))
+#define ALWAYS_INLINE	inline __attribute__((always_inline))
+#define NORETURN	__attribute__((noreturn))
+#define HIDDEN		__attribute__((visibility("hidden")))
+
+/*
+ * The machine: defined at the end of this file, once for each.
+ *
+ * usched_save() saves the registers of its caller on the stack, then calls
+ * f(sp, arg), sp being the address of the last. If f() returns, so does
+ * usched_save(), and with the same value. If instead usched_resume(sp) is
+ * called by someone, usched_save() returns 0. The word below sp is free for
+ * the use of f().
+ *
+ * usched_jump() calls f(arg) with the stack pointer at sp or not far below.
+ * usched_launch() calls f(arg) at the bottom of a lane, with cleared
+ * registers, then usched_ended().
+ */
+HIDDEN int usched_save(int (*f)(char *sp, void *arg), void *arg);
+HIDDEN NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
+HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
+static ALWAYS_INLINE NORETURN void usched_resume(char *sp);
+static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
+static inline unsigned fp_get(void);
+static inline void fp_set(unsigned fp);
+static int  begin(char *sp, void *sched);
+static void base_set(struct usched *s, char *base);
+static NORETURN void round_start(void *sched);
+static NORETURN void arrive(struct usched *s, struct ustack *u);
+static NORETURN void copy_in(void *ustack);
+static NORETURN void done(void *ustack);
+static int  blocked(char *sp, void *ustack);
+static int  blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static inline int is_bare(const struct usched_lane *l, ptrdiff_t nob);
+static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
+static void evict(struct usched_lane *l);
+static void restore(struct usched_lane *l, struct ustack *u);
+static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
+		      size_t page);
+static int  lane_get(struct usched *s);
+static void lane_put(struct usched *s, struct ustack *u);
+static inline int shadow_stack(void);
+
+__thread struct ustack *usched_current;
+
+/* Its size. */
+#define BARE	(BARE_NR * WORD)
+/* The bottom of a slice whose first function has saved all registers. */
+extern const char usched_bottom[] HIDDEN;
+#if defined(USCHED_PORTABLE)
+static const uintptr_t bottom[BARE_NR + 1];
+#elif defined(__aarch64__)	/* which keeps the return address elsewhere */
+static const uintptr_t bottom[BARE_NR];
+#else
+static const uintptr_t bottom[BARE_NR] = {
+	[BARE_NR - 1] = (uintptr_t)usched_bottom
+};
+#endif
+
+#define CONTRACT(cond, text)						\
+	do {								\
+		if (unlikely(!(cond)))					\
+			usched_fail(text);				\
+	} while (0)
+
+/* The dispatcher. */
+
+void usched_run(struct usched *s)
+{
+	struct ustack *self = usched_current;
+
+	CONTRACT(s->s_next && s->s_alloc && s->s_free,
+		 "usched_run: s_next, s_alloc and s_free must be set");
+	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already");
+	CONTRACT(!shadow_stack(),
+		 "usched_run: copied stacks and shadow stacks do not mix: "
+		 "turn shadow stacks off (link with -z noshstk)");
+	if (s->s_lane == NULL)
+		s->s_lane = &s->s_native;
+	usched_save(begin, s);
+	s->s_base = NULL;
+	usched_current = self;	/* a thread of another dispatcher may run us */
+}
+
+/* Chooses a thread and goes there. Runs at s_base. */
+static void round_start(void *arg)
+{
+	struct usched *s = arg;
+	struct ustack *u;
+
+	usched_current = NULL;
+	u = s->s_next(s);
+	if (unlikely(u == NULL))
+		usched_resume(s->s_exit);
+	CONTRACT(u->u_sched == s,
+		 "s_next: returned a thread of another dispatcher");
+	if (likely(s->s_lane[u->u_lane].l_owner == u &&
+		   !((uintptr_t)u->u_top & FP_ON_TOP))) {
+		usched_current = u;
+		usched_resume(u->u_top);
+	}
+	arrive(s, u);
+}
+
+int ustack_block(void)
+{
+	CONTRACT(usched_current != NULL,
+		 "ustack_block: called outside of a thread");
+	return usched_save(blocked, usched_current);
+}
+
+/*
+ * Runs on the stack of the thread, below its slice. Nearly always there is
+ * nothing to do but to note the top.
+ */
+static int blocked(char *sp, void *arg)
+{
+	struct ustack *u = arg;
+	struct usched *s = u->u_sched;
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
+
+	if (unlikely(spare > USCHED_SLACK || fp_get() != s->s_fp ||
+		     l == &s->s_native))
+		return blocked_hard(sp, u, l);
+	u->u_top = sp;
+	usched_jump(s->s_base, round_start, s);
+}
+
+static NOINLINE int blocked_hard(char *sp, struct ustack *u,
+				 struct usched_lane *l)
+{
+	struct usched *s = u->u_sched;
+	unsigned fp = fp_get();
+	ptrdiff_t need;
+	int rc;
+
+	if (fp != s->s_fp) {
+		sp -= WORD;
+		*(uintptr_t *)sp = fp;
+	}
+	need = l->l_bottom - sp;
+	if (u->u_len < PAIR || u->u_len - need > USCHED_SLACK ||
+	    !is_bare(l, need - u->u_len)) {
+		rc = fit(u, l, need);
+		if (rc != 0)
+			return rc;
+	}
+	u->u_top = sp;
+	if (fp != s->s_fp) {
+		u->u_top += FP_ON_TOP;
+		fp_set(s->s_fp);
+	}
+	if (l == &s->s_native)
+		evict(l);	/* I4: we are below the slice */
+	usched_jump(s->s_base, round_start, s);
+}
+
+/* The thread has returned (called by usched_launch() on its stack). */
+void usched_ended(void)
+{
+	ustack_abort();
+}
+
+void ustack_abort(void)
+{
+	struct ustack *u = usched_current;
+
+	CONTRACT(u != NULL, "ustack_abort: called outside of a thread");
+	usched_jump(u->u_sched->s_base, done, u);
+}
+
+/* Runs at s_base. */
+static void done(void *arg)
+{
+	struct ustack *u = arg;
+	struct usched *s = u->u_sched;
+
+	usched_current = NULL;
+	if (fp_get() != s->s_fp)
+		fp_set(s->s_fp);
+	lane_put(s, u);
+	u->u_top = ENDED;
+	if (s->s_done != NULL)
+		s->s_done(s, u);	/* u may be gone now */
+	round_start(s);
+}
+
+/*
+ * Goes to a thread that is new, or is not in its lane, or has floating-point
+ * control words of its own.
+ */
+static NOINLINE void arrive(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l;
+
+	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
+	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
+		 "s_next: returned a thread with a lane that does not exist");
+	if (u->u_top == NULL && u->u_lane == 0)
+		u->u_lane = lane_get(s);
+	l = &s->s_lane[u->u_lane];
+	usched_current = u;
+	if (l->l_owner != u && l->l_owner != NULL)
+		evict(l);
+	if (u->u_top == NULL) {
+		l->l_bound++;
+		l->l_owner = u;
+		usched_launch(l->l_bottom, u->u_f, u->u_arg);
+	}
+	if (l == &s->s_native)
+		usched_jump((char *)((uintptr_t)u->u_top & -16), copy_in, u);
+	copy_in(u);
+}
+
+/* Runs below the slice, or on another lane (I4). */
+static void copy_in(void *arg)
+{
+	struct ustack *u = arg;
+	struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
+	char *top = u->u_top;
+
+	if (l->l_owner != u)
+		restore(l, u);
+	l->l_owner = u;
+	if ((uintptr_t)top & FP_ON_TOP) {
+		top -= FP_ON_TOP;
+		fp_set(*(uintptr_t *)top);
+		top += WORD;
+	}
+	usched_resume(top);
+}
+
+void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
+		 void *arg, void *stack, int len)
+{
+	CONTRACT(f != NULL && len >= 0 && (stack != NULL || len == 0),
+		 "ustack_init: no function, or a length without a buffer");
+	memset(u, 0, sizeof *u);
+	u->u_sched = s;
+	u->u_f     = f;
+	u->u_arg   = arg;
+	u->u_stack = stack;
+	u->u_len   = len;
+}
+
+void ustack_fini(struct ustack *u)
+{
+	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
+	if (u->u_top != NULL && u->u_top != ENDED)
+		lane_put(u->u_sched, u);
+	u->u_top = ENDED;
+}
+
+/* Copying. */
+
+/*
+ * At least PAIR bytes. The last pair overlaps the one before it rather than
+ * cost a branch; all is inlined, and small. Larger vectors are slower: what
+ * was just pushed cannot be forwarded to them.
+ */
+static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
+{
+	typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1),
+					     may_alias));
+	ptrdiff_t i;
+
+	if (unlikely(nob > 1024)) {
+		memcpy(to, from, nob);
+		return;
+	}
+	for (i = 0; i < nob - PAIR; i += PAIR)
+		*(pair *)(to + i) = *(const pair *)(from + i);
+	i = nob - PAIR;
+	*(pair *)(to + i) = *(const pair *)(from + i);
+}
+
+static inline char *slice(const struct ustack *u)
+{
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)FP_ON_TOP);
+}
+
+/* Bytes of the slice that are in the buffer; the others are BARE (I7). */
+static inline ptrdiff_t stored(const struct usched_lane *l,
+			       const struct ustack *u)
+{
+	ptrdiff_t nob = l->l_bottom - slice(u);
+
+	return nob < u->u_len ? nob : u->u_len & -WORD;
+}
+
+/* Copies the slice of the owner to its buffer, and leaves the lane empty. */
+static void evict(struct usched_lane *l)
+{
+	struct ustack *u = l->l_owner;
+
+	copy(u->u_stack, slice(u), stored(l, u));
+	l->l_owner = NULL;
+}
+
+static void restore(struct usched_lane *l, struct ustack *u)
+{
+	ptrdiff_t nob = stored(l, u);
+
+	if (nob < l->l_bottom - slice(u))
+		copy(l->l_bottom - BARE, (const char *)bottom, BARE);
+	copy(slice(u), u->u_stack, nob);
+}
+
+/* Are the last nob bytes of the lane BARE? */
+static inline int is_bare(const struct usched_lane *l, ptrdiff_t nob)
+{
+	/* volatile: by words; the loads of vectors would not be forwarded */
+	const volatile uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
+	uintptr_t diff = 0;
+	int i;
+
+	if (nob <= 0)
+		return 1;
+	if (nob > BARE)
+		return 0;
+#pragma GCC unroll 16
+	for (i = 0; i < BARE_NR; i++)
+		diff |= at[i] ^ bottom[i];
+	if (likely(diff == 0))
+		return 1;
+	for (i = 0; i < nob / WORD; i++) {
+		if (at[BARE_NR - 1 - i] != bottom[BARE_NR - 1 - i])
+			break;
+	}
+	return i == nob / WORD;
+}
+
+/*
+ * Gets a buffer for a slice of need bytes, less what is BARE (I7); gives back
+ * one that has become far too large. I5: nothing changes if that fails.
+ */
+static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
+{
+	struct usched *s = u->u_sched;
+	ptrdiff_t nob = need;
+	void *buf;
+
+	if (l->l_bound > 1) {
+		while (nob > PAIR && need - nob < BARE &&
+		       is_bare(l, need - nob + WORD))
+			nob -= WORD;
+	}
+	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
+	if (buf == NULL)
+		return nob <= u->u_len ? 0 : -ENOMEM;
+	if (u->u_stack != NULL)
+		s->s_free(s, u->u_stack, u->u_len);
+	u->u_stack = buf;
+	u->u_len   = nob;
+	return 0;
+}
+
+/* Lanes. */
+
+int usched_lanes(struct usched *s, int nr, size_t size)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t head, lane;
+	int i;
+
+	if (nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
+		return -EINVAL;
+#if defined(USCHED_PORTABLE)
+	return -ENOSYS;
+#endif
+	if (s->s_base != NULL || s->s_native.l_bound > 0)
+		return -EBUSY;
+	for (i = 1; i <= s->s_lane_nr; i++) {
+		if (s->s_lane[i].l_bound > 0)
+			return -EBUSY;
+	}
+	/* The descriptors; then for each lane: guard, size, stagger. */
+	head = ((nr + 1) * sizeof *s->s_lane + page - 1) & -page;
+	lane = page + ((size + page - 1) & -page) + page;
+	if (lane > (PTRDIFF_MAX - head) / nr)
+		return -EINVAL;
+	return lanes_map(s, nr, head, lane, page);
+}
+
+static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
+		     size_t page)
+{
+	struct usched_lane *l;
+	char *map;
+	int i;
+
+	map = mmap(NULL, head + nr * lane, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+#if defined(MADV_NOHUGEPAGE)
+	(void)madvise(map, head + nr * lane, MADV_NOHUGEPAGE); /* a hint */
+#endif
+	l = (struct usched_lane *)map;
+	for (i = 1; i <= nr; i++) {
+		l[i].l_low    = map + head + (i - 1) * lane + page;
+		l[i].l_bottom = l[i].l_low - page + lane - i * STAGGER % page;
+		l[i].l_free   = NOT_FREE;
+		if (mprotect(l[i].l_low - page, page, PROT_NONE) != 0) {
+			munmap(map, head + nr * lane);
+			return -ENOMEM;
+		}
+	}
+	usched_fini(s);
+	s->s_lane    = l;
+	s->s_lane_nr = nr;
+	s->s_mapped  = head + nr * lane;
+	return 0;
+}
+
+void usched_fini(struct usched *s)
+{
+	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running");
+	if (s->s_mapped != 0)
+		munmap(s->s_lane, s->s_mapped);
+	s->s_lane    = NULL;
+	s->s_lane_nr = s->s_fresh = s->s_turn = s->s_free_lane = 0;
+	s->s_mapped  = 0;
+	memset(&s->s_native, 0, sizeof s->s_native);
+}
+
+/* A lane for a new thread: see "Lanes" above. */
+static int lane_get(struct usched *s)
+{
+	int shared = s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED;
+	int i;
+
+	while ((i = s->s_free_lane) != 0) {
+		s->s_free_lane = s->s_lane[i].l_free;
+		s->s_lane[i].l_free = NOT_FREE;
+		if (s->s_lane[i].l_bound == 0)	/* or the scheduler took it */
+			return i;
+	}
+	if (s->s_fresh < s->s_lane_nr)
+		return ++s->s_fresh;
+	if (shared > 0)
+		s->s_turn = s->s_turn % shared + 1;
+	return s->s_turn;
+}
+
+/* The thread will not come back to its lane. */
+static void lane_put(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+
+	if (l->l_owner == u)
+		l->l_owner = NULL;
+	if (--l->l_bound == 0 && u->u_lane != 0 && l->l_free == NOT_FREE) {
+		l->l_free = s->s_free_lane;
+		s->s_free_lane = u->u_lane;
+	}
+}
+
+/*
+ * Where rounds start, and native slices end. While threads are blocked in the
+ * native lane its bottom must stay where it was, so we must not be below it.
+ */
+static void base_set(struct usched *s, char *base)
+{
+	struct usched_lane *l = &s->s_native;
+
+	if (l->l_bound == 0) {
+		l->l_bottom = base;
+		s->s_home   = &usched_current;
+	}
+	CONTRACT(s->s_lane != l || (s->s_home == &usched_current &&
+			(uintptr_t)l->l_bottom <= (uintptr_t)base),
+		 "usched_run: threads are blocked on the native stack, and it "
+		 "was entered from deeper, or by another native thread");
+}
+
+void usched_fail(const char *contract)
+{
+	(void)!write(STDERR_FILENO, "usched: ", 8);
+	(void)!write(STDERR_FILENO, contract, strlen(contract));
+	(void)!write(STDERR_FILENO, "\n", 1);
+	abort();
+}
+
+/* Machines. */
+
+#if !defined(USCHED_PORTABLE)
+
+/* The first round: s_exit is where usched_run() goes on. */
+static int begin(char *sp, void *arg)
+{
+	struct usched *s = arg;
+
+	s->s_exit = sp;
+	s->s_base = (char *)((uintptr_t)sp & -16);
+	s->s_fp   = fp_get();
+	base_set(s, s->s_base);
+	usched_jump(s->s_base, round_start, s);
+}
+
+#define FUNCTION(name)							\
+	".globl " name "\n.hidden " name "\n"				\
+	".type " name ", %function\n" name ":\n\t.cfi_startproc\n"
+#define END(name)							\
+	"\t.cfi_endproc\n.size " name ", . - " name "\n"
+
+#endif
+
+#if !defined(USCHED_PORTABLE) && defined(__x86_64__)
+
+/*
+ * System V x86-64. The top of a slice, and the room below it that blocked()
+ * may use for control words:
+ *
+ *	sp - 16  return address for f()		sp + 24  r12
+ *	sp -  8  free				sp + 32  rbx
+ *	sp       r15				sp + 40  rbp
+ *	sp +  8  r14				sp + 48  return address of
+ *	sp + 16  r13					 usched_save()
+ *
+ * These are all that a callee saves, except the control words; the direction
+ * flag is clear and the x87 stack empty at each call and return.
+ */
+
+__asm__(".text\n"
+FUNCTION("usched_save")
+"	push	%rbp\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%rbx\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%r12\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%r13\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%r14\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%r15\n		.cfi_adjust_cfa_offset 8\n"
+"	.cfi_rel_offset rbp, 40\n	.cfi_rel_offset rbx, 32\n"
+"	.cfi_rel_offset r12, 24\n	.cfi_rel_offset r13, 16\n"
+"	.cfi_rel_offset r14, 8\n	.cfi_rel_offset r15, 0\n"
+"	mov	%rdi, %rax\n"
+"	mov	%rsp, %rdi\n"
+"	lea	1f(%rip), %rdx\n"
+"	push	%rdx\n		.cfi_adjust_cfa_offset 8\n"
+"	push	%rdx\n		.cfi_adjust_cfa_offset 8\n"
+"	jmp	*%rax\n"	/* not call: there will be no return */
+"1:	.cfi_adjust_cfa_offset -8\n"
+"	add	$8, %rsp\n	.cfi_adjust_cfa_offset -8\n"
+"	pop	%r15\n		.cfi_adjust_cfa_offset -8\n"
+"	pop	%r14\n		.cfi_adjust_cfa_offset -8\n"
+"	pop	%r13\n		.cfi_adjust_cfa_offset -8\n"
+"	pop	%r12\n		.cfi_adjust_cfa_offset -8\n"
+"	pop	%rbx\n		.cfi_adjust_cfa_offset -8\n"
+"	pop	%rbp\n		.cfi_adjust_cfa_offset -8\n"
+"	ret\n"
+END("usched_save")
+FUNCTION("usched_launch")
+"	.cfi_undefined rip\n"	/* a debugger stops here */
+"	mov	%rdi, %rsp\n"
+"	mov	%rdx, %rdi\n"
+"	xor	%ebx, %ebx\n"
+"	xor	%ebp, %ebp\n"
+"	xor	%r12d, %r12d\n"
+"	xor	%r13d, %r13d\n"
+"	xor	%r14d, %r14d\n"
+"	xor	%r15d, %r15d\n"
+"	call	*%rsi\n"
+".globl usched_bottom\n.hidden usched_bottom\nusched_bottom:\n"
+"	call	usched_ended\n"
+"	hlt\n"
+END("usched_launch"));
+
+/* notrack: what follows a call is no target for a branch under IBT. */
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile(
+		"mov	%0, %%rsp\n\t"
+		"xor	%%eax, %%eax\n\t"
+		"pop	%%r15\n\t"
+		"pop	%%r14\n\t"
+		"pop	%%r13\n\t"
+		"pop	%%r12\n\t"
+		"pop	%%rbx\n\t"
+		"pop	%%rbp\n\t"
+		"pop	%%rcx\n\t"
+		"notrack jmp *%%rcx"
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	__asm__ volatile(
+		"mov	%0, %%rsp\n\t"
+		"push	$0\n\t"
+		"jmp	*%1"
+		: : "r"(sp), "r"(f), "D"(arg) : "memory");
+	__builtin_unreachable();
+}
+
+static inline int shadow_stack(void)
+{
+	unsigned long ssp = 0;
+
+	/* rdsspq %rax, spelled out: no-op where there are none. */
+	__asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8" : "+a"(ssp));
+	return ssp != 0;
+}
+
+#endif
+
+#if !defined(USCHED_PORTABLE) && defined(__aarch64__)
+
+/*
+ * AAPCS64: x19 to x29, the link register, and the low halves of v8 to v15.
+ *
+ *	sp - 16  free (two words)		sp +  96  d8 to d15
+ *	sp       x29, x30
+ *	sp + 16  x19 to x28
+ */
+
+#if defined(__ARM_FEATURE_BTI_DEFAULT)
+#define LANDING	"	bti	c\n"
+#define BRANCH_BACK	"ret	x17"	/* the only branch back allowed */
+#else
+#define LANDING	""
+#define BRANCH_BACK	"br	x17"
+#endif
+
+__asm__(".text\n.p2align 2\n"
+FUNCTION("usched_save") LANDING
+"	stp	x29, x30, [sp, #-160]!\n	.cfi_def_cfa_offset 160\n"
+"	stp	x19, x20, [sp, #16]\n"
+"	stp	x21, x22, [sp, #32]\n"
+"	stp	x23, x24, [sp, #48]\n"
+"	stp	x25, x26, [sp, #64]\n"
+"	stp	x27, x28, [sp, #80]\n"
+"	stp	d8,  d9,  [sp, #96]\n"
+"	stp	d10, d11, [sp, #112]\n"
+"	stp	d12, d13, [sp, #128]\n"
+"	stp	d14, d15, [sp, #144]\n"
+"	.cfi_rel_offset x29, 0\n	.cfi_rel_offset x30, 8\n"
+"	.cfi_rel_offset x19, 16\n	.cfi_rel_offset x20, 24\n"
+"	.cfi_rel_offset x21, 32\n	.cfi_rel_offset x22, 40\n"
+"	.cfi_rel_offset x23, 48\n	.cfi_rel_offset x24, 56\n"
+"	.cfi_rel_offset x25, 64\n	.cfi_rel_offset x26, 72\n"
+"	.cfi_rel_offset x27, 80\n	.cfi_rel_offset x28, 88\n"
+"	.cfi_rel_offset d8, 96\n	.cfi_rel_offset d9, 104\n"
+"	.cfi_rel_offset d10, 112\n	.cfi_rel_offset d11, 120\n"
+"	.cfi_rel_offset d12, 128\n	.cfi_rel_offset d13, 136\n"
+"	.cfi_rel_offset d14, 144\n	.cfi_rel_offset d15, 152\n"
+"	mov	x29, sp\n"
+"	mov	x16, x0\n"
+"	mov	x0, sp\n"
+"	sub	sp, sp, #16\n		.cfi_def_cfa_offset 176\n"
+"	blr	x16\n"
+"	add	sp, sp, #16\n		.cfi_def_cfa_offset 160\n"
+"	ldp	x19, x20, [sp, #16]\n"
+"	ldp	x21, x22, [sp, #32]\n"
+"	ldp	x23, x24, [sp, #48]\n"
+"	ldp	x25, x26, [sp, #64]\n"
+"	ldp	x27, x28, [sp, #80]\n"
+"	ldp	d8,  d9,  [sp, #96]\n"
+"	ldp	d10, d11, [sp, #112]\n"
+"	ldp	d12, d13, [sp, #128]\n"
+"	ldp	d14, d15, [sp, #144]\n"
+"	ldp	x29, x30, [sp], #160\n	.cfi_def_cfa_offset 0\n"
+"	ret\n"
+END("usched_save")
+FUNCTION("usched_launch") LANDING
+"	.cfi_undefined x30\n"
+"	mov	sp, x0\n"
+"	mov	x0, x2\n"
+"	mov	x19, #0\n	mov	x20, #0\n	mov	x21, #0\n"
+"	mov	x22, #0\n	mov	x23, #0\n	mov	x24, #0\n"
+"	mov	x25, #0\n	mov	x26, #0\n	mov	x27, #0\n"
+"	mov	x28, #0\n	mov	x29, #0\n"
+"	blr	x1\n"
+"	bl	usched_ended\n"
+"	brk	#0\n"
+END("usched_launch"));
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile(
+		"mov	sp, %0\n\t"
+		"ldp	x19, x20, [sp, #16]\n\t"
+		"ldp	x21, x22, [sp, #32]\n\t"
+		"ldp	x23, x24, [sp, #48]\n\t"
+		"ldp	x25, x26, [sp, #64]\n\t"
+		"ldp	x27, x28, [sp, #80]\n\t"
+		"ldp	d8,  d9,  [sp, #96]\n\t"
+		"ldp	d10, d11, [sp, #112]\n\t"
+		"ldp	d12, d13, [sp, #128]\n\t"
+		"ldp	d14, d15, [sp, #144]\n\t"
+		"ldp	x29, x30, [sp], #160\n\t"
+		"mov	x17, x30\n\t"
+		"mov	x0, #0\n\t"
+		BRANCH_BACK
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("x0") = arg;
+	register void (*to)(void *) __asm__("x16") = f;	/* as BTI wants it */
+
+	__asm__ volatile(
+		"mov	sp, %0\n\t"
+		"mov	x29, #0\n\t"
+		"mov	x30, #0\n\t"
+		"br	%1"
+		: : "r"(sp), "r"(to), "r"(a) : "memory");
+	__builtin_unreachable();
+}
+
+static inline int shadow_stack(void)
+{
+	register unsigned long on __asm__("x16") = 1;
+
+	__asm__ volatile("hint #40" : "+r"(on));	/* chkfeat: GCS */
+	return on == 0;
+}
+
+#endif
+
+#if !defined(USCHED_PORTABLE) && defined(__riscv)
+
+/*
+ * RISC-V, 64 bits with doubles: ra, s0 to s11, fs0 to fs11.
+ *
+ *	sp -  16  free (two words)		sp + 104  fs0 to fs11
+ *	sp        ra				sp + 200  free
+ *	sp +   8  s0 to s11
+ */
+#define S_REGS(op)	S_LOW(op) S_HIGH(op) F_LOW(op) F_HIGH(op)
+#define S_LOW(op)							\
+	op " s0, 8(sp)\n" op " s1, 16(sp)\n" op " s2, 24(sp)\n"		\
+	op " s3, 32(sp)\n" op " s4, 40(sp)\n" op " s5, 48(sp)\n"
+#define S_HIGH(op)							\
+	op " s6, 56(sp)\n" op " s7, 64(sp)\n" op " s8, 72(sp)\n"	\
+	op " s9, 80(sp)\n" op " s10, 88(sp)\n" op " s11, 96(sp)\n"
+#define F_LOW(op)							\
+	"f" op " fs0, 104(sp)\nf" op " fs1, 112(sp)\n"			\
+	"f" op " fs2, 120(sp)\nf" op " fs3, 128(sp)\n"			\
+	"f" op " fs4, 136(sp)\nf" op " fs5, 144(sp)\n"
+#define F_HIGH(op)							\
+	"f" op " fs6, 152(sp)\nf" op " fs7, 160(sp)\n"			\
+	"f" op " fs8, 168(sp)\nf" op " fs9, 176(sp)\n"			\
+	"f" op " fs10, 184(sp)\nf" op " fs11, 192(sp)\n"
+
+__asm__(".text\n.p2align 1\n"
+FUNCTION("usched_save")
+"	addi	sp, sp, -208\n		.cfi_def_cfa_offset 208\n"
+"	sd	ra, 0(sp)\n		.cfi_rel_offset ra, 0\n"
+	S_REGS("sd")
+"	.cfi_rel_offset s0, 8\n	.cfi_rel_offset s1, 16\n"
+"	.cfi_rel_offset s2, 24\n	.cfi_rel_offset s3, 32\n"
+"	.cfi_rel_offset s4, 40\n	.cfi_rel_offset s5, 48\n"
+"	.cfi_rel_offset s6, 56\n	.cfi_rel_offset s7, 64\n"
+"	.cfi_rel_offset s8, 72\n	.cfi_rel_offset s9, 80\n"
+"	.cfi_rel_offset s10, 88\n	.cfi_rel_offset s11, 96\n"
+"	mv	t0, a0\n"
+"	mv	a0, sp\n"
+"	addi	sp, sp, -16\n		.cfi_def_cfa_offset 224\n"
+"	jalr	t0\n"
+"	addi	sp, sp, 16\n		.cfi_def_cfa_offset 208\n"
+	S_REGS("ld")
+"	ld	ra, 0(sp)\n"
+"	addi	sp, sp, 208\n		.cfi_def_cfa_offset 0\n"
+"	ret\n"
+END("usched_save")
+FUNCTION("usched_launch")
+"	.cfi_undefined ra\n"
+"	mv	sp, a0\n"
+"	mv	a0, a2\n"
+"	li	s0, 0\n	li	s1, 0\n	li	s2, 0\n	li	s3, 0\n"
+"	li	s4, 0\n	li	s5, 0\n	li	s6, 0\n	li	s7, 0\n"
+"	li	s8, 0\n	li	s9, 0\n	li	s10, 0\n	li	s11, 0\n"
+"	jalr	a1\n"
+".globl usched_bottom\n.hidden usched_bottom\nusched_bottom:\n"
+"	call	usched_ended\n"
+"	ebreak\n"
+END("usched_launch"));
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile(
+		"mv	sp, %0\n\t"
+		S_REGS("ld")
+		"ld	t0, 0(sp)\n\t"
+		"mv	ra, t0\n\t"
+		"addi	sp, sp, 208\n\t"
+		"li	a0, 0\n\t"
+		"jr	ra"
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("a0") = arg;
+
+	__asm__ volatile(
+		"mv	sp, %0\n\t"
+		"li	ra, 0\n\t"
+		"jr	%1"
+		: : "r"(sp), "r"(f), "r"(a) : "memory");
+	__builtin_unreachable();
+}
+
+static inline int shadow_stack(void)
+{
+	return 0;
+}
+
+#endif
+
+#if defined(USCHED_PORTABLE)
+
+/*
+ * Any machine whose stack grows down, by setjmp() and longjmp(). The registers
+ * are in a jmp_buf in the frame of usched_save(); the "sp" given to f() is the
+ * address of a pointer to it, in a deeper frame. A jump up the stack, to the
+ * base, is a longjmp() that makes usched_save() call begin() again; a jump
+ * down is a call from a frame that is deep enough.
+ */
+enum { RESUME = 1, REWIND = 2 };
+
+static __thread struct {
+	void (*r_f)(void *);
+	void  *r_arg;
+} next_round;
+
+static NOINLINE int mark(int (*f)(char *, void *), void *arg, jmp_buf *env)
+{
+	volatile struct { uintptr_t m_free; jmp_buf *m_env; } m = { 0, env };
+
+	return f((char *)&m.m_env, arg);
+}
+
+int usched_save(int (*f)(char *sp, void *arg), void *arg)
+{
+	jmp_buf env;
+
+	if (_setjmp(env) == RESUME)
+		return 0;
+	return mark(f, arg, &env);
+}
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	_longjmp(**(jmp_buf **)sp, RESUME);
+}
+
+/* All rounds start from this frame, and slices end in it. */
+static NOINLINE int begin(char *sp, void *arg)
+{
+	volatile uintptr_t here[16] __attribute__((aligned(16))) = { 0 };
+	struct usched *s = arg;
+
+	if (s->s_base == NULL) {
+		s->s_base = s->s_exit = sp;
+		s->s_fp = fp_get();
+		base_set(s, (char *)&here[8]);
+		next_round.r_f   = round_start;
+		next_round.r_arg = s;
+	}
+	next_round.r_f(next_round.r_arg);
+	return (int)here[0];
+}
+
+static NOINLINE void descend(char *sp, void (*f)(void *), void *arg)
+{
+	volatile char frame[256];
+
+	frame[0] = 0;
+	if ((uintptr_t)frame >= (uintptr_t)sp)
+		descend(sp, f, arg);
+	else
+		f(arg);
+	frame[0] = 1;		/* so that the calls are not jumps */
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	char here;
+
+	if ((uintptr_t)&here < (uintptr_t)sp) {
+		next_round.r_f   = f;
+		next_round.r_arg = arg;
+		_longjmp(**(jmp_buf **)sp, REWIND);
+	}
+	descend(sp, f, arg);
+	abort();
+}
+
+static void call_and_end(void *arg)
+{
+	struct ustack *u = arg;
+
+	u->u_f(u->u_arg);
+	usched_ended();
+}
+
+void usched_launch(char *bottom, void (*f)(void *), void *arg)
+{
+	(void)f;
+	(void)arg;
+	descend(bottom, call_and_end, usched_current);
+	abort();
+}
+
+static inline int shadow_stack(void)
+{
+	return 0;
+}
+
+#endif
+
+/*
+ * Floating-point control: that of mxcsr (bits 6 to 15) over the x87 control
+ * word, fpcr, frm. Never 0 where it matters less than equality.
+ */
+#if defined(__x86_64__)
+
+#define MXCSR_CONTROL	0xffc0u
+
+static inline unsigned fp_get(void)
+{
+	unsigned mxcsr;
+	unsigned short x87;
+
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+	return (mxcsr & MXCSR_CONTROL) << 16 | x87;
+}
+
+static inline void fp_set(unsigned fp)
+{
+	unsigned mxcsr;
+	unsigned short x87 = (unsigned short)fp;
+
+	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+	mxcsr = (mxcsr & ~MXCSR_CONTROL) | fp >> 16;
+	__asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87));
+}
+
+#elif defined(__aarch64__)
+
+static inline unsigned fp_get(void)
+{
+	unsigned long fpcr;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+	return (unsigned)fpcr;
+}
+
+static inline void fp_set(unsigned fp)
+{
+	__asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)fp));
+}
+
+#elif defined(__riscv) && defined(__riscv_flen)
+
+static inline unsigned fp_get(void)
+{
+	unsigned long frm;
+
+	__asm__ volatile("frrm %0" : "=r"(frm));
+	return (unsigned)frm;
+}
+
+static inline void fp_set(unsigned fp)
+{
+	__asm__ volatile("fsrm %0" : : "r"((unsigned long)fp));
+}
+
+#else
+
+static inline unsigned fp_get(void)
+{
+	return 0;
+}
+
+static inline void fp_set(unsigned fp)
+{
+	(void)fp;
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* usched.h: a dispatcher of cooperative user-space threads. */
+
+#ifndef USCHED_H
+#define USCHED_H
+
+/*
+ * All threads of a dispatcher (struct usched) share its stack. One that blocks
+ * keeps only the slice of stack that it really uses, in a buffer of its own.
+ * The dispatcher does not decide who runs: that is a scheduler, given as three
+ * call-backs. How it works is told at the top of usched.c.
+ *
+ * SHORTEST USE
+ *
+ *	static struct usched s = {
+ *		.s_next = next, .s_alloc = alloc, .s_free = release
+ *	};
+ *	static struct ustack u;
+ *
+ *	ustack_init(&u, &s, f, arg, NULL, 0);
+ *	usched_run(&s);		returns when next() has returned NULL
+ *
+ * examples/hello.c is the whole program.
+ *
+ * OVERVIEW
+ *
+ * A scheduler has to remember which threads can run. It wraps ustack_init()
+ * and ustack_block() in functions that say so, and hands the threads out again
+ * in s_next(). Its obligations:
+ *
+ *	s_next   returns a thread that is new or blocked, never one that has
+ *	         ended; or NULL, and usched_run() returns.
+ *	s_alloc  returns at least size bytes, aligned for a long, or NULL.
+ *	s_free   takes back what s_alloc gave, with the same size.
+ *	s_done   optional: the thread has returned or aborted. It may be freed
+ *	         here, and so may its last buffer (u_stack, u_len): that belongs
+ *	         to the scheduler. The dispatcher frees only what it replaces.
+ *
+ * s_next() and s_done() run on the stack of the dispatcher, s_alloc() and
+ * s_free() on the stack of the thread that blocks. None of them may block it.
+ *
+ * RETURN VALUES
+ *
+ * 0 or a negative errno. A failure has changed nothing.
+ *
+ * WHO MAY CALL WHAT
+ *
+ *	a thread			ustack_block(), ustack_abort()
+ *	the native thread that runs,
+ *	or ran last, the dispatcher	ustack_fini()
+ *	the same, outside of threads	usched_run(), usched_lanes(),
+ *					usched_fini()
+ *	anyone				ustack_init(), ustack_self()
+ *
+ * None of these may be called by a signal handler except ustack_self().
+ * Signals may arrive at any instruction.
+ *
+ * CAVEATS
+ *
+ * - A pointer into the stack of a thread is valid only while that thread runs.
+ *   Threads that share data keep it on the heap or in static storage.
+ * - Thread-local storage and errno belong to the native thread: other threads
+ *   change errno while this one is blocked.
+ * - A blocking system call, or a native lock that is held over a block, stops
+ *   every thread of the dispatcher.
+ * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
+ *   switch is setjmp() and longjmp(), there are no lanes but the native one,
+ *   and floating-point control words are kept only on the machines that
+ *   usched.c knows.
+ */
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define USCHED_VERSION "0.1.0"
+
+struct ustack;
+
+/* A stretch of stack on which threads run, one at a time. */
+struct usched_lane {
+	char          *l_bottom; /* slices end here; the stack grows down */
+	struct ustack *l_owner;  /* whose live slice lies here, or NULL */
+	int            l_bound;  /* threads that have to come back to here */
+	int            l_free;   /* next in the list of lanes nobody is bound to */
+	char          *l_low;    /* lowest usable byte */
+};
+
+/* A dispatcher. Zeroed, with the first three fields set, it is ready. */
+struct usched {
+	/* Set by the scheduler before usched_run(). */
+	struct ustack *(*s_next) (struct usched *s);
+	void          *(*s_alloc)(struct usched *s, int size);
+	void           (*s_free) (struct usched *s, void *buf, int size);
+	void           (*s_done) (struct usched *s, struct ustack *u);
+
+	/* The dispatcher's own. */
+	char               *s_base;    /* stack pointer at the start of a round */
+	char               *s_exit;    /* stack pointer saved by usched_run() */
+	struct usched_lane *s_lane;    /* by number; [0] is the native one */
+	int                 s_lane_nr; /* lanes beside the native one */
+	int                 s_fresh;   /* lanes that were never used, from here */
+	int                 s_turn;    /* the shared lane given out last */
+	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
+	unsigned            s_fp;      /* floating-point control of usched_run() */
+	struct usched_lane  s_native;  /* lane 0 */
+	void               *s_home;    /* the native thread of lane 0 */
+	size_t              s_mapped;  /* bytes mapped for lanes */
+};
+
+/* A thread. May be embedded, as the first member, in the scheduler's own. */
+struct ustack {
+	/* To be read by anyone. */
+	struct usched *u_sched;		/* its dispatcher */
+	void          *u_stack;		/* buffer for the slice, or NULL */
+	void         (*u_f)(void *);	/* what it runs */
+	void          *u_arg;		/* and on what */
+	int            u_len;		/* bytes in u_stack */
+
+	/* The scheduler's: the dispatcher never looks. */
+	short          u_mark;
+
+	/* To be set, if at all, by the scheduler before the thread first runs:
+	 * the number of a lane, 1 to the nr of usched_lanes(). 0: any. */
+	short          u_lane;
+
+	/* The dispatcher's own: see "The top of a slice" in usched.c. */
+	char          *u_top;
+};
+
+/*
+ * Runs threads until s_next() returns NULL. May be called again: with lanes
+ * from anywhere; without, while threads are blocked, only by the same native
+ * thread and not from deeper in its stack than the first time.
+ */
+void usched_run(struct usched *s);
+
+/*
+ * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
+ * of len bytes may be given, so that a block needs no s_alloc(); it must be
+ * one that s_free() can take. Threads start with the floating-point control
+ * words of the caller of usched_run(), and keep their own from then on.
+ */
+void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
+		 void *arg, void *stack, int len);
+
+/*
+ * Blocks the running thread, until s_next() returns it. 0, or -ENOMEM: no
+ * buffer was to be had, nothing has changed and the thread goes on.
+ */
+int ustack_block(void);
+
+/* Ends the running thread from any depth. s_done() is called. */
+#if defined(__GNUC__)
+__attribute__((noreturn))
+#endif
+void ustack_abort(void);
+
+/*
+ * Gives lanes to a dispatcher: nr (1 to USCHED_LANE_MAX) of size bytes each.
+ * They are reserved, and cost memory only where threads have touched them.
+ * With lanes a thread that blocks is left in place until another one needs
+ * its lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
+ * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build).
+ */
+int usched_lanes(struct usched *s, int nr, size_t size);
+
+#define USCHED_LANE_MAX	32767
+
+/* Frees the lanes. Threads that are left must never run again. */
+void usched_fini(struct usched *s);
+
+/*
+ * Forgets a new or blocked thread that will never run again. Its buffer is
+ * still the scheduler's to free.
+ */
+void ustack_fini(struct ustack *u);
+
+/*
+ * Where a broken contract ends: says which on standard error and aborts. A
+ * place for a breakpoint. Schedulers may call it for contracts of their own.
+ */
+#if defined(__GNUC__)
+__attribute__((noreturn, cold))
+#endif
+void usched_fail(const char *contract);
+
+/* Not API: read it through ustack_self(). */
+#if defined(__ELF__)
+__attribute__((tls_model("initial-exec")))
+#endif
+extern __thread struct ustack *usched_current;
+
+/* The running thread; NULL outside of threads, also in s_next() and s_done(). */
+static inline struct ustack *ustack_self(void)
+{
+	return usched_current;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_H */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* inbox.h: an intrusive list with many producers and one consumer. */
+
+#ifndef INBOX_H
+#define INBOX_H
+
+/*
+ * First in, first out; one exchange to post. After D. Vyukov, "Intrusive MPSC
+ * node-based queue" (1024cores.net), with the stub node.
+ *
+ *	i_head                                   i_tail
+ *	  |                                        |
+ *	  v                                        v
+ *	+------+   +------+            +------+  +------+
+ *	| next |-->| next |--> ...     | next |  | NULL |
+ *	+------+   +------+            +------+  +------+
+ *	                               ^ not linked yet: its producer is between
+ *	                                 the exchange and the store
+ *
+ *	operation     who may call             against a post at the same time
+ *	inbox_init    one, before the others   -
+ *	inbox_post    anyone, also a signal    either order
+ *	              handler
+ *	inbox_take    the owner                the post is seen now or later
+ *	inbox_empty   anyone                   exact for posts that happen before
+ *
+ * The caller must do: a node is posted only while it is in no inbox (here: by
+ * the one who has brought a count from 0 to 1), and lives until it is taken.
+ * inbox_take() does not touch a node that it has returned.
+ *
+ * A post that is stopped half-way (its native thread was preempted between the
+ * exchange and the store) hides the later ones until it goes on: inbox_take()
+ * returns NULL, inbox_empty() is false.
+ *
+ * Orders. R1: the release in inbox_post() pairs with the acquire A1 in
+ * inbox_take(): what was written before the post is seen by the taker. R2: the
+ * exchange releases the node's cleared link to the next producer, and acquires
+ * (A2) that of the one before; it is sequentially consistent, since parking
+ * (park.h) needs it to come before a look at the sleeper's state.
+ */
+
+#include <stddef.h>
+
+struct inbox_node {
+	struct inbox_node *n_next;
+};
+
+struct inbox {
+	struct inbox_node *i_tail __attribute__((aligned(64)));	/* producers */
+	struct inbox_node *i_head __attribute__((aligned(64)));	/* owner */
+	struct inbox_node  i_stub;
+};
+
+static inline void inbox_init(struct inbox *i)
+{
+	i->i_stub.n_next = NULL;
+	i->i_head = i->i_tail = &i->i_stub;
+}
+
+static inline void inbox_post(struct inbox *i, struct inbox_node *n)
+{
+	struct inbox_node *before;
+
+	__atomic_store_n(&n->n_next, NULL, __ATOMIC_RELAXED);
+	before = __atomic_exchange_n(&i->i_tail, n, __ATOMIC_SEQ_CST); /* R2 A2 */
+	__atomic_store_n(&before->n_next, n, __ATOMIC_RELEASE);	/* R1 */
+}
+
+static inline struct inbox_node *inbox_take(struct inbox *i)
+{
+	struct inbox_node *head = i->i_head;
+	struct inbox_node *next = __atomic_load_n(&head->n_next,
+						  __ATOMIC_ACQUIRE); /* A1 */
+	if (head == &i->i_stub) {
+		if (next == NULL)
+			return NULL;
+		i->i_head = head = next;
+		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
+	}
+	if (next == NULL) {
+		/* The last one, or its successor is not linked yet. */
+		if (__atomic_load_n(&i->i_tail, __ATOMIC_ACQUIRE) != head)
+			return NULL;
+		inbox_post(i, &i->i_stub);
+		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
+		if (next == NULL)
+			return NULL;
+	}
+	i->i_head = next;
+	return head;
+}
+
+/* For the owner: the stub is at both ends. For others: a hint. */
+static inline int inbox_empty(struct inbox *i)
+{
+	return __atomic_load_n(&i->i_tail, __ATOMIC_SEQ_CST) == &i->i_stub &&
+	       __atomic_load_n(&i->i_head, __ATOMIC_RELAXED) == &i->i_stub;
+}
+
+#endif /* INBOX_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* ll.c: a local scheduler: threads of a group share a processor. */
+
+/*
+ * The thread woken last is kept at hand (p_hot), and runs next. Two threads
+ * that wake each other by turns, or a ring in which one at a time can run,
+ * never touch the queue, and with lanes they are never copied.
+ *
+ * What would starve the queue is such a pair that goes on for ever. So after
+ * LL_RUN switches to p_hot in a row, it goes to the end of the queue, and the
+ * first of the queue runs.
+ *
+ * L1. A thread is p_hot or in the queue at most once: it is put there when
+ *     t_wakes goes from -1 to 0, and by its own yield.
+ * L2. In LL_RUN + 1 switches at least one thread is taken from the queue, if
+ *     there was one. So the n-th of the queue runs after n * (LL_RUN + 1)
+ *     switches at most.
+ */
+
+#include "ll.h"
+
+static struct uproc_set *set;
+static long stuck;
+
+static struct ustack *next(struct usched *s)
+{
+	struct uproc *p = (struct uproc *)s;
+	struct uproc_thread *t = p->p_hot;
+
+	if (UPROC_LIKELY(t != NULL)) {
+		p->p_hot = NULL;
+		if (UPROC_LIKELY(p->p_turn++ < LL_RUN))
+			return &t->t_stack;
+		uproc_queue_put(&p->p_queue, t);
+	}
+	p->p_turn = 0;
+	if (!uproc_look(p))
+		return NULL;
+	return &uproc_queue_get(p)->t_stack;
+}
+
+int ll_init(int proc_nr, int thread_nr)
+{
+	return uproc_init(&set, proc_nr, thread_nr, next);
+}
+
+int ll_stack_size(size_t size)
+{
+	return uproc_stack_size(set, size);
+}
+
+int ll_start(void)
+{
+	return uproc_start(set);
+}
+
+int ll_fini(void)
+{
+	return uproc_fini(&set, &stuck);
+}
+
+long ll_stuck(void)
+{
+	return stuck;
+}
+
+void ll_hold(void)
+{
+	uproc_hold(set);
+}
+
+void ll_release(void)
+{
+	uproc_release(set);
+}
+
+static struct ll_thread *make(unsigned group, void (*f)(void *), void *arg,
+			      int flags)
+{
+	return (struct ll_thread *)uproc_make(uproc_at(set, group), f, arg,
+					      flags);
+}
+
+struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group)
+{
+	return make(group, f, arg, 0);
+}
+
+struct ll_thread *ll_thread_joinable(void (*f)(void *), void *arg, int group)
+{
+	return make(group, f, arg, UPROC_JOIN);
+}
+
+int ll_join(struct ll_thread *t)
+{
+	return uproc_join(&t->l_thread);
+}
+
+int ll_yield(void)
+{
+	return uproc_yield();
+}
+
+struct ll_thread *ll_self(void)
+{
+	return (struct ll_thread *)uproc_self(set);
+}
+
+void ll_post(struct ll_thread *t)
+{
+	uproc_post(&t->l_thread);
+}
+
+void ll_done(void)
+{
+}

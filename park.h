@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* park.h: how one native thread sleeps until another has work for it. */
+
+#ifndef PARK_H
+#define PARK_H
+
+/*
+ * The sleeper:                          A waker:
+ *
+ *	S1 publish    park_prepare()		W1 give work (inbox_post())
+ *	S2 barrier    in S1			W2 barrier    in W1
+ *	S3 look again for work;			W3 look: park_wake()
+ *	   if there is some, park_cancel()
+ *	S4 sleep      park_sleep()
+ *
+ * S1 and W1 are sequentially consistent, and so are S3 and W3. In their one
+ * order either S1 comes before W3, and the waker sees the sleeper; or W1
+ * comes before S3, and the sleeper sees the work. No wake is lost.
+ *
+ *	operation      who     returns
+ *	park_prepare   owner   -
+ *	park_cancel    owner   true: still unnoticed; false: a waker has come
+ *	park_sleep     owner   when a waker has come
+ *	park_wake      anyone, also a signal handler: true if it was this call
+ *	               that ended the sleep. For each prepare, exactly one of
+ *	               park_cancel() and the park_wake()s returns true.
+ *
+ * Asleep in futex(2) on Linux. Elsewhere on a condition variable with a bounded
+ * wait, since that can be signalled too early to be heard (and before 2.41
+ * glibc could lose signals: sourceware bug 25847), and not from handlers.
+ */
+
+#include <stdbool.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleeps while *word is value, or not at all. May return for no reason. */
+static inline void park_futex_wait(int *word, int value)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static inline void park_futex_wake(int *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL,
+		      0);
+}
+#else
+#include <pthread.h>
+#include <time.h>
+
+static pthread_mutex_t park_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t  park_cond  = PTHREAD_COND_INITIALIZER;
+
+static inline void park_futex_wait(int *word, int value)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&park_mutex);
+	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value)
+		pthread_cond_timedwait(&park_cond, &park_mutex, &until);
+	pthread_mutex_unlock(&park_mutex);
+}
+
+static inline void park_futex_wake(int *word)
+{
+	(void)word;
+	pthread_cond_broadcast(&park_cond);
+}
+#endif
+
+/* *asleep is 1 from park_prepare() to park_cancel() or park_wake(), else 0. */
+static inline void park_prepare(int *asleep)
+{
+	__atomic_exchange_n(asleep, 1, __ATOMIC_SEQ_CST);	/* S1 S2 */
+}
+
+static inline bool park_cancel(int *asleep)
+{
+	return __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 1;
+}
+
+static inline void park_sleep(int *asleep)
+{
+	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1)
+		park_futex_wait(asleep, 1);
+}
+
+static inline bool park_wake(int *asleep)
+{
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0 ||	/* W3 */
+	    __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 0)
+		return false;
+	park_futex_wake(asleep);
+	return true;
+}
+
+#endif /* PARK_H */

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* rr.c: a fair scheduler: first in, first out on each processor. */
+
+/*
+ * The order is that of the queue of the processor (uproc.h), into which wakes,
+ * yields and new threads are put in the order in which they come. Those from
+ * elsewhere come when the inbox is looked at: each RR_LOOK switches, and when
+ * the queue is empty. There is nothing else to this scheduler.
+ *
+ * R1. A thread is in the queue at most once: it is put there when t_wakes goes
+ *     from -1 to 0, and by its own yield.
+ * R2. Of two threads in the queue of a processor, the one that was put there
+ *     first runs first.
+ */
+
+#include "rr.h"
+
+#include <errno.h>
+
+#define RR_LOOK	16
+
+static struct uproc_set *set;
+static long stuck;
+
+static struct ustack *next(struct usched *s)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	if (uproc_queue_empty(&p->p_queue) || ++p->p_turn % RR_LOOK == 0) {
+		if (!uproc_look(p))
+			return NULL;
+	}
+	return &uproc_queue_get(p)->t_stack;
+}
+
+int rr_init(int proc_nr, int thread_nr)
+{
+	return uproc_init(&set, proc_nr, thread_nr, next);
+}
+
+int rr_stack_size(size_t size)
+{
+	return uproc_stack_size(set, size);
+}
+
+int rr_start(void)
+{
+	return uproc_start(set);
+}
+
+int rr_fini(void)
+{
+	return uproc_fini(&set, &stuck);
+}
+
+long rr_stuck(void)
+{
+	return stuck;
+}
+
+void rr_hold(void)
+{
+	uproc_hold(set);
+}
+
+void rr_release(void)
+{
+	uproc_release(set);
+}
+
+static struct rr_thread *make(unsigned proc, void (*f)(void *), void *arg,
+			      int flags)
+{
+	return (struct rr_thread *)uproc_make(uproc_at(set, proc), f, arg,
+					      flags);
+}
+
+struct rr_thread *rr_thread_init(void (*f)(void *), void *arg)
+{
+	return make(uproc_turn(set), f, arg, 0);
+}
+
+struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg)
+{
+	return make(proc, f, arg, 0);
+}
+
+struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg)
+{
+	return make(uproc_turn(set), f, arg, UPROC_JOIN);
+}
+
+int rr_join(struct rr_thread *t)
+{
+	return uproc_join(&t->r_thread);
+}
+
+int rr_yield(void)
+{
+	return uproc_yield();
+}
+
+struct rr_thread *rr_self(void)
+{
+	return (struct rr_thread *)uproc_self(set);
+}
+
+void rr_post(struct rr_thread *t)
+{
+	uproc_post(&t->r_thread);
+}
+
+void rr_done(void)
+{
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* rr.h: a fair scheduler: first in, first out on each processor. */
+
+#ifndef RR_H
+#define RR_H
+
+/*
+ * Threads are dealt to processors in turn when they are made, and stay there.
+ * On each processor those that can run take turns: first in, first out. Any
+ * thread and any native thread may wake any thread. A wake within a processor
+ * costs no atomic instruction; one from elsewhere is a message.
+ *
+ * SHORTEST USE
+ *
+ *	rr_init(2, 0);
+ *	rr_thread_init(f, arg);
+ *	rr_start();
+ *	rr_fini();		returns when all threads have ended
+ *
+ * RETURN VALUES: 0 or a negative errno; a pointer, or NULL and errno. There is
+ * one scheduler of this kind in a process at a time.
+ *
+ * CAVEATS: those of usched.h. Threads of different processors run at the same
+ * time.
+ */
+
+#include "uproc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rr_thread {
+	struct uproc_thread r_thread;
+};
+
+/*
+ * Makes the scheduler: proc_nr processors (native threads, pinned in turn to
+ * those that the process may use), and about thread_nr threads: a hint.
+ * -EINVAL, -ENOMEM, -EBUSY: there is one.
+ */
+int rr_init(int proc_nr, int thread_nr);
+
+/*
+ * Between rr_init() and rr_start(), optional: bytes of stack for each thread,
+ * 256 KiB if not set. -EINVAL, -EBUSY.
+ */
+int rr_stack_size(size_t size);
+
+/* Threads begin to run. -errno: no native thread was to be had, none runs. */
+int rr_start(void);
+
+/*
+ * Waits for the end of all threads, and frees everything. -EDEADLK: those that
+ * were left could never be woken, and were dropped: rr_stuck() says how many.
+ * Native threads that may still wake some hold it: see rr_hold(). Not to be
+ * called by a thread.
+ */
+int rr_fini(void);
+long rr_stuck(void);
+
+/*
+ * Makes a thread: by a native thread, at any time between rr_init() and
+ * rr_fini(), or by a thread. It is freed when it ends: its maker must know
+ * that it has not before waking it. NULL: ENOMEM, EINVAL.
+ */
+struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
+
+/* The same, on processor proc modulo proc_nr. */
+struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
+
+/*
+ * The same as rr_thread_init(), but it lives until rr_join(), which waits for
+ * its end and frees it. Called by one thread; wakes of the caller are kept.
+ * -EINVAL: not joinable, or joined already; -EDEADLK: by itself; -ENOMEM.
+ */
+struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
+int rr_join(struct rr_thread *t);
+
+/*
+ * While at least one native thread holds the scheduler, rr_fini() does not
+ * take waiting for a dead lock. For those that wake threads from outside.
+ */
+void rr_hold(void);
+void rr_release(void);
+
+/* To the end of the queue. 0, or -ENOMEM: it goes on at once. */
+int rr_yield(void);
+
+/* The running thread of this scheduler, or NULL. */
+struct rr_thread *rr_self(void);
+
+/* A wake from a signal handler (or anywhere else). */
+void rr_post(struct rr_thread *t);
+
+/* Not needed any more: the end of a thread is seen. Does nothing. */
+void rr_done(void);
+
+/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
+static inline int rr_wait(void)
+{
+	return uproc_wait();
+}
+
+/* Wakes t, or its next wait. Anyone but a signal handler. */
+static inline void rr_wake(struct rr_thread *t)
+{
+	struct uproc_thread *u = &t->r_thread;
+
+	if (!uproc_is_here(u))
+		uproc_post(u);
+	else if (u->t_wakes++ < 0)
+		uproc_queue_put(&uproc_of(u)->p_queue, u);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RR_H */

@@ -1,0 +1,972 @@
+/* SPDX-License-Identifier: MIT */
+/* uproc.c: processors: the part that schedulers share. */
+
+/*
+ * OVERVIEW
+ *
+ *	struct uproc_set
+ *	  set_proc[0]      set_proc[1]
+ *	+--------------+ +--------------+
+ *	| dispatcher   | | dispatcher   |   one native thread each, pinned
+ *	| queue        | | queue        |   threads that can run
+ *	| inbox        | | inbox        |   wakes from elsewhere
+ *	| park         | | park         |   where it sleeps
+ *	| pool         | | pool         |   free blocks, in size classes
+ *	+------+-------+ +-------+------+
+ *	       |                 |
+ *	    +--+-----------------+--+
+ *	    | depot, chunks, p_outer  |     under set_lock, in batches
+ *	    +-------------------------+
+ *
+ * A thread stays on the processor that it was made for.
+ *
+ * SLEEP AND END
+ *
+ * A processor with nothing to run parks: see park.h for why no wake is lost.
+ * set_idle counts the parked ones: a processor adds 1 when it has looked again
+ * in vain (S3), and whoever ends its sleep takes 1 away. The two may come in
+ * the other order; the sum is right all the same. If set_idle reaches the
+ * number of processors, then at that moment each had looked again in vain and
+ * had not been woken since. Nobody was running who could wake another. So no
+ * message is under way, and nothing will ever change, unless a native thread
+ * from outside wakes somebody: that is what uproc_hold() is for. This moment,
+ * with no holds, is what uproc_fini() waits for. The threads that are still
+ * alive then can never be woken.
+ *
+ * MEMORY
+ *
+ * A struct uproc_thread is a cache line, and the buffer for a small slice one
+ * or two. Blocks come from free lists by size class, 16 bytes apart up to 1
+ * KiB, then four to each doubling, up to POOL_MAX; the rest from malloc(). A
+ * thread is often made by one processor and ends on another, so a list that has
+ * grown long gives a batch of blocks to the depot, and an empty one takes a
+ * batch from there (Bonwick, "Magazines and Vmem", USENIX 2001, section 3,
+ * without the magazines). New blocks are carved from chunks, in the order of
+ * need, so threads that run one after another are neighbours in memory; chunks
+ * of 2 MiB and more ask for huge pages. Memory goes back to the system in
+ * uproc_fini().
+ *
+ * ROOM
+ *
+ * A wake cannot fail, so p_queue must have room for all threads of the
+ * processor. Who makes a thread counts it in p_threads first, and if that is
+ * more than p_room, provides a larger ring (p_ring), or fails. The owner moves
+ * to the ring before it puts the thread in the queue.
+ *
+ * INVARIANTS
+ *
+ * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
+ *     places is p_queue or p_ring.
+ * P2. t_wakes >= -1; it is -1 exactly while the thread waits or is new.
+ * P3. A thread is in an inbox exactly while t_posted is not 0 (but for the
+ *     moments between the two).
+ * P4. The sum of additions to set_idle by and for a processor is 1 while it
+ *     sleeps, and else 0 (but for those moments).
+ *
+ * REJECTED
+ *
+ * A queue linked through the threads: it does not show whom to prefetch. First
+ * buffers in one block with the thread: the length of the first slice is not
+ * known, and guesses waste more than a second miss costs. Giving each wake from
+ * elsewhere a message of its own: needs memory, and can fail.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* sched_getaffinity(), MAP_ANONYMOUS */
+#endif
+#include "uproc.h"
+#include "park.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define LANE_NR		256
+#define LANE_SIZE	((size_t)256 << 10)
+#define LANE_MIN	((size_t)16 << 10)
+#define RING_MIN	64u
+#define RING_MAX	(1u << 31)
+#define SPIN		500	/* looks before sleeping, if there is a spare cpu */
+#define BATCH		64	/* blocks that go to the depot and come from it */
+#define BATCH_BYTES	((size_t)16 << 10)
+#define POOL_MAX	((size_t)64 << 10)
+#define FINE		((size_t)16)	/* between classes up to FINE_MAX */
+#define FINE_MAX	((size_t)1 << 10)
+/* Cache lines are fetched in pairs, so whole pairs are carved. */
+#define LINE		((size_t)128)
+#define CHUNK_MIN	((size_t)64 << 10)
+#define CHUNK_MAX	((size_t)32 << 20)
+#define HUGE_PAGE	((size_t)2 << 20)
+
+/* A block on a free list, and the first of a batch in the depot. */
+struct block {
+	struct block *b_next;
+	struct block *b_batch;
+};
+
+/* Memory from the system; blocks follow. */
+struct chunk {
+	struct chunk *c_next;
+	void         *c_map;
+	size_t        c_mapped;
+};
+
+/* In front of a block that is too large for a pool. */
+struct large {
+	struct large *g_next;
+	struct large *g_prev;
+};
+
+struct uproc_set {
+	struct uproc   *set_proc;
+	int             set_nr;
+	unsigned        set_turn;	/* atomic */
+	size_t          set_stack;
+	struct ustack *(*set_next)(struct usched *);
+	pthread_t      *set_native;
+	int             set_running;
+	bool            set_spare;	/* a cpu for each processor */
+
+	pthread_mutex_t set_lock;	/* protects what follows, up to below */
+	struct block   *set_depot[UPROC_CLASS_NR];
+	struct chunk   *set_chunk;
+	char           *set_free, *set_end;	/* not carved yet */
+	size_t          set_grow;	/* size of the next chunk */
+	struct large    set_large;
+
+	/* Atomic; seldom written. */
+	int             set_idle __attribute__((aligned(64)));
+	int             set_held;
+	int             set_go;		/* 0 wait, 1 run, -1 give up */
+	int             set_stop;
+	int             set_event;	/* moves when uproc_fini() should look */
+};
+
+/* Follows a thread made with UPROC_JOIN. */
+struct joint {
+	struct uproc_thread *j_waiter;	/* NULL, who waits, or ENDED (atomic) */
+};
+
+#define ENDED	((struct uproc_thread *)1)
+
+static void inbox_drain(struct uproc *p);
+static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
+static void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
+		      size_t size);
+
+/* Call-backs of the dispatcher. */
+
+static void *buf_alloc(struct usched *s, int size)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	return pool_get(p, &p->p_pool, size);
+}
+
+static void buf_free(struct usched *s, void *buf, int size)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	pool_put(p, &p->p_pool, buf, size);
+}
+
+static size_t thread_size(const struct uproc_thread *t)
+{
+	return sizeof *t + (t->t_stack.u_mark & UPROC_JOIN ?
+			    sizeof(struct joint) : 0);
+}
+
+static struct joint *joint(struct uproc_thread *t)
+{
+	return (struct joint *)(t + 1);
+}
+
+static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
+{
+	if (t->t_wakes < 0)
+		uproc_queue_put(&p->p_queue, t);
+	t->t_wakes += wakes;
+}
+
+static void wake(struct uproc *here, struct uproc_thread *t)
+{
+	if (uproc_of(t) == here)
+		ready(here, t, 1);
+	else
+		uproc_post(t);
+}
+
+static void thread_done(struct usched *s, struct ustack *u)
+{
+	struct uproc *p = (struct uproc *)s;
+	struct uproc_thread *t = (struct uproc_thread *)u;
+
+	if (u->u_stack != NULL)
+		buf_free(s, u->u_stack, u->u_len);
+	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
+	if (t->t_stack.u_mark & UPROC_JOIN) {
+		struct uproc_thread *waiter;
+
+		/* Releases what the thread did; pairs with that in join. */
+		waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
+					     __ATOMIC_ACQ_REL);
+		if (waiter != NULL)
+			wake(p, waiter);
+	} else
+		pool_put(p, &p->p_pool, t, thread_size(t));
+}
+
+/* Threads. */
+
+static struct uproc *proc_self(const struct uproc_set *set)
+{
+	struct ustack *u = ustack_self();
+
+	/* It may be a thread of a dispatcher that we know nothing about. */
+	if (u == NULL || u->u_sched->s_done != thread_done ||
+	    ((struct uproc *)u->u_sched)->p_set != set)
+		return NULL;
+	return (struct uproc *)u->u_sched;
+}
+
+struct uproc_thread *uproc_self(struct uproc_set *set)
+{
+	return proc_self(set) ? (struct uproc_thread *)ustack_self() : NULL;
+}
+
+struct uproc *uproc_at(struct uproc_set *set, unsigned nr)
+{
+	return set != NULL ? &set->set_proc[nr % set->set_nr] : NULL;
+}
+
+unsigned uproc_turn(struct uproc_set *set)
+{
+	return set != NULL ?
+		__atomic_fetch_add(&set->set_turn, 1, __ATOMIC_RELAXED) : 0;
+}
+
+/* Counts one more thread of p, and provides the ring for it (P1). */
+static bool room_get(struct uproc *p)
+{
+	unsigned nr = __atomic_add_fetch(&p->p_threads, 1, __ATOMIC_RELAXED);
+	struct uproc_thread **ring;
+	unsigned room;
+
+	/* Acquire: pairs with the release below, to have p_ring, too. */
+	if (nr <= __atomic_load_n(&p->p_room, __ATOMIC_ACQUIRE))
+		return true;
+	pthread_mutex_lock(&p->p_set->set_lock);
+	for (room = p->p_room; room < nr && room < RING_MAX; )
+		room *= 2;
+	if (room > p->p_room && nr <= room) {
+		ring = malloc(room * sizeof *ring);
+		if (ring != NULL) {
+			free(p->p_ring);
+			p->p_ring = ring;
+			__atomic_store_n(&p->p_room, room, __ATOMIC_RELEASE);
+		}
+	}
+	room = p->p_room;
+	pthread_mutex_unlock(&p->p_set->set_lock);
+	if (nr <= room)
+		return true;
+	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Moves the queue to the larger ring. By the owner. */
+static void ring_move(struct uproc *p)
+{
+	struct uproc_queue *q = &p->p_queue;
+	struct uproc_thread **old = q->q_ring;
+	unsigned mask;
+	unsigned i;
+
+	if (__atomic_load_n(&p->p_room, __ATOMIC_ACQUIRE) == q->q_mask + 1)
+		return;
+	pthread_mutex_lock(&p->p_set->set_lock);
+	mask = p->p_room - 1;
+	for (i = q->q_head; i != q->q_tail; i++)
+		p->p_ring[i & mask] = old[i & q->q_mask];
+	q->q_ring = p->p_ring;
+	q->q_mask = mask;
+	p->p_ring = NULL;
+	pthread_mutex_unlock(&p->p_set->set_lock);
+	free(old);
+}
+
+struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
+				int flags)
+{
+	size_t size = sizeof(struct uproc_thread) +
+		(flags & UPROC_JOIN ? sizeof(struct joint) : 0);
+	struct uproc_thread *t;
+	struct uproc_pool *o;
+	struct uproc *here;
+
+	if (p == NULL || f == NULL) {
+		errno = EINVAL;
+		return NULL;
+	}
+	here = proc_self(p->p_set);
+	o = here == p ? &p->p_pool : &p->p_outer;
+	t = pool_get(p, o, size);
+	if (t == NULL || !room_get(p)) {
+		if (t != NULL)
+			pool_put(p, o, t, size);
+		errno = ENOMEM;
+		return NULL;
+	}
+	ustack_init(&t->t_stack, &p->p_sched, f, arg, NULL, 0);
+	t->t_stack.u_mark = flags;
+	t->t_wakes  = -1;
+	t->t_posted = 0;
+	if (flags & UPROC_JOIN)
+		joint(t)->j_waiter = NULL;
+	if (here == p)
+		ring_move(p);
+	wake(here, t);
+	return t;
+}
+
+/*
+ * Registers self as the waiter. True: done, or t has ended (*ended). Acquires
+ * what t did before its end.
+ */
+static bool join_begin(struct uproc_thread *t, struct uproc_thread *self,
+		       bool *ended)
+{
+	struct uproc_thread *was = NULL;
+	bool done;
+
+	done = __atomic_compare_exchange_n(&joint(t)->j_waiter, &was, self,
+			false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	*ended = was == ENDED;
+	return done || *ended;
+}
+
+/* False: t has ended meanwhile. */
+static bool join_cancel(struct uproc_thread *t, struct uproc_thread *self)
+{
+	return __atomic_compare_exchange_n(&joint(t)->j_waiter, &self, NULL,
+			false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static bool has_ended(struct uproc_thread *t)
+{
+	return __atomic_load_n(&joint(t)->j_waiter, __ATOMIC_ACQUIRE) == ENDED;
+}
+
+/*
+ * Of the wakes that come to self, exactly one is that of the end. The others
+ * are not ours: they are counted, and given back.
+ */
+static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
+{
+	int waits = 0;
+	int rc = 0;
+
+	do {
+		rc = uproc_wait();
+		if (rc == 0)
+			waits++;
+		else if (join_cancel(t, self)) {
+			self->t_wakes += waits;
+			return rc;
+		}
+	} while (!has_ended(t));
+	/* If there was no memory to wait for it, it may be on its way. */
+	while (self->t_wakes + waits < 1)
+		inbox_drain(uproc_of(self));
+	self->t_wakes += waits - 1;
+	return 0;
+}
+
+int uproc_join(struct uproc_thread *t)
+{
+	struct uproc_thread *self = uproc_self(uproc_of(t)->p_set);
+	struct uproc *p;
+	bool ended;
+	int rc = 0;
+
+	if (self == NULL || !(t->t_stack.u_mark & UPROC_JOIN))
+		return -EINVAL;
+	if (self == t)
+		return -EDEADLK;
+	if (!join_begin(t, self, &ended))
+		return -EINVAL;
+	if (!ended)
+		rc = join_wait(t, self);
+	p = uproc_of(self);
+	if (rc == 0)
+		pool_put(p, &p->p_pool, t, thread_size(t));
+	return rc;
+}
+
+int uproc_yield(void)
+{
+	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+	struct uproc *p;
+	int rc;
+
+	if (t == NULL)
+		usched_fail("yield: called outside of a thread");
+	p = uproc_of(t);
+	uproc_queue_put(&p->p_queue, t);
+	rc = ustack_block();
+	if (rc != 0)
+		p->p_queue.q_tail--;
+	return rc;
+}
+
+/*
+ * Brings t_posted from 0 to 1: puts t in the inbox. Release: what the waker
+ * did before is seen by the thread; pairs with the exchange in inbox_drain().
+ */
+void uproc_post(struct uproc_thread *t)
+{
+	struct uproc *p = uproc_of(t);
+
+	if (__atomic_fetch_add(&t->t_posted, 1, __ATOMIC_RELEASE) != 0)
+		return;
+	inbox_post(&p->p_inbox, &t->t_node);	/* from here t may be gone */
+	if (park_wake(&p->p_asleep))
+		__atomic_fetch_sub(&p->p_set->set_idle, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Sleeping. */
+
+static void inbox_drain(struct uproc *p)
+{
+	struct inbox_node *n;
+
+	while ((n = inbox_take(&p->p_inbox)) != NULL) {
+		struct uproc_thread *t = (struct uproc_thread *)
+			((char *)n - offsetof(struct uproc_thread, t_node));
+
+		ring_move(p);
+		ready(p, t, __atomic_exchange_n(&t->t_posted, 0,
+						__ATOMIC_ACQUIRE));
+	}
+	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > LANE_NR;
+}
+
+/* Tells uproc_fini() to look. */
+static void event(struct uproc_set *set)
+{
+	__atomic_fetch_add(&set->set_event, 1, __ATOMIC_SEQ_CST);
+	park_futex_wake(&set->set_event);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+static bool stopped(const struct uproc_set *set)
+{
+	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
+}
+
+bool uproc_look(struct uproc *p)
+{
+	struct uproc_set *set = p->p_set;
+	int spin = set->set_spare ? SPIN : 0;
+
+	for (;;) {
+		inbox_drain(p);
+		if (!uproc_queue_empty(&p->p_queue))
+			return true;
+		if (stopped(set))
+			return false;
+		if (spin-- > 0) {
+			relax();
+			continue;
+		}
+		spin = 0;
+		park_prepare(&p->p_asleep);			/* S1 S2 */
+		if ((!inbox_empty(&p->p_inbox) || stopped(set)) && /* S3 */
+		    park_cancel(&p->p_asleep))
+			continue;
+		/* If a waker was faster, it has taken this 1 away already. */
+		if (__atomic_add_fetch(&set->set_idle, 1, __ATOMIC_SEQ_CST) ==
+		    set->set_nr)
+			event(set);
+		park_sleep(&p->p_asleep);				/* S4 */
+	}
+}
+
+void uproc_hold(struct uproc_set *set)
+{
+	__atomic_fetch_add(&set->set_held, 1, __ATOMIC_SEQ_CST);
+}
+
+void uproc_release(struct uproc_set *set)
+{
+	if (__atomic_sub_fetch(&set->set_held, 1, __ATOMIC_SEQ_CST) == 0)
+		event(set);
+}
+
+/* The set: from its beginning to its end. */
+
+int uproc_stack_size(struct uproc_set *set, size_t size)
+{
+	if (set == NULL || size < LANE_MIN || size > INT_MAX)
+		return -EINVAL;
+	if (set->set_running > 0)
+		return -EBUSY;
+	set->set_stack = size;
+	return 0;
+}
+
+static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
+		     unsigned room)
+{
+	p->p_set   = set;
+	p->p_nr    = nr;
+	p->p_room  = room;
+	p->p_sched = (struct usched) {
+		.s_next  = set->set_next,
+		.s_alloc = buf_alloc,
+		.s_free  = buf_free,
+		.s_done  = thread_done
+	};
+	inbox_init(&p->p_inbox);
+	p->p_queue.q_mask = room - 1;
+	p->p_queue.q_ring = malloc(room * sizeof p->p_queue.q_ring[0]);
+	return p->p_queue.q_ring != NULL ? 0 : -ENOMEM;
+}
+
+static void set_free(struct uproc_set *set)
+{
+	struct chunk *c;
+	struct large *g;
+	int i;
+
+	for (i = 0; set->set_proc != NULL && i < set->set_nr; i++) {
+		usched_fini(&set->set_proc[i].p_sched);
+		free(set->set_proc[i].p_queue.q_ring);
+		free(set->set_proc[i].p_ring);
+	}
+	while ((c = set->set_chunk) != NULL) {
+		set->set_chunk = c->c_next;
+		munmap(c->c_map, c->c_mapped);
+	}
+	while ((g = set->set_large.g_next) != &set->set_large) {
+		set->set_large.g_next = g->g_next;
+		free(g);
+	}
+	free(set->set_proc);
+	free(set->set_native);
+	pthread_mutex_destroy(&set->set_lock);
+	free(set);
+}
+
+static void *zeroed(size_t align, size_t size)
+{
+	void *mem = NULL;
+
+	if (posix_memalign(&mem, align, size) != 0)
+		return NULL;
+	return memset(mem, 0, size);
+}
+
+int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
+	       struct ustack *(*next)(struct usched *))
+{
+	struct uproc_set *set;
+	unsigned room;
+	int rc = 0;
+	int i;
+
+	if (*out != NULL)
+		return -EBUSY;
+	if (proc_nr < 1 || thread_nr < 0 ||
+	    (size_t)proc_nr > SIZE_MAX / 2 / sizeof *set->set_proc)
+		return -EINVAL;
+	set = zeroed(LINE, sizeof *set);
+	if (set == NULL)
+		return -ENOMEM;
+	rc = pthread_mutex_init(&set->set_lock, NULL);
+	if (rc != 0) {
+		free(set);
+		return -rc;
+	}
+	set->set_nr    = proc_nr;
+	set->set_next  = next;
+	set->set_stack = LANE_SIZE;
+	set->set_grow  = CHUNK_MIN;
+	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
+	set->set_proc   = zeroed(LINE, proc_nr * sizeof *set->set_proc);
+	set->set_native = calloc(proc_nr, sizeof *set->set_native);
+	if (set->set_proc == NULL || set->set_native == NULL)
+		rc = -ENOMEM;
+	for (room = RING_MIN; room < (unsigned)thread_nr / proc_nr; )
+		room *= 2;
+	for (i = 0; i < proc_nr && rc == 0; i++)
+		rc = proc_init(&set->set_proc[i], set, i, room);
+	if (rc != 0) {
+		set_free(set);
+		return rc;
+	}
+	*out = set;
+	return 0;
+}
+
+#if defined(__linux__)
+/* Pins the caller to the nr-th, in turn, of the cpus that it may use. */
+static void pin(int nr)
+{
+	cpu_set_t may;
+	cpu_set_t one;
+	int cpu;
+
+	/* Without a mask we run unpinned: slower, but not wrong. */
+	if (sched_getaffinity(0, sizeof may, &may) != 0)
+		return;
+	nr %= CPU_COUNT(&may);
+	for (cpu = 0; !CPU_ISSET(cpu, &may) || nr-- > 0; )
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	(void)sched_setaffinity(0, sizeof one, &one);	/* likewise */
+}
+
+static int cpus(void)
+{
+	cpu_set_t may;
+
+	return sched_getaffinity(0, sizeof may, &may) == 0 ? CPU_COUNT(&may) : 1;
+}
+#else
+static void pin(int nr)
+{
+	(void)nr;
+}
+
+static int cpus(void)
+{
+	return 1;
+}
+#endif
+
+static void *native(void *arg)
+{
+	struct uproc *p = arg;
+	struct uproc_set *set = p->p_set;
+	int go;
+
+	pin(p->p_nr);
+	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
+		park_futex_wait(&set->set_go, 0);
+	if (go > 0)
+		usched_run(&p->p_sched);
+	return NULL;
+}
+
+/* As many lanes as can be had, each of them large enough. */
+static int lanes(struct uproc *p)
+{
+	int nr = LANE_NR;
+	int rc;
+
+	do {
+		rc = usched_lanes(&p->p_sched, nr, p->p_set->set_stack);
+	} while (rc == -ENOMEM && (nr /= 2) > 0);
+	return rc == -ENOSYS ? 0 : rc;
+}
+
+static void go(struct uproc_set *set, int how)
+{
+	__atomic_store_n(&set->set_go, how, __ATOMIC_RELEASE);
+	park_futex_wake(&set->set_go);
+}
+
+static void native_join(struct uproc_set *set)
+{
+	while (set->set_running > 0) {
+		int rc = pthread_join(set->set_native[--set->set_running],
+				      NULL);
+		if (rc != 0)
+			usched_fail("fini: called by a native thread of the set");
+	}
+}
+
+static int native_start(struct uproc_set *set)
+{
+	pthread_attr_t attr;
+	size_t size;
+	int rc;
+
+	rc = pthread_attr_init(&attr);
+	if (rc != 0)
+		return -rc;
+	/* Without lanes, threads run on the native stack. */
+	rc = pthread_attr_getstacksize(&attr, &size);
+	if (rc == 0)
+		rc = pthread_attr_setstacksize(&attr, size + set->set_stack);
+	while (rc == 0 && set->set_running < set->set_nr) {
+		int nr = set->set_running;
+
+		rc = pthread_create(&set->set_native[nr], &attr, native,
+				    &set->set_proc[nr]);
+		set->set_running += rc == 0;
+	}
+	pthread_attr_destroy(&attr);
+	if (rc != 0) {
+		go(set, -1);
+		native_join(set);
+		go(set, 0);
+	}
+	return -rc;
+}
+
+int uproc_start(struct uproc_set *set)
+{
+	int rc = 0;
+	int i;
+
+	if (set == NULL)
+		return -EINVAL;
+	if (set->set_running > 0)
+		return -EBUSY;
+	set->set_spare = set->set_nr <= cpus();
+	for (i = 0; i < set->set_nr && rc == 0; i++)
+		rc = lanes(&set->set_proc[i]);
+	if (rc == 0)
+		rc = native_start(set);
+	if (rc == 0)
+		go(set, 1);
+	return rc;
+}
+
+static bool quiet(struct uproc_set *set)
+{
+	return __atomic_load_n(&set->set_held, __ATOMIC_SEQ_CST) == 0 &&
+	       __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) ==
+							set->set_running;
+}
+
+int uproc_fini(struct uproc_set **out, long *left)
+{
+	struct uproc_set *set = *out;
+	int i;
+
+	if (set == NULL)
+		return -EINVAL;
+	if (proc_self(set) != NULL)
+		usched_fail("fini: called by a thread");
+	for (;;) {
+		int now = __atomic_load_n(&set->set_event, __ATOMIC_SEQ_CST);
+
+		if (quiet(set))
+			break;
+		park_futex_wait(&set->set_event, now);
+	}
+	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
+	for (*left = 0, i = 0; i < set->set_nr; i++) {
+		*left += set->set_proc[i].p_threads;
+		park_wake(&set->set_proc[i].p_asleep);
+	}
+	native_join(set);
+	set_free(set);
+	*out = NULL;
+	return *left == 0 ? 0 : -EDEADLK;
+}
+
+/* Memory. */
+
+/* Its number; and the size of its blocks. */
+static int class_of(size_t *size)
+{
+	size_t step = FINE_MAX / 4;
+	int class = FINE_MAX / FINE;
+
+	if (*size <= FINE_MAX) {
+		*size = (*size + FINE - 1) & -FINE;
+		return *size / FINE - 1;
+	}
+	while (*size > step * 8) {
+		step *= 2;
+		class += 4;
+	}
+	*size = (*size + step - 1) & -step;
+	return class + *size / step - 5;
+}
+
+/* The rest of the last chunk is lost: it is less than a batch. */
+static bool chunk_get(struct uproc_set *set, size_t size)
+{
+	size_t nob = set->set_grow > size + LINE ? set->set_grow : size + LINE;
+	size_t align = nob >= HUGE_PAGE ? HUGE_PAGE : 0;
+	struct chunk *c;
+	char *map;
+
+	map = mmap(NULL, nob + align, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return false;
+	c = (struct chunk *)(align ?
+		((uintptr_t)map + align - 1) & -align : (uintptr_t)map);
+#if defined(MADV_HUGEPAGE)
+	if (align != 0)
+		(void)madvise(c, nob, MADV_HUGEPAGE);	/* a hint */
+#endif
+	c->c_map      = map;
+	c->c_mapped   = nob + align;
+	c->c_next     = set->set_chunk;
+	set->set_chunk = c;
+	set->set_free = (char *)c + LINE;
+	set->set_end  = (char *)c + nob;
+	if (set->set_grow < CHUNK_MAX)
+		set->set_grow *= 2;
+	return true;
+}
+
+/* New blocks, linked in the order of their addresses. Under set_lock. */
+static struct block *carve(struct uproc_set *set, size_t size, int nr)
+{
+	size_t nob = (nr * size + LINE - 1) & -LINE;
+	struct block *batch;
+	char *at;
+
+	if ((size_t)(set->set_end - set->set_free) < nob &&
+	    !chunk_get(set, nob))
+		return NULL;
+	at = set->set_free;
+	set->set_free += nob;
+	batch = (struct block *)at;
+	for (; --nr > 0; at += size)
+		((struct block *)at)->b_next = (struct block *)(at + size);
+	((struct block *)at)->b_next = NULL;
+	return batch;
+}
+
+static int batch_nr(size_t size)
+{
+	return size * BATCH <= BATCH_BYTES ? BATCH :
+		size < BATCH_BYTES ? BATCH_BYTES / size : 1;
+}
+
+static bool refill(struct uproc_set *set, struct uproc_pool *o, int class,
+		   size_t size)
+{
+	struct block *batch;
+
+	batch = set->set_depot[class];
+	if (batch != NULL)
+		set->set_depot[class] = batch->b_batch;
+	else
+		batch = carve(set, size, batch_nr(size));
+	o->o_free[class] = batch;
+	o->o_nr[class]   = batch != NULL ? batch_nr(size) : 0;
+	return batch != NULL;
+}
+
+static void *large_get(struct uproc_set *set, size_t size)
+{
+	struct large *g = NULL;
+
+	if (posix_memalign((void **)&g, LINE, size + LINE) != 0)
+		return NULL;
+	pthread_mutex_lock(&set->set_lock);
+	g->g_next = set->set_large.g_next;
+	g->g_prev = &set->set_large;
+	g->g_next->g_prev = g->g_prev->g_next = g;
+	pthread_mutex_unlock(&set->set_lock);
+	return (char *)g + LINE;
+}
+
+static void large_put(struct uproc_set *set, void *block)
+{
+	struct large *g = (struct large *)((char *)block - LINE);
+
+	pthread_mutex_lock(&set->set_lock);
+	g->g_next->g_prev = g->g_prev;
+	g->g_prev->g_next = g->g_next;
+	pthread_mutex_unlock(&set->set_lock);
+	free(g);
+}
+
+/* o is p->p_pool, by the owner, or p->p_outer, by others, under set_lock. */
+static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
+{
+	struct uproc_set *set = p->p_set;
+	bool lock = o == &p->p_outer;
+	struct block *b;
+	int class;
+
+	if (size > POOL_MAX)
+		return large_get(set, size);
+	class = class_of(&size);
+	if (lock)
+		pthread_mutex_lock(&set->set_lock);
+	b = o->o_free[class];
+	if (b == NULL) {
+		if (!lock)
+			pthread_mutex_lock(&set->set_lock);
+		lock = true;
+		if (refill(set, o, class, size))
+			b = o->o_free[class];
+	}
+	if (b != NULL) {
+		o->o_free[class] = b->b_next;
+		o->o_nr[class]--;
+	}
+	if (lock)
+		pthread_mutex_unlock(&set->set_lock);
+	return b;
+}
+
+/* Gives the batch of blocks that were freed last to the depot. */
+static void spill(struct uproc_set *set, struct uproc_pool *o, int class,
+		  int nr)
+{
+	struct block *batch = o->o_free[class];
+	struct block *last = batch;
+	int i;
+
+	for (i = 1; i < nr; i++)
+		last = last->b_next;
+	o->o_free[class] = last->b_next;
+	o->o_nr[class]  -= nr;
+	last->b_next     = NULL;
+	batch->b_batch   = set->set_depot[class];
+	set->set_depot[class] = batch;
+}
+
+static void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
+		     size_t size)
+{
+	struct uproc_set *set = p->p_set;
+	bool lock = o == &p->p_outer;
+	struct block *b = block;
+	int class;
+
+	if (size > POOL_MAX) {
+		large_put(set, block);
+		return;
+	}
+	class = class_of(&size);
+	if (lock)
+		pthread_mutex_lock(&set->set_lock);
+	b->b_next = o->o_free[class];
+	o->o_free[class] = b;
+	if (++o->o_nr[class] >= 2 * batch_nr(size)) {
+		if (!lock)
+			pthread_mutex_lock(&set->set_lock);
+		lock = true;
+		spill(set, o, class, batch_nr(size));
+	}
+	if (lock)
+		pthread_mutex_unlock(&set->set_lock);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* uproc.h: processors: the part that schedulers share. */
+
+#ifndef UPROC_H
+#define UPROC_H
+
+/*
+ * A processor (struct uproc) is a pinned native thread with a dispatcher, a
+ * queue of threads that can run, an inbox for wakes from elsewhere and memory
+ * of its own. A set of processors (struct uproc_set) is what a scheduler
+ * starts and stops. A scheduler adds an order: it gives uproc_set_init() its
+ * s_next(), which takes threads from the queue, or from wherever it likes.
+ *
+ * WAIT AND WAKE COUNT
+ *
+ * t_wakes is the number of wakes that came, less the waits that were begun. It
+ * is -1 while the thread waits. So a wake before the wait is kept, and n wakes
+ * let n waits through. Only the thread's own processor touches t_wakes, so
+ * none of this needs atomic instructions; wakes from elsewhere are counted in
+ * t_posted, and the first of them puts the thread in the inbox.
+ *
+ *	field		who		 when
+ *	t_wakes		own processor	 at any time
+ *	t_posted	anyone		 atomic add; exchanged for 0 by the owner
+ *	t_node		who has brought	 until the owner takes it, which is
+ *			t_posted from	 before it exchanges t_posted
+ *			0 to 1
+ *
+ * A thread that has not quite blocked cannot be missed: a wake from its own
+ * processor cannot happen between the count and the switch, and one from
+ * elsewhere is looked at only by the dispatcher, after the switch.
+ *
+ * A new thread is a thread that waits, woken once by its maker.
+ *
+ * WHO MAY CALL WHAT
+ *
+ * Functions with a struct uproc * argument: its own native thread. uproc_post():
+ * anyone, also a signal handler. Those of the set: the native thread that
+ * made it. The inline functions: threads.
+ */
+
+#include "usched.h"
+#include "inbox.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct uproc;
+struct uproc_set;
+
+/* A thread. One cache line on 64-bit machines: a cold one costs a miss less. */
+struct uproc_thread {
+	struct ustack     t_stack;
+	int               t_wakes;	/* wakes less waits */
+	int               t_posted;	/* wakes that are in the inbox */
+	struct inbox_node t_node;
+};
+
+/* Threads that can run, first in, first out; there is room for all. */
+struct uproc_queue {
+	struct uproc_thread **q_ring;
+	unsigned              q_head;	/* next to run */
+	unsigned              q_tail;	/* next free place */
+	unsigned              q_mask;	/* places - 1, a power of two less 1 */
+};
+
+/* Free blocks, by size class, and a stretch of new memory. */
+#define UPROC_CLASS_NR	88
+
+struct uproc_pool {
+	void *o_free[UPROC_CLASS_NR];
+	int   o_nr[UPROC_CLASS_NR];
+};
+
+struct uproc {
+	/* The owner's. */
+	struct usched       p_sched;	/* first: s_next() casts */
+	struct uproc_queue  p_queue;
+	struct uproc_thread *p_hot;	/* for the scheduler */
+	unsigned            p_turn;	/* for the scheduler */
+	struct uproc_set   *p_set;
+	int                 p_nr;	/* 0 .. processors - 1 */
+	int                 p_cold;	/* more threads than lanes: prefetch */
+	struct uproc_pool   p_pool;
+	/*
+	 * The others': on lines of their own, so that their writes do not take
+	 * away those above.
+	 */
+	struct inbox        p_inbox;
+	int                 p_asleep __attribute__((aligned(64))); /* park.h */
+	unsigned            p_threads;	/* alive, or being made (atomic) */
+	unsigned            p_room;	/* that p_queue or p_ring hold (atomic) */
+	struct uproc_thread **p_ring;	/* a larger ring for p_queue, or NULL */
+	struct uproc_pool   p_outer;	/* for those who make threads for us */
+};
+
+/* Flags for uproc_make(). */
+enum {
+	UPROC_JOIN = 1		/* lives until it is joined */
+};
+
+/*
+ * Makes a set of proc_nr processors, with room for thread_nr threads to begin
+ * with, in which next() chooses. -EINVAL, -ENOMEM, -EBUSY: *set is not NULL.
+ */
+int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
+	       struct ustack *(*next)(struct usched *));
+
+/*
+ * Bytes of stack that each thread can use; before uproc_start(). 0, -EINVAL,
+ * -EBUSY.
+ */
+int uproc_stack_size(struct uproc_set *set, size_t size);
+
+/* Starts the native threads: 0, or -errno, and none runs. */
+int uproc_start(struct uproc_set *set);
+
+/*
+ * Waits until all threads have ended, or all that are left wait, nobody is
+ * left to wake them, and no native thread holds the set. Then stops the native
+ * threads, frees everything, and sets *set to NULL. 0, -EINVAL, -EDEADLK. *left
+ * is the number of threads that were left.
+ */
+int uproc_fini(struct uproc_set **set, long *left);
+
+/* A native thread, not of the set, may still wake threads: between these. */
+void uproc_hold(struct uproc_set *set);
+void uproc_release(struct uproc_set *set);
+
+/*
+ * The processor with this number, modulo how many there are. These and
+ * uproc_make() pass on that there is no set, or no processor, as EINVAL.
+ */
+struct uproc *uproc_at(struct uproc_set *set, unsigned nr);
+
+/* Each call gives the number of the next processor in turn. Anyone. */
+unsigned uproc_turn(struct uproc_set *set);
+
+/* Makes a thread that will run on p. NULL and errno: ENOMEM, EINVAL. Anyone. */
+struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
+				int flags);
+
+/*
+ * Waits until t, made with UPROC_JOIN, has ended, and frees it. Wakes that
+ * come meanwhile are kept. 0, -ENOMEM, -EINVAL: not to be joined, or by the
+ * caller itself, or by two.
+ */
+int uproc_join(struct uproc_thread *t);
+
+/* Lets the others run, then goes on. 0 or -ENOMEM: nobody was let run. */
+int uproc_yield(void);
+
+/* A wake from anywhere. */
+void uproc_post(struct uproc_thread *t);
+
+/*
+ * For s_next(), when the queue is empty, and now and then: takes what has come
+ * from elsewhere; if there is nothing to run, sleeps until there is. False: the
+ * set is being stopped.
+ */
+bool uproc_look(struct uproc *p);
+
+/* The running thread if it belongs to the set, else NULL. */
+struct uproc_thread *uproc_self(struct uproc_set *set);
+
+#define UPROC_LIKELY(x)		__builtin_expect(!!(x), 1)
+
+static inline struct uproc *uproc_of(const struct uproc_thread *t)
+{
+	return (struct uproc *)t->t_stack.u_sched;
+}
+
+/* Does the caller run on the processor of t? */
+static inline bool uproc_is_here(const struct uproc_thread *t)
+{
+	const struct ustack *self = ustack_self();
+
+	return UPROC_LIKELY(self != NULL) &&
+	       UPROC_LIKELY(self->u_sched == t->t_stack.u_sched);
+}
+
+static inline void uproc_queue_put(struct uproc_queue *q,
+				   struct uproc_thread *t)
+{
+	q->q_ring[q->q_tail++ & q->q_mask] = t;
+}
+
+static inline bool uproc_queue_empty(const struct uproc_queue *q)
+{
+	return q->q_head == q->q_tail;
+}
+
+/* How far ahead: enough for two misses in a row, few enough to stay cached. */
+#define UPROC_AHEAD	12
+
+/* The first; meanwhile, what will be needed soon is fetched to the cache. */
+static inline struct uproc_thread *uproc_queue_get(struct uproc *p)
+{
+	struct uproc_queue *q = &p->p_queue;
+	struct uproc_thread *t = q->q_ring[q->q_head++ & q->q_mask];
+
+	if (p->p_cold && q->q_tail - q->q_head > UPROC_AHEAD) {
+		unsigned far  = q->q_head + UPROC_AHEAD;
+		unsigned near = q->q_head + UPROC_AHEAD / 2;
+		const char *slice = (const char *)
+			q->q_ring[near & q->q_mask]->t_stack.u_stack;
+
+		__builtin_prefetch(q->q_ring[far & q->q_mask], 1);
+		__builtin_prefetch(slice, 1);
+		__builtin_prefetch(slice + 64, 1);
+	}
+	return t;
+}
+
+/* Waits for a wake. 0, or -ENOMEM: it has not waited. */
+static inline int uproc_wait(void)
+{
+	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+	int rc;
+
+	if (__builtin_expect(t == NULL, 0))
+		usched_fail("wait: called outside of a thread");
+	if (UPROC_LIKELY(--t->t_wakes >= 0))
+		return 0;
+	rc = ustack_block();
+	if (__builtin_expect(rc != 0, 0))
+		((struct uproc_thread *)ustack_self())->t_wakes++;
+	return rc;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UPROC_H */

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+# What can be set: CC, CXX, O (level), SAN (sanitizer flags), DEFS, and for
+# install PREFIX and DESTDIR. Objects of each configuration are kept apart.
+
+O       ?= -O2
+SAN     ?=
+DEFS    ?=
+PREFIX  ?= /usr/local
+ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra $(SAN) $(DEFS) $(CFLAGS)
+
+VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+MAJOR   := $(firstword $(subst ., ,$(VERSION)))
+MODULES := usched uproc rr ll
+HEADERS := usched.h uproc.h inbox.h rr.h ll.h
+PROGS   := rmain lmain
+empty   :=
+B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)))
+OBJS    := $(MODULES:%=$(B)/%.o)
+CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
+ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/inbox.c test/s_park.c))
+SCHEDS  := $(filter-out s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
+TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
+	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
+SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
+# The fourth line of a test may say what else it is linked with.
+libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
+
+.PHONY: all test check-all bench peers install uninstall clean $(PROGS)
+
+all: $(PROGS) libusched.a libusched.so
+
+$(PROGS): %: $(B)/%
+	@cmp -s $< $@ || cp $< $@
+
+$(PROGS:%=$(B)/%): $(B)/%: $(B)/%.o $(OBJS)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
+
+$(B)/%.o: %.c $(wildcard *.h) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) -c -o $@ $<
+
+$(B)/pic/%.o: %.c $(wildcard *.h) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) -fPIC -c -o $@ $<
+
+libusched.a: $(OBJS)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+libusched.so: $(MODULES:%=$(B)/pic/%.o)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$@.$(MAJOR) -o $@ $^ \
+		-pthread
+
+TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o,$^) -pthread \
+	  $(call libs,$<)
+
+$(CORES): $(B)/%: test/%.c $(B)/usched.o $(wildcard test/*.h)
+	$(TEST_CC)
+$(B)/s_article $(ALONE): $(B)/%: test/%.c $(OBJS) $(wildcard test/*.h)
+	$(TEST_CC)
+$(B)/%-RR: test/%.c $(OBJS) $(wildcard test/*.h)
+	$(TEST_CC) -DRR
+$(B)/%-LL: test/%.c $(OBJS) $(wildcard test/*.h)
+	$(TEST_CC) -DLL
+
+# All tests; the last line counts them.
+test: all $(TESTS)
+	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
+
+# Compilers, levels, sanitizers, machines: some twenty minutes.
+check-all: all $(TESTS)
+	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) test/matrix.sh
+
+# The table and the plot. BENCH: options of bench.sh.
+bench: $(PROGS) peers
+	@mkdir -p out
+	@./bench.sh $(BENCH) | tee out/ring.txt
+	@python3 graph.py out/ring.svg out/ring.txt | tee out/ring.md
+	@echo "out/ring.txt, .md and .svg: the lines, the table and the plot"
+
+# Programs to compare with: those whose compiler is here.
+peers:
+	@for p in peers/*/Makefile; do \
+		$(MAKE) -s -C $${p%/*} || echo "$${p%/*}: not built" >&2; done
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include
+	install -m 644 libusched.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 libusched.so $(DESTDIR)$(PREFIX)/lib/libusched.so.$(VERSION)
+	ln -sf libusched.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libusched.so.$(MAJOR)
+	ln -sf libusched.so.$(MAJOR) $(DESTDIR)$(PREFIX)/lib/libusched.so
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: usched' \
+		'Description: cooperative threads that copy stacks' \
+		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' \
+		'Libs: -L$${prefix}/lib -lusched -pthread' \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
+
+uninstall:
+	cd $(DESTDIR)$(PREFIX) && rm -f $(HEADERS:%=include/%) \
+		lib/libusched.* lib/pkgconfig/usched.pc
+
+clean:
+	rm -rf build out $(PROGS) libusched.a libusched.so
+	@for p in peers/*/Makefile; do $(MAKE) -s -C $${p%/*} clean; done

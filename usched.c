@@ -105,11 +105,12 @@
  * functions save them first of all. So the bottom of most slices is the same:
  * a return address into usched_launch() and some words of zero, up to 56 bytes
  * on x86-64, where the rest of a small slice is 64. Such words are not kept: a
- * buffer may be shorter than the slice, by as many words of the bottom as are
- * BARE (that is, as usched_launch() would leave them), and when a slice is
- * copied in they are written anew. fit() sees to it that this holds. A thread
- * that has a lane to itself is given a buffer for the whole slice, to spare
- * it the look at the bottom: its buffer is not used anyway.
+ * buffer may be shorter than the slice by up to that much, if the bottom of the
+ * lane is BARE (as they would leave it) at the block; and when a slice is
+ * copied in, the bottom is written anew first. blocked_hard() and fit() see to
+ * it that this holds. A thread that has a lane to itself is given a buffer for
+ * the whole slice, to spare it the look at the bottom: its buffer is not used
+ * anyway.
  *
  * SIGNALS
  *
@@ -155,11 +156,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if !defined(USCHED_PORTABLE) && !(defined(__ELF__) &&			\
-	((defined(__x86_64__) && !defined(__ILP32__)) ||		\
-	 (defined(__aarch64__) && !defined(__ILP32__)) ||		\
-	 (defined(__riscv) && __riscv_xlen == 64 && defined(__riscv_flen) && \
-	  __riscv_flen == 64)))
+#if !defined(__ELF__) || !defined(__LP64__) ||				\
+	!(defined(__x86_64__) || defined(__aarch64__) ||		\
+	  (defined(__riscv) && defined(__riscv_float_abi_double)))
+#undef  USCHED_PORTABLE
 #define USCHED_PORTABLE
 #endif
 #if defined(USCHED_PORTABLE)
@@ -220,14 +220,15 @@ static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void
 static inline unsigned fp_get(void);
 static inline void fp_set(unsigned fp);
 static int  begin(char *sp, void *sched);
-static void base_set(struct usched *s, char *base);
+static void base_set(struct usched *s, char *exit, char *base);
+static const void *stack_id(const struct ustack *self);
 static NORETURN void round_start(void *sched);
 static NORETURN void arrive(struct usched *s, struct ustack *u);
 static NORETURN void copy_in(void *ustack);
 static NORETURN void done(void *ustack);
 static int  blocked(char *sp, void *ustack);
 static int  blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
-static inline int is_bare(const struct usched_lane *l, ptrdiff_t nob);
+static inline int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
@@ -263,7 +264,7 @@ static const uintptr_t bottom[BARE_NR] = {
 
 void usched_run(struct usched *s)
 {
-	struct ustack *self = usched_current;
+	struct ustack *self = usched_current;	/* one of another dispatcher */
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
 		 "usched_run: s_next, s_alloc and s_free must be set");
@@ -275,7 +276,7 @@ void usched_run(struct usched *s)
 		s->s_lane = &s->s_native;
 	usched_save(begin, s);
 	s->s_base = NULL;
-	usched_current = self;	/* a thread of another dispatcher may run us */
+	usched_current = self;
 }
 
 /* Chooses a thread and goes there. Runs at s_base. */
@@ -290,8 +291,8 @@ static void round_start(void *arg)
 		usched_resume(s->s_exit);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
-	if (likely(s->s_lane[u->u_lane].l_owner == u &&
-		   !((uintptr_t)u->u_top & FP_ON_TOP))) {
+	if (likely(u->u_top != NULL && (uintptr_t)u->u_top % WORD == 0 &&
+		   s->s_lane[u->u_lane].l_owner == u)) {
 		usched_current = u;
 		usched_resume(u->u_top);
 	}
@@ -336,8 +337,9 @@ static NOINLINE int blocked_hard(char *sp, struct ustack *u,
 		*(uintptr_t *)sp = fp;
 	}
 	need = l->l_bottom - sp;
-	if (u->u_len < PAIR || u->u_len - need > USCHED_SLACK ||
-	    !is_bare(l, need - u->u_len)) {
+	if (u->u_len - need > USCHED_SLACK ||
+	    (u->u_len < need && !(u->u_len >= PAIR &&
+				  u->u_len >= need - BARE && is_bare(l)))) {
 		rc = fit(u, l, need);
 		if (rc != 0)
 			return rc;
@@ -503,28 +505,18 @@ static void restore(struct usched_lane *l, struct ustack *u)
 	copy(slice(u), u->u_stack, nob);
 }
 
-/* Are the last nob bytes of the lane BARE? */
-static inline int is_bare(const struct usched_lane *l, ptrdiff_t nob)
+/* Is the bottom of the lane as usched_launch() and a prologue leave it? */
+static inline int is_bare(const struct usched_lane *l)
 {
 	/* volatile: by words; the loads of vectors would not be forwarded */
 	const volatile uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
 	uintptr_t diff = 0;
 	int i;
 
-	if (nob <= 0)
-		return 1;
-	if (nob > BARE)
-		return 0;
 #pragma GCC unroll 16
 	for (i = 0; i < BARE_NR; i++)
 		diff |= at[i] ^ bottom[i];
-	if (likely(diff == 0))
-		return 1;
-	for (i = 0; i < nob / WORD; i++) {
-		if (at[BARE_NR - 1 - i] != bottom[BARE_NR - 1 - i])
-			break;
-	}
-	return i == nob / WORD;
+	return diff == 0;
 }
 
 /*
@@ -537,11 +529,8 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	ptrdiff_t nob = need;
 	void *buf;
 
-	if (l->l_bound > 1) {
-		while (nob > PAIR && need - nob < BARE &&
-		       is_bare(l, need - nob + WORD))
-			nob -= WORD;
-	}
+	if (l->l_bound > 1 && need >= BARE + PAIR && is_bare(l))
+		nob -= BARE;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
 		return nob <= u->u_len ? 0 : -ENOMEM;
@@ -654,21 +643,37 @@ static void lane_put(struct usched *s, struct ustack *u)
 }
 
 /*
- * Where rounds start, and native slices end. While threads are blocked in the
- * native lane its bottom must stay where it was, so we must not be below it.
+ * Rounds start and native slices end at base; usched_run() goes on at exit.
+ * While threads are blocked in the native lane its bottom must stay where it
+ * was, so we must not be below it.
  */
-static void base_set(struct usched *s, char *base)
+static void base_set(struct usched *s, char *exit, char *base)
 {
 	struct usched_lane *l = &s->s_native;
+	const void *home = stack_id(usched_current);
 
 	if (l->l_bound == 0) {
 		l->l_bottom = base;
-		s->s_home   = &usched_current;
+		s->s_home   = home;
 	}
-	CONTRACT(s->s_lane != l || (s->s_home == &usched_current &&
+	CONTRACT(s->s_lane != l || (s->s_home == home &&
 			(uintptr_t)l->l_bottom <= (uintptr_t)base),
 		 "usched_run: threads are blocked on the native stack, and it "
-		 "was entered from deeper, or by another native thread");
+		 "was entered from deeper, or from another stack");
+	s->s_base = base;
+	s->s_exit = exit;
+	s->s_fp   = fp_get();
+}
+
+/* What tells apart the stacks that usched_run() may be called from. */
+static const void *stack_id(const struct ustack *self)
+{
+	const struct usched *s;
+
+	if (self == NULL)
+		return &usched_current;		/* that of a native thread */
+	s = self->u_sched;
+	return s->s_lane == &s->s_native ? s->s_home : &s->s_lane[self->u_lane];
 }
 
 void usched_fail(const char *contract)
@@ -681,333 +686,11 @@ void usched_fail(const char *contract)
 
 /* Machines. */
 
-#if !defined(USCHED_PORTABLE)
-
-/* The first round: s_exit is where usched_run() goes on. */
-static int begin(char *sp, void *arg)
-{
-	struct usched *s = arg;
-
-	s->s_exit = sp;
-	s->s_base = (char *)((uintptr_t)sp & -16);
-	s->s_fp   = fp_get();
-	base_set(s, s->s_base);
-	usched_jump(s->s_base, round_start, s);
-}
-
 #define FUNCTION(name)							\
 	".globl " name "\n.hidden " name "\n"				\
-	".type " name ", %function\n" name ":\n\t.cfi_startproc\n"
+	".type " name ", %function\n" name ":\n.cfi_startproc\n"
 #define END(name)							\
-	"\t.cfi_endproc\n.size " name ", . - " name "\n"
-
-#endif
-
-#if !defined(USCHED_PORTABLE) && defined(__x86_64__)
-
-/*
- * System V x86-64. The top of a slice, and the room below it that blocked()
- * may use for control words:
- *
- *	sp - 16  return address for f()		sp + 24  r12
- *	sp -  8  free				sp + 32  rbx
- *	sp       r15				sp + 40  rbp
- *	sp +  8  r14				sp + 48  return address of
- *	sp + 16  r13					 usched_save()
- *
- * These are all that a callee saves, except the control words; the direction
- * flag is clear and the x87 stack empty at each call and return.
- */
-
-__asm__(".text\n"
-FUNCTION("usched_save")
-"	push	%rbp\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%rbx\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%r12\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%r13\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%r14\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%r15\n		.cfi_adjust_cfa_offset 8\n"
-"	.cfi_rel_offset rbp, 40\n	.cfi_rel_offset rbx, 32\n"
-"	.cfi_rel_offset r12, 24\n	.cfi_rel_offset r13, 16\n"
-"	.cfi_rel_offset r14, 8\n	.cfi_rel_offset r15, 0\n"
-"	mov	%rdi, %rax\n"
-"	mov	%rsp, %rdi\n"
-"	lea	1f(%rip), %rdx\n"
-"	push	%rdx\n		.cfi_adjust_cfa_offset 8\n"
-"	push	%rdx\n		.cfi_adjust_cfa_offset 8\n"
-"	jmp	*%rax\n"	/* not call: there will be no return */
-"1:	.cfi_adjust_cfa_offset -8\n"
-"	add	$8, %rsp\n	.cfi_adjust_cfa_offset -8\n"
-"	pop	%r15\n		.cfi_adjust_cfa_offset -8\n"
-"	pop	%r14\n		.cfi_adjust_cfa_offset -8\n"
-"	pop	%r13\n		.cfi_adjust_cfa_offset -8\n"
-"	pop	%r12\n		.cfi_adjust_cfa_offset -8\n"
-"	pop	%rbx\n		.cfi_adjust_cfa_offset -8\n"
-"	pop	%rbp\n		.cfi_adjust_cfa_offset -8\n"
-"	ret\n"
-END("usched_save")
-FUNCTION("usched_launch")
-"	.cfi_undefined rip\n"	/* a debugger stops here */
-"	mov	%rdi, %rsp\n"
-"	mov	%rdx, %rdi\n"
-"	xor	%ebx, %ebx\n"
-"	xor	%ebp, %ebp\n"
-"	xor	%r12d, %r12d\n"
-"	xor	%r13d, %r13d\n"
-"	xor	%r14d, %r14d\n"
-"	xor	%r15d, %r15d\n"
-"	call	*%rsi\n"
-".globl usched_bottom\n.hidden usched_bottom\nusched_bottom:\n"
-"	call	usched_ended\n"
-"	hlt\n"
-END("usched_launch"));
-
-/* notrack: what follows a call is no target for a branch under IBT. */
-static ALWAYS_INLINE void usched_resume(char *sp)
-{
-	__asm__ volatile(
-		"mov	%0, %%rsp\n\t"
-		"xor	%%eax, %%eax\n\t"
-		"pop	%%r15\n\t"
-		"pop	%%r14\n\t"
-		"pop	%%r13\n\t"
-		"pop	%%r12\n\t"
-		"pop	%%rbx\n\t"
-		"pop	%%rbp\n\t"
-		"pop	%%rcx\n\t"
-		"notrack jmp *%%rcx"
-		: : "r"(sp) : "memory");
-	__builtin_unreachable();
-}
-
-static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
-{
-	__asm__ volatile(
-		"mov	%0, %%rsp\n\t"
-		"push	$0\n\t"
-		"jmp	*%1"
-		: : "r"(sp), "r"(f), "D"(arg) : "memory");
-	__builtin_unreachable();
-}
-
-static inline int shadow_stack(void)
-{
-	unsigned long ssp = 0;
-
-	/* rdsspq %rax, spelled out: no-op where there are none. */
-	__asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8" : "+a"(ssp));
-	return ssp != 0;
-}
-
-#endif
-
-#if !defined(USCHED_PORTABLE) && defined(__aarch64__)
-
-/*
- * AAPCS64: x19 to x29, the link register, and the low halves of v8 to v15.
- *
- *	sp - 16  free (two words)		sp +  96  d8 to d15
- *	sp       x29, x30
- *	sp + 16  x19 to x28
- */
-
-#if defined(__ARM_FEATURE_BTI_DEFAULT)
-#define LANDING	"	bti	c\n"
-#define BRANCH_BACK	"ret	x17"	/* the only branch back allowed */
-#else
-#define LANDING	""
-#define BRANCH_BACK	"br	x17"
-#endif
-
-__asm__(".text\n.p2align 2\n"
-FUNCTION("usched_save") LANDING
-"	stp	x29, x30, [sp, #-160]!\n	.cfi_def_cfa_offset 160\n"
-"	stp	x19, x20, [sp, #16]\n"
-"	stp	x21, x22, [sp, #32]\n"
-"	stp	x23, x24, [sp, #48]\n"
-"	stp	x25, x26, [sp, #64]\n"
-"	stp	x27, x28, [sp, #80]\n"
-"	stp	d8,  d9,  [sp, #96]\n"
-"	stp	d10, d11, [sp, #112]\n"
-"	stp	d12, d13, [sp, #128]\n"
-"	stp	d14, d15, [sp, #144]\n"
-"	.cfi_rel_offset x29, 0\n	.cfi_rel_offset x30, 8\n"
-"	.cfi_rel_offset x19, 16\n	.cfi_rel_offset x20, 24\n"
-"	.cfi_rel_offset x21, 32\n	.cfi_rel_offset x22, 40\n"
-"	.cfi_rel_offset x23, 48\n	.cfi_rel_offset x24, 56\n"
-"	.cfi_rel_offset x25, 64\n	.cfi_rel_offset x26, 72\n"
-"	.cfi_rel_offset x27, 80\n	.cfi_rel_offset x28, 88\n"
-"	.cfi_rel_offset d8, 96\n	.cfi_rel_offset d9, 104\n"
-"	.cfi_rel_offset d10, 112\n	.cfi_rel_offset d11, 120\n"
-"	.cfi_rel_offset d12, 128\n	.cfi_rel_offset d13, 136\n"
-"	.cfi_rel_offset d14, 144\n	.cfi_rel_offset d15, 152\n"
-"	mov	x29, sp\n"
-"	mov	x16, x0\n"
-"	mov	x0, sp\n"
-"	sub	sp, sp, #16\n		.cfi_def_cfa_offset 176\n"
-"	blr	x16\n"
-"	add	sp, sp, #16\n		.cfi_def_cfa_offset 160\n"
-"	ldp	x19, x20, [sp, #16]\n"
-"	ldp	x21, x22, [sp, #32]\n"
-"	ldp	x23, x24, [sp, #48]\n"
-"	ldp	x25, x26, [sp, #64]\n"
-"	ldp	x27, x28, [sp, #80]\n"
-"	ldp	d8,  d9,  [sp, #96]\n"
-"	ldp	d10, d11, [sp, #112]\n"
-"	ldp	d12, d13, [sp, #128]\n"
-"	ldp	d14, d15, [sp, #144]\n"
-"	ldp	x29, x30, [sp], #160\n	.cfi_def_cfa_offset 0\n"
-"	ret\n"
-END("usched_save")
-FUNCTION("usched_launch") LANDING
-"	.cfi_undefined x30\n"
-"	mov	sp, x0\n"
-"	mov	x0, x2\n"
-"	mov	x19, #0\n	mov	x20, #0\n	mov	x21, #0\n"
-"	mov	x22, #0\n	mov	x23, #0\n	mov	x24, #0\n"
-"	mov	x25, #0\n	mov	x26, #0\n	mov	x27, #0\n"
-"	mov	x28, #0\n	mov	x29, #0\n"
-"	blr	x1\n"
-"	bl	usched_ended\n"
-"	brk	#0\n"
-END("usched_launch"));
-
-static ALWAYS_INLINE void usched_resume(char *sp)
-{
-	__asm__ volatile(
-		"mov	sp, %0\n\t"
-		"ldp	x19, x20, [sp, #16]\n\t"
-		"ldp	x21, x22, [sp, #32]\n\t"
-		"ldp	x23, x24, [sp, #48]\n\t"
-		"ldp	x25, x26, [sp, #64]\n\t"
-		"ldp	x27, x28, [sp, #80]\n\t"
-		"ldp	d8,  d9,  [sp, #96]\n\t"
-		"ldp	d10, d11, [sp, #112]\n\t"
-		"ldp	d12, d13, [sp, #128]\n\t"
-		"ldp	d14, d15, [sp, #144]\n\t"
-		"ldp	x29, x30, [sp], #160\n\t"
-		"mov	x17, x30\n\t"
-		"mov	x0, #0\n\t"
-		BRANCH_BACK
-		: : "r"(sp) : "memory");
-	__builtin_unreachable();
-}
-
-static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
-{
-	register void *a __asm__("x0") = arg;
-	register void (*to)(void *) __asm__("x16") = f;	/* as BTI wants it */
-
-	__asm__ volatile(
-		"mov	sp, %0\n\t"
-		"mov	x29, #0\n\t"
-		"mov	x30, #0\n\t"
-		"br	%1"
-		: : "r"(sp), "r"(to), "r"(a) : "memory");
-	__builtin_unreachable();
-}
-
-static inline int shadow_stack(void)
-{
-	register unsigned long on __asm__("x16") = 1;
-
-	__asm__ volatile("hint #40" : "+r"(on));	/* chkfeat: GCS */
-	return on == 0;
-}
-
-#endif
-
-#if !defined(USCHED_PORTABLE) && defined(__riscv)
-
-/*
- * RISC-V, 64 bits with doubles: ra, s0 to s11, fs0 to fs11.
- *
- *	sp -  16  free (two words)		sp + 104  fs0 to fs11
- *	sp        ra				sp + 200  free
- *	sp +   8  s0 to s11
- */
-#define S_REGS(op)	S_LOW(op) S_HIGH(op) F_LOW(op) F_HIGH(op)
-#define S_LOW(op)							\
-	op " s0, 8(sp)\n" op " s1, 16(sp)\n" op " s2, 24(sp)\n"		\
-	op " s3, 32(sp)\n" op " s4, 40(sp)\n" op " s5, 48(sp)\n"
-#define S_HIGH(op)							\
-	op " s6, 56(sp)\n" op " s7, 64(sp)\n" op " s8, 72(sp)\n"	\
-	op " s9, 80(sp)\n" op " s10, 88(sp)\n" op " s11, 96(sp)\n"
-#define F_LOW(op)							\
-	"f" op " fs0, 104(sp)\nf" op " fs1, 112(sp)\n"			\
-	"f" op " fs2, 120(sp)\nf" op " fs3, 128(sp)\n"			\
-	"f" op " fs4, 136(sp)\nf" op " fs5, 144(sp)\n"
-#define F_HIGH(op)							\
-	"f" op " fs6, 152(sp)\nf" op " fs7, 160(sp)\n"			\
-	"f" op " fs8, 168(sp)\nf" op " fs9, 176(sp)\n"			\
-	"f" op " fs10, 184(sp)\nf" op " fs11, 192(sp)\n"
-
-__asm__(".text\n.p2align 1\n"
-FUNCTION("usched_save")
-"	addi	sp, sp, -208\n		.cfi_def_cfa_offset 208\n"
-"	sd	ra, 0(sp)\n		.cfi_rel_offset ra, 0\n"
-	S_REGS("sd")
-"	.cfi_rel_offset s0, 8\n	.cfi_rel_offset s1, 16\n"
-"	.cfi_rel_offset s2, 24\n	.cfi_rel_offset s3, 32\n"
-"	.cfi_rel_offset s4, 40\n	.cfi_rel_offset s5, 48\n"
-"	.cfi_rel_offset s6, 56\n	.cfi_rel_offset s7, 64\n"
-"	.cfi_rel_offset s8, 72\n	.cfi_rel_offset s9, 80\n"
-"	.cfi_rel_offset s10, 88\n	.cfi_rel_offset s11, 96\n"
-"	mv	t0, a0\n"
-"	mv	a0, sp\n"
-"	addi	sp, sp, -16\n		.cfi_def_cfa_offset 224\n"
-"	jalr	t0\n"
-"	addi	sp, sp, 16\n		.cfi_def_cfa_offset 208\n"
-	S_REGS("ld")
-"	ld	ra, 0(sp)\n"
-"	addi	sp, sp, 208\n		.cfi_def_cfa_offset 0\n"
-"	ret\n"
-END("usched_save")
-FUNCTION("usched_launch")
-"	.cfi_undefined ra\n"
-"	mv	sp, a0\n"
-"	mv	a0, a2\n"
-"	li	s0, 0\n	li	s1, 0\n	li	s2, 0\n	li	s3, 0\n"
-"	li	s4, 0\n	li	s5, 0\n	li	s6, 0\n	li	s7, 0\n"
-"	li	s8, 0\n	li	s9, 0\n	li	s10, 0\n	li	s11, 0\n"
-"	jalr	a1\n"
-".globl usched_bottom\n.hidden usched_bottom\nusched_bottom:\n"
-"	call	usched_ended\n"
-"	ebreak\n"
-END("usched_launch"));
-
-static ALWAYS_INLINE void usched_resume(char *sp)
-{
-	__asm__ volatile(
-		"mv	sp, %0\n\t"
-		S_REGS("ld")
-		"ld	t0, 0(sp)\n\t"
-		"mv	ra, t0\n\t"
-		"addi	sp, sp, 208\n\t"
-		"li	a0, 0\n\t"
-		"jr	ra"
-		: : "r"(sp) : "memory");
-	__builtin_unreachable();
-}
-
-static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
-{
-	register void *a __asm__("a0") = arg;
-
-	__asm__ volatile(
-		"mv	sp, %0\n\t"
-		"li	ra, 0\n\t"
-		"jr	%1"
-		: : "r"(sp), "r"(f), "r"(a) : "memory");
-	__builtin_unreachable();
-}
-
-static inline int shadow_stack(void)
-{
-	return 0;
-}
-
-#endif
+	".cfi_endproc\n.size " name ", . - " name "\n"
 
 #if defined(USCHED_PORTABLE)
 
@@ -1053,9 +736,8 @@ static NOINLINE int begin(char *sp, void *arg)
 	struct usched *s = arg;
 
 	if (s->s_base == NULL) {
-		s->s_base = s->s_exit = sp;
-		s->s_fp = fp_get();
-		base_set(s, (char *)&here[8]);
+		base_set(s, sp, (char *)&here[8]);
+		s->s_base = sp;
 		next_round.r_f   = round_start;
 		next_round.r_arg = s;
 	}
@@ -1063,6 +745,7 @@ static NOINLINE int begin(char *sp, void *arg)
 	return (int)here[0];
 }
 
+/* Calls f() below sp. */
 static NOINLINE void descend(char *sp, void (*f)(void *), void *arg)
 {
 	volatile char frame[256];
@@ -1098,23 +781,233 @@ static void call_and_end(void *arg)
 
 void usched_launch(char *bottom, void (*f)(void *), void *arg)
 {
-	(void)f;
-	(void)arg;
+	(void)f, (void)arg;
 	descend(bottom, call_and_end, usched_current);
 	abort();
 }
 
-static inline int shadow_stack(void)
+#else
+
+static int begin(char *sp, void *arg)
 {
-	return 0;
+	struct usched *s = arg;
+
+	base_set(s, sp, (char *)((uintptr_t)sp & -16));
+	usched_jump(s->s_base, round_start, s);
 }
 
 #endif
 
+#if !defined(USCHED_PORTABLE) && defined(__x86_64__)
+
 /*
- * Floating-point control: that of mxcsr (bits 6 to 15) over the x87 control
- * word, fpcr, frm. Never 0 where it matters less than equality.
+ * System V x86-64. The top of a slice:
+ *
+ *	sp - 16  return address for f()		sp + 24  r12
+ *	sp -  8  free				sp + 32  rbx
+ *	sp       r15				sp + 40  rbp
+ *	sp +  8  r14				sp + 48  return address of
+ *	sp + 16  r13					 usched_save()
+ *
+ * These are all that a callee saves, except the control words; the direction
+ * flag is clear and the x87 stack empty at each call and return. f() is
+ * entered by a jump, and left for ustack_block()'s caller by a jump: calls and
+ * returns that do not match mislead the processor. Under IBT what follows a
+ * call is no target for a branch, hence notrack.
  */
+#define PUSH(r)	"push %" r "\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset " r ", 0\n"
+#define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
+#define CLEAR(r) "xor %" r ", %" r "\n"
+
+__asm__(".text\n"
+FUNCTION("usched_save")
+	PUSH("rbp") PUSH("rbx") PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
+	"mov %rdi, %rax\n mov %rsp, %rdi\n lea 1f(%rip), %rdx\n"
+	"push %rdx\n push %rdx\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
+	"1: add $8, %rsp\n .cfi_adjust_cfa_offset -16\n"
+	POP("r15") POP("r14") POP("r13") POP("r12") POP("rbx") POP("rbp")
+	"ret\n"
+END("usched_save")
+FUNCTION("usched_launch")
+	".cfi_undefined rip\n mov %rdi, %rsp\n mov %rdx, %rdi\n"
+	CLEAR("rbx") CLEAR("rbp") CLEAR("r12") CLEAR("r13") CLEAR("r14")
+	CLEAR("r15") "call *%rsi\n"
+	".globl usched_bottom\n .hidden usched_bottom\n usched_bottom:\n"
+	"call usched_ended\n hlt\n"
+END("usched_launch"));
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile("mov %0, %%rsp\n xor %%eax, %%eax\n"
+		"pop %%r15\n pop %%r14\n pop %%r13\n pop %%r12\n"
+		"pop %%rbx\n pop %%rbp\n pop %%rcx\n notrack jmp *%%rcx"
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	__asm__ volatile("mov %0, %%rsp\n push $0\n jmp *%1"
+		: : "r"(sp), "r"(f), "D"(arg) : "memory");
+	__builtin_unreachable();
+}
+
+/* rdsspq, spelled out: a no-op where there are none. */
+static inline int shadow_stack(void)
+{
+	unsigned long ssp = 0;
+
+	__asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8" : "+a"(ssp));
+	return ssp != 0;
+}
+
+#elif !defined(USCHED_PORTABLE) && defined(__aarch64__)
+
+/*
+ * AAPCS64: x19 to x29, the link register, and the low halves of v8 to v15.
+ *
+ *	sp - 16  free (two words)		sp + 16  x19 to x28
+ *	sp       x29, x30			sp + 96  d8 to d15
+ *
+ * Where branch targets are protected, only ret may go back behind a call.
+ */
+#if defined(__ARM_FEATURE_BTI_DEFAULT)
+#define LANDING	"bti c\n"
+#define BACK	"ret x17"
+#else
+#define LANDING	""
+#define BACK	"br x17"
+#endif
+#define TWO(op, a, b, at) op " " a ", " b ", [sp, #" at "]\n"
+#define REGISTERS(op)							\
+	TWO(op, "x19", "x20", "16") TWO(op, "x21", "x22", "32")		\
+	TWO(op, "x23", "x24", "48") TWO(op, "x25", "x26", "64")		\
+	TWO(op, "x27", "x28", "80") TWO(op, "d8", "d9", "96")		\
+	TWO(op, "d10", "d11", "112") TWO(op, "d12", "d13", "128")	\
+	TWO(op, "d14", "d15", "144")
+#define AT(r, at) ".cfi_rel_offset " r ", " at "\n"
+
+__asm__(".text\n .p2align 2\n"
+FUNCTION("usched_save") LANDING
+	"stp x29, x30, [sp, #-160]!\n .cfi_def_cfa_offset 160\n"
+	REGISTERS("stp") AT("x29", "0") AT("x30", "8") AT("x19", "16")
+	AT("x20", "24") AT("x21", "32") AT("x22", "40") AT("x23", "48")
+	AT("x24", "56") AT("x25", "64") AT("x26", "72") AT("x27", "80")
+	AT("x28", "88") AT("d8", "96") AT("d9", "104") AT("d10", "112")
+	AT("d11", "120") AT("d12", "128") AT("d13", "136") AT("d14", "144")
+	AT("d15", "152")
+	"mov x29, sp\n mov x16, x0\n mov x0, sp\n"
+	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n"
+	"add sp, sp, #16\n .cfi_def_cfa_offset 160\n"
+	REGISTERS("ldp")
+	"ldp x29, x30, [sp], #160\n .cfi_def_cfa_offset 0\n ret\n"
+END("usched_save")
+FUNCTION("usched_launch") LANDING
+	".cfi_undefined x30\n mov sp, x0\n mov x0, x2\n"
+	"mov x19, #0\n mov x20, #0\n mov x21, #0\n mov x22, #0\n mov x23, #0\n"
+	"mov x24, #0\n mov x25, #0\n mov x26, #0\n mov x27, #0\n mov x28, #0\n"
+	"mov x29, #0\n blr x1\n bl usched_ended\n brk #0\n"
+END("usched_launch"));
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile("mov sp, %0\n" REGISTERS("ldp")
+		"ldp x29, x30, [sp], #160\n mov x17, x30\n mov x0, #0\n" BACK
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("x0") = arg;
+	register void (*to)(void *) __asm__("x16") = f;	/* as BTI wants it */
+
+	__asm__ volatile("mov sp, %0\n mov x29, #0\n mov x30, #0\n br %1"
+		: : "r"(sp), "r"(to), "r"(a) : "memory");
+	__builtin_unreachable();
+}
+
+/* chkfeat, spelled out: clears bit 0 if the guarded control stack is on. */
+static inline int shadow_stack(void)
+{
+	register unsigned long off __asm__("x16") = 1;
+
+	__asm__ volatile("hint #40" : "+r"(off));
+	return off == 0;
+}
+
+#elif !defined(USCHED_PORTABLE)
+
+/*
+ * RISC-V, 64 bits with doubles: ra, s0 to s11, fs0 to fs11.
+ *
+ *	sp - 16  free (two words)		sp + 104  fs0 to fs11
+ *	sp       ra				sp + 200  free
+ *	sp +  8  s0 to s11
+ */
+#define ONE(op, r, at) op " " r ", " at "(sp)\n"
+#define REGISTERS(op)							\
+	ONE(op, "s0", "8") ONE(op, "s1", "16") ONE(op, "s2", "24")	\
+	ONE(op, "s3", "32") ONE(op, "s4", "40") ONE(op, "s5", "48")	\
+	ONE(op, "s6", "56") ONE(op, "s7", "64") ONE(op, "s8", "72")	\
+	ONE(op, "s9", "80") ONE(op, "s10", "88") ONE(op, "s11", "96")	\
+	ONE("f" op, "fs0", "104") ONE("f" op, "fs1", "112")		\
+	ONE("f" op, "fs2", "120") ONE("f" op, "fs3", "128")		\
+	ONE("f" op, "fs4", "136") ONE("f" op, "fs5", "144")		\
+	ONE("f" op, "fs6", "152") ONE("f" op, "fs7", "160")		\
+	ONE("f" op, "fs8", "168") ONE("f" op, "fs9", "176")		\
+	ONE("f" op, "fs10", "184") ONE("f" op, "fs11", "192")
+#define AT(r, at) ".cfi_rel_offset " r ", " at "\n"
+
+__asm__(".text\n .p2align 1\n"
+FUNCTION("usched_save")
+	"addi sp, sp, -208\n .cfi_def_cfa_offset 208\n sd ra, 0(sp)\n"
+	REGISTERS("sd") AT("ra", "0") AT("s0", "8") AT("s1", "16")
+	AT("s2", "24") AT("s3", "32") AT("s4", "40") AT("s5", "48")
+	AT("s6", "56") AT("s7", "64") AT("s8", "72") AT("s9", "80")
+	AT("s10", "88") AT("s11", "96")
+	"mv t0, a0\n mv a0, sp\n"
+	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n"
+	"addi sp, sp, 16\n .cfi_def_cfa_offset 208\n"
+	REGISTERS("ld") "ld ra, 0(sp)\n"
+	"addi sp, sp, 208\n .cfi_def_cfa_offset 0\n ret\n"
+END("usched_save")
+FUNCTION("usched_launch")
+	".cfi_undefined ra\n mv sp, a0\n mv a0, a2\n"
+	"li s0, 0\n li s1, 0\n li s2, 0\n li s3, 0\n li s4, 0\n li s5, 0\n"
+	"li s6, 0\n li s7, 0\n li s8, 0\n li s9, 0\n li s10, 0\n li s11, 0\n"
+	"jalr a1\n"
+	".globl usched_bottom\n .hidden usched_bottom\n usched_bottom:\n"
+	"call usched_ended\n ebreak\n"
+END("usched_launch"));
+
+static ALWAYS_INLINE void usched_resume(char *sp)
+{
+	__asm__ volatile("mv sp, %0\n" REGISTERS("ld") "ld ra, 0(sp)\n"
+		"addi sp, sp, 208\n li a0, 0\n jr ra"
+		: : "r"(sp) : "memory");
+	__builtin_unreachable();
+}
+
+static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("a0") = arg;
+
+	__asm__ volatile("mv sp, %0\n li ra, 0\n jr %1"
+		: : "r"(sp), "r"(f), "r"(a) : "memory");
+	__builtin_unreachable();
+}
+
+#endif
+
+#if defined(USCHED_PORTABLE) || defined(__riscv)
+static inline int shadow_stack(void)
+{
+	return 0;
+}
+#endif
+
+/* Floating-point control: the control bits of mxcsr above the x87 word. */
 #if defined(__x86_64__)
 
 #define MXCSR_CONTROL	0xffc0u
@@ -1124,7 +1017,7 @@ static inline unsigned fp_get(void)
 	unsigned mxcsr;
 	unsigned short x87;
 
-	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+	__asm__ volatile("stmxcsr %0\n fnstcw %1" : "=m"(mxcsr), "=m"(x87));
 	return (mxcsr & MXCSR_CONTROL) << 16 | x87;
 }
 
@@ -1135,49 +1028,35 @@ static inline void fp_set(unsigned fp)
 
 	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
 	mxcsr = (mxcsr & ~MXCSR_CONTROL) | fp >> 16;
-	__asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87));
-}
-
-#elif defined(__aarch64__)
-
-static inline unsigned fp_get(void)
-{
-	unsigned long fpcr;
-
-	__asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-	return (unsigned)fpcr;
-}
-
-static inline void fp_set(unsigned fp)
-{
-	__asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)fp));
-}
-
-#elif defined(__riscv) && defined(__riscv_flen)
-
-static inline unsigned fp_get(void)
-{
-	unsigned long frm;
-
-	__asm__ volatile("frrm %0" : "=r"(frm));
-	return (unsigned)frm;
-}
-
-static inline void fp_set(unsigned fp)
-{
-	__asm__ volatile("fsrm %0" : : "r"((unsigned long)fp));
+	__asm__ volatile("ldmxcsr %0\n fldcw %1" : : "m"(mxcsr), "m"(x87));
 }
 
 #else
 
+#if defined(__aarch64__)
+#define FP_GET		"mrs %0, fpcr"
+#define FP_SET		"msr fpcr, %0"
+#elif defined(__riscv_flen)
+#define FP_GET		"frrm %0"
+#define FP_SET		"fsrm %0"
+#else
+#define FP_GET		""	/* not kept */
+#define FP_SET		""
+#endif
+
 static inline unsigned fp_get(void)
 {
-	return 0;
+	unsigned long fp = 0;
+
+	__asm__ volatile(FP_GET : "+r"(fp));
+	return (unsigned)fp;
 }
 
-static inline void fp_set(unsigned fp)
+static inline void fp_set(unsigned word)
 {
-	(void)fp;
+	unsigned long fp = word;
+
+	__asm__ volatile(FP_SET : : "r"(fp));
 }
 
 #endif

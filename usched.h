@@ -106,7 +106,7 @@ struct usched {
 	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
 	unsigned            s_fp;      /* floating-point control of usched_run() */
 	struct usched_lane  s_native;  /* lane 0 */
-	void               *s_home;    /* the native thread of lane 0 */
+	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
 };
 
@@ -132,8 +132,8 @@ struct ustack {
 
 /*
  * Runs threads until s_next() returns NULL. May be called again: with lanes
- * from anywhere; without, while threads are blocked, only by the same native
- * thread and not from deeper in its stack than the first time.
+ * from anywhere; without, while threads are blocked, only on the same stack,
+ * and not from deeper in it than the first time.
  */
 void usched_run(struct usched *s);
 
@@ -148,7 +148,8 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 
 /*
  * Blocks the running thread, until s_next() returns it. 0, or -ENOMEM: no
- * buffer was to be had, nothing has changed and the thread goes on.
+ * buffer was to be had, nothing has changed and the thread goes on. (So if it
+ * was put in a run queue before, it must be taken out again.)
  */
 int ustack_block(void);
 
@@ -174,7 +175,7 @@ void usched_fini(struct usched *s);
 
 /*
  * Forgets a new or blocked thread that will never run again. Its buffer is
- * still the scheduler's to free.
+ * still the scheduler's to free: u_stack, of u_len bytes.
  */
 void ustack_fini(struct ustack *u);
 

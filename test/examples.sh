@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Every example builds without a warning and prints what it should: optimised
+# or not, with the machine's own switch and with the portable one.
+#
+# CC is the compiler, CFLAGS are more options for it, RUN goes before each
+# program (an emulator).
+
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0
+
+main() {
+	for source in "$top"/examples/*.c; do
+		name=$(basename "$source" .c)
+		if all_builds; then
+			echo "ok $name"
+			passed=$((passed + 1))
+		else
+			echo "FAILED $name"
+			failed=$((failed + 1))
+		fi
+	done
+	echo "$passed passed, $failed failed"
+	[ $failed -eq 0 ] && [ $passed -ne 0 ]
+}
+
+all_builds() {
+	for flags in '-O2' '-O0' '-O2 -DUSCHED_PORTABLE' \
+	    '-O0 -DUSCHED_PORTABLE'; do
+		build_and_run || { echo "$name: fails with $flags"; return 1; }
+	done
+}
+
+build_and_run() {
+	# Unquoted: these may be several words each.
+	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
+	    -I"$top" "$source" "$top/usched.c" -o "$tmp/$name" || return 1
+	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
+	rc=$?
+	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }
+	diff "${source%.c}.expected" "$tmp/got"
+}
+
+main

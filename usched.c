@@ -95,9 +95,9 @@
  * starts, 8-aligned, and its lowest bit says whether the first word of the
  * slice holds floating-point control words. Those (mxcsr and the x87 control
  * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
- * flags) belong to the thread. But nearly every thread has those of its
- * dispatcher, s_fp, so they are compared at each block, and stored, set and
- * set back only where they differ.
+ * flags) belong to the thread. But nearly every thread has those of the
+ * dispatcher (s_fp: those of the first caller of usched_run()), so they are
+ * compared at each block, and stored, set and set back only where they differ.
  *
  * THE BOTTOM OF A SLICE
  *
@@ -238,7 +238,17 @@ static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
 static inline int shadow_stack(void);
 
+#if defined(__x86_64__) && defined(__ELF__)
 __thread struct ustack *usched_current;
+#else
+static __thread struct ustack *usched_current;
+
+NOINLINE struct ustack *ustack_self(void)
+{
+	__asm__ volatile("" : : : "memory");	/* nor foreseen */
+	return usched_current;
+}
+#endif
 
 /* Its size. */
 #define BARE	(BARE_NR * WORD)
@@ -265,6 +275,7 @@ static const uintptr_t bottom[BARE_NR] = {
 void usched_run(struct usched *s)
 {
 	struct ustack *self = usched_current;	/* one of another dispatcher */
+	unsigned fp = fp_get();
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
 		 "usched_run: s_next, s_alloc and s_free must be set");
@@ -274,7 +285,11 @@ void usched_run(struct usched *s)
 		 "turn shadow stacks off (link with -z noshstk)");
 	if (s->s_lane == NULL)
 		s->s_lane = &s->s_native;
+	if (s->s_home == NULL)
+		s->s_fp = fp;		/* threads that block rely on it */
+	fp_set(s->s_fp);
 	usched_save(begin, s);
+	fp_set(fp);
 	s->s_base = NULL;
 	usched_current = self;
 }
@@ -607,6 +622,7 @@ void usched_fini(struct usched *s)
 	s->s_lane    = NULL;
 	s->s_lane_nr = s->s_fresh = s->s_turn = s->s_free_lane = 0;
 	s->s_mapped  = 0;
+	s->s_home    = NULL;
 	memset(&s->s_native, 0, sizeof s->s_native);
 }
 
@@ -622,8 +638,10 @@ static int lane_get(struct usched *s)
 		if (s->s_lane[i].l_bound == 0)	/* or the scheduler took it */
 			return i;
 	}
-	if (s->s_fresh < s->s_lane_nr)
-		return ++s->s_fresh;
+	while (s->s_fresh < s->s_lane_nr) {
+		if (s->s_lane[++s->s_fresh].l_bound == 0)
+			return s->s_fresh;
+	}
 	if (shared > 0)
 		s->s_turn = s->s_turn % shared + 1;
 	return s->s_turn;
@@ -662,7 +680,6 @@ static void base_set(struct usched *s, char *exit, char *base)
 		 "was entered from deeper, or from another stack");
 	s->s_base = base;
 	s->s_exit = exit;
-	s->s_fp   = fp_get();
 }
 
 /* What tells apart the stacks that usched_run() may be called from. */

@@ -104,7 +104,7 @@ struct usched {
 	int                 s_fresh;   /* lanes that were never used, from here */
 	int                 s_turn;    /* the shared lane given out last */
 	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
-	unsigned            s_fp;      /* floating-point control of usched_run() */
+	unsigned            s_fp;      /* floating-point control of the first run */
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
@@ -141,7 +141,8 @@ void usched_run(struct usched *s);
  * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
  * of len bytes may be given, so that a block needs no s_alloc(); it must be
  * one that s_free() can take. Threads start with the floating-point control
- * words of the caller of usched_run(), and keep their own from then on.
+ * words of the first caller of usched_run(), which are also those that the
+ * call-backs see, and keep their own from then on.
  */
 void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 		 void *arg, void *stack, int len);
@@ -188,17 +189,23 @@ __attribute__((noreturn, cold))
 #endif
 void usched_fail(const char *contract);
 
-/* Not API: read it through ustack_self(). */
-#if defined(__ELF__)
+/* The running thread; NULL outside of threads, also in s_next() and s_done(). */
+#if defined(__x86_64__) && defined(__ELF__)
+/* Not API. */
 __attribute__((tls_model("initial-exec")))
-#endif
 extern __thread struct ustack *usched_current;
 
-/* The running thread; NULL outside of threads, also in s_next() and s_done(). */
 static inline struct ustack *ustack_self(void)
 {
 	return usched_current;
 }
+#else
+/*
+ * Not inline: compilers keep the address of what is local to a native thread,
+ * and a thread that has blocked may go on in another one.
+ */
+struct ustack *ustack_self(void);
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* check.h: what every test program needs. Exit: 0 pass, 1 fail, 77 skipped. */
+
+#ifndef CHECK_H
+#define CHECK_H
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* so include this file, or tiny.h, first */
+#endif
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WATCHDOG	60		/* seconds; WATCHDOG in environ */
+#define UNUSED		__attribute__((unused))
+#define NOINLINE	__attribute__((noinline))
+#define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Never compiled out. */
+#define CHECK(cond)							\
+	do {								\
+		if (!(cond))						\
+			check_fail(__FILE__, __LINE__, #cond);		\
+	} while (0)
+
+static unsigned check_seed;
+static char check_doing[64];		/* which part of the test runs */
+
+static NOINLINE void check_fail(const char *file, int line, const char *what)
+{
+	char text[512];
+	int nob;
+
+	nob = snprintf(text, sizeof text,
+		       "%s:%d: CHECK(%s) failed %s(seed %u)\n",
+		       file, line, what, check_doing, check_seed);
+	(void)!write(STDERR_FILENO, text, nob < 512 ? nob : 511);
+	_exit(1);
+}
+
+static void check_hang(int signo)
+{
+	(void)signo;
+	check_fail(__FILE__, __LINE__, "the watchdog");
+}
+
+static UNUSED void check_skip(const char *why)
+{
+	printf("skipped: %s\n", why);
+	exit(77);
+}
+
+static UNUSED int check_watchdog(void)
+{
+	const char *env = getenv("WATCHDOG");
+
+	return env != NULL && atoi(env) > 0 ? atoi(env) : WATCHDOG;
+}
+
+/* The first line of each main(). The seed: argv[1], SEED in environ, or any. */
+static UNUSED void check_start(int argc, char **argv)
+{
+	const char *env = argc > 1 ? argv[1] : getenv("SEED");
+
+	check_seed = env != NULL && *env != 0 ?
+		(unsigned)strtoul(env, NULL, 0) : (unsigned)getpid() * 7919u;
+	signal(SIGALRM, check_hang);
+	alarm((unsigned)check_watchdog());
+}
+
+/* xorshift: the same on all machines. */
+static UNUSED unsigned check_random(unsigned *state)
+{
+	unsigned x = *state != 0 ? *state : 2463534242u;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return *state = x;
+}
+
+/* A value that the compiler cannot know. */
+static UNUSED NOINLINE unsigned check_hash(unsigned a, unsigned b)
+{
+	__asm__ volatile("" : "+r"(a));
+	a = (a ^ b * 2654435761u) * 2246822519u;
+	return a ^ a >> 15;
+}
+
+/* Runs f() in a child; its wait status; what it wrote to stderr, in text. */
+static UNUSED int check_child(void (*f)(void), char *text, int len)
+{
+	const struct rlimit none = { 0, 0 };
+	int fd[2], status, at = 0;
+	ssize_t nob;
+	pid_t pid;
+
+	CHECK(pipe(fd) == 0);
+	fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &none);
+		dup2(fd[1], STDERR_FILENO);
+		close(fd[0]);
+		f();
+		_exit(0);
+	}
+	close(fd[1]);
+	while (at < len - 1 && (nob = read(fd[0], text + at, len - 1 - at)) > 0)
+		at += (int)nob;
+	text[at] = 0;
+	close(fd[0]);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	return status;
+}
+
+/* f() must die by usched_fail(), naming the contract. */
+static UNUSED int check_dies(const char *name, void (*f)(void),
+			     const char *contract)
+{
+	char text[4096];
+	int status = check_child(f, text, sizeof text);
+
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+	    strstr(text, "usched: ") != NULL && strstr(text, contract) != NULL)
+		return 0;
+	fprintf(stderr, "%s: wanted SIGABRT and \"%s\", got status %#x and "
+		"\"%s\"\n", name, contract, (unsigned)status, text);
+	return 1;
+}
+
+#endif /* CHECK_H */

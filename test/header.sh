@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# header.sh: usched.h stands alone, once and twice, in C and C++; usched.c is
+# free of warnings; nothing is exported but usched_ and ustack_ symbols.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failed=0
+
+have() { command -v "$1" >/dev/null; }
+
+must() { # what, command ...
+	what=$1; shift
+	if ! "$@" >"$dir/log" 2>&1 || [ -s "$dir/log" ]; then
+		echo "FAIL  $what: $*"
+		cat "$dir/log"
+		failed=1
+	fi
+}
+
+echo '#include "usched.h"' >"$dir/once.c"
+printf '#include "usched.h"\n#include "usched.h"\n%s\n' \
+	'struct ustack *f(void); struct ustack *f(void)' \
+	'{ return ustack_self(); }' >"$dir/twice.c"
+cp "$dir/once.c" "$dir/once.cc"
+cp "$dir/twice.c" "$dir/twice.cc"
+flags="-Wall -Wextra -pedantic -Werror -I."
+
+tried=0
+for cc in ${CC:-} gcc clang clang-19; do
+	have $cc || continue
+	tried=1
+	for std in c99 c11 c17 gnu99 gnu17; do
+		for f in once twice; do
+			must header $cc -std=$std $flags -Wstrict-prototypes \
+				-Wmissing-prototypes -Wshadow -Wconversion \
+				-c "$dir/$f.c" -o "$dir/o"
+		done
+	done
+	for more in "-O0" "-O2" "-O2 -DUSCHED_PORTABLE" "-O2 -DNDEBUG" \
+			"-O2 -std=c99" "-O2 -std=gnu17" "-O2 -fPIC"; do
+		must source $cc -std=c11 $flags $more -Wmissing-prototypes \
+			-c usched.c -o "$dir/usched.o"
+		nm -g --defined-only "$dir/usched.o" | awk '
+			$3 !~ /^(usched_|ustack_)/ { print $3 }' >"$dir/names"
+		must "$cc $more: symbols" cat "$dir/names"
+	done
+done
+for cxx in g++ clang++ clang++-19; do
+	have $cxx || continue
+	for std in c++11 c++14 c++17 c++20; do
+		for f in once twice; do
+			must header $cxx -std=$std $flags -Wold-style-cast \
+				-c "$dir/$f.cc" -o "$dir/o"
+		done
+	done
+done
+for cc in aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc; do
+	have $cc || continue
+	must source $cc -std=c11 $flags -O2 -c usched.c -o "$dir/o"
+done
+
+[ $tried = 1 ] || { echo "skipped: no compiler"; exit 77; }
+exit $failed

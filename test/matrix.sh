@@ -1,0 +1,184 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# matrix.sh: the tests of the core, with every compiler and many flags.
+#
+#	test/matrix.sh [--quick] [-j jobs] [test ...]
+#
+# Tests are names like u_depth; all of them if none is given. One line for each
+# configuration, and the output of those that fail. Toolchains that are not
+# installed are skipped, with the name of their Debian package. In environ:
+# USCHED, another usched.c; OPTS, fewer levels; OUT, where to build.
+
+cd "$(dirname "$0")/.." || exit 1
+
+opts=${OPTS:-"-O0 -O1 -O2 -O3 -Os"}
+
+# compiler | emulator | flags of all its configurations | Debian package
+toolchains() {
+	cat <<-END
+	gcc|||gcc
+	clang|||clang
+	clang-19|||clang-19
+	musl-gcc||-static|musl-tools
+	aarch64-linux-gnu-gcc|qemu-aarch64|-static|gcc-aarch64-linux-gnu qemu-user
+	riscv64-linux-gnu-gcc|qemu-riscv64|-static|gcc-riscv64-linux-gnu qemu-user
+	END
+}
+
+# One a line. Those that a toolchain does not know are skipped.
+flags() {
+	cat <<-END
+
+	-DUSCHED_PORTABLE
+	-fstack-protector-all
+	-fstack-protector-all -DUSCHED_PORTABLE
+	-D_FORTIFY_SOURCE=3
+	-D_FORTIFY_SOURCE=3 -DUSCHED_PORTABLE
+	-flto
+	-flto -DUSCHED_PORTABLE
+	-fPIE -pie
+	-static
+	-fomit-frame-pointer
+	-fno-omit-frame-pointer
+	-fcf-protection=full
+	-fsanitize=undefined -fno-sanitize-recover=all
+	-fsanitize=undefined -fno-sanitize-recover=all -DUSCHED_PORTABLE
+	-DNDEBUG -march=native
+	-mbranch-protection=standard
+	END
+}
+
+# Which of them make no sense, or no difference.
+senseless() { # compiler, flags
+	case "$1:$2" in
+	*:*FORTIFY*-O0*|*:*-O0*FORTIFY*)	return 0 ;;
+	musl-gcc:*FORTIFY*|musl-gcc:*pie*|musl-gcc:*sanitize*)	return 0 ;;
+	*-linux-gnu-gcc:*pie*|*-linux-gnu-gcc:*march=native*)	return 0 ;;
+	*-linux-gnu-gcc:*cf-protection*)	return 0 ;;
+	aarch64*:*branch-protection*)		return 1 ;;
+	*:*branch-protection*)			return 0 ;;
+	*:*-static*-static*)			return 0 ;;
+	esac
+	return 1
+}
+
+cxx_of() {
+	case "$1" in
+	musl-gcc)	;;
+	*gcc)		echo "${1%gcc}g++" ;;
+	clang*)		echo "clang++${1#clang}" ;;
+	esac
+}
+
+# The name of the program is $exe, what is said goes to $log.
+build_and_run() ( # compiler, emulator, flags, test
+	src=test/$4.c
+	[ -f "$src" ] || src=test/$4.cc
+	case $src in
+	*.cc)	cc=$(cxx_of "$1")
+		command -v "$cc" >/dev/null || exit 77
+		std=-std=c++11 ;;
+	*)	cc=$1 std=-std=c11 ;;
+	esac
+	libs=$(sed -n '3s/.*LIBS: \(.*\) \*\/.*/\1/p' "$src")
+	$cc $std -Wall -Wextra -g $3 -I"$inc" "$src" "$dir/usched.o" \
+		-o "$dir/$4" -lpthread $libs || exit 1
+	timeout 300 $2 "$dir/$4"
+)
+
+# Prints a line, and exits as a test does.
+one() { # toolchain | flags
+	IFS='|' read -r cc emulator always package flags <<-END
+	$1
+	END
+	name="$cc $always $flags"
+	name=$(echo $name)
+	for need in $cc $emulator; do
+		command -v "$need" >/dev/null && continue
+		echo "skip  $name: no $need (Debian: $package)"
+		return 77
+	done
+	[ -n "$emulator" ] && emulator="$emulator -L /usr/${cc%-gcc}"
+	dir=$OUT/$(echo "$name" | tr -c 'A-Za-z0-9\n' _)
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	echo 'int main(void) { return 0; }' >"$dir/probe.c"
+	if ! { $cc $always $flags -o "$dir/probe" "$dir/probe.c" -lpthread &&
+	       $emulator "$dir/probe"; } >"$dir/log" 2>&1; then
+		echo "skip  $name: $(grep -m1 -i error "$dir/log" ||
+			echo cannot run)"
+		return 77
+	fi
+	bad= inc=$(dirname "${USCHED:-./usched.c}")
+	if ! $cc -std=c11 -Wall -Wextra -g $always $flags -I"$inc" -c \
+		"${USCHED:-usched.c}" -o "$dir/usched.o" >"$dir/log" 2>&1; then
+		bad=usched.c
+		cat "$dir/log"
+	else
+		for test in $TESTS; do
+			build_and_run "$cc" "$emulator" "$always $flags" \
+				"$test" >"$dir/log" 2>&1
+			rc=$?
+			[ $rc -eq 0 ] || [ $rc -eq 77 ] && continue
+			bad="$bad $test($rc)"
+			sed "s/^/	/" "$dir/log" >>"$dir/all"
+		done
+	fi
+	if [ -n "$bad" ]; then
+		{ echo "FAIL  $name:$bad"; cat "$dir/all"; } 2>/dev/null
+		return 1
+	fi
+	rm -rf "$dir"
+	echo "ok    $name"
+}
+
+configurations() {
+	toolchains | while IFS= read -r chain; do
+		if [ -n "$quick" ]; then
+			for flags in -O0 -O2 -O3 "-O2 -DUSCHED_PORTABLE"; do
+				echo "$chain|$flags"
+			done
+			continue
+		fi
+		for opt in $opts; do
+			flags | while IFS= read -r flags; do
+				senseless "${chain%%|*}" \
+					"${chain#*|} $opt $flags" ||
+					echo "$chain|$opt $flags"
+			done
+		done
+	done
+}
+
+if [ "$1" = --one ]; then
+	one "$2"
+	echo $? >"$OUT/rc.$$"
+	exit 0
+fi
+
+quick= jobs=$(getconf _NPROCESSORS_ONLN)
+while :; do
+	case "$1" in
+	--quick)	quick=1; shift ;;
+	-j)		jobs=$2; shift 2 ;;
+	-*)		sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	*)		break ;;
+	esac
+done
+
+TESTS=$*
+[ -n "$TESTS" ] || TESTS=$(cd test && ls u_*.c u_*.cc | sed 's/\..*//')
+made=
+[ -n "$OUT" ] || { OUT=$(mktemp -d); made=$OUT; }
+mkdir -p "$OUT"
+export TESTS OUT
+[ -n "$made" ] && trap 'rm -rf "$made"' EXIT
+trap 'exit 1' INT TERM
+rm -f "$OUT"/rc.*
+
+configurations | tr '\n' '\0' | xargs -0 -P "$jobs" -n 1 nice sh test/matrix.sh --one
+set -- $(cat "$OUT"/rc.* | awk '
+	$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
+	END { print p + 0, f + 0, s + 0 }')
+echo "$1 passed, $2 failed, $3 skipped"
+[ "$2" -eq 0 ] && [ "$1" -gt 0 ]

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * u_alloc: buffers grow with the slice, and are given back when they are far
+ * too large. s_free() gets the size that s_alloc() got. If any one allocation
+ * fails, or all from any one on, ustack_block() returns -ENOMEM, nothing has
+ * changed, and the thread goes on and may try again (I5). The last buffer is
+ * left to the scheduler, and a first one that fits is used.
+ */
+#include "tiny.h"
+#include <alloca.h>
+
+#define NR	6
+#define SLACK	4096			/* USCHED_SLACK of usched.c */
+
+static struct tiny t;
+static struct tiny_thread tt[NR];
+static int errors, ended;
+
+/* What must not change when a block fails. */
+struct state { void *s_stack; char *s_top; int s_len, s_lane; };
+
+static void look(struct state *st)
+{
+	int i;
+
+	memset(st, 0, NR * sizeof *st);
+	for (i = 0; i < NR; i++) {
+		st[i].s_stack = tt[i].tt_stack.u_stack;
+		st[i].s_len   = tt[i].tt_stack.u_len;
+		st[i].s_lane  = tt[i].tt_stack.u_lane;
+		st[i].s_top   = tt[i].tt_stack.u_top;
+	}
+}
+
+/* All buffers are whole: no size is wrong, nothing was written outside. */
+static void intact(void)
+{
+	int i;
+
+	for (i = 0; i < NR; i++) {
+		if (tt[i].tt_stack.u_stack != NULL)
+			tiny_intact(tt[i].tt_stack.u_stack,
+				    tt[i].tt_stack.u_len);
+	}
+}
+
+static int try_block(void)
+{
+	struct state before[NR], after[NR];
+	long bytes = t.t_bytes, frees = t.t_frees;
+	int rc;
+
+	look(before);
+	rc = tiny_try_yield();
+	if (rc == 0)
+		return 0;
+	CHECK(rc == -ENOMEM);
+	CHECK(t.t_failed > 0);
+	CHECK(tiny_self() >= tt && tiny_self() < tt + NR);
+	look(after);
+	CHECK(memcmp(before, after, sizeof before) == 0);
+	CHECK(bytes == t.t_bytes && frees == t.t_frees);
+	intact();
+	errors++;
+	return rc;
+}
+
+/* Blocks with nob more bytes of stack, and once more if that fails. */
+static NOINLINE void with(int nob, int tag)
+{
+	unsigned char *array = (unsigned char *)alloca(nob);
+
+	memset(array, tag, nob);
+	if (try_block() != 0)
+		(void)try_block();
+	CHECK(array[0] == tag && memcmp(array, array + 1, nob - 1) == 0);
+}
+
+static void worker(void *arg)
+{
+	static const int nob[] = { 8, 100, 90, 3000, 20000, 16, 9000, 10, 64 };
+	int tag = (int)((struct tiny_thread *)arg - tt);
+	int i;
+
+	for (i = 0; i < COUNT(nob); i++)
+		with(nob[i] + tag * 40, tag + i);
+	ended++;
+}
+
+/* Returns whether an allocation failed. */
+static int once(int lanes, long fail, int all)
+{
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return 0;
+	t.t_fail = fail;
+	t.t_fail_all = all;
+	errors = ended = 0;
+	for (i = 0; i < NR; i++)
+		tiny_start(&t, &tt[i], worker, &tt[i]);
+	tiny_run(&t);
+	CHECK(ended == NR);
+	CHECK(!all || fail != 1 || errors > 0);
+	tiny_fini(&t);
+	return t.t_failed != 0;
+}
+
+static void failures(void)
+{
+	static const int lanes[] = { 0, 1, 3, NR };
+	int i, all;
+	long fail;
+
+	for (i = 0; i < COUNT(lanes); i++) {
+		for (all = 0; all < 2; all++) {
+			for (fail = 1; once(lanes[i], fail, all); fail++)
+				;
+		}
+		once(lanes[i], 0, 0);
+	}
+}
+
+/* A deep slice, then a shallow one. */
+static void grow_and_shrink(void *arg)
+{
+	struct ustack *u = ustack_self();
+	int small;
+
+	(void)arg;
+	with(16, 0);
+	small = u->u_len;
+	CHECK(u->u_stack != NULL && small >= 16 && small < 16 + SLACK);
+	with(1000, 1);
+	CHECK(u->u_len >= 1000 && u->u_len < 1000 + SLACK);
+	with(100000, 2);
+	CHECK(u->u_len >= 100000 && u->u_len < 100000 + SLACK);
+	with(64, 3);
+	CHECK(u->u_len < 64 + 2 * SLACK);
+	t.t_fail = t.t_allocs + 1;	/* of no consequence: one is had */
+	with(50000, 4);
+	CHECK(u->u_len >= 50000);
+	t.t_fail = t.t_allocs + 1;
+	errors = 0;
+	with(8, 5);
+	CHECK(errors == 0);		/* the large one was kept */
+	CHECK(u->u_len >= 50000);
+	with(8, 6);
+	CHECK(u->u_len < 2 * SLACK);
+}
+
+static void sizes(int lanes)
+{
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	memset(tt, 0, sizeof tt);
+	errors = 0;
+	tiny_start(&t, &tt[0], grow_and_shrink, NULL);
+	tiny_run(&t);
+	CHECK(t.t_frees == t.t_allocs - t.t_failed);
+	tiny_fini(&t);
+}
+
+/* Threads with first buffers of any length. */
+static void first_buffer(int lanes, int len)
+{
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	t.t_keep = 1;
+	ended = 0;
+	for (i = 0; i < NR; i++) {
+		void *buf = tiny_alloc(&t.t_sched, len);
+
+		tiny_start(&t, &tt[i], worker, &tt[i]);
+		ustack_init(&tt[i].tt_stack, &t.t_sched, worker, &tt[i],
+			    buf, len);
+	}
+	tiny_run(&t);
+	CHECK(ended == NR);
+	CHECK(t.t_held == NR);		/* the last ones are ours */
+	for (i = 0; i < NR; i++)
+		tiny_drop(&tt[i].tt_stack);
+	tiny_fini(&t);
+}
+
+static void block_twice(void *arg)
+{
+	(void)arg;
+	tiny_yield();
+	tiny_yield();
+	ended++;
+}
+
+static void first_buffer_fits(int lanes)
+{
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	t.t_keep = 1;
+	ended = 0;
+	for (i = 0; i < NR; i++) {
+		void *buf = tiny_alloc(&t.t_sched, SLACK);
+
+		tiny_start(&t, &tt[i], block_twice, NULL);
+		ustack_init(&tt[i].tt_stack, &t.t_sched, block_twice, NULL,
+			    buf, SLACK);
+		tt[i].tt_data = buf;
+	}
+	tiny_run(&t);
+	CHECK(ended == NR);
+	CHECK(t.t_allocs == NR && t.t_frees == 0);
+	for (i = 0; i < NR; i++) {
+		CHECK(tt[i].tt_stack.u_stack == tt[i].tt_data);
+		CHECK(tt[i].tt_stack.u_len == SLACK);
+		tiny_drop(&tt[i].tt_stack);
+	}
+	tiny_fini(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static const int lanes[] = { 0, 1, 2, NR };
+	int i, len;
+
+	check_start(argc, argv);
+	failures();
+	for (i = 0; i < COUNT(lanes); i++) {
+		sizes(lanes[i]);
+		first_buffer_fits(lanes[i]);
+		for (len = 1; len < 700; len += 1 + len / 100)
+			first_buffer(lanes[i], len);
+		first_buffer(lanes[i], 60000);
+	}
+	return 0;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * u_bare: the bottom of a slice may or may not be what usched_launch() leaves,
+ * and may change between blocks; a buffer may be shorter than the slice, and
+ * of any length that is not a multiple of a word. Nothing is lost (I7).
+ */
+#include "tiny.h"
+
+#define NR	24
+#define WORDS	14			/* more than are ever BARE */
+
+static struct tiny t;
+static struct tiny_thread tt[NR];
+static int ended;
+
+/*
+ * A first function whose frame has nr words that are zero at the first block,
+ * something else at the second, zero at the third ... They are volatile and so
+ * lie on the stack, next to the bottom, with or without saved registers.
+ */
+#define FIRST(name, nr)							\
+static void name(void *arg)						\
+{									\
+	volatile uintptr_t word[nr];					\
+	uintptr_t self = (uintptr_t)arg;				\
+	int i, trip;							\
+									\
+	for (trip = 0; trip < 7; trip++) {				\
+		for (i = 0; i < (nr); i++)				\
+			word[i] = trip % 2 ? self + trip * 64 + i : 0;	\
+		tiny_yield();						\
+		for (i = 0; i < (nr); i++)				\
+			CHECK(word[i] ==				\
+			      (trip % 2 ? self + trip * 64 + i : 0));	\
+	}								\
+	ended++;							\
+}
+
+FIRST(first_1, 1)
+FIRST(first_2, 2)
+FIRST(first_3, 3)
+FIRST(first_5, 5)
+FIRST(first_6, 6)
+FIRST(first_7, 7)
+FIRST(first_8, 8)
+FIRST(first_13, 13)
+FIRST(first_14, 14)
+FIRST(first_40, 40)
+
+/* Only the words in the bits of the argument change, one set a trip. */
+static void some(void *arg)
+{
+	volatile uintptr_t word[WORDS] = { 0 };
+	unsigned bits, seed = check_seed + (unsigned)(uintptr_t)arg;
+	int i, trip;
+
+	for (trip = 0; trip < 40; trip++) {
+		bits = check_random(&seed) & check_random(&seed);
+		for (i = 0; i < WORDS; i++)
+			word[i] = bits >> i & 1 ? bits + i : 0;
+		tiny_yield();
+		for (i = 0; i < WORDS; i++)
+			CHECK(word[i] == (bits >> i & 1 ? bits + i : 0));
+	}
+	ended++;
+}
+
+/* Nothing on the stack but what a call needs. */
+static void least(void *arg)
+{
+	(void)arg;
+	tiny_yield();
+	tiny_yield();
+	ended++;
+}
+
+static void waits(void *arg)
+{
+	(void)arg;
+	(void)ustack_block();
+	ended++;
+}
+
+/* Registers that are zero at the first block and not at the second. */
+static void registers(void *arg)
+{
+	unsigned a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;
+	unsigned p = (unsigned)(uintptr_t)arg;
+	int trip;
+
+	for (trip = 0; trip < 8; trip++) {
+		tiny_yield();
+		if (trip % 2) {
+			CHECK(a == check_hash(p, 1) && b == check_hash(p, 2));
+			CHECK(c == check_hash(p, 3) && d == check_hash(p, 4));
+			CHECK(e == check_hash(p, 5) && f == check_hash(p, 6));
+			a = b = c = d = e = f = 0;
+		} else {
+			CHECK((a | b | c | d | e | f) == 0);
+			a = check_hash(p, 1), b = check_hash(p, 2);
+			c = check_hash(p, 3), d = check_hash(p, 4);
+			e = check_hash(p, 5), f = check_hash(p, 6);
+		}
+	}
+	ended++;
+}
+
+static void (*const first[])(void *) = {
+	first_1, first_2, first_3, first_5, first_6, first_7, first_8,
+	first_13, first_14, first_40, some, some, least, registers, waits
+};
+
+static struct ustack *next(struct usched *s)
+{
+	struct ustack *u = tiny_next(s);
+	int i;
+
+	if (u == NULL && t.t_live > 0) {	/* those that wait */
+		for (i = 0; i < NR; i++) {
+			if (tt[i].tt_done == 0)
+				tiny_wake(&tt[i]);
+		}
+		u = tiny_next(s);
+	}
+	return u;
+}
+
+/* With first buffers of len bytes and more, or without if that is 0. */
+static void with_lanes(int lanes, int len)
+{
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	t.t_sched.s_next = next;
+	ended = 0;
+	for (i = 0; i < NR; i++) {
+		void (*f)(void *) = first[(i + len) % COUNT(first)];
+		int nob = len != 0 ? len + i * 3 : 0;
+		void *buf = nob != 0 ? tiny_alloc(&t.t_sched, nob) : NULL;
+
+		tiny_start(&t, &tt[i], f, &tt[i]);
+		ustack_init(&tt[i].tt_stack, &t.t_sched, f, &tt[i], buf, nob);
+	}
+	tiny_run(&t);
+	CHECK(ended == NR);
+	tiny_fini(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static const int lanes[] = { 0, 1, 2, 5, NR - 1, NR };
+	int i, len;
+
+	check_start(argc, argv);
+	for (i = 0; i < COUNT(lanes); i++) {
+		for (len = 0; len < 420; len++) {
+			snprintf(check_doing, sizeof check_doing,
+				 "with %d lanes, %d bytes ", lanes[i], len);
+			with_lanes(lanes[i], len);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * u_depth: a thread that blocks at any depth, in frames of any shape, finds
+ * every byte of its frames and every register as it left them, at the same
+ * addresses, however many other threads ran on its lane (I1, I2, I3, I7).
+ */
+#include "u_shapes.h"
+
+static void with_lanes(int lanes)
+{
+	struct tiny t;
+	int rc;
+
+	snprintf(check_doing, sizeof check_doing, "with %d lanes ", lanes);
+	rc = tiny_init(&t, lanes);
+	if (rc == -ENOSYS)
+		return;			/* portable: the native lane only */
+	CHECK(rc == 0);
+	shape_run(&t, lanes < 100 ? 150 : 2 * lanes, 10);
+	tiny_fini(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static const int lanes[] = { 0, 1, 2, 16, 64, 300 };
+	int i;
+
+	check_start(argc, argv);
+	for (i = 0; i < COUNT(lanes); i++)
+		with_lanes(lanes[i]);
+	return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * u_fpu: floating-point control (rounding, flushing of denormals, traps) is
+ * each thread's own. Threads start with that of the caller of usched_run(),
+ * s_next() and s_done() and the caller of usched_run() have it all the time;
+ * s_alloc() and s_free() have that of the thread (I6).
+ */
+#include "tiny.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+
+struct words { unsigned w_mxcsr; unsigned short w_x87; };
+
+#define MXCSR_CONTROL	0xffc0u
+
+static NOINLINE struct words get(void)
+{
+	struct words w = { 0, 0 };
+
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1"
+			 : "=m"(w.w_mxcsr), "=m"(w.w_x87));
+	w.w_mxcsr &= MXCSR_CONTROL;
+	return w;
+}
+
+static NOINLINE void set(struct words w)
+{
+	__asm__ volatile("ldmxcsr %0\n\tfldcw %1"
+			 : : "m"(w.w_mxcsr), "m"(w.w_x87));
+}
+
+static int same(struct words a, struct words b)
+{
+	return a.w_mxcsr == b.w_mxcsr && a.w_x87 == b.w_x87;
+}
+
+/* Variants; 0 is as we found it. FTZ, DAZ, rounding, masks, x87 precision. */
+static struct words variant(int i)
+{
+	static const struct words v[] = {
+		{ 0x3f80, 0x037f }, { 0x7f80, 0x0f7f }, { 0xbfc0, 0x037f },
+		{ 0x1f80, 0x077f }, { 0x1d80, 0x037b }, { 0x1f80, 0x027f },
+		{ 0x9f80, 0x037f }, { 0x1fc0, 0x007f }, { 0x1f80, 0x037f }
+	};
+
+	return v[i % COUNT(v)];
+}
+
+#elif defined(__aarch64__)
+
+struct words { unsigned long w_fpcr; };
+
+static NOINLINE struct words get(void)
+{
+	struct words w;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(w.w_fpcr));
+	return w;
+}
+
+static NOINLINE void set(struct words w)
+{
+	__asm__ volatile("msr fpcr, %0" : : "r"(w.w_fpcr));
+}
+
+static int same(struct words a, struct words b)
+{
+	return a.w_fpcr == b.w_fpcr;
+}
+
+static struct words variant(int i)
+{
+	static const unsigned long v[] = {
+		1ul << 22, 2ul << 22, 3ul << 22, 1ul << 24, 1ul << 25, 0,
+		3ul << 22 | 1ul << 24
+	};
+	struct words w = { v[i % COUNT(v)] };
+
+	return w;
+}
+
+#elif defined(__riscv) && defined(__riscv_flen)
+
+struct words { unsigned long w_frm; };
+
+static NOINLINE struct words get(void)
+{
+	struct words w;
+
+	__asm__ volatile("frrm %0" : "=r"(w.w_frm));
+	return w;
+}
+
+static NOINLINE void set(struct words w)
+{
+	__asm__ volatile("fsrm %0" : : "r"(w.w_frm));
+}
+
+static int same(struct words a, struct words b)
+{
+	return a.w_frm == b.w_frm;
+}
+
+static struct words variant(int i)
+{
+	struct words w = { (unsigned long)i % 5 };
+
+	return w;
+}
+
+#else
+
+#define UNKNOWN
+struct words { int w_none; };
+static struct words get(void) { struct words w = { 0 }; return w; }
+static void set(struct words w) { (void)w; }
+static int same(struct words a, struct words b) { (void)a, (void)b; return 1; }
+static struct words variant(int i) { (void)i; return get(); }
+
+#endif
+
+#define NR	30
+#define TRIPS	12
+
+static struct tiny t;
+static struct tiny_thread tt[NR];
+static struct words outside;		/* of usched_run()'s caller */
+static struct words now;		/* of the thread that blocks */
+
+static struct ustack *next(struct usched *s)
+{
+	CHECK(same(get(), outside));
+	return tiny_next(s);
+}
+
+static void done(struct usched *s, struct ustack *u)
+{
+	CHECK(same(get(), outside));
+	tiny_done(s, u);
+}
+
+static void *alloc(struct usched *s, int size)
+{
+	CHECK(same(get(), now));
+	return tiny_alloc(s, size);
+}
+
+static void release(struct usched *s, void *buf, int size)
+{
+	CHECK(same(get(), now));
+	tiny_free(s, buf, size);
+}
+
+/* A third never changes anything, a third once, a third each time. */
+static void thread(void *arg)
+{
+	struct words w = outside;
+	int me = (int)((struct tiny_thread *)arg - tt), i;
+
+	CHECK(same(get(), outside));
+	for (i = 0; i < TRIPS; i++) {
+		if (me % 3 == 2 || (me % 3 == 1 && i == me % TRIPS)) {
+			w = variant(me + i);
+			set(w);
+		}
+		now = w;
+		tiny_yield();
+		CHECK(same(get(), w));
+	}
+	if (me % 2 == 0)
+		ustack_abort();
+}
+
+static void start(int lanes, struct words w)
+{
+	int i;
+
+	CHECK(tiny_init(&t, lanes) == 0);
+	t.t_sched.s_next  = next;
+	t.t_sched.s_done  = done;
+	t.t_sched.s_alloc = alloc;
+	t.t_sched.s_free  = release;
+	set(outside = w);
+	for (i = 0; i < NR; i++)
+		tiny_start(&t, &tt[i], thread, &tt[i]);
+}
+
+static void with_lanes(int lanes, struct words w)
+{
+	struct words before = get();
+
+	start(lanes, w);
+	tiny_run(&t);
+	CHECK(same(get(), w));
+	set(before);
+	tiny_fini(&t);
+}
+
+/* What rounding does, not what the registers say. */
+static NOINLINE double third(volatile double one)
+{
+	return one / 3;
+}
+
+static void rounding(void *arg)
+{
+	double third_was = third(1);
+	int i;
+
+	(void)arg;
+	for (i = 0; i < TRIPS; i++) {
+		now = get();
+		tiny_yield();
+		CHECK(third(1) == third_was);
+	}
+}
+
+static void round_up(void *arg)
+{
+	set(variant(1));		/* not to nearest, on any machine */
+	rounding(arg);
+}
+
+static void by_value(int lanes)
+{
+	int i;
+
+	start(lanes, get());
+	for (i = 0; i < NR; i++)
+		tt[i].tt_stack.u_f = i % 2 ? round_up : rounding;
+	tiny_run(&t);
+	tiny_fini(&t);
+}
+
+/*
+ * usched_run() is called again with other words: threads that are blocked
+ * keep their own, even if those were the ones of the first caller.
+ */
+static struct words first;
+
+static void keeper(void *arg)
+{
+	(void)arg;
+	now = first;
+	CHECK(same(get(), first));
+	tiny_yield();
+	CHECK(same(get(), first));
+	tiny_yield();
+	CHECK(same(get(), first));
+}
+
+static NOINLINE void run_some(int rounds)
+{
+	t.t_stop = t.t_rounds + rounds;
+	tiny_run(&t);
+}
+
+static void again(int lanes)
+{
+	struct words before = get();
+	int i;
+
+	first = before;
+	start(lanes, before);
+	t.t_sched.s_next = tiny_next;
+	t.t_sched.s_done = tiny_done;
+	for (i = 0; i < NR; i++)
+		tt[i].tt_stack.u_f = keeper;
+	for (i = 0; i < 2; i++) {
+		set(i == 0 ? before : variant(1));
+		run_some(i == 0 ? NR + NR / 2 : 0);
+		CHECK(same(get(), i == 0 ? before : variant(1)));
+	}
+	set(before);
+	tiny_fini(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static const int lanes[] = { 0, 1, 7, NR };
+	int i, v;
+
+	check_start(argc, argv);
+#if defined(UNKNOWN)
+	check_skip("no control words known on this machine");
+#endif
+	for (i = 0; i < COUNT(lanes); i++) {
+		if (tiny_init(&t, lanes[i]) == -ENOSYS)
+			continue;
+		tiny_fini(&t);
+		with_lanes(lanes[i], get());
+		for (v = 0; v < 9; v++)
+			with_lanes(lanes[i], variant(v));
+		by_value(lanes[i]);
+		again(lanes[i]);
+	}
+	return 0;
+}

@@ -90,12 +90,16 @@
  *
  * THE TOP OF A SLICE
  *
- * u_top is NULL while the thread is new, and ENDED when it has ended (if the
- * scheduler keeps the struct that long). Otherwise it is where the slice
- * starts, 8-aligned, and its lowest bit says whether the first word of the
- * slice holds floating-point control words. Those (mxcsr and the x87 control
+ * u_top is where the slice starts, 8-aligned; its low bits say what is not the
+ * usual case, so that a round needs one look to know that it can just resume:
+ *
+ *	FP_ON_TOP  the first word of the slice holds control words
+ *	NO_SLICE   the thread is new; or it has ended (with AWAY)
+ *	AWAY       the slice is in the buffer, not in the lane
+ *
+ * The control words are those of floating point (mxcsr and the x87 control
  * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
- * flags) belong to the thread. But nearly every thread has those of the
+ * flags). They belong to the thread. But nearly every thread has those of the
  * dispatcher (s_fp: those of the first caller of usched_run()), so they are
  * compared at each block, and stored, set and set back only where they differ.
  *
@@ -172,10 +176,13 @@
 #define USCHED_SLACK	4096
 /* Not in the list of free lanes. */
 #define NOT_FREE	(-1)
-/* The top of a thread that has ended. */
-#define ENDED		((char *)2)
-/* In u_top: the first word of the slice holds floating-point control. */
+/* In u_top: see "The top of a slice". */
 #define FP_ON_TOP	1
+#define NO_SLICE	2
+#define AWAY		4
+#define LOW_BITS	7
+#define NEW		((char *)NO_SLICE)
+#define ENDED		((char *)(NO_SLICE | AWAY))
 /* Bytes by which the bottom of one lane is higher than that of the next. */
 #define STAGGER		192
 #define WORD		((int)sizeof(uintptr_t))
@@ -203,31 +210,32 @@
  * The machine: defined at the end of this file, once for each.
  *
  * usched_save() saves the registers of its caller on the stack, then calls
- * f(sp, arg), sp being the address of the last. If f() returns, so does
- * usched_save(), and with the same value. If instead usched_resume(sp) is
- * called by someone, usched_save() returns 0. The word below sp is free for
- * the use of f().
+ * f(sp, arg), sp being the address of the last. f() does not return. When
+ * somebody calls usched_resume(sp, rc), usched_save() returns rc. The word
+ * below sp is free for the use of f().
  *
  * usched_jump() calls f(arg) with the stack pointer at sp or not far below.
  * usched_launch() calls f(arg) at the bottom of a lane, with cleared
  * registers, then usched_ended().
  */
-HIDDEN int usched_save(int (*f)(char *sp, void *arg), void *arg);
+HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 HIDDEN NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
-static ALWAYS_INLINE NORETURN void usched_resume(char *sp);
+static ALWAYS_INLINE NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline unsigned fp_get(void);
 static inline void fp_set(unsigned fp);
-static int  begin(char *sp, void *sched);
+static NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
 static NORETURN void round_start(void *sched);
 static NORETURN void arrive(struct usched *s, struct ustack *u);
 static NORETURN void copy_in(void *ustack);
 static NORETURN void done(void *ustack);
-static int  blocked(char *sp, void *ustack);
-static int  blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static NORETURN void blocked(char *sp, void *ustack);
+static NORETURN void blocked_hard(char *sp, struct ustack *u,
+				  struct usched_lane *l);
+static inline char *slice(const struct ustack *u);
 static inline int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void evict(struct usched_lane *l);
@@ -303,13 +311,12 @@ static void round_start(void *arg)
 	usched_current = NULL;
 	u = s->s_next(s);
 	if (unlikely(u == NULL))
-		usched_resume(s->s_exit);
+		usched_resume(s->s_exit, 0);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
-	if (likely(u->u_top != NULL && (uintptr_t)u->u_top % WORD == 0 &&
-		   s->s_lane[u->u_lane].l_owner == u)) {
+	if (likely(((uintptr_t)u->u_top & LOW_BITS) == 0)) {
 		usched_current = u;
-		usched_resume(u->u_top);
+		usched_resume(u->u_top, 0);
 	}
 	arrive(s, u);
 }
@@ -325,41 +332,40 @@ int ustack_block(void)
  * Runs on the stack of the thread, below its slice. Nearly always there is
  * nothing to do but to note the top.
  */
-static int blocked(char *sp, void *arg)
+static void blocked(char *sp, void *arg)
 {
 	struct ustack *u = arg;
 	struct usched *s = u->u_sched;
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
 
-	if (unlikely(spare > USCHED_SLACK || fp_get() != s->s_fp ||
-		     l == &s->s_native))
-		return blocked_hard(sp, u, l);
+	if (unlikely(spare > USCHED_SLACK || fp_get() != s->s_usual))
+		blocked_hard(sp, u, l);
 	u->u_top = sp;
 	usched_jump(s->s_base, round_start, s);
 }
 
-static NOINLINE int blocked_hard(char *sp, struct ustack *u,
-				 struct usched_lane *l)
+static NOINLINE void blocked_hard(char *sp, struct ustack *u,
+				  struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
 	unsigned fp = fp_get();
+	char *top = sp;
 	ptrdiff_t need;
-	int rc;
+	int rc = 0;
 
 	if (fp != s->s_fp) {
-		sp -= WORD;
-		*(uintptr_t *)sp = fp;
+		top = sp - WORD;
+		*(uintptr_t *)top = fp;
 	}
-	need = l->l_bottom - sp;
+	need = l->l_bottom - top;
 	if (u->u_len - need > USCHED_SLACK ||
 	    (u->u_len < need && !(u->u_len >= PAIR &&
-				  u->u_len >= need - BARE && is_bare(l)))) {
+				  u->u_len >= need - BARE && is_bare(l))))
 		rc = fit(u, l, need);
-		if (rc != 0)
-			return rc;
-	}
-	u->u_top = sp;
+	if (rc != 0)
+		usched_resume(sp, rc);
+	u->u_top = top;
 	if (fp != s->s_fp) {
 		u->u_top += FP_ON_TOP;
 		fp_set(s->s_fp);
@@ -399,10 +405,7 @@ static void done(void *arg)
 	round_start(s);
 }
 
-/*
- * Goes to a thread that is new, or is not in its lane, or has floating-point
- * control words of its own.
- */
+/* Goes to a thread that is new or AWAY, or has control words of its own. */
 static NOINLINE void arrive(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l;
@@ -410,15 +413,15 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
 	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
 		 "s_next: returned a thread with a lane that does not exist");
-	if (u->u_top == NULL && u->u_lane == 0)
+	if (u->u_top == NEW && u->u_lane == 0)
 		u->u_lane = lane_get(s);
 	l = &s->s_lane[u->u_lane];
 	usched_current = u;
 	if (l->l_owner != u && l->l_owner != NULL)
 		evict(l);
-	if (u->u_top == NULL) {
+	l->l_owner = u;
+	if (u->u_top == NEW) {
 		l->l_bound++;
-		l->l_owner = u;
 		usched_launch(l->l_bottom, u->u_f, u->u_arg);
 	}
 	if (l == &s->s_native)
@@ -430,18 +433,15 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 static void copy_in(void *arg)
 {
 	struct ustack *u = arg;
-	struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
-	char *top = u->u_top;
+	char *top = slice(u);
 
-	if (l->l_owner != u)
-		restore(l, u);
-	l->l_owner = u;
-	if ((uintptr_t)top & FP_ON_TOP) {
-		top -= FP_ON_TOP;
+	if ((uintptr_t)u->u_top & AWAY)
+		restore(&u->u_sched->s_lane[u->u_lane], u);
+	if ((uintptr_t)u->u_top & FP_ON_TOP) {
 		fp_set(*(uintptr_t *)top);
 		top += WORD;
 	}
-	usched_resume(top);
+	usched_resume(top, 0);
 }
 
 void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
@@ -455,12 +455,13 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_arg   = arg;
 	u->u_stack = stack;
 	u->u_len   = len;
+	u->u_top   = NEW;
 }
 
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
-	if (u->u_top != NULL && u->u_top != ENDED)
+	if (u->u_top != NEW && u->u_top != ENDED)
 		lane_put(u->u_sched, u);
 	u->u_top = ENDED;
 }
@@ -490,7 +491,7 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 
 static inline char *slice(const struct ustack *u)
 {
-	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)FP_ON_TOP);
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
 }
 
 /* Bytes of the slice that are in the buffer; the others are BARE (I7). */
@@ -508,6 +509,7 @@ static void evict(struct usched_lane *l)
 	struct ustack *u = l->l_owner;
 
 	copy(u->u_stack, slice(u), stored(l, u));
+	u->u_top += AWAY;
 	l->l_owner = NULL;
 }
 
@@ -678,8 +680,9 @@ static void base_set(struct usched *s, char *exit, char *base)
 			(uintptr_t)l->l_bottom <= (uintptr_t)base),
 		 "usched_run: threads are blocked on the native stack, and it "
 		 "was entered from deeper, or from another stack");
-	s->s_base = base;
-	s->s_exit = exit;
+	s->s_base  = base;
+	s->s_exit  = exit;
+	s->s_usual = s->s_lane != l ? s->s_fp : ~s->s_fp;
 }
 
 /* What tells apart the stacks that usched_run() may be called from. */
@@ -714,7 +717,7 @@ void usched_fail(const char *contract)
 /*
  * Any machine whose stack grows down, by setjmp() and longjmp(). The registers
  * are in a jmp_buf in the frame of usched_save(); the "sp" given to f() is the
- * address of a pointer to it, in a deeper frame. A jump up the stack, to the
+ * address of a pointer to that, in a deeper frame. A jump up the stack, to the
  * base, is a longjmp() that makes usched_save() call begin() again; a jump
  * down is a call from a frame that is deep enough.
  */
@@ -725,29 +728,37 @@ static __thread struct {
 	void  *r_arg;
 } next_round;
 
-static NOINLINE int mark(int (*f)(char *, void *), void *arg, jmp_buf *env)
-{
-	volatile struct { uintptr_t m_free; jmp_buf *m_env; } m = { 0, env };
+struct save {
+	jmp_buf v_env;
+	int     v_rc;
+};
 
-	return f((char *)&m.m_env, arg);
+static NOINLINE void mark(void (*f)(char *, void *), void *arg, struct save *v)
+{
+	volatile struct { uintptr_t m_free; struct save *m_save; } m = { 0, v };
+
+	f((char *)&m.m_save, arg);
 }
 
-int usched_save(int (*f)(char *sp, void *arg), void *arg)
+int usched_save(void (*f)(char *sp, void *arg), void *arg)
 {
-	jmp_buf env;
+	volatile struct save v;
 
-	if (_setjmp(env) == RESUME)
-		return 0;
-	return mark(f, arg, &env);
+	if (_setjmp(((struct save *)&v)->v_env) != RESUME)
+		mark(f, arg, (struct save *)&v);
+	return v.v_rc;
 }
 
-static ALWAYS_INLINE void usched_resume(char *sp)
+static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 {
-	_longjmp(**(jmp_buf **)sp, RESUME);
+	struct save *v = *(struct save **)sp;
+
+	v->v_rc = rc;
+	_longjmp(v->v_env, RESUME);
 }
 
 /* All rounds start from this frame, and slices end in it. */
-static NOINLINE int begin(char *sp, void *arg)
+static NOINLINE void begin(char *sp, void *arg)
 {
 	volatile uintptr_t here[16] __attribute__((aligned(16))) = { 0 };
 	struct usched *s = arg;
@@ -759,7 +770,7 @@ static NOINLINE int begin(char *sp, void *arg)
 		next_round.r_arg = s;
 	}
 	next_round.r_f(next_round.r_arg);
-	return (int)here[0];
+	abort();
 }
 
 /* Calls f() below sp. */
@@ -782,7 +793,7 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	if ((uintptr_t)&here < (uintptr_t)sp) {
 		next_round.r_f   = f;
 		next_round.r_arg = arg;
-		_longjmp(**(jmp_buf **)sp, REWIND);
+		_longjmp((*(struct save **)sp)->v_env, REWIND);
 	}
 	descend(sp, f, arg);
 	abort();
@@ -805,7 +816,7 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 
 #else
 
-static int begin(char *sp, void *arg)
+static void begin(char *sp, void *arg)
 {
 	struct usched *s = arg;
 
@@ -820,7 +831,7 @@ static int begin(char *sp, void *arg)
 /*
  * System V x86-64. The top of a slice:
  *
- *	sp - 16  return address for f()		sp + 24  r12
+ *	sp - 16  return address of f()		sp + 24  r12
  *	sp -  8  free				sp + 32  rbx
  *	sp       r15				sp + 40  rbp
  *	sp +  8  r14				sp + 48  return address of
@@ -833,7 +844,6 @@ static int begin(char *sp, void *arg)
  * call is no target for a branch, hence notrack.
  */
 #define PUSH(r)	"push %" r "\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset " r ", 0\n"
-#define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
 __asm__(".text\n"
@@ -841,9 +851,7 @@ FUNCTION("usched_save")
 	PUSH("rbp") PUSH("rbx") PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
 	"mov %rdi, %rax\n mov %rsp, %rdi\n lea 1f(%rip), %rdx\n"
 	"push %rdx\n push %rdx\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
-	"1: add $8, %rsp\n .cfi_adjust_cfa_offset -16\n"
-	POP("r15") POP("r14") POP("r13") POP("r12") POP("rbx") POP("rbp")
-	"ret\n"
+	".cfi_adjust_cfa_offset -8\n nop\n 1: hlt\n"	/* unwinders look before 1: */
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined rip\n mov %rdi, %rsp\n mov %rdx, %rdi\n"
@@ -853,12 +861,12 @@ FUNCTION("usched_launch")
 	"call usched_ended\n hlt\n"
 END("usched_launch"));
 
-static ALWAYS_INLINE void usched_resume(char *sp)
+static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 {
-	__asm__ volatile("mov %0, %%rsp\n xor %%eax, %%eax\n"
+	__asm__ volatile("mov %0, %%rsp\n"
 		"pop %%r15\n pop %%r14\n pop %%r13\n pop %%r12\n"
 		"pop %%rbx\n pop %%rbp\n pop %%rcx\n notrack jmp *%%rcx"
-		: : "r"(sp) : "memory");
+		: : "r"(sp), "a"(rc) : "memory");
 	__builtin_unreachable();
 }
 
@@ -914,10 +922,7 @@ FUNCTION("usched_save") LANDING
 	AT("d11", "120") AT("d12", "128") AT("d13", "136") AT("d14", "144")
 	AT("d15", "152")
 	"mov x29, sp\n mov x16, x0\n mov x0, sp\n"
-	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n"
-	"add sp, sp, #16\n .cfi_def_cfa_offset 160\n"
-	REGISTERS("ldp")
-	"ldp x29, x30, [sp], #160\n .cfi_def_cfa_offset 0\n ret\n"
+	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n brk #0\n"
 END("usched_save")
 FUNCTION("usched_launch") LANDING
 	".cfi_undefined x30\n mov sp, x0\n mov x0, x2\n"
@@ -926,11 +931,13 @@ FUNCTION("usched_launch") LANDING
 	"mov x29, #0\n blr x1\n bl usched_ended\n brk #0\n"
 END("usched_launch"));
 
-static ALWAYS_INLINE void usched_resume(char *sp)
+static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 {
+	register long value __asm__("x0") = rc;
+
 	__asm__ volatile("mov sp, %0\n" REGISTERS("ldp")
-		"ldp x29, x30, [sp], #160\n mov x17, x30\n mov x0, #0\n" BACK
-		: : "r"(sp) : "memory");
+		"ldp x29, x30, [sp], #160\n mov x17, x30\n" BACK
+		: : "r"(sp), "r"(value) : "memory");
 	__builtin_unreachable();
 }
 
@@ -984,10 +991,7 @@ FUNCTION("usched_save")
 	AT("s6", "56") AT("s7", "64") AT("s8", "72") AT("s9", "80")
 	AT("s10", "88") AT("s11", "96")
 	"mv t0, a0\n mv a0, sp\n"
-	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n"
-	"addi sp, sp, 16\n .cfi_def_cfa_offset 208\n"
-	REGISTERS("ld") "ld ra, 0(sp)\n"
-	"addi sp, sp, 208\n .cfi_def_cfa_offset 0\n ret\n"
+	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n ebreak\n"
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined ra\n mv sp, a0\n mv a0, a2\n"
@@ -998,11 +1002,13 @@ FUNCTION("usched_launch")
 	"call usched_ended\n ebreak\n"
 END("usched_launch"));
 
-static ALWAYS_INLINE void usched_resume(char *sp)
+static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 {
+	register long value __asm__("a0") = rc;
+
 	__asm__ volatile("mv sp, %0\n" REGISTERS("ld") "ld ra, 0(sp)\n"
-		"addi sp, sp, 208\n li a0, 0\n jr ra"
-		: : "r"(sp) : "memory");
+		"addi sp, sp, 208\n jr ra"
+		: : "r"(sp), "r"(value) : "memory");
 	__builtin_unreachable();
 }
 

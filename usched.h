@@ -105,6 +105,7 @@ struct usched {
 	int                 s_turn;    /* the shared lane given out last */
 	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
 	unsigned            s_fp;      /* floating-point control of the first run */
+	unsigned            s_usual;   /* the same, or never so on lane 0 */
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */

@@ -96,7 +96,7 @@ static void in_lane(const struct ustack *u, const char *here)
 
 static void look(void *arg)
 {
-	char here;
+	char here = 0;
 
 	in_lane((struct ustack *)arg, &here);
 	thread(arg);
@@ -105,7 +105,7 @@ static void look(void *arg)
 
 static void with_lanes(int lanes)
 {
-	char here;
+	char here = 0;
 	int i;
 
 	if (tiny_init(&t, lanes) == -ENOSYS)

@@ -22,21 +22,26 @@
 static struct uproc_set *set;
 static long stuck;
 
+/* Not inline: its frame is not on the way of the others. */
+static __attribute__((noinline)) struct ustack *look(struct uproc *p)
+{
+	if (p->p_hot != NULL) {
+		uproc_queue_put(&p->p_queue, p->p_hot);
+		p->p_hot = NULL;
+	}
+	p->p_turn = 0;
+	return uproc_look(p) ? &uproc_queue_get(p)->t_stack : NULL;
+}
+
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
 	struct uproc_thread *t = p->p_hot;
 
-	if (UPROC_LIKELY(t != NULL)) {
-		p->p_hot = NULL;
-		if (UPROC_LIKELY(p->p_turn++ < LL_RUN))
-			return &t->t_stack;
-		uproc_queue_put(&p->p_queue, t);
-	}
-	p->p_turn = 0;
-	if (!uproc_look(p))
-		return NULL;
-	return &uproc_queue_get(p)->t_stack;
+	if (t == NULL || p->p_turn++ == LL_RUN)
+		return look(p);
+	p->p_hot = NULL;
+	return &t->t_stack;
 }
 
 int ll_init(int proc_nr, int thread_nr)

@@ -52,27 +52,28 @@ static int processor(long ring)
 	return ring * P / R;
 }
 
-/* Each of the two below has this, with its frame, to itself. */
+/*
+ * In one place it waits, so that one who goes on need not find out where he
+ * was. Each of the two below has this, with its frame, to itself.
+ */
 static inline __attribute__((always_inline)) void member_run(ring_thread **me)
 {
-	int  last = N - 1;
 	int  turn = (me - threads) % N;
 	long left;
 	struct score *score;
-	ring_thread *right = turn == last ? me[-last] : me[1];
+	ring_thread *right = turn == N - 1 ? me[1 - N] : me[1];
 
-	for (left = M; left > 0; left--) {
-		if (turn == 0) {
+	for (left = M; left > 0; left--, turn--) {
+		bool starts = turn == 0;
+
+		if (starts) {
 			SCHED(wake)(right);
-			if (SCHED(wait)() != 0)
-				break;
-			turn = last;
-		} else {
-			if (SCHED(wait)() != 0)
-				break;
-			SCHED(wake)(right);
-			turn--;
+			turn = N;
 		}
+		if (SCHED(wait)() != 0)
+			break;
+		if (!starts)
+			SCHED(wake)(right);
 	}
 	score = &scores[processor((me - threads) / N)];
 	score->c_received += M - left;

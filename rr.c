@@ -22,14 +22,18 @@
 static struct uproc_set *set;
 static long stuck;
 
+/* Not inline: its frame is not on the way of the others. */
+static __attribute__((noinline)) struct ustack *look(struct uproc *p)
+{
+	return uproc_look(p) ? &uproc_queue_get(p)->t_stack : NULL;
+}
+
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	if (uproc_queue_empty(&p->p_queue) || ++p->p_turn % RR_LOOK == 0) {
-		if (!uproc_look(p))
-			return NULL;
-	}
+	if (uproc_queue_empty(&p->p_queue) || ++p->p_turn % RR_LOOK == 0)
+		return look(p);
 	return &uproc_queue_get(p)->t_stack;
 }
 

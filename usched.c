@@ -184,7 +184,7 @@
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
 /* Bytes by which the bottom of one lane is higher than that of the next. */
-#define STAGGER		192
+#define STAGGER		128
 #define WORD		((int)sizeof(uintptr_t))
 /* Bytes copied at once, and the least that is stored of a slice. */
 #define PAIR		16
@@ -212,7 +212,8 @@
  * usched_save() saves the registers of its caller on the stack, then calls
  * f(sp, arg), sp being the address of the last. f() does not return. When
  * somebody calls usched_resume(sp, rc), usched_save() returns rc. The word
- * below sp is free for the use of f().
+ * below sp is free for the use of f(). landing(sp) puts the return address of
+ * f() where a debugger will look for it, if it is not there already.
  *
  * usched_jump() calls f(arg) with the stack pointer at sp or not far below.
  * usched_launch() calls f(arg) at the bottom of a lane, with cleared
@@ -223,7 +224,8 @@ HIDDEN NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
 static ALWAYS_INLINE NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
-static inline unsigned fp_get(void);
+static inline void landing(char *sp);
+static inline unsigned fp_get(void *scratch);
 static inline void fp_set(unsigned fp);
 static NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
@@ -232,9 +234,8 @@ static NORETURN void round_start(void *sched);
 static NORETURN void arrive(struct usched *s, struct ustack *u);
 static NORETURN void copy_in(void *ustack);
 static NORETURN void done(void *ustack);
-static NORETURN void blocked(char *sp, void *ustack);
-static NORETURN void blocked_hard(char *sp, struct ustack *u,
-				  struct usched_lane *l);
+static void blocked(char *sp, void *ustack);
+static void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
 static inline int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
@@ -283,7 +284,8 @@ static const uintptr_t bottom[BARE_NR] = {
 void usched_run(struct usched *s)
 {
 	struct ustack *self = usched_current;	/* one of another dispatcher */
-	unsigned fp = fp_get();
+	uintptr_t scratch;
+	unsigned fp = fp_get(&scratch);
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
 		 "usched_run: s_next, s_alloc and s_free must be set");
@@ -330,7 +332,8 @@ int ustack_block(void)
 
 /*
  * Runs on the stack of the thread, below its slice. Nearly always there is
- * nothing to do but to note the top.
+ * nothing to do but to note the top. No memory below the word below sp is
+ * touched then: a small slice and that word are two cache lines.
  */
 static void blocked(char *sp, void *arg)
 {
@@ -339,8 +342,11 @@ static void blocked(char *sp, void *arg)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
 
-	if (unlikely(spare > USCHED_SLACK || fp_get() != s->s_usual))
+	if (unlikely(spare > USCHED_SLACK ||
+		     fp_get(sp - WORD) != s->s_usual)) {
 		blocked_hard(sp, u, l);
+		return;
+	}
 	u->u_top = sp;
 	usched_jump(s->s_base, round_start, s);
 }
@@ -349,11 +355,12 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 				  struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
-	unsigned fp = fp_get();
+	unsigned fp = fp_get(sp - WORD);
 	char *top = sp;
 	ptrdiff_t need;
 	int rc = 0;
 
+	landing(sp);
 	if (fp != s->s_fp) {
 		top = sp - WORD;
 		*(uintptr_t *)top = fp;
@@ -396,8 +403,7 @@ static void done(void *arg)
 	struct usched *s = u->u_sched;
 
 	usched_current = NULL;
-	if (fp_get() != s->s_fp)
-		fp_set(s->s_fp);
+	fp_set(s->s_fp);
 	lane_put(s, u);
 	u->u_top = ENDED;
 	if (s->s_done != NULL)
@@ -831,7 +837,7 @@ static void begin(char *sp, void *arg)
 /*
  * System V x86-64. The top of a slice:
  *
- *	sp - 16  return address of f()		sp + 24  r12
+ *	sp - 16  landing()			sp + 24  r12
  *	sp -  8  free				sp + 32  rbx
  *	sp       r15				sp + 40  rbp
  *	sp +  8  r14				sp + 48  return address of
@@ -849,9 +855,10 @@ static void begin(char *sp, void *arg)
 __asm__(".text\n"
 FUNCTION("usched_save")
 	PUSH("rbp") PUSH("rbx") PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
-	"mov %rdi, %rax\n mov %rsp, %rdi\n lea 1f(%rip), %rdx\n"
-	"push %rdx\n push %rdx\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
-	".cfi_adjust_cfa_offset -8\n nop\n 1: hlt\n"	/* unwinders look before 1: */
+	"mov %rdi, %rax\n mov %rsp, %rdi\n"
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
+	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
+	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined rip\n mov %rdi, %rsp\n mov %rdx, %rdi\n"
@@ -875,6 +882,13 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	__asm__ volatile("mov %0, %%rsp\n push $0\n jmp *%1"
 		: : "r"(sp), "r"(f), "D"(arg) : "memory");
 	__builtin_unreachable();
+}
+
+static inline void landing(char *sp)
+{
+	extern const char usched_saved[] HIDDEN;
+
+	((uintptr_t *)sp)[-2] = (uintptr_t)usched_saved;
 }
 
 /* rdsspq, spelled out: a no-op where there are none. */
@@ -1023,6 +1037,13 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 
 #endif
 
+#if defined(USCHED_PORTABLE) || !defined(__x86_64__)
+static inline void landing(char *sp)
+{
+	(void)sp;
+}
+#endif
+
 #if defined(USCHED_PORTABLE) || defined(__riscv)
 static inline int shadow_stack(void)
 {
@@ -1035,20 +1056,24 @@ static inline int shadow_stack(void)
 
 #define MXCSR_CONTROL	0xffc0u
 
-static inline unsigned fp_get(void)
+static inline unsigned fp_get(void *scratch)
 {
-	unsigned mxcsr;
-	unsigned short x87;
+	unsigned *mxcsr = scratch;
+	unsigned short *x87 = (unsigned short *)(mxcsr + 1);
 
-	__asm__ volatile("stmxcsr %0\n fnstcw %1" : "=m"(mxcsr), "=m"(x87));
-	return (mxcsr & MXCSR_CONTROL) << 16 | x87;
+	__asm__ volatile("stmxcsr %0\n fnstcw %1" : "=m"(*mxcsr), "=m"(*x87));
+	return (*mxcsr & MXCSR_CONTROL) << 16 | *x87;
 }
 
+/* Writes only what differs: a write may cost a hundred reads. */
 static inline void fp_set(unsigned fp)
 {
 	unsigned mxcsr;
 	unsigned short x87 = (unsigned short)fp;
+	uintptr_t scratch;
 
+	if (fp_get(&scratch) == fp)
+		return;
 	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
 	mxcsr = (mxcsr & ~MXCSR_CONTROL) | fp >> 16;
 	__asm__ volatile("ldmxcsr %0\n fldcw %1" : : "m"(mxcsr), "m"(x87));
@@ -1067,10 +1092,11 @@ static inline void fp_set(unsigned fp)
 #define FP_SET		""
 #endif
 
-static inline unsigned fp_get(void)
+static inline unsigned fp_get(void *scratch)
 {
 	unsigned long fp = 0;
 
+	(void)scratch;
 	__asm__ volatile(FP_GET : "+r"(fp));
 	return (unsigned)fp;
 }

@@ -17,8 +17,8 @@ empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)))
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
-ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/inbox.c test/s_park.c))
-SCHEDS  := $(filter-out s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
+ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/s_inbox.c test/s_park.c))
+SCHEDS  := $(filter-out s_inbox s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
 SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))

@@ -43,7 +43,8 @@ int rr_init(int proc_nr, int thread_nr);
 
 /*
  * Between rr_init() and rr_start(), optional: bytes of stack for each thread,
- * 256 KiB if not set. -EINVAL, -EBUSY.
+ * 256 KiB if not set. Some KiB of them are for signal handlers, and for malloc()
+ * when a block needs a large buffer. -EINVAL, -EBUSY.
  */
 int rr_stack_size(size_t size);
 

@@ -24,14 +24,13 @@
  *
  * A processor with nothing to run parks: see park.h for why no wake is lost.
  * set_idle counts the parked ones: a processor adds 1 when it has looked again
- * in vain (S3), and whoever ends its sleep takes 1 away. The two may come in
- * the other order; the sum is right all the same. If set_idle reaches the
- * number of processors, then at that moment each had looked again in vain and
- * had not been woken since. Nobody was running who could wake another. So no
- * message is under way, and nothing will ever change, unless a native thread
- * from outside wakes somebody: that is what uproc_hold() is for. This moment,
- * with no holds, is what uproc_fini() waits for. The threads that are still
- * alive then can never be woken.
+ * in vain (S3), and who wakes it takes 1 away before it can go on (and gives it
+ * back if another was faster). A hold by a native thread from outside takes 1
+ * away, too. So when set_idle is the number of processors, then at that moment
+ * each had looked again in vain and was not being woken, and nobody was there
+ * who could wake another: no message is under way, and nothing will ever
+ * change. This moment is what uproc_fini() waits for. The threads that are
+ * still alive then can never be woken.
  *
  * MEMORY
  *
@@ -60,8 +59,10 @@
  * P2. t_wakes >= -1; it is -1 exactly while the thread waits or is new.
  * P3. A thread is in an inbox exactly while t_posted is not 0 (but for the
  *     moments between the two).
- * P4. The sum of additions to set_idle by and for a processor is 1 while it
- *     sleeps, and else 0 (but for those moments).
+ * P4. The sum of additions to set_idle by and for a processor is 1 only while
+ *     it sleeps and nobody has begun to wake it; else it is 0 or less.
+ * P5. A thread is not freed while it is in an inbox, nor while the wake that
+ *     tells of an end is under way to it.
  *
  * REJECTED
  *
@@ -91,6 +92,7 @@
 #define LANE_MIN	((size_t)16 << 10)
 #define RING_MIN	64u
 #define RING_MAX	(1u << 31)
+#define ROOM_HINT	(1u << 20)	/* a hint is believed up to here */
 #define SPIN		500	/* looks before sleeping, if there is a spare cpu */
 #define BATCH		64	/* blocks that go to the depot and come from it */
 #define BATCH_BYTES	((size_t)16 << 10)
@@ -141,15 +143,14 @@ struct uproc_set {
 
 	/* Atomic; seldom written. */
 	int             set_idle __attribute__((aligned(64)));
-	int             set_held;
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
-	int             set_event;	/* moves when uproc_fini() should look */
 };
 
 /* Follows a thread made with UPROC_JOIN. */
 struct joint {
 	struct uproc_thread *j_waiter;	/* NULL, who waits, or ENDED (atomic) */
+	int                  j_told;	/* the wake of the end is sent (atomic) */
 };
 
 #define ENDED	((struct uproc_thread *)1)
@@ -201,6 +202,13 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		uproc_post(t);
 }
 
+/* While t, which runs or ends, is in the inbox it cannot be freed (P3). */
+static void wakes_drain(struct uproc_thread *t)
+{
+	while (__atomic_load_n(&t->t_posted, __ATOMIC_RELAXED) != 0)
+		inbox_drain(uproc_of(t));
+}
+
 static void thread_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)s;
@@ -208,6 +216,7 @@ static void thread_done(struct usched *s, struct ustack *u)
 
 	if (u->u_stack != NULL)
 		buf_free(s, u->u_stack, u->u_len);
+	wakes_drain(t);
 	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
 	if (t->t_stack.u_mark & UPROC_JOIN) {
 		struct uproc_thread *waiter;
@@ -215,13 +224,25 @@ static void thread_done(struct usched *s, struct ustack *u)
 		/* Releases what the thread did; pairs with that in join. */
 		waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
 					     __ATOMIC_ACQ_REL);
-		if (waiter != NULL)
+		if (waiter != NULL) {
 			wake(p, waiter);
+			__atomic_store_n(&joint(t)->j_told, 1,
+					 __ATOMIC_RELEASE);
+		}
 	} else
 		pool_put(p, &p->p_pool, t, thread_size(t));
 }
 
 /* Threads. */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
 
 static struct uproc *proc_self(const struct uproc_set *set)
 {
@@ -327,7 +348,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 	t->t_wakes  = -1;
 	t->t_posted = 0;
 	if (flags & UPROC_JOIN)
-		joint(t)->j_waiter = NULL;
+		*joint(t) = (struct joint) { NULL, 0 };
 	if (here == p)
 		ring_move(p);
 	wake(here, t);
@@ -380,9 +401,10 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 			return rc;
 		}
 	} while (!has_ended(t));
-	/* If there was no memory to wait for it, it may be on its way. */
-	while (self->t_wakes + waits < 1)
-		inbox_drain(uproc_of(self));
+	/* That of the end may be on its way: t and self must not go yet. */
+	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
+		relax();
+	wakes_drain(self);
 	self->t_wakes += waits - 1;
 	return 0;
 }
@@ -424,6 +446,26 @@ int uproc_yield(void)
 	return rc;
 }
 
+/* One more is idle, or one less busy. Nothing of the set is touched then. */
+static void idle_add(struct uproc_set *set)
+{
+	__atomic_fetch_add(&set->set_idle, 1, __ATOMIC_SEQ_CST);
+	park_futex_wake(&set->set_idle);
+}
+
+/*
+ * Takes the 1 of the sleeper away before it can go on, let alone sleep again:
+ * else it could be counted twice, and we, who are awake, be overlooked.
+ */
+static void proc_wake(struct uproc *p)
+{
+	if (__atomic_load_n(&p->p_asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
+		return;
+	__atomic_fetch_sub(&p->p_set->set_idle, 1, __ATOMIC_SEQ_CST);
+	if (!park_wake(&p->p_asleep))
+		idle_add(p->p_set);
+}
+
 /*
  * Brings t_posted from 0 to 1: puts t in the inbox. Release: what the waker
  * did before is seen by the thread; pairs with the exchange in inbox_drain().
@@ -435,8 +477,7 @@ void uproc_post(struct uproc_thread *t)
 	if (__atomic_fetch_add(&t->t_posted, 1, __ATOMIC_RELEASE) != 0)
 		return;
 	inbox_post(&p->p_inbox, &t->t_node);	/* from here t may be gone */
-	if (park_wake(&p->p_asleep))
-		__atomic_fetch_sub(&p->p_set->set_idle, 1, __ATOMIC_SEQ_CST);
+	proc_wake(p);
 }
 
 /* Sleeping. */
@@ -454,22 +495,6 @@ static void inbox_drain(struct uproc *p)
 						__ATOMIC_ACQUIRE));
 	}
 	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > LANE_NR;
-}
-
-/* Tells uproc_fini() to look. */
-static void event(struct uproc_set *set)
-{
-	__atomic_fetch_add(&set->set_event, 1, __ATOMIC_SEQ_CST);
-	park_futex_wake(&set->set_event);
-}
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
 }
 
 static bool stopped(const struct uproc_set *set)
@@ -495,25 +520,27 @@ bool uproc_look(struct uproc *p)
 		spin = 0;
 		park_prepare(&p->p_asleep);			/* S1 S2 */
 		if ((!inbox_empty(&p->p_inbox) || stopped(set)) && /* S3 */
-		    park_cancel(&p->p_asleep))
+		    park_cancel(&p->p_asleep)) {
+			relax();	/* a post may be half-way */
 			continue;
-		/* If a waker was faster, it has taken this 1 away already. */
+		}
 		if (__atomic_add_fetch(&set->set_idle, 1, __ATOMIC_SEQ_CST) ==
 		    set->set_nr)
-			event(set);
+			park_futex_wake(&set->set_idle);
 		park_sleep(&p->p_asleep);				/* S4 */
 	}
 }
 
 void uproc_hold(struct uproc_set *set)
 {
-	__atomic_fetch_add(&set->set_held, 1, __ATOMIC_SEQ_CST);
+	if (set != NULL)
+		__atomic_fetch_sub(&set->set_idle, 1, __ATOMIC_SEQ_CST);
 }
 
 void uproc_release(struct uproc_set *set)
 {
-	if (__atomic_sub_fetch(&set->set_held, 1, __ATOMIC_SEQ_CST) == 0)
-		event(set);
+	if (set != NULL)
+		idle_add(set);
 }
 
 /* The set: from its beginning to its end. */
@@ -610,7 +637,8 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	set->set_native = calloc(proc_nr, sizeof *set->set_native);
 	if (set->set_proc == NULL || set->set_native == NULL)
 		rc = -ENOMEM;
-	for (room = RING_MIN; room < (unsigned)thread_nr / proc_nr; )
+	for (room = RING_MIN; room < (unsigned)thread_nr / proc_nr &&
+	     room < ROOM_HINT; )
 		room *= 2;
 	for (i = 0; i < proc_nr && rc == 0; i++)
 		rc = proc_init(&set->set_proc[i], set, i, room);
@@ -749,13 +777,6 @@ int uproc_start(struct uproc_set *set)
 	return rc;
 }
 
-static bool quiet(struct uproc_set *set)
-{
-	return __atomic_load_n(&set->set_held, __ATOMIC_SEQ_CST) == 0 &&
-	       __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) ==
-							set->set_running;
-}
-
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
@@ -766,11 +787,11 @@ int uproc_fini(struct uproc_set **out, long *left)
 	if (proc_self(set) != NULL)
 		usched_fail("fini: called by a thread");
 	for (;;) {
-		int now = __atomic_load_n(&set->set_event, __ATOMIC_SEQ_CST);
+		int now = __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST);
 
-		if (quiet(set))
+		if (now == set->set_running)
 			break;
-		park_futex_wait(&set->set_event, now);
+		park_futex_wait(&set->set_idle, now);
 	}
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
 	for (*left = 0, i = 0; i < set->set_nr; i++) {

@@ -43,6 +43,7 @@
 #include "inbox.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -205,12 +206,12 @@ static inline struct uproc_thread *uproc_queue_get(struct uproc *p)
 	if (p->p_cold && q->q_tail - q->q_head > UPROC_AHEAD) {
 		unsigned far  = q->q_head + UPROC_AHEAD;
 		unsigned near = q->q_head + UPROC_AHEAD / 2;
-		const char *slice = (const char *)
+		uintptr_t slice = (uintptr_t)	/* may be NULL */
 			q->q_ring[near & q->q_mask]->t_stack.u_stack;
 
 		__builtin_prefetch(q->q_ring[far & q->q_mask], 1);
-		__builtin_prefetch(slice, 1);
-		__builtin_prefetch(slice + 64, 1);
+		__builtin_prefetch((const void *)slice, 1);
+		__builtin_prefetch((const void *)(slice + 64), 1);
 	}
 	return t;
 }

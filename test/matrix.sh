@@ -7,7 +7,8 @@
 # Tests are names like u_depth; all of them if none is given. One line for each
 # configuration, and the output of those that fail. Toolchains that are not
 # installed are skipped, with the name of their Debian package. In environ:
-# USCHED, another usched.c; OPTS, fewer levels; OUT, where to build.
+# USCHED, another usched.c; OPTS, fewer levels; TOOLS, a regular expression for
+# fewer toolchains; OUT, where to build.
 
 cd "$(dirname "$0")/.." || exit 1
 
@@ -15,7 +16,7 @@ opts=${OPTS:-"-O0 -O1 -O2 -O3 -Os"}
 
 # compiler | emulator | flags of all its configurations | Debian package
 toolchains() {
-	cat <<-END
+	grep -E "${TOOLS:-.}" <<-END
 	gcc|||gcc
 	clang|||clang
 	clang-19|||clang-19

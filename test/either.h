@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* either.h: one name for rr and ll, so that a test can be built for both. */
+
+#ifndef EITHER_H
+#define EITHER_H
+
+#include "check.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#if defined(LL)
+#include "ll.h"
+#define SCHED(name)	ll_##name
+#define NAME		"ll"
+#define STRUCT(t)	(&(t)->l_thread)
+#else
+#include "rr.h"
+#define SCHED(name)	rr_##name
+#define NAME		"rr"
+#define STRUCT(t)	(&(t)->r_thread)
+#endif
+
+typedef struct SCHED(thread) thread;
+
+/* Makes a thread on processor p modulo all, or returns NULL. */
+static UNUSED thread *try_make(int p, void (*f)(void *), void *arg)
+{
+#if defined(LL)
+	return ll_thread_init(f, arg, p);
+#else
+	return rr_thread_on(p, f, arg);
+#endif
+}
+
+static UNUSED thread *make(int p, void (*f)(void *), void *arg)
+{
+	thread *t = try_make(p, f, arg);
+
+	CHECK(t != NULL);
+	return t;
+}
+
+/* In rr, joinable threads are dealt in turn: p does not matter there. */
+static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
+{
+#if defined(LL)
+	return ll_thread_joinable(f, arg, p);
+#else
+	(void)p;
+	return rr_thread_joinable(f, arg);
+#endif
+}
+
+static UNUSED thread *make_joinable(int p, void (*f)(void *), void *arg)
+{
+	thread *t = try_make_joinable(p, f, arg);
+
+	CHECK(t != NULL);
+	return t;
+}
+
+static UNUSED void wait_one(void)
+{
+	CHECK(SCHED(wait)() == 0);
+}
+
+static UNUSED void yield(void)
+{
+	CHECK(SCHED(yield)() == 0);
+}
+
+static UNUSED void doing(const char *what)
+{
+	snprintf(check_doing, sizeof check_doing, "%s", what);
+}
+
+static UNUSED void begin(int proc_nr, int thread_nr)
+{
+	CHECK(SCHED(init)(proc_nr, thread_nr) == 0);
+}
+
+/* All threads end. */
+static UNUSED void finish(void)
+{
+	int rc = SCHED(fini)();
+
+	if (rc != 0)
+		fprintf(stderr, "fini: %d, stuck: %ld\n", rc, SCHED(stuck)());
+	CHECK(rc == 0);
+	CHECK(SCHED(stuck)() == 0);
+}
+
+static UNUSED void start_and_finish(void)
+{
+	CHECK(SCHED(start)() == 0);
+	finish();
+}
+
+/* Counters that several processors share. */
+static UNUSED long add(long *at, long nr)
+{
+	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
+}
+
+static UNUSED long get(long *at)
+{
+	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+static UNUSED void set(long *at, long nr)
+{
+	__atomic_store_n(at, nr, __ATOMIC_SEQ_CST);
+}
+
+static UNUSED pthread_t native(void *(*f)(void *), void *arg)
+{
+	pthread_t id;
+
+	CHECK(pthread_create(&id, NULL, f, arg) == 0);
+	return id;
+}
+
+static UNUSED void native_join(pthread_t id)
+{
+	CHECK(pthread_join(id, NULL) == 0);
+}
+
+/* Lets the native threads of the same cpu run. */
+static UNUSED void until(long *at, long nr)
+{
+	while (get(at) < nr)
+		sched_yield();
+}
+
+#endif /* EITHER_H */

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* s_inbox: inbox.h delivers each node once, in the order of its producer. */
+
+/*
+ * Three native threads and a signal handler, which interrupts them in the
+ * midst of their posts, and the owner in the midst of a take, post nodes to one
+ * owner. What a producer wrote to a node before is seen by the owner.
+ */
+#include "check.h"
+#include "inbox.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+
+#define PRODUCERS	3
+#define EACH		400000
+#define HANDLER		PRODUCERS	/* posts, too */
+#define SIGNALS		20000
+#define ALL		((long)PRODUCERS * EACH + SIGNALS)
+
+struct item {
+	long              it_before;	/* plain data, before the node, */
+	struct inbox_node it_node;
+	int               it_from;	/* and after it */
+	int               it_nr;
+};
+
+static struct inbox inbox;
+static struct item *items[PRODUCERS + 1];
+static int next_signal;
+static int over;
+
+static void post(int from, int nr)
+{
+	struct item *it = &items[from][nr];
+
+	it->it_before = nr ^ 12345;
+	it->it_from   = from;
+	it->it_nr     = nr;
+	inbox_post(&inbox, &it->it_node);
+}
+
+/* On whichever thread: its posts are ordered by next_signal only roughly. */
+static void handler(int signo)
+{
+	int nr = __atomic_fetch_add(&next_signal, 1, __ATOMIC_RELAXED);
+
+	(void)signo;
+	if (nr < SIGNALS)
+		post(HANDLER, nr);
+}
+
+static void *producer(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	int i;
+
+	for (i = 0; i < EACH; i++) {
+		post(me, i);
+		if (i % 1000 == 0)
+			sched_yield();
+	}
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
+		sched_yield();
+	return NULL;
+}
+
+struct kicks {
+	pthread_t k_id[PRODUCERS + 1];
+};
+
+static void *kicker(void *arg)
+{
+	struct kicks *k = arg;
+	int i;
+
+	for (i = 0; __atomic_load_n(&next_signal, __ATOMIC_RELAXED) < SIGNALS;
+	     i++) {
+		CHECK(pthread_kill(k->k_id[i % (PRODUCERS + 1)], SIGUSR1) == 0);
+		if (i % 16 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static struct item *take(void)
+{
+	struct inbox_node *n = inbox_take(&inbox);
+
+	if (n == NULL)
+		return NULL;
+	return (struct item *)((char *)n - offsetof(struct item, it_node));
+}
+
+static void drain(void)
+{
+	static bool seen[SIGNALS];
+	int next[PRODUCERS] = { 0 };
+	long nr;
+
+	for (nr = 0; nr < ALL; ) {
+		struct item *it = take();
+
+		if (it == NULL) {
+			sched_yield();
+			continue;
+		}
+		nr++;
+		CHECK(it->it_before == (it->it_nr ^ 12345));
+		if (it->it_from == HANDLER) {
+			CHECK(!seen[it->it_nr]);
+			seen[it->it_nr] = true;
+		} else
+			CHECK(it->it_nr == next[it->it_from]++);
+		memset(it, 0x5a, sizeof *it);	/* nobody looks any more */
+	}
+	CHECK(take() == NULL && inbox_empty(&inbox));
+}
+
+static void stress(void)
+{
+	pthread_t kick;
+	struct kicks k;
+	intptr_t i;
+
+	inbox_init(&inbox);
+	CHECK(inbox_empty(&inbox) && inbox_take(&inbox) == NULL);
+	for (i = 0; i <= PRODUCERS; i++) {
+		items[i] = calloc(i == HANDLER ? SIGNALS : EACH,
+				  sizeof *items[i]);
+		CHECK(items[i] != NULL);
+	}
+	k.k_id[PRODUCERS] = pthread_self();
+	for (i = 0; i < PRODUCERS; i++)
+		CHECK(pthread_create(&k.k_id[i], NULL, producer,
+				     (void *)i) == 0);
+	CHECK(pthread_create(&kick, NULL, kicker, &k) == 0);
+	drain();
+	CHECK(pthread_join(kick, NULL) == 0);
+	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < PRODUCERS; i++)
+		CHECK(pthread_join(k.k_id[i], NULL) == 0);
+	for (i = 0; i <= PRODUCERS; i++)
+		free(items[i]);
+}
+
+/* One native thread: posts and takes in any order; nodes are used again. */
+static void alone(void)
+{
+	static struct item pool[64];
+	unsigned state = check_seed;
+	int sent = 0, got = 0;
+	long i;
+
+	inbox_init(&inbox);
+	for (i = 0; i < 300000; i++) {
+		if (check_random(&state) % 2 && sent - got < COUNT(pool)) {
+			struct item *it = &pool[sent % COUNT(pool)];
+
+			it->it_nr = sent++;
+			inbox_post(&inbox, &it->it_node);
+		} else {
+			struct item *it = take();
+
+			CHECK((it == NULL) == (sent == got));
+			CHECK(it == NULL || it->it_nr == got++);
+		}
+		CHECK(inbox_empty(&inbox) == (sent == got));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART };
+
+	check_start(argc, argv);
+	alone();
+	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+	stress();
+	return 0;
+}

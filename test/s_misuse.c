@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* s_misuse: wrong use is an error, or dies with the name of the contract. */
+/* VARIANTS: RR LL */
+
+#include "either.h"
+#include <limits.h>
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void wait_outside(void)
+{
+	begin(1, 0);
+	SCHED(wait)();
+}
+
+static void yield_outside(void)
+{
+	begin(1, 0);
+	SCHED(yield)();
+}
+
+static void ends_all(void *arg)
+{
+	(void)arg;
+	SCHED(fini)();
+}
+
+static void fini_inside(void)
+{
+	begin(2, 0);
+	make(1, ends_all, NULL);
+	start_and_finish();
+}
+
+static void block_outside(void)
+{
+	ustack_block();
+}
+
+static int deaths(void)
+{
+	return check_dies("wait", wait_outside,
+			  "wait: called outside of a thread") +
+		check_dies("yield", yield_outside,
+			   "yield: called outside of a thread") +
+		check_dies("fini", fini_inside, "fini: called by a thread") +
+		check_dies("block", block_outside,
+			   "ustack_block: called outside of a thread");
+}
+
+static void without(void)
+{
+	CHECK(SCHED(start)() == -EINVAL);
+	CHECK(SCHED(fini)() == -EINVAL);
+	CHECK(SCHED(self)() == NULL);
+	errno = 0;
+	CHECK(try_make(0, nothing, NULL) == NULL && errno == EINVAL);
+	errno = 0;
+	CHECK(try_make_joinable(0, nothing, NULL) == NULL && errno == EINVAL);
+	CHECK(SCHED(init)(0, 0) == -EINVAL);
+	CHECK(SCHED(init)(-1, 0) == -EINVAL);
+	CHECK(SCHED(init)(INT_MIN, 0) == -EINVAL);
+	CHECK(SCHED(init)(1, -1) == -EINVAL);
+	CHECK(SCHED(init)(1, INT_MIN) == -EINVAL);
+	CHECK(SCHED(start)() == -EINVAL);
+}
+
+static void is_self(void *arg)
+{
+	CHECK(SCHED(self)() == *(thread **)arg);
+	CHECK((struct ustack *)SCHED(self)() == ustack_self());
+	yield();
+	CHECK(SCHED(self)() == *(thread **)arg);
+}
+
+static void twice(void)
+{
+	static thread *t;
+
+	begin(2, 10);
+	CHECK(SCHED(init)(2, 10) == -EBUSY);
+	CHECK(SCHED(init)(0, 10) != 0);
+	errno = 0;
+	CHECK(try_make(0, NULL, NULL) == NULL && errno == EINVAL);
+	t = make(INT_MAX, is_self, &t);
+	make(-1, nothing, NULL);	/* modulo, as an unsigned number */
+	make(INT_MIN, nothing, NULL);
+	CHECK(SCHED(start)() == 0);
+	CHECK(SCHED(start)() == -EBUSY);
+	CHECK(SCHED(init)(2, 10) == -EBUSY);
+	CHECK(SCHED(self)() == NULL);
+	finish();
+	CHECK(SCHED(fini)() == -EINVAL);
+	SCHED(done)();
+}
+
+/* Room for that many may not be had; else it is only a hint. */
+static void large_hint(void)
+{
+	int rc = SCHED(init)(1, INT_MAX);
+
+	CHECK(rc == 0 || rc == -ENOMEM);
+	if (rc != 0)
+		return;
+	make(0, nothing, NULL);
+	start_and_finish();
+}
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	without();
+	twice();
+	without();
+	large_hint();
+	return deaths() != 0;
+}

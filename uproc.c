@@ -271,6 +271,15 @@ unsigned uproc_turn(struct uproc_set *set)
 		__atomic_fetch_add(&set->set_turn, 1, __ATOMIC_RELAXED) : 0;
 }
 
+/* In lines of its own: the ring of another processor may be its neighbour. */
+static struct uproc_thread **ring_alloc(unsigned room)
+{
+	void *ring;
+
+	return posix_memalign(&ring, LINE, room * sizeof(void *)) == 0 ?
+		ring : NULL;
+}
+
 /* Counts one more thread of p, and provides the ring for it (P1). */
 static bool room_get(struct uproc *p)
 {
@@ -285,7 +294,7 @@ static bool room_get(struct uproc *p)
 	for (room = p->p_room; room < nr && room < RING_MAX; )
 		room *= 2;
 	if (room > p->p_room && nr <= room) {
-		ring = malloc(room * sizeof *ring);
+		ring = ring_alloc(room);
 		if (ring != NULL) {
 			free(p->p_ring);
 			p->p_ring = ring;
@@ -569,7 +578,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	};
 	inbox_init(&p->p_inbox);
 	p->p_queue.q_mask = room - 1;
-	p->p_queue.q_ring = malloc(room * sizeof p->p_queue.q_ring[0]);
+	p->p_queue.q_ring = ring_alloc(room);
 	return p->p_queue.q_ring != NULL ? 0 : -ENOMEM;
 }
 
@@ -598,11 +607,11 @@ static void set_free(struct uproc_set *set)
 	free(set);
 }
 
-static void *zeroed(size_t align, size_t size)
+static void *zeroed(size_t size)
 {
 	void *mem = NULL;
 
-	if (posix_memalign(&mem, align, size) != 0)
+	if (posix_memalign(&mem, LINE, size) != 0)
 		return NULL;
 	return memset(mem, 0, size);
 }
@@ -620,7 +629,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (proc_nr < 1 || thread_nr < 0 ||
 	    (size_t)proc_nr > SIZE_MAX / 2 / sizeof *set->set_proc)
 		return -EINVAL;
-	set = zeroed(LINE, sizeof *set);
+	set = zeroed( sizeof *set);
 	if (set == NULL)
 		return -ENOMEM;
 	rc = pthread_mutex_init(&set->set_lock, NULL);
@@ -633,7 +642,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	set->set_stack = LANE_SIZE;
 	set->set_grow  = CHUNK_MIN;
 	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
-	set->set_proc   = zeroed(LINE, proc_nr * sizeof *set->set_proc);
+	set->set_proc   = zeroed(proc_nr * sizeof *set->set_proc);
 	set->set_native = calloc(proc_nr, sizeof *set->set_native);
 	if (set->set_proc == NULL || set->set_native == NULL)
 		rc = -ENOMEM;

@@ -467,7 +467,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
-	if (u->u_top != NEW && u->u_top != ENDED)
+	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL)
 		lane_put(u->u_sched, u);
 	u->u_top = ENDED;
 }
@@ -586,6 +586,8 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 	/* The descriptors; then for each lane: guard, size, stagger. */
 	head = ((nr + 1) * sizeof *s->s_lane + page - 1) & -page;
 	lane = page + ((size + page - 1) & -page) + page;
+	if (lane / page % 2 == 0)
+		lane += page;	/* odd: else lanes share half of the TLB sets */
 	if (lane > (PTRDIFF_MAX - head) / nr)
 		return -EINVAL;
 	return lanes_map(s, nr, head, lane, page);

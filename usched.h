@@ -63,6 +63,8 @@
  *   change errno while this one is blocked.
  * - A blocking system call, or a native lock that is held over a block, stops
  *   every thread of the dispatcher.
+ * - A C++ thread must not block in a catch handler: the exceptions being
+ *   handled are kept by the C++ library for each native thread.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that
@@ -170,7 +172,7 @@ void ustack_abort(void);
  */
 int usched_lanes(struct usched *s, int nr, size_t size);
 
-#define USCHED_LANE_MAX	32767
+#define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
 
 /* Frees the lanes. Threads that are left must never run again. */
 void usched_fini(struct usched *s);

@@ -208,8 +208,11 @@ static inline struct uproc_thread *uproc_queue_get(struct uproc *p)
 		unsigned near = q->q_head + UPROC_AHEAD / 2;
 		uintptr_t slice = (uintptr_t)	/* may be NULL */
 			q->q_ring[near & q->q_mask]->t_stack.u_stack;
+		uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
 
-		__builtin_prefetch(q->q_ring[far & q->q_mask], 1);
+		/* Threads that were made together often wake each other. */
+		__builtin_prefetch((const void *)thread, 1);
+		__builtin_prefetch((const void *)(thread ^ 64), 1);
 		__builtin_prefetch((const void *)slice, 1);
 		__builtin_prefetch((const void *)(slice + 64), 1);
 	}

@@ -237,7 +237,7 @@ static NORETURN void done(void *ustack);
 static void blocked(char *sp, void *ustack);
 static void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
-static inline int is_bare(const struct usched_lane *l);
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
@@ -529,7 +529,7 @@ static void restore(struct usched_lane *l, struct ustack *u)
 }
 
 /* Is the bottom of the lane as usched_launch() and a prologue leave it? */
-static inline int is_bare(const struct usched_lane *l)
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
 {
 	/* volatile: by words; the loads of vectors would not be forwarded */
 	const volatile uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);

@@ -40,7 +40,7 @@ STACKF	cold	gcc	peers/stackful/stackful-fifo N R M 0 1
 usage() {
 	cat <<EOF
 usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...] [--limit S]
-  (none)    R from 2 to 500000, 3 runs, some minutes
+  (none)    R from 2 to 100000, 3 runs, about two minutes
   --full    R from 2 to 1000000 and M as in the article, 1 run
   --short   a few small R, 1 run, some seconds: do the programs work?
   --runs K  measure everything K times
@@ -53,8 +53,8 @@ EOF
 # M is LEAST + MESSAGES / (N * R): many messages where the threads are few, and
 # some rounds where they are many. --full gives the M of the article.
 quick() {
-	sizes='2 8 100 1000 10000 100000 500000'
-	runs=3 least=20 messages=4000000
+	sizes='2 8 100 1000 10000 100000'
+	runs=3 least=10 messages=10000000
 }
 
 full() {

@@ -19,7 +19,8 @@ for test in "$@"; do
 	last=$(tail -n 1 "$log")
 	counts=$(expr "x$last" : 'x\([0-9]* passed, [0-9]* failed.*\)$')
 	case $status in
-	0)	echo "ok      $name${counts:+ ($counts)}";;
+	0)	echo "ok      $name${counts:+ ($counts)}"
+		sed -n 's/^skip/	skip/p' "$log";;
 	77)	echo "skipped $name: $last";;
 	*)	echo "FAILED  $name (status $status)"
 		sed 's/^/	/' "$log";;

@@ -336,7 +336,7 @@ template <bool WIDE> static task ring_thread(thread *self)
 
 static inline void wake(thread *t)
 {
-	if (t->t_count++ < 0)
+	if (__builtin_expect(t->t_count++ < 0, true))
 		put(t);
 }
 

@@ -14,7 +14,8 @@ MODULES := usched uproc rr ll
 HEADERS := usched.h uproc.h inbox.h rr.h ll.h
 PROGS   := rmain lmain
 empty   :=
-B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)))
+B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
+LIBS    := libusched.a libusched.so
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/s_inbox.c test/s_park.c))
@@ -22,14 +23,14 @@ SCHEDS  := $(filter-out s_inbox s_park s_article,$(patsubst test/%.c,%,$(wildcar
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
 SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
-# The fourth line of a test may say what else it is linked with.
+# A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all bench peers install uninstall clean $(PROGS)
+.PHONY: all test check-all bench peers install uninstall clean $(PROGS) $(LIBS)
 
-all: $(PROGS) libusched.a libusched.so
+all: $(PROGS) $(LIBS)
 
-$(PROGS): %: $(B)/%
+$(PROGS) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 $(PROGS:%=$(B)/%): $(B)/%: $(B)/%.o $(OBJS)
@@ -43,12 +44,12 @@ $(B)/pic/%.o: %.c $(wildcard *.h) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -fPIC -c -o $@ $<
 
-libusched.a: $(OBJS)
+$(B)/libusched.a: $(OBJS)
 	rm -f $@
 	$(AR) rcs $@ $^
 
-libusched.so: $(MODULES:%=$(B)/pic/%.o)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$@.$(MAJOR) -o $@ $^ \
+$(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR) -o $@ $^ \
 		-pthread
 
 TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o,$^) -pthread \
@@ -102,9 +103,10 @@ install: all
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
 
 uninstall:
-	cd $(DESTDIR)$(PREFIX) && rm -f $(HEADERS:%=include/%) \
-		lib/libusched.* lib/pkgconfig/usched.pc
+	rm -f $(HEADERS:%=$(DESTDIR)$(PREFIX)/include/%) \
+		$(DESTDIR)$(PREFIX)/lib/libusched.* \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
 
 clean:
-	rm -rf build out $(PROGS) libusched.a libusched.so
+	rm -rf build out $(PROGS) $(LIBS)
 	@for p in peers/*/; do $(MAKE) -s -C $$p clean; done

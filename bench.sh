@@ -35,6 +35,7 @@ UL1T	hot	gcc	lmain N R M 0 1
 COROF	cold	g++	peers/coro/coro-fifo N R M 0 1
 COROL	hot	g++	peers/coro/coro-lifo N R M 0 1
 STACKF	cold	gcc	peers/stackful/stackful-fifo N R M 0 1
+STACKL	hot	gcc	peers/stackful/stackful-lifo N R M 0 1
 '
 
 usage() {

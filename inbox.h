@@ -51,13 +51,13 @@ struct inbox {
 	struct inbox_node  i_stub;
 };
 
-static inline void inbox_init(struct inbox *i)
+static __inline__ void inbox_init(struct inbox *i)
 {
 	i->i_stub.n_next = NULL;
 	i->i_head = i->i_tail = &i->i_stub;
 }
 
-static inline void inbox_post(struct inbox *i, struct inbox_node *n)
+static __inline__ void inbox_post(struct inbox *i, struct inbox_node *n)
 {
 	struct inbox_node *before;
 
@@ -66,7 +66,7 @@ static inline void inbox_post(struct inbox *i, struct inbox_node *n)
 	__atomic_store_n(&before->n_next, n, __ATOMIC_RELEASE);	/* R1 */
 }
 
-static inline struct inbox_node *inbox_take(struct inbox *i)
+static __inline__ struct inbox_node *inbox_take(struct inbox *i)
 {
 	struct inbox_node *head = i->i_head;
 	struct inbox_node *next = __atomic_load_n(&head->n_next,
@@ -91,7 +91,7 @@ static inline struct inbox_node *inbox_take(struct inbox *i)
 }
 
 /* For the owner: the stub is at both ends. For others: a hint. */
-static inline int inbox_empty(struct inbox *i)
+static __inline__ int inbox_empty(struct inbox *i)
 {
 	return __atomic_load_n(&i->i_tail, __ATOMIC_SEQ_CST) == &i->i_stub &&
 	       __atomic_load_n(&i->i_head, __ATOMIC_RELAXED) == &i->i_stub;

@@ -44,47 +44,9 @@ static struct ustack *next(struct usched *s)
 	return &t->t_stack;
 }
 
-int ll_init(int proc_nr, int thread_nr)
-{
-	return uproc_init(&set, proc_nr, thread_nr, next);
-}
-
-int ll_stack_size(size_t size)
-{
-	return uproc_stack_size(set, size);
-}
-
-int ll_start(void)
-{
-	return uproc_start(set);
-}
-
-int ll_fini(void)
-{
-	return uproc_fini(&set, &stuck);
-}
-
-long ll_stuck(void)
-{
-	return stuck;
-}
-
-void ll_hold(void)
-{
-	uproc_hold(set);
-}
-
-void ll_release(void)
-{
-	uproc_release(set);
-}
-
-static struct ll_thread *make(unsigned group, void (*f)(void *), void *arg,
-			      int flags)
-{
-	return (struct ll_thread *)uproc_make(uproc_at(set, group), f, arg,
-					      flags);
-}
+#define SCHED(name)	ll_##name
+#define THREAD		struct ll_thread
+#include "uproc_api.h"
 
 struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group)
 {
@@ -94,28 +56,4 @@ struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group)
 struct ll_thread *ll_thread_joinable(void (*f)(void *), void *arg, int group)
 {
 	return make(group, f, arg, UPROC_JOIN);
-}
-
-int ll_join(struct ll_thread *t)
-{
-	return uproc_join(&t->l_thread);
-}
-
-int ll_yield(void)
-{
-	return uproc_yield();
-}
-
-struct ll_thread *ll_self(void)
-{
-	return (struct ll_thread *)uproc_self(set);
-}
-
-void ll_post(struct ll_thread *t)
-{
-	uproc_post(&t->l_thread);
-}
-
-void ll_done(void)
-{
 }

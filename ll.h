@@ -51,13 +51,13 @@ void ll_post(struct ll_thread *t);
 void ll_done(void);
 
 /* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
-static inline int ll_wait(void)
+static __inline__ int ll_wait(void)
 {
 	return uproc_wait();
 }
 
 /* Wakes t, or its next wait. Anyone but a signal handler. */
-static inline void ll_wake(struct ll_thread *t)
+static __inline__ void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;
 

@@ -8,8 +8,8 @@
  * count, so a thread need not block for each: rounds overlap, and in a ring of
  * N a thread blocks about once in N messages.
  *
- * The rings are dealt to the P processors in equal parts, and stay there. Each thread has D more bytes on its
- * stack. The time is taken from the start of the native threads to the end of
+ * The rings are dealt to the P processors in equal parts, and stay there. Each
+ * thread has D more bytes on its stack. The time is taken from the start of the native threads to the end of
  * the last thread; making the threads is not in it.
  *
  * The includer defines SCHED(name), which gives the names of its scheduler, and

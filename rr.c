@@ -15,7 +15,7 @@
 
 #include "rr.h"
 
-#include <errno.h>
+
 
 #define RR_LOOK	16
 
@@ -37,47 +37,9 @@ static struct ustack *next(struct usched *s)
 	return &uproc_queue_get(p)->t_stack;
 }
 
-int rr_init(int proc_nr, int thread_nr)
-{
-	return uproc_init(&set, proc_nr, thread_nr, next);
-}
-
-int rr_stack_size(size_t size)
-{
-	return uproc_stack_size(set, size);
-}
-
-int rr_start(void)
-{
-	return uproc_start(set);
-}
-
-int rr_fini(void)
-{
-	return uproc_fini(&set, &stuck);
-}
-
-long rr_stuck(void)
-{
-	return stuck;
-}
-
-void rr_hold(void)
-{
-	uproc_hold(set);
-}
-
-void rr_release(void)
-{
-	uproc_release(set);
-}
-
-static struct rr_thread *make(unsigned proc, void (*f)(void *), void *arg,
-			      int flags)
-{
-	return (struct rr_thread *)uproc_make(uproc_at(set, proc), f, arg,
-					      flags);
-}
+#define SCHED(name)	rr_##name
+#define THREAD		struct rr_thread
+#include "uproc_api.h"
 
 struct rr_thread *rr_thread_init(void (*f)(void *), void *arg)
 {
@@ -92,28 +54,4 @@ struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg)
 struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg)
 {
 	return make(uproc_turn(set), f, arg, UPROC_JOIN);
-}
-
-int rr_join(struct rr_thread *t)
-{
-	return uproc_join(&t->r_thread);
-}
-
-int rr_yield(void)
-{
-	return uproc_yield();
-}
-
-struct rr_thread *rr_self(void)
-{
-	return (struct rr_thread *)uproc_self(set);
-}
-
-void rr_post(struct rr_thread *t)
-{
-	uproc_post(&t->r_thread);
-}
-
-void rr_done(void)
-{
 }

@@ -43,7 +43,7 @@ int rr_init(int proc_nr, int thread_nr);
 
 /*
  * Between rr_init() and rr_start(), optional: bytes of stack for each thread,
- * 256 KiB if not set. Some KiB of them are for signal handlers, and for malloc()
+ * 256 KiB if not set, 16 KiB at least. Some KiB of them are for signal handlers, and for malloc()
  * when a block needs a large buffer. -EINVAL, -EBUSY.
  */
 int rr_stack_size(size_t size);
@@ -72,15 +72,17 @@ struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
 
 /*
  * The same as rr_thread_init(), but it lives until rr_join(), which waits for
- * its end and frees it. Called by one thread; wakes of the caller are kept.
- * -EINVAL: not joinable, or joined already; -EDEADLK: by itself; -ENOMEM.
+ * its end and frees it, so it is called once. Wakes of the caller are kept.
+ * -EINVAL: not joinable, or the caller is no thread of rr, or another one waits
+ * for it; -EDEADLK: by itself; -ENOMEM.
  */
 struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
 int rr_join(struct rr_thread *t);
 
 /*
  * While at least one native thread holds the scheduler, rr_fini() does not
- * take waiting for a dead lock. For those that wake threads from outside.
+ * take waiting for a dead lock. For those that wake threads, or make them, from
+ * outside, or by a signal handler.
  */
 void rr_hold(void);
 void rr_release(void);
@@ -91,20 +93,20 @@ int rr_yield(void);
 /* The running thread of this scheduler, or NULL. */
 struct rr_thread *rr_self(void);
 
-/* A wake from a signal handler (or anywhere else). */
+/* A wake from a signal handler (on Linux), or from anywhere else. */
 void rr_post(struct rr_thread *t);
 
 /* Not needed any more: the end of a thread is seen. Does nothing. */
 void rr_done(void);
 
-/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
-static inline int rr_wait(void)
+/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads of rr. */
+static __inline__ int rr_wait(void)
 {
 	return uproc_wait();
 }
 
 /* Wakes t, or its next wait. Anyone but a signal handler. */
-static inline void rr_wake(struct rr_thread *t)
+static __inline__ void rr_wake(struct rr_thread *t)
 {
 	struct uproc_thread *u = &t->r_thread;
 

@@ -88,6 +88,8 @@
 #include <sys/mman.h>
 
 #define LANE_NR		256
+#define LANE_ALL	8192	/* of all processors together */
+#define LANE_FEW	16	/* more cost more cache than they save */
 #define LANE_SIZE	((size_t)256 << 10)
 #define LANE_MIN	((size_t)16 << 10)
 #define RING_MIN	64u
@@ -133,6 +135,7 @@ struct uproc_set {
 	pthread_t      *set_native;
 	int             set_running;
 	bool            set_spare;	/* a cpu for each processor */
+	bool            set_on_native;	/* no lanes: threads use native stacks */
 
 	pthread_mutex_t set_lock;	/* protects what follows, up to below */
 	struct block   *set_depot[UPROC_CLASS_NR];
@@ -161,6 +164,15 @@ static void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
 		      size_t size);
 
 /* Call-backs of the dispatcher. */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
 
 static void *buf_alloc(struct usched *s, int size)
 {
@@ -205,8 +217,10 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 /* While t, which runs or ends, is in the inbox it cannot be freed (P3). */
 static void wakes_drain(struct uproc_thread *t)
 {
-	while (__atomic_load_n(&t->t_posted, __ATOMIC_RELAXED) != 0)
+	while (__atomic_load_n(&t->t_posted, __ATOMIC_RELAXED) != 0) {
 		inbox_drain(uproc_of(t));
+		relax();
+	}
 }
 
 static void thread_done(struct usched *s, struct ustack *u)
@@ -234,15 +248,6 @@ static void thread_done(struct usched *s, struct ustack *u)
 }
 
 /* Threads. */
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
 
 static struct uproc *proc_self(const struct uproc_set *set)
 {
@@ -445,7 +450,7 @@ int uproc_yield(void)
 	struct uproc *p;
 	int rc;
 
-	if (t == NULL)
+	if (t == NULL || t->t_stack.u_sched->s_done != thread_done)
 		usched_fail("yield: called outside of a thread");
 	p = uproc_of(t);
 	uproc_queue_put(&p->p_queue, t);
@@ -629,7 +634,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (proc_nr < 1 || thread_nr < 0 ||
 	    (size_t)proc_nr > SIZE_MAX / 2 / sizeof *set->set_proc)
 		return -EINVAL;
-	set = zeroed( sizeof *set);
+	set = zeroed(sizeof *set);
 	if (set == NULL)
 		return -ENOMEM;
 	rc = pthread_mutex_init(&set->set_lock, NULL);
@@ -710,15 +715,22 @@ static void *native(void *arg)
 	return NULL;
 }
 
-/* As many lanes as can be had, each of them large enough. */
+/*
+ * As many lanes as can be had, each of them large enough. Each is two mappings,
+ * of which Linux allows 65530 in a process.
+ */
 static int lanes(struct uproc *p)
 {
 	int nr = LANE_NR;
 	int rc;
 
+	while (nr > LANE_FEW && nr > LANE_ALL / p->p_set->set_nr)
+		nr /= 2;
 	do {
 		rc = usched_lanes(&p->p_sched, nr, p->p_set->set_stack);
 	} while (rc == -ENOMEM && (nr /= 2) > 0);
+	if (rc == -ENOSYS)
+		p->p_set->set_on_native = true;
 	return rc == -ENOSYS ? 0 : rc;
 }
 
@@ -747,9 +759,8 @@ static int native_start(struct uproc_set *set)
 	rc = pthread_attr_init(&attr);
 	if (rc != 0)
 		return -rc;
-	/* Without lanes, threads run on the native stack. */
 	rc = pthread_attr_getstacksize(&attr, &size);
-	if (rc == 0)
+	if (rc == 0 && set->set_on_native)
 		rc = pthread_attr_setstacksize(&attr, size + set->set_stack);
 	while (rc == 0 && set->set_running < set->set_nr) {
 		int nr = set->set_running;
@@ -804,7 +815,8 @@ int uproc_fini(struct uproc_set **out, long *left)
 	}
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
 	for (*left = 0, i = 0; i < set->set_nr; i++) {
-		*left += set->set_proc[i].p_threads;
+		*left += __atomic_load_n(&set->set_proc[i].p_threads,
+					 __ATOMIC_RELAXED);
 		park_wake(&set->set_proc[i].p_asleep);
 	}
 	native_join(set);

@@ -35,7 +35,7 @@
  * WHO MAY CALL WHAT
  *
  * Functions with a struct uproc * argument: its own native thread. uproc_post():
- * anyone, also a signal handler. Those of the set: the native thread that
+ * anyone, also (on Linux) a signal handler. Those of the set: the native thread that
  * made it. The inline functions: threads.
  */
 
@@ -111,8 +111,8 @@ int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       struct ustack *(*next)(struct usched *));
 
 /*
- * Bytes of stack that each thread can use; before uproc_start(). 0, -EINVAL,
- * -EBUSY.
+ * Bytes of stack that each thread can use, 16 KiB or more; before uproc_start().
+ * 0, -EINVAL, -EBUSY.
  */
 int uproc_stack_size(struct uproc_set *set, size_t size);
 
@@ -146,8 +146,8 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 
 /*
  * Waits until t, made with UPROC_JOIN, has ended, and frees it. Wakes that
- * come meanwhile are kept. 0, -ENOMEM, -EINVAL: not to be joined, or by the
- * caller itself, or by two.
+ * come meanwhile are kept. 0, -ENOMEM; -EDEADLK: by itself; -EINVAL: not to be
+ * joined, or by no thread of its set, or while another one does.
  */
 int uproc_join(struct uproc_thread *t);
 
@@ -169,13 +169,13 @@ struct uproc_thread *uproc_self(struct uproc_set *set);
 
 #define UPROC_LIKELY(x)		__builtin_expect(!!(x), 1)
 
-static inline struct uproc *uproc_of(const struct uproc_thread *t)
+static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 {
 	return (struct uproc *)t->t_stack.u_sched;
 }
 
 /* Does the caller run on the processor of t? */
-static inline bool uproc_is_here(const struct uproc_thread *t)
+static __inline__ bool uproc_is_here(const struct uproc_thread *t)
 {
 	const struct ustack *self = ustack_self();
 
@@ -183,13 +183,13 @@ static inline bool uproc_is_here(const struct uproc_thread *t)
 	       UPROC_LIKELY(self->u_sched == t->t_stack.u_sched);
 }
 
-static inline void uproc_queue_put(struct uproc_queue *q,
+static __inline__ void uproc_queue_put(struct uproc_queue *q,
 				   struct uproc_thread *t)
 {
 	q->q_ring[q->q_tail++ & q->q_mask] = t;
 }
 
-static inline bool uproc_queue_empty(const struct uproc_queue *q)
+static __inline__ bool uproc_queue_empty(const struct uproc_queue *q)
 {
 	return q->q_head == q->q_tail;
 }
@@ -198,7 +198,7 @@ static inline bool uproc_queue_empty(const struct uproc_queue *q)
 #define UPROC_AHEAD	12
 
 /* The first; meanwhile, what will be needed soon is fetched to the cache. */
-static inline struct uproc_thread *uproc_queue_get(struct uproc *p)
+static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
 {
 	struct uproc_queue *q = &p->p_queue;
 	struct uproc_thread *t = q->q_ring[q->q_head++ & q->q_mask];
@@ -220,7 +220,7 @@ static inline struct uproc_thread *uproc_queue_get(struct uproc *p)
 }
 
 /* Waits for a wake. 0, or -ENOMEM: it has not waited. */
-static inline int uproc_wait(void)
+static __inline__ int uproc_wait(void)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 	int rc;

@@ -160,6 +160,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if !defined(MAP_NORESERVE)
+#define MAP_NORESERVE	0
+#endif
+
 #if !defined(__ELF__) || !defined(__LP64__) ||				\
 	!(defined(__x86_64__) || defined(__aarch64__) ||		\
 	  (defined(__riscv) && defined(__riscv_float_abi_double)))
@@ -611,7 +615,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	for (i = 1; i <= nr; i++) {
 		l[i].l_low    = map + head + (i - 1) * lane + page;
 		l[i].l_bottom = l[i].l_low - page + lane - i * STAGGER % page;
-		l[i].l_free   = NOT_FREE;
+		l[i].l_free   = i < nr ? i + 1 : 0;
 		if (mprotect(l[i].l_low - page, page, PROT_NONE) != 0) {
 			munmap(map, head + nr * lane);
 			return -ENOMEM;
@@ -620,6 +624,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	usched_fini(s);
 	s->s_lane    = l;
 	s->s_lane_nr = nr;
+	s->s_free_lane = 1;	/* never used: behind those that are put back */
 	s->s_mapped  = head + nr * lane;
 	return 0;
 }
@@ -630,7 +635,7 @@ void usched_fini(struct usched *s)
 	if (s->s_mapped != 0)
 		munmap(s->s_lane, s->s_mapped);
 	s->s_lane    = NULL;
-	s->s_lane_nr = s->s_fresh = s->s_turn = s->s_free_lane = 0;
+	s->s_lane_nr = s->s_turn = s->s_free_lane = 0;
 	s->s_mapped  = 0;
 	s->s_home    = NULL;
 	memset(&s->s_native, 0, sizeof s->s_native);
@@ -648,10 +653,6 @@ static int lane_get(struct usched *s)
 		if (s->s_lane[i].l_bound == 0)	/* or the scheduler took it */
 			return i;
 	}
-	while (s->s_fresh < s->s_lane_nr) {
-		if (s->s_lane[++s->s_fresh].l_bound == 0)
-			return s->s_fresh;
-	}
 	if (shared > 0)
 		s->s_turn = s->s_turn % shared + 1;
 	return s->s_turn;
@@ -662,6 +663,7 @@ static void lane_put(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 
+	CONTRACT(l->l_bound > 0, "ustack_fini: after usched_fini()");
 	if (l->l_owner == u)
 		l->l_owner = NULL;
 	if (--l->l_bound == 0 && u->u_lane != 0 && l->l_free == NOT_FREE) {

@@ -103,7 +103,6 @@ struct usched {
 	char               *s_exit;    /* stack pointer saved by usched_run() */
 	struct usched_lane *s_lane;    /* by number; [0] is the native one */
 	int                 s_lane_nr; /* lanes beside the native one */
-	int                 s_fresh;   /* lanes that were never used, from here */
 	int                 s_turn;    /* the shared lane given out last */
 	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
 	unsigned            s_fp;      /* floating-point control of the first run */
@@ -143,9 +142,10 @@ void usched_run(struct usched *s);
 /*
  * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
  * of len bytes may be given, so that a block needs no s_alloc(); it must be
- * one that s_free() can take. Threads start with the floating-point control
- * words of the first caller of usched_run(), which are also those that the
- * call-backs see, and keep their own from then on.
+ * one that s_free() can take: one far larger than the slice (by more than 4 KiB)
+ * is given back for a smaller one. Threads start with the floating-point control
+ * words of the first caller of usched_run(), which are also those that s_next()
+ * and s_done() see, and keep their own from then on.
  */
 void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 		 void *arg, void *stack, int len);
@@ -157,7 +157,10 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
  */
 int ustack_block(void);
 
-/* Ends the running thread from any depth. s_done() is called. */
+/*
+ * Ends the running thread from any depth. s_done() is called; no C++ destructor
+ * or clean-up handler is.
+ */
 #if defined(__GNUC__)
 __attribute__((noreturn))
 #endif
@@ -178,7 +181,8 @@ int usched_lanes(struct usched *s, int nr, size_t size);
 void usched_fini(struct usched *s);
 
 /*
- * Forgets a new or blocked thread that will never run again. Its buffer is
+ * Forgets a new or blocked thread that will never run again, before
+ * usched_fini() if that is called. Its buffer is
  * still the scheduler's to free: u_stack, of u_len bytes.
  */
 void ustack_fini(struct ustack *u);
@@ -198,7 +202,7 @@ void usched_fail(const char *contract);
 __attribute__((tls_model("initial-exec")))
 extern __thread struct ustack *usched_current;
 
-static inline struct ustack *ustack_self(void)
+static __inline__ struct ustack *ustack_self(void)
 {
 	return usched_current;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# header.sh: usched.h stands alone, once and twice, in C and C++; usched.c is
+# header.sh: each header stands alone, once and twice, in C and C++; usched.c is
 # free of warnings; nothing is exported but usched_ and ustack_ symbols.
 
 cd "$(dirname "$0")/.." || exit 1
@@ -54,6 +54,17 @@ for cxx in g++ clang++ clang++-19; do
 			must header $cxx -std=$std $flags -Wold-style-cast \
 				-c "$dir/$f.cc" -o "$dir/o"
 		done
+	done
+done
+for h in inbox uproc rr ll; do
+	printf '#include "%s.h"\n#include "%s.h"\n' $h $h >"$dir/$h.c"
+	cp "$dir/$h.c" "$dir/$h.cc"
+	for cc in gcc clang; do
+		have $cc && must $h.h $cc -std=c99 $flags -c "$dir/$h.c" -o "$dir/o"
+	done
+	for cxx in g++ clang++; do
+		have $cxx && must $h.h $cxx -std=c++11 $flags -c "$dir/$h.cc" \
+			-o "$dir/o"
 	done
 done
 for cc in aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc; do

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* uproc_api.h: those functions of a scheduler that only pass on to uproc.h. */
+
+/*
+ * Not a header in the usual sense: rr.c, ll.c and the like include it once, after
+ * their next(). They define SCHED(name), which gives the names of the scheduler's
+ * functions, and THREAD, its struct, whose first member is a struct
+ * uproc_thread; and they have
+ *
+ *	static struct uproc_set *set;
+ *	static long stuck;
+ *	static struct ustack *next(struct usched *s);
+ */
+
+int SCHED(init)(int proc_nr, int thread_nr)
+{
+	return uproc_init(&set, proc_nr, thread_nr, next);
+}
+
+int SCHED(stack_size)(size_t size)
+{
+	return uproc_stack_size(set, size);
+}
+
+int SCHED(start)(void)
+{
+	return uproc_start(set);
+}
+
+int SCHED(fini)(void)
+{
+	return uproc_fini(&set, &stuck);
+}
+
+long SCHED(stuck)(void)
+{
+	return stuck;
+}
+
+void SCHED(hold)(void)
+{
+	uproc_hold(set);
+}
+
+void SCHED(release)(void)
+{
+	uproc_release(set);
+}
+
+static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)
+{
+	return (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
+}
+
+int SCHED(join)(THREAD *t)
+{
+	return uproc_join((struct uproc_thread *)t);
+}
+
+int SCHED(yield)(void)
+{
+	return uproc_yield();
+}
+
+THREAD *SCHED(self)(void)
+{
+	return (THREAD *)uproc_self(set);
+}
+
+void SCHED(post)(THREAD *t)
+{
+	uproc_post((struct uproc_thread *)t);
+}
+
+void SCHED(done)(void)
+{
+}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """compare.py: the same ring by several programs, in turn, and their ratios.
 
-usage: compare.py RUNS N R M D P PROGRAM...
+usage: compare.py RUNS N R M D P PROGRAM[@P]...
 
 For each program: the median, the least and the most of the millions of messages
 a second, the median of the ratios to the first program of the same turn, and
@@ -17,7 +17,9 @@ import sys
 
 def run(program, ring):
     """Seconds and peak resident bytes of one run, or None."""
-    child = subprocess.Popen([program, *map(str, ring)],
+    name, _, processors = program.partition("@")
+    ring = ring[:4] + [processors or ring[4]]
+    child = subprocess.Popen([name, *map(str, ring)],
                              stdout=subprocess.PIPE, text=True)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)

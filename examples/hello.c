@@ -11,20 +11,17 @@ static unsigned head, tail = 2;
 
 static struct ustack *next(struct usched *s)
 {
-	(void)s;
-	return head < tail ? queue[head++ % 2] : NULL;
+	return (void)s, head < tail ? queue[head++ % 2] : NULL;
 }
 
 static void *alloc(struct usched *s, int size)
 {
-	(void)s;
-	return malloc(size);
+	return (void)s, malloc(size);
 }
 
 static void drop(struct usched *s, void *buf, int size)
 {
-	(void)s, (void)size;
-	free(buf);
+	(void)s, (void)size, free(buf);
 }
 
 static void speak(void *word)

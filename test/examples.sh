@@ -14,6 +14,7 @@ trap 'exit 1' HUP INT TERM
 passed=0 failed=0
 
 main() {
+	sed -n '/^#include/,$p' "$top/examples/hello.c" >"$tmp/shown"
 	for source in "$top"/examples/*.c; do
 		name=$(basename "$source" .c)
 		if all_builds; then
@@ -24,6 +25,14 @@ main() {
 			failed=$((failed + 1))
 		fi
 	done
+	# The README shows hello.c without its first lines.
+	if sed -n '/^```c$/,/^```$/p' "$top/README.md" | sed -n '2,/^```$/p' |
+	    sed '$d' | diff - "$tmp/shown" >&2; then
+		passed=$((passed + 1))
+	else
+		echo 'FAILED README.md: does not show hello.c'
+		failed=$((failed + 1))
+	fi
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ] && [ $passed -ne 0 ]
 }

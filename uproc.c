@@ -170,8 +170,6 @@ static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
 static void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
 		      size_t size);
 
-/* Call-backs of the dispatcher. */
-
 static inline void relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -180,6 +178,8 @@ static inline void relax(void)
 	__asm__ volatile("isb");
 #endif
 }
+
+/* Call-backs of the dispatcher. */
 
 static void *buf_alloc(struct usched *s, int size)
 {
@@ -1017,7 +1017,8 @@ static void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
 		pthread_mutex_lock(&set->set_lock);
 	b->b_next = o->o_free[class];
 	o->o_free[class] = b;
-	if (++o->o_nr[class] >= 2 * batch_nr(size)) {
+	/* By bytes, since blocks would need a division for each. */
+	if (++o->o_nr[class] * size >= 2 * batch_bytes(size)) {
 		if (!lock)
 			pthread_mutex_lock(&set->set_lock);
 		lock = true;

@@ -12,7 +12,7 @@ VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 MODULES := usched uproc rr ll
 HEADERS := usched.h uproc.h inbox.h rr.h ll.h
-PROGS   := rmain lmain
+PROGS   := rmain lmain rmain.1t
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 LIBS    := libusched.a libusched.so
@@ -33,8 +33,13 @@ all: $(PROGS) $(LIBS)
 $(PROGS) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
-$(PROGS:%=$(B)/%): $(B)/%: $(B)/%.o $(OBJS)
+$(B)/rmain $(B)/lmain: $(B)/%: $(B)/%.o $(OBJS)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
+
+# All that lets others wake a thread is left out: U1TS of the benchmark.
+$(B)/rmain.1t: rmain.c $(MODULES:%=%.c) $(wildcard *.h) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
 
 $(B)/%.o: %.c $(wildcard *.h) Makefile
 	@mkdir -p $(@D)
@@ -84,10 +89,15 @@ bench: $(PROGS) peers
 	fi
 	@ls out/ring.*
 
-# What to compare with; bench.sh names the package of what could not be built.
+# What to compare with. What could not be built is named, with the last that was
+# said; bench.sh names the package that brings it.
 peers:
+	@mkdir -p out
 	@for p in peers/*/; do \
-		$(MAKE) -s -C $$p 2>/dev/null || echo "$$p: not built" >&2; done
+		$(MAKE) -s -C $$p 2>out/peers.log || \
+			echo "$$p: not built: $$(grep . out/peers.log | \
+				grep -v '^make' | tail -n 1)" >&2; \
+	done
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig

@@ -2,54 +2,69 @@
 /* ring.h: the ring ping-pong benchmark, over the scheduler of the includer. */
 
 /*
- * R rings of N threads, M rounds. In round i the thread with index i modulo N
- * starts: it wakes its right neighbour and waits. The others wait, then wake
- * theirs. So N * R * M messages are sent, and each is a wake and a wait. Wakes
- * count, so a thread need not block for each: rounds overlap, and in a ring of
- * N a thread blocks about once in N messages.
+ * What is measured, and what a program of the benchmark is asked: bench.h.
  *
- * The rings are dealt to the P processors in equal parts, and stay there. Each
- * thread has D more bytes on its stack. The time is taken from the start of the native threads to the end of
- * the last thread; making the threads is not in it.
+ * Wakes count, so a thread need not block for each message: rounds overlap, and
+ * in a ring of N a thread blocks about once in N messages. Threads are dealt to
+ * the P processors in equal parts, and stay there; a ring is on one processor.
+ * The time of a ring begins when its first thread runs; that of empty threads
+ * includes the start of the native ones.
+ *
+ * Blocks are counted from outside: a call-back in front of the scheduler's counts
+ * the threads that it chooses. But for the first of each thread, a run follows a
+ * block.
  *
  * The includer defines SCHED(name), which gives the names of its scheduler, and
  * MAKE(f, arg, p), which makes a thread on processor p.
  */
 
-#include <errno.h>
-#include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "bench.h"
 
-enum { FAILED = 1, USAGE = 2 };
+typedef struct SCHED(thread) ring_thread;
 
 /* Stack that a thread may use beside D. */
 #define STACK_MORE	(256 << 10)
 
-typedef struct SCHED(thread) ring_thread;
+static struct bench bench;
 
-static int  N;
-static int  R;
-static long M;
-static int  D;
-static int  P;
+static int N;			/* threads in a ring: bench.b_n, at hand */
+static int D;
 
 static ring_thread **threads;	/* ring 0, ring 1, ... */
 
 /* What the threads of one processor have done. Written by these only. */
 static struct score {
-	long            c_received;
-	long            c_alive;
-	struct timespec c_end;
+	long   c_first;		/* the number of its first thread */
+	long   c_nr;		/* its threads */
+	long   c_ended;
+	long   c_received;
+	long   c_waiting;
+	double c_begin;
+	double c_end;
 } __attribute__((aligned(64))) *scores;
 
 /* Neighbours in memory run on the same processor. */
-static int processor(long ring)
+static struct score *score_of(long nr)
 {
-	return ring * P / R;
+	return &scores[nr / N * bench.b_p / bench.b_r];
+}
+
+static void began(struct score *score)
+{
+	if (score->c_begin == 0)
+		score->c_begin = bench_now();
+}
+
+static void ended(struct score *score)
+{
+	if (++score->c_ended == score->c_nr)
+		score->c_end = bench_now();
+}
+
+/* What goes wrong in a thread ends the program. */
+static void lost(const char *what)
+{
+	exit(bench_failed(&bench, what, ENOMEM));
 }
 
 /*
@@ -63,7 +78,8 @@ static inline __attribute__((always_inline)) void member_run(ring_thread **me)
 	struct score *score;
 	ring_thread *right = turn == N - 1 ? me[1 - N] : me[1];
 
-	for (left = M; left > 0; left--, turn--) {
+	began(score_of(me - threads));
+	for (left = bench.b_m; left > 0; left--, turn--) {
 		bool starts = turn == 0;
 
 		if (starts) {
@@ -75,10 +91,9 @@ static inline __attribute__((always_inline)) void member_run(ring_thread **me)
 		if (!starts)
 			SCHED(wake)(right);
 	}
-	score = &scores[processor((me - threads) / N)];
-	score->c_received += M - left;
-	if (--score->c_alive == 0)
-		clock_gettime(CLOCK_MONOTONIC, &score->c_end);
+	score = score_of(me - threads);
+	score->c_received += bench.b_m - left;
+	ended(score);
 }
 
 static void member(void *arg)
@@ -86,137 +101,208 @@ static void member(void *arg)
 	member_run(arg);
 }
 
-/* The same with D more bytes on the stack, which should keep their value. */
+/* Calls f(arg) with D more bytes on the stack, which should keep their value. */
+#define WITH_SPACE(f, arg) do {						\
+	volatile char space[D];						\
+									\
+	memset((char *)space, 'D', D);					\
+	f(arg);								\
+	if (space[0] != 'D' || space[D - 1] != 'D')			\
+		usched_fail("ring: the stack of a thread was changed");	\
+} while (0)
+
 static void member_deep(void *arg)
 {
-	volatile char space[D];
-
-	memset((char *)space, 'D', D);
-	member_run(arg);
-	if (space[0] != 'D' || space[D - 1] != 'D')
-		usched_fail("ring: the stack of a thread was changed");
+	WITH_SPACE(member_run, arg);
 }
 
-static int failed(const char *what, int rc)
+static void empty(void *arg)
 {
-	fprintf(stderr, "%s: %s\n", what, strerror(-rc));
-	return FAILED;
+	ended(arg);
 }
 
-static double since(const struct timespec *from, const struct timespec *to)
+/* Makes the empty threads of its processor. */
+static void maker(void *arg)
 {
-	return to->tv_sec - from->tv_sec + (to->tv_nsec - from->tv_nsec) * 1e-9;
+	struct score *score = arg;
+	long i;
+
+	for (i = 0; i < score->c_nr; i++)
+		if (MAKE(empty, score, score - scores) == NULL)
+			lost("making the threads");
 }
 
-static int make_all(void)
+static void sleeper(void *arg)
+{
+	struct score *score = score_of((ring_thread **)arg - threads);
+
+	score->c_waiting++;
+	if (SCHED(wait)() != 0)
+		lost("blocking");
+	ended(score);
+}
+
+static void sleeper_deep(void *arg)
+{
+	WITH_SPACE(sleeper, arg);
+}
+
+/*
+ * While a waker runs, the sleepers of its processor that are counted have
+ * blocked. When those of all processors have, it wakes its own.
+ */
+static void waker(void *arg)
+{
+	static int asleep;
+	struct score *score = arg;
+	int counted = 0;
+	long i;
+
+	while (__atomic_load_n(&asleep, __ATOMIC_RELAXED) < bench.b_p) {
+		if (!counted && score->c_waiting == score->c_nr)
+			counted = __atomic_add_fetch(&asleep, 1,
+						     __ATOMIC_RELAXED);
+		if (SCHED(yield)() != 0)
+			lost("blocking");
+	}
+	for (i = 0; i < score->c_nr; i++)
+		SCHED(wake)(threads[score->c_first + i]);
+}
+
+static struct ustack *(*next_real)(struct usched *);
+static long runs;
+
+static struct ustack *next_counted(struct usched *s)
+{
+	struct ustack *u = next_real(s);
+
+	if (u != NULL)
+		__atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED);
+	return u;
+}
+
+static void count(ring_thread *t)
+{
+	struct usched *s = ((struct ustack *)t)->u_sched;
+
+	if (s->s_next != next_counted)
+		next_real = s->s_next;
+	s->s_next = next_counted;
+}
+
+/* 0 or -errno. The threads of rings, or sleepers. */
+static int make_all(void (*f)(void *))
 {
 	long nr;
 
-	for (nr = 0; nr < (long)N * R; nr++) {
-		int p = processor(nr / N);
-
-		threads[nr] = MAKE(D == 0 ? member : member_deep, &threads[nr],
-				   p);
+	threads = malloc(bench_threads(&bench) * sizeof threads[0]);
+	if (threads == NULL)
+		return -ENOMEM;
+	for (nr = 0; nr < bench_threads(&bench); nr++) {
+		threads[nr] = MAKE(f, &threads[nr], score_of(nr) - scores);
 		if (threads[nr] == NULL)
-			return -ENOMEM;
-		scores[p].c_alive++;
+			return -errno;
+		if (bench.b_what == BENCH_BLOCKS)
+			count(threads[nr]);
 	}
 	return 0;
 }
 
-/* Prints the seconds, if all messages were received. */
-static int report(const struct timespec *start)
+/* One on each processor. */
+static int make_each(void (*f)(void *))
 {
-	double seconds = 0;
-	long received = 0;
 	int p;
 
-	for (p = 0; p < P; p++) {
-		double s = since(start, &scores[p].c_end);
-
-		received += scores[p].c_received;
-		if (s > seconds)
-			seconds = s;
-	}
-	if (received != (long)N * R * M) {
-		fprintf(stderr, "%ld of %ld messages were received\n",
-			received, (long)N * R * M);
-		return FAILED;
-	}
-	printf("%f\n", seconds);
+	for (p = 0; p < bench.b_p; p++)
+		if (MAKE(f, &scores[p], p) == NULL)
+			return -errno;
 	return 0;
+}
+
+static int make(void)
+{
+	int rc;
+
+	switch (bench.b_what) {
+	case BENCH_EMPTY:
+		return make_each(maker);
+	case BENCH_BLOCKED:
+		rc = make_all(D == 0 ? sleeper : sleeper_deep);
+		return rc != 0 ? rc : make_each(waker);
+	default:
+		return make_all(D == 0 ? member : member_deep);
+	}
+}
+
+/* Deals the threads to the processors. */
+static int score_init(void)
+{
+	long nr;
+
+	if (posix_memalign((void **)&scores, 64,
+			   bench.b_p * sizeof scores[0]) != 0)
+		return -ENOMEM;
+	memset(scores, 0, bench.b_p * sizeof scores[0]);
+	for (nr = bench_threads(&bench); --nr >= 0; ) {
+		score_of(nr)->c_first = nr;
+		score_of(nr)->c_nr++;
+	}
+	return 0;
+}
+
+static void sum_up(struct bench_end *end)
+{
+	int p;
+
+	for (p = 0; p < bench.b_p; p++) {
+		end->e_received += scores[p].c_received;
+		end->e_ended    += scores[p].c_ended;
+		if (scores[p].c_end > end->e_end)
+			end->e_end = scores[p].c_end;
+		if (scores[p].c_begin > 0 && (end->e_start == 0 ||
+					      scores[p].c_begin < end->e_start))
+			end->e_start = scores[p].c_begin;
+	}
+	end->e_blocks = runs - end->e_ended;
 }
 
 static int run(void)
 {
-	struct timespec start;
+	struct bench_end end = { .e_resident = bench_resident(0) };
 	int rc;
 
-	rc = SCHED(init)(P, (long)N * R > INT_MAX ? INT_MAX : N * R);
+	rc = SCHED(init)(bench.b_p, bench_threads(&bench));
 	if (rc == 0 && D > 0)
 		rc = SCHED(stack_size)((size_t)D + STACK_MORE);
 	if (rc != 0)
-		return failed("init", rc);
-	threads = malloc((size_t)N * R * sizeof threads[0]);
-	if (threads == NULL ||
-	    posix_memalign((void **)&scores, 64, P * sizeof scores[0]) != 0)
-		return failed("memory for the threads", -ENOMEM);
-	memset(scores, 0, P * sizeof scores[0]);
-	rc = make_all();
+		return bench_failed(&bench, "init", -rc);
+	rc = score_init();
 	if (rc != 0)
-		return failed("making the threads", rc);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+		return bench_failed(&bench, "memory for the scores", -rc);
+	if (bench.b_what == BENCH_EMPTY)
+		end.e_start = bench_now();
+	rc = make();
+	if (rc != 0)
+		return bench_failed(&bench, "making the threads", -rc);
 	rc = SCHED(start)();
 	if (rc != 0)
-		return failed("start", rc);
+		return bench_failed(&bench, "start", -rc);
 	rc = SCHED(fini)();
+	sum_up(&end);
 	if (rc != 0)
 		fprintf(stderr, "%ld threads wait for ever\n", SCHED(stuck)());
-	return report(&start) == 0 && rc == 0 ? 0 : FAILED;
-}
-
-/* A decimal number from min to max. */
-static int number(const char *text, long min, long max, long *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtol(text, &end, 10);
-	return errno == 0 && text[0] >= '0' && text[0] <= '9' &&
-		*end == '\0' && *value >= min && *value <= max;
-}
-
-static int usage(const char *name, const char *why)
-{
-	fprintf(stderr, "%s\nusage: %s N R M D P\n"
-		"  N  threads in a ring, 1 or more\n"
-		"  R  rings, 1 or more\n"
-		"  M  rounds, 1 or more\n"
-		"  D  more bytes on the stack of each thread, 0 to %d\n"
-		"  P  processors, 1 or more\n", why, name, INT_MAX - STACK_MORE);
-	return USAGE;
+	return bench_report(&bench, &end) == 0 && rc == 0 ? 0 : BENCH_FAILED;
 }
 
 int main(int argc, char **argv)
 {
-	long n, r, d, p, all;
+	int rc = bench_args(&bench, argc, argv);
 
-	if (argc != 6)
-		return usage(argv[0], "five numbers are needed");
-	if (!number(argv[1], 1, INT_MAX, &n) ||
-	    !number(argv[2], 1, INT_MAX, &r) ||
-	    !number(argv[3], 1, LONG_MAX, &M) ||
-	    !number(argv[4], 0, INT_MAX - STACK_MORE, &d) ||
-	    !number(argv[5], 1, INT_MAX, &p))
-		return usage(argv[0], "not a number, or out of range");
-	if (__builtin_mul_overflow(n, r, &all) ||
-	    all > (long)(SIZE_MAX / sizeof threads[0]))
-		return usage(argv[0], "N * R is too large");
-	if (__builtin_mul_overflow(all, M, &all))
-		return usage(argv[0], "N * R * M is too large");
-	N = n;
-	R = r;
-	D = d;
-	P = p;
+	if (rc != 0)
+		return rc;
+	if (bench.b_d > INT_MAX - STACK_MORE)
+		return bench_usage(argv[0], "D is too large");
+	N = bench.b_n;
+	D = bench.b_d;
 	return run();
 }

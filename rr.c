@@ -15,8 +15,6 @@
 
 #include "rr.h"
 
-
-
 #define RR_LOOK	16
 
 static struct uproc_set *set;
@@ -32,7 +30,8 @@ static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	if (uproc_queue_empty(&p->p_queue) || ++p->p_turn % RR_LOOK == 0)
+	if (uproc_queue_empty(&p->p_queue) ||
+	    (!UPROC_SINGLE && ++p->p_turn % RR_LOOK == 0))
 		return look(p);
 	return &uproc_queue_get(p)->t_stack;
 }

@@ -638,7 +638,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 
 	if (*out != NULL)
 		return -EBUSY;
-	if (proc_nr < 1 || thread_nr < 0 ||
+	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    (size_t)proc_nr > SIZE_MAX / 2 / sizeof *set->set_proc)
 		return -EINVAL;
 	set = zeroed(sizeof *set);

@@ -174,13 +174,24 @@ static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 	return (struct uproc *)t->t_stack.u_sched;
 }
 
+/*
+ * Built with SINGLE_THREAD, a set has one processor, and while its threads live
+ * only they wake each other: for the measurement of what the others cost.
+ */
+#if defined(SINGLE_THREAD)
+#define UPROC_SINGLE	1
+#else
+#define UPROC_SINGLE	0
+#endif
+
 /* Does the caller run on the processor of t? */
 static __inline__ bool uproc_is_here(const struct uproc_thread *t)
 {
 	const struct ustack *self = ustack_self();
 
-	return UPROC_LIKELY(self != NULL) &&
-	       UPROC_LIKELY(self->u_sched == t->t_stack.u_sched);
+	return UPROC_SINGLE ||
+	       (UPROC_LIKELY(self != NULL) &&
+		UPROC_LIKELY(self->u_sched == t->t_stack.u_sched));
 }
 
 static __inline__ void uproc_queue_put(struct uproc_queue *q,

@@ -1,23 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ring.sh: rmain and lmain print seconds and nothing else, or say what is wrong.
+# ring.sh: the programs of the benchmark print one number and nothing else, or
+# say what is wrong; and the peers block as often as ours do (bench.h).
 #
-# usage: ring.sh [directory of the programs, or the build's DIR]. Exit: 0 pass,
-# 1 fail, 77 skipped.
+# usage: ring.sh [directory of our programs, or the build's DIR]. Exit: 0 pass,
+# 1 fail, 77 skipped. A peer that is not built is skipped by name.
 
 dir=${1:-${DIR:-.}}
+peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
+	coro/coro-fifo coro/coro-lifo boost/fiber go/ring tokio/tokio-current
+	tokio/tokio-multi'
 out=$(mktemp) && err=$(mktemp) || exit 1
 trap 'rm -f "$out" "$err"' EXIT
 failed=0
 
 fail() {
-	echo "$*: exit $rc, stdout \"$(cat "$out")\"," \
+	echo "$prog $*: exit $rc, stdout \"$(cat "$out")\"," \
 	     "stderr \"$(head -c 300 "$err")\"" >&2
 	failed=1
 }
 
 run() {
-	timeout "${WATCHDOG:-60}" "$dir/$@" >"$out" 2>"$err"
+	timeout "${WATCHDOG:-60}" "$prog" "$@" >"$out" 2>"$err"
 	rc=$?
 }
 
@@ -29,53 +33,111 @@ wrong() {
 	fi
 }
 
-# A run: exit 0, one line with a number as %f prints it, nothing on stderr.
-right() {
+# prints PATTERN ARGUMENT...: exit 0, one such line, nothing on stderr.
+prints() {
+	pattern=$1
+	shift
 	run "$@"
 	if [ $rc != 0 ] || [ -s "$err" ] || [ "$(wc -l <"$out")" != 1 ] ||
-	   ! grep -Eqx '[0-9]+\.[0-9]{6}' "$out"; then
+	   ! grep -Eqx "$pattern" "$out"; then
 		fail "$@"
 	fi
 }
 
-for prog in rmain lmain; do
-	if [ ! -x "$dir/$prog" ]; then
-		echo "skipped: no $dir/$prog"
-		exit 77
+seconds() {
+	prints '[0-9]+\.[0-9]{6}' "$@"
+}
+
+whole() {
+	prints '[0-9]+' "$@"
+}
+
+# A message of a ring of two is a switch for one of the two at least.
+blocks() {
+	whole blocks 2 10 1000 0 1
+	if [ "$(cat "$out")" -lt 9900 ] 2>/dev/null; then
+		fail 'blocks too seldom'
 	fi
-	wrong $prog
-	wrong $prog 2
-	wrong $prog 2 2 2 0
-	wrong $prog 2 2 2 0 1 1
-	wrong $prog 0 2 2 0 1
-	wrong $prog 2 0 2 0 1
-	wrong $prog 2 2 0 0 1
-	wrong $prog 2 2 2 0 0
+}
+
+bad_usage() {
+	wrong
+	wrong 2
+	wrong 2 2 2 0
+	wrong 2 2 2 0 1 1
+	wrong 0 2 2 0 1
+	wrong 2 0 2 0 1
+	wrong 2 2 0 0 1
+	wrong 2 2 2 0 0
+	wrong blocks 2 2 2 0
+	wrong empty 1 0
+	wrong empty 0 1
+	wrong empty 1 1 1
+	wrong blocked 1 1
+	wrong blocked 0 0 1
+	wrong block 1 0 1
 	for bad in -1 x 1x '' ' ' ' 1' +1 1.5 1e3 0x10 99999999999999999999 \
-		   9223372036854775808; do
-		wrong $prog "$bad" 2 2 0 1
-		wrong $prog 2 "$bad" 2 0 1
-		wrong $prog 2 2 "$bad" 0 1
-		wrong $prog 2 2 2 "$bad" 1
-		wrong $prog 2 2 2 0 "$bad"
+		   9223372036854775808 2147483648; do
+		wrong "$bad" 2 2 0 1
+		wrong 2 "$bad" 2 0 1
+		wrong 2 2 "$bad" 0 1
+		wrong 2 2 2 "$bad" 1
+		wrong 2 2 2 0 "$bad"
 	done
-	wrong $prog 2147483648 1 1 0 1
-	wrong $prog 1 2147483648 1 0 1
-	wrong $prog 1 1 1 2147483647 1
-	wrong $prog 2147483647 2147483647 1000 0 1	# N * R * M
-	wrong $prog 2 1 9223372036854775807 0 1
-	for n in 1 2 3 8; do
-		for r in 1 5; do
-			for d in 0 100 10000 300000; do
-				for p in 1 2 3; do
-					right $prog $n $r 20 $d $p
+	wrong 65536 32768 1 0 1				# N * R
+}
+
+# rings P...
+rings() {
+	for p; do
+		for n in 1 2 3 8; do
+			for r in 1 5; do
+				for d in 0 100 10000 300000; do
+					seconds $n $r 20 $d "$p"
 				done
 			done
 		done
+		seconds 2 1 20000 0 "$p"
+		seconds 2 1000 10 0 "$p"
+		whole blocks 3 7 50 100 "$p"
+		for nr in 1 2 1000; do
+			seconds empty $nr "$p"
+			whole blocked $nr 0 "$p"
+			whole blocked $nr 10000 "$p"
+		done
 	done
-	right $prog 2 1 20000 0 1
-	right $prog 2 1000 10 0 2
-	right $prog 8 100 1 0 16		# more processors than cpus
-	right $prog 1 1 1 0 5			# and than rings
+}
+
+for prog in "$dir/rmain" "$dir/lmain" "$dir/rmain.1t"; do
+	if [ ! -x "$prog" ]; then
+		echo "skipped: no $prog"
+		exit 77
+	fi
+done
+for prog in "$dir/rmain" "$dir/lmain" "$dir/rmain.1t"; do
+	bad_usage
+	blocks
+	wrong 1 1 1 2147483647 1
+	rings 1
+done
+for prog in "$dir/rmain" "$dir/lmain"; do
+	rings 2 3
+	seconds 8 100 1 0 16			# more processors than cpus
+	seconds 1 1 1 0 5			# and than rings
+	seconds empty 3 5
+	whole blocked 3 0 5
+done
+for peer in $peers; do
+	prog=${0%/*}/../peers/$peer
+	if [ ! -x "$prog" ]; then
+		echo "skip peers/$peer: not built (make peers)"
+		continue
+	fi
+	bad_usage
+	blocks
+	case $peer in
+	*current)	rings 1;;
+	*)		rings 1 2 3;;
+	esac
 done
 exit $failed

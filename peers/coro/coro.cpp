@@ -1,14 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* coro.cpp: threads as hand-written C++20 coroutines, a yardstick. */
+
 /*
- * SPDX-License-Identifier: MIT
- *
- * coro.cpp: the ring ping-pong on hand-written C++20 coroutines, a yardstick.
- *
- * What is measured. R rings of N threads, M rounds. In round i the thread with
- * index i mod N is the starter: it wakes its right neighbour, then waits. Every
- * other thread waits, then wakes its right neighbour. N*R*M messages in all. A
- * wake before its wait is kept, and n wakes let n waits through, so a thread
- * suspends only when its count is short. The time goes from the moment when all
- * coroutines exist to the moment when all have ended.
+ * What is asked, and what a ring is: bench.h. Where the rings live: native.h.
  *
  * How. Everything that a library would add is left out: this is what the
  * language can do, not what people run.
@@ -23,32 +17,31 @@
  *     after the other.
  *   - A thread that suspends picks the next one and jumps to it (symmetric
  *     transfer). A resume loop comes out the same within a tenth, at times
- *     better and at times worse.
+ *     better and at times worse. (Without optimisation, or with a sanitizer,
+ *     gcc makes a call of the jump: the stack is full after many rounds.)
  *   - The queue knows who runs next: the frame AHEAD places further is
  *     prefetched. With a million threads that is half as much again to twice
  *     as fast. 8 places ahead do little, 32 to 128 are alike.
  *   - The role of a thread is kept by counting down, not by a division, and the
  *     loop has a single suspension point, so that a resumed coroutine does not
  *     have to find out where it was.
+ *   - Whether blocks are counted is a parameter of a template, so that a ring
+ *     that is timed does not even ask.
  *
  * D bytes more of frame are laid before the frame, in one block with it, and
  * each line of them is touched at the start and looked at in the end.
  *
- * With P > 1 there are P native threads, each with an executor of its own,
- * pinned to the processors that the process may use; ring r lives on native
- * thread r mod P. With P = 1 nothing is pinned.
+ * All threads of one native thread are made before the first of them runs. One
+ * that has to be blocked goes into a list, and waits; when none is left to run,
+ * all in the list are counted and woken.
  */
-#include <cerrno>
-#include <climits>
 #include <coroutine>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include "../native.h"
 
 enum {
 	AHEAD = 64,	/* places of the queue between prefetch and use */
@@ -86,6 +79,17 @@ struct thread {
 	volatile char *pad();
 };
 
+/* co_await counted{self} is the same wait, and counts if it suspends. */
+struct counted {
+	using handle = thread::handle;
+
+	thread *c_thread;
+
+	bool await_ready() { return c_thread->await_ready(); }
+	std::coroutine_handle<> await_suspend(handle);
+	void await_resume() {}
+};
+
 struct task {
 	using promise_type = thread;
 	thread *t;
@@ -101,158 +105,55 @@ struct exec {
 	char    *x_arena;	/* the next frame goes here */
 	size_t   x_ended;	/* coroutines that ended in order */
 	uint64_t x_got;		/* messages received */
+	uint64_t x_blocks;
+	thread  *x_list;	/* of those that have to be blocked, by t_right */
 };
 
-/* A native thread, and what it leaves for the main one to collect. */
-struct proc {
-	pthread_t p_tid;
-	unsigned  p_id;
-	double    p_start;
-	double    p_end;
-	size_t    p_ended;
-	uint64_t  p_got;
-};
-
-static unsigned N, R, M, D, P;
-static size_t below;	/* D rounded up to ALIGN: lies below the frame */
+static unsigned N, M;	/* b_n, b_m */
+static size_t below;	/* b_d rounded up to ALIGN: lies below the frame */
 static thread_local constinit exec x{};
-static pthread_barrier_t gate;
-static cpu_set_t allowed;
 
-static bool args(int argc, char **argv);
-static int check(proc *p);
-static void *proc_main(void *arg);
-static void die(const char *what);
+static void work(struct native *w);
 
 int main(int argc, char **argv)
 {
-	if (!args(argc, argv)) {
-		fprintf(stderr, "usage: %s N R M D P\n"
-			"rings of N threads, R of them, M rounds, D bytes more "
-			"in each frame, P native threads:\ndecimal integers, "
-			"N, R, M, P >= 1, D >= 0, N*R <= %d\n",
-			argv[0], INT_MAX);
-		return 2;
+	int rc = bench_args(&bench, argc, argv);
+
+	if (rc != 0)
+		return rc;
+	N = bench.b_n;
+	M = bench.b_m;
+	below = ((size_t)bench.b_d + ALIGN - 1) & -ALIGN;
+	struct bench_end end = native_run(work);
+	return bench_report(&bench, &end);
+}
+
+static void make(int id);
+static void run();
+static void wake_blocked();
+
+/* All that native thread w does. */
+static void work(struct native *w)
+{
+	struct bench_end *e = &w->w_end;
+
+	native_together();
+	e->e_start = bench_now();
+	make(w->w_id);
+	if (bench.b_what != BENCH_EMPTY) {
+		native_together();
+		e->e_start = bench_now();
 	}
-	below = ((size_t)D + ALIGN - 1) & -ALIGN;
-	proc *p = static_cast<proc *>(calloc(P, sizeof *p));
-	if (p == nullptr || pthread_barrier_init(&gate, nullptr, P) != 0 ||
-	    sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-		die("cannot set up");
-	for (unsigned i = 0; i < P; i++)
-		p[i].p_id = i;
-	for (unsigned i = 1; i < P; i++)
-		if (pthread_create(&p[i].p_tid, nullptr, proc_main, &p[i]) != 0)
-			die("cannot start a native thread");
-	proc_main(&p[0]);
-	for (unsigned i = 1; i < P; i++)
-		if (pthread_join(p[i].p_tid, nullptr) != 0)
-			die("cannot join a native thread");
-	int rc = check(p);
-	free(p);
-	return rc;
-}
-
-/* Decimal digits only, from min to INT_MAX. */
-static bool number(const char *s, unsigned *out, unsigned min)
-{
-	unsigned long long v = 0;
-
-	if (*s == 0)
-		return false;
-	for (; *s != 0; s++) {
-		if (*s < '0' || *s > '9')
-			return false;
-		v = v * 10 + (*s - '0');
-		if (v > INT_MAX)
-			return false;
+	run();
+	if (bench.b_what == BENCH_BLOCKED) {
+		native_together();	/* all are blocked at once */
+		wake_blocked();
+		run();
 	}
-	*out = v;
-	return v >= min;
-}
-
-static bool args(int argc, char **argv)
-{
-	return argc == 6 &&
-		number(argv[1], &N, 1) && number(argv[2], &R, 1) &&
-		number(argv[3], &M, 1) && number(argv[4], &D, 0) &&
-		number(argv[5], &P, 1) && (uint64_t)N * R <= INT_MAX;
-}
-
-static void die(const char *what)
-{
-	fprintf(stderr, "coro: %s\n", what);
-	exit(1);
-}
-
-/* All native threads are through: were all messages received, in what time? */
-static int check(proc *p)
-{
-	size_t   ended = 0;
-	uint64_t got   = 0;
-	double   start = p[0].p_start;
-	double   end   = p[0].p_end;
-
-	for (unsigned i = 0; i < P; i++) {
-		ended += p[i].p_ended;
-		got   += p[i].p_got;
-		start  = p[i].p_start < start ? p[i].p_start : start;
-		end    = p[i].p_end > end ? p[i].p_end : end;
-	}
-	if (ended != (size_t)N * R || got != (uint64_t)N * R * M) {
-		fprintf(stderr, "coro: %zu of %zu threads ended, %ju of %ju "
-			"messages received\n", ended, (size_t)N * R,
-			(uintmax_t)got, (uintmax_t)N * R * M);
-		return 1;
-	}
-	printf("%f\n", end - start);
-	return 0;
-}
-
-static void pin(unsigned id);
-static void rings(unsigned id);
-static double now();
-static inline bool empty();
-static inline thread *get();
-
-static void *proc_main(void *arg)
-{
-	proc *p = static_cast<proc *>(arg);
-
-	if (P > 1)
-		pin(p->p_id);
-	rings(p->p_id);
-	pthread_barrier_wait(&gate);
-	p->p_start = now();
-	while (!empty())
-		thread::handle::from_promise(*get()).resume();
-	p->p_end   = now();
-	p->p_ended = x.x_ended;
-	p->p_got   = x.x_got;
-	return nullptr;
-}
-
-static double now()
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-/* To the processor number id, modulo their number, of those allowed. */
-static void pin(unsigned id)
-{
-	int       skip = id % CPU_COUNT(&allowed);
-	int       cpu  = 0;
-	cpu_set_t one;
-
-	while (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof one, &one) != 0)
-		die("cannot pin a native thread");
+	e->e_end      = bench_now();
+	e->e_received = x.x_got;
+	e->e_ended    = x.x_ended;
+	e->e_blocks   = x.x_blocks;
 }
 
 static void *map(size_t size)
@@ -260,56 +161,84 @@ static void *map(size_t size)
 	void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		die("out of memory");
+		native_die("memory for the threads", errno);
 	return p;
 }
 
-static inline thread *create();
-static inline void put(thread *t);
+static inline thread *create(unsigned turn);
 
 /* Makes the rings of native thread id, all coroutines runnable. */
-static void rings(unsigned id)
+static void make(int id)
 {
-	size_t cap = 1;
+	int    share = native_share(bench.b_r, bench.b_p, id);
+	size_t cap   = 1;
 
-	x.x_nr = (size_t)(R / P + (id < R % P)) * N;
+	x.x_nr = (size_t)share * N;
 	while (cap < x.x_nr)
 		cap *= 2;
 	x.x_queue = static_cast<thread **>(map(cap * sizeof(thread *)));
 	x.x_mask  = cap - 1;
-	for (size_t i = 0; i < x.x_nr; i += N) {
-		thread *first = create();
+	for (int r = 0; r < share; r++) {
+		thread *first = create(0);
 		thread *last  = first;
 
-		first->t_turn = 0;
-		put(first);
-		for (unsigned n = 1; n < N; n++) {
-			last = last->t_right = create();
-			last->t_turn = n;
-			put(last);
-		}
+		for (unsigned n = 1; n < N; n++)
+			last = last->t_right = create(n);
 		last->t_right = first;
 	}
 }
 
-template <bool WIDE> static task ring_thread(thread *self);
+static inline bool empty();
+static inline void put(thread *t);
+static inline thread *get();
 
-static inline thread *create()
+/* Until no coroutine is left that can run. */
+static void run()
 {
-	return D > 0 ? ring_thread<true>(nullptr).t :
-		ring_thread<false>(nullptr).t;
+	while (!empty())
+		thread::handle::from_promise(*get()).resume();
 }
 
 static inline void wake(thread *t);
+
+/* The coroutines see in x_blocks that all were blocked before one went on. */
+static void wake_blocked()
+{
+	for (thread *t = x.x_list; t != nullptr; t = t->t_right) {
+		x.x_blocks += t->t_count < 0;
+		wake(t);
+	}
+}
+
+template <bool WIDE, bool COUNT> static task ring_thread(thread *self);
+static task empty_thread(thread *self);
+template <bool WIDE> static task blocked_thread(thread *self);
+
+/* self is given as nullptr, the promise sets it. WIDE: with D more bytes. */
+static inline thread *create(unsigned turn)
+{
+	/* By enum bench_what, and WIDE. */
+	static task (*const body[][2])(thread *) = {
+		{ ring_thread<false, false>, ring_thread<true, false> },
+		{ ring_thread<false, true>,  ring_thread<true, true> },
+		{ empty_thread,              empty_thread },
+		{ blocked_thread<false>,     blocked_thread<true> }
+	};
+	thread *t = body[bench.b_what][bench.b_d > 0](nullptr).t;
+
+	t->t_turn = turn;
+	put(t);
+	return t;
+}
+
 static void touch(thread *self);
 static bool touched(thread *self);
 
 /*
- * The thread. self is given as nullptr, the promise sets it. A starter's wake
- * stands at the end of the turn before. Wakes that came in excess stay in
- * t_count, and are found there. WIDE: there are D bytes more.
+ * A thread of a ring. A starter's wake stands at the end of the turn before.
+ * Wakes that came in excess stay in t_count, and are found there.
  */
-template <bool WIDE> static task ring_thread(thread *self)
+template <bool WIDE, bool COUNT> static task ring_thread(thread *self)
 {
 	unsigned got = 0;
 
@@ -320,7 +249,10 @@ template <bool WIDE> static task ring_thread(thread *self)
 		wake(self->t_right);
 	}
 	while (got < M) {
-		co_await *self;
+		if constexpr (COUNT)
+			co_await counted{self};
+		else
+			co_await *self;
 		got++;
 		if (self->t_turn != N)
 			wake(self->t_right);
@@ -332,6 +264,22 @@ template <bool WIDE> static task ring_thread(thread *self)
 	}
 	x.x_got   += got;
 	x.x_ended += self->t_count == 0 && (!WIDE || touched(self));
+}
+
+static task empty_thread(thread *)
+{
+	x.x_ended++;
+	co_return;
+}
+
+template <bool WIDE> static task blocked_thread(thread *self)
+{
+	if (WIDE)
+		touch(self);
+	self->t_right = x.x_list;
+	x.x_list      = self;
+	co_await *self;
+	x.x_ended += x.x_blocks == x.x_nr && (!WIDE || touched(self));
 }
 
 static inline void wake(thread *t)
@@ -348,13 +296,19 @@ inline bool thread::await_ready()
 inline std::coroutine_handle<> thread::await_suspend(handle)
 {
 	if (__builtin_expect(empty(), false))
-		return std::noop_coroutine();	/* back to proc_main() */
+		return std::noop_coroutine();	/* back to run() */
 	return handle::from_promise(*get());
 }
 
 inline task thread::get_return_object()
 {
 	return { this };
+}
+
+inline std::coroutine_handle<> counted::await_suspend(handle h)
+{
+	x.x_blocks++;
+	return c_thread->await_suspend(h);
 }
 
 /* All frames of an executor are of one size: the first shows which. */
@@ -377,13 +331,13 @@ volatile char *thread::pad()
 
 static void touch(thread *self)
 {
-	for (size_t i = 0; i < D; i += LINE)
+	for (int i = 0; i < bench.b_d; i += LINE)
 		self->pad()[i] = 1;
 }
 
 static bool touched(thread *self)
 {
-	for (size_t i = 0; i < D; i += LINE)
+	for (int i = 0; i < bench.b_d; i += LINE)
 		if (self->pad()[i] != 1)
 			return false;
 	return true;

@@ -1,22 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* stackful.c: threads on stacks of their own, by a bare switch, a yardstick. */
+
 /*
- * SPDX-License-Identifier: MIT
- *
- * stackful.c: the ring ping-pong on a hand-written stack switch, a yardstick.
- *
- * What is measured. R rings of N threads, M rounds. In round i the thread with
- * index i mod N is the starter: it wakes its right neighbour, then waits. Every
- * other thread waits, then wakes its right neighbour. N*R*M messages in all. A
- * wake before its wait is kept, and n wakes let n waits through, so a thread
- * switches only when its count is short. The time goes from the moment when all
- * threads exist to the moment when all have ended.
+ * What is asked, and what a ring is: bench.h. Where the rings live: native.h.
  *
  * How. Everything that a library would add is left out: this is what the
  * machine can do, not what people run.
  *
- *   - Each thread has a stack of its own, 4 KiB (and D bytes more, in whole
- *     pages), without a guard page, from one mapping. Its struct lies at the
- *     top of it, in the same page. The tops are staggered by cache lines, else
- *     all would fall into the same few cache sets.
+ *   - Each thread has a stack of its own, in whole pages: one, or more if the
+ *     D bytes need them; without a guard page, from one mapping. Its struct
+ *     lies at the top of it, in the same page. The tops are staggered by cache
+ *     lines, else all would fall into the same few cache sets.
  *   - The switch is symmetric: the thread that blocks picks the next one and
  *     jumps to it. It is inline, and tells the compiler that no register
  *     survives, so only what is alive is saved; program counter, stack pointer
@@ -38,29 +32,29 @@
  *   - The struct of the thread AHEAD places further in the queue is prefetched.
  *   - Since each page is used, huge pages cost no memory here, and spare the
  *     TLB. -DHUGE=0 does without.
+ *   - Whether blocks are counted is a constant in each of two copies of the
+ *     ring's function, so that a ring that is timed does not even ask.
  *
- * With P > 1 there are P native threads, each with an executor of its own,
- * pinned to the processors that the process may use; ring r lives on native
- * thread r mod P. With P = 1 nothing is pinned.
+ * All threads of one native thread are made before the first of them runs. One
+ * that has to be blocked goes into a list, and waits; when none is left to run,
+ * all in the list are counted and woken.
  *
  *   top of a stack, lower addresses to the right
  *
- *   | stagger | struct thread | 0 | start() | ring_thread() |  free  |
- *             64-byte line ---^   ^                         ^
- *                                 t_sp, before the start    t_sp, blocked
+ *   | stagger | struct thread | 0 | start() | D bytes | ring_thread() | free
+ *             64-byte line ---^   ^                                   ^
+ *                                 t_sp, before the start              |
+ *                                                    t_sp, blocked ---'
  */
 #define _GNU_SOURCE
-#include <limits.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include "../native.h"
 
 #ifndef HUGE
 #define HUGE 1
@@ -70,6 +64,7 @@ enum {
 	PAGE    = 4096,
 	LINE    = 64,
 	COLOURS = 32,		/* tops of stacks differ by 0 to 31 lines */
+	FRAMES  = 1024,		/* enough for the frames of a thread, less D */
 	AHEAD   = 8		/* places of the queue from prefetch to use */
 };
 
@@ -85,25 +80,19 @@ struct thread {
 
 /* An executor: all that a native thread needs while it runs threads. */
 struct exec {
-	struct thread **x_queue;
-	unsigned        x_head;		/* not used by LIFO */
-	unsigned        x_tail;
-	unsigned        x_mask;		/* size of the queue less one */
-	unsigned        x_id;
-	struct thread   x_main;		/* proc_main(): when none is left */
-	char           *x_arena;	/* the next stack goes here */
-	size_t          x_nr;		/* threads to be made here */
-	size_t          x_ended;	/* threads that ended in order */
-	uint64_t        x_got;		/* messages received */
-	pthread_t       x_tid;
-	double          x_start;
-	double          x_end;
+	struct thread  **x_queue;
+	unsigned         x_head;	/* not used by LIFO */
+	unsigned         x_tail;
+	unsigned         x_mask;	/* size of the queue less one */
+	struct thread    x_main;	/* run(): when none is left */
+	char            *x_arena;	/* stacks */
+	long             x_nr;		/* threads to be made here */
+	struct thread   *x_blocked;	/* list of them, by t_right */
+	struct bench_end x_end;
 };
 
-static unsigned N, R, M, D, P;
+static unsigned N, M;	/* b_n, b_m */
 static size_t stack_size;
-static pthread_barrier_t gate;
-static cpu_set_t allowed;
 
 /*
  * switch_to(): puts self aside, goes on with next. When self goes on in its
@@ -194,146 +183,52 @@ _Static_assert(offsetof(struct thread, t_sp) == 8, "known to switch_to()");
 _Static_assert(offsetof(struct thread, t_fp) == 16, "known to switch_to()");
 #endif
 
-static bool args(int argc, char **argv);
-static int check(struct exec *x);
-static void *proc_main(void *arg);
-static void die(const char *what);
+static void work(struct native *w);
 
 int main(int argc, char **argv)
 {
-	struct exec *x;
-	unsigned     i;
-	int          rc;
+	struct bench_end end;
+	int              rc;
 
 	if (!SWITCH) {
-		fprintf(stderr, "stackful: no switch for this machine\n");
+		fprintf(stderr, "%s: no switch for this machine\n", argv[0]);
 		return 77;
 	}
-	if (!args(argc, argv)) {
-		fprintf(stderr, "usage: %s N R M D P\n"
-			"rings of N threads, R of them, M rounds, D bytes more "
-			"of stack in each, P native threads:\n"
-			"decimal integers, N, R, M, P >= 1, D >= 0, "
-			"N*R <= %d\n", argv[0], INT_MAX);
-		return 2;
+	rc = bench_args(&bench, argc, argv);
+	if (rc != 0)
+		return rc;
+	N = bench.b_n;
+	M = bench.b_m;
+	stack_size = (COLOURS * LINE + FRAMES + (size_t)bench.b_d + PAGE - 1) &
+		-PAGE;
+	end = native_run(work);
+	return bench_report(&bench, &end);
+}
+
+static void make(struct exec *x, int id);
+static void run(struct exec *x);
+static void wake_blocked(struct exec *x);
+
+/* All that native thread w does. */
+static void work(struct native *w)
+{
+	struct exec x = { .x_nr = 0 };
+
+	native_together();
+	x.x_end.e_start = bench_now();
+	make(&x, w->w_id);
+	if (bench.b_what != BENCH_EMPTY) {
+		native_together();
+		x.x_end.e_start = bench_now();
 	}
-	stack_size = PAGE + (((size_t)D + PAGE - 1) & -PAGE);
-	x = aligned_alloc(LINE, P * sizeof *x);
-	if (x == NULL || pthread_barrier_init(&gate, NULL, P) != 0 ||
-	    sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-		die("cannot set up");
-	for (i = 0; i < P; i++)
-		x[i] = (struct exec){ .x_id = i };
-	for (i = 1; i < P; i++)
-		if (pthread_create(&x[i].x_tid, NULL, proc_main, &x[i]) != 0)
-			die("cannot start a native thread");
-	proc_main(&x[0]);
-	for (i = 1; i < P; i++)
-		if (pthread_join(x[i].x_tid, NULL) != 0)
-			die("cannot join a native thread");
-	rc = check(x);
-	free(x);
-	return rc;
-}
-
-/* Decimal digits only, from min to INT_MAX. */
-static bool number(const char *s, unsigned *out, unsigned min)
-{
-	unsigned long long v = 0;
-
-	if (*s == 0)
-		return false;
-	for (; *s != 0; s++) {
-		if (*s < '0' || *s > '9')
-			return false;
-		v = v * 10 + (*s - '0');
-		if (v > INT_MAX)
-			return false;
+	run(&x);
+	if (bench.b_what == BENCH_BLOCKED) {
+		native_together();	/* all are blocked at once */
+		wake_blocked(&x);
+		run(&x);
 	}
-	*out = v;
-	return v >= min;
-}
-
-static bool args(int argc, char **argv)
-{
-	return argc == 6 &&
-		number(argv[1], &N, 1) && number(argv[2], &R, 1) &&
-		number(argv[3], &M, 1) && number(argv[4], &D, 0) &&
-		number(argv[5], &P, 1) && (uint64_t)N * R <= INT_MAX;
-}
-
-static void die(const char *what)
-{
-	fprintf(stderr, "stackful: %s\n", what);
-	exit(1);
-}
-
-/* All native threads are through: were all messages received, in what time? */
-static int check(struct exec *x)
-{
-	size_t   ended = 0;
-	uint64_t got   = 0;
-	double   start = x[0].x_start;
-	double   end   = x[0].x_end;
-	unsigned i;
-
-	for (i = 0; i < P; i++) {
-		ended += x[i].x_ended;
-		got   += x[i].x_got;
-		start  = x[i].x_start < start ? x[i].x_start : start;
-		end    = x[i].x_end > end ? x[i].x_end : end;
-	}
-	if (ended != (size_t)N * R || got != (uint64_t)N * R * M) {
-		fprintf(stderr, "stackful: %zu of %zu threads ended, %ju of "
-			"%ju messages received\n", ended, (size_t)N * R,
-			(uintmax_t)got, (uintmax_t)N * R * M);
-		return 1;
-	}
-	printf("%f\n", end - start);
-	return 0;
-}
-
-static void pin(unsigned id);
-static void rings(struct exec *x);
-static double now(void);
-static inline struct thread *get(struct exec *x);
-
-static void *proc_main(void *arg)
-{
-	struct exec   *x    = arg;
-	struct thread *self = &x->x_main;
-
-	if (P > 1)
-		pin(x->x_id);
-	rings(x);
-	pthread_barrier_wait(&gate);
-	x->x_start = now();
-	switch_to(self, get(x), x);
-	x->x_end = now();
-	return NULL;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-/* To the processor number id, modulo their number, of those allowed. */
-static void pin(unsigned id)
-{
-	int       skip = id % CPU_COUNT(&allowed);
-	int       cpu  = 0;
-	cpu_set_t one;
-
-	while (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof one, &one) != 0)
-		die("cannot pin a native thread");
+	x.x_end.e_end = bench_now();
+	w->w_end = x.x_end;
 }
 
 static void *map(size_t size)
@@ -341,38 +236,61 @@ static void *map(size_t size)
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		die("out of memory");
+		native_die("memory for the threads", errno);
 	return p;
 }
 
-static struct thread *create(struct exec *x, size_t i);
+static struct thread *create(struct exec *x, size_t i, unsigned turn);
 
-/* Makes the rings of an executor, all threads runnable. */
-static void rings(struct exec *x)
+/* Makes the rings of native thread id, all threads runnable. */
+static void make(struct exec *x, int id)
 {
-	size_t         cap = 1;
-	size_t         i;
+	int            share = native_share(bench.b_r, bench.b_p, id);
+	size_t         cap   = 1;
+	size_t         i     = 0;
 	unsigned       n;
 	struct thread *first;
 	struct thread *last;
 
-	x->x_nr = (size_t)(R / P + (x->x_id < R % P)) * N;
+	x->x_nr = (long)share * N;
 	if (x->x_nr == 0)
 		return;
-	while (cap < x->x_nr)
+	while (cap < (size_t)x->x_nr)
 		cap *= 2;
 	x->x_queue = map(cap * sizeof *x->x_queue);
 	x->x_mask  = cap - 1;
 	x->x_arena = map(x->x_nr * stack_size);
 	if (HUGE)	/* advice: may fail */
 		madvise(x->x_arena, x->x_nr * stack_size, MADV_HUGEPAGE);
-	for (i = 0; i < x->x_nr; i += N) {
-		first = last = create(x, i);
-		for (n = 1; n < N; n++) {
-			last = last->t_right = create(x, i + n);
-			last->t_turn = n;
-		}
+	while (share-- > 0) {
+		first = last = create(x, i++, 0);
+		for (n = 1; n < N; n++)
+			last = last->t_right = create(x, i++, n);
 		last->t_right = first;
+	}
+}
+
+static inline struct thread *get(struct exec *x);
+
+/* Until no thread is left that can run. */
+__attribute__((noinline))
+static void run(struct exec *x)
+{
+	struct thread *self = &x->x_main;
+
+	switch_to(self, get(x), x);
+}
+
+static inline void wake(struct exec *x, struct thread *t);
+
+/* The threads see in e_blocks that all were blocked before one went on. */
+static void wake_blocked(struct exec *x)
+{
+	struct thread *t;
+
+	for (t = x->x_blocked; t != NULL; t = t->t_right) {
+		x->x_end.e_blocks += t->t_count < 0;
+		wake(x, t);
 	}
 }
 
@@ -380,7 +298,7 @@ static inline void put(struct exec *x, struct thread *t);
 static void start(struct thread *old, struct thread *self, struct exec *x);
 
 /* Thread i, ready to enter start() as if called from nowhere. */
-static struct thread *create(struct exec *x, size_t i)
+static struct thread *create(struct exec *x, size_t i, unsigned turn)
 {
 	char          *end = x->x_arena + (i + 1) * stack_size;
 	struct thread *t   = (void *)(end - i % COLOURS * LINE);
@@ -391,35 +309,53 @@ static struct thread *create(struct exec *x, size_t i)
 #ifdef __x86_64__
 	t->t_sp = (void **)t->t_sp - 1;		/* return address: 0 */
 #endif
+	t->t_turn = turn;
 	put(x, t);
 	return t;
 }
 
-static struct exec *ring_thread(struct thread *self, struct exec *x);
-static struct exec *wide_thread(struct thread *self, struct exec *x);
+static struct exec *body(struct thread *self, struct exec *x);
+static struct exec *wide_body(struct thread *self, struct exec *x);
 
 /* The bottom of a thread. */
 static void start(struct thread *old, struct thread *self, struct exec *x)
 {
 	(void)old;
-	x = D > 0 ? wide_thread(self, x) : ring_thread(self, x);
+	x = bench.b_d > 0 ? wide_body(self, x) : body(self, x);
 	switch_to(self, get(x), x);
 	abort();
 }
 
 /* D bytes more, each line touched at the start and looked at in the end. */
 __attribute__((noinline))
-static struct exec *wide_thread(struct thread *self, struct exec *x)
+static struct exec *wide_body(struct thread *self, struct exec *x)
 {
-	volatile char pad[D];
-	size_t        i;
+	volatile char pad[bench.b_d];
+	int           i;
 
-	for (i = 0; i < D; i += LINE)
+	for (i = 0; i < bench.b_d; i += LINE)
 		pad[i] = 1;
-	x = ring_thread(self, x);
-	for (i = 0; i < D; i += LINE)
-		x->x_ended -= pad[i] != 1;
+	x = body(self, x);
+	for (i = 0; i < bench.b_d; i += LINE)
+		x->x_end.e_ended -= pad[i] != 1;
 	return x;
+}
+
+static struct exec *ring_thread(struct thread *self, struct exec *x);
+static struct exec *ring_counted(struct thread *self, struct exec *x);
+static struct exec *empty_thread(struct thread *self, struct exec *x);
+static struct exec *blocked_thread(struct thread *self, struct exec *x);
+
+static struct exec *body(struct thread *self, struct exec *x)
+{
+	static struct exec *(*const f[])(struct thread *, struct exec *) = {
+		[BENCH_RING]    = ring_thread,
+		[BENCH_BLOCKS]  = ring_counted,
+		[BENCH_EMPTY]   = empty_thread,
+		[BENCH_BLOCKED] = blocked_thread
+	};
+
+	return f[bench.b_what](self, x);
 }
 
 static inline void wake(struct exec *x, struct thread *t)
@@ -429,35 +365,67 @@ static inline void wake(struct exec *x, struct thread *t)
 }
 
 /* A macro, as switch_to() gives new values to self and x. */
-#define wait(self, x) do {						\
-	if (--(self)->t_count < 0)					\
+#define wait(self, x, count) do {					\
+	if (--(self)->t_count < 0) {					\
+		if (count)						\
+			(x)->x_end.e_blocks++;				\
 		switch_to(self, get(x), x);				\
+	}								\
 } while (0)
 
 /*
- * What a thread does. t_turn counts down to the round that it starts. Wakes
- * that came in excess stay in t_count, and are found there.
+ * What a thread of a ring does. t_turn counts down to the round that it starts.
+ * Wakes that came in excess stay in t_count, and are found there.
  */
-__attribute__((noinline))
-static struct exec *ring_thread(struct thread *self, struct exec *x)
+__attribute__((always_inline))
+static inline struct exec *ring(struct thread *self, struct exec *x, bool count)
 {
 	unsigned got = 0;
 
 	for (;;) {
 		for (; self->t_turn > 0 && got < M; self->t_turn--) {
-			wait(self, x);
+			wait(self, x, count);
 			got++;
 			wake(x, self->t_right);
 		}
 		if (got == M)
 			break;
 		wake(x, self->t_right);
-		wait(self, x);
+		wait(self, x, count);
 		got++;
 		self->t_turn = N - 1;
 	}
-	x->x_got   += got;
-	x->x_ended += self->t_count == 0;
+	x->x_end.e_received += got;
+	x->x_end.e_ended    += self->t_count == 0;
+	return x;
+}
+
+__attribute__((noinline))
+static struct exec *ring_thread(struct thread *self, struct exec *x)
+{
+	return ring(self, x, false);
+}
+
+__attribute__((noinline))
+static struct exec *ring_counted(struct thread *self, struct exec *x)
+{
+	return ring(self, x, true);
+}
+
+static struct exec *empty_thread(struct thread *self, struct exec *x)
+{
+	(void)self;
+	x->x_end.e_ended++;
+	return x;
+}
+
+__attribute__((noinline))
+static struct exec *blocked_thread(struct thread *self, struct exec *x)
+{
+	self->t_right = x->x_blocked;
+	x->x_blocked  = self;
+	wait(self, x, false);
+	x->x_end.e_ended += x->x_end.e_blocks == x->x_nr;
 	return x;
 }
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* native.h: for peers: P native threads that begin together. */
+
+#ifndef NATIVE_H
+#define NATIVE_H
+
+/*
+ * Peers whose threads live on one native thread each deal the rings out: ring r
+ * belongs to native thread r modulo P. With P > 1 native threads are pinned, each
+ * to another one of the processors that the process may use. With P = 1 the work
+ * is done by the main thread, and nothing is pinned.
+ *
+ * To be included after <pthread.h>, <sched.h>, and with _GNU_SOURCE.
+ */
+
+#include <unistd.h>
+
+#include "../bench.h"
+
+/* Of R things, how many belong to native thread id? */
+static inline int native_share(int r, int p, int id)
+{
+	return r / p + (id < r % p);
+}
+
+/* Passed to the function of each native thread, and on lines of its own. */
+struct native {
+	int              w_id;
+	struct bench_end w_end;		/* to be filled, but for e_resident */
+	void           (*w_f)(struct native *);
+	pthread_t        w_native;
+} __attribute__((aligned(64)));
+
+static struct bench bench;
+static cpu_set_t native_may;
+static pthread_barrier_t native_gate;
+
+/* Ends the program, at once: some of its threads may run. */
+static inline void native_die(const char *what, int err)
+{
+	_exit(bench_failed(&bench, what, err));
+}
+
+/* Between what is to be timed and what is not: waits for all others. */
+static inline void native_together(void)
+{
+	int rc = bench.b_p > 1 ? pthread_barrier_wait(&native_gate) : 0;
+
+	if (rc != 0 && rc != PTHREAD_BARRIER_SERIAL_THREAD)
+		native_die("pthread_barrier_wait", rc);
+}
+
+/* To the processor number id, modulo their number, of those allowed. */
+static inline void native_pin(int id)
+{
+	int       skip = id % CPU_COUNT(&native_may);
+	int       cpu  = 0;
+	cpu_set_t one;
+
+	while (!CPU_ISSET(cpu, &native_may) || skip-- > 0)
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof one, &one) != 0)
+		native_die("cannot pin a native thread", errno);
+}
+
+static inline void *native_main(void *arg)
+{
+	struct native *w = (struct native *)arg;
+
+	if (bench.b_p > 1)
+		native_pin(w->w_id);
+	w->w_f(w);
+	return NULL;
+}
+
+/* Calls f on bench.b_p native threads and sums up what they leave in w_end. */
+static inline struct bench_end native_run(void (*f)(struct native *))
+{
+	size_t size = bench.b_p * sizeof(struct native);
+	struct native *w = (struct native *)aligned_alloc(64, size);
+	long resident = bench_resident(0);
+	struct bench_end sum;
+	int i;
+	int rc;
+
+	if (w == NULL)
+		native_die("memory for the native threads", ENOMEM);
+	memset(w, 0, size);
+	if (sched_getaffinity(0, sizeof native_may, &native_may) != 0)
+		native_die("sched_getaffinity", errno);
+	rc = pthread_barrier_init(&native_gate, NULL, bench.b_p);
+	if (rc != 0)
+		native_die("pthread_barrier_init", rc);
+	for (i = 0; i < bench.b_p; i++) {
+		w[i].w_id = i;
+		w[i].w_f  = f;
+	}
+	for (i = 1; i < bench.b_p; i++) {
+		rc = pthread_create(&w[i].w_native, NULL, native_main, &w[i]);
+		if (rc != 0)
+			native_die("cannot start a native thread", rc);
+	}
+	native_main(&w[0]);
+	sum = w[0].w_end;
+	sum.e_resident = resident;
+	for (i = 1; i < bench.b_p; i++) {
+		struct bench_end *e = &w[i].w_end;
+
+		rc = pthread_join(w[i].w_native, NULL);
+		if (rc != 0)
+			native_die("cannot join a native thread", rc);
+		sum.e_received += e->e_received;
+		sum.e_ended    += e->e_ended;
+		sum.e_blocks   += e->e_blocks;
+		sum.e_start = e->e_start < sum.e_start ?
+			e->e_start : sum.e_start;
+		sum.e_end = e->e_end > sum.e_end ? e->e_end : sum.e_end;
+	}
+	free(w);
+	return sum;
+}
+
+#endif /* NATIVE_H */

@@ -3,74 +3,100 @@
 # bench.sh: runs the ring benchmark of every program that we have.
 #
 # R rings of N threads pass M rounds of messages; a program prints the seconds
-# that its run took. Here each (N, R) is one line of such seconds, each program
-# a column, and graph.py makes the table and the plot of any number of lines:
+# that its run took. Here each (N, R, M) is one line of such seconds, each program
+# a column, and graph.py makes the tables and the plot of any number of lines:
 #
 #	./bench.sh | tee -a results; python3 graph.py plot.svg results
 #
-# A cell is empty when its program failed or is missing, stderr says why. Lines
-# are printed when they are complete: what is interrupted leaves whole lines.
-# All columns of one line are measured one after the other, and the whole range
-# again for the next run, so that a change of the machine meets them all alike.
+# After the rings come lines of three other kinds, which begin with their name:
+# how often the threads of a ring blocked, the seconds to make and run empty
+# threads, and the bytes of threads that are blocked at once (see bench.h).
+#
+# A cell is empty when its program failed or is missing, stderr says why; and in
+# the lines that have another M than the column: slow programs send fewer
+# messages. Lines are printed when they are complete: what is interrupted leaves
+# whole lines. All columns of one line are measured one after the other, and the
+# whole range again for the next run, so that a change of the machine meets them
+# all alike.
 #
 # $BENCH_DIR is where the programs are, instead of the directory of bench.sh.
 
 set -uf
 export LC_ALL=C
 
-# The columns, in their order: name; hot, where the thread woken last runs
-# first, so that one ring runs while the others wait, or cold, where all threads
-# take turns; the package that brings the compiler if the program is missing;
-# the program with its arguments, of which N, R, M and P are replaced. P is the
-# number of processors; a column with 1T in its name, and a yardstick, has one
-# native thread. What comes from elsewhere goes before or among ours: POSIX GO
-# GO1T RUST C++ C++1T U U1K U10K U1T U1TS UL, then whatever is new.
+# The columns, in their order: name; hot, where a thread that is woken tends to
+# run next, so that one ring runs while the others wait, or cold, where all
+# threads take turns; the part of the messages that it sends, 1 for all, 10 for a
+# tenth; the package that brings the compiler if the program is missing; the
+# program, its D and its P. P is the number of processors, which each column
+# without 1T in its name uses (but RUST, which has one native thread). The names
+# up to UL are the article's.
 columns='
-U	cold	gcc	rmain N R M 0 P
-U1K	cold	gcc	rmain N R M 1000 P
-U10K	cold	gcc	rmain N R M 10000 P
-U1T	cold	gcc	rmain N R M 0 1
-UL	hot	gcc	lmain N R M 0 P
-UL1T	hot	gcc	lmain N R M 0 1
-COROF	cold	g++	peers/coro/coro-fifo N R M 0 1
-COROL	hot	g++	peers/coro/coro-lifo N R M 0 1
-STACKF	cold	gcc	peers/stackful/stackful-fifo N R M 0 1
-STACKL	hot	gcc	peers/stackful/stackful-lifo N R M 0 1
+POSIX	cold	100	gcc	peers/posix/posix		0	P
+GO	hot	10	golang-go	peers/go/ring		0	P
+GO1T	hot	10	golang-go	peers/go/ring		0	1
+RUST	cold	10	cargo	peers/tokio/tokio-current	0	1
+C++	cold	1	g++	peers/coro/coro-fifo		0	P
+C++1T	cold	1	g++	peers/coro/coro-fifo		0	1
+U	cold	1	gcc	rmain				0	P
+U1K	cold	1	gcc	rmain				1000	P
+U10K	cold	10	gcc	rmain				10000	P
+U1T	cold	1	gcc	rmain				0	1
+U1TS	cold	1	gcc	rmain.1t			0	1
+UL	hot	1	gcc	lmain				0	P
+UL1T	hot	1	gcc	lmain				0	1
+RUSTMT	hot	10	cargo	peers/tokio/tokio-multi		0	P
+C++H1T	hot	1	g++	peers/coro/coro-lifo		0	1
+BOOST1T	cold	10	libboost-fiber-dev peers/boost/fiber	0	1
+UCTX1T	cold	10	gcc	peers/ucontext/ucontext		0	1
+STACK1T	cold	1	gcc	peers/stackful/stackful-fifo	0	1
+STACKH1T hot	1	gcc	peers/stackful/stackful-lifo	0	1
 '
 
 usage() {
 	cat <<EOF
-usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...] [--limit S]
+usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...]
+                [--hot | --cold] [--limit S]
   (none)    R from 2 to 100000, 3 runs, about two minutes
   --full    R from 2 to 1000000 and M as in the article, 1 run
   --short   a few small R, 1 run, some seconds: do the programs work?
   --runs K  measure everything K times
   --only    these columns, of
-            $(names)
+$(names | fold -s -w 60 | sed 's/^/            /; s/ *$//')
+  --hot     only columns where a thread that is woken tends to run next
+  --cold    only columns where all threads take turns
   --limit S a program may take S seconds for one cell (300)
 EOF
 }
 
 # M is LEAST + MESSAGES / (N * R): many messages where the threads are few, and
-# some rounds where they are many. --full gives the M of the article.
+# some rounds where they are many; --full gives the M of the article. A column
+# that sends a part has a part of this M, but FEWEST at least. CROWD empty threads
+# are made, and MANY are blocked at once. What is no ring is measured in the first
+# ONCE runs only.
 quick() {
 	sizes='2 8 100 1000 10000 100000'
-	runs=3 least=10 messages=10000000
+	runs=3 once=1 least=10 messages=10000000
+	crowd=500000 many=1000000
 }
 
 full() {
+	quick
 	sizes='2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000'
-	runs=1 least=100 messages=8000000
+	runs=1 once=1000000 least=100 messages=8000000
 }
 
 short() {
 	sizes='2 100 1000'
-	runs=1 least=10 messages=20000
+	runs=1 once=1 least=10 messages=20000
+	crowd=1000 many=1000
 }
+fewest=10
+blocks_r=100 blocks_m=1000
 
 main() {
 	quick
-	only='' repeat='' limit=300
+	only='' heat='' repeat='' limit=300
 	options "$@"
 	runs=${repeat:-$runs}
 	dir=$(dirname "$0")
@@ -82,14 +108,18 @@ main() {
 	prepare
 	about "$@"
 	absent
-	total=0 done=0 filled=0 empty=0
-	plan weigh
-	total=$((total * runs)) start=$(date +%s)
+	total=0 done=0 filled=0 empty=0 titled=''
+	each_run weigh
+	start=$(date +%s)
+	each_run line
+	finish
+}
+
+each_run() {
 	run=0
 	while [ $((run += 1)) -le "$runs" ]; do
-		plan line
+		plan "$1"
 	done
-	finish
 }
 
 options() {
@@ -97,6 +127,7 @@ options() {
 		case $1 in
 		--full)		full;;
 		--short)	short;;
+		--hot | --cold)	heat=${1#--};;
 		--runs)		number "$@"; repeat=$2; shift;;
 		--limit)	number "$@"; limit=$2; shift;;
 		--only)		[ "${2:-}" ] || bad '--only needs columns'
@@ -125,7 +156,7 @@ say() {
 	echo "bench.sh: $1" >&2
 }
 
-# Leaves in $columns those that --only names.
+# Leaves in $columns those that --only names, and of these the hot or cold ones.
 choose() {
 	columns=$(echo "$columns" | sed '/^$/d')
 	names=" $(names) "
@@ -136,91 +167,149 @@ choose() {
 		*) bad "no such column: $c";;
 		esac
 	done
-	columns=$(echo "$columns" | while read -r name rest; do
-		case " ${only:-$name} " in
-		*" $name "*) echo "$name $rest";;
+	columns=$(echo "$columns" | while read -r name hot rest; do
+		case " ${only:-$name} ${heat:-$hot}" in
+		*" $name "*"$hot") echo "$name $hot $rest";;
 		esac
 	done)
-	[ "$columns" ] || bad '--only needs columns'
+	[ "$columns" ] || bad 'there is no such column'
+	parts=$(echo "$columns" | awk '{ print $3 }' | sort -nu)
 }
 
 names() {
 	echo "$columns" | awk 'NF { printf "%s%s", sep, $1; sep = " " }'
 }
 
-# What there is to measure: calls $1 with N, R and M of each line.
+# What there is to measure: calls $1 with the kind and the numbers of each line.
 plan() {
 	for n in 2 8; do
-		if [ "$1" = line ]; then header; fi
 		for r in $sizes; do
-			"$1" "$n" "$r" $((least + messages / (n * r)))
+			"$1" ring "$n" "$r" $((least + messages / (n * r)))
 		done
 	done
+	if [ "$run" -le "$once" ]; then
+		"$1" blocks 2 $blocks_r $blocks_m
+		"$1" blocks 8 $blocks_r $blocks_m
+		"$1" empty $crowd
+		"$1" blocked $many
+	fi
 }
 
-# A line in the unit of the progress: its messages, and as many again as the
-# start of the programs may be worth.
+# Adds a line to the total, in the unit of the progress: messages, and as many
+# again as the start of the programs, or what is no ring, may be worth.
 weigh() {
-	total=$((total + $1 * $2 * $3 + messages / 4))
+	total=$((total + $(weight "$@")))
 }
 
-header() {
-	text=$(printf '%7s, %7s, %7s' N R M)
-	while read -r name _; do
-		text="$text, $(printf %10s "$name")"
-	done <<EOF
-$columns
-EOF
-	wipe
-	echo "$text"
+weight() {
+	case $1 in
+	ring)	echo $(($2 * $3 * $4 + messages / 4));;
+	blocks)	echo $((messages / 4));;
+	*)	echo $((messages * 4));;
+	esac
 }
 
+# The lines of all columns for these numbers: one for each part of the messages.
 line() {
-	text=$(printf '%7d, %7d, %7d' "$1" "$2" "$3")
+	kind=$1
+	doing=$(doing "$@")
+	weight=$(weight "$@")
+	shift
 	[ "$terminal" ] || say "$(progress)"
-	while read -r name _ _ program args; do
-		if [ "$terminal" ]; then bar "$name"; fi
-		seconds=''
-		if [ -x "$bin/$program" ]; then
-			# shellcheck disable=SC2046,SC2086 # words
-			cell "$name" "$bin/$program" $(fill "$@" $args)
-		fi
-		text="$text, $(printf %10s "$seconds")"
-		if [ "$seconds" ]; then
-			filled=$((filled + 1))
-		else
-			empty=$((empty + 1))
-		fi
+	header "$1"
+	case $kind in
+	ring | blocks)
+		for part in $parts; do
+			m=$(($3 / part))
+			if [ $m -lt $fewest ]; then m=$fewest; fi
+			cells "$1" "$2" $m
+		done;;
+	*)	part=any
+		cells "$1";;
+	esac
+	done=$((done + weight))
+}
+
+doing() {
+	case $1 in
+	ring)	echo "N = $2, R = $3";;
+	blocks)	echo "blocks, N = $2";;
+	*)	echo "$2 $1";;
+	esac
+}
+
+# Once for each kind and, of rings, each N.
+header() {
+	case $kind in
+	ring)	title=$1 first='N R M';;
+	blocks)	title=$kind first='blocks N R M';;
+	*)	title=$kind first="$kind NR";;
+	esac
+	[ "$title" != "$titled" ] || return 0
+	titled=$title text=''
+	for word in $first; do
+		join 7 "$word"
+	done
+	while read -r name _; do
+		join 10 "$name"
 	done <<EOF
 $columns
 EOF
 	wipe
 	echo "$text"
-	done=$((done + $1 * $2 * $3 + messages / 4))
 }
 
-# The arguments of a program, with N, R, M and P replaced.
-fill() {
-	fill_n=$1 fill_r=$2 fill_m=$3
-	shift 3
+# Appends a word to the line that is being made.
+join() {
+	text="${text:+$text, }$(printf "%$1s" "$2")"
+}
+
+# A line: of the columns that send this part; the others are empty.
+cells() {
+	text=''
+	if [ $kind != ring ]; then join 7 $kind; fi
 	for word; do
-		case $word in
-		N) word=$fill_n;;
-		R) word=$fill_r;;
-		M) word=$fill_m;;
-		P) word=$procs;;
-		esac
-		echo "$word"
+		join 7 "$word"
 	done
+	while read -r name _ mine _ program d p; do
+		value=''
+		if [ $part = any ] || [ $part = "$mine" ]; then cell "$@"; fi
+		join 10 "$value"
+	done <<EOF
+$columns
+EOF
+	wipe
+	echo "$text"
 }
 
-# One measurement: leaves in $seconds what the program printed, or nothing.
+# Of the column that cells() has read. Empty threads have no D.
+cell() {
+	if [ "$p" = P ]; then p=$procs; fi
+	[ $kind != empty ] || [ "$d" = 0 ] || return 0
+	if [ ! -x "$bin/$program" ]; then
+		empty=$((empty + 1))
+		return
+	fi
+	if [ "$terminal" ]; then bar "$name"; fi
+	case $kind in
+	ring)	 measure "$@" "$d" "$p";;
+	blocks)	 measure blocks "$@" "$d" "$p";;
+	empty)	 measure empty "$@" "$p";;
+	blocked) measure blocked "$@" "$d" "$p";;
+	esac
+	if [ "$value" ]; then
+		filled=$((filled + 1))
+	else
+		empty=$((empty + 1))
+	fi
+}
+
+# One measurement: leaves in $value what the program printed, or nothing.
 # It runs in the background, because a shell that waits for a foreground
 # program does not hear a signal. If memory runs out, it shall be the one that
 # is killed. What took all the time or memory is not tried in the next run.
-cell() {
-	what="$1, N = $n, R = $r"
-	shift
+measure() {
+	what="$name, $doing"
 	case $lost in
 	*"$what;"*)
 		say "$what: not tried again"
@@ -230,13 +319,13 @@ cell() {
 	running=yes
 	(
 		echo 1000 2>/dev/null >/proc/self/oom_score_adj
-		exec $timeout "$@" 3>&-
+		exec $timeout "$bin/$program" "$@" 3>&-
 	) </dev/null >"$tmp/out" 2>"$tmp/err" &
 	{ wait $!; } 2>/dev/null
 	status=$?
 	running=''
 	if [ $status -eq 0 ]; then
-		read_seconds
+		result
 	else
 		say "$what: $(reason)"
 		case $status in
@@ -245,14 +334,16 @@ cell() {
 	fi
 }
 
-read_seconds() {
-	seconds=$(cat "$tmp/out")
-	case $seconds in
-	*[!0-9.]* | *.*.* | .* | *. | '') ;;
-	*[1-9]*) return;;
+# Seconds are not 0; a number of blocks or bytes is whole.
+result() {
+	value=$(cat "$tmp/out")
+	case $kind,$value in
+	*,*[!0-9.]* | *.*.* | *,.* | *. | *,) ;;
+	blocks,*.* | blocked,*.*) ;;
+	blocks,* | *[1-9]*) return;;
 	esac
-	say "$what: not seconds: \"$(echo "$seconds" | head -n 1)\""
-	seconds=''
+	say "$what: not a result: \"$(echo "$value" | head -n 1)\""
+	value=''
 }
 
 reason() {
@@ -273,7 +364,7 @@ reason() {
 
 # Says once of each program that is not there what would bring it.
 absent() {
-	while read -r name _ package program _; do
+	while read -r name _ _ package program _; do
 		[ -x "$bin/$program" ] && continue
 		case $program in
 		peers/*) target='make peers';;
@@ -285,9 +376,9 @@ $columns
 EOF
 }
 
-# The progress: a bar on a terminal, elsewhere what a line begins with.
+# The progress: a bar on a terminal, elsewhere what is said before each line.
 progress() {
-	printf 'run %d of %d, N = %d, R = %d: %s' "$run" "$runs" "$n" "$r" \
+	printf 'run %d of %d, %s: %s' "$run" "$runs" "$doing" \
 		"$((100 * done / total))% done$(left)"
 }
 
@@ -321,8 +412,13 @@ about() {
 	echo "# system: $(uname -srm)"
 	compilers
 	echo "# commit: $(commit)"
-	while read -r name heat _ command; do
-		echo "# $name: $heat, $command" | sed "s/ P\$/ $procs/"
+	while read -r name hot part _ program d p; do
+		if [ "$p" = P ]; then p=$procs; fi
+		case $part in
+		1) part='';;
+		*) part=", 1/$part of M";;
+		esac
+		echo "# $name: $hot, $program N R M $d $p$part"
 	done <<EOF
 $columns
 EOF

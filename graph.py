@@ -1,22 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# graph.py: the table and the plot of the lines that bench.sh prints.
-"""usage: python3 graph.py [out.svg|out.png] [file...]
+# graph.py: the tables and the plot of the lines that bench.sh prints.
+"""usage: python3 graph.py [--spread] [out.svg|out.png] [file...]
 
 Reads lines of bench.sh from the files, or from stdin, any number of runs:
 
       N,       R,       M,          U,         UL
-      2,       8,  375020,   0.031415,   0.027182
+      2,       8,  375020,   0.031415,   0.027182     seconds
+ blocks,       N,       R,       M,          U,         UL
+ blocks,       2,       8,  375020,    6000321,    5999800     times blocked
+blocked,      NR,          U,         UL
+blocked, 1000000,  560000000,  552000000     bytes of NR threads that wait
+  empty,      NR,          U,         UL
+  empty,  500000,   0.081234,   0.078912     seconds to make and run them
 
-A header names the columns of the lines that follow it, so the files may
-differ in their columns. The cells are seconds; an empty cell is no data. Lines
-that begin with # are comments. A bad line is named on stderr and skipped.
+A header names the columns of the lines of its kind that follow it, so the files
+may differ in their columns. An empty cell is no data. Lines that begin with #
+are comments; "# UL: hot, ..." or cold is shown with the name in the tables. A
+bad line is named on stderr and skipped.
 
-Prints, for each N, a Markdown table in millions of messages a second,
+Prints Markdown tables. For each N, millions of messages a second,
 N*R*M / seconds / 1e6, coroutines (N*R) across; a cell is the mean of the rates
-of its runs. With an output name, gnuplot draws the same: a panel for each N,
-a logarithmic x axis, bars from the slowest to the fastest run. The y axis
-begins at 0, or is logarithmic when the fastest mean is LOG times the slowest.
+of its runs. Then what the other lines say, blocks a message as the mean of the
+lines of an N, the rest as the median of the runs. With --spread all cells are
+the median and, where there are several, between which it lies.
+
+With an output name, gnuplot draws the rates: for each N a panel of the columns
+with one native thread and one of the others, a logarithmic x axis, bars from
+the slowest to the fastest run. The y axes begin at 0, or are logarithmic when
+the fastest mean is LOG times the slowest.
 
 100000.000 seconds is how the article marks a run that failed. The table takes
 it at its word, as the article does (0.00 or 0.01); the plot leaves it out.
@@ -24,7 +36,10 @@ it at its word, as the article does (0.00 or 0.01); the plot leaves it out.
 Exit status: 0, also when gnuplot is missing; 1 nothing to read or a plot that
 failed; 2 usage.
 """
+import collections
+import itertools
 import math
+import re
 import shutil
 import statistics
 import subprocess
@@ -33,35 +48,29 @@ import sys
 FAILED = 100000.0       # seconds: a run that failed, in the article's results
 LOG = 100.0             # so many times between the means: a logarithmic y axis
 WIDTH, HEIGHT = 800, 460        # pixels of a panel
-# Okabe and Ito's colours but yellow, which is not seen on white. What has the
-# same colour has another dash, and no two have the same point until POINTS
-# are used up.
-COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
-           '#000000')
-DASHES = (1, 2, 4, 5)
-POINTS = (7, 5, 9, 11, 13, 6, 4, 8, 10, 12, 2, 1, 3)
 
 
 def main(args):
     if args and args[0] in ('-h', '--help'):
         print(__doc__.rstrip())
         return 0
-    out, files = split(args)
+    spread = args[:1] == ['--spread']
+    out, files = split(args[spread:])
     bad = [a for a in files if a.startswith('-') or is_plot(a)]
     if bad:
-        say(f'{bad[0]}: the plot comes first, then the files')
+        say(f'{bad[0]}: --spread comes first, the plot next, then the files')
         say(__doc__.splitlines()[0])
         return 2
     try:
-        runs = parse(lines(files))
+        runs, heat = parse(lines(files))
     except OSError as err:
         say(f'{err.filename}: {err.strerror}')
         return 1
-    if not runs:
+    if not any(runs.values()):
         say('no lines of results')
         return 1
-    print('\n\n'.join(table(n, runs[n]) for n in sorted(runs)))
-    return draw(out, runs) if out else 0
+    print('\n\n'.join(tables(runs, heat, spread)))
+    return draw(out, runs['']) if out else 0
 
 
 def say(text):
@@ -78,10 +87,60 @@ def split(args):
     return (args[0], args[1:]) if args and is_plot(args[0]) else (None, args)
 
 
+# The kinds of lines, by their first cell; '' is the ring, which has none such.
+
+def whole(cell, least=1):
+    good = cell.isascii() and cell.isdigit() and len(cell) < 16
+    if not good or int(cell) < least:
+        raise ValueError(f'"{cell}" is not a whole number from {least} on')
+    return int(cell)
+
+
+def seconds(cell):
+    try:
+        value = float(cell)
+    except ValueError:
+        value = 0.0
+    if not 1e-9 <= value < math.inf:
+        raise ValueError(f'"{cell}" is not a time')
+    return value
+
+
+def digits(value):
+    """Three that count, no exponent."""
+    return f'{value:.{max(0, 2 - math.floor(math.log10(value)))}f}'
+
+
+# keys are the cells before those of the columns, and read() makes the value of
+# a cell; show() of the product of the keys and a value is what the tables have,
+# the average() of the runs as text(), and their heading.
+Kind = collections.namedtuple('Kind', 'keys read show average text heading')
+
+KINDS = {
+    '': Kind(
+        ['N', 'R', 'M'], seconds, lambda messages, time: messages / time / 1e6,
+        statistics.fmean, '{:.2f}'.format, None),
+    'blocks': Kind(
+        ['N', 'R', 'M'], lambda cell: whole(cell, 0),
+        lambda messages, blocks: blocks / messages,
+        statistics.fmean, '{:.2f}'.format, 'blocks a message, N = {}'),
+    'blocked': Kind(
+        ['NR'], whole, lambda threads, memory: memory / threads,
+        statistics.median, '{:.0f}'.format, 'bytes a blocked thread, of {}'),
+    'empty': Kind(
+        ['NR'], seconds, lambda _, time: time * 1e3,
+        statistics.median, digits, 'ms for {} empty threads'),
+}
+
+
 # Reading.
 #
-# runs[N][column][N*R] is a list of (messages, seconds), one for each run. A
-# column that has only empty cells is there, with empty lists.
+# runs[kind][N][column][N*R] is a list of (N*R*M, value), one for each run; or
+# runs[kind][NR][column][NR] one of (NR, value). A column that has only empty
+# cells is there, with empty lists. heat[column] is hot or cold.
+
+HEAT = re.compile('^# *([^ ]+): (hot|cold),')
+
 
 def lines(files):
     """All input lines, each with its place."""
@@ -99,103 +158,159 @@ def places(name, file):
 
 
 def parse(source):
-    runs, columns = {}, None
+    runs, heat, columns = {kind: {} for kind in KINDS}, {}, {}
     for place, text in source:
         text = text.strip()
+        heat.update(HEAT.findall(text))
         if not text or text.startswith('#'):
             continue
-        cells = [cell.strip() for cell in text.split(',')]
         try:
-            if cells[0] == 'N':
-                columns = None          # a bad header leaves no header
-                columns = header(cells)
-            else:
-                add(runs, columns, cells)
+            add_line(runs, columns, [cell.strip() for cell in text.split(',')])
         except ValueError as err:
             say(f'{place}: {err}: {text[:60]}')
-    return runs
+    return runs, heat
 
 
-def header(cells):
-    columns = cells[3:]
-    if cells[:3] != ['N', 'R', 'M'] or not all(columns):
-        raise ValueError('not a header "N, R, M, column..."')
+def add_line(runs, columns, cells):
+    """columns[kind] is the header that holds."""
+    kind = cells[0] if cells[0] in KINDS else ''
+    cells, keys = cells[bool(kind):], KINDS[kind].keys
+    if cells[:1] == keys[:1]:
+        columns.pop(kind, None)         # a bad header leaves no header
+        columns[kind] = header(keys, cells)
+    elif kind in columns:
+        add(runs[kind], KINDS[kind], columns[kind], cells)
+    else:
+        raise ValueError('no header before')
+
+
+def header(keys, cells):
+    columns = cells[len(keys):]
+    if cells[:len(keys)] != keys or not all(columns):
+        raise ValueError(f'not a header "{", ".join(keys)}, column..."')
     if len(set(columns)) != len(columns):
         raise ValueError('the same column twice')
     return columns
 
 
-def add(runs, columns, cells):
+def add(runs, kind, columns, cells):
     """Adds one line to runs; a bad one changes nothing."""
-    if columns is None:
-        raise ValueError('no header before')
-    if len(cells) != len(columns) + 3:
+    first = len(kind.keys)
+    if len(cells) != first + len(columns):
         raise ValueError(f'{len(cells)} cells, the header has '
-                         f'{len(columns) + 3}')
-    n, r, m = (whole(cell) for cell in cells[:3])
-    times = [seconds(cell) for cell in cells[3:]]
-    for column, time in zip(columns, times):
-        cell = runs.setdefault(n, {}).setdefault(column, {})
-        cell.setdefault(n * r, []).extend([(n * r * m, time)] if time else [])
+                         f'{first + len(columns)}')
+    keys = [whole(cell) for cell in cells[:first]]
+    values = [kind.read(cell) if cell else None for cell in cells[first:]]
+    for column, value in zip(columns, values):
+        sizes = runs.setdefault(keys[0], {}).setdefault(column, {})
+        sizes.setdefault(math.prod(keys[:2]), []).extend(
+            [] if value is None else [(math.prod(keys), value)])
 
 
-def whole(cell):
-    good = cell.isascii() and cell.isdigit() and len(cell) < 16
-    value = int(cell) if good else 0
-    if value == 0:
-        raise ValueError(f'"{cell}" is not a positive whole number')
-    return value
+# The tables.
+
+SPREAD = 'median [least, most]'
 
 
-def seconds(cell):
-    """None for an empty cell."""
-    if not cell:
-        return None
-    try:
-        value = float(cell)
-    except ValueError:
-        value = 0.0
-    if not 1e-9 <= value < math.inf:
-        raise ValueError(f'"{cell}" is not a time')
-    return value
+def tables(runs, heat, spread):
+    for n, columns in sorted(runs[''].items()):
+        yield ring(n, columns, heat, spread)
+    heads = [(kind, n) for kind in KINDS if kind for n in sorted(runs[kind])]
+    if heads:
+        yield further(heads, runs, heat, spread)
 
 
-# The table.
-
-def rates(cell):
-    return [messages / time / 1e6 for messages, time in cell]
-
-
-def table(n, columns):
+def ring(n, columns, heat, spread):
     sizes = sorted({size for cells in columns.values() for size in cells})
-    rows = [row('', sizes), row('---', ['---:'] * len(sizes))]
-    for name, cells in columns.items():
-        rows.append(row(name, [mean(cells.get(size)) for size in sizes]))
-    return f'N = {n}, {caption(columns)}:\n\n' + '\n'.join(rows)
+    rows = {name: [figure('', cells.get(size, []), spread) for size in sizes]
+            for name, cells in columns.items()}
+    caption = (f'N = {n}, millions of messages a second by coroutines, '
+               f'{SPREAD if spread else "mean"} of {count([columns])}')
+    return table(caption, sizes, rows, heat)
+
+
+def further(heads, runs, heat, spread):
+    """A column for each N, or NR, of each kind."""
+    names = dict.fromkeys(name for kind, n in heads for name in runs[kind][n])
+    rows = {name: [figure(kind, flat(runs[kind][n].get(name, {})), spread)
+                   for kind, n in heads] for name in names}
+    how = SPREAD if spread else 'mean (blocks) or median (the rest)'
+    of = count(runs[kind][n] for kind, n in heads)
+    return table(f'What the columns do, {how} of {of}',
+                 [KINDS[kind].heading.format(n) for kind, n in heads],
+                 rows, heat)
+
+
+def flat(sizes):
+    return [run for cell in sizes.values() for run in cell]
+
+
+def figure(kind, cell, spread):
+    """The text of a cell of a table."""
+    kind = KINDS[kind]
+    values = sorted(kind.show(*run) for run in cell)
+    if not values:
+        return ''
+    if not spread:
+        return kind.text(kind.average(values))
+    text = kind.text(statistics.median(values))
+    ends = f' [{kind.text(values[0])}, {kind.text(values[-1])}]'
+    return text + ends if len(values) > 1 else text
+
+
+def count(parts):
+    """How many runs a table has."""
+    nr = {len(cell) for columns in parts for sizes in columns.values()
+          for cell in sizes.values() if cell}
+    low, high = min(nr, default=0), max(nr, default=0)
+    many = f'{low}' if low == high else f'{low} to {high}'
+    return f'{many} run{"" if high == 1 else "s"}'
+
+
+def table(caption, heads, rows, heat):
+    text = [row('', heads), row('---', ['---:'] * len(heads))]
+    for name, cells in rows.items():
+        label = f'{name} ({heat[name]})' if name in heat else name
+        text.append(row(label, cells))
+    return f'{caption}:\n\n' + '\n'.join(text)
 
 
 def row(name, cells):
     return '| ' + ' | '.join(str(cell) for cell in [name, *cells]) + ' |'
 
 
-def mean(cell):
-    return f'{statistics.fmean(rates(cell)):.2f}' if cell else ''
-
-
-def caption(columns):
-    nr = {len(cell) for cells in columns.values() for cell in cells.values()}
-    nr.discard(0)
-    low, high = min(nr, default=0), max(nr, default=0)
-    many = f'{low}' if low == high else f'{low} to {high}'
-    return ('millions of messages a second by coroutines, '
-            f'mean of {many} run{"" if high == 1 else "s"}')
-
-
 # The plot.
+#
+# A panel can hold about ten lines that are told apart. Hence two for each N:
+# the columns with one native thread, which show what a switch costs, and the
+# others. panels[N, one][column] is a list of (x, mean, least, most).
+
+# A family of columns has one colour. Its name is theirs without these.
+SUFFIXES = re.compile('(?<=.)(H|MT|1K|10K|1TS|1T)+$')
+# Okabe and Ito's colours but yellow, which is not seen on white, and two greys;
+# full points and empty ones; the width, more for ours. No two families have the
+# same colour or point. Those that are not here have what is SPARE, in turn.
+FAMILIES = {
+    'U':        ('#d55e00', 7, 6, 2.5),
+    'UL':       ('#0072b2', 5, 4, 2.5),
+    'C++':      ('#009e73', 9, 8, 1.5),
+    'STACK':    ('#000000', 13, 12, 1.5),
+    'GO':       ('#56b4e9', 11, 10, 1.5),
+    'RUST':     ('#cc79a7', 15, 15, 1.5),
+    'BOOST':    ('#e69f00', 1, 1, 1.5),
+    'UCTX':     ('#999999', 3, 3, 1.5),
+    'POSIX':    ('#666666', 2, 2, 1.5),
+}
+SPARE = (('#882255', 14, 14, 1.5), ('#999933', 12, 13, 1.5),
+         ('#332288', 10, 11, 1.5), ('#bbbbbb', 8, 9, 1.5))
+# Of the members of a family in a panel, and the sizes of their points.
+DASHES = (('1', 1), ('(9,6)', 1), ('(3,5)', 0.5), ('(14,5,3,5)', 0.6))
+
 
 def draw(out, runs):
-    panels = {n: points(runs[n]) for n in sorted(runs)}
-    panels = {n: series for n, series in panels.items() if series}
+    panels = {(n, one): points(runs[n], one)
+              for n in sorted(runs) for one in (True, False)}
+    panels = {key: series for key, series in panels.items() if series}
     if not panels:
         say(f'{out}: not drawn, no data')
         return 1
@@ -205,15 +320,20 @@ def draw(out, runs):
     return gnuplot(out, script(out, panels))
 
 
-def points(columns):
-    """Of each column that has any, its (x, mean, min, max)."""
+def one_thread(name):
+    """RUST, too: the article's name."""
+    return '1T' in name or name == 'RUST'
+
+
+def points(columns, one):
+    """Of each of these columns that has any, its (x, mean, least, most)."""
     series = {}
-    for name, cells in columns.items():
-        good = {size: rates(run for run in cell if run[1] < FAILED)
-                for size, cell in sorted(cells.items())}
+    for name, sizes in columns.items():
+        rates = {size: [KINDS[''].show(*run) for run in cell
+                        if run[1] < FAILED] for size, cell in sizes.items()}
         rows = [(size, statistics.fmean(rate), min(rate), max(rate))
-                for size, rate in good.items() if rate]
-        if rows:
+                for size, rate in sorted(rates.items()) if rate]
+        if rows and one_thread(name) == one:
             series[name] = rows
     return series
 
@@ -221,19 +341,21 @@ def points(columns):
 def script(out, panels):
     term = 'svg' if out.lower().endswith('.svg') else 'pngcairo'
     names = dict.fromkeys(name for series in panels.values() for name in series)
-    styles = {name: style(i) for i, name in enumerate(names)}
-    rows = [row for series in panels.values() for rows in series.values()
-            for row in rows]
+    looks = styles(names)
     text = [f'set terminal {term} noenhanced size {WIDTH},'
             f'{HEIGHT * len(panels)} font "sans,12" background "#ffffff"',
-            f'set multiplot layout {len(panels)},1', AXES, *ranges(rows)]
-    for n, series in panels.items():
-        text += panel(n, series, styles)
+            f'set multiplot layout {len(panels)},1', AXES,
+            f'set rmargin {max(map(len, names)) + 10}']
+    for (n, one), series in panels.items():
+        text += [f'set title "{title(n, one, panels)}"', *ranges(one, panels),
+                 *panel(f'$n{n}_{one:d}', series, looks)]
     return '\n'.join([*text, 'unset multiplot', ''])
 
 
+# The margins are the same for all panels: their x axes are in line.
 AXES = '''
-set key outside right top reverse Left samplen 3 spacing 1.1 width 2
+set key outside right top reverse Left samplen 4 spacing 1.1 width 2
+set lmargin 9
 set logscale x 10
 set format x "%.0s%c"
 set grid xtics ytics linecolor rgb "#dddddd" linetype 1
@@ -242,42 +364,69 @@ set tics nomirror
 set xlabel "coroutines (N*R)"
 set ylabel "millions of messages a second"
 set errorbars small
+set pointintervalbox 0.7
 '''
 
 
-def ranges(rows):
-    """The same axes for all panels: they will be compared."""
-    sizes, means, lows, highs = zip(*rows)
+def title(n, one, panels):
+    kind = 'one native thread' if one else 'all processors'
+    both = len({one for _, one in panels}) == 2
+    return f'N = {n}, {kind}' if both else f'N = {n}'
+
+
+def ranges(one, panels):
+    """The same axes for all N: they will be compared."""
+    rows = [row for series in panels.values() for row in flat(series)]
+    sizes, means, _, _ = zip(*rows)
+    _, _, lows, highs = zip(*(row for key, series in panels.items()
+                              if key[1] == one for row in flat(series)))
     wide = 1.5 if max(sizes) >= 10 * min(sizes) else 4     # a tic or more
     text = [f'set xrange [{min(sizes) / wide}:{max(sizes) * wide}]']
     if max(means) / min(means) < LOG:
         return [*text, f'set yrange [0:{max(highs) * 1.05}]']
-    low, high = min(lows) / 1.2, max(highs) * 1.2
+    wide = 1.2 if max(highs) >= 10 * min(lows) else 2
+    low, high = min(lows) / wide, max(highs) * wide
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
     tics = ', '.join(f'{d}e{p}' for p in powers for d in (1, 2, 5))
     return [*text, 'set logscale y 10', 'set format y "%g"',
             f'set yrange [{low}:{high}]', f'set ytics ({tics})']
 
 
-def style(i):
-    """Of the bars, and of the line."""
-    colour = f'linecolor rgb "{COLOURS[i % len(COLOURS)]}"'
-    dash = DASHES[i // len(COLOURS) % len(DASHES)]
-    return (f'{colour} pointtype 0',
-            f'{colour} linewidth 1.5 dashtype {dash} '
-            f'pointtype {POINTS[i % len(POINTS)]}')
+def styles(names):
+    """Of each column, the style of its bars and that of its line."""
+    families, spare = dict(FAMILIES), itertools.cycle(SPARE)
+    members, looks = collections.Counter(), {}
+    for name in names:
+        family = SUFFIXES.sub('', name)
+        if family not in families:
+            families[family] = next(spare)
+        place = family, one_thread(name)
+        looks[name] = style(*families[family], members[place])
+        members[place] += 1
+    return looks
 
 
-def panel(n, series, styles):
-    text = [f'set title "N = {n}"']
-    plots = []
-    for i, (name, rows) in enumerate(series.items()):
-        data = '\n'.join(' '.join(f'{x:.9g}' for x in row) for row in rows)
-        text.append(f'$n{n}_{i} << EOD\n{data}\nEOD')
-        bars, line = styles[name]
+def style(colour, full, empty, width, nr):
+    """Of the member nr: full points, and every other one empty."""
+    dash, size = DASHES[nr % len(DASHES)]
+    point = f'{empty} pointinterval -1' if nr % 2 else full
+    return (f'linecolor rgb "{colour}" pointtype 0',
+            f'linecolor rgb "{colour}" linewidth {width} dashtype {dash} '
+            f'pointsize {size} pointtype {point}')
+
+
+def panel(prefix, series, looks):
+    """Its legend has the order in which the lines end, beside it."""
+    text, plots = [], []
+    ends = sorted(series, key=lambda name: series[name][-1][1], reverse=True)
+    for i, name in enumerate(ends):
+        data = '\n'.join(' '.join(f'{x:.9g}' for x in row)
+                         for row in series[name])
+        text.append(f'{prefix}_{i} << EOD\n{data}\nEOD')
+        bars, line = looks[name]
         quoted = name.replace("'", "''")
-        plots += [f'$n{n}_{i} with yerrorbars {bars} notitle',
-                  f"$n{n}_{i} with linespoints {line} title '{quoted}'"]
+        plots += [f'{prefix}_{i} with yerrorbars {bars} notitle',
+                  f"{prefix}_{i} with linespoints {line} title '{quoted}'"]
     return [*text, 'plot ' + ', \\\n\t'.join(plots)]
 
 

@@ -17,10 +17,11 @@ cd "$tmp" || exit 1
 failed=0
 
 main() {
-	for claim in mean_of_runs bad_lines no_lines headers failed_runs \
-	    plots no_gnuplot usage_of_graph article bench_lines bench_missing \
-	    bench_failures bench_time_limit bench_interrupted bench_options \
-	    bench_full; do
+	for claim in mean_of_runs as_the_article failed_runs spread heat \
+	    further further_alone bad_lines bad_further no_lines headers plots \
+	    panels axes families no_gnuplot usage_of_graph article bench_lines \
+	    bench_missing bench_failures bench_time_limit bench_interrupted \
+	    bench_options bench_full; do
 		"$claim"
 	done
 	[ $failed -eq 0 ]
@@ -86,6 +87,186 @@ mean_of_runs() {
 	same 'the same from stdin'
 }
 
+# Lines as the article's, and its arithmetic: runs that failed count, and the
+# mean is not that of the seconds (52.29, 73.37, 78.53 for C++).
+as_the_article() {
+	article_lines >lines
+	cat >want <<-'EOF'
+	N = 2, millions of messages a second by coroutines, mean of 2 to 3 runs:
+
+	|  | 4 | 100000 | 2000000 |
+	| --- | ---: | ---: | ---: |
+	| POSIX | 0.56 | 2.31 | 0.00 |
+	| U | 14.25 | 33.75 | 35.84 |
+	| C++ | 56.20 | 73.38 | 113.71 |
+	| U1TS | 29.18 |  | 19.35 |
+	EOF
+	status 0 graph lines
+	same "the article's arithmetic"
+}
+
+article_lines() {
+	cat <<-'EOF'
+	      N,       R,       M,      POSIX,          U,        C++
+	      2,       2, 2000100,     15.283,      0.723,      0.178
+	      2,   50000,     180,      3.903,      0.442,      0.246
+	      2, 1000000,     104, 100000.000,      5.561,      3.544
+	      N,       R,       M,      POSIX,          U,        C++
+	      2,       2, 2000100,     15.053,      0.712,      0.101
+	      2,   50000,     180, 100000.000,      0.884,      0.241
+	      2, 1000000,     104, 100000.000,      5.188,      3.467
+	      N,       R,       M,      POSIX,          U,        C++
+	      2,       2, 2000100,     12.900,      0.391,      0.180
+	      2,   50000,     180,      7.798,      0.448,      0.249
+	      2, 1000000,     104, 100000.000,      6.925,      0.935
+	      N,       R,       M,       U1TS
+	      2,       2, 2000100,      0.406
+	      2, 1000000,     104,     10.780
+	      N,       R,       M,       U1TS
+	      2,       2, 2000100,      0.207
+	      2, 1000000,     104,     10.723
+	EOF
+}
+
+# A cell of one run has no spread.
+spread() {
+	article_lines | grep -v 1000000, >lines
+	printf 'N, R, M, ONE\n2, 2, 1000000, 0.5\n' >>lines
+	cat >want <<-'EOF'
+	|  | 4 | 100000 |
+	| --- | ---: | ---: |
+	| POSIX | 0.53 [0.52, 0.62] | 2.31 [0.00, 4.61] |
+	| U | 11.24 [11.07, 20.46] | 40.18 [20.36, 40.72] |
+	| C++ | 44.95 [44.45, 79.21] | 73.17 [72.29, 74.69] |
+	| U1TS | 29.18 [19.71, 38.65] |  |
+	| ONE | 8.00 |  |
+	EOF
+	status 0 graph --spread lines
+	has 'the caption of --spread' got 'median [least, most] of 1 to 3 runs:'
+	sed '1,2d' got >rows
+	mv rows got
+	same 'median, least and most'
+}
+
+# Before the lines or after them, and only as bench.sh says it.
+heat() {
+	cat >lines <<-'EOF'
+	# bench.sh --only U,UL: hot, 2026-11-20
+	# U: cold, rmain N R M 0 2
+	# memory: cold
+	N, R, M, U, UL, C++H1T, GO
+	2, 1, 1000000, 1, 2, 4, 8
+	#UL: hot, lmain N R M 0 2
+	# C++H1T: hot, peers/coro/coro-lifo N R M 0 1
+	# GO: hotter, peers/go
+	empty, NR, UL
+	empty, 1000, 1
+	EOF
+	cat >want <<-'EOF'
+	N = 2, millions of messages a second by coroutines, mean of 1 run:
+
+	|  | 2 |
+	| --- | ---: |
+	| U (cold) | 2.00 |
+	| UL (hot) | 1.00 |
+	| C++H1T (hot) | 0.50 |
+	| GO | 0.25 |
+
+	What the columns do, mean (blocks) or median (the rest) of 1 run:
+
+	|  | ms for 1000 empty threads |
+	| --- | ---: |
+	| UL (hot) | 1000 |
+	EOF
+	status 0 graph lines
+	same 'hot and cold'
+}
+
+# Means of blocks, over all R, medians of the rest; whatever the order.
+further() {
+	further_lines >lines
+	cat >want <<-'EOF'
+	N = 2, millions of messages a second by coroutines, mean of 1 run:
+
+	|  | 2 |
+	| --- | ---: |
+	| U | 2.00 |
+
+	What the columns do, mean (blocks) or median (the rest) of 1 to 3 runs:
+
+	|  | blocks a message, N = 2 | blocks a message, N = 8 | bytes a \
+	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
+	500000 empty threads |
+	| --- | ---: | ---: | ---: | ---: | ---: |
+	| POSIX | 1.01 | 1.00 | 9001 |  | 4123 |
+	| U | 0.67 | 0.00 |  | 560 | 1.20 |
+	| UL | 0.00 |  |  | 553 | 31.2 |
+	EOF
+	joined
+	status 0 graph lines
+	same 'what the columns do'
+	[ -s err ] && wrong 'good lines, but' "$(cat err)"
+	cat >want <<-'EOF'
+	|  | blocks a message, N = 2 | blocks a message, N = 8 | bytes a \
+	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
+	500000 empty threads |
+	| --- | ---: | ---: | ---: | ---: | ---: |
+	| POSIX | 1.01 | 1.00 | 9001 |  | 4123 |
+	| U | 0.60 [0.50, 0.90] | 0.00 |  | 560 [552, 900] | 1.20 [1.10, 9.00] |
+	| UL | 0.00 [0.00, 0.00] |  |  | 553 [552, 554] | 31.2 [30.4, 32.0] |
+	EOF
+	joined
+	status 0 graph --spread lines
+	has 'its caption' got 'do, median [least, most] of 1 to 3 runs:'
+	sed '1,/^What/d' got | sed 1d >rows
+	mv rows got
+	same 'the spread of what the columns do'
+}
+
+# A wanted line that ends with a backslash goes on.
+joined() {
+	sed -e ':a' -e '/\\$/N; s/\\\n//; ta' want >rows
+	mv rows want
+}
+
+further_lines() {
+	cat <<-'EOF'
+	blocked,      NR,      POSIX,          U
+	blocked,    1000,    9000600,           
+	 blocks,       N,       R,       M,      POSIX,          U,         UL
+	 blocks,       8,       2,    1000,      16000,          0,           
+	 blocks,       2,     100,    1000,     202000,     100000,          0
+	 blocks,       2,     100,    1000,           ,     120000,          5
+	  empty,      NR,      POSIX,          U,         UL
+	  empty,  500000,   4.123456,   0.001200,   0.030400
+	  empty,  500000,           ,   0.009000,   0.032000
+	  empty,  500000,           ,   0.001100,           
+	      N,       R,       M,          U
+	      2,       1, 1000000,   1.000000
+	blocked,      NR,          U,         UL
+	blocked, 1000000,  560000000,  552000000
+	blocked, 1000000,  552000000,  554000000
+	 blocks,       2,       1,  500000,           ,     900000,           
+	blocked, 1000000,  900000000,           
+	EOF
+}
+
+# Neither rates nor a plot, but a table with the columns that there are.
+further_alone() {
+	printf 'blocked, NR, U\nblocked, 10, 56\n' >lines
+	cat >want <<-'EOF'
+	What the columns do, mean (blocks) or median (the rest) of 1 run:
+
+	|  | bytes a blocked thread, of 10 |
+	| --- | ---: |
+	| U | 6 |
+	EOF
+	status 1 graph f.svg lines
+	same 'no lines of the ring'
+	has 'no lines of the ring' err 'not drawn, no data'
+	status 0 graph --spread lines
+}
+
 bad_lines() {
 	cat >lines <<-'EOF'
 	2, 1, 1000000, 1
@@ -121,6 +302,50 @@ bad_lines() {
 	[ "$(wc -l <err)" -eq 14 ] || wrong 'only the bad ones' "$(cat err)"
 	status 0 sh -c "python3 '$top/graph.py' <lines"
 	has 'bad lines of stdin are named' err 'graph.py: line 4: '
+}
+
+# A header holds for its kind alone.
+bad_further() {
+	cat >lines <<-'EOF'
+	N, R, M, U
+	blocks, 2, 1, 1000000, 1
+	blocks, N, R, M, U
+	blocks, 2, 1, 10, 5
+	blocks, 2, 1, 10, -5
+	blocks, 2, 1, 10, 0.5
+	blocks, 2, 0, 10, 5
+	blocks, 2, 1, 10
+	empty, 10, 1
+	empty, NR, U
+	empty, 10, 0.05
+	empty, 10, 0.0
+	empty, 0, 1
+	empty
+	blocked, N, U
+	blocked, NR, U
+	blocked, 10, 70
+	blocked, 10, 0
+	blocked, 10, 1.5
+	blocked, 10, 1, 2
+	blocker, 10, 1
+	, 2, 1, 1000000, 1
+	blocked, NR
+	blocked, 10
+	blocked, NR, U, U
+	blocked, 10, 1, 2
+	EOF
+	cat >want <<-'EOF'
+	| U | 0.25 | 7 | 50.0 |
+	EOF
+	status 0 graph lines
+	sed '1,4d' got >rows
+	mv rows got
+	same 'bad lines of other kinds are skipped'
+	cat >want <<-'EOF'
+	2 5 6 7 8 9 12 13 14 15 18 19 20 21 22 25 26
+	EOF
+	sed 's/^graph.py: lines:\([0-9]*\): .*/\1/' err | xargs >got
+	same 'bad lines of other kinds are named'
 }
 
 no_lines() {
@@ -189,6 +414,90 @@ plots() {
 	has 'nothing to draw' err 'no data'
 }
 
+# Two panels for each N, where there are columns for both.
+panels() {
+	command -v gnuplot >/dev/null || return
+	cat >both <<-'EOF'
+	N, R, M, U, UL1T
+	2, 1, 1000000, 1, 2
+	8, 1, 1000000, 1, 
+	N, R, M, RUST
+	2, 1, 1000000, 1
+	EOF
+	printf 'N, R, M, GO1T, RUST, U1TS\n8, 1, 100, 1, 2, 3\n' >ones
+	status 0 graph p.svg both
+	titles p.svg >got
+	cat >want <<-'EOF'
+	N = 2, one native thread
+	N = 2, all processors
+	N = 8, all processors
+	EOF
+	same 'two panels for an N'
+	status 0 graph p.svg ones
+	titles p.svg >got
+	echo 'N = 8' >want
+	same 'one panel for an N'
+}
+
+# From 0, but logarithmic where the speeds are far apart.
+axes() {
+	command -v gnuplot >/dev/null || return
+	for times in '9, 0.004:0.5' '0.009, 0.004:0'; do
+		printf 'N, R, M, POSIX, UL\n2, 1, 1000000, %s\n' \
+			"${times%:*}" >far
+		status 0 graph p.svg far
+		sed -n 's/.*<text> *\([0-9.]*\)<.*/\1/p' p.svg >tics
+		grep -qx "${times#*:}" tics ||
+			wrong "the y axis of $times" "$(cat tics)"
+	done
+}
+
+titles() {
+	sed -n 's/.*>\(N = [^<]*\)<.*/\1/p' "$1"
+}
+
+# One colour for a family, in both panels, and no other has it.
+families() {
+	command -v gnuplot >/dev/null || return
+	set -- POSIX GO GO1T RUST C++ C++1T U U1K U10K U1T U1TS UL UL1T RUSTMT \
+		C++H1T BOOST1T UCTX1T STACK1T STACKH1T NEW NEWH1K ODD1T
+	{
+		printf 'N, R, M'
+		printf ', %s' "$@"
+		printf '\n2, 1, 1000000'
+		printf ', 1%.0s' "$@"
+	} >all
+	cat >want <<-'EOF'
+	 BOOST1T
+	 C++ C++1T C++H1T
+	 GO GO1T
+	 NEW NEWH1K
+	 ODD1T
+	 POSIX
+	 RUST RUSTMT
+	 STACK1T STACKH1T
+	 U U10K U1K U1T U1TS
+	 UCTX1T
+	 UL UL1T
+	EOF
+	status 0 graph f.svg all
+	[ -s err ] && wrong 'all columns' "$(cat err)"
+	colours f.svg | sort | awk '{ names[$2] = names[$2] " " $1 }
+		END { for (colour in names) print names[colour] }' | sort >got
+	same 'the colours of the families'
+}
+
+# Of each name in the legends, the colour of the line that comes next.
+colours() {
+	awk '/<text>[A-Z0-9+]*</ { gsub(/.*<text>|<.*/, ""); name = $0 }
+		name ~ /^[A-Z]/ && match($0, /stroke=.rgb\([^)]*/) {
+			colour = substr($0, RSTART + 12, RLENGTH - 12)
+			gsub(/ /, "", colour)
+			print name, colour
+			name = ""
+		}' "$1"
+}
+
 no_gnuplot() {
 	mkdir -p only
 	ln -sf "$(python3 -c 'import sys; print(sys.executable)')" only/python3
@@ -202,6 +511,7 @@ usage_of_graph() {
 	status 2 graph --foo
 	has 'a bad option' err usage
 	status 2 graph lines c.svg
+	status 2 graph c.svg --spread lines
 	status 0 graph --help
 	has --help got usage
 }
@@ -247,48 +557,80 @@ cells() {
 bench_lines() {
 	rm -rf bin
 	stand_in rmain <<-'EOF'
-	echo "$1$2.$4"
+	case $1 in
+	blocks)	 echo 42;;
+	empty)	 echo 0.5;;
+	blocked) echo "$2$3";;
+	*)	 echo "$1$2$3.$4";;
+	esac
 	EOF
 	stand_in lmain <<-'EOF'
-	echo "$3.$5"
+	case $1 in
+	blocks)	 echo "$4";;
+	empty)	 echo "$2.$3";;
+	blocked) echo "$2$3$4";;
+	*)	 echo "$3.$5";;
+	esac
 	EOF
-	status 0 bench --short --only UL1T,U1K --runs 2
-	cat >once <<-'EOF'
-	N,R,M,U1K,UL1T
-	2,2,5010,22.1000,5010.1
-	2,100,110,2100.1000,110.1
-	2,1000,20,21000.1000,20.1
-	N,R,M,U1K,UL1T
-	8,2,1260,82.1000,1260.1
-	8,100,35,8100.1000,35.1
-	8,1000,12,81000.1000,12.1
+	status 0 bench --short --only UL1T,U10K --runs 2
+	cat >rings <<-'EOF'
+	N,R,M,U10K,UL1T
+	2,2,5010,,5010.1
+	2,2,501,22501.10000,
+	2,100,110,,110.1
+	2,100,11,210011.10000,
+	2,1000,20,,20.1
+	2,1000,10,2100010.10000,
+	N,R,M,U10K,UL1T
+	8,2,1260,,1260.1
+	8,2,126,82126.10000,
+	8,100,35,,35.1
+	8,100,10,810010.10000,
+	8,1000,12,,12.1
+	8,1000,10,8100010.10000,
 	EOF
-	cat once once >want
+	cat rings - rings >want <<-'EOF'
+	blocks,N,R,M,U10K,UL1T
+	blocks,2,100,1000,,1000
+	blocks,2,100,100,42,
+	blocks,8,100,1000,,1000
+	blocks,8,100,100,42,
+	empty,NR,U10K,UL1T
+	empty,1000,,1000.1
+	blocked,NR,U10K,UL1T
+	blocked,1000,100010000,100001
+	EOF
 	cp got lines
 	cells lines >got
 	same 'lines of bench.sh'
-	for key in bench.sh processor memory system commit U1K; do
+	for key in bench.sh processor memory system commit U10K; do
 		has 'the header comment' lines "# $key"
 	done
-	[ "$(grep -c ': run' err)" -eq 12 ] ||
+	has 'hot' lines '# UL1T: hot, lmain N R M 0 1'
+	has 'cold' lines '# U10K: cold, rmain N R M 10000'
+	has 'the part' lines '1/10 of M'
+	[ "$(grep -c ': run' err)" -eq 16 ] ||
 		wrong 'progress is not one line for a row' "$(cat err)"
 	status 0 graph lines
 	[ -s err ] && wrong 'graph.py complains of bench.sh' "$(cat err)"
 }
 
 bench_missing() {
-	status 0 bench --short --only UL,COROF
+	status 0 bench --short --only UL,C++
 	cells got >lines
-	has 'a missing program' lines '2,100,110,110.'
-	grep -q '^[28].*,$' lines || wrong 'no empty cell' "$(cat lines)"
-	has 'the reason, once' err 'COROF: peers/coro/coro-fifo is missing'
+	has 'a missing program' lines '2,100,110,,110.'
+	has 'the reason, once' err 'C++: peers/coro/coro-fifo is missing'
 	has 'the package' err 'package g++'
-	status 1 bench --short --only COROF
+	status 1 bench --short --only C++
 }
 
 bench_failures() {
 	stand_in rmain <<-'EOF'
 	case $1,$2,$4 in
+	blocks,2,*)	echo 0;;
+	blocks,*)	echo 1.5;;
+	empty,*)	echo x;;
+	blocked,*)	echo 0;;
 	2,2,0)	  echo 'no memory' >&2; exit 1;;
 	2,2,1000) echo 1.5; kill -SEGV $$;;
 	2,100,*)  echo hello;;
@@ -300,7 +642,7 @@ bench_failures() {
 	EOF
 	status 0 bench --short --only U,U1K
 	mv got lines
-	cells lines | grep '^[28]' >got
+	cells lines | grep '^[28be].*0' >got
 	cat >want <<-'EOF'
 	2,2,5010,,
 	2,100,110,,
@@ -308,12 +650,17 @@ bench_failures() {
 	8,2,1260,,
 	8,100,35,,
 	8,1000,12,2.5,2.5
+	blocks,2,100,1000,0,0
+	blocks,8,100,1000,,
+	empty,1000,,
+	blocked,1000,,
 	EOF
 	same 'cells of programs that fail'
 	has 'the reason' err 'U, N = 2, R = 2: exit 1: no memory'
 	has 'the signal' err 'U1K, N = 2, R = 2: killed by SIGSEGV'
-	has 'not a number' err 'U, N = 2, R = 100: not seconds: "hello"'
-	has 'no time' err 'U, N = 2, R = 1000: not seconds: "0.000000"'
+	has 'not a number' err 'U, N = 2, R = 100: not a result: "hello"'
+	has 'no time' err 'U, N = 2, R = 1000: not a result: "0.000000"'
+	has 'not whole' err 'U, blocks, N = 8: not a result: "1.5"'
 }
 
 bench_time_limit() {
@@ -369,7 +716,8 @@ sys.exit(child.wait(60) % 256)
 
 bench_options() {
 	for args in --foo U '--runs 0' --runs '--runs x' '--runs -1' --only \
-	    '--only ,' '--only NONE' '--only U*' '--limit 0' '--limit'; do
+	    '--only ,' '--only NONE' '--only U*' '--limit 0' '--limit' \
+	    '--hot --only U'; do
 		# shellcheck disable=SC2086 # words
 		status 2 bench $args
 		has "$args" err usage
@@ -377,6 +725,13 @@ bench_options() {
 	done
 	status 0 bench --help
 	has --help got usage
+	for program in rmain lmain; do
+		echo 'echo 25' | stand_in $program
+	done
+	status 0 bench --short --hot --only U,UL,C++
+	[ "$(cells got | head -n 1)" = N,R,M,UL ] || wrong --hot "$(cat got)"
+	status 0 bench --short --cold --only U,UL,U1T
+	[ "$(cells got | head -n 1)" = N,R,M,U,U1T ] || wrong --cold "$(cat got)"
 }
 
 # --full has the article's M: 100 + 8000000 / (N * R).
@@ -387,6 +742,7 @@ bench_full() {
 	status 0 bench --full --only UL
 	cells got >lines
 	[ "$(grep -c '^[28]' lines)" -eq 26 ] || wrong --full "$(cat lines)"
+	has --full lines 'empty,500000,2.5'
 	has --full lines '2,2,2000100,'
 	has --full lines '8,1000000,101,'
 }

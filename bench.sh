@@ -45,6 +45,8 @@ U1T	cold	1	gcc	rmain				0	1
 U1TS	cold	1	gcc	rmain.1t			0	1
 UL	hot	1	gcc	lmain				0	P
 UL1T	hot	1	gcc	lmain				0	1
+GOB	hot	10	golang-go	peers/go/ring-buffered		0	P
+GOB1T	hot	10	golang-go	peers/go/ring-buffered		0	1
 RUSTMT	hot	10	cargo	peers/tokio/tokio-multi		0	P
 C++H1T	hot	1	g++	peers/coro/coro-lifo		0	1
 BOOST1T	cold	10	libboost-fiber-dev peers/boost/fiber	0	1
@@ -57,10 +59,10 @@ usage() {
 	cat <<EOF
 usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...]
                 [--hot | --cold] [--limit S]
-  (none)    R from 2 to 100000, 3 runs, about two minutes
-  --full    R from 2 to 1000000 and M as in the article, 1 run
+  (none)    up to 200000 threads, 3 runs, two to three minutes
+  --full    R from 2 to 1000000 and M as in the article, 3 runs, an hour or so
   --short   a few small R, 1 run, some seconds: do the programs work?
-  --runs K  measure everything K times
+  --runs K  measure K times (what takes long, once)
   --only    these columns, of
 $(names | fold -s -w 60 | sed 's/^/            /; s/ *$//')
   --hot     only columns where a thread that is woken tends to run next
@@ -72,26 +74,27 @@ EOF
 # M is LEAST + MESSAGES / (N * R): many messages where the threads are few, and
 # some rounds where they are many; --full gives the M of the article. A column
 # that sends a part has a part of this M, but FEWEST at least. CROWD empty threads
-# are made, and MANY are blocked at once. What is no ring is measured in the first
-# ONCE runs only.
+# are made, and MANY are blocked at once. There are rings up to MOST threads in
+# all. Those of more than LARGE, and what is no ring, are measured in the first
+# run only.
 quick() {
 	sizes='2 8 100 1000 10000 100000'
-	runs=3 once=1 least=10 messages=10000000
-	crowd=500000 many=1000000
+	runs=3 least=10 fewest=10 messages=10000000
+	most=200000 large=100000 crowd=500000 many=100000
 }
 
 full() {
 	quick
 	sizes='2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000'
-	runs=1 once=1000000 least=100 messages=8000000
+	least=100 fewest=20 messages=8000000
+	most=8000000 large=500000 many=1000000
 }
 
 short() {
+	quick
 	sizes='2 100 1000'
-	runs=1 once=1 least=10 messages=20000
-	crowd=1000 many=1000
+	runs=1 messages=20000 crowd=1000 many=1000
 }
-fewest=10
 blocks_r=100 blocks_m=1000
 
 main() {
@@ -184,10 +187,13 @@ names() {
 plan() {
 	for n in 2 8; do
 		for r in $sizes; do
-			"$1" ring "$n" "$r" $((least + messages / (n * r)))
+			nr=$((n * r))
+			[ $nr -le $most ] || continue
+			[ $nr -le $large ] || [ "$run" = 1 ] || continue
+			"$1" ring "$n" "$r" $((least + messages / nr))
 		done
 	done
-	if [ "$run" -le "$once" ]; then
+	if [ "$run" = 1 ]; then
 		"$1" blocks 2 $blocks_r $blocks_m
 		"$1" blocks 8 $blocks_r $blocks_m
 		"$1" empty $crowd

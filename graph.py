@@ -286,7 +286,7 @@ def row(name, cells):
 # others. panels[N, one][column] is a list of (x, mean, least, most).
 
 # A family of columns has one colour. Its name is theirs without these.
-SUFFIXES = re.compile('(?<=.)(H|MT|1K|10K|1TS|1T)+$')
+SUFFIXES = re.compile('(?<=.)(H|B|MT|1K|10K|1TS|1T)+$')
 # Okabe and Ito's colours but yellow, which is not seen on white, and two greys;
 # full points and empty ones; the width, more for ours. No two families have the
 # same colour or point. Those that are not here have what is SPARE, in turn.

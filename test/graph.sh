@@ -729,9 +729,11 @@ bench_options() {
 		echo 'echo 25' | stand_in $program
 	done
 	status 0 bench --short --hot --only U,UL,C++
-	[ "$(cells got | head -n 1)" = N,R,M,UL ] || wrong --hot "$(cat got)"
+	[ "$(cells got | head -n 1)" = N,R,M,UL ] ||
+		wrong --hot "$(cat got)"
 	status 0 bench --short --cold --only U,UL,U1T
-	[ "$(cells got | head -n 1)" = N,R,M,U,U1T ] || wrong --cold "$(cat got)"
+	[ "$(cells got | head -n 1)" = N,R,M,U,U1T ] ||
+		wrong --cold "$(cat got)"
 }
 
 # --full has the article's M: 100 + 8000000 / (N * R).
@@ -739,7 +741,7 @@ bench_full() {
 	stand_in lmain <<-'EOF'
 	echo 2.5
 	EOF
-	status 0 bench --full --only UL
+	status 0 bench --full --runs 1 --only UL
 	cells got >lines
 	[ "$(grep -c '^[28]' lines)" -eq 26 ] || wrong --full "$(cat lines)"
 	has --full lines 'empty,500000,2.5'

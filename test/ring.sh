@@ -8,7 +8,7 @@
 
 dir=${1:-${DIR:-.}}
 peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
-	coro/coro-fifo coro/coro-lifo boost/fiber go/ring tokio/tokio-current
+	coro/coro-fifo coro/coro-lifo boost/fiber go/ring go/ring-buffered tokio/tokio-current
 	tokio/tokio-multi'
 out=$(mktemp) && err=$(mktemp) || exit 1
 trap 'rm -f "$out" "$err"' EXIT

@@ -1,0 +1,3 @@
+module usched/peers/go
+
+go 1.19

@@ -576,25 +576,25 @@ bench_lines() {
 	cat >rings <<-'EOF'
 	N,R,M,U10K,UL1T
 	2,2,5010,,5010.1
-	2,2,501,22501.10000,
+	2,2,2505,222505.10000,
 	2,100,110,,110.1
-	2,100,11,210011.10000,
+	2,100,55,210055.10000,
 	2,1000,20,,20.1
 	2,1000,10,2100010.10000,
 	N,R,M,U10K,UL1T
 	8,2,1260,,1260.1
-	8,2,126,82126.10000,
+	8,2,630,82630.10000,
 	8,100,35,,35.1
-	8,100,10,810010.10000,
+	8,100,17,810017.10000,
 	8,1000,12,,12.1
 	8,1000,10,8100010.10000,
 	EOF
 	cat rings - rings >want <<-'EOF'
 	blocks,N,R,M,U10K,UL1T
 	blocks,2,100,1000,,1000
-	blocks,2,100,100,42,
+	blocks,2,100,500,42,
 	blocks,8,100,1000,,1000
-	blocks,8,100,100,42,
+	blocks,8,100,500,42,
 	empty,NR,U10K,UL1T
 	empty,1000,,1000.1
 	blocked,NR,U10K,UL1T
@@ -608,7 +608,7 @@ bench_lines() {
 	done
 	has 'hot' lines '# UL1T: hot, lmain N R M 0 1'
 	has 'cold' lines '# U10K: cold, rmain N R M 10000'
-	has 'the part' lines '1/10 of M'
+	has 'the part' lines '1/2 of M'
 	[ "$(grep -c ': run' err)" -eq 16 ] ||
 		wrong 'progress is not one line for a row' "$(cat err)"
 	status 0 graph lines

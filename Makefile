@@ -93,10 +93,12 @@ bench: $(PROGS) peers
 # said; bench.sh names the package that brings it.
 peers:
 	@mkdir -p out
-	@for p in peers/*/; do \
-		$(MAKE) -s -C $$p 2>out/peers.log || \
-			echo "$$p: not built: $$(grep . out/peers.log | \
-				grep -v '^make' | tail -n 1)" >&2; \
+	@for p in peers/*; do \
+		[ -d $$p ] && ! $(MAKE) -s -q -C $$p 2>out/peers.log || continue; \
+		echo "building $$p" >&2; \
+		$(MAKE) -s -C $$p 2>out/peers.log || echo "$$p: not built:" \
+			"$$(grep -m 1 -iE 'error|not found|no such' \
+			out/peers.log)" >&2; \
 	done
 
 install: all

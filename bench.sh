@@ -24,17 +24,17 @@
 set -uf
 export LC_ALL=C
 
-# The columns, in their order: name; hot, where a thread that is woken tends to
-# run next, so that one ring runs while the others wait, or cold, where all
-# threads take turns; the part of the messages that it sends, 1 for all, 10 for a
-# tenth; the package that brings the compiler if the program is missing; the
-# program, its D and its P. P is the number of processors, which each column
-# without 1T in its name uses (but RUST, which has one native thread). The names
-# up to UL are the article's.
+# The columns, in their order: name; hot, where a thread that is woken runs next,
+# so that one ring runs while the others wait, cold, where all threads take turns,
+# or mixed; the part of the messages that it sends, 1 for all, 10 for a tenth; the
+# package that brings the compiler if the program is missing; the program, its D
+# and its P. P is the number of processors, which each column without 1T in its
+# name uses (but RUST, which has one native thread). The names up to UL are the
+# article's.
 columns='
-POSIX	cold	100	gcc	peers/posix/posix		0	P
-GO	hot	10	golang-go	peers/go/ring		0	P
-GO1T	hot	10	golang-go	peers/go/ring		0	1
+POSIX	mixed	100	gcc	peers/posix/posix		0	P
+GO	mixed	10	golang-go	peers/go/ring		0	P
+GO1T	mixed	10	golang-go	peers/go/ring		0	1
 RUST	cold	10	cargo	peers/tokio/tokio-current	0	1
 C++	cold	1	g++	peers/coro/coro-fifo		0	P
 C++1T	cold	1	g++	peers/coro/coro-fifo		0	1
@@ -45,9 +45,11 @@ U1T	cold	1	gcc	rmain				0	1
 U1TS	cold	1	gcc	rmain.1t			0	1
 UL	hot	1	gcc	lmain				0	P
 UL1T	hot	1	gcc	lmain				0	1
-GOB	hot	10	golang-go	peers/go/ring-buffered		0	P
-GOB1T	hot	10	golang-go	peers/go/ring-buffered		0	1
-RUSTMT	hot	10	cargo	peers/tokio/tokio-multi		0	P
+STACK10K cold	2	gcc	peers/stackful/stackful-fifo	10000	P
+C++10K	cold	2	g++	peers/coro/coro-fifo		10000	P
+GOB	mixed	10	golang-go	peers/go/ring-buffered		0	P
+GOB1T	mixed	10	golang-go	peers/go/ring-buffered		0	1
+RUSTMT	mixed	10	cargo	peers/tokio/tokio-multi		0	P
 C++H1T	hot	1	g++	peers/coro/coro-lifo		0	1
 BOOST1T	cold	10	libboost-fiber-dev peers/boost/fiber	0	1
 UCTX1T	cold	10	gcc	peers/ucontext/ucontext		0	1
@@ -65,7 +67,7 @@ usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...]
   --runs K  measure K times (what takes long, once)
   --only    these columns, of
 $(names | fold -s -w 60 | sed 's/^/            /; s/ *$//')
-  --hot     only columns where a thread that is woken tends to run next
+  --hot     only columns where a thread that is woken runs next
   --cold    only columns where all threads take turns
   --limit S a program may take S seconds for one cell (300)
 EOF
@@ -73,27 +75,27 @@ EOF
 
 # M is LEAST + MESSAGES / (N * R): many messages where the threads are few, and
 # some rounds where they are many; --full gives the M of the article. A column
-# that sends a part has a part of this M, but FEWEST at least. CROWD empty threads
+# that sends a part has a part of this M, but FEWEST if M allows. CROWD empty threads
 # are made, and MANY are blocked at once. There are rings up to MOST threads in
 # all. Those of more than LARGE are measured in the first run only, what is no
 # ring in the first ONCE runs.
 quick() {
 	sizes='2 8 100 1000 10000 100000'
-	runs=3 least=10 fewest=10 messages=10000000
+	runs=3 least=10 fewest=20 messages=10000000
 	most=200000 large=100000 crowd=500000 many=100000 once=1
 }
 
 full() {
 	quick
 	sizes='2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000'
-	least=100 fewest=20 messages=8000000
+	least=100 fewest=30 messages=8000000
 	most=8000000 large=500000 many=1000000 once=3
 }
 
 short() {
 	quick
 	sizes='2 100 1000'
-	runs=1 messages=20000 crowd=1000 many=1000
+	runs=1 fewest=10 messages=20000 crowd=1000 many=1000
 }
 blocks_r=100 blocks_m=1000
 
@@ -105,6 +107,8 @@ main() {
 	dir=$(dirname "$0")
 	bin=${BENCH_DIR:-$dir}
 	procs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) || procs=1
+	memory_kib=$(awk '/^MemTotal:/ { print $2 }' /proc/meminfo 2>/dev/null)
+	memory_kib=${memory_kib:-1000000000000}
 	choose
 	terminal=''
 	if [ -t 2 ]; then terminal=yes; fi
@@ -223,17 +227,22 @@ line() {
 	shift
 	[ "$terminal" ] || say "$(progress)"
 	header "$1"
+	part=any
 	case $kind in
-	ring | blocks)
-		for part in $parts; do
-			m=$(($3 / part))
-			if [ $m -lt $fewest ]; then m=$fewest; fi
-			cells "$1" "$2" $m
+	ring)	for part in $parts; do
+			cells "$1" "$2" "$(rounds "$3")"
 		done;;
-	*)	part=any
-		cells "$1";;
+	*)	cells "$@";;
 	esac
 	done=$((done + weight))
+}
+
+# Those of a part of M: FEWEST at least, but not more than M.
+rounds() {
+	m=$(($1 / part))
+	if [ $m -lt $fewest ]; then m=$fewest; fi
+	if [ $m -gt "$1" ]; then m=$1; fi
+	echo "$m"
 }
 
 doing() {
@@ -298,11 +307,10 @@ cell() {
 	fi
 	if [ "$terminal" ]; then bar "$name"; fi
 	case $kind in
-	ring)	 measure "$@" "$d" "$p";;
+	ring)	 enough $(($1 * $2 * d)) && measure "$@" "$d" "$p";;
 	blocks)	 measure blocks "$@" "$d" "$p";;
-	empty)	 warm_up empty "$@" "$p"
-		 measure empty "$@" "$p";;
-	blocked) measure blocked "$@" "$d" "$p";;
+	empty)	 warm_up empty "$@" "$p" && measure empty "$@" "$p";;
+	blocked) enough $(($1 * d)) && measure blocked "$@" "$d" "$p";;
 	esac
 	if [ "$value" ]; then
 		filled=$((filled + 1))
@@ -311,16 +319,31 @@ cell() {
 	fi
 }
 
+# Can there be stacks of so many bytes? To find out by trying takes long.
+enough() {
+	[ $(($1 / 1024)) -gt "$memory_kib" ] || return 0
+	say "$name, $doing: the stacks alone are more than the memory"
+	return 1
+}
+
 # Who is first to need much memory may have to wait until the machine has found
 # it, so one run goes before the timed one; but not of a program that is slow.
+# False: there is no use in trying.
 warm_up() {
-	if [ "$mine" -lt 100 ]; then
-		run_program "$@"
-	fi
+	case $lost in
+	*"$name, $doing;"*) return 0;;
+	esac
+	[ "$mine" -lt 100 ] || return 0
+	began=$(date +%s)
+	run_program "$@"
+	case $status in
+	124 | 137) failed "$name, $doing"; return 1;;
+	esac
 }
 
 # One measurement: leaves in $value what the program printed, or nothing.
-# What took all the time or memory is not tried in the next run.
+# What took all the time or memory is not tried in the next run. (143 is 124 of
+# busybox's timeout.)
 measure() {
 	what="$name, $doing"
 	case $lost in
@@ -333,11 +356,15 @@ measure() {
 	if [ $status -eq 0 ]; then
 		result
 	else
-		say "$what: $(reason)"
-		case $status in
-		124 | 137) lost="$lost$what;";;
-		esac
+		failed "$what"
 	fi
+}
+
+failed() {
+	say "$1: $(reason)"
+	case $status in
+	124 | 137 | 143) lost="$lost$1;";;
+	esac
 }
 
 # Leaves its exit $status. It runs in the background, because a shell that waits
@@ -368,7 +395,7 @@ result() {
 
 reason() {
 	case $status in
-	124 | 137)
+	124 | 137 | 143)
 		if [ $(($(date +%s) - began)) -ge "$limit" ]; then
 			echo "more than $limit s"
 			return
@@ -429,7 +456,7 @@ about() {
 	echo "# bench.sh${*:+ $*}, $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 	echo "# processor: $(cpu), $procs available, governor $(governor)"
 	echo "# memory: $(memory), load $(load)"
-	echo "# system: $(uname -srm)"
+	echo "# system: $(uname -srm), $(libc)"
 	compilers
 	echo "# commit: $(commit)"
 	while read -r name hot part _ program d p; do
@@ -457,8 +484,13 @@ governor() {
 }
 
 memory() {
-	first "$(awk '/^MemTotal:/ { printf "%.1f GiB", $2 / 1048576 }' \
-		/proc/meminfo 2>/dev/null)" unknown
+	huge=$(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null)
+	echo "$((memory_kib / 1024)) MiB, huge pages ${huge:-unknown}"
+}
+
+libc() {
+	first "$(getconf GNU_LIBC_VERSION 2>/dev/null)" \
+		"$(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')" 'unknown libc'
 }
 
 load() {

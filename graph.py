@@ -16,7 +16,7 @@ blocked, 1000000,  560000000,  552000000     bytes of NR threads that wait
 
 A header names the columns of the lines of its kind that follow it, so the files
 may differ in their columns. An empty cell is no data. Lines that begin with #
-are comments; "# UL: hot, ..." or cold is shown with the name in the tables. A
+are comments; "# UL: hot, ...", cold or mixed is shown with the name in the tables. A
 bad line is named on stderr and skipped.
 
 Prints Markdown tables. For each N, millions of messages a second,
@@ -137,9 +137,9 @@ KINDS = {
 #
 # runs[kind][N][column][N*R] is a list of (N*R*M, value), one for each run; or
 # runs[kind][NR][column][NR] one of (NR, value). A column that has only empty
-# cells is there, with empty lists. heat[column] is hot or cold.
+# cells is there, with empty lists. heat[column] is hot, cold or mixed.
 
-HEAT = re.compile('^# *([^ ]+): (hot|cold),')
+HEAT = re.compile('^# *([^ ]+): (hot|cold|mixed),')
 
 
 def lines(files):

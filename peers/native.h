@@ -6,13 +6,13 @@
 
 /*
  * Peers whose threads live on one native thread each deal the rings out: ring r
- * belongs to native thread r modulo P. With P > 1 native threads are pinned, each
- * to another one of the processors that the process may use. With P = 1 the work
- * is done by the main thread, and nothing is pinned.
+ * belongs to native thread r modulo P. The main thread is the first. Each is
+ * pinned to another one of the processors that the process may use.
  *
  * To be included after <pthread.h>, <sched.h>, and with _GNU_SOURCE.
  */
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../bench.h"
@@ -65,12 +65,23 @@ static inline void native_pin(int id)
 		native_die("cannot pin a native thread", errno);
 }
 
+/* Zeroed bytes. Huge pages are asked for where all of them will be used. */
+static inline void *native_map(size_t size, int all)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		native_die("memory for the threads", errno);
+	if (all)
+		madvise(p, size, MADV_HUGEPAGE);	/* may fail */
+	return p;
+}
+
 static inline void *native_main(void *arg)
 {
 	struct native *w = (struct native *)arg;
 
-	if (bench.b_p > 1)
-		native_pin(w->w_id);
+	native_pin(w->w_id);
 	w->w_f(w);
 	return NULL;
 }

@@ -591,10 +591,8 @@ bench_lines() {
 	EOF
 	cat rings - rings >want <<-'EOF'
 	blocks,N,R,M,U10K,UL1T
-	blocks,2,100,1000,,1000
-	blocks,2,100,500,42,
-	blocks,8,100,1000,,1000
-	blocks,8,100,500,42,
+	blocks,2,100,1000,42,1000
+	blocks,8,100,1000,42,1000
 	empty,NR,U10K,UL1T
 	empty,1000,,1000.1
 	blocked,NR,U10K,UL1T

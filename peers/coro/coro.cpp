@@ -21,7 +21,8 @@
  *     gcc makes a call of the jump: the stack is full after many rounds.)
  *   - The queue knows who runs next: the frame AHEAD places further is
  *     prefetched. With a million threads that is half as much again to twice
- *     as fast. 8 places ahead do little, 32 to 128 are alike.
+ *     as fast. 8 places ahead do little, 32 to 128 are alike. Huge pages for
+ *     queue and frames brought nothing.
  *   - The role of a thread is kept by counting down, not by a division, and the
  *     loop has a single suspension point, so that a resumed coroutine does not
  *     have to find out where it was.
@@ -156,15 +157,6 @@ static void work(struct native *w)
 	e->e_blocks   = x.x_blocks;
 }
 
-static void *map(size_t size)
-{
-	void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
-		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		native_die("memory for the threads", errno);
-	return p;
-}
-
 static inline thread *create(unsigned turn);
 
 /* Makes the rings of native thread id, all coroutines runnable. */
@@ -176,7 +168,8 @@ static void make(int id)
 	x.x_nr = (size_t)share * N;
 	while (cap < x.x_nr)
 		cap *= 2;
-	x.x_queue = static_cast<thread **>(map(cap * sizeof(thread *)));
+	x.x_queue = static_cast<thread **>(
+		native_map(cap * sizeof(thread *), false));
 	x.x_mask  = cap - 1;
 	for (int r = 0; r < share; r++) {
 		thread *first = create(0);
@@ -318,7 +311,7 @@ void *thread::operator new(size_t size)
 	char  *p   = x.x_arena;
 
 	if (p == nullptr)
-		p = static_cast<char *>(map(x.x_nr * all));
+		p = static_cast<char *>(native_map(x.x_nr * all, false));
 	x.x_arena = p + all;
 	return p + below;
 }

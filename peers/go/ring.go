@@ -14,8 +14,9 @@
 // message, whatever N is. A goroutine that is alone in its ring would wait
 // for itself for ever: with N = 1 the channel has a buffer of one.
 //
-// A BUFFER of one for all N is as easy to write and blocks less, for half of
-// the messages at N = 2. That is ring-buffered, linked with buffered set.
+// A BUFFER that has room for all wakes of the ring is as easy to write, keeps a
+// wake that comes first, and blocks as seldom as the ring allows: a channel of
+// capacity N. That is ring-buffered, linked with buffered set.
 //
 // THE GATE is a channel that nobody sends to. All goroutines are made, then
 // it is closed, and the time runs until the last has counted itself off the
@@ -114,7 +115,7 @@ type thread struct {
 	turn  int           // rounds until it starts one
 }
 
-// Set by the linker: the channels of rings have a buffer of one.
+// Set by the linker: the channels of rings have a buffer for all wakes.
 var buffered string
 
 var (
@@ -170,7 +171,7 @@ func rings(body func(thread)) time.Duration {
 func ring(body func(thread)) {
 	size := 0
 	if b.n == 1 || buffered != "" {
-		size = 1
+		size = b.n
 	}
 	chans := make([]chan struct{}, b.n)
 	for i := range chans {

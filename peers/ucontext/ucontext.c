@@ -138,15 +138,6 @@ static void run(struct native *w)
 	exec_fini(&x);
 }
 
-static void *map(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
-		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		native_die("memory for the threads", errno);
-	return p;
-}
-
 static void ring_thread(struct thread *self);
 static void ring_counted(struct thread *self);
 static void empty_thread(struct thread *self);
@@ -171,8 +162,9 @@ static void exec_init(struct exec *x, struct native *w)
 		cap *= 2;
 	x->x_mask       = cap - 1;
 	x->x_stack_size = STACK + ((bench.b_d + (size_t)PAGE - 1) & -PAGE);
-	x->x_queue      = map(cap * sizeof x->x_queue[0]);
-	x->x_stacks     = map((x->x_nr + 1) * x->x_stack_size);
+	x->x_queue      = native_map(cap * sizeof x->x_queue[0], false);
+	x->x_stacks     = native_map((x->x_nr + 1) * x->x_stack_size,
+				     false);
 }
 
 static void exec_fini(struct exec *x)

@@ -123,7 +123,7 @@ KINDS = {
     'blocks': Kind(
         ['N', 'R', 'M'], lambda cell: whole(cell, 0),
         lambda messages, blocks: blocks / messages,
-        statistics.fmean, '{:.2f}'.format, 'blocks a message, N = {}'),
+        statistics.fmean, '{:.3f}'.format, 'blocks a message, N = {}'),
     'blocked': Kind(
         ['NR'], whole, lambda threads, memory: memory / threads,
         statistics.median, '{:.0f}'.format, 'bytes a blocked thread, of {}'),

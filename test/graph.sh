@@ -198,9 +198,9 @@ further() {
 	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
 	500000 empty threads |
 	| --- | ---: | ---: | ---: | ---: | ---: |
-	| POSIX | 1.01 | 1.00 | 9001 |  | 4123 |
-	| U | 0.67 | 0.00 |  | 560 | 1.20 |
-	| UL | 0.00 |  |  | 553 | 31.2 |
+	| POSIX | 1.010 | 1.000 | 9001 |  | 4123 |
+	| U | 0.667 | 0.000 |  | 560 | 1.20 |
+	| UL | 0.000 |  |  | 553 | 31.2 |
 	EOF
 	joined
 	status 0 graph lines
@@ -211,9 +211,9 @@ further() {
 	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
 	500000 empty threads |
 	| --- | ---: | ---: | ---: | ---: | ---: |
-	| POSIX | 1.01 | 1.00 | 9001 |  | 4123 |
-	| U | 0.60 [0.50, 0.90] | 0.00 |  | 560 [552, 900] | 1.20 [1.10, 9.00] |
-	| UL | 0.00 [0.00, 0.00] |  |  | 553 [552, 554] | 31.2 [30.4, 32.0] |
+	| POSIX | 1.010 | 1.000 | 9001 |  | 4123 |
+	| U | 0.600 [0.500, 0.900] | 0.000 |  | 560 [552, 900] | 1.20 [1.10, 9.00] |
+	| UL | 0.000 [0.000, 0.000] |  |  | 553 [552, 554] | 31.2 [30.4, 32.0] |
 	EOF
 	joined
 	status 0 graph --spread lines
@@ -335,7 +335,7 @@ bad_further() {
 	blocked, 10, 1, 2
 	EOF
 	cat >want <<-'EOF'
-	| U | 0.25 | 7 | 50.0 |
+	| U | 0.250 | 7 | 50.0 |
 	EOF
 	status 0 graph lines
 	sed '1,4d' got >rows

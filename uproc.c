@@ -893,36 +893,49 @@ static int batch_nr(size_t size)
 	return batch_bytes(size) / size;
 }
 
-/* New blocks, linked in the order of their addresses. Under set_lock. */
-static struct block *carve(struct uproc_set *set, size_t size)
+/* Memory for a batch, not touched yet. Under set_lock. */
+static char *carve(struct uproc_set *set, size_t nob)
 {
-	size_t nob = batch_bytes(size);
-	int nr = batch_nr(size);
-	struct block *batch;
-	char *at;
-
 	if ((size_t)(set->set_end - set->set_free) < nob &&
 	    !chunk_get(set, nob))
 		return NULL;
-	at = set->set_free;
 	set->set_free += nob;
-	batch = (struct block *)at;
-	for (; --nr > 0; at += size)
-		((struct block *)at)->b_next = (struct block *)(at + size);
-	((struct block *)at)->b_next = NULL;
-	return batch;
+	return set->set_free - nob;
 }
 
+/* New blocks, linked in the order of their addresses. */
+static void batch_init(char *at, size_t size)
+{
+	int nr;
+
+	for (nr = batch_nr(size); --nr > 0; at += size)
+		((struct block *)at)->b_next = (struct block *)(at + size);
+	((struct block *)at)->b_next = NULL;
+}
+
+/*
+ * A batch for o, which is empty. The first touch of new memory may take long, so
+ * it is not under set_lock, but where that protects o: held.
+ */
 static bool refill(struct uproc_set *set, struct uproc_pool *o, int class,
-		   size_t size)
+		   size_t size, bool held)
 {
 	struct block *batch;
+	char *new = NULL;
 
+	if (!held)
+		pthread_mutex_lock(&set->set_lock);
 	batch = set->set_depot[class];
 	if (batch != NULL)
 		set->set_depot[class] = batch->b_batch;
 	else
-		batch = carve(set, size);
+		new = carve(set, batch_bytes(size));
+	if (!held)
+		pthread_mutex_unlock(&set->set_lock);
+	if (new != NULL) {
+		batch_init(new, size);
+		batch = (struct block *)new;
+	}
 	o->o_free[class] = batch;
 	o->o_nr[class]   = batch != NULL ? batch_nr(size) : 0;
 	return batch != NULL;
@@ -967,13 +980,8 @@ static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
 	if (lock)
 		pthread_mutex_lock(&set->set_lock);
 	b = o->o_free[class];
-	if (b == NULL) {
-		if (!lock)
-			pthread_mutex_lock(&set->set_lock);
-		lock = true;
-		if (refill(set, o, class, size))
-			b = o->o_free[class];
-	}
+	if (b == NULL && refill(set, o, class, size, lock))
+		b = o->o_free[class];
 	if (b != NULL) {
 		o->o_free[class] = b->b_next;
 		o->o_nr[class]--;

@@ -33,20 +33,21 @@
 #include <stdbool.h>
 
 #if defined(__linux__)
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* FUTEX_WAIT and _WAKE, private: linux/futex.h is not there for every libc. */
+enum { PARK_FUTEX_WAIT = 0 | 128, PARK_FUTEX_WAKE = 1 | 128 };
 
 /* Sleeps while *word is value, or not at all. May return for no reason. */
 static inline void park_futex_wait(int *word, int value)
 {
-	(void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+	(void)syscall(SYS_futex, word, PARK_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
 static inline void park_futex_wake(int *word)
 {
-	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL,
-		      0);
+	(void)syscall(SYS_futex, word, PARK_FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
 }
 #else
 #include <pthread.h>

@@ -47,6 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <sys/resource.h>
 
 enum bench_what { BENCH_RING, BENCH_BLOCKS, BENCH_EMPTY, BENCH_BLOCKED };
@@ -140,6 +141,19 @@ static inline int bench_failed(const struct bench *b, const char *what, int err)
 {
 	fprintf(stderr, "%s: %s: %s\n", b->b_name, what, strerror(err));
 	return BENCH_FAILED;
+}
+
+/* Ends the program, at once: some of its threads may run. */
+static inline __attribute__((noreturn))
+void bench_die(const struct bench *b, const char *what, int err)
+{
+	_exit(bench_failed(b, what, err));
+}
+
+/* Of nr things that are dealt out to b_p, how many has number id? */
+static inline int bench_share(const struct bench *b, int nr, int id)
+{
+	return nr / b->b_p + (id < nr % b->b_p);
 }
 
 /* Seconds, since some time. */

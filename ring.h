@@ -61,12 +61,6 @@ static void ended(struct score *score)
 		score->c_end = bench_now();
 }
 
-/* What goes wrong in a thread ends the program. */
-static void lost(const char *what)
-{
-	exit(bench_failed(&bench, what, ENOMEM));
-}
-
 /*
  * In one place it waits, so that one who goes on need not find out where he
  * was. Each of the two below has this, with its frame, to itself.
@@ -129,7 +123,7 @@ static void maker(void *arg)
 
 	for (i = 0; i < score->c_nr; i++)
 		if (MAKE(empty, score, score - scores) == NULL)
-			lost("making the threads");
+			bench_die(&bench, "making the threads", ENOMEM);
 }
 
 static void sleeper(void *arg)
@@ -138,7 +132,7 @@ static void sleeper(void *arg)
 
 	score->c_waiting++;
 	if (SCHED(wait)() != 0)
-		lost("blocking");
+		bench_die(&bench, "blocking", ENOMEM);
 	ended(score);
 }
 
@@ -163,7 +157,7 @@ static void waker(void *arg)
 			counted = __atomic_add_fetch(&asleep, 1,
 						     __ATOMIC_RELAXED);
 		if (SCHED(yield)() != 0)
-			lost("blocking");
+			bench_die(&bench, "blocking", ENOMEM);
 	}
 	for (i = 0; i < score->c_nr; i++)
 		SCHED(wake)(threads[score->c_first + i]);
@@ -234,18 +228,24 @@ static int make(void)
 	}
 }
 
+/* The first ring of processor p, or of a later one: see score_of(). */
+static long first_ring(long p)
+{
+	return (p * bench.b_r + bench.b_p - 1) / bench.b_p;
+}
+
 /* Deals the threads to the processors. */
 static int score_init(void)
 {
-	long nr;
+	int p;
 
 	if (posix_memalign((void **)&scores, 64,
 			   bench.b_p * sizeof scores[0]) != 0)
 		return -ENOMEM;
 	memset(scores, 0, bench.b_p * sizeof scores[0]);
-	for (nr = bench_threads(&bench); --nr >= 0; ) {
-		score_of(nr)->c_first = nr;
-		score_of(nr)->c_nr++;
+	for (p = 0; p < bench.b_p; p++) {
+		scores[p].c_first = first_ring(p) * N;
+		scores[p].c_nr    = first_ring(p + 1) * N - scores[p].c_first;
 	}
 	return 0;
 }

@@ -9,19 +9,14 @@
  * belongs to native thread r modulo P. The main thread is the first. Each is
  * pinned to another one of the processors that the process may use.
  *
- * To be included after <pthread.h>, <sched.h>, and with _GNU_SOURCE.
+ * To be included first, with _GNU_SOURCE.
  */
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../bench.h"
 
-/* Of R things, how many belong to native thread id? */
-static inline int native_share(int r, int p, int id)
-{
-	return r / p + (id < r % p);
-}
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
 
 /* Passed to the function of each native thread, and on lines of its own. */
 struct native {
@@ -35,19 +30,13 @@ static struct bench bench;
 static cpu_set_t native_may;
 static pthread_barrier_t native_gate;
 
-/* Ends the program, at once: some of its threads may run. */
-static inline void native_die(const char *what, int err)
-{
-	_exit(bench_failed(&bench, what, err));
-}
-
 /* Between what is to be timed and what is not: waits for all others. */
 static inline void native_together(void)
 {
 	int rc = bench.b_p > 1 ? pthread_barrier_wait(&native_gate) : 0;
 
 	if (rc != 0 && rc != PTHREAD_BARRIER_SERIAL_THREAD)
-		native_die("pthread_barrier_wait", rc);
+		bench_die(&bench, "pthread_barrier_wait", rc);
 }
 
 /* To the processor number id, modulo their number, of those allowed. */
@@ -62,7 +51,7 @@ static inline void native_pin(int id)
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof one, &one) != 0)
-		native_die("cannot pin a native thread", errno);
+		bench_die(&bench, "cannot pin a native thread", errno);
 }
 
 /* Zeroed bytes. Huge pages are asked for where all of them will be used. */
@@ -71,7 +60,7 @@ static inline void *native_map(size_t size, int all)
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 		       MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
-		native_die("memory for the threads", errno);
+		bench_die(&bench, "memory for the threads", errno);
 	if (all)
 		madvise(p, size, MADV_HUGEPAGE);	/* may fail */
 	return p;
@@ -97,13 +86,13 @@ static inline struct bench_end native_run(void (*f)(struct native *))
 	int rc;
 
 	if (w == NULL)
-		native_die("memory for the native threads", ENOMEM);
+		bench_die(&bench, "memory for the native threads", ENOMEM);
 	memset(w, 0, size);
 	if (sched_getaffinity(0, sizeof native_may, &native_may) != 0)
-		native_die("sched_getaffinity", errno);
+		bench_die(&bench, "sched_getaffinity", errno);
 	rc = pthread_barrier_init(&native_gate, NULL, bench.b_p);
 	if (rc != 0)
-		native_die("pthread_barrier_init", rc);
+		bench_die(&bench, "pthread_barrier_init", rc);
 	for (i = 0; i < bench.b_p; i++) {
 		w[i].w_id = i;
 		w[i].w_f  = f;
@@ -111,7 +100,7 @@ static inline struct bench_end native_run(void (*f)(struct native *))
 	for (i = 1; i < bench.b_p; i++) {
 		rc = pthread_create(&w[i].w_native, NULL, native_main, &w[i]);
 		if (rc != 0)
-			native_die("cannot start a native thread", rc);
+			bench_die(&bench, "cannot start a native thread", rc);
 	}
 	native_main(&w[0]);
 	sum = w[0].w_end;
@@ -121,7 +110,7 @@ static inline struct bench_end native_run(void (*f)(struct native *))
 
 		rc = pthread_join(w[i].w_native, NULL);
 		if (rc != 0)
-			native_die("cannot join a native thread", rc);
+			bench_die(&bench, "cannot join a native thread", rc);
 		sum.e_received += e->e_received;
 		sum.e_ended    += e->e_ended;
 		sum.e_blocks   += e->e_blocks;

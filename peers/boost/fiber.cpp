@@ -58,9 +58,6 @@
 #include <new>
 #include <vector>
 
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <boost/fiber/all.hpp>
 
@@ -143,13 +140,13 @@ static void run(native *w)
 		else
 			run_rings(&s, ring_thread<false>);
 	} catch (const std::bad_alloc &) {
-		_exit(bench_failed(&bench, "making the threads", ENOMEM));
+		bench_die(&bench, "making the threads", ENOMEM);
 	}
 }
 
 share::share(native *w) : s_end(w->w_end), s_blocked(0)
 {
-	s_nr = (long)bench.b_n * native_share(bench.b_r, bench.b_p, w->w_id);
+	s_nr = (long)bench.b_n * bench_share(&bench, bench.b_r, w->w_id);
 }
 
 static void thread_run(share *s, thread *me, share::body f);

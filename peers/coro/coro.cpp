@@ -38,9 +38,6 @@
  */
 #include <coroutine>
 
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
 
 #include "../native.h"
 
@@ -162,7 +159,7 @@ static inline thread *create(unsigned turn);
 /* Makes the rings of native thread id, all coroutines runnable. */
 static void make(int id)
 {
-	int    share = native_share(bench.b_r, bench.b_p, id);
+	int    share = bench_share(&bench, bench.b_r, id);
 	size_t cap   = 1;
 
 	x.x_nr = (size_t)share * N;

@@ -125,12 +125,6 @@ int main(int argc, char **argv)
 	return bench_report(&bench, &end);
 }
 
-/* At once, whatever other threads there are and do. */
-static _Noreturn void die(const char *what, int err)
-{
-	_exit(bench_failed(&bench, what, err));
-}
-
 static void make(pthread_t *native, const pthread_attr_t *attr,
 		 void *(*f)(void *), void *arg)
 {
@@ -153,33 +147,33 @@ static void confine(void)
 	int       cpu;
 
 	if (sched_getaffinity(0, sizeof may, &may) != 0)
-		die("sched_getaffinity", errno);
+		bench_die(&bench, "sched_getaffinity", errno);
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &may) && left-- <= 0)
 			CPU_CLR(cpu, &may);
 	if (sched_setaffinity(0, sizeof may, &may) != 0)
-		die("sched_setaffinity", errno);
+		bench_die(&bench, "sched_setaffinity", errno);
 }
 
 static void prepare(void)
 {
 	if (sem_init(&gate, 0, 0) != 0 || sem_init(&all_ready, 0, 0) != 0 ||
 	    sem_init(&all_ended, 0, 0) != 0)
-		die("sem_init", errno);
+		bench_die(&bench, "sem_init", errno);
 	unready = running = bench_threads(&bench);
 }
 
 static void post(sem_t *sem)
 {
 	if (__builtin_expect(sem_post(sem) != 0, false))
-		die("sem_post", errno);
+		bench_die(&bench, "sem_post", errno);
 }
 
 static void wait_for(sem_t *sem)
 {
 	while (__builtin_expect(sem_wait(sem) != 0, false))
 		if (errno != EINTR)
-			die("sem_wait", errno);
+			bench_die(&bench, "sem_wait", errno);
 }
 
 static void make_all(void *(*f)(void *));
@@ -224,26 +218,25 @@ static void *maker_main(void *arg);
 static void run_empty(void)
 {
 	struct maker *makers = calloc(bench.b_p, sizeof *makers);
-	long nr = bench_threads(&bench);
 	int  i;
 	int  rc = 0;
 
 	if (makers == NULL)
-		die("memory for the makers", ENOMEM);
+		bench_die(&bench, "memory for the makers", ENOMEM);
 	for (i = 0; i < bench.b_p; i++)
-		makers[i].k_nr = nr / bench.b_p + (i < nr % bench.b_p);
+		makers[i].k_nr = bench_share(&bench, bench.b_r, i);
 	end.e_start = bench_now();
 	for (i = 1; i < bench.b_p && rc == 0; i++)
 		rc = pthread_create(&makers[i].k_native, NULL, maker_main,
 				    &makers[i]);
 	if (rc != 0)
-		die("cannot start a maker", rc);
+		bench_die(&bench, "cannot start a maker", rc);
 	maker_main(&makers[0]);
 	wait_for(&all_ended);
 	for (i = 1; i < bench.b_p && rc == 0; i++)
 		rc = pthread_join(makers[i].k_native, NULL);
 	if (rc != 0)
-		die("pthread_join", rc);
+		bench_die(&bench, "pthread_join", rc);
 	free(makers);
 }
 
@@ -261,7 +254,7 @@ static void *maker_main(void *arg)
 		rc = pthread_attr_setdetachstate(&attr,
 						 PTHREAD_CREATE_DETACHED);
 	if (rc != 0)
-		die("attributes of threads", rc);
+		bench_die(&bench, "attributes of threads", rc);
 	for (i = 0; i < maker->k_nr; i++)
 		make(&native, &attr, empty_thread, NULL);
 	pthread_attr_destroy(&attr);
@@ -297,7 +290,7 @@ static const pthread_attr_t *attributes(pthread_attr_t *attr)
 		rc = pthread_attr_setstacksize(attr, (size_t)bench.b_d +
 					       STACK_MORE);
 	if (rc != 0)
-		die("attributes of threads", rc);
+		bench_die(&bench, "attributes of threads", rc);
 	return attr;
 }
 
@@ -311,7 +304,7 @@ static void make_all(void *(*f)(void *))
 
 	threads = aligned_alloc(LINE, nr * sizeof threads[0]);
 	if (threads == NULL)
-		die("memory for the threads", ENOMEM);
+		bench_die(&bench, "memory for the threads", ENOMEM);
 	attr = attributes(&space);
 	for (i = 0; i < nr; i++) {
 		t = &threads[i];
@@ -320,7 +313,7 @@ static void make_all(void *(*f)(void *))
 		t->t_right  = t->t_turn == bench.b_n - 1 ?
 			t - t->t_turn : t + 1;
 		if (sem_init(&t->t_sem, 0, 0) != 0)
-			die("sem_init", errno);
+			bench_die(&bench, "sem_init", errno);
 	}
 	for (i = 0; i < nr; i++)
 		make(&threads[i].t_native, attr, f, &threads[i]);
@@ -335,7 +328,7 @@ static void join_all(void)
 	for (i = 0; i < bench_threads(&bench); i++) {
 		rc = pthread_join(threads[i].t_native, NULL);
 		if (rc != 0)
-			die("pthread_join", rc);
+			bench_die(&bench, "pthread_join", rc);
 	}
 	free(threads);
 }
@@ -346,7 +339,7 @@ static long switches(void)
 	struct rusage usage;
 
 	if (getrusage(RUSAGE_THREAD, &usage) != 0)
-		die("getrusage", errno);
+		bench_die(&bench, "getrusage", errno);
 	return usage.ru_nvcsw;
 }
 
@@ -438,9 +431,9 @@ static bool asleep(const struct thread *t)
 	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)t->t_tid);
 	stat = fopen(path, "r");
 	if (stat == NULL)
-		die(path, errno);
+		bench_die(&bench, path, errno);
 	if (fgets(line, sizeof line, stat) == NULL)
-		die(path, EIO);
+		bench_die(&bench, path, EIO);
 	fclose(stat);
 	state = strrchr(line, ')');
 	return state != NULL && strncmp(state, ") S", 3) == 0;

@@ -52,9 +52,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
 
 #include "../native.h"
 
@@ -238,7 +235,7 @@ static struct thread *create(struct exec *x, size_t i, unsigned turn);
 /* Makes the rings of native thread id, all threads runnable. */
 static void make(struct exec *x, int id)
 {
-	int            share = native_share(bench.b_r, bench.b_p, id);
+	int            share = bench_share(&bench, bench.b_r, id);
 	size_t         cap   = 1;
 	size_t         i     = 0;
 	unsigned       n;

@@ -52,12 +52,9 @@
  * again for the next thread.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "../native.h"
@@ -157,7 +154,7 @@ static void exec_init(struct exec *x, struct native *w)
 	x->x_end = &w->w_end;
 	x->x_f   = f[bench.b_what];
 	x->x_nr  = (long)bench.b_n *
-		native_share(bench.b_r, bench.b_p, w->w_id);
+		bench_share(&bench, bench.b_r, w->w_id);
 	while (cap < (size_t)x->x_nr)
 		cap *= 2;
 	x->x_mask       = cap - 1;
@@ -171,7 +168,7 @@ static void exec_fini(struct exec *x)
 {
 	if (munmap(x->x_queue, (x->x_mask + 1) * sizeof x->x_queue[0]) != 0 ||
 	    munmap(x->x_stacks, (x->x_nr + 1) * x->x_stack_size) != 0)
-		native_die("munmap", errno);
+		bench_die(&bench, "munmap", errno);
 }
 
 static void        thread_make(struct exec *x, long i);
@@ -204,7 +201,7 @@ static void thread_make(struct exec *x, long i)
 	int            turn  = i % bench.b_n;
 
 	if (getcontext(&self->t_context) != 0)
-		native_die("getcontext", errno);
+		bench_die(&bench, "getcontext", errno);
 	self->t_context.uc_stack.ss_sp   = stack;
 	self->t_context.uc_stack.ss_size = (char *)self - stack;
 	self->t_context.uc_link          = &x->x_main.t_context;
@@ -234,7 +231,7 @@ static inline void switch_to(struct thread *from, struct thread *to)
 {
 	if (__builtin_expect(swapcontext(&from->t_context,
 					 &to->t_context) != 0, false))
-		native_die("swapcontext", errno);
+		bench_die(&bench, "swapcontext", errno);
 }
 
 /* Returns when all threads have ended or blocked. */
@@ -266,7 +263,7 @@ static void wake_all(struct exec *x)
 	long i;
 
 	if (x->x_blocked != x->x_nr)
-		native_die("not all threads have blocked", EAGAIN);
+		bench_die(&bench, "not all threads have blocked", EAGAIN);
 	for (i = 0; i < x->x_nr; i++)
 		wake(thread_at(x, i));
 }

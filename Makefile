@@ -79,7 +79,6 @@ check-all: all $(TESTS)
 
 # The table and the plot. BENCH: options of bench.sh.
 bench: $(PROGS) peers
-	@mkdir -p out
 	@./bench.sh $(BENCH) > out/ring.txt
 	@if command -v python3 >/dev/null; then \
 		python3 graph.py out/ring.svg out/ring.txt > out/ring.md && \
@@ -104,8 +103,8 @@ $$1 + 0 > 0 {
 endef
 export RATES
 
-# What to compare with. What could not be built is named, with the last that was
-# said; bench.sh names the package that brings it.
+# What to compare with. What could not be built is named, with the first error;
+# bench.sh names the package that brings it.
 peers:
 	@mkdir -p out
 	@for p in peers/*; do \

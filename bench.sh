@@ -165,7 +165,7 @@ say() {
 
 # Leaves in $columns those that --only names, and of these the hot or cold ones.
 choose() {
-	columns=$(echo "$columns" | sed '/^$/d')
+	columns=$(echo "$columns" | sed "/^\$/d; s/P\$/$procs/")
 	names=" $(names) "
 	only=$(echo "$only" | tr , ' ')
 	for c in $only; do
@@ -299,7 +299,6 @@ EOF
 
 # Of the column that cells() has read. Empty threads have no D.
 cell() {
-	if [ "$p" = P ]; then p=$procs; fi
 	[ $kind != empty ] || [ "$d" = 0 ] || return 0
 	if [ ! -x "$bin/$program" ]; then
 		empty=$((empty + 1))
@@ -309,7 +308,7 @@ cell() {
 	case $kind in
 	ring)	 enough $(($1 * $2 * d)) && measure "$@" "$d" "$p";;
 	blocks)	 measure blocks "$@" "$d" "$p";;
-	empty)	 warm_up empty "$@" "$p" && measure empty "$@" "$p";;
+	empty)	 measure empty "$@" "$p";;
 	blocked) enough $(($1 * d)) && measure blocked "$@" "$d" "$p";;
 	esac
 	if [ "$value" ]; then
@@ -327,18 +326,10 @@ enough() {
 }
 
 # Who is first to need much memory may have to wait until the machine has found
-# it, so one run goes before the timed one; but not of a program that is slow.
-# False: there is no use in trying.
-warm_up() {
-	case $lost in
-	*"$name, $doing;"*) return 0;;
-	esac
-	[ "$mine" -lt 100 ] || return 0
-	began=$(date +%s)
-	run_program "$@"
-	case $status in
-	124 | 137) failed "$name, $doing"; return 1;;
-	esac
+# it, so one run of empty threads goes before the timed one; but not of a program
+# that is slow.
+warms_up() {
+	[ $kind = empty ] && [ "$mine" -lt 100 ]
 }
 
 # One measurement: leaves in $value what the program printed, or nothing.
@@ -351,19 +342,15 @@ measure() {
 		say "$what: not tried again"
 		return;;
 	esac
-	began=$(date +%s)
 	run_program "$@"
+	if [ $status -eq 0 ] && warms_up; then run_program "$@"; fi
 	if [ $status -eq 0 ]; then
 		result
-	else
-		failed "$what"
+		return
 	fi
-}
-
-failed() {
-	say "$1: $(reason)"
+	say "$what: $(reason)"
 	case $status in
-	124 | 137 | 143) lost="$lost$1;";;
+	124 | 137 | 143) lost="$lost$what;";;
 	esac
 }
 
@@ -371,6 +358,7 @@ failed() {
 # for a foreground program does not hear a signal. If memory runs out, it shall
 # be the one that is killed.
 run_program() {
+	began=$(date +%s)
 	running=yes
 	(
 		echo 1000 2>/dev/null >/proc/self/oom_score_adj
@@ -460,7 +448,6 @@ about() {
 	compilers
 	echo "# commit: $(commit)"
 	while read -r name hot part _ program d p; do
-		if [ "$p" = P ]; then p=$procs; fi
 		case $part in
 		1) part='';;
 		*) part=", 1/$part of M";;

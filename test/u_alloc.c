@@ -161,6 +161,16 @@ static void sizes(int lanes)
 	tiny_fini(&t);
 }
 
+/* A thread whose first buffer is here already, and in tt_data; f(th). */
+static void start_with_buffer(struct tiny_thread *th, void (*f)(void *), int len)
+{
+	void *buf = tiny_alloc(&t.t_sched, len);
+
+	tiny_start(&t, th, f, th);
+	ustack_init(&th->tt_stack, &t.t_sched, f, th, buf, len);
+	th->tt_data = buf;
+}
+
 /* Threads with first buffers of any length. */
 static void first_buffer(int lanes, int len)
 {
@@ -170,13 +180,8 @@ static void first_buffer(int lanes, int len)
 		return;
 	t.t_keep = 1;
 	ended = 0;
-	for (i = 0; i < NR; i++) {
-		void *buf = tiny_alloc(&t.t_sched, len);
-
-		tiny_start(&t, &tt[i], worker, &tt[i]);
-		ustack_init(&tt[i].tt_stack, &t.t_sched, worker, &tt[i],
-			    buf, len);
-	}
+	for (i = 0; i < NR; i++)
+		start_with_buffer(&tt[i], worker, len);
 	tiny_run(&t);
 	CHECK(ended == NR);
 	CHECK(t.t_held == NR);		/* the last ones are ours */
@@ -201,14 +206,8 @@ static void first_buffer_fits(int lanes)
 		return;
 	t.t_keep = 1;
 	ended = 0;
-	for (i = 0; i < NR; i++) {
-		void *buf = tiny_alloc(&t.t_sched, SLACK);
-
-		tiny_start(&t, &tt[i], block_twice, NULL);
-		ustack_init(&tt[i].tt_stack, &t.t_sched, block_twice, NULL,
-			    buf, SLACK);
-		tt[i].tt_data = buf;
-	}
+	for (i = 0; i < NR; i++)
+		start_with_buffer(&tt[i], block_twice, SLACK);
 	tiny_run(&t);
 	CHECK(ended == NR);
 	CHECK(t.t_allocs == NR && t.t_frees == 0);

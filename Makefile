@@ -6,11 +6,16 @@ O       ?= -O2
 SAN     ?=
 DEFS    ?=
 PREFIX  ?= /usr/local
-ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra $(SAN) $(DEFS) $(CFLAGS)
+# Sanitizers follow threads by the hard mode (uhard.h).
+HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
+ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra $(SAN) $(DEFS) $(CFLAGS) \
+	   $(if $(HARD),-DUSCHED_HARD)
 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
-MODULES := usched uproc rr ll
+CORE    := usched $(if $(HARD),uhard)
+MODULES := $(CORE) uproc rr ll \
+	   $(basename $(wildcard uguard.c upreempt.c ustats.c utrace.c))
 HEADERS := usched.h uproc.h inbox.h rr.h ll.h
 PROGS   := rmain lmain rmain.1t
 empty   :=
@@ -18,7 +23,7 @@ B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(
 LIBS    := libusched.a libusched.so
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
-ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/s_inbox.c test/s_park.c))
+ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/t_*.c test/s_inbox.c test/s_park.c))
 SCHEDS  := $(filter-out s_inbox s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
@@ -60,7 +65,7 @@ $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o,$^) -pthread \
 	  $(call libs,$<)
 
-$(CORES): $(B)/%: test/%.c $(B)/usched.o $(wildcard test/*.h)
+$(CORES): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(wildcard test/*.h)
 	$(TEST_CC)
 $(B)/s_article $(ALONE): $(B)/%: test/%.c $(OBJS) $(wildcard test/*.h)
 	$(TEST_CC)

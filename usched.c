@@ -174,6 +174,37 @@
 #include <setjmp.h>
 #endif
 
+/* Valgrind is told which stacks there are; that costs nothing without it. */
+#if defined(__has_include) && !defined(NVALGRIND)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#endif
+#endif
+#if !defined(RUNNING_ON_VALGRIND)
+#define RUNNING_ON_VALGRIND			0
+#define VALGRIND_STACK_REGISTER(low, high)	0
+#define VALGRIND_STACK_DEREGISTER(id)		((void)(id))
+#define VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	0
+#define VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	0
+#endif
+
+/*
+ * The points at which the hard mode looks in: see uhard.h. Without it they are
+ * nothing. HOOK_RC() is one that may refuse.
+ */
+#if defined(USCHED_HARD)
+#include "uhard.h"
+#define HARD		1
+#define HOOK(call)	uhard_##call
+#define HOOK_RC(call)	uhard_##call
+#define FIRST(u)	uhard_first, (u)
+#else
+#define HARD		0
+#define HOOK(call)	((void)0)
+#define HOOK_RC(call)	0
+#define FIRST(u)	(u)->u_f, (u)->u_arg
+#endif
+
 /* Lanes that are shared when there are more threads than lanes. */
 #define USCHED_SHARED	16
 /* A buffer that is larger than its slice by more than this is given back. */
@@ -187,6 +218,10 @@
 #define LOW_BITS	7
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
+/* Below each lane, for frames that skip a page, too. */
+#define GUARD		((size_t)64 << 10)
+/* Around s_base: for Valgrind, that part of the stack is the dispatcher's. */
+#define VICINITY	((size_t)64 << 10)
 /* Bytes by which the bottom of one lane is higher than that of the next. */
 #define STAGGER		128
 #define WORD		((int)sizeof(uintptr_t))
@@ -209,6 +244,8 @@
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define NORETURN	__attribute__((noreturn))
 #define HIDDEN		__attribute__((visibility("hidden")))
+/* Sanitizers cannot follow those that do not return, or copy what is poisoned. */
+#define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
 
 /*
  * The machine: defined at the end of this file, once for each.
@@ -231,24 +268,27 @@ static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
 static inline void fp_set(unsigned fp);
-static NORETURN void begin(char *sp, void *sched);
+static UNCHECKED NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
-static NORETURN void round_start(void *sched);
-static NORETURN void arrive(struct usched *s, struct ustack *u);
-static NORETURN void copy_in(void *ustack);
-static NORETURN void done(void *ustack);
-static void blocked(char *sp, void *ustack);
-static void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static UNCHECKED NORETURN void round_start(void *sched);
+static UNCHECKED NORETURN void arrive(struct usched *s, struct ustack *u);
+static UNCHECKED NORETURN void copy_in(void *ustack);
+static UNCHECKED NORETURN void done(void *ustack);
+static UNCHECKED void blocked(char *sp, void *ustack);
+static UNCHECKED void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
+static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 		      size_t page);
+static void stacks(struct usched *s, int begins);
 static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
+static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
 
 #if defined(__x86_64__) && defined(__ELF__)
@@ -262,6 +302,11 @@ NOINLINE struct ustack *ustack_self(void)
 	return usched_current;
 }
 #endif
+
+/* The dispatcher of this native thread: for debuggers. */
+HIDDEN __thread struct usched *usched_here;
+
+static struct usched_hook *hook_list;
 
 /* Its size. */
 #define BARE	(BARE_NR * WORD)
@@ -288,7 +333,9 @@ static const uintptr_t bottom[BARE_NR] = {
 void usched_run(struct usched *s)
 {
 	struct ustack *self = usched_current;	/* one of another dispatcher */
+	struct usched *here = usched_here;
 	uintptr_t scratch;
+	unsigned stack;
 	unsigned fp = fp_get(&scratch);
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
@@ -301,11 +348,35 @@ void usched_run(struct usched *s)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
+	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
+	stack = VALGRIND_STACK_REGISTER((uintptr_t)&scratch - VICINITY,
+					(uintptr_t)&scratch + VICINITY);
+	usched_here = s;
+	hooks(s, 1);
+	HOOK(begin(s));
 	fp_set(s->s_fp);
 	usched_save(begin, s);
 	fp_set(fp);
 	s->s_base = NULL;
 	usched_current = self;
+	HOOK(end(s));
+	hooks(s, 0);
+	usched_here = here;
+	VALGRIND_STACK_DEREGISTER(stack);
+}
+
+void usched_hook(struct usched_hook *h)
+{
+	h->h_next = hook_list;
+	hook_list = h;
+}
+
+static void hooks(struct usched *s, int begins)
+{
+	const struct usched_hook *h;
+
+	for (h = hook_list; h != NULL; h = h->h_next)
+		(begins ? h->h_begin : h->h_end)(s);
 }
 
 /* Chooses a thread and goes there. Runs at s_base. */
@@ -315,12 +386,13 @@ static void round_start(void *arg)
 	struct ustack *u;
 
 	usched_current = NULL;
+	HOOK(home(s));
 	u = s->s_next(s);
 	if (unlikely(u == NULL))
 		usched_resume(s->s_exit, 0);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
-	if (likely(((uintptr_t)u->u_top & LOW_BITS) == 0)) {
+	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0)) {
 		usched_current = u;
 		usched_resume(u->u_top, 0);
 	}
@@ -329,9 +401,13 @@ static void round_start(void *arg)
 
 int ustack_block(void)
 {
+	int rc;
+
 	CONTRACT(usched_current != NULL,
 		 "ustack_block: called outside of a thread");
-	return usched_save(blocked, usched_current);
+	rc = usched_save(blocked, usched_current);
+	HOOK(arrived());
+	return rc;
 }
 
 /*
@@ -346,7 +422,7 @@ static void blocked(char *sp, void *arg)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
 
-	if (unlikely(spare > USCHED_SLACK ||
+	if (HARD || unlikely(spare > USCHED_SLACK ||
 		     fp_get(sp - WORD) != s->s_usual)) {
 		blocked_hard(sp, u, l);
 		return;
@@ -372,8 +448,10 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	need = l->l_bottom - top;
 	if (u->u_len - need > USCHED_SLACK ||
 	    (u->u_len < need && !(u->u_len >= PAIR &&
-				  u->u_len >= need - BARE && is_bare(l))))
+				  u->u_len >= need - s->s_bare && is_bare(l))))
 		rc = fit(u, l, need);
+	if (rc == 0)
+		rc = HOOK_RC(fit(u, need));
 	if (rc != 0)
 		usched_resume(sp, rc);
 	u->u_top = top;
@@ -383,6 +461,7 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
+	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }
 
@@ -397,6 +476,7 @@ void ustack_abort(void)
 	struct ustack *u = usched_current;
 
 	CONTRACT(u != NULL, "ustack_abort: called outside of a thread");
+	HOOK(leave(u, NULL));
 	usched_jump(u->u_sched->s_base, done, u);
 }
 
@@ -408,6 +488,8 @@ static void done(void *arg)
 
 	usched_current = NULL;
 	fp_set(s->s_fp);
+	HOOK(home(s));
+	HOOK(ended(u));
 	lane_put(s, u);
 	u->u_top = ENDED;
 	if (s->s_done != NULL)
@@ -429,10 +511,12 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	usched_current = u;
 	if (l->l_owner != u && l->l_owner != NULL)
 		evict(l);
+	HOOK(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
 		l->l_bound++;
-		usched_launch(l->l_bottom, u->u_f, u->u_arg);
+		HOOK(resume(u));
+		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)
 		usched_jump((char *)((uintptr_t)u->u_top & -16), copy_in, u);
@@ -451,6 +535,7 @@ static void copy_in(void *arg)
 		fp_set(*(uintptr_t *)top);
 		top += WORD;
 	}
+	HOOK(resume(u));
 	usched_resume(top, 0);
 }
 
@@ -471,6 +556,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
+	HOOK(ended(u));
 	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL)
 		lane_put(u->u_sched, u);
 	u->u_top = ENDED;
@@ -489,7 +575,7 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 					     may_alias));
 	ptrdiff_t i;
 
-	if (unlikely(nob > 1024)) {
+	if (!HARD && unlikely(nob > 1024)) {
 		memcpy(to, from, nob);
 		return;
 	}
@@ -514,22 +600,32 @@ static inline ptrdiff_t stored(const struct usched_lane *l,
 }
 
 /* Copies the slice of the owner to its buffer, and leaves the lane empty. */
-static void evict(struct usched_lane *l)
+static UNCHECKED void evict(struct usched_lane *l)
 {
 	struct ustack *u = l->l_owner;
 
 	copy(u->u_stack, slice(u), stored(l, u));
+	HOOK(evicted(u, l, slice(u)));
 	u->u_top += AWAY;
 	l->l_owner = NULL;
 }
 
-static void restore(struct usched_lane *l, struct ustack *u)
+#if defined(USCHED_HARD)
+void usched_evict(struct usched_lane *l)
+{
+	evict(l);
+}
+#endif
+
+static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 {
 	ptrdiff_t nob = stored(l, u);
 
+	HOOK(restore(u, l, slice(u)));
 	if (nob < l->l_bottom - slice(u))
 		copy(l->l_bottom - BARE, (const char *)bottom, BARE);
 	copy(slice(u), u->u_stack, nob);
+	HOOK(restored(u, l, slice(u)));
 }
 
 /* Is the bottom of the lane as usched_launch() and a prologue leave it? */
@@ -556,8 +652,9 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	ptrdiff_t nob = need;
 	void *buf;
 
-	if (l->l_bound > 1 && need >= BARE + PAIR && is_bare(l))
-		nob -= BARE;
+	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
+	    is_bare(l))
+		nob -= s->s_bare;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
 		return nob <= u->u_len ? 0 : -ENOMEM;
@@ -588,8 +685,9 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 			return -EBUSY;
 	}
 	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = ((nr + 1) * sizeof *s->s_lane + page - 1) & -page;
-	lane = page + ((size + page - 1) & -page) + page;
+	head = (nr + 1) * (sizeof *s->s_lane + sizeof(unsigned));
+	head = (head + page - 1) & -page;
+	lane = GUARD + ((size + page - 1) & -page) + page;
 	if (lane / page % 2 == 0)
 		lane += page;	/* odd: else lanes share half of the TLB sets */
 	if (lane > (PTRDIFF_MAX - head) / nr)
@@ -613,10 +711,10 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 #endif
 	l = (struct usched_lane *)map;
 	for (i = 1; i <= nr; i++) {
-		l[i].l_low    = map + head + (i - 1) * lane + page;
-		l[i].l_bottom = l[i].l_low - page + lane - i * STAGGER % page;
+		l[i].l_low    = map + head + (i - 1) * lane + GUARD;
+		l[i].l_bottom = l[i].l_low - GUARD + lane - i * STAGGER % page;
 		l[i].l_free   = i < nr ? i + 1 : 0;
-		if (mprotect(l[i].l_low - page, page, PROT_NONE) != 0) {
+		if (mprotect(l[i].l_low - GUARD, GUARD, PROT_NONE) != 0) {
 			munmap(map, head + nr * lane);
 			return -ENOMEM;
 		}
@@ -626,14 +724,47 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	s->s_lane_nr = nr;
 	s->s_free_lane = 1;	/* never used: behind those that are put back */
 	s->s_mapped  = head + nr * lane;
+	stacks(s, 1);
+	HOOK(lanes(s));
 	return 0;
+}
+
+/*
+ * Tells Valgrind that lanes are stacks, or not any more. It does not know what
+ * is live in them: a slice comes back while the stack pointer is elsewhere.
+ */
+static void stacks(struct usched *s, int begins)
+{
+	struct usched_lane *l = s->s_lane;
+	unsigned *id = (unsigned *)(l + s->s_lane_nr + 1);
+	size_t nob = l[s->s_lane_nr].l_bottom - l[1].l_low;
+	int i;
+
+	if (!RUNNING_ON_VALGRIND)
+		return;
+	for (i = 1; i <= s->s_lane_nr; i++) {
+		if (begins)
+			id[i] = VALGRIND_STACK_REGISTER(l[i].l_low,
+							l[i].l_bottom);
+		else
+			VALGRIND_STACK_DEREGISTER(id[i]);
+	}
+	if (begins)
+		(void)VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(l[1].l_low,
+								     nob);
+	else
+		(void)VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(l[1].l_low,
+								    nob);
 }
 
 void usched_fini(struct usched *s)
 {
 	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running");
-	if (s->s_mapped != 0)
+	HOOK(fini(s));
+	if (s->s_mapped != 0) {
+		stacks(s, 0);
 		munmap(s->s_lane, s->s_mapped);
+	}
 	s->s_lane    = NULL;
 	s->s_lane_nr = s->s_turn = s->s_free_lane = 0;
 	s->s_mapped  = 0;
@@ -809,18 +940,18 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	abort();
 }
 
-static void call_and_end(void *arg)
+static void call_and_end(void *unused)
 {
-	struct ustack *u = arg;
-
-	u->u_f(u->u_arg);
+	(void)unused;
+	next_round.r_f(next_round.r_arg);
 	usched_ended();
 }
 
 void usched_launch(char *bottom, void (*f)(void *), void *arg)
 {
-	(void)f, (void)arg;
-	descend(bottom, call_and_end, usched_current);
+	next_round.r_f   = f;
+	next_round.r_arg = arg;
+	descend(bottom, call_and_end, NULL);
 	abort();
 }
 
@@ -940,7 +1071,8 @@ FUNCTION("usched_save") LANDING
 	AT("d11", "120") AT("d12", "128") AT("d13", "136") AT("d14", "144")
 	AT("d15", "152")
 	"mov x29, sp\n mov x16, x0\n mov x0, sp\n"
-	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n brk #0\n"
+	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n"
+	".globl usched_saved\n .hidden usched_saved\n usched_saved: brk #0\n"
 END("usched_save")
 FUNCTION("usched_launch") LANDING
 	".cfi_undefined x30\n mov sp, x0\n mov x0, x2\n"
@@ -1009,7 +1141,8 @@ FUNCTION("usched_save")
 	AT("s6", "56") AT("s7", "64") AT("s8", "72") AT("s9", "80")
 	AT("s10", "88") AT("s11", "96")
 	"mv t0, a0\n mv a0, sp\n"
-	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n ebreak\n"
+	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n"
+	".globl usched_saved\n .hidden usched_saved\n usched_saved: ebreak\n"
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined ra\n mv sp, a0\n mv a0, a2\n"

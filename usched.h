@@ -35,6 +35,8 @@
  *	s_done   optional: the thread has returned or aborted. It may be freed
  *	         here, and so may its last buffer (u_stack, u_len): that belongs
  *	         to the scheduler. The dispatcher frees only what it replaces.
+ *	s_preempt
+ *	         optional: for upreempt.h, which says what it has to do.
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc() and
  * s_free() on the stack of the thread that blocks. None of them may block it.
@@ -73,6 +75,17 @@
 
 #include <stddef.h>
 
+/*
+ * The hard mode (uhard.h) is for all files of a program, or for none: so its
+ * functions have names of their own, and what is mixed does not link.
+ */
+#if defined(USCHED_HARD)
+#define ustack_init	ustack_init_hard
+#define ustack_block	ustack_block_hard
+#define usched_run	usched_run_hard
+#define usched_lanes	usched_lanes_hard
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -80,6 +93,7 @@ extern "C" {
 #define USCHED_VERSION "0.1.0"
 
 struct ustack;
+struct usched_stats;
 
 /* A stretch of stack on which threads run, one at a time. */
 struct usched_lane {
@@ -87,7 +101,7 @@ struct usched_lane {
 	struct ustack *l_owner;  /* whose live slice lies here, or NULL */
 	int            l_bound;  /* threads that have to come back to here */
 	int            l_free;   /* next in the list of lanes nobody is bound to */
-	char          *l_low;    /* lowest usable byte */
+	char          *l_low;    /* lowest usable byte; NULL on lane 0 */
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
@@ -97,6 +111,7 @@ struct usched {
 	void          *(*s_alloc)(struct usched *s, int size);
 	void           (*s_free) (struct usched *s, void *buf, int size);
 	void           (*s_done) (struct usched *s, struct ustack *u);
+	int            (*s_preempt)(struct usched *s, struct ustack *u);
 
 	/* The dispatcher's own. */
 	char               *s_base;    /* stack pointer at the start of a round */
@@ -104,12 +119,17 @@ struct usched {
 	struct usched_lane *s_lane;    /* by number; [0] is the native one */
 	int                 s_lane_nr; /* lanes beside the native one */
 	int                 s_turn;    /* the shared lane given out last */
+	int                 s_bare;    /* bytes that need not be stored: BARE, or 0 */
 	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
 	unsigned            s_fp;      /* floating-point control of the first run */
 	unsigned            s_usual;   /* the same, or never so on lane 0 */
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
+	struct usched_stats *s_stats;  /* ustats.h */
+#if defined(USCHED_HARD)
+	struct uhard_sched *s_hard;    /* uhard.h */
+#endif
 };
 
 /* A thread. May be embedded, as the first member, in the scheduler's own. */
@@ -130,6 +150,9 @@ struct ustack {
 
 	/* The dispatcher's own: see "The top of a slice" in usched.c. */
 	char          *u_top;
+#if defined(USCHED_HARD)
+	struct uhard_stack *u_hard;	/* uhard.h */
+#endif
 };
 
 /*
@@ -195,6 +218,19 @@ void ustack_fini(struct ustack *u);
 __attribute__((noreturn, cold))
 #endif
 void usched_fail(const char *contract);
+
+/*
+ * For modules beside this one: what each usched_run() calls on its native
+ * thread, as it begins and before it returns. Given once, and before any
+ * dispatcher runs.
+ */
+struct usched_hook {
+	void (*h_begin)(struct usched *s);
+	void (*h_end)  (struct usched *s);
+	struct usched_hook *h_next;
+};
+
+void usched_hook(struct usched_hook *h);
 
 /* The running thread; NULL outside of threads, also in s_next() and s_done(). */
 #if defined(__x86_64__) && defined(__ELF__)

@@ -184,8 +184,8 @@
 #define RUNNING_ON_VALGRIND			0
 #define VALGRIND_STACK_REGISTER(low, high)	0
 #define VALGRIND_STACK_DEREGISTER(id)		((void)(id))
-#define VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	0
-#define VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	0
+#define VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	(nob)
+#define VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	(nob)
 #endif
 
 /*
@@ -218,8 +218,7 @@
 #define LOW_BITS	7
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
-/* Below each lane, for frames that skip a page, too. */
-#define GUARD		((size_t)64 << 10)
+#define GUARD		((size_t)USCHED_GUARD)
 /* Around s_base: for Valgrind, that part of the stack is the dispatcher's. */
 #define VICINITY	((size_t)64 << 10)
 /* Bytes by which the bottom of one lane is higher than that of the next. */

@@ -200,6 +200,12 @@ int usched_lanes(struct usched *s, int nr, size_t size);
 
 #define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
 
+/*
+ * Bytes below each lane that cannot be touched. A function with a larger frame
+ * may skip them, unless it is compiled with -fstack-clash-protection.
+ */
+#define USCHED_GUARD	65536
+
 /* Frees the lanes. Threads that are left must never run again. */
 void usched_fini(struct usched *s);
 

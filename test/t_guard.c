@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * t_guard: after uguard_start() a thread that runs out of its lane, or of the
+ * native stack, ends the process with a message that names it, the lane and its
+ * size, and has not touched the slices of the others. Other faults go where they
+ * went before.
+ */
+#include "tiny.h"
+#include "rr.h"
+#include "uguard.h"
+
+#define LANES	3
+#define SIZE	65536
+
+static struct tiny tiny;
+static struct tiny_thread threads[LANES];
+static unsigned sums[LANES];
+static int frame;		/* bytes */
+
+static unsigned never = ~0u;
+
+/* So deep that the guard is hit, in steps of about nob bytes. */
+static NOINLINE unsigned deep(int nob)
+{
+	volatile char local[nob];
+
+	local[0] = 1;
+	if (check_hash((unsigned)nob, 0) == never)
+		return 0;
+	return check_hash(local[0], deep(nob)) + local[0];
+}
+
+static void fall(void *arg)
+{
+	(void)arg;
+	deep(frame);
+}
+
+/* What a thread that has blocked, on its lane or in its buffer, looks like. */
+static unsigned sum(const struct ustack *u)
+{
+	const char *top = (const char *)((uintptr_t)u->u_top & ~(uintptr_t)7);
+	ptrdiff_t nob = u->u_sched->s_lane[u->u_lane].l_bottom - top;
+	const char *at = (uintptr_t)u->u_top & 4 ? u->u_stack : top;
+	unsigned sum = 0;
+
+	while (nob-- > 0)
+		sum = check_hash(sum, (unsigned char)*at++);
+	return sum;
+}
+
+/* For SIGABRT: all others are as they were. */
+static void whole(int signo)
+{
+	int i;
+
+	(void)signo;
+	for (i = 0; i < LANES - 1; i++) {
+		if (sums[i] != sum(&threads[i].tt_stack))
+			_exit(1);
+	}
+	_exit(42);
+}
+
+static void fall_last(void *arg)
+{
+	int i;
+
+	if (arg != &threads[LANES - 1])
+		tiny_yield();
+	for (i = 0; i < LANES - 1; i++)
+		sums[i] = sum(&threads[i].tt_stack);
+	deep(frame);
+}
+
+/* From the bottom of its lane upwards. */
+static void rise(void *arg)
+{
+	static volatile char *at;	/* not where it would be overwritten */
+
+	at = (volatile char *)&arg;
+	if (tiny_self() != &threads[0])
+		tiny_yield();
+	for (;;)
+		*at++ = 1;
+}
+
+static void stray(void *arg)
+{
+	(void)arg;
+	*(volatile char *)(tiny.t_sched.s_lane[3].l_low - 1) = 1;
+}
+
+static void null(void *arg)
+{
+	uintptr_t at = 16;
+
+	(void)arg;
+	__asm__ volatile("" : "+r"(at));
+	*(volatile char *)at = 1;
+}
+
+static void run(int lanes, void (*f)(void *))
+{
+	int i;
+
+	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK(lanes == 0 || usched_lanes(&tiny.t_sched, lanes, SIZE) == 0);
+	for (i = 0; i < LANES; i++)
+		tiny_start(&tiny, &threads[i], f, &threads[i]);
+	tiny_run(&tiny);
+}
+
+static void start(void)
+{
+	CHECK(uguard_start() == 0);
+}
+
+static void on_rr(void)
+{
+	start();
+	CHECK(rr_init(2, 0) == 0 && rr_stack_size(SIZE) == 0);
+	CHECK(rr_thread_init(fall, NULL) != NULL);
+	CHECK(rr_start() == 0);
+	rr_fini();
+}
+
+static void on_lanes(void)
+{
+	start();
+	signal(SIGABRT, whole);
+	run(LANES, fall_last);
+}
+
+static void on_native(void)
+{
+	start();
+	run(0, fall);
+}
+
+static struct ustack *deep_next(struct usched *s)
+{
+	(void)s;
+	deep(frame);
+	return NULL;
+}
+
+static void in_next(void)
+{
+	start();
+	CHECK(tiny_init(&tiny, 0) == 0);
+	tiny.t_sched.s_next = deep_next;
+	tiny_run(&tiny);
+}
+
+static void past_bottom(void)
+{
+	start();
+	run(LANES, rise);
+}
+
+static void wild(void)
+{
+	start();
+	run(LANES, stray);
+}
+
+static void not_started(void)
+{
+	run(1, fall);
+}
+
+static void not_ours(void)
+{
+	start();
+	run(1, null);
+}
+
+static void mine(int signo, siginfo_t *info, void *context)
+{
+	(void)context;
+	_exit(signo == SIGSEGV && info->si_addr == (void *)16 ? 43 : 1);
+}
+
+static void mine_first(void)
+{
+	struct sigaction action = {
+		.sa_sigaction = mine, .sa_flags = SA_SIGINFO
+	};
+
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+	not_ours();
+}
+
+/* Ends with the signal (or the exit status), and the words in the message. */
+static int ends(const char *name, void (*f)(void), int signo, int exits,
+		const char *words)
+{
+	char text[4096];
+	int status;
+
+	status = check_child(f, text, sizeof text);
+	if ((signo != 0 ? WIFSIGNALED(status) && WTERMSIG(status) == signo :
+	     WIFEXITED(status) && WEXITSTATUS(status) == exits) &&
+	    (words != NULL ? strstr(text, words) != NULL : text[0] == 0))
+		return 0;
+	fprintf(stderr, "%s: status %#x, \"%s\"\n", name, (unsigned)status, text);
+	return 1;
+}
+
+static void nothing(void *arg)
+{
+	stack_t alt;
+
+	(void)arg;
+	CHECK(sigaltstack(NULL, &alt) == 0 && !(alt.ss_flags & SS_DISABLE));
+}
+
+/* The alternate stack is there while dispatchers run, and no longer. */
+static void clean(void)
+{
+	stack_t alt;
+
+	start();
+	CHECK(uguard_start() == -EBUSY);
+	run(0, nothing);
+	CHECK(sigaltstack(NULL, &alt) == 0 && (alt.ss_flags & SS_DISABLE));
+}
+
+/* One that was there is used, and stays. */
+static void other_alt(void)
+{
+	static char mine_too[65536];
+	stack_t alt = { .ss_sp = mine_too, .ss_size = sizeof mine_too };
+
+	CHECK(sigaltstack(&alt, NULL) == 0);
+	start();
+	run(0, nothing);
+	CHECK(sigaltstack(NULL, &alt) == 0 && alt.ss_sp == mine_too);
+}
+
+static int have_lanes(void)
+{
+	int rc = tiny_init(&tiny, 1);
+
+	usched_fini(&tiny.t_sched);
+	return rc != -ENOSYS;
+}
+
+int main(int argc, char **argv)
+{
+	static const int frames[] = { 16, 4000, USCHED_GUARD / 2 };
+	int bad = 0;
+	int i;
+
+	check_start(argc, argv);
+	for (i = 0; i < COUNT(frames); i++) {
+		frame = frames[i];
+		bad += ends("native", on_native, SIGABRT, 0,
+			    "has run out of the native stack, lane 0, of ");
+		bad += ends("in next", in_next, SIGABRT, 0,
+			    "the dispatcher has run out of the native stack");
+		if (!have_lanes())
+			continue;
+		bad += ends("rr", on_rr, SIGABRT, 0,
+			    " has run out of lane 1, of 6");
+		bad += ends("lanes", on_lanes, 0, 42,
+			    " has run out of lane 3, of 6");
+	}
+	if (have_lanes()) {
+		bad += ends("past", past_bottom, SIGABRT, 0,
+			    " has gone past the bottom of lane 1, of 6");
+		bad += ends("wild", wild, SIGABRT, 0,
+			    " by a wild pointer, has touched the guard of lane 3");
+		bad += ends("not started", not_started, SIGSEGV, 0, NULL);
+		bad += ends("not ours", not_ours, SIGSEGV, 0, NULL);
+		bad += ends("mine first", mine_first, 0, 43, NULL);
+	}
+	bad += ends("clean", clean, 0, 0, NULL);
+	bad += ends("other alt", other_alt, 0, 0, NULL);
+	return bad != 0;
+}

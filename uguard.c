@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* uguard.c: a thread that is too deep ends with a message. */
+
+/*
+ * A fault is looked at by a handler on a stack of its own, since there is no
+ * room left on the one that ran out. Each native thread gets such a stack when
+ * it enters usched_run(), by usched_hook(), and gives it back when it leaves.
+ *
+ * Whose fault is it? The running thread is known, and so is its lane:
+ *
+ *	        guard           lane of the thread
+ *	  |<-- USCHED_GUARD -->|<------------- size ------------->|
+ *	  ^                    ^                                  ^
+ *	                       l_low                              l_bottom
+ *
+ * An address in that guard is that of a thread that is too deep. One in the
+ * guard of the next lane is that of one who has written past the bottom of its
+ * own, and in any other guard that of a wild pointer. The native stack (lane 0)
+ * ends where pthread_getattr_np() says; beyond, and with the stack pointer not
+ * far, is a stack that ran out. All else is passed on.
+ *
+ * G1. The handler calls what a handler may call, and takes no memory.
+ * G2. What it does not name it leaves as it was: handlers that were there before
+ *     are called, and without one the fault is repeated and ends the process.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* pthread_getattr_np(), MAP_ANONYMOUS */
+#endif
+#include "uguard.h"
+#include "usched.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+#include <unistd.h>
+
+#define ALT_SIZE	((size_t)64 << 10)
+/* How far beyond its end a native stack is missed. */
+#define REACH		((uintptr_t)USCHED_GUARD)
+
+/* Of a native thread. */
+static __thread struct {
+	int       n_depth;		/* nested usched_run() */
+	void     *n_alt;		/* its alternate stack, if it is ours */
+	uintptr_t n_low, n_size;	/* of the native stack */
+} native;
+
+static struct sigaction before[2];	/* SIGSEGV, SIGBUS */
+
+/* A message that is put together without stdio (G1). */
+struct text {
+	char   x_text[256];
+	size_t x_nob;
+};
+
+static void put(struct text *x, const char *word)
+{
+	while (*word != 0 && x->x_nob < sizeof x->x_text - 1)
+		x->x_text[x->x_nob++] = *word++;
+	x->x_text[x->x_nob] = 0;
+}
+
+static void put_number(struct text *x, uintptr_t nr, unsigned base)
+{
+	char digits[2 + 20 + 1];
+	char *at = digits + sizeof digits;
+
+	*--at = 0;
+	do {
+		*--at = "0123456789abcdef"[nr % base];
+	} while ((nr /= base) != 0);
+	if (base == 16) {
+		*--at = 'x';
+		*--at = '0';
+	}
+	put(x, at);
+}
+
+static void put_thread(struct text *x, const struct ustack *u)
+{
+	put(x, "thread ");
+	put_number(x, (uintptr_t)u, 16);
+	put(x, " (function ");
+	put_number(x, (uintptr_t)u->u_f, 16);
+	put(x, ", argument ");
+	put_number(x, (uintptr_t)u->u_arg, 16);
+	put(x, ")");
+}
+
+static void put_lane(struct text *x, int nr, uintptr_t size)
+{
+	put(x, "lane ");
+	put_number(x, nr, 10);
+	put(x, ", of ");
+	put_number(x, size, 10);
+	put(x, " bytes");
+}
+
+/* The lane whose guard it is, or 0. */
+static int guard_of(const struct usched *s, uintptr_t at)
+{
+	int i;
+
+	for (i = 1; i <= s->s_lane_nr; i++) {
+		if ((uintptr_t)s->s_lane[i].l_low - at - 1 < USCHED_GUARD)
+			return i;
+	}
+	return 0;
+}
+
+static uintptr_t lane_size(const struct usched_lane *l)
+{
+	return l->l_bottom - l->l_low;
+}
+
+/* Has the thread touched a guard? Then what happened is in x. */
+static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at)
+{
+	const struct usched *s = u->u_sched;
+	int nr = guard_of(s, at);
+
+	if (nr == 0)
+		return false;
+	put_thread(x, u);
+	if (nr == u->u_lane)
+		put(x, " has run out of ");
+	else if (nr == u->u_lane + 1)
+		put(x, " has gone past the bottom of ");
+	else
+		put(x, ", by a wild pointer, has touched the guard of ");
+	if (nr == u->u_lane + 1)
+		nr--;
+	put_lane(x, nr, lane_size(&s->s_lane[nr]));
+	return true;
+}
+
+static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
+{
+	if (native.n_depth == 0 || at - (native.n_low - REACH) > 2 * REACH)
+		return false;
+	if (u != NULL)
+		put_thread(x, u);
+	else
+		put(x, "the dispatcher");
+	put(x, " has run out of the native stack, ");
+	put_lane(x, 0, native.n_size);
+	return true;
+}
+
+static void pass_on(int signo, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = &before[signo == SIGBUS];
+
+	if (old->sa_flags & SA_SIGINFO)
+		old->sa_sigaction(signo, info, context);
+	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
+		old->sa_handler(signo);
+	else
+		(void)sigaction(signo, old, NULL);	/* G2: again, and ends */
+}
+
+static void fault(int signo, siginfo_t *info, void *context)
+{
+	const struct ustack *u = ustack_self();
+	uintptr_t at = (uintptr_t)info->si_addr;
+	struct text x = { .x_nob = 0 };
+
+	/* Not sent by kill(), in which case there is no address. */
+	if (info->si_code > 0 && ((u != NULL && on_lane(&x, u, at)) ||
+				  on_native(&x, u, at)))
+		usched_fail(x.x_text);
+	pass_on(signo, info, context);
+}
+
+/*
+ * Where they are not known there is just no message. The stack of main() grows
+ * up to a limit; musl says how large it is now.
+ */
+static void native_bounds(void)
+{
+#if defined(__linux__)
+	struct rlimit limit;
+	pthread_attr_t attr;
+	void *low;
+	size_t size;
+
+	if (pthread_getattr_np(pthread_self(), &attr) != 0)
+		return;
+	if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+		native.n_size = size;
+		if (getpid() == syscall(SYS_gettid) &&
+		    getrlimit(RLIMIT_STACK, &limit) == 0 &&
+		    limit.rlim_cur > size)
+			native.n_size = limit.rlim_cur;
+		native.n_low = (uintptr_t)low + size - native.n_size;
+	}
+	pthread_attr_destroy(&attr);
+#endif
+}
+
+static void begin(struct usched *s)
+{
+	stack_t alt;
+
+	(void)s;
+	if (native.n_depth++ > 0)
+		return;
+	native_bounds();
+	if (sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_DISABLE))
+		return;			/* somebody else's does as well */
+	alt.ss_sp = mmap(NULL, ALT_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (alt.ss_sp == MAP_FAILED)
+		return;
+	alt.ss_size  = ALT_SIZE;
+	alt.ss_flags = 0;
+	native.n_alt = alt.ss_sp;
+	if (sigaltstack(&alt, NULL) != 0) {
+		munmap(native.n_alt, ALT_SIZE);
+		native.n_alt = NULL;
+	}
+}
+
+static void end(struct usched *s)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+
+	(void)s;
+	if (--native.n_depth > 0 || native.n_alt == NULL)
+		return;
+	if (sigaltstack(&none, NULL) == 0)
+		munmap(native.n_alt, ALT_SIZE);
+	native.n_alt = NULL;
+}
+
+int uguard_start(void)
+{
+	static struct usched_hook hook = { .h_begin = begin, .h_end = end };
+	static bool started;
+	struct sigaction action = {
+		.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK
+	};
+
+	if (started)
+		return -EBUSY;
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGSEGV, &action, &before[0]) != 0)
+		return -errno;
+	if (sigaction(SIGBUS, &action, &before[1]) != 0) {
+		int rc = -errno;
+
+		(void)sigaction(SIGSEGV, &before[0], NULL);
+		return rc;
+	}
+	usched_hook(&hook);
+	started = true;
+	return 0;
+}

@@ -239,14 +239,6 @@ static void other_alt(void)
 	CHECK(sigaltstack(NULL, &alt) == 0 && alt.ss_sp == mine_too);
 }
 
-static int have_lanes(void)
-{
-	int rc = tiny_init(&tiny, 1);
-
-	usched_fini(&tiny.t_sched);
-	return rc != -ENOSYS;
-}
-
 int main(int argc, char **argv)
 {
 	static const int frames[] = { 16, 4000, USCHED_GUARD / 2 };
@@ -260,14 +252,14 @@ int main(int argc, char **argv)
 			    "has run out of the native stack, lane 0, of ");
 		bad += ends("in next", in_next, SIGABRT, 0,
 			    "the dispatcher has run out of the native stack");
-		if (!have_lanes())
+		if (!tiny_has_lanes())
 			continue;
 		bad += ends("rr", on_rr, SIGABRT, 0,
 			    " has run out of lane 1, of 6");
 		bad += ends("lanes", on_lanes, 0, 42,
 			    " has run out of lane 3, of 6");
 	}
-	if (have_lanes()) {
+	if (tiny_has_lanes()) {
 		bad += ends("past", past_bottom, SIGABRT, 0,
 			    " has gone past the bottom of lane 1, of 6");
 		bad += ends("wild", wild, SIGABRT, 0,

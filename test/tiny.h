@@ -166,6 +166,16 @@ static UNUSED int tiny_init(struct tiny *t, int lanes)
 	return lanes != 0 ? usched_lanes(&t->t_sched, lanes, TINY_LANE) : 0;
 }
 
+/* Are there any in this build? */
+static UNUSED int tiny_has_lanes(void)
+{
+	struct tiny t;
+	int rc = tiny_init(&t, 1);
+
+	usched_fini(&t.t_sched);
+	return rc != -ENOSYS;
+}
+
 static UNUSED void tiny_start(struct tiny *t, struct tiny_thread *tt,
 			      void (*f)(void *), void *arg)
 {

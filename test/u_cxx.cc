@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_cxx: the header serves C++, and exceptions are thrown and caught within a
- * thread, with blocks between try and throw. (Not with a block in a handler:
- * what has been caught is a list of the native thread.)
+ * thread, with blocks between try and throw. Not with a block in a handler: what
+ * has been caught is a list of the native thread, and so the thread finds there
+ * what another one has caught. An exception that leaves its thread ends the
+ * process, but in a portable build it leaves usched_run().
  */
 #include "tiny.h"
 #include <stdexcept>
@@ -75,9 +77,63 @@ static void with_lanes(int lanes, int nr)
 	tiny_fini(&t);
 }
 
+static void leaves(void *arg)
+{
+	tiny_yield();
+	throw std::runtime_error((const char *)arg);
+}
+
+static void uncaught()
+{
+	tiny_thread tt;
+
+	tiny_init(&t, 0);
+	tiny_start(&t, &tt, leaves, (void *)"nobody's");
+	try {
+		tiny_run(&t);
+	} catch (...) {
+		_exit(43);
+	}
+}
+
+static void handles(void *arg)
+{
+	try {
+		throw std::string((const char *)arg);
+	} catch (const std::string &) {
+		tiny_yield();
+		try {
+			throw;
+		} catch (const std::string &s) {
+			_exit(s == "second" ? 42 : 1);	/* the first asks */
+		}
+	}
+}
+
+static void mixed_up()
+{
+	tiny_thread one, two;
+
+	tiny_init(&t, 0);
+	tiny_start(&t, &one, handles, (void *)"first");
+	tiny_start(&t, &two, handles, (void *)"second");
+	tiny_run(&t);
+}
+
 int main(int argc, char **argv)
 {
+	char text[4096];
+	int status;
+
 	check_start(argc, argv);
+	status = check_child(uncaught, text, sizeof text);
+	if (tiny_has_lanes()) {
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+		CHECK(strstr(text, "nobody's") != NULL);
+	} else
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 43);
+	status = check_child(mixed_up, text, sizeof text);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 	with_lanes(0, 50);
 	with_lanes(1, 50);
 	with_lanes(16, 100);

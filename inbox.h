@@ -41,6 +41,11 @@
 
 #include <stddef.h>
 
+/* Between two steps, where another one may come: a test puts delays there. */
+#if !defined(RACE_WINDOW)
+#define RACE_WINDOW(n)	((void)0)
+#endif
+
 struct inbox_node {
 	struct inbox_node *n_next;
 };
@@ -62,8 +67,16 @@ static __inline__ void inbox_post(struct inbox *i, struct inbox_node *n)
 	struct inbox_node *before;
 
 	__atomic_store_n(&n->n_next, NULL, __ATOMIC_RELAXED);
+	RACE_WINDOW(1);
 	before = __atomic_exchange_n(&i->i_tail, n, __ATOMIC_SEQ_CST); /* R2 A2 */
+	RACE_WINDOW(2);
 	__atomic_store_n(&before->n_next, n, __ATOMIC_RELEASE);	/* R1 */
+}
+
+/* The owner's; others may look at it, so it is not torn. */
+static __inline__ void inbox_move(struct inbox *i, struct inbox_node *head)
+{
+	__atomic_store_n(&i->i_head, head, __ATOMIC_RELAXED);
 }
 
 static __inline__ struct inbox_node *inbox_take(struct inbox *i)
@@ -74,19 +87,23 @@ static __inline__ struct inbox_node *inbox_take(struct inbox *i)
 	if (head == &i->i_stub) {
 		if (next == NULL)
 			return NULL;
-		i->i_head = head = next;
+		inbox_move(i, next);
+		head = next;
 		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
 	}
 	if (next == NULL) {
+		RACE_WINDOW(3);
 		/* The last one, or its successor is not linked yet. */
 		if (__atomic_load_n(&i->i_tail, __ATOMIC_ACQUIRE) != head)
 			return NULL;
+		RACE_WINDOW(4);
 		inbox_post(i, &i->i_stub);
+		RACE_WINDOW(5);
 		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
 		if (next == NULL)
 			return NULL;
 	}
-	i->i_head = next;
+	inbox_move(i, next);
 	return head;
 }
 

@@ -11,7 +11,7 @@
  * first of the queue runs.
  *
  * L1. A thread is p_hot or in the queue at most once: it is put there when
- *     t_wakes goes from -1 to 0, and by its own yield.
+ *     its wake count goes from -1 to 0, and by its own yield.
  * L2. In LL_RUN + 1 switches at least one thread is taken from the queue, if
  *     there was one. So the n-th of the queue runs after n * (LL_RUN + 1)
  *     switches at most.

@@ -34,6 +34,7 @@ struct ll_thread {
 
 int  ll_init(int proc_nr, int thread_nr);
 int  ll_stack_size(size_t size);
+struct usched *ll_sched(int proc);
 int  ll_start(void);
 int  ll_fini(void);
 long ll_stuck(void);
@@ -63,7 +64,7 @@ static __inline__ void ll_wake(struct ll_thread *t)
 
 	if (!uproc_is_here(u))
 		uproc_post(u);
-	else if (u->t_wakes++ < 0) {
+	else if (wakes_add(&u->t_wakes, 1)) {
 		struct uproc *p = uproc_of(u);
 
 		if (p->p_hot != NULL)

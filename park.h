@@ -31,6 +31,11 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#if !defined(RACE_WINDOW)
+#define RACE_WINDOW(n)	((void)0)	/* a test puts delays there */
+#endif
 
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -60,7 +65,8 @@ static inline void park_futex_wait(int *word, int value)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
+		return;		/* for no reason: the caller looks again */
 	until.tv_nsec += 1000000;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_nsec -= 1000000000;
@@ -92,15 +98,20 @@ static inline bool park_cancel(int *asleep)
 
 static inline void park_sleep(int *asleep)
 {
-	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1)
+	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
+		RACE_WINDOW(6);
 		park_futex_wait(asleep, 1);
+	}
 }
 
 static inline bool park_wake(int *asleep)
 {
-	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0 ||	/* W3 */
-	    __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 0)
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
 		return false;
+	RACE_WINDOW(7);
+	if (__atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 0)
+		return false;
+	RACE_WINDOW(8);
 	park_futex_wake(asleep);
 	return true;
 }

@@ -7,8 +7,8 @@
  * elsewhere come when the inbox is looked at: each RR_LOOK switches, and when
  * the queue is empty. There is nothing else to this scheduler.
  *
- * R1. A thread is in the queue at most once: it is put there when t_wakes goes
- *     from -1 to 0, and by its own yield.
+ * R1. A thread is in the queue at most once: it is put there when its wake
+ *     count goes from -1 to 0, and by its own yield.
  * R2. Of two threads in the queue of a processor, the one that was put there
  *     first runs first.
  */

@@ -37,7 +37,7 @@ struct rr_thread {
 /*
  * Makes the scheduler: proc_nr processors (native threads, pinned in turn to
  * those that the process may use), and about thread_nr threads: a hint.
- * -EINVAL, -ENOMEM, -EBUSY: there is one.
+ * -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
  */
 int rr_init(int proc_nr, int thread_nr);
 
@@ -48,7 +48,13 @@ int rr_init(int proc_nr, int thread_nr);
  */
 int rr_stack_size(size_t size);
 
-/* Threads begin to run. -errno: no native thread was to be had, none runs. */
+/*
+ * The dispatcher of processor proc modulo proc_nr, for usched_stats() before
+ * rr_start(); NULL before rr_init().
+ */
+struct usched *rr_sched(int proc);
+
+/* Threads begin to run. -errno: no lanes or no native threads were to be had. */
 int rr_start(void);
 
 /*
@@ -112,7 +118,7 @@ static __inline__ void rr_wake(struct rr_thread *t)
 
 	if (!uproc_is_here(u))
 		uproc_post(u);
-	else if (u->t_wakes++ < 0)
+	else if (wakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&uproc_of(u)->p_queue, u);
 }
 

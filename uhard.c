@@ -2,48 +2,239 @@
 /* uhard.c: the hard mode: moves what can move, poisons what is dead. */
 
 /*
- * To be written.
+ * OVERVIEW
+ *
+ * Who keeps a pointer into the stack of a blocked thread reads or writes one of
+ * three places: a slice that has stayed; stack that a slice has left; or the
+ * frames of whoever runs there now. The last cannot be told from what that one
+ * does himself. So slices are made to leave (evict=always), for the second
+ * case, and for each place there is something that only a mistake changes:
+ *
+ *	place                           what must stay as it is
+ *	a slice, in place or in its     its checksum
+ *	buffer
+ *	stack that was left             poison; with `fault' nobody gets there
+ *	the dead frames below a slice   poison, for DEAD bytes
+ *	a buffer whose slice is on the  poison
+ *	stack
+ *
+ * In the lane of a thread that has blocked in place, and after its eviction:
+ *
+ *	  DEAD     GAP    slice of U
+ *	|#######|       |------------|        # poison
+ *	^       ^                    ^        - summed up
+ *	k_low   k_high               l_bottom
+ *
+ *	|############################|
+ *	^                            ^
+ *	k_low                        l_bottom == k_high
+ *
+ * GAP is left alone: usched.c has put a return address there, for debuggers.
+ * The poison is looked at when somebody is run in the lane, whoever that is,
+ * and is the stack of that one from then on.
+ *
+ * WHAT IS KEPT
+ *
+ * Of a lane, struct uhard_lane, which is a part of the lane. Of a thread,
+ * struct uhard_stack: with names of its own, because the thread may be gone
+ * when a message needs them. As usched_run() can report no error, a new thread
+ * runs with the one record of its dispatcher that is always there (d_first),
+ * and gets one of its own when it blocks, where -ENOMEM can be returned. For
+ * the same reason the first few dispatchers are static.
+ *
+ * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
+ * need it: one without lanes may never see usched_fini().
+ *
+ * FAULTS
+ *
+ * A lane is shut by mprotect() when its occupant has left, and opened when the
+ * next one is about to come. Who touches it meanwhile gets a signal, and the
+ * handler, on an alternate stack, looks for the threads that are bound to the
+ * lane and away, and whose slice belongs to that address. It takes a lock with
+ * which records are chained, but does not wait for long: a fault may have come
+ * while it was held.
+ *
+ * INVARIANTS
+ *
+ * H1. A thread that is blocked has a record of its own in d_list, whose sum,
+ *     if sums are taken, is that of its slice.
+ * H2. [k_low, k_high) of a lane is poison, and nobody runs there.
+ * H3. A lane that is shut has no owner.
+ * H4. Who touches slices, poison and shut lanes runs on another stack; but on
+ *     lane 0 below the slice, or, to poison what was left, above that.
  */
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
+#define _GNU_SOURCE		/* MAP_ANONYMOUS, REG_ERR */
 #endif
 #if !defined(USCHED_HARD)
 #define USCHED_HARD
 #endif
 #include "uhard.h"
 #include "usan.h"
+#include "uslice.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 /* Sanitizers must not look into functions that run between two stacks. */
 #define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#define NOINLINE	__attribute__((noinline))
+#define NORETURN	__attribute__((noreturn))
 
-/* Of a thread: made when it first runs. */
+#define POISON		((uintptr_t)0xdbdbdbdbdbdbdbdbu)
+/* Bytes of dead frames that are poisoned below a slice. */
+#define DEAD		1024
+/* Below a slice, not poisoned: a free word, and landing() in usched.c. */
+#define GAP		64
+/* Below a frame: what that function may still use, and a red zone. */
+#define FRAME		512
+#define ALT_SIZE	((size_t)64 << 10)
+/* Dispatchers that need no malloc(). */
+#define FEW		16
+/* Looks at the lock, before a handler goes without. */
+#define PATIENCE	1000
+/* One in so many points gives way, and one in so many blocks is evicted. */
+#define YIELD_ONE_IN	4
+#define EVICT_ONE_IN	2
+
+/* A thread that may be gone. */
+struct name {
+	const struct ustack *w_stack;	/* NULL: nobody */
+	void               (*w_f)(void *);
+	void                *w_arg;
+};
+
+enum where { RUNS, STAYS, IS_AWAY };
+
+/* Of a thread. */
 struct uhard_stack {
-	struct usan h_san;
+	struct usan          h_san;
+	struct name          h_name;
+	struct uhard_stack  *h_next;	/* in d_list */
+	struct uhard_stack **h_at;	/* what points to us there */
+	enum where           h_where;
+	int                  h_lane;
+	char                *h_slice;	/* while it is blocked */
+	char                *h_deep;	/* lowest frame at a block, ever */
+	uint64_t             h_sum;	/* while it is blocked */
+	char                *h_buf;	/* buffer that is poisoned, or NULL */
+	ptrdiff_t            h_buf_nob;
 };
 
 /* Of a dispatcher. */
 struct uhard_sched {
-	struct usan    d_san;
-	struct ustack *d_left;	/* who left last, until home has seen it */
-	int            d_ended;	/* it has ended */
+	struct usan         d_san;
+	struct ustack      *d_left;	/* who left last, until home sees it */
+	int                 d_ended;	/* it has ended */
+	struct uhard_stack  d_first;	/* of one that has not blocked yet */
+	struct uhard_stack *d_list;	/* those that have */
+	struct name         d_ran;	/* who was run last */
+	unsigned            d_evict;	/* states of what is random */
+	unsigned            d_yield;
+	bool                d_shut;	/* lanes were shut, once */
+	bool                d_busy;	/* in use */
+	struct usched_lane *d_lane;	/* for the handler, as s may be gone */
+	int                 d_lane_nr;
+	struct uhard_sched *d_next;
 };
+
+/* What USCHED_DEBUG says. */
+static struct {
+	bool     m_known;		/* it was read */
+	enum { NEVER, ALWAYS, RANDOM } m_evict;
+	bool     m_poison;
+	bool     m_fault;
+	bool     m_check;
+	bool     m_yield;
+	unsigned m_evict_seed;
+	unsigned m_yield_seed;
+	unsigned m_nr;			/* dispatchers so far */
+	size_t   m_page;
+	struct sigaction m_before[2];	/* SIGSEGV, SIGBUS */
+} mode;
+
+static struct uhard_sched few[FEW];
+static struct uhard_sched *all;		/* dispatchers */
+static int locked;			/* all, d_list, and mode until known */
+
+/* Of a native thread: its usched_run()s, and their alternate stack. */
+static __thread int   depth;
+static __thread void *alternate;
+
+static void mode_read(void);
+static struct uhard_sched *sched_make(struct usched *s);
+static void sched_drop(struct usched *s);
+static void vacate(struct usched *s, struct ustack *u);
+static void bury(struct usched *s, struct ustack *u, struct usched_lane *l);
+static int  own_record(struct uhard_sched *d, struct ustack *u);
+static void lane_shut(struct usched_lane *first, struct usched_lane *last);
+static void lane_open(struct usched_lane *l);
+static bool one_in(unsigned *state, unsigned nr);
+static UNCHECKED uint64_t sum(const char *from, const char *to);
+static UNCHECKED void fill(char *from, char *to);
+static UNCHECKED const char *spoilt(const char *from, const char *to);
+static UNCHECKED void fill_below(char *from);
+static void poison_see(struct usched *s, struct usched_lane *l);
+static void sum_see(struct ustack *u, char *slice, const char *how);
+static void buf_see(struct ustack *u);
+static void handler_set(void);
+static void alternate_begin(void);
+static void alternate_end(void);
+
+static void lock(void)
+{
+	/* Acquire: pairs with the release in unlock(). */
+	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE) != 0)
+		sched_yield();
+}
+
+static void unlock(void)
+{
+	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
+}
+
+static inline char *slice_of(const struct ustack *u)
+{
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
+}
+
+static inline struct usched_lane *lane_of(const struct ustack *u)
+{
+	return &u->u_sched->s_lane[u->u_lane];
+}
+
+/* Rounds. */
 
 UNCHECKED void uhard_begin(struct usched *s)
 {
-	if (s->s_hard == NULL)
-		s->s_hard = calloc(1, sizeof *s->s_hard);
-	if (s->s_hard == NULL)
-		usched_fail("usched_run: no memory for the hard mode");
-	usan_home(&s->s_hard->d_san);
+	struct uhard_sched *d;
+
+	mode_read();
+	d = s->s_hard != NULL ? s->s_hard : sched_make(s);
+	if (mode.m_fault) {
+		alternate_begin();
+		if (!d->d_shut && s->s_lane_nr > 0)
+			lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
+		d->d_shut = true;
+	}
+	usan_home(&d->d_san);
 }
 
 void uhard_end(struct usched *s)
 {
-	(void)s;
+	if (mode.m_fault)
+		alternate_end();
+	if (s->s_hard->d_list == NULL && s->s_lane_nr == 0)
+		sched_drop(s);
 }
 
 UNCHECKED void uhard_home(struct usched *s)
@@ -54,43 +245,114 @@ UNCHECKED void uhard_home(struct usched *s)
 		return;
 	s->s_hard->d_left = NULL;
 	usan_arrive(&s->s_hard->d_san);
+	if (!s->s_hard->d_ended)
+		vacate(s, u);
 }
 
+/* The thread has blocked: what becomes of its slice? */
+static void vacate(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l = lane_of(u);
+	struct uhard_stack *h = u->u_hard;
+
+	if (l->l_low == NULL) {
+		if (mode.m_poison)
+			fill_below(h->h_slice);
+		return;
+	}
+	if (mode.m_evict == ALWAYS || (mode.m_evict == RANDOM &&
+			one_in(&s->s_hard->d_evict, EVICT_ONE_IN))) {
+		usched_evict(l);
+		lane_shut(l, l);
+	} else if (mode.m_poison && h->h_slice - GAP - DEAD > l->l_low) {
+		l->l_hard.k_high = h->h_slice - GAP;
+		l->l_hard.k_low  = l->l_hard.k_high - DEAD;
+		fill(l->l_hard.k_low, l->l_hard.k_high);
+	}
+}
+
+/* A new thread has no record yet: see "What is kept". */
 UNCHECKED void uhard_enter(struct ustack *u, struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
+	struct uhard_stack *h = u->u_hard;
 
-	if (u->u_hard != NULL)
+	lane_open(l);
+	poison_see(s, l);
+	if (h != NULL) {
+		if (h->h_where == STAYS) {
+			sum_see(u, h->h_slice, "");
+			buf_see(u);
+		}
 		return;
-	u->u_hard = calloc(1, sizeof *u->u_hard);
-	if (u->u_hard == NULL)
-		usched_fail("no memory for the hard mode");
+	}
+	h = u->u_hard = &s->s_hard->d_first;
+	memset(h, 0, sizeof *h);
+	h->h_name = (struct name) { u, u->u_f, u->u_arg };
+	h->h_lane = u->u_lane;
 	if (l->l_low != NULL)
-		usan_thread(&u->u_hard->h_san, l->l_low, l->l_bottom - l->l_low);
+		usan_thread(&h->h_san, l->l_low, l->l_bottom - l->l_low);
 	else
-		usan_thread(&u->u_hard->h_san, s->s_hard->d_san.n_low,
+		usan_thread(&h->h_san, s->s_hard->d_san.n_low,
 			    s->s_hard->d_san.n_size);
 }
 
-UNCHECKED void uhard_restore(struct ustack *u, struct usched_lane *l, char *slice)
+UNCHECKED void uhard_restore(struct ustack *u, struct usched_lane *l,
+			     char *slice)
 {
 	(void)u, (void)l, (void)slice;
 }
 
-UNCHECKED void uhard_restored(struct ustack *u, struct usched_lane *l, char *slice)
+UNCHECKED void uhard_restored(struct ustack *u, struct usched_lane *l,
+			      char *slice)
 {
-	usan_restore(&u->u_hard->h_san, slice, l->l_bottom - slice);
+	struct uhard_stack *h = u->u_hard;
+
+	sum_see(u, slice, " in its buffer");
+	if (mode.m_poison) {
+		h->h_buf     = u->u_stack;
+		h->h_buf_nob = l->l_bottom - slice;
+		fill(h->h_buf, h->h_buf + h->h_buf_nob);
+	}
+	usan_restore(&h->h_san, slice, l->l_bottom - slice);
 }
 
-UNCHECKED void uhard_evicted(struct ustack *u, struct usched_lane *l, char *slice)
+/* In lane 0 the thread itself calls this, before it leaves. */
+UNCHECKED void uhard_evicted(struct ustack *u, struct usched_lane *l,
+			     char *slice)
 {
-	usan_save(&u->u_hard->h_san, slice, l->l_bottom - slice);
+	struct uhard_stack *h = u->u_hard;
+	struct uhard_lane *k = &l->l_hard;
+
+	usan_save(&h->h_san, slice, l->l_bottom - slice);
 	usan_clear(slice, l->l_bottom);
+	if (h->h_where == STAYS)
+		sum_see(u, slice, "");
+	else if (mode.m_check)
+		h->h_sum = sum(slice, l->l_bottom);
+	h->h_slice = slice;
+	h->h_where = IS_AWAY;
+	if (!mode.m_poison || l->l_low == NULL)
+		return;
+	poison_see(u->u_sched, l);
+	k->k_low  = slice - l->l_low > GAP + DEAD ? slice - GAP - DEAD :
+		l->l_low;
+	k->k_high = l->l_bottom;
+	fill(k->k_low, k->k_high);
 }
 
 UNCHECKED void uhard_resume(struct ustack *u)
 {
-	usan_leave(&u->u_sched->s_hard->d_san, &u->u_hard->h_san, 0);
+	struct uhard_sched *d = u->u_sched->s_hard;
+	struct uhard_stack *h = u->u_hard;
+	struct uhard_lane *k = &lane_of(u)->l_hard;
+
+	h->h_where = RUNS;
+	d->d_ran   = h->h_name;
+	k->k_last  = u;
+	k->k_f     = u->u_f;
+	k->k_arg   = u->u_arg;
+	usan_leave(&d->d_san, &h->h_san, 0);
 }
 
 UNCHECKED void uhard_first(void *arg)
@@ -108,42 +370,668 @@ UNCHECKED void uhard_arrived(void)
 
 UNCHECKED int uhard_fit(struct ustack *u, ptrdiff_t need)
 {
+	int rc = own_record(u->u_sched->s_hard, u);
+
+	if (rc != 0)
+		return rc;
+	buf_see(u);
 	return usan_fit(&u->u_hard->h_san, need);
 }
 
 UNCHECKED void uhard_leave(struct ustack *u, struct usched_lane *l)
 {
 	struct uhard_sched *d = u->u_sched->s_hard;
+	struct uhard_stack *h = u->u_hard;
+	char *frame = __builtin_frame_address(0);
 
 	d->d_left  = u;
 	d->d_ended = l == NULL;
-	usan_leave(&u->u_hard->h_san, &d->d_san, l == NULL);
+	if (h->h_deep == NULL || h->h_deep > frame)
+		h->h_deep = frame;
+	if (l != NULL && h->h_where == RUNS) {		/* not lane 0 */
+		h->h_where = STAYS;
+		h->h_slice = slice_of(u);
+		if (mode.m_check)
+			h->h_sum = sum(h->h_slice, l->l_bottom);
+	}
+	usan_leave(&h->h_san, &d->d_san, l == NULL);
 }
 
 UNCHECKED void uhard_ended(struct ustack *u)
 {
-	if (u->u_hard == NULL)
+	struct usched *s = u->u_sched;
+	struct uhard_stack *h = u->u_hard;
+
+	/* Without a dispatcher: a misuse that usched.c will tell. */
+	if (h == NULL || s->s_hard == NULL)
 		return;
-	usan_end(&u->u_hard->h_san);
-	free(u->u_hard);
+	usan_end(&h->h_san);
+	if (lane_of(u)->l_owner == u)
+		bury(s, u, lane_of(u));
 	u->u_hard = NULL;
+	if (h == &s->s_hard->d_first)
+		return;
+	lock();
+	*h->h_at = h->h_next;
+	if (h->h_next != NULL)
+		h->h_next->h_at = h->h_at;
+	unlock();
+	free(h);
+	if (s->s_base == NULL && s->s_hard->d_list == NULL && s->s_lane_nr == 0)
+		sched_drop(s);
+}
+
+/* Nobody's frames are there any more. */
+static void bury(struct usched *s, struct ustack *u, struct usched_lane *l)
+{
+	struct uhard_lane *k = &l->l_hard;
+	char *deep = u->u_hard->h_deep;
+
+	if (l->l_low == NULL) {
+		if (mode.m_poison && s->s_base != NULL)
+			fill_below(deep);
+		return;
+	}
+	if (mode.m_poison) {
+		poison_see(s, l);
+		k->k_low  = deep - l->l_low > DEAD ?
+			(char *)((uintptr_t)deep & -sizeof POISON) - DEAD :
+			l->l_low;
+		k->k_high = l->l_bottom;
+		fill(k->k_low, k->k_high);
+	}
+	lane_shut(l, l);
+}
+
+static UNCHECKED void lanes_tell(struct usched *s, int begins)
+{
+	const char *low = s->s_lane[1].l_low;
+
+	usan_lanes(low, s->s_lane[s->s_lane_nr].l_bottom - low, begins);
 }
 
 UNCHECKED void uhard_lanes(struct usched *s)
 {
-	usan_lanes(s->s_lane[1].l_low, s->s_lane[s->s_lane_nr].l_bottom -
-		   s->s_lane[1].l_low, 1);
+	lanes_tell(s, 1);
 }
 
 UNCHECKED void uhard_fini(struct usched *s)
 {
 	if (s->s_lane_nr > 0)
-		usan_lanes(s->s_lane[1].l_low, s->s_lane[s->s_lane_nr].l_bottom -
-			   s->s_lane[1].l_low, 0);
-	free(s->s_hard);
-	s->s_hard = NULL;
+		lanes_tell(s, 0);
+	if (s->s_hard != NULL)
+		sched_drop(s);
 }
 
 void usched_point(void)
 {
+	struct ustack *u = ustack_self();
+	struct usched *s;
+
+	if (!mode.m_yield || u == NULL)
+		return;
+	s = u->u_sched;
+	if (s->s_preempt == NULL || !one_in(&s->s_hard->d_yield, YIELD_ONE_IN))
+		return;
+	/* It may be in a queue now, so it cannot just go on. */
+	if (s->s_preempt(s, u) != 0 && ustack_block() != 0)
+		usched_fail("usched_point: no memory to give way");
+}
+
+/* Records. */
+
+static unsigned seed(unsigned from, unsigned nr)
+{
+	return (from * 2654435761u ^ nr * 2246822519u) | 1;
+}
+
+/* usched_run() has no way to say that there is no memory, so it needs none. */
+static struct uhard_sched *sched_make(struct usched *s)
+{
+	struct uhard_sched *d = NULL;
+	int i;
+
+	lock();
+	for (i = 0; i < FEW && d == NULL; i++) {
+		if (!few[i].d_busy)
+			d = &few[i];
+	}
+	if (d == NULL)
+		d = malloc(sizeof *d);
+	if (d == NULL)
+		usched_fail("usched_run: no memory for the hard mode");
+	memset(d, 0, sizeof *d);
+	d->d_busy    = true;
+	d->d_evict   = seed(mode.m_evict_seed, mode.m_nr);
+	d->d_yield   = seed(mode.m_yield_seed, mode.m_nr);
+	d->d_lane    = s->s_lane;
+	d->d_lane_nr = s->s_lane_nr;
+	d->d_next    = all;
+	all = d;
+	mode.m_nr++;
+	unlock();
+	s->s_hard = d;
+	return d;
+}
+
+static UNCHECKED void sched_drop(struct usched *s)
+{
+	struct uhard_sched *d = s->s_hard;
+	struct uhard_sched **at;
+	struct uhard_stack *h;
+	struct uhard_stack *list;
+
+	lock();
+	for (at = &all; *at != d; at = &(*at)->d_next)
+		;
+	*at  = d->d_next;
+	list = d->d_list;
+	d->d_busy = false;
+	unlock();
+	s->s_hard = NULL;
+	while ((h = list) != NULL) {
+		list = h->h_next;
+		usan_end(&h->h_san);
+		free(h);
+	}
+	if (d < few || d >= few + FEW)
+		free(d);
+}
+
+/* What the thread ran with until now becomes its own. H1. */
+static int own_record(struct uhard_sched *d, struct ustack *u)
+{
+	struct uhard_stack *h;
+
+	if (u->u_hard != &d->d_first)
+		return 0;
+	h = malloc(sizeof *h);
+	if (h == NULL)
+		return -ENOMEM;
+	*h = d->d_first;
+	u->u_hard = h;
+	lock();
+	h->h_next = d->d_list;
+	h->h_at   = &d->d_list;
+	if (h->h_next != NULL)
+		h->h_next->h_at = &h->h_next;
+	d->d_list = h;
+	unlock();
+	return 0;
+}
+
+/* Lanes, and memory in general. By words: all that is given is aligned. */
+
+/* Where a slice ends, the page ends with it. Failure: it just stays open. */
+static void lane_shut(struct usched_lane *first, struct usched_lane *last)
+{
+	char *low = first->l_low;
+	char *end = (char *)(((uintptr_t)last->l_bottom + mode.m_page - 1) &
+			     -mode.m_page);
+
+	if (!mode.m_fault || mprotect(low, end - low, PROT_NONE) != 0)
+		return;
+	for (; first <= last; first++)
+		first->l_hard.k_shut = 1;
+}
+
+static void lane_open(struct usched_lane *l)
+{
+	char *end = (char *)(((uintptr_t)l->l_bottom + mode.m_page - 1) &
+			     -mode.m_page);
+
+	if (!l->l_hard.k_shut)
+		return;
+	if (mprotect(l->l_low, end - l->l_low, PROT_READ | PROT_WRITE) != 0)
+		usched_fail("fault: a lane could not be opened: no memory");
+	l->l_hard.k_shut = 0;
+}
+
+static bool one_in(unsigned *state, unsigned nr)
+{
+	unsigned x = *state;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	*state = x;
+	return (x >> 8) % nr == 0;
+}
+
+/* Each word counts, and its place. */
+static UNCHECKED uint64_t sum(const char *from, const char *to)
+{
+	const uintptr_t *at = (const uintptr_t *)from;
+	uint64_t x = (uint64_t)(to - from);
+
+	for (; at < (const uintptr_t *)to; at++)
+		x = ((x << 29 | x >> 35) ^ *at) * 0x9e3779b97f4a7c15u;
+	return x;
+}
+
+/* Volatile: else it would become memset(), which sanitizers look into. */
+static UNCHECKED void fill(char *from, char *to)
+{
+	volatile uintptr_t *at = (uintptr_t *)from;
+
+	for (; at < (uintptr_t *)to; at++)
+		*at = POISON;
+}
+
+/* The first byte that is no poison any more, or NULL. */
+static UNCHECKED const char *spoilt(const char *from, const char *to)
+{
+	const uintptr_t *at = (const uintptr_t *)from;
+	const char *byte;
+
+	while (at < (const uintptr_t *)to && *at == POISON)
+		at++;
+	if (at >= (const uintptr_t *)to)
+		return NULL;
+	for (byte = (const char *)at; *byte == (char)POISON; byte++)
+		;
+	return byte;
+}
+
+/* On the native stack, from there up to below our own frame (H4). */
+static NOINLINE UNCHECKED void fill_below(char *from)
+{
+	char *to = (char *)__builtin_frame_address(0) - FRAME;
+
+	fill((char *)((uintptr_t)from & -sizeof POISON),
+	     (char *)((uintptr_t)to & -sizeof POISON));
+}
+
+/* Messages: without stdio, since a handler needs them, too. */
+
+struct text {
+	char   x_text[1024];
+	size_t x_nob;
+};
+
+static void put(struct text *x, const char *word)
+{
+	while (*word != 0 && x->x_nob < sizeof x->x_text - 1)
+		x->x_text[x->x_nob++] = *word++;
+	x->x_text[x->x_nob] = 0;
+}
+
+static void put_number(struct text *x, uintptr_t nr, unsigned base)
+{
+	char digits[2 + 20 + 1];
+	char *at = digits + sizeof digits;
+
+	*--at = 0;
+	do {
+		*--at = "0123456789abcdef"[nr % base];
+	} while ((nr /= base) != 0);
+	if (base == 16) {
+		*--at = 'x';
+		*--at = '0';
+	}
+	put(x, at);
+}
+
+static void put_name(struct text *x, struct name w)
+{
+	if (w.w_stack == NULL) {
+		put(x, "no thread");
+		return;
+	}
+	put(x, "thread ");
+	put_number(x, (uintptr_t)w.w_stack, 16);
+	put(x, " (function ");
+	put_number(x, (uintptr_t)w.w_f, 16);
+	put(x, ", argument ");
+	put_number(x, (uintptr_t)w.w_arg, 16);
+	put(x, ")");
+}
+
+static void put_place(struct text *x, const char *at, int lane)
+{
+	put_number(x, (uintptr_t)at, 16);
+	put(x, " in lane ");
+	put_number(x, lane, 10);
+}
+
+static struct name last_of(const struct usched_lane *l)
+{
+	return (struct name) { l->l_hard.k_last, l->l_hard.k_f,
+			       l->l_hard.k_arg };
+}
+
+/* All that are away from this address. How many? The lock is held. */
+static int put_away(struct text *x, const struct uhard_sched *d, int lane,
+		    const char *at)
+{
+	const struct uhard_stack *h;
+	int nr = 0;
+
+	for (h = d->d_list; h != NULL; h = h->h_next) {
+		if (h->h_lane != lane || h->h_where != IS_AWAY ||
+		    at < h->h_slice || at >= d->d_lane[lane].l_bottom)
+			continue;
+		if (nr++ > 0)
+			put(x, " or of ");
+		put_name(x, h->h_name);
+	}
+	return nr;
+}
+
+static NORETURN void ran_last(struct text *x, const struct usched *s)
+{
+	put(x, "; ");
+	put_name(x, s->s_hard->d_ran);
+	put(x, " ran last");
+	usched_fail(x->x_text);
+}
+
+/* Is the poison of the lane whole? It is not needed any more (H2). */
+static void poison_see(struct usched *s, struct usched_lane *l)
+{
+	struct uhard_lane *k = &l->l_hard;
+	const char *at = spoilt(k->k_low, k->k_high);
+	int lane = (int)(l - s->s_lane);
+	struct text x = { .x_nob = 0 };
+
+	k->k_low = k->k_high = NULL;
+	if (at == NULL)
+		return;
+	put(&x, "the stack of ");
+	lock();
+	if (put_away(&x, s->s_hard, lane, at) > 0) {
+		put(&x, ", which is blocked, was written to at ");
+		put_place(&x, at, lane);
+		put(&x, " while it was away");
+	} else {
+		put_name(&x, last_of(l));
+		put(&x, ", where it is dead, was written to at ");
+		put_place(&x, at, lane);
+	}
+	unlock();
+	ran_last(&x, s);
+}
+
+static void sum_see(struct ustack *u, char *slice, const char *how)
+{
+	struct uhard_stack *h = u->u_hard;
+	struct text x = { .x_nob = 0 };
+
+	if (!mode.m_check || sum(slice, lane_of(u)->l_bottom) == h->h_sum)
+		return;
+	put(&x, "the slice of ");
+	put_name(&x, h->h_name);
+	put(&x, " in lane ");
+	put_number(&x, u->u_lane, 10);
+	put(&x, " has changed");
+	put(&x, how);
+	put(&x, " while it was blocked");
+	ran_last(&x, u->u_sched);
+}
+
+/* The buffer, if it still is the one that was poisoned. */
+static void buf_see(struct ustack *u)
+{
+	struct uhard_stack *h = u->u_hard;
+	struct text x = { .x_nob = 0 };
+	const char *at;
+
+	if (h->h_buf == NULL || h->h_buf != u->u_stack) {
+		h->h_buf = NULL;
+		return;
+	}
+	at = spoilt(h->h_buf, h->h_buf + h->h_buf_nob);
+	if (at == NULL)
+		return;
+	put(&x, "the buffer of ");
+	put_name(&x, h->h_name);
+	put(&x, " was written to at ");
+	put_number(&x, (uintptr_t)at, 16);
+	put(&x, " while its slice was on the stack");
+	ran_last(&x, u->u_sched);
+}
+
+/* Words. */
+
+static const char known[] =
+	"evict=always, evict=never, evict=SEED, poison, fault, check, "
+	"check=never, yield=SEED";
+
+static bool is(const char *word, size_t nob, const char *what)
+{
+	return strlen(what) == nob && memcmp(word, what, nob) == 0;
+}
+
+/* name and a number, that is all of the word? */
+static bool is_seed(const char *word, size_t nob, const char *name,
+		    unsigned *nr)
+{
+	size_t len = strlen(name);
+	char *end;
+
+	if (nob <= len || memcmp(word, name, len) != 0 ||
+	    word[len] < '0' || word[len] > '9')
+		return false;
+	*nr = (unsigned)strtoul(word + len, &end, 0);
+	return end == word + nob;
+}
+
+static bool word_read(const char *word, size_t nob)
+{
+	if (is(word, nob, "evict=always"))
+		mode.m_evict = ALWAYS;
+	else if (is(word, nob, "evict=never"))
+		mode.m_evict = NEVER;
+	else if (is_seed(word, nob, "evict=", &mode.m_evict_seed))
+		mode.m_evict = RANDOM;
+	else if (is(word, nob, "poison"))
+		mode.m_poison = true;
+	else if (is(word, nob, "fault"))
+		mode.m_fault = true;
+	else if (is(word, nob, "check"))
+		mode.m_check = true;
+	else if (is(word, nob, "check=never"))
+		mode.m_check = false;
+	else if (is_seed(word, nob, "yield=", &mode.m_yield_seed))
+		mode.m_yield = true;
+	else
+		return nob == 0;
+	return true;
+}
+
+static NORETURN void word_unknown(const char *word, size_t nob)
+{
+	struct text x = { .x_nob = 0 };
+	char copy[80];
+
+	if (nob > sizeof copy - 1)
+		nob = sizeof copy - 1;
+	memcpy(copy, word, nob);
+	copy[nob] = 0;
+	put(&x, "USCHED_DEBUG: unknown word \"");
+	put(&x, copy);
+	put(&x, "\", known are: ");
+	put(&x, known);
+	usched_fail(x.x_text);
+}
+
+static void words_read(const char *at)
+{
+	size_t nob;
+
+	for (;; at += nob + 1) {
+		nob = strcspn(at, ",");
+		if (!word_read(at, nob))
+			word_unknown(at, nob);
+		if (at[nob] == 0)
+			return;
+	}
+}
+
+static void mode_read(void)
+{
+	const char *env = getenv("USCHED_DEBUG");
+
+	lock();
+	if (!mode.m_known) {
+		mode.m_known = mode.m_check = true;
+		mode.m_page  = (size_t)sysconf(_SC_PAGESIZE);
+		if (env != NULL)
+			words_read(env);
+		if (mode.m_fault)
+			handler_set();
+	}
+	unlock();
+}
+
+/* Faults. */
+
+/* Has it read or written? What processors say that we know. */
+static const char *deed(void *context)
+{
+#if defined(__x86_64__) && defined(REG_ERR)
+	const ucontext_t *c = context;
+
+	return c->uc_mcontext.gregs[REG_ERR] & 2 ? " wrote to " : " read from ";
+#else
+	(void)context;
+	return " read from or wrote to ";
+#endif
+}
+
+static void put_culprit(struct text *x, void *context)
+{
+	const struct ustack *u = ustack_self();
+
+	if (u != NULL)
+		put_name(x, (struct name) { u, u->u_f, u->u_arg });
+	else
+		put(x, "a native thread, or a dispatcher,");
+	put(x, deed(context));
+}
+
+/* The number of the lane that has been shut, or 0. */
+static int shut_at(const struct uhard_sched *d, const char *at)
+{
+	const struct usched_lane *l;
+	int i;
+
+	for (i = 1; i <= d->d_lane_nr; i++) {
+		l = &d->d_lane[i];
+		if (at >= l->l_low && l->l_hard.k_shut &&
+		    at < (char *)(((uintptr_t)l->l_bottom + mode.m_page - 1) &
+				  -mode.m_page))
+			return i;
+	}
+	return 0;
+}
+
+/* Is it ours? Then what happened is in x. */
+static bool explain(struct text *x, const char *at, void *context)
+{
+	const struct uhard_sched *d;
+	int lane = 0;
+
+	for (d = all; d != NULL; d = d->d_next) {
+		if ((lane = shut_at(d, at)) != 0)
+			break;
+	}
+	if (d == NULL)
+		return false;
+	put_culprit(x, context);
+	put_place(x, at, lane);
+	put(x, ", on the stack of ");
+	if (put_away(x, d, lane, at) > 0)
+		put(x, ", which is blocked");
+	else {
+		put_name(x, last_of(&d->d_lane[lane]));
+		put(x, ", where it is dead: it ran there last");
+	}
+	return true;
+}
+
+static bool lock_soon(void)
+{
+	int i;
+
+	for (i = 0; i < PATIENCE; i++) {
+		if (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE) == 0)
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+static void pass_on(int signo, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = &mode.m_before[signo == SIGBUS];
+
+	if (old->sa_flags & SA_SIGINFO)
+		old->sa_sigaction(signo, info, context);
+	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
+		old->sa_handler(signo);
+	else {
+		(void)sigaction(signo, old, NULL);
+		if (info->si_code <= 0)	/* it would not come again */
+			(void)raise(signo);
+	}
+}
+
+static void fault(int signo, siginfo_t *info, void *context)
+{
+	struct text x = { .x_nob = 0 };
+	bool ours = false;
+
+	/* Not sent by kill(), in which case there is no address. */
+	if (info->si_code > 0 && lock_soon()) {
+		ours = explain(&x, info->si_addr, context);
+		unlock();
+	}
+	if (ours)
+		usched_fail(x.x_text);
+	pass_on(signo, info, context);
+}
+
+/* Without a handler it is still a fault. */
+static void handler_set(void)
+{
+	struct sigaction action = {
+		.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK
+	};
+
+	sigemptyset(&action.sa_mask);
+	(void)sigaction(SIGSEGV, &action, &mode.m_before[0]);
+	(void)sigaction(SIGBUS, &action, &mode.m_before[1]);
+}
+
+/* Somebody else's does as well, and none is no harm but with a deep stack. */
+static void alternate_begin(void)
+{
+	stack_t alt;
+
+	if (depth++ > 0 || sigaltstack(NULL, &alt) != 0 ||
+	    !(alt.ss_flags & SS_DISABLE))
+		return;
+	alternate = mmap(NULL, ALT_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (alternate == MAP_FAILED) {
+		alternate = NULL;
+		return;
+	}
+	alt = (stack_t) { .ss_sp = alternate, .ss_size = ALT_SIZE };
+	if (sigaltstack(&alt, NULL) != 0) {
+		munmap(alternate, ALT_SIZE);
+		alternate = NULL;
+	}
+}
+
+static void alternate_end(void)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+
+	if (--depth > 0 || alternate == NULL)
+		return;
+	if (sigaltstack(&none, NULL) == 0)
+		munmap(alternate, ALT_SIZE);
+	alternate = NULL;
 }

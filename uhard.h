@@ -5,10 +5,61 @@
 #define UHARD_H
 
 /*
- * Build all files of the program with -DUSCHED_HARD, and link uhard.c. What it
- * then does is chosen by USCHED_DEBUG in the environment: words between commas.
+ * For the search of bugs in programs, schedulers and the library itself: above
+ * all of pointers into the stack of a thread that are used while it is blocked.
+ * In a plain build they work for as long as its slice happens to stay in place,
+ * and then destroy whatever came there.
  *
- * To be written.
+ * Build all files of the program with -DUSCHED_HARD, and link uhard.c with
+ * them. What it then does is chosen by USCHED_DEBUG in the environment, words
+ * between commas, which is read at the first usched_run():
+ *
+ *	evict=always  each thread that blocks loses its place at once
+ *	evict=never   only when another one needs it, as in a plain build: this
+ *	              is so if nothing is said
+ *	evict=SEED    at random; SEED is a number
+ *	poison        memory that is dead is overwritten, and looked at before
+ *	              it is used again: stack that a thread has left, some of
+ *	              that below one that stayed, and buffers while their slice
+ *	              is on the stack
+ *	fault         a lane in which no slice lies cannot be accessed. The
+ *	              message names the thread that did, and those whose stack
+ *	              it is
+ *	check         a checksum of each slice, taken when its thread blocks, is
+ *	              right when it goes on, or moves. So always, but for
+ *	check=never
+ *	yield=SEED    see usched_point()
+ *
+ * What breaks a rule ends in usched_fail(), as does a word that is none of
+ * these. Messages name threads by address, with their function and argument:
+ *
+ *	usched: thread 0x55d0c8 (function 0x55a1b0, argument 0x1) wrote to
+ *	0x7f21ab7fee0c in lane 1, on the stack of thread 0x55d060 (function
+ *	0x55a170, argument 0x0), which is blocked
+ *
+ *	usched: the stack of thread 0x55d060 (...), which is blocked, was
+ *	written to at 0x7f21ab7fee0c in lane 1 while it was away; thread
+ *	0x55d0c8 (...) ran last
+ *
+ * `fault' stops the culprit in the act, reader or writer. The others find out
+ * when the victim is run: "ran last" is who ran before that on the same
+ * dispatcher; it is the culprit for sure only with evict=always, when the
+ * victim is run next.
+ *
+ *	USCHED_DEBUG=evict=always,poison	moves whatever can move
+ *	USCHED_DEBUG=evict=always,fault		finds who did it
+ *
+ * CAVEATS
+ *
+ * - On lane 0 there is no `fault', and stack that was left is poisoned but not
+ *   looked at: the dispatcher uses it.
+ * - `fault' takes SIGSEGV and SIGBUS, and passes on what is not its own. A
+ *   system call that is given such a pointer returns EFAULT instead.
+ * - A write that changes nothing is not seen, except with `fault'.
+ * - A block can return -ENOMEM for the first time that a thread blocks, also if
+ *   it brought a buffer: some 150 bytes are kept of each.
+ * - Of a thread that is forgotten without ustack_fini(), what is kept is freed
+ *   by usched_fini().
  */
 
 #include "usched.h"
@@ -19,7 +70,8 @@ extern "C" {
 
 /*
  * In a hard build, with yield=SEED: here the running thread gives way now and
- * then, if its dispatcher has an s_preempt(). Else nothing.
+ * then, if its dispatcher has an s_preempt(). Else, and outside of threads,
+ * nothing. To be put where it would be sound to block.
  */
 #if defined(USCHED_HARD)
 void usched_point(void);
@@ -39,12 +91,14 @@ static __inline__ void usched_point(void)
  *	          blocked or ended
  *	enter     u is about to be run on l, which must become accessible; the
  *	          owner of l has been evicted, if it was another one
- *	restore   the buffer of u is about to be copied to slice; restored: it was
- *	evicted   the slice has been copied to the buffer, nothing else has changed
+ *	restore   the buffer of u is about to be copied to slice; restored: it
+ *	          was
+ *	evicted   the slice has been copied to the buffer, nothing else has
+ *	          changed
  *	resume    the last thing before a switch to u
  *	first     runs a new thread: what usched_launch() calls
- *	arrived   the first thing after a switch to a thread that had blocked; or
- *	          its block has failed
+ *	arrived   the first thing after a switch to a thread that had blocked;
+ *	          or its block has failed
  *	fit       in ustack_block(), for need bytes of slice: 0 or -ENOMEM
  *	leave     the last thing before a switch to the dispatcher; l is NULL if
  *	          u has ended

@@ -23,14 +23,10 @@
  * SLEEP AND END
  *
  * A processor with nothing to run parks: see park.h for why no wake is lost.
- * set_idle counts the parked ones: a processor adds 1 when it has looked again
- * in vain (S3), and who wakes it takes 1 away before it can go on (and gives it
- * back if another was faster). A hold by a native thread from outside takes 1
- * away, too. So when set_idle is the number of processors, then at that moment
- * each had looked again in vain and was not being woken, and nobody was there
- * who could wake another: no message is under way, and nothing will ever
- * change. This moment is what uproc_fini() waits for. The threads that are
- * still alive then can never be woken.
+ * set_idle counts those that sleep: see idle.h. When it is the number of
+ * processors, no message is under way, and nothing will ever change. This moment
+ * is what uproc_fini() waits for. The threads that are still alive then can
+ * never be woken.
  *
  * MEMORY
  *
@@ -56,8 +52,8 @@
  *
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
  *     places is p_queue or p_ring.
- * P2. t_wakes >= -1; it is -1 exactly while the thread waits or is new.
- * P3. A thread is in an inbox exactly while t_posted is not 0 (but for the
+ * P2. w_count >= -1; it is -1 exactly while the thread waits or is new.
+ * P3. A thread is in an inbox exactly while w_posted is not 0 (but for the
  *     moments between the two).
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
  *     it sleeps and nobody has begun to wake it; else it is 0 or less.
@@ -76,7 +72,7 @@
 #define _GNU_SOURCE		/* sched_getaffinity(), MAP_ANONYMOUS */
 #endif
 #include "uproc.h"
-#include "park.h"
+#include "idle.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -208,9 +204,8 @@ static struct joint *joint(struct uproc_thread *t)
 
 static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 {
-	if (t->t_wakes < 0)
+	if (wakes_add(&t->t_wakes, wakes))
 		uproc_queue_put(&p->p_queue, t);
-	t->t_wakes += wakes;
 }
 
 static void wake(struct uproc *here, struct uproc_thread *t)
@@ -224,7 +219,7 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 /* While t, which runs or ends, is in the inbox it cannot be freed (P3). */
 static void wakes_drain(struct uproc_thread *t)
 {
-	while (__atomic_load_n(&t->t_posted, __ATOMIC_RELAXED) != 0) {
+	while (wakes_pending(&t->t_wakes)) {
 		inbox_drain(uproc_of(t));
 		relax();
 	}
@@ -245,8 +240,10 @@ static void thread_done(struct usched *s, struct ustack *u)
 		/* Releases what the thread did; pairs with that in join. */
 		waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
 					     __ATOMIC_ACQ_REL);
+		RACE_WINDOW(17);
 		if (waiter != NULL) {
 			wake(p, waiter);
+			RACE_WINDOW(18);
 			__atomic_store_n(&joint(t)->j_told, 1,
 					 __ATOMIC_RELEASE);
 		}
@@ -366,8 +363,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 	}
 	ustack_init(&t->t_stack, &p->p_sched, f, arg, NULL, 0);
 	t->t_stack.u_mark = flags;
-	t->t_wakes  = -1;
-	t->t_posted = 0;
+	wakes_init(&t->t_wakes);
 	if (flags & UPROC_JOIN)
 		*joint(t) = (struct joint) { NULL, 0 };
 	if (here == p)
@@ -418,7 +414,7 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 		if (rc == 0)
 			waits++;
 		else if (join_cancel(t, self)) {
-			self->t_wakes += waits;
+			wakes_back(&self->t_wakes, waits);
 			return rc;
 		}
 	} while (!has_ended(t));
@@ -426,7 +422,7 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
 		relax();
 	wakes_drain(self);
-	self->t_wakes += waits - 1;
+	wakes_back(&self->t_wakes, waits - 1);
 	return 0;
 }
 
@@ -443,6 +439,7 @@ int uproc_join(struct uproc_thread *t)
 		return -EDEADLK;
 	if (!join_begin(t, self, &ended))
 		return -EINVAL;
+	RACE_WINDOW(19);
 	if (!ended)
 		rc = join_wait(t, self);
 	p = uproc_of(self);
@@ -467,53 +464,26 @@ int uproc_yield(void)
 	return rc;
 }
 
-/* One more is idle, or one less busy. Nothing of the set is touched then. */
-static void idle_add(struct uproc_set *set)
-{
-	__atomic_fetch_add(&set->set_idle, 1, __ATOMIC_SEQ_CST);
-	park_futex_wake(&set->set_idle);
-}
-
-/*
- * Takes the 1 of the sleeper away before it can go on, let alone sleep again:
- * else it could be counted twice, and we, who are awake, be overlooked.
- */
-static void proc_wake(struct uproc *p)
-{
-	if (__atomic_load_n(&p->p_asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
-		return;
-	__atomic_fetch_sub(&p->p_set->set_idle, 1, __ATOMIC_SEQ_CST);
-	if (!park_wake(&p->p_asleep))
-		idle_add(p->p_set);
-}
-
-/*
- * Brings t_posted from 0 to 1: puts t in the inbox. Release: what the waker
- * did before is seen by the thread; pairs with the exchange in inbox_drain().
- */
+/* What the waker did before is seen by the thread. */
 void uproc_post(struct uproc_thread *t)
 {
 	struct uproc *p = uproc_of(t);
 
-	if (__atomic_fetch_add(&t->t_posted, 1, __ATOMIC_RELEASE) != 0)
-		return;
-	inbox_post(&p->p_inbox, &t->t_node);	/* from here t may be gone */
-	proc_wake(p);
+	if (wakes_post(&t->t_wakes, &p->p_inbox))	/* t may be gone */
+		idle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
 /* Sleeping. */
 
 static void inbox_drain(struct uproc *p)
 {
-	struct inbox_node *n;
+	struct wakes *w;
+	int nr;
 
-	while ((n = inbox_take(&p->p_inbox)) != NULL) {
-		struct uproc_thread *t = (struct uproc_thread *)
-			((char *)n - offsetof(struct uproc_thread, t_node));
-
+	while ((w = wakes_take(&p->p_inbox, &nr)) != NULL) {
 		ring_move(p);
-		ready(p, t, __atomic_exchange_n(&t->t_posted, 0,
-						__ATOMIC_ACQUIRE));
+		ready(p, (struct uproc_thread *)((char *)w -
+			offsetof(struct uproc_thread, t_wakes)), nr);
 	}
 	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > LANE_NR;
 }
@@ -539,29 +509,28 @@ bool uproc_look(struct uproc *p)
 			continue;
 		}
 		spin = 0;
+		RACE_WINDOW(21);
 		park_prepare(&p->p_asleep);			/* S1 S2 */
+		RACE_WINDOW(16);
 		if ((!inbox_empty(&p->p_inbox) || stopped(set)) && /* S3 */
 		    park_cancel(&p->p_asleep)) {
 			relax();	/* a post may be half-way */
 			continue;
 		}
-		if (__atomic_add_fetch(&set->set_idle, 1, __ATOMIC_SEQ_CST) ==
-		    set->set_nr)
-			park_futex_wake(&set->set_idle);
-		park_sleep(&p->p_asleep);				/* S4 */
+		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);	/* S4 */
 	}
 }
 
 void uproc_hold(struct uproc_set *set)
 {
 	if (set != NULL)
-		__atomic_fetch_sub(&set->set_idle, 1, __ATOMIC_SEQ_CST);
+		idle_hold(&set->set_idle);
 }
 
 void uproc_release(struct uproc_set *set)
 {
 	if (set != NULL)
-		idle_add(set);
+		idle_release(&set->set_idle);
 }
 
 /* The set: from its beginning to its end. */
@@ -813,13 +782,8 @@ int uproc_fini(struct uproc_set **out, long *left)
 		return -EINVAL;
 	if (proc_self(set) != NULL)
 		usched_fail("fini: called by a thread");
-	for (;;) {
-		int now = __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST);
-
-		if (now == set->set_running)
-			break;
-		park_futex_wait(&set->set_idle, now);
-	}
+	idle_wait(&set->set_idle, set->set_running);
+	RACE_WINDOW(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
 	for (*left = 0, i = 0; i < set->set_nr; i++) {
 		*left += __atomic_load_n(&set->set_proc[i].p_threads,
@@ -862,6 +826,10 @@ static bool chunk_get(struct uproc_set *set, size_t size)
 
 	map = mmap(NULL, nob + align, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED && set->set_grow > CHUNK_MIN) {
+		set->set_grow = CHUNK_MIN;	/* there may be some left */
+		return chunk_get(set, size);
+	}
 	if (map == MAP_FAILED)
 		return false;
 	c = (struct chunk *)(align ?

@@ -11,26 +11,7 @@
  * starts and stops. A scheduler adds an order: it gives uproc_set_init() its
  * s_next(), which takes threads from the queue, or from wherever it likes.
  *
- * WAIT AND WAKE COUNT
- *
- * t_wakes is the number of wakes that came, less the waits that were begun. It
- * is -1 while the thread waits. So a wake before the wait is kept, and n wakes
- * let n waits through. Only the thread's own processor touches t_wakes, so
- * none of this needs atomic instructions; wakes from elsewhere are counted in
- * t_posted, and the first of them puts the thread in the inbox.
- *
- *	field		who		 when
- *	t_wakes		own processor	 at any time
- *	t_posted	anyone		 atomic add; exchanged for 0 by the owner
- *	t_node		who has brought	 until the owner takes it, which is
- *			t_posted from	 before it exchanges t_posted
- *			0 to 1
- *
- * A thread that has not quite blocked cannot be missed: a wake from its own
- * processor cannot happen between the count and the switch, and one from
- * elsewhere is looked at only by the dispatcher, after the switch.
- *
- * A new thread is a thread that waits, woken once by its maker.
+ * Waits and wakes are counted (wakes.h): a wake before the wait is kept.
  *
  * WHO MAY CALL WHAT
  *
@@ -40,7 +21,7 @@
  */
 
 #include "usched.h"
-#include "inbox.h"
+#include "wakes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,10 +35,8 @@ struct uproc_set;
 
 /* A thread. One cache line on 64-bit machines: a cold one costs a miss less. */
 struct uproc_thread {
-	struct ustack     t_stack;
-	int               t_wakes;	/* wakes less waits */
-	int               t_posted;	/* wakes that are in the inbox */
-	struct inbox_node t_node;
+	struct ustack t_stack;
+	struct wakes  t_wakes;
 };
 
 /* Threads that can run, first in, first out; there is room for all. */
@@ -105,7 +84,8 @@ enum {
 
 /*
  * Makes a set of proc_nr processors, with room for thread_nr threads to begin
- * with, in which next() chooses. -EINVAL, -ENOMEM, -EBUSY: *set is not NULL.
+ * with, in which next() chooses. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
+ * NULL.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       struct ustack *(*next)(struct usched *));
@@ -238,11 +218,11 @@ static __inline__ int uproc_wait(void)
 
 	if (__builtin_expect(t == NULL, 0))
 		usched_fail("wait: called outside of a thread");
-	if (UPROC_LIKELY(--t->t_wakes >= 0))
+	if (UPROC_LIKELY(!wakes_wait(&t->t_wakes)))
 		return 0;
 	rc = ustack_block();
 	if (__builtin_expect(rc != 0, 0))
-		((struct uproc_thread *)ustack_self())->t_wakes++;
+		wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
 	return rc;
 }
 

@@ -22,6 +22,13 @@ int SCHED(stack_size)(size_t size)
 	return uproc_stack_size(set, size);
 }
 
+struct usched *SCHED(sched)(int proc)
+{
+	struct uproc *p = uproc_at(set, proc);
+
+	return p != NULL ? &p->p_sched : NULL;
+}
+
 int SCHED(start)(void)
 {
 	return uproc_start(set);

@@ -262,6 +262,14 @@
 HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 HIDDEN NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
+
+/* For modules that look into threads: see uslice.h. */
+HIDDEN int usched_runs(const struct ustack *u);
+HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
+HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
+HIDDEN int usched_lane(const struct usched *s);
+HIDDEN NORETURN void usched_back(char *sp, int rc);
+
 static ALWAYS_INLINE NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline void landing(char *sp);
@@ -302,8 +310,14 @@ NOINLINE struct ustack *ustack_self(void)
 }
 #endif
 
-/* The dispatcher of this native thread: for debuggers. */
-HIDDEN __thread struct usched *usched_here;
+/* The dispatchers that run on this native thread, the innermost first. */
+struct usched_frame {
+	struct usched       *f_sched;
+	struct ustack       *f_self;	/* the thread that runs it, or NULL */
+	struct usched_frame *f_up;
+};
+
+HIDDEN __thread struct usched_frame *usched_here;
 
 static struct usched_hook *hook_list;
 
@@ -331,8 +345,7 @@ static const uintptr_t bottom[BARE_NR] = {
 
 void usched_run(struct usched *s)
 {
-	struct ustack *self = usched_current;	/* one of another dispatcher */
-	struct usched *here = usched_here;
+	struct usched_frame here = { s, usched_current, usched_here };
 	uintptr_t scratch;
 	unsigned stack;
 	unsigned fp = fp_get(&scratch);
@@ -350,18 +363,19 @@ void usched_run(struct usched *s)
 	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
 	stack = VALGRIND_STACK_REGISTER((uintptr_t)&scratch - VICINITY,
 					(uintptr_t)&scratch + VICINITY);
-	usched_here = s;
+	usched_here = &here;
 	hooks(s, 1);
 	HOOK(begin(s));
 	fp_set(s->s_fp);
 	usched_save(begin, s);
 	fp_set(fp);
 	s->s_base = NULL;
-	usched_current = self;
+	usched_current = here.f_self;
 	HOOK(end(s));
 	hooks(s, 0);
-	usched_here = here;
+	usched_here = here.f_up;
 	VALGRIND_STACK_DEREGISTER(stack);
+	(void)stack;
 }
 
 void usched_hook(struct usched_hook *h)
@@ -445,6 +459,9 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 		*(uintptr_t *)top = fp;
 	}
 	need = l->l_bottom - top;
+	CONTRACT(need > 0 && (l->l_low == NULL || top >= l->l_low),
+		 "ustack_block: not on the stack of the thread (but in a signal "
+		 "handler on an alternate one?)");
 	if (u->u_len - need > USCHED_SLACK ||
 	    (u->u_len < need && !(u->u_len >= PAIR &&
 				  u->u_len >= need - s->s_bare && is_bare(l))))
@@ -556,8 +573,10 @@ void ustack_fini(struct ustack *u)
 {
 	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
 	HOOK(ended(u));
-	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL)
+	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL) {
 		lane_put(u->u_sched, u);
+		u->u_sched->s_forgot++;
+	}
 	u->u_top = ENDED;
 }
 
@@ -739,6 +758,7 @@ static void stacks(struct usched *s, int begins)
 	size_t nob = l[s->s_lane_nr].l_bottom - l[1].l_low;
 	int i;
 
+	(void)nob;		/* where Valgrind does not know the machine */
 	if (!RUNNING_ON_VALGRIND)
 		return;
 	for (i = 1; i <= s->s_lane_nr; i++) {
@@ -788,6 +808,19 @@ static int lane_get(struct usched *s)
 	return s->s_turn;
 }
 
+/* What that would give. */
+int usched_lane(const struct usched *s)
+{
+	int shared = s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED;
+	int i;
+
+	for (i = s->s_free_lane; i != 0; i = s->s_lane[i].l_free) {
+		if (s->s_lane[i].l_bound == 0)
+			return i;
+	}
+	return shared > 0 ? s->s_turn % shared + 1 : s->s_turn;
+}
+
 /* The thread will not come back to its lane. */
 static void lane_put(struct usched *s, struct ustack *u)
 {
@@ -834,6 +867,47 @@ static const void *stack_id(const struct ustack *self)
 		return &usched_current;		/* that of a native thread */
 	s = self->u_sched;
 	return s->s_lane == &s->s_native ? s->s_home : &s->s_lane[self->u_lane];
+}
+
+/* For other modules: uslice.h says what they do. */
+
+int usched_runs(const struct ustack *u)
+{
+	const struct usched_frame *f;
+
+	for (f = usched_here; f != NULL; f = f->f_up) {
+		if (f->f_self == u)
+			return 1;
+	}
+	return u == usched_current;
+}
+
+UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
+{
+	const struct usched_lane *l;
+	ptrdiff_t nob;
+
+	if ((uintptr_t)u->u_top & NO_SLICE)
+		return 0;
+	l = &u->u_sched->s_lane[u->u_lane];
+	nob = l->l_bottom - slice(u);
+	if (to != NULL && (uintptr_t)u->u_top & AWAY) {
+		if (stored(l, u) < nob)
+			copy(to + nob - BARE, (const char *)bottom, BARE);
+		copy(to, u->u_stack, stored(l, u));
+	} else if (to != NULL)
+		copy(to, slice(u), nob);
+	return nob;
+}
+
+ptrdiff_t usched_stored(const struct ustack *u)
+{
+	return stored(&u->u_sched->s_lane[u->u_lane], u);
+}
+
+void usched_back(char *sp, int rc)
+{
+	usched_resume(sp, rc);
 }
 
 void usched_fail(const char *contract)

@@ -61,12 +61,14 @@
  *
  * - A pointer into the stack of a thread is valid only while that thread runs.
  *   Threads that share data keep it on the heap or in static storage.
- * - Thread-local storage and errno belong to the native thread: other threads
- *   change errno while this one is blocked.
+ * - Thread-local storage, errno and the signal mask belong to the native
+ *   thread: other threads change them while this one is blocked.
  * - A blocking system call, or a native lock that is held over a block, stops
- *   every thread of the dispatcher.
- * - A C++ thread must not block in a catch handler: the exceptions being
- *   handled are kept by the C++ library for each native thread.
+ *   every thread of the dispatcher; but a recursive lock lets them in.
+ * - A C++ thread must not block in a catch handler, nor in a destructor that
+ *   runs because of an exception: the exceptions being handled are kept by the
+ *   C++ library for each native thread.
+ * - pthread_exit() ends the native thread, with all threads of its dispatcher.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that
@@ -95,6 +97,18 @@ extern "C" {
 struct ustack;
 struct usched_stats;
 
+#if defined(USCHED_HARD)
+/* What the hard mode (uhard.h) keeps of a lane. */
+struct uhard_lane {
+	char                *k_low;	/* poisoned, and must stay so: from here */
+	char                *k_high;	/* to here; NULL: nothing */
+	const struct ustack *k_last;	/* who ran here last; may be gone */
+	void               (*k_f)(void *);	/* its function */
+	void                *k_arg;	/* and the argument of that */
+	int                  k_shut;	/* the lane is inaccessible */
+};
+#endif
+
 /* A stretch of stack on which threads run, one at a time. */
 struct usched_lane {
 	char          *l_bottom; /* slices end here; the stack grows down */
@@ -102,6 +116,9 @@ struct usched_lane {
 	int            l_bound;  /* threads that have to come back to here */
 	int            l_free;   /* next in the list of lanes nobody is bound to */
 	char          *l_low;    /* lowest usable byte; NULL on lane 0 */
+#if defined(USCHED_HARD)
+	struct uhard_lane l_hard;
+#endif
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
@@ -126,6 +143,7 @@ struct usched {
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
+	int                 s_forgot;  /* calls of ustack_fini() for blocked ones */
 	struct usched_stats *s_stats;  /* ustats.h */
 #if defined(USCHED_HARD)
 	struct uhard_sched *s_hard;    /* uhard.h */

@@ -4,18 +4,19 @@
 /*
  * Three native threads and a signal handler, which interrupts them in the
  * midst of their posts, and the owner in the midst of a take, post nodes to one
- * owner. What a producer wrote to a node before is seen by the owner.
+ * owner. What a producer wrote to a node before is seen by the owner. All of
+ * them are delayed at random between their steps.
  */
-#include "check.h"
+#include "window.h"
 #include "inbox.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
 #define PRODUCERS	3
-#define EACH		400000
+#define EACH		150000
 #define HANDLER		PRODUCERS	/* posts, too */
-#define SIGNALS		20000
+#define SIGNALS		6000
 #define ALL		((long)PRODUCERS * EACH + SIGNALS)
 
 struct item {
@@ -177,5 +178,6 @@ int main(int argc, char **argv)
 	alone();
 	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
 	stress();
+	window_check(1, 5);
 	return 0;
 }

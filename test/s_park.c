@@ -3,14 +3,15 @@
 
 /*
  * A sleeper and two wakers, with the steps that are told in park.h. For each
- * prepare exactly one of cancel and the wakes returns true.
+ * prepare exactly one of cancel and the wakes returns true. All of them are
+ * delayed at random between their steps.
  */
-#include "check.h"
+#include "window.h"
 #include "park.h"
 #include <pthread.h>
 #include <sched.h>
 
-#define ROUNDS	500000		/* of each waker */
+#define ROUNDS	200000		/* of each waker */
 #define WAKERS	2
 
 static long work __attribute__((aligned(64)));		/* given */
@@ -52,7 +53,9 @@ static void sleeper(void)
 			continue;
 		}
 		sleeps++;
+		RACE_WINDOW(21);
 		park_prepare(&asleep);				/* S1 S2 */
+		RACE_WINDOW(16);
 		if (given() > taken) {				/* S3 */
 			if (park_cancel(&asleep)) {
 				cancels++;
@@ -77,6 +80,7 @@ static void *by_turns(void *arg)
 
 	for (i = me; i < 100000; i += 2) {
 		while (__atomic_load_n(&at, __ATOMIC_SEQ_CST) != i) {
+			RACE_WINDOW(21);
 			park_prepare(&turns[me]);
 			if (__atomic_load_n(&at, __ATOMIC_SEQ_CST) == i &&
 			    park_cancel(&turns[me]))
@@ -111,5 +115,6 @@ int main(int argc, char **argv)
 	for (i = 0; i < 2; i++)
 		CHECK(pthread_join(id[i], NULL) == 0);
 	CHECK(at == 100000);
+	window_check(6, 8);
 	return 0;
 }

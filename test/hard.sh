@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hard.sh: the ordinary tests pass in the hard mode, where each thread that
+# blocks loses its place at once, and what is dead is poisoned; and what breaks
+# the rules dies there (u_hard).
+#
+#	test/hard.sh [--full] [test ...]
+#
+# Tests are names like u_depth or s_join-LL; all if none is given. With --full
+# they also run with other words, and with the portable switch: half an hour.
+# CC is the compiler, CFLAGS are more options for it, WORDS replaces the words.
+
+cd "$(dirname "$0")/.." || exit 1
+
+words=${WORDS-evict=always,poison}
+modules='usched uhard uproc rr ll uguard upreempt ustats utrace'
+
+# These do not hold with those words, for a reason.
+words_of() { # test, words
+	case $1:$2 in
+	u_hard:*)	echo none ;;	# it chooses its own
+	# that nothing is copied that need not be
+	u_lane:*)	echo "$2,evict=never" ;;
+	# mprotect() fails there, and a shut lane could not be opened again
+	*_fail*:*fault*|s_nomem*:*fault*)
+			echo "$2" | sed 's/,*fault//' ;;
+	*)		echo "$2" ;;
+	esac
+}
+
+libs() { sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$1"; }
+
+compile() { # what else
+	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $CFLAGS $more -DUSCHED_HARD \
+		-I. "$@"
+}
+
+# One argument of what follows is built and run: a module, a test, or a test
+# with words. What it says goes to a file, its status to another.
+job() (
+	case $1 in
+	*.o)	compile -c "${1%.o}.c" -o "$dir/$1" >"$dir/$1.log" 2>&1 ||
+			{ cat "$dir/$1.log"; echo 1 >>"$dir/status"; }
+		exit ;;
+	*:*)	;;
+	*)	src=test/${1%-[RL][RL]}.c var=${1##*-}
+		case $1 in
+		*-*)	var=-D$var ;;
+		*)	var= ;;
+		esac
+		case $1 in
+		u_*)	objs="$dir/usched.o $dir/uhard.o" ;;
+		*)	objs=$(ls "$dir"/*.o) ;;
+		esac
+		compile $var "$src" $objs -o "$dir/$1" -pthread $(libs "$src") \
+			>"$dir/$1.log" 2>&1
+		exit ;;
+	esac
+	test=${1%%:*} words=$(words_of "$test" "${1#*:}")
+	export USCHED_DEBUG="$words"
+	[ "$words" != none ] || unset USCHED_DEBUG
+	log=$dir/$test.out
+	"$dir/$test" >"$log" 2>&1
+	rc=$?
+	case $rc in
+	0)	echo "ok      $test $words" ;;
+	77)	echo "skip    $test: $(tail -n 1 "$log")" ;;
+	*)	echo "FAILED  $test $words (status $rc)"
+		sed 's/^/	/' "$dir/$test.log" "$log" ;;
+	esac
+	echo $rc >>"$dir/status"
+)
+
+each() { # items: job for each, as many at a time as there are processors
+	printf '%s\n' "$@" | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 \
+		sh test/hard.sh --job
+}
+
+names() {
+	for src in test/u_*.c test/s_*.c; do
+		name=$(basename "$src" .c)
+		if grep -q '^/\* VARIANTS: RR LL \*/$' "$src"; then
+			echo "$name-RR $name-LL"
+		else
+			echo "$name"
+		fi
+	done
+}
+
+round() { # words ...: all tests with each
+	each $(for m in $modules; do [ -f $m.c ] && echo $m.o; done)
+	each $tests
+	for w in "$@"; do
+		each $(for t in $tests; do echo "$t:$w"; done)
+	done
+}
+
+if [ "$1" = --job ]; then
+	job "$2"
+	exit 0
+fi
+
+full=
+[ "$1" = --full ] && { full=1; shift; }
+tests=${*:-$(names)}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+WATCHDOG=${WATCHDOG:-600} more=
+export dir more WATCHDOG
+: >"$dir/status"
+round "$words"
+if [ "$full" ]; then
+	round check evict=7,poison,yield=3 evict=never,poison,check=never \
+		evict=always,poison,fault evict=7,fault
+	more=-DUSCHED_PORTABLE
+	rm -f "$dir"/*.o
+	round evict=always,poison
+fi
+awk '$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
+	END { printf "%d passed, %d failed, %d skipped\n", p, f, s
+	      exit f > 0 || p == 0 }' "$dir/status"

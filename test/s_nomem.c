@@ -1,195 +1,101 @@
 /* SPDX-License-Identifier: MIT */
 /* s_nomem: whatever allocation or system call fails, an error is returned. */
 /* VARIANTS: RR LL */
-/* LIBS: -Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign,--wrap=free,--wrap=mmap,--wrap=munmap,--wrap=mprotect,--wrap=pthread_create,--wrap=pthread_mutex_init,--wrap=pthread_attr_init */
+/* LIBS: @test/fail.wrap */
 
 /*
- * The i-th fails, once, for all i until a run needs fewer; or the i-th and all
- * after it. The function that was called says so, nothing has changed, and it
- * may be called again; each thread that was made runs to its end. If a native
- * thread cannot be had, start() says so, and no thread has run. At the end all
- * memory has been given back.
+ * The n-th fails, once, for all n until a run needs fewer; or the n-th and all
+ * after it; of each kind alone, and of all kinds (see fail.h). The function
+ * that was called says so, nothing has changed, and it may be called again; each
+ * thread that was made runs to its end, with the result that it has without
+ * failures. If a native thread cannot be had, start() says so, and no thread
+ * has run. At the end all memory has been given back, also that of threads that
+ * never ran.
+ *
+ * Those who were not told of a failure did not need the call:
+ *	madvise, affinity	hints
+ *	futex			a sleep that ends early; and see fail.h
+ *	mmap, mprotect		in start(): half as many lanes, if any are left
+ *	posix_memalign		in a block: a smaller buffer, in place of one
+ *				that is far too large
  */
 #include "either.h"
-#include <sys/mman.h>
+#include "fail.h"
 
-#define THREADS	90
+#define THREADS	70		/* made by main, and again by mother */
+#define JOBS	(2 * THREADS)
+#define TRIES	3		/* in vain; after that all works */
 
-static long calls, fails_at, fails_all, failures, nomem;
-static long blocks, mapped;	/* that are held */
+static long ran, made, ended_sum, made_sum;
 
-static bool fails(void)
+/* Who has been told. */
+enum { BY_WAIT, BY_YIELD, BY_JOIN, BY_MAKE, BY_INIT, BY_START, BY_NR };
+static long told[BY_NR];
+
+/* A worker, and whether its wake has been given. */
+static struct job {
+	thread  *j_thread;
+	long     j_woken;
+	unsigned j_nr;
+} jobs[JOBS];
+
+/* Failed, and is to be tried again. */
+static bool again(int by, int rc)
 {
-	long nr = add(&calls, 1);
-	bool yes = fails_at != 0 &&
-		(nr == fails_at || (fails_all && nr > fails_at));
-
-	if (yes)
-		add(&failures, 1);
-	return yes;
-}
-
-static void *counted(void *block)
-{
-	if (block == NULL)
-		errno = ENOMEM;
-	else
-		add(&blocks, 1);
-	return block;
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-	return counted(fails() ? NULL : __real_malloc(size));
-}
-
-void *__real_calloc(size_t nr, size_t size);
-void *__wrap_calloc(size_t nr, size_t size);
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return counted(fails() ? NULL : __real_calloc(nr, size));
-}
-
-int __real_posix_memalign(void **out, size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size)
-{
-	int rc = fails() ? ENOMEM : __real_posix_memalign(out, align, size);
-
-	if (rc == 0)
-		add(&blocks, 1);
-	return rc;
-}
-
-void __real_free(void *block);
-void __wrap_free(void *block);
-void __wrap_free(void *block)
-{
-	if (block != NULL)
-		add(&blocks, -1);
-	__real_free(block);
-}
-
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
-{
-	void *map = MAP_FAILED;
-
-	if (fails())
-		errno = ENOMEM;
-	else
-		map = __real_mmap(at, nob, prot, flags, fd, off);
-	if (map != MAP_FAILED)
-		add(&mapped, (long)nob);
-	return map;
-}
-
-int __real_munmap(void *at, size_t nob);
-int __wrap_munmap(void *at, size_t nob);
-int __wrap_munmap(void *at, size_t nob)
-{
-	int rc = __real_munmap(at, nob);
-
-	CHECK(rc == 0);
-	add(&mapped, -(long)nob);
-	return rc;
-}
-
-/* There are hundreds, for lanes: few of them can fail, or we never end. */
-int __real_mprotect(void *at, size_t nob, int prot);
-int __wrap_mprotect(void *at, size_t nob, int prot);
-int __wrap_mprotect(void *at, size_t nob, int prot)
-{
-	static long nr;
-
-	if (nr++ % 50 != 0 || !fails())
-		return __real_mprotect(at, nob, prot);
-	errno = ENOMEM;
-	return -1;
-}
-
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg)
-{
-	return fails() ? EAGAIN : __real_pthread_create(id, attr, f, arg);
-}
-
-int __real_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a);
-int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a);
-int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
-{
-	return fails() ? ENOMEM : __real_pthread_mutex_init(m, a);
-}
-
-int __real_pthread_attr_init(pthread_attr_t *attr);
-int __wrap_pthread_attr_init(pthread_attr_t *attr);
-int __wrap_pthread_attr_init(pthread_attr_t *attr)
-{
-	return fails() ? ENOMEM : __real_pthread_attr_init(attr);
-}
-
-/* The threads: all try again what failed. */
-
-static long ran, made;
-
-static bool again(int rc)
-{
-	CHECK(rc == 0 || rc == -ENOMEM);
+	CHECK(rc == 0 || (rc == -ENOMEM && fail_told() > 0));
 	if (rc != 0)
-		add(&nomem, 1);
-	return rc != 0 && !fails_all;
+		add(&told[by], 1);
+	return rc != 0 && !fail.f_all;
 }
 
 static void yields(void)
 {
-	while (again(SCHED(yield)()))
+	while (again(BY_YIELD, SCHED(yield)()))
 		;
 }
 
-static NOINLINE void deep(int nob, int tag)
+static NOINLINE void deep(int nob, unsigned tag)
 {
 	volatile char space[nob];
 	int i;
 
-	memset((char *)space, tag, (size_t)nob);
+	memset((char *)space, (int)tag, (size_t)nob);
 	for (i = 0; i < 3; i++) {
 		yields();
-		CHECK(space[0] == (char)tag && space[nob - 1] == (char)tag);
+		CHECK(space[0] == (char)tag && space[nob / 2] == (char)tag &&
+		      space[nob - 1] == (char)tag);
 	}
 }
 
-/* Waits for the wake that its maker has given it. */
-static void worker(void *arg)
+/*
+ * Waits for the wake that its maker gives it. If it cannot, it must not end
+ * before that has been given.
+ */
+static NOINLINE void wait_deep(int nob, struct job *j)
 {
-	int i = (int)(intptr_t)arg;
+	volatile char space[nob];
 	int rc;
 
-	while (again(rc = SCHED(wait)()))
+	space[0] = space[nob - 1] = (char)j->j_nr;
+	while (again(BY_WAIT, rc = SCHED(wait)()))
 		;
-	deep(10 + i % 10 * 300, i);
-	if (i % 30 == 0)
-		deep(70000, i);
+	while (rc != 0 && get(&j->j_woken) == 0)
+		sched_yield();
+	CHECK(space[0] == (char)j->j_nr && space[nob - 1] == (char)j->j_nr);
+}
+
+/* Some keep more than POOL_MAX of uproc.c. */
+static void worker(void *arg)
+{
+	struct job *j = arg;
+
+	wait_deep(j->j_nr % 5 == 0 ? 66000 : 100, j);
+	deep(10 + (int)j->j_nr % 10 * 300, j->j_nr);
+	if (j->j_nr % 4 == 0)
+		deep(j->j_nr % 8 == 0 ? 70000 : 40000, j->j_nr);
+	add(&ended_sum, 1L << j->j_nr % 32);
 	add(&ran, 1);
 }
-
-static void waits(int nr)
-{
-	int i;
-
-	for (i = 0; i < nr; i++) {
-		while (again(SCHED(wait)()))
-			;
-	}
-}
-
-static thread *wanted;
 
 /* Its wakes come while the joiner is in join, and are kept. */
 static void joined(void *arg)
@@ -203,27 +109,41 @@ static void joined(void *arg)
 	add(&ran, 1);
 }
 
+/* Without memory t might never run, so after some tries there is some. */
+static NOINLINE void join_deep(int nob, thread *t)
+{
+	volatile char space[nob];
+	int i, rc;
+
+	space[0] = space[nob - 1] = 7;
+	for (i = 0; (rc = SCHED(join)(t)) != 0; i++) {
+		(void)again(BY_JOIN, rc);
+		if (i == TRIES)
+			fail_rest();
+	}
+	CHECK(space[0] == 7 && space[nob - 1] == 7);
+}
+
+/* Of its five wakes two are there before it joins: they are kept, too. */
 static void joiner(void *arg)
 {
 	thread *t;
-	int rc;
+	int i;
 
 	(void)arg;
 	while ((t = try_make_joinable(1, joined, SCHED(self)())) == NULL) {
-		CHECK(errno == ENOMEM);
-		if (fails_all)
+		CHECK(errno == ENOMEM && fail_told() > 0);
+		if (fail.f_all)
 			goto out;
 	}
 	add(&made, 1);
-	while (again(rc = SCHED(join)(t)))
-		;
-	CHECK(rc == 0 || fails_all);
-	if (rc != 0) {
-		/* Without memory we could never let t run, which wakes us. */
-		fails_at = 0;
-		CHECK(SCHED(join)(t) == 0);
+	for (i = 0; i < 2; i++)
+		SCHED(wake)(SCHED(self)());
+	join_deep(68000, t);
+	for (i = 0; i < 5; i++) {
+		while (again(BY_WAIT, SCHED(wait)()))
+			;
 	}
-	waits(3);
 out:
 	add(&ran, 1);
 }
@@ -234,102 +154,137 @@ static thread *make_some(int p, void (*f)(void *), void *arg)
 	thread *t;
 
 	do {
-		long before = get(&failures);
+		long before = fail_told();
 
 		errno = 0;
 		t = try_make(p, f, arg);
-		CHECK(t != NULL || (errno == ENOMEM &&
-				    get(&failures) > before));
-	} while (t == NULL && !fails_all);
+		CHECK(t != NULL || (errno == ENOMEM && fail_told() > before));
+		add(&told[BY_MAKE], t == NULL);
+	} while (t == NULL && !fail.f_all);
 	if (t != NULL)
 		add(&made, 1);
 	return t;
 }
 
-static void mother(void *arg)
+static void make_workers(int from)
 {
 	int i;
 
-	(void)arg;
-	for (i = 0; i < THREADS; i++) {
-		thread *t = make_some(i, worker, (void *)(intptr_t)i);
-
-		if (t != NULL)
-			SCHED(wake)(t);
+	for (i = from; i < from + THREADS; i++) {
+		jobs[i].j_thread = make_some(i, worker, &jobs[i]);
+		if (jobs[i].j_thread != NULL)
+			add(&made_sum, 1L << i % 32);
 	}
+}
+
+static void wake_workers(int from)
+{
+	int i;
+
+	for (i = from; i < from + THREADS; i++) {
+		if (jobs[i].j_thread != NULL)
+			SCHED(wake)(jobs[i].j_thread);
+		set(&jobs[i].j_woken, 1);
+	}
+}
+
+/* Hers begin to wait before they are woken, where they can. */
+static void mother(void *arg)
+{
+	(void)arg;
+	make_workers(THREADS);
+	if (!fail.f_all)
+		yields();
+	wake_workers(THREADS);
 	add(&ran, 1);
 }
 
-static bool started(int p)
+/* Whether an error that init() or start() may return has been returned. */
+static bool refused(int by, int rc)
 {
-	bool tried = false;
-	int rc;
-
-	for (;;) {
-		rc = SCHED(start)();
-		if (rc == 0)
-			return true;
-		CHECK(rc == -ENOMEM || rc == -EAGAIN);
-		CHECK(get(&ran) == 0 && get(&failures) > 0);
-		CHECK(p > 0);
-		if (fails_all || tried)
-			break;
-		tried = true;
-	}
-	CHECK(fails_all);
-	return false;
+	CHECK(rc == 0 || (fail_told() > 0 && (rc == -ENOMEM || rc == -EAGAIN ||
+					      rc == -EINVAL)));
+	add(&told[by], rc != 0);
+	return rc != 0;
 }
 
-/* Returns whether anything failed. */
-static bool scenario(int p, long at, bool all)
+/* True, if it comes to that: where all fails, half of the time it does not. */
+static bool init(int p)
 {
-	long n;
-	int rc;
-	int i;
+	int tries = 0;
 
-	ran = made = calls = failures = 0;
-	fails_at = at;
-	fails_all = all;
-	while ((rc = SCHED(init)(p, 0)) != 0) {
-		CHECK(rc == -ENOMEM && failures > 0);
-		CHECK(blocks == 0 && mapped == 0);
-		if (all)
+	for (;;) {
+		long before = fail_told();
+		int rc = SCHED(init)(p, 0);
+
+		CHECK(refused(BY_INIT, rc) == (fail_told() > before));
+		if (rc == 0)
 			return true;
+		fail_clean();
+		if (++tries == TRIES && fail.f_at % 2 == 0)
+			return false;
+		if (tries == TRIES)
+			fail_rest();
 	}
+}
+
+static bool start(void)
+{
+	int tries = 0;
+
+	while (refused(BY_START, SCHED(start)())) {
+		CHECK(get(&ran) == 0 && fail_natives == 0);
+		CHECK(fail.f_all || fail.f_kinds & (FAIL_THREAD | FAIL_INIT));
+		CHECK(++tries == 1 || fail.f_all);
+		if (tries == TRIES && fail.f_at % 2 == 0)
+			return false;
+		if (tries == TRIES)
+			fail_rest();
+	}
+	return true;
+}
+
+/* fail_each() looks afterwards that all has been given back. */
+static void scenario(int p)
+{
+	unsigned i;
+	long n;
+
+	ran = made = ended_sum = made_sum = 0;
+	for (i = 0; i < JOBS; i++)
+		jobs[i] = (struct job) { NULL, 0, i };
+	if (!init(p))
+		return;
 	make_some(0, mother, NULL);
 	make_some(0, joiner, NULL);
-	for (i = 0; i < THREADS; i++) {
-		wanted = make_some(i, worker, (void *)(intptr_t)i);
-		if (wanted != NULL)
-			SCHED(wake)(wanted);
-	}
+	make_workers(0);
 	n = made;
-	if (started(p)) {
+	SCHED(hold)();
+	if (start()) {
+		sched_yield();
+		wake_workers(0);
+		SCHED(release)();
 		finish();
-		CHECK(ran == made);
+		CHECK(ran == made && ended_sum == made_sum);
 	} else {
+		SCHED(release)();
 		CHECK(SCHED(fini)() == (n > 0 ? -EDEADLK : 0));
 		CHECK(SCHED(stuck)() == n && ran == 0);
 	}
-	CHECK(blocks == 0 && mapped == 0);
-	return failures > 0;
 }
 
 int main(int argc, char **argv)
 {
-	long at, last = 0;
-	int p;
+	int p, by;
 
 	check_start(argc, argv);
+	fail_sample = 13;		/* of 256 for each processor */
 	for (p = 1; p <= 2; p++) {
-		for (at = 1; scenario(p, at, false); at++)
-			last = at;
-		CHECK(last > 10);
-		for (at = 1; at <= last; at += at < 60 ? 1 : 7)
-			(void)scenario(p, at, true);
-		(void)scenario(p, 0, false);
-		CHECK(failures == 0);
+		fail_all(scenario, p);
+		scenario(p);
+		CHECK(made == JOBS + 3);
 	}
-	CHECK(nomem > 0);
+	for (by = 0; by < BY_NR; by++)
+		CHECK(told[by] > 0);
 	return 0;
 }

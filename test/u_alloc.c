@@ -87,18 +87,32 @@ static void worker(void *arg)
 	ended++;
 }
 
+/* A thread whose first buffer is here already, and in tt_data; f(th). */
+static void start_with_buffer(struct tiny_thread *th, void (*f)(void *), int len)
+{
+	void *buf = tiny_alloc(&t.t_sched, len);
+
+	tiny_start(&t, th, f, th);
+	ustack_init(&th->tt_stack, &t.t_sched, f, th, buf, len);
+	th->tt_data = buf;
+}
+
 /* Returns whether an allocation failed. */
-static int once(int lanes, long fail, int all)
+static int once(int lanes, long fail, int all, int first)
 {
 	int i;
 
 	if (tiny_init(&t, lanes) == -ENOSYS)
 		return 0;
-	t.t_fail = fail;
-	t.t_fail_all = all;
 	errors = ended = 0;
-	for (i = 0; i < NR; i++)
-		tiny_start(&t, &tt[i], worker, &tt[i]);
+	for (i = 0; i < NR; i++) {
+		if (first != 0)
+			start_with_buffer(&tt[i], worker, first);
+		else
+			tiny_start(&t, &tt[i], worker, &tt[i]);
+	}
+	t.t_fail = fail != 0 ? t.t_allocs + fail : 0;
+	t.t_fail_all = all;
 	tiny_run(&t);
 	CHECK(ended == NR);
 	CHECK(!all || fail != 1 || errors > 0);
@@ -106,7 +120,7 @@ static int once(int lanes, long fail, int all)
 	return t.t_failed != 0;
 }
 
-static void failures(void)
+static void failures(int first)
 {
 	static const int lanes[] = { 0, 1, 3, NR };
 	int i, all;
@@ -114,10 +128,10 @@ static void failures(void)
 
 	for (i = 0; i < COUNT(lanes); i++) {
 		for (all = 0; all < 2; all++) {
-			for (fail = 1; once(lanes[i], fail, all); fail++)
+			for (fail = 1; once(lanes[i], fail, all, first); fail++)
 				;
 		}
-		once(lanes[i], 0, 0);
+		once(lanes[i], 0, 0, first);
 	}
 }
 
@@ -159,16 +173,6 @@ static void sizes(int lanes)
 	tiny_run(&t);
 	CHECK(t.t_frees == t.t_allocs - t.t_failed);
 	tiny_fini(&t);
-}
-
-/* A thread whose first buffer is here already, and in tt_data; f(th). */
-static void start_with_buffer(struct tiny_thread *th, void (*f)(void *), int len)
-{
-	void *buf = tiny_alloc(&t.t_sched, len);
-
-	tiny_start(&t, th, f, th);
-	ustack_init(&th->tt_stack, &t.t_sched, f, th, buf, len);
-	th->tt_data = buf;
 }
 
 /* Threads with first buffers of any length. */
@@ -225,7 +229,9 @@ int main(int argc, char **argv)
 	int i, len;
 
 	check_start(argc, argv);
-	failures();
+	failures(0);
+	failures(200);			/* fits some of the slices */
+	failures(3 * SLACK);		/* is given back, if there is another */
 	for (i = 0; i < COUNT(lanes); i++) {
 		sizes(lanes[i]);
 		first_buffer_fits(lanes[i]);

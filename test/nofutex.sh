@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# nofutex.sh: where there is no futex, processors sleep on a condition variable
+# (park.h). The library and those tests that sleep most are built as if this was
+# such a system, and run. s_fail then makes its clock fail, too.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+passed=0 failed=0
+
+build() {
+	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -I. "$@"
+}
+
+build -c -o "$dir/usched.o" usched.c || exit 1	# knows no system
+for module in uproc rr ll; do
+	build -include test/nolinux.h -c -o "$dir/$module.o" $module.c || exit 1
+done
+
+# One that calls futex(2) after all would show nothing.
+if nm "$dir"/*.o 2>/dev/null | grep -qw syscall; then
+	echo "the library calls syscall()"
+	exit 1
+fi
+
+for test in s_park s_count s_dead s_join s_fail; do
+	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' test/$test.c)
+	if build -include test/nolinux.h -DRR -o "$dir/$test" test/$test.c \
+		"$dir"/*.o -pthread $libs && "$dir/$test"; then
+		passed=$((passed + 1))
+	else
+		echo "failed: $test"
+		failed=$((failed + 1))
+	fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

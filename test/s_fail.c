@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* s_fail: no failure of a call that starts, wakes or sleeps loses anything. */
+/* VARIANTS: RR LL */
+/* LIBS: @test/fail.wrap */
+
+/*
+ * Threads of one to three processors wake each other by turns, so processors
+ * sleep and are woken all the time; a native thread from outside wakes, too;
+ * one thread joins another; and some wait for ever. The n-th call to the system
+ * fails, once and from then on, for each n, of each kind alone and of all kinds
+ * (see fail.h). If init() or start() fails, there is no native thread and
+ * nothing has run, and it works as soon as the calls do. Clocks, affinity and futexes
+ * may fail as they like: nobody is told, but each wake arrives, and exactly
+ * those who wait for ever are left. test/nofutex.sh runs it without futexes.
+ */
+#include "either.h"
+#include "fail.h"
+
+#define PAIRS	2
+#define TRIPS	8
+#define POSTS	6
+#define STUCK	3
+#define TRIES	3
+
+static long wakes, posted, ran;
+static thread *partner[2 * PAIRS], *sleeper;
+
+/* Memory comes back after some tries, and waits until then. */
+static void again(int (*f)(void))
+{
+	int tries, rc;
+
+	for (tries = 0; (rc = f()) != 0; tries++) {
+		CHECK(rc == -ENOMEM && fail_told() > 0);
+		if (tries == TRIES)
+			fail_rest();
+	}
+}
+
+static void waits(void)
+{
+	again(SCHED(wait));
+}
+
+/* First and second of a pair, on processors that are neighbours. */
+static void turns(void *arg)
+{
+	long i, me = (thread **)arg - partner;
+
+	for (i = 0; i < TRIPS; i++) {
+		if (me % 2 == 0)
+			SCHED(wake)(partner[me + 1]);
+		waits();
+		add(&wakes, 1);
+		if (me % 2 != 0)
+			SCHED(wake)(partner[me - 1]);
+	}
+	add(&ran, 1);
+}
+
+static void sleeps(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < POSTS; i++) {
+		waits();
+		set(&posted, i + 1);
+	}
+	add(&ran, 1);
+}
+
+/* Each wake when the one before it has arrived. */
+static void *posts(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < POSTS; i++) {
+		until(&posted, i);
+		if (i % 2 == 0)
+			SCHED(post)(sleeper);
+		else
+			SCHED(wake)(sleeper);
+	}
+	SCHED(release)();
+	return NULL;
+}
+
+/* With a buffer that is too large for the pools of uproc.c. */
+static void waits_for_ever(void *arg)
+{
+	volatile char space[70000];
+
+	(void)arg;
+	space[0] = space[sizeof space - 1] = 1;
+	waits();
+	CHECK(0 && "nobody wakes it");
+}
+
+static void child(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 3; i++)
+		again(SCHED(yield));
+	add(&ran, 1);
+}
+
+static thread *made(thread *t)
+{
+	CHECK(t != NULL || (errno == ENOMEM && fail_told() > 0));
+	if (t == NULL && fail.f_all)
+		fail_rest();
+	return t;
+}
+
+static thread *joined;
+
+static int join_it(void)
+{
+	return SCHED(join)(joined);
+}
+
+static void parent(void *arg)
+{
+	(void)arg;
+	do {
+		joined = made(try_make_joinable(1, child, NULL));
+	} while (joined == NULL);
+	again(join_it);
+	add(&ran, 1);
+}
+
+static thread *make_one(int p, void (*f)(void *), void *arg)
+{
+	thread *t;
+
+	do {
+		t = made(try_make(p, f, arg));
+	} while (t == NULL);
+	return t;
+}
+
+/* Calls f() until it works. Each failure is told, and leaves nothing behind. */
+static void insist(int (*f)(void), int tries)
+{
+	int rc;
+
+	while ((rc = f()) != 0) {
+		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
+		CHECK(fail_told() > 0 && fail_natives == 0 && get(&ran) == 0);
+		CHECK(tries-- > 0);
+		if (tries == 0)
+			fail_rest();
+	}
+}
+
+static int proc_nr;
+
+static int init(void)
+{
+	return SCHED(init)(proc_nr, 0);
+}
+
+static void scenario(int p)
+{
+	pthread_t id;
+	int i;
+
+	wakes = posted = ran = 0;
+	proc_nr = p;
+	insist(init, TRIES);
+	CHECK(SCHED(stack_size)(128 << 10) == 0);
+	for (i = 0; i < 2 * PAIRS; i++)
+		partner[i] = make_one(i, turns, &partner[i]);
+	for (i = 0; i < STUCK; i++)
+		make_one(i, waits_for_ever, NULL);
+	sleeper = make_one(p - 1, sleeps, NULL);
+	make_one(0, parent, NULL);
+	insist(SCHED(start), TRIES);
+	SCHED(hold)();
+	fail_exempt++;
+	id = native(posts, NULL);
+	fail_exempt--;
+	CHECK(SCHED(fini)() == -EDEADLK);
+	CHECK(SCHED(stuck)() == STUCK);
+	native_join(id);
+	CHECK(wakes == 2 * PAIRS * TRIPS && posted == POSTS);
+	CHECK(ran == 2 * PAIRS + 3);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	fail_sample = 31;		/* of 256 for each processor */
+	for (p = 1; p <= 3; p++)
+		fail_all(scenario, p);
+	return 0;
+}

@@ -16,7 +16,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uproc rr ll \
 	   $(basename $(wildcard uguard.c upreempt.c ustats.c utrace.c))
-HEADERS := usched.h uproc.h inbox.h rr.h ll.h
+HEADERS := usched.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h
 PROGS   := rmain lmain rmain.1t
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
@@ -31,7 +31,7 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all bench peers install uninstall clean $(PROGS) $(LIBS)
+.PHONY: all test check-all cover counted bench peers install uninstall clean $(PROGS) $(LIBS)
 
 all: $(PROGS) $(LIBS)
 
@@ -81,6 +81,18 @@ test: all $(TESTS)
 # Compilers, levels, sanitizers, machines: some twenty minutes.
 check-all: all $(TESTS)
 	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) test/matrix.sh
+
+# Which branches of the library the tests take, and why not the others.
+cover:
+	@rm -rf build/cover && mkdir -p build/cover
+	$(CC) -c test/cover.c -o build/cover/cover.o
+	@$(MAKE) -s B=build/cover O=-O1 CFLAGS="--coverage -fprofile-update=atomic" \
+		LDFLAGS="$(CURDIR)/build/cover/cover.o -Wl,--wrap=abort,--wrap=_exit" \
+		counted
+	@python3 test/cover.py build/cover
+
+counted: $(TESTS)
+	@WATCHDOG=600 test/run.sh $(TESTS)
 
 # The table and the plot. BENCH: options of bench.sh.
 bench: $(PROGS) peers

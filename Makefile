@@ -16,14 +16,16 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uproc rr ll \
 	   $(basename $(wildcard uguard.c upreempt.c ustats.c utrace.c))
-HEADERS := usched.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h
+HEADERS := usched.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h ustats.h utrace.h
 PROGS   := rmain lmain rmain.1t
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 LIBS    := libusched.a libusched.so
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
-ALONE   := $(patsubst test/%.c,$(B)/%,$(wildcard test/t_*.c test/s_inbox.c test/s_park.c))
+# Debian's musl-gcc comes without an unwinder.
+UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c)
+ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c)
 SCHEDS  := $(filter-out s_inbox s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
@@ -38,11 +40,11 @@ all: $(PROGS) $(LIBS)
 $(PROGS) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
-$(B)/rmain $(B)/lmain: $(B)/%: $(B)/%.o $(OBJS)
+$(B)/rmain $(B)/lmain: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(MODULES:%=%.c) $(wildcard *.h) Makefile
+$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(wildcard *.h) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
 
@@ -62,16 +64,16 @@ $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR) -o $@ $^ \
 		-pthread
 
-TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o,$^) -pthread \
+TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
 	  $(call libs,$<)
 
 $(CORES): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(wildcard test/*.h)
 	$(TEST_CC)
-$(B)/s_article $(ALONE): $(B)/%: test/%.c $(OBJS) $(wildcard test/*.h)
+$(B)/s_article $(ALONE): $(B)/%: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC)
-$(B)/%-RR: test/%.c $(OBJS) $(wildcard test/*.h)
+$(B)/%-RR: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC) -DRR
-$(B)/%-LL: test/%.c $(OBJS) $(wildcard test/*.h)
+$(B)/%-LL: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC) -DLL
 
 # All tests; the last line counts them.

@@ -174,7 +174,10 @@
 #include <setjmp.h>
 #endif
 
-/* Valgrind is told which stacks there are; that costs nothing without it. */
+/*
+ * Valgrind is told which stacks there are, but for native ones, which it knows;
+ * that costs nothing without it.
+ */
 #if defined(__has_include) && !defined(NVALGRIND)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -184,8 +187,7 @@
 #define RUNNING_ON_VALGRIND			0
 #define VALGRIND_STACK_REGISTER(low, high)	0
 #define VALGRIND_STACK_DEREGISTER(id)		((void)(id))
-#define VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	(nob)
-#define VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(at, nob)	(nob)
+#define VALGRIND_MAKE_MEM_UNDEFINED(at, nob)	((void)(at), (void)(nob), 0)
 #endif
 
 /*
@@ -219,8 +221,6 @@
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
 #define GUARD		((size_t)USCHED_GUARD)
-/* Around s_base: for Valgrind, that part of the stack is the dispatcher's. */
-#define VICINITY	((size_t)64 << 10)
 /* Bytes by which the bottom of one lane is higher than that of the next. */
 #define STAGGER		128
 #define WORD		((int)sizeof(uintptr_t))
@@ -243,8 +243,18 @@
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define NORETURN	__attribute__((noreturn))
 #define HIDDEN		__attribute__((visibility("hidden")))
-/* Sanitizers cannot follow those that do not return, or copy what is poisoned. */
+/*
+ * Sanitizers cannot follow those that do not return, or copy what is poisoned.
+ * For clang's thread sanitizer "no" is not enough: calls are still counted.
+ */
 #define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#if defined(__has_attribute)
+#if __has_attribute(disable_sanitizer_instrumentation)
+#undef  UNCHECKED
+#define UNCHECKED	__attribute__((no_sanitize("address", "thread"), \
+				       disable_sanitizer_instrumentation))
+#endif
+#endif
 
 /*
  * The machine: defined at the end of this file, once for each.
@@ -259,8 +269,8 @@
  * usched_launch() calls f(arg) at the bottom of a lane, with cleared
  * registers, then usched_ended().
  */
-HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
-HIDDEN NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
+HIDDEN UNCHECKED int usched_save(void (*f)(char *sp, void *arg), void *arg);
+HIDDEN UNCHECKED NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
 
 /* For modules that look into threads: see uslice.h. */
@@ -270,8 +280,8 @@ HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 HIDDEN int usched_lane(const struct usched *s);
 HIDDEN NORETURN void usched_back(char *sp, int rc);
 
-static ALWAYS_INLINE NORETURN void usched_resume(char *sp, int rc);
-static ALWAYS_INLINE NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
+static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
+static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
 static inline void fp_set(unsigned fp);
@@ -297,6 +307,7 @@ static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
 static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
+static struct ustack *next_seen(struct usched *s);
 
 #if defined(__x86_64__) && defined(__ELF__)
 __thread struct ustack *usched_current;
@@ -315,6 +326,7 @@ struct usched_frame {
 	struct usched       *f_sched;
 	struct ustack       *f_self;	/* the thread that runs it, or NULL */
 	struct usched_frame *f_up;
+	struct ustack     *(*f_next)(struct usched *s);	/* under Valgrind */
 };
 
 HIDDEN __thread struct usched_frame *usched_here;
@@ -345,9 +357,8 @@ static const uintptr_t bottom[BARE_NR] = {
 
 void usched_run(struct usched *s)
 {
-	struct usched_frame here = { s, usched_current, usched_here };
+	struct usched_frame here = { s, usched_current, usched_here, s->s_next };
 	uintptr_t scratch;
-	unsigned stack;
 	unsigned fp = fp_get(&scratch);
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
@@ -360,9 +371,11 @@ void usched_run(struct usched *s)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
-	stack = VALGRIND_STACK_REGISTER((uintptr_t)&scratch - VICINITY,
-					(uintptr_t)&scratch + VICINITY);
+	s->s_bare = HARD ? 0 : BARE;
+	if (RUNNING_ON_VALGRIND) {
+		s->s_bare = 0;
+		s->s_next = next_seen;
+	}
 	usched_here = &here;
 	hooks(s, 1);
 	HOOK(begin(s));
@@ -374,8 +387,8 @@ void usched_run(struct usched *s)
 	HOOK(end(s));
 	hooks(s, 0);
 	usched_here = here.f_up;
-	VALGRIND_STACK_DEREGISTER(stack);
-	(void)stack;
+	if (s->s_next == next_seen)
+		s->s_next = here.f_next;
 }
 
 void usched_hook(struct usched_hook *h)
@@ -487,7 +500,7 @@ void usched_ended(void)
 	ustack_abort();
 }
 
-void ustack_abort(void)
+UNCHECKED void ustack_abort(void)
 {
 	struct ustack *u = usched_current;
 
@@ -747,18 +760,13 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	return 0;
 }
 
-/*
- * Tells Valgrind that lanes are stacks, or not any more. It does not know what
- * is live in them: a slice comes back while the stack pointer is elsewhere.
- */
+/* Tells Valgrind that lanes are stacks, or not any more. */
 static void stacks(struct usched *s, int begins)
 {
 	struct usched_lane *l = s->s_lane;
 	unsigned *id = (unsigned *)(l + s->s_lane_nr + 1);
-	size_t nob = l[s->s_lane_nr].l_bottom - l[1].l_low;
 	int i;
 
-	(void)nob;		/* where Valgrind does not know the machine */
 	if (!RUNNING_ON_VALGRIND)
 		return;
 	for (i = 1; i <= s->s_lane_nr; i++) {
@@ -768,12 +776,26 @@ static void stacks(struct usched *s, int begins)
 		else
 			VALGRIND_STACK_DEREGISTER(id[i]);
 	}
-	if (begins)
-		(void)VALGRIND_DISABLE_ADDR_ERROR_REPORTING_IN_RANGE(l[1].l_low,
-								     nob);
-	else
-		(void)VALGRIND_ENABLE_ADDR_ERROR_REPORTING_IN_RANGE(l[1].l_low,
-								    nob);
+}
+
+/*
+ * s_next() under Valgrind: where a slice comes back to, the stack may have been
+ * given up, as far as Valgrind knows, by one that was not as deep. Lane 0 is
+ * copied to from below, and so is taken again.
+ */
+static struct ustack *next_seen(struct usched *s)
+{
+	struct ustack *u = usched_here->f_next(s);
+	struct usched_lane *l;
+
+	if (u == NULL || u->u_sched != s || u->u_lane == 0 ||
+	    ((uintptr_t)u->u_top & (AWAY | NO_SLICE)) != AWAY)
+		return u;
+	l = &s->s_lane[u->u_lane];
+	if (l->l_owner != NULL)
+		evict(l);
+	(void)VALGRIND_MAKE_MEM_UNDEFINED(slice(u), l->l_bottom - slice(u));
+	return u;
 }
 
 void usched_fini(struct usched *s)
@@ -947,7 +969,7 @@ struct save {
 	int     v_rc;
 };
 
-static NOINLINE void mark(void (*f)(char *, void *), void *arg, struct save *v)
+static NOINLINE UNCHECKED void mark(void (*f)(char *, void *), void *arg, struct save *v)
 {
 	volatile struct { uintptr_t m_free; struct save *m_save; } m = { 0, v };
 
@@ -988,7 +1010,7 @@ static NOINLINE void begin(char *sp, void *arg)
 }
 
 /* Calls f() below sp. */
-static NOINLINE void descend(char *sp, void (*f)(void *), void *arg)
+static NOINLINE UNCHECKED void descend(char *sp, void (*f)(void *), void *arg)
 {
 	volatile char frame[256];
 
@@ -1013,7 +1035,7 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	abort();
 }
 
-static void call_and_end(void *unused)
+static UNCHECKED void call_and_end(void *unused)
 {
 	(void)unused;
 	next_round.r_f(next_round.r_arg);
@@ -1241,7 +1263,7 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	register void *a __asm__("a0") = arg;
 
 	__asm__ volatile("mv sp, %0\n li ra, 0\n jr %1"
-		: : "r"(sp), "r"(f), "r"(a) : "memory");
+		: : "r"(sp), "r"(f), "r"(a) : "ra", "memory");
 	__builtin_unreachable();
 }
 

@@ -1,11 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # gdb.sh: a debugger walks from a running thread to its bottom, and stops there,
-# on a lane and on the native stack.
+# on a lane and on the native stack. usched-gdb.py lists all threads, of rr and
+# of a dispatcher alone, in a process and in a core, with state and backtrace:
+# those in lanes, in buffers (with bare and other bottoms, frame pointers,
+# realigned stacks, frames of libc), in inner dispatchers; and leaves the process
+# as it was.
 
-command -v gdb >/dev/null || { echo "no gdb (package gdb)"; exit 77; }
 cd "$(dirname "$0")/.." || exit 1
+command -v gdb >/dev/null || { echo "skipped: no gdb (package gdb)"; exit 77; }
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
+passed=0 failed=0 skipped=0
+deep=" w_block w_plain w_alloca w_aligned w_registers t_deep"
+
+build() { # program, flags, files
+	${CC:-cc} -std=gnu11 -g -fno-optimize-sibling-calls -w -I. $2 \
+		"$dir/$1.c" $3 -o "$dir/$1" -pthread -lm
+}
+
+ok() { passed=$((passed + 1)); }
+
+bad() { # what, file ...
+	failed=$((failed + 1))
+	echo "FAILED $1"
+	shift
+	cat "$@"
+}
 
 cat >"$dir/walk.c" <<'END'
 #include <stdio.h>
@@ -30,19 +50,432 @@ int main(void)
 }
 END
 
-failed=0
-for flags in "-O1" "-O0 -DUSCHED_PORTABLE"; do
-	${CC:-cc} $flags -g -fno-optimize-sibling-calls -I. "$dir/walk.c" \
-		rr.c uproc.c usched.c -o "$dir/walk" -pthread || exit 1
+# Threads of all kinds, on a dispatcher alone. Those of rr are made of the same.
+cat >"$dir/kinds.h" <<'END'
+#include <alloca.h>
+#include <fenv.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUNCTION __attribute__((noinline)) static
+#define END __asm__ volatile("" : : : "memory")
+
+static volatile int w_sum;
+FUNCTION void w_block(void);
+
+FUNCTION void w_plain(int n)
+{
+	w_sum += n;
+	w_block();
+	END;
+}
+
+FUNCTION void w_alloca(int n)
+{
+	volatile char *space = alloca(n * 48);
+
+	space[0] = space[n * 48 - 1] = 1;
+	w_plain(n);
+	w_sum += space[0];
+}
+
+FUNCTION void w_aligned(int n)
+{
+	volatile char space[100] __attribute__((aligned(64)));
+	volatile char *more = alloca(n * 32);
+
+	space[0] = more[0] = 1;
+	w_alloca(n);
+	w_sum += space[0] + more[0];
+}
+
+FUNCTION void w_registers(int a, int b, int c, int d, int e, int f)
+{
+	int g = a * b, h = c * d, i = e * f;
+
+	w_aligned(a);
+	w_sum += a + b + c + d + e + f + g + h + i;
+	END;
+}
+
+FUNCTION int w_compare(const void *a, const void *b)
+{
+	static int once;
+
+	if (!once++)
+		w_alloca(3);
+	return *(const int *)a - *(const int *)b;
+}
+
+FUNCTION void t_plain(void *n)
+{
+	w_plain((int)(long)n);
+	END;
+}
+
+FUNCTION void t_deep(void *n)
+{
+	w_registers((int)(long)n, 2, 3, 4, 5, 6);
+	END;
+}
+
+FUNCTION void t_sort(void *n)
+{
+	int nr[4] = { 3, 1, 2, (int)(long)n };
+
+	qsort(nr, 4, sizeof nr[0], w_compare);
+	w_sum += nr[0];
+}
+
+FUNCTION void t_round(void *n)
+{
+	fesetround(FE_UPWARD);
+	w_alloca((int)(long)n);
+	END;
+}
+
+/* Its last words are zero. */
+FUNCTION void t_bare(void *n)
+{
+	volatile long word[8] = { 0 };
+
+	w_plain((int)(long)n);
+	w_sum += (int)word[0] + (int)word[7];
+}
+
+FUNCTION void t_end(void *n)
+{
+	w_sum += (int)(long)n;
+}
+
+FUNCTION void w_stop(void)
+{
+	END;
+}
+END
+
+cat >"$dir/bare.c" <<'END'
+#include "usched.h"
+#include "kinds.h"
+
+#define NR 9
+
+static struct usched s, in;
+static struct ustack u[NR], v[2];
+struct ustack fake[4];			/* not listed */
+static int queue, lanes, turn;
+
+static struct ustack *next(struct usched *d)
+{
+	if (d == &in)
+		return turn < 3 ? &v[turn++ % 2] : NULL;
+	return queue < NR - 1 ? &u[queue++] : NULL;
+}
+
+static void *get(struct usched *d, int size)
+{
+	return malloc(size);
+}
+
+static void put(struct usched *d, void *buf, int size)
+{
+	free(buf);
+}
+
+FUNCTION void w_block(void)
+{
+	if (ustack_block() != 0)
+		abort();
+	END;
+}
+
+FUNCTION void t_inner(void *n)
+{
+	if (n != NULL)
+		w_plain(9);
+	else
+		w_stop();
+	END;
+}
+
+FUNCTION void w_nest(void)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		fake[i] = u[0];
+	fake[0].u_top = s.s_lane[u[0].u_lane].l_bottom + 8 + 4;
+	fake[1].u_f   = (void (*)(void *))1;
+	fake[2].u_len = 0;
+	fake[2].u_top = (char *)2;	/* new */
+	if (lanes < 9)		/* else it is not the owner of its lane */
+		fake[3].u_lane = 10;
+	usched_run(&in);
+	END;
+}
+
+FUNCTION void t_outer(void *n)
+{
+	w_nest();
+	END;
+}
+
+int main(int argc, char **argv)
+{
+	static void (*const f[NR])(void *) = {
+		t_plain, t_deep, t_sort, t_round, t_bare, t_bare, t_end,
+		t_outer, t_plain
+	};
+	long i;
+
+	lanes = atoi(argv[1]);
+	s.s_next = in.s_next = next;
+	s.s_alloc = in.s_alloc = get;
+	s.s_free = in.s_free = put;
+	if (lanes > 0 && usched_lanes(&s, lanes, 65536) != 0)
+		return 77;
+	for (i = 0; i < NR; i++)
+		ustack_init(&u[i], &s, f[i], (void *)(i + 1), NULL, 0);
+	ustack_init(&v[0], &in, t_inner, (void *)1L, NULL, 0);
+	ustack_init(&v[1], &in, t_inner, NULL, NULL, 0);
+	usched_run(&s);
+	w_stop();
+	queue = 0;
+	u[6] = u[8];	/* t_end and t_outer have ended */
+	u[7] = u[8];
+	for (i = 6; i < NR - 1; i++)
+		ustack_init(&u[i], &s, t_end, NULL, NULL, 0);
+	usched_run(&s);
+	for (i = 0; i < NR; i++)
+		free(u[i].u_stack);
+	for (i = 0; i < 2; i++)
+		free(v[i].u_stack);
+	return printf("sum %d\n", w_sum) < 0;
+}
+END
+
+cat >"$dir/procs.c" <<'END'
+#include "rr.h"
+#include "kinds.h"
+
+#define NR 300		/* more than there are lanes */
+
+static struct rr_thread *all[NR], *joinable;
+
+FUNCTION void w_block(void)
+{
+	if (rr_wait() != 0)
+		abort();
+	END;
+}
+
+FUNCTION void t_run(void *n)
+{
+	long i;
+
+	joinable = rr_thread_joinable(t_end, NULL);
+	rr_yield();
+	rr_thread_init(t_end, (void *)7L);
+	rr_wake(all[3]);
+	w_stop();
+	for (i = 0; i < NR; i++) {
+		if (i != 3)
+			rr_wake(all[i]);
+	}
+	rr_join(joinable);
+	END;
+}
+
+int main(void)
+{
+	long i;
+
+	if (rr_init(1, 0) != 0)
+		return 1;
+	for (i = 0; i < NR; i++)
+		all[i] = rr_thread_init(i == 1 ? t_deep : i == 2 ? t_bare :
+					t_plain, (void *)(i + 1));
+	rr_thread_init(t_run, NULL);
+	if (rr_start() != 0 || rr_fini() != 0)
+		return 1;
+	return printf("sum %d\n", w_sum) < 0;
+}
+END
+
+# One line a thread: function, argument, state, and those of its frames that are
+# of the program, the innermost first.
+brief() {
+	awk '
+	function flush() { if (line != "") print line; line = "" }
+	/^Dispatcher / { flush(); d++; next }
+	/^  0x/ {
+		flush(); sub(/^  0x[0-9a-f]+  /, "")
+		sub(/ on native thread [0-9]+/, "")
+		sub(/, [0-9]+ bytes/, ""); sub(/ 0x[0-9a-f]+/, "")
+		line = $0 ":"; next
+	}
+	/^  [0-9]+ threads/ { flush(); print; next }
+	/^    no backtrace/ { line = line " none"; next }
+	/^    #/ {
+		for (i = 2; i <= 4; i++)
+			if ($i ~ /^([wt]_[a-z]+|\?\?)$/)
+				line = line " " $i
+		next
+	}
+	END { flush() }' "$1"
+}
+
+# debug PROGRAM ARGS: command ... ; what gdb says is in $dir/out
+debug() {
+	program=$1; shift
+	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
+		-ex 'set width 0' -ex 'source usched-gdb.py' "$@" \
+		--args "$dir/$program" $args >"$dir/out" 2>&1
+}
+
+# same WHAT: is $dir/out as $dir/want says?
+same() {
+	brief "$dir/out" >"$dir/got"
+	diff "$dir/want" "$dir/got" >"$dir/diff" && ok && return
+	bad "$1" "$dir/diff" "$dir/out"
+}
+
+walk() { # flags
+	build walk "$1" "rr.c uproc.c usched.c" || { bad "walk $1"; return; }
+	args=
 	timeout 60 gdb -nx -batch -ex 'break puts' -ex run -ex bt "$dir/walk" \
 		>"$dir/out" 2>&1
 	grep -q 'Breakpoint 1, ' "$dir/out" || {
-		echo "gdb cannot run programs here"; exit 77; }
+		echo "skipped: gdb cannot run programs here"; exit 77; }
 	[ "$(grep -c ' in deep ' "$dir/out")" = 4 ] &&
 	grep -q ' in first ' "$dir/out" &&
-	! grep -q 'corrupt\|previous frame' "$dir/out" && continue
-	echo "$flags:"
-	cat "$dir/out"
-	failed=1
-done
-exit $failed
+	! grep -q 'corrupt\|previous frame' "$dir/out" && ok && return
+	bad "walk $1" "$dir/out"
+}
+
+# What usched bt says of the first seven threads of bare.
+bare_want() { # lanes, portable
+	case $1 in
+	0)	at='blocked, away from lane 0';;
+	1)	at='blocked, away from lane 1';;
+	*)	at='blocked in lane N';;
+	esac
+	port=$2
+	bt() { [ "$port" ] && echo " none" || echo "$1"; }
+	cat <<-END
+	t_plain(0x1)  $at:$(bt " w_block w_plain t_plain")
+	t_deep(0x2)  $at:$(bt "$deep")
+	t_sort(0x3)  $at:$(bt " w_block w_plain w_alloca w_compare t_sort")
+	t_round(0x4)  $at:$(bt " w_block w_plain w_alloca t_round")
+	t_bare(0x5)  $at:$(bt " w_block w_plain t_bare")
+	t_bare(0x6)  $at:$(bt " w_block w_plain t_bare")
+	t_end(0x7)  ended:
+	END
+}
+
+bare() { # lanes, flags, portable
+	build bare "$2" usched.c || { bad "bare $2"; return; }
+	args=$1
+	debug bare -ex 'break w_stop' -ex run -ex 'usched bt' \
+		-ex "generate-core-file $dir/core" -ex continue \
+		-ex 'usched bt s' -ex delete -ex continue
+	if ! grep -q 'exited normally' "$dir/out"; then
+		bad "bare $1 $2" "$dir/out"
+		return
+	fi
+	[ "$1" -gt 1 ] && sub='s/lane [1-9][0-9]*/lane N/' || sub=
+	sed -i "$sub" "$dir/out"
+	{
+		bare_want "$1" "$3"
+		echo "t_outer(0x8)  running, runs dispatcher:$(bt \
+			" w_nest t_outer")"
+		echo 't_plain(0x9)  new:'
+		echo '  9 threads, 6 blocked, 1 ended, 1 new, 1 running'
+	} >"$dir/outer"
+	{
+		echo "t_inner(0x1)  blocked, away from lane 0:$([ "$3" ] &&
+			echo " none" || echo " w_block w_plain t_inner")"
+		echo "t_inner(0x0)  running: w_stop t_inner$([ "$3" ] &&
+			echo " w_nest t_outer")"
+		echo '  2 threads, 1 blocked, 1 running'
+	} >"$dir/inner"
+	{
+		bare_want "$1" "$3"
+		echo 't_outer(0x8)  ended:'
+		echo 't_plain(0x9)  new:'
+		echo '  9 threads, 6 blocked, 2 ended, 1 new'
+	} >"$dir/later"
+	cat "$dir/inner" "$dir/outer" "$dir/later" >"$dir/want"
+	same "bare $1 $2"
+	[ -z "$3" ] || return
+	cat "$dir/inner" "$dir/outer" >"$dir/want"
+	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
+		-ex 'set width 0' -ex 'source usched-gdb.py' -ex 'usched bt' \
+		"$dir/bare" "$dir/core" >"$dir/out" 2>&1
+	sed -i "$sub" "$dir/out"
+	same "bare $1 $2, core"
+}
+
+procs() { # flags
+	build procs "$1" "rr.c uproc.c usched.c" || { bad "procs $1"; return; }
+	args=
+	debug procs -ex 'break w_stop' -ex run -ex 'usched' \
+		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
+		-ex "generate-core-file $dir/core" -ex delete -ex continue
+	grep -q 'exited normally' "$dir/out" || bad "procs $1" "$dir/out"
+	procs_check "$1"
+	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
+		-ex 'set width 0' -ex 'source usched-gdb.py' -ex usched \
+		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
+		"$dir/procs" "$dir/core" >"$dir/out" 2>&1
+	procs_check "$1, core"
+}
+
+# Of 300, those in lanes 17 and up stay there.
+procs_check() {
+	brief "$dir/out" >"$dir/brief"
+	sed -n '/threads,/,$p' "$dir/brief" >"$dir/got"
+	cat >"$dir/want" <<-END
+	  303 threads, 300 blocked, 1 ended, 1 new, 1 running
+	t_plain(0x1)  blocked, away from lane 1, waits: w_block w_plain t_plain
+	t_deep(0x2)  blocked, away from lane 2, waits:$deep
+	t_bare(0x3)  blocked, away from lane 3, waits: w_block w_plain t_bare
+	t_plain(0x4)  blocked, away from lane 4, ready: w_block w_plain t_plain
+	t_plain(0x12c)  LAST
+	END
+	last=$(grep '^t_plain(0x12c)' "$dir/brief" | tail -n 1)
+	case $last in
+	*": w_block w_plain t_plain")
+		sed -i "s/^\(t_plain(0x12c)  \).*/\1LAST/" "$dir/got";;
+	esac
+	diff "$dir/want" "$dir/got" >"$dir/diff" &&
+	[ "$(grep -c '^t_plain.*blocked in lane .*waits' "$dir/brief")" \
+		-ge 240 ] &&
+	[ "$(grep -c '^t_end(0x0)  ended, to be joined' "$dir/brief")" = 1 ] &&
+	[ "$(grep -c '^t_end(0x7)  new, ready' "$dir/brief")" = 1 ] &&
+	[ "$(grep -c '^t_run(0x0)  running' "$dir/brief")" = 1 ] && ok && return
+	bad "procs $1" "$dir/diff" "$dir/out"
+}
+
+walk "-O1"
+walk "-O0 -DUSCHED_PORTABLE"
+gdb -nx -batch -ex 'python print(1)' 2>&1 | grep -q '^1$' || {
+	echo "skipped: this gdb has no python (package gdb)"
+	echo "$passed passed, $failed failed, 1 skipped"
+	exit $((failed != 0)); }
+case $(uname -m) in
+x86_64|aarch64|riscv64)
+	for flags in "-O0" "-O2"; do
+		bare 0 "$flags"
+		bare 1 "$flags"
+		bare 9 "$flags"
+	done
+	bare 1 "-O2 -fno-omit-frame-pointer"
+	procs "-O0"
+	procs "-O2";;
+*)	skipped=1;;
+esac
+bare 0 "-O1 -DUSCHED_PORTABLE" portable
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -5,10 +5,10 @@
 /*
  * First wakes.h alone: two native threads wake what a third one runs. Then the
  * real thing: uproc.c, compiled here with delays at its race windows, takes the
- * place of the one in the library (muldefs), under rr on two processors: threads
- * that wake each other across, that are woken by many, that join and end while
- * they are being woken, and native threads that hold, wake and release, while
- * rr_fini() waits for the end.
+ * place of the one in the library (muldefs), under rr on two processors:
+ * threads that wake each other across, that are woken by many, that join and
+ * end while they are being woken, and native threads that hold, wake and
+ * release, while rr_fini() waits for the end.
  */
 #include "window.h"
 #include "../uproc.c"
@@ -117,20 +117,20 @@ static struct rr_thread *thread_on(int p, void (*f)(void *), void *arg)
 static struct half {
 	struct half      *h_other;
 	struct rr_thread *h_thread;
-	long              h_given;	/* plain: what a wake hands over */
+	long              h_given[2];	/* plain: what wakes hand over */
 } half[PAIRS][2];
 
-/* In step: the other has given as much as it has woken. */
+/* In step, or one ahead: then the other uses the other place. */
 static void answer(void *arg)
 {
 	struct half *h = arg;
 	long i;
 
 	for (i = 1; i <= TIMES; i++) {
-		h->h_given = i;
+		h->h_given[i % 2] = i;
 		rr_wake(h->h_other->h_thread);
 		wait_for(1);
-		CHECK(h->h_other->h_given == i || h->h_other->h_given == i + 1);
+		CHECK(h->h_other->h_given[i % 2] == i);
 	}
 	ended();
 }
@@ -260,36 +260,42 @@ static void is_next(void *arg)
 	ended();
 }
 
+#define NEXT	16
+
 static void uses_again(void *arg)
 {
+	struct rr_thread *t[NEXT];
 	int *told = arg;
 	int i, j;
 
-	for (i = 0; i < SPARE; i++) {
-		struct rr_thread *t = thread_on(1, is_next, told);
-
-		*told = 0;
-		for (j = 0; j < 20; j++)
+	for (i = 0; i < SPARE / NEXT; i++) {
+		for (j = 0; j < NEXT; j++) {
+			told[j] = 0;
+			t[j] = thread_on(1, is_next, &told[j]);
 			CHECK(rr_yield() == 0);
-		*told = 1;
-		rr_wake(t);
-		until(told, 2);
+		}
+		for (j = 0; j < NEXT; j++) {
+			told[j] = 1;
+			rr_wake(t[j]);
+			until(&told[j], 2);
+		}
 	}
 	ended();
 }
 
 static void spared(void)
 {
-	int told, i;
+	int told[NEXT];
+	int i;
 
 	ends = 0;
 	memset(spare, 0, sizeof spare);
 	CHECK(rr_init(2, 0) == 0);
 	thread_on(0, wakes_twice, spare);
-	thread_on(1, uses_again, &told);
+	thread_on(1, uses_again, told);
 	CHECK(rr_start() == 0);
 	CHECK(rr_fini() == 0);
-	CHECK(ends == 2 + 2 * SPARE);
+	CHECK(ends == 2 + SPARE + SPARE / NEXT * NEXT);
 	for (i = 0; i < SPARE; i++)
 		CHECK(spare[i] == 3);
 }

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# trace.sh: t_trace at all levels, with and without frame pointers, and on the
+# machines that can be emulated. There, gcc may have to be told to make the
+# tables that unwinders need.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
+passed=0 failed=0 skipped=0
+
+one() { # emulator, compiler, flags
+	if ! $2 -std=gnu11 -Wall -Wextra -g $3 -I. test/t_trace.c usched.c \
+		utrace.c -o "$dir/t" -lm >"$dir/log" 2>&1 ||
+	   ! timeout 600 $1 "$dir/t" >"$dir/log" 2>&1; then
+		failed=$((failed + 1))
+		echo "FAILED $2 $3"
+		cat "$dir/log"
+	else
+		passed=$((passed + 1))
+	fi
+}
+
+for flags in -O0 -O1 -O2 -O3 -Os "-O2 -fno-omit-frame-pointer" \
+		"-O0 -fomit-frame-pointer" "-O2 -static"; do
+	one "" "${CC:-cc}" "$flags"
+done
+for machine in aarch64 riscv64; do
+	cc=$machine-linux-gnu-gcc
+	if command -v $cc >/dev/null &&
+	   command -v qemu-$machine >/dev/null; then
+		one qemu-$machine $cc "-O2 -static -fasynchronous-unwind-tables"
+	else
+		echo "skipped: no $cc or qemu-$machine" \
+			"(packages gcc-$machine-linux-gnu, qemu-user)"
+		skipped=$((skipped + 1))
+	fi
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,635 @@
+# SPDX-License-Identifier: MIT
+# usched-gdb.py: threads of usched in gdb, also blocked ones, also in a core.
+
+"""
+USE
+
+    (gdb) source usched-gdb.py
+    (gdb) usched            lists all threads of all dispatchers
+    (gdb) usched S ...      of these: expressions, struct usched, or a pointer
+    (gdb) usched bt         lists them with their backtraces
+    (gdb) usched bt X ...   of these threads (struct ustack *, or what begins
+                            with one), or of all threads of these dispatchers
+
+Dispatchers that run, and those of rr and ll, are found; others must be named.
+The program, or at least usched.c, must have been compiled with -g. Nothing is
+written to the process, and none of its functions is called.
+
+HOW A BLOCKED THREAD IS WALKED
+
+All that is known of a blocked thread is its slice (see the top of usched.c):
+the registers that a callee has to save, and its frames above them. So gdb is
+told that the caller of the innermost frame of the native thread has these registers:
+then it unwinds by the tables of the program, as always.
+
+A slice that is in its buffer is not where its frames think that they are. So
+gdb unwinds one frame at a time, and before the next one each register that points
+into the place of the slice is moved along to the buffer:
+
+       lane    |    sp ... rbp ...      bottom       these addresses are saved,
+               |-----------------------------|
+                               \\  \\
+       buffer        |    sp ... rbp ...             and the words are here
+
+The last words of a slice may be missing in the buffer. They are those of the
+function that the thread was made for: it is the last frame, known by the end of
+its frame, which is the bottom of the lane. Its caller is never looked for.
+"""
+
+import os
+import re
+
+import gdb
+
+try:
+    import gdb.unwinder
+except ImportError:
+    raise gdb.GdbError("usched-gdb.py: this gdb is too old: it has no "
+                       "gdb.unwinder")
+
+# As in usched.c: flags in u_top, and its values for threads without a slice.
+FP_ON_TOP, AWAY, LOW_BITS = 1, 4, 7
+NEW, ENDED = 2, 6
+BARE_MAX = 104                  # bytes that a buffer may be short of, at most
+SLICE_MAX = 1 << 31
+BLOCK = 16 << 20                # read at once
+PAGE = 4096
+UPROC_JOIN = 1
+
+# What usched_save() has left: where each register is, and the bytes of all.
+MACHINES = {
+    "i386:x86-64": (56, {
+        "r15": 0, "r14": 8, "r13": 16, "r12": 24, "rbx": 32, "rbp": 40,
+        "pc": 48}),
+    "aarch64": (160, dict(
+        [("x29", 0), ("pc", 8)] +
+        [("x%d" % i, 16 + 8 * (i - 19)) for i in range(19, 29)])),
+    "riscv:rv64": (208, dict(
+        [("pc", 0), ("fp", 8)] +
+        [("s%d" % i, 8 + 8 * i) for i in range(1, 12)])),
+}
+
+
+def fail(text):
+    raise gdb.GdbError("usched: " + text)
+
+
+def struct(name, at):
+    """The struct of this name that lies there."""
+    try:
+        return gdb.Value(at).cast(
+            gdb.lookup_type("struct " + name).pointer()).dereference()
+    except gdb.error:
+        fail("no debug information about struct %s (compile with -g)" % name)
+
+
+def read(at, nob):
+    return bytes(gdb.selected_inferior().read_memory(at, nob))
+
+
+def word(at):
+    return int.from_bytes(read(at, 8), "little")
+
+
+def symbol_of(at, cache={}):
+    """The name of a function, or None."""
+    if at not in cache:
+        text = gdb.execute("info symbol %#x" % at, to_string=True)
+        found = re.match(r"(\S+)(?: in section|$| of )", text)
+        cache[at] = found and found.group(1)
+    return cache[at]
+
+
+# Dispatchers.
+
+class Dispatcher:
+    def __init__(self, at, name=None, chunks=None):
+        s = struct("usched", at)
+        self.at = at
+        self.name = name            # as "rr, processor 0"
+        self.chunks = chunks        # where its threads are, or None: anywhere
+        self.native = None          # gdb's thread that runs it
+        self.running = {}           # by address: (gdb's thread, its dispatcher)
+        self.exit = int(s["s_exit"])
+        self.lane_nr = int(s["s_lane_nr"])
+        self.mapped = int(s["s_mapped"])
+        lanes = s["s_lane"]
+        self.lanes_at = int(lanes)
+        self.lanes = []             # (lowest byte, bottom, owner)
+        if self.lanes_at != 0 and 0 <= self.lane_nr <= 32000:
+            for i in range(self.lane_nr + 1):
+                lane = lanes[i]
+                self.lanes.append((int(lane["l_low"]), int(lane["l_bottom"]),
+                                   int(lane["l_owner"])))
+
+
+def sets():
+    """Sets of processors, of rr.c and ll.c and the like: (name, set)."""
+    found = []
+    for symbol in gdb.lookup_static_symbols("set"):
+        if str(symbol.type.strip_typedefs()) != "struct uproc_set *":
+            continue
+        value = symbol.value()
+        name = os.path.basename(symbol.symtab.filename).rsplit(".", 1)[0]
+        if int(value) != 0:
+            found.append((name, value.dereference()))
+    return found
+
+
+def chunks_of(uprocs):
+    """Where the threads of a set are: memory that it has used."""
+    chunks, chunk = [], uprocs["set_chunk"]
+    free = int(uprocs["set_free"])
+    while int(chunk) != 0:
+        low = int(chunk)
+        high = int(chunk["c_map"]) + int(chunk["c_mapped"])
+        chunks.append((low, free if low < free <= high else high))
+        chunk = chunk["c_next"]
+    return chunks
+
+
+def tls(name):
+    """A variable of the selected native thread, or None."""
+    try:
+        return gdb.parse_and_eval(name)
+    except gdb.error:
+        return None
+
+
+def natives(found, add):
+    """What native threads run: completes found, calls add() for what is new."""
+    missing = True
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        current, frame = tls("usched_current"), tls("usched_here")
+        if current is None or frame is None:
+            continue
+        missing = False
+        inner = None
+        current = int(current)
+        try:
+            while int(frame) != 0:
+                at = int(frame["f_sched"])
+                if at not in found:
+                    add(at)
+                d = found[at]
+                d.native = thread
+                if current != 0:
+                    d.running[current] = (thread, inner)
+                inner, current = d, int(frame["f_self"])
+                frame = frame["f_up"]
+        except gdb.MemoryError:
+            continue
+    if missing:
+        gdb.write("usched: variables of native threads cannot be read here: "
+                  "running threads are not known\n")
+
+
+def dispatchers(given):
+    """All that are known, by address."""
+    found = {}
+
+    def add(at, name=None, chunks=None):
+        found[at] = Dispatcher(at, name, chunks)
+
+    for name, uprocs in sets():
+        chunks = chunks_of(uprocs)
+        for i in range(int(uprocs["set_nr"])):
+            add(int(uprocs["set_proc"][i].address),
+                "%s, processor %d" % (name, i), chunks)
+    for at in given:
+        if at not in found:
+            add(at)
+    natives(found, add)
+    return found
+
+
+# Memory.
+
+def is_core():
+    connection = getattr(gdb.selected_inferior(), "connection", None)
+    if connection is not None:
+        return connection.type == "core"
+    return "Local core dump file" in gdb.execute("info files", to_string=True)
+
+
+def writable():
+    """Stretches of memory that a thread may be in."""
+    found = []
+    if is_core():
+        text = gdb.execute("maintenance info sections", to_string=True)
+        for line in text[text.find("Core file:"):].splitlines():
+            m = re.search(r"(0x[0-9a-f]+)->(0x[0-9a-f]+) at .*: load(.*)", line)
+            if m and "READONLY" not in m.group(3):
+                found.append((int(m.group(1), 16), int(m.group(2), 16)))
+        return found
+    text = gdb.execute("info proc mappings", to_string=True)
+    for line in text.splitlines():
+        m = re.match(r"\s*(0x[0-9a-f]+)\s+(0x[0-9a-f]+)\s+0x\S+\s+0x\S+\s+"
+                     r"(\S\S\S\S)\b", line)
+        if m and m.group(3).startswith("rw"):
+            found.append((int(m.group(1), 16), int(m.group(2), 16)))
+    return found
+
+
+def without(ranges, holes):
+    """Ranges, less the holes that lie in them."""
+    for low, high in holes:
+        left = []
+        for a, b in ranges:
+            left += [(x, y) for x, y in ((a, min(b, low)), (max(a, high), b))
+                     if x < y]
+        ranges = left
+    return ranges
+
+
+def blocks(low, high, overlap):
+    """(address, bytes) of what can be read from low to high."""
+    while low < high:
+        nob = min(high - low, BLOCK)
+        try:
+            yield low, read(low, nob)
+        except gdb.MemoryError:
+            if nob > PAGE:
+                yield from blocks(low, low + nob // 2 // PAGE * PAGE, 0)
+                yield from blocks(low + nob // 2 // PAGE * PAGE, low + nob, 0)
+        low += nob
+        if low < high:
+            low -= overlap
+
+
+def search(ranges, patterns, size):
+    """{pattern: {address: bytes}}: structs of this size that begin with one."""
+    found = {pattern: {} for pattern in patterns}
+    for low, high in ranges:
+        for at, data in blocks(low, high, size):
+            for pattern in patterns:
+                i = data.find(pattern)
+                while i >= 0:
+                    if (at + i) % 8 == 0 and i + size <= len(data):
+                        found[pattern][at + i] = data[i:i + size]
+                    i = data.find(pattern, i + 1)
+    return found
+
+
+# Threads.
+
+class Thread:
+    """One that is, or may be, a thread of d. KIND tells which after check()."""
+    def __init__(self, d, at, data=None):
+        layout = Thread.layout()
+        data = data or read(at, Thread.size)
+
+        def field(name):
+            off, size, signed = layout[name]
+            return int.from_bytes(data[off:off + size], "little", signed=signed)
+        self.d, self.at = d, at
+        self.sched = field("u_sched")
+        self.stack, self.len = field("u_stack"), field("u_len")
+        self.f, self.arg = field("u_f"), field("u_arg")
+        self.lane, self.top_bits = field("u_lane"), field("u_top")
+        self.mark = field("u_mark")
+        self.top = self.top_bits & ~LOW_BITS
+        self.kind = self.check()
+
+    @classmethod
+    def layout(cls):
+        if not hasattr(cls, "fields"):
+            ustack = struct("ustack", 0).type
+            cls.size = ustack.sizeof
+            cls.fields = {
+                f.name: (f.bitpos // 8, f.type.sizeof,
+                         f.name in ("u_len", "u_lane", "u_mark"))
+                for f in ustack.fields()}
+        return cls.fields
+
+    def check(self):
+        """Its state, or None: this is no thread."""
+        d = self.d
+        if self.sched != d.at or self.len < 0 or \
+                (self.stack == 0) != (self.len == 0) or \
+                not 0 <= self.lane <= d.lane_nr or symbol_of(self.f) is None:
+            return None
+        if self.at in d.running:
+            return "running"
+        if self.top_bits == NEW:
+            return "new"
+        if self.top_bits == ENDED:
+            return "ended"
+        if self.top_bits & 2 or self.lane >= len(d.lanes):
+            return None
+        low, bottom, owner = d.lanes[self.lane]
+        self.nob = bottom - self.top
+        if not (low < self.top < bottom and self.nob < SLICE_MAX):
+            return None
+        if self.top_bits & AWAY:
+            enough = self.len >= self.nob - BARE_MAX and self.len >= 16
+            return "away" if enough else None
+        return "lane" if owner == self.at else None
+
+    def state(self):
+        if self.kind == "running":
+            thread, inner = self.d.running[self.at]
+            text = "running on native thread %d" % thread.num
+            return text + (", runs dispatcher %#x" % inner.at if inner else "")
+        if self.kind == "lane":
+            return "blocked in lane %d, %d bytes" % (self.lane, self.nob)
+        if self.kind == "away":
+            return "blocked, away from lane %d, %d bytes" % (self.lane,
+                                                             self.nob)
+        return self.kind
+
+    def extra(self):
+        """What the scheduler knows of it."""
+        if self.d.chunks is None:
+            return ""
+        if self.kind == "ended":
+            return ", to be joined" if self.mark & UPROC_JOIN else ""
+        try:
+            wakes = struct("uproc_thread", self.at)["t_wakes"]
+            if wakes.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
+                wakes, posted = wakes["w_count"], wakes["w_posted"]
+            else:
+                posted = struct("uproc_thread", self.at)["t_posted"]
+        except gdb.error:
+            return ""
+        wakes, posted = int(wakes), int(posted)
+        text = ""
+        if self.kind in ("lane", "away", "new"):
+            text = ", waits" if wakes < 0 else ", ready"
+        if wakes > 0:
+            text += ", %d wakes" % wakes
+        return text + (", %d in the inbox" % posted if posted else "")
+
+    def line(self):
+        return "  %#x  %s(%#x)  %s%s\n" % (self.at, symbol_of(self.f), self.arg,
+                                           self.state(), self.extra())
+
+
+def threads_of(ds):
+    """Fills in d.threads of these dispatchers."""
+    for d in ds:
+        d.threads = {}
+        for at in [lane[2] for lane in d.lanes] + list(d.running):
+            if at != 0:
+                d.threads[at] = Thread(d, at)
+    anywhere = [d for d in ds if d.chunks is None]
+    if anywhere:
+        holes = [(d.lanes_at, d.lanes_at + d.mapped) for d in ds if d.mapped]
+        look(without(writable(), holes), anywhere)
+    kept = {}
+    for d in ds:
+        if d.chunks is not None:
+            kept.setdefault(tuple(d.chunks), []).append(d)
+    for chunks, those in kept.items():
+        look(chunks, those)
+
+
+def look(ranges, ds):
+    """Adds the threads that lie there."""
+    Thread.layout()
+    patterns = {d.at.to_bytes(8, "little"): d for d in ds}
+    for pattern, those in search(ranges, patterns, Thread.size).items():
+        d = patterns[pattern]
+        for at, data in those.items():
+            thread = Thread(d, at, data)
+            if thread.kind is not None:
+                d.threads[at] = thread
+
+
+# Walking.
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp, self.pc = sp, pc
+
+
+class Walker(gdb.unwinder.Unwinder):
+    """Says who has called the innermost frame, while self.regs is set."""
+    def __init__(self):
+        super().__init__("usched")
+        self.regs = None
+
+    def __call__(self, pending):
+        if self.regs is None or self.innermost != (
+                int(pending.read_register("sp")),
+                int(pending.read_register("pc"))):
+            return None
+        pointer = gdb.lookup_type("char").pointer()
+        at = gdb.Value(self.regs["sp"] - 16).cast(pointer)
+        info = pending.create_unwind_info(
+            FrameId(at, gdb.Value(self.innermost[1]).cast(pointer)))
+        for name, value in self.regs.items():
+            kind = pending.read_register(name).type
+            info.add_saved_register(name, gdb.Value(value).cast(kind))
+        return info
+
+    def first(self, regs):
+        """The frame that has these registers."""
+        self.regs = None
+        gdb.invalidate_cached_frames()
+        f = gdb.newest_frame()
+        self.innermost = (int(f.read_register("sp")),
+                          int(f.read_register("pc")))
+        self.regs = regs
+        gdb.invalidate_cached_frames()
+        f = gdb.newest_frame()
+        while f.type() == gdb.INLINE_FRAME:
+            f = f.older()
+        return f.older()
+
+    def stop(self):
+        self.regs = None
+        gdb.invalidate_cached_frames()
+
+
+walker = Walker()
+gdb.unwinder.register_unwinder(None, walker, replace=True)
+
+
+def machine():
+    name = gdb.newest_frame().architecture().name()
+    for known, layout in MACHINES.items():
+        if name == known or known.startswith(name + ":"):
+            return layout
+    fail("no backtraces of blocked threads on %s" % name)
+
+
+def frames(at, low, bottom, moved):
+    """
+    Yields frames; each is valid until the next one is asked for. At is where
+    usched_save() has left the registers. What points to low .. bottom is moved.
+    """
+    nob, places = machine()
+    is_x86 = "rbp" in places
+    regs = {name: word(at + off) for name, off in places.items()}
+    regs["sp"] = at + nob
+    while True:
+        for name in regs:
+            if name != "pc" and low <= regs[name] <= bottom:
+                regs[name] += moved
+        sp = regs["sp"]
+        f = walker.first(regs)
+        while f is not None and f.type() == gdb.INLINE_FRAME:
+            yield f
+            f = f.older()
+        if f is None:
+            return
+        yield f
+        older = f.older()
+        while older is not None and older.type() == gdb.TAILCALL_FRAME:
+            yield older             # gdb has found out that it jumped to f
+            older = older.older()
+        if older is None:
+            return
+        regs = registers(older, regs)
+        if low <= regs["sp"] <= bottom:
+            # By a saved pointer: gdb looked for the return address there.
+            regs["sp"] += moved
+            if is_x86 and moved and regs["sp"] < bottom + moved:
+                regs["pc"] = word(regs["sp"] - 8)
+        if not sp < regs["sp"] < bottom + moved:
+            return
+
+
+def registers(f, names):
+    """Those that are known in this frame."""
+    regs = {}
+    for name in names:
+        try:
+            regs[name] = int(f.read_register(name))
+        except gdb.error:
+            pass
+    return regs
+
+
+def print_frames(those):
+    try:
+        for i, f in enumerate(those):
+            f.select()
+            text = gdb.execute("frame", to_string=True).splitlines()[0]
+            gdb.write("    %-3s %s\n" % ("#%d" % i,
+                                         re.sub(r"^#\d+\s+", "", text)))
+    finally:
+        walker.stop()
+
+
+def is_portable():
+    """Registers are in a jmp_buf, which only libc can read."""
+    return any(symbol.symtab.filename.endswith("usched.c")
+               for symbol in gdb.lookup_static_symbols("next_round"))
+
+
+def backtrace(thread):
+    if thread.kind in ("new", "ended"):
+        return
+    if thread.kind == "running":
+        native, inner = thread.d.running[thread.at]
+        native.switch()
+        if inner is None:
+            text = gdb.execute("backtrace", to_string=True)
+            gdb.write("".join("    %s\n" % line for line in text.splitlines()))
+            return
+    if is_portable():
+        gdb.write("    no backtrace: this is a portable build\n")
+        return
+    low, bottom, _ = thread.d.lanes[thread.lane]
+    if thread.kind == "running":
+        print_frames(frames(inner.exit, low, bottom, 0))
+        return
+    at = thread.top
+    moved = 0
+    if thread.kind == "away":
+        moved = thread.stack - at
+    skip = 8 if thread.top_bits & FP_ON_TOP else 0
+    print_frames(frames(at + moved + skip, at, bottom, moved))
+
+
+# The command.
+
+class Usched(gdb.Command):
+    """Lists the threads of usched: usched [DISPATCHER ...]
+With backtraces, of all or of some: usched bt [THREAD or DISPATCHER ...]
+Arguments are expressions without blanks: pointers, or structs."""
+
+    def __init__(self):
+        super().__init__("usched", gdb.COMMAND_STACK, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, text, from_tty):
+        words = gdb.string_to_argv(text)
+        with_bt = words[:1] == ["bt"]
+        if with_bt or words[:1] == ["list"]:
+            words = words[1:]
+        native = gdb.selected_thread()
+        if native is None:
+            fail("no process and no core")
+        level = gdb.selected_frame().level()
+        given = [self.address(w) for w in words]
+        try:
+            self.run(given, with_bt)
+        finally:
+            walker.stop()
+            native.switch()
+            gdb.execute("frame level %d" % level, to_string=True)
+
+    @staticmethod
+    def address(expression):
+        value = gdb.parse_and_eval(expression)
+        if value.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
+            return int(value.address)
+        return int(value)
+
+    def run(self, given, with_bt):
+        known = dispatchers([])
+        if with_bt and given:
+            given = [at for at in given if not self.one(at, known)]
+            if not given:
+                return
+        if given:
+            known = dispatchers(given)
+        ds = [known[at] for at in given] if given else list(known.values())
+        if not ds:
+            gdb.write("usched: no dispatcher runs; name one: usched &s\n")
+        threads_of(ds)
+        for d in ds:
+            self.show(d, with_bt)
+
+    @staticmethod
+    def one(at, known):
+        """Shows a thread; False: it is none."""
+        if at in known:
+            return False
+        sched = int(struct("ustack", at)["u_sched"])
+        try:
+            d = known.get(sched) or dispatchers([sched])[sched]
+            thread = Thread(d, at)
+        except gdb.MemoryError:
+            return False
+        if thread.kind is None:
+            return False
+        gdb.write(thread.line())
+        backtrace(thread)
+        return True
+
+    @staticmethod
+    def show(d, with_bt):
+        counts = {}
+        gdb.write("Dispatcher %#x%s%s, %s\n" % (
+            d.at, " (%s)" % d.name if d.name else "",
+            ", native thread %d" % d.native.num if d.native else
+            ", does not run",
+            "%d lanes" % d.lane_nr if d.lane_nr else "no lanes"))
+        for at in sorted(d.threads):
+            thread = d.threads[at]
+            if thread.kind is None:
+                continue
+            kind = "blocked" if thread.kind in ("lane", "away") else thread.kind
+            counts[kind] = counts.get(kind, 0) + 1
+            gdb.write(thread.line())
+            if with_bt:
+                backtrace(thread)
+        gdb.write("  %d threads%s\n" % (sum(counts.values()), "".join(
+            ", %d %s" % (counts[k], k) for k in sorted(counts))))
+
+
+Usched()

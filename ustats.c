@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* ustats.c: what a dispatcher does, in numbers. */
+
+/*
+ * All that a dispatcher does follows from what s_next() returns: the thread is
+ * new, or in its lane, or in its buffer, and the owner of the lane has to go if
+ * it is another one. So a call of s_next() is where it is counted, before it
+ * happens. The dispatcher itself has not an instruction for it.
+ *
+ * Only a thread on the native stack (or in the hard mode) is copied out without
+ * that another one needs the place, when it blocks. Whether it has blocked or
+ * ended is seen in the next s_next(): it was bound to its lane, and is still.
+ * It must not be looked at before that is known: it may have been freed.
+ */
+
+#include "ustats.h"
+#include "uslice.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static struct ustack *next(struct usched *s);
+static void *alloc(struct usched *s, int size);
+static void  release(struct usched *s, void *buf, int size);
+static void  keep(struct usched *s, struct usched_stats *st, struct ustack *u,
+		  int lane, int bound);
+static void  count_last(struct usched *s, struct usched_stats *st);
+static void  count(struct usched *s, struct usched_stats *st, struct ustack *u);
+
+int usched_stats(struct usched *s, struct usched_stats *st)
+{
+	struct ustack *u = ustack_self();
+
+	if (s == NULL || s->s_next == NULL || s->s_alloc == NULL ||
+	    s->s_free == NULL)
+		return -EINVAL;
+	if (s->s_stats != NULL)
+		return -EBUSY;
+	memset(st, 0, sizeof *st);
+	st->st_next  = s->s_next;
+	st->st_alloc = s->s_alloc;
+	st->st_free  = s->s_free;
+	s->s_next  = next;
+	s->s_alloc = alloc;
+	s->s_free  = release;
+	s->s_stats = st;
+	if (u != NULL && u->u_sched == s)
+		keep(s, st, u, u->u_lane, s->s_lane[u->u_lane].l_bound);
+	return 0;
+}
+
+void usched_stats_end(struct usched *s)
+{
+	struct usched_stats *st = s->s_stats;
+
+	if (st == NULL)
+		return;
+	s->s_next  = st->st_next;
+	s->s_alloc = st->st_alloc;
+	s->s_free  = st->st_free;
+	s->s_stats = NULL;
+}
+
+/* One native thread writes; others may read, so by one instruction. */
+static inline void add(long *at, long nr)
+{
+	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	struct usched_stats *st = s->s_stats;
+	struct ustack *u;
+
+	count_last(s, st);
+	u = st->st_next(s);
+	if (u == NULL)
+		add(&st->rests, 1);
+	else if (s->s_stats == st)	/* or the scheduler has ended it */
+		count(s, st, u);
+	return u;
+}
+
+static void count_out(struct usched_stats *st, const struct ustack *u)
+{
+	add(&st->copies_out, 1);
+	add(&st->copies_out_bytes, usched_stored(u));
+}
+
+/* Remembers u, which will run with so many others bound to its lane. */
+static void keep(struct usched *s, struct usched_stats *st, struct ustack *u,
+		 int lane, int bound)
+{
+	st->st_last   = u;
+	st->st_lane   = lane;
+	st->st_bound  = bound;
+	st->st_forgot = s->s_forgot;
+}
+
+/* The thread that ran last may have been copied out by its block. */
+static void count_last(struct usched *s, struct usched_stats *st)
+{
+	const struct ustack *u = st->st_last;
+	int forgot = s->s_forgot - st->st_forgot;
+
+	st->st_last = NULL;
+	if (u == NULL || (s->s_lane_nr > 0 && forgot != 0) ||
+	    s->s_lane[st->st_lane].l_bound != st->st_bound - forgot)
+		return;		/* it has ended, or that cannot be told */
+	if ((uintptr_t)u->u_top & USLICE_AWAY)
+		count_out(st, u);
+}
+
+/* u is about to run: what will arrive() do? Nothing, if u must not be here. */
+static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
+{
+	bool new = u->u_top == USLICE_NEW;
+	int lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
+	const struct usched_lane *l = &s->s_lane[lane];
+
+	if (u->u_sched != s || u->u_top == USLICE_ENDED || lane < 0 ||
+	    lane > s->s_lane_nr)
+		return;
+	add(&st->dispatches, 1);
+	if (l->l_owner != NULL && l->l_owner != u)
+		count_out(st, l->l_owner);
+	if (new)
+		add(&st->starts, 1);
+	else if ((uintptr_t)u->u_top & USLICE_AWAY) {
+		add(&st->copies_in, 1);
+		add(&st->copies_in_bytes, usched_stored(u));
+	} else
+		add(&st->hits, 1);
+	keep(s, st, u, lane, l->l_bound + new);
+}
+
+static void *alloc(struct usched *s, int size)
+{
+	struct usched_stats *st = s->s_stats;
+	void *buf = st->st_alloc(s, size);
+
+	if (buf != NULL) {
+		add(&st->allocs, 1);
+		add(&st->alloc_bytes, size);
+	} else
+		add(&st->alloc_fails, 1);
+	return buf;
+}
+
+static void release(struct usched *s, void *buf, int size)
+{
+	struct usched_stats *st = s->s_stats;
+
+	add(&st->frees, 1);
+	add(&st->free_bytes, size);
+	st->st_free(s, buf, size);
+}
+
+void usched_stats_sum(struct usched_stats *sum, const struct usched_stats *st)
+{
+#define SUM(field)							\
+	(sum->field += __atomic_load_n(&st->field, __ATOMIC_RELAXED))
+	SUM(dispatches);
+	SUM(starts);
+	SUM(hits);
+	SUM(copies_in);
+	SUM(copies_in_bytes);
+	SUM(copies_out);
+	SUM(copies_out_bytes);
+	SUM(rests);
+	SUM(allocs);
+	SUM(alloc_bytes);
+	SUM(alloc_fails);
+	SUM(frees);
+	SUM(free_bytes);
+#undef SUM
+}

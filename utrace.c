@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* utrace.c: where a blocked thread is. */
+
+/*
+ * A slice has all that an unwinder needs, but not where it needs it: it may be
+ * in a buffer, at other addresses, without its last words (see "The bottom of a
+ * slice" in usched.c), and in its lane another thread may live. So it is laid
+ * out in memory of its own, as it would be in the lane, and a stack pointer is
+ * set below it:
+ *
+ *	          scratch
+ *	|  look()  |free| copy of the slice                        |
+ *	           ^    ^                                          ^
+ *	           sp   w_top                        w_top + w_nob
+ *
+ * as if usched_save() had just called look(). From there the unwinder goes up
+ * by the tables of usched_save(), of ustack_block() and of all the others, to
+ * usched_launch(), whose table says that it is the outermost.
+ *
+ * Frames are found by the stack pointer, which is in the copy, or by registers
+ * that were saved in the slice and point into it (frame pointers, and what
+ * compilers keep to realign a stack). So each word of the copy that is an
+ * address in the slice is moved along with it. Some of them are pointers of the
+ * program, or just look like it: nobody reads them. The copy is at the same place
+ * in its page as the slice, so what is aligned stays it.
+ *
+ * Rejected: to walk by frame pointers (compilers leave them out); a walk of our
+ * own by the tables (some thousand lines); to bring the slice back to its lane
+ * for a moment (the lane may be the one that we run on).
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE			/* MAP_ANONYMOUS */
+#endif
+#include "utrace.h"
+#include "uslice.h"
+
+#include <errno.h>
+
+#if defined(USCHED_PORTABLE) || !defined(__ELF__) || !defined(__LP64__) || \
+	!(defined(__x86_64__) || defined(__aarch64__) ||		   \
+	  (defined(__riscv) && defined(__riscv_float_abi_double)))
+
+int ustack_trace(const struct ustack *u, void **pc, int nr)
+{
+	(void)u, (void)pc, (void)nr;
+	return -ENOSYS;
+}
+
+#else
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <unwind.h>
+
+/* Below the copy: for the unwinder, the dynamic linker, and signal handlers. */
+#define ROOM		((size_t)USCHED_GUARD)
+/* A walk never comes back to the function that began it as it went. */
+#define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#define HIDDEN		USLICE_HIDDEN
+#define NORETURN	__attribute__((noreturn))
+
+struct walk {
+	char     *w_top;	/* of the copy */
+	ptrdiff_t w_nob;
+	char     *w_back;	/* where to go on afterwards */
+	void    **w_pc;
+	int       w_max, w_nr;
+	bool      w_in;		/* has come to the slice */
+};
+
+/* Where usched_save() would go on after the call of look(). */
+extern const char usched_saved[] HIDDEN;
+
+static UNCHECKED void enter(char *sp, void *walk);
+static NORETURN void land(char *sp, void (*f)(void *), void *arg);
+static UNCHECKED void look(void *walk);
+static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *walk);
+static UNCHECKED int move_pointers(const struct walk *w, const char *from);
+static bool is_signed(const uintptr_t *word, const uintptr_t *end,
+		      ptrdiff_t moved);
+
+int ustack_trace(const struct ustack *u, void **pc, int nr)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t top = (uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW;
+	struct walk w = { .w_pc = pc, .w_max = nr };
+	size_t size;
+	char *map;
+	int rc;
+
+	if (usched_runs(u))
+		return -EBUSY;
+	if (u->u_top == USLICE_NEW)
+		return 0;
+	if (u->u_top == USLICE_ENDED || u->u_sched->s_lane == NULL)
+		return -EINVAL;
+	w.w_nob = usched_slice(u, NULL);
+	size = ROOM + page + w.w_nob;
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	w.w_top = map + ROOM + top % page;
+	(void)usched_slice(u, w.w_top);
+	rc = move_pointers(&w, (char *)top);
+	if (rc == 0) {
+		/* Control words may lie on top of the registers. */
+		if ((uintptr_t)u->u_top & USLICE_FP)
+			w.w_top += sizeof(uintptr_t);
+		usched_save(enter, &w);
+		rc = w.w_nr;
+	}
+	munmap(map, size);
+	return rc;
+}
+
+/* Adds how far the copy is from where the slice was. 0 or -ENOSYS. */
+static int move_pointers(const struct walk *w, const char *from)
+{
+	uintptr_t *at = (uintptr_t *)w->w_top;
+	uintptr_t *end = (uintptr_t *)(w->w_top + w->w_nob);
+
+	for (; at < end; at++) {
+		if (*at - (uintptr_t)from <= (uintptr_t)w->w_nob)
+			*at += w->w_top - from;
+		else if (is_signed(at, end, w->w_top - from))
+			return -ENOSYS;
+	}
+	return 0;
+}
+
+static void enter(char *sp, void *walk)
+{
+	struct walk *w = walk;
+
+	w->w_back = sp;
+	land(w->w_top, look, w);
+}
+
+/* On the scratch stack. */
+static void look(void *walk)
+{
+	struct walk *w = walk;
+
+	(void)_Unwind_Backtrace(frame, w);	/* its end is seen in frame() */
+	usched_back(w->w_back, 0);
+}
+
+/* Called for look(), usched_save(), and then those that we want. */
+static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *walk)
+{
+	struct walk *w = walk;
+	uintptr_t pc = _Unwind_GetIP(c);
+	uintptr_t function = _Unwind_GetRegionStart(c);
+
+	if (pc == (uintptr_t)usched_saved) {
+		w->w_in = true;
+		return _URC_NO_REASON;
+	}
+	/* It may have called usched_save(), or jumped there. */
+	if (!w->w_in || (w->w_nr == 0 && function == (uintptr_t)ustack_block))
+		return _URC_NO_REASON;
+	if (pc == 0 || function == (uintptr_t)usched_launch)
+		return _URC_END_OF_STACK;
+	if (w->w_nr < w->w_max)
+		w->w_pc[w->w_nr] = (void *)pc;
+	w->w_nr++;
+	return _URC_NO_REASON;
+}
+
+/* Machines: land() enters f(arg) as if usched_save() had called it from sp. */
+
+#if defined(__x86_64__)
+
+static void land(char *sp, void (*f)(void *), void *arg)
+{
+	__asm__ volatile("lea -8(%0), %%rsp\n push %1\n jmp *%2"
+		: : "r"(sp), "r"(usched_saved), "r"(f), "D"(arg) : "memory");
+	__builtin_unreachable();
+}
+
+#elif defined(__aarch64__)
+
+static void land(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("x0") = arg;
+	register void (*to)(void *) __asm__("x16") = f;	/* as BTI wants it */
+
+	__asm__ volatile("sub sp, %0, #16\n mov x30, %1\n br %2"
+		: : "r"(sp), "r"(usched_saved), "r"(to), "r"(a)
+		: "x30", "memory");
+	__builtin_unreachable();
+}
+
+#else
+
+static void land(char *sp, void (*f)(void *), void *arg)
+{
+	register void *a __asm__("a0") = arg;
+
+	__asm__ volatile("addi sp, %0, -16\n mv ra, %1\n jr %2"
+		: : "r"(sp), "r"(usched_saved), "r"(f), "r"(a)
+		: "ra", "memory");
+	__builtin_unreachable();
+}
+
+#endif
+
+/*
+ * On aarch64 a return address may be signed together with the stack pointer of
+ * its frame: moved, it is not valid any more, and the unwinder might be killed
+ * for it. Was the word signed for a frame between it (now at word, and away by
+ * moved from where it was) and end? The hints, which do nothing on a processor
+ * that does not sign, are xpaclri, pacia1716 and pacib1716.
+ */
+#if defined(__aarch64__)
+
+#define SIGN(hint, pc, sp) __extension__({				\
+	register uintptr_t x17 __asm__("x17") = (pc);			\
+	register uintptr_t x16 __asm__("x16") = (sp);			\
+	__asm__ volatile(hint : "+r"(x17) : "r"(x16));			\
+	x17; })
+
+static bool is_signed(const uintptr_t *word, const uintptr_t *end,
+		      ptrdiff_t moved)
+{
+	register uintptr_t x30 __asm__("x30") = *word;
+	uintptr_t pc, sp;
+
+	__asm__ volatile("hint #7" : "+r"(x30));
+	pc = x30;
+	if (pc == *word || _Unwind_FindEnclosingFunction((void *)pc) == NULL)
+		return false;
+	for (sp = (uintptr_t)word & -16; sp <= (uintptr_t)end; sp += 16) {
+		if (SIGN("hint #8", pc, sp - moved) == *word ||
+		    SIGN("hint #10", pc, sp - moved) == *word)
+			return true;
+	}
+	return false;
+}
+
+#else
+
+static bool is_signed(const uintptr_t *word, const uintptr_t *end,
+		      ptrdiff_t moved)
+{
+	(void)word, (void)end, (void)moved;
+	return false;
+}
+
+#endif
+
+#endif

@@ -33,7 +33,7 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all cover counted bench peers install uninstall clean $(PROGS) $(LIBS)
+.PHONY: all test check-all soak cover counted bench peers install uninstall clean $(PROGS) $(LIBS)
 
 all: $(PROGS) $(LIBS)
 
@@ -80,9 +80,16 @@ $(B)/%-LL: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 test: all $(TESTS)
 	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
 
-# Compilers, levels, sanitizers, machines: some twenty minutes.
+# The same, and all compilers, levels, machines, tools, modes, interleavings.
+LONG    := test/hard.sh test/tools.sh test/model.sh
 check-all: all $(TESTS)
-	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) test/matrix.sh
+	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 test/run.sh \
+		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
+		test/matrix.sh
+
+# Random programs until one fails.
+soak:
+	@CC="$(CC)" test/fuzz.sh --soak
 
 # Which branches of the library the tests take, and why not the others.
 cover:

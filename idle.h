@@ -19,11 +19,11 @@
  *
  * D1 comes after the look in vain, and D2 before the sleeper can go on, let
  * alone sleep again: else it could be counted twice, and the waker, who is
- * awake, be overlooked. So the additions by and for a processor sum up to 1 only
- * while it sleeps and nobody has begun to wake it; else to 0 or less. When the
- * count is the number of processors, then at that moment each had looked again
- * in vain and was not being woken, and nobody was there who could wake another:
- * no message is under way, and nothing will ever change.
+ * awake, be overlooked. So the additions by and for a processor sum up to 1
+ * only while it sleeps and nobody has begun to wake it; else to 0 or less. When
+ * the count is the number of processors, then at that moment each had looked
+ * again in vain and was not being woken, and nobody was there who could wake
+ * another: no message is under way, and nothing will ever change.
  *
  *	operation      who may call
  *	idle_sleep     a processor, after park_prepare() and a look in vain
@@ -33,8 +33,8 @@
  *	idle_release   who holds; touches nothing but the count
  *	idle_wait      one, outside of the processors
  *
- * Orders: all are sequentially consistent, as those of park.h, of which they are
- * a part. Who waits acquires what all others did.
+ * Orders: all are sequentially consistent, as those of park.h, of which they
+ * are a part. Who waits acquires what all others did.
  */
 
 #include "park.h"

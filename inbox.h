@@ -22,7 +22,7 @@
  *	inbox_post    anyone, also a signal    either order
  *	              handler
  *	inbox_take    the owner                the post is seen now or later
- *	inbox_empty   anyone                   exact for posts that happen before
+ *	inbox_empty   anyone                   see the function
  *
  * The caller must do: a node is posted only while it is in no inbox (here: by
  * the one who has brought a count from 0 to 1), and lives until it is taken.
@@ -107,7 +107,10 @@ static __inline__ struct inbox_node *inbox_take(struct inbox *i)
 	return head;
 }
 
-/* For the owner: the stub is at both ends. For others: a hint. */
+/*
+ * For the owner: false if there are posts that happen before, also if the last
+ * is half-way. For others: a hint, since the owner may be taking.
+ */
 static __inline__ int inbox_empty(struct inbox *i)
 {
 	return __atomic_load_n(&i->i_tail, __ATOMIC_SEQ_CST) == &i->i_stub &&

@@ -61,7 +61,7 @@
 
 struct wakes {
 	int               w_count;	/* wakes less waits; the processor's */
-	int               w_posted;	/* wakes that are in the inbox; atomic */
+	int               w_posted;	/* wakes in the inbox; atomic */
 	struct inbox_node w_node;	/* of who has brought w_posted from 0 to
 					 * 1, until it is taken */
 };

@@ -9,7 +9,7 @@
  * steps of an operation others get the time to do theirs: mostly there is no
  * delay, often one of a few operations, at times the cpu is given away, and
  * rarely the thread sleeps. So all kinds of neighbours meet in a window. There
- * is no locked instruction here: that would be a barrier, and hide a missing one.
+ * is no locked instruction here: it would be a barrier, and hide a missing one.
  */
 #include "check.h"
 #include <errno.h>

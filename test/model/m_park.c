@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* m_park.c: scenarios of park.h, with an inbox for the work. */
+
+#include "model.h"
+#include "inbox.h"
+#include "park.h"
+
+#define WAKERS	3
+
+static struct {
+	struct inbox      inbox;
+	struct inbox_node node[WAKERS * 2];
+	int               asleep;
+	int               taken;
+	int               sleeps;	/* that were not cancelled */
+	int               wakes[WAKERS];	/* that were true */
+} s;
+
+static void init(void)
+{
+	inbox_init(&s.inbox);
+	NAME(s.inbox.i_tail);
+	NAME(s.inbox.i_head);
+	NAME(s.inbox.i_stub);
+	NAME(s.asleep);
+	NAME(s.node[0]);
+	NAME(s.node[1]);
+	NAME(s.node[2]);
+	NAME(s.node[3]);
+}
+
+static void sleeper(int work)
+{
+	while (s.taken < work) {
+		model_turn(1);
+		if (inbox_take(&s.inbox) != NULL) {
+			s.taken++;
+			continue;
+		}
+		s.sleeps++;
+		park_prepare(&s.asleep);			/* S1 S2 */
+		if (!inbox_empty(&s.inbox) &&			/* S3 */
+		    park_cancel(&s.asleep)) {
+			s.sleeps--;
+			model_pause(1);
+			continue;
+		}
+		park_sleep(&s.asleep);				/* S4 */
+	}
+}
+
+static void give(int who, int nr)
+{
+	inbox_post(&s.inbox, &s.node[nr]);			/* W1 W2 */
+	if (park_wake(&s.asleep))				/* W3 */
+		s.wakes[who]++;
+}
+
+static void sleep_for_two(void)		{ sleeper(2); }
+static void sleep_for_three(void)	{ sleeper(3); }
+static void sleep_for_four(void)	{ sleeper(4); }
+static void first(void)			{ give(0, 0); }
+static void second(void)		{ give(1, 2); }
+static void third(void)			{ give(2, 4); }
+static void first_two(void)		{ give(0, 0); give(0, 1); }
+static void second_two(void)		{ give(1, 2); give(1, 3); }
+
+/* For each prepare, one of the cancel and the wakes was true. */
+static void done(void)
+{
+	MUST(s.sleeps == s.wakes[0] + s.wakes[1] + s.wakes[2]);
+}
+
+/* What was done before the wake is seen after the sleep. */
+
+static void pass(void)
+{
+	s.wakes[2] = 7;
+	(void)park_wake(&s.asleep);
+}
+
+static void wait_for_it(void)
+{
+	park_sleep(&s.asleep);
+	MUST(s.wakes[2] == 7);
+}
+
+static void init_asleep(void)
+{
+	init();
+	park_prepare(&s.asleep);
+}
+
+const struct model_scenario scenarios[] = {
+	{ "park: a wake orders what was before", MODEL_ANY, MODEL_ANY, 1,
+	  &s, sizeof s, init_asleep, { wait_for_it, pass }, NULL },
+	{ "park: one waker, twice", MODEL_ANY, MODEL_ANY, 1,
+	  &s, sizeof s, init, { sleep_for_two, first_two }, done },
+	{ "park: two wakers", MODEL_ANY, MODEL_ANY, 1,
+	  &s, sizeof s, init, { sleep_for_two, first, second }, done },
+	{ "park: two wakers, one twice", MODEL_NOT, MODEL_ANY, 0,
+	  &s, sizeof s, init, { sleep_for_three, first_two, second }, done },
+	{ "park: three wakers", MODEL_NOT, 3, 0,
+	  &s, sizeof s, init, { sleep_for_three, first, second, third }, done },
+	{ "park: two wakers, twice", MODEL_NOT, 3, 0,
+	  &s, sizeof s, init, { sleep_for_four, first_two, second_two }, done },
+	{ 0 }
+};

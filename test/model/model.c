@@ -1,0 +1,1216 @@
+/* SPDX-License-Identifier: MIT */
+/* model.c: a model checker: all executions of a small program with threads. */
+
+/*
+ * OVERVIEW
+ *
+ * The threads of a scenario (model.h) are threads of our own dispatcher. Before
+ * each atomic operation and futex call one blocks, and the checker decides
+ * who goes on: next(). It also decides which of the values that the memory
+ * model allows a load returns, and where a store goes. Each decision is noted
+ * (choose()); an execution is repeated with the same decisions up to the last
+ * that has another way left, and goes that way. This ends when there is none.
+ * A location that only one thread uses is not a point of decision.
+ *
+ * Nor are plain accesses, since they are checked for data races: two of them of
+ * which one is a write, or one with an atomic one, that no release and acquire
+ * order, are a failure.
+ *
+ * STATES
+ *
+ * Different orders often lead to the same state. So each state at which a
+ * decision is due is looked up among those seen before, as a hash of 64 bits,
+ * and if it was there the execution is given up. The state is that of the data,
+ * of the memory model, and of the threads. A thread's local state is not looked
+ * at: it follows from all that the thread has read, and that is what is hashed
+ * (t_history), since the last model_pause() or model_turn(). Preemptions (that
+ * a thread which could go on does not) are not bounded, but for the largest
+ * scenarios, which say so.
+ *
+ * MEMORY MODEL
+ *
+ * That of C11 as repaired by Lahav et al. ("Repairing sequential consistency in
+ * C/C++11", PLDI 2017), in the form of views. The stores to a location have an
+ * order: mo, modification order. A thread's view has for each location the
+ * place in mo of the store that it knows of. A load may return that or any
+ * later one, and moves the view there. A release keeps the view with the store
+ * (a message), and an acquire adds the message's to its own: that is "happens
+ * before", and since views only grow, loads are coherent.
+ * Relaxed stores have a message without view. A read-modify-write passes on the
+ * message of the store that it replaces (release sequences).
+ *
+ * A store may go anywhere in mo after the thread's view: before stores that
+ * others have done earlier in the execution, too. But nothing comes between a
+ * read-modify-write and the store that it has read.
+ *
+ * Sequentially consistent operations take effect in the order of the execution:
+ * loads and stores come after the last such store to the location.
+ *
+ * A loop that waits (model_pause()) goes on when what it has read may have
+ * changed, and then sees it: stores arrive in finite time. That it sees old
+ * values in one turn is explored, that it does so in many is not.
+ *
+ * What is not explored: a load that returns a store which the execution does
+ * only later (load buffering); no compiler or machine that keeps control and
+ * data dependencies does that where a branch or an address depends on the load,
+ * which is the case for all loads of our headers. Fences: there are none.
+ *
+ * futex(2): the wait may read an old value, but not one older than what a wake
+ * knew before it. As many waits as the scenario says (m_spurious) may return
+ * for no reason.
+ *
+ * ANSWER
+ *
+ * A scenario fails by MUST(), by a data race, or if threads are left and all of
+ * them sleep: a wake was lost. The execution is listed then (-v).
+ */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "usched.h"
+#include "model.h"
+#undef syscall
+
+#define THREADS		MODEL_THREADS
+#define LOCS		32		/* atomic locations */
+#define STORES		40		/* to one of them, in one execution */
+#define OPS		4000		/* of one execution */
+#define CHOICES		8000
+#define DATA		2048		/* bytes */
+#define GRANULE		4		/* bytes that are looked at together */
+#define LANE		(64 << 10)
+
+/* What is known: of each location, a place in mo; of each thread, its epoch. */
+struct message {
+	uint8_t g_view[LOCS];
+	uint8_t g_clock[THREADS];
+};
+
+struct store {
+	uint64_t       s_value;
+	struct message s_message;
+	bool           s_replaced;	/* by the operation that follows */
+};
+
+struct loc {
+	const char  *l_at;		/* for ever */
+	int          l_size;
+	int          l_nr;		/* stores; 0: still as in the data */
+	int          l_sc;		/* place of the last seq_cst one */
+	int          l_futex;		/* what wakes know */
+	int          l_owner;		/* its only user, or SHARED */
+	struct store l_store[STORES];	/* in mo */
+};
+
+#define SHARED	(-1)
+
+enum state { RUNS, PAUSED, ASLEEP, ENDED };
+
+struct thread {
+	struct ustack  t_stack;
+	enum state     t_state;
+	bool           t_over;		/* it has returned */
+	int            t_futex;		/* where it is asleep */
+	struct message t_now;
+	uint64_t       t_history;
+	uint32_t       t_read;		/* locations, since the last pause, */
+	uint8_t        t_place[LOCS];	/* and which store, the last time */
+};
+
+/* Who has touched a granule, in which epoch of his; 0: not. */
+struct shade {
+	uint8_t d_write[THREADS];
+	uint8_t d_read[THREADS];
+	uint8_t d_atomic_write[THREADS];
+	uint8_t d_atomic_read[THREADS];
+};
+
+struct choice {
+	uint8_t c_nr;
+	uint8_t c_pick;
+};
+
+struct op {
+	int         o_thread;
+	const char *o_what;
+	int         o_loc;
+	int         o_place;		/* in mo */
+	int         o_nr;
+	uint64_t    o_value;
+};
+
+static const struct model_scenario *scene;
+static struct usched  sched;
+static struct thread  threads[THREADS];
+static int            thread_nr;
+static struct thread *self;		/* NULL: m_init() or m_done() */
+static struct loc     locs[LOCS];
+static int            loc_nr;
+static struct shade   shades[DATA / GRANULE];
+static uint64_t       shaded[DATA / GRANULE / 64];	/* which of them are */
+static struct choice  choices[CHOICES];
+static int            choice_nr, choice_at;
+static struct op      ops[OPS];
+static int            op_nr;
+static int            spurious;
+static int            bound;		/* of preemptions, or MODEL_ANY */
+static int            preempted;
+static struct thread *last;		/* who ran */
+static bool           given_up;
+static bool           again;		/* begin again */
+static char           failure[200];
+static bool           verbose;
+
+static struct {
+	const void *at;
+	const char *name;
+} names[LOCS * 2];
+static int name_nr;
+
+/* The set of states: open addressing. */
+static uint64_t *seen;
+static size_t    seen_nr, seen_size;
+
+static void stop(const char *why)
+{
+	fprintf(stderr, "model: %s\n", why);
+	exit(2);
+}
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+	h = (h ^ x) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static uint64_t mix_all(uint64_t h, const void *at, size_t nob)
+{
+	const char *p = at;
+	uint64_t word = 0;
+
+	for (; nob >= sizeof word; p += sizeof word, nob -= sizeof word) {
+		memcpy(&word, p, sizeof word);
+		h = mix(h, word);
+	}
+	word = 0;
+	memcpy(&word, p, nob);
+	return mix(h, word);
+}
+
+static bool is_new(uint64_t h)
+{
+	size_t i;
+
+	if (seen_nr * 2 >= seen_size) {
+		uint64_t *old = seen;
+		size_t was = seen_size;
+
+		seen_size = was ? was * 2 : 1 << 16;
+		seen = calloc(seen_size, sizeof *seen);
+		if (seen == NULL)
+			stop("no memory");
+		for (seen_nr = 0, i = 0; i < was; i++)
+			if (old[i] != 0)
+				is_new(old[i]);
+		free(old);
+	}
+	h += h == 0;
+	for (i = h & (seen_size - 1); seen[i] != 0;
+	     i = (i + 1) & (seen_size - 1))
+		if (seen[i] == h)
+			return false;
+	seen[i] = h;
+	seen_nr++;
+	return true;
+}
+
+/* Decisions. */
+
+static int choose(int nr)
+{
+	if (nr < 2)
+		return 0;
+	if (choice_at == choice_nr) {
+		if (choice_nr == CHOICES)
+			stop("CHOICES is too small");
+		choices[choice_nr++] = (struct choice) { (uint8_t)nr, 0 };
+	}
+	if (choices[choice_at].c_nr != nr)
+		stop("not the same when repeated");
+	return choices[choice_at++].c_pick;
+}
+
+/* The next way to go. False: there is none. */
+static bool backtrack(void)
+{
+	while (choice_nr > 0 &&
+	       choices[choice_nr - 1].c_pick + 1 == choices[choice_nr - 1].c_nr)
+		choice_nr--;
+	if (choice_nr == 0)
+		return false;
+	choices[choice_nr - 1].c_pick++;
+	return true;
+}
+
+/* Failures, and the listing. */
+
+static const char *name_of(const void *at, char *text, size_t len)
+{
+	const char *data = scene->m_data;
+	int i;
+
+	for (i = 0; i < name_nr; i++)
+		if (names[i].at == at)
+			return names[i].name;
+	if ((const char *)at >= data && (const char *)at < data + scene->m_size)
+		snprintf(text, len, "data+%#lx",
+			 (long)((const char *)at - data));
+	else
+		snprintf(text, len, "%ld", (long)(intptr_t)at);
+	return text;
+}
+
+static void list(void)
+{
+	char place[40], value[40];
+	int i;
+
+	for (i = 0; i < op_nr; i++) {
+		const struct op *o = &ops[i];
+
+		printf("	thread %d  %-14s", o->o_thread, o->o_what);
+		if (o->o_loc >= 0)
+			printf(" %-22s %s",
+			       name_of(locs[o->o_loc].l_at, place,
+				       sizeof place),
+			       name_of((void *)(uintptr_t)o->o_value, value,
+				       sizeof value));
+		if (o->o_place + 1 < o->o_nr)
+			printf("  (%d before the last)",
+			       o->o_nr - 1 - o->o_place);
+		printf("\n");
+	}
+}
+
+void model_fail(const char *what)
+{
+	if (failure[0] == 0)
+		snprintf(failure, sizeof failure, "%s", what);
+	given_up = true;
+	if (self == NULL)
+		return;
+	self->t_state = ENDED;		/* s_next() ends it all */
+	for (;;)
+		ustack_block();
+}
+
+static void race(const char *at, int other)
+{
+	char text[sizeof failure], place[40];
+
+	snprintf(text, sizeof text, "data race with thread %d at %s", other,
+		 name_of(at, place, sizeof place));
+	model_fail(text);
+}
+
+void model_name(const void *at, const char *name)
+{
+	int i;
+
+	for (i = 0; i < name_nr; i++)
+		if (names[i].at == at)
+			return;
+	if (name_nr < LOCS * 2) {
+		names[name_nr].at = at;
+		names[name_nr++].name = name;
+	}
+}
+
+static void note(const char *what, int loc, int place, uint64_t value)
+{
+	if (op_nr == OPS)
+		stop("OPS is too small, or a loop has no model_pause()");
+	ops[op_nr++] = (struct op) { (int)(self - threads), what, loc, place,
+		loc < 0 ? 0 : locs[loc].l_nr, value };
+	/* That it was done is a part of the state, even if nothing shows it. */
+	self->t_history = mix(self->t_history, (uintptr_t)what);
+}
+
+/* Plain accesses, and data races. */
+
+static bool is_data(const void *at)
+{
+	const char *data = scene->m_data;
+
+	return (const char *)at >= data &&
+	       (const char *)at < data + scene->m_size;
+}
+
+/* by, at a granule, does not happen before what self does. */
+static void against(const uint8_t *by, const char *at)
+{
+	int i;
+
+	for (i = 0; i < thread_nr; i++)
+		if (by[i] > self->t_now.g_clock[i])
+			race(at, i);
+}
+
+static void touch(const char *at, int size, bool write, bool atomic)
+{
+	int me = (int)(self - threads);
+	uint8_t now = self->t_now.g_clock[me];
+	const char *end = at + size;
+
+	for (; at < end; at += GRANULE) {
+		long nr = (at - (char *)scene->m_data) / GRANULE;
+		struct shade *d = &shades[nr];
+
+		shaded[nr / 64] |= 1ull << nr % 64;
+		against(d->d_write, at);
+		if (!atomic)
+			against(d->d_atomic_write, at);
+		if (write) {
+			against(d->d_read, at);
+			if (!atomic)
+				against(d->d_atomic_read, at);
+		}
+		if (write)
+			(atomic ? d->d_atomic_write : d->d_write)[me] = now;
+		else
+			(atomic ? d->d_atomic_read : d->d_read)[me] = now;
+	}
+}
+
+/* It is plain memory now: views of it mean nothing any more. */
+static void loc_forget(int loc)
+{
+	int i, j;
+
+	locs[loc].l_nr = locs[loc].l_sc = locs[loc].l_futex = 0;
+	for (i = 0; i < thread_nr; i++)
+		threads[i].t_now.g_view[loc] = threads[i].t_place[loc] = 0;
+	for (i = 0; i < loc_nr; i++)
+		for (j = 0; j < locs[i].l_nr; j++)
+			locs[i].l_store[j].s_message.g_view[loc] = 0;
+}
+
+/* Before the access. The value that was there counts as read. */
+static void plain(const char *at, int size, bool write)
+{
+	int i;
+
+	if (self == NULL || !is_data(at))
+		return;
+	touch(at, size, write, false);
+	self->t_history = mix(self->t_history, (uintptr_t)at * 2 + write);
+	self->t_history = mix_all(self->t_history, at, size);
+	for (i = 0; write && i < loc_nr; i++)
+		if (locs[i].l_at < at + size &&
+		    locs[i].l_at + locs[i].l_size > at)
+			loc_forget(i);
+}
+
+/* Atomic operations. */
+
+static uint64_t memory_get(const void *at, int size)
+{
+	switch (size) {
+	case 1:	return *(const uint8_t *)at;
+	case 4:	return *(const uint32_t *)at;
+	case 8:	return *(const uint64_t *)at;
+	}
+	stop("an atomic operation of this size is not known");
+	return 0;
+}
+
+static void memory_set(void *at, int size, uint64_t value)
+{
+	switch (size) {
+	case 1:	*(uint8_t *)at  = (uint8_t)value; break;
+	case 4:	*(uint32_t *)at = (uint32_t)value; break;
+	case 8:	*(uint64_t *)at = value; break;
+	}
+}
+
+static int loc_of(const void *at, int size)
+{
+	struct loc *l;
+	int i;
+
+	for (i = 0; i < loc_nr && locs[i].l_at != at; i++)
+		;
+	if (i == LOCS)
+		stop("LOCS is too small");
+	l = &locs[i];
+	if (i == loc_nr) {
+		loc_nr++;
+		*l = (struct loc) { .l_at = at, .l_size = size,
+			.l_owner = (int)(self - threads) };
+	}
+	if (l->l_nr == 0) {
+		memset(&l->l_store[0], 0, sizeof l->l_store[0]);
+		l->l_store[0].s_value = memory_get(at, size);
+		l->l_nr = 1;
+	}
+	return i;
+}
+
+static bool acquires(int order)
+{
+	return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME ||
+	       order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
+}
+
+static bool releases(int order)
+{
+	return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL ||
+	       order == __ATOMIC_SEQ_CST;
+}
+
+static void learn(struct message *to, const struct message *from)
+{
+	int i;
+
+	for (i = 0; i < LOCS; i++)
+		if (to->g_view[i] < from->g_view[i])
+			to->g_view[i] = from->g_view[i];
+	for (i = 0; i < THREADS; i++)
+		if (to->g_clock[i] < from->g_clock[i])
+			to->g_clock[i] = from->g_clock[i];
+}
+
+/* The first store of which self may read, or behind which it may write. */
+static int lowest(int loc, int order)
+{
+	int low = self->t_now.g_view[loc];
+
+	return order == __ATOMIC_SEQ_CST && low < locs[loc].l_sc ?
+		locs[loc].l_sc : low;
+}
+
+static void remember(int loc, int place)
+{
+	self->t_now.g_view[loc] = (uint8_t)place;
+	self->t_read |= 1u << loc;
+	self->t_place[loc] = (uint8_t)place;
+	self->t_history = mix(self->t_history, (uint64_t)loc + 1);
+	self->t_history = mix(self->t_history,
+			      locs[loc].l_store[place].s_value);
+}
+
+/* One of the stores from low on, the last first. */
+static int choose_from(int loc, int low, bool whole)
+{
+	const struct loc *l = &locs[loc];
+	int nr = 0;
+	int i;
+
+	for (i = low; i < l->l_nr; i++)
+		nr += whole || !l->l_store[i].s_replaced;
+	nr = choose(nr);
+	for (i = l->l_nr - 1; ; i--)
+		if ((whole || !l->l_store[i].s_replaced) && nr-- == 0)
+			return i;
+}
+
+static void shift(uint8_t *view, int place)
+{
+	if (*view >= place)
+		++*view;
+}
+
+/* Makes a place in mo: all views know where what they mean is now. */
+static struct store *mo_insert(int loc, int place)
+{
+	struct loc *l = &locs[loc];
+	int i, j;
+
+	if (l->l_nr == STORES)
+		stop("STORES is too small");
+	for (i = 0; i < thread_nr; i++) {
+		shift(&threads[i].t_now.g_view[loc], place);
+		shift(&threads[i].t_place[loc], place);
+	}
+	for (i = 0; i < loc_nr; i++)
+		for (j = 0; j < locs[i].l_nr; j++)
+			shift(&locs[i].l_store[j].s_message.g_view[loc], place);
+	l->l_sc    += l->l_sc >= place;
+	l->l_futex += l->l_futex >= place;
+	memmove(&l->l_store[place + 1], &l->l_store[place],
+		(l->l_nr - place) * sizeof l->l_store[0]);
+	l->l_nr++;
+	memset(&l->l_store[place], 0, sizeof l->l_store[0]);
+	return &l->l_store[place];
+}
+
+static void store_at(int loc, int place, uint64_t value, int order,
+		     const struct message *passed)
+{
+	struct loc *l = &locs[loc];
+	int me = (int)(self - threads);
+	struct store *s = mo_insert(loc, place);
+
+	s->s_value = value;
+	self->t_now.g_view[loc] = self->t_place[loc] = (uint8_t)place;
+	if (passed != NULL)
+		s->s_message = *passed;
+	if (releases(order)) {
+		learn(&s->s_message, &self->t_now);
+		if (++self->t_now.g_clock[me] == 0)
+			stop("too many epochs");
+	}
+	s->s_message.g_view[loc] = (uint8_t)place;
+	if (order == __ATOMIC_SEQ_CST)
+		l->l_sc = place;
+	memory_set((void *)l->l_at, l->l_size, l->l_store[l->l_nr - 1].s_value);
+}
+
+/*
+ * Where the others may come; but not if only this thread uses the location. If
+ * another one does so for the first time, all begins again.
+ */
+static int point(const void *at, int size)
+{
+	int loc = loc_of(at, size);
+
+	if (locs[loc].l_owner != (int)(self - threads) &&
+	    locs[loc].l_owner != SHARED) {
+		locs[loc].l_owner = SHARED;
+		again = given_up = true;
+	}
+	if (locs[loc].l_owner == SHARED)
+		ustack_block();
+	return loc_of(at, size);
+}
+
+static uint64_t atomic_load(const void *at, int size, int order)
+{
+	int loc, place;
+
+	if (self == NULL || !is_data(at))
+		return memory_get(at, size);
+	loc = point(at, size);
+	touch(at, size, false, true);
+	place = choose_from(loc, lowest(loc, order), true);
+	remember(loc, place);
+	if (acquires(order))
+		learn(&self->t_now, &locs[loc].l_store[place].s_message);
+	note("load", loc, place, locs[loc].l_store[place].s_value);
+	return locs[loc].l_store[place].s_value;
+}
+
+static void atomic_store(void *at, int size, uint64_t value, int order)
+{
+	int loc, place;
+
+	if (self == NULL || !is_data(at)) {
+		memory_set(at, size, value);
+		return;
+	}
+	loc = point(at, size);
+	touch(at, size, true, true);
+	place = choose_from(loc, lowest(loc, order), false) + 1;
+	store_at(loc, place, value, order, NULL);
+	note("store", loc, place, value);
+}
+
+enum rmw { EXCHANGE, ADD, SUB, AND, OR, XOR, COMPARE };
+
+static uint64_t changed(uint64_t was, enum rmw how, uint64_t by)
+{
+	switch (how) {
+	case ADD: return was + by;
+	case SUB: return was - by;
+	case AND: return was & by;
+	case OR:  return was | by;
+	case XOR: return was ^ by;
+	default:  return by;
+	}
+}
+
+static uint64_t cut(uint64_t value, int size)
+{
+	return size == 8 ? value : value & ((1ull << size * 8) - 1);
+}
+
+/* Returns what was there. COMPARE: stores only if that is expected. */
+static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
+			   int order, uint64_t expected, int failed)
+{
+	static const char *const what[] = { "exchange", "add", "sub", "and",
+		"or", "xor", "compare+store" };
+	struct message passed;
+	uint64_t was;
+	int loc, place;
+
+	if (self == NULL || !is_data(at)) {
+		was = memory_get(at, size);
+		if (how != COMPARE || was == expected)
+			memory_set(at, size, changed(was, how, by));
+		return was;
+	}
+	loc = point(at, size);
+	touch(at, size, true, true);
+	place = choose_from(loc, lowest(loc, order), how == COMPARE);
+	was = locs[loc].l_store[place].s_value;
+	if (how == COMPARE && was == expected &&
+	    locs[loc].l_store[place].s_replaced) {
+		given_up = true;	/* impossible: no such execution */
+		for (;;)
+			ustack_block();
+	}
+	remember(loc, place);
+	if (how == COMPARE && was != expected)
+		order = failed;
+	passed = locs[loc].l_store[place].s_message;
+	if (acquires(order))
+		learn(&self->t_now, &passed);
+	if (how == COMPARE && was != expected) {
+		note("compare", loc, place, was);
+		return was;
+	}
+	locs[loc].l_store[place].s_replaced = true;
+	by = cut(changed(was, how, by), size);
+	store_at(loc, place + 1, by, order, &passed);
+	note(what[how], loc, place + 1, by);
+	return was;
+}
+
+/* futex(2). */
+
+static void futex_wait(const int *word, int value)
+{
+	int loc, low, place;
+
+	loc = point(word, sizeof *word);
+	touch((const char *)word, sizeof *word, false, true);
+	low = lowest(loc, __ATOMIC_RELAXED);
+	if (low < locs[loc].l_futex)
+		low = locs[loc].l_futex;
+	place = choose_from(loc, low, true);
+	remember(loc, place);
+	note("futex wait", loc, place, locs[loc].l_store[place].s_value);
+	if ((int)locs[loc].l_store[place].s_value != value)
+		return;
+	self->t_state = ASLEEP;
+	self->t_futex = loc;
+	ustack_block();
+	note("awake", loc, locs[loc].l_nr, 0);
+}
+
+static void futex_wake(const int *word)
+{
+	int loc, i;
+
+	loc = point(word, sizeof *word);
+	note("futex wake", loc, locs[loc].l_nr, 0);
+	if (locs[loc].l_futex < self->t_now.g_view[loc])
+		locs[loc].l_futex = self->t_now.g_view[loc];
+	for (i = 0; i < thread_nr; i++)
+		if (threads[i].t_state == ASLEEP && threads[i].t_futex == loc)
+			threads[i].t_state = RUNS;
+}
+
+/* op: without the flag for private ones, 0 is wait and 1 is wake. */
+long model_syscall(long nr, ...)
+{
+	int *word, op, value;
+	va_list args;
+
+	(void)nr;
+	va_start(args, nr);
+	word  = va_arg(args, int *);
+	op    = va_arg(args, int);
+	value = va_arg(args, int);
+	va_end(args);
+	if (self == NULL)
+		return 0;
+	if ((op & 1) == 0)
+		futex_wait(word, value);
+	else
+		futex_wake(word);
+	return 0;
+}
+
+void model_turn(int site)
+{
+	if (self == NULL)
+		return;
+	self->t_history = mix(0, (uint64_t)site);
+	self->t_read    = 0;
+}
+
+/* What it read since the last pause, it does not read any older now. */
+static void catch_up(void)
+{
+	int i;
+
+	for (i = 0; i < loc_nr; i++)
+		if (self->t_read & 1u << i && locs[i].l_nr > 0)
+			self->t_now.g_view[i] = (uint8_t)(locs[i].l_nr - 1);
+	self->t_read = 0;
+}
+
+void model_pause(int site)
+{
+	if (self == NULL)
+		return;
+	note("pause", -1, 0, 0);
+	self->t_state = PAUSED;
+	self->t_history = mix(0, (uint64_t)site);
+	ustack_block();
+	catch_up();
+}
+
+/* The dispatcher's side. */
+
+/* Something that it has read since the last pause could be read anew. */
+static bool has_news(const struct thread *t)
+{
+	int i;
+
+	for (i = 0; i < loc_nr; i++)
+		if (t->t_read & 1u << i && locs[i].l_nr - 1 > t->t_place[i])
+			return true;
+	return false;
+}
+
+static bool can_run(const struct thread *t)
+{
+	return t->t_state == RUNS || (t->t_state == PAUSED && has_news(t)) ||
+	       (t->t_state == ASLEEP && spurious < scene->m_spurious);
+}
+
+/* Stores that no thread can read any more, and what is known of them, do not
+ * count. */
+static int oldest(int loc)
+{
+	int low = locs[loc].l_nr - 1;
+	int i;
+
+	for (i = 0; i < thread_nr; i++)
+		if (threads[i].t_state != ENDED &&
+		    low > threads[i].t_now.g_view[loc])
+			low = threads[i].t_now.g_view[loc];
+	return low;
+}
+
+static const struct shade *next_shade(const struct shade *d)
+{
+	size_t nr = d != NULL ? (size_t)(d - shades) + 1 : 0;
+	uint64_t rest;
+
+	for (; nr < DATA / GRANULE; nr = (nr | 63) + 1) {
+		rest = shaded[nr / 64] >> nr % 64;
+		if (rest != 0)
+			return &shades[nr + (size_t)__builtin_ctzll(rest)];
+	}
+	return NULL;
+}
+
+/*
+ * Of the epochs of a thread only the order matters: each counts as its place
+ * among those that are written anywhere.
+ */
+static uint8_t rank[THREADS][256];
+
+static void rank_clock(const uint8_t *clock)
+{
+	int i;
+
+	for (i = 0; i < thread_nr; i++)
+		rank[i][clock[i]] = 1;
+}
+
+static void rank_all(const uint8_t *base)
+{
+	const struct shade *d;
+	int i, j;
+
+	memset(rank, 0, sizeof rank);
+	for (d = NULL; (d = next_shade(d)) != NULL; ) {
+		rank_clock(d->d_write);
+		rank_clock(d->d_read);
+		rank_clock(d->d_atomic_write);
+		rank_clock(d->d_atomic_read);
+	}
+	for (i = 0; i < loc_nr; i++)
+		for (j = base[i]; j < locs[i].l_nr; j++)
+			rank_clock(locs[i].l_store[j].s_message.g_clock);
+	for (i = 0; i < thread_nr; i++)
+		rank_clock(threads[i].t_now.g_clock);
+	for (i = 0; i < thread_nr; i++) {
+		uint8_t next = 0;
+
+		for (j = 0; j <= threads[i].t_now.g_clock[i]; j++)
+			if (rank[i][j] != 0)
+				rank[i][j] = next++;
+	}
+}
+
+static uint64_t mix_clock(uint64_t h, const uint8_t *clock)
+{
+	uint8_t ranks[THREADS] = { 0 };
+	int i;
+
+	for (i = 0; i < thread_nr; i++)
+		ranks[i] = rank[i][clock[i]];
+	return mix_all(h, ranks, sizeof ranks);
+}
+
+static uint64_t mix_shades(uint64_t h)
+{
+	const struct shade *d;
+
+	for (d = NULL; (d = next_shade(d)) != NULL; ) {
+		h = mix(h, (uint64_t)(d - shades));
+		h = mix_clock(h, d->d_write);
+		h = mix_clock(h, d->d_read);
+		h = mix_clock(h, d->d_atomic_write);
+		h = mix_clock(h, d->d_atomic_read);
+	}
+	return h;
+}
+
+static uint64_t mix_message(uint64_t h, const struct message *g,
+			    const uint8_t *base)
+{
+	int i;
+
+	for (i = 0; i < loc_nr; i++)
+		h = mix(h, g->g_view[i] > base[i] ? g->g_view[i] - base[i] : 0);
+	return mix_clock(h, g->g_clock);
+}
+
+static uint64_t mix_loc(uint64_t h, const struct loc *l, const uint8_t *bases)
+{
+	int base = bases[l - locs];
+	int i;
+
+	h = mix(h, ((uint64_t)(l - locs) << 32) + (l->l_nr - base));
+	h = mix(h, l->l_sc > base ? l->l_sc - base : 0);
+	h = mix(h, l->l_futex > base ? l->l_futex - base : 0);
+	for (i = base; i < l->l_nr; i++) {
+		h = mix(h, l->l_store[i].s_value);
+		h = mix(h, l->l_store[i].s_replaced);
+		h = mix_message(h, &l->l_store[i].s_message, bases);
+	}
+	return h;
+}
+
+static uint64_t mix_thread(uint64_t h, const struct thread *t,
+			   const uint8_t *bases)
+{
+	int i;
+
+	h = mix(h, (uint64_t)t->t_state << 32 | t->t_read);
+	if (t->t_state == ENDED)
+		return h;
+	for (i = 0; i < loc_nr; i++)
+		if (t->t_read & 1u << i)
+			h = mix(h, locs[i].l_nr - t->t_place[i]);
+	h = mix(h, t->t_history);
+	h = mix(h, t->t_state == ASLEEP ? t->t_futex : 0);
+	return mix_message(h, &t->t_now, bases);
+}
+
+static uint64_t hash(void)
+{
+	uint64_t h = mix_all((uint64_t)spurious, scene->m_data, scene->m_size);
+	uint8_t bases[LOCS] = { 0 };
+	int i;
+
+	for (i = 0; i < loc_nr; i++)
+		if (locs[i].l_nr > 0)
+			bases[i] = (uint8_t)oldest(i);
+	rank_all(bases);
+	if (bound != MODEL_ANY)
+		h = mix(h, (uint64_t)preempted * THREADS + (uint64_t)
+			(last != NULL ? last - threads + 1 : 0));
+	for (i = 0; i < loc_nr; i++)
+		if (locs[i].l_nr > 1)
+			h = mix_loc(h, &locs[i], bases);
+	for (i = 0; i < thread_nr; i++)
+		h = mix_thread(h, &threads[i], bases);
+	return mix_shades(h);
+}
+
+static bool may_preempt(const struct thread *t)
+{
+	return bound == MODEL_ANY || preempted < bound || last == NULL ||
+	       t == last || last->t_state != RUNS;
+}
+
+static struct ustack *next(struct usched *s)
+{
+	struct thread *can[THREADS];
+	int nr = 0, left = 0;
+	int i;
+
+	(void)s;
+	self = NULL;
+	if (given_up)
+		return NULL;
+	for (i = 0; i < thread_nr; i++) {
+		left += threads[i].t_state != ENDED;
+		if (can_run(&threads[i]) && may_preempt(&threads[i]))
+			can[nr++] = &threads[i];
+	}
+	if (nr == 0) {
+		if (left != 0)
+			model_fail("all threads that are left sleep");
+		return NULL;
+	}
+	/* Not while an old way is gone again. */
+	if (choice_at == choice_nr && !is_new(hash())) {
+		given_up = true;
+		return NULL;
+	}
+	self = can[choose(nr)];
+	preempted += last != NULL && last != self && last->t_state == RUNS;
+	last = self;
+	spurious += self->t_state == ASLEEP;
+	self->t_state = RUNS;
+	return &self->t_stack;
+}
+
+static void *buf_alloc(struct usched *s, int size)
+{
+	(void)s;
+	return malloc((size_t)size);
+}
+
+static void buf_free(struct usched *s, void *buf, int size)
+{
+	(void)s;
+	(void)size;
+	free(buf);
+}
+
+static void done(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	((struct thread *)u)->t_state = ENDED;
+	((struct thread *)u)->t_over  = true;
+}
+
+static void body(void *arg)
+{
+	self->t_history = 1;
+	((void (*)(void))(uintptr_t)arg)();
+}
+
+/* One execution. True: to its end. */
+static bool run(void)
+{
+	int i;
+
+	self = NULL;
+	given_up = false;
+	choice_at = op_nr = spurious = preempted = 0;
+	last = NULL;
+	memset(scene->m_data, 0, scene->m_size);
+	memset(shades, 0, sizeof shades);
+	memset(shaded, 0, sizeof shaded);
+	memset(threads, 0, sizeof threads);
+	for (i = 0; i < loc_nr; i++)
+		locs[i].l_nr = locs[i].l_sc = locs[i].l_futex = 0;
+	scene->m_init();
+	for (i = 0; i < thread_nr; i++) {
+		threads[i].t_now.g_clock[i] = 1;
+		ustack_init(&threads[i].t_stack, &sched, body,
+			    (void *)(uintptr_t)scene->m_thread[i], NULL, 0);
+	}
+	usched_run(&sched);
+	self = NULL;
+	for (i = 0; i < thread_nr; i++) {
+		if (!threads[i].t_over)
+			ustack_fini(&threads[i].t_stack);
+		free(threads[i].t_stack.u_stack);
+	}
+	if (!given_up && scene->m_done != NULL)
+		scene->m_done();
+	return !given_up;
+}
+
+/* Nothing is known. */
+static bool start(void)
+{
+	again = false;
+	choice_nr = 0;
+	free(seen);
+	seen = NULL;
+	seen_nr = seen_size = 0;
+	return true;
+}
+
+/* True: no execution fails. */
+static bool check(const struct model_scenario *m)
+{
+	long whole = 0, parts = 0;
+
+	scene = m;
+	loc_nr = name_nr = 0;
+	failure[0] = 0;
+	start();
+	if (m->m_size > DATA)
+		stop("DATA is too small");
+	for (thread_nr = 0; thread_nr < THREADS && m->m_thread[thread_nr];
+	     thread_nr++)
+		;
+	do {
+		if (run())
+			whole++;
+		else
+			parts++;
+		if (again)
+			whole = parts = 0;
+	} while (failure[0] == 0 && (again ? start() : backtrack()));
+	if (failure[0] == 0 && whole == 0)
+		stop("no execution came to its end");
+	printf("%-41s %8ld executions %8zu states", m->m_name, whole + parts,
+	       seen_nr);
+	if (bound != MODEL_ANY)
+		printf(", %d preemptions", bound);
+	printf(": %s\n", failure[0] ? failure : "holds");
+	if (failure[0] != 0 && verbose)
+		list();
+	fflush(stdout);
+	return failure[0] == 0;
+}
+
+/* 0: all hold. 1: one fails, and the others were not tried. */
+int main(int argc, char **argv)
+{
+	const struct model_scenario *m;
+	const char *only = NULL;
+	bool full = false;
+	int most = MODEL_NOT;	/* not said */
+	int rc;
+
+	while (--argc > 0) {
+		if (strcmp(*++argv, "-v") == 0)
+			verbose = true;
+		else if (strcmp(*argv, "--full") == 0)
+			full = true;
+		else if (strcmp(*argv, "--bound") == 0 && argc-- > 1)
+			most = atoi(*++argv);
+		else
+			only = *argv;
+	}
+	sched = (struct usched) { .s_next = next, .s_alloc = buf_alloc,
+		.s_free = buf_free, .s_done = done };
+	rc = usched_lanes(&sched, THREADS, LANE);
+	if (rc != 0 && rc != -ENOSYS)
+		stop("no lanes");
+	for (m = scenarios; m->m_name != NULL; m++) {
+		bound = !full ? m->m_quick : most != MODEL_NOT ? most :
+			m->m_most;
+		if (bound != MODEL_NOT &&
+		    (only == NULL || strstr(m->m_name, only) != NULL) &&
+		    !check(m))
+			return 1;
+	}
+	usched_fini(&sched);
+	return 0;
+}
+
+/* What -fsanitize=thread makes of the accesses of a scenario. */
+
+#define TSAN_PLAIN(size)						\
+void __tsan_read##size(void *at);					\
+void __tsan_read##size(void *at) { plain(at, size, false); }		\
+void __tsan_write##size(void *at);					\
+void __tsan_write##size(void *at) { plain(at, size, true); }		\
+void __tsan_unaligned_read##size(void *at);				\
+void __tsan_unaligned_read##size(void *at) { plain(at, size, false); }	\
+void __tsan_unaligned_write##size(void *at);				\
+void __tsan_unaligned_write##size(void *at) { plain(at, size, true); }
+
+TSAN_PLAIN(1)
+TSAN_PLAIN(2)
+TSAN_PLAIN(4)
+TSAN_PLAIN(8)
+TSAN_PLAIN(16)
+
+void __tsan_read_range(void *at, unsigned long size);
+void __tsan_read_range(void *at, unsigned long size)
+{
+	plain(at, (int)size, false);
+}
+
+void __tsan_write_range(void *at, unsigned long size);
+void __tsan_write_range(void *at, unsigned long size)
+{
+	plain(at, (int)size, true);
+}
+
+void __tsan_init(void);
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *from);
+void __tsan_func_entry(void *from)
+{
+	(void)from;
+}
+
+void __tsan_func_exit(void *from);
+void __tsan_func_exit(void *from)
+{
+	(void)from;
+}
+
+#define TSAN_RMW(bits, type, name, how)					\
+type __tsan_atomic##bits##_##name(volatile type *at, type by, int order); \
+type __tsan_atomic##bits##_##name(volatile type *at, type by, int order) \
+{									\
+	return (type)atomic_rmw((void *)at, bits / 8, how, (uint64_t)by, \
+				order, 0, 0);				\
+}
+
+#define TSAN_CAS(bits, type, name)					\
+int __tsan_atomic##bits##_compare_exchange_##name(volatile type *at,	\
+	type *was, type by, int order, int failed);			\
+int __tsan_atomic##bits##_compare_exchange_##name(volatile type *at,	\
+	type *was, type by, int order, int failed)			\
+{									\
+	type expected = *was;						\
+									\
+	*was = (type)atomic_rmw((void *)at, bits / 8, COMPARE,		\
+		(uint64_t)by, order, cut((uint64_t)expected, bits / 8),	\
+		failed);						\
+	return *was == expected;					\
+}
+
+#define TSAN_ATOMIC(bits, type)						\
+type __tsan_atomic##bits##_load(const volatile type *at, int order);	\
+type __tsan_atomic##bits##_load(const volatile type *at, int order)	\
+{									\
+	return (type)atomic_load((const void *)at, bits / 8, order);	\
+}									\
+void __tsan_atomic##bits##_store(volatile type *at, type by, int order); \
+void __tsan_atomic##bits##_store(volatile type *at, type by, int order) \
+{									\
+	atomic_store((void *)at, bits / 8, cut((uint64_t)by, bits / 8),	\
+		     order);						\
+}									\
+TSAN_RMW(bits, type, exchange, EXCHANGE)				\
+TSAN_RMW(bits, type, fetch_add, ADD)					\
+TSAN_RMW(bits, type, fetch_sub, SUB)					\
+TSAN_RMW(bits, type, fetch_and, AND)					\
+TSAN_RMW(bits, type, fetch_or, OR)					\
+TSAN_RMW(bits, type, fetch_xor, XOR)					\
+TSAN_CAS(bits, type, strong)						\
+TSAN_CAS(bits, type, weak)
+
+TSAN_ATOMIC(8, signed char)
+TSAN_ATOMIC(32, int)
+TSAN_ATOMIC(64, long long)

@@ -11,13 +11,19 @@
  * first of the queue runs.
  *
  * L1. A thread is p_hot or in the queue at most once: it is put there when
- *     its wake count goes from -1 to 0, and by its own yield.
+ *     its wake count goes from -1 to 0, by its own yield, and when it is
+ *     preempted.
  * L2. In LL_RUN + 1 switches at least one thread is taken from the queue, if
  *     there was one. So the n-th of the queue runs after n * (LL_RUN + 1)
  *     switches at most.
  */
 
+#define USCHED_PREEMPT	1
+#define LL_INLINE	__attribute__((noinline))
 #include "ll.h"
+#include "upreempt.h"
+
+UPREEMPT_NEVER;
 
 static struct uproc_set *set;
 static long stuck;

@@ -35,6 +35,7 @@ struct ll_thread {
 int  ll_init(int proc_nr, int thread_nr);
 int  ll_stack_size(size_t size);
 struct usched *ll_sched(int proc);
+int  ll_preempt(void);
 int  ll_start(void);
 int  ll_fini(void);
 long ll_stuck(void);
@@ -51,14 +52,23 @@ struct ll_thread *ll_self(void);
 void ll_post(struct ll_thread *t);
 void ll_done(void);
 
+/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(LL_INLINE)
+int  ll_wait(void);
+void ll_wake(struct ll_thread *t);
+#else
+#if !defined(LL_INLINE)		/* ll.c makes functions of them */
+#define LL_INLINE	static __inline__
+#endif
+
 /* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
-static __inline__ int ll_wait(void)
+LL_INLINE int ll_wait(void)
 {
 	return uproc_wait();
 }
 
 /* Wakes t, or its next wait. Anyone but a signal handler. */
-static __inline__ void ll_wake(struct ll_thread *t)
+LL_INLINE void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;
 
@@ -72,6 +82,7 @@ static __inline__ void ll_wake(struct ll_thread *t)
 		p->p_hot = u;
 	}
 }
+#endif
 
 #ifdef __cplusplus
 }

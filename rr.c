@@ -8,12 +8,18 @@
  * the queue is empty. There is nothing else to this scheduler.
  *
  * R1. A thread is in the queue at most once: it is put there when its wake
- *     count goes from -1 to 0, and by its own yield.
+ *     count goes from -1 to 0, by its own yield, and when it is
+ *     preempted.
  * R2. Of two threads in the queue of a processor, the one that was put there
  *     first runs first.
  */
 
+#define USCHED_PREEMPT	1
+#define RR_INLINE	__attribute__((noinline))
 #include "rr.h"
+#include "upreempt.h"
+
+UPREEMPT_NEVER;
 
 #define RR_LOOK	16
 

@@ -54,6 +54,14 @@ int rr_stack_size(size_t size);
  */
 struct usched *rr_sched(int proc);
 
+/*
+ * Between rr_init() and rr_start(), optional: threads that run for long are
+ * preempted when others can run, after upreempt_start() (upreempt.h). All files
+ * that include this one must be compiled with -DUSCHED_PREEMPT then, else
+ * -ENOTSUP. -EINVAL, -EBUSY.
+ */
+int rr_preempt(void);
+
 /* Threads begin to run. -errno: no lanes or no native threads were to be had. */
 int rr_start(void);
 
@@ -105,14 +113,23 @@ void rr_post(struct rr_thread *t);
 /* Not needed any more: the end of a thread is seen. Does nothing. */
 void rr_done(void);
 
+/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(RR_INLINE)
+int  rr_wait(void);
+void rr_wake(struct rr_thread *t);
+#else
+#if !defined(RR_INLINE)		/* rr.c makes functions of them */
+#define RR_INLINE	static __inline__
+#endif
+
 /* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads of rr. */
-static __inline__ int rr_wait(void)
+RR_INLINE int rr_wait(void)
 {
 	return uproc_wait();
 }
 
 /* Wakes t, or its next wait. Anyone but a signal handler. */
-static __inline__ void rr_wake(struct rr_thread *t)
+RR_INLINE void rr_wake(struct rr_thread *t)
 {
 	struct uproc_thread *u = &t->r_thread;
 
@@ -121,6 +138,7 @@ static __inline__ void rr_wake(struct rr_thread *t)
 	else if (wakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&uproc_of(u)->p_queue, u);
 }
+#endif
 
 #ifdef __cplusplus
 }

@@ -164,8 +164,8 @@ static void pass_on(int signo, siginfo_t *info, void *context)
 		old->sa_sigaction(signo, info, context);
 	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
 		old->sa_handler(signo);
-	else
-		(void)sigaction(signo, old, NULL);	/* G2: again, and ends */
+	else if (sigaction(signo, old, NULL) == 0 && info->si_code <= 0)
+		raise(signo);	/* G2: sent by somebody; else it comes again */
 }
 
 static void fault(int signo, siginfo_t *info, void *context)

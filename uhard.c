@@ -86,7 +86,7 @@
 #include <unistd.h>
 
 /* Sanitizers must not look into functions that run between two stacks. */
-#define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#define UNCHECKED	USAN_UNCHECKED
 #define NOINLINE	__attribute__((noinline))
 #define NORETURN	__attribute__((noreturn))
 
@@ -229,8 +229,9 @@ UNCHECKED void uhard_begin(struct usched *s)
 	usan_home(&d->d_san);
 }
 
-void uhard_end(struct usched *s)
+UNCHECKED void uhard_end(struct usched *s)
 {
+	usan_home_end(&s->s_hard->d_san);
 	if (mode.m_fault)
 		alternate_end();
 	if (s->s_hard->d_list == NULL && s->s_lane_nr == 0)
@@ -406,8 +407,11 @@ UNCHECKED void uhard_ended(struct ustack *u)
 	if (h == NULL || s->s_hard == NULL)
 		return;
 	usan_end(&h->h_san);
-	if (lane_of(u)->l_owner == u)
+	if (lane_of(u)->l_owner == u) {
+		if (lane_of(u)->l_low != NULL)
+			usan_clear(h->h_deep, lane_of(u)->l_bottom);
 		bury(s, u, lane_of(u));
+	}
 	u->u_hard = NULL;
 	if (h == &s->s_hard->d_first)
 		return;
@@ -473,9 +477,8 @@ void usched_point(void)
 	s = u->u_sched;
 	if (s->s_preempt == NULL || !one_in(&s->s_hard->d_yield, YIELD_ONE_IN))
 		return;
-	/* It may be in a queue now, so it cannot just go on. */
 	if (s->s_preempt(s, u) != 0 && ustack_block() != 0)
-		usched_fail("usched_point: no memory to give way");
+		(void)s->s_preempt(s, NULL);
 }
 
 /* Records. */

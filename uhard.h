@@ -70,7 +70,7 @@ extern "C" {
 
 /*
  * In a hard build, with yield=SEED: here the running thread gives way now and
- * then, if its dispatcher has an s_preempt(). Else, and outside of threads,
+ * then, if its dispatcher has an s_preempt() (upreempt.h). Else, and outside of threads,
  * nothing. To be put where it would be sound to block.
  */
 #if defined(USCHED_HARD)

@@ -71,8 +71,10 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* sched_getaffinity(), MAP_ANONYMOUS */
 #endif
+#define USCHED_PREEMPT	1	/* leaves no mark */
 #include "uproc.h"
 #include "idle.h"
+#include "upreempt.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -82,6 +84,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+UPREEMPT_NEVER;
 
 #define LANE_NR		256
 #define LANE_ALL	8192	/* of all processors together */
@@ -249,6 +253,22 @@ static void thread_done(struct usched *s, struct ustack *u)
 		}
 	} else
 		pool_put(p, &p->p_pool, t, thread_size(t));
+}
+
+/* At the end of the queue, as after a yield, if there are others. */
+static int preempt(struct usched *s, struct ustack *u)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	if (u == NULL) {
+		p->p_queue.q_tail--;
+		return 0;
+	}
+	inbox_drain(p);
+	if (uproc_queue_empty(&p->p_queue) && p->p_hot == NULL)
+		return 0;
+	uproc_queue_put(&p->p_queue, (struct uproc_thread *)u);
+	return 1;
 }
 
 /* Threads. */
@@ -437,6 +457,7 @@ int uproc_join(struct uproc_thread *t)
 		return -EINVAL;
 	if (self == t)
 		return -EDEADLK;
+	usched_point();
 	if (!join_begin(t, self, &ended))
 		return -EINVAL;
 	RACE_WINDOW(19);
@@ -456,6 +477,7 @@ int uproc_yield(void)
 
 	if (t == NULL || t->t_stack.u_sched->s_done != thread_done)
 		usched_fail("yield: called outside of a thread");
+	usched_point();
 	p = uproc_of(t);
 	uproc_queue_put(&p->p_queue, t);
 	rc = ustack_block();
@@ -545,6 +567,29 @@ int uproc_stack_size(struct uproc_set *set, size_t size)
 	return 0;
 }
 
+/* In files that were compiled without USCHED_PREEMPT. */
+#if defined(__ELF__)
+extern __attribute__((weak)) char uproc_inlined;
+#define INLINED		(&uproc_inlined != NULL)
+#else
+#define INLINED		true
+#endif
+
+int uproc_preempt(struct uproc_set *set)
+{
+	int i;
+
+	if (set == NULL)
+		return -EINVAL;
+	if (set->set_running > 0)
+		return -EBUSY;
+	if (INLINED)
+		return -ENOTSUP;
+	for (i = 0; i < set->set_nr; i++)
+		set->set_proc[i].p_sched.s_preempt = preempt;
+	return 0;
+}
+
 static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		     unsigned room)
 {
@@ -555,7 +600,10 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		.s_next  = set->set_next,
 		.s_alloc = buf_alloc,
 		.s_free  = buf_free,
-		.s_done  = thread_done
+		.s_done  = thread_done,
+#if defined(USCHED_HARD)
+		.s_preempt = preempt		/* for usched_point() */
+#endif
 	};
 	inbox_init(&p->p_inbox);
 	p->p_queue.q_mask = room - 1;

@@ -21,6 +21,7 @@
  */
 
 #include "usched.h"
+#include "uhard.h"
 #include "wakes.h"
 
 #include <stdbool.h>
@@ -96,6 +97,13 @@ int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
  */
 int uproc_stack_size(struct uproc_set *set, size_t size);
 
+/*
+ * Threads may be preempted (upreempt.h), when others can run; before
+ * uproc_start(). 0, -EINVAL, -EBUSY. -ENOTSUP: some file of the program was
+ * compiled without USCHED_PREEMPT.
+ */
+int uproc_preempt(struct uproc_set *set);
+
 /* Starts the native threads: 0, or -errno, and none runs. */
 int uproc_start(struct uproc_set *set);
 
@@ -146,6 +154,15 @@ bool uproc_look(struct uproc *p);
 
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);
+
+/*
+ * A thread must not be preempted in functions of this header that are inline in
+ * its own. With USCHED_PREEMPT, schedulers keep theirs out of line. Files without
+ * it leave a mark, which uproc_preempt() looks for.
+ */
+#if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__)
+__attribute__((weak)) char uproc_inlined;
+#endif
 
 #define UPROC_LIKELY(x)		__builtin_expect(!!(x), 1)
 
@@ -216,6 +233,7 @@ static __inline__ int uproc_wait(void)
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 	int rc;
 
+	usched_point();
 	if (__builtin_expect(t == NULL, 0))
 		usched_fail("wait: called outside of a thread");
 	if (UPROC_LIKELY(!wakes_wait(&t->t_wakes)))

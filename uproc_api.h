@@ -29,6 +29,11 @@ struct usched *SCHED(sched)(int proc)
 	return p != NULL ? &p->p_sched : NULL;
 }
 
+int SCHED(preempt)(void)
+{
+	return uproc_preempt(set);
+}
+
 int SCHED(start)(void)
 {
 	return uproc_start(set);

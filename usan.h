@@ -4,79 +4,336 @@
 #ifndef USAN_H
 #define USAN_H
 
-/* To be written. */
+/*
+ * OVERVIEW
+ *
+ * A sanitizer believes that a native thread has one stack, and that what is
+ * deeper on it was called by what is not. It is told better at each switch:
+ *
+ *	usan_leave(from, to)		on the stack of from
+ *	the stack pointer moves		nothing in between is instrumented
+ *	usan_arrive(to)			on the stack of to
+ *
+ * AddressSanitizer. It has to know the bounds of the stack, since a call that
+ * does not return (a throw, a longjmp) unpoisons all of it. Those of a lane we
+ * know; those of the dispatcher's stack, and so of lane 0, we ask from the
+ * sanitizer itself, who may have them from another dispatcher (usan_home()).
+ *
+ * Each 8 bytes of memory have a byte of shadow, which says whether they may be
+ * touched. A function poisons what is around its arrays as it is entered, and
+ * unpoisons it as it returns. So the shadow of a slice is a part of it, and
+ * goes where it goes: usan_save() keeps it when the slice is copied away, and
+ * what was left is clean for the next one; when the slice is back, so is its
+ * shadow. That is done last of all, in usan_arrive(): a longjmp() to there (the
+ * portable switch is one) would have unpoisoned it again.
+ *
+ * With detect_stack_use_after_return arrays are not on the stack, but in a fake
+ * one on the heap, whose frames stay where they are: each thread has a fake
+ * stack of its own, also those of one lane, and the dispatcher has one.
+ *
+ * The leak checker looks for pointers in the stacks of native threads only. So
+ * lanes are registered with it; and so is the stack of the dispatcher, which is
+ * not the current one at an exit() from within a thread.
+ *
+ * ThreadSanitizer. A thread is a fiber: it has a call stack and a clock of its
+ * own. A switch is synchronisation: the threads of a dispatcher do not race
+ * with each other, those of two dispatchers may. There can be some 8000 fibers
+ * and native threads at a time. The copies of slices are not instrumented.
+ *
+ * In a build without sanitizers all this is nothing. With one, its functions
+ * are there: no header and no library is needed.
+ */
 
 #include <stddef.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define USAN_ADDRESS	1
+#endif
+#if __has_feature(thread_sanitizer)
+#define USAN_THREAD	1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(USAN_ADDRESS)
+#define USAN_ADDRESS	1
+#endif
+#if defined(__SANITIZE_THREAD__) && !defined(USAN_THREAD)
+#define USAN_THREAD	1
+#endif
+#if !defined(USAN_ADDRESS)
+#define USAN_ADDRESS	0
+#endif
+#if !defined(USAN_THREAD)
+#define USAN_THREAD	0
+#endif
+
+/*
+ * Functions that call these are not instrumented; nor are these, when they
+ * become part of them. For clang's thread sanitizer "no" is not enough.
+ */
+#define USAN_UNCHECKED	__attribute__((no_sanitize("address", "thread")))
+#if defined(__has_attribute)
+#if __has_attribute(disable_sanitizer_instrumentation)
+#undef  USAN_UNCHECKED
+#define USAN_UNCHECKED	__attribute__((no_sanitize("address", "thread"), \
+				       disable_sanitizer_instrumentation))
+#endif
+#endif
+#define USAN_INLINE	static inline __attribute__((always_inline, unused)) \
+			USAN_UNCHECKED
 
 /* What a sanitizer keeps of one stack: of a thread, or of a dispatcher. */
 struct usan {
 	const void *n_low;	/* the stack: lane, or native */
 	size_t      n_size;
+	const char *n_frame;	/* of a dispatcher: threads on lane 0 are below */
+	int         n_away;	/* it does not run */
 	void       *n_fake;	/* ASan: its fake stack while it does not run */
 	void       *n_fiber;	/* TSan */
 	char       *n_shadow;	/* ASan: shadow of the slice while it is away */
 	size_t      n_shadow_nr;
+	const char *n_back;	/* ASan: the slice, if it has come back */
+	size_t      n_back_nr;	/* bytes of its shadow */
 };
 
+#if USAN_ADDRESS
+
+#include <errno.h>
+#include <stdlib.h>
+
+void __sanitizer_start_switch_fiber (void **fake, const void *low, size_t size);
+void __sanitizer_finish_switch_fiber(void *fake, const void **low, size_t *size);
+void __asan_unpoison_memory_region  (void const volatile *at, size_t nob);
+void __asan_get_shadow_mapping      (size_t *scale, size_t *offset);
+void __lsan_register_root_region    (const void *at, size_t nob);
+void __lsan_unregister_root_region  (const void *at, size_t nob);
+void __lsan_ignore_object           (const void *at);
+
+USAN_INLINE void usan_clear(const char *low, const char *high)
+{
+	if (low < high)
+		__asan_unpoison_memory_region(low, high - low);
+}
+
+/* The shadow of [at, ...); *nob becomes the bytes of it. */
+USAN_INLINE volatile char *usan_shadow(const char *at, size_t *nob)
+{
+	size_t scale, offset;
+
+	__asan_get_shadow_mapping(&scale, &offset);
+	*nob >>= scale;
+	return (volatile char *)(((size_t)at >> scale) + offset);
+}
+
+/* To n, and from there with the fake stack that was left kept in *fake. */
+USAN_INLINE void usan_move(void **fake, struct usan *n)
+{
+	__sanitizer_start_switch_fiber(fake, n->n_low, n->n_size);
+}
+
+/* We are on it: pretends to be elsewhere, to be told where we are. */
+USAN_INLINE void usan_home(struct usan *n)
+{
+	n->n_away  = 0;
+	n->n_frame = __builtin_frame_address(0);
+	n->n_low   = n->n_frame;
+	n->n_size  = 1;
+	usan_move(&n->n_fake, n);
+	__sanitizer_finish_switch_fiber(n->n_fake, &n->n_low, &n->n_size);
+	usan_move(&n->n_fake, n);
+	__sanitizer_finish_switch_fiber(n->n_fake, NULL, NULL);
+	n->n_fake = NULL;
+	__lsan_register_root_region(n->n_frame, (const char *)n->n_low +
+				    n->n_size - n->n_frame);
+}
+
+USAN_INLINE void usan_home_end(struct usan *n)
+{
+	__lsan_unregister_root_region(n->n_frame, (const char *)n->n_low +
+				      n->n_size - n->n_frame);
+}
+
+USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
+{
+	n->n_low  = low;
+	n->n_size = size;
+	n->n_away = 1;
+}
+
+/* A fake stack can be freed only by the one who leaves it. */
+USAN_INLINE void usan_end(struct usan *n)
+{
+	struct usan here;
+
+	if (n->n_fake != NULL) {
+		usan_move(&here.n_fake, n);
+		__sanitizer_finish_switch_fiber(n->n_fake, &here.n_low,
+						&here.n_size);
+		usan_move(NULL, &here);
+		__sanitizer_finish_switch_fiber(here.n_fake, NULL, NULL);
+		n->n_fake = NULL;
+	}
+	free(n->n_shadow);
+	n->n_shadow    = NULL;
+	n->n_shadow_nr = 0;
+}
+
+/* Frames that are left for good have not cleaned up. */
+USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
+{
+	if (ended)
+		usan_clear(__builtin_frame_address(0), from->n_low == to->n_low ?
+			   to->n_frame : (const char *)from->n_low + from->n_size);
+	from->n_away = 1;
+	usan_move(ended ? NULL : &from->n_fake, to);
+}
+
+USAN_INLINE void usan_arrive(struct usan *n)
+{
+	volatile char *at;
+	size_t nr = n->n_back_nr;
+	size_t i;
+
+	if (!n->n_away)
+		return;
+	n->n_away = 0;
+	__sanitizer_finish_switch_fiber(n->n_fake, NULL, NULL);
+	n->n_fake = NULL;
+	if (nr == 0)
+		return;
+	at = usan_shadow(n->n_back, &nr);
+	for (i = 0; i < nr; i++)
+		at[i] = n->n_shadow[i];
+	n->n_back_nr = 0;
+}
+
+USAN_INLINE int usan_fit(struct usan *n, size_t nob)
+{
+	char *shadow;
+
+	usan_shadow(NULL, &nob);
+	if (nob <= n->n_shadow_nr)
+		return 0;
+	shadow = malloc(nob);
+	if (shadow == NULL)
+		return -ENOMEM;
+	free(n->n_shadow);
+	__lsan_ignore_object(shadow);	/* may hang on memory not looked at */
+	n->n_shadow    = shadow;
+	n->n_shadow_nr = nob;
+	return 0;
+}
+
+USAN_INLINE void usan_save(struct usan *n, const char *slice, size_t nob)
+{
+	volatile char *at = usan_shadow(slice, &nob);
+	size_t i;
+
+	for (i = 0; i < nob; i++)
+		n->n_shadow[i] = at[i];
+}
+
+USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
+{
+	n->n_back    = slice;
+	n->n_back_nr = nob;
+}
+
+USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
+{
+	if (begins)
+		__lsan_register_root_region(at, nob);
+	else {
+		__lsan_unregister_root_region(at, nob);
+		__asan_unpoison_memory_region(at, nob);
+	}
+}
+
+#else /* USAN_ADDRESS */
+
+#if USAN_THREAD
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber     (unsigned flags);
+void  __tsan_destroy_fiber    (void *fiber);
+void  __tsan_switch_to_fiber  (void *fiber, unsigned flags);
+#else
+#define __tsan_get_current_fiber()		NULL
+#define __tsan_create_fiber(flags)		NULL
+#define __tsan_destroy_fiber(fiber)		((void)0)
+#define __tsan_switch_to_fiber(fiber, flags)	((void)0)
+#endif
+
 /* A dispatcher starts to run on the current stack, whatever that is. */
-static inline void usan_home(struct usan *n)
+USAN_INLINE void usan_home(struct usan *n)
+{
+	n->n_fiber = __tsan_get_current_fiber();
+}
+
+/* It does not run there any more. */
+USAN_INLINE void usan_home_end(struct usan *n)
 {
 	(void)n;
 }
 
 /* A thread will run for the first time, on [low, low + size). */
-static inline void usan_thread(struct usan *n, const void *low, size_t size)
+USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
 {
-	n->n_low  = low;
-	n->n_size = size;
+	n->n_low   = low;
+	n->n_size  = size;
+	n->n_fiber = __tsan_create_fiber(0);
 }
 
-/* It has ended, and does not run any more. */
-static inline void usan_end(struct usan *n)
+/* It has ended, or is forgotten, and does not run any more. */
+USAN_INLINE void usan_end(struct usan *n)
 {
-	(void)n;
+	if (n->n_fiber != NULL)
+		__tsan_destroy_fiber(n->n_fiber);
+	n->n_fiber = NULL;
 }
 
 /* The last thing before a switch; from will not come back if it has ended. */
-static inline void usan_leave(struct usan *from, struct usan *to, int ended)
+USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
 {
 	(void)from, (void)to, (void)ended;
+	__tsan_switch_to_fiber(to->n_fiber, 0);
 }
 
-/* The first thing after a switch. */
-static inline void usan_arrive(struct usan *n)
+/* The first thing after a switch; or there was none. */
+USAN_INLINE void usan_arrive(struct usan *n)
 {
 	(void)n;
 }
 
 /* Room for the shadow of a slice of nob bytes. 0 or -ENOMEM. */
-static inline int usan_fit(struct usan *n, size_t nob)
+USAN_INLINE int usan_fit(struct usan *n, size_t nob)
 {
 	(void)n, (void)nob;
 	return 0;
 }
 
-/* The slice has been copied out; is to be copied in; was copied in. */
-static inline void usan_save(struct usan *n, const char *slice, size_t nob)
+/* The slice has been copied out; was copied in. */
+USAN_INLINE void usan_save(struct usan *n, const char *slice, size_t nob)
 {
 	(void)n, (void)slice, (void)nob;
 }
 
-static inline void usan_restore(struct usan *n, char *slice, size_t nob)
+USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
 {
 	(void)n, (void)slice, (void)nob;
 }
 
 /* Nobody's frames are there any more. */
-static inline void usan_clear(const char *low, const char *high)
+USAN_INLINE void usan_clear(const char *low, const char *high)
 {
 	(void)low, (void)high;
 }
 
 /* Lanes are (or not any more) where a leak checker looks for pointers. */
-static inline void usan_lanes(const void *at, size_t nob, int begins)
+USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
 {
 	(void)at, (void)nob, (void)begins;
 }
+
+#endif /* USAN_ADDRESS */
 
 #endif /* USAN_H */

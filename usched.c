@@ -307,7 +307,8 @@ static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
 static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
-static struct ustack *next_seen(struct usched *s);
+static void seen_block(struct usched *s, struct usched_lane *l, char *top);
+static void seen_end(struct usched *s, struct usched_lane *l);
 
 #if defined(__x86_64__) && defined(__ELF__)
 __thread struct ustack *usched_current;
@@ -326,7 +327,6 @@ struct usched_frame {
 	struct usched       *f_sched;
 	struct ustack       *f_self;	/* the thread that runs it, or NULL */
 	struct usched_frame *f_up;
-	struct ustack     *(*f_next)(struct usched *s);	/* under Valgrind */
 };
 
 HIDDEN __thread struct usched_frame *usched_here;
@@ -357,7 +357,7 @@ static const uintptr_t bottom[BARE_NR] = {
 
 void usched_run(struct usched *s)
 {
-	struct usched_frame here = { s, usched_current, usched_here, s->s_next };
+	struct usched_frame here = { s, usched_current, usched_here };
 	uintptr_t scratch;
 	unsigned fp = fp_get(&scratch);
 
@@ -371,11 +371,7 @@ void usched_run(struct usched *s)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD ? 0 : BARE;
-	if (RUNNING_ON_VALGRIND) {
-		s->s_bare = 0;
-		s->s_next = next_seen;
-	}
+	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
 	usched_here = &here;
 	hooks(s, 1);
 	HOOK(begin(s));
@@ -387,8 +383,6 @@ void usched_run(struct usched *s)
 	HOOK(end(s));
 	hooks(s, 0);
 	usched_here = here.f_up;
-	if (s->s_next == next_seen)
-		s->s_next = here.f_next;
 }
 
 void usched_hook(struct usched_hook *h)
@@ -464,7 +458,7 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	unsigned fp = fp_get(sp - WORD);
 	char *top = sp;
 	ptrdiff_t need;
-	int rc = 0;
+	int rc;
 
 	landing(sp);
 	if (fp != s->s_fp) {
@@ -475,12 +469,11 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	CONTRACT(need > 0 && (l->l_low == NULL || top >= l->l_low),
 		 "ustack_block: not on the stack of the thread (but in a signal "
 		 "handler on an alternate one?)");
-	if (u->u_len - need > USCHED_SLACK ||
-	    (u->u_len < need && !(u->u_len >= PAIR &&
-				  u->u_len >= need - s->s_bare && is_bare(l))))
+	rc = HOOK_RC(fit(u, need));
+	if (rc == 0 && (u->u_len - need > USCHED_SLACK ||
+			(u->u_len < need && !(u->u_len >= PAIR &&
+			u->u_len >= need - s->s_bare && is_bare(l)))))
 		rc = fit(u, l, need);
-	if (rc == 0)
-		rc = HOOK_RC(fit(u, need));
 	if (rc != 0)
 		usched_resume(sp, rc);
 	u->u_top = top;
@@ -490,6 +483,8 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
+	else
+		seen_block(s, l, top);
 	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }
@@ -698,6 +693,12 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 
 /* Lanes. */
 
+/* For Valgrind, by lane, behind the descriptors of lanes. */
+struct seen {
+	char    *n_deep;	/* where the lowest slice was, or NULL */
+	unsigned n_id;		/* the stack */
+};
+
 int usched_lanes(struct usched *s, int nr, size_t size)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -716,7 +717,7 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 			return -EBUSY;
 	}
 	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = (nr + 1) * (sizeof *s->s_lane + sizeof(unsigned));
+	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen));
 	head = (head + page - 1) & -page;
 	lane = GUARD + ((size + page - 1) & -page) + page;
 	if (lane / page % 2 == 0)
@@ -760,42 +761,57 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	return 0;
 }
 
-/* Tells Valgrind that lanes are stacks, or not any more. */
+/*
+ * Valgrind. What a thread has used and given up it calls inaccessible; but the
+ * slice of another one may come back to there, while the stack pointer is on
+ * another stack. So when a thread leaves a lane, that is made accessible, down
+ * to where the lowest slice was. All blocks go by blocked_hard() then.
+ */
+static struct seen *seen(const struct usched *s, const struct usched_lane *l)
+{
+	return (struct seen *)(s->s_lane + s->s_lane_nr + 1) + (l - s->s_lane);
+}
+
+/* Lanes are stacks, or not any more. */
 static void stacks(struct usched *s, int begins)
 {
-	struct usched_lane *l = s->s_lane;
-	unsigned *id = (unsigned *)(l + s->s_lane_nr + 1);
-	int i;
+	struct usched_lane *l = s->s_lane + 1;
 
 	if (!RUNNING_ON_VALGRIND)
 		return;
-	for (i = 1; i <= s->s_lane_nr; i++) {
+	for (; l <= s->s_lane + s->s_lane_nr; l++) {
 		if (begins)
-			id[i] = VALGRIND_STACK_REGISTER(l[i].l_low,
-							l[i].l_bottom);
+			seen(s, l)->n_id = VALGRIND_STACK_REGISTER(l->l_low,
+								   l->l_bottom);
 		else
-			VALGRIND_STACK_DEREGISTER(id[i]);
+			VALGRIND_STACK_DEREGISTER(seen(s, l)->n_id);
 	}
 }
 
-/*
- * s_next() under Valgrind: where a slice comes back to, the stack may have been
- * given up, as far as Valgrind knows, by one that was not as deep. Lane 0 is
- * copied to from below, and so is taken again.
- */
-static struct ustack *next_seen(struct usched *s)
+/* By the thread. Our own frame is still needed: but only what is above room. */
+static NOINLINE void seen_block(struct usched *s, struct usched_lane *l,
+				char *top)
 {
-	struct ustack *u = usched_here->f_next(s);
-	struct usched_lane *l;
+	volatile char room[256];
+	char *low = (char *)&room[128];
+	struct seen *n = seen(s, l);
 
-	if (u == NULL || u->u_sched != s || u->u_lane == 0 ||
-	    ((uintptr_t)u->u_top & (AWAY | NO_SLICE)) != AWAY)
-		return u;
-	l = &s->s_lane[u->u_lane];
-	if (l->l_owner != NULL)
-		evict(l);
-	(void)VALGRIND_MAKE_MEM_UNDEFINED(slice(u), l->l_bottom - slice(u));
-	return u;
+	if (!RUNNING_ON_VALGRIND)
+		return;
+	if (n->n_deep == NULL || n->n_deep > top)
+		n->n_deep = top;
+	if (n->n_deep < low)
+		(void)VALGRIND_MAKE_MEM_UNDEFINED(n->n_deep, low - n->n_deep);
+}
+
+/* By the dispatcher. Nobody is in the lane. */
+static NOINLINE void seen_end(struct usched *s, struct usched_lane *l)
+{
+	struct seen *n = seen(s, l);
+
+	if (RUNNING_ON_VALGRIND && n->n_deep != NULL)
+		(void)VALGRIND_MAKE_MEM_UNDEFINED(n->n_deep,
+						  l->l_bottom - n->n_deep);
 }
 
 void usched_fini(struct usched *s)
@@ -851,7 +867,10 @@ static void lane_put(struct usched *s, struct ustack *u)
 	CONTRACT(l->l_bound > 0, "ustack_fini: after usched_fini()");
 	if (l->l_owner == u)
 		l->l_owner = NULL;
-	if (--l->l_bound == 0 && u->u_lane != 0 && l->l_free == NOT_FREE) {
+	if (--l->l_bound != 0) {
+		if (u->u_lane != 0 && l->l_owner == NULL)
+			seen_end(s, l);
+	} else if (u->u_lane != 0 && l->l_free == NOT_FREE) {
 		l->l_free = s->s_free_lane;
 		s->s_free_lane = u->u_lane;
 	}
@@ -877,7 +896,7 @@ static void base_set(struct usched *s, char *exit, char *base)
 		 "was entered from deeper, or from another stack");
 	s->s_base  = base;
 	s->s_exit  = exit;
-	s->s_usual = s->s_lane != l ? s->s_fp : ~s->s_fp;
+	s->s_usual = s->s_lane == l || RUNNING_ON_VALGRIND ? ~s->s_fp : s->s_fp;
 }
 
 /* What tells apart the stacks that usched_run() may be called from. */

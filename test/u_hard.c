@@ -373,7 +373,6 @@ static void runs(void)
 	tiny_run(&t);
 }
 
-static void preempt_fails(void);
 
 static const struct death {
 	const char *d_words;
@@ -428,8 +427,6 @@ static const struct death {
 	  { "slice of", "in lane 0 has changed in its buffer", "ran last" } },
 	{ "poison", idle_buffer_written, 2, A, C,
 	  { "the buffer of", "was written to", "ran last" } },
-	{ "yield=1", preempt_fails, 0, -1, -1,
-	  { "usched_point: no memory" } },
 	{ "evict=alway", runs, 0, -1, -1, { "word \"evict=alway\", known are: "
 	  "evict=always, evict=never, evict=SEED, poison, fault, " } },
 	{ "poison,evict=", runs, 0, -1, -1, { "unknown word \"evict=\"" } },
@@ -455,13 +452,15 @@ static bool aims(const char *text)
 	static const char *const verb[] = {
 		"was written to at ", " wrote to ", " read from "
 	};
-	const char *said = strstr(text, "target ");
+	const char *said = strstr(text, "target 0x");
 	const char *at;
 	int i;
 
 	for (i = 0; i < COUNT(verb) && said != NULL; i++) {
 		at = strstr(text, verb[i]);
-		if (at != NULL && strtoul(at + strlen(verb[i]), NULL, 16) !=
+		if (at == NULL || at[strlen(verb[i])] != '0')
+			continue;
+		if (strtoul(at + strlen(verb[i]), NULL, 16) !=
 		    strtoul(said + strlen("target "), NULL, 16))
 			return false;
 	}
@@ -711,8 +710,15 @@ static void no_memory(void)
 	CHECK(held == before);
 }
 
+static int taken_back;
+
 static int out_of_memory(struct usched *s, struct ustack *u)
 {
+	if (u == NULL) {
+		((struct tiny *)s)->t_yields = NULL;
+		taken_back++;
+		return 0;
+	}
 	fail_in = 1;
 	return gives_way(s, u);
 }
@@ -726,12 +732,16 @@ static void points(void *arg)
 		usched_point();
 }
 
+/* What s_preempt() has done is taken back if there is no memory for it. */
 static void preempt_fails(void)
 {
 	begin(0);
 	t.t_sched.s_preempt = out_of_memory;
-	start_with_buffer(points);
+	start(A, points, 0);
 	tiny_run(&t);
+	CHECK(taken_back > 0 && taken_back == gave_way);
+	fail_in = 0;
+	tiny_fini(&t);
 }
 
 /* Dispatchers need none: what one has given back the next one has. */
@@ -978,6 +988,7 @@ int main(int argc, char **argv)
 		child_lives(natives, some[i], 2);
 	}
 	child_lives(idle_points, "yield=1", 0);
+	child_lives(preempt_fails, "yield=1", 0);
 	child_lives(no_memory_to_run, "", 0);
 	child_lives(native_poisoned, "poison", 0);
 	child_lives(alternate, "fault", 0);

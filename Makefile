@@ -16,7 +16,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uproc rr ll \
 	   $(basename $(wildcard uguard.c upreempt.c ustats.c utrace.c))
-HEADERS := usched.h uhard.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h ustats.h utrace.h
+HEADERS := usched.h uhard.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h upreempt.h ustats.h utrace.h
 PROGS   := rmain lmain rmain.1t
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))

@@ -28,6 +28,7 @@
 #define _GNU_SOURCE		/* pthread_getattr_np(), MAP_ANONYMOUS */
 #endif
 #include "uguard.h"
+#include "upreempt.h"
 #include "usched.h"
 
 #include <errno.h>
@@ -42,6 +43,8 @@
 #include <sys/syscall.h>
 #endif
 #include <unistd.h>
+
+UPREEMPT_NEVER;
 
 #define ALT_SIZE	((size_t)64 << 10)
 /* How far beyond its end a native stack is missed. */

@@ -71,6 +71,7 @@
 #define USCHED_HARD
 #endif
 #include "uhard.h"
+#include "upreempt.h"
 #include "usan.h"
 #include "uslice.h"
 
@@ -84,6 +85,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+UPREEMPT_NEVER;
 
 /* Sanitizers must not look into functions that run between two stacks. */
 #define UNCHECKED	USAN_UNCHECKED

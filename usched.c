@@ -190,6 +190,14 @@
 #define VALGRIND_MAKE_MEM_UNDEFINED(at, nob)	((void)(at), (void)(nob), 0)
 #endif
 
+/* Nothing in this file is preempted (upreempt.h). */
+#if defined(__has_include)
+#if __has_include("upreempt.h")
+#include "upreempt.h"
+UPREEMPT_NEVER;
+#endif
+#endif
+
 /*
  * The points at which the hard mode looks in: see uhard.h. Without it they are
  * nothing. HOOK_RC() is one that may refuse.
@@ -307,7 +315,7 @@ static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
 static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
-static void seen_block(struct usched *s, struct usched_lane *l, char *top);
+static UNCHECKED NORETURN void seen_leave(struct ustack *u, struct usched_lane *l);
 static void seen_end(struct usched *s, struct usched_lane *l);
 
 #if defined(__x86_64__) && defined(__ELF__)
@@ -483,8 +491,8 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
-	else
-		seen_block(s, l, top);
+	else if (RUNNING_ON_VALGRIND)
+		seen_leave(u, l);
 	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }
@@ -788,20 +796,20 @@ static void stacks(struct usched *s, int begins)
 	}
 }
 
-/* By the thread. Our own frame is still needed: but only what is above room. */
-static NOINLINE void seen_block(struct usched *s, struct usched_lane *l,
-				char *top)
+/* Does the rest of blocked_hard(): a return would give up our own frame. */
+static NOINLINE void seen_leave(struct ustack *u, struct usched_lane *l)
 {
-	volatile char room[256];
-	char *low = (char *)&room[128];
+	struct usched *s = u->u_sched;
 	struct seen *n = seen(s, l);
+	volatile size_t nob = PAIR;
+	char *low = __builtin_alloca(nob);	/* below all that we need */
 
-	if (!RUNNING_ON_VALGRIND)
-		return;
-	if (n->n_deep == NULL || n->n_deep > top)
-		n->n_deep = top;
+	HOOK(leave(u, l));
+	if (n->n_deep == NULL || n->n_deep > slice(u))
+		n->n_deep = slice(u);
 	if (n->n_deep < low)
 		(void)VALGRIND_MAKE_MEM_UNDEFINED(n->n_deep, low - n->n_deep);
+	usched_jump(s->s_base, round_start, s);
 }
 
 /* By the dispatcher. Nobody is in the lane. */

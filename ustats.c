@@ -14,12 +14,15 @@
  */
 
 #include "ustats.h"
+#include "upreempt.h"
 #include "uslice.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+UPREEMPT_NEVER;
 
 static struct ustack *next(struct usched *s);
 static void *alloc(struct usched *s, int size);

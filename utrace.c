@@ -33,9 +33,12 @@
 #define _GNU_SOURCE			/* MAP_ANONYMOUS */
 #endif
 #include "utrace.h"
+#include "upreempt.h"
 #include "uslice.h"
 
 #include <errno.h>
+
+UPREEMPT_NEVER;
 
 #if defined(USCHED_PORTABLE) || !defined(__ELF__) || !defined(__LP64__) || \
 	!(defined(__x86_64__) || defined(__aarch64__) ||		   \

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * t_tools: bugs that a tool has to find in a thread whose slice was moved: the
+ * stack and the values in it are still known to the tool when it has come back.
+ * Run without an argument it does all of it right. With the name of a bug and
+ * a number of lanes it commits the bug, and tools.sh wants the report.
+ */
+#include "tiny.h"
+#include "rr.h"
+
+#define NR	3			/* threads that share the lane */
+#define TRIPS	4
+
+static struct tiny t;
+static struct tiny_thread tt[NR];
+static volatile int past;		/* by how much indices are too large */
+static volatile int sink;
+static int wrong;
+static long shared;
+static int there;
+
+/* Others run here now, and overwrite what was left. */
+static NOINLINE void move(void)
+{
+	int i;
+
+	for (i = 0; i < TRIPS; i++)
+		tiny_yield();
+}
+
+static NOINLINE void other(int depth)
+{
+	char array[70];
+
+	memset(array, depth, sizeof array);
+	tiny_yield();
+	if (depth > 0)
+		other(depth - 1);
+	CHECK(array[69] == depth);
+}
+
+static void others(void *arg)
+{
+	(void)arg;
+	other(TRIPS);
+	other(TRIPS);
+}
+
+static void heap(void *arg)
+{
+	char *block = (char *)malloc(10);
+
+	(void)arg;
+	CHECK(block != NULL);
+	move();
+	block[9 + past] = 1;
+	sink = block[9];
+	free(block);
+}
+
+static void after_free(void *arg)
+{
+	int *block = (int *)malloc(sizeof *block);
+
+	(void)arg;
+	CHECK(block != NULL);
+	*block = 1;
+	if (wrong)
+		free(block);
+	move();
+	sink = *block;
+	if (!wrong)
+		free(block);
+}
+
+static void stack(void *arg)
+{
+	char array[24];
+
+	(void)arg;
+	memset(array, 1, sizeof array);
+	move();
+	array[23 + past] = 2;
+	sink = array[0];
+	move();
+}
+
+/* Never set, or set: on the stack, which is copied away and back. */
+static void unset(void *arg)
+{
+	int array[16];
+
+	(void)arg;
+	if (!wrong)
+		memset(array, 0, sizeof array);
+	__asm__ volatile("" : : "r"(array) : "memory");
+	move();
+	if (array[check_hash(5, 5) % 16] != 0)
+		sink++;
+}
+
+static void leak(void *arg)
+{
+	char *volatile block = (char *)malloc(100);
+
+	(void)arg;
+	CHECK(block != NULL);
+	move();
+	if (!wrong)
+		free(block);
+	block = NULL;
+}
+
+/* Known only to a thread that is blocked when the program ends: no leak. */
+static void kept(void *arg)
+{
+	char *volatile block = (char *)malloc(100);
+
+	(void)arg;
+	CHECK(block != NULL);
+	move();
+	free(block);
+}
+
+static void overflow(void *arg)
+{
+	int nr = 0x7fffffff - !wrong;
+
+	(void)arg;
+	__asm__ volatile("" : "+r"(nr));
+	move();
+	sink = nr + 1;
+}
+
+/*
+ * Two processors, nothing between them. Done right: atomic; and what is not is
+ * touched by turns, with a message in between.
+ */
+
+static void racer(void *arg)
+{
+	int i;
+
+	(void)arg;
+	/* From here on they get no memory, under a lock that orders them. */
+	for (i = 0; i < TRIPS; i++)
+		CHECK(rr_yield() == 0);
+	__atomic_add_fetch(&there, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&there, __ATOMIC_RELAXED) < 2)
+		CHECK(rr_yield() == 0);
+	for (i = 0; i < 100; i++) {
+		if (wrong)
+			shared++;
+		else
+			__atomic_add_fetch(&shared, 1, __ATOMIC_RELAXED);
+		CHECK(rr_yield() == 0);
+	}
+}
+
+static struct rr_thread *player[2];
+static long ball[8];
+
+static void play(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		CHECK(rr_wait() == 0);
+		ball[i % 8]++;
+		if (me == 0 || i < 199)		/* else that one has ended */
+			rr_wake(player[!me]);
+	}
+}
+
+static void race(void)
+{
+	int i;
+
+	CHECK(rr_init(2, 0) == 0);
+	for (i = 0; i < 2; i++) {
+		CHECK(rr_thread_on(i, racer, NULL) != NULL);
+		if (wrong)
+			continue;
+		player[i] = rr_thread_on(i, play, (void *)(intptr_t)i);
+		CHECK(player[i] != NULL);
+	}
+	if (!wrong)
+		rr_wake(player[0]);
+	CHECK(rr_start() == 0 && rr_fini() == 0);
+	CHECK(wrong || (ball[0] == 50 && shared == 200));
+}
+
+static const struct {
+	const char *name;
+	void      (*f)(void *);
+} bugs[] = {
+	{ "heap", heap }, { "free", after_free }, { "stack", stack },
+	{ "unset", unset }, { "leak", leak }, { "overflow", overflow }
+};
+
+static void init(int lanes)
+{
+	int rc = tiny_init(&t, lanes);
+
+	if (rc == -ENOSYS)		/* portable: the native lane only */
+		rc = tiny_init(&t, 0);
+	CHECK(rc == 0);
+}
+
+/* Other threads of the same lane run between any two steps of it. */
+static void run(void (*f)(void *), int lanes)
+{
+	int i;
+
+	init(lanes);
+	tiny_start(&t, &tt[0], f, NULL);
+	for (i = 1; i < NR; i++)
+		tiny_start(&t, &tt[i], others, NULL);
+	tiny_run(&t);
+	tiny_fini(&t);
+}
+
+/*
+ * exit() is called by a thread, while what main() has on its stack, and a
+ * blocked thread on its own, is the only way to their blocks: not a leak.
+ */
+static void ends(void *arg)
+{
+	(void)arg;
+	tiny_yield();
+	exit(0);
+}
+
+static NOINLINE void ended(int lanes)
+{
+	char *volatile mine = (char *)malloc(100);
+
+	CHECK(mine != NULL);
+	init(lanes);
+	tiny_start(&t, &tt[0], kept, NULL);
+	tiny_start(&t, &tt[1], ends, NULL);
+	tiny_run(&t);
+	free(mine);
+}
+
+int main(int argc, char **argv)
+{
+	int lanes = argc > 2 ? atoi(argv[2]) : 0;
+	int i;
+
+	check_start(0, argv);
+	wrong = past = argc > 1;
+	if (wrong && strcmp(argv[1], "race") == 0)
+		race();
+	if (wrong && strcmp(argv[1], "exit") == 0)
+		ended(lanes);
+	for (i = 0; i < COUNT(bugs); i++) {
+		if (wrong && strcmp(argv[1], bugs[i].name) == 0)
+			run(bugs[i].f, lanes);
+		if (!wrong) {
+			run(bugs[i].f, 0);
+			run(bugs[i].f, 1);
+			run(bugs[i].f, NR);
+		}
+	}
+	if (!wrong)
+		race();
+	return 0;
+}

@@ -1,0 +1,273 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tools.sh: the tests under Valgrind and the sanitizers of each compiler.
+#
+#	test/tools.sh [--full] [-j jobs] [test ...]
+#
+# With each tool tests are run, which must give no report; then it has to report
+# each of the bugs of t_tools.c that is in its line. Prints a line for each tool
+# and the output of what failed. Without --full a few tests are run, with it all
+# of them, but for those that make no sense there: these are named, and why. A
+# test is named as in s_order-RR. Tools that are not installed are skipped, with
+# the name of their Debian package. In environ: TOOLS, a regular expression for
+# fewer lines; OUT, where to build.
+
+cd "$(dirname "$0")/.." || exit 1
+unset ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS USCHED_DEBUG
+
+# tool | compiler | flags | options | Debian package; + is for --full only.
+tools() {
+	cat <<-END
+	valgrind|gcc|-O2||valgrind
+	valgrind|gcc|-O2 -DUSCHED_PORTABLE||valgrind
+	address|gcc|-O1||gcc
+	address|gcc|-O1 -DUSCHED_PORTABLE||gcc
+	thread|gcc|-O1||gcc
+	undefined|gcc|-O2||gcc
+	address|clang|-O1||libclang-rt-14-dev
+	thread|clang|-O1||libclang-rt-14-dev
+	undefined|clang|-O2||libclang-rt-14-dev
+	address|clang-19|-O1|detect_stack_use_after_return=1|libclang-rt-19-dev
+	thread|clang-19|-O1||libclang-rt-19-dev
+	+address|gcc|-O2|detect_stack_use_after_return=1|gcc
+	+address|gcc|-O0||gcc
+	+address|clang-19|-O2|detect_stack_use_after_return=0|libclang-rt-19-dev
+	+thread|gcc|-O2 -DUSCHED_PORTABLE||gcc
+	+thread|gcc|-O0||gcc
+	+undefined|gcc|-O2 -DUSCHED_PORTABLE||gcc
+	+undefined|clang-19|-O2||libclang-rt-19-dev
+	END
+}
+
+few() { # tool
+	case $1 in
+	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL ;;
+	address)	echo t_tools u_abort u_alloc u_depth u_reenter \
+				u_signal s_join-LL s_cross-RR ;;
+	thread)		echo t_tools u_abort u_depth u_reenter s_article \
+				s_inbox s_pin-RR ;;
+	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR ;;
+	esac
+}
+
+all() {
+	for src in test/[stu]_*.c; do
+		test=$(basename "$src" .c)
+		case $test in
+		s_article|s_inbox|s_park|t_*|u_*)	echo "$test" ;;
+		*)	echo "$test-RR $test-LL" ;;
+		esac
+	done
+}
+
+# Why a test is not run with a tool.
+senseless() { # tool, options, test
+	case $1:$2:$3 in
+	valgrind:*:u_fpu)	echo "it does not emulate all control words" ;;
+	valgrind:*:u_lane)	echo "64,000 mappings are too many for it" ;;
+	valgrind:*:u_step|thread:*:u_step)
+		echo "single steps through the tool itself" ;;
+	valgrind:*:t_guard|address:*:t_guard|thread:*:t_guard)
+		echo "its handlers are in the way of ours" ;;
+	valgrind:*:s_million*)
+		echo "too many threads to wait for" ;;
+	thread:*:s_million*|thread:*:u_many|thread:*:s_count*)
+		echo "more than 8000 threads" ;;
+	thread:*:s_cross*)
+		echo "queued signals, of which it keeps one" ;;
+	valgrind:*:s_cross*|valgrind:*:s_join*|valgrind:*:s_life*|valgrind:*:t_wakes)
+		echo "native threads that wait for each other: it runs one" ;;
+	thread:*:s_join*|thread:*:s_life*)
+		echo "more than 8000 threads" ;;
+	address:*:s_life*)
+		echo "measures memory, which is kept for a while when freed" ;;
+	address:*return=1:u_lane|address:*return=1:u_order)
+		echo "looks for its stack where its arrays are" ;;
+	address:*return=1:s_million*|address:*return=1:u_many)
+		echo "a million fake stacks" ;;
+	esac
+}
+
+# name, lanes, what the report must say
+bugs() { # tool
+	case $1 in
+	valgrind)	for lanes in 0 1 3; do
+			echo "heap $lanes Invalid write"
+			echo "free $lanes Invalid read"
+			echo "unset $lanes depends on uninitialised value"
+			echo "leak $lanes definitely lost"
+		done ;;
+	address)	for lanes in 0 1 3; do
+			echo "heap $lanes heap-buffer-overflow"
+			echo "free $lanes heap-use-after-free"
+			echo "stack $lanes stack-buffer-overflow"
+			echo "leak $lanes detected memory leaks"
+		done ;;
+	thread)		echo "race 0 data race" ;;
+	undefined)	echo "overflow 1 signed integer overflow" ;;
+	esac
+}
+
+# What a program is run by, and what it is told.
+run() ( # tool, options, program and its arguments
+	tool=$1
+	export ASAN_OPTIONS="$2"
+	shift 2
+	case $tool in
+	valgrind)
+		set -- valgrind -q --error-exitcode=99 --leak-check=full \
+			--show-leak-kinds=definite \
+			--errors-for-leak-kinds=definite "$@" ;;
+	thread)
+		[ -e "$dir/setarch" ] && set -- setarch -R "$@" ;;
+	esac
+	timeout 900 "$@"
+)
+
+# Sets $cflags; the library is built to $dir.
+library() { # compiler, tool, flags
+	cflags="-std=gnu11 -g -Wall -Wextra -I. $3"
+	case $2 in
+	address|thread)	cflags="$cflags -fsanitize=$2 -DUSCHED_HARD" ;;
+	undefined)	cflags="$cflags -fsanitize=undefined"
+			cflags="$cflags -fno-sanitize-recover=all" ;;
+	esac
+	for src in u*.c rr.c ll.c; do
+		case $src:$cflags in
+		uhard.c:*HARD*)	;;
+		uhard.c:*)	continue ;;
+		esac
+		$1 $cflags -c -o "$dir/${src%.c}.o" "$src" || return 1
+	done
+}
+
+build() { # compiler, test
+	src=test/${2%%-*}.c
+	case $2 in
+	*-*)	variant=-D${2#*-} ;;
+	*)	variant= ;;
+	esac
+	case $2 in
+	u_*)	objs=$(ls "$dir/usched.o" "$dir/uhard.o" 2>/dev/null) ;;
+	*)	objs=$(ls "$dir"/*.o) ;;
+	esac
+	$1 $cflags $variant -o "$dir/$2" "$src" $objs -pthread \
+		$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$src")
+}
+
+# Can programs be built and run? Thread sanitizers may need setarch.
+probe() { # tool, compiler, flags
+	echo 'int main(void) { return 0; }' >"$dir/probe.c"
+	flag=
+	case $1 in
+	address|thread|undefined)	flag=-fsanitize=$1 ;;
+	esac
+	$2 $flag $3 -o "$dir/probe" "$dir/probe.c" -pthread || return 1
+	run "$1" "" "$dir/probe" && return 0
+	[ "$1" = thread ] && command -v setarch || return 1
+	touch "$dir/setarch"
+	run "$1" "" "$dir/probe"
+}
+
+# Prints a line, and exits as a test does.
+one() { # a line of tools()
+	IFS='|' read -r tool cc flags options package <<-END
+	$1
+	END
+	name=$(echo $tool $cc $flags $options)
+	dir=$OUT/$(echo "$name" | tr -c 'A-Za-z0-9\n' _)
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	for need in $cc $([ "$tool" = valgrind ] && echo valgrind); do
+		command -v "$need" >/dev/null && continue
+		echo "skip  $name: no $need (Debian: $need)"
+		return 77
+	done
+	if ! probe "$tool" "$cc" "$flags" >"$dir/log" 2>&1; then
+		echo "skip  $name: it does not work here (Debian: $package)"
+		return 77
+	fi
+	if ! library "$cc" "$tool" "$flags" >"$dir/log" 2>&1; then
+		echo "FAIL  $name: the library"
+		sed 's/^/	/' "$dir/log"
+		return 1
+	fi
+	bad= not= ran=0 found=0
+	for test in ${TESTS:-$(few "$tool")}; do
+		why=$(senseless "$tool" "$options" "$test")
+		if [ -n "$why" ]; then
+			not="$not\n      not $test: $why"
+			continue
+		fi
+		{ build "$cc" "$test" && run "$tool" "$options" "$dir/$test"; } \
+			>"$dir/log" 2>&1
+		rc=$?
+		[ $rc -eq 77 ] && continue
+		ran=$((ran + 1))
+		[ $rc -eq 0 ] && ! grep -q 'WARNING\|switching stacks' \
+			"$dir/log" && continue
+		bad="$bad $test($rc)"
+		sed "s/^/	/" "$dir/log" | head -n 100 >>"$dir/all"
+	done
+	bugs "$tool" >"$dir/bugs"
+	[ -x "$dir/t_tools" ] || build "$cc" t_tools >"$dir/log" 2>&1
+	while read -r bug lanes report; do
+		if run "$tool" "$options" "$dir/t_tools" "$bug" "$lanes" \
+		   >"$dir/log" 2>&1 </dev/null || ! grep -q "$report" "$dir/log"
+		then
+			bad="$bad $bug-not-reported($lanes)"
+			sed "s/^/	/" "$dir/log" >>"$dir/all"
+		else
+			found=$((found + 1))
+		fi
+	done <"$dir/bugs"
+	# What only blocked threads know of is no leak.
+	for lanes in 0 1 3; do
+		run "$tool" "$options" "$dir/t_tools" exit $lanes \
+			>"$dir/log" 2>&1 && continue
+		bad="$bad exit($lanes)"
+		sed "s/^/	/" "$dir/log" >>"$dir/all"
+	done
+	if [ -n "$bad" ]; then
+		{ echo "FAIL  $name:$bad"; cat "$dir/all"; } 2>/dev/null
+		return 1
+	fi
+	printf "ok    %s: %s tests, %s bugs reported$not\n" "$name" $ran $found
+	rm -rf "$dir"
+}
+
+if [ "$1" = --one ]; then
+	one "$2"
+	echo $? >"$OUT/rc.$$"
+	exit 0
+fi
+
+full= jobs=$(getconf _NPROCESSORS_ONLN)
+while :; do
+	case "$1" in
+	--full)	full=1; shift ;;
+	-j)	jobs=$2; shift 2 ;;
+	-*)	sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	*)	break ;;
+	esac
+done
+
+TESTS=$*
+[ -n "$full" ] && [ -z "$TESTS" ] && TESTS=$(all)
+export WATCHDOG="${WATCHDOG:-600}"
+made=
+[ -n "$OUT" ] || { OUT=$(mktemp -d); made=$OUT; }
+mkdir -p "$OUT"
+export TESTS OUT
+[ -n "$made" ] && trap 'rm -rf "$made"' EXIT
+trap 'exit 1' INT TERM
+rm -f "$OUT"/rc.*
+
+if [ -n "$full" ]; then tools | sed 's/^+//'; else tools | grep -v '^+'; fi |
+	grep -E "${TOOLS:-.}" | tr '\n' '\0' |
+	xargs -0 -P "$jobs" -n 1 nice sh test/tools.sh --one
+set -- $(cat "$OUT"/rc.* 2>/dev/null | awk '
+	$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
+	END { print p + 0, f + 0, s + 0 }')
+echo "$1 passed, $2 failed, $3 skipped"
+[ "$2" -eq 0 ]

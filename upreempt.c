@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: MIT */
+/* upreempt.c: threads that do not give way are made to. */
+
+/*
+ * OVERVIEW
+ *
+ * A thread is preempted by a block inside of a signal handler. The kernel has
+ * pushed all registers, as they were between two instructions, so the signal
+ * frame becomes a part of the slice, and nothing else is needed:
+ *
+ *	 ustack_block()  tick()    signal frame     bar()    U->u_f()
+ *	 |  registers  |  frame  | all registers | frame |    frame    | ...
+ *	 ^                                                             ^
+ *	 U->u_top                                              L->l_bottom
+ *
+ * When U is resumed, ustack_block() returns, then the handler, and the kernel
+ * puts the registers back: vectors and floating-point control words, too. (On
+ * x86-64 a handler begins with those words as they are when a program starts;
+ * what usched.c keeps for the slice are these.) The kernel leaves the red zone
+ * alone.
+ *
+ * WHERE
+ *
+ * That is right only if nobody minds that others run now: the code that was
+ * interrupted, and all that called it. libc minds (malloc() holds a lock), the
+ * library minds (a thread half-way into a queue), and who is called by one of
+ * these may be in the midst of their doings. So the handler walks the stack, by
+ * the unwinder that the compiler brings for exceptions, and asks of each frame
+ * whose code it is:
+ *
+ *	              the program's own            ours
+ *	  |<------------------------------------>|<------>|
+ *	  pc   return address  ...  return address   launch
+ *
+ * The program's own is what lies in its executable segments and not in the files
+ * that say UPREEMPT_NEVER, as all of the library do. Then come, near the bottom
+ * of the slice, frames of ours up to usched_launch(): none if not USCHED_HARD or
+ * USCHED_PORTABLE. Anything else, and also an end before usched_launch() is
+ * found, means no. A walk that was refused costs nothing but the tick: the next
+ * one comes soon.
+ *
+ * First of all the pc is looked at. If that is in usched.c, the stack pointer
+ * may just have gone to another stack, and must not be walked from there.
+ *
+ * The walk takes no lock that the interrupted code can hold, since that is none
+ * of libc's and of the unwinder's. (One who was called by dl_iterate_phdr() does
+ * hold one, which until glibc 2.35 the walk takes, but it is recursive.) It
+ * allocates nothing, and the lazy parts of it are done by a first walk in
+ * upreempt_begin(). It takes about 3 us for ten frames.
+ *
+ * WHICH FILES ARE OURS
+ *
+ * Only linkers know where they put a file, and they do not tell. But within the
+ * .text section of one object file the assembler keeps numbered subsections in
+ * order, so it can put a label behind the last function, and before the first
+ * one is the start of the section. UPREEMPT_NEVER notes these two in a table,
+ * that the linker gathers. Compilers put functions into a few other sections,
+ * such as .text.unlikely: these are noted in the same way. With
+ * -ffunction-sections there are too many, and with -flto files do not exist any
+ * more: the stretches of all are the same. Both is found out at the start.
+ *
+ * Functions that are inline in headers are not in our files. rr.h and ll.h keep
+ * theirs out of line with USCHED_PREEMPT.
+ *
+ * WHEN
+ *
+ * A timer of the monotonic clock ticks as often as is wished; but it also wakes
+ * who sleeps. One of the thread's own cpu clock does not; but the kernel looks
+ * at it only 100 to 1000 times a second (CONFIG_HZ). So there are both. If a
+ * tick finds that nearly no cpu time has been used since the last one, the
+ * native thread sleeps, whether in s_next() or in a system call: the first timer
+ * is stopped, and the second is set to tick once, as soon as any cpu time is used;
+ * then the first is started again. A machine that sleeps is woken twice.
+ *
+ * The signal is SIGURG: by default it does nothing, so one that comes late
+ * harms nobody; debuggers pass it on and do not stop for it; and hardly anybody
+ * uses it (if somebody does, his handler is called for signals that are not
+ * ours). It is not blocked while the handler runs, else it would be blocked for
+ * the thread that is switched to. A tick inside of tick() finds that pc or
+ * return addresses are ours, and does nothing. The handler must be on the stack
+ * of the thread: no SA_ONSTACK.
+ *
+ * errno, which belongs to the native thread, is kept for the thread. What the
+ * kernel would put back though it belongs to the native thread (signal mask,
+ * alternate stack) is brought up to date in the signal frame.
+ *
+ * INVARIANTS
+ *
+ * V1. A thread is preempted only if all of its slice above the signal frame is
+ *     the program's own code, and calls nobody else.
+ * V2. s_preempt() is called only then, too: no other part of the scheduler is
+ *     at work on this native thread.
+ * V3. While a thread has forbidden it, no other runs on its native thread, but
+ *     by upreempt_block().
+ * V4. The handler takes no lock that what it interrupted may hold.
+ * V5. A native thread has timers exactly while it runs a dispatcher with an
+ *     s_preempt(), or none at all.
+ *
+ * REJECTED
+ *
+ * A flag that is set while inside of the library or libc: two writes on the way
+ * of each wake, and libc does not set it. Attributes that put each function of
+ * the library into a section of its own: sixty places where one can be
+ * forgotten. Asking s_preempt() only whether, and leaving the rest to s_next():
+ * the scheduler would have to look for it in each round. Counting what is
+ * forbidden in struct ustack: nobody else needs the room.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* dl_iterate_phdr(), REG_RIP */
+#endif
+#include "upreempt.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
+
+static struct upreempt_stats count;
+
+#define COUNT(field)							\
+	((void)__atomic_fetch_add(&count.field, 1, __ATOMIC_RELAXED))
+
+/* Of a native thread. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+	int            n_depth;		/* nested usched_run(), s_preempt() set */
+	int            n_forbidden;	/* nested stretches */
+	struct ustack *n_who;		/* whose, if there are any */
+	/* If depth is not 0. */
+	bool           n_timed;		/* has timers */
+	bool           n_blocked;	/* SIGURG was, before */
+	bool           n_asleep;	/* the second timer is set, not the first */
+	int            n_timer[2];
+	int64_t        n_cpu;		/* time used at the last tick */
+} native;
+
+#define CONTRACT(cond, text)						\
+	do {								\
+		if (!(cond))						\
+			usched_fail(text);				\
+	} while (0)
+
+/* The tick must not see that it is forbidden before it sees by whom. */
+static __attribute__((noinline)) void forbid(struct ustack *u, int nr)
+{
+	native.n_who = u;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	native.n_forbidden = nr;
+}
+
+void upreempt_forbid(void)
+{
+	struct ustack *u = ustack_self();
+
+	CONTRACT(native.n_forbidden == 0 || native.n_who == u,
+		 "upreempt_forbid: another thread, which has forbidden it, has "
+		 "blocked without upreempt_block()");
+	forbid(u, native.n_forbidden + 1);
+}
+
+void upreempt_allow(void)
+{
+	CONTRACT(native.n_forbidden > 0 && native.n_who == ustack_self(),
+		 "upreempt_allow: this thread has not forbidden it");
+	native.n_forbidden--;
+}
+
+int upreempt_block(void)
+{
+	struct ustack *u = ustack_self();
+	int nr = native.n_forbidden;
+	int rc;
+
+	CONTRACT(nr > 0 && native.n_who == u,
+		 "upreempt_block: this thread has not forbidden it");
+	native.n_forbidden = 0;
+	rc = ustack_block();
+	forbid(u, nr);		/* not inline: it may be another native thread */
+	return rc;
+}
+
+void upreempt_stats(struct upreempt_stats *stats)
+{
+	*stats = (struct upreempt_stats) {
+#define GET(field)	.field = __atomic_load_n(&count.field, __ATOMIC_RELAXED)
+		GET(pe_ticks),     GET(pe_preempted), GET(pe_kept),
+		GET(pe_nomem),     GET(pe_forbidden), GET(pe_elsewhere),
+		GET(pe_asleep),    GET(pe_error)
+	};
+}
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+	__has_feature(memory_sanitizer)
+#define SANITIZED	true
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED	true
+#endif
+#if !defined(SANITIZED)
+#define SANITIZED	false
+#endif
+
+#if defined(__linux__) && defined(__ELF__) && defined(__LP64__) &&	\
+	(defined(__x86_64__) || defined(__aarch64__) || defined(__riscv))
+
+#if defined(USCHED_HARD)
+#include "uhard.h"
+#endif
+#include "uslice.h"
+
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#if defined(__x86_64__)
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.gregs[REG_RIP])
+#elif defined(__aarch64__)
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.pc)
+#else
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.__gregs[REG_PC])
+#endif
+
+/*
+ * glibc's compilers link the unwinder to whom calls it. With others it may be
+ * that there is none.
+ */
+#if defined(__GLIBC__)
+#define HAVE_UNWINDER	true
+#else
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIPInfo
+#pragma weak _Unwind_FindEnclosingFunction
+#define HAVE_UNWINDER	(&_Unwind_Backtrace != NULL)
+#endif
+
+#define SIGNAL		SIGURG
+#define NS_MIN		100000
+#define SECOND		1000000000L
+#define TEXT_NR		16
+/* Of its lane that a thread must have left: for the walk, and for s_alloc(). */
+#define ROOM		8192
+/* Who has used less than such a part of the time since the last tick sleeps. */
+#define SLEEPS		8
+
+/* In the kernel a signal mask has 64 bits. */
+#define MASK_SIZE	8
+
+/* Between usched_launch() and the thread's function. */
+#if defined(USCHED_HARD)
+#define IS_FIRST(at)	is_function(at, (uintptr_t)uhard_first)
+#else
+#define IS_FIRST(at)	false
+#endif
+
+struct text {
+	uintptr_t x_from;
+	uintptr_t x_to;
+};
+
+static long period;			/* ns, or 0: stopped (atomic) */
+static struct text text[TEXT_NR + 1];	/* the program's own; {0, 0} ends it */
+static int text_nr;
+static struct text core;		/* usched.c */
+/* The tables: that of the caller, if it is another one, and that of our object. */
+static struct never {
+	const struct upreempt_never *n_from;
+	const struct upreempt_never *n_to;
+} never[2];
+static struct sigaction before;
+
+static void tick(int signo, siginfo_t *info, void *context);
+static void pass_on(int signo, siginfo_t *info, void *context);
+static void timers_tick(void);
+static bool may(const struct ustack *u, const ucontext_t *uc);
+static bool walk(uintptr_t pc);
+static void give_way(struct ustack *u, ucontext_t *uc);
+static void begin(struct usched *s);
+static void end(struct usched *s);
+
+static struct usched_hook hook = { .h_begin = begin, .h_end = end };
+
+/* The tick. */
+
+static void tick(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct ustack *u = ustack_self();
+
+	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &hook)
+		pass_on(signo, info, context);
+	else if (native.n_timed) {
+		timers_tick();
+		if (u != NULL && may(u, context))
+			give_way(u, context);
+	}
+	errno = saved;
+}
+
+static void pass_on(int signo, siginfo_t *info, void *context)
+{
+	if (before.sa_flags & SA_SIGINFO)
+		before.sa_sigaction(signo, info, context);
+	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+		before.sa_handler(signo);
+}
+
+/* V1 V2. Begins with what costs least. */
+static bool may(const struct ustack *u, const ucontext_t *uc)
+{
+	const struct usched *s = u->u_sched;
+	const char *low = s->s_lane[u->u_lane].l_low;
+	char here;
+
+	if (s->s_preempt == NULL || __atomic_load_n(&period,
+						    __ATOMIC_RELAXED) == 0)
+		return false;
+	if (native.n_forbidden > 0) {
+		CONTRACT(native.n_who == u,
+			 "upreempt_forbid: a thread that has forbidden it has "
+			 "blocked, or runs a dispatcher");
+		COUNT(pe_forbidden);
+		return false;
+	}
+	/* Lane 0 has no low end that we know. */
+	if ((low != NULL && (uintptr_t)&here - (uintptr_t)low < ROOM) || !walk(PC(uc))) {
+		COUNT(pe_elsewhere);
+		return false;
+	}
+	return true;
+}
+
+static void give_way(struct ustack *u, ucontext_t *uc)
+{
+	struct usched *s = u->u_sched;
+	sigset_t mask;
+
+	if (!s->s_preempt(s, u)) {
+		COUNT(pe_kept);
+		return;
+	}
+	COUNT(pe_preempted);
+	if (ustack_block() != 0) {
+		COUNT(pe_nomem);
+		(void)s->s_preempt(s, NULL);
+		return;
+	}
+	/* Neither can fail. */
+	(void)sigaltstack(NULL, &uc->uc_stack);
+	(void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	memcpy(&uc->uc_sigmask, &mask, MASK_SIZE);
+}
+
+/* The walk. */
+
+static uintptr_t never_at(const struct upreempt_never *v)
+{
+	return (uintptr_t)&v->v_from + v->v_from;
+}
+
+static uintptr_t never_end(const struct upreempt_never *v)
+{
+	return (uintptr_t)&v->v_to + v->v_to;
+}
+
+static bool is_in(const struct text *x, uintptr_t at)
+{
+	return at - x->x_from < x->x_to - x->x_from;
+}
+
+static bool is_never(const struct never *n, uintptr_t at)
+{
+	const struct upreempt_never *v;
+
+	for (v = n->n_from; v < n->n_to; v++) {
+		if (at - never_at(v) < never_end(v) - never_at(v))
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(uintptr_t at)
+{
+	int i;
+
+	for (i = 0; !is_in(&text[i], at); i++) {
+		if (i == text_nr)
+			return false;
+	}
+	return !is_never(&never[0], at) && !is_never(&never[1], at);
+}
+
+/* Is the function that calls, and is returned to at this address? */
+static bool is_function(uintptr_t at, uintptr_t function)
+{
+	return (uintptr_t)_Unwind_FindEnclosingFunction((void *)at) == function;
+}
+
+struct walk {
+	uintptr_t w_pc;
+	enum { HANDLER, OWN, CORE, YES, NO } w_state;
+};
+
+/*
+ * The frames of the handler come first; then the one that it interrupted, at pc.
+ * Other addresses are where a call returns to: the call itself is before.
+ */
+static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
+{
+	struct walk *w = arg;
+	int interrupted = 0;
+	uintptr_t at = _Unwind_GetIPInfo(frame, &interrupted);
+
+	if (w->w_state == HANDLER && !interrupted)
+		return _URC_NO_REASON;
+	if (interrupted)
+		w->w_state = w->w_state == HANDLER && at == w->w_pc ? OWN : NO;
+	else if (w->w_state != OWN || !is_own(at - 1)) {
+		if (is_function(at, (uintptr_t)usched_launch))
+			w->w_state = YES;
+		else if (is_in(&core, at - 1) || IS_FIRST(at))
+			w->w_state = CORE;
+		else
+			w->w_state = NO;
+	}
+	return w->w_state < YES ? _URC_NO_REASON : _URC_NORMAL_STOP;
+}
+
+static bool walk(uintptr_t pc)
+{
+	struct walk w = { pc, HANDLER };
+
+	if (!is_own(pc))
+		return false;
+	(void)_Unwind_Backtrace(step, &w);
+	return w.w_state == YES;
+}
+
+/*
+ * V4: what is done once is not done by the handler. False: this file, and so
+ * surely the others, has no unwind information.
+ */
+static bool walk_prepare(void)
+{
+	struct walk w = { 0, HANDLER };
+
+	(void)_Unwind_Backtrace(step, &w);
+	return is_function((uintptr_t)step + 1, (uintptr_t)step);
+}
+
+/* The timers of a native thread. */
+
+static int64_t cpu_time(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* In ns nanoseconds, then each ns if it is to repeat; 0: not any more. */
+static void timer_set(int timer, long ns, bool repeat)
+{
+	const struct timespec first = { ns / SECOND, ns % SECOND };
+	struct itimerspec time = { .it_value = first };
+
+	if (repeat)
+		time.it_interval = first;
+	(void)syscall(SYS_timer_settime, timer, 0, &time, NULL);
+}
+
+/* Goes from one timer to the other if the native thread sleeps, and back. */
+static void timers_tick(void)
+{
+	long ns = __atomic_load_n(&period, __ATOMIC_RELAXED);
+	int64_t now = cpu_time();
+	bool asleep = now - native.n_cpu < ns / SLEEPS;
+
+	COUNT(pe_ticks);
+	native.n_cpu = now;
+	if (ns == 0)
+		timer_set(native.n_timer[0], 0, false);
+	else if (native.n_asleep) {
+		native.n_asleep = false;
+		timer_set(native.n_timer[0], ns, true);
+	} else if (asleep) {
+		native.n_asleep = true;
+		COUNT(pe_asleep);
+		timer_set(native.n_timer[0], 0, false);
+		timer_set(native.n_timer[1], 1, false);
+	}
+}
+
+#if !defined(sigev_notify_thread_id)
+#define sigev_notify_thread_id	_sigev_un._tid	/* glibc has no name for it */
+#endif
+
+/* By system calls: before 2.34 they are in a library of glibc's own. */
+static int timers_create(int *timer)
+{
+	static const clockid_t clock[] = {
+		CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
+	};
+	struct sigevent event;
+	int i, rc;
+
+	memset(&event, 0, sizeof event);
+	event.sigev_notify           = SIGEV_THREAD_ID;
+	event.sigev_signo            = SIGNAL;
+	event.sigev_value.sival_ptr  = &hook;
+	event.sigev_notify_thread_id = syscall(SYS_gettid);
+	for (i = 0; i < 2; i++) {
+		if (syscall(SYS_timer_create, clock[i], &event, &timer[i]) != 0) {
+			rc = -errno;
+			if (i > 0)
+				(void)syscall(SYS_timer_delete, timer[0]);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+static void timers_delete(const int *timer)
+{
+	(void)syscall(SYS_timer_delete, timer[0]);
+	(void)syscall(SYS_timer_delete, timer[1]);
+}
+
+static void begin(struct usched *s)
+{
+	long ns = __atomic_load_n(&period, __ATOMIC_RELAXED);
+	sigset_t mask, old;
+	int rc;
+
+	if (s->s_preempt == NULL || native.n_depth++ > 0 || ns == 0)
+		return;
+	rc = timers_create(native.n_timer);
+	if (rc != 0) {
+		__atomic_store_n(&count.pe_error, rc, __ATOMIC_RELAXED);
+		return;
+	}
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGNAL);
+	(void)pthread_sigmask(SIG_UNBLOCK, &mask, &old);
+	native.n_blocked = sigismember(&old, SIGNAL);
+	native.n_asleep  = false;
+	native.n_cpu     = cpu_time();
+	native.n_timed   = true;
+	timer_set(native.n_timer[0], ns, true);
+}
+
+static void end(struct usched *s)
+{
+	sigset_t mask;
+
+	if (s->s_preempt == NULL || native.n_depth == 0 ||
+	    --native.n_depth > 0 || !native.n_timed)
+		return;
+	timers_delete(native.n_timer);
+	native.n_timed = false;
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGNAL);
+	if (native.n_blocked)
+		(void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
+}
+
+/* Start and stop. */
+
+static int text_add(uintptr_t from, uintptr_t to)
+{
+	if (from >= to)
+		return -EINVAL;
+	if (text_nr == TEXT_NR)
+		return -ENOMEM;
+	text[text_nr++] = (struct text) { from, to };
+	return 0;
+}
+
+int upreempt_text(const void *from, const void *to)
+{
+	return text_add((uintptr_t)from, (uintptr_t)to);
+}
+
+/*
+ * The program is the first. One without an interpreter is linked statically:
+ * libc is in its text.
+ */
+static int program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	bool dynamic = false;
+	int *rc = arg;
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++)
+		dynamic |= info->dlpi_phdr[i].p_type == PT_INTERP;
+	if (!dynamic)
+		*rc = text_nr > 0 ? 0 : -ENOTSUP;
+	for (i = 0; i < info->dlpi_phnum && dynamic && *rc == 0; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && p->p_flags & PF_X)
+			*rc = text_add(from, from + p->p_memsz);
+	}
+	return 1;
+}
+
+/* Is there a stretch that is part of another one's, as link-time optimisers do? */
+static bool overlap(const struct never *n)
+{
+	const struct upreempt_never *v, *w;
+
+	for (v = n->n_from; v < n->n_to; v++) {
+		for (w = n->n_from; w < v; w++) {
+			if (never_at(v) < never_end(w) &&
+			    never_at(w) < never_end(v))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The stretch of usched.c; false: it is not known. */
+static bool core_find(void)
+{
+	const struct upreempt_never *v;
+
+	for (v = never[1].n_from; v < never[1].n_to; v++) {
+		core = (struct text) { never_at(v), never_end(v) };
+		if (is_in(&core, (uintptr_t)usched_runs))
+			return is_in(&core, (uintptr_t)usched_launch);
+	}
+	return false;
+}
+
+static int where(const struct upreempt_never *from,
+		 const struct upreempt_never *to)
+{
+	static bool done;
+	int nr = text_nr;
+	int rc = 0;
+
+	if (done)
+		return 0;
+	never[0] = (struct never) { from, to };
+	never[1] = (struct never) { __start_upreempt_never,
+				    __stop_upreempt_never };
+	if (from == never[1].n_from)
+		never[0].n_to = from;		/* the same: empty */
+	if (!core_find() || overlap(&never[0]) || overlap(&never[1]))
+		return -ENOTSUP;
+	(void)dl_iterate_phdr(program, &rc);
+	if (rc != 0)
+		text_nr = nr;
+	done = rc == 0;
+	return rc;
+}
+
+static int handle(void)
+{
+	static bool done;
+	struct sigaction action = {
+		.sa_sigaction = tick,
+		.sa_flags     = SA_SIGINFO | SA_RESTART | SA_NODEFER
+	};
+
+	if (done)
+		return 0;
+	(void)sigemptyset(&action.sa_mask);
+	if (sigaction(SIGNAL, &action, &before) != 0)
+		return -errno;
+	usched_hook(&hook);
+	done = true;
+	return 0;
+}
+
+int upreempt_begin(long ns, const struct upreempt_never *from,
+		   const struct upreempt_never *to)
+{
+	int timer[2];
+	int rc;
+
+	if (ns < NS_MIN)
+		return -EINVAL;
+	if (__atomic_load_n(&period, __ATOMIC_RELAXED) != 0)
+		return -EBUSY;
+	if (SANITIZED)
+		return -ENOTSUP;
+	if (!HAVE_UNWINDER)
+		return -ENOSYS;
+	rc = timers_create(timer);
+	if (rc != 0)
+		return rc;
+	timers_delete(timer);
+	rc = walk_prepare() ? where(from, to) : -ENOTSUP;
+	if (rc == 0)
+		rc = handle();
+	if (rc != 0)
+		return rc;
+	__atomic_store_n(&period, ns, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int upreempt_stop(void)
+{
+	return __atomic_exchange_n(&period, 0, __ATOMIC_RELAXED) != 0 ?
+		0 : -EINVAL;
+}
+
+#else
+
+int upreempt_begin(long ns, const struct upreempt_never *from,
+		   const struct upreempt_never *to)
+{
+	(void)ns, (void)from, (void)to;
+	return -ENOSYS;
+}
+
+int upreempt_stop(void)
+{
+	return -EINVAL;
+}
+
+int upreempt_text(const void *from, const void *to)
+{
+	return from < to ? 0 : -EINVAL;
+}
+
+#endif

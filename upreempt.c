@@ -279,12 +279,15 @@ static struct sigaction before;
 
 static void tick(int signo, siginfo_t *info, void *context);
 static void pass_on(int signo, siginfo_t *info, void *context);
-static void timers_tick(void);
+static void timers_tick(bool awake);
 static bool may(const struct ustack *u, const ucontext_t *uc);
 static bool walk(uintptr_t pc);
 static void give_way(struct ustack *u, ucontext_t *uc);
 static void begin(struct usched *s);
 static void end(struct usched *s);
+
+/* What the signals of the first timers carry, and of the second ones. */
+static char mark[2];
 
 static struct usched_hook hook = { .h_begin = begin, .h_end = end };
 
@@ -295,10 +298,11 @@ static void tick(int signo, siginfo_t *info, void *context)
 	int saved = errno;
 	struct ustack *u = ustack_self();
 
-	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &hook)
+	if (info->si_code != SI_TIMER || (info->si_value.sival_ptr != &mark[0] &&
+					  info->si_value.sival_ptr != &mark[1]))
 		pass_on(signo, info, context);
 	else if (native.n_timed) {
-		timers_tick();
+		timers_tick(info->si_value.sival_ptr == &mark[1]);
 		if (u != NULL && may(u, context))
 			give_way(u, context);
 	}
@@ -477,8 +481,13 @@ static void timer_set(int timer, long ns, bool repeat)
 	(void)syscall(SYS_timer_settime, timer, 0, &time, NULL);
 }
 
-/* Goes from one timer to the other if the native thread sleeps, and back. */
-static void timers_tick(void)
+/*
+ * Goes from one timer to the other if the native thread sleeps, and back. This
+ * can be interrupted by a tick at any point: a late one of the first timer must
+ * not start it again, since then it would be stopped here and the second one
+ * would find nothing to do.
+ */
+static void timers_tick(bool awake)
 {
 	long ns = __atomic_load_n(&period, __ATOMIC_RELAXED);
 	int64_t now = cpu_time();
@@ -488,10 +497,10 @@ static void timers_tick(void)
 	native.n_cpu = now;
 	if (ns == 0)
 		timer_set(native.n_timer[0], 0, false);
-	else if (native.n_asleep) {
+	else if (awake) {
 		native.n_asleep = false;
 		timer_set(native.n_timer[0], ns, true);
-	} else if (asleep) {
+	} else if (asleep && !native.n_asleep) {
 		native.n_asleep = true;
 		COUNT(pe_asleep);
 		timer_set(native.n_timer[0], 0, false);
@@ -515,9 +524,9 @@ static int timers_create(int *timer)
 	memset(&event, 0, sizeof event);
 	event.sigev_notify           = SIGEV_THREAD_ID;
 	event.sigev_signo            = SIGNAL;
-	event.sigev_value.sival_ptr  = &hook;
 	event.sigev_notify_thread_id = syscall(SYS_gettid);
 	for (i = 0; i < 2; i++) {
+		event.sigev_value.sival_ptr = &mark[i];
 		if (syscall(SYS_timer_create, clock[i], &event, &timer[i]) != 0) {
 			rc = -errno;
 			if (i > 0)
@@ -564,8 +573,9 @@ static void end(struct usched *s)
 	if (s->s_preempt == NULL || native.n_depth == 0 ||
 	    --native.n_depth > 0 || !native.n_timed)
 		return;
+	native.n_timed = false;		/* first: the numbers may be used again */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	timers_delete(native.n_timer);
-	native.n_timed = false;
 	(void)sigemptyset(&mask);
 	(void)sigaddset(&mask, SIGNAL);
 	if (native.n_blocked)

@@ -466,7 +466,7 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	unsigned fp = fp_get(sp - WORD);
 	char *top = sp;
 	ptrdiff_t need;
-	int rc;
+	int rc = 0;
 
 	landing(sp);
 	if (fp != s->s_fp) {
@@ -477,11 +477,12 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	CONTRACT(need > 0 && (l->l_low == NULL || top >= l->l_low),
 		 "ustack_block: not on the stack of the thread (but in a signal "
 		 "handler on an alternate one?)");
-	rc = HOOK_RC(fit(u, need));
-	if (rc == 0 && (u->u_len - need > USCHED_SLACK ||
-			(u->u_len < need && !(u->u_len >= PAIR &&
-			u->u_len >= need - s->s_bare && is_bare(l)))))
+	if (u->u_len - need > USCHED_SLACK ||
+	    (u->u_len < need && !(u->u_len >= PAIR &&
+				  u->u_len >= need - s->s_bare && is_bare(l))))
 		rc = fit(u, l, need);
+	if (rc == 0)
+		rc = HOOK_RC(fit(u, need));
 	if (rc != 0)
 		usched_resume(sp, rc);
 	u->u_top = top;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* LIBS: -lm */
 /*
  * t_known: what HACKING.md and usched.h say does not work, or works in another
  * way than with native threads, is so: what belongs to the native thread is

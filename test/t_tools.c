@@ -221,6 +221,30 @@ static void run(void (*f)(void *), int lanes)
 	tiny_fini(&t);
 }
 
+/* Left in place: what lies there is not in the way of the next thread. */
+static void forget(int lanes, int properly)
+{
+	init(lanes);
+	tiny_start(&t, &tt[0], stack, NULL);
+	tiny_start(&t, &tt[1], others, NULL);
+	t.t_stop = 4;
+	tiny_run(&t);
+	if (properly) {
+		ustack_fini(&tt[0].tt_stack);
+		ustack_fini(&tt[1].tt_stack);
+	} else
+		usched_fini(&t.t_sched);
+	tiny_drop(&tt[0].tt_stack);
+	tiny_drop(&tt[1].tt_stack);
+	t.t_head = NULL;
+	t.t_live = t.t_stop = 0;
+	if (!properly)
+		init(lanes);
+	tiny_start(&t, &tt[2], others, NULL);
+	tiny_run(&t);
+	tiny_fini(&t);
+}
+
 /*
  * exit() is called by a thread, while what main() has on its stack, and a
  * blocked thread on its own, is the only way to their blocks: not a leak.
@@ -263,6 +287,10 @@ int main(int argc, char **argv)
 			run(bugs[i].f, 1);
 			run(bugs[i].f, NR);
 		}
+	}
+	for (i = 0; i < 3 && !wrong; i++) {
+		forget(i, 1);
+		forget(i, 0);
 	}
 	if (!wrong)
 		race();

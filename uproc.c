@@ -684,7 +684,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 		set_free(set);
 		return rc;
 	}
-	*out = set;
+	__atomic_store_n(out, set, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -840,7 +840,7 @@ int uproc_fini(struct uproc_set **out, long *left)
 	}
 	native_join(set);
 	set_free(set);
-	*out = NULL;
+	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);
 	return *left == 0 ? 0 : -EDEADLK;
 }
 

@@ -76,7 +76,8 @@ int SCHED(yield)(void)
 
 THREAD *SCHED(self)(void)
 {
-	return (THREAD *)uproc_self(set);
+	/* By a thread of another scheduler, perhaps, while ours is at its end. */
+	return (THREAD *)uproc_self(__atomic_load_n(&set, __ATOMIC_RELAXED));
 }
 
 void SCHED(post)(THREAD *t)

@@ -737,7 +737,7 @@ static void preempt_fails(void)
 {
 	begin(0);
 	t.t_sched.s_preempt = out_of_memory;
-	start(A, points, 0);
+	start_with_buffer(points);
 	tiny_run(&t);
 	CHECK(taken_back > 0 && taken_back == gave_way);
 	fail_in = 0;

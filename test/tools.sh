@@ -115,7 +115,7 @@ run() ( # tool, options, program and its arguments
 	shift 2
 	case $tool in
 	valgrind)
-		set -- valgrind -q --error-exitcode=99 --leak-check=full \
+		set -- valgrind --error-exitcode=99 --leak-check=full \
 			--show-leak-kinds=definite \
 			--errors-for-leak-kinds=definite "$@" ;;
 	thread)

@@ -242,6 +242,21 @@ void upreempt_stats(struct upreempt_stats *stats)
 #define HAVE_UNWINDER	(&_Unwind_Backtrace != NULL)
 #endif
 
+/* Valgrind holds that nobody reads all of a signal frame, or the red zone. */
+#if defined(__has_include) && !defined(NVALGRIND)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#endif
+#endif
+#if defined(VALGRIND_MAKE_MEM_DEFINED) && defined(__x86_64__)
+#define MAY_READ(uc)							\
+	((void)VALGRIND_MAKE_MEM_DEFINED(__builtin_frame_address(0),	\
+		(uc)->uc_mcontext.gregs[REG_RSP] -			\
+		(uintptr_t)__builtin_frame_address(0)))
+#else
+#define MAY_READ(uc)	((void)0)
+#endif
+
 #define SIGNAL		SIGURG
 #define NS_MIN		100000
 #define SECOND		1000000000L
@@ -267,10 +282,10 @@ struct text {
 };
 
 static long period;			/* ns, or 0: stopped (atomic) */
-static struct text text[TEXT_NR + 1];	/* the program's own; {0, 0} ends it */
+static struct text text[TEXT_NR];	/* the program's own */
 static int text_nr;
 static struct text core;		/* usched.c */
-/* The tables: that of the caller, if it is another one, and that of our object. */
+/* The tables: that of the caller, if it is not ours, and that of our object. */
 static struct never {
 	const struct upreempt_never *n_from;
 	const struct upreempt_never *n_to;
@@ -297,12 +312,12 @@ static void tick(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
 	struct ustack *u = ustack_self();
+	uintptr_t nr = (uintptr_t)info->si_value.sival_ptr - (uintptr_t)mark;
 
-	if (info->si_code != SI_TIMER || (info->si_value.sival_ptr != &mark[0] &&
-					  info->si_value.sival_ptr != &mark[1]))
+	if (info->si_code != SI_TIMER || nr >= sizeof mark)
 		pass_on(signo, info, context);
 	else if (native.n_timed) {
-		timers_tick(info->si_value.sival_ptr == &mark[1]);
+		timers_tick(nr == 1);
 		if (u != NULL && may(u, context))
 			give_way(u, context);
 	}
@@ -352,6 +367,7 @@ static void give_way(struct ustack *u, ucontext_t *uc)
 		return;
 	}
 	COUNT(pe_preempted);
+	MAY_READ(uc);
 	if (ustack_block() != 0) {
 		COUNT(pe_nomem);
 		(void)s->s_preempt(s, NULL);
@@ -395,11 +411,10 @@ static bool is_own(uintptr_t at)
 {
 	int i;
 
-	for (i = 0; !is_in(&text[i], at); i++) {
-		if (i == text_nr)
-			return false;
-	}
-	return !is_never(&never[0], at) && !is_never(&never[1], at);
+	for (i = 0; i < text_nr && !is_in(&text[i], at); i++)
+		;
+	return i < text_nr && !is_never(&never[0], at) &&
+	       !is_never(&never[1], at);
 }
 
 /* Is the function that calls, and is returned to at this address? */
@@ -624,7 +639,7 @@ static int program(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Is there a stretch that is part of another one's, as link-time optimisers do? */
+/* Are there stretches that share something, as after link-time optimisation? */
 static bool overlap(const struct never *n)
 {
 	const struct upreempt_never *v, *w;

@@ -286,7 +286,7 @@ HIDDEN int usched_runs(const struct ustack *u);
 HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 HIDDEN int usched_lane(const struct usched *s);
-HIDDEN NORETURN void usched_back(char *sp, int rc);
+HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
 
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);

@@ -28,7 +28,7 @@ tools() {
 	thread|clang|-O1||libclang-rt-14-dev
 	undefined|clang|-O2||libclang-rt-14-dev
 	address|clang-19|-O1|detect_stack_use_after_return=1|libclang-rt-19-dev
-	thread|clang-19|-O1||libclang-rt-19-dev
+	+thread|clang-19|-O1||libclang-rt-19-dev
 	+address|gcc|-O2|detect_stack_use_after_return=1|gcc
 	+address|gcc|-O0||gcc
 	+address|clang-19|-O2|detect_stack_use_after_return=0|libclang-rt-19-dev
@@ -67,6 +67,12 @@ senseless() { # tool, options, test
 	valgrind:*:u_lane)	echo "64,000 mappings are too many for it" ;;
 	valgrind:*:u_step|thread:*:u_step)
 		echo "single steps through the tool itself" ;;
+	valgrind:*:t_trace)
+		echo "it compares stacks, with what was never set there" ;;
+	thread:*:t_known)
+		echo "wrong on purpose, and reported" ;;
+	thread:*:s_nomem*)
+		echo "fibers for hundreds of runs take too long" ;;
 	valgrind:*:t_guard|address:*:t_guard|thread:*:t_guard)
 		echo "its handlers are in the way of ours" ;;
 	valgrind:*:s_million*)
@@ -184,7 +190,9 @@ one() { # a line of tools()
 		return 77
 	done
 	if ! probe "$tool" "$cc" "$flags" >"$dir/log" 2>&1; then
-		echo "skip  $name: it does not work here (Debian: $package)"
+		echo "skip  $name: it does not work here (Debian: $package):" \
+			"$(grep -m 1 -iE 'cannot|error|fatal|not found' \
+			"$dir/log" | cut -c1-100)"
 		return 77
 	fi
 	if ! library "$cc" "$tool" "$flags" >"$dir/log" 2>&1; then

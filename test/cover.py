@@ -7,8 +7,8 @@ usage: test/cover.py DIRECTORY
 DIRECTORY holds the objects and counts of a build with --coverage, after its
 tests have run (make cover does both). For each file: branches, and how many were
 taken. Each one that was not is listed with its explanation from
-test/uncovered.txt. Status 1: one has no explanation, or an explanation has
-nothing to explain any more.
+test/uncovered.txt. Status 1: one has no explanation. An explanation that has
+nothing to explain is named: some need a race, which may come.
 
 A line of test/uncovered.txt is: file | the line of source | untaken | why
 """
@@ -70,7 +70,7 @@ def main():
     why = explanations(os.path.join(TOP, "test", "uncovered.txt"))
     bad = []
     total = collections.Counter()
-    for name in filter(lambda name: os.path.exists(os.path.join(TOP, name)), FILES):
+    for name in FILES:
         with open(os.path.join(TOP, name)) as text:
             source = [""] + [line.strip() for line in text]
         untaken = collections.Counter()
@@ -90,7 +90,7 @@ def main():
             known, reason = why.pop((name, text), (0, None))
             print("    %s:%d: %s\n        %d: %s" % (
                 name, where[text], text, nr, reason or "NOT EXPLAINED"))
-            if known != nr:
+            if nr > known:      # fewer: races that came this time
                 bad.append("%s | %s | %d |" % (name, text, nr))
     print("all          %4d branches, %4d taken" % (
         sum(nr for (_, kind), nr in total.items() if kind == "all"),
@@ -98,8 +98,8 @@ def main():
     for line in bad:
         print("not as explained: %s" % line)
     for name, text in why:
-        print("explained, but taken or gone: %s | %s" % (name, text))
-    return 1 if bad or why else 0
+        print("explained, but taken this time, or gone: %s | %s" % (name, text))
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uproc rr ll \
-	   $(basename $(wildcard uguard.c upreempt.c ustats.c utrace.c))
+	   uguard upreempt ustats utrace
 HEADERS := usched.h uhard.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h upreempt.h ustats.h utrace.h
 PROGS   := rmain lmain rmain.1t
 empty   :=

@@ -16,8 +16,9 @@
  * An address in that guard is that of a thread that is too deep. One in the
  * guard of the next lane is that of one who has written past the bottom of its
  * own, and in any other guard that of a wild pointer. The native stack (lane 0)
- * ends where pthread_getattr_np() says; beyond, and with the stack pointer not
- * far, is a stack that ran out. All else is passed on.
+ * ends where pthread_getattr_np() says; about there is a stack that ran out. All
+ * else is passed on, also the overflow of a dispatcher that runs on the native
+ * lane within a thread of another one: that is the other's lane.
  *
  * G1. The handler calls what a handler may call, and takes no memory.
  * G2. What it does not name it leaves as it was: handlers that were there before
@@ -148,7 +149,7 @@ static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at)
 
 static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
 {
-	if (native.n_depth == 0 || at - (native.n_low - REACH) > 2 * REACH)
+	if (native.n_size == 0 || at - (native.n_low - REACH) > 2 * REACH)
 		return false;
 	if (u != NULL)
 		put_thread(x, u);
@@ -202,7 +203,7 @@ static void native_bounds(void)
 		native.n_size = size;
 		if (getpid() == syscall(SYS_gettid) &&
 		    getrlimit(RLIMIT_STACK, &limit) == 0 &&
-		    limit.rlim_cur > size)
+		    limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > size)
 			native.n_size = limit.rlim_cur;
 		native.n_low = (uintptr_t)low + size - native.n_size;
 	}
@@ -236,12 +237,17 @@ static void begin(struct usched *s)
 static void end(struct usched *s)
 {
 	const stack_t none = { .ss_flags = SS_DISABLE };
+	stack_t alt;
 
 	(void)s;
-	if (--native.n_depth > 0 || native.n_alt == NULL)
+	if (--native.n_depth > 0)
 		return;
-	if (sigaltstack(&none, NULL) == 0)
-		munmap(native.n_alt, ALT_SIZE);
+	native.n_size = 0;
+	if (native.n_alt == NULL || sigaltstack(NULL, &alt) != 0)
+		return;
+	if (alt.ss_sp == native.n_alt)		/* not somebody's newer one */
+		(void)sigaltstack(&none, NULL);
+	munmap(native.n_alt, ALT_SIZE);
 	native.n_alt = NULL;
 }
 

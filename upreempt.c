@@ -443,7 +443,10 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 	if (interrupted)
 		w->w_state = w->w_state == HANDLER && at == w->w_pc ? OWN : NO;
 	else if (w->w_state != OWN || !is_own(at - 1)) {
-		if (is_function(at, (uintptr_t)usched_launch))
+		/* A thread may jump to ustack_block(): s_alloc() is not its. */
+		if (is_function(at, (uintptr_t)usched_save))
+			w->w_state = NO;
+		else if (is_function(at, (uintptr_t)usched_launch))
 			w->w_state = YES;
 		else if (is_in(&core, at - 1) || IS_FIRST(at))
 			w->w_state = CORE;

@@ -396,14 +396,15 @@ void usched_run(struct usched *s)
 void usched_hook(struct usched_hook *h)
 {
 	h->h_next = hook_list;
-	hook_list = h;
+	__atomic_store_n(&hook_list, h, __ATOMIC_RELEASE);
 }
 
 static void hooks(struct usched *s, int begins)
 {
 	const struct usched_hook *h;
 
-	for (h = hook_list; h != NULL; h = h->h_next)
+	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
+	for (; h != NULL; h = h->h_next)
 		(begins ? h->h_begin : h->h_end)(s);
 }
 

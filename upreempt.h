@@ -86,16 +86,17 @@ extern "C" {
  */
 #if defined(__ELF__)
 #define UPREEMPT_SECTION(name)						\
-	".section " name ",\"ax\",%progbits\n.subsection 8191\n772:\n"	\
-	".section upreempt_never,\"a\",%progbits\n.balign 4\n"		\
-	".long " name " - ., 772b - .\n"
+	".pushsection " name ",\"ax\",%progbits\n"			\
+	".subsection 8191\n772:\n.popsection\n"			\
+	".pushsection upreempt_never,\"a\",%progbits\n.balign 4\n"	\
+	".long " name " - ., 772b - .\n.popsection\n"
 #define UPREEMPT_NEVER							\
 	__asm__(UPREEMPT_SECTION(".text")				\
 		UPREEMPT_SECTION(".text.hot")				\
 		UPREEMPT_SECTION(".text.hot.")				\
 		UPREEMPT_SECTION(".text.unlikely")			\
 		UPREEMPT_SECTION(".text.unlikely.")			\
-		UPREEMPT_SECTION(".text.startup") ".text\n")
+		UPREEMPT_SECTION(".text.startup"))
 #else
 #define UPREEMPT_NEVER	struct upreempt_never
 #endif

@@ -337,7 +337,7 @@ struct usched_frame {
 	struct usched_frame *f_up;
 };
 
-HIDDEN __thread struct usched_frame *usched_here;
+static __thread struct usched_frame *usched_here;
 
 static struct usched_hook *hook_list;
 

@@ -61,19 +61,20 @@ all() {
 }
 
 # Why a test is not run with a tool.
-senseless() { # tool, options, test
+senseless() { # tool, compiler and options, test
 	case $1:$2:$3 in
-	valgrind:*:u_fpu)	echo "it does not emulate all control words" ;;
+	valgrind:*:u_fpu|valgrind:*:t_known)
+		echo "it does not emulate all control words" ;;
 	valgrind:*:u_lane)	echo "64,000 mappings are too many for it" ;;
 	valgrind:*:u_step|thread:*:u_step)
 		echo "single steps through the tool itself" ;;
 	valgrind:*:t_trace)
 		echo "it compares stacks, with what was never set there" ;;
-	thread:*:t_known)
+	thread:*:t_known|address:*:t_known)
 		echo "wrong on purpose, and reported" ;;
 	thread:*:s_nomem*)
 		echo "fibers for hundreds of runs take too long" ;;
-	valgrind:*:t_guard|address:*:t_guard|thread:*:t_guard)
+	*:t_guard)
 		echo "its handlers are in the way of ours" ;;
 	valgrind:*:s_million*)
 		echo "too many threads to wait for" ;;
@@ -87,8 +88,10 @@ senseless() { # tool, options, test
 		echo "more than 8000 threads" ;;
 	address:*:s_life*)
 		echo "measures memory, which is kept for a while when freed" ;;
-	address:*return=1:u_lane|address:*return=1:u_order)
+	address:*return=1:u_lane|address:*return=1:u_order|address:*return=1:u_hard)
 		echo "looks for its stack where its arrays are" ;;
+	address:clang*:s_fail*|address:clang*:s_nomem*)
+		echo "counts calls, and so those of a runtime linked in" ;;
 	address:*return=1:s_million*|address:*return=1:u_many)
 		echo "a million fake stacks" ;;
 	esac
@@ -202,7 +205,7 @@ one() { # a line of tools()
 	fi
 	bad= not= ran=0 found=0
 	for test in ${TESTS:-$(few "$tool")}; do
-		why=$(senseless "$tool" "$options" "$test")
+		why=$(senseless "$tool" "$cc $options" "$test")
 		if [ -n "$why" ]; then
 			not="$not\n      not $test: $why"
 			continue

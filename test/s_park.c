@@ -64,7 +64,7 @@ static void sleeper(void)
 			missed++;
 		}
 		park_sleep(&asleep);				/* S4 */
-		CHECK(asleep == 0);
+		CHECK(__atomic_load_n(&asleep, __ATOMIC_RELAXED) == 0);
 	}
 }
 

@@ -14,10 +14,10 @@ ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra $(SAN) $(DEFS) $(CFLAGS) \
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) uproc rr ll \
+MODULES := $(CORE) uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h uproc.h wakes.h inbox.h rr.h ll.h uguard.h upreempt.h ustats.h utrace.h
-PROGS   := rmain lmain rmain.1t
+HEADERS := usched.h uhard.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+PROGS   := rmain lmain wmain rmain.1t wmain.one wfork
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 LIBS    := libusched.a libusched.so
@@ -25,9 +25,10 @@ OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
 UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c)
-ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c)
-SCHEDS  := $(filter-out s_inbox s_park s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
+ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c test/s_deque.c)
+SCHEDS  := $(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
+	   $(patsubst %,$(B)/%-WS,$(filter-out s_order,$(SCHEDS))) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
 SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
@@ -40,13 +41,17 @@ all: $(PROGS) $(LIBS)
 $(PROGS) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
-$(B)/rmain $(B)/lmain: $(B)/%: $(B)/%.o $(B)/libusched.a
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
+$(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork: $(B)/%: $(B)/%.o $(B)/libusched.a
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
 $(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(wildcard *.h) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
+
+# All threads begin on one worker.
+$(B)/wmain.one: wmain.c $(B)/libusched.a
+	$(CC) $(ALLFLAGS) -DALL_ON_ONE $(LDFLAGS) -o $@ $^ -pthread
 
 $(B)/%.o: %.c $(wildcard *.h) Makefile
 	@mkdir -p $(@D)
@@ -76,14 +81,18 @@ $(B)/%-RR: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 $(B)/%-LL: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC) -DLL
 
+$(B)/%-WS: test/%.c $(B)/libusched.a $(wildcard test/*.h)
+	$(TEST_CC) -DWS
+
 # All tests; the last line counts them.
 test: all $(TESTS)
 	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
 
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
-LONG    := test/hard.sh test/tools.sh test/model.sh
+LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh
 check-all: all $(TESTS)
-	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 test/run.sh \
+	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 \
+		ROUNDS=10000000 test/run.sh \
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
 		test/matrix.sh
 

@@ -45,6 +45,8 @@ U1T	cold	1	gcc	rmain				0	1
 U1TS	cold	1	gcc	rmain.1t			0	1
 UL	hot	1	gcc	lmain				0	P
 UL1T	hot	1	gcc	lmain				0	1
+UW	hot	1	gcc	wmain				0	P
+UW1T	hot	1	gcc	wmain				0	1
 STACK10K cold	2	gcc	peers/stackful/stackful-fifo	10000	P
 C++10K	cold	2	g++	peers/coro/coro-fifo		10000	P
 GOB	mixed	10	golang-go	peers/go/ring-buffered		0	P

@@ -27,6 +27,7 @@
  *
  *	operation      who may call
  *	idle_sleep     a processor, after park_prepare() and a look in vain
+ *	idle_doze      the same; may wake itself
  *	idle_wake      anyone, also a signal handler, after work was given
  *	idle_hold      anyone, while the count cannot reach the number: before
  *		       the start, or while another one holds
@@ -77,6 +78,21 @@ static inline void idle_wake(int *idle, int *asleep)
 		RACE_WINDOW(15);
 		idle_release(idle);				/* D3 */
 	}
+}
+
+/*
+ * As idle_sleep(), for so many nanoseconds at most. False: nobody else has ended
+ * it. It wakes itself then, as any other waker would.
+ */
+static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
+{
+	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
+		park_futex_wake(idle);
+	park_futex_wait_for(asleep, 1, ns);
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
+		return true;
+	idle_wake(idle, asleep);
+	return false;
 }
 
 /* Returns when all nr processors sleep for ever, and nobody holds. */

@@ -50,6 +50,8 @@ static struct ustack *next(struct usched *s)
 	return &t->t_stack;
 }
 
+static const struct uproc_kind kind = { .k_next = next };
+
 #define SCHED(name)	ll_##name
 #define THREAD		struct ll_thread
 #include "uproc_api.h"

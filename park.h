@@ -50,6 +50,14 @@ static inline void park_futex_wait(int *word, int value)
 	(void)syscall(SYS_futex, word, PARK_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
+/* The same, for so many nanoseconds, less than a second, at most. */
+static inline void park_futex_wait_for(int *word, int value, long ns)
+{
+	long most[2] = { 0, ns };	/* as the kernel has it */
+
+	(void)syscall(SYS_futex, word, PARK_FUTEX_WAIT, value, most, NULL, 0);
+}
+
 static inline void park_futex_wake(int *word)
 {
 	(void)syscall(SYS_futex, word, PARK_FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
@@ -61,13 +69,13 @@ static inline void park_futex_wake(int *word)
 static pthread_mutex_t park_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  park_cond  = PTHREAD_COND_INITIALIZER;
 
-static inline void park_futex_wait(int *word, int value)
+static inline void park_futex_wait_for(int *word, int value, long ns)
 {
 	struct timespec until;
 
 	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
 		return;		/* for no reason: the caller looks again */
-	until.tv_nsec += 1000000;
+	until.tv_nsec += ns;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
@@ -76,6 +84,11 @@ static inline void park_futex_wait(int *word, int value)
 	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value)
 		pthread_cond_timedwait(&park_cond, &park_mutex, &until);
 	pthread_mutex_unlock(&park_mutex);
+}
+
+static inline void park_futex_wait(int *word, int value)
+{
+	park_futex_wait_for(word, value, 1000000);
 }
 
 static inline void park_futex_wake(int *word)

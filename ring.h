@@ -15,7 +15,8 @@
  * block.
  *
  * The includer defines SCHED(name), which gives the names of its scheduler, and
- * MAKE(f, arg, p), which makes a thread on processor p.
+ * MAKE(f, arg, p), which makes a thread on processor p. If threads move, it
+ * defines MOVES: then a score is counted by whoever runs them.
  */
 
 #include "bench.h"
@@ -32,7 +33,7 @@ static int D;
 
 static ring_thread **threads;	/* ring 0, ring 1, ... */
 
-/* What the threads of one processor have done. Written by these only. */
+/* What the threads that began on one processor have done. Written by these. */
 static struct score {
 	long   c_first;		/* the number of its first thread */
 	long   c_nr;		/* its threads */
@@ -49,6 +50,12 @@ static struct score *score_of(long nr)
 	return &scores[nr / N * bench.b_p / bench.b_r];
 }
 
+#if defined(MOVES)
+#define ADD(at, nr)	__atomic_add_fetch(at, nr, __ATOMIC_RELAXED)
+#else
+#define ADD(at, nr)	(*(at) += (nr))
+#endif
+
 static void began(struct score *score)
 {
 	if (score->c_begin == 0)
@@ -57,7 +64,7 @@ static void began(struct score *score)
 
 static void ended(struct score *score)
 {
-	if (++score->c_ended == score->c_nr)
+	if (ADD(&score->c_ended, 1) == score->c_nr)
 		score->c_end = bench_now();
 }
 
@@ -86,7 +93,7 @@ static inline __attribute__((always_inline)) void member_run(ring_thread **me)
 			SCHED(wake)(right);
 	}
 	score = score_of(me - threads);
-	score->c_received += bench.b_m - left;
+	ADD(&score->c_received, bench.b_m - left);
 	ended(score);
 }
 
@@ -130,7 +137,7 @@ static void sleeper(void *arg)
 {
 	struct score *score = score_of((ring_thread **)arg - threads);
 
-	score->c_waiting++;
+	ADD(&score->c_waiting, 1);
 	if (SCHED(wait)() != 0)
 		bench_die(&bench, "blocking", ENOMEM);
 	ended(score);

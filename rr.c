@@ -42,6 +42,8 @@ static struct ustack *next(struct usched *s)
 	return &uproc_queue_get(p)->t_stack;
 }
 
+static const struct uproc_kind kind = { .k_next = next };
+
 #define SCHED(name)	rr_##name
 #define THREAD		struct rr_thread
 #include "uproc_api.h"

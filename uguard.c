@@ -29,6 +29,7 @@
 #define _GNU_SOURCE		/* pthread_getattr_np(), MAP_ANONYMOUS */
 #endif
 #include "uguard.h"
+#include "ufault.h"
 #include "upreempt.h"
 #include "usched.h"
 
@@ -37,8 +38,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -47,7 +46,6 @@
 
 UPREEMPT_NEVER;
 
-#define ALT_SIZE	((size_t)64 << 10)
 /* How far beyond its end a native stack is missed. */
 #define REACH		((uintptr_t)USCHED_GUARD)
 
@@ -59,46 +57,6 @@ static __thread struct {
 } native;
 
 static struct sigaction before[2];	/* SIGSEGV, SIGBUS */
-
-/* A message that is put together without stdio (G1). */
-struct text {
-	char   x_text[256];
-	size_t x_nob;
-};
-
-static void put(struct text *x, const char *word)
-{
-	while (*word != 0 && x->x_nob < sizeof x->x_text - 1)
-		x->x_text[x->x_nob++] = *word++;
-	x->x_text[x->x_nob] = 0;
-}
-
-static void put_number(struct text *x, uintptr_t nr, unsigned base)
-{
-	char digits[2 + 20 + 1];
-	char *at = digits + sizeof digits;
-
-	*--at = 0;
-	do {
-		*--at = "0123456789abcdef"[nr % base];
-	} while ((nr /= base) != 0);
-	if (base == 16) {
-		*--at = 'x';
-		*--at = '0';
-	}
-	put(x, at);
-}
-
-static void put_thread(struct text *x, const struct ustack *u)
-{
-	put(x, "thread ");
-	put_number(x, (uintptr_t)u, 16);
-	put(x, " (function ");
-	put_number(x, (uintptr_t)u->u_f, 16);
-	put(x, ", argument ");
-	put_number(x, (uintptr_t)u->u_arg, 16);
-	put(x, ")");
-}
 
 static void put_lane(struct text *x, int nr, uintptr_t size)
 {
@@ -134,7 +92,7 @@ static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at)
 
 	if (nr == 0)
 		return false;
-	put_thread(x, u);
+	put_thread(x, u, u->u_f, u->u_arg);
 	if (nr == u->u_lane)
 		put(x, " has run out of ");
 	else if (nr == u->u_lane + 1)
@@ -152,24 +110,12 @@ static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
 	if (native.n_size == 0 || at - (native.n_low - REACH) > 2 * REACH)
 		return false;
 	if (u != NULL)
-		put_thread(x, u);
+		put_thread(x, u, u->u_f, u->u_arg);
 	else
 		put(x, "the dispatcher");
 	put(x, " has run out of the native stack, ");
 	put_lane(x, 0, native.n_size);
 	return true;
-}
-
-static void pass_on(int signo, siginfo_t *info, void *context)
-{
-	const struct sigaction *old = &before[signo == SIGBUS];
-
-	if (old->sa_flags & SA_SIGINFO)
-		old->sa_sigaction(signo, info, context);
-	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
-		old->sa_handler(signo);
-	else if (sigaction(signo, old, NULL) == 0 && info->si_code <= 0)
-		raise(signo);	/* G2: sent by somebody; else it comes again */
 }
 
 static void fault(int signo, siginfo_t *info, void *context)
@@ -182,7 +128,7 @@ static void fault(int signo, siginfo_t *info, void *context)
 	if (info->si_code > 0 && ((u != NULL && on_lane(&x, u, at)) ||
 				  on_native(&x, u, at)))
 		usched_fail(x.x_text);
-	pass_on(signo, info, context);
+	pass_on(&before[signo == SIGBUS], signo, info, context);	/* G2 */
 }
 
 /*
@@ -213,42 +159,20 @@ static void native_bounds(void)
 
 static void begin(struct usched *s)
 {
-	stack_t alt;
-
 	(void)s;
 	if (native.n_depth++ > 0)
 		return;
 	native_bounds();
-	if (sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_DISABLE))
-		return;			/* somebody else's does as well */
-	alt.ss_sp = mmap(NULL, ALT_SIZE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (alt.ss_sp == MAP_FAILED)
-		return;
-	alt.ss_size  = ALT_SIZE;
-	alt.ss_flags = 0;
-	native.n_alt = alt.ss_sp;
-	if (sigaltstack(&alt, NULL) != 0) {
-		munmap(native.n_alt, ALT_SIZE);
-		native.n_alt = NULL;
-	}
+	native.n_alt = alternate_begin();
 }
 
 static void end(struct usched *s)
 {
-	const stack_t none = { .ss_flags = SS_DISABLE };
-	stack_t alt;
-
 	(void)s;
 	if (--native.n_depth > 0)
 		return;
 	native.n_size = 0;
-	if (native.n_alt == NULL || sigaltstack(NULL, &alt) != 0)
-		return;
-	if (alt.ss_sp == native.n_alt)		/* not somebody's newer one */
-		(void)sigaltstack(&none, NULL);
-	munmap(native.n_alt, ALT_SIZE);
-	native.n_alt = NULL;
+	alternate_end(native.n_alt);
 }
 
 int uguard_start(void)

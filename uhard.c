@@ -71,6 +71,7 @@
 #define USCHED_HARD
 #endif
 #include "uhard.h"
+#include "ufault.h"
 #include "upreempt.h"
 #include "usan.h"
 #include "uslice.h"
@@ -100,7 +101,6 @@ UPREEMPT_NEVER;
 #define GAP		64
 /* Below a frame: what that function may still use, and a red zone. */
 #define FRAME		512
-#define ALT_SIZE	((size_t)64 << 10)
 /* Dispatchers that need no malloc(). */
 #define FEW		16
 /* Looks at the lock, before a handler goes without. */
@@ -143,7 +143,6 @@ struct uhard_sched {
 	struct name         d_ran;	/* who was run last */
 	unsigned            d_evict;	/* states of what is random */
 	unsigned            d_yield;
-	bool                d_shut;	/* lanes were shut, once */
 	bool                d_busy;	/* in use */
 	struct usched_lane *d_lane;	/* for the handler, as s may be gone */
 	int                 d_lane_nr;
@@ -190,8 +189,6 @@ static void poison_see(struct usched *s, struct usched_lane *l);
 static void sum_see(struct ustack *u, char *slice, const char *how);
 static void buf_see(struct ustack *u);
 static void handler_set(void);
-static void alternate_begin(void);
-static void alternate_end(void);
 
 static void lock(void)
 {
@@ -223,20 +220,16 @@ UNCHECKED void uhard_begin(struct usched *s)
 
 	mode_read();
 	d = s->s_hard != NULL ? s->s_hard : sched_make(s);
-	if (mode.m_fault) {
-		alternate_begin();
-		if (!d->d_shut && s->s_lane_nr > 0)
-			lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
-		d->d_shut = true;
-	}
+	if (mode.m_fault && depth++ == 0)
+		alternate = alternate_begin();
 	usan_home(&d->d_san);
 }
 
 UNCHECKED void uhard_end(struct usched *s)
 {
 	usan_home_end(&s->s_hard->d_san);
-	if (mode.m_fault)
-		alternate_end();
+	if (mode.m_fault && --depth == 0)
+		alternate_end(alternate);
 	if (s->s_hard->d_list == NULL && s->s_lane_nr == 0)
 		sched_drop(s);
 }
@@ -459,12 +452,15 @@ static UNCHECKED void lanes_tell(struct usched *s, int begins)
 
 UNCHECKED void uhard_lanes(struct usched *s)
 {
+	mode_read();
 	lanes_tell(s, 1);
+	lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
 }
 
+/* Those that are shared may be gone already. */
 UNCHECKED void uhard_fini(struct usched *s)
 {
-	if (s->s_lane_nr > 0)
+	if (s->s_mapped != 0)
 		lanes_tell(s, 0);
 	if (s->s_hard != NULL)
 		sched_drop(s);
@@ -648,35 +644,7 @@ static NOINLINE UNCHECKED void fill_below(char *from)
 	     (char *)((uintptr_t)to & -sizeof POISON));
 }
 
-/* Messages: without stdio, since a handler needs them, too. */
-
-struct text {
-	char   x_text[1024];
-	size_t x_nob;
-};
-
-static void put(struct text *x, const char *word)
-{
-	while (*word != 0 && x->x_nob < sizeof x->x_text - 1)
-		x->x_text[x->x_nob++] = *word++;
-	x->x_text[x->x_nob] = 0;
-}
-
-static void put_number(struct text *x, uintptr_t nr, unsigned base)
-{
-	char digits[2 + 20 + 1];
-	char *at = digits + sizeof digits;
-
-	*--at = 0;
-	do {
-		*--at = "0123456789abcdef"[nr % base];
-	} while ((nr /= base) != 0);
-	if (base == 16) {
-		*--at = 'x';
-		*--at = '0';
-	}
-	put(x, at);
-}
+/* Messages: see ufault.h. */
 
 static void put_name(struct text *x, struct name w)
 {
@@ -684,13 +652,7 @@ static void put_name(struct text *x, struct name w)
 		put(x, "no thread");
 		return;
 	}
-	put(x, "thread ");
-	put_number(x, (uintptr_t)w.w_stack, 16);
-	put(x, " (function ");
-	put_number(x, (uintptr_t)w.w_f, 16);
-	put(x, ", argument ");
-	put_number(x, (uintptr_t)w.w_arg, 16);
-	put(x, ")");
+	put_thread(x, w.w_stack, w.w_f, w.w_arg);
 }
 
 static void put_place(struct text *x, const char *at, int lane)
@@ -706,20 +668,29 @@ static struct name last_of(const struct usched_lane *l)
 			       l->l_hard.k_arg };
 }
 
+/* Does it run on the lanes of d? */
+static bool shares(const struct uhard_sched *e, const struct uhard_sched *d)
+{
+	return e == d || (e->d_lane_nr > 0 && e->d_lane == d->d_lane);
+}
+
 /* All that are away from this address. How many? The lock is held. */
 static int put_away(struct text *x, const struct uhard_sched *d, int lane,
 		    const char *at)
 {
+	const struct uhard_sched *e;
 	const struct uhard_stack *h;
 	int nr = 0;
 
-	for (h = d->d_list; h != NULL; h = h->h_next) {
-		if (h->h_lane != lane || h->h_where != IS_AWAY ||
-		    at < h->h_slice || at >= d->d_lane[lane].l_bottom)
-			continue;
-		if (nr++ > 0)
-			put(x, " or of ");
-		put_name(x, h->h_name);
+	for (e = all; e != NULL; e = e->d_next) {
+		for (h = shares(e, d) ? e->d_list : NULL; h; h = h->h_next) {
+			if (h->h_lane != lane || h->h_where != IS_AWAY ||
+			    at < h->h_slice || at >= d->d_lane[lane].l_bottom)
+				continue;
+			if (nr++ > 0)
+				put(x, " or of ");
+			put_name(x, h->h_name);
+		}
 	}
 	return nr;
 }
@@ -968,21 +939,6 @@ static bool lock_soon(void)
 	return false;
 }
 
-static void pass_on(int signo, siginfo_t *info, void *context)
-{
-	const struct sigaction *old = &mode.m_before[signo == SIGBUS];
-
-	if (old->sa_flags & SA_SIGINFO)
-		old->sa_sigaction(signo, info, context);
-	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
-		old->sa_handler(signo);
-	else {
-		(void)sigaction(signo, old, NULL);
-		if (info->si_code <= 0)	/* it would not come again */
-			(void)raise(signo);
-	}
-}
-
 static void fault(int signo, siginfo_t *info, void *context)
 {
 	struct text x = { .x_nob = 0 };
@@ -995,7 +951,7 @@ static void fault(int signo, siginfo_t *info, void *context)
 	}
 	if (ours)
 		usched_fail(x.x_text);
-	pass_on(signo, info, context);
+	pass_on(&mode.m_before[signo == SIGBUS], signo, info, context);
 }
 
 /* Without a handler it is still a fault. */
@@ -1008,36 +964,4 @@ static void handler_set(void)
 	sigemptyset(&action.sa_mask);
 	(void)sigaction(SIGSEGV, &action, &mode.m_before[0]);
 	(void)sigaction(SIGBUS, &action, &mode.m_before[1]);
-}
-
-/* Somebody else's does as well, and none is no harm but with a deep stack. */
-static void alternate_begin(void)
-{
-	stack_t alt;
-
-	if (depth++ > 0 || sigaltstack(NULL, &alt) != 0 ||
-	    !(alt.ss_flags & SS_DISABLE))
-		return;
-	alternate = mmap(NULL, ALT_SIZE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (alternate == MAP_FAILED) {
-		alternate = NULL;
-		return;
-	}
-	alt = (stack_t) { .ss_sp = alternate, .ss_size = ALT_SIZE };
-	if (sigaltstack(&alt, NULL) != 0) {
-		munmap(alternate, ALT_SIZE);
-		alternate = NULL;
-	}
-}
-
-static void alternate_end(void)
-{
-	const stack_t none = { .ss_flags = SS_DISABLE };
-
-	if (--depth > 0 || alternate == NULL)
-		return;
-	if (sigaltstack(&none, NULL) == 0)
-		munmap(alternate, ALT_SIZE);
-	alternate = NULL;
 }

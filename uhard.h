@@ -12,7 +12,7 @@
  *
  * Build all files of the program with -DUSCHED_HARD, and link uhard.c with
  * them. What it then does is chosen by USCHED_DEBUG in the environment, words
- * between commas, which is read at the first usched_run():
+ * between commas, which is read at the first usched_lanes() or usched_run():
  *
  *	evict=always  each thread that blocks loses its place at once
  *	evict=never   only when another one needs it, as in a plain build: this

@@ -72,7 +72,7 @@
 #define _GNU_SOURCE		/* sched_getaffinity(), MAP_ANONYMOUS */
 #endif
 #define USCHED_PREEMPT	1	/* leaves no mark */
-#include "uproc.h"
+#include "uproc_set.h"
 #include "idle.h"
 #include "upreempt.h"
 
@@ -87,74 +87,23 @@
 
 UPREEMPT_NEVER;
 
-#define LANE_NR		256
-#define LANE_ALL	8192	/* of all processors together */
-#define LANE_FEW	16	/* more cost more cache than they save */
 #define LANE_SIZE	((size_t)256 << 10)
 #define LANE_MIN	((size_t)16 << 10)
 #define RING_MIN	64u
 #define RING_MAX	(1u << 31)
 #define ROOM_HINT	(1u << 20)	/* a hint is believed up to here */
-#define SPIN		500	/* looks before sleeping, if there is a spare cpu */
-/*
- * Blocks go to the depot and come from it in batches: of so many bytes, or of so
- * many blocks where those are larger. Processors fetch ahead, beyond the end of a
- * page: with batches of 4 KiB, of two processors with a hundred threads each, one
- * took the lines of the other away, which then was slower by a half.
- */
-#define BATCH_BYTES	((size_t)16 << 10)
 #define BATCH_NR	4
 #define PAGE		((size_t)4 << 10)
 #define POOL_MAX	((size_t)64 << 10)
-#define FINE		((size_t)16)	/* between classes up to FINE_MAX */
-#define FINE_MAX	((size_t)1 << 10)
-/* Cache lines are fetched in pairs. */
-#define LINE		((size_t)128)
 #define CHUNK_MIN	((size_t)64 << 10)
 #define CHUNK_MAX	((size_t)32 << 20)
 #define HUGE_PAGE	((size_t)2 << 20)
-
-/* A block on a free list, and the first of a batch in the depot. */
-struct block {
-	struct block *b_next;
-	struct block *b_batch;
-};
 
 /* Memory from the system; blocks follow. */
 struct chunk {
 	struct chunk *c_next;
 	void         *c_map;
 	size_t        c_mapped;
-};
-
-/* In front of a block that is too large for a pool. */
-struct large {
-	struct large *g_next;
-	struct large *g_prev;
-};
-
-struct uproc_set {
-	struct uproc   *set_proc;
-	int             set_nr;
-	unsigned        set_turn;	/* atomic */
-	size_t          set_stack;
-	struct ustack *(*set_next)(struct usched *);
-	pthread_t      *set_native;
-	int             set_running;
-	bool            set_spare;	/* a cpu for each processor */
-	bool            set_on_native;	/* no lanes: threads use native stacks */
-
-	pthread_mutex_t set_lock;	/* protects what follows, up to below */
-	struct block   *set_depot[UPROC_CLASS_NR];
-	struct chunk   *set_chunk;
-	char           *set_free, *set_end;	/* not carved yet */
-	size_t          set_grow;	/* size of the next chunk */
-	struct large    set_large;
-
-	/* Atomic; seldom written. */
-	int             set_idle __attribute__((aligned(64)));
-	int             set_go;		/* 0 wait, 1 run, -1 give up */
-	int             set_stop;
 };
 
 /* Follows a thread made with UPROC_JOIN. */
@@ -164,20 +113,14 @@ struct joint {
 };
 
 #define ENDED	((struct uproc_thread *)1)
+#define NOINLINE	__attribute__((noinline))
+/* Bytes of a processor, whatever its kind, are less. */
+#define PROC_MOST	4096
 
-static void inbox_drain(struct uproc *p);
-static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
-static void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
-		      size_t size);
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
+static int  lanes_each(struct uproc_set *set);
+static inline void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
+static inline void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
+			     size_t size);
 
 /* Call-backs of the dispatcher. */
 
@@ -195,15 +138,16 @@ static void buf_free(struct usched *s, void *buf, int size)
 	pool_put(p, &p->p_pool, buf, size);
 }
 
-static size_t thread_size(const struct uproc_thread *t)
+static size_t thread_size(const struct uproc *p, int flags)
 {
-	return sizeof *t + (t->t_stack.u_mark & UPROC_JOIN ?
-			    sizeof(struct joint) : 0);
+	return p->p_set->set_kind.k_thread +
+		(flags & UPROC_JOIN ? sizeof(struct joint) : 0);
 }
 
 static struct joint *joint(struct uproc_thread *t)
 {
-	return (struct joint *)(t + 1);
+	return (struct joint *)((char *)t +
+				uproc_of(t)->p_set->set_kind.k_thread);
 }
 
 static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
@@ -212,6 +156,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
+/* Also from here, where nobody else can be meant. */
 static void wake(struct uproc *here, struct uproc_thread *t)
 {
 	if (uproc_of(t) == here)
@@ -220,12 +165,12 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		uproc_post(t);
 }
 
-/* While t, which runs or ends, is in the inbox it cannot be freed (P3). */
+/* While t, which ends, is in the inbox it cannot be freed (P5). */
 static void wakes_drain(struct uproc_thread *t)
 {
 	while (wakes_pending(&t->t_wakes)) {
-		inbox_drain(uproc_of(t));
-		relax();
+		uproc_drain(uproc_of(t));
+		uproc_relax();
 	}
 }
 
@@ -234,25 +179,35 @@ static void thread_done(struct usched *s, struct ustack *u)
 	struct uproc *p = (struct uproc *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
-	if (u->u_stack != NULL)
-		buf_free(s, u->u_stack, u->u_len);
 	wakes_drain(t);
 	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
-	if (t->t_stack.u_mark & UPROC_JOIN) {
-		struct uproc_thread *waiter;
+	uproc_end(p, t);
+}
 
-		/* Releases what the thread did; pairs with that in join. */
-		waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
-					     __ATOMIC_ACQ_REL);
-		RACE_WINDOW(17);
-		if (waiter != NULL) {
-			wake(p, waiter);
-			RACE_WINDOW(18);
-			__atomic_store_n(&joint(t)->j_told, 1,
-					 __ATOMIC_RELEASE);
-		}
-	} else
-		pool_put(p, &p->p_pool, t, thread_size(t));
+void uproc_free(struct uproc *p, struct uproc_thread *t)
+{
+	pool_put(p, &p->p_pool, t, thread_size(p, t->t_stack.u_mark));
+}
+
+void uproc_end(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *waiter;
+
+	if (t->t_stack.u_stack != NULL)
+		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
+	if (!(t->t_stack.u_mark & UPROC_JOIN)) {
+		uproc_free(p, t);
+		return;
+	}
+	/* Releases what the thread did; pairs with that in join. */
+	waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
+				     __ATOMIC_ACQ_REL);
+	RACE_WINDOW(17);
+	if (waiter != NULL) {
+		p->p_set->set_kind.k_wake(p, waiter);
+		RACE_WINDOW(18);
+		__atomic_store_n(&joint(t)->j_told, 1, __ATOMIC_RELEASE);
+	}
 }
 
 /* At the end of the queue, as after a yield, if there are others. */
@@ -264,7 +219,7 @@ static int preempt(struct usched *s, struct ustack *u)
 		p->p_queue.q_tail--;
 		return 0;
 	}
-	inbox_drain(p);
+	uproc_drain(p);
 	if (uproc_queue_empty(&p->p_queue) && p->p_hot == NULL)
 		return 0;
 	uproc_queue_put(&p->p_queue, (struct uproc_thread *)u);
@@ -273,25 +228,34 @@ static int preempt(struct usched *s, struct ustack *u)
 
 /* Threads. */
 
-static struct uproc *proc_self(const struct uproc_set *set)
+struct uproc *uproc_here(const struct uproc_set *set)
 {
 	struct ustack *u = ustack_self();
 
 	/* It may be a thread of a dispatcher that we know nothing about. */
-	if (u == NULL || u->u_sched->s_done != thread_done ||
+	if (u == NULL || set == NULL ||
+	    u->u_sched->s_done != set->set_kind.k_done ||
 	    ((struct uproc *)u->u_sched)->p_set != set)
 		return NULL;
 	return (struct uproc *)u->u_sched;
 }
 
+struct uproc_set *uproc_running(void)
+{
+	struct ustack *u = ustack_self();
+
+	return u != NULL && u->u_sched->s_free == buf_free ?
+		((struct uproc *)u->u_sched)->p_set : NULL;
+}
+
 struct uproc_thread *uproc_self(struct uproc_set *set)
 {
-	return proc_self(set) ? (struct uproc_thread *)ustack_self() : NULL;
+	return uproc_here(set) ? (struct uproc_thread *)ustack_self() : NULL;
 }
 
 struct uproc *uproc_at(struct uproc_set *set, unsigned nr)
 {
-	return set != NULL ? &set->set_proc[nr % set->set_nr] : NULL;
+	return set != NULL ? uproc_nth(set, nr % set->set_nr) : NULL;
 }
 
 unsigned uproc_turn(struct uproc_set *set)
@@ -300,13 +264,13 @@ unsigned uproc_turn(struct uproc_set *set)
 		__atomic_fetch_add(&set->set_turn, 1, __ATOMIC_RELAXED) : 0;
 }
 
-/* In lines of its own: the ring of another processor may be its neighbour. */
-static struct uproc_thread **ring_alloc(unsigned room)
+/* In lines of its own: that of another processor may be its neighbour. */
+void *uproc_array(size_t nr)
 {
-	void *ring;
+	void *array;
 
-	return posix_memalign(&ring, LINE, room * sizeof(void *)) == 0 ?
-		ring : NULL;
+	return posix_memalign(&array, UPROC_LINE, nr * sizeof(void *)) == 0 ?
+		array : NULL;
 }
 
 /* Counts one more thread of p, and provides the ring for it (P1). */
@@ -323,7 +287,7 @@ static bool room_get(struct uproc *p)
 	for (room = p->p_room; room < nr && room < RING_MAX; )
 		room *= 2;
 	if (room > p->p_room && nr <= room) {
-		ring = ring_alloc(room);
+		ring = uproc_array(room);
 		if (ring != NULL) {
 			free(p->p_ring);
 			p->p_ring = ring;
@@ -359,25 +323,18 @@ static void ring_move(struct uproc *p)
 	free(old);
 }
 
-struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
-				int flags)
+struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
+			       void (*f)(void *), void *arg, int flags)
 {
-	size_t size = sizeof(struct uproc_thread) +
-		(flags & UPROC_JOIN ? sizeof(struct joint) : 0);
 	struct uproc_thread *t;
-	struct uproc_pool *o;
-	struct uproc *here;
 
 	if (p == NULL || f == NULL) {
 		errno = EINVAL;
 		return NULL;
 	}
-	here = proc_self(p->p_set);
-	o = here == p ? &p->p_pool : &p->p_outer;
-	t = pool_get(p, o, size);
-	if (t == NULL || !room_get(p)) {
-		if (t != NULL)
-			pool_put(p, o, t, size);
+	t = pool_get(p, here == p ? &p->p_pool : &p->p_outer,
+		     thread_size(p, flags));
+	if (t == NULL) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -386,6 +343,23 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 	wakes_init(&t->t_wakes);
 	if (flags & UPROC_JOIN)
 		*joint(t) = (struct joint) { NULL, 0 };
+	return t;
+}
+
+struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
+				int flags)
+{
+	struct uproc *here = p != NULL ? uproc_here(p->p_set) : NULL;
+	struct uproc_thread *t = uproc_new(here, p, f, arg, flags);
+
+	if (t == NULL)
+		return NULL;
+	if (!room_get(p)) {
+		pool_put(p, here == p ? &p->p_pool : &p->p_outer, t,
+			 thread_size(p, flags));
+		errno = ENOMEM;
+		return NULL;
+	}
 	if (here == p)
 		ring_move(p);
 	wake(here, t);
@@ -426,11 +400,12 @@ static bool has_ended(struct uproc_thread *t)
  */
 static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 {
+	const struct uproc_kind *k = &uproc_of(self)->p_set->set_kind;
 	int waits = 0;
 	int rc = 0;
 
 	do {
-		rc = uproc_wait();
+		rc = k->k_wait();
 		if (rc == 0)
 			waits++;
 		else if (join_cancel(t, self)) {
@@ -440,8 +415,11 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 	} while (!has_ended(t));
 	/* That of the end may be on its way: t and self must not go yet. */
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
-		relax();
-	wakes_drain(self);
+		uproc_relax();
+	while (waits == 0) {		/* that of the end is to be taken */
+		k->k_drain(uproc_of(self));
+		waits += k->k_wait() == 0;
+	}
 	wakes_back(&self->t_wakes, waits - 1);
 	return 0;
 }
@@ -449,11 +427,12 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 int uproc_join(struct uproc_thread *t)
 {
 	struct uproc_thread *self = uproc_self(uproc_of(t)->p_set);
-	struct uproc *p;
 	bool ended;
 	int rc = 0;
 
-	if (self == NULL || !(t->t_stack.u_mark & UPROC_JOIN))
+	/* Atomic: t may be changing what is the scheduler's. */
+	if (self == NULL || !(__atomic_load_n(&t->t_stack.u_mark,
+					      __ATOMIC_RELAXED) & UPROC_JOIN))
 		return -EINVAL;
 	if (self == t)
 		return -EDEADLK;
@@ -463,9 +442,8 @@ int uproc_join(struct uproc_thread *t)
 	RACE_WINDOW(19);
 	if (!ended)
 		rc = join_wait(t, self);
-	p = uproc_of(self);
 	if (rc == 0)
-		pool_put(p, &p->p_pool, t, thread_size(t));
+		uproc_free(uproc_of(self), t);
 	return rc;
 }
 
@@ -497,7 +475,7 @@ void uproc_post(struct uproc_thread *t)
 
 /* Sleeping. */
 
-static void inbox_drain(struct uproc *p)
+void uproc_drain(struct uproc *p)
 {
 	struct wakes *w;
 	int nr;
@@ -507,36 +485,31 @@ static void inbox_drain(struct uproc *p)
 		ready(p, (struct uproc_thread *)((char *)w -
 			offsetof(struct uproc_thread, t_wakes)), nr);
 	}
-	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > LANE_NR;
-}
-
-static bool stopped(const struct uproc_set *set)
-{
-	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
+	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > UPROC_LANE_NR;
 }
 
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
-	int spin = set->set_spare ? SPIN : 0;
+	int spin = set->set_spare ? UPROC_SPIN : 0;
 
 	for (;;) {
-		inbox_drain(p);
+		uproc_drain(p);
 		if (!uproc_queue_empty(&p->p_queue))
 			return true;
-		if (stopped(set))
+		if (uproc_stopped(set))
 			return false;
 		if (spin-- > 0) {
-			relax();
+			uproc_relax();
 			continue;
 		}
 		spin = 0;
 		RACE_WINDOW(21);
 		park_prepare(&p->p_asleep);			/* S1 S2 */
 		RACE_WINDOW(16);
-		if ((!inbox_empty(&p->p_inbox) || stopped(set)) && /* S3 */
+		if ((!inbox_empty(&p->p_inbox) || uproc_stopped(set)) && /* S3 */
 		    park_cancel(&p->p_asleep)) {
-			relax();	/* a post may be half-way */
+			uproc_relax();	/* a post may be half-way */
 			continue;
 		}
 		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);	/* S4 */
@@ -586,29 +559,33 @@ int uproc_preempt(struct uproc_set *set)
 	if (INLINED)
 		return -ENOTSUP;
 	for (i = 0; i < set->set_nr; i++)
-		set->set_proc[i].p_sched.s_preempt = preempt;
+		uproc_nth(set, i)->p_sched.s_preempt = set->set_kind.k_preempt;
 	return 0;
 }
 
 static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		     unsigned room)
 {
+	const struct uproc_kind *k = &set->set_kind;
+
 	p->p_set   = set;
 	p->p_nr    = nr;
 	p->p_room  = room;
 	p->p_sched = (struct usched) {
-		.s_next  = set->set_next,
+		.s_next  = k->k_next,
 		.s_alloc = buf_alloc,
 		.s_free  = buf_free,
-		.s_done  = thread_done,
+		.s_done  = k->k_done,
 #if defined(USCHED_HARD)
-		.s_preempt = preempt		/* for usched_point() */
+		.s_preempt = k->k_preempt	/* for usched_point() */
 #endif
 	};
 	inbox_init(&p->p_inbox);
 	p->p_queue.q_mask = room - 1;
-	p->p_queue.q_ring = ring_alloc(room);
-	return p->p_queue.q_ring != NULL ? 0 : -ENOMEM;
+	p->p_queue.q_ring = uproc_array(room);
+	if (p->p_queue.q_ring == NULL)
+		return -ENOMEM;
+	return k->k_init != NULL ? k->k_init(p) : 0;
 }
 
 static void set_free(struct uproc_set *set)
@@ -617,10 +594,16 @@ static void set_free(struct uproc_set *set)
 	struct large *g;
 	int i;
 
+	if (set->set_calls != NULL)
+		set->set_calls_fini(set->set_calls);
 	for (i = 0; set->set_proc != NULL && i < set->set_nr; i++) {
-		usched_fini(&set->set_proc[i].p_sched);
-		free(set->set_proc[i].p_queue.q_ring);
-		free(set->set_proc[i].p_ring);
+		struct uproc *p = uproc_nth(set, i);
+
+		usched_fini(&p->p_sched);
+		free(p->p_queue.q_ring);
+		free(p->p_ring);
+		if (set->set_kind.k_fini != NULL)
+			set->set_kind.k_fini(p);
 	}
 	while ((c = set->set_chunk) != NULL) {
 		set->set_chunk = c->c_next;
@@ -640,13 +623,35 @@ static void *zeroed(size_t size)
 {
 	void *mem = NULL;
 
-	if (posix_memalign(&mem, LINE, size) != 0)
+	if (posix_memalign(&mem, UPROC_LINE, size) != 0)
 		return NULL;
 	return memset(mem, 0, size);
 }
 
+/* What processors do by themselves. */
+static void kind_init(struct uproc_kind *k, const struct uproc_kind *given)
+{
+	*k = *given;
+	if (k->k_size == 0)
+		k->k_size = sizeof(struct uproc);
+	if (k->k_thread == 0)
+		k->k_thread = sizeof(struct uproc_thread);
+	if (k->k_lanes == NULL)
+		k->k_lanes = lanes_each;
+	if (k->k_done == NULL)
+		k->k_done = thread_done;
+	if (k->k_preempt == NULL)
+		k->k_preempt = preempt;
+	if (k->k_wait == NULL)
+		k->k_wait = uproc_wait;
+	if (k->k_wake == NULL)
+		k->k_wake = wake;
+	if (k->k_drain == NULL)
+		k->k_drain = uproc_drain;
+}
+
 int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
-	       struct ustack *(*next)(struct usched *))
+	       const struct uproc_kind *kind)
 {
 	struct uproc_set *set;
 	unsigned room;
@@ -656,7 +661,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (*out != NULL)
 		return -EBUSY;
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
-	    (size_t)proc_nr > SIZE_MAX / 2 / sizeof *set->set_proc)
+	    (size_t)proc_nr > SIZE_MAX / 2 / PROC_MOST)
 		return -EINVAL;
 	set = zeroed(sizeof *set);
 	if (set == NULL)
@@ -667,11 +672,11 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 		return -rc;
 	}
 	set->set_nr    = proc_nr;
-	set->set_next  = next;
+	kind_init(&set->set_kind, kind);
 	set->set_stack = LANE_SIZE;
 	set->set_grow  = CHUNK_MIN;
 	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
-	set->set_proc   = zeroed(proc_nr * sizeof *set->set_proc);
+	set->set_proc   = zeroed(proc_nr * set->set_kind.k_size);
 	set->set_native = calloc(proc_nr, sizeof *set->set_native);
 	if (set->set_proc == NULL || set->set_native == NULL)
 		rc = -ENOMEM;
@@ -679,7 +684,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	     room < ROOM_HINT; )
 		room *= 2;
 	for (i = 0; i < proc_nr && rc == 0; i++)
-		rc = proc_init(&set->set_proc[i], set, i, room);
+		rc = proc_init(uproc_nth(set, i), set, i, room);
 	if (rc != 0) {
 		set_free(set);
 		return rc;
@@ -707,7 +712,7 @@ static void pin(int nr)
 	(void)sched_setaffinity(0, sizeof one, &one);	/* likewise */
 }
 
-static int cpus(void)
+int uproc_cpus(void)
 {
 	cpu_set_t may;
 
@@ -719,7 +724,7 @@ static void pin(int nr)
 	(void)nr;
 }
 
-static int cpus(void)
+int uproc_cpus(void)
 {
 	return 1;
 }
@@ -739,23 +744,41 @@ static void *native(void *arg)
 	return NULL;
 }
 
+int uproc_lane_nr(const struct uproc_set *set)
+{
+	int nr = UPROC_LANE_NR;
+
+	while (nr > UPROC_LANE_FEW && nr > UPROC_LANE_ALL / set->set_nr)
+		nr /= 2;
+	return nr;
+}
+
 /*
  * As many lanes as can be had, each of them large enough. Each is two mappings,
  * of which Linux allows 65530 in a process.
  */
 static int lanes(struct uproc *p)
 {
-	int nr = LANE_NR;
+	int nr = uproc_lane_nr(p->p_set);
 	int rc;
 
-	while (nr > LANE_FEW && nr > LANE_ALL / p->p_set->set_nr)
-		nr /= 2;
 	do {
 		rc = usched_lanes(&p->p_sched, nr, p->p_set->set_stack);
 	} while (rc == -ENOMEM && (nr /= 2) > 0);
 	if (rc == -ENOSYS)
 		p->p_set->set_on_native = true;
 	return rc == -ENOSYS ? 0 : rc;
+}
+
+/* Each processor has its own. */
+static int lanes_each(struct uproc_set *set)
+{
+	int rc = 0;
+	int i;
+
+	for (i = 0; i < set->set_nr && rc == 0; i++)
+		rc = lanes(uproc_nth(set, i));
+	return rc;
 }
 
 static void go(struct uproc_set *set, int how)
@@ -790,7 +813,7 @@ static int native_start(struct uproc_set *set)
 		int nr = set->set_running;
 
 		rc = pthread_create(&set->set_native[nr], &attr, native,
-				    &set->set_proc[nr]);
+				    uproc_nth(set, nr));
 		set->set_running += rc == 0;
 	}
 	pthread_attr_destroy(&attr);
@@ -804,16 +827,14 @@ static int native_start(struct uproc_set *set)
 
 int uproc_start(struct uproc_set *set)
 {
-	int rc = 0;
-	int i;
+	int rc;
 
 	if (set == NULL)
 		return -EINVAL;
 	if (set->set_running > 0)
 		return -EBUSY;
-	set->set_spare = set->set_nr <= cpus();
-	for (i = 0; i < set->set_nr && rc == 0; i++)
-		rc = lanes(&set->set_proc[i]);
+	set->set_spare = set->set_nr <= uproc_cpus();
+	rc = set->set_kind.k_lanes(set);
 	if (rc == 0)
 		rc = native_start(set);
 	if (rc == 0)
@@ -824,20 +845,24 @@ int uproc_start(struct uproc_set *set)
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
+	unsigned nr = 0;	/* a thread may end where it was not made */
 	int i;
 
 	if (set == NULL)
 		return -EINVAL;
-	if (proc_self(set) != NULL)
+	if (uproc_here(set) != NULL)
 		usched_fail("fini: called by a thread");
 	idle_wait(&set->set_idle, set->set_running);
 	RACE_WINDOW(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
-	for (*left = 0, i = 0; i < set->set_nr; i++) {
-		*left += __atomic_load_n(&set->set_proc[i].p_threads,
-					 __ATOMIC_RELAXED);
-		park_wake(&set->set_proc[i].p_asleep);
+	for (i = 0; i < set->set_nr; i++) {
+		struct uproc *p = uproc_nth(set, i);
+
+		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
+		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
+		park_wake(&p->p_asleep);
 	}
+	*left = nr;
 	native_join(set);
 	set_free(set);
 	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);
@@ -849,12 +874,12 @@ int uproc_fini(struct uproc_set **out, long *left)
 /* Its number; and the size of its blocks. */
 static int class_of(size_t *size)
 {
-	size_t step = FINE_MAX / 4;
-	int class = FINE_MAX / FINE;
+	size_t step = UPROC_FINE_MAX / 4;
+	int class = UPROC_FINE_MAX / UPROC_FINE;
 
-	if (*size <= FINE_MAX) {
-		*size = (*size + FINE - 1) & -FINE;
-		return *size / FINE - 1;
+	if (*size <= UPROC_FINE_MAX) {
+		*size = (*size + UPROC_FINE - 1) & -UPROC_FINE;
+		return *size / UPROC_FINE - 1;
 	}
 	while (*size > step * 8) {
 		step *= 2;
@@ -901,7 +926,7 @@ static size_t batch_bytes(size_t size)
 {
 	size_t nob = size * BATCH_NR;
 
-	return nob < BATCH_BYTES ? BATCH_BYTES : (nob + PAGE - 1) & -PAGE;
+	return nob < UPROC_BATCH ? UPROC_BATCH : (nob + PAGE - 1) & -PAGE;
 }
 
 static int batch_nr(size_t size)
@@ -961,19 +986,19 @@ static void *large_get(struct uproc_set *set, size_t size)
 {
 	struct large *g = NULL;
 
-	if (posix_memalign((void **)&g, LINE, size + LINE) != 0)
+	if (posix_memalign((void **)&g, UPROC_LINE, size + UPROC_LINE) != 0)
 		return NULL;
 	pthread_mutex_lock(&set->set_lock);
 	g->g_next = set->set_large.g_next;
 	g->g_prev = &set->set_large;
 	g->g_next->g_prev = g->g_prev->g_next = g;
 	pthread_mutex_unlock(&set->set_lock);
-	return (char *)g + LINE;
+	return (char *)g + UPROC_LINE;
 }
 
 static void large_put(struct uproc_set *set, void *block)
 {
-	struct large *g = (struct large *)((char *)block - LINE);
+	struct large *g = (struct large *)((char *)block - UPROC_LINE);
 
 	pthread_mutex_lock(&set->set_lock);
 	g->g_next->g_prev = g->g_prev;
@@ -982,8 +1007,8 @@ static void large_put(struct uproc_set *set, void *block)
 	free(g);
 }
 
-/* o is p->p_pool, by the owner, or p->p_outer, by others, under set_lock. */
-static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
+static NOINLINE void *pool_get_hard(struct uproc *p, struct uproc_pool *o,
+				    size_t size)
 {
 	struct uproc_set *set = p->p_set;
 	bool lock = o == &p->p_outer;
@@ -995,16 +1020,21 @@ static void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
 	class = class_of(&size);
 	if (lock)
 		pthread_mutex_lock(&set->set_lock);
-	b = o->o_free[class];
+	b = uproc_pop(o, class);
 	if (b == NULL && refill(set, o, class, size, lock))
-		b = o->o_free[class];
-	if (b != NULL) {
-		o->o_free[class] = b->b_next;
-		o->o_nr[class]--;
-	}
+		b = uproc_pop(o, class);
 	if (lock)
 		pthread_mutex_unlock(&set->set_lock);
 	return b;
+}
+
+/* o is p->p_pool, by the owner, or p->p_outer, by others, under set_lock. */
+static inline void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
+{
+	void *b = o == &p->p_pool && size <= UPROC_FINE_MAX ?
+		uproc_pop(o, uproc_class(size)) : NULL;
+
+	return UPROC_LIKELY(b != NULL) ? b : pool_get_hard(p, o, size);
 }
 
 /* Gives the batch of blocks that were freed last to the depot. */
@@ -1024,12 +1054,11 @@ static void spill(struct uproc_set *set, struct uproc_pool *o, int class,
 	set->set_depot[class] = batch;
 }
 
-static void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
-		     size_t size)
+static NOINLINE void pool_put_hard(struct uproc *p, struct uproc_pool *o,
+				   void *block, size_t size)
 {
 	struct uproc_set *set = p->p_set;
 	bool lock = o == &p->p_outer;
-	struct block *b = block;
 	int class;
 
 	if (size > POOL_MAX) {
@@ -1039,10 +1068,11 @@ static void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
 	class = class_of(&size);
 	if (lock)
 		pthread_mutex_lock(&set->set_lock);
-	b->b_next = o->o_free[class];
-	o->o_free[class] = b;
+	((struct block *)block)->b_next = o->o_free[class];
+	o->o_free[class] = block;
+	o->o_nr[class]++;
 	/* By bytes, since blocks would need a division for each. */
-	if (++o->o_nr[class] * size >= 2 * batch_bytes(size)) {
+	if (o->o_nr[class] * size >= 2 * batch_bytes(size)) {
 		if (!lock)
 			pthread_mutex_lock(&set->set_lock);
 		lock = true;
@@ -1050,4 +1080,12 @@ static void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
 	}
 	if (lock)
 		pthread_mutex_unlock(&set->set_lock);
+}
+
+static inline void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
+			    size_t size)
+{
+	if (o != &p->p_pool || size > UPROC_FINE_MAX ||
+	    !UPROC_LIKELY(uproc_push(o, uproc_class(size), block)))
+		pool_put_hard(p, o, block, size);
 }

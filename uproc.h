@@ -8,8 +8,9 @@
  * A processor (struct uproc) is a pinned native thread with a dispatcher, a
  * queue of threads that can run, an inbox for wakes from elsewhere and memory
  * of its own. A set of processors (struct uproc_set) is what a scheduler
- * starts and stops. A scheduler adds an order: it gives uproc_set_init() its
+ * starts and stops. A scheduler adds an order: it gives uproc_init() its
  * s_next(), which takes threads from the queue, or from wherever it likes.
+ * doc/scheduler.md makes one, step by step.
  *
  * Waits and wakes are counted (wakes.h): a wake before the wait is kept.
  *
@@ -73,23 +74,43 @@ struct uproc {
 	struct inbox        p_inbox;
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
+	unsigned            p_made;	/* of these, by others; some kinds (atomic) */
 	unsigned            p_room;	/* that p_queue or p_ring hold (atomic) */
 	struct uproc_thread **p_ring;	/* a larger ring for p_queue, or NULL */
 	struct uproc_pool   p_outer;	/* for those who make threads for us */
 };
 
-/* Flags for uproc_make(). */
+/* Flags for uproc_make(). All are kept in u_mark. */
 enum {
-	UPROC_JOIN = 1		/* lives until it is joined */
+	UPROC_JOIN = 1,		/* lives until it is joined */
+	UPROC_OWN  = 2		/* this, and what is above, is the scheduler's */
+};
+
+/*
+ * What schedulers do differently. What is left out, processors do as is said at
+ * their functions below. All but k_wake are called by the processor.
+ */
+struct uproc_kind {
+	size_t k_size;	/* of a processor that begins with a struct uproc */
+	size_t k_thread;	/* of a thread; the scheduler's part is not set */
+	struct ustack *(*k_next)(struct usched *s);	/* must be given */
+	int  (*k_init)(struct uproc *p);	/* 0 or -errno */
+	void (*k_fini)(struct uproc *p);	/* also if k_init() failed */
+	int  (*k_lanes)(struct uproc_set *set);	/* at the start */
+	void (*k_done)(struct usched *s, struct ustack *u);
+	int  (*k_preempt)(struct usched *s, struct ustack *u);
+	int  (*k_wait)(void);
+	/* Here is the processor that the caller is, or NULL: anyone else. */
+	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
+	void (*k_drain)(struct uproc *p);	/* as uproc_drain() */
 };
 
 /*
  * Makes a set of proc_nr processors, with room for thread_nr threads to begin
- * with, in which next() chooses. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
- * NULL.
+ * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not NULL.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
-	       struct ustack *(*next)(struct usched *));
+	       const struct uproc_kind *kind);
 
 /*
  * Bytes of stack that each thread can use, 16 KiB or more; before uproc_start().
@@ -152,6 +173,9 @@ void uproc_post(struct uproc_thread *t);
  */
 bool uproc_look(struct uproc *p);
 
+/* The same, but never sleeps: for schedulers with queues of their own. */
+void uproc_drain(struct uproc *p);
+
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);
 
@@ -168,7 +192,9 @@ __attribute__((weak)) char uproc_inlined;
 
 static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 {
-	return (struct uproc *)t->t_stack.u_sched;
+	/* Atomic: some schedulers move threads. */
+	return (struct uproc *)__atomic_load_n(&t->t_stack.u_sched,
+					       __ATOMIC_RELAXED);
 }
 
 /*
@@ -194,7 +220,17 @@ static __inline__ bool uproc_is_here(const struct uproc_thread *t)
 static __inline__ void uproc_queue_put(struct uproc_queue *q,
 				   struct uproc_thread *t)
 {
-	q->q_ring[q->q_tail++ & q->q_mask] = t;
+	unsigned tail = q->q_tail;
+
+	q->q_ring[tail & q->q_mask] = t;
+	__atomic_store_n(&q->q_tail, tail + 1, __ATOMIC_RELAXED);
+}
+
+/* How many. Others, too, may ask. */
+static __inline__ unsigned uproc_queue_len(const struct uproc_queue *q)
+{
+	return __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) -
+	       __atomic_load_n(&q->q_head, __ATOMIC_RELAXED);
 }
 
 static __inline__ bool uproc_queue_empty(const struct uproc_queue *q)

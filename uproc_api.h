@@ -3,19 +3,17 @@
 
 /*
  * Not a header in the usual sense: rr.c, ll.c and the like include it once, after
- * their next(). They define SCHED(name), which gives the names of the scheduler's
+ * their kind. They define SCHED(name), which gives the names of the scheduler's
  * functions, and THREAD, its struct, whose first member is a struct
  * uproc_thread; and they have
  *
  *	static struct uproc_set *set;
  *	static long stuck;
- *	static struct ustack *next(struct usched *s);
+ *	static const struct uproc_kind kind;
+ *
+ * With SCHED_MOVES, threads move, and what cannot be done in the same way then
+ * is their own affair.
  */
-
-int SCHED(init)(int proc_nr, int thread_nr)
-{
-	return uproc_init(&set, proc_nr, thread_nr, next);
-}
 
 int SCHED(stack_size)(size_t size)
 {
@@ -59,19 +57,9 @@ void SCHED(release)(void)
 	uproc_release(set);
 }
 
-static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)
-{
-	return (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
-}
-
 int SCHED(join)(THREAD *t)
 {
 	return uproc_join((struct uproc_thread *)t);
-}
-
-int SCHED(yield)(void)
-{
-	return uproc_yield();
 }
 
 THREAD *SCHED(self)(void)
@@ -80,11 +68,29 @@ THREAD *SCHED(self)(void)
 	return (THREAD *)uproc_self(__atomic_load_n(&set, __ATOMIC_RELAXED));
 }
 
+void SCHED(done)(void)
+{
+}
+
+/* Not those whose threads move. */
+#if !defined(SCHED_MOVES)
+int SCHED(init)(int proc_nr, int thread_nr)
+{
+	return uproc_init(&set, proc_nr, thread_nr, &kind);
+}
+
+static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)
+{
+	return (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
+}
+
+int SCHED(yield)(void)
+{
+	return uproc_yield();
+}
+
 void SCHED(post)(THREAD *t)
 {
 	uproc_post((struct uproc_thread *)t);
 }
-
-void SCHED(done)(void)
-{
-}
+#endif

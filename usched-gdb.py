@@ -11,7 +11,7 @@ USE
     (gdb) usched bt X ...   of these threads (struct ustack *, or what begins
                             with one), or of all threads of these dispatchers
 
-Dispatchers that run, and those of rr and ll, are found; others must be named.
+Dispatchers that run, and those of rr, ll and ws, are found; others must be named.
 The program, or at least usched.c, must have been compiled with -g. Nothing is
 written to the process, and none of its functions is called.
 
@@ -195,7 +195,8 @@ def dispatchers(given):
     for name, uprocs in sets():
         chunks = chunks_of(uprocs)
         for i in range(int(uprocs["set_nr"])):
-            add(int(uprocs["set_proc"][i].address),
+            add(int(uprocs["set_proc"]) +
+                i * int(uprocs["set_kind"]["k_size"]),
                 "%s, processor %d" % (name, i), chunks)
     for at in given:
         if at not in found:

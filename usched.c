@@ -493,7 +493,7 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
-	else if (RUNNING_ON_VALGRIND)
+	else if (s->s_bare == 0 && RUNNING_ON_VALGRIND)
 		seen_leave(u, l);
 	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
@@ -709,23 +709,30 @@ struct seen {
 	unsigned n_id;		/* the stack */
 };
 
+/* Some that have begun, as far as we know; or it runs. */
+static int has_threads(const struct usched *s)
+{
+	int i;
+
+	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0; i++) {
+		if (s->s_lane[i].l_bound > 0)
+			return 1;
+	}
+	return s->s_base != NULL || s->s_native.l_bound > 0;
+}
+
 int usched_lanes(struct usched *s, int nr, size_t size)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 	size_t head, lane;
-	int i;
 
 	if (nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
 		return -EINVAL;
 #if defined(USCHED_PORTABLE)
 	return -ENOSYS;
 #endif
-	if (s->s_base != NULL || s->s_native.l_bound > 0)
+	if (has_threads(s))
 		return -EBUSY;
-	for (i = 1; i <= s->s_lane_nr; i++) {
-		if (s->s_lane[i].l_bound > 0)
-			return -EBUSY;
-	}
 	/* The descriptors; then for each lane: guard, size, stagger. */
 	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen));
 	head = (head + page - 1) & -page;
@@ -735,6 +742,18 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 	if (lane > (PTRDIFF_MAX - head) / nr)
 		return -EINVAL;
 	return lanes_map(s, nr, head, lane, page);
+}
+
+int usched_lanes_share(struct usched *s, const struct usched *other)
+{
+	if (other == s || other->s_lane_nr == 0)
+		return -EINVAL;
+	if (has_threads(s))
+		return -EBUSY;
+	usched_fini(s);
+	s->s_lane    = other->s_lane;
+	s->s_lane_nr = other->s_lane_nr;
+	return 0;
 }
 
 static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
@@ -842,7 +861,6 @@ void usched_fini(struct usched *s)
 /* A lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s)
 {
-	int shared = s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED;
 	int i;
 
 	while ((i = s->s_free_lane) != 0) {
@@ -851,9 +869,7 @@ static int lane_get(struct usched *s)
 		if (s->s_lane[i].l_bound == 0)	/* or the scheduler took it */
 			return i;
 	}
-	if (shared > 0)
-		s->s_turn = s->s_turn % shared + 1;
-	return s->s_turn;
+	return s->s_turn = usched_lane(s);	/* in turn: none is free */
 }
 
 /* What that would give. */
@@ -878,7 +894,7 @@ static void lane_put(struct usched *s, struct ustack *u)
 	if (l->l_owner == u)
 		l->l_owner = NULL;
 	if (--l->l_bound != 0) {
-		if (u->u_lane != 0 && l->l_owner == NULL)
+		if (s->s_bare == 0 && u->u_lane != 0 && l->l_owner == NULL)
 			seen_end(s, l);
 	} else if (u->u_lane != 0 && l->l_free == NOT_FREE) {
 		l->l_free = s->s_free_lane;

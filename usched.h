@@ -216,6 +216,17 @@ void ustack_abort(void);
  */
 int usched_lanes(struct usched *s, int nr, size_t size);
 
+/*
+ * s runs its threads on the lanes of another dispatcher, as that one does; they
+ * stay the other's to free. For schedulers that let threads go on in another
+ * native thread after they have run. Such a scheduler sets u_lane of each thread
+ * before it first runs, and u_sched to the dispatcher that runs it next. It sees
+ * to it that the threads of a lane are run by one native thread at a time, where
+ * a run lasts from s_next() until the next s_next(). To be called while no thread
+ * of s is alive. 0, -EINVAL: the other has no lanes; -EBUSY, as above.
+ */
+int usched_lanes_share(struct usched *s, const struct usched *other);
+
 #define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
 
 /*

@@ -21,7 +21,8 @@ import subprocess
 import sys
 
 FILES = ["usched.c", "usched.h", "uproc.c", "uproc.h", "uproc_api.h", "rr.c",
-         "rr.h", "ll.c", "ll.h", "inbox.h", "park.h", "wakes.h"]
+         "rr.h", "ll.c", "ll.h", "ws.c", "ws.h", "mail.h", "stop.h",
+         "seek.h", "deque.h", "ucall.c", "inbox.h", "park.h", "wakes.h"]
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

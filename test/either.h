@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* either.h: one name for rr and ll, so that a test can be built for both. */
+/* either.h: one name for rr, ll and ws, so that a test can be built for all. */
 
 #ifndef EITHER_H
 #define EITHER_H
@@ -14,6 +14,16 @@
 #define SCHED(name)	ll_##name
 #define NAME		"ll"
 #define STRUCT(t)	(&(t)->l_thread)
+#elif defined(WS)
+#include "ws.h"
+#define SCHED(name)	ws_##name
+#define NAME		"ws"
+#define STRUCT(t)	(&(t)->s_thread)
+#elif defined(PR)			/* examples/pr; see test/scheduler.sh */
+#include "pr.h"
+#define SCHED(name)	pr_##name
+#define NAME		"pr"
+#define STRUCT(t)	(&(t)->pt_thread)
 #else
 #include "rr.h"
 #define SCHED(name)	rr_##name
@@ -28,6 +38,10 @@ static UNUSED thread *try_make(int p, void (*f)(void *), void *arg)
 {
 #if defined(LL)
 	return ll_thread_init(f, arg, p);
+#elif defined(WS)
+	return ws_thread_on(p, f, arg);
+#elif defined(PR)
+	return pr_thread_init(f, arg, p, PR);
 #else
 	return rr_thread_on(p, f, arg);
 #endif
@@ -46,9 +60,11 @@ static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
 {
 #if defined(LL)
 	return ll_thread_joinable(f, arg, p);
+#elif defined(PR)
+	return pr_thread_joinable(f, arg, p, PR);
 #else
 	(void)p;
-	return rr_thread_joinable(f, arg);
+	return SCHED(thread_joinable)(f, arg);
 #endif
 }
 

@@ -45,9 +45,14 @@ all_builds() {
 }
 
 build_and_run() {
+	# What it includes beside usched.h it is linked with.
+	modules=$(cd "$top" && for m in rr ll ws ucall; do
+		grep -q "^#include \"$m.h\"" "$source" && echo "$top/$m.c"
+	done)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    -I"$top" "$source" "$top/usched.c" -o "$tmp/$name" || return 1
+	    -I"$top" "$source" $modules ${modules:+"$top/uproc.c" -pthread} \
+	    "$top/usched.c" -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }

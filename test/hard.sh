@@ -13,7 +13,7 @@
 cd "$(dirname "$0")/.." || exit 1
 
 words=${WORDS-evict=always,poison}
-modules='usched uhard uproc rr ll uguard upreempt ustats utrace'
+modules='usched uhard uproc rr ll ws ucall uguard upreempt ustats utrace'
 
 # These do not hold with those words, for a reason.
 words_of() { # test, words
@@ -43,7 +43,7 @@ job() (
 			{ cat "$dir/$1.log"; echo 1 >>"$dir/status"; }
 		exit ;;
 	*:*)	;;
-	*)	src=test/${1%-[RL][RL]}.c var=${1##*-}
+	*)	src=test/${1%-[RLW][RLS]}.c var=${1##*-}
 		case $1 in
 		*-*)	var=-D$var ;;
 		*)	var= ;;
@@ -81,6 +81,8 @@ names() {
 		name=$(basename "$src" .c)
 		if grep -q '^/\* VARIANTS: RR LL \*/$' "$src"; then
 			echo "$name-RR $name-LL"
+			# the order of ws is another one
+			[ $name = s_order ] || echo "$name-WS"
 		else
 			echo "$name"
 		fi

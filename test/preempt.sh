@@ -12,7 +12,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
-all="usched uproc rr ll upreempt"
+all="usched uproc rr ll ws upreempt"
 for f in uguard uhard ustats utrace; do
 	[ -f $f.c ] && others="$others $f"
 done

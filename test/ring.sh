@@ -109,20 +109,20 @@ rings() {
 	done
 }
 
-for prog in "$dir/rmain" "$dir/lmain" "$dir/rmain.1t"; do
+for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/rmain.1t"; do
 	if [ ! -x "$prog" ]; then
 		echo "skipped: no $prog"
 		exit 77
 	fi
 done
-for prog in "$dir/rmain" "$dir/lmain" "$dir/rmain.1t"; do
+for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/rmain.1t"; do
 	bad_usage
 	blocks 9900 2
 	blocks 2400 8
 	wrong 1 1 1 2147483647 1
 	rings 1
 done
-for prog in "$dir/rmain" "$dir/lmain"; do
+for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/wmain.one"; do
 	rings 2 3
 	seconds 8 100 1 0 16			# more processors than cpus
 	seconds 1 1 1 0 5			# and than rings

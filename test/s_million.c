@@ -52,7 +52,7 @@ static void two(void *arg)
 
 	add(&blocked, 1);
 	wait_one();
-	sum[2 + me % 2] += me;
+	add(&sum[2 + me % 2], me);	/* in ws it may be anywhere by now */
 }
 
 static void wakes_half(void *arg)

@@ -60,7 +60,9 @@ static void without(void)
 	CHECK(try_make(0, nothing, NULL) == NULL && errno == EINVAL);
 	errno = 0;
 	CHECK(try_make_joinable(0, nothing, NULL) == NULL && errno == EINVAL);
+#if !defined(WS)			/* see all_cpus() */
 	CHECK(SCHED(init)(0, 0) == -EINVAL);
+#endif
 	CHECK(SCHED(init)(-1, 0) == -EINVAL);
 	CHECK(SCHED(init)(INT_MIN, 0) == -EINVAL);
 	CHECK(SCHED(init)(1, -1) == -EINVAL);
@@ -109,10 +111,44 @@ static void large_hint(void)
 	start_and_finish();
 }
 
+#if defined(WS)
+
+/* For ws, 0 processors are as many as there are cpus. */
+static void where(void *arg)
+{
+	CHECK(ws_proc() == (int)(intptr_t)arg);
+}
+
+static void all_cpus(void)
+{
+	int nr = 1;
+	int i;
+#if defined(__linux__)
+	cpu_set_t may;
+
+	CHECK(sched_getaffinity(0, sizeof may, &may) == 0);
+	nr = CPU_COUNT(&may);
+#endif
+	begin(0, 0);
+	CHECK(SCHED(init)(0, 0) == -EBUSY);
+	for (i = 0; i < 2 * nr; i++)
+		CHECK(ws_thread_pinned(i, where, (void *)(intptr_t)(i % nr)));
+	start_and_finish();
+}
+
+#else
+
+static void all_cpus(void)
+{
+}
+
+#endif
+
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
 	without();
+	all_cpus();
 	twice();
 	without();
 	large_hint();

@@ -16,6 +16,16 @@ int main(void)
 static cpu_set_t may;
 static long total;
 
+/* Makes a thread that never leaves processor p. */
+static void make_there(int p, void (*f)(void *), void *arg)
+{
+#if defined(WS)
+	CHECK(ws_thread_pinned(p, f, arg) != NULL);
+#else
+	make(p, f, arg);
+#endif
+}
+
 /* Where the processor is pinned: one of those allowed. */
 static void where(void *arg)
 {
@@ -44,7 +54,7 @@ static void run(int proc_nr)
 	set(&total, 0);
 	begin(proc_nr, 0);
 	for (i = 0; i < proc_nr; i++)
-		make(i, where, &cpu[i]);
+		make_there(i, where, &cpu[i]);
 	start_and_finish();
 	CHECK(total == proc_nr);
 	for (i = 0; i < proc_nr; i++)

@@ -13,6 +13,7 @@
 #include "ll.h"
 #include "rr.h"
 #include "upreempt.h"
+#include "ws.h"
 
 #include <fenv.h>
 #include <link.h>
@@ -25,7 +26,7 @@
 
 /* The schedulers: bare with a number of lanes, the others with processors. */
 
-enum { BARE, RR, LL };
+enum { BARE, RR, LL, WS };
 
 static const struct kind {
 	const char *k_name;
@@ -34,7 +35,22 @@ static const struct kind {
 } kinds[] = {
 	{ "native stack", BARE, 0 }, { "one lane", BARE, 1 },
 	{ "lanes", BARE, 9 }, { "rr 1", RR, 1 }, { "rr 2", RR, 2 },
-	{ "ll 1", LL, 1 }, { "ll 2", LL, 2 }
+	{ "ll 1", LL, 1 }, { "ll 2", LL, 2 },
+	{ "ws 1", WS, 1 }, { "ws 2", WS, 2 }
+};
+
+/* What is asked of a scheduler. Threads are those of any. */
+static const struct sched {
+	int   (*d_init)(int procs, int threads);
+	int   (*d_preempt)(void);
+	int   (*d_start)(void);
+	int   (*d_fini)(void);
+	int   (*d_yield)(void);
+	int   (*d_wait)(void);
+} scheds[] = {
+	[RR] = { rr_init, rr_preempt, rr_start, rr_fini, rr_yield, rr_wait },
+	[LL] = { ll_init, ll_preempt, ll_start, ll_fini, ll_yield, ll_wait },
+	[WS] = { ws_init, ws_preempt, ws_start, ws_fini, ws_yield, ws_wait }
 };
 
 static const struct kind *kind;
@@ -75,8 +91,8 @@ static int try_give_way(void)
 
 static void give_way(void)
 {
-	int rc = kind->k_sched == RR ? rr_yield() :
-		kind->k_sched == LL ? ll_yield() : try_give_way();
+	int rc = kind->k_sched != BARE ? scheds[kind->k_sched].d_yield() :
+		try_give_way();
 
 	CHECK(rc == 0);
 }
@@ -87,37 +103,54 @@ static int open_kind(const struct kind *k)
 	kind = k;
 	thread_nr = 0;
 	snprintf(check_doing, sizeof check_doing, "on %s ", k->k_name);
-	if (k->k_sched == RR) {
-		CHECK(rr_init(k->k_nr, 0) == 0);
-		CHECK(rr_preempt() == 0);
-	} else if (k->k_sched == LL) {
-		CHECK(ll_init(k->k_nr, 0) == 0);
-		CHECK(ll_preempt() == 0);
+	if (k->k_sched != BARE) {
+		CHECK(scheds[k->k_sched].d_init(k->k_nr, 0) == 0);
+		CHECK(scheds[k->k_sched].d_preempt() == 0);
 	} else if (tiny_init(&tiny, k->k_nr) != 0)
 		return 0;
 	tiny.t_sched.s_preempt = tiny_preempt;
 	return 1;
 }
 
+static void *make(int p, void (*f)(void *), void *arg)
+{
+	void *t = kind->k_sched == RR ? (void *)rr_thread_on(p, f, arg) :
+		kind->k_sched == LL ? (void *)ll_thread_init(f, arg, p) :
+		(void *)ws_thread_on(p, f, arg);
+
+	CHECK(t != NULL);
+	return t;
+}
+
+static void wake(void *t)
+{
+	if (kind->k_sched == RR)
+		rr_wake(t);
+	else if (kind->k_sched == LL)
+		ll_wake(t);
+	else
+		ws_wake(t);
+}
+
+static void wait_one(void)
+{
+	CHECK(scheds[kind->k_sched].d_wait() == 0);
+}
+
 /* On processor p, if there are any. */
 static void spawn(int p, void (*f)(void *), void *arg)
 {
-	if (kind->k_sched == RR)
-		CHECK(rr_thread_on(p, f, arg) != NULL);
-	else if (kind->k_sched == LL)
-		CHECK(ll_thread_init(f, arg, p) != NULL);
+	if (kind->k_sched != BARE)
+		make(p, f, arg);
 	else
 		tiny_start(&tiny, &threads[thread_nr++], f, arg);
 }
 
 static void close_kind(void)
 {
-	if (kind->k_sched == RR) {
-		CHECK(rr_start() == 0);
-		CHECK(rr_fini() == 0);
-	} else if (kind->k_sched == LL) {
-		CHECK(ll_start() == 0);
-		CHECK(ll_fini() == 0);
+	if (kind->k_sched != BARE) {
+		CHECK(scheds[kind->k_sched].d_start() == 0);
+		CHECK(scheds[kind->k_sched].d_fini() == 0);
 	} else {
 		tiny_run(&tiny);
 		tiny_fini(&tiny);
@@ -225,8 +258,7 @@ static void answer(void)
 
 /* The same, with wakes, and from one processor to the other. */
 
-static struct rr_thread *rr_peer[2 * NR];
-static struct ll_thread *ll_peer[2 * NR];
+static void *peer[2 * NR];
 
 static void ping(void *arg)
 {
@@ -234,13 +266,8 @@ static void ping(void *arg)
 	int i;
 
 	for (i = 0; i < MANY; i++) {
-		if (kind->k_sched == RR) {
-			rr_wake(rr_peer[self ^ 1]);
-			CHECK(rr_wait() == 0);
-		} else {
-			ll_wake(ll_peer[self ^ 1]);
-			CHECK(ll_wait() == 0);
-		}
+		wake(peer[self ^ 1]);
+		wait_one();
 	}
 	if (add(&working, -1) == 0)
 		set(&stop, 1);
@@ -256,16 +283,8 @@ static void message(void)
 	set(&working, 2 * NR);
 	for (i = 0; i < procs(); i++)
 		spawn((int)i, for_ever, NULL);
-	for (i = 0; i < 2 * NR; i++) {
-		void *arg = (void *)(intptr_t)i;
-
-		if (kind->k_sched == RR)
-			rr_peer[i] = rr_thread_on((int)i, ping, arg);
-		else
-			ll_peer[i] = ll_thread_init(ping, arg, (int)i);
-		CHECK((kind->k_sched == RR ? (void *)rr_peer[i] :
-		       (void *)ll_peer[i]) != NULL);
-	}
+	for (i = 0; i < 2 * NR; i++)
+		peer[i] = make((int)i, ping, (void *)(intptr_t)i);
 }
 
 /* Who has been woken runs, though the waker computes. */
@@ -274,7 +293,7 @@ static void asked(void *arg)
 {
 	(void)arg;
 	while (get(&working) > 0) {
-		CHECK((kind->k_sched == RR ? rr_wait() : ll_wait()) == 0);
+		wait_one();
 		add(&rounds, 1);
 	}
 }
@@ -286,10 +305,7 @@ static void asks(void *arg)
 	(void)arg;
 	while (get(&working) > 0) {
 		add(&working, -1);
-		if (kind->k_sched == RR)
-			rr_wake(rr_peer[0]);
-		else
-			ll_wake(ll_peer[0]);
+		wake(peer[0]);
 		while (get(&rounds) < next)
 			compute(100);
 		next++;
@@ -302,10 +318,7 @@ static void ask(void)
 		return;
 	set(&rounds, 0);
 	set(&working, MANY);
-	if (kind->k_sched == RR)
-		rr_peer[0] = rr_thread_on(0, asked, NULL);
-	else
-		ll_peer[0] = ll_thread_init(asked, NULL, 0);
+	peer[0] = make(0, asked, NULL);
 	spawn(0, asks, NULL);
 }
 
@@ -325,6 +338,10 @@ static void makes_and_joins(long *children)
 		struct rr_thread *t = rr_thread_joinable(child, children);
 
 		CHECK(t != NULL && rr_join(t) == 0);
+	} else if (kind->k_sched == WS) {
+		struct ws_thread *t = ws_thread_joinable(child, children);
+
+		CHECK(t != NULL && ws_join(t) == 0);
 	} else {
 		struct ll_thread *t = ll_thread_joinable(child, children, 0);
 
@@ -338,12 +355,9 @@ static void lives_here(void *arg)
 
 	do {
 		give_way();
-		if (kind->k_sched == RR) {
-			rr_wake(rr_self());
-			CHECK(rr_wait() == 0);
-		} else if (kind->k_sched == LL) {
-			ll_wake(ll_self());
-			CHECK(ll_wait() == 0);
+		if (kind->k_sched != BARE) {
+			wake(ustack_self());	/* the first in its struct */
+			wait_one();
 		}
 		if (kind->k_sched != BARE && turns % 8 == 0) {
 			add(&rounds, -1);

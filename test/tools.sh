@@ -41,12 +41,12 @@ tools() {
 
 few() { # tool
 	case $1 in
-	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL ;;
+	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL s_pin-WS ;;
 	address)	echo t_tools u_abort u_alloc u_depth u_reenter \
-				u_signal s_join-LL s_cross-RR ;;
+				u_signal s_join-LL s_cross-RR s_join-WS ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
-				s_inbox s_pin-RR ;;
-	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR ;;
+				s_inbox s_pin-RR s_pin-WS ;;
+	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;
 	esac
 }
 
@@ -54,8 +54,9 @@ all() {
 	for src in test/[stu]_*.c; do
 		test=$(basename "$src" .c)
 		case $test in
-		s_article|s_inbox|s_park|t_*|u_*)	echo "$test" ;;
-		*)	echo "$test-RR $test-LL" ;;
+		s_article|s_inbox|s_park|s_deque|t_*|u_*)	echo "$test" ;;
+		s_order)	echo "$test-RR $test-LL" ;;
+		*)	echo "$test-RR $test-LL $test-WS" ;;
 		esac
 	done
 }
@@ -141,7 +142,7 @@ library() { # compiler, tool, flags
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
-	for src in u*.c rr.c ll.c; do
+	for src in u*.c rr.c ll.c ws.c; do
 		case $src:$cflags in
 		uhard.c:*HARD*)	;;
 		uhard.c:*)	continue ;;

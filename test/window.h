@@ -16,7 +16,7 @@
 #include <sched.h>
 #include <time.h>
 
-#define WINDOW_NR	22		/* and one: they are numbered from 1 */
+#define WINDOW_NR	48		/* and one: they are numbered from 1 */
 #define WINDOW_RARE	4000		/* so long, delays are frequent */
 #define RACE_WINDOW(n)	window(n)
 

@@ -44,7 +44,24 @@
  * read-modify-write and the store that it has read.
  *
  * Sequentially consistent operations take effect in the order of the execution:
- * loads and stores come after the last such store to the location.
+ * loads and stores come after the last such store to the location. C11 allows
+ * more: such a load may be before such a store in their order though its thread
+ * has seen, by a relaxed load, what was written after the store. Who looks in
+ * that way is explored with a relaxed load in place of the other.
+ *
+ * So do fences of that kind: each learns what those before it knew (sc_view),
+ * and of the last sequentially consistent stores; and such loads and stores
+ * later in the execution come after that. It is places in mo that it learns,
+ * not what happens before, so that alone hides no data race. Fences also
+ * acquire, from all that the thread has read relaxed (t_acquire), and release:
+ * what it stores relaxed later has a message with the view that it had then
+ * (t_release). Other loads and stores do not know of fences, so a mixture of
+ * sequentially consistent ones and fences may be ordered more than in C11.
+ *
+ * membarrier(2): a fence of the caller; then one for each other thread,
+ * wherever that is, one after the other in any order; and one of the caller.
+ * Since plain code runs in the order in which it is written, compilers that
+ * change it elsewhere than across a light fence (fence.h) are not explored.
  *
  * A loop that waits (model_pause()) goes on when what it has read may have
  * changed, and then sees it: stores arrive in finite time. That it sees old
@@ -53,7 +70,9 @@
  * What is not explored: a load that returns a store which the execution does
  * only later (load buffering); no compiler or machine that keeps control and
  * data dependencies does that where a branch or an address depends on the load,
- * which is the case for all loads of our headers. Fences: there are none.
+ * which is the case for all loads of our headers but one: that of the item in a
+ * steal (deque.h). What keeps that before the compare-and-swap is R3, A3 there,
+ * and so these are not tested here.
  *
  * futex(2): the wait may read an old value, but not one older than what a wake
  * knew before it. As many waits as the scenario says (m_spurious) may return
@@ -71,6 +90,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 #include "usched.h"
 #include "model.h"
@@ -84,6 +106,11 @@
 #define DATA		2048		/* bytes */
 #define GRANULE		4		/* bytes that are looked at together */
 #define LANE		(64 << 10)
+#define MEMBARRIER	(1 << 3)	/* private, expedited */
+
+#if !defined(SYS_membarrier)
+#define SYS_membarrier	(-2L)		/* nobody calls that */
+#endif
 
 /* What is known: of each location, a place in mo; of each thread, its epoch. */
 struct message {
@@ -117,6 +144,8 @@ struct thread {
 	bool           t_over;		/* it has returned */
 	int            t_futex;		/* where it is asleep */
 	struct message t_now;
+	struct message t_acquire;	/* a fence would learn this */
+	struct message t_release;	/* known at the last fence */
 	uint64_t       t_history;
 	uint32_t       t_read;		/* locations, since the last pause, */
 	uint8_t        t_place[LOCS];	/* and which store, the last time */
@@ -153,6 +182,8 @@ static struct loc     locs[LOCS];
 static int            loc_nr;
 static struct shade   shades[DATA / GRANULE];
 static uint64_t       shaded[DATA / GRANULE / 64];	/* which of them are */
+static bool           fenced;		/* there are fences */
+static struct message sc_view;		/* what they know: places only */
 static struct choice  choices[CHOICES];
 static int            choice_nr, choice_at;
 static struct op      ops[OPS];
@@ -393,8 +424,12 @@ static void loc_forget(int loc)
 	int i, j;
 
 	locs[loc].l_nr = locs[loc].l_sc = locs[loc].l_futex = 0;
-	for (i = 0; i < thread_nr; i++)
+	for (i = 0; i < thread_nr; i++) {
 		threads[i].t_now.g_view[loc] = threads[i].t_place[loc] = 0;
+		threads[i].t_acquire.g_view[loc] = 0;
+		threads[i].t_release.g_view[loc] = 0;
+	}
+	sc_view.g_view[loc] = 0;
 	for (i = 0; i < loc_nr; i++)
 		for (j = 0; j < locs[i].l_nr; j++)
 			locs[i].l_store[j].s_message.g_view[loc] = 0;
@@ -490,8 +525,20 @@ static int lowest(int loc, int order)
 {
 	int low = self->t_now.g_view[loc];
 
-	return order == __ATOMIC_SEQ_CST && low < locs[loc].l_sc ?
-		locs[loc].l_sc : low;
+	if (order == __ATOMIC_SEQ_CST && low < locs[loc].l_sc)
+		low = locs[loc].l_sc;
+	if (order == __ATOMIC_SEQ_CST && low < sc_view.g_view[loc])
+		low = sc_view.g_view[loc];
+	return low;
+}
+
+/* What came with a store that self has read. */
+static void receive(const struct message *from, int order)
+{
+	if (acquires(order))
+		learn(&self->t_now, from);
+	else if (fenced)
+		learn(&self->t_acquire, from);
 }
 
 static void remember(int loc, int place)
@@ -535,8 +582,11 @@ static struct store *mo_insert(int loc, int place)
 		stop("STORES is too small");
 	for (i = 0; i < thread_nr; i++) {
 		shift(&threads[i].t_now.g_view[loc], place);
+		shift(&threads[i].t_acquire.g_view[loc], place);
+		shift(&threads[i].t_release.g_view[loc], place);
 		shift(&threads[i].t_place[loc], place);
 	}
+	shift(&sc_view.g_view[loc], place);
 	for (i = 0; i < loc_nr; i++)
 		for (j = 0; j < locs[i].l_nr; j++)
 			shift(&locs[i].l_store[j].s_message.g_view[loc], place);
@@ -549,21 +599,27 @@ static struct store *mo_insert(int loc, int place)
 	return &l->l_store[place];
 }
 
+/* What it does from now on is not yet in what it has released. */
+static void new_epoch(struct thread *t)
+{
+	if (++t->t_now.g_clock[t - threads] == 0)
+		stop("too many epochs");
+}
+
 static void store_at(int loc, int place, uint64_t value, int order,
 		     const struct message *passed)
 {
 	struct loc *l = &locs[loc];
-	int me = (int)(self - threads);
 	struct store *s = mo_insert(loc, place);
 
 	s->s_value = value;
 	self->t_now.g_view[loc] = self->t_place[loc] = (uint8_t)place;
 	if (passed != NULL)
 		s->s_message = *passed;
+	learn(&s->s_message, &self->t_release);
 	if (releases(order)) {
 		learn(&s->s_message, &self->t_now);
-		if (++self->t_now.g_clock[me] == 0)
-			stop("too many epochs");
+		new_epoch(self);
 	}
 	s->s_message.g_view[loc] = (uint8_t)place;
 	if (order == __ATOMIC_SEQ_CST)
@@ -599,8 +655,7 @@ static uint64_t atomic_load(const void *at, int size, int order)
 	touch(at, size, false, true);
 	place = choose_from(loc, lowest(loc, order), true);
 	remember(loc, place);
-	if (acquires(order))
-		learn(&self->t_now, &locs[loc].l_store[place].s_message);
+	receive(&locs[loc].l_store[place].s_message, order);
 	note("load", loc, place, locs[loc].l_store[place].s_value);
 	return locs[loc].l_store[place].s_value;
 }
@@ -669,8 +724,7 @@ static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
 	if (how == COMPARE && was != expected)
 		order = failed;
 	passed = locs[loc].l_store[place].s_message;
-	if (acquires(order))
-		learn(&self->t_now, &passed);
+	receive(&passed, order);
 	if (how == COMPARE && was != expected) {
 		note("compare", loc, place, was);
 		return was;
@@ -680,6 +734,77 @@ static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
 	store_at(loc, place + 1, by, order, &passed);
 	note(what[how], loc, place + 1, by);
 	return was;
+}
+
+/* Fences. */
+
+/* The thread may be another one than self: it does not notice. */
+static void fence(struct thread *t, int order)
+{
+	uint8_t *view = t->t_now.g_view;
+	int i;
+
+	if (acquires(order))
+		learn(&t->t_now, &t->t_acquire);
+	for (i = 0; order == __ATOMIC_SEQ_CST && i < loc_nr; i++) {
+		if (view[i] < locs[i].l_sc)
+			view[i] = (uint8_t)locs[i].l_sc;
+		if (view[i] < sc_view.g_view[i])
+			view[i] = sc_view.g_view[i];
+		sc_view.g_view[i] = view[i];
+	}
+	if (releases(order)) {
+		t->t_release = t->t_now;
+		new_epoch(t);
+	}
+}
+
+/* As point(): from the first fence on it is known what fences need to know. */
+static void fence_point(void)
+{
+	again |= !fenced;
+	given_up |= !fenced;
+	fenced = true;
+	ustack_block();
+}
+
+static void thread_fence(int order)
+{
+	if (self == NULL)
+		return;
+	fence_point();
+	fence(self, order);
+	note("fence", -1, 0, 0);
+}
+
+/* Of the threads of the set, the one after that nr others are skipped. */
+static int pick(unsigned set, int nr)
+{
+	int i;
+
+	for (i = 0; !(set & 1u << i) || nr-- > 0; i++)
+		;
+	return i;
+}
+
+static const char *const interrupts[THREADS] = {
+	"fence in 0", "fence in 1", "fence in 2", "fence in 3"
+};
+
+static void membarrier(void)
+{
+	unsigned left = ((1u << thread_nr) - 1) & ~(1u << (self - threads));
+	int i;
+
+	thread_fence(__ATOMIC_SEQ_CST);
+	while (left != 0) {
+		ustack_block();
+		i = pick(left, choose(__builtin_popcount(left)));
+		left &= ~(1u << i);
+		fence(&threads[i], __ATOMIC_SEQ_CST);
+		note(interrupts[i], -1, 0, 0);
+	}
+	thread_fence(__ATOMIC_SEQ_CST);
 }
 
 /* futex(2). */
@@ -717,14 +842,23 @@ static void futex_wake(const int *word)
 			threads[i].t_state = RUNS;
 }
 
-/* op: without the flag for private ones, 0 is wait and 1 is wake. */
+/*
+ * Of futex(2), without the flag for private ones, op 0 is wait and 1 is wake.
+ * Of membarrier(2) what fence.h uses: to register, and private expedited.
+ */
 long model_syscall(long nr, ...)
 {
 	int *word, op, value;
 	va_list args;
 
-	(void)nr;
 	va_start(args, nr);
+	if (nr == SYS_membarrier) {
+		op = va_arg(args, int);
+		va_end(args);
+		if (self != NULL && op == MEMBARRIER)
+			membarrier();
+		return 0;
+	}
 	word  = va_arg(args, int *);
 	op    = va_arg(args, int);
 	value = va_arg(args, int);
@@ -843,8 +977,11 @@ static void rank_all(const uint8_t *base)
 	for (i = 0; i < loc_nr; i++)
 		for (j = base[i]; j < locs[i].l_nr; j++)
 			rank_clock(locs[i].l_store[j].s_message.g_clock);
-	for (i = 0; i < thread_nr; i++)
+	for (i = 0; i < thread_nr; i++) {
 		rank_clock(threads[i].t_now.g_clock);
+		rank_clock(threads[i].t_acquire.g_clock);
+		rank_clock(threads[i].t_release.g_clock);
+	}
 	for (i = 0; i < thread_nr; i++) {
 		uint8_t next = 0;
 
@@ -917,6 +1054,10 @@ static uint64_t mix_thread(uint64_t h, const struct thread *t,
 			h = mix(h, locs[i].l_nr - t->t_place[i]);
 	h = mix(h, t->t_history);
 	h = mix(h, t->t_state == ASLEEP ? t->t_futex : 0);
+	if (fenced) {
+		h = mix_message(h, &t->t_acquire, bases);
+		h = mix_message(h, &t->t_release, bases);
+	}
 	return mix_message(h, &t->t_now, bases);
 }
 
@@ -938,6 +1079,8 @@ static uint64_t hash(void)
 			h = mix_loc(h, &locs[i], bases);
 	for (i = 0; i < thread_nr; i++)
 		h = mix_thread(h, &threads[i], bases);
+	if (fenced)
+		h = mix_message(h, &sc_view, bases);
 	return mix_shades(h);
 }
 
@@ -1019,6 +1162,7 @@ static bool run(void)
 	memset(shades, 0, sizeof shades);
 	memset(shaded, 0, sizeof shaded);
 	memset(threads, 0, sizeof threads);
+	memset(&sc_view, 0, sizeof sc_view);
 	for (i = 0; i < loc_nr; i++)
 		locs[i].l_nr = locs[i].l_sc = locs[i].l_futex = 0;
 	scene->m_init();
@@ -1057,6 +1201,7 @@ static bool check(const struct model_scenario *m)
 
 	scene = m;
 	loc_nr = name_nr = 0;
+	fenced = false;
 	failure[0] = 0;
 	start();
 	if (m->m_size > DATA)
@@ -1190,6 +1335,18 @@ int __tsan_atomic##bits##_compare_exchange_##name(volatile type *at,	\
 	return *was == expected;					\
 }
 
+/* Instead of the others: clang. */
+#define TSAN_CAS_VAL(bits, type)					\
+type __tsan_atomic##bits##_compare_exchange_val(volatile type *at,	\
+	type was, type by, int order, int failed);			\
+type __tsan_atomic##bits##_compare_exchange_val(volatile type *at,	\
+	type was, type by, int order, int failed)			\
+{									\
+	return (type)atomic_rmw((void *)at, bits / 8, COMPARE,		\
+		(uint64_t)by, order, cut((uint64_t)was, bits / 8),	\
+		failed);						\
+}
+
 #define TSAN_ATOMIC(bits, type)						\
 type __tsan_atomic##bits##_load(const volatile type *at, int order);	\
 type __tsan_atomic##bits##_load(const volatile type *at, int order)	\
@@ -1209,8 +1366,21 @@ TSAN_RMW(bits, type, fetch_and, AND)					\
 TSAN_RMW(bits, type, fetch_or, OR)					\
 TSAN_RMW(bits, type, fetch_xor, XOR)					\
 TSAN_CAS(bits, type, strong)						\
-TSAN_CAS(bits, type, weak)
+TSAN_CAS(bits, type, weak)						\
+TSAN_CAS_VAL(bits, type)
 
 TSAN_ATOMIC(8, signed char)
 TSAN_ATOMIC(32, int)
 TSAN_ATOMIC(64, long long)
+
+void __tsan_atomic_thread_fence(int order);
+void __tsan_atomic_thread_fence(int order)
+{
+	thread_fence(order);
+}
+
+void __tsan_atomic_signal_fence(int order);
+void __tsan_atomic_signal_fence(int order)
+{
+	(void)order;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* deque.h: a queue of which the owner uses one end, and thieves the other. */
+
+#ifndef DEQUE_H
+#define DEQUE_H
+
+/*
+ * The owner pushes and pops at the bottom, last in first out, mostly without an
+ * atomic instruction. Others steal at the top, first in first out, one
+ * compare-and-swap each. After D. Chase and Y. Lev, "Dynamic circular
+ * work-stealing deque" (SPAA 2005), with the memory orders of N. M. Lê, A. Pop,
+ * A. Cohen and F. Zappa Nardelli, "Correct and efficient work-stealing for weak
+ * memory models" (PPoPP 2013).
+ *
+ *	      d_top                      d_bottom
+ *	        |                            |
+ *	        v                            v
+ *	.......+----+----+----+----+----+----+.......
+ *	       | t  |t+1 |    |    |    |b-1 |
+ *	.......+----+----+----+----+----+----+.......
+ *	steal <--                          <--> pop, push
+ *
+ * Item i is in slot i modulo room of the array. When that is full, the owner
+ * copies all to one twice the size. Thieves may still read the old one, where
+ * what they can get stays as it was; so it is kept until deque_fini(). All old
+ * ones together have less slots than the last.
+ *
+ *	operation          who may call  x push   x pop      x steal
+ *	deque_push         the owner     -        -          1
+ *	deque_pop          the owner     -        -          2 3
+ *	deque_steal        anyone        1        2 3        4
+ *	deque_steal_alone  see there     1        forbidden  4
+ *	deque_size         anyone        a hint   a hint     a hint
+ *	deque_init, _fini  one, while there are no others
+ *
+ *	1 the item is seen now or later; if the push happens before, now
+ *	2 two or more items: both get one, and meet no more than they would
+ *	  alone
+ *	3 the last item: one of them gets it, by a compare-and-swap
+ *	4 one of them gets the item, the other one DEQUE_LOST or a later item
+ *
+ * The caller must do: fence_init() (fence.h) before; an item is not NULL and
+ * not DEQUE_LOST. What was written before an item was pushed is seen by who
+ * gets it. A struct deque is aligned to DEQUE_LINE, and so must be the memory
+ * of a struct that it is in.
+ *
+ * A steal that finds nothing has passed no fence. So who is about to sleep
+ * makes it known that he sleeps, then passes fence_heavy() and looks again
+ * (deque_size()); who has pushed passes fence_light(), and looks who sleeps.
+ *
+ * INVARIANTS
+ *
+ * Q1. d_top only grows, by 1, by a compare-and-swap: whose it was got the item
+ *     with the old number, and nobody else did. A thief writes nothing else.
+ * Q2. The owner gets the last item, b, without that only if it has set d_bottom
+ *     to b, passed a fence, and then found d_top less than b. A thief who wants
+ *     item b has read b from d_top before its own fence. If the owner's fence
+ *     came first, the thief reads from d_bottom that b is gone; if the thief's,
+ *     the owner reads a d_top that is not less than b.
+ * Q3. d_bottom is less than d_top by 1 at most, and only within a pop.
+ * Q4. A slot is written again only after d_top has passed the item in it, so a
+ *     thief who has read what is not his fails in his compare-and-swap. d_seen
+ *     is a d_top that the owner has read before, so no more than that.
+ * Q5. Arrays that are not the last one are not written.
+ * Q6. Indices are counted modulo 2^n, and only their differences mean
+ *     something, which are read as signed. room divides 2^n, so item i stays in
+ *     its slot when they wrap around.
+ *
+ * ERRATA of the paper of 2013
+ *
+ * - The pointer to a new array was written and read relaxed. A thief could read
+ *   the new pointer, with an old d_bottom, before what is in the array: found
+ *   by B. Norris and B. Demsky, "CDSChecker" (OOPSLA 2013). Here R2 and A2.
+ * - Indices were unsigned, so the pop from an empty deque that was never used
+ *   compared 0 with 0 - 1, the largest number, and "found" an item. Here Q6.
+ *
+ * There a push has a release fence, which makes all later stores of d_bottom
+ * release what was before. Here it has a release store, which is cheaper. So
+ * the first store of d_bottom in a pop has to be one, too: since C++20 (P0982)
+ * a relaxed store does not hand on what an earlier one of the same thread has
+ * released, and a thief who reads d_bottom from there may get an item that was
+ * pushed before. The last store in a pop is relaxed: d_top is b + 1 by then,
+ * so who reads b + 1 from it knows that, or fails in his compare-and-swap.
+ *
+ * ORDERS
+ *
+ *	R1  the stores of d_bottom in a push, and the first in a pop: the
+ *	    items, and what is in them
+ *	A1  a thief's load of d_bottom after the fence
+ *	R2  the store of d_array: the copied items, and a_room
+ *	A2  a thief's load of d_array
+ *	R3  both compare-and-swaps: that the slot was read; and for deque_size()
+ *	    and deque_steal_alone(), the d_bottom of the pop
+ *	A3  the loads of d_top in deque_make_room() and of thieves
+ *	F   fence_light() in pop with fence_heavy() in steal: Q2
+ *
+ * The compare-and-swaps are sequentially consistent, as in the paper. The slots
+ * are relaxed: Q4, R1. R3 and A3 matter on machines that let a store pass an
+ * earlier load, which our model checker (test/model) does not try.
+ */
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "fence.h"
+
+/* Between two steps, where another one may come: a test puts delays there. */
+#if !defined(RACE_WINDOW)
+#define RACE_WINDOW(n)	((void)0)
+#endif
+
+/* Two lines of 64: some machines fetch the neighbour of a line, too. */
+#define DEQUE_LINE	128
+
+/* Memory at DEQUE_LINE, or NULL; a model checker has its own. */
+#if !defined(DEQUE_ALLOC)
+#define DEQUE_ALLOC(size)	deque_alloc(size)
+#define DEQUE_FREE(block)	free(block)
+
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus)
+int posix_memalign(void **block, size_t align, size_t size);
+#endif
+
+static __inline__ void *deque_alloc(size_t size)
+{
+	void *block;
+
+	return posix_memalign(&block, DEQUE_LINE, size) == 0 ? block : NULL;
+}
+#endif
+
+#define DEQUE_LOST	((void *)1)
+
+/* The slots follow. */
+struct deque_array {
+	long                a_room;	/* of them, a power of 2 */
+	struct deque_array *a_old;	/* the one before, or NULL */
+};
+
+/*
+ * Each push and pop writes d_bottom, each steal d_top. If they were in one
+ * line, each would take it from the other. What thieves only read is beside
+ * d_bottom, which they read, too.
+ */
+struct deque {
+	/* Written by the owner. */
+	unsigned long       d_bottom __attribute__((aligned(DEQUE_LINE)));
+	unsigned long       d_seen;	/* some d_top: Q4; not for others */
+	struct deque_array *d_array;
+	/* Written by thieves, and by the owner for the last item. */
+	unsigned long       d_top __attribute__((aligned(DEQUE_LINE)));
+};
+
+/* The number of items, if it is not negative: Q6. */
+static __inline__ long deque_span(unsigned long bottom, unsigned long top)
+{
+	return (long)(bottom - top);
+}
+
+static __inline__ void **deque_slot(struct deque_array *a, unsigned long i)
+{
+	return (void **)(a + 1) + (i & (unsigned long)(a->a_room - 1));
+}
+
+static __inline__ void *deque_get(struct deque_array *a, unsigned long i)
+{
+	return __atomic_load_n(deque_slot(a, i), __ATOMIC_RELAXED);
+}
+
+static __inline__ void deque_put(struct deque_array *a, unsigned long i,
+				 void *x)
+{
+	__atomic_store_n(deque_slot(a, i), x, __ATOMIC_RELAXED);
+}
+
+static __inline__ struct deque_array *deque_make(long room)
+{
+	struct deque_array *a;
+
+	if (room > LONG_MAX / 2 / (long)sizeof(void *))
+		return NULL;
+	a = (struct deque_array *)DEQUE_ALLOC(sizeof *a + (size_t)room *
+					      sizeof(void *));
+	if (a != NULL) {
+		a->a_room = room;
+		a->a_old  = NULL;
+	}
+	return a;
+}
+
+/* With at least so much room at first. 0, or -ENOMEM. */
+static __inline__ int deque_init(struct deque *d, long room)
+{
+	long most = 1;
+
+	while (most < room && most <= LONG_MAX / 2)
+		most *= 2;
+	d->d_bottom = d->d_top = d->d_seen = 0;
+	d->d_array  = most < room ? NULL : deque_make(most);
+	return d->d_array != NULL ? 0 : -ENOMEM;
+}
+
+/* After deque_init() has returned 0. Items that are left are the caller's. */
+static __inline__ void deque_fini(struct deque *d)
+{
+	struct deque_array *a = d->d_array;
+	struct deque_array *old;
+
+	for (d->d_array = NULL; a != NULL; a = old) {
+		old = a->a_old;
+		DEQUE_FREE(a);
+	}
+}
+
+/* There seems to be no room: looks how far the thieves are, or makes some. */
+static __attribute__((noinline, cold, unused))
+int deque_make_room(struct deque *d)
+{
+	struct deque_array *a = d->d_array;
+	struct deque_array *big;
+	unsigned long i;
+
+	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
+	if (deque_span(d->d_bottom, d->d_seen) < a->a_room)
+		return 0;
+	big = a->a_room <= LONG_MAX / 2 ? deque_make(a->a_room * 2) : NULL;
+	if (big == NULL)
+		return -ENOMEM;
+	for (i = d->d_seen; i != d->d_bottom; i++)
+		deque_put(big, i, deque_get(a, i));
+	big->a_old = a;
+	RACE_WINDOW(22);
+	__atomic_store_n(&d->d_array, big, __ATOMIC_RELEASE);		/* R2 */
+	RACE_WINDOW(23);
+	return 0;
+}
+
+/* The owner's. 0, or -ENOMEM, and nothing has changed. */
+static __inline__ int deque_push(struct deque *d, void *x)
+{
+	unsigned long b = d->d_bottom;
+	int rc;
+
+	if (__builtin_expect(deque_span(b, d->d_seen) >= d->d_array->a_room, 0)
+	    && (rc = deque_make_room(d)) != 0)
+		return rc;
+	deque_put(d->d_array, b, x);
+	RACE_WINDOW(24);
+	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELEASE);	/* R1 */
+	return 0;
+}
+
+/* Gives i to one who asks. */
+static __inline__ int deque_win(struct deque *d, unsigned long i)
+{
+	return __atomic_compare_exchange_n(&d->d_top, &i, i + 1, 0,
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);		/* R3 */
+}
+
+/* The owner's: the item that was pushed last; NULL if there is none. */
+static __inline__ void *deque_pop(struct deque *d)
+{
+	unsigned long b = d->d_bottom - 1;
+	void *x = NULL;
+	long left;
+
+	/* It only grows. So it costs little to look at an empty one. */
+	if (deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
+		return NULL;
+	RACE_WINDOW(25);
+	__atomic_store_n(&d->d_bottom, b, __ATOMIC_RELEASE);		/* R1 */
+	RACE_WINDOW(26);
+	fence_light();							/* F */
+	left = deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED));
+	if (left > 0)							/* Q2 */
+		return deque_get(d->d_array, b);
+	RACE_WINDOW(27);
+	if (left == 0 && deque_win(d, b))
+		x = deque_get(d->d_array, b);
+	RACE_WINDOW(28);
+	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELAXED);	/* Q1 */
+	return x;
+}
+
+/*
+ * The item that was pushed first; NULL if there is none; DEQUE_LOST if another
+ * one got it. For one who knows that the owner does not pop meanwhile, nor has
+ * begun to; or who is the owner.
+ */
+static __inline__ void *deque_steal_alone(struct deque *d)
+{
+	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
+	unsigned long b = __atomic_load_n(&d->d_bottom,
+					  __ATOMIC_ACQUIRE);		/* A1 */
+	void *x;
+
+	if (deque_span(b, t) <= 0)
+		return NULL;
+	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
+	RACE_WINDOW(29);						/* A2 */
+	return deque_win(d, t) ? x : DEQUE_LOST;
+}
+
+/* How many items there are, if nobody else does anything; 0 or more. */
+static __inline__ long deque_size(const struct deque *d)
+{
+	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
+	long nr = deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
+			     t);
+
+	return nr > 0 ? nr : 0;
+}
+
+/* The same as deque_steal_alone(), for anyone. */
+static __inline__ void *deque_steal(struct deque *d)
+{
+	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
+	unsigned long b;
+	void *x;
+
+	if (deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED), t) <= 0)
+		return NULL;
+	fence_heavy();							/* F */
+	b = __atomic_load_n(&d->d_bottom, __ATOMIC_ACQUIRE);		/* A1 */
+	if (deque_span(b, t) <= 0)
+		return NULL;
+	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
+	RACE_WINDOW(29);						/* A2 */
+	return deque_win(d, t) ? x : DEQUE_LOST;
+}
+
+#endif /* DEQUE_H */

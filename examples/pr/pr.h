@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* pr.h: a scheduler with priorities: the most urgent thread runs first. */
+
+#ifndef PR_H
+#define PR_H
+
+/*
+ * Each thread has a priority, 0 to PR_NR - 1. When a thread blocks, yields or
+ * ends, its processor runs one of the highest priority that can run; those of
+ * the same priority take turns, first in, first out. A wake does not take the
+ * processor away from who wakes.
+ *
+ * So that nobody starves, once in PR_FAIR switches the next priority in turn is
+ * served, from 0 up to the highest, whatever else can run. A thread that is the
+ * n-th of its priority on its processor runs after at most
+ * n * PR_NR * PR_FAIR switches.
+ *
+ * Otherwise it is used like rr.h, and its functions do the same as theirs.
+ */
+
+#include "uproc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PR_NR	8
+#define PR_FAIR	64	/* a power of two: switches are counted modulo 2^32 */
+
+struct pr_thread {
+	struct uproc_thread pt_thread;	/* first */
+	struct pr_thread   *pt_next;	/* in the list of its priority */
+};
+
+int  pr_init(int proc_nr, int thread_nr);
+int  pr_stack_size(size_t size);
+struct usched *pr_sched(int proc);
+int  pr_preempt(void);
+int  pr_start(void);
+int  pr_fini(void);
+long pr_stuck(void);
+void pr_hold(void);
+void pr_release(void);
+
+/* On processor proc modulo their number. EINVAL also for no such priority. */
+struct pr_thread *pr_thread_init(void (*f)(void *), void *arg, int proc,
+				 unsigned priority);
+struct pr_thread *pr_thread_joinable(void (*f)(void *), void *arg, int proc,
+				     unsigned priority);
+int pr_join(struct pr_thread *t);
+
+/*
+ * The running thread has this priority from now on, and goes on: it yields if
+ * others shall go first. 0; -EINVAL: no such priority, or no thread calls.
+ */
+int pr_set(unsigned priority);
+
+int  pr_yield(void);
+struct pr_thread *pr_self(void);
+void pr_post(struct pr_thread *t);
+void pr_done(void);
+
+/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(PR_INLINE)
+int  pr_wait(void);
+void pr_wake(struct pr_thread *t);
+#else
+#if !defined(PR_INLINE)		/* pr.c makes functions of them */
+#define PR_INLINE	static __inline__
+#endif
+
+/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
+PR_INLINE int pr_wait(void)
+{
+	return uproc_wait();
+}
+
+/* Wakes t, or its next wait. Anyone but a signal handler. */
+PR_INLINE void pr_wake(struct pr_thread *t)
+{
+	struct uproc_thread *u = &t->pt_thread;
+
+	if (!uproc_is_here(u))
+		uproc_post(u);
+	else if (wakes_add(&u->t_wakes, 1))
+		uproc_queue_put(&uproc_of(u)->p_queue, u);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PR_H */

@@ -1,0 +1,3 @@
+module usched/peers/gofork
+
+go 1.19

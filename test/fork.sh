@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# fork.sh: the programs that fork and join print one number and nothing else, as
+# they do only if the result is right, or say what is wrong (fork.h).
+#
+# usage: fork.sh [directory of our program, or the build's DIR]. Exit: 0 pass,
+# 1 fail, 77 skipped. A peer that is not built is skipped by name.
+
+dir=${1:-${DIR:-.}}
+top=${0%/*}/..
+peers=${PEERS:-$top/peers}
+out=$(mktemp) && err=$(mktemp) || exit 1
+trap 'rm -f "$out" "$err"' EXIT
+failed=0
+
+fail() {
+	echo "$prog $*: exit $rc, stdout \"$(cat "$out")\"," \
+	     "stderr \"$(head -c 300 "$err")\"" >&2
+	failed=1
+}
+
+run() {
+	timeout "${WATCHDOG:-60}" "$prog" "$@" >"$out" 2>"$err"
+	rc=$?
+}
+
+# Usage: exit 2, something on stderr, nothing on stdout.
+wrong() {
+	run "$@"
+	if [ $rc != 2 ] || [ -s "$out" ] || [ ! -s "$err" ]; then
+		fail "$@"
+	fi
+}
+
+# Exit 0, one line of seconds, nothing on stderr.
+seconds() {
+	run "$@"
+	if [ $rc != 0 ] || [ -s "$err" ] || [ "$(wc -l <"$out")" != 1 ] ||
+	   ! grep -Eqx '[0-9]+\.[0-9]{6}' "$out"; then
+		fail "$@"
+	fi
+}
+
+bad_usage() {
+	wrong
+	wrong ''
+	wrong fork 1
+	wrong empty
+	wrong empty 1
+	wrong empty 1 1 1
+	wrong batches 1 1
+	wrong fib 1 1
+	wrong fib 1 1 1 1
+	wrong fib 91 90 1
+	wrong fib 5 6 2				# no threads
+	wrong queens 17 1 1
+	wrong queens 6 7 1
+	wrong queens 6 0 2
+	wrong uts
+	wrong uts T1
+	wrong uts T1 1
+	wrong uts T2 1 1
+	wrong uts t1 1 1
+	wrong uts 1 1 1
+	wrong uts T5 0 2
+	wrong skynet
+	wrong skynet 1 1
+	wrong empty 0 1
+	wrong batches 0 1 1
+	wrong batches 1 0 1
+	wrong queens 0 0 1
+	for bad in -1 x 1x '' ' ' ' 1' +1 1.5 1e3 0x10 99999999999999999999 \
+		   9223372036854775808 2147483648; do
+		wrong empty "$bad" 1
+		wrong batches 9 "$bad" 1
+		wrong fib "$bad" 2 1
+		wrong fib 5 "$bad" 1
+		wrong queens 5 "$bad" 1
+		wrong uts T1 "$bad" 1
+		wrong skynet "$bad"
+	done
+	for form in 'empty 1' 'batches 1 1' 'fib 5 2' 'queens 5 2' 'uts T1 1' \
+		    skynet; do
+		wrong $form 0
+	done
+}
+
+plain() {
+	for n in 0 1 2 3 20; do
+		seconds fib $n $((n + 1)) 1
+	done
+	for n in 1 2 3 4 5 6 7 8 9 10 11; do
+		seconds queens $n 0 1
+	done
+	seconds uts T1 0 1
+	seconds uts T5 0 1
+}
+
+# forks P...
+forks() {
+	for p; do
+		for nr in 1 2 100 10000; do
+			seconds empty $nr "$p"
+			for b in 1 2 7 100000; do
+				seconds batches $nr $b "$p"
+			done
+		done
+		for n in 0 1 2 3 4 5 12 18; do
+			for cut in 0 1 2 3 4 11; do
+				[ $cut -gt $n ] || seconds fib $n $cut "$p"
+			done
+		done
+		for n in 1 2 3 4 5 6 7 8 9; do
+			seconds queens $n 1 "$p"
+			seconds queens $n $n "$p"
+		done
+		seconds queens 10 3 "$p"
+		for cut in 1 2 6; do
+			seconds uts T1 $cut "$p"
+			seconds uts T5 $cut "$p"
+		done
+		seconds skynet "$p"
+	done
+}
+
+if [ ! -x "$dir/wfork" ]; then
+	echo "skipped: no $dir/wfork"
+	exit 77
+fi
+for prog in "$dir/wfork" "$peers/coro/fork" "$peers/gofork/fork" \
+	    "$peers/tokio/tokio-fork"; do
+	if [ ! -x "$prog" ]; then
+		echo "skip ${prog#"$top/"}: not built (make peers)"
+		continue
+	fi
+	bad_usage
+	plain
+	forks 1 2 3
+done
+prog=$dir/wfork
+seconds uts T1 10 2				# each node is a thread
+seconds fib 12 0 16				# more processors than cpus
+exit $failed

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* m_seek.c: scenarios of seek.h, with park.h and idle.h as in ws.c. */
+
+/*
+ * Things to do lie where all can take them. Workers seek one, and sleep; others
+ * give. A worker either never looks again when it has got one, since what it
+ * does takes for ever: then all must have been taken in the end. Or it looks
+ * again until all is over, which is when the idle count says so.
+ */
+#include "model.h"
+#define FENCE_MODEL
+#include "seek.h"
+#include "idle.h"
+
+#define WORKERS	2
+#define THINGS	2
+
+static struct {
+	struct worker {
+		int p_asleep;
+		int p_got;
+	} worker[WORKERS];
+	struct seek seek;
+	int nr;				/* workers */
+	int idle;			/* see idle.h */
+	int dozes;			/* somebody may wake himself */
+	int stop;			/* atomic */
+	int there[THINGS];		/* atomic: it can be taken */
+	int data[THINGS];		/* plain, written before */
+	int given[THINGS];
+} s;
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&s.stop, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* As the deques of others. */
+static bool somebody_has_work(void)
+{
+	int i;
+
+	for (i = 0; i < THINGS; i++)
+		if (__atomic_load_n(&s.there[i], __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+static bool take(struct worker *w)
+{
+	int i;
+
+	for (i = 0; i < THINGS; i++)
+		if (__atomic_load_n(&s.there[i], __ATOMIC_RELAXED) &&
+		    __atomic_exchange_n(&s.there[i], 0, __ATOMIC_ACQUIRE)) {
+			MUST(s.data[i]++ == 5);
+			w->p_got++;
+			return true;
+		}
+	return false;
+}
+
+/* Waking. The look is sequentially consistent in ws.c: see model.c. */
+
+static void rouse(void)
+{
+	int i;
+
+	for (i = 0; i < s.nr; i++) {
+		int *asleep = &s.worker[i].p_asleep;
+
+		if (__atomic_load_n(asleep, __ATOMIC_RELAXED)) {
+			idle_wake(&s.idle, asleep);
+			return;
+		}
+	}
+}
+
+static void give(int i)
+{
+	s.data[i] = 5;
+	s.given[i] = 1;
+	__atomic_store_n(&s.there[i], 1, __ATOMIC_RELEASE);	/* G1 */
+	if (seek_told(&s.seek))					/* G2 G3 */
+		rouse();					/* G4 */
+}
+
+/* Workers. */
+
+static void park(struct worker *w, bool doze)
+{
+	park_prepare(&w->p_asleep);				/* S1 */
+	seek_park(&s.seek);					/* N4 */
+	if ((stopped() || somebody_has_work()) &&		/* N5 */
+	    park_cancel(&w->p_asleep))
+		;
+	else if (doze)
+		(void)idle_doze(&s.idle, s.nr, &w->p_asleep, 1);
+	else
+		idle_sleep(&s.idle, s.nr, &w->p_asleep);	/* N6 */
+	seek_unpark(&s.seek);
+}
+
+static bool seek(struct worker *w, bool doze)
+{
+	bool got, more;
+
+	seek_begin(&s.seek);					/* N1 */
+	got = take(w);						/* N2 */
+	more = seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	if (!got && !stopped())
+		park(w, doze);
+	else if (more)
+		rouse();
+	return got;
+}
+
+/* What is got takes for ever: it does not look again. */
+static void busy(int nr)
+{
+	do
+		model_turn(1);
+	while (!seek(&s.worker[nr], false));
+}
+
+static void quick(int nr, bool doze)
+{
+	do {
+		model_turn(1);
+		(void)seek(&s.worker[nr], doze);
+	} while (!stopped());
+}
+
+static void zero_busy(void)	{ busy(0); }
+static void one_busy(void)	{ busy(1); }
+static void zero_quick(void)	{ quick(0, false); }
+static void one_quick(void)	{ quick(1, false); }
+static void zero_dozes(void)	{ quick(0, true); }
+
+static void give_one(void)	{ give(0); }
+static void give_other(void)	{ give(1); }
+static void give_two(void)	{ give(0); give(1); }
+
+/* After the last: waits for the end, as uproc_fini(). */
+static void finish(void)
+{
+	int got = 0;
+	int i;
+
+	idle_release(&s.idle);
+	idle_wait(&s.idle, s.nr);
+	for (i = 0; i < s.nr; i++)
+		got += s.worker[i].p_got;
+	MUST(got == s.given[0] + s.given[1]);
+	if (!s.dozes)
+		s.idle = 77;		/* nobody counts any more */
+	__atomic_store_n(&s.stop, 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < s.nr; i++)
+		(void)park_wake(&s.worker[i].p_asleep);
+}
+
+static void give_one_finish(void)	{ give_one(); finish(); }
+static void give_two_finish(void)	{ give_two(); finish(); }
+
+static void init(int nr, bool free)
+{
+#if defined(FENCE_MEMBARRIER)
+	fence_mode = free ? FENCE_UNDECIDED : FENCE_BOTH_FULL;
+	MUST(!free || fence_init() == 0);
+#else
+	(void)free;
+#endif
+	s.nr   = nr;
+	s.idle = -1;			/* who gives holds */
+	NAME(s.worker[0].p_asleep);
+	NAME(s.worker[1].p_asleep);
+	NAME(s.seek.m_parked);
+	NAME(s.seek.m_seeking);
+	NAME(s.there[0]);
+	NAME(s.there[1]);
+	NAME(s.idle);
+	NAME(s.stop);
+}
+
+static void doze_full(void)	{ init(1, false); s.dozes = 1; }
+static void doze_free(void)	{ init(1, true); s.dozes = 1; }
+static void doze_two_full(void)	{ init(2, false); s.dozes = 1; }
+static void doze_two_free(void)	{ init(2, true); s.dozes = 1; }
+static void one_full(void)	{ init(1, false); }
+static void two_full(void)	{ init(2, false); }
+static void one_free(void)	{ init(1, true); }
+static void two_free(void)	{ init(2, true); }
+
+/* Each that was given was taken, once; the counts are right. */
+static void done(void)
+{
+	MUST(!somebody_has_work());
+	MUST(s.worker[0].p_got + s.worker[1].p_got ==
+	     s.given[0] + s.given[1]);
+	MUST(s.seek.m_parked == 0 && s.seek.m_seeking == 0);
+}
+
+#define TWICE(name, quick, most, membarrier, all, spurious, init, ...)	\
+	{ "seek: " name, quick, most, spurious,				\
+	  &s, sizeof s, init##_full, { __VA_ARGS__ }, done },		\
+	{ "seek, membarrier: " name, membarrier, all, spurious,		\
+	  &s, sizeof s, init##_free, { __VA_ARGS__ }, done }
+
+#define ANY	MODEL_ANY
+#define NOT	MODEL_NOT
+
+const struct model_scenario scenarios[] = {
+	TWICE("one thing, one worker", ANY, ANY, ANY, ANY, 0, one,
+	      zero_busy, give_one),
+	TWICE("two things, two workers", 1, 3, 1, 2, 0, two,
+	      zero_busy, one_busy, give_two),
+	TWICE("two who give", 1, 2, NOT, 0, 0, two,
+	      zero_busy, one_busy, give_one, give_other),
+	TWICE("one worker, and the end", 2, ANY, 2, 3, 0, one,
+	      zero_quick, give_one_finish),
+	TWICE("one who dozes, and the end", 2, ANY, 2, 3, 1, doze,
+	      zero_dozes, give_one_finish),
+	TWICE("two workers, and the end", NOT, 2, NOT, 1, 0, two,
+	      zero_quick, one_quick, give_two_finish),
+	TWICE("one dozes, one sleeps, and the end", NOT, 1, NOT, 1, 1, doze_two,
+	      zero_dozes, one_quick, give_one_finish),
+	{ 0 }
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* m_stop.c: scenarios of stop.h, with both kinds of fences (fence.h). */
+
+/*
+ * What the owner and those who stop it touch is plain: so that two are there at
+ * once, or one does not see what the other did, is a data race.
+ *
+ * One who stops another looks twice before he gives up. An owner who waits
+ * pauses at each second look, so how many looks that were need not be in the
+ * data. Or patience has no end, and each look is a pause: nobody waits for ever.
+ */
+#include "model.h"
+
+#include <limits.h>
+
+static bool patient;			/* a part of the scenario */
+
+#define STOP_PATIENCE		(patient ? INT_MAX : 2)
+#define STOP_RELAX()		(patient ? model_pause(1) : (void)0)
+#define STOP_GIVE_WAY()		model_pause(2)
+#define FENCE_MODEL
+#include "stop.h"
+
+#define OWNERS	2
+
+static struct {
+	struct owner {
+		struct stop o_stop;
+		int         o_data;	/* plain: how often anybody was there */
+	} owner[OWNERS];
+	int times[MODEL_THREADS];	/* that each was there */
+	int gave_up[MODEL_THREADS];
+} s;
+
+static void init(void)
+{
+	NAME(s.owner[0].o_stop.k_in);
+	NAME(s.owner[0].o_stop.k_stop);
+	NAME(s.owner[0].o_data);
+	NAME(s.owner[1].o_stop.k_in);
+	NAME(s.owner[1].o_stop.k_stop);
+	NAME(s.owner[1].o_data);
+}
+
+/* By thread who; that it is alone is seen by the checker. */
+static void there(int who, struct owner *o)
+{
+	o->o_data++;
+	s.times[who]++;
+}
+
+static void enter(int who, struct owner *o)
+{
+	stop_enter(&o->o_stop);
+	there(who, o);
+	stop_leave(&o->o_stop);
+}
+
+static void stop(int who, struct owner *o)
+{
+	if (stop_begin(&o->o_stop)) {
+		there(who, o);
+		stop_end(&o->o_stop);
+	} else {
+		s.gave_up[who]++;
+	}
+}
+
+static void owner(void)		{ enter(0, &s.owner[0]); }
+static void owner_twice(void)	{ owner(); owner(); }
+static void one(void)		{ stop(1, &s.owner[0]); }
+static void two(void)		{ stop(2, &s.owner[0]); }
+static void three(void)		{ stop(3, &s.owner[0]); }
+static void one_twice(void)	{ one(); one(); }
+
+/* Each is an owner, and stops the other while he is not in. */
+
+static void stop_and_enter(int who)
+{
+	stop(who, &s.owner[!who]);
+	enter(who, &s.owner[who]);
+}
+
+static void enter_and_stop(int who)
+{
+	enter(who, &s.owner[who]);
+	stop_and_enter(who);
+}
+
+static void zero_both(void)	{ stop_and_enter(0); }
+static void one_both(void)	{ stop_and_enter(1); }
+static void zero_all(void)	{ enter_and_stop(0); }
+static void one_all(void)	{ enter_and_stop(1); }
+
+/* Nobody was there unnoticed; all is open again. */
+static void done(void)
+{
+	int there = 0;
+	int i;
+
+	for (i = 0; i < MODEL_THREADS; i++)
+		there += s.times[i];
+	MUST(s.owner[0].o_data + s.owner[1].o_data == there);
+	for (i = 0; i < OWNERS; i++) {
+		MUST(s.owner[i].o_stop.k_in == 0);
+		MUST(s.owner[i].o_stop.k_stop == 0);
+	}
+}
+
+/* Who is patient, and the only one, is let. */
+static void done_patient(void)
+{
+	done();
+	MUST(s.gave_up[0] + s.gave_up[1] == 0);
+}
+
+static void fences(bool free)
+{
+#if defined(FENCE_MEMBARRIER)
+	fence_mode = free ? FENCE_UNDECIDED : FENCE_BOTH_FULL;
+	MUST(!free || fence_init() == 0);
+#else
+	(void)free;
+#endif
+	init();
+}
+
+static void full(void)		{ patient = false; fences(false); }
+static void one_free(void)	{ patient = false; fences(true); }
+static void full_patient(void)	{ patient = true; fences(false); }
+static void one_free_patient(void)	{ patient = true; fences(true); }
+
+#define WITH(name, quick, most, init, done, ...)			\
+	{ "stop" name, quick, most, 0,					\
+	  &s, sizeof s, init, { __VA_ARGS__ }, done }
+
+#define TWICE(name, quick, most, membarrier, all, ...)			\
+	WITH(": " name, quick, most, full, done, __VA_ARGS__),		\
+	WITH(", membarrier: " name, membarrier, all, one_free, done,	\
+	     __VA_ARGS__)
+
+#define PATIENT(name, quick, most, membarrier, all, ...)		\
+	WITH(", patient: " name, quick, most, full_patient,		\
+	     done_patient, __VA_ARGS__),				\
+	WITH(", patient, membarrier: " name, membarrier, all,		\
+	     one_free_patient, done_patient, __VA_ARGS__)
+
+#define ANY	MODEL_ANY
+#define NOT	MODEL_NOT
+
+const struct model_scenario scenarios[] = {
+	TWICE("once each", ANY, ANY, ANY, ANY, owner, one),
+	TWICE("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),
+	TWICE("two who stop", ANY, ANY, ANY, ANY, owner, one, two),
+	TWICE("each other", ANY, ANY, ANY, ANY, zero_both, one_both),
+	PATIENT("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),
+	PATIENT("each other", ANY, ANY, ANY, ANY, zero_both, one_both),
+	TWICE("owner twice, two who stop", ANY, ANY, 2, ANY,
+	      owner_twice, one, two),
+	TWICE("in, then each other", NOT, ANY, NOT, ANY, zero_all, one_all),
+	PATIENT("in, then each other", NOT, ANY, NOT, ANY, zero_all, one_all),
+	TWICE("three who stop", NOT, ANY, NOT, 3, owner, one, two, three),
+	TWICE("each other, and a third", NOT, ANY, NOT, 3,
+	      zero_both, one_both, two),
+	{ 0 }
+};

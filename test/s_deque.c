@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/* s_deque: deque.h gives each item to one, from the right end. */
+/* LIBS: @test/fail.wrap */
+
+/*
+ * An owner and one to three thieves, delayed at random between their steps. Who
+ * gets an item sees what was written before the push. The owner gets them last
+ * in, first out, and a thief first in, first out. It fights for the last item,
+ * for the last two; makes the deque grow from one slot, and sometimes there is
+ * no memory for that: then the push says so, and has changed nothing. Indices
+ * begin near to where they wrap around. All that with each kind of fences that
+ * fence.h has here.
+ *
+ * fence.h: once it is decided that light fences are free, heavy ones make the
+ * system call, or the program ends; also in the child of a fork().
+ */
+#include "window.h"
+#include "fail.h"
+#include <pthread.h>
+#include <sched.h>
+
+/* Those of fence.h. */
+static long barriers;
+static bool refused;			/* as if not known, */
+static bool forgotten;			/* or not registered */
+
+#define REGISTERS	(1 << 4)	/* FENCE_REGISTER */
+
+static UNUSED long count_syscall(long nr, int cmd, int flags, int cpu, int x,
+				 int y, int z)
+{
+	__atomic_fetch_add(&barriers, 1, __ATOMIC_RELAXED);
+	if (cmd == REGISTERS && forgotten && !refused)
+		forgotten = false;
+	if (refused || forgotten)
+		return fail_errno(refused ? ENOSYS : EPERM);
+	return syscall(nr, cmd, flags, cpu, x, y, z);
+}
+
+#define syscall	count_syscall
+#include "deque.h"
+#undef syscall
+
+#define THIEVES	3
+#define ITEMS	100000			/* of a run */
+#define GROWTH	400			/* items; of a deque that grows */
+#define DEQUES	(ITEMS / GROWTH + 1)
+
+struct item {
+	int it_before;			/* plain */
+	int it_taken;			/* plain: one only */
+};
+
+static struct item items[ITEMS];
+static int pushed;			/* items; the owner's */
+static struct deque deques[DEQUES];
+static struct deque *now;		/* the thieves come here */
+static long stolen[THIEVES], lost;
+static int over;
+
+static const unsigned long begins[] = { 0, 0ul - 3, ~0ul / 2 - 3 };
+
+static void begin(struct deque *d, long room, unsigned nr)
+{
+	CHECK(deque_init(d, room) == 0);
+	d->d_bottom = d->d_top = d->d_seen = begins[nr % COUNT(begins)];
+}
+
+/* Its number. */
+static int take(void *x)
+{
+	struct item *it = x;
+	int nr = (int)(it - items);
+
+	CHECK(nr >= 0 && nr < ITEMS && it == &items[nr]);
+	CHECK(it->it_before == (nr ^ 12345));
+	CHECK(it->it_taken++ == 0);
+	return nr;
+}
+
+static bool is_item(void *x)
+{
+	return x != NULL && x != DEQUE_LOST;
+}
+
+/* Thieves. */
+
+static void *thief(void *arg)
+{
+	long *nr = arg;
+	struct deque *d, *was = NULL;
+	int last = -1, got;
+	unsigned i;
+	void *x;
+
+	for (i = 0; !__atomic_load_n(&over, __ATOMIC_ACQUIRE); i++) {
+		d = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
+		if (d != was)
+			last = -1;
+		was = d;
+		x = deque_steal(d);
+		if (is_item(x)) {
+			got = take(x);
+			CHECK(got > last);
+			last = got;
+			++*nr;
+		} else if (x == DEQUE_LOST)
+			__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
+		else if (i % 8 == 0)
+			sched_yield();
+		CHECK(deque_size(d) >= 0);
+	}
+	return NULL;
+}
+
+/* The owner. */
+
+/* There may be no memory, a few times. */
+static void push(struct deque *d)
+{
+	struct deque_array *array = d->d_array;
+	unsigned long bottom = d->d_bottom;
+	int rc;
+
+	items[pushed].it_before = pushed ^ 12345;
+	while ((rc = deque_push(d, &items[pushed])) != 0) {
+		CHECK(rc == -ENOMEM && fail_failed() > 0);
+		CHECK(d->d_array == array && d->d_bottom == bottom);
+	}
+	pushed++;
+}
+
+static void push_some(struct deque *d, int nr)
+{
+	while (nr-- > 0 && pushed < ITEMS)
+		push(d);
+}
+
+/* At most so many, and how many that were. */
+static int pop_some(struct deque *d, int nr)
+{
+	int got, last = ITEMS;
+	int i;
+	void *x;
+
+	for (i = 0; i < nr && (x = deque_pop(d)) != NULL; i++) {
+		got = take(x);
+		CHECK(got < last);
+		last = got;
+	}
+	CHECK(i == nr || deque_size(d) == 0);
+	return i;
+}
+
+static void fight(struct deque *d, int nr)
+{
+	while (pushed < ITEMS) {
+		push_some(d, nr);
+		pop_some(d, nr);
+	}
+}
+
+static void walk(struct deque *d)
+{
+	unsigned state = check_seed + 1;
+
+	while (pushed < ITEMS) {
+		push_some(d, (int)(check_random(&state) % 20));
+		pop_some(d, (int)(check_random(&state) % 20));
+	}
+}
+
+/* Only thieves take. */
+static void give(struct deque *d)
+{
+	while (pushed < ITEMS) {
+		push_some(d, 50);
+		while (deque_size(d) > 0)
+			sched_yield();
+	}
+}
+
+static void grow(void)
+{
+	int i;
+
+	for (i = 1; pushed < ITEMS; i++) {
+		begin(&deques[i], 1, (unsigned)i);
+		__atomic_store_n(&now, &deques[i], __ATOMIC_RELEASE);
+		fail_arm(FAIL_MEMORY, 1 + i % 8, false);
+		push_some(&deques[i], GROWTH);
+		fail_rest();
+		pop_some(&deques[i], i % 2 ? GROWTH : 0);
+	}
+	while (--i > 0)
+		pop_some(&deques[i], GROWTH);
+}
+
+enum { FIGHT_ONE, FIGHT_TWO, WALK, GIVE, GROW, KINDS };
+
+static void own(int kind)
+{
+	struct deque *d = &deques[0];
+
+	switch (kind) {
+	case FIGHT_ONE: fight(d, 1); break;
+	case FIGHT_TWO: fight(d, 2); break;
+	case WALK:      walk(d); break;
+	case GIVE:      give(d); break;
+	case GROW:      grow(); break;
+	}
+	pop_some(d, ITEMS);
+}
+
+static void run(int kind, int thieves)
+{
+	pthread_t id[THIEVES];
+	long sum = 0;
+	int i;
+
+	memset(items, 0, sizeof items);
+	memset(deques, 0, sizeof deques);
+	pushed = over = 0;
+	begin(&deques[0], 4, (unsigned)(kind + thieves));
+	now = &deques[0];
+	for (i = 0; i < thieves; i++)
+		CHECK(pthread_create(&id[i], NULL, thief, &stolen[i]) == 0);
+	own(kind);
+	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+	for (i = 0; i < thieves; i++)
+		CHECK(pthread_join(id[i], NULL) == 0);
+	for (i = 0; i < ITEMS; i++)
+		sum += items[i].it_taken;
+	CHECK(sum == ITEMS);
+	for (i = 0; i < DEQUES; i++)
+		deque_fini(&deques[i]);
+	fail_clean();
+}
+
+static void runs(const char *what)
+{
+	int kind, thieves;
+
+	memset(stolen, 0, sizeof stolen);
+	lost = 0;
+	for (thieves = 1; thieves <= THIEVES; thieves++)
+		for (kind = 0; kind < KINDS; kind++) {
+			snprintf(check_doing, sizeof check_doing,
+				 "%s, %d thieves, kind %d ", what, thieves,
+				 kind);
+			run(kind, thieves);
+		}
+	CHECK(stolen[0] > 0 && stolen[1] > 0 && stolen[2] > 0 && lost > 0);
+}
+
+/* One native thread, against a plain array. The slots are used many times. */
+
+#define MODEL	64
+
+static void alone(unsigned nr)
+{
+	static long things[MODEL];
+	unsigned state = check_seed + nr;
+	long top = 0, bottom = 0;	/* of things, modulo MODEL */
+	struct deque d;
+	long i, *x;
+
+	begin(&d, 2, nr);
+	for (i = 0; i < 100000; i++) {
+		unsigned dice = check_random(&state) % 16;
+
+		CHECK(deque_size(&d) == bottom - top);
+		if (dice < 7 && bottom - top < MODEL) {
+			CHECK(deque_push(&d, &things[bottom++ % MODEL]) == 0);
+		} else if (dice < 12) {
+			x = deque_pop(&d);
+			CHECK(x == (bottom == top ? NULL :
+				    &things[--bottom % MODEL]));
+		} else {
+			x = dice == 12 ? deque_steal(&d) :
+				deque_steal_alone(&d);
+			CHECK(x == (bottom == top ? NULL :
+				    &things[top++ % MODEL]));
+		}
+	}
+	CHECK(d.d_array->a_room <= MODEL);
+	deque_fini(&d);
+	fail_clean();
+}
+
+/* What deque_init() and growth do about memory. */
+static void memory(void)
+{
+	static int things[100];
+	struct deque d;
+	int i;
+
+	CHECK(deque_init(&d, LONG_MAX) == -ENOMEM);
+	CHECK(deque_init(&d, LONG_MAX / 8) == -ENOMEM);
+	fail_arm(FAIL_MEMORY, 1, false);
+	CHECK(deque_init(&d, 1) == -ENOMEM);
+	fail_rest();
+	fail_clean();
+	begin(&d, 5, 1);
+	CHECK((uintptr_t)d.d_array % DEQUE_LINE == 0);
+	CHECK((uintptr_t)&d.d_top % DEQUE_LINE == 0);
+	for (i = 0; i < 8; i++)
+		CHECK(deque_push(&d, &things[i]) == 0);
+	CHECK(fail_holds() == 1);	/* 5 is 8 */
+	fail_arm(FAIL_MEMORY, 1, true);
+	CHECK(deque_push(&d, &things[8]) == -ENOMEM);
+	CHECK(deque_push(&d, &things[8]) == -ENOMEM);
+	CHECK(deque_size(&d) == 8 && fail_holds() == 1);
+	CHECK(deque_steal(&d) == &things[0]);
+	CHECK(deque_push(&d, &things[8]) == 0);	/* there was room */
+	CHECK(deque_push(&d, &things[9]) == -ENOMEM);
+	fail_rest();
+	for (i = 9; i < 100; i++)
+		CHECK(deque_push(&d, &things[i]) == 0);
+	CHECK(fail_holds() == 5);	/* 8, 16, 32, 64, 128 */
+	for (i = 99; i > 0; i--)
+		CHECK(deque_pop(&d) == &things[i]);
+	CHECK(deque_pop(&d) == NULL && deque_steal(&d) == NULL);
+	deque_fini(&d);
+	fail_clean();
+}
+
+/* An empty one costs no system call. */
+static void costs_nothing(void)
+{
+	struct deque d;
+	long before;
+	int thing;
+
+	begin(&d, 2, 1);
+	before = barriers;
+	CHECK(deque_steal(&d) == NULL && deque_pop(&d) == NULL);
+	CHECK(deque_push(&d, &thing) == 0 && deque_pop(&d) == &thing);
+	CHECK(deque_push(&d, &thing) == 0 && deque_steal_alone(&d) == &thing);
+	CHECK(deque_steal(&d) == NULL);
+	CHECK(barriers == before);
+	deque_fini(&d);
+}
+
+#if defined(FENCE_MEMBARRIER)
+
+static void no_more(void)
+{
+	refused = true;
+	fence_heavy();
+}
+
+/* Linux hands on that it is registered; who knows about the others. */
+static void after_fork(void)
+{
+	long before = barriers;
+
+	fence_heavy();
+	CHECK(barriers == before + 1);
+	forgotten = true;
+	fence_heavy();
+	CHECK(barriers == before + 4);
+	fence_heavy();
+	CHECK(barriers == before + 5);
+}
+
+static long heavy_costs(void)
+{
+	long before = barriers;
+
+	fence_light();
+	CHECK(barriers == before);
+	fence_heavy();
+	return barriers - before;
+}
+
+/* What is decided stays, and a heavy fence is one. */
+static void fences(void)
+{
+	char text[200];
+	int rc;
+
+	CHECK(fence_mode == FENCE_UNDECIDED && heavy_costs() == 1);
+	refused = true;
+	CHECK(heavy_costs() == 1 && fence_mode == FENCE_UNDECIDED);
+	CHECK(fence_init() == -ENOSYS && heavy_costs() == 0);
+	refused = false;
+	CHECK(fence_init() == -ENOSYS && heavy_costs() == 0);
+	fence_mode = FENCE_UNDECIDED;
+	rc = fence_init();
+	if (rc != 0) {
+		CHECK(rc == -ENOSYS && fence_mode == FENCE_BOTH_FULL);
+		return;
+	}
+	CHECK(heavy_costs() == 1);
+	refused = true;
+	CHECK(fence_init() == 0);
+	refused = false;
+	CHECK(check_child(after_fork, text, sizeof text) == 0);
+	CHECK(check_dies("no more", no_more, "fence: membarrier()") == 0);
+}
+
+static void each_kind(void)
+{
+	static const char *const what[] = { "undecided", "full", "one free" };
+	int mode;
+
+	fences();
+	if (fence_mode != FENCE_ONE_FREE)
+		printf("no membarrier(2) here\n");
+	for (mode = fence_mode; mode >= FENCE_UNDECIDED; mode--) {
+		fence_mode = mode;
+		costs_nothing();
+		runs(what[mode]);
+	}
+}
+#else
+static void each_kind(void)
+{
+	CHECK(fence_init() == -ENOSYS);
+	costs_nothing();
+	runs("full");
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	unsigned i;
+
+	check_start(argc, argv);
+	memory();
+	for (i = 0; i < COUNT(begins); i++)
+		alone(i);
+	each_kind();
+	window_check(22, 29);
+	return 0;
+}

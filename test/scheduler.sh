@@ -1,0 +1,155 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# scheduler.sh: doc/scheduler.md tells the truth. Each block of code stands word
+# for word in a file, each command works in a copy of the sources, and the
+# scheduler that it writes, examples/pr, builds without a warning, keeps its
+# order and its bound, and passes what rr and ll pass, in the hard mode, too.
+#
+#	test/scheduler.sh [--full]
+#
+# With --full also where memory fails in the hard mode, and with sanitizers:
+# some minutes. CC is the compiler, CFLAGS are more options for it.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0 skipped=0
+WATCHDOG=${WATCHDOG:-300}
+export WATCHDOG
+text=doc/scheduler.md
+flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror -I. -Iexamples/pr -Itest"
+library='usched.c uproc.c ucall.c upreempt.c'
+sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
+	examples/pr/pmain.c examples/pr/demo.c test/either.h'
+# The priority of a thread, in test/either.h: that of all, or by processor.
+same='-DPR=3' mixed='-DPR=(unsigned)p%PR_NR'
+
+try() { # what, command ...
+	what=$1; shift
+	"$@" >"$dir/log" 2>&1
+	status=$?
+	if [ $status = 0 ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL  $what (status $status)"; cat "$dir/log"
+	fi
+}
+
+# Each block between ``` and ``` is a part of one of the files.
+blocks_stand() {
+	awk '
+	FILENAME != text	{ all = all "\n" $0; next }
+	!nr			{ all = all "\n"; nr = 1 }
+	/^```/ && inside	{ inside = 0; count++
+				  if (!index(all, "\n" block)) {
+					print "stands nowhere:" "\n" block
+					bad = 1
+				  }
+				  next }
+	/^```/			{ inside = 1; block = ""; next }
+	inside			{ block = block $0 "\n" }
+	END			{ exit bad || inside || count < 8 }
+	' text=$text $sources $text
+}
+
+# Beside the blocks, what begins with a tab is a command, and cc the compiler.
+commands_work() {
+	mkdir "$dir/copy" "$dir/copy/test" || return 1
+	cp ./*.[ch] "$dir/copy" && cp -r examples "$dir/copy" &&
+	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
+	echo "cc() { command ${CC:-cc} $CFLAGS \"\$@\"; }" >"$dir/commands"
+	sed -n '/^```/,/^```/d; s/^	//p' $text >>"$dir/commands"
+	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&
+		(cd "$dir/copy" && sh -e "$dir/commands")
+}
+
+build() { # objects, options ...
+	mkdir -p "$dir/$1" || return 1
+	for source in $library $hard examples/pr/pr.c; do
+		${CC:-cc} $flags $CFLAGS $more -c $source \
+			-o "$dir/$1/$(basename $source .c).o" || return 1
+	done
+}
+
+# Builds a program over these objects, and runs it.
+runs() { # objects, source, arguments for the compiler ...
+	objects=$1 source=$2; shift 2
+	${CC:-cc} $flags $CFLAGS $more "$@" $source "$dir/$objects"/*.o \
+		-o "$dir/program" -pthread \
+		$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' $source) || return 1
+	"$dir/program" $arguments >"$dir/out"
+	case $? in
+	77)	cat "$dir/out" >&2;;
+	0)	;;
+	*)	return 1;;
+	esac
+}
+
+shows() { # objects
+	runs $1 examples/pr/demo.c && diff examples/pr/demo.expected "$dir/out"
+}
+
+measures() { # what is asked; what the answer must match
+	arguments=$1
+	runs plain examples/pr/pmain.c && grep -x "$2" "$dir/out"
+	set -- $?
+	arguments=
+	return $1
+}
+
+# Once and twice, in C and C++.
+stands_alone() {
+	for compile in "${CC:-cc} -std=c99 -xc" "c++ -std=c++11 -xc++"; do
+		command -v ${compile%% *} >/dev/null || continue
+		for times in '#include "pr.h"' '#include "pr.h"
+			#include "pr.h"'; do
+			echo "$times" | $compile -Wall -Wextra -Werror -I. \
+				-Iexamples/pr -c - -o "$dir/o" || return 1
+		done
+	done
+}
+
+# Those that are for rr and ll are for any scheduler.
+applicable() {
+	grep -l '^/\* VARIANTS:.* RR LL' test/s_*.c
+}
+
+try blocks blocks_stand
+try commands commands_work
+try pr.h stands_alone
+try build build plain
+try demo shows plain
+try order runs plain examples/pr/order.c
+try 'order, preempted' runs plain examples/pr/order.c -DUSCHED_PREEMPT
+try pmain measures '2 20 1000 0 2' '[0-9.]*'
+try 'pmain blocks' measures 'blocks 2 10 1000 0 1' '10000'
+for test in $(applicable); do
+	try $test runs plain $test "$mixed"
+done
+try s_order.c runs plain test/s_order.c "$same"
+more=-DUSCHED_HARD hard=uhard.c
+try 'build, hard' build hard
+USCHED_DEBUG=evict=always,poison
+export USCHED_DEBUG
+try 'demo, hard' shows hard
+try 'order, hard' runs hard examples/pr/order.c
+USCHED_DEBUG=evict=always,poison,yield=1
+for test in s_join $([ "$1" != --full ] || echo s_count s_nomem); do
+	try "$test, hard" runs hard test/$test.c "$mixed"
+done
+USCHED_DEBUG=
+for san in $([ "$1" != --full ] || echo address thread undefined); do
+	more="-DUSCHED_HARD -fsanitize=$san"
+	echo 'int main(void) { return 0; }' >"$dir/empty.c"
+	if ${CC:-cc} $more "$dir/empty.c" -o "$dir/empty" 2>/dev/null; then
+		try "build, $san" build $san
+		try "order, $san" runs $san examples/pr/order.c
+	else
+		skipped=$((skipped + 1))
+		echo "skip  $san"
+	fi
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] && [ $passed != 0 ]

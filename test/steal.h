@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* steal.h: what tests of threads that move have in common. */
+
+#ifndef STEAL_H
+#define STEAL_H
+
+#define WS
+#include "either.h"
+
+/* Does this build let threads move that have begun? Asked by a thread. */
+static UNUSED bool moves(void)
+{
+	return ustack_self()->u_lane != 0;
+}
+
+static UNUSED thread *make_pinned(int p, void (*f)(void *), void *arg)
+{
+	thread *t = ws_thread_pinned(p, f, arg);
+
+	CHECK(t != NULL);
+	return t;
+}
+
+/*
+ * Keeps the worker of the caller busy until that has happened: so it is other
+ * workers that have done it.
+ */
+static UNUSED void hold_until(long *at, long nr)
+{
+	int here = ws_proc();
+
+	until(at, nr);
+	CHECK(ws_proc() == here);
+}
+
+/* Lets others run here until that has happened. */
+static UNUSED void yield_until(long *at, long nr)
+{
+	while (get(at) < nr)
+		yield();
+}
+
+/* The environment may ask for more, or less. */
+static UNUSED long how_many(const char *name, long usual)
+{
+	const char *env = getenv(name);
+
+	return env != NULL && atol(env) > 0 ? atol(env) : usual;
+}
+
+#endif /* STEAL_H */

@@ -1,0 +1,1135 @@
+/* SPDX-License-Identifier: MIT */
+/* t_call: a call that blocks stops nobody but its caller, and is made once. */
+/* LIBS: -Wl,-z,muldefs @test/fail.wrap */
+
+/*
+ * ucall.c is compiled here, with delays at its race windows, and takes the place
+ * of the one in the library, over rr. While natives are in system calls that do
+ * not return, threads go on; no more than the limit are at it at once, in the
+ * order in which they were asked; each call that returns 0 was made once, any
+ * other never; of the wakes of the caller none is lost, and none added, also if
+ * it ends at once; natives end when they are idle, and with the set; no signal
+ * handler of the program runs in them, and they run where the process may. All
+ * that with every failure of memory, natives, sleeps and wakes.
+ */
+#include "window.h"
+
+static long idle_ms = 5000;
+
+#define UCALL_IDLE_MS	idle_ms
+#include "../ucall.c"
+#include "either.h"
+#include "fail.h"
+
+#define LIMIT	8		/* of natives, where nothing else is said */
+
+static long ended;
+
+/* Valgrind would let nobody else run if these did not sleep. */
+
+/* A native. */
+static void sleep_until(long *at, long nr)
+{
+	while (get(at) < nr)
+		usleep(50);
+}
+
+/* A thread. */
+static void yield_until(long *at, long nr)
+{
+	while (get(at) < nr) {
+		yield();
+		usleep(1);
+	}
+}
+
+/* What uproc_api.h has. */
+
+static struct ucalls *calls;
+static thread *refused;		/* has no memory to block */
+static unsigned refused_us;	/* before it finds that out */
+
+/* A wake that is there it can take. */
+static int op_wait(void)
+{
+	if (refused == NULL || rr_self() != refused ||
+	    refused->r_thread.t_wakes.w_count > 0)
+		return rr_wait();
+	if (refused_us != 0)
+		usleep(refused_us);	/* the job may begin, or end */
+	return -ENOMEM;
+}
+
+static void op_drain(struct uproc_thread *t)
+{
+	uproc_drain(uproc_of(t));
+}
+
+static void op_hold(struct uproc_set *set)
+{
+	(void)set;
+	rr_hold();
+}
+
+static void op_release(struct uproc_set *set)
+{
+	(void)set;
+	rr_release();
+}
+
+static const struct ucall_ops ops = {
+	op_wait, uproc_post, op_drain, op_hold, op_release
+};
+
+static int try_call(void (*f)(void *), void *arg)
+{
+	return ucalls_call(calls, (struct uproc_thread *)rr_self(), f, arg);
+}
+
+static void call(void (*f)(void *), void *arg)
+{
+	CHECK(try_call(f, arg) == 0);
+}
+
+static void calls_begin(int p, int limit)
+{
+	set(&ended, 0);
+	calls = ucalls_init(NULL, &ops);
+	CHECK(calls != NULL && ucalls_limit(calls, limit) == 0);
+	begin(p, 0);
+}
+
+static void calls_end(void)
+{
+	ucalls_fini(calls);
+	CHECK(get(&fail_natives) == 0);
+}
+
+static void calls_run(void)
+{
+	start_and_finish();
+	calls_end();
+}
+
+/* The running thread has so many wakes left, and none is on its way. */
+static void wakes_left(int nr)
+{
+	struct wakes *w = &rr_self()->r_thread.t_wakes;
+
+	while (nr-- > 0)
+		wait_one();
+	CHECK(w->w_count == 0 && !wakes_pending(w));
+}
+
+static void wake_self(int nr)
+{
+	while (nr-- > 0)
+		rr_wake(rr_self());
+}
+
+/*
+ * Readers are in read(2), as many as may be; only then, and after all others
+ * have taken turns, another thread of the same processors writes, in an order
+ * of its own.
+ */
+
+#define READERS	20
+
+static int pipes[READERS][2];
+static long inside, go_on;
+static long all_inside;
+
+static void reads(void *arg)
+{
+	int *p = arg;
+	char c = 0;
+
+	CHECK(ustack_self() == NULL);
+	add(&inside, 1);
+	CHECK(read(p[0], &c, 1) == 1 && c == 'x');
+	add(&inside, -1);
+}
+
+static void reader(void *arg)
+{
+	call(reads, arg);
+	add(&ended, 1);
+}
+
+/* With a native for each, each write ends one call, and this one. */
+static void writer(void *arg)
+{
+	bool exact = all_inside == READERS;
+	int i;
+
+	(void)arg;
+	yield_until(&inside, all_inside);
+	for (i = 0; i < 100; i++)
+		yield();
+	CHECK(get(&ended) == 0 && get(&inside) == all_inside);
+	for (i = READERS; i-- > 0; ) {
+		CHECK(write(pipes[i][1], "x", 1) == 1);
+		if (exact) {
+			yield_until(&ended, READERS - i);
+			CHECK(get(&ended) == READERS - i);
+		}
+	}
+}
+
+static void goes_on(int p, int limit)
+{
+	int i;
+
+	all_inside = limit < READERS ? limit : READERS;
+	set(&inside, 0);
+	calls_begin(p, limit);
+	for (i = 0; i < READERS; i++) {
+		CHECK(pipe(pipes[i]) == 0);
+		make(i, reader, pipes[i]);
+	}
+	make(0, writer, NULL);
+	calls_run();
+	CHECK(ended == READERS && inside == 0);
+	for (i = 0; i < READERS; i++)
+		CHECK(close(pipes[i][0]) == 0 && close(pipes[i][1]) == 0);
+}
+
+/*
+ * No more at once than the limit, and that many. In turn: when a job begins, of
+ * those before it all have, but for those that the other natives have just taken.
+ */
+
+#define CALLERS	60
+
+static long limit, begun, arrived;
+
+static void counts(void *arg)
+{
+	long i = (long)(intptr_t)arg;
+	long nr = add(&begun, 1) - 1;
+
+	CHECK(add(&inside, 1) <= limit);
+	if (i >= 0)
+		CHECK(nr >= i - (limit - 1));
+	if (add(&arrived, 1) < limit)
+		sleep_until(&arrived, limit);	/* the first ones meet here */
+	add(&inside, -1);
+}
+
+static void counter(void *arg)
+{
+	call(counts, arg);
+	add(&ended, 1);
+}
+
+static void limited(int p, long nr)
+{
+	intptr_t i;
+
+	limit = nr;
+	set(&inside, 0);
+	set(&begun, 0);
+	set(&arrived, 0);
+	calls_begin(p, (int)nr);
+	for (i = 0; i < CALLERS; i++)
+		make((int)i, counter, (void *)(p == 1 ? i : -1));
+	calls_run();
+	CHECK(ended == CALLERS && begun == CALLERS && inside == 0);
+}
+
+/* A thread that makes call after call has one native made. */
+
+static void nothing(void *arg)
+{
+	add(arg, 1);
+}
+
+static void again_and_again(void *arg)
+{
+	static long nr;
+	int i;
+
+	set(&nr, 0);
+	for (i = 0; i < 500; i++) {
+		call(nothing, &nr);
+		CHECK(nr == i + 1);
+		yield();
+	}
+	CHECK(get(&fail_natives) == (intptr_t)arg + 1);
+	add(&ended, 1);
+}
+
+static void used_again(int p)
+{
+	calls_begin(p, LIMIT);
+	make(0, again_and_again, (void *)(intptr_t)p);
+	calls_run();
+	CHECK(ended == 1);
+}
+
+/* Idle, they end, but for one that is not joined yet; and are made again. */
+
+static void meets(void *arg)
+{
+	(void)arg;
+	add(&inside, 1);
+	sleep_until(&inside, LIMIT);
+}
+
+static void meeter(void *arg)
+{
+	(void)arg;
+	call(meets, NULL);
+	add(&ended, 1);
+}
+
+/* And if one is enough for all calls, it is always the same. */
+static void idler(void *arg)
+{
+	intptr_t p = (intptr_t)arg;
+	static long nr;
+	int i, j;
+
+	for (i = 1; i <= 3; i++) {
+		set(&inside, 0);
+		for (j = 0; j < LIMIT; j++)
+			make(j, meeter, NULL);
+		yield_until(&ended, i * LIMIT);
+		while (get(&fail_natives) > (i == 2 ? p + 2 : p + 1)) {
+			if (i == 2)
+				call(nothing, &nr);
+			yield();
+			usleep(200);
+		}
+	}
+}
+
+static void idle_end(int p)
+{
+	idle_ms = 80;
+	calls_begin(p, LIMIT);
+	make(0, idler, (void *)(intptr_t)p);
+	calls_run();
+	CHECK(ended == 3 * LIMIT);
+	idle_ms = 5000;
+}
+
+/* Calls come just when their time is up. */
+
+#define CLOSE	150
+
+static void sleeps(void *arg)
+{
+	usleep((unsigned)(uintptr_t)arg);
+}
+
+static void sleeper(void *arg)
+{
+	unsigned state = check_hash(check_seed, (unsigned)(uintptr_t)arg);
+	static long nr;
+	int i;
+
+	for (i = 0; i < CLOSE; i++) {
+		usleep(900 + check_random(&state) % 200);
+		call(i % 2 ? sleeps : nothing, i % 2 ?
+		     (void *)(uintptr_t)(check_random(&state) % 1200) :
+		     (void *)&nr);
+	}
+	add(&ended, 1);
+}
+
+static void idle_race(int p)
+{
+	intptr_t i;
+
+	idle_ms = 1;
+	calls_begin(p, LIMIT);
+	for (i = 0; i < 3; i++)
+		make((int)i, sleeper, (void *)i);
+	calls_run();
+	CHECK(ended == 3);
+	idle_ms = 5000;
+}
+
+/* Wakes meanwhile: stored before, from the native, and from another thread. */
+
+#define STORED	5
+#define NATIVE	4
+#define OTHER	7
+#define ALL	(STORED + NATIVE + OTHER)
+
+static thread *target;
+static long sync_nr;
+
+static void wakes_target(void *arg)
+{
+	int i;
+
+	add(&sync_nr, 1);
+	for (i = 0; i < NATIVE; i++) {
+		if (i % 2)
+			rr_wake(target);
+		else
+			rr_post(target);
+	}
+	if (arg != NULL)
+		sleep_until(&sync_nr, 2);
+}
+
+static void pesters(void *arg)
+{
+	int i;
+
+	(void)arg;
+	yield_until(&sync_nr, 1);
+	for (i = 0; i < OTHER; i++) {
+		rr_wake(target);
+		if (i == OTHER / 2)
+			add(&sync_nr, 1);
+	}
+	add(&ended, 1);
+}
+
+static void pestered(void *arg)
+{
+	intptr_t how = (intptr_t)arg;
+
+	make((int)how, pesters, NULL);
+	if (how & 1)
+		wake_self(STORED);
+	call(wakes_target, how & 2 ? &sync_nr : NULL);
+	wakes_left(how & 1 ? ALL : ALL - STORED);
+	add(&ended, 1);
+}
+
+static void keeps_wakes(int p, intptr_t how)
+{
+	set(&sync_nr, 0);
+	calls_begin(p, LIMIT);
+	target = make(0, pestered, (void *)how);
+	calls_run();
+	CHECK(ended == 2);
+}
+
+/*
+ * The caller ends at once, with wakes left, and another takes its memory: the
+ * wake of the end must not come to that one.
+ */
+
+static long left_nr, allowed_nr;
+
+static void leaver(void *arg)
+{
+	static long nr;
+
+	(void)arg;
+	wake_self(50);
+	call(nothing, &nr);
+	add(&left_nr, 1);
+}
+
+static void heir(void *arg)
+{
+	wait_one();
+	CHECK(get(&allowed_nr) > (long)(intptr_t)arg);
+}
+
+static void nurse(void *arg)
+{
+	long i, j;
+
+	for (i = 0; i < (intptr_t)arg; i++) {
+		thread *t;
+
+		make(0, leaver, NULL);
+		yield_until(&left_nr, i + 1);
+		t = make(0, heir, (void *)i);
+		for (j = 0; j < 20; j++)
+			yield();
+		set(&allowed_nr, i + 1);
+		rr_wake(t);
+		yield();
+	}
+	add(&ended, 1);
+}
+
+static void leaves(int p, intptr_t nr)
+{
+	set(&left_nr, 0);
+	set(&allowed_nr, 0);
+	calls_begin(p, LIMIT);
+	make(0, nurse, (void *)nr);
+	calls_run();
+	CHECK(ended == 1);
+}
+
+/* Who cannot wait: takes the call back, if it has not begun. */
+
+static void stays(void *arg)
+{
+	(void)arg;
+	add(&inside, 1);
+	sleep_until(&go_on, 1);
+}
+
+static void blocker(void *arg)
+{
+	(void)arg;
+	call(stays, NULL);
+	add(&ended, 1);
+}
+
+static long called;
+
+static void in_turn(void *arg)
+{
+	(void)arg;
+	yield_until(&inside, 1);
+	call(nothing, &called);
+	CHECK(get(&go_on) == 1);
+	add(&ended, 1);
+}
+
+static void takes_back(void *arg)
+{
+	int stored = (int)(intptr_t)arg;
+
+	yield_until(&inside, 1);
+	yield();			/* another one is in the queue */
+	wake_self(stored);
+	refused = rr_self();
+	refused_us = 0;
+	CHECK(try_call(nothing, &called) == -ENOMEM);
+	refused = NULL;
+	wakes_left(stored);
+	for (stored = 0; stored < 50; stored++)
+		yield();
+	set(&go_on, 1);
+	add(&ended, 1);
+}
+
+static void refused_early(int stored)
+{
+	set(&inside, 0);
+	set(&go_on, 0);
+	set(&called, 0);
+	calls_begin(1, 1);
+	make(0, blocker, NULL);
+	make(0, in_turn, NULL);
+	make(0, takes_back, (void *)(intptr_t)stored);
+	make(0, in_turn, NULL);
+	calls_run();
+	CHECK(ended == 4 && called == 2);
+}
+
+/* If it has, waits for the end, and has neither lost a wake nor one more. */
+
+struct late {
+	int  a_stored;
+	int  a_spin;
+	long a_made;
+};
+
+static void late_call(void *arg)
+{
+	struct late *a = arg;
+	volatile int spin;
+
+	for (spin = 0; spin < a->a_spin; spin++)
+		;
+	if (a->a_spin % 3 == 0)
+		rr_wake(refused);
+	a->a_made++;
+}
+
+static void cannot_wait(void *arg)
+{
+	struct late *a = arg;
+	int more = a->a_spin % 3 == 0;
+	int rc;
+
+	refused = rr_self();
+	refused_us = (unsigned)a->a_spin % 8 * 20;
+	wake_self(a->a_stored);
+	rc = try_call(late_call, a);
+	CHECK(rc == 0 || rc == -ENOMEM);
+	CHECK(a->a_made == (rc == 0));
+	if (rc == 0)
+		add(&called, 1);
+	wakes_left(a->a_stored + (rc == 0 ? more : 0));
+	refused = NULL;
+	add(&ended, 1);
+}
+
+static void refuser(void *arg)
+{
+	unsigned state = check_seed;
+	long i;
+
+	for (i = 0; i < (intptr_t)arg; i++) {
+		struct late *a = malloc(sizeof *a);
+
+		CHECK(a != NULL);
+		a->a_stored = (int)(check_random(&state) % 4);
+		a->a_spin   = (int)(check_random(&state) % 3000);
+		a->a_made   = 0;
+		make((int)i, cannot_wait, a);
+		yield_until(&ended, i + 1);
+		free(a);
+	}
+}
+
+static void refused_late(int p, intptr_t nr)
+{
+	set(&called, 0);
+	calls_begin(p, LIMIT);
+	make(0, refuser, (void *)nr);
+	calls_run();
+	CHECK(ended == nr);
+}
+
+/* Surely begun, and surely not at its end, when the wait fails. */
+static void sure_call(void *arg)
+{
+	add(&inside, 1);
+	usleep(2000);
+	add(arg, 1);
+}
+
+static int sure_wait(void)
+{
+	sleep_until(&inside, 1);
+	return op_wait();
+}
+
+static void surely_late(void *arg)
+{
+	static const struct ucall_ops sure = {
+		sure_wait, uproc_post, op_drain, op_hold, op_release
+	};
+	int stored = (int)(intptr_t)arg;
+
+	wake_self(stored);
+	calls->ca_ops = &sure;
+	refused = rr_self();
+	refused_us = 0;
+	CHECK(try_call(sure_call, &called) == 0 && get(&called) == 1);
+	wakes_left(stored);
+	refused = NULL;
+	add(&ended, 1);
+}
+
+static void refused_surely(int p, intptr_t stored)
+{
+	set(&inside, 0);
+	set(&called, 0);
+	calls_begin(p, LIMIT);
+	make(p - 1, surely_late, (void *)stored);
+	calls_run();
+	CHECK(ended == 1);
+}
+
+/* What is called makes threads, which call, and cannot call itself. */
+
+#define NEST	4
+
+static void nest(void *arg);
+
+static void nest_thread(void *arg)
+{
+	call(nest, arg);
+	add(&ended, 1);
+}
+
+static void nest(void *arg)
+{
+	intptr_t level = (intptr_t)arg;
+	int i;
+
+	CHECK(ustack_self() == NULL && rr_self() == NULL);
+	CHECK(try_call(nest, arg) == -EINVAL);
+	for (i = 0; i < 3 && level > 0; i++)
+		make(i, nest_thread, (void *)(level - 1));
+}
+
+static void nested(int p)
+{
+	calls_begin(p, 2);
+	make(0, nest_thread, (void *)NEST);
+	calls_run();
+	CHECK(ended == 1 + 3 + 9 + 27 + 81);
+}
+
+/* Misuse, and the library's own failures one by one. */
+
+static void no_function(void *arg)
+{
+	(void)arg;
+	CHECK(try_call(NULL, NULL) == -EINVAL);
+	add(&ended, 1);
+}
+
+static void misuse(void)
+{
+	CHECK(ucalls_call(NULL, NULL, nothing, NULL) == -EINVAL);
+	CHECK(ucalls_limit(NULL, 1) == -EINVAL);
+	ucalls_fini(NULL);
+	calls_begin(1, 1);
+	CHECK(ucalls_limit(calls, 0) == -EINVAL);
+	CHECK(ucalls_limit(calls, -1) == -EINVAL);
+	CHECK(try_call(nothing, NULL) == -EINVAL);
+	make(0, no_function, NULL);
+	calls_run();
+	CHECK(ended == 1);
+	fail_arm(FAIL_INIT, 1, false);
+	CHECK(ucalls_init(NULL, &ops) == NULL && errno == ENOMEM);
+#if !defined(USCHED_HARD)
+	fail_arm(FAIL_MEMORY, 1, false);
+	CHECK(ucalls_init(NULL, &ops) == NULL && errno == ENOMEM);
+#endif
+	fail_rest();
+	fail_clean();
+}
+
+static void exits(void *arg)
+{
+	(void)arg;
+	pthread_exit(NULL);
+}
+
+static void calls_exits(void *arg)
+{
+	(void)arg;
+	call(exits, NULL);
+}
+
+static void exit_in_call(void)
+{
+	alarm((unsigned)check_watchdog());
+	calls_begin(1, 1);
+	make(0, calls_exits, NULL);
+	calls_run();
+}
+
+static void none_to_be_had(void *arg)
+{
+	(void)arg;
+	fail_arm(FAIL_THREAD, 1, true);
+	CHECK(try_call(nothing, &called) == -EAGAIN);
+	CHECK(try_call(nothing, &called) == -EAGAIN);
+#if !defined(USCHED_HARD)
+	fail_arm(FAIL_MEMORY, 1, false);
+	/* The job of the call above is used again. */
+	make(0, blocker, NULL);
+	yield_until(&inside, 1);
+	CHECK(try_call(nothing, &called) == -ENOMEM);
+#else
+	fail_rest();
+	make(0, blocker, NULL);
+	yield_until(&inside, 1);
+#endif
+	fail_arm(FAIL_THREAD, 1, true);
+	make(0, in_turn, NULL);
+	make(0, in_turn, NULL);
+	yield();
+	yield();
+	CHECK(get(&called) == 0);
+	set(&go_on, 1);
+	yield_until(&ended, 3);
+	CHECK(fail_told() == 2 && get(&called) == 2);
+	fail_rest();
+}
+
+static void failures(void)
+{
+	set(&inside, 0);
+	set(&go_on, 0);
+	set(&called, 0);
+	calls_begin(1, LIMIT);
+	make(0, none_to_be_had, NULL);
+	calls_run();
+	CHECK(called == 2);
+	fail_clean();
+}
+
+/*
+ * Signals of the process, all the time; main() blocks them meanwhile, so the
+ * processors get them. Those that tell of an error stay as they are.
+ */
+
+static __thread int in_call;
+static long handled;
+
+static void handler(int signo)
+{
+	(void)signo;
+	CHECK(!in_call);
+	add(&handled, 1);
+}
+
+static bool blocks(int signo)
+{
+	sigset_t now;
+
+	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+	return sigismember(&now, signo);
+}
+
+static void waits_for_signals(void *arg)
+{
+	long first;
+
+	CHECK(blocks(SIGUSR1) && blocks(SIGINT) && blocks(SIGURG));
+	CHECK(!blocks(SIGSEGV) && !blocks(SIGFPE));
+	in_call = 1;
+	for (first = get(&handled); get(&handled) < first + 20; )
+		CHECK(usleep(100) == 0);	/* not EINTR */
+	(void)arg;
+}
+
+static void signalled(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 5; i++) {
+		call(waits_for_signals, NULL);
+		CHECK(!blocks(SIGUSR1) && !blocks(SIGINT));
+	}
+	add(&ended, 1);
+}
+
+static void *sends(void *arg)
+{
+	sigset_t mine;
+
+	sigemptyset(&mine);
+	sigaddset(&mine, SIGUSR1);
+	CHECK(pthread_sigmask(SIG_BLOCK, &mine, NULL) == 0);
+	while (get(arg) == 0) {
+		CHECK(kill(getpid(), SIGUSR1) == 0);
+		usleep(50);
+	}
+	return NULL;
+}
+
+static void signals_elsewhere(int p)
+{
+	struct sigaction sa = { .sa_handler = handler };
+	static long stop;
+	sigset_t usr1;
+	pthread_t id;
+	int i;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+	set(&stop, 0);
+	calls_begin(p, LIMIT);
+	for (i = 0; i < 6; i++)
+		make(i, signalled, NULL);
+	CHECK(rr_start() == 0);
+	id = native(sends, &stop);
+	CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
+	finish();
+	set(&stop, 1);
+	native_join(id);
+	CHECK(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL) == 0);
+	calls_end();
+	CHECK(ended == 6);
+}
+
+/* Where the process may run, and not where the processor is pinned. */
+
+#if defined(__linux__)
+static cpu_set_t may;
+
+static void where(void *arg)
+{
+	cpu_set_t mask;
+
+	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+	CHECK(CPU_EQUAL(&mask, &may));
+	add(arg, 1);
+}
+
+static void pinned(void *arg)
+{
+	cpu_set_t mask;
+
+	(void)arg;
+	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+	CHECK(CPU_COUNT(&mask) == 1);
+	call(where, &ended);
+}
+
+static void run_where(int p)
+{
+	int i;
+
+	calls_begin(p, LIMIT);
+	for (i = 0; i < 2 * LIMIT; i++)
+		make(i, pinned, NULL);
+	calls_run();
+	CHECK(ended == 2 * LIMIT);
+}
+
+static void affinity(void)
+{
+	cpu_set_t all, one;
+	int cpu;
+
+	CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+	may = all;
+	run_where(2);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+		may = one;
+		run_where(2);
+		goes_on(2, READERS);
+		leaves(2, 100);
+	}
+	CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+}
+#else
+static void affinity(void)
+{
+}
+#endif
+
+/* All of it, at random. */
+
+#define RANDOM	40
+#define ROUNDS	25
+
+struct any {
+	thread  *y_thread;
+	unsigned y_state;
+	int      y_wakes;	/* by the native */
+	long     y_made;
+};
+
+static void any_call(void *arg)
+{
+	struct any *y = arg;
+	int i;
+
+	if (y->y_state % 7 == 0)
+		usleep(y->y_state % 300);
+	for (i = 0; i < y->y_wakes; i++)
+		rr_wake(y->y_thread);
+	y->y_made++;
+}
+
+static void any(void *arg)
+{
+	struct any *y = arg;
+	int i, wakes = 0;
+
+	for (i = 0; i < ROUNDS; i++) {
+		int stored = (int)(check_random(&y->y_state) % 3);
+
+		y->y_wakes = (int)(check_random(&y->y_state) % 3);
+		wake_self(stored);
+		call(any_call, y);
+		CHECK(y->y_made == i + 1);
+		wakes += stored + y->y_wakes;
+		if (check_random(&y->y_state) % 2 == 0)
+			yield();
+		for (; wakes > 2; wakes--)
+			wait_one();
+	}
+	wakes_left(wakes);
+	add(&ended, 1);
+}
+
+static void at_random(int p, unsigned *state)
+{
+	static struct any y[RANDOM];
+	int i;
+
+	calls_begin(p, 1 + (int)(check_random(state) % 6));
+	for (i = 0; i < RANDOM; i++) {
+		y[i].y_state = check_random(state);
+		y[i].y_made  = 0;
+		y[i].y_thread = make(i, any, &y[i]);
+	}
+	calls_run();
+	CHECK(ended == RANDOM);
+}
+
+/* Each call to the system fails. */
+
+#define TASKS	4
+#define TRIES	3
+
+static long made, returned;
+
+static void task_call(void *arg)
+{
+	rr_wake(arg);
+	add(&made, 1);
+}
+
+/* With a slice that needs a buffer from malloc(), or not. */
+static NOINLINE int call_deep(int nob)
+{
+	volatile char space[nob];
+	int rc;
+
+	space[0] = space[nob - 1] = 5;
+	rc = try_call(task_call, rr_self());
+	CHECK(space[0] == 5 && space[nob - 1] == 5);
+	return rc;
+}
+
+static void task(void *arg)
+{
+	int i, rc, nr = 0;
+
+	for (i = 0; i < 4; i++) {
+		rc = call_deep(i % 2 ? 70000 : 100);
+		CHECK(rc == 0 || ((rc == -ENOMEM || rc == -EAGAIN) &&
+				  fail_told() > 0));
+		if (rc != 0 && fail.f_all && i == 3)
+			fail_rest();
+		nr += rc == 0;
+	}
+	add(&returned, nr);
+	while (nr > 0) {
+		rc = rr_wait();
+		CHECK(rc == 0 || (rc == -ENOMEM && fail_told() > 0));
+		if (rc == 0)
+			nr--;
+		else if (fail.f_all)
+			fail_rest();
+	}
+	CHECK(rr_self()->r_thread.t_wakes.w_count == 0);
+	(void)arg;
+	add(&ended, 1);
+}
+
+/* Until f() works. */
+static void insist(int (*f)(void))
+{
+	int tries, rc;
+
+	for (tries = TRIES; (rc = f()) != 0; tries--) {
+		CHECK(fail_told() > 0 && fail_natives == 0 && tries > 0);
+		if (tries == 1)
+			fail_rest();
+	}
+}
+
+static int proc_nr;
+
+static int init(void)
+{
+	return rr_init(proc_nr, 0);
+}
+
+static int calls_init(void)
+{
+	calls = ucalls_init(NULL, &ops);
+	return calls != NULL ? 0 : -errno;
+}
+
+static void scenario(int p)
+{
+	int i;
+
+	ended = made = returned = 0;
+	proc_nr = p;
+	insist(calls_init);
+	CHECK(ucalls_limit(calls, 2) == 0);
+	insist(init);
+	for (i = 0; i < TASKS; i++) {
+		while (try_make(i, task, NULL) == NULL) {
+			CHECK(fail_told() > 0);
+			if (fail.f_all)
+				fail_rest();
+		}
+	}
+	insist(rr_start);
+	finish();
+	calls_end();
+	CHECK(ended == TASKS && made == returned);
+}
+
+/* clang links the runtime of its sanitizers in, whose calls would be counted. */
+#if defined(__clang__) && defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define RUNTIME_LINKED	1
+#endif
+#endif
+#if !defined(RUNTIME_LINKED)
+#define RUNTIME_LINKED	0
+#endif
+
+static void each_fails(void)
+{
+	int p;
+
+	idle_ms = 2;		/* so long a wake that was lost is missed */
+	fail_sample = 61;
+	for (p = 1; p <= 2; p++)
+		fail_all(scenario, p);
+	idle_ms = 5000;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned state;
+	int i;
+
+	check_start(argc, argv);
+	state = check_seed;
+	doing("in misuse ");
+	misuse();
+	CHECK(check_dies("pthread_exit", exit_in_call, "call: ") == 0);
+	failures();
+	for (i = 1; i <= 3; i++) {
+		doing("in goes_on ");
+		goes_on(i, READERS);
+		goes_on(i, 3);
+		doing("in limited ");
+		limited(i, 1);
+		limited(i, 3);
+		limited(i, 8);
+		doing("in used_again ");
+		used_again(i);
+		doing("in nested ");
+		nested(i);
+		doing("in idle_end ");
+		idle_end(i);
+		doing("in idle_race ");
+		idle_race(i);
+		doing("in leaves ");
+		leaves(i, 500);
+		doing("in refused_early ");
+		refused_early(i - 1);
+		doing("in refused_late ");
+		refused_late(i, 500);
+		doing("in refused_surely ");
+		refused_surely(i, 0);
+		refused_surely(i, 3);
+		doing("in signals ");
+		signals_elsewhere(i);
+	}
+	doing("in keeps_wakes ");
+	for (i = 0; i < 200; i++)
+		keeps_wakes(1 + i % 3, i / 3 % 4);
+	doing("in at_random ");
+	for (i = 0; i < 20; i++)
+		at_random(1 + i % 3, &state);
+	doing("in affinity ");
+	affinity();
+	if (!RUNTIME_LINKED)
+		each_fails();
+	window_check(38, 47);
+	return 0;
+}

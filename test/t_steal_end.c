@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_end: the end is found, and who is left is counted, wherever they are. */
+
+/*
+ * Threads begin on worker 0, which is kept busy until each of them has run
+ * elsewhere. Then some end, also with wakes in store; some are left waiting, some of
+ * those pinned. Fini returns 0 or -EDEADLK, and stuck() is exact. That is done
+ * 200 times in a process, with one to nine workers. No native thread is left
+ * then, and no more mappings than after the first few times.
+ */
+#include "steal.h"
+
+#define TIMES	200
+#define MAPS	20		/* that malloc() may add */
+
+enum { ENDS, STORED, HELPS, HELPED, WAITS, PINNED, FATES };
+
+#define NR	(FATES * 12)
+#define STUCK	(NR / FATES * 2)
+
+static long moved, ended, here;
+static int  workers;
+static bool deadlock;		/* else those that wait are not made */
+static thread *one[NR];
+
+static void never(void)
+{
+	wait_one();
+	CHECK(!"nobody wakes it");
+}
+
+static void fate(int i)
+{
+	switch (i % FATES) {
+	case STORED:
+		SCHED(wake)(SCHED(self)());
+		SCHED(wake)(SCHED(self)());
+		wait_one();
+		break;
+	case HELPS:
+		SCHED(wake)(one[i + 1]);
+		break;
+	case HELPED:
+		wait_one();
+		break;
+	case PINNED:
+		ws_pin();
+		yield();
+		never();
+		break;
+	case WAITS:
+		never();
+		break;
+	}
+}
+
+static void lives(void *arg)
+{
+	int i = (int)((thread **)arg - one);
+
+	if (moves()) {
+		add(&here, 1);
+		wait_one();
+	}
+	CHECK(workers == 1 || ws_proc() != 0);
+	add(&moved, 1);
+	fate(i);
+	add(&ended, 1);
+}
+
+/* Each of them begins here, if those that have begun can move. */
+static void makes(void *arg)
+{
+	int i, nr = deadlock ? NR : NR - STUCK;
+	int fates = deadlock ? FATES : WAITS;
+
+	(void)arg;
+	for (i = 0; i < nr; i++) {
+		int at = i / fates * FATES + i % fates;
+
+		one[at] = make(0, lives, &one[at]);
+	}
+	if (moves())
+		yield_until(&here, nr);
+	add(&here, NR);
+	for (i = 0; i < NR && moves(); i++)
+		if (deadlock || i % FATES < WAITS)
+			SCHED(wake)(one[i]);
+	if (workers > 1)
+		hold_until(&moved, nr);
+}
+
+static void busy(void *arg)
+{
+	(void)arg;
+	until(&here, NR);
+}
+
+static void run(int p, bool dead)
+{
+	int i, rc;
+
+	snprintf(check_doing, sizeof check_doing, "with %d workers ", p);
+	moved = ended = here = 0;
+	workers = p;
+	deadlock = dead;
+	begin(p, 0);
+	make_pinned(0, makes, NULL);
+	for (i = 1; i < p; i++)
+		make_pinned(i, busy, NULL);
+	CHECK(SCHED(start)() == 0);
+	rc = SCHED(fini)();
+	CHECK(rc == (dead ? -EDEADLK : 0));
+	CHECK(SCHED(stuck)() == (dead ? STUCK : 0));
+	CHECK(ended == NR - STUCK && moved == (dead ? NR : NR - STUCK));
+}
+
+/* Lines of a file of /proc; 0 if there is none. */
+static int lines(const char *name)
+{
+	FILE *f = fopen(name, "r");
+	int c, nr = 0;
+
+	if (f == NULL)
+		return 0;
+	while ((c = getc(f)) != EOF)
+		nr += c == '\n';
+	fclose(f);
+	return nr;
+}
+
+static int natives(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[128];
+	int nr = 1;
+
+	if (f == NULL)
+		return 1;
+	while (fgets(line, sizeof line, f) != NULL)
+		if (sscanf(line, "Threads: %d", &nr) == 1)
+			break;
+	fclose(f);
+	return nr;
+}
+
+int main(int argc, char **argv)
+{
+	int i, maps = 0;
+
+	check_start(argc, argv);
+	for (i = 0; i < TIMES; i++) {
+		run(1 + i * 5 % 9, i % 2);
+		CHECK(natives() == 1);
+		if (i == TIMES / 10)
+			maps = lines("/proc/self/maps");
+	}
+	CHECK(lines("/proc/self/maps") <= maps + MAPS);
+	return 0;
+}

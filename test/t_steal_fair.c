@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_fair: a pair that plays for ever cannot keep the others from running. */
+
+/*
+ * W5 of ws.c, with one worker. The pair wakes each other, and so is always in the slot.
+ * Behind it are threads that were made or displaced (in the deque), that have
+ * yielded (in the queue), and pinned ones that have (kept). The n-th of a kind
+ * runs after n * (WS_RUN + 1) switches times the number of kinds that there are;
+ * one that was posted joins the queue at most WS_RUN + 1 switches later.
+ * Switches are counted by the worker.
+ */
+#include "steal.h"
+
+#define IN_QUEUE	30
+#define TURNS		15
+#define BATCH		20
+#define BATCHES		15
+
+enum { DEQUE = 1, QUEUE = 2, KEPT = 4, POSTED = 8 };
+
+static thread *pair[2], *posted;
+static long live, checked;
+static int kinds;		/* how many there are */
+
+/* All is on one worker: nothing has to be atomic. */
+static struct ws_worker *worker(void)
+{
+	return (struct ws_worker *)ws_sched(0);
+}
+
+static unsigned now(void)
+{
+	return worker()->w_turn;
+}
+
+static void check_bound(unsigned from, long place)
+{
+	CHECK((int)(now() - from) <= (int)place * kinds * (WS_RUN + 1));
+	checked++;
+}
+
+static void for_ever(void *arg)
+{
+	thread **other = &pair[!(intptr_t)arg];
+
+	while (live > 0) {
+		SCHED(wake)(*other);
+		wait_one();
+	}
+	if (live-- == 0)		/* the first: the other still waits */
+		SCHED(wake)(*other);
+}
+
+static void yields(struct uproc_queue *q)
+{
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		long place = uproc_queue_len(q) + 1;
+		unsigned from = now();
+
+		yield();
+		check_bound(from, place);
+	}
+	live--;
+}
+
+static void queued(void *arg)
+{
+	(void)arg;
+	yields(&worker()->w_proc.p_queue);
+}
+
+static void is_kept(void *arg)
+{
+	(void)arg;
+	yields(&worker()->w_kept);
+}
+
+/* Made: in the deque, behind those that are there. */
+
+static struct made {
+	unsigned m_from;
+	long     m_place;
+} made[BATCH];
+
+static long batch_left;
+
+static void in_deque(void *arg)
+{
+	struct made *m = arg;
+
+	check_bound(m->m_from, m->m_place);
+	batch_left--;
+}
+
+/* It waits in the deque, as they do, by waking somebody after itself. */
+static void makes(void *arg)
+{
+	int i, j;
+
+	(void)arg;
+	for (i = 0; i < BATCHES; i++) {
+		batch_left = BATCH;
+		for (j = 0; j < BATCH; j++) {
+			made[j].m_place = deque_size(&worker()->w_deque) + 1;
+			made[j].m_from  = now();
+			make(0, in_deque, &made[j]);
+		}
+		while (batch_left > 0)
+			yield();
+	}
+	live--;
+}
+
+/* Posted: in the inbox, and then in the queue. */
+
+static unsigned post_from;
+static long post_place, arrived;
+
+static void is_posted(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < TURNS; i++) {
+		wait_one();
+		check_bound(post_from + WS_RUN + 1, post_place);
+		arrived++;
+	}
+	live--;
+}
+
+static void posts(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < TURNS; i++) {
+		long nr = arrived;
+
+		/* All of those that may be put there before it is. */
+		post_place = IN_QUEUE + 3;
+		post_from = now();
+		ws_post(posted);
+		while (arrived == nr)
+			yield();
+	}
+	live--;
+}
+
+static void bound(int which)
+{
+	intptr_t i;
+
+	snprintf(check_doing, sizeof check_doing, "of kinds %d ", which);
+	begin(1, 0);
+	live = 0;
+	kinds = 2 + (which & KEPT ? 1 : 0);
+	for (i = 0; i < IN_QUEUE && which & QUEUE; i++, live++)
+		make(0, queued, NULL);
+	for (i = 0; i < IN_QUEUE && which & KEPT; i++, live++)
+		make_pinned(0, is_kept, NULL);
+	if (which & DEQUE) {
+		make(0, makes, NULL);
+		live++;
+	}
+	if (which & POSTED) {
+		posted = make(0, is_posted, NULL);
+		make(0, posts, NULL);
+		live += 2;
+	}
+	for (i = 0; i < 2; i++)
+		pair[i] = make(0, for_ever, (void *)i);
+	start_and_finish();
+}
+
+int main(int argc, char **argv)
+{
+	int i;
+
+	check_start(argc, argv);
+	for (i = 1; i < 16; i++)
+		bound(i);
+	CHECK(checked > 8 * (IN_QUEUE * TURNS + BATCH * BATCHES));
+	return 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_hostage: what waits behind a thread that computes runs elsewhere (W6). */
+
+/*
+ * A thread keeps its worker until another one has run that is at home there: woken
+ * by it, so in the slot; woken from outside, so in the inbox; that has yielded,
+ * so in the queue; that has not begun; or a whole chain of these, as long as
+ * there are workers. The others sleep at that time, or have just found nothing,
+ * or one of them has a thread that does nothing but yield. Each would hang if
+ * nobody came.
+ */
+#include "steal.h"
+
+#define ROUNDS	20
+
+static long ran, here;
+static thread *peer[16];
+static bool native_lanes;	/* threads that have begun stay where they are */
+
+/* Waits, runs, and ends. */
+static void runs(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	wait_one();
+	add(&ran, 1);
+}
+
+static void tells(void *arg)
+{
+	(void)arg;
+	add(&ran, 1);
+}
+
+static void is_native(void *arg)
+{
+	(void)arg;
+	native_lanes = !moves();
+}
+
+static void probe(void)
+{
+	begin(1, 0);
+	make(0, is_native, NULL);
+	start_and_finish();
+}
+
+/* At times the others are asleep already; it does not matter, it is to vary. */
+static void doze(int round)
+{
+	if (round % 3 == 0)
+		usleep((useconds_t)(round % 5) * 300);
+}
+
+/* Woken by the one that computes: in the slot. */
+
+static void wakes_and_holds(void *arg)
+{
+	yield_until(&here, 1);
+	doze((int)(intptr_t)arg);
+	SCHED(wake)(peer[0]);
+	hold_until(&ran, 1);
+}
+
+static void in_slot(int p, intptr_t round)
+{
+	ran = here = 0;
+	begin(p, 0);
+	peer[0] = make(0, runs, NULL);
+	make(0, wakes_and_holds, (void *)round);
+	start_and_finish();
+	CHECK(ran == 1);
+}
+
+/* Woken by a native thread, while its home computes: in the inbox. */
+
+static long holding;
+
+static void holds(void *arg)
+{
+	yield_until(&here, (long)(intptr_t)arg);
+	set(&holding, 1);
+	hold_until(&ran, (long)(intptr_t)arg);
+}
+
+static void *posts(void *arg)
+{
+	int i;
+
+	until(&holding, 1);
+	for (i = 0; i < (intptr_t)arg; i++)
+		SCHED(wake)(peer[i]);
+	SCHED(release)();
+	return NULL;
+}
+
+static void in_inbox(int p, intptr_t nr)
+{
+	pthread_t id;
+	int i;
+
+	ran = here = holding = 0;
+	begin(p, 0);
+	for (i = 0; i < nr; i++)
+		peer[i] = make(0, runs, NULL);
+	make(0, holds, (void *)nr);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(posts, (void *)nr);
+	finish();
+	native_join(id);
+	CHECK(ran == nr);
+}
+
+/*
+ * All workers sleep; then two wakes come at once to one of them, and the first
+ * thread waits for the second.
+ */
+
+static void first_or_second(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	wait_one();
+	if (add(&ran, 1) == 1)
+		hold_until(&ran, 2);
+}
+
+static void *posts_two(void *arg)
+{
+	until(&here, 2);
+	usleep((useconds_t)(intptr_t)arg);
+	SCHED(wake)(peer[0]);
+	SCHED(wake)(peer[1]);
+	SCHED(release)();
+	return NULL;
+}
+
+static void two_at_once(int p, intptr_t us)
+{
+	pthread_t id;
+
+	ran = here = 0;
+	begin(p, 0);
+	peer[0] = make(0, first_or_second, NULL);
+	peer[1] = make(0, first_or_second, NULL);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(posts_two, (void *)us);
+	finish();
+	native_join(id);
+	CHECK(ran == 2);
+}
+
+/* Yielded: in the queue. */
+
+static void yields(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	while (get(&holding) == 0)
+		yield();
+	add(&ran, 1);
+}
+
+static void in_queue(int p, int nr)
+{
+	int i;
+
+	ran = here = holding = 0;
+	begin(p, 0);
+	for (i = 0; i < nr; i++)
+		make(0, yields, NULL);
+	make(0, holds, (void *)(intptr_t)nr);
+	start_and_finish();
+	CHECK(ran == nr);
+}
+
+/* Not begun: made by the one that computes, or by a native thread. */
+
+static void makes_and_holds(void *arg)
+{
+	intptr_t i;
+
+	set(&holding, 1);
+	for (i = 0; i < (intptr_t)arg; i++)
+		make(0, tells, NULL);
+	hold_until(&ran, 2 * (intptr_t)arg);
+}
+
+static void *makes(void *arg)
+{
+	intptr_t i;
+
+	until(&holding, 1);
+	for (i = 0; i < (intptr_t)arg; i++)
+		make(0, tells, NULL);
+	SCHED(release)();
+	return NULL;
+}
+
+static void not_begun(int p, intptr_t nr)
+{
+	pthread_t id;
+
+	ran = holding = 0;
+	begin(p, 0);
+	make_pinned(0, makes_and_holds, (void *)nr);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(makes, (void *)nr);
+	finish();
+	native_join(id);
+	CHECK(ran == 2 * nr);
+}
+
+/*
+ * A chain: the first wakes the second, and waits for it, natively; the second
+ * wakes the third ... one on each worker. The last one gets there only if who
+ * takes a hostage away has somebody look after those that he makes himself.
+ */
+
+static long links;
+
+static void link_run(void *arg)
+{
+	intptr_t me = (intptr_t)arg;
+
+	add(&here, 1);
+	wait_one();
+	if (me + 1 < links) {
+		SCHED(wake)(peer[me + 1]);
+		hold_until(&ran, links - me - 1);
+	}
+	add(&ran, 1);
+}
+
+static void starts_chain(void *arg)
+{
+	yield_until(&here, links);
+	doze((int)(intptr_t)arg);
+	SCHED(wake)(peer[0]);
+}
+
+static void chain(int p, intptr_t round)
+{
+	intptr_t i;
+
+	ran = here = 0;
+	links = p;
+	begin(p, 0);
+	for (i = 0; i < links; i++)
+		peer[i] = make(0, link_run, (void *)i);
+	make(0, starts_chain, (void *)round);
+	start_and_finish();
+	CHECK(ran == links);
+}
+
+/* Others yield again and again until it has happened. */
+
+static void yields_on(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	yield_until(&ran, 1);
+}
+
+static void polled(int p, int yielders, int round)
+{
+	int i;
+
+	ran = here = 0;
+	begin(p, 0);
+	for (i = 0; i < yielders; i++)
+		make_pinned(1 + i % (p - 1), yields_on, NULL);
+	peer[0] = make(0, runs, NULL);
+	make(0, wakes_and_holds, (void *)(intptr_t)round);
+	start_and_finish();
+	CHECK(ran == 1);
+}
+
+static void part(const char *name, int p)
+{
+	snprintf(check_doing, sizeof check_doing, "in %s, %d workers ", name, p);
+}
+
+static void all(int p)
+{
+	int i;
+
+	part("not_begun", p);
+	for (i = 0; i < ROUNDS; i++)
+		not_begun(p, 1 + i * 7);
+	if (native_lanes)
+		return;
+	part("in_slot", p);
+	for (i = 0; i < ROUNDS; i++)
+		in_slot(p, i);
+	part("in_inbox", p);
+	for (i = 0; i < ROUNDS; i++)
+		in_inbox(p, 1 + i % COUNT(peer));
+	part("in_queue", p);
+	for (i = 0; i < ROUNDS; i++)
+		in_queue(p, 1 + i % 70);
+	part("two_at_once", p);
+	for (i = 0; i < 5 * ROUNDS; i++)
+		two_at_once(p, i % 50 * 10);
+	part("chain", p);
+	for (i = 0; i < ROUNDS; i++)
+		chain(p, i);
+	part("polled", p);
+	for (i = 0; i < ROUNDS / 10; i++)
+		polled(p, 1, i);
+	for (i = 0; i < ROUNDS / 10; i++)
+		polled(p, p - 1, i);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	probe();
+	for (p = 2; p <= 4; p++)
+		all(p);
+	return 0;
+}

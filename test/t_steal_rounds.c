@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_rounds: in millions of rounds no wake of a worker that sleeps is lost. */
+/* LIBS: -Wl,--wrap=syscall */
+
+/*
+ * Two workers and one thread, which is woken again and again, when it has waited:
+ * by a thread of the other worker, by a native thread, and by a thread that may come
+ * to the same worker. The pause before some of the wakes becomes longer while the
+ * worker is awake, and shorter when it has slept: so they come just when it goes
+ * to sleep, before and after. Sleeps are counted at the system call. They
+ * have no end there, so that a watch cannot make good what was lost.
+ *
+ * ROUNDS in environ: how many.
+ */
+#include "steal.h"
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#define USUAL		200000
+#define PAUSE_MOST	1000000
+#define FAR		256
+
+static long rounds, sent, got;
+static long slept;		/* worker 0, and was woken */
+static int  *asleep;		/* its word */
+static thread *one, *other;
+
+long __real_syscall(long nr, ...);
+long __wrap_syscall(long nr, ...);
+
+/* A futex wait without a time. */
+long __wrap_syscall(long nr, ...)
+{
+	long a[6], rc;
+	va_list list;
+	bool waits;
+	int i;
+
+	va_start(list, nr);
+	for (i = 0; i < COUNT(a); i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	waits = nr == SYS_futex && (a[1] & 127) == 0;
+	rc = __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4], a[5]);
+	if (waits && rc == 0 && (int *)a[0] == asleep)
+		add(&slept, 1);
+	return rc;
+}
+
+static bool asleep_now(void)
+{
+	return __atomic_load_n(asleep, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Gives the cpu away only after a while: another program may take it. */
+static void patience(int *turns)
+{
+	STOP_RELAX();
+	if (++*turns % 512 == 0)
+		sched_yield();
+}
+
+/* About as long as the worker needs to go to sleep, and a bit at random. */
+static void pause_before(unsigned *state, int *pause)
+{
+	int nr = (int)(check_random(state) % (unsigned)(*pause + 1));
+	int turns = 0;
+
+	for (nr += *pause / 2; turns < nr; )
+		patience(&turns);
+	if (asleep_now())
+		*pause -= 1 + *pause / 2;
+	else if (*pause < PAUSE_MOST)
+		*pause += 1 + *pause / 32;
+	if (*pause < 0)
+		*pause = 0;
+}
+
+/* At times far from the moment at which it falls asleep, when it is sound. */
+static void wakes_one(unsigned *state, int *pause)
+{
+	int turns = 0;
+
+	if (check_random(state) % 4 == 0)
+		pause_before(state, pause);
+	while (sent % FAR == 0 && !asleep_now())
+		patience(&turns);
+	sent++;
+	SCHED(wake)(one);
+}
+
+static void is_woken(void *arg)
+{
+	long i;
+
+	(void)arg;
+	for (i = 0; i < rounds; i++) {
+		wait_one();
+		add(&got, 1);
+	}
+}
+
+/* It keeps its worker, so that is awake. */
+static void wakes(void *arg)
+{
+	unsigned state = check_seed;
+	int pause = 0;
+
+	(void)arg;
+	while (sent < rounds) {
+		int turns = 0;
+
+		wakes_one(&state, &pause);
+		while (get(&got) < sent)
+			patience(&turns);
+	}
+}
+
+static void *native_wakes(void *arg)
+{
+	wakes(arg);
+	SCHED(release)();
+	return NULL;
+}
+
+static void start(int p, long nr)
+{
+	rounds = nr;
+	sent = got = slept = 0;
+	begin(p, 0);
+	asleep = &((struct uproc *)ws_sched(0))->p_asleep;
+}
+
+static void end(void)
+{
+	finish();
+	CHECK(got == rounds && sent == rounds);
+	CHECK(slept >= rounds / FAR / 2);
+}
+
+/* By a thread of the other worker. */
+static void from_worker(long nr)
+{
+	start(2, nr);
+	one = make_pinned(0, is_woken, NULL);
+	make_pinned(1, wakes, NULL);
+	CHECK(SCHED(start)() == 0);
+	end();
+}
+
+/* By a native thread: with two workers, the other one sleeps, too, or watches. */
+static void from_outside(int p, long nr)
+{
+	pthread_t id;
+
+	start(p, nr);
+	one = p > 1 ? make_pinned(0, is_woken, NULL) : make(0, is_woken, NULL);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(native_wakes, NULL);
+	end();
+	native_join(id);
+}
+
+/* They wake each other, and both may go where they like. */
+
+static void answers(void *arg)
+{
+	long i;
+
+	(void)arg;
+	for (i = 0; i < rounds; i++) {
+		wait_one();
+		got++;			/* plain: a wake hands it over */
+		SCHED(wake)(other);
+	}
+}
+
+static void asks(void *arg)
+{
+	unsigned state = check_seed;
+	volatile unsigned spin;
+
+	(void)arg;
+	while (sent < rounds) {
+		for (spin = check_random(&state) % 512; spin > 256; spin--)
+			;
+		sent++;
+		SCHED(wake)(one);
+		if (sent % 4 == 0)
+			yield();	/* whoever steals, may */
+		wait_one();
+		CHECK(got == sent);
+	}
+}
+
+static void to_and_fro(long nr)
+{
+	start(2, nr);
+	one   = make(0, answers, NULL);
+	other = make(1, asks, NULL);
+	start_and_finish();
+	CHECK(got == rounds && sent == rounds);
+}
+
+int main(int argc, char **argv)
+{
+	long nr;
+
+	check_start(argc, argv);
+	nr = how_many("ROUNDS", USUAL);
+	doing("in from_worker ");
+	from_worker(nr / 2);
+	doing("in from_outside ");
+	from_outside(2, nr / 4);
+	from_outside(1, nr / 16);
+	doing("in to_and_fro ");
+	to_and_fro(nr / 4);
+	return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_rouse: if there is work for all workers, all come, and not by a timer. */
+/* LIBS: -Wl,--wrap=syscall */
+
+/*
+ * A thread on worker 0 makes as many others as there are other workers, at once,
+ * or one after another, while workers seek, are about to sleep, or sleep. Each keeps its worker until all have come. Sleeps have no end here but
+ * to be woken: so whoever has put something where it can be taken, or has
+ * taken only one of two, has to wake another.
+ */
+#include "steal.h"
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#define ROUNDS	500
+#define MOST	5
+
+static long come, gone;
+static int  others;
+
+long __real_syscall(long nr, ...);
+long __wrap_syscall(long nr, ...);
+
+/* A futex wait without a time. */
+long __wrap_syscall(long nr, ...)
+{
+	long a[6];
+	va_list list;
+	bool waits;
+	int i;
+
+	va_start(list, nr);
+	for (i = 0; i < COUNT(a); i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	waits = nr == SYS_futex && (a[1] & 127) == 0;
+	return __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4],
+			      a[5]);
+}
+
+static void some_time(unsigned *state)
+{
+	unsigned r = check_random(state);
+	volatile unsigned spin;
+
+	if (r % 8 == 0)
+		usleep(r / 8 % 200);
+	for (spin = r / 8 % 4 * (r / 32 % 2048); spin > 0; spin--)
+		;
+}
+
+static void comes(void *arg)
+{
+	long nr = (long)(intptr_t)arg;
+
+	add(&come, 1);
+	until(&come, nr);
+	add(&gone, 1);
+}
+
+static void makes(void *arg)
+{
+	unsigned state = check_seed;
+	intptr_t i, nr;
+
+	(void)arg;
+	for (nr = others; nr <= (intptr_t)ROUNDS * others; nr += others) {
+		unsigned r = check_random(&state);
+
+		some_time(&state);
+		for (i = 0; i < others; i++) {
+			make(0, comes, (void *)nr);
+			if (r % 2)
+				some_time(&state);
+		}
+		hold_until(&come, nr);
+		if (r / 2 % 4)
+			until(&gone, nr);
+	}
+}
+
+/*
+ * One thread at a time, for one other worker, just when that goes to sleep. What is
+ * put there is written after much else, so it is seen late (by a store buffer).
+ */
+
+#define LATE_ROUNDS	40000
+#define SPOILT		(1 << 20)	/* words: more than caches have */
+#define LINE		16		/* words */
+
+static int *asleep;
+static unsigned spoilt[SPOILT];
+
+static void spoil(unsigned *state)
+{
+	unsigned at = check_random(state);
+	volatile unsigned *s = spoilt;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		s[(at + i * 1237u * LINE) % SPOILT] = at;
+}
+
+static void last_moment(void *arg)
+{
+	unsigned state = check_seed;
+	long nr, pause = 0, turns;
+
+	(void)arg;
+	for (nr = 1; nr <= LATE_ROUNDS; nr++) {
+		turns = check_random(&state) % (unsigned)(pause + 1);
+		for (turns += pause / 2; turns > 0; turns--) {
+			STOP_RELAX();
+			if (turns % 512 == 0)
+				sched_yield();
+		}
+		if (__atomic_load_n(asleep, __ATOMIC_RELAXED))
+			pause -= pause / 4 + (pause > 0);
+		else
+			pause += pause / 32 + 1;
+		spoil(&state);
+		make(0, comes, (void *)nr);
+		hold_until(&come, nr);
+	}
+	add(&gone, 1);
+}
+
+static void run_late(void)
+{
+	doing("in run_late ");
+	come = gone = 0;
+	begin(2, 0);
+	asleep = &((struct uproc *)ws_sched(1))->p_asleep;
+	make_pinned(0, last_moment, NULL);
+	start_and_finish();
+	CHECK(gone == LATE_ROUNDS + 1);
+}
+
+static void run(int p)
+{
+	others = p - 1;
+	come = gone = 0;
+	begin(p, 0);
+	make_pinned(0, makes, NULL);
+	start_and_finish();
+	CHECK(gone == (long)ROUNDS * others);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	for (p = 2; p <= MOST; p++)
+		run(p);
+	run_late();
+	return 0;
+}

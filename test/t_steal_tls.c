@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_tls: the library knows who runs, and where, after each migration. */
+
+/*
+ * A thread goes from one worker to the other and back, in the midst of functions into
+ * which the compiler puts what it likes: ustack_self(), ws_self(), ws_proc() and
+ * the others tell the truth each time. The address of a variable that is local to
+ * native threads, which a function keeps meanwhile, does not: it is that of the
+ * old one (ws.h says so), and so shows that the thread did migrate.
+ *
+ * test/tls.sh compiles it together with the library, at all levels.
+ */
+#include "steal.h"
+
+#define TRIPS	100		/* of each function */
+
+static __thread int local = -1;
+static int  *local_at[2];
+static thread *helper[2], *dummy[2], *traveller;
+static long  helped, arrived, over;
+
+/* Compilers must not know what it returns: always the same, they think. */
+static NOINLINE int *local_now(void)
+{
+	int *at = &local;
+
+	__asm__ volatile("" : "+r"(at) : : "memory");
+	return at;
+}
+
+static void is_woken(void *arg)
+{
+	(void)arg;
+	while (get(&over) == 0)
+		wait_one();
+}
+
+/*
+ * On the worker where it is pinned: the traveller must go elsewhere. It is out of
+ * the slot, so it is taken at once; now and then, only by who watches.
+ */
+static void helps(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	int i;
+
+	local = me;
+	local_at[me] = local_now();
+	add(&helped, 1);
+	for (i = 0; ; i++) {
+		wait_one();
+		if (get(&over))
+			break;
+		SCHED(wake)(traveller);
+		if (i % 16 != 0)
+			SCHED(wake)(dummy[me]);
+		until(&arrived, 1);
+		set(&arrived, 0);
+	}
+}
+
+/* To the other worker; inline on purpose. */
+static inline __attribute__((always_inline)) void go(void)
+{
+	SCHED(wake)(helper[ws_proc()]);
+	SCHED(wait)();
+	set(&arrived, 1);
+	while (get(&arrived))
+		sched_yield();
+}
+
+/* Between two looks in the same function. */
+static NOINLINE void plain(thread *me)
+{
+	int p = ws_proc();
+
+	CHECK((thread *)ustack_self() == me && SCHED(self)() == me);
+	go();
+	CHECK((thread *)ustack_self() == me && SCHED(self)() == me);
+	CHECK(ws_proc() == !p);
+}
+
+/* In a loop, of which compilers take out what does not change. */
+static NOINLINE void loop(thread *me, int nr)
+{
+	int i, p = ws_proc();
+
+	for (i = 0; i < nr; i++) {
+		CHECK((thread *)ustack_self() == me);
+		CHECK(ustack_self()->u_sched == ws_sched(p));
+		go();
+		CHECK((thread *)ustack_self() == me);
+		p = !p;
+		CHECK(ustack_self()->u_sched == ws_sched(p));
+		CHECK(ws_proc() == p && *local_now() == p);
+	}
+}
+
+/* On one of two ways, and on the way back. */
+static NOINLINE int branches(thread *me, int nr)
+{
+	struct ustack *before = ustack_self();
+	int p = ws_proc();
+
+	if (nr % 2) {
+		go();
+		CHECK((thread *)ustack_self() == me);
+	}
+	if (nr % 3 == 0 || nr % 2 == 0)
+		go();
+	CHECK(ustack_self() == before && ustack_self()->u_arg == &traveller);
+	return p;
+}
+
+/* Waits and wakes are counted where the thread is. */
+static NOINLINE void counts(int nr)
+{
+	int i;
+
+	for (i = 0; i < nr; i++)
+		SCHED(wake)(SCHED(self)());
+	CHECK(SCHED(wait)() == 0);
+	for (i = 1; i < nr; i++) {
+		CHECK(SCHED(wait)() == 0);
+		CHECK(SCHED(yield)() == 0);
+	}
+	go();
+	SCHED(wake)(SCHED(self)());
+	CHECK(SCHED(wait)() == 0);
+}
+
+/* What the library sets is the errno of the native thread that runs now. */
+static NOINLINE void is_einval(void)
+{
+	CHECK(errno == EINVAL);
+	errno = 0;
+}
+
+static NOINLINE void errors(void)
+{
+	CHECK(ws_thread_init(NULL, NULL) == NULL);
+	is_einval();
+	go();
+	CHECK(ws_thread_init(NULL, NULL) == NULL);
+	is_einval();
+	CHECK(ws_spawn(NULL, NULL) == -EINVAL);
+}
+
+/* What must not be done. */
+static NOINLINE void kept_address(void)
+{
+	int *volatile at = local_now();
+	int p = ws_proc();
+
+	CHECK(at == local_at[p] && *at == p);
+	go();
+	CHECK(at == local_at[p] && *at == p);		/* that of the other */
+	CHECK(local_now() == local_at[!p] && *local_now() == !p);
+}
+
+static void travels(void *arg)
+{
+	int i;
+
+	(void)arg;
+	traveller = SCHED(self)();
+	while (get(&helped) < 2)
+		yield();
+	for (i = 0; i < TRIPS; i++) {
+		plain(traveller);
+		loop(traveller, 1 + i % 3);
+		(void)branches(traveller, i);
+		counts(3);
+		errors();
+		kept_address();
+	}
+	set(&over, 1);
+	for (i = 0; i < 2; i++) {
+		SCHED(wake)(helper[i]);
+		SCHED(wake)(dummy[i]);
+	}
+}
+
+static bool have_lanes;
+
+static void asks(void *arg)
+{
+	(void)arg;
+	have_lanes = moves();
+}
+
+int main(int argc, char **argv)
+{
+	intptr_t i;
+
+	check_start(argc, argv);
+	begin(1, 0);
+	make(0, asks, NULL);
+	start_and_finish();
+	if (!have_lanes)
+		check_skip("no lanes: threads that have begun do not move");
+	begin(2, 0);
+	for (i = 0; i < 2; i++) {
+		helper[i] = make_pinned((int)i, helps, (void *)i);
+		dummy[i]  = make_pinned((int)i, is_woken, NULL);
+	}
+	make(0, travels, &traveller);
+	start_and_finish();
+	return 0;
+}

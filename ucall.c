@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: MIT */
+/* ucall.c: calls that block, made while the processor goes on with others. */
+
+/*
+ * OVERVIEW
+ *
+ *	threads                 struct ucalls               native threads
+ *
+ *	ucalls_call() --job--> ca_queue: first in, --job--> job_run(): f(arg)
+ *	   waits               first out                         |
+ *	     ^                 ca_idle: who sleeps,              |
+ *	     |                 last in, first out                |
+ *	     +------------------------- a wake ------------------+
+ *
+ * ca_coming counts the native threads that are about to look at the queue: who
+ * have been made or woken, or are done with their f(). If more jobs than that
+ * are queued, who puts one there wakes a native thread that is idle, or makes
+ * one, or leaves the job to those that are in their f(). So a thread that makes
+ * call after call keeps one native thread awake. The last to go idle is the
+ * first to be woken: its cache is warm, and those that are too many have their
+ * time run out.
+ *
+ * A job is a block on the heap, since nobody may point to the stack of a thread
+ * that waits. Its state goes
+ *
+ *	QUEUED     in ca_queue; the caller may take it out again
+ *	RUNS       f() is being called, or is about to be
+ *	DONE       f() has returned; the wake of the end is under way
+ *	TOLD       it was posted: the caller may go
+ *
+ * WAKES
+ *
+ * Of the wakes that come to the caller exactly one is that of the end. As it
+ * cannot tell which, it counts its waits, and goes on when it sees DONE. Then it
+ * waits natively for TOLD, since the wake may still be on its way, and the
+ * caller might end and be freed. Mostly that is a moment; but the one who posts
+ * can have been interrupted by the very processor that it woke, if they share a
+ * cpu, so the processor looks for a while, and then sleeps. At last all waits
+ * but one are given back.
+ *
+ * A caller that cannot wait, for want of memory, takes its job out of the queue.
+ * If that has been begun it sleeps until TOLD, too, with its processor. If it
+ * has not waited at all then, there is one wake too many, which may still be in
+ * the inbox: it lets the processor look there, until it can take it. (A count of
+ * wakes that is below 0 would make a thread that runs look like one that waits.)
+ *
+ * NATIVE THREADS
+ *
+ * They are made under ca_lock, which takes some 20 us, but is rare: so it is
+ * known at once whether somebody will come for the job. One that ends joins the
+ * one that ended before it, which is at its last steps: at most one is left
+ * unjoined, for the next one or for ucalls_fini().
+ *
+ * One that is idle is told so by park.h. Its struct native is on its own stack,
+ * so it must not go before who has taken it from ca_idle has woken it, also if
+ * its time is up.
+ *
+ * INVARIANTS
+ *
+ * B1. Each that ca_coming counts will look at ca_queue before it goes idle or
+ *     ends. They are as many as the jobs in it; or no more could be had, but
+ *     there is one at least, which looks after its f().
+ * B2. No more than ca_limit native threads run f(); jobs begin in the order in
+ *     which they were put in the queue.
+ * B3. Who waits has a hold on the set from before its job is in the queue until
+ *     after TOLD; or it has taken the job out.
+ * B4. A caller does not return before TOLD, but with a job that it has taken
+ *     out. After TOLD the native thread touches of the job only jb_asleep.
+ * B5. Jobs are not freed before the native threads have ended. So jb_asleep may
+ *     be touched late, when the job is another one: who sleeps looks again.
+ *
+ * REJECTED
+ *
+ * Native threads that are processors, each with a thread of its own: the slice
+ * would have to be on the native stack. Condition variables: see park.h. Handing
+ * the job to a native thread directly: a second way besides the queue, and one
+ * that becomes busy late would keep a job from others that are free. Detached
+ * native threads: they may still run our code after the end of all.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* sched_getaffinity() */
+#endif
+#define USCHED_PREEMPT	1	/* leaves no mark */
+#include "ucall.h"
+#include "park.h"
+#include "uproc_set.h"
+#include "upreempt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+UPREEMPT_NEVER;
+
+/* Idle for so long, they end. Longer than pauses between bursts of work. */
+#if !defined(UCALL_IDLE_MS)
+#define UCALL_IDLE_MS	5000
+#endif
+#define MS_NS		1000000L
+#define LOOKS		200	/* for TOLD, before sleeping: less than 1 us */
+
+/* In a ring with its head, or nowhere: lk_next is NULL. */
+struct link {
+	struct link *lk_next;
+	struct link *lk_prev;
+};
+
+enum { QUEUED, RUNS, DONE, TOLD };
+
+struct job {
+	struct link          jb_link;	/* in ca_queue, or ca_free: first */
+	void               (*jb_f)(void *);
+	void                *jb_arg;
+	struct uproc_thread *jb_caller;
+	int                  jb_state;	/* atomic */
+	int                  jb_asleep;	/* park.h: who waits for TOLD */
+};
+
+struct native {
+	struct link na_link;		/* in ca_idle: first */
+	int         na_asleep;		/* park.h */
+	bool        na_joins;		/* it ends, and joins na_before */
+	pthread_t   na_before;
+};
+
+struct ucalls {
+	struct uproc_set       *ca_set;
+	const struct ucall_ops *ca_ops;
+	int                     ca_limit;
+#if defined(__linux__)
+	bool                    ca_masked;
+	cpu_set_t               ca_mask;	/* of the process */
+#endif
+	pthread_mutex_t         ca_lock;	/* protects what follows */
+	struct link             ca_queue;	/* jobs to be run */
+	int                     ca_queued;
+	int                     ca_coming;	/* to look at it (atomic) */
+	struct link             ca_free;	/* jobs to be used again */
+	struct link             ca_idle;	/* native threads */
+	int                     ca_nr;		/* native threads (atomic) */
+	bool                    ca_stop;
+	bool                    ca_ended;	/* ca_last is to be joined */
+	pthread_t               ca_last;
+};
+
+static int          job_begin(struct ucalls *c, struct uproc_thread *self,
+			      void (*f)(void *), void *arg, struct job **out);
+static int          job_wait(struct ucalls *c, struct job *j);
+static struct job  *job_get(struct ucalls *c);
+static void         job_put(struct ucalls *c, struct job *j);
+static int          queue_put(struct ucalls *c, struct job *j,
+			      struct native **chosen);
+static void         queue_out(struct ucalls *c, struct job *j);
+static int          native_start(struct ucalls *c);
+static void         link_init(struct link *head);
+static bool         link_empty(const struct link *head);
+static void         link_first(struct link *head, struct link *l);
+static void         link_last(struct link *head, struct link *l);
+static struct link *link_out(struct link *l);
+
+static int state(struct job *j)
+{
+	return __atomic_load_n(&j->jb_state, __ATOMIC_SEQ_CST);
+}
+
+static void state_set(struct job *j, int now)
+{
+	__atomic_store_n(&j->jb_state, now, __ATOMIC_SEQ_CST);
+}
+
+/* Adds nr, which is 0 or more without ca_lock; how many there are. */
+static int coming(struct ucalls *c, int nr)
+{
+	return __atomic_add_fetch(&c->ca_coming, nr, __ATOMIC_RELAXED);
+}
+
+/* The caller. */
+
+int ucalls_call(struct ucalls *c, struct uproc_thread *self,
+		void (*f)(void *), void *arg)
+{
+	struct job *j;
+	int rc;
+
+	if (c == NULL || self == NULL || f == NULL)
+		return -EINVAL;
+	c->ca_ops->op_hold(c->ca_set);				/* B3 */
+	rc = job_begin(c, self, f, arg, &j);
+	if (rc == 0)
+		rc = job_wait(c, j);
+	if (rc != 0)
+		c->ca_ops->op_release(c->ca_set);
+	return rc;
+}
+
+/* Puts it in the queue, and sees to it that somebody will come for it (B1). */
+static int job_begin(struct ucalls *c, struct uproc_thread *self,
+		     void (*f)(void *), void *arg, struct job **out)
+{
+	struct native *chosen = NULL;
+	struct job *j;
+	int rc = -ENOMEM;
+
+	pthread_mutex_lock(&c->ca_lock);
+	*out = j = job_get(c);
+	if (j != NULL) {
+		j->jb_f      = f;
+		j->jb_arg    = arg;
+		j->jb_caller = self;
+		rc = queue_put(c, j, &chosen);
+	}
+	pthread_mutex_unlock(&c->ca_lock);
+	RACE_WINDOW(38);
+	if (chosen != NULL)
+		park_wake(&chosen->na_asleep);
+	return rc;
+}
+
+/* With ca_lock. Whom to wake: *chosen. -EAGAIN: it is not in the queue. */
+static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
+{
+	int rc = 0;
+
+	state_set(j, QUEUED);
+	link_last(&c->ca_queue, &j->jb_link);
+	if (++c->ca_queued <= coming(c, 0))
+		return 0;
+	if (!link_empty(&c->ca_idle)) {
+		*chosen = (struct native *)link_out(c->ca_idle.lk_next);
+		coming(c, 1);
+	} else if (c->ca_nr < c->ca_limit)
+		rc = native_start(c);
+	if (rc == 0 || c->ca_nr > 0)
+		return 0;
+	queue_out(c, j);
+	job_put(c, j);
+	return rc;
+}
+
+/* With ca_lock. */
+static void queue_out(struct ucalls *c, struct job *j)
+{
+	link_out(&j->jb_link);
+	c->ca_queued--;
+}
+
+/* With its processor, until the wake of the end was posted. */
+static void job_sleep(struct job *j)
+{
+	int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		if (state(j) == TOLD)
+			return;
+	}
+	while (state(j) != TOLD) {
+		park_prepare(&j->jb_asleep);			/* S1 S2 */
+		RACE_WINDOW(39);
+		if (state(j) == TOLD)				/* S3 */
+			(void)park_cancel(&j->jb_asleep);
+		else
+			park_sleep(&j->jb_asleep);		/* S4 */
+	}
+}
+
+/* False: it has been begun. */
+static bool job_take_out(struct ucalls *c, struct job *j)
+{
+	bool queued;
+
+	pthread_mutex_lock(&c->ca_lock);
+	queued = state(j) == QUEUED;
+	if (queued) {
+		queue_out(c, j);
+		job_put(c, j);
+	}
+	pthread_mutex_unlock(&c->ca_lock);
+	return queued;
+}
+
+/* See WAKES above. */
+static int job_wait(struct ucalls *c, struct job *j)
+{
+	const struct ucall_ops *ops = c->ca_ops;
+	struct uproc_thread *self = j->jb_caller;
+	int waits = 0;
+	int rc;
+
+	do {
+		rc = ops->op_wait();
+		if (rc == 0)
+			waits++;
+		else if (job_take_out(c, j)) {
+			wakes_back(&self->t_wakes, waits);
+			return rc;
+		} else
+			job_sleep(j);
+	} while (state(j) < DONE);
+	RACE_WINDOW(40);
+	job_sleep(j);						/* B4 */
+	pthread_mutex_lock(&c->ca_lock);
+	job_put(c, j);
+	pthread_mutex_unlock(&c->ca_lock);
+	while (waits == 0) {		/* that of the end is to be taken */
+		ops->op_drain(self);
+		waits += ops->op_wait() == 0;
+	}
+	wakes_back(&self->t_wakes, waits - 1);
+	return 0;
+}
+
+/* With ca_lock. That is held for malloc(), too, but seldom: B5. */
+static struct job *job_get(struct ucalls *c)
+{
+	struct job *j;
+
+	if (!link_empty(&c->ca_free))
+		return (struct job *)link_out(c->ca_free.lk_next);
+	j = malloc(sizeof *j);
+	if (j != NULL)
+		j->jb_asleep = 0;	/* and only here: B5 */
+	return j;
+}
+
+/* With ca_lock. */
+static void job_put(struct ucalls *c, struct job *j)
+{
+	link_first(&c->ca_free, &j->jb_link);
+}
+
+/* The native threads. */
+
+/* Until *asleep is 0, or its time is up: false. */
+#if defined(__linux__)
+static bool nap(int *asleep)
+{
+	const struct { long s, ns; } time = {
+		UCALL_IDLE_MS / 1000, UCALL_IDLE_MS % 1000 * MS_NS
+	};
+
+	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
+		if (syscall(SYS_futex, asleep, PARK_FUTEX_WAIT, 1, &time,
+			    NULL, 0) != 0 && errno == ETIMEDOUT)
+			return false;
+	}
+	return true;
+}
+#else
+/* There each wait takes 1 ms: see park.h. */
+static bool nap(int *asleep)
+{
+	int ms;
+
+	for (ms = 0; __atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1; ms++) {
+		if (ms >= UCALL_IDLE_MS)
+			return false;
+		park_futex_wait(asleep, 1);
+	}
+	return true;
+}
+#endif
+
+/* With ca_lock, but not while it sleeps. False: its time is up. */
+static bool idle(struct ucalls *c, struct native *n)
+{
+	coming(c, -1);
+	park_prepare(&n->na_asleep);
+	link_first(&c->ca_idle, &n->na_link);
+	pthread_mutex_unlock(&c->ca_lock);
+	RACE_WINDOW(41);
+	if (!nap(&n->na_asleep)) {
+		RACE_WINDOW(42);
+		pthread_mutex_lock(&c->ca_lock);
+		if (n->na_link.lk_next != NULL) {
+			link_out(&n->na_link);
+			coming(c, 1);
+			return false;
+		}
+		pthread_mutex_unlock(&c->ca_lock);
+		park_sleep(&n->na_asleep);	/* it was chosen: see above */
+	}
+	pthread_mutex_lock(&c->ca_lock);
+	return true;
+}
+
+/* With ca_lock: notes that n ends. */
+static void native_leave(struct ucalls *c, struct native *n)
+{
+	coming(c, -1);
+	n->na_joins  = c->ca_ended;
+	n->na_before = c->ca_last;
+	c->ca_ended  = true;
+	c->ca_last   = pthread_self();
+	__atomic_store_n(&c->ca_nr, c->ca_nr - 1, __ATOMIC_RELEASE);
+}
+
+/* The first in the queue, as soon as there is one. NULL: n has to end. */
+static struct job *job_next(struct ucalls *c, struct native *n)
+{
+	struct job *j = NULL;
+	bool more = true;
+
+	pthread_mutex_lock(&c->ca_lock);
+	while (link_empty(&c->ca_queue) && more && !c->ca_stop)
+		more = idle(c, n);
+	if (link_empty(&c->ca_queue))
+		native_leave(c, n);
+	else {
+		j = (struct job *)c->ca_queue.lk_next;
+		queue_out(c, j);
+		coming(c, -1);
+		state_set(j, RUNS);
+	}
+	pthread_mutex_unlock(&c->ca_lock);
+	return j;
+}
+
+static void job_run(struct ucalls *c, struct job *j)
+{
+	struct uproc_thread *caller = j->jb_caller;
+
+	j->jb_f(j->jb_arg);
+	coming(c, 1);		/* before the next call of the caller */
+	RACE_WINDOW(43);
+	state_set(j, DONE);
+	RACE_WINDOW(44);
+	c->ca_ops->op_post(caller);
+	RACE_WINDOW(45);
+	state_set(j, TOLD);					/* W1 W2 */
+	RACE_WINDOW(46);
+	park_wake(&j->jb_asleep);				/* W3 B5 */
+	RACE_WINDOW(47);
+	c->ca_ops->op_release(c->ca_set);
+}
+
+/* Its maker was pinned, and so it is born. Without a mask it stays there. */
+static void unpin(const struct ucalls *c)
+{
+#if defined(__linux__)
+	if (c->ca_masked)
+		(void)sched_setaffinity(0, sizeof c->ca_mask, &c->ca_mask);
+#else
+	(void)c;
+#endif
+}
+
+static void native_reap(pthread_t id)
+{
+	if (pthread_join(id, NULL) != 0)
+		usched_fail("call: the function has detached its native thread");
+}
+
+/* By pthread_exit() or cancellation: the caller would wait for ever. */
+static void left(void *arg)
+{
+	(void)arg;
+	usched_fail("call: the function has ended its native thread");
+}
+
+static void native_run(struct ucalls *c, struct native *n)
+{
+	struct job *j;
+
+	while ((j = job_next(c, n)) != NULL)
+		job_run(c, j);
+}
+
+/* Alone in its function: pthread_cleanup_push() is a setjmp(). */
+static __attribute__((noinline)) void native_guard(struct ucalls *c,
+						   struct native *n)
+{
+	pthread_cleanup_push(left, NULL);
+	native_run(c, n);
+	pthread_cleanup_pop(0);
+}
+
+static void *native_main(void *arg)
+{
+	struct ucalls *c = arg;
+	struct native me = { .na_joins = false };
+
+	unpin(c);
+	native_guard(c, &me);
+	if (me.na_joins)
+		native_reap(me.na_before);
+	park_futex_wake(&c->ca_nr);	/* c is there until we are joined */
+	return NULL;
+}
+
+/* All but those that the code that runs brings about itself. */
+static void signals(sigset_t *set)
+{
+	static const int own[] = {
+		SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS
+	};
+	unsigned i;
+
+	sigfillset(set);
+	for (i = 0; i < sizeof own / sizeof own[0]; i++)
+		sigdelset(set, own[i]);
+}
+
+/* With ca_lock. It is born with its signals blocked. */
+static int native_start(struct ucalls *c)
+{
+	sigset_t block, old;
+	pthread_t id;
+	int rc;
+
+	signals(&block);
+	(void)pthread_sigmask(SIG_SETMASK, &block, &old);
+	rc = pthread_create(&id, NULL, native_main, c);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0)
+		return -EAGAIN;
+	__atomic_store_n(&c->ca_nr, c->ca_nr + 1, __ATOMIC_RELAXED);
+	coming(c, 1);
+	return 0;
+}
+
+/* The beginning and the end. */
+
+struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
+{
+	struct ucalls *c = calloc(1, sizeof *c);
+
+	if (c == NULL)
+		return NULL;
+	errno = pthread_mutex_init(&c->ca_lock, NULL);
+	if (errno != 0) {
+		free(c);
+		return NULL;
+	}
+	c->ca_set   = set;
+	c->ca_ops   = ops;
+	c->ca_limit = UCALL_LIMIT;
+#if defined(__linux__)
+	/* The caller may be a processor, and pinned: of the first of all. */
+	c->ca_masked = sched_getaffinity(getpid(), sizeof c->ca_mask,
+					 &c->ca_mask) == 0;
+#endif
+	link_init(&c->ca_queue);
+	link_init(&c->ca_free);
+	link_init(&c->ca_idle);
+	return c;
+}
+
+int ucalls_limit(struct ucalls *c, int nr)
+{
+	if (c == NULL || nr < 1)
+		return -EINVAL;
+	c->ca_limit = nr;
+	return 0;
+}
+
+/* Those that are still busy have released the set, and will see ca_stop. */
+static void native_stop(struct ucalls *c)
+{
+	int nr;
+
+	pthread_mutex_lock(&c->ca_lock);
+	c->ca_stop = true;
+	while (!link_empty(&c->ca_idle)) {
+		struct link *l = link_out(c->ca_idle.lk_next);
+
+		park_wake(&((struct native *)l)->na_asleep);
+	}
+	pthread_mutex_unlock(&c->ca_lock);
+	while ((nr = __atomic_load_n(&c->ca_nr, __ATOMIC_ACQUIRE)) > 0)
+		park_futex_wait(&c->ca_nr, nr);
+	if (c->ca_ended)
+		native_reap(c->ca_last);
+}
+
+void ucalls_fini(struct ucalls *c)
+{
+	if (c == NULL)
+		return;
+	native_stop(c);
+	while (!link_empty(&c->ca_free))
+		free(link_out(c->ca_free.lk_next));
+	pthread_mutex_destroy(&c->ca_lock);
+	free(c);
+}
+
+/* For the threads of any kind of processors. */
+
+static int most = UCALL_LIMIT;		/* atomic */
+
+static int any_wait(void)
+{
+	struct uproc_set *set = uproc_running();
+
+	return set->set_kind.k_wait();
+}
+
+static void any_post(struct uproc_thread *t)
+{
+	uproc_of(t)->p_set->set_kind.k_wake(NULL, t);
+}
+
+static void any_drain(struct uproc_thread *t)
+{
+	uproc_of(t)->p_set->set_kind.k_drain(uproc_of(t));
+}
+
+static const struct ucall_ops any_ops = {
+	any_wait, any_post, any_drain, uproc_hold, uproc_release
+};
+
+/* Those of the set, made for the first one who calls. NULL: no memory. */
+static struct ucalls *calls_of(struct uproc_set *set)
+{
+	struct ucalls *c = __atomic_load_n(&set->set_calls, __ATOMIC_ACQUIRE);
+
+	if (c != NULL)
+		return c;
+	pthread_mutex_lock(&set->set_lock);
+	c = set->set_calls;
+	if (c == NULL && (c = ucalls_init(set, &any_ops)) != NULL) {
+		(void)ucalls_limit(c, __atomic_load_n(&most,
+						      __ATOMIC_RELAXED));
+		set->set_calls_fini = ucalls_fini;
+		__atomic_store_n(&set->set_calls, c, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&set->set_lock);
+	return c;
+}
+
+int ucall(void (*f)(void *), void *arg)
+{
+	struct uproc_set *set = uproc_running();
+	struct ucalls *c;
+
+	if (set == NULL || f == NULL)
+		return -EINVAL;
+	c = calls_of(set);
+	return c == NULL ? -ENOMEM :
+		ucalls_call(c, (struct uproc_thread *)ustack_self(), f, arg);
+}
+
+int ucall_limit(int nr)
+{
+	if (nr < 1)
+		return -EINVAL;
+	__atomic_store_n(&most, nr, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Links. */
+
+static void link_init(struct link *head)
+{
+	head->lk_next = head->lk_prev = head;
+}
+
+static bool link_empty(const struct link *head)
+{
+	return head->lk_next == head;
+}
+
+/* Between two neighbours. */
+static void link_in(struct link *l, struct link *prev, struct link *next)
+{
+	l->lk_next = next;
+	l->lk_prev = prev;
+	prev->lk_next = next->lk_prev = l;
+}
+
+static void link_first(struct link *head, struct link *l)
+{
+	link_in(l, head, head->lk_next);
+}
+
+static void link_last(struct link *head, struct link *l)
+{
+	link_in(l, head->lk_prev, head);
+}
+
+static struct link *link_out(struct link *l)
+{
+	l->lk_next->lk_prev = l->lk_prev;
+	l->lk_prev->lk_next = l->lk_next;
+	l->lk_next = NULL;
+	return l;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* uproc_set.h: what schedulers that move threads know of their set. Not API. */
+
+#ifndef UPROC_SET_H
+#define UPROC_SET_H
+
+#include "uproc.h"
+
+#include <pthread.h>
+
+#define UPROC_HIDDEN	__attribute__((visibility("hidden")))
+
+#define UPROC_LANE_NR	256	/* of a processor, */
+#define UPROC_LANE_ALL	8192	/* and of all together */
+#define UPROC_LANE_FEW	16	/* more cost more cache than they save */
+#define UPROC_SPIN	500	/* looks before sleeping, if there is a spare cpu */
+/* Cache lines are fetched in pairs. */
+#define UPROC_LINE	((size_t)128)
+#define UPROC_FINE	((size_t)16)	/* between classes up to UPROC_FINE_MAX */
+#define UPROC_FINE_MAX	((size_t)1 << 10)
+/*
+ * Blocks go to the depot and come from it in batches: of so many bytes, or of so
+ * many blocks where those are larger. Processors fetch ahead, beyond the end of a
+ * page: with batches of 4 KiB, of two processors with a hundred threads each, one
+ * took the lines of the other away, which then was slower by a half.
+ */
+#define UPROC_BATCH	((size_t)16 << 10)
+
+
+/* A block on a free list, and the first of a batch in the depot. */
+struct block {
+	struct block *b_next;
+	struct block *b_batch;
+};
+
+struct chunk;
+
+/* In front of a block that is too large for a pool. */
+struct large {
+	struct large *g_next;
+	struct large *g_prev;
+};
+
+struct ucalls;
+
+struct uproc_set {
+	struct uproc_kind set_kind;
+	char           *set_proc;	/* set_nr of set_kind.k_size bytes */
+	int             set_nr;
+	unsigned        set_turn;	/* atomic */
+	size_t          set_stack;
+	pthread_t      *set_native;
+	int             set_running;
+	bool            set_spare;	/* a cpu for each processor */
+	bool            set_on_native;	/* no lanes: threads use native stacks */
+	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
+	void          (*set_calls_fini)(struct ucalls *);
+
+	pthread_mutex_t set_lock;	/* protects what follows, up to below */
+	struct block   *set_depot[UPROC_CLASS_NR];
+	struct chunk   *set_chunk;
+	char           *set_free, *set_end;	/* not carved yet */
+	size_t          set_grow;	/* size of the next chunk */
+	struct large    set_large;
+
+	/* Atomic; seldom written. */
+	int             set_idle __attribute__((aligned(64)));
+	int             set_go;		/* 0 wait, 1 run, -1 give up */
+	int             set_stop;
+};
+
+/* A moment of a loop that waits for another processor. */
+static inline void uproc_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+/* The processor with this number, 0 to set_nr - 1. */
+static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
+{
+	return (struct uproc *)(set->set_proc + nr * set->set_kind.k_size);
+}
+
+static inline bool uproc_stopped(const struct uproc_set *set)
+{
+	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Of small blocks. */
+static inline int uproc_class(size_t size)
+{
+	return (int)((size + UPROC_FINE - 1) / UPROC_FINE - 1);
+}
+
+/* A small block of this class from the caller's own pool; NULL: it has none. */
+static inline void *uproc_pop(struct uproc_pool *o, int class)
+{
+	struct block *b = (struct block *)o->o_free[class];
+
+	if (b != NULL) {
+		o->o_free[class] = b->b_next;
+		o->o_nr[class]--;
+	}
+	return b;
+}
+
+/* Back there. False: it has as many as make a spill. */
+static inline bool uproc_push(struct uproc_pool *o, int class, void *block)
+{
+	struct block *b = (struct block *)block;
+
+	if ((o->o_nr[class] + 1) * (class + 1) * UPROC_FINE >= 2 * UPROC_BATCH)
+		return false;
+	b->b_next = (struct block *)o->o_free[class];
+	o->o_free[class] = b;
+	o->o_nr[class]++;
+	return true;
+}
+
+/* The set of the thread that calls; NULL: it belongs to none. */
+UPROC_HIDDEN struct uproc_set *uproc_running(void);
+
+/* The processor of the set on which the caller, a thread, runs; else NULL. */
+UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
+
+/*
+ * A thread for p that waits, and nothing else. From the memory of p if p is the
+ * caller (here), else from what p keeps for others. NULL: ENOMEM, EINVAL.
+ */
+UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
+		void (*f)(void *), void *arg, int flags);
+
+/* Its thread t has ended: frees it, or tells who joins. Frees the slice. */
+UPROC_HIDDEN void uproc_end(struct uproc *p, struct uproc_thread *t);
+
+/* Gives the memory of a thread to p, the caller. */
+UPROC_HIDDEN void uproc_free(struct uproc *p, struct uproc_thread *t);
+
+/* An array of pointers in lines of its own, or NULL. */
+UPROC_HIDDEN void *uproc_array(size_t nr);
+
+/* Cpus that the process may use. */
+UPROC_HIDDEN int uproc_cpus(void);
+
+/* Lanes for each processor: how many to ask for. */
+UPROC_HIDDEN int uproc_lane_nr(const struct uproc_set *set);
+
+#endif /* UPROC_SET_H */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* wmain.c: the ring ping-pong benchmark on ws. */
+
+#include "ws.h"
+
+#define SCHED(name)		ws_##name
+#if defined(ALL_ON_ONE)		/* and the other workers have to steal them */
+#define MAKE(f, arg, p)		((void)(p), ws_thread_on(0, f, arg))
+#else
+#define MAKE(f, arg, p)		ws_thread_on(p, f, arg)
+#endif
+#define MOVES
+#include "ring.h"

@@ -1,0 +1,1328 @@
+/* SPDX-License-Identifier: MIT */
+/* ws.c: a work-stealing scheduler, whose threads go where there is time. */
+
+/*
+ * OVERVIEW
+ *
+ *	worker W				worker V, which steals
+ *	+-----------------------------+		+--------------
+ *	| slot    woken last          | <------ | 3 if W is stuck
+ *	| deque   made, or displaced  | <------ | 1
+ *	| queue   yielded, from inbox | <------ | 2
+ *	| kept    cannot go away      |		|
+ *	| inbox   wakes from others   | <------ | 3, and anyone posts
+ *	+-----------------------------+		+--------------
+ *
+ * A thread that can run is in exactly one of these places, or in the hands of a
+ * worker. A worker takes from them in the order in which they stand here, but
+ * once in WS_RUN + 1 switches one that has waited for long: see ws.h.
+ *
+ * HOME
+ *
+ * The frames of a thread are bound to the addresses in its lane, but not to a native
+ * thread. So each lane has a home: the worker that may run threads in it, and
+ * nobody else does. All threads of a lane are at home there. Only the home touches
+ * their wake counts, so a wait and a wake between threads of one worker cost no atomic
+ * instruction, as in rr; others send a message (mail.h).
+ *
+ * A worker takes a thread with its lane, and so all others of that lane with it. They
+ * may be in queues of the old home, which finds out when their turn comes, and
+ * hands them over. A lane cannot go while a thread runs in it, nor while one that
+ * is pinned is bound to it.
+ *
+ * Threads that wake each other should be at one place. So the home of a lane, to
+ * which wakes come from elsewhere, hands it over to the waker now and then.
+ *
+ * A thread that has not begun has no lane and no home: who takes it has it.
+ *
+ * STOPPING A WORKER
+ *
+ * What belongs to a worker, slot, queues, the homes of its lanes, it touches only
+ * while it is in, in the sense of stop.h. A thief stops it first; he is not in
+ * himself then. While a thread computes, its worker is not in: that is when thieves
+ * come. From the deque one thread at a time is had without that.
+ *
+ * SLEEP AND END
+ *
+ * A worker that finds nothing seeks for a while, and sleeps then, as in seek.h.
+ *
+ * A thread in the slot, or with a message in the inbox, will be run as soon as the
+ * running one blocks. If that one computes for long, a worker with nothing to
+ * do takes it away (3 above). To see that, one of those that sleep watches: it looks
+ * each WATCH nanoseconds, while others run. If there is none, and somebody sleeps,
+ * ws_unwatched is set, and the next one who puts something there wakes a watch.
+ *
+ * A worker with nothing to run but a thread that yields, again and again, until
+ * something has happened, does not sleep; but it looks for work as if it did.
+ *
+ * The end is found as in idle.h. No worker sleeps with a thread that can run.
+ *
+ * INVARIANTS
+ *
+ * W1. A thread that can run is in one place, or in the hands of one worker.
+ * W2. A thread that has begun runs only at the home of its lane, and its count is
+ *     touched there only.
+ * W3. The home of a lane changes only by its home, or while that is stopped; not
+ *     while a thread runs in it (w_now), nor while it is pinned.
+ * W4. A lane is in the list of its home, or in none; in the free list of its home
+ *     exactly if no thread is bound to it.
+ * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs at
+ *     least each WS_RUN + 1 switches of its worker, in turn.
+ * W6. No worker sleeps while another one has a thread that could be taken away and
+ *     that it cannot run at once, for longer than two looks of a watch.
+ *
+ * REJECTED
+ *
+ * An atomic count for waits and wakes, and a lock for each lane: an atomic
+ * instruction for each, 23 ns a message in a prototype, where this takes about 5. Homes of threads instead of lanes:
+ * two workers would take turns in a lane. The slot in the deque: a ring of two would
+ * go to and fro between two workers.
+ */
+
+#define USCHED_PREEMPT	1
+#define WS_INLINE	__attribute__((noinline))
+#include "ws.h"
+#include "idle.h"
+#include "seek.h"
+#include "uproc_set.h"
+#include "upreempt.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
+
+#define LIKELY		UPROC_LIKELY
+#define NOINLINE	__attribute__((noinline))
+
+/* In u_mark, beside UPROC_JOIN. */
+enum {
+	PINNED = UPROC_OWN,
+	BEGUN  = UPROC_OWN * 2,
+	GAVE   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
+};
+
+#define ROOM_MIN	64
+#define CLASS	uproc_class(sizeof(struct uproc_thread))	/* of memory */
+#define SHARED		16	/* lanes, if there are more threads than lanes */
+#define FIXED		4	/* lanes of a worker that stay */
+#define STEAL_MOST	64	/* threads that are taken at once */
+#define STEAL_SEVERAL	8	/* if there are more than that in a deque */
+#define PULL		4	/* one in so many wakes takes the lane along */
+#define WATCH		5000000	/* ns */
+#define NONE		(-1)	/* in w_now: it runs no thread, may be seeking */
+#define POLLS		256	/* looks of one that yields, for a patient one */
+
+static struct uproc_set *set;
+static long stuck;
+
+static void done(struct usched *s, struct ustack *u);
+
+/* A lane. Its home changes by the consent of the one before (W3). */
+struct lane {
+	struct ws_worker *e_list;	/* who has it in w_lane */
+	struct ws_worker *e_from;	/* who sent a wake last (atomic) */
+	int               e_at;		/* where in w_lane; -1: it is fixed */
+	int               e_next;	/* free lane after this, or 0 */
+	int               e_pins;	/* more than 0: it stays (atomic) */
+	int               e_pull;	/* wakes from elsewhere */
+};
+
+static struct lane *lane_list;
+
+struct ws_worker **ws_homes;
+
+/* Of all workers; seldom written. */
+static struct {
+	struct seek s_seek;
+	int         s_watch;	/* one of those that sleep watches */
+} all __attribute__((aligned(64)));
+
+int ws_unwatched __attribute__((aligned(64)));
+
+static inline struct ws_worker *worker(int nr)
+{
+	return (struct ws_worker *)uproc_nth(set, nr);
+}
+
+static inline struct lane *lane_of(const struct uproc_thread *t)
+{
+	return &lane_list[t->t_stack.u_lane];
+}
+
+static int load(const int *at)
+{
+	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+/* Without lanes, threads stay where they have begun. */
+struct ws_worker *ws_home_native(const struct uproc_thread *t)
+{
+	/* Acquires the u_sched of begin(). */
+	return set != NULL && set->set_on_native &&
+	       __atomic_load_n(&t->t_stack.u_mark, __ATOMIC_ACQUIRE) & BEGUN ?
+		(struct ws_worker *)uproc_of(t) : NULL;
+}
+
+/* Can it go to another worker? As its home sees it, or who has stopped that. */
+static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
+{
+	if (t->t_stack.u_lane == 0)
+		return !(t->t_stack.u_mark & (PINNED | BEGUN));
+	return t->t_stack.u_lane != w->w_now &&
+	       __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) == 0;
+}
+
+/* Is it bound to w? Seldom: as long as it is pinned. */
+static bool stays(const struct uproc_thread *t)
+{
+	if (t->t_stack.u_lane == 0)
+		return t->t_stack.u_mark & (PINNED | BEGUN);
+	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
+}
+
+/* Waking workers. */
+
+/* One that sleeps, if there is one: there is work for it. */
+static NOINLINE void rouse(void)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		int *asleep = &uproc_nth(set, i)->p_asleep;
+
+		if (load(asleep)) {
+			idle_wake(&set->set_idle, asleep);
+			return;
+		}
+	}
+}
+
+/* After something was put where it can be taken. */
+static inline void tell(void)
+{
+	if (seek_told(&all.s_seek))
+		rouse();
+}
+
+/* Something waits for the thread that runs somewhere. */
+static void unwatch(void)
+{
+	if (__builtin_expect(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED),
+			     0) &&
+	    __atomic_exchange_n(&ws_unwatched, 0, __ATOMIC_SEQ_CST))
+		rouse();
+}
+
+/* Messages. */
+
+static void post_to(struct ws_worker *w, struct uproc_thread *t)
+{
+	inbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
+	idle_wake(&set->set_idle, &w->w_proc.p_asleep);
+	unwatch();
+}
+
+/* Gives t, which can run and is in the hands of the caller, to w. */
+static void hand(struct ws_worker *w, struct uproc_thread *t)
+{
+	if (mail_hand(&t->t_wakes))
+		post_to(w, t);
+}
+
+/* What is posted is a thread that has a home. */
+void ws_post(struct ws_thread *thread)
+{
+	struct uproc_thread *t = &thread->s_thread;
+	const struct ustack *self = ustack_self();
+
+	if (!mail_post(&t->t_wakes))
+		return;
+	if (self != NULL && self->u_sched->s_done == done)
+		__atomic_store_n(&lane_of(t)->e_from,
+				 (struct ws_worker *)self->u_sched,
+				 __ATOMIC_RELAXED);	/* a hint: see pull() */
+	post_to(ws_home(t), t);
+}
+
+/* Queues. */
+
+static bool queue_room(struct uproc_queue *q)
+{
+	unsigned old = q->q_mask + 1;
+	struct uproc_thread **ring;
+	unsigned i;
+
+	if (uproc_queue_len(q) < old)
+		return true;
+	ring = old < 1u << 31 ? uproc_array(old * 2) : NULL;
+	if (ring == NULL)
+		return false;
+	for (i = q->q_head; i != q->q_tail; i++)
+		ring[i & (old * 2 - 1)] = q->q_ring[i & q->q_mask];
+	free(q->q_ring);
+	q->q_ring = ring;
+	q->q_mask = old * 2 - 1;
+	return true;
+}
+
+/* At the end of the queue where it belongs. False: no memory. */
+static bool line_up(struct ws_worker *w, struct uproc_thread *t)
+{
+	struct uproc_queue *q = stays(t) ? &w->w_kept : &w->w_proc.p_queue;
+
+	if (!queue_room(q))
+		return false;
+	uproc_queue_put(q, t);
+	return true;
+}
+
+/* Takes it back: it is the last but for what others have put there since. */
+static void line_leave(struct uproc_queue *q, const struct uproc_thread *t)
+{
+	unsigned i = q->q_tail - 1;
+
+	while (q->q_ring[i & q->q_mask] != t)
+		i--;
+	for (; i + 1 != q->q_tail; i++)
+		q->q_ring[i & q->q_mask] = q->q_ring[(i + 1) & q->q_mask];
+	__atomic_store_n(&q->q_tail, q->q_tail - 1, __ATOMIC_RELAXED);
+}
+
+static struct uproc_thread *queue_get(struct uproc_queue *q)
+{
+	unsigned head = q->q_head;
+	struct uproc_thread *t;
+
+	if (uproc_queue_empty(q))
+		return NULL;
+	t = q->q_ring[head & q->q_mask];
+	__atomic_store_n(&q->q_head, head + 1, __ATOMIC_RELAXED);
+	return t;
+}
+
+/* Puts t, which can run, where others can take it. By the owner. */
+static void expose(struct ws_worker *w, struct uproc_thread *t)
+{
+	if (!stays(t) && LIKELY(deque_push(&w->w_deque, t) == 0))
+		tell();
+	else if (!line_up(w, t))
+		hand(w, t);
+}
+
+/* The rest of a wake: another thread, perhaps, was in the slot before. */
+void ws_displaced(struct ws_worker *w, struct uproc_thread *before)
+{
+	if (before != NULL)
+		expose(w, before);
+	stop_leave(&w->w_stop);
+	unwatch();
+}
+
+/* Lanes. */
+
+/* The owner has got it, or has known it all the time. */
+static void lane_note(struct ws_worker *w, struct lane *e)
+{
+	int lane = e - lane_list;
+
+	if (e->e_list == w || ws_homes[lane] != w || e->e_at < 0)
+		return;
+	e->e_list = w;
+	e->e_at   = w->w_lane_nr;
+	w->w_lane[w->w_lane_nr++] = lane;
+}
+
+/* From w, which is the caller, or is stopped, to another one. */
+static void lane_move(struct ws_worker *w, struct lane *e,
+		      struct ws_worker *to)
+{
+	if (e->e_list == w) {
+		int last = w->w_lane[--w->w_lane_nr];
+
+		w->w_lane[e->e_at]   = last;
+		lane_list[last].e_at = e->e_at;
+	}
+	e->e_list = NULL;
+	e->e_pull = 0;
+	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
+}
+
+/* One without threads. There is one. */
+static inline int lane_free(struct ws_worker *w)
+{
+	int lane = w->w_free;
+
+	w->w_free = lane_list[lane].e_next;
+	return lane;
+}
+
+/* For a thread that begins. Those that are pinned stay with those that are. */
+static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
+{
+	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
+
+	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
+		return w->w_fixed + w->w_share++ % w->w_fixed_nr;
+	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_share++ % nr];
+}
+
+static inline void lane_set(struct uproc_thread *t, int lane)
+{
+	__atomic_store_n(&t->t_stack.u_lane, lane, __ATOMIC_RELEASE);
+}
+
+static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
+{
+	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
+			 __ATOMIC_RELAXED);
+}
+
+/* Of a thread that others may know: they look at it. */
+static void mark(struct uproc_thread *t, int now)
+{
+	__atomic_store_n(&t->t_stack.u_mark, now, __ATOMIC_RELEASE);
+}
+
+static void pins(struct uproc_thread *t, int nr)
+{
+	int *at = &lane_of(t)->e_pins;
+
+	if (t->t_stack.u_lane != 0)
+		__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+}
+
+static void begin(struct ws_worker *w, struct uproc_thread *t)
+{
+	if (!set->set_on_native) {
+		lane_set(t, lane_get(w, t));
+		if (t->t_stack.u_mark & PINNED)
+			pins(t, 1);
+		return;
+	}
+	/* Before it is marked: who sees that may ask for the home. */
+	sched_set(w, t);
+	mark(t, t->t_stack.u_mark | BEGUN);
+}
+
+/* Choosing. */
+
+static void drain(struct ws_worker *w, bool owner);
+static struct uproc_thread *seek(struct ws_worker *w);
+static struct uproc_thread *steal_round(struct ws_worker *w, bool patient);
+static void remember_turns(void);
+
+/*
+ * A worker with one thread, which yields again and again until something has
+ * happened, is as good as idle. What it waits for may be for it to do.
+ */
+static struct uproc_thread *poll(struct ws_worker *w)
+{
+	bool patient = ++w->w_polls % POLLS == 0;
+	struct uproc_thread *t;
+
+	if (set->set_nr == 1 || deque_size(&w->w_deque) > 0 ||
+	    uproc_queue_len(&w->w_proc.p_queue) +
+	    uproc_queue_len(&w->w_kept) > 1)
+		return NULL;
+	stop_leave(&w->w_stop);
+	t = steal_round(w, patient);
+	if (patient)
+		remember_turns();
+	stop_enter(&w->w_stop);
+	return t;
+}
+
+/*
+ * Of the threads that have waited for long one, in turn (W5). NULL: there is
+ * none.
+ */
+static struct uproc_thread *oldest(struct ws_worker *w)
+{
+	struct uproc_thread *t;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		switch (w->w_old++ % 3) {
+		case 0:
+			t = deque_steal_alone(&w->w_deque);
+			t = t != DEQUE_LOST ? t : NULL;
+			break;
+		case 1:
+			t = queue_get(&w->w_proc.p_queue);
+			break;
+		default:
+			t = queue_get(&w->w_kept);
+		}
+		if (t != NULL)
+			return t;
+	}
+	return NULL;
+}
+
+static struct uproc_thread *newest(struct ws_worker *w)
+{
+	struct uproc_thread *t = w->w_slot;
+
+	ws_slot_set(w, NULL);
+	if (t == NULL)
+		t = deque_pop(&w->w_deque);
+	if (t == NULL)
+		t = queue_get(&w->w_proc.p_queue);
+	if (t == NULL)
+		t = queue_get(&w->w_kept);
+	return t;
+}
+
+/* The caller runs again: while others sleep, one of them has to watch. */
+static void keep_watch(void)
+{
+	if (seek_parked(&all.s_seek) > 0 && !load(&all.s_watch))
+		rouse();
+}
+
+/* The worker is in. NULL: the set is being stopped. */
+static struct uproc_thread *choose(struct ws_worker *w, bool fair)
+{
+	struct uproc_thread *t = NULL;
+	bool sought = false;
+
+	w->w_now = NONE;
+	if (fair) {
+		drain(w, true);
+		t = w->w_slot;
+		ws_slot_set(w, NULL);
+		if (t != NULL)
+			expose(w, t);
+		t = poll(w);
+		if (t == NULL)
+			t = oldest(w);
+	}
+	while (t == NULL && (t = newest(w)) == NULL) {
+		drain(w, true);
+		t = newest(w);
+		if (t != NULL || uproc_stopped(set))
+			break;
+		stop_leave(&w->w_stop);
+		t = seek(w);
+		sought = true;
+		stop_enter(&w->w_stop);
+	}
+	if (sought && t != NULL)
+		keep_watch();
+	return t;
+}
+
+/* The end of each next(). */
+static inline struct ustack *go(struct ws_worker *w, struct uproc_thread *t)
+{
+	sched_set(w, t);
+	w->w_now = t->t_stack.u_lane;
+	stop_leave(&w->w_stop);
+	return &t->t_stack;
+}
+
+/* Runs t, or another one. */
+static NOINLINE struct ustack *next_hard(struct ws_worker *w,
+					 struct uproc_thread *t, bool fair)
+{
+	struct ws_worker *home;
+
+	for (;; t = NULL) {
+		if (t == NULL && (t = choose(w, fair)) == NULL) {
+			stop_leave(&w->w_stop);
+			return NULL;
+		}
+		home = ws_home(t);
+		if (home == w)
+			break;
+		if (home == NULL) {
+			begin(w, t);
+			break;
+		}
+		hand(home, t);		/* its lane was taken */
+	}
+	if (t->t_stack.u_mark & GAVE) {
+		mark(t, t->t_stack.u_mark & ~GAVE);
+		pins(t, -1);
+	}
+	return go(w, t);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	unsigned turn = w->w_turn + 1;
+	struct uproc_thread *t;
+
+	stop_enter(&w->w_stop);
+	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+	if (!LIKELY(turn % (WS_RUN + 1) != 0))
+		return next_hard(w, NULL, true);
+	t = w->w_slot;
+	ws_slot_set(w, NULL);
+	if (t == NULL)
+		t = deque_pop(&w->w_deque);
+	if (t == NULL)
+		return next_hard(w, NULL, false);
+	if (t->t_stack.u_lane == 0 && w->w_free != 0)
+		lane_set(t, lane_free(w));
+	else if (!LIKELY(ws_home(t) == w))
+		return next_hard(w, t, false);
+	return go(w, t);
+}
+
+/*
+ * The memory of a thread is used again, and who joins it is told, when it is in no
+ * inbox: now, or by who takes it from there.
+ */
+static void done(struct usched *s, struct ustack *u)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	struct uproc_thread *t = (struct uproc_thread *)u;
+	int lane = u->u_lane;
+
+	if (u->u_mark & PINNED)
+		pins(t, -1);
+	if (lane != 0 && s->s_lane[lane].l_bound == 0 &&
+	    (unsigned)(lane - w->w_fixed) >= (unsigned)w->w_fixed_nr) {
+		lane_list[lane].e_next = w->w_free;
+		w->w_free = lane;
+	}
+	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads - 1,
+			 __ATOMIC_RELAXED);
+	if (!LIKELY(mail_close(&t->t_wakes)))
+		return;
+	/* Mostly it has kept nothing, and nobody waits for it. */
+	if (u->u_stack != NULL || u->u_mark != 0 ||
+	    !LIKELY(uproc_push(&w->w_proc.p_pool, CLASS, t)))
+		uproc_end(&w->w_proc, t);
+}
+
+/* Taking messages. */
+
+/*
+ * A lane whose threads are woken from elsewhere goes to who wakes them, now and
+ * then: threads that wake each other come together. By the home.
+ */
+static bool pull(struct ws_worker *w, struct uproc_thread *t)
+{
+	struct lane *e = lane_of(t);
+	struct ws_worker *from;
+
+	from = __atomic_load_n(&e->e_from, __ATOMIC_RELAXED);
+	if (!can_go(w, t) || t->t_stack.u_lane == 0 || from == NULL ||
+	    from == w || ++e->e_pull % PULL != 0)
+		return false;
+	lane_move(w, e, from);
+	hand(from, t);
+	return true;
+}
+
+/* Who has the node of t and is its home. False: no memory, for now. */
+static bool take(struct ws_worker *w, struct uproc_thread *t, bool owner)
+{
+	int bits = mail_open(&t->t_wakes);
+	bool can_run = bits & MAIL_RUN;
+
+	if (bits & MAIL_GONE) {
+		stop_leave(&w->w_stop);		/* that may wake another */
+		uproc_end(&w->w_proc, t);
+		stop_enter(&w->w_stop);
+		return true;
+	}
+	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
+		can_run = true;
+		if (owner && pull(w, t))
+			return true;
+	}
+	lane_note(w, lane_of(t));
+	if (!can_run || line_up(w, t))
+		return true;
+	if (w->w_slot == NULL) {
+		ws_slot_set(w, t);
+		return true;
+	}
+	hand(w, t);
+	return false;
+}
+
+static struct uproc_thread *thread_of(struct inbox_node *n)
+{
+	struct wakes *w;
+
+	w = (struct wakes *)((char *)n - offsetof(struct wakes, w_node));
+	return (struct uproc_thread *)((char *)w -
+				       offsetof(struct uproc_thread, t_wakes));
+}
+
+/* By the owner, or by who has stopped it. */
+static void drain(struct ws_worker *w, bool owner)
+{
+	struct inbox_node *last = NULL;
+	struct inbox_node *n;
+
+	while ((n = inbox_take(&w->w_proc.p_inbox)) != NULL) {
+		struct uproc_thread *t = thread_of(n);
+		struct ws_worker *home = ws_home(t);
+
+		if (home != w && home != NULL) {
+			post_to(home, t);
+			continue;
+		}
+		/* Its count is being used; or memory of w, which it may use. */
+		if (!owner && ((home == w && t->t_stack.u_lane == w->w_now) ||
+			       mail_gone(&t->t_wakes))) {
+			n->n_next = last;
+			last = n;
+			continue;
+		}
+		if (!take(w, t, owner))
+			break;
+	}
+	while ((n = last) != NULL) {
+		last = n->n_next;
+		inbox_post(&w->w_proc.p_inbox, n);
+	}
+}
+
+/* Stealing. */
+
+struct loot {
+	struct uproc_thread *o_thread[STEAL_MOST];
+	int                  o_nr;
+};
+
+/* Takes t, which can run at v, for w. v is stopped. */
+static bool loot(struct ws_worker *w, struct ws_worker *v,
+		 struct uproc_thread *t, struct loot *o)
+{
+	struct ws_worker *home = ws_home(t);
+
+	if (home == v) {
+		if (!can_go(v, t))
+			return false;
+		lane_move(v, lane_of(t), w);
+	} else if (home != NULL && home != w) {
+		hand(home, t);
+		return true;
+	} else if (home == NULL && !can_go(v, t))
+		return false;
+	o->o_thread[o->o_nr++] = t;
+	return true;
+}
+
+/* The older half of the queue of v, but for those that cannot go. */
+static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+{
+	struct uproc_queue *q = &v->w_proc.p_queue;
+	unsigned most = (uproc_queue_len(q) + 1) / 2;
+	unsigned from, to;
+
+	if (most > (unsigned)(STEAL_MOST - o->o_nr))
+		most = STEAL_MOST - o->o_nr;
+	for (from = q->q_head; from - q->q_head < most; from++) {
+		struct uproc_thread **at = &q->q_ring[from & q->q_mask];
+
+		if (loot(w, v, *at, o))
+			*at = NULL;
+	}
+	for (to = from; from-- != q->q_head; ) {
+		struct uproc_thread *t = q->q_ring[from & q->q_mask];
+
+		if (t != NULL)
+			q->q_ring[--to & q->q_mask] = t;
+	}
+	__atomic_store_n(&q->q_head, to, __ATOMIC_RELAXED);
+	/* If there is nothing to be had, not again until something is added. */
+	__atomic_store_n(&v->w_looked, q->q_tail - (o->o_nr > 0),
+			 __ATOMIC_RELAXED);
+}
+
+/* The same, of the deque. */
+static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+{
+	long most = (deque_size(&v->w_deque) + 1) / 2;
+
+	while (most-- > 0 && o->o_nr < STEAL_MOST) {
+		struct uproc_thread *t = deque_steal_alone(&v->w_deque);
+
+		if (t == NULL)
+			return;
+		if (t != DEQUE_LOST && !loot(w, v, t, o) && !line_up(v, t))
+			hand(v, t);
+	}
+}
+
+/* It has run the same thread since we looked last, and others wait for that. */
+static bool is_stuck(const struct ws_worker *v)
+{
+	return __atomic_load_n(&v->w_turn, __ATOMIC_RELAXED) ==
+	       __atomic_load_n(&v->w_watched, __ATOMIC_RELAXED) &&
+	       !load(&v->w_proc.p_asleep) &&
+	       (__atomic_load_n(&v->w_slot, __ATOMIC_RELAXED) != NULL ||
+		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
+		!inbox_empty((struct inbox *)&v->w_proc.p_inbox));
+}
+
+/* What waits for the running thread is lined up, to be taken. */
+static void unstick(struct ws_worker *v)
+{
+	struct uproc_thread *t = v->w_slot;
+
+	drain(v, false);
+	if (t != NULL && line_up(v, t))
+		ws_slot_set(v, NULL);
+}
+
+static bool queue_has(const struct ws_worker *v)
+{
+	const struct uproc_queue *q = &v->w_proc.p_queue;
+
+	return uproc_queue_len(q) != 0 &&
+	       __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
+}
+
+/* Takes what it can get from v, which is another one. */
+static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
+		  bool patient)
+{
+	struct uproc_thread *t = deque_steal(&v->w_deque);
+	bool stuck_now = patient && is_stuck(v);
+
+	if (t == DEQUE_LOST)
+		t = NULL;
+	if (t != NULL && ws_home(t) == NULL) {
+		o->o_thread[o->o_nr++] = t;
+		t = NULL;
+		if (deque_size(&v->w_deque) < STEAL_SEVERAL)
+			return;
+	}
+	if (t == NULL && deque_size(&v->w_deque) == 0 && !queue_has(v) &&
+	    !stuck_now)
+		return;
+	if (!stop_begin(&v->w_stop)) {
+		if (t != NULL)
+			hand(ws_home(t), t);
+		return;
+	}
+	if (t != NULL && !loot(w, v, t, o))
+		hand(v, t);		/* v may be about to sleep */
+	loot_deque(w, v, o);
+	if (stuck_now && v->w_now != NONE)
+		unstick(v);		/* it will look again */
+	if (o->o_nr == 0)
+		loot_queue(w, v, o);
+	stop_end(&v->w_stop);
+}
+
+/* The first of them; the others are lined up. */
+static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
+{
+	int i;
+
+	stop_enter(&w->w_stop);
+	for (i = 0; i < o->o_nr; i++) {
+		lane_note(w, lane_of(o->o_thread[i]));
+		if (i > 0)
+			expose(w, o->o_thread[o->o_nr - i]);
+	}
+	stop_leave(&w->w_stop);
+	return o->o_thread[0];
+}
+
+/* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
+static struct uproc_thread *steal_round(struct ws_worker *w, bool patient)
+{
+	struct loot o;
+	int nr = set->set_nr;
+	int i;
+
+	w->w_random ^= w->w_random << 13;
+	w->w_random ^= w->w_random >> 17;
+	w->w_random ^= w->w_random << 5;
+	o.o_nr = 0;
+	for (i = 0; i < nr && o.o_nr == 0; i++) {
+		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
+
+		if (v != w)
+			steal(w, v, &o, patient);
+	}
+	return o.o_nr > 0 ? bring_home(w, &o) : NULL;
+}
+
+static bool somebody_has_work(const struct ws_worker *w)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct ws_worker *v = worker(i);
+
+		if (v != w && (deque_size(&v->w_deque) > 0 || queue_has(v)))
+			return true;
+	}
+	return false;
+}
+
+static void remember_turns(void)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		struct ws_worker *v = worker(i);
+
+		__atomic_store_n(&v->w_watched, __atomic_load_n(&v->w_turn,
+				__ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	}
+}
+
+/* No thread can run, and no message has come. */
+static bool alone(struct ws_worker *w)
+{
+	return __atomic_load_n(&w->w_slot, __ATOMIC_RELAXED) == NULL &&
+	       deque_size(&w->w_deque) == 0 &&
+	       uproc_queue_len(&w->w_proc.p_queue) == 0 &&
+	       uproc_queue_len(&w->w_kept) == 0 &&
+	       inbox_empty(&w->w_proc.p_inbox);
+}
+
+/*
+ * There is something for it, or it shall end. A thief may have lined up what
+ * was in the inbox.
+ */
+static bool called(struct ws_worker *w)
+{
+	return !alone(w) || uproc_stopped(set);
+}
+
+/* Sleeps, and watches. */
+static void doze(struct ws_worker *w)
+{
+	int *asleep = &w->w_proc.p_asleep;
+	bool woken;
+
+	remember_turns();
+	woken = idle_doze(&set->set_idle, set->set_nr, asleep, WATCH);
+	w->w_patient = !woken;
+	__atomic_store_n(&all.s_watch, 0, __ATOMIC_SEQ_CST);
+	if (woken && seek_parked(&all.s_seek) > 1)
+		rouse();		/* another one has to watch */
+}
+
+/* Nobody else runs: nothing can get stuck. False: somebody does. */
+static bool unwatched(void)
+{
+	if (seek_parked(&all.s_seek) != set->set_nr)
+		return false;
+	if (load(&all.s_watch))
+		return true;		/* it will see */
+	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
+	fence_heavy();
+	return seek_parked(&all.s_seek) == set->set_nr;
+}
+
+static void park(struct ws_worker *w)
+{
+	int *asleep = &w->w_proc.p_asleep;
+	int no = 0;
+
+	park_prepare(asleep);						/* S1 */
+	seek_park(&all.s_seek);						/* S2 */
+	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
+	    park_cancel(asleep))
+		uproc_relax();
+	else if (set->set_nr > 1 && !unwatched() &&
+		 __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
+				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		doze(w);						/* S4 */
+	else
+		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
+	seek_unpark(&all.s_seek);
+}
+
+/*
+ * For a thread to run, elsewhere; NULL: look at home again. Not in. What is stuck
+ * is taken if it has been so since the watch began, or for as long as we seek.
+ */
+static struct uproc_thread *seek(struct ws_worker *w)
+{
+	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
+	struct uproc_thread *t;
+	bool more;
+
+	seek_begin(&all.s_seek);
+	t = steal_round(w, w->w_patient);
+	w->w_patient = false;
+	if (t == NULL)
+		remember_turns();
+	while (t == NULL && !called(w) && spin-- > 0) {
+		uproc_relax();
+		t = steal_round(w, spin == 0);
+	}
+	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
+	if (t == NULL && !called(w))
+		park(w);
+	else if (more)
+		rouse();
+	return t;
+}
+
+/* Making threads. */
+
+/* t is new, and its maker runs on w. */
+static inline void launch(struct ws_worker *w, struct uproc_thread *t)
+{
+	t->t_wakes.w_count = 0;
+	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads + 1,
+			 __ATOMIC_RELAXED);
+	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
+	    LIKELY(deque_push(&w->w_deque, t) == 0)) {
+		tell();
+		return;
+	}
+	stop_enter(&w->w_stop);
+	if (!line_up(w, t))
+		hand(w, t);
+	stop_leave(&w->w_stop);
+}
+
+/* On worker nr, modulo all; -1: on that of the caller, or one in turn. */
+static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
+						 void *arg, int flags)
+{
+	struct uproc *here = uproc_here(set);
+	struct uproc *p = here;
+	struct uproc_thread *t;
+
+	if (nr >= 0 || here == NULL)
+		p = uproc_at(set, nr >= 0 ? (unsigned)nr : uproc_turn(set));
+	t = uproc_new(here, p, f, arg, flags);
+	if (t == NULL)
+		return NULL;
+	if (p == here) {
+		launch((struct ws_worker *)p, t);
+		return t;
+	}
+	t->t_wakes.w_count = 0;
+	__atomic_fetch_add(&p->p_made, 1, __ATOMIC_RELAXED);
+	hand((struct ws_worker *)p, t);
+	return t;
+}
+
+/* The same, nearly always on that of the caller, which has memory at hand. */
+static inline struct uproc_thread *create(void (*f)(void *), void *arg)
+{
+	const struct ustack *self = ustack_self();
+	struct uproc_thread *t;
+	struct ws_worker *w;
+
+	if (self == NULL || self->u_sched->s_done != done || f == NULL)
+		return create_hard(-1, f, arg, 0);
+	w = (struct ws_worker *)self->u_sched;
+	t = uproc_pop(&w->w_proc.p_pool, CLASS);
+	if (t == NULL)
+		return create_hard(-1, f, arg, 0);
+	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
+	wakes_init(&t->t_wakes);
+	launch(w, t);
+	return t;
+}
+
+static struct ws_thread *created(int nr, void (*f)(void *), void *arg,
+				 int flags)
+{
+	return (struct ws_thread *)create_hard(nr, f, arg, flags);
+}
+
+struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
+{
+	return (struct ws_thread *)create(f, arg);
+}
+
+int ws_spawn(void (*f)(void *), void *arg)
+{
+	return create(f, arg) != NULL ? 0 : -errno;
+}
+
+struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg)
+{
+	return created(proc & INT_MAX, f, arg, 0);
+}
+
+struct ws_thread *ws_thread_pinned(int proc, void (*f)(void *), void *arg)
+{
+	return created(proc & INT_MAX, f, arg, PINNED);
+}
+
+struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg)
+{
+	return created(-1, f, arg, UPROC_JOIN);
+}
+
+/* Of running threads. */
+
+static struct ws_worker *here(const char *misuse)
+{
+	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
+
+	if (w == NULL)
+		usched_fail(misuse);
+	return w;
+}
+
+int ws_yield(void)
+{
+	struct ws_worker *w = here("yield: called outside of a thread");
+	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+	struct uproc_queue *q = stays(t) ? &w->w_kept : &w->w_proc.p_queue;
+	int rc;
+
+	usched_point();
+	stop_enter(&w->w_stop);
+	rc = line_up(w, t) ? 0 : -ENOMEM;
+	stop_leave(&w->w_stop);
+	if (rc != 0)
+		return rc;
+	tell();
+	rc = ustack_block();
+	if (rc != 0) {
+		stop_enter(&w->w_stop);
+		line_leave(q, t);
+		stop_leave(&w->w_stop);
+	}
+	return rc;
+}
+
+static void pinned(const char *misuse, bool on)
+{
+	struct uproc_thread *t;
+
+	(void)here(misuse);
+	t = (struct uproc_thread *)ustack_self();
+	if (on != !(t->t_stack.u_mark & PINNED))
+		return;
+	mark(t, t->t_stack.u_mark ^ PINNED);
+	pins(t, on ? 1 : -1);
+}
+
+void ws_pin(void)
+{
+	pinned("pin: called outside of a thread", true);
+}
+
+void ws_unpin(void)
+{
+	pinned("unpin: called outside of a thread", false);
+}
+
+int ws_proc(void)
+{
+	struct uproc *p = uproc_here(__atomic_load_n(&set, __ATOMIC_RELAXED));
+
+	return p != NULL ? p->p_nr : -1;
+}
+
+/* Until it goes on it stays: it may be in the middle of anything. */
+static bool give_way(struct ws_worker *w, struct uproc_thread *t)
+{
+	mark(t, t->t_stack.u_mark | GAVE);
+	pins(t, 1);
+	return line_up(w, t);
+}
+
+static void give_way_not(struct uproc_thread *t)
+{
+	mark(t, t->t_stack.u_mark & ~GAVE);
+	pins(t, -1);
+}
+
+/* If there are others. See upreempt.h. */
+static int preempt(struct usched *s, struct ustack *u)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+	int rc = 0;
+
+	stop_enter(&w->w_stop);
+	if (u == NULL) {
+		line_leave(&w->w_kept, t);
+		give_way_not(t);
+	} else if (!alone(w)) {
+		rc = give_way(w, t);
+		if (rc == 0)
+			give_way_not(t);
+	}
+	stop_leave(&w->w_stop);
+	return rc;
+}
+
+/* Also by the dispatcher, when a thread has ended: there is no running one. */
+static void wake(struct uproc *here, struct uproc_thread *t)
+{
+	struct ws_worker *w = (struct ws_worker *)here;
+
+	if (w == NULL || ws_home(t) != w) {
+		ws_post((struct ws_thread *)t);
+		return;
+	}
+	stop_enter(&w->w_stop);
+	if (ws_home(t) != w) {
+		stop_leave(&w->w_stop);
+		ws_post((struct ws_thread *)t);
+		return;
+	}
+	if (wakes_add(&t->t_wakes, 1)) {
+		struct uproc_thread *before = w->w_slot;
+
+		ws_slot_set(w, t);
+		ws_displaced(w, before);
+	} else
+		stop_leave(&w->w_stop);
+}
+
+/* It may have been in. */
+void ws_wake_hard(struct ws_thread *t)
+{
+	struct uproc *p = uproc_here(set);
+
+	if (p != NULL)
+		stop_leave(&((struct ws_worker *)p)->w_stop);
+	wake(p, &t->s_thread);
+}
+
+static void take_all(struct uproc *p)
+{
+	struct ws_worker *w = (struct ws_worker *)p;
+
+	stop_enter(&w->w_stop);
+	drain(w, true);
+	stop_leave(&w->w_stop);
+}
+
+/* From the beginning to the end. */
+
+static int worker_init(struct uproc *p)
+{
+	struct ws_worker *w = (struct ws_worker *)p;
+
+	w->w_now = NONE;
+	w->w_random = p->p_nr * 2654435769u + 1;
+	w->w_kept.q_mask = ROOM_MIN - 1;
+	w->w_kept.q_ring = uproc_array(ROOM_MIN);
+	return w->w_kept.q_ring != NULL ? deque_init(&w->w_deque, p->p_room) :
+		-ENOMEM;
+}
+
+static void worker_fini(struct uproc *p)
+{
+	struct ws_worker *w = (struct ws_worker *)p;
+
+	deque_fini(&w->w_deque);
+	free(w->w_kept.q_ring);
+	free(w->w_lane);
+	if (p->p_nr == 0) {
+		free(lane_list);
+		free(ws_homes);
+		lane_list = NULL;
+		ws_homes  = NULL;
+	}
+}
+
+/* The first FIXED of its lanes, or one if they are few, stay with a worker. */
+static void lanes_deal(struct ws_worker *w, int first, int nr)
+{
+	int lane;
+
+	w->w_fixed    = first;
+	w->w_fixed_nr = nr >= SHARED ? FIXED : 1;
+	for (lane = first + nr; --lane >= first; ) {
+		struct lane *e = &lane_list[lane];
+
+		ws_homes[lane] = w;
+		if (lane < first + w->w_fixed_nr) {
+			e->e_at   = -1;
+			e->e_pins = 1;
+			continue;
+		}
+		lane_note(w, e);
+		e->e_next = w->w_free;
+		w->w_free = lane;
+	}
+}
+
+/* All lanes are mapped at once, and any dispatcher may use any. */
+static int lanes_map(struct uproc_set *s, int *nr)
+{
+	struct usched *first = &uproc_nth(s, 0)->p_sched;
+	int rc;
+	int i;
+
+	*nr = uproc_lane_nr(s);
+	do {
+		rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
+	} while (rc == -ENOMEM && (*nr /= 2) > 0);
+	if (rc == -ENOSYS) {
+		s->set_on_native = true;
+		*nr = 0;
+		return 0;
+	}
+	for (i = 1; i < s->set_nr && rc == 0; i++)
+		rc = usched_lanes_share(&uproc_nth(s, i)->p_sched, first);
+	return rc;
+}
+
+static int lanes(struct uproc_set *s)
+{
+	int rc, nr, i;
+
+	rc = lanes_map(s, &nr);
+	if (rc != 0)
+		return rc;
+	free(lane_list);		/* of a start that has failed */
+	free(ws_homes);
+	lane_list = calloc(nr * s->set_nr + 1, sizeof *lane_list);
+	ws_homes  = calloc(nr * s->set_nr + 1, sizeof *ws_homes);
+	if (lane_list == NULL || ws_homes == NULL)
+		return -ENOMEM;
+	lane_list[0].e_at = -1;
+	for (i = 0; i < s->set_nr && nr > 0; i++) {
+		struct ws_worker *w = worker(i);
+
+		free(w->w_lane);
+		w->w_lane = malloc(nr * s->set_nr * sizeof w->w_lane[0]);
+		if (w->w_lane == NULL)
+			return -ENOMEM;
+		w->w_lane_nr = w->w_free = 0;
+		lanes_deal(w, 1 + i * nr, nr);
+	}
+	return 0;
+}
+
+static const struct uproc_kind kind = {
+	.k_size    = sizeof(struct ws_worker),
+	.k_next    = next,
+	.k_init    = worker_init,
+	.k_fini    = worker_fini,
+	.k_lanes   = lanes,
+	.k_done    = done,
+	.k_preempt = preempt,
+	.k_wait    = ws_wait,
+	.k_wake    = wake,
+	.k_drain   = take_all
+};
+
+int ws_init(int proc_nr, int thread_nr)
+{
+	(void)fence_init();		/* if it fails, it is only slower */
+	return uproc_init(&set, proc_nr != 0 ? proc_nr : uproc_cpus(),
+			  thread_nr, &kind);
+}
+
+#define SCHED(name)	ws_##name
+#define THREAD		struct ws_thread
+#define SCHED_MOVES
+#include "uproc_api.h"

@@ -228,24 +228,32 @@ static int preempt(struct usched *s, struct ustack *u)
 
 /* Threads. */
 
-struct uproc *uproc_here(const struct uproc_set *set)
+/* The processor that the native thread is, or NULL. Those who call may migrate. */
+static __thread struct uproc *mine;
+
+/* The running thread is its own, or one of a dispatcher that we do not know. */
+static NOINLINE struct uproc *runs_on(void)
 {
 	struct ustack *u = ustack_self();
 
-	/* It may be a thread of a dispatcher that we know nothing about. */
-	if (u == NULL || set == NULL ||
-	    u->u_sched->s_done != set->set_kind.k_done ||
-	    ((struct uproc *)u->u_sched)->p_set != set)
-		return NULL;
-	return (struct uproc *)u->u_sched;
+	__asm__ volatile("" : : : "memory");	/* nor foreseen */
+	return u != NULL && mine != NULL && u->u_sched == &mine->p_sched ?
+		mine : NULL;
+}
+
+/* It may be the set of others, who end it now: we must not look into it. */
+struct uproc *uproc_here(const struct uproc_set *set)
+{
+	struct uproc *p = runs_on();
+
+	return p != NULL && p->p_set == set ? p : NULL;
 }
 
 struct uproc_set *uproc_running(void)
 {
-	struct ustack *u = ustack_self();
+	struct uproc *p = runs_on();
 
-	return u != NULL && u->u_sched->s_free == buf_free ?
-		((struct uproc *)u->u_sched)->p_set : NULL;
+	return p != NULL ? p->p_set : NULL;
 }
 
 struct uproc_thread *uproc_self(struct uproc_set *set)
@@ -736,6 +744,7 @@ static void *native(void *arg)
 	struct uproc_set *set = p->p_set;
 	int go;
 
+	mine = p;
 	pin(p->p_nr);
 	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
 		park_futex_wait(&set->set_go, 0);

@@ -15,6 +15,7 @@
 #include "steal.h"
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #define USUAL		200000
 #define PAUSE_MOST	1000000
@@ -23,6 +24,7 @@
 static long rounds, sent, got;
 static long slept;		/* worker 0, and was woken */
 static int  *asleep;		/* its word */
+static long inside;		/* worker 0 is, or soon will be, in the system call */
 static thread *one, *other;
 
 long __real_syscall(long nr, ...);
@@ -33,7 +35,7 @@ long __wrap_syscall(long nr, ...)
 {
 	long a[6], rc;
 	va_list list;
-	bool waits;
+	bool waits, ours;
 	int i;
 
 	va_start(list, nr);
@@ -41,8 +43,11 @@ long __wrap_syscall(long nr, ...)
 		a[i] = va_arg(list, long);
 	va_end(list);
 	waits = nr == SYS_futex && (a[1] & 127) == 0;
+	ours = waits && (int *)a[0] == asleep;
+	add(&inside, ours);
 	rc = __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4], a[5]);
-	if (waits && rc == 0 && (int *)a[0] == asleep)
+	add(&inside, -ours);
+	if (ours && rc == 0)
 		add(&slept, 1);
 	return rc;
 }
@@ -76,6 +81,16 @@ static void pause_before(unsigned *state, int *pause)
 		*pause = 0;
 }
 
+/* From when it says that it sleeps to the system call it has some way to go. */
+static void until_sound(int *turns)
+{
+	static const struct timespec doze = { 0, 20000 };
+
+	while (!asleep_now() || get(&inside) == 0)
+		patience(turns);
+	nanosleep(&doze, NULL);
+}
+
 /* At times far from the moment at which it falls asleep, when it is sound. */
 static void wakes_one(unsigned *state, int *pause)
 {
@@ -83,8 +98,8 @@ static void wakes_one(unsigned *state, int *pause)
 
 	if (check_random(state) % 4 == 0)
 		pause_before(state, pause);
-	while (sent % FAR == 0 && !asleep_now())
-		patience(&turns);
+	if (sent % FAR == 0)
+		until_sound(&turns);
 	sent++;
 	SCHED(wake)(one);
 }

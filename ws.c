@@ -96,6 +96,7 @@ UPREEMPT_NEVER;
 
 #define LIKELY		UPROC_LIKELY
 #define NOINLINE	__attribute__((noinline))
+#define ALWAYS_INLINE	inline __attribute__((always_inline))
 
 /* In u_mark, beside UPROC_JOIN. */
 enum {
@@ -552,6 +553,19 @@ static NOINLINE struct ustack *next_hard(struct ws_worker *w,
 	return go(w, t);
 }
 
+/* Of w, which stays with it. */
+static inline bool is_fixed(const struct ws_worker *w, int lane)
+{
+	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
+}
+
+/* Its memory, when it has ended and kept nothing. */
+static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
+{
+	if (!LIKELY(uproc_push(&w->w_proc.p_pool, CLASS, t)))
+		uproc_free(&w->w_proc, t);
+}
+
 static struct ustack *next(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
@@ -587,8 +601,7 @@ static void done(struct usched *s, struct ustack *u)
 
 	if (u->u_mark & PINNED)
 		pins(t, -1);
-	if (lane != 0 && s->s_lane[lane].l_bound == 0 &&
-	    (unsigned)(lane - w->w_fixed) >= (unsigned)w->w_fixed_nr) {
+	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane)) {
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
 	}
@@ -597,9 +610,44 @@ static void done(struct usched *s, struct ustack *u)
 	if (!LIKELY(mail_close(&t->t_wakes)))
 		return;
 	/* Mostly it has kept nothing, and nobody waits for it. */
-	if (u->u_stack != NULL || u->u_mark != 0 ||
-	    !LIKELY(uproc_push(&w->w_proc.p_pool, CLASS, t)))
+	if (u->u_stack != NULL || u->u_mark != 0)
 		uproc_end(&w->w_proc, t);
+	else
+		thread_free(w, t);
+}
+
+/*
+ * The next one in the place of one that has ended, if both are of the simplest sort:
+ * the one has never blocked, and had its lane for itself; the other is new. What
+ * next_hard() sees to is not needed then.
+ */
+static struct ustack *follow(struct usched *s, struct ustack *u)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	struct uproc_thread *t = (struct uproc_thread *)u;
+	unsigned turn = w->w_turn + 1;
+	struct uproc_thread *n = NULL;
+
+	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
+	    mail_settled(&t->t_wakes) || s->s_lane[u->u_lane].l_bound != 1 ||
+	    is_fixed(w, u->u_lane))
+		return NULL;
+	stop_enter(&w->w_stop);
+	if (w->w_slot == NULL)
+		n = deque_pop(&w->w_deque);
+	if (n == NULL || n->t_stack.u_lane != 0) {
+		if (n != NULL)
+			ws_slot_set(w, n);
+		stop_leave(&w->w_stop);
+		return NULL;
+	}
+	sched_set(w, n);
+	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+	stop_leave(&w->w_stop);
+	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads - 1,
+			 __ATOMIC_RELAXED);
+	thread_free(w, t);
+	return &n->t_stack;
 }
 
 /* Taking messages. */
@@ -974,7 +1022,7 @@ static struct uproc_thread *seek(struct ws_worker *w)
 /* Making threads. */
 
 /* t is new, and its maker runs on w. */
-static inline void launch(struct ws_worker *w, struct uproc_thread *t)
+static ALWAYS_INLINE void launch(struct ws_worker *w, struct uproc_thread *t)
 {
 	t->t_wakes.w_count = 0;
 	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads + 1,
@@ -1310,6 +1358,7 @@ static const struct uproc_kind kind = {
 	.k_lanes   = lanes,
 	.k_done    = done,
 	.k_preempt = preempt,
+	.k_follow  = follow,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
 	.k_drain   = take_all

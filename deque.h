@@ -20,7 +20,8 @@
  *	.......+----+----+----+----+----+----+.......
  *	steal <--                          <--> pop, push
  *
- * Item i is in slot i modulo room of the array. When that is full, the owner
+ * An item is two words, for instance a function and its argument. Item i is in
+ * slot i modulo room of the array. When that is full, the owner
  * copies all to one twice the size. Thieves may still read the old one, where
  * what they can get stays as it was; so it is kept until deque_fini(). All old
  * ones together have less slots than the last.
@@ -31,6 +32,7 @@
  *	deque_steal        anyone        1        2 3        4
  *	deque_steal_alone  see there     1        forbidden  4
  *	deque_size         anyone        a hint   a hint     a hint
+ *	deque_most, _look  the owner     -        -          a hint
  *	deque_init, _fini  one, while there are no others
  *
  *	1 the item is seen now or later; if the push happens before, now
@@ -39,8 +41,8 @@
  *	3 the last item: one of them gets it, by a compare-and-swap
  *	4 one of them gets the item, the other one DEQUE_LOST or a later item
  *
- * The caller must do: fence_init() (fence.h) before; an item is not NULL and
- * not DEQUE_LOST. What was written before an item was pushed is seen by who
+ * The caller must do: fence_init() (fence.h) before; the first word of an item
+ * is not NULL and not DEQUE_LOST. What was written before an item was pushed is seen by who
  * gets it. A struct deque is aligned to DEQUE_LINE, and so must be the memory
  * of a struct that it is in.
  *
@@ -59,7 +61,8 @@
  *     the owner reads a d_top that is not less than b.
  * Q3. d_bottom is less than d_top by 1 at most, and only within a pop.
  * Q4. A slot is written again only after d_top has passed the item in it, so a
- *     thief who has read what is not his fails in his compare-and-swap. d_seen
+ *     thief who has read what is not his, or half of it, fails in his
+ *     compare-and-swap. d_seen
  *     is a d_top that the owner has read before, so no more than that.
  * Q5. Arrays that are not the last one are not written.
  * Q6. Indices are counted modulo 2^n, and only their differences mean
@@ -91,7 +94,7 @@
  *	A2  a thief's load of d_array
  *	R3  both compare-and-swaps: that the slot was read; and for deque_size()
  *	    and deque_steal_alone(), the d_bottom of the pop
- *	A3  the loads of d_top in deque_make_room() and of thieves
+ *	A3  the loads of d_top in deque_look() and of thieves
  *	F   fence_light() in pop with fence_heavy() in steal: Q2
  *
  * The compare-and-swaps are sequentially consistent, as in the paper. The slots
@@ -133,6 +136,11 @@ static __inline__ void *deque_alloc(size_t size)
 
 #define DEQUE_LOST	((void *)1)
 
+struct deque_item {
+	void *i_what;	/* NULL: there is none; DEQUE_LOST */
+	void *i_arg;
+};
+
 /* The slots follow. */
 struct deque_array {
 	long                a_room;	/* of them, a power of 2 */
@@ -159,30 +167,50 @@ static __inline__ long deque_span(unsigned long bottom, unsigned long top)
 	return (long)(bottom - top);
 }
 
-static __inline__ void **deque_slot(struct deque_array *a, unsigned long i)
+static __inline__ struct deque_item *deque_slot(struct deque_array *a,
+						unsigned long i)
 {
-	return (void **)(a + 1) + (i & (unsigned long)(a->a_room - 1));
+	return (struct deque_item *)(a + 1) +
+	       (i & (unsigned long)(a->a_room - 1));
 }
 
-static __inline__ void *deque_get(struct deque_array *a, unsigned long i)
+static __inline__ struct deque_item deque_get(struct deque_array *a,
+					      unsigned long i)
 {
-	return __atomic_load_n(deque_slot(a, i), __ATOMIC_RELAXED);
+	struct deque_item *at = deque_slot(a, i);
+	struct deque_item x;
+
+	x.i_what = __atomic_load_n(&at->i_what, __ATOMIC_RELAXED);
+	x.i_arg  = __atomic_load_n(&at->i_arg, __ATOMIC_RELAXED);
+	return x;
 }
 
 static __inline__ void deque_put(struct deque_array *a, unsigned long i,
-				 void *x)
+				 struct deque_item x)
 {
-	__atomic_store_n(deque_slot(a, i), x, __ATOMIC_RELAXED);
+	struct deque_item *at = deque_slot(a, i);
+
+	__atomic_store_n(&at->i_what, x.i_what, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->i_arg, x.i_arg, __ATOMIC_RELAXED);
+}
+
+static __inline__ struct deque_item deque_none(void *what)
+{
+	struct deque_item x;
+
+	x.i_what = what;
+	x.i_arg  = NULL;
+	return x;
 }
 
 static __inline__ struct deque_array *deque_make(long room)
 {
 	struct deque_array *a;
 
-	if (room > LONG_MAX / 2 / (long)sizeof(void *))
+	if (room > LONG_MAX / 2 / (long)sizeof(struct deque_item))
 		return NULL;
 	a = (struct deque_array *)DEQUE_ALLOC(sizeof *a + (size_t)room *
-					      sizeof(void *));
+					      sizeof(struct deque_item));
 	if (a != NULL) {
 		a->a_room = room;
 		a->a_old  = NULL;
@@ -214,7 +242,20 @@ static __inline__ void deque_fini(struct deque *d)
 	}
 }
 
-/* There seems to be no room: looks how far the thieves are, or makes some. */
+/* The owner's: as many as deque_size(), or more. */
+static __inline__ long deque_most(const struct deque *d)
+{
+	return deque_span(d->d_bottom, d->d_seen);
+}
+
+/* The same, after a look at how far the thieves are. */
+static __inline__ long deque_look(struct deque *d)
+{
+	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
+	return deque_most(d);
+}
+
+/* There seems to be no room: looks, or makes some. */
 static __attribute__((noinline, cold, unused))
 int deque_make_room(struct deque *d)
 {
@@ -222,8 +263,7 @@ int deque_make_room(struct deque *d)
 	struct deque_array *big;
 	unsigned long i;
 
-	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
-	if (deque_span(d->d_bottom, d->d_seen) < a->a_room)
+	if (deque_look(d) < a->a_room)
 		return 0;
 	big = a->a_room <= LONG_MAX / 2 ? deque_make(a->a_room * 2) : NULL;
 	if (big == NULL)
@@ -238,7 +278,7 @@ int deque_make_room(struct deque *d)
 }
 
 /* The owner's. 0, or -ENOMEM, and nothing has changed. */
-static __inline__ int deque_push(struct deque *d, void *x)
+static __inline__ int deque_push(struct deque *d, struct deque_item x)
 {
 	unsigned long b = d->d_bottom;
 	int rc;
@@ -259,16 +299,17 @@ static __inline__ int deque_win(struct deque *d, unsigned long i)
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);		/* R3 */
 }
 
-/* The owner's: the item that was pushed last; NULL if there is none. */
-static __inline__ void *deque_pop(struct deque *d)
+/* The owner's: the item that was pushed last, if there is one. */
+static __inline__ __attribute__((always_inline))
+struct deque_item deque_pop(struct deque *d)
 {
 	unsigned long b = d->d_bottom - 1;
-	void *x = NULL;
+	struct deque_item x = deque_none(NULL);
 	long left;
 
 	/* It only grows. So it costs little to look at an empty one. */
 	if (deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
-		return NULL;
+		return x;
 	RACE_WINDOW(25);
 	__atomic_store_n(&d->d_bottom, b, __ATOMIC_RELEASE);		/* R1 */
 	RACE_WINDOW(26);
@@ -285,22 +326,22 @@ static __inline__ void *deque_pop(struct deque *d)
 }
 
 /*
- * The item that was pushed first; NULL if there is none; DEQUE_LOST if another
+ * The item that was pushed first, if there is one; DEQUE_LOST if another
  * one got it. For one who knows that the owner does not pop meanwhile, nor has
  * begun to; or who is the owner.
  */
-static __inline__ void *deque_steal_alone(struct deque *d)
+static __inline__ struct deque_item deque_steal_alone(struct deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b = __atomic_load_n(&d->d_bottom,
 					  __ATOMIC_ACQUIRE);		/* A1 */
-	void *x;
+	struct deque_item x;
 
 	if (deque_span(b, t) <= 0)
-		return NULL;
+		return deque_none(NULL);
 	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
 	RACE_WINDOW(29);						/* A2 */
-	return deque_win(d, t) ? x : DEQUE_LOST;
+	return deque_win(d, t) ? x : deque_none(DEQUE_LOST);
 }
 
 /* How many items there are, if nobody else does anything; 0 or more. */
@@ -314,21 +355,21 @@ static __inline__ long deque_size(const struct deque *d)
 }
 
 /* The same as deque_steal_alone(), for anyone. */
-static __inline__ void *deque_steal(struct deque *d)
+static __inline__ struct deque_item deque_steal(struct deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b;
-	void *x;
+	struct deque_item x;
 
 	if (deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED), t) <= 0)
-		return NULL;
+		return deque_none(NULL);
 	fence_heavy();							/* F */
 	b = __atomic_load_n(&d->d_bottom, __ATOMIC_ACQUIRE);		/* A1 */
 	if (deque_span(b, t) <= 0)
-		return NULL;
+		return deque_none(NULL);
 	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
 	RACE_WINDOW(29);						/* A2 */
-	return deque_win(d, t) ? x : DEQUE_LOST;
+	return deque_win(d, t) ? x : deque_none(DEQUE_LOST);
 }
 
 #endif /* DEQUE_H */

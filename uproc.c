@@ -955,13 +955,41 @@ static char *carve(struct uproc_set *set, size_t nob)
 }
 
 /* New blocks, linked in the order of their addresses. */
-static void batch_init(char *at, size_t size)
+struct block *uproc_link(void *batch, size_t size)
 {
+	char *at = batch;
 	int nr;
 
 	for (nr = batch_nr(size); --nr > 0; at += size)
 		((struct block *)at)->b_next = (struct block *)(at + size);
 	((struct block *)at)->b_next = NULL;
+	return batch;
+}
+
+/* Under set_lock. */
+static struct block *batch_get(struct uproc_set *set, int class, size_t size,
+			       bool *linked)
+{
+	struct block *batch = set->set_depot[class];
+
+	*linked = batch != NULL;
+	if (batch == NULL)
+		return (struct block *)carve(set, batch_bytes(size));
+	set->set_depot[class] = batch->b_batch;
+	return batch;
+}
+
+struct block *uproc_batch(struct uproc_set *set, size_t size, int *nr,
+			  bool *linked)
+{
+	int class = class_of(&size);
+	struct block *batch;
+
+	pthread_mutex_lock(&set->set_lock);
+	batch = batch_get(set, class, size, linked);
+	pthread_mutex_unlock(&set->set_lock);
+	*nr = batch_nr(size);
+	return batch;
 }
 
 /*
@@ -972,21 +1000,15 @@ static bool refill(struct uproc_set *set, struct uproc_pool *o, int class,
 		   size_t size, bool held)
 {
 	struct block *batch;
-	char *new = NULL;
+	bool linked;
 
 	if (!held)
 		pthread_mutex_lock(&set->set_lock);
-	batch = set->set_depot[class];
-	if (batch != NULL)
-		set->set_depot[class] = batch->b_batch;
-	else
-		new = carve(set, batch_bytes(size));
+	batch = batch_get(set, class, size, &linked);
 	if (!held)
 		pthread_mutex_unlock(&set->set_lock);
-	if (new != NULL) {
-		batch_init(new, size);
-		batch = (struct block *)new;
-	}
+	if (batch != NULL && !linked)
+		uproc_link(batch, size);
 	o->o_free[class] = batch;
 	o->o_nr[class]   = batch != NULL ? batch_nr(size) : 0;
 	return batch != NULL;

@@ -113,13 +113,23 @@ static inline bool uproc_push(struct uproc_pool *o, int class, void *block)
 {
 	struct block *b = (struct block *)block;
 
-	if ((o->o_nr[class] + 1) * (class + 1) * UPROC_FINE >= 2 * UPROC_BATCH)
+	if ((unsigned)(o->o_nr[class] + 1) * (unsigned)(class + 1) *
+	    (unsigned)UPROC_FINE >= 2 * (unsigned)UPROC_BATCH)
 		return false;
 	b->b_next = (struct block *)o->o_free[class];
 	o->o_free[class] = b;
 	o->o_nr[class]++;
 	return true;
 }
+
+/*
+ * As many free blocks of a small size as make a batch, and *nr is how many. *linked
+ * is true if they are linked; else nobody has touched them yet, and who wants to
+ * use them calls uproc_link() first. NULL: no memory.
+ */
+UPROC_HIDDEN struct block *uproc_batch(struct uproc_set *set, size_t size,
+				       int *nr, bool *linked);
+UPROC_HIDDEN struct block *uproc_link(void *batch, size_t size);
 
 /* The set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);

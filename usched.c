@@ -279,7 +279,7 @@ UPREEMPT_NEVER;
  */
 HIDDEN UNCHECKED int usched_save(void (*f)(char *sp, void *arg), void *arg);
 HIDDEN UNCHECKED NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
-HIDDEN NORETURN __attribute__((used)) void usched_ended(void);
+HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_ended(void);
 
 /* For modules that look into threads: see uslice.h. */
 HIDDEN int usched_runs(const struct ustack *u);
@@ -292,13 +292,14 @@ static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
-static inline void fp_set(unsigned fp);
+static ALWAYS_INLINE void fp_set(unsigned fp);
 static UNCHECKED NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
 static UNCHECKED NORETURN void round_start(void *sched);
 static UNCHECKED NORETURN void arrive(struct usched *s, struct ustack *u);
 static UNCHECKED NORETURN void copy_in(void *ustack);
+static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
 static UNCHECKED NORETURN void done(void *ustack);
 static ALWAYS_INLINE UNCHECKED void follow(struct ustack *u);
 static UNCHECKED void blocked(char *sp, void *ustack);
@@ -503,14 +504,18 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 /* The thread has returned (called by usched_launch() on its stack). */
 void usched_ended(void)
 {
-	ustack_abort();
+	end(usched_current);
 }
 
 UNCHECKED void ustack_abort(void)
 {
-	struct ustack *u = usched_current;
+	CONTRACT(usched_current != NULL,
+		 "ustack_abort: called outside of a thread");
+	end(usched_current);
+}
 
-	CONTRACT(u != NULL, "ustack_abort: called outside of a thread");
+static ALWAYS_INLINE void end(struct ustack *u)
+{
 	HOOK(leave(u, NULL));
 	follow(u);
 	usched_jump(u->u_sched->s_base, done, u);
@@ -534,8 +539,9 @@ static ALWAYS_INLINE void follow(struct ustack *u)
 	next = s->s_follow(s, u);	/* u may be gone now */
 	if (next == NULL)
 		return;
-	CONTRACT(next->u_sched == s && next->u_top == NEW && next->u_lane == 0,
+	CONTRACT(next == u || (next->u_top == NEW && next->u_sched == s),
 		 "s_follow: returned a thread that is not new, or not its own");
+	next->u_top  = NEW;
 	next->u_lane = lane;
 	l->l_owner = next;
 	usched_current = next;
@@ -1370,18 +1376,23 @@ static inline unsigned fp_get(void *scratch)
 	return (*mxcsr & MXCSR_CONTROL) << 16 | *x87;
 }
 
-/* Writes only what differs: a write may cost a hundred reads. */
-static inline void fp_set(unsigned fp)
+static NOINLINE void fp_write(unsigned fp)
 {
 	unsigned mxcsr;
 	unsigned short x87 = (unsigned short)fp;
-	uintptr_t scratch;
 
-	if (fp_get(&scratch) == fp)
-		return;
 	__asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
 	mxcsr = (mxcsr & ~MXCSR_CONTROL) | fp >> 16;
 	__asm__ volatile("ldmxcsr %0\n fldcw %1" : : "m"(mxcsr), "m"(x87));
+}
+
+/* Writes only what differs: a write may cost a hundred reads. */
+static ALWAYS_INLINE void fp_set(unsigned fp)
+{
+	uintptr_t scratch;
+
+	if (unlikely(fp_get(&scratch) != fp))
+		fp_write(fp);
 }
 
 #else
@@ -1406,7 +1417,7 @@ static inline unsigned fp_get(void *scratch)
 	return (unsigned)fp;
 }
 
-static inline void fp_set(unsigned word)
+static ALWAYS_INLINE void fp_set(unsigned word)
 {
 	unsigned long fp = word;
 

@@ -38,10 +38,10 @@
  *	s_preempt
  *	         optional: for upreempt.h, which says what it has to do.
  *	s_follow optional: the thread has returned or aborted. Does what s_done
- *	         and s_next would, and returns a thread that is new and has no
- *	         u_lane yet, to begin where the other one ended: half of a switch
- *	         is saved. Or changes nothing and returns NULL: they are called.
- *	         Some builds, and ustats.h, never call it.
+ *	         and s_next would, and returns a thread to begin where the other one
+ *	         ended: a new one, or the same again, with another u_f and u_arg; so
+ *	         half of a switch is saved. Or changes nothing, and returns NULL:
+ *	         they are called. Some builds, and ustats.h, never call it.
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
  * and s_follow() on the stack of the thread that blocks or has ended. None of

@@ -35,6 +35,18 @@
  *
  * A thread that has not begun has no lane and no home: who takes it has it.
  *
+ * TASKS
+ *
+ * Nobody knows the threads that ws_spawn() makes until they begin. So a deque holds
+ * only the function and the argument of such a one, a task. The thread is made when
+ * it begins; or the one that has just ended, if that has never blocked, goes on as the
+ * new one (s_follow()). A tree of a million threads needs as many as there are at a
+ * time, and they are in the cache.
+ *
+ * That there will be memory for it is seen to by ws_spawn(), which can fail:
+ * w_ready is not less than the number of tasks in the deque. Most of that is memory
+ * that was mapped, but not touched. A thief has room for all that he may take.
+ *
  * STOPPING A WORKER
  *
  * What belongs to a worker, slot, queues, the homes of its lanes, it touches only
@@ -70,6 +82,7 @@
  *     least each WS_RUN + 1 switches of its worker, in turn.
  * W6. No worker sleeps while another one has a thread that could be taken away and
  *     that it cannot run at once, for longer than two looks of a watch.
+ * W7. Tasks in the deque of w <= w_ready, which only its own native thread changes.
  *
  * REJECTED
  *
@@ -107,9 +120,13 @@ enum {
 
 #define ROOM_MIN	64
 #define CLASS	uproc_class(sizeof(struct uproc_thread))	/* of memory */
+#define BLOCK	((CLASS + 1) * UPROC_FINE)
+#define SPARE_MOST	512	/* blocks, beside those that tasks need */
+#define RAW_MIN		16
+#define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
 #define SHARED		16	/* lanes, if there are more threads than lanes */
 #define FIXED		4	/* lanes of a worker that stay */
-#define STEAL_MOST	64	/* threads that are taken at once */
+#define STEAL_MOST	256	/* threads that are taken at once */
 #define STEAL_SEVERAL	8	/* if there are more than that in a deque */
 #define PULL		4	/* one in so many wakes takes the lane along */
 #define WATCH		5000000	/* ns */
@@ -156,6 +173,14 @@ static inline struct lane *lane_of(const struct uproc_thread *t)
 static int load(const int *at)
 {
 	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+/* Threads that are alive, those of all workers together. By its own native thread. */
+static inline void count(struct ws_worker *w, unsigned more)
+{
+	unsigned *at = &w->w_proc.p_threads;
+
+	__atomic_store_n(at, *at + more, __ATOMIC_RELAXED);
 }
 
 /* Without lanes, threads stay where they have begun. */
@@ -248,6 +273,125 @@ void ws_post(struct ws_thread *thread)
 	post_to(ws_home(t), t);
 }
 
+/* Tasks, and memory for them. */
+
+static NOINLINE bool raw_room(struct ws_worker *w)
+{
+	int room = w->w_raw_room != 0 ? 2 * w->w_raw_room : RAW_MIN;
+	void **raw;
+
+	if (w->w_raw_nr < w->w_raw_room)
+		return true;
+	raw = room > 0 ? uproc_array(room) : NULL;
+	if (raw == NULL)
+		return false;
+	if (w->w_raw_nr > 0)
+		memcpy(raw, w->w_raw, w->w_raw_nr * sizeof raw[0]);
+	free(w->w_raw);
+	w->w_raw = raw;
+	w->w_raw_room = room;
+	return true;
+}
+
+/* Those of a linked batch. */
+static void spare_add(struct ws_worker *w, struct block *batch)
+{
+	struct block *last = batch;
+
+	while (last->b_next != NULL)
+		last = last->b_next;
+	last->b_next = w->w_spare;
+	w->w_spare = batch;
+}
+
+/* Blocks for so many tasks. False: no memory. */
+static NOINLINE bool stock(struct ws_worker *w, long nr)
+{
+	struct block *batch;
+	bool linked;
+	int more;
+
+	while (w->w_ready < nr) {
+		batch = raw_room(w) ?
+			uproc_batch(set, BLOCK, &more, &linked) : NULL;
+		if (batch == NULL)
+			return false;
+		if (linked)
+			spare_add(w, batch);
+		else
+			w->w_raw[w->w_raw_nr++] = batch;
+		w->w_ready += more;
+	}
+	return true;
+}
+
+/* There is one for each task. */
+static inline void *spare_get(struct ws_worker *w)
+{
+	struct block *b = w->w_spare;
+
+	if (b == NULL)
+		b = uproc_link(w->w_raw[--w->w_raw_nr], BLOCK);
+	w->w_spare = b->b_next;
+	w->w_ready--;
+	return b;
+}
+
+/* The memory of t, which has ended and kept nothing. */
+static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
+{
+	struct block *b = (struct block *)t;
+
+	if (!LIKELY(w->w_ready < SPARE_MOST) &&
+	    w->w_ready >= deque_most(&w->w_deque) + SPARE_MOST) {
+		uproc_free(&w->w_proc, t);
+		return;
+	}
+	b->b_next  = w->w_spare;
+	w->w_spare = b;
+	w->w_ready++;
+}
+
+static inline struct deque_item thread_item(struct uproc_thread *t)
+{
+	struct deque_item x = { THREAD_ITEM, t };
+
+	return x;
+}
+
+static inline bool is_thread(struct deque_item x)
+{
+	return x.i_what == THREAD_ITEM;
+}
+
+static inline bool is_task(struct deque_item x)
+{
+	return (uintptr_t)x.i_what > (uintptr_t)THREAD_ITEM;
+}
+
+/* t begins, or begins again. */
+static inline void task_begin(struct uproc_thread *t, struct deque_item x)
+{
+	t->t_stack.u_f   = (void (*)(void *))x.i_what;
+	t->t_stack.u_arg = x.i_arg;
+	wakes_init(&t->t_wakes);
+	t->t_wakes.w_count = 0;
+}
+
+/* What w has got from a deque: a thread, or a task; NULL: nothing. */
+static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
+{
+	struct uproc_thread *t;
+
+	if (!is_task(x))
+		return is_thread(x) ? x.i_arg : NULL;
+	t = spare_get(w);
+	ustack_init(&t->t_stack, &w->w_proc.p_sched,
+		    (void (*)(void *))x.i_what, x.i_arg, NULL, 0);
+	task_begin(t, x);
+	return t;
+}
+
 /* Queues. */
 
 static bool queue_room(struct uproc_queue *q)
@@ -307,7 +451,7 @@ static struct uproc_thread *queue_get(struct uproc_queue *q)
 /* Puts t, which can run, where others can take it. By the owner. */
 static void expose(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (!stays(t) && LIKELY(deque_push(&w->w_deque, t) == 0))
+	if (!stays(t) && LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
 		tell();
 	else if (!line_up(w, t))
 		hand(w, t);
@@ -449,8 +593,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 	for (i = 0; i < 3; i++) {
 		switch (w->w_old++ % 3) {
 		case 0:
-			t = deque_steal_alone(&w->w_deque);
-			t = t != DEQUE_LOST ? t : NULL;
+			t = thread_for(w, deque_steal_alone(&w->w_deque));
 			break;
 		case 1:
 			t = queue_get(&w->w_proc.p_queue);
@@ -470,7 +613,7 @@ static struct uproc_thread *newest(struct ws_worker *w)
 
 	ws_slot_set(w, NULL);
 	if (t == NULL)
-		t = deque_pop(&w->w_deque);
+		t = thread_for(w, deque_pop(&w->w_deque));
 	if (t == NULL)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
@@ -559,13 +702,6 @@ static inline bool is_fixed(const struct ws_worker *w, int lane)
 	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
 }
 
-/* Its memory, when it has ended and kept nothing. */
-static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
-{
-	if (!LIKELY(uproc_push(&w->w_proc.p_pool, CLASS, t)))
-		uproc_free(&w->w_proc, t);
-}
-
 static struct ustack *next(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
@@ -579,7 +715,7 @@ static struct ustack *next(struct usched *s)
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
 	if (t == NULL)
-		t = deque_pop(&w->w_deque);
+		t = thread_for(w, deque_pop(&w->w_deque));
 	if (t == NULL)
 		return next_hard(w, NULL, false);
 	if (t->t_stack.u_lane == 0 && w->w_free != 0)
@@ -605,8 +741,7 @@ static void done(struct usched *s, struct ustack *u)
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
 	}
-	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads - 1,
-			 __ATOMIC_RELAXED);
+	count(w, -1);
 	if (!LIKELY(mail_close(&t->t_wakes)))
 		return;
 	/* Mostly it has kept nothing, and nobody waits for it. */
@@ -617,37 +752,36 @@ static void done(struct usched *s, struct ustack *u)
 }
 
 /*
- * The next one in the place of one that has ended, if both are of the simplest sort:
- * the one has never blocked, and had its lane for itself; the other is new. What
- * next_hard() sees to is not needed then.
+ * A task in the place of a thread that has ended and has never blocked: nothing is
+ * left of that one.
  */
 static struct ustack *follow(struct usched *s, struct ustack *u)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 	unsigned turn = w->w_turn + 1;
-	struct uproc_thread *n = NULL;
+	struct deque_item x;
 
 	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
-	    mail_settled(&t->t_wakes) || s->s_lane[u->u_lane].l_bound != 1 ||
-	    is_fixed(w, u->u_lane))
+	    mail_settled(&t->t_wakes) || is_fixed(w, u->u_lane))
 		return NULL;
 	stop_enter(&w->w_stop);
-	if (w->w_slot == NULL)
-		n = deque_pop(&w->w_deque);
-	if (n == NULL || n->t_stack.u_lane != 0) {
-		if (n != NULL)
-			ws_slot_set(w, n);
+	if (w->w_slot != NULL) {
 		stop_leave(&w->w_stop);
 		return NULL;
 	}
-	sched_set(w, n);
+	x = deque_pop(&w->w_deque);
+	if (!LIKELY(is_task(x))) {
+		if (is_thread(x))
+			ws_slot_set(w, x.i_arg);
+		stop_leave(&w->w_stop);
+		return NULL;
+	}
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	stop_leave(&w->w_stop);
-	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads - 1,
-			 __ATOMIC_RELAXED);
-	thread_free(w, t);
-	return &n->t_stack;
+	count(w, -1);
+	task_begin(t, x);
+	return u;
 }
 
 /* Taking messages. */
@@ -740,9 +874,14 @@ static void drain(struct ws_worker *w, bool owner)
 /* Stealing. */
 
 struct loot {
-	struct uproc_thread *o_thread[STEAL_MOST];
-	int                  o_nr;
+	struct deque_item o_item[STEAL_MOST];
+	int               o_nr;
 };
+
+static void loot_add(struct loot *o, struct deque_item x)
+{
+	o->o_item[o->o_nr++] = x;
+}
 
 /* Takes t, which can run at v, for w. v is stopped. */
 static bool loot(struct ws_worker *w, struct ws_worker *v,
@@ -759,7 +898,7 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 		return true;
 	} else if (home == NULL && !can_go(v, t))
 		return false;
-	o->o_thread[o->o_nr++] = t;
+	loot_add(o, thread_item(t));
 	return true;
 }
 
@@ -796,12 +935,15 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	long most = (deque_size(&v->w_deque) + 1) / 2;
 
 	while (most-- > 0 && o->o_nr < STEAL_MOST) {
-		struct uproc_thread *t = deque_steal_alone(&v->w_deque);
+		struct deque_item x = deque_steal_alone(&v->w_deque);
 
-		if (t == NULL)
+		if (x.i_what == NULL)
 			return;
-		if (t != DEQUE_LOST && !loot(w, v, t, o) && !line_up(v, t))
-			hand(v, t);
+		if (is_task(x))
+			loot_add(o, x);
+		else if (is_thread(x) && !loot(w, v, x.i_arg, o) &&
+			 !line_up(v, x.i_arg))
+			hand(v, x.i_arg);
 	}
 }
 
@@ -839,13 +981,12 @@ static bool queue_has(const struct ws_worker *v)
 static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		  bool patient)
 {
-	struct uproc_thread *t = deque_steal(&v->w_deque);
+	struct deque_item x = deque_steal(&v->w_deque);
+	struct uproc_thread *t = is_thread(x) ? x.i_arg : NULL;
 	bool stuck_now = patient && is_stuck(v);
 
-	if (t == DEQUE_LOST)
-		t = NULL;
-	if (t != NULL && ws_home(t) == NULL) {
-		o->o_thread[o->o_nr++] = t;
+	if (is_task(x) || (t != NULL && ws_home(t) == NULL)) {
+		loot_add(o, x);
 		t = NULL;
 		if (deque_size(&v->w_deque) < STEAL_SEVERAL)
 			return;
@@ -868,19 +1009,32 @@ static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 	stop_end(&v->w_stop);
 }
 
+static void bring(struct ws_worker *w, struct deque_item x)
+{
+	struct uproc_thread *t;
+
+	if (is_task(x) && LIKELY(deque_push(&w->w_deque, x) == 0)) {
+		tell();
+		return;
+	}
+	t = thread_for(w, x);
+	lane_note(w, lane_of(t));
+	expose(w, t);
+}
+
 /* The first of them; the others are lined up. */
 static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
 {
+	struct uproc_thread *t;
 	int i;
 
 	stop_enter(&w->w_stop);
-	for (i = 0; i < o->o_nr; i++) {
-		lane_note(w, lane_of(o->o_thread[i]));
-		if (i > 0)
-			expose(w, o->o_thread[o->o_nr - i]);
-	}
+	for (i = o->o_nr; --i > 0; )
+		bring(w, o->o_item[i]);
+	t = thread_for(w, o->o_item[0]);
+	lane_note(w, lane_of(t));
 	stop_leave(&w->w_stop);
-	return o->o_thread[0];
+	return t;
 }
 
 /* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
@@ -894,6 +1048,8 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool patient)
 	w->w_random ^= w->w_random >> 17;
 	w->w_random ^= w->w_random << 5;
 	o.o_nr = 0;
+	if (!stock(w, deque_most(&w->w_deque) + STEAL_MOST))		/* W7 */
+		return NULL;
 	for (i = 0; i < nr && o.o_nr == 0; i++) {
 		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
 
@@ -1025,10 +1181,9 @@ static struct uproc_thread *seek(struct ws_worker *w)
 static ALWAYS_INLINE void launch(struct ws_worker *w, struct uproc_thread *t)
 {
 	t->t_wakes.w_count = 0;
-	__atomic_store_n(&w->w_proc.p_threads, w->w_proc.p_threads + 1,
-			 __ATOMIC_RELAXED);
+	count(w, 1);
 	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
-	    LIKELY(deque_push(&w->w_deque, t) == 0)) {
+	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) {
 		tell();
 		return;
 	}
@@ -1091,9 +1246,35 @@ struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
 	return (struct ws_thread *)create(f, arg);
 }
 
+/* By no thread of ours; or there may be no memory for one more task. */
+static NOINLINE int spawn_hard(void (*f)(void *), void *arg)
+{
+	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
+
+	if (w == NULL || f == NULL)
+		return create_hard(-1, f, arg, 0) != NULL ? 0 : -errno;
+	return stock(w, deque_look(&w->w_deque) + 1) ? ws_spawn(f, arg) :
+		-ENOMEM;
+}
+
 int ws_spawn(void (*f)(void *), void *arg)
 {
-	return create(f, arg) != NULL ? 0 : -errno;
+	const struct ustack *self = ustack_self();
+	struct deque_item task = { (void *)f, arg };
+	struct ws_worker *w;
+
+	if (self == NULL || self->u_sched->s_done != done || f == NULL)
+		return spawn_hard(f, arg);
+	w = (struct ws_worker *)self->u_sched;
+	if (!LIKELY(deque_most(&w->w_deque) < w->w_ready))
+		return spawn_hard(f, arg);
+	count(w, 1);
+	if (!LIKELY(deque_push(&w->w_deque, task) == 0)) {
+		count(w, -1);
+		return -ENOMEM;
+	}
+	tell();
+	return 0;
 }
 
 struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg)
@@ -1270,6 +1451,7 @@ static void worker_fini(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	deque_fini(&w->w_deque);
+	free(w->w_raw);
 	free(w->w_kept.q_ring);
 	free(w->w_lane);
 	if (p->p_nr == 0) {

@@ -145,6 +145,12 @@ struct ws_worker {
 	unsigned             w_old;	/* see oldest() in ws.c */
 	unsigned             w_polls;	/* and poll() */
 	struct uproc_queue   w_kept;	/* threads that cannot go */
+	/* Memory of threads: see "Tasks" in ws.c. */
+	void                *w_spare;	/* blocks, linked */
+	long                 w_ready;	/* how many these are, with those in */
+	void               **w_raw;	/* batches that nobody has touched */
+	int                  w_raw_nr;
+	int                  w_raw_room;
 	/* By others (atomic). */
 	unsigned             w_watched;	/* w_turn when somebody looked */
 	unsigned             w_looked;	/* end of the queue, at the same time */

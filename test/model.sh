@@ -130,7 +130,7 @@ broken 'R2 relaxed: the array (Norris and Demsky)' deque deque.h \
 broken 'A2 relaxed: the array' deque deque.h \
 	's/(&d->d_array, __ATOMIC_ACQUIRE/(\&d->d_array, __ATOMIC_RELAXED/' full
 broken 'unsigned indices: pop of an empty deque' deque deque.h \
-	'/(deque_span(b, .*) < 0)/,/return NULL/d
+	'/(deque_span(b, .*) < 0)/,/return x/d
 	s|^	if (left > 0)	.*|	if (b > b - (unsigned long)left)|
 	s|if (left == 0 &&|if (left == 0 \&\& 1 \&\&|'
 broken 'no fence in pop' deque deque.h '/fence_light();/d'
@@ -156,7 +156,7 @@ broken 'R1 relaxed in pop, first (P0982)' deque deque.h \
 broken 'A1 relaxed, without a fence' deque deque.h \
 	'/^static.*deque_steal_alone/,/A1 \*/s/__ATOMIC_ACQUIRE);		/__ATOMIC_RELAXED);	/' full
 broken 'Q5: an old array is written' deque deque.h \
-	's/^	big->a_old = a;/& deque_put(a, d->d_bottom, NULL);/' full
+	's/^	big->a_old = a;/& deque_put(a, d->d_bottom, deque_none(NULL));/' full
 broken 'A1 relaxed' deque deque.h \
 	'/fence_heavy();/,/A1 \*/s/d_bottom, __ATOMIC_ACQUIRE/d_bottom, __ATOMIC_RELAXED/' full
 broken 'd_bottom read before d_top' deque deque.h \

@@ -66,21 +66,35 @@ static void begin(struct deque *d, long room, unsigned nr)
 	d->d_bottom = d->d_top = d->d_seen = begins[nr % COUNT(begins)];
 }
 
-/* Its number. */
-static int take(void *x)
+/* Two words that belong together. */
+static struct deque_item of(void *what)
 {
-	struct item *it = x;
+	struct deque_item x = { what, (char *)what + 1 };
+
+	return x;
+}
+
+static bool is(struct deque_item x, void *what)
+{
+	return x.i_what == what && (what == NULL || what == DEQUE_LOST ||
+				    x.i_arg == (char *)what + 1);
+}
+
+/* Its number. */
+static int take(struct deque_item x)
+{
+	struct item *it = x.i_what;
 	int nr = (int)(it - items);
 
-	CHECK(nr >= 0 && nr < ITEMS && it == &items[nr]);
+	CHECK(nr >= 0 && nr < ITEMS && is(x, &items[nr]));
 	CHECK(it->it_before == (nr ^ 12345));
 	CHECK(it->it_taken++ == 0);
 	return nr;
 }
 
-static bool is_item(void *x)
+static bool is_item(struct deque_item x)
 {
-	return x != NULL && x != DEQUE_LOST;
+	return x.i_what != NULL && x.i_what != DEQUE_LOST;
 }
 
 /* Thieves. */
@@ -90,8 +104,8 @@ static void *thief(void *arg)
 	long *nr = arg;
 	struct deque *d, *was = NULL;
 	int last = -1, got;
+	struct deque_item x;
 	unsigned i;
-	void *x;
 
 	for (i = 0; !__atomic_load_n(&over, __ATOMIC_ACQUIRE); i++) {
 		d = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
@@ -104,7 +118,7 @@ static void *thief(void *arg)
 			CHECK(got > last);
 			last = got;
 			++*nr;
-		} else if (x == DEQUE_LOST)
+		} else if (x.i_what == DEQUE_LOST)
 			__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
 		else if (i % 8 == 0)
 			sched_yield();
@@ -123,7 +137,7 @@ static void push(struct deque *d)
 	int rc;
 
 	items[pushed].it_before = pushed ^ 12345;
-	while ((rc = deque_push(d, &items[pushed])) != 0) {
+	while ((rc = deque_push(d, of(&items[pushed]))) != 0) {
 		CHECK(rc == -ENOMEM && fail_failed() > 0);
 		CHECK(d->d_array == array && d->d_bottom == bottom);
 	}
@@ -140,10 +154,10 @@ static void push_some(struct deque *d, int nr)
 static int pop_some(struct deque *d, int nr)
 {
 	int got, last = ITEMS;
+	struct deque_item x;
 	int i;
-	void *x;
 
-	for (i = 0; i < nr && (x = deque_pop(d)) != NULL; i++) {
+	for (i = 0; i < nr && is_item(x = deque_pop(d)); i++) {
 		got = take(x);
 		CHECK(got < last);
 		last = got;
@@ -263,7 +277,8 @@ static void alone(unsigned nr)
 	unsigned state = check_seed + nr;
 	long top = 0, bottom = 0;	/* of things, modulo MODEL */
 	struct deque d;
-	long i, *x;
+	struct deque_item x;
+	long i;
 
 	begin(&d, 2, nr);
 	for (i = 0; i < 100000; i++) {
@@ -271,16 +286,16 @@ static void alone(unsigned nr)
 
 		CHECK(deque_size(&d) == bottom - top);
 		if (dice < 7 && bottom - top < MODEL) {
-			CHECK(deque_push(&d, &things[bottom++ % MODEL]) == 0);
+			CHECK(deque_push(&d, of(&things[bottom++ % MODEL])) == 0);
 		} else if (dice < 12) {
 			x = deque_pop(&d);
-			CHECK(x == (bottom == top ? NULL :
-				    &things[--bottom % MODEL]));
+			CHECK(is(x, bottom == top ? NULL :
+				 &things[--bottom % MODEL]));
 		} else {
 			x = dice == 12 ? deque_steal(&d) :
 				deque_steal_alone(&d);
-			CHECK(x == (bottom == top ? NULL :
-				    &things[top++ % MODEL]));
+			CHECK(is(x, bottom == top ? NULL :
+				 &things[top++ % MODEL]));
 		}
 	}
 	CHECK(d.d_array->a_room <= MODEL);
@@ -296,7 +311,7 @@ static void memory(void)
 	int i;
 
 	CHECK(deque_init(&d, LONG_MAX) == -ENOMEM);
-	CHECK(deque_init(&d, LONG_MAX / 8) == -ENOMEM);
+	CHECK(deque_init(&d, LONG_MAX / 16) == -ENOMEM);
 	fail_arm(FAIL_MEMORY, 1, false);
 	CHECK(deque_init(&d, 1) == -ENOMEM);
 	fail_rest();
@@ -305,22 +320,22 @@ static void memory(void)
 	CHECK((uintptr_t)d.d_array % DEQUE_LINE == 0);
 	CHECK((uintptr_t)&d.d_top % DEQUE_LINE == 0);
 	for (i = 0; i < 8; i++)
-		CHECK(deque_push(&d, &things[i]) == 0);
+		CHECK(deque_push(&d, of(&things[i])) == 0);
 	CHECK(fail_holds() == 1);	/* 5 is 8 */
 	fail_arm(FAIL_MEMORY, 1, true);
-	CHECK(deque_push(&d, &things[8]) == -ENOMEM);
-	CHECK(deque_push(&d, &things[8]) == -ENOMEM);
+	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
+	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
 	CHECK(deque_size(&d) == 8 && fail_holds() == 1);
-	CHECK(deque_steal(&d) == &things[0]);
-	CHECK(deque_push(&d, &things[8]) == 0);	/* there was room */
-	CHECK(deque_push(&d, &things[9]) == -ENOMEM);
+	CHECK(is(deque_steal(&d), &things[0]));
+	CHECK(deque_push(&d, of(&things[8])) == 0);	/* there was room */
+	CHECK(deque_push(&d, of(&things[9])) == -ENOMEM);
 	fail_rest();
 	for (i = 9; i < 100; i++)
-		CHECK(deque_push(&d, &things[i]) == 0);
+		CHECK(deque_push(&d, of(&things[i])) == 0);
 	CHECK(fail_holds() == 5);	/* 8, 16, 32, 64, 128 */
 	for (i = 99; i > 0; i--)
-		CHECK(deque_pop(&d) == &things[i]);
-	CHECK(deque_pop(&d) == NULL && deque_steal(&d) == NULL);
+		CHECK(is(deque_pop(&d), &things[i]));
+	CHECK(is(deque_pop(&d), NULL) && is(deque_steal(&d), NULL));
 	deque_fini(&d);
 	fail_clean();
 }
@@ -334,10 +349,11 @@ static void costs_nothing(void)
 
 	begin(&d, 2, 1);
 	before = barriers;
-	CHECK(deque_steal(&d) == NULL && deque_pop(&d) == NULL);
-	CHECK(deque_push(&d, &thing) == 0 && deque_pop(&d) == &thing);
-	CHECK(deque_push(&d, &thing) == 0 && deque_steal_alone(&d) == &thing);
-	CHECK(deque_steal(&d) == NULL);
+	CHECK(is(deque_steal(&d), NULL) && is(deque_pop(&d), NULL));
+	CHECK(deque_push(&d, of(&thing)) == 0 && is(deque_pop(&d), &thing));
+	CHECK(deque_push(&d, of(&thing)) == 0);
+	CHECK(is(deque_steal_alone(&d), &thing));
+	CHECK(is(deque_steal(&d), NULL));
 	CHECK(barriers == before);
 	deque_fini(&d);
 }

@@ -28,7 +28,7 @@ struct item {
 static struct {
 	struct deque deque;
 	struct item  item[ITEMS];
-	char         pool[256] __attribute__((aligned(16)));
+	char         pool[448] __attribute__((aligned(16)));
 	size_t       used;		/* of pool; the owner's */
 	int          none;		/* the owner's last pop found nothing */
 	int          flag;
@@ -61,24 +61,32 @@ static void init(long room, unsigned long from)
 	NAME(s.asleep);
 }
 
+/* Its halves belong together. */
+static struct deque_item item_of(int nr)
+{
+	struct deque_item x = { &s.item[nr], &s.item[nr].it_taken };
+
+	return x;
+}
+
 static void push(int nr)
 {
 	s.item[nr].it_data   = nr + 10;
 	s.item[nr].it_pushed = 1;
 	s.none = 0;
-	MUST(deque_push(&s.deque, &s.item[nr]) == 0);
+	MUST(deque_push(&s.deque, item_of(nr)) == 0);
 }
 
 /* Which it is, or less than 0. Two who get the same one are a data race. */
-static int take(void *x)
+static int take(struct deque_item x)
 {
-	struct item *it = x;
+	struct item *it = x.i_what;
 	int nr = (int)(it - s.item);
 
-	if (x == NULL || x == DEQUE_LOST)
+	if (x.i_what == NULL || x.i_what == DEQUE_LOST)
 		return -1;
 	MUST(nr >= 0 && nr < ITEMS && it == &s.item[nr]);
-	MUST(it->it_data == nr + 10);
+	MUST(x.i_arg == &it->it_taken && it->it_data == nr + 10);
 	it->it_data = 0;
 	it->it_taken++;
 	return nr;
@@ -186,14 +194,14 @@ static void push_two_pop_tell(void)
 
 static void steal_when_told(void)
 {
-	void *x;
+	struct deque_item x;
 
 	if (!__atomic_load_n(&s.flag, __ATOMIC_ACQUIRE))
 		return;
-	while ((x = deque_steal_alone(&s.deque)) == DEQUE_LOST)
+	while ((x = deque_steal_alone(&s.deque)).i_what == DEQUE_LOST)
 		model_turn(1);
 	take(x);
-	if (x == NULL)			/* all was there before the flag */
+	if (x.i_what == NULL)		/* all was there before the flag */
 		MUST(deque_size(&s.deque) == 0);
 }
 

@@ -584,7 +584,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		.s_alloc = buf_alloc,
 		.s_free  = buf_free,
 		.s_done  = k->k_done,
-		.s_follow = k->k_follow,
+		.s_again = k->k_again,
 #if defined(USCHED_HARD)
 		.s_preempt = k->k_preempt	/* for usched_point() */
 #endif

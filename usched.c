@@ -131,7 +131,7 @@
  * I4. Nothing is copied to or from below the stack pointer of the copier.
  * I5. An error leaves every thread and buffer as it was.
  * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
- *     and s_follow() on the stack of the thread that blocks, or has ended.
+ *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
  *
  * REJECTED
@@ -301,7 +301,7 @@ static UNCHECKED NORETURN void arrive(struct usched *s, struct ustack *u);
 static UNCHECKED NORETURN void copy_in(void *ustack);
 static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
 static UNCHECKED NORETURN void done(void *ustack);
-static ALWAYS_INLINE UNCHECKED void follow(struct ustack *u);
+static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
 static UNCHECKED void blocked(char *sp, void *ustack);
 static UNCHECKED void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
@@ -517,35 +517,26 @@ UNCHECKED void ustack_abort(void)
 static ALWAYS_INLINE void end(struct ustack *u)
 {
 	HOOK(leave(u, NULL));
-	follow(u);
+	again(u);
+	u = usched_current;
 	usched_jump(u->u_sched->s_base, done, u);
 }
 
 /*
- * A new thread in the place of u, which has ended. It begins at the bottom of the
- * lane, that is, not below us. Not where ends have to be told to others (s_bare).
+ * u has ended, and may begin again as another one at the bottom of its lane: that
+ * is, not below us. Not where ends have to be told to others (s_bare).
  */
-static ALWAYS_INLINE void follow(struct ustack *u)
+static ALWAYS_INLINE void again(struct ustack *u)
 {
 	struct usched *s = u->u_sched;
-	struct usched_lane *l = &s->s_lane[u->u_lane];
-	int lane = u->u_lane;
-	struct ustack *next;
 
-	if (s->s_follow == NULL || s->s_bare == 0)
+	if (s->s_again == NULL || s->s_bare == 0)
 		return;
-	usched_current = NULL;
 	fp_set(s->s_fp);
-	next = s->s_follow(s, u);	/* u may be gone now */
-	if (next == NULL)
+	if (!s->s_again(s, u))
 		return;
-	CONTRACT(next == u || (next->u_top == NEW && next->u_sched == s),
-		 "s_follow: returned a thread that is not new, or not its own");
-	next->u_top  = NEW;
-	next->u_lane = lane;
-	l->l_owner = next;
-	usched_current = next;
-	usched_launch(l->l_bottom, next->u_f, next->u_arg);
+	u = usched_current;
+	usched_launch(u->u_sched->s_lane[u->u_lane].l_bottom, u->u_f, u->u_arg);
 }
 
 /* Runs at s_base. */

@@ -37,14 +37,14 @@
  *	         to the scheduler. The dispatcher frees only what it replaces.
  *	s_preempt
  *	         optional: for upreempt.h, which says what it has to do.
- *	s_follow optional: the thread has returned or aborted. Does what s_done
- *	         and s_next would, and returns a thread to begin where the other one
- *	         ended: a new one, or the same again, with another u_f and u_arg; so
- *	         half of a switch is saved. Or changes nothing, and returns NULL:
- *	         they are called. Some builds, and ustats.h, never call it.
+ *	s_again  optional: the thread has returned or aborted. If this sets u_f and
+ *	         u_arg, and returns 1, the same struct ustack begins again, as a new
+ *	         thread: that costs less than the end of one and the start of
+ *	         another. If it returns 0 it has changed nothing, and s_done is
+ *	         called. Some builds, and ustats.h, never call it.
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
- * and s_follow() on the stack of the thread that blocks or has ended. None of
+ * and s_again() on the stack of the thread that blocks or has ended. None of
  * them may block it.
  *
  * RETURN VALUES
@@ -135,7 +135,7 @@ struct usched {
 	void           (*s_free) (struct usched *s, void *buf, int size);
 	void           (*s_done) (struct usched *s, struct ustack *u);
 	int            (*s_preempt)(struct usched *s, struct ustack *u);
-	struct ustack *(*s_follow)(struct usched *s, struct ustack *u);
+	int            (*s_again)(struct usched *s, struct ustack *u);
 
 	/* The dispatcher's own. */
 	char               *s_base;    /* stack pointer at the start of a round */
@@ -274,7 +274,7 @@ struct usched_hook {
 
 void usched_hook(struct usched_hook *h);
 
-/* The running thread; NULL outside of threads, also in s_next(), s_done(), s_follow(). */
+/* The running thread; NULL outside of threads, also in s_next() and s_done(). */
 #if defined(__x86_64__) && defined(__ELF__)
 /* Not API. */
 __attribute__((tls_model("initial-exec")))

@@ -45,11 +45,11 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	st->st_next  = s->s_next;
 	st->st_alloc = s->s_alloc;
 	st->st_free  = s->s_free;
-	st->st_follow = s->s_follow;
+	st->st_again = s->s_again;
 	s->s_next  = next;
 	s->s_alloc = alloc;
 	s->s_free  = release;
-	s->s_follow = NULL;		/* what it does goes by unseen */
+	s->s_again = NULL;		/* what it does goes by unseen */
 	s->s_stats = st;
 	if (u != NULL && u->u_sched == s)
 		keep(s, st, u, u->u_lane, s->s_lane[u->u_lane].l_bound);
@@ -65,7 +65,7 @@ void usched_stats_end(struct usched *s)
 	s->s_next  = st->st_next;
 	s->s_alloc = st->st_alloc;
 	s->s_free  = st->st_free;
-	s->s_follow = st->st_follow;
+	s->s_again = st->st_again;
 	s->s_stats = NULL;
 }
 

@@ -68,7 +68,7 @@ struct usched_stats {
 	struct ustack *(*st_next) (struct usched *s);
 	void          *(*st_alloc)(struct usched *s, int size);
 	void           (*st_free) (struct usched *s, void *buf, int size);
-	struct ustack *(*st_follow)(struct usched *s, struct ustack *u);
+	int            (*st_again)(struct usched *s, struct ustack *u);
 	struct ustack  *st_last;	/* who runs, or ran last */
 	int             st_lane;	/* where */
 	int             st_bound;	/* threads bound to that lane then */

@@ -40,7 +40,7 @@
  * Nobody knows the threads that ws_spawn() makes until they begin. So a deque holds
  * only the function and the argument of such a one, a task. The thread is made when
  * it begins; or the one that has just ended, if that has never blocked, goes on as the
- * new one (s_follow()). A tree of a million threads needs as many as there are at a
+ * new one (s_again()). A tree of a million threads needs as many as there are at a
  * time, and they are in the cache.
  *
  * That there will be memory for it is seen to by ws_spawn(), which can fail:
@@ -175,7 +175,7 @@ static int load(const int *at)
 	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
 }
 
-/* Threads that are alive, those of all workers together. By its own native thread. */
+/* Threads that are alive, if all workers are summed up; tasks are not yet. */
 static inline void count(struct ws_worker *w, unsigned more)
 {
 	unsigned *at = &w->w_proc.p_threads;
@@ -386,6 +386,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 	if (!is_task(x))
 		return is_thread(x) ? x.i_arg : NULL;
 	t = spare_get(w);
+	count(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
 		    (void (*)(void *))x.i_what, x.i_arg, NULL, 0);
 	task_begin(t, x);
@@ -702,15 +703,13 @@ static inline bool is_fixed(const struct ws_worker *w, int lane)
 	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
 }
 
-static struct ustack *next(struct usched *s)
+/* The slot, then the deque. */
+static NOINLINE struct ustack *next_usual(struct ws_worker *w)
 {
-	struct ws_worker *w = (struct ws_worker *)s;
-	unsigned turn = w->w_turn + 1;
 	struct uproc_thread *t;
 
 	stop_enter(&w->w_stop);
-	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
-	if (!LIKELY(turn % (WS_RUN + 1) != 0))
+	if (w->w_turn % (WS_RUN + 1) == 0)
 		return next_hard(w, NULL, true);
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
@@ -722,6 +721,23 @@ static struct ustack *next(struct usched *s)
 		lane_set(t, lane_free(w));
 	else if (!LIKELY(ws_home(t) == w))
 		return next_hard(w, t, false);
+	return go(w, t);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	unsigned turn = w->w_turn + 1;
+	struct uproc_thread *t;
+
+	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+	if (!LIKELY(stop_in(&w->w_stop)))
+		return next_usual(w);		/* it waits */
+	t = w->w_slot;
+	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
+	    !LIKELY(ws_is_home(w, t)))
+		return next_usual(w);
+	ws_slot_set(w, NULL);
 	return go(w, t);
 }
 
@@ -752,36 +768,29 @@ static void done(struct usched *s, struct ustack *u)
 }
 
 /*
- * A task in the place of a thread that has ended and has never blocked: nothing is
- * left of that one.
+ * A thread that has ended and has never blocked goes on as the next task: nothing is
+ * left of what it was.
  */
-static struct ustack *follow(struct usched *s, struct ustack *u)
+static int again(struct usched *s, struct ustack *u)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 	unsigned turn = w->w_turn + 1;
-	struct deque_item x;
+	struct deque_item x = deque_none(NULL);
 
 	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
 	    mail_settled(&t->t_wakes) || is_fixed(w, u->u_lane))
-		return NULL;
+		return 0;
 	stop_enter(&w->w_stop);
-	if (w->w_slot != NULL) {
-		stop_leave(&w->w_stop);
-		return NULL;
-	}
-	x = deque_pop(&w->w_deque);
-	if (!LIKELY(is_task(x))) {
-		if (is_thread(x))
-			ws_slot_set(w, x.i_arg);
-		stop_leave(&w->w_stop);
-		return NULL;
-	}
-	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+	if (w->w_slot == NULL)
+		x = deque_pop(&w->w_deque);
+	if (LIKELY(is_task(x))) {
+		__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+		task_begin(t, x);
+	} else if (is_thread(x))
+		ws_slot_set(w, x.i_arg);
 	stop_leave(&w->w_stop);
-	count(w, -1);
-	task_begin(t, x);
-	return u;
+	return is_task(x);
 }
 
 /* Taking messages. */
@@ -1268,11 +1277,8 @@ int ws_spawn(void (*f)(void *), void *arg)
 	w = (struct ws_worker *)self->u_sched;
 	if (!LIKELY(deque_most(&w->w_deque) < w->w_ready))
 		return spawn_hard(f, arg);
-	count(w, 1);
-	if (!LIKELY(deque_push(&w->w_deque, task) == 0)) {
-		count(w, -1);
+	if (!LIKELY(deque_push(&w->w_deque, task) == 0))
 		return -ENOMEM;
-	}
 	tell();
 	return 0;
 }
@@ -1540,7 +1546,7 @@ static const struct uproc_kind kind = {
 	.k_lanes   = lanes,
 	.k_done    = done,
 	.k_preempt = preempt,
-	.k_follow  = follow,
+	.k_again   = again,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
 	.k_drain   = take_all

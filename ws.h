@@ -178,6 +178,14 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 		ws_home_native(t);
 }
 
+/* Is t at home at w, in a lane? Asked by w, who is in. Lane 0 is nobody's. */
+static __inline__ bool ws_is_home(const struct ws_worker *w,
+				  const struct uproc_thread *t)
+{
+	return __atomic_load_n(&ws_homes[t->t_stack.u_lane],
+			       __ATOMIC_ACQUIRE) == w;
+}
+
 /* Atomic: others look whether there is something. */
 static __inline__ void ws_slot_set(struct ws_worker *w, struct uproc_thread *t)
 {
@@ -218,14 +226,18 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 {
 	struct uproc_thread *u = &t->s_thread;
 	const struct ustack *self = ustack_self();
-	struct ws_worker *w = ws_home(u);
 	struct uproc_thread *before;
+	struct ws_worker *w;
 
-	/* The second look at the home is the one that counts. */
+	/* If it has run here last it is probably at home here, and we are of ws. */
 	if (__builtin_expect(self == NULL, 0) ||
-	    (struct ws_worker *)self->u_sched != w ||
-	    !UPROC_LIKELY(stop_in(&w->w_stop)) ||
-	    !UPROC_LIKELY(ws_home(u) == w)) {
+	    !UPROC_LIKELY(self->u_sched == &uproc_of(u)->p_sched)) {
+		ws_wake_hard(t);
+		return;
+	}
+	w = (struct ws_worker *)self->u_sched;
+	if (!UPROC_LIKELY(stop_in(&w->w_stop)) ||
+	    !UPROC_LIKELY(ws_is_home(w, u))) {
 		ws_wake_hard(t);
 		return;
 	}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* LIBS: -lm */
+/*
+ * u_again: s_again() is called where a thread has ended, however deep. If it returns 1,
+ * the thread begins again at the bottom of its lane, as if s_next() had returned a new
+ * one. 0 changes nothing. Where it is not set, or never called, all run in the same
+ * order.
+ */
+#include "tiny.h"
+#include <fenv.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define NR	300			/* threads of a tree */
+#define CHAIN	100000
+#define SIGNALS	300			/* of PERIOD microseconds, at least */
+#define PERIOD	300
+#define DEEP	300
+#define NEAR	4096			/* bytes that a few frames take */
+#define HERE	((char *)__builtin_frame_address(0))
+
+/* Of the control words only rounding: u_fpu knows the others. */
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv_flen)
+#define ROUND	FE_UPWARD
+#else
+#define ROUND	FE_TONEAREST		/* it is not kept */
+#endif
+#define USUAL	(fegetround() == FE_TONEAREST)
+
+struct mine {
+	struct tiny_thread m_thread;		/* must be first */
+	int                m_nr;
+	unsigned           m_begun;		/* 0 or 1, or it is freed */
+	int                m_again;		/* it will be another one */
+	unsigned           m_seed;
+};
+
+static struct tiny t;
+static int made;			/* threads so far */
+static unsigned order;			/* of all that happened: a hash */
+static struct ustack *last;		/* who ends, until s_done() */
+static char *where;			/* his last frame, and his lane */
+static int lane, bound;			/* with its l_bound */
+static struct mine *heir;		/* he, if he begins again */
+static long asked, heirs;		/* calls of s_again(), that returned 1 */
+
+static void note(const struct mine *m, unsigned what)
+{
+	order = check_hash(order ^ (unsigned)m->m_nr, what);
+}
+
+static void start(void (*f)(void *))
+{
+	struct mine *m = (struct mine *)calloc(1, sizeof *m);
+
+	CHECK(m != NULL);
+	tiny_start(&t, &m->m_thread, f, m);
+	m->m_nr   = made++;
+	m->m_seed = check_hash(check_seed, (unsigned)m->m_nr);
+}
+
+/* The first that each thread does. */
+static void begins(struct mine *m, char *frame)
+{
+	struct ustack *u = &m->m_thread.tt_stack;
+	const struct usched_lane *l = &t.t_sched.s_lane[u->u_lane];
+
+	CHECK(ustack_self() == u && l->l_owner == u && !m->m_begun && USUAL);
+	CHECK(frame <= l->l_bottom && l->l_bottom - frame < NEAR);
+	m->m_begun = 1;
+	CHECK(!heir || (heir == m && u->u_lane == lane && l->l_bound == bound));
+	heir = NULL;
+	note(m, 'b');
+}
+
+/* The last. frame: from where it is aborted; NULL, it returns. */
+static void ends(struct mine *m, char *frame)
+{
+	last  = &m->m_thread.tt_stack;
+	lane  = last->u_lane;
+	bound = t.t_sched.s_lane[lane].l_bound;
+	where = frame != NULL ? frame : t.t_sched.s_lane[lane].l_bottom;
+	note(m, 'e');
+	if (m->m_nr % 3 != 0)
+		CHECK(fesetround(ROUND) == 0);
+}
+
+/* As another one. */
+static void reborn(struct mine *m)
+{
+	last = NULL;
+	m->m_again = m->m_begun = 0;
+	m->m_nr = made++;
+}
+
+static void done(struct usched *s, struct ustack *u)
+{
+	struct mine *m = (struct mine *)u;
+
+	CHECK(ustack_self() == NULL && u == last && USUAL);
+	CHECK(u->u_lane == lane && s->s_lane[lane].l_bound == bound - 1);
+	if (!m->m_again) {
+		last = NULL;
+		tiny_done(s, u);
+		memset(m, TINY_STALE, sizeof *m);
+		__asm__ volatile("" : : "r"(m) : "memory"); /* or it is left out */
+		free(m);
+		return;
+	}
+	ustack_init(u, s, u->u_f, m, u->u_stack, u->u_len);
+	reborn(m);
+	m->m_thread.tt_next = t.t_head;
+	if (t.t_head == NULL)
+		t.t_tail = &m->m_thread;
+	t.t_head = &m->m_thread;	/* before all others */
+}
+
+static int again(struct usched *s, struct ustack *u)
+{
+	struct mine *m = (struct mine *)u;
+
+	CHECK(HERE < where && where - HERE < NEAR);
+	CHECK(s == &t.t_sched && u == last && USUAL);
+	asked++;
+	if (!m->m_again)
+		return 0;
+	reborn(m);
+	heirs++;
+	heir = m;
+	return 1;
+}
+
+/* So many begin again, if it is called; -1: some; 0: it is not set. */
+static unsigned run(void (*f)(void *), int nr, int lanes, long wanted)
+{
+	CHECK(tiny_init(&t, lanes) == 0);
+	t.t_sched.s_done   = done;
+	t.t_sched.s_again  = wanted != 0 ? again : NULL;
+	asked = heirs = made = order = 0;
+	while (nr-- > 0)
+		start(f);
+	tiny_run(&t);
+	CHECK(asked == (wanted != 0 && t.t_sched.s_bare != 0 ? made : 0));
+	CHECK(asked == 0 || heirs == wanted || (wanted < 0 && heirs > 0));
+	CHECK(!lanes || usched_lanes(&t.t_sched, 1, TINY_LANE) != -EBUSY);
+	tiny_fini(&t);
+	return order;
+}
+
+static NOINLINE void abort_at(struct mine *m, int depth)
+{
+	if (depth > 0)
+		abort_at(m, depth - 1);
+	else if (m->m_begun) {
+		ends(m, HERE);
+		ustack_abort();
+	}
+	CHECK(m == NULL && "nobody comes back");
+}
+
+/* A tree: threads make others, block, and end; or go on as another one. */
+static void branch(void *arg)
+{
+	struct mine *m = (struct mine *)arg;
+	unsigned i, n = 0;
+
+	begins(m, HERE);
+	for (i = 0; i < 10; i++) {
+		n = check_random(&m->m_seed) % 32;
+		if (n < 4 && made < NR)
+			start(branch);
+		if (n > 28)
+			tiny_yield();
+		note(m, n);
+	}
+	m->m_again = m->m_seed / 64 % 4 == 0;
+	if (n % 2 == 0)
+		abort_at(m, n == 30 ? DEEP : (int)n);
+	ends(m, NULL);
+}
+
+/* Each is the next one, too. Where that goes by done(), fewer will do. */
+static void chained(void *arg)
+{
+	struct mine *m = (struct mine *)arg;
+
+	begins(m, HERE);
+	m->m_again = made < (t.t_sched.s_bare != 0 ? CHAIN : CHAIN / 100);
+	if (m->m_nr % 4 != 0)
+		abort_at(m, m->m_nr % 99 == 0 ? DEEP : m->m_nr % 5);
+	ends(m, NULL);
+}
+
+/*
+ * The first one blocks, and so shares the lane with the others, if there is but one.
+ * The second leaves registers dirty, and is the fourth, too; the third is nobody else.
+ * Their slices are as short, since the registers that are saved here are zero (BARE).
+ */
+static int len[4];
+
+static void sleeps(void *arg)
+{
+	struct mine *m = (struct mine *)arg;
+
+	__builtin_unwind_init();	/* all of them */
+	begins(m, HERE);
+	m->m_again = m->m_nr == 1;
+	if (m->m_again)
+		abort_at(m, 1);
+	tiny_yield();
+	len[m->m_nr] = m->m_thread.tt_stack.u_len;
+	ends(m, NULL);
+}
+
+/* Signals that arrive all the time change nothing, and see nobody who is gone. */
+static volatile sig_atomic_t seen;
+static time_t deadline;
+
+static void handler(int signo)
+{
+	const struct mine *m = (struct mine *)ustack_self();
+	char dirt[NEAR];
+
+	if (time(NULL) > deadline)	/* SIGALRM is taken: our watchdog */
+		check_hang(signo);
+	CHECK(m == NULL || m->m_begun <= 1);
+	memset(dirt, TINY_STALE, sizeof dirt);
+	__asm__ volatile("" : : "r"(dirt) : "memory");
+	seen++;
+}
+
+int main(int argc, char **argv)
+{
+	static const int lanes[] = { 0, 1, 2, 7 };
+	const struct itimerval it = { { 0, PERIOD }, { 0, PERIOD } };
+	unsigned i, plain, nr = tiny_has_lanes() ? COUNT(lanes) : 1;
+
+	check_start(argc, argv);
+	deadline = time(NULL) + check_watchdog();
+	for (i = 0; i < nr; i++) {
+		run(chained, 1, lanes[i], CHAIN - 1);
+		run(sleeps, 3, lanes[i], 1);
+		CHECK(asked == 0 || lanes[i] > 1 || len[2] == len[3]);
+	}
+	CHECK(signal(SIGALRM, handler) != SIG_ERR);
+	CHECK(setitimer(ITIMER_REAL, &it, NULL) == 0);
+	for (i = 0; i < nr; i++) {
+		plain = run(branch, NR / 15, lanes[i], 0);
+		for (seen = 0; seen < SIGNALS; )
+			CHECK(run(branch, NR / 15, lanes[i], -1) == plain);
+	}
+	alarm(0);
+	return 0;
+}

@@ -292,7 +292,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
-static ALWAYS_INLINE void fp_set(unsigned fp);
+static inline void fp_set(unsigned fp);
 static UNCHECKED NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
@@ -1378,7 +1378,7 @@ static NOINLINE void fp_write(unsigned fp)
 }
 
 /* Writes only what differs: a write may cost a hundred reads. */
-static ALWAYS_INLINE void fp_set(unsigned fp)
+static inline void fp_set(unsigned fp)
 {
 	uintptr_t scratch;
 
@@ -1408,7 +1408,7 @@ static inline unsigned fp_get(void *scratch)
 	return (unsigned)fp;
 }
 
-static ALWAYS_INLINE void fp_set(unsigned word)
+static inline void fp_set(unsigned word)
 {
 	unsigned long fp = word;
 

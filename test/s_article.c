@@ -99,7 +99,7 @@ static void lefts(void *arg)
 	}
 	__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
 	ll_wake(right[(intptr_t)arg]);
-	rr_release();
+	ll_release();			/* that was our last wake there */
 }
 
 static void rights(void *arg)
@@ -110,10 +110,10 @@ static void rights(void *arg)
 		CHECK(ll_wait() == 0);
 		rr_wake(left[(intptr_t)arg]);
 	}
+	rr_release();
 	CHECK(ll_wait() == 0);
 	CHECK(rr_self() == NULL && ll_self() == right[(intptr_t)arg]);
 	__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
-	ll_release();
 }
 
 static void both(int p)

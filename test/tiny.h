@@ -127,6 +127,7 @@ static UNUSED void tiny_free(struct usched *s, void *buf, int size)
 	struct tiny_head *h = tiny_intact(buf, size);
 
 	memset(h, TINY_STALE, sizeof *h + size + sizeof h->h_pad);
+	__asm__ volatile("" : : "r"(h) : "memory");	/* or it is left out */
 	free(h);
 	t->t_frees++;
 	t->t_held--;

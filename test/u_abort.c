@@ -62,6 +62,7 @@ static void done(struct usched *s, struct ustack *u)
 		return;
 	}
 	memset(m, TINY_STALE, sizeof *m);
+	__asm__ volatile("" : : "r"(m) : "memory");	/* or it is left out */
 	free(m);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * u_again: s_again() is called where a thread has ended, however deep. If it returns 1,
- * the thread begins again at the bottom of its lane, as if s_next() had returned a new
- * one. 0 changes nothing. Where it is not set, or never called, all run in the same
- * order.
+ * u_again: s_again() is called where a thread has ended, however deep. If it returns
+ * 1, the same struct ustack begins again, with another function and argument, at the
+ * bottom of its lane, as a new one would; 0 changes nothing (I6). The order is that
+ * in which s_done() puts it at the head of the queue.
  */
 #include "tiny.h"
 #include <fenv.h>
@@ -29,24 +29,32 @@
 
 struct mine {
 	struct tiny_thread m_thread;		/* must be first */
+	struct mine       *m_self[2];		/* arguments point to here, in turn */
+	void             (*m_next)(void *);	/* what it does when it has ended */
 	int                m_nr;
 	unsigned           m_begun;		/* 0 or 1, or it is freed */
-	int                m_again;		/* it will be another one */
 	unsigned           m_seed;
 };
 
 static struct tiny t;
 static int made;			/* threads so far */
 static unsigned order;			/* of all that happened: a hash */
-static struct ustack *last;		/* who ends, until s_done() */
+static struct ustack *last;		/* who ends */
 static char *where;			/* his last frame, and his lane */
 static int lane, bound;			/* with its l_bound */
-static struct mine *heir;		/* he, if he begins again */
-static long asked, heirs;		/* calls of s_again(), that returned 1 */
+static struct ustack *heir;		/* who begins again */
+static long asked, agains;		/* calls of s_again(), not 0 */
 
 static void note(const struct mine *m, unsigned what)
 {
 	order = check_hash(order ^ (unsigned)m->m_nr, what);
+}
+
+static void number(struct mine *m)
+{
+	m->m_nr = made++;
+	m->m_begun = 0;
+	m->m_thread.tt_stack.u_arg = &m->m_self[m->m_nr % 2];
 }
 
 static void start(void (*f)(void *))
@@ -55,22 +63,26 @@ static void start(void (*f)(void *))
 
 	CHECK(m != NULL);
 	tiny_start(&t, &m->m_thread, f, m);
-	m->m_nr   = made++;
+	m->m_self[0] = m->m_self[1] = m;
+	number(m);
 	m->m_seed = check_hash(check_seed, (unsigned)m->m_nr);
 }
 
-/* The first that each thread does. */
-static void begins(struct mine *m, char *frame)
+/* The first that f() does. */
+static struct mine *begins(void *arg, void (*f)(void *), char *frame)
 {
+	struct mine *m = *(struct mine **)arg;
 	struct ustack *u = &m->m_thread.tt_stack;
 	const struct usched_lane *l = &t.t_sched.s_lane[u->u_lane];
 
-	CHECK(ustack_self() == u && l->l_owner == u && !m->m_begun && USUAL);
+	CHECK(ustack_self() == u && u->u_f == f && u->u_arg == arg && USUAL);
 	CHECK(frame <= l->l_bottom && l->l_bottom - frame < NEAR);
-	m->m_begun = 1;
-	CHECK(!heir || (heir == m && u->u_lane == lane && l->l_bound == bound));
+	CHECK(l->l_owner == u && !m->m_begun);
+	CHECK(!heir || (heir == u && u->u_lane == lane && l->l_bound == bound));
 	heir = NULL;
+	m->m_begun = 1;
 	note(m, 'b');
+	return m;
 }
 
 /* The last. frame: from where it is aborted; NULL, it returns. */
@@ -85,34 +97,24 @@ static void ends(struct mine *m, char *frame)
 		CHECK(fesetround(ROUND) == 0);
 }
 
-/* As another one. */
-static void reborn(struct mine *m)
-{
-	last = NULL;
-	m->m_again = m->m_begun = 0;
-	m->m_nr = made++;
-}
-
 static void done(struct usched *s, struct ustack *u)
 {
 	struct mine *m = (struct mine *)u;
 
-	CHECK(ustack_self() == NULL && u == last && USUAL);
+	CHECK(ustack_self() == NULL && u == last && heir == NULL && USUAL);
 	CHECK(u->u_lane == lane && s->s_lane[lane].l_bound == bound - 1);
-	if (!m->m_again) {
-		last = NULL;
-		tiny_done(s, u);
-		memset(m, TINY_STALE, sizeof *m);
-		__asm__ volatile("" : : "r"(m) : "memory"); /* or it is left out */
-		free(m);
+	last = NULL;
+	if (m->m_next != NULL) {
+		ustack_init(u, s, m->m_next, NULL, u->u_stack, u->u_len);
+		number(m);
+		m->m_thread.tt_next = t.t_head;
+		t.t_head = &m->m_thread;	/* for s_next(), before all others */
 		return;
 	}
-	ustack_init(u, s, u->u_f, m, u->u_stack, u->u_len);
-	reborn(m);
-	m->m_thread.tt_next = t.t_head;
-	if (t.t_head == NULL)
-		t.t_tail = &m->m_thread;
-	t.t_head = &m->m_thread;	/* before all others */
+	tiny_done(s, u);
+	memset(m, TINY_STALE, sizeof *m);
+	__asm__ volatile("" : : "r"(m) : "memory"); /* or it is left out */
+	free(m);
 }
 
 static int again(struct usched *s, struct ustack *u)
@@ -120,28 +122,30 @@ static int again(struct usched *s, struct ustack *u)
 	struct mine *m = (struct mine *)u;
 
 	CHECK(HERE < where && where - HERE < NEAR);
-	CHECK(s == &t.t_sched && u == last && USUAL);
+	CHECK(ustack_self() == u && u == last && s == &t.t_sched && USUAL);
 	asked++;
-	if (!m->m_again)
+	if (m->m_next == NULL)
 		return 0;
-	reborn(m);
-	heirs++;
-	heir = m;
+	last = NULL;
+	heir = u;
+	agains++;
+	u->u_f = m->m_next;
+	number(m);
 	return 1;
 }
 
-/* So many begin again, if it is called; -1: some; 0: it is not set. */
+/* s_again() returns 1 so often, if it is called; -1: sometimes; 0: it is not set. */
 static unsigned run(void (*f)(void *), int nr, int lanes, long wanted)
 {
 	CHECK(tiny_init(&t, lanes) == 0);
-	t.t_sched.s_done   = done;
-	t.t_sched.s_again  = wanted != 0 ? again : NULL;
-	asked = heirs = made = order = 0;
+	t.t_sched.s_done  = done;
+	t.t_sched.s_again = wanted != 0 ? again : NULL;
+	asked = agains = made = order = 0;
 	while (nr-- > 0)
 		start(f);
 	tiny_run(&t);
 	CHECK(asked == (wanted != 0 && t.t_sched.s_bare != 0 ? made : 0));
-	CHECK(asked == 0 || heirs == wanted || (wanted < 0 && heirs > 0));
+	CHECK(asked == 0 || agains == wanted || (wanted < 0 && agains > 0));
 	CHECK(!lanes || usched_lanes(&t.t_sched, 1, TINY_LANE) != -EBUSY);
 	tiny_fini(&t);
 	return order;
@@ -158,13 +162,20 @@ static NOINLINE void abort_at(struct mine *m, int depth)
 	CHECK(m == NULL && "nobody comes back");
 }
 
+static void leaf(void *arg)
+{
+	struct mine *m = begins(arg, leaf, HERE);
+
+	m->m_next = NULL;
+	ends(m, NULL);
+}
+
 /* A tree: threads make others, block, and end; or go on as another one. */
 static void branch(void *arg)
 {
-	struct mine *m = (struct mine *)arg;
+	struct mine *m = begins(arg, branch, HERE);
 	unsigned i, n = 0;
 
-	begins(m, HERE);
 	for (i = 0; i < 10; i++) {
 		n = check_random(&m->m_seed) % 32;
 		if (n < 4 && made < NR)
@@ -173,39 +184,39 @@ static void branch(void *arg)
 			tiny_yield();
 		note(m, n);
 	}
-	m->m_again = m->m_seed / 64 % 4 == 0;
+	i = m->m_seed / 64 % 4;
+	m->m_next = i == 0 ? branch : i == 1 ? leaf : NULL;
 	if (n % 2 == 0)
 		abort_at(m, n == 30 ? DEEP : (int)n);
 	ends(m, NULL);
 }
 
-/* Each is the next one, too. Where that goes by done(), fewer will do. */
+/* One after the other. Where s_again() is not called, fewer will do. */
 static void chained(void *arg)
 {
-	struct mine *m = (struct mine *)arg;
+	struct mine *m = begins(arg, chained, HERE);
+	int nr = t.t_sched.s_bare != 0 ? CHAIN : CHAIN / 100;
 
-	begins(m, HERE);
-	m->m_again = made < (t.t_sched.s_bare != 0 ? CHAIN : CHAIN / 100);
+	m->m_next = made < nr ? chained : NULL;
 	if (m->m_nr % 4 != 0)
 		abort_at(m, m->m_nr % 99 == 0 ? DEEP : m->m_nr % 5);
 	ends(m, NULL);
 }
 
 /*
- * The first one blocks, and so shares the lane with the others, if there is but one.
- * The second leaves registers dirty, and is the fourth, too; the third is nobody else.
- * Their slices are as short, since the registers that are saved here are zero (BARE).
+ * The first blocks, and shares its lane; the second leaves registers dirty, and begins
+ * again as the fourth: zero registers make its slice as short as the third's (BARE).
  */
 static int len[4];
 
 static void sleeps(void *arg)
 {
-	struct mine *m = (struct mine *)arg;
+	struct mine *m;
 
-	__builtin_unwind_init();	/* all of them */
-	begins(m, HERE);
-	m->m_again = m->m_nr == 1;
-	if (m->m_again)
+	__builtin_unwind_init();	/* saves all of them */
+	m = begins(arg, sleeps, HERE);
+	m->m_next = m->m_nr == 1 ? sleeps : NULL;
+	if (m->m_nr == 1)
 		abort_at(m, 1);
 	tiny_yield();
 	len[m->m_nr] = m->m_thread.tt_stack.u_len;

@@ -18,10 +18,10 @@
  * RING. In round i the thread with index i modulo N starts: it wakes its right
  * neighbour and waits. The others wait, then wake theirs. That makes N * R * M
  * messages, each a wake and a wait, and all must have been received. A wake
- * that comes before its wait is kept. Each thread has D more bytes on its stack,
- * and writes to them when it begins. There are P native threads, or processors
- * where each thread is a native one. The time goes from when all threads are
- * made, and the native ones run, to when the last has ended.
+ * that comes before its wait is kept. Each thread has D more bytes on its
+ * stack, and writes to them when it begins. There are P native threads, or
+ * processors where each thread is a native one. The time goes from when all
+ * threads are made, and the native ones run, to when the last has ended.
  *
  * BLOCKS. A thread blocks when it stops in the middle and another one, or
  * nobody, runs on its native thread. This is counted in a run of its own, so

@@ -42,9 +42,9 @@
  *	4 one of them gets the item, the other one DEQUE_LOST or a later item
  *
  * The caller must do: fence_init() (fence.h) before; the first word of an item
- * is not NULL and not DEQUE_LOST. What was written before an item was pushed is seen by who
- * gets it. A struct deque is aligned to DEQUE_LINE, and so must be the memory
- * of a struct that it is in.
+ * is not NULL and not DEQUE_LOST. What was written before an item was pushed is
+ * seen by who gets it. A struct deque is aligned to DEQUE_LINE, and so must be
+ * the memory of a struct that it is in.
  *
  * A steal that finds nothing has passed no fence. So who is about to sleep
  * makes it known that he sleeps, then passes fence_heavy() and looks again

@@ -81,8 +81,8 @@ static inline void idle_wake(int *idle, int *asleep)
 }
 
 /*
- * As idle_sleep(), for so many nanoseconds at most. False: nobody else has ended
- * it. It wakes itself then, as any other waker would.
+ * As idle_sleep(), for so many nanoseconds at most. False: nobody else has
+ * ended it. It wakes itself then, as any other waker would.
  */
 static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
 {

@@ -5,10 +5,10 @@
 #define MAIL_H
 
 /*
- * As in wakes.h, w_count is touched by one processor only, here: by the one where
- * the thread is at home. Others count in w_posted, and the first of them posts
- * the node of the thread to the inbox of its home. But the home may change at
- * any time, so w_posted says more than how many:
+ * As in wakes.h, w_count is touched by one processor only, here: by the one
+ * where the thread is at home. Others count in w_posted, and the first of them
+ * posts the node of the thread to the inbox of its home. But the home may
+ * change at any time, so w_posted says more than how many:
  *
  *	POSTED   the node is in an inbox, or about to be
  *	RUN      the thread can run, and whoever takes the node has it
@@ -38,8 +38,8 @@
  *
  * A thread that has not blocked yet may not have a home (it may not even have
  * begun, and lie in a queue that others steal from). It needs no message: its
- * wakes are only counted, and it looks before it blocks for the first time. That
- * look and a post are both read-modify-writes of w_posted, so either the
+ * wakes are only counted, and it looks before it blocks for the first time.
+ * That look and a post are both read-modify-writes of w_posted, so either the
  * thread sees the wake; or the poster sees SETTLED, and (by M1) the home.
  *
  * Who has opened the node goes on to use the thread: its count, its home. So

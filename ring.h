@@ -10,9 +10,9 @@
  * The time of a ring begins when its first thread runs; that of empty threads
  * includes the start of the native ones.
  *
- * Blocks are counted from outside: a call-back in front of the scheduler's counts
- * the threads that it chooses. But for the first of each thread, a run follows a
- * block.
+ * Blocks are counted from outside: a call-back in front of the scheduler's
+ * counts the threads that it chooses. But for the first of each thread, a run
+ * follows a block.
  *
  * The includer defines SCHED(name), which gives the names of its scheduler, and
  * MAKE(f, arg, p), which makes a thread on processor p. If threads move, it

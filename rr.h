@@ -43,8 +43,9 @@ int rr_init(int proc_nr, int thread_nr);
 
 /*
  * Between rr_init() and rr_start(), optional: bytes of stack for each thread,
- * 256 KiB if not set, 16 KiB at least. Some KiB of them are for signal handlers, and for malloc()
- * when a block needs a large buffer. -EINVAL, -EBUSY.
+ * 256 KiB if not set, 16 KiB at least. Some KiB of them are for signal
+ * handlers, and for malloc() when a block needs a large buffer. -EINVAL,
+ * -EBUSY.
  */
 int rr_stack_size(size_t size);
 

@@ -5,9 +5,10 @@
 #define SEEK_H
 
 /*
- * One who has nothing to do seeks: he looks everywhere for something to take, for a
- * while; then he sleeps. One who has put something where it can be taken need
- * not wake anybody while somebody seeks; else he wakes one of those who sleep.
+ * One who has nothing to do seeks: he looks everywhere for something to take,
+ * for a while; then he sleeps. One who has put something where it can be taken
+ * need not wake anybody while somebody seeks; else he wakes one of those who
+ * sleep.
  *
  *	Who has nothing:			Who gives:
  *

@@ -6,9 +6,9 @@
 
 /*
  * What belongs to a native thread it touches only while it is in, and to be in
- * takes it two stores and a load. Others may touch it while they have stopped the
- * owner, which costs them a system call. After D. Dice, H. Huang and M. Yang,
- * "Asymmetric Dekker Synchronization" (2001); compare biased locks.
+ * takes it two stores and a load. Others may touch it while they have stopped
+ * the owner, which costs them a system call. After D. Dice, H. Huang and M.
+ * Yang, "Asymmetric Dekker Synchronization" (2001); compare biased locks.
  *
  *	The owner:				Another one:
  *

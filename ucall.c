@@ -31,18 +31,19 @@
  * WAKES
  *
  * Of the wakes that come to the caller exactly one is that of the end. As it
- * cannot tell which, it counts its waits, and goes on when it sees DONE. Then it
- * waits natively for TOLD, since the wake may still be on its way, and the
+ * cannot tell which, it counts its waits, and goes on when it sees DONE. Then
+ * it waits natively for TOLD, since the wake may still be on its way, and the
  * caller might end and be freed. Mostly that is a moment; but the one who posts
  * can have been interrupted by the very processor that it woke, if they share a
  * cpu, so the processor looks for a while, and then sleeps. At last all waits
  * but one are given back.
  *
- * A caller that cannot wait, for want of memory, takes its job out of the queue.
- * If that has been begun it sleeps until TOLD, too, with its processor. If it
- * has not waited at all then, there is one wake too many, which may still be in
- * the inbox: it lets the processor look there, until it can take it. (A count of
- * wakes that is below 0 would make a thread that runs look like one that waits.)
+ * A caller that cannot wait, for want of memory, takes its job out of the
+ * queue. If that has been begun it sleeps until TOLD, too, with its processor.
+ * If it has not waited at all then, there is one wake too many, which may still
+ * be in the inbox: it lets the processor look there, until it can take it. (A
+ * count of wakes that is below 0 would make a thread that runs look like one
+ * that waits.)
  *
  * NATIVE THREADS
  *
@@ -72,10 +73,10 @@
  * REJECTED
  *
  * Native threads that are processors, each with a thread of its own: the slice
- * would have to be on the native stack. Condition variables: see park.h. Handing
- * the job to a native thread directly: a second way besides the queue, and one
- * that becomes busy late would keep a job from others that are free. Detached
- * native threads: they may still run our code after the end of all.
+ * would have to be on the native stack. Condition variables: see park.h.
+ * Handing the job to a native thread directly: a second way besides the queue,
+ * and one that becomes busy late would keep a job from others that are free.
+ * Detached native threads: they may still run our code after the end of all.
  */
 
 #if !defined(_GNU_SOURCE)

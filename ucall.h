@@ -19,8 +19,8 @@
  *
  * - It is not a thread: ustack_self() is NULL in it, it cannot wait, yield or
  *   call. It may block, wake threads and make some.
- * - It must not touch the stack of any thread, and so its argument is not there:
- *   that of the caller moves while it waits.
+ * - It must not touch the stack of any thread, and so its argument is not
+ *   there: that of the caller moves while it waits.
  * - errno, signal mask and what is local to native threads are not the
  *   caller's. All signals are blocked, so the program's handlers run elsewhere,
  *   but for those that report an error of the code itself (SIGSEGV, SIGBUS,
@@ -33,8 +33,8 @@
  *
  * WHO MAY CALL WHAT
  *
- * ucall(): a thread of any scheduler over uproc.h, not in a signal handler. Link
- * ucall.c. What begins with ucalls_ is for other schedulers.
+ * ucall(): a thread of any scheduler over uproc.h, not in a signal handler.
+ * Link ucall.c. What begins with ucalls_ is for other schedulers.
  */
 
 #include "uproc.h"
@@ -45,12 +45,12 @@ extern "C" {
 
 /*
  * Runs f(arg) on a native thread, while the caller, a thread, waits. Wakes that
- * come to it meanwhile are kept. Its scheduler does not end before. What f() did is
- * seen by the caller.
+ * come to it meanwhile are kept. Its scheduler does not end before. What f()
+ * did is seen by the caller.
  *
  * 0: f() has returned. Otherwise it was not called: -EINVAL: the caller is no
- * thread of such a scheduler, or f is NULL; -ENOMEM; -EAGAIN: no native thread was
- * to be had, and there was none.
+ * thread of such a scheduler, or f is NULL; -ENOMEM; -EAGAIN: no native thread
+ * was to be had, and there was none.
  *
  * If there is no memory to wait, and f() has been begun, the processor stops
  * until it returns.
@@ -58,8 +58,8 @@ extern "C" {
 int ucall(void (*f)(void *), void *arg);
 
 /*
- * At most so many native threads for each scheduler, instead of UCALL_LIMIT; for
- * those whose threads have not called yet. Anyone. 0, -EINVAL: less than 1.
+ * At most so many native threads for each scheduler, instead of UCALL_LIMIT;
+ * for those whose threads have not called yet. Anyone. 0, -EINVAL: less than 1.
  */
 int ucall_limit(int nr);
 

@@ -7,7 +7,8 @@
 /*
  * A handler calls only what a handler may call: so messages are put together
  * without stdio. It runs on an alternate stack, since there may be no room left
- * on the one that ran out; and what it does not know goes to who was there before.
+ * on the one that ran out; and what it does not know goes to who was there
+ * before.
  */
 
 #include "usched.h"
@@ -73,8 +74,9 @@ static void pass_on(const struct sigaction *old, int signo, siginfo_t *info,
 }
 
 /*
- * The alternate stack of this native thread, or NULL: there is one, and somebody
- * else's does as well; or there is no memory, and a fault remains just that.
+ * The alternate stack of this native thread, or NULL: there is one, and
+ * somebody else's does as well; or there is no memory, and a fault remains just
+ * that.
  */
 static void *alternate_begin(void)
 {

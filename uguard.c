@@ -16,13 +16,14 @@
  * An address in that guard is that of a thread that is too deep. One in the
  * guard of the next lane is that of one who has written past the bottom of its
  * own, and in any other guard that of a wild pointer. The native stack (lane 0)
- * ends where pthread_getattr_np() says; about there is a stack that ran out. All
- * else is passed on, also the overflow of a dispatcher that runs on the native
- * lane within a thread of another one: that is the other's lane.
+ * ends where pthread_getattr_np() says; about there is a stack that ran out.
+ * All else is passed on, also the overflow of a dispatcher that runs on the
+ * native lane within a thread of another one: that is the other's lane.
  *
  * G1. The handler calls what a handler may call, and takes no memory.
- * G2. What it does not name it leaves as it was: handlers that were there before
- *     are called, and without one the fault is repeated and ends the process.
+ * G2. What it does not name it leaves as it was: handlers that were there
+ *     before are called, and without one the fault is repeated and ends the
+ *     process.
  */
 
 #if !defined(_GNU_SOURCE)

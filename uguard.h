@@ -29,9 +29,9 @@ extern "C" {
 
 /*
  * From now on, for all dispatchers that begin to run after this. Faults that
- * are none of ours go to the handlers that were there before. Any native thread,
- * once: before usched_run(), rr_start() and the like. 0, -EBUSY: a second time,
- * or another -errno.
+ * are none of ours go to the handlers that were there before. Any native
+ * thread, once: before usched_run(), rr_start() and the like. 0, -EBUSY: a
+ * second time, or another -errno.
  */
 int uguard_start(void);
 

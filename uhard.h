@@ -70,9 +70,9 @@ extern "C" {
 
 /*
  * In a hard build, with yield=SEED: here the running thread gives way now and
- * then, if its dispatcher has an s_preempt() (upreempt.h), as those of rr and ll
- * always have in a hard build, also without rr_preempt(). Else, and outside of
- * threads, nothing. To be put where it would be sound to block.
+ * then, if its dispatcher has an s_preempt() (upreempt.h), as those of rr and
+ * ll always have in a hard build, also without rr_preempt(). Else, and outside
+ * of threads, nothing. To be put where it would be sound to block.
  */
 #if defined(USCHED_HARD)
 void usched_point(void);

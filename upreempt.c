@@ -32,20 +32,20 @@
  *	  |<------------------------------------>|<------>|
  *	  pc   return address  ...  return address   launch
  *
- * The program's own is what lies in its executable segments and not in the files
- * that say UPREEMPT_NEVER, as all of the library do. Then come, near the bottom
- * of the slice, frames of ours up to usched_launch(): none if not USCHED_HARD or
- * USCHED_PORTABLE. Anything else, and also an end before usched_launch() is
- * found, means no. A walk that was refused costs nothing but the tick: the next
- * one comes soon.
+ * The program's own is what lies in its executable segments and not in the
+ * files that say UPREEMPT_NEVER, as all of the library do. Then come, near the
+ * bottom of the slice, frames of ours up to usched_launch(): none if not
+ * USCHED_HARD or USCHED_PORTABLE. Anything else, and also an end before
+ * usched_launch() is found, means no. A walk that was refused costs nothing but
+ * the tick: the next one comes soon.
  *
  * First of all the pc is looked at. If that is in usched.c, the stack pointer
  * may just have gone to another stack, and must not be walked from there.
  *
  * The walk takes no lock that the interrupted code can hold, since that is none
- * of libc's and of the unwinder's. (One who was called by dl_iterate_phdr() does
- * hold one, which until glibc 2.35 the walk takes, but it is recursive.) It
- * allocates nothing, and the lazy parts of it are done by a first walk in
+ * of libc's and of the unwinder's. (One who was called by dl_iterate_phdr()
+ * does hold one, which until glibc 2.35 the walk takes, but it is recursive.)
+ * It allocates nothing, and the lazy parts of it are done by a first walk in
  * upreempt_begin(). It takes about 3 us for ten frames.
  *
  * WHICH FILES ARE OURS
@@ -68,9 +68,10 @@
  * who sleeps. One of the thread's own cpu clock does not; but the kernel looks
  * at it only 100 to 1000 times a second (CONFIG_HZ). So there are both. If a
  * tick finds that nearly no cpu time has been used since the last one, the
- * native thread sleeps, whether in s_next() or in a system call: the first timer
- * is stopped, and the second is set to tick once, as soon as any cpu time is used;
- * then the first is started again. A machine that sleeps is woken twice.
+ * native thread sleeps, whether in s_next() or in a system call: the first
+ * timer is stopped, and the second is set to tick once, as soon as any cpu time
+ * is used; then the first is started again. A machine that sleeps is woken
+ * twice.
  *
  * The signal is SIGURG: by default it does nothing, so one that comes late
  * harms nobody; debuggers pass it on and do not stop for it; and hardly anybody
@@ -429,8 +430,8 @@ struct walk {
 };
 
 /*
- * The frames of the handler come first; then the one that it interrupted, at pc.
- * Other addresses are where a call returns to: the call itself is before.
+ * The frames of the handler come first; then the one that it interrupted, at
+ * pc. Other addresses are where a call returns to: the call itself is before.
  */
 static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 {

@@ -7,7 +7,8 @@
 /*
  * Each native thread that runs a dispatcher with an s_preempt() gets a timer.
  * When it ticks, and the running thread is in code of the program's own, then
- * s_preempt() is asked whether it should give way; if so, it blocks where it is.
+ * s_preempt() is asked whether it should give way; if so, it blocks where it
+ * is.
  *
  * SHORTEST USE, with a scheduler that knows about it:
  *
@@ -69,8 +70,8 @@
  * Everything else that threads call and that shares data with any call-back, as
  * waits and wakes do, must be in a file that says UPREEMPT_NEVER and not be
  * inlined elsewhere; or be done between upreempt_forbid() and upreempt_allow(),
- * with upreempt_block(). A thread that was preempted must go on on the same native
- * thread.
+ * with upreempt_block(). A thread that was preempted must go on on the same
+ * native thread.
  */
 
 #include "usched.h"
@@ -80,9 +81,9 @@ extern "C" {
 #endif
 
 /*
- * In a file, outside of functions: nothing in it is preempted. Notes, in a table,
- * where the code of this object file begins and ends, in each section where
- * compilers put some.
+ * In a file, outside of functions: nothing in it is preempted. Notes, in a
+ * table, where the code of this object file begins and ends, in each section
+ * where compilers put some.
  */
 #if defined(__ELF__)
 #define UPREEMPT_SECTION(name)						\
@@ -125,10 +126,10 @@ int upreempt_begin(long ns, const struct upreempt_never *from,
  * native thread, before or between runs, one at a time. -EINVAL; -EBUSY: it is
  * started; -ENOSYS: not on this system, or not with this libc (no unwinder);
  * -ENOTSUP: the program is linked statically, and upreempt_text() was not
- * called; or the library was compiled with -flto or -ffunction-sections, without
- * unwind tables (of which some compilers for RISC-V have none by default), or
- * with a sanitizer of memory or races; -EAGAIN: no timer was to be had (see
- * RLIMIT_SIGPENDING).
+ * called; or the library was compiled with -flto or -ffunction-sections,
+ * without unwind tables (of which some compilers for RISC-V have none by
+ * default), or with a sanitizer of memory or races; -EAGAIN: no timer was to be
+ * had (see RLIMIT_SIGPENDING).
  */
 static __inline__ int upreempt_start(long ns)
 {
@@ -152,7 +153,8 @@ int upreempt_text(const void *from, const void *to);
 /*
  * Between these the running thread is not preempted. They nest. The thread must
  * not block there, nor run a dispatcher, but by upreempt_block(): if another
- * thread is found to run in the stretch, usched_fail() ends the program. Anyone.
+ * thread is found to run in the stretch, usched_fail() ends the program.
+ * Anyone.
  */
 void upreempt_forbid(void);
 void upreempt_allow(void);

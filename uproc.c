@@ -24,9 +24,9 @@
  *
  * A processor with nothing to run parks: see park.h for why no wake is lost.
  * set_idle counts those that sleep: see idle.h. When it is the number of
- * processors, no message is under way, and nothing will ever change. This moment
- * is what uproc_fini() waits for. The threads that are still alive then can
- * never be woken.
+ * processors, no message is under way, and nothing will ever change. This
+ * moment is what uproc_fini() waits for. The threads that are still alive then
+ * can never be woken.
  *
  * MEMORY
  *
@@ -228,7 +228,7 @@ static int preempt(struct usched *s, struct ustack *u)
 
 /* Threads. */
 
-/* The processor that the native thread is, or NULL. Those who call may migrate. */
+/* The processor that the native thread is, or NULL. Its threads may migrate. */
 static __thread struct uproc *mine;
 
 /* The running thread is its own, or one of a dispatcher that we do not know. */
@@ -493,7 +493,8 @@ void uproc_drain(struct uproc *p)
 		ready(p, (struct uproc_thread *)((char *)w -
 			offsetof(struct uproc_thread, t_wakes)), nr);
 	}
-	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) > UPROC_LANE_NR;
+	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
+		UPROC_LANE_NR;
 }
 
 bool uproc_look(struct uproc *p)
@@ -993,8 +994,8 @@ struct block *uproc_batch(struct uproc_set *set, size_t size, int *nr,
 }
 
 /*
- * A batch for o, which is empty. The first touch of new memory may take long, so
- * it is not under set_lock, but where that protects o: held.
+ * A batch for o, which is empty. The first touch of new memory may take long,
+ * so it is not under set_lock, but where that protects o: held.
  */
 static bool refill(struct uproc_set *set, struct uproc_pool *o, int class,
 		   size_t size, bool held)

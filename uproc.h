@@ -16,9 +16,9 @@
  *
  * WHO MAY CALL WHAT
  *
- * Functions with a struct uproc * argument: its own native thread. uproc_post():
- * anyone, also (on Linux) a signal handler. Those of the set: the native thread that
- * made it. The inline functions: threads.
+ * Functions with a struct uproc * argument: its own native thread.
+ * uproc_post(): anyone, also (on Linux) a signal handler. Those of the set: the
+ * native thread that made it. The inline functions: threads.
  */
 
 #include "usched.h"
@@ -108,14 +108,15 @@ struct uproc_kind {
 
 /*
  * Makes a set of proc_nr processors, with room for thread_nr threads to begin
- * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not NULL.
+ * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
+ * NULL.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       const struct uproc_kind *kind);
 
 /*
- * Bytes of stack that each thread can use, 16 KiB or more; before uproc_start().
- * 0, -EINVAL, -EBUSY.
+ * Bytes of stack that each thread can use, 16 KiB or more; before
+ * uproc_start(). 0, -EINVAL, -EBUSY.
  */
 int uproc_stack_size(struct uproc_set *set, size_t size);
 
@@ -182,8 +183,8 @@ struct uproc_thread *uproc_self(struct uproc_set *set);
 
 /*
  * A thread must not be preempted in functions of this header that are inline in
- * its own. With USCHED_PREEMPT, schedulers keep theirs out of line. Files without
- * it leave a mark, which uproc_preempt() looks for.
+ * its own. With USCHED_PREEMPT, schedulers keep theirs out of line. Files
+ * without it leave a mark, which uproc_preempt() looks for.
  */
 #if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__)
 __attribute__((weak)) char uproc_inlined;

@@ -2,9 +2,9 @@
 /* uproc_api.h: those functions of a scheduler that only pass on to uproc.h. */
 
 /*
- * Not a header in the usual sense: rr.c, ll.c and the like include it once, after
- * their kind. They define SCHED(name), which gives the names of the scheduler's
- * functions, and THREAD, its struct, whose first member is a struct
+ * Not a header in the usual sense: rr.c, ll.c and the like include it once,
+ * after their kind. They define SCHED(name), which gives the names of the
+ * scheduler's functions, and THREAD, its struct, whose first member is a struct
  * uproc_thread; and they have
  *
  *	static struct uproc_set *set;

@@ -19,10 +19,10 @@
 #define UPROC_FINE	((size_t)16)	/* between classes up to UPROC_FINE_MAX */
 #define UPROC_FINE_MAX	((size_t)1 << 10)
 /*
- * Blocks go to the depot and come from it in batches: of so many bytes, or of so
- * many blocks where those are larger. Processors fetch ahead, beyond the end of a
- * page: with batches of 4 KiB, of two processors with a hundred threads each, one
- * took the lines of the other away, which then was slower by a half.
+ * Blocks go to the depot and come from it in batches: of so many bytes, or of
+ * so many blocks where those are larger. Processors fetch ahead, beyond the end
+ * of a page: with batches of 4 KiB, of two processors with a hundred threads
+ * each, one took the lines of the other away, which then was slower by a half.
  */
 #define UPROC_BATCH	((size_t)16 << 10)
 
@@ -123,9 +123,9 @@ static inline bool uproc_push(struct uproc_pool *o, int class, void *block)
 }
 
 /*
- * As many free blocks of a small size as make a batch, and *nr is how many. *linked
- * is true if they are linked; else nobody has touched them yet, and who wants to
- * use them calls uproc_link() first. NULL: no memory.
+ * As many free blocks of a small size as make a batch, and *nr is how many.
+ * *linked is true if they are linked; else nobody has touched them yet, and who
+ * wants to use them calls uproc_link() first. NULL: no memory.
  */
 UPROC_HIDDEN struct block *uproc_batch(struct uproc_set *set, size_t size,
 				       int *nr, bool *linked);

@@ -523,8 +523,8 @@ static ALWAYS_INLINE void end(struct ustack *u)
 }
 
 /*
- * u has ended, and may begin again as another one at the bottom of its lane: that
- * is, not below us. Not where ends have to be told to others (s_bare).
+ * u has ended, and may begin again as another one at the bottom of its lane:
+ * that is, not below us. Not where ends have to be told to others (s_bare).
  */
 static ALWAYS_INLINE void again(struct ustack *u)
 {

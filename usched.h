@@ -37,11 +37,11 @@
  *	         to the scheduler. The dispatcher frees only what it replaces.
  *	s_preempt
  *	         optional: for upreempt.h, which says what it has to do.
- *	s_again  optional: the thread has returned or aborted. If this sets u_f and
- *	         u_arg, and returns 1, the same struct ustack begins again, as a new
- *	         thread: that costs less than the end of one and the start of
- *	         another. If it returns 0 it has changed nothing, and s_done is
- *	         called. Some builds, and ustats.h, never call it.
+ *	s_again  optional: the thread has returned or aborted. If this sets u_f
+ *	         and u_arg, and returns 1, the same struct ustack begins again,
+ *	         as a new thread: that costs less than the end of one and the
+ *	         start of another. If it returns 0 it has changed nothing, and
+ *	         s_done is called. Some builds, and ustats.h, never call it.
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
  * and s_again() on the stack of the thread that blocks or has ended. None of
@@ -190,10 +190,10 @@ void usched_run(struct usched *s);
 /*
  * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
  * of len bytes may be given, so that a block needs no s_alloc(); it must be
- * one that s_free() can take: one far larger than the slice (by more than 4 KiB)
- * is given back for a smaller one. Threads start with the floating-point control
- * words of the first caller of usched_run(), which are also those that s_next()
- * and s_done() see, and keep their own from then on.
+ * one that s_free() can take: one far larger than the slice (by more than 4
+ * KiB) is given back for a smaller one. Threads start with the floating-point
+ * control words of the first caller of usched_run(), which are also those that
+ * s_next() and s_done() see, and keep their own from then on.
  */
 void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 		 void *arg, void *stack, int len);
@@ -226,11 +226,12 @@ int usched_lanes(struct usched *s, int nr, size_t size);
 /*
  * s runs its threads on the lanes of another dispatcher, as that one does; they
  * stay the other's to free. For schedulers that let threads go on in another
- * native thread after they have run. Such a scheduler sets u_lane of each thread
- * before it first runs, and u_sched to the dispatcher that runs it next. It sees
- * to it that the threads of a lane are run by one native thread at a time, where
- * a run lasts from s_next() until the next s_next(). To be called while no thread
- * of s is alive. 0, -EINVAL: the other has no lanes; -EBUSY, as above.
+ * native thread after they have run. Such a scheduler sets u_lane of each
+ * thread before it first runs, and u_sched to the dispatcher that runs it next.
+ * It sees to it that the threads of a lane are run by one native thread at a
+ * time, where a run lasts from s_next() until the next s_next(). To be called
+ * while no thread of s is alive. 0, -EINVAL: the other has no lanes; -EBUSY, as
+ * above.
  */
 int usched_lanes_share(struct usched *s, const struct usched *other);
 

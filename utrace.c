@@ -21,8 +21,8 @@
  * that were saved in the slice and point into it (frame pointers, and what
  * compilers keep to realign a stack). So each word of the copy that is an
  * address in the slice is moved along with it. Some of them are pointers of the
- * program, or just look like it: nobody reads them. The copy is at the same place
- * in its page as the slice, so what is aligned stays it.
+ * program, or just look like it: nobody reads them. The copy is at the same
+ * place in its page as the slice, so what is aligned stays it.
  *
  * Rejected: to walk by frame pointers (compilers leave them out); a walk of our
  * own by the tables (some thousand lines); to bring the slice back to its lane

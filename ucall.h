@@ -25,8 +25,8 @@
  *   caller's. All signals are blocked, so the program's handlers run elsewhere,
  *   but for those that report an error of the code itself (SIGSEGV, SIGBUS,
  *   SIGFPE, SIGILL, SIGTRAP, SIGSYS).
- * - It may run on all cpus that the process could use when the scheduler was
- *   made.
+ * - It may run on all cpus that the process could use when it made the first
+ *   call.
  * - It has to return: no pthread_exit(), no exception leaves it.
  * - If what it waits for is done by another call, then the limit has to be
  *   large enough for both, or they wait for ever.
@@ -79,8 +79,8 @@ struct ucall_ops {
 };
 
 /*
- * For the threads of set; *ops is kept. To be called where the affinity mask is
- * that of the process. NULL: ENOMEM or what else pthread_mutex_init() said.
+ * For the threads of set; *ops is kept. NULL: ENOMEM or what else
+ * pthread_mutex_init() said.
  */
 struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops);
 

@@ -59,8 +59,8 @@
  * -ffunction-sections there are too many, and with -flto files do not exist any
  * more: the stretches of all are the same. Both is found out at the start.
  *
- * Functions that are inline in headers are not in our files. rr.h and ll.h keep
- * theirs out of line with USCHED_PREEMPT.
+ * Functions that are inline in headers are not in our files. rr.h, ll.h and ws.h
+ * keep theirs out of line with USCHED_PREEMPT.
  *
  * WHEN
  *

@@ -17,7 +17,8 @@
  *	upreempt_start(1000000);	1 ms
  *	rr_start();
  *
- * All files that include rr.h or ll.h are compiled with -DUSCHED_PREEMPT then.
+ * All files that include rr.h, ll.h or ws.h are compiled with -DUSCHED_PREEMPT
+ * then.
  *
  * WHERE A THREAD IS NEVER PREEMPTED
  *

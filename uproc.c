@@ -18,7 +18,8 @@
  *	    | depot, chunks, p_outer  |     under set_lock, in batches
  *	    +-------------------------+
  *
- * A thread stays on the processor that it was made for.
+ * A thread stays on the processor that it was made for, but in ws, which has
+ * queues of its own: ROOM and P1 below are not for those.
  *
  * SLEEP AND END
  *

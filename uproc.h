@@ -99,7 +99,7 @@ struct uproc_kind {
 	int  (*k_lanes)(struct uproc_set *set);	/* at the start */
 	void (*k_done)(struct usched *s, struct ustack *u);
 	int  (*k_preempt)(struct usched *s, struct ustack *u);
-	int  (*k_again)(struct usched *s, struct ustack *u);
+	int  (*k_again)(struct usched *s, struct ustack *u);	/* or never */
 	int  (*k_wait)(void);
 	/* Here is the processor that the caller is, or NULL: anyone else. */
 	void (*k_wake)(struct uproc *here, struct uproc_thread *t);

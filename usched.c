@@ -60,6 +60,10 @@
  * pointer is set to U->u_top, usched_resume() pops the registers, and
  * ustack_block() returns.
  *
+ * When U->u_f() returns, usched_launch() goes on with usched_ended(). If
+ * s_again() has given U another function, that is launched at once, in the same
+ * lane; else the dispatcher calls s_done(), and the next round starts.
+ *
  * LANES
  *
  * A thread is bound to one lane from its first run to its end, because frames
@@ -250,6 +254,12 @@ UPREEMPT_NEVER;
 #define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define NORETURN	__attribute__((noreturn))
+/* Forced, gcc would check for sanitizers what is then in UNCHECKED ones. */
+#if defined(USCHED_HARD)
+#define INLINE		inline
+#else
+#define INLINE		ALWAYS_INLINE
+#endif
 #define HIDDEN		__attribute__((visibility("hidden")))
 /*
  * Sanitizers cannot follow those that do not return, or copy what is poisoned.
@@ -292,7 +302,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
-static inline void fp_set(unsigned fp);
+static INLINE void fp_set(unsigned fp);
 static UNCHECKED NORETURN void begin(char *sp, void *sched);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
@@ -524,7 +534,10 @@ static ALWAYS_INLINE void end(struct ustack *u)
 
 /*
  * u has ended, and may begin again as another one at the bottom of its lane:
- * that is, not below us. Not where ends have to be told to others (s_bare).
+ * that is, not below us. Not where others have to be told of each end: s_bare
+ * is 0 in the hard mode and under Valgrind; nor in portable builds, where it is
+ * 0, too, and nobody can go up the stack by a call. (u is read anew rather than
+ * kept: no register has to be saved.)
  */
 static ALWAYS_INLINE void again(struct ustack *u)
 {
@@ -1378,7 +1391,7 @@ static NOINLINE void fp_write(unsigned fp)
 }
 
 /* Writes only what differs: a write may cost a hundred reads. */
-static inline void fp_set(unsigned fp)
+static INLINE void fp_set(unsigned fp)
 {
 	uintptr_t scratch;
 
@@ -1408,7 +1421,7 @@ static inline unsigned fp_get(void *scratch)
 	return (unsigned)fp;
 }
 
-static inline void fp_set(unsigned word)
+static INLINE void fp_set(unsigned word)
 {
 	unsigned long fp = word;
 

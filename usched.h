@@ -39,9 +39,10 @@
  *	         optional: for upreempt.h, which says what it has to do.
  *	s_again  optional: the thread has returned or aborted. If this sets u_f
  *	         and u_arg, and returns 1, the same struct ustack begins again,
- *	         as a new thread: that costs less than the end of one and the
- *	         start of another. If it returns 0 it has changed nothing, and
- *	         s_done is called. Some builds, and ustats.h, never call it.
+ *	         as a new thread, on the same lane and with the same buffer:
+ *	         that costs less than the end of one and the start of another.
+ *	         If it returns 0 it has changed nothing, and s_done is called.
+ *	         Some builds, and ustats.h, never call it.
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
  * and s_again() on the stack of the thread that blocks or has ended. None of
@@ -193,7 +194,7 @@ void usched_run(struct usched *s);
  * one that s_free() can take: one far larger than the slice (by more than 4
  * KiB) is given back for a smaller one. Threads start with the floating-point
  * control words of the first caller of usched_run(), which are also those that
- * s_next() and s_done() see, and keep their own from then on.
+ * s_next(), s_done() and s_again() see, and keep their own from then on.
  */
 void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 		 void *arg, void *stack, int len);
@@ -275,7 +276,10 @@ struct usched_hook {
 
 void usched_hook(struct usched_hook *h);
 
-/* The running thread; NULL outside of threads, also in s_next() and s_done(). */
+/*
+ * The running thread; NULL outside of threads, also in s_next() and s_done().
+ * In s_again() it is the one that has ended.
+ */
 #if defined(__x86_64__) && defined(__ELF__)
 /* Not API. */
 __attribute__((tls_model("initial-exec")))

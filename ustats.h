@@ -15,7 +15,8 @@
  * dispatcher that counts has call-backs of this module in front of the
  * scheduler's, and others have not.
  *
- * Processors of rr and ll are counted each for itself, from before rr_start():
+ * Processors of rr, ll and ws are counted each for itself, from before
+ * rr_start():
  *
  *	for (i = 0; i < proc_nr; i++)
  *		usched_stats(rr_sched(i), &st[i]);
@@ -35,7 +36,8 @@
  *
  * - In the hard mode (USCHED_HARD) slices move that else would not. Of what it
  *   evicts by itself only that of the thread which has just blocked is counted.
- * - s_next, s_alloc and s_free of the dispatcher are not to be set meanwhile.
+ * - s_next, s_alloc, s_free and s_again of the dispatcher are not to be set
+ *   meanwhile. s_again is not called, so new threads of ws take the long way.
  */
 
 #include "usched.h"

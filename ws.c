@@ -133,8 +133,8 @@ enum {
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
 #define SHARED		16	/* lanes, if there are less than threads */
 #define FIXED		4	/* lanes of a worker that stay */
-#define STEAL_MOST	256	/* threads that are taken at once */
-#define STEAL_SEVERAL	8	/* if there are more than that in a deque */
+#define STEAL_MOST	256	/* items that are taken at once */
+#define STEAL_SEVERAL	8	/* if there are so many in a deque */
 #define PULL		4	/* one in so many wakes takes the lane along */
 #define WATCH		5000000	/* ns */
 #define NONE		(-1)	/* in w_now: it runs no thread */
@@ -199,13 +199,18 @@ struct ws_worker *ws_home_native(const struct uproc_thread *t)
 		(struct ws_worker *)uproc_of(t) : NULL;
 }
 
+/* Some of its threads are pinned. */
+static inline bool lane_stays(const struct uproc_thread *t)
+{
+	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
+}
+
 /* Can it go to another worker? As its home sees it, or who has stopped that. */
 static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
 		return !(t->t_stack.u_mark & (PINNED | BEGUN));
-	return t->t_stack.u_lane != w->w_now &&
-	       __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) == 0;
+	return t->t_stack.u_lane != w->w_now && !lane_stays(t);
 }
 
 /* Is it bound to w? Seldom: as long as it is pinned. */
@@ -213,7 +218,7 @@ static bool stays(const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
 		return t->t_stack.u_mark & (PINNED | BEGUN);
-	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
+	return lane_stays(t);
 }
 
 /* Waking workers. */
@@ -350,13 +355,20 @@ static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 	struct block *b = (struct block *)t;
 
 	if (!LIKELY(w->w_ready < SPARE_MOST) &&
-	    w->w_ready >= deque_most(&w->w_deque) + SPARE_MOST) {
+	    w->w_ready >= deque_look(&w->w_deque) + SPARE_MOST) {
 		uproc_free(&w->w_proc, t);
 		return;
 	}
 	b->b_next  = w->w_spare;
 	w->w_spare = b;
 	w->w_ready++;
+}
+
+/* Of a thread that is new, and can run. */
+static inline void wakes_none(struct wakes *w)
+{
+	wakes_init(w);
+	w->w_count = 0;
 }
 
 static inline struct deque_item thread_item(struct uproc_thread *t)
@@ -376,13 +388,12 @@ static inline bool is_task(struct deque_item x)
 	return (uintptr_t)x.i_what > (uintptr_t)THREAD_ITEM;
 }
 
-/* t begins, or begins again. */
+/* t, which waits for nothing, begins, or begins again. */
 static inline void task_begin(struct uproc_thread *t, struct deque_item x)
 {
 	t->t_stack.u_f   = (void (*)(void *))x.i_what;
 	t->t_stack.u_arg = x.i_arg;
-	wakes_init(&t->t_wakes);
-	t->t_wakes.w_count = 0;
+	wakes_none(&t->t_wakes);
 }
 
 /* What w has got from a deque: a thread, or a task; NULL: nothing. */
@@ -396,7 +407,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 	count(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
 		    (void (*)(void *))x.i_what, x.i_arg, NULL, 0);
-	task_begin(t, x);
+	wakes_none(&t->t_wakes);
 	return t;
 }
 
@@ -711,7 +722,7 @@ static inline bool is_fixed(const struct ws_worker *w, int lane)
 }
 
 /* The slot, then the deque. */
-static NOINLINE struct ustack *next_usual(struct ws_worker *w)
+static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 {
 	struct uproc_thread *t;
 
@@ -724,7 +735,8 @@ static NOINLINE struct ustack *next_usual(struct ws_worker *w)
 		t = thread_for(w, deque_pop(&w->w_deque));
 	if (t == NULL)
 		return next_hard(w, NULL, false);
-	if (t->t_stack.u_lane == 0 && w->w_free != 0)
+	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
+	    !(t->t_stack.u_mark & PINNED))
 		lane_set(t, lane_free(w));
 	else if (!LIKELY(ws_home(t) == w))
 		return next_hard(w, t, false);
@@ -739,11 +751,11 @@ static struct ustack *next(struct usched *s)
 
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	if (!LIKELY(stop_in(&w->w_stop)))
-		return next_usual(w);		/* it waits */
+		return next_slow(w);		/* it waits */
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
 	    !LIKELY(ws_is_home(w, t)))
-		return next_usual(w);
+		return next_slow(w);
 	ws_slot_set(w, NULL);
 	return go(w, t);
 }
@@ -776,7 +788,8 @@ static void done(struct usched *s, struct ustack *u)
 
 /*
  * A thread that has ended and has never blocked goes on as the next task:
- * nothing is left of what it was.
+ * nothing is left of what it was. Not in a lane that must stay: it could not be
+ * stolen any more.
  */
 static int again(struct usched *s, struct ustack *u)
 {
@@ -786,7 +799,7 @@ static int again(struct usched *s, struct ustack *u)
 	struct deque_item x = deque_none(NULL);
 
 	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
-	    mail_settled(&t->t_wakes) || is_fixed(w, u->u_lane))
+	    mail_settled(&t->t_wakes) || lane_stays(t))
 		return 0;
 	stop_enter(&w->w_stop);
 	if (w->w_slot == NULL)
@@ -892,6 +905,7 @@ static void drain(struct ws_worker *w, bool owner)
 struct loot {
 	struct deque_item o_item[STEAL_MOST];
 	int               o_nr;
+	int               o_most;	/* 1 or more */
 };
 
 static void loot_add(struct loot *o, struct deque_item x)
@@ -925,8 +939,8 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	unsigned most = (uproc_queue_len(q) + 1) / 2;
 	unsigned from, to;
 
-	if (most > (unsigned)(STEAL_MOST - o->o_nr))
-		most = STEAL_MOST - o->o_nr;
+	if (most > (unsigned)(o->o_most - o->o_nr))
+		most = o->o_most - o->o_nr;
 	for (from = q->q_head; from - q->q_head < most; from++) {
 		struct uproc_thread **at = &q->q_ring[from & q->q_mask];
 
@@ -950,7 +964,7 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 {
 	long most = (deque_size(&v->w_deque) + 1) / 2;
 
-	while (most-- > 0 && o->o_nr < STEAL_MOST) {
+	while (most-- > 0 && o->o_nr < o->o_most) {
 		struct deque_item x = deque_steal_alone(&v->w_deque);
 
 		if (x.i_what == NULL)
@@ -1064,7 +1078,9 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool patient)
 	w->w_random ^= w->w_random >> 17;
 	w->w_random ^= w->w_random << 5;
 	o.o_nr = 0;
-	if (!stock(w, deque_most(&w->w_deque) + STEAL_MOST))		/* W7 */
+	/* W7; and the deque of w is empty. */
+	o.o_most = stock(w, STEAL_MOST) ? STEAL_MOST : (int)w->w_ready;
+	if (o.o_most == 0)
 		return NULL;
 	for (i = 0; i < nr && o.o_nr == 0; i++) {
 		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
@@ -1197,7 +1213,6 @@ static struct uproc_thread *seek(struct ws_worker *w)
 /* t is new, and its maker runs on w. */
 static ALWAYS_INLINE void launch(struct ws_worker *w, struct uproc_thread *t)
 {
-	t->t_wakes.w_count = 0;
 	count(w, 1);
 	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
 	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) {
@@ -1223,11 +1238,11 @@ static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
 	t = uproc_new(here, p, f, arg, flags);
 	if (t == NULL)
 		return NULL;
+	wakes_none(&t->t_wakes);
 	if (p == here) {
 		launch((struct ws_worker *)p, t);
 		return t;
 	}
-	t->t_wakes.w_count = 0;
 	__atomic_fetch_add(&p->p_made, 1, __ATOMIC_RELAXED);
 	hand((struct ws_worker *)p, t);
 	return t;
@@ -1247,7 +1262,7 @@ static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 	if (t == NULL)
 		return create_hard(-1, f, arg, 0);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
-	wakes_init(&t->t_wakes);
+	wakes_none(&t->t_wakes);
 	launch(w, t);
 	return t;
 }

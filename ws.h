@@ -88,8 +88,8 @@ void ws_release(void);
  * ws_fini(), which deals it to a worker, in turn; or by a thread, on its own
  * worker, until it is taken away. It is freed when it ends: its maker must know
  * that it has not before waking it. NULL: ENOMEM, EINVAL. ws_spawn() is the
- * same for those that nobody will wake: 0, -ENOMEM, -EINVAL. By a thread it
- * costs two words until the new one begins, and less time.
+ * same for those that the maker need not know: 0, -ENOMEM, -EINVAL. By a thread
+ * it costs two words until the new one begins, and less time.
  */
 struct ws_thread *ws_thread_init(void (*f)(void *), void *arg);
 int ws_spawn(void (*f)(void *), void *arg);
@@ -134,10 +134,12 @@ struct ws_worker {
 	struct uproc         w_proc;	/* first */
 	/* The owner's while he is in, or of who has stopped him (stop.h). */
 	struct uproc_thread *w_slot;	/* woken last, or NULL */
-	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_now;	/* the lane in which it runs a thread */
 	int                 *w_lane;	/* lanes that are at home here, */
 	int                  w_lane_nr;	/* and may go */
+	struct uproc_queue   w_kept;	/* threads that cannot go */
+	/* The owner's, in or not. */
+	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_free;	/* first lane without threads, or 0 */
 	unsigned             w_share;	/* the shared lane given out last */
 	int                  w_fixed;	/* first of those that stay */
@@ -146,8 +148,7 @@ struct ws_worker {
 	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
 	unsigned             w_polls;	/* and poll() */
-	struct uproc_queue   w_kept;	/* threads that cannot go */
-	/* Memory of threads: see "Tasks" in ws.c. */
+	/* The same; memory of threads: see "Tasks" in ws.c. */
 	void                *w_spare;	/* blocks, linked */
 	long                 w_ready;	/* how many these are, with those in */
 	void               **w_raw;	/* batches that nobody has touched */
@@ -157,7 +158,7 @@ struct ws_worker {
 	unsigned             w_watched;	/* w_turn when somebody looked */
 	unsigned             w_looked;	/* end of the queue, at the same time */
 	struct stop          w_stop __attribute__((aligned(64)));
-	struct deque         w_deque;	/* threads that can run */
+	struct deque         w_deque;	/* threads that can run, tasks */
 };
 
 /* Where lanes are at home, by number (atomic). [0]: NULL. */
@@ -184,8 +185,10 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 static __inline__ bool ws_is_home(const struct ws_worker *w,
 				  const struct uproc_thread *t)
 {
-	return __atomic_load_n(&ws_homes[t->t_stack.u_lane],
-			       __ATOMIC_ACQUIRE) == w;
+	/* Relaxed: if the home is w, it has set the lane, or got it so. */
+	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) == w;
 }
 
 /* Atomic: others look whether there is something. */

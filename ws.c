@@ -905,7 +905,7 @@ static void drain(struct ws_worker *w, bool owner)
 struct loot {
 	struct deque_item o_item[STEAL_MOST];
 	int               o_nr;
-	int               o_most;	/* 1 or more */
+	int               o_tasks;	/* for so many there is memory */
 };
 
 static void loot_add(struct loot *o, struct deque_item x)
@@ -939,8 +939,8 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	unsigned most = (uproc_queue_len(q) + 1) / 2;
 	unsigned from, to;
 
-	if (most > (unsigned)(o->o_most - o->o_nr))
-		most = o->o_most - o->o_nr;
+	if (most > (unsigned)(STEAL_MOST - o->o_nr))
+		most = STEAL_MOST - o->o_nr;
 	for (from = q->q_head; from - q->q_head < most; from++) {
 		struct uproc_thread **at = &q->q_ring[from & q->q_mask];
 
@@ -964,7 +964,7 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 {
 	long most = (deque_size(&v->w_deque) + 1) / 2;
 
-	while (most-- > 0 && o->o_nr < o->o_most) {
+	while (most-- > 0 && o->o_nr < o->o_tasks) {
 		struct deque_item x = deque_steal_alone(&v->w_deque);
 
 		if (x.i_what == NULL)
@@ -1011,7 +1011,8 @@ static bool queue_has(const struct ws_worker *v)
 static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		  bool patient)
 {
-	struct deque_item x = deque_steal(&v->w_deque);
+	struct deque_item x = o->o_tasks > 0 ? deque_steal(&v->w_deque) :
+		deque_none(NULL);
 	struct uproc_thread *t = is_thread(x) ? x.i_arg : NULL;
 	bool stuck_now = patient && is_stuck(v);
 
@@ -1079,9 +1080,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool patient)
 	w->w_random ^= w->w_random << 5;
 	o.o_nr = 0;
 	/* W7; and the deque of w is empty. */
-	o.o_most = stock(w, STEAL_MOST) ? STEAL_MOST : (int)w->w_ready;
-	if (o.o_most == 0)
-		return NULL;
+	o.o_tasks = stock(w, STEAL_MOST) ? STEAL_MOST : (int)w->w_ready;
 	for (i = 0; i < nr && o.o_nr == 0; i++) {
 		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
 

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_task: tasks run once, also when there is no memory (W7). */
+/* LIBS: @test/fail.wrap */
+
+/*
+ * What ws_spawn() has promised it keeps, and what it can't it refuses: with the
+ * i-th allocation failing, or all from then on. A thief that has no memory takes
+ * as many tasks as it has room for. Those who make many, that others take, keep no
+ * more memory than for some. A new thread that is pinned, and is lined up in
+ * the slot for want of memory, stays.
+ */
+#include "fail.h"
+#include "steal.h"
+
+#define TASKS	2000
+#define CHUNK	100
+#define CHUNKS	300
+#define KEPT	2500			/* blocks: a few batches */
+#define PLACES	64			/* of a new queue for those that stay */
+
+static long ran, told, refused;
+static long phase;
+
+static struct ws_worker *worker(int p)
+{
+	return (struct ws_worker *)ws_sched(p);
+}
+
+static void runs(void *arg)
+{
+	(void)arg;
+	add(&ran, 1);
+}
+
+static void count_spawn(void)
+{
+	int rc = ws_spawn(runs, NULL);
+
+	CHECK(rc == 0 || rc == -ENOMEM);
+	if (rc == 0)
+		told++;
+	else
+		refused++;
+}
+
+/* Refused ones. */
+
+static long fail_at;
+static bool fail_ever;
+
+static void spawns(void *arg)
+{
+	int i;
+
+	(void)arg;
+	fail_arm(FAIL_MEMORY | FAIL_MMAP, fail_at, fail_ever);
+	for (i = 0; i < TASKS; i++)
+		count_spawn();
+	fail_rest();
+	count_spawn();
+}
+
+static void refuse(long at, bool ever)
+{
+	ran = told = refused = 0;
+	fail_at   = at;
+	fail_ever = ever;
+	begin(1, 0);
+	make(0, spawns, NULL);
+	start_and_finish();
+	CHECK(ran == told && told + refused == TASKS + 1 && told > 0);
+	fail_clean();
+}
+
+static void refusals(void)
+{
+	long at, most = 0;
+
+	for (at = 1; at <= 16; at++) {
+		refuse(at, false);
+		CHECK(refused == 0 || refused == 1);
+		most += refused;
+		refuse(at, true);
+		most += refused > 1;
+	}
+	CHECK(most > 8);		/* most of these do fail */
+}
+
+/* A thief without memory. */
+
+static thread *sleeper;
+
+/* Is stolen, and keeps a block of the thief's. */
+static void sleeps(void *arg)
+{
+	(void)arg;
+	sleeper = SCHED(self)();
+	yield();			/* so it has a buffer */
+	set(&phase, 1);
+	wait_one();
+}
+
+/* All that its own worker has, until there is none for a task more. */
+static void exhausts(void *arg)
+{
+	(void)arg;
+	CHECK(ws_spawn(sleeps, NULL) == 0);
+	hold_until(&phase, 1);
+	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
+	while (refused == 0 && told < TASKS)
+		count_spawn();
+	until(&ran, told);		/* we keep this worker */
+	fail_rest();
+	SCHED(wake)(sleeper);
+}
+
+static void exhausted(void)
+{
+	ran = told = refused = phase = 0;
+	begin(2, 0);
+	make_pinned(0, exhausts, NULL);
+	start_and_finish();
+	CHECK(ran == told && told > 0);
+	fail_clean();
+}
+
+/* Makes many, all for the other one; then looks for work itself. */
+
+static void feeds(void *arg)
+{
+	long i, j;
+
+	(void)arg;
+	for (i = 1; i <= CHUNKS; i++) {
+		for (j = 0; j < CHUNK; j++)
+			count_spawn();
+		hold_until(&ran, i * CHUNK);
+	}
+}
+
+static void looks(void *arg)
+{
+	(void)arg;
+	CHECK(worker(0)->w_ready < KEPT && worker(1)->w_ready < KEPT);
+}
+
+static void hoard(void)
+{
+	ran = told = refused = 0;
+	begin(2, CHUNK * CHUNKS);
+	make_pinned(0, feeds, NULL);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	until(&ran, CHUNK * CHUNKS);
+	make_pinned(0, looks, NULL);
+	SCHED(release)();
+	finish();
+	CHECK(refused == 0 && ran == told);
+	fail_clean();
+}
+
+/* Pinned, by way of the slot. */
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void is_pinned(void *arg)
+{
+	const struct ws_worker *w = worker(0);
+	int lane = ustack_self()->u_lane;
+
+	(void)arg;
+	CHECK(ws_proc() == 0);
+	CHECK(!moves() || (lane >= w->w_fixed &&
+			   lane < w->w_fixed + w->w_fixed_nr));
+	set(&phase, 2);
+}
+
+static struct uproc_thread *slot(void)
+{
+	return __atomic_load_n(&worker(0)->w_slot, __ATOMIC_RELAXED);
+}
+
+/* A thief lines up what was sent to this one, which computes. */
+static void computes(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < PLACES; i++)
+		make_pinned(0, nothing, NULL);
+	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
+	set(&phase, 1);
+	while (slot() == NULL)
+		sched_yield();
+	fail_rest();
+}
+
+static void pinned(void)
+{
+	phase = 0;
+	begin(2, 0);
+	make_pinned(0, computes, NULL);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	until(&phase, 1);
+	fail_exempt++;
+	make_pinned(0, is_pinned, NULL);
+	fail_exempt--;
+	SCHED(release)();
+	finish();
+	CHECK(phase == 2);
+	fail_clean();
+}
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	doing("in refusals ");
+	refusals();
+	doing("in exhausted ");
+	exhausted();
+	doing("in hoard ");
+	hoard();
+	doing("in pinned ");
+	pinned();
+	return 0;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_fair: a pair that plays for ever cannot keep the others from running. */
+/* t_steal_fair: who plays for ever cannot keep the others from running. */
 
 /*
  * W5 of ws.c, with one worker. The pair wakes each other, and so is always in the slot.
@@ -7,7 +7,8 @@
  * yielded (in the queue), and pinned ones that have (kept). The n-th of a kind
  * runs after n * (WS_RUN + 1) switches times the number of kinds that there are;
  * one that was posted joins the queue at most WS_RUN + 1 switches later.
- * Switches are counted by the worker.
+ * Switches are counted by the worker. The same holds where, instead of the
+ * pair, a task makes the next one, for ever.
  */
 #include "steal.h"
 
@@ -51,6 +52,13 @@ static void for_ever(void *arg)
 		SCHED(wake)(*other);
 }
 
+/* Each is the newest in the deque when the one before ends. */
+static void for_ever_next(void *arg)
+{
+	if (live > 0)
+		CHECK(ws_spawn(for_ever_next, arg) == 0);
+}
+
 static void yields(struct uproc_queue *q)
 {
 	int i;
@@ -65,10 +73,11 @@ static void yields(struct uproc_queue *q)
 	live--;
 }
 
+/* Without lanes all that have begun are kept. */
 static void queued(void *arg)
 {
 	(void)arg;
-	yields(&worker()->w_proc.p_queue);
+	yields(moves() ? &worker()->w_proc.p_queue : &worker()->w_kept);
 }
 
 static void is_kept(void *arg)
@@ -140,7 +149,7 @@ static void posts(void *arg)
 		long nr = arrived;
 
 		/* All of those that may be put there before it is. */
-		post_place = IN_QUEUE + 3;
+		post_place = (moves() ? 1 : 2) * IN_QUEUE + 3;
 		post_from = now();
 		ws_post(posted);
 		while (arrived == nr)
@@ -149,11 +158,12 @@ static void posts(void *arg)
 	live--;
 }
 
-static void bound(int which)
+static void bound(int which, bool with_pair)
 {
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "of kinds %d ", which);
+	snprintf(check_doing, sizeof check_doing, "of kinds %d, pair %d ",
+		 which, with_pair);
 	begin(1, 0);
 	live = 0;
 	kinds = 2 + (which & KEPT ? 1 : 0);
@@ -170,8 +180,10 @@ static void bound(int which)
 		make(0, posts, NULL);
 		live += 2;
 	}
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2 && with_pair; i++)
 		pair[i] = make(0, for_ever, (void *)i);
+	if (!with_pair)
+		make(0, for_ever_next, NULL);
 	start_and_finish();
 }
 
@@ -180,8 +192,8 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	for (i = 1; i < 16; i++)
-		bound(i);
-	CHECK(checked > 8 * (IN_QUEUE * TURNS + BATCH * BATCHES));
+	for (i = 2; i < 32; i++)
+		bound(i / 2, i % 2);
+	CHECK(checked > 16 * (IN_QUEUE * TURNS + BATCH * BATCHES));
 	return 0;
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_memory: made on one worker and ended on another, for ever: no leak. */
+/* t_steal_memory: what has ended is used again, anywhere: no leak, no mix-up. */
 /* LIBS: -Wl,--wrap=mmap,--wrap=munmap,--wrap=malloc,--wrap=calloc */
 /* LIBS: -Wl,--wrap=posix_memalign */
 
 /*
- * A worker makes some threads, and keeps busy until they have ended, so elsewhere; then
- * another worker does; tens of thousands of times. Some have slices, of
- * several sizes, some are joined, some woken, and some are made by a native
- * thread. What the library maps meanwhile, in bytes, and the blocks that
- * it asks malloc() for, are no more than a few threads need.
+ * A worker makes some threads, and keeps busy until they have ended, so
+ * elsewhere; then another worker does; tens of thousands of times. Some have
+ * slices, of several sizes, some are joined, some woken, and some are made by a
+ * native thread. What the library maps meanwhile, in bytes, and the blocks that
+ * it asks malloc() for, are no more than a few threads need; also if one makes
+ * all of them, and the other one runs them all.
+ *
+ * Tasks (see "Tasks" in ws.c) have memory when they begin, however many there
+ * are and whoever takes them (W7). None begins with a wake that another has
+ * left. None is lost if there is no more memory: ws_spawn() says so.
  */
 #include "steal.h"
 #include <limits.h>
@@ -27,6 +32,7 @@
 /* What the library asks for. */
 
 static long mapped, blocks;
+static long allowed = LONG_MAX;	/* so many calls work; the next ones do not */
 
 void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
@@ -39,8 +45,18 @@ void *__wrap_calloc(size_t nr, size_t nob);
 int   __real_posix_memalign(void **out, size_t align, size_t nob);
 int   __wrap_posix_memalign(void **out, size_t align, size_t nob);
 
+/* Not for malloc() and calloc(): those of uhard.c may not fail. */
+static bool refuses(void)
+{
+	return add(&allowed, -1) < 0;
+}
+
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
+	if (refuses()) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
 	add(&mapped, (long)nob);
 	return __real_mmap(at, nob, prot, flags, fd, off);
 }
@@ -65,6 +81,8 @@ void *__wrap_calloc(size_t nr, size_t nob)
 
 int __wrap_posix_memalign(void **out, size_t align, size_t nob)
 {
+	if (refuses())
+		return ENOMEM;
 	add(&blocks, 1);
 	return __real_posix_memalign(out, align, nob);
 }
@@ -99,33 +117,55 @@ static void lives(void *arg)
 	add(&ended, 1);
 }
 
-/* Ends while a wake that it has not waited for is on its way. */
+/*
+ * Ends while a wake that it has not waited for is on its way. If it has never
+ * blocked, a task follows at once, which is woken, too.
+ */
 
 static long late, told;
+static thread *follower;
 
-static void is_late(void *arg)
+static void follows(void *arg)
 {
 	(void)arg;
+	follower = SCHED(self)();
+	set(&late, 3);
+	until(&told, 3);
+	wait_one();			/* does not block */
+	set(&late, 4);
+	until(&told, 4);
+	wait_one();
+	set(&late, 5);
+}
+
+static void is_late(void *blocks_first)
+{
 	set(&late, 1);
+	until(&told, blocks_first != NULL ? 0 : 1);
 	wait_one();
 	set(&late, 2);
-	until(&told, 1);
+	until(&told, 2);
+	if (blocks_first == NULL)
+		CHECK(ws_spawn(follows, NULL) == 0);
 	add(&ended, 1);
 }
 
-static void make_late(void)
+static void make_late(bool blocks_first)
 {
 	thread *t;
+	int i;
 
 	set(&late, 0);
 	set(&told, 0);
-	t = ws_thread_init(is_late, NULL);
+	t = ws_thread_init(is_late, blocks_first ? &late : NULL);
 	CHECK(t != NULL);
-	until(&late, 1);
-	SCHED(wake)(t);
-	until(&late, 2);
-	SCHED(wake)(t);
-	set(&told, 1);
+	for (i = 1; i <= (blocks_first ? 2 : 4); i++) {
+		until(&late, i);
+		SCHED(wake)(i <= 2 ? t : follower);
+		set(&told, i);
+	}
+	if (!blocks_first)
+		until(&late, 5);
 }
 
 static void make_one(int i, bool in_thread)
@@ -150,7 +190,7 @@ static void make_batch(bool in_thread)
 		make_one(i, in_thread);
 	until(&ended, nr - LATE);
 	for (i = 0; i < LATE; i++) {
-		make_late();
+		make_late(i % 2);
 		until(&ended, nr - LATE + i + 1);
 	}
 	for (i = 0; i < BATCH; i++)
@@ -198,12 +238,11 @@ static void *native_makes(void *arg)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+static void for_ever(void)
 {
 	pthread_t id;
 	intptr_t i;
 
-	check_start(argc, argv);
 	begin(WORKERS, 0);
 	for (i = 0; i < WORKERS; i++)
 		maker[i] = make_pinned((int)i, makes, (void *)i);
@@ -214,5 +253,256 @@ int main(int argc, char **argv)
 	finish();
 	native_join(id);
 	CHECK(ended == (long)BATCHES * (BATCH + LATE));
+}
+
+/*
+ * Many tasks, all of which block: each needs memory of its own. Between them
+ * are others, which do not, and leave wakes; and some that are joined. All that
+ * twice, on the worker of who makes them, or, while she keeps that busy, on the
+ * other one.
+ */
+
+#define TASKS	5000		/* more than w_raw has room for at first */
+
+static struct task {
+	thread *k_self;
+	long    k_woken;
+} task[TASKS];
+
+static long begun, left;
+static int  tasks, workers;
+
+static void spawn(void (*f)(void *), void *arg)
+{
+	CHECK(ws_spawn(f, arg) == 0);
+}
+
+static void leaves_wakes(void *arg)
+{
+	(void)arg;
+	SCHED(wake)(SCHED(self)());
+	SCHED(wake)(SCHED(self)());
+	add(&left, 1);
+}
+
+static void is_task(void *arg)
+{
+	struct task *k = arg;
+
+	k->k_self = SCHED(self)();
+	add(&begun, 1);
+	wait_one();
+	CHECK(get(&k->k_woken) == 1);
+	leaves_wakes(NULL);
+	add(&ended, 1);
+}
+
+static void elsewhere_until(long *at, long nr)
+{
+	if (workers > 1)
+		hold_until(at, nr);
+	else
+		yield_until(at, nr);
+}
+
+static void wake_tasks(void)
+{
+	int i;
+
+	for (i = 0; i < tasks; i++) {
+		set(&task[i].k_woken, 1);
+		SCHED(wake)(task[i].k_self);
+	}
+}
+
+static void make_tasks(void)
+{
+	int i;
+
+	for (i = 0; i < tasks; i++) {
+		task[i].k_woken = 0;
+		spawn(is_task, &task[i]);
+		spawn(leaves_wakes, NULL);
+		if (i < BATCH)
+			joined[i] = make_joinable(0, leaves_wakes, NULL);
+	}
+}
+
+static void mother(void *arg)
+{
+	long twice;
+	int i;
+
+	(void)arg;
+	for (twice = 1; twice <= 2; twice++) {
+		make_tasks();
+		elsewhere_until(&begun, tasks * twice);
+		/* They do not wait for the tasks between which they are. */
+		for (i = 0; i < tasks && i < BATCH; i++)
+			CHECK(SCHED(join)(joined[i]) == 0);
+		wake_tasks();
+		elsewhere_until(&ended, tasks * twice);
+	}
+}
+
+static void all_block(int p, int nr)
+{
+	snprintf(check_doing, sizeof check_doing, "%d workers %d tasks ", p,
+		 nr);
+	workers = p;
+	tasks = nr;
+	begun = ended = left = 0;
+	begin(p, 0);
+	make_pinned(0, mother, NULL);
+	start_and_finish();
+	CHECK(ended == 2 * nr);
+	CHECK(left == 2 * (2 * nr + (nr < BATCH ? nr : BATCH)));
+}
+
+/* As many as there is memory for, exactly. */
+static void fills(void *arg)
+{
+	const struct ws_worker *w = (struct ws_worker *)ws_sched(0);
+
+	for (tasks = 0; tasks < TASKS; tasks++) {
+		task[tasks].k_woken = 0;
+		if (tasks >= (intptr_t)arg && tasks == w->w_ready)
+			break;
+		spawn(is_task, &task[tasks]);
+	}
+	CHECK(tasks < TASKS);
+	yield_until(&begun, tasks);
+	wake_tasks();
+}
+
+static void filled(int least)
+{
+	doing("in filled ");
+	begun = ended = 0;
+	begin(1, 0);
+	make(0, fills, (void *)(intptr_t)least);
+	start_and_finish();
+	CHECK(ended == tasks);
+}
+
+/* No memory for a task, or no room for it: whichever call it is that fails. */
+
+static long spawned;
+
+static void spawns(void *arg)
+{
+	int rc = 0;
+
+	set(&allowed, (intptr_t)arg);
+	while (spawned < TASKS && (rc = ws_spawn(leaves_wakes, NULL)) == 0)
+		spawned++;
+	CHECK(rc == (get(&allowed) < 0 ? -ENOMEM : 0));
+	set(&allowed, LONG_MAX);
+	spawn(leaves_wakes, NULL);
+	spawned++;
+}
+
+static void refused(void)
+{
+	long nr = 0;
+
+	doing("in refused ");
+	do {
+		spawned = left = 0;
+		begin(1, 0);
+		make(0, spawns, (void *)(intptr_t)nr++);
+		start_and_finish();
+		CHECK(left == spawned);
+	} while (spawned <= TASKS);	/* until nothing was refused */
+	CHECK(nr > 8);
+}
+
+/* One takes more than his deque has room for, and gets no memory for that. */
+
+#define LOOT	1000
+
+static void is_busy(void *arg)
+{
+	(void)arg;
+	add(&begun, 1);
+	until(&told, 1);
+}
+
+static void is_robbed(void *arg)
+{
+	int i;
+
+	(void)arg;
+	spawn(leaves_wakes, NULL);
+	hold_until(&left, 1);		/* the other one has looked for work */
+	make_pinned(1, is_busy, NULL);
+	hold_until(&begun, 1);
+	for (i = 0; i < LOOT; i++)
+		spawn(leaves_wakes, NULL);
+	set(&allowed, 0);
+	set(&told, 1);
+	hold_until(&left, LOOT / 10);
+	CHECK(get(&allowed) < 0);
+	set(&allowed, LONG_MAX);
+}
+
+static void no_room(void)
+{
+	doing("in no_room ");
+	begun = told = left = 0;
+	begin(2, 0);
+	make_pinned(0, is_robbed, NULL);
+	start_and_finish();
+	CHECK(left == 1 + LOOT);
+}
+
+/* There is room for far more than there are at a time. */
+
+#define FLOWS	100
+
+static void makes_all(void *arg)
+{
+	long nr, first = 0;
+	int i;
+
+	(void)arg;
+	for (nr = 1; nr <= FLOWS; nr++) {
+		for (i = 0; i < LOOT; i += 2) {
+			spawn(leaves_wakes, NULL);
+			CHECK(ws_thread_init(leaves_wakes, NULL) != NULL);
+		}
+		hold_until(&left, LOOT * nr);
+		if (nr == 1)
+			first = get(&mapped);
+		CHECK(get(&mapped) - first <= (long)MOST_KB << 10);
+	}
+}
+
+static void flow(void)
+{
+	doing("in flow ");
+	left = 0;
+	begin(2, 2 * FLOWS * LOOT);
+	make_pinned(0, makes_all, NULL);
+	start_and_finish();
+	CHECK(left == FLOWS * LOOT);
+}
+
+int main(int argc, char **argv)
+{
+	static const int nr[] = { 1, 300, TASKS };
+	int i;
+
+	check_start(argc, argv);
+	for (i = 0; i < 2 * COUNT(nr); i++)
+		all_block(1 + i % 2, nr[i / 2]);
+	filled(1);
+	filled(TASKS / 2);
+	refused();
+	no_room();
+	flow();
+	doing("in for_ever ");
+	ended = 0;
+	for_ever();
 	return 0;
 }

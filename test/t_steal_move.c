@@ -6,8 +6,8 @@
  * workers are kept busy. Then worker 0 is, and all threads are woken: so each
  * goes on elsewhere. Then the others are kept busy again, and each comes back; and
  * so on. Frames are checked after each block, and at the end on the way up. With
- * few threads each has a lane of its own, with thousands lanes are shared; there
- * are more workers than cpus, too.
+ * few threads each has a lane of its own, however many have ended before; with
+ * thousands lanes are shared. There are more workers than cpus, too.
  *
  * Threads that have not begun go elsewhere also in builds without lanes.
  */
@@ -15,6 +15,7 @@
 
 #define TRIPS	6
 #define FRAME	64		/* words, at most */
+#define BEFORE	1000		/* more threads than lanes */
 
 /* A worker is kept busy by a thread that is pinned there. */
 
@@ -64,7 +65,7 @@ static struct traveller {
 
 static thread *director;
 static int  travellers;
-static long blocked, away, back, ended;
+static long blocked, away, back, ended, before;
 
 /* Woken by the director, who keeps worker 0. */
 static void goes_away(void)
@@ -126,6 +127,12 @@ static void begins(void *arg)
 	add(&ended, 1);
 }
 
+static void ends_before(void *arg)
+{
+	(void)arg;
+	add(&before, 1);
+}
+
 static void wake_all(void)
 {
 	int i;
@@ -139,6 +146,9 @@ static void make_all(void)
 	unsigned state = check_seed;
 	int i;
 
+	for (i = 0; i < BEFORE; i++)
+		make(0, ends_before, NULL);
+	yield_until(&before, BEFORE);
 	for (i = 0; i < travellers; i++) {
 		struct traveller *t = &traveller[i];
 
@@ -201,7 +211,7 @@ static void travel(int p, int nr)
 	travellers = nr;
 	traveller = calloc((size_t)nr, sizeof traveller[0]);
 	CHECK(traveller != NULL);
-	keep = kept = over = blocked = away = back = ended = 0;
+	keep = kept = over = blocked = away = back = ended = before = 0;
 	begin(p, 0);
 	director = make_pinned(0, directs, NULL);
 	for (i = 1; i < p; i++)

@@ -6,7 +6,7 @@
  * not pinned run elsewhere, and no other. Then many threads, pinned when they were made,
  * or by themselves wherever they were, yield, wait, and are woken from
  * everywhere, while others are taken to and fro. Last, one that was unpinned goes
- * elsewhere again.
+ * elsewhere again; and so does a task that begins when one like that has ended.
  */
 #include "steal.h"
 
@@ -232,8 +232,9 @@ static void together(int p)
 }
 
 /*
- * Unpinned, it goes: its worker is kept busy until it has run elsewhere. So does
- * one that takes the lane of others that were pinned to their end.
+ * Unpinned, it goes: its worker is kept busy until it has run elsewhere. So
+ * does one that takes the lane of others that were pinned to their end. But the
+ * lane in which the pinned begin stays: a task must not go on there.
  */
 
 static void ends_pinned(void *arg)
@@ -262,6 +263,18 @@ static void goes(void *arg)
 	add(&ran, 1);
 }
 
+static void follows(void *arg)
+{
+	peer[0] = SCHED(self)();
+	is_taken(arg);
+}
+
+static void is_followed(void *arg)
+{
+	ws_unpin();
+	CHECK(ws_spawn(follows, arg) == 0);
+}
+
 static void lets_go(void *arg)
 {
 	thread *t;
@@ -273,11 +286,14 @@ static void lets_go(void *arg)
 	yield_until(&pinned_ran, NR);
 	t = make(0, goes, NULL);
 	yield_until(&here, 1);
-	SCHED(wake)(t);
-	set(&others, 1);
+	make_pinned(0, is_followed, NULL);
 	yield_until(&here, 2);
 	SCHED(wake)(t);
-	hold_until(&ran, 1);
+	set(&others, 1);
+	yield_until(&here, 3);
+	SCHED(wake)(t);
+	SCHED(wake)(peer[0]);
+	hold_until(&ran, 2);
 }
 
 static void unpinned(int p)
@@ -290,7 +306,7 @@ static void unpinned(int p)
 	for (i = 1; i < p; i++)
 		make_pinned(i, busy, NULL);
 	start_and_finish();
-	CHECK(ran == 1);
+	CHECK(ran == 2);
 }
 
 static bool have_lanes;

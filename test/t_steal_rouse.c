@@ -3,10 +3,11 @@
 /* LIBS: -Wl,--wrap=syscall */
 
 /*
- * A thread on worker 0 makes as many others as there are other workers, at once,
- * or one after another, while workers seek, are about to sleep, or sleep. Each keeps its worker until all have come. Sleeps have no end here but
- * to be woken: so whoever has put something where it can be taken, or has
- * taken only one of two, has to wake another.
+ * A thread on worker 0 makes as many others as there are other workers, some of
+ * them tasks, at once, or one after another, while workers seek, are about to
+ * sleep, or sleep. Each keeps its worker until all have come. Sleeps have no
+ * end here but to be woken: so whoever has put something where it can be taken,
+ * or has taken only one of two, has to wake another.
  */
 #include "steal.h"
 #include <stdarg.h>
@@ -69,7 +70,10 @@ static void makes(void *arg)
 
 		some_time(&state);
 		for (i = 0; i < others; i++) {
-			make(0, comes, (void *)nr);
+			if (r / 8 % 2)
+				CHECK(ws_spawn(comes, (void *)nr) == 0);
+			else
+				make(0, comes, (void *)nr);
 			if (r % 2)
 				some_time(&state);
 		}
@@ -119,7 +123,10 @@ static void last_moment(void *arg)
 		else
 			pause += pause / 32 + 1;
 		spoil(&state);
-		make(0, comes, (void *)nr);
+		if (nr % 2)
+			CHECK(ws_spawn(comes, (void *)nr) == 0);
+		else
+			make(0, comes, (void *)nr);
 		hold_until(&come, nr);
 	}
 	add(&gone, 1);

@@ -29,6 +29,16 @@ static int opened(int bits)
 	return bits;
 }
 
+/* Between these two steps nobody else may touch the count (W2). */
+static int add_slowly(struct wakes *w, int nr)
+{
+	int was = w->w_count;
+
+	RACE_WINDOW(40);
+	w->w_count = was + nr;
+	return was < 0;
+}
+
 /* Windows within ws.c: after each step of these. */
 #define AFTER(n, type, call)						\
 	({ type after = call; RACE_WINDOW(n); after; })
@@ -37,8 +47,10 @@ static int opened(int bits)
 #define mail_open(w)	AFTER(37, int, opened(mail_open(w)))
 #define mail_settle(w)	AFTER(38, int, mail_settle(w))
 #define inbox_take(i)	AFTER(39, struct inbox_node *, inbox_take(i))
+#define wakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
+#define wakes_add(w, nr)	add_slowly(w, nr)
 #define FIRST_WINDOW	22		/* those of deque.h and so on */
-#define LAST_WINDOW	39
+#define LAST_WINDOW	40
 
 #include "../ws.c"
 #include <pthread.h>

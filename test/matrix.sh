@@ -81,7 +81,7 @@ build_and_run() ( # compiler, emulator, flags, test
 		std=-std=c++11 ;;
 	*)	cc=$1 std=-std=c11 ;;
 	esac
-	libs=$(sed -n '3s/.*LIBS: \(.*\) \*\/.*/\1/p' "$src")
+	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$src")
 	$cc $std -Wall -Wextra -g $3 -I"$inc" "$src" "$dir/usched.o" \
 		-o "$dir/$4" -lpthread $libs || exit 1
 	timeout 300 $2 "$dir/$4"

@@ -190,12 +190,17 @@ void uproc_free(struct uproc *p, struct uproc_thread *t)
 	pool_put(p, &p->p_pool, t, thread_size(p, t->t_stack.u_mark));
 }
 
+void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
+{
+	if (t->t_stack.u_stack != NULL)
+		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
+}
+
 void uproc_end(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *waiter;
 
-	if (t->t_stack.u_stack != NULL)
-		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
+	uproc_slice_free(p, t);
 	if (!(t->t_stack.u_mark & UPROC_JOIN)) {
 		uproc_free(p, t);
 		return;

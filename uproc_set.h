@@ -147,6 +147,9 @@ UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 /* Its thread t has ended: frees it, or tells who joins. Frees the slice. */
 UPROC_HIDDEN void uproc_end(struct uproc *p, struct uproc_thread *t);
 
+/* The buffer of t, which has ended on p, the caller, if it has one. */
+UPROC_HIDDEN void uproc_slice_free(struct uproc *p, struct uproc_thread *t);
+
 /* Gives the memory of a thread to p, the caller. */
 UPROC_HIDDEN void uproc_free(struct uproc *p, struct uproc_thread *t);
 

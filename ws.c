@@ -349,7 +349,7 @@ static inline void *spare_get(struct ws_worker *w)
 	return b;
 }
 
-/* The memory of t, which has ended and kept nothing. */
+/* The memory of t, which has ended. Back to where that of tasks comes from. */
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct block *b = (struct block *)t;
@@ -779,11 +779,12 @@ static void done(struct usched *s, struct ustack *u)
 	count(w, -1);
 	if (!LIKELY(mail_close(&t->t_wakes)))
 		return;
-	/* Mostly it has kept nothing, and nobody waits for it. */
-	if (u->u_stack != NULL || u->u_mark != 0)
+	if (u->u_mark & UPROC_JOIN) {
 		uproc_end(&w->w_proc, t);
-	else
-		thread_free(w, t);
+		return;
+	}
+	uproc_slice_free(&w->w_proc, t);
+	thread_free(w, t);
 }
 
 /*

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""speedup.py: how much faster two native threads are than one, in pairs.
+
+usage: speedup.py PAIRS PROBLEM...
+
+A PROBLEM is what fork.h asks, without P: "uts T1 8". Each pair is a run with
+P = 1 and one with P = 2 directly after it, ours and the coroutines by hand in
+turn: what these gain is what the machine gives away at that time. On a machine
+with other lodgers the least times are the steadiest.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+PROGRAMS = [("ws", "wfork"), ("coroutines", "peers/coro/fork")]
+
+
+def milliseconds(program, problem, processors):
+    out = subprocess.run([os.path.join(TOP, program), *problem.split(),
+                          str(processors)], stdout=subprocess.PIPE, check=True)
+    return float(out.stdout) * 1000
+
+
+def spread(times):
+    return "%.1f [%.1f, %.1f]" % (statistics.median(times), min(times),
+                                  max(times))
+
+
+def main(argv):
+    if len(argv) < 3:
+        sys.exit(__doc__)
+    print("| problem | program | P = 1, ms | P = 2, ms | gain, median of pairs"
+          " | least, most | of the least times |\n|---|---|--:|--:|--:|--:|--:|")
+    for problem in argv[2:]:
+        pairs = {name: [] for name, _ in PROGRAMS}
+        for _ in range(int(argv[1])):
+            for name, program in PROGRAMS:
+                pairs[name].append([milliseconds(program, problem, p)
+                                    for p in (1, 2)])
+        for name, _ in PROGRAMS:
+            one, two = zip(*pairs[name])
+            gain = [a / b for a, b in pairs[name]]
+            print("| %s | %s | %s | %s | %.2f | %.2f, %.2f | %.2f |" %
+                  (problem, name, spread(one), spread(two),
+                   statistics.median(gain), min(gain), max(gain),
+                   min(one) / min(two)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -298,7 +298,7 @@ static void pass_on(int signo, siginfo_t *info, void *context);
 static void timers_tick(bool awake);
 static bool may(const struct ustack *u, const ucontext_t *uc);
 static bool walk(uintptr_t pc);
-static void give_way(struct ustack *u, ucontext_t *uc);
+static void give_way(struct ustack *u, ucontext_t *uc, int signo);
 static void begin(struct usched *s);
 static void end(struct usched *s);
 
@@ -320,7 +320,7 @@ static void tick(int signo, siginfo_t *info, void *context)
 	else if (native.n_timed) {
 		timers_tick(nr == 1);
 		if (u != NULL && may(u, context))
-			give_way(u, context);
+			give_way(u, context, signo);
 	}
 	errno = saved;
 }
@@ -358,11 +358,18 @@ static bool may(const struct ustack *u, const ucontext_t *uc)
 	return true;
 }
 
-static void give_way(struct ustack *u, ucontext_t *uc)
+/*
+ * Until here a second tick waits: there may be no room for it. From here on the
+ * others must get theirs.
+ */
+static void give_way(struct ustack *u, ucontext_t *uc, int signo)
 {
 	struct usched *s = u->u_sched;
 	sigset_t mask;
 
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, signo);
+	(void)pthread_sigmask(SIG_UNBLOCK, &mask, NULL);
 	if (!s->s_preempt(s, u)) {
 		COUNT(pe_kept);
 		return;
@@ -699,7 +706,7 @@ static int handle(void)
 	static bool done;
 	struct sigaction action = {
 		.sa_sigaction = tick,
-		.sa_flags     = SA_SIGINFO | SA_RESTART | SA_NODEFER
+		.sa_flags     = SA_SIGINFO | SA_RESTART
 	};
 
 	if (done)

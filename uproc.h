@@ -265,21 +265,33 @@ static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
 	return t;
 }
 
-/* Waits for a wake. 0, or -ENOMEM: it has not waited. */
-static __inline__ int uproc_wait(void)
+/* The thread that calls, which is about to wait. */
+static __inline__ struct uproc_thread *uproc_waiter(void)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
-	int rc;
 
 	usched_point();
 	if (__builtin_expect(t == NULL, 0))
 		usched_fail("wait: called outside of a thread");
-	if (UPROC_LIKELY(!wakes_wait(&t->t_wakes)))
-		return 0;
-	rc = ustack_block();
+	return t;
+}
+
+/* The block of one that wakes_wait() has counted. 0, or -ENOMEM: undone. */
+static __inline__ int uproc_wait_block(void)
+{
+	int rc = ustack_block();
+
 	if (__builtin_expect(rc != 0, 0))
 		wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
 	return rc;
+}
+
+/* Waits for a wake. 0, or -ENOMEM: it has not waited. */
+static __inline__ int uproc_wait(void)
+{
+	struct uproc_thread *t = uproc_waiter();
+
+	return UPROC_LIKELY(!wakes_wait(&t->t_wakes)) ? 0 : uproc_wait_block();
 }
 
 #ifdef __cplusplus

@@ -209,21 +209,14 @@ void ws_wake(struct ws_thread *t);
 /* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads of ws. */
 WS_INLINE int ws_wait(void)
 {
-	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
-	int rc;
+	struct uproc_thread *t = uproc_waiter();
 
-	usched_point();
-	if (__builtin_expect(t == NULL, 0))
-		usched_fail("wait: called outside of a thread");
 	if (UPROC_LIKELY(!wakes_wait(&t->t_wakes)))
 		return 0;
 	if (__builtin_expect(!mail_settled(&t->t_wakes), 0) &&
 	    mail_settle(&t->t_wakes))
 		return 0;
-	rc = ustack_block();
-	if (__builtin_expect(rc != 0, 0))
-		wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
-	return rc;
+	return uproc_wait_block();
 }
 
 /* Wakes t, or its next wait. Anyone but a signal handler. */

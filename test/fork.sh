@@ -9,37 +9,7 @@
 dir=${1:-${DIR:-.}}
 top=${0%/*}/..
 peers=${PEERS:-$top/peers}
-out=$(mktemp) && err=$(mktemp) || exit 1
-trap 'rm -f "$out" "$err"' EXIT
-failed=0
-
-fail() {
-	echo "$prog $*: exit $rc, stdout \"$(cat "$out")\"," \
-	     "stderr \"$(head -c 300 "$err")\"" >&2
-	failed=1
-}
-
-run() {
-	timeout "${WATCHDOG:-60}" "$prog" "$@" >"$out" 2>"$err"
-	rc=$?
-}
-
-# Usage: exit 2, something on stderr, nothing on stdout.
-wrong() {
-	run "$@"
-	if [ $rc != 2 ] || [ -s "$out" ] || [ ! -s "$err" ]; then
-		fail "$@"
-	fi
-}
-
-# Exit 0, one line of seconds, nothing on stderr.
-seconds() {
-	run "$@"
-	if [ $rc != 0 ] || [ -s "$err" ] || [ "$(wc -l <"$out")" != 1 ] ||
-	   ! grep -Eqx '[0-9]+\.[0-9]{6}' "$out"; then
-		fail "$@"
-	fi
-}
+. "${0%/*}/asked"
 
 bad_usage() {
 	wrong

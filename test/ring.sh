@@ -10,43 +10,7 @@ dir=${1:-${DIR:-.}}
 peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
 	coro/coro-fifo coro/coro-lifo boost/fiber go/ring go/ring-buffered tokio/tokio-current
 	tokio/tokio-multi'
-out=$(mktemp) && err=$(mktemp) || exit 1
-trap 'rm -f "$out" "$err"' EXIT
-failed=0
-
-fail() {
-	echo "$prog $*: exit $rc, stdout \"$(cat "$out")\"," \
-	     "stderr \"$(head -c 300 "$err")\"" >&2
-	failed=1
-}
-
-run() {
-	timeout "${WATCHDOG:-60}" "$prog" "$@" >"$out" 2>"$err"
-	rc=$?
-}
-
-# Usage: exit 2, something on stderr, nothing on stdout.
-wrong() {
-	run "$@"
-	if [ $rc != 2 ] || [ -s "$out" ] || [ ! -s "$err" ]; then
-		fail "$@"
-	fi
-}
-
-# prints PATTERN ARGUMENT...: exit 0, one such line, nothing on stderr.
-prints() {
-	pattern=$1
-	shift
-	run "$@"
-	if [ $rc != 0 ] || [ -s "$err" ] || [ "$(wc -l <"$out")" != 1 ] ||
-	   ! grep -Eqx "$pattern" "$out"; then
-		fail "$@"
-	fi
-}
-
-seconds() {
-	prints '[0-9]+\.[0-9]{6}' "$@"
-}
+. "${0%/*}/asked"
 
 whole() {
 	prints '[0-9]+' "$@"

@@ -40,6 +40,18 @@ static UNUSED void yield_until(long *at, long nr)
 		yield();
 }
 
+/* While a native thread does f(arg), which releases at its end. */
+static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
+{
+	pthread_t id;
+
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(f, arg);
+	finish();
+	native_join(id);
+}
+
 /* The environment may ask for more, or less. */
 static UNUSED long how_many(const char *name, long usual)
 {

@@ -96,7 +96,6 @@ static void *posts(void *arg)
 
 static void in_inbox(int p, intptr_t nr)
 {
-	pthread_t id;
 	int i;
 
 	ran = here = holding = 0;
@@ -104,11 +103,7 @@ static void in_inbox(int p, intptr_t nr)
 	for (i = 0; i < nr; i++)
 		peer[i] = make(0, runs, NULL);
 	make(0, holds, (void *)nr);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(posts, (void *)nr);
-	finish();
-	native_join(id);
+	start_and_finish_with(posts, (void *)nr);
 	CHECK(ran == nr);
 }
 
@@ -138,17 +133,11 @@ static void *posts_two(void *arg)
 
 static void two_at_once(int p, intptr_t us)
 {
-	pthread_t id;
-
 	ran = here = 0;
 	begin(p, 0);
 	peer[0] = make(0, first_or_second, NULL);
 	peer[1] = make(0, first_or_second, NULL);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(posts_two, (void *)us);
-	finish();
-	native_join(id);
+	start_and_finish_with(posts_two, (void *)us);
 	CHECK(ran == 2);
 }
 
@@ -201,16 +190,10 @@ static void *makes(void *arg)
 
 static void not_begun(int p, intptr_t nr)
 {
-	pthread_t id;
-
 	ran = holding = 0;
 	begin(p, 0);
 	make_pinned(0, makes_and_holds, (void *)nr);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(makes, (void *)nr);
-	finish();
-	native_join(id);
+	start_and_finish_with(makes, (void *)nr);
 	CHECK(ran == 2 * nr);
 }
 

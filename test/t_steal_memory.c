@@ -240,18 +240,13 @@ static void *native_makes(void *arg)
 
 static void for_ever(void)
 {
-	pthread_t id;
 	intptr_t i;
 
 	begin(WORKERS, 0);
 	for (i = 0; i < WORKERS; i++)
 		maker[i] = make_pinned((int)i, makes, (void *)i);
 	SCHED(wake)(maker[0]);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(native_makes, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(native_makes, NULL);
 	CHECK(ended == (long)BATCHES * (BATCH + LATE));
 }
 

@@ -8,7 +8,8 @@ DEFS    ?=
 PREFIX  ?= /usr/local
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra $(SAN) $(DEFS) $(CFLAGS) \
+FOLDERS := proc steal extra bench
+ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
@@ -17,6 +18,9 @@ CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
 HEADERS := usched.h uhard.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
+vpath %.c $(FOLDERS)
+vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork
 empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
@@ -45,7 +49,7 @@ $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(wildcard *.h) Makefile
+$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
 
@@ -53,11 +57,11 @@ $(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(wildcard *.h) Makefile
 $(B)/wmain.one: wmain.c $(B)/libusched.a
 	$(CC) $(ALLFLAGS) -DALL_ON_ONE $(LDFLAGS) -o $@ $^ -pthread
 
-$(B)/%.o: %.c $(wildcard *.h) Makefile
+$(B)/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -c -o $@ $<
 
-$(B)/pic/%.o: %.c $(wildcard *.h) Makefile
+$(B)/pic/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -fPIC -c -o $@ $<
 
@@ -69,7 +73,7 @@ $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR) -o $@ $^ \
 		-pthread
 
-TEST_CC = $(CC) $(ALLFLAGS) -I. $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
+TEST_CC = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
 	  $(call libs,$<)
 
 $(CORES): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(wildcard test/*.h)
@@ -143,7 +147,7 @@ export RATES
 # bench.sh names the package that brings it.
 peers:
 	@mkdir -p out
-	@for p in peers/*; do \
+	@for p in bench/peers/*; do \
 		[ -d $$p ] && ! $(MAKE) -s -q -C $$p 2>out/peers.log || continue; \
 		echo "building $$p" >&2; \
 		$(MAKE) -s -C $$p 2>out/peers.log || echo "$$p: not built:" \
@@ -153,7 +157,8 @@ peers:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(foreach h,$(HEADERS),$(filter $(h) %/$(h),$(ALL_H))) \
+		$(DESTDIR)$(PREFIX)/include
 	install -m 644 libusched.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 libusched.so $(DESTDIR)$(PREFIX)/lib/libusched.so.$(VERSION)
 	ln -sf libusched.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libusched.so.$(MAJOR)
@@ -171,4 +176,4 @@ uninstall:
 
 clean:
 	rm -rf build out $(PROGS) $(LIBS)
-	@for p in peers/*/; do $(MAKE) -s -C $$p clean; done
+	@for p in bench/peers/*/; do $(MAKE) -s -C $$p clean; done

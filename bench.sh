@@ -32,12 +32,12 @@ export LC_ALL=C
 # name uses (but RUST, which has one native thread). The names up to UL are the
 # article's.
 columns='
-POSIX	mixed	100	gcc	peers/posix/posix		0	P
-GO	mixed	10	golang-go	peers/go/ring		0	P
-GO1T	mixed	10	golang-go	peers/go/ring		0	1
-RUST	cold	10	cargo	peers/tokio/tokio-current	0	1
-C++	cold	1	g++	peers/coro/coro-fifo		0	P
-C++1T	cold	1	g++	peers/coro/coro-fifo		0	1
+POSIX	mixed	100	gcc	bench/peers/posix/posix		0	P
+GO	mixed	10	golang-go	bench/peers/go/ring		0	P
+GO1T	mixed	10	golang-go	bench/peers/go/ring		0	1
+RUST	cold	10	cargo	bench/peers/tokio/tokio-current	0	1
+C++	cold	1	g++	bench/peers/coro/coro-fifo		0	P
+C++1T	cold	1	g++	bench/peers/coro/coro-fifo		0	1
 U	cold	1	gcc	rmain				0	P
 U1K	cold	1	gcc	rmain				1000	P
 U10K	cold	2	gcc	rmain				10000	P
@@ -47,16 +47,16 @@ UL	hot	1	gcc	lmain				0	P
 UL1T	hot	1	gcc	lmain				0	1
 UW	hot	1	gcc	wmain				0	P
 UW1T	hot	1	gcc	wmain				0	1
-STACK10K cold	2	gcc	peers/stackful/stackful-fifo	10000	P
-C++10K	cold	2	g++	peers/coro/coro-fifo		10000	P
-GOB	mixed	10	golang-go	peers/go/ring-buffered		0	P
-GOB1T	mixed	10	golang-go	peers/go/ring-buffered		0	1
-RUSTMT	mixed	10	cargo	peers/tokio/tokio-multi		0	P
-C++H1T	hot	1	g++	peers/coro/coro-lifo		0	1
-BOOST1T	cold	10	libboost-fiber-dev peers/boost/fiber	0	1
-UCTX1T	cold	10	gcc	peers/ucontext/ucontext		0	1
-STACK1T	cold	1	gcc	peers/stackful/stackful-fifo	0	1
-STACKH1T hot	1	gcc	peers/stackful/stackful-lifo	0	1
+STACK10K cold	2	gcc	bench/peers/stackful/stackful-fifo	10000	P
+C++10K	cold	2	g++	bench/peers/coro/coro-fifo		10000	P
+GOB	mixed	10	golang-go	bench/peers/go/ring-buffered		0	P
+GOB1T	mixed	10	golang-go	bench/peers/go/ring-buffered		0	1
+RUSTMT	mixed	10	cargo	bench/peers/tokio/tokio-multi		0	P
+C++H1T	hot	1	g++	bench/peers/coro/coro-lifo		0	1
+BOOST1T	cold	10	libboost-fiber-dev bench/peers/boost/fiber	0	1
+UCTX1T	cold	10	gcc	bench/peers/ucontext/ucontext		0	1
+STACK1T	cold	1	gcc	bench/peers/stackful/stackful-fifo	0	1
+STACKH1T hot	1	gcc	bench/peers/stackful/stackful-lifo	0	1
 '
 
 usage() {
@@ -404,7 +404,7 @@ absent() {
 	while read -r name _ _ package program _; do
 		[ -x "$bin/$program" ] && continue
 		case $program in
-		peers/*) target='make peers';;
+		bench/peers/*) target='make peers';;
 		*)	 target='make';;
 		esac
 		say "$name: $program is missing: $target (package $package)"

@@ -20,10 +20,13 @@ import os
 import subprocess
 import sys
 
-FILES = ["usched.c", "usched.h", "uproc.c", "uproc.h", "uproc_api.h", "rr.c",
-         "rr.h", "ll.c", "ll.h", "ws.c", "ws.h", "mail.h", "stop.h",
-         "seek.h", "deque.h", "ucall.c", "inbox.h", "park.h", "wakes.h"]
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDERS = {"": ["usched.c", "usched.h", "rr.c", "rr.h", "ll.c", "ll.h"],
+           "proc": ["uproc.c", "uproc.h", "uproc_api.h", "ucall.c", "inbox.h",
+                    "park.h", "wakes.h"],
+           "steal": ["ws.c", "ws.h", "mail.h", "stop.h", "seek.h", "deque.h"]}
+FILES = {name: os.path.join(TOP, folder, name)
+         for folder, names in FOLDERS.items() for name in names}
 
 
 def counts(directory):
@@ -72,7 +75,7 @@ def main():
     bad = []
     total = collections.Counter()
     for name in FILES:
-        with open(os.path.join(TOP, name)) as text:
+        with open(FILES[name]) as text:
             source = [""] + [line.strip() for line in text]
         untaken = collections.Counter()
         where = {}

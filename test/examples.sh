@@ -8,6 +8,7 @@
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+. "$top/test/layout"
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -46,12 +47,12 @@ all_builds() {
 
 build_and_run() {
 	# What it includes beside usched.h it is linked with.
-	modules=$(cd "$top" && for m in rr ll ws ucall; do
-		grep -q "^#include \"$m.h\"" "$source" && echo "$top/$m.c"
+	modules=$(for m in rr ll ws ucall; do
+		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    -I"$top" "$source" $modules ${modules:+"$top/uproc.c" -pthread} \
+	    $includes "$source" $modules ${modules:+$(where uproc.c) -pthread} \
 	    "$top/usched.c" -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?

@@ -8,7 +8,7 @@
 
 dir=${1:-${DIR:-.}}
 top=${0%/*}/..
-peers=${PEERS:-$top/peers}
+peers=${PEERS:-$top/bench/peers}
 . "${0%/*}/asked"
 
 bad_usage() {

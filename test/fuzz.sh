@@ -13,12 +13,13 @@
 # note what was found: in OUT/found, one line for each.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
 cc=${CC:-cc}
-lib=${FUZZ_LIB:-usched.c uproc.c rr.c ll.c}
+lib=${FUZZ_LIB:-usched.c proc/uproc.c rr.c ll.c}
 seconds=${FUZZ_SECONDS:-20}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)$$}
@@ -45,10 +46,10 @@ fi
 build() { # name, flags
 	name=$1
 	shift
-	warn="-g -Wall -Wextra -fexceptions -I."
+	warn="-g -Wall -Wextra -fexceptions $includes"
 	more= d=$dir/$name
 	mkdir -p "$d" || return
-	case " $* " in *USCHED_HARD*) [ "$FUZZ_LIB" ] || more=uhard.c ;; esac
+	case " $* " in *USCHED_HARD*) [ "$FUZZ_LIB" ] || more=extra/uhard.c ;; esac
 	[ -z "$cxx" ] || warn="$warn -DFUZZ_CXX"
 	for file in $lib $more $src/*.c; do
 		$cc -std=gnu11 $warn "$@" -c -o "$d/${file##*/}.o" "$file" ||

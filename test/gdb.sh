@@ -8,13 +8,14 @@
 # as it was.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 command -v gdb >/dev/null || { echo "skipped: no gdb (package gdb)"; exit 77; }
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 passed=0 failed=0 skipped=0
 deep=" w_block w_plain w_alloca w_aligned w_registers t_deep"
 
 build() { # program, flags, files
-	${CC:-cc} -std=gnu11 -g -fno-optimize-sibling-calls -w -I. $2 \
+	${CC:-cc} -std=gnu11 -g -fno-optimize-sibling-calls -w $includes $2 \
 		"$dir/$1.c" $3 -o "$dir/$1" -pthread -lm
 }
 
@@ -330,7 +331,7 @@ brief() {
 debug() {
 	program=$1; shift
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source usched-gdb.py' "$@" \
+		-ex 'set width 0' -ex 'source extra/usched-gdb.py' "$@" \
 		--args "$dir/$program" $args >"$dir/out" 2>&1
 }
 
@@ -342,7 +343,7 @@ same() {
 }
 
 walk() { # flags
-	build walk "$1" "rr.c uproc.c usched.c" || { bad "walk $1"; return; }
+	build walk "$1" "rr.c proc/uproc.c usched.c" || { bad "walk $1"; return; }
 	args=
 	timeout 60 gdb -nx -batch -ex 'break puts' -ex run -ex bt "$dir/walk" \
 		>"$dir/out" 2>&1
@@ -411,14 +412,14 @@ bare() { # lanes, flags, portable
 	[ -z "$3" ] || return
 	cat "$dir/inner" "$dir/outer" >"$dir/want"
 	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source usched-gdb.py' -ex 'usched bt' \
+		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex 'usched bt' \
 		"$dir/bare" "$dir/core" >"$dir/out" 2>&1
 	sed -i "$sub" "$dir/out"
 	same "bare $1 $2, core"
 }
 
 procs() { # flags
-	build procs "$1" "rr.c uproc.c usched.c" || { bad "procs $1"; return; }
+	build procs "$1" "rr.c proc/uproc.c usched.c" || { bad "procs $1"; return; }
 	args=
 	debug procs -ex 'break w_stop' -ex run -ex 'usched' \
 		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
@@ -426,7 +427,7 @@ procs() { # flags
 	grep -q 'exited normally' "$dir/out" || bad "procs $1" "$dir/out"
 	procs_check "$1"
 	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source usched-gdb.py' -ex usched \
+		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex usched \
 		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
 		"$dir/procs" "$dir/core" >"$dir/out" 2>&1
 	procs_check "$1, core"

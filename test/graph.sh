@@ -617,7 +617,7 @@ bench_missing() {
 	status 0 bench --short --only UL,C++
 	cells got >lines
 	has 'a missing program' lines '2,100,110,,110.'
-	has 'the reason, once' err 'C++: peers/coro/coro-fifo is missing'
+	has 'the reason, once' err 'C++: bench/peers/coro/coro-fifo is missing'
 	has 'the package' err 'package g++'
 	status 1 bench --short --only C++
 }

@@ -11,6 +11,7 @@
 # CC is the compiler, CFLAGS are more options for it, WORDS replaces the words.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 
 words=${WORDS-evict=always,poison}
 modules='usched uhard uproc rr ll ws ucall uguard upreempt ustats utrace'
@@ -32,14 +33,14 @@ libs() { sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$1"; }
 
 compile() { # what else
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $CFLAGS $more -DUSCHED_HARD \
-		-I. "$@"
+		$includes "$@"
 }
 
 # One argument of what follows is built and run: a module, a test, or a test
 # with words. What it says goes to a file, its status to another.
 job() (
 	case $1 in
-	*.o)	compile -c "${1%.o}.c" -o "$dir/$1" >"$dir/$1.log" 2>&1 ||
+	*.o)	compile -c $(where "${1%.o}.c") -o "$dir/$1" >"$dir/$1.log" 2>&1 ||
 			{ cat "$dir/$1.log"; echo 1 >>"$dir/status"; }
 		exit ;;
 	*:*)	;;
@@ -90,7 +91,7 @@ names() {
 }
 
 round() { # words ...: all tests with each
-	each $(for m in $modules; do [ -f $m.c ] && echo $m.o; done)
+	each $(printf '%s.o\n' $modules)
 	each $tests
 	for w in "$@"; do
 		each $(for t in $tests; do echo "$t:$w"; done)

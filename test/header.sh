@@ -4,6 +4,7 @@
 # free of warnings; nothing is exported but usched_ and ustack_ symbols.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0
@@ -25,7 +26,7 @@ printf '#include "usched.h"\n#include "usched.h"\n%s\n' \
 	'{ return ustack_self(); }' >"$dir/twice.c"
 cp "$dir/once.c" "$dir/once.cc"
 cp "$dir/twice.c" "$dir/twice.cc"
-flags="-Wall -Wextra -pedantic -Werror -I."
+flags="-Wall -Wextra -pedantic -Werror $includes"
 
 tried=0
 for cc in ${CC:-} gcc clang clang-19; do

@@ -11,6 +11,7 @@
 # fewer toolchains; OUT, where to build.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 
 opts=${OPTS:-"-O0 -O1 -O2 -O3 -Os"}
 
@@ -82,7 +83,7 @@ build_and_run() ( # compiler, emulator, flags, test
 	*)	cc=$1 std=-std=c11 ;;
 	esac
 	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$src")
-	$cc $std -Wall -Wextra -g $3 -I"$inc" "$src" "$dir/usched.o" \
+	$cc $std -Wall -Wextra -g $3 -I"$inc" $includes "$src" "$dir/usched.o" \
 		-o "$dir/$4" -lpthread $libs || exit 1
 	timeout 300 $2 "$dir/$4"
 )
@@ -111,7 +112,7 @@ one() { # toolchain | flags
 		return 77
 	fi
 	bad= inc=$(dirname "${USCHED:-./usched.c}")
-	if ! $cc -std=c11 -Wall -Wextra -g $always $flags -I"$inc" -c \
+	if ! $cc -std=c11 -Wall -Wextra -g $always $flags -I"$inc" $includes -c \
 		"${USCHED:-usched.c}" -o "$dir/usched.o" >"$dir/log" 2>&1; then
 		bad=usched.c
 		cat "$dir/log"

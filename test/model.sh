@@ -6,6 +6,7 @@
 # all of them, some minutes; else what is quick.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cc=${CC:-cc}
@@ -25,14 +26,12 @@ if ! $cc -O1 -fsanitize=thread -S -o "$dir/try.s" "$dir/try.c" 2>/dev/null ||
 	echo "skipped: $cc has no -fsanitize=thread (packages gcc, clang)"
 	exit 77
 fi
-$cc -std=gnu11 -O2 -g -I. -c -o "$dir/usched.o" usched.c &&
+$cc -std=gnu11 -O2 -g $includes -c -o "$dir/usched.o" usched.c &&
 $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 
 # As it is.
 mkdir "$dir/good" "$dir/bad"
-cp inbox.h park.h wakes.h idle.h test/model/m_*.c "$dir/good"
-cp deque.h fence.h usched.h "$dir/good"
-cp mail.h stop.h seek.h "$dir/good"
+cp usched.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
 for m in inbox park wakes idle deque mail stop seek; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		passed=$((passed + 1))

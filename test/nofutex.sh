@@ -5,18 +5,19 @@
 # such a system, and run. s_fail then makes its clock fail, too.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 passed=0 failed=0
 
 build() {
-	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -I. "$@"
+	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $includes "$@"
 }
 
 build -c -o "$dir/usched.o" usched.c || exit 1	# knows no system
 for module in uproc rr ll ws ucall; do
-	build -include test/nolinux.h -c -o "$dir/$module.o" $module.c || exit 1
+	build -include test/nolinux.h -c -o "$dir/$module.o" $(where $module.c) || exit 1
 done
 
 # One that calls futex(2) after all would show nothing.

@@ -10,6 +10,7 @@
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+. "$top/test/layout"
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -38,8 +39,8 @@ library() {
 	objects=''
 	for source in $sources; do
 		# Unquoted: these may be several words each.
-		${CC:-cc} $flags -I"$top" -c -o "$tmp/$source.o" \
-		    "$top/$source.c" || return 1
+		${CC:-cc} $flags $includes -c -o "$tmp/$source.o" \
+		    "$(where $source.c)" || return 1
 		objects="$objects $tmp/$source.o"
 	done
 }
@@ -62,7 +63,7 @@ check() {
 
 build_and_run() {
 	: >"$tmp/out"
-	${CC:-cc} $flags -I"$top" "$top/test/others/$name.c" $objects \
+	${CC:-cc} $flags $includes -I"$top/test" "$top/test/others/$name.c" $objects \
 	    -o "$tmp/$name" $options -pthread &&
 	    TMPDIR=$tmp ${RUN:-} "$tmp/$name" >"$tmp/out" 2>&1
 	case $? in

@@ -8,15 +8,14 @@
 # With PREEMPT_SECONDS=60 in environ: more levels, and other machines.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
 all="usched uproc rr ll ws upreempt"
-for f in uguard uhard ustats utrace; do
-	[ -f $f.c ] && others="$others $f"
-done
-flags="-std=gnu11 -I."
+others='uguard uhard ustats utrace'
+flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}
 export PREEMPT_SECONDS WATCHDOG
@@ -41,7 +40,7 @@ stray() { # object
 
 noted() { # compiler, level
 	for f in $all $others; do
-		$1 $flags $2 -c $f.c -o "$dir/$f.o" || return 1
+		$1 $flags $2 -c $(where $f.c) -o "$dir/$f.o" || return 1
 		[ -z "$(stray "$dir/$f.o")" ] || { stray "$dir/$f.o"; return 1; }
 	done
 }
@@ -49,7 +48,7 @@ noted() { # compiler, level
 build() { # compiler and its flags; sets objects
 	objects=
 	for f in $all; do
-		$1 $flags -c $f.c -o "$dir/$f.o" || return 1
+		$1 $flags -c $(where $f.c) -o "$dir/$f.o" || return 1
 		objects="$objects $dir/$f.o"
 	done
 }

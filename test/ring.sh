@@ -94,9 +94,9 @@ for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/wmain.one"; do
 	whole blocked 3 0 5
 done
 for peer in $peers; do
-	prog=${0%/*}/../peers/$peer
+	prog=${0%/*}/../bench/peers/$peer
 	if [ ! -x "$prog" ]; then
-		echo "skip peers/$peer: not built (make peers)"
+		echo "skip bench/peers/$peer: not built (make peers)"
 		continue
 	fi
 	bad_usage

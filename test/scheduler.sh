@@ -11,6 +11,7 @@
 # some minutes. CC is the compiler, CFLAGS are more options for it.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -18,8 +19,8 @@ passed=0 failed=0 skipped=0
 WATCHDOG=${WATCHDOG:-300}
 export WATCHDOG
 text=doc/scheduler.md
-flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror -I. -Iexamples/pr -Itest"
-library='usched.c uproc.c ucall.c upreempt.c'
+flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest"
+library='usched.c proc/uproc.c proc/ucall.c extra/upreempt.c'
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 	examples/pr/pmain.c examples/pr/demo.c test/either.h'
 # The priority of a thread, in test/either.h: that of all, or by processor.
@@ -57,7 +58,7 @@ blocks_stand() {
 # Beside the blocks, what begins with a tab is a command, and cc the compiler.
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
-	cp ./*.[ch] "$dir/copy" && cp -r examples "$dir/copy" &&
+	cp ./*.[ch] "$dir/copy" && cp -r proc extra bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
 	echo "cc() { command ${CC:-cc} $CFLAGS \"\$@\"; }" >"$dir/commands"
 	sed -n '/^```/,/^```/d; s/^	//p' $text >>"$dir/commands"
@@ -105,7 +106,7 @@ stands_alone() {
 		command -v ${compile%% *} >/dev/null || continue
 		for times in '#include "pr.h"' '#include "pr.h"
 			#include "pr.h"'; do
-			echo "$times" | $compile -Wall -Wextra -Werror -I. \
+			echo "$times" | $compile -Wall -Wextra -Werror $includes \
 				-Iexamples/pr -c - -o "$dir/o" || return 1
 		done
 	done
@@ -129,7 +130,7 @@ for test in $(applicable); do
 	try $test runs plain $test "$mixed"
 done
 try s_order.c runs plain test/s_order.c "$same"
-more=-DUSCHED_HARD hard=uhard.c
+more=-DUSCHED_HARD hard=extra/uhard.c
 try 'build, hard' build hard
 USCHED_DEBUG=evict=always,poison
 export USCHED_DEBUG

@@ -17,7 +17,7 @@
 static long idle_ms = 5000;
 
 #define UCALL_IDLE_MS	idle_ms
-#include "../ucall.c"
+#include "ucall.c"
 #include "either.h"
 #include "fail.h"
 

@@ -52,7 +52,7 @@ static int add_slowly(struct wakes *w, int nr)
 #define FIRST_WINDOW	22		/* those of deque.h and so on */
 #define LAST_WINDOW	40
 
-#include "../ws.c"
+#include "ws.c"
 #include <pthread.h>
 #include <sys/mman.h>
 

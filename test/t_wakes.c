@@ -11,7 +11,7 @@
  * release, while rr_fini() waits for the end.
  */
 #include "window.h"
-#include "../uproc.c"
+#include "uproc.c"
 #include "rr.h"
 
 /* wakes.h alone. */

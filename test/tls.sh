@@ -12,8 +12,9 @@
 # across a call, and what is inline in usched.h reads the wrong variable.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 
-sources='test/t_steal_tls.c usched.c uproc.c ws.c'
+sources='test/t_steal_tls.c usched.c proc/uproc.c steal/ws.c'
 # -flto: ustack_block() and all around it may be inline in the test.
 levels='-O2;-O3 -flto;-Os -fPIC;-O2 -flto -mno-tls-direct-seg-refs'
 others='-O2'
@@ -56,7 +57,7 @@ one() { # compiler | emulator | flags
 		echo "skip  $cc $flags: $(tail -n 1 "$exe.log")"
 		return 77
 	fi
-	if ! $cc -std=gnu11 -g -Wall -Wextra $flags -I. $sources -o "$exe" \
+	if ! $cc -std=gnu11 -g -Wall -Wextra $flags $includes $sources -o "$exe" \
 		-pthread >"$exe.log" 2>&1 ||
 	   ! $emulator "$exe" >>"$exe.log" 2>&1; then
 		echo "FAIL  $cc $flags"

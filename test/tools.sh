@@ -13,6 +13,7 @@
 # fewer lines; OUT, where to build.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 unset ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS USCHED_DEBUG
 
 # tool | compiler | flags | options | Debian package; + is for --full only.
@@ -136,18 +137,18 @@ run() ( # tool, options, program and its arguments
 
 # Sets $cflags; the library is built to $dir.
 library() { # compiler, tool, flags
-	cflags="-std=gnu11 -g -Wall -Wextra -I. $3"
+	cflags="-std=gnu11 -g -Wall -Wextra $includes $3"
 	case $2 in
 	address|thread)	cflags="$cflags -fsanitize=$2 -DUSCHED_HARD" ;;
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
-	for src in u*.c rr.c ll.c ws.c; do
+	for src in usched.c rr.c ll.c proc/*.c steal/*.c extra/*.c; do
 		case $src:$cflags in
-		uhard.c:*HARD*)	;;
-		uhard.c:*)	continue ;;
+		*/uhard.c:*HARD*)	;;
+		*/uhard.c:*)	continue ;;
 		esac
-		$1 $cflags -c -o "$dir/${src%.c}.o" "$src" || return 1
+		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
 	done
 }
 

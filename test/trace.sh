@@ -5,12 +5,13 @@
 # tables that unwinders need.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 passed=0 failed=0 skipped=0
 
 one() { # emulator, compiler, flags
-	if ! $2 -std=gnu11 -Wall -Wextra -g $3 -I. test/t_trace.c usched.c \
-		utrace.c -o "$dir/t" -lm >"$dir/log" 2>&1 ||
+	if ! $2 -std=gnu11 -Wall -Wextra -g $3 -I. -Iextra test/t_trace.c usched.c \
+		extra/utrace.c -o "$dir/t" -lm >"$dir/log" 2>&1 ||
 	   ! timeout 600 $1 "$dir/t" >"$dir/log" 2>&1; then
 		failed=$((failed + 1))
 		echo "FAILED $2 $3"

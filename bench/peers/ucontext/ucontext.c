@@ -5,7 +5,7 @@
  *
  * This is what one gets from the C library alone: getcontext(), makecontext()
  * and swapcontext(), a stack for each thread, and the shortest scheduler that
- * does. The counterpart with a switch of its own is peers/stackful.
+ * does. The counterpart with a switch of its own is bench/peers/stackful.
  *
  * SWITCH. A context has a signal mask, and swapcontext() promises to change it.
  * In glibc that is a system call, rt_sigprocmask, in each switch, and was more

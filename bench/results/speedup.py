@@ -15,8 +15,8 @@ import statistics
 import subprocess
 import sys
 
-TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-PROGRAMS = [("ws", "wfork"), ("coroutines", "peers/coro/fork")]
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROGRAMS = [("ws", "wfork"), ("coroutines", "bench/peers/coro/fork")]
 
 
 def milliseconds(program, problem, processors):

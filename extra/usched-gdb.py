@@ -4,7 +4,7 @@
 """
 USE
 
-    (gdb) source usched-gdb.py
+    (gdb) source extra/usched-gdb.py
     (gdb) usched            lists all threads of all dispatchers
     (gdb) usched S ...      of these: expressions, struct usched, or a pointer
     (gdb) usched bt         lists them with their backtraces

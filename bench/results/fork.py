@@ -28,9 +28,9 @@ import statistics
 import subprocess
 import sys
 
-TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
-# Name, path below peers/, Debian packages that are needed to build it.
+# Name, path below bench/peers/, Debian packages that are needed to build it.
 PEERS = [
     ("coroutines", "coro/fork", "g++"),
     ("goroutines", "gofork/fork", "golang-go"),
@@ -195,7 +195,7 @@ def arguments():
     parser.add_argument("--only", default="")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--ours", default=os.path.join(TOP, "wfork"))
-    parser.add_argument("--peers", default=os.path.join(TOP, "peers"))
+    parser.add_argument("--peers", default=os.path.join(TOP, "bench", "peers"))
     parser.add_argument("--raw", type=argparse.FileType("w"))
     parser.add_argument("--from", type=argparse.FileType(), dest="lines")
     return parser.parse_args()

@@ -21,7 +21,6 @@
 #define USCHED_PREEMPT	1
 #define LL_INLINE	__attribute__((noinline))
 #include "ll.h"
-#include "upreempt.h"
 
 UPREEMPT_NEVER;
 

@@ -17,7 +17,6 @@
 #define USCHED_PREEMPT	1
 #define RR_INLINE	__attribute__((noinline))
 #include "rr.h"
-#include "upreempt.h"
 
 UPREEMPT_NEVER;
 

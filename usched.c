@@ -194,13 +194,7 @@
 #define VALGRIND_MAKE_MEM_UNDEFINED(at, nob)	((void)(at), (void)(nob), 0)
 #endif
 
-/* Nothing in this file is preempted (upreempt.h). */
-#if defined(__has_include)
-#if __has_include("upreempt.h")
-#include "upreempt.h"
 UPREEMPT_NEVER;
-#endif
-#endif
 
 /*
  * The points at which the hard mode looks in: see uhard.h. Without it they are

@@ -277,6 +277,42 @@ struct usched_hook {
 void usched_hook(struct usched_hook *h);
 
 /*
+ * For modules and schedulers: marks a place where the running thread may block.
+ * In the hard mode, with yield=SEED (uhard.h), the thread gives way here now and
+ * then, if its dispatcher has an s_preempt(); those of rr, ll and ws have. In
+ * other builds, and outside of threads, it does nothing.
+ */
+#if defined(USCHED_HARD)
+void usched_point(void);
+#else
+static __inline__ void usched_point(void)
+{
+}
+#endif
+
+/*
+ * For modules and schedulers: stands in a file outside of functions, and nothing
+ * in that file is preempted (upreempt.h). It notes in a table where the code of
+ * the object file begins and ends, in each section that compilers use.
+ */
+#if defined(__ELF__)
+#define UPREEMPT_SECTION(name)						\
+	".pushsection " name ",\"ax\",%progbits\n"			\
+	".subsection 8191\n772:\n.popsection\n"			\
+	".pushsection upreempt_never,\"a\",%progbits\n.balign 4\n"	\
+	".long " name " - ., 772b - .\n.popsection\n"
+#define UPREEMPT_NEVER							\
+	__asm__(UPREEMPT_SECTION(".text")				\
+		UPREEMPT_SECTION(".text.hot")				\
+		UPREEMPT_SECTION(".text.hot.")				\
+		UPREEMPT_SECTION(".text.unlikely")			\
+		UPREEMPT_SECTION(".text.unlikely.")			\
+		UPREEMPT_SECTION(".text.startup"))
+#else
+#define UPREEMPT_NEVER	struct upreempt_never
+#endif
+
+/*
  * The running thread; NULL outside of threads, also in s_next() and s_done().
  * In s_again() it is the one that has ended.
  */

@@ -31,7 +31,6 @@
 #endif
 #include "uguard.h"
 #include "ufault.h"
-#include "upreempt.h"
 #include "usched.h"
 
 #include <errno.h>

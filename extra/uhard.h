@@ -28,7 +28,7 @@
  *	check         a checksum of each slice, taken when its thread blocks, is
  *	              right when it goes on, or moves. So always, but for
  *	check=never
- *	yield=SEED    see usched_point()
+ *	yield=SEED    see usched_point() in usched.h
  *
  * What breaks a rule ends in usched_fail(), as does a word that is none of
  * these. Messages name threads by address, with their function and argument:
@@ -66,20 +66,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-/*
- * In a hard build, with yield=SEED: here the running thread gives way now and
- * then, if its dispatcher has an s_preempt() (upreempt.h), as those of rr and
- * ll always have in a hard build, also without rr_preempt(). Else, and outside
- * of threads, nothing. To be put where it would be sound to block.
- */
-#if defined(USCHED_HARD)
-void usched_point(void);
-#else
-static __inline__ void usched_point(void)
-{
-}
 #endif
 
 /*

@@ -81,28 +81,6 @@
 extern "C" {
 #endif
 
-/*
- * In a file, outside of functions: nothing in it is preempted. Notes, in a
- * table, where the code of this object file begins and ends, in each section
- * where compilers put some.
- */
-#if defined(__ELF__)
-#define UPREEMPT_SECTION(name)						\
-	".pushsection " name ",\"ax\",%progbits\n"			\
-	".subsection 8191\n772:\n.popsection\n"			\
-	".pushsection upreempt_never,\"a\",%progbits\n.balign 4\n"	\
-	".long " name " - ., 772b - .\n.popsection\n"
-#define UPREEMPT_NEVER							\
-	__asm__(UPREEMPT_SECTION(".text")				\
-		UPREEMPT_SECTION(".text.hot")				\
-		UPREEMPT_SECTION(".text.hot.")				\
-		UPREEMPT_SECTION(".text.unlikely")			\
-		UPREEMPT_SECTION(".text.unlikely.")			\
-		UPREEMPT_SECTION(".text.startup"))
-#else
-#define UPREEMPT_NEVER	struct upreempt_never
-#endif
-
 /* Not API. */
 struct upreempt_never {
 	int v_from;		/* where to, from this field */

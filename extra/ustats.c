@@ -14,7 +14,6 @@
  */
 
 #include "ustats.h"
-#include "upreempt.h"
 #include "uslice.h"
 
 #include <errno.h>

@@ -33,7 +33,6 @@
 #define _GNU_SOURCE			/* MAP_ANONYMOUS */
 #endif
 #include "utrace.h"
-#include "upreempt.h"
 #include "uslice.h"
 
 #include <errno.h>

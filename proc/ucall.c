@@ -86,7 +86,6 @@
 #include "ucall.h"
 #include "park.h"
 #include "uproc_set.h"
-#include "upreempt.h"
 
 #include <errno.h>
 #include <pthread.h>

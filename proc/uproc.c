@@ -75,7 +75,6 @@
 #define USCHED_PREEMPT	1	/* leaves no mark */
 #include "uproc_set.h"
 #include "idle.h"
-#include "upreempt.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -22,7 +22,6 @@
  */
 
 #include "usched.h"
-#include "uhard.h"
 #include "wakes.h"
 
 #include <stdbool.h>

@@ -105,7 +105,6 @@
 #include "idle.h"
 #include "seek.h"
 #include "uproc_set.h"
-#include "upreempt.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -58,7 +58,7 @@ blocks_stand() {
 # Beside the blocks, what begins with a tab is a command, and cc the compiler.
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
-	cp ./*.[ch] "$dir/copy" && cp -r proc extra bench examples "$dir/copy" &&
+	cp ./*.[ch] "$dir/copy" && cp -r proc bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
 	echo "cc() { command ${CC:-cc} $CFLAGS \"\$@\"; }" >"$dir/commands"
 	sed -n '/^```/,/^```/d; s/^	//p' $text >>"$dir/commands"

@@ -16,7 +16,6 @@
 #define USCHED_PREEMPT	1
 #define PR_INLINE	__attribute__((noinline))
 #include "pr.h"
-#include "upreempt.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# layers.sh: includes point one way: core, processors, schedulers and modules,
+# programs. The top level holds what a newcomer looks for, and folders; each
+# folder says in a README what it is. A planted include upwards is found.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+
+files() {
+	git ls-files 2>/dev/null | grep . ||
+		find . -type f ! -path './.*' ! -path './build/*' \
+			! -path './out/*' | sed 's,^\./,,'
+}
+
+# The folders in which a file of a folder may include. The core includes the
+# hard mode only where that is compiled in.
+below() { # folder or file
+	case $1 in
+	usched.[ch])	echo usched.h $2 ;;
+	proc)		echo usched.h proc ;;
+	rr.[ch]|ll.[ch]) echo usched.h proc "${1%.?}.h" ;;
+	steal)		echo usched.h proc steal ;;
+	extra)		echo usched.h extra ;;
+	rmain.c)	echo rr.h bench ;;
+	lmain.c)	echo ll.h bench ;;
+	bench)		echo usched.h proc rr.h ll.h steal extra bench ;;
+	esac
+}
+
+# Where a header lies: its folder, or its name at the top.
+layer() {
+	case $1 in
+	*/*)	echo "${1%%/*}" ;;
+	*)	echo "$1" ;;
+	esac
+}
+
+# Prints each include of a file of the tree $1 that points elsewhere than below.
+upwards() {
+	while read -r file; do
+		case $file in
+		bench/peers/*)	continue ;;
+		bench/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		*/*)		continue ;;
+		*.[ch])		;;
+		*)		continue ;;
+		esac
+		hard=
+		[ "$file" = usched.c ] && hard=extra/uhard.h
+		sed -n 's/^[ 	]*#[ 	]*include "\(.*\)".*/\1/p' "$1/$file" |
+		while read -r header; do
+			path=$(grep -E "^([a-z]+/)?$header\$" "$dir/files")
+			case " $(below "$(layer "$file")" $hard) " in
+			*" $(layer "$path") "*|*" $path "*)	;;
+			*)	echo "$file includes ${path:-$header}" ;;
+			esac
+		done
+	done <"$dir/files"
+}
+
+must() { # what, output that should be empty
+	if [ -z "$2" ]; then
+		passed=$((passed + 1))
+	else
+		printf 'FAIL  %s:\n%s\n' "$1" "$2"
+		failed=$((failed + 1))
+	fi
+}
+
+files >"$dir/files"
+must 'includes point upwards' "$(upwards .)"
+must 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
+	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|bench\.sh|graph\.py|(README|HACKING)\.md|LICENSE|\.gitignore')"
+must 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
+	"$dir/files" | sort -u | while read -r folder; do
+		[ -s "$folder/README.md" ] || echo "$folder"
+	done)"
+
+# What is wrong is seen.
+mkdir "$dir/tree" && cp -r ./*.[ch] proc steal extra bench "$dir/tree"
+for planted in proc/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
+    usched.h:uproc.h steal/stop.h:rr.h; do
+	file=${planted%:*}
+	cp "$file" "$dir/tree/$file"
+	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"
+	[ "$(upwards "$dir/tree" | grep -c "^$file includes .*${planted#*:}")" \
+		= 1 ] || must "planted in $file" "${planted#*:} is not seen"
+	cp "$file" "$dir/tree/$file"
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

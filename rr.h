@@ -87,7 +87,8 @@ struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
 
 /*
  * The same as rr_thread_init(), but it lives until rr_join(), which waits for
- * its end and frees it, so it is called once. Wakes of the caller are kept.
+ * its end and frees it, so it is called once. Wakes of the caller are kept. It
+ * may be woken until it is joined; after its end that changes nothing.
  * -EINVAL: not joinable, or the caller is no thread of rr, or another one waits
  * for it; -EDEADLK: by itself; -ENOMEM.
  */
@@ -129,7 +130,11 @@ RR_INLINE int rr_wait(void)
 	return uproc_wait();
 }
 
-/* Wakes t, or its next wait. Anyone but a signal handler. */
+/*
+ * Wakes t, or its next wait. Anyone but a signal handler. 2^31 wakes that no
+ * wait has taken, or 3 * 2^25 from elsewhere while the processor of t does not
+ * look, end in usched_fail().
+ */
 RR_INLINE void rr_wake(struct rr_thread *t)
 {
 	struct uproc_thread *u = &t->r_thread;

@@ -55,6 +55,7 @@ SLICE_MAX = 1 << 31
 BLOCK = 16 << 20                # read at once
 PAGE = 4096
 UPROC_JOIN = 1
+WAKES_ONE = 32                  # in w_posted: a wake, above the flags
 
 # What usched_save() has left: where each register is, and the bytes of all.
 MACHINES = {
@@ -348,13 +349,10 @@ class Thread:
             return ", to be joined" if self.mark & UPROC_JOIN else ""
         try:
             wakes = struct("uproc_thread", self.at)["t_wakes"]
-            if wakes.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
-                wakes, posted = wakes["w_count"], wakes["w_posted"]
-            else:
-                posted = struct("uproc_thread", self.at)["t_posted"]
+            wakes, posted = int(wakes["w_count"]), int(wakes["w_posted"])
         except gdb.error:
             return ""
-        wakes, posted = int(wakes), int(posted)
+        posted //= WAKES_ONE
         text = ""
         if self.kind in ("lane", "away", "new"):
             text = ", waits" if wakes < 0 else ", ready"

@@ -54,12 +54,13 @@
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
  *     places is p_queue or p_ring.
  * P2. w_count >= -1; it is -1 exactly while the thread waits or is new.
- * P3. A thread is in an inbox exactly while w_posted is not 0 (but for the
- *     moments between the two).
+ * P3. The node of a thread is in an inbox exactly while w_posted counts wakes
+ *     or says POSTED (but for the moments between the two).
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
  *     it sleeps and nobody has begun to wake it; else it is 0 or less.
- * P5. A thread is not freed while it is in an inbox, nor while the wake that
- *     tells of an end is under way to it.
+ * P5. A thread is freed once, when it has ended, its node is in no inbox, its
+ *     joiner, if it has one, has left, and no wake that tells of an end is
+ *     under way to it.
  *
  * REJECTED
  *
@@ -165,23 +166,18 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		uproc_post(t);
 }
 
-/* While t, which ends, is in the inbox it cannot be freed (P5). */
-static void wakes_drain(struct uproc_thread *t)
-{
-	while (wakes_pending(&t->t_wakes)) {
-		uproc_drain(uproc_of(t));
-		uproc_relax();
-	}
-}
-
 static void thread_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
-	wakes_drain(t);
 	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
-	uproc_end(p, t);
+	uproc_slice_free(p, t);
+	if (u->u_mark & UPROC_JOIN) {
+		(void)wakes_close(&t->t_wakes, 0);
+		uproc_end(p, t);
+	} else if (UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT)))
+		uproc_free(p, t);
 }
 
 void uproc_free(struct uproc *p, struct uproc_thread *t)
@@ -199,11 +195,6 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *waiter;
 
-	uproc_slice_free(p, t);
-	if (!(t->t_stack.u_mark & UPROC_JOIN)) {
-		uproc_free(p, t);
-		return;
-	}
 	/* Releases what the thread did; pairs with that in join. */
 	waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
 				     __ATOMIC_ACQ_REL);
@@ -455,7 +446,7 @@ int uproc_join(struct uproc_thread *t)
 	RACE_WINDOW(19);
 	if (!ended)
 		rc = join_wait(t, self);
-	if (rc == 0)
+	if (rc == 0 && wakes_leave(&t->t_wakes))
 		uproc_free(uproc_of(self), t);
 	return rc;
 }
@@ -494,9 +485,14 @@ void uproc_drain(struct uproc *p)
 	int nr;
 
 	while ((w = wakes_take(&p->p_inbox, &nr)) != NULL) {
-		ring_move(p);
-		ready(p, (struct uproc_thread *)((char *)w -
-			offsetof(struct uproc_thread, t_wakes)), nr);
+		struct uproc_thread *t = (struct uproc_thread *)((char *)w -
+			offsetof(struct uproc_thread, t_wakes));
+
+		if (UPROC_LIKELY(nr > 0)) {
+			ring_move(p);
+			ready(p, t, nr);
+		} else if (nr == WAKES_FREE)
+			uproc_free(p, t);
 	}
 	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
 		UPROC_LANE_NR;

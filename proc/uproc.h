@@ -102,7 +102,8 @@ struct uproc_kind {
 	int  (*k_wait)(void);
 	/* Here is the processor that the caller is, or NULL: anyone else. */
 	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
-	void (*k_drain)(struct uproc *p);	/* as uproc_drain() */
+	/* Takes the wakes that have come to the running thread of p. */
+	void (*k_drain)(struct uproc *p);
 };
 
 /*

@@ -144,7 +144,10 @@ UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
 UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		void (*f)(void *), void *arg, int flags);
 
-/* Its thread t has ended: frees it, or tells who joins. Frees the slice. */
+/*
+ * Tells the joiner of t, joinable, that t has ended on p, the caller. The joiner
+ * may free t as soon as this returns.
+ */
 UPROC_HIDDEN void uproc_end(struct uproc *p, struct uproc_thread *t);
 
 /* The buffer of t, which has ended on p, the caller, if it has one. */

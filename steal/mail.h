@@ -5,32 +5,36 @@
 #define MAIL_H
 
 /*
- * As in wakes.h, w_count is touched by one processor only, here: by the one
- * where the thread is at home. Others count in w_posted, and the first of them
- * posts the node of the thread to the inbox of its home. But the home may
- * change at any time, so w_posted says more than how many:
+ * As in wakes.h, w_count is touched by one processor only, here: by the home of
+ * the thread. Others count in w_posted, and the first of them posts the node of
+ * the thread to the inbox of its home. But the home may change at any time, so
+ * w_posted says more than how many:
  *
  *	POSTED   the node is in an inbox, or about to be
- *	RUN      the thread can run, and whoever takes the node has it
- *	GONE     the thread has ended: whoever takes the node does the rest
+ *	GONE     the thread has ended; its node is posted no more
+ *	LEFT     and nothing but its node refers to it: the taker frees it
+ *	RUN      the thread can run, and the taker of the node has it
  *	SETTLED  the thread has blocked before, so it has a home
  *	n * ONE  so many wakes
  *
  *	operation     who may call		when it returns true
- *	mail_post     anyone, also a signal	post the node, to the home as it
- *	              handler			is read after this
- *	mail_hand     who has the thread, that	the same
- *	              can run, and gives it away
- *	mail_open     who has taken the node,	(returns w_posted as it was,
- *	              and is the home		without SETTLED)
+ *	mail_post     any thread, also a	post the node, to the home as it
+ *	              signal handler		is read after this
+ *	mail_hand     the holder of a thread	the same
+ *	              that can run, to give
+ *	              it away
+ *	mail_open     the taker of the node,	(returns w_posted as it was,
+ *	              if it is the home, has	without SETTLED)
+ *	              stopped the home, or
+ *	              sees GONE
  *	mail_settle   the thread, when it is	there was a wake: it need not
  *	              about to block for the	block
  *	              first time
- *	mail_close    its home, when it has	nobody touches it any more; else
- *	              ended			who takes the node does what is
- *						to be done at its end
- *	mail_gone     who has stopped the home	it has ended, and the home has to
- *						open the node
+ *	mail_collect  the thread, while it	-
+ *	              runs
+ *	mail_close    its home, when it has	its node is in no inbox, and
+ *	              ended			never will be
+ *	mail_gone     the taker of the node	it has ended
  *
  * The taker of a node whose thread is at home elsewhere posts the node there,
  * and changes nothing else: so a node finds its thread by way of all its former
@@ -42,48 +46,57 @@
  * That look and a post are both read-modify-writes of w_posted, so either the
  * thread sees the wake; or the poster sees SETTLED, and (by M1) the home.
  *
- * Who has opened the node goes on to use the thread: its count, its home. So
- * only the home may close it; and others, who may free it then, are told that
- * the thread has ended after that: by who closed it, or by who took the node
- * and found GONE. Each mail_post() happens before mail_close(), though its node
- * may arrive later: who wakes a thread has to know that it has not ended.
+ * THE END
+ *
+ * The taker that opens the node of a live thread goes on to use its count and
+ * its home. So only the home may close it. A joinable thread may be woken until
+ * it has been joined. The joiner is told of the end at once, whether a node is
+ * under way or not, because its taker may compute for long. The joiner leaves
+ * by wakes_leave(): after that and after the last mail_open() the thread is
+ * freed, by the later of the two, as in wakes.h (E1, E2, T4). A post that finds
+ * GONE changes nothing.
+ *
+ * A thread without a joiner has LEFT set by mail_close(). Its waker has to know
+ * that it has not ended, so each mail_post() happens before mail_close(). The
+ * node may arrive later.
  *
  * Orders. M1: mail_settle() releases what has been written of the home; pairs
  * with the acquire in mail_post(). M2: a post releases what its caller did;
- * pairs with the acquire in mail_open() and mail_settle(). M3: mail_open()
- * releases the node, so that the next life of its link comes after the last
- * one; pairs with the acquire in mail_post() and mail_hand(). M4: who gives the
- * home away releases it, and who reads where it is acquires it: the node may
- * come to the new home from one who knows of it by that alone. mail_close()
- * needs no order.
+ * pairs with the acquire in mail_open(), mail_settle() and mail_collect(). M3:
+ * mail_open() releases the node, so that the next life of its link comes after
+ * the last one; pairs with the acquire in mail_post() and mail_hand(); and its
+ * last use of a thread that has ended (R5). M4: the former home releases what
+ * it knows as it gives the lane away, and the reader of the new home acquires
+ * it: the node may come to the new home from a waker that knows of it by that
+ * alone.
  */
 
 #include "wakes.h"
 
-#define MAIL_POSTED	1
-#define MAIL_RUN	2
-#define MAIL_GONE	4
-#define MAIL_SETTLED	8
-#define MAIL_ONE	16
+#define MAIL_RUN	8u
+#define MAIL_SETTLED	16u
 
 /* Sets bits, and POSTED if it must be. True: it was not set before. */
-static __inline__ int mail_put(struct wakes *w, int more, int settled)
+static __inline__ int mail_put(struct wakes *w, unsigned more, int settled)
 {
-	int was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
-	int now;
+	unsigned was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
+	unsigned now;
 
 	do {
+		if (was & WAKES_GONE)
+			return 0;
+		wakes_bound(was);
 		now = was + more;
 		if (settled || (was & MAIL_SETTLED))
-			now |= MAIL_POSTED;
+			now |= WAKES_POSTED;
 	} while (!__atomic_compare_exchange_n(&w->w_posted, &was, now, 0,
 				__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-	return (now & ~was & MAIL_POSTED) != 0;		/* M1 M2 M3 */
+	return (now & ~was & WAKES_POSTED) != 0;		/* M1 M2 M3 */
 }
 
 static __inline__ int mail_post(struct wakes *w)
 {
-	return mail_put(w, MAIL_ONE, 0);
+	return mail_put(w, WAKES_ONE, 0);
 }
 
 static __inline__ int mail_hand(struct wakes *w)
@@ -91,44 +104,56 @@ static __inline__ int mail_hand(struct wakes *w)
 	return mail_put(w, MAIL_RUN, 1);
 }
 
-static __inline__ int mail_open(struct wakes *w)
+static __inline__ unsigned mail_open(struct wakes *w)
 {
-	return __atomic_fetch_and(&w->w_posted, MAIL_SETTLED,	/* M2 M3 */
+	return __atomic_fetch_and(&w->w_posted,			/* M2 M3 */
+				  MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,
 				  __ATOMIC_ACQ_REL) & ~MAIL_SETTLED;
 }
 
-/* The wakes among what mail_open() has returned. */
-static __inline__ int mail_wakes(int bits)
+/* Returns the number of wakes among what mail_open() has returned. */
+static __inline__ int mail_wakes(unsigned bits)
 {
-	return (int)((unsigned)bits / MAIL_ONE);
+	return (int)(bits / WAKES_ONE);
 }
 
 static __inline__ int mail_settled(const struct wakes *w)
 {
-	return __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) & MAIL_SETTLED;
+	return (__atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) &
+		MAIL_SETTLED) != 0;
 }
 
-/* Exact for the home, and who has stopped it. */
 static __inline__ int mail_gone(const struct wakes *w)
 {
-	return __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) & MAIL_GONE;
+	return (__atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) &
+		WAKES_GONE) != 0;
 }
 
 /* After wakes_wait(). No node is under way before the first time. */
 static __inline__ int mail_settle(struct wakes *w)
 {
-	int was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,
-				      __ATOMIC_ACQ_REL);	/* M1 M2 */
+	unsigned was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,
+					   __ATOMIC_ACQ_REL);	/* M1 M2 */
 
 	wakes_back(w, mail_wakes(was));
 	return w->w_count >= 0;
 }
 
-static __inline__ int mail_close(struct wakes *w)
+/* Takes the wakes that were counted, wherever the node is. */
+static __inline__ void mail_collect(struct wakes *w)
+{
+	unsigned was = __atomic_fetch_and(&w->w_posted, WAKES_ONE - 1,
+					  __ATOMIC_ACQUIRE);	/* M2 */
+
+	wakes_back(w, mail_wakes(was));
+}
+
+/* With flags WAKES_LEFT the thread has no joiner. */
+static __inline__ int mail_close(struct wakes *w, unsigned flags)
 {
 	return !mail_settled(w) ||	/* it never got a message */
-	       !(__atomic_fetch_or(&w->w_posted, MAIL_GONE,
-				    __ATOMIC_ACQ_REL) & MAIL_POSTED);
+	       !(__atomic_fetch_or(&w->w_posted, WAKES_GONE | flags,
+				    __ATOMIC_ACQ_REL) & WAKES_POSTED);
 }
 
 #endif /* MAIL_H */

@@ -573,7 +573,7 @@ static void begin(struct ws_worker *w, struct uproc_thread *t)
 
 /* Choosing. */
 
-static void drain(struct ws_worker *w, bool owner);
+static void drain(struct ws_worker *w, struct ws_worker *me);
 static struct uproc_thread *seek(struct ws_worker *w);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient);
 static void remember_turns(void);
@@ -654,7 +654,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 
 	w->w_now = NONE;
 	if (fair) {
-		drain(w, true);
+		drain(w, w);
 		t = w->w_slot;
 		ws_slot_set(w, NULL);
 		if (t != NULL)
@@ -664,7 +664,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 			t = oldest(w);
 	}
 	while (t == NULL && (t = newest(w)) == NULL) {
-		drain(w, true);
+		drain(w, w);
 		t = newest(w);
 		if (t != NULL || uproc_stopped(set))
 			break;
@@ -760,8 +760,8 @@ static struct ustack *next(struct usched *s)
 }
 
 /*
- * The memory of a thread is used again, and who joins it is told, when it is in
- * no inbox: now, or by who takes it from there.
+ * Frees the memory of a thread without a joiner, if its node is in no inbox;
+ * else the taker of the node does. The joiner of any other is told now: mail.h.
  */
 static void done(struct usched *s, struct ustack *u)
 {
@@ -776,14 +776,12 @@ static void done(struct usched *s, struct ustack *u)
 		w->w_free = lane;
 	}
 	count(w, -1);
-	if (!LIKELY(mail_close(&t->t_wakes)))
-		return;
-	if (u->u_mark & UPROC_JOIN) {
-		uproc_end(&w->w_proc, t);
-		return;
-	}
 	uproc_slice_free(&w->w_proc, t);
-	thread_free(w, t);
+	if (u->u_mark & UPROC_JOIN) {
+		(void)mail_close(&t->t_wakes, 0);
+		uproc_end(&w->w_proc, t);
+	} else if (LIKELY(mail_close(&t->t_wakes, WAKES_LEFT)))
+		thread_free(w, t);
 }
 
 /*
@@ -833,18 +831,15 @@ static bool pull(struct ws_worker *w, struct uproc_thread *t)
 	return true;
 }
 
-/* Who has the node of t and is its home. False: no memory, for now. */
+/*
+ * Opens the node of t, whose home is w. The caller is w, or has stopped it.
+ * False: no memory, for now.
+ */
 static bool take(struct ws_worker *w, struct uproc_thread *t, bool owner)
 {
-	int bits = mail_open(&t->t_wakes);
+	unsigned bits = mail_open(&t->t_wakes);
 	bool can_run = bits & MAIL_RUN;
 
-	if (bits & MAIL_GONE) {
-		stop_leave(&w->w_stop);		/* that may wake another */
-		uproc_end(&w->w_proc, t);
-		stop_enter(&w->w_stop);
-		return true;
-	}
 	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
 		can_run = true;
 		if (owner && pull(w, t))
@@ -870,23 +865,29 @@ static struct uproc_thread *thread_of(struct inbox_node *n)
 				       offsetof(struct uproc_thread, t_wakes));
 }
 
-/* By the owner, or by who has stopped it. */
-static void drain(struct ws_worker *w, bool owner)
+/* Takes the messages of w. The caller is me: w, or a worker that stopped w. */
+static void drain(struct ws_worker *w, struct ws_worker *me)
 {
+	bool owner = me == w;
 	struct inbox_node *last = NULL;
 	struct inbox_node *n;
 
 	while ((n = inbox_take(&w->w_proc.p_inbox)) != NULL) {
 		struct uproc_thread *t = thread_of(n);
-		struct ws_worker *home = ws_home(t);
+		struct ws_worker *home;
 
+		if (mail_gone(&t->t_wakes)) {
+			if (mail_open(&t->t_wakes) & WAKES_LEFT)
+				uproc_free(&me->w_proc, t);
+			continue;
+		}
+		home = ws_home(t);
 		if (home != w && home != NULL) {
 			post_to(home, t);
 			continue;
 		}
-		/* Its count is being used; or memory of w, which it may use. */
-		if (!owner && ((home == w && t->t_stack.u_lane == w->w_now) ||
-			       mail_gone(&t->t_wakes))) {
+		/* Its count is being used. */
+		if (!owner && home == w && t->t_stack.u_lane == w->w_now) {
 			n->n_next = last;
 			last = n;
 			continue;
@@ -988,12 +989,12 @@ static bool is_stuck(const struct ws_worker *v)
 		!inbox_empty((struct inbox *)&v->w_proc.p_inbox));
 }
 
-/* What waits for the running thread is lined up, to be taken. */
-static void unstick(struct ws_worker *v)
+/* Lines up what waits for the running thread of v, to be taken by w. */
+static void unstick(struct ws_worker *w, struct ws_worker *v)
 {
 	struct uproc_thread *t = v->w_slot;
 
-	drain(v, false);
+	drain(v, w);
 	if (t != NULL && line_up(v, t))
 		ws_slot_set(v, NULL);
 }
@@ -1034,7 +1035,7 @@ static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		hand(v, t);		/* v may be about to sleep */
 	loot_deque(w, v, o);
 	if (stuck_now && v->w_now != NONE)
-		unstick(v);		/* it will look again */
+		unstick(w, v);		/* it will look again */
 	if (o->o_nr == 0)
 		loot_queue(w, v, o);
 	stop_end(&v->w_stop);
@@ -1451,13 +1452,11 @@ void ws_wake_hard(struct ws_thread *t)
 	wake(p, &t->s_thread);
 }
 
-static void take_all(struct uproc *p)
+/* Also wakes whose node lies in the inbox of a former home, which computes. */
+static void collect(struct uproc *p)
 {
-	struct ws_worker *w = (struct ws_worker *)p;
-
-	stop_enter(&w->w_stop);
-	drain(w, true);
-	stop_leave(&w->w_stop);
+	(void)p;
+	mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
 }
 
 /* From the beginning to the end. */
@@ -1571,7 +1570,7 @@ static const struct uproc_kind kind = {
 	.k_again   = again,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
-	.k_drain   = take_all
+	.k_drain   = collect
 };
 
 int ws_init(int proc_nr, int thread_nr)

@@ -97,22 +97,35 @@ broken 'a wait that returns for no reason is believed' park park.h \
 	's/while (__atomic_load_n(asleep/if (__atomic_load_n(asleep/' full
 
 broken 'T2 before T1' wakes wakes.h \
-	's|struct inbox_node \*n = inbox_take(inbox);.*|struct inbox_node *n = inbox->i_head == \&inbox->i_stub ? __atomic_load_n(\&inbox->i_stub.n_next, __ATOMIC_ACQUIRE) : inbox->i_head; int was = n == NULL ? 0 : __atomic_exchange_n(\&((struct wakes *)((char *)n - offsetof(struct wakes, w_node)))->w_posted, 0, __ATOMIC_ACQ_REL);|
+	's|struct inbox_node \*n = inbox_take(inbox);.*|struct inbox_node *n = inbox->i_head == \&inbox->i_stub ? __atomic_load_n(\&inbox->i_stub.n_next, __ATOMIC_ACQUIRE) : inbox->i_head; int was = n == NULL ? 0 : wakes_clear((struct wakes *)((char *)n - offsetof(struct wakes, w_node)));|
 	s|	if (n == NULL)|	n = inbox_take(inbox); if (n == NULL)|
-	s|\*nr = __atomic_exchange_n.*|*nr = was;|'
-broken 'C1 relaxed' wakes wakes.h 's/posted, 1, __ATOMIC_ACQ_REL/posted, 1, __ATOMIC_RELAXED/' full
+	s|\*nr = wakes_clear(w);|*nr = was;|'
+broken 'C1 relaxed' wakes wakes.h '/C1 R3 A4 \*/s/_ACQ_REL/_RELAXED/' full
 broken 'T2 relaxed' wakes wakes.h 's/posted, 0, __ATOMIC_ACQ_REL/posted, 0, __ATOMIC_RELAXED/' full
 broken 'R4: the node not released' wakes wakes.h \
 	's/posted, 0, __ATOMIC_ACQ_REL/posted, 0, __ATOMIC_ACQUIRE/' full
 broken 'A4: the node not acquired' wakes wakes.h \
-	's/posted, 1, __ATOMIC_ACQ_REL/posted, 1, __ATOMIC_RELEASE/' full
+	'/C1 R3 A4 \*/s/_ACQ_REL/_RELEASE/' full
 broken 'C1 a load and a store' wakes wakes.h \
-	's/if (__atomic_fetch_add(&w->w_posted, 1, __ATOMIC_ACQ_REL) != 0)/int was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was + 1, 3); if (was != 0)/' full
-broken 'each C1 posts' wakes wakes.h 's/ACQ_REL) != 0)/ACQ_REL) < 0)/' full
+	's/unsigned was = __atomic_fetch_add(&w->w_posted, WAKES_ONE,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was + WAKES_ONE, 3);/; /C1 R3 A4 \*/d' full
+broken 'each C1 posts' wakes wakes.h 's/if (was != 0) {/if (0) {/' full
 broken 'T2 forgets all but one' wakes wakes.h \
-	's/\*nr = __atomic_exchange_n/*nr = 0 != __atomic_exchange_n/' full
+	's/\*nr = wakes_clear/*nr = 0 != wakes_clear/' full
 broken 'T3 lets run who has not waited' wakes wakes.h \
 	's/return was < 0;/return was <= 0;/'
+broken 'E2: the joiner frees, whatever is under way' wakes wakes.h \
+	's/return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, WAKES_LEFT,/'
+broken 'C1: a wake after the end posts' wakes wakes.h \
+	's/if (was != 0) {/if (was >= WAKES_ONE) {/'
+broken 'E1: POSTED is forgotten' wakes wakes.h \
+	's/(was != 0 ? WAKES_POSTED : 0)/0/' full
+broken 'E1: GONE is not set' wakes wakes.h 's/now = WAKES_GONE |/now =/' full
+broken 'T4 as T2' wakes wakes.h 's/ & WAKES_GONE)$/ \& 0)/' full
+broken 'T4: POSTED stays' wakes wakes.h 's/, ~WAKES_POSTED,/, ~0u,/' full
+broken 'R5 relaxed in E2' wakes wakes.h \
+	'/WAKES_LEFT,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
+broken 'R5 relaxed in T4' wakes wakes.h \
+	'/WAKES_POSTED,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
 
 broken 'D2 after W4' idle idle.h \
 	'/D2 \*/d; s|if (!park_wake(asleep)) {.*|bool woken = park_wake(asleep); __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST); if (!woken) {|'
@@ -170,7 +183,8 @@ broken 'Q4: room by a d_top that is not yet' deque deque.h \
 	's/^	d->d_seen = .*/	d->d_seen = d->d_bottom;/' full
 
 # Not needed, so not here: that K3 acquires (stop.h); that mail_close() is more
-# than a load and a store, and that mail_open() leaves SETTLED (mail.h); the
+# than a load and a store, that mail_open() leaves SETTLED, and that a post which
+# finds GONE does not post (mail.h); the
 # orders of N1, N4 and seek_unpark() (seek.h).
 broken 'K1: no light fence' stop stop.h '/fence_light();/d'
 broken 'K4: no heavy fence' stop stop.h '/fence_heavy();/d'
@@ -212,30 +226,31 @@ broken 'who has settled is not posted' mail mail.h \
 	's/if (settled || (was & MAIL_SETTLED))/if (settled)/' full
 broken 'mail_settle() forgets the wakes' mail mail.h \
 	's/^	wakes_back(w, mail_wakes(was));/	wakes_back(w, 0);/
-	s/^	int was = __atomic_exchange_n/	(void)__atomic_exchange_n/' full
+	s/^	unsigned was = __atomic_exchange_n/	(void)__atomic_exchange_n/' full
 broken 'mail_settle() a load and a store' mail mail.h \
-	's/int was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,/int was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, MAIL_SETTLED,/
+	's/unsigned was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, MAIL_SETTLED,/
 	/M1 M2 \*/s/__ATOMIC_ACQ_REL/__ATOMIC_RELEASE/' full
 broken 'who is handed over is not posted' mail mail.h \
 	's/return mail_put(w, MAIL_RUN, 1);/return mail_put(w, MAIL_RUN, 0);/' full
 broken 'each post posts the node' mail mail.h \
-	's/return (now & ~was & MAIL_POSTED) != 0;/return (now \& MAIL_POSTED) != 0;/'
+	's/return (now & ~was & WAKES_POSTED) != 0;/return (now \& WAKES_POSTED) != 0;/'
 broken 'a post is a load and a store' mail mail.h \
 	's/while (!__atomic_compare_exchange_n(&w->w_posted, &was, now, 0,/while (__atomic_store_n(\&w->w_posted, now, __ATOMIC_RELEASE), 0);/
 	/__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));/d' full
 broken 'mail_open() leaves POSTED' mail mail.h \
-	's/__atomic_fetch_and(&w->w_posted, MAIL_SETTLED,/__atomic_fetch_and(\&w->w_posted, MAIL_SETTLED | MAIL_POSTED,/' full
+	's/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT | WAKES_POSTED,/' full
 broken 'mail_open() leaves RUN' mail mail.h \
-	's/__atomic_fetch_and(&w->w_posted, MAIL_SETTLED,/__atomic_fetch_and(\&w->w_posted, MAIL_SETTLED | MAIL_RUN,/' full
+	's/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT | MAIL_RUN,/' full
 broken 'mail_open() a load and a store' mail mail.h \
-	's/return __atomic_fetch_and(&w->w_posted, MAIL_SETTLED,.*/int was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, MAIL_SETTLED, 3); return was \& ~MAIL_SETTLED;/
+	's/return __atomic_fetch_and(&w->w_posted,			.*/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was \& (MAIL_SETTLED | WAKES_GONE | WAKES_LEFT), 3); return was \& ~MAIL_SETTLED;/
+	/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,$/d
 	/__ATOMIC_ACQ_REL) & ~MAIL_SETTLED/d' full
 broken 'mail_close() does not look at POSTED' mail mail.h \
-	's/!(__atomic_fetch_or(&w->w_posted, MAIL_GONE,/1 || &/' full
+	's/!(__atomic_fetch_or(&w->w_posted, WAKES_GONE | flags,/1 || &/' full
 broken 'mail_close() does not set GONE' mail mail.h \
-	's/__atomic_fetch_or(&w->w_posted, MAIL_GONE,/__atomic_fetch_or(\&w->w_posted, 0,/' full
+	's/__atomic_fetch_or(&w->w_posted, WAKES_GONE | flags,/__atomic_fetch_or(\&w->w_posted, flags,/' full
 broken 'who takes the node does not look at GONE' mail m_mail.c \
-	's/if (bits & MAIL_GONE)/if (0)/' full
+	's/if (mail_gone(&s.wakes)) {/if (0) {/' full
 broken 'a node is opened by who forwards it' mail m_mail.c \
 	's/^			post_to(at);/			mail_open(\&s.wakes), post_to(at);/'
 broken 'a node is not forwarded' mail m_mail.c \
@@ -244,13 +259,19 @@ broken 'the home is read before the post' mail m_mail.c \
 	's/^		if (mail_post(&s.wakes))/		{ int at = home(); if (mail_post(\&s.wakes)) post_to(at); }/
 	/^			post_to(home());/d' full
 broken 'a thief opens the node of who runs' mail m_mail.c \
-	's/(p->p_now && at == number(p)) ||/0 ||/' full
-broken 'a thief opens the node of who has ended' mail m_mail.c \
-	's/mail_gone(&s.wakes)/0/'
-broken 'who joins closes' mail m_mail.c \
-	's/^	if (mail_close(&s.wakes))$/	if (s.joined || mail_close(\&s.wakes))/
-	s/^		model_pause(4);/&\
-	if (mail_close(\&s.wakes))/'
+	's/else if (!owner && p->p_now && at == number(p))/else if (0)/' full
+broken 'a thief frees to the memory of another worker' mail m_mail.c \
+	's/open_gone(me);/open_gone(p);/'
+broken 'the joiner frees, whatever is under way' mail wakes.h \
+	's/return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, WAKES_LEFT,/'
+broken 'the joiner is told only if no node is under way' mail m_mail.c \
+	's/^	(void)mail_close(&s.wakes, 0);/	if (mail_close(\&s.wakes, 0))/'
+broken 'mail_open() takes LEFT for granted' mail m_mail.c \
+	's/if (bits & WAKES_LEFT) {/if (1) {/' full
+broken 'M2: mail_collect() does not acquire' mail mail.h \
+	's/__ATOMIC_ACQUIRE);	/__ATOMIC_RELAXED);	/' full
+broken 'mail_collect() takes POSTED along' mail mail.h \
+	's/WAKES_ONE - 1,/MAIL_SETTLED,/' full
 
 broken 'G2: no light fence' seek seek.h '/fence_light();/d'
 broken 'N4: no heavy fence' seek seek.h \

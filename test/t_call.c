@@ -118,7 +118,7 @@ static void wakes_left(int nr)
 
 	while (nr-- > 0)
 		wait_one();
-	CHECK(w->w_count == 0 && !wakes_pending(w));
+	CHECK(w->w_count == 0 && w->w_posted == 0);
 }
 
 static void wake_self(int nr)

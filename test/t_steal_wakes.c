@@ -22,7 +22,7 @@
 
 static bool slowly;		/* a message is opened, and then looked at */
 
-static int opened(int bits)
+static unsigned opened(unsigned bits)
 {
 	if (slowly)
 		usleep(20);
@@ -44,7 +44,7 @@ static int add_slowly(struct wakes *w, int nr)
 	({ type after = call; RACE_WINDOW(n); after; })
 #define mail_post(w)	AFTER(35, int, mail_post(w))
 #define mail_hand(w)	AFTER(36, int, mail_hand(w))
-#define mail_open(w)	AFTER(37, int, opened(mail_open(w)))
+#define mail_open(w)	AFTER(37, unsigned, opened(mail_open(w)))
 #define mail_settle(w)	AFTER(38, int, mail_settle(w))
 #define inbox_take(i)	AFTER(39, struct inbox_node *, inbox_take(i))
 #define wakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)

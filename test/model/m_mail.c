@@ -4,8 +4,11 @@
 /*
  * One thread, and workers which have it in their queue, run it, take its node,
  * forward it, and give the thread away, as in ws.c, but who has nothing to do
- * only pauses. The thread waits as often as it is woken, and then is freed: its
- * memory is written to, so if somebody still looks at it that is a data race.
+ * only pauses. The thread waits as often as it is woken, or less often; then it
+ * ends, and is freed: its memory is written to, so a later look at it is a data
+ * race. A joinable thread is woken until it is joined. From its end until its
+ * joiner has left its worker computes, so the joiner must not wait for a look
+ * into an inbox.
  */
 #include "model.h"
 
@@ -38,8 +41,10 @@ static struct {
 	int pulls;			/* moves by the home, left */
 	int steals;			/* by worker 1, left */
 	int how;			/* it steals */
-	int joined;			/* freed by who waits for its end */
-	int ended;			/* atomic */
+	int joined;			/* it is joinable, */
+	int known;			/* and its end comes after so many */
+	int ended;			/* its joiner is told (atomic) */
+	int left;			/* its joiner has left (atomic) */
 	int freed;			/* atomic */
 	int sent;			/* atomic */
 	int data[POSTERS];		/* written before the wakes */
@@ -85,16 +90,6 @@ static void release(void)
 	__atomic_store_n(&s.freed, s.freed + 1, __ATOMIC_RELEASE);
 }
 
-/* Nobody will take its node any more. */
-static void ended(struct worker *p)
-{
-	p->p_pool = 1;
-	if (s.joined)
-		__atomic_store_n(&s.ended, 1, __ATOMIC_RELEASE);
-	else
-		release();
-}
-
 static void line_up(struct worker *p)
 {
 	MUST(s.can_run && !p->p_queue);
@@ -115,16 +110,11 @@ static bool pull(struct worker *p)
 
 static void take(struct worker *p, bool owner)
 {
-	int bits = mail_open(&s.wakes);
+	unsigned bits = mail_open(&s.wakes);
 	int wakes = mail_wakes(bits);
-	int can_run = bits & MAIL_RUN;
+	int can_run = (bits & MAIL_RUN) != 0;
 
-	MUST(bits & MAIL_POSTED);
-	if (bits & MAIL_GONE) {
-		s.wakes.w_count += wakes;
-		ended(p);
-		return;
-	}
+	MUST(bits & WAKES_POSTED && !(bits & WAKES_GONE));
 	if (wakes > 0 && wakes_add(&s.wakes, wakes)) {
 		MUST(!can_run && !s.can_run);
 		can_run = s.can_run = 1;
@@ -135,21 +125,38 @@ static void take(struct worker *p, bool owner)
 		line_up(p);
 }
 
-/* By the owner, or by who has stopped it. */
-static void drain(struct worker *p, bool owner)
+/* The node of the thread, which has ended. */
+static void open_gone(struct worker *me)
 {
+	unsigned bits = mail_open(&s.wakes);
+
+	MUST(bits & WAKES_POSTED);
+	if (bits & WAKES_LEFT) {
+		me->p_pool = 1;
+		release();
+	}
+}
+
+/* The caller is me: p, or it has stopped p. */
+static void drain(struct worker *p, struct worker *me)
+{
+	bool owner = me == p;
 	struct inbox_node *last = NULL;
 	struct inbox_node *n;
 
 	while ((n = inbox_take(&p->p_inbox)) != NULL) {
-		int at = home();
+		int at;
 
 		MUST(n == &s.wakes.w_node && last == NULL);
+		if (mail_gone(&s.wakes)) {
+			open_gone(me);
+			continue;
+		}
+		at = home();
 		if (at != number(p) && at != 0)
 			post_to(at);
-		else if (!owner && ((p->p_now && at == number(p)) ||
-				    mail_gone(&s.wakes)))
-			last = n;		/* its count or pool is used */
+		else if (!owner && p->p_now && at == number(p))
+			last = n;		/* its count is used */
 		else
 			take(p, owner);
 	}
@@ -163,11 +170,20 @@ static void end(struct worker *p)
 {
 	int i;
 
-	for (i = 0; i < POSTERS; i++)
+	for (i = 0; i < (s.joined ? s.known : POSTERS); i++)
 		s.told += s.data[i];
 	s.can_run = 0;
-	if (mail_close(&s.wakes))
-		ended(p);
+	if (!s.joined) {
+		if (mail_close(&s.wakes, WAKES_LEFT)) {
+			p->p_pool = 1;
+			release();
+		}
+		return;
+	}
+	(void)mail_close(&s.wakes, 0);
+	__atomic_store_n(&s.ended, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&s.left, __ATOMIC_RELAXED))
+		model_pause(5);
 }
 
 /* Until it blocks. */
@@ -191,7 +207,18 @@ static void run_and_know(struct worker *p)
 {
 	while (!__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE))
 		model_pause(2);
+	s.known = 1;
 	run(p);
+}
+
+/* It cannot block, and takes the wake without its node. */
+static void run_and_collect(struct worker *p)
+{
+	while (!__atomic_load_n(&s.sent, __ATOMIC_RELAXED))
+		model_pause(7);
+	mail_collect(&s.wakes);
+	run(p);
+	MUST(!s.can_run && s.waits == 0);
 }
 
 /* Workers. */
@@ -224,7 +251,7 @@ static bool steal(struct worker *w, struct worker *v)
 	if (!stop_begin(&v->p_stop))
 		return false;
 	if (s.how == DRAINS)
-		drain(v, false);
+		drain(v, w);
 	if (v->p_queue && (home() == number(v) || home() == 0)) {
 		if (home() != 0)
 			move(number(w));
@@ -240,7 +267,7 @@ static bool choose(struct worker *p)
 {
 	p->p_now = 0;
 	do {
-		drain(p, true);
+		drain(p, p);
 		if (!p->p_queue)
 			return false;
 	} while (!begin(p));
@@ -277,6 +304,9 @@ static void one(void)		{ worker(1, run); }
 static void zero_knows(void)	{ worker(0, run_and_know); }
 static void one_knows(void)	{ worker(1, run_and_know); }
 
+static void zero_collects(void)	{ worker(0, run_and_collect); }
+static void one_collects(void)	{ worker(1, run_and_collect); }
+
 /* Others. */
 
 static void wake(int who, int nr)
@@ -310,12 +340,23 @@ static void joiner(void)
 {
 	while (!__atomic_load_n(&s.ended, __ATOMIC_ACQUIRE))
 		model_pause(4);
-	release();
+	if (wakes_leave(&s.wakes))
+		release();
+	__atomic_store_n(&s.left, 1, __ATOMIC_RELAXED);
 }
 
 static void wake_and_join(void)
 {
 	wake_one();
+	joiner();
+}
+
+/* Another wakes it, too, before it is joined. */
+static void wake_and_join_both(void)
+{
+	wake_one();
+	while (!__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE))
+		model_pause(6);
 	joiner();
 }
 
@@ -352,6 +393,8 @@ static void init(int count, int posted, int waits)
 	NAME(s.home);
 	NAME(s.freed);
 	NAME(s.sent);
+	NAME(s.ended);
+	NAME(s.left);
 	NAME(s.can_run);
 }
 
@@ -412,13 +455,18 @@ static void made_joined(void)
 {
 	made(2);
 	s.joined = 1;
+	s.known  = 2;
 }
 
-static void runs_joined(void)
+static void joined(int steals, int how)
 {
-	runs(0, 0, NO_THIEF);
+	runs(0, steals, how);
 	s.joined = 1;
 }
+
+static void runs_joined(void)		{ joined(0, NO_THIEF); }
+static void runs_joined_moved(void)	{ joined(1, MOVES); }
+static void runs_joined_drained(void)	{ joined(1, DRAINS); }
 
 static void done(void)
 {
@@ -437,8 +485,11 @@ static void done(void)
 static void done_one(void)	{ done(); MUST(s.count == 0 && s.told == 1); }
 static void done_two(void)	{ done(); MUST(s.count == 0 && s.told == 2); }
 
-/* One wake too many. */
-static void done_more(void)	{ done(); MUST(s.count == 1 && s.told == 1); }
+/* One wake too many, which may be forgotten. */
+static void done_more(void)	{ done(); MUST(s.told == 1); }
+
+/* So may be all. */
+static void done_any(void)	{ done(); }
 
 #define MAIL(name, quick, most, init, done, ...)			\
 	{ "mail: " name, quick, most, 0,				\
@@ -464,8 +515,18 @@ const struct model_scenario scenarios[] = {
 	     zero_knows, wake_and_tell),
 	MAIL("it ends, has not waited, and a wake", ANY, ANY, made_ends,
 	     done_more, zero_knows, wake_and_tell),
-	MAIL("it ends, joined, and a wake comes", ANY, ANY, runs_joined,
-	     done_more, zero_knows, wake_and_tell, joiner),
+	MAIL("it ends, a wake under way, joined", ANY, ANY, runs_joined,
+	     done_more, zero_knows, wake_and_tell, wake_and_join_both),
+	MAIL("it ends, woken until it is joined", ANY, ANY, runs_joined,
+	     done_any, zero, wake_and_join),
+	MAIL("it ends, woken by two, joined", 2, ANY, runs_joined,
+	     done_any, zero, wake_and_tell, wake_and_join_both),
+	MAIL("a thief looks, it ends, woken, joined", 1, 3,
+	     runs_joined_drained, done_any, zero, one, wake_and_join),
+	MAIL("its lane taken, it ends, woken, joined", 1, 3,
+	     runs_joined_moved, done_any, zero, one, wake_and_join),
+	MAIL("it collects a wake, wherever its node is", 1, 3, runs_taken,
+	     done_more, zero_collects, one_collects, wake_and_tell),
 	MAIL("it ends, joined by one who woke it", 1, ANY, made_joined,
 	     done_two, zero, wake_zero, wake_and_join),
 	MAIL("a thief looks, it ends, a wake", 1, 3, runs_ends_drained,

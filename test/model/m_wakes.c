@@ -6,13 +6,25 @@
 
 #define WAKERS	3
 
-/* Two threads of one processor; each waits as often as it is woken, ends. */
+/*
+ * Two threads of one processor. Each waits as often as it is woken, and ends; or
+ * the first ends when it knows of a wake, taken or not, or at once, and is woken
+ * until it is joined. From its end on its processor may compute until the joiner
+ * has left: the joiner must not wait for a look at the inbox.
+ */
 static struct {
 	struct inbox inbox;
 	struct wakes wakes[2];
 	int          left[2];		/* waits */
 	int          runs[2];		/* it can: is in the queue */
 	int          data[WAKERS];	/* written before the wakes, plain */
+	int          joined;		/* the first is joinable */
+	int          sent;		/* so many wakers are done (atomic) */
+	int          know;		/* it ends when it knows of so many */
+	int          told;		/* of its end (atomic) */
+	int          left_by;		/* its joiner has left (atomic) */
+	int          computes;		/* the processor, until then */
+	int          freed[2];		/* [0] also by the joiner (atomic) */
 } s;
 
 static void init(int first, int second)
@@ -22,6 +34,7 @@ static void init(int first, int second)
 	wakes_init(&s.wakes[1]);
 	s.left[0] = first;
 	s.left[1] = second;
+	s.freed[1] = second == 0;
 	NAME(s.inbox.i_tail);
 	NAME(s.inbox.i_head);
 	NAME(s.inbox.i_stub);
@@ -29,6 +42,10 @@ static void init(int first, int second)
 	NAME(s.wakes[1].w_posted);
 	NAME(s.wakes[0].w_node);
 	NAME(s.wakes[1].w_node);
+	NAME(s.sent);
+	NAME(s.told);
+	NAME(s.left_by);
+	NAME(s.freed);
 }
 
 /* A new thread is a thread that waits: here, until the first of its wakes. */
@@ -36,6 +53,30 @@ static void init_two(void)	{ init(2, 0); }
 static void init_three(void)	{ init(3, 0); }
 static void init_four(void)	{ init(4, 0); }
 static void init_both(void)	{ init(2, 2); }
+
+/* It runs, has waited for nothing, and there is no second thread. */
+static void init_ends(int know, int joined)
+{
+	init(1, 0);
+	s.wakes[0].w_count = 0;
+	s.runs[0] = 1;
+	s.know = know;
+	s.joined = s.computes = joined;
+}
+
+static void init_knows(void)	{ init_ends(1, 0); }
+static void init_joined(void)	{ init_ends(0, 1); }
+static void init_joined_knows(void)	{ init_ends(1, 1); }
+static void init_joined_looks(void)	{ init_ends(0, 1); s.computes = 0; }
+
+/* Gives its memory to another use. */
+static void release(int which)
+{
+	s.wakes[which].w_count  = 77;
+	s.wakes[which].w_posted = 77;
+	s.wakes[which].w_node.n_next = NULL;
+	__atomic_fetch_add(&s.freed[which], 1, __ATOMIC_RELEASE);
+}
 
 static void ready(struct wakes *w, int nr)
 {
@@ -51,23 +92,30 @@ static void drain(void)
 	int nr = 0;
 
 	while ((w = wakes_take(&s.inbox, &nr)) != NULL) {
-		MUST(nr > 0);
-		ready(w, nr);
+		MUST(nr != 0);
+		if (nr > 0)
+			ready(w, nr);
+		else if (nr == WAKES_FREE)
+			release((int)(w - s.wakes));
 	}
 }
 
-/* Its memory is given to somebody else. */
 static void end(int which)
 {
 	struct wakes *w = &s.wakes[which];
 
-	while (wakes_pending(w)) {
-		drain();
-		model_pause(10 + which);
+	while (__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE) < s.know)
+		model_pause(10);
+	MUST(w->w_count == 0 || s.know || s.joined);
+	if (!s.joined) {
+		if (wakes_close(w, WAKES_LEFT))
+			release(which);
+		return;
 	}
-	MUST(w->w_count == 0);
-	w->w_posted = 77;
-	w->w_node.n_next = NULL;
+	(void)wakes_close(w, 0);
+	__atomic_store_n(&s.told, 1, __ATOMIC_RELEASE);
+	while (s.computes && !__atomic_load_n(&s.left_by, __ATOMIC_RELAXED))
+		model_pause(11);
 }
 
 /* From a wait to the next that blocks. */
@@ -83,13 +131,16 @@ static void run(int which)
 
 static void processor(void)
 {
-	while (s.left[0] + s.left[1] > 0) {
+	for (;;) {
 		model_turn(1);
 		drain();
 		if (s.runs[0])
 			run(0);
 		else if (s.runs[1])
 			run(1);
+		else if (__atomic_load_n(&s.freed[0], __ATOMIC_ACQUIRE) &&
+			 s.freed[1])
+			return;
 		else
 			model_pause(1);
 	}
@@ -116,6 +167,33 @@ static void wake(int who, int which, int nr)
 		(void)wakes_post(&s.wakes[which], &s.inbox);
 }
 
+/* What the thread sees is that there is the wake. */
+static void wake_and_tell(void)
+{
+	wake(0, 0, 1);
+	__atomic_fetch_add(&s.sent, 1, __ATOMIC_RELEASE);
+}
+
+/* Wakes it before its end or after, and so does another; then joins. */
+static void join_after(int sent)
+{
+	while (!__atomic_load_n(&s.told, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&s.sent, __ATOMIC_ACQUIRE) < sent)
+		model_pause(12);
+	if (wakes_leave(&s.wakes[0]))
+		release(0);
+	__atomic_store_n(&s.left_by, 1, __ATOMIC_RELAXED);
+}
+
+static void wake_and_join(void)		{ wake(1, 0, 1); join_after(0); }
+static void wake_and_join_both(void)	{ wake(1, 0, 1); join_after(1); }
+
+static void done(void)
+{
+	MUST(s.freed[0] == 1);
+	MUST(inbox_take(&s.inbox) == NULL && inbox_empty(&s.inbox));
+}
+
 static void zero_once(void)	{ wake(0, 0, 1); }
 static void one_once(void)	{ wake(1, 0, 1); }
 static void two_once(void)	{ wake(2, 0, 1); }
@@ -132,6 +210,18 @@ const struct model_scenario scenarios[] = {
 	  { one_processor, zero_twice, one_once }, NULL },
 	{ "wakes: two threads, also woken from here", MODEL_ANY, MODEL_ANY, 0,
 	  &s, sizeof s, init_both, { processor_wakes, zero_once, both }, NULL },
+	{ "wakes: it ends, and a wake is under way", MODEL_ANY, MODEL_ANY, 0,
+	  &s, sizeof s, init_knows, { processor, wake_and_tell }, done },
+	{ "wakes: joinable, woken until it is joined", MODEL_ANY, MODEL_ANY, 0,
+	  &s, sizeof s, init_joined, { processor, wake_and_join }, done },
+	{ "wakes: joinable, and the inbox is looked at", MODEL_ANY, MODEL_ANY, 0,
+	  &s, sizeof s, init_joined_looks, { processor, wake_and_join }, done },
+	{ "wakes: joinable, woken by two", MODEL_ANY, MODEL_ANY, 0,
+	  &s, sizeof s, init_joined,
+	  { processor, wake_and_tell, wake_and_join_both }, done },
+	{ "wakes: joinable, a wake under way, another after", MODEL_ANY,
+	  MODEL_ANY, 0, &s, sizeof s, init_joined_knows,
+	  { processor, wake_and_tell, wake_and_join_both }, done },
 	{ "wakes: one from each of three", MODEL_NOT, MODEL_ANY, 0,
 	  &s, sizeof s, init_three,
 	  { one_processor, zero_once, one_once, two_once }, NULL },

@@ -13,7 +13,7 @@
 #define USLICE_NONE	2
 #define USLICE_AWAY	4
 #define USLICE_LOW	7
-#define USLICE_NEW	((char *)USLICE_NONE)
+#define USLICE_NEW	((char *)NULL)
 #define USLICE_ENDED	((char *)(USLICE_NONE | USLICE_AWAY))
 
 /* Is u running on this native thread, or does it run a dispatcher here? */

@@ -98,10 +98,11 @@
  * usual case, so that a round needs one look to know that it can just resume:
  *
  *	FP_ON_TOP  the first word of the slice holds control words
- *	NO_SLICE   the thread has ended (with AWAY)
+ *	NO_SLICE   the thread is new; or it has ended (with AWAY)
  *	AWAY       the slice is in the buffer, not in the lane
  *
- * A new thread has a null pointer there: so a struct may be filled by hand.
+ * A null pointer, too, is that of a new thread: its struct was zeroed, and filled
+ * by hand. It has no low bits, and so costs a round a second look.
  *
  * The control words are those of floating point (mxcsr and the x87 control
  * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
@@ -249,7 +250,7 @@ UPREEMPT_NEVER;
 #define NO_SLICE	2
 #define AWAY		4
 #define LOW_BITS	7
-#define NEW		((char *)NULL)
+#define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
 #define GUARD		((size_t)USCHED_GUARD)
 /* How far below its lane a thread that is too deep is looked for. */
@@ -517,7 +518,7 @@ static void round_start(void *arg)
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
 	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
-		   u->u_top != NEW)) {
+		   u->u_top != NULL)) {
 		usched_current = u;
 		usched_resume(u->u_top, 0);
 	}
@@ -606,7 +607,8 @@ static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane
 		 "ustack_block: not on the stack of the thread: -fsplit-stack "
 		 "does not mix with lanes");
 	CONTRACT(sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_ONSTACK),
-		 "ustack_block: in a signal handler on an alternate stack");
+		 "ustack_block: not on the stack of the thread, but in a signal "
+		 "handler on an alternate stack");
 	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
 		 "ustack_block: the thread has run out of its lane, and over "
 		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
@@ -683,6 +685,8 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
 	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
 		 "s_next: returned a thread with a lane that does not exist");
+	if (u->u_top == NULL)
+		u->u_top = NEW;
 	if (u->u_top == NEW && u->u_lane == 0)
 		u->u_lane = lane_get(s);
 	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
@@ -732,6 +736,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_arg   = arg;
 	u->u_stack = stack;
 	u->u_len   = len;
+	u->u_top   = NEW;
 }
 
 void ustack_fini(struct ustack *u)
@@ -739,7 +744,8 @@ void ustack_fini(struct ustack *u)
 	CONTRACT(u != usched_current, "ustack_fini: the thread is running; "
 		 "after a longjmp() out of it call usched_left() first");
 	HOOK(ended(u));
-	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL) {
+	if (!((uintptr_t)u->u_top & NO_SLICE) && u->u_top != NULL &&
+	    u->u_sched->s_lane != NULL) {
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgot++;
 	}
@@ -1105,7 +1111,7 @@ UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
 	const struct usched_lane *l;
 	ptrdiff_t nob;
 
-	if (u->u_top == NEW || (uintptr_t)u->u_top & NO_SLICE)
+	if (u->u_top == NULL || (uintptr_t)u->u_top & NO_SLICE)
 		return 0;
 	l = &u->u_sched->s_lane[u->u_lane];
 	nob = l->l_bottom - slice(u);

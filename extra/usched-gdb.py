@@ -49,7 +49,7 @@ except ImportError:
 
 # As in usched.c: flags in u_top, and its values for threads without a slice.
 FP_ON_TOP, AWAY, LOW_BITS = 1, 4, 7
-NEW, ENDED = 0, 6
+NEW, ENDED = 2, 6
 BARE_MAX = 104                  # bytes that a buffer may be short of, at most
 SLICE_MAX = 1 << 31
 BLOCK = 16 << 20                # read at once

@@ -209,7 +209,7 @@ FUNCTION void w_nest(void)
 	fake[0].u_top = s.s_lane[u[0].u_lane].l_bottom + 8 + 4;
 	fake[1].u_f   = (void (*)(void *))1;
 	fake[2].u_len = 0;
-	fake[2].u_top = NULL;		/* new */
+	fake[2].u_top = (char *)2;	/* new */
 	if (lanes < 9)		/* else it is not the owner of its lane */
 		fake[3].u_lane = 10;
 	usched_run(&in);

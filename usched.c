@@ -101,6 +101,9 @@
  *	NO_SLICE   the thread is new; or it has ended (with AWAY)
  *	AWAY       the slice is in the buffer, not in the lane
  *
+ * A null pointer, too, is that of a new thread: its struct was zeroed, and filled
+ * by hand. It has no low bits, and so costs a round a second look.
+ *
  * The control words are those of floating point (mxcsr and the x87 control
  * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
  * flags). They belong to the thread. But nearly every thread has those of the
@@ -120,6 +123,26 @@
  * the whole slice, to spare it the look at the bottom: its buffer is not used
  * anyway.
  *
+ * LEAVING
+ *
+ * A longjmp() may leave usched_run(), from a thread or from a call-back: then
+ * none of our code runs until usched_left(S) is called where the jump has
+ * landed. By then the stack frame of usched_run() is gone, and what was in it
+ * may be overwritten. So all that a return would need is in S->s_frame. These
+ * are chained, the innermost first, and several may have been left at once:
+ *
+ *	usched_here --> in.s_frame --> S.s_frame --> out.s_frame --> NULL
+ *	                |<----- left by a jump ----->|
+ *
+ * usched_left(S) ends the runs down to S, each as if its thread had aborted:
+ * the lane of the thread has no owner and may be used again. The others were
+ * blocked, and still are, as nothing of them is in a frame that was left (I3).
+ *
+ * Without usched_left() it cannot always be told that a run was left. The same
+ * dispatcher has s_base set, and is refused. Another usched_run() writes into its
+ * own frame, then looks whether that of the innermost run still holds what was
+ * written there (f_mark): a frame that is alive always does.
+ *
  * SIGNALS
  *
  * A handler runs below the stack pointer of what it interrupts. Therefore: a
@@ -137,6 +160,8 @@
  * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
+ * I8. What the end of a run needs is in struct usched, not in a stack frame; and
+ *     at each call-back the state is such that the run can end there.
  *
  * REJECTED
  *
@@ -158,6 +183,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +253,8 @@ UPREEMPT_NEVER;
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
 #define GUARD		((size_t)USCHED_GUARD)
+/* How far below its lane a thread that is too deep is looked for. */
+#define REACH		((uintptr_t)64 << 20)
 /* Bytes by which the bottom of one lane is higher than that of the next. */
 #define STAGGER		128
 #define WORD		((int)sizeof(uintptr_t))
@@ -308,6 +336,7 @@ static UNCHECKED NORETURN void done(void *ustack);
 static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
 static UNCHECKED void blocked(char *sp, void *ustack);
 static UNCHECKED void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
@@ -319,6 +348,8 @@ static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 static void stacks(struct usched *s, int begins);
 static int  lane_get(struct usched *s);
 static void lane_put(struct usched *s, struct ustack *u);
+static int  stands(const struct usched_frame *f);
+static UNCHECKED void leave(struct usched *s);
 static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
 static UNCHECKED NORETURN void seen_leave(struct ustack *u, struct usched_lane *l);
@@ -337,12 +368,6 @@ NOINLINE struct ustack *ustack_self(void)
 #endif
 
 /* The dispatchers that run on this native thread, the innermost first. */
-struct usched_frame {
-	struct usched       *f_sched;
-	struct ustack       *f_self;	/* the thread that runs it, or NULL */
-	struct usched_frame *f_up;
-};
-
 static __thread struct usched_frame *usched_here;
 
 static struct usched_hook *hook_list;
@@ -367,36 +392,101 @@ static const uintptr_t bottom[BARE_NR] = {
 			usched_fail(text);				\
 	} while (0)
 
+/* Runtimes that move locals, if the program is linked with them. */
+extern const char __safestack_init[] __attribute__((weak));
+extern const char __morestack_allocate_stack_space[] __attribute__((weak));
+
 /* The dispatcher. */
 
-void usched_run(struct usched *s)
+UNCHECKED void usched_run(struct usched *s)
 {
-	struct usched_frame here = { s, usched_current, usched_here };
+	struct usched *volatile mark = NULL;
 	uintptr_t scratch;
 	unsigned fp = fp_get(&scratch);
 
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
 		 "usched_run: s_next, s_alloc and s_free must be set");
-	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already");
+	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
+		 "after a longjmp() out of it call usched_left() first");
+	CONTRACT(usched_here == NULL || stands(usched_here),
+		 "usched_run: a longjmp() has left another dispatcher: call "
+		 "usched_left() first");
 	CONTRACT(!shadow_stack(),
 		 "usched_run: copied stacks and shadow stacks do not mix: "
 		 "turn shadow stacks off (link with -z noshstk)");
+	CONTRACT(__safestack_init == NULL,
+		 "usched_run: copied stacks and -fsanitize=safe-stack do not "
+		 "mix: locals that are kept elsewhere are not copied");
 	if (s->s_lane == NULL)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
 	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
-	usched_here = &here;
+	mark = s;
+	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
+					     &mark, fp };
+	usched_here = &s->s_frame;
 	hooks(s, 1);
 	HOOK(begin(s));
 	fp_set(s->s_fp);
 	usched_save(begin, s);
 	fp_set(fp);
 	s->s_base = NULL;
-	usched_current = here.f_self;
+	usched_current = s->s_frame.f_self;
 	HOOK(end(s));
 	hooks(s, 0);
-	usched_here = here.f_up;
+	usched_here = s->s_frame.f_up;
+}
+
+/*
+ * Is the call of usched_run() still there, as far as can be told? What is read
+ * may be a stack frame that was left.
+ */
+static UNCHECKED int stands(const struct usched_frame *f)
+{
+	return (const char *)f->f_sched +
+	       offsetof(struct usched, s_frame) == (const char *)f &&
+	       *f->f_mark == f->f_sched;
+}
+
+UNCHECKED void usched_left(struct usched *s)
+{
+	const struct usched_frame *f = usched_here;
+
+	if (s->s_base == NULL)
+		return;
+	while (f != NULL && f != &s->s_frame)
+		f = f->f_up;
+	CONTRACT(f != NULL,
+		 "usched_left: the dispatcher runs on another native thread");
+	while (s->s_base != NULL)
+		leave(usched_here->f_sched);
+	fp_set(s->s_frame.f_fp);
+}
+
+/* Ends the innermost run. A thread that ran is still there. */
+static UNCHECKED void leave(struct usched *s)
+{
+	struct ustack *u = usched_current;
+	struct usched_lane *l = u != NULL ? &s->s_lane[u->u_lane] : NULL;
+	char here;
+
+	CONTRACT(l == NULL || l->l_low == NULL ||
+		 (uintptr_t)&here - (uintptr_t)l->l_low >=
+		 (uintptr_t)(l->l_bottom - l->l_low),
+		 "usched_left: called by a thread of the dispatcher, which no "
+		 "longjmp() has left");
+	hooks(s, 0);
+	if (u != NULL) {
+		HOOK(left(u));
+		HOOK(ended(u));
+		lane_put(s, u);
+		u->u_top = ENDED;
+	}
+	s->s_base = NULL;
+	usched_current = s->s_frame.f_self;
+	HOOK(end(s));
+	usched_here = s->s_frame.f_up;
 }
 
 void usched_hook(struct usched_hook *h)
@@ -427,7 +517,8 @@ static void round_start(void *arg)
 		usched_resume(s->s_exit, 0);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
-	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0)) {
+	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
+		   u->u_top != NULL)) {
 		usched_current = u;
 		usched_resume(u->u_top, 0);
 	}
@@ -481,9 +572,8 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 		*(uintptr_t *)top = fp;
 	}
 	need = l->l_bottom - top;
-	CONTRACT(need > 0 && (l->l_low == NULL || top >= l->l_low),
-		 "ustack_block: not on the stack of the thread (but in a signal "
-		 "handler on an alternate one?)");
+	if (unlikely(need <= 0 || (l->l_low != NULL && top < l->l_low)))
+		misplaced(sp, l);
 	if (u->u_len - need > USCHED_SLACK ||
 	    (u->u_len < need && !(u->u_len >= PAIR &&
 				  u->u_len >= need - s->s_bare && is_bare(l))))
@@ -503,6 +593,30 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 		seen_leave(u, l);
 	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
+}
+
+/*
+ * A block below the lane, or on another stack. A frame that is larger than the
+ * guard takes the stack pointer into what is below: other lanes, or anything.
+ */
+static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane *l)
+{
+	stack_t alt;
+
+	CONTRACT(__morestack_allocate_stack_space == NULL,
+		 "ustack_block: not on the stack of the thread: -fsplit-stack "
+		 "does not mix with lanes");
+	CONTRACT(sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_ONSTACK),
+		 "ustack_block: not on the stack of the thread, but in a signal "
+		 "handler on an alternate stack");
+	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
+		 "ustack_block: the thread has run out of its lane, and over "
+		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
+		 "gives larger ones; -fstack-clash-protection stops at the "
+		 "guard");
+	usched_fail("ustack_block: not on the stack of the thread (but on one "
+		    "of its own making, or after a longjmp() out of "
+		    "usched_run() without usched_left()?)");
 }
 
 /* The thread has returned (called by usched_launch() on its stack). */
@@ -571,8 +685,14 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
 	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
 		 "s_next: returned a thread with a lane that does not exist");
+	if (u->u_top == NULL)
+		u->u_top = NEW;
 	if (u->u_top == NEW && u->u_lane == 0)
 		u->u_lane = lane_get(s);
+	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
+		 (u->u_stack != NULL || u->u_len == 0),
+		 "s_next: returned a thread with no function (u_f), or with a "
+		 "length without a buffer");
 	l = &s->s_lane[u->u_lane];
 	usched_current = u;
 	if (l->l_owner != u && l->l_owner != NULL)
@@ -621,9 +741,11 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 
 void ustack_fini(struct ustack *u)
 {
-	CONTRACT(u != usched_current, "ustack_fini: the thread is running");
+	CONTRACT(u != usched_current, "ustack_fini: the thread is running; "
+		 "after a longjmp() out of it call usched_left() first");
 	HOOK(ended(u));
-	if (u->u_top != NEW && u->u_top != ENDED && u->u_sched->s_lane != NULL) {
+	if (!((uintptr_t)u->u_top & NO_SLICE) && u->u_top != NULL &&
+	    u->u_sched->s_lane != NULL) {
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgot++;
 	}
@@ -718,6 +840,8 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 {
 	struct usched *s = u->u_sched;
 	ptrdiff_t nob = need;
+	void *old = u->u_stack;
+	int len = u->u_len;
 	void *buf;
 
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
@@ -725,11 +849,11 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 		nob -= s->s_bare;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
-		return nob <= u->u_len ? 0 : -ENOMEM;
-	if (u->u_stack != NULL)
-		s->s_free(s, u->u_stack, u->u_len);
+		return nob <= len ? 0 : -ENOMEM;
 	u->u_stack = buf;
 	u->u_len   = nob;
+	if (old != NULL)
+		s->s_free(s, old, len);		/* may jump: I8 */
 	return 0;
 }
 
@@ -877,7 +1001,8 @@ static NOINLINE void seen_end(struct usched *s, struct usched_lane *l)
 
 void usched_fini(struct usched *s)
 {
-	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running");
+	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running; "
+		 "after a longjmp() out of it call usched_left() first");
 	HOOK(fini(s));
 	if (s->s_mapped != 0) {
 		stacks(s, 0);
@@ -986,7 +1111,7 @@ UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
 	const struct usched_lane *l;
 	ptrdiff_t nob;
 
-	if ((uintptr_t)u->u_top & NO_SLICE)
+	if (u->u_top == NULL || (uintptr_t)u->u_top & NO_SLICE)
 		return 0;
 	l = &u->u_sched->s_lane[u->u_lane];
 	nob = l->l_bottom - slice(u);

@@ -59,6 +59,8 @@
  *	or ran last, the dispatcher	ustack_fini()
  *	the same, outside of threads	usched_run(), usched_lanes(),
  *					usched_fini()
+ *	the native thread that left	usched_left()
+ *	the dispatcher by a longjmp()
  *	anyone				ustack_init(), ustack_self()
  *
  * None of these may be called by a signal handler except ustack_self().
@@ -76,6 +78,12 @@
  *   runs because of an exception: the exceptions being handled are kept by the
  *   C++ library for each native thread.
  * - pthread_exit() ends the native thread, with all threads of its dispatcher.
+ * - A longjmp() out of usched_run() is followed by usched_left(), which says
+ *   from where the jump may be made.
+ * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: a
+ *   file that includes this one does not compile with them, and usched_run()
+ *   refuses a program with SafeStack. Code with gcc's -fsplit-stack cannot
+ *   block. Shadow stacks of the processor must be off.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that
@@ -83,6 +91,12 @@
  */
 
 #include <stddef.h>
+
+#if defined(__has_feature)
+#if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
+#error "usched: copied stacks and -fsanitize=safe-stack or shadow-call-stack do not mix"
+#endif
+#endif
 
 /*
  * The hard mode (uhard.h) is for all files of a program, or for none: so its
@@ -92,6 +106,7 @@
 #define ustack_init	ustack_init_hard
 #define ustack_block	ustack_block_hard
 #define usched_run	usched_run_hard
+#define usched_left	usched_left_hard
 #define usched_lanes	usched_lanes_hard
 #endif
 
@@ -128,6 +143,15 @@ struct usched_lane {
 #endif
 };
 
+/* A call of usched_run() that has not returned. In usched.c: see I8. */
+struct usched_frame {
+	struct usched       *f_sched;
+	struct ustack       *f_self;	/* the thread that called, or NULL */
+	struct usched_frame *f_up;	/* the call around this one, or NULL */
+	struct usched *volatile *f_mark; /* in its stack frame: f_sched */
+	unsigned             f_fp;	/* floating-point control of the caller */
+};
+
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
 struct usched {
 	/* Set by the scheduler before usched_run(). */
@@ -153,12 +177,17 @@ struct usched {
 	size_t              s_mapped;  /* bytes mapped for lanes */
 	int                 s_forgot;  /* calls of ustack_fini() for blocked ones */
 	struct usched_stats *s_stats;  /* ustats.h */
+	struct usched_frame s_frame;   /* while it runs, or was left */
 #if defined(USCHED_HARD)
 	struct uhard_sched *s_hard;    /* uhard.h */
 #endif
 };
 
-/* A thread. May be embedded, as the first member, in the scheduler's own. */
+/*
+ * A thread. May be embedded, as the first member, in the scheduler's own. It is
+ * new if it is zeroed, with u_sched and u_f set (and, if wanted, u_arg, u_lane,
+ * and a first buffer in u_stack and u_len), or by ustack_init().
+ */
 struct ustack {
 	/* To be read by anyone. */
 	struct usched *u_sched;		/* its dispatcher */
@@ -187,6 +216,35 @@ struct ustack {
  * and not from deeper in it than the first time.
  */
 void usched_run(struct usched *s);
+
+/*
+ * Where a longjmp() out of usched_run(s) has landed, ends that run: what a
+ * return of usched_run(s) would have put back is put back, ustack_self() and
+ * the floating-point control words among it. Runs inside of it that the jump
+ * has left, too, are ended first. Called by the code that the jump has come to,
+ * on the same native thread, before any other function of the library. Does
+ * nothing if s does not run.
+ *
+ * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and s_again(),
+ * and from a thread's own code, at any depth; from a signal handler only if
+ * that has interrupted a thread's own code. s_preempt() must not jump. Nor may
+ * anyone jump out of a scheduler that calls usched_run() itself, such as rr.
+ *
+ * A thread that ran then has ended, as by ustack_abort(), but s_done() is not
+ * called: its struct and buffer are the scheduler's, and must be there until
+ * usched_left() returns, as must the struct of each dispatcher that was left.
+ * ustack_fini() may be called for the thread, and changes nothing. All others
+ * are as they were: the next usched_run(s) runs them (without lanes, only from
+ * where that is permitted). A thread that s_next() was about to return, or
+ * s_done() to free, is the scheduler's to remember.
+ *
+ * Glibc's check of longjmp() with _FORTIFY_SOURCE refuses a jump to a stack at
+ * a lower address. The main stack is above all lanes, but that of another
+ * native thread may be below them, and so may the lane of a thread that runs a
+ * dispatcher. The file that jumps is compiled without _FORTIFY_SOURCE then.
+ * ThreadSanitizer does not permit such jumps.
+ */
+void usched_left(struct usched *s);
 
 /*
  * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
@@ -249,8 +307,8 @@ void usched_fini(struct usched *s);
 
 /*
  * Forgets a new or blocked thread that will never run again, before
- * usched_fini() if that is called. Its buffer is
- * still the scheduler's to free: u_stack, of u_len bytes.
+ * usched_fini() if that is called. Its buffer is still the scheduler's to free:
+ * u_stack, of u_len bytes.
  */
 void ustack_fini(struct ustack *u);
 
@@ -265,8 +323,9 @@ void usched_fail(const char *contract);
 
 /*
  * For modules beside this one: what each usched_run() calls on its native
- * thread, as it begins and before it returns. Given once, and before any
- * dispatcher runs.
+ * thread, as it begins and before it returns. If it does not return, h_end() is
+ * called by usched_left(), where ustack_self() still is the thread of s that was
+ * left, if a thread ran. Given once, and before any dispatcher runs.
  */
 struct usched_hook {
 	void (*h_begin)(struct usched *s);

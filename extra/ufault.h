@@ -5,20 +5,29 @@
 #define UFAULT_H
 
 /*
- * A handler calls only what a handler may call: so messages are put together
- * without stdio. It runs on an alternate stack, since there may be no room left
+ * A handler calls only what a handler may call, except for name_of(): so
+ * messages are put together without stdio. It runs on an alternate stack, since there may be no room left
  * on the one that ran out; and what it does not know goes to who was there
  * before.
  */
 
 #include "usched.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define FAULT_STACK	((size_t)64 << 10)
+/* Seconds that the loader is given to name a function. */
+#define NAME_PATIENCE	1
+
+/* Old glibc has it in a library of its own, static programs may have none. */
+#pragma weak dladdr
 
 struct text {
 	char   x_text[1024];
@@ -48,13 +57,79 @@ static void put_number(struct text *x, uintptr_t nr, unsigned base)
 	put(x, at);
 }
 
+/* The lookup of a name: one at a time, others do without. */
+static struct {
+	int        n_busy;
+	pthread_t  n_who;
+	sigjmp_buf n_env;
+} naming;
+
+static void name_late(int signo)
+{
+	if (pthread_equal(pthread_self(), naming.n_who))
+		siglongjmp(naming.n_env, 1);
+	(void)pthread_kill(naming.n_who, signo);
+}
+
+static const char *name_look(void (*f)(void *))
+{
+	union { void (*f)(void *); void *p; } at = { f };
+	const char *volatile name = NULL;
+	Dl_info info;
+
+	if (sigsetjmp(naming.n_env, 0) == 0 && dladdr(at.p, &info) != 0 &&
+	    info.dli_saddr == at.p)
+		name = info.dli_sname;
+	return name;
+}
+
+/*
+ * Returns the name of a function that the loader knows (it is exported, or the
+ * program was linked with -rdynamic), or NULL. dladdr() takes a lock of the
+ * loader's. Another native thread may hold that for long, and so may what we
+ * have interrupted: hence an alarm, from which a jump leads out of the lookup.
+ * What the jump leaves locked stays so, but the process is about to end.
+ */
+static const char *name_of(void (*f)(void *))
+{
+	struct sigaction action = { .sa_handler = name_late }, before;
+	const char *name;
+	sigset_t mask, old;
+	unsigned left;
+
+	if (&dladdr == NULL ||
+	    __atomic_exchange_n(&naming.n_busy, 1, __ATOMIC_ACQUIRE) != 0)
+		return NULL;
+	naming.n_who = pthread_self();
+	sigemptyset(&action.sa_mask);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGALRM);
+	left = alarm(0);
+	(void)sigaction(SIGALRM, &action, &before);
+	(void)pthread_sigmask(SIG_UNBLOCK, &mask, &old);
+	(void)alarm(NAME_PATIENCE);
+	name = name_look(f);
+	(void)alarm(0);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)sigaction(SIGALRM, &before, NULL);
+	(void)alarm(left);
+	__atomic_store_n(&naming.n_busy, 0, __ATOMIC_RELEASE);
+	return name;
+}
+
 /* The thread may be gone. */
 static void put_thread(struct text *x, const struct ustack *u,
 		       void (*f)(void *), void *arg)
 {
+	const char *name = name_of(f);
+
 	put(x, "thread ");
 	put_number(x, (uintptr_t)u, 16);
 	put(x, " (function ");
+	if (name != NULL) {
+		put(x, name);
+		put(x, "() at ");
+	}
 	put_number(x, (uintptr_t)f, 16);
 	put(x, ", argument ");
 	put_number(x, (uintptr_t)arg, 16);

@@ -13,14 +13,17 @@
  *	  ^                    ^                                  ^
  *	                       l_low                              l_bottom
  *
- * An address in that guard is that of a thread that is too deep. One in the
- * guard of the next lane is that of one who has written past the bottom of its
- * own, and in any other guard that of a wild pointer. The native stack (lane 0)
+ * An address in that guard is that of a thread that is too deep. So is one between
+ * the lane and a stack pointer below the lane: a large frame has skipped the
+ * guard. An address in the guard of the next lane is that of a thread that
+ * has written past the bottom of its own, and in any other guard that of a wild
+ * pointer. The native stack (lane 0)
  * ends where pthread_getattr_np() says; about there is a stack that ran out.
  * All else is passed on, also the overflow of a dispatcher that runs on the
  * native lane within a thread of another one: that is the other's lane.
  *
- * G1. The handler calls what a handler may call, and takes no memory.
+ * G1. The handler calls what a handler may call, and takes no memory; but the
+ *     name of a function is looked up as ufault.h says.
  * G2. What it does not name it leaves as it was: handlers that were there
  *     before are called, and without one the fault is repeated and ends the
  *     process.
@@ -42,12 +45,15 @@
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
+#include <ucontext.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
 
-/* How far beyond its end a native stack is missed. */
+/* How far beyond its end a native stack is missed, and a frame. */
 #define REACH		((uintptr_t)USCHED_GUARD)
+/* How far below its lane a stack pointer may be: a frame is not that large. */
+#define FRAME_MAX	((uintptr_t)64 << 20)
 
 /* Of a native thread. */
 static __thread struct {
@@ -67,6 +73,23 @@ static void put_lane(struct text *x, int nr, uintptr_t size)
 	put(x, " bytes");
 }
 
+/* The stack pointer at the fault, or 0: not known on this machine. */
+static uintptr_t sp_of(const void *context)
+{
+	const ucontext_t *c = context;
+
+#if defined(__x86_64__) && defined(REG_RSP)
+	return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__) && defined(__linux__)
+	return (uintptr_t)c->uc_mcontext.sp;
+#elif defined(__riscv) && defined(REG_SP)
+	return (uintptr_t)c->uc_mcontext.__gregs[REG_SP];
+#else
+	(void)c;
+	return 0;
+#endif
+}
+
 /* The lane whose guard it is, or 0. */
 static int guard_of(const struct usched *s, uintptr_t at)
 {
@@ -84,12 +107,27 @@ static uintptr_t lane_size(const struct usched_lane *l)
 	return l->l_bottom - l->l_low;
 }
 
-/* Has the thread touched a guard? Then what happened is in x. */
-static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at)
+/* Is the thread below its lane, and has touched its frame there? */
+static bool is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
+{
+	uintptr_t low = (uintptr_t)l->l_low;
+
+	return low != 0 && low - sp - 1 < FRAME_MAX &&
+	       at - (sp - REACH) < low - (sp - REACH);
+}
+
+/*
+ * Has the thread touched a guard, or is its stack pointer below its lane? Then
+ * what happened is in x.
+ */
+static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
+		    uintptr_t sp)
 {
 	const struct usched *s = u->u_sched;
 	int nr = guard_of(s, at);
 
+	if (is_below(&s->s_lane[u->u_lane], at, sp))
+		nr = u->u_lane;
 	if (nr == 0)
 		return false;
 	put_thread(x, u, u->u_f, u->u_arg);
@@ -102,6 +140,9 @@ static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at)
 	if (nr == u->u_lane + 1)
 		nr--;
 	put_lane(x, nr, lane_size(&s->s_lane[nr]));
+	if (nr == u->u_lane)
+		put(x, "; larger lanes: usched_lanes(), rr_stack_size(), "
+		    "ll_stack_size(), ws_stack_size()");
 	return true;
 }
 
@@ -115,6 +156,8 @@ static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
 		put(x, "the dispatcher");
 	put(x, " has run out of the native stack, ");
 	put_lane(x, 0, native.n_size);
+	put(x, "; a larger stack: ulimit -s, or pthread_attr_setstacksize(); "
+	    "or lanes: usched_lanes()");
 	return true;
 }
 
@@ -125,8 +168,9 @@ static void fault(int signo, siginfo_t *info, void *context)
 	struct text x = { .x_nob = 0 };
 
 	/* Not sent by kill(), in which case there is no address. */
-	if (info->si_code > 0 && ((u != NULL && on_lane(&x, u, at)) ||
-				  on_native(&x, u, at)))
+	if (info->si_code > 0 &&
+	    ((u != NULL && on_lane(&x, u, at, sp_of(context))) ||
+	     on_native(&x, u, at)))
 		usched_fail(x.x_text);
 	pass_on(&before[signo == SIGBUS], signo, info, context);	/* G2 */
 }

@@ -101,6 +101,8 @@ UPREEMPT_NEVER;
 #define GAP		64
 /* Below a frame: what that function may still use, and a red zone. */
 #define FRAME		512
+/* As deep as that, what a longjmp() has left is cleaned up. */
+#define LEFT		65536
 /* Dispatchers that need no malloc(). */
 #define FEW		16
 /* Looks at the lock, before a handler goes without. */
@@ -419,6 +421,32 @@ UNCHECKED void uhard_ended(struct ustack *u)
 	free(h);
 	if (s->s_base == NULL && s->s_hard->d_list == NULL && s->s_lane_nr == 0)
 		sched_drop(s);
+}
+
+/* LEFT bytes below at, or what there is. */
+static char *below(const char *at, const char *low)
+{
+	return (char *)(at - low > LEFT ? at - LEFT : low);
+}
+
+/*
+ * Makes the stack of the caller of usched_run() the current one, after a
+ * longjmp() that sanitizers may have taken for one within the stack of u. All
+ * frames that are left there, and in the lane of u, are dead.
+ */
+UNCHECKED void uhard_left(struct ustack *u)
+{
+	struct usan *home = &u->u_sched->s_hard->d_san;
+	struct uhard_stack *h = u->u_hard;
+	struct usched_lane *l = lane_of(u);
+
+	h->h_deep = l->l_low != NULL ? below(l->l_bottom, l->l_low) :
+		__builtin_frame_address(0);
+	usan_leave(&h->h_san, home, 0);
+	usan_arrive(home);
+	if (home->n_frame != NULL)
+		usan_clear(below(home->n_frame, home->n_low),
+			   (const char *)home->n_low + home->n_size);
 }
 
 /* Nobody's frames are there any more. */

@@ -91,6 +91,8 @@ extern "C" {
  *	          u has ended
  *	ended     u has ended, or is forgotten by ustack_fini(); called before
  *	          anything of that is done
+ *	left      usched_left(): u was left by a longjmp(), and we are on the
+ *	          stack of the caller of usched_run(); ended comes next
  *	lanes     usched_lanes() has mapped them; fini: usched_fini() begins
  */
 #if defined(USCHED_HARD)
@@ -107,6 +109,7 @@ void uhard_arrived (void);
 int  uhard_fit     (struct ustack *u, ptrdiff_t need);
 void uhard_leave   (struct ustack *u, struct usched_lane *l);
 void uhard_ended   (struct ustack *u);
+void uhard_left    (struct ustack *u);
 void uhard_lanes   (struct usched *s);
 void uhard_fini    (struct usched *s);
 

@@ -337,7 +337,8 @@ static void pass_on(int signo, siginfo_t *info, void *context)
 static bool may(const struct ustack *u, const ucontext_t *uc)
 {
 	const struct usched *s = u->u_sched;
-	const char *low = s->s_lane[u->u_lane].l_low;
+	const struct usched_lane *l = &s->s_lane[u->u_lane];
+	uintptr_t low = (uintptr_t)l->l_low;
 	char here;
 
 	if (s->s_preempt == NULL || __atomic_load_n(&period,
@@ -350,8 +351,12 @@ static bool may(const struct ustack *u, const ucontext_t *uc)
 		COUNT(pe_forbidden);
 		return false;
 	}
-	/* Lane 0 has no low end that we know. */
-	if ((low != NULL && (uintptr_t)&here - (uintptr_t)low < ROOM) || !walk(PC(uc))) {
+	/*
+	 * Lane 0 has no low end that we know. Elsewhere is also a thread that
+	 * was left by a longjmp(), until usched_left().
+	 */
+	if ((uintptr_t)&here >= (uintptr_t)l->l_bottom ||
+	    (low != 0 && (uintptr_t)&here < low + ROOM) || !walk(PC(uc))) {
 		COUNT(pe_elsewhere);
 		return false;
 	}
@@ -594,8 +599,12 @@ static void begin(struct usched *s)
 
 static void end(struct usched *s)
 {
+	const struct ustack *u = ustack_self();
 	sigset_t mask;
 
+	/* Left by a longjmp(), which has not allowed it again. */
+	if (u != NULL && u->u_sched == s && native.n_who == u)
+		native.n_forbidden = 0;
 	if (s->s_preempt == NULL || native.n_depth == 0 ||
 	    --native.n_depth > 0 || !native.n_timed)
 		return;

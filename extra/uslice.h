@@ -13,8 +13,13 @@
 #define USLICE_NONE	2
 #define USLICE_AWAY	4
 #define USLICE_LOW	7
-#define USLICE_NEW	((char *)USLICE_NONE)
+#define USLICE_NEW	((char *)USLICE_NONE)	/* or NULL: filled by hand */
 #define USLICE_ENDED	((char *)(USLICE_NONE | USLICE_AWAY))
+
+static inline int uslice_is_new(const struct ustack *u)
+{
+	return u->u_top == USLICE_NEW || u->u_top == NULL;
+}
 
 /* Is u running on this native thread, or does it run a dispatcher here? */
 USLICE_HIDDEN int usched_runs(const struct ustack *u);

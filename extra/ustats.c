@@ -121,7 +121,7 @@ static void count_last(struct usched *s, struct usched_stats *st)
 /* u is about to run: what will arrive() do? Nothing, if u must not be here. */
 static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 {
-	bool new = u->u_top == USLICE_NEW;
+	bool new = uslice_is_new(u);
 	int lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
 	const struct usched_lane *l = &s->s_lane[lane];
 

@@ -95,7 +95,7 @@ int ustack_trace(const struct ustack *u, void **pc, int nr)
 
 	if (usched_runs(u))
 		return -EBUSY;
-	if (u->u_top == USLICE_NEW)
+	if (uslice_is_new(u))
 		return 0;
 	if (u->u_top == USLICE_ENDED || u->u_sched->s_lane == NULL)
 		return -EINVAL;

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
+/* LIBS: -rdynamic */
 /*
  * t_guard: after uguard_start() a thread that runs out of its lane, or of the
- * native stack, ends the process with a message that names it, the lane and its
- * size, and has not touched the slices of the others. Other faults go where they
- * went before.
+ * native stack, ends the process with a message that names it, its function, the
+ * lane, its size and the calls that set it, and has not touched the slices of
+ * the others. A frame that skips the guard is told, too. A loader that hangs
+ * costs the name. Other faults go where they went before.
  */
 #include "tiny.h"
 #include "rr.h"
 #include "uguard.h"
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <sys/mman.h>
 
 #define LANES	3
 #define SIZE	65536
+#define LEAP	700000		/* over the guard */
 
 static struct tiny tiny;
 static struct tiny_thread threads[LANES];
@@ -18,6 +24,30 @@ static unsigned sums[LANES];
 static int frame;		/* bytes */
 
 static unsigned never = ~0u;
+static int loader_hangs;
+
+/* Instead of the loader's. */
+int dladdr(const void *at, Dl_info *info)
+{
+	union { void *p; int (*f)(const void *, Dl_info *); } real;
+
+	while (loader_hangs)
+		pause();
+	real.p = dlsym(RTLD_NEXT, "dladdr");
+	return real.p != NULL ? real.f(at, info) : 0;
+}
+
+/* One frame, over the guard; the other end of it is touched. Has a name. */
+void t_guard_leaps(void *arg);
+NOINLINE void t_guard_leaps(void *arg)
+{
+	volatile char local[LEAP];
+
+	__asm__ volatile("" : : "r"(local) : "memory");	/* all of it */
+	local[0] = arg != NULL;
+	tiny_yield();
+	check_hash(local[0], local[0]);
+}
 
 /* So deep that the guard is hit, in steps of about nob bytes. */
 static NOINLINE unsigned deep(int nob)
@@ -132,6 +162,12 @@ static void on_lanes(void)
 	run(LANES, fall_last);
 }
 
+static void on_lanes_told(void)
+{
+	start();
+	run(LANES, fall);
+}
+
 static void on_native(void)
 {
 	start();
@@ -163,6 +199,60 @@ static void wild(void)
 {
 	start();
 	run(LANES, stray);
+}
+
+/* Where lane 1, the lowest, has nothing below it. */
+static void leap_to_nothing(void)
+{
+	char *low;
+
+	start();
+	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK(usched_lanes(&tiny.t_sched, 1, SIZE) == 0);
+	low = (char *)tiny.t_sched.s_lane - 2 * LEAP;
+	low = (char *)((uintptr_t)low & -(uintptr_t)65536);
+	(void)munmap(low, 2 * LEAP);
+	CHECK(mmap(low, 2 * LEAP - 65536, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == low);
+	tiny_start(&tiny, &threads[0], t_guard_leaps, NULL);
+	tiny_run(&tiny);
+}
+
+static void hang(void)
+{
+	loader_hangs = 1;
+	leap_to_nothing();
+}
+
+/* To the lane two below, which nothing forbids: the block tells. */
+static void leap_to_lane(void)
+{
+	start();
+	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK(usched_lanes(&tiny.t_sched, 9, SIZE) == 0);
+	tiny_start(&tiny, &threads[0], t_guard_leaps, NULL);
+	threads[0].tt_stack.u_lane = 9;
+	tiny_run(&tiny);
+}
+
+/* To the guard of the lane below: not a wild pointer. */
+static void leap_far(void *arg)
+{
+	volatile char *to = tiny.t_sched.s_lane[8].l_low - USCHED_GUARD / 2;
+	volatile char local[(volatile char *)&arg - to];
+
+	local[0] = 1;
+	check_hash(local[0], local[0]);
+}
+
+static void leap_to_guard(void)
+{
+	start();
+	CHECK(tiny_init(&tiny, 0) == 0);
+	CHECK(usched_lanes(&tiny.t_sched, 9, SIZE) == 0);
+	tiny_start(&tiny, &threads[0], leap_far, NULL);
+	threads[0].tt_stack.u_lane = 9;
+	tiny_run(&tiny);
 }
 
 static void not_started(void)
@@ -227,6 +317,27 @@ static void clean(void)
 	CHECK(sigaltstack(NULL, &alt) == 0 && (alt.ss_flags & SS_DISABLE));
 }
 
+static sigjmp_buf out;
+
+static void jumps(void *arg)
+{
+	nothing(arg);
+	siglongjmp(out, 1);
+}
+
+/* Also when usched_run() is left by a longjmp(). */
+static void clean_left(void)
+{
+	stack_t alt;
+
+	start();
+	if (sigsetjmp(out, 1) == 0)
+		run(0, jumps);
+	usched_left(&tiny.t_sched);
+	CHECK(sigaltstack(NULL, &alt) == 0 && (alt.ss_flags & SS_DISABLE));
+	CHECK(ustack_self() == NULL);
+}
+
 /* One that was there is used, and stays. */
 static void other_alt(void)
 {
@@ -264,11 +375,25 @@ int main(int argc, char **argv)
 			    " has gone past the bottom of lane 1, of 6");
 		bad += ends("wild", wild, SIGABRT, 0,
 			    " by a wild pointer, has touched the guard of lane 3");
+		bad += ends("to nothing", leap_to_nothing, SIGABRT, 0,
+			    " has run out of lane 1, of 6");
+		bad += ends("to a lane", leap_to_lane, SIGABRT, 0,
+			    "has run out of its lane, and over the guard: "
+			    "usched_lanes(), or rr_stack_size()");
+		bad += ends("to a guard", leap_to_guard, SIGABRT, 0,
+			    " has run out of lane 9, of 6");
+		bad += ends("named", leap_to_nothing, SIGABRT, 0,
+			    " (function t_guard_leaps() at 0x");
+		bad += ends("loader hangs", hang, SIGABRT, 0,
+			    " has run out of lane 1, of 6");
+		bad += ends("remedy", on_lanes_told, SIGABRT, 0,
+			    "; larger lanes: usched_lanes(), rr_stack_size()");
 		bad += ends("not started", not_started, SIGSEGV, 0, NULL);
 		bad += ends("not ours", not_ours, SIGSEGV, 0, NULL);
 		bad += ends("mine first", mine_first, 0, 43, NULL);
 	}
 	bad += ends("clean", clean, 0, 0, NULL);
+	bad += ends("clean left", clean_left, 0, 0, NULL);
 	bad += ends("other alt", other_alt, 0, 0, NULL);
 	return bad != 0;
 }

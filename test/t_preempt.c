@@ -18,6 +18,7 @@
 #include <fenv.h>
 #include <link.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <time.h>
 
 #define TICK	1000000L	/* ns: 1 kHz */
@@ -1067,6 +1068,64 @@ static void stopped(void)
 	close_kind();
 }
 
+/*
+ * A thread jumps out of its dispatcher, to the thread that runs that. Until
+ * usched_left() ticks find a thread that is not there, and do nothing. If the
+ * thread had forbidden preemption, it is allowed again.
+ */
+
+static sigjmp_buf out;
+
+static void jumps(void *forbids)
+{
+	if (forbids != NULL)
+		upreempt_forbid();
+	siglongjmp(out, 1);
+}
+
+static void allows(void *arg)
+{
+	(void)arg;
+	upreempt_forbid();
+	upreempt_allow();
+}
+
+static void is_left(void *forbids)
+{
+	CHECK(tiny_init(&inner, 0) == 0);
+	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE);
+	inner.t_sched.s_preempt = tiny_preempt;
+	tiny_start(&inner, &inner_thread[0], jumps, forbids);
+	tiny_start(&inner, &inner_thread[1], allows, NULL);
+	if (sigsetjmp(out, 1) == 0)
+		tiny_run(&inner);
+	else {
+		burn(NULL);
+		usched_left(&inner.t_sched);
+		inner.t_live--;
+	}
+	CHECK(timers() == 2);
+	tiny_run(&inner);
+	CHECK(inner.t_live == 0 && inner_thread[1].tt_done == 1);
+	usched_fini(&inner.t_sched);
+	set(&stop, 1);
+}
+
+static void left(void)
+{
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		if (!open_kind(&kinds[i / 2]))
+			continue;
+		set(&stop, 0);
+		spawn(0, is_left, i % 2 ? &inner : NULL);
+		spawn(0, looks, NULL);
+		close_kind();
+		CHECK(timers() == 0);
+	}
+}
+
 /* What is refused, and broken contracts. */
 
 static int limited(void)
@@ -1217,6 +1276,7 @@ int main(int argc, char **argv)
 	in_libc(&kinds[6], seconds / 3);
 	in_libc(&kinds[2], seconds / 3);
 	left_alone();
+	left();
 	stopped();
 	return 0;
 }

@@ -181,7 +181,7 @@ static struct ustack *next(struct usched *s)
 	i = number((struct tiny_thread *)u);
 	want.dispatches++;
 	order[orders++] = i;
-	if (u->u_top == USLICE_NEW)
+	if (uslice_is_new(u))
 		want.starts++;
 	else if (away[i]) {
 		want.copies_in++;
@@ -256,6 +256,8 @@ static void start_many(int lanes)
 		many[i] = malloc(sizeof *many[i]);
 		CHECK(many[i] != NULL);
 		tiny_start(&t, many[i], random_walk, NULL);
+		if (i % 2)		/* as if filled by hand */
+			many[i]->tt_stack.u_top = NULL;
 		if (lanes > 1 && check_random(&state) % 3 == 0)
 			many[i]->tt_stack.u_lane =
 				(short)(1 + check_random(&state) % lanes);

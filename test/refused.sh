@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# refused.sh: what keeps parts of the stack elsewhere is refused by name: files
+# with SafeStack or ShadowCallStack do not compile, a program that is linked with
+# SafeStack is stopped by usched_run(), code with -fsplit-stack by its block.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+includes="$includes -Itest"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0 skipped=0
+
+have() { command -v "$1" >/dev/null; }
+
+# The last command must have failed, and have said this.
+must() { # what, status, words
+	if [ "$2" != 0 ] && grep -q -- "$3" "$dir/log"; then
+		passed=$((passed + 1))
+	else
+		echo "FAIL  $1: status $2, not \"$3\":"
+		cat "$dir/log"
+		failed=$((failed + 1))
+	fi
+}
+
+skip() {
+	echo "skip  $1"
+	skipped=$((skipped + 1))
+}
+
+compile() { # what, command ...
+	what=$1; shift
+	"$@" $includes -c "$dir/header.c" -o "$dir/o" >"$dir/log" 2>&1
+	must "$what" $? 'usched: copied stacks and'
+}
+
+# Can this compiler make a program with these flags at all?
+makes() { # command ...
+	"$@" "$dir/empty.c" -o "$dir/empty" >/dev/null 2>&1 && "$dir/empty"
+}
+
+program() { # what, words, command ...
+	what=$1 words=$2; shift 2
+	"$@" "$dir/main.o" "$dir/usched.o" -o "$dir/main" -lpthread \
+		>"$dir/log" 2>&1 || { must "$what" 0 "$words"; return; }
+	(ulimit -c 0; exec timeout 60 "$dir/main") >"$dir/log" 2>&1
+	must "$what" $? "$words"
+}
+
+echo '#include "usched.h"' >"$dir/header.c"
+echo 'int main(void) { return 0; }' >"$dir/empty.c"
+cat >"$dir/main.c" <<'END'
+#include "tiny.h"
+
+static struct tiny t;
+static struct tiny_thread tt;
+
+static NOINLINE void down(int n, volatile char *up)
+{
+	volatile char local[3000];
+
+	local[0] = (char)n;
+	if (n > 0)
+		down(n - 1, local);
+	else
+		tiny_yield();
+	up[1] = local[0];
+}
+
+static void thread(void *arg)
+{
+	volatile char local[200];
+
+	(void)arg;
+	down(5, local);
+}
+
+int main(void)
+{
+	CHECK(tiny_init(&t, 2) == 0 || tiny_init(&t, 0) == 0);
+	tiny_start(&t, &tt, thread, NULL);
+	tiny_run(&t);
+	tiny_fini(&t);
+	return 0;
+}
+END
+
+for cc in clang clang-19; do
+	if ! have $cc; then
+		skip "$cc: not there (Debian: $cc)"
+		continue
+	fi
+	compile "$cc, safe-stack" $cc -fsanitize=safe-stack
+	compile "$cc, shadow-call-stack" $cc --target=aarch64-linux-gnu \
+		-ffixed-x18 -fsanitize=shadow-call-stack
+	if ! makes $cc -fsanitize=safe-stack; then
+		skip "$cc: no program with SafeStack"
+		continue
+	fi
+	$cc -g $includes -c usched.c -o "$dir/usched.o" &&
+	$cc -g $includes -c "$dir/main.c" -o "$dir/main.o"
+	program "$cc, linked with safe-stack" 'usched_run: .*safe-stack do not' \
+		$cc -fsanitize=safe-stack
+done
+
+if makes gcc -fsplit-stack; then
+	gcc -g $includes -c usched.c -o "$dir/usched.o" &&
+	gcc -g $includes -fsplit-stack -c "$dir/main.c" -o "$dir/main.o"
+	program "gcc, split-stack" 'ustack_block: .*split-stack' gcc -fsplit-stack
+else
+	skip "gcc: no program with -fsplit-stack"
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] && [ $passed != 0 ]

@@ -807,13 +807,20 @@ static void poison_see(struct usched *s, struct usched_lane *l)
 	ran_last(&x, s, victim);
 }
 
+/* how: " in its buffer" if the slice was copied from there just now, or "". */
 static void sum_see(struct ustack *u, char *slice, const char *how)
 {
 	struct uhard_stack *h = u->u_hard;
+	ptrdiff_t nob = lane_of(u)->l_bottom - slice;
+	char *buf = u->u_stack;
 	struct text x = { .x_nob = 0 };
 
-	if (!mode.m_check || sum(slice, lane_of(u)->l_bottom) == h->h_sum)
+	if (!mode.m_check || sum(slice, slice + nob) == h->h_sum)
 		return;
+	if (*how != 0 && sum(buf, buf + nob) == h->h_sum) {
+		how = "";		/* but just now, on the stack, */
+		u->u_sched->s_hard->d_ran = h->h_name;	/* not by a thread */
+	}
 	put(&x, "the slice of ");
 	put_name(&x, h->h_name);
 	put(&x, " in lane ");

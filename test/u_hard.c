@@ -549,7 +549,7 @@ static void *races(void *arg)
 		sched_yield();
 	for (;;) {
 		if (race_writes)
-			__atomic_fetch_xor(at, 1, __ATOMIC_RELAXED);
+			__atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
 		else
 			seen = *(volatile char *)at;
 	}

@@ -42,6 +42,16 @@
  * and gets one of its own when it blocks, where -ENOMEM can be returned. For
  * the same reason the first few dispatchers are static.
  *
+ * MEMORY OF ENDED THREADS
+ *
+ * The memory of a thread belongs to its scheduler, and is used again at once:
+ * then a wake of the thread wakes a stranger. So schedulers give it to
+ * uhard_keep() first, and get it back when many others have come after it. All
+ * behind its struct ustack is poison meanwhile. From the struct a message has
+ * the function and the argument; u_hard says that it is kept (H5); u_stack is
+ * the link to the next, and u_len the size, as a negative number, which no
+ * thread has (the debugger looks for threads in all memory of a set).
+ *
  * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
  * need it: one without lanes may never see usched_fini().
  *
@@ -81,6 +91,7 @@
  * H3. A lane that is shut has no owner.
  * H4. Who touches slices, poison and shut lanes runs on another stack; but on
  *     lane 0 below the slice, or, to poison what was left, above that.
+ * H5. u_hard is KEPT from uhard_keep() until the memory is used again.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -130,6 +141,10 @@ UPREEMPT_NEVER;
 /* One in so many points gives way, and one in so many blocks is evicted. */
 #define YIELD_ONE_IN	4
 #define EVICT_ONE_IN	2
+
+/* In u_hard of a thread that has ended, and whose memory was freed. */
+static char kept_mark;
+#define KEPT		((struct uhard_stack *)&kept_mark)
 
 /* A thread that may be gone. */
 struct name {
@@ -707,6 +722,79 @@ static NOINLINE UNCHECKED void fill_below(char *from)
 
 	fill((char *)((uintptr_t)from & -sizeof POISON),
 	     (char *)((uintptr_t)to & -sizeof POISON));
+}
+
+/* Memory of ended threads. */
+
+/* What is poison of the block that u begins, from here to its end. */
+static UNCHECKED char *kept_from(struct ustack *u)
+{
+	return (char *)(u + 1);
+}
+
+static UNCHECKED char *kept_to(struct ustack *u)
+{
+	return (char *)u + (-u->u_len & -(int)sizeof POISON);
+}
+
+UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
+{
+	u->u_stack = NULL;
+	u->u_len   = -(int)nob;
+	if (k->g_nr++ == 0)
+		k->g_first = u;
+	else
+		k->g_last->u_stack = u;
+	k->g_last = u;
+	k->g_nob += nob;
+	fill(kept_from(u), kept_to(u));
+	__atomic_store_n(&u->u_hard, KEPT, __ATOMIC_RELAXED);
+	usan_close(u, nob);
+}
+
+/* Has the block been written to while it was kept? */
+static UNCHECKED void kept_see(struct ustack *u)
+{
+	const char *at = spoilt(kept_from(u), kept_to(u));
+	struct text x = { .x_nob = 0 };
+
+	if (at == NULL)
+		return;
+	put(&x, "the memory of ");
+	put_thread(&x, u, u->u_f, u->u_arg);
+	put(&x, ", which has ended, was written to at ");
+	put_number(&x, (uintptr_t)at, 16);
+	usched_fail(x.x_text);
+}
+
+UNCHECKED struct ustack *uhard_kept_get(struct uhard_kept *k, int all)
+{
+	struct ustack *u = k->g_first;
+	size_t nob;
+
+	if (k->g_nr == 0 || (!all && k->g_nr <= UHARD_KEPT &&
+			     k->g_nob <= UHARD_KEPT_NOB))
+		return NULL;
+	kept_see(u);
+	nob = -u->u_len;
+	k->g_first = u->u_stack;
+	k->g_nr--;
+	k->g_nob -= nob;
+	usan_open(u, nob);
+	return u;
+}
+
+UNCHECKED void uhard_live(const struct ustack *u, const char *call)
+{
+	struct text x = { .x_nob = 0 };
+
+	if (__atomic_load_n(&u->u_hard, __ATOMIC_RELAXED) != KEPT)
+		return;
+	put(&x, call);
+	put(&x, ": ");
+	put_thread(&x, u, u->u_f, u->u_arg);
+	put(&x, " has ended, and was freed");
+	usched_fail(x.x_text);
 }
 
 /* Messages: see ufault.h. */

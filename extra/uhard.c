@@ -741,7 +741,7 @@ UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
 {
 	u->u_stack = NULL;
 	u->u_len   = -(int)nob;
-	if (k->g_nr++ == 0)
+	if (k->g_nr == 0)
 		k->g_first = u;
 	else
 		k->g_last->u_stack = u;
@@ -750,6 +750,7 @@ UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
 	fill(kept_from(u), kept_to(u));
 	__atomic_store_n(&u->u_hard, KEPT, __ATOMIC_RELAXED);
 	usan_close(u, nob);
+	__atomic_store_n(&k->g_nr, k->g_nr + 1, __ATOMIC_RELEASE);
 }
 
 /* Has the block been written to while it was kept? */

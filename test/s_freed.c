@@ -25,12 +25,13 @@ int main(void)
 #include "uhard.h"
 
 #define ARG	((void *)42)
-#define MANY	1000
+#define MANY	200
 #define ROUNDS	(3 * UHARD_KEPT)
 #define PROC	2
 
 static thread *dead, *joined;
 static long over;			/* threads that have ended */
+static int procs;
 
 static NOINLINE void ends(void *arg)
 {
@@ -53,13 +54,24 @@ static void waits(void *arg)
 	_exit(1);
 }
 
-/* Until ends() has ended, and its processor has done something else. */
+/* Is the memory of some thread kept? Acquires what uhard_keep() releases. */
+static bool freed(void)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < procs; i++) {
+		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
+
+		nr += __atomic_load_n(&p->p_kept.g_nr, __ATOMIC_ACQUIRE);
+	}
+	return nr > 0;
+}
+
+/* Until the memory of dead, which is the first, was freed. */
 static void until_freed(void)
 {
-	while (get(&over) < 1)
+	while (!freed())
 		yield();
-	yield();
-	yield();
 }
 
 static void wakes(void *arg)
@@ -99,17 +111,16 @@ static void wakes_joined(void *arg)
 	SCHED(wake)(joined);
 }
 
-/* Those made since have the same function; the last ones wait. */
+/* Those made since have ended, or wait, where another wake would find them. */
 static void wakes_late(void *arg)
 {
 	int i;
 
 	until_freed();
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < MANY; i++)
 		make(0, nothing, NULL);
-		while (get(&over) < i + 2)
-			yield();
-	}
+	while (get(&over) < MANY + 1)
+		yield();
 	for (i = 0; i < MANY; i++)
 		make(0, waits, NULL);
 	yield();
@@ -139,8 +150,8 @@ static void wakes_stranger(void *arg)
 
 static void *natively(void *arg)
 {
-	until(&over, 1);
-	usleep(10000);
+	while (!freed())
+		sched_yield();
 	if (arg == NULL)
 		SCHED(wake)(dead);
 	else {
@@ -168,7 +179,7 @@ static int from_proc;
 
 static void by_thread(void)
 {
-	begin(PROC, 0);
+	begin(procs = PROC, 0);
 	if (culprit != joins_twice && culprit != wakes_joined)
 		make(0, ends, ARG);
 	make(from_proc, culprit, NULL);
@@ -178,7 +189,7 @@ static void by_thread(void)
 
 static void by_native(void)
 {
-	begin(1, 0);
+	begin(procs = 1, 0);
 	SCHED(hold)();
 	make(0, ends, ARG);
 	native(natively, culprit == NULL ? NULL : &over);

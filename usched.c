@@ -188,6 +188,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #if !defined(MAP_NORESERVE)
@@ -245,6 +246,8 @@ UPREEMPT_NEVER;
 #define USCHED_SLACK	4096
 /* Not in the list of free lanes. */
 #define NOT_FREE	(-1)
+/* Naps of 10 ms or less while another native thread aborts. */
+#define FAIL_WAIT	1000
 /* In u_top: see "The top of a slice". */
 #define FP_ON_TOP	1
 #define NO_SLICE	2
@@ -1134,11 +1137,28 @@ void usched_back(char *sp, int rc)
 	usched_resume(sp, rc);
 }
 
+/*
+ * Writes the message in one piece. Another native thread that fails meanwhile
+ * is silent until the abort, but not for ever: a handler of SIGABRT may have
+ * jumped away.
+ */
 void usched_fail(const char *contract)
 {
-	(void)!write(STDERR_FILENO, "usched: ", 8);
-	(void)!write(STDERR_FILENO, contract, strlen(contract));
-	(void)!write(STDERR_FILENO, "\n", 1);
+	static const void *first;	/* native thread, by its usched_here */
+	const void *none = NULL;
+	const struct iovec text[] = {
+		{ (void *)"usched: ", 8 },
+		{ (void *)contract, strlen(contract) },
+		{ (void *)"\n", 1 }
+	};
+	int i;
+
+	if (!__atomic_compare_exchange_n(&first, &none, &usched_here, 0,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		for (i = 0; none != &usched_here && i < FAIL_WAIT; i++)
+			usleep(10000);
+	}
+	(void)!writev(STDERR_FILENO, text, 3);
 	abort();
 }
 

@@ -127,7 +127,9 @@ struct uhard_lane {
 	const struct ustack *k_last;	/* who ran here last; may be gone */
 	void               (*k_f)(void *);	/* its function */
 	void                *k_arg;	/* and the argument of that */
-	int                  k_shut;	/* the lane is inaccessible */
+	int                  k_shut;	/* the lane is inaccessible, or about
+					 * to be (atomic) */
+	unsigned             k_opened;	/* how often it was opened (atomic) */
 };
 #endif
 

@@ -42,6 +42,16 @@
  * and gets one of its own when it blocks, where -ENOMEM can be returned. For
  * the same reason the first few dispatchers are static.
  *
+ * MEMORY OF ENDED THREADS
+ *
+ * The memory of a thread belongs to its scheduler, and is used again at once:
+ * then a wake of the thread wakes a stranger. So schedulers give it to
+ * uhard_keep() first, and get it back when many others have come after it. All
+ * behind its struct ustack is poison meanwhile. From the struct a message has
+ * the function and the argument; u_hard says that it is kept (H5); u_stack is
+ * the link to the next, and u_len the size, as a negative number, which no
+ * thread has (the debugger looks for threads in all memory of a set).
+ *
  * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
  * need it: one without lanes may never see usched_fini().
  *
@@ -51,8 +61,27 @@
  * next one is about to come. Who touches it meanwhile gets a signal, and the
  * handler, on an alternate stack, looks for the threads that are bound to the
  * lane and away, and whose slice belongs to that address. It takes a lock with
- * which records are chained, but does not wait for long: a fault may have come
- * while it was held.
+ * which records are chained, unless its native thread holds the lock already.
+ *
+ * The culprit may run on another native thread than the lane, so the lane can
+ * be shut or opened at any moment of this:
+ *
+ *	dispatcher of the lane			handler
+ *
+ *	O1 mprotect(), accessible		F1 read k_opened
+ *	O2 k_shut = 0				F2 read k_shut: 0, then repeat
+ *	O3 k_opened + 1				F3 look for the victims
+ *	O4 the thread is away no more		F4 read k_opened: it has
+ *						   changed, then repeat
+ *	S1 the thread is away
+ *	S2 k_shut = 1
+ *	S3 mprotect(), inaccessible
+ *
+ * To repeat is to return from the handler: the access is repeated, and fails
+ * again if the lane is shut then. By S2 before S3 a fault finds k_shut set,
+ * unless the lane was opened since. By O3 before O4 and F3 before F4 a victim
+ * that F3 misses is seen in F4. A fault that goes on for REPEATS times although
+ * the lane is open is none of ours.
  *
  * INVARIANTS
  *
@@ -62,6 +91,7 @@
  * H3. A lane that is shut has no owner.
  * H4. Who touches slices, poison and shut lanes runs on another stack; but on
  *     lane 0 below the slice, or, to poison what was left, above that.
+ * H5. u_hard is KEPT from uhard_keep() until the memory is used again.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -84,6 +114,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -105,11 +136,17 @@ UPREEMPT_NEVER;
 #define LEFT		65536
 /* Dispatchers that need no malloc(). */
 #define FEW		16
-/* Looks at the lock, before a handler goes without. */
-#define PATIENCE	1000
+/* Looks at the lock, 100 us each, before a handler goes without. */
+#define PATIENCE	100000
+/* Of one access, while the lane is open. */
+#define REPEATS		1000
 /* One in so many points gives way, and one in so many blocks is evicted. */
 #define YIELD_ONE_IN	4
 #define EVICT_ONE_IN	2
+
+/* In u_hard of a thread that has ended, and whose memory was freed. */
+static char kept_mark;
+#define KEPT		((struct uhard_stack *)&kept_mark)
 
 /* A thread that may be gone. */
 struct name {
@@ -168,11 +205,15 @@ static struct {
 
 static struct uhard_sched few[FEW];
 static struct uhard_sched *all;		/* dispatchers */
-static int locked;			/* all, d_list, and mode until known */
+/* Protects all, d_list, and mode until known. The holder, by its depth. */
+static const void *locked;
 
 /* Of a native thread: its usched_run()s, and their alternate stack. */
 static __thread int   depth;
 static __thread void *alternate;
+/* The access that was repeated last, and how often. */
+static __thread const char *repeated;
+static __thread int         repeats;
 
 static void mode_read(void);
 static struct uhard_sched *sched_make(struct usched *s);
@@ -192,21 +233,35 @@ static void sum_see(struct ustack *u, char *slice, const char *how);
 static void buf_see(struct ustack *u);
 static void handler_set(void);
 
+static bool lock_try(void)
+{
+	const void *none = NULL;
+
+	/* Acquire: pairs with the release in unlock(). */
+	return __atomic_compare_exchange_n(&locked, &none, &depth, false,
+				__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 static void lock(void)
 {
-	/* Acquire: pairs with the release in unlock(). */
-	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE) != 0)
+	while (!lock_try())
 		sched_yield();
 }
 
 static void unlock(void)
 {
-	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&locked, NULL, __ATOMIC_RELEASE);
 }
 
 static inline char *slice_of(const struct ustack *u)
 {
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
+}
+
+/* Read by the handler, too. */
+static inline UNCHECKED void where_set(struct uhard_stack *h, enum where where)
+{
+	__atomic_store_n(&h->h_where, where, __ATOMIC_RELEASE);
 }
 
 static inline struct usched_lane *lane_of(const struct ustack *u)
@@ -330,7 +385,7 @@ UNCHECKED void uhard_evicted(struct ustack *u, struct usched_lane *l,
 	else if (mode.m_check)
 		h->h_sum = sum(slice, l->l_bottom);
 	h->h_slice = slice;
-	h->h_where = IS_AWAY;
+	where_set(h, IS_AWAY);						/* S1 */
 	if (!mode.m_poison || l->l_low == NULL)
 		return;
 	poison_see(u->u_sched, l);
@@ -346,7 +401,7 @@ UNCHECKED void uhard_resume(struct ustack *u)
 	struct uhard_stack *h = u->u_hard;
 	struct uhard_lane *k = &lane_of(u)->l_hard;
 
-	h->h_where = RUNS;
+	where_set(h, RUNS);						/* O4 */
 	d->d_ran   = h->h_name;
 	k->k_last  = u;
 	k->k_f     = u->u_f;
@@ -485,11 +540,26 @@ UNCHECKED void uhard_lanes(struct usched *s)
 	lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
 }
 
+/* The handler must not look for lanes that are unmapped now. */
+static void lanes_forget(const struct usched *s)
+{
+	struct uhard_sched *d;
+
+	lock();
+	for (d = all; d != NULL; d = d->d_next) {
+		if (d->d_lane == s->s_lane)
+			d->d_lane_nr = 0;
+	}
+	unlock();
+}
+
 /* Those that are shared may be gone already. */
 UNCHECKED void uhard_fini(struct usched *s)
 {
-	if (s->s_mapped != 0)
+	if (s->s_mapped != 0) {
 		lanes_tell(s, 0);
+		lanes_forget(s);
+	}
 	if (s->s_hard != NULL)
 		sched_drop(s);
 }
@@ -592,6 +662,14 @@ static int own_record(struct uhard_sched *d, struct ustack *u)
 
 /* Lanes, and memory in general. By words: all that is given is aligned. */
 
+static void shut_set(struct usched_lane *first, struct usched_lane *last,
+		     int shut)
+{
+	for (; first <= last; first++)
+		__atomic_store_n(&first->l_hard.k_shut, shut,
+				 __ATOMIC_SEQ_CST);
+}
+
 /* Where a slice ends, the page ends with it. Failure: it just stays open. */
 static void lane_shut(struct usched_lane *first, struct usched_lane *last)
 {
@@ -599,10 +677,11 @@ static void lane_shut(struct usched_lane *first, struct usched_lane *last)
 	char *end = (char *)(((uintptr_t)last->l_bottom + mode.m_page - 1) &
 			     -mode.m_page);
 
-	if (!mode.m_fault || mprotect(low, end - low, PROT_NONE) != 0)
+	if (!mode.m_fault)
 		return;
-	for (; first <= last; first++)
-		first->l_hard.k_shut = 1;
+	shut_set(first, last, 1);					/* S2 */
+	if (mprotect(low, end - low, PROT_NONE) != 0)			/* S3 */
+		shut_set(first, last, 0);
 }
 
 static void lane_open(struct usched_lane *l)
@@ -614,7 +693,8 @@ static void lane_open(struct usched_lane *l)
 		return;
 	if (mprotect(l->l_low, end - l->l_low, PROT_READ | PROT_WRITE) != 0)
 		usched_fail("fault: a lane could not be opened: no memory");
-	l->l_hard.k_shut = 0;
+	shut_set(l, l, 0);						/* O2 */
+	__atomic_fetch_add(&l->l_hard.k_opened, 1, __ATOMIC_SEQ_CST);	/* O3 */
 }
 
 static bool one_in(unsigned *state, unsigned nr)
@@ -672,6 +752,80 @@ static NOINLINE UNCHECKED void fill_below(char *from)
 	     (char *)((uintptr_t)to & -sizeof POISON));
 }
 
+/* Memory of ended threads. */
+
+/* What is poison of the block that u begins, from here to its end. */
+static UNCHECKED char *kept_from(struct ustack *u)
+{
+	return (char *)(u + 1);
+}
+
+static UNCHECKED char *kept_to(struct ustack *u)
+{
+	return (char *)u + (-u->u_len & -(int)sizeof POISON);
+}
+
+UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
+{
+	u->u_stack = NULL;
+	u->u_len   = -(int)nob;
+	if (k->g_nr == 0)
+		k->g_first = u;
+	else
+		k->g_last->u_stack = u;
+	k->g_last = u;
+	k->g_nob += nob;
+	fill(kept_from(u), kept_to(u));
+	__atomic_store_n(&u->u_hard, KEPT, __ATOMIC_RELAXED);
+	usan_close(u, nob);
+	__atomic_store_n(&k->g_nr, k->g_nr + 1, __ATOMIC_RELEASE);
+}
+
+/* Has the block been written to while it was kept? */
+static UNCHECKED void kept_see(struct ustack *u)
+{
+	const char *at = spoilt(kept_from(u), kept_to(u));
+	struct text x = { .x_nob = 0 };
+
+	if (at == NULL)
+		return;
+	put(&x, "the memory of ");
+	put_thread(&x, u, u->u_f, u->u_arg);
+	put(&x, ", which has ended, was written to at ");
+	put_number(&x, (uintptr_t)at, 16);
+	usched_fail(x.x_text);
+}
+
+UNCHECKED struct ustack *uhard_kept_get(struct uhard_kept *k, int all)
+{
+	struct ustack *u = k->g_first;
+	size_t nob;
+
+	if (k->g_nr == 0 || (!all && k->g_nr <= UHARD_KEPT &&
+			     k->g_nob <= UHARD_KEPT_NOB))
+		return NULL;
+	kept_see(u);
+	nob = -u->u_len;
+	k->g_first = u->u_stack;
+	k->g_nr--;
+	k->g_nob -= nob;
+	usan_open(u, nob);
+	return u;
+}
+
+UNCHECKED void uhard_live(const struct ustack *u, const char *call)
+{
+	struct text x = { .x_nob = 0 };
+
+	if (__atomic_load_n(&u->u_hard, __ATOMIC_RELAXED) != KEPT)
+		return;
+	put(&x, call);
+	put(&x, ": ");
+	put_thread(&x, u, u->u_f, u->u_arg);
+	put(&x, " has ended, and was freed");
+	usched_fail(x.x_text);
+}
+
 /* Messages: see ufault.h. */
 
 static void put_name(struct text *x, struct name w)
@@ -702,9 +856,12 @@ static bool shares(const struct uhard_sched *e, const struct uhard_sched *d)
 	return e == d || (e->d_lane_nr > 0 && e->d_lane == d->d_lane);
 }
 
-/* All that are away from this address. How many? The lock is held. */
+/*
+ * All that are away from this address. How many? Caller holds the lock. The
+ * last is copied to *victim.
+ */
 static int put_away(struct text *x, const struct uhard_sched *d, int lane,
-		    const char *at)
+		    const char *at, struct name *victim)
 {
 	const struct uhard_sched *e;
 	const struct uhard_stack *h;
@@ -712,22 +869,31 @@ static int put_away(struct text *x, const struct uhard_sched *d, int lane,
 
 	for (e = all; e != NULL; e = e->d_next) {
 		for (h = shares(e, d) ? e->d_list : NULL; h; h = h->h_next) {
-			if (h->h_lane != lane || h->h_where != IS_AWAY ||
+			if (h->h_lane != lane || __atomic_load_n(&h->h_where,
+					__ATOMIC_ACQUIRE) != IS_AWAY ||
 			    at < h->h_slice || at >= d->d_lane[lane].l_bottom)
 				continue;
 			if (nr++ > 0)
 				put(x, " or of ");
-			put_name(x, h->h_name);
+			*victim = h->h_name;
+			put_name(x, *victim);
 		}
 	}
 	return nr;
 }
 
-static NORETURN void ran_last(struct text *x, const struct usched *s)
+/* The victim itself, if it ran last, has not done it while it was blocked. */
+static NORETURN void ran_last(struct text *x, const struct usched *s,
+			      struct name victim)
 {
 	put(x, "; ");
-	put_name(x, s->s_hard->d_ran);
-	put(x, " ran last");
+	if (s->s_hard->d_ran.w_stack == victim.w_stack)
+		put(x, "another native thread, or the scheduler, has done it: "
+		    "no other thread of this dispatcher has run since");
+	else {
+		put_name(x, s->s_hard->d_ran);
+		put(x, " ran last");
+	}
 	usched_fail(x->x_text);
 }
 
@@ -736,6 +902,7 @@ static void poison_see(struct usched *s, struct usched_lane *l)
 {
 	struct uhard_lane *k = &l->l_hard;
 	const char *at = spoilt(k->k_low, k->k_high);
+	struct name victim = last_of(l);
 	int lane = (int)(l - s->s_lane);
 	struct text x = { .x_nob = 0 };
 
@@ -744,26 +911,33 @@ static void poison_see(struct usched *s, struct usched_lane *l)
 		return;
 	put(&x, "the stack of ");
 	lock();
-	if (put_away(&x, s->s_hard, lane, at) > 0) {
+	if (put_away(&x, s->s_hard, lane, at, &victim) > 0) {
 		put(&x, ", which is blocked, was written to at ");
 		put_place(&x, at, lane);
 		put(&x, " while it was away");
 	} else {
-		put_name(&x, last_of(l));
+		put_name(&x, victim);
 		put(&x, ", where it is dead, was written to at ");
 		put_place(&x, at, lane);
 	}
 	unlock();
-	ran_last(&x, s);
+	ran_last(&x, s, victim);
 }
 
+/* how: " in its buffer" if the slice was copied from there just now, or "". */
 static void sum_see(struct ustack *u, char *slice, const char *how)
 {
 	struct uhard_stack *h = u->u_hard;
+	ptrdiff_t nob = lane_of(u)->l_bottom - slice;
+	char *buf = u->u_stack;
 	struct text x = { .x_nob = 0 };
 
-	if (!mode.m_check || sum(slice, lane_of(u)->l_bottom) == h->h_sum)
+	if (!mode.m_check || sum(slice, slice + nob) == h->h_sum)
 		return;
+	if (*how != 0 && sum(buf, buf + nob) == h->h_sum) {
+		how = "";		/* but just now, on the stack, */
+		u->u_sched->s_hard->d_ran = h->h_name;	/* not by a thread */
+	}
 	put(&x, "the slice of ");
 	put_name(&x, h->h_name);
 	put(&x, " in lane ");
@@ -771,7 +945,7 @@ static void sum_see(struct ustack *u, char *slice, const char *how)
 	put(&x, " has changed");
 	put(&x, how);
 	put(&x, " while it was blocked");
-	ran_last(&x, u->u_sched);
+	ran_last(&x, u->u_sched, h->h_name);
 }
 
 /* The buffer, if it still is the one that was poisoned. */
@@ -793,7 +967,7 @@ static void buf_see(struct ustack *u)
 	put(&x, " was written to at ");
 	put_number(&x, (uintptr_t)at, 16);
 	put(&x, " while its slice was on the stack");
-	ran_last(&x, u->u_sched);
+	ran_last(&x, u->u_sched, h->h_name);
 }
 
 /* Words. */
@@ -915,15 +1089,15 @@ static void put_culprit(struct text *x, void *context)
 	put(x, deed(context));
 }
 
-/* The number of the lane that has been shut, or 0. */
-static int shut_at(const struct uhard_sched *d, const char *at)
+/* The number of the lane where this is, or 0. */
+static int lane_at(const struct uhard_sched *d, const char *at)
 {
 	const struct usched_lane *l;
 	int i;
 
 	for (i = 1; i <= d->d_lane_nr; i++) {
 		l = &d->d_lane[i];
-		if (at >= l->l_low && l->l_hard.k_shut &&
+		if (at >= l->l_low &&
 		    at < (char *)(((uintptr_t)l->l_bottom + mode.m_page - 1) &
 				  -mode.m_page))
 			return i;
@@ -931,55 +1105,81 @@ static int shut_at(const struct uhard_sched *d, const char *at)
 	return 0;
 }
 
-/* Is it ours? Then what happened is in x. */
-static bool explain(struct text *x, const char *at, void *context)
+/* Caller holds the lock. Says in x what happened; false: repeat it. */
+static bool explain(struct text *x, const struct uhard_sched *d, int lane,
+		    const char *at, void *context)
 {
-	const struct uhard_sched *d;
-	int lane = 0;
+	const struct uhard_lane *k = &d->d_lane[lane].l_hard;
+	unsigned opened = __atomic_load_n(&k->k_opened, __ATOMIC_SEQ_CST);
+	struct name victim = last_of(&d->d_lane[lane]);
 
-	for (d = all; d != NULL; d = d->d_next) {
-		if ((lane = shut_at(d, at)) != 0)
-			break;
-	}
-	if (d == NULL)
+	if (!__atomic_load_n(&k->k_shut, __ATOMIC_SEQ_CST))		/* F2 */
 		return false;
 	put_culprit(x, context);
 	put_place(x, at, lane);
 	put(x, ", on the stack of ");
-	if (put_away(x, d, lane, at) > 0)
+	if (put_away(x, d, lane, at, &victim) > 0)			/* F3 */
 		put(x, ", which is blocked");
 	else {
-		put_name(x, last_of(&d->d_lane[lane]));
+		put_name(x, victim);
 		put(x, ", where it is dead: it ran there last");
 	}
-	return true;
+	return __atomic_load_n(&k->k_opened, __ATOMIC_SEQ_CST) ==	/* F4 */
+		opened;
 }
 
+/* Has this native thread repeated the access too often? */
+static bool is_stubborn(const char *at)
+{
+	if (at != repeated)
+		repeats = 0;
+	repeated = at;
+	return ++repeats > REPEATS;
+}
+
+/* Its own native thread may have been interrupted while it held the lock. */
 static bool lock_soon(void)
 {
+	const struct timespec nap = { 0, 100000 };
 	int i;
 
 	for (i = 0; i < PATIENCE; i++) {
-		if (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE) == 0)
+		if (lock_try())
 			return true;
-		sched_yield();
+		if (__atomic_load_n(&locked, __ATOMIC_RELAXED) == &depth)
+			return false;
+		nanosleep(&nap, NULL);
 	}
 	return false;
 }
 
-static void fault(int signo, siginfo_t *info, void *context)
+/* Is it ours? Then the access is repeated, or there is a message. */
+static bool is_ours(const char *at, void *context)
 {
 	struct text x = { .x_nob = 0 };
-	bool ours = false;
+	const struct uhard_sched *d;
+	bool known = false;
+	bool held = lock_soon();
+	int lane = 0;
 
-	/* Not sent by kill(), in which case there is no address. */
-	if (info->si_code > 0 && lock_soon()) {
-		ours = explain(&x, info->si_addr, context);
-		unlock();
+	for (d = all; d != NULL; d = d->d_next) {
+		if ((lane = lane_at(d, at)) != 0)
+			break;
 	}
-	if (ours)
+	if (d != NULL)
+		known = explain(&x, d, lane, at, context);
+	if (held)
+		unlock();
+	if (known)
 		usched_fail(x.x_text);
-	pass_on(&mode.m_before[signo == SIGBUS], signo, info, context);
+	return d != NULL && !is_stubborn(at);
+}
+
+static void fault(int signo, siginfo_t *info, void *context)
+{
+	/* Not sent by kill(), in which case there is no address. */
+	if (info->si_code <= 0 || !is_ours(info->si_addr, context))
+		pass_on(&mode.m_before[signo == SIGBUS], signo, info, context);
 }
 
 /* Without a handler it is still a fault. */

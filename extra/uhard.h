@@ -30,6 +30,14 @@
  *	check=never
  *	yield=SEED    see usched_point() in usched.h
  *
+ * Whatever the words, a thread of rr, ll, ws and the like that is woken, posted
+ * to or joined after its memory was freed is named, with its function and its
+ * argument. Each processor keeps this memory, poisoned, for as long as
+ * UHARD_KEPT says; AddressSanitizer reports any access to it.
+ *
+ *	usched: wake: thread 0x7f21ab7fe040 (function 0x55a170, argument 0x0)
+ *	has ended, and was freed
+ *
  * What breaks a rule ends in usched_fail(), as does a word that is none of
  * these. Messages name threads by address, with their function and argument:
  *
@@ -66,6 +74,35 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#if defined(USCHED_HARD)
+/* Threads of a processor whose memory is kept: the last so many, or bytes. */
+#define UHARD_KEPT	4096
+#define UHARD_KEPT_NOB	((size_t)1 << 20)
+
+/*
+ * For schedulers: memory of threads that have ended, in the order in which they
+ * were freed. Zeroed, it is empty. One native thread at a time.
+ */
+struct uhard_kept {
+	struct ustack *g_first;
+	struct ustack *g_last;
+	int            g_nr;
+	size_t         g_nob;
+};
+
+/*
+ * Instead of a free(): u, which has ended, begins a block of nob bytes. It is
+ * the scheduler's again when uhard_kept_get() returns it.
+ */
+void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob);
+
+/* The first, if there are too many, or all are wanted; else NULL. */
+struct ustack *uhard_kept_get(struct uhard_kept *k, int all);
+
+/* u is about to be woken or joined: fails if it is kept. Anyone. */
+void uhard_live(const struct ustack *u, const char *call);
 #endif
 
 /*

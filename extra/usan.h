@@ -103,6 +103,7 @@ struct usan {
 
 void __sanitizer_start_switch_fiber (void **fake, const void *low, size_t size);
 void __sanitizer_finish_switch_fiber(void *fake, const void **low, size_t *size);
+void __asan_poison_memory_region    (void const volatile *at, size_t nob);
 void __asan_unpoison_memory_region  (void const volatile *at, size_t nob);
 void __asan_get_shadow_mapping      (size_t *scale, size_t *offset);
 void __lsan_register_root_region    (const void *at, size_t nob);
@@ -123,6 +124,17 @@ USAN_INLINE volatile char *usan_shadow(const char *at, size_t *nob)
 	__asan_get_shadow_mapping(&scale, &offset);
 	*nob >>= scale;
 	return (volatile char *)(((size_t)at >> scale) + offset);
+}
+
+/* Memory that must not be touched for a while; and that may be again. */
+USAN_INLINE void usan_close(const void *at, size_t nob)
+{
+	__asan_poison_memory_region(at, nob);
+}
+
+USAN_INLINE void usan_open(const void *at, size_t nob)
+{
+	__asan_unpoison_memory_region(at, nob);
 }
 
 /* To n, and from there with the fake stack that was left kept in *fake. */
@@ -326,6 +338,17 @@ USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
 USAN_INLINE void usan_clear(const char *low, const char *high)
 {
 	(void)low, (void)high;
+}
+
+/* Memory that must not be touched for a while; and that may be again. */
+USAN_INLINE void usan_close(const void *at, size_t nob)
+{
+	(void)at, (void)nob;
+}
+
+USAN_INLINE void usan_open(const void *at, size_t nob)
+{
+	(void)at, (void)nob;
 }
 
 /* Lanes are (or not any more) where a leak checker looks for pointers. */

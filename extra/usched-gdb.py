@@ -13,7 +13,9 @@ USE
 
 Dispatchers that run, and those of rr, ll and ws, are found; others must be named.
 The program, or at least usched.c, must have been compiled with -g. Nothing is
-written to the process, and none of its functions is called.
+written to the process, and none of its functions is called. Arguments are read in
+the language that gdb is set to; all else in C, since after an attach the language
+may be that of the assembly in which a system call waits.
 
 HOW A BLOCKED THREAD IS WALKED
 
@@ -564,12 +566,15 @@ Arguments are expressions without blanks: pointers, or structs."""
             fail("no process and no core")
         level = gdb.selected_frame().level()
         given = [self.address(w) for w in words]
+        language = gdb.parameter("language")
         try:
+            gdb.execute("set language c", to_string=True)
             self.run(given, with_bt)
         finally:
             walker.stop()
             native.switch()
             gdb.execute("frame level %d" % level, to_string=True)
+            gdb.execute("set language " + language, to_string=True)
 
     @staticmethod
     def address(expression):

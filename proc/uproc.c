@@ -180,10 +180,35 @@ static void thread_done(struct usched *s, struct ustack *u)
 		uproc_free(p, t);
 }
 
+#if defined(USCHED_HARD)
+/* A wake that comes too late is told for a while: see uhard.h. */
+void uproc_free(struct uproc *p, struct uproc_thread *t)
+{
+	struct ustack *u;
+
+	uhard_keep(&p->p_kept, &t->t_stack,
+		   thread_size(p, t->t_stack.u_mark));
+	while ((u = uhard_kept_get(&p->p_kept, 0)) != NULL)
+		pool_put(p, &p->p_pool, u, thread_size(p, u->u_mark));
+}
+
+/* The memory goes back to the system. */
+static void kept_drop(struct uproc *p)
+{
+	while (uhard_kept_get(&p->p_kept, 1) != NULL)
+		;
+}
+#else
 void uproc_free(struct uproc *p, struct uproc_thread *t)
 {
 	pool_put(p, &p->p_pool, t, thread_size(p, t->t_stack.u_mark));
 }
+
+static void kept_drop(struct uproc *p)
+{
+	(void)p;
+}
+#endif
 
 void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 {
@@ -430,10 +455,12 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 
 int uproc_join(struct uproc_thread *t)
 {
-	struct uproc_thread *self = uproc_self(uproc_of(t)->p_set);
+	struct uproc_thread *self;
 	bool ended;
 	int rc = 0;
 
+	uproc_live(t, "join");
+	self = uproc_self(uproc_of(t)->p_set);
 	/* Atomic: t may be changing what is the scheduler's. */
 	if (self == NULL || !(__atomic_load_n(&t->t_stack.u_mark,
 					      __ATOMIC_RELAXED) & UPROC_JOIN))
@@ -471,8 +498,10 @@ int uproc_yield(void)
 /* What the waker did before is seen by the thread. */
 void uproc_post(struct uproc_thread *t)
 {
-	struct uproc *p = uproc_of(t);
+	struct uproc *p;
 
+	uproc_live(t, "post");
+	p = uproc_of(t);
 	if (wakes_post(&t->t_wakes, &p->p_inbox))	/* t may be gone */
 		idle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
@@ -610,6 +639,7 @@ static void set_free(struct uproc_set *set)
 	for (i = 0; set->set_proc != NULL && i < set->set_nr; i++) {
 		struct uproc *p = uproc_nth(set, i);
 
+		kept_drop(p);
 		usched_fini(&p->p_sched);
 		free(p->p_queue.q_ring);
 		free(p->p_ring);

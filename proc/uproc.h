@@ -23,6 +23,9 @@
 
 #include "usched.h"
 #include "wakes.h"
+#if defined(USCHED_HARD)
+#include "uhard.h"
+#endif
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,6 +69,9 @@ struct uproc {
 	int                 p_nr;	/* 0 .. processors - 1 */
 	int                 p_cold;	/* more threads than lanes: prefetch */
 	struct uproc_pool   p_pool;
+#if defined(USCHED_HARD)
+	struct uhard_kept   p_kept;	/* threads that have ended */
+#endif
 	/*
 	 * The others': on lines of their own, so that their writes do not take
 	 * away those above.
@@ -209,11 +215,23 @@ static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 #define UPROC_SINGLE	0
 #endif
 
-/* Does the caller run on the processor of t? */
+/* In the hard mode: t, which the caller wakes or joins, must not be freed. */
+static __inline__ void uproc_live(const struct uproc_thread *t,
+				  const char *call)
+{
+#if defined(USCHED_HARD)
+	uhard_live(&t->t_stack, call);
+#else
+	(void)t, (void)call;
+#endif
+}
+
+/* Does the caller, who wakes t, run on its processor? */
 static __inline__ bool uproc_is_here(const struct uproc_thread *t)
 {
 	const struct ustack *self = ustack_self();
 
+	uproc_live(t, "wake");
 	return UPROC_SINGLE ||
 	       (UPROC_LIKELY(self != NULL) &&
 		UPROC_LIKELY(self->u_sched == t->t_stack.u_sched));

@@ -124,6 +124,11 @@ enum {
 	GAVE   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
 };
 
+#if defined(USCHED_HARD)
+#define HARD	1
+#else
+#define HARD	0
+#endif
 #define ROOM_MIN	64
 #define CLASS	uproc_class(sizeof(struct uproc_thread))	/* of memory */
 #define BLOCK	((CLASS + 1) * UPROC_FINE)
@@ -275,6 +280,7 @@ void ws_post(struct ws_thread *thread)
 	struct uproc_thread *t = &thread->s_thread;
 	const struct ustack *self = ustack_self();
 
+	uproc_live(t, "post");
 	if (!mail_post(&t->t_wakes))
 		return;
 	if (self != NULL && self->u_sched->s_done == done)
@@ -353,8 +359,8 @@ static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct block *b = (struct block *)t;
 
-	if (!LIKELY(w->w_ready < SPARE_MOST) &&
-	    w->w_ready >= deque_look(&w->w_deque) + SPARE_MOST) {
+	if (HARD || (!LIKELY(w->w_ready < SPARE_MOST) &&
+		     w->w_ready >= deque_look(&w->w_deque) + SPARE_MOST)) {
 		uproc_free(&w->w_proc, t);
 		return;
 	}

@@ -227,6 +227,7 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct uproc_thread *before;
 	struct ws_worker *w;
 
+	uproc_live(u, "wake");
 	/* If it has run here last it is probably at home here, and we are of ws. */
 	if (__builtin_expect(self == NULL, 0) ||
 	    !UPROC_LIKELY(self->u_sched == &uproc_of(u)->p_sched)) {

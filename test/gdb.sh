@@ -5,7 +5,8 @@
 # of a dispatcher alone, in a process and in a core, with state and backtrace:
 # those in lanes, in buffers (with bare and other bottoms, frame pointers,
 # realigned stacks, frames of libc), in inner dispatchers; and leaves the process
-# as it was.
+# as it was. So it does when it is attached to a process whose main thread is in a
+# system call, in any language that gdb is set to, which stays set.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -304,6 +305,79 @@ int main(void)
 }
 END
 
+# The native thread that makes it sleeps in assembly, as in libc: gdb's language
+# is that of the selected frame.
+cat >"$dir/live.c" <<'END'
+#include "rr.h"
+#include "kinds.h"
+
+void stop(void);
+
+FUNCTION void w_block(void)
+{
+	if (rr_wait() != 0)
+		abort();
+	END;
+}
+
+FUNCTION void t_run(void *n)
+{
+	puts("up");
+	fflush(stdout);
+	rr_wait();
+}
+
+int main(void)
+{
+	if (rr_init(1, 0) != 0)
+		return 1;
+	rr_hold();
+	rr_thread_init(t_plain, (void *)1L);
+	rr_thread_init(t_deep, (void *)2L);
+	rr_thread_init(t_run, NULL);
+	if (rr_start() != 0)
+		return 1;
+	for (;;)
+		stop();
+}
+END
+cat >"$dir/stop.S" <<'END'
+	.text
+	.globl stop
+	.type stop, %function
+stop:				/* ppoll(NULL, 0, NULL, NULL, 0) */
+#if defined(__x86_64__)
+	xor %edi, %edi
+	xor %esi, %esi
+	xor %edx, %edx
+	xor %r10d, %r10d
+	xor %r8d, %r8d
+	mov $271, %eax
+	syscall
+	ret
+#elif defined(__aarch64__)
+	mov x0, #0
+	mov x1, #0
+	mov x2, #0
+	mov x3, #0
+	mov x4, #0
+	mov x8, #73
+	svc #0
+	ret
+#else
+	li a0, 0
+	li a1, 0
+	li a2, 0
+	li a3, 0
+	li a4, 0
+	li a7, 73
+	ecall
+	ret
+#endif
+	.size stop, . - stop
+	.section .note.GNU-stack,"",%progbits
+END
+
 # One line a thread: function, argument, state, and those of its frames that are
 # of the program, the innermost first.
 brief() {
@@ -459,6 +533,52 @@ procs_check() {
 	bad "procs $1" "$dir/diff" "$dir/out"
 }
 
+# attached LANGUAGE [DIRECTORY of debug information]: to the process $live; false
+# if that is refused.
+attached() {
+	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
+		${2:+-iex "set debug-file-directory $2"} -ex 'set width 0' -p "$live" -ex "set language $1" \
+		-ex 'source extra/usched-gdb.py' -ex 'show language' \
+		-ex 'usched bt' -ex 'show language' >"$dir/out" 2>&1
+	! grep -q 'Operation not permitted\|Could not attach' "$dir/out" ||
+		return 1
+	{
+		echo "t_plain(0x1)  blocked in lane N, waits: w_block w_plain t_plain"
+		echo "t_deep(0x2)  blocked in lane N, waits:$deep"
+		echo "t_run(0x0)  blocked in lane N, waits: t_run"
+		echo '  3 threads, 3 blocked'
+	} >"$dir/want"
+	sed -i 's/lane [1-9][0-9]*/lane N/' "$dir/out"
+	grep '^The current source language' "$dir/out" | sort | uniq -c >"$dir/set"
+	if ! grep -q "^ *2 The.* \"$1[\";]" "$dir/set"; then
+		bad "language $1 $2 does not stay" "$dir/set" "$dir/out"
+	elif ! grep -q '^Dispatcher .* (rr, processor 0)' "$dir/out"; then
+		bad "language $1 $2: no set" "$dir/out"
+	else
+		same "language $1 $2"
+	fi
+}
+
+live() {
+	${CC:-cc} -g -c "$dir/stop.S" -o "$dir/stop.o" &&
+	build live "-O0" "rr.c proc/uproc.c usched.c $dir/stop.o" ||
+		{ bad live; return; }
+	"$dir/live" >"$dir/up" &
+	live=$!
+	n=0
+	until [ -s "$dir/up" ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done
+	sleep 0.2
+	for language in auto asm ada fortran pascal c++ modula-2; do
+		attached $language && continue
+		echo "skipped: attach: $(grep -m 1 ptrace "$dir/out")"
+		skipped=1
+		break
+	done
+	[ "$skipped" != 0 ] || attached auto "$dir"	# libc without information
+	kill "$live"
+	wait "$live" 2>/dev/null
+}
+
 walk "-O1"
 walk "-O0 -DUSCHED_PORTABLE"
 gdb -nx -batch -ex 'python print(1)' 2>&1 | grep -q '^1$' || {
@@ -474,7 +594,8 @@ x86_64|aarch64|riscv64)
 	done
 	bare 1 "-O2 -fno-omit-frame-pointer"
 	procs "-O0"
-	procs "-O2";;
+	procs "-O2"
+	live;;
 *)	skipped=1;;
 esac
 bare 0 "-O1 -DUSCHED_PORTABLE" portable

@@ -15,12 +15,12 @@ files() {
 			! -path './out/*' | sed 's,^\./,,'
 }
 
-# The folders in which a file of a folder may include. The core includes the
-# hard mode only where that is compiled in.
+# The folders in which a file of a folder may include. The core and processors
+# include the hard mode only where that is compiled in.
 below() { # folder or file
 	case $1 in
 	usched.[ch])	echo usched.h $2 ;;
-	proc)		echo usched.h proc ;;
+	proc)		echo usched.h proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h proc "${1%.?}.h" ;;
 	steal)		echo usched.h proc steal ;;
 	extra)		echo usched.h extra ;;
@@ -49,7 +49,9 @@ upwards() {
 		*)		continue ;;
 		esac
 		hard=
-		[ "$file" = usched.c ] && hard=extra/uhard.h
+		case $file in
+		usched.c|proc/uproc.h)	hard=extra/uhard.h ;;
+		esac
 		sed -n 's/^[ 	]*#[ 	]*include "\(.*\)".*/\1/p' "$1/$file" |
 		while read -r header; do
 			path=$(grep -E "^([a-z]+/)?$header\$" "$dir/files")

@@ -44,7 +44,7 @@ few() { # tool
 	case $1 in
 	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL s_pin-WS ;;
 	address)	echo t_tools u_abort u_alloc u_depth u_reenter \
-				u_signal s_join-LL s_cross-RR s_join-WS ;;
+				u_signal s_join-LL s_cross-RR s_join-WS s_freed-WS ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
 				s_inbox s_pin-RR s_pin-WS ;;
 	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;
@@ -76,6 +76,8 @@ senseless() { # tool, compiler and options, test
 		echo "wrong on purpose, and reported" ;;
 	thread:*:s_nomem*)
 		echo "fibers for hundreds of runs take too long" ;;
+	thread:*:s_freed*)
+		echo "fibers for 24,000 threads take too long" ;;
 	*:t_guard)
 		echo "its handlers are in the way of ours" ;;
 	valgrind:*:s_million*)

@@ -26,13 +26,16 @@ int main(void)
 #include "uslice.h"
 #include <alloca.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 
 #define NR	6
 #define TRIPS	12
 #define MANY	40			/* dispatchers; more than are static */
 #define NATIVE	4
 #define DEEP	8192
+#define RACES	60
 
 /* Of uhard.o and of this file: what they hold, and the call to fail. */
 static long held, fail_in;
@@ -516,6 +519,93 @@ static void dies(const struct death *d)
 	CHECK(0);
 }
 
+/* Culprits on native threads of their own, while A blocks and runs. */
+
+static bool race_writes;
+
+static void tells_and_yields(void *arg)
+{
+	char local[64];
+
+	(void)arg;
+	memset(local, 1, sizeof local);
+	__atomic_store_n(&target, local + 35, __ATOMIC_RELEASE);
+	for (;;)
+		tiny_yield();
+}
+
+static void yields_ever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		tiny_yield();
+}
+
+static void *races(void *arg)
+{
+	char *at;
+
+	while ((at = __atomic_load_n(&target, __ATOMIC_ACQUIRE)) == NULL)
+		sched_yield();
+	for (;;) {
+		if (race_writes)
+			__atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
+		else
+			seen = *(volatile char *)at;
+	}
+	return arg;
+}
+
+static void raced(void)
+{
+	pthread_t id;
+	int i;
+
+	begin(2);
+	for (i = 0; i < 2; i++)
+		CHECK(pthread_create(&id, NULL, races, NULL) == 0);
+	start(A, tells_and_yields, 1);
+	start(B, yields_ever, 2);
+	tiny_run(&t);
+}
+
+/* What is not read in the act is written, and found out by the checksum. */
+static bool says_raced(const char *text)
+{
+	const char *end = strchr(text, '\n');
+
+	if (strncmp(text, "usched: ", 8) != 0 || end == NULL || end[1] != 0 ||
+	    !names(text, A) || names(text, B))
+		return false;
+	if (race_writes && strstr(text, "usched: the slice of thread ") == text)
+		return strstr(text, "while it was blocked; another native "
+			      "thread, or the scheduler, has done it") != NULL;
+	return strstr(text, "usched: a native thread, or a dispatcher,") ==
+		text && strstr(text, "in lane 1, on the stack of thread ") !=
+		NULL && strstr(text, "which is blocked\n") != NULL;
+}
+
+/* Exactly one message, whatever the lane does at that moment. */
+static void races_die(void)
+{
+	char text[4096];
+	int i, status;
+
+	words = "evict=always,fault";
+	for (i = 0; i < RACES; i++) {
+		race_writes = i % 2 != 0;
+		status = check_child(raced, text, sizeof text);
+		if (sanitized(text))
+			continue;
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+		    says_raced(text))
+			continue;
+		fprintf(stderr, "race %d: status %#x and \"%s\"\n", i,
+			(unsigned)status, text);
+		CHECK(0);
+	}
+}
+
 /* Those who live. */
 
 static unsigned results[NR];
@@ -901,6 +991,16 @@ static void writes_wild(void *arg)
 	*wild = 1;
 }
 
+/* In its own lane, which is open: that will not mend itself. */
+static void writes_closed(void *arg)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t at = ((uintptr_t)&arg - 8 * page) & -(uintptr_t)page;
+
+	CHECK(mprotect((void *)at, page, PROT_NONE) == 0);
+	*(volatile char *)at = 1;
+}
+
 static void sends_itself(void *arg)
 {
 	(void)arg;
@@ -992,8 +1092,12 @@ int main(int argc, char **argv)
 	child_lives(no_memory_to_run, "", 0);
 	child_lives(native_poisoned, "poison", 0);
 	child_lives(alternate, "fault", 0);
-	if (have_lanes)
+	if (have_lanes) {
+		races_die();
+		lanes = 1;
+		other_faults(writes_closed, 0, 0);
 		child_lives(local_written, "check=never", 0);
+	}
 	for (lanes = 0; lanes <= have_lanes; lanes++) {
 		other_faults(writes_wild, 0, 0);
 		other_faults(writes_wild, 1, 3);

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* s_freed: a wake of a thread that was freed dies with a message (hard mode). */
+/* VARIANTS: RR LL */
+
+/*
+ * In the hard mode a wake, a post or a join of a thread whose memory was freed
+ * names the call, the function that the thread ran and its argument: from
+ * wherever it comes, and also when many other threads were made since. So does
+ * a write to that memory when it is used again. Threads that are woken before
+ * they are freed are never named, and their memory is used again. (Cites H5.)
+ */
+
+#include "either.h"
+
+#if !defined(USCHED_HARD)
+
+int main(void)
+{
+	check_skip("built without -DUSCHED_HARD");
+}
+
+#else
+
+#include "tiny.h"
+#include "uhard.h"
+
+#define ARG	((void *)42)
+#define MANY	200
+#define ROUNDS	(3 * UHARD_KEPT)
+#define PROC	2
+
+static thread *dead, *joined;
+static long over;			/* threads that have ended */
+static int procs;
+
+static NOINLINE void ends(void *arg)
+{
+	CHECK(arg == ARG);
+	dead = SCHED(self)();
+	add(&over, 1);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+	add(&over, 1);
+}
+
+static void waits(void *arg)
+{
+	(void)arg;
+	wait_one();
+	fprintf(stderr, "a stranger was woken\n");
+	_exit(1);
+}
+
+/* Is the memory of some thread kept? Acquires what uhard_keep() releases. */
+static bool freed(void)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < procs; i++) {
+		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
+
+		nr += __atomic_load_n(&p->p_kept.g_nr, __ATOMIC_ACQUIRE);
+	}
+	return nr > 0;
+}
+
+/* Until the memory of dead, which is the first, was freed. */
+static void until_freed(void)
+{
+	while (!freed())
+		yield();
+}
+
+static void wakes(void *arg)
+{
+	(void)arg;
+	until_freed();
+	SCHED(wake)(dead);
+}
+
+static void posts(void *arg)
+{
+	(void)arg;
+	until_freed();
+	SCHED(post)(dead);
+}
+
+static void joins(void *arg)
+{
+	(void)arg;
+	until_freed();
+	SCHED(join)(dead);
+}
+
+static void joins_twice(void *arg)
+{
+	joined = make_joinable(0, ends, ARG);
+	(void)arg;
+	CHECK(SCHED(join)(joined) == 0);
+	SCHED(join)(joined);
+}
+
+static void wakes_joined(void *arg)
+{
+	joined = make_joinable(0, ends, ARG);
+	(void)arg;
+	CHECK(SCHED(join)(joined) == 0);
+	SCHED(wake)(joined);
+}
+
+/* Those made since have ended, or wait, where another wake would find them. */
+static void wakes_late(void *arg)
+{
+	int i;
+
+	until_freed();
+	for (i = 0; i < MANY; i++)
+		make(0, nothing, NULL);
+	while (get(&over) < MANY + 1)
+		yield();
+	for (i = 0; i < MANY; i++)
+		make(0, waits, NULL);
+	yield();
+	wakes(arg);
+}
+
+static void on_signal(int signo)
+{
+	(void)signo;
+	SCHED(post)(dead);
+}
+
+static void posts_by_handler(void *arg)
+{
+	(void)arg;
+	until_freed();
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+}
+
+/* From a thread of a dispatcher that knows no processors. */
+static void wakes_stranger(void *arg)
+{
+	(void)arg;
+	SCHED(wake)(dead);
+}
+
+static void *natively(void *arg)
+{
+	while (!freed())
+		sched_yield();
+	if (arg == NULL)
+		SCHED(wake)(dead);
+	else {
+		static struct tiny t;
+		static struct tiny_thread tt;
+
+		tiny_init(&t, 1);
+		tiny_start(&t, &tt, wakes_stranger, NULL);
+		tiny_run(&t);
+	}
+	SCHED(release)();
+	return NULL;
+}
+
+/* As a program would that keeps what is not its own. */
+static void scribbles(void *arg)
+{
+	(void)arg;
+	until_freed();
+	((volatile char *)STRUCT(dead))[sizeof *STRUCT(dead) - 3] ^= 1;
+}
+
+static void (*culprit)(void *);
+static int from_proc;
+
+static void by_thread(void)
+{
+	begin(procs = PROC, 0);
+	if (culprit != joins_twice && culprit != wakes_joined)
+		make(0, ends, ARG);
+	make(from_proc, culprit, NULL);
+	SCHED(start)();
+	SCHED(fini)();
+}
+
+static void by_native(void)
+{
+	begin(procs = 1, 0);
+	SCHED(hold)();
+	make(0, ends, ARG);
+	native(natively, culprit == NULL ? NULL : &over);
+	SCHED(start)();
+	SCHED(fini)();
+}
+
+/* AddressSanitizer may have seen the access first. */
+static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
+{
+	char text[8192], want[2][128];
+	int status;
+
+	culprit = f;
+	from_proc = p;
+	status = check_child(how, text, sizeof text);
+	if (f == scribbles && strstr(text, "use-after-poison") != NULL)
+		return;
+	snprintf(want[0], sizeof want[0], "usched: %s thread 0x", call);
+	snprintf(want[1], sizeof want[1], "(function %#lx, argument 0x2a)",
+		 (unsigned long)(uintptr_t)ends);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+	    strstr(text, want[0]) != NULL && strstr(text, want[1]) != NULL)
+		return;
+	fprintf(stderr, "wanted \"%s\" on processor %d, got status %#x and "
+		"\"%s\"\n", call, p, (unsigned)status, text);
+	CHECK(0);
+}
+
+/* Wakes that are right, of more threads than are kept. */
+
+static void sleeps(void *arg)
+{
+	(void)arg;
+	wait_one();
+	wait_one();
+	add(&over, 1);
+}
+
+/* What is kept is bounded. */
+static void looks(void)
+{
+	int i;
+
+	for (i = 0; i < PROC; i++) {
+		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
+
+		CHECK(p->p_kept.g_nr <= UHARD_KEPT);
+		CHECK(p->p_kept.g_nob <= UHARD_KEPT_NOB);
+	}
+}
+
+static void cares(void *arg)
+{
+	long i;
+
+	(void)arg;
+	for (i = 0; i < ROUNDS; i++) {
+		thread *t = make((int)i, sleeps, NULL);
+
+		SCHED(wake)(t);
+		SCHED(post)(t);
+		t = make_joinable(0, sleeps, NULL);
+		SCHED(wake)(t);
+		SCHED(wake)(t);
+		CHECK(SCHED(join)(t) == 0);
+	}
+	looks();
+}
+
+static void right(void)
+{
+	set(&over, 0);
+	begin(PROC, 0);
+	make(0, cares, NULL);
+	start_and_finish();
+	CHECK(get(&over) == 2 * ROUNDS);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	for (p = 0; p < PROC; p++) {
+		dies(by_thread, wakes, p, "wake:");
+		dies(by_thread, posts, p, "post:");
+		dies(by_thread, joins, p, "join:");
+		dies(by_thread, joins_twice, p, "join:");
+		dies(by_thread, wakes_joined, p, "wake:");
+		dies(by_thread, wakes_late, p, "wake:");
+		dies(by_thread, posts_by_handler, p, "post:");
+		dies(by_thread, scribbles, p, "the memory of");
+	}
+	dies(by_native, NULL, 0, "wake:");
+	dies(by_native, nothing, 0, "wake:");
+	right();
+	return 0;
+}
+
+#endif

@@ -287,6 +287,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 {
 	const struct ucall_ops *ops = c->ca_ops;
 	struct uproc_thread *self = j->jb_caller;
+	unsigned turns = 0;
 	int waits = 0;
 	int rc;
 
@@ -308,6 +309,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 	while (waits == 0) {		/* that of the end is to be taken */
 		ops->op_drain(self);
 		waits += ops->op_wait() == 0;
+		uproc_pause(&turns);	/* another post may be half-way */
 	}
 	wakes_back(&self->t_wakes, waits - 1);
 	return 0;

@@ -99,6 +99,10 @@ UPREEMPT_NEVER;
 #define CHUNK_MAX	((size_t)32 << 20)
 #define HUGE_PAGE	((size_t)2 << 20)
 
+#define YIELDS		10
+#define NAP_MIN		20000L		/* ns; how late a wait may end, too */
+#define NAP_MAX		1000000L
+
 /* Memory from the system; blocks follow. */
 struct chunk {
 	struct chunk *c_next;
@@ -168,9 +172,11 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 /* While t, which ends, is in the inbox it cannot be freed (P5). */
 static void wakes_drain(struct uproc_thread *t)
 {
+	unsigned turns = 0;
+
 	while (wakes_pending(&t->t_wakes)) {
 		uproc_drain(uproc_of(t));
-		uproc_relax();
+		uproc_pause(&turns);
 	}
 }
 
@@ -414,6 +420,7 @@ static bool has_ended(struct uproc_thread *t)
 static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 {
 	const struct uproc_kind *k = &uproc_of(self)->p_set->set_kind;
+	unsigned turns = 0;
 	int waits = 0;
 	int rc = 0;
 
@@ -428,10 +435,11 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 	} while (!has_ended(t));
 	/* That of the end may be on its way: t and self must not go yet. */
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
-		uproc_relax();
+		uproc_pause(&turns);
 	while (waits == 0) {		/* that of the end is to be taken */
 		k->k_drain(uproc_of(self));
 		waits += k->k_wait() == 0;
+		uproc_pause(&turns);	/* another post may be half-way */
 	}
 	wakes_back(&self->t_wakes, waits - 1);
 	return 0;
@@ -488,6 +496,20 @@ void uproc_post(struct uproc_thread *t)
 
 /* Sleeping. */
 
+void uproc_give_way(unsigned nr)
+{
+	long ns = NAP_MIN;
+	int never = 0;
+
+	if (nr <= YIELDS) {
+		(void)sched_yield();
+		return;
+	}
+	while (--nr > YIELDS && ns < NAP_MAX)
+		ns *= 2;
+	park_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
+}
+
 void uproc_drain(struct uproc *p)
 {
 	struct wakes *w;
@@ -506,6 +528,7 @@ bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare ? UPROC_SPIN : 0;
+	unsigned turns = 0;
 
 	for (;;) {
 		uproc_drain(p);
@@ -523,10 +546,11 @@ bool uproc_look(struct uproc *p)
 		RACE_WINDOW(16);
 		if ((!inbox_empty(&p->p_inbox) || uproc_stopped(set)) && /* S3 */
 		    park_cancel(&p->p_asleep)) {
-			uproc_relax();	/* a post may be half-way */
+			uproc_pause(&turns);	/* a post may be half-way */
 			continue;
 		}
 		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);	/* S4 */
+		turns = 0;
 	}
 }
 

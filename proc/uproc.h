@@ -177,6 +177,17 @@ bool uproc_look(struct uproc *p);
 /* The same, but never sleeps: for schedulers with queues of their own. */
 void uproc_drain(struct uproc *p);
 
+/*
+ * Not API. For a wait on another native thread that is about to take a few
+ * steps: gives it the cpu, the nr-th time in a row, from 1 on. The first times
+ * yield; the later ones sleep, each longer than the one before, 1 ms at most.
+ * Yields alone would not do: they never let a lower priority run.
+ */
+#if defined(__GNUC__)
+__attribute__((visibility("hidden")))
+#endif
+void uproc_give_way(unsigned nr);
+
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);
 

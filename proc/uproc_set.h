@@ -79,6 +79,21 @@ static inline void uproc_relax(void)
 #endif
 }
 
+#define UPROC_PATIENCE	50	/* turns of a wait between those that give way */
+
+/*
+ * A turn of a wait that another native thread ends by a few steps, most often
+ * at once: a post that is half-way, say. It may have lost its cpu to the
+ * caller, so the wait gives way now and then. *turns is 0 before the first.
+ */
+static inline void uproc_pause(unsigned *turns)
+{
+	if (++*turns % UPROC_PATIENCE == 0)
+		uproc_give_way(*turns / UPROC_PATIENCE);
+	else
+		uproc_relax();
+}
+
 /* The processor with this number, 0 to set_nr - 1. */
 static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 {

@@ -574,7 +574,7 @@ static void begin(struct ws_worker *w, struct uproc_thread *t)
 /* Choosing. */
 
 static void drain(struct ws_worker *w, bool owner);
-static struct uproc_thread *seek(struct ws_worker *w);
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient);
 static void remember_turns(void);
 
@@ -650,6 +650,7 @@ static void keep_watch(void)
 static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 {
 	struct uproc_thread *t = NULL;
+	unsigned turns = 0;
 	bool sought = false;
 
 	w->w_now = NONE;
@@ -669,7 +670,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		if (t != NULL || uproc_stopped(set))
 			break;
 		stop_leave(&w->w_stop);
-		t = seek(w);
+		t = seek(w, &turns);
 		sought = true;
 		stop_enter(&w->w_stop);
 	}
@@ -1160,7 +1161,7 @@ static bool unwatched(void)
 	return seek_parked(&all.s_seek) == set->set_nr;
 }
 
-static void park(struct ws_worker *w)
+static void park(struct ws_worker *w, unsigned *turns)
 {
 	int *asleep = &w->w_proc.p_asleep;
 	int no = 0;
@@ -1168,23 +1169,28 @@ static void park(struct ws_worker *w)
 	park_prepare(asleep);						/* S1 */
 	seek_park(&all.s_seek);						/* S2 */
 	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
-	    park_cancel(asleep))
-		uproc_relax();
-	else if (set->set_nr > 1 && !unwatched() &&
-		 __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
+	    park_cancel(asleep)) {
+		seek_unpark(&all.s_seek);
+		uproc_pause(turns);
+		return;
+	}
+	if (set->set_nr > 1 && !unwatched() &&
+	    __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
 				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		doze(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
 	seek_unpark(&all.s_seek);
+	*turns = 0;
 }
 
 /*
  * For a thread to run, elsewhere; NULL: look at home again. Not in. What is
  * stuck is taken if it has been so since the watch began, or for as long as we
- * seek.
+ * seek. *turns counts those in vain since the last sleep: the thread that can
+ * run may be in a post that is half-way.
  */
-static struct uproc_thread *seek(struct ws_worker *w)
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
 	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
 	struct uproc_thread *t;
@@ -1200,10 +1206,14 @@ static struct uproc_thread *seek(struct ws_worker *w)
 		t = steal_round(w, spin == 0);
 	}
 	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
-	if (t == NULL && !called(w))
-		park(w);
-	else if (more)
+	if (t == NULL && !called(w)) {
+		park(w, turns);
+		return NULL;
+	}
+	if (more)
 		rouse();
+	if (t == NULL)
+		uproc_pause(turns);
 	return t;
 }
 

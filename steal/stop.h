@@ -55,7 +55,7 @@
 #define STOP_PATIENCE	200
 #endif
 
-/* A moment of a loop that waits for another native thread; and longer ones. */
+/* A moment of a loop that waits for another native thread; the nr-th longer. */
 #if !defined(STOP_RELAX)
 #include "uproc.h"
 #if defined(__x86_64__) || defined(__i386__)

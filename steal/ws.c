@@ -269,13 +269,20 @@ static void hand(struct ws_worker *w, struct uproc_thread *t)
 		post_to(w, t);
 }
 
+/* Returns if t is of an ancestor. Then ws_homes may be of another set. */
+static inline bool inherited(const struct uproc_thread *t)
+{
+	return __builtin_expect(uproc_forks != 0, 0) &&
+	       uproc_inherited(uproc_of(t)->p_set);
+}
+
 /* What is posted is a thread that has a home. */
 void ws_post(struct ws_thread *thread)
 {
 	struct uproc_thread *t = &thread->s_thread;
 	const struct ustack *self = ustack_self();
 
-	if (!mail_post(&t->t_wakes))
+	if (inherited(t) || !mail_post(&t->t_wakes))
 		return;
 	if (self != NULL && self->u_sched->s_done == done)
 		__atomic_store_n(&lane_of(t)->e_from,
@@ -1337,7 +1344,7 @@ static struct ws_worker *here(const char *misuse)
 	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
 
 	if (w == NULL)
-		usched_fail(misuse);
+		uproc_fail(misuse);
 	return w;
 }
 
@@ -1458,7 +1465,8 @@ void ws_wake_hard(struct ws_thread *t)
 
 	if (p != NULL)
 		stop_leave(&((struct ws_worker *)p)->w_stop);
-	wake(p, &t->s_thread);
+	if (!inherited(&t->s_thread))
+		wake(p, &t->s_thread);
 }
 
 static void take_all(struct uproc *p)
@@ -1570,6 +1578,21 @@ static int lanes(struct uproc_set *s)
 	return 0;
 }
 
+/* In the child of a thread of p no wake goes by the short way any more. */
+static void forked(struct uproc *p)
+{
+	((struct ws_worker *)p)->w_stop.k_stop = 1;
+}
+
+/* What may be left of the parent's workers, in the child of fork(). */
+static void forget(void)
+{
+	all.s_seek  = (struct seek) { 0, 0 };
+	all.s_watch = ws_unwatched = 0;
+	lane_list   = NULL;
+	ws_homes    = NULL;
+}
+
 static const struct uproc_kind kind = {
 	.k_size    = sizeof(struct ws_worker),
 	.k_next    = next,
@@ -1581,12 +1604,15 @@ static const struct uproc_kind kind = {
 	.k_again   = again,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
-	.k_drain   = take_all
+	.k_drain   = take_all,
+	.k_forked  = forked
 };
 
 int ws_init(int proc_nr, int thread_nr)
 {
 	(void)fence_init();		/* if it fails, it is only slower */
+	if (set == NULL || uproc_inherited(set))
+		forget();
 	return uproc_init(&set, proc_nr != 0 ? proc_nr : uproc_cpus(),
 			  thread_nr, &kind);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_halfway: who waits for a post that is half-way gives up the cpu. */
+/* s_halfway: a processor that waits for half a post gives up the cpu. */
 /* VARIANTS: RR LL */
 
 /*
@@ -20,7 +20,7 @@ static void race_window(int nr);
 #define ROUNDS	20
 
 static long half;		/* posts that have come half-way */
-static long waiting;		/* which one the thread waits for */
+static long waiting;		/* number of the post that is awaited */
 static pid_t sleeper;
 static __thread bool posts;
 
@@ -55,7 +55,7 @@ static void race_window(int nr)
 	until_asleep(sleeper);
 }
 
-/* As the scheduler's own, with the window. */
+/* Does the same as the scheduler, with the window. */
 static void post(thread *t)
 {
 	struct uproc_thread *u = STRUCT(t);
@@ -108,7 +108,7 @@ static void settle(void)
 }
 #endif
 
-/* Its native thread runs until the post has come half-way. */
+/* Keeps its native thread running until the post has come half-way. */
 static void posted_to(void *arg)
 {
 	long i;

@@ -23,7 +23,8 @@
  * that an ancestor has started cannot be used there:
  *
  *	wakes, holds and releases do nothing;
- *	all other functions return -ECHILD, or NULL and ECHILD; rr_self() NULL;
+ *	functions that can fail return -ECHILD, or NULL and ECHILD;
+ *	rr_self() returns NULL;
  *	the child of a thread is no thread any more: its next wait that has to
  *	block, its yield or the end of its function ends the program.
  *

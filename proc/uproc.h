@@ -111,7 +111,7 @@ struct uproc_kind {
  * Makes a set of proc_nr processors, with room for thread_nr threads to begin
  * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
  * NULL, and no ancestor of the process has started it. For a set that an
- * ancestor has started all functions below return -ECHILD: see FORK in rr.h.
+ * ancestor has started the functions below return -ECHILD: see FORK in rr.h.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       const struct uproc_kind *kind);

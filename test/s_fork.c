@@ -161,7 +161,7 @@ static void child(int nr)
 
 	sigemptyset(&none);
 	CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
-	alarm((unsigned)check_watchdog() / 2);
+	alarm((unsigned)check_watchdog());
 	switch (nr % 8) {
 	case 0:
 		_exit(0);
@@ -211,12 +211,14 @@ static void forks(struct forker *f)
 	f->f_nr++;
 }
 
+/* The watchdog is for each child, and for what follows: they are many. */
 static void reaps(void *arg)
 {
 	struct forker *f = arg;
 	int status;
 
 	CHECK(waitpid(f->f_pid, &status, 0) == f->f_pid);
+	alarm(2 * (unsigned)check_watchdog());
 	if (status != 0)
 		fprintf(stderr, "child %d: status %#x\n", f->f_nr - 1,
 			(unsigned)status);

@@ -15,6 +15,7 @@
 
 #include "either.h"
 #include "ucall.h"
+#include "uproc_set.h"
 #include <spawn.h>
 
 #define EACH	64		/* children of each of the forkers */
@@ -107,10 +108,12 @@ static void own_scheduler(void (*more)(void *))
 	CHECK(turns == 2 * TURNS);
 }
 
-static void wakes_of_parent(void)
+/* Wakes threads that are not in this process, also as a thread of another set. */
+static void wakes_of_parent(void *arg)
 {
 	int i;
 
+	(void)arg;
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(sleepers[i]);
 		SCHED(post)(sleepers[i]);
@@ -136,7 +139,7 @@ static void refused(void)
 	CHECK(rc == (ustack_self() != NULL ? -ECHILD : -EINVAL));
 	SCHED(hold)();
 	SCHED(release)();
-	wakes_of_parent();
+	wakes_of_parent(NULL);
 	CHECK(SCHED(fini)() == -ECHILD);
 }
 
@@ -174,10 +177,9 @@ static void child(int nr)
 		refused();
 		break;
 	case 4:
-		refused();
 		own_scheduler(NULL);
-		wakes_of_parent();
-		own_scheduler(NULL);
+		wakes_of_parent(NULL);
+		own_scheduler(wakes_of_parent);
 		break;
 	case 5:
 		own_scheduler(grandchild);
@@ -354,19 +356,118 @@ static void not_started(void)
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+/*
+ * The parent forks while one of its workers sleeps, and watches. That must not
+ * make those of the child believe that somebody does.
+ */
+#if defined(WS)
+static thread *hostage;
+static long rescued;
+
+static void is_rescued(void *arg)
+{
+	(void)arg;
+	wait_one();
+	set(&rescued, 1);
+}
+
+/* Wakes a thread of its own worker, and computes until that has run. */
+static void captor(void *arg)
+{
+	int i;
+
+	(void)arg;
+	do {
+		hostage = make(ws_proc(), is_rescued, NULL);
+		for (i = 0; i < 5; i++)
+			yield();
+		set(&rescued, 0);
+		usleep(50000);		/* the other worker goes to sleep */
+		SCHED(wake)(hostage);
+		if (ustack_self()->u_lane != 0)
+			until(&rescued, 1);
+	} while (--turns > 0);
+}
+
+static void forks_watched(void *arg)
+{
+	int status;
+	pid_t pid;
+
+	(void)arg;
+	usleep(50000);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm((unsigned)check_watchdog());
+		turns = 3;
+		begin(2, 0);
+		make(0, captor, NULL);
+		start_and_finish();
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void watched(void)
+{
+	begin(2, 0);
+	make(0, forks_watched, NULL);
+	start_and_finish();
+}
+#else
+static void watched(void)
+{
+}
+#endif
+
 /* The child of a thread goes on as if it was the thread. */
 
+#define DEEP	100000		/* bytes: such a slice is no block of a pool */
+
 static void (*goes_on)(void);
+
+static NOINLINE void deeply(int (*f)(void))
+{
+	char room[DEEP];
+
+	memset(room, 1, sizeof room);
+	__asm__ volatile("" : : "r"(room) : "memory");
+	CHECK(f() == 0);
+	CHECK(room[check_hash(1, 2) % DEEP] == 1);
+}
+
+/*
+ * Forks while the lock of the set is taken, as by another native thread, which
+ * is not in the child.
+ */
+static pid_t fork_locked(void)
+{
+	thread *me = SCHED(self)();
+	pthread_mutex_t *lock;
+	pid_t pid;
+
+	if (me == NULL)
+		return fork();
+	deeply(SCHED(yield));		/* its buffer would be freed by its end */
+	lock = &uproc_of(STRUCT(me))->p_set->set_lock;
+	CHECK(pthread_mutex_lock(lock) == 0);
+	pid = fork();
+	if (pid != 0)
+		CHECK(pthread_mutex_unlock(lock) == 0);
+	return pid;
+}
 
 /* Ends as the child did. */
 static void dies_in_child(void *arg)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_locked();
 	int status;
 
 	(void)arg;
 	CHECK(pid >= 0);
 	if (pid == 0) {
+		alarm((unsigned)check_watchdog());
 		goes_on();
 		return;
 	}
@@ -392,7 +493,7 @@ static void run(void (*f)(void *), void (*then)(void))
 
 static void waits(void)
 {
-	SCHED(wait)();
+	deeply(SCHED(wait));
 }
 
 static void yields(void)
@@ -421,6 +522,8 @@ static void ends_in_child(void)
 
 static void ends_after_own(void)
 {
+	errno = 0;
+	CHECK(try_make(1, nothing, NULL) == NULL && errno == ECHILD);
 	own_scheduler(NULL);
 }
 
@@ -453,6 +556,7 @@ int main(int argc, char **argv)
 	CHECK(atexit(at_exit) == 0);
 	not_started();
 	spawned();
+	watched();
 	under_load();
 	return deaths() != 0;
 }

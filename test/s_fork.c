@@ -423,9 +423,10 @@ static void watched(void)
 
 /* The child of a thread goes on as if it was the thread. */
 
-#define DEEP	100000		/* bytes: such a slice is no block of a pool */
+#define DEEP	80000		/* bytes: such a slice is no block of a pool */
 
 static void (*goes_on)(void);
+static bool has_blocked;	/* before it forks */
 
 static NOINLINE void deeply(int (*f)(void))
 {
@@ -449,7 +450,8 @@ static pid_t fork_locked(void)
 
 	if (me == NULL)
 		return fork();
-	deeply(SCHED(yield));		/* its buffer would be freed by its end */
+	if (has_blocked)
+		deeply(SCHED(yield));	/* its end would free a buffer */
 	lock = &uproc_of(STRUCT(me))->p_set->set_lock;
 	CHECK(pthread_mutex_lock(lock) == 0);
 	pid = fork();
@@ -491,9 +493,16 @@ static void run(void (*f)(void *), void (*then)(void))
 	start_and_finish();
 }
 
-static void waits(void)
+static int waits_deeply(void)
 {
 	deeply(SCHED(wait));
+	return 0;
+}
+
+/* Needs a larger buffer. */
+static void waits(void)
+{
+	deeply(waits_deeply);
 }
 
 static void yields(void)
@@ -520,6 +529,12 @@ static void ends_in_child(void)
 	run(dies_in_child, ends);
 }
 
+static void ends_at_once(void)
+{
+	has_blocked = false;
+	run(dies_in_child, ends);
+}
+
 static void ends_after_own(void)
 {
 	errno = 0;
@@ -541,9 +556,11 @@ static int deaths(void)
 {
 	const char *contract = "fork: the child of a thread";
 
+	has_blocked = true;
 	return check_dies("wait", waits_in_child, contract) +
 		check_dies("yield", yields_in_child, contract) +
 		check_dies("end", ends_in_child, contract) +
+		check_dies("end at once", ends_at_once, contract) +
 		check_dies("end, later", goes_back, contract) +
 		check_dies("call", returns_in_call,
 			   "call: the function has returned in the child");

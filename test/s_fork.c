@@ -566,9 +566,24 @@ static int deaths(void)
 			   "call: the function has returned in the child");
 }
 
+/* These hold locks of their own over fork(), or forbid threads after it. */
+static bool is_sanitized(void)
+{
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	return true;
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return true;
+#endif
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
+	if (is_sanitized())
+		check_skip("ASan and TSan have locks that outlive fork()");
 	first = getpid();
 	CHECK(atexit(at_exit) == 0);
 	not_started();

@@ -3,14 +3,13 @@
 /* VARIANTS: RR LL */
 
 /*
- * While two processors make threads, wake each other's, join and make calls,
- * children are made by threads of both, by a function of ucall(), by the native
- * thread that made the scheduler, and by one that did not. Each child exits in
- * one way or another, or finds each call for the parent's scheduler refused, or
- * runs threads under one of its own, with two processors; its threads may have
- * children, too. A child that waits for ever meets the watchdog. What cannot be
- * refused by an error names the contract. A scheduler that was not started
- * works in the child.
+ * Two processors make threads, wake each other's, join and make calls.
+ * Meanwhile threads of both have children, a function of ucall(), the native
+ * thread that made the scheduler, and another. Each child exits in some way, or
+ * finds the calls for the parent's scheduler refused, or runs threads under a
+ * scheduler of its own, with two processors. Its threads may have children, too.
+ * A child that hangs meets the watchdog. Uses that return no error name the
+ * contract. A scheduler that was not started works in the child.
  */
 
 #include "either.h"
@@ -61,7 +60,7 @@ static void load(void *arg)
 		CHECK(SCHED(join)(make_joinable(me, nothing, NULL)) == 0);
 		CHECK(ucall(nothing, NULL) == 0);
 	}
-	SCHED(wake)(busy[!me]);		/* it may be the last one */
+	SCHED(wake)(busy[!me]);		/* it may sleep */
 	add(&ended, 1);
 	while (get(&alive[me]) > 0 || get(&ended) < 2)
 		yield();
@@ -190,7 +189,7 @@ static void child(int nr)
 	_exit(0);
 }
 
-/* As a program may have it: it must not wait for processors that are gone. */
+/* Stands for that of a program. It must not wait for absent processors. */
 static void at_exit(void)
 {
 	if (getpid() != first)
@@ -237,7 +236,7 @@ static void forks_and_reaps(void *arg)
 	}
 }
 
-/* Its processor goes on meanwhile. */
+/* Lets its processor go on meanwhile. */
 static void forks_as_thread(void *arg)
 {
 	struct forker *f = arg;
@@ -357,8 +356,8 @@ static void not_started(void)
 }
 
 /*
- * The parent forks while one of its workers sleeps, and watches. That must not
- * make those of the child believe that somebody does.
+ * The parent forks while one of its workers sleeps, and watches. The workers of
+ * the child must not rely on that watch.
  */
 #if defined(WS)
 static thread *hostage;

@@ -15,9 +15,9 @@
  * at least once in LL_RUN + 1 switches: a thread that is n-th in the queue
  * runs after at most n * (LL_RUN + 1) switches.
  *
- * Otherwise it is used like rr.h, and its functions do the same as theirs. A
- * thread of another processor or a native thread may wake a thread, too, but
- * then that is a message, as in rr.
+ * Otherwise it is used like rr.h, and its functions do the same as those, also
+ * in the child of fork(). A thread of another processor or a native thread may
+ * wake a thread, too, but then that is a message, as in rr.
  */
 
 #include "uproc.h"

@@ -17,6 +17,24 @@
  *	rr_start();
  *	rr_fini();		returns when all threads have ended
  *
+ * FORK
+ *
+ * The child of fork() has only the native thread that called it, so a scheduler
+ * that an ancestor has started cannot be used there:
+ *
+ *	wakes, holds and releases do nothing;
+ *	functions that can fail return -ECHILD, or NULL and ECHILD;
+ *	rr_self() returns NULL;
+ *	the child of a thread is no thread any more: its next wait that has to
+ *	block, its yield or the end of its function ends the program.
+ *
+ * The child may exec, exit, or call rr_init() for a scheduler of its own, which
+ * takes the place of the other. The memory of that stays as it was. A scheduler
+ * that was not started yet works in both processes, unless another native
+ * thread was about to make a thread of it. Where no handlers of
+ * pthread_atfork() are called (_Fork(), clone()), and in a signal handler, the
+ * child must exec or _exit. vfork(), posix_spawn() and system() work as ever.
+ *
  * RETURN VALUES: 0 or a negative errno; a pointer, or NULL and errno. There is
  * one scheduler of this kind in a process at a time.
  *
@@ -70,7 +88,7 @@ int rr_start(void);
  * Waits for the end of all threads, and frees everything. -EDEADLK: those that
  * were left could never be woken, and were dropped: rr_stuck() says how many.
  * Native threads that may still wake some hold it: see rr_hold(). Not to be
- * called by a thread.
+ * called by a thread, nor by a function that a thread has given to ucall().
  */
 int rr_fini(void);
 long rr_stuck(void);

@@ -107,6 +107,7 @@
 #include "uslice.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -1059,6 +1060,8 @@ static void mode_read(void)
 			words_read(env);
 		if (mode.m_fault)
 			handler_set();
+		/* Lists can be walked at any moment, and the holder is gone. */
+		(void)pthread_atfork(NULL, NULL, unlock);
 	}
 	unlock();
 }

@@ -52,6 +52,9 @@
  * slice is larger by the signal frame with all registers, 1 to 4 KiB on x86-64
  * (11 with AMX). Lanes need room for it: getauxval(AT_MINSIGSTKSZ) and 8 KiB.
  *
+ * The child of fork() has no timers: a dispatcher that goes on there is not
+ * preempted until it runs again.
+ *
  * The signal is SIGURG. While a dispatcher runs it is not blocked. Calls that
  * a signal interrupts although SA_RESTART is set (nanosleep(), poll(), ...) may
  * return with EINTR, up to twice for each sleep.

@@ -131,6 +131,7 @@ struct ucalls {
 	struct uproc_set       *ca_set;
 	const struct ucall_ops *ca_ops;
 	int                     ca_limit;
+	int                     ca_forks;	/* uproc_forks when it was made */
 #if defined(__linux__)
 	bool                    ca_masked;
 	cpu_set_t               ca_mask;	/* of the process */
@@ -178,6 +179,12 @@ static int coming(struct ucalls *c, int nr)
 	return __atomic_add_fetch(&c->ca_coming, nr, __ATOMIC_RELAXED);
 }
 
+/* Made by an ancestor: its native threads and threads are not here. */
+static bool inherited(const struct ucalls *c)
+{
+	return c->ca_forks < uproc_forks;
+}
+
 /* The caller. */
 
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
@@ -188,6 +195,8 @@ int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 
 	if (c == NULL || self == NULL || f == NULL)
 		return -EINVAL;
+	if (inherited(c))
+		return -ECHILD;
 	c->ca_ops->op_hold(c->ca_set);				/* B3 */
 	rc = job_begin(c, self, f, arg, &j);
 	if (rc == 0)
@@ -287,6 +296,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 {
 	const struct ucall_ops *ops = c->ca_ops;
 	struct uproc_thread *self = j->jb_caller;
+	unsigned turns = 0;
 	int waits = 0;
 	int rc;
 
@@ -308,6 +318,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 	while (waits == 0) {		/* that of the end is to be taken */
 		ops->op_drain(self);
 		waits += ops->op_wait() == 0;
+		uproc_pause(&turns);	/* another post may be half-way */
 	}
 	wakes_back(&self->t_wakes, waits - 1);
 	return 0;
@@ -424,6 +435,9 @@ static void job_run(struct ucalls *c, struct job *j)
 	struct uproc_thread *caller = j->jb_caller;
 
 	j->jb_f(j->jb_arg);
+	if (inherited(c))
+		usched_fail("call: the function has returned in the child of a "
+			    "fork(): it must exec or _exit there");
 	coming(c, 1);		/* before the next call of the caller */
 	RACE_WINDOW(43);
 	state_set(j, DONE);
@@ -483,6 +497,7 @@ static void *native_main(void *arg)
 	struct ucalls *c = arg;
 	struct native me = { .na_joins = false };
 
+	uproc_serves = c->ca_set;
 	unpin(c);
 	native_guard(c, &me);
 	if (me.na_joins)
@@ -530,7 +545,9 @@ struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
 
 	if (c == NULL)
 		return NULL;
-	errno = pthread_mutex_init(&c->ca_lock, NULL);
+	errno = -uproc_forks_watch();
+	if (errno == 0)
+		errno = pthread_mutex_init(&c->ca_lock, NULL);
 	if (errno != 0) {
 		free(c);
 		return NULL;
@@ -538,6 +555,7 @@ struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
 	c->ca_set   = set;
 	c->ca_ops   = ops;
 	c->ca_limit = UCALL_LIMIT;
+	c->ca_forks = uproc_forks;
 #if defined(__linux__)
 	/* The caller may be a processor, and pinned: of the first of all. */
 	c->ca_masked = sched_getaffinity(getpid(), sizeof c->ca_mask,
@@ -578,7 +596,7 @@ static void native_stop(struct ucalls *c)
 
 void ucalls_fini(struct ucalls *c)
 {
-	if (c == NULL)
+	if (c == NULL || inherited(c))
 		return;
 	native_stop(c);
 	while (!link_empty(&c->ca_free))
@@ -637,7 +655,7 @@ int ucall(void (*f)(void *), void *arg)
 	struct ucalls *c;
 
 	if (set == NULL || f == NULL)
-		return -EINVAL;
+		return uproc_lost() ? -ECHILD : -EINVAL;
 	c = calls_of(set);
 	return c == NULL ? -ENOMEM :
 		ucalls_call(c, (struct uproc_thread *)ustack_self(), f, arg);

@@ -28,6 +28,8 @@
  * - It may run on all cpus that the process could use when it made the first
  *   call.
  * - It has to return: no pthread_exit(), no exception leaves it.
+ * - It may fork(). The child must exec or exit before the function returns; it
+ *   may start a scheduler of its own. Signals are blocked in it, too.
  * - If what it waits for is done by another call, then the limit has to be
  *   large enough for both, or they wait for ever.
  *
@@ -49,8 +51,9 @@ extern "C" {
  * did is seen by the caller.
  *
  * 0: f() has returned. Otherwise it was not called: -EINVAL: the caller is no
- * thread of such a scheduler, or f is NULL; -ENOMEM; -EAGAIN: no native thread
- * was to be had, and there was none.
+ * thread of such a scheduler, or f is NULL; -ECHILD: the caller is the child
+ * that a thread has forked (see FORK in rr.h); -ENOMEM; -EAGAIN: no native
+ * thread could be made, and there was none.
  *
  * If there is no memory to wait, and f() has been begun, the processor stops
  * until it returns.
@@ -96,11 +99,17 @@ int ucalls_limit(struct ucalls *c, int nr);
  */
 #define UCALL_LIMIT	64
 
-/* As ucall(), by self, the running thread of the set; -EINVAL: it is NULL. */
+/*
+ * As ucall(), by self, the running thread of the set; -EINVAL: it is NULL;
+ * -ECHILD: c was made by an ancestor of the process.
+ */
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		void (*f)(void *), void *arg);
 
-/* All calls have ended. Joins the native threads, frees all. NULL: nothing. */
+/*
+ * All calls have ended. Joins the native threads, frees all. Does nothing if c
+ * is NULL, or was made by an ancestor of the process.
+ */
 void ucalls_fini(struct ucalls *c);
 
 #ifdef __cplusplus

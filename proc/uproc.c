@@ -29,6 +29,23 @@
  * moment is what uproc_fini() waits for. The threads that are still alive then
  * can never be woken.
  *
+ * FORK
+ *
+ * The child of fork() has a copy of each set, but only the native thread that
+ * called. There locks may stay taken, lists half changed, and posts half-way.
+ * So the child neither uses nor frees a set that an ancestor has started.
+ * uproc_forks counts the forks, set_forks says how many there were at the
+ * start, and calls that would need the processors return -ECHILD. uproc_init()
+ * puts a new set in the place of such a set.
+ *
+ * A thread that has forked is still on its lane in the child. It may go on
+ * there, but its processor has no more turns: in_child() gives the dispatcher
+ * call-backs that name the contract, so waits and wakes pay nothing for it.
+ *
+ * A prepare handler that takes set_lock would make the whole set usable in the
+ * child, but for half-way posts. Rejected: a signal handler may fork while its
+ * native thread holds the lock.
+ *
  * MEMORY
  *
  * A struct uproc_thread is a cache line, and the buffer for a small slice one
@@ -99,6 +116,10 @@ UPREEMPT_NEVER;
 #define CHUNK_MIN	((size_t)64 << 10)
 #define CHUNK_MAX	((size_t)32 << 20)
 #define HUGE_PAGE	((size_t)2 << 20)
+
+#define YIELDS		10
+#define NAP_MIN		20000L		/* ns; how late a wait may end, too */
+#define NAP_MAX		1000000L
 
 /* Memory from the system; blocks follow. */
 struct chunk {
@@ -252,6 +273,8 @@ static int preempt(struct usched *s, struct ustack *u)
 /* The processor that the native thread is, or NULL. Its threads may migrate. */
 static __thread struct uproc *mine;
 
+__thread const struct uproc_set *uproc_serves;
+
 /* The running thread is its own, or one of a dispatcher that we do not know. */
 static NOINLINE struct uproc *runs_on(void)
 {
@@ -361,6 +384,10 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		errno = EINVAL;
 		return NULL;
 	}
+	if (uproc_inherited(p->p_set)) {
+		errno = ECHILD;
+		return NULL;
+	}
 	t = pool_get(p, here == p ? &p->p_pool : &p->p_outer,
 		     thread_size(p, flags));
 	if (t == NULL) {
@@ -430,6 +457,7 @@ static bool has_ended(struct uproc_thread *t)
 static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 {
 	const struct uproc_kind *k = &uproc_of(self)->p_set->set_kind;
+	unsigned turns = 0;
 	int waits = 0;
 	int rc = 0;
 
@@ -444,10 +472,11 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 	} while (!has_ended(t));
 	/* That of the end may be on its way: t and self must not go yet. */
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
-		uproc_relax();
+		uproc_pause(&turns);
 	while (waits == 0) {		/* that of the end is to be taken */
 		k->k_drain(uproc_of(self));
 		waits += k->k_wait() == 0;
+		uproc_pause(&turns);	/* another post may be half-way */
 	}
 	wakes_back(&self->t_wakes, waits - 1);
 	return 0;
@@ -460,6 +489,8 @@ int uproc_join(struct uproc_thread *t)
 	int rc = 0;
 
 	uproc_live(t, "join");
+	if (uproc_inherited(uproc_of(t)->p_set))
+		return -ECHILD;
 	self = uproc_self(uproc_of(t)->p_set);
 	/* Atomic: t may be changing what is the scheduler's. */
 	if (self == NULL || !(__atomic_load_n(&t->t_stack.u_mark,
@@ -485,7 +516,7 @@ int uproc_yield(void)
 	int rc;
 
 	if (t == NULL || t->t_stack.u_sched->s_done != thread_done)
-		usched_fail("yield: called outside of a thread");
+		uproc_fail("yield: called outside of a thread");
 	usched_point();
 	p = uproc_of(t);
 	uproc_queue_put(&p->p_queue, t);
@@ -507,6 +538,20 @@ void uproc_post(struct uproc_thread *t)
 }
 
 /* Sleeping. */
+
+void uproc_give_way(unsigned nr)
+{
+	long ns = NAP_MIN;
+	int never = 0;
+
+	if (nr <= YIELDS) {
+		(void)sched_yield();
+		return;
+	}
+	while (--nr > YIELDS && ns < NAP_MAX)
+		ns *= 2;
+	park_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
+}
 
 void uproc_drain(struct uproc *p)
 {
@@ -531,6 +576,7 @@ bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare ? UPROC_SPIN : 0;
+	unsigned turns = 0;
 
 	for (;;) {
 		uproc_drain(p);
@@ -548,10 +594,11 @@ bool uproc_look(struct uproc *p)
 		RACE_WINDOW(16);
 		if ((!inbox_empty(&p->p_inbox) || uproc_stopped(set)) && /* S3 */
 		    park_cancel(&p->p_asleep)) {
-			uproc_relax();	/* a post may be half-way */
+			uproc_pause(&turns);	/* a post may be half-way */
 			continue;
 		}
 		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);	/* S4 */
+		turns = 0;
 	}
 }
 
@@ -567,16 +614,97 @@ void uproc_release(struct uproc_set *set)
 		idle_release(&set->set_idle);
 }
 
+/* fork(): see above. */
+
+int uproc_forks;
+
+/* The call-backs of the dispatcher, in the child of one of its threads. */
+
+static __attribute__((noreturn, cold)) void lost(void)
+{
+	usched_fail("fork: the child of a thread cannot wait, yield or end as "
+		    "that thread: it must exec, _exit, or start a scheduler "
+		    "of its own");
+}
+
+static struct ustack *lost_next(struct usched *s)
+{
+	(void)s;
+	lost();
+}
+
+static void *lost_alloc(struct usched *s, int size)
+{
+	(void)s;
+	(void)size;
+	lost();
+}
+
+bool uproc_lost(void)
+{
+	const struct ustack *u = ustack_self();
+
+	return u != NULL && u->u_sched->s_next == lost_next;
+}
+
+void uproc_fail(const char *misuse)
+{
+	if (uproc_lost())
+		lost();
+	usched_fail(misuse);
+}
+
+/* Called in the child, by the native thread that has called fork(). */
+static void in_child(void)
+{
+	struct uproc *p = mine;
+
+	uproc_forks++;
+	if (p == NULL)
+		return;
+	mine = NULL;
+	p->p_sched.s_next    = lost_next;
+	p->p_sched.s_alloc   = lost_alloc;
+	p->p_sched.s_done    = NULL;
+	p->p_sched.s_again   = NULL;
+	p->p_sched.s_preempt = NULL;
+	if (p->p_set->set_kind.k_forked != NULL)
+		p->p_set->set_kind.k_forked(p);
+}
+
+/* Two at once may do it twice: then each fork counts twice. */
+int uproc_forks_watch(void)
+{
+	static int watched;
+	int rc;
+
+	if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE))
+		return 0;
+	rc = pthread_atfork(NULL, NULL, in_child);
+	if (rc == 0)
+		__atomic_store_n(&watched, 1, __ATOMIC_RELEASE);
+	return -rc;
+}
+
 /* The set: from its beginning to its end. */
+
+/* May it be changed, or started? 0 or -errno. */
+static int is_new(const struct uproc_set *set)
+{
+	if (set == NULL)
+		return -EINVAL;
+	if (uproc_inherited(set))
+		return -ECHILD;
+	return set->set_running > 0 ? -EBUSY : 0;
+}
 
 int uproc_stack_size(struct uproc_set *set, size_t size)
 {
-	if (set == NULL || size < LANE_MIN || size > INT_MAX)
-		return -EINVAL;
-	if (set->set_running > 0)
-		return -EBUSY;
-	set->set_stack = size;
-	return 0;
+	int rc = size < LANE_MIN || size > INT_MAX ? -EINVAL : is_new(set);
+
+	if (rc == 0)
+		set->set_stack = size;
+	return rc;
 }
 
 /* In files that were compiled without USCHED_PREEMPT. */
@@ -589,12 +717,11 @@ extern __attribute__((weak)) char uproc_inlined;
 
 int uproc_preempt(struct uproc_set *set)
 {
+	int rc = is_new(set);
 	int i;
 
-	if (set == NULL)
-		return -EINVAL;
-	if (set->set_running > 0)
-		return -EBUSY;
+	if (rc != 0)
+		return rc;
 	if (INLINED)
 		return -ENOTSUP;
 	for (i = 0; i < set->set_nr; i++)
@@ -699,11 +826,14 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	int rc = 0;
 	int i;
 
-	if (*out != NULL)
+	if (*out != NULL && !uproc_inherited(*out))
 		return -EBUSY;
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    (size_t)proc_nr > SIZE_MAX / 2 / PROC_MOST)
 		return -EINVAL;
+	rc = uproc_forks_watch();
+	if (rc != 0)
+		return rc;
 	set = zeroed(sizeof *set);
 	if (set == NULL)
 		return -ENOMEM;
@@ -713,6 +843,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 		return -rc;
 	}
 	set->set_nr    = proc_nr;
+	set->set_forks = INT_MAX;
 	kind_init(&set->set_kind, kind);
 	set->set_stack = LANE_SIZE;
 	set->set_grow  = CHUNK_MIN;
@@ -869,20 +1000,24 @@ static int native_start(struct uproc_set *set)
 
 int uproc_start(struct uproc_set *set)
 {
-	int rc;
+	int rc = is_new(set);
 
-	if (set == NULL)
-		return -EINVAL;
-	if (set->set_running > 0)
-		return -EBUSY;
+	if (rc != 0)
+		return rc;
+	set->set_forks = uproc_forks;	/* first: others may fork meanwhile */
 	set->set_spare = set->set_nr <= uproc_cpus();
 	rc = set->set_kind.k_lanes(set);
 	if (rc == 0)
 		rc = native_start(set);
 	if (rc == 0)
 		go(set, 1);
+	else
+		set->set_forks = INT_MAX;
 	return rc;
 }
+
+/* Stands for a set while that is freed: the child of fork() looks into it. */
+static struct uproc_set ending = { .set_nr = 1 };
 
 int uproc_fini(struct uproc_set **out, long *left)
 {
@@ -892,8 +1027,13 @@ int uproc_fini(struct uproc_set **out, long *left)
 
 	if (set == NULL)
 		return -EINVAL;
+	if (uproc_inherited(set))
+		return -ECHILD;
 	if (uproc_here(set) != NULL)
 		usched_fail("fini: called by a thread");
+	if (uproc_serves == set)
+		usched_fail("fini: called by a function that a thread of the "
+			    "set has given to ucall()");
 	idle_wait(&set->set_idle, set->set_running);
 	RACE_WINDOW(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
@@ -906,6 +1046,8 @@ int uproc_fini(struct uproc_set **out, long *left)
 	}
 	*left = nr;
 	native_join(set);
+	ending.set_forks = uproc_forks;
+	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);
 	set_free(set);
 	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);
 	return *left == 0 ? 0 : -EDEADLK;

@@ -110,12 +110,15 @@ struct uproc_kind {
 	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
 	/* Takes the wakes that have come to the running thread of p. */
 	void (*k_drain)(struct uproc *p);
+	/* In the child of its thread: later calls there must not wait; or NULL. */
+	void (*k_forked)(struct uproc *p);
 };
 
 /*
  * Makes a set of proc_nr processors, with room for thread_nr threads to begin
  * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
- * NULL.
+ * NULL, and no ancestor of the process has started it. For a set that an
+ * ancestor has started the functions below return -ECHILD: see FORK in rr.h.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       const struct uproc_kind *kind);
@@ -140,7 +143,8 @@ int uproc_start(struct uproc_set *set);
  * Waits until all threads have ended, or all that are left wait, nobody is
  * left to wake them, and no native thread holds the set. Then stops the native
  * threads, frees everything, and sets *set to NULL. 0, -EINVAL, -EDEADLK. *left
- * is the number of threads that were left.
+ * is the number of threads that were left. Neither a thread of the set may call
+ * it nor a function that a thread has given to ucall().
  */
 int uproc_fini(struct uproc_set **set, long *left);
 
@@ -183,6 +187,17 @@ bool uproc_look(struct uproc *p);
 
 /* The same, but never sleeps: for schedulers with queues of their own. */
 void uproc_drain(struct uproc *p);
+
+/*
+ * Not API. For a wait on another native thread that is about to take a few
+ * steps: gives it the cpu, the nr-th time in a row, from 1 on. The first times
+ * yield; then each sleeps for longer than the last did, 1 ms at most. Yields
+ * alone would not do, since they never let a lower priority run.
+ */
+#if defined(__GNUC__)
+__attribute__((visibility("hidden")))
+#endif
+void uproc_give_way(unsigned nr);
 
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);

@@ -51,6 +51,7 @@ struct uproc_set {
 	size_t          set_stack;
 	pthread_t      *set_native;
 	int             set_running;
+	int             set_forks;	/* before its start; until then INT_MAX */
 	bool            set_spare;	/* a cpu for each processor */
 	bool            set_on_native;	/* no lanes: threads use native stacks */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
@@ -69,6 +70,32 @@ struct uproc_set {
 	int             set_stop;
 };
 
+/*
+ * FORK: see uproc.c. How many times an ancestor has forked to make this
+ * process, as far as pthread_atfork() tells.
+ */
+extern UPROC_HIDDEN int uproc_forks;
+
+/* An ancestor has started the set, so none of its native threads is here. */
+static inline bool uproc_inherited(const struct uproc_set *set)
+{
+	return __builtin_expect(uproc_forks != 0, 0) &&
+	       set->set_forks < uproc_forks;
+}
+
+/* Is the caller the child of a thread, on the stack of that? */
+UPROC_HIDDEN bool uproc_lost(void);
+
+/* Counts forks from now on. 0, or -ENOMEM. */
+UPROC_HIDDEN int uproc_forks_watch(void);
+
+/* Ends the program by this contract; in the child of a thread by that of fork. */
+UPROC_HIDDEN void uproc_fail(const char *misuse)
+	__attribute__((noreturn, cold));
+
+/* The set of which the native thread makes the calls (ucall.h), or NULL. */
+extern UPROC_HIDDEN __thread const struct uproc_set *uproc_serves;
+
 /* A moment of a loop that waits for another processor. */
 static inline void uproc_relax(void)
 {
@@ -77,6 +104,21 @@ static inline void uproc_relax(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("isb");
 #endif
+}
+
+#define UPROC_PATIENCE	50	/* turns of a wait between those that give way */
+
+/*
+ * A turn of a wait that another native thread ends by a few steps, most often
+ * at once: a post that is half-way, say. It may have lost its cpu to the
+ * caller, so the wait gives way now and then. *turns is 0 before the first.
+ */
+static inline void uproc_pause(unsigned *turns)
+{
+	if (++*turns % UPROC_PATIENCE == 0)
+		uproc_give_way(*turns / UPROC_PATIENCE);
+	else
+		uproc_relax();
 }
 
 /* The processor with this number, 0 to set_nr - 1. */

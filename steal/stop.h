@@ -44,7 +44,6 @@
 
 #include "fence.h"
 
-#include <sched.h>
 #include <stdbool.h>
 
 #if !defined(RACE_WINDOW)
@@ -56,8 +55,9 @@
 #define STOP_PATIENCE	200
 #endif
 
-/* A moment of a loop that waits for another native thread; and a longer one. */
+/* A moment of a loop that waits for another native thread; the nr-th longer. */
 #if !defined(STOP_RELAX)
+#include "uproc.h"
 #if defined(__x86_64__) || defined(__i386__)
 #define STOP_RELAX()	__builtin_ia32_pause()
 #elif defined(__aarch64__)
@@ -65,7 +65,7 @@
 #else
 #define STOP_RELAX()	((void)0)
 #endif
-#define STOP_GIVE_WAY()	((void)sched_yield())
+#define STOP_GIVE_WAY(nr)	uproc_give_way(nr)
 #endif
 
 struct stop {
@@ -88,14 +88,14 @@ static __inline__ void stop_leave(struct stop *k)
 
 static __attribute__((noinline, cold, unused)) void stop_wait(struct stop *k)
 {
-	int turns = 0;
+	unsigned turns = 0;
 
 	do {
 		stop_leave(k);
 		while (__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE)) {
 			STOP_RELAX();
 			if (++turns % STOP_PATIENCE == 0)
-				STOP_GIVE_WAY();
+				STOP_GIVE_WAY(turns / STOP_PATIENCE);
 		}
 	} while (!stop_in(k));
 }

@@ -274,6 +274,13 @@ static void hand(struct ws_worker *w, struct uproc_thread *t)
 		post_to(w, t);
 }
 
+/* Returns if t is of an ancestor. Then ws_homes may be of another set. */
+static inline bool inherited(const struct uproc_thread *t)
+{
+	return __builtin_expect(uproc_forks != 0, 0) &&
+	       uproc_inherited(uproc_of(t)->p_set);
+}
+
 /* What is posted is a thread that has a home. */
 void ws_post(struct ws_thread *thread)
 {
@@ -281,7 +288,7 @@ void ws_post(struct ws_thread *thread)
 	const struct ustack *self = ustack_self();
 
 	uproc_live(t, "post");
-	if (!mail_post(&t->t_wakes))
+	if (inherited(t) || !mail_post(&t->t_wakes))
 		return;
 	if (self != NULL && self->u_sched->s_done == done)
 		__atomic_store_n(&lane_of(t)->e_from,
@@ -580,7 +587,7 @@ static void begin(struct ws_worker *w, struct uproc_thread *t)
 /* Choosing. */
 
 static void drain(struct ws_worker *w, struct ws_worker *me);
-static struct uproc_thread *seek(struct ws_worker *w);
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient);
 static void remember_turns(void);
 
@@ -656,6 +663,7 @@ static void keep_watch(void)
 static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 {
 	struct uproc_thread *t = NULL;
+	unsigned turns = 0;
 	bool sought = false;
 
 	w->w_now = NONE;
@@ -675,7 +683,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		if (t != NULL || uproc_stopped(set))
 			break;
 		stop_leave(&w->w_stop);
-		t = seek(w);
+		t = seek(w, &turns);
 		sought = true;
 		stop_enter(&w->w_stop);
 	}
@@ -1167,7 +1175,7 @@ static bool unwatched(void)
 	return seek_parked(&all.s_seek) == set->set_nr;
 }
 
-static void park(struct ws_worker *w)
+static void park(struct ws_worker *w, unsigned *turns)
 {
 	int *asleep = &w->w_proc.p_asleep;
 	int no = 0;
@@ -1175,23 +1183,28 @@ static void park(struct ws_worker *w)
 	park_prepare(asleep);						/* S1 */
 	seek_park(&all.s_seek);						/* S2 */
 	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
-	    park_cancel(asleep))
-		uproc_relax();
-	else if (set->set_nr > 1 && !unwatched() &&
-		 __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
+	    park_cancel(asleep)) {
+		seek_unpark(&all.s_seek);
+		uproc_pause(turns);
+		return;
+	}
+	if (set->set_nr > 1 && !unwatched() &&
+	    __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
 				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		doze(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
 	seek_unpark(&all.s_seek);
+	*turns = 0;
 }
 
 /*
  * For a thread to run, elsewhere; NULL: look at home again. Not in. What is
  * stuck is taken if it has been so since the watch began, or for as long as we
- * seek.
+ * seek. *turns counts those in vain since the last sleep: the thread that can
+ * run may be in a post that is half-way.
  */
-static struct uproc_thread *seek(struct ws_worker *w)
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
 	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
 	struct uproc_thread *t;
@@ -1207,10 +1220,14 @@ static struct uproc_thread *seek(struct ws_worker *w)
 		t = steal_round(w, spin == 0);
 	}
 	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
-	if (t == NULL && !called(w))
-		park(w);
-	else if (more)
+	if (t == NULL && !called(w)) {
+		park(w, turns);
+		return NULL;
+	}
+	if (more)
 		rouse();
+	if (t == NULL)
+		uproc_pause(turns);
 	return t;
 }
 
@@ -1334,7 +1351,7 @@ static struct ws_worker *here(const char *misuse)
 	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
 
 	if (w == NULL)
-		usched_fail(misuse);
+		uproc_fail(misuse);
 	return w;
 }
 
@@ -1455,7 +1472,8 @@ void ws_wake_hard(struct ws_thread *t)
 
 	if (p != NULL)
 		stop_leave(&((struct ws_worker *)p)->w_stop);
-	wake(p, &t->s_thread);
+	if (!inherited(&t->s_thread))
+		wake(p, &t->s_thread);
 }
 
 /* Also wakes whose node lies in the inbox of a former home, which computes. */
@@ -1565,6 +1583,21 @@ static int lanes(struct uproc_set *s)
 	return 0;
 }
 
+/* In the child of a thread of p no wake goes by the short way any more. */
+static void forked(struct uproc *p)
+{
+	((struct ws_worker *)p)->w_stop.k_stop = 1;
+}
+
+/* What may be left of the parent's workers, in the child of fork(). */
+static void forget(void)
+{
+	all.s_seek  = (struct seek) { 0, 0 };
+	all.s_watch = ws_unwatched = 0;
+	lane_list   = NULL;
+	ws_homes    = NULL;
+}
+
 static const struct uproc_kind kind = {
 	.k_size    = sizeof(struct ws_worker),
 	.k_next    = next,
@@ -1576,12 +1609,15 @@ static const struct uproc_kind kind = {
 	.k_again   = again,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
-	.k_drain   = collect
+	.k_drain   = collect,
+	.k_forked  = forked
 };
 
 int ws_init(int proc_nr, int thread_nr)
 {
 	(void)fence_init();		/* if it fails, it is only slower */
+	if (set == NULL || uproc_inherited(set))
+		forget();
 	return uproc_init(&set, proc_nr != 0 ? proc_nr : uproc_cpus(),
 			  thread_nr, &kind);
 }

@@ -47,7 +47,8 @@
  * RETURN VALUES: 0 or a negative errno; a pointer, or NULL and errno. There is
  * one scheduler of this kind in a process at a time.
  *
- * CAVEATS: those of usched.h.
+ * CAVEATS: those of usched.h. In the child of fork() it is as in rr.h: see FORK
+ * there.
  */
 
 #include "uproc.h"

@@ -3,6 +3,7 @@
 /* VARIANTS: RR LL */
 
 #include "either.h"
+#include "ucall.h"
 #include <limits.h>
 
 static void nothing(void *arg)
@@ -35,6 +36,19 @@ static void fini_inside(void)
 	start_and_finish();
 }
 
+/* The scheduler waits for the end of the call. */
+static void calls_ends_all(void *arg)
+{
+	(void)ucall(ends_all, arg);
+}
+
+static void fini_in_call(void)
+{
+	begin(2, 0);
+	make(1, calls_ends_all, NULL);
+	start_and_finish();
+}
+
 static void block_outside(void)
 {
 	ustack_block();
@@ -47,6 +61,8 @@ static int deaths(void)
 		check_dies("yield", yield_outside,
 			   "yield: called outside of a thread") +
 		check_dies("fini", fini_inside, "fini: called by a thread") +
+		check_dies("fini in a call", fini_in_call,
+			   "fini: called by a function that a thread") +
 		check_dies("block", block_outside,
 			   "ustack_block: called outside of a thread");
 }

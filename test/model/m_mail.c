@@ -14,7 +14,7 @@
 
 #define STOP_PATIENCE		1
 #define STOP_RELAX()		((void)0)
-#define STOP_GIVE_WAY()		model_pause(1)
+#define STOP_GIVE_WAY(nr)	model_pause(1)
 #define FENCE_MODEL
 #include "mail.h"
 #include "stop.h"

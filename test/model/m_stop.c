@@ -17,7 +17,7 @@ static bool patient;			/* a part of the scenario */
 
 #define STOP_PATIENCE		(patient ? INT_MAX : 2)
 #define STOP_RELAX()		(patient ? model_pause(1) : (void)0)
-#define STOP_GIVE_WAY()		model_pause(2)
+#define STOP_GIVE_WAY(nr)	model_pause(2)
 #define FENCE_MODEL
 #include "stop.h"
 

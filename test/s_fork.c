@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/* s_fork: the child of fork() may exec, exit, or have a scheduler of its own. */
+/* VARIANTS: RR LL */
+
+/*
+ * Two processors make threads, wake each other's, join and make calls.
+ * Meanwhile threads of both have children, a function of ucall(), the native
+ * thread that made the scheduler, and another. Each child exits in some way, or
+ * finds the calls for the parent's scheduler refused, or runs threads under a
+ * scheduler of its own, with two processors. Its threads may have children, too.
+ * A child that hangs meets the watchdog. Uses that return no error name the
+ * contract. A scheduler that was not started works in the child.
+ */
+
+#include "either.h"
+#include "ucall.h"
+#include "uproc_set.h"
+#include <spawn.h>
+
+#define EACH	64		/* children of each of the forkers */
+#define LEAVES	50
+#define TURNS	20
+
+extern char **environ;
+
+static long forking;		/* forkers that are left */
+static long ended;		/* busy threads that are on the way out */
+static thread *sleepers[2];
+static pid_t first;		/* process */
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void leaf(void *arg)
+{
+	yield();
+	add(arg, -1);
+}
+
+static thread *busy[2];
+
+/* Makes threads, which end anywhere, and wakes the other one of its kind. */
+static void load(void *arg)
+{
+	static long alive[2];
+	int me = (int)(intptr_t)arg;
+	int i;
+
+	while (get(&forking) > 0) {
+		if (get(&alive[me]) < LEAVES) {
+			add(&alive[me], LEAVES);
+			for (i = 0; i < LEAVES; i++)
+				make(i, leaf, &alive[me]);
+		}
+		SCHED(wake)(busy[!me]);
+		SCHED(wake)(busy[me]);
+		wait_one();
+		CHECK(SCHED(join)(make_joinable(me, nothing, NULL)) == 0);
+		CHECK(ucall(nothing, NULL) == 0);
+	}
+	SCHED(wake)(busy[!me]);		/* it may sleep */
+	add(&ended, 1);
+	while (get(&alive[me]) > 0 || get(&ended) < 2)
+		yield();
+}
+
+static void sleeps(void *arg)
+{
+	(void)arg;
+	wait_one();
+}
+
+/* What a child does. */
+
+/* A thread of the child's own scheduler. */
+static thread *own[2];
+static long turns;
+
+static void child_thread(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		SCHED(wake)(own[!me]);
+		wait_one();
+		yield();
+		add(&turns, 1);
+	}
+	CHECK(SCHED(join)(make_joinable(!me, nothing, NULL)) == 0);
+	CHECK(ucall(nothing, NULL) == 0);
+}
+
+static void own_scheduler(void (*more)(void *))
+{
+	int i;
+
+	set(&turns, 0);
+	begin(2, 0);
+	for (i = 0; i < 2; i++)
+		own[i] = make(i, child_thread, (void *)(intptr_t)i);
+	if (more != NULL)
+		make(0, more, NULL);
+	start_and_finish();
+	CHECK(turns == 2 * TURNS);
+}
+
+/* Wakes threads that are not in this process, also as a thread of another set. */
+static void wakes_of_parent(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 2; i++) {
+		SCHED(wake)(sleepers[i]);
+		SCHED(post)(sleepers[i]);
+		SCHED(wake)(busy[i]);
+	}
+}
+
+static void refused(void)
+{
+	int rc;
+
+	CHECK(SCHED(self)() == NULL);
+	CHECK(SCHED(start)() == -ECHILD);
+	CHECK(SCHED(fini)() == -ECHILD);
+	CHECK(SCHED(stack_size)(65536) == -ECHILD);
+	CHECK(SCHED(preempt)() == -ECHILD);
+	errno = 0;
+	CHECK(try_make(1, nothing, NULL) == NULL && errno == ECHILD);
+	errno = 0;
+	CHECK(try_make_joinable(1, nothing, NULL) == NULL && errno == ECHILD);
+	CHECK(SCHED(join)(sleepers[0]) == -ECHILD);
+	rc = ucall(nothing, NULL);
+	CHECK(rc == (ustack_self() != NULL ? -ECHILD : -EINVAL));
+	SCHED(hold)();
+	SCHED(release)();
+	wakes_of_parent(NULL);
+	CHECK(SCHED(fini)() == -ECHILD);
+}
+
+static void grandchild(void *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)arg;
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK(SCHED(fini)() == -ECHILD);
+		own_scheduler(NULL);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void child(int nr)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
+	alarm((unsigned)check_watchdog());
+	switch (nr % 8) {
+	case 0:
+		_exit(0);
+	case 1:
+		exit(0);
+	case 2:
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	case 3:
+		refused();
+		break;
+	case 4:
+		own_scheduler(NULL);
+		wakes_of_parent(NULL);
+		own_scheduler(wakes_of_parent);
+		break;
+	case 5:
+		own_scheduler(grandchild);
+		break;
+	default:
+		own_scheduler(NULL);
+	}
+	_exit(0);
+}
+
+/* Stands for that of a program. It must not wait for absent processors. */
+static void at_exit(void)
+{
+	if (getpid() != first)
+		CHECK(SCHED(fini)() == -ECHILD);
+}
+
+/* Those who fork. */
+
+struct forker {
+	pid_t f_pid;
+	int   f_nr;
+};
+
+static void forks(struct forker *f)
+{
+	f->f_pid = fork();
+	CHECK(f->f_pid >= 0);
+	if (f->f_pid == 0)
+		child(f->f_nr);
+	f->f_nr++;
+}
+
+/* The watchdog is for each child, and for what follows: they are many. */
+static void reaps(void *arg)
+{
+	struct forker *f = arg;
+	int status;
+
+	CHECK(waitpid(f->f_pid, &status, 0) == f->f_pid);
+	alarm(2 * (unsigned)check_watchdog());
+	if (status != 0)
+		fprintf(stderr, "child %d: status %#x\n", f->f_nr - 1,
+			(unsigned)status);
+	CHECK(status == 0);
+}
+
+static void forks_and_reaps(void *arg)
+{
+	struct forker *f = arg;
+
+	while (f->f_nr < EACH) {
+		forks(f);
+		reaps(f);
+	}
+}
+
+/* Lets its processor go on meanwhile. */
+static void forks_as_thread(void *arg)
+{
+	struct forker *f = arg;
+
+	while (f->f_nr < EACH) {
+		forks(f);
+		CHECK(ucall(reaps, f) == 0);
+		yield();
+	}
+	add(&forking, -1);
+}
+
+static void forks_by_call(void *arg)
+{
+	CHECK(ucall(forks_and_reaps, arg) == 0);
+	add(&forking, -1);
+}
+
+static void *forks_outside(void *arg)
+{
+	forks_and_reaps(arg);
+	add(&forking, -1);
+	SCHED(release)();
+	return arg;
+}
+
+static void all_end(void *arg)
+{
+	int i;
+
+	(void)arg;
+	while (get(&ended) < 2)
+		yield();
+	for (i = 0; i < 2; i++) {
+		SCHED(wake)(sleepers[i]);
+		CHECK(SCHED(join)(sleepers[i]) == 0);
+	}
+}
+
+static void under_load(void)
+{
+	static struct forker forker[5];
+	pthread_t id;
+	int i;
+
+	set(&forking, COUNT(forker));
+	begin(2, 0);
+	for (i = 0; i < 2; i++) {
+		busy[i] = make(i, load, (void *)(intptr_t)i);
+		sleepers[i] = make_joinable(i, sleeps, NULL);
+		make(i, forks_as_thread, &forker[i]);
+	}
+	make(0, forks_by_call, &forker[2]);
+	make(0, all_end, NULL);
+	SCHED(hold)();
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(forks_outside, &forker[3]);
+	forks_outside(&forker[4]);
+	finish();
+	native_join(id);
+	for (i = 0; i < COUNT(forker); i++)
+		CHECK(forker[i].f_nr == EACH);
+}
+
+/* Children that share memory until they exec. */
+static void spawns(void *arg)
+{
+	char *argv[] = { (char *)"true", NULL };
+	int status;
+	pid_t pid;
+
+	(void)arg;
+	CHECK(system("true") == 0);
+	CHECK(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ) == 0);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	pid = vfork();
+	if (pid == 0) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	yield();
+	CHECK(SCHED(self)() == (thread *)ustack_self());
+}
+
+static void spawned(void)
+{
+	int i;
+
+	begin(2, 0);
+	for (i = 0; i < 10; i++)
+		make(i, spawns, NULL);
+	start_and_finish();
+}
+
+/* A scheduler that has not been started belongs to parent and child. */
+static void not_started(void)
+{
+	int status, rc;
+	pid_t pid;
+
+	set(&turns, 0);
+	begin(2, 0);
+	own[0] = make(0, child_thread, (void *)0);
+	pid = fork();
+	CHECK(pid >= 0);
+	CHECK(SCHED(init)(2, 0) == -EBUSY);
+	own[1] = make(1, child_thread, (void *)1);
+	rc = SCHED(start)();
+	CHECK(rc == 0);
+	finish();
+	CHECK(turns == 2 * TURNS);
+	if (pid == 0)
+		_exit(0);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/*
+ * The parent forks while one of its workers sleeps, and watches. The workers of
+ * the child must not rely on that watch.
+ */
+#if defined(WS)
+static thread *hostage;
+static long rescued;
+
+static void is_rescued(void *arg)
+{
+	(void)arg;
+	wait_one();
+	set(&rescued, 1);
+}
+
+/* Wakes a thread of its own worker, and computes until that has run. */
+static void captor(void *arg)
+{
+	int i;
+
+	(void)arg;
+	do {
+		hostage = make(ws_proc(), is_rescued, NULL);
+		for (i = 0; i < 5; i++)
+			yield();
+		set(&rescued, 0);
+		usleep(50000);		/* the other worker goes to sleep */
+		SCHED(wake)(hostage);
+		if (ustack_self()->u_lane != 0)
+			until(&rescued, 1);
+	} while (--turns > 0);
+}
+
+static void forks_watched(void *arg)
+{
+	int status;
+	pid_t pid;
+
+	(void)arg;
+	usleep(50000);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm((unsigned)check_watchdog());
+		turns = 3;
+		begin(2, 0);
+		make(0, captor, NULL);
+		start_and_finish();
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void watched(void)
+{
+	begin(2, 0);
+	make(0, forks_watched, NULL);
+	start_and_finish();
+}
+#else
+static void watched(void)
+{
+}
+#endif
+
+/* The child of a thread goes on as if it was the thread. */
+
+#define DEEP	80000		/* bytes: such a slice is no block of a pool */
+
+static void (*goes_on)(void);
+static bool has_blocked;	/* before it forks */
+
+static NOINLINE void deeply(int (*f)(void))
+{
+	char room[DEEP];
+
+	memset(room, 1, sizeof room);
+	__asm__ volatile("" : : "r"(room) : "memory");
+	CHECK(f() == 0);
+	CHECK(room[check_hash(1, 2) % DEEP] == 1);
+}
+
+/*
+ * Forks while the lock of the set is taken, as by another native thread, which
+ * is not in the child.
+ */
+static pid_t fork_locked(void)
+{
+	thread *me = SCHED(self)();
+	pthread_mutex_t *lock;
+	pid_t pid;
+
+	if (me == NULL)
+		return fork();
+	if (has_blocked)
+		deeply(SCHED(yield));	/* its end would free a buffer */
+	lock = &uproc_of(STRUCT(me))->p_set->set_lock;
+	CHECK(pthread_mutex_lock(lock) == 0);
+	pid = fork();
+	if (pid != 0)
+		CHECK(pthread_mutex_unlock(lock) == 0);
+	return pid;
+}
+
+/* Ends as the child did. */
+static void dies_in_child(void *arg)
+{
+	pid_t pid = fork_locked();
+	int status;
+
+	(void)arg;
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm((unsigned)check_watchdog());
+		goes_on();
+		return;
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	abort();
+}
+
+static void dies_in_call(void *arg)
+{
+	(void)arg;
+	(void)ucall(dies_in_child, NULL);
+}
+
+static void run(void (*f)(void *), void (*then)(void))
+{
+	goes_on = then;
+	begin(2, 0);
+	make(0, f, NULL);
+	make(1, f, NULL);
+	start_and_finish();
+}
+
+static int waits_deeply(void)
+{
+	deeply(SCHED(wait));
+	return 0;
+}
+
+/* Needs a larger buffer. */
+static void waits(void)
+{
+	deeply(waits_deeply);
+}
+
+static void yields(void)
+{
+	SCHED(yield)();
+}
+
+static void ends(void)
+{
+}
+
+static void waits_in_child(void)
+{
+	run(dies_in_child, waits);
+}
+
+static void yields_in_child(void)
+{
+	run(dies_in_child, yields);
+}
+
+static void ends_in_child(void)
+{
+	run(dies_in_child, ends);
+}
+
+static void ends_at_once(void)
+{
+	has_blocked = false;
+	run(dies_in_child, ends);
+}
+
+static void ends_after_own(void)
+{
+	errno = 0;
+	CHECK(try_make(1, nothing, NULL) == NULL && errno == ECHILD);
+	own_scheduler(NULL);
+}
+
+static void goes_back(void)
+{
+	run(dies_in_child, ends_after_own);
+}
+
+static void returns_in_call(void)
+{
+	run(dies_in_call, ends);
+}
+
+static int deaths(void)
+{
+	const char *contract = "fork: the child of a thread";
+
+	has_blocked = true;
+	return check_dies("wait", waits_in_child, contract) +
+		check_dies("yield", yields_in_child, contract) +
+		check_dies("end", ends_in_child, contract) +
+		check_dies("end at once", ends_at_once, contract) +
+		check_dies("end, later", goes_back, contract) +
+		check_dies("call", returns_in_call,
+			   "call: the function has returned in the child");
+}
+
+/* These hold locks of their own over fork(), or forbid threads after it. */
+static bool is_sanitized(void)
+{
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	return true;
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return true;
+#endif
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	if (is_sanitized())
+		check_skip("ASan and TSan have locks that outlive fork()");
+	first = getpid();
+	CHECK(atexit(at_exit) == 0);
+	not_started();
+	spawned();
+	watched();
+	under_load();
+	return deaths() != 0;
+}

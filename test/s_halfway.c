@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* s_halfway: a processor that waits for half a post gives up the cpu. */
+/* VARIANTS: RR LL */
+
+/*
+ * A poster stops between the exchange and the store of inbox_post(). It goes on
+ * only after it has seen the native thread of the processor asleep in the
+ * kernel, as it must be for a poster of lower priority to get the cpu. The
+ * thread that is posted to has blocked before, and all that it waits for is the
+ * store. The same for the owner of a struct stop, while another stops it.
+ */
+static void race_window(int nr);
+
+#define RACE_WINDOW(nr)	race_window(nr)
+#include "either.h"
+#include "idle.h"
+#include "uproc_set.h"
+#include <sys/syscall.h>
+
+#define ROUNDS	20
+
+static long half;		/* posts that have come half-way */
+static long waiting;		/* number of the post that is awaited */
+static pid_t sleeper;
+static __thread bool posts;
+
+/* The state of a native thread, as in proc(5): R runs, S sleeps. */
+static char state_of(pid_t tid)
+{
+	char name[64], text[256];
+	char *at;
+	FILE *f;
+
+	snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)tid);
+	f = fopen(name, "r");
+	if (f == NULL)
+		return 0;
+	text[fread(text, 1, sizeof text - 1, f)] = 0;
+	CHECK(fclose(f) == 0);
+	at = strrchr(text, ')');
+	return at != NULL ? at[2] : 0;
+}
+
+static void until_asleep(pid_t tid)
+{
+	while (state_of(tid) != 'S')
+		sched_yield();
+}
+
+static void race_window(int nr)
+{
+	if (nr != 2 || !posts)
+		return;
+	add(&half, 1);
+	until_asleep(sleeper);
+}
+
+/* Does the same as the scheduler, with the window. */
+static void post(thread *t)
+{
+	struct uproc_thread *u = STRUCT(t);
+	struct uproc *p = uproc_of(u);
+
+#if defined(WS)
+	if (!mail_post(&u->t_wakes))
+		return;
+	p = &ws_home(u)->w_proc;
+	inbox_post(&p->p_inbox, &u->t_wakes.w_node);
+#else
+	CHECK(wakes_post(&u->t_wakes, &p->p_inbox));
+#endif
+	idle_wake(&p->p_set->set_idle, &p->p_asleep);
+}
+
+static void *poster(void *arg)
+{
+	long i;
+
+	posts = true;
+	for (i = 1; i <= ROUNDS; i++) {
+		until(&waiting, i);
+		post(*(thread **)arg);
+	}
+	SCHED(release)();
+	return arg;
+}
+
+#if defined(WS)
+static void wakes(void *arg)
+{
+	SCHED(wake)(arg);
+}
+
+/* Blocks for a wake: from then on wakes from elsewhere are posted. */
+static void settle(void)
+{
+	thread *me = SCHED(self)();
+
+	ws_pin();
+	while (!mail_settled(&STRUCT(me)->t_wakes)) {
+		make(0, wakes, me);
+		wait_one();
+	}
+}
+#else
+static void settle(void)
+{
+}
+#endif
+
+/* Keeps its native thread running until the post has come half-way. */
+static void posted_to(void *arg)
+{
+	long i;
+
+	(void)arg;
+	settle();
+	sleeper = (pid_t)syscall(SYS_gettid);
+	for (i = 1; i <= ROUNDS; i++) {
+		set(&waiting, i);
+		until(&half, i);
+		wait_one();
+	}
+}
+
+static void look(int proc_nr)
+{
+	static thread *t;
+	pthread_t id;
+
+	set(&half, 0);
+	set(&waiting, 0);
+	begin(proc_nr, 0);
+	t = make(0, posted_to, NULL);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(poster, &t);
+	finish();
+	native_join(id);
+	CHECK(half == ROUNDS);
+}
+
+#if defined(WS)
+static struct stop stopped;
+
+static void *owner(void *arg)
+{
+	set(arg, syscall(SYS_gettid));
+	stop_enter(&stopped);
+	stop_leave(&stopped);
+	return arg;
+}
+
+static void stops(void)
+{
+	long tid = 0;
+	pthread_t id;
+
+	CHECK(stop_begin(&stopped));
+	id = native(owner, &tid);
+	until(&tid, 1);
+	until_asleep((pid_t)get(&tid));
+	stop_end(&stopped);
+	native_join(id);
+}
+#else
+static void stops(void)
+{
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	if (state_of((pid_t)syscall(SYS_gettid)) != 'R')
+		check_skip("no states of native threads in /proc");
+	look(1);
+	look(2);
+	stops();
+	return 0;
+}

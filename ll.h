@@ -15,9 +15,10 @@
  * at least once in LL_RUN + 1 switches: a thread that is n-th in the queue
  * runs after at most n * (LL_RUN + 1) switches.
  *
- * Otherwise it is used like rr.h, and its functions do the same as those, also
- * in the child of fork(). A thread of another processor or a native thread may
- * wake a thread, too, but then that is a message, as in rr.
+ * Otherwise it is used like rr.h, and its functions do the same as theirs, also
+ * in the child of fork(). Only ll_init()'s hint does not deal threads: the maker
+ * chooses the group. A thread of another processor or a native thread may wake
+ * a thread, too, but then that is a message, as in rr.
  */
 
 #include "uproc.h"
@@ -36,6 +37,7 @@ int  ll_init(int proc_nr, int thread_nr);
 int  ll_stack_size(size_t size);
 struct usched *ll_sched(int proc);
 int  ll_preempt(void);
+int  ll_pinning(int on);
 int  ll_start(void);
 int  ll_fini(void);
 long ll_stuck(void);

@@ -49,7 +49,7 @@ static const struct uproc_kind kind = { .k_next = next };
 
 struct rr_thread *rr_thread_init(void (*f)(void *), void *arg)
 {
-	return make(uproc_turn(set), f, arg, 0);
+	return make(uproc_deal(set), f, arg, 0);
 }
 
 struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg)
@@ -59,5 +59,5 @@ struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg)
 
 struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg)
 {
-	return make(uproc_turn(set), f, arg, UPROC_JOIN);
+	return make(uproc_deal(set), f, arg, UPROC_JOIN);
 }

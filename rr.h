@@ -5,10 +5,10 @@
 #define RR_H
 
 /*
- * Threads are dealt to processors in turn when they are made, and stay there.
- * On each processor those that can run take turns: first in, first out. Any
- * thread and any native thread may wake any thread. A wake within a processor
- * costs no atomic instruction; one from elsewhere is a message.
+ * Threads are dealt to processors when they are made, and stay there. On each
+ * processor those that can run take turns: first in, first out. Any thread and
+ * any native thread may wake any thread. A wake within a processor costs no
+ * atomic instruction; one from elsewhere is a message.
  *
  * SHORTEST USE
  *
@@ -53,9 +53,11 @@ struct rr_thread {
 };
 
 /*
- * Makes the scheduler: proc_nr processors (native threads, pinned in turn to
- * those that the process may use), and about thread_nr threads: a hint.
- * -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
+ * Makes the scheduler: proc_nr processors, 1 to UPROC_MOST (4096), and about
+ * thread_nr threads: a hint. With a hint, threads that are made one after
+ * another before rr_start() share a processor, in chunks: see rr_thread_init().
+ * Processors are native threads, and pinned to cpus: see rr_pinning(). -EINVAL,
+ * -ENOMEM, -EAGAIN, -EBUSY: there is one.
  */
 int rr_init(int proc_nr, int thread_nr);
 
@@ -81,7 +83,29 @@ struct usched *rr_sched(int proc);
  */
 int rr_preempt(void);
 
-/* Threads begin to run. -errno: no lanes or no native threads were to be had. */
+/*
+ * Between rr_init() and rr_start(), optional: each processor is pinned to a cpu
+ * (on is not 0), in turn, or may run on all. If that is not called, two or more
+ * are pinned; one alone is not. USCHED_PIN=0 in the environment of rr_start()
+ * pins none, USCHED_PIN=1 all, whatever the program says. The cpus are those
+ * that the caller of rr_init() may use. If a thread of any scheduler calls
+ * that, they are the cpus of its own scheduler.
+ *
+ * By a thread of rr: its processor may run on all cpus from now on (on is 0),
+ * or is pinned again if it was. pthread_create(), system() and posix_spawn()
+ * give the mask of the processor to their child. So they belong between the
+ * two, without a block, or into ucall() (ucall.h), where nothing is pinned.
+ * Children of fork() are not pinned.
+ *
+ * -EINVAL: there is no rr. -EBUSY: it was started; by none of its threads.
+ */
+int rr_pinning(int on);
+
+/*
+ * Threads begin to run. -EAGAIN: the system refuses native threads, -ENOMEM:
+ * memory, or mappings for lanes. Then no thread runs, and it may be called
+ * again. Up to 1,000 processors have been tried.
+ */
 int rr_start(void);
 
 /*
@@ -97,6 +121,12 @@ long rr_stuck(void);
  * Makes a thread: by a native thread, at any time between rr_init() and
  * rr_fini(), or by a thread. It is freed when it ends: its maker must know
  * that it has not before waking it. NULL: ENOMEM, EINVAL.
+ *
+ * Each processor gets one in turn. But before rr_start(), with a hint, it gets
+ * neighbours, in the order in which they are made: 32 or, if that is less, its
+ * part of the hint; in each round after that twice as many, until each has its
+ * part of the hint; and then as from the beginning. So say how many threads
+ * there will be if neighbours wake each other, and 0 if each works alone.
  */
 struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
 

@@ -279,6 +279,8 @@ static int run(void)
 	int rc;
 
 	rc = SCHED(init)(bench.b_p, bench_threads(&bench));
+	if (rc == 0)
+		rc = SCHED(pinning)(1);		/* also if P is 1 */
 	if (rc == 0 && D > 0)
 		rc = SCHED(stack_size)((size_t)D + STACK_MORE);
 	if (rc != 0)

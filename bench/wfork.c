@@ -319,6 +319,8 @@ int main(int argc, char **argv)
 	if (fork_plain(&ask))
 		return fork_run_plain(&ask);
 	rc = ws_init(b->b_p, ask.fk_batch);
+	if (rc == 0)
+		rc = ws_pinning(1);		/* also if P is 1 */
 	if (rc != 0)
 		return bench_failed(b, "init", -rc);
 	if (ws_thread_init(root_thread, NULL) == NULL)

@@ -80,7 +80,7 @@
  */
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* sched_getaffinity() */
+#define _GNU_SOURCE		/* syscall() */
 #endif
 #define USCHED_PREEMPT	1	/* leaves no mark */
 #include "ucall.h"
@@ -89,7 +89,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -132,10 +131,6 @@ struct ucalls {
 	const struct ucall_ops *ca_ops;
 	int                     ca_limit;
 	int                     ca_forks;	/* uproc_forks when it was made */
-#if defined(__linux__)
-	bool                    ca_masked;
-	cpu_set_t               ca_mask;	/* of the process */
-#endif
 	pthread_mutex_t         ca_lock;	/* protects what follows */
 	struct link             ca_queue;	/* jobs to be run */
 	int                     ca_queued;
@@ -451,17 +446,6 @@ static void job_run(struct ucalls *c, struct job *j)
 	c->ca_ops->op_release(c->ca_set);
 }
 
-/* Its maker was pinned, and so it is born. Without a mask it stays there. */
-static void unpin(const struct ucalls *c)
-{
-#if defined(__linux__)
-	if (c->ca_masked)
-		(void)sched_setaffinity(0, sizeof c->ca_mask, &c->ca_mask);
-#else
-	(void)c;
-#endif
-}
-
 static void native_reap(pthread_t id)
 {
 	if (pthread_join(id, NULL) != 0)
@@ -498,7 +482,6 @@ static void *native_main(void *arg)
 	struct native me = { .na_joins = false };
 
 	uproc_serves = c->ca_set;
-	unpin(c);
 	native_guard(c, &me);
 	if (me.na_joins)
 		native_reap(me.na_before);
@@ -519,16 +502,19 @@ static void signals(sigset_t *set)
 		sigdelset(set, own[i]);
 }
 
-/* With ca_lock. It is born with its signals blocked. */
+/* With ca_lock. It is born with its signals blocked, and not pinned. */
 static int native_start(struct ucalls *c)
 {
 	sigset_t block, old;
 	pthread_t id;
+	bool pinned;
 	int rc;
 
 	signals(&block);
 	(void)pthread_sigmask(SIG_SETMASK, &block, &old);
+	pinned = uproc_pin(false);
 	rc = pthread_create(&id, NULL, native_main, c);
+	(void)uproc_pin(pinned);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc != 0)
 		return -EAGAIN;
@@ -556,11 +542,6 @@ struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
 	c->ca_ops   = ops;
 	c->ca_limit = UCALL_LIMIT;
 	c->ca_forks = uproc_forks;
-#if defined(__linux__)
-	/* The caller may be a processor, and pinned: of the first of all. */
-	c->ca_masked = sched_getaffinity(getpid(), sizeof c->ca_mask,
-					 &c->ca_mask) == 0;
-#endif
 	link_init(&c->ca_queue);
 	link_init(&c->ca_free);
 	link_init(&c->ca_idle);

@@ -25,8 +25,8 @@
  *   caller's. All signals are blocked, so the program's handlers run elsewhere,
  *   but for those that report an error of the code itself (SIGSEGV, SIGBUS,
  *   SIGFPE, SIGILL, SIGTRAP, SIGSYS).
- * - It may run on all cpus that the process could use when it made the first
- *   call.
+ * - It may run on all cpus of the scheduler, and so may what it makes: see
+ *   uproc_pinning().
  * - It has to return: no pthread_exit(), no exception leaves it.
  * - It may fork(). The child must exec or exit before the function returns; it
  *   may start a scheduler of its own. Signals are blocked in it, too.

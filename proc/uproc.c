@@ -66,6 +66,40 @@
  * more than p_room, provides a larger ring (p_ring), or fails. The owner moves
  * to the ring before it puts the thread in the queue.
  *
+ * PINNING
+ *
+ * A pinned processor stays on its cpu. Unpinned, it is often moved to the cpu
+ * of its waker by the kernel: messages between two processors were 2 to 6 times
+ * slower. But native threads, processes and other schedulers are born with the
+ * mask of their maker. So a set remembers the mask of the native thread that
+ * made it (set_cpus). If that is a processor itself, the mask is taken from its
+ * own set: there is one source. uproc.c and ucall.c unpin the maker while they
+ * create native threads, and fork() unpins the child. No library sees the
+ * threads and processes that a thread makes by pthread_create(), system() or
+ * posix_spawn(): uproc_pinning() is for these. One processor alone is not
+ * pinned: it has no other to keep away from, and all such programs would share
+ * the first cpu.
+ *
+ * DEALING
+ *
+ * Threads that are made one after another often wake each other. So before the
+ * start uproc_deal() gives neighbours to one processor: in the first round
+ * DEAL_MIN to each, in each round after that twice as many, until each has its
+ * share of the hint. Then it begins again. However wrong the hint is, no
+ * processor gets more than about twice as many as another, or DEAL_MIN; and
+ * few neighbours are parted: with rings of seven, chunks of 240 cost a half
+ * more time. With no hint, and after the start, when those that are made may
+ * end at any time, each processor gets one thread in turn.
+ *
+ * MAPPINGS
+ *
+ * Linux allows a process 65530 mappings. A lane is two of them, and without any
+ * left, native threads and large blocks cannot be created. So lanes are mapped
+ * while others are held in reserve: MAPS_NATIVE for each processor, and
+ * MAPS_MORE. If there are fewer, all but MAPS_LANES for each processor are the
+ * reserve. If mapping lanes or creating native threads fails, half as many
+ * lanes are tried, down to one for each processor.
+ *
  * INVARIANTS
  *
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
@@ -78,6 +112,9 @@
  * P5. A thread is freed once, when it has ended, its node is in no inbox, its
  *     joiner, if it has one, has left, and no wake that tells of an end is
  *     under way to it.
+ * P6. When the native threads are made, the mappings in reserve are free.
+ * P7. A processor is pinned exactly while p_pinned, which only its own native
+ *     thread changes.
  *
  * REJECTED
  *
@@ -88,10 +125,11 @@
  */
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* sched_getaffinity(), MAP_ANONYMOUS */
+#define _GNU_SOURCE		/* cpus.h, MAP_ANONYMOUS */
 #endif
 #define USCHED_PREEMPT	1	/* leaves no mark */
 #include "uproc_set.h"
+#include "cpus.h"
 #include "idle.h"
 
 #include <errno.h>
@@ -102,6 +140,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 UPREEMPT_NEVER;
 
@@ -110,6 +149,7 @@ UPREEMPT_NEVER;
 #define RING_MIN	64u
 #define RING_MAX	(1u << 31)
 #define ROOM_HINT	(1u << 20)	/* a hint is believed up to here */
+#define DEAL_MIN	32u
 #define BATCH_NR	4
 #define PAGE		((size_t)4 << 10)
 #define POOL_MAX	((size_t)64 << 10)
@@ -136,9 +176,16 @@ struct joint {
 
 #define ENDED	((struct uproc_thread *)1)
 #define NOINLINE	__attribute__((noinline))
-/* Bytes of a processor, whatever its kind, are less. */
-#define PROC_MOST	4096
+/*
+ * Mappings: of a native thread its stack, the guard and, after malloc(), the
+ * two parts of an arena; and those of UCALL_LIMIT native threads that make
+ * calls, of chunks, and of large buffers.
+ */
+#define MAPS_NATIVE	4
+#define MAPS_MORE	(64 * MAPS_NATIVE + 64)
+#define MAPS_LANES	3		/* of a processor with a single lane */
 
+static int  is_new(const struct uproc_set *set);
 static int  lanes_each(struct uproc_set *set);
 static inline void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
 static inline void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
@@ -275,6 +322,13 @@ static __thread struct uproc *mine;
 
 __thread const struct uproc_set *uproc_serves;
 
+/* Returns mine, also if the caller was another native thread a moment ago. */
+static NOINLINE struct uproc *native_self(void)
+{
+	__asm__ volatile("" : : : "memory");	/* nor foreseen */
+	return mine;
+}
+
 /* The running thread is its own, or one of a dispatcher that we do not know. */
 static NOINLINE struct uproc *runs_on(void)
 {
@@ -314,6 +368,30 @@ unsigned uproc_turn(struct uproc_set *set)
 {
 	return set != NULL ?
 		__atomic_fetch_add(&set->set_turn, 1, __ATOMIC_RELAXED) : 0;
+}
+
+/* Returns the processor of the nr-th thread: see DEALING. */
+static unsigned dealt(unsigned nr, unsigned share, unsigned procs)
+{
+	unsigned before = 0;		/* threads of each in earlier rounds */
+	unsigned chunk = DEAL_MIN;
+
+	nr %= share * procs;
+	while (share - before > chunk && nr >= chunk * procs) {
+		nr     -= chunk * procs;
+		before += chunk;
+		chunk  *= 2;
+	}
+	return nr / (share - before > chunk ? chunk : share - before);
+}
+
+unsigned uproc_deal(struct uproc_set *set)
+{
+	unsigned share = set != NULL ?
+		__atomic_load_n(&set->set_share, __ATOMIC_RELAXED) : 0;
+	unsigned nr = uproc_turn(set);
+
+	return share == 0 ? nr : dealt(nr, share, set->set_nr);
 }
 
 /* In lines of its own: that of another processor may be its neighbour. */
@@ -614,6 +692,67 @@ void uproc_release(struct uproc_set *set)
 		idle_release(&set->set_idle);
 }
 
+/* Cpus. */
+
+/* Returns the cpus of the set of a processor; of others, where they may run. */
+static struct cpus *cpus_of_caller(void)
+{
+	struct uproc *p = native_self();
+
+	return p != NULL ? cpus_copy(p->p_set->set_cpus) : cpus_get();
+}
+
+int uproc_cpus(void)
+{
+	struct cpus *c = cpus_of_caller();
+	int nr;
+
+	if (c == NULL)
+		return -ENOMEM;
+	nr = cpus_nr(c);
+	free(c);
+	return nr > 0 ? nr : 1;
+}
+
+bool uproc_pin(bool on)
+{
+	struct uproc *p = native_self();
+	bool was = p != NULL && p->p_pinned;
+
+	if (p == NULL || was == on || !p->p_set->set_pinned)
+		return was;
+	if (on)
+		cpus_use_nth(p->p_set->set_cpus, p->p_nr);
+	else
+		cpus_use(p->p_set->set_cpus);
+	p->p_pinned = on;
+	return was;
+}
+
+int uproc_pinning(struct uproc_set *set, int on)
+{
+	int rc;
+
+	if (uproc_here(set) != NULL) {
+		(void)uproc_pin(on != 0);
+		return 0;
+	}
+	rc = is_new(set);
+	if (rc == 0)
+		set->set_pins = on != 0;
+	return rc;
+}
+
+/* The environment has the last word. */
+static void pinned_init(struct uproc_set *set)
+{
+	const char *env = getenv("USCHED_PIN");
+
+	set->set_pinned = set->set_pins < 0 ? set->set_nr > 1 : set->set_pins;
+	if (env != NULL && *env != 0)
+		set->set_pinned = strcmp(env, "0") != 0;
+}
+
 /* fork(): see above. */
 
 int uproc_forks;
@@ -662,6 +801,7 @@ static void in_child(void)
 	uproc_forks++;
 	if (p == NULL)
 		return;
+	(void)uproc_pin(false);
 	mine = NULL;
 	p->p_sched.s_next    = lost_next;
 	p->p_sched.s_alloc   = lost_alloc;
@@ -783,6 +923,7 @@ static void set_free(struct uproc_set *set)
 	}
 	free(set->set_proc);
 	free(set->set_native);
+	free(set->set_cpus);
 	pthread_mutex_destroy(&set->set_lock);
 	free(set);
 }
@@ -829,7 +970,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (*out != NULL && !uproc_inherited(*out))
 		return -EBUSY;
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
-	    (size_t)proc_nr > SIZE_MAX / 2 / PROC_MOST)
+	    proc_nr > UPROC_MOST)
 		return -EINVAL;
 	rc = uproc_forks_watch();
 	if (rc != 0)
@@ -846,11 +987,15 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	set->set_forks = INT_MAX;
 	kind_init(&set->set_kind, kind);
 	set->set_stack = LANE_SIZE;
+	set->set_pins  = -1;
+	set->set_share = thread_nr / proc_nr + (thread_nr % proc_nr != 0);
 	set->set_grow  = CHUNK_MIN;
 	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
 	set->set_proc   = zeroed(proc_nr * set->set_kind.k_size);
 	set->set_native = calloc(proc_nr, sizeof *set->set_native);
-	if (set->set_proc == NULL || set->set_native == NULL)
+	set->set_cpus   = cpus_of_caller();
+	if (set->set_proc == NULL || set->set_native == NULL ||
+	    set->set_cpus == NULL)
 		rc = -ENOMEM;
 	for (room = RING_MIN; room < (unsigned)thread_nr / proc_nr &&
 	     room < ROOM_HINT; )
@@ -865,43 +1010,6 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	return 0;
 }
 
-#if defined(__linux__)
-/* Pins the caller to the nr-th, in turn, of the cpus that it may use. */
-static void pin(int nr)
-{
-	cpu_set_t may;
-	cpu_set_t one;
-	int cpu;
-
-	/* Without a mask we run unpinned: slower, but not wrong. */
-	if (sched_getaffinity(0, sizeof may, &may) != 0)
-		return;
-	nr %= CPU_COUNT(&may);
-	for (cpu = 0; !CPU_ISSET(cpu, &may) || nr-- > 0; )
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	(void)sched_setaffinity(0, sizeof one, &one);	/* likewise */
-}
-
-int uproc_cpus(void)
-{
-	cpu_set_t may;
-
-	return sched_getaffinity(0, sizeof may, &may) == 0 ? CPU_COUNT(&may) : 1;
-}
-#else
-static void pin(int nr)
-{
-	(void)nr;
-}
-
-int uproc_cpus(void)
-{
-	return 1;
-}
-#endif
-
 static void *native(void *arg)
 {
 	struct uproc *p = arg;
@@ -909,7 +1017,8 @@ static void *native(void *arg)
 	int go;
 
 	mine = p;
-	pin(p->p_nr);
+	p->p_pinned = false;	/* a start that failed may have left it set */
+	(void)uproc_pin(true);
 	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
 		park_futex_wait(&set->set_go, 0);
 	if (go > 0)
@@ -917,30 +1026,16 @@ static void *native(void *arg)
 	return NULL;
 }
 
-int uproc_lane_nr(const struct uproc_set *set)
+/* Returns how many lanes each processor has if nothing is short. */
+static int lane_nr(const struct uproc_set *set)
 {
 	int nr = UPROC_LANE_NR;
 
 	while (nr > UPROC_LANE_FEW && nr > UPROC_LANE_ALL / set->set_nr)
 		nr /= 2;
+	while (nr > 1 && nr > UPROC_LANE_MOST / set->set_nr)
+		nr /= 2;
 	return nr;
-}
-
-/*
- * As many lanes as can be had, each of them large enough. Each is two mappings,
- * of which Linux allows 65530 in a process.
- */
-static int lanes(struct uproc *p)
-{
-	int nr = uproc_lane_nr(p->p_set);
-	int rc;
-
-	do {
-		rc = usched_lanes(&p->p_sched, nr, p->p_set->set_stack);
-	} while (rc == -ENOMEM && (nr /= 2) > 0);
-	if (rc == -ENOSYS)
-		p->p_set->set_on_native = true;
-	return rc == -ENOSYS ? 0 : rc;
 }
 
 /* Each processor has its own. */
@@ -950,8 +1045,58 @@ static int lanes_each(struct uproc_set *set)
 	int i;
 
 	for (i = 0; i < set->set_nr && rc == 0; i++)
-		rc = lanes(uproc_nth(set, i));
+		rc = usched_lanes(&uproc_nth(set, i)->p_sched, set->set_lane_nr,
+				  set->set_stack);
+	if (rc == -ENOSYS)
+		set->set_on_native = true;
+	return rc == -ENOSYS ? 0 : rc;
+}
+
+/* Makes up to nr mappings, of a page each. NULL: not even one is left. */
+static void *reserve(size_t nr)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t i;
+	char *map;
+
+	map = mmap(NULL, nr * page, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	for (i = 1; i < nr; i += 2) {
+		if (mprotect(map + i * page, page, PROT_READ) != 0)
+			break;
+	}
+	return map;
+}
+
+static void release(void *map, size_t nr)
+{
+	if (map != NULL)
+		munmap(map, nr * sysconf(_SC_PAGESIZE));
+}
+
+/* Maps lanes, if they leave the reserve (P6). It is free then. */
+static int lanes_reserving(struct uproc_set *set)
+{
+	size_t lanes = MAPS_LANES * (size_t)set->set_nr;
+	size_t more  = MAPS_NATIVE * (size_t)set->set_nr + MAPS_MORE;
+	void *first = reserve(lanes);		/* if not even more is left */
+	void *map = reserve(more);
+	int rc;
+
+	release(first, lanes);
+	rc = set->set_kind.k_lanes(set);
+	release(map, more);
 	return rc;
+}
+
+static void lanes_free(struct uproc_set *set)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++)
+		usched_fini(&uproc_nth(set, i)->p_sched);
 }
 
 static void go(struct uproc_set *set, int how)
@@ -974,11 +1119,13 @@ static int native_start(struct uproc_set *set)
 {
 	pthread_attr_t attr;
 	size_t size;
+	bool pinned;
 	int rc;
 
 	rc = pthread_attr_init(&attr);
 	if (rc != 0)
 		return -rc;
+	pinned = uproc_pin(false);
 	rc = pthread_attr_getstacksize(&attr, &size);
 	if (rc == 0 && set->set_on_native)
 		rc = pthread_attr_setstacksize(&attr, size + set->set_stack);
@@ -989,6 +1136,7 @@ static int native_start(struct uproc_set *set)
 				    uproc_nth(set, nr));
 		set->set_running += rc == 0;
 	}
+	(void)uproc_pin(pinned);
 	pthread_attr_destroy(&attr);
 	if (rc != 0) {
 		go(set, -1);
@@ -998,6 +1146,14 @@ static int native_start(struct uproc_set *set)
 	return -rc;
 }
 
+/* Halves the lanes, which may use up memory that the native threads need. */
+static bool fewer_lanes(struct uproc_set *set, int rc)
+{
+	if ((rc != -ENOMEM && rc != -EAGAIN) || set->set_on_native)
+		return false;
+	return (set->set_lane_nr /= 2) > 0;
+}
+
 int uproc_start(struct uproc_set *set)
 {
 	int rc = is_new(set);
@@ -1005,15 +1161,23 @@ int uproc_start(struct uproc_set *set)
 	if (rc != 0)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: others may fork meanwhile */
-	set->set_spare = set->set_nr <= uproc_cpus();
-	rc = set->set_kind.k_lanes(set);
-	if (rc == 0)
-		rc = native_start(set);
-	if (rc == 0)
-		go(set, 1);
-	else
+	set->set_spare = set->set_nr <= cpus_nr(set->set_cpus);
+	pinned_init(set);
+	set->set_lane_nr = lane_nr(set);
+	do {
+		rc = lanes_reserving(set);
+		if (rc == 0)
+			rc = native_start(set);
+		if (rc != 0)
+			lanes_free(set);
+	} while (fewer_lanes(set, rc));
+	if (rc != 0) {
 		set->set_forks = INT_MAX;
-	return rc;
+		return rc;
+	}
+	__atomic_store_n(&set->set_share, 0, __ATOMIC_RELAXED);
+	go(set, 1);
+	return 0;
 }
 
 /* Stands for a set while that is freed: the child of fork() looks into it. */

@@ -34,6 +34,8 @@
 extern "C" {
 #endif
 
+#define UPROC_MOST	4096	/* processors of a set */
+
 struct uproc;
 struct uproc_set;
 
@@ -68,6 +70,7 @@ struct uproc {
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	int                 p_cold;	/* more threads than lanes: prefetch */
+	bool                p_pinned;	/* to its cpu */
 	struct uproc_pool   p_pool;
 #if defined(USCHED_HARD)
 	struct uhard_kept   p_kept;	/* threads that have ended */
@@ -101,7 +104,7 @@ struct uproc_kind {
 	struct ustack *(*k_next)(struct usched *s);	/* must be given */
 	int  (*k_init)(struct uproc *p);	/* 0 or -errno */
 	void (*k_fini)(struct uproc *p);	/* also if k_init() failed */
-	int  (*k_lanes)(struct uproc_set *set);	/* at the start */
+	int  (*k_lanes)(struct uproc_set *set);	/* at the start; maybe again */
 	void (*k_done)(struct usched *s, struct ustack *u);
 	int  (*k_preempt)(struct usched *s, struct ustack *u);
 	int  (*k_again)(struct usched *s, struct ustack *u);	/* or never */
@@ -115,10 +118,11 @@ struct uproc_kind {
 };
 
 /*
- * Makes a set of proc_nr processors, with room for thread_nr threads to begin
- * with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: *set is not
- * NULL, and no ancestor of the process has started it. For a set that an
- * ancestor has started the functions below return -ECHILD: see FORK in rr.h.
+ * Makes a set of proc_nr processors, 1 to UPROC_MOST, with room for thread_nr
+ * threads to begin with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY:
+ * *set is not NULL, and no ancestor of the process has started it. For a set
+ * that an ancestor has started the functions below return -ECHILD: see FORK in
+ * rr.h.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       const struct uproc_kind *kind);
@@ -136,7 +140,32 @@ int uproc_stack_size(struct uproc_set *set, size_t size);
  */
 int uproc_preempt(struct uproc_set *set);
 
-/* Starts the native threads: 0, or -errno, and none runs. */
+/*
+ * Before uproc_start(), by a native thread: each processor is pinned to a cpu
+ * (on is not 0), or may run on all. If that is not called, they are pinned if
+ * they are two or more. USCHED_PIN in the environment of uproc_start(), 0 or 1,
+ * overrides both.
+ *
+ * By a thread of the set: its processor may run on all cpus from now on (on is
+ * 0), or is pinned again, if the set is. pthread_create(), system() and
+ * posix_spawn() give the mask of the processor to their child, so they belong
+ * between the two, without a block.
+ *
+ * The cpus are those that the caller of uproc_init() could use; if that was a
+ * thread, those of its own set. 0, -EINVAL; -EBUSY: it was started, and the
+ * caller is not one of its threads.
+ */
+int uproc_pinning(struct uproc_set *set, int on);
+
+/*
+ * Starts the native threads: 0, or -errno, and none runs. -EAGAIN: the system
+ * refuses native threads, -ENOMEM: memory or mappings, even with a single lane
+ * for each processor. It may be called again, or uproc_fini() instead.
+ *
+ * Lanes are fewer where they would leave less than 4 mappings for each
+ * processor, and 320 for ucall(), malloc() and the like; Linux allows 65530 in
+ * a process. With two processors all goes well from some 20 on.
+ */
 int uproc_start(struct uproc_set *set);
 
 /*
@@ -160,6 +189,14 @@ struct uproc *uproc_at(struct uproc_set *set, unsigned nr);
 
 /* Each call gives the number of the next processor in turn. Anyone. */
 unsigned uproc_turn(struct uproc_set *set);
+
+/*
+ * The same, but before uproc_start(), if uproc_init() was given a thread_nr,
+ * threads that are made one after another share a processor, in chunks: 32 for
+ * each, then twice as many in each round, until each has its part of thread_nr.
+ * Then it begins again. Any native thread, and threads.
+ */
+unsigned uproc_deal(struct uproc_set *set);
 
 /* Makes a thread that will run on p. NULL and errno: ENOMEM, EINVAL. Anyone. */
 struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,

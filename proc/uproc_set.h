@@ -11,8 +11,9 @@
 #define UPROC_HIDDEN	__attribute__((visibility("hidden")))
 
 #define UPROC_LANE_NR	256	/* of a processor, */
-#define UPROC_LANE_ALL	8192	/* and of all together */
-#define UPROC_LANE_FEW	16	/* more cost more cache than they save */
+#define UPROC_LANE_ALL	8192	/* and of all together, */
+#define UPROC_LANE_FEW	16	/* or so many of each, up to */
+#define UPROC_LANE_MOST	16384	/* of all together: half of all mappings */
 #define UPROC_SPIN	500	/* looks before sleeping, if there is a spare cpu */
 /* Cache lines are fetched in pairs. */
 #define UPROC_LINE	((size_t)128)
@@ -41,6 +42,7 @@ struct large {
 	struct large *g_prev;
 };
 
+struct cpus;
 struct ucalls;
 
 struct uproc_set {
@@ -48,11 +50,16 @@ struct uproc_set {
 	char           *set_proc;	/* set_nr of set_kind.k_size bytes */
 	int             set_nr;
 	unsigned        set_turn;	/* atomic */
+	unsigned        set_share;	/* threads of each, a hint (atomic) */
 	size_t          set_stack;
 	pthread_t      *set_native;
 	int             set_running;
 	int             set_forks;	/* before its start; until then INT_MAX */
+	struct cpus    *set_cpus;	/* of the native thread that made it */
+	int             set_pins;	/* asked for: 0, 1; -1: by default */
+	bool            set_pinned;	/* processors are, if they can */
 	bool            set_spare;	/* a cpu for each processor */
+	int             set_lane_nr;	/* lanes of a processor: k_lanes() */
 	bool            set_on_native;	/* no lanes: threads use native stacks */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucalls *);
@@ -201,10 +208,17 @@ UPROC_HIDDEN void uproc_free(struct uproc *p, struct uproc_thread *t);
 /* An array of pointers in lines of its own, or NULL. */
 UPROC_HIDDEN void *uproc_array(size_t nr);
 
-/* Cpus that the process may use. */
+/*
+ * Returns how many cpus a set may use that the caller makes; 1 if that cannot
+ * be found out. -ENOMEM.
+ */
 UPROC_HIDDEN int uproc_cpus(void);
 
-/* Lanes for each processor: how many to ask for. */
-UPROC_HIDDEN int uproc_lane_nr(const struct uproc_set *set);
+/*
+ * Pins the processor that calls, if its set is pinned, or gives it all cpus of
+ * the set. Returns what it was before. Any native thread: if it is no
+ * processor, nothing happens.
+ */
+UPROC_HIDDEN bool uproc_pin(bool on);
 
 #endif /* UPROC_SET_H */

@@ -1542,10 +1542,8 @@ static int lanes_map(struct uproc_set *s, int *nr)
 	int rc;
 	int i;
 
-	*nr = uproc_lane_nr(s);
-	do {
-		rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
-	} while (rc == -ENOMEM && (*nr /= 2) > 0);
+	*nr = s->set_lane_nr;
+	rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
 	if (rc == -ENOSYS) {
 		s->set_on_native = true;
 		*nr = 0;
@@ -1618,8 +1616,10 @@ int ws_init(int proc_nr, int thread_nr)
 	(void)fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
 		forget();
-	return uproc_init(&set, proc_nr != 0 ? proc_nr : uproc_cpus(),
-			  thread_nr, &kind);
+	if (proc_nr == 0)
+		proc_nr = uproc_cpus();
+	return proc_nr == -ENOMEM ? proc_nr :
+		uproc_init(&set, proc_nr, thread_nr, &kind);
 }
 
 #define SCHED(name)	ws_##name

@@ -67,10 +67,10 @@ struct ws_thread {
 };
 
 /*
- * Makes the scheduler, of proc_nr workers: native threads, pinned in turn to
- * the cpus that the process may use; 0: one for each of these. There will be
- * about thread_nr threads: a hint. -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is
- * one.
+ * Makes the scheduler, of proc_nr workers, up to UPROC_MOST (4096): native
+ * threads, pinned to cpus (see rr_pinning()); 0: a worker for each cpu that the
+ * caller may use, or the scheduler of the caller. There will be about thread_nr
+ * threads: a hint. -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
  */
 int ws_init(int proc_nr, int thread_nr);
 
@@ -78,6 +78,7 @@ int ws_init(int proc_nr, int thread_nr);
 int  ws_stack_size(size_t size);
 struct usched *ws_sched(int proc);
 int  ws_preempt(void);
+int  ws_pinning(int on);	/* workers; ws_pin() is about threads */
 int  ws_start(void);
 int  ws_fini(void);
 long ws_stuck(void);

@@ -36,6 +36,7 @@ int  pr_init(int proc_nr, int thread_nr);
 int  pr_stack_size(size_t size);
 struct usched *pr_sched(int proc);
 int  pr_preempt(void);
+int  pr_pinning(int on);
 int  pr_start(void);
 int  pr_fini(void);
 long pr_stuck(void);

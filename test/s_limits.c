@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* s_limits: few mappings, many processors: it starts, or says why not. */
+/* VARIANTS: RR LL */
+/* LIBS: -Wl,--wrap=pthread_create */
+
+/*
+ * Where the process has few mappings left, lanes leave some for native threads
+ * and for calls. If it has not even those, start() says so, nothing has run,
+ * and it works as soon as there are more. Native threads that are refused are
+ * tried again with fewer lanes. Up to 1,000 processors start; and any number to
+ * UPROC_MOST, as far as lanes are concerned.
+ */
+#include "either.h"
+#include "ucall.h"
+#include "uproc_set.h"
+#include <sys/mman.h>
+
+#if !defined(__linux__)
+int main(void)
+{
+	check_skip("no /proc/self/maps");
+}
+#else
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TOOL	1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TOOL	1
+#endif
+#endif
+#if !defined(TOOL)
+#define TOOL	0
+#endif
+
+#define THREADS	20
+#define ENOUGH	40		/* mappings: all works with two processors */
+#define PAGE	((size_t)sysconf(_SC_PAGESIZE))
+
+static long ran, called, refused;
+
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*f)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*f)(void *), void *arg);
+
+/* After so many native threads, so many are refused. */
+static long refuse_after, refuse_nr, refused_nr;
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*f)(void *), void *arg)
+{
+	if (refuse_after > 0)
+		refuse_after--;
+	else if (refuse_nr > 0) {
+		refuse_nr--;
+		refused_nr++;
+		return EAGAIN;
+	}
+	return __real_pthread_create(id, attr, f, arg);
+}
+
+/* Mappings. */
+
+static int maps(void)
+{
+	FILE *in = fopen("/proc/self/maps", "r");
+	int c, nr = 0;
+
+	CHECK(in != NULL);
+	while ((c = getc(in)) != EOF)
+		nr += c == '\n';
+	fclose(in);
+	return nr;
+}
+
+static int maps_most(void)
+{
+	FILE *in = fopen("/proc/sys/vm/max_map_count", "r");
+	int nr = 0;
+
+	if (in == NULL || fscanf(in, "%d", &nr) != 1)
+		nr = 0;
+	if (in != NULL)
+		fclose(in);
+	return nr;
+}
+
+/* Takes all mappings but so many. */
+static char *fill(int room, size_t *nob)
+{
+	size_t nr = maps_most() - room - maps();
+	size_t i;
+	char *at;
+
+	*nob = nr * PAGE;
+	at = mmap(NULL, *nob, PROT_NONE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(at != MAP_FAILED);
+	for (i = 1; i < nr; i += 2)
+		CHECK(mprotect(at + i * PAGE, PAGE, PROT_READ) == 0);
+	return at;
+}
+
+static void job(void *arg)
+{
+	free(malloc(100));
+	add(arg, 1);
+}
+
+/* With few mappings left a block may lack memory. */
+static void caller(void *arg)
+{
+	int rc = SCHED(yield)();
+
+	(void)arg;
+	CHECK(rc == 0 || rc == -ENOMEM);
+	if (ucall(job, &called) != 0)
+		add(&refused, 1);
+	add(&ran, 1);
+}
+
+static int room;
+
+/* Runs in a child, whose mappings end with it. */
+static void with_room(void)
+{
+	size_t nob;
+	char *filled;
+	int i, rc;
+
+	ran = 0;
+	begin(2, 0);
+	for (i = 0; i < THREADS; i++)
+		make(i, caller, NULL);
+	filled = fill(room, &nob);
+	rc = SCHED(start)();
+	if (rc != 0) {
+		CHECK(rc == -ENOMEM || rc == -EAGAIN);
+		CHECK(room < ENOUGH && ran == 0);
+		munmap(filled, nob);
+		CHECK(SCHED(start)() == 0);
+	}
+	finish();
+	CHECK(ran == THREADS && called + refused == THREADS);
+	CHECK(refused == 0 || (rc == 0 && room < ENOUGH));
+}
+
+static void rooms(void)
+{
+	static const int some[] = {
+		2, 6, 12, 20, ENOUGH, 150, 340, 1030, 1400
+	};
+	char text[4096];
+	int i;
+
+	for (i = 0; i < COUNT(some); i++) {
+		room = some[i];
+		snprintf(check_doing, sizeof check_doing, "room %d ", room);
+		if (check_child(with_room, text, sizeof text) != 0)
+			check_fail(__FILE__, __LINE__, text);
+	}
+}
+
+/* After a start that failed for want of mappings, fini() alone. */
+static void gives_up(void)
+{
+	size_t nob;
+
+	begin(2, 0);
+	make(0, caller, NULL);
+	fill(2, &nob);
+	CHECK(SCHED(start)() != 0);
+	CHECK(SCHED(fini)() == -EDEADLK && SCHED(stuck)() == 1);
+}
+
+/* Native threads. */
+
+static void runs(void *arg)
+{
+	yield();
+	add(arg, 1);
+}
+
+static int lanes_of(int p)
+{
+	return SCHED(sched)(p)->s_lane_nr;
+}
+
+/* Not in each build. */
+static bool has_lanes(void)
+{
+	int nr;
+
+	begin(1, 0);
+	CHECK(SCHED(init)(1, 0) == -EBUSY);
+	CHECK(SCHED(start)() == 0);
+	nr = lanes_of(0);
+	finish();
+	return nr > 0;
+}
+
+/* So many are refused, at the end of each start. */
+static void refuses(int after, int nr, bool works)
+{
+	int i, rc, lanes;
+
+	ran = 0;
+	begin(2, 0);
+	for (i = 0; i < THREADS; i++)
+		make(i, runs, &ran);
+	refuse_after = after;
+	refuse_nr    = nr;
+	rc = SCHED(start)();
+	lanes = lanes_of(0);
+	refuse_nr = 0;
+	CHECK(works ? rc == 0 : rc == -EAGAIN && get(&ran) == 0 && lanes == 0);
+	if (!works)
+		CHECK(SCHED(start)() == 0);
+	finish();
+	CHECK(ran == THREADS);
+}
+
+/* Lanes for so many; the native threads are refused, which takes no time. */
+static void lanes_for(int procs)
+{
+	snprintf(check_doing, sizeof check_doing, "procs %d ", procs);
+	begin(procs, 0);
+	refuse_after = refused_nr = 0;
+	refuse_nr = 1000;
+	CHECK(SCHED(start)() == -EAGAIN && refused_nr > 0);
+	refuse_nr = 0;
+	CHECK(SCHED(fini)() == 0);
+}
+
+static void many(int procs)
+{
+	int i;
+
+	snprintf(check_doing, sizeof check_doing, "procs %d ", procs);
+	ran = 0;
+	begin(procs, 2 * procs);
+	for (i = 0; i < 2 * procs; i++)
+		make(i, runs, &ran);
+	start_and_finish();
+	CHECK(ran == 2 * procs);
+}
+
+int main(int argc, char **argv)
+{
+	char text[4096];
+	bool lanes;
+
+	check_start(argc, argv);
+	CHECK(SCHED(init)(UPROC_MOST + 1, 0) == -EINVAL);
+	lanes = has_lanes();
+	refuses(0, 1, lanes);
+	refuses(1, 2, lanes);
+	refuses(0, 100, false);
+	refuses(1, 100, false);
+	lanes_for(513);
+	lanes_for(2001);
+	lanes_for(UPROC_MOST);
+	many(TOOL ? 100 : 1000);
+	if (!TOOL && maps_most() > 10000 && maps_most() < 200000) {
+		rooms();
+		CHECK(check_child(gives_up, text, sizeof text) == 0);
+	}
+	return 0;
+}
+#endif

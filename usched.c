@@ -599,8 +599,9 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 }
 
 /*
- * A block below the lane, or on another stack. A frame that is larger than the
- * guard takes the stack pointer into what is below: other lanes, or anything.
+ * Tells what is wrong with a block that is not in the lane. A frame larger than
+ * the guard takes the stack pointer to other lanes, or below them all, where
+ * there may also be the stack of a native thread.
  */
 static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane *l)
 {
@@ -616,10 +617,11 @@ static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane
 		 "ustack_block: the thread has run out of its lane, and over "
 		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
 		 "gives larger ones; -fstack-clash-protection stops at the "
-		 "guard");
+		 "guard (or has a longjmp() left usched_run() without "
+		 "usched_left()?)");
 	usched_fail("ustack_block: not on the stack of the thread (but on one "
-		    "of its own making, or after a longjmp() out of "
-		    "usched_run() without usched_left()?)");
+		    "that it has made, or has a longjmp() left usched_run() "
+		    "without usched_left()?)");
 }
 
 /* The thread has returned (called by usched_launch() on its stack). */

@@ -160,8 +160,8 @@
  * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
- * I8. What the end of a run needs is in struct usched, not in a stack frame; and
- *     at each call-back the state is such that the run can end there.
+ * I8. All that the end of a run needs is in struct usched, not in a stack frame;
+ *     and at each call-back the state is such that the run can end there.
  *
  * REJECTED
  *

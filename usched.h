@@ -80,9 +80,9 @@
  * - pthread_exit() ends the native thread, with all threads of its dispatcher.
  * - A longjmp() out of usched_run() is followed by usched_left(), which says
  *   from where the jump may be made.
- * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: a
- *   file that includes this one does not compile with them, and usched_run()
- *   refuses a program with SafeStack. Code with gcc's -fsplit-stack cannot
+ * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: no
+ *   file that includes usched.h compiles with them, and usched_run() refuses a
+ *   program with SafeStack. Code with gcc's -fsplit-stack cannot
  *   block. Shadow stacks of the processor must be off.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
@@ -114,7 +114,7 @@
 extern "C" {
 #endif
 
-#define USCHED_VERSION "0.1.0"
+#define USCHED_VERSION "0.2.0"
 
 struct ustack;
 struct usched_stats;
@@ -145,11 +145,11 @@ struct usched_lane {
 #endif
 };
 
-/* A call of usched_run() that has not returned. In usched.c: see I8. */
+/* A call of usched_run() that has not returned: I8 in usched.c. */
 struct usched_frame {
 	struct usched       *f_sched;
 	struct ustack       *f_self;	/* the thread that called, or NULL */
-	struct usched_frame *f_up;	/* the call around this one, or NULL */
+	struct usched_frame *f_up;	/* the call around it, or NULL */
 	struct usched *volatile *f_mark; /* in its stack frame: f_sched */
 	unsigned             f_fp;	/* floating-point control of the caller */
 };
@@ -220,12 +220,12 @@ struct ustack {
 void usched_run(struct usched *s);
 
 /*
- * Where a longjmp() out of usched_run(s) has landed, ends that run: what a
- * return of usched_run(s) would have put back is put back, ustack_self() and
- * the floating-point control words among it. Runs inside of it that the jump
- * has left, too, are ended first. Called by the code that the jump has come to,
- * on the same native thread, before any other function of the library. Does
- * nothing if s does not run.
+ * Ends a run that a longjmp() has left: puts back all that a return of
+ * usched_run(s) would have put back, ustack_self() and the floating-point control
+ * words among it. If the jump has left runs inside of that, too, these are ended
+ * first. Called where the jump has landed, before any other function of the
+ * library. Does nothing if s does not run. Called by a thread or a call-back
+ * of s, it is an error that cannot always be told.
  *
  * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and s_again(),
  * and from a thread's own code, at any depth; from a signal handler only if

@@ -133,7 +133,7 @@ UPREEMPT_NEVER;
 #define GAP		64
 /* Below a frame: what that function may still use, and a red zone. */
 #define FRAME		512
-/* As deep as that, what a longjmp() has left is cleaned up. */
+/* How deep a stack is cleaned up that a longjmp() has left. */
 #define LEFT		65536
 /* Dispatchers that need no malloc(). */
 #define FEW		16

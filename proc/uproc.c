@@ -458,12 +458,8 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 {
 	struct uproc_thread *t;
 
-	if (p == NULL || f == NULL) {
-		errno = EINVAL;
-		return NULL;
-	}
-	if (uproc_inherited(p->p_set)) {
-		errno = ECHILD;
+	if (p == NULL || f == NULL || uproc_inherited(p->p_set)) {
+		errno = p == NULL || f == NULL ? EINVAL : ECHILD;
 		return NULL;
 	}
 	t = pool_get(p, here == p ? &p->p_pool : &p->p_outer,

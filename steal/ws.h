@@ -52,6 +52,7 @@
 
 #include "uproc.h"
 #include "deque.h"
+#include "kept.h"
 #include "mail.h"
 #include "stop.h"
 
@@ -137,7 +138,7 @@ struct ws_worker {
 	int                  w_now;	/* the lane in which it runs a thread */
 	int                 *w_lane;	/* lanes that are at home here, */
 	int                  w_lane_nr;	/* and may go */
-	struct uproc_queue   w_kept;	/* threads that cannot go */
+	struct kept          w_kept;	/* threads that cannot go, by lane */
 	/* The owner's, in or not. */
 	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_free;	/* first lane without threads, or 0 */
@@ -147,7 +148,6 @@ struct ws_worker {
 	unsigned             w_random;
 	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
-	unsigned             w_polls;	/* and poll() */
 	/* The same; memory of threads: see "Tasks" in ws.c. */
 	void                *w_spare;	/* blocks, linked */
 	long                 w_ready;	/* how many these are, with those in */

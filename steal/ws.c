@@ -60,16 +60,28 @@
  * A worker that finds nothing seeks for a while, and sleeps then, as in seek.h.
  *
  * A thread in the slot, or with a message in the inbox, will be run as soon as
- * the running one blocks. If that one computes for long, a worker with nothing
- * to do takes it away (3 above). To see that, one of those that sleep watches:
- * it looks each WATCH nanoseconds, while others run. If there is none, and
- * somebody sleeps, ws_unwatched is set, and the next one who puts something
- * there wakes a watch.
+ * the running thread blocks. If that computes for long, the worker is stuck: it
+ * has not switched since another worker looked. What waits there can be taken
+ * then (3 above). The look is due each WATCH milliseconds (watch.h). A worker
+ * that sleeps watches, while others run. If all sleep none has to, so
+ * ws_unwatched is set, and the next thread that is put there wakes a watch. If
+ * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
+ * whatever its own threads do: they may yield, or wake each other, until
+ * something has happened that is for a stuck worker to do. A worker that has
+ * threads of its own takes from stuck ones only.
  *
- * A worker with nothing to run but a thread that yields, again and again, until
- * something has happened, does not sleep; but it looks for work as if it did.
+ * A worker with nothing to run but one thread, which yields again and again,
+ * takes from all workers, as an idle one does.
  *
  * The end is found as in idle.h. No worker sleeps with a thread that can run.
+ *
+ * PINS
+ *
+ * Threads of a lane that is pinned stand in the kept queue when they can run,
+ * so thieves need not step over them. When the last pin of the lane goes, all
+ * of them move to the end of the queue, where thieves look. They are found
+ * without a search (kept.h): thousands of threads may unpin one after another.
+ * Fixed lanes (FIXED) are pinned for ever.
  *
  * INVARIANTS
  *
@@ -82,21 +94,31 @@
  *     home exactly if no thread is bound to it.
  * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs
  *     at least each WS_RUN + 1 switches of its worker, in turn.
- * W6. No worker sleeps while another one has a thread that could be taken away
- *     and that it cannot run at once, for longer than two looks of a watch.
+ * W6. A thread that could be taken away, and that its worker cannot run at
+ *     once, waits for no longer than two looks of a watch, unless all other
+ *     workers compute, too. A worker that sleeps looks each WATCH milliseconds;
+ *     while none does, each worker looks within WS_RUN + 1 switches after that
+ *     time. A look may take others first: half of a queue, or 256.
  * W7. Tasks in the deque of w <= w_ready, which only its own native thread
  *     changes.
+ * W8. In w_kept are threads of w only: of pinned lanes, or, without a lane,
+ *     bound to w themselves. So no thread that could be taken away is there,
+ *     and thieves need not look. Pins change by the home: while it is in, or,
+ *     as they are added, by the running thread, whose lane no thief touches.
  *
  * REJECTED
  *
  * An atomic count for waits and wakes, and a lock for each lane: an atomic
  * instruction for each, 23 ns a message in a prototype, where this takes about
  * 5. Homes of threads instead of lanes: two workers would take turns in a lane.
- *    The slot
- * in the deque: a ring of two would go to and fro between two workers. A struct
- * for each spawned thread at once: 336 instructions to make and run an empty
- * one, of which 176 are left, and 36 MB touched for half a million, instead of
- * 8.
+ * The slot in the deque: a ring of two would go to and fro between two workers.
+ * A search of the kept queue whenever a pin goes: quadratic. Looks after a number
+ * of switches instead of a time: too soon for threads that yield at once, too
+ * late for those that compute in between. Taking from workers that are not
+ * stuck while there are two threads to run: two workers with two threads each
+ * that yield would take them from each other for ever. A struct for each
+ * spawned thread at once: 336 instructions to make and run an empty one, of
+ * which 176 are left, and 36 MB touched for half a million, instead of 8.
  */
 
 #define USCHED_PREEMPT	1

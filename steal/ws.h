@@ -24,7 +24,12 @@
  * those that were made or woken, of those that have yielded or were woken from
  * elsewhere, and of those that must stay, in turn. So the n-th of one sort runs
  * after 3 * n * (WS_RUN + 1) switches, or before; and a thread that was just
- * woken cannot keep the others from running.
+ * woken cannot keep the others from running. A thread that had to stay, and
+ * need not any more, joins those that have yielded, as the last of them.
+ *
+ * While a thread computes, those that wait behind it are taken away by another
+ * worker, within some milliseconds (W6 in ws.c): by one that sleeps, or has
+ * switches to make. Only if all workers compute do they wait.
  *
  * MIGRATION
  *

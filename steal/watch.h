@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.h: who looks for threads that wait behind a thread that computes. */
+/* watch.h: which worker looks for threads behind a thread that computes. */
 
 #ifndef WATCH_H
 #define WATCH_H
@@ -15,7 +15,7 @@
  *	A sleeper:				A worker that runs threads:
  *
  *	V1 watch_begin(); false: another	V5 watch_kept()? then the rest is
- *	   one keeps it: sleep for ever		   not for it
+ *	   one keeps it: sleep until woken	   not for it
  *	V2 remember the turns of all		V6 watch_due(); false: go on
  *	V3 sleep for WATCH at most		V7 look for what is stuck
  *	V4 watch_due(), or the time is		V8 remember the turns of all
@@ -29,11 +29,11 @@
  * X2. Of those that ask at the same time, one finds that a look is due.
  *
  * A sleeper that is woken before the time is over does not begin a new period:
- * v_looked is set by a look only. So wakes cannot put off a look for ever.
+ * v_looked is set by a look only. So wakes cannot put off a look.
  *
- * Nothing is published by these words. Who loses a race looks once more, or
- * once less in a period; what was remembered is a count of switches, and if
- * that is old the look finds nothing.
+ * Nothing is published by these words. A worker that loses a race looks once
+ * more, or once less in a period. The turns that it remembers are counts of
+ * switches: if they are old, the look finds nothing.
  *
  *	operation	who may call
  *	watch_begin	a worker about to sleep. True: it has to look in time

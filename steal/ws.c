@@ -61,14 +61,14 @@
  *
  * A thread in the slot, or with a message in the inbox, will be run as soon as
  * the running thread blocks. If that computes for long, the worker is stuck: it
- * has not switched since another worker looked. What waits there can be taken
- * then (3 above). The look is due each WATCH milliseconds (watch.h). A worker
+ * has not switched since another worker looked. All that waits there can then be
+ * taken (3 above). The look is due each WATCH milliseconds (watch.h). A worker
  * that sleeps watches, while others run. If all sleep none has to, so
  * ws_unwatched is set, and the next thread that is put there wakes a watch. If
  * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
  * whatever its own threads do: they may yield, or wake each other, until
  * something has happened that is for a stuck worker to do. A worker that has
- * threads of its own takes from stuck ones only.
+ * threads of its own takes from stuck workers only.
  *
  * A worker with nothing to run but one thread, which yields again and again,
  * takes from all workers, as an idle one does.
@@ -81,7 +81,7 @@
  * so thieves need not step over them. When the last pin of the lane goes, all
  * of them move to the end of the queue, where thieves look. They are found
  * without a search (kept.h): thousands of threads may unpin one after another.
- * Fixed lanes (FIXED) are pinned for ever.
+ * Fixed lanes (FIXED) always stay pinned.
  *
  * INVARIANTS
  *
@@ -116,7 +116,7 @@
  * of switches instead of a time: too soon for threads that yield at once, too
  * late for those that compute in between. Taking from workers that are not
  * stuck while there are two threads to run: two workers with two threads each
- * that yield would take them from each other for ever. A struct for each
+ * that yield would take them to and fro. A struct for each
  * spawned thread at once: 336 instructions to make and run an empty one, of
  * which 176 are left, and 36 MB touched for half a million, instead of 8.
  */
@@ -236,7 +236,7 @@ static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 
 /*
  * Is it bound to w, which is in, or stopped? Seldom: as long as it is pinned. A
- * lane that is pinned elsewhere is not of w: what w still has of it is to go.
+ * lane that is pinned elsewhere is not of w: its threads here have to go there.
  */
 static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 {
@@ -661,7 +661,8 @@ static void remember_turns(void);
 /*
  * Asks whether a look for what is stuck is due, whatever else w has to run. And
  * a worker with one thread, which yields again and again until something has
- * happened, is as good as idle: what it waits for may be for it to do.
+ * happened, is as good as idle: the thread that makes it happen may be in need
+ * of a worker.
  */
 static struct uproc_thread *look_around(struct ws_worker *w)
 {
@@ -1097,7 +1098,7 @@ static bool queue_has(const struct ws_worker *v)
 	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
 }
 
-/* Takes what it can get from v, which is another one, and may be stuck. */
+/* Takes threads and tasks from v, another worker, which may be stuck. */
 static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		  bool stuck_now)
 {

@@ -28,8 +28,8 @@
  * need not any more, joins those that have yielded, as the last of them.
  *
  * While a thread computes, those that wait behind it are taken away by another
- * worker, within some milliseconds (W6 in ws.c): by one that sleeps, or has
- * switches to make. Only if all workers compute do they wait.
+ * worker, within some milliseconds (W6 in ws.c): by any that sleeps, or that
+ * switches. Only if all workers compute do they wait.
  *
  * MIGRATION
  *

@@ -72,7 +72,7 @@ static void cast(void)
 	other[0] = i;
 }
 
-/* Nobody else is needed any more: those without a role end. */
+/* Lets those without a role end. */
 static void dismiss(void)
 {
 	int i;
@@ -122,7 +122,7 @@ static void x_ends_pinned(void)
 	wake(c);
 }
 
-/* As upreempt.c does when there is a tick. */
+/* Does as upreempt.c when there is a tick. */
 static void x_is_preempted(void)
 {
 	struct ustack *u = ustack_self();

@@ -4,7 +4,7 @@
 /*
  * One worker computes until a thread has run that waits in its slot, where no
  * search finds it: only a look for workers that do not switch. So all workers
- * sleep or wait for ever, which the checker reports, unless one of the others
+ * sleep or wait, which the checker reports, unless one of the others
  * looks twice. These sleep, and keep watch; or are woken, and compute as well;
  * or run threads that yield, so that they never sleep.
  *
@@ -74,7 +74,7 @@ static bool take(void)
 	return true;
 }
 
-/* Two threads yield by turns: there is always another one to run. */
+/* Two threads yield by turns: there is always another thread to run. */
 static void look_around(void)
 {
 	if (watch_kept(&s.watch) || !watch_due(&s.watch))	/* V5 V6 */
@@ -139,7 +139,7 @@ static void until_it_has_run(void)
 	(void)park_wake(&s.asleep);	/* the end */
 }
 
-/* It switches, and then the thread that it runs wakes another one. */
+/* It switches, and then the thread that it runs wakes the other. */
 static void computes(void)
 {
 	__atomic_store_n(&s.turn, 1, __ATOMIC_RELAXED);
@@ -148,7 +148,7 @@ static void computes(void)
 	until_it_has_run();
 }
 
-/* The same, before the others begin. */
+/* Computes since before the others begin. */
 static void computes_on(void)
 {
 	until_it_has_run();
@@ -201,7 +201,7 @@ static void wakes(void)
 	idle_wake(&s.idle, &s.asleep);
 }
 
-/* Another one when that has been dealt with. */
+/* Wakes again when the message has been dealt with. */
 static void wakes_thrice(void)
 {
 	int i;

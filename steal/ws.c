@@ -60,16 +60,28 @@
  * A worker that finds nothing seeks for a while, and sleeps then, as in seek.h.
  *
  * A thread in the slot, or with a message in the inbox, will be run as soon as
- * the running one blocks. If that one computes for long, a worker with nothing
- * to do takes it away (3 above). To see that, one of those that sleep watches:
- * it looks each WATCH nanoseconds, while others run. If there is none, and
- * somebody sleeps, ws_unwatched is set, and the next one who puts something
- * there wakes a watch.
+ * the running thread blocks. If that computes for long, the worker is stuck: it
+ * has not switched since another worker looked. All that waits there can then be
+ * taken (3 above). The look is due each WATCH milliseconds (watch.h). A worker
+ * that sleeps watches, while others run. If all sleep none has to, so
+ * ws_unwatched is set, and the next thread that is put there wakes a watch. If
+ * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
+ * whatever its own threads do: they may yield, or wake each other, until
+ * something has happened that is for a stuck worker to do. A worker that has
+ * threads of its own takes from stuck workers only.
  *
- * A worker with nothing to run but a thread that yields, again and again, until
- * something has happened, does not sleep; but it looks for work as if it did.
+ * A worker with nothing to run but one thread, which yields again and again,
+ * takes from all workers, as an idle one does.
  *
  * The end is found as in idle.h. No worker sleeps with a thread that can run.
+ *
+ * PINS
+ *
+ * Threads of a lane that is pinned stand in the kept queue when they can run,
+ * so thieves need not step over them. When the last pin of the lane goes, all
+ * of them move to the end of the queue, where thieves look. They are found
+ * without a search (kept.h): thousands of threads may unpin one after another.
+ * Fixed lanes (FIXED) always stay pinned.
  *
  * INVARIANTS
  *
@@ -82,21 +94,31 @@
  *     home exactly if no thread is bound to it.
  * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs
  *     at least each WS_RUN + 1 switches of its worker, in turn.
- * W6. No worker sleeps while another one has a thread that could be taken away
- *     and that it cannot run at once, for longer than two looks of a watch.
+ * W6. A thread that could be taken away, and that its worker cannot run at
+ *     once, waits for no longer than two looks of a watch, unless all other
+ *     workers compute, too. A worker that sleeps looks each WATCH milliseconds;
+ *     while none does, each worker looks within WS_RUN + 1 switches after that
+ *     time. A look may take others first: half of a queue, or 256.
  * W7. Tasks in the deque of w <= w_ready, which only its own native thread
  *     changes.
+ * W8. In w_kept are threads of w only: of pinned lanes, or, without a lane,
+ *     bound to w themselves. So no thread that could be taken away is there,
+ *     and thieves need not look. Pins change by the home: while it is in, or,
+ *     as they are added, by the running thread, whose lane no thief touches.
  *
  * REJECTED
  *
  * An atomic count for waits and wakes, and a lock for each lane: an atomic
  * instruction for each, 23 ns a message in a prototype, where this takes about
  * 5. Homes of threads instead of lanes: two workers would take turns in a lane.
- *    The slot
- * in the deque: a ring of two would go to and fro between two workers. A struct
- * for each spawned thread at once: 336 instructions to make and run an empty
- * one, of which 176 are left, and 36 MB touched for half a million, instead of
- * 8.
+ * The slot in the deque: a ring of two would go to and fro between two workers.
+ * A search of the kept queue whenever a pin goes: quadratic. Looks after a number
+ * of switches instead of a time: too soon for threads that yield at once, too
+ * late for those that compute in between. Taking from workers that are not
+ * stuck while there are two threads to run: two workers with two threads each
+ * that yield would take them to and fro. A struct for each
+ * spawned thread at once: 336 instructions to make and run an empty one, of
+ * which 176 are left, and 36 MB touched for half a million, instead of 8.
  */
 
 #define USCHED_PREEMPT	1
@@ -105,6 +127,7 @@
 #include "idle.h"
 #include "seek.h"
 #include "uproc_set.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -140,9 +163,7 @@ enum {
 #define STEAL_MOST	256	/* items that are taken at once */
 #define STEAL_SEVERAL	8	/* if there are so many in a deque */
 #define PULL		4	/* one in so many wakes takes the lane along */
-#define WATCH		5000000	/* ns */
 #define NONE		(-1)	/* in w_now: it runs no thread */
-#define POLLS		256	/* looks of one that yields: one is patient */
 
 static struct uproc_set *set;
 static long stuck;
@@ -157,6 +178,7 @@ struct lane {
 	int               e_next;	/* free lane after this, or 0 */
 	int               e_pins;	/* more than 0: it stays (atomic) */
 	int               e_pull;	/* wakes from elsewhere */
+	struct kept_group e_kept;	/* threads in w_kept (W8) */
 };
 
 static struct lane *lane_list;
@@ -165,8 +187,8 @@ struct ws_worker **ws_homes;
 
 /* Of all workers; seldom written. */
 static struct {
-	struct seek s_seek;
-	int         s_watch;	/* one of those that sleep watches */
+	struct seek  s_seek;
+	struct watch s_watch;
 } all __attribute__((aligned(64)));
 
 int ws_unwatched __attribute__((aligned(64)));
@@ -217,12 +239,15 @@ static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 	return t->t_stack.u_lane != w->w_now && !lane_stays(t);
 }
 
-/* Is it bound to w? Seldom: as long as it is pinned. */
-static bool stays(const struct uproc_thread *t)
+/*
+ * Is it bound to w, which is in, or stopped? Seldom: as long as it is pinned. A
+ * lane that is pinned elsewhere is not of w: its threads here have to go there.
+ */
+static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
 		return t->t_stack.u_mark & (PINNED | BEGUN);
-	return lane_stays(t);
+	return lane_stays(t) && ws_is_home(w, t);
 }
 
 /* Waking workers. */
@@ -447,16 +472,19 @@ static bool queue_room(struct uproc_queue *q)
 /* At the end of the queue where it belongs. False: no memory. */
 static bool line_up(struct ws_worker *w, struct uproc_thread *t)
 {
-	struct uproc_queue *q = stays(t) ? &w->w_kept : &w->w_proc.p_queue;
+	struct uproc_queue *q = &w->w_proc.p_queue;
 
+	if (stays(w, t))
+		return kept_put(&w->w_kept, t->t_stack.u_lane != 0 ?
+				&lane_of(t)->e_kept : NULL, t);
 	if (!queue_room(q))
 		return false;
 	uproc_queue_put(q, t);
 	return true;
 }
 
-/* Takes it back: it is the last but for what others have put there since. */
-static void line_leave(struct uproc_queue *q, const struct uproc_thread *t)
+/* Takes t out: it is the last but for what others have put there since. */
+static void queue_leave(struct uproc_queue *q, const struct uproc_thread *t)
 {
 	unsigned i = q->q_tail - 1;
 
@@ -465,6 +493,19 @@ static void line_leave(struct uproc_queue *q, const struct uproc_thread *t)
 	for (; i + 1 != q->q_tail; i++)
 		q->q_ring[i & q->q_mask] = q->q_ring[(i + 1) & q->q_mask];
 	__atomic_store_n(&q->q_tail, q->q_tail - 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * Takes the running thread of w back, which could not block. It is still where
+ * line_up() has put it: no thief takes a thread of the lane w_now, and the pins
+ * of a lane change only by threads that run at its home, and by that.
+ */
+static void line_leave(struct ws_worker *w, const struct uproc_thread *t)
+{
+	if (stays(w, t))
+		kept_leave(&w->w_kept, t);
+	else
+		queue_leave(&w->w_proc.p_queue, t);
 }
 
 static struct uproc_thread *queue_get(struct uproc_queue *q)
@@ -482,7 +523,7 @@ static struct uproc_thread *queue_get(struct uproc_queue *q)
 /* Puts t, which can run, where others can take it. By the owner. */
 static void expose(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (!stays(t) && LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
+	if (!stays(w, t) && LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
 		tell();
 	else if (!line_up(w, t))
 		hand(w, t);
@@ -571,6 +612,44 @@ static void pins(struct uproc_thread *t, int nr)
 		__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
 }
 
+/* The last pin of the lane is gone: its threads can be taken (W8). */
+static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
+{
+	struct uproc_queue *q = &w->w_proc.p_queue;
+	struct uproc_thread *t;
+
+	while ((t = kept_get_of(&w->w_kept, &e->e_kept)) != NULL) {
+		if (queue_room(q))
+			uproc_queue_put(q, t);
+		else
+			hand(w, t);
+	}
+	tell();
+}
+
+/* By w, the home of t, which is in. */
+static void unpin(struct ws_worker *w, struct uproc_thread *t)
+{
+	pins(t, -1);
+	if (t->t_stack.u_lane != 0 && !lane_stays(t) &&
+	    lane_of(t)->e_kept.y_nr != 0)
+		loosen(w, lane_of(t));
+}
+
+/* Until it goes on it stays: it may be in the middle of anything. */
+static bool give_way(struct ws_worker *w, struct uproc_thread *t)
+{
+	mark(t, t->t_stack.u_mark | GAVE);
+	pins(t, 1);
+	return line_up(w, t);
+}
+
+static void give_way_not(struct ws_worker *w, struct uproc_thread *t)
+{
+	mark(t, t->t_stack.u_mark & ~GAVE);
+	unpin(w, t);
+}
+
 static void begin(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (!set->set_on_native) {
@@ -588,26 +667,30 @@ static void begin(struct ws_worker *w, struct uproc_thread *t)
 
 static void drain(struct ws_worker *w, struct ws_worker *me);
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
-static struct uproc_thread *steal_round(struct ws_worker *w, bool patient);
+static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
+					bool idle);
 static void remember_turns(void);
 
 /*
- * A worker with one thread, which yields again and again until something has
- * happened, is as good as idle. What it waits for may be for it to do.
+ * Asks whether a look for what is stuck is due, whatever else w has to run. And
+ * a worker with one thread, which yields again and again until something has
+ * happened, is as good as idle: the thread that makes it happen may be in need
+ * of a worker.
  */
-static struct uproc_thread *poll(struct ws_worker *w)
+static struct uproc_thread *look_around(struct ws_worker *w)
 {
-	bool patient = ++w->w_polls % POLLS == 0;
+	bool idle = deque_size(&w->w_deque) == 0 &&
+		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
+	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* V5 */
+		watch_due(&all.s_watch);				/* V6 */
 	struct uproc_thread *t;
 
-	if (set->set_nr == 1 || deque_size(&w->w_deque) > 0 ||
-	    uproc_queue_len(&w->w_proc.p_queue) +
-	    uproc_queue_len(&w->w_kept) > 1)
+	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
 	stop_leave(&w->w_stop);
-	t = steal_round(w, patient);
-	if (patient)
-		remember_turns();
+	t = steal_round(w, due, idle);					/* V7 */
+	if (due)
+		remember_turns();					/* V8 */
 	stop_enter(&w->w_stop);
 	return t;
 }
@@ -630,7 +713,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 			t = queue_get(&w->w_proc.p_queue);
 			break;
 		default:
-			t = queue_get(&w->w_kept);
+			t = kept_get(&w->w_kept);
 		}
 		if (t != NULL)
 			return t;
@@ -648,14 +731,14 @@ static struct uproc_thread *newest(struct ws_worker *w)
 	if (t == NULL)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
-		t = queue_get(&w->w_kept);
+		t = kept_get(&w->w_kept);
 	return t;
 }
 
 /* The caller runs again: while others sleep, one of them has to watch. */
 static void keep_watch(void)
 {
-	if (seek_parked(&all.s_seek) > 0 && !load(&all.s_watch))
+	if (seek_parked(&all.s_seek) > 0 && !watch_kept(&all.s_watch))
 		rouse();
 }
 
@@ -673,7 +756,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		ws_slot_set(w, NULL);
 		if (t != NULL)
 			expose(w, t);
-		t = poll(w);
+		t = look_around(w);
 		if (t == NULL)
 			t = oldest(w);
 	}
@@ -721,10 +804,8 @@ static NOINLINE struct ustack *next_hard(struct ws_worker *w,
 		}
 		hand(home, t);		/* its lane was taken */
 	}
-	if (t->t_stack.u_mark & GAVE) {
-		mark(t, t->t_stack.u_mark & ~GAVE);
-		pins(t, -1);
-	}
+	if (t->t_stack.u_mark & GAVE)
+		give_way_not(w, t);
 	return go(w, t);
 }
 
@@ -773,6 +854,13 @@ static struct ustack *next(struct usched *s)
 	return go(w, t);
 }
 
+static NOINLINE void ended_pinned(struct ws_worker *w, struct uproc_thread *t)
+{
+	stop_enter(&w->w_stop);
+	unpin(w, t);
+	stop_leave(&w->w_stop);
+}
+
 /*
  * Frees the memory of a thread without a joiner, if its node is in no inbox;
  * else the taker of the node does. The joiner of any other is told now: mail.h.
@@ -784,7 +872,7 @@ static void done(struct usched *s, struct ustack *u)
 	int lane = u->u_lane;
 
 	if (u->u_mark & PINNED)
-		pins(t, -1);
+		ended_pinned(w, t);
 	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane)) {
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
@@ -947,20 +1035,22 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 	return true;
 }
 
-/* The older half of the queue of v, but for those that cannot go. */
+/* The older half of the queue of v, or as many as can go, if these are less. */
 static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 {
 	struct uproc_queue *q = &v->w_proc.p_queue;
-	unsigned most = (uproc_queue_len(q) + 1) / 2;
+	unsigned left = (uproc_queue_len(q) + 1) / 2;
 	unsigned from, to;
 
-	if (most > (unsigned)(STEAL_MOST - o->o_nr))
-		most = STEAL_MOST - o->o_nr;
-	for (from = q->q_head; from - q->q_head < most; from++) {
+	if (left > (unsigned)(STEAL_MOST - o->o_nr))
+		left = STEAL_MOST - o->o_nr;
+	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
 		struct uproc_thread **at = &q->q_ring[from & q->q_mask];
 
-		if (loot(w, v, *at, o))
+		if (loot(w, v, *at, o)) {
 			*at = NULL;
+			left--;
+		}
 	}
 	for (to = from; from-- != q->q_head; ) {
 		struct uproc_thread *t = q->q_ring[from & q->q_mask];
@@ -999,6 +1089,7 @@ static bool is_stuck(const struct ws_worker *v)
 	       __atomic_load_n(&v->w_watched, __ATOMIC_RELAXED) &&
 	       !load(&v->w_proc.p_asleep) &&
 	       (__atomic_load_n(&v->w_slot, __ATOMIC_RELAXED) != NULL ||
+		deque_size(&v->w_deque) != 0 ||
 		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
 		!inbox_empty((struct inbox *)&v->w_proc.p_inbox));
 }
@@ -1022,14 +1113,13 @@ static bool queue_has(const struct ws_worker *v)
 	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
 }
 
-/* Takes what it can get from v, which is another one. */
+/* Takes threads and tasks from v, another worker, which may be stuck. */
 static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
-		  bool patient)
+		  bool stuck_now)
 {
 	struct deque_item x = o->o_tasks > 0 ? deque_steal(&v->w_deque) :
 		deque_none(NULL);
 	struct uproc_thread *t = is_thread(x) ? x.i_arg : NULL;
-	bool stuck_now = patient && is_stuck(v);
 
 	if (is_task(x) || (t != NULL && ws_home(t) == NULL)) {
 		loot_add(o, x);
@@ -1084,24 +1174,36 @@ static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
 }
 
 /* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
-static struct uproc_thread *steal_round(struct ws_worker *w, bool patient)
+static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only)
 {
-	struct loot o;
 	int nr = set->set_nr;
 	int i;
 
 	w->w_random ^= w->w_random << 13;
 	w->w_random ^= w->w_random >> 17;
 	w->w_random ^= w->w_random << 5;
-	o.o_nr = 0;
-	/* W7; and the deque of w is empty. */
-	o.o_tasks = stock(w, STEAL_MOST) ? STEAL_MOST : (int)w->w_ready;
-	for (i = 0; i < nr && o.o_nr == 0; i++) {
+	for (i = 0; i < nr && o->o_nr == 0; i++) {
 		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
 
-		if (v != w)
-			steal(w, v, &o, patient);
+		if (v != w && (!stuck_only || is_stuck(v)))
+			steal(w, v, o, stuck_only);
 	}
+}
+
+/* What is stuck comes first, if w is patient; then all else, if w is idle. */
+static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
+					bool idle)
+{
+	long tasks = deque_look(&w->w_deque);
+	struct loot o;
+
+	o.o_nr = 0;
+	o.o_tasks = stock(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
+		(int)(w->w_ready - tasks);
+	if (patient)
+		steal_from(w, &o, true);
+	if (o.o_nr == 0 && idle)
+		steal_from(w, &o, false);
 	return o.o_nr > 0 ? bring_home(w, &o) : NULL;
 }
 
@@ -1136,7 +1238,7 @@ static bool alone(struct ws_worker *w)
 	return __atomic_load_n(&w->w_slot, __ATOMIC_RELAXED) == NULL &&
 	       deque_size(&w->w_deque) == 0 &&
 	       uproc_queue_len(&w->w_proc.p_queue) == 0 &&
-	       uproc_queue_len(&w->w_kept) == 0 &&
+	       kept_len(&w->w_kept) == 0 &&
 	       inbox_empty(&w->w_proc.p_inbox);
 }
 
@@ -1155,10 +1257,13 @@ static void doze(struct ws_worker *w)
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
 
-	remember_turns();
-	woken = idle_doze(&set->set_idle, set->set_nr, asleep, WATCH);
+	remember_turns();						/* V2 */
+	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
+			  WATCH * 1000000L);				/* V3 */
 	w->w_patient = !woken;
-	__atomic_store_n(&all.s_watch, 0, __ATOMIC_SEQ_CST);
+	if (!woken)
+		(void)watch_due(&all.s_watch);	/* others need not */
+	watch_end(&all.s_watch);					/* V4 */
 	if (woken && seek_parked(&all.s_seek) > 1)
 		rouse();		/* another one has to watch */
 }
@@ -1168,7 +1273,7 @@ static bool unwatched(void)
 {
 	if (seek_parked(&all.s_seek) != set->set_nr)
 		return false;
-	if (load(&all.s_watch))
+	if (watch_kept(&all.s_watch))
 		return true;		/* it will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
 	fence_heavy();
@@ -1178,7 +1283,6 @@ static bool unwatched(void)
 static void park(struct ws_worker *w, unsigned *turns)
 {
 	int *asleep = &w->w_proc.p_asleep;
-	int no = 0;
 
 	park_prepare(asleep);						/* S1 */
 	seek_park(&all.s_seek);						/* S2 */
@@ -1189,8 +1293,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 		return;
 	}
 	if (set->set_nr > 1 && !unwatched() &&
-	    __atomic_compare_exchange_n(&all.s_watch, &no, 1, false,
-				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	    watch_begin(&all.s_watch))					/* V1 */
 		doze(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
@@ -1207,17 +1310,18 @@ static void park(struct ws_worker *w, unsigned *turns)
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
 	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
+	bool patient = w->w_patient || watch_due(&all.s_watch);		/* V4 */
 	struct uproc_thread *t;
 	bool more;
 
 	seek_begin(&all.s_seek);
-	t = steal_round(w, w->w_patient);
+	t = steal_round(w, patient, true);
 	w->w_patient = false;
 	if (t == NULL)
 		remember_turns();
 	while (t == NULL && !called(w) && spin-- > 0) {
 		uproc_relax();
-		t = steal_round(w, spin == 0);
+		t = steal_round(w, spin == 0, true);
 	}
 	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
 	if (t == NULL && !called(w)) {
@@ -1359,7 +1463,6 @@ int ws_yield(void)
 {
 	struct ws_worker *w = here("yield: called outside of a thread");
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
-	struct uproc_queue *q = stays(t) ? &w->w_kept : &w->w_proc.p_queue;
 	int rc;
 
 	usched_point();
@@ -1372,32 +1475,36 @@ int ws_yield(void)
 	rc = ustack_block();
 	if (rc != 0) {
 		stop_enter(&w->w_stop);
-		line_leave(q, t);
+		line_leave(w, t);
 		stop_leave(&w->w_stop);
 	}
 	return rc;
 }
 
-static void pinned(const char *misuse, bool on)
+/* Not in: no thief moves the lane in which it runs. */
+void ws_pin(void)
 {
 	struct uproc_thread *t;
 
-	(void)here(misuse);
+	(void)here("pin: called outside of a thread");
 	t = (struct uproc_thread *)ustack_self();
-	if (on != !(t->t_stack.u_mark & PINNED))
+	if (t->t_stack.u_mark & PINNED)
 		return;
-	mark(t, t->t_stack.u_mark ^ PINNED);
-	pins(t, on ? 1 : -1);
-}
-
-void ws_pin(void)
-{
-	pinned("pin: called outside of a thread", true);
+	mark(t, t->t_stack.u_mark | PINNED);
+	pins(t, 1);
 }
 
 void ws_unpin(void)
 {
-	pinned("unpin: called outside of a thread", false);
+	struct ws_worker *w = here("unpin: called outside of a thread");
+	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
+
+	if (!(t->t_stack.u_mark & PINNED))
+		return;
+	stop_enter(&w->w_stop);
+	mark(t, t->t_stack.u_mark & ~PINNED);
+	unpin(w, t);
+	stop_leave(&w->w_stop);
 }
 
 int ws_proc(void)
@@ -1405,20 +1512,6 @@ int ws_proc(void)
 	struct uproc *p = uproc_here(__atomic_load_n(&set, __ATOMIC_RELAXED));
 
 	return p != NULL ? p->p_nr : -1;
-}
-
-/* Until it goes on it stays: it may be in the middle of anything. */
-static bool give_way(struct ws_worker *w, struct uproc_thread *t)
-{
-	mark(t, t->t_stack.u_mark | GAVE);
-	pins(t, 1);
-	return line_up(w, t);
-}
-
-static void give_way_not(struct uproc_thread *t)
-{
-	mark(t, t->t_stack.u_mark & ~GAVE);
-	pins(t, -1);
 }
 
 /* If there are others. See upreempt.h. */
@@ -1430,12 +1523,12 @@ static int preempt(struct usched *s, struct ustack *u)
 
 	stop_enter(&w->w_stop);
 	if (u == NULL) {
-		line_leave(&w->w_kept, t);
-		give_way_not(t);
+		line_leave(w, t);
+		give_way_not(w, t);
 	} else if (!alone(w)) {
 		rc = give_way(w, t);
 		if (rc == 0)
-			give_way_not(t);
+			give_way_not(w, t);
 	}
 	stop_leave(&w->w_stop);
 	return rc;
@@ -1491,10 +1584,8 @@ static int worker_init(struct uproc *p)
 
 	w->w_now = NONE;
 	w->w_random = p->p_nr * 2654435769u + 1;
-	w->w_kept.q_mask = ROOM_MIN - 1;
-	w->w_kept.q_ring = uproc_array(ROOM_MIN);
-	return w->w_kept.q_ring != NULL ? deque_init(&w->w_deque, p->p_room) :
-		-ENOMEM;
+	return kept_init(&w->w_kept, ROOM_MIN) ?
+		deque_init(&w->w_deque, p->p_room) : -ENOMEM;
 }
 
 static void worker_fini(struct uproc *p)
@@ -1503,7 +1594,7 @@ static void worker_fini(struct uproc *p)
 
 	deque_fini(&w->w_deque);
 	free(w->w_raw);
-	free(w->w_kept.q_ring);
+	kept_fini(&w->w_kept);
 	free(w->w_lane);
 	if (p->p_nr == 0) {
 		free(lane_list);
@@ -1590,10 +1681,10 @@ static void forked(struct uproc *p)
 /* What may be left of the parent's workers, in the child of fork(). */
 static void forget(void)
 {
-	all.s_seek  = (struct seek) { 0, 0 };
-	all.s_watch = ws_unwatched = 0;
-	lane_list   = NULL;
-	ws_homes    = NULL;
+	memset(&all, 0, sizeof all);
+	ws_unwatched = 0;
+	lane_list    = NULL;
+	ws_homes     = NULL;
 }
 
 static const struct uproc_kind kind = {

@@ -24,7 +24,12 @@
  * those that were made or woken, of those that have yielded or were woken from
  * elsewhere, and of those that must stay, in turn. So the n-th of one sort runs
  * after 3 * n * (WS_RUN + 1) switches, or before; and a thread that was just
- * woken cannot keep the others from running.
+ * woken cannot keep the others from running. A thread that had to stay, and
+ * need not any more, joins those that have yielded, as the last of them.
+ *
+ * While a thread computes, those that wait behind it are taken away by another
+ * worker, within some milliseconds (W6 in ws.c): by any that sleeps, or that
+ * switches. Only if all workers compute do they wait.
  *
  * MIGRATION
  *
@@ -53,6 +58,7 @@
 
 #include "uproc.h"
 #include "deque.h"
+#include "kept.h"
 #include "mail.h"
 #include "stop.h"
 
@@ -139,7 +145,7 @@ struct ws_worker {
 	int                  w_now;	/* the lane in which it runs a thread */
 	int                 *w_lane;	/* lanes that are at home here, */
 	int                  w_lane_nr;	/* and may go */
-	struct uproc_queue   w_kept;	/* threads that cannot go */
+	struct kept          w_kept;	/* threads that cannot go, by lane */
 	/* The owner's, in or not. */
 	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_free;	/* first lane without threads, or 0 */
@@ -149,7 +155,6 @@ struct ws_worker {
 	unsigned             w_random;
 	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
-	unsigned             w_polls;	/* and poll() */
 	/* The same; memory of threads: see "Tasks" in ws.c. */
 	void                *w_spare;	/* blocks, linked */
 	long                 w_ready;	/* how many these are, with those in */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# model.sh: inbox.h, park.h, wakes.h, idle.h, and deque.h, mail.h, stop.h, seek.h
-# with fence.h hold in all executions of small programs that the memory model
+# model.sh: inbox.h, park.h, wakes.h, idle.h, and deque.h, mail.h, stop.h, seek.h,
+# watch.h with fence.h hold in all executions of small programs that the memory model
 # allows (test/model/model.c), and what is broken on purpose does not. --full:
 # all of them, some minutes; else what is quick.
 
@@ -32,7 +32,7 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 # As it is.
 mkdir "$dir/good" "$dir/bad"
 cp usched.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
-for m in inbox park wakes idle deque mail stop seek; do
+for m in inbox park wakes idle deque mail stop seek watch; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		passed=$((passed + 1))
 	else
@@ -317,6 +317,18 @@ broken 'idle_doze: no D2' seek idle.h \
 	's/^	idle_wake(idle, asleep);/	(void)park_cancel(asleep);/' full
 broken 'idle_doze: D2 after W4' seek idle.h \
 	's/^	idle_wake(idle, asleep);/	if (park_cancel(asleep)) __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);/'
+
+broken 'who lets threads yield does not look' watch m_watch.c \
+	's/if (watch_kept(&s.watch) || !watch_due(&s.watch))/if (1)/'
+broken 'V4: the watch is never given back' watch watch.h \
+	'/__atomic_store_n(&v->v_kept, 0/d'
+broken 'V4: each wake puts off the look' watch m_watch.c \
+	's/s.patient || watch_due(&s.watch);/s.patient;/'
+broken 'V6: never due' watch watch.h 's/return now - last >= WATCH/return 0/'
+broken 'V8: nobody remembers' watch m_watch.c '/V8 \*\//d'
+broken 'V2: nobody remembers' watch m_watch.c \
+	'/V2 \*\//d; /^	if (!got)/{N; s/remember_turns()//
+	}'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -59,12 +59,13 @@ static void for_ever_next(void *arg)
 		CHECK(ws_spawn(for_ever_next, arg) == 0);
 }
 
-static void yields(struct uproc_queue *q)
+static void yields(bool kept)
 {
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
-		long place = uproc_queue_len(q) + 1;
+		long place = 1 + (kept ? kept_len(&worker()->w_kept) :
+				  uproc_queue_len(&worker()->w_proc.p_queue));
 		unsigned from = now();
 
 		yield();
@@ -77,13 +78,13 @@ static void yields(struct uproc_queue *q)
 static void queued(void *arg)
 {
 	(void)arg;
-	yields(moves() ? &worker()->w_proc.p_queue : &worker()->w_kept);
+	yields(!moves());
 }
 
 static void is_kept(void *arg)
 {
 	(void)arg;
-	yields(&worker()->w_kept);
+	yields(true);
 }
 
 /* Made: in the deque, behind those that are there. */

@@ -229,10 +229,10 @@ int main(int argc, char **argv)
 		wrong(p, 1 + (int)(check_random(&state) % MOST),
 		      1 + (int)(check_random(&state) % MOST));
 	}
-	article(2, 2, 2, 200);
-	article(2, 2, 1000, 30);
-	article(2, 8, 100, 30);
-	article(3, 7, 300, 30);
-	article(2, 100, 20, 30);
+	article(2, 2, 2, 100);
+	article(2, 2, 1000, 10);
+	article(2, 8, 100, 10);
+	article(2, 7, 300, 10);
+	article(2, 100, 20, 10);
 	return 0;
 }

@@ -20,11 +20,16 @@ MODULES := $(CORE) uproc rr ll ws ucall \
 HEADERS := usched.h uhard.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
+vpath %.cc $(FOLDERS)
 vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork
 empty   :=
+comma   := ,
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
-LIBS    := libusched.a libusched.so
+# For C++ programs that need it (ucxx.cc), if there is a C++ compiler.
+HAVE_CXX := $(shell command -v $(CXX))
+WRAP    := -Wl$(subst $(empty) ,,$(foreach f,ustack_block ustack_block_hard ustack_abort usched_run usched_run_hard,$(comma)--wrap=$(f)))
+LIBS    := libusched.a libusched.so $(if $(HAVE_CXX),libusched_cxx.a)
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
@@ -68,6 +73,12 @@ $(B)/pic/%.o: %.c $(ALL_H) Makefile
 $(B)/libusched.a: $(OBJS)
 	rm -f $@
 	$(AR) rcs $@ $^
+
+$(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(filter-out -std=%,$(ALLFLAGS)) -c -o $(B)/ucxx.o $<
+	rm -f $@
+	$(AR) rcs $@ $(B)/ucxx.o
 
 $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR) -o $@ $^ \
@@ -159,7 +170,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 $(foreach h,$(HEADERS),$(filter $(h) %/$(h),$(ALL_H))) \
 		$(DESTDIR)$(PREFIX)/include
-	install -m 644 libusched.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 libusched.so $(DESTDIR)$(PREFIX)/lib/libusched.so.$(VERSION)
 	ln -sf libusched.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libusched.so.$(MAJOR)
 	ln -sf libusched.so.$(MAJOR) $(DESTDIR)$(PREFIX)/lib/libusched.so
@@ -168,11 +179,18 @@ install: all
 		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' \
 		'Libs: -L$${prefix}/lib -lusched -pthread' \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: usched-cxx' \
+		'Description: C++ threads that block in catch handlers' \
+		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' \
+		'Libs: -L$${prefix}/lib $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group -pthread' \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched-cxx.pc
 
 uninstall:
 	rm -f $(HEADERS:%=$(DESTDIR)$(PREFIX)/include/%) \
 		$(DESTDIR)$(PREFIX)/lib/libusched.* \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
+		$(DESTDIR)$(PREFIX)/lib/libusched_cxx.a \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched-cxx.pc
 
 clean:
 	rm -rf build out $(PROGS) $(LIBS)

@@ -1141,8 +1141,8 @@ void usched_back(char *sp, int rc)
 
 /*
  * Writes the message in one piece. Another native thread that fails meanwhile
- * is silent until the abort, but not for ever: a handler of SIGABRT may have
- * jumped away.
+ * is silent until the abort, but only for a while: a SIGABRT handler may jump
+ * away.
  */
 void usched_fail(const char *contract)
 {

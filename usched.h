@@ -76,7 +76,8 @@
  *   every thread of the dispatcher; but a recursive lock lets them in.
  * - A C++ thread must not block in a catch handler, nor in a destructor that
  *   runs because of an exception: the exceptions being handled are kept by the
- *   C++ library for each native thread.
+ *   C++ library for each native thread. Unless ucxx.cc is linked, which keeps
+ *   them for each thread; the hard mode reports such a block.
  * - pthread_exit() ends the native thread, with all threads of its dispatcher.
  * - A longjmp() out of usched_run() is followed by usched_left(), which says
  *   from where the jump may be made.

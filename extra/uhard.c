@@ -48,9 +48,9 @@
  * then a wake of the thread wakes a stranger. So schedulers give it to
  * uhard_keep() first, and get it back when many others have come after it. All
  * behind its struct ustack is poison meanwhile. From the struct a message has
- * the function and the argument; u_hard says that it is kept (H5); u_stack is
- * the link to the next, and u_len the size, as a negative number, which no
- * thread has (the debugger looks for threads in all memory of a set).
+ * the function and the argument. u_hard says that it is kept (H5), u_stack is
+ * the link to the next, and u_len is the size, negated. No thread has a negative
+ * length, so the debugger, which searches all memory of a set, does not list it.
  *
  * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
  * need it: one without lanes may never see usched_fini().
@@ -139,7 +139,7 @@ UPREEMPT_NEVER;
 #define FEW		16
 /* Looks at the lock, 100 us each, before a handler goes without. */
 #define PATIENCE	100000
-/* Of one access, while the lane is open. */
+/* How often one access is repeated while the lane is open. */
 #define REPEATS		1000
 /* One in so many points gives way, and one in so many blocks is evicted. */
 #define YIELD_ONE_IN	4
@@ -155,6 +155,17 @@ struct name {
 	void               (*w_f)(void *);
 	void                *w_arg;
 };
+
+/*
+ * What the C++ library, if there is one, knows of exceptions on this native
+ * thread: see ucxx.cc.
+ */
+struct handled {
+	void    *x_caught;
+	unsigned x_thrown;
+};
+
+extern __attribute__((weak)) struct handled *__cxa_get_globals_fast(void);
 
 enum where { RUNS, STAYS, IS_AWAY };
 
@@ -183,6 +194,7 @@ struct uhard_sched {
 	struct name         d_ran;	/* who was run last */
 	unsigned            d_evict;	/* states of what is random */
 	unsigned            d_yield;
+	struct handled      d_handled;	/* when usched_run() began */
 	bool                d_busy;	/* in use */
 	struct usched_lane *d_lane;	/* for the handler, as s may be gone */
 	int                 d_lane_nr;
@@ -230,6 +242,8 @@ static UNCHECKED void fill(char *from, char *to);
 static UNCHECKED const char *spoilt(const char *from, const char *to);
 static UNCHECKED void fill_below(char *from);
 static void poison_see(struct usched *s, struct usched_lane *l);
+static UNCHECKED struct handled handled(void);
+static void handled_see(struct ustack *u);
 static void sum_see(struct ustack *u, char *slice, const char *how);
 static void buf_see(struct ustack *u);
 static void handler_set(void);
@@ -281,6 +295,7 @@ UNCHECKED void uhard_begin(struct usched *s)
 	if (mode.m_fault && depth++ == 0)
 		alternate = alternate_begin();
 	usan_home(&d->d_san);
+	d->d_handled = handled();
 }
 
 UNCHECKED void uhard_end(struct usched *s)
@@ -425,8 +440,10 @@ UNCHECKED void uhard_arrived(void)
 
 UNCHECKED int uhard_fit(struct ustack *u, ptrdiff_t need)
 {
-	int rc = own_record(u->u_sched->s_hard, u);
+	int rc;
 
+	handled_see(u);
+	rc = own_record(u->u_sched->s_hard, u);
 	if (rc != 0)
 		return rc;
 	buf_see(u);
@@ -971,6 +988,32 @@ static void buf_see(struct ustack *u)
 	ran_last(&x, u->u_sched, h->h_name);
 }
 
+/* Exceptions. */
+
+static UNCHECKED struct handled handled(void)
+{
+	const struct handled *h = __cxa_get_globals_fast != NULL ?
+		__cxa_get_globals_fast() : NULL;
+
+	return h != NULL ? *h : (struct handled) { NULL, 0 };
+}
+
+/* Those that usched_run() was called with are of no thread. */
+static void handled_see(struct ustack *u)
+{
+	const struct handled *ran = &u->u_sched->s_hard->d_handled;
+	struct handled now = handled();
+	struct text x = { .x_nob = 0 };
+
+	if (now.x_caught == ran->x_caught && now.x_thrown == ran->x_thrown)
+		return;
+	put_name(&x, u->u_hard->h_name);
+	put(&x, now.x_caught != ran->x_caught ? " blocks in a catch handler" :
+	    " blocks while an exception unwinds its stack");
+	put(&x, ", and others will find the exception: link with ucxx");
+	usched_fail(x.x_text);
+}
+
 /* Words. */
 
 static const char known[] =
@@ -1140,7 +1183,7 @@ static bool is_stubborn(const char *at)
 	return ++repeats > REPEATS;
 }
 
-/* Its own native thread may have been interrupted while it held the lock. */
+/* False: the caller was interrupted by the fault while it held the lock. */
 static bool lock_soon(void)
 {
 	const struct timespec nap = { 0, 100000 };

@@ -49,6 +49,9 @@
  *	written to at 0x7f21ab7fee0c in lane 1 while it was away; thread
  *	0x55d0c8 (...) ran last
  *
+ *	usched: thread 0x55d0c8 (...) blocks in a catch handler, and others
+ *	will find the exception: link with ucxx
+ *
  * `fault' stops the culprit in the act, reader or writer. The others find out
  * when the victim is run: "ran last" is who ran before that on the same
  * dispatcher; it is the culprit for sure only with evict=always, when the

@@ -278,7 +278,7 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 #endif
 }
 
-/* Does the caller, who wakes t, run on its processor? */
+/* Does the caller run on the processor of t, which is about to be woken? */
 static __inline__ bool uproc_is_here(const struct uproc_thread *t)
 {
 	const struct ustack *self = ustack_self();

@@ -23,6 +23,13 @@ for how in "$usr/lib/libusched.a" "-L$usr/lib -lusched"; do
 done
 grep -q '^Libs: .*-lusched' "$usr/lib/pkgconfig/usched.pc" ||
 	fail "no usched.pc"
+# By what usched-cxx.pc says, where there is a C++ compiler.
+if [ -e "$usr/lib/libusched_cxx.a" ]; then
+	libs=$(sed -n "s|^Libs: ||p" "$usr/lib/pkgconfig/usched-cxx.pc" |
+		sed "s|\${prefix}|$usr|")
+	${CXX:-g++} -std=c++17 -DRR -I"$usr/include" test/t_cxx.cc -Itest \
+		-o "$dir/x" $libs && "$dir/x" || fail "fails with $libs"
+fi
 ${MAKE:-make} -s uninstall DESTDIR="$dir" PREFIX=/usr || fail "make uninstall"
 [ -z "$(find "$usr" ! -type d)" ] || fail "left: $(find "$usr" ! -type d)"
 exit $failed

@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# cxx.sh: C++ threads block in catch handlers and while exceptions unwind, if ucxx
+# is linked: on a dispatcher alone and under rr, ll and ws, with lanes, without,
+# with the portable switch, in the hard mode. Without ucxx they get each other's
+# exceptions, which the hard mode reports, and nothing else. CC and CXX choose
+# the compilers; all C++ compilers and libraries that are there are tried.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
+passed=0 failed=0 skipped=0
+wrap=-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
+wrap=$wrap,--wrap=ustack_block_hard,--wrap=usched_run_hard
+modules='usched uproc rr ll ws ucall'
+
+# verdict WHAT: of the last command; its output is in $dir/out.
+verdict() {
+	if [ $? = 0 ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED $1"
+		head -n 20 "$dir/out"
+	fi
+}
+
+library() { # flags
+	objs=
+	for m in $modules $(case $1 in *HARD*) echo uhard ;; esac); do
+		${CC:-cc} -std=gnu11 -g -w $1 $includes -c "$(where $m.c)" \
+			-o "$dir/$m.o" || return 1
+		objs="$objs $dir/$m.o"
+	done
+}
+
+# program NAME, FLAGS, what else is linked
+program() {
+	$cxx -std=c++17 -g -Wall -Wextra $2 $includes $lib test/t_cxx.cc $3 \
+		$objs -o "$dir/$1" -pthread >"$dir/out" 2>&1
+}
+
+run() { timeout 120 "$dir/$@" >"$dir/out" 2>&1; }
+
+dies() { # program, what, message
+	run "$1" "$2"
+	[ $? = 134 ] && grep -q "^usched: thread 0x.* $3.* ucxx$" "$dir/out"
+}
+
+with_ucxx() { # flags
+	$cxx -g -Wall -Wextra -Werror $1 $includes $lib -c extra/ucxx.cc \
+		-o "$dir/ucxx.o" >"$dir/out" 2>&1
+	verdict "$cxx $lib $1: ucxx.cc"
+	for s in RR LL WS; do
+		program with "$1 -D$s" "$dir/ucxx.o $wrap" && run with
+		verdict "$cxx $lib $1 $s"
+	done
+	run with swaps && run with unwinds && run with lawful
+	verdict "$cxx $lib $1: with ucxx"
+}
+
+all() {
+	library "-O2" && with_ucxx "-O2"
+	program without "-O2 -DRR" && ! run without
+	verdict "$cxx $lib: without ucxx exceptions should mix"
+	library "-O2 -DUSCHED_PORTABLE" && with_ucxx "-O2 -DUSCHED_PORTABLE"
+	library "-O1 -DUSCHED_HARD" && with_ucxx "-O1 -DUSCHED_HARD"
+	program without "-O1 -DUSCHED_HARD -DRR" &&
+		dies without swaps "blocks in a catch handler"
+	verdict "$cxx $lib: report of a block in a handler"
+	dies without unwinds "blocks while an exception unwinds"
+	verdict "$cxx $lib: report of a block while unwinding"
+	run without lawful
+	verdict "$cxx $lib: no report"
+}
+
+echo '#include <exception>
+int main() { return std::uncaught_exceptions(); }' >"$dir/probe.cc"
+for cxx in ${CXX:-g++ clang++}; do
+	for lib in "" -stdlib=libc++; do
+		if $cxx $lib -std=c++17 "$dir/probe.cc" -o "$dir/probe" \
+		    2>"$dir/out" && "$dir/probe"; then
+			all
+		elif [ "$lib" != -stdlib=libc++ ] || [ "$cxx" = clang++ ]; then
+			skipped=$((skipped + 1))
+			echo "skipped: $cxx $lib (Debian: $(case $cxx$lib in
+			*libc++) echo libc++-dev libc++abi-dev ;;
+			clang*) echo clang ;;
+			*) echo g++ ;;
+			esac))"
+		fi
+	done
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] || exit 1
+[ $passed -gt 0 ] || exit 77

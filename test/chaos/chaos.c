@@ -22,11 +22,18 @@
 #define HOT		6		/* windows */
 #define WINDOWS		64
 
+/* What is printed at a failure, others may just change. */
+#if defined(__SANITIZE_THREAD__)
+#define UNWATCHED	__attribute__((no_sanitize_thread))
+#else
+#define UNWATCHED
+#endif
+
 static const char *stage = "draw";	/* of the program (atomic) */
 
 /* Failures. */
 
-static void print_actor(int nr, struct actor *a)
+static UNWATCHED void print_actor(int nr, struct actor *a)
 {
 	static const char *const kind[] = {
 		"lives", "pure", "native", "bare", "handler"
@@ -41,7 +48,7 @@ static void print_actor(int nr, struct actor *a)
 		__atomic_load_n(&a->a_sent, __ATOMIC_RELAXED));
 }
 
-static void print_child(int nr, const struct child *b)
+static UNWATCHED void print_child(int nr, const struct child *b)
 {
 	fprintf(stderr, "  child %d (%s%s): waits %ld, wakes %ld, given %ld, "
 		"done %ld\n", nr, sched[b->b_set].c_name,
@@ -49,7 +56,7 @@ static void print_child(int nr, const struct child *b)
 		b->b_given, b->b_done);
 }
 
-static void print_all(void)
+static UNWATCHED void print_all(void)
 {
 	int i, lines = 0;
 

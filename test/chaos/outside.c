@@ -64,7 +64,11 @@ static int processors(void)
 	return nr;
 }
 
-/* Interrupts them until the handler has sent all. They live until then. */
+/*
+ * Interrupts them until the handler has sent all. They live until then. With
+ * ThreadSanitizer, a processor that sleeps handles no signal, hence the kicks
+ * of itself.
+ */
 static void *kicker(void *arg)
 {
 	struct actor *a = arg;
@@ -76,8 +80,10 @@ static void *kicker(void *arg)
 	doing(a, "kick");
 	while (get(&handled) < a->a_nr) {
 		int at = (int)any(&a->a_random, (unsigned)processors());
+		bool self = any(&a->a_random, 8) == 0;
 
-		CHECK(pthread_kill(proc_id[at], SIGUSR1) == 0);
+		CHECK(pthread_kill(self ? pthread_self() : proc_id[at],
+				   SIGUSR1) == 0);
 		if (any(&a->a_random, 4) == 0)
 			usleep(any(&a->a_random, 100));
 	}
@@ -122,7 +128,7 @@ static void *native_main(void *arg)
 static void *bare_main(void *arg)
 {
 	static struct tiny_thread thread[BARES];
-	unsigned random = program.p_random;
+	unsigned random = program.p_seed | 1;
 	struct tiny t;
 	int i, nr = 0;
 

@@ -121,7 +121,7 @@ static void *thief(void *arg)
 		} else if (x.i_what == DEQUE_LOST)
 			__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
 		else if (i % 8 == 0)
-			sched_yield();
+			check_yield();
 		CHECK(deque_size(d) >= 0);
 	}
 	return NULL;
@@ -190,7 +190,7 @@ static void give(struct deque *d)
 	while (pushed < ITEMS) {
 		push_some(d, 50);
 		while (deque_size(d) > 0)
-			sched_yield();
+			check_yield();
 	}
 }
 

@@ -116,7 +116,7 @@ static void last_moment(void *arg)
 		for (turns += pause / 2; turns > 0; turns--) {
 			STOP_RELAX();
 			if (turns % 512 == 0)
-				sched_yield();
+				check_yield();
 		}
 		if (__atomic_load_n(asleep, __ATOMIC_RELAXED))
 			pause -= pause / 4 + (pause > 0);

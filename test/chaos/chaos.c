@@ -142,7 +142,7 @@ void chaos_window(unsigned nr)
 	if (many != 0 && r % (unsigned)many == 0)
 		chaos_sleep(&state);
 	else if (r < 16)
-		sched_yield();
+		check_yield();
 	else if (r < 512)
 		for (spin = r / 4; spin > 0; spin--)
 			;

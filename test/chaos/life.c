@@ -48,7 +48,7 @@ static void give_way(struct actor *a)
 	doing(a, "yield");
 	switch (a->a_kind) {
 	case NATIVE:
-		sched_yield();
+		check_yield();
 		(void)errand();
 		return;
 	case BARE:

@@ -279,7 +279,7 @@ static void check_all(void)
 		CHECK(a->a_children == 0);
 		CHECK(a->a_kind == HANDLER || a->a_nr == 0);
 	}
-	CHECK(children_ended == program.p_children);
+	CHECK(children_ended == program.p_children + hostages);
 	CHECK(alive == 0 && !errands_left());
 }
 
@@ -287,7 +287,7 @@ static void prepare(void)
 {
 	int i;
 
-	alive = children_ended = registered = 0;
+	alive = children_ended = hostages = registered = 0;
 	make_hot();
 	handler_set();
 	at_stage("init");

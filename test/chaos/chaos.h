@@ -34,6 +34,11 @@
  * errands. It gets more than it waits for: then it ends when all were sent; or,
  * if it is to be joined, it ends when it likes, and only the join comes later.
  *
+ * HOSTAGES
+ *
+ * At times a thread of ws keeps its worker until another one, that it has made,
+ * has joined a third. Whatever of these waits behind it must run elsewhere (W6).
+ *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
  */
 
@@ -50,7 +55,7 @@ enum { LIVES, PURE, NATIVE, BARE, HANDLER };
 #define THINGS(t)							\
 	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
 	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
-	t(preempt) t(many) t(cross)
+	t(preempt) t(many) t(cross) t(hold)
 
 enum {
 #define T(name)	T_##name,
@@ -151,7 +156,7 @@ extern struct note    note[NOTES];
 extern struct child   child[CHILDREN];
 extern long progress;		/* waits, wakes, ends */
 extern long alive;		/* LIVES, NATIVE, BARE, PURE that are left */
-extern long children_ended;
+extern long children_ended, hostages;
 extern long registered;		/* processors that the kicker may interrupt */
 extern long failing;		/* one call in so many fails; 0: none */
 

@@ -11,7 +11,7 @@
 #define SMALL		60		/* words of a frame, */
 #define LARGE		3000		/* and seldom */
 
-long progress, alive, children_ended, registered, failing;
+long progress, alive, children_ended, hostages, registered, failing;
 
 /* Relaxed: so that nothing but the library orders what actors do. */
 static void count(long *at, long nr)
@@ -184,11 +184,11 @@ static bool ask(struct child *b, unsigned at)
 	return false;
 }
 
-static void give(struct actor *a, struct child *b)
+static void give(struct child *b, unsigned *random)
 {
 	add(&b->b_given, 1);
-	if (!program.p_may[T_errand] || any(&a->a_random, 2) ||
-	    !ask(b, any(&a->a_random, MAIL)))
+	if (!program.p_may[T_errand] || any(random, 2) ||
+	    !ask(b, any(random, MAIL)))
 		wake_child(b);
 }
 
@@ -276,7 +276,7 @@ void bear(struct actor *a)
 		if (any(&a->a_random, 4) == 0)
 			give_way(a);
 		doing(a, "wake a child");
-		give(a, b);
+		give(b, &a->a_random);
 	}
 	while (b->b_join && b->b_wakes > b->b_waits &&
 	       get(&b->b_done) < b->b_wakes)
@@ -284,6 +284,65 @@ void bear(struct actor *a)
 	if (b->b_join)
 		blocks(a, join_one);
 	paid(a, b->b_set);
+}
+
+/* Hostages. */
+
+static struct child hostage;
+static long hostage_taken, hostage_joined;
+
+static void joins_hostage(void *arg)
+{
+	struct child *b = arg;
+	unsigned random = b->b_random;
+	long left;
+
+	make_child(b);
+	for (left = b->b_wakes; left > 0; left--)
+		give(b, &random);
+	while (b->b_wakes > b->b_waits && get(&b->b_done) < b->b_wakes)
+		(void)refused(ws_yield());
+	while (refused(ws_join(b->b_thread)))
+		;
+	CHECK(b->b_seen == 1);
+	add(&hostage_joined, 1);
+}
+
+/* Only where no other thread can be in the lane of the caller. */
+static bool may_hold(const struct actor *a)
+{
+	return a->a_set == WS && program.p_procs[WS] > 1 &&
+		program.p_may[T_hold] && !program.p_may[T_lanes] &&
+		!program.p_may[T_many];
+}
+
+/* One at a time: while it computes, all others can go on. */
+static void holds(struct actor *a)
+{
+	struct child *b = &hostage;
+	int i;
+
+	if (!may_hold(a) ||
+	    __atomic_exchange_n(&hostage_taken, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	memset(b, 0, sizeof *b);
+	b->b_set    = WS;
+	b->b_join   = true;
+	b->b_random = check_random(&a->a_random) | 1;
+	b->b_waits  = (int)any(&a->a_random, 3);
+	b->b_wakes  = b->b_waits + (int)any(&a->a_random, 3);
+	hostage_joined = 0;
+	hostages++;
+	while (refused(ws_spawn(joins_hostage, b)))
+		;
+	/* Without lanes, a thread that has begun stays. */
+	for (i = ustack_self()->u_lane != 0 ? (int)any(&a->a_random, 4) : 0;
+	     i > 0; i--)
+		give_way(a);
+	doing(a, "hold");
+	while (get(&hostage_joined) == 0)
+		check_yield();
+	__atomic_store_n(&hostage_taken, 0, __ATOMIC_RELEASE);
 }
 
 /* Steps. */
@@ -360,6 +419,9 @@ static void seldom(struct actor *a)
 	case 4:
 		if (program.p_may[T_signal])
 			raise_here(a);
+		break;
+	case 5:
+		holds(a);
 		break;
 	default:
 		(void)errand();

@@ -32,6 +32,7 @@
 	} while (0)
 
 static unsigned check_seed;
+static long check_begun;		/* us */
 static char check_doing[64];		/* which part of the test runs */
 
 static NOINLINE void check_fail(const char *file, int line, const char *what)
@@ -65,6 +66,23 @@ static UNUSED int check_watchdog(void)
 	return env != NULL && atoi(env) > 0 ? atoi(env) : WATCHDOG;
 }
 
+static UNUSED long check_us(void)
+{
+	struct timeval now;
+
+	gettimeofday(&now, NULL);	/* fail.h wraps clock_gettime() */
+	return now.tv_sec * 1000000l + now.tv_usec;
+}
+
+/*
+ * True until so many percent of the watchdog's time are over. For tests that do
+ * something as often as they can, and some least number of times.
+ */
+static UNUSED int check_time(int percent)
+{
+	return check_us() - check_begun < check_watchdog() * 10000l * percent;
+}
+
 /* The first line of each main(). The seed: argv[1], SEED in environ, or any. */
 static UNUSED void check_start(int argc, char **argv)
 {
@@ -72,16 +90,9 @@ static UNUSED void check_start(int argc, char **argv)
 
 	check_seed = env != NULL && *env != 0 ?
 		(unsigned)strtoul(env, NULL, 0) : (unsigned)getpid() * 7919u;
+	check_begun = check_us();
 	signal(SIGALRM, check_hang);
 	alarm((unsigned)check_watchdog());
-}
-
-static UNUSED long check_us(void)
-{
-	struct timeval now;
-
-	gettimeofday(&now, NULL);	/* fail.h wraps clock_gettime() */
-	return now.tv_sec * 1000000l + now.tv_usec;
 }
 
 /*

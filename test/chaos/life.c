@@ -330,7 +330,8 @@ static void holds(struct actor *a)
 	b->b_join   = true;
 	b->b_random = check_random(&a->a_random) | 1;
 	b->b_waits  = (int)any(&a->a_random, 3);
-	b->b_wakes  = b->b_waits + (int)any(&a->a_random, 3);
+	b->b_wakes  = b->b_waits +
+		(program.p_may[T_late] ? any(&a->a_random, 3) : 0);
 	hostage_joined = 0;
 	hostages++;
 	while (refused(ws_spawn(joins_hostage, b)))

@@ -162,6 +162,15 @@ mutants() {
 		's/^	if (!ended)$/	if (0)/'
 	broken 'uproc: freed too early' plain proc/uproc.c \
 		'/^static void thread_done/,/^}/s/^	wakes_drain(t);//'
+	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
+		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
+	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
+		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
+	broken 'ucall: the end is told too early' plain proc/ucall.c \
+		's/while (state(j) < DONE);/while (0);/'
+	broken 'ucall: the set is not held' plain proc/ucall.c \
+		's/op_hold(c->ca_set);/op_wait == NULL;/
+		s/c->ca_ops->op_release(c->ca_set);/;/'
 	broken 'mail: the first block loses wakes' plain steal/mail.h \
 		'/^	wakes_back(w, mail_wakes(was));/d'
 	broken 'mail: freed too early' plain steal/mail.h \
@@ -172,6 +181,10 @@ mutants() {
 		's/if (!__atomic_load_n(&k->k_in.*$/if (1)/'
 	broken 'deque: the last item without a fight' plain steal/deque.h \
 		's/left == 0 && deque_win(d, b)/left == 0/'
+	broken 'deque: indices that do not wrap' plain steal/deque.h \
+		's/return (long)(bottom - top);/return bottom > top ? (long)(bottom - top) : -1;/'
+	broken 'ws: what is stuck stays' plain steal/ws.c \
+		'/^static bool is_stuck/,/^}/s/return /&0 \&\& /'
 	broken 'ws: wrong home' plain steal/ws.c \
 		's/if (home != w && home != NULL) {/if (0) {/'
 	broken 'ws: pinned threads go' plain steal/ws.c \

@@ -147,7 +147,7 @@ static void push(struct deque *d)
 	pushed++;
 }
 
-/* Of half the time, each run has its share. */
+/* Asks whether the run goes on: each has its share of half the time. */
 static bool more(void)
 {
 	return pushed < LEAST || (pushed < ITEMS &&

@@ -5,7 +5,7 @@
  *	chaos run SECONDS SEED		programs SEED, SEED + 1, ...
  *	chaos replay SECONDS SEED	the same program, again and again
  *
- * In environ: CHAOS_OFF, what programs must not do (THINGS in chaos.h);
+ * In environ: CHAOS_OFF, THINGS (chaos.h) that programs do not do;
  * CHAOS_AT, a file for the seed of the program that runs; CHAOS_PATIENCE,
  * seconds without progress that are a failure; CHAOS_VERBOSE.
  */

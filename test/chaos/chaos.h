@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* chaos.h: random programs over all schedulers at once: what its files share. */
+/* chaos.h: random programs over all schedulers at once. */
 
 #ifndef CHAOS_H
 #define CHAOS_H
@@ -36,8 +36,8 @@
  *
  * HOSTAGES
  *
- * At times a thread of ws keeps its worker until another one, that it has made,
- * has joined a third. Whatever of these waits behind it must run elsewhere (W6).
+ * At times a thread of ws keeps its worker until a thread that it has made has
+ * joined a third. Whatever of these waits behind it must run elsewhere (W6).
  *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
  */

@@ -87,7 +87,7 @@ static struct actor *draw_actor(int kind, int set)
 	return a;
 }
 
-/* Of the same set, or of any. */
+/* Draws an actor of the same set, or of any. */
 static int some_target(const struct actor *a)
 {
 	int tries, to = 0;

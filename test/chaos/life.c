@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* life.c: what threads of schedulers do, and how actors make children. */
+/* life.c: the actors that are threads of schedulers; children. */
 
 #include "chaos.h"
 #include "ucall.h"

@@ -146,7 +146,7 @@ static void wake_child(struct child *b)
 bool errand(void)
 {
 	struct child *b;
-	int i;
+	int i, set;
 
 	for (i = 0; i < MAIL; i++) {
 		if (__atomic_load_n(&mail[i], __ATOMIC_RELAXED) == NULL)
@@ -154,8 +154,9 @@ bool errand(void)
 		b = __atomic_exchange_n(&mail[i], NULL, __ATOMIC_SEQ_CST);
 		if (b == NULL)
 			continue;
+		set = b->b_set;
 		wake_child(b);
-		sched[b->b_set].c_release();
+		sched[set].c_release();
 		return true;
 	}
 	return false;
@@ -305,6 +306,9 @@ static void joins_hostage(void *arg)
 	while (refused(ws_join(b->b_thread)))
 		;
 	CHECK(b->b_seen == 1);
+	/* An actor that ran an errand may still have to count it. */
+	while (get(&b->b_done) < b->b_wakes)
+		(void)refused(ws_yield());
 	add(&hostage_joined, 1);
 }
 

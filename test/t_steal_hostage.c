@@ -270,7 +270,7 @@ static void part(const char *name, int p)
 
 static bool more(int round, int most)
 {
-	return round < LEAST || (round < most && check_time(60));
+	return round < LEAST || (round < most && check_time(30));
 }
 
 static void all(int p)

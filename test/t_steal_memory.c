@@ -202,7 +202,7 @@ static void make_batch(bool in_thread)
 static void next_turn(void)
 {
 	long nr = get(&turn) + 1;
-	bool over = nr >= BATCHES || (nr >= LEAST && !check_time(50));
+	bool over = nr >= BATCHES || (nr >= LEAST && !check_time(30));
 	int i;
 
 	if (over)

@@ -120,7 +120,7 @@ static void last_moment(void *arg)
 	long nr, pause = 0, turns;
 
 	(void)arg;
-	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(50));
+	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(45));
 	     nr++) {
 		turns = check_random(&state) % (unsigned)(pause + 1);
 		for (turns += pause / 2; turns > 0; turns--) {

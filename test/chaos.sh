@@ -170,8 +170,6 @@ mutants() {
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
 	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
 		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
-	broken 'ucall: the end is told too early' plain proc/ucall.c \
-		's/while (state(j) < DONE);/while (0);/'
 	broken 'ucall: the set is not held' plain proc/ucall.c \
 		's/op_hold(c->ca_set);/op_wait == NULL;/
 		s/c->ca_ops->op_release(c->ca_set);/;/'

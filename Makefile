@@ -104,16 +104,17 @@ test: all $(TESTS)
 	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
 
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh
+LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh
 check-all: all $(TESTS)
 	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 \
 		ROUNDS=10000000 test/run.sh \
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
 		test/matrix.sh
 
-# Random programs until one fails.
+# Random programs of each kind, in turn, until one fails.
 soak:
-	@CC="$(CC)" test/fuzz.sh --soak
+	@while CC="$(CC)" FUZZ_SECONDS=300 test/fuzz.sh && \
+		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh; do :; done; false
 
 # Which branches of the library the tests take, and why not the others.
 cover:

@@ -146,7 +146,7 @@ static UNUSED void native_join(pthread_t id)
 static UNUSED void until(long *at, long nr)
 {
 	while (get(at) < nr)
-		sched_yield();
+		check_yield();
 }
 
 #endif /* EITHER_H */

@@ -163,7 +163,7 @@ static long fail_natives, fail_mutexes, fail_attrs;
 static void fail_enter(void)
 {
 	while (__atomic_exchange_n(&fail_lock, 1, __ATOMIC_ACQUIRE) != 0)
-		sched_yield();
+		check_yield();
 }
 
 static void fail_leave(void)
@@ -425,7 +425,7 @@ FAIL_WRAP(int, clock_gettime, clockid_t clock, struct timespec *now)
 
 	if (!fail_now(FAIL_CLOCK))
 		return rc;
-	sched_yield();			/* who asked may ask again */
+	check_yield();			/* who asked may ask again */
 	now->tv_sec += FAIL_A_YEAR;
 	return fail_errno(FAIL_ANY(EINVAL, EPERM));
 }
@@ -440,7 +440,7 @@ FAIL_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
 	CHECK(until->tv_sec - now.tv_sec < WATCHDOG && "a wait without an end");
 	if (!fail_now(FAIL_SLEEP))
 		return __real_pthread_cond_timedwait(cond, m, until);
-	sched_yield();
+	check_yield();
 	return FAIL_ANY(0, ETIMEDOUT, EINVAL);
 }
 
@@ -486,7 +486,7 @@ FAIL_WRAP(long, syscall, long nr, ...)
 	va_end(list);
 	if (nr == SYS_futex && (a[1] & FAIL_FUTEX_OP) == FAIL_FUTEX_WAIT) {
 		if (fail_now(FAIL_SLEEP)) {
-			sched_yield();
+			check_yield();
 			error = FAIL_ANY(0, EINTR, EAGAIN, ENOSYS);
 			return error != 0 ? fail_errno(error) : 0;
 		}

@@ -146,7 +146,7 @@ static void kick(pthread_t id, int signo)
 	int rc;
 
 	while ((rc = pthread_kill(id, signo)) == EAGAIN)
-		sched_yield();
+		check_yield();
 	CHECK(rc == 0);
 }
 

@@ -59,10 +59,10 @@ static void *producer(void *arg)
 	for (i = 0; i < EACH; i++) {
 		post(me, i);
 		if (i % 1000 == 0)
-			sched_yield();
+			check_yield();
 	}
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
-		sched_yield();
+		check_yield();
 	return NULL;
 }
 
@@ -79,7 +79,7 @@ static void *kicker(void *arg)
 	     i++) {
 		CHECK(pthread_kill(k->k_id[i % (PRODUCERS + 1)], SIGUSR1) == 0);
 		if (i % 16 == 0)
-			sched_yield();
+			check_yield();
 	}
 	return NULL;
 }
@@ -103,7 +103,7 @@ static void drain(void)
 		struct item *it = take();
 
 		if (it == NULL) {
-			sched_yield();
+			check_yield();
 			continue;
 		}
 		nr++;

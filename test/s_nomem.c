@@ -87,7 +87,7 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 	while (again(BY_WAIT, rc = SCHED(wait)()))
 		;
 	while (rc != 0 && get(&j->j_woken) == 0)
-		sched_yield();
+		check_yield();
 	CHECK(space[0] == (char)j->j_nr && space[nob - 1] == (char)j->j_nr);
 }
 
@@ -268,7 +268,7 @@ static void scenario(int p)
 	n = made;
 	SCHED(hold)();
 	if (start()) {
-		sched_yield();
+		check_yield();
 		wake_workers(0);
 		SCHED(release)();
 		finish();

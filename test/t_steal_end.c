@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 		run(1 + i * 5 % 9, i % 2);
 		/* One that was joined may be there for a moment. */
 		while (natives() != 1)
-			sched_yield();	/* or the watchdog bites */
+			check_yield();	/* or the watchdog bites */
 		if (i == TIMES / 10)
 			maps = lines("/proc/self/maps");
 	}

@@ -11,7 +11,8 @@
  */
 #include "steal.h"
 
-#define ROUNDS	20
+#define ROUNDS	20		/* or less, if they take long, */
+#define LEAST	2		/* but so many */
 
 static long ran, here;
 static thread *peer[16];
@@ -267,34 +268,39 @@ static void part(const char *name, int p)
 	snprintf(check_doing, sizeof check_doing, "in %s, %d workers ", name, p);
 }
 
+static bool more(int round, int most)
+{
+	return round < LEAST || (round < most && check_time(30));
+}
+
 static void all(int p)
 {
 	int i;
 
 	part("not_begun", p);
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; more(i, ROUNDS); i++)
 		not_begun(p, 1 + i * 7);
 	if (native_lanes)
 		return;
 	part("in_slot", p);
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; more(i, ROUNDS); i++)
 		in_slot(p, i);
 	part("in_inbox", p);
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; more(i, ROUNDS); i++)
 		in_inbox(p, 1 + i % COUNT(peer));
 	part("in_queue", p);
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; more(i, ROUNDS); i++)
 		in_queue(p, 1 + i % 70);
 	part("two_at_once", p);
-	for (i = 0; i < 5 * ROUNDS; i++)
+	for (i = 0; more(i, 5 * ROUNDS); i++)
 		two_at_once(p, i % 50 * 10);
 	part("chain", p);
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; more(i, ROUNDS); i++)
 		chain(p, i);
 	part("polled", p);
-	for (i = 0; i < ROUNDS / 10; i++)
+	for (i = 0; more(i, ROUNDS / 10); i++)
 		polled(p, 1, i);
-	for (i = 0; i < ROUNDS / 10; i++)
+	for (i = 0; more(i, ROUNDS / 10); i++)
 		polled(p, p - 1, i);
 }
 

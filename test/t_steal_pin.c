@@ -201,7 +201,7 @@ static void *wakes_from_outside(void *arg)
 	(void)arg;
 	while (get(&left) > ALL / 2) {
 		wake_any(&o);
-		sched_yield();
+		check_yield();
 	}
 	add(&left, -1);
 	SCHED(release)();

@@ -62,7 +62,7 @@ static void patience(int *turns)
 {
 	STOP_RELAX();
 	if (++*turns % 512 == 0)
-		sched_yield();
+		check_yield();
 }
 
 /* About as long as the worker needs to go to sleep, and a bit at random. */

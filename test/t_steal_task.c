@@ -194,7 +194,7 @@ static void computes(void *arg)
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
 	set(&phase, 1);
 	while (slot() == NULL)
-		sched_yield();
+		check_yield();
 	fail_rest();
 }
 

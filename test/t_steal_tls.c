@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) void go(void)
 	SCHED(wait)();
 	set(&arrived, 1);
 	while (get(&arrived))
-		sched_yield();
+		check_yield();
 }
 
 /* Between two looks in the same function. */

@@ -388,7 +388,7 @@ static void *native(void *arg)
 			send(a, false);
 		carry();
 		if (check_random(&a->a_state) % 64 == 0)
-			sched_yield();
+			check_yield();
 	}
 	ws_release();
 	return NULL;
@@ -425,11 +425,11 @@ static void *kicker(void *arg)
 	int i = 0;
 
 	while (get(&registered) < procs)
-		sched_yield();
+		check_yield();
 	while (get(&handled) < a->a_nr) {
 		CHECK(pthread_kill(worker_id[i++ % procs], SIGUSR1) == 0);
 		if (check_random(&a->a_state) % 4 == 0)
-			sched_yield();
+			check_yield();
 	}
 	ws_release();
 	return NULL;
@@ -498,7 +498,7 @@ static struct late {
 static void until(long *at, long nr)
 {
 	while (get(at) < nr)
-		sched_yield();
+		check_yield();
 }
 
 /* It keeps its worker, so that what comes stays in the inbox. */
@@ -592,7 +592,7 @@ static void *posts(void *arg)
 	(void)arg;
 	/* Until it has blocked there are no messages. */
 	while (!mail_settled(&counter->s_thread.t_wakes))
-		sched_yield();
+		check_yield();
 	for (i = 0; i < POSTS; i++) {
 		ws_post(counter);
 		add(&counting, 1);

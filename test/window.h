@@ -39,7 +39,7 @@ static UNUSED NOINLINE void window(int nr)
 	if (r == 0)
 		nanosleep(&nap, NULL);
 	else if (r < 24)
-		sched_yield();
+		check_yield();
 	else if (r < 2048)
 		for (spin = r / 16; spin > 0; spin--)
 			;

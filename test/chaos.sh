@@ -1,0 +1,232 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# chaos.sh: random programs over rr, ll and ws at once, with delays at race
+# windows: no wake is lost, none is doubled, all end (chaos/chaos.h).
+#
+#	test/chaos.sh			new programs
+#	test/chaos.sh --full		longer, with all builds, and --mutants
+#	test/chaos.sh --soak		new programs until one fails
+#	test/chaos.sh --replay SEED	one program, again and again
+#	test/chaos.sh --mutants [WORD]	libraries that are broken on purpose (those
+#					whose name contains WORD) are found out
+#
+# A program is a number. Its shape depends on that alone, but native threads run
+# as they like: so a replay may have to try for some time (CHAOS_SECONDS).
+#
+# In environ: CC; CHAOS_SECONDS, for all builds together; CHAOS_BUILDS, some of
+# those in flags_of(); CHAOS_OFF, what programs must not do, such as "late,fail"
+# (THINGS in chaos/chaos.h); CHAOS_PATIENCE; SEED; OUT, where to note what was
+# found: in OUT/found, one line for each.
+
+cd "$(dirname "$0")/.." || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+
+cc=${CC:-cc}
+out=${OUT:-out}
+seed=${SEED:-$(date +%s)}
+seconds=${CHAOS_SECONDS:-20}
+quick='plain hard tsan'
+long="$quick asan fault preempt portable"
+passed=0 failed=0 skipped=0
+
+flags_of() { # build
+	case $1 in
+	plain)		echo "-O2" ;;
+	hard|fault)	echo "-O1 -DUSCHED_HARD" ;;
+	tsan)		echo "-O1 -DUSCHED_HARD -fsanitize=thread" ;;
+	asan)		echo "-O1 -DUSCHED_HARD -fsanitize=address" ;;
+	preempt)	echo "-O2 -DUSCHED_PREEMPT" ;;
+	portable)	echo "-O2 -DUSCHED_PORTABLE" ;;
+	*)		echo "chaos.sh: no build $1" >&2
+			return 1 ;;
+	esac
+}
+
+words_of() { # build: USCHED_DEBUG
+	case $1 in
+	hard)	echo evict=always,poison ;;
+	tsan)	echo evict=7 ;;
+	asan)	echo evict=7,yield=3 ;;
+	fault)	echo evict=7,poison,fault ;;
+	esac
+}
+
+# build BUILD TREE: the library of a tree, with the driver.
+build() (
+	top=$2
+	. "$2/test/layout"
+	flags=$(flags_of "$1") || exit
+	more=
+	case $flags in
+	*HARD*)		more=$(where uhard.c) ;;
+	*PREEMPT*)	more=$(where upreempt.c) ;;
+	esac
+	$cc -std=gnu11 -g -Wall -Wextra $flags $includes -Itest \
+		-include test/chaos/window.h "$2"/proc/*.c "$2"/steal/*.c \
+		$(where usched.c rr.c ll.c) $more test/chaos/*.c $LDFLAGS \
+		-o "$dir/$1" -pthread -Wl,--wrap=mmap,--wrap=posix_memalign
+)
+
+# Can it be built with the compiler?
+can() { # build
+	echo 'int main(void) { return 0; }' >"$dir/try.c"
+	$cc $(flags_of "$1") "$dir/try.c" -o "$dir/try" 2>/dev/null &&
+		"$dir/try" 2>/dev/null && return
+	echo "skip the build $1: $cc has no $(flags_of "$1") here"
+	skipped=$((skipped + 1))
+	return 1
+}
+
+# chaos BUILD run|replay SECONDS SEED: $dir/at is the program that ran last.
+chaos() {
+	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
+		timeout $(($3 + 300)) "$dir/$1" "$2" "$3" "$4"
+}
+
+line() { # build: how to see it again
+	echo "CC='$cc' CHAOS_BUILDS=$1 CHAOS_OFF='$CHAOS_OFF' test/chaos.sh --replay $(cat "$dir/at")"
+}
+
+run() { # build, run or replay, seconds, seed
+	rm -f "$dir/at"
+	if chaos "$@"; then
+		passed=$((passed + 1))
+		return 0
+	fi
+	failed=$((failed + 1))
+	echo "FAILED $1; to see it again:"
+	line "$1" | tee "$dir/found"
+	mkdir -p "$out" && cat "$dir/found" >>"$out/found" &&
+		echo "noted in $out/found"
+	return 1
+}
+
+# Those that can be built, two at a time. Sets $builds.
+build_all() { # builds
+	builds=
+	for b; do
+		can $b && builds="$builds $b"
+	done
+	printf '%s\n' $builds |
+		xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 \
+		sh test/chaos.sh --build "$dir" || exit 1
+}
+
+# Broken: each must be found within some seconds.
+broken() { # what, build, file, sed script
+	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
+	rm -rf "$dir/tree" "$dir/$2"
+	mkdir "$dir/tree" "$dir/tree/test"
+	cp -r usched.[ch] rr.[ch] ll.[ch] proc steal extra "$dir/tree" &&
+	cp test/layout "$dir/tree/test" || exit 1
+	sed "$4" "$3" >"$dir/tree/$3"
+	if cmp -s "$3" "$dir/tree/$3"; then
+		status="nothing was broken"
+	elif build "$2" "$dir/tree" 2>"$dir/log"; then
+		CHAOS_PATIENCE=4 chaos "$2" run 40 1 >"$dir/log" 2>&1
+		status=$?
+	else
+		status="does not compile"
+	fi
+	case $status in
+	[1-9]*)	echo "found    $1"
+		passed=$((passed + 1)) ;;
+	*)	echo "FAILED   $1 ($2): $status"
+		failed=$((failed + 1)) ;;
+	esac
+}
+
+mutants() {
+	broken 'wakes: a wake is lost' plain proc/wakes.h \
+		's/^	return w;/	*nr -= *nr > 2;\n&/'
+	broken 'wakes: a wake is doubled' plain proc/wakes.h \
+		's/= was + nr;/= was + nr + (nr > 2);/
+		s/return (int)(was \/ WAKES_ONE);/return (int)(was \/ WAKES_ONE) + (was > 3 * WAKES_ONE);/'
+	broken 'wakes: C1 not atomic' plain proc/wakes.h \
+		's/__atomic_fetch_add(&w->w_posted, 1, __ATOMIC_ACQ_REL)/w->w_posted++/
+		s/__atomic_fetch_add(&w->w_posted, WAKES_ONE,$/(w->w_posted += WAKES_ONE) - WAKES_ONE; (void)(0,/'
+	broken 'wakes: C1 relaxed' tsan proc/wakes.h \
+		's/posted, 1, __ATOMIC_ACQ_REL/posted, 1, __ATOMIC_RELAXED/
+		/fetch_add(&w->w_posted, WAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
+	broken 'inbox: R1 relaxed' tsan proc/inbox.h \
+		'/R1 \*/s/_RELEASE/_RELAXED/'
+	broken 'inbox: a link cleared too late' plain proc/inbox.h \
+		'/n_next, NULL, __ATOMIC_RELAXED/d
+		s/^	RACE_WINDOW(2);/&\n	n->n_next = NULL;/'
+	broken 'park: no unpark' plain proc/park.h \
+		'/^	park_futex_wake(asleep);/d'
+	broken 'idle: a waker is not counted' plain proc/idle.h \
+		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
+	broken 'uproc: no second look' plain proc/uproc.c \
+		's/(!inbox_empty(&p->p_inbox) ||/(0 ||/'
+	broken 'uproc: a join does not wait' plain proc/uproc.c \
+		's/^	if (!ended)$/	if (0)/'
+	broken 'uproc: freed too early' plain proc/uproc.c \
+		'/^static void thread_done/,/^}/{s/^	wakes_drain(t);//
+		s/UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT))/1/;}'
+	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
+		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
+	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
+		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
+	broken 'ucall: the set is not held' plain proc/ucall.c \
+		's/op_hold(c->ca_set);/op_wait == NULL;/
+		s/c->ca_ops->op_release(c->ca_set);/;/'
+	broken 'mail: the first block loses wakes' plain steal/mail.h \
+		'/^	wakes_back(w, mail_wakes(was));/d'
+	broken 'mail: freed too early' plain steal/mail.h \
+		's/return !mail_settled(w) ||/return 1 ||/'
+	broken 'mail: a post to a thread that has blocked tells no inbox' \
+		plain steal/mail.h 's/settled || (was & MAIL_SETTLED)/settled/'
+	broken 'stop: no look whether the owner is in' plain steal/stop.h \
+		's/if (!__atomic_load_n(&k->k_in.*$/if (1)/'
+	broken 'deque: the last item without a fight' plain steal/deque.h \
+		's/left == 0 && deque_win(d, b)/left == 0/'
+	broken 'deque: indices that do not wrap' plain steal/deque.h \
+		's/return (long)(bottom - top);/return bottom > top ? (long)(bottom - top) : -1;/'
+	broken 'ws: what is stuck stays' plain steal/ws.c \
+		'/^static bool is_stuck/,/^}/s/return /&0 \&\& /'
+	broken 'ws: wrong home' plain steal/ws.c \
+		's/if (home != w && home != NULL) {/if (0) {/'
+	broken 'ws: pinned threads go' plain steal/ws.c \
+		's/ && !lane_stays(t);/;/'
+	broken 'ws: a wake for a worker that sleeps' plain steal/ws.c \
+		'/^static void post_to/,/^}/s/^	idle_wake.*//'
+}
+
+case $1 in
+--build)
+	dir=$2
+	trap - EXIT
+	build "$3" .
+	exit ;;
+--replay)
+	set -- ${CHAOS_BUILDS:-plain} "$2"
+	build_all "$1"
+	run "$1" replay "$seconds" "$2"
+	exit ;;
+--soak)
+	build_all ${CHAOS_BUILDS:-$long}
+	while :; do
+		for b in $builds; do
+			run $b run 60 "$seed" || exit 1
+			seed=$(($(cat "$dir/at") + 1))
+		done
+	done ;;
+--mutants)
+	only=$2
+	mutants ;;
+*)
+	[ "$1" != --full ] || seconds=${CHAOS_SECONDS:-300}
+	[ "$seconds" -lt 60 ] || quick=$long
+	build_all ${CHAOS_BUILDS:-$quick}
+	for b in $builds; do
+		run $b run $((seconds / $(echo $builds | wc -w))) "$seed"
+	done
+	only=
+	[ "$1" != --full ] || mutants ;;
+esac
+[ "$skipped" = 0 ] || without=", $skipped skipped"
+echo "$passed passed, $failed failed$without"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* chaos.h: random programs over all schedulers at once. */
+
+#ifndef CHAOS_H
+#define CHAOS_H
+
+/*
+ * OVERVIEW
+ *
+ * A program is made from a seed (draw.c). It has some of rr, ll and ws, with
+ * one to four processors each, which run at the same time, and actors:
+ *
+ *	LIVES    a thread of a scheduler: waits, wakes, yields, pins itself,
+ *	         calls, makes children and joins them, at any depth (life.c)
+ *	PURE     a thread of a scheduler, which never waits
+ *	NATIVE   a native thread, which no scheduler knows (outside.c)
+ *	BARE     a thread of a dispatcher of its own, on a native thread
+ *	HANDLER  a signal handler, which interrupts processors anywhere
+ *
+ * Each has a list of wakes that it sends, to LIVES of any scheduler. So each
+ * thread knows how many wakes it will get. It waits as often, and ends; every
+ * wait must return, and none before its wake was sent. Each wake carries a
+ * word, written before it is sent, and read when all have come.
+ *
+ * NO DEAD LOCK
+ *
+ * While a thread still has wakes to send, or children to make, it waits only as
+ * often as those who never wait will wake it. So some thread always goes on.
+ * An actor outside of a scheduler that still has wakes for it, holds it.
+ *
+ * CHILDREN
+ *
+ * A child waits for some wakes, which its mother sends, or leaves to others as
+ * errands. It gets more than it waits for: then it ends when all were sent; or,
+ * if it is to be joined, it ends when it likes, and only the join comes later.
+ *
+ * HOSTAGES
+ *
+ * At times a thread of ws keeps its worker until a thread that it has made has
+ * joined a third. Whatever of these waits behind it must run elsewhere (W6).
+ *
+ * So nothing may be lost, doubled, or stuck: each set ends with 0.
+ */
+
+#include "tiny.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+
+enum { RR, LL, WS, SETS, OUTSIDE = SETS };
+enum { LIVES, PURE, NATIVE, BARE, HANDLER };
+
+/* Kinds of things that a program may do: those that are off stay undone. */
+#define THINGS(t)							\
+	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
+	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
+	t(preempt) t(many) t(cross) t(hold)
+
+enum {
+#define T(name)	T_##name,
+	THINGS(T) THING_NR
+#undef T
+};
+
+/* One name for what the schedulers have in common. */
+struct sched {
+	const char *c_name;
+	int   (*c_init)(int proc_nr, int thread_nr);
+	int   (*c_preempt)(void);
+	int   (*c_start)(void);
+	int   (*c_fini)(void);
+	long  (*c_stuck)(void);
+	void  (*c_hold)(void);
+	void  (*c_release)(void);
+	struct usched *(*c_sched)(int p);
+	void *(*c_on)(int p, void (*f)(void *), void *arg);
+	void *(*c_stays)(int p, void (*f)(void *), void *arg);
+	void *(*c_joinable)(int p, void (*f)(void *), void *arg);
+	int   (*c_spawn)(void (*f)(void *), void *arg);
+	int   (*c_join)(void *t);
+	int   (*c_wait)(void);
+	int   (*c_yield)(void);
+	void  (*c_wake)(void *t);
+	void  (*c_post)(void *t);
+	void *(*c_self)(void);
+	void  (*c_wrap)(int procs, unsigned at);
+};
+
+extern const struct sched sched[SETS];
+
+/* A wake that is to be sent. */
+struct note {
+	int      n_to;
+	int      n_next;	/* the next to the same actor, or -1 */
+	unsigned n_word;	/* plain: written by the sender */
+};
+
+struct child {
+	void    *b_thread;
+	int      b_set;
+	bool     b_join;
+	unsigned b_random;
+	unsigned b_made;	/* plain: by its mother */
+	long     b_waits;	/* wakes that it waits for, */
+	long     b_wakes;	/* and that it gets: as many, or more */
+	long     b_given;	/* that were begun, */
+	long     b_done;	/* and have been given */
+	long     b_seen;	/* it is about to end */
+};
+
+struct actor {
+	int      a_kind;
+	int      a_set;
+	int      a_proc;	/* where it begins */
+	bool     a_stays;	/* pinned there */
+	void    *a_thread;
+	unsigned a_random;
+	int      a_nr;		/* wakes to send: notes, */
+	struct note *a_note;	/* from here on */
+	int      a_first;	/* the first note to this actor, or -1 */
+	int      a_children;	/* to make, */
+	struct child *a_child;	/* from here on */
+	long     a_owes[SETS];	/* of both: to sets that it is not in */
+	long     a_due;		/* wakes that it will get, */
+	long     a_sure;	/* of these, from actors that never wait */
+	long     a_sent;	/* of these, were begun (atomic) */
+	long     a_done;	/* waits that returned */
+	long     a_runs;	/* now, on so many native threads (atomic) */
+	long     a_ended;	/* times */
+	const struct usched *a_here;	/* rr and ll: where it runs */
+	int      a_pinned;	/* to this worker, or -1 */
+	const char *a_doing;	/* for the watchdog (atomic) */
+};
+
+#define ACTORS		1200
+#define NOTES		12000
+#define CHILDREN	2000
+#define NATIVES		8
+
+/* The program. */
+struct program {
+	unsigned p_seed;
+	bool     p_may[THING_NR];
+	bool     p_has[SETS];
+	int      p_procs[SETS];
+	int      p_actors;
+	int      p_children;
+	int      p_natives;	/* native threads with actors */
+	unsigned p_random;	/* for main() */
+};
+
+extern struct program program;
+extern struct actor   actor[ACTORS];
+extern struct note    note[NOTES];
+extern struct child   child[CHILDREN];
+extern long progress;		/* waits, wakes, ends */
+extern long alive;		/* LIVES, NATIVE, BARE, PURE that are left */
+extern long children_ended, hostages;
+extern long registered;		/* processors that the kicker may interrupt */
+extern long failing;		/* one call in so many fails; 0: none */
+
+/* chaos.c */
+void chaos_fail(const char *file, int line, const char *what);
+
+#undef CHECK
+#define CHECK(cond)							\
+	do {								\
+		if (!(cond))						\
+			chaos_fail(__FILE__, __LINE__, #cond);		\
+	} while (0)
+
+/* draw.c */
+void draw(unsigned seed);
+
+/* life.c */
+void life_main(void *actor);
+void pure_main(void *actor);
+void send_one(struct actor *a, bool post);
+void bear(struct actor *a);
+bool errand(void);
+bool errands_left(void);
+
+/* outside.c */
+void  handler_set(void);
+void  natives_start(void);
+void  natives_join(void);
+void  register_all(void);
+void  raise_here(struct actor *a);
+void  nest(struct actor *a);
+
+static UNUSED long get(long *at)
+{
+	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+static UNUSED long add(long *at, long nr)
+{
+	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
+}
+
+static UNUSED void doing(struct actor *a, const char *what)
+{
+	__atomic_store_n(&a->a_doing, what, __ATOMIC_RELAXED);
+}
+
+/* One in so many. */
+static UNUSED bool rarely(unsigned *state, unsigned nr)
+{
+	return check_random(state) / 16 % nr == 0;
+}
+
+static UNUSED unsigned any(unsigned *state, unsigned nr)
+{
+	return check_random(state) / 16 % nr;
+}
+
+/* 0 or -ENOMEM; that only while calls fail. True: the call is to be repeated. */
+static UNUSED bool refused(int rc)
+{
+	CHECK(rc == 0 || (rc == -ENOMEM && get(&failing) != 0));
+	return rc != 0;
+}
+
+#endif /* CHAOS_H */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* sched.c: rr, ll and ws by one name; and where their indices begin. */
+
+#include "chaos.h"
+#include "ll.h"
+#include "rr.h"
+#include "uproc_set.h"
+#include "ws.h"
+
+/* Indices that wrap soon. Nothing is in the queues yet. */
+static void proc_wrap(struct usched *s, unsigned at)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	p->p_queue.q_head = p->p_queue.q_tail = 0u - at;
+	p->p_turn = 0u - at;
+	p->p_set->set_turn = 0u - at;
+}
+
+static void rr_wrap(int procs, unsigned at)
+{
+	while (procs-- > 0)
+		proc_wrap(rr_sched(procs), at);
+}
+
+static void ll_wrap(int procs, unsigned at)
+{
+	while (procs-- > 0)
+		proc_wrap(ll_sched(procs), at);
+}
+
+static void ws_wrap(int procs, unsigned at)
+{
+	while (procs-- > 0) {
+		struct ws_worker *w = (struct ws_worker *)ws_sched(procs);
+		struct deque *d = &w->w_deque;
+
+		proc_wrap(ws_sched(procs), at);
+		w->w_turn = w->w_watched = 0u - at;
+		w->w_looked = w->w_old = 0u - at;
+		w->w_share = 0u - at;
+		d->d_bottom = d->d_top = d->d_seen = at % 2 ? 0ul - at :
+			~0ul / 2 - at;
+	}
+}
+
+static void *rr_on(int p, void (*f)(void *), void *arg)
+{
+	return arg != NULL && p % 5 == 4 ? rr_thread_init(f, arg) :
+		rr_thread_on(p, f, arg);
+}
+
+static void *rr_stays(int p, void (*f)(void *), void *arg)
+{
+	return rr_thread_on(p, f, arg);
+}
+
+static void *rr_joinable(int p, void (*f)(void *), void *arg)
+{
+	(void)p;
+	return rr_thread_joinable(f, arg);
+}
+
+static int rr_spawn(void (*f)(void *), void *arg)
+{
+	return rr_thread_init(f, arg) != NULL ? 0 : -errno;
+}
+
+static void *ll_on(int p, void (*f)(void *), void *arg)
+{
+	return ll_thread_init(f, arg, p);
+}
+
+static void *ll_joinable(int p, void (*f)(void *), void *arg)
+{
+	return ll_thread_joinable(f, arg, p);
+}
+
+static int ll_spawn(void (*f)(void *), void *arg)
+{
+	return ll_thread_init(f, arg, 1) != NULL ? 0 : -errno;
+}
+
+static void *ws_on(int p, void (*f)(void *), void *arg)
+{
+	return p % 2 ? ws_thread_on(p, f, arg) : ws_thread_init(f, arg);
+}
+
+static void *ws_stays(int p, void (*f)(void *), void *arg)
+{
+	return ws_thread_pinned(p, f, arg);
+}
+
+static void *ws_joinable(int p, void (*f)(void *), void *arg)
+{
+	(void)p;
+	return ws_thread_joinable(f, arg);
+}
+
+/* Their arguments and results have types of their own. */
+#define WRAP(x)								\
+static int x##_joins(void *t)						\
+{									\
+	return x##_join((struct x##_thread *)t);			\
+}									\
+									\
+static int x##_waits(void)						\
+{									\
+	return x##_wait();						\
+}									\
+									\
+static void x##_wakes(void *t)						\
+{									\
+	x##_wake((struct x##_thread *)t);				\
+}									\
+									\
+static void x##_posts(void *t)						\
+{									\
+	x##_post((struct x##_thread *)t);				\
+}									\
+									\
+static void *x##_is(void)						\
+{									\
+	return x##_self();						\
+}
+
+WRAP(rr)
+WRAP(ll)
+WRAP(ws)
+
+#define SCHED(x, stays)							\
+	{ #x, x##_init, x##_preempt, x##_start, x##_fini, x##_stuck,	\
+	  x##_hold, x##_release, x##_sched, x##_on, stays, x##_joinable,	\
+	  x##_spawn, x##_joins, x##_waits, x##_yield, x##_wakes,	\
+	  x##_posts, x##_is, x##_wrap }
+
+const struct sched sched[SETS] = {
+	SCHED(rr, rr_stays), SCHED(ll, ll_on), SCHED(ws, ws_stays)
+};

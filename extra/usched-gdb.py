@@ -481,9 +481,12 @@ def frames(at, low, bottom, moved):
         while older is not None and older.type() == gdb.TAILCALL_FRAME:
             yield older             # gdb has found out that it jumped to f
             older = older.older()
-        if older is None:
+        if older is not None:
+            regs = registers(older, regs)
+        elif is_x86 and moved:
+            regs = registers_of_caller(f, regs)
+        else:
             return
-        regs = registers(older, regs)
         if low <= regs["sp"] <= bottom:
             # By a saved pointer: gdb looked for the return address there.
             regs["sp"] += moved
@@ -491,6 +494,21 @@ def frames(at, low, bottom, moved):
                 regs["pc"] = word(regs["sp"] - 8)
         if not sp < regs["sp"] < bottom + moved:
             return
+
+
+def registers_of_caller(f, regs):
+    """
+    Returns the registers of the caller of f, if gdb knows none: by a saved pointer
+    it has looked for the return address in the lane, and found 0 there.
+    """
+    f.select()
+    text = gdb.execute("info frame", to_string=True)
+    regs = dict(regs, sp=int(re.search("frame at (0x[0-9a-f]+)", text)[1], 16))
+    for name, at in re.findall(r"(\w+) at (0x[0-9a-f]+)",
+                               text.partition("Saved registers:")[2]):
+        if name in regs:
+            regs[name] = word(int(at, 16))
+    return regs
 
 
 def registers(f, names):

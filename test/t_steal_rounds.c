@@ -30,7 +30,19 @@ static thread *one, *other;
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* A futex wait without a time. */
+/* Does a worker sleep there? Other waits, such as naps, keep their time. */
+static bool is_worker(long at)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if ((int *)at == &((struct uproc *)ws_sched(i))->p_asleep)
+			return true;
+	}
+	return false;
+}
+
+/* A worker's futex wait without a time. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6], rc;
@@ -42,7 +54,7 @@ long __wrap_syscall(long nr, ...)
 	for (i = 0; i < COUNT(a); i++)
 		a[i] = va_arg(list, long);
 	va_end(list);
-	waits = nr == SYS_futex && (a[1] & 127) == 0;
+	waits = nr == SYS_futex && (a[1] & 127) == 0 && is_worker(a[0]);
 	ours = waits && (int *)a[0] == asleep;
 	add(&inside, ours);
 	rc = __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4], a[5]);

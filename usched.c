@@ -682,6 +682,16 @@ static void done(void *arg)
 	round_start(s);
 }
 
+/* Makes a thread new that was filled by hand, without ustack_init(). */
+static NOINLINE void adopt(struct ustack *u)
+{
+	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
+		 (u->u_stack != NULL || u->u_len == 0),
+		 "s_next: returned a thread with no function (u_f), or with a "
+		 "length without a buffer");
+	u->u_top = NEW;
+}
+
 /* Goes to a thread that is new or AWAY, or has control words of its own. */
 static NOINLINE void arrive(struct usched *s, struct ustack *u)
 {
@@ -691,13 +701,9 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
 		 "s_next: returned a thread with a lane that does not exist");
 	if (u->u_top == NULL)
-		u->u_top = NEW;
+		adopt(u);
 	if (u->u_top == NEW && u->u_lane == 0)
 		u->u_lane = lane_get(s);
-	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
-		 (u->u_stack != NULL || u->u_len == 0),
-		 "s_next: returned a thread with no function (u_f), or with a "
-		 "length without a buffer");
 	l = &s->s_lane[u->u_lane];
 	usched_current = u;
 	if (l->l_owner != u && l->l_owner != NULL)

@@ -226,15 +226,23 @@ bool uproc_look(struct uproc *p);
 void uproc_drain(struct uproc *p);
 
 /*
- * Not API. For a wait on another native thread that is about to take a few
- * steps: gives it the cpu, the nr-th time in a row, from 1 on. The first times
- * yield; then each sleeps for longer than the last did, 1 ms at most. Yields
- * alone would not do, since they never let a lower priority run.
+ * Not API, but called by inline functions of ws.h. For a wait on another native
+ * thread that is about to take a few steps: gives it the cpu, the nr-th time in
+ * a row, from 1 on. The first times yield; then each sleeps for longer than the
+ * last did, 1 ms at most. Yields alone would not do, since they never let a
+ * lower priority run.
  */
-#if defined(__GNUC__)
-__attribute__((visibility("hidden")))
-#endif
 void uproc_give_way(unsigned nr);
+
+/* Not API. A moment of such a wait, between those that give way. */
+static __inline__ void uproc_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
 
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);

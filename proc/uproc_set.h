@@ -27,7 +27,6 @@
  */
 #define UPROC_BATCH	((size_t)16 << 10)
 
-
 /* A block on a free list, and the first of a batch in the depot. */
 struct block {
 	struct block *b_next;
@@ -102,16 +101,6 @@ UPROC_HIDDEN void uproc_fail(const char *misuse)
 
 /* The set of which the native thread makes the calls (ucall.h), or NULL. */
 extern UPROC_HIDDEN __thread const struct uproc_set *uproc_serves;
-
-/* A moment of a loop that waits for another processor. */
-static inline void uproc_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
 
 #define UPROC_PATIENCE	50	/* turns of a wait between those that give way */
 

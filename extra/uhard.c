@@ -161,8 +161,8 @@ struct name {
  * thread: see ucxx.cc.
  */
 struct handled {
-	void    *x_caught;
-	unsigned x_thrown;
+	void    *z_caught;
+	unsigned z_thrown;
 };
 
 extern __attribute__((weak)) struct handled *__cxa_get_globals_fast(void);
@@ -1005,10 +1005,10 @@ static void handled_see(struct ustack *u)
 	struct handled now = handled();
 	struct text x = { .x_nob = 0 };
 
-	if (now.x_caught == ran->x_caught && now.x_thrown == ran->x_thrown)
+	if (now.z_caught == ran->z_caught && now.z_thrown == ran->z_thrown)
 		return;
 	put_name(&x, u->u_hard->h_name);
-	put(&x, now.x_caught != ran->x_caught ? " blocks in a catch handler" :
+	put(&x, now.z_caught != ran->z_caught ? " blocks in a catch handler" :
 	    " blocks while an exception unwinds its stack");
 	put(&x, ", and others will find the exception: link with ucxx");
 	usched_fail(x.x_text);

@@ -632,7 +632,7 @@ static void unpin(struct ws_worker *w, struct uproc_thread *t)
 {
 	pins(t, -1);
 	if (t->t_stack.u_lane != 0 && !lane_stays(t) &&
-	    lane_of(t)->e_kept.y_nr != 0)
+	    lane_of(t)->e_kept.kg_nr != 0)
 		loosen(w, lane_of(t));
 }
 
@@ -681,16 +681,16 @@ static struct uproc_thread *look_around(struct ws_worker *w)
 {
 	bool idle = deque_size(&w->w_deque) == 0 &&
 		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
-	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* V5 */
-		watch_due(&all.s_watch);				/* V6 */
+	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* U5 */
+		watch_due(&all.s_watch);				/* U6 */
 	struct uproc_thread *t;
 
 	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
 	stop_leave(&w->w_stop);
-	t = steal_round(w, due, idle);					/* V7 */
+	t = steal_round(w, due, idle);					/* U7 */
 	if (due)
-		remember_turns();					/* V8 */
+		remember_turns();					/* U8 */
 	stop_enter(&w->w_stop);
 	return t;
 }
@@ -1257,13 +1257,13 @@ static void doze(struct ws_worker *w)
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
 
-	remember_turns();						/* V2 */
+	remember_turns();						/* U2 */
 	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
-			  WATCH * 1000000L);				/* V3 */
+			  WATCH * 1000000L);				/* U3 */
 	w->w_patient = !woken;
 	if (!woken)
 		(void)watch_due(&all.s_watch);	/* others need not */
-	watch_end(&all.s_watch);					/* V4 */
+	watch_end(&all.s_watch);					/* U4 */
 	if (woken && seek_parked(&all.s_seek) > 1)
 		rouse();		/* another one has to watch */
 }
@@ -1293,7 +1293,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 		return;
 	}
 	if (set->set_nr > 1 && !unwatched() &&
-	    watch_begin(&all.s_watch))					/* V1 */
+	    watch_begin(&all.s_watch))					/* U1 */
 		doze(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
@@ -1310,7 +1310,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
 	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
-	bool patient = w->w_patient || watch_due(&all.s_watch);		/* V4 */
+	bool patient = w->w_patient || watch_due(&all.s_watch);		/* U4 */
 	struct uproc_thread *t;
 	bool more;
 

@@ -17,11 +17,11 @@
  * --wrap=usched_run_hard; `make install' writes usched-cxx.pc, which says so).
  *
  * A block then keeps what the C++ library knows of the thread on its own stack,
- * that is, in its slice: it needs no memory, and goes with the thread to another
- * native thread. Dispatchers, and threads that begin, find an empty list (Z1);
- * usched_run() keeps the list of its caller in the same way, and ustack_abort()
- * drops that of its thread. Other programs pay nothing, and these two loads and
- * two stores in each switch.
+ * that is, in its slice: it needs no memory, and goes with the thread to
+ * another native thread. Dispatchers, and threads that begin, find an empty
+ * list (Z1); usched_run() keeps the list of its caller in the same way, and
+ * ustack_abort() drops that of its thread. Other programs pay nothing, and
+ * these two loads and two stores in each switch.
  *
  * Z1. While a dispatcher runs, and where a thread begins, no exception is being
  *     handled or thrown, as far as the C++ library knows.
@@ -30,7 +30,8 @@
  *
  * - Link libusched.a: calls within libusched.so are not wrapped, so a thread
  *   must not join or make a ucall there in a handler.
- * - Exceptions that a thread handles when it calls ustack_abort() are not freed.
+ * - Exceptions that a thread handles when it calls ustack_abort() are not
+ *   freed.
  * - Backtraces (utrace.h) have two frames more, of the block itself.
  * - An exception must not leave its thread, as before.
  *

@@ -49,8 +49,9 @@
  * uhard_keep() first, and get it back when many others have come after it. All
  * behind its struct ustack is poison meanwhile. From the struct a message has
  * the function and the argument. u_hard says that it is kept (H5), u_stack is
- * the link to the next, and u_len is the size, negated. No thread has a negative
- * length, so the debugger, which searches all memory of a set, does not list it.
+ * the link to the next, and u_len is the size, negated. No thread has a
+ * negative length, so the debugger, which searches all memory of a set, does
+ * not list it.
  *
  * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
  * need it: one without lanes may never see usched_fini().

@@ -61,9 +61,9 @@
  *
  * A thread in the slot, or with a message in the inbox, will be run as soon as
  * the running thread blocks. If that computes for long, the worker is stuck: it
- * has not switched since another worker looked. All that waits there can then be
- * taken (3 above). The look is due each WATCH milliseconds (watch.h). A worker
- * that sleeps watches, while others run. If all sleep none has to, so
+ * has not switched since another worker looked. All that waits there can then
+ * be taken (3 above). The look is due each WATCH milliseconds (watch.h). A
+ * worker that sleeps watches, while others run. If all sleep none has to, so
  * ws_unwatched is set, and the next thread that is put there wakes a watch. If
  * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
  * whatever its own threads do: they may yield, or wake each other, until
@@ -112,13 +112,13 @@
  * instruction for each, 23 ns a message in a prototype, where this takes about
  * 5. Homes of threads instead of lanes: two workers would take turns in a lane.
  * The slot in the deque: a ring of two would go to and fro between two workers.
- * A search of the kept queue whenever a pin goes: quadratic. Looks after a number
- * of switches instead of a time: too soon for threads that yield at once, too
- * late for those that compute in between. Taking from workers that are not
- * stuck while there are two threads to run: two workers with two threads each
- * that yield would take them to and fro. A struct for each
- * spawned thread at once: 336 instructions to make and run an empty one, of
- * which 176 are left, and 36 MB touched for half a million, instead of 8.
+ * A search of the kept queue whenever a pin goes: quadratic. Looks after a
+ * number of switches instead of a time: too soon for threads that yield at
+ * once, too late for those that compute in between. Taking from workers that
+ * are not stuck while there are two threads to run: two workers with two
+ * threads each that yield would take them to and fro. A struct for each spawned
+ * thread at once: 336 instructions to make and run an empty one, of which 176
+ * are left, and 36 MB touched for half a million, instead of 8.
  */
 
 #define USCHED_PREEMPT	1

@@ -604,7 +604,8 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
  * the guard takes the stack pointer to other lanes, or below them all, where
  * there may also be the stack of a native thread.
  */
-static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane *l)
+static NOINLINE NORETURN void misplaced(const char *sp,
+					const struct usched_lane *l)
 {
 	stack_t alt;
 

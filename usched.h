@@ -83,8 +83,8 @@
  *   from where the jump may be made.
  * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: no
  *   file that includes usched.h compiles with them, and usched_run() refuses a
- *   program with SafeStack. Code with gcc's -fsplit-stack cannot
- *   block. Shadow stacks of the processor must be off.
+ *   program with SafeStack. Code with gcc's -fsplit-stack cannot block. Shadow
+ *   stacks of the processor must be off.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that

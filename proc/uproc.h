@@ -5,12 +5,12 @@
 #define UPROC_H
 
 /*
- * A processor (struct uproc) is a pinned native thread with a dispatcher, a
- * queue of threads that can run, an inbox for wakes from elsewhere and memory
- * of its own. A set of processors (struct uproc_set) is what a scheduler
- * starts and stops. A scheduler adds an order: it gives uproc_init() its
- * s_next(), which takes threads from the queue, or from wherever it likes.
- * doc/scheduler.md makes one, step by step.
+ * A processor (struct uproc) is a native thread, which may be pinned to a cpu,
+ * with a dispatcher, a queue of threads that can run, an inbox for wakes from
+ * elsewhere and memory of its own. A set of processors (struct uproc_set) is
+ * what a scheduler starts and stops. A scheduler adds an order: it gives
+ * uproc_init() its s_next(), which takes threads from the queue, or from
+ * wherever it likes. doc/scheduler.md makes one, step by step.
  *
  * Waits and wakes are counted (wakes.h): a wake before the wait is kept.
  *
@@ -18,7 +18,8 @@
  *
  * Functions with a struct uproc * argument: its own native thread.
  * uproc_post(): anyone, also (on Linux) a signal handler. Those of the set: the
- * native thread that made it. The inline functions: threads.
+ * native thread that made it, unless they say more. The inline functions:
+ * threads.
  */
 
 #include "usched.h"
@@ -198,13 +199,14 @@ unsigned uproc_turn(struct uproc_set *set);
  */
 unsigned uproc_deal(struct uproc_set *set);
 
-/* Makes a thread that will run on p. NULL and errno: ENOMEM, EINVAL. Anyone. */
+/* Makes a thread on p. NULL and errno: ENOMEM, EINVAL, ECHILD. Anyone. */
 struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 				int flags);
 
 /*
  * Waits until t, made with UPROC_JOIN, has ended, and frees it. Wakes that
- * come meanwhile are kept. 0, -ENOMEM; -EDEADLK: by itself; -EINVAL: not to be
+ * come meanwhile are kept. Until then t may be woken: after its end that
+ * changes nothing. 0, -ENOMEM; -EDEADLK: by itself; -EINVAL: not to be
  * joined, or by no thread of its set, or while another one does.
  */
 int uproc_join(struct uproc_thread *t);
@@ -212,7 +214,7 @@ int uproc_join(struct uproc_thread *t);
 /* Lets the others run, then goes on. 0 or -ENOMEM: nobody was let run. */
 int uproc_yield(void);
 
-/* A wake from anywhere. */
+/* A wake from anywhere. 3 * 2^25 that are not taken end in usched_fail(). */
 void uproc_post(struct uproc_thread *t);
 
 /*

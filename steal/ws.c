@@ -523,7 +523,8 @@ static struct uproc_thread *queue_get(struct uproc_queue *q)
 /* Puts t, which can run, where others can take it. By the owner. */
 static void expose(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (!stays(w, t) && LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
+	if (!stays(w, t) &&
+	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
 		tell();
 	else if (!line_up(w, t))
 		hand(w, t);

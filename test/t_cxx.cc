@@ -195,7 +195,7 @@ static void computes(void *arg)
 {
 	(void)arg;
 	while (!get(&moved))
-		sched_yield();
+		check_yield();
 }
 
 static void moves(void *arg)

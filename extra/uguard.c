@@ -20,7 +20,7 @@
  * that of a wild pointer. The native stack (lane 0) ends where
  * pthread_getattr_np() says; about there is a stack that ran out. All else is
  * passed on, also the overflow of a dispatcher that runs on the native lane
- * within a thread of another one: that is the other's lane.
+ * within a thread of another dispatcher: that is the other's lane.
  *
  * G1. The handler calls what a handler may call, and takes no memory; but the
  *     name of a function is looked up as ufault.h says.

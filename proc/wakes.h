@@ -73,8 +73,8 @@
  * Orders. R3: each C1 releases what its caller did before the wake, and A3: T2
  * acquires it from all of them, since what is between them are additions. R4:
  * T2 releases the node, and A4: the C1 that finds 0 acquires it, so that the
- * next life of its link comes after the last one. R5: E2 and T4 release their
- * last use of the thread, and the later of the two acquires it.
+ * link is used again only after its last use. R5: E2 and T4 release their last
+ * use of the thread, and the later of the two acquires it.
  */
 
 #include "inbox.h"

@@ -989,7 +989,7 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 			post_to(home, t);
 			continue;
 		}
-		/* Its count is being used. */
+		/* It runs: its count is in use. */
 		if (!owner && home == w && t->t_stack.u_lane == w->w_now) {
 			n->n_next = last;
 			last = n;

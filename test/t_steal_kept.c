@@ -5,9 +5,8 @@
  * Random calls, against a plain list in the order in which the items came. The
  * numbers of the places begin shortly before they wrap around. While the same
  * few items are added and taken out in the middle for ever, the ring stays
- * small, though the oldest item never leaves; and each step costs a bounded
- * number of places that are looked at, which packing moves. When there is no
- * memory, nothing changes.
+ * small, though the oldest item never leaves. Each step looks at a bounded
+ * number of places. When there is no memory, nothing changes.
  */
 #include "check.h"
 

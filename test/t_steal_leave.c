@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_leave: a yield that has no memory takes the thread back from where it stands. */
+/* t_steal_leave: a yield without memory takes the thread out of its queue. */
 
 /*
  * So many threads that some share a lane, of one worker or two. They pin and

@@ -152,7 +152,7 @@ struct usched_frame {
 	struct ustack       *f_self;	/* the thread that called, or NULL */
 	struct usched_frame *f_up;	/* the call around it, or NULL */
 	struct usched *volatile *f_mark; /* in its stack frame: f_sched */
-	unsigned             f_fp;	/* floating-point control of the caller */
+	unsigned             f_fp;	/* floating-point control before */
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */

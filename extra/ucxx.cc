@@ -49,7 +49,7 @@
 
 /* The beginning of struct __cxa_eh_globals. */
 struct handled {
-	void        *z_caught;		/* the innermost, linked to the others */
+	void        *z_caught;		/* the innermost, linked to others */
 	unsigned int z_thrown;		/* and not caught yet */
 #if defined(__ARM_EABI_UNWINDER__)
 	void        *z_propagating;

@@ -114,7 +114,7 @@ struct uproc_kind {
 	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
 	/* Takes the wakes that have come to the running thread of p. */
 	void (*k_drain)(struct uproc *p);
-	/* In the child of its thread: later calls there must not wait; or NULL. */
+	/* In the child of its thread: later calls must not wait; or NULL. */
 	void (*k_forked)(struct uproc *p);
 };
 

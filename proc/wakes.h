@@ -85,7 +85,7 @@
 #define WAKES_GONE	2u	/* the thread has ended */
 #define WAKES_LEFT	4u	/* and nothing but its node refers to it */
 #define WAKES_ONE	32u	/* a wake */
-/* Bounds posts that are not taken. Beyond is room for wakes of other posters. */
+/* Bounds posts that are not taken. Beyond is room for other posters. */
 #define WAKES_MOST	(3u << 30)
 
 /* What wakes_take() says of a thread that has ended. */

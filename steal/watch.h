@@ -14,8 +14,8 @@
  *
  *	A sleeper:				A worker that runs threads:
  *
- *	U1 watch_begin(); false: another	U5 watch_kept()? then the rest is
- *	   one keeps it: sleep until woken	   not for it
+ *	U1 watch_begin(); false: another	U5 watch_kept()? Then the rest
+ *	   one keeps it: sleep until woken	   is not for it
  *	U2 remember the turns of all		U6 watch_due(); false: go on
  *	U3 sleep for WATCH at most		U7 look for what is stuck
  *	U4 watch_due(), or the time is		U8 remember the turns of all

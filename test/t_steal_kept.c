@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_kept: kept.h is first in, first out, as a whole and by group (Y1-Y3). */
+/* t_steal_kept: kept.h is first in, first out, as a whole and by group (Y). */
 
 /*
  * Random calls, against a plain list in the order in which the items came. The

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_poll: threads behind a thread that computes run elsewhere (W6, X1). */
+/* t_steal_poll: threads behind a thread that computes run (W6, X1). */
 
 /*
  * A thread keeps worker 0 until another thread has run that is at home there:

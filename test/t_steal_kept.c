@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_kept: kept.h is first in, first out, as a whole and by group (Y). */
+/* t_steal_kept: kept.h is first in, first out, as a whole and by group. */
 
 /*
  * Random calls, against a plain list in the order in which the items came. The
  * numbers of the places begin shortly before they wrap around. While the same
  * few items are added and taken out in the middle for ever, the ring stays
  * small, though the oldest item never leaves. Each step looks at a bounded
- * number of places. When there is no memory, nothing changes.
+ * number of places. When there is no memory, nothing changes. (Y1 to Y3.)
  */
 #include "check.h"
 

@@ -6,7 +6,7 @@
  * search finds it: only a look for workers that do not switch. So all workers
  * sleep or wait, which the checker reports, unless one of the others
  * looks twice. These sleep, and keep watch; or are woken, and compute as well;
- * or run threads that yield, so that they never sleep.
+ * or run threads that yield, so that they never sleep. (X1, X2.)
  *
  * Real are the four headers. Copies of what is in ws.c, in its words, are:
  * look_around(), seek(), park(), doze(), is_stuck(), remember_turns(). Time is

@@ -16,9 +16,9 @@
  * runs after at most n * (LL_RUN + 1) switches.
  *
  * Otherwise it is used like rr.h, and its functions do the same as theirs, also
- * in the child of fork(). Only ll_init()'s hint does not deal threads: the maker
- * chooses the group. A thread of another processor or a native thread may wake
- * a thread, too, but then that is a message, as in rr.
+ * in the child of fork(). Only ll_init()'s hint does not deal threads: the
+ * maker chooses the group. A thread of another processor or a native thread may
+ * wake a thread, too, but then that is a message, as in rr.
  */
 
 #include "uproc.h"

@@ -56,8 +56,8 @@ struct rr_thread {
  * Makes the scheduler: proc_nr processors, 1 to UPROC_MOST (4096), and about
  * thread_nr threads: a hint. With a hint, threads that are made one after
  * another before rr_start() share a processor, in chunks: see rr_thread_init().
- * Processors are native threads, and pinned to cpus: see rr_pinning(). -EINVAL,
- * -ENOMEM, -EAGAIN, -EBUSY: there is one.
+ * Processors are native threads, and two or more are pinned to cpus: see
+ * rr_pinning(). -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
  */
 int rr_init(int proc_nr, int thread_nr);
 

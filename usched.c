@@ -101,8 +101,8 @@
  *	NO_SLICE   the thread is new; or it has ended (with AWAY)
  *	AWAY       the slice is in the buffer, not in the lane
  *
- * A null pointer, too, is that of a new thread: its struct was zeroed, and filled
- * by hand. It has no low bits, and so costs a round a second look.
+ * A null pointer, too, is that of a new thread: its struct was zeroed, and
+ * filled by hand. It has no low bits, and so costs a round a second look.
  *
  * The control words are those of floating point (mxcsr and the x87 control
  * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
@@ -139,9 +139,9 @@
  * blocked, and still are, as nothing of them is in a frame that was left (I3).
  *
  * Without usched_left() it cannot always be told that a run was left. The same
- * dispatcher has s_base set, and is refused. Another usched_run() writes into its
- * own frame, then looks whether that of the innermost run still holds what was
- * written there (f_mark): a frame that is alive always does.
+ * dispatcher has s_base set, and is refused. Another usched_run() writes into
+ * its own frame, then looks whether that of the innermost run still holds what
+ * was written there (f_mark): a frame that is alive always does.
  *
  * SIGNALS
  *
@@ -160,8 +160,9 @@
  * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
- * I8. All that the end of a run needs is in struct usched, not in a stack frame;
- *     and at each call-back the state is such that the run can end there.
+ * I8. All that the end of a run needs is in struct usched, not in a stack
+ *     frame; and at each call-back the state is such that the run can end
+ *     there.
  *
  * REJECTED
  *
@@ -603,7 +604,8 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
  * the guard takes the stack pointer to other lanes, or below them all, where
  * there may also be the stack of a native thread.
  */
-static NOINLINE NORETURN void misplaced(const char *sp, const struct usched_lane *l)
+static NOINLINE NORETURN void misplaced(const char *sp,
+					const struct usched_lane *l)
 {
 	stack_t alt;
 

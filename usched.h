@@ -83,8 +83,8 @@
  *   from where the jump may be made.
  * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: no
  *   file that includes usched.h compiles with them, and usched_run() refuses a
- *   program with SafeStack. Code with gcc's -fsplit-stack cannot
- *   block. Shadow stacks of the processor must be off.
+ *   program with SafeStack. Code with gcc's -fsplit-stack cannot block. Shadow
+ *   stacks of the processor must be off.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that
@@ -152,7 +152,7 @@ struct usched_frame {
 	struct ustack       *f_self;	/* the thread that called, or NULL */
 	struct usched_frame *f_up;	/* the call around it, or NULL */
 	struct usched *volatile *f_mark; /* in its stack frame: f_sched */
-	unsigned             f_fp;	/* floating-point control of the caller */
+	unsigned             f_fp;	/* floating-point control before */
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
@@ -222,16 +222,17 @@ void usched_run(struct usched *s);
 
 /*
  * Ends a run that a longjmp() has left: puts back all that a return of
- * usched_run(s) would have put back, ustack_self() and the floating-point control
- * words among it. If the jump has left runs inside of that, too, these are ended
- * first. Called where the jump has landed, before any other function of the
- * library. Does nothing if s does not run. Called by a thread or a call-back
- * of s, it is an error that cannot always be told.
+ * usched_run(s) would have put back, ustack_self() and the floating-point
+ * control words among it. If the jump has left runs inside of that, too, these
+ * are ended first. Called where the jump has landed, before any other function
+ * of the library. Does nothing if s does not run. Called by a thread or a
+ * call-back of s, it is an error that cannot always be told.
  *
- * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and s_again(),
- * and from a thread's own code, at any depth; from a signal handler only if
- * that has interrupted a thread's own code. s_preempt() must not jump. Nor may
- * anyone jump out of a scheduler that calls usched_run() itself, such as rr.
+ * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and
+ * s_again(), and from a thread's own code, at any depth; from a signal handler
+ * only if that has interrupted a thread's own code. s_preempt() must not jump.
+ * Nor may anyone jump out of a scheduler that calls usched_run() itself, such
+ * as rr.
  *
  * A thread that ran then has ended, as by ustack_abort(), but s_done() is not
  * called: its struct and buffer are the scheduler's, and must be there until
@@ -327,8 +328,8 @@ void usched_fail(const char *contract);
 /*
  * For modules beside this one: what each usched_run() calls on its native
  * thread, as it begins and before it returns. If it does not return, h_end() is
- * called by usched_left(), where ustack_self() still is the thread of s that was
- * left, if a thread ran. Given once, and before any dispatcher runs.
+ * called by usched_left(), where ustack_self() still is the thread of s that
+ * was left, if a thread ran. Given once, and before any dispatcher runs.
  */
 struct usched_hook {
 	void (*h_begin)(struct usched *s);

@@ -17,20 +17,21 @@
  * --wrap=usched_run_hard; `make install' writes usched-cxx.pc, which says so).
  *
  * A block then keeps what the C++ library knows of the thread on its own stack,
- * that is, in its slice: it needs no memory, and goes with the thread to another
- * native thread. Dispatchers, and threads that begin, find an empty list (X1);
- * usched_run() keeps the list of its caller in the same way, and ustack_abort()
- * drops that of its thread. Other programs pay nothing, and these two loads and
- * two stores in each switch.
+ * that is, in its slice: it needs no memory, and goes with the thread to
+ * another native thread. Dispatchers, and threads that begin, find an empty
+ * list (Z1); usched_run() keeps the list of its caller in the same way, and
+ * ustack_abort() drops that of its thread. Other programs pay nothing, and
+ * these two loads and two stores in each switch.
  *
- * X1. While a dispatcher runs, and where a thread begins, no exception is being
+ * Z1. While a dispatcher runs, and where a thread begins, no exception is being
  *     handled or thrown, as far as the C++ library knows.
  *
  * CAVEATS
  *
  * - Link libusched.a: calls within libusched.so are not wrapped, so a thread
  *   must not join or make a ucall there in a handler.
- * - Exceptions that a thread handles when it calls ustack_abort() are not freed.
+ * - Exceptions that a thread handles when it calls ustack_abort() are not
+ *   freed.
  * - Backtraces (utrace.h) have two frames more, of the block itself.
  * - An exception must not leave its thread, as before.
  *
@@ -48,10 +49,10 @@
 
 /* The beginning of struct __cxa_eh_globals. */
 struct handled {
-	void        *x_caught;		/* the innermost, linked to the others */
-	unsigned int x_thrown;		/* and not caught yet */
+	void        *z_caught;		/* the innermost, linked to others */
+	unsigned int z_thrown;		/* and not caught yet */
 #if defined(__ARM_EABI_UNWINDER__)
-	void        *x_propagating;
+	void        *z_propagating;
 #endif
 };
 
@@ -75,7 +76,7 @@ void WRAP(ustack_abort)(void) __attribute__((noreturn));
 void WRAP(usched_run)(struct usched *s);
 }
 
-/* Returns what is handled on this native thread, and leaves nothing (X1). */
+/* Returns what is handled on this native thread, and leaves nothing (Z1). */
 static handled take()
 {
 	handled *now = __cxa_get_globals();

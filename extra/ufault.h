@@ -6,9 +6,9 @@
 
 /*
  * A handler calls only what a handler may call, except for name_of(): so
- * messages are put together without stdio. It runs on an alternate stack, since there may be no room left
- * on the one that ran out; and what it does not know goes to who was there
- * before.
+ * messages are put together without stdio. It runs on an alternate stack, since
+ * there may be no room left on the stack that ran out. A fault that it does not
+ * know goes to the handler that was there before.
  */
 
 #include "usched.h"

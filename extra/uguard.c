@@ -13,14 +13,14 @@
  *	  ^                    ^                                  ^
  *	                       l_low                              l_bottom
  *
- * An address in that guard is that of a thread that is too deep. So is one between
- * the lane and a stack pointer below the lane: a large frame has skipped the
- * guard. An address in the guard of the next lane is that of a thread that
- * has written past the bottom of its own, and in any other guard that of a wild
- * pointer. The native stack (lane 0)
- * ends where pthread_getattr_np() says; about there is a stack that ran out.
- * All else is passed on, also the overflow of a dispatcher that runs on the
- * native lane within a thread of another one: that is the other's lane.
+ * An address in that guard is that of a thread that is too deep. So is one
+ * between the lane and a stack pointer below the lane: a large frame has
+ * skipped the guard. An address in the guard of the next lane is that of a
+ * thread that has written past the bottom of its own, and in any other guard
+ * that of a wild pointer. The native stack (lane 0) ends where
+ * pthread_getattr_np() says; about there is a stack that ran out. All else is
+ * passed on, also the overflow of a dispatcher that runs on the native lane
+ * within a thread of another dispatcher: that is the other's lane.
  *
  * G1. The handler calls what a handler may call, and takes no memory; but the
  *     name of a function is looked up as ufault.h says.

@@ -49,8 +49,9 @@
  * uhard_keep() first, and get it back when many others have come after it. All
  * behind its struct ustack is poison meanwhile. From the struct a message has
  * the function and the argument. u_hard says that it is kept (H5), u_stack is
- * the link to the next, and u_len is the size, negated. No thread has a negative
- * length, so the debugger, which searches all memory of a set, does not list it.
+ * the link to the next, and u_len is the size, negated. No thread has a
+ * negative length, so the debugger, which searches all memory of a set, does
+ * not list it.
  *
  * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
  * need it: one without lanes may never see usched_fini().
@@ -161,8 +162,8 @@ struct name {
  * thread: see ucxx.cc.
  */
 struct handled {
-	void    *x_caught;
-	unsigned x_thrown;
+	void    *z_caught;
+	unsigned z_thrown;
 };
 
 extern __attribute__((weak)) struct handled *__cxa_get_globals_fast(void);
@@ -1005,10 +1006,10 @@ static void handled_see(struct ustack *u)
 	struct handled now = handled();
 	struct text x = { .x_nob = 0 };
 
-	if (now.x_caught == ran->x_caught && now.x_thrown == ran->x_thrown)
+	if (now.z_caught == ran->z_caught && now.z_thrown == ran->z_thrown)
 		return;
 	put_name(&x, u->u_hard->h_name);
-	put(&x, now.x_caught != ran->x_caught ? " blocks in a catch handler" :
+	put(&x, now.z_caught != ran->z_caught ? " blocks in a catch handler" :
 	    " blocks while an exception unwinds its stack");
 	put(&x, ", and others will find the exception: link with ucxx");
 	usched_fail(x.x_text);

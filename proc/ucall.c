@@ -130,7 +130,7 @@ struct ucalls {
 	struct uproc_set       *ca_set;
 	const struct ucall_ops *ca_ops;
 	int                     ca_limit;
-	int                     ca_forks;	/* uproc_forks when it was made */
+	int                     ca_forks;	/* uproc_forks when made */
 	pthread_mutex_t         ca_lock;	/* protects what follows */
 	struct link             ca_queue;	/* jobs to be run */
 	int                     ca_queued;

@@ -955,23 +955,13 @@ static void kind_init(struct uproc_kind *k, const struct uproc_kind *given)
 		k->k_drain = uproc_drain;
 }
 
-int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
-	       const struct uproc_kind *kind)
+/* Makes a set without processors. 0 or -errno. */
+static int set_make(struct uproc_set **out, int proc_nr,
+		    const struct uproc_kind *kind)
 {
-	struct uproc_set *set;
-	unsigned room;
-	int rc = 0;
-	int i;
+	struct uproc_set *set = zeroed(sizeof *set);
+	int rc;
 
-	if (*out != NULL && !uproc_inherited(*out))
-		return -EBUSY;
-	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
-	    proc_nr > UPROC_MOST)
-		return -EINVAL;
-	rc = uproc_forks_watch();
-	if (rc != 0)
-		return rc;
-	set = zeroed(sizeof *set);
 	if (set == NULL)
 		return -ENOMEM;
 	rc = pthread_mutex_init(&set->set_lock, NULL);
@@ -979,25 +969,57 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 		free(set);
 		return -rc;
 	}
+	kind_init(&set->set_kind, kind);
 	set->set_nr    = proc_nr;
 	set->set_forks = INT_MAX;
-	kind_init(&set->set_kind, kind);
 	set->set_stack = LANE_SIZE;
 	set->set_pins  = -1;
-	set->set_share = thread_nr / proc_nr + (thread_nr % proc_nr != 0);
 	set->set_grow  = CHUNK_MIN;
 	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
-	set->set_proc   = zeroed(proc_nr * set->set_kind.k_size);
-	set->set_native = calloc(proc_nr, sizeof *set->set_native);
+	*out = set;
+	return 0;
+}
+
+/* Of a new set. 0 or -errno: then set_free() frees what was made. */
+static int procs_init(struct uproc_set *set, int thread_nr)
+{
+	int nr = set->set_nr;
+	unsigned room;
+	int rc = 0;
+	int i;
+
+	set->set_share  = thread_nr / nr + (thread_nr % nr != 0);
+	set->set_proc   = zeroed(nr * set->set_kind.k_size);
+	set->set_native = calloc(nr, sizeof *set->set_native);
 	set->set_cpus   = cpus_of_caller();
 	if (set->set_proc == NULL || set->set_native == NULL ||
 	    set->set_cpus == NULL)
-		rc = -ENOMEM;
-	for (room = RING_MIN; room < (unsigned)thread_nr / proc_nr &&
+		return -ENOMEM;
+	for (room = RING_MIN; room < (unsigned)thread_nr / nr &&
 	     room < ROOM_HINT; )
 		room *= 2;
-	for (i = 0; i < proc_nr && rc == 0; i++)
+	for (i = 0; i < nr && rc == 0; i++)
 		rc = proc_init(uproc_nth(set, i), set, i, room);
+	return rc;
+}
+
+int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
+	       const struct uproc_kind *kind)
+{
+	struct uproc_set *set;
+	int rc;
+
+	if (*out != NULL && !uproc_inherited(*out))
+		return -EBUSY;
+	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
+	    proc_nr > UPROC_MOST)
+		return -EINVAL;
+	rc = uproc_forks_watch();
+	if (rc == 0)
+		rc = set_make(&set, proc_nr, kind);
+	if (rc != 0)
+		return rc;
+	rc = procs_init(set, thread_nr);
 	if (rc != 0) {
 		set_free(set);
 		return rc;
@@ -1176,7 +1198,7 @@ int uproc_start(struct uproc_set *set)
 	return 0;
 }
 
-/* Stands for a set while that is freed: the child of fork() looks into it. */
+/* Stands for sets while they are freed: the child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
 int uproc_fini(struct uproc_set **out, long *left)
@@ -1206,7 +1228,7 @@ int uproc_fini(struct uproc_set **out, long *left)
 	}
 	*left = nr;
 	native_join(set);
-	ending.set_forks = uproc_forks;
+	__atomic_store_n(&ending.set_forks, uproc_forks, __ATOMIC_RELAXED);
 	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);
 	set_free(set);
 	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);

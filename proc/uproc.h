@@ -5,12 +5,12 @@
 #define UPROC_H
 
 /*
- * A processor (struct uproc) is a pinned native thread with a dispatcher, a
- * queue of threads that can run, an inbox for wakes from elsewhere and memory
- * of its own. A set of processors (struct uproc_set) is what a scheduler
- * starts and stops. A scheduler adds an order: it gives uproc_init() its
- * s_next(), which takes threads from the queue, or from wherever it likes.
- * doc/scheduler.md makes one, step by step.
+ * A processor (struct uproc) is a native thread, which may be pinned to a cpu,
+ * with a dispatcher, a queue of threads that can run, an inbox for wakes from
+ * elsewhere and memory of its own. A set of processors (struct uproc_set) is
+ * what a scheduler starts and stops. A scheduler adds an order: it gives
+ * uproc_init() its s_next(), which takes threads from the queue, or from
+ * wherever it likes. doc/scheduler.md makes one, step by step.
  *
  * Waits and wakes are counted (wakes.h): a wake before the wait is kept.
  *
@@ -18,7 +18,8 @@
  *
  * Functions with a struct uproc * argument: its own native thread.
  * uproc_post(): anyone, also (on Linux) a signal handler. Those of the set: the
- * native thread that made it. The inline functions: threads.
+ * native thread that made it, unless they say more. The inline functions:
+ * threads.
  */
 
 #include "usched.h"
@@ -113,7 +114,7 @@ struct uproc_kind {
 	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
 	/* Takes the wakes that have come to the running thread of p. */
 	void (*k_drain)(struct uproc *p);
-	/* In the child of its thread: later calls there must not wait; or NULL. */
+	/* In the child of its thread: later calls must not wait; or NULL. */
 	void (*k_forked)(struct uproc *p);
 };
 
@@ -198,13 +199,14 @@ unsigned uproc_turn(struct uproc_set *set);
  */
 unsigned uproc_deal(struct uproc_set *set);
 
-/* Makes a thread that will run on p. NULL and errno: ENOMEM, EINVAL. Anyone. */
+/* Makes a thread on p. NULL and errno: ENOMEM, EINVAL, ECHILD. Anyone. */
 struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 				int flags);
 
 /*
  * Waits until t, made with UPROC_JOIN, has ended, and frees it. Wakes that
- * come meanwhile are kept. 0, -ENOMEM; -EDEADLK: by itself; -EINVAL: not to be
+ * come meanwhile are kept. Until then t may be woken: after its end that
+ * changes nothing. 0, -ENOMEM; -EDEADLK: by itself; -EINVAL: not to be
  * joined, or by no thread of its set, or while another one does.
  */
 int uproc_join(struct uproc_thread *t);
@@ -212,7 +214,7 @@ int uproc_join(struct uproc_thread *t);
 /* Lets the others run, then goes on. 0 or -ENOMEM: nobody was let run. */
 int uproc_yield(void);
 
-/* A wake from anywhere. */
+/* A wake from anywhere. 3 * 2^25 that are not taken end in usched_fail(). */
 void uproc_post(struct uproc_thread *t);
 
 /*
@@ -226,15 +228,23 @@ bool uproc_look(struct uproc *p);
 void uproc_drain(struct uproc *p);
 
 /*
- * Not API. For a wait on another native thread that is about to take a few
- * steps: gives it the cpu, the nr-th time in a row, from 1 on. The first times
- * yield; then each sleeps for longer than the last did, 1 ms at most. Yields
- * alone would not do, since they never let a lower priority run.
+ * Not API, but called by inline functions of ws.h. For a wait on another native
+ * thread that is about to take a few steps: gives it the cpu, the nr-th time in
+ * a row, from 1 on. The first times yield; then each sleeps for longer than the
+ * last did, 1 ms at most. Yields alone would not do, since they never let a
+ * lower priority run.
  */
-#if defined(__GNUC__)
-__attribute__((visibility("hidden")))
-#endif
 void uproc_give_way(unsigned nr);
+
+/* Not API. A moment of such a wait, between those that give way. */
+static __inline__ void uproc_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
 
 /* The running thread if it belongs to the set, else NULL. */
 struct uproc_thread *uproc_self(struct uproc_set *set);

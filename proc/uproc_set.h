@@ -27,7 +27,6 @@
  */
 #define UPROC_BATCH	((size_t)16 << 10)
 
-
 /* A block on a free list, and the first of a batch in the depot. */
 struct block {
 	struct block *b_next;
@@ -54,7 +53,7 @@ struct uproc_set {
 	size_t          set_stack;
 	pthread_t      *set_native;
 	int             set_running;
-	int             set_forks;	/* before its start; until then INT_MAX */
+	int             set_forks;	/* before the start; till then INT_MAX */
 	struct cpus    *set_cpus;	/* of the native thread that made it */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are, if they can */
@@ -96,24 +95,14 @@ UPROC_HIDDEN bool uproc_lost(void);
 /* Counts forks from now on. 0, or -ENOMEM. */
 UPROC_HIDDEN int uproc_forks_watch(void);
 
-/* Ends the program by this contract; in the child of a thread by that of fork. */
+/* Ends the program by this contract; in the child of a thread by fork's. */
 UPROC_HIDDEN void uproc_fail(const char *misuse)
 	__attribute__((noreturn, cold));
 
 /* The set of which the native thread makes the calls (ucall.h), or NULL. */
 extern UPROC_HIDDEN __thread const struct uproc_set *uproc_serves;
 
-/* A moment of a loop that waits for another processor. */
-static inline void uproc_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
-
-#define UPROC_PATIENCE	50	/* turns of a wait between those that give way */
+#define UPROC_PATIENCE	50	/* of these turns of a wait one gives way */
 
 /*
  * A turn of a wait that another native thread ends by a few steps, most often

@@ -73,8 +73,8 @@
  * Orders. R3: each C1 releases what its caller did before the wake, and A3: T2
  * acquires it from all of them, since what is between them are additions. R4:
  * T2 releases the node, and A4: the C1 that finds 0 acquires it, so that the
- * next life of its link comes after the last one. R5: E2 and T4 release their
- * last use of the thread, and the later of the two acquires it.
+ * link is used again only after its last use. R5: E2 and T4 release their last
+ * use of the thread, and the later of the two acquires it.
  */
 
 #include "inbox.h"
@@ -85,7 +85,7 @@
 #define WAKES_GONE	2u	/* the thread has ended */
 #define WAKES_LEFT	4u	/* and nothing but its node refers to it */
 #define WAKES_ONE	32u	/* a wake */
-/* Bounds posts that are not taken. Beyond is room for wakes of other posters. */
+/* Bounds posts that are not taken. Beyond is room for other posters. */
 #define WAKES_MOST	(3u << 30)
 
 /* What wakes_take() says of a thread that has ended. */

@@ -63,12 +63,12 @@
  * Orders. M1: mail_settle() releases what has been written of the home; pairs
  * with the acquire in mail_post(). M2: a post releases what its caller did;
  * pairs with the acquire in mail_open(), mail_settle() and mail_collect(). M3:
- * mail_open() releases the node, so that the next life of its link comes after
- * the last one; pairs with the acquire in mail_post() and mail_hand(); and its
- * last use of a thread that has ended (R5). M4: the former home releases what
- * it knows as it gives the lane away, and the reader of the new home acquires
- * it: the node may come to the new home from a waker that knows of it by that
- * alone.
+ * mail_open() releases the node, so that its link is used again only after its
+ * last use; pairs with the acquire in mail_post() and mail_hand(). It also
+ * releases its last use of a thread that has ended (R5). M4: the former home
+ * releases what it knows as it gives the lane away, and the reader of the new
+ * home acquires it. A waker that knows the new home by that alone may post the
+ * node there.
  */
 
 #include "wakes.h"

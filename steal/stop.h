@@ -55,16 +55,10 @@
 #define STOP_PATIENCE	200
 #endif
 
-/* A moment of a loop that waits for another native thread; the nr-th longer. */
+/* A moment of a wait for another native thread; and a longer one, the nr-th. */
 #if !defined(STOP_RELAX)
 #include "uproc.h"
-#if defined(__x86_64__) || defined(__i386__)
-#define STOP_RELAX()	__builtin_ia32_pause()
-#elif defined(__aarch64__)
-#define STOP_RELAX()	__asm__ volatile("isb")
-#else
-#define STOP_RELAX()	((void)0)
-#endif
+#define STOP_RELAX()	uproc_relax()
 #define STOP_GIVE_WAY(nr)	uproc_give_way(nr)
 #endif
 

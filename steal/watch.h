@@ -14,17 +14,17 @@
  *
  *	A sleeper:				A worker that runs threads:
  *
- *	V1 watch_begin(); false: another	V5 watch_kept()? then the rest is
- *	   one keeps it: sleep until woken	   not for it
- *	V2 remember the turns of all		V6 watch_due(); false: go on
- *	V3 sleep for WATCH at most		V7 look for what is stuck
- *	V4 watch_due(), or the time is		V8 remember the turns of all
+ *	U1 watch_begin(); false: another	U5 watch_kept()? Then the rest
+ *	   one keeps it: sleep until woken	   is not for it
+ *	U2 remember the turns of all		U6 watch_due(); false: go on
+ *	U3 sleep for WATCH at most		U7 look for what is stuck
+ *	U4 watch_due(), or the time is		U8 remember the turns of all
  *	   over; watch_end(); look for
  *	   what is stuck
  *
  * X1. While a worker switches, and at least one other does not, a look takes
  *     place, whoever else sleeps, or runs any number of threads. The worker is
- *     the watch itself, or V5 finds a watch, that will look (V4), or V6 comes
+ *     the watch itself, or U5 finds a watch, that will look (U4), or U6 comes
  *     true in time.
  * X2. Of those that ask at the same time, one finds that a look is due.
  *
@@ -76,17 +76,17 @@ static __inline__ bool watch_begin(struct watch *v)
 	int no = 0;
 
 	return __atomic_compare_exchange_n(&v->v_kept, &no, 1, false,
-			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* V1 */
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
 static __inline__ void watch_end(struct watch *v)
 {
-	__atomic_store_n(&v->v_kept, 0, __ATOMIC_SEQ_CST);	/* V4 */
+	__atomic_store_n(&v->v_kept, 0, __ATOMIC_SEQ_CST);	/* U4 */
 }
 
 static __inline__ bool watch_kept(const struct watch *v)
 {
-	return __atomic_load_n(&v->v_kept, __ATOMIC_SEQ_CST);	/* V5 */
+	return __atomic_load_n(&v->v_kept, __ATOMIC_SEQ_CST);	/* U5 */
 }
 
 static __inline__ bool watch_due(struct watch *v)
@@ -96,7 +96,7 @@ static __inline__ bool watch_due(struct watch *v)
 
 	return now - last >= WATCH &&
 	       __atomic_compare_exchange_n(&v->v_looked, &last, now, false,
-			__ATOMIC_RELAXED, __ATOMIC_RELAXED);	/* V4 V6 */
+			__ATOMIC_RELAXED, __ATOMIC_RELAXED);	/* U4 U6 */
 }
 
 #endif /* WATCH_H */

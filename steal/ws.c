@@ -61,9 +61,9 @@
  *
  * A thread in the slot, or with a message in the inbox, will be run as soon as
  * the running thread blocks. If that computes for long, the worker is stuck: it
- * has not switched since another worker looked. All that waits there can then be
- * taken (3 above). The look is due each WATCH milliseconds (watch.h). A worker
- * that sleeps watches, while others run. If all sleep none has to, so
+ * has not switched since another worker looked. All that waits there can then
+ * be taken (3 above). The look is due each WATCH milliseconds (watch.h). A
+ * worker that sleeps watches, while others run. If all sleep none has to, so
  * ws_unwatched is set, and the next thread that is put there wakes a watch. If
  * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
  * whatever its own threads do: they may yield, or wake each other, until
@@ -112,13 +112,13 @@
  * instruction for each, 23 ns a message in a prototype, where this takes about
  * 5. Homes of threads instead of lanes: two workers would take turns in a lane.
  * The slot in the deque: a ring of two would go to and fro between two workers.
- * A search of the kept queue whenever a pin goes: quadratic. Looks after a number
- * of switches instead of a time: too soon for threads that yield at once, too
- * late for those that compute in between. Taking from workers that are not
- * stuck while there are two threads to run: two workers with two threads each
- * that yield would take them to and fro. A struct for each
- * spawned thread at once: 336 instructions to make and run an empty one, of
- * which 176 are left, and 36 MB touched for half a million, instead of 8.
+ * A search of the kept queue whenever a pin goes: quadratic. Looks after a
+ * number of switches instead of a time: too soon for threads that yield at
+ * once, too late for those that compute in between. Taking from workers that
+ * are not stuck while there are two threads to run: two workers with two
+ * threads each that yield would take them to and fro. A struct for each spawned
+ * thread at once: 336 instructions to make and run an empty one, of which 176
+ * are left, and 36 MB touched for half a million, instead of 8.
  */
 
 #define USCHED_PREEMPT	1
@@ -523,7 +523,8 @@ static struct uproc_thread *queue_get(struct uproc_queue *q)
 /* Puts t, which can run, where others can take it. By the owner. */
 static void expose(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (!stays(w, t) && LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
+	if (!stays(w, t) &&
+	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
 		tell();
 	else if (!line_up(w, t))
 		hand(w, t);
@@ -632,7 +633,7 @@ static void unpin(struct ws_worker *w, struct uproc_thread *t)
 {
 	pins(t, -1);
 	if (t->t_stack.u_lane != 0 && !lane_stays(t) &&
-	    lane_of(t)->e_kept.y_nr != 0)
+	    lane_of(t)->e_kept.kg_nr != 0)
 		loosen(w, lane_of(t));
 }
 
@@ -681,16 +682,16 @@ static struct uproc_thread *look_around(struct ws_worker *w)
 {
 	bool idle = deque_size(&w->w_deque) == 0 &&
 		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
-	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* V5 */
-		watch_due(&all.s_watch);				/* V6 */
+	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* U5 */
+		watch_due(&all.s_watch);				/* U6 */
 	struct uproc_thread *t;
 
 	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
 	stop_leave(&w->w_stop);
-	t = steal_round(w, due, idle);					/* V7 */
+	t = steal_round(w, due, idle);					/* U7 */
 	if (due)
-		remember_turns();					/* V8 */
+		remember_turns();					/* U8 */
 	stop_enter(&w->w_stop);
 	return t;
 }
@@ -988,7 +989,7 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 			post_to(home, t);
 			continue;
 		}
-		/* Its count is being used. */
+		/* It runs: its count is in use. */
 		if (!owner && home == w && t->t_stack.u_lane == w->w_now) {
 			n->n_next = last;
 			last = n;
@@ -1257,13 +1258,13 @@ static void doze(struct ws_worker *w)
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
 
-	remember_turns();						/* V2 */
+	remember_turns();						/* U2 */
 	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
-			  WATCH * 1000000L);				/* V3 */
+			  WATCH * 1000000L);				/* U3 */
 	w->w_patient = !woken;
 	if (!woken)
 		(void)watch_due(&all.s_watch);	/* others need not */
-	watch_end(&all.s_watch);					/* V4 */
+	watch_end(&all.s_watch);					/* U4 */
 	if (woken && seek_parked(&all.s_seek) > 1)
 		rouse();		/* another one has to watch */
 }
@@ -1293,7 +1294,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 		return;
 	}
 	if (set->set_nr > 1 && !unwatched() &&
-	    watch_begin(&all.s_watch))					/* V1 */
+	    watch_begin(&all.s_watch))					/* U1 */
 		doze(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
@@ -1310,7 +1311,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
 	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
-	bool patient = w->w_patient || watch_due(&all.s_watch);		/* V4 */
+	bool patient = w->w_patient || watch_due(&all.s_watch);		/* U4 */
 	struct uproc_thread *t;
 	bool more;
 

@@ -74,9 +74,10 @@ struct ws_thread {
 
 /*
  * Makes the scheduler, of proc_nr workers, up to UPROC_MOST (4096): native
- * threads, pinned to cpus (see rr_pinning()); 0: a worker for each cpu that the
- * caller may use, or the scheduler of the caller. There will be about thread_nr
- * threads: a hint. -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
+ * threads, two or more of them pinned to cpus (see rr_pinning()). 0: a worker
+ * for each cpu that the caller may use; if the caller is a thread, that its own
+ * scheduler may use. There will be about thread_nr threads: a hint. -EINVAL,
+ * -ENOMEM, -EAGAIN, -EBUSY: there is one.
  */
 int ws_init(int proc_nr, int thread_nr);
 

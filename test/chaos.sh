@@ -142,14 +142,11 @@ mutants() {
 	broken 'wakes: a wake is lost' plain proc/wakes.h \
 		's/^	return w;/	*nr -= *nr > 2;\n&/'
 	broken 'wakes: a wake is doubled' plain proc/wakes.h \
-		's/= was + nr;/= was + nr + (nr > 2);/
-		s/return (int)(was \/ WAKES_ONE);/return (int)(was \/ WAKES_ONE) + (was > 3 * WAKES_ONE);/'
+		's/return (int)(was \/ WAKES_ONE);/return (int)(was \/ WAKES_ONE) + (was > 3 * WAKES_ONE);/'
 	broken 'wakes: C1 not atomic' plain proc/wakes.h \
-		's/__atomic_fetch_add(&w->w_posted, 1, __ATOMIC_ACQ_REL)/w->w_posted++/
-		s/__atomic_fetch_add(&w->w_posted, WAKES_ONE,$/(w->w_posted += WAKES_ONE) - WAKES_ONE; (void)(0,/'
+		's/__atomic_fetch_add(&w->w_posted, WAKES_ONE,$/(w->w_posted += WAKES_ONE) - WAKES_ONE; (void)(0,/'
 	broken 'wakes: C1 relaxed' tsan proc/wakes.h \
-		's/posted, 1, __ATOMIC_ACQ_REL/posted, 1, __ATOMIC_RELAXED/
-		/fetch_add(&w->w_posted, WAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
+		'/fetch_add(&w->w_posted, WAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
 	broken 'inbox: R1 relaxed' tsan proc/inbox.h \
 		'/R1 \*/s/_RELEASE/_RELAXED/'
 	broken 'inbox: a link cleared too late' plain proc/inbox.h \
@@ -164,8 +161,7 @@ mutants() {
 	broken 'uproc: a join does not wait' plain proc/uproc.c \
 		's/^	if (!ended)$/	if (0)/'
 	broken 'uproc: freed too early' plain proc/uproc.c \
-		'/^static void thread_done/,/^}/{s/^	wakes_drain(t);//
-		s/UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT))/1/;}'
+		'/^static void thread_done/,/^}/s/UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
 	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \

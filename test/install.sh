@@ -20,6 +20,10 @@ for how in "$usr/lib/libusched.a" "-L$usr/lib -lusched"; do
 	$cc -Wall -Werror -I"$usr/include" test/s_article.c -o "$dir/a" $how \
 		-Itest -pthread || fail "does not link with $how"
 	LD_LIBRARY_PATH=$usr/lib "$dir/a" || fail "fails with $how"
+	# Inline functions of ws.h call into the library.
+	$cc -Wall -Werror -DWS -I"$usr/include" test/s_join.c -o "$dir/a" $how \
+		-Itest -pthread || fail "ws does not link with $how"
+	LD_LIBRARY_PATH=$usr/lib "$dir/a" || fail "ws fails with $how"
 done
 grep -q '^Libs: .*-lusched' "$usr/lib/pkgconfig/usched.pc" ||
 	fail "no usched.pc"

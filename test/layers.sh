@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # layers.sh: includes point one way: core, processors, schedulers and modules,
 # programs. The top level holds what a newcomer looks for, and folders; each
-# folder says in a README what it is. A planted include upwards is found.
+# folder says in a README what it is, and links between texts lead to files. A
+# planted include upwards is found.
 
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
@@ -79,6 +80,12 @@ must 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
 must 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
 	"$dir/files" | sort -u | while read -r folder; do
 		[ -s "$folder/README.md" ] || echo "$folder"
+	done)"
+must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
+	while read -r file; do
+		grep -oE '\]\([^):#]+\)' "$file" | tr -d '])(' | while read -r to; do
+			[ -e "$(dirname "$file")/$to" ] || echo "$file: $to"
+		done
 	done)"
 
 # What is wrong is seen.

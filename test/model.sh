@@ -320,14 +320,14 @@ broken 'idle_doze: D2 after W4' seek idle.h \
 
 broken 'who lets threads yield does not look' watch m_watch.c \
 	's/if (watch_kept(&s.watch) || !watch_due(&s.watch))/if (1)/'
-broken 'V4: the watch is never given back' watch watch.h \
+broken 'U4: the watch is never given back' watch watch.h \
 	'/__atomic_store_n(&v->v_kept, 0/d'
-broken 'V4: each wake puts off the look' watch m_watch.c \
+broken 'U4: each wake puts off the look' watch m_watch.c \
 	's/s.patient || watch_due(&s.watch);/s.patient;/'
-broken 'V6: never due' watch watch.h 's/return now - last >= WATCH/return 0/'
-broken 'V8: nobody remembers' watch m_watch.c '/V8 \*\//d'
-broken 'V2: nobody remembers' watch m_watch.c \
-	'/V2 \*\//d; /^	if (!got)/{N; s/remember_turns()//
+broken 'U6: never due' watch watch.h 's/return now - last >= WATCH/return 0/'
+broken 'U8: nobody remembers' watch m_watch.c '/U8 \*\//d'
+broken 'U2: nobody remembers' watch m_watch.c \
+	'/U2 \*\//d; /^	if (!got)/{N; s/remember_turns()//
 	}'
 
 echo "$passed passed, $failed failed"

@@ -6,7 +6,7 @@
  * Such a wake may find the thread ended, and be in no inbox, under way, or in
  * the inbox of a processor that computes, when the thread is joined. Nothing
  * comes of it, and the memory of the thread is used again only when no inbox
- * refers to it: what new threads keep on their stacks there is checked.
+ * refers to it (P5): data that new threads keep on their stacks is checked.
  */
 #include "either.h"
 #include <stdbool.h>

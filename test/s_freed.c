@@ -151,7 +151,7 @@ static void wakes_stranger(void *arg)
 static void *natively(void *arg)
 {
 	while (!freed())
-		sched_yield();
+		check_yield();
 	if (arg == NULL)
 		SCHED(wake)(dead);
 	else {

@@ -44,7 +44,7 @@ static char state_of(pid_t tid)
 static void until_asleep(pid_t tid)
 {
 	while (state_of(tid) != 'S')
-		sched_yield();
+		check_yield();
 }
 
 static void race_window(int nr)

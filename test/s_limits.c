@@ -8,7 +8,7 @@
  * and for calls. If it has not even those, start() says so, nothing has run,
  * and it works as soon as there are more. Native threads that are refused are
  * tried again with fewer lanes. Up to 1,000 processors start; and any number to
- * UPROC_MOST, as far as lanes are concerned.
+ * UPROC_MOST, as far as lanes are concerned. (P6.)
  */
 #include "either.h"
 #include "ucall.h"

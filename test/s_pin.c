@@ -6,7 +6,7 @@
  * Two or more processors are pinned, in turn, unless the program or the
  * environment says otherwise; a single processor is not. Other schedulers,
  * children of fork() and calls do not inherit the pin, nor do native threads
- * and programs that a thread makes between pinning(0) and pinning(1).
+ * and programs that a thread makes between pinning(0) and pinning(1). (P7.)
  */
 #include "either.h"
 #include "ucall.h"

@@ -5,7 +5,7 @@
  * Threads rethrow what they have caught, in a handler and in a handler in a
  * handler, throw and catch in destructors that run because of an exception, and
  * block everywhere there. Each finds its own exceptions, and nothing is being
- * handled where a thread begins, or a dispatcher runs (X1): also if a thread
+ * handled where a thread begins, or a dispatcher runs (Z1): also if a thread
  * moves to another native thread in a handler, aborts there, or runs a
  * dispatcher there.
  *
@@ -110,7 +110,7 @@ static void thread_main(void *arg)
 		throw mine { id, 0 };
 	} catch (const mine &) {
 		pause_now();
-		ustack_abort();		/* X1 for those that come */
+		ustack_abort();		/* Z1 for those that come */
 	}
 }
 
@@ -195,7 +195,7 @@ static void computes(void *arg)
 {
 	(void)arg;
 	while (!get(&moved))
-		sched_yield();
+		check_yield();
 }
 
 static void moves(void *arg)

@@ -2,9 +2,9 @@
 /* LIBS: -rdynamic */
 /*
  * t_guard: after uguard_start() a thread that runs out of its lane, or of the
- * native stack, ends the process with a message that names it, its function, the
- * lane, its size and the calls that set it, and has not touched the slices of
- * the others. A frame that skips the guard is told, too. A loader that hangs
+ * native stack, ends the process with a message that names it, its function,
+ * the lane, its size and the calls that set it, and has not touched the slices
+ * of the others. A frame that skips the guard is told, too. A loader that hangs
  * costs the name. Other faults go where they went before.
  */
 #include "tiny.h"

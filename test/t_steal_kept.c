@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_kept: kept.h is first in, first out, as a whole and by group (Y1-Y3). */
+/* t_steal_kept: kept.h is first in, first out, as a whole and by group. */
 
 /*
  * Random calls, against a plain list in the order in which the items came. The
  * numbers of the places begin shortly before they wrap around. While the same
  * few items are added and taken out in the middle for ever, the ring stays
- * small, though the oldest item never leaves; and each step costs a bounded
- * number of places that are looked at, which packing moves. When there is no
- * memory, nothing changes.
+ * small, though the oldest item never leaves. Each step looks at a bounded
+ * number of places. When there is no memory, nothing changes. (Y1 to Y3.)
  */
 #include "check.h"
 
@@ -101,12 +100,12 @@ static void same(void)
 	int i;
 
 	CHECK(kept_len(&k) == (unsigned)nr);
-	CHECK(k.k_tail - k.k_head <= k.k_mask + 1);
+	CHECK(k.kq_tail - k.kq_head <= k.kq_mask + 1);
 	for (i = 0; i < nr; i++)
 		if (group_of(list[i]) != NULL)
 			sum[group_of(list[i]) - groups]++;
 	for (i = 0; i < GROUPS; i++)
-		CHECK(groups[i].y_nr == sum[i]);
+		CHECK(groups[i].kg_nr == sum[i]);
 }
 
 /* It grows and shrinks for a while each, by what is done more often. */
@@ -146,13 +145,13 @@ static void holes(void)
 	long i;
 
 	CHECK(kept_put(&k, NULL, (void *)oldest));
-	mask = k.k_mask;
+	mask = k.kq_mask;
 	callocs = 0;
 	for (i = 1; i <= STEPS; i++) {
 		CHECK(kept_put(&k, &groups[i % 3], (void *)(oldest + i)));
 		CHECK(kept_get_of(&k, &groups[i % 3]) == (void *)(oldest + i));
 	}
-	CHECK(callocs == 0 && k.k_mask == mask);
+	CHECK(callocs == 0 && k.kq_mask == mask);
 	CHECK(kept_get(&k) == (void *)oldest && kept_len(&k) == 0);
 }
 
@@ -160,7 +159,7 @@ int main(int argc, char **argv)
 {
 	check_start(argc, argv);
 	CHECK(kept_init(&k, ROOM));
-	k.k_head = k.k_tail = -1000u;
+	k.kq_head = k.kq_tail = -1000u;
 	any();
 	holes();
 	kept_fini(&k);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_leave: a yield that has no memory takes the thread back from where it stands. */
+/* t_steal_leave: a yield without memory takes the thread out of its queue. */
 
 /*
  * So many threads that some share a lane, of one worker or two. They pin and
  * unpin themselves and yield, and every few allocations fail: the yield says
  * so, and the thread runs on. If it still stood in a queue it would run twice;
- * if another thread was taken out in its place, that would never end. In the hard
- * mode a thread may be preempted as it enters the yield, and others may pin its
- * lane then, or unpin it: so the queue to which it belongs must be looked up
- * after that.
+ * if another thread was taken out in its place, that would never end. In the
+ * hard mode a thread may be preempted as it enters the yield, and others may
+ * pin its lane then, or unpin it: so the queue to which it belongs must be
+ * looked up after that.
  */
 #include "steal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_loose: threads of a lane that was pinned, and is not any more, can be taken (W6, W8). */
+/* t_steal_loose: threads of a lane that is not pinned any more can be taken. */
 
 /*
  * So many threads that some share a lane. One of them pins it, while others of
@@ -8,7 +8,7 @@
  * thread of another lane keeps their worker until all of them have run, which
  * must be elsewhere. In two more parts threads that can go stand behind others
  * that cannot; and a thread is displaced from the slot while its lane is pinned
- * on another worker. Each would hang if no thief found them.
+ * on another worker. Each would hang if no thief found them. (W6, W8.)
  */
 #define USCHED_PREEMPT	1
 #include "steal.h"
@@ -22,7 +22,7 @@ static thread *crowd[CROWD];
 static void (*role[CROWD])(void);	/* NULL: none, it ends */
 static int procs;
 
-/* Of one lane: x, and so many others. Of other lanes: c, and two of one more. */
+/* In one lane: x and its mates. In another: c. In a third: two others. */
 static int x, mate[MATES], mates, c, other[2];
 static void (*part_of_x)(void);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_poll: threads behind a thread that computes run, though no worker sleeps (W6, X1). */
+/* t_steal_poll: threads behind a thread that computes run (W6, X1). */
 
 /*
- * A thread keeps worker 0 until another thread has run that is at home there: in
- * the slot, in the inbox, in the queue, or not begun. All other workers have
- * threads of their own that run until it has happened, so none of
- * these workers ever sleeps. These threads yield, pinned or not, wake each
- * other, or make tasks. Each part would hang if no worker that switches looked.
+ * A thread keeps worker 0 until another thread has run that is at home there:
+ * in the slot, in the inbox, in the queue, or not begun. All other workers have
+ * threads of their own that run until it has happened, so none of these workers
+ * ever sleeps. These threads yield, pinned or not, wake each other, or make
+ * tasks. Each part would hang if no worker that switches looked.
  */
 #include "steal.h"
 

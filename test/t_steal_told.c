@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_told: who joins is told of the end, whatever inboxes hold. */
+/* t_steal_told: a joiner is told of the end, whatever inboxes hold. */
 /* LIBS: -Wl,-z,muldefs */
 
 /*
@@ -115,7 +115,7 @@ static void window(int n)
 	}
 }
 
-/* As uproc_wait_block(), but there is no memory until a thread ends. */
+/* Refuses as uproc_wait_block() without memory, until a thread ends. */
 static int refuse(void)
 {
 	if (!refusing)

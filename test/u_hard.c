@@ -546,7 +546,7 @@ static void *races(void *arg)
 	char *at;
 
 	while ((at = __atomic_load_n(&target, __ATOMIC_ACQUIRE)) == NULL)
-		sched_yield();
+		check_yield();
 	for (;;) {
 		if (race_writes)
 			__atomic_fetch_add(at, 1, __ATOMIC_RELAXED);

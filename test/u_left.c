@@ -2,10 +2,10 @@
 /* LIBS: -lm */
 /*
  * u_left: a longjmp() may leave usched_run() from each call-back, from a thread
- * and from a handler that has interrupted it. After usched_left() the dispatcher
- * and ustack_self() are right again. The thread that ran has ended; the others go
- * on with all that they had (I8). Of nested dispatchers the inner or both may be
- * left. Without usched_left() the next use names it.
+ * and from a handler that has interrupted it. After usched_left() the
+ * dispatcher and ustack_self() are right again. The thread that ran has ended;
+ * the others go on with all that they had (I8). Of nested dispatchers the inner
+ * or both may be left. Without usched_left() the next use names it.
  */
 #undef _FORTIFY_SOURCE		/* from lane to lane a jump may go down */
 #include "tiny.h"

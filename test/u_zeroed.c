@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_zeroed: a struct ustack that is zeroed, and filled by hand with a dispatcher
- * and a function, is a new thread as after ustack_init(): it runs, blocks, takes
- * a first buffer, a lane, may be forgotten or aborted. One without a function,
- * or with a length but no buffer, is named.
+ * u_zeroed: a struct ustack that is zeroed, and filled by hand with a
+ * dispatcher and a function, is a new thread as after ustack_init(): it runs,
+ * blocks, takes a first buffer, a lane, may be forgotten or aborted. One
+ * without a function, or with a length but no buffer, is named.
  */
 #include "tiny.h"
 

@@ -7,10 +7,10 @@
 #define WAKERS	3
 
 /*
- * Two threads of one processor. Each waits as often as it is woken, and ends; or
- * the first ends when it knows of a wake, taken or not, or at once, and is woken
- * until it is joined. From its end on its processor may compute until the joiner
- * has left: the joiner must not wait for a look at the inbox.
+ * Two threads of one processor. Each waits as often as it is woken, and ends;
+ * or the first ends when it knows of a wake, taken or not, or at once, and is
+ * woken until it is joined. From its end on its processor may compute until the
+ * joiner has left: the joiner must not wait for a look at the inbox.
  */
 static struct {
 	struct inbox inbox;

@@ -6,7 +6,7 @@
  * search finds it: only a look for workers that do not switch. So all workers
  * sleep or wait, which the checker reports, unless one of the others
  * looks twice. These sleep, and keep watch; or are woken, and compute as well;
- * or run threads that yield, so that they never sleep.
+ * or run threads that yield, so that they never sleep. (X1, X2.)
  *
  * Real are the four headers. Copies of what is in ws.c, in its words, are:
  * look_around(), seek(), park(), doze(), is_stuck(), remember_turns(). Time is
@@ -77,10 +77,10 @@ static bool take(void)
 /* Two threads yield by turns: there is always another thread to run. */
 static void look_around(void)
 {
-	if (watch_kept(&s.watch) || !watch_due(&s.watch))	/* V5 V6 */
+	if (watch_kept(&s.watch) || !watch_due(&s.watch))	/* U5 U6 */
 		return;
-	(void)take();						/* V7 */
-	remember_turns();					/* V8 */
+	(void)take();						/* U7 */
+	remember_turns();					/* U8 */
 }
 
 /* Sleeping. */
@@ -94,12 +94,12 @@ static void doze(void)
 {
 	bool woken;
 
-	remember_turns();					/* V2 */
-	woken = idle_doze(&s.idle, 3, &s.asleep, 1);		/* V3 */
+	remember_turns();					/* U2 */
+	woken = idle_doze(&s.idle, 3, &s.asleep, 1);		/* U3 */
 	s.patient = !woken;
 	if (!woken)
 		(void)watch_due(&s.watch);
-	watch_end(&s.watch);					/* V4 */
+	watch_end(&s.watch);					/* U4 */
 }
 
 static void park(void)
@@ -108,7 +108,7 @@ static void park(void)
 	seek_park(&s.seek);
 	if (called() && park_cancel(&s.asleep))
 		;
-	else if (watch_begin(&s.watch))				/* V1 */
+	else if (watch_begin(&s.watch))				/* U1 */
 		doze();
 	else
 		idle_sleep(&s.idle, 3, &s.asleep);
@@ -117,7 +117,7 @@ static void park(void)
 
 static void seek(void)
 {
-	bool patient = s.patient || watch_due(&s.watch);	/* V4 */
+	bool patient = s.patient || watch_due(&s.watch);	/* U4 */
 	bool got;
 
 	seek_begin(&s.seek);

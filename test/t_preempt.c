@@ -379,15 +379,22 @@ static void in_library(void)
 
 /* errno. */
 
+/*
+ * In a function of its own: compilers keep the address of errno, and a thread of
+ * ws that has given way may go on in another native thread.
+ */
+static NOINLINE void sets_errno(int mine)
+{
+	errno = mine;
+	compute(1000);
+	__asm__ volatile("" : : : "memory");	/* is read again */
+	CHECK(errno == mine);
+}
+
 static void keeps_errno(void *arg)
 {
-	int mine = (int)(intptr_t)arg;
-
 	do {
-		errno = mine;
-		compute(1000);
-		__asm__ volatile("" : : : "memory");	/* is read again */
-		CHECK(errno == mine);
+		sets_errno((int)(intptr_t)arg);
 		give_way();
 	} while (preempted() < goal);
 }

@@ -46,7 +46,8 @@
  *
  * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
  * and s_again() on the stack of the thread that blocks or has ended. None of
- * them may block it.
+ * them may block it. s_again() must not call ustack_abort(), since its thread has
+ * ended already.
  *
  * RETURN VALUES
  *

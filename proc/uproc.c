@@ -7,7 +7,7 @@
  *	struct uproc_set
  *	  set_proc[0]      set_proc[1]
  *	+--------------+ +--------------+
- *	| dispatcher   | | dispatcher   |   one native thread each, pinned
+ *	| dispatcher   | | dispatcher   |   one native thread each
  *	| queue        | | queue        |   threads that can run
  *	| inbox        | | inbox        |   wakes from elsewhere
  *	| park         | | park         |   where it sleeps
@@ -131,6 +131,7 @@
 #include "uproc_set.h"
 #include "cpus.h"
 #include "idle.h"
+#include "ucall.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -182,7 +183,7 @@ struct joint {
  * calls, of chunks, and of large buffers.
  */
 #define MAPS_NATIVE	4
-#define MAPS_MORE	(64 * MAPS_NATIVE + 64)
+#define MAPS_MORE	(UCALL_LIMIT * MAPS_NATIVE + 64)
 #define MAPS_LANES	3		/* of a processor with a single lane */
 
 static int  is_new(const struct uproc_set *set);
@@ -980,7 +981,10 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	return 0;
 }
 
-/* Of a new set. 0 or -errno: then set_free() frees what was made. */
+/*
+ * Makes the processors of a new set. 0; or -errno, and set_free() frees what
+ * was made.
+ */
 static int procs_init(struct uproc_set *set, int thread_nr)
 {
 	int nr = set->set_nr;

@@ -32,10 +32,9 @@ int SCHED(preempt)(void)
 	return uproc_preempt(set);
 }
 
-/* By a thread of another scheduler, perhaps, while ours is at its end. */
 int SCHED(pinning)(int on)
 {
-	return uproc_pinning(__atomic_load_n(&set, __ATOMIC_RELAXED), on);
+	return uproc_pinning(set, on);
 }
 
 int SCHED(start)(void)

@@ -4,9 +4,9 @@
 /*
  * Random calls, against a plain list in the order in which the items came. The
  * numbers of the places begin shortly before they wrap around. While the same
- * few items are added and taken out in the middle for ever, the ring stays
- * small, though the oldest item never leaves. Each step looks at a bounded
- * number of places. When there is no memory, nothing changes. (Y1 to Y3.)
+ * few items are added and taken out in the middle, the ring stays small, though
+ * the oldest item never leaves. Each step looks at a bounded number of places.
+ * When there is no memory, nothing changes. (Y1 to Y3.)
  */
 #include "check.h"
 

@@ -214,7 +214,10 @@ static void init_set(int s)
 #endif
 }
 
-/* Each set is held for each actor outside that owes something to it. */
+/*
+ * Each set is held for each actor outside that owes something to it; and for
+ * the handler, which needs processors to interrupt.
+ */
 static void make_actor(struct actor *a)
 {
 	const struct sched *c = &sched[a->a_set];
@@ -222,7 +225,8 @@ static void make_actor(struct actor *a)
 	int s;
 
 	for (s = 0; s < SETS; s++)
-		if (a->a_owes[s] > 0)
+		if (a->a_owes[s] > 0 ||
+		    (a->a_kind == HANDLER && program.p_has[s]))
 			sched[s].c_hold();
 	if (a->a_kind != HANDLER)
 		add(&alive, 1);

@@ -37,7 +37,9 @@
  * HOSTAGES
  *
  * At times a thread of ws keeps its worker until a thread that it has made has
- * joined a third. Whatever of these waits behind it must run elsewhere (W6).
+ * joined a third. Whatever of these waits behind it must run elsewhere (W6). Not
+ * with USCHED_DEBUG=yield: a thread that gave way at a point is pinned, W6 exempts
+ * it.
  *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
  */

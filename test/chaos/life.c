@@ -312,12 +312,19 @@ static void joins_hostage(void *arg)
 	add(&hostage_joined, 1);
 }
 
-/* Only where no other thread can be in the lane of the caller. */
+/*
+ * Only where no other thread can be in the lane of the caller; and not if the
+ * hard mode makes threads give way at any point: a thread that has done so stays
+ * with its worker until it goes on.
+ */
 static bool may_hold(const struct actor *a)
 {
+	const char *words = getenv("USCHED_DEBUG");
+
 	return a->a_set == WS && program.p_procs[WS] > 1 &&
 		program.p_may[T_hold] && !program.p_may[T_lanes] &&
-		!program.p_may[T_many];
+		!program.p_may[T_many] &&
+		(words == NULL || strstr(words, "yield") == NULL);
 }
 
 /* One at a time: while it computes, all others can go on. */

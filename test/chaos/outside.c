@@ -65,7 +65,7 @@ static int processors(void)
 }
 
 /*
- * Interrupts them until the handler has sent all. They live until then. With
+ * Interrupts them until the handler has sent all: their sets are held. With
  * ThreadSanitizer, a processor that sleeps handles no signal, hence the kicks
  * of itself.
  */
@@ -88,7 +88,7 @@ static void *kicker(void *arg)
 			usleep(any(&a->a_random, 100));
 	}
 	for (s = 0; s < SETS; s++)
-		if (a->a_owes[s] > 0)
+		if (program.p_has[s])
 			sched[s].c_release();
 	a->a_ended++;
 	doing(a, "end");

@@ -2,15 +2,15 @@
 /* ll.c: a local scheduler: threads of a group share a processor. */
 
 /*
- * The thread woken last is kept at hand (p_hot), and runs next. Two threads
+ * The thread woken last is kept at hand (s_hot), and runs next. Two threads
  * that wake each other by turns, or a ring in which one at a time can run,
  * never touch the queue, and with lanes they are never copied.
  *
  * What would starve the queue is such a pair that goes on for ever. So after
- * LL_RUN switches to p_hot in a row, it goes to the end of the queue, and the
+ * LL_RUN switches to s_hot in a row, it goes to the end of the queue, and the
  * first of the queue runs.
  *
- * L1. A thread is p_hot or in the queue at most once: it is put there when
+ * L1. A thread is s_hot or in the queue at most once: it is put there when
  *     its wake count goes from -1 to 0, by its own yield, and when it is
  *     preempted.
  * L2. In LL_RUN + 1 switches at least one thread is taken from the queue, if
@@ -27,26 +27,18 @@ UPREEMPT_NEVER;
 static struct uproc_set *set;
 static long stuck;
 
-/* Not inline: its frame is not on the way of the others. */
-static __attribute__((noinline)) struct ustack *look(struct uproc *p)
-{
-	if (p->p_hot != NULL) {
-		uproc_queue_put(&p->p_queue, p->p_hot);
-		p->p_hot = NULL;
-	}
-	p->p_turn = 0;
-	return uproc_look(p) ? &uproc_queue_get(p)->t_stack : NULL;
-}
-
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
-	struct uproc_thread *t = p->p_hot;
+	struct ustack *t = s->s_hot;
 
-	if (t == NULL || p->p_turn++ == LL_RUN)
-		return look(p);
-	p->p_hot = NULL;
-	return &t->t_stack;
+	s->s_hot = NULL;
+	if (t != NULL && p->p_turn++ < LL_RUN)
+		return t;
+	if (t != NULL)
+		uproc_queue_put(&p->p_queue, (struct uproc_thread *)t);
+	p->p_turn = uproc_hand(p, next, LL_RUN);
+	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
 static const struct uproc_kind kind = { .k_next = next };

@@ -73,15 +73,15 @@ LL_INLINE int ll_wait(void)
 LL_INLINE void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;
+	struct uproc *p = uproc_waker(u);
 
-	if (!uproc_is_here(u))
+	if (p == NULL)
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1)) {
-		struct uproc *p = uproc_of(u);
-
-		if (p->p_hot != NULL)
-			uproc_queue_put(&p->p_queue, p->p_hot);
-		p->p_hot = u;
+		if (p->p_sched.s_hot != NULL)
+			uproc_queue_put(&p->p_queue, (struct uproc_thread *)
+					p->p_sched.s_hot);
+		p->p_sched.s_hot = &u->t_stack;
 	}
 }
 #endif

@@ -5,7 +5,8 @@
  * The order is that of the queue of the processor (uproc.h), into which wakes,
  * yields and new threads are put in the order in which they come. Those from
  * elsewhere come when the inbox is looked at: each RR_LOOK switches, and when
- * the queue is empty. There is nothing else to this scheduler.
+ * the queue is empty. Between these looks the dispatcher takes the threads from
+ * the queue itself. There is nothing else to this scheduler.
  *
  * R1. A thread is in the queue at most once: it is put there when its wake
  *     count goes from -1 to 0, by its own yield, and when it is
@@ -18,27 +19,24 @@
 #define RR_INLINE	__attribute__((noinline))
 #include "rr.h"
 
+#include <limits.h>
+
 UPREEMPT_NEVER;
 
-#define RR_LOOK	16
+#define RR_LOOK	64
 
 static struct uproc_set *set;
 static long stuck;
 
-/* Not inline: its frame is not on the way of the others. */
-static __attribute__((noinline)) struct ustack *look(struct uproc *p)
-{
-	return uproc_look(p) ? &uproc_queue_get(p)->t_stack : NULL;
-}
-
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
+	int left = uproc_hand(p, next, UPROC_SINGLE ? INT_MAX : RR_LOOK);
 
-	if (uproc_queue_empty(&p->p_queue) ||
-	    (!UPROC_SINGLE && ++p->p_turn % RR_LOOK == 0))
-		return look(p);
-	return &uproc_queue_get(p)->t_stack;
+	if (left == 0 && !uproc_queue_empty(&p->p_queue) &&
+	    ++p->p_turn % RR_LOOK != 0)
+		return &uproc_queue_get(&p->p_queue)->t_stack;
+	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
 static const struct uproc_kind kind = { .k_next = next };

@@ -186,11 +186,12 @@ RR_INLINE int rr_wait(void)
 RR_INLINE void rr_wake(struct rr_thread *t)
 {
 	struct uproc_thread *u = &t->r_thread;
+	struct uproc *p = uproc_waker(u);
 
-	if (!uproc_is_here(u))
+	if (p == NULL)
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1))
-		uproc_queue_put(&uproc_of(u)->p_queue, u);
+		uproc_queue_put(&p->p_queue, u);
 }
 #endif
 

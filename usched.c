@@ -326,6 +326,11 @@ HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
 
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
+static inline unsigned fp_saved(char *sp);
+static ALWAYS_INLINE void runs(struct ustack *u);
+static ALWAYS_INLINE struct ustack *hand(const struct usched *s);
+static ALWAYS_INLINE void hand_take(struct usched *s);
+static inline void fetch(const struct usched *s, const struct usched_queue *q);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
 static INLINE void fp_set(unsigned fp);
@@ -338,7 +343,7 @@ static UNCHECKED NORETURN void copy_in(void *ustack);
 static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
 static UNCHECKED NORETURN void done(void *ustack);
 static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
-static UNCHECKED void blocked(char *sp, void *ustack);
+HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
 static UNCHECKED void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
@@ -360,14 +365,24 @@ static UNCHECKED NORETURN void seen_leave(struct ustack *u, struct usched_lane *
 static void seen_end(struct usched *s, struct usched_lane *l);
 
 #if defined(__x86_64__) && defined(__ELF__)
-__thread struct ustack *usched_current;
+#define OURS	__attribute__((used))	/* assembly names them */
 #else
-static __thread struct ustack *usched_current;
+#define OURS	static
+#endif
+OURS __thread struct ustack *usched_current;
+OURS __thread struct usched *usched_running;
 
+#if !defined(USCHED_TLS)
 NOINLINE struct ustack *ustack_self(void)
 {
 	__asm__ volatile("" : : : "memory");	/* nor foreseen */
 	return usched_current;
+}
+
+NOINLINE struct usched *usched_self(void)
+{
+	__asm__ volatile("" : : : "memory");
+	return usched_running;
 }
 #endif
 
@@ -401,6 +416,40 @@ extern const char __safestack_init[] __attribute__((weak));
 extern const char __morestack_allocate_stack_space[] __attribute__((weak));
 
 /* The dispatcher. */
+
+/* u, or NULL, is the running thread from now on. */
+static ALWAYS_INLINE void runs(struct ustack *u)
+{
+	usched_current = u;
+	usched_running = u != NULL ? u->u_sched : NULL;
+}
+
+/* The thread that will be taken by hand_take(), or NULL. */
+static ALWAYS_INLINE struct ustack *hand(const struct usched *s)
+{
+	const struct usched_queue *q = s->s_queue;
+
+	if (s->s_left == 0)
+		return NULL;
+	if (s->s_hot != NULL)
+		return s->s_hot;
+	return q != NULL && q->q_head != q->q_tail ?
+		q->q_ring[q->q_head & q->q_mask] : NULL;
+}
+
+static ALWAYS_INLINE void hand_take(struct usched *s)
+{
+	struct usched_queue *q = s->s_queue;
+
+	s->s_left--;
+	if (s->s_hot != NULL) {
+		s->s_hot = NULL;
+		return;
+	}
+	if (q->q_tail - q->q_head > s->s_ahead - 1)
+		fetch(s, q);
+	__atomic_store_n(&q->q_head, q->q_head + 1, __ATOMIC_RELAXED);
+}
 
 UNCHECKED void usched_run(struct usched *s)
 {
@@ -436,7 +485,7 @@ UNCHECKED void usched_run(struct usched *s)
 	usched_save(begin, s);
 	fp_set(fp);
 	s->s_base = NULL;
-	usched_current = s->s_frame.f_self;
+	runs(s->s_frame.f_self);
 	HOOK(end(s));
 	hooks(s, 0);
 	usched_here = s->s_frame.f_up;
@@ -488,7 +537,7 @@ static UNCHECKED void leave(struct usched *s)
 		u->u_top = ENDED;
 	}
 	s->s_base = NULL;
-	usched_current = s->s_frame.f_self;
+	runs(s->s_frame.f_self);
 	HOOK(end(s));
 	usched_here = s->s_frame.f_up;
 }
@@ -515,12 +564,18 @@ static void round_start(void *arg)
 	struct ustack *u;
 
 	usched_current = NULL;
+	usched_running = NULL;
 	HOOK(home(s));
-	u = s->s_next(s);
+	u = hand(s);
+	if (u != NULL)
+		hand_take(s);
+	else
+		u = s->s_next(s);
 	if (unlikely(u == NULL))
 		usched_resume(s->s_exit, 0);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
+	usched_running = s;
 	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
 		   u->u_top != NULL)) {
 		usched_current = u;
@@ -535,8 +590,19 @@ int ustack_block(void)
 
 	CONTRACT(usched_current != NULL,
 		 "ustack_block: called outside of a thread");
-	rc = usched_save(blocked, usched_current);
+#if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
+	USCHED_SWITCH(rc);
+#else
+	rc = usched_save(usched_blocked, NULL);
+#endif
 	HOOK(arrived());
+	return rc;
+}
+
+/* Part of a wait that is in place: see usched_block(). */
+__attribute__((noinline)) int usched_refused(int rc)
+{
+	__asm__ volatile("" : "+r"(rc));	/* the call has an effect */
 	return rc;
 }
 
@@ -545,19 +611,30 @@ int ustack_block(void)
  * nothing to do but to note the top. No memory below the word below sp is
  * touched then: a small slice and that word are two cache lines.
  */
-static void blocked(char *sp, void *arg)
+void usched_blocked(char *sp, void *unused)
 {
-	struct ustack *u = arg;
-	struct usched *s = u->u_sched;
+	struct usched *s = usched_running;
+	struct ustack *u = usched_current;
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
+	struct ustack *t = hand(s);
+	char *top;
 
+	(void)unused;
 	if (HARD || unlikely(spare > USCHED_SLACK ||
-		     fp_get(sp - WORD) != s->s_usual)) {
+			     fp_saved(sp) != s->s_usual)) {
 		blocked_hard(sp, u, l);
 		return;
 	}
 	u->u_top = sp;
+	if (likely(t != NULL)) {
+		top = t->u_top;
+		if (likely(((uintptr_t)top & LOW_BITS) == 0)) {
+			hand_take(s);
+			usched_current = t;
+			usched_resume(top, 0);
+		}
+	}
 	usched_jump(s->s_base, round_start, s);
 }
 
@@ -674,6 +751,7 @@ static void done(void *arg)
 	struct usched *s = u->u_sched;
 
 	usched_current = NULL;
+	usched_running = NULL;
 	fp_set(s->s_fp);
 	HOOK(home(s));
 	HOOK(ended(u));
@@ -766,6 +844,21 @@ void ustack_fini(struct ustack *u)
 }
 
 /* Copying. */
+
+/* To the cache: what will be taken from q soon, and the slice of what is nearer. */
+static inline void fetch(const struct usched *s, const struct usched_queue *q)
+{
+	unsigned far  = q->q_head + s->s_ahead;
+	unsigned near = q->q_head + s->s_ahead / 2;
+	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
+	uintptr_t stack = (uintptr_t)q->q_ring[near & q->q_mask]->u_stack;
+
+	/* Threads that were made together often wake each other. */
+	__builtin_prefetch((const void *)thread, 1);
+	__builtin_prefetch((const void *)(thread ^ 64), 1);
+	__builtin_prefetch((const void *)stack, 1);	/* may be NULL */
+	__builtin_prefetch((const void *)(stack + 64), 1);
+}
 
 /*
  * At least PAIR bytes. The last pair overlaps the one before it rather than
@@ -1282,6 +1375,16 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 	abort();
 }
 
+/* For files that were compiled without USCHED_PORTABLE. */
+#if defined(USCHED_SWITCH)
+__asm__(".text\n"
+".globl usched_live\n .type usched_live, %function\nusched_live:\n"
+	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
+	"call ustack_block\n"
+	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
+".size usched_live, . - usched_live\n");
+#endif
+
 #else
 
 static void begin(char *sp, void *arg)
@@ -1299,28 +1402,54 @@ static void begin(char *sp, void *arg)
 /*
  * System V x86-64. The top of a slice:
  *
- *	sp - 16  landing()			sp + 24  r12
- *	sp -  8  free				sp + 32  rbx
- *	sp       r15				sp + 40  rbp
- *	sp +  8  r14				sp + 48  return address of
- *	sp + 16  r13					 usched_save()
+ *	sp - 16  landing()			sp +  8  rbp
+ *	sp -  8  free, or struct fp_words	sp + 16  where to go on
+ *	sp       rbx
  *
- * These are all that a callee saves, except the control words; the direction
- * flag is clear and the x87 stack empty at each call and return. f() is
- * entered by a jump, and left for ustack_block()'s caller by a jump: calls and
- * returns that do not match mislead the processor. Under IBT what follows a
- * call is no target for a branch, hence notrack.
+ * usched_live, to which a thread jumps that blocks, has the address to go on at
+ * in rcx. It stores the control words first: they are read late, and a processor
+ * may have to wait for them. All other registers are dead, as the compiler was
+ * told, or in the frame of ustack_block() or usched_save(). The direction flag is
+ * clear and the x87 stack empty. Under IBT there is no target for a branch
+ * behind a jump, hence notrack.
  */
 #define PUSH(r)	"push %" r "\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset " r ", 0\n"
+#define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
+#if defined(USCHED_SHARE_FP)
+#define FP_STORE
+#else
+#define FP_STORE	"stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"
+#define FP_STORED		/* struct fp_words, at sp - 8 */
+#endif
+#if defined(__CET__) && __CET__ & 1
+#define ENDBR		"endbr64\n"
+#else
+#define ENDBR
+#endif
+
 __asm__(".text\n"
-FUNCTION("usched_save")
-	PUSH("rbp") PUSH("rbx") PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
-	"mov %rdi, %rax\n mov %rsp, %rdi\n"
-	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
+".globl usched_live\n .type usched_live, %function\nusched_live:\n"
+	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
+	ENDBR FP_STORE
+	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"
+	PUSH("rbp") PUSH("rbx")
+	"mov %rsp, %rdi\n"
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp usched_blocked\n"
 	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
 	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
+END("usched_live")
+FUNCTION("usched_save")
+	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
+	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
+	"mov %rdi, %rax\n lea 1f(%rip), %rcx\n .cfi_remember_state\n"
+	"push %rcx\n .cfi_adjust_cfa_offset 8\n" PUSH("rbp") PUSH("rbx")
+	"mov %rsp, %rdi\n"
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp *%rax\n"
+	".cfi_restore_state\n nop\n 1:\n"	/* the same */
+	POP("r15") POP("r14") POP("r13") POP("r12")
+	"add $8, %rsp\n .cfi_adjust_cfa_offset -8\n ret\n"
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined rip\n mov %rdi, %rsp\n mov %rdx, %rdi\n"
@@ -1333,7 +1462,6 @@ END("usched_launch"));
 static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 {
 	__asm__ volatile("mov %0, %%rsp\n"
-		"pop %%r15\n pop %%r14\n pop %%r13\n pop %%r12\n"
 		"pop %%rbx\n pop %%rbp\n pop %%rcx\n notrack jmp *%%rcx"
 		: : "r"(sp), "a"(rc) : "memory");
 	__builtin_unreachable();
@@ -1516,17 +1644,41 @@ static inline int shadow_stack(void)
 #endif
 
 /* Floating-point control: the control bits of mxcsr above the x87 word. */
-#if defined(__x86_64__)
-
-#define MXCSR_CONTROL	0xffc0u
+#if defined(USCHED_SHARE_FP)		/* no thread changes them */
 
 static inline unsigned fp_get(void *scratch)
 {
-	unsigned *mxcsr = scratch;
-	unsigned short *x87 = (unsigned short *)(mxcsr + 1);
+	(void)scratch;
+	return 0;
+}
 
-	__asm__ volatile("stmxcsr %0\n fnstcw %1" : "=m"(*mxcsr), "=m"(*x87));
-	return (*mxcsr & MXCSR_CONTROL) << 16 | *x87;
+static INLINE void fp_set(unsigned fp)
+{
+	(void)fp;
+}
+
+#elif defined(__x86_64__)
+
+#define MXCSR_CONTROL	0xffc0u
+
+/* The layout of FP_STORE. */
+struct fp_words {
+	unsigned       w_mxcsr;
+	unsigned short w_x87;
+};
+
+static inline unsigned fp_of(const volatile struct fp_words *w)
+{
+	return (w->w_mxcsr & MXCSR_CONTROL) << 16 | w->w_x87;
+}
+
+static inline unsigned fp_get(void *scratch)
+{
+	struct fp_words *w = scratch;
+
+	__asm__ volatile("stmxcsr %0\n fnstcw %1"
+			 : "=m"(w->w_mxcsr), "=m"(w->w_x87));
+	return fp_of(w);
 }
 
 static NOINLINE void fp_write(unsigned fp)
@@ -1578,3 +1730,13 @@ static INLINE void fp_set(unsigned word)
 }
 
 #endif
+
+/* Those of a thread that blocks: the word below sp is free. */
+static inline unsigned fp_saved(char *sp)
+{
+#if defined(FP_STORED)
+	return fp_of((struct fp_words *)(sp - WORD));
+#else
+	return fp_get(sp - WORD);
+#endif
+}

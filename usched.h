@@ -49,6 +49,18 @@
  * them may block it. s_again() must not call ustack_abort(), since its thread has
  * ended already.
  *
+ * THREADS AT HAND
+ *
+ * s_next() costs a call on another stack. A scheduler that knows which threads
+ * run next may leave them at hand, and the dispatcher takes them itself. While
+ * s_left is more than 0, a thread that blocks is followed by s_hot, which
+ * becomes NULL; or, if that is NULL, by the first of s_queue, which is taken
+ * out. Each counts s_left down. If there is none, or s_left is 0, s_next() is
+ * called, and may set s_left anew. A thread at hand is new or blocked, and was
+ * made by ustack_init(). Whoever puts another s_next() in front of that of a
+ * scheduler, while it runs, sets s_left to 0; the scheduler's own sets s_left
+ * only if it is s_next.
+ *
  * RETURN VALUES
  *
  * 0 or a negative errno. A failure has changed nothing.
@@ -147,6 +159,14 @@ struct usched_lane {
 #endif
 };
 
+/* Threads, first in, first out. Others may ask how many, so it is atomic. */
+struct usched_queue {
+	struct ustack **q_ring;
+	unsigned        q_head;	/* next to run */
+	unsigned        q_tail;	/* next free place */
+	unsigned        q_mask;	/* places - 1, a power of two less 1 */
+};
+
 /* A call of usched_run() that has not returned: I8 in usched.c. */
 struct usched_frame {
 	struct usched       *f_sched;
@@ -165,6 +185,12 @@ struct usched {
 	void           (*s_done) (struct usched *s, struct ustack *u);
 	int            (*s_preempt)(struct usched *s, struct ustack *u);
 	int            (*s_again)(struct usched *s, struct ustack *u);
+
+	/* Threads at hand. Set by s_next(), if at all. */
+	int                 s_left;    /* so many may run, then s_next() is called */
+	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: do not */
+	struct ustack      *s_hot;     /* runs next, or NULL */
+	struct usched_queue *s_queue;  /* runs when s_hot is NULL */
 
 	/* The dispatcher's own. */
 	char               *s_base;    /* stack pointer at the start of a round */
@@ -377,17 +403,40 @@ static __inline__ void usched_point(void)
 #endif
 
 /*
- * The running thread; NULL outside of threads, also in s_next() and s_done().
- * In s_again() it is the one that has ended.
+ * ustack_self() is the running thread; NULL outside of threads, also in s_next()
+ * and s_done(). In s_again() it is the one that has ended. usched_self() is its
+ * dispatcher, or NULL.
  */
 #if defined(__x86_64__) && defined(__ELF__)
 /* Not API. */
 __attribute__((tls_model("initial-exec")))
 extern __thread struct ustack *usched_current;
+__attribute__((tls_model("initial-exec")))
+extern __thread struct usched *usched_running;
+#endif
+
+#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
+/*
+ * By assembly, since a compiler would keep the offset over a block, in a
+ * register that has to be saved. Volatile, since it would keep the value, too,
+ * and a thread may go on in another native thread.
+ */
+#define USCHED_TLS(type, name) __extension__({				\
+	type usched_tls;						\
+									\
+	__asm__ volatile("mov " #name "@gottpoff(%%rip), %0\n\t"	\
+			 "mov %%fs:(%0), %0" : "=r"(usched_tls));	\
+	usched_tls;							\
+})
 
 static __inline__ struct ustack *ustack_self(void)
 {
-	return usched_current;
+	return USCHED_TLS(struct ustack *, usched_current);
+}
+
+static __inline__ struct usched *usched_self(void)
+{
+	return USCHED_TLS(struct usched *, usched_running);
 }
 #else
 /*
@@ -395,6 +444,80 @@ static __inline__ struct ustack *ustack_self(void)
  * and a thread that has blocked may go on in another one.
  */
 struct ustack *ustack_self(void);
+struct usched *usched_self(void);
+#endif
+
+/*
+ * For schedulers: ustack_block() by a thread, without a call where that is
+ * possible. A call and a return for each block mislead the processor, which
+ * pairs them; and what the compiler does not need need not be saved. It is said
+ * to the compiler that no register survives, but those for which it has no
+ * name: of AVX-512, in a function with a target attribute, in a file without
+ * -mavx512f, gcc has none. Such a function must not wait; a file with
+ * USCHED_CALL defined may have them.
+ */
+#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__) &&	\
+	defined(__GNUC__) && !defined(USCHED_PREEMPT) &&		\
+	!defined(USCHED_HARD) && !defined(USCHED_PORTABLE) &&		\
+	!defined(USCHED_CALL) && !defined(__APX_F__) && !defined(__AMX_TILE__)
+#define USCHED_IN_PLACE
+#endif
+
+#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
+/* Not API. The switch itself: rc is 0 or -ENOMEM. */
+#if defined(__AVX512F__) || defined(__clang__)
+#define USCHED_CLOBBER_512						\
+	"xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22",	\
+	"xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29",	\
+	"xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
+#else
+#define USCHED_CLOBBER_512
+#endif
+#if defined(__SSE__)
+#define USCHED_CLOBBER_SSE						\
+	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",	\
+	"xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",	\
+	"xmm15",
+#else
+#define USCHED_CLOBBER_SSE
+#endif
+#if defined(__MMX__)
+#define USCHED_CLOBBER_MMX						\
+	"mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",
+#else
+#define USCHED_CLOBBER_MMX
+#endif
+#define USCHED_SWITCH(rc)						\
+	__asm__ volatile("lea 1f(%%rip), %%rcx\n\t"			\
+			 "jmp usched_live@PLT\n1:"			\
+		: "=a"(rc) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9",	\
+		"r10", "r11", "r12", "r13", "r14", "r15", "st",		\
+		"st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
+		"st(7)", USCHED_CLOBBER_MMX USCHED_CLOBBER_SSE		\
+		USCHED_CLOBBER_512 "cc", "memory")
+#endif
+
+#if defined(USCHED_IN_PLACE)
+/* Not API. Returns rc. */
+int usched_refused(int rc);
+
+static __inline__ __attribute__((always_inline)) int usched_block(void)
+{
+	int rc;
+
+	USCHED_SWITCH(rc);
+	if (__builtin_expect(rc != 0, 0)) {
+		/* A real call: else the locals might be in the red zone. */
+		rc = usched_refused(rc);
+		__asm__ volatile("" : "+r"(rc));
+	}
+	return rc;
+}
+#else
+static __inline__ int usched_block(void)
+{
+	return ustack_block();
+}
 #endif
 
 #ifdef __cplusplus

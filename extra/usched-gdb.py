@@ -59,18 +59,19 @@ PAGE = 4096
 UPROC_JOIN = 1
 WAKES_ONE = 32                  # in w_posted: a wake, above the flags
 
-# What usched_save() has left: where each register is, and the bytes of all.
+# What a switch has left: the bytes of all registers, and where each is. The last
+# are those that only outer functions have saved.
 MACHINES = {
-    "i386:x86-64": (56, {
-        "r15": 0, "r14": 8, "r13": 16, "r12": 24, "rbx": 32, "rbp": 40,
-        "pc": 48}),
+    "i386:x86-64": (24, {"rbx": 0, "rbp": 8, "pc": 16},
+                    ["r12", "r13", "r14", "r15"]),
     "aarch64": (160, dict(
         [("x29", 0), ("pc", 8)] +
-        [("x%d" % i, 16 + 8 * (i - 19)) for i in range(19, 29)])),
+        [("x%d" % i, 16 + 8 * (i - 19)) for i in range(19, 29)]), []),
     "riscv:rv64": (208, dict(
         [("pc", 0), ("fp", 8)] +
-        [("s%d" % i, 8 + 8 * i) for i in range(1, 12)])),
+        [("s%d" % i, 8 + 8 * i) for i in range(1, 12)]), []),
 }
+
 
 
 def fail(text):
@@ -459,9 +460,10 @@ def machine():
 def frames(at, low, bottom, moved):
     """
     Yields frames; each is valid until the next one is asked for. At is where
-    usched_save() has left the registers. What points to low .. bottom is moved.
+    the switch has left the registers. What points to low .. bottom is moved.
     """
-    nob, places = machine()
+    nob, places, outer = machine()
+    names = list(places) + ["sp"] + outer
     is_x86 = "rbp" in places
     regs = {name: word(at + off) for name, off in places.items()}
     regs["sp"] = at + nob
@@ -482,9 +484,9 @@ def frames(at, low, bottom, moved):
             yield older             # gdb has found out that it jumped to f
             older = older.older()
         if older is not None:
-            regs = registers(older, regs)
+            regs = registers(older, names)
         elif is_x86 and moved:
-            regs = registers_of_caller(f, regs)
+            regs = registers_of_caller(f, regs, names)
         else:
             return
         if low <= regs["sp"] <= bottom:
@@ -496,7 +498,7 @@ def frames(at, low, bottom, moved):
             return
 
 
-def registers_of_caller(f, regs):
+def registers_of_caller(f, regs, names):
     """
     Returns the registers of the caller of f, if gdb knows none: by a saved pointer
     it has looked for the return address in the lane, and found 0 there.
@@ -506,7 +508,7 @@ def registers_of_caller(f, regs):
     regs = dict(regs, sp=int(re.search("frame at (0x[0-9a-f]+)", text)[1], 16))
     for name, at in re.findall(r"(\w+) at (0x[0-9a-f]+)",
                                text.partition("Saved registers:")[2]):
-        if name in regs:
+        if name in names:
             regs[name] = word(int(at, 16))
     return regs
 

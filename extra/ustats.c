@@ -49,6 +49,7 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	s->s_alloc = alloc;
 	s->s_free  = release;
 	s->s_again = NULL;		/* what it does goes by unseen */
+	s->s_left  = 0;			/* as do threads at hand */
 	s->s_stats = st;
 	if (u != NULL && u->u_sched == s)
 		keep(s, st, u, u->u_lane, s->s_lane[u->u_lane].l_bound);

@@ -13,9 +13,10 @@
  *	           ^    ^                                          ^
  *	           sp   w_top                        w_top + w_nob
  *
- * as if usched_save() had just called look(). From there the unwinder goes up
- * by the tables of usched_save(), of ustack_block() and of all the others, to
- * usched_launch(), whose table says that it is the outermost.
+ * as if the switch (usched_live, or usched_save() on machines without) had just
+ * called look(). From there the unwinder goes up by the tables of that, of
+ * ustack_block() and of all the others, to usched_launch(), whose table says
+ * that it is the outermost.
  *
  * Frames are found by the stack pointer, which is in the copy, or by registers
  * that were saved in the slice and point into it (frame pointers, and what

@@ -310,7 +310,7 @@ static int preempt(struct usched *s, struct ustack *u)
 		return 0;
 	}
 	uproc_drain(p);
-	if (uproc_queue_empty(&p->p_queue) && p->p_hot == NULL)
+	if (uproc_queue_empty(&p->p_queue) && p->p_sched.s_hot == NULL)
 		return 0;
 	uproc_queue_put(&p->p_queue, (struct uproc_thread *)u);
 	return 1;
@@ -408,7 +408,7 @@ void *uproc_array(size_t nr)
 static bool room_get(struct uproc *p)
 {
 	unsigned nr = __atomic_add_fetch(&p->p_threads, 1, __ATOMIC_RELAXED);
-	struct uproc_thread **ring;
+	struct ustack **ring;
 	unsigned room;
 
 	/* Acquire: pairs with the release below, to have p_ring, too. */
@@ -436,8 +436,8 @@ static bool room_get(struct uproc *p)
 /* Moves the queue to the larger ring. By the owner. */
 static void ring_move(struct uproc *p)
 {
-	struct uproc_queue *q = &p->p_queue;
-	struct uproc_thread **old = q->q_ring;
+	struct usched_queue *q = &p->p_queue;
+	struct ustack **old = q->q_ring;
 	unsigned mask;
 	unsigned i;
 
@@ -643,8 +643,8 @@ void uproc_drain(struct uproc *p)
 		} else if (nr == WAKES_FREE)
 			uproc_free(p, t);
 	}
-	p->p_cold = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
-		UPROC_LANE_NR;
+	p->p_sched.s_ahead = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
+		UPROC_LANE_NR ? UPROC_AHEAD : 0;
 }
 
 bool uproc_look(struct uproc *p)

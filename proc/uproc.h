@@ -46,14 +46,6 @@ struct uproc_thread {
 	struct wakes  t_wakes;
 };
 
-/* Threads that can run, first in, first out; there is room for all. */
-struct uproc_queue {
-	struct uproc_thread **q_ring;
-	unsigned              q_head;	/* next to run */
-	unsigned              q_tail;	/* next free place */
-	unsigned              q_mask;	/* places - 1, a power of two less 1 */
-};
-
 /* Free blocks, by size class, and a stretch of new memory. */
 #define UPROC_CLASS_NR	88
 
@@ -65,12 +57,10 @@ struct uproc_pool {
 struct uproc {
 	/* The owner's. */
 	struct usched       p_sched;	/* first: s_next() casts */
-	struct uproc_queue  p_queue;
-	struct uproc_thread *p_hot;	/* for the scheduler */
+	struct usched_queue p_queue;	/* can run; there is room for all */
 	unsigned            p_turn;	/* for the scheduler */
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
-	int                 p_cold;	/* more threads than lanes: prefetch */
 	bool                p_pinned;	/* to its cpu */
 	struct uproc_pool   p_pool;
 #if defined(USCHED_HARD)
@@ -85,7 +75,7 @@ struct uproc {
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* of these, by others; some kinds (atomic) */
 	unsigned            p_room;	/* that p_queue or p_ring hold (atomic) */
-	struct uproc_thread **p_ring;	/* a larger ring for p_queue, or NULL */
+	struct ustack     **p_ring;	/* a larger ring for p_queue, or NULL */
 	struct uproc_pool   p_outer;	/* for those who make threads for us */
 };
 
@@ -288,61 +278,59 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 #endif
 }
 
-/* Does the caller run on the processor of t, which is about to be woken? */
-static __inline__ bool uproc_is_here(const struct uproc_thread *t)
+/* The processor of t, which is about to be woken, if the caller runs there. */
+static __inline__ struct uproc *uproc_waker(const struct uproc_thread *t)
 {
-	const struct ustack *self = ustack_self();
+	struct usched *s = UPROC_SINGLE ? t->t_stack.u_sched : usched_self();
 
 	uproc_live(t, "wake");
-	return UPROC_SINGLE ||
-	       (UPROC_LIKELY(self != NULL) &&
-		UPROC_LIKELY(self->u_sched == t->t_stack.u_sched));
+	return UPROC_LIKELY(s == t->t_stack.u_sched) ? (struct uproc *)s : NULL;
 }
 
-static __inline__ void uproc_queue_put(struct uproc_queue *q,
-				   struct uproc_thread *t)
+static __inline__ void uproc_queue_put(struct usched_queue *q,
+				       struct uproc_thread *t)
 {
 	unsigned tail = q->q_tail;
 
-	q->q_ring[tail & q->q_mask] = t;
+	q->q_ring[tail & q->q_mask] = &t->t_stack;
 	__atomic_store_n(&q->q_tail, tail + 1, __ATOMIC_RELAXED);
 }
 
 /* How many. Others, too, may ask. */
-static __inline__ unsigned uproc_queue_len(const struct uproc_queue *q)
+static __inline__ unsigned uproc_queue_len(const struct usched_queue *q)
 {
 	return __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) -
 	       __atomic_load_n(&q->q_head, __ATOMIC_RELAXED);
 }
 
-static __inline__ bool uproc_queue_empty(const struct uproc_queue *q)
+static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 {
 	return q->q_head == q->q_tail;
 }
 
-/* How far ahead: enough for two misses in a row, few enough to stay cached. */
-#define UPROC_AHEAD	12
+/* How far ahead: enough for some misses in a row, few enough to stay cached. */
+#define UPROC_AHEAD	48
 
-/* The first; meanwhile, what will be needed soon is fetched to the cache. */
-static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
+/*
+ * For s_next(), if it is that of the kind and nobody has put another in front of
+ * it: so many threads at hand (usched.h) may run before it is called again.
+ */
+static __inline__ int uproc_hand(struct uproc *p,
+				 struct ustack *(*next)(struct usched *), int nr)
 {
-	struct uproc_queue *q = &p->p_queue;
-	struct uproc_thread *t = q->q_ring[q->q_head++ & q->q_mask];
+	struct usched *s = &p->p_sched;
 
-	if (p->p_cold && q->q_tail - q->q_head > UPROC_AHEAD) {
-		unsigned far  = q->q_head + UPROC_AHEAD;
-		unsigned near = q->q_head + UPROC_AHEAD / 2;
-		uintptr_t slice = (uintptr_t)	/* may be NULL */
-			q->q_ring[near & q->q_mask]->t_stack.u_stack;
-		uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
+	s->s_queue = &p->p_queue;
+	return s->s_left = s->s_next == next ? nr : 0;
+}
 
-		/* Threads that were made together often wake each other. */
-		__builtin_prefetch((const void *)thread, 1);
-		__builtin_prefetch((const void *)(thread ^ 64), 1);
-		__builtin_prefetch((const void *)slice, 1);
-		__builtin_prefetch((const void *)(slice + 64), 1);
-	}
-	return t;
+/* The first. */
+static __inline__ struct uproc_thread *uproc_queue_get(struct usched_queue *q)
+{
+	unsigned head = q->q_head;
+
+	__atomic_store_n(&q->q_head, head + 1, __ATOMIC_RELAXED);
+	return (struct uproc_thread *)q->q_ring[head & q->q_mask];
 }
 
 /* The thread that calls, which is about to wait. */
@@ -359,7 +347,7 @@ static __inline__ struct uproc_thread *uproc_waiter(void)
 /* The block of one that wakes_wait() has counted. 0, or -ENOMEM: undone. */
 static __inline__ int uproc_wait_block(void)
 {
-	int rc = ustack_block();
+	int rc = usched_block();
 
 	if (__builtin_expect(rc != 0, 0))
 		wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);

@@ -5,7 +5,7 @@
 #define KEPT_H
 
 /*
- * First in, first out, in a ring, as struct uproc_queue. Besides, each item may
+ * First in, first out, in a ring, as struct usched_queue. Besides, each item may
  * belong to a group, and the places of a group are linked in the order in which
  * they were filled. So the items of a group are found without a search, however
  * many others are in between. An item that is taken out in the middle leaves a

@@ -450,10 +450,10 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 
 /* Queues. */
 
-static bool queue_room(struct uproc_queue *q)
+static bool queue_room(struct usched_queue *q)
 {
 	unsigned old = q->q_mask + 1;
-	struct uproc_thread **ring;
+	struct ustack **ring;
 	unsigned i;
 
 	if (uproc_queue_len(q) < old)
@@ -472,7 +472,7 @@ static bool queue_room(struct uproc_queue *q)
 /* At the end of the queue where it belongs. False: no memory. */
 static bool line_up(struct ws_worker *w, struct uproc_thread *t)
 {
-	struct uproc_queue *q = &w->w_proc.p_queue;
+	struct usched_queue *q = &w->w_proc.p_queue;
 
 	if (stays(w, t))
 		return kept_put(&w->w_kept, t->t_stack.u_lane != 0 ?
@@ -484,11 +484,11 @@ static bool line_up(struct ws_worker *w, struct uproc_thread *t)
 }
 
 /* Takes t out: it is the last but for what others have put there since. */
-static void queue_leave(struct uproc_queue *q, const struct uproc_thread *t)
+static void queue_leave(struct usched_queue *q, const struct uproc_thread *t)
 {
 	unsigned i = q->q_tail - 1;
 
-	while (q->q_ring[i & q->q_mask] != t)
+	while (q->q_ring[i & q->q_mask] != &t->t_stack)
 		i--;
 	for (; i + 1 != q->q_tail; i++)
 		q->q_ring[i & q->q_mask] = q->q_ring[(i + 1) & q->q_mask];
@@ -508,16 +508,9 @@ static void line_leave(struct ws_worker *w, const struct uproc_thread *t)
 		queue_leave(&w->w_proc.p_queue, t);
 }
 
-static struct uproc_thread *queue_get(struct uproc_queue *q)
+static struct uproc_thread *queue_get(struct usched_queue *q)
 {
-	unsigned head = q->q_head;
-	struct uproc_thread *t;
-
-	if (uproc_queue_empty(q))
-		return NULL;
-	t = q->q_ring[head & q->q_mask];
-	__atomic_store_n(&q->q_head, head + 1, __ATOMIC_RELAXED);
-	return t;
+	return uproc_queue_empty(q) ? NULL : uproc_queue_get(q);
 }
 
 /* Puts t, which can run, where others can take it. By the owner. */
@@ -616,7 +609,7 @@ static void pins(struct uproc_thread *t, int nr)
 /* The last pin of the lane is gone: its threads can be taken (W8). */
 static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
 {
-	struct uproc_queue *q = &w->w_proc.p_queue;
+	struct usched_queue *q = &w->w_proc.p_queue;
 	struct uproc_thread *t;
 
 	while ((t = kept_get_of(&w->w_kept, &e->e_kept)) != NULL) {
@@ -1039,22 +1032,22 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 /* The older half of the queue of v, or as many as can go, if these are less. */
 static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 {
-	struct uproc_queue *q = &v->w_proc.p_queue;
+	struct usched_queue *q = &v->w_proc.p_queue;
 	unsigned left = (uproc_queue_len(q) + 1) / 2;
 	unsigned from, to;
 
 	if (left > (unsigned)(STEAL_MOST - o->o_nr))
 		left = STEAL_MOST - o->o_nr;
 	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
-		struct uproc_thread **at = &q->q_ring[from & q->q_mask];
+		struct ustack **at = &q->q_ring[from & q->q_mask];
 
-		if (loot(w, v, *at, o)) {
+		if (loot(w, v, (struct uproc_thread *)*at, o)) {
 			*at = NULL;
 			left--;
 		}
 	}
 	for (to = from; from-- != q->q_head; ) {
-		struct uproc_thread *t = q->q_ring[from & q->q_mask];
+		struct ustack *t = q->q_ring[from & q->q_mask];
 
 		if (t != NULL)
 			q->q_ring[--to & q->q_mask] = t;
@@ -1107,7 +1100,7 @@ static void unstick(struct ws_worker *w, struct ws_worker *v)
 
 static bool queue_has(const struct ws_worker *v)
 {
-	const struct uproc_queue *q = &v->w_proc.p_queue;
+	const struct usched_queue *q = &v->w_proc.p_queue;
 
 	return uproc_queue_len(q) != 0 &&
 	       __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) !=

@@ -166,7 +166,7 @@ static long sent, crossed, received;
 static void wake(struct rr_thread *t)
 {
 	__atomic_add_fetch(&sent, 1, __ATOMIC_RELAXED);
-	if (!uproc_is_here(&t->r_thread))
+	if (uproc_waker(&t->r_thread) == NULL)
 		__atomic_add_fetch(&crossed, 1, __ATOMIC_RELAXED);
 	rr_wake(t);
 }

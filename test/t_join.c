@@ -18,7 +18,7 @@ static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	return uproc_look(p) ? &uproc_queue_get(p)->t_stack : NULL;
+	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
 /* There is no memory to block, and meanwhile the other one ends. */

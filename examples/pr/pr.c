@@ -62,7 +62,7 @@ static struct ustack *get(struct pr_proc *r, int i)
 static void sort(struct pr_proc *r)
 {
 	while (!uproc_queue_empty(&r->pp_proc.p_queue))
-		put(r, (struct pr_thread *)uproc_queue_get(&r->pp_proc));
+		put(r, (struct pr_thread *)uproc_queue_get(&r->pp_proc.p_queue));
 }
 
 static int highest(const struct pr_proc *r)

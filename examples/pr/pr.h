@@ -80,11 +80,12 @@ PR_INLINE int pr_wait(void)
 PR_INLINE void pr_wake(struct pr_thread *t)
 {
 	struct uproc_thread *u = &t->pt_thread;
+	struct uproc *p = uproc_waker(u);
 
-	if (!uproc_is_here(u))
+	if (p == NULL)
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1))
-		uproc_queue_put(&uproc_of(u)->p_queue, u);
+		uproc_queue_put(&p->p_queue, u);
 }
 #endif
 

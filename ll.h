@@ -73,9 +73,9 @@ LL_INLINE int ll_wait(void)
 LL_INLINE void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;
-	struct uproc *p = uproc_waker(u);
+	struct uproc *p;
 
-	if (p == NULL)
+	if (!uproc_is_here(u, &p))
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1)) {
 		if (p->p_sched.s_hot != NULL)

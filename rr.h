@@ -186,9 +186,9 @@ RR_INLINE int rr_wait(void)
 RR_INLINE void rr_wake(struct rr_thread *t)
 {
 	struct uproc_thread *u = &t->r_thread;
-	struct uproc *p = uproc_waker(u);
+	struct uproc *p;
 
-	if (p == NULL)
+	if (!uproc_is_here(u, &p))
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&p->p_queue, u);

@@ -264,6 +264,7 @@ UPREEMPT_NEVER;
 #define WORD		((int)sizeof(uintptr_t))
 /* Bytes copied at once, and the least that is stored of a slice. */
 #define PAIR		16
+typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 /* Words of a slice that may be BARE: registers and a return address. */
 #if defined(USCHED_PORTABLE)
 #define BARE_NR		0
@@ -330,7 +331,7 @@ static inline unsigned fp_saved(char *sp);
 static ALWAYS_INLINE void runs(struct ustack *u);
 static ALWAYS_INLINE struct ustack *hand(const struct usched *s);
 static ALWAYS_INLINE void hand_take(struct usched *s);
-static inline void fetch(const struct usched *s, const struct usched_queue *q);
+static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q);
 static inline void landing(char *sp);
 static inline unsigned fp_get(void *scratch);
 static INLINE void fp_set(unsigned fp);
@@ -350,6 +351,9 @@ static inline char *slice(const struct ustack *u);
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
+static ALWAYS_INLINE UNCHECKED NORETURN void swap(struct usched *s, struct ustack *u);
+static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u,
+				  const struct usched_lane *l, size_t spare);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
@@ -621,7 +625,8 @@ void usched_blocked(char *sp, void *unused)
 	char *top;
 
 	(void)unused;
-	if (HARD || unlikely(spare > USCHED_SLACK ||
+	if (HARD || unlikely((spare > USCHED_SLACK &&
+			      !is_short(s, u, l, spare)) ||
 			     fp_saved(sp) != s->s_usual)) {
 		blocked_hard(sp, u, l);
 		return;
@@ -633,6 +638,11 @@ void usched_blocked(char *sp, void *unused)
 			hand_take(s);
 			usched_current = t;
 			usched_resume(top, 0);
+		}
+		if (((uintptr_t)top & LOW_BITS) == AWAY && s->s_bare != 0 &&
+		    (t->u_lane != u->u_lane || top - AWAY >= sp)) {
+			hand_take(s);
+			swap(s, t);
 		}
 	}
 	usched_jump(s->s_base, round_start, s);
@@ -656,8 +666,7 @@ static NOINLINE void blocked_hard(char *sp, struct ustack *u,
 	if (unlikely(need <= 0 || (l->l_low != NULL && top < l->l_low)))
 		misplaced(sp, l);
 	if (u->u_len - need > USCHED_SLACK ||
-	    (u->u_len < need && !(u->u_len >= PAIR &&
-				  u->u_len >= need - s->s_bare && is_bare(l))))
+	    (u->u_len < need && !is_short(s, u, l, u->u_len - need)))
 		rc = fit(u, l, need);
 	if (rc == 0)
 		rc = HOOK_RC(fit(u, need));
@@ -846,9 +855,9 @@ void ustack_fini(struct ustack *u)
 /* Copying. */
 
 /* To the cache: what will be taken from q soon, and the slice of what is nearer. */
-static inline void fetch(const struct usched *s, const struct usched_queue *q)
+static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q)
 {
-	unsigned far  = q->q_head + s->s_ahead;
+	unsigned far  = q->q_head + s->s_ahead - 1;
 	unsigned near = q->q_head + s->s_ahead / 2;
 	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
 	uintptr_t stack = (uintptr_t)q->q_ring[near & q->q_mask]->u_stack;
@@ -867,8 +876,6 @@ static inline void fetch(const struct usched *s, const struct usched_queue *q)
  */
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 {
-	typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1),
-					     may_alias));
 	ptrdiff_t i;
 
 	if (!HARD && unlikely(nob > 1024)) {
@@ -884,6 +891,18 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 static inline char *slice(const struct ustack *u)
 {
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
+}
+
+/*
+ * The bottom, as bytes. The compiler must not know that: gcc 12 takes an address
+ * in it for 0 when it reads two words at once.
+ */
+static inline const char *bare(void)
+{
+	const char *at = (const char *)bottom;
+
+	__asm__("" : "+r"(at));
+	return at;
 }
 
 /* Bytes of the slice that are in the buffer; the others are BARE (I7). */
@@ -919,9 +938,52 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 
 	HOOK(restore(u, l, slice(u)));
 	if (nob < l->l_bottom - slice(u))
-		copy(l->l_bottom - BARE, (const char *)bottom, BARE);
+		copy(l->l_bottom - BARE, bare(), BARE);
 	copy(slice(u), u->u_stack, nob);
 	HOOK(restored(u, l, slice(u)));
+}
+
+/*
+ * Resumes u, which is AWAY and nothing else, in a lane of its own. The slice of
+ * the owner, if there is one, leaves in the same loop, if it is as long. It runs
+ * below the slice of u, or on another lane (I4).
+ */
+static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	struct ustack *o = l->l_owner;
+	char *top = slice(u);
+	ptrdiff_t nob = stored(l, u);
+	ptrdiff_t i;
+
+	usched_current = u;
+	l->l_owner = u;
+	u->u_top = top;
+	if (likely(o != NULL && o->u_top == top && stored(l, o) == nob &&
+		   nob <= 1024)) {
+		char *to = o->u_stack;
+		const char *from = u->u_stack;
+		pair last = *(const pair *)(top + nob - PAIR);
+
+		o->u_top = top + AWAY;
+		for (i = 0; i < nob - PAIR; i += PAIR) {
+			pair out = *(const pair *)(top + i);
+			pair in  = *(const pair *)(from + i);
+
+			*(pair *)(to + i)  = out;
+			*(pair *)(top + i) = in;
+		}
+		i = nob - PAIR;
+		*(pair *)(to + i)  = last;
+		*(pair *)(top + i) = *(const pair *)(from + i);
+		usched_resume(top, 0);
+	}
+	if (o != NULL) {
+		copy(o->u_stack, slice(o), stored(l, o));
+		o->u_top += AWAY;
+	}
+	restore(l, u);
+	usched_resume(top, 0);
 }
 
 /* Is the bottom of the lane as usched_launch() and a prologue leave it? */
@@ -936,6 +998,15 @@ static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
 	for (i = 0; i < BARE_NR; i++)
 		diff |= at[i] ^ bottom[i];
 	return diff == 0;
+}
+
+/* Is the buffer shorter than the slice, by no more than is BARE (I7)? */
+static ALWAYS_INLINE int is_short(const struct usched *s,
+				  const struct ustack *u,
+				  const struct usched_lane *l, size_t spare)
+{
+	return (ptrdiff_t)spare < 0 && (ptrdiff_t)spare >= -s->s_bare &&
+	       u->u_len >= PAIR && is_bare(l);
 }
 
 /*
@@ -1223,7 +1294,7 @@ UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
 	nob = l->l_bottom - slice(u);
 	if (to != NULL && (uintptr_t)u->u_top & AWAY) {
 		if (stored(l, u) < nob)
-			copy(to + nob - BARE, (const char *)bottom, BARE);
+			copy(to + nob - BARE, bare(), BARE);
 		copy(to, u->u_stack, stored(l, u));
 	} else if (to != NULL)
 		copy(to, slice(u), nob);

@@ -278,13 +278,15 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 #endif
 }
 
-/* The processor of t, which is about to be woken, if the caller runs there. */
-static __inline__ struct uproc *uproc_waker(const struct uproc_thread *t)
+/* Does the caller run on the processor of t, which is about to be woken? *p. */
+static __inline__ bool uproc_is_here(const struct uproc_thread *t,
+				     struct uproc **p)
 {
 	struct usched *s = UPROC_SINGLE ? t->t_stack.u_sched : usched_self();
 
 	uproc_live(t, "wake");
-	return UPROC_LIKELY(s == t->t_stack.u_sched) ? (struct uproc *)s : NULL;
+	*p = (struct uproc *)s;
+	return UPROC_LIKELY(s == t->t_stack.u_sched);
 }
 
 static __inline__ void uproc_queue_put(struct usched_queue *q,

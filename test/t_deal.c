@@ -165,8 +165,10 @@ static long sent, crossed, received;
 
 static void wake(struct rr_thread *t)
 {
+	struct uproc *p;
+
 	__atomic_add_fetch(&sent, 1, __ATOMIC_RELAXED);
-	if (uproc_waker(&t->r_thread) == NULL)
+	if (!uproc_is_here(&t->r_thread, &p))
 		__atomic_add_fetch(&crossed, 1, __ATOMIC_RELAXED);
 	rr_wake(t);
 }

@@ -80,9 +80,9 @@ PR_INLINE int pr_wait(void)
 PR_INLINE void pr_wake(struct pr_thread *t)
 {
 	struct uproc_thread *u = &t->pt_thread;
-	struct uproc *p = uproc_waker(u);
+	struct uproc *p;
 
-	if (p == NULL)
+	if (!uproc_is_here(u, &p))
 		uproc_post(u);
 	else if (wakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&p->p_queue, u);

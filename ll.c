@@ -7,8 +7,8 @@
  * never touch the queue, and with lanes they are never copied.
  *
  * What would starve the queue is such a pair that goes on for ever. So after
- * LL_RUN switches to s_hot in a row, it goes to the end of the queue, and the
- * first of the queue runs.
+ * LL_RUN switches, whatever they were to, s_hot goes to the end of the queue, and
+ * the first of the queue runs.
  *
  * L1. A thread is s_hot or in the queue at most once: it is put there when
  *     its wake count goes from -1 to 0, by its own yield, and when it is

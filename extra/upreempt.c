@@ -457,7 +457,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 		w->w_state = w->w_state == HANDLER && at == w->w_pc ? OWN : NO;
 	else if (w->w_state != OWN || !is_own(at - 1)) {
 		/* A thread may jump to ustack_block(): s_alloc() is not its. */
-		if (is_function(at, (uintptr_t)usched_save))
+		if (is_function(at, USLICE_SWITCH))
 			w->w_state = NO;
 		else if (is_function(at, (uintptr_t)usched_launch))
 			w->w_state = YES;

@@ -41,4 +41,12 @@ USLICE_HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 USLICE_HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 USLICE_HIDDEN __attribute__((noreturn)) void usched_back(char *sp, int rc);
 
+/* What seems to have called s_alloc() and s_free() when a thread blocks. */
+#if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
+extern const char usched_live[];
+#define USLICE_SWITCH	((uintptr_t)usched_live)
+#else
+#define USLICE_SWITCH	((uintptr_t)usched_save)
+#endif
+
 #endif /* USLICE_H */

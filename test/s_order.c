@@ -24,7 +24,7 @@ static int queue[1 << 16];
 static unsigned head, tail;
 static int count[ALL];		/* wakes less waits; -1 waits */
 static int made;
-static int hot, turn;
+static int hot, left;
 
 static void put(int i)
 {
@@ -37,11 +37,13 @@ static int next(void)
 	int i = hot;
 
 	hot = -1;
-	if (i >= 0 && turn++ < LL_RUN)
-		return i;
+	if (left > 0 && (i >= 0 || head != tail)) {
+		left--;
+		return i >= 0 ? i : queue[head++ % COUNT(queue)];
+	}
 	if (i >= 0)
 		put(i);
-	turn = 0;
+	left = LL_RUN;
 #endif
 	CHECK(head != tail);
 	return queue[head++ % COUNT(queue)];
@@ -126,7 +128,7 @@ static void random_order(void)
 	memset(count, 0, sizeof count);
 	made = 0;
 	hot = -1;
-	turn = 0;
+	left = 0;
 	steps = 0;
 	begin(1, 0);
 	for (i = 0; i < NR; i++)

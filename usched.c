@@ -345,7 +345,8 @@ static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
 static UNCHECKED NORETURN void done(void *ustack);
 static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
 HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
-static UNCHECKED void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static UNCHECKED NORETURN void blocked_short(char *sp, struct ustack *u, struct usched_lane *l);
+static UNCHECKED NORETURN void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
@@ -621,29 +622,48 @@ void usched_blocked(char *sp, void *unused)
 	struct ustack *u = usched_current;
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
-	struct ustack *t = hand(s);
-	char *top;
+	struct ustack *t;
 
 	(void)unused;
-	if (HARD || unlikely((spare > USCHED_SLACK &&
-			      !is_short(s, u, l, spare)) ||
-			     fp_saved(sp) != s->s_usual)) {
+	if (HARD || unlikely(spare > USCHED_SLACK))
+		blocked_short(sp, u, l);
+	if (unlikely(fp_saved(sp) != s->s_usual))
 		blocked_hard(sp, u, l);
-		return;
-	}
 	u->u_top = sp;
-	if (likely(t != NULL)) {
-		top = t->u_top;
-		if (likely(((uintptr_t)top & LOW_BITS) == 0)) {
-			hand_take(s);
-			usched_current = t;
-			usched_resume(top, 0);
-		}
-		if (((uintptr_t)top & LOW_BITS) == AWAY && s->s_bare != 0 &&
-		    (t->u_lane != u->u_lane || top - AWAY >= sp)) {
-			hand_take(s);
-			swap(s, t);
-		}
+	t = hand(s);
+	if (likely(t != NULL && ((uintptr_t)t->u_top & LOW_BITS) == 0)) {
+		hand_take(s);
+		usched_current = t;
+		usched_resume(t->u_top, 0);
+	}
+	usched_jump(s->s_base, round_start, s);
+}
+
+/*
+ * The same, for a thread whose buffer may be short of what is BARE: it is cold,
+ * as probably is the next one. That is resumed from here, if its slice comes to
+ * another lane, or to above us (I4).
+ */
+static NOINLINE void blocked_short(char *sp, struct ustack *u,
+				   struct usched_lane *l)
+{
+	struct usched *s = u->u_sched;
+	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
+	struct ustack *t;
+	uintptr_t top;
+
+	if (HARD || unlikely(spare >= 0 || !is_short(s, u, l, spare) ||
+			     fp_saved(sp) != s->s_usual))
+		blocked_hard(sp, u, l);
+	u->u_top = sp;
+	t = hand(s);
+	if (unlikely(t == NULL))
+		usched_jump(s->s_base, round_start, s);
+	top = (uintptr_t)t->u_top;
+	if (likely((top & LOW_BITS) == AWAY &&
+		   (t->u_lane != u->u_lane || top >= (uintptr_t)sp))) {
+		hand_take(s);
+		swap(s, t);
 	}
 	usched_jump(s->s_base, round_start, s);
 }

@@ -249,6 +249,8 @@ UPREEMPT_NEVER;
 #define NOT_FREE	(-1)
 /* Naps of 10 ms or less while another native thread aborts. */
 #define FAIL_WAIT	1000
+/* In s_steps; 0: usched_run(). */
+enum { STEPS = 1, STEP_ENDED };
 /* In u_top: see "The top of a slice". */
 #define FP_ON_TOP	1
 #define NO_SLICE	2
@@ -329,6 +331,8 @@ static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline unsigned fp_saved(char *sp);
 static ALWAYS_INLINE void runs(struct ustack *u);
+static ALWAYS_INLINE int is_simple(const struct ustack *u);
+static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack *u);
 static ALWAYS_INLINE struct ustack *hand(const struct usched *s);
 static ALWAYS_INLINE void hand_take(struct usched *s);
 static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q);
@@ -456,12 +460,8 @@ static ALWAYS_INLINE void hand_take(struct usched *s)
 	__atomic_store_n(&q->q_head, q->q_head + 1, __ATOMIC_RELAXED);
 }
 
-UNCHECKED void usched_run(struct usched *s)
+static void check(const struct usched *s)
 {
-	struct usched *volatile mark = NULL;
-	uintptr_t scratch;
-	unsigned fp = fp_get(&scratch);
-
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,
 		 "usched_run: s_next, s_alloc and s_free must be set");
 	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
@@ -475,25 +475,62 @@ UNCHECKED void usched_run(struct usched *s)
 	CONTRACT(__safestack_init == NULL,
 		 "usched_run: copied stacks and -fsanitize=safe-stack do not "
 		 "mix: locals that are kept elsewhere are not copied");
+}
+
+/* The caller has these control words, and gets them back. */
+static ALWAYS_INLINE UNCHECKED void run(struct usched *s, unsigned fp)
+{
+	struct usched *volatile mark = s;
+
 	if (s->s_lane == NULL)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
 	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
-	mark = s;
 	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
 					     &mark, fp };
 	usched_here = &s->s_frame;
 	hooks(s, 1);
 	HOOK(begin(s));
-	fp_set(s->s_fp);
+	if (fp != s->s_fp)
+		fp_set(s->s_fp);
 	usched_save(begin, s);
-	fp_set(fp);
+	if (fp != s->s_fp)
+		fp_set(fp);
 	s->s_base = NULL;
 	runs(s->s_frame.f_self);
 	HOOK(end(s));
 	hooks(s, 0);
 	usched_here = s->s_frame.f_up;
+}
+
+UNCHECKED void usched_run(struct usched *s)
+{
+	uintptr_t scratch;
+	unsigned fp = fp_get(&scratch);
+
+	check(s);
+	run(s, fp);
+	fp_set(fp);		/* s_next() may have changed them */
+}
+
+UNCHECKED int usched_step(struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	uintptr_t scratch;
+	unsigned fp = fp_get(&scratch);
+	int ended;
+
+	check(s);
+	s->s_left  = 0;
+	s->s_step  = u;
+	s->s_steps = STEPS;
+	run(s, fp);
+	ended = s->s_steps == STEP_ENDED;
+	s->s_steps = 0;
+	if (ended)
+		fp_set(fp);	/* as s_done() may have */
+	return ended;
 }
 
 /*
@@ -541,7 +578,8 @@ static UNCHECKED void leave(struct usched *s)
 		lane_put(s, u);
 		u->u_top = ENDED;
 	}
-	s->s_base = NULL;
+	s->s_base  = NULL;
+	s->s_steps = 0;
 	runs(s->s_frame.f_self);
 	HOOK(end(s));
 	usched_here = s->s_frame.f_up;
@@ -562,6 +600,20 @@ static void hooks(struct usched *s, int begins)
 		(begins ? h->h_begin : h->h_end)(s);
 }
 
+/* Has it only to be resumed? */
+static ALWAYS_INLINE int is_simple(const struct ustack *u)
+{
+	return !HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
+	       u->u_top != NULL;
+}
+
+static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack *u)
+{
+	usched_current = u;
+	usched_running = s;
+	usched_resume(u->u_top, 0);
+}
+
 /* Chooses a thread and goes there. Runs at s_base. */
 static void round_start(void *arg)
 {
@@ -571,8 +623,10 @@ static void round_start(void *arg)
 	usched_current = NULL;
 	usched_running = NULL;
 	HOOK(home(s));
-	u = hand(s);
-	if (u != NULL)
+	u = unlikely(s->s_steps != 0) ? s->s_step : hand(s);
+	if (unlikely(s->s_steps != 0))
+		s->s_step = NULL;	/* when it has run, that is all */
+	else if (u != NULL)
 		hand_take(s);
 	else
 		u = s->s_next(s);
@@ -581,11 +635,8 @@ static void round_start(void *arg)
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
 	usched_running = s;
-	if (likely(!HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
-		   u->u_top != NULL)) {
-		usched_current = u;
-		usched_resume(u->u_top, 0);
-	}
+	if (likely(is_simple(u)))
+		go(s, u);
 	arrive(s, u);
 }
 
@@ -786,6 +837,8 @@ static void done(void *arg)
 	HOOK(ended(u));
 	lane_put(s, u);
 	u->u_top = ENDED;
+	if (s->s_steps != 0)
+		s->s_steps = STEP_ENDED;
 	if (s->s_done != NULL)
 		s->s_done(s, u);	/* u may be gone now */
 	round_start(s);
@@ -1483,6 +1536,12 @@ static void begin(char *sp, void *arg)
 	struct usched *s = arg;
 
 	base_set(s, sp, (char *)((uintptr_t)sp & -16));
+	if (s->s_steps != 0 && is_simple(s->s_step)) {
+		struct ustack *u = s->s_step;
+
+		s->s_step = NULL;
+		go(s, u);
+	}
 	usched_jump(s->s_base, round_start, s);
 }
 

@@ -70,8 +70,8 @@
  *	a thread			ustack_block(), ustack_abort()
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
- *	the same, outside of threads	usched_run(), usched_lanes(),
- *					usched_fini()
+ *	the same, outside of its	usched_run(), usched_step(),
+ *	threads				usched_lanes(), usched_fini()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
  *	anyone				ustack_init(), ustack_self()
@@ -120,6 +120,7 @@
 #define ustack_init	ustack_init_hard
 #define ustack_block	ustack_block_hard
 #define usched_run	usched_run_hard
+#define usched_step	usched_step_hard
 #define usched_left	usched_left_hard
 #define usched_lanes	usched_lanes_hard
 #endif
@@ -206,6 +207,8 @@ struct usched {
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
 	int                 s_forgot;  /* calls of ustack_fini() for blocked ones */
+	int                 s_steps;   /* it runs for usched_step(), */
+	struct ustack      *s_step;    /* which has this thread still to run */
 	struct usched_stats *s_stats;  /* ustats.h */
 	struct usched_frame s_frame;   /* while it runs, or was left */
 #if defined(USCHED_HARD)
@@ -246,6 +249,16 @@ struct ustack {
  * and not from deeper in it than the first time.
  */
 void usched_run(struct usched *s);
+
+/*
+ * Runs one thread, new or blocked, until it blocks or ends: 0 or 1. That is a
+ * coroutine for who calls: s_next() is not asked, and threads that it wakes wait
+ * for usched_run() or another call. It costs about twice what a switch between
+ * threads does. s_again() may let the thread go on as another one; s_left
+ * becomes 0. May be called where usched_run() may, and as long as that is not
+ * running. The schedulers of this library run their threads themselves.
+ */
+int usched_step(struct ustack *u);
 
 /*
  * Ends a run that a longjmp() has left: puts back all that a return of

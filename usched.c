@@ -42,23 +42,23 @@
  *       ^                               ^
  *       sp                              L->l_bottom
  *
- * U runs, calls, returns, until somewhere it calls ustack_block().
- * usched_save() pushes the registers that belong to the caller, and blocked()
- * notes where that ended:
+ * U runs, calls, returns, until somewhere it blocks. Registers that somebody
+ * still needs are saved, and usched_blocked() notes where that ended:
  *
- *  usched_save()   bar()       foo()      U->u_f()
- *   | registers | frame |    frame    |    frame     | return address |
- *   ^                                                                 ^
- *   U->u_top                                                L->l_bottom
- *   |<--------------------- the slice of U -------------------------->|
+ *   switch      bar()       foo()      U->u_f()
+ *   | regs | frame |    frame    |    frame     | return address |
+ *   ^                                                            ^
+ *   U->u_top                                           L->l_bottom
+ *   |<--------------------- the slice of U --------------------->|
  *
- * All there is to know about a blocked thread is in its slice. Then the stack
- * pointer is set to S->s_base, and the next round starts. Nothing of the
- * dispatcher has to be saved: every round starts from the same place.
+ * All there is to know about a blocked thread is in its slice. If the scheduler
+ * has left the next thread at hand, and that lies in its lane, the switch goes
+ * there at once. Else the stack pointer is set to S->s_base, and the next round
+ * starts. Nothing of the dispatcher has to be saved: every round starts from the
+ * same place.
  *
- * When s_next() returns U again, its slice must lie where it lay. The stack
- * pointer is set to U->u_top, usched_resume() pops the registers, and
- * ustack_block() returns.
+ * When U is to run again, its slice must lie where it lay. The stack pointer is
+ * set to U->u_top, usched_resume() pops the registers, and the thread goes on.
  *
  * When U->u_f() returns, usched_launch() goes on with usched_ended(). If
  * s_again() has given U another function, that is launched at once, in the same
@@ -81,8 +81,12 @@
  * at all. So threads that are hot stay in place and switch as fast as threads
  * with stacks of their own, and threads that are cold shrink to a buffer.
  *
- * The buffer is had in ustack_block(), by the thread, where failure can be
- * reported and undone. Only the copying is put off.
+ * A cold thread that blocks is nearly always followed by another one. If both
+ * slices begin at the same address, and have buffers of the same length, one
+ * loop copies the owner of the lane out and the other in (swap()).
+ *
+ * The buffer is allocated when the thread blocks, on its stack, where failure
+ * can be reported and undone. Only the copying is put off.
  *
  * A new thread takes the lane that was left last by its last thread (that one
  * is in the cache), else one that was never used, else, when all have threads
@@ -123,6 +127,37 @@
  * the whole slice, to spare it the look at the bottom: its buffer is not used
  * anyway.
  *
+ * IN PLACE
+ *
+ * On x86-64 a wait of a scheduler contains the switch itself (usched_block() in
+ * usched.h): assembly that puts the address to go on at into a register, jumps
+ * to usched_live, and says to the compiler that no register survives. So the
+ * compiler saves what is live, once in a function; a switch stores three words.
+ * And it is a jump both ways: the processor predicts where a return goes from
+ * the calls before, and each switch would leave it a call without a return.
+ * ustack_block() is a function around the same assembly.
+ *
+ *   - rbx and rbp are saved by usched_live, and not in the list of the
+ *     assembly: clang addresses locals by rbx in functions that realign their
+ *     stack, and by rbp with frame pointers, and goes on to do so.
+ *   - What the assembly pushes must not lie in a red zone. Compilers use one in
+ *     functions without calls only. So the path of an error is a real call.
+ *   - Registers that have no name in a file (AVX-512 without -mavx512f, under
+ *     gcc) cannot be in the list: see usched.h.
+ *   - Thread-local variables are loaded by assembly, too. A compiler would keep
+ *     their offset over the block, in a register that has to be saved and is
+ *     the first to be needed afterwards.
+ *   - The stack is aligned as for a call, since the function has one.
+ *
+ * Files with USCHED_PREEMPT, where the tick must know whose code is whose, and
+ * the hard mode call ustack_block(). So do other machines.
+ *
+ * usched_live stores the control words (see "The top of a slice") before all
+ * else and compares them last: on AMD Zen 5 reading them takes 14 cycles, in
+ * which nothing else begins to retire, a third of a switch. On Intel it is
+ * cheap. With -DUSCHED_SHARE_FP they are not looked at, for programs whose
+ * threads never change them.
+ *
  * LEAVING
  *
  * A longjmp() may leave usched_run(), from a thread or from a call-back: then
@@ -157,7 +192,8 @@
  * I3. From switch-out to switch-in only the dispatcher touches the slice.
  * I4. Nothing is copied to or from below the stack pointer of the copier.
  * I5. An error leaves every thread and buffer as it was.
- * I6. s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
+ * I6. No call-back runs between a block and the resume of a thread at hand.
+ *     s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
  * I8. All that the end of a run needs is in struct usched, not in a stack
@@ -167,13 +203,11 @@
  * REJECTED
  *
  * A stack pointer and registers kept in struct ustack instead of on the stack:
- * as many bytes, in one more cache line. Returning to the thread by `ret': the
- * processor predicts the return address from its own stack of calls, which is
- * wrong after each switch, and that costs more than a copy of the slice; so
- * the address is popped and jumped to. A block that is inlined, and lets the
- * compiler save only what is live: 48 bytes less in a slice, but it depends
- * on the compiler keeping out of the red zone, and on flags of the caller.
- * One struct with the thread and its first buffer: needs a guess of the
+ * as many bytes, in one more cache line. Going on by `ret', with a call of the
+ * switch: faster where all threads block at one place, but half as fast where
+ * they do not, and each return up through wrappers is mispredicted. s_next()
+ * called on the stack of the thread that blocks: against I6. AVX copies of
+ * slices: no gain. One struct with the thread and its first buffer: needs a guess of the
  * length before the first block.
  */
 
@@ -357,6 +391,8 @@ static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static ALWAYS_INLINE UNCHECKED NORETURN void swap(struct usched *s, struct ustack *u);
+static UNCHECKED void move(struct usched_lane *l, struct ustack *o, struct ustack *u);
+static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in, ptrdiff_t nob);
 static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u,
 				  const struct usched_lane *l, size_t spare);
 static void evict(struct usched_lane *l);
@@ -477,11 +513,19 @@ static void check(const struct usched *s)
 		 "mix: locals that are kept elsewhere are not copied");
 }
 
-/* The caller has these control words, and gets them back. */
-static ALWAYS_INLINE UNCHECKED void run(struct usched *s, unsigned fp)
+/*
+ * Runs u alone, or all if it is NULL. The caller has these control words, and
+ * gets them back.
+ */
+static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
+					unsigned fp)
 {
-	struct usched *volatile mark = s;
+	struct usched *volatile mark = NULL;	/* before check(): see stands() */
 
+	check(s);
+	mark = s;
+	s->s_step  = u;
+	s->s_steps = u != NULL ? STEPS : 0;
 	if (s->s_lane == NULL)
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
@@ -509,8 +553,7 @@ UNCHECKED void usched_run(struct usched *s)
 	uintptr_t scratch;
 	unsigned fp = fp_get(&scratch);
 
-	check(s);
-	run(s, fp);
+	run(s, NULL, fp);
 	fp_set(fp);		/* s_next() may have changed them */
 }
 
@@ -521,13 +564,9 @@ UNCHECKED int usched_step(struct ustack *u)
 	unsigned fp = fp_get(&scratch);
 	int ended;
 
-	check(s);
-	s->s_left  = 0;
-	s->s_step  = u;
-	s->s_steps = STEPS;
-	run(s, fp);
+	s->s_left = 0;
+	run(s, u, fp);
 	ended = s->s_steps == STEP_ENDED;
-	s->s_steps = 0;
 	if (ended)
 		fp_set(fp);	/* as s_done() may have */
 	return ended;
@@ -578,8 +617,7 @@ static UNCHECKED void leave(struct usched *s)
 		lane_put(s, u);
 		u->u_top = ENDED;
 	}
-	s->s_base  = NULL;
-	s->s_steps = 0;
+	s->s_base = NULL;
 	runs(s->s_frame.f_self);
 	HOOK(end(s));
 	usched_here = s->s_frame.f_up;
@@ -961,6 +999,25 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 	*(pair *)(to + i) = *(const pair *)(from + i);
 }
 
+/* From at to out, and then from in to at. */
+static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
+				    ptrdiff_t nob)
+{
+	pair last_out = *(const pair *)(at + nob - PAIR);
+	pair last_in  = *(const pair *)(in + nob - PAIR);
+	ptrdiff_t i;
+
+	for (i = 0; i < nob - PAIR; i += PAIR) {
+		pair x = *(const pair *)(at + i);
+		pair y = *(const pair *)(in + i);
+
+		*(pair *)(out + i) = x;
+		*(pair *)(at + i)  = y;
+	}
+	*(pair *)(out + nob - PAIR) = last_out;
+	*(pair *)(at + nob - PAIR)  = last_in;
+}
+
 static inline char *slice(const struct ustack *u)
 {
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
@@ -1026,37 +1083,27 @@ static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	struct ustack *o = l->l_owner;
 	char *top = slice(u);
-	ptrdiff_t nob = stored(l, u);
-	ptrdiff_t i;
 
 	usched_current = u;
 	l->l_owner = u;
-	u->u_top = top;
-	if (likely(o != NULL && o->u_top == top && stored(l, o) == nob &&
-		   nob <= 1024)) {
-		char *to = o->u_stack;
-		const char *from = u->u_stack;
-		pair last = *(const pair *)(top + nob - PAIR);
-
-		o->u_top = top + AWAY;
-		for (i = 0; i < nob - PAIR; i += PAIR) {
-			pair out = *(const pair *)(top + i);
-			pair in  = *(const pair *)(from + i);
-
-			*(pair *)(to + i)  = out;
-			*(pair *)(top + i) = in;
-		}
-		i = nob - PAIR;
-		*(pair *)(to + i)  = last;
-		*(pair *)(top + i) = *(const pair *)(from + i);
+	if (likely(o != NULL && o->u_top == top && o->u_len == u->u_len)) {
+		o->u_top = u->u_top;
+		copy_both(o->u_stack, top, u->u_stack, stored(l, u));
 		usched_resume(top, 0);
 	}
-	if (o != NULL) {
-		copy(o->u_stack, slice(o), stored(l, o));
-		o->u_top += AWAY;
-	}
-	restore(l, u);
+	move(l, o, u);
 	usched_resume(top, 0);
+}
+
+/* The same, if the slices differ. */
+static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
+				    struct ustack *u)
+{
+	l->l_owner = o;
+	if (o != NULL)
+		evict(l);
+	l->l_owner = u;
+	restore(l, u);
 }
 
 /* Is the bottom of the lane as usched_launch() and a prologue leave it? */

@@ -98,6 +98,9 @@
  *   file that includes usched.h compiles with them, and usched_run() refuses a
  *   program with SafeStack. Code with gcc's -fsplit-stack cannot block. Shadow
  *   stacks of the processor must be off.
+ * - usched.c compiled with USCHED_SHARE_FP does not keep floating-point control
+ *   words for each thread. That is for programs whose threads never change them:
+ *   rounding, traps, flushing of denormals. A switch is faster then, on AMD.
  * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
  *   switch is setjmp() and longjmp(), there are no lanes but the native one,
  *   and floating-point control words are kept only on the machines that

@@ -231,18 +231,15 @@ WS_INLINE int ws_wait(void)
 WS_INLINE void ws_wake(struct ws_thread *t)
 {
 	struct uproc_thread *u = &t->s_thread;
-	const struct ustack *self = ustack_self();
+	struct ws_worker *w = (struct ws_worker *)usched_self();
 	struct uproc_thread *before;
-	struct ws_worker *w;
 
 	uproc_live(u, "wake");
 	/* If it has run here last it is probably at home here, and we are of ws. */
-	if (__builtin_expect(self == NULL, 0) ||
-	    !UPROC_LIKELY(self->u_sched == &uproc_of(u)->p_sched)) {
+	if (!UPROC_LIKELY(&w->w_proc == uproc_of(u))) {
 		ws_wake_hard(t);
 		return;
 	}
-	w = (struct ws_worker *)self->u_sched;
 	if (!UPROC_LIKELY(stop_in(&w->w_stop)) ||
 	    !UPROC_LIKELY(ws_is_home(w, u))) {
 		ws_wake_hard(t);

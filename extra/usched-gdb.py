@@ -141,8 +141,9 @@ def sets():
 
 def chunks_of(uprocs):
     """Where the threads of a set are: memory that it has used."""
-    chunks, chunk = [], uprocs["set_chunk"]
-    free = int(uprocs["set_free"])
+    mem = uprocs["set_mem"]
+    chunks, chunk = [], mem["m_chunk"]
+    free = int(mem["m_free"])
     while int(chunk) != 0:
         low = int(chunk)
         high = int(chunk["c_map"]) + int(chunk["c_mapped"])

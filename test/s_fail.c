@@ -87,7 +87,7 @@ static void *posts(void *arg)
 	return NULL;
 }
 
-/* With a buffer that is too large for the pools of uproc.c. */
+/* With a buffer that is too large for the pools of umem.c. */
 static void waits_for_ever(void *arg)
 {
 	volatile char space[70000];

@@ -91,7 +91,7 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 	CHECK(space[0] == (char)j->j_nr && space[nob - 1] == (char)j->j_nr);
 }
 
-/* Some keep more than POOL_MAX of uproc.c. */
+/* Some keep more than POOL_MAX of umem.c. */
 static void worker(void *arg)
 {
 	struct job *j = arg;

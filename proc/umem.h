@@ -34,14 +34,16 @@ extern "C" {
 #define UMEM_HIDDEN	__attribute__((visibility("hidden")))
 #define UMEM_LIKELY(x)	__builtin_expect(!!(x), 1)
 
-#define UMEM_CLASS_NR	88
+#define UMEM_CLASS_NR	96	/* size classes, */
+#define UMEM_POOL_NR	80	/* of which pools keep the smaller, */
+#define UMEM_BIN_NR	64	/* and classes of free runs of pages */
 #define UMEM_FINE	((size_t)16)	/* between classes up to UMEM_SMALL */
 #define UMEM_SMALL	((size_t)1 << 10)
 /*
- * Blocks go to the depot and come from it in batches: of so many bytes, or of
- * so many blocks where those are larger. Processors fetch ahead, beyond the end
- * of a page: with batches of 4 KiB, of two processors with a hundred threads
- * each, one took the lines of the other away, which then was slower by a half.
+ * Blocks go from pool to pool in batches of so many bytes. Processors fetch
+ * ahead, beyond the end of a page: with batches of 4 KiB, of two processors
+ * with a hundred threads each, one took the lines of the other away, which then
+ * was slower by a half.
  */
 #define UMEM_BATCH	((size_t)16 << 10)
 
@@ -51,26 +53,39 @@ struct umem_block {
 	struct umem_block *b_batch;
 };
 
-struct umem_chunk;
+/* A place in a list, or its head. */
+struct umem_link {
+	struct umem_link *l_next;
+	struct umem_link *l_prev;
+};
 
-/* In front of a block that is too large for a pool. */
-struct umem_large {
-	struct umem_large *g_next;
-	struct umem_large *g_prev;
+/* What a span of this class is cut into. */
+struct umem_cut {
+	unsigned short c_size;
+	unsigned short c_nr;
+	unsigned short c_pages;
 };
 
 struct umem {
-	pthread_mutex_t    m_lock;	/* protects all that follows */
-	struct umem_block *m_depot[UMEM_CLASS_NR];
-	struct umem_chunk *m_chunk;
-	char              *m_free, *m_end;	/* not carved yet */
-	size_t             m_grow;	/* size of the next chunk */
-	struct umem_large  m_large;
+	pthread_mutex_t    m_lock;	/* protects what follows */
+	struct umem_block *m_depot[UMEM_POOL_NR];	/* linked batches */
+	unsigned char      m_depot_nr[UMEM_POOL_NR];
+	struct umem_link   m_part[UMEM_CLASS_NR];	/* spans: see M2 */
+	struct umem_link   m_run[UMEM_BIN_NR];		/* free runs: see M3 */
+	unsigned long long m_bins;	/* a bit for each m_run that is not empty */
+	struct umem_link   m_chunk;
+	struct umem_link   m_large;
+	size_t             m_grow;	/* segments of the next chunk */
+	size_t             m_segs;
+	size_t             m_used;	/* pages of spans */
+	size_t             m_dirty;	/* pages of free runs: see M4 */
+	size_t             m_large_nob;	/* bytes of large blocks */
+	struct umem_cut    m_cut[UMEM_CLASS_NR];	/* constant */
 };
 
 struct umem_pool {
-	void        *o_free[UMEM_CLASS_NR];
-	int          o_nr[UMEM_CLASS_NR];
+	void        *o_free[UMEM_POOL_NR];
+	int          o_nr[UMEM_POOL_NR];
 	struct umem *o_mem;
 };
 
@@ -89,6 +104,12 @@ UMEM_HIDDEN void *umem_array(size_t nr);
 /* 0 or -errno. umem_fini() frees all blocks, whoever has them. */
 UMEM_HIDDEN int  umem_init(struct umem *m);
 UMEM_HIDDEN void umem_fini(struct umem *m);
+
+/*
+ * Bytes that the system has given for blocks and has not got back, in use or
+ * not: an upper bound, since some may not have been touched. Any thread.
+ */
+UMEM_HIDDEN size_t umem_held(struct umem *m);
 
 /* An empty pool. */
 static inline void umem_pool_init(struct umem_pool *o, struct umem *m)
@@ -155,8 +176,11 @@ static inline void umem_put(struct umem_pool *o, void *block, size_t size)
  * Makes k_nr at least nr. Size is small, and the same at each call for k. False:
  * no memory; k_nr may have grown.
  */
-UMEM_HIDDEN bool umem_reserve(struct umem *m, struct umem_stock *k, size_t size,
+UMEM_HIDDEN bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
 			      long nr);
+/* Gives back batches that were not touched, while k_nr stays nr or more. */
+UMEM_HIDDEN void umem_stock_trim(struct umem_stock *k, struct umem *m,
+				 size_t size, long nr);
 UMEM_HIDDEN void umem_stock_more(struct umem_stock *k, size_t size);
 UMEM_HIDDEN void umem_stock_fini(struct umem_stock *k);
 

@@ -325,16 +325,19 @@ void ws_post(struct ws_thread *thread)
 /* Blocks for so many tasks. False: no memory. */
 static bool stock(struct ws_worker *w, long nr)
 {
-	return umem_reserve(&set->set_mem, &w->w_stock, BLOCK, nr);
+	return umem_reserve(&w->w_stock, &set->set_mem, BLOCK, nr);
 }
 
 /* The memory of t, which has ended. Back to where that of tasks comes from. */
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (HARD || (!LIKELY(w->w_stock.k_nr < SPARE_MOST) &&
-		     w->w_stock.k_nr >= deque_look(&w->w_deque) + SPARE_MOST))
+		     w->w_stock.k_nr >= deque_look(&w->w_deque) + SPARE_MOST)) {
 		uproc_free(&w->w_proc, t);
-	else
+		if (w->w_stock.k_raw_nr > 0)
+			umem_stock_trim(&w->w_stock, &set->set_mem, BLOCK,
+				deque_look(&w->w_deque) + SPARE_MOST);
+	} else
 		umem_stock_put(&w->w_stock, t);
 }
 

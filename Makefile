@@ -15,9 +15,9 @@ ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) uproc rr ll ws ucall \
+MODULES := $(CORE) umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
@@ -54,7 +54,7 @@ $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uproc.c rr.c $(ALL_H) Makefile
+$(B)/rmain.1t: rmain.c $(CORE:%=%.c) umem.c uproc.c rr.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
 

@@ -58,6 +58,10 @@ BLOCK = 16 << 20                # read at once
 PAGE = 4096
 UPROC_JOIN = 1
 WAKES_ONE = 32                  # in w_posted: a wake, above the flags
+# As in umem.c.
+UMEM_SEGMENT, UMEM_HEAD, UMEM_PAGE = 2 << 20, 4, 4096
+UMEM_RUN_NR = UMEM_SEGMENT // UMEM_PAGE - UMEM_HEAD
+UMEM_CLASS_NR = 96              # s_class below it: a span of blocks
 
 # What a switch has left: the bytes of all registers, and where each is. The last
 # are those that only outer functions have saved.
@@ -140,15 +144,34 @@ def sets():
     return found
 
 
+def spans_of(at):
+    """The spans of a segment of umem.c: (low, high), neighbours in one."""
+    segment = struct("umem_segment", at)
+    spans, i = [], 0
+    while i < UMEM_RUN_NR:
+        span = segment["g_span"][i]
+        pages = int(span["s_pages"])
+        if int(span["s_class"]) < UMEM_CLASS_NR:
+            low = at + (UMEM_HEAD + i) * UMEM_PAGE
+            if spans and spans[-1][1] == low:
+                low = spans.pop()[0]
+            spans.append((low, at + (UMEM_HEAD + i + pages) * UMEM_PAGE))
+        if pages == 0:
+            break               # it is about to be written
+        i += pages
+    return spans
+
+
 def chunks_of(uprocs):
-    """Where the threads of a set are: memory that it has used."""
-    chunks, chunk = [], uprocs["set_chunk"]
-    free = int(uprocs["set_free"])
-    while int(chunk) != 0:
-        low = int(chunk)
-        high = int(chunk["c_map"]) + int(chunk["c_mapped"])
-        chunks.append((low, free if low < free <= high else high))
-        chunk = chunk["c_next"]
+    """Where the threads of a set are: the spans of its memory."""
+    chunks, head = [], uprocs["set_mem"]["m_chunk"]
+    at = int(head["l_next"])
+    while at != int(head.address):
+        chunk = struct("umem_chunk", at)
+        first = at - at % UMEM_SEGMENT
+        for i in range(int(chunk["c_segs"])):
+            chunks += spans_of(first + i * UMEM_SEGMENT)
+        at = int(chunk["c_link"]["l_next"])
     return chunks
 
 

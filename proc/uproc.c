@@ -11,12 +11,12 @@
  *	| queue        | | queue        |   threads that can run
  *	| inbox        | | inbox        |   wakes from elsewhere
  *	| park         | | park         |   where it sleeps
- *	| pool         | | pool         |   free blocks, in size classes
+ *	| pool         | | pool         |   free memory
  *	+------+-------+ +-------+------+
  *	       |                 |
  *	    +--+-----------------+--+
- *	    | depot, chunks, p_outer  |     under set_lock, in batches
- *	    +-------------------------+
+ *	    | set_mem               |       in batches: see umem.c
+ *	    +-----------------------+
  *
  * A thread stays on the processor that it was made for, but in ws, which has
  * queues of its own: ROOM and P1 below are not for those.
@@ -45,19 +45,6 @@
  * A prepare handler that takes set_lock would make the whole set usable in the
  * child, but for half-way posts. Rejected: a signal handler may fork while its
  * native thread holds the lock.
- *
- * MEMORY
- *
- * A struct uproc_thread is a cache line, and the buffer for a small slice one
- * or two. Blocks come from free lists by size class, 16 bytes apart up to 1
- * KiB, then four to each doubling, up to POOL_MAX; the rest from malloc(). A
- * thread is often made by one processor and ends on another, so a list that has
- * grown long gives a batch of blocks to the depot, and an empty one takes a
- * batch from there (Bonwick, "Magazines and Vmem", USENIX 2001, section 3,
- * without the magazines). New blocks are carved from chunks, in the order of
- * need, so threads that run one after another are neighbours in memory; chunks
- * of 2 MiB and more ask for huge pages. Memory goes back to the system in
- * uproc_fini().
  *
  * ROOM
  *
@@ -118,10 +105,8 @@
  *
  * REJECTED
  *
- * A queue linked through the threads: it does not show whom to prefetch. First
- * buffers in one block with the thread: the length of the first slice is not
- * known, and guesses waste more than a second miss costs. Giving each wake from
- * elsewhere a message of its own: needs memory, and can fail.
+ * A queue linked through the threads: it does not show whom to prefetch. Giving
+ * each wake from elsewhere a message of its own: needs memory, and can fail.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -151,23 +136,10 @@ UPREEMPT_NEVER;
 #define RING_MAX	(1u << 31)
 #define ROOM_HINT	(1u << 20)	/* a hint is believed up to here */
 #define DEAL_MIN	32u
-#define BATCH_NR	4
-#define PAGE		((size_t)4 << 10)
-#define POOL_MAX	((size_t)64 << 10)
-#define CHUNK_MIN	((size_t)64 << 10)
-#define CHUNK_MAX	((size_t)32 << 20)
-#define HUGE_PAGE	((size_t)2 << 20)
 
 #define YIELDS		10
 #define NAP_MIN		20000L		/* ns; how late a wait may end, too */
 #define NAP_MAX		1000000L
-
-/* Memory from the system; blocks follow. */
-struct chunk {
-	struct chunk *c_next;
-	void         *c_map;
-	size_t        c_mapped;
-};
 
 /* Follows a thread made with UPROC_JOIN. */
 struct joint {
@@ -188,9 +160,6 @@ struct joint {
 
 static int  is_new(const struct uproc_set *set);
 static int  lanes_each(struct uproc_set *set);
-static inline void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size);
-static inline void  pool_put(struct uproc *p, struct uproc_pool *o, void *block,
-			     size_t size);
 
 /* Call-backs of the dispatcher. */
 
@@ -198,14 +167,14 @@ static void *buf_alloc(struct usched *s, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	return pool_get(p, &p->p_pool, size);
+	return umem_get(&p->p_pool, size);
 }
 
 static void buf_free(struct usched *s, void *buf, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	pool_put(p, &p->p_pool, buf, size);
+	umem_put(&p->p_pool, buf, size);
 }
 
 static size_t thread_size(const struct uproc *p, int flags)
@@ -258,7 +227,7 @@ void uproc_free(struct uproc *p, struct uproc_thread *t)
 	uhard_keep(&p->p_kept, &t->t_stack,
 		   thread_size(p, t->t_stack.u_mark));
 	while ((u = uhard_kept_get(&p->p_kept, 0)) != NULL)
-		pool_put(p, &p->p_pool, u, thread_size(p, u->u_mark));
+		umem_put(&p->p_pool, u, thread_size(p, u->u_mark));
 }
 
 /* The memory goes back to the system. */
@@ -270,7 +239,7 @@ static void kept_drop(struct uproc *p)
 #else
 void uproc_free(struct uproc *p, struct uproc_thread *t)
 {
-	pool_put(p, &p->p_pool, t, thread_size(p, t->t_stack.u_mark));
+	umem_put(&p->p_pool, t, thread_size(p, t->t_stack.u_mark));
 }
 
 static void kept_drop(struct uproc *p)
@@ -395,15 +364,6 @@ unsigned uproc_deal(struct uproc_set *set)
 	return share == 0 ? nr : dealt(nr, share, set->set_nr);
 }
 
-/* In lines of its own: that of another processor may be its neighbour. */
-void *uproc_array(size_t nr)
-{
-	void *array;
-
-	return posix_memalign(&array, UPROC_LINE, nr * sizeof(void *)) == 0 ?
-		array : NULL;
-}
-
 /* Counts one more thread of p, and provides the ring for it (P1). */
 static bool room_get(struct uproc *p)
 {
@@ -418,7 +378,7 @@ static bool room_get(struct uproc *p)
 	for (room = p->p_room; room < nr && room < RING_MAX; )
 		room *= 2;
 	if (room > p->p_room && nr <= room) {
-		ring = uproc_array(room);
+		ring = umem_array(room);
 		if (ring != NULL) {
 			free(p->p_ring);
 			p->p_ring = ring;
@@ -463,8 +423,8 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		errno = p == NULL || f == NULL ? EINVAL : ECHILD;
 		return NULL;
 	}
-	t = pool_get(p, here == p ? &p->p_pool : &p->p_outer,
-		     thread_size(p, flags));
+	t = here == p ? umem_get(&p->p_pool, thread_size(p, flags)) :
+		umem_get_shared(&p->p_outer, thread_size(p, flags));
 	if (t == NULL) {
 		errno = ENOMEM;
 		return NULL;
@@ -486,8 +446,10 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 	if (t == NULL)
 		return NULL;
 	if (!room_get(p)) {
-		pool_put(p, here == p ? &p->p_pool : &p->p_outer, t,
-			 thread_size(p, flags));
+		if (here == p)
+			umem_put(&p->p_pool, t, thread_size(p, flags));
+		else
+			umem_put_shared(&p->p_outer, t, thread_size(p, flags));
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -884,9 +846,11 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		.s_preempt = k->k_preempt	/* for usched_point() */
 #endif
 	};
+	umem_pool_init(&p->p_pool, &set->set_mem);
+	umem_pool_init(&p->p_outer, &set->set_mem);
 	inbox_init(&p->p_inbox);
 	p->p_queue.q_mask = room - 1;
-	p->p_queue.q_ring = uproc_array(room);
+	p->p_queue.q_ring = umem_array(room);
 	if (p->p_queue.q_ring == NULL)
 		return -ENOMEM;
 	return k->k_init != NULL ? k->k_init(p) : 0;
@@ -894,8 +858,6 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 
 static void set_free(struct uproc_set *set)
 {
-	struct chunk *c;
-	struct large *g;
 	int i;
 
 	if (set->set_calls != NULL)
@@ -910,14 +872,7 @@ static void set_free(struct uproc_set *set)
 		if (set->set_kind.k_fini != NULL)
 			set->set_kind.k_fini(p);
 	}
-	while ((c = set->set_chunk) != NULL) {
-		set->set_chunk = c->c_next;
-		munmap(c->c_map, c->c_mapped);
-	}
-	while ((g = set->set_large.g_next) != &set->set_large) {
-		set->set_large.g_next = g->g_next;
-		free(g);
-	}
+	umem_fini(&set->set_mem);
 	free(set->set_proc);
 	free(set->set_native);
 	free(set->set_cpus);
@@ -965,8 +920,14 @@ static int set_make(struct uproc_set **out, int proc_nr,
 
 	if (set == NULL)
 		return -ENOMEM;
+	rc = umem_init(&set->set_mem);
+	if (rc != 0) {
+		free(set);
+		return rc;
+	}
 	rc = pthread_mutex_init(&set->set_lock, NULL);
 	if (rc != 0) {
+		umem_fini(&set->set_mem);
 		free(set);
 		return -rc;
 	}
@@ -975,8 +936,6 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	set->set_forks = INT_MAX;
 	set->set_stack = LANE_SIZE;
 	set->set_pins  = -1;
-	set->set_grow  = CHUNK_MIN;
-	set->set_large.g_next = set->set_large.g_prev = &set->set_large;
 	*out = set;
 	return 0;
 }
@@ -1237,247 +1196,4 @@ int uproc_fini(struct uproc_set **out, long *left)
 	set_free(set);
 	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);
 	return *left == 0 ? 0 : -EDEADLK;
-}
-
-/* Memory. */
-
-/* Its number; and the size of its blocks. */
-static int class_of(size_t *size)
-{
-	size_t step = UPROC_FINE_MAX / 4;
-	int class = UPROC_FINE_MAX / UPROC_FINE;
-
-	if (*size <= UPROC_FINE_MAX) {
-		*size = (*size + UPROC_FINE - 1) & -UPROC_FINE;
-		return *size / UPROC_FINE - 1;
-	}
-	while (*size > step * 8) {
-		step *= 2;
-		class += 4;
-	}
-	*size = (*size + step - 1) & -step;
-	return class + *size / step - 5;
-}
-
-/* The rest of the last chunk is lost: it is less than a batch. */
-static bool chunk_get(struct uproc_set *set, size_t size)
-{
-	size_t nob = set->set_grow > size + PAGE ? set->set_grow : size + PAGE;
-	size_t align = nob >= HUGE_PAGE ? HUGE_PAGE : 0;
-	struct chunk *c;
-	char *map;
-
-	map = mmap(NULL, nob + align, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (map == MAP_FAILED && set->set_grow > CHUNK_MIN) {
-		set->set_grow = CHUNK_MIN;	/* there may be some left */
-		return chunk_get(set, size);
-	}
-	if (map == MAP_FAILED)
-		return false;
-	c = (struct chunk *)(align ?
-		((uintptr_t)map + align - 1) & -align : (uintptr_t)map);
-#if defined(MADV_HUGEPAGE)
-	if (align != 0)
-		(void)madvise(c, nob, MADV_HUGEPAGE);	/* a hint */
-#endif
-	c->c_map      = map;
-	c->c_mapped   = nob + align;
-	c->c_next     = set->set_chunk;
-	set->set_chunk = c;
-	set->set_free = (char *)c + PAGE;
-	set->set_end  = (char *)c + nob;
-	if (set->set_grow < CHUNK_MAX)
-		set->set_grow *= 2;
-	return true;
-}
-
-static size_t batch_bytes(size_t size)
-{
-	size_t nob = size * BATCH_NR;
-
-	return nob < UPROC_BATCH ? UPROC_BATCH : (nob + PAGE - 1) & -PAGE;
-}
-
-static int batch_nr(size_t size)
-{
-	return batch_bytes(size) / size;
-}
-
-/* Memory for a batch, not touched yet. Under set_lock. */
-static char *carve(struct uproc_set *set, size_t nob)
-{
-	if ((size_t)(set->set_end - set->set_free) < nob &&
-	    !chunk_get(set, nob))
-		return NULL;
-	set->set_free += nob;
-	return set->set_free - nob;
-}
-
-/* New blocks, linked in the order of their addresses. */
-struct block *uproc_link(void *batch, size_t size)
-{
-	char *at = batch;
-	int nr;
-
-	for (nr = batch_nr(size); --nr > 0; at += size)
-		((struct block *)at)->b_next = (struct block *)(at + size);
-	((struct block *)at)->b_next = NULL;
-	return batch;
-}
-
-/* Under set_lock. */
-static struct block *batch_get(struct uproc_set *set, int class, size_t size,
-			       bool *linked)
-{
-	struct block *batch = set->set_depot[class];
-
-	*linked = batch != NULL;
-	if (batch == NULL)
-		return (struct block *)carve(set, batch_bytes(size));
-	set->set_depot[class] = batch->b_batch;
-	return batch;
-}
-
-struct block *uproc_batch(struct uproc_set *set, size_t size, int *nr,
-			  bool *linked)
-{
-	int class = class_of(&size);
-	struct block *batch;
-
-	pthread_mutex_lock(&set->set_lock);
-	batch = batch_get(set, class, size, linked);
-	pthread_mutex_unlock(&set->set_lock);
-	*nr = batch_nr(size);
-	return batch;
-}
-
-/*
- * A batch for o, which is empty. The first touch of new memory may take long,
- * so it is not under set_lock, but where that protects o: held.
- */
-static bool refill(struct uproc_set *set, struct uproc_pool *o, int class,
-		   size_t size, bool held)
-{
-	struct block *batch;
-	bool linked;
-
-	if (!held)
-		pthread_mutex_lock(&set->set_lock);
-	batch = batch_get(set, class, size, &linked);
-	if (!held)
-		pthread_mutex_unlock(&set->set_lock);
-	if (batch != NULL && !linked)
-		uproc_link(batch, size);
-	o->o_free[class] = batch;
-	o->o_nr[class]   = batch != NULL ? batch_nr(size) : 0;
-	return batch != NULL;
-}
-
-static void *large_get(struct uproc_set *set, size_t size)
-{
-	struct large *g = NULL;
-
-	if (posix_memalign((void **)&g, UPROC_LINE, size + UPROC_LINE) != 0)
-		return NULL;
-	pthread_mutex_lock(&set->set_lock);
-	g->g_next = set->set_large.g_next;
-	g->g_prev = &set->set_large;
-	g->g_next->g_prev = g->g_prev->g_next = g;
-	pthread_mutex_unlock(&set->set_lock);
-	return (char *)g + UPROC_LINE;
-}
-
-static void large_put(struct uproc_set *set, void *block)
-{
-	struct large *g = (struct large *)((char *)block - UPROC_LINE);
-
-	pthread_mutex_lock(&set->set_lock);
-	g->g_next->g_prev = g->g_prev;
-	g->g_prev->g_next = g->g_next;
-	pthread_mutex_unlock(&set->set_lock);
-	free(g);
-}
-
-static NOINLINE void *pool_get_hard(struct uproc *p, struct uproc_pool *o,
-				    size_t size)
-{
-	struct uproc_set *set = p->p_set;
-	bool lock = o == &p->p_outer;
-	struct block *b;
-	int class;
-
-	if (size > POOL_MAX)
-		return large_get(set, size);
-	class = class_of(&size);
-	if (lock)
-		pthread_mutex_lock(&set->set_lock);
-	b = uproc_pop(o, class);
-	if (b == NULL && refill(set, o, class, size, lock))
-		b = uproc_pop(o, class);
-	if (lock)
-		pthread_mutex_unlock(&set->set_lock);
-	return b;
-}
-
-/* o is p->p_pool, by the owner, or p->p_outer, by others, under set_lock. */
-static inline void *pool_get(struct uproc *p, struct uproc_pool *o, size_t size)
-{
-	void *b = o == &p->p_pool && size <= UPROC_FINE_MAX ?
-		uproc_pop(o, uproc_class(size)) : NULL;
-
-	return UPROC_LIKELY(b != NULL) ? b : pool_get_hard(p, o, size);
-}
-
-/* Gives the batch of blocks that were freed last to the depot. */
-static void spill(struct uproc_set *set, struct uproc_pool *o, int class,
-		  int nr)
-{
-	struct block *batch = o->o_free[class];
-	struct block *last = batch;
-	int i;
-
-	for (i = 1; i < nr; i++)
-		last = last->b_next;
-	o->o_free[class] = last->b_next;
-	o->o_nr[class]  -= nr;
-	last->b_next     = NULL;
-	batch->b_batch   = set->set_depot[class];
-	set->set_depot[class] = batch;
-}
-
-static NOINLINE void pool_put_hard(struct uproc *p, struct uproc_pool *o,
-				   void *block, size_t size)
-{
-	struct uproc_set *set = p->p_set;
-	bool lock = o == &p->p_outer;
-	int class;
-
-	if (size > POOL_MAX) {
-		large_put(set, block);
-		return;
-	}
-	class = class_of(&size);
-	if (lock)
-		pthread_mutex_lock(&set->set_lock);
-	((struct block *)block)->b_next = o->o_free[class];
-	o->o_free[class] = block;
-	o->o_nr[class]++;
-	/* By bytes, since blocks would need a division for each. */
-	if (o->o_nr[class] * size >= 2 * batch_bytes(size)) {
-		if (!lock)
-			pthread_mutex_lock(&set->set_lock);
-		lock = true;
-		spill(set, o, class, batch_nr(size));
-	}
-	if (lock)
-		pthread_mutex_unlock(&set->set_lock);
-}
-
-static inline void pool_put(struct uproc *p, struct uproc_pool *o, void *block,
-			    size_t size)
-{
-	if (o != &p->p_pool || size > UPROC_FINE_MAX ||
-	    !UPROC_LIKELY(uproc_push(o, uproc_class(size), block)))
-		pool_put_hard(p, o, block, size);
 }

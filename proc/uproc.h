@@ -23,6 +23,7 @@
  */
 
 #include "usched.h"
+#include "umem.h"
 #include "wakes.h"
 #if defined(USCHED_HARD)
 #include "uhard.h"
@@ -46,14 +47,6 @@ struct uproc_thread {
 	struct wakes  t_wakes;
 };
 
-/* Free blocks, by size class, and a stretch of new memory. */
-#define UPROC_CLASS_NR	88
-
-struct uproc_pool {
-	void *o_free[UPROC_CLASS_NR];
-	int   o_nr[UPROC_CLASS_NR];
-};
-
 struct uproc {
 	/* The owner's. */
 	struct usched       p_sched;	/* first: s_next() casts */
@@ -62,7 +55,7 @@ struct uproc {
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	bool                p_pinned;	/* to its cpu */
-	struct uproc_pool   p_pool;
+	struct umem_pool    p_pool;
 #if defined(USCHED_HARD)
 	struct uhard_kept   p_kept;	/* threads that have ended */
 #endif
@@ -76,7 +69,7 @@ struct uproc {
 	unsigned            p_made;	/* of these, by others; some kinds (atomic) */
 	unsigned            p_room;	/* that p_queue or p_ring hold (atomic) */
 	struct ustack     **p_ring;	/* a larger ring for p_queue, or NULL */
-	struct uproc_pool   p_outer;	/* for those who make threads for us */
+	struct umem_pool    p_outer;	/* for those who make threads for us */
 };
 
 /* Flags for uproc_make(). All are kept in u_mark. */

@@ -17,29 +17,6 @@
 #define UPROC_SPIN	500	/* looks before sleeping, if there is a spare cpu */
 /* Cache lines are fetched in pairs. */
 #define UPROC_LINE	((size_t)128)
-#define UPROC_FINE	((size_t)16)	/* between classes up to UPROC_FINE_MAX */
-#define UPROC_FINE_MAX	((size_t)1 << 10)
-/*
- * Blocks go to the depot and come from it in batches: of so many bytes, or of
- * so many blocks where those are larger. Processors fetch ahead, beyond the end
- * of a page: with batches of 4 KiB, of two processors with a hundred threads
- * each, one took the lines of the other away, which then was slower by a half.
- */
-#define UPROC_BATCH	((size_t)16 << 10)
-
-/* A block on a free list, and the first of a batch in the depot. */
-struct block {
-	struct block *b_next;
-	struct block *b_batch;
-};
-
-struct chunk;
-
-/* In front of a block that is too large for a pool. */
-struct large {
-	struct large *g_next;
-	struct large *g_prev;
-};
 
 struct cpus;
 struct ucalls;
@@ -63,12 +40,8 @@ struct uproc_set {
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucalls *);
 
-	pthread_mutex_t set_lock;	/* protects what follows, up to below */
-	struct block   *set_depot[UPROC_CLASS_NR];
-	struct chunk   *set_chunk;
-	char           *set_free, *set_end;	/* not carved yet */
-	size_t          set_grow;	/* size of the next chunk */
-	struct large    set_large;
+	struct umem     set_mem;
+	pthread_mutex_t set_lock;	/* protects p_ring and p_room */
 
 	/* Atomic; seldom written. */
 	int             set_idle __attribute__((aligned(64)));
@@ -128,47 +101,6 @@ static inline bool uproc_stopped(const struct uproc_set *set)
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Of small blocks. */
-static inline int uproc_class(size_t size)
-{
-	return (int)((size + UPROC_FINE - 1) / UPROC_FINE - 1);
-}
-
-/* A small block of this class from the caller's own pool; NULL: it has none. */
-static inline void *uproc_pop(struct uproc_pool *o, int class)
-{
-	struct block *b = (struct block *)o->o_free[class];
-
-	if (b != NULL) {
-		o->o_free[class] = b->b_next;
-		o->o_nr[class]--;
-	}
-	return b;
-}
-
-/* Back there. False: it has as many as make a spill. */
-static inline bool uproc_push(struct uproc_pool *o, int class, void *block)
-{
-	struct block *b = (struct block *)block;
-
-	if ((unsigned)(o->o_nr[class] + 1) * (unsigned)(class + 1) *
-	    (unsigned)UPROC_FINE >= 2 * (unsigned)UPROC_BATCH)
-		return false;
-	b->b_next = (struct block *)o->o_free[class];
-	o->o_free[class] = b;
-	o->o_nr[class]++;
-	return true;
-}
-
-/*
- * As many free blocks of a small size as make a batch, and *nr is how many.
- * *linked is true if they are linked; else nobody has touched them yet, and who
- * wants to use them calls uproc_link() first. NULL: no memory.
- */
-UPROC_HIDDEN struct block *uproc_batch(struct uproc_set *set, size_t size,
-				       int *nr, bool *linked);
-UPROC_HIDDEN struct block *uproc_link(void *batch, size_t size);
-
 /* The set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);
 
@@ -193,9 +125,6 @@ UPROC_HIDDEN void uproc_slice_free(struct uproc *p, struct uproc_thread *t);
 
 /* Gives the memory of a thread to p, the caller. */
 UPROC_HIDDEN void uproc_free(struct uproc *p, struct uproc_thread *t);
-
-/* An array of pointers in lines of its own, or NULL. */
-UPROC_HIDDEN void *uproc_array(size_t nr);
 
 /*
  * Returns how many cpus a set may use that the caller makes; 1 if that cannot

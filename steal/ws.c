@@ -43,10 +43,9 @@
  * blocked, goes on as the new one (s_again()). A tree of a million threads
  * needs as many as there are at a time, and they are in the cache.
  *
- * That there will be memory for it is seen to by ws_spawn(), which can fail:
- * w_ready is not less than the number of tasks in the deque. Most of that is
- * memory that was mapped, but not touched. A thief has room for all that he may
- * take.
+ * ws_spawn(), which can fail, reserves the memory for it in w_stock (umem.h),
+ * which has no fewer blocks than there are tasks in the deque. A thief has room
+ * for all that he may take.
  *
  * STOPPING A WORKER
  *
@@ -99,8 +98,8 @@
  *     workers compute, too. A worker that sleeps looks each WATCH milliseconds;
  *     while none does, each worker looks within WS_RUN + 1 switches after that
  *     time. A look may take others first: half of a queue, or 256.
- * W7. Tasks in the deque of w <= w_ready, which only its own native thread
- *     changes.
+ * W7. Tasks in the deque of w <= blocks in w_stock, which only its own native
+ *     thread changes.
  * W8. In w_kept are threads of w only: of pinned lanes, or, without a lane,
  *     bound to w themselves. So no thread that could be taken away is there,
  *     and thieves need not look. Pins change by the home: while it is in, or,
@@ -153,8 +152,7 @@ enum {
 #define HARD	0
 #endif
 #define ROOM_MIN	64
-#define CLASS	uproc_class(sizeof(struct uproc_thread))	/* of memory */
-#define BLOCK	((CLASS + 1) * UPROC_FINE)
+#define BLOCK	sizeof(struct uproc_thread)
 #define SPARE_MOST	512	/* blocks, beside those that tasks need */
 #define RAW_MIN		16
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
@@ -324,81 +322,23 @@ void ws_post(struct ws_thread *thread)
 
 /* Tasks, and memory for them. */
 
-static NOINLINE bool raw_room(struct ws_worker *w)
-{
-	int room = w->w_raw_room != 0 ? 2 * w->w_raw_room : RAW_MIN;
-	void **raw;
-
-	if (w->w_raw_nr < w->w_raw_room)
-		return true;
-	raw = room > 0 ? uproc_array(room) : NULL;
-	if (raw == NULL)
-		return false;
-	if (w->w_raw_nr > 0)
-		memcpy(raw, w->w_raw, w->w_raw_nr * sizeof raw[0]);
-	free(w->w_raw);
-	w->w_raw = raw;
-	w->w_raw_room = room;
-	return true;
-}
-
-/* Those of a linked batch. */
-static void spare_add(struct ws_worker *w, struct block *batch)
-{
-	struct block *last = batch;
-
-	while (last->b_next != NULL)
-		last = last->b_next;
-	last->b_next = w->w_spare;
-	w->w_spare = batch;
-}
-
 /* Blocks for so many tasks. False: no memory. */
-static NOINLINE bool stock(struct ws_worker *w, long nr)
+static bool stock(struct ws_worker *w, long nr)
 {
-	struct block *batch;
-	bool linked;
-	int more;
-
-	while (w->w_ready < nr) {
-		batch = raw_room(w) ?
-			uproc_batch(set, BLOCK, &more, &linked) : NULL;
-		if (batch == NULL)
-			return false;
-		if (linked)
-			spare_add(w, batch);
-		else
-			w->w_raw[w->w_raw_nr++] = batch;
-		w->w_ready += more;
-	}
-	return true;
-}
-
-/* There is one for each task. */
-static inline void *spare_get(struct ws_worker *w)
-{
-	struct block *b = w->w_spare;
-
-	if (b == NULL)
-		b = uproc_link(w->w_raw[--w->w_raw_nr], BLOCK);
-	w->w_spare = b->b_next;
-	w->w_ready--;
-	return b;
+	return umem_reserve(&w->w_stock, &set->set_mem, BLOCK, nr);
 }
 
 /* The memory of t, which has ended. Back to where that of tasks comes from. */
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
-	struct block *b = (struct block *)t;
-
-	if (HARD || (!LIKELY(w->w_ready < SPARE_MOST) &&
-		     w->w_ready >= deque_look(&w->w_deque) + SPARE_MOST)) {
+	if (HARD || (!LIKELY(w->w_stock.k_nr < SPARE_MOST) &&
+		     w->w_stock.k_nr >= deque_look(&w->w_deque) + SPARE_MOST)) {
 		uproc_free(&w->w_proc, t);
-		return;
-	}
-	b->b_next  = w->w_spare;
-	w->w_spare = b;
-	w->w_ready++;
+		if (w->w_stock.k_raw_nr > 0)
+			umem_stock_trim(&w->w_stock, &set->set_mem, BLOCK,
+				deque_look(&w->w_deque) + SPARE_MOST);
+	} else
+		umem_stock_put(&w->w_stock, t);
 }
 
 /* Of a thread that is new, and can run. */
@@ -440,7 +380,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 
 	if (!is_task(x))
 		return is_thread(x) ? x.i_arg : NULL;
-	t = spare_get(w);
+	t = umem_stock_get(&w->w_stock, BLOCK);
 	count(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
 		    (void (*)(void *))x.i_what, x.i_arg, NULL, 0);
@@ -458,7 +398,7 @@ static bool queue_room(struct usched_queue *q)
 
 	if (uproc_queue_len(q) < old)
 		return true;
-	ring = old < 1u << 31 ? uproc_array(old * 2) : NULL;
+	ring = old < 1u << 31 ? umem_array(old * 2) : NULL;
 	if (ring == NULL)
 		return false;
 	for (i = q->q_head; i != q->q_tail; i++)
@@ -1193,7 +1133,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
 
 	o.o_nr = 0;
 	o.o_tasks = stock(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
-		(int)(w->w_ready - tasks);
+		(int)(w->w_stock.k_nr - tasks);
 	if (patient)
 		steal_from(w, &o, true);
 	if (o.o_nr == 0 && idle)
@@ -1379,7 +1319,7 @@ static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
 		return create_hard(-1, f, arg, 0);
 	w = (struct ws_worker *)self->u_sched;
-	t = uproc_pop(&w->w_proc.p_pool, CLASS);
+	t = umem_pop(&w->w_proc.p_pool, umem_class(BLOCK));
 	if (t == NULL)
 		return create_hard(-1, f, arg, 0);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
@@ -1419,7 +1359,7 @@ int ws_spawn(void (*f)(void *), void *arg)
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
 		return spawn_hard(f, arg);
 	w = (struct ws_worker *)self->u_sched;
-	if (!LIKELY(deque_most(&w->w_deque) < w->w_ready))
+	if (!LIKELY(deque_most(&w->w_deque) < w->w_stock.k_nr))
 		return spawn_hard(f, arg);
 	if (!LIKELY(deque_push(&w->w_deque, task) == 0))
 		return -ENOMEM;
@@ -1587,7 +1527,7 @@ static void worker_fini(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	deque_fini(&w->w_deque);
-	free(w->w_raw);
+	umem_stock_fini(&w->w_stock);
 	kept_fini(&w->w_kept);
 	free(w->w_lane);
 	if (p->p_nr == 0) {

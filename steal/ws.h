@@ -156,12 +156,8 @@ struct ws_worker {
 	unsigned             w_random;
 	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
-	/* The same; memory of threads: see "Tasks" in ws.c. */
-	void                *w_spare;	/* blocks, linked */
-	long                 w_ready;	/* how many these are, with those in */
-	void               **w_raw;	/* batches that nobody has touched */
-	int                  w_raw_nr;
-	int                  w_raw_room;
+	/* The same; memory for tasks: see "Tasks" in ws.c. */
+	struct umem_stock    w_stock;
 	/* By others (atomic). */
 	unsigned             w_watched;	/* w_turn when somebody looked */
 	unsigned             w_looked;	/* end of the queue, at the same time */

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
 words=${WORDS-evict=always,poison}
-modules='usched uhard uproc rr ll ws ucall uguard upreempt ustats utrace'
+modules='usched uhard umem uproc rr ll ws ucall uguard upreempt ustats utrace'
 
 # These do not hold with those words, for a reason.
 words_of() { # test, words

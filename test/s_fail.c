@@ -87,10 +87,10 @@ static void *posts(void *arg)
 	return NULL;
 }
 
-/* With a buffer that is too large for the pools of uproc.c. */
+/* With a buffer that is too large for the segments of umem.c. */
 static void waits_for_ever(void *arg)
 {
-	volatile char space[70000];
+	volatile char space[530000];
 
 	(void)arg;
 	space[0] = space[sizeof space - 1] = 1;
@@ -172,7 +172,7 @@ static void scenario(int p)
 	wakes = posted = ran = 0;
 	proc_nr = p;
 	insist(init, TRIES);
-	CHECK(SCHED(stack_size)(128 << 10) == 0);
+	CHECK(SCHED(stack_size)(640 << 10) == 0);
 	for (i = 0; i < 2 * PAIRS; i++)
 		partner[i] = make_one(i, turns, &partner[i]);
 	for (i = 0; i < STUCK; i++)

@@ -438,24 +438,27 @@ static NOINLINE void deeply(int (*f)(void))
 }
 
 /*
- * Forks while the lock of the set is taken, as by another native thread, which
+ * Forks while the locks of the set are taken, as by another native thread, which
  * is not in the child.
  */
 static pid_t fork_locked(void)
 {
 	thread *me = SCHED(self)();
-	pthread_mutex_t *lock;
+	struct uproc_set *its;
 	pid_t pid;
 
 	if (me == NULL)
 		return fork();
 	if (has_blocked)
 		deeply(SCHED(yield));	/* its end would free a buffer */
-	lock = &uproc_of(STRUCT(me))->p_set->set_lock;
-	CHECK(pthread_mutex_lock(lock) == 0);
+	its = uproc_of(STRUCT(me))->p_set;
+	CHECK(pthread_mutex_lock(&its->set_lock) == 0);
+	CHECK(pthread_mutex_lock(&its->set_mem.m_lock) == 0);
 	pid = fork();
-	if (pid != 0)
-		CHECK(pthread_mutex_unlock(lock) == 0);
+	if (pid != 0) {
+		CHECK(pthread_mutex_unlock(&its->set_mem.m_lock) == 0);
+		CHECK(pthread_mutex_unlock(&its->set_lock) == 0);
+	}
 	return pid;
 }
 

@@ -16,8 +16,9 @@
  *	madvise, affinity	hints
  *	futex			a sleep that ends early; and see fail.h
  *	mmap, mprotect		in start(): half as many lanes, if any are left
- *	posix_memalign		in a block: a smaller buffer, in place of one
- *				that is far too large
+ *	mmap			in a block: a smaller buffer, in place of one
+ *				that is far too large; and many segments at
+ *				once, while there are still some
  */
 #include "either.h"
 #include "fail.h"
@@ -91,15 +92,15 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 	CHECK(space[0] == (char)j->j_nr && space[nob - 1] == (char)j->j_nr);
 }
 
-/* Some keep more than POOL_MAX of uproc.c. */
+/* Some keep more than RUN_MAX of umem.c: such a block is a mapping. */
 static void worker(void *arg)
 {
 	struct job *j = arg;
 
-	wait_deep(j->j_nr % 5 == 0 ? 66000 : 100, j);
+	wait_deep(j->j_nr % 35 == 0 ? 530000 : 100, j);
 	deep(10 + (int)j->j_nr % 10 * 300, j->j_nr);
 	if (j->j_nr % 4 == 0)
-		deep(j->j_nr % 8 == 0 ? 70000 : 40000, j->j_nr);
+		deep(j->j_nr % 70 == 0 ? 540000 : 40000, j->j_nr);
 	add(&ended_sum, 1L << j->j_nr % 32);
 	add(&ran, 1);
 }
@@ -146,7 +147,7 @@ static void joiner(void *arg)
 	add(&made, 1);
 	for (i = 0; i < 2; i++)
 		SCHED(wake)(SCHED(self)());
-	join_deep(68000, t);
+	join_deep(560000, t);
 	for (i = 0; i < 5; i++) {
 		while (again(BY_WAIT, SCHED(wait)()))
 			;
@@ -262,6 +263,7 @@ static void scenario(int p)
 		jobs[i] = (struct job) { NULL, 0, i };
 	if (!init(p))
 		return;
+	CHECK(SCHED(stack_size)(1 << 20) == 0);
 	make_some(0, mother, NULL);
 	make_some(0, joiner, NULL);
 	make_workers(0);

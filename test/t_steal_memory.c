@@ -270,7 +270,7 @@ static void for_ever(void)
  * other one.
  */
 
-#define TASKS	5000		/* more than w_raw has room for at first */
+#define TASKS	5000		/* more than k_raw of umem.h has room for at first */
 
 static struct task {
 	thread *k_self;
@@ -374,7 +374,7 @@ static void fills(void *arg)
 
 	for (tasks = 0; tasks < TASKS; tasks++) {
 		task[tasks].k_woken = 0;
-		if (tasks >= (intptr_t)arg && tasks == w->w_ready)
+		if (tasks >= (intptr_t)arg && tasks == w->w_stock.k_nr)
 			break;
 		spawn(is_task, &task[tasks]);
 	}

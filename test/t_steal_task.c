@@ -141,7 +141,7 @@ static void feeds(void *arg)
 static void looks(void *arg)
 {
 	(void)arg;
-	CHECK(worker(0)->w_ready < KEPT && worker(1)->w_ready < KEPT);
+	CHECK(worker(0)->w_stock.k_nr < KEPT && worker(1)->w_stock.k_nr < KEPT);
 }
 
 static void hoard(void)

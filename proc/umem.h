@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* umem.h: memory for threads, and for the slices of those that are blocked. */
+
+#ifndef UMEM_H
+#define UMEM_H
+
+/*
+ * Not API: processors (uproc.c) and schedulers that move threads use this. How
+ * it works is told in umem.c.
+ *
+ *	struct umem		what the processors of a set share
+ *	  struct umem_pool	free blocks of an owner, by size class
+ *	  struct umem_stock	blocks of one size that an owner has reserved
+ *
+ * A block belongs to the struct umem, not to a pool: any pool of the same
+ * struct umem takes it back. Whoever gives it back says its size.
+ *
+ * WHO MAY CALL WHAT
+ *
+ *	umem_get, umem_put		the owner of the pool
+ *	umem_get_shared, _put_shared	any thread, for a pool that has no owner
+ *	umem_reserve, umem_stock_*	the owner of the stock
+ *	umem_init, umem_fini		alone
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UMEM_HIDDEN	__attribute__((visibility("hidden")))
+#define UMEM_LIKELY(x)	__builtin_expect(!!(x), 1)
+
+#define UMEM_CLASS_NR	96	/* size classes, */
+#define UMEM_POOL_NR	80	/* of which pools keep the smaller, */
+#define UMEM_BIN_NR	64	/* and classes of free runs of pages */
+#define UMEM_FINE	((size_t)16)	/* between classes up to UMEM_SMALL */
+#define UMEM_SMALL	((size_t)1 << 10)
+/*
+ * Blocks go from pool to pool in batches of so many bytes. Processors fetch
+ * ahead, beyond the end of a page: with batches of 4 KiB, of two processors
+ * with a hundred threads each, one took the lines of the other away, which then
+ * was slower by a half.
+ */
+#define UMEM_BATCH	((size_t)16 << 10)
+
+/* A block on a free list, and the first of a batch in the depot. */
+struct umem_block {
+	struct umem_block *b_next;
+	struct umem_block *b_batch;
+};
+
+/* A place in a list, or its head. */
+struct umem_link {
+	struct umem_link *l_next;
+	struct umem_link *l_prev;
+};
+
+/* What a span of this class is cut into. */
+struct umem_cut {
+	unsigned short c_size;
+	unsigned short c_nr;
+	unsigned short c_pages;
+};
+
+struct umem {
+	pthread_mutex_t    m_lock;	/* protects what follows */
+	struct umem_block *m_depot[UMEM_POOL_NR];	/* linked batches */
+	unsigned char      m_depot_nr[UMEM_POOL_NR];
+	struct umem_link   m_part[UMEM_CLASS_NR];	/* spans: see M2 */
+	struct umem_link   m_run[UMEM_BIN_NR];		/* free runs: see M3 */
+	unsigned long long m_bins;	/* a bit for each m_run that is not empty */
+	struct umem_link   m_chunk;
+	struct umem_link   m_large;
+	size_t             m_grow;	/* segments of the next chunk */
+	size_t             m_segs;
+	size_t             m_used;	/* pages of spans */
+	size_t             m_dirty;	/* pages of free runs: see M4 */
+	size_t             m_large_nob;	/* bytes of large blocks */
+	struct umem_cut    m_cut[UMEM_CLASS_NR];	/* constant */
+};
+
+struct umem_pool {
+	void        *o_free[UMEM_POOL_NR];
+	int          o_nr[UMEM_POOL_NR];
+	struct umem *o_mem;
+};
+
+/* So many blocks of one small size can be had without a failure. */
+struct umem_stock {
+	struct umem_block *k_free;
+	long               k_nr;	/* those in k_free, and in k_raw */
+	void             **k_raw;	/* batches that were not touched yet */
+	int                k_raw_nr;
+	int                k_raw_room;
+};
+
+/* An array of pointers in lines of its own, for free(); or NULL. */
+UMEM_HIDDEN void *umem_array(size_t nr);
+
+/* 0 or -errno. umem_fini() frees all blocks, whoever has them. */
+UMEM_HIDDEN int  umem_init(struct umem *m);
+UMEM_HIDDEN void umem_fini(struct umem *m);
+
+/*
+ * Bytes that the system has given for blocks and has not got back, in use or
+ * not: an upper bound, since some may not have been touched. Any thread.
+ */
+UMEM_HIDDEN size_t umem_held(struct umem *m);
+
+/* An empty pool. */
+static inline void umem_pool_init(struct umem_pool *o, struct umem *m)
+{
+	o->o_mem = m;
+}
+
+UMEM_HIDDEN void *umem_get_slow(struct umem_pool *o, size_t size);
+UMEM_HIDDEN void  umem_put_slow(struct umem_pool *o, void *block, size_t size);
+
+/* The same as umem_get() and umem_put(), under m_lock. */
+UMEM_HIDDEN void *umem_get_shared(struct umem_pool *o, size_t size);
+UMEM_HIDDEN void  umem_put_shared(struct umem_pool *o, void *block,
+				  size_t size);
+
+/* The class of a small size. */
+static inline int umem_class(size_t size)
+{
+	return (int)((size + UMEM_FINE - 1) / UMEM_FINE - 1);
+}
+
+/* A small block of this class from the pool; NULL: it has none. */
+static inline void *umem_pop(struct umem_pool *o, int class_nr)
+{
+	struct umem_block *b = (struct umem_block *)o->o_free[class_nr];
+
+	if (b != NULL) {
+		o->o_free[class_nr] = b->b_next;
+		o->o_nr[class_nr]--;
+	}
+	return b;
+}
+
+/* Back there. False: the pool has as many as make a spill. */
+static inline bool umem_push(struct umem_pool *o, int class_nr, void *block)
+{
+	struct umem_block *b = (struct umem_block *)block;
+
+	if ((unsigned)(o->o_nr[class_nr] + 1) * (unsigned)(class_nr + 1) *
+	    (unsigned)UMEM_FINE >= 2 * (unsigned)UMEM_BATCH)
+		return false;
+	b->b_next = (struct umem_block *)o->o_free[class_nr];
+	o->o_free[class_nr] = b;
+	o->o_nr[class_nr]++;
+	return true;
+}
+
+/* At least size bytes, aligned for a pair of words; NULL: no memory. */
+static inline void *umem_get(struct umem_pool *o, size_t size)
+{
+	void *b = size <= UMEM_SMALL ? umem_pop(o, umem_class(size)) : NULL;
+
+	return UMEM_LIKELY(b != NULL) ? b : umem_get_slow(o, size);
+}
+
+static inline void umem_put(struct umem_pool *o, void *block, size_t size)
+{
+	if (size > UMEM_SMALL ||
+	    !UMEM_LIKELY(umem_push(o, umem_class(size), block)))
+		umem_put_slow(o, block, size);
+}
+
+/*
+ * Makes k_nr at least nr. Size is small, and the same at each call for k. False:
+ * no memory; k_nr may have grown.
+ */
+UMEM_HIDDEN bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
+			      long nr);
+/* Gives back batches that were not touched, while k_nr stays nr or more. */
+UMEM_HIDDEN void umem_stock_trim(struct umem_stock *k, struct umem *m,
+				 size_t size, long nr);
+UMEM_HIDDEN void umem_stock_more(struct umem_stock *k, size_t size);
+UMEM_HIDDEN void umem_stock_fini(struct umem_stock *k);
+
+/* A block. k_nr is not 0. */
+static inline void *umem_stock_get(struct umem_stock *k, size_t size)
+{
+	struct umem_block *b;
+
+	if (k->k_free == NULL)
+		umem_stock_more(k, size);
+	b = k->k_free;
+	k->k_free = b->b_next;
+	k->k_nr--;
+	return b;
+}
+
+static inline void umem_stock_put(struct umem_stock *k, void *block)
+{
+	struct umem_block *b = (struct umem_block *)block;
+
+	b->b_next = k->k_free;
+	k->k_free = b;
+	k->k_nr++;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UMEM_H */

@@ -323,6 +323,28 @@ static __inline__ bool uproc_queue_empty(const struct uproc_queue *q)
 /* How far ahead: enough for two misses in a row, few enough to stay cached. */
 #define UPROC_AHEAD	12
 
+/* The same, for what does not fit into two lines, and the most of that. */
+#define UPROC_SOON	8
+#define UPROC_WHOLE	4096
+
+/* Where the next run of the thread begins to read. May be NULL, or odd. */
+static __inline__ uintptr_t uproc_slice(const struct ustack *u)
+{
+	/* With a lane of its own it has no buffer. */
+	return (uintptr_t)(u->u_stack != NULL ? u->u_stack : u->u_top);
+}
+
+/* Fetches the rest of a slice that will be copied. */
+static __inline__ void uproc_fetch(const struct ustack *u)
+{
+	const char *at = (const char *)u->u_stack;
+	int nob = u->u_len < UPROC_WHOLE ? u->u_len : UPROC_WHOLE;
+	int i;
+
+	for (i = 128; i < nob && at != NULL; i += 64)
+		__builtin_prefetch(at + i, 1);
+}
+
 /* The first; meanwhile, what will be needed soon is fetched to the cache. */
 static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
 {
@@ -332,8 +354,8 @@ static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
 	if (p->p_cold && q->q_tail - q->q_head > UPROC_AHEAD) {
 		unsigned far  = q->q_head + UPROC_AHEAD;
 		unsigned near = q->q_head + UPROC_AHEAD / 2;
-		uintptr_t slice = (uintptr_t)	/* may be NULL */
-			q->q_ring[near & q->q_mask]->t_stack.u_stack;
+		uintptr_t slice =
+			uproc_slice(&q->q_ring[near & q->q_mask]->t_stack);
 		uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
 
 		/* Threads that were made together often wake each other. */
@@ -341,6 +363,8 @@ static __inline__ struct uproc_thread *uproc_queue_get(struct uproc *p)
 		__builtin_prefetch((const void *)(thread ^ 64), 1);
 		__builtin_prefetch((const void *)slice, 1);
 		__builtin_prefetch((const void *)(slice + 64), 1);
+		uproc_fetch(&q->q_ring[(q->q_head + UPROC_SOON) &
+				       q->q_mask]->t_stack);
 	}
 	return t;
 }

@@ -1307,6 +1307,7 @@ static int own_make(struct usched *s, int i, char *map)
 
 	if (guard_set(own_of(s, i), map + GUARD) != 0)
 		return -1;
+	memset(l, 0, sizeof *l);	/* a frame of lane 1 may have been here */
 	l->l_low    = map + GUARD;
 	l->l_bottom = map + o->o_size - i * STAGGER % page;
 	l->l_free   = o->o_free;

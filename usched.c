@@ -100,9 +100,10 @@
  * no other thread ever runs. It is never copied and needs no buffer: u_stack is
  * NULL. u_len is more than its depth, so that blocked() need not ask about it.
  *
- * Own lanes have the numbers above s_lane_nr, up to SHRT_MAX. They are mapped
- * OWN_NR at a time, as they are needed, and belong to all dispatchers that
- * share lanes. If no more can be had, the thread takes a shared lane.
+ * Own lanes have the numbers above s_lane_nr: OWN_EACH for each other lane, up
+ * to SHRT_MAX in all. They are mapped OWN_NR at a time, as they are needed, and
+ * belong to all dispatchers that share lanes. If no more can be had, the thread
+ * takes a shared lane.
  *
  *	s_own_free      lanes that this dispatcher's threads have left ("warm"),
  *	                with their memory: WARM bytes at most
@@ -302,8 +303,8 @@ UPREEMPT_NEVER;
 #define DEEP_EARNS	2
 #define DEEP_WRONG	8
 #define DEEP_MOST	4096
-/* Lanes by number, own ones included: u_lane is a short. */
-#define LANE_NR		(SHRT_MAX + 1)
+/* Own lanes for each other lane, at most. */
+#define OWN_EACH	64
 /* Own lanes that are mapped at once. */
 #define OWN_NR		16
 /* Threads that are not given one after none could be mapped. */
@@ -421,6 +422,7 @@ static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
+static struct seen *seen(const struct usched *s, const struct usched_lane *l);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 		      size_t page);
 static void stacks(struct usched *s, int begins);
@@ -959,7 +961,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 
 /* Lanes. */
 
-/* For Valgrind, by lane, behind the descriptors of lanes. */
+/* For Valgrind, by lane, behind the descriptors of all lanes. */
 struct seen {
 	char    *n_deep;	/* where the lowest slice was, or NULL */
 	unsigned n_id;		/* the stack */
@@ -990,6 +992,12 @@ struct usched_own {
 	struct own o_lane[];
 };
 
+/* How many own lanes there may be beside nr others: u_lane is a short. */
+static int own_most(int nr)
+{
+	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
+}
+
 /* Some that have begun, as far as we know; or it runs. */
 static int has_threads(const struct usched *s)
 {
@@ -1016,8 +1024,9 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 	if (has_threads(s))
 		return -EBUSY;
 	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = LANE_NR * (sizeof *s->s_lane + sizeof(struct own)) +
-		(nr + 1) * sizeof(struct seen) + sizeof *s->s_own;
+	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen)) +
+		own_most(nr) * (sizeof *s->s_lane + sizeof(struct own)) +
+		sizeof *s->s_own;
 	head = (head + page - 1) & -page;
 	lane = GUARD + ((size + page - 1) & -page) + page;
 	if (lane / page % 2 == 0)
@@ -1069,8 +1078,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	s->s_lane_nr = nr;
 	s->s_free_lane = 1;	/* never used: behind those that are put back */
 	s->s_mapped  = head + nr * lane;
-	s->s_own     = (struct usched_own *)((struct seen *)(l + LANE_NR) +
-					     nr + 1);
+	s->s_own     = (struct usched_own *)(seen(s, l) + nr + 1);
 	s->s_own->o_size = lane;
 	stacks(s, 1);
 	HOOK(lanes(s));
@@ -1085,7 +1093,8 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
  */
 static struct seen *seen(const struct usched *s, const struct usched_lane *l)
 {
-	return (struct seen *)(s->s_lane + LANE_NR) + (l - s->s_lane);
+	return (struct seen *)(s->s_lane + s->s_lane_nr + 1 +
+			       own_most(s->s_lane_nr)) + (l - s->s_lane);
 }
 
 /* Lanes are stacks, or not any more. */
@@ -1324,7 +1333,7 @@ static NOINLINE void own_map(struct usched *s)
 	int nr = 0;
 	char *map;
 
-	if (first + OWN_NR > LANE_NR || (o->o_rest > 0 && o->o_rest-- > 0))
+	if (o->o_used + OWN_NR > own_most(s->s_lane_nr) || (o->o_rest > 0 && o->o_rest-- > 0))
 		return;
 	map = mmap(NULL, nob, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

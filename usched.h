@@ -291,12 +291,13 @@ void ustack_abort(void);
  * its lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
  * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build).
  *
- * Beyond these nr, more lanes of the same size are mapped as they are needed, up
- * to a total of 32767: a new thread of a function whose threads have blocked
- * with 2 KiB of stack or more is given one of its own. It is never copied, and
- * asks s_alloc() for nothing (u_stack is NULL). The memory of such lanes goes
- * back to the system when their threads end or become shallow, but for some 4
- * MiB. If none can be mapped, the thread shares a lane as all others do.
+ * Beyond these nr, more lanes of the same size are mapped as they are needed, 64
+ * for each of the nr, up to 32767 in all: a new thread of a function whose
+ * threads have blocked with 2 KiB of stack or more is given one of its own. It
+ * is never copied, and asks s_alloc() for nothing (u_stack is NULL). The memory
+ * of such lanes goes back to the system when their threads end or become
+ * shallow, but for some 4 MiB. If none can be mapped, the thread shares a lane
+ * as all others do.
  */
 int usched_lanes(struct usched *s, int nr, size_t size);
 

@@ -96,6 +96,48 @@
  * The bottoms of lanes are staggered, so that they do not fight for the same
  * cache sets. Under each lane lies a page that cannot be touched.
  *
+ * DEEP THREADS
+ *
+ * A slice of some kilobytes takes a buffer that costs as much as a lane, and to
+ * copy it takes longer than all else. So a new thread of a function whose
+ * threads block deep (with DEEP bytes or more) is given a lane of its own, where
+ * no other thread ever runs. It is never copied and needs no buffer: u_stack is
+ * NULL. u_len is more than its depth, so that blocked() need not ask about it.
+ *
+ * Own lanes have the numbers above s_lane_nr: OWN_EACH for each other lane, up
+ * to SHRT_MAX in all. They are mapped OWN_NR at a time, as they are needed, and
+ * belong to all dispatchers that share lanes. If no more can be had, the thread
+ * takes a shared lane.
+ *
+ *	s_own_free      lanes that this dispatcher's threads have left ("warm"),
+ *	                with their memory: WARM bytes at most
+ *	o_free          lanes without memory, of all (under o_lock)
+ *
+ * The lane of a thread that ends goes to the first list. What is too much there
+ * gives its memory to the system, and goes to the second one. The last that
+ * came stays: its scheduler may still have to do with it, in s_done().
+ *
+ * A thread that becomes shallow gives back the pages below its slice, at once
+ * the first time. If it was wrong, that is, the thread is deep again later,
+ * the next time it must have blocked so four times before, then 16 times, and
+ * so on, up to PATIENCE.
+ *
+ * Who is deep is learnt by function, u_f, in o_deep, a table that keeps few. A
+ * function has credit. A thread that blocks deep for the first time adds to it
+ * DEEP_EARNS, on whatever lane; one that is given a lane takes 1, and one that
+ * ends on its own lane without having been deep takes DEEP_WRONG. So if a
+ * function becomes shallow it soon has no credit, and of one that is deep at
+ * times no more lanes are given than are of use.
+ *
+ * The guard of an own lane is in the page tables where the kernel can do that
+ * (Linux 6.13), so that it costs no mapping. Else it is a mapping, and there are
+ * as many own lanes as an eighth of the mappings of a process is good for.
+ * 16,000 lanes of 256 KiB: 14.4 KiB for each thread with 10,000 bytes, and 670
+ * bytes of page tables; buffers took 10.7 KiB, stacks from malloc() 12.4.
+ *
+ * In the hard mode own lanes have buffers as others have, as slices are moved
+ * there. Under Valgrind there are none.
+ *
  * THE TOP OF A SLICE
  *
  * u_top is where the slice starts, 8-aligned; its low bits say what is not the
@@ -207,8 +249,12 @@
  * switch: faster where all threads block at one place, but half as fast where
  * they do not, and each return up through wrappers is mispredicted. s_next()
  * called on the stack of the thread that blocks: against I6. AVX copies of
- * slices: no gain. One struct with the thread and its first buffer: needs a guess of the
- * length before the first block.
+ * slices: no gain. One struct with the thread and its first buffer: needs a
+ * guess of the length before the first block. Own lanes for functions that the
+ * program names: it would have to know the depth of its callees. Own lanes for
+ * all threads: of small ones they take 4 to 12 KiB, where a buffer takes 64
+ * bytes. A mapping for all own lanes at once: 5 to 10 GiB of addresses, which a
+ * limit (RLIMIT_AS) refuses, or grants to no one else.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -217,7 +263,9 @@
 #include "usched.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -279,6 +327,35 @@ UPREEMPT_NEVER;
 #define USCHED_SHARED	16
 /* A buffer that is larger than its slice by more than this is given back. */
 #define USCHED_SLACK	4096
+/* A slice of so many bytes is deep, a buffer for it nearly as dear as a lane. */
+#if !defined(USCHED_DEEP)
+#define USCHED_DEEP	2048
+#endif
+/* What is learnt of functions: see "Deep threads". */
+#define DEEP_NR		64		/* a power of two */
+#define DEEP_FIRST	32
+#define DEEP_EARNS	2
+#define DEEP_WRONG	8
+#define DEEP_MOST	4096
+/* Own lanes for each other lane, at most. */
+#define OWN_EACH	64
+/* Own lanes that are mapped at once. */
+#define OWN_NR		16
+/* Threads that are not given one after none could be mapped. */
+#define OWN_REST	64
+/* Bytes in own lanes that nobody uses, and the least that each counts. */
+#define WARM		((size_t)4 << 20)
+#define WARM_LEAST	((size_t)16 << 10)
+/* Blocks with pages below the slice, before these are given back. */
+#define PATIENCE	1024
+/* Below a slice: the frames of those who block, and a red zone. */
+#define FRAMES		1024
+#if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
+#define MADV_GUARD_INSTALL	102
+#endif
+/* Of the cache; and so much of a slice is fetched to it. */
+#define LINE		64
+#define WHOLE		4096
 /* Not in the list of free lanes. */
 #define NOT_FREE	(-1)
 /* Naps of 10 ms or less while another native thread aborts. */
@@ -359,6 +436,7 @@ HIDDEN int usched_runs(const struct ustack *u);
 HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 HIDDEN int usched_lane(const struct usched *s);
+HIDDEN int usched_own_nr(const struct usched_own *o);
 HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
 
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
@@ -397,11 +475,17 @@ static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u
 				  const struct usched_lane *l, size_t spare);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
+static struct seen *seen(const struct usched *s, const struct usched_lane *l);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 		      size_t page);
 static void stacks(struct usched *s, int begins);
-static int  lane_get(struct usched *s);
+static int  lane_get(struct usched *s, const struct ustack *u);
 static void lane_put(struct usched *s, struct ustack *u);
+static inline int is_own(const struct usched *s, int lane);
+static void is_deep(struct usched *s, const struct ustack *u);
+static int  own_fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
+static void own_put(struct usched *s, struct ustack *u);
+static void own_unmap(struct usched *s);
 static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
 static void hooks(struct usched *s, int begins);
@@ -898,12 +982,13 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	struct usched_lane *l;
 
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
-	CONTRACT(u->u_lane >= 0 && u->u_lane <= s->s_lane_nr,
+	CONTRACT(u->u_lane >= 0 && (u->u_lane <= s->s_lane_nr ||
+				    is_own(s, u->u_lane)),
 		 "s_next: returned a thread with a lane that does not exist");
 	if (u->u_top == NULL)
 		adopt(u);
 	if (u->u_top == NEW && u->u_lane == 0)
-		u->u_lane = lane_get(s);
+		u->u_lane = lane_get(s, u);
 	l = &s->s_lane[u->u_lane];
 	usched_current = u;
 	if (l->l_owner != u && l->l_owner != NULL)
@@ -911,6 +996,9 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	HOOK(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
+		CONTRACT(l->l_bound == 0 || u->u_lane <= s->s_lane_nr,
+			 "s_next: returned a new thread with a lane that is "
+			 "another one's own");
 		l->l_bound++;
 		HOOK(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));
@@ -965,19 +1053,33 @@ void ustack_fini(struct ustack *u)
 
 /* Copying. */
 
-/* To the cache: what will be taken from q soon, and the slice of what is nearer. */
-static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q)
+/*
+ * Fetches to the cache what will be taken from q soon: the thread; nearer, where
+ * its next run begins to read; and of the nearest the rest of its slice, if that
+ * will be copied.
+ */
+static ALWAYS_INLINE void fetch(const struct usched *s,
+				const struct usched_queue *q)
 {
-	unsigned far  = q->q_head + s->s_ahead - 1;
-	unsigned near = q->q_head + s->s_ahead / 2;
+	unsigned far = q->q_head + s->s_ahead - 1;
+	const struct ustack *near, *soon;
 	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
-	uintptr_t stack = (uintptr_t)q->q_ring[near & q->q_mask]->u_stack;
+	uintptr_t at;
+	int i;
 
+	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
+	soon = q->q_ring[(q->q_head + s->s_ahead / 8) & q->q_mask];
+	/* In a lane of its own it has no buffer. Both may be NULL. */
+	at = (uintptr_t)(near->u_stack != NULL ? near->u_stack : near->u_top);
 	/* Threads that were made together often wake each other. */
 	__builtin_prefetch((const void *)thread, 1);
 	__builtin_prefetch((const void *)(thread ^ 64), 1);
-	__builtin_prefetch((const void *)stack, 1);	/* may be NULL */
-	__builtin_prefetch((const void *)(stack + 64), 1);
+	__builtin_prefetch((const void *)at, 1);
+	__builtin_prefetch((const void *)(at + 64), 1);
+	if (likely(soon->u_len <= 2 * LINE) || soon->u_stack == NULL)
+		return;
+	for (i = 2 * LINE; i < soon->u_len && i < WHOLE; i += LINE)
+		__builtin_prefetch((const char *)soon->u_stack + i, 1);
 }
 
 /*
@@ -1141,6 +1243,10 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	int len = u->u_len;
 	void *buf;
 
+	if (need >= USCHED_DEEP)
+		is_deep(s, u);
+	if (!HARD && is_own(s, u->u_lane))
+		return own_fit(u, l, need);
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
 	    is_bare(l))
 		nob -= s->s_bare;
@@ -1156,18 +1262,50 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 
 /* Lanes. */
 
-/* For Valgrind, by lane, behind the descriptors of lanes. */
+/* For Valgrind, by lane, behind the descriptors of all lanes. */
 struct seen {
 	char    *n_deep;	/* where the lowest slice was, or NULL */
 	unsigned n_id;		/* the stack */
 };
+
+/* A lane of one thread. */
+struct own {
+	size_t w_mapped;	/* with the next ones, if it is the first */
+	size_t w_touched;	/* bytes above its lowest slice; it has memory */
+	short  w_patience;	/* see "Deep threads" */
+	short  w_left;
+	char   w_deep;		/* its thread has blocked deep */
+	char   w_guard;		/* its guard is a mapping */
+};
+
+/* Own lanes of all dispatchers that share lanes; behind struct seen. */
+struct usched_own {
+	size_t o_size;		/* bytes from one to the next */
+	int    o_used;		/* that are mapped: numbers after s_lane_nr */
+	int    o_known;		/* functions were learnt (atomic) */
+	int    o_lock;		/* protects the next two, and o_used */
+	int    o_free;		/* first of those without memory, or 0 */
+	int    o_rest;		/* not to be asked for, so many times */
+	struct {
+		void (*d_f)(void *);	/* (atomic) */
+		int    d_credit;	/* (atomic) */
+	} o_deep[DEEP_NR];
+	struct own o_lane[];
+};
+
+/* How many own lanes there may be beside nr others: u_lane is a short. */
+static int own_most(int nr)
+{
+	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
+}
 
 /* Some that have begun, as far as we know; or it runs. */
 static int has_threads(const struct usched *s)
 {
 	int i;
 
-	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0; i++) {
+	for (i = 1; s->s_mapped != 0 &&
+	     i <= s->s_lane_nr + usched_own_nr(s->s_own); i++) {
 		if (s->s_lane[i].l_bound > 0)
 			return 1;
 	}
@@ -1187,7 +1325,9 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 	if (has_threads(s))
 		return -EBUSY;
 	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen));
+	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen)) +
+		own_most(nr) * (sizeof *s->s_lane + sizeof(struct own)) +
+		sizeof *s->s_own;
 	head = (head + page - 1) & -page;
 	lane = GUARD + ((size + page - 1) & -page) + page;
 	if (lane / page % 2 == 0)
@@ -1206,6 +1346,7 @@ int usched_lanes_share(struct usched *s, const struct usched *other)
 	usched_fini(s);
 	s->s_lane    = other->s_lane;
 	s->s_lane_nr = other->s_lane_nr;
+	s->s_own     = other->s_own;
 	return 0;
 }
 
@@ -1238,6 +1379,8 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	s->s_lane_nr = nr;
 	s->s_free_lane = 1;	/* never used: behind those that are put back */
 	s->s_mapped  = head + nr * lane;
+	s->s_own     = (struct usched_own *)(seen(s, l) + nr + 1);
+	s->s_own->o_size = lane;
 	stacks(s, 1);
 	HOOK(lanes(s));
 	return 0;
@@ -1251,7 +1394,8 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
  */
 static struct seen *seen(const struct usched *s, const struct usched_lane *l)
 {
-	return (struct seen *)(s->s_lane + s->s_lane_nr + 1) + (l - s->s_lane);
+	return (struct seen *)(s->s_lane + s->s_lane_nr + 1 +
+			       own_most(s->s_lane_nr)) + (l - s->s_lane);
 }
 
 /* Lanes are stacks, or not any more. */
@@ -1303,8 +1447,12 @@ void usched_fini(struct usched *s)
 	HOOK(fini(s));
 	if (s->s_mapped != 0) {
 		stacks(s, 0);
+		own_unmap(s);
 		munmap(s->s_lane, s->s_mapped);
 	}
+	s->s_own      = NULL;
+	s->s_own_free = 0;
+	s->s_own_warm = 0;
 	s->s_lane    = NULL;
 	s->s_lane_nr = s->s_turn = s->s_free_lane = 0;
 	s->s_mapped  = 0;
@@ -1313,10 +1461,12 @@ void usched_fini(struct usched *s)
 }
 
 /* A lane for a new thread: see "Lanes" above. */
-static int lane_get(struct usched *s)
+static int lane_get(struct usched *s, const struct ustack *u)
 {
-	int i;
+	int i = usched_lane_own(s, u->u_f);
 
+	if (i != 0)
+		return i;
 	while ((i = s->s_free_lane) != 0) {
 		s->s_free_lane = s->s_lane[i].l_free;
 		s->s_lane[i].l_free = NOT_FREE;
@@ -1350,10 +1500,335 @@ static void lane_put(struct usched *s, struct ustack *u)
 	if (--l->l_bound != 0) {
 		if (s->s_bare == 0 && u->u_lane != 0 && l->l_owner == NULL)
 			seen_end(s, l);
+	} else if (is_own(s, u->u_lane)) {
+		own_put(s, u);
 	} else if (u->u_lane != 0 && l->l_free == NOT_FREE) {
 		l->l_free = s->s_free_lane;
 		s->s_free_lane = u->u_lane;
 	}
+}
+
+/* Own lanes: see "Deep threads" above. */
+
+/* How many are mapped. They are never fewer. Anyone. */
+int usched_own_nr(const struct usched_own *o)
+{
+	return o != NULL ? __atomic_load_n(&o->o_used, __ATOMIC_ACQUIRE) : 0;
+}
+
+static inline int is_own(const struct usched *s, int lane)
+{
+	return lane > s->s_lane_nr && lane <= s->s_lane_nr +
+	       usched_own_nr(s->s_own);
+}
+
+static inline struct own *own_of(const struct usched *s, int lane)
+{
+	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
+}
+
+/* Adds to the credit of f. Others may, too, and then part of it is lost. */
+static void learn(struct usched_own *o, void (*f)(void *), int more)
+{
+	int at = ((uintptr_t)f * 0x9e3779b1u >> 16) % DEEP_NR;
+	int *credit = &o->o_deep[at].d_credit;
+	int now = __atomic_load_n(credit, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) == f)
+		now += more;
+	else if (more > 0 && now <= 0) {
+		__atomic_store_n(&o->o_deep[at].d_f, f, __ATOMIC_RELAXED);
+		now = DEEP_FIRST;
+	} else if (more > 0)
+		now -= more;		/* until its place is free */
+	now = now > DEEP_MOST ? DEEP_MOST : now < 0 ? 0 : now;
+	__atomic_store_n(credit, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&o->o_known, 1, __ATOMIC_RELAXED);
+}
+
+/* Are own lanes for f of use? Takes one from its credit. */
+static int wanted(struct usched_own *o, void (*f)(void *))
+{
+	int at = ((uintptr_t)f * 0x9e3779b1u >> 16) % DEEP_NR;
+	int *credit = &o->o_deep[at].d_credit;
+	int now = __atomic_load_n(credit, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) != f ||
+	    now <= 0)
+		return 0;
+	__atomic_store_n(credit, now - 1, __ATOMIC_RELAXED);
+	return 1;
+}
+
+/* u blocks deep. Only the first time counts. */
+static void is_deep(struct usched *s, const struct ustack *u)
+{
+	if (s->s_own == NULL || RUNNING_ON_VALGRIND)
+		return;
+	if (!is_own(s, u->u_lane)) {
+		if (u->u_len < USCHED_DEEP)
+			learn(s->s_own, u->u_f, DEEP_EARNS);
+		return;
+	}
+	if (!own_of(s, u->u_lane)->w_deep)
+		learn(s->s_own, u->u_f, DEEP_EARNS);
+	own_of(s, u->u_lane)->w_deep = 1;
+}
+
+/* Returns how many own lanes a process has if their guards are mappings. */
+static int guards_most(void)
+{
+	char text[16] = "";
+	int nob = -1;
+	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		nob = (int)read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	return (nob > 0 ? atoi(text) : 65530) / 8 / 2;
+}
+
+/* Of all dispatchers (atomic). */
+static int guards;
+
+/* 0; -1: there would be too many mappings. LSan reads what is mapped. */
+static int guard_set(struct own *w, char *low)
+{
+#if defined(MADV_GUARD_INSTALL)
+	if (!HARD && madvise(low - GUARD, GUARD, MADV_GUARD_INSTALL) == 0)
+		return 0;
+#endif
+	if (__atomic_add_fetch(&guards, 1, __ATOMIC_RELAXED) <= guards_most() &&
+	    mprotect(low - GUARD, GUARD, PROT_NONE) == 0) {
+		w->w_guard = 1;
+		return 0;
+	}
+	__atomic_fetch_sub(&guards, 1, __ATOMIC_RELAXED);
+	return -1;
+}
+
+/* Makes a lane of map, the number of which is i; puts it in o_free. */
+static int own_make(struct usched *s, int i, char *map)
+{
+	struct usched_own *o = s->s_own;
+	struct usched_lane *l = &s->s_lane[i];
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	if (guard_set(own_of(s, i), map + GUARD) != 0)
+		return -1;
+	memset(l, 0, sizeof *l);	/* a frame of lane 1 may have been here */
+	l->l_low    = map + GUARD;
+	l->l_bottom = map + o->o_size - i * STAGGER % page;
+	l->l_free   = o->o_free;
+	o->o_free   = i;
+	return 0;
+}
+
+/* Caller holds o_lock. Maps some more lanes, or does not. */
+static NOINLINE void own_map(struct usched *s)
+{
+	struct usched_own *o = s->s_own;
+	int first = s->s_lane_nr + o->o_used + 1;
+	size_t nob = OWN_NR * o->o_size;
+	int nr = 0;
+	char *map;
+
+	if (o->o_used + OWN_NR > own_most(s->s_lane_nr) || (o->o_rest > 0 && o->o_rest-- > 0))
+		return;
+	map = mmap(NULL, nob, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED) {
+		o->o_rest = OWN_REST;
+		return;
+	}
+#if defined(MADV_NOHUGEPAGE)
+	(void)madvise(map, nob, MADV_NOHUGEPAGE);	/* a hint */
+#endif
+	while (nr < OWN_NR &&
+	       own_make(s, first + nr, map + nr * o->o_size) == 0)
+		nr++;
+	if (nr == 0) {
+		munmap(map, nob);
+		o->o_rest = OWN_REST;
+		return;
+	}
+	own_of(s, first)->w_mapped = nob;
+	HOOK(own(map, nob, 1));
+	__atomic_store_n(&o->o_used, o->o_used + nr, __ATOMIC_RELEASE);
+}
+
+static void own_unmap(struct usched *s)
+{
+	int last = s->s_lane_nr + usched_own_nr(s->s_own);
+	int i;
+
+	for (i = s->s_lane_nr + 1; i <= last; i++) {
+		struct own *w = own_of(s, i);
+		char *map = s->s_lane[i].l_low - GUARD;
+
+		if (w->w_guard)
+			__atomic_fetch_sub(&guards, 1, __ATOMIC_RELAXED);
+		if (w->w_mapped == 0)
+			continue;
+		HOOK(own(map, w->w_mapped, 0));
+		munmap(map, w->w_mapped);
+	}
+}
+
+static void own_lock(struct usched_own *o)
+{
+	while (__atomic_exchange_n(&o->o_lock, 1, __ATOMIC_ACQUIRE) != 0)
+		sched_yield();
+}
+
+static void own_unlock(struct usched_own *o)
+{
+	__atomic_store_n(&o->o_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Gives the memory of a lane back that lies below high. */
+static int cool(struct usched_lane *l, char *high)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *to = (char *)((uintptr_t)high & -page);
+
+	HOOK(cooled(l));
+	return to > l->l_low ? madvise(l->l_low, to - l->l_low, MADV_DONTNEED) :
+		0;
+}
+
+/* What it counts in s_own_warm. */
+static size_t warmth(const struct own *w)
+{
+	return w->w_touched + WARM_LEAST;
+}
+
+/* The first of those that are warm. There is one. */
+static int warm_get(struct usched *s)
+{
+	int i = s->s_own_free;
+
+	s->s_own_free  = s->s_lane[i].l_free;
+	s->s_own_warm -= warmth(own_of(s, i));
+	return i;
+}
+
+/* One that has memory, else one that has none, or 0. */
+static NOINLINE int own_get(struct usched *s)
+{
+	struct usched_own *o = s->s_own;
+	struct own *w;
+	int i;
+
+	if (s->s_own_free != 0)
+		i = warm_get(s);
+	else {
+		own_lock(o);
+		if (o->o_free == 0)
+			own_map(s);
+		i = o->o_free;
+		if (i != 0)
+			o->o_free = s->s_lane[i].l_free;
+		own_unlock(o);
+	}
+	if (i == 0)
+		return 0;
+	s->s_lane[i].l_free = NOT_FREE;
+	w = own_of(s, i);
+	w->w_deep     = 0;
+	w->w_patience = w->w_left = 0;
+	return i;
+}
+
+/* Nobody is in it. Its memory goes back; it is for all dispatchers. */
+static void own_cool(struct usched *s, int i)
+{
+	struct usched_lane *l = &s->s_lane[i];
+	struct usched_own *o = s->s_own;
+
+	(void)cool(l, l->l_bottom + sysconf(_SC_PAGESIZE) - 1);
+	own_of(s, i)->w_touched = 0;
+	own_lock(o);
+	l->l_free = o->o_free;
+	o->o_free = i;
+	own_unlock(o);
+}
+
+/* By the dispatcher. u has ended, or is forgotten. */
+static NOINLINE void own_put(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	struct own *w = own_of(s, u->u_lane);
+
+	if (!w->w_deep)
+		learn(s->s_own, u->u_f, -DEEP_WRONG);
+	if (u->u_stack == NULL)
+		u->u_len = 0;
+	if (warmth(w) > WARM / 4) {
+		(void)cool(l, l->l_bottom + sysconf(_SC_PAGESIZE) - 1);
+		w->w_touched = 0;
+	}
+	while (s->s_own_warm + warmth(w) > WARM)
+		own_cool(s, warm_get(s));
+	l->l_free      = s->s_own_free;
+	s->s_own_free  = u->u_lane;
+	s->s_own_warm += warmth(w);
+}
+
+/*
+ * u, which has become shallow, runs on the lane, below high. May it give back
+ * the pages below? False: it should wait, in case it becomes deep again.
+ */
+static int shallow(struct usched_lane *l, struct own *w, char *high)
+{
+	if (w->w_left > 0 && w->w_left-- > 1)
+		return 0;
+	(void)cool(l, high);
+	w->w_touched  = 0;
+	w->w_patience = w->w_patience == 0 ? 4 : w->w_patience * 4;
+	if (w->w_patience > PATIENCE)
+		w->w_patience = PATIENCE;
+	w->w_left = w->w_patience;
+	return 1;
+}
+
+/*
+ * Caller runs on the lane, below a slice of need bytes. No buffer is needed, so
+ * this cannot fail. Sets u_len, which is odd, as no length of a slice is; so
+ * that this is called again if the depth changes much.
+ */
+static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
+			    ptrdiff_t need)
+{
+	struct usched *s = u->u_sched;
+	struct own *w = own_of(s, u->u_lane);
+	ptrdiff_t most = l->l_bottom - l->l_low;
+	void *old = u->u_stack;
+	int len = u->u_len;
+
+	if (old == NULL && (size_t)need + USCHED_SLACK < w->w_touched &&
+	    !shallow(l, w, (char *)__builtin_frame_address(0) - FRAMES))
+		return 0;
+	if (w->w_touched < (size_t)need)
+		w->w_touched = need;
+	need += USCHED_SLACK / 2;
+	if (most > INT_MAX)
+		most = INT_MAX;
+	u->u_stack = NULL;
+	u->u_len   = (need < most ? need : most) | 1;
+	if (old != NULL)
+		s->s_free(s, old, len);		/* may jump: I8 */
+	return 0;
+}
+
+int usched_lane_own(struct usched *s, void (*f)(void *))
+{
+	struct usched_own *o = s->s_own;
+
+	if (likely(o == NULL || !__atomic_load_n(&o->o_known, __ATOMIC_RELAXED)))
+		return 0;
+	return wanted(o, f) ? own_get(s) : 0;
 }
 
 /*

@@ -135,6 +135,7 @@ extern "C" {
 #define USCHED_VERSION "0.2.0"
 
 struct ustack;
+struct usched_own;
 struct usched_stats;
 
 #if defined(USCHED_HARD)
@@ -209,6 +210,9 @@ struct usched {
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
+	struct usched_own  *s_own;     /* lanes for deep threads, or NULL */
+	size_t              s_own_warm; /* bytes in lanes of s_own_free, about */
+	int                 s_own_free; /* first of those that were left, or 0 */
 	int                 s_forgot;  /* calls of ustack_fini() for blocked ones */
 	int                 s_steps;   /* it runs for usched_step(), */
 	struct ustack      *s_step;    /* which has this thread still to run */
@@ -227,7 +231,8 @@ struct usched {
 struct ustack {
 	/* To be read by anyone. */
 	struct usched *u_sched;		/* its dispatcher */
-	void          *u_stack;		/* buffer for the slice, or NULL */
+	void          *u_stack;		/* buffer for the slice, or NULL: it has
+					 * none, whatever u_len says */
 	void         (*u_f)(void *);	/* what it runs */
 	void          *u_arg;		/* and on what */
 	int            u_len;		/* bytes in u_stack */
@@ -236,7 +241,8 @@ struct ustack {
 	short          u_mark;
 
 	/* To be set, if at all, by the scheduler before the thread first runs:
-	 * the number of a lane, 1 to the nr of usched_lanes(). 0: any. */
+	 * the number of a lane, 1 to the nr of usched_lanes(), or what
+	 * usched_lane_own() has returned. 0: any. */
 	short          u_lane;
 
 	/* The dispatcher's own: see "The top of a slice" in usched.c. */
@@ -326,8 +332,24 @@ void ustack_abort(void);
  * With lanes a thread that blocks is left in place until another one needs
  * its lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
  * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build).
+ *
+ * Beyond these nr, more lanes of the same size are mapped as they are needed, 64
+ * for each of the nr, up to 32767 in all: a new thread of a function whose
+ * threads have blocked with 2 KiB of stack or more is given one of its own. It
+ * is never copied, and asks s_alloc() for nothing (u_stack is NULL). The memory
+ * of such lanes goes back to the system when their threads end or become
+ * shallow, but for some 4 MiB. If none can be mapped, the thread shares a lane
+ * as all others do.
  */
 int usched_lanes(struct usched *s, int nr, size_t size);
+
+/*
+ * For schedulers that set u_lane: a lane of its own, above the nr of
+ * usched_lanes(), for one new thread that runs f; or 0: its scheduler chooses
+ * one. The thread takes it with its first run, and gives it back when it ends,
+ * to the dispatcher that runs it then. By the native thread that runs s.
+ */
+int usched_lane_own(struct usched *s, void (*f)(void *));
 
 /*
  * s runs its threads on the lanes of another dispatcher, as that one does; they

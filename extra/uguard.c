@@ -34,6 +34,7 @@
 #endif
 #include "uguard.h"
 #include "ufault.h"
+#include "uslice.h"
 #include "usched.h"
 
 #include <errno.h>
@@ -93,9 +94,10 @@ static uintptr_t sp_of(const void *context)
 /* The lane whose guard it is, or 0. */
 static int guard_of(const struct usched *s, uintptr_t at)
 {
+	int last = s->s_lane_nr + usched_own_nr(s->s_own);
 	int i;
 
-	for (i = 1; i <= s->s_lane_nr; i++) {
+	for (i = 1; i <= last; i++) {
 		if ((uintptr_t)s->s_lane[i].l_low - at - 1 < USCHED_GUARD)
 			return i;
 	}

@@ -199,6 +199,7 @@ struct uhard_sched {
 	bool                d_busy;	/* in use */
 	struct usched_lane *d_lane;	/* for the handler, as s may be gone */
 	int                 d_lane_nr;
+	struct usched_own  *d_own;
 	struct uhard_sched *d_next;
 };
 
@@ -566,8 +567,10 @@ static void lanes_forget(const struct usched *s)
 
 	lock();
 	for (d = all; d != NULL; d = d->d_next) {
-		if (d->d_lane == s->s_lane)
+		if (d->d_lane == s->s_lane) {
 			d->d_lane_nr = 0;
+			d->d_own     = NULL;
+		}
 	}
 	unlock();
 }
@@ -581,6 +584,16 @@ UNCHECKED void uhard_fini(struct usched *s)
 	}
 	if (s->s_hard != NULL)
 		sched_drop(s);
+}
+
+UNCHECKED void uhard_own(const void *at, size_t nob, int begins)
+{
+	usan_lanes(at, nob, begins);
+}
+
+UNCHECKED void uhard_cooled(struct usched_lane *l)
+{
+	l->l_hard.k_low = l->l_hard.k_high = NULL;
 }
 
 void usched_point(void)
@@ -625,6 +638,7 @@ static struct uhard_sched *sched_make(struct usched *s)
 	d->d_yield   = seed(mode.m_yield_seed, mode.m_nr);
 	d->d_lane    = s->s_lane;
 	d->d_lane_nr = s->s_lane_nr;
+	d->d_own     = s->s_own;
 	d->d_next    = all;
 	all = d;
 	mode.m_nr++;
@@ -1142,7 +1156,7 @@ static int lane_at(const struct uhard_sched *d, const char *at)
 	const struct usched_lane *l;
 	int i;
 
-	for (i = 1; i <= d->d_lane_nr; i++) {
+	for (i = 1; i <= d->d_lane_nr + usched_own_nr(d->d_own); i++) {
 		l = &d->d_lane[i];
 		if (at >= l->l_low &&
 		    at < (char *)(((uintptr_t)l->l_bottom + mode.m_page - 1) &

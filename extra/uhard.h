@@ -134,6 +134,8 @@ void uhard_live(const struct ustack *u, const char *call);
  *	left      usched_left(): u was left by a longjmp(), and we are on the
  *	          stack of the caller of usched_run(); ended comes next
  *	lanes     usched_lanes() has mapped them; fini: usched_fini() begins
+ *	own       own lanes have been mapped there, or are about to be unmapped
+ *	cooled    what is poison in the lane will be zero
  */
 #if defined(USCHED_HARD)
 void uhard_begin   (struct usched *s);
@@ -152,6 +154,8 @@ void uhard_ended   (struct ustack *u);
 void uhard_left    (struct ustack *u);
 void uhard_lanes   (struct usched *s);
 void uhard_fini    (struct usched *s);
+void uhard_own     (const void *at, size_t nob, int begins);
+void uhard_cooled  (struct usched_lane *l);
 
 /* In usched.c: copies the slice of the owner to its buffer. */
 void usched_evict(struct usched_lane *l);

@@ -56,6 +56,7 @@ BARE_MAX = 104                  # bytes that a buffer may be short of, at most
 SLICE_MAX = 1 << 31
 BLOCK = 16 << 20                # read at once
 PAGE = 4096
+GUARD = 65536                   # USCHED_GUARD
 UPROC_JOIN = 1
 WAKES_ONE = 32                  # in w_posted: a wake, above the flags
 # As in umem.c.
@@ -124,8 +125,11 @@ class Dispatcher:
         lanes = s["s_lane"]
         self.lanes_at = int(lanes)
         self.lanes = []             # (lowest byte, bottom, owner)
-        if self.lanes_at != 0 and 0 <= self.lane_nr <= 32000:
-            for i in range(self.lane_nr + 1):
+        self.lane_all = self.lane_nr    # with those of one thread
+        if int(s["s_own"]) != 0:
+            self.lane_all += int(s["s_own"].dereference()["o_used"])
+        if self.lanes_at != 0 and 0 <= self.lane_nr <= self.lane_all <= 32767:
+            for i in range(self.lane_all + 1):
                 lane = lanes[i]
                 self.lanes.append((int(lane["l_low"]), int(lane["l_bottom"]),
                                    int(lane["l_owner"])))
@@ -334,9 +338,10 @@ class Thread:
     def check(self):
         """Its state, or None: this is no thread."""
         d = self.d
+        own = self.lane > d.lane_nr     # a length without a buffer, perhaps
         if self.sched != d.at or self.len < 0 or \
-                (self.stack == 0) != (self.len == 0) or \
-                not 0 <= self.lane <= d.lane_nr or symbol_of(self.f) is None:
+                (self.stack == 0) != (self.len == 0) and not own or \
+                not 0 <= self.lane <= d.lane_all or symbol_of(self.f) is None:
             return None
         if self.at in d.running:
             return "running"
@@ -391,6 +396,18 @@ class Thread:
                                            self.state(), self.extra())
 
 
+def own_lanes(ds):
+    """Where lanes of one thread lie: (low, high), with their guards."""
+    found = []
+    for low, bottom in sorted((low - GUARD, bottom) for d in ds
+                              for low, bottom, _ in d.lanes[d.lane_nr + 1:]):
+        if found and low - found[-1][1] <= 2 * PAGE:
+            found[-1] = found[-1][0], bottom    # one mapping, or neighbours
+        else:
+            found.append((low, bottom))
+    return found
+
+
 def threads_of(ds):
     """Fills in d.threads of these dispatchers."""
     for d in ds:
@@ -401,6 +418,7 @@ def threads_of(ds):
     anywhere = [d for d in ds if d.chunks is None]
     if anywhere:
         holes = [(d.lanes_at, d.lanes_at + d.mapped) for d in ds if d.mapped]
+        holes += own_lanes(d for d in ds if d.mapped)
         look(without(writable(), holes), anywhere)
     kept = {}
     for d in ds:

@@ -33,8 +33,14 @@ USLICE_HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 /* Bytes that are copied when u, which is blocked, moves out or in. */
 USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 
-/* The lane that the next new thread will be given. */
+/* The lane that the next new thread will be given, if none of its own. */
 USLICE_HIDDEN int usched_lane(const struct usched *s);
+
+/*
+ * How many own lanes are mapped, with the numbers after s_lane_nr. They do not
+ * become fewer. o is s_own, and may be NULL. Also for signal handlers.
+ */
+USLICE_HIDDEN int usched_own_nr(const struct usched_own *o);
 
 /* The machine: see usched.c. usched_back() is its usched_resume(). */
 USLICE_HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);

@@ -123,12 +123,16 @@ static void count_last(struct usched *s, struct usched_stats *st)
 static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 {
 	bool new = uslice_is_new(u);
-	int lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
-	const struct usched_lane *l = &s->s_lane[lane];
+	const struct usched_lane *l;
+	int lane;
 
-	if (u->u_sched != s || u->u_top == USLICE_ENDED || lane < 0 ||
-	    lane > s->s_lane_nr)
+	if (u->u_sched != s || u->u_top == USLICE_ENDED || u->u_lane < 0 ||
+	    u->u_lane > s->s_lane_nr + usched_own_nr(s->s_own))
 		return;
+	if (new && u->u_lane == 0)
+		u->u_lane = usched_lane_own(s, u->u_f);
+	lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
+	l = &s->s_lane[lane];
 	add(&st->dispatches, 1);
 	if (l->l_owner != NULL && l->l_owner != u)
 		count_out(st, l->l_owner);

@@ -33,7 +33,9 @@
  * Threads that wake each other should be at one place. So the home of a lane,
  * to which wakes come from elsewhere, hands it over to the waker now and then.
  *
- * A thread that has not begun has no lane and no home: who takes it has it.
+ * A thread that has not begun has no lane and no home: who takes it has it. If
+ * its function is known to block deep, the lane is its own (usched_lane_own()),
+ * in no list, and its home moves as that of any other.
  *
  * TASKS
  *
@@ -90,7 +92,7 @@
  * W3. The home of a lane changes only by its home, or while that is stopped;
  *     not while a thread runs in it (w_now), nor while it is pinned.
  * W4. A lane is in the list of its home, or in none; in the free list of its
- *     home exactly if no thread is bound to it.
+ *     home exactly if no thread is bound to it. Own lanes are in neither.
  * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs
  *     at least each WS_RUN + 1 switches of its worker, in turn.
  * W6. A thread that could be taken away, and that its worker cannot run at
@@ -190,6 +192,9 @@ static struct {
 } all __attribute__((aligned(64)));
 
 int ws_unwatched __attribute__((aligned(64)));
+
+/* u_lane is a short. */
+#define LANE_NR		(SHRT_MAX + 1)
 
 static inline struct ws_worker *worker(int nr)
 {
@@ -365,10 +370,15 @@ static inline bool is_task(struct deque_item x)
 	return (uintptr_t)x.i_what > (uintptr_t)THREAD_ITEM;
 }
 
+static inline void (*task_f(struct deque_item x))(void *)
+{
+	return (void (*)(void *))x.i_what;
+}
+
 /* t, which waits for nothing, begins, or begins again. */
 static inline void task_begin(struct uproc_thread *t, struct deque_item x)
 {
-	t->t_stack.u_f   = (void (*)(void *))x.i_what;
+	t->t_stack.u_f   = task_f(x);
 	t->t_stack.u_arg = x.i_arg;
 	wakes_none(&t->t_wakes);
 }
@@ -383,7 +393,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 	t = umem_stock_get(&w->w_stock, BLOCK);
 	count(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
-		    (void (*)(void *))x.i_what, x.i_arg, NULL, 0);
+		    task_f(x), x.i_arg, NULL, 0);
 	wakes_none(&t->t_wakes);
 	return t;
 }
@@ -511,11 +521,26 @@ static inline int lane_free(struct ws_worker *w)
 	return lane;
 }
 
+/* One for a thread that runs f, and for no other; or 0. */
+static inline int lane_own(struct ws_worker *w, void (*f)(void *))
+{
+	int lane = usched_lane_own(&w->w_proc.p_sched, f);
+
+	if (lane != 0) {
+		lane_list[lane].e_at = -1;
+		lane_move(w, &lane_list[lane], w);
+	}
+	return lane;
+}
+
 /* For a thread that begins. Those that are pinned stay with those that are. */
 static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 {
 	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
+	int own = lane_own(w, t->t_stack.u_f);
 
+	if (own != 0)
+		return own;
 	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
 		return w->w_fixed + w->w_share++ % w->w_fixed_nr;
 	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_share++ % nr];
@@ -764,9 +789,11 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	if (t == NULL)
 		return next_hard(w, NULL, false);
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
-	    !(t->t_stack.u_mark & PINNED))
-		lane_set(t, lane_free(w));
-	else if (!LIKELY(ws_home(t) == w))
+	    !(t->t_stack.u_mark & PINNED)) {
+		int own = lane_own(w, t->t_stack.u_f);
+
+		lane_set(t, own != 0 ? own : lane_free(w));
+	} else if (!LIKELY(ws_home(t) == w))
 		return next_hard(w, t, false);
 	return go(w, t);
 }
@@ -807,7 +834,8 @@ static void done(struct usched *s, struct ustack *u)
 
 	if (u->u_mark & PINNED)
 		ended_pinned(w, t);
-	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane)) {
+	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane) &&
+	    lane <= s->s_lane_nr) {
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
 	}
@@ -823,7 +851,8 @@ static void done(struct usched *s, struct ustack *u)
 /*
  * A thread that has ended and has never blocked goes on as the next task:
  * nothing is left of what it was. Not in a lane that must stay: it could not be
- * stolen any more.
+ * stolen any more. Nor in one of its own, where it may have blocked without a
+ * buffer; and a task that will have one is a thread of its own.
  */
 static int again(struct usched *s, struct ustack *u)
 {
@@ -831,13 +860,19 @@ static int again(struct usched *s, struct ustack *u)
 	struct uproc_thread *t = (struct uproc_thread *)u;
 	unsigned turn = w->w_turn + 1;
 	struct deque_item x = deque_none(NULL);
+	int lane;
 
 	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
-	    mail_settled(&t->t_wakes) || lane_stays(t))
+	    mail_settled(&t->t_wakes) || lane_stays(t) ||
+	    u->u_lane > s->s_lane_nr)
 		return 0;
 	stop_enter(&w->w_stop);
 	if (w->w_slot == NULL)
 		x = deque_pop(&w->w_deque);
+	if (is_task(x) && (lane = lane_own(w, task_f(x))) != 0) {
+		x = thread_item(thread_for(w, x));
+		lane_set(x.i_arg, lane);
+	}
 	if (LIKELY(is_task(x))) {
 		__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 		task_begin(t, x);
@@ -1588,8 +1623,8 @@ static int lanes(struct uproc_set *s)
 		return rc;
 	free(lane_list);		/* of a start that has failed */
 	free(ws_homes);
-	lane_list = calloc(nr * s->set_nr + 1, sizeof *lane_list);
-	ws_homes  = calloc(nr * s->set_nr + 1, sizeof *ws_homes);
+	lane_list = calloc(LANE_NR, sizeof *lane_list);
+	ws_homes  = calloc(LANE_NR, sizeof *ws_homes);
 	if (lane_list == NULL || ws_homes == NULL)
 		return -ENOMEM;
 	lane_list[0].e_at = -1;

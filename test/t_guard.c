@@ -16,12 +16,14 @@
 
 #define LANES	3
 #define SIZE	65536
-#define LEAP	700000		/* over the guard */
+#define LEAP	700000		/* over the guard, */
+#define LEAP_FAR (4 << 20)	/* and over the descriptors of lanes */
 
 static struct tiny tiny;
 static struct tiny_thread threads[LANES];
 static unsigned sums[LANES];
 static int frame;		/* bytes */
+static int leap = LEAP;
 
 static unsigned never = ~0u;
 static int loader_hangs;
@@ -41,7 +43,7 @@ int dladdr(const void *at, Dl_info *info)
 void t_guard_leaps(void *arg);
 NOINLINE void t_guard_leaps(void *arg)
 {
-	volatile char local[LEAP];
+	volatile char local[leap];
 
 	__asm__ volatile("" : : "r"(local) : "memory");	/* all of it */
 	local[0] = arg != NULL;
@@ -206,13 +208,14 @@ static void leap_to_nothing(void)
 {
 	char *low;
 
+	leap = LEAP_FAR;
 	start();
 	CHECK(tiny_init(&tiny, 0) == 0);
 	CHECK(usched_lanes(&tiny.t_sched, 1, SIZE) == 0);
-	low = (char *)tiny.t_sched.s_lane - 2 * LEAP;
+	low = (char *)tiny.t_sched.s_lane - 2 * LEAP_FAR;
 	low = (char *)((uintptr_t)low & -(uintptr_t)65536);
-	(void)munmap(low, 2 * LEAP);
-	CHECK(mmap(low, 2 * LEAP - 65536, PROT_NONE,
+	(void)munmap(low, 2 * LEAP_FAR);
+	CHECK(mmap(low, 2 * LEAP_FAR - 65536, PROT_NONE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == low);
 	tiny_start(&tiny, &threads[0], t_guard_leaps, NULL);
 	tiny_run(&tiny);

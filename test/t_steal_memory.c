@@ -52,19 +52,38 @@ static bool refuses(void)
 	return add(&allowed, -1) < 0;
 }
 
+/* Lanes of deep threads are addresses, which cost nothing by themselves. */
+#define RESERVED	64
+
+static void *reserved[RESERVED];
+static long reserved_nr;
+
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
+	void *map;
+
 	if (refuses()) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	add(&mapped, (long)nob);
-	return __real_mmap(at, nob, prot, flags, fd, off);
+	map = __real_mmap(at, nob, prot, flags, fd, off);
+	if (flags & MAP_NORESERVE && map != MAP_FAILED)
+		reserved[(add(&reserved_nr, 1) - 1) % RESERVED] = map;
+	else
+		add(&mapped, (long)nob);
+	return map;
 }
 
 int __wrap_munmap(void *at, size_t nob)
 {
-	add(&mapped, -(long)nob);
+	int i;
+
+	for (i = 0; i < RESERVED && reserved[i] != at; i++)
+		;
+	if (i < RESERVED)
+		reserved[i] = NULL;
+	else
+		add(&mapped, -(long)nob);
 	return __real_munmap(at, nob);
 }
 

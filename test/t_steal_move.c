@@ -152,7 +152,9 @@ static void make_all(void)
 	for (i = 0; i < travellers; i++) {
 		struct traveller *t = &traveller[i];
 
-		t->t_depth = (int)(check_random(&state) % 40);
+		/* Deep ones have lanes of their own. */
+		t->t_depth = (int)(check_random(&state) %
+				   (travellers > 1000 ? 3 : 40));
 		t->t_thread = make(0, begins, t);
 	}
 	yield_until(&blocked, travellers);

@@ -308,7 +308,7 @@ static unsigned long sum_of(const struct ustack *u)
 	unsigned long sum = (unsigned long)(uintptr_t)u->u_top;
 
 	at = (const unsigned char *)u->u_stack;
-	for (end = at + u->u_len; at < end; at++)
+	for (end = at + (at != NULL ? u->u_len : 0); at < end; at++)
 		sum = sum * 31 + *at;
 	if (!IN_HARD && l->l_owner != NULL && l->l_owner != ustack_self()) {
 		at = (const unsigned char *)((uintptr_t)l->l_owner->u_top & -8);
@@ -334,7 +334,8 @@ static void trace_one(const struct ustack *u, const struct plan *p)
 	whole(u);
 	aways += ((uintptr_t)u->u_top & USLICE_AWAY) != 0;
 	lanes_used += ((uintptr_t)u->u_top & USLICE_AWAY) == 0;
-	shorts += u->u_len < l->l_bottom - (char *)((uintptr_t)u->u_top & -8);
+	shorts += u->u_stack != NULL &&
+		u->u_len < l->l_bottom - (char *)((uintptr_t)u->u_top & -8);
 	traces++;
 }
 

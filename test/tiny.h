@@ -156,15 +156,23 @@ static UNUSED void tiny_done(struct usched *s, struct ustack *u)
 		tiny_drop(u);
 }
 
+/* Set: deep threads share lanes, too, as they do if no more can be mapped. */
+static int tiny_shares;
+
 /* lanes: 0 for the native stack only. 0, or -ENOSYS in a portable build. */
 static UNUSED int tiny_init(struct tiny *t, int lanes)
 {
+	int rc;
+
 	memset(t, 0, sizeof *t);
 	t->t_sched.s_next  = tiny_next;
 	t->t_sched.s_alloc = tiny_alloc;
 	t->t_sched.s_free  = tiny_free;
 	t->t_sched.s_done  = tiny_done;
-	return lanes != 0 ? usched_lanes(&t->t_sched, lanes, TINY_LANE) : 0;
+	rc = lanes != 0 ? usched_lanes(&t->t_sched, lanes, TINY_LANE) : 0;
+	if (tiny_shares)
+		t->t_sched.s_own = NULL;
+	return rc;
 }
 
 /* Are there any in this build? */

@@ -2,7 +2,8 @@
 /*
  * u_depth: a thread that blocks at any depth, in frames of any shape, finds
  * every byte of its frames and every register as it left them, at the same
- * addresses, however many other threads ran on its lane (I1, I2, I3, I7).
+ * addresses, however many other threads ran on its lane (I1, I2, I3, I7). The
+ * same if it has a lane of its own because it is deep.
  */
 #include "u_shapes.h"
 
@@ -11,7 +12,8 @@ static void with_lanes(int lanes)
 	struct tiny t;
 	int rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d lanes ", lanes);
+	snprintf(check_doing, sizeof check_doing, "with %d lanes %s", lanes,
+		 tiny_shares ? "all shared " : "");
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;			/* portable: the native lane only */
@@ -26,7 +28,9 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	for (i = 0; i < COUNT(lanes); i++)
-		with_lanes(lanes[i]);
+	for (i = 0; i < COUNT(lanes) * 2; i++) {
+		tiny_shares = i % 2;
+		with_lanes(lanes[i / 2]);
+	}
 	return 0;
 }

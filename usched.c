@@ -1068,7 +1068,7 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 	int i;
 
 	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
-	soon = q->q_ring[(q->q_head + s->s_ahead / 8) & q->q_mask];
+	soon = q->q_ring[(q->q_head + s->s_ahead / 6) & q->q_mask];
 	/* In a lane of its own it has no buffer. Both may be NULL. */
 	at = (uintptr_t)(near->u_stack != NULL ? near->u_stack : near->u_top);
 	/* Threads that were made together often wake each other. */

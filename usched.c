@@ -2042,7 +2042,7 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 }
 
 /* For files that were compiled without USCHED_PORTABLE. */
-#if defined(USCHED_SWITCH)
+#if defined(USCHED_SWITCH) && !HARD
 __asm__(".text\n"
 ".globl usched_live\n .type usched_live, %function\nusched_live:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
@@ -2089,6 +2089,8 @@ static void begin(char *sp, void *arg)
 #define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
+#define LIVE	USCHED_NAME(usched_live)
+
 #if defined(USCHED_SHARE_FP)
 #define FP_STORE
 #else
@@ -2102,7 +2104,7 @@ static void begin(char *sp, void *arg)
 #endif
 
 __asm__(".text\n"
-".globl usched_live\n .type usched_live, %function\nusched_live:\n"
+".globl " LIVE "\n .type " LIVE ", %function\n" LIVE ":\n"
 	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
 	ENDBR FP_STORE
 	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"
@@ -2111,7 +2113,7 @@ __asm__(".text\n"
 	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp usched_blocked\n"
 	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
 	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
-END("usched_live")
+END(LIVE)
 FUNCTION("usched_save")
 	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
 	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")

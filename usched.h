@@ -126,6 +126,7 @@
 #define usched_step	usched_step_hard
 #define usched_left	usched_left_hard
 #define usched_lanes	usched_lanes_hard
+#define usched_live	usched_live_hard
 #endif
 
 #ifdef __cplusplus
@@ -525,9 +526,11 @@ struct usched *usched_self(void);
 #else
 #define USCHED_CLOBBER_MMX
 #endif
+#define USCHED_STRING(name)	#name
+#define USCHED_NAME(name)	USCHED_STRING(name)
 #define USCHED_SWITCH(rc)						\
 	__asm__ volatile("lea 1f(%%rip), %%rcx\n\t"			\
-			 "jmp usched_live@PLT\n1:"			\
+			 "jmp " USCHED_NAME(usched_live) "@PLT\n1:"	\
 		: "=a"(rc) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9",	\
 		"r10", "r11", "r12", "r13", "r14", "r15", "st",		\
 		"st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\

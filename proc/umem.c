@@ -104,6 +104,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 UPREEMPT_NEVER;
 
@@ -142,8 +143,9 @@ struct umem_chunk {
 	struct umem_link c_link;	/* in m_chunk */
 	void            *c_map;
 	size_t           c_mapped;
-	size_t           c_segs;
-	size_t           c_free;	/* segments all of which is free */
+	size_t           c_left;	/* segments that were not begun, */
+	size_t           c_segs;	/* and that were: they are before those */
+	size_t           c_free;	/* of these, all of which is free */
 };
 
 struct umem_segment {
@@ -342,23 +344,18 @@ static void advise(void *at, size_t nob, int advice)
 	(void)madvise(at, nob, advice);		/* a hint */
 }
 
+/* The segments are begun when they are needed: a touch may cost a huge page. */
 static void chunk_init(struct umem *m, void *map, size_t mapped, size_t segs)
 {
 	struct umem_segment *g = segment_of((char *)map + SEGMENT - 1);
-	struct umem_chunk *c = &g->g_own;
 
 #if defined(MADV_HUGEPAGE)
 	advise(g, segs * SEGMENT,
 	       m->m_segs > 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #endif
-	*c = (struct umem_chunk) { .c_map = map, .c_mapped = mapped,
-				   .c_segs = segs };
-	list_add(&m->m_chunk, &c->c_link);
-	m->m_segs += segs;
-	for (; segs-- > 0; g = (struct umem_segment *)((char *)g + SEGMENT)) {
-		g->g_chunk = c;
-		run_in(m, g->g_span, RUN_NR, false);
-	}
+	g->g_own = (struct umem_chunk) { .c_map = map, .c_mapped = mapped,
+					 .c_left = segs };
+	list_add(&m->m_chunk, &g->g_own.c_link);
 }
 
 /* Maps segments, fewer if there is no memory for so many. */
@@ -375,8 +372,29 @@ static bool chunk_get(struct umem *m)
 		return segs > 1 && chunk_get(m);
 	}
 	chunk_init(m, map, mapped, segs);
-	if (m->m_segs > 1 && m->m_grow < GROW_MAX)
+	if (m->m_segs > 0 && m->m_grow < GROW_MAX)
 		m->m_grow *= 2;
+	return true;
+}
+
+/* Begins one more segment. False: no memory. */
+static bool segment_get(struct umem *m)
+{
+	struct umem_chunk *c = (struct umem_chunk *)m->m_chunk.l_next;
+	struct umem_segment *g;
+
+	if (list_empty(&m->m_chunk) || c->c_left == 0) {
+		if (!chunk_get(m))
+			return false;
+		c = (struct umem_chunk *)m->m_chunk.l_next;
+	}
+	g = (struct umem_segment *)((char *)segment_of(c) +
+				    c->c_segs * SEGMENT);
+	c->c_left--;
+	c->c_segs++;
+	m->m_segs++;
+	g->g_chunk = c;
+	run_in(m, g->g_span, RUN_NR, false);
 	return true;
 }
 
@@ -405,6 +423,7 @@ static size_t keep(const struct umem *m)
 static void run_clean(struct umem *m, struct umem_span *p)
 {
 	struct umem_segment *g = segment_of(p);
+	uintptr_t low, high;
 
 	if (p->s_pages == RUN_NR && g->g_chunk->c_free == g->g_chunk->c_segs) {
 		chunk_put(m, g->g_chunk);
@@ -415,7 +434,10 @@ static void run_clean(struct umem *m, struct umem_span *p)
 		advise(g, SEGMENT, MADV_NOHUGEPAGE);
 #endif
 	g->g_small = true;
-	advise(address(p), p->s_pages * PAGE, MADV_DONTNEED);
+	low  = (uintptr_t)(address(p) + m->m_page - 1) & -m->m_page;
+	high = (uintptr_t)(address(p) + p->s_pages * PAGE) & -m->m_page;
+	if (low < high)
+		advise((void *)low, high - low, MADV_DONTNEED);
 	run_out(m, p);
 	run_in(m, p, p->s_pages, false);
 }
@@ -468,7 +490,7 @@ static struct umem_span *run_get(struct umem *m, int pages, int class)
 
 	if (p == NULL && depot_flush(m))
 		p = run_find(m, pages);
-	if (p == NULL && chunk_get(m))
+	if (p == NULL && segment_get(m))
 		p = run_find(m, pages);
 	if (p == NULL)
 		return NULL;
@@ -832,6 +854,25 @@ void umem_put_shared(struct umem_pool *o, void *block, size_t size)
 	slow_put(o, block, size, true);
 }
 
+void umem_pool_trim(struct umem_pool *o)
+{
+	struct umem *m = o->o_mem;
+	int class;
+
+	for (class = 0; class < UMEM_POOL_NR; class++) {
+		if (o->o_nr[class] == 0)
+			continue;
+		pthread_mutex_lock(&m->m_lock);
+		(void)blocks_put(m, o->o_free[class], o->o_nr[class]);
+		pthread_mutex_unlock(&m->m_lock);
+		o->o_free[class] = NULL;
+		o->o_nr[class]   = 0;
+	}
+	pthread_mutex_lock(&m->m_lock);
+	(void)depot_flush(m);
+	pthread_mutex_unlock(&m->m_lock);
+}
+
 /* Reservation. */
 
 static bool raw_room(struct umem_stock *k)
@@ -932,6 +973,7 @@ int umem_init(struct umem *m)
 	list_init(&m->m_chunk, 1);
 	list_init(&m->m_large, 1);
 	m->m_grow = 1;
+	m->m_page = sysconf(_SC_PAGESIZE);
 	cuts_init(m);
 	return -pthread_mutex_init(&m->m_lock, NULL);
 }

@@ -256,6 +256,11 @@ static void waves(unsigned refused)
 	}
 	empty_all();
 	CHECK(most > 2 * CACHED && umem_held(&mem) < CACHED);
+	for (i = 0; i < POOLS; i++)
+		umem_pool_trim(&pool[i]);
+	umem_stock_trim(&stock, &mem, 64, 0);
+	walk();
+	CHECK(umem_held(&mem) < KEEP * PAGE + MB);
 	CHECK(refused == 0 || map_fails > 0);
 	end();
 }

@@ -59,7 +59,8 @@
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
  *	the same, outside of threads	usched_run(), usched_lanes(),
- *					usched_fini()
+ *					usched_fini(), usched_spare(),
+ *					usched_trim()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
  *	anyone				ustack_init(), ustack_self()
@@ -306,6 +307,22 @@ int usched_lanes_share(struct usched *s, const struct usched *other);
  * may skip them, unless it is compiled with -fstack-clash-protection.
  */
 #define USCHED_GUARD	65536
+
+/*
+ * Counts the bytes that the system has given for lanes of s where no slice lies:
+ * what was touched below the slices that are there now. By the native thread
+ * that runs or ran s, outside of its threads, or in s_next(). 0 if the system
+ * does not tell, or the lanes are those of another dispatcher.
+ */
+size_t usched_spare(const struct usched *s);
+
+/*
+ * Gives back such memory of each lane, except the bytes next to the slice, which
+ * are kept. From where usched_spare() may be called. Meant for a scheduler that
+ * has had nothing to do for some time: a system call for each lane, and the
+ * threads touch the pages anew. In the hard mode it does nothing.
+ */
+void usched_trim(struct usched *s, size_t kept);
 
 /* Frees the lanes. Threads that are left must never run again. */
 void usched_fini(struct usched *s);

@@ -92,6 +92,10 @@
  * The bottoms of lanes are staggered, so that they do not fight for the same
  * cache sets. Under each lane lies a page that cannot be touched.
  *
+ * What a deep thread has touched of a lane stays when it has become shallow, or
+ * has ended. usched_trim() gives back the pages below the slice, or all of them
+ * if the lane has no owner: by I3 nothing there is in use.
+ *
  * THE TOP OF A SLICE
  *
  * u_top is where the slice starts, 8-aligned; its low bits say what is not the
@@ -1028,7 +1032,7 @@ void usched_fini(struct usched *s)
 	memset(&s->s_native, 0, sizeof s->s_native);
 }
 
-/* Pages that are looked at in one call. */
+/* Pages in one call of mincore(). */
 #define SPARE_PAGES	256
 
 /*

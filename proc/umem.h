@@ -92,7 +92,7 @@ struct umem_pool {
 	struct umem *o_mem;
 };
 
-/* So many blocks of one small size can be had without a failure. */
+/* So many blocks of one small size can be taken without a failure. */
 struct umem_stock {
 	struct umem_block *k_free;
 	long               k_nr;	/* those in k_free, and in k_raw */
@@ -129,7 +129,7 @@ UMEM_HIDDEN void umem_pool_trim(struct umem_pool *o);
 UMEM_HIDDEN void *umem_get_slow(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_slow(struct umem_pool *o, void *block, size_t size);
 
-/* The same as umem_get() and umem_put(), under m_lock. */
+/* Do what umem_get() and umem_put() do, under m_lock. */
 UMEM_HIDDEN void *umem_get_shared(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_shared(struct umem_pool *o, void *block,
 				  size_t size);

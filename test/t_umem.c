@@ -52,7 +52,7 @@ static int try_madvise(void *at, size_t nob, int advice)
 #include "umem.c"
 
 #define SLOTS	3000
-#define POOLS	3		/* the last one is shared */
+#define POOLS	3		/* the last is shared */
 #define STOCKED	100
 #define MB	((size_t)1 << 20)
 /* What pools and the depot keep, and KEEP, at most. */

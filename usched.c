@@ -96,6 +96,10 @@
  * The bottoms of lanes are staggered, so that they do not fight for the same
  * cache sets. Under each lane lies a page that cannot be touched.
  *
+ * What a deep thread has touched of a lane stays when it has become shallow, or
+ * has ended. usched_trim() gives back the pages below the slice, or all of them
+ * if the lane has no owner: by I3 nothing there is in use.
+ *
  * DEEP THREADS
  *
  * A slice of some kilobytes takes a buffer that costs as much as a lane, and to
@@ -1458,6 +1462,84 @@ void usched_fini(struct usched *s)
 	s->s_mapped  = 0;
 	s->s_home    = NULL;
 	memset(&s->s_native, 0, sizeof s->s_native);
+}
+
+/* Pages in one call of mincore(). */
+#define SPARE_PAGES	256
+
+/*
+ * Returns how many bytes from low to high are resident, whole pages. Where that
+ * cannot be told: 0.
+ */
+static size_t resident(char *low, char *high, size_t page)
+{
+	unsigned char pages[SPARE_PAGES];
+	size_t sum = 0;
+	size_t i, nr;
+
+	for (; low < high; low += nr * page) {
+		nr = (high - low) / page;
+		nr = nr < SPARE_PAGES ? nr : SPARE_PAGES;
+		if (mincore(low, nr * page, (void *)pages) != 0)
+			return 0;
+		for (i = 0; i < nr; i++)
+			sum += pages[i] & 1 ? page : 0;
+	}
+	return sum;
+}
+
+/* Returns where the spare pages of a lane end, if so many bytes are kept. */
+static char *spare_end(const struct usched_lane *l, size_t kept, size_t page)
+{
+	char *end = l->l_owner != NULL ? slice(l->l_owner) : l->l_bottom;
+
+	if ((size_t)(end - l->l_low) <= kept)
+		return l->l_low;
+	return (char *)((uintptr_t)(end - kept) & -page);
+}
+
+/* Fails if a thread of s runs: then u_top does not say where its stack ends. */
+static void none_runs(const struct usched *s)
+{
+	const struct ustack *u = usched_current;
+	const struct usched_frame *f = usched_here;
+
+	for (; f != NULL; f = f->f_up) {
+		CONTRACT(u == NULL || u->u_sched != s,
+			 "usched_spare, usched_trim: called while a thread of "
+			 "the dispatcher runs");
+		u = f->f_self;
+	}
+}
+
+size_t usched_spare(const struct usched *s)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t sum = 0;
+	int i;
+
+	none_runs(s);
+	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0; i++) {
+		const struct usched_lane *l = &s->s_lane[i];
+
+		sum += resident(l->l_low, spare_end(l, 0, page), page);
+	}
+	return sum;
+}
+
+void usched_trim(struct usched *s, size_t kept)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int i;
+
+	none_runs(s);
+	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0 && !HARD; i++) {
+		const struct usched_lane *l = &s->s_lane[i];
+		char *end = spare_end(l, kept, page);
+
+		if (resident(l->l_low, end, page) != 0)
+			(void)madvise(l->l_low, end - l->l_low, MADV_DONTNEED);
+	}
 }
 
 /* A lane for a new thread: see "Lanes" above. */

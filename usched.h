@@ -71,7 +71,8 @@
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
  *	the same, outside of its	usched_run(), usched_step(),
- *	threads				usched_lanes(), usched_fini()
+ *	threads				usched_lanes(), usched_fini(),
+ *					usched_spare(), usched_trim()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
  *	anyone				ustack_init(), ustack_self()
@@ -371,6 +372,23 @@ int usched_lanes_share(struct usched *s, const struct usched *other);
  * may skip them, unless it is compiled with -fstack-clash-protection.
  */
 #define USCHED_GUARD	65536
+
+/*
+ * Counts the bytes that the system has given for lanes of s where no slice lies:
+ * what was touched below the slices that are there now. By the native thread
+ * that runs or ran s, outside of its threads, or in s_next(). 0 if the system
+ * does not tell, or the lanes are those of another dispatcher.
+ */
+size_t usched_spare(const struct usched *s);
+
+/*
+ * Gives back such memory of each lane, except the bytes next to the slice, which
+ * are kept. From where usched_spare() may be called. Meant for a scheduler that
+ * has nothing to do for some time: it makes a system call for each lane, and the
+ * next touch of each page costs a fault. In the hard mode it does nothing. No
+ * other dispatcher may use the lanes (usched_lanes_share()).
+ */
+void usched_trim(struct usched *s, size_t kept);
 
 /* Frees the lanes. Threads that are left must never run again. */
 void usched_fini(struct usched *s);

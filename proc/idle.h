@@ -86,8 +86,10 @@ static inline void idle_wake(int *idle, int *asleep)
  */
 static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
 {
+	RACE_WINDOW(11);
 	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
 		park_futex_wake(idle);
+	RACE_WINDOW(12);
 	park_futex_wait_for(asleep, 1, ns);
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
 		return true;

@@ -17,7 +17,8 @@
  *
  * WHO MAY CALL WHAT
  *
- *	umem_get, umem_put		the owner of the pool
+ *	umem_get, umem_put, _pool_trim	the owner of the pool
+ *	umem_held			any thread
  *	umem_get_shared, _put_shared	any thread, for a pool that has no owner
  *	umem_reserve, umem_stock_*	the owner of the stock
  *	umem_init, umem_fini		alone
@@ -80,7 +81,9 @@ struct umem {
 	size_t             m_used;	/* pages of spans */
 	size_t             m_dirty;	/* pages of free runs: see M4 */
 	size_t             m_large_nob;	/* bytes of large blocks */
-	struct umem_cut    m_cut[UMEM_CLASS_NR];	/* constant */
+	/* Constant. */
+	size_t             m_page;	/* bytes, of the system */
+	struct umem_cut    m_cut[UMEM_CLASS_NR];
 };
 
 struct umem_pool {
@@ -89,7 +92,7 @@ struct umem_pool {
 	struct umem *o_mem;
 };
 
-/* So many blocks of one small size can be had without a failure. */
+/* So many blocks of one small size can be taken without a failure. */
 struct umem_stock {
 	struct umem_block *k_free;
 	long               k_nr;	/* those in k_free, and in k_raw */
@@ -117,10 +120,16 @@ static inline void umem_pool_init(struct umem_pool *o, struct umem *m)
 	o->o_mem = m;
 }
 
+/*
+ * Gives all blocks of the pool, and of the depot, to other sizes. By the owner,
+ * when it has had nothing to do for some time.
+ */
+UMEM_HIDDEN void umem_pool_trim(struct umem_pool *o);
+
 UMEM_HIDDEN void *umem_get_slow(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_slow(struct umem_pool *o, void *block, size_t size);
 
-/* The same as umem_get() and umem_put(), under m_lock. */
+/* Do what umem_get() and umem_put() do, under m_lock. */
 UMEM_HIDDEN void *umem_get_shared(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_shared(struct umem_pool *o, void *block,
 				  size_t size);

@@ -29,6 +29,13 @@
  * moment is what uproc_fini() waits for. The threads that are still alive then
  * can never be woken.
  *
+ * REST
+ *
+ * A processor that has slept for REST gives back what it holds for work to
+ * come: the free blocks of its pool (umem.c), and stack that threads have
+ * touched on its lanes, below the slices (usched_trim()). That costs a few
+ * system calls for each sleep that is longer. Then it sleeps until it is woken.
+ *
  * FORK
  *
  * The child of fork() has a copy of each set, but only the native thread that
@@ -140,6 +147,8 @@ UPREEMPT_NEVER;
 #define YIELDS		10
 #define NAP_MIN		20000L		/* ns; how late a wait may end, too */
 #define NAP_MAX		1000000L
+#define REST		100000000L	/* ns */
+#define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
 
 /* Follows a thread made with UPROC_JOIN. */
 struct joint {
@@ -609,11 +618,34 @@ void uproc_drain(struct uproc *p)
 		UPROC_LANE_NR ? UPROC_AHEAD : 0;
 }
 
+/* Gives back what the processor, which has slept for REST, may not need soon. */
+static void rest(struct uproc *p)
+{
+	umem_pool_trim(&p->p_pool);
+	usched_trim(&p->p_sched, REST_STACK);
+}
+
+/* Sleeps until there is something to do: see REST above. */
+static void sleep_and_rest(struct uproc *p, bool *rested)
+{
+	struct uproc_set *set = p->p_set;
+
+	if (*rested) {
+		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
+		return;
+	}
+	if (idle_doze(&set->set_idle, set->set_nr, &p->p_asleep, REST))
+		return;
+	rest(p);
+	*rested = true;
+}
+
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare ? UPROC_SPIN : 0;
 	unsigned turns = 0;
+	bool rested = false;
 
 	for (;;) {
 		uproc_drain(p);
@@ -634,7 +666,7 @@ bool uproc_look(struct uproc *p)
 			uproc_pause(&turns);	/* a post may be half-way */
 			continue;
 		}
-		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);	/* S4 */
+		sleep_and_rest(p, &rested);				/* S4 */
 		turns = 0;
 	}
 }

@@ -47,7 +47,7 @@
  *
  * ws_spawn(), which can fail, reserves the memory for it in w_stock (umem.h),
  * which has no fewer blocks than there are tasks in the deque. A thief has room
- * for all that he may take.
+ * for all that it may take.
  *
  * STOPPING A WORKER
  *

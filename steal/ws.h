@@ -156,7 +156,7 @@ struct ws_worker {
 	unsigned             w_random;
 	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
-	/* The same; memory for tasks: see "Tasks" in ws.c. */
+	/* Memory for tasks, the owner's, too: see "Tasks" in ws.c. */
 	struct umem_stock    w_stock;
 	/* By others (atomic). */
 	unsigned             w_watched;	/* w_turn when somebody looked */

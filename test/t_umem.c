@@ -52,7 +52,7 @@ static int try_madvise(void *at, size_t nob, int advice)
 #include "umem.c"
 
 #define SLOTS	3000
-#define POOLS	3		/* the last one is shared */
+#define POOLS	3		/* the last is shared */
 #define STOCKED	100
 #define MB	((size_t)1 << 20)
 /* What pools and the depot keep, and KEEP, at most. */
@@ -256,6 +256,11 @@ static void waves(unsigned refused)
 	}
 	empty_all();
 	CHECK(most > 2 * CACHED && umem_held(&mem) < CACHED);
+	for (i = 0; i < POOLS; i++)
+		umem_pool_trim(&pool[i]);
+	umem_stock_trim(&stock, &mem, 64, 0);
+	walk();
+	CHECK(umem_held(&mem) < KEEP * PAGE + MB);
 	CHECK(refused == 0 || map_fails > 0);
 	end();
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* s_rest: processors that sleep give back memory, and threads lose nothing. */
+/* VARIANTS: RR LL */
+
+/*
+ * Threads of two processors go deep: some block there, so that they have large
+ * buffers, and some only touch their lanes. Then all wait near the top, and the
+ * process shrinks to a fraction while nothing happens. All that they had on
+ * their stacks is still there when they are woken. In several rounds.
+ */
+#include "either.h"
+
+#if defined(USCHED_HARD) || defined(USCHED_PORTABLE) || defined(WS)
+#define SHRINKS	0		/* no lanes, or they stay as they are */
+#else
+#define SHRINKS	1
+#endif
+#define THREADS	200
+#define ROUNDS	3
+#define FRAMES	100
+
+static thread *threads[THREADS];
+static long waiting, ended, peak;
+
+static long resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long all, now;
+
+	if (f == NULL)
+		check_skip("no /proc");
+	CHECK(fscanf(f, "%ld %ld", &all, &now) == 2);
+	fclose(f);
+	return now;
+}
+
+static NOINLINE void deep(int frames, bool blocks)
+{
+	volatile char frame[1500];
+
+	frame[0] = frame[1499] = (char)frames;
+	if (frames > 0)
+		deep(frames - 1, blocks);
+	else if (blocks)
+		yield();
+	CHECK(frame[0] == (char)frames && frame[1499] == (char)frames);
+}
+
+/* The last one of each round notes it last, while its processor is awake. */
+static void note_peak(void)
+{
+	set(&peak, resident());
+}
+
+static void goes_deep(void *arg)
+{
+	int me = (int)((thread **)arg - threads);
+	volatile int here[20];
+	int i, round;
+
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < 20; i++)
+			here[i] = me + i + round;
+		deep(FRAMES, me % 2);
+		note_peak();
+		add(&waiting, 1);
+		wait_one();
+		for (i = 0; i < 20; i++)
+			CHECK(here[i] == me + i + round);
+	}
+	add(&ended, 1);
+}
+
+static void *wakes_all(void *arg)
+{
+	long least = THREADS / 8 * FRAMES * 1500L / sysconf(_SC_PAGESIZE);
+	int i, round;
+
+	(void)arg;
+	for (round = 0; round < ROUNDS; round++) {
+		until(&waiting, (round + 1) * (long)THREADS);
+		while (SHRINKS && get(&peak) - resident() < least)
+			check_yield();
+		for (i = 0; i < THREADS; i++)
+			SCHED(wake)(threads[i]);
+	}
+	SCHED(release)();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t id;
+	int i;
+
+	check_start(argc, argv);
+	begin(2, THREADS);
+	CHECK(SCHED(stack_size)(512 << 10) == 0);
+	for (i = 0; i < THREADS; i++)
+		threads[i] = make(i, goes_deep, &threads[i]);
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(wakes_all, NULL);
+	finish();
+	native_join(id);
+	CHECK(ended == THREADS);
+	return 0;
+}

@@ -429,7 +429,8 @@ static void stacks(struct usched *s, int begins);
 static int  lane_get(struct usched *s, const struct ustack *u);
 static void lane_put(struct usched *s, struct ustack *u);
 static inline int is_own(const struct usched *s, int lane);
-static void is_deep(struct usched *s, const struct ustack *u);
+static int  own_is(const struct usched *s, const struct ustack *u);
+static void is_deep(struct usched *s, const struct ustack *u, ptrdiff_t need);
 static int  own_fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void own_put(struct usched *s, struct ustack *u);
 static void own_unmap(struct usched *s);
@@ -781,9 +782,9 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	struct usched_lane *l;
 
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
-	CONTRACT(u->u_lane >= 0 && (u->u_lane <= s->s_lane_nr ||
-				    is_own(s, u->u_lane)),
-		 "s_next: returned a thread with a lane that does not exist");
+	CONTRACT(u->u_lane >= 0 && (u->u_lane <= s->s_lane_nr || own_is(s, u)),
+		 "s_next: returned a thread with a lane that does not exist, "
+		 "or that is the own lane of another one");
 	if (u->u_top == NULL)
 		adopt(u);
 	if (u->u_top == NEW && u->u_lane == 0)
@@ -795,9 +796,6 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	HOOK(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
-		CONTRACT(l->l_bound == 0 || u->u_lane <= s->s_lane_nr,
-			 "s_next: returned a new thread with a lane that is "
-			 "another one's own");
 		l->l_bound++;
 		HOOK(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));
@@ -943,7 +941,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	void *buf;
 
 	if (need >= USCHED_DEEP)
-		is_deep(s, u);
+		is_deep(s, u, need);
 	if (!HARD && is_own(s, u->u_lane))
 		return own_fit(u, l, need);
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
@@ -1221,6 +1219,13 @@ static inline int is_own(const struct usched *s, int lane)
 	       usched_own_nr(s->s_own);
 }
 
+/* Is the lane of u, which is above s_lane_nr, its own? Or it can be. */
+static int own_is(const struct usched *s, const struct ustack *u)
+{
+	return is_own(s, u->u_lane) && ((u->u_top != NEW && u->u_top != NULL) ||
+					s->s_lane[u->u_lane].l_bound == 0);
+}
+
 static inline struct own *own_of(const struct usched *s, int lane)
 {
 	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
@@ -1260,8 +1265,10 @@ static int wanted(struct usched_own *o, void (*f)(void *))
 }
 
 /* u blocks deep. Only the first time counts. */
-static void is_deep(struct usched *s, const struct ustack *u)
+static void is_deep(struct usched *s, const struct ustack *u, ptrdiff_t need)
 {
+	struct own *w;
+
 	if (s->s_own == NULL || RUNNING_ON_VALGRIND)
 		return;
 	if (!is_own(s, u->u_lane)) {
@@ -1269,9 +1276,12 @@ static void is_deep(struct usched *s, const struct ustack *u)
 			learn(s->s_own, u->u_f, DEEP_EARNS);
 		return;
 	}
-	if (!own_of(s, u->u_lane)->w_deep)
+	w = own_of(s, u->u_lane);
+	if (!w->w_deep)
 		learn(s->s_own, u->u_f, DEEP_EARNS);
-	own_of(s, u->u_lane)->w_deep = 1;
+	w->w_deep = 1;
+	if (w->w_touched < (size_t)need)
+		w->w_touched = need;
 }
 
 /* Returns how many own lanes a process has if their guards are mappings. */
@@ -1484,7 +1494,6 @@ static int shallow(struct usched_lane *l, struct own *w, char *high)
 	if (w->w_left > 0 && w->w_left-- > 1)
 		return 0;
 	(void)cool(l, high);
-	w->w_touched  = 0;
 	w->w_patience = w->w_patience == 0 ? 4 : w->w_patience * 4;
 	if (w->w_patience > PATIENCE)
 		w->w_patience = PATIENCE;
@@ -1506,10 +1515,11 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 	void *old = u->u_stack;
 	int len = u->u_len;
 
-	if (old == NULL && (size_t)need + USCHED_SLACK < w->w_touched &&
-	    !shallow(l, w, (char *)__builtin_frame_address(0) - FRAMES))
-		return 0;
-	if (w->w_touched < (size_t)need)
+	if (old == NULL && (size_t)need + USCHED_SLACK < w->w_touched) {
+		if (!shallow(l, w, (char *)__builtin_frame_address(0) - FRAMES))
+			return 0;
+		w->w_touched = need;
+	} else if (w->w_touched < (size_t)need)
 		w->w_touched = need;
 	need += USCHED_SLACK / 2;
 	if (most > INT_MAX)

@@ -128,10 +128,11 @@
  *
  * Who is deep is learnt by function, u_f, in o_deep, a table that keeps few. A
  * function has credit. A thread that blocks deep for the first time adds to it
- * DEEP_EARNS, on whatever lane; one that is given a lane takes 1, and one that
- * ends on its own lane without having been deep takes DEEP_WRONG. So if a
- * function becomes shallow it soon has no credit, and of one that is deep at
- * times no more lanes are given than are of use.
+ * DEEP_EARNS, on whatever lane; one that blocks in its own lane for the first
+ * time takes 1, and one that ends there and was never deep takes DEEP_WRONG. So
+ * if a function becomes shallow it soon has no credit, and of one that is deep
+ * at times no more lanes are given than are of use. To end without a block says
+ * nothing.
  *
  * The guard of an own lane is in the page tables where the kernel can do that
  * (Linux 6.13), so that it costs no mapping. Else it is a mapping, and there are
@@ -486,7 +487,8 @@ static void stacks(struct usched *s, int begins);
 static int  lane_get(struct usched *s, const struct ustack *u);
 static void lane_put(struct usched *s, struct ustack *u);
 static inline int is_own(const struct usched *s, int lane);
-static void is_deep(struct usched *s, const struct ustack *u);
+static int  own_is(const struct usched *s, const struct ustack *u);
+static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need);
 static int  own_fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void own_put(struct usched *s, struct ustack *u);
 static void own_unmap(struct usched *s);
@@ -986,9 +988,9 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	struct usched_lane *l;
 
 	CONTRACT(u->u_top != ENDED, "s_next: returned a thread that has ended");
-	CONTRACT(u->u_lane >= 0 && (u->u_lane <= s->s_lane_nr ||
-				    is_own(s, u->u_lane)),
-		 "s_next: returned a thread with a lane that does not exist");
+	CONTRACT(u->u_lane >= 0 && (u->u_lane <= s->s_lane_nr || own_is(s, u)),
+		 "s_next: returned a thread with a lane that does not exist, "
+		 "or that is the own lane of another one");
 	if (u->u_top == NULL)
 		adopt(u);
 	if (u->u_top == NEW && u->u_lane == 0)
@@ -1000,9 +1002,6 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 	HOOK(enter(u, l));
 	l->l_owner = u;
 	if (u->u_top == NEW) {
-		CONTRACT(l->l_bound == 0 || u->u_lane <= s->s_lane_nr,
-			 "s_next: returned a new thread with a lane that is "
-			 "another one's own");
 		l->l_bound++;
 		HOOK(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));
@@ -1044,7 +1043,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 
 void ustack_fini(struct ustack *u)
 {
-	CONTRACT(u != usched_current, "ustack_fini: the thread is running; "
+	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "
 		 "after a longjmp() out of it call usched_left() first");
 	HOOK(ended(u));
 	if (!((uintptr_t)u->u_top & NO_SLICE) && u->u_top != NULL &&
@@ -1247,8 +1246,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	int len = u->u_len;
 	void *buf;
 
-	if (need >= USCHED_DEEP)
-		is_deep(s, u);
+	note_depth(s, u, need);
 	if (!HARD && is_own(s, u->u_lane))
 		return own_fit(u, l, need);
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
@@ -1272,13 +1270,15 @@ struct seen {
 	unsigned n_id;		/* the stack */
 };
 
+enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
+
 /* A lane of one thread. */
 struct own {
 	size_t w_mapped;	/* with the next ones, if it is the first */
 	size_t w_touched;	/* bytes above its lowest slice; it has memory */
 	short  w_patience;	/* see "Deep threads" */
 	short  w_left;
-	char   w_deep;		/* its thread has blocked deep */
+	char   w_was;		/* its thread, at its blocks */
 	char   w_guard;		/* its guard is a mapping */
 };
 
@@ -1604,6 +1604,13 @@ static inline int is_own(const struct usched *s, int lane)
 	       usched_own_nr(s->s_own);
 }
 
+/* Is the lane of u, which is above s_lane_nr, its own? Or it can be. */
+static int own_is(const struct usched *s, const struct ustack *u)
+{
+	return is_own(s, u->u_lane) && ((u->u_top != NEW && u->u_top != NULL) ||
+					s->s_lane[u->u_lane].l_bound == 0);
+}
+
 static inline struct own *own_of(const struct usched *s, int lane)
 {
 	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
@@ -1628,33 +1635,38 @@ static void learn(struct usched_own *o, void (*f)(void *), int more)
 	__atomic_store_n(&o->o_known, 1, __ATOMIC_RELAXED);
 }
 
-/* Are own lanes for f of use? Takes one from its credit. */
-static int wanted(struct usched_own *o, void (*f)(void *))
+/* Are own lanes for f of use? */
+static int wanted(const struct usched_own *o, void (*f)(void *))
 {
 	int at = ((uintptr_t)f * 0x9e3779b1u >> 16) % DEEP_NR;
-	int *credit = &o->o_deep[at].d_credit;
-	int now = __atomic_load_n(credit, __ATOMIC_RELAXED);
 
-	if (__atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) != f ||
-	    now <= 0)
-		return 0;
-	__atomic_store_n(credit, now - 1, __ATOMIC_RELAXED);
-	return 1;
+	return __atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) == f &&
+	       __atomic_load_n(&o->o_deep[at].d_credit, __ATOMIC_RELAXED) > 0;
 }
 
-/* u blocks deep. Only the first time counts. */
-static void is_deep(struct usched *s, const struct ustack *u)
+/*
+ * u blocks with need bytes, for the first time or with other needs than before:
+ * what does that say about its function?
+ */
+static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 {
-	if (s->s_own == NULL || RUNNING_ON_VALGRIND)
-		return;
+	int deep = need >= USCHED_DEEP;
+	struct own *w;
+
 	if (!is_own(s, u->u_lane)) {
-		if (u->u_len < USCHED_DEEP)
+		if (deep && u->u_len < USCHED_DEEP && s->s_own != NULL &&
+		    !RUNNING_ON_VALGRIND)
 			learn(s->s_own, u->u_f, DEEP_EARNS);
 		return;
 	}
-	if (!own_of(s, u->u_lane)->w_deep)
-		learn(s->s_own, u->u_f, DEEP_EARNS);
-	own_of(s, u->u_lane)->w_deep = 1;
+	w = own_of(s, u->u_lane);
+	if (w->w_touched < (size_t)need)
+		w->w_touched = need;
+	if (w->w_was == WAS_DEEP || (w->w_was == WAS_SHALLOW && !deep))
+		return;
+	learn(s->s_own, u->u_f, (deep ? DEEP_EARNS : 0) -
+				(w->w_was == NEVER_BLOCKED));
+	w->w_was = deep ? WAS_DEEP : WAS_SHALLOW;
 }
 
 /* Returns how many own lanes a process has if their guards are mappings. */
@@ -1818,7 +1830,7 @@ static NOINLINE int own_get(struct usched *s)
 		return 0;
 	s->s_lane[i].l_free = NOT_FREE;
 	w = own_of(s, i);
-	w->w_deep     = 0;
+	w->w_was      = NEVER_BLOCKED;
 	w->w_patience = w->w_left = 0;
 	return i;
 }
@@ -1843,7 +1855,7 @@ static NOINLINE void own_put(struct usched *s, struct ustack *u)
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	struct own *w = own_of(s, u->u_lane);
 
-	if (!w->w_deep)
+	if (w->w_was == WAS_SHALLOW)
 		learn(s->s_own, u->u_f, -DEEP_WRONG);
 	if (u->u_stack == NULL)
 		u->u_len = 0;
@@ -1867,7 +1879,6 @@ static int shallow(struct usched_lane *l, struct own *w, char *high)
 	if (w->w_left > 0 && w->w_left-- > 1)
 		return 0;
 	(void)cool(l, high);
-	w->w_touched  = 0;
 	w->w_patience = w->w_patience == 0 ? 4 : w->w_patience * 4;
 	if (w->w_patience > PATIENCE)
 		w->w_patience = PATIENCE;
@@ -1889,10 +1900,11 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 	void *old = u->u_stack;
 	int len = u->u_len;
 
-	if (old == NULL && (size_t)need + USCHED_SLACK < w->w_touched &&
-	    !shallow(l, w, (char *)__builtin_frame_address(0) - FRAMES))
-		return 0;
-	if (w->w_touched < (size_t)need)
+	if (old == NULL && (size_t)need + USCHED_SLACK < w->w_touched) {
+		if (!shallow(l, w, (char *)__builtin_frame_address(0) - FRAMES))
+			return 0;
+		w->w_touched = need;
+	} else if (w->w_touched < (size_t)need)
 		w->w_touched = need;
 	need += USCHED_SLACK / 2;
 	if (most > INT_MAX)

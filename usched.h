@@ -70,8 +70,8 @@
  *	a thread			ustack_block(), ustack_abort()
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
- *	the same, outside of its	usched_run(), usched_step(),
- *	threads				usched_lanes(), usched_fini(),
+ *	the same, but no thread of it	usched_run(), usched_step(),
+ *	(a thread of another may)	usched_lanes(), usched_fini(),
  *					usched_spare(), usched_trim()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
@@ -258,6 +258,14 @@ struct ustack {
  * Runs threads until s_next() returns NULL. May be called again: with lanes
  * from anywhere; without, while threads are blocked, only on the same stack,
  * and not from deeper in it than the first time.
+ *
+ * A thread may run another dispatcher, and its threads others. Until that
+ * returns, no other thread of the outer dispatcher runs: an inner thread that
+ * blocks makes room for inner ones, and the inner s_next() cannot block the
+ * outer thread. Inner threads may use what is on the stack of the outer one
+ * meanwhile. After the return the outer thread is as before, and may block. An
+ * inner dispatcher without lanes has its threads on the stack of the outer
+ * thread; while some are blocked no other thread may run that dispatcher.
  */
 void usched_run(struct usched *s);
 

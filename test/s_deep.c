@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* s_deep: deep threads of all processors keep their stacks, on lanes of their own */
+/* VARIANTS: RR LL WS */
+
+/*
+ * Thousands of threads, most of them deep, wake each other across processors,
+ * make more, move (ws), and are joined. None finds another one on the lane that
+ * is its own, and each finds its frames where they were. From the second
+ * generation on all deep threads have such lanes, also those that begin as
+ * tasks (ws_spawn()), where another one ends.
+ */
+#include "either.h"
+#include <limits.h>
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+#endif
+#if !defined(RUNNING_ON_VALGRIND)
+#define RUNNING_ON_VALGRIND 0
+#endif
+
+#define PROCS	2
+#define NR	1600			/* a generation; three times the lanes */
+#define TRIPS	4
+#define TASKS	300
+
+/* Of rr and ll, each processor has lanes of its own. */
+static long used[PROCS][SHRT_MAX + 1];
+static thread *threads[NR];
+static long owners, sharers, ended, lanes;
+
+static long *lane_of_self(void)
+{
+	const struct ustack *u = ustack_self();
+	int p = 0;
+
+#if !defined(WS)
+	p = u->u_sched == SCHED(sched)(1);
+#endif
+	return u->u_lane > get(&lanes) ? &used[p][u->u_lane] : NULL;
+}
+
+static NOINLINE void spin(unsigned nr)
+{
+	volatile unsigned i;
+
+	for (i = 0; i < nr; i++)
+		;
+}
+
+static NOINLINE void down(int levels, unsigned tag, int waits)
+{
+	volatile char frame[1000];
+	volatile char *at = frame;
+
+	memset((char *)frame, (int)tag, sizeof frame);
+	if (levels > 0)
+		down(levels - 1, tag * 3 + 1, waits);
+	else if (waits)
+		wait_one();
+	else
+		yield();
+	CHECK(at == frame && frame[0] == (char)tag && frame[999] == (char)tag);
+}
+
+static void enter(long **mine)
+{
+	set(&lanes, ustack_self()->u_sched->s_lane_nr);
+	*mine = lane_of_self();
+	if (*mine == NULL) {
+		add(&sharers, 1);
+		return;
+	}
+	add(&owners, 1);
+	CHECK(add(*mine, 1) == 1);
+}
+
+static void leave(long *mine)
+{
+	CHECK(mine == lane_of_self());
+	if (mine != NULL)
+		CHECK(add(mine, -1) == 0);
+	add(&ended, 1);
+}
+
+/* All have been made before one begins. Each wakes its neighbour in turn. */
+static void deep(void *arg)
+{
+	thread **me = arg;
+	long nr = me - threads, *mine;
+	unsigned state = check_seed + (unsigned)nr;
+	int i;
+
+	enter(&mine);
+	for (i = 0; i < TRIPS; i++) {
+		unsigned r = check_random(&state) >> 8;
+
+		SCHED(wake)(threads[(nr + 1) % NR]);
+		spin(r % 500);
+		down((int)(3 + r % 20), r, 1);
+	}
+	leave(mine);
+}
+
+static void task(void *arg)
+{
+	long *mine;
+
+	(void)arg;
+	enter(&mine);
+	down(5, 7, 0);
+	leave(mine);
+}
+
+static void spawns(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < TASKS; i++) {
+#if defined(WS)
+		CHECK(ws_spawn(task, NULL) == 0);
+#else
+		make(i, task, NULL);
+#endif
+		if (i % 10 == 0)
+			yield();
+	}
+}
+
+static void joins(void *arg)
+{
+	long last = get(&ended);
+	thread *t[20];
+	int i, j;
+
+	(void)arg;
+	for (i = 0; i < 20; i++) {
+		for (j = 0; j < COUNT(t); j++)
+			t[j] = make_joinable(j, task, NULL);
+		for (j = 0; j < COUNT(t); j++)
+			CHECK(SCHED(join)(t[j]) == 0);
+	}
+	CHECK(get(&ended) >= last + i * j);
+}
+
+/* Makes all, of which none runs before it is told to: they wait, shallow. */
+static void waits(void *arg)
+{
+	wait_one();
+	deep(arg);
+}
+
+static void generations(void *arg)
+{
+	int round, i;
+
+	(void)arg;
+	for (round = 0; round < 3; round++) {
+		set(&ended, 0);
+		set(&owners, 0);
+		set(&sharers, 0);
+		for (i = 0; i < NR; i++)
+			threads[i] = make(i, waits, &threads[i]);
+		for (i = 0; i < NR; i++)
+			SCHED(wake)(threads[i]);
+		while (get(&ended) < NR)
+			yield();
+		CHECK(get(&owners) + get(&sharers) == NR);
+	}
+	CHECK(RUNNING_ON_VALGRIND || get(&owners) >= NR / 2);
+}
+
+static void of_all_kinds(void *arg)
+{
+	generations(arg);
+	set(&ended, 0);
+	spawns(NULL);
+	while (get(&ended) < TASKS)
+		yield();
+	set(&owners, 0);
+	set(&sharers, 0);
+	spawns(NULL);
+	joins(NULL);
+	while (get(&ended) < 2 * TASKS + 400)
+		yield();
+	CHECK(RUNNING_ON_VALGRIND || get(&owners) == TASKS + 400);
+}
+
+int main(int argc, char **argv)
+{
+	int p;
+
+	check_start(argc, argv);
+	for (p = 1; p <= PROCS; p++) {
+		begin(p, 0);
+		make(0, of_all_kinds, NULL);
+		start_and_finish();
+	}
+	return 0;
+}

@@ -14,7 +14,8 @@
 # the comparison of few columns, and are measured more often:
 #
 #	turns	 rings again, with D more bytes on each stack; D is in the line
-#	steady	 the same, as the seconds of 3 * M rounds less those of M: a slope
+#	steady	 the same, as the seconds of 3 * M rounds less those of M: a slope,
+#		 of cold columns
 #	wrap	 two threads that block below other calls (see wrap.c)
 #
 # bench/results/targets.py compares these with what is wanted.
@@ -74,7 +75,7 @@ ASYNCIO	empty	100	python3	bench/peers/python/empty-asyncio	0	1
 UVLOOP	empty	100	python3-uvloop bench/peers/python/empty-uvloop	0	1
 GEVENT	empty	100	python3-gevent bench/peers/python/empty-gevent	0	1
 '
-# Those of the kinds turns and steady; and of the kind wrap.
+# Those that have lines of turns, and, if cold, of steady; and those of wrap.
 in_turn='C++1T C++H1T STACK1T STACKH1T U U1T U1TFP U1TOLD UL UL1T UL1TFP UL1TOLD
 	UW UW1T'
 wrapped='U1T U1TFP U1TOLD UL1T UL1TFP UL1TOLD UW1T'
@@ -154,8 +155,8 @@ targets() {
 	turns 2 1000 400 10000
 	steady 2 10000 500 0
 	steady 2 500000 40 0
-	steady 2 1000 400 10000
-	steady 2 8000 40 10000"
+	steady 2 1000 2000 10000
+	steady 2 8000 100 10000"
 }
 
 wraps() {
@@ -270,9 +271,23 @@ names() {
 
 # What there is to measure: calls $1 with the kind and the numbers of each line.
 plan() {
-	if [ "$run" -le "$turning" ]; then plan_turns "$1"; fi
 	if [ "$run" -le "$runs" ]; then plan_rings "$1"; fi
-	[ "$run" -le $once ] || return 0
+	if [ "$run" -le $once ]; then plan_further "$1"; fi
+	if [ "$run" -le "$turning" ]; then plan_turns "$1"; fi
+}
+
+plan_rings() {
+	for n in 2 8; do
+		for r in $sizes; do
+			nr=$((n * r))
+			[ $nr -le $most ] || continue
+			[ $nr -le $large ] || [ "$run" = 1 ] || continue
+			"$1" ring "$n" "$r" $((least + messages / nr))
+		done
+	done
+}
+
+plan_further() {
 	for rest in $further; do
 		case $rest in
 		blocks)	"$1" blocks 2 $blocks_r $blocks_m
@@ -292,17 +307,6 @@ plan_turns() {
 	done <<EOF
 $turns
 EOF
-}
-
-plan_rings() {
-	for n in 2 8; do
-		for r in $sizes; do
-			nr=$((n * r))
-			[ $nr -le $most ] || continue
-			[ $nr -le $large ] || [ "$run" = 1 ] || continue
-			"$1" ring "$n" "$r" $((least + messages / nr))
-		done
-	done
 }
 
 # Adds a line to the total, in the unit of the progress: messages, and as many
@@ -363,7 +367,8 @@ doing() {
 answering() {
 	echo "$columns" | while read -r name hot rest; do
 		case $kind in
-		turns | steady) among "$name" "$in_turn";;
+		turns)	among "$name" "$in_turn";;
+		steady)	[ "$hot" = cold ] && among "$name" "$in_turn";;
 		wrap)	among "$name" "$wrapped";;
 		empty)	;;
 		*)	[ "$hot" != empty ];;

@@ -332,7 +332,10 @@ line() {
 	weight=$(weight "$@")
 	shift
 	these=$(answering)
-	[ "$these" ] || return 0
+	if [ -z "$these" ]; then
+		done=$((done + weight))
+		return
+	fi
 	[ "$terminal" ] || say "$(progress)"
 	header "$1"
 	part=any

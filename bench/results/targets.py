@@ -106,13 +106,16 @@ def read(text):
         kind, *row = (cell.strip() for cell in line.split(","))
         if kind not in ("turns", "steady", "wrap", "blocked"):
             continue
-        how = graph.KINDS[kind]
-        keys, values = row[:len(how.keys)], row[len(how.keys):]
-        if keys == how.keys:
-            columns[kind] = values
-        elif kind in columns and len(values) == len(columns[kind]):
-            add(cells, kind, [int(key) for key in keys],
-                zip(columns[kind], values))
+        names = graph.KINDS[kind].keys
+        keys, values = row[:len(names)], row[len(names):]
+        try:
+            if keys == names:
+                columns[kind] = values
+            else:
+                add(cells, kind, [graph.whole(key, 0) for key in keys],
+                    [*zip(columns.get(kind, ()), values, strict=True)])
+        except ValueError as err:
+            print(f"targets.py: {err}: {line.strip()[:60]}", file=sys.stderr)
     return cells
 
 

@@ -18,7 +18,8 @@ failed=0
 
 main() {
 	for claim in mean_of_runs as_the_article failed_runs spread heat \
-	    further further_alone further_in_turn targets bad_lines bad_further no_lines headers plots \
+	    further further_alone further_in_turn targets forked \
+	    bad_lines bad_further no_lines headers plots \
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
 	    bench_options bench_full bench_targets bench_against bench_python \
@@ -346,6 +347,29 @@ targets() {
 	has 'no such file' err 'none: No such file'
 	status 1 python3 "$top/bench/results/targets.py" lines
 	has 'no such lines' err 'no lines of'
+}
+
+# Of Python there are empty threads with one native thread, and nothing else.
+forked() {
+	cat >lines <<-'EOF'
+	ws, empty 500000 1, 0, 0.5, 0.5
+	ws, empty 500000 2, 0, 0.25, 0.5
+	asyncio, empty 500000 1, 0, 5.0, 5.0
+	ws, skynet 1, 0, 0.5, 0.5
+	ws, skynet 2, 0, failed
+	EOF
+	cat >want <<-'EOF'
+	| empty 500000 | ws |  | 500.0 [500.0, 500.0] | 1.00 | 250.0 \
+	[250.0, 250.0] | 1.00 | 2.00 |  | 1000 |
+	| empty 500000 | asyncio |  | 5000.0 [5000.0, 5000.0] | 10.00 |  \
+	|  |  |  | 10000 |
+	| skynet | ws |  | 500.0 [500.0, 500.0] | 1.00 |  |  |  |  | 450 |
+	EOF
+	joined
+	status 0 python3 "$top/bench/results/fork.py" --from lines
+	sed '1,/^|---/d' got >rows
+	mv rows got
+	same 'the table of forks'
 }
 
 bad_lines() {

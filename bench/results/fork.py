@@ -35,7 +35,12 @@ PEERS = [
     ("coroutines", "coro/fork", "g++"),
     ("goroutines", "gofork/fork", "golang-go"),
     ("tokio", "tokio/tokio-fork", "cargo"),
+    ("asyncio", "python/empty-asyncio", "python3"),
+    ("uvloop", "python/empty-uvloop", "python3-uvloop"),
+    ("gevent", "python/empty-gevent", "python3-gevent"),
 ]
+# These make empty threads only, on one native thread.
+PYTHON = {"asyncio", "uvloop", "gevent"}
 
 # Threads that a formula would not give. Queens: placements in the first CUT
 # rows. UTS: nodes of depth 0 to CUT. (Each has one more, the root.)
@@ -85,7 +90,10 @@ def plain(problem):
     return None
 
 
-def questions(problem):
+def questions(name, problem):
+    if name in PYTHON:
+        empty = problem.startswith(("empty", "batches"))
+        return {"1": f"{problem} 1"} if empty else {}
     asked = {"1": f"{problem} 1", "2": f"{problem} 2"}
     if plain(problem):
         asked["plain"] = plain(problem)
@@ -108,11 +116,11 @@ def run(program, question):
 
 def measure(programs, problem, runs, raw):
     """By program and column, a list; an item is a turn's, of run()."""
-    took = {name: {} for name in programs}
+    took = {name: {} for name in programs if questions(name, problem)}
     for turn in range(runs):
-        for name, program in programs.items():
-            for column, question in questions(problem).items():
-                done = run(program, question)
+        for name in took:
+            for column, question in questions(name, problem).items():
+                done = run(programs[name], question)
                 took[name].setdefault(column, []).append(done)
                 if raw:
                     both = "%f, %f" % done if done else "failed"
@@ -126,7 +134,7 @@ def recall(lines, problem):
     took = {}
     for text in lines:
         name, question, _, *both = text.strip().split(", ")
-        for column, asked in questions(problem).items():
+        for column, asked in questions(name, problem).items():
             if question == asked:
                 columns = took.setdefault(name, {})
                 columns.setdefault(column, []).append(
@@ -165,8 +173,8 @@ def each(mine, problem):
 def line(problem, name, mine, ours):
     cells = [problem, name, spread(mine.get("plain")),
              spread(mine["1"]), ratio(mine["1"], ours["1"]),
-             spread(mine["2"]), ratio(mine["2"], ours["2"]),
-             ratio(mine["1"], mine["2"]),
+             spread(mine.get("2")), ratio(mine.get("2"), ours["2"]),
+             ratio(mine["1"], mine.get("2")),
              ratio(mine["1"], mine.get("plain")), each(mine, problem)]
     return "| " + " | ".join(cells) + " |"
 

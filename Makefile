@@ -46,7 +46,7 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all soak cover counted bench against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
+.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
 
 all: $(PROGS) $(LIBS)
 
@@ -157,7 +157,7 @@ counted: $(COUNTED)
 
 # The tables and the plot, in files that have the machine in their names. BENCH:
 # options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
-bench: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
+bench: timed
 	@out=out/ring-$$(./bench.sh --machine); \
 	./bench.sh $(BENCH) $(if $(AGAINST),--against build/against) \
 		> $$out.txt || exit 1; \
@@ -169,6 +169,9 @@ bench: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
 		echo "a list, no tables, no plot: no python3 (package python3)"; \
 	fi; \
 	ls $$out.*
+
+# All programs of the benchmark.
+timed: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
 
 # This benchmark on the library of the tree AGAINST.
 against:

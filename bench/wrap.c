@@ -24,9 +24,9 @@
  *	    pong -> wait	    deep -> wrap_twice -> wrap -> wait
  *
  * WHY. A processor predicts a return by a stack of the calls that it has seen.
- * A switch changes the stack of the program, and not that one. The thread that
- * goes on returns to where it was called, while the prediction is the caller of
- * the thread that has blocked. These are the same in 1 and 4, if the switch
+ * A switch changes the stack of the program, and not that of the predictor. The
+ * thread that goes on returns to where it was called, while the prediction is
+ * the caller of the thread that has blocked. These are the same in 1 and 4, if the switch
  * itself leaves as many calls as returns. In 2 a ret of the switch is always
  * predicted wrong, and a jump is not. In 3 the ret of the wrapper is always
  * predicted wrong, and the switch can do nothing about it. If the switch leaves

@@ -179,7 +179,7 @@ against:
 	$(MAKE) -C $(AGAINST) libusched.a
 	@rm -rf build/against && mkdir -p build/against/src
 	@cp rmain.c lmain.c bench/wrap.c bench/*.h build/against/src
-	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit || true
+	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
 	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
 		 'lwrap wrap.c -DLL'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \

@@ -677,6 +677,9 @@ compilers() {
 		esac
 		if [ "$version" ]; then echo "# $c: $version"; fi
 	done
+	python=$(sed -n '1s/^#!//p' "$bin/bench/peers/python/empty-asyncio" \
+		2>/dev/null)
+	if [ -x "$python" ]; then echo "# python: $("$python" --version)"; fi
 }
 
 commit() {

@@ -19,7 +19,7 @@ failed=0
 main() {
 	for claim in mean_of_runs as_the_article failed_runs spread heat \
 	    further further_alone further_in_turn targets forked \
-	    bad_lines bad_further no_lines headers plots \
+	    readme bad_lines bad_further no_lines headers plots \
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
 	    bench_options bench_full bench_targets bench_against bench_python \
@@ -370,6 +370,38 @@ forked() {
 	sed '1,/^|---/d' got >rows
 	mv rows got
 	same 'the table of forks'
+}
+
+# Blocks are of rings of two, bytes and ms of the most threads.
+readme() {
+	cat >lines <<-'EOF'
+	# U: cold, rmain N R M 0 2
+	N, R, M, GO, U, U1TOLD
+	2, 2, 250000, , 2, 1
+	2, 2, 250000, , 0.5, 1
+	2, 1000000, 100, , 0.125, 1
+	2, 500, 1000, 1, 1, 1
+	8, 2, 250000, 1, 1, 1
+	blocks, N, R, M, U
+	blocks, 2, 100, 1000, 100000
+	blocks, 8, 100, 1000, 8000
+	blocked, NR, U
+	blocked, 100000, 99900000
+	blocked, 1000000, 140000000
+	empty, NR, U
+	empty, 500000, 0.0123
+	EOF
+	cat >want <<-'EOF'
+	|  | order | 4 | 200 | 20,000 | 200,000 | 2,000,000 | blocks | bytes \
+	| ms |
+	|---|---|---:|---:|---:|---:|---:|---:|---:|---:|
+	| U | cold | 1.25 |  |  |  | 1600 | 0.500 | 140 | 12.3 |
+	EOF
+	joined
+	status 0 python3 "$top/bench/results/readme.py" lines
+	same "README's table"
+	echo 'N, R, M, U' >lines
+	status 1 python3 "$top/bench/results/readme.py" lines
 }
 
 bad_lines() {

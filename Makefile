@@ -178,14 +178,14 @@ against:
 	@test -e "$(AGAINST)/usched.h" || { echo "make $@ AGAINST=TREE"; false; }
 	$(MAKE) -C $(AGAINST) libusched.a
 	@rm -rf build/against && mkdir -p build/against/src
-	@cp rmain.c lmain.c bench/wrap.c bench/*.h build/against/src
+	@cp rmain.c lmain.c bench/*.[ch] build/against/src
 	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
 	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
-		 'lwrap wrap.c -DLL'; do set -- $$p; \
+		 'lwrap wrap.c -DLL' 'wfork wfork.c'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
 			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
 			build/against/src/$$2 $(AGAINST)/libusched.a \
-			$(LDFLAGS) -pthread || exit 1; done
+			$(LDFLAGS) -pthread -lm || exit 1; done
 
 # Without python3: millions of messages a second, from the lines of bench.sh.
 define RATES

@@ -28,17 +28,18 @@
 # all alike.
 #
 # $BENCH_DIR is where the programs are, instead of the directory of bench.sh.
-# Columns with OLD in their name run programs from the folder of --against: make
-# against TREE=... builds them from this benchmark and another tree's library.
+# Columns with OLD in their name run programs from the folder of --against. With
+# AGAINST=TREE, make builds them in build/against, from this benchmark and the
+# library of that tree.
 
 set -uf
 export LC_ALL=C
 
 # The columns, in their order: name; hot, where a thread that is woken runs next,
 # so that one ring runs while the others wait, cold, where all threads take turns,
-# or mixed, or empty, if the program makes empty threads only; the part of the messages that it sends, 1 for all, 10 for a tenth; the
-# package that brings the compiler if the program is missing; the program, its D
-# and its P. P is the number of processors, which each column without 1T in its
+# mixed, or empty, if the program makes empty threads only; the part of the
+# messages that it sends, 1 for all, 10 for a tenth; the package that brings the
+# compiler if the program is missing; the program, its D and its P. P is the number of processors, which each column without 1T in its
 # name uses (but RUST and those of Python, which have one native thread). FP is a
 # build with -DUSCHED_SHARE_FP. The names up to UL are the article's.
 columns='
@@ -568,7 +569,7 @@ missing() {
 	[ ! -x "$(path "$1")" ] || return 0
 	case $1 in
 	bench/peers/*) target='make peers';;
-	against/*) target='make against';;
+	against/*) target='make against AGAINST=TREE';;
 	*.fp | *wrap) target='make bench';;
 	*)	 target='make';;
 	esac

@@ -26,11 +26,11 @@
  * WHY. A processor predicts a return by a stack of the calls that it has seen.
  * A switch changes the stack of the program, and not that of the predictor. The
  * thread that goes on returns to where it was called, while the prediction is
- * the caller of the thread that has blocked. These are the same in 1 and 4, if the switch
- * itself leaves as many calls as returns. In 2 a ret of the switch is always
- * predicted wrong, and a jump is not. In 3 the ret of the wrapper is always
- * predicted wrong, and the switch can do nothing about it. If the switch leaves
- * one call without its return, each ret of the wrappers in 4 is predicted
+ * the caller of the thread that has blocked. These are the same in 1 and 4, if
+ * the switch itself leaves as many calls as returns. In 2 a ret of the switch is
+ * always predicted wrong, and a jump is not. In 3 the ret of the wrapper is
+ * always predicted wrong, and the switch can do nothing about it. If the switch
+ * leaves one call without its return, each ret of the wrappers in 4 is predicted
  * wrong. The ring programs have case 1, so they show nothing of all this.
  *
  * Wrappers and functions must stay as they are written. So none is inlined, no

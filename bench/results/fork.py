@@ -3,7 +3,7 @@
 """fork.py: ours and the peers fork and join (fork.h), in turn.
 
 usage: fork.py [--runs K] [--short] [--only WORD] [--cpu] [--ours PROGRAM]
-	[--peers DIR] [--raw FILE | --from FILE]
+	[--against DIR] [--peers DIR] [--raw FILE | --from FILE]
 
 Prints a table in Markdown: a line for each program and problem. Milliseconds
 are the median of K runs and [least, most]. The columns:
@@ -16,7 +16,8 @@ are the median of K runs and [least, most]. The columns:
 	thread	nanoseconds that each costs: P = 1 less plain, by their number
 
 Ratios are medians of those within a turn. --short: smaller problems. --only:
-those whose name begins so. --cpu: not the time that passes but that of the
+those whose name begins so. --against: also ours on the library of another tree,
+as make against builds it, called "before". --cpu: not the time that passes but that of the
 processors, of the whole process, which is steadier where others run; 1 / 2 says
 nothing then. --raw: where to put a line for each run; --from: where to take
 them from, instead of running anything.
@@ -184,6 +185,8 @@ def built(options):
     programs = {"ws": options.ours}
     if not os.access(options.ours, os.X_OK):
         sys.exit(f"{options.ours}: not built")
+    if options.against:
+        programs["before"] = os.path.join(options.against, "wfork")
     for name, path, package in PEERS:
         path = os.path.join(options.peers, path)
         if os.access(path, os.X_OK):
@@ -203,6 +206,7 @@ def arguments():
     parser.add_argument("--only", default="")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--ours", default=os.path.join(TOP, "wfork"))
+    parser.add_argument("--against")
     parser.add_argument("--peers", default=os.path.join(TOP, "bench", "peers"))
     parser.add_argument("--raw", type=argparse.FileType("w"))
     parser.add_argument("--from", type=argparse.FileType(), dest="lines")

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """speedup.py: how much faster two native threads are than one, in pairs.
 
-usage: speedup.py PAIRS PROBLEM...
+usage: speedup.py [--against DIR] PAIRS PROBLEM...
 
 A PROBLEM is what fork.h asks, without P: "uts T1 8". Each pair is a run with
 P = 1 and one with P = 2 directly after it, ours and the coroutines by hand in
 turn: what these gain is what the machine gives away at that time. On a machine
 with other lodgers the least times are the steadiest. The last column is the time
-of the processors, P = 2 to P = 1, the median of the pairs.
+of the processors, P = 2 to P = 1, the median of the pairs. --against: also ours
+on the library of another tree, as make against builds it, called "before".
 """
 
 import os
@@ -38,17 +39,21 @@ def spread(times):
 
 
 def main(argv):
+    programs = list(PROGRAMS)
+    if argv[1:2] == ["--against"] and len(argv) > 2:
+        programs.append(("before", os.path.abspath(argv[2] + "/wfork")))
+        argv = argv[2:]
     if len(argv) < 3:
         sys.exit(__doc__)
     print("| problem | program | P = 1, ms | P = 2, ms | gain, median of pairs"
           " | least, most | of the least times | processors |\n"
           "|---|---|--:|--:|--:|--:|--:|--:|")
     for problem in argv[2:]:
-        pairs = {name: [] for name, _ in PROGRAMS}
+        pairs = {name: [] for name, _ in programs}
         for _ in range(int(argv[1])):
-            for name, program in PROGRAMS:
+            for name, program in programs:
                 pairs[name].append([run(program, problem, p) for p in (1, 2)])
-        for name, _ in PROGRAMS:
+        for name, _ in programs:
             one, two = ([took[0] for took in column]
                         for column in zip(*pairs[name]))
             gain = [a / b for a, b in zip(one, two)]

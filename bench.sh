@@ -730,4 +730,4 @@ stop() {
 	exit "$1"
 }
 
-main "$@"
+main "$@"; exit

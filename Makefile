@@ -23,6 +23,9 @@ vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
 vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork
+# Only for the benchmark: waits below wrappers; no thread changes control words.
+WRAPS   := rwrap lwrap wwrap
+TIMED   := $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
 empty   :=
 comma   := ,
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
@@ -43,11 +46,11 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all soak cover counted bench peers install uninstall clean $(PROGS) $(LIBS)
+.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
 
 all: $(PROGS) $(LIBS)
 
-$(PROGS) $(LIBS): %: $(B)/%
+$(PROGS) $(TIMED) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork: $(B)/%: $(B)/%.o $(B)/libusched.a
@@ -61,6 +64,29 @@ $(B)/rmain.1t: rmain.c $(CORE:%=%.c) umem.c uproc.c rr.c $(ALL_H) Makefile
 # All threads begin on one worker.
 $(B)/wmain.one: wmain.c $(B)/libusched.a
 	$(CC) $(ALLFLAGS) -DALL_ON_ONE $(LDFLAGS) -o $@ $^ -pthread
+
+# The programs that only the benchmark needs; *.fp have a library of their own.
+$(B)/rwrap $(B)/rwrap.fp: WITH = -DRR
+$(B)/lwrap $(B)/lwrap.fp: WITH = -DLL
+$(B)/wwrap: WITH = -DWS
+$(WRAPS:%=$(B)/%): wrap.c $(B)/libusched.a
+	$(CC) $(ALLFLAGS) $(WITH) $(LDFLAGS) -o $@ $^ -pthread
+
+FP      := -DUSCHED_SHARE_FP
+$(B)/rmain.fp: rmain.c
+$(B)/lmain.fp: lmain.c
+$(B)/rwrap.fp $(B)/lwrap.fp: wrap.c
+$(filter %.fp,$(TIMED:%=$(B)/%)): $(B)/fp/libusched.a
+	$(CC) $(ALLFLAGS) $(FP) $(WITH) $(LDFLAGS) -o $@ \
+		$(filter %.c,$^) $(filter %.a,$^) -pthread
+
+$(B)/fp/%.o: %.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(FP) -c -o $@ $<
+
+$(B)/fp/libusched.a: $(MODULES:%=$(B)/fp/%.o)
+	rm -f $@
+	$(AR) rcs $@ $^
 
 $(B)/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
@@ -100,12 +126,12 @@ $(B)/%-WS: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC) -DWS
 
 # All tests; the last line counts them.
-test: all $(TESTS)
+test: all $(TIMED) $(TESTS)
 	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
 
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
 LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh
-check-all: all $(TESTS)
+check-all: all $(TIMED) $(TESTS)
 	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 \
 		ROUNDS=10000000 test/run.sh \
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
@@ -129,17 +155,37 @@ COUNTED := $(filter-out %/u_hard %/t_preempt,$(TESTS))
 counted: $(COUNTED)
 	@WATCHDOG=600 test/run.sh $(COUNTED)
 
-# The table and the plot. BENCH: options of bench.sh.
-bench: $(PROGS) peers
-	@./bench.sh $(BENCH) > out/ring.txt
-	@if command -v python3 >/dev/null; then \
-		python3 graph.py out/ring.svg out/ring.txt > out/ring.md && \
-		cat out/ring.md; \
+# The tables and the plot, in files that have the machine in their names. BENCH:
+# options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
+bench: timed
+	@out=out/ring-$$(./bench.sh --machine); \
+	./bench.sh $(BENCH) $(if $(AGAINST),--against build/against) \
+		> $$out.txt || exit 1; \
+	if command -v python3 >/dev/null; then \
+		python3 graph.py $$out.svg $$out.txt > $$out.md && \
+		cat $$out.md; \
 	else \
-		awk -F ', *' "$$RATES" out/ring.txt; \
+		awk -F ', *' "$$RATES" $$out.txt; \
 		echo "a list, no tables, no plot: no python3 (package python3)"; \
-	fi
-	@ls out/ring.*
+	fi; \
+	ls $$out.*
+
+# All programs of the benchmark.
+timed: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
+
+# This benchmark on the library of the tree AGAINST.
+against:
+	@test -e "$(AGAINST)/usched.h" || { echo "make $@ AGAINST=TREE"; false; }
+	$(MAKE) -C $(AGAINST) libusched.a
+	@rm -rf build/against && mkdir -p build/against/src
+	@cp rmain.c lmain.c bench/*.[ch] build/against/src
+	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
+	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
+		 'lwrap wrap.c -DLL' 'wfork wfork.c'; do set -- $$p; \
+		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
+			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
+			build/against/src/$$2 $(AGAINST)/libusched.a \
+			$(LDFLAGS) -pthread -lm || exit 1; done
 
 # Without python3: millions of messages a second, from the lines of bench.sh.
 define RATES
@@ -162,7 +208,7 @@ peers:
 	@for p in bench/peers/*; do \
 		[ -d $$p ] && ! $(MAKE) -s -q -C $$p 2>out/peers.log || continue; \
 		echo "building $$p" >&2; \
-		$(MAKE) -s -C $$p 2>out/peers.log || echo "$$p: not built:" \
+		$(MAKE) -s -k -C $$p 2>out/peers.log || echo "$$p: not built:" \
 			"$$(grep -m 1 -iE 'error|not found|no such' \
 			out/peers.log)" >&2; \
 	done
@@ -194,5 +240,5 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched-cxx.pc
 
 clean:
-	rm -rf build out $(PROGS) $(LIBS)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS)
 	@for p in bench/peers/*/; do $(MAKE) -s -C $$p clean; done

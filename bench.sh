@@ -8,9 +8,17 @@
 #
 #	./bench.sh | tee -a results; python3 graph.py plot.svg results
 #
-# After the rings come lines of three other kinds, which begin with their name:
-# how often the threads of a ring blocked, the seconds to make and run empty
-# threads, and the bytes of threads that are blocked at once (see bench.h).
+# Lines of other kinds begin with their name. Three come after the rings: how
+# often the threads of a ring blocked, the seconds to make and run empty threads,
+# and the bytes of threads that are blocked at once (see bench.h). Three serve
+# the comparison of few columns, and are measured more often:
+#
+#	turns	 rings again, with D more bytes on each stack; D is in the line
+#	steady	 the same, as the seconds of 3 * M rounds less those of M: a slope,
+#		 of cold columns
+#	wrap	 two threads that block below other calls (see wrap.c)
+#
+# bench/results/targets.py compares these with what is wanted.
 #
 # A cell is empty when its program failed or is missing, stderr says why; and in
 # the lines that have another M than the column: slow programs send fewer
@@ -20,17 +28,20 @@
 # all alike.
 #
 # $BENCH_DIR is where the programs are, instead of the directory of bench.sh.
+# Columns with OLD in their name run programs from the folder of --against. With
+# AGAINST=TREE, make builds them in build/against, from this benchmark and the
+# library of that tree.
 
 set -uf
 export LC_ALL=C
 
 # The columns, in their order: name; hot, where a thread that is woken runs next,
 # so that one ring runs while the others wait, cold, where all threads take turns,
-# or mixed; the part of the messages that it sends, 1 for all, 10 for a tenth; the
-# package that brings the compiler if the program is missing; the program, its D
-# and its P. P is the number of processors, which each column without 1T in its
-# name uses (but RUST, which has one native thread). The names up to UL are the
-# article's.
+# mixed, or empty, if the program makes empty threads only; the part of the
+# messages that it sends, 1 for all, 10 for a tenth; the package that brings the
+# compiler if the program is missing; the program, its D and its P. P is the number of processors, which each column without 1T in its
+# name uses (but RUST and those of Python, which have one native thread). FP is a
+# build with -DUSCHED_SHARE_FP. The names up to UL are the article's.
 columns='
 POSIX	mixed	100	gcc	bench/peers/posix/posix		0	P
 GO	mixed	10	golang-go	bench/peers/go/ring		0	P
@@ -57,16 +68,33 @@ BOOST1T	cold	10	libboost-fiber-dev bench/peers/boost/fiber	0	1
 UCTX1T	cold	10	gcc	bench/peers/ucontext/ucontext		0	1
 STACK1T	cold	1	gcc	bench/peers/stackful/stackful-fifo	0	1
 STACKH1T hot	1	gcc	bench/peers/stackful/stackful-lifo	0	1
+U1TFP	cold	1	gcc	rmain.fp			0	1
+UL1TFP	hot	1	gcc	lmain.fp			0	1
+U1TOLD	cold	1	gcc	against/rmain			0	1
+UL1TOLD	hot	1	gcc	against/lmain			0	1
+ASYNCIO	empty	100	python3	bench/peers/python/empty-asyncio	0	1
+UVLOOP	empty	100	python3-uvloop bench/peers/python/empty-uvloop	0	1
+GEVENT	empty	100	python3-gevent bench/peers/python/empty-gevent	0	1
 '
+# Those that have lines of turns, and, if cold, of steady; and those of wrap.
+in_turn='C++1T C++H1T STACK1T STACKH1T U U1T U1TFP U1TOLD UL UL1T UL1TFP UL1TOLD
+	UW UW1T'
+wrapped='U1T U1TFP U1TOLD UL1T UL1TFP UL1TOLD UW1T'
 
 usage() {
 	cat <<EOF
-usage: bench.sh [--full | --short] [--runs K] [--only COLUMN,...]
-                [--hot | --cold] [--limit S]
+usage: bench.sh [--full | --short | --targets] [--runs K] [--only COLUMN,...]
+                [--hot | --cold] [--limit S] [--against FOLDER]
+       bench.sh --machine
   (none)    up to 200000 threads, 3 runs, two minutes or a little more
-  --full    R from 2 to 1000000 and M as in the article, 3 runs, half an hour
+  --full    R from 2 to 1000000 and M as in the article, 3 runs, and --targets
+            besides: an hour
   --short   a few small R, 1 run, some seconds: do the programs work?
+  --targets only what targets.py reads, of few columns, 9 runs, a quarter of an
+            hour
   --runs K  measure K times (what takes long, once)
+  --against columns OLD, of the programs in this folder
+  --machine prints a name of this machine, for a file, and ends
   --only    these columns, of
 $(names | fold -s -w 60 | sed 's/^/            /; s/ *$//')
   --hot     only columns where a thread that is woken runs next
@@ -77,38 +105,78 @@ EOF
 
 # M is LEAST + MESSAGES / (N * R): many messages where the threads are few, and
 # some rounds where they are many; --full gives the M of the article. A column
-# that sends a part has a part of this M, but FEWEST if M allows. CROWD empty threads
-# are made, and MANY are blocked at once. There are rings up to MOST threads in
-# all. Those of more than LARGE are measured in the first run only, what is no
-# ring in the first ONCE runs.
+# that sends a part has a part of this M, but FEWEST if M allows. CROWD empty
+# threads are made, and each of MANY are blocked at once. There are rings up to
+# MOST threads in all. Those of more than LARGE are measured in the first run
+# only, what is no ring in the first ONCE runs. The lines of TURNS, each a kind
+# and its numbers, are measured TURNING times. Where these are more than HUGE
+# threads, they are measured in the first ONCE runs, too.
 quick() {
 	sizes='2 8 100 1000 10000 100000'
 	runs=3 least=10 fewest=20 messages=10000000
 	most=200000 large=10000 crowd=500000 many=100000 once=1
+	turning=3 turns=$(wraps 2000000) huge=1000000
+	further='blocks empty blocked' focus=''
 }
 
 full() {
-	quick
+	targets
+	further='blocks empty blocked' focus=''
 	sizes='2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000'
-	least=100 fewest=30 messages=8000000
-	most=8000000 large=500000 many=1000000 once=3
+	runs=3 least=100 fewest=30 messages=8000000
+	most=8000000 large=500000 crowd=500000
 }
 
 short() {
 	quick
 	sizes='2 100 1000'
 	runs=1 fewest=10 messages=20000 crowd=1000 many=1000
+	turning=1
+	turns="$(wraps 1000)
+	turns 2 2 1000 0
+	turns 2 100 10 10000
+	steady 2 1000 100 0"
+}
+
+# M is such that a slow column runs for some tenths of a second.
+targets() {
+	quick
+	sizes='' many='100000 1000000' once=3 further=blocked focus=$in_turn
+	turning=9
+	turns="$(wraps 10000000)
+	turns 2 2 10000000 0
+	turns 8 2 4000000 0
+	turns 2 100 200000 0
+	turns 2 500 20000 0
+	turns 2 10000 1000 0
+	turns 2 100000 100 0
+	turns 2 500000 80 0
+	turns 2 1000000 40 0
+	turns 2 8000 200 1000
+	turns 2 1000 400 10000
+	steady 2 10000 500 0
+	steady 2 500000 40 0
+	steady 2 1000 2000 10000
+	steady 2 8000 100 10000"
+}
+
+wraps() {
+	for where in 1 2 3 4; do
+		echo "wrap $where $1"
+	done
 }
 blocks_r=100 blocks_m=1000
 
 main() {
 	quick
-	only='' heat='' repeat='' limit=300
+	only='' heat='' repeat='' limit=300 against=''
+	procs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) || procs=1
 	options "$@"
 	runs=${repeat:-$runs}
+	turning=${repeat:-$turning}
+	only=${only:-$focus}
 	dir=$(dirname "$0")
 	bin=${BENCH_DIR:-$dir}
-	procs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) || procs=1
 	memory_kib=$(awk '/^MemTotal:/ { print $2 }' /proc/meminfo 2>/dev/null)
 	memory_kib=${memory_kib:-1000000000000}
 	choose
@@ -126,7 +194,8 @@ main() {
 
 each_run() {
 	run=0
-	while [ $((run += 1)) -le "$runs" ]; do
+	last=$((runs > turning ? runs : turning))
+	while [ $((run += 1)) -le $last ]; do
 		plan "$1"
 	done
 }
@@ -136,6 +205,10 @@ options() {
 		case $1 in
 		--full)		full;;
 		--short)	short;;
+		--targets)	targets;;
+		--machine)	machine; exit 0;;
+		--against)	[ -d "${2:-}" ] || bad '--against needs a folder'
+				against=$2; shift;;
 		--hot | --cold)	heat=${1#--};;
 		--runs)		number "$@"; repeat=$2; shift;;
 		--limit)	number "$@"; limit=$2; shift;;
@@ -168,21 +241,29 @@ say() {
 # Leaves in $columns those that --only names, and of these the hot or cold ones.
 choose() {
 	columns=$(echo "$columns" | sed "/^\$/d; s/P\$/$procs/")
-	names=" $(names) "
+	names=$(names)
 	only=$(echo "$only" | tr , ' ')
 	for c in $only; do
-		case $names in
-		*" $c "*) ;;
-		*) bad "no such column: $c";;
-		esac
+		among "$c" "$names" || bad "no such column: $c"
 	done
 	columns=$(echo "$columns" | while read -r name hot rest; do
-		case " ${only:-$name} ${heat:-$hot}" in
-		*" $name "*"$hot") echo "$name $hot $rest";;
+		among "$name" "${only:-$name}" || continue
+		[ "$hot" = "${heat:-$hot}" ] || continue
+		case $against,$name in
+		,*OLD)	;;
+		*)	echo "$name $hot $rest";;
 		esac
 	done)
-	[ "$columns" ] || bad 'there is no such column'
-	parts=$(echo "$columns" | awk '{ print $3 }' | sort -nu)
+	[ "$columns" ] || bad 'there is no such column (OLD needs --against)'
+	parts=$(echo "$columns" | awk '$2 != "empty" { print $3 }' | sort -nu)
+}
+
+# Is the first argument among the words of the second?
+among() {
+	for word in $2; do
+		[ "$word" != "$1" ] || return 0
+	done
+	return 1
 }
 
 names() {
@@ -191,6 +272,12 @@ names() {
 
 # What there is to measure: calls $1 with the kind and the numbers of each line.
 plan() {
+	if [ "$run" -le "$runs" ]; then plan_rings "$1"; fi
+	if [ "$run" -le $once ]; then plan_further "$1"; fi
+	if [ "$run" -le "$turning" ]; then plan_turns "$1"; fi
+}
+
+plan_rings() {
 	for n in 2 8; do
 		for r in $sizes; do
 			nr=$((n * r))
@@ -199,12 +286,28 @@ plan() {
 			"$1" ring "$n" "$r" $((least + messages / nr))
 		done
 	done
-	if [ "$run" -le $once ]; then
-		"$1" blocks 2 $blocks_r $blocks_m
-		"$1" blocks 8 $blocks_r $blocks_m
-		"$1" empty $crowd
-		"$1" blocked $many
-	fi
+}
+
+plan_further() {
+	for rest in $further; do
+		case $rest in
+		blocks)	"$1" blocks 2 $blocks_r $blocks_m
+			"$1" blocks 8 $blocks_r $blocks_m;;
+		empty)	"$1" empty $crowd;;
+		blocked) for nr in $many; do "$1" blocked "$nr"; done;;
+		esac
+	done
+}
+
+plan_turns() {
+	while read -r what a b numbers; do
+		[ "$what" = wrap ] || [ $((a * b)) -le $huge ] ||
+			[ "$run" -le $once ] || continue
+		# shellcheck disable=SC2086 # words
+		"$1" "$what" "$a" "$b" $numbers
+	done <<EOF
+$turns
+EOF
 }
 
 # Adds a line to the total, in the unit of the progress: messages, and as many
@@ -215,7 +318,9 @@ weigh() {
 
 weight() {
 	case $1 in
-	ring)	echo $(($2 * $3 * $4 + messages / 4));;
+	ring | turns) echo $(($2 * $3 * $4 + messages / 4));;
+	steady)	echo $(($2 * $3 * $4 * 4 + messages / 2));;
+	wrap)	echo $(($3 * 2 + messages / 4));;
 	blocks)	echo $((messages / 4));;
 	*)	echo $((messages * 4));;
 	esac
@@ -227,6 +332,11 @@ line() {
 	doing=$(doing "$@")
 	weight=$(weight "$@")
 	shift
+	these=$(answering)
+	if [ -z "$these" ]; then
+		done=$((done + weight))
+		return
+	fi
 	[ "$terminal" ] || say "$(progress)"
 	header "$1"
 	part=any
@@ -250,15 +360,32 @@ rounds() {
 doing() {
 	case $1 in
 	ring)	echo "N = $2, R = $3";;
+	turns | steady) echo "$1, N = $2, R = $3, D = $5";;
+	wrap)	echo "wrap $2";;
 	blocks)	echo "blocks, N = $2";;
 	*)	echo "$2 $1";;
 	esac
+}
+
+# The columns that have lines of this kind.
+answering() {
+	echo "$columns" | while read -r name hot rest; do
+		case $kind in
+		turns)	among "$name" "$in_turn";;
+		steady)	[ "$hot" = cold ] && among "$name" "$in_turn";;
+		wrap)	among "$name" "$wrapped";;
+		empty)	;;
+		*)	[ "$hot" != empty ];;
+		esac && echo "$name $hot $rest"
+	done
 }
 
 # Once for each kind and, of rings, each N.
 header() {
 	case $kind in
 	ring)	title=$1 first='N R M';;
+	turns | steady) title=$kind first="$kind N R M D";;
+	wrap)	title=$kind first="$kind WHERE M";;
 	blocks)	title=$kind first='blocks N R M';;
 	*)	title=$kind first="$kind NR";;
 	esac
@@ -270,7 +397,7 @@ header() {
 	while read -r name _; do
 		join 10 "$name"
 	done <<EOF
-$columns
+$these
 EOF
 	wipe
 	echo "$text"
@@ -293,7 +420,7 @@ cells() {
 		if [ $part = any ] || [ $part = "$mine" ]; then cell "$@"; fi
 		join 10 "$value"
 	done <<EOF
-$columns
+$these
 EOF
 	wipe
 	echo "$text"
@@ -302,7 +429,9 @@ EOF
 # Of the column that cells() has read. Empty threads have no D.
 cell() {
 	[ $kind != empty ] || [ "$d" = 0 ] || return 0
-	if [ ! -x "$bin/$program" ]; then
+	if [ $kind = wrap ]; then program=$(wrapper "$program"); fi
+	path=$(path "$program")
+	if [ ! -x "$path" ]; then
 		empty=$((empty + 1))
 		return
 	fi
@@ -312,12 +441,27 @@ cell() {
 	blocks)	 measure blocks "$@" "$d" "$p";;
 	empty)	 measure empty "$@" "$p";;
 	blocked) enough $(($1 * d)) && measure blocked "$@" "$d" "$p";;
+	turns)	 enough $(($1 * $2 * $4)) && measure "$@" "$p";;
+	steady)	 enough $(($1 * $2 * $4)) && slope "$@" "$p";;
+	wrap)	 measure "$@";;
 	esac
 	if [ "$value" ]; then
 		filled=$((filled + 1))
 	else
 		empty=$((empty + 1))
 	fi
+}
+
+path() {
+	case $1 in
+	against/*) echo "$against/${1#*/}";;
+	*)	   echo "$bin/$1";;
+	esac
+}
+
+# The program like this, with wrappers: lwrap.fp for lmain.fp.
+wrapper() {
+	echo "${1%main*}wrap${1##*main}"
 }
 
 # Can there be stacks of so many bytes? To find out by trying takes long.
@@ -332,6 +476,18 @@ enough() {
 # that is slow.
 warms_up() {
 	[ $kind = empty ] && [ "$mine" -lt 100 ]
+}
+
+# N R M D P: leaves in $value the seconds of 3 * M rounds less those of M, so
+# what happens once is not in it: the start, the first touch of the memory.
+slope() {
+	measure "$@"
+	[ "$value" ] || return 0
+	short=$value
+	measure "$1" "$2" $((3 * $3)) "$4" "$5"
+	[ "$value" ] || return 0
+	value=$(awk "BEGIN { s = $value - $short; if (s > 0) printf \"%f\", s }")
+	[ "$value" ] || say "$what: more rounds take no more time"
 }
 
 # One measurement: leaves in $value what the program printed, or nothing.
@@ -364,7 +520,7 @@ run_program() {
 	running=yes
 	(
 		echo 1000 2>/dev/null >/proc/self/oom_score_adj
-		exec $timeout "$bin/$program" "$@" 3>&-
+		exec $timeout "$path" "$@" 3>&-
 	) </dev/null >"$tmp/out" 2>"$tmp/err" &
 	{ wait $!; } 2>/dev/null
 	status=$?
@@ -402,15 +558,22 @@ reason() {
 # Says once of each program that is not there what would bring it.
 absent() {
 	while read -r name _ _ package program _; do
-		[ -x "$bin/$program" ] && continue
-		case $program in
-		bench/peers/*) target='make peers';;
-		*)	 target='make';;
-		esac
-		say "$name: $program is missing: $target (package $package)"
+		missing "$program"
+		among "$name" "$wrapped" && missing "$(wrapper "$program")"
 	done <<EOF
 $columns
 EOF
+}
+
+missing() {
+	[ ! -x "$(path "$1")" ] || return 0
+	case $1 in
+	bench/peers/*) target='make peers';;
+	against/*) target='make against AGAINST=TREE';;
+	*.fp | *wrap) target='make bench';;
+	*)	 target='make';;
+	esac
+	say "$name: $1 is missing: $target (package $package)"
 }
 
 # The progress: a bar on a terminal, elsewhere what is said before each line.
@@ -444,17 +607,22 @@ $empty empty"
 # The comment that says where the numbers come from.
 about() {
 	echo "# bench.sh${*:+ $*}, $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-	echo "# processor: $(cpu), $procs available, governor $(governor)"
+	echo "# processor: $(cpu)$(family), $procs available, \
+governor $(governor)"
 	echo "# memory: $(memory), load $(load)"
 	echo "# system: $(uname -srm), $(libc)"
 	compilers
 	echo "# commit: $(commit)"
+	if [ "$against" ]; then
+		echo "# OLD: commit $(first "$(cat "$against/commit" \
+			2>/dev/null)" unknown)"
+	fi
 	while read -r name hot part _ program d p; do
-		case $part in
-		1) part='';;
-		*) part=", 1/$part of M";;
+		asked="N R M $d $p, 1/$part of M"
+		case $hot in
+		empty)	asked="empty NR $p";;
 		esac
-		echo "# $name: $hot, $program N R M $d $p$part"
+		echo "# $name: $hot, $program ${asked%, 1/1 of M}"
 	done <<EOF
 $columns
 EOF
@@ -465,6 +633,22 @@ cpu() {
 		"$(sysctl -n machdep.cpu.brand_string 2>/dev/null)" \
 		"$(lscpu 2>/dev/null | sed -n 's/^Model name: *//p')" \
 		"$(uname -m)"
+}
+
+# A virtual machine may give many processors the same name.
+family() {
+	for key in 'cpu family' model; do
+		value=$(sed -n "s/^$key[	 ]*: //p" /proc/cpuinfo \
+			2>/dev/null | head -n 1)
+		if [ "$value" ]; then printf ', %s %s' "$key" "$value"; fi
+	done
+}
+
+# amd-epyc-26-2-2cpu: the processor, its family and model, how many.
+machine() {
+	echo "$(cpu)$(family) ${procs}cpu" | sed 's/([RTM]*)//g; s/@.*Hz//
+		s/, [a-z ]* \([0-9]\)/ \1/g' | tr -cs 'A-Za-z0-9.\n' - |
+		tr A-Z a-z
 }
 
 governor() {
@@ -494,6 +678,9 @@ compilers() {
 		esac
 		if [ "$version" ]; then echo "# $c: $version"; fi
 	done
+	python=$(sed -n '1s/^#!//p' "$bin/bench/peers/python/empty-asyncio" \
+		2>/dev/null)
+	if [ -x "$python" ]; then echo "# python: $("$python" --version)"; fi
 }
 
 commit() {
@@ -543,4 +730,4 @@ stop() {
 	exit "$1"
 }
 
-main "$@"
+main "$@"; exit

@@ -13,6 +13,13 @@ blocked,      NR,          U,         UL
 blocked, 1000000,  560000000,  552000000     bytes of NR threads that wait
   empty,      NR,          U,         UL
   empty,  500000,   0.081234,   0.078912     seconds to make and run them
+  turns,       N,       R,       M,       D,        U1T,       UL1T
+  turns,       2,    8000,     200,    1000,   0.312345,   0.281234     seconds
+ steady,       N,       R,       M,       D,        U1T,       UL1T
+ steady,       2,    8000,     200,    1000,   0.601234,   0.551234
+                                        seconds of 3 * M rounds less those of M
+   wrap,   WHERE,       M,        U1T,       UL1T
+   wrap,       4, 1000000,   0.034567,   0.031234     seconds, below wrappers
 
 A header names the columns of the lines of its kind that follow it, so the files
 may differ in their columns. An empty cell is no data. Lines that begin with #
@@ -22,7 +29,8 @@ bad line is named on stderr and skipped.
 Prints Markdown tables. For each N, millions of messages a second,
 N*R*M / seconds / 1e6, coroutines (N*R) across; a cell is the mean of the rates
 of its runs. Then what the other lines say, blocks a message as the mean of the
-lines of an N, the rest as the median of the runs. With --spread all cells are
+lines of an N, the rest as the median of the runs. turns, steady and wrap are
+millions of messages a second, too, as medians. With --spread all cells are
 the median and, where there are several, between which it lies.
 
 With an output name, gnuplot draws the rates: for each N a panel of the columns
@@ -112,31 +120,69 @@ def digits(value):
 
 
 # keys are the cells before those of the columns, and read() makes the value of
-# a cell; show() of the product of the keys and a value is what the tables have,
-# the average() of the runs as text(), and their heading.
-Kind = collections.namedtuple('Kind', 'keys read show average text heading')
+# a cell; show() of these numbers and a value is what the tables have, the
+# average() of the runs as text(), and their heading of what group() gives.
+Kind = collections.namedtuple(
+    'Kind', 'keys read show average text heading group',
+    defaults=[lambda keys: keys[0]])
+
+
+def rate(keys, time):
+    return math.prod(keys[:3]) / time / 1e6
+
+
+def in_turn(heading):
+    """The kinds of rings that are one row each, whatever M is."""
+    def show(group):
+        n, r, d = group
+        return f'{heading}{n} x {r}' + (f', D = {d}' if d else '')
+    return show
+
+
+WHERE = ('', 'the same site', 'different sites', 'different callers',
+         'the same callers')
 
 KINDS = {
     '': Kind(
-        ['N', 'R', 'M'], seconds, lambda messages, time: messages / time / 1e6,
-        statistics.fmean, '{:.2f}'.format, None),
+        ['N', 'R', 'M'], seconds, rate, statistics.fmean, '{:.2f}'.format,
+        None),
     'blocks': Kind(
         ['N', 'R', 'M'], lambda cell: whole(cell, 0),
-        lambda messages, blocks: blocks / messages,
-        statistics.fmean, '{:.3f}'.format, 'blocks a message, N = {}'),
+        lambda keys, blocks: blocks / math.prod(keys),
+        statistics.fmean, '{:.3f}'.format, 'blocks a message, N = {}'.format),
     'blocked': Kind(
-        ['NR'], whole, lambda threads, memory: memory / threads,
-        statistics.median, '{:.0f}'.format, 'bytes a blocked thread, of {}'),
+        ['NR'], whole, lambda keys, memory: memory / keys[0],
+        statistics.median, '{:.0f}'.format,
+        'bytes a blocked thread, of {}'.format),
     'empty': Kind(
         ['NR'], seconds, lambda _, time: time * 1e3,
-        statistics.median, digits, 'ms for {} empty threads'),
+        statistics.median, digits, 'ms for {} empty threads'.format),
+    'turns': Kind(
+        ['N', 'R', 'M', 'D'], seconds, rate, statistics.median, digits,
+        in_turn(''), lambda keys: (keys[0], keys[1], keys[3])),
+    'steady': Kind(
+        ['N', 'R', 'M', 'D'], seconds, lambda keys, time: 2 * rate(keys, time),
+        statistics.median, digits, in_turn('steady '),
+        lambda keys: (keys[0], keys[1], keys[3])),
+    'wrap': Kind(
+        ['WHERE', 'M'], seconds, lambda keys, time: 2 * keys[1] / time / 1e6,
+        statistics.median, digits,
+        lambda where: WHERE[where] if where < len(WHERE) else where),
 }
+FURTHER = (
+    ('What the columns do', 'mean (blocks) or median (the rest)',
+     ('blocks', 'blocked', 'empty')),
+    ('Rings of N x R threads in turn, millions of messages a second', 'median',
+     ('turns', 'steady')),
+    ('Two threads that block at, or below calls from, millions of messages a '
+     'second', 'median', ('wrap',)),
+)
 
 
 # Reading.
 #
-# runs[kind][N][column][N*R] is a list of (N*R*M, value), one for each run; or
-# runs[kind][NR][column][NR] one of (NR, value). A column that has only empty
+# runs[kind][group][column][N*R] is a list of (keys, value), one for each run;
+# the group is N, or NR, or whatever group() says. A column that has only empty
 # cells is there, with empty lists. heat[column] is hot, cold or mixed.
 
 HEAT = re.compile('^# *([^ ]+): (hot|cold|mixed),')
@@ -199,12 +245,13 @@ def add(runs, kind, columns, cells):
     if len(cells) != first + len(columns):
         raise ValueError(f'{len(cells)} cells, the header has '
                          f'{first + len(columns)}')
-    keys = [whole(cell) for cell in cells[:first]]
+    keys = [whole(cell, name != 'D')
+            for cell, name in zip(cells, kind.keys)]
     values = [kind.read(cell) if cell else None for cell in cells[first:]]
     for column, value in zip(columns, values):
-        sizes = runs.setdefault(keys[0], {}).setdefault(column, {})
+        sizes = runs.setdefault(kind.group(keys), {}).setdefault(column, {})
         sizes.setdefault(math.prod(keys[:2]), []).extend(
-            [] if value is None else [(math.prod(keys), value)])
+            [] if value is None else [(keys, value)])
 
 
 # The tables.
@@ -215,9 +262,11 @@ SPREAD = 'median [least, most]'
 def tables(runs, heat, spread):
     for n, columns in sorted(runs[''].items()):
         yield ring(n, columns, heat, spread)
-    heads = [(kind, n) for kind in KINDS if kind for n in sorted(runs[kind])]
-    if heads:
-        yield further(heads, runs, heat, spread)
+    for caption, how, kinds in FURTHER:
+        heads = [(kind, n) for kind in kinds for n in sorted(runs[kind])]
+        if heads:
+            yield further(f'{caption}, {SPREAD if spread else how}', heads,
+                          runs, heat, spread)
 
 
 def ring(n, columns, heat, spread):
@@ -229,16 +278,14 @@ def ring(n, columns, heat, spread):
     return table(caption, sizes, rows, heat)
 
 
-def further(heads, runs, heat, spread):
-    """A column for each N, or NR, of each kind."""
+def further(caption, heads, runs, heat, spread):
+    """A column for each group of each kind."""
     names = dict.fromkeys(name for kind, n in heads for name in runs[kind][n])
     rows = {name: [figure(kind, flat(runs[kind][n].get(name, {})), spread)
                    for kind, n in heads] for name in names}
-    how = SPREAD if spread else 'mean (blocks) or median (the rest)'
     of = count(runs[kind][n] for kind, n in heads)
-    return table(f'What the columns do, {how} of {of}',
-                 [KINDS[kind].heading.format(n) for kind, n in heads],
-                 rows, heat)
+    return table(f'{caption} of {of}',
+                 [KINDS[kind].heading(n) for kind, n in heads], rows, heat)
 
 
 def flat(sizes):
@@ -286,7 +333,7 @@ def row(name, cells):
 # others. panels[N, one][column] is a list of (x, mean, least, most).
 
 # A family of columns has one colour. Its name is theirs without these.
-SUFFIXES = re.compile('(?<=.)(H|B|MT|1K|10K|1TS|1T)+$')
+SUFFIXES = re.compile('(?<=.)(H|B|MT|1K|10K|1TS|1T|FP|OLD)+$')
 # Okabe and Ito's colours but yellow, which is not seen on white, and two greys;
 # full points and empty ones; the width, more for ours. No two families have the
 # same colour or point. Those that are not here have what is SPARE, in turn.

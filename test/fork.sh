@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # fork.sh: the programs that fork and join print one number and nothing else, as
-# they do only if the result is right, or say what is wrong (fork.h).
+# they do only if the result is right, or say what is wrong (fork.h). Those of
+# Python make empty threads only, on one native thread.
 #
 # usage: fork.sh [directory of our program, or the build's DIR]. Exit: 0 pass,
 # 1 fail, 77 skipped. A peer that is not built is skipped by name.
@@ -106,6 +107,23 @@ for prog in "$dir/wfork" "$peers/coro/fork" "$peers/gofork/fork" \
 	bad_usage
 	plain
 	forks 1 2 3
+done
+for name in asyncio uvloop gevent; do
+	prog=$peers/python/empty-$name
+	if [ ! -x "$prog" ]; then
+		echo "skip ${prog#"$top/"}: not built (make peers)"
+		continue
+	fi
+	bad_usage
+	wrong empty 1 2
+	wrong fib 5 2 1
+	wrong 2 2 2 0 1
+	for nr in 1 2 100 10000; do
+		seconds empty $nr 1
+		for b in 1 2 7 100000; do
+			seconds batches $nr $b 1
+		done
+	done
 done
 prog=$dir/wfork
 seconds uts T1 10 2				# each node is a thread

@@ -18,10 +18,12 @@ failed=0
 
 main() {
 	for claim in mean_of_runs as_the_article failed_runs spread heat \
-	    further further_alone bad_lines bad_further no_lines headers plots \
+	    further further_alone further_in_turn targets forked \
+	    readme bad_lines bad_further no_lines headers plots \
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
-	    bench_options bench_full; do
+	    bench_options bench_full bench_targets bench_against bench_python \
+	    bench_machine; do
 		"$claim"
 	done
 	[ $failed -eq 0 ]
@@ -267,6 +269,141 @@ further_alone() {
 	status 0 graph --spread lines
 }
 
+# Whatever M is, a row of N, R and D; a slope is of 2 * M rounds; two threads.
+further_in_turn() {
+	cat >lines <<-'EOF'
+	turns, N, R, M, D, U1T, UL1T
+	turns, 2, 10, 50000, 0, 1, 0.5
+	turns, 2, 10, 100000, 0, 4, 0.5
+	turns, 2, 10, 50000, 100, , 0.5
+	steady, N, R, M, D, U1T
+	steady, 2, 10, 50000, 100, 0.5
+	wrap, WHERE, M, UL1T
+	wrap, 4, 500000, 0.25
+	turns, 2, 10, 50000, 1
+	turns, 2, 10, 50000, 1, 1, 1, 1
+	wrap, 0, 500000, 1
+	EOF
+	cat >want <<-'EOF'
+	Rings of N x R threads in turn, millions of messages a second, \
+	median [least, most] of 1 to 2 runs:
+
+	|  | 2 x 10 | 2 x 10, D = 100 | steady 2 x 10, D = 100 |
+	| --- | ---: | ---: | ---: |
+	| U1T | 0.750 [0.500, 1.00] |  | 4.00 |
+	| UL1T | 3.00 [2.00, 4.00] | 2.00 |  |
+
+	Two threads that block at, or below calls from, millions of messages \
+	a second, median [least, most] of 1 run:
+
+	|  | the same callers |
+	| --- | ---: |
+	| UL1T | 4.00 |
+	EOF
+	joined
+	status 0 graph --spread lines
+	same 'rows that are measured in turn'
+	echo '9 10 11' >want
+	sed 's/^graph.py: lines:\([0-9]*\): .*/\1/' err | xargs >got
+	same 'bad lines of rows in turn are named'
+}
+
+# Ratios are those of a run: where a run lacks a cell, it is left out.
+targets() {
+	cat >lines <<-'EOF'
+	# processor: An Intel (R) one
+	turns, N, R, M, D, C++1T, UL1T, U1T, UW1T
+	turns, 2, 2, 250000, 0, 1, 2, 5, 4
+	turns, 2, 2, 250000, 0, , 1, 5, 8
+	turns, 2, 2, 250000, 0, 4, 2, 10,
+	blocked, NR, U1T
+	blocked, 100000, 14000000
+	blocked, 1000000, 141000000
+	wrap, WHERE, M, UL1T, UL1TOLD
+	wrap, 3, 1000000, 1, 2
+	turns, 2, 2, 250000, 0, 1
+	EOF
+	cat >want <<-'EOF'
+	| ll, N = 2, to C++ first in first out | 0.95 | 0.65 on Zen | 1.25 \
+	[0.500, 2.00] (2) | 0.500, 0.625 | yes |
+	| ll, two threads at different callers, to before |  |  | 2.00 \
+	[2.00, 2.00] (1) | 2.00, 1.00 |  |
+	| time of ws to rr, N = 2 | at most 1.15 |  | 1.20 [0.800, 1.60] (2) \
+	| 0.200, 0.188 | **no** |
+	| bytes a blocked thread, of 100,000 | at most 140 |  | 140 [140, 140] \
+	(1) |  | yes |
+	| bytes a blocked thread, of 1,000,000 | at most 140 |  | 141 [141, \
+	141] (1) |  | **no** |
+	EOF
+	joined
+	status 0 python3 "$top/bench/results/targets.py" lines
+	has 'a bad line is named' err '2, 2, 250000, 0, 1'
+	has 'no such lines' got '| rr, 200 threads to 4 | 0.9 |  | not measured'
+	sed '1,2d; /not measured/d' got >rows
+	mv rows got
+	same 'the targets'
+	printf 'N, R, M, U\n2, 1, 1000000, 1\n' >lines
+	status 1 python3 "$top/bench/results/targets.py" lines none
+	has 'no such file' err 'none: No such file'
+	status 1 python3 "$top/bench/results/targets.py" lines
+	has 'no such lines' err 'no lines of'
+}
+
+# Of Python there are empty threads with one native thread, and nothing else.
+forked() {
+	cat >lines <<-'EOF'
+	ws, empty 500000 1, 0, 0.5, 0.5
+	ws, empty 500000 2, 0, 0.25, 0.5
+	asyncio, empty 500000 1, 0, 5.0, 5.0
+	ws, skynet 1, 0, 0.5, 0.5
+	ws, skynet 2, 0, failed
+	EOF
+	cat >want <<-'EOF'
+	| empty 500000 | ws |  | 500.0 [500.0, 500.0] | 1.00 | 250.0 \
+	[250.0, 250.0] | 1.00 | 2.00 |  | 1000 |
+	| empty 500000 | asyncio |  | 5000.0 [5000.0, 5000.0] | 10.00 |  \
+	|  |  |  | 10000 |
+	| skynet | ws |  | 500.0 [500.0, 500.0] | 1.00 |  |  |  |  | 450 |
+	EOF
+	joined
+	status 0 python3 "$top/bench/results/fork.py" --from lines
+	sed '1,/^|---/d' got >rows
+	mv rows got
+	same 'the table of forks'
+}
+
+# Blocks are of rings of two, bytes and ms of the most threads.
+readme() {
+	cat >lines <<-'EOF'
+	# U: cold, rmain N R M 0 2
+	N, R, M, GO, U, U1TOLD
+	2, 2, 250000, , 2, 1
+	2, 2, 250000, , 0.5, 1
+	2, 1000000, 100, , 0.125, 1
+	2, 500, 1000, 1, 1, 1
+	8, 2, 250000, 1, 1, 1
+	blocks, N, R, M, U
+	blocks, 2, 100, 1000, 100000
+	blocks, 8, 100, 1000, 8000
+	blocked, NR, U
+	blocked, 100000, 99900000
+	blocked, 1000000, 140000000
+	empty, NR, U
+	empty, 500000, 0.0123
+	EOF
+	cat >want <<-'EOF'
+	|  | order | 4 | 200 | 20,000 | 200,000 | 2,000,000 | blocks | bytes \
+	| ms |
+	|---|---|---:|---:|---:|---:|---:|---:|---:|---:|
+	| U | cold | 1.25 |  |  |  | 1600 | 0.500 | 140 | 12.3 |
+	EOF
+	joined
+	status 0 python3 "$top/bench/results/readme.py" lines
+	same "README's table"
+	echo 'N, R, M, U' >lines
+	status 1 python3 "$top/bench/results/readme.py" lines
+}
+
 bad_lines() {
 	cat >lines <<-'EOF'
 	2, 1, 1000000, 1
@@ -460,6 +597,7 @@ titles() {
 families() {
 	command -v gnuplot >/dev/null || return
 	set -- POSIX GO GO1T RUST C++ C++1T U U1K U10K U1T U1TS UL UL1T RUSTMT \
+		U1TFP UL1TFP U1TOLD UL1TOLD \
 		C++H1T BOOST1T UCTX1T STACK1T STACKH1T NEW NEWH1K ODD1T
 	{
 		printf 'N, R, M'
@@ -476,9 +614,9 @@ families() {
 	 POSIX
 	 RUST RUSTMT
 	 STACK1T STACKH1T
-	 U U10K U1K U1T U1TS
+	 U U10K U1K U1T U1TFP U1TOLD U1TS
 	 UCTX1T
-	 UL UL1T
+	 UL UL1T UL1TFP UL1TOLD
 	EOF
 	status 0 graph f.svg all
 	[ -s err ] && wrong 'all columns' "$(cat err)"
@@ -572,6 +710,9 @@ bench_lines() {
 	*)	 echo "$3.$5";;
 	esac
 	EOF
+	stand_in lwrap <<-'EOF'
+	echo "$1.$2"
+	EOF
 	status 0 bench --short --only UL1T,U10K --runs 2
 	cat >rings <<-'EOF'
 	N,R,M,U10K,UL1T
@@ -589,7 +730,17 @@ bench_lines() {
 	8,1000,12,,12.1
 	8,1000,10,8100010.10000,
 	EOF
-	cat rings - rings >want <<-'EOF'
+	cat >turns <<-'EOF'
+	wrap,WHERE,M,UL1T
+	wrap,1,1000,1.1000
+	wrap,2,1000,2.1000
+	wrap,3,1000,3.1000
+	wrap,4,1000,4.1000
+	turns,N,R,M,D,UL1T
+	turns,2,2,1000,0,1000.1
+	turns,2,100,10,10000,10.1
+	EOF
+	cat rings - turns rings turns >want <<-'EOF'
 	blocks,N,R,M,U10K,UL1T
 	blocks,2,100,1000,42,1000
 	blocks,8,100,1000,42,1000
@@ -607,7 +758,7 @@ bench_lines() {
 	has 'hot' lines '# UL1T: hot, lmain N R M 0 1'
 	has 'cold' lines '# U10K: cold, rmain N R M 10000'
 	has 'the part' lines '1/2 of M'
-	[ "$(grep -c ': run' err)" -eq 16 ] ||
+	[ "$(grep -c ': run' err)" -eq 28 ] ||
 		wrong 'progress is not one line for a row' "$(cat err)"
 	status 0 graph lines
 	[ -s err ] && wrong 'graph.py complains of bench.sh' "$(cat err)"
@@ -745,6 +896,82 @@ bench_full() {
 	has --full lines 'empty,500000,2.5'
 	has --full lines '2,2,2000100,'
 	has --full lines '8,1000000,101,'
+	[ "$(grep -c '^turns,2,500000,80,0,2.5' lines)" -eq 1 ] ||
+		wrong '--full has rows in turn' "$(cat lines)"
+}
+
+# Nine times, but what needs much memory three times; slopes of cold columns.
+bench_targets() {
+	stand_in rmain <<-'EOF'
+	case $1 in
+	blocked) echo 42;;
+	*)	 echo "$3.$5";;
+	esac
+	EOF
+	status 0 bench --targets --only U1T
+	{
+		cells got | grep -c '^turns,2,2,'
+		cells got | grep -c '^turns,2,1000000,'
+		cells got | grep '^steady' | tail -n 1
+		cells got | grep -cE '^(N|blocks|empty)'
+	} >rows
+	mv rows got
+	cat >want <<-'EOF'
+	9
+	3
+	steady,2,8000,100,10000,200.000000
+	0
+	EOF
+	same --targets
+	status 0 bench --targets --runs 1
+	has 'columns of --targets' got UL1T
+	grep -E '^ *turns.*(GO|BOOST)' got >lines &&
+		wrong 'columns of --targets' "$(cat lines)"
+}
+
+# The columns OLD, of another folder.
+bench_against() {
+	mkdir -p old
+	echo 'echo 7.5' | stand_in ../old/rmain
+	echo 123abc >old/commit
+	echo 'echo 2.5' | stand_in rmain
+	status 0 bench --short --against old --only U1T,U1TOLD
+	has 'the other commit' got '# OLD: commit 123abc'
+	has 'where OLD is' got 'U1TOLD: cold, against/rmain N R M 0 1'
+	has 'what is missing' err 'against/rwrap is missing: make against'
+	cells got >lines
+	has 'the column OLD' lines '2,100,110,2.5,7.5'
+	has 'the column OLD' lines 'turns,2,2,1000,0,2.5,7.5'
+	status 0 bench --short --only U1T,U1TOLD
+	cells got >lines
+	has 'no column OLD' lines 'turns,2,2,1000,0,2.5'
+	status 2 bench --short --only U1TOLD
+	has 'no column OLD' err 'needs --against'
+	status 2 bench --short --against none
+	has 'no such folder' err usage
+}
+
+# Programs that make empty threads only are asked nothing else.
+bench_python() {
+	stand_in bench/peers/python/empty-asyncio <<-'EOF'
+	[ "$1" = empty ] && echo "$2.$3"
+	EOF
+	status 0 bench --short --only ASYNCIO,GEVENT
+	cells got >lines
+	printf 'empty,NR,ASYNCIO,GEVENT\nempty,1000,1000.1,\n' >want
+	mv lines got
+	same 'empty threads only'
+	has 'the package' err 'package python3-gevent'
+}
+
+# A name for files: no blanks, the same each time, whatever else is asked.
+bench_machine() {
+	status 0 bench --machine
+	grep -Eqx '[a-z0-9][-a-z0-9._]*-[0-9]+cpu' got ||
+		wrong --machine "$(cat got)"
+	mv got want
+	status 0 bench --short --machine --runs 2
+	same --machine
 }
 
 main

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ring.sh: the programs of the benchmark print one number and nothing else, or
-# say what is wrong; and all block as often as a ring makes them (bench.h).
+# say what is wrong; and all block as often as a ring makes them (bench.h). So do
+# those whose threads wait below other calls (wrap.c).
 #
 # usage: ring.sh [directory of our programs, or the build's DIR]. Exit: 0 pass,
-# 1 fail, 77 skipped. A peer that is not built is skipped by name.
+# 1 fail, 77 skipped. A peer, or what only the benchmark needs, is skipped by name
+# if it is not built.
 
 dir=${1:-${DIR:-.}}
 peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
@@ -73,6 +75,30 @@ rings() {
 	done
 }
 
+# Builds that only the benchmark has, and that block as the plain ones do.
+timed() {
+	prog=$dir/$1
+	[ -x "$prog" ] || echo "skip $1: not built (make bench)"
+	[ -x "$prog" ]
+}
+
+wraps() {
+	wrong
+	wrong 1
+	wrong 0 1
+	wrong 5 1
+	wrong 1 0
+	wrong 1 1 1
+	for bad in -1 x 1x '' ' 1' 1.5 99999999999999999999 2147483648; do
+		wrong "$bad" 1
+		wrong 1 "$bad"
+	done
+	for where in 1 2 3 4; do
+		seconds $where 1
+		seconds $where 20000
+	done
+}
+
 for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/rmain.1t"; do
 	if [ ! -x "$prog" ]; then
 		echo "skipped: no $prog"
@@ -92,6 +118,15 @@ for prog in "$dir/rmain" "$dir/lmain" "$dir/wmain" "$dir/wmain.one"; do
 	seconds 1 1 1 0 5			# and than rings
 	seconds empty 3 5
 	whole blocked 3 0 5
+done
+for name in rmain.fp lmain.fp; do
+	timed $name || continue
+	blocks 9900 2
+	blocks 2400 8
+	rings 1 2
+done
+for name in rwrap lwrap wwrap rwrap.fp lwrap.fp; do
+	if timed $name; then wraps; fi
 done
 for peer in $peers; do
 	prog=${0%/*}/../bench/peers/$peer

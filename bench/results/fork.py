@@ -3,7 +3,7 @@
 """fork.py: ours and the peers fork and join (fork.h), in turn.
 
 usage: fork.py [--runs K] [--short] [--only WORD] [--cpu] [--ours PROGRAM]
-	[--peers DIR] [--raw FILE | --from FILE]
+	[--against DIR] [--peers DIR] [--raw FILE | --from FILE]
 
 Prints a table in Markdown: a line for each program and problem. Milliseconds
 are the median of K runs and [least, most]. The columns:
@@ -16,7 +16,8 @@ are the median of K runs and [least, most]. The columns:
 	thread	nanoseconds that each costs: P = 1 less plain, by their number
 
 Ratios are medians of those within a turn. --short: smaller problems. --only:
-those whose name begins so. --cpu: not the time that passes but that of the
+those whose name begins so. --against: also ours on the library of another tree,
+as make against builds it, called "before". --cpu: not the time that passes but that of the
 processors, of the whole process, which is steadier where others run; 1 / 2 says
 nothing then. --raw: where to put a line for each run; --from: where to take
 them from, instead of running anything.
@@ -35,7 +36,12 @@ PEERS = [
     ("coroutines", "coro/fork", "g++"),
     ("goroutines", "gofork/fork", "golang-go"),
     ("tokio", "tokio/tokio-fork", "cargo"),
+    ("asyncio", "python/empty-asyncio", "python3"),
+    ("uvloop", "python/empty-uvloop", "python3-uvloop"),
+    ("gevent", "python/empty-gevent", "python3-gevent"),
 ]
+# These make empty threads only, on one native thread.
+PYTHON = {"asyncio", "uvloop", "gevent"}
 
 # Threads that a formula would not give. Queens: placements in the first CUT
 # rows. UTS: nodes of depth 0 to CUT. (Each has one more, the root.)
@@ -85,7 +91,10 @@ def plain(problem):
     return None
 
 
-def questions(problem):
+def questions(name, problem):
+    if name in PYTHON:
+        empty = problem.startswith(("empty", "batches"))
+        return {"1": f"{problem} 1"} if empty else {}
     asked = {"1": f"{problem} 1", "2": f"{problem} 2"}
     if plain(problem):
         asked["plain"] = plain(problem)
@@ -108,11 +117,11 @@ def run(program, question):
 
 def measure(programs, problem, runs, raw):
     """By program and column, a list; an item is a turn's, of run()."""
-    took = {name: {} for name in programs}
+    took = {name: {} for name in programs if questions(name, problem)}
     for turn in range(runs):
-        for name, program in programs.items():
-            for column, question in questions(problem).items():
-                done = run(program, question)
+        for name in took:
+            for column, question in questions(name, problem).items():
+                done = run(programs[name], question)
                 took[name].setdefault(column, []).append(done)
                 if raw:
                     both = "%f, %f" % done if done else "failed"
@@ -126,7 +135,7 @@ def recall(lines, problem):
     took = {}
     for text in lines:
         name, question, _, *both = text.strip().split(", ")
-        for column, asked in questions(problem).items():
+        for column, asked in questions(name, problem).items():
             if question == asked:
                 columns = took.setdefault(name, {})
                 columns.setdefault(column, []).append(
@@ -165,8 +174,8 @@ def each(mine, problem):
 def line(problem, name, mine, ours):
     cells = [problem, name, spread(mine.get("plain")),
              spread(mine["1"]), ratio(mine["1"], ours["1"]),
-             spread(mine["2"]), ratio(mine["2"], ours["2"]),
-             ratio(mine["1"], mine["2"]),
+             spread(mine.get("2")), ratio(mine.get("2"), ours["2"]),
+             ratio(mine["1"], mine.get("2")),
              ratio(mine["1"], mine.get("plain")), each(mine, problem)]
     return "| " + " | ".join(cells) + " |"
 
@@ -176,6 +185,8 @@ def built(options):
     programs = {"ws": options.ours}
     if not os.access(options.ours, os.X_OK):
         sys.exit(f"{options.ours}: not built")
+    if options.against:
+        programs["before"] = os.path.join(options.against, "wfork")
     for name, path, package in PEERS:
         path = os.path.join(options.peers, path)
         if os.access(path, os.X_OK):
@@ -195,6 +206,7 @@ def arguments():
     parser.add_argument("--only", default="")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--ours", default=os.path.join(TOP, "wfork"))
+    parser.add_argument("--against")
     parser.add_argument("--peers", default=os.path.join(TOP, "bench", "peers"))
     parser.add_argument("--raw", type=argparse.FileType("w"))
     parser.add_argument("--from", type=argparse.FileType(), dest="lines")

@@ -424,8 +424,10 @@ extern __thread struct usched *usched_running;
 #define USCHED_TLS(type, name) __extension__({				\
 	type usched_tls;						\
 									\
-	__asm__ volatile("mov " #name "@gottpoff(%%rip), %0\n\t"	\
-			 "mov %%fs:(%0), %0" : "=r"(usched_tls));	\
+	__asm__ volatile("mov {" #name "@gottpoff(%%rip), %0|"		\
+				"%0, " #name "@gottpoff[rip]}\n\t"	\
+			 "mov {%%fs:(%0), %0|%0, fs:[%0]}"		\
+			 : "=r"(usched_tls));				\
 	usched_tls;							\
 })
 
@@ -487,14 +489,21 @@ struct usched *usched_self(void);
 #else
 #define USCHED_CLOBBER_MMX
 #endif
+#if defined(_SOFT_FLOAT)	/* gcc with -mno-80387 has no names for them */
+#define USCHED_CLOBBER_X87
+#else
+#define USCHED_CLOBBER_X87						\
+	"st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
+	"st(7)",
+#endif
+/* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_SWITCH(rc)						\
-	__asm__ volatile("lea 1f(%%rip), %%rcx\n\t"			\
+	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
 			 "jmp usched_live@PLT\n1:"			\
 		: "=a"(rc) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9",	\
-		"r10", "r11", "r12", "r13", "r14", "r15", "st",		\
-		"st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
-		"st(7)", USCHED_CLOBBER_MMX USCHED_CLOBBER_SSE		\
-		USCHED_CLOBBER_512 "cc", "memory")
+		"r10", "r11", "r12", "r13", "r14", "r15",		\
+		USCHED_CLOBBER_X87 USCHED_CLOBBER_MMX			\
+		USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory")
 #endif
 
 #if defined(USCHED_IN_PLACE)

@@ -461,7 +461,8 @@ struct usched *usched_self(void);
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__) &&	\
 	defined(__GNUC__) && !defined(USCHED_PREEMPT) &&		\
 	!defined(USCHED_HARD) && !defined(USCHED_PORTABLE) &&		\
-	!defined(USCHED_CALL) && !defined(__APX_F__) && !defined(__AMX_TILE__)
+	!defined(USCHED_CALL) && !defined(__APX_F__) &&			\
+	!defined(__AMX_TILE__) && !defined(__AMXTILE__)
 #define USCHED_IN_PLACE
 #endif
 

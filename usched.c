@@ -2138,7 +2138,7 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 /* For files that were compiled without USCHED_PORTABLE. */
 #if defined(USCHED_SWITCH) && !HARD
 __asm__(".text\n"
-".globl usched_live\n .type usched_live, %function\nusched_live:\n"
+".globl usched_live\n .protected usched_live\n .type usched_live, %function\nusched_live:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
 	"call ustack_block\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
@@ -2198,7 +2198,8 @@ static void begin(char *sp, void *arg)
 #endif
 
 __asm__(".text\n"
-".globl " LIVE "\n .type " LIVE ", %function\n" LIVE ":\n"
+".globl " LIVE "\n .protected " LIVE "\n"
+".type " LIVE ", %function\n" LIVE ":\n"
 	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
 	ENDBR FP_STORE
 	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"

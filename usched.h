@@ -489,8 +489,10 @@ extern __thread struct usched *usched_running;
 #define USCHED_TLS(type, name) __extension__({				\
 	type usched_tls;						\
 									\
-	__asm__ volatile("mov " #name "@gottpoff(%%rip), %0\n\t"	\
-			 "mov %%fs:(%0), %0" : "=r"(usched_tls));	\
+	__asm__ volatile("mov {" #name "@gottpoff(%%rip), %0|"		\
+				"%0, " #name "@gottpoff[rip]}\n\t"	\
+			 "mov {%%fs:(%0), %0|%0, fs:[%0]}"		\
+			 : "=r"(usched_tls));				\
 	usched_tls;							\
 })
 
@@ -524,7 +526,8 @@ struct usched *usched_self(void);
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__) &&	\
 	defined(__GNUC__) && !defined(USCHED_PREEMPT) &&		\
 	!defined(USCHED_HARD) && !defined(USCHED_PORTABLE) &&		\
-	!defined(USCHED_CALL) && !defined(__APX_F__) && !defined(__AMX_TILE__)
+	!defined(USCHED_CALL) && !defined(__APX_F__) &&			\
+	!defined(__AMX_TILE__) && !defined(__AMXTILE__)
 #define USCHED_IN_PLACE
 #endif
 
@@ -554,14 +557,21 @@ struct usched *usched_self(void);
 #endif
 #define USCHED_STRING(name)	#name
 #define USCHED_NAME(name)	USCHED_STRING(name)
+#if defined(_SOFT_FLOAT)	/* gcc with -mno-80387 has no names for them */
+#define USCHED_CLOBBER_X87
+#else
+#define USCHED_CLOBBER_X87						\
+	"st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
+	"st(7)",
+#endif
+/* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_SWITCH(rc)						\
-	__asm__ volatile("lea 1f(%%rip), %%rcx\n\t"			\
+	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
 			 "jmp " USCHED_NAME(usched_live) "@PLT\n1:"	\
 		: "=a"(rc) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9",	\
-		"r10", "r11", "r12", "r13", "r14", "r15", "st",		\
-		"st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
-		"st(7)", USCHED_CLOBBER_MMX USCHED_CLOBBER_SSE		\
-		USCHED_CLOBBER_512 "cc", "memory")
+		"r10", "r11", "r12", "r13", "r14", "r15",		\
+		USCHED_CLOBBER_X87 USCHED_CLOBBER_MMX			\
+		USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory")
 #endif
 
 #if defined(USCHED_IN_PLACE)

@@ -61,6 +61,7 @@
 #include "kept.h"
 #include "mail.h"
 #include "stop.h"
+#include "worth.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -154,8 +155,12 @@ struct ws_worker {
 	int                  w_fixed;	/* first of those that stay */
 	int                  w_fixed_nr;
 	unsigned             w_random;
-	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
+	unsigned             w_dry;	/* w_turn when nothing was left (atomic) */
+	unsigned             w_mail;	/* messages that it has taken, */
+	unsigned             w_mail_at;	/* when, */
+	bool                 w_dense;	/* and the last came fast */
+	struct thief         w_thief;
 	/* The same; memory of threads: see "Tasks" in ws.c. */
 	void                *w_spare;	/* blocks, linked */
 	long                 w_ready;	/* how many these are, with those in */
@@ -163,8 +168,8 @@ struct ws_worker {
 	int                  w_raw_nr;
 	int                  w_raw_room;
 	/* By others (atomic). */
-	unsigned             w_watched;	/* w_turn when somebody looked */
-	unsigned             w_looked;	/* end of the queue, at the same time */
+	unsigned             w_looked;	/* end of the queue when a thief looked */
+	struct sight         w_sight;
 	struct stop          w_stop __attribute__((aligned(64)));
 	struct deque         w_deque;	/* threads that can run, tasks */
 };

@@ -81,6 +81,7 @@ struct thief {
 	unsigned h_patience;	/* J1 */
 	unsigned h_still;	/* J2 J3 */
 	unsigned h_nap;		/* J5 */
+	unsigned h_since;	/* its last theft was found bad (J4) */
 	unsigned h_fence;	/* what a forced stop takes */
 	/* The last theft, if it is still to be judged. */
 	bool     h_stole;
@@ -146,9 +147,11 @@ static __inline__ bool worth_surplus(const struct thief *h, struct sight *g,
 				     unsigned dry, unsigned turn, unsigned now)
 {
 	unsigned lasts = worth_same(&g->g_dry, &g->g_since, dry, now);
+	unsigned stands = worth_stands(g, turn, now);
+	unsigned left = worth_age(now, h->h_since);
 
-	return lasts >= h->h_patience ||
-	       worth_stands(g, turn, now) >= h->h_still;
+	return (lasts >= h->h_patience && left >= h->h_patience) ||
+	       (stands >= h->h_still && left >= h->h_still);
 }
 
 /* J3. If it was in vain in the same turn, it takes as long as a watch. */
@@ -158,6 +161,7 @@ static __inline__ bool worth_stuck(const struct thief *h, struct sight *g,
 	unsigned stands = worth_stands(g, turn, now);
 
 	return stands >= h->h_still && stands >= h->h_fence &&
+	       worth_age(now, h->h_since) >= h->h_still &&
 	       (stands >= WORTH_AGAIN ||
 		__atomic_load_n(&g->g_vain, __ATOMIC_RELAXED) != turn);
 }
@@ -169,8 +173,9 @@ static __inline__ unsigned worth_more(unsigned time, unsigned times,
 }
 
 /* J4. */
-static __inline__ void worth_bad(struct thief *h)
+static __inline__ void worth_bad(struct thief *h, unsigned now)
 {
+	h->h_since    = now;
 	h->h_patience = worth_more(h->h_patience, 4, WORTH_MOST);
 	h->h_still    = worth_more(h->h_still, 4, WORTH_STILL);
 }
@@ -188,9 +193,7 @@ static __inline__ void worth_vain(struct thief *h, struct sight *g,
 				  unsigned turn, unsigned now)
 {
 	__atomic_store_n(&g->g_vain, turn, __ATOMIC_RELAXED);
-	__atomic_store_n(&g->g_since, now, __ATOMIC_RELAXED);
-	__atomic_store_n(&g->g_still, now, __ATOMIC_RELAXED);
-	worth_bad(h);
+	worth_bad(h, now);
 }
 
 /* A theft that began at that time is over. */
@@ -213,17 +216,23 @@ static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
 	h->h_stole = false;
 	if (busy / WORTH_TIMES < h->h_cost ||
 	    busy / WORTH_MAIL < mail - h->h_mail)
-		worth_bad(h);
+		worth_bad(h, now);
 	else
 		worth_good(h);
 }
 
-/* A forced stop took so long. A single one may have been preempted. */
+/*
+ * A forced stop took so long. It may have been preempted; or it took little, as
+ * the owner was: so more counts at once, and less slowly.
+ */
 static __inline__ void worth_fence(struct thief *h, unsigned took)
 {
 	if (took > WORTH_FENCE_MOST)
 		took = WORTH_FENCE_MOST;
-	h->h_fence = h->h_fence - h->h_fence / 4 + took / 4;
+	if (took > h->h_fence)
+		h->h_fence += (took - h->h_fence) / 4;
+	else
+		h->h_fence -= (h->h_fence - took) / 32;
 }
 
 /* J5: how long to nap now. */

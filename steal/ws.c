@@ -255,6 +255,15 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 	return lane_stays(t) && ws_is_home(w, t);
 }
 
+/* Adds nr to a number of usched_stats(), if they are asked for. */
+#define TALLY(w, field, nr)	do {					\
+	struct usched_moves *to = (w)->w_proc.p_sched.s_moves;		\
+									\
+	if (__builtin_expect(to != NULL, 0))				\
+		__atomic_store_n(&to->field, to->field + (nr),		\
+				 __ATOMIC_RELAXED);			\
+} while (0)
+
 /* Waking workers. */
 
 /* One that sleeps, if there is one: there is work for it. */
@@ -1190,11 +1199,6 @@ static void unstick(struct ws_worker *w, struct ws_worker *v)
 		ws_slot_set(v, NULL);
 }
 
-static void tally(struct ws_worker *w, int what, long nr)
-{
-	(void)w; (void)what; (void)nr;
-}
-
 /* Stops v, if need be by force; at once if it runs the same thread for long. */
 static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
@@ -1204,12 +1208,14 @@ static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 
 	if (ticket == 0)
 		return false;
+	TALLY(w, stops, 1);
 	while (!at_once && worth_age(WORTH_NOW(), from) < w->w_thief.h_fence) {
 		if (stop_answered(&v->w_stop, ticket))
 			return true;
 		uproc_relax();
 	}
 	from = WORTH_NOW();
+	TALLY(w, fences, 1);
 	stopped = stop_force(&v->w_stop);
 	worth_fence(&w->w_thief, worth_age(WORTH_NOW(), from));
 	return stopped;
@@ -1301,6 +1307,8 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 		return NULL;
 	t = bring_home(w, &o);
 	worth_stole(&w->w_thief, now, WORTH_NOW(), w->w_mail);
+	TALLY(w, thefts, 1);
+	TALLY(w, stolen, o.o_nr);
 	return t;
 }
 
@@ -1363,13 +1371,14 @@ static void doze(struct ws_worker *w)
 }
 
 /* Nobody else runs: nothing can get stuck. False: somebody does. */
-static bool unwatched(void)
+static bool unwatched(struct ws_worker *w)
 {
 	if (seek_parked(&all.s_seek) != set->set_nr)
 		return false;
 	if (watch_kept(&all.s_watch))
 		return true;		/* it will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
+	TALLY(w, fences, 1);
 	fence_heavy();
 	return seek_parked(&all.s_seek) == set->set_nr;
 }
@@ -1379,6 +1388,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 	int *asleep = &w->w_proc.p_asleep;
 
 	park_prepare(asleep);						/* S1 */
+	TALLY(w, fences, 1);
 	seek_park(&all.s_seek);						/* S2 */
 	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
 	    park_cancel(asleep)) {
@@ -1386,7 +1396,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 		uproc_pause(turns);
 		return;
 	}
-	if (set->set_nr > 1 && !unwatched() &&
+	if (set->set_nr > 1 && !unwatched(w) &&
 	    watch_begin(&all.s_watch))					/* U1 */
 		doze(w);						/* S4 */
 	else
@@ -1481,7 +1491,9 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 	worth_judge(&w->w_thief, WORTH_NOW(), w->w_mail);
 	seek_begin(&all.s_seek);
 	t = search_on(w);
-	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
+	more = seek_end(&all.s_seek);
+	TALLY(w, fences, more);
+	more = more && somebody_has_work(NULL);
 	if (t == NULL && !called(w)) {
 		worth_calm(&w->w_thief);
 		park(w, turns);

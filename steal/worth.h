@@ -58,7 +58,7 @@
 
 #define WORTH_PATIENCE	3000u		/* of a new thief */
 #define WORTH_MOST	1000000u	/* the most */
-#define WORTH_STILL	200000u		/* the most for h_still */
+#define WORTH_STILL	64000u		/* the most for h_still */
 #define WORTH_AGAIN	5000000u	/* before another look at the same turn */
 #define WORTH_NAP	16000u		/* the first nap; no timer is finer */
 #define WORTH_NAP_MOST	256000u
@@ -235,13 +235,28 @@ static __inline__ void worth_fence(struct thief *h, unsigned took)
 		h->h_fence -= (h->h_fence - took) / 32;
 }
 
-/* J5: how long to nap now. */
+static __inline__ unsigned worth_less(unsigned time)
+{
+	time -= time / 8;
+	return time > WORTH_PATIENCE ? time : WORTH_PATIENCE;
+}
+
+/* J5: returns how long to nap now. What was learnt is forgotten, little by little. */
 static __inline__ unsigned worth_nap(struct thief *h)
 {
 	unsigned nap = h->h_nap;
 
-	h->h_nap = worth_more(nap, 2, WORTH_NAP_MOST);
+	h->h_nap      = worth_more(nap, 2, WORTH_NAP_MOST);
+	h->h_patience = worth_less(h->h_patience);
+	h->h_still    = worth_less(h->h_still);
 	return nap;
+}
+
+/* It has not switched since that time, as far as was seen. */
+static __inline__ bool worth_stood(const struct sight *g, unsigned since)
+{
+	return (int)(__atomic_load_n(&g->g_still, __ATOMIC_RELAXED) -
+		     since) <= 0;
 }
 
 /* Nothing is going on: begins anew. */

@@ -162,7 +162,7 @@ enum {
 #define SHARED		16	/* lanes, if there are less than threads */
 #define FIXED		4	/* lanes of a worker that stay */
 #define STEAL_MOST	256	/* items that are taken at once */
-#define SEARCH		30000u	/* ns before sleeping, if there is a spare cpu */
+#define SEARCH		30000u	/* ns, if there is a spare cpu */
 #define SEARCH_RELAX	16	/* between looks */
 #define PULL		4	/* one in so many wakes takes the lane along */
 #define DENSE_NR	16	/* messages, */
@@ -1405,16 +1405,36 @@ static void park(struct ws_worker *w, unsigned *turns)
 	*turns = 0;
 }
 
-/* Looks for work elsewhere, for a while if there is a cpu to spare. */
-static struct uproc_thread *search(struct ws_worker *w)
+/* Something waits for a thread that has run since then, or for any. */
+static bool somebody_stands(const struct ws_worker *w, unsigned since)
 {
-	bool spin = set->set_spare && set->set_nr > 1;
-	unsigned began = WORTH_NOW();
-	struct uproc_thread *t = steal_round(w, true, true);
 	int i;
 
-	while (t == NULL && spin && !called(w) &&
-	       worth_age(WORTH_NOW(), began) < SEARCH) {
+	for (i = 0; i < set->set_nr; i++) {
+		const struct ws_worker *v = worker(i);
+
+		if (v != w && worth_stood(&v->w_sight, since) && is_behind(v))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Looks for work elsewhere: for a while, if there is a cpu to spare. But after a
+ * nap only as long as a worker has something, and does not switch.
+ */
+static struct uproc_thread *search(struct ws_worker *w, bool napped)
+{
+	unsigned most = napped ? WORTH_FENCE_MOST : SEARCH;
+	struct uproc_thread *t = steal_round(w, true, true);
+	unsigned began = WORTH_NOW();
+	int i;
+
+	if (!set->set_spare || set->set_nr == 1)
+		return t;
+	while (t == NULL && !called(w) &&
+	       worth_age(WORTH_NOW(), began) < most &&
+	       (!napped || somebody_stands(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
 		t = steal_round(w, false, true);
@@ -1435,16 +1455,6 @@ static unsigned dries(const struct ws_worker *w)
 	return sum;
 }
 
-static bool somebody_is_behind(const struct ws_worker *w)
-{
-	int i;
-
-	for (i = 0; i < set->set_nr; i++)
-		if (worker(i) != w && is_behind(worker(i)))
-			return true;
-	return false;
-}
-
 /* Sleeps, though it counts as one that seeks (J5). */
 static void nap(struct ws_worker *w)
 {
@@ -1461,19 +1471,20 @@ static void nap(struct ws_worker *w)
 static bool restless(const struct ws_worker *w, unsigned since)
 {
 	return dries(w) != since || somebody_has_work(w) ||
-	       (w->w_thief.h_nap < WORTH_NAP_MOST && somebody_is_behind(w));
+	       (w->w_thief.h_nap < WORTH_NAP_MOST &&
+		somebody_stands(w, WORTH_NOW()));
 }
 
 /* The same as search(), and naps while work comes and goes. */
 static struct uproc_thread *search_on(struct ws_worker *w)
 {
 	unsigned since = dries(w);
-	struct uproc_thread *t = search(w);
+	struct uproc_thread *t = search(w, false);
 
 	while (t == NULL && !called(w) && restless(w, since)) {
 		since = dries(w);
 		nap(w);
-		t = called(w) ? NULL : steal_round(w, true, true);
+		t = called(w) ? NULL : search(w, true);
 	}
 	return t;
 }

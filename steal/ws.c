@@ -954,15 +954,18 @@ static bool has_plenty(const struct ws_worker *w)
 		uproc_queue_len(&w->w_proc.p_queue) != 0);
 }
 
-/* A message has come: are they dense? */
+/*
+ * A message has come: are they dense? Time without work is not counted. Two
+ * workers of which each waits for the other have few messages, and less work.
+ */
 static void count_mail(struct ws_worker *w)
 {
 	unsigned now;
 
 	if (++w->w_mail % DENSE_NR != 0)
 		return;
-	now = WORTH_NOW();
-	w->w_dense = worth_age(now, w->w_mail_at) < DENSE_NR * DENSE;
+	now = WORTH_NOW() - w->w_idle;
+	w->w_dense   = now - w->w_mail_at < DENSE_NR * DENSE;
 	w->w_mail_at = now;
 }
 
@@ -1496,10 +1499,11 @@ static struct uproc_thread *search_on(struct ws_worker *w)
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
+	unsigned began = WORTH_NOW();
 	struct uproc_thread *t;
 	bool more;
 
-	worth_judge(&w->w_thief, WORTH_NOW(), w->w_mail);
+	worth_judge(&w->w_thief, began, w->w_mail);
 	seek_begin(&all.s_seek);
 	t = search_on(w);
 	more = seek_end(&all.s_seek);
@@ -1508,12 +1512,13 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 	if (t == NULL && !called(w)) {
 		worth_calm(&w->w_thief);
 		park(w, turns);
-		return NULL;
+	} else {
+		if (more)
+			rouse();
+		if (t == NULL)
+			uproc_pause(turns);
 	}
-	if (more)
-		rouse();
-	if (t == NULL)
-		uproc_pause(turns);
+	w->w_idle += WORTH_NOW() - began;
 	return t;
 }
 

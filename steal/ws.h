@@ -158,7 +158,8 @@ struct ws_worker {
 	unsigned             w_old;	/* see oldest() in ws.c */
 	unsigned             w_dry;	/* w_turn when nothing was left (atomic) */
 	unsigned             w_mail;	/* messages that it has taken, */
-	unsigned             w_mail_at;	/* when, */
+	unsigned             w_mail_at;	/* when, not counting */
+	unsigned             w_idle;	/* ns in which it had nothing to do, */
 	bool                 w_dense;	/* and the last came fast */
 	struct thief         w_thief;
 	/* The same; memory of threads: see "Tasks" in ws.c. */

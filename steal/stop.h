@@ -131,7 +131,9 @@ static __inline__ void stop_enter(struct stop *k)
 
 static __inline__ void stop_end(struct stop *k)
 {
-	__atomic_store_n(&k->k_stop, k->k_stop + 1, __ATOMIC_RELEASE); /* K6 T2 */
+	unsigned long stop = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&k->k_stop, stop + 1, __ATOMIC_RELEASE);	/* K6 T2 */
 }
 
 static __attribute__((unused)) unsigned long stop_ask(struct stop *k)

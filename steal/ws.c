@@ -1484,7 +1484,8 @@ static struct uproc_thread *search_on(struct ws_worker *w)
 	unsigned since = dries(w);
 	struct uproc_thread *t = search(w, false);
 
-	while (t == NULL && !called(w) && restless(w, since)) {
+	while (t == NULL && !called(w) && seek_alone(&all.s_seek) &&
+	       restless(w, since)) {
 		since = dries(w);
 		nap(w);
 		t = called(w) ? NULL : search(w, true);

@@ -22,7 +22,7 @@ ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
 vpath %.h $(FOLDERS)
-PROGS   := rmain lmain wmain rmain.1t wmain.one wfork
+PROGS   := rmain lmain wmain rmain.1t wmain.one wfork wfine
 # Only for the benchmark: waits below wrappers; no thread changes control words.
 WRAPS   := rwrap lwrap wwrap
 TIMED   := $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
@@ -53,7 +53,7 @@ all: $(PROGS) $(LIBS)
 $(PROGS) $(TIMED) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
-$(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork: $(B)/%: $(B)/%.o $(B)/libusched.a
+$(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.

@@ -183,6 +183,17 @@ struct usched_frame {
 	unsigned             f_fp;	/* floating-point control before */
 };
 
+/*
+ * How often a scheduler has moved threads between native threads, and what that
+ * took. The one that runs the dispatcher counts for itself; others may read.
+ */
+struct usched_moves {
+	long thefts;		/* threads were taken from another one: */
+	long stolen;		/* so many in all */
+	long stops;		/* another one was stopped for that */
+	long fences;		/* barriers that were passed by all */
+};
+
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
 struct usched {
 	/* Set by the scheduler before usched_run(). */
@@ -219,6 +230,7 @@ struct usched {
 	int                 s_steps;   /* it runs for usched_step(), */
 	struct ustack      *s_step;    /* which has this thread still to run */
 	struct usched_stats *s_stats;  /* ustats.h */
+	struct usched_moves *s_moves;  /* where the scheduler counts, or NULL */
 	struct usched_frame s_frame;   /* while it runs, or was left */
 #if defined(USCHED_HARD)
 	struct uhard_sched *s_hard;    /* uhard.h */

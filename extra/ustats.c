@@ -51,6 +51,7 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	s->s_again = NULL;		/* what it does goes by unseen */
 	s->s_left  = 0;			/* as do threads at hand */
 	s->s_stats = st;
+	s->s_moves = &st->moves;
 	if (u != NULL && u->u_sched == s)
 		keep(s, st, u, u->u_lane, s->s_lane[u->u_lane].l_bound);
 	return 0;
@@ -67,6 +68,7 @@ void usched_stats_end(struct usched *s)
 	s->s_free  = st->st_free;
 	s->s_again = st->st_again;
 	s->s_stats = NULL;
+	s->s_moves = NULL;
 }
 
 /* One native thread writes; others may read, so by one instruction. */
@@ -185,5 +187,9 @@ void usched_stats_sum(struct usched_stats *sum, const struct usched_stats *st)
 	SUM(alloc_fails);
 	SUM(frees);
 	SUM(free_bytes);
+	SUM(moves.thefts);
+	SUM(moves.stolen);
+	SUM(moves.stops);
+	SUM(moves.fences);
 #undef SUM
 }

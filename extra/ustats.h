@@ -65,6 +65,7 @@ struct usched_stats {
 	long alloc_fails;	/* s_alloc() returned NULL */
 	long frees;		/* buffers given back by s_free(); not counted: */
 	long free_bytes;	/* the last of a thread, which s_done() frees */
+	struct usched_moves moves;	/* by schedulers that move threads: ws */
 
 	/* The module's own. */
 	struct ustack *(*st_next) (struct usched *s);

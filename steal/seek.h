@@ -42,6 +42,14 @@
  * begins again at N1. If he does something else first, what was put waits for
  * the next one who seeks.
  *
+ * A worker that seeks may nap: it sleeps for a bounded time, between looks. G3
+ * finds that it seeks, so the giver makes no system call, and what was put is
+ * found after the nap at the latest. Naps are for work that comes and goes
+ * (worth.h). One worker at a time naps: the others go to sleep, and N7 wakes
+ * them if there is more than the first can take. A nap counts as idle (idle.h),
+ * though no look with a fence is before it. So a giver must not be idle before
+ * what it gave is taken: it takes the rest itself.
+ *
  * Orders: N7 and the load of m_parked that follows are sequentially consistent,
  * for the last case above. All the rest is due to the fences, and could be
  * relaxed.
@@ -50,6 +58,7 @@
  *	seek_begin    who has nothing to do
  *	seek_end      the same, when he has found something, or gives up. True:
  *		      somebody sleeps, so see N7; it has passed a heavy fence
+ *	seek_alone    who seeks: a hint that no other does, so it may nap
  *	seek_park     who is about to sleep, after park_prepare()
  *	seek_unpark   the same, when he does not any more
  *	seek_told     anyone, after he has put something. True: wake one
@@ -87,6 +96,11 @@ static __inline__ bool seek_end(struct seek *m)
 		return false;
 	fence_heavy();
 	return true;
+}
+
+static __inline__ bool seek_alone(const struct seek *m)
+{
+	return __atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED) == 1;
 }
 
 static __inline__ void seek_park(struct seek *m)

@@ -7,39 +7,62 @@
 /*
  * What belongs to a native thread it touches only while it is in, and to be in
  * takes it two stores and a load. Others may touch it while they have stopped
- * the owner, which costs them a system call. After D. Dice, H. Huang and M.
- * Yang, "Asymmetric Dekker Synchronization" (2001); compare biased locks.
+ * the owner. That costs them a system call, and the owner an interrupt, unless
+ * the owner comes by and answers. After D. Dice, H. Huang and M. Yang,
+ * "Asymmetric Dekker Synchronization" (2001); compare biased locks.
  *
- *	The owner:				Another one:
+ *	The owner:				A thief:
  *
- *	K1 in = 1				K3 stop: from 0 to 1, or give up
- *	   fence_light()			K4 fence_heavy()
- *	K2 stop? then in = 0, wait until	K5 wait until in is 0; or not any
- *	   it is not, and go back to K1		   longer: stop = 0, and give up
- *	...					...
- *	K7 in = 0				K6 stop = 0
+ *	K1 in = 1				K3 stop: from even to odd, or give
+ *	   fence_light()			   up
+ *	K2 stop odd? then in = 0,		K9 answer = stop? then go on to K6
+ *	K8    answer = stop, again and		   in the end; look for a while
+ *	      again until it is even,		K4 fence_heavy()
+ *	      and back to K1			K5 wait until in is 0; or not any
+ *	...					   longer: go on to K6, and give up
+ *	K7 in = 0				...
+ *						K6 stop: to the next even number
  *
  * K2 and K5 cannot both miss the other: if the light fence is before the heavy
  * one, K5 sees that the owner is in, or has left since; else K2 sees that it
  * shall stop. So when K5 sees 0, the next light fence of the owner is after the
  * heavy one, and it stays out until K6.
  *
- *	operation     who may call		against others
- *	stop_enter    the owner, who is not in	waits while it is stopped
- *	stop_leave    the owner, who is in	-
- *	stop_begin    anyone else, who is not	true: the owner is not in, and
- *	              in anything of his own	nobody else has stopped it
- *	stop_end      who has stopped it	-
+ * An answer needs no fence. The thief finds in K9 the number that it wrote in
+ * K3, and no other stop has that number. So the owner has read it, waits, and
+ * goes on only when it has read a later one that is even. Until K6 there is
+ * none. If stops had no numbers, an answer to an earlier stop could come late,
+ * and confirm one of which the owner knows nothing. On a machine of 32 bits a
+ * number is used again after 2^31 stops; then all of these would have to be
+ * forced, within one run of one thread.
  *
- * That one who stops another is not in himself is why two cannot wait for each
- * other. If the native thread of one who has stopped another is preempted, the
- * owner gives way to it.
+ * An owner that switches often answers soon, and a wait for that costs both of
+ * them a few cache lines. An owner whose thread computes does not answer. How
+ * long a thief looks before it pays for a fence is for the caller to say: as
+ * long as the fence takes, and it never takes more than twice the better way.
+ *
+ *	operation      who may call		against others
+ *	stop_enter     the owner, who is not	waits while it is stopped
+ *	               in
+ *	stop_leave     the owner, who is in	-
+ *	stop_ask       a thief, which is not	the number of this stop; 0: another
+ *	               in anything of its own	thief has stopped the owner
+ *	stop_answered  the thief that has	true: the owner is not in, until
+ *	               asked			stop_end()
+ *	stop_force     the same, instead	the same; false: it has given up
+ *	stop_end       the thief that has	-
+ *	               stopped the owner
+ *
+ * That a thief is not in itself is why two cannot wait for each other. If the
+ * native thread of the thief is preempted, the owner gives way to it.
  *
  * Orders. T1: K7 releases what the owner wrote, and K5 acquires it; also when
  * the owner goes out again to wait (K2), since K5 may see that 0 instead. T2:
- * K6 releases what the other wrote, and K2 acquires it. The next who stops the
- * owner has it by K3 and the fence in K4, and passes it on, by the same fence,
- * even if he gives up; so K3 itself need not acquire.
+ * K6 releases what the thief wrote, and K2 acquires it; also from the number of
+ * the next thief, since K3 is a read-modify-write. That thief has it by K3 and
+ * the fence in K4, and passes it on, by the same fence, even if it gives up; or
+ * by T3. So K3 itself need not acquire. T3: K8 releases what the owner has got
+ * by T2, and wrote before; K9 acquires it.
  */
 
 #include "fence.h"
@@ -63,8 +86,9 @@
 #endif
 
 struct stop {
-	int k_in;	/* by the owner */
-	int k_stop;	/* by others */
+	int           k_in;	/* by the owner */
+	unsigned long k_stop;	/* by thieves; odd: it is stopped */
+	unsigned long k_answer;	/* by the owner: a k_stop for which it waits */
 };
 
 static __inline__ int stop_in(struct stop *k)
@@ -72,7 +96,7 @@ static __inline__ int stop_in(struct stop *k)
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
 	RACE_WINDOW(30);
 	fence_light();
-	return !__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE);	/* K2 T2 */
+	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) & 1); /* K2 T2 */
 }
 
 static __inline__ void stop_leave(struct stop *k)
@@ -80,13 +104,18 @@ static __inline__ void stop_leave(struct stop *k)
 	__atomic_store_n(&k->k_in, 0, __ATOMIC_RELEASE);	/* K7 T1 */
 }
 
+/* Answers, and waits. Owner only. */
 static __attribute__((noinline, cold, unused)) void stop_wait(struct stop *k)
 {
+	unsigned long stop;
 	unsigned turns = 0;
 
 	do {
 		stop_leave(k);
-		while (__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE)) {
+		while ((stop = __atomic_load_n(&k->k_stop,
+					       __ATOMIC_ACQUIRE)) & 1) { /* T2 */
+			__atomic_store_n(&k->k_answer, stop,
+					 __ATOMIC_RELEASE);	/* K8 T3 */
 			STOP_RELAX();
 			if (++turns % STOP_PATIENCE == 0)
 				STOP_GIVE_WAY(turns / STOP_PATIENCE);
@@ -102,18 +131,32 @@ static __inline__ void stop_enter(struct stop *k)
 
 static __inline__ void stop_end(struct stop *k)
 {
-	__atomic_store_n(&k->k_stop, 0, __ATOMIC_RELEASE);	/* K6 T2 */
+	unsigned long stop = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&k->k_stop, stop + 1, __ATOMIC_RELEASE);	/* K6 T2 */
 }
 
-static __attribute__((unused)) bool stop_begin(struct stop *k)
+static __attribute__((unused)) unsigned long stop_ask(struct stop *k)
 {
-	int no = 0;
+	unsigned long stop = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
+
+	if (stop & 1 || !__atomic_compare_exchange_n(&k->k_stop, &stop,
+			stop + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;						/* K3 */
+	RACE_WINDOW(31);
+	return stop + 1;
+}
+
+static __inline__ bool stop_answered(const struct stop *k, unsigned long stop)
+{
+	return __atomic_load_n(&k->k_answer, __ATOMIC_ACQUIRE) ==
+		stop;							/* K9 T3 */
+}
+
+static __attribute__((unused)) bool stop_force(struct stop *k)
+{
 	int i;
 
-	if (!__atomic_compare_exchange_n(&k->k_stop, &no, 1, false,
-				__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))	/* K3 */
-		return false;
-	RACE_WINDOW(31);
 	fence_heavy();							/* K4 */
 	for (i = 0; i < STOP_PATIENCE; i++) {
 		if (!__atomic_load_n(&k->k_in, __ATOMIC_ACQUIRE)) /* K5 T1 */

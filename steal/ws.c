@@ -129,6 +129,7 @@
 #include "seek.h"
 #include "uproc_set.h"
 #include "watch.h"
+#include "worth.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -161,8 +162,12 @@ enum {
 #define SHARED		16	/* lanes, if there are less than threads */
 #define FIXED		4	/* lanes of a worker that stay */
 #define STEAL_MOST	256	/* items that are taken at once */
-#define STEAL_SEVERAL	8	/* if there are so many in a deque */
+#define SEARCH		30000u	/* ns, if there is a spare cpu */
+#define SEARCH_RELAX	16	/* between looks */
 #define PULL		4	/* one in so many wakes takes the lane along */
+#define DENSE_NR	16	/* messages, */
+#define DENSE		2000u	/* and so many ns for each: they are dense */
+#define PLENTY		4096u	/* switches without running dry */
 #define NONE		(-1)	/* in w_now: it runs no thread */
 
 static struct uproc_set *set;
@@ -252,6 +257,15 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 		return t->t_stack.u_mark & (PINNED | BEGUN);
 	return lane_stays(t) && ws_is_home(w, t);
 }
+
+/* Adds nr to a number of usched_stats(), if they are asked for. */
+#define TALLY(w, field, nr)	do {					\
+	struct usched_moves *to = (w)->w_proc.p_sched.s_moves;		\
+									\
+	if (__builtin_expect(to != NULL, 0))				\
+		__atomic_store_n(&to->field, to->field + (nr),		\
+				 __ATOMIC_RELAXED);			\
+} while (0)
 
 /* Waking workers. */
 
@@ -654,6 +668,14 @@ static struct uproc_thread *look_around(struct ws_worker *w)
 	return t;
 }
 
+/* Something was taken from the deque or the queue: was it the last (J1)? */
+static inline void note(struct ws_worker *w)
+{
+	if (deque_size(&w->w_deque) == 0 &&
+	    uproc_queue_empty(&w->w_proc.p_queue))
+		__atomic_store_n(&w->w_dry, w->w_turn, __ATOMIC_RELAXED);
+}
+
 /*
  * Of the threads that have waited for long one, in turn (W5). NULL: there is
  * none.
@@ -674,8 +696,10 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 		default:
 			t = kept_get(&w->w_kept);
 		}
-		if (t != NULL)
+		if (t != NULL) {
+			note(w);
 			return t;
+		}
 	}
 	return NULL;
 }
@@ -685,12 +709,14 @@ static struct uproc_thread *newest(struct ws_worker *w)
 	struct uproc_thread *t = w->w_slot;
 
 	ws_slot_set(w, NULL);
-	if (t == NULL)
-		t = thread_for(w, deque_pop(&w->w_deque));
+	if (t != NULL)
+		return t;
+	t = thread_for(w, deque_pop(&w->w_deque));
 	if (t == NULL)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
-		t = kept_get(&w->w_kept);
+		return kept_get(&w->w_kept);
+	note(w);
 	return t;
 }
 
@@ -784,10 +810,12 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 		return next_hard(w, NULL, true);
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
-	if (t == NULL)
+	if (t == NULL) {
 		t = thread_for(w, deque_pop(&w->w_deque));
-	if (t == NULL)
-		return next_hard(w, NULL, false);
+		if (t == NULL)
+			return next_hard(w, NULL, false);
+		note(w);
+	}
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
 	    !(t->t_stack.u_mark & PINNED)) {
 		int own = lane_own(w, t->t_stack.u_f);
@@ -875,6 +903,7 @@ static int again(struct usched *s, struct ustack *u)
 	}
 	if (LIKELY(is_task(x))) {
 		__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+		note(w);
 		task_begin(t, x);
 	} else if (is_thread(x))
 		ws_slot_set(w, x.i_arg);
@@ -883,6 +912,43 @@ static int again(struct usched *s, struct ustack *u)
 }
 
 /* Taking messages. */
+
+/* Has it had others to run for long? Then it is not poor. */
+static bool has_plenty(const struct ws_worker *w)
+{
+	return __atomic_load_n(&w->w_turn, __ATOMIC_RELAXED) -
+	       __atomic_load_n(&w->w_dry, __ATOMIC_RELAXED) > PLENTY &&
+	       (deque_size(&w->w_deque) != 0 ||
+		uproc_queue_len(&w->w_proc.p_queue) != 0);
+}
+
+/*
+ * A message has come: are they dense? Time without work is not counted. Two
+ * workers of which each waits for the other have few messages, and less work.
+ */
+static void count_mail(struct ws_worker *w)
+{
+	unsigned now;
+
+	if (++w->w_mail % DENSE_NR != 0)
+		return;
+	now = WORTH_NOW() - w->w_idle;
+	w->w_dense   = now - w->w_mail_at < DENSE_NR * DENSE;
+	w->w_mail_at = now;
+}
+
+/* Should the lane e of w go to another worker, which has woken a thread in it? */
+static bool goes(struct ws_worker *w, struct lane *e, struct ws_worker *from)
+{
+	bool plenty = has_plenty(w);
+	bool there = has_plenty(from);
+
+	if (!plenty && there)
+		return false;
+	if (!plenty && w->w_dense)
+		return from->w_proc.p_nr < w->w_proc.p_nr;
+	return ++e->e_pull % PULL == 0;
+}
 
 /*
  * A lane whose threads are woken from elsewhere goes to who wakes them, now and
@@ -895,7 +961,7 @@ static bool pull(struct ws_worker *w, struct uproc_thread *t)
 
 	from = __atomic_load_n(&e->e_from, __ATOMIC_RELAXED);
 	if (!can_go(w, t) || t->t_stack.u_lane == 0 || from == NULL ||
-	    from == w || ++e->e_pull % PULL != 0)
+	    from == w || !goes(w, e, from))
 		return false;
 	lane_move(w, e, from);
 	hand(from, t);
@@ -911,6 +977,8 @@ static bool take(struct ws_worker *w, struct uproc_thread *t, bool owner)
 	unsigned bits = mail_open(&t->t_wakes);
 	bool can_run = bits & MAIL_RUN;
 
+	if (owner)
+		count_mail(w);
 	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
 		can_run = true;
 		if (owner && pull(w, t))
@@ -1051,16 +1119,45 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	}
 }
 
-/* It has run the same thread since we looked last, and others wait for that. */
-static bool is_stuck(const struct ws_worker *v)
+static bool queue_has(const struct ws_worker *v)
 {
-	return __atomic_load_n(&v->w_turn, __ATOMIC_RELAXED) ==
-	       __atomic_load_n(&v->w_watched, __ATOMIC_RELAXED) &&
-	       !load(&v->w_proc.p_asleep) &&
+	const struct usched_queue *q = &v->w_proc.p_queue;
+
+	return uproc_queue_len(q) != 0 &&
+	       __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
+}
+
+/* Something waits for the thread that it runs. */
+static bool is_behind(const struct ws_worker *v)
+{
+	return !load(&v->w_proc.p_asleep) &&
 	       (__atomic_load_n(&v->w_slot, __ATOMIC_RELAXED) != NULL ||
 		deque_size(&v->w_deque) != 0 ||
 		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
 		!inbox_empty((struct inbox *)&v->w_proc.p_inbox));
+}
+
+static unsigned turn_of(const struct ws_worker *v)
+{
+	return __atomic_load_n(&v->w_turn, __ATOMIC_RELAXED);
+}
+
+static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
+{
+	return worth_stuck(&w->w_thief, &v->w_sight, turn_of(v), now) &&
+	       is_behind(v);
+}
+
+static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
+{
+	unsigned dry = __atomic_load_n(&v->w_dry, __ATOMIC_RELAXED);
+
+	if (deque_size(&v->w_deque) != 0 || queue_has(v))
+		return worth_surplus(&w->w_thief, &v->w_sight, dry, turn_of(v),
+				     now);
+	worth_none(&v->w_sight, dry);
+	return false;
 }
 
 /* Lines up what waits for the running thread of v, to be taken by w. */
@@ -1073,45 +1170,44 @@ static void unstick(struct ws_worker *w, struct ws_worker *v)
 		ws_slot_set(v, NULL);
 }
 
-static bool queue_has(const struct ws_worker *v)
+/* Stops v, if need be by force; at once if it runs the same thread for long. */
+static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
-	const struct usched_queue *q = &v->w_proc.p_queue;
+	unsigned long ticket = stop_ask(&v->w_stop);
+	unsigned from = WORTH_NOW();
+	bool stopped;
 
-	return uproc_queue_len(q) != 0 &&
-	       __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) !=
-	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
+	if (ticket == 0)
+		return false;
+	TALLY(w, stops, 1);
+	while (!at_once && worth_age(WORTH_NOW(), from) < w->w_thief.h_fence) {
+		if (stop_answered(&v->w_stop, ticket))
+			return true;
+		uproc_relax();
+	}
+	from = WORTH_NOW();
+	TALLY(w, fences, 1);
+	stopped = stop_force(&v->w_stop);
+	worth_fence(&w->w_thief, worth_age(WORTH_NOW(), from));
+	return stopped;
 }
 
 /* Takes threads and tasks from v, another worker, which may be stuck. */
 static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		  bool stuck_now)
 {
-	struct deque_item x = o->o_tasks > 0 ? deque_steal(&v->w_deque) :
-		deque_none(NULL);
-	struct uproc_thread *t = is_thread(x) ? x.i_arg : NULL;
-
-	if (is_task(x) || (t != NULL && ws_home(t) == NULL)) {
-		loot_add(o, x);
-		t = NULL;
-		if (deque_size(&v->w_deque) < STEAL_SEVERAL)
-			return;
-	}
-	if (t == NULL && deque_size(&v->w_deque) == 0 && !queue_has(v) &&
-	    !stuck_now)
-		return;
-	if (!stop_begin(&v->w_stop)) {
-		if (t != NULL)
-			hand(ws_home(t), t);
+	if (!stop(w, v, stuck_now)) {
+		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), WORTH_NOW());
 		return;
 	}
-	if (t != NULL && !loot(w, v, t, o))
-		hand(v, t);		/* v may be about to sleep */
 	loot_deque(w, v, o);
 	if (stuck_now && v->w_now != NONE)
 		unstick(w, v);		/* it will look again */
 	if (o->o_nr == 0)
 		loot_queue(w, v, o);
 	stop_end(&v->w_stop);
+	if (o->o_nr == 0)
+		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), WORTH_NOW());
 }
 
 static void bring(struct ws_worker *w, struct deque_item x)
@@ -1143,7 +1239,8 @@ static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
 }
 
 /* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
-static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only)
+static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only,
+		       unsigned now)
 {
 	int nr = set->set_nr;
 	int i;
@@ -1153,27 +1250,37 @@ static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only)
 	w->w_random ^= w->w_random << 5;
 	for (i = 0; i < nr && o->o_nr == 0; i++) {
 		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
+		bool stuck_now = v != w && is_stuck(w, v, now);
 
-		if (v != w && (!stuck_only || is_stuck(v)))
-			steal(w, v, o, stuck_only);
+		if (stuck_now || (v != w && !stuck_only &&
+				  has_surplus(w, v, now)))
+			steal(w, v, o, stuck_now);
 	}
 }
 
-/* What is stuck comes first, if w is patient; then all else, if w is idle. */
-static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
+/* What is stuck comes first, if the look is due; then all, if w is idle. */
+static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 					bool idle)
 {
 	long tasks = deque_look(&w->w_deque);
+	unsigned now = WORTH_NOW();
+	struct uproc_thread *t;
 	struct loot o;
 
 	o.o_nr = 0;
 	o.o_tasks = stock(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
 		(int)(w->w_stock.k_nr - tasks);
-	if (patient)
-		steal_from(w, &o, true);
+	if (due)
+		steal_from(w, &o, true, now);
 	if (o.o_nr == 0 && idle)
-		steal_from(w, &o, false);
-	return o.o_nr > 0 ? bring_home(w, &o) : NULL;
+		steal_from(w, &o, false, now);
+	if (o.o_nr == 0)
+		return NULL;
+	t = bring_home(w, &o);
+	worth_stole(&w->w_thief, now, WORTH_NOW(), w->w_mail);
+	TALLY(w, thefts, 1);
+	TALLY(w, stolen, o.o_nr);
+	return t;
 }
 
 static bool somebody_has_work(const struct ws_worker *w)
@@ -1191,14 +1298,12 @@ static bool somebody_has_work(const struct ws_worker *w)
 
 static void remember_turns(void)
 {
+	unsigned now = WORTH_NOW();
 	int i;
 
-	for (i = 0; i < set->set_nr; i++) {
-		struct ws_worker *v = worker(i);
-
-		__atomic_store_n(&v->w_watched, __atomic_load_n(&v->w_turn,
-				__ATOMIC_RELAXED), __ATOMIC_RELAXED);
-	}
+	for (i = 0; i < set->set_nr; i++)
+		(void)worth_stands(&worker(i)->w_sight, turn_of(worker(i)),
+				   now);
 }
 
 /* No thread can run, and no message has come. */
@@ -1229,7 +1334,6 @@ static void doze(struct ws_worker *w)
 	remember_turns();						/* U2 */
 	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
 			  WATCH * 1000000L);				/* U3 */
-	w->w_patient = !woken;
 	if (!woken)
 		(void)watch_due(&all.s_watch);	/* others need not */
 	watch_end(&all.s_watch);					/* U4 */
@@ -1238,13 +1342,14 @@ static void doze(struct ws_worker *w)
 }
 
 /* Nobody else runs: nothing can get stuck. False: somebody does. */
-static bool unwatched(void)
+static bool unwatched(struct ws_worker *w)
 {
 	if (seek_parked(&all.s_seek) != set->set_nr)
 		return false;
 	if (watch_kept(&all.s_watch))
 		return true;		/* it will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
+	TALLY(w, fences, 1);
 	fence_heavy();
 	return seek_parked(&all.s_seek) == set->set_nr;
 }
@@ -1254,6 +1359,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 	int *asleep = &w->w_proc.p_asleep;
 
 	park_prepare(asleep);						/* S1 */
+	TALLY(w, fences, 1);
 	seek_park(&all.s_seek);						/* S2 */
 	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
 	    park_cancel(asleep)) {
@@ -1261,7 +1367,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 		uproc_pause(turns);
 		return;
 	}
-	if (set->set_nr > 1 && !unwatched() &&
+	if (set->set_nr > 1 && !unwatched(w) &&
 	    watch_begin(&all.s_watch))					/* U1 */
 		doze(w);						/* S4 */
 	else
@@ -1270,37 +1376,118 @@ static void park(struct ws_worker *w, unsigned *turns)
 	*turns = 0;
 }
 
+/* Something waits for a thread that has run since then, or for any. */
+static bool somebody_stands(const struct ws_worker *w, unsigned since)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct ws_worker *v = worker(i);
+
+		if (v != w && worth_stood(&v->w_sight, since) && is_behind(v))
+			return true;
+	}
+	return false;
+}
+
 /*
- * For a thread to run, elsewhere; NULL: look at home again. Not in. What is
- * stuck is taken if it has been so since the watch began, or for as long as we
- * seek. *turns counts those in vain since the last sleep: the thread that can
- * run may be in a post that is half-way.
+ * Looks for work elsewhere: for a while, if there is a cpu to spare. But after a
+ * nap only as long as a worker has something, and does not switch.
+ */
+static struct uproc_thread *search(struct ws_worker *w, bool napped)
+{
+	unsigned most = napped ? WORTH_FENCE_MOST : SEARCH;
+	struct uproc_thread *t = steal_round(w, true, true);
+	unsigned began = WORTH_NOW();
+	int i;
+
+	if (!set->set_spare || set->set_nr == 1)
+		return t;
+	while (t == NULL && !called(w) &&
+	       worth_age(WORTH_NOW(), began) < most &&
+	       (!napped || somebody_stands(w, began))) {
+		for (i = 0; i < SEARCH_RELAX; i++)
+			uproc_relax();
+		t = steal_round(w, false, true);
+	}
+	return t;
+}
+
+/* How often all others have run dry. */
+static unsigned dries(const struct ws_worker *w)
+{
+	unsigned sum = 0;
+	int i;
+
+	for (i = 0; i < set->set_nr; i++)
+		if (worker(i) != w)
+			sum += __atomic_load_n(&worker(i)->w_dry,
+					       __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* Sleeps, though it counts as one that seeks (J5). */
+static void nap(struct ws_worker *w)
+{
+	int *asleep = &w->w_proc.p_asleep;
+
+	park_prepare(asleep);						/* S1 */
+	if (called(w) && park_cancel(asleep))				/* S3 */
+		return;
+	(void)idle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
+			(long)worth_nap(&w->w_thief));
+}
+
+/* The others have work that comes and goes: they have run dry since. */
+static bool restless(const struct ws_worker *w, unsigned since)
+{
+	return dries(w) != since || somebody_has_work(w) ||
+	       (w->w_thief.h_nap < WORTH_NAP_MOST &&
+		somebody_stands(w, WORTH_NOW()));
+}
+
+/* The same as search(), and naps while work comes and goes. */
+static struct uproc_thread *search_on(struct ws_worker *w)
+{
+	unsigned since = dries(w);
+	struct uproc_thread *t = search(w, false);
+
+	while (t == NULL && !called(w) && seek_alone(&all.s_seek) &&
+	       restless(w, since)) {
+		since = dries(w);
+		nap(w);
+		t = called(w) ? NULL : search(w, true);
+	}
+	return t;
+}
+
+/*
+ * For a thread to run, elsewhere; NULL: look at home again. Not in. *turns
+ * counts searches in vain since the last sleep: the thread that can run may be
+ * in a post that is half-way.
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
-	int spin = set->set_spare && set->set_nr > 1 ? UPROC_SPIN : 0;
-	bool patient = w->w_patient || watch_due(&all.s_watch);		/* U4 */
+	unsigned began = WORTH_NOW();
 	struct uproc_thread *t;
 	bool more;
 
+	worth_judge(&w->w_thief, began, w->w_mail);
 	seek_begin(&all.s_seek);
-	t = steal_round(w, patient, true);
-	w->w_patient = false;
-	if (t == NULL)
-		remember_turns();
-	while (t == NULL && !called(w) && spin-- > 0) {
-		uproc_relax();
-		t = steal_round(w, spin == 0, true);
-	}
-	more = seek_end(&all.s_seek) && somebody_has_work(NULL);
+	t = search_on(w);
+	more = seek_end(&all.s_seek);
+	TALLY(w, fences, more);
+	more = more && somebody_has_work(NULL);
 	if (t == NULL && !called(w)) {
+		worth_calm(&w->w_thief);
 		park(w, turns);
-		return NULL;
+	} else {
+		if (more)
+			rouse();
+		if (t == NULL)
+			uproc_pause(turns);
 	}
-	if (more)
-		rouse();
-	if (t == NULL)
-		uproc_pause(turns);
+	w->w_idle += WORTH_NOW() - began;
 	return t;
 }
 
@@ -1552,6 +1739,7 @@ static int worker_init(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	w->w_now = NONE;
+	worth_init(&w->w_thief);
 	w->w_random = p->p_nr * 2654435769u + 1;
 	return kept_init(&w->w_kept, ROOM_MIN) ?
 		deque_init(&w->w_deque, p->p_room) : -ENOMEM;
@@ -1644,7 +1832,7 @@ static int lanes(struct uproc_set *s)
 /* In the child of a thread of p no wake goes by the short way any more. */
 static void forked(struct uproc *p)
 {
-	((struct ws_worker *)p)->w_stop.k_stop = 1;
+	((struct ws_worker *)p)->w_stop.k_stop |= 1;
 }
 
 /* What may be left of the parent's workers, in the child of fork(). */

@@ -61,6 +61,7 @@
 #include "kept.h"
 #include "mail.h"
 #include "stop.h"
+#include "worth.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -154,13 +155,18 @@ struct ws_worker {
 	int                  w_fixed;	/* first of those that stay */
 	int                  w_fixed_nr;
 	unsigned             w_random;
-	bool                 w_patient;	/* it has watched */
 	unsigned             w_old;	/* see oldest() in ws.c */
+	unsigned             w_dry;	/* w_turn when nothing was left (atomic) */
+	unsigned             w_mail;	/* messages that it has taken, */
+	unsigned             w_mail_at;	/* when, not counting */
+	unsigned             w_idle;	/* ns in which it had nothing to do, */
+	bool                 w_dense;	/* and the last came fast */
+	struct thief         w_thief;
 	/* Memory for tasks, the owner's, too: see "Tasks" in ws.c. */
 	struct umem_stock    w_stock;
 	/* By others (atomic). */
-	unsigned             w_watched;	/* w_turn when somebody looked */
-	unsigned             w_looked;	/* end of the queue, at the same time */
+	unsigned             w_looked;	/* end of the queue when a thief looked */
+	struct sight         w_sight;
 	struct stop          w_stop __attribute__((aligned(64)));
 	struct deque         w_deque;	/* threads that can run, tasks */
 };

@@ -189,7 +189,7 @@ broken 'Q4: room by a d_top that is not yet' deque deque.h \
 broken 'K1: no light fence' stop stop.h '/fence_light();/d'
 broken 'K4: no heavy fence' stop stop.h '/fence_heavy();/d'
 broken 'K2: no look' stop stop.h \
-	's/return !__atomic_load_n(&k->k_stop, .*/return 1;/' full
+	's/return !(__atomic_load_n(&k->k_stop, .*/return 1;/' full
 broken 'K2: one look only' stop stop.h \
 	's/} while (!stop_in(k));/} while (stop_in(k), 0);/' full
 broken 'K2: the owner waits while in' stop stop.h '/^		stop_leave(k);/d'
@@ -197,8 +197,22 @@ broken 'K2: the owner goes out to wait, and does not release' stop stop.h \
 	's/^		stop_leave(k);/		__atomic_store_n(\&k->k_in, 0, __ATOMIC_RELAXED);/' full
 broken 'K2 relaxed' stop stop.h '/K2 T2 \*/s/_ACQUIRE/_RELAXED/' full
 broken 'K3 a load and a store' stop stop.h \
-	's/if (!__atomic_compare_exchange_n(&k->k_stop.*/if (__atomic_load_n(\&k->k_stop, __ATOMIC_ACQUIRE) || (__atomic_store_n(\&k->k_stop, no + 1, __ATOMIC_RELAXED), 0))/
-	/__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)/d' full
+	's/if (stop & 1 || !__atomic_compare_exchange_n(&k->k_stop.*/if (stop \& 1 || (__atomic_store_n(\&k->k_stop, stop + 1, __ATOMIC_RELAXED), 0))/
+	/stop + 1, false, __ATOMIC_ACQUIRE/d' full
+broken 'K3: who is stopped already is stopped' stop stop.h \
+	's/if (stop & 1 || /if (/'
+broken 'K8: stops have no numbers' stop stop.h \
+	's/stop + 1, __ATOMIC_RELEASE)/0 * stop, __ATOMIC_RELEASE)/'
+broken 'K8 relaxed' stop stop.h \
+	'/&k->k_answer, stop,/{N;s/_RELEASE/_RELAXED/
+	}'
+broken 'K8: an answer, and no wait' stop stop.h \
+	'/K8 T3 \*/{n;s/.*/return;/
+	}'
+broken 'K9: any answer will do' stop stop.h \
+	'/K9 T3 \*/s/stop;/stop || __atomic_load_n(\&k->k_answer, __ATOMIC_ACQUIRE) != 0;/' full
+broken 'K9 relaxed' stop stop.h \
+	's/&k->k_answer, __ATOMIC_ACQUIRE/\&k->k_answer, __ATOMIC_RELAXED/'
 broken 'K5: no look' stop stop.h 's/if (!__atomic_load_n(&k->k_in.*/if (1)/' full
 broken 'K5 relaxed' stop stop.h '/K5 T1 \*/s/_ACQUIRE/_RELAXED/' full
 broken 'K6 relaxed' stop stop.h '/K6 T2 \*/s/_RELEASE/_RELAXED/' full

@@ -156,7 +156,7 @@ static void stops(void)
 	long tid = 0;
 	pthread_t id;
 
-	CHECK(stop_begin(&stopped));
+	CHECK(stop_ask(&stopped) != 0 && stop_force(&stopped));
 	id = native(owner, &tid);
 	until(&tid, 1);
 	until_asleep((pid_t)get(&tid));

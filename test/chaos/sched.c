@@ -36,7 +36,7 @@ static void ws_wrap(int procs, unsigned at)
 		struct deque *d = &w->w_deque;
 
 		proc_wrap(ws_sched(procs), at);
-		w->w_turn = w->w_watched = 0u - at;
+		w->w_turn = w->w_dry = 0u - at;
 		w->w_looked = w->w_old = 0u - at;
 		w->w_share = 0u - at;
 		d->d_bottom = d->d_top = d->d_seen = at % 2 ? 0ul - at :

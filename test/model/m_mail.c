@@ -248,7 +248,7 @@ static bool steal(struct worker *w, struct worker *v)
 	if (s.steals == 0)
 		return false;
 	s.steals--;
-	if (!stop_begin(&v->p_stop))
+	if (stop_ask(&v->p_stop) == 0 || !stop_force(&v->p_stop))
 		return false;
 	if (s.how == DRAINS)
 		drain(v, w);

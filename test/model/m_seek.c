@@ -5,7 +5,12 @@
  * Things to do lie where all can take them. Workers seek one, and sleep; others
  * give. A worker either never looks again when it has got one, since what it
  * does takes for ever: then all must have been taken in the end. Or it looks
- * again until all is over, which is when the idle count says so.
+ * again until all is over, which is when the idle count says so. A nap is a
+ * doze that ends by itself, always, while the worker counts as seeking: what is
+ * given meanwhile wakes no worker, and the worker finds it after the nap. It is
+ * counted as idle without a look that a fence makes good. So a giver to one that
+ * naps keeps what it gives, as the owner of a deque does: it is not idle before
+ * all has been taken, if need be by itself.
  */
 #include "model.h"
 #define FENCE_MODEL
@@ -28,6 +33,7 @@ static struct {
 	int there[THINGS];		/* atomic: it can be taken */
 	int data[THINGS];		/* plain, written before */
 	int given[THINGS];
+	int own;			/* taken by the giver */
 } s;
 
 static bool stopped(void)
@@ -101,6 +107,37 @@ static void park(struct worker *w, bool doze)
 	seek_unpark(&s.seek);
 }
 
+/* Nothing has to end it. */
+static void nap(struct worker *w)
+{
+	park_prepare(&w->p_asleep);				/* S1 */
+	if (stopped() && park_cancel(&w->p_asleep))		/* S3 */
+		return;
+	if (__atomic_add_fetch(&s.idle, 1, __ATOMIC_SEQ_CST) == s.nr)
+		park_futex_wake(&s.idle);			/* D1 */
+	if (__atomic_load_n(&w->p_asleep, __ATOMIC_SEQ_CST) != 0)
+		idle_wake(&s.idle, &w->p_asleep);
+}
+
+/* One who naps, and does not look again before it sleeps. */
+static bool seek_and_nap(struct worker *w)
+{
+	bool got, more;
+
+	seek_begin(&s.seek);					/* N1 */
+	got = take(w);						/* N2 */
+	if (!got && !stopped()) {
+		nap(w);
+		got = take(w);
+	}
+	more = seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	if (!got && !stopped())
+		park(w, false);
+	else if (more)
+		rouse();
+	return got;
+}
+
 static bool seek(struct worker *w, bool doze)
 {
 	bool got, more;
@@ -131,6 +168,24 @@ static void quick(int nr, bool doze)
 	} while (!stopped());
 }
 
+/* The same as the two above, with naps. */
+static void busy_naps(int nr)
+{
+	do
+		model_turn(1);
+	while (!seek_and_nap(&s.worker[nr]));
+}
+
+static void quick_naps(int nr)
+{
+	do {
+		model_turn(1);
+		(void)seek_and_nap(&s.worker[nr]);
+	} while (!stopped());
+}
+
+static void zero_naps(void)	{ busy_naps(0); }
+static void zero_quick_naps(void)	{ quick_naps(0); }
 static void zero_busy(void)	{ busy(0); }
 static void one_busy(void)	{ busy(1); }
 static void zero_quick(void)	{ quick(0, false); }
@@ -144,7 +199,7 @@ static void give_two(void)	{ give(0); give(1); }
 /* After the last: waits for the end, as uproc_fini(). */
 static void finish(void)
 {
-	int got = 0;
+	int got = s.own;
 	int i;
 
 	idle_release(&s.idle);
@@ -159,6 +214,18 @@ static void finish(void)
 		(void)park_wake(&s.worker[i].p_asleep);
 }
 
+/* As an owner, which runs what thieves have left. */
+static void take_rest(void)
+{
+	int i;
+
+	for (i = 0; i < THINGS; i++)
+		if (__atomic_exchange_n(&s.there[i], 0, __ATOMIC_ACQUIRE))
+			s.own++;
+}
+
+static void own_one_finish(void)	{ give_one(); take_rest(); finish(); }
+static void own_two_finish(void)	{ give_two(); take_rest(); finish(); }
 static void give_one_finish(void)	{ give_one(); finish(); }
 static void give_two_finish(void)	{ give_two(); finish(); }
 
@@ -195,7 +262,7 @@ static void two_free(void)	{ init(2, true); }
 static void done(void)
 {
 	MUST(!somebody_has_work());
-	MUST(s.worker[0].p_got + s.worker[1].p_got ==
+	MUST(s.worker[0].p_got + s.worker[1].p_got + s.own ==
 	     s.given[0] + s.given[1]);
 	MUST(s.seek.m_parked == 0 && s.seek.m_seeking == 0);
 }
@@ -222,6 +289,13 @@ const struct model_scenario scenarios[] = {
 	      zero_dozes, give_one_finish),
 	TWICE("two workers, and the end", NOT, 2, NOT, 1, 0, two,
 	      zero_quick, one_quick, give_two_finish),
+	TWICE("one who naps", ANY, ANY, ANY, ANY, 0, one, zero_naps, give_one),
+	TWICE("one naps, one sleeps", 1, 3, 1, 2, 0, two,
+	      zero_naps, one_busy, give_two),
+	TWICE("one who naps, and the end", 2, ANY, 2, 3, 1, doze,
+	      zero_quick_naps, own_one_finish),
+	TWICE("one naps, one sleeps, and the end", NOT, 2, NOT, 1, 1, doze_two,
+	      zero_quick_naps, one_quick, own_two_finish),
 	TWICE("one dozes, one sleeps, and the end", NOT, 1, NOT, 1, 1, doze_two,
 	      zero_dozes, one_quick, give_one_finish),
 	{ 0 }

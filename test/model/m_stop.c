@@ -5,15 +5,17 @@
  * What the owner and those who stop it touch is plain: so that two are there at
  * once, or one does not see what the other did, is a data race.
  *
- * One who stops another looks twice before he gives up. An owner who waits
- * pauses at each second look, so how many looks that were need not be in the
- * data. Or patience has no end, and each look is a pause: nobody waits for ever.
+ * A thief asks, and looks some times for an answer, or not at all. Then it uses
+ * force, and looks twice before it gives up. An owner that waits pauses at each
+ * second look, so how many looks that were need not be in the data. Or patience
+ * has no end, and each look is a pause: no thread waits for ever.
  */
 #include "model.h"
 
 #include <limits.h>
 
-static bool patient;			/* a part of the scenario */
+static bool patient;			/* a part of the scenario, */
+static int looks;			/* and for the answer */
 
 #define STOP_PATIENCE		(patient ? INT_MAX : 2)
 #define STOP_RELAX()		(patient ? model_pause(1) : (void)0)
@@ -56,9 +58,26 @@ static void enter(int who, struct owner *o)
 	stop_leave(&o->o_stop);
 }
 
+static bool answered(struct stop *k, unsigned long stop)
+{
+	int i;
+
+	for (i = 0; i < looks; i++)
+		if (stop_answered(k, stop))
+			return true;
+	return false;
+}
+
+static bool stopped(struct stop *k)
+{
+	unsigned long stop = stop_ask(k);
+
+	return stop != 0 && (answered(k, stop) || stop_force(k));
+}
+
 static void stop(int who, struct owner *o)
 {
-	if (stop_begin(&o->o_stop)) {
+	if (stopped(&o->o_stop)) {
 		there(who, o);
 		stop_end(&o->o_stop);
 	} else {
@@ -103,7 +122,7 @@ static void done(void)
 	MUST(s.owner[0].o_data + s.owner[1].o_data == there);
 	for (i = 0; i < OWNERS; i++) {
 		MUST(s.owner[i].o_stop.k_in == 0);
-		MUST(s.owner[i].o_stop.k_stop == 0);
+		MUST(s.owner[i].o_stop.k_stop % 2 == 0);
 	}
 }
 
@@ -125,10 +144,19 @@ static void fences(bool free)
 	init();
 }
 
-static void full(void)		{ patient = false; fences(false); }
-static void one_free(void)	{ patient = false; fences(true); }
-static void full_patient(void)	{ patient = true; fences(false); }
-static void one_free_patient(void)	{ patient = true; fences(true); }
+static void is(bool p, int nr, bool free)
+{
+	patient = p;
+	looks   = nr;
+	fences(free);
+}
+
+static void full(void)		{ is(false, 0, false); }
+static void one_free(void)	{ is(false, 0, true); }
+static void full_asks(void)	{ is(false, 1, false); }
+static void one_free_asks(void)	{ is(false, 1, true); }
+static void full_patient(void)	{ is(true, 0, false); }
+static void one_free_patient(void)	{ is(true, 0, true); }
 
 #define WITH(name, quick, most, init, done, ...)			\
 	{ "stop" name, quick, most, 0,					\
@@ -145,6 +173,12 @@ static void one_free_patient(void)	{ patient = true; fences(true); }
 	WITH(", patient, membarrier: " name, membarrier, all,		\
 	     one_free_patient, done_patient, __VA_ARGS__)
 
+#define ASKS(name, quick, most, membarrier, all, ...)			\
+	WITH(", asks: " name, quick, most, full_asks, done,		\
+	     __VA_ARGS__),						\
+	WITH(", asks, membarrier: " name, membarrier, all,		\
+	     one_free_asks, done, __VA_ARGS__)
+
 #define ANY	MODEL_ANY
 #define NOT	MODEL_NOT
 
@@ -154,6 +188,10 @@ const struct model_scenario scenarios[] = {
 	TWICE("two who stop", ANY, ANY, ANY, ANY, owner, one, two),
 	TWICE("each other", ANY, ANY, ANY, ANY, zero_both, one_both),
 	PATIENT("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),
+	ASKS("once each", ANY, ANY, ANY, ANY, owner, one),
+	ASKS("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),
+	ASKS("owner twice, two who stop", 2, ANY, 2, 3,
+	     owner_twice, one, two),
 	PATIENT("each other", ANY, ANY, ANY, ANY, zero_both, one_both),
 	TWICE("owner twice, two who stop", ANY, ANY, 2, ANY,
 	      owner_twice, one, two),

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* worth.h: when it pays to take threads from another worker. */
+
+#ifndef WORTH_H
+#define WORTH_H
+
+/*
+ * A theft costs the thief a microsecond, and the owner as much: it is stopped,
+ * and the cache lines of what is taken go to the other cpu. If the owner has to
+ * be forced (stop.h), both lose ten times that. Threads that run for
+ * nanoseconds between waits are not worth it. They come back as messages, too,
+ * which cost more than the wakes they are at home. But a thief cannot know what
+ * a thread will do. So it goes by what it sees.
+ *
+ *	J1 An owner notes the turn (number of a switch) at which a take leaves
+ *	   nothing that others could have. As long as the note stays the same and
+ *	   there is something, there is a surplus. A thief takes where a surplus
+ *	   has lasted for its patience.
+ *	J2 Or where there is something and the owner has not switched for
+ *	   h_still: it computes, so what waits there waits for long.
+ *	J3 Or where something waits that only the owner could run, in the slot or
+ *	   the inbox, and the owner has not switched for h_still, nor for as long
+ *	   as a forced stop takes.
+ *	J4 When a thief has nothing to do again, it judges its last theft. A bad
+ *	   one has kept it busy for less than WORTH_TIMES of what the theft took,
+ *	   or for less than WORTH_MAIL for each message that came. Then it
+ *	   becomes more patient: four times, up to a most. After a good one it
+ *	   becomes less patient, and all other times are as at first.
+ *	J5 A thief for which work is there, but comes and goes, naps: longer
+ *	   after each nap, up to a most. While it naps it counts as searching
+ *	   (seek.h), so an owner with a new thread makes no system call.
+ *
+ * So patience is learnt, and where the times begin matters little: a factor of
+ * four is one bad theft. What differs between machines is measured by each
+ * thief: a theft, and a forced stop.
+ *
+ * TIMES are nanoseconds, modulo 2^32, by clocks of several cpus. So a time may
+ * seem to be a little later than now. That is no age: see worth_age(). An age
+ * of four seconds seems young, and grows again.
+ *
+ *	operation		who may call
+ *	worth_note		the owner, in J1
+ *	worth_lasts, _stands	any thief
+ *	the rest		the thief to which the struct belongs
+ *
+ * What thieves have seen of a worker they share: two of them see more than each.
+ * A lost race makes an age shorter, or a look too many. The number is written
+ * after the time, and read before, so no age is that of an older number.
+ *
+ * REJECTED. Taking whatever is seen: with threads that run for 20 ns a thief
+ * finds something to take at each second look, and two workers took 10 to 25
+ * times as long as one. A least number of threads: batches of a thousand empty
+ * threads are not worth a theft, and two that compute are.
+ */
+
+#include <stdbool.h>
+#include <time.h>
+
+#define WORTH_PATIENCE	3000u		/* of a new thief */
+#define WORTH_MOST	1000000u	/* the most */
+#define WORTH_STILL	64000u		/* the most for h_still */
+#define WORTH_AGAIN	5000000u	/* before another look at the same turn */
+#define WORTH_NAP	16000u		/* the first nap; no timer is finer */
+#define WORTH_NAP_MOST	256000u
+#define WORTH_TIMES	4u
+#define WORTH_MAIL	4000u		/* some cache lines on both sides */
+#define WORTH_FENCE	16000u		/* a guess, until it is measured, and */
+#define WORTH_FENCE_MOST	100000u	/* no more: it was preempted */
+#define WORTH_SKEW	(1u << 20)
+
+/* What thieves have seen of a worker; all atomic. */
+struct sight {
+	unsigned g_dry;		/* its note (J1), */
+	unsigned g_since;	/* and since when that was the same */
+	unsigned g_turn;	/* its turn, */
+	unsigned g_still;	/* and since when */
+	unsigned g_vain;	/* its turn when a thief stopped it for nothing */
+};
+
+struct thief {
+	unsigned h_patience;	/* J1 */
+	unsigned h_still;	/* J2 J3 */
+	unsigned h_nap;		/* J5 */
+	unsigned h_since;	/* its last theft was found bad (J4) */
+	unsigned h_fence;	/* what a forced stop takes */
+	/* The last theft, if it is still to be judged. */
+	bool     h_stole;
+	unsigned h_at;		/* its end */
+	unsigned h_cost;	/* what it took */
+	unsigned h_mail;	/* messages until then */
+};
+
+#if !defined(WORTH_NOW)
+#define WORTH_NOW()	worth_clock()
+
+static __inline__ unsigned worth_clock(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (unsigned)now.tv_sec * 1000000000u + (unsigned)now.tv_nsec;
+}
+#endif
+
+static __inline__ void worth_init(struct thief *h)
+{
+	h->h_patience = h->h_still = WORTH_PATIENCE;
+	h->h_nap   = WORTH_NAP;
+	h->h_fence = WORTH_FENCE;
+	h->h_stole = false;
+}
+
+static __inline__ unsigned worth_age(unsigned now, unsigned since)
+{
+	unsigned age = now - since;
+
+	return age > -WORTH_SKEW ? 0 : age;
+}
+
+/* For how long *seen, since *since, has been what it is. */
+static __inline__ unsigned worth_same(unsigned *seen, unsigned *since,
+				      unsigned what, unsigned now)
+{
+	if (__atomic_load_n(seen, __ATOMIC_ACQUIRE) == what)
+		return worth_age(now, __atomic_load_n(since, __ATOMIC_RELAXED));
+	__atomic_store_n(since, now, __ATOMIC_RELAXED);
+	__atomic_store_n(seen, what, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* For how long the owner has not switched. */
+static __inline__ unsigned worth_stands(struct sight *g, unsigned turn,
+					unsigned now)
+{
+	return worth_same(&g->g_turn, &g->g_still, turn, now);
+}
+
+/* There is nothing now: when there is again, it will be a new surplus. */
+static __inline__ void worth_none(struct sight *g, unsigned dry)
+{
+	if (__atomic_load_n(&g->g_dry, __ATOMIC_RELAXED) == dry)
+		__atomic_store_n(&g->g_dry, dry - 1, __ATOMIC_RELAXED);
+}
+
+/* J1 J2: there is something, and the owner has noted dry last. */
+static __inline__ bool worth_surplus(const struct thief *h, struct sight *g,
+				     unsigned dry, unsigned turn, unsigned now)
+{
+	unsigned lasts = worth_same(&g->g_dry, &g->g_since, dry, now);
+	unsigned stands = worth_stands(g, turn, now);
+	unsigned left = worth_age(now, h->h_since);
+
+	return (lasts >= h->h_patience && left >= h->h_patience) ||
+	       (stands >= h->h_still && left >= h->h_still);
+}
+
+/* J3. If it was in vain in the same turn, it takes as long as a watch. */
+static __inline__ bool worth_stuck(const struct thief *h, struct sight *g,
+				   unsigned turn, unsigned now)
+{
+	unsigned stands = worth_stands(g, turn, now);
+
+	return stands >= h->h_still && stands >= h->h_fence &&
+	       worth_age(now, h->h_since) >= h->h_still &&
+	       (stands >= WORTH_AGAIN ||
+		__atomic_load_n(&g->g_vain, __ATOMIC_RELAXED) != turn);
+}
+
+static __inline__ unsigned worth_more(unsigned time, unsigned times,
+				      unsigned most)
+{
+	return time < most / times ? time * times : most;
+}
+
+/* J4. */
+static __inline__ void worth_bad(struct thief *h, unsigned now)
+{
+	h->h_since    = now;
+	h->h_patience = worth_more(h->h_patience, 4, WORTH_MOST);
+	h->h_still    = worth_more(h->h_still, 4, WORTH_STILL);
+}
+
+static __inline__ void worth_good(struct thief *h)
+{
+	h->h_patience = h->h_patience / 2 > WORTH_PATIENCE ?
+		h->h_patience / 2 : WORTH_PATIENCE;
+	h->h_still    = WORTH_PATIENCE;
+	h->h_nap      = WORTH_NAP;
+}
+
+/* The owner was stopped, or could not be, and there is no loot. */
+static __inline__ void worth_vain(struct thief *h, struct sight *g,
+				  unsigned turn, unsigned now)
+{
+	__atomic_store_n(&g->g_vain, turn, __ATOMIC_RELAXED);
+	worth_bad(h, now);
+}
+
+/* A theft that began at that time is over. */
+static __inline__ void worth_stole(struct thief *h, unsigned began,
+				   unsigned now, unsigned mail)
+{
+	h->h_stole = true;
+	h->h_at    = now;
+	h->h_cost  = worth_age(now, began);
+	h->h_mail  = mail;
+}
+
+/* J4: the thief has nothing to do any more. */
+static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
+{
+	unsigned busy = worth_age(now, h->h_at);
+
+	if (!h->h_stole)
+		return;
+	h->h_stole = false;
+	if (busy / WORTH_TIMES < h->h_cost ||
+	    busy / WORTH_MAIL < mail - h->h_mail)
+		worth_bad(h, now);
+	else
+		worth_good(h);
+}
+
+/*
+ * A forced stop took so long. It may have been preempted; or it took little, as
+ * the owner was: so more counts at once, and less slowly.
+ */
+static __inline__ void worth_fence(struct thief *h, unsigned took)
+{
+	if (took > WORTH_FENCE_MOST)
+		took = WORTH_FENCE_MOST;
+	if (took > h->h_fence)
+		h->h_fence += (took - h->h_fence) / 4;
+	else
+		h->h_fence -= (h->h_fence - took) / 32;
+}
+
+static __inline__ unsigned worth_less(unsigned time)
+{
+	time -= time / 8;
+	return time > WORTH_PATIENCE ? time : WORTH_PATIENCE;
+}
+
+/* J5: returns how long to nap now. What was learnt is forgotten, little by little. */
+static __inline__ unsigned worth_nap(struct thief *h)
+{
+	unsigned nap = h->h_nap;
+
+	h->h_nap      = worth_more(nap, 2, WORTH_NAP_MOST);
+	h->h_patience = worth_less(h->h_patience);
+	h->h_still    = worth_less(h->h_still);
+	return nap;
+}
+
+/* It has not switched since that time, as far as was seen. */
+static __inline__ bool worth_stood(const struct sight *g, unsigned since)
+{
+	return (int)(__atomic_load_n(&g->g_still, __ATOMIC_RELAXED) -
+		     since) <= 0;
+}
+
+/* Nothing is going on: begins anew. */
+static __inline__ void worth_calm(struct thief *h)
+{
+	h->h_patience = h->h_still = WORTH_PATIENCE;
+	h->h_nap = WORTH_NAP;
+}
+
+#endif /* WORTH_H */

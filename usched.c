@@ -445,6 +445,13 @@ HIDDEN int usched_own_nr(const struct usched_own *o);
 HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
 
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
+#if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
+#define QUICK		1
+#else
+#define QUICK		0
+#endif
+static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume_open(char *sp, int *gate);
+static UNCHECKED NORETURN void ask_quick(struct usched *s);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline unsigned fp_saved(char *sp);
 static ALWAYS_INLINE void runs(struct ustack *u);
@@ -814,6 +821,20 @@ void usched_blocked(char *sp, void *unused)
 		hand_take(s);
 		usched_current = t;
 		usched_resume(t->u_top, 0);
+	}
+	if (QUICK && t == NULL && s->s_quick != NULL)
+		ask_quick(s);
+	usched_jump(s->s_base, round_start, s);
+}
+
+/* Resumes what s_quick() chooses, or starts a round. */
+static NOINLINE void ask_quick(struct usched *s)
+{
+	struct ustack *t = s->s_quick(s);
+
+	if (likely(t != NULL)) {
+		usched_current = t;
+		usched_resume_open(t->u_top, s->s_gate);
 	}
 	usched_jump(s->s_base, round_start, s);
 }
@@ -2236,6 +2257,15 @@ static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 	__builtin_unreachable();
 }
 
+/* The same; the stack of the thread that blocks has been left when *gate is 0. */
+static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
+{
+	__asm__ volatile("mov %0, %%rsp\n movl $0, (%1)\n"
+		"pop %%rbx\n pop %%rbp\n pop %%rcx\n notrack jmp *%%rcx"
+		: : "r"(sp), "r"(gate), "a"(0) : "memory");
+	__builtin_unreachable();
+}
+
 static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 {
 	__asm__ volatile("mov %0, %%rsp\n push $0\n jmp *%1"
@@ -2402,6 +2432,13 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 static inline void landing(char *sp)
 {
 	(void)sp;
+}
+
+/* Never called: QUICK is 0. */
+static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
+{
+	(void)gate;
+	usched_resume(sp, 0);
 }
 #endif
 

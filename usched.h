@@ -61,6 +61,13 @@
  * scheduler, while it runs, sets s_left to 0; the scheduler's own sets s_left
  * only if it is s_next.
  *
+ * A scheduler whose queues are shared with other native threads may give
+ * s_quick() instead, and s_gate. If no thread is at hand, the dispatcher may call
+ * it before s_next(), on the stack of the thread that blocks, in builds with
+ * waits in place. It does not sleep, and returns NULL, or a thread that lies in
+ * its lane (no bit of USCHED_AWAY in u_top). Until the stack has been left, and
+ * *s_gate is set to 0, no other native thread may run the thread that blocks.
+ *
  * RETURN VALUES
  *
  * 0 or a negative errno. A failure has changed nothing.
@@ -154,6 +161,8 @@ struct uhard_lane {
 };
 #endif
 
+#define USCHED_AWAY	7
+
 /* A stretch of stack on which threads run, one at a time. */
 struct usched_lane {
 	char          *l_bottom; /* slices end here; the stack grows down */
@@ -209,6 +218,8 @@ struct usched {
 	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: do not */
 	struct ustack      *s_hot;     /* runs next, or NULL */
 	struct usched_queue *s_queue;  /* runs when s_hot is NULL */
+	struct ustack *(*s_quick)(struct usched *s);	/* or NULL: see there */
+	int                *s_gate;    /* becomes 0 when a stack has been left */
 
 	/* The dispatcher's own. */
 	char               *s_base;    /* stack pointer at the start of a round */
@@ -259,7 +270,8 @@ struct ustack {
 	 * usched_lane_own() has returned. 0: any. */
 	short          u_lane;
 
-	/* The dispatcher's own: see "The top of a slice" in usched.c. */
+	/* The dispatcher's own: see "The top of a slice" in usched.c. With a bit
+	 * of USCHED_AWAY, the thread does not lie in its lane, ready to run. */
 	char          *u_top;
 #if defined(USCHED_HARD)
 	struct uhard_stack *u_hard;	/* uhard.h */

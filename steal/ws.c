@@ -638,6 +638,8 @@ static void begin(struct ws_worker *w, struct uproc_thread *t)
 
 /* Choosing. */
 
+static struct ustack *quick(struct usched *s);
+
 static void drain(struct ws_worker *w, struct ws_worker *me);
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
@@ -832,6 +834,7 @@ static struct ustack *next(struct usched *s)
 	unsigned turn = w->w_turn + 1;
 	struct uproc_thread *t;
 
+	s->s_quick = s->s_next == next ? quick : NULL;
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	if (!LIKELY(stop_in(&w->w_stop)))
 		return next_slow(w);		/* it waits */
@@ -841,6 +844,35 @@ static struct ustack *next(struct usched *s)
 		return next_slow(w);
 	ws_slot_set(w, NULL);
 	return go(w, t);
+}
+
+/*
+ * The slot, or nothing. On the stack of the thread that blocks: so w stays in,
+ * and nobody else takes the lane of that, until the dispatcher opens s_gate.
+ */
+static struct ustack *quick(struct usched *s)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+	unsigned turn = w->w_turn + 1;
+	struct uproc_thread *t;
+
+	if (!LIKELY(stop_in(&w->w_stop))) {
+		stop_leave(&w->w_stop);
+		return NULL;
+	}
+	t = w->w_slot;
+	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
+	    !LIKELY(ws_is_home(w, t)) ||
+	    (uintptr_t)t->t_stack.u_top & USCHED_AWAY ||
+	    t->t_stack.u_mark & GAVE) {
+		stop_leave(&w->w_stop);
+		return NULL;
+	}
+	ws_slot_set(w, NULL);
+	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
+	sched_set(w, t);
+	w->w_now = t->t_stack.u_lane;
+	return &t->t_stack;
 }
 
 static NOINLINE void ended_pinned(struct ws_worker *w, struct uproc_thread *t)
@@ -1739,6 +1771,7 @@ static int worker_init(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	w->w_now = NONE;
+	p->p_sched.s_gate = &w->w_stop.k_in;
 	worth_init(&w->w_thief);
 	w->w_random = p->p_nr * 2654435769u + 1;
 	return kept_init(&w->w_kept, ROOM_MIN) ?

@@ -1536,11 +1536,12 @@ static void none_runs(const struct usched *s)
 size_t usched_spare(const struct usched *s)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
+	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
 	size_t sum = 0;
 	int i;
 
 	none_runs(s);
-	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0; i++) {
+	for (i = 1; i <= nr && s->s_mapped != 0; i++) {
 		const struct usched_lane *l = &s->s_lane[i];
 
 		sum += resident(l->l_low, spare_end(l, 0, page), page);
@@ -1551,10 +1552,11 @@ size_t usched_spare(const struct usched *s)
 void usched_trim(struct usched *s, size_t kept)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
+	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
 	int i;
 
 	none_runs(s);
-	for (i = 1; i <= s->s_lane_nr && s->s_mapped != 0 && !HARD; i++) {
+	for (i = 1; i <= nr && s->s_mapped != 0 && !HARD; i++) {
 		const struct usched_lane *l = &s->s_lane[i];
 		char *end = spare_end(l, kept, page);
 

@@ -58,13 +58,13 @@ static void worker(void *arg)
 /* Between two runs: all wait. */
 static void look(size_t kept)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t before = usched_spare(&t.t_sched);
 
 	CHECK(before >= (size_t)LANES * (DEEP / 2));
 	usched_trim(&t.t_sched, kept);
 #if !defined(USCHED_HARD)
-	CHECK(usched_spare(&t.t_sched) <= (LANES + NR) * (kept + 2 * page));
+	CHECK(usched_spare(&t.t_sched) <= (LANES + NR) *
+	      (kept + 2 * (size_t)sysconf(_SC_PAGESIZE)));
 	CHECK(kept == 0 || usched_spare(&t.t_sched) >= LANES * (kept / 2));
 #endif
 }

@@ -414,11 +414,11 @@ int usched_lanes_share(struct usched *s, const struct usched *other);
 size_t usched_spare(const struct usched *s);
 
 /*
- * Gives back such memory of each lane, except the bytes next to the slice, which
- * are kept. From where usched_spare() may be called. Meant for a scheduler that
- * has nothing to do for some time: it makes a system call for each lane, and the
- * next touch of each page costs a fault. In the hard mode it does nothing. No
- * other dispatcher may use the lanes (usched_lanes_share()).
+ * Gives back such memory of each lane, except the bytes next to the slice,
+ * which are kept. From where usched_spare() may be called. Meant for a
+ * scheduler that has nothing to do for some time: it makes a system call for
+ * each lane, and the next touch of each page costs a fault. In the hard mode it
+ * does nothing. No other dispatcher may use the lanes (usched_lanes_share()).
  */
 void usched_trim(struct usched *s, size_t kept);
 

@@ -29,9 +29,9 @@
  *
  * Slices have all sizes, and a thread that goes deeper leaves a block of each
  * size behind. So blocks must become other sizes. A block that the depot does
- * not take returns to the span that it was cut from. When all blocks of a span are
- * free, its pages are a free run, which grows together with its neighbours, and
- * from which spans of any other class are made.
+ * not take returns to the span that it was cut from. When all blocks of a span
+ * are free, its pages are a free run, which grows together with its neighbours,
+ * and from which spans of any other class are made.
  *
  *	size			from			granularity
  *	up to 1 KiB		pools, spans		16 bytes
@@ -53,8 +53,8 @@
  *	+--------------------+--------+--------------+-----+-----------
  *
  * There is a struct umem_span for each page. For the first page of a span it
- * counts the blocks; for the others it says where the first is. A free run is described
- * by its first page, and its length by the last, too.
+ * counts the blocks; for the others it says where the first is. A free run is
+ * described by its first page, and its length by the last, too.
  *
  * BACK TO THE SYSTEM
  *
@@ -82,7 +82,8 @@
  *
  * INVARIANTS
  *
- * M1. Each page behind the head of a segment is in one span, or in one free run.
+ * M1. Each page behind the head of a segment is in one span, or in one free
+ *     run.
  * M2. s_used is the number of blocks of a span that are not in s_free and were
  *     cut: users, pools, stocks and the depot have them. It is not 0, and the
  *     span is in m_part exactly if it has another block to give.
@@ -100,17 +101,17 @@
  * next block, as the article considers: each block of a cold thread would cost
  * 39 instructions more (both lists are short then, so there is no slow path).
  * Only threads that own a lane have a buffer that they do not need: at most 256
- * for each processor, so it would save 0.03 percent of a million buffers, and an
- * eighth of 2000. Threads that have a lane to themselves would pay most, since
- * they never use the buffer that each block would have to allocate.
+ * for each processor, so it would save 0.03 percent of a million buffers, and
+ * an eighth of 2000. Threads that have a lane to themselves would pay most,
+ * since they never use the buffer that each block would have to allocate.
  *
  * Compaction, which moves the buffers of blocked threads: a block would have to
  * know its thread, 8 bytes for each. Without it memory is at most 1.2 times the
  * slices in each test, at which little is left to gain.
  *
  * Classes 8 bytes apart: 4 percent less for a slice of 104 bytes, but then one
- * in four accesses of 16 bytes crosses a cache line, and cold rings took up to 7
- * percent more time.
+ * in four accesses of 16 bytes crosses a cache line, and cold rings took up to
+ * 7 percent more time.
  *
  * Smaller segments, or chunks that begin all their segments at once: a touch of
  * each head costs a huge page. MADV_FREE: cheaper if the memory is used again
@@ -149,8 +150,10 @@ UPREEMPT_NEVER;
 /* In s_class, if it is none. */
 enum { RUN = 254, FREE = 255 };
 
-/* A span, or a free run. In each of its pages but the first only s_first is
- * valid, and in the last one of a free run s_pages and s_class. */
+/*
+ * A span, or a free run. In each of its pages but the first only s_first is
+ * valid; in the last page of a free run also s_pages and s_class.
+ */
 struct umem_span {
 	struct umem_link   s_link;	/* in m_part, or in m_run */
 	struct umem_block *s_free;	/* blocks that have come back */
@@ -442,7 +445,7 @@ static size_t keep(const struct umem *m)
 	return m->m_used / 8 > KEEP ? m->m_used / 8 : KEEP;
 }
 
-/* Gives back the pages of a run. If the system refuses, it is not asked again. */
+/* Gives back the pages of a run. A system that refuses is not asked again. */
 static void run_clean(struct umem *m, struct umem_span *p)
 {
 	struct umem_segment *g = segment_of(p);
@@ -617,8 +620,8 @@ static void chain_put(struct umem *m, struct umem_span *p,
 }
 
 /*
- * Takes back nr linked blocks of any spans. Neighbours in the list are mostly of
- * the same span. Returns what is linked behind them.
+ * Takes back nr linked blocks of any spans. Neighbours in the list are mostly
+ * of the same span. Returns what is linked behind them.
  */
 static struct umem_block *blocks_put(struct umem *m, struct umem_block *b,
 				     int nr)

@@ -182,8 +182,8 @@ static inline void umem_put(struct umem_pool *o, void *block, size_t size)
 }
 
 /*
- * Makes k_nr at least nr. Size is small, and the same at each call for k. False:
- * no memory; k_nr may have grown.
+ * Makes k_nr at least nr. Size is small, and the same at each call for k.
+ * False: no memory; k_nr may have grown.
  */
 UMEM_HIDDEN bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
 			      long nr);

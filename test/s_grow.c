@@ -12,12 +12,12 @@
  *	random	they block at a random depth, mostly small, again and again
  *
  * One more thread compares what umem.c holds with the sum of all slices, each
- * time the others have blocked once. It may hold 1.5 times that, and a constant:
- * a buffer that is too large by 4 KiB (USCHED_SLACK) is kept, and so are some
- * MiB of free memory. When all threads have come back from far below, nearly
- * all is free again: it goes back to the system. As its pages do: the process
- * is smaller then by half of what was held. Blocks that were slices become
- * threads and the other way round.
+ * time the others have blocked once. It may hold 1.5 times that, and a
+ * constant: a buffer that is too large by 4 KiB (USCHED_SLACK) is kept, and so
+ * are some MiB of free memory. When all threads have come back from far below,
+ * nearly all is free again: it goes back to the system. As its pages do: the
+ * process is smaller then by half of what was held. Blocks that were slices
+ * become threads and the other way round.
  */
 #include "either.h"
 #include "uproc_set.h"

@@ -13,7 +13,7 @@
  * used again all the time.
  *
  * ws.c is compiled here, with delays at its race windows. There are one to four
- * workers, and few lanes or many: mmap() refuses too large maps.
+ * workers, and few lanes or many: mmap() refuses too large maps of lanes.
  */
 #include "window.h"
 #include "mail.h"
@@ -78,7 +78,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
-	if (nob > mmap_most) {
+	if (nob > mmap_most && flags & MAP_NORESERVE) {	/* lanes */
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_umem.c: blocks are distinct, and memory becomes other sizes and goes back. */
+/* t_umem: blocks are distinct, and memory becomes other sizes and goes back. */
 
 /*
  * umem.c alone, compiled here. Two pools with owners, a shared one and a stock

@@ -2,8 +2,8 @@
 /*
  * u_trim: usched_trim() gives back what threads have touched of their lanes
  * below the slices, and nothing of the slices, at any depth; usched_spare()
- * counts it. The bytes that are kept stay next to the slice. Both refuse to run while a
- * thread of the dispatcher runs, also below another dispatcher.
+ * counts it. The bytes that are kept stay next to the slice. Both refuse to run
+ * while a thread of the dispatcher runs, also below another dispatcher.
  */
 #include "tiny.h"
 

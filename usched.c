@@ -337,7 +337,8 @@ UPREEMPT_NEVER;
 #define USCHED_DEEP	2048
 #endif
 /* What is learnt of functions: see "Deep threads". */
-#define DEEP_NR		64		/* a power of two */
+#define DEEP_NR		64
+#define DEEP_WAYS	4		/* places that a function may have */
 #define DEEP_FIRST	32
 #define DEEP_EARNS	2
 #define DEEP_WRONG	8
@@ -1303,6 +1304,12 @@ struct own {
 	char   w_guard;		/* its guard is a mapping */
 };
 
+/* A function; a hint, as several native threads may change it (atomic). */
+struct deep {
+	void (*d_f)(void *);
+	int    d_credit;
+};
+
 /* Own lanes of all dispatchers that share lanes; behind struct seen. */
 struct usched_own {
 	size_t o_size;		/* bytes from one to the next */
@@ -1311,10 +1318,7 @@ struct usched_own {
 	int    o_lock;		/* protects the next two, and o_used */
 	int    o_free;		/* first of those without memory, or 0 */
 	int    o_rest;		/* not to be asked for, so many times */
-	struct {
-		void (*d_f)(void *);	/* (atomic) */
-		int    d_credit;	/* (atomic) */
-	} o_deep[DEEP_NR];
+	struct deep o_deep[DEEP_NR];
 	struct own o_lane[];
 };
 
@@ -1639,32 +1643,55 @@ static inline struct own *own_of(const struct usched *s, int lane)
 	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
 }
 
+/* Returns the place of f, or else, of those that it may have, the poorest. */
+static struct deep *deep_of(struct usched_own *o, void (*f)(void *))
+{
+	size_t at = (uintptr_t)f * 0x9e3779b1u >> 16;
+	struct deep *poorest = NULL;
+	int credit, least = 0, i;
+
+	for (i = 0; i < DEEP_WAYS; i++) {
+		struct deep *d = &o->o_deep[(at + i) % DEEP_NR];
+
+		if (__atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f)
+			return d;
+		credit = __atomic_load_n(&d->d_credit, __ATOMIC_RELAXED);
+		if (poorest == NULL || credit < least) {
+			poorest = d;
+			least   = credit;
+		}
+	}
+	return poorest;
+}
+
 /* Adds to the credit of f. Others may, too, and then part of it is lost. */
 static void learn(struct usched_own *o, void (*f)(void *), int more)
 {
-	int at = ((uintptr_t)f * 0x9e3779b1u >> 16) % DEEP_NR;
-	int *credit = &o->o_deep[at].d_credit;
-	int now = __atomic_load_n(credit, __ATOMIC_RELAXED);
+	struct deep *d = deep_of(o, f);
+	int now = __atomic_load_n(&d->d_credit, __ATOMIC_RELAXED);
 
-	if (__atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) == f)
+	if (__atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f)
 		now += more;
-	else if (more > 0 && now <= 0) {
-		__atomic_store_n(&o->o_deep[at].d_f, f, __ATOMIC_RELAXED);
+	else if (more <= 0)
+		return;
+	else if (now > 0)
+		now -= more;		/* until the place is free */
+	else {
+		__atomic_store_n(&d->d_f, f, __ATOMIC_RELAXED);
 		now = DEEP_FIRST;
-	} else if (more > 0)
-		now -= more;		/* until its place is free */
+	}
 	now = now > DEEP_MOST ? DEEP_MOST : now < 0 ? 0 : now;
-	__atomic_store_n(credit, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->d_credit, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&o->o_known, 1, __ATOMIC_RELAXED);
 }
 
 /* Are own lanes for f of use? */
-static int wanted(const struct usched_own *o, void (*f)(void *))
+static int wanted(struct usched_own *o, void (*f)(void *))
 {
-	int at = ((uintptr_t)f * 0x9e3779b1u >> 16) % DEEP_NR;
+	const struct deep *d = deep_of(o, f);
 
-	return __atomic_load_n(&o->o_deep[at].d_f, __ATOMIC_RELAXED) == f &&
-	       __atomic_load_n(&o->o_deep[at].d_credit, __ATOMIC_RELAXED) > 0;
+	return __atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f &&
+	       __atomic_load_n(&d->d_credit, __ATOMIC_RELAXED) > 0;
 }
 
 /*

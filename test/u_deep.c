@@ -306,6 +306,54 @@ static void forgotten(void)
 	tiny_fini(&t);
 }
 
+/* Functions are told apart, however many there are, if not all are deep. */
+#define KINDS	8
+
+#define KIND(n)	static void kind_##n(void *arg) { (n) % 2 ? deep(arg) : small(arg); }
+KIND(0) KIND(1) KIND(2) KIND(3) KIND(4) KIND(5) KIND(6) KIND(7)
+
+static void (*const kinds[KINDS])(void *) = {
+	kind_0, kind_1, kind_2, kind_3, kind_4, kind_5, kind_6, kind_7
+};
+
+static void apart(void)
+{
+	int i, round;
+
+	CHECK(tiny_init(&t, MANY) == 0);
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < KINDS * 10; i++)
+			start(kinds[i % KINDS], i, i + 1);
+		tiny_run(&t);
+	}
+	for (i = 0; i < KINDS * 10; i++)
+		CHECK(is_own(lane_of[i]) == i % 2);
+	tiny_fini(&t);
+}
+
+/* A thread that ends without a block says nothing. */
+static void returns(void *arg)
+{
+	note((struct tiny_thread *)arg);
+	if (depth > 0)
+		hold(depth, 3);
+}
+
+static void silent(void)
+{
+	CHECK(tiny_init(&t, LANES) == 0);
+	start(returns, 0, 1);
+	tiny_run(&t);
+	depth = 0;
+	start(returns, 0, NR);
+	tiny_run(&t);
+	depth = DEEP;
+	start(returns, 0, 20);
+	tiny_run(&t);
+	CHECK(owners(20) == 20);
+	tiny_fini(&t);
+}
+
 /* A few deep ones of many do not give a lane to all: two for each. */
 static void mixed(void *arg)
 {
@@ -457,6 +505,8 @@ int main(int argc, char **argv)
 	shallow(moody);
 	shallow(sinks);
 	forgotten();
+	apart();
+	silent();
 	seldom();
 	first_buffer();
 	told();

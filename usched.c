@@ -776,6 +776,9 @@ static void round_start(void *arg)
 	arrive(s, u);
 }
 
+#if defined(USCHED_PORTABLE)
+__attribute__((used))		/* usched_live names it */
+#endif
 int ustack_block(void)
 {
 	int rc;
@@ -784,17 +787,12 @@ int ustack_block(void)
 		 "ustack_block: called outside of a thread");
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 	USCHED_SWITCH(rc);
+	if (unlikely(rc != 0))
+		rc = usched_refused(rc);	/* as in usched_block() */
 #else
 	rc = usched_save(usched_blocked, NULL);
 #endif
 	HOOK(arrived());
-	return rc;
-}
-
-/* Part of a wait that is in place: see usched_block(). */
-__attribute__((noinline)) int usched_refused(int rc)
-{
-	__asm__ volatile("" : "+r"(rc));	/* the call has an effect */
 	return rc;
 }
 
@@ -2083,6 +2081,17 @@ void usched_fail(const char *contract)
 #define END(name)							\
 	".cfi_endproc\n.size " name ", . - " name "\n"
 
+/*
+ * Part of a wait that is in place: see usched_block(). In assembly, so that
+ * compilers do not know what it does, not even with -flto.
+ */
+#define REFUSED								\
+__asm__(".text\n"							\
+".globl usched_refused\n .protected usched_refused\n"			\
+".type usched_refused, %function\nusched_refused:\n"			\
+	".cfi_startproc\n endbr64\n mov %edi, %eax\n ret\n"		\
+END("usched_refused"));
+
 #if defined(USCHED_PORTABLE)
 
 /*
@@ -2187,6 +2196,7 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 
 /* For files that were compiled without USCHED_PORTABLE. */
 #if defined(USCHED_SWITCH) && !HARD
+REFUSED
 __asm__(".text\n"
 ".globl usched_live\n .protected usched_live\n .type usched_live, %function\nusched_live:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
@@ -2247,6 +2257,7 @@ static void begin(char *sp, void *arg)
 #define ENDBR
 #endif
 
+REFUSED
 __asm__(".text\n"
 ".globl " LIVE "\n .protected " LIVE "\n"
 ".type " LIVE ", %function\n" LIVE ":\n"

@@ -588,6 +588,7 @@ struct usched *usched_self(void);
 	"st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
 	"st(7)",
 #endif
+int usched_refused(int rc);		/* returns rc */
 /* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_SWITCH(rc)						\
 	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
@@ -599,16 +600,18 @@ struct usched *usched_self(void);
 #endif
 
 #if defined(USCHED_IN_PLACE)
-/* Not API. Returns rc. */
-int usched_refused(int rc);
-
 static __inline__ __attribute__((always_inline)) int usched_block(void)
 {
 	int rc;
 
 	USCHED_SWITCH(rc);
 	if (__builtin_expect(rc != 0, 0)) {
-		/* A real call: else the locals might be in the red zone. */
+		/*
+		 * A real call: else the locals might be in the red zone. And to
+		 * what the compiler does not know: gcc takes it from the callees
+		 * of a function, but not from assembly, that a static variable of
+		 * the file may change when the function is called.
+		 */
 		rc = usched_refused(rc);
 		__asm__ volatile("" : "+r"(rc));
 	}

@@ -32,6 +32,7 @@ flags() {
 	cat <<-END
 
 	-DUSCHED_PORTABLE
+	-DUSCHED_SHARE_FP
 	-fstack-protector-all
 	-fstack-protector-all -DUSCHED_PORTABLE
 	-D_FORTIFY_SOURCE=3
@@ -60,6 +61,14 @@ senseless() { # compiler, flags
 	aarch64*:*branch-protection*)		return 1 ;;
 	*:*branch-protection*)			return 0 ;;
 	*:*-static*-static*)			return 0 ;;
+	esac
+	return 1
+}
+
+# That threads do not share them is what it tests.
+untrue() { # flags, test
+	case "$2:$1" in
+	u_fpu:*SHARE_FP*)	return 0 ;;
 	esac
 	return 1
 }
@@ -118,6 +127,7 @@ one() { # toolchain | flags
 		cat "$dir/log"
 	else
 		for test in $TESTS; do
+			untrue "$flags" "$test" && continue
 			build_and_run "$cc" "$emulator" "$always $flags" \
 				"$test" >"$dir/log" 2>&1
 			rc=$?
@@ -140,6 +150,9 @@ configurations() {
 			for flags in -O0 -O2 -O3 "-O2 -DUSCHED_PORTABLE"; do
 				echo "$chain|$flags"
 			done
+			case $chain in
+			gcc*)	echo "$chain|-O2 -DUSCHED_SHARE_FP" ;;
+			esac
 			continue
 		fi
 		for opt in $opts; do

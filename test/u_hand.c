@@ -154,7 +154,7 @@ static int again(struct usched *sched, struct ustack *u)
 	struct member *x = (struct member *)u;
 
 	CHECK(sched == s && ustack_self() == u);
-	if (!may_reuse || x->m_trips++ > 12)
+	if (!may_reuse || x->m_trips++ > 16)
 		return 0;
 	u->u_f   = begins;
 	u->u_arg = x;
@@ -253,8 +253,15 @@ static void begins(void *arg)
 
 	is_foretold(me);
 	words_set(words(me));
-	while (trips-- > 0)
-		goes_deep(me, (int)(check_random(&seed) % 4));
+	while (trips-- > 0) {
+		if (check_random(&seed) % 2)
+			goes_deep(me, (int)(check_random(&seed) % 4));
+		/* In place: so this function saves all registers (BARE). */
+		wake_some(me);
+		foretell();
+		if (usched_block() == 0)
+			is_foretold(me);
+	}
 	wake_some(me);
 	me->m_ended = 1;
 	foretell();
@@ -277,7 +284,7 @@ static int start(int lanes, unsigned ahead)
 	s->s_ahead = ahead;
 	for (i = 0; i < NR && rc == 0; i++) {
 		ustack_init(&m[i].m_tiny.tt_stack, s, begins, &m[i], NULL, 0);
-		m[i].m_trips = i % 7;
+		m[i].m_trips = i % 11;
 		t.t_live++;
 	}
 	want = NULL;

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * t_steal_self: a thread of ws that has migrated in a wait sees its new processor
+ * in the same function, whatever the compiler would like to keep: usched_self(),
+ * ws_proc() and ustack_self()->u_sched agree. What it wakes then is put into the
+ * queue of the new processor, and the old one's owner is not disturbed: all wakes
+ * come, and each once.
+ */
+#include "steal.h"
+
+#define TRIPS	100
+#define NR	8			/* woken by the traveller */
+
+static thread *helper[2], *dummy[2], *woken[NR], *traveller;
+static long  helped, arrived, over, wakes;
+
+static void is_woken(void *arg)
+{
+	long *nr = (long *)arg;
+
+	for (;;) {
+		wait_one();
+		if (get(&over))
+			break;
+		if (nr != NULL)
+			add(nr, 1);
+	}
+}
+
+/* On the worker where it is pinned: what is behind it goes to the other. */
+static void helps(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	add(&helped, 1);
+	for (;;) {
+		wait_one();
+		if (get(&over))
+			break;
+		SCHED(wake)(traveller);
+		SCHED(wake)(dummy[me]);		/* out of the slot */
+		until(&arrived, 1);
+		set(&arrived, 0);
+	}
+}
+
+/* To the other worker. */
+static inline __attribute__((always_inline)) void go(void)
+{
+	SCHED(wake)(helper[ws_proc()]);
+	CHECK(SCHED(wait)() == 0);
+	set(&arrived, 1);
+	while (get(&arrived))
+		check_yield();
+}
+
+/* All in one function, and wakes in between. */
+static NOINLINE int travel(int i)
+{
+	struct usched *before = usched_self();
+	int p = ws_proc(), moved = 0, k;
+
+	CHECK(before == ws_sched(p) && before == ustack_self()->u_sched);
+	for (k = 0; k < 3; k++) {
+		SCHED(wake)(woken[(i + k) % NR]);
+		go();
+		CHECK(usched_self() == ws_sched(ws_proc()));
+		CHECK(usched_self() == ustack_self()->u_sched);
+		SCHED(wake)(woken[(i + k) % NR]);
+		moved += usched_self() != before;
+		before = usched_self();
+	}
+	return moved;
+}
+
+static long migrations;
+
+static void travels(void *arg)
+{
+	int i;
+
+	(void)arg;
+	traveller = SCHED(self)();
+	while (get(&helped) < 2)
+		yield();
+	for (i = 0; i < TRIPS; i++)
+		migrations += travel(i);
+	while (get(&wakes) < TRIPS * 6)
+		yield();
+	for (i = 0; i < 100; i++)
+		yield();
+	CHECK(get(&wakes) == TRIPS * 6);
+	set(&over, 1);
+	for (i = 0; i < NR; i++)
+		SCHED(wake)(woken[i]);
+	for (i = 0; i < 2; i++) {
+		SCHED(wake)(helper[i]);
+		SCHED(wake)(dummy[i]);
+	}
+}
+
+static bool have_lanes;
+
+static void asks(void *arg)
+{
+	(void)arg;
+	have_lanes = moves();
+}
+
+int main(int argc, char **argv)
+{
+	intptr_t i;
+
+	check_start(argc, argv);
+	begin(1, 0);
+	make(0, asks, NULL);
+	start_and_finish();
+	if (!have_lanes)
+		check_skip("no lanes: threads that have begun do not move");
+	begin(2, 0);
+	for (i = 0; i < 2; i++) {
+		helper[i] = make_pinned((int)i, helps, (void *)i);
+		dummy[i]  = make_pinned((int)i, is_woken, NULL);
+	}
+	for (i = 0; i < NR; i++)
+		woken[i] = make((int)i, is_woken, &wakes);
+	make(0, travels, NULL);
+	start_and_finish();
+	CHECK(migrations > TRIPS / 10);
+	return 0;
+}

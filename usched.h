@@ -199,8 +199,9 @@ struct usched_frame {
 struct usched_moves {
 	long thefts;		/* threads were taken from another one: */
 	long stolen;		/* so many in all */
-	long stops;		/* another one was stopped for that */
-	long fences;		/* barriers that were passed by all */
+	long stops;		/* another one was asked to stop for that, */
+	long forced;		/* and did not answer: a barrier */
+	long fences;		/* all barriers, also before a sleep */
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */

@@ -191,6 +191,7 @@ void usched_stats_sum(struct usched_stats *sum, const struct usched_stats *st)
 	SUM(moves.thefts);
 	SUM(moves.stolen);
 	SUM(moves.stops);
+	SUM(moves.forced);
 	SUM(moves.fences);
 #undef SUM
 }

@@ -18,8 +18,9 @@
  *	   one keeps it: sleep until woken	   is not for it
  *	U2 remember the turns of all		U6 watch_due(); false: go on
  *	U3 sleep for WATCH at most		U7 look for what is stuck
- *	U4 watch_due(), or the time is		U8 remember the turns of all
- *	   over; watch_end(); look for
+ *	U4 is the time over? Then		U8 remember the turns of all
+ *	   watch_due(): others need not
+ *	   look; watch_end(); look for
  *	   what is stuck
  *
  * X1. While a worker switches, and at least one other does not, a look takes
@@ -28,8 +29,9 @@
  *     true in time.
  * X2. Of those that ask at the same time, one finds that a look is due.
  *
- * A sleeper that is woken before the time is over does not begin a new period:
- * v_looked is set by a look only. So wakes cannot put off a look.
+ * A sleeper that is woken before the time is over looks, too (U4). Turns are
+ * remembered with the time at which each was seen first (worth.h), so wakes
+ * cannot put off the moment at which a worker is found to be stuck.
  *
  * Nothing is published by these words. A worker that loses a race looks once
  * more, or once less in a period. The turns that it remembers are counts of

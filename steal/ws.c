@@ -1218,6 +1218,7 @@ static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 		uproc_relax();
 	}
 	from = WORTH_NOW();
+	TALLY(w, forced, 1);
 	TALLY(w, fences, 1);
 	stopped = stop_force(&v->w_stop);
 	worth_fence(&w->w_thief, worth_age(WORTH_NOW(), from));

@@ -336,8 +336,8 @@ broken 'who lets threads yield does not look' watch m_watch.c \
 	's/if (watch_kept(&s.watch) || !watch_due(&s.watch))/if (1)/'
 broken 'U4: the watch is never given back' watch watch.h \
 	'/__atomic_store_n(&v->v_kept, 0/d'
-broken 'U4: each wake puts off the look' watch m_watch.c \
-	's/s.patient || watch_due(&s.watch);/s.patient;/'
+broken 'U4: no look' watch m_watch.c \
+	's/got = take();	/got = false;	/'
 broken 'U6: never due' watch watch.h 's/return now - last >= WATCH/return 0/'
 broken 'U8: nobody remembers' watch m_watch.c '/U8 \*\//d'
 broken 'U2: nobody remembers' watch m_watch.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_rouse: if there is work for all workers, all come, and not by a timer. */
+/* t_steal_rouse: if there is work for all workers, all come, and not by the watch. */
 /* LIBS: -Wl,--wrap=syscall */
 
 /*
@@ -7,7 +7,8 @@
  * them tasks, at once, or one after another, while workers seek, are about to
  * sleep, or sleep. Each keeps its worker until all have come. Sleeps have no
  * end here but to be woken: so whoever has put something where it can be taken,
- * or has taken only one of two, has to wake another.
+ * or has taken only one of two, has to wake another. Only a worker that naps
+ * counts as seeking, so it ends its sleep by itself, which is short (J5).
  */
 #include "steal.h"
 #include <stdarg.h>
@@ -24,7 +25,10 @@ static int  others;
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* A futex wait without a time. */
+/* Longer than a nap, shorter than the watch. */
+#define SHORT	(2 * (long)WORTH_NAP_MOST)
+
+/* A futex wait without a time, if that is not a nap's. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6];
@@ -36,7 +40,8 @@ long __wrap_syscall(long nr, ...)
 	for (i = 0; i < COUNT(a); i++)
 		a[i] = va_arg(list, long);
 	va_end(list);
-	waits = nr == SYS_futex && (a[1] & 127) == 0;
+	waits = nr == SYS_futex && (a[1] & 127) == 0 && a[3] != 0 &&
+		((long *)a[3])[1] > SHORT;
 	return __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4],
 			      a[5]);
 }

@@ -11,7 +11,8 @@
  * Real are the four headers. Copies of what is in ws.c, in its words, are:
  * look_around(), seek(), park(), doze(), is_stuck(), remember_turns(). Time is
  * no part of the model: a period has passed whenever a worker asks, or a futex
- * wait returns for no reason, as often as the scenario says (m_spurious).
+ * wait returns for no reason, as often as the scenario says (m_spurious). So a
+ * worker is stuck if its turn is the same at two looks.
  */
 #include "model.h"
 #define FENCE_MODEL
@@ -30,7 +31,6 @@ static struct {
 	struct seek seek;
 	int idle;			/* see idle.h */
 	int asleep;			/* the worker that sleeps */
-	int patient;			/* its w_patient */
 	int message;			/* atomic: in its inbox */
 	int turn, watched;		/* atomic: of the worker that computes */
 	int slot;			/* atomic: the thread waits there */
@@ -92,12 +92,8 @@ static bool called(void)
 
 static void doze(void)
 {
-	bool woken;
-
 	remember_turns();					/* U2 */
-	woken = idle_doze(&s.idle, 3, &s.asleep, 1);		/* U3 */
-	s.patient = !woken;
-	if (!woken)
+	if (!idle_doze(&s.idle, 3, &s.asleep, 1))		/* U3 */
 		(void)watch_due(&s.watch);
 	watch_end(&s.watch);					/* U4 */
 }
@@ -117,12 +113,10 @@ static void park(void)
 
 static void seek(void)
 {
-	bool patient = s.patient || watch_due(&s.watch);	/* U4 */
 	bool got;
 
 	seek_begin(&s.seek);
-	got = patient && take();
-	s.patient = 0;
+	got = take();						/* U4 */
 	if (!got)
 		remember_turns();
 	(void)seek_end(&s.seek);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* t_steal_worth: a thief takes what has lasted, learns from bad thefts, forgets. */
+
+/*
+ * J1 to J5 of worth.h, one after another, with a clock of the test's own: what
+ * is said of an owner is its note (dry), its turn, and the time. Numbers and
+ * times wrap around in some rounds.
+ */
+#include "check.h"
+
+static unsigned now;
+
+#define WORTH_NOW()	now
+#include "worth.h"
+
+static struct thief h;
+static struct sight g;
+static unsigned dry, turn;
+
+static void begin(unsigned at)
+{
+	now = at;
+	dry = turn = at * 5;
+	memset(&g, 0, sizeof g);
+	memset(&h, 0, sizeof h);
+	worth_init(&h);
+	h.h_since = now - 1000000000;
+}
+
+static bool takes(void)
+{
+	return worth_surplus(&h, &g, dry, turn, now);
+}
+
+static bool stuck(void)
+{
+	return worth_stuck(&h, &g, turn, now);
+}
+
+/* Time passes, in which the owner switches. */
+static void passes(unsigned ns)
+{
+	now += ns;
+	turn++;
+}
+
+/* J1: as long as the note is the same, and there is something. */
+static void lasts(unsigned at)
+{
+	begin(at);
+	CHECK(!takes());
+	passes(WORTH_PATIENCE - 1);
+	CHECK(!takes());
+	passes(1);
+	CHECK(takes());
+	dry++;
+	CHECK(!takes());
+	passes(WORTH_PATIENCE / 2);
+	worth_none(&g, dry);		/* and then there is something again */
+	passes(WORTH_PATIENCE / 2);
+	CHECK(!takes());
+	passes(WORTH_PATIENCE);
+	CHECK(takes());
+}
+
+/* J2 J3: the owner does not switch. */
+static void stands(unsigned at)
+{
+	begin(at);
+	h.h_patience = WORTH_MOST;
+	CHECK(!takes() && !stuck());
+	now += WORTH_PATIENCE;
+	CHECK(takes() && !stuck());	/* a fence takes longer */
+	turn++;
+	CHECK(!takes() && !stuck());
+	now += WORTH_FENCE;
+	CHECK(takes() && stuck());
+	h.h_still = 2 * WORTH_FENCE;
+	CHECK(!takes() && !stuck());
+	now += WORTH_FENCE;
+	CHECK(takes() && stuck());
+}
+
+/* In vain: the same turn is looked at again only after a long time. */
+static void in_vain(unsigned at)
+{
+	begin(at);
+	CHECK(!stuck());
+	now += WORTH_FENCE;
+	CHECK(stuck());
+	worth_vain(&h, &g, turn, now);
+	now += WORTH_MOST;
+	CHECK(!stuck());
+	now += WORTH_AGAIN;
+	CHECK(stuck());
+	worth_vain(&h, &g, turn, now);
+	turn++;
+	CHECK(!stuck());
+	now += WORTH_MOST;
+	CHECK(stuck());
+}
+
+/* A theft takes 1 us, keeps the thief busy, and brings messages. */
+static void theft(unsigned busy, unsigned mail)
+{
+	worth_stole(&h, now, now + 1000, 7);
+	now += 1000 + busy;
+	worth_judge(&h, now, 7 + mail);
+}
+
+/* J4: bad thefts make patient, up to a most; good ones the contrary. */
+static void judged(unsigned at)
+{
+	unsigned before;
+	int i;
+
+	begin(at);
+	theft(WORTH_TIMES * 1000 - 1, 0);
+	CHECK(h.h_patience == 4 * WORTH_PATIENCE);
+	CHECK(h.h_still == 4 * WORTH_PATIENCE);
+	theft(WORTH_TIMES * 1000, 0);
+	CHECK(h.h_patience == 2 * WORTH_PATIENCE);
+	CHECK(h.h_still == WORTH_PATIENCE);
+	theft(10 * WORTH_MAIL - 1, 10);
+	CHECK(h.h_patience == 8 * WORTH_PATIENCE);
+	theft(10 * WORTH_MAIL, 10);
+	CHECK(h.h_patience == 4 * WORTH_PATIENCE);
+	for (i = 0; i < 20; i++)
+		theft(0, 0);
+	CHECK(h.h_patience == WORTH_MOST && h.h_still == WORTH_STILL);
+	before = h.h_patience;
+	worth_judge(&h, now, 0);	/* judged already */
+	CHECK(h.h_patience == before);
+	for (i = 0; i < 20; i++)
+		theft(WORTH_MOST, 0);
+	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
+}
+
+/* After a bad theft a surplus that goes on is left alone for as long. */
+static void left_alone(unsigned at)
+{
+	begin(at);
+	CHECK(!takes());
+	passes(WORTH_MOST);
+	CHECK(takes());
+	theft(0, 0);
+	passes(4 * WORTH_PATIENCE - 1);
+	CHECK(!takes());
+	passes(1);
+	CHECK(takes());
+	theft(WORTH_MOST, 0);
+	CHECK(takes());
+}
+
+/* J5: naps become longer, and patience shorter. When all is calm it begins anew. */
+static void naps(unsigned at)
+{
+	unsigned last = 0;
+	int i;
+
+	begin(at);
+	theft(0, 0);
+	theft(0, 0);
+	CHECK(worth_nap(&h) == WORTH_NAP);
+	for (i = 0; i < 100; i++) {
+		unsigned nap = worth_nap(&h);
+
+		CHECK(nap > last || nap == WORTH_NAP_MOST);
+		CHECK(nap <= WORTH_NAP_MOST);
+		last = nap;
+	}
+	CHECK(last == WORTH_NAP_MOST);
+	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
+	theft(0, 0);
+	worth_calm(&h);
+	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
+	CHECK(worth_nap(&h) == WORTH_NAP);
+}
+
+/* Clocks of two cpus differ: what is seen in the future is new. */
+static void skew(unsigned at)
+{
+	begin(at);
+	CHECK(!takes());
+	now -= 1000;
+	CHECK(!takes() && !stuck());
+	CHECK(worth_age(at, at + 1000) == 0 && worth_age(at + 1000, at) == 1000);
+}
+
+/* One stop of an owner that was preempted says little. */
+static void fence(void)
+{
+	int i;
+
+	begin(0);
+	worth_fence(&h, 0);
+	CHECK(h.h_fence > WORTH_FENCE * 9 / 10);
+	worth_fence(&h, 4000000000u);
+	CHECK(h.h_fence < WORTH_FENCE_MOST);
+	for (i = 0; i < 1000; i++)
+		worth_fence(&h, 500);
+	CHECK(h.h_fence >= 500 && h.h_fence < 600);
+	for (i = 0; i < 1000; i++)
+		worth_fence(&h, 20000);
+	CHECK(h.h_fence <= 20000 && h.h_fence > 19000);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned state;
+	int i;
+
+	check_start(argc, argv);
+	state = check_seed;
+	for (i = 0; i < 1000; i++) {
+		unsigned at = i % 2 ? check_random(&state) :
+			0u - check_random(&state) % WORTH_MOST;
+
+		lasts(at);
+		stands(at);
+		in_vain(at);
+		judged(at);
+		left_alone(at);
+		naps(at);
+		skew(at);
+	}
+	fence();
+	return 0;
+}

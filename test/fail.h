@@ -490,7 +490,7 @@ FAIL_WRAP(long, syscall, long nr, ...)
 			error = FAIL_ANY(0, EINTR, EAGAIN, ENOSYS);
 			return error != 0 ? fail_errno(error) : 0;
 		}
-		if (a[3] == 0 && fail_wakes_fail())
+		if (fail_wakes_fail())	/* sleeps with a time, too */
 			a[3] = (long)&soon;
 	}
 	if (nr == SYS_futex && (a[1] & FAIL_FUTEX_OP) == FAIL_FUTEX_WAKE &&

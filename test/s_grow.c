@@ -109,6 +109,7 @@ static NOINLINE void step(int depth, bool jumps)
 	volatile char frame[1000];
 
 	frame[0] = frame[999] = (char)depth;
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
 	if (!jumps)
 		yield();
 	if (depth > 0)
@@ -155,6 +156,7 @@ static NOINLINE void descend(long bytes)
 	volatile char frame[512];
 
 	frame[0] = frame[511] = (char)bytes;
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
 	if (bytes > (long)sizeof frame)
 		descend(bytes - (long)sizeof frame);
 	else

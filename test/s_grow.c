@@ -116,6 +116,7 @@ static NOINLINE void step(int depth, bool jumps)
 	volatile char frame[1000];
 
 	frame[0] = frame[999] = (char)depth;
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
 	if (!jumps)
 		yield();
 	if (depth > 0)
@@ -162,6 +163,7 @@ static NOINLINE void descend(long bytes)
 	volatile char frame[512];
 
 	frame[0] = frame[511] = (char)bytes;
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
 	if (bytes > (long)sizeof frame)
 		descend(bytes - (long)sizeof frame);
 	else

@@ -39,6 +39,7 @@ static NOINLINE void deep(int frames, bool blocks)
 	volatile char frame[1500];
 
 	frame[0] = frame[1499] = (char)frames;
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
 	if (frames > 0)
 		deep(frames - 1, blocks);
 	else if (blocks)

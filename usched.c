@@ -986,9 +986,9 @@ struct deep {
 
 /* Own lanes of all dispatchers that share lanes; behind struct seen. */
 struct usched_own {
-	size_t o_size;		/* bytes from one to the next */
+	int    o_known;		/* first: functions were learnt (atomic) */
 	int    o_used;		/* that are mapped: numbers after s_lane_nr */
-	int    o_known;		/* functions were learnt (atomic) */
+	size_t o_size;		/* bytes from one to the next */
 	int    o_lock;		/* protects the next two, and o_used */
 	int    o_free;		/* first of those without memory, or 0 */
 	int    o_rest;		/* not to be asked for, so many times */
@@ -1168,7 +1168,7 @@ static int lane_get(struct usched *s, const struct ustack *u)
 {
 	int i = usched_lane_own(s, u->u_f);
 
-	if (i != 0)
+	if (unlikely(i != 0))
 		return i;
 	while ((i = s->s_free_lane) != 0) {
 		s->s_free_lane = s->s_lane[i].l_free;
@@ -1560,13 +1560,9 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 	return 0;
 }
 
-int usched_lane_own(struct usched *s, void (*f)(void *))
+NOINLINE int usched_lane_known(struct usched *s, void (*f)(void *))
 {
-	struct usched_own *o = s->s_own;
-
-	if (likely(o == NULL || !__atomic_load_n(&o->o_known, __ATOMIC_RELAXED)))
-		return 0;
-	return wanted(o, f) ? own_get(s) : 0;
+	return wanted(s->s_own, f) ? own_get(s) : 0;
 }
 
 /*

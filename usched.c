@@ -134,9 +134,10 @@
  * at times no more lanes are given than are of use. To end without a block says
  * nothing.
  *
- * The guard of an own lane is in the page tables where the kernel can do that
- * (Linux 6.13), so that it costs no mapping. Else it is a mapping, and there are
- * as many own lanes as an eighth of the mappings of a process is good for.
+ * The guard of an own lane is a mapping while they are few (GUARDS_FEW). Of more
+ * it is in the page tables, where the kernel can do that (Linux 6.13), and costs
+ * no mapping. Where it cannot there are as many own lanes as an eighth of the
+ * mappings of a process is good for.
  * 16,000 lanes of 256 KiB: 14.4 KiB for each thread with 10,000 bytes, and 670
  * bytes of page tables; buffers took 10.7 KiB, stacks from malloc() 12.4.
  *
@@ -347,6 +348,8 @@ UPREEMPT_NEVER;
 #define OWN_EACH	64
 /* Own lanes that are mapped at once. */
 #define OWN_NR		16
+/* Of a process, with a mapping for the guard though that could be without. */
+#define GUARDS_FEW	1024
 /* Threads that are not given one after none could be mapped. */
 #define OWN_REST	64
 /* Bytes in own lanes that nobody uses, and the least that each counts. */
@@ -1310,9 +1313,9 @@ struct deep {
 
 /* Own lanes of all dispatchers that share lanes; behind struct seen. */
 struct usched_own {
-	size_t o_size;		/* bytes from one to the next */
+	int    o_known;		/* first: functions were learnt (atomic) */
 	int    o_used;		/* that are mapped: numbers after s_lane_nr */
-	int    o_known;		/* functions were learnt (atomic) */
+	size_t o_size;		/* bytes from one to the next */
 	int    o_lock;		/* protects the next two, and o_used */
 	int    o_free;		/* first of those without memory, or 0 */
 	int    o_rest;		/* not to be asked for, so many times */
@@ -1572,7 +1575,7 @@ static int lane_get(struct usched *s, const struct ustack *u)
 {
 	int i = usched_lane_own(s, u->u_f);
 
-	if (i != 0)
+	if (unlikely(i != 0))
 		return i;
 	while ((i = s->s_free_lane) != 0) {
 		s->s_free_lane = s->s_lane[i].l_free;
@@ -1717,31 +1720,35 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	w->w_was = deep ? WAS_DEEP : WAS_SHALLOW;
 }
 
-/* Returns how many own lanes a process has if their guards are mappings. */
+/* Returns for how many own lanes of a process there are mappings to spare. */
 static int guards_most(void)
 {
+	static int known;		/* atomic */
+	int most = __atomic_load_n(&known, __ATOMIC_RELAXED);
 	char text[16] = "";
-	int nob = -1;
-	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+	int fd, nob = -1;
 
+	if (most != 0)
+		return most;
+	fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		nob = (int)read(fd, text, sizeof text - 1);
 		close(fd);
 	}
-	return (nob > 0 ? atoi(text) : 65530) / 8 / 2;
+	most = (nob > 0 ? atoi(text) : 65530) / 8 / 2;
+	__atomic_store_n(&known, most, __ATOMIC_RELAXED);
+	return most;
 }
 
-/* Of all dispatchers (atomic). */
+/* Those that are mappings, of all dispatchers (atomic). */
 static int guards;
 
-/* 0; -1: there would be too many mappings. LSan reads what is mapped. */
-static int guard_set(struct own *w, char *low)
+/* 0; -1: there would be more than most of these, or too many mappings. */
+static int guard_map(struct own *w, char *low, int most)
 {
-#if defined(MADV_GUARD_INSTALL)
-	if (!HARD && madvise(low - GUARD, GUARD, MADV_GUARD_INSTALL) == 0)
-		return 0;
-#endif
-	if (__atomic_add_fetch(&guards, 1, __ATOMIC_RELAXED) <= guards_most() &&
+	if (most > guards_most())
+		most = guards_most();
+	if (__atomic_add_fetch(&guards, 1, __ATOMIC_RELAXED) <= most &&
 	    mprotect(low - GUARD, GUARD, PROT_NONE) == 0) {
 		w->w_guard = 1;
 		return 0;
@@ -1750,7 +1757,22 @@ static int guard_set(struct own *w, char *low)
 	return -1;
 }
 
-/* Makes a lane of map, the number of which is i; puts it in o_free. */
+/*
+ * In page tables the guard is for those who have many: what is mapped there
+ * cannot be read, which stops gdb's gcore, and LSan.
+ */
+static int guard_set(struct own *w, char *low)
+{
+	if (guard_map(w, low, GUARDS_FEW) == 0)
+		return 0;
+#if defined(MADV_GUARD_INSTALL)
+	if (!HARD && madvise(low - GUARD, GUARD, MADV_GUARD_INSTALL) == 0)
+		return 0;
+#endif
+	return guard_map(w, low, INT_MAX);
+}
+
+/* Makes a lane of map, with the number i. 0; -1: it has no guard. */
 static int own_make(struct usched *s, int i, char *map)
 {
 	struct usched_own *o = s->s_own;
@@ -1762,8 +1784,6 @@ static int own_make(struct usched *s, int i, char *map)
 	memset(l, 0, sizeof *l);	/* a frame of lane 1 may have been here */
 	l->l_low    = map + GUARD;
 	l->l_bottom = map + o->o_size - i * STAGGER % page;
-	l->l_free   = o->o_free;
-	o->o_free   = i;
 	return 0;
 }
 
@@ -1773,7 +1793,7 @@ static NOINLINE void own_map(struct usched *s)
 	struct usched_own *o = s->s_own;
 	int first = s->s_lane_nr + o->o_used + 1;
 	size_t nob = OWN_NR * o->o_size;
-	int nr = 0;
+	int i, nr = 0;
 	char *map;
 
 	if (o->o_used + OWN_NR > own_most(s->s_lane_nr) || (o->o_rest > 0 && o->o_rest-- > 0))
@@ -1797,6 +1817,8 @@ static NOINLINE void own_map(struct usched *s)
 	}
 	own_of(s, first)->w_mapped = nob;
 	HOOK(own(map, nob, 1));
+	for (i = first + nr; i-- > first; o->o_free = i)
+		s->s_lane[i].l_free = o->o_free;
 	__atomic_store_n(&o->o_used, o->o_used + nr, __ATOMIC_RELEASE);
 }
 
@@ -1964,13 +1986,9 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 	return 0;
 }
 
-int usched_lane_own(struct usched *s, void (*f)(void *))
+NOINLINE int usched_lane_known(struct usched *s, void (*f)(void *))
 {
-	struct usched_own *o = s->s_own;
-
-	if (likely(o == NULL || !__atomic_load_n(&o->o_known, __ATOMIC_RELAXED)))
-		return 0;
-	return wanted(o, f) ? own_get(s) : 0;
+	return wanted(s->s_own, f) ? own_get(s) : 0;
 }
 
 /*

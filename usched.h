@@ -384,7 +384,7 @@ int usched_lanes(struct usched *s, int nr, size_t size);
  * one. The thread takes it with its first run, and gives it back when it ends,
  * to the dispatcher that runs it then. By the native thread that runs s.
  */
-int usched_lane_own(struct usched *s, void (*f)(void *));
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
 
 /*
  * s runs its threads on the lanes of another dispatcher, as that one does; they
@@ -397,6 +397,18 @@ int usched_lane_own(struct usched *s, void (*f)(void *));
  * above.
  */
 int usched_lanes_share(struct usched *s, const struct usched *other);
+
+/* Not API: if *s->s_own is 0, no function was ever deep (atomic). */
+int usched_lane_known(struct usched *s, void (*f)(void *));
+
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
+{
+	const int *known = (const int *)s->s_own;
+
+	return __builtin_expect(known != NULL && __atomic_load_n(known,
+				__ATOMIC_RELAXED) != 0, 0) ?
+		usched_lane_known(s, f) : 0;
+}
 
 #define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
 

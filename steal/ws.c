@@ -535,16 +535,19 @@ static inline int lane_free(struct ws_worker *w)
 	return lane;
 }
 
+static NOINLINE int own_begin(struct ws_worker *w, int lane)
+{
+	lane_list[lane].e_at = -1;
+	lane_move(w, &lane_list[lane], w);
+	return lane;
+}
+
 /* One for a thread that runs f, and for no other; or 0. */
 static inline int lane_own(struct ws_worker *w, void (*f)(void *))
 {
 	int lane = usched_lane_own(&w->w_proc.p_sched, f);
 
-	if (lane != 0) {
-		lane_list[lane].e_at = -1;
-		lane_move(w, &lane_list[lane], w);
-	}
-	return lane;
+	return LIKELY(lane == 0) ? 0 : own_begin(w, lane);
 }
 
 /* For a thread that begins. Those that are pinned stay with those that are. */

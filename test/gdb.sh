@@ -272,6 +272,16 @@ FUNCTION void w_block(void)
 	END;
 }
 
+/* The second of these has a lane of its own, and no buffer. */
+FUNCTION void t_huge(void *n)
+{
+	volatile char space[3000];
+
+	space[0] = 1;
+	w_plain((int)(long)n);
+	w_sum += space[0];
+}
+
 FUNCTION void t_run(void *n)
 {
 	long i;
@@ -297,7 +307,7 @@ int main(void)
 		return 1;
 	for (i = 0; i < NR; i++)
 		all[i] = rr_thread_init(i == 1 ? t_deep : i == 2 ? t_bare :
-					t_plain, (void *)(i + 1));
+					i == 4 || i == 5 ? t_huge : t_plain, (void *)(i + 1));
 	rr_thread_init(t_run, NULL);
 	if (rr_start() != 0 || rr_fini() != 0)
 		return 1;
@@ -496,13 +506,13 @@ procs() { # flags
 	build procs "$1" "rr.c proc/umem.c proc/uproc.c usched.c" || { bad "procs $1"; return; }
 	args=
 	debug procs -ex 'break w_stop' -ex run -ex 'usched' \
-		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
+		-ex 'usched bt all[0] all[1] all[2] all[3] all[4] all[5] all[299]' \
 		-ex "generate-core-file $dir/core" -ex delete -ex continue
 	grep -q 'exited normally' "$dir/out" || bad "procs $1" "$dir/out"
 	procs_check "$1"
 	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
 		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex usched \
-		-ex 'usched bt all[0] all[1] all[2] all[3] all[299]' \
+		-ex 'usched bt all[0] all[1] all[2] all[3] all[4] all[5] all[299]' \
 		"$dir/procs" "$dir/core" >"$dir/out" 2>&1
 	procs_check "$1, core"
 }
@@ -517,6 +527,8 @@ procs_check() {
 	t_deep(0x2)  blocked, away from lane 2, waits:$deep
 	t_bare(0x3)  blocked, away from lane 3, waits: w_block w_plain t_bare
 	t_plain(0x4)  blocked, away from lane 4, ready: w_block w_plain t_plain
+	t_huge(0x5)  blocked, away from lane 5, waits: w_block w_plain t_huge
+	t_huge(0x6)  blocked in lane 257, waits: w_block w_plain t_huge
 	t_plain(0x12c)  LAST
 	END
 	last=$(grep '^t_plain(0x12c)' "$dir/brief" | tail -n 1)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* u_deep: a thread whose function is known to block deep has a lane of its own */
-/* LIBS: -Wl,--wrap=mmap,--wrap=madvise */
+/* LIBS: -Wl,--wrap=mmap,--wrap=madvise,--wrap=mprotect */
 
 /*
  * No other thread has that lane, it is never copied, and asks for no buffer. If
  * no lane is to be had, or too many, it shares one, and keeps what is on its
  * stack all the same. What such lanes took goes back when their threads end, or
  * become shallow. A function that is deep no longer is forgotten, and learnt
- * again. Threads of other functions share lanes. A guard is below each lane,
- * also where it has to be a mapping.
+ * again. Threads of other functions share lanes. A guard is below each lane, as
+ * a mapping or in the page tables; where neither can be had, no lane is used.
  */
 #include "tiny.h"
 #include "uslice.h"
@@ -36,6 +36,7 @@
 #define DEEP	20000
 #define TRIPS	3
 #define WARM	((long)4 << 20)
+#define GUARD_INSTALL	102		/* MADV_GUARD_INSTALL of Linux */
 
 static struct tiny t;
 static struct tiny_thread tt[NR];
@@ -43,13 +44,15 @@ static size_t page;
 static int depth = DEEP;		/* of threads of deep() */
 static int lane_of[NR];
 static int used[SHRT_MAX + 1];
-static int no_mmap, no_guard;
+static int no_mmap, no_guard, no_mapped_guard;
 static long mmaps;
 
 void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 int   __real_madvise(void *at, size_t nob, int advice);
 int   __wrap_madvise(void *at, size_t nob, int advice);
+int   __real_mprotect(void *at, size_t nob, int prot);
+int   __wrap_mprotect(void *at, size_t nob, int prot);
 
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
@@ -62,9 +65,17 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 
 int __wrap_madvise(void *at, size_t nob, int advice)
 {
-	if (!no_guard || advice != 102)
+	if (!no_guard || advice != GUARD_INSTALL)
 		return __real_madvise(at, nob, advice);
 	errno = EINVAL;
+	return -1;
+}
+
+int __wrap_mprotect(void *at, size_t nob, int prot)
+{
+	if (!no_mapped_guard || nob != USCHED_GUARD)
+		return __real_mprotect(at, nob, prot);
+	errno = ENOMEM;
 	return -1;
 }
 
@@ -459,6 +470,8 @@ static void falls(void *arg)
 		CHECK(recurse(0) != 1);
 }
 
+static int kind;	/* of guard: a mapping, in page tables, none */
+
 static void fall(void)
 {
 	static char alternate[64 << 10];
@@ -470,22 +483,37 @@ static void fall(void)
 	CHECK(sigaltstack(&ss, NULL) == 0);
 	CHECK(sigaction(SIGSEGV, &sa, NULL) == 0);
 	CHECK(tiny_init(&t, LANES) == 0);
+	no_mapped_guard = kind > 0;
+	no_guard = kind != 1;
 	start(falls, 0, 2);
 	tiny_run(&t);
+	_exit(43);
+}
+
+/* Has the kernel guards in page tables? The hard mode does not ask for them. */
+static int has_guards(void)
+{
+	void *map = __real_mmap(NULL, page, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc;
+
+	CHECK(map != MAP_FAILED);
+	rc = __real_madvise(map, page, GUARD_INSTALL);
+	munmap(map, page);
+	return rc == 0 && !IN_HARD;
 }
 
 static void guarded(void)
 {
 	char text[1024];
-	int i, status;
+	int status, guard;
 
-	for (i = 0; i < 2; i++) {
-		no_guard = i;
+	for (kind = 0; kind < 3; kind++) {
+		guard = kind == 0 || (kind == 1 && has_guards());
 		status = check_child(fall, text, sizeof text);
-		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+		CHECK(WIFEXITED(status) &&
+		      WEXITSTATUS(status) == (guard ? 42 : 43));
 	}
-	alone();			/* without guards in page tables */
-	no_guard = 0;
 }
 
 int main(int argc, char **argv)

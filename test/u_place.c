@@ -31,18 +31,19 @@ static struct tiny_thread tt[NR + 1];
 static volatile int waits;	/* else the same is computed without waits */
 static volatile long refused, waited;
 
-/* Calls nothing, so that functions stay leaves. */
-static INLINE void give(void)
+/* Calls nothing, so that functions stay leaves. Have the others run? */
+static INLINE int give(void)
 {
 	if (!waits)
-		return;
+		return 0;
 	t.t_yields = tiny_self();
 	if (usched_block() == 0) {
 		waited = waited + 1;
-	} else {
-		t.t_yields = NULL;
-		refused = refused + 1;
+		return 1;
 	}
+	t.t_yields = NULL;
+	refused = refused + 1;
+	return 0;
 }
 
 static INLINE unsigned mix(unsigned a, unsigned b)
@@ -295,6 +296,25 @@ static NOINLINE unsigned branches(unsigned seed)
 	return sum;
 }
 
+/*
+ * A variable that others change meanwhile, of which only this file knows: seen
+ * from the caller of a function that waits.
+ */
+static unsigned ticks;
+
+static NOINLINE int gives(void)
+{
+	return give();
+}
+
+static NOINLINE unsigned changes(unsigned seed)
+{
+	unsigned before = ticks;
+	int all = gives();
+
+	return seed + (all == (ticks != before));
+}
+
 /* What the program asks for. */
 
 #if defined(__MMX__) && defined(__SSE2__)
@@ -425,6 +445,7 @@ static const struct shape {
 	{ "leaf_array", leaf_array, ALL },
 	{ "by_value", by_value, ALL }, { "wrapped", wrapped, ALL },
 	{ "jumps", jumps, ALL }, { "branches", branches, ALL },
+	{ "changes", changes, ALL },
 #if defined(HAVE_MMX)
 	{ "mmx", mmx, ONLY_MMX },
 #endif
@@ -483,6 +504,7 @@ static void dirt(void *arg)
 {
 	(void)arg;
 	while (live > 0) {
+		ticks++;
 #if defined(__x86_64__) && defined(__SSE2__)
 		__asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n\t"
 			"pcmpeqd %%xmm5, %%xmm5\n\tpcmpeqd %%xmm6, %%xmm6\n\t"

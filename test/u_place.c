@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_place: a wait in place (usched_block()) is a call to the compiler that saves
- * nothing: whatever a function keeps over it is the same afterwards, also where
- * the block is refused. Here compilers keep all that they can: addresses by a
- * base pointer, registers of each kind, locals of a leaf.
+ * u_place: whatever a function keeps over a wait in place (usched_block()) is
+ * the same afterwards, also where the block is refused. Here compilers keep all
+ * that they can: addresses by a base pointer, registers of each kind, locals of
+ * a leaf.
  *
  * test/place.sh compiles it with flags of its own, and as C++.
  */
@@ -94,7 +94,8 @@ static NOINLINE unsigned growing(unsigned seed)
 			hidden(n * 3) * sizeof *more);
 
 		for (i = 0; i < n * 3; i++)
-			more[i] = last != NULL ? last[i % (n * 3 - 3)] + i : seed;
+			more[i] = last == NULL ? seed :
+				last[i % (n * 3 - 3)] + i;
 		__asm__ volatile("" : : "r"(fixed), "r"(more) : "memory");
 		last = more;
 		give();
@@ -131,8 +132,8 @@ static NOINLINE unsigned aligned_vla(unsigned seed)
 static NOINLINE unsigned integers(unsigned seed)
 {
 	unsigned long a = seed, b = a * 3, c = b ^ 5, d = c * 7, e = d + 11;
-	unsigned long f = e * 13, g = f ^ 17, h = g * 19, k = h + 23, l = k * 29;
-	unsigned long m = l ^ 31, n = m * 37, o = n + 41, p = o * 43;
+	unsigned long f = e * 13, g = f ^ 17, h = g * 19, k = h + 23;
+	unsigned long l = k * 29, m = l ^ 31, n = m * 37, o = n + 41, p = o * 43;
 	__extension__ unsigned __int128 wide = (unsigned __int128)p * n;
 	int i;
 
@@ -142,8 +143,8 @@ static NOINLINE unsigned integers(unsigned seed)
 		h ^= k; k += l; l += m; m ^= n; n += o; o += p; p ^= a;
 		wide = wide * 3 + a;
 	}
-	return (unsigned)(a + b + c + d + e + f + g + h + k + l + m + n + o + p +
-			  (unsigned long)(wide >> 64));
+	return (unsigned)(a + b + c + d + e + f + g + h + k + l + m + n + o +
+			  p + (unsigned long)(wide >> 64));
 }
 
 #if defined(__SSE2__) || !defined(__x86_64__)
@@ -186,7 +187,7 @@ static NOINLINE unsigned vectors(unsigned seed)
 {
 	vec16 a = { seed, seed + 1, seed * 3, 4 }, b = a * 5;
 	vec32 c = { 1, seed, 3, seed + 7, 5, 6, seed * 9, 8 }, d = c + c;
-	vec64 e = { seed, 2, seed + 3, 4, 5, 6, 7, 8, 9, seed, 11, 12, 13, seed },
+	vec64 e = { seed, 2, seed + 3, 4, 5, 6, 7, 8, 9, seed, 11, 12, 13 },
 	      f = e * 3, g = f - e, h = g * g;
 	unsigned i, sum = 0;
 
@@ -410,7 +411,7 @@ AVX512 static unsigned masks(unsigned seed)
 	"kmovw %%k1, %%k3\n\tkmovw %%k1, %%k4\n\tkmovw %%k1, %%k5\n\t"	\
 	"kmovw %%k1, %%k6\n\tkmovw %%k1, %%k7"
 
-/* By words that the compiler need not know, so all clobbers are real ones. */
+/* Changes registers of which the compiler knows nothing elsewhere. */
 AVX512 static void dirty_512(void)
 {
 	__asm__ volatile(DIRT_512 : : : "xmm0", "xmm1", "xmm2", "xmm3", "xmm7",
@@ -493,7 +494,8 @@ static void thread(void *arg)
 				continue;
 			if (shapes[h].h_f(check_hash(check_seed + me, j)) !=
 			    want[h][me][j])
-				check_fail(__FILE__, __LINE__, shapes[h].h_name);
+				check_fail(__FILE__, __LINE__,
+					   shapes[h].h_name);
 		}
 	}
 	live--;

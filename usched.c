@@ -411,6 +411,17 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #endif
 #define HIDDEN		__attribute__((visibility("hidden")))
 /*
+ * To its callers, also with -flto: gcc would take from what is in it, which is
+ * assembly, that it leaves variables and the registers of AVX-512 alone.
+ */
+#define UNKNOWN		NOINLINE
+#if defined(__has_attribute)
+#if __has_attribute(noipa)
+#undef  UNKNOWN
+#define UNKNOWN		__attribute__((noipa))
+#endif
+#endif
+/*
  * Sanitizers cannot follow those that do not return, or copy what is poisoned.
  * For clang's thread sanitizer "no" is not enough: calls are still counted.
  */
@@ -779,10 +790,8 @@ static void round_start(void *arg)
 	arrive(s, u);
 }
 
-#if defined(USCHED_PORTABLE)
-__attribute__((used))		/* usched_live names it */
-#endif
-int ustack_block(void)
+/* Used: the usched_live of portable builds names it. */
+__attribute__((used)) UNKNOWN int ustack_block(void)
 {
 	int rc;
 
@@ -790,8 +799,6 @@ int ustack_block(void)
 		 "ustack_block: called outside of a thread");
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 	USCHED_SWITCH(rc);
-	if (unlikely(rc != 0))
-		rc = usched_refused(rc);	/* as in usched_block() */
 #else
 	rc = usched_save(usched_blocked, NULL);
 #endif

@@ -45,7 +45,9 @@ jobs() {
 		if [ -z "$full" ]; then
 			sed -n "s/^$cc: //p" <<-END
 			gcc: lib|gcc|-O1 -flto -fPIC -shared
-			gcc: lib|gcc|-O1 -DUSCHED_PORTABLE
+			gcc: lib|gcc|-O1 -flto -DUSCHED_PORTABLE
+			gcc: run|gcc|-O2 -flto|-O2 -flto
+			gcc: run|gcc|-O2 -flto -DUSCHED_CALL|-O2 -flto
 			clang: lib|clang|-O1 -flto -ffunction-sections -Wl,--gc-sections
 			clang: two|clang|-O1 -fvisibility=hidden
 			END

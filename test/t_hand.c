@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_hand: usched_stats() that begins in the midst of a run counts each switch from
- * then on, also those that would be made without s_next() (THREADS AT HAND in
- * usched.h), and none after its end. rr and ll, which leave threads so, run on in
- * the order that they had. No thread runs while s_next() does, so a wake from
- * there is one from elsewhere, and is not lost.
+ * t_hand: usched_stats() that begins in the midst of a run counts each switch
+ * from then on, also those without s_next() (THREADS AT HAND in usched.h), and
+ * none after its end. rr and ll, which leave threads so, keep their order. No
+ * thread runs while s_next() does, so a wake there is remote, and is not lost.
  */
 #include "check.h"
 #include "ll.h"
@@ -26,7 +25,7 @@ static struct ustack *(*own_next)(struct usched *);
 static struct rr_thread *rr[NR];
 static struct ll_thread *ll[NR];
 
-/* Wakes one that waits, from s_next(): it has one more wake to take. */
+/* Wakes from s_next() that a thread has yet to take. */
 static int extra[NR];
 
 static struct ustack *front(struct usched *s)
@@ -63,7 +62,7 @@ static void each_lap(void)
 	}
 }
 
-/* A ring: each is woken by the one before it. */
+/* A ring: each thread is woken by its neighbour. */
 static void arrives(int me)
 {
 	entered++;

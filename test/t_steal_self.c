@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_steal_self: a thread of ws that has migrated in a wait sees its new processor
- * in the same function, whatever the compiler would like to keep: usched_self(),
- * ws_proc() and ustack_self()->u_sched agree. What it wakes then is put into the
- * queue of the new processor, and the old one's owner is not disturbed: all wakes
- * come, and each once.
+ * t_steal_self: a thread of ws that has migrated in a wait sees its new
+ * processor in the same function: the compiler must not keep the old processor.
+ * usched_self(), ws_proc() and ustack_self()->u_sched agree. Its wakes go to the
+ * new processor's queue: all come, and each once.
  */
 #include "steal.h"
 
@@ -27,7 +26,7 @@ static void is_woken(void *arg)
 	}
 }
 
-/* On the worker where it is pinned: what is behind it goes to the other. */
+/* On the worker where it is pinned: the traveller must go elsewhere. */
 static void helps(void *arg)
 {
 	int me = (int)(intptr_t)arg;

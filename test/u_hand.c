@@ -2,8 +2,8 @@
 /*
  * u_hand: threads that s_next() leaves (THREADS AT HAND in usched.h) run in
  * exactly the order that is said there, whatever state they are in: new, in
- * their lane or out of it, with control words of their own, on the native stack.
- * s_next() is called when there is none, or s_left is 0, and at no other time.
+ * their lane or out of it, with control words of their own, on lane 0. s_next()
+ * is called when there is none, or s_left is 0, and at no other time.
  *
  * Every switch is foretold from the fields that the header names, just before
  * the thread blocks or ends.
@@ -31,7 +31,7 @@ static struct member m[NR];
 static unsigned seed;
 static int left;			/* what s_next() sets: -1: any */
 static int wrapped;			/* another s_next() is in front */
-static struct ustack *want;		/* runs next, or NULL: s_next() is called */
+static struct ustack *want;		/* runs next, or NULL: s_next() */
 static int want_left;
 static int may_reuse, may_fail, may_jump;
 static long by_hand, by_next, jumped, reused, refusals;
@@ -67,7 +67,7 @@ static void to_queue(struct member *x)
 	ring[q.q_tail++ % RING] = &x->m_tiny.tt_stack;
 }
 
-/* As a wake of ll: the one before goes to the queue. */
+/* Does as a wake of ll: the thread in the slot goes to the queue. */
 static void to_slot(struct member *x)
 {
 	struct member *before = (struct member *)s->s_hot;
@@ -159,7 +159,7 @@ static int again(struct usched *sched, struct ustack *u)
 	u->u_f   = begins;
 	u->u_arg = x;
 	x->m_ended = 0;
-	x->m_ready = 1;			/* begins now, nobody is asked */
+	x->m_ready = 1;			/* begins now, without s_next() */
 	want = u;
 	want_left = s->s_left;
 	reused++;
@@ -234,7 +234,8 @@ static void blocks(struct member *me)
 
 static NOINLINE void goes_deep(struct member *me, int depth)
 {
-	unsigned v[6], i, own = check_hash((unsigned)me->m_runs, (unsigned)depth);
+	unsigned own = check_hash((unsigned)me->m_runs, (unsigned)depth);
+	unsigned v[6], i;
 
 	for (i = 0; i < 6; i++)
 		v[i] = own + i;
@@ -336,8 +337,8 @@ static void with(int lanes, int budget, unsigned ahead)
 }
 
 /*
- * Another s_next() comes in front while it runs, as usched_stats() does: it sees
- * each switch from then on, until it goes.
+ * Another s_next() comes in front while it runs, as usched_stats() does. From
+ * then on it sees each switch, until it goes.
  */
 static long seen;
 static int fronts;
@@ -365,7 +366,7 @@ static void comes_and_goes(void *arg)
 			s->s_left = 0;
 		}
 		blocks(me);
-		/* At least the switch away from here, and the one back. */
+		/* At least the switches away from here and back. */
 		CHECK(i % 2 || seen > before);
 		CHECK(!(i % 2) || seen == before);
 	}

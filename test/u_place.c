@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_place: a wait in place (usched_block()) is a call to the compiler that saves
- * nothing: whatever a function keeps over it is the same afterwards, also where
- * the block is refused. Here compilers keep all that they can: addresses by a
- * base pointer, registers of each kind, locals of a leaf.
+ * u_place: whatever a function keeps over a wait in place (usched_block()) is
+ * the same afterwards, also where the block is refused. Here compilers keep all
+ * that they can: addresses by a base pointer, registers of each kind, locals of
+ * a leaf.
  *
  * test/place.sh compiles it with flags of its own, and as C++.
  */
@@ -31,18 +31,19 @@ static struct tiny_thread tt[NR + 1];
 static volatile int waits;	/* else the same is computed without waits */
 static volatile long refused, waited;
 
-/* Calls nothing, so that functions stay leaves. */
-static INLINE void give(void)
+/* Calls nothing, so that functions stay leaves. Have the others run? */
+static INLINE int give(void)
 {
 	if (!waits)
-		return;
+		return 0;
 	t.t_yields = tiny_self();
 	if (usched_block() == 0) {
 		waited = waited + 1;
-	} else {
-		t.t_yields = NULL;
-		refused = refused + 1;
+		return 1;
 	}
+	t.t_yields = NULL;
+	refused = refused + 1;
+	return 0;
 }
 
 static INLINE unsigned mix(unsigned a, unsigned b)
@@ -93,7 +94,8 @@ static NOINLINE unsigned growing(unsigned seed)
 			hidden(n * 3) * sizeof *more);
 
 		for (i = 0; i < n * 3; i++)
-			more[i] = last != NULL ? last[i % (n * 3 - 3)] + i : seed;
+			more[i] = last == NULL ? seed :
+				last[i % (n * 3 - 3)] + i;
 		__asm__ volatile("" : : "r"(fixed), "r"(more) : "memory");
 		last = more;
 		give();
@@ -130,8 +132,8 @@ static NOINLINE unsigned aligned_vla(unsigned seed)
 static NOINLINE unsigned integers(unsigned seed)
 {
 	unsigned long a = seed, b = a * 3, c = b ^ 5, d = c * 7, e = d + 11;
-	unsigned long f = e * 13, g = f ^ 17, h = g * 19, k = h + 23, l = k * 29;
-	unsigned long m = l ^ 31, n = m * 37, o = n + 41, p = o * 43;
+	unsigned long f = e * 13, g = f ^ 17, h = g * 19, k = h + 23;
+	unsigned long l = k * 29, m = l ^ 31, n = m * 37, o = n + 41, p = o * 43;
 	__extension__ unsigned __int128 wide = (unsigned __int128)p * n;
 	int i;
 
@@ -141,8 +143,8 @@ static NOINLINE unsigned integers(unsigned seed)
 		h ^= k; k += l; l += m; m ^= n; n += o; o += p; p ^= a;
 		wide = wide * 3 + a;
 	}
-	return (unsigned)(a + b + c + d + e + f + g + h + k + l + m + n + o + p +
-			  (unsigned long)(wide >> 64));
+	return (unsigned)(a + b + c + d + e + f + g + h + k + l + m + n + o +
+			  p + (unsigned long)(wide >> 64));
 }
 
 #if defined(__SSE2__) || !defined(__x86_64__)
@@ -185,7 +187,7 @@ static NOINLINE unsigned vectors(unsigned seed)
 {
 	vec16 a = { seed, seed + 1, seed * 3, 4 }, b = a * 5;
 	vec32 c = { 1, seed, 3, seed + 7, 5, 6, seed * 9, 8 }, d = c + c;
-	vec64 e = { seed, 2, seed + 3, 4, 5, 6, 7, 8, 9, seed, 11, 12, 13, seed },
+	vec64 e = { seed, 2, seed + 3, 4, 5, 6, 7, 8, 9, seed, 11, 12, 13 },
 	      f = e * 3, g = f - e, h = g * g;
 	unsigned i, sum = 0;
 
@@ -295,6 +297,25 @@ static NOINLINE unsigned branches(unsigned seed)
 	return sum;
 }
 
+/*
+ * A variable that others change meanwhile, of which only this file knows: seen
+ * from the caller of a function that waits.
+ */
+static unsigned ticks;
+
+static NOINLINE int gives(void)
+{
+	return give();
+}
+
+static NOINLINE unsigned changes(unsigned seed)
+{
+	unsigned before = ticks;
+	int all = gives();
+
+	return seed + (all == (ticks != before));
+}
+
 /* What the program asks for. */
 
 #if defined(__MMX__) && defined(__SSE2__)
@@ -390,7 +411,7 @@ AVX512 static unsigned masks(unsigned seed)
 	"kmovw %%k1, %%k3\n\tkmovw %%k1, %%k4\n\tkmovw %%k1, %%k5\n\t"	\
 	"kmovw %%k1, %%k6\n\tkmovw %%k1, %%k7"
 
-/* By words that the compiler need not know, so all clobbers are real ones. */
+/* Changes registers of which the compiler knows nothing elsewhere. */
 AVX512 static void dirty_512(void)
 {
 	__asm__ volatile(DIRT_512 : : : "xmm0", "xmm1", "xmm2", "xmm3", "xmm7",
@@ -425,6 +446,7 @@ static const struct shape {
 	{ "leaf_array", leaf_array, ALL },
 	{ "by_value", by_value, ALL }, { "wrapped", wrapped, ALL },
 	{ "jumps", jumps, ALL }, { "branches", branches, ALL },
+	{ "changes", changes, ALL },
 #if defined(HAVE_MMX)
 	{ "mmx", mmx, ONLY_MMX },
 #endif
@@ -472,7 +494,8 @@ static void thread(void *arg)
 				continue;
 			if (shapes[h].h_f(check_hash(check_seed + me, j)) !=
 			    want[h][me][j])
-				check_fail(__FILE__, __LINE__, shapes[h].h_name);
+				check_fail(__FILE__, __LINE__,
+					   shapes[h].h_name);
 		}
 	}
 	live--;
@@ -483,6 +506,7 @@ static void dirt(void *arg)
 {
 	(void)arg;
 	while (live > 0) {
+		ticks++;
 #if defined(__x86_64__) && defined(__SSE2__)
 		__asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n\t"
 			"pcmpeqd %%xmm5, %%xmm5\n\tpcmpeqd %%xmm6, %%xmm6\n\t"

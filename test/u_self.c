@@ -168,7 +168,7 @@ static void moved_between(void)
 	tiny_fini(&outer);
 }
 
-/* A jump leaves a thread: usched_left() says that nobody runs. */
+/* A jump leaves a thread: usched_left() says that no thread runs. */
 static jmp_buf back;
 
 static void jumps(void *arg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# red.awk: prints the functions of an x86-64 assembly file that have locals below
+# red.awk: prints the functions of an x86-64 assembly file whose locals lie below
 # the stack pointer, and the first instruction that says so: by rsp, or by rbp
 # below all that was pushed and subtracted.
 

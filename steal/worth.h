@@ -55,7 +55,6 @@
  */
 
 #include <stdbool.h>
-#include <time.h>
 
 #define WORTH_PATIENCE	3000u		/* of a new thief */
 #define WORTH_MOST	1000000u	/* the most */
@@ -90,18 +89,6 @@ struct thief {
 	unsigned h_cost;	/* what it took */
 	unsigned h_mail;	/* messages until then */
 };
-
-#if !defined(WORTH_NOW)
-#define WORTH_NOW()	worth_clock()
-
-static __inline__ unsigned worth_clock(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (unsigned)now.tv_sec * 1000000000u + (unsigned)now.tv_nsec;
-}
-#endif
 
 static __inline__ void worth_init(struct thief *h)
 {

@@ -157,6 +157,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 UPREEMPT_NEVER;
 
@@ -286,6 +287,15 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 		__atomic_store_n(&to->field, to->field + (nr),		\
 				 __ATOMIC_RELAXED);			\
 } while (0)
+
+/* The time of worth.h. */
+static unsigned now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (unsigned)now.tv_sec * 1000000000u + (unsigned)now.tv_nsec;
+}
 
 /* Waking workers. */
 
@@ -987,7 +997,7 @@ static void count_mail(struct ws_worker *w)
 
 	if (++w->w_mail % DENSE_NR != 0)
 		return;
-	now = WORTH_NOW() - w->w_idle;
+	now = now_ns() - w->w_idle;
 	w->w_dense   = now - w->w_mail_at < DENSE_NR * DENSE;
 	w->w_mail_at = now;
 }
@@ -1229,22 +1239,22 @@ static void unstick(struct ws_worker *w, struct ws_worker *v)
 static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
 	unsigned long ticket = stop_ask(&v->w_stop);
-	unsigned from = WORTH_NOW();
+	unsigned from = now_ns();
 	bool stopped;
 
 	if (ticket == 0)
 		return false;
 	TALLY(w, stops, 1);
-	while (!at_once && worth_age(WORTH_NOW(), from) < w->w_thief.h_fence) {
+	while (!at_once && worth_age(now_ns(), from) < w->w_thief.h_fence) {
 		if (stop_answered(&v->w_stop, ticket))
 			return true;
 		uproc_relax();
 	}
-	from = WORTH_NOW();
+	from = now_ns();
 	TALLY(w, forced, 1);
 	TALLY(w, fences, 1);
 	stopped = stop_force(&v->w_stop);
-	worth_fence(&w->w_thief, worth_age(WORTH_NOW(), from));
+	worth_fence(&w->w_thief, worth_age(now_ns(), from));
 	return stopped;
 }
 
@@ -1253,7 +1263,7 @@ static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		  bool stuck_now)
 {
 	if (!stop(w, v, stuck_now)) {
-		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), WORTH_NOW());
+		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 		return;
 	}
 	loot_deque(w, v, o);
@@ -1263,7 +1273,7 @@ static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
 		loot_queue(w, v, o);
 	stop_end(&v->w_stop);
 	if (o->o_nr == 0)
-		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), WORTH_NOW());
+		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 }
 
 static void bring(struct ws_worker *w, struct deque_item x)
@@ -1319,7 +1329,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 					bool idle)
 {
 	long tasks = deque_look(&w->w_deque);
-	unsigned now = WORTH_NOW();
+	unsigned now = now_ns();
 	struct uproc_thread *t;
 	struct loot o;
 
@@ -1333,7 +1343,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 	if (o.o_nr == 0)
 		return NULL;
 	t = bring_home(w, &o);
-	worth_stole(&w->w_thief, now, WORTH_NOW(), w->w_mail);
+	worth_stole(&w->w_thief, now, now_ns(), w->w_mail);
 	TALLY(w, thefts, 1);
 	TALLY(w, stolen, o.o_nr);
 	return t;
@@ -1354,7 +1364,7 @@ static bool somebody_has_work(const struct ws_worker *w)
 
 static void remember_turns(void)
 {
-	unsigned now = WORTH_NOW();
+	unsigned now = now_ns();
 	int i;
 
 	for (i = 0; i < set->set_nr; i++)
@@ -1454,13 +1464,13 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 {
 	unsigned most = napped ? WORTH_FENCE_MOST : SEARCH;
 	struct uproc_thread *t = steal_round(w, true, true);
-	unsigned began = WORTH_NOW();
+	unsigned began = now_ns();
 	int i;
 
 	if (!set->set_spare || set->set_nr == 1)
 		return t;
 	while (t == NULL && !called(w) &&
-	       worth_age(WORTH_NOW(), began) < most &&
+	       worth_age(now_ns(), began) < most &&
 	       (!napped || somebody_stands(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
@@ -1499,7 +1509,7 @@ static bool restless(const struct ws_worker *w, unsigned since)
 {
 	return dries(w) != since || somebody_has_work(w) ||
 	       (w->w_thief.h_nap < WORTH_NAP_MOST &&
-		somebody_stands(w, WORTH_NOW()));
+		somebody_stands(w, now_ns()));
 }
 
 /* Searches, and naps while work comes and goes. */
@@ -1524,7 +1534,7 @@ static struct uproc_thread *search_on(struct ws_worker *w)
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
-	unsigned began = WORTH_NOW();
+	unsigned began = now_ns();
 	struct uproc_thread *t;
 	bool more;
 
@@ -1543,7 +1553,7 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 		if (t == NULL)
 			uproc_pause(turns);
 	}
-	w->w_idle += WORTH_NOW() - began;
+	w->w_idle += now_ns() - began;
 	return t;
 }
 

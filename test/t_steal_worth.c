@@ -8,11 +8,9 @@
  */
 #include "check.h"
 
-static unsigned now;
-
-#define WORTH_NOW()	now
 #include "worth.h"
 
+static unsigned now;
 static struct thief h;
 static struct sight g;
 static unsigned dry, turn;

@@ -17,7 +17,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)

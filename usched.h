@@ -194,12 +194,12 @@ struct usched_frame {
 
 /*
  * How often a scheduler has moved threads between native threads, and what that
- * took. The one that runs the dispatcher counts for itself; others may read.
+ * took. The native thread that runs the dispatcher counts; others may read.
  */
 struct usched_moves {
-	long thefts;		/* threads were taken from another one: */
+	long thefts;		/* threads were taken from another: */
 	long stolen;		/* so many in all */
-	long stops;		/* another one was asked to stop for that, */
+	long stops;		/* another was asked to stop for that, */
 	long forced;		/* and did not answer: a barrier */
 	long fences;		/* all barriers, also before a sleep */
 };

@@ -7,9 +7,8 @@
  *
  * It answers with one number on stdout, seconds, from before the scheduler
  * starts to when the result is there, or says on stderr what went wrong. There
- * are P workers. A thread runs for some nanoseconds at a time, so there is
- * nothing that a second worker could do in less time than the first: what two
- * workers take beyond one is what they cost.
+ * are P workers. A thread runs for some nanoseconds at a time, so a second worker
+ * cannot help the first. The time that two take beyond that of one is their cost.
  *
  * TREE. A thread that is asked asks both its children, and answers when both
  * have answered. Thread 1 asks itself.
@@ -115,7 +114,7 @@ struct series {
 	struct branch    *s_branch;
 };
 
-/* Two series that are the same, of which one may be asked ahead. */
+/* Two equal series, either of which may be ahead of the other. */
 struct branch {
 	struct series  b_out[2];
 	struct series *b_of;
@@ -235,7 +234,7 @@ static void branch(void *arg)
 	}
 }
 
-/* Of s, which may be NULL as yet. */
+/* Makes two of s, which may be NULL as yet. */
 static struct branch *branch_of(struct series *s)
 {
 	struct branch *b = memory(sizeof *b);
@@ -284,7 +283,7 @@ static long inverse(long x)
 	return r;
 }
 
-/* Of 1 plus a series, from 0. */
+/* Integrates 1 plus a series, from 0. */
 static void integral(void *arg)
 {
 	struct series *s = arg;
@@ -369,7 +368,7 @@ int main(int argc, char **argv)
 	start = bench_now();
 	if (ws_start() != 0)
 		die("start");
-	rc = ws_fini();			/* the series wait for ever */
+	rc = ws_fini();			/* -EDEADLK: the series still wait */
 	if ((rc != 0 && tree) || answers != (tree ? demands : terms) ||
 	    (powser && !powser_right()))
 		die("a wrong result");

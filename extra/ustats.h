@@ -21,6 +21,10 @@
  *	for (i = 0; i < proc_nr; i++)
  *		usched_stats(rr_sched(i), &st[i]);
  *
+ * Of ws, whose threads move, thefts and what they took are counted besides, in
+ * moves: two workers with many stops for few switches have work that is too fine
+ * for two.
+ *
  * The records stay readable after rr_fini(), and usched_stats_sum() adds them
  * up at any time.
  *

@@ -30,7 +30,7 @@
  *
  * An answer needs no fence. The thief finds in K9 the number that it wrote in
  * K3, and no other stop has that number. So the owner has read it, waits, and
- * goes on only when it has read a later one that is even. Until K6 there is
+ * goes on only when it has read a later number that is even. Until K6 there is
  * none. If stops had no numbers, an answer to an earlier stop could come late,
  * and confirm one of which the owner knows nothing. On a machine of 32 bits a
  * number is used again after 2^31 stops; then all of these would have to be
@@ -42,9 +42,8 @@
  * long as the fence takes, and it never takes more than twice the better way.
  *
  *	operation      who may call		against others
- *	stop_enter     the owner, who is not	waits while it is stopped
- *	               in
- *	stop_leave     the owner, who is in	-
+ *	stop_enter     the owner, not in	waits while it is stopped
+ *	stop_leave     the owner, in		-
  *	stop_ask       a thief, which is not	the number of this stop; 0: another
  *	               in anything of its own	thief has stopped the owner
  *	stop_answered  the thief that has	true: the owner is not in, until

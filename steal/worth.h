@@ -30,9 +30,10 @@
  *	   after each nap, up to a most. While it naps it counts as searching
  *	   (seek.h), so an owner with a new thread makes no system call.
  *
- * So patience is learnt, and where the times begin matters little: a factor of
- * four is one bad theft. What differs between machines is measured by each
- * thief: a theft, and a forced stop.
+ * So patience is learnt, and the first values matter little: a factor of four is
+ * one bad theft. Each thief measures the two times that differ most between
+ * machines: of a theft, and of a forced stop. The latter cannot be measured at
+ * the start, when a barrier finds no native thread to interrupt.
  *
  * TIMES are nanoseconds, modulo 2^32, by clocks of several cpus. So a time may
  * seem to be a little later than now. That is no age: see worth_age(). An age
@@ -43,7 +44,7 @@
  *	worth_lasts, _stands	any thief
  *	the rest		the thief to which the struct belongs
  *
- * What thieves have seen of a worker they share: two of them see more than each.
+ * Thieves share their sight of a worker: two of them see more than each.
  * A lost race makes an age shorter, or a look too many. The number is written
  * after the time, and read before, so no age is that of an older number.
  *
@@ -54,7 +55,6 @@
  */
 
 #include <stdbool.h>
-#include <time.h>
 
 #define WORTH_PATIENCE	3000u		/* of a new thief */
 #define WORTH_MOST	1000000u	/* the most */
@@ -68,7 +68,7 @@
 #define WORTH_FENCE_MOST	100000u	/* no more: it was preempted */
 #define WORTH_SKEW	(1u << 20)
 
-/* What thieves have seen of a worker; all atomic. */
+/* A worker as thieves have seen it; all atomic. */
 struct sight {
 	unsigned g_dry;		/* its note (J1), */
 	unsigned g_since;	/* and since when that was the same */
@@ -89,18 +89,6 @@ struct thief {
 	unsigned h_cost;	/* what it took */
 	unsigned h_mail;	/* messages until then */
 };
-
-#if !defined(WORTH_NOW)
-#define WORTH_NOW()	worth_clock()
-
-static __inline__ unsigned worth_clock(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (unsigned)now.tv_sec * 1000000000u + (unsigned)now.tv_nsec;
-}
-#endif
 
 static __inline__ void worth_init(struct thief *h)
 {
@@ -241,7 +229,7 @@ static __inline__ unsigned worth_less(unsigned time)
 	return time > WORTH_PATIENCE ? time : WORTH_PATIENCE;
 }
 
-/* J5: returns how long to nap now. What was learnt is forgotten, little by little. */
+/* J5: returns how long to nap now. Patience becomes less, little by little. */
 static __inline__ unsigned worth_nap(struct thief *h)
 {
 	unsigned nap = h->h_nap;
@@ -259,7 +247,7 @@ static __inline__ bool worth_stood(const struct sight *g, unsigned since)
 		     since) <= 0;
 }
 
-/* Nothing is going on: begins anew. */
+/* Forgets all but the cost of a fence: no other worker has work. */
 static __inline__ void worth_calm(struct thief *h)
 {
 	h->h_patience = h->h_still = WORTH_PATIENCE;

@@ -29,7 +29,8 @@
  *
  * While a thread computes, those that wait behind it are taken away by another
  * worker, within some milliseconds (W6 in ws.c): by any that sleeps, or that
- * switches. Only if all workers compute do they wait.
+ * switches. Only if all workers compute do they wait. Threads that run for
+ * nanoseconds between waits stay where they are: moving them would cost more.
  *
  * MIGRATION
  *

@@ -34,7 +34,7 @@ static void start(void)
 		CHECK(usched_stats(ws_sched(i), &each[i]) == 0);
 }
 
-/* Of both workers. */
+/* Sums up both workers. */
 static struct usched_moves all(void)
 {
 	struct usched_stats sum = { 0 };

@@ -2,17 +2,15 @@
 /* t_steal_worth: a thief takes what has lasted, learns from bad thefts, forgets. */
 
 /*
- * J1 to J5 of worth.h, one after another, with a clock of the test's own: what
- * is said of an owner is its note (dry), its turn, and the time. Numbers and
- * times wrap around in some rounds.
+ * J1 to J5 of worth.h, one after another, with a clock of the test's own. An
+ * owner is its note (dry), its turn, and the time. Numbers and times wrap around
+ * in some rounds.
  */
 #include "check.h"
 
-static unsigned now;
-
-#define WORTH_NOW()	now
 #include "worth.h"
 
+static unsigned now;
 static struct thief h;
 static struct sight g;
 static unsigned dry, turn;
@@ -108,7 +106,7 @@ static void theft(unsigned busy, unsigned mail)
 	worth_judge(&h, now, 7 + mail);
 }
 
-/* J4: bad thefts make patient, up to a most; good ones the contrary. */
+/* J4: bad thefts make patient, up to a most; good thefts the contrary. */
 static void judged(unsigned at)
 {
 	unsigned before;
@@ -152,7 +150,7 @@ static void left_alone(unsigned at)
 	CHECK(takes());
 }
 
-/* J5: naps become longer, and patience shorter. When all is calm it begins anew. */
+/* J5: naps become longer, and patience shorter. When all is calm both are as at first. */
 static void naps(unsigned at)
 {
 	unsigned last = 0;
@@ -177,7 +175,7 @@ static void naps(unsigned at)
 	CHECK(worth_nap(&h) == WORTH_NAP);
 }
 
-/* Clocks of two cpus differ: what is seen in the future is new. */
+/* Clocks of two cpus differ: a time in the future is now. */
 static void skew(unsigned at)
 {
 	begin(at);

@@ -6,11 +6,11 @@
  * give. A worker either never looks again when it has got one, since what it
  * does takes for ever: then all must have been taken in the end. Or it looks
  * again until all is over, which is when the idle count says so. A nap is a
- * doze that ends by itself, always, while the worker counts as seeking: what is
- * given meanwhile wakes no worker, and the worker finds it after the nap. It is
- * counted as idle without a look that a fence makes good. So a giver to one that
- * naps keeps what it gives, as the owner of a deque does: it is not idle before
- * all has been taken, if need be by itself.
+ * doze that ends by itself, always, while the worker counts as seeking. A thing
+ * that is given meanwhile wakes no worker, and the worker finds it after the nap.
+ * The worker is idle without a look that a fence makes good. So a giver keeps a
+ * thing, as the owner of a deque does: it is not idle before all has been taken,
+ * if need be by itself.
  */
 #include "model.h"
 #define FENCE_MODEL
@@ -119,7 +119,7 @@ static void nap(struct worker *w)
 		idle_wake(&s.idle, &w->p_asleep);
 }
 
-/* One who naps, and does not look again before it sleeps. */
+/* Naps, looks, and does not look again before it sleeps. */
 static bool seek_and_nap(struct worker *w)
 {
 	bool got, more;
@@ -168,7 +168,7 @@ static void quick(int nr, bool doze)
 	} while (!stopped());
 }
 
-/* The same as the two above, with naps. */
+/* Do the same as busy() and quick(), with naps. */
 static void busy_naps(int nr)
 {
 	do
@@ -214,7 +214,7 @@ static void finish(void)
 		(void)park_wake(&s.worker[i].p_asleep);
 }
 
-/* As an owner, which runs what thieves have left. */
+/* Takes all that is left, as an owner runs it. */
 static void take_rest(void)
 {
 	int i;

@@ -8,7 +8,7 @@
  * A thief asks, and looks some times for an answer, or not at all. Then it uses
  * force, and looks twice before it gives up. An owner that waits pauses at each
  * second look, so how many looks that were need not be in the data. Or patience
- * has no end, and each look is a pause: no thread waits for ever.
+ * has no end, and each look is a pause: all waits end.
  */
 #include "model.h"
 

@@ -67,6 +67,10 @@
  * pays is told in worth.h: the surplus of the owner must have lasted, or the
  * owner must not have switched for a while; and thieves learn.
  *
+ * A worker that chooses from its slot on the stack of the thread that blocks
+ * (quick()) stays in until that stack has been left: else a thief could take the
+ * lane of that thread, and another worker run in it.
+ *
  * SLEEP AND END
  *
  * A worker that finds nothing seeks for a while, and sleeps then, as in seek.h.

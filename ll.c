@@ -2,7 +2,7 @@
 /* ll.c: a local scheduler: threads of a group share a processor. */
 
 /*
- * The thread woken last is kept at hand (s_hot), and runs next. Two threads
+ * The thread woken last is prepared (s_hot), and runs next. Two threads
  * that wake each other by turns, or a ring in which one at a time can run,
  * never touch the queue, and with lanes they are never copied.
  *

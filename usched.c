@@ -42,8 +42,8 @@
  *       ^                               ^
  *       sp                              L->l_bottom
  *
- * U runs, calls, returns, until somewhere it blocks. Registers that somebody
- * still needs are saved, and usched_blocked() notes where that ended:
+ * U runs, calls, returns, until somewhere it blocks. Registers that
+ * are still needed are saved, and usched_blocked() notes where that ended:
  *
  *   switch      bar()       foo()      U->u_f()
  *   | regs | frame |    frame    |    frame     | return address |
@@ -52,7 +52,7 @@
  *   |<--------------------- the slice of U --------------------->|
  *
  * All there is to know about a blocked thread is in its slice. If the scheduler
- * has left the next thread at hand, and that lies in its lane, the switch goes
+ * has prepared the next thread, and that lies in its lane, the switch goes
  * there at once. Else the stack pointer is set to S->s_base, and the next round
  * starts. Nothing of the dispatcher has to be saved: every round starts from the
  * same place.
@@ -240,7 +240,7 @@
  * I3. From switch-out to switch-in only the dispatcher touches the slice.
  * I4. Nothing is copied to or from below the stack pointer of the copier.
  * I5. An error leaves every thread and buffer as it was.
- * I6. No call-back runs between a block and the resume of a thread at hand.
+ * I6. No call-back runs between a block and the resume of a prepared thread.
  *     s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.

@@ -49,20 +49,20 @@
  * them may block it. s_again() must not call ustack_abort(), since its thread has
  * ended already.
  *
- * THREADS AT HAND
+ * PREPARED THREADS
  *
  * s_next() costs a call on another stack. A scheduler that knows which threads
- * run next may leave them at hand, and the dispatcher takes them itself. While
+ * run next may prepare them, and the dispatcher takes them itself. While
  * s_left is more than 0, a thread that blocks is followed by s_hot, which
  * becomes NULL; or, if that is NULL, by the first of s_queue, which is taken
  * out. Each counts s_left down. If there is none, or s_left is 0, s_next() is
- * called, and may set s_left anew. A thread at hand is new or blocked, and was
+ * called, and may set s_left anew. A prepared thread is new or blocked, and was
  * made by ustack_init(). Whoever puts another s_next() in front of that of a
  * scheduler, while it runs, sets s_left to 0; the scheduler's own sets s_left
  * only if it is s_next.
  *
  * A scheduler whose queues are shared with other native threads may give
- * s_quick() instead, and s_gate. If no thread is at hand, the dispatcher may call
+ * s_quick() instead, and s_gate. If no thread is prepared, the dispatcher may call
  * it before s_next(), on the stack of the thread that blocks, in builds with
  * waits in place. It does not sleep, and returns NULL, or a thread that lies in
  * its lane (no bit of USCHED_AWAY in u_top). Until the stack has been left, and
@@ -214,7 +214,7 @@ struct usched {
 	int            (*s_preempt)(struct usched *s, struct ustack *u);
 	int            (*s_again)(struct usched *s, struct ustack *u);
 
-	/* Threads at hand. Set by s_next(), if at all. */
+	/* Prepared threads. Set by s_next(), if at all. */
 	int                 s_left;    /* so many may run, then s_next() is called */
 	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: do not */
 	struct ustack      *s_hot;     /* runs next, or NULL */

@@ -49,7 +49,7 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	s->s_alloc = alloc;
 	s->s_free  = release;
 	s->s_again = NULL;		/* what it does goes by unseen */
-	s->s_left  = 0;			/* as do threads at hand, */
+	s->s_left  = 0;			/* as do prepared threads, */
 	s->s_quick = NULL;		/* and those of s_quick() */
 	s->s_stats = st;
 	s->s_moves = &st->moves;

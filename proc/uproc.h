@@ -307,8 +307,8 @@ static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 #define UPROC_AHEAD	48
 
 /*
- * For s_next(), if it is that of the kind and nobody has put another in front of
- * it: so many threads at hand (usched.h) may run before it is called again.
+ * For s_next(), if it is that of the kind, with no other in front of
+ * it: so many prepared threads (usched.h) may run before it is called again.
  */
 static __inline__ int uproc_hand(struct uproc *p,
 				 struct ustack *(*next)(struct usched *), int nr)

@@ -888,7 +888,7 @@ static struct ustack *next(struct usched *s)
 
 /*
  * The slot, or nothing. On the stack of the thread that blocks: so w stays in,
- * and nobody else takes the lane of that, until the dispatcher opens s_gate.
+ * and no thief takes the lane of that, until the dispatcher opens s_gate.
  */
 static struct ustack *quick(struct usched *s)
 {

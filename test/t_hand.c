@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * t_hand: usched_stats() that begins in the midst of a run counts each switch
- * from then on, also those without s_next() (THREADS AT HAND in usched.h), and
+ * from then on, also those without s_next() (PREPARED THREADS in usched.h), and
  * none after its end. rr and ll, which leave threads so, keep their order. No
  * thread runs while s_next() does, so a wake there is remote, and is not lost.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_hand: threads that s_next() leaves (THREADS AT HAND in usched.h) run in
+ * u_hand: threads that s_next() leaves (PREPARED THREADS in usched.h) run in
  * exactly the order that is said there, whatever state they are in: new, in
  * their lane or out of it, with control words of their own, on lane 0. s_next()
  * is called when there is none, or s_left is 0, and at no other time.

@@ -3,7 +3,7 @@
 /*
  * u_resume: usched_step() runs one thread until it blocks or ends, and says
  * which; on lanes from any depth, from a thread of another dispatcher, and
- * between runs. s_next() is not asked, threads at hand stay there, control words
+ * between runs. s_next() is not asked, prepared threads stay there, control words
  * are kept on both sides, and a thread that it leaves by a longjmp() has ended.
  */
 #include "tiny.h"

@@ -45,8 +45,8 @@
  * A worker that seeks may nap: it sleeps for a bounded time, between looks. G3
  * finds that it seeks, so the giver makes no system call, and what was put is
  * found after the nap at the latest. Naps are for work that comes and goes
- * (worth.h). One worker at a time naps: the others go to sleep, and N7 wakes
- * them if there is more than the first can take. A nap counts as idle (idle.h),
+ * (worth.h). While there is none, one worker naps: the others go to sleep, and
+ * N7 wakes them if there is more than the first can take. A nap counts as idle (idle.h),
  * though no look with a fence is before it. So a giver must not be idle before
  * what it gave is taken: it takes the rest itself.
  *

@@ -1511,12 +1511,18 @@ static void nap(struct ws_worker *w)
 			(long)worth_nap(&w->w_thief));
 }
 
-/* The others have work that comes and goes: they have run dry since. */
+/*
+ * The others have work, or have had: they have run dry since. If there is none
+ * now, one worker that naps is enough.
+ */
 static bool restless(const struct ws_worker *w, unsigned since)
 {
-	return dries(w) != since || somebody_has_work(w) ||
-	       (w->w_thief.h_nap < WORTH_NAP_MOST &&
-		somebody_stands(w, now_ns()));
+	if (somebody_has_work(w))
+		return true;
+	return seek_alone(&all.s_seek) &&
+	       (dries(w) != since ||
+		(w->w_thief.h_nap < WORTH_NAP_MOST &&
+		 somebody_stands(w, now_ns())));
 }
 
 /* Searches, and naps while work comes and goes. */
@@ -1525,8 +1531,7 @@ static struct uproc_thread *search_on(struct ws_worker *w)
 	unsigned since = dries(w);
 	struct uproc_thread *t = search(w, false);
 
-	while (t == NULL && !called(w) && seek_alone(&all.s_seek) &&
-	       restless(w, since)) {
+	while (t == NULL && !called(w) && restless(w, since)) {
 		since = dries(w);
 		nap(w);
 		t = called(w) ? NULL : search(w, true);

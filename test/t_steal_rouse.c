@@ -5,14 +5,15 @@
 /*
  * A thread on worker 0 makes as many others as there are other workers, some of
  * them tasks, at once, or one after another, while workers seek, are about to
- * sleep, or sleep. Each keeps its worker until all have come. Sleeps have no
- * end here but to be woken: so whoever has put something where it can be taken,
+ * sleep, or sleep. Each keeps its worker until all have come. A watch has no end
+ * here but to be woken: so whoever has put something where it can be taken,
  * or has taken only one of two, has to wake another. Only a worker that naps
  * counts as seeking, so it ends its sleep by itself, which is short (J5).
  */
 #include "steal.h"
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include "watch.h"
 
 #define ROUNDS	500		/* or less, if they take long, */
 #define LEAST	50		/* but so many */
@@ -25,10 +26,7 @@ static int  others;
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* Longer than a nap, shorter than the watch. */
-#define SHORT	(2 * (long)WORTH_NAP_MOST)
-
-/* A futex wait without a time, if that is not a nap's. */
+/* A watch without a time. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6];
@@ -41,7 +39,7 @@ long __wrap_syscall(long nr, ...)
 		a[i] = va_arg(list, long);
 	va_end(list);
 	waits = nr == SYS_futex && (a[1] & 127) == 0 && a[3] != 0 &&
-		((long *)a[3])[1] > SHORT;
+		((long *)a[3])[1] == WATCH * 1000000L;
 	return __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4],
 			      a[5]);
 }

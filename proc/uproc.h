@@ -341,8 +341,12 @@ static __inline__ void uproc_fetch(const struct ustack *u)
 	int nob = u->u_len < UPROC_WHOLE ? u->u_len : UPROC_WHOLE;
 	int i;
 
-	for (i = 128; i < nob && at != NULL; i += 64)
+	/* To gcc a function that only fetches does nothing, and is left out. */
+	__asm__ volatile("" : "+r"(nob));
+	for (i = 128; i < nob && at != NULL; i += 64) {
+		__asm__ volatile("" : "+r"(i));
 		__builtin_prefetch(at + i, 1);
+	}
 }
 
 /* The first; meanwhile, what will be needed soon is fetched to the cache. */

@@ -1111,8 +1111,10 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 	__builtin_prefetch((const void *)(at + 64), 1);
 	if (likely(soon->u_len <= 2 * LINE) || soon->u_stack == NULL)
 		return;
-	for (i = 2 * LINE; i < soon->u_len && i < WHOLE; i += LINE)
+	for (i = 2 * LINE; i < soon->u_len && i < WHOLE; i += LINE) {
+		__asm__ volatile("" : "+r"(i));	/* or gcc leaves it out */
 		__builtin_prefetch((const char *)soon->u_stack + i, 1);
+	}
 }
 
 /*

@@ -34,7 +34,7 @@
  * to which wakes come from elsewhere, hands it over to the waker now and then.
  *
  * A thread that has not begun has no lane and no home: who takes it has it. If
- * its function is known to block deep, the lane is its own (usched_lane_own()),
+ * the function is known to block deep, the lane is its own (usched_lane_own()),
  * in no list, and its home moves as that of any other.
  *
  * TASKS

@@ -110,15 +110,15 @@
  *
  * Own lanes have the numbers above s_lane_nr: OWN_EACH for each other lane, up
  * to SHRT_MAX in all. They are mapped OWN_NR at a time, as they are needed, and
- * belong to all dispatchers that share lanes. If no more can be had, the thread
- * takes a shared lane.
+ * belong to all dispatchers that share lanes. If no more can be mapped, the
+ * thread takes a shared lane.
  *
  *	s_own_free      lanes that this dispatcher's threads have left ("warm"),
  *	                with their memory: WARM bytes at most
  *	o_free          lanes without memory, of all (under o_lock)
  *
- * The lane of a thread that ends goes to the first list. What is too much there
- * gives its memory to the system, and goes to the second one. The last that
+ * The lane of a thread that ends goes to the first list. Lanes that are too
+ * many there give their memory to the system, and go to the second list. The last that
  * came stays: its scheduler may still have to do with it, in s_done().
  *
  * A thread that becomes shallow gives back the pages below its slice, at once
@@ -128,11 +128,11 @@
  *
  * Who is deep is learnt by function, u_f, in o_deep, a table that keeps few. A
  * function has credit. A thread that blocks deep for the first time adds to it
- * DEEP_EARNS, on whatever lane; one that blocks in its own lane for the first
- * time takes 1, and one that ends there and was never deep takes DEEP_WRONG. So
- * if a function becomes shallow it soon has no credit, and of one that is deep
- * at times no more lanes are given than are of use. To end without a block says
- * nothing.
+ * DEEP_EARNS, on whatever lane; a thread that blocks in its own lane for the
+ * first time takes 1, and a thread that ends there and was never deep takes
+ * DEEP_WRONG. So if a function becomes shallow it soon has no credit. If it is
+ * deep at times, no more lanes are given than are of use. To end without a block
+ * says nothing.
  *
  * The guard of an own lane is a mapping while they are few (GUARDS_FEW). Of more
  * it is in the page tables, where the kernel can do that (Linux 6.13), and costs
@@ -258,7 +258,7 @@
  * slices: no gain. One struct with the thread and its first buffer: needs a
  * guess of the length before the first block. Own lanes for functions that the
  * program names: it would have to know the depth of its callees. Own lanes for
- * all threads: of small ones they take 4 to 12 KiB, where a buffer takes 64
+ * all threads: small threads take 4 to 12 KiB there, where a buffer takes 64
  * bytes. A mapping for all own lanes at once: 5 to 10 GiB of addresses, which a
  * limit (RLIMIT_AS) refuses, or grants to no one else.
  */
@@ -348,11 +348,11 @@ UPREEMPT_NEVER;
 #define OWN_EACH	64
 /* Own lanes that are mapped at once. */
 #define OWN_NR		16
-/* Of a process, with a mapping for the guard though that could be without. */
+/* So many own lanes of a process have a mapping as guard, on any kernel. */
 #define GUARDS_FEW	1024
 /* Threads that are not given one after none could be mapped. */
 #define OWN_REST	64
-/* Bytes in own lanes that nobody uses, and the least that each counts. */
+/* Bytes in own lanes without a thread, and the least that each counts. */
 #define WARM		((size_t)4 << 20)
 #define WARM_LEAST	((size_t)16 << 10)
 /* Blocks with pages below the slice, before these are given back. */
@@ -1305,8 +1305,8 @@ struct seen {
 enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
 
 /* A lane of one thread. */
-struct own {
-	size_t w_mapped;	/* with the next ones, if it is the first */
+struct usched_own_lane {
+	size_t w_mapped;	/* with those after it, if it is the first */
 	size_t w_touched;	/* bytes above its lowest slice; it has memory */
 	short  w_patience;	/* see "Deep threads" */
 	short  w_left;
@@ -1314,25 +1314,13 @@ struct own {
 	char   w_guard;		/* its guard is a mapping */
 };
 
-/* A function; a hint, as several native threads may change it (atomic). */
-struct deep {
+/* A function. A hint: several native threads may change it (atomic). */
+struct usched_own_deep {
 	void (*d_f)(void *);
 	int    d_credit;
 };
 
-/* Own lanes of all dispatchers that share lanes; behind struct seen. */
-struct usched_own {
-	int    o_known;		/* first: functions were learnt (atomic) */
-	int    o_used;		/* that are mapped: numbers after s_lane_nr */
-	size_t o_size;		/* bytes from one to the next */
-	int    o_lock;		/* protects the next two, and o_used */
-	int    o_free;		/* first of those without memory, or 0 */
-	int    o_rest;		/* not to be asked for, so many times */
-	struct deep o_deep[DEEP_NR];
-	struct own o_lane[];
-};
-
-/* How many own lanes there may be beside nr others: u_lane is a short. */
+/* Returns how many own lanes there may be beside nr others. */
 static int own_most(int nr)
 {
 	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
@@ -1365,8 +1353,8 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 		return -EBUSY;
 	/* The descriptors; then for each lane: guard, size, stagger. */
 	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen)) +
-		own_most(nr) * (sizeof *s->s_lane + sizeof(struct own)) +
-		sizeof *s->s_own;
+		own_most(nr) * (sizeof *s->s_lane + sizeof *s->s_own->o_lane) +
+		sizeof *s->s_own + DEEP_NR * sizeof *s->s_own->o_deep;
 	head = (head + page - 1) & -page;
 	lane = GUARD + ((size + page - 1) & -page) + page;
 	if (lane / page % 2 == 0)
@@ -1420,6 +1408,9 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	s->s_mapped  = head + nr * lane;
 	s->s_own     = (struct usched_own *)(seen(s, l) + nr + 1);
 	s->s_own->o_size = lane;
+	s->s_own->o_deep = (struct usched_own_deep *)(s->s_own + 1);
+	s->s_own->o_lane = (struct usched_own_lane *)(s->s_own->o_deep +
+						      DEEP_NR);
 	stacks(s, 1);
 	HOOK(lanes(s));
 	return 0;
@@ -1648,20 +1639,20 @@ static int own_is(const struct usched *s, const struct ustack *u)
 					s->s_lane[u->u_lane].l_bound == 0);
 }
 
-static inline struct own *own_of(const struct usched *s, int lane)
+static inline struct usched_own_lane *own_of(const struct usched *s, int lane)
 {
 	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
 }
 
 /* Returns the place of f, or else, of those that it may have, the poorest. */
-static struct deep *deep_of(struct usched_own *o, void (*f)(void *))
+static struct usched_own_deep *deep_of(struct usched_own *o, void (*f)(void *))
 {
 	size_t at = (uintptr_t)f * 0x9e3779b1u >> 16;
-	struct deep *poorest = NULL;
+	struct usched_own_deep *poorest = NULL;
 	int credit, least = 0, i;
 
 	for (i = 0; i < DEEP_WAYS; i++) {
-		struct deep *d = &o->o_deep[(at + i) % DEEP_NR];
+		struct usched_own_deep *d = &o->o_deep[(at + i) % DEEP_NR];
 
 		if (__atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f)
 			return d;
@@ -1677,7 +1668,7 @@ static struct deep *deep_of(struct usched_own *o, void (*f)(void *))
 /* Adds to the credit of f. Others may, too, and then part of it is lost. */
 static void learn(struct usched_own *o, void (*f)(void *), int more)
 {
-	struct deep *d = deep_of(o, f);
+	struct usched_own_deep *d = deep_of(o, f);
 	int now = __atomic_load_n(&d->d_credit, __ATOMIC_RELAXED);
 
 	if (__atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f)
@@ -1698,7 +1689,7 @@ static void learn(struct usched_own *o, void (*f)(void *), int more)
 /* Are own lanes for f of use? */
 static int wanted(struct usched_own *o, void (*f)(void *))
 {
-	const struct deep *d = deep_of(o, f);
+	const struct usched_own_deep *d = deep_of(o, f);
 
 	return __atomic_load_n(&d->d_f, __ATOMIC_RELAXED) == f &&
 	       __atomic_load_n(&d->d_credit, __ATOMIC_RELAXED) > 0;
@@ -1711,7 +1702,7 @@ static int wanted(struct usched_own *o, void (*f)(void *))
 static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 {
 	int deep = need >= USCHED_DEEP;
-	struct own *w;
+	struct usched_own_lane *w;
 
 	if (!is_own(s, u->u_lane)) {
 		if (deep && u->u_len < USCHED_DEEP && s->s_own != NULL &&
@@ -1753,7 +1744,7 @@ static int guards_most(void)
 static int guards;
 
 /* 0; -1: there would be more than most of these, or too many mappings. */
-static int guard_map(struct own *w, char *low, int most)
+static int guard_map(struct usched_own_lane *w, char *low, int most)
 {
 	if (most > guards_most())
 		most = guards_most();
@@ -1767,10 +1758,10 @@ static int guard_map(struct own *w, char *low, int most)
 }
 
 /*
- * In page tables the guard is for those who have many: what is mapped there
- * cannot be read, which stops gdb's gcore, and LSan.
+ * In page tables the guard is for programs with many: a part of a mapping that
+ * cannot be read stops gdb's gcore, and LSan.
  */
-static int guard_set(struct own *w, char *low)
+static int guard_set(struct usched_own_lane *w, char *low)
 {
 	if (guard_map(w, low, GUARDS_FEW) == 0)
 		return 0;
@@ -1837,7 +1828,7 @@ static void own_unmap(struct usched *s)
 	int i;
 
 	for (i = s->s_lane_nr + 1; i <= last; i++) {
-		struct own *w = own_of(s, i);
+		struct usched_own_lane *w = own_of(s, i);
 		char *map = s->s_lane[i].l_low - GUARD;
 
 		if (w->w_guard)
@@ -1872,7 +1863,7 @@ static int cool(struct usched_lane *l, char *high)
 }
 
 /* What it counts in s_own_warm. */
-static size_t warmth(const struct own *w)
+static size_t warmth(const struct usched_own_lane *w)
 {
 	return w->w_touched + WARM_LEAST;
 }
@@ -1887,11 +1878,11 @@ static int warm_get(struct usched *s)
 	return i;
 }
 
-/* One that has memory, else one that has none, or 0. */
+/* Returns a lane, if possible with memory; or 0. */
 static NOINLINE int own_get(struct usched *s)
 {
 	struct usched_own *o = s->s_own;
-	struct own *w;
+	struct usched_own_lane *w;
 	int i;
 
 	if (s->s_own_free != 0)
@@ -1914,7 +1905,7 @@ static NOINLINE int own_get(struct usched *s)
 	return i;
 }
 
-/* Nobody is in it. Its memory goes back; it is for all dispatchers. */
+/* Gives the memory back of lane i, where no thread is, and it to all. */
 static void own_cool(struct usched *s, int i)
 {
 	struct usched_lane *l = &s->s_lane[i];
@@ -1932,7 +1923,7 @@ static void own_cool(struct usched *s, int i)
 static NOINLINE void own_put(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = &s->s_lane[u->u_lane];
-	struct own *w = own_of(s, u->u_lane);
+	struct usched_own_lane *w = own_of(s, u->u_lane);
 
 	if (w->w_was == WAS_SHALLOW)
 		learn(s->s_own, u->u_f, -DEEP_WRONG);
@@ -1953,7 +1944,7 @@ static NOINLINE void own_put(struct usched *s, struct ustack *u)
  * u, which has become shallow, runs on the lane, below high. May it give back
  * the pages below? False: it should wait, in case it becomes deep again.
  */
-static int shallow(struct usched_lane *l, struct own *w, char *high)
+static int shallow(struct usched_lane *l, struct usched_own_lane *w, char *high)
 {
 	if (w->w_left > 0 && w->w_left-- > 1)
 		return 0;
@@ -1974,7 +1965,7 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 			    ptrdiff_t need)
 {
 	struct usched *s = u->u_sched;
-	struct own *w = own_of(s, u->u_lane);
+	struct usched_own_lane *w = own_of(s, u->u_lane);
 	ptrdiff_t most = l->l_bottom - l->l_low;
 	void *old = u->u_stack;
 	int len = u->u_len;

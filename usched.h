@@ -144,7 +144,8 @@ extern "C" {
 #define USCHED_VERSION "0.2.0"
 
 struct ustack;
-struct usched_own;
+struct usched_own_deep;
+struct usched_own_lane;
 struct usched_stats;
 
 #if defined(USCHED_HARD)
@@ -181,6 +182,21 @@ struct usched_queue {
 	unsigned        q_head;	/* next to run */
 	unsigned        q_tail;	/* next free place */
 	unsigned        q_mask;	/* places - 1, a power of two less 1 */
+};
+
+/*
+ * Lanes for deep threads, of all dispatchers that share lanes: see "Deep
+ * threads" in usched.c.
+ */
+struct usched_own {
+	int    o_known;		/* some functions are deep (atomic) */
+	int    o_used;		/* that are mapped: numbers after s_lane_nr */
+	int    o_lock;		/* protects o_used, and the next two */
+	int    o_free;		/* first of those without memory, or 0 */
+	int    o_rest;		/* not to be asked for, so many times */
+	size_t o_size;		/* bytes from one to the next */
+	struct usched_own_deep *o_deep;	/* functions, */
+	struct usched_own_lane *o_lane;	/* and lanes, from the first one on */
 };
 
 /* A call of usched_run() that has not returned: I8 in usched.c. */
@@ -286,7 +302,7 @@ struct ustack {
  *
  * A thread may run another dispatcher, and its threads others. Until that
  * returns, no other thread of the outer dispatcher runs: an inner thread that
- * blocks makes room for inner ones, and the inner s_next() cannot block the
+ * blocks makes room for other inner threads, and the inner s_next() cannot block the
  * outer thread. Inner threads may use what is on the stack of the outer one
  * meanwhile. After the return the outer thread is as before, and may block. An
  * inner dispatcher without lanes has its threads on the stack of the outer
@@ -398,15 +414,13 @@ static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
  */
 int usched_lanes_share(struct usched *s, const struct usched *other);
 
-/* Not API: if *s->s_own is 0, no function was ever deep (atomic). */
+/* Not API: the same, where some function is known to be deep. */
 int usched_lane_known(struct usched *s, void (*f)(void *));
 
 static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
 {
-	const int *known = (const int *)s->s_own;
-
-	return __builtin_expect(known != NULL && __atomic_load_n(known,
-				__ATOMIC_RELAXED) != 0, 0) ?
+	return __builtin_expect(s->s_own != NULL && __atomic_load_n(
+				&s->s_own->o_known, __ATOMIC_RELAXED) != 0, 0) ?
 		usched_lane_known(s, f) : 0;
 }
 

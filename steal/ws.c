@@ -39,7 +39,7 @@
  * each. The messages themselves take as long.
  *
  * A thread that has not begun has no lane and no home: who takes it has it. If
- * its function is known to block deep, the lane is its own (usched_lane_own()),
+ * the function is known to block deep, the lane is its own (usched_lane_own()),
  * in no list, and its home moves as that of any other.
  *
  * TASKS

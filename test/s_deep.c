@@ -4,10 +4,10 @@
 
 /*
  * Thousands of threads, most of them deep, wake each other across processors,
- * make more, move (ws), and are joined. None finds another one on the lane that
- * is its own, and each finds its frames where they were. From the second
+ * make more, move (ws), and are joined. None finds another on the lane that is
+ * its own, and each finds its frames where they were. From the second
  * generation on all deep threads have such lanes, also those that begin as
- * tasks (ws_spawn()), where another one ends.
+ * tasks (ws_spawn()), where another thread ends.
  */
 #include "either.h"
 #include <limits.h>
@@ -25,7 +25,7 @@
 #define TRIPS	4
 #define TASKS	300
 
-/* Of rr and ll, each processor has lanes of its own. */
+/* By processor: with rr and ll each has lanes of its own. */
 static long used[PROCS][SHRT_MAX + 1];
 static thread *threads[NR];
 static long owners, sharers, ended, lanes;

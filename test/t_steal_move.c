@@ -152,7 +152,7 @@ static void make_all(void)
 	for (i = 0; i < travellers; i++) {
 		struct traveller *t = &traveller[i];
 
-		/* Deep ones have lanes of their own. */
+		/* Deep threads have lanes of their own. */
 		t->t_depth = (int)(check_random(&state) %
 				   (travellers > 1000 ? 3 : 40));
 		t->t_thread = make(0, begins, t);

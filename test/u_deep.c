@@ -4,11 +4,11 @@
 
 /*
  * No other thread has that lane, it is never copied, and asks for no buffer. If
- * no lane is to be had, or too many, it shares one, and keeps what is on its
- * stack all the same. What such lanes took goes back when their threads end, or
- * become shallow. A function that is deep no longer is forgotten, and learnt
+ * there is no such lane, it shares a lane, and keeps what is on its stack all the
+ * same. The memory of such lanes goes back when their threads end, or become
+ * shallow. A function that is deep no longer is forgotten, and learnt
  * again. Threads of other functions share lanes. A guard is below each lane, as
- * a mapping or in the page tables; where neither can be had, no lane is used.
+ * a mapping or in the page tables; where both are refused, no lane is used.
  */
 #include "tiny.h"
 #include "uslice.h"
@@ -147,7 +147,7 @@ static void alone(void)
 	for (i = 100; i < 150; i++)
 		CHECK(!is_own(lane_of[i]));
 	CHECK(IN_HARD || t.t_allocs < 60);
-	/* The lanes that were left are used again, the first one, too. */
+	/* The lanes that were left are used again, also by the first thread. */
 	start(deep, 0, 100);
 	i = usched_own_nr(t.t_sched.s_own);
 	t.t_allocs = 0;
@@ -307,11 +307,11 @@ static void forgotten(void)
 		tiny_run(&t);
 		CHECK(owners(NR) == NR);
 		depth = 16;
-		for (nr = 0; nr < 10; nr++) {
-			start(deep, 0, NR);
+		for (nr = 0; nr < 3; nr++) {
+			start(deep, 0, 100);
 			tiny_run(&t);
 		}
-		CHECK(owners(NR) == 0);
+		CHECK(owners(100) == 0);
 	}
 	depth = DEEP;
 	tiny_fini(&t);
@@ -365,7 +365,7 @@ static void silent(void)
 	tiny_fini(&t);
 }
 
-/* A few deep ones of many do not give a lane to all: two for each. */
+/* A few deep threads of many do not give a lane to all: two for each. */
 static void mixed(void *arg)
 {
 	note((struct tiny_thread *)arg);

@@ -3,7 +3,7 @@
  * u_depth: a thread that blocks at any depth, in frames of any shape, finds
  * every byte of its frames and every register as it left them, at the same
  * addresses, however many other threads ran on its lane (I1, I2, I3, I7). The
- * same if it has a lane of its own because it is deep.
+ * same holds in a lane of its own, which it has if it is deep.
  */
 #include "u_shapes.h"
 

@@ -5,8 +5,8 @@
 /*
  * Each goes on with its stack, its control words and ustack_self() as they were, whichever
  * of them block in between, with lanes or without, and if they are deep. Threads
- * of the inner one may use what is on the stack of the thread that runs it. Who
- * runs a dispatcher must not be forgotten, nor that be run again or freed.
+ * of the inner one may use what is on the stack of the thread that runs it. A thread that
+ * runs a dispatcher must not be forgotten, nor its own dispatcher run or freed.
  */
 #include "tiny.h"
 #include <alloca.h>

@@ -416,7 +416,7 @@ void bare_run(struct world *w)
 	b->b_pad = PAD;
 	open_lanes(b, w->w_trace->c_lanes);
 	if (w->w_trace->c_lives % 2 != 0)
-		b->b_sched.s_own = NULL;	/* deep ones share lanes, too */
+		b->b_sched.s_own = NULL;	/* deep threads share lanes, too */
 	for (i = 0; i < w->w_trace->c_lives; i++) {
 		if (w->w_life[i] == NULL)
 			continue;

@@ -141,7 +141,7 @@
 extern "C" {
 #endif
 
-#define USCHED_VERSION "0.2.0"
+#define USCHED_VERSION "0.3.0"
 
 struct ustack;
 struct usched_own_deep;

@@ -98,6 +98,8 @@ static void deep(void *arg)
 
 		SCHED(wake)(threads[(nr + 1) % NR]);
 		spin(r % 500);
+		if (i == 0)		/* there may be a wake for each wait */
+			down((int)(3 + r % 20), r, 0);
 		down((int)(3 + r % 20), r, 1);
 	}
 	leave(mine);

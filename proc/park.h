@@ -69,7 +69,9 @@ static inline void park_futex_wake(int *word)
 static pthread_mutex_t park_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  park_cond  = PTHREAD_COND_INITIALIZER;
 
-static inline void park_futex_wait_for(int *word, int value, long ns)
+#define PARK_STEP	1000000L	/* ns: a signal may come before the sleep */
+
+static inline void park_futex_step(int *word, int value, long ns)
 {
 	struct timespec until;
 
@@ -86,9 +88,16 @@ static inline void park_futex_wait_for(int *word, int value, long ns)
 	pthread_mutex_unlock(&park_mutex);
 }
 
+static inline void park_futex_wait_for(int *word, int value, long ns)
+{
+	for (; ns > 0 && __atomic_load_n(word, __ATOMIC_SEQ_CST) == value;
+	     ns -= PARK_STEP)
+		park_futex_step(word, value, ns < PARK_STEP ? ns : PARK_STEP);
+}
+
 static inline void park_futex_wait(int *word, int value)
 {
-	park_futex_wait_for(word, value, 1000000);
+	park_futex_step(word, value, PARK_STEP);
 }
 
 static inline void park_futex_wake(int *word)

@@ -234,12 +234,13 @@ WS_INLINE int ws_wait(void)
 WS_INLINE void ws_wake(struct ws_thread *t)
 {
 	struct uproc_thread *u = &t->s_thread;
-	struct ws_worker *w = (struct ws_worker *)usched_self();
+	struct usched *s = usched_self();
+	struct ws_worker *w = (struct ws_worker *)s;
 	struct uproc_thread *before;
 
 	uproc_live(u, "wake");
 	/* If it has run here last it is probably at home here, and we are of ws. */
-	if (!UPROC_LIKELY(&w->w_proc == uproc_of(u))) {
+	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u))) {
 		ws_wake_hard(t);
 		return;
 	}

@@ -196,7 +196,7 @@ static long resident(void)
 	for (i = t.t_sched.s_lane_nr + 1; i <= last; i++) {
 		const struct usched_lane *l = &t.t_sched.s_lane[i];
 
-		pages = (size_t)(l->l_bottom - l->l_low) / page + 1;
+		pages = ((size_t)(l->l_bottom - l->l_low) + page - 1) / page;
 		CHECK(pages <= sizeof map &&
 		      mincore(l->l_low, pages * page, map) == 0);
 		for (j = 0; j < pages; j++)

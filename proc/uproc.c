@@ -1001,7 +1001,7 @@ static int procs_init(struct uproc_set *set, int thread_nr)
 int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	       const struct uproc_kind *kind)
 {
-	struct uproc_set *set;
+	struct uproc_set *set = NULL;
 	int rc;
 
 	if (*out != NULL && !uproc_inherited(*out))

@@ -492,7 +492,8 @@ static void fall(void)
 
 /*
  * Has the kernel guards in page tables? The hard mode does not ask for them. An
- * emulator may say yes and do nothing: so a system call tries to read there.
+ * emulator may say yes and do nothing: so a system call tries to read there, and
+ * it is -1 then.
  */
 static int has_guards(void)
 {
@@ -502,12 +503,11 @@ static int has_guards(void)
 
 	CHECK(map != MAP_FAILED && pipe(fd) == 0);
 	rc = __real_madvise(map, page, GUARD_INSTALL);
-	if (rc == 0 && write(fd[1], map, 1) == 1)
-		rc = -1;
+	rc = rc != 0 || IN_HARD ? 0 : write(fd[1], map, 1) == 1 ? -1 : 1;
 	munmap(map, page);
 	close(fd[0]);
 	close(fd[1]);
-	return rc == 0 && !IN_HARD;
+	return rc;
 }
 
 static void guarded(void)
@@ -516,7 +516,9 @@ static void guarded(void)
 	int status, guard;
 
 	for (kind = 0; kind < 3; kind++) {
-		guard = kind == 0 || (kind == 1 && has_guards());
+		guard = kind == 0 ? 1 : kind == 1 ? has_guards() : 0;
+		if (guard < 0)
+			continue;
 		status = check_child(fall, text, sizeof text);
 		CHECK(WIFEXITED(status) &&
 		      WEXITSTATUS(status) == (guard ? 42 : 43));

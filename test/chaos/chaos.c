@@ -266,7 +266,8 @@ static void each_set(void (*f)(int s))
 static void start_set(int s)
 {
 	if (program.p_may[T_lanes])
-		set_most((size_t)(2 << 20) << any(&program.p_random, 5));
+		/* Not less than umem.c asks for: it has no smaller chunks. */
+		set_most((size_t)(4 << 20) << any(&program.p_random, 4));
 	CHECK(sched[s].c_start() == 0);
 	set_most(SIZE_MAX);
 }

@@ -112,8 +112,10 @@ static bool others_bare(void *jobs, int nr, size_t size)
 {
 	static struct tiny t;
 	struct other *o;
-	int i, rc = tiny_init(&t, way->w_lanes);
+	int i, rc;
 
+	tiny_shares = 1;		/* what is deep is copied, too */
+	rc = tiny_init(&t, way->w_lanes);
 	if (rc == -ENOSYS)
 		return false;
 	CHECK(rc == 0);

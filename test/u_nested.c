@@ -30,7 +30,15 @@ struct level {
 static struct tiny t;
 static struct tiny_thread tt[OUTER];
 static struct level inner[OUTER], inmost[OUTER];
-static int outer_deep, rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD };
+static int outer_deep;
+
+/* Control words are those of each thread, unless all share them. */
+#if defined(USCHED_SHARE_FP)
+static int rounding[] = { FE_TONEAREST };
+#else
+static int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD };
+#endif
+
 
 static void rounds(struct level *e);
 

@@ -170,7 +170,7 @@ static void at_hand(void)
 	finish();
 }
 
-#if defined(FE_UPWARD) && defined(FE_DOWNWARD)
+#if defined(FE_UPWARD) && defined(FE_DOWNWARD) && !defined(USCHED_SHARE_FP)
 
 static void rounds(void *arg)
 {

@@ -81,7 +81,7 @@
  * at all. So threads that are hot stay in place and switch as fast as threads
  * with stacks of their own, and threads that are cold shrink to a buffer.
  *
- * A cold thread that blocks is nearly always followed by another one. If both
+ * A cold thread that blocks is nearly always followed by another. If both
  * slices begin at the same address, and have buffers of the same length, one
  * loop copies the owner of the lane out and the other in (swap()).
  *
@@ -362,7 +362,7 @@ UPREEMPT_NEVER;
 #if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
 #define MADV_GUARD_INSTALL	102
 #endif
-/* Of the cache; and so much of a slice is fetched to it. */
+/* A line of the cache; at most so much of a slice is fetched to it. */
 #define LINE		64
 #define WHOLE		4096
 /* Not in the list of free lanes. */
@@ -651,7 +651,8 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 	if (fp != s->s_fp)
 		fp_set(s->s_fp);
 	usched_save(begin, s);
-	if (fp != s->s_fp)
+	/* A thread that blocks leaves those of s; a call-back may have others. */
+	if (fp != s->s_fp || s->s_steps != STEPS)
 		fp_set(fp);
 	s->s_base = NULL;
 	runs(s->s_frame.f_self);
@@ -663,25 +664,18 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 UNCHECKED void usched_run(struct usched *s)
 {
 	uintptr_t scratch;
-	unsigned fp = fp_get(&scratch);
 
-	run(s, NULL, fp);
-	fp_set(fp);		/* s_next() may have changed them */
+	run(s, NULL, fp_get(&scratch));
 }
 
 UNCHECKED int usched_step(struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 	uintptr_t scratch;
-	unsigned fp = fp_get(&scratch);
-	int ended;
 
 	s->s_left = 0;
-	run(s, u, fp);
-	ended = s->s_steps == STEP_ENDED;
-	if (ended)
-		fp_set(fp);	/* as s_done() may have */
-	return ended;
+	run(s, u, fp_get(&scratch));
+	return s->s_steps == STEP_ENDED;
 }
 
 /*
@@ -1232,7 +1226,7 @@ static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
 	usched_resume(top, 0);
 }
 
-/* The same, if the slices differ. */
+/* Does the same if the slices differ. */
 static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 				    struct ustack *u)
 {
@@ -2315,7 +2309,7 @@ static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 	__builtin_unreachable();
 }
 
-/* The same; the stack of the thread that blocks has been left when *gate is 0. */
+/* Does the same, and clears *gate when the old stack has been left. */
 static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
 {
 	__asm__ volatile("mov %0, %%rsp\n movl $0, (%1)\n"

@@ -56,7 +56,7 @@
  * s_left is more than 0, a thread that blocks is followed by s_hot, which
  * becomes NULL; or, if that is NULL, by the first of s_queue, which is taken
  * out. Each counts s_left down. If there is none, or s_left is 0, s_next() is
- * called, and may set s_left anew. A prepared thread is new or blocked, and was
+ * called, and may set s_left again. A prepared thread is new or blocked, and was
  * made by ustack_init(). Whoever puts another s_next() in front of that of a
  * scheduler, while it runs, sets s_left to 0; the scheduler's own sets s_left
  * only if it is s_next.

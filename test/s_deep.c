@@ -10,15 +10,8 @@
  * tasks (ws_spawn()), where another thread ends.
  */
 #include "either.h"
+#include "grind.h"
 #include <limits.h>
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-#if !defined(RUNNING_ON_VALGRIND)
-#define RUNNING_ON_VALGRIND 0
-#endif
 
 #define PROCS	2
 #define NR	1600			/* a generation; three times the lanes */

@@ -13,6 +13,24 @@ static UNUSED bool moves(void)
 	return ustack_self()->u_lane != 0;
 }
 
+static UNUSED bool moves_here;
+
+static UNUSED void asks_whether(void *arg)
+{
+	(void)arg;
+	moves_here = moves();
+}
+
+/* Skips the test where they stay. No set is there. */
+static UNUSED void need_moves(void)
+{
+	begin(1, 0);
+	make(0, asks_whether, NULL);
+	start_and_finish();
+	if (!moves_here)
+		check_skip("no lanes: threads that have begun do not move");
+}
+
 static UNUSED thread *make_pinned(int p, void (*f)(void *), void *arg)
 {
 	thread *t = ws_thread_pinned(p, f, arg);

@@ -76,12 +76,12 @@ static void arrives(int me)
 		each_lap();
 }
 
-static void in_rr(void *arg)
+static void in_ring(int me, int (*wait)(void), void (*wake)(int i))
 {
-	int me = (int)(intptr_t)arg, i;
+	int i;
 
 	for (i = 0; i < LAPS; i++) {
-		CHECK(rr_wait() == 0);
+		CHECK(wait() == 0);
 		arrives(me);
 		if (extra[me] < 0) {
 			extra[me] = 0;
@@ -89,25 +89,28 @@ static void in_rr(void *arg)
 			continue;
 		}
 		if (i < LAPS - 1 || me < NR - 1)
-			rr_wake(rr[(me + 1) % NR]);
+			wake((me + 1) % NR);
 	}
+}
+
+static void wake_rr(int i)
+{
+	rr_wake(rr[i]);
+}
+
+static void wake_ll(int i)
+{
+	ll_wake(ll[i]);
+}
+
+static void in_rr(void *arg)
+{
+	in_ring((int)(intptr_t)arg, rr_wait, wake_rr);
 }
 
 static void in_ll(void *arg)
 {
-	int me = (int)(intptr_t)arg, i;
-
-	for (i = 0; i < LAPS; i++) {
-		CHECK(ll_wait() == 0);
-		arrives(me);
-		if (extra[me] < 0) {
-			extra[me] = 0;
-			i--;
-			continue;
-		}
-		if (i < LAPS - 1 || me < NR - 1)
-			ll_wake(ll[(me + 1) % NR]);
-	}
+	in_ring((int)(intptr_t)arg, ll_wait, wake_ll);
 }
 
 static void reset(struct usched *s)

@@ -98,24 +98,12 @@ static void travels(void *arg)
 	}
 }
 
-static bool have_lanes;
-
-static void asks(void *arg)
-{
-	(void)arg;
-	have_lanes = moves();
-}
-
 int main(int argc, char **argv)
 {
 	intptr_t i;
 
 	check_start(argc, argv);
-	begin(1, 0);
-	make(0, asks, NULL);
-	start_and_finish();
-	if (!have_lanes)
-		check_skip("no lanes: threads that have begun do not move");
+	need_moves();
 	begin(2, 0);
 	for (i = 0; i < 2; i++) {
 		helper[i] = make_pinned((int)i, helps, (void *)i);

@@ -11,19 +11,12 @@
  * a mapping or in the page tables; where both are refused, no lane is used.
  */
 #include "tiny.h"
+#include "grind.h"
 #include "uslice.h"
 #include <alloca.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-#if !defined(RUNNING_ON_VALGRIND)
-#define RUNNING_ON_VALGRIND 0
-#endif
 #if defined(USCHED_HARD)
 #define IN_HARD 1			/* where all have buffers */
 #else

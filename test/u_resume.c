@@ -125,7 +125,7 @@ static void nested(void)
 	tiny_fini(&in);
 }
 
-/* A run, then steps, then a run; what steps have woken waits for the run. */
+/* A run, steps, a run. Threads that a step has woken wait for the run. */
 static void waker(void *arg)
 {
 	(void)arg;

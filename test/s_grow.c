@@ -16,8 +16,10 @@
  * constant: a buffer that is too large by 4 KiB (USCHED_SLACK) is kept, and so
  * are some MiB of free memory. When all threads have come back from far below,
  * nearly all is free again: it goes back to the system. As its pages do: the
- * process is smaller then by half of what was held. Blocks that were slices
- * become threads and the other way round.
+ * process is smaller then by half of what was held. Pages of lanes would hide
+ * that, if they were touched after the peak; so each thread touches all that it
+ * will need before its first block. Blocks that were slices become threads and
+ * the other way round.
  */
 #include "either.h"
 #include "uproc_set.h"
@@ -33,6 +35,7 @@
 #define KB	1024L
 #define MB	(1024 * KB)
 #define CACHED	(16 * MB)
+#define DEEPEST	(256 * KB)	/* of all threads below */
 
 static thread *threads[THREADS];
 static int nr, ended, deepest;
@@ -105,6 +108,15 @@ static void no_own_lanes(void *arg)
 	uproc_of(STRUCT(SCHED(self)()))->p_sched.s_own = NULL;
 }
 
+static NOINLINE void touch_lane(void)
+{
+	volatile char frame[DEEPEST + 4 * KB];
+	size_t i;
+
+	for (i = 0; i < sizeof frame; i += 4 * KB)
+		frame[sizeof frame - 1 - i] = 1;
+}
+
 static void is_done(void *arg)
 {
 	threads[(thread **)arg - threads] = NULL;
@@ -129,12 +141,14 @@ static NOINLINE void step(int depth, bool jumps)
 
 static void steps(void *arg)
 {
+	touch_lane();
 	step(deepest, false);
 	is_done(arg);
 }
 
 static void jumps(void *arg)
 {
+	touch_lane();
 	step(deepest, true);
 	is_done(arg);
 }
@@ -154,6 +168,7 @@ static NOINLINE long parse(int depth, long sum)
 
 static void parses(void *arg)
 {
+	touch_lane();
 	CHECK(parse(1, (intptr_t)arg) != 0);
 	is_done(arg);
 }
@@ -177,6 +192,7 @@ static void random_depths(void *arg)
 				    (unsigned)((thread **)arg - threads)) | 1;
 	int i;
 
+	touch_lane();
 	for (i = 0; i < 40; i++) {
 		unsigned most = 1u << (4 + check_random(&state) % 7);
 

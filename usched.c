@@ -81,9 +81,12 @@
  * at all. So threads that are hot stay in place and switch as fast as threads
  * with stacks of their own, and threads that are cold shrink to a buffer.
  *
- * A cold thread that blocks is nearly always followed by another. If both
- * slices begin at the same address, and have buffers of the same length, one
- * loop copies the owner of the lane out and the other in (swap()).
+ * A thread that blocks where it blocked before needs no look at its buffer: if
+ * u_top is the stack pointer, it stayed in its lane; with AWAY, it was copied
+ * in, and is cold. A cold thread that blocks is nearly always followed by
+ * another. If both slices begin at the same address, and have buffers of the
+ * same length, one loop copies the owner of the lane out and the other in
+ * (swap()).
  *
  * The buffer is allocated when the thread blocks, on its stack, where failure
  * can be reported and undone. Only the copying is put off.
@@ -167,13 +170,12 @@
  * usched_launch() clears the registers that a function has to save, and most
  * functions save them first of all. So the bottom of most slices is the same:
  * a return address into usched_launch() and some words of zero, up to 56 bytes
- * on x86-64, where the rest of a small slice is 64. Such words are not kept: a
- * buffer may be shorter than the slice by up to that much, if the bottom of the
- * lane is BARE (as they would leave it) at the block; and when a slice is
- * copied in, the bottom is written anew first. blocked_hard() and fit() see to
- * it that this holds. A thread that has a lane to itself is given a buffer for
- * the whole slice, to spare it the look at the bottom: its buffer is not used
- * anyway.
+ * on x86-64, where the rest of a small slice is 64. Such words are not kept. A
+ * buffer may be shorter than the slice by up to that much (SHORT in u_len), if
+ * each block finds the bottom of the lane BARE, as those functions leave it.
+ * When a slice is copied in, these words are written first. A thread that has a
+ * lane to itself is given a buffer for the whole slice: the buffer is not used,
+ * and its blocks need not look at the bottom.
  *
  * IN PLACE
  *
@@ -371,6 +373,12 @@ UPREEMPT_NEVER;
 #define FAIL_WAIT	1000
 /* In s_steps; 0: usched_run(). */
 enum { STEPS = 1, STEP_ENDED };
+/*
+ * In u_len: the buffer is short of what is BARE; or the thread has a lane of its
+ * own, and needs none. Other lengths that fit() asks for are multiples of 8.
+ */
+#define SHORT		4
+#define OWN		1
 /* In u_top: see "The top of a slice". */
 #define FP_ON_TOP	1
 #define NO_SLICE	2
@@ -488,8 +496,11 @@ static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
 static UNCHECKED NORETURN void done(void *ustack);
 static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
 HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
-static UNCHECKED NORETURN void blocked_short(char *sp, struct ustack *u, struct usched_lane *l);
-static UNCHECKED NORETURN void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
+static UNCHECKED NORETURN void blocked_again(char *sp, struct ustack *u);
+static UNCHECKED NORETURN void blocked_anew(char *sp, struct ustack *u);
+static ALWAYS_INLINE UNCHECKED NORETURN void switch_from(struct usched *s);
+static ALWAYS_INLINE UNCHECKED NORETURN void switch_cold(char *sp, struct ustack *u);
+static UNCHECKED NORETURN void blocked_slow(char *sp, struct ustack *u, struct usched_lane *l);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
@@ -809,17 +820,55 @@ void usched_blocked(char *sp, void *unused)
 {
 	struct usched *s = usched_running;
 	struct ustack *u = usched_current;
-	struct usched_lane *l = &s->s_lane[u->u_lane];
-	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
-	struct ustack *t;
 
 	(void)unused;
-	if (HARD || unlikely(spare > USCHED_SLACK))
-		blocked_short(sp, u, l);
+	/* Where it blocked before, with a buffer for the whole slice? */
+	if (HARD || unlikely(u->u_top != sp || u->u_len & (SHORT | OWN)))
+		blocked_again(sp, u);
 	if (unlikely(fp_saved(sp) != s->s_usual))
-		blocked_hard(sp, u, l);
+		blocked_slow(sp, u, &s->s_lane[u->u_lane]);
+	switch_from(s);
+}
+
+/*
+ * Does the same for a thread that is probably cold: it was copied in, and blocks
+ * where it blocked before; so its buffer is long enough, if the rest is BARE.
+ */
+static NOINLINE void blocked_again(char *sp, struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	const struct usched_lane *l = &s->s_lane[u->u_lane];
+
+	if (HARD || u->u_top != sp + AWAY ||
+	    unlikely((u->u_len & SHORT && !is_bare(l)) ||
+		     fp_saved(sp) != s->s_usual))
+		blocked_anew(sp, u);
+	switch_cold(sp, u);
+}
+
+/* Does the same for a thread that blocks where it did not block before. */
+static NOINLINE void blocked_anew(char *sp, struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
+
+	if (HARD || unlikely(fp_saved(sp) != s->s_usual))
+		blocked_slow(sp, u, l);
+	if (unlikely(spare > USCHED_SLACK)) {
+		if (!is_short(s, u, l, spare))
+			blocked_slow(sp, u, l);
+		switch_cold(sp, u);
+	}
 	u->u_top = sp;
-	t = hand(s);
+	switch_from(s);
+}
+
+/* The thread that runs has blocked; its slice stays. */
+static ALWAYS_INLINE void switch_from(struct usched *s)
+{
+	struct ustack *t = hand(s);
+
 	if (likely(t != NULL && ((uintptr_t)t->u_top & LOW_BITS) == 0)) {
 		hand_take(s);
 		usched_current = t;
@@ -843,23 +892,16 @@ static NOINLINE void ask_quick(struct usched *s)
 }
 
 /*
- * The same, for a thread whose buffer may be short of what is BARE: it is cold,
- * as probably is the next one. That is resumed from here, if its slice comes to
- * another lane, or to above us (I4).
+ * A thread has blocked that is cold, as probably is the next one. That is
+ * resumed from here, if its slice comes to another lane, or to above us (I4).
  */
-static NOINLINE void blocked_short(char *sp, struct ustack *u,
-				   struct usched_lane *l)
+static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
 {
 	struct usched *s = u->u_sched;
-	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
-	struct ustack *t;
+	struct ustack *t = hand(s);
 	uintptr_t top;
 
-	if (HARD || unlikely(spare >= 0 || !is_short(s, u, l, spare) ||
-			     fp_saved(sp) != s->s_usual))
-		blocked_hard(sp, u, l);
 	u->u_top = sp;
-	t = hand(s);
 	if (unlikely(t == NULL))
 		usched_jump(s->s_base, round_start, s);
 	top = (uintptr_t)t->u_top;
@@ -871,7 +913,7 @@ static NOINLINE void blocked_short(char *sp, struct ustack *u,
 	usched_jump(s->s_base, round_start, s);
 }
 
-static NOINLINE void blocked_hard(char *sp, struct ustack *u,
+static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 				  struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
@@ -1081,33 +1123,31 @@ void ustack_fini(struct ustack *u)
 /* Copying. */
 
 /*
- * Fetches to the cache what will be taken from q soon: the thread; nearer, where
- * its next run begins to read; and of the nearest the rest of its slice, if that
- * will be copied.
+ * Fetches to the cache what will be taken from q soon: a thread; and of a nearer
+ * thread where its next run begins to read, or all of its buffer.
  */
 static ALWAYS_INLINE void fetch(const struct usched *s,
 				const struct usched_queue *q)
 {
 	unsigned far = q->q_head + s->s_ahead - 1;
-	const struct ustack *near, *soon;
 	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
-	uintptr_t at;
+	const struct ustack *near;
+	const char *at;
 	int i;
 
 	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
-	soon = q->q_ring[(q->q_head + s->s_ahead / 6) & q->q_mask];
 	/* In a lane of its own it has no buffer. Both may be NULL. */
-	at = (uintptr_t)(near->u_stack != NULL ? near->u_stack : near->u_top);
+	at = near->u_stack != NULL ? near->u_stack : near->u_top;
 	/* Threads that were made together often wake each other. */
 	__builtin_prefetch((const void *)thread, 1);
-	__builtin_prefetch((const void *)(thread ^ 64), 1);
-	__builtin_prefetch((const void *)at, 1);
-	__builtin_prefetch((const void *)(at + 64), 1);
-	if (likely(soon->u_len <= 2 * LINE) || soon->u_stack == NULL)
+	__builtin_prefetch((const void *)(thread ^ LINE), 1);
+	__builtin_prefetch(at, 1);
+	__builtin_prefetch(at + LINE, 1);
+	if (likely(near->u_len <= 2 * LINE) || near->u_stack == NULL)
 		return;
-	for (i = 2 * LINE; i < soon->u_len && i < WHOLE; i += LINE) {
+	for (i = 2 * LINE; i < near->u_len && i < WHOLE; i += LINE) {
 		__asm__ volatile("" : "+r"(i));	/* or gcc leaves it out */
-		__builtin_prefetch((const char *)soon->u_stack + i, 1);
+		__builtin_prefetch(at + i, 1);
 	}
 }
 
@@ -1240,14 +1280,16 @@ static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 /* Is the bottom of the lane as usched_launch() and a prologue leave it? */
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
 {
-	/* volatile: by words; the loads of vectors would not be forwarded */
-	const volatile uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
+	const uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
 	uintptr_t diff = 0;
 	int i;
 
 #pragma GCC unroll 16
-	for (i = 0; i < BARE_NR; i++)
+	for (i = 0; i < BARE_NR; i++) {
 		diff |= at[i] ^ bottom[i];
+		/* By words: the store buffer serves no wider load. */
+		__asm__("" : "+r"(diff));
+	}
 	return diff == 0;
 }
 
@@ -1257,12 +1299,13 @@ static ALWAYS_INLINE int is_short(const struct usched *s,
 				  const struct usched_lane *l, size_t spare)
 {
 	return (ptrdiff_t)spare < 0 && (ptrdiff_t)spare >= -s->s_bare &&
-	       u->u_len >= PAIR && is_bare(l);
+	       u->u_len & SHORT && u->u_len >= PAIR && is_bare(l);
 }
 
 /*
- * Gets a buffer for a slice of need bytes, less what is BARE (I7); gives back
- * one that has become far too large. I5: nothing changes if that fails.
+ * Gets a buffer for a slice of need bytes, less what is BARE (I7); gives back a
+ * buffer that has become far too large. I5: nothing changes if that fails. A
+ * buffer that is too large is then kept until the thread blocks elsewhere.
  */
 static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 {
@@ -1277,7 +1320,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 		return own_fit(u, l, need);
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
 	    is_bare(l))
-		nob -= s->s_bare;
+		nob = (nob - s->s_bare) | SHORT;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
 		return nob <= len ? 0 : -ENOMEM;
@@ -1414,7 +1457,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
  * Valgrind. What a thread has used and given up it calls inaccessible; but the
  * slice of another one may come back to there, while the stack pointer is on
  * another stack. So when a thread leaves a lane, that is made accessible, down
- * to where the lowest slice was. All blocks go by blocked_hard() then.
+ * to where the lowest slice was. All blocks go by blocked_slow() then.
  */
 static struct seen *seen(const struct usched *s, const struct usched_lane *l)
 {
@@ -1438,7 +1481,7 @@ static void stacks(struct usched *s, int begins)
 	}
 }
 
-/* Does the rest of blocked_hard(): a return would give up our own frame. */
+/* Does the rest of blocked_slow(): a return would give up our own frame. */
 static NOINLINE void seen_leave(struct ustack *u, struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;

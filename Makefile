@@ -181,7 +181,7 @@ against:
 	@cp rmain.c lmain.c bench/*.[ch] build/against/src
 	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
 	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
-		 'lwrap wrap.c -DLL' 'wfork wfork.c'; do set -- $$p; \
+		 'lwrap wrap.c -DLL' 'wfork wfork.c' 'wfine wfine.c'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
 			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
 			build/against/src/$$2 $(AGAINST)/libusched.a \

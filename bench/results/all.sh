@@ -40,5 +40,6 @@ python3 $results/readme.py "$to/ring.txt" >"$to/readme.md"
 python3 $results/fork.py $forks $against --raw "$to/fork.txt" >"$to/fork.md"
 # shellcheck disable=SC2086 # words
 python3 $results/speedup.py $against $pairs 'batches 500000 1000' \
-	'empty 500000' 'uts T1 8' 'fib 33 10' skynet >"$to/speedup.md"
+	'empty 500000' 'uts T1 8' 'fib 33 10' skynet \
+	'tree 31 64516' 'powser 1200' >"$to/speedup.md"
 ls "$to"/*

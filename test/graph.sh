@@ -23,7 +23,7 @@ main() {
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
 	    bench_options bench_full bench_targets bench_against bench_python \
-	    bench_machine; do
+	    bench_machine bench_progress; do
 		"$claim"
 	done
 	[ $failed -eq 0 ]
@@ -973,5 +973,57 @@ bench_machine() {
 	status 0 bench --short --machine --runs 2
 	same --machine
 }
+
+# The progress does not wrap on a terminal of so many columns, or as COLUMNS
+# says. Where there is none, or a dumb one, there are whole lines only.
+bench_progress() {
+	echo 'echo 2.5' | stand_in lmain
+	for case in '40 40' '20 40 COLUMNS=20' '100 100 COLUMNS=x'; do
+		on_terminal $case TERM=xterm
+		grep '^\[' got >bars
+		[ -s bars ] || wrong "$case: no progress" "$(cat got)"
+		awk -v columns="${case%% *}" 'length >= columns' bars >got
+		[ -s got ] && wrong "progress wraps: $case" "$(cat got)"
+	done
+	has 'all of the progress' bars '% done, run 1 of 1, turns, N = 2, R = 2'
+	on_terminal 40 40 TERM=dumb
+	has 'progress on a dumb terminal' got ': run 1 of 1, N = 8, R = 2: '
+	status 0 bench --short --only UL
+	has 'progress on no terminal' err ': run 1 of 1, N = 8, R = 2: '
+	tr -d -c '\r\033' <err >got
+	[ -s got ] && wrong 'no terminal' 'but what only a terminal understands'
+}
+
+# on_terminal X COLUMNS VARIABLE=VALUE...: what bench.sh writes on its stderr.
+on_terminal() {
+	shift
+	columns=$1
+	shift
+	BENCH_DIR=$tmp/bin python3 -c "$terminal" "$columns" env "$@" sh -c '
+		exec sh "$0" --short --only UL >/dev/null' "$top/bench.sh" >got
+}
+
+# Runs a command on a terminal. What it writes over is a line of the output, too.
+terminal='
+import fcntl, os, pty, struct, sys, termios
+size = struct.pack("4H", 24, int(sys.argv[1]), 0, 0)
+read, go = os.pipe()
+child, fd = pty.fork()
+if child == 0:
+    os.close(go)
+    os.read(read, 1)
+    os.execvp(sys.argv[2], sys.argv[2:])
+fcntl.ioctl(fd, termios.TIOCSWINSZ, size)
+os.close(go)
+shown = b""
+try:
+    while data := os.read(fd, 65536):
+        shown += data
+except OSError:
+    pass
+os.waitpid(child, 0)
+shown = shown.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+sys.stdout.buffer.write(shown.replace(b"\033[K", b""))
+'
 
 main

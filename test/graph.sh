@@ -985,7 +985,7 @@ bench_progress() {
 		awk -v columns="${case%% *}" 'length >= columns' bars >got
 		[ -s got ] && wrong "progress wraps: $case" "$(cat got)"
 	done
-	has 'all of the progress' bars '% done, run 1 of 1, turns, N = 2, R = 2'
+	has 'all of the progress' bars ', run 1 of 1, turns, N = 2, R = 2'
 	on_terminal 40 40 TERM=dumb
 	has 'progress on a dumb terminal' got ': run 1 of 1, N = 8, R = 2: '
 	status 0 bench --short --only UL

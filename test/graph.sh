@@ -73,7 +73,7 @@ mean_of_runs() {
 	      2,     100,   20000,   0.500000,           
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 to 2 runs:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 to 2 runs:
 
 	|  | 2 | 200 |
 	| --- | ---: | ---: |
@@ -94,7 +94,7 @@ mean_of_runs() {
 as_the_article() {
 	article_lines >lines
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 2 to 3 runs:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 2 to 3 runs:
 
 	|  | 4 | 100000 | 2000000 |
 	| --- | ---: | ---: | ---: |
@@ -165,7 +165,7 @@ heat() {
 	empty, 1000, 1
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
@@ -174,7 +174,7 @@ heat() {
 	| C++H1T (hot) | 0.50 |
 	| GO | 0.25 |
 
-	What the columns do, mean (blocks) or median (the rest) of 1 run:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 run:
 
 	|  | ms for 1000 empty threads |
 	| --- | ---: |
@@ -188,13 +188,13 @@ heat() {
 further() {
 	further_lines >lines
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
 	| U | 2.00 |
 
-	What the columns do, mean (blocks) or median (the rest) of 1 to 3 runs:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 to 3 runs:
 
 	|  | blocks a message, N = 2 | blocks a message, N = 8 | bytes a \
 	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
@@ -219,7 +219,7 @@ further() {
 	EOF
 	joined
 	status 0 graph --spread lines
-	has 'its caption' got 'do, median [least, most] of 1 to 3 runs:'
+	has 'its caption' got '), median [least, most] of 1 to 3 runs:'
 	sed '1,/^What/d' got | sed 1d >rows
 	mv rows got
 	same 'the spread of what the columns do'
@@ -257,7 +257,7 @@ further_lines() {
 further_alone() {
 	printf 'blocked, NR, U\nblocked, 10, 56\n' >lines
 	cat >want <<-'EOF'
-	What the columns do, mean (blocks) or median (the rest) of 1 run:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 run:
 
 	|  | bytes a blocked thread, of 10 |
 	| --- | ---: |
@@ -286,7 +286,7 @@ further_in_turn() {
 	EOF
 	cat >want <<-'EOF'
 	Rings of N x R threads in turn, millions of messages a second, \
-	median [least, most] of 1 to 2 runs:
+	higher is better, median [least, most] of 1 to 2 runs:
 
 	|  | 2 x 10 | 2 x 10, D = 100 | steady 2 x 10, D = 100 |
 	| --- | ---: | ---: | ---: |
@@ -294,7 +294,7 @@ further_in_turn() {
 	| UL1T | 3.00 [2.00, 4.00] | 2.00 |  |
 
 	Two threads that block at, or below calls from, millions of messages \
-	a second, median [least, most] of 1 run:
+	a second, higher is better, median [least, most] of 1 run:
 
 	|  | the same callers |
 	| --- | ---: |
@@ -424,7 +424,7 @@ bad_lines() {
 	N, R, M, U, U
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
@@ -500,14 +500,14 @@ headers() {
 	2, 1, 1000000, 1, 4
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
 	| B | 2.00 |
 	| A | 0.50 |
 
-	N = 8, millions of messages a second by coroutines, mean of 1 run:
+	N = 8, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 8 |
 	| --- | ---: |
@@ -525,7 +525,7 @@ failed_runs() {
 	2, 10, 1000000, 100000.000
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 20 |
 	| --- | ---: |

@@ -155,17 +155,19 @@ COUNTED := $(filter-out %/u_hard %/t_preempt,$(TESTS))
 counted: $(COUNTED)
 	@WATCHDOG=600 test/run.sh $(COUNTED)
 
-# The tables and the plot, in files that have the machine in their names. BENCH:
-# options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
+# The tables, the plot and a slide, in files that have the machine in their names.
+# BENCH: options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
 bench: timed
 	@out=out/ring-$$(./bench.sh --machine); \
 	./bench.sh $(BENCH) $(if $(AGAINST),--against build/against) \
 		> $$out.txt || exit 1; \
 	if command -v python3 >/dev/null; then \
-		python3 graph.py $$out.svg $$out.txt > $$out.md && \
-		cat $$out.md; \
+		python3 graph.py $$out.svg $$out.txt > $$out.md; \
+		python3 graph.py --text $$out.txt && echo && \
+		python3 bench/results/slide.py $$out.slide.svg $$out.txt; \
 	else \
-		awk -F ', *' "$$RATES" $$out.txt; \
+		echo "millions of messages a second, higher is better:"; \
+		awk -F ', *' "$$RATES" $$out.txt | fold -s -w 79; \
 		echo "a list, no tables, no plot: no python3 (package python3)"; \
 	fi; \
 	ls $$out.*

@@ -59,7 +59,7 @@ FAILED = 100000.0       # seconds: a run that failed, in the article's results
 LOG = 100.0             # so many times between the means: a logarithmic y axis
 WIDTH, HEIGHT = 800, 460        # pixels of a panel
 HEADER = 60                     # and of what stands above them all
-OURS = ('U', 'UL', 'UW')        # families
+OURS = ('U', 'UL', 'UW', 'usched')      # families
 WIDE = 100                      # columns that a table for a terminal may have
 
 
@@ -379,7 +379,7 @@ def plain(caption, heads, rows, heat):
 
 
 def ours(name):
-    return SUFFIXES.sub('', name) in OURS
+    return SUFFIXES.sub('', name.split()[0]) in OURS
 
 
 def short(head):
@@ -580,6 +580,7 @@ def panel(prefix, series, looks):
 
 
 def gnuplot(out, text):
+    """The script's plot, with fonts that other programs know."""
     done = subprocess.run(['gnuplot'], input=text.encode(), check=False,
                           capture_output=True)
     if done.returncode or not done.stdout:
@@ -587,7 +588,9 @@ def gnuplot(out, text):
         return 1
     try:
         with open(out, 'wb') as file:
-            file.write(done.stdout)
+            file.write(done.stdout.replace(
+                b'"sans:Bold"', b'"sans-serif" font-weight="bold"').replace(
+                    b'"sans"', b'"sans-serif"'))
     except OSError as err:
         say(f'{out}: {err.strerror}')
         return 1

@@ -19,7 +19,7 @@ failed=0
 main() {
 	for claim in mean_of_runs as_the_article failed_runs spread heat \
 	    further further_alone further_in_turn targets forked \
-	    readme bad_lines bad_further no_lines headers plots \
+	    readme text slide bad_lines bad_further no_lines headers plots \
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
 	    bench_options bench_full bench_targets bench_against bench_python \
@@ -402,6 +402,89 @@ readme() {
 	same "README's table"
 	echo 'N, R, M, U' >lines
 	status 1 python3 "$top/bench/results/readme.py" lines
+}
+
+# On a terminal of 32 columns what is too wide goes on below; never above 100.
+text() {
+	cat >lines <<-'EOF'
+	# bench.sh --full, 2026-11-20T17:47:47Z
+	# processor: A fast one, family 1, 2 available, governor unknown
+	# commit: 123abc, with changes
+	# GO: mixed, peers/go N R M 0 2
+	# U1K: cold, rmain N R M 1000 2
+	N, R, M, GO, GONE, U1K, UCTX1T
+	2, 100, 20000, 0.5, , 0.015625, 8
+	2, 750, 20000, 0.5, , 2, 8
+	2, 10000, 20000, 0.5, , 2, 8
+	2, 1000000, 20, 5, , 10, 8
+	EOF
+	cat >want <<-'EOF'
+	A fast one, family 1,
+	processors: 2; 2026-11-20;
+	commit 123abc
+
+	N = 2, millions of messages a
+	second by coroutines, higher is
+	better, mean of 1 run:
+
+	                 200  1500   20k
+	* U1K    cold    256  15.0   200
+	  GO     mixed  8.00  60.0   800
+	  UCTX1T        0.50  3.75  50.0
+
+	                  2M
+	* U1K    cold   4.00
+	  GO     mixed  8.00
+	  UCTX1T        5.00
+
+	EOF
+	COLUMNS=32 status 0 graph --text lines
+	has 'the legend' got '* is ours. 1T (and RUST)'
+	sed '/^\* is ours/,$d' got >rows
+	mv rows got
+	same 'tables for a terminal'
+	cp lines many
+	for r in 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+		echo "2, $r, 1000, 1, , 1, 1"
+	done >>many
+	COLUMNS=200 status 0 graph --text many
+	awk 'length > 100' got >long
+	[ -s long ] && wrong 'more than 100 columns' "$(cat long)"
+	awk 'length > 95' got >long
+	[ -s long ] || wrong 'far less than 100 columns' "$(cat got)"
+}
+
+# The best of the columns of a row, and no row without any.
+slide() {
+	cat >want <<-'EOF'
+	Messages between threads, millions a second: higher is better, by threads:
+
+	               200  20k    2M
+	* usched rr         100  20.0
+	  Go          8.00  800  80.0
+	EOF
+	cat >>lines <<-'EOF'
+	N, R, M, GOB1T, U1T
+	2, 10000, 20000, , 4
+	2, 1000000, 20, 0.5, 2
+	EOF
+	status 0 python3 "$top/bench/results/slide.py" lines
+	same 'the table of the slide'
+	command -v gnuplot >/dev/null || return
+	for out in s.svg s.png; do
+		status 0 python3 "$top/bench/results/slide.py" $out lines
+		[ -s $out ] || wrong "$out is not drawn" "$(cat err)"
+	done
+	for text in 'higher is better' '2,000,000 threads' 'usched rr' \
+	    'A fast one, family 1, processors: 2; 2026-11-20'; do
+		has 'the slide' s.svg "$text"
+	done
+	graph p.svg lines >got
+	has 'the machine in the plot' p.svg 'A fast one, family 1, processors: 2;'
+	has 'the direction in the plot' p.svg 'higher is better'
+	printf 'N, R, M, U\n8, 2, 1000, 1\n' >eight
+	status 1 python3 "$top/bench/results/slide.py" eight
+	has 'no rings of two' err 'no rings of two'
 }
 
 bad_lines() {

@@ -479,9 +479,10 @@ def points(columns, one):
 def script(out, panels, origin):
     names = dict.fromkeys(name for series in panels.values() for name in series)
     looks = styles(names)
+    points = min(13, WIDTH * 1.5 / max(len(TITLE), len(origin)))
     text = [terminal(out, WIDTH, HEIGHT * len(panels) + HEADER),
             f'set multiplot layout {len(panels)},1 title {quoted(TITLE)}'
-            f'."\\n".{quoted(origin)} font "sans,13"', AXES,
+            f'."\\n".{quoted(origin)} font "sans,{points:.1f}"', AXES,
             f'set rmargin {max(map(len, names)) + 10}']
     for (n, one), series in panels.items():
         text += [f'set title "{title(n, one, panels)}"', *ranges(one, panels),

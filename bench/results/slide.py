@@ -36,7 +36,7 @@ WHAT = ("Threads in pairs: each wakes the other, and waits. A row is the fastest
         "of its variants.")
 NOTES = {
     "usched ll": "ll: a thread that is woken runs next",
-    "usched ws": "ws: so, too, and idle processors steal threads",
+    "usched ws": "ws: the same, and idle processors steal threads",
     "usched rr": "rr: all threads take turns",
 }
 # Pixels: the slide, where the bars begin, and of a row.

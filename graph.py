@@ -479,7 +479,7 @@ def points(columns, one):
 def script(out, panels, origin):
     names = dict.fromkeys(name for series in panels.values() for name in series)
     looks = styles(names)
-    points = min(13, WIDTH * 1.5 / max(len(TITLE), len(origin)))
+    points = min(13, WIDTH * 1.25 / max(len(TITLE), len(origin)))
     text = [terminal(out, WIDTH, HEIGHT * len(panels) + HEADER),
             f'set multiplot layout {len(panels)},1 title {quoted(TITLE)}'
             f'."\\n".{quoted(origin)} font "sans,{points:.1f}"', AXES,

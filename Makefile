@@ -161,6 +161,7 @@ bench: timed
 	@out=out/ring-$$(./bench.sh --machine); \
 	./bench.sh $(BENCH) $(if $(AGAINST),--against build/against) \
 		> $$out.txt || exit 1; \
+	rm -f $$out.svg $$out.slide.svg; \
 	if command -v python3 >/dev/null; then \
 		python3 graph.py $$out.svg $$out.txt > $$out.md; \
 		python3 graph.py --text $$out.txt && echo && \

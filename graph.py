@@ -375,7 +375,8 @@ def plain(caption, heads, rows, heat):
     columns = [aligned([''] * (tall - len(c)) + c, str.rjust) for c in columns]
     blocks = [[''.join(cells).rstrip() for cells in zip(side, *block)]
               for block in fold(columns, width() - len(side[0]))]
-    return '\n\n'.join(map('\n'.join, [[fill(f'{caption}:')], *blocks]))
+    return '\n\n'.join('\n'.join(filter(None, block))
+                       for block in [[fill(f'{caption}:')], *blocks])
 
 
 def ours(name):

@@ -155,17 +155,20 @@ COUNTED := $(filter-out %/u_hard %/t_preempt,$(TESTS))
 counted: $(COUNTED)
 	@WATCHDOG=600 test/run.sh $(COUNTED)
 
-# The tables and the plot, in files that have the machine in their names. BENCH:
-# options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
+# The tables, the plot and a slide, in files that have the machine in their names.
+# BENCH: options of bench.sh. AGAINST: a tree of usched, for the columns OLD.
 bench: timed
 	@out=out/ring-$$(./bench.sh --machine); \
 	./bench.sh $(BENCH) $(if $(AGAINST),--against build/against) \
 		> $$out.txt || exit 1; \
+	rm -f $$out.svg $$out.slide.svg; \
 	if command -v python3 >/dev/null; then \
-		python3 graph.py $$out.svg $$out.txt > $$out.md && \
-		cat $$out.md; \
+		python3 graph.py $$out.svg $$out.txt > $$out.md; \
+		python3 graph.py --text $$out.txt && echo && \
+		python3 bench/results/slide.py $$out.slide.svg $$out.txt; \
 	else \
-		awk -F ', *' "$$RATES" $$out.txt; \
+		echo "millions of messages a second, higher is better:"; \
+		awk -F ', *' "$$RATES" $$out.txt | fold -s -w 79; \
 		echo "a list, no tables, no plot: no python3 (package python3)"; \
 	fi; \
 	ls $$out.*
@@ -181,7 +184,7 @@ against:
 	@cp rmain.c lmain.c bench/*.[ch] build/against/src
 	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
 	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
-		 'lwrap wrap.c -DLL' 'wfork wfork.c'; do set -- $$p; \
+		 'lwrap wrap.c -DLL' 'wfork wfork.c' 'wfine wfine.c'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
 			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
 			build/against/src/$$2 $(AGAINST)/libusched.a \

@@ -181,7 +181,7 @@ main() {
 	memory_kib=${memory_kib:-1000000000000}
 	choose
 	terminal=''
-	if [ -t 2 ]; then terminal=yes; fi
+	if [ -t 2 ] && [ "${TERM:-dumb}" != dumb ]; then terminal=yes; fi
 	prepare
 	about "$@"
 	absent
@@ -576,22 +576,37 @@ missing() {
 	say "$name: $1 is missing: $target (package $package)"
 }
 
-# The progress: a bar on a terminal, elsewhere what is said before each line.
+# The progress: on a terminal a bar in one line, which is written over; elsewhere
+# what is said before each line.
 progress() {
-	printf 'run %d of %d, %s: %s' "$run" "$runs" "$doing" \
-		"$((100 * done / total))% done$(left)"
+	printf 'run %d of %d, %s: %s' "$run" "$last" "$doing" "$(percent)"
 }
 
-left() {
+percent() {
 	past=$(($(date +%s) - start))
+	printf '%d%% done' $((100 * done / total))
 	if [ $past -gt 0 ] && [ "$done" -gt 0 ]; then
-		echo ", $((past * (total - done) / done)) s left"
+		printf ', %d s left' $((past * (total - done) / done))
 	fi
 }
 
+# What counts most comes first: a narrow terminal does not show the end.
 bar() {
-	printf '\r\033[K[%-10s] %s (%s)' "$(printf "%.$((10 * done / total))s" \
-		'##########')" "$(progress)" "$1" >&2
+	shown=$(printf '[%-10s] %s, run %d of %d, %s (%s)' \
+		"$(printf "%.$((10 * done / total))s" '##########')" \
+		"$(percent)" "$run" "$last" "$doing" "$1")
+	printf "\r\033[K%.$(room)s" "$shown" >&2
+}
+
+# The characters that fit in a line: in its last column some terminals wrap.
+room() {
+	for wide in "${COLUMNS:-}" "$(tput cols <&2 2>/dev/null)" 80; do
+		case $wide in
+		'' | 0* | *[!0-9]* | ?????*) ;;
+		*)	echo $((wide - 1))
+			return;;
+		esac
+	done
 }
 
 wipe() {

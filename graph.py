@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # graph.py: the tables and the plot of the lines that bench.sh prints.
-"""usage: python3 graph.py [--spread] [out.svg|out.png] [file...]
+"""usage: python3 graph.py [--text] [--spread] [out.svg|out.png] [file...]
 
 Reads lines of bench.sh from the files, or from stdin, any number of runs:
 
@@ -31,7 +31,8 @@ N*R*M / seconds / 1e6, coroutines (N*R) across; a cell is the mean of the rates
 of its runs. Then what the other lines say, blocks a message as the mean of the
 lines of an N, the rest as the median of the runs. turns, steady and wrap are
 millions of messages a second, too, as medians. With --spread all cells are
-the median and, where there are several, between which it lies.
+the median and, where there are several, between which it lies. With --text the
+tables are for a terminal: as wide as it is, or 100 columns, our programs first.
 
 With an output name, gnuplot draws the rates: for each N a panel of the columns
 with one native thread and one of the others, a logarithmic x axis, bars from
@@ -52,33 +53,42 @@ import shutil
 import statistics
 import subprocess
 import sys
+import textwrap
 
 FAILED = 100000.0       # seconds: a run that failed, in the article's results
 LOG = 100.0             # so many times between the means: a logarithmic y axis
 WIDTH, HEIGHT = 800, 460        # pixels of a panel
+HEADER = 60                     # and of what stands above them all
+OURS = ('U', 'UL', 'UW', 'usched')      # families
+WIDE = 100                      # columns that a table for a terminal may have
 
 
 def main(args):
     if args and args[0] in ('-h', '--help'):
         print(__doc__.rstrip())
         return 0
-    spread = args[:1] == ['--spread']
-    out, files = split(args[spread:])
+    options = [a for a in args[:2] if a in ('--text', '--spread')]
+    out, files = split(args[len(options):])
     bad = [a for a in files if a.startswith('-') or is_plot(a)]
     if bad:
-        say(f'{bad[0]}: --spread comes first, the plot next, then the files')
+        say(f'{bad[0]}: options come first, the plot next, then the files')
         say(__doc__.splitlines()[0])
         return 2
     try:
-        runs, heat = parse(lines(files))
+        runs, heat, origin = parse(lines(files))
     except OSError as err:
         say(f'{err.filename}: {err.strerror}')
         return 1
     if not any(runs.values()):
         say('no lines of results')
         return 1
-    print('\n\n'.join(tables(runs, heat, spread)))
-    return draw(out, runs['']) if out else 0
+    layout = plain if '--text' in options else markdown
+    if layout is plain:
+        print(fill(origin), end='\n\n' if origin else '')
+    print('\n\n'.join(tables(runs, heat, '--spread' in options, layout)))
+    if layout is plain:
+        print(f'\n{fill(LEGEND)}')
+    return draw(out, runs[''], origin) if out else 0
 
 
 def say(text):
@@ -114,9 +124,9 @@ def seconds(cell):
     return value
 
 
-def digits(value):
-    """Three that count, no exponent."""
-    return f'{value:.{max(0, 2 - math.floor(math.log10(value)))}f}'
+def digits(value, most=99):
+    """Three that count, no exponent; after the point not more than most."""
+    return f'{value:.{min(most, max(0, 2 - math.floor(math.log10(value))))}f}'
 
 
 # keys are the cells before those of the columns, and read() makes the value of
@@ -170,12 +180,12 @@ KINDS = {
         lambda where: WHERE[where] if where < len(WHERE) else where),
 }
 FURTHER = (
-    ('What the columns do', 'mean (blocks) or median (the rest)',
-     ('blocks', 'blocked', 'empty')),
-    ('Rings of N x R threads in turn, millions of messages a second', 'median',
-     ('turns', 'steady')),
+    ('What the columns do (bytes, ms: lower is better)', 'mean (blocks) or median (the '
+     'rest)', ('blocks', 'blocked', 'empty')),
+    ('Rings of N x R threads in turn, millions of messages a second, higher is '
+     'better', 'median', ('turns', 'steady')),
     ('Two threads that block at, or below calls from, millions of messages a '
-     'second', 'median', ('wrap',)),
+     'second, higher is better', 'median', ('wrap',)),
 )
 
 
@@ -186,6 +196,10 @@ FURTHER = (
 # cells is there, with empty lists. heat[column] is hot, cold or mixed.
 
 HEAT = re.compile('^# *([^ ]+): (hot|cold|mixed),')
+# What bench.sh says of where its lines come from: machine, day and commit.
+ORIGIN = (re.compile('^# processor: (.*, )([0-9]+) available'),
+          re.compile('^# bench[.]sh.*, ([0-9]+-[0-9]+-[0-9]+)T'),
+          re.compile('^# (commit): ([^, ]*)'))
 
 
 def lines(files):
@@ -205,16 +219,27 @@ def places(name, file):
 
 def parse(source):
     runs, heat, columns = {kind: {} for kind in KINDS}, {}, {}
+    origin = [{} for _ in ORIGIN]
     for place, text in source:
         text = text.strip()
         heat.update(HEAT.findall(text))
+        for form, found in zip(ORIGIN, origin):
+            found.update(dict.fromkeys(form.findall(text)))
         if not text or text.startswith('#'):
             continue
         try:
             add_line(runs, columns, [cell.strip() for cell in text.split(',')])
         except ValueError as err:
             say(f'{place}: {err}: {text[:60]}')
-    return runs, heat
+    return runs, heat, '; '.join(
+        filter(None, map(said, ('{}processors: {}', '{}', '{} {}'), origin)))
+
+
+def said(form, found):
+    """The first and the last of what was found."""
+    found = [form.format(*([text] if isinstance(text, str) else text))
+             for text in found]
+    return ' to '.join(dict.fromkeys(found[:1] + found[-1:]))
 
 
 def add_line(runs, columns, cells):
@@ -259,42 +284,44 @@ def add(runs, kind, columns, cells):
 SPREAD = 'median [least, most]'
 
 
-def tables(runs, heat, spread):
+def tables(runs, heat, spread, layout):
     for n, columns in sorted(runs[''].items()):
-        yield ring(n, columns, heat, spread)
+        yield ring(n, columns, heat, spread, layout)
     for caption, how, kinds in FURTHER:
         heads = [(kind, n) for kind in kinds for n in sorted(runs[kind])]
         if heads:
             yield further(f'{caption}, {SPREAD if spread else how}', heads,
-                          runs, heat, spread)
+                          runs, heat, spread, layout)
 
 
-def ring(n, columns, heat, spread):
+def ring(n, columns, heat, spread, layout):
     sizes = sorted({size for cells in columns.values() for size in cells})
-    rows = {name: [figure('', cells.get(size, []), spread) for size in sizes]
-            for name, cells in columns.items()}
-    caption = (f'N = {n}, millions of messages a second by coroutines, '
-               f'{SPREAD if spread else "mean"} of {count([columns])}')
-    return table(caption, sizes, rows, heat)
+    text = (lambda rate: digits(rate, 2)) if layout is plain else None
+    rows = {name: [figure('', cells.get(size, []), spread, text)
+                   for size in sizes] for name, cells in columns.items()}
+    caption = (f'N = {n}, millions of messages a second by coroutines, higher '
+               f'is better, {SPREAD if spread else "mean"} of '
+               f'{count([columns])}')
+    return layout(caption, sizes, rows, heat)
 
 
-def further(caption, heads, runs, heat, spread):
+def further(caption, heads, runs, heat, spread, layout):
     """A column for each group of each kind."""
     names = dict.fromkeys(name for kind, n in heads for name in runs[kind][n])
     rows = {name: [figure(kind, flat(runs[kind][n].get(name, {})), spread)
                    for kind, n in heads] for name in names}
     of = count(runs[kind][n] for kind, n in heads)
-    return table(f'{caption} of {of}',
-                 [KINDS[kind].heading(n) for kind, n in heads], rows, heat)
+    return layout(f'{caption} of {of}',
+                  [KINDS[kind].heading(n) for kind, n in heads], rows, heat)
 
 
 def flat(sizes):
     return [run for cell in sizes.values() for run in cell]
 
 
-def figure(kind, cell, spread):
+def figure(kind, cell, spread, text=None):
     """The text of a cell of a table."""
-    kind = KINDS[kind]
+    kind = KINDS[kind]._replace(text=text or KINDS[kind].text)
     values = sorted(kind.show(*run) for run in cell)
     if not values:
         return ''
@@ -314,7 +341,7 @@ def count(parts):
     return f'{many} run{"" if high == 1 else "s"}'
 
 
-def table(caption, heads, rows, heat):
+def markdown(caption, heads, rows, heat):
     text = [row('', heads), row('---', ['---:'] * len(heads))]
     for name, cells in rows.items():
         label = f'{name} ({heat[name]})' if name in heat else name
@@ -324,6 +351,70 @@ def table(caption, heads, rows, heat):
 
 def row(name, cells):
     return '| ' + ' | '.join(str(cell) for cell in [name, *cells]) + ' |'
+
+
+LEGEND = ("* is ours. 1T (and RUST) is one native thread, the others use all "
+          'processors. hot: a thread that is woken runs next; cold: all take '
+          'turns; mixed: neither.')
+
+
+def plain(caption, heads, rows, heat):
+    """For a terminal: ours first and marked, without programs that are missing.
+
+    What is too wide goes on below.
+    """
+    names = sorted((name for name in rows if any(rows[name])),
+                   key=lambda name: not ours(name))
+    marks = aligned(['*' if ours(name) else ' ' for name in names])
+    side = zip(marks, aligned(names), aligned([heat.get(n, '') for n in names]))
+    side = [' '.join(cells) for cells in side]
+    columns = [[*textwrap.wrap(short(head), 11), *(rows[n][i] for n in names)]
+               for i, head in enumerate(heads)]
+    tall = max(map(len, columns))
+    side = aligned([''] * (tall - len(names)) + side)
+    columns = [aligned([''] * (tall - len(c)) + c, str.rjust) for c in columns]
+    blocks = [[''.join(cells).rstrip() for cells in zip(side, *block)]
+              for block in fold(columns, width() - len(side[0]))]
+    return '\n\n'.join('\n'.join(filter(None, block))
+                       for block in [[fill(f'{caption}:')], *blocks])
+
+
+def ours(name):
+    return SUFFIXES.sub('', name.split()[0]) in OURS
+
+
+def short(head):
+    """A number of threads as 20k or 2M, if it is no less exact."""
+    for unit, letter in ((10**6, 'M'), (1000, 'k')):
+        if isinstance(head, int) and head and head % unit == 0:
+            return f'{head // unit}{letter}'
+    return str(head)
+
+
+def aligned(texts, how=str.ljust):
+    """Numbers, which go to the right, are two blanks apart."""
+    wide = max(map(len, texts), default=0) + 2 * (how == str.rjust)
+    return [how(text, wide) for text in texts]
+
+
+def fold(columns, room):
+    """Blocks of columns, each as wide as there is room, or one column."""
+    block, used = [], 0
+    for column in columns:
+        if block and used + len(column[0]) > room:
+            yield block
+            block, used = [], 0
+        block.append(column)
+        used += len(column[0])
+    yield block
+
+
+def width():
+    return min(WIDE, shutil.get_terminal_size((WIDE, 24)).columns)
+
+
+def fill(text):
+    return textwrap.fill(text, max(width(), 20))
 
 
 # The plot.
@@ -338,9 +429,9 @@ SUFFIXES = re.compile('(?<=.)(H|B|MT|1K|10K|1TS|1T|FP|OLD)+$')
 # full points and empty ones; the width, more for ours. No two families have the
 # same colour or point. Those that are not here have what is SPARE, in turn.
 FAMILIES = {
-    'U':        ('#d55e00', 7, 6, 2.5),
-    'UL':       ('#0072b2', 5, 4, 2.5),
-    'UW':       ('#882255', 14, 14, 2.5),
+    'U':        ('#d55e00', 7, 6, 3),
+    'UL':       ('#0072b2', 5, 4, 3),
+    'UW':       ('#882255', 14, 14, 3),
     'C++':      ('#009e73', 9, 8, 1.5),
     'STACK':    ('#000000', 13, 12, 1.5),
     'GO':       ('#56b4e9', 11, 10, 1.5),
@@ -355,7 +446,7 @@ SPARE = (('#999933', 12, 13, 1.5),
 DASHES = (('1', 1), ('(9,6)', 1), ('(3,5)', 0.5), ('(14,5,3,5)', 0.6))
 
 
-def draw(out, runs):
+def draw(out, runs, origin):
     panels = {(n, one): points(runs[n], one)
               for n in sorted(runs) for one in (True, False)}
     panels = {key: series for key, series in panels.items() if series}
@@ -365,7 +456,7 @@ def draw(out, runs):
     if not shutil.which('gnuplot'):
         say(f'{out}: not drawn, gnuplot is missing: install gnuplot-nox')
         return 0
-    return gnuplot(out, script(out, panels))
+    return gnuplot(out, script(out, panels, origin))
 
 
 def one_thread(name):
@@ -386,13 +477,13 @@ def points(columns, one):
     return series
 
 
-def script(out, panels):
-    term = 'svg' if out.lower().endswith('.svg') else 'pngcairo'
+def script(out, panels, origin):
     names = dict.fromkeys(name for series in panels.values() for name in series)
     looks = styles(names)
-    text = [f'set terminal {term} noenhanced size {WIDTH},'
-            f'{HEIGHT * len(panels)} font "sans,12" background "#ffffff"',
-            f'set multiplot layout {len(panels)},1', AXES,
+    points = min(13, WIDTH * 1.25 / max(len(TITLE), len(origin)))
+    text = [terminal(out, WIDTH, HEIGHT * len(panels) + HEADER),
+            f'set multiplot layout {len(panels)},1 title {quoted(TITLE)}'
+            f'."\\n".{quoted(origin)} font "sans,{points:.1f}"', AXES,
             f'set rmargin {max(map(len, names)) + 10}']
     for (n, one), series in panels.items():
         text += [f'set title "{title(n, one, panels)}"', *ranges(one, panels),
@@ -400,6 +491,18 @@ def script(out, panels):
     return '\n'.join([*text, 'unset multiplot', ''])
 
 
+def terminal(out, wide, high):
+    term = 'svg' if out.lower().endswith('.svg') else 'pngcairo'
+    return (f'set terminal {term} noenhanced size {wide},{high} '
+            'font "sans,12" background "#ffffff"')
+
+
+def quoted(text):
+    """As gnuplot wants it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+TITLE = 'Rings of N threads: millions of messages a second, higher is better'
 # The margins are the same for all panels: their x axes are in line.
 AXES = '''
 set key outside right top reverse Left samplen 4 spacing 1.1 width 2
@@ -472,13 +575,14 @@ def panel(prefix, series, looks):
                          for row in series[name])
         text.append(f'{prefix}_{i} << EOD\n{data}\nEOD')
         bars, line = looks[name]
-        quoted = name.replace("'", "''")
         plots += [f'{prefix}_{i} with yerrorbars {bars} notitle',
-                  f"{prefix}_{i} with linespoints {line} title '{quoted}'"]
+                  f'{prefix}_{i} with linespoints {line} '
+                  f'title {quoted(name)}']
     return [*text, 'plot ' + ', \\\n\t'.join(plots)]
 
 
 def gnuplot(out, text):
+    """The script's plot, with fonts that other programs know."""
     done = subprocess.run(['gnuplot'], input=text.encode(), check=False,
                           capture_output=True)
     if done.returncode or not done.stdout:
@@ -486,7 +590,9 @@ def gnuplot(out, text):
         return 1
     try:
         with open(out, 'wb') as file:
-            file.write(done.stdout)
+            file.write(done.stdout.replace(
+                b'"sans:Bold"', b'"sans-serif" font-weight="bold"').replace(
+                    b'"sans"', b'"sans-serif"'))
     except OSError as err:
         say(f'{out}: {err.strerror}')
         return 1

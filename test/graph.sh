@@ -19,11 +19,11 @@ failed=0
 main() {
 	for claim in mean_of_runs as_the_article failed_runs spread heat \
 	    further further_alone further_in_turn targets forked \
-	    readme bad_lines bad_further no_lines headers plots \
+	    readme text slide bad_lines bad_further no_lines headers plots \
 	    panels axes families no_gnuplot usage_of_graph article bench_lines \
 	    bench_missing bench_failures bench_time_limit bench_interrupted \
 	    bench_options bench_full bench_targets bench_against bench_python \
-	    bench_machine; do
+	    bench_machine bench_progress; do
 		"$claim"
 	done
 	[ $failed -eq 0 ]
@@ -73,7 +73,7 @@ mean_of_runs() {
 	      2,     100,   20000,   0.500000,           
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 to 2 runs:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 to 2 runs:
 
 	|  | 2 | 200 |
 	| --- | ---: | ---: |
@@ -94,7 +94,7 @@ mean_of_runs() {
 as_the_article() {
 	article_lines >lines
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 2 to 3 runs:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 2 to 3 runs:
 
 	|  | 4 | 100000 | 2000000 |
 	| --- | ---: | ---: | ---: |
@@ -165,7 +165,7 @@ heat() {
 	empty, 1000, 1
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
@@ -174,7 +174,7 @@ heat() {
 	| C++H1T (hot) | 0.50 |
 	| GO | 0.25 |
 
-	What the columns do, mean (blocks) or median (the rest) of 1 run:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 run:
 
 	|  | ms for 1000 empty threads |
 	| --- | ---: |
@@ -188,13 +188,13 @@ heat() {
 further() {
 	further_lines >lines
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
 	| U | 2.00 |
 
-	What the columns do, mean (blocks) or median (the rest) of 1 to 3 runs:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 to 3 runs:
 
 	|  | blocks a message, N = 2 | blocks a message, N = 8 | bytes a \
 	blocked thread, of 1000 | bytes a blocked thread, of 1000000 | ms for \
@@ -219,7 +219,7 @@ further() {
 	EOF
 	joined
 	status 0 graph --spread lines
-	has 'its caption' got 'do, median [least, most] of 1 to 3 runs:'
+	has 'its caption' got '), median [least, most] of 1 to 3 runs:'
 	sed '1,/^What/d' got | sed 1d >rows
 	mv rows got
 	same 'the spread of what the columns do'
@@ -257,7 +257,7 @@ further_lines() {
 further_alone() {
 	printf 'blocked, NR, U\nblocked, 10, 56\n' >lines
 	cat >want <<-'EOF'
-	What the columns do, mean (blocks) or median (the rest) of 1 run:
+	What the columns do (bytes, ms: lower is better), mean (blocks) or median (the rest) of 1 run:
 
 	|  | bytes a blocked thread, of 10 |
 	| --- | ---: |
@@ -286,7 +286,7 @@ further_in_turn() {
 	EOF
 	cat >want <<-'EOF'
 	Rings of N x R threads in turn, millions of messages a second, \
-	median [least, most] of 1 to 2 runs:
+	higher is better, median [least, most] of 1 to 2 runs:
 
 	|  | 2 x 10 | 2 x 10, D = 100 | steady 2 x 10, D = 100 |
 	| --- | ---: | ---: | ---: |
@@ -294,7 +294,7 @@ further_in_turn() {
 	| UL1T | 3.00 [2.00, 4.00] | 2.00 |  |
 
 	Two threads that block at, or below calls from, millions of messages \
-	a second, median [least, most] of 1 run:
+	a second, higher is better, median [least, most] of 1 run:
 
 	|  | the same callers |
 	| --- | ---: |
@@ -404,6 +404,89 @@ readme() {
 	status 1 python3 "$top/bench/results/readme.py" lines
 }
 
+# On a terminal of 32 columns what is too wide goes on below; never above 100.
+text() {
+	cat >lines <<-'EOF'
+	# bench.sh --full, 2026-11-20T17:47:47Z
+	# processor: A fast one, family 1, 2 available, governor unknown
+	# commit: 123abc, with changes
+	# GO: mixed, peers/go N R M 0 2
+	# U1K: cold, rmain N R M 1000 2
+	N, R, M, GO, GONE, U1K, UCTX1T
+	2, 100, 20000, 0.5, , 0.015625, 8
+	2, 750, 20000, 0.5, , 2, 8
+	2, 10000, 20000, 0.5, , 2, 8
+	2, 1000000, 20, 5, , 10, 8
+	EOF
+	cat >want <<-'EOF'
+	A fast one, family 1,
+	processors: 2; 2026-11-20;
+	commit 123abc
+
+	N = 2, millions of messages a
+	second by coroutines, higher is
+	better, mean of 1 run:
+
+	                 200  1500   20k
+	* U1K    cold    256  15.0   200
+	  GO     mixed  8.00  60.0   800
+	  UCTX1T        0.50  3.75  50.0
+
+	                  2M
+	* U1K    cold   4.00
+	  GO     mixed  8.00
+	  UCTX1T        5.00
+
+	EOF
+	COLUMNS=32 status 0 graph --text lines
+	has 'the legend' got '* is ours. 1T (and RUST)'
+	sed '/^\* is ours/,$d' got >rows
+	mv rows got
+	same 'tables for a terminal'
+	cp lines many
+	for r in 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+		echo "2, $r, 1000, 1, , 1, 1"
+	done >>many
+	COLUMNS=200 status 0 graph --text many
+	awk 'length > 100' got >long
+	[ -s long ] && wrong 'more than 100 columns' "$(cat long)"
+	awk 'length > 95' got >long
+	[ -s long ] || wrong 'far less than 100 columns' "$(cat got)"
+}
+
+# The best of the columns of a row, and no row without any.
+slide() {
+	cat >want <<-'EOF'
+	Messages between threads, millions a second: higher is better, by threads:
+
+	               200  20k    2M
+	* usched rr         100  20.0
+	  Go          8.00  800  80.0
+	EOF
+	cat >>lines <<-'EOF'
+	N, R, M, GOB1T, U1T
+	2, 10000, 20000, , 4
+	2, 1000000, 20, 0.5, 2
+	EOF
+	status 0 python3 "$top/bench/results/slide.py" lines
+	same 'the table of the slide'
+	command -v gnuplot >/dev/null || return
+	for out in s.svg s.png; do
+		status 0 python3 "$top/bench/results/slide.py" $out lines
+		[ -s $out ] || wrong "$out is not drawn" "$(cat err)"
+	done
+	for text in 'higher is better' '2,000,000 threads' 'usched rr' \
+	    'A fast one, family 1, processors: 2; 2026-11-20'; do
+		has 'the slide' s.svg "$text"
+	done
+	graph p.svg lines >got
+	has 'the machine in the plot' p.svg 'A fast one, family 1, processors: 2;'
+	has 'the direction in the plot' p.svg 'higher is better'
+	printf 'N, R, M, U\n8, 2, 1000, 1\n' >eight
+	status 1 python3 "$top/bench/results/slide.py" eight
+	has 'no rings of two' err 'no rings of two'
+}
+
 bad_lines() {
 	cat >lines <<-'EOF'
 	2, 1, 1000000, 1
@@ -424,7 +507,7 @@ bad_lines() {
 	N, R, M, U, U
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
@@ -500,14 +583,14 @@ headers() {
 	2, 1, 1000000, 1, 4
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 2 |
 	| --- | ---: |
 	| B | 2.00 |
 	| A | 0.50 |
 
-	N = 8, millions of messages a second by coroutines, mean of 1 run:
+	N = 8, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 8 |
 	| --- | ---: |
@@ -525,7 +608,7 @@ failed_runs() {
 	2, 10, 1000000, 100000.000
 	EOF
 	cat >want <<-'EOF'
-	N = 2, millions of messages a second by coroutines, mean of 1 run:
+	N = 2, millions of messages a second by coroutines, higher is better, mean of 1 run:
 
 	|  | 20 |
 	| --- | ---: |
@@ -973,5 +1056,57 @@ bench_machine() {
 	status 0 bench --short --machine --runs 2
 	same --machine
 }
+
+# The progress does not wrap on a terminal of so many columns, or as COLUMNS
+# says. Where there is none, or a dumb one, there are whole lines only.
+bench_progress() {
+	echo 'echo 2.5' | stand_in lmain
+	for case in '40 40' '20 40 COLUMNS=20' '100 100 COLUMNS=x'; do
+		on_terminal $case TERM=xterm
+		grep '^\[' got >bars
+		[ -s bars ] || wrong "$case: no progress" "$(cat got)"
+		awk -v columns="${case%% *}" 'length >= columns' bars >got
+		[ -s got ] && wrong "progress wraps: $case" "$(cat got)"
+	done
+	has 'all of the progress' bars ', run 1 of 1, turns, N = 2, R = 2'
+	on_terminal 40 40 TERM=dumb
+	has 'progress on a dumb terminal' got ': run 1 of 1, N = 8, R = 2: '
+	status 0 bench --short --only UL
+	has 'progress on no terminal' err ': run 1 of 1, N = 8, R = 2: '
+	tr -d -c '\r\033' <err >got
+	[ -s got ] && wrong 'no terminal' 'but what only a terminal understands'
+}
+
+# on_terminal X COLUMNS VARIABLE=VALUE...: what bench.sh writes on its stderr.
+on_terminal() {
+	shift
+	columns=$1
+	shift
+	BENCH_DIR=$tmp/bin python3 -c "$terminal" "$columns" env "$@" sh -c '
+		exec sh "$0" --short --only UL >/dev/null' "$top/bench.sh" >got
+}
+
+# Runs a command on a terminal. What it writes over is a line of the output, too.
+terminal='
+import fcntl, os, pty, struct, sys, termios
+size = struct.pack("4H", 24, int(sys.argv[1]), 0, 0)
+read, go = os.pipe()
+child, fd = pty.fork()
+if child == 0:
+    os.close(go)
+    os.read(read, 1)
+    os.execvp(sys.argv[2], sys.argv[2:])
+fcntl.ioctl(fd, termios.TIOCSWINSZ, size)
+os.close(go)
+shown = b""
+try:
+    while data := os.read(fd, 65536):
+        shown += data
+except OSError:
+    pass
+os.waitpid(child, 0)
+shown = shown.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+sys.stdout.buffer.write(shown.replace(b"\033[K", b""))
+'
 
 main

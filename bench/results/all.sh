@@ -10,6 +10,7 @@
 #
 #	ring.txt ring.log	lines of bench.sh, and why cells are empty
 #	ring.md spread.md ring.svg	graph.py of them
+#	slide.svg slide.txt	one panel of it, by slide.py
 #	targets.md readme.md	what was wanted; the table of README.md
 #	fork.txt fork.md	forks and joins, ours and peers, by fork.py
 #	speedup.md		two native threads to one, by speedup.py
@@ -33,6 +34,7 @@ results=bench/results
 ./bench.sh "$@" $against >"$to/ring.txt" 2>out/ring.log || exit 1
 grep -v ': run [0-9]* of' out/ring.log >"$to/ring.log"
 python3 graph.py "$to/ring.svg" "$to/ring.txt" >"$to/ring.md"
+python3 $results/slide.py "$to/slide.svg" "$to/ring.txt" >"$to/slide.txt"
 python3 graph.py --spread "$to/ring.txt" >"$to/spread.md"
 python3 $results/targets.py "$to/ring.txt" >"$to/targets.md"
 python3 $results/readme.py "$to/ring.txt" >"$to/readme.md"
@@ -40,5 +42,6 @@ python3 $results/readme.py "$to/ring.txt" >"$to/readme.md"
 python3 $results/fork.py $forks $against --raw "$to/fork.txt" >"$to/fork.md"
 # shellcheck disable=SC2086 # words
 python3 $results/speedup.py $against $pairs 'batches 500000 1000' \
-	'empty 500000' 'uts T1 8' 'fib 33 10' skynet >"$to/speedup.md"
+	'empty 500000' 'uts T1 8' 'fib 33 10' skynet \
+	'tree 31 64516' 'powser 1200' >"$to/speedup.md"
 ls "$to"/*

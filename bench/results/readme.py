@@ -29,7 +29,7 @@ def main(argv):
         print(__doc__.rstrip())
         return 0
     try:
-        runs, heat = graph.parse(graph.lines(argv[1:]))
+        runs, heat, _ = graph.parse(graph.lines(argv[1:]))
     except OSError as err:
         print(f"readme.py: {err.filename}: {err.strerror}", file=sys.stderr)
         return 1

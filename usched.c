@@ -145,7 +145,7 @@
  * bytes of page tables; buffers took 10.7 KiB, stacks from malloc() 12.4.
  *
  * In the hard mode own lanes have buffers as others have, as slices are moved
- * there. Under Valgrind there are none.
+ * there.
  *
  * THE TOP OF A SLICE
  *
@@ -296,20 +296,14 @@
 #include <setjmp.h>
 #endif
 
-/*
- * Valgrind is told which stacks there are, but for native ones, which it knows;
- * that costs nothing without it.
- */
+/* Valgrind does not know lanes: under it all threads run on the native stack. */
 #if defined(__has_include) && !defined(NVALGRIND)
-#if __has_include(<valgrind/memcheck.h>)
-#include <valgrind/memcheck.h>
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
 #endif
 #endif
 #if !defined(RUNNING_ON_VALGRIND)
-#define RUNNING_ON_VALGRIND			0
-#define VALGRIND_STACK_REGISTER(low, high)	0
-#define VALGRIND_STACK_DEREGISTER(id)		((void)(id))
-#define VALGRIND_MAKE_MEM_UNDEFINED(at, nob)	((void)(at), (void)(nob), 0)
+#define RUNNING_ON_VALGRIND	0
 #endif
 
 UPREEMPT_NEVER;
@@ -513,10 +507,8 @@ static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u
 				  const struct usched_lane *l, size_t spare);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
-static struct seen *seen(const struct usched *s, const struct usched_lane *l);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 		      size_t page);
-static void stacks(struct usched *s, int begins);
 static int  lane_get(struct usched *s, const struct ustack *u);
 static void lane_put(struct usched *s, struct ustack *u);
 static inline int is_own(const struct usched *s, int lane);
@@ -529,8 +521,6 @@ static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
 static void hooks(struct usched *s, int begins);
 static inline int shadow_stack(void);
-static UNCHECKED NORETURN void seen_leave(struct ustack *u, struct usched_lane *l);
-static void seen_end(struct usched *s, struct usched_lane *l);
 
 #if defined(__x86_64__) && defined(__ELF__)
 #define OURS	__attribute__((used))	/* assembly names them */
@@ -653,7 +643,7 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
+	s->s_bare = HARD ? 0 : BARE;
 	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
 					     &mark, fp };
 	usched_here = &s->s_frame;
@@ -944,8 +934,6 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
-	else if (s->s_bare == 0 && RUNNING_ON_VALGRIND)
-		seen_leave(u, l);
 	HOOK(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }
@@ -999,11 +987,11 @@ static ALWAYS_INLINE void end(struct ustack *u)
 }
 
 /*
- * u has ended, and may begin again as another one at the bottom of its lane:
- * that is, not below us. Not where others have to be told of each end: s_bare
- * is 0 in the hard mode and under Valgrind; nor in portable builds, where it is
- * 0, too, and nobody can go up the stack by a call. (u is read anew rather than
- * kept: no register has to be saved.)
+ * u has ended. s_again() may let it begin again as another thread at the bottom
+ * of its lane: that is, not below us. In the hard mode modules are told of each
+ * end, and in portable builds no call goes up the stack, so s_again() is not
+ * asked there: s_bare is 0. (u is loaded a second time rather than kept: no
+ * register has to be saved.)
  */
 static ALWAYS_INLINE void again(struct ustack *u)
 {
@@ -1333,12 +1321,6 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 
 /* Lanes. */
 
-/* For Valgrind, by lane, behind the descriptors of all lanes. */
-struct seen {
-	char    *n_deep;	/* where the lowest slice was, or NULL */
-	unsigned n_id;		/* the stack */
-};
-
 enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
 
 /* A lane of one thread. */
@@ -1386,10 +1368,12 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 #if defined(USCHED_PORTABLE)
 	return -ENOSYS;
 #endif
+	if (RUNNING_ON_VALGRIND)
+		return -ENOSYS;
 	if (has_threads(s))
 		return -EBUSY;
 	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = (nr + 1) * (sizeof *s->s_lane + sizeof(struct seen)) +
+	head = (nr + 1) * sizeof *s->s_lane +
 		own_most(nr) * (sizeof *s->s_lane + sizeof *s->s_own->o_lane) +
 		sizeof *s->s_own + DEEP_NR * sizeof *s->s_own->o_deep;
 	head = (head + page - 1) & -page;
@@ -1443,68 +1427,13 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 	s->s_lane_nr = nr;
 	s->s_free_lane = 1;	/* never used: behind those that are put back */
 	s->s_mapped  = head + nr * lane;
-	s->s_own     = (struct usched_own *)(seen(s, l) + nr + 1);
+	s->s_own     = (struct usched_own *)(l + nr + 1 + own_most(nr));
 	s->s_own->o_size = lane;
 	s->s_own->o_deep = (struct usched_own_deep *)(s->s_own + 1);
 	s->s_own->o_lane = (struct usched_own_lane *)(s->s_own->o_deep +
 						      DEEP_NR);
-	stacks(s, 1);
 	HOOK(lanes(s));
 	return 0;
-}
-
-/*
- * Valgrind. What a thread has used and given up it calls inaccessible; but the
- * slice of another one may come back to there, while the stack pointer is on
- * another stack. So when a thread leaves a lane, that is made accessible, down
- * to where the lowest slice was. All blocks go by blocked_slow() then.
- */
-static struct seen *seen(const struct usched *s, const struct usched_lane *l)
-{
-	return (struct seen *)(s->s_lane + s->s_lane_nr + 1 +
-			       own_most(s->s_lane_nr)) + (l - s->s_lane);
-}
-
-/* Lanes are stacks, or not any more. */
-static void stacks(struct usched *s, int begins)
-{
-	struct usched_lane *l = s->s_lane + 1;
-
-	if (!RUNNING_ON_VALGRIND)
-		return;
-	for (; l <= s->s_lane + s->s_lane_nr; l++) {
-		if (begins)
-			seen(s, l)->n_id = VALGRIND_STACK_REGISTER(l->l_low,
-								   l->l_bottom);
-		else
-			VALGRIND_STACK_DEREGISTER(seen(s, l)->n_id);
-	}
-}
-
-/* Does the rest of blocked_slow(): a return would give up our own frame. */
-static NOINLINE void seen_leave(struct ustack *u, struct usched_lane *l)
-{
-	struct usched *s = u->u_sched;
-	struct seen *n = seen(s, l);
-	volatile size_t nob = PAIR;
-	char *low = __builtin_alloca(nob);	/* below all that we need */
-
-	HOOK(leave(u, l));
-	if (n->n_deep == NULL || n->n_deep > slice(u))
-		n->n_deep = slice(u);
-	if (n->n_deep < low)
-		(void)VALGRIND_MAKE_MEM_UNDEFINED(n->n_deep, low - n->n_deep);
-	usched_jump(s->s_base, round_start, s);
-}
-
-/* By the dispatcher. Nobody is in the lane. */
-static NOINLINE void seen_end(struct usched *s, struct usched_lane *l)
-{
-	struct seen *n = seen(s, l);
-
-	if (RUNNING_ON_VALGRIND && n->n_deep != NULL)
-		(void)VALGRIND_MAKE_MEM_UNDEFINED(n->n_deep,
-						  l->l_bottom - n->n_deep);
 }
 
 void usched_fini(struct usched *s)
@@ -1513,7 +1442,6 @@ void usched_fini(struct usched *s)
 		 "after a longjmp() out of it call usched_left() first");
 	HOOK(fini(s));
 	if (s->s_mapped != 0) {
-		stacks(s, 0);
 		own_unmap(s);
 		munmap(s->s_lane, s->s_mapped);
 	}
@@ -1644,10 +1572,9 @@ static void lane_put(struct usched *s, struct ustack *u)
 	CONTRACT(l->l_bound > 0, "ustack_fini: after usched_fini()");
 	if (l->l_owner == u)
 		l->l_owner = NULL;
-	if (--l->l_bound != 0) {
-		if (s->s_bare == 0 && u->u_lane != 0 && l->l_owner == NULL)
-			seen_end(s, l);
-	} else if (is_own(s, u->u_lane)) {
+	if (--l->l_bound != 0)
+		return;
+	if (is_own(s, u->u_lane)) {
 		own_put(s, u);
 	} else if (u->u_lane != 0 && l->l_free == NOT_FREE) {
 		l->l_free = s->s_free_lane;
@@ -1742,8 +1669,7 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	struct usched_own_lane *w;
 
 	if (!is_own(s, u->u_lane)) {
-		if (deep && u->u_len < USCHED_DEEP && s->s_own != NULL &&
-		    !RUNNING_ON_VALGRIND)
+		if (deep && u->u_len < USCHED_DEEP && s->s_own != NULL)
 			learn(s->s_own, u->u_f, DEEP_EARNS);
 		return;
 	}
@@ -2048,7 +1974,7 @@ static void base_set(struct usched *s, char *exit, char *base)
 		 "was entered from deeper, or from another stack");
 	s->s_base  = base;
 	s->s_exit  = exit;
-	s->s_usual = s->s_lane == l || RUNNING_ON_VALGRIND ? ~s->s_fp : s->s_fp;
+	s->s_usual = s->s_lane == l ? ~s->s_fp : s->s_fp;
 }
 
 /* What tells apart the stacks that usched_run() may be called from. */

@@ -382,7 +382,8 @@ void ustack_abort(void);
  * They are reserved, and cost memory only where threads have touched them.
  * With lanes a thread that blocks is left in place until another one needs
  * its lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
- * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build).
+ * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build, or under
+ * Valgrind).
  *
  * Beyond these nr, more lanes of the same size are mapped as they are needed, 64
  * for each of the nr, up to 32767 in all: a new thread of a function whose

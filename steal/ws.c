@@ -896,7 +896,7 @@ static struct ustack *next(struct usched *s)
 		return next_slow(w);		/* it waits */
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
-	    !LIKELY(sure || ws_is_home(w, t)))
+	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
 		return next_slow(w);
 	ws_slot_set(w, NULL);
 	return go(w, t);

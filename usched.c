@@ -468,7 +468,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
 #define QUICK		0
 #endif
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume_open(char *sp, int *gate);
-static UNCHECKED NORETURN void ask_quick(struct usched *s);
+static ALWAYS_INLINE UNCHECKED NORETURN void ask_quick(struct usched *s);
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
 static inline unsigned fp_saved(char *sp);
 static ALWAYS_INLINE void runs(struct ustack *u);
@@ -870,7 +870,7 @@ static ALWAYS_INLINE void switch_from(struct usched *s)
 }
 
 /* Resumes what s_quick() chooses, or starts a round. */
-static NOINLINE void ask_quick(struct usched *s)
+static ALWAYS_INLINE void ask_quick(struct usched *s)
 {
 	struct ustack *t = s->s_quick(s);
 

@@ -125,9 +125,15 @@ static __inline__ int fence_init(void)
 	return fence_decided() == FENCE_ONE_FREE ? 0 : -ENOSYS;
 }
 
+/* Returns whether fence_light() is free. It stays so, once fence_init() ran. */
+static __inline__ int fence_free(void)
+{
+	return fence_decided() == FENCE_ONE_FREE;
+}
+
 static __inline__ void fence_light(void)
 {
-	if (__builtin_expect(fence_decided() == FENCE_ONE_FREE, 1))
+	if (__builtin_expect(fence_free(), 1))
 		__asm__ volatile("" : : : "memory");
 	else
 		fence_full();
@@ -156,6 +162,11 @@ static __inline__ void fence_heavy(void)
 static __inline__ int fence_init(void)
 {
 	return -ENOSYS;
+}
+
+static __inline__ int fence_free(void)
+{
+	return 0;
 }
 
 static __inline__ void fence_light(void)

@@ -13,15 +13,15 @@
  *
  *	The owner:				A thief:
  *
- *	K1 in = 1				K3 stop: from even to odd, or give
+ *	K1 in = 1				K3 stop: next number, ASKED; or give
  *	   fence_light()			   up
- *	K2 stop odd? then in = 0,		K9 answer = stop? then go on to K6
+ *	K2 ASKED? then in = 0,			K9 answer = stop? then go on to K6
  *	K8    answer = stop, again and		   in the end; look for a while
- *	      again until it is even,		K4 fence_heavy()
+ *	      again until it is not,		K4 fence_heavy()
  *	      and back to K1			K5 wait until in is 0; or not any
  *	...					   longer: go on to K6, and give up
  *	K7 in = 0				...
- *						K6 stop: to the next even number
+ *						K6 stop: not ASKED
  *
  * K2 and K5 cannot both miss the other: if the light fence is before the heavy
  * one, K5 sees that the owner is in, or has left since; else K2 sees that it
@@ -30,10 +30,10 @@
  *
  * An answer needs no fence. The thief finds in K9 the number that it wrote in
  * K3, and no other stop has that number. So the owner has read it, waits, and
- * goes on only when it has read a later number that is even. Until K6 there is
- * none. If stops had no numbers, an answer to an earlier stop could come late,
+ * goes on only when it has read, later, that it is not ASKED. Until K6 it is.
+ * If stops had no numbers, an answer to an earlier stop could come late,
  * and confirm one of which the owner knows nothing. On a machine of 32 bits a
- * number is used again after 2^31 stops; then all of these would have to be
+ * number is used again after 2^29 stops; then all of these would have to be
  * forced, within one run of one thread.
  *
  * An owner that switches often answers soon, and a wait for that costs both of
@@ -41,7 +41,18 @@
  * long a thief looks before it pays for a fence is for the caller to say: as
  * long as the fence takes, and it never takes more than twice the better way.
  *
+ * Two bits of the same word save the owner a look at other words. FENCE: light
+ * fences are not free. LOOK is for the caller: something holds no longer that
+ * the owner took for granted. stop_quick() is true if no bit is set.
+ *
  *	operation      who may call		against others
+ *	stop_init      the owner, alone,	forbidden
+ *	               after fence_init()
+ *	stop_quick     the owner, not in	true: as stop_in(), and LOOK is not
+ *	               			set; false: call stop_in(), stop_enter()
+ *	               			or stop_leave()
+ *	stop_look      the owner, in, or who	from the next stop_quick() on, LOOK is
+ *	               has stopped it		set
  *	stop_enter     the owner, not in	waits while it is stopped
  *	stop_leave     the owner, in		-
  *	stop_ask       a thief, which is not	the number of this stop; 0: another
@@ -84,9 +95,17 @@
 #define STOP_GIVE_WAY(nr)	uproc_give_way(nr)
 #endif
 
+/* In k_stop, below the number. */
+enum {
+	STOP_ASKED = 1,
+	STOP_FENCE = 2,
+	STOP_LOOK  = 4,
+	STOP_NEXT  = 8		/* from a number to the next */
+};
+
 struct stop {
 	int           k_in;	/* by the owner */
-	unsigned long k_stop;	/* by thieves; odd: it is stopped */
+	unsigned long k_stop;	/* by thieves */
 	unsigned long k_answer;	/* by the owner: a k_stop for which it waits */
 };
 
@@ -95,7 +114,27 @@ static __inline__ int stop_in(struct stop *k)
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
 	RACE_WINDOW(30);
 	fence_light();
-	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) & 1); /* K2 T2 */
+	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
+		 STOP_ASKED);					/* K2 T2 */
+}
+
+static __inline__ void stop_init(struct stop *k)
+{
+	k->k_stop = fence_free() ? 0 : STOP_FENCE;
+}
+
+static __inline__ int stop_quick(struct stop *k)
+{
+	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
+	RACE_WINDOW(30);
+	__asm__ volatile("" : : : "memory");	/* free, or false */
+	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
+		 (STOP_NEXT - 1));				/* K2 T2 */
+}
+
+static __inline__ void stop_look(struct stop *k)
+{
+	__atomic_fetch_or(&k->k_stop, STOP_LOOK, __ATOMIC_RELAXED);
 }
 
 static __inline__ void stop_leave(struct stop *k)
@@ -112,7 +151,8 @@ static __attribute__((noinline, cold, unused)) void stop_wait(struct stop *k)
 	do {
 		stop_leave(k);
 		while ((stop = __atomic_load_n(&k->k_stop,
-					       __ATOMIC_ACQUIRE)) & 1) { /* T2 */
+					       __ATOMIC_ACQUIRE)) &
+		       STOP_ASKED) {				/* T2 */
 			__atomic_store_n(&k->k_answer, stop,
 					 __ATOMIC_RELEASE);	/* K8 T3 */
 			STOP_RELAX();
@@ -130,20 +170,20 @@ static __inline__ void stop_enter(struct stop *k)
 
 static __inline__ void stop_end(struct stop *k)
 {
-	unsigned long stop = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
-
-	__atomic_store_n(&k->k_stop, stop + 1, __ATOMIC_RELEASE);	/* K6 T2 */
+	__atomic_fetch_and(&k->k_stop, ~(unsigned long)STOP_ASKED,
+			   __ATOMIC_RELEASE);			/* K6 T2 */
 }
 
 static __attribute__((unused)) unsigned long stop_ask(struct stop *k)
 {
-	unsigned long stop = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
+	unsigned long was = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
+	unsigned long stop = (was + STOP_NEXT) | STOP_ASKED;
 
-	if (stop & 1 || !__atomic_compare_exchange_n(&k->k_stop, &stop,
-			stop + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (was & STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop, &was,
+			stop, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;						/* K3 */
 	RACE_WINDOW(31);
-	return stop + 1;
+	return stop;
 }
 
 static __inline__ bool stop_answered(const struct stop *k, unsigned long stop)

@@ -126,6 +126,10 @@
  *     bound to w themselves. So no thread that could be taken away is there,
  *     and thieves need not look. Pins change by the home: while it is in, or,
  *     as they are added, by the running thread, whose lane no thief touches.
+ * W9. While STOP_LOOK of w is not set, a thread with u_sched w that has begun is
+ *     at home at w; if it has not begun, it is at w, or in its inbox. So who
+ *     takes a thread from w sets its u_sched, or, if others of its lane may
+ *     have that, too, STOP_LOOK. That stays.
  *
  * REJECTED
  *
@@ -547,6 +551,13 @@ static void lane_note(struct ws_worker *w, struct lane *e)
 	w->w_lane[w->w_lane_nr++] = lane;
 }
 
+/* Releases to that of w what the caller knows, if that is not w (W9). */
+static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
+{
+	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
+			 __ATOMIC_RELEASE);
+}
+
 /* From w, which is the caller, or is stopped, to another one. */
 static void lane_move(struct ws_worker *w, struct lane *e,
 		      struct ws_worker *to)
@@ -561,6 +572,16 @@ static void lane_move(struct ws_worker *w, struct lane *e,
 	e->e_pull = 0;
 	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
+}
+
+/* The same, of the lane of t. Others of that lane may still name w (W9). */
+static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
+			 struct ws_worker *to)
+{
+	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
+		stop_look(&w->w_stop);
+	lane_move(w, lane_of(t), to);
+	sched_set(to, t);
 }
 
 /* One without threads. There is one. */
@@ -603,12 +624,6 @@ static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 static inline void lane_set(struct uproc_thread *t, int lane)
 {
 	__atomic_store_n(&t->t_stack.u_lane, lane, __ATOMIC_RELEASE);
-}
-
-static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
-{
-	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
-			 __ATOMIC_RELAXED);
 }
 
 /* Of a thread that others may know: they look at it. */
@@ -872,15 +887,16 @@ static struct ustack *next(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned turn = w->w_turn + 1;
+	bool sure = stop_quick(&w->w_stop);			/* W9 */
 	struct uproc_thread *t;
 
 	s->s_quick = s->s_next == next ? quick : NULL;
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
-	if (!LIKELY(stop_in(&w->w_stop)))
+	if (!LIKELY(sure || stop_in(&w->w_stop)))
 		return next_slow(w);		/* it waits */
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
-	    !LIKELY(ws_is_home(w, t)))
+	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
 		return next_slow(w);
 	ws_slot_set(w, NULL);
 	return go(w, t);
@@ -894,15 +910,16 @@ static struct ustack *quick(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned turn = w->w_turn + 1;
+	bool sure = stop_quick(&w->w_stop);			/* W9 */
 	struct uproc_thread *t;
 
-	if (!LIKELY(stop_in(&w->w_stop))) {
+	if (!LIKELY(sure || stop_in(&w->w_stop))) {
 		stop_leave(&w->w_stop);
 		return NULL;
 	}
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
-	    !LIKELY(ws_is_home(w, t)) ||
+	    !LIKELY(sure || ws_is_home(w, t)) ||
 	    (uintptr_t)t->t_stack.u_top & USCHED_AWAY ||
 	    t->t_stack.u_mark & GAVE) {
 		stop_leave(&w->w_stop);
@@ -1035,7 +1052,7 @@ static bool pull(struct ws_worker *w, struct uproc_thread *t)
 	if (!can_go(w, t) || t->t_stack.u_lane == 0 || from == NULL ||
 	    from == w || !goes(w, e, from))
 		return false;
-	lane_move(w, e, from);
+	lane_move_of(w, t, from);
 	hand(from, t);
 	return true;
 }
@@ -1134,12 +1151,15 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 	if (home == v) {
 		if (!can_go(v, t))
 			return false;
-		lane_move(v, lane_of(t), w);
+		lane_move_of(v, t, w);
 	} else if (home != NULL && home != w) {
 		hand(home, t);
 		return true;
-	} else if (home == NULL && !can_go(v, t))
-		return false;
+	} else if (home == NULL) {
+		if (!can_go(v, t))
+			return false;
+		sched_set(w, t);
+	}
 	loot_add(o, thread_item(t));
 	return true;
 }
@@ -1793,7 +1813,7 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 }
 
 /* It may have been in. */
-void ws_wake_hard(struct ws_thread *t)
+void ws_wake_slow(struct ws_thread *t)
 {
 	struct uproc *p = uproc_here(set);
 
@@ -1817,6 +1837,7 @@ static int worker_init(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	w->w_now = NONE;
+	stop_init(&w->w_stop);
 	p->p_sched.s_gate = &w->w_stop.k_in;
 	worth_init(&w->w_thief);
 	w->w_random = p->p_nr * 2654435769u + 1;
@@ -1888,6 +1909,8 @@ static int lanes(struct uproc_set *s)
 	rc = lanes_map(s, &nr);
 	if (rc != 0)
 		return rc;
+	for (i = 0; i < s->set_nr && nr == 0; i++)
+		stop_look(&worker(i)->w_stop);
 	free(lane_list);		/* of a start that has failed */
 	free(ws_homes);
 	lane_list = calloc(LANE_NR, sizeof *lane_list);
@@ -1911,7 +1934,7 @@ static int lanes(struct uproc_set *s)
 /* In the child of a thread of p no wake goes by the short way any more. */
 static void forked(struct uproc *p)
 {
-	((struct ws_worker *)p)->w_stop.k_stop |= 1;
+	((struct ws_worker *)p)->w_stop.k_stop |= STOP_ASKED;
 }
 
 /* What may be left of the parent's workers, in the child of fork(). */

@@ -177,7 +177,7 @@ extern struct ws_worker **ws_homes;
 /* Somebody sleeps, and nobody sees what waits in a slot (atomic). */
 extern int ws_unwatched;
 
-void ws_wake_hard(struct ws_thread *t);
+void ws_wake_slow(struct ws_thread *t);
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before);
 struct ws_worker *ws_home_native(const struct uproc_thread *t);
 
@@ -239,14 +239,11 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct uproc_thread *before;
 
 	uproc_live(u, "wake");
-	/* If it has run here last it is probably at home here, and we are of ws. */
-	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u))) {
-		ws_wake_hard(t);
-		return;
-	}
-	if (!UPROC_LIKELY(stop_in(&w->w_stop)) ||
-	    !UPROC_LIKELY(ws_is_home(w, u))) {
-		ws_wake_hard(t);
+	/* W9; and we are of ws. Acquires the count from the home before. */
+	if (!UPROC_LIKELY(s == __atomic_load_n(&u->t_stack.u_sched,
+					       __ATOMIC_ACQUIRE)) ||
+	    !UPROC_LIKELY(stop_quick(&w->w_stop))) {
+		ws_wake_slow(t);
 		return;
 	}
 	if (wakes_add(&u->t_wakes, 1)) {

@@ -189,7 +189,18 @@ broken 'Q4: room by a d_top that is not yet' deque deque.h \
 broken 'K1: no light fence' stop stop.h '/fence_light();/d'
 broken 'K4: no heavy fence' stop stop.h '/fence_heavy();/d'
 broken 'K2: no look' stop stop.h \
-	's/return !(__atomic_load_n(&k->k_stop, .*/return 1;/' full
+	'/^	return !(__atomic_load_n(&k->k_stop, /{N;s/.*/	return 1;/
+	}' full
+broken 'K2: stop_quick() does not look whether it is asked' stop stop.h \
+	's/(STOP_NEXT - 1)/(STOP_FENCE | STOP_LOOK)/'
+broken 'K2: stop_quick() does not look at the fence' stop stop.h \
+	's/(STOP_NEXT - 1)/(STOP_ASKED | STOP_LOOK)/'
+broken 'stop_quick() does not see LOOK' stop stop.h \
+	's/(STOP_NEXT - 1)/(STOP_ASKED | STOP_FENCE)/'
+broken 'stop_look() is a load and a store' stop stop.h \
+	's/__atomic_fetch_or(&k->k_stop, STOP_LOOK,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) | STOP_LOOK,/'
+broken 'K6 a load and a store' stop stop.h \
+	's/__atomic_fetch_and(&k->k_stop, ~(unsigned long)STOP_ASKED,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) \& ~(unsigned long)STOP_ASKED,/'
 broken 'K2: one look only' stop stop.h \
 	's/} while (!stop_in(k));/} while (stop_in(k), 0);/' full
 broken 'K2: the owner waits while in' stop stop.h '/^		stop_leave(k);/d'
@@ -197,12 +208,12 @@ broken 'K2: the owner goes out to wait, and does not release' stop stop.h \
 	's/^		stop_leave(k);/		__atomic_store_n(\&k->k_in, 0, __ATOMIC_RELAXED);/' full
 broken 'K2 relaxed' stop stop.h '/K2 T2 \*/s/_ACQUIRE/_RELAXED/' full
 broken 'K3 a load and a store' stop stop.h \
-	's/if (stop & 1 || !__atomic_compare_exchange_n(&k->k_stop.*/if (stop \& 1 || (__atomic_store_n(\&k->k_stop, stop + 1, __ATOMIC_RELAXED), 0))/
-	/stop + 1, false, __ATOMIC_ACQUIRE/d' full
+	's/if (was & STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop.*/if (was \& STOP_ASKED || (__atomic_store_n(\&k->k_stop, stop, __ATOMIC_RELAXED), 0))/
+	/stop, false, __ATOMIC_ACQUIRE/d' full
 broken 'K3: who is stopped already is stopped' stop stop.h \
-	's/if (stop & 1 || /if (/'
+	's/if (was & STOP_ASKED || /if (/'
 broken 'K8: stops have no numbers' stop stop.h \
-	's/stop + 1, __ATOMIC_RELEASE)/0 * stop, __ATOMIC_RELEASE)/'
+	's/(was + STOP_NEXT) | STOP_ASKED/was | STOP_ASKED/'
 broken 'K8 relaxed' stop stop.h \
 	'/&k->k_answer, stop,/{N;s/_RELEASE/_RELAXED/
 	}'

@@ -29,6 +29,7 @@ static struct {
 	struct owner {
 		struct stop o_stop;
 		int         o_data;	/* plain: how often anybody was there */
+		int         o_taken;	/* plain: a thief has said stop_look() */
 	} owner[OWNERS];
 	int times[MODEL_THREADS];	/* that each was there */
 	int gave_up[MODEL_THREADS];
@@ -58,6 +59,21 @@ static void enter(int who, struct owner *o)
 	stop_leave(&o->o_stop);
 }
 
+/* As a wake in ws does: what it takes for granted holds, if stop_quick(). */
+static void owner_quick(void)
+{
+	struct owner *o = &s.owner[0];
+
+	if (stop_quick(&o->o_stop)) {
+		MUST(!o->o_taken);
+		there(0, o);
+		stop_leave(&o->o_stop);
+	} else {
+		stop_leave(&o->o_stop);
+		enter(0, o);
+	}
+}
+
 static bool answered(struct stop *k, unsigned long stop)
 {
 	int i;
@@ -85,6 +101,32 @@ static void stop(int who, struct owner *o)
 	}
 }
 
+static void take(void)
+{
+	struct owner *o = &s.owner[0];
+
+	if (!stopped(&o->o_stop))
+		return;
+	o->o_taken = 1;
+	stop_look(&o->o_stop);
+	there(1, o);
+	stop_end(&o->o_stop);
+}
+
+/* By the owner itself, while a thief may ask, or give up. */
+static void give(void)
+{
+	struct owner *o = &s.owner[0];
+
+	stop_enter(&o->o_stop);
+	o->o_taken = 1;
+	stop_look(&o->o_stop);
+	there(0, o);
+	stop_leave(&o->o_stop);
+	owner_quick();
+}
+
+static void quick_twice(void)	{ owner_quick(); owner_quick(); }
 static void owner(void)		{ enter(0, &s.owner[0]); }
 static void owner_twice(void)	{ owner(); owner(); }
 static void one(void)		{ stop(1, &s.owner[0]); }
@@ -122,8 +164,15 @@ static void done(void)
 	MUST(s.owner[0].o_data + s.owner[1].o_data == there);
 	for (i = 0; i < OWNERS; i++) {
 		MUST(s.owner[i].o_stop.k_in == 0);
-		MUST(s.owner[i].o_stop.k_stop % 2 == 0);
+		MUST(!(s.owner[i].o_stop.k_stop & STOP_ASKED));
 	}
+}
+
+/* Nobody has lost a stop_look(). */
+static void done_look(void)
+{
+	done();
+	MUST(!s.owner[0].o_taken == !(s.owner[0].o_stop.k_stop & STOP_LOOK));
 }
 
 /* Who is patient, and the only one, is let. */
@@ -141,6 +190,8 @@ static void fences(bool free)
 #else
 	(void)free;
 #endif
+	stop_init(&s.owner[0].o_stop);
+	stop_init(&s.owner[1].o_stop);
 	init();
 }
 
@@ -167,6 +218,11 @@ static void one_free_patient(void)	{ is(true, 0, true); }
 	WITH(", membarrier: " name, membarrier, all, one_free, done,	\
 	     __VA_ARGS__)
 
+#define LOOKS(name, quick, most, membarrier, all, ...)			\
+	WITH(": " name, quick, most, full, done_look, __VA_ARGS__),	\
+	WITH(", membarrier: " name, membarrier, all, one_free,		\
+	     done_look, __VA_ARGS__)
+
 #define PATIENT(name, quick, most, membarrier, all, ...)		\
 	WITH(", patient: " name, quick, most, full_patient,		\
 	     done_patient, __VA_ARGS__),				\
@@ -185,6 +241,8 @@ static void one_free_patient(void)	{ is(true, 0, true); }
 const struct model_scenario scenarios[] = {
 	TWICE("once each", ANY, ANY, ANY, ANY, owner, one),
 	TWICE("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),
+	LOOKS("quick", ANY, ANY, ANY, ANY, quick_twice, take),
+	LOOKS("gives, then quick", ANY, ANY, ANY, ANY, give, one),
 	TWICE("two who stop", ANY, ANY, ANY, ANY, owner, one, two),
 	TWICE("each other", ANY, ANY, ANY, ANY, zero_both, one_both),
 	PATIENT("twice each", ANY, ANY, ANY, ANY, owner_twice, one_twice),

@@ -170,7 +170,8 @@
  * on x86-64, where the rest of a small slice is 64. Such words are not kept: a
  * buffer may be shorter than the slice by up to that much, if the bottom of the
  * lane is BARE (as they would leave it) at the block; and when a slice is
- * copied in, the bottom is written anew first. blocked_hard() and fit() see to
+ * copied in, the bottom is written anew first. A function that blocks in place
+ * may not save rbx and rbp, so one or two words less may be bare. blocked_hard() and fit() see to
  * it that this holds. A thread that has a lane to itself is given a buffer for
  * the whole slice, to spare it the look at the bottom: its buffer is not used
  * anyway.
@@ -397,6 +398,8 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #else
 #define BARE_NR		13
 #endif
+/* Of these, registers that a function may not save. */
+#define BARE_MORE	(BARE_NR > 2 ? 2 : 0)
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
@@ -492,7 +495,7 @@ static UNCHECKED NORETURN void blocked_short(char *sp, struct ustack *u, struct 
 static UNCHECKED NORETURN void blocked_hard(char *sp, struct ustack *u, struct usched_lane *l);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
-static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static ALWAYS_INLINE UNCHECKED NORETURN void swap(struct usched *s, struct ustack *u);
@@ -1237,8 +1240,12 @@ static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 	restore(l, u);
 }
 
-/* Is the bottom of the lane as usched_launch() and a prologue leave it? */
-static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
+/*
+ * Are so many bytes at the bottom of the lane as usched_launch() and a prologue
+ * leave them? BARE at most; and the last words are looked at only if they count,
+ * since a function may not save rbx and rbp.
+ */
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob)
 {
 	/* volatile: by words; the loads of vectors would not be forwarded */
 	const volatile uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
@@ -1246,8 +1253,12 @@ static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
 	int i;
 
 #pragma GCC unroll 16
-	for (i = 0; i < BARE_NR; i++)
+	for (i = BARE_MORE; i < BARE_NR; i++)
 		diff |= at[i] ^ bottom[i];
+	if (BARE_MORE == 2) {
+		diff |= nob > BARE - 2 * WORD ? at[1] : 0;
+		diff |= nob > BARE - WORD ? at[0] : 0;
+	}
 	return diff == 0;
 }
 
@@ -1257,7 +1268,17 @@ static ALWAYS_INLINE int is_short(const struct usched *s,
 				  const struct usched_lane *l, size_t spare)
 {
 	return (ptrdiff_t)spare < 0 && (ptrdiff_t)spare >= -s->s_bare &&
-	       u->u_len >= PAIR && is_bare(l);
+	       u->u_len >= PAIR && is_bare(l, -(ptrdiff_t)spare);
+}
+
+/* Returns how many bytes of a slice need no place in its buffer. */
+static ptrdiff_t bare_most(const struct usched_lane *l)
+{
+	ptrdiff_t nob = BARE;
+
+	while (nob > BARE - BARE_MORE * WORD && !is_bare(l, nob))
+		nob -= WORD;
+	return is_bare(l, nob) ? nob : 0;
 }
 
 /*
@@ -1275,9 +1296,8 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	note_depth(s, u, need);
 	if (!HARD && is_own(s, u->u_lane))
 		return own_fit(u, l, need);
-	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
-	    is_bare(l))
-		nob -= s->s_bare;
+	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0)
+		nob -= bare_most(l);
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
 		return nob <= len ? 0 : -ENOMEM;

@@ -172,8 +172,9 @@
  * a return address into usched_launch() and some words of zero, up to 56 bytes
  * on x86-64, where the rest of a small slice is 64. Such words are not kept. A
  * buffer may be shorter than the slice by up to that much (SHORT in u_len), if
- * each block finds the bottom of the lane BARE, as those functions leave it.
- * When a slice is copied in, these words are written first. A thread that has a
+ * each block finds these words BARE, as those functions leave them. When a slice
+ * is copied in, all of them are written first. A function that blocks in place
+ * may not save rbx and rbp; then a word or two less is BARE. A thread that has a
  * lane to itself is given a buffer for the whole slice: the buffer is not used,
  * and its blocks need not look at the bottom.
  *
@@ -399,6 +400,8 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #else
 #define BARE_NR		13
 #endif
+/* Of these, registers that a function may not save. */
+#define BARE_MORE	(BARE_NR > 2 ? 2 : 0)
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
@@ -497,7 +500,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void switch_cold(char *sp, struct ustack
 static UNCHECKED NORETURN void blocked_slow(char *sp, struct ustack *u, struct usched_lane *l);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 static inline char *slice(const struct ustack *u);
-static ALWAYS_INLINE int is_bare(const struct usched_lane *l);
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob);
 static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static ALWAYS_INLINE UNCHECKED NORETURN void swap(struct usched *s, struct ustack *u);
@@ -828,9 +831,10 @@ static NOINLINE void blocked_again(char *sp, struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 	const struct usched_lane *l = &s->s_lane[u->u_lane];
+	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
 	if (HARD || u->u_top != sp + AWAY ||
-	    unlikely((u->u_len & SHORT && !is_bare(l)) ||
+	    unlikely((u->u_len & SHORT && !is_bare(l, -spare)) ||
 		     fp_saved(sp) != s->s_usual))
 		blocked_anew(sp, u);
 	switch_cold(sp, u);
@@ -1265,18 +1269,26 @@ static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 	restore(l, u);
 }
 
-/* Is the bottom of the lane as usched_launch() and a prologue leave it? */
-static ALWAYS_INLINE int is_bare(const struct usched_lane *l)
+/*
+ * Are so many bytes at the bottom of the lane as usched_launch() and a prologue
+ * leave them? BARE at most; and the last words are looked at only if they count,
+ * since a function may not save rbx and rbp.
+ */
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob)
 {
 	const uintptr_t *at = (uintptr_t *)(l->l_bottom - BARE);
 	uintptr_t diff = 0;
 	int i;
 
 #pragma GCC unroll 16
-	for (i = 0; i < BARE_NR; i++) {
+	for (i = BARE_MORE; i < BARE_NR; i++) {
 		diff |= at[i] ^ bottom[i];
 		/* By words: the store buffer serves no wider load. */
 		__asm__("" : "+r"(diff));
+	}
+	if (BARE_MORE == 2) {
+		diff |= nob > BARE - 2 * WORD ? at[1] : 0;
+		diff |= nob > BARE - WORD ? at[0] : 0;
 	}
 	return diff == 0;
 }
@@ -1287,7 +1299,18 @@ static ALWAYS_INLINE int is_short(const struct usched *s,
 				  const struct usched_lane *l, size_t spare)
 {
 	return (ptrdiff_t)spare < 0 && (ptrdiff_t)spare >= -s->s_bare &&
-	       u->u_len & SHORT && u->u_len >= PAIR && is_bare(l);
+	       u->u_len & SHORT && u->u_len >= PAIR &&
+	       is_bare(l, -(ptrdiff_t)spare);
+}
+
+/* Returns how many bytes of a slice need no place in its buffer. */
+static ptrdiff_t bare_most(const struct usched_lane *l)
+{
+	ptrdiff_t nob = BARE;
+
+	while (nob > BARE - BARE_MORE * WORD && !is_bare(l, nob))
+		nob -= WORD;
+	return is_bare(l, nob) ? nob : 0;
 }
 
 /*
@@ -1307,8 +1330,10 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	if (!HARD && is_own(s, u->u_lane))
 		return own_fit(u, l, need);
 	if (l->l_bound > 1 && need >= BARE + PAIR && s->s_bare != 0 &&
-	    is_bare(l))
-		nob = (nob - s->s_bare) | SHORT;
+	    (nob = bare_most(l)) != 0)
+		nob = (need - nob) | SHORT;
+	else
+		nob = need;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
 	if (buf == NULL)
 		return nob <= len ? 0 : -ENOMEM;

@@ -193,6 +193,7 @@ enum {
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
 #define SHARED		16	/* lanes, if there are less than threads */
 #define FIXED		4	/* lanes of a worker that stay */
+#define WOKEN_MOST	1024	/* in the deque; then to the queue: 8 bytes less */
 #define STEAL_MOST	256	/* items that are taken at once */
 #define SEARCH		30000u	/* ns, if there is a spare cpu */
 #define SEARCH_RELAX	16	/* between looks */
@@ -521,11 +522,14 @@ static struct uproc_thread *queue_get(struct usched_queue *q)
 /* Puts t, which can run, where others can take it. By the owner. */
 static void expose(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (!stays(w, t) &&
-	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0))
-		tell();
-	else if (!line_up(w, t))
+	bool goes = !stays(w, t);
+
+	if ((!goes || !LIKELY(deque_look(&w->w_deque) < WOKEN_MOST) ||
+	     !LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) &&
+	    !line_up(w, t))
 		hand(w, t);
+	else if (goes)
+		tell();
 }
 
 /* The rest of a wake: another thread, perhaps, was in the slot before. */

@@ -206,7 +206,7 @@ broken 'K2: one look only' stop stop.h \
 broken 'K2: the owner waits while in' stop stop.h '/^		stop_leave(k);/d'
 broken 'K2: the owner goes out to wait, and does not release' stop stop.h \
 	's/^		stop_leave(k);/		__atomic_store_n(\&k->k_in, 0, __ATOMIC_RELAXED);/' full
-broken 'K2 relaxed' stop stop.h '/K2 T2 \*/s/_ACQUIRE/_RELAXED/' full
+broken 'K2 relaxed' stop stop.h '/k_stop, __ATOMIC_ACQUIRE/s/_ACQUIRE/_RELAXED/' full
 broken 'K3 a load and a store' stop stop.h \
 	's/if (was & STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop.*/if (was \& STOP_ASKED || (__atomic_store_n(\&k->k_stop, stop, __ATOMIC_RELAXED), 0))/
 	/stop, false, __ATOMIC_ACQUIRE/d' full

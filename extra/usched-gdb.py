@@ -6,7 +6,6 @@ USE
 
     (gdb) source extra/usched-gdb.py
     (gdb) usched            lists all threads of all dispatchers
-    (gdb) usched S ...      of these: expressions, struct usched, or a pointer
     (gdb) usched S ...      of these dispatchers: expressions for a struct
                             usched, or for a pointer to it
     (gdb) usched bt         lists them with their backtraces
@@ -14,18 +13,19 @@ USE
                             a struct that begins with one), or of all threads
                             of these dispatchers
 
-Dispatchers that run, and those of rr, ll and ws, are found; others must be named.
-The program, or at least usched.c, must have been compiled with -g. Nothing is
-written to the process, and none of its functions is called. Arguments are read in
-the language that gdb is set to. All else is read in C, because after an attach
-the language may be that of the assembly in which a system call waits.
+Dispatchers that run, and those of rr, ll and ws, are found; others must be
+named. The program, or at least usched.c, must have been compiled with -g.
+Nothing is written to the process, and none of its functions is called.
+Arguments are read in the language that gdb is set to. All else is read in C,
+because after an attach the language may be that of the assembly in which a
+system call waits.
 
 HOW A BLOCKED THREAD IS WALKED
 
-A blocked thread has only its slice (see the top of usched.c): the registers that
-a callee has to save, and the thread's frames above them. So gdb is told that the
-innermost frame of the native thread has a caller with these registers. From
-there gdb unwinds by the tables of the program, as always.
+A blocked thread has only its slice (see the top of usched.c): the registers
+that a callee has to save, and the thread's frames above them. So gdb is told
+that the innermost frame of the native thread has a caller with these registers.
+From there gdb unwinds by the tables of the program, as always.
 
 A slice that is in its buffer is not where its frames expect it. So gdb unwinds
 one frame at a time. Before the next frame, each register that points to where
@@ -36,9 +36,9 @@ the slice was is adjusted to point into the buffer:
                                \\  \\
        buffer        |    sp ... rbp ...             but the words are here
 
-The buffer may lack the last words of the slice. They belong to the function that
-the thread was made for. This is the last frame: it ends at the bottom of the
-lane, and its caller is never looked for.
+The buffer may lack the last words of the slice. They belong to the function
+that the thread was made for. This is the last frame: it ends at the bottom of
+the lane, and its caller is never looked for.
 """
 
 import os
@@ -139,7 +139,7 @@ class Dispatcher:
 
 
 def sets():
-    """Returns the sets of processors, of rr.c, ll.c and the like: (name, set)."""
+    """Returns the sets of processors of rr, ll and the like: (name, set)."""
     found = []
     for symbol in gdb.lookup_static_symbols("set"):
         if str(symbol.type.strip_typedefs()) != "struct uproc_set *":
@@ -152,7 +152,7 @@ def sets():
 
 
 def spans_of(at):
-    """Returns the spans of a segment of umem.c, (low, high), neighbours joined."""
+    """Returns the spans of a segment of umem.c, joined: (low, high)."""
     segment = struct("umem_segment", at)
     spans, i = [], 0
     while i < UMEM_RUN_NR:
@@ -191,7 +191,7 @@ def tls(name):
 
 
 def natives(found, add):
-    """Finds the dispatchers that native threads run: add() is for new finds."""
+    """Finds the dispatchers that native threads run; adds new dispatchers."""
     missing = True
     for thread in gdb.selected_inferior().threads():
         thread.switch()
@@ -294,7 +294,7 @@ def blocks(low, high, overlap):
 
 
 def search(ranges, patterns, size):
-    """Returns {pattern: {address: bytes}}: structs that begin with a pattern."""
+    """Returns structs that begin with these: {pattern: {address: bytes}}."""
     found = {pattern: {} for pattern in patterns}
     for low, high in ranges:
         for at, data in blocks(low, high, size):
@@ -310,7 +310,7 @@ def search(ranges, patterns, size):
 # Threads.
 
 class Thread:
-    """A thread of d, or memory that looks like it. KIND is None if it is none."""
+    """A thread of d, or memory like a thread, whose KIND is None."""
     def __init__(self, d, at, data=None):
         layout = Thread.layout()
         data = data or read(at, Thread.size)
@@ -503,8 +503,8 @@ def machine():
 
 def frames(at, low, bottom, moved):
     """
-    Yields frames; each is valid until the next is asked for. The switch has left
-    the registers at this address. Pointers to low .. bottom are moved.
+    Yields frames; each is valid until the next is asked for. The switch has
+    left the registers at this address. Pointers to low .. bottom are moved.
     """
     nob, places, outer = machine()
     names = list(places) + ["sp"] + outer
@@ -544,8 +544,8 @@ def frames(at, low, bottom, moved):
 
 def registers_of_caller(f, regs, names):
     """
-    Returns the registers of the caller of f, if gdb knows none: by a saved pointer
-    it has looked for the return address in the lane, where it found 0.
+    Returns the registers of the caller of f, if gdb knows none: by a saved
+    pointer it has looked for the return address in the lane, and found 0 there.
     """
     f.select()
     text = gdb.execute("info frame", to_string=True)

@@ -52,8 +52,8 @@ extern "C" {
 #endif
 
 /*
- * The memory belongs to the user, who only reads it, until usched_stats_end().
- * The native thread that runs the dispatcher writes it; others read it by
+ * The user owns the memory, and must only read it until usched_stats_end(). The
+ * native thread that runs the dispatcher writes it; others read it by
  * usched_stats_sum(). All counts begin at 0.
  */
 struct usched_stats {
@@ -81,7 +81,7 @@ struct usched_stats {
 	int             st_lane;	/* its lane */
 	int             st_bound;	/* threads bound to that lane then */
 	int             st_forgot;	/* s_forgot then */
-	char            st_line[64];	/* keeps the next record on other lines */
+	char            st_line[64];	/* so no cache line is shared */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* m_watch.c: scenarios of watch.h, with seek.h, park.h and idle.h as in ws.c. */
+/* m_watch.c: scenarios of watch.h, with seek.h, park.h, idle.h as in ws.c. */
 
 /*
  * One worker computes until a certain thread has run. That thread waits in the

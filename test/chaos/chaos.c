@@ -117,7 +117,7 @@ static void *watchdog(void *arg)
 
 /* Delays. */
 
-static int hot[WINDOWS];	/* one pass in this many sleeps; 0: none (atomic) */
+static int hot[WINDOWS];	/* 1 pass in so many; 0: none (atomic) */
 
 static void chaos_sleep(unsigned *state)
 {
@@ -166,7 +166,7 @@ static void make_hot(void)
  * Calls that fail: only the library's, since no other file makes these calls.
  */
 
-static size_t most = SIZE_MAX;		/* the most that mmap() gives (atomic) */
+static size_t most = SIZE_MAX;		/* bytes, limit of mmap() (atomic) */
 
 static bool fails(void)
 {

@@ -196,7 +196,7 @@ static void prepare(void)
 	for (j = jobs; j < jobs + THREADS; j++) {
 		j->j_other.o_random = check_hash(check_seed,
 						 ~(unsigned)(j - jobs));
-		j->j_until = 0;			/* so the first comparison blocks */
+		j->j_until = 0;			/* the first call blocks */
 		memset(j->j_got, 0x77, bytes(j));
 	}
 }

@@ -40,7 +40,7 @@ struct job {
 	size_t         j_plain_len;
 	size_t         j_packed_len;
 	size_t         j_back_len;
-	size_t         j_read;		/* bytes of j_packed, by inflateBack() */
+	size_t         j_read;		/* from j_packed, by inflateBack() */
 	long           j_arena;		/* calls that the arena has served */
 	unsigned char *j_chunk;		/* on the stack, for inflateBack() */
 	unsigned char  j_data[DATA];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * s_call: ucall() runs a function elsewhere; its processor runs other threads.
- */
+/* s_call: ucall() runs a function elsewhere, and its processor goes on. */
 /* VARIANTS: RR LL */
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_deque: deque.h gives each item to one thread only, from the right end. */
+/* s_deque: deque.h gives each item to one thread, from the right end. */
 /* LIBS: @test/fail.wrap */
 
 /*

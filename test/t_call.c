@@ -3,8 +3,8 @@
 /* LIBS: -Wl,-z,muldefs @test/fail.wrap */
 
 /*
- * ucall.c is compiled here, with delays at its race windows, and replaces the
- * one in the library, over rr. ("Natives" are native threads that make calls.)
+ * ucall.c is compiled here, with delays at its race windows, and replaces that
+ * of the library, over rr. ("Natives" are native threads that make calls.)
  * While natives are in system calls that do not return, threads go on. At most
  * as many calls as the limit are made at once, in the order in which they were
  * asked. Each call that returns 0 was made once; any other call was never made.
@@ -159,10 +159,7 @@ static void reader(void *arg)
 	add(&ended, 1);
 }
 
-/*
- * With a native for each reader, each write ends exactly one call, the
- * reader.
- */
+/* With a native for each reader, each write ends one call: that reader's. */
 static void writer(void *arg)
 {
 	bool exact = all_inside == READERS;

@@ -145,7 +145,7 @@ static void racer(void *arg)
 	int i;
 
 	(void)arg;
-	/* Needs no more memory from here on: its lock would order them. */
+	/* Then blocks need no memory, whose lock would order the threads. */
 	for (i = 0; i < TRIPS; i++)
 		CHECK(rr_yield() == 0);
 	__atomic_add_fetch(&there, 1, __ATOMIC_RELAXED);

@@ -7,7 +7,7 @@
  * A call holds the arguments and the result of a thread. Calls are on the heap:
  * the parent allocates an array for its children, and frees it when it has
  * summed up. On the parent's stack they would be unreachable, since the stack
- * of a blocked thread is moved away.
+ * of a blocked thread may be moved away.
  *
  *	parent's call	y_left = 3, counted down by the children
  *	   ^  ^  ^
@@ -19,8 +19,9 @@
  * once. Wakes are counted, so instead each child could wake the parent, which
  * would wait as often as it has children. But then the first child that ends
  * puts the parent before the other children. The parent runs, and has to wait
- * again; so it blocks as often as it has children: up to 1.4 times the time.
- * Also rejected: joined threads, since they live until the parent joins them.
+ * again; so it blocks as often as it has children. That took up to 1.4 times
+ * the time. Also rejected: joined threads, since they live until the parent
+ * joins them.
  *
  * THE ROOT is a thread. Before the time begins it has a thread on each
  * processor answer, so all native threads run. It leaves its result and the

@@ -25,8 +25,8 @@
  *	ends (pthread_getattr_np())	overflowed
  *
  * All other faults are passed on. Among them is the overflow of a dispatcher
- * that runs within a thread of another dispatcher, on the native lane: the
- * lane that overflows belongs to the other dispatcher.
+ * that runs within a thread of another dispatcher, on the native lane: the lane
+ * that overflows belongs to the other dispatcher.
  *
  * G1. The handler calls only what a signal handler may call, and allocates no
  *     memory, except to look up the name of a function (ufault.h).

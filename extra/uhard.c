@@ -7,9 +7,9 @@
  * A pointer into the stack of a blocked thread leads to one of three places: a
  * slice that has stayed; stack that a slice has left; or the frames of the
  * thread that runs there now. An access to the last cannot be told from an
- * access by that thread itself. Therefore evict=always makes
- * slices leave at once, so that a bad access meets the second case. For each
- * place there is something that only a mistake changes:
+ * access by that thread itself. Therefore evict=always makes slices leave at
+ * once, so that a bad access meets the second case. For each place there is
+ * something that only a mistake changes:
  *
  *	place                           must not change
  *	a slice, in place or in its     its checksum

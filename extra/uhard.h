@@ -38,8 +38,6 @@
  * names the thread, its function and its argument. Each processor keeps this
  * memory, poisoned, for as long as UHARD_KEPT says; AddressSanitizer reports
  * any access to it.
- * argument. Each processor keeps this memory, poisoned, for as long as
- * UHARD_KEPT says; AddressSanitizer reports any access to it.
  *
  *	usched: wake: thread 0x7f21ab7fe040 (function 0x55a170, argument 0x0)
  *	has ended, and was freed

@@ -4,7 +4,6 @@
 # with 77 (its last line says why), and fails with any other status. A script
 # may be followed by arguments. If its last line is "N passed, N failed[, N
 # skipped]", these counts are added.
-# skipped]" in its last line, is added up.
 
 passed=0 failed=0 skipped=0
 log=$(mktemp) || exit 1

@@ -4,8 +4,8 @@
 
 /*
  * stuck() returns how many are left. fini() never hangs. It never gives up
- * while any thread runs, which could still wake another, or a native thread has
- * a hold.
+ * while a thread runs, which could still wake another, or while a native thread
+ * has a hold.
  */
 #include "either.h"
 

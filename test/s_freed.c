@@ -5,7 +5,7 @@
 /*
  * In the hard mode a wake, a post or a join of a thread whose memory was freed
  * ends the program. The message names the call, the function that the thread
- * ran, and its argument. So it is from any caller, and also if many threads
+ * ran, and its argument. This holds for any caller, and also if many threads
  * were made since. A write to that memory is reported when the memory is used
  * again. A thread that is woken before it is freed is never reported, and its
  * memory is used again. (Cites H5.)

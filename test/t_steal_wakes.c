@@ -3,7 +3,7 @@
 /* LIBS: -Wl,-z,muldefs -Wl,--wrap=mmap */
 
 /*
- * Random programs. Each is drawn in advance: the wakes, with sender and
+ * Random programs. The wakes of each are drawn in advance, with sender and
  * receiver. Threads wake each other; so do threads that only wake, a native
  * thread, and a signal handler that interrupts workers anywhere. So it is known
  * how many wakes each thread will get. It waits that often, and ends at once;
@@ -12,7 +12,6 @@
  * all threads must end. A mother makes more threads, wakes them before they
  * have begun, or lets the native thread do that, and joins some. Their memory
  * is used again all the time.
- * time.
  *
  * ws.c is compiled here, with delays at its race windows. There are one to four
  * workers, and few lanes or many: mmap() refuses maps of lanes that are too

@@ -264,10 +264,7 @@ static void bare_done(struct usched *s, struct ustack *u)
 		bare_wake(l->l_joiner);
 }
 
-/*
- * Forgets a life, in any place, if that is allowed: often the last that
- * last.
- */
+/* Forgets a life, in any place, if that is allowed: often the last that ran. */
 static void drop_one(struct bare *b)
 {
 	struct world *w = b->b_world;

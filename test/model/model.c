@@ -52,7 +52,8 @@
  * loads and stores come after the last such store to the location. C11 allows
  * more. There such a load may precede such a store in their order, although its
  * thread has seen, by a relaxed load, a value that was written after the store.
- * A scenario explores this by a relaxed load in place of the other.
+ * To explore this, a scenario has a relaxed load in place of the sequentially
+ * consistent load.
  *
  * Sequentially consistent fences take effect in the order of the execution,
  * too. Each fence learns what earlier fences knew (sc_view), and the last

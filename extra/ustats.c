@@ -8,9 +8,10 @@
  * and the dispatcher itself has no instruction for it.
  *
  * On the native stack (and in the hard mode) a thread is copied out when it
- * blocks, though no other thread needs the place. This is noticed in the next
- * s_next(), but only if the thread has not ended: then its memory may be gone.
- * It has not ended if as many threads are bound to its lane as before.
+ * blocks, though no other thread needs the place. The next s_next() looks
+ * whether that has happened, but only if the thread has not ended, since the
+ * memory of an ended thread may be gone. It has not ended if as many threads
+ * are bound to its lane as before.
  */
 
 #include "ustats.h"

@@ -42,8 +42,9 @@ extern "C" {
  * that the thread was made for. At most nr of them are stored in pc. Returns
  * how many there are, which may be more than nr; 0 for a new thread.
  *
- * By the native thread that runs the dispatcher of u (in a thread, in s_next(),
- * or outside); by any native thread while no native thread runs it.
+ * Called by the native thread that runs the dispatcher of u (in a thread, in
+ * s_next(), or outside); or by any native thread while no native thread runs
+ * it.
  *
  * -EBUSY: u is running; -EINVAL: u has ended, or usched_fini() was called;
  * -ENOMEM; -ENOSYS: no unwinding in this build (USCHED_PORTABLE, or a machine

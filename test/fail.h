@@ -27,7 +27,7 @@
  * free(), munmap() and the like never fail. A futex wake has no error that a
  * correct program can meet, unless a filter of system calls refuses it; then it
  * refuses sleeps as well. So while wakes may fail, a sleep ends by itself after
- * a while. The test shows that only the wake was lost.
+ * a while. The tests show that nothing else is lost.
  *
  * Resources (blocks, mappings, native threads, mutexes, attributes) are noted,
  * and fail_clean() checks that none is left. A block that is freed must have

@@ -9,10 +9,10 @@
 // settings are Go's defaults, also of the garbage collector.
 //
 // WITHOUT A BUFFER a send ends when it is received. The ring does not need
-// that: there a wake is kept, and does not wait. Of two goroutines that meet,
-// one always comes first and blocks, so there is one block for each message,
-// whatever N is. With N = 1 a goroutine would wait for itself forever, so then
-// the channel has a buffer of one.
+// that: a wake there is kept, and the waker does not wait. Of two goroutines
+// that meet, one always comes first and blocks, so there is one block for each
+// message, whatever N is. With N = 1 a goroutine would wait for itself forever,
+// so then the channel has a buffer of one.
 //
 // A BUFFER with room for all wakes of the ring is as easy to write: a channel
 // of capacity N. It keeps a wake that comes first, and blocks as seldom as the

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* bench.h: what a program of the benchmark is asked, and how it answers. */
+/* bench.h: the questions that programs of the benchmark answer. */
 
 #ifndef BENCH_H
 #define BENCH_H
 
 /*
- * Each program, ours and those in peers/, is asked one of four things:
+ * Each program, ours and those in peers/, answers one of four questions:
  *
  *	N R M D P		seconds, for R rings of N threads and M rounds
  *	blocks N R M D P	how often threads blocked in the same rings
  *	empty NR P		seconds, to make and run NR empty threads
  *	blocked NR D P		bytes, of NR threads that are blocked at once
  *
- * and answers with one number on stdout; or it says on stderr what went wrong,
- * and exits with 1, or with 2 if it was asked something else.
+ * The answer is one number on stdout. If something goes wrong, the program says
+ * so on stderr, and exits with 1; or with 2 if it was asked anything else.
  *
  * RING. In round i the thread with index i modulo N starts: it wakes its right
- * neighbour and waits. The others wait, then wake theirs. That makes N * R * M
- * messages, each a wake and a wait, and all must have been received. A wake
- * that comes before its wait is kept. Each thread has D more bytes on its
- * stack, and writes to them when it begins. There are P native threads, or
- * processors where each thread is a native one. The time goes from when all
- * threads are made, and the native ones run, to when the last has ended.
+ * neighbour and waits. Each other thread waits, then wakes its right neighbour.
+ * That makes N * R * M messages, each a wake and a wait, and all must have been
+ * received. A wake that comes before its wait is kept. Each thread has D more
+ * bytes on its stack, and writes to them when it begins. There are P native
+ * threads; if each thread is a native thread, there are P processors. The time
+ * begins when all threads are made, and the native threads run; it ends when
+ * the last thread has ended.
  *
- * BLOCKS. A thread blocks when it stops in the middle and another one, or
- * nobody, runs on its native thread. This is counted in a run of its own, so
- * that counting does not cost in the one that is timed.
+ * BLOCKS. A thread blocks when it stops in the middle, and another thread, or
+ * no thread, runs on its native thread. Blocks are counted in a separate run,
+ * so that counting does not slow down the run that is timed.
  *
- * EMPTY. The threads are made by P threads in equal parts, all at once: none is
- * waited for before the last is made, though some may have ended. Each does
- * nothing but count itself, and all must have been counted. The time goes from
- * before the first is made to when the last has ended.
+ * EMPTY. P threads make the threads, in equal parts and all at once: the first
+ * wait comes after the last thread is made, though some threads may have ended
+ * by then. Each thread only counts itself, and all must have been counted. The
+ * time goes from before the first thread is made to when the last has ended.
  *
- * BLOCKED. NR threads with D more bytes each block. When all have, which is
- * checked, they are woken and end. The bytes are the most that were resident at
- * any time, less what was before the first thread was made. What the kernel
- * keeps of a thread is not among them.
+ * BLOCKED. NR threads with D more bytes each block. When all have blocked,
+ * which is checked, they are woken and end. The answer is the largest number of
+ * resident bytes at any time, less the number before the first thread was made.
+ * What the kernel keeps for a thread is not included.
  *
- * What is in this header is for one source file of a program, in C or C++.
+ * This header is for one source file of a program, in C or C++.
  */
 
 #include <errno.h>
@@ -54,7 +55,9 @@ enum bench_what { BENCH_RING, BENCH_BLOCKS, BENCH_EMPTY, BENCH_BLOCKED };
 
 enum { BENCH_FAILED = 1, BENCH_USAGE = 2 };
 
-/* What is asked. NR threads are as many rings of one; b_m is 1 then. */
+/*
+ * A question. NR threads are stored as NR rings of one thread; b_m is 1 then.
+ */
 struct bench {
 	enum bench_what b_what;
 	int             b_n;		/* threads in a ring */
@@ -62,7 +65,7 @@ struct bench {
 	int             b_m;		/* rounds */
 	int             b_d;		/* more bytes */
 	int             b_p;		/* native threads */
-	const char     *b_name;		/* of the program */
+	const char     *b_name;		/* name of the program */
 };
 
 static inline long bench_threads(const struct bench *b)
@@ -88,7 +91,7 @@ static inline int bench_usage(const char *name, const char *why)
 	return BENCH_USAGE;
 }
 
-/* A decimal number from min on. */
+/* Reads a decimal number of at least min. Returns whether it is valid. */
 static inline int bench_number(const char *text, int min, int *value)
 {
 	char *end;
@@ -101,10 +104,10 @@ static inline int bench_number(const char *text, int min, int *value)
 		*end == '\0' && v >= min && v <= INT_MAX;
 }
 
-/* 0; or BENCH_USAGE, to exit with: why has been said. */
+/* Reads the question. Returns 0, or BENCH_USAGE, having printed why. */
 static inline int bench_args(struct bench *b, int argc, char **argv)
 {
-	/* Where the numbers of each form go. */
+	/* The numbers of each form, in order. */
 	int *form[][5] = {
 		{ &b->b_n, &b->b_r, &b->b_m, &b->b_d, &b->b_p },
 		{ &b->b_n, &b->b_r, &b->b_m, &b->b_d, &b->b_p },
@@ -143,20 +146,20 @@ static inline int bench_failed(const struct bench *b, const char *what, int err)
 	return BENCH_FAILED;
 }
 
-/* Ends the program, at once: some of its threads may run. */
+/* Ends the program at once, since some of its threads may run. */
 static inline __attribute__((noreturn))
 void bench_die(const struct bench *b, const char *what, int err)
 {
 	_exit(bench_failed(b, what, err));
 }
 
-/* Of nr things that are dealt out to b_p, how many has number id? */
+/* Returns how many of nr things number id gets, if b_p share them. */
 static inline int bench_share(const struct bench *b, int nr, int id)
 {
 	return nr / b->b_p + (id < nr % b->b_p);
 }
 
-/* Seconds, since some time. */
+/* Returns the time in seconds, from any start. */
 static inline double bench_now(void)
 {
 	struct timespec t;
@@ -165,7 +168,7 @@ static inline double bench_now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Resident bytes: the most so far, or, where that can be had, now. */
+/* Returns resident bytes: the most so far, or now, if the system tells that. */
 static inline long bench_resident(int most)
 {
 	FILE *status = fopen("/proc/self/status", "r");
@@ -190,13 +193,13 @@ static inline long bench_resident(int most)
 struct bench_end {
 	double e_start;		/* for all but BENCH_BLOCKED */
 	double e_end;
-	long   e_received;	/* messages; rings only */
-	long   e_ended;		/* threads that ended in order */
+	long   e_received;	/* messages, for rings */
+	long   e_ended;		/* threads that ended properly */
 	long   e_blocks;	/* for BENCH_BLOCKS */
 	long   e_resident;	/* for BENCH_BLOCKED: before the first thread */
 };
 
-/* Prints what was asked, if all is in order. The exit status. */
+/* Prints the answer, if the run was correct. Returns the exit status. */
 static inline int bench_report(const struct bench *b, const struct bench_end *e)
 {
 	int ring = b->b_what == BENCH_RING || b->b_what == BENCH_BLOCKS;

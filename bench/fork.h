@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* fork.h: what a program that forks and joins is asked; the plain answers. */
+/* fork.h: the questions about forks and joins, and plain answers to them. */
 
 #ifndef FORK_H
 #define FORK_H
 
 /*
- * Each program, ours and those in peers/, is asked one of six things:
+ * Each program, ours and those in peers/, answers one of six questions:
  *
  *	empty NR P		make NR empty threads, all at once
  *	batches NR B P		the same, B at a time
@@ -14,64 +14,64 @@
  *	uts T1|T5 CUT P		the nodes of an unbalanced tree
  *	skynet P		the sum of 1,000,000 leaves
  *
- * and answers with one number on stdout, seconds; or it says on stderr what
- * went wrong, and exits with 1, or with 2 if it was asked something else. It
- * knows the right result, and a wrong one went wrong. There are P native
- * threads.
+ * The answer is one number on stdout, the seconds. If something goes wrong, the
+ * program says so on stderr, and exits with 1; or with 2 if it was asked
+ * anything else. It knows the right result; a wrong result is a failure. There
+ * are P native threads.
  *
  * THE TIME goes from before the first thread of the problem is made to when the
- * result is there. Before it the scheduler has started, all P native threads
- * run (where that can be had: Go and tokio start theirs as they please), and
- * the thread that begins, the root of the problem, runs. What comes after it,
- * to stop the native threads and to give back memory, is not in the time.
- * Nothing is run before to warm up, so memory is touched for the first time
- * within it.
+ * result is there. Before that, the scheduler has started, all P native threads
+ * run (if the language allows that: Go and tokio start theirs as they please),
+ * and the first thread, the root of the problem, runs. Work after the result,
+ * to stop the native threads and to free memory, is not included. There is no
+ * run to warm up, so memory is touched for the first time within the time.
  *
- * A THREAD is one of the language's: one here, a goroutine, a task, a
+ * A THREAD is a thread of the language: one of ours, a goroutine, a task, a
  * coroutine. Each can be stopped in the middle. A thread that has children
- * makes all of them, then waits for all, then takes what they found. It does no
+ * makes all of them, then waits for all, then takes their results. It does no
  * part of their work itself.
  *
- * EMPTY. The root makes the threads. It waits for the first when the last is
- * made, though some may have ended by then. Each says that it has ended and
- * does nothing else, and the result is there when all have said so.
+ * EMPTY. The root makes the threads. Its first wait comes after the last is
+ * made, though some may have ended by then. Each thread only says that it has
+ * ended. The result is there when all have said so.
  *
- * BATCHES. The same, but when B are made (or fewer, at the end), the root waits
- * until they have ended before it makes the next. So one who keeps what ended
- * threads leave needs no more than for B, and all P must meet NR / B times.
+ * BATCHES. The same, but whenever B threads are made (or fewer, at the end),
+ * the root waits until they have ended before it makes more. So a scheduler
+ * that keeps the memory of ended threads needs memory for B threads only, and
+ * all P native threads must meet NR / B times.
  *
  * FIB. fib(n) is n if n < 2, else fib(n - 1) + fib(n - 2). Each call with n >=
- * CUT is a thread, thus both calls in it can be, and the root is the first of
- * them. Below CUT it is plain recursion. For CUT >= 1 these are
- * fib(N - CUT + 3) - 1 threads. A compiler may make a loop of one of the two
- * calls, but not inline the other.
+ * CUT is a thread, so both calls in it may be threads, and the root is the
+ * first. Below CUT it is plain recursion. For CUT >= 1 there are fib(N - CUT +
+ * 3) - 1 threads. A compiler may make a loop of one of the two calls, but must
+ * not inline the other.
  *
- * QUEENS. Row by row, with three bit sets for what is attacked. A thread for
- * each safe place in the first CUT rows; below them it is plain recursion.
+ * QUEENS. Row by row, with three bit sets for attacked squares. There is a
+ * thread for each safe square in the first CUT rows. Below them it is plain
+ * recursion.
  *
  * UTS. Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng: UTS: an unbalanced
- * tree search benchmark (LCPC 2006). A node is a hash of 20 bytes, SHA-1 of its
- * parent's and its own number among the siblings, and how many children it has
- * is drawn from that hash and its depth; so nobody knows how large the part
- * below a node is before he has been there. T1 (-t 1 -a 3 -d 10 -b 4 -r 19) has
- * 4,130,071 nodes, T5 (-t 1 -a 0 -d 20 -b 4 -r 34) 4,147,582. The root has
- * depth 0. A thread for each node of depth 1 to CUT, which hashes for itself: a
- * leaf is a thread too. Below CUT it is plain recursion. T1 ends at depth 10
- * and T5 at 20: with this CUT or more each node is a thread. A hash took 85 to
- * 90 ns in gcc's and Go's code, and 1.4 times that in LLVM's (clang, Rust): so
- * compare with the plain recursion, too.
+ * tree search benchmark (LCPC 2006). A node is a hash of 20 bytes: SHA-1 of its
+ * parent's hash and its own number among its siblings. The number of its
+ * children is drawn from that hash and its depth, so the size of a subtree is
+ * unknown until the subtree has been searched. T1 (-t 1 -a 3 -d 10 -b 4 -r 19)
+ * has 4,130,071 nodes, T5 (-t 1 -a 0 -d 20 -b 4 -r 34) has 4,147,582. The root
+ * has depth 0. There is a thread for each node of depth 1 to CUT, which
+ * computes its own hash; a leaf is a thread, too. Below CUT it is plain
+ * recursion. T1 ends at depth 10, and T5 at 20: with this CUT or more, each
+ * node is a thread. A hash took 85 to 90 ns in gcc's and Go's code, and 1.4
+ * times that in LLVM's (clang, Rust), so compare with the plain recursion, too.
  *
- * SKYNET. A thread with ten children each, six levels of them: leaf i, from 0
- * on, has the result i, others the sum of their children's. 1,111,111 threads
- * with the root.
+ * SKYNET. Threads with ten children each, in six levels. Leaf i, from 0 on, has
+ * the result i; the result of any other thread is the sum of its children's.
+ * There are 1,111,111 threads with the root.
  *
- * PLAIN. fib with CUT > N, queens and uts with CUT 0 make no thread: they are
- * the plain recursion of the language, without its scheduler, and P must be 1.
- * What threads cost is what a run takes beyond that, so the bodies are the
- * same.
+ * PLAIN. fib with CUT > N, and queens and uts with CUT 0, make no thread. They
+ * are the plain recursion of the language, without its scheduler, and P must be
+ * 1. The cost of threads is the time of a run beyond that, so the bodies are
+ * the same.
  *
- * What is in this header is for one source file of a program, in C or C++. It
- * needs -lm.
+ * This header is for one source file of a program, in C or C++. It needs -lm.
  */
 
 #include "bench.h"
@@ -91,17 +91,17 @@ enum {
 	FORK_HASH       = 5	/* words of SHA-1 */
 };
 
-/* A geometric tree of UTS. */
+/* The parameters of a geometric tree of UTS. */
 struct fork_tree {
 	const char *ft_name;
-	int         ft_linear;	/* fewer children the deeper: -a 0, else -a 3 */
-	int         ft_depth;	/* -d: from here on there are none */
+	int         ft_linear;	/* -a 0: fewer when deeper; else -a 3 */
+	int         ft_depth;	/* -d: nodes at this depth have no children */
 	int         ft_fan;	/* -b: children of the root, on average */
 	int         ft_seed;	/* -r */
 	long        ft_nodes;
 };
 
-/* What is asked. */
+/* A question. */
 struct fork_ask {
 	enum fork_what          fk_what;
 	int                     fk_n;		/* NR or N */
@@ -123,7 +123,7 @@ static inline int fork_usage(const char *name, const char *why)
 	return BENCH_USAGE;
 }
 
-/* Is it the plain recursion? */
+/* Tells whether the question is a plain recursion. */
 static inline int fork_plain(const struct fork_ask *a)
 {
 	return (a->fk_what == FORK_FIB && a->fk_cut > a->fk_n) ||
@@ -158,12 +158,12 @@ static inline const struct fork_tree *fork_tree_of(const char *name)
 	return NULL;
 }
 
-/* The numbers that belong to what is asked, and no others. */
+/* Reads the numbers of this question, which must be all arguments. */
 static inline int fork_numbers(struct fork_ask *a, int argc, char **argv)
 {
 	int *const n = &a->fk_n, *const b = &a->fk_batch;
 	int *const cut = &a->fk_cut, *const p = &a->fk_bench.b_p;
-	/* Where those of each form go. */
+	/* The numbers of each form, in order. */
 	int *const form[][4] = {
 		{ n, p }, { n, b, p }, { n, cut, p }, { n, cut, p }, { cut, p },
 		{ p }
@@ -180,7 +180,7 @@ static inline int fork_numbers(struct fork_ask *a, int argc, char **argv)
 	return i == argc;
 }
 
-/* What is wrong with it, or NULL. */
+/* Reads a question. Returns what is wrong with it, or NULL. */
 static inline const char *fork_read(struct fork_ask *a, int argc, char **argv)
 {
 	static const char *const word[] = {
@@ -209,7 +209,7 @@ static inline const char *fork_read(struct fork_ask *a, int argc, char **argv)
 	return fork_range(a);
 }
 
-/* 0; or BENCH_USAGE, to exit with: why has been said. */
+/* Reads the question. Returns 0, or BENCH_USAGE, having printed why. */
 static inline int fork_args(struct fork_ask *a, int argc, char **argv)
 {
 	const char *why;
@@ -232,7 +232,7 @@ static inline long fork_fib_known(int n)
 	return a;
 }
 
-/* The right result. */
+/* Returns the right result. */
 static inline long fork_known(const struct fork_ask *a)
 {
 	static const long queens[FORK_QUEENS_MAX + 1] = {
@@ -254,7 +254,7 @@ static inline long fork_known(const struct fork_ask *a)
 	}
 }
 
-/* Prints the seconds, if the result is right. The exit status. */
+/* Prints the seconds, if the result is right. Returns the exit status. */
 static inline int fork_report(const struct fork_ask *a, long result,
 			      double seconds)
 {
@@ -267,21 +267,23 @@ static inline int fork_report(const struct fork_ask *a, long result,
 	return 0;
 }
 
-/* Not inlined: gcc would put ten levels into one, and others would not. */
+/* Not inlined: gcc would inline ten levels, and other compilers would not. */
 static __attribute__((noinline)) long fork_fib(int n)
 {
 	return n < 2 ? n : fork_fib(n - 1) + fork_fib(n - 2);
 }
 
-/* Where queens stand: columns, and two diagonals, as they cross this row. */
+/* Squares that queens attack in this row: by columns, and by two diagonals. */
 struct fork_board {
-	unsigned fb_free;	/* what is attacked neither way */
+	unsigned fb_free;	/* squares that are not attacked */
 	unsigned fb_column;
 	unsigned fb_left;
 	unsigned fb_right;
 };
 
-/* An empty one of n columns; or what b is with a queen at bit. */
+/*
+ * fork_no_queens(): an empty board of n columns. Next, b with a queen at bit.
+ */
 static inline struct fork_board fork_no_queens(int n)
 {
 	struct fork_board b = { (1U << n) - 1, 0, 0, 0 };
@@ -300,7 +302,7 @@ static inline struct fork_board fork_place(struct fork_board b, int n,
 	return b;
 }
 
-/* Ways to fill row and those below. */
+/* Returns in how many ways this row and the rows below can be filled. */
 static long fork_queens(struct fork_board b, int n, int row)
 {
 	unsigned left;
@@ -318,7 +320,7 @@ static inline uint32_t fork_rotate(uint32_t x, int bits)
 	return x << bits | x >> (32 - bits);
 }
 
-/* Word i of the schedule, kept in sixteen. */
+/* Returns word i of the schedule; the last sixteen words are kept. */
 static inline uint32_t fork_word(uint32_t *w, int i)
 {
 	if (i >= 16)
@@ -328,8 +330,8 @@ static inline uint32_t fork_word(uint32_t *w, int i)
 }
 
 /*
- * One round, on h[0] to h[4], which have the names a to e of FIPS 180-4, 6.1.2,
- * turned by i: instead of moving all of them, each round calls them otherwise.
+ * A round on h[0] to h[4], which FIPS 180-4, 6.1.2, calls a to e. Instead of
+ * moving all words, each round gives them other names, shifted by i.
  */
 #define FORK_AT(k)	h[((k) + 80 - i) % 5]
 #define FORK_ROUND(F, K) do {						\
@@ -341,7 +343,7 @@ static inline uint32_t fork_word(uint32_t *w, int i)
 } while (0)
 #define FORK_UNROLL	_Pragma("GCC unroll 20")
 
-/* SHA-1 of nr words of text, at most 13: there is one block. Unrolled. */
+/* SHA-1 of nr words of text, at most 13, so there is one block. Unrolled. */
 static inline void fork_sha1(uint32_t *hash, const uint32_t *text, int nr)
 {
 	static const uint32_t first[FORK_HASH] = {
@@ -371,10 +373,10 @@ static inline void fork_sha1(uint32_t *hash, const uint32_t *text, int nr)
 		hash[i] = h[i] + first[i];
 }
 
-/* The tree that is asked for, as fork_uts() goes through it. */
+/* The tree that fork_uts() searches. */
 static double fork_log[32];	/* by depth: the logarithm of 1 - p */
 
-/* Before the others. hash becomes that of the root. */
+/* Prepares a search, before all other calls. hash becomes the root's. */
 static inline void fork_uts_root(const struct fork_tree *t, uint32_t *hash)
 {
 	uint32_t text[FORK_HASH] = { 0, 0, 0, 0, (uint32_t)t->ft_seed };
@@ -390,7 +392,7 @@ static inline void fork_uts_root(const struct fork_tree *t, uint32_t *hash)
 	fork_sha1(hash, text, FORK_HASH);
 }
 
-/* The hash of child i. */
+/* Computes the hash of child i. */
 static inline void fork_uts_child(uint32_t *hash, const uint32_t *parent, int i)
 {
 	uint32_t text[FORK_HASH + 1];
@@ -400,7 +402,10 @@ static inline void fork_uts_child(uint32_t *hash, const uint32_t *parent, int i)
 	fork_sha1(hash, text, FORK_HASH + 1);
 }
 
-/* How many children: geometrically distributed. No node here has too many. */
+/*
+ * Returns the number of children, geometrically distributed; never too large
+ * here.
+ */
 static inline int fork_uts_fan(const uint32_t *hash, int depth)
 {
 	double u = (hash[FORK_HASH - 1] & INT32_MAX) / 2147483648.0;
@@ -408,7 +413,7 @@ static inline int fork_uts_fan(const uint32_t *hash, int depth)
 	return (int)(log(1 - u) / fork_log[depth]);
 }
 
-/* The nodes from this one down. */
+/* Returns the number of nodes in the subtree of this node. */
 static long fork_uts(const uint32_t *hash, int depth)
 {
 	int  nr  = fork_uts_fan(hash, depth);
@@ -424,7 +429,7 @@ static long fork_uts(const uint32_t *hash, int depth)
 	return sum;
 }
 
-/* The plain recursion. The exit status. */
+/* Runs the plain recursion. Returns the exit status. */
 static inline int fork_run_plain(const struct fork_ask *a)
 {
 	uint32_t hash[FORK_HASH];

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* ring.h: the ring ping-pong benchmark, over the scheduler of the includer. */
+/* ring.h: the ring ping-pong benchmark, for the scheduler of the includer. */
 
 /*
- * What is measured, and what a program of the benchmark is asked: bench.h.
+ * bench.h says what is measured, and what the program is asked.
  *
- * Wakes count, so a thread need not block for each message: rounds overlap, and
- * in a ring of N a thread blocks about once in N messages. Threads are dealt to
- * the P processors in equal parts, and stay there; a ring is on one processor.
- * The time of a ring begins when its first thread runs; that of empty threads
- * includes the start of the native ones.
+ * Wakes are counted, so a thread need not block for each message: rounds
+ * overlap, and in a ring of N a thread blocks about once in N messages. Threads
+ * are dealt to the P processors in equal parts, and stay there; a ring is on
+ * one processor. The time of rings begins when the first thread runs. The time
+ * of empty threads includes the start of the native threads.
  *
  * Blocks are counted from outside: a call-back in front of the scheduler's
- * counts the threads that it chooses. But for the first of each thread, a run
+ * counts the threads that it chooses. Each run of a thread, except its first,
  * follows a block.
  *
  * The includer defines SCHED(name), which gives the names of its scheduler, and
  * MAKE(f, arg, p), which makes a thread on processor p. If threads move, it
- * defines MOVES: then a score is counted by whoever runs them.
+ * defines MOVES: then several processors may add to a score at the same time.
  */
 
 #include "bench.h"
 
 typedef struct SCHED(thread) ring_thread;
 
-/* Stack that a thread may use beside D. */
+/* Stack for a thread, beside D. */
 #define STACK_MORE	(256 << 10)
 
 static struct bench bench;
 
-static int N;			/* threads in a ring: bench.b_n, at hand */
+static int N;			/* threads in a ring, bench.b_n */
 static int D;
 
 static ring_thread **threads;	/* ring 0, ring 1, ... */
 
-/* What the threads that began on one processor have done. Written by these. */
+/*
+ * Counts of the threads that began on one processor, written by these threads.
+ */
 static struct score {
 	long   c_first;		/* the number of its first thread */
 	long   c_nr;		/* its threads */
@@ -44,7 +46,9 @@ static struct score {
 	double c_end;
 } __attribute__((aligned(64))) *scores;
 
-/* Neighbours in memory run on the same processor. */
+/*
+ * Returns the score of a thread. Neighbours in memory have the same processor.
+ */
 static struct score *score_of(long nr)
 {
 	return &scores[nr / N * bench.b_p / bench.b_r];
@@ -69,8 +73,8 @@ static void ended(struct score *score)
 }
 
 /*
- * In one place it waits, so that one who goes on need not find out where he
- * was. Each of the two below has this, with its frame, to itself.
+ * The loop has one wait, so a resumed thread does not branch on where it
+ * stopped. Each of the two callers below has its own copy, with its own frame.
  */
 static inline __attribute__((always_inline)) void member_run(ring_thread **me)
 {
@@ -102,7 +106,7 @@ static void member(void *arg)
 	member_run(arg);
 }
 
-/* Calls f(arg) with D more bytes on the stack, which should keep their value. */
+/* Calls f(arg) with D more bytes on the stack, which must keep their value. */
 #define WITH_SPACE(f, arg) do {						\
 	volatile char space[D];						\
 									\
@@ -150,7 +154,7 @@ static void sleeper_deep(void *arg)
 
 /*
  * While a waker runs, the sleepers of its processor that are counted have
- * blocked. When those of all processors have, it wakes its own.
+ * blocked. When this is so on all processors, it wakes its own sleepers.
  */
 static void waker(void *arg)
 {
@@ -191,7 +195,7 @@ static void count(ring_thread *t)
 	s->s_next = next_counted;
 }
 
-/* 0 or -errno. The threads of rings, or sleepers. */
+/* Makes the threads of rings, or the sleepers. Returns 0 or -errno. */
 static int make_all(void (*f)(void *))
 {
 	long nr;
@@ -209,7 +213,7 @@ static int make_all(void (*f)(void *))
 	return 0;
 }
 
-/* One on each processor. */
+/* Makes one thread on each processor. */
 static int make_each(void (*f)(void *))
 {
 	int p;
@@ -235,7 +239,10 @@ static int make(void)
 	}
 }
 
-/* The first ring of processor p, or of a later one: see score_of(). */
+/*
+ * Returns the first ring of processor p, or of a later processor: see
+ * score_of().
+ */
 static long first_ring(long p)
 {
 	return (p * bench.b_r + bench.b_p - 1) / bench.b_p;

@@ -5,24 +5,25 @@
  *	wfine tree N M P	M demands pass through a binary tree of N threads
  *	wfine powser N P	N coefficients of a power series
  *
- * It answers with one number on stdout, seconds, from before the scheduler
- * starts to when the result is there, or says on stderr what went wrong. There
- * are P workers. A thread runs for some nanoseconds at a time, so a second worker
- * cannot help the first. The time that two take beyond that of one is their cost.
+ * The answer is one number on stdout: the seconds from before the scheduler
+ * starts to when the result is there. If something goes wrong, the program says
+ * so on stderr. There are P workers. A thread runs for some nanoseconds at a
+ * time, so a second worker cannot help the first. The additional time with two
+ * workers is the cost of the second.
  *
  * TREE. A thread that is asked asks both its children, and answers when both
  * have answered. Thread 1 asks itself.
  *
  * POWSER. After M. D. McIlroy, "Squinting at power series" (Software: Practice
- * and Experience, 1990). A series is a thread that computes one coefficient
- * whenever it is asked for one, and for that asks the series it is made of.
- * Coefficients are numbers modulo a prime. The series is the tangent, by
- * T' = 1 + T * T, which is asked for itself; the product makes four threads for
- * each two coefficients. The result is compared with that of plain loops.
+ * and Experience, 1990). A series is a thread. Whenever it is asked, it
+ * computes one coefficient, and for that asks the series that it is made of.
+ * Coefficients are numbers modulo a prime. The series is the tangent, by T' = 1
+ * + T * T, so it asks itself. The product makes four threads for each two
+ * coefficients. The result is compared with the result of plain loops.
  *
- * A CHANNEL has one slot: between a demand and the answer there is nothing to
- * be queued. Wakes count, so a thread waits exactly once for each demand and
- * each answer, though it may find what it looks for before the wake comes.
+ * A CHANNEL has one slot, since nothing is queued between a demand and its
+ * answer. Wakes are counted, so a thread waits exactly once for each demand and
+ * each answer, although it may find the answer before the wake comes.
  */
 
 #include "ws.h"
@@ -107,9 +108,9 @@ enum { IDLE, WANTED, THERE };
 struct series {
 	int               s_state;	/* atomic */
 	long              s_value;	/* if THERE */
-	struct ws_thread *s_maker;	/* it answers */
-	struct ws_thread *s_taker;	/* it has asked last */
-	struct series    *s_of[2];	/* what s_maker asks in turn */
+	struct ws_thread *s_maker;	/* the thread that answers */
+	struct ws_thread *s_taker;	/* the thread that asked last */
+	struct series    *s_of[2];	/* series that s_maker asks in turn */
 	long              s_factor;
 	struct branch    *s_branch;
 };
@@ -121,7 +122,7 @@ struct branch {
 	int            b_at[2];		/* coefficients that each has given */
 	int            b_nr;
 	int            b_room;
-	long          *b_value;		/* all so far */
+	long          *b_value;		/* all coefficients so far */
 };
 
 static int terms;
@@ -202,7 +203,7 @@ static void branch_add(struct branch *b, long value)
 	b->b_value[b->b_nr++] = value;
 }
 
-/* Answers, if the coefficient is known. False: it has to be asked for. */
+/* Answers, if the coefficient is known. False: the original must be asked. */
 static bool branch_give(struct branch *b, int which)
 {
 	if (b->b_at[which] == b->b_nr)
@@ -211,7 +212,7 @@ static bool branch_give(struct branch *b, int which)
 	return true;
 }
 
-/* The two are answered also while the original is asked: that may ask them. */
+/* Answers both also while it waits for the original, which may ask either. */
 static void branch(void *arg)
 {
 	struct branch *b = arg;
@@ -234,7 +235,7 @@ static void branch(void *arg)
 	}
 }
 
-/* Makes two of s, which may be NULL as yet. */
+/* Makes two copies of s, which may be set later. */
 static struct branch *branch_of(struct series *s)
 {
 	struct branch *b = memory(sizeof *b);

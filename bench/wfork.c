@@ -2,12 +2,12 @@
 /* wfork.c: forks and joins on ws. */
 
 /*
- * What is measured, and what the program is asked: fork.h.
+ * fork.h says what is measured, and what the program is asked.
  *
- * A call is what a thread is asked and what it answers. It is on the heap, in
- * an array that the parent makes for its children and frees when it has summed
- * up: on the parent's stack it would be gone, as the stack of a blocked thread
- * is.
+ * A call holds the arguments and the result of a thread. Calls are on the heap:
+ * the parent allocates an array for its children, and frees it when it has
+ * summed up. On the parent's stack they would be unreachable, since the stack
+ * of a blocked thread may be moved away.
  *
  *	parent's call	y_left = 3, counted down by the children
  *	   ^  ^  ^
@@ -15,17 +15,18 @@
  *	| [0] | [1] | [2] |	calls of the children, one block of malloc()
  *	+-----+-----+-----+
  *
- * JOIN. Children count themselves, and the last one wakes the parent: it waits
- * once. Wakes count, so each child could wake it, and it wait as often as it
- * has children; but then it is put before the rest by the first one that ends,
- * runs, and has to wait again, so that it blocks as often as it has children:
- * up to 1.4 times the time. Rejected, too: threads that are joined, since they
- * live on until somebody looks.
+ * JOIN. Children count down, and the last child wakes the parent, which waits
+ * once. Wakes are counted, so instead each child could wake the parent, which
+ * would wait as often as it has children. But then the first child that ends
+ * puts the parent before the other children. The parent runs, and has to wait
+ * again; so it blocks as often as it has children. That took up to 1.4 times
+ * the time. Also rejected: joined threads, since they live until the parent
+ * joins them.
  *
  * THE ROOT is a thread. Before the time begins it has a thread on each
  * processor answer, so all native threads run. It leaves its result and the
- * seconds in statics, and main() reports when the scheduler is gone: an end
- * that comes too early, or never, would be seen there.
+ * seconds in static variables. main() reports them when the scheduler has
+ * ended, so a scheduler that ended too early, or never, would be noticed.
  */
 
 #include "ws.h"
@@ -33,15 +34,15 @@
 
 struct call {
 	struct call      *y_parent;
-	struct ws_thread *y_thread;	/* of this call, once it has children */
+	struct ws_thread *y_thread;	/* runs this, if it has children */
 	long              y_result;
 	int               y_left;	/* children that have not ended */
 
-	int               y_n;		/* fib: n; else its place: row, depth */
+	int               y_n;		/* fib: n; else its row or depth */
 	union {
 		struct fork_board y_board;
 		uint32_t          y_hash[FORK_HASH];
-		long              y_leaf;	/* skynet: the first one */
+		long              y_leaf;	/* skynet: the first leaf */
 	};
 };
 
@@ -96,7 +97,7 @@ static void queens(void *arg);
 static void uts(void *arg);
 static void skynet(void *arg);
 
-/* What the root does, with its call prepared. */
+/* Prepares the call of the root, and returns its function. */
 static void (*body(void))(void *)
 {
 	switch (ask.fk_what) {
@@ -117,7 +118,7 @@ static void (*body(void))(void *)
 	}
 }
 
-/* me will have nr children, and then wait for them. */
+/* Prepares me for nr children, for which it will wait. */
 static void joinable(struct call *me, int nr)
 {
 	me->y_thread = ws_self();
@@ -131,7 +132,7 @@ static void join(void)
 }
 
 /*
- * The last child's release, in its wake, and those of the others, in y_left,
+ * Releases the result: the last child by its wake, the others by y_left. They
  * pair with the acquire of the parent's wait.
  */
 static void ends(struct call *me, long result)
@@ -152,7 +153,7 @@ static void spawn(void (*f)(void *), void *arg)
 		bench_die(&ask.fk_bench, "making a thread", -rc);
 }
 
-/* Calls of nr children, 1 or more, to be filled. */
+/* Allocates the calls of nr children, 1 or more, which the caller fills in. */
 static struct call *children(struct call *me, int nr)
 {
 	struct call *child = malloc(nr * sizeof child[0]);
@@ -166,7 +167,7 @@ static struct call *children(struct call *me, int nr)
 	return child;
 }
 
-/* Waits for them, and sums up. */
+/* Waits for the children, and returns the sum of their results. */
 static long results(struct call *child, int nr)
 {
 	long sum = 0;
@@ -179,7 +180,7 @@ static long results(struct call *child, int nr)
 	return sum;
 }
 
-/* All have the same call, the root's: they have nothing to say. */
+/* All empty threads share the root's call, since they have no result. */
 static void empty(void *arg)
 {
 	struct call *parent = arg;
@@ -253,8 +254,9 @@ static void queens(void *arg)
 }
 
 /*
- * Until uts_child() begins, y_left is the number among the siblings: it hashes
- * for itself. The parent's call has the hash, and lives until then.
+ * Until uts_child() begins, y_left is its number among its siblings: it
+ * computes its own hash. The parent's call has the parent's hash, and lives
+ * that long.
  */
 static void uts_child(void *arg)
 {

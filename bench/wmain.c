@@ -4,7 +4,7 @@
 #include "ws.h"
 
 #define SCHED(name)		ws_##name
-#if defined(ALL_ON_ONE)		/* and the other workers have to steal them */
+#if defined(ALL_ON_ONE)		/* so the other workers must steal */
 #define MAKE(f, arg, p)		((void)(p), ws_thread_on(0, f, arg))
 #else
 #define MAKE(f, arg, p)		ws_thread_on(p, f, arg)

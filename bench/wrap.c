@@ -7,8 +7,8 @@
  *	WHERE ROUNDS		seconds, for two threads that take turns
  *
  * and answers as bench.h says. Each thread wakes the other and waits, ROUNDS
- * times, on one processor. So this is a ring of two, and a message has the same
- * meaning. The time goes from when the first thread runs to when both have
+ * times, on one processor. So this is a ring of two, and a message is the same
+ * as there. The time goes from when the first thread runs to when both have
  * ended. WHERE says from which calls the threads wait:
  *
  *	1  the same site	both run one function, and the wait is in it
@@ -23,18 +23,18 @@
  *	2:  ping -> wait	4:  deep -> wrap_twice -> wrap -> wait
  *	    pong -> wait	    deep -> wrap_twice -> wrap -> wait
  *
- * WHY. A processor predicts a return by a stack of the calls that it has seen.
- * A switch changes the stack of the program, and not that of the predictor. The
- * thread that goes on returns to where it was called, while the prediction is
- * the caller of the thread that has blocked. These are the same in 1 and 4, if
- * the switch itself leaves as many calls as returns. In 2 a ret of the switch is
+ * WHY. A processor predicts a return from a stack of the calls that it has
+ * seen. A switch changes the program's stack, but not the predictor's. The
+ * thread that goes on returns to its caller, while the predicted address is in
+ * the caller of the thread that has blocked. In 1 and 4 these are the same, if
+ * the switch itself makes as many calls as returns. In 2 a ret of the switch is
  * always predicted wrong, and a jump is not. In 3 the ret of the wrapper is
- * always predicted wrong, and the switch can do nothing about it. If the switch
- * leaves one call without its return, each ret of the wrappers in 4 is predicted
- * wrong. The ring programs have case 1, so they show nothing of all this.
+ * always predicted wrong, and the switch cannot change that. If the switch
+ * makes a call without its return, each ret of the wrappers in 4 is predicted
+ * wrong. The ring programs are case 1, so they show none of this.
  *
- * Wrappers and functions must stay as they are written. So none is inlined, no
- * two are the same, and no call is the last thing that a function does: a
+ * Wrappers and functions must be compiled as written. So none is inlined, no
+ * two are the same, and no call is the last action of a function, since a
  * compiler may make a jump of such a call.
  */
 
@@ -94,7 +94,7 @@ KEPT static void wrap_twice(void)
 	NOT_LAST(1);
 }
 
-/* Runs a thread, of which arg is the place in threads[]. */
+/* Runs a thread; arg is its place in threads[]. */
 #define TAKE_TURNS(arg, wait, number) do {				\
 	struct SCHED(thread) **me = (arg);				\
 	struct SCHED(thread) *other = threads[1 - (me - threads)];	\

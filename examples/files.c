@@ -14,7 +14,7 @@ static struct job {
 	long  lines;
 } job[FILES];
 
-/* On a native thread, so it may block. */
+/* Runs on a native thread, so it may block. */
 static void count(void *arg)
 {
 	struct job *j = arg;
@@ -24,11 +24,11 @@ static void count(void *arg)
 		j->lines += c == '\n';
 }
 
-/* While it waits for the call, the processor runs the others. */
+/* While it waits for the call, its processor runs other threads. */
 static void reader(void *arg)
 {
 	if (ucall(count, arg) != 0)
-		abort();		/* out of memory, or of native threads */
+		abort();		/* no memory, or no native thread */
 }
 
 int main(void)

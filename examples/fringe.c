@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* fringe.c: have two trees the same leaves? Walks only as far as it must. */
+/* fringe.c: do two trees have the same leaves? Walks only as far as needed. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include "usched.h"
 
 static struct ustack walker[2];
-static char leaf[2];		/* where each of them is; 0: on its way */
+static char leaf[2];		/* where each walk is; 0: on its way */
 
 static struct ustack *next(struct usched *s)
 {
@@ -38,7 +38,7 @@ static const char *walk(const char *tree)
 
 static void fringe(void *tree)
 {
-	walk(walk(tree));		/* the second one is the full stop */
+	walk(walk(tree));		/* the second leaf is the full stop */
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 
 static const char tree[] = " dbfaceg";	/* below node i: 2i and 2i + 1 */
 static struct ustack walker;
-static char key;			/* where it is; 0: on its way */
+static char key;			/* where the walk is; 0: on its way */
 
 static struct ustack *next(struct usched *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* poll.c: two threads play ping-pong, inside a poll() loop not their own. */
+/* poll.c: two threads play ping-pong, inside another program's poll() loop. */
 
 #include <poll.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ int main(void)
 	struct usched s = { .s_next = next, .s_alloc = alloc, .s_free = drop };
 	int fd[2], i;
 
-	usched_lanes(&s, 2, 1 << 16);	/* else it is run from one depth only */
+	usched_lanes(&s, 2, 1 << 16);	/* else run only from one depth */
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) || write(fd[1], "1", 1) < 1)
 		return 1;
 	for (i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* priority.c: a scheduler of one's own: the most urgent thread runs first. */
+/* priority.c: your own scheduler: the most urgent thread runs first. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void work(void *name)
 
 	printf("%s starts\n", (char *)name);
 	if (u > thread)
-		u[-1].u_mark = 1;	/* wakes one that is more urgent, */
+		u[-1].u_mark = 1;	/* wakes a more urgent thread, */
 	if (ustack_block() != 0)	/* and lets it go first */
 		abort();
 	printf("%s ends\n", (char *)name);

@@ -2,13 +2,14 @@
 /* ucxx.cc: C++ threads may block in catch handlers and while they unwind. */
 
 /*
- * The C++ library keeps for each native thread the list of the exceptions that
- * are being handled, and how many are being thrown. A thread that blocks in a
- * catch handler, or in a destructor that runs because of an exception, leaves
- * its exceptions to the next thread, which may rethrow or end them: see the
- * caveats of usched.h. C programs, and most C++ programs, never do that.
+ * The C++ library keeps, for each native thread, a list of the exceptions that
+ * are being handled, and a count of those being thrown. A thread that blocks in
+ * a catch handler, or in a destructor that runs because of an exception, leaves
+ * its exceptions to the next thread, which may rethrow or end them (see the
+ * caveats of usched.h). C programs, and most C++ programs, never block there.
  *
- * Others link this object, and tell the linker that it comes first:
+ * Programs that do link this object, and tell the linker that its functions
+ * come first:
  *
  *	c++ ... ucxx.o libusched.a -pthread \
  *		-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
@@ -16,53 +17,54 @@
  * (in the hard mode -Wl,--wrap=ustack_block_hard,--wrap=ustack_abort,\
  * --wrap=usched_run_hard; `make install' writes usched-cxx.pc, which says so).
  *
- * A block then keeps what the C++ library knows of the thread on its own stack,
- * that is, in its slice: it needs no memory, and goes with the thread to
- * another native thread. Dispatchers, and threads that begin, find an empty
- * list (Z1); usched_run() keeps the list of its caller in the same way, and
- * ustack_abort() drops that of its thread. Other programs pay nothing, and
- * these two loads and two stores in each switch.
+ * A block then saves what the C++ library knows about the thread on the
+ * thread's own stack, that is, in its slice. So it needs no memory, and goes
+ * with the thread to another native thread. Dispatchers, and threads that
+ * begin, find an empty list (Z1). usched_run() saves the list of its caller in
+ * the same way, and ustack_abort() drops the list of its thread. Programs
+ * without this object pay nothing; programs with it pay two loads and two
+ * stores in each switch.
  *
  * Z1. While a dispatcher runs, and where a thread begins, no exception is being
  *     handled or thrown, as far as the C++ library knows.
  *
  * CAVEATS
  *
- * - Link libusched.a: calls within libusched.so are not wrapped, so a thread
- *   must not join or make a ucall there in a handler.
- * - Exceptions that a thread handles when it calls ustack_abort() are not
+ * - Link libusched.a, because calls within libusched.so are not wrapped. With
+ *   libusched.so a thread must not join, or make a ucall, in a handler.
+ * - Exceptions that a thread handles when it calls ustack_abort() are never
  *   freed.
- * - Backtraces (utrace.h) have two frames more, of the block itself.
- * - An exception must not leave its thread, as before.
+ * - Backtraces (utrace.h) have two more frames, of the block itself.
+ * - An exception must still not leave its thread.
  *
  * For C++ libraries with the Itanium C++ ABI: libstdc++ and libc++.
  *
  * REJECTED
  *
- * A call-back in front of s_next(), as in ustats.c: it would have to find what
- * belongs to a thread by a table, under a lock where threads move, and could
- * not report that there is no memory for it. A hook at each switch: C programs
- * would pay.
+ * A call-back in front of s_next(), as in ustats.c: it would have to find the
+ * exceptions of a thread in a table, under a lock if threads move, and could
+ * not report that memory has run out. A hook at each switch: C programs would
+ * pay for it.
  */
 
 #include "usched.h"
 
 /* The beginning of struct __cxa_eh_globals. */
 struct handled {
-	void        *z_caught;		/* the innermost, linked to others */
-	unsigned int z_thrown;		/* and not caught yet */
+	void        *z_caught;		/* innermost of a list */
+	unsigned int z_thrown;		/* thrown, and not caught yet */
 #if defined(__ARM_EABI_UNWINDER__)
 	void        *z_propagating;
 #endif
 };
 
 /*
- * Not by <cxxabi.h>, which says that the address is always the same: a thread
- * may go on in another native thread.
+ * <cxxabi.h> declares that the address is always the same; but a thread may go
+ * on on another native thread.
  */
 extern "C" handled *__cxa_get_globals(void);
 
-/* In the hard mode functions have other names: see usched.h. */
+/* In the hard mode functions have other names (usched.h). */
 #define PASTE(a, b)	a##b
 #define REAL(function)	PASTE(__real_, function)
 #define WRAP(function)	PASTE(__wrap_, function)
@@ -76,7 +78,7 @@ void WRAP(ustack_abort)(void) __attribute__((noreturn));
 void WRAP(usched_run)(struct usched *s);
 }
 
-/* Returns what is handled on this native thread, and leaves nothing (Z1). */
+/* Returns the exceptions of this native thread, and leaves none (Z1). */
 static handled take()
 {
 	handled *now = __cxa_get_globals();

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* ufault.h: what those who explain faults share. For uguard.c and uhard.c. */
+/* ufault.h: handlers of faults, and their messages. For uguard.c, uhard.c. */
 
 #ifndef UFAULT_H
 #define UFAULT_H
 
 /*
- * A handler calls only what a handler may call, except for name_of(): so
- * messages are put together without stdio. It runs on an alternate stack, since
- * there may be no room left on the stack that ran out. A fault that it does not
- * know goes to the handler that was there before.
+ * The handler of a fault runs on an alternate stack, since the stack that
+ * overflowed may have no room left. It calls only functions that a signal
+ * handler may call, so its messages are put together without stdio; name_of()
+ * is the exception. A fault that the handler cannot explain goes to the handler
+ * that was installed before it.
  */
 
 #include "usched.h"
@@ -26,7 +27,10 @@
 /* Seconds that the loader is given to name a function. */
 #define NAME_PATIENCE	1
 
-/* Old glibc has it in a library of its own, static programs may have none. */
+/*
+ * dladdr() is in a library of its own in old glibc; static programs may lack
+ * it.
+ */
 #pragma weak dladdr
 
 struct text {
@@ -57,7 +61,7 @@ static void put_number(struct text *x, uintptr_t nr, unsigned base)
 	put(x, at);
 }
 
-/* The lookup of a name: one at a time, others do without. */
+/* The lookup of a name. While a native thread is in it, others do without. */
 static struct {
 	int        n_busy;
 	pthread_t  n_who;
@@ -84,11 +88,12 @@ static const char *name_look(void (*f)(void *))
 }
 
 /*
- * Returns the name of a function that the loader knows (it is exported, or the
- * program was linked with -rdynamic), or NULL. dladdr() takes a lock of the
- * loader's. Another native thread may hold that for long, and so may what we
- * have interrupted: hence an alarm, from which a jump leads out of the lookup.
- * What the jump leaves locked stays so, but the process is about to end.
+ * Returns the name of a function, or NULL. The loader knows the name if the
+ * function is exported, or if the program was linked with -rdynamic. dladdr()
+ * takes a lock of the loader, which another native thread, or the code that the
+ * fault interrupted, may hold for long. So an alarm ends the lookup by a
+ * siglongjmp(). A lock that this leaves held stays held, but the process is
+ * about to end.
  */
 static const char *name_of(void (*f)(void *))
 {
@@ -117,7 +122,7 @@ static const char *name_of(void (*f)(void *))
 	return name;
 }
 
-/* The thread may be gone. */
+/* Appends the name of a thread, which may be gone: u is not dereferenced. */
 static void put_thread(struct text *x, const struct ustack *u,
 		       void (*f)(void *), void *arg)
 {
@@ -136,7 +141,7 @@ static void put_thread(struct text *x, const struct ustack *u,
 	put(x, ")");
 }
 
-/* To the handler that was there before; without one it ends the process. */
+/* Calls the handler that was there before; without one the process ends. */
 static void pass_on(const struct sigaction *old, int signo, siginfo_t *info,
 		    void *context)
 {
@@ -145,13 +150,13 @@ static void pass_on(const struct sigaction *old, int signo, siginfo_t *info,
 	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
 		old->sa_handler(signo);
 	else if (sigaction(signo, old, NULL) == 0 && info->si_code <= 0)
-		(void)raise(signo);	/* it would not come again */
+		(void)raise(signo);	/* a sent signal is not repeated */
 }
 
 /*
- * The alternate stack of this native thread, or NULL: there is one, and
- * somebody else's does as well; or there is no memory, and a fault remains just
- * that.
+ * Gives this native thread an alternate stack and returns that. Returns NULL if
+ * the native thread has an alternate stack already, which then serves us, too;
+ * and if there is no memory, in which case a fault has no message.
  */
 static void *alternate_begin(void)
 {
@@ -177,7 +182,7 @@ static void alternate_end(void *own)
 
 	if (own == NULL || sigaltstack(NULL, &alt) != 0)
 		return;
-	if (alt.ss_sp == own)		/* not somebody's newer one */
+	if (alt.ss_sp == own)		/* else the program has set its own */
 		(void)sigaltstack(&none, NULL);
 	munmap(own, FAULT_STACK);
 }

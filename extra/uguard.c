@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* uguard.c: a thread that is too deep ends with a message. */
+/* uguard.c: names a thread that overflows its lane, before the process ends. */
 
 /*
- * A fault is looked at by a handler on a stack of its own, since there is no
- * room left on the one that ran out. Each native thread gets such a stack when
+ * The handler of the fault runs on an alternate stack, since the stack that
+ * overflowed has no room left. Each native thread gets an alternate stack when
  * it enters usched_run(), by usched_hook(), and gives it back when it leaves.
  *
- * Whose fault is it? The running thread is known, and so is its lane:
+ * The handler knows the running thread, and so its lane:
  *
  *	        guard           lane of the thread
  *	  |<-- USCHED_GUARD -->|<------------- size ------------->|
  *	  ^                    ^                                  ^
  *	                       l_low                              l_bottom
  *
- * An address in that guard is that of a thread that is too deep. So is one
- * between the lane and a stack pointer below the lane: a large frame has
- * skipped the guard. An address in the guard of the next lane is that of a
- * thread that has written past the bottom of its own, and in any other guard
- * that of a wild pointer. The native stack (lane 0) ends where
- * pthread_getattr_np() says; about there is a stack that ran out. All else is
- * passed on, also the overflow of a dispatcher that runs on the native lane
- * within a thread of another dispatcher: that is the other's lane.
+ * From the address of the fault it tells what has happened:
  *
- * G1. The handler calls what a handler may call, and takes no memory; but the
- *     name of a function is looked up as ufault.h says.
- * G2. What it does not name it leaves as it was: handlers that were there
- *     before are called, and without one the fault is repeated and ends the
- *     process.
+ *	in this guard			the thread is too deep
+ *	between the lane and a stack	the same: a large frame has skipped the
+ *	pointer below the lane		guard
+ *	in the guard of the next lane	the thread has written past the bottom
+ *					of its own
+ *	in any other guard		the thread has used a wild pointer
+ *	about where the native stack	the native stack, which is lane 0, has
+ *	ends (pthread_getattr_np())	overflowed
+ *
+ * All other faults are passed on. Among them is the overflow of a dispatcher
+ * that runs within a thread of another dispatcher, on the native lane: the lane
+ * that overflows belongs to the other dispatcher.
+ *
+ * G1. The handler calls only what a signal handler may call, and allocates no
+ *     memory, except to look up the name of a function (ufault.h).
+ * G2. A fault that the handler cannot explain has the effect that it would have
+ *     without uguard: the handler that was there before is called; without one
+ *     the fault is repeated and ends the process.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -51,12 +57,12 @@
 
 UPREEMPT_NEVER;
 
-/* How far beyond its end a native stack is missed, and a frame. */
+/* How far a fault may be from the end of the native stack, or below a frame. */
 #define REACH		((uintptr_t)USCHED_GUARD)
-/* How far below its lane a stack pointer may be: a frame is not that large. */
+/* How far below its lane a stack pointer may be: no frame is that large. */
 #define FRAME_MAX	((uintptr_t)64 << 20)
 
-/* Of a native thread. */
+/* What is known of this native thread. */
 static __thread struct {
 	int       n_depth;		/* nested usched_run() */
 	void     *n_alt;		/* its alternate stack, if it is ours */
@@ -74,7 +80,7 @@ static void put_lane(struct text *x, int nr, uintptr_t size)
 	put(x, " bytes");
 }
 
-/* The stack pointer at the fault, or 0: not known on this machine. */
+/* Returns the stack pointer at the fault, or 0 on machines not known here. */
 static uintptr_t sp_of(const void *context)
 {
 	const ucontext_t *c = context;
@@ -91,7 +97,7 @@ static uintptr_t sp_of(const void *context)
 #endif
 }
 
-/* The lane whose guard it is, or 0. */
+/* Returns the number of the lane in whose guard the address is, or 0. */
 static int guard_of(const struct usched *s, uintptr_t at)
 {
 	int last = s->s_lane_nr + usched_own_nr(s->s_own);
@@ -109,7 +115,7 @@ static uintptr_t lane_size(const struct usched_lane *l)
 	return l->l_bottom - l->l_low;
 }
 
-/* Is the thread below its lane, and has touched its frame there? */
+/* Tells whether the thread is below its lane and has touched its frame. */
 static bool is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
 {
 	uintptr_t low = (uintptr_t)l->l_low;
@@ -119,8 +125,8 @@ static bool is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
 }
 
 /*
- * Has the thread touched a guard, or is its stack pointer below its lane? Then
- * what happened is in x.
+ * Tells whether the thread has touched a guard, or has its stack pointer below
+ * its lane. If so, writes to x what has happened.
  */
 static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
 		    uintptr_t sp)
@@ -169,7 +175,7 @@ static void fault(int signo, siginfo_t *info, void *context)
 	uintptr_t at = (uintptr_t)info->si_addr;
 	struct text x = { .x_nob = 0 };
 
-	/* Not sent by kill(), in which case there is no address. */
+	/* A signal that kill() sends has no address. */
 	if (info->si_code > 0 &&
 	    ((u != NULL && on_lane(&x, u, at, sp_of(context))) ||
 	     on_native(&x, u, at)))
@@ -178,8 +184,9 @@ static void fault(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * Where they are not known there is just no message. The stack of main() grows
- * up to a limit; musl says how large it is now.
+ * Finds the bounds of the native stack. If they are unknown, an overflow has no
+ * message. The stack of main() grows up to a limit, but musl returns only its
+ * present size.
  */
 static void native_bounds(void)
 {

@@ -4,16 +4,17 @@
 /*
  * OVERVIEW
  *
- * Who keeps a pointer into the stack of a blocked thread reads or writes one of
- * three places: a slice that has stayed; stack that a slice has left; or the
- * frames of whoever runs there now. The last cannot be told from what that one
- * does himself. So slices are made to leave (evict=always), for the second
- * case, and for each place there is something that only a mistake changes:
+ * A pointer into the stack of a blocked thread leads to one of three places: a
+ * slice that has stayed; stack that a slice has left; or the frames of the
+ * thread that runs there now. An access to the last cannot be told from an
+ * access by that thread itself. Therefore evict=always makes slices leave at
+ * once, so that a bad access meets the second case. For each place there is
+ * something that only a mistake changes:
  *
- *	place                           what must stay as it is
+ *	place                           must not change
  *	a slice, in place or in its     its checksum
  *	buffer
- *	stack that was left             poison; with `fault' nobody gets there
+ *	stack that a thread has left    poison; with `fault' no access
  *	the dead frames below a slice   poison, for DEAD bytes
  *	a buffer whose slice is on the  poison
  *	stack
@@ -30,68 +31,73 @@
  *	k_low                        l_bottom == k_high
  *
  * GAP is left alone: usched.c has put a return address there, for debuggers.
- * The poison is looked at when somebody is run in the lane, whoever that is,
- * and is the stack of that one from then on.
+ * The poison is checked when a thread, any thread, is run in the lane. From
+ * then on it is the stack of that thread.
  *
- * WHAT IS KEPT
+ * RECORDS
  *
- * Of a lane, struct uhard_lane, which is a part of the lane. Of a thread,
- * struct uhard_stack: with names of its own, because the thread may be gone
- * when a message needs them. As usched_run() can report no error, a new thread
- * runs with the one record of its dispatcher that is always there (d_first),
- * and gets one of its own when it blocks, where -ENOMEM can be returned. For
- * the same reason the first few dispatchers are static.
+ * The record of a lane, struct uhard_lane, is a part of the lane. The record of
+ * a thread is struct uhard_stack. It repeats the thread's function and
+ * argument, because the thread may be gone when a message needs them.
+ * usched_run() cannot report an error, so a new thread runs with a record of
+ * the dispatcher that is always there (d_first). The thread gets its own record
+ * when it blocks, where -ENOMEM can be returned. For the same reason the first
+ * few dispatchers have static records.
+ *
+ * The record of a dispatcher is dropped as soon as neither lanes nor threads
+ * nor usched_run() need it, because a dispatcher without lanes may never reach
+ * usched_fini().
  *
  * MEMORY OF ENDED THREADS
  *
- * The memory of a thread belongs to its scheduler, and is used again at once:
- * then a wake of the thread wakes a stranger. So schedulers give it to
- * uhard_keep() first, and get it back when many others have come after it. All
- * behind its struct ustack is poison meanwhile. From the struct a message has
- * the function and the argument. u_hard says that it is kept (H5), u_stack is
- * the link to the next, and u_len is the size, negated. No thread has a
- * negative length, so the debugger, which searches all memory of a set, does
- * not list it.
- *
- * A dispatcher is forgotten when neither lanes nor threads nor usched_run()
- * need it: one without lanes may never see usched_fini().
+ * The memory of a thread belongs to its scheduler, which uses it again at once:
+ * then a late wake of the thread wakes a stranger. So schedulers give the
+ * memory to uhard_keep() first, and get it back when many other threads have
+ * ended. Meanwhile all of it behind struct ustack is poison. The struct keeps
+ * the function and the argument for a message. u_hard says that the memory is
+ * kept (H5), u_stack links it to the next, and u_len is the negated size. No
+ * live thread has a negative length. By this the debugger, which searches all
+ * memory of a set, knows not to list the block.
  *
  * FAULTS
  *
  * A lane is shut by mprotect() when its occupant has left, and opened when the
- * next one is about to come. Who touches it meanwhile gets a signal, and the
- * handler, on an alternate stack, looks for the threads that are bound to the
- * lane and away, and whose slice belongs to that address. It takes a lock with
- * which records are chained, unless its native thread holds the lock already.
+ * next occupant is about to come. A thread that touches the lane meanwhile gets
+ * a signal. The handler, on an alternate stack, looks for threads that are
+ * bound to the lane, are away, and have slices that belong to that address. The
+ * handler takes the lock that protects the lists of records, unless its native
+ * thread holds the lock already.
  *
- * The culprit may run on another native thread than the lane, so the lane can
- * be shut or opened at any moment of this:
+ * The culprit and the lane may belong to different native threads, so the lane
+ * can be shut or opened at any moment of this:
  *
  *	dispatcher of the lane			handler
  *
  *	O1 mprotect(), accessible		F1 read k_opened
- *	O2 k_shut = 0				F2 read k_shut: 0, then repeat
+ *	O2 k_shut = 0				F2 read k_shut; if 0, repeat
  *	O3 k_opened + 1				F3 look for the victims
- *	O4 the thread is away no more		F4 read k_opened: it has
- *						   changed, then repeat
+ *	O4 the thread is not away any more	F4 read k_opened; if it has
+ *						   changed, repeat
  *	S1 the thread is away
  *	S2 k_shut = 1
  *	S3 mprotect(), inaccessible
  *
- * To repeat is to return from the handler: the access is repeated, and fails
- * again if the lane is shut then. By S2 before S3 a fault finds k_shut set,
- * unless the lane was opened since. By O3 before O4 and F3 before F4 a victim
- * that F3 misses is seen in F4. A fault that goes on for REPEATS times although
- * the lane is open is none of ours.
+ * To repeat, the handler returns: the access is tried again, and fails again if
+ * the lane is shut then. Since S2 comes before S3, a fault finds k_shut set,
+ * unless the lane was opened in between. Since O3 comes before O4, and F3
+ * before F4, F4 notices each victim that F3 has missed. A fault that is
+ * repeated REPEATS times although the lane is open has another cause, and is
+ * passed on.
  *
  * INVARIANTS
  *
- * H1. A thread that is blocked has a record of its own in d_list, whose sum,
- *     if sums are taken, is that of its slice.
- * H2. [k_low, k_high) of a lane is poison, and nobody runs there.
+ * H1. A thread that is blocked has a record of its own in d_list. If checksums
+ *     are taken, the record has the checksum of its slice.
+ * H2. [k_low, k_high) of a lane is poison, and no thread runs there.
  * H3. A lane that is shut has no owner.
- * H4. Who touches slices, poison and shut lanes runs on another stack; but on
- *     lane 0 below the slice, or, to poison what was left, above that.
+ * H4. Code that touches slices, poison and shut lanes runs on another stack. On
+ *     lane 0 it runs below the slice; or above it, when it poisons stack that a
+ *     thread has left.
  * H5. u_hard is KEPT from uhard_keep() until the memory is used again.
  */
 
@@ -122,7 +128,7 @@
 
 UPREEMPT_NEVER;
 
-/* Sanitizers must not look into functions that run between two stacks. */
+/* Sanitizers must not instrument functions that run between two stacks. */
 #define UNCHECKED	USAN_UNCHECKED
 #define NOINLINE	__attribute__((noinline))
 #define NORETURN	__attribute__((noreturn))
@@ -130,35 +136,40 @@ UPREEMPT_NEVER;
 #define POISON		((uintptr_t)0xdbdbdbdbdbdbdbdbu)
 /* Bytes of dead frames that are poisoned below a slice. */
 #define DEAD		1024
-/* Below a slice, not poisoned: a free word, and landing() in usched.c. */
+/*
+ * Not poisoned below a slice: a free word, and what landing() in usched.c
+ * writes.
+ */
 #define GAP		64
-/* Below a frame: what that function may still use, and a red zone. */
+/* Stack below a frame that its function may still use, with a red zone. */
 #define FRAME		512
-/* How deep a stack is cleaned up that a longjmp() has left. */
+/* How much of a stack that a longjmp() has left is cleaned up. */
 #define LEFT		65536
-/* Dispatchers that need no malloc(). */
+/* Records of dispatchers that need no malloc(). */
 #define FEW		16
-/* Looks at the lock, 100 us each, before a handler goes without. */
+/*
+ * How often, each 100 us, a handler tries the lock before it goes on without.
+ */
 #define PATIENCE	100000
-/* How often one access is repeated while the lane is open. */
+/* How often one access is repeated although the lane is open. */
 #define REPEATS		1000
-/* One in so many points gives way, and one in so many blocks is evicted. */
+/* One of so many points yields, and one of so many blocks is evicted. */
 #define YIELD_ONE_IN	4
 #define EVICT_ONE_IN	2
 
-/* In u_hard of a thread that has ended, and whose memory was freed. */
+/* u_hard of a thread that has ended, and whose memory was freed. */
 static char kept_mark;
 #define KEPT		((struct uhard_stack *)&kept_mark)
 
 /* A thread that may be gone. */
 struct name {
-	const struct ustack *w_stack;	/* NULL: nobody */
+	const struct ustack *w_stack;	/* NULL: no thread */
 	void               (*w_f)(void *);
 	void                *w_arg;
 };
 
 /*
- * What the C++ library, if there is one, knows of exceptions on this native
+ * What the C++ library, if there is one, knows about exceptions on this native
  * thread: see ucxx.cc.
  */
 struct handled {
@@ -170,7 +181,7 @@ extern __attribute__((weak)) struct handled *__cxa_get_globals_fast(void);
 
 enum where { RUNS, STAYS, IS_AWAY };
 
-/* Of a thread. */
+/* The record of a thread. */
 struct uhard_stack {
 	struct usan          h_san;
 	struct name          h_name;
@@ -185,15 +196,15 @@ struct uhard_stack {
 	ptrdiff_t            h_buf_nob;
 };
 
-/* Of a dispatcher. */
+/* The record of a dispatcher. */
 struct uhard_sched {
 	struct usan         d_san;
-	struct ustack      *d_left;	/* who left last, until home sees it */
-	int                 d_ended;	/* it has ended */
-	struct uhard_stack  d_first;	/* of one that has not blocked yet */
-	struct uhard_stack *d_list;	/* those that have */
-	struct name         d_ran;	/* who was run last */
-	unsigned            d_evict;	/* states of what is random */
+	struct ustack      *d_left;	/* who left last; NULL after home */
+	int                 d_ended;	/* d_left has ended */
+	struct uhard_stack  d_first;	/* of a thread that has not blocked */
+	struct uhard_stack *d_list;	/* threads that have blocked */
+	struct name         d_ran;	/* the thread that was run last */
+	unsigned            d_evict;	/* random states */
 	unsigned            d_yield;
 	struct handled      d_handled;	/* when usched_run() began */
 	bool                d_busy;	/* in use */
@@ -203,7 +214,7 @@ struct uhard_sched {
 	struct uhard_sched *d_next;
 };
 
-/* What USCHED_DEBUG says. */
+/* The words of USCHED_DEBUG. */
 static struct {
 	bool     m_known;		/* it was read */
 	enum { NEVER, ALWAYS, RANDOM } m_evict;
@@ -220,13 +231,13 @@ static struct {
 
 static struct uhard_sched few[FEW];
 static struct uhard_sched *all;		/* dispatchers */
-/* Protects all, d_list, and mode until known. The holder, by its depth. */
+/* Protects all, d_list, and mode until m_known. NULL or its holder's &depth. */
 static const void *locked;
 
-/* Of a native thread: its usched_run()s, and their alternate stack. */
+/* A native thread's nested usched_run()s, and the alternate stack for them. */
 static __thread int   depth;
 static __thread void *alternate;
-/* The access that was repeated last, and how often. */
+/* The last access that was repeated, and how often. */
 static __thread const char *repeated;
 static __thread int         repeats;
 
@@ -254,7 +265,7 @@ static bool lock_try(void)
 {
 	const void *none = NULL;
 
-	/* Acquire: pairs with the release in unlock(). */
+	/* Pairs with the release in unlock(). */
 	return __atomic_compare_exchange_n(&locked, &none, &depth, false,
 				__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
@@ -275,7 +286,7 @@ static inline char *slice_of(const struct ustack *u)
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
 }
 
-/* Read by the handler, too. */
+/* Sets h_where, which the handler reads, too. */
 static inline UNCHECKED void where_set(struct uhard_stack *h, enum where where)
 {
 	__atomic_store_n(&h->h_where, where, __ATOMIC_RELEASE);
@@ -321,7 +332,7 @@ UNCHECKED void uhard_home(struct usched *s)
 		vacate(s, u);
 }
 
-/* The thread has blocked: what becomes of its slice? */
+/* Evicts or poisons the slice of u, which has blocked, as the words say. */
 static void vacate(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = lane_of(u);
@@ -343,7 +354,7 @@ static void vacate(struct usched *s, struct ustack *u)
 	}
 }
 
-/* A new thread has no record yet: see "What is kept". */
+/* A new thread has no record yet: see "Records". */
 UNCHECKED void uhard_enter(struct ustack *u, struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
@@ -389,7 +400,7 @@ UNCHECKED void uhard_restored(struct ustack *u, struct usched_lane *l,
 	usan_restore(&h->h_san, slice, l->l_bottom - slice);
 }
 
-/* In lane 0 the thread itself calls this, before it leaves. */
+/* On lane 0 the thread itself calls this, before it leaves. */
 UNCHECKED void uhard_evicted(struct ustack *u, struct usched_lane *l,
 			     char *slice)
 {
@@ -476,7 +487,7 @@ UNCHECKED void uhard_ended(struct ustack *u)
 	struct usched *s = u->u_sched;
 	struct uhard_stack *h = u->u_hard;
 
-	/* Without a dispatcher: a misuse that usched.c will tell. */
+	/* No dispatcher: a misuse, which usched.c will report. */
 	if (h == NULL || s->s_hard == NULL)
 		return;
 	usan_end(&h->h_san);
@@ -498,16 +509,16 @@ UNCHECKED void uhard_ended(struct ustack *u)
 		sched_drop(s);
 }
 
-/* LEFT bytes below at, or what there is. */
+/* Returns the address LEFT bytes below at, but not less than low. */
 static char *below(const char *at, const char *low)
 {
 	return (char *)(at - low > LEFT ? at - LEFT : low);
 }
 
 /*
- * Makes the stack of the caller of usched_run() the current one, after a
- * longjmp() that sanitizers may have taken for one within the stack of u. All
- * frames that are left there, and in the lane of u, are dead.
+ * Makes the stack of the caller of usched_run() the current stack for
+ * sanitizers, after a longjmp() that they may have taken for a jump within the
+ * stack of u. All frames that were left there, and in the lane of u, are dead.
  */
 UNCHECKED void uhard_left(struct ustack *u)
 {
@@ -524,7 +535,7 @@ UNCHECKED void uhard_left(struct ustack *u)
 			   (const char *)home->n_low + home->n_size);
 }
 
-/* Nobody's frames are there any more. */
+/* Poisons and shuts the lane of u: no thread has frames there any more. */
 static void bury(struct usched *s, struct ustack *u, struct usched_lane *l)
 {
 	struct uhard_lane *k = &l->l_hard;
@@ -560,7 +571,7 @@ UNCHECKED void uhard_lanes(struct usched *s)
 	lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
 }
 
-/* The handler must not look for lanes that are unmapped now. */
+/* Makes the handler ignore lanes that are unmapped now. */
 static void lanes_forget(const struct usched *s)
 {
 	struct uhard_sched *d;
@@ -575,7 +586,7 @@ static void lanes_forget(const struct usched *s)
 	unlock();
 }
 
-/* Those that are shared may be gone already. */
+/* Shared lanes, and so s_lane, may be gone already. */
 UNCHECKED void uhard_fini(struct usched *s)
 {
 	if (s->s_mapped != 0) {
@@ -617,7 +628,7 @@ static unsigned seed(unsigned from, unsigned nr)
 	return (from * 2654435761u ^ nr * 2246822519u) | 1;
 }
 
-/* usched_run() has no way to say that there is no memory, so it needs none. */
+/* usched_run() cannot report that memory has run out, so it must need none. */
 static struct uhard_sched *sched_make(struct usched *s)
 {
 	struct uhard_sched *d = NULL;
@@ -671,7 +682,7 @@ static UNCHECKED void sched_drop(struct usched *s)
 		free(d);
 }
 
-/* What the thread ran with until now becomes its own. H1. */
+/* Gives u a record of its own, with the contents of d_first. H1. */
 static int own_record(struct uhard_sched *d, struct ustack *u)
 {
 	struct uhard_stack *h;
@@ -693,7 +704,7 @@ static int own_record(struct uhard_sched *d, struct ustack *u)
 	return 0;
 }
 
-/* Lanes, and memory in general. By words: all that is given is aligned. */
+/* Lanes, and memory in general, in words: all addresses given are aligned. */
 
 static void shut_set(struct usched_lane *first, struct usched_lane *last,
 		     int shut)
@@ -703,7 +714,7 @@ static void shut_set(struct usched_lane *first, struct usched_lane *last,
 				 __ATOMIC_SEQ_CST);
 }
 
-/* Where a slice ends, the page ends with it. Failure: it just stays open. */
+/* Shuts lanes, to the end of the last page. If that fails, they stay open. */
 static void lane_shut(struct usched_lane *first, struct usched_lane *last)
 {
 	char *low = first->l_low;
@@ -741,7 +752,7 @@ static bool one_in(unsigned *state, unsigned nr)
 	return (x >> 8) % nr == 0;
 }
 
-/* Each word counts, and its place. */
+/* Returns a checksum that depends on each word and on its place. */
 static UNCHECKED uint64_t sum(const char *from, const char *to)
 {
 	const uintptr_t *at = (const uintptr_t *)from;
@@ -752,7 +763,7 @@ static UNCHECKED uint64_t sum(const char *from, const char *to)
 	return x;
 }
 
-/* Volatile: else it would become memset(), which sanitizers look into. */
+/* Volatile, else it would become memset(), which sanitizers check. */
 static UNCHECKED void fill(char *from, char *to)
 {
 	volatile uintptr_t *at = (uintptr_t *)from;
@@ -761,7 +772,7 @@ static UNCHECKED void fill(char *from, char *to)
 		*at = POISON;
 }
 
-/* The first byte that is no poison any more, or NULL. */
+/* Returns the first byte that is not poison any more, or NULL. */
 static UNCHECKED const char *spoilt(const char *from, const char *to)
 {
 	const uintptr_t *at = (const uintptr_t *)from;
@@ -776,7 +787,7 @@ static UNCHECKED const char *spoilt(const char *from, const char *to)
 	return byte;
 }
 
-/* On the native stack, from there up to below our own frame (H4). */
+/* Poisons the native stack from there up to just below our own frame (H4). */
 static NOINLINE UNCHECKED void fill_below(char *from)
 {
 	char *to = (char *)__builtin_frame_address(0) - FRAME;
@@ -787,7 +798,7 @@ static NOINLINE UNCHECKED void fill_below(char *from)
 
 /* Memory of ended threads. */
 
-/* What is poison of the block that u begins, from here to its end. */
+/* The poison in the block that begins with u is from here to its end. */
 static UNCHECKED char *kept_from(struct ustack *u)
 {
 	return (char *)(u + 1);
@@ -814,7 +825,7 @@ UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
 	__atomic_store_n(&k->g_nr, k->g_nr + 1, __ATOMIC_RELEASE);
 }
 
-/* Has the block been written to while it was kept? */
+/* Fails if the block was written to while it was kept. */
 static UNCHECKED void kept_see(struct ustack *u)
 {
 	const char *at = spoilt(kept_from(u), kept_to(u));
@@ -883,15 +894,15 @@ static struct name last_of(const struct usched_lane *l)
 			       l->l_hard.k_arg };
 }
 
-/* Does it run on the lanes of d? */
+/* Tells whether e runs on the lanes of d. */
 static bool shares(const struct uhard_sched *e, const struct uhard_sched *d)
 {
 	return e == d || (e->d_lane_nr > 0 && e->d_lane == d->d_lane);
 }
 
 /*
- * All that are away from this address. How many? Caller holds the lock. The
- * last is copied to *victim.
+ * Writes to x the names of all threads that are away from this address, copies
+ * the last to *victim, and returns how many there are. Caller holds the lock.
  */
 static int put_away(struct text *x, const struct uhard_sched *d, int lane,
 		    const char *at, struct name *victim)
@@ -915,7 +926,9 @@ static int put_away(struct text *x, const struct uhard_sched *d, int lane,
 	return nr;
 }
 
-/* The victim itself, if it ran last, has not done it while it was blocked. */
+/*
+ * Fails. If the victim itself ran last, it is not the culprit: it was blocked.
+ */
 static NORETURN void ran_last(struct text *x, const struct usched *s,
 			      struct name victim)
 {
@@ -930,7 +943,7 @@ static NORETURN void ran_last(struct text *x, const struct usched *s,
 	usched_fail(x->x_text);
 }
 
-/* Is the poison of the lane whole? It is not needed any more (H2). */
+/* Fails if the poison of the lane has changed. Gives it up (H2). */
 static void poison_see(struct usched *s, struct usched_lane *l)
 {
 	struct uhard_lane *k = &l->l_hard;
@@ -957,7 +970,9 @@ static void poison_see(struct usched *s, struct usched_lane *l)
 	ran_last(&x, s, victim);
 }
 
-/* how: " in its buffer" if the slice was copied from there just now, or "". */
+/*
+ * Fails if the checksum differs. how: " in its buffer" if just copied, or "".
+ */
 static void sum_see(struct ustack *u, char *slice, const char *how)
 {
 	struct uhard_stack *h = u->u_hard;
@@ -981,7 +996,7 @@ static void sum_see(struct ustack *u, char *slice, const char *how)
 	ran_last(&x, u->u_sched, h->h_name);
 }
 
-/* The buffer, if it still is the one that was poisoned. */
+/* Fails if the buffer, still the same that was poisoned, has changed. */
 static void buf_see(struct ustack *u)
 {
 	struct uhard_stack *h = u->u_hard;
@@ -1013,7 +1028,10 @@ static UNCHECKED struct handled handled(void)
 	return h != NULL ? *h : (struct handled) { NULL, 0 };
 }
 
-/* Those that usched_run() was called with are of no thread. */
+/*
+ * Fails if u handles exceptions, other than those of the caller of
+ * usched_run().
+ */
 static void handled_see(struct ustack *u)
 {
 	const struct handled *ran = &u->u_sched->s_hard->d_handled;
@@ -1029,7 +1047,7 @@ static void handled_see(struct ustack *u)
 	usched_fail(x.x_text);
 }
 
-/* Words. */
+/* The words of USCHED_DEBUG. */
 
 static const char known[] =
 	"evict=always, evict=never, evict=SEED, poison, fault, check, "
@@ -1040,7 +1058,7 @@ static bool is(const char *word, size_t nob, const char *what)
 	return strlen(what) == nob && memcmp(word, what, nob) == 0;
 }
 
-/* name and a number, that is all of the word? */
+/* Tells whether the word is name and a number, with nothing after it. */
 static bool is_seed(const char *word, size_t nob, const char *name,
 		    unsigned *nr)
 {
@@ -1118,7 +1136,7 @@ static void mode_read(void)
 			words_read(env);
 		if (mode.m_fault)
 			handler_set();
-		/* Lists can be walked at any moment, and the holder is gone. */
+		/* A child has no holder. The lists are always whole. */
 		(void)pthread_atfork(NULL, NULL, unlock);
 	}
 	unlock();
@@ -1126,7 +1144,7 @@ static void mode_read(void)
 
 /* Faults. */
 
-/* Has it read or written? What processors say that we know. */
+/* Returns whether the access was a read or a write, if the processor tells. */
 static const char *deed(void *context)
 {
 #if defined(__x86_64__) && defined(REG_ERR)
@@ -1150,7 +1168,7 @@ static void put_culprit(struct text *x, void *context)
 	put(x, deed(context));
 }
 
-/* The number of the lane where this is, or 0. */
+/* Returns the number of the lane that contains the address, or 0. */
 static int lane_at(const struct uhard_sched *d, const char *at)
 {
 	const struct usched_lane *l;
@@ -1166,7 +1184,9 @@ static int lane_at(const struct uhard_sched *d, const char *at)
 	return 0;
 }
 
-/* Caller holds the lock. Says in x what happened; false: repeat it. */
+/*
+ * Writes to x what happened. False: repeat the access. Caller holds the lock.
+ */
 static bool explain(struct text *x, const struct uhard_sched *d, int lane,
 		    const char *at, void *context)
 {
@@ -1189,7 +1209,7 @@ static bool explain(struct text *x, const struct uhard_sched *d, int lane,
 		opened;
 }
 
-/* Has this native thread repeated the access too often? */
+/* Tells whether this native thread has repeated the access too often. */
 static bool is_stubborn(const char *at)
 {
 	if (at != repeated)
@@ -1198,7 +1218,7 @@ static bool is_stubborn(const char *at)
 	return ++repeats > REPEATS;
 }
 
-/* False: the caller was interrupted by the fault while it held the lock. */
+/* False: the fault interrupted its own native thread, which holds the lock. */
 static bool lock_soon(void)
 {
 	const struct timespec nap = { 0, 100000 };
@@ -1214,7 +1234,9 @@ static bool lock_soon(void)
 	return false;
 }
 
-/* Is it ours? Then the access is repeated, or there is a message. */
+/*
+ * If the address is in a lane: a message, or true, and the access is repeated.
+ */
 static bool is_ours(const char *at, void *context)
 {
 	struct text x = { .x_nob = 0 };
@@ -1238,12 +1260,12 @@ static bool is_ours(const char *at, void *context)
 
 static void fault(int signo, siginfo_t *info, void *context)
 {
-	/* Not sent by kill(), in which case there is no address. */
+	/* A signal that kill() sends has no address. */
 	if (info->si_code <= 0 || !is_ours(info->si_addr, context))
 		pass_on(&mode.m_before[signo == SIGBUS], signo, info, context);
 }
 
-/* Without a handler it is still a fault. */
+/* Installs the handler. If that fails, a bad access is still a fault. */
 static void handler_set(void)
 {
 	struct sigaction action = {

@@ -5,41 +5,46 @@
 #define UHARD_H
 
 /*
- * For the search of bugs in programs, schedulers and the library itself: above
- * all of pointers into the stack of a thread that are used while it is blocked.
- * In a plain build they work for as long as its slice happens to stay in place,
- * and then destroy whatever came there.
+ * The hard mode finds bugs in programs, schedulers and the library itself. It
+ * looks above all for pointers into the stack of a thread that are used while
+ * the thread is blocked. In a plain build such a pointer works as long as the
+ * slice happens to stay in place; after that, a write destroys the stack of
+ * another thread.
  *
  * Build all files of the program with -DUSCHED_HARD, and link uhard.c with
- * them. What it then does is chosen by USCHED_DEBUG in the environment, words
- * between commas, which is read at the first usched_lanes() or usched_run():
+ * them. USCHED_DEBUG in the environment chooses what the mode does. It is a
+ * list of words between commas, read at the first usched_lanes() or
+ * usched_run():
  *
- *	evict=always  each thread that blocks loses its place at once
- *	evict=never   only when another one needs it, as in a plain build: this
- *	              is so if nothing is said
+ *	evict=always  each thread that blocks is evicted at once
+ *	evict=never   a thread is evicted only when another needs its lane, as
+ *	              in a plain build: the default
  *	evict=SEED    at random; SEED is a number
- *	poison        memory that is dead is overwritten, and looked at before
- *	              it is used again: stack that a thread has left, some of
- *	              that below one that stayed, and buffers while their slice
- *	              is on the stack
+ *	poison        dead memory is overwritten, and checked before it is
+ *	              used again: stack that a thread has left, some of the
+ *	              stack below a slice that stayed, and buffers while their
+ *	              slice is on the stack
  *	fault         a lane in which no slice lies cannot be accessed. The
- *	              message names the thread that did, and those whose stack
- *	              it is
- *	check         a checksum of each slice, taken when its thread blocks, is
- *	              right when it goes on, or moves. So always, but for
- *	check=never
+ *	              message names the thread that did, and the threads whose
+ *	              stack that is
+ *	check         each slice has a checksum, taken when its thread blocks
+ *	              and compared when the thread goes on, or moves: the
+ *	              default
+ *	check=never   no checksums
  *	yield=SEED    see usched_point() in usched.h
  *
- * Whatever the words, a thread of rr, ll, ws and the like that is woken, posted
- * to or joined after its memory was freed is named, with its function and its
- * argument. Each processor keeps this memory, poisoned, for as long as
- * UHARD_KEPT says; AddressSanitizer reports any access to it.
+ * Whatever the words are, a thread of rr, ll, ws and the like must not be
+ * woken, posted to or joined after its memory was freed. If it is, a message
+ * names the thread, its function and its argument. Each processor keeps this
+ * memory, poisoned, for as long as UHARD_KEPT says; AddressSanitizer reports
+ * any access to it.
  *
  *	usched: wake: thread 0x7f21ab7fe040 (function 0x55a170, argument 0x0)
  *	has ended, and was freed
  *
- * What breaks a rule ends in usched_fail(), as does a word that is none of
- * these. Messages name threads by address, with their function and argument:
+ * A broken rule ends the program by usched_fail(), and so does an unknown word
+ * in USCHED_DEBUG. Messages name threads by address, with their function and
+ * argument:
  *
  *	usched: thread 0x55d0c8 (function 0x55a1b0, argument 0x1) wrote to
  *	0x7f21ab7fee0c in lane 1, on the stack of thread 0x55d060 (function
@@ -52,25 +57,26 @@
  *	usched: thread 0x55d0c8 (...) blocks in a catch handler, and others
  *	will find the exception: link with ucxx
  *
- * `fault' stops the culprit in the act, reader or writer. The others find out
- * when the victim is run: "ran last" is who ran before that on the same
- * dispatcher; it is the culprit for sure only with evict=always, when the
+ * With `fault', the thread that makes a bad access is stopped in the act,
+ * whether it reads or writes. The other words find the damage only when the
+ * victim is run. "Ran last" then names the thread that ran before that on the
+ * same dispatcher. It is certainly the culprit only with evict=always, if the
  * victim is run next.
  *
- *	USCHED_DEBUG=evict=always,poison	moves whatever can move
- *	USCHED_DEBUG=evict=always,fault		finds who did it
+ *	USCHED_DEBUG=evict=always,poison	moves every slice that can move
+ *	USCHED_DEBUG=evict=always,fault		finds the culprit
  *
  * CAVEATS
  *
- * - On lane 0 there is no `fault', and stack that was left is poisoned but not
- *   looked at: the dispatcher uses it.
- * - `fault' takes SIGSEGV and SIGBUS, and passes on what is not its own. A
- *   system call that is given such a pointer returns EFAULT instead.
- * - A write that changes nothing is not seen, except with `fault'.
- * - A block can return -ENOMEM for the first time that a thread blocks, also if
- *   it brought a buffer: some 150 bytes are kept of each.
- * - Of a thread that is forgotten without ustack_fini(), what is kept is freed
- *   by usched_fini().
+ * - On lane 0 there is no `fault', and stack that a thread has left is poisoned
+ *   but not checked: the dispatcher uses it.
+ * - `fault' takes SIGSEGV and SIGBUS, and passes on all other faults. A system
+ *   call that is given a pointer into such a lane returns EFAULT instead.
+ * - A write that changes nothing is not noticed, except with `fault'.
+ * - The first block of a thread may return -ENOMEM even if the thread brought a
+ *   buffer: some 150 bytes are kept for each thread.
+ * - If a thread is forgotten without ustack_fini(), usched_fini() frees its
+ *   record.
  */
 
 #include "usched.h"
@@ -80,13 +86,15 @@ extern "C" {
 #endif
 
 #if defined(USCHED_HARD)
-/* Threads of a processor whose memory is kept: the last so many, or bytes. */
+/*
+ * A processor keeps the memory of this many ended threads, or this many bytes.
+ */
 #define UHARD_KEPT	4096
 #define UHARD_KEPT_NOB	((size_t)1 << 20)
 
 /*
- * For schedulers: memory of threads that have ended, in the order in which they
- * were freed. Zeroed, it is empty. One native thread at a time.
+ * For schedulers: the memory of threads that have ended, in the order in which
+ * they were freed. All zero is an empty list. One native thread at a time.
  */
 struct uhard_kept {
 	struct ustack *g_first;
@@ -96,46 +104,50 @@ struct uhard_kept {
 };
 
 /*
- * Instead of a free(): u, which has ended, begins a block of nob bytes. It is
- * the scheduler's again when uhard_kept_get() returns it.
+ * Takes the memory of u, which has ended, instead of a free(). u begins a block
+ * of nob bytes. The block is the scheduler's again when uhard_kept_get()
+ * returns it.
  */
 void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob);
 
-/* The first, if there are too many, or all are wanted; else NULL. */
+/*
+ * Returns the first block if there are too many, or if all are wanted; else
+ * NULL.
+ */
 struct ustack *uhard_kept_get(struct uhard_kept *k, int all);
 
-/* u is about to be woken or joined: fails if it is kept. Anyone. */
+/* Fails if u, which is about to be woken or joined, is kept. Any thread. */
 void uhard_live(const struct ustack *u, const char *call);
 #endif
 
 /*
- * Not API: the points at which usched.c calls. "home" is on the stack of the
- * dispatcher. u may be NULL nowhere; l may be lane 0.
+ * Not API: the points at which usched.c calls the mode. "home" is on the stack
+ * of the dispatcher. u is never NULL; l may be lane 0.
  *
  *	begin     usched_run() begins, on the native thread; end: it returns
- *	home      the first thing after a switch to the dispatcher (and at the
- *	          start of each round); the thread that left last, if any, has
- *	          blocked or ended
- *	enter     u is about to be run on l, which must become accessible; the
- *	          owner of l has been evicted, if it was another one
- *	restore   the buffer of u is about to be copied to slice; restored: it
- *	          was
- *	evicted   the slice has been copied to the buffer, nothing else has
+ *	home      the first call after a switch to the dispatcher, and at the
+ *	          start of each round; if a thread has left since the last
+ *	          home, it has blocked or ended
+ *	enter     u is about to be run on l, which must become accessible; if
+ *	          another thread owned l, it has been evicted
+ *	restore   the buffer of u is about to be copied to slice
+ *	restored  the buffer has been copied
+ *	evicted   the slice has been copied to the buffer; nothing else has
  *	          changed
- *	resume    the last thing before a switch to u
- *	first     runs a new thread: what usched_launch() calls
- *	arrived   the first thing after a switch to a thread that had blocked;
- *	          or its block has failed
+ *	resume    the last call before a switch to u
+ *	first     runs a new thread: usched_launch() calls this
+ *	arrived   the first call after a switch to a thread that had blocked,
+ *	          or after its block has failed
  *	fit       in ustack_block(), for need bytes of slice: 0 or -ENOMEM
- *	leave     the last thing before a switch to the dispatcher; l is NULL if
+ *	leave     the last call before a switch to the dispatcher; l is NULL if
  *	          u has ended
- *	ended     u has ended, or is forgotten by ustack_fini(); called before
- *	          anything of that is done
- *	left      usched_left(): u was left by a longjmp(), and we are on the
- *	          stack of the caller of usched_run(); ended comes next
- *	lanes     usched_lanes() has mapped them; fini: usched_fini() begins
+ *	ended     u has ended, or ustack_fini() forgets it; called before any
+ *	          change
+ *	left      usched_left(): u was left by a longjmp(), and the caller of
+ *	          usched_run() is on its own stack; ended comes next
+ *	lanes     usched_lanes() has mapped lanes; fini: usched_fini() begins
  *	own       own lanes have been mapped there, or are about to be unmapped
- *	cooled    what is poison in the lane will be zero
+ *	cooled    the poison in the lane will be replaced by zeros
  */
 #if defined(USCHED_HARD)
 void uhard_begin   (struct usched *s);
@@ -157,7 +169,7 @@ void uhard_fini    (struct usched *s);
 void uhard_own     (const void *at, size_t nob, int begins);
 void uhard_cooled  (struct usched_lane *l);
 
-/* In usched.c: copies the slice of the owner to its buffer. */
+/* Copies the slice of the owner of l to its buffer. In usched.c. */
 void usched_evict(struct usched_lane *l);
 #endif
 

@@ -1,110 +1,112 @@
 /* SPDX-License-Identifier: MIT */
-/* upreempt.c: threads that do not give way are made to. */
+/* upreempt.c: preempts threads that do not yield. */
 
 /*
  * OVERVIEW
  *
  * A thread is preempted by a block inside of a signal handler. The kernel has
- * pushed all registers, as they were between two instructions, so the signal
- * frame becomes a part of the slice, and nothing else is needed:
+ * pushed all registers, as they were between two instructions. So the signal
+ * frame becomes a part of the slice, and nothing else must be saved:
  *
  *	 ustack_block()  tick()    signal frame     bar()    U->u_f()
  *	 |  registers  |  frame  | all registers | frame |    frame    | ...
  *	 ^                                                             ^
  *	 U->u_top                                              L->l_bottom
  *
- * When U is resumed, ustack_block() returns, then the handler, and the kernel
- * puts the registers back: vectors and floating-point control words, too. (On
- * x86-64 a handler begins with those words as they are when a program starts;
- * what usched.c keeps for the slice are these.) The kernel leaves the red zone
- * alone.
+ * When U is resumed, ustack_block() returns, then the handler returns, and the
+ * kernel restores the registers, vectors and floating-point control words
+ * included. The kernel leaves the red zone alone. (On x86-64 a handler starts
+ * with the control words of a new program; usched.c keeps these for the slice.)
  *
  * WHERE
  *
- * That is right only if nobody minds that others run now: the code that was
- * interrupted, and all that called it. libc minds (malloc() holds a lock), the
- * library minds (a thread half-way into a queue), and who is called by one of
- * these may be in the midst of their doings. So the handler walks the stack, by
- * the unwinder that the compiler brings for exceptions, and asks of each frame
- * whose code it is:
+ * Preemption is right only if other threads may run now: nothing that they
+ * change may be in use by the interrupted code, or by any function that called
+ * it. malloc() holds a lock, so libc must not be interrupted; nor must this
+ * library, where a thread may be half-way into a queue; nor any function that
+ * one of these has called back. So the handler walks the stack, by the unwinder
+ * that the compiler brings for exceptions, and finds out to whose code each
+ * frame belongs:
  *
  *	              the program's own            ours
  *	  |<------------------------------------>|<------>|
  *	  pc   return address  ...  return address   launch
  *
- * The program's own is what lies in its executable segments and not in the
- * files that say UPREEMPT_NEVER, as all of the library do. Then come, near the
- * bottom of the slice, frames of ours up to usched_launch(): none if not
- * USCHED_HARD or USCHED_PORTABLE. Anything else, and also an end before
- * usched_launch() is found, means no. A walk that was refused costs nothing but
- * the tick: the next one comes soon.
+ * The program's own code is in its executable segments, except the files that
+ * contain UPREEMPT_NEVER, as all files of the library do. Near the bottom of
+ * the slice follow frames of ours, which only builds with USCHED_HARD or
+ * USCHED_PORTABLE have, and then usched_launch(). The thread is not preempted
+ * if there is any other frame, or if the walk ends before usched_launch(). A
+ * refusal costs no more than this tick: the next tick comes soon.
  *
- * First of all the pc is looked at. If that is in usched.c, the stack pointer
- * may just have gone to another stack, and must not be walked from there.
+ * The handler first looks at the pc. If the pc is in usched.c, the stack
+ * pointer may be just on its way to another stack, where no walk must begin.
  *
- * The walk takes no lock that the interrupted code can hold, since that is none
- * of libc's and of the unwinder's. (One who was called by dl_iterate_phdr()
- * does hold one, which until glibc 2.35 the walk takes, but it is recursive.)
- * It allocates nothing, and the lazy parts of it are done by a first walk in
- * upreempt_begin(). It takes about 3 us for ten frames.
+ * The walk takes no lock that the interrupted code can hold, since that code is
+ * neither libc's nor the unwinder's. (A function that dl_iterate_phdr() has
+ * called back does hold a lock, which until glibc 2.35 the walk takes, too;
+ * that lock is recursive.) The walk allocates nothing. Its lazy initialisation
+ * is done by a first walk in upreempt_begin(). Ten frames take about 3 us.
  *
  * WHICH FILES ARE OURS
  *
  * Only linkers know where they put a file, and they do not tell. But within the
- * .text section of one object file the assembler keeps numbered subsections in
- * order, so it can put a label behind the last function, and before the first
- * one is the start of the section. UPREEMPT_NEVER notes these two in a table,
- * that the linker gathers. Compilers put functions into a few other sections,
- * such as .text.unlikely: these are noted in the same way. With
- * -ffunction-sections there are too many, and with -flto files do not exist any
- * more: the stretches of all are the same. Both is found out at the start.
+ * .text section of an object file the assembler keeps numbered subsections in
+ * order. So it can put a label behind the last function; and the first function
+ * is at the start of the section. UPREEMPT_NEVER notes these two addresses in a
+ * table, which the linker gathers. Compilers put functions into a few other
+ * sections, such as .text.unlikely, which are noted in the same way. With
+ * -ffunction-sections there are too many sections. With -flto there are no
+ * files any more, and all files note the same stretch. upreempt_begin() detects
+ * both, and fails.
  *
- * Functions that are inline in headers are not in our files. rr.h, ll.h and ws.h
- * keep theirs out of line with USCHED_PREEMPT.
+ * Functions that headers inline into other files are not covered. With
+ * USCHED_PREEMPT, rr.h, ll.h and ws.h keep theirs out of line.
  *
  * WHEN
  *
- * A timer of the monotonic clock ticks as often as is wished; but it also wakes
- * who sleeps. One of the thread's own cpu clock does not; but the kernel looks
- * at it only 100 to 1000 times a second (CONFIG_HZ). So there are both. If a
- * tick finds that nearly no cpu time has been used since the last one, the
- * native thread sleeps, whether in s_next() or in a system call: the first
- * timer is stopped, and the second is set to tick once, as soon as any cpu time
- * is used; then the first is started again. A machine that sleeps is woken
- * twice.
+ * A timer of the monotonic clock ticks as often as is wanted, but it also wakes
+ * a native thread that sleeps. A timer of the native thread's cpu clock does
+ * not; but the kernel checks it only 100 to 1000 times a second (CONFIG_HZ). So
+ * there are two timers. If a tick finds that almost no cpu time has been used
+ * since the last tick, the native thread sleeps, in s_next() or in a system
+ * call. Then the first timer is stopped, and the second is set to tick once, as
+ * soon as any cpu time is used. That tick starts the first timer again. So a
+ * machine that sleeps is woken twice.
  *
- * The signal is SIGURG: by default it does nothing, so one that comes late
- * harms nobody; debuggers pass it on and do not stop for it; and hardly anybody
- * uses it (if somebody does, his handler is called for signals that are not
- * ours). It is not blocked while the handler runs, else it would be blocked for
- * the thread that is switched to. A tick inside of tick() finds that pc or
- * return addresses are ours, and does nothing. The handler must be on the stack
- * of the thread: no SA_ONSTACK.
+ * The signal is SIGURG. Its default action is to do nothing, so a late signal
+ * does no harm. Debuggers pass it on and do not stop for it. Few programs use
+ * it; in those that do, their handler is called for signals that are not ours.
+ * SIGURG is not blocked while the handler runs, else it would stay blocked for
+ * the next thread. A tick inside of tick() finds that the pc or a return
+ * address is ours, and does nothing. The handler must run on the stack of the
+ * thread, so SA_ONSTACK is not set.
  *
- * errno, which belongs to the native thread, is kept for the thread. What the
- * kernel would put back though it belongs to the native thread (signal mask,
- * alternate stack) is brought up to date in the signal frame.
+ * errno belongs to the native thread, but is kept for the preempted thread. The
+ * signal mask and the alternate stack belong to the native thread, too, and the
+ * kernel would restore old values of them. So the handler updates both in the
+ * signal frame.
  *
  * INVARIANTS
  *
- * V1. A thread is preempted only if all of its slice above the signal frame is
- *     the program's own code, and calls nobody else.
- * V2. s_preempt() is called only then, too: no other part of the scheduler is
- *     at work on this native thread.
- * V3. While a thread has forbidden it, no other runs on its native thread, but
- *     by upreempt_block().
- * V4. The handler takes no lock that what it interrupted may hold.
- * V5. A native thread has timers exactly while it runs a dispatcher with an
- *     s_preempt(), or none at all.
+ * V1. A thread is preempted only if all frames of its slice above the signal
+ *     frame are the program's own code, called by no other code.
+ * V2. s_preempt() is called only then, so no other part of the scheduler is at
+ *     work on this native thread.
+ * V3. While a thread has forbidden preemption, no other thread runs on its
+ *     native thread, unless it blocks by upreempt_block().
+ * V4. The handler takes no lock that the interrupted code may hold.
+ * V5. A native thread has either two timers or none. It has timers only while
+ *     it runs a dispatcher with an s_preempt().
  *
  * REJECTED
  *
- * A flag that is set while inside of the library or libc: two writes on the way
- * of each wake, and libc does not set it. Attributes that put each function of
- * the library into a section of its own: sixty places where one can be
- * forgotten. Asking s_preempt() only whether, and leaving the rest to s_next():
- * the scheduler would have to look for it in each round. Counting what is
- * forbidden in struct ustack: nobody else needs the room.
+ * A flag that is set inside of the library or libc: two writes in each wake,
+ * and libc does not set it. Attributes that put each function of the library
+ * into a section of its own: sixty places where an attribute can be forgotten.
+ * An s_preempt() that only decides, with the rest left to s_next(): the
+ * scheduler would have to check for it in each round. A count of forbidden
+ * stretches in struct ustack: only preemption needs the room.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -124,17 +126,17 @@ static struct upreempt_stats count;
 #define COUNT(field)							\
 	((void)__atomic_fetch_add(&count.field, 1, __ATOMIC_RELAXED))
 
-/* Of a native thread. */
+/* What is known of this native thread. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
-	int            n_depth;		/* nested usched_run(), s_preempt() set */
-	int            n_forbidden;	/* nested stretches */
-	struct ustack *n_who;		/* whose, if there are any */
-	/* If depth is not 0. */
+	int            n_depth;		/* nested runs, s_preempt() set */
+	int            n_forbidden;	/* nested upreempt_forbid() */
+	struct ustack *n_who;		/* by this thread */
+	/* Valid if n_depth is not 0. */
 	bool           n_timed;		/* has timers */
-	bool           n_blocked;	/* SIGURG was, before */
+	bool           n_blocked;	/* SIGURG was blocked before */
 	bool           n_asleep;	/* the second timer is set, not the first */
 	int            n_timer[2];
-	int64_t        n_cpu;		/* time used at the last tick */
+	int64_t        n_cpu;		/* cpu time used at the last tick */
 } native;
 
 #define CONTRACT(cond, text)						\
@@ -143,7 +145,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 			usched_fail(text);				\
 	} while (0)
 
-/* The tick must not see that it is forbidden before it sees by whom. */
+/* A tick must see n_who set whenever it sees n_forbidden set. */
 static __attribute__((noinline)) void forbid(struct ustack *u, int nr)
 {
 	native.n_who = u;
@@ -178,7 +180,7 @@ int upreempt_block(void)
 		 "upreempt_block: this thread has not forbidden it");
 	native.n_forbidden = 0;
 	rc = ustack_block();
-	forbid(u, nr);		/* not inline: it may be another native thread */
+	forbid(u, nr);		/* not inline: native may have moved */
 	return rc;
 }
 
@@ -231,8 +233,8 @@ void upreempt_stats(struct upreempt_stats *stats)
 #endif
 
 /*
- * glibc's compilers link the unwinder to whom calls it. With others it may be
- * that there is none.
+ * glibc's compilers link the unwinder to programs that call it. With another
+ * libc the unwinder may be missing.
  */
 #if defined(__GLIBC__)
 #define HAVE_UNWINDER	true
@@ -243,7 +245,7 @@ void upreempt_stats(struct upreempt_stats *stats)
 #define HAVE_UNWINDER	(&_Unwind_Backtrace != NULL)
 #endif
 
-/* Valgrind holds that nobody reads all of a signal frame, or the red zone. */
+/* Tells Valgrind that the signal frame and the red zone may be read. */
 #if defined(__has_include) && !defined(NVALGRIND)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -262,15 +264,18 @@ void upreempt_stats(struct upreempt_stats *stats)
 #define NS_MIN		100000
 #define SECOND		1000000000L
 #define TEXT_NR		16
-/* Of its lane that a thread must have left: for the walk, and for s_alloc(). */
+/* Room that must be left in the lane: for the walk, and for s_alloc(). */
 #define ROOM		8192
-/* Who has used less than such a part of the time since the last tick sleeps. */
+/*
+ * A native thread that has used less than this part of the time since the last
+ * tick sleeps.
+ */
 #define SLEEPS		8
 
 /* In the kernel a signal mask has 64 bits. */
 #define MASK_SIZE	8
 
-/* Between usched_launch() and the thread's function. */
+/* The frame between usched_launch() and the thread's function. */
 #if defined(USCHED_HARD)
 #define IS_FIRST(at)	is_function(at, (uintptr_t)uhard_first)
 #else
@@ -286,7 +291,7 @@ static long period;			/* ns, or 0: stopped (atomic) */
 static struct text text[TEXT_NR];	/* the program's own */
 static int text_nr;
 static struct text core;		/* usched.c */
-/* The tables: that of the caller, if it is not ours, and that of our object. */
+/* Tables of UPREEMPT_NEVER: the caller's, unless they are ours; and ours. */
 static struct never {
 	const struct upreempt_never *n_from;
 	const struct upreempt_never *n_to;
@@ -302,7 +307,7 @@ static void give_way(struct ustack *u, ucontext_t *uc, int signo);
 static void begin(struct usched *s);
 static void end(struct usched *s);
 
-/* What the signals of the first timers carry, and of the second ones. */
+/* The addresses that signals of the first and of the second timer carry. */
 static char mark[2];
 
 static struct usched_hook hook = { .h_begin = begin, .h_end = end };
@@ -333,7 +338,7 @@ static void pass_on(int signo, siginfo_t *info, void *context)
 		before.sa_handler(signo);
 }
 
-/* V1 V2. Begins with what costs least. */
+/* Tells whether u may be preempted (V1, V2). Cheap checks come first. */
 static bool may(const struct ustack *u, const ucontext_t *uc)
 {
 	const struct usched *s = u->u_sched;
@@ -352,8 +357,8 @@ static bool may(const struct ustack *u, const ucontext_t *uc)
 		return false;
 	}
 	/*
-	 * Lane 0 has no low end that we know. Elsewhere is also a thread that
-	 * was left by a longjmp(), until usched_left().
+	 * The low end of lane 0 is unknown. A thread that a longjmp() has left
+	 * is outside of its lane, too, until usched_left().
 	 */
 	if ((uintptr_t)&here >= (uintptr_t)l->l_bottom ||
 	    (low != 0 && (uintptr_t)&here < low + ROOM) || !walk(PC(uc))) {
@@ -364,8 +369,8 @@ static bool may(const struct ustack *u, const ucontext_t *uc)
 }
 
 /*
- * Until here a second tick waits: there may be no room for it. From here on the
- * others must get theirs.
+ * A second tick is blocked until here, as there may be no room on the stack for
+ * it. From here on other threads must get their ticks.
  */
 static void give_way(struct ustack *u, ucontext_t *uc, int signo)
 {
@@ -386,7 +391,7 @@ static void give_way(struct ustack *u, ucontext_t *uc, int signo)
 		(void)s->s_preempt(s, NULL);
 		return;
 	}
-	/* Neither can fail. */
+	/* These two cannot fail. */
 	(void)sigaltstack(NULL, &uc->uc_stack);
 	(void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	memcpy(&uc->uc_sigmask, &mask, MASK_SIZE);
@@ -430,7 +435,9 @@ static bool is_own(uintptr_t at)
 	       !is_never(&never[1], at);
 }
 
-/* Is the function that calls, and is returned to at this address? */
+/*
+ * Tells whether a call that returns to this address was made by the function.
+ */
 static bool is_function(uintptr_t at, uintptr_t function)
 {
 	return (uintptr_t)_Unwind_FindEnclosingFunction((void *)at) == function;
@@ -442,8 +449,8 @@ struct walk {
 };
 
 /*
- * The frames of the handler come first; then the one that it interrupted, at
- * pc. Other addresses are where a call returns to: the call itself is before.
+ * The frames of the handler come first, then the interrupted frame, at pc. All
+ * other addresses are return addresses, so the call itself is before them.
  */
 static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 {
@@ -456,7 +463,8 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 	if (interrupted)
 		w->w_state = w->w_state == HANDLER && at == w->w_pc ? OWN : NO;
 	else if (w->w_state != OWN || !is_own(at - 1)) {
-		/* A thread may jump to ustack_block(): s_alloc() is not its. */
+		/* s_alloc() is not the thread's, even if that has jumped to
+		 * ustack_block() and left no frame of its own. */
 		if (is_function(at, USLICE_SWITCH))
 			w->w_state = NO;
 		else if (is_function(at, (uintptr_t)usched_launch))
@@ -480,8 +488,8 @@ static bool walk(uintptr_t pc)
 }
 
 /*
- * V4: what is done once is not done by the handler. False: this file, and so
- * surely the others, has no unwind information.
+ * Does the lazy initialisation of a walk, which the handler must not do (V4).
+ * False if this file, and so surely others, has no unwind information.
  */
 static bool walk_prepare(void)
 {
@@ -501,7 +509,7 @@ static int64_t cpu_time(void)
 	return now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* In ns nanoseconds, then each ns if it is to repeat; 0: not any more. */
+/* Sets a timer to tick after ns, once, or each ns; 0 stops the timer. */
 static void timer_set(int timer, long ns, bool repeat)
 {
 	const struct timespec first = { ns / SECOND, ns % SECOND };
@@ -513,10 +521,10 @@ static void timer_set(int timer, long ns, bool repeat)
 }
 
 /*
- * Goes from one timer to the other if the native thread sleeps, and back. This
- * can be interrupted by a tick at any point: a late one of the first timer must
- * not start it again, since then it would be stopped here and the second one
- * would find nothing to do.
+ * Changes from the first timer to the second if the native thread sleeps, and
+ * back. A tick can interrupt this at any point. Therefore a late tick of the
+ * first timer must not start that timer again: the interrupted call would then
+ * stop it, and the second tick would find nothing to do.
  */
 static void timers_tick(bool awake)
 {
@@ -540,10 +548,13 @@ static void timers_tick(bool awake)
 }
 
 #if !defined(sigev_notify_thread_id)
-#define sigev_notify_thread_id	_sigev_un._tid	/* glibc has no name for it */
+#define sigev_notify_thread_id	_sigev_un._tid	/* no name for it in glibc */
 #endif
 
-/* By system calls: before 2.34 they are in a library of glibc's own. */
+/*
+ * By system calls, since before glibc 2.34 the functions are in a library of
+ * their own.
+ */
 static int timers_create(int *timer)
 {
 	static const clockid_t clock[] = {
@@ -602,13 +613,13 @@ static void end(struct usched *s)
 	const struct ustack *u = ustack_self();
 	sigset_t mask;
 
-	/* Left by a longjmp(), which has not allowed it again. */
+	/* A thread that a longjmp() has left may have forbidden it. */
 	if (u != NULL && u->u_sched == s && native.n_who == u)
 		native.n_forbidden = 0;
 	if (s->s_preempt == NULL || native.n_depth == 0 ||
 	    --native.n_depth > 0 || !native.n_timed)
 		return;
-	native.n_timed = false;		/* first: the numbers may be used again */
+	native.n_timed = false;		/* first, as timer numbers are reused */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	timers_delete(native.n_timer);
 	(void)sigemptyset(&mask);
@@ -635,8 +646,8 @@ int upreempt_text(const void *from, const void *to)
 }
 
 /*
- * The program is the first. One without an interpreter is linked statically:
- * libc is in its text.
+ * Adds the text of the program, which dl_iterate_phdr() lists first. A program
+ * without an interpreter is linked statically, so its text contains libc.
  */
 static int program(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -659,7 +670,7 @@ static int program(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Are there stretches that share something, as after link-time optimisation? */
+/* Tells whether two stretches overlap, as after link-time optimisation. */
 static bool overlap(const struct never *n)
 {
 	const struct upreempt_never *v, *w;
@@ -674,7 +685,7 @@ static bool overlap(const struct never *n)
 	return false;
 }
 
-/* The stretch of usched.c; false: it is not known. */
+/* Finds the stretch of usched.c. False: it is not known. */
 static bool core_find(void)
 {
 	const struct upreempt_never *v;
@@ -700,7 +711,7 @@ static int where(const struct upreempt_never *from,
 	never[1] = (struct never) { __start_upreempt_never,
 				    __stop_upreempt_never };
 	if (from == never[1].n_from)
-		never[0].n_to = from;		/* the same: empty */
+		never[0].n_to = from;		/* the same table: empty */
 	if (!core_find() || overlap(&never[0]) || overlap(&never[1]))
 		return -ENOTSUP;
 	(void)dl_iterate_phdr(program, &rc);

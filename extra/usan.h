@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* usan.h: what sanitizers are told of our switches. For uhard.c only. */
+/* usan.h: tells sanitizers about switches between stacks. For uhard.c only. */
 
 #ifndef USAN_H
 #define USAN_H
@@ -7,41 +7,45 @@
 /*
  * OVERVIEW
  *
- * A sanitizer believes that a native thread has one stack, and that what is
- * deeper on it was called by what is not. It is told better at each switch:
+ * A sanitizer believes that a native thread has one stack, on which deeper
+ * frames were called by higher frames. At each switch it is told otherwise:
  *
  *	usan_leave(from, to)		on the stack of from
  *	the stack pointer moves		nothing in between is instrumented
  *	usan_arrive(to)			on the stack of to
  *
- * AddressSanitizer. It has to know the bounds of the stack, since a call that
- * does not return (a throw, a longjmp) unpoisons all of it. Those of a lane we
- * know; those of the dispatcher's stack, and so of lane 0, we ask from the
- * sanitizer itself, who may have them from another dispatcher (usan_home()).
+ * AddressSanitizer must know the bounds of the stack, since a call that does
+ * not return (a throw, a longjmp) unpoisons all of the stack. The bounds of a
+ * lane are known here. For the dispatcher's stack, and so for lane 0, the
+ * sanitizer itself is asked, because another dispatcher may have told it
+ * (usan_home()).
  *
  * Each 8 bytes of memory have a byte of shadow, which says whether they may be
- * touched. A function poisons what is around its arrays as it is entered, and
- * unpoisons it as it returns. So the shadow of a slice is a part of it, and
- * goes where it goes: usan_save() keeps it when the slice is copied away, and
- * what was left is clean for the next one; when the slice is back, so is its
- * shadow. That is done last of all, in usan_arrive(): a longjmp() to there (the
- * portable switch is one) would have unpoisoned it again.
+ * accessed. A function poisons the surroundings of its arrays when it is
+ * entered, and unpoisons them when it returns. So the shadow of a slice belongs
+ * to the slice and must move with it. usan_save() keeps the shadow when the
+ * slice is copied away, and the stack that the slice leaves is unpoisoned for
+ * the next thread. When the slice has come back, usan_arrive() restores the
+ * shadow, as the last step: the portable switch is a longjmp(), which would
+ * unpoison it again.
  *
- * With detect_stack_use_after_return arrays are not on the stack, but in a fake
- * one on the heap, whose frames stay where they are: each thread has a fake
- * stack of its own, also those of one lane, and the dispatcher has one.
+ * With detect_stack_use_after_return, arrays lie in a fake stack on the heap,
+ * and its frames never move. Each thread has a fake stack of its own, even if
+ * it shares a lane, and so has the dispatcher.
  *
  * The leak checker looks for pointers in the stacks of native threads only. So
- * lanes are registered with it; and so is the stack of the dispatcher, which is
- * not the current one at an exit() from within a thread.
+ * lanes are registered with it. The stack of the dispatcher is registered, too,
+ * since it is not the current stack if a thread calls exit().
  *
- * ThreadSanitizer. A thread is a fiber: it has a call stack and a clock of its
- * own. A switch is synchronisation: the threads of a dispatcher do not race
- * with each other, those of two dispatchers may. There can be some 8000 fibers
- * and native threads at a time. The copies of slices are not instrumented.
+ * ThreadSanitizer knows fibers, each with a call stack and a clock of its own,
+ * and each thread is a fiber. A switch counts as synchronisation, so the
+ * threads of a dispatcher do not race with each other; threads of two
+ * dispatchers may. There can be some 8000 fibers and native threads at a time.
+ * The copies of slices are not instrumented.
  *
- * In a build without sanitizers all this is nothing. With one, its functions
- * are there: no header and no library is needed.
+ * In a build without sanitizers these functions are empty. A build with a
+ * sanitizer has the functions that they call: no header and no library is
+ * needed.
  */
 
 #include <stddef.h>
@@ -68,8 +72,9 @@
 #endif
 
 /*
- * Functions that call these are not instrumented; nor are these, when they
- * become part of them. For clang's thread sanitizer "no" is not enough.
+ * Functions that call these functions are not instrumented, and neither are
+ * these functions, inlined there. Clang's thread sanitizer needs a second
+ * attribute.
  */
 #define USAN_UNCHECKED	__attribute__((no_sanitize("address", "thread")))
 #if defined(__has_attribute)
@@ -82,17 +87,17 @@
 #define USAN_INLINE	static inline __attribute__((always_inline, unused)) \
 			USAN_UNCHECKED
 
-/* What a sanitizer keeps of one stack: of a thread, or of a dispatcher. */
+/* What a sanitizer must know of one stack: a thread's, or a dispatcher's. */
 struct usan {
 	const void *n_low;	/* the stack: lane, or native */
 	size_t      n_size;
-	const char *n_frame;	/* of a dispatcher: threads on lane 0 are below */
-	int         n_away;	/* it does not run */
-	void       *n_fake;	/* ASan: its fake stack while it does not run */
+	const char *n_frame;	/* of a dispatcher: lane 0 is below */
+	int         n_away;	/* its thread or dispatcher does not run */
+	void       *n_fake;	/* ASan: its fake stack while n_away */
 	void       *n_fiber;	/* TSan */
-	char       *n_shadow;	/* ASan: shadow of the slice while it is away */
+	char       *n_shadow;	/* ASan: shadow of a slice that is away */
 	size_t      n_shadow_nr;
-	const char *n_back;	/* ASan: the slice, if it has come back */
+	const char *n_back;	/* ASan: the slice, if that has come back */
 	size_t      n_back_nr;	/* bytes of its shadow */
 };
 
@@ -116,7 +121,7 @@ USAN_INLINE void usan_clear(const char *low, const char *high)
 		__asan_unpoison_memory_region(low, high - low);
 }
 
-/* The shadow of [at, ...); *nob becomes the bytes of it. */
+/* Returns the shadow of at. *nob, bytes of memory, becomes bytes of shadow. */
 USAN_INLINE volatile char *usan_shadow(const char *at, size_t *nob)
 {
 	size_t scale, offset;
@@ -126,7 +131,7 @@ USAN_INLINE volatile char *usan_shadow(const char *at, size_t *nob)
 	return (volatile char *)(((size_t)at >> scale) + offset);
 }
 
-/* Memory that must not be touched for a while; and that may be again. */
+/* usan_close(): nob bytes must not be accessed, until usan_open(). */
 USAN_INLINE void usan_close(const void *at, size_t nob)
 {
 	__asan_poison_memory_region(at, nob);
@@ -137,13 +142,18 @@ USAN_INLINE void usan_open(const void *at, size_t nob)
 	__asan_unpoison_memory_region(at, nob);
 }
 
-/* To n, and from there with the fake stack that was left kept in *fake. */
+/*
+ * Announces a switch to n. The fake stack of the current stack goes to *fake.
+ */
 USAN_INLINE void usan_move(void **fake, struct usan *n)
 {
 	__sanitizer_start_switch_fiber(fake, n->n_low, n->n_size);
 }
 
-/* We are on it: pretends to be elsewhere, to be told where we are. */
+/*
+ * Pretends to switch away and back, because the sanitizer then tells the bounds
+ * of the current stack.
+ */
 USAN_INLINE void usan_home(struct usan *n)
 {
 	n->n_away  = 0;
@@ -172,7 +182,7 @@ USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
 	n->n_away = 1;
 }
 
-/* A fake stack can be freed only by the one who leaves it. */
+/* Frees the fake stack of n. That needs a switch to n, and from there back. */
 USAN_INLINE void usan_end(struct usan *n)
 {
 	struct usan here;
@@ -190,7 +200,9 @@ USAN_INLINE void usan_end(struct usan *n)
 	n->n_shadow_nr = 0;
 }
 
-/* Frames that are left for good have not cleaned up. */
+/*
+ * A thread that has ended leaves frames that have not unpoisoned their arrays.
+ */
 USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
 {
 	if (ended)
@@ -230,7 +242,7 @@ USAN_INLINE int usan_fit(struct usan *n, size_t nob)
 	if (shadow == NULL)
 		return -ENOMEM;
 	free(n->n_shadow);
-	__lsan_ignore_object(shadow);	/* may hang on memory not looked at */
+	__lsan_ignore_object(shadow);	/* its owner may be in unseen memory */
 	n->n_shadow    = shadow;
 	n->n_shadow_nr = nob;
 	return 0;
@@ -275,13 +287,13 @@ void  __tsan_switch_to_fiber  (void *fiber, unsigned flags);
 #define __tsan_switch_to_fiber(fiber, flags)	((void)0)
 #endif
 
-/* A dispatcher starts to run on the current stack, whatever that is. */
+/* A dispatcher starts to run on the current stack. */
 USAN_INLINE void usan_home(struct usan *n)
 {
 	n->n_fiber = __tsan_get_current_fiber();
 }
 
-/* It does not run there any more. */
+/* The dispatcher does not run there any more. */
 USAN_INLINE void usan_home_end(struct usan *n)
 {
 	(void)n;
@@ -295,7 +307,7 @@ USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
 	n->n_fiber = __tsan_create_fiber(0);
 }
 
-/* It has ended, or is forgotten, and does not run any more. */
+/* The thread has ended, or is forgotten, and does not run any more. */
 USAN_INLINE void usan_end(struct usan *n)
 {
 	if (n->n_fiber != NULL)
@@ -303,27 +315,27 @@ USAN_INLINE void usan_end(struct usan *n)
 	n->n_fiber = NULL;
 }
 
-/* The last thing before a switch; from will not come back if it has ended. */
+/* The last call before a switch; from does not come back if it has ended. */
 USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
 {
 	(void)from, (void)to, (void)ended;
 	__tsan_switch_to_fiber(to->n_fiber, 0);
 }
 
-/* The first thing after a switch; or there was none. */
+/* The first call after a switch. There may have been none. */
 USAN_INLINE void usan_arrive(struct usan *n)
 {
 	(void)n;
 }
 
-/* Room for the shadow of a slice of nob bytes. 0 or -ENOMEM. */
+/* Makes room for the shadow of a slice of nob bytes. Returns 0 or -ENOMEM. */
 USAN_INLINE int usan_fit(struct usan *n, size_t nob)
 {
 	(void)n, (void)nob;
 	return 0;
 }
 
-/* The slice has been copied out; was copied in. */
+/* usan_save(): the slice was copied out; usan_restore(): it was copied in. */
 USAN_INLINE void usan_save(struct usan *n, const char *slice, size_t nob)
 {
 	(void)n, (void)slice, (void)nob;
@@ -334,13 +346,13 @@ USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
 	(void)n, (void)slice, (void)nob;
 }
 
-/* Nobody's frames are there any more. */
+/* No thread has frames there any more. */
 USAN_INLINE void usan_clear(const char *low, const char *high)
 {
 	(void)low, (void)high;
 }
 
-/* Memory that must not be touched for a while; and that may be again. */
+/* usan_close(): nob bytes must not be accessed, until usan_open(). */
 USAN_INLINE void usan_close(const void *at, size_t nob)
 {
 	(void)at, (void)nob;
@@ -351,7 +363,7 @@ USAN_INLINE void usan_open(const void *at, size_t nob)
 	(void)at, (void)nob;
 }
 
-/* Lanes are (or not any more) where a leak checker looks for pointers. */
+/* Tells a leak checker that it should, or should not, look into lanes. */
 USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
 {
 	(void)at, (void)nob, (void)begins;

@@ -1,41 +1,44 @@
 # SPDX-License-Identifier: MIT
-# usched-gdb.py: threads of usched in gdb, also blocked ones, also in a core.
+# usched-gdb.py: lists all threads of usched in gdb, in a process or a core.
 
 """
 USE
 
     (gdb) source extra/usched-gdb.py
     (gdb) usched            lists all threads of all dispatchers
-    (gdb) usched S ...      of these: expressions, struct usched, or a pointer
+    (gdb) usched S ...      of these dispatchers: expressions for a struct
+                            usched, or for a pointer to it
     (gdb) usched bt         lists them with their backtraces
-    (gdb) usched bt X ...   of these threads (struct ustack *, or what begins
-                            with one), or of all threads of these dispatchers
+    (gdb) usched bt X ...   of these threads (struct ustack *, or a pointer to
+                            a struct that begins with one), or of all threads
+                            of these dispatchers
 
-Dispatchers that run, and those of rr, ll and ws, are found; others must be named.
-The program, or at least usched.c, must have been compiled with -g. Nothing is
-written to the process, and none of its functions is called. Arguments are read in
-the language that gdb is set to; all else in C, since after an attach the language
-may be that of the assembly in which a system call waits.
+Dispatchers that run, and those of rr, ll and ws, are found; others must be
+named. The program, or at least usched.c, must have been compiled with -g.
+Nothing is written to the process, and none of its functions is called.
+Arguments are read in the language that gdb is set to. All else is read in C,
+because after an attach the language may be that of the assembly in which a
+system call waits.
 
 HOW A BLOCKED THREAD IS WALKED
 
-All that is known of a blocked thread is its slice (see the top of usched.c):
-the registers that a callee has to save, and its frames above them. So gdb is
-told that the caller of the innermost frame of the native thread has these registers:
-then it unwinds by the tables of the program, as always.
+A blocked thread has only its slice (see the top of usched.c): the registers
+that a callee has to save, and the thread's frames above them. So gdb is told
+that the innermost frame of the native thread has a caller with these registers.
+From there gdb unwinds by the tables of the program, as always.
 
-A slice that is in its buffer is not where its frames think that they are. So
-gdb unwinds one frame at a time, and before the next one each register that points
-into the place of the slice is moved along to the buffer:
+A slice that is in its buffer is not where its frames expect it. So gdb unwinds
+one frame at a time. Before the next frame, each register that points to where
+the slice was is adjusted to point into the buffer:
 
-       lane    |    sp ... rbp ...      bottom       these addresses are saved,
+       lane    |    sp ... rbp ...      bottom       saved addresses point here,
                |-----------------------------|
                                \\  \\
-       buffer        |    sp ... rbp ...             and the words are here
+       buffer        |    sp ... rbp ...             but the words are here
 
-The last words of a slice may be missing in the buffer. They are those of the
-function that the thread was made for: it is the last frame, known by the end of
-its frame, which is the bottom of the lane. Its caller is never looked for.
+The buffer may lack the last words of the slice. They belong to the function
+that the thread was made for. This is the last frame: it ends at the bottom of
+the lane, and its caller is never looked for.
 """
 
 import os
@@ -59,13 +62,13 @@ PAGE = 4096
 GUARD = 65536                   # USCHED_GUARD
 UPROC_JOIN = 1
 WAKES_ONE = 32                  # in w_posted: a wake, above the flags
-# As in umem.c.
+# The same as in umem.c.
 UMEM_SEGMENT, UMEM_HEAD, UMEM_PAGE = 2 << 20, 4, 4096
 UMEM_RUN_NR = UMEM_SEGMENT // UMEM_PAGE - UMEM_HEAD
 UMEM_CLASS_NR = 96              # s_class below it: a span of blocks
 
-# What a switch has left: the bytes of all registers, and where each is. The last
-# are those that only outer functions have saved.
+# What a switch saves: the bytes of all registers, where each register is, and
+# registers that only outer functions save.
 MACHINES = {
     "i386:x86-64": (24, {"rbx": 0, "rbp": 8, "pc": 16},
                     ["r12", "r13", "r14", "r15"]),
@@ -84,7 +87,7 @@ def fail(text):
 
 
 def struct(name, at):
-    """The struct of this name that lies there."""
+    """Returns the struct of this name that lies at this address."""
     try:
         return gdb.Value(at).cast(
             gdb.lookup_type("struct " + name).pointer()).dereference()
@@ -101,7 +104,7 @@ def word(at):
 
 
 def symbol_of(at, cache={}):
-    """The name of a function, or None."""
+    """Returns the name of a function, or None."""
     if at not in cache:
         text = gdb.execute("info symbol %#x" % at, to_string=True)
         found = re.match(r"(\S+)(?: in section|$| of )", text)
@@ -125,7 +128,7 @@ class Dispatcher:
         lanes = s["s_lane"]
         self.lanes_at = int(lanes)
         self.lanes = []             # (lowest byte, bottom, owner)
-        self.lane_all = self.lane_nr    # with those of one thread
+        self.lane_all = self.lane_nr    # with own lanes
         if int(s["s_own"]) != 0:
             self.lane_all += int(s["s_own"].dereference()["o_used"])
         if self.lanes_at != 0 and 0 <= self.lane_nr <= self.lane_all <= 32767:
@@ -136,7 +139,7 @@ class Dispatcher:
 
 
 def sets():
-    """Sets of processors, of rr.c and ll.c and the like: (name, set)."""
+    """Returns the sets of processors of rr, ll and the like: (name, set)."""
     found = []
     for symbol in gdb.lookup_static_symbols("set"):
         if str(symbol.type.strip_typedefs()) != "struct uproc_set *":
@@ -149,7 +152,7 @@ def sets():
 
 
 def spans_of(at):
-    """The spans of a segment of umem.c: (low, high), neighbours in one."""
+    """Returns the spans of a segment of umem.c, joined: (low, high)."""
     segment = struct("umem_segment", at)
     spans, i = [], 0
     while i < UMEM_RUN_NR:
@@ -167,7 +170,7 @@ def spans_of(at):
 
 
 def chunks_of(uprocs):
-    """Where the threads of a set are: the spans of its memory."""
+    """Returns the memory in which the threads of a set are: its spans."""
     chunks, head = [], uprocs["set_mem"]["m_chunk"]
     at = int(head["l_next"])
     while at != int(head.address):
@@ -180,7 +183,7 @@ def chunks_of(uprocs):
 
 
 def tls(name):
-    """A variable of the selected native thread, or None."""
+    """Returns a variable of the selected native thread, or None."""
     try:
         return gdb.parse_and_eval(name)
     except gdb.error:
@@ -188,7 +191,7 @@ def tls(name):
 
 
 def natives(found, add):
-    """What native threads run: completes found, calls add() for what is new."""
+    """Finds the dispatchers that native threads run; adds new dispatchers."""
     missing = True
     for thread in gdb.selected_inferior().threads():
         thread.switch()
@@ -217,7 +220,7 @@ def natives(found, add):
 
 
 def dispatchers(given):
-    """All that are known, by address."""
+    """Returns all known dispatchers, by address."""
     found = {}
 
     def add(at, name=None, chunks=None):
@@ -246,7 +249,7 @@ def is_core():
 
 
 def writable():
-    """Stretches of memory that a thread may be in."""
+    """Returns the stretches of memory in which a thread may be."""
     found = []
     if is_core():
         text = gdb.execute("maintenance info sections", to_string=True)
@@ -265,7 +268,7 @@ def writable():
 
 
 def without(ranges, holes):
-    """Ranges, less the holes that lie in them."""
+    """Returns ranges without the holes that lie in them."""
     for low, high in holes:
         left = []
         for a, b in ranges:
@@ -276,7 +279,7 @@ def without(ranges, holes):
 
 
 def blocks(low, high, overlap):
-    """(address, bytes) of what can be read from low to high."""
+    """Yields (address, bytes) of all that can be read from low to high."""
     while low < high:
         nob = min(high - low, BLOCK)
         try:
@@ -291,7 +294,7 @@ def blocks(low, high, overlap):
 
 
 def search(ranges, patterns, size):
-    """{pattern: {address: bytes}}: structs of this size that begin with one."""
+    """Returns structs that begin with these: {pattern: {address: bytes}}."""
     found = {pattern: {} for pattern in patterns}
     for low, high in ranges:
         for at, data in blocks(low, high, size):
@@ -307,7 +310,7 @@ def search(ranges, patterns, size):
 # Threads.
 
 class Thread:
-    """One that is, or may be, a thread of d. KIND tells which after check()."""
+    """A thread of d, or memory like a thread, whose KIND is None."""
     def __init__(self, d, at, data=None):
         layout = Thread.layout()
         data = data or read(at, Thread.size)
@@ -336,7 +339,7 @@ class Thread:
         return cls.fields
 
     def check(self):
-        """Its state, or None: this is no thread."""
+        """Returns the state of the thread, or None: this is no thread."""
         d = self.d
         own = self.lane > d.lane_nr     # a length without a buffer, perhaps
         if self.sched != d.at or self.len < 0 or \
@@ -373,7 +376,7 @@ class Thread:
         return self.kind
 
     def extra(self):
-        """What the scheduler knows of it."""
+        """Returns what the scheduler knows about the thread."""
         if self.d.chunks is None:
             return ""
         if self.kind == "ended":
@@ -397,7 +400,7 @@ class Thread:
 
 
 def own_lanes(ds):
-    """Where lanes of one thread lie: (low, high), with their guards."""
+    """Returns where own lanes lie, (low, high), with their guards."""
     found = []
     for low, bottom in sorted((low - GUARD, bottom) for d in ds
                               for low, bottom, _ in d.lanes[d.lane_nr + 1:]):
@@ -429,7 +432,7 @@ def threads_of(ds):
 
 
 def look(ranges, ds):
-    """Adds the threads that lie there."""
+    """Adds the threads of ds that lie in these ranges."""
     Thread.layout()
     patterns = {d.at.to_bytes(8, "little"): d for d in ds}
     for pattern, those in search(ranges, patterns, Thread.size).items():
@@ -448,7 +451,7 @@ class FrameId:
 
 
 class Walker(gdb.unwinder.Unwinder):
-    """Says who has called the innermost frame, while self.regs is set."""
+    """Names the caller of the innermost frame, while self.regs is set."""
     def __init__(self):
         super().__init__("usched")
         self.regs = None
@@ -468,7 +471,7 @@ class Walker(gdb.unwinder.Unwinder):
         return info
 
     def first(self, regs):
-        """The frame that has these registers."""
+        """Returns the frame that has these registers."""
         self.regs = None
         gdb.invalidate_cached_frames()
         f = gdb.newest_frame()
@@ -500,8 +503,8 @@ def machine():
 
 def frames(at, low, bottom, moved):
     """
-    Yields frames; each is valid until the next one is asked for. At is where
-    the switch has left the registers. What points to low .. bottom is moved.
+    Yields frames; each is valid until the next is asked for. The switch has
+    left the registers at this address. Pointers to low .. bottom are moved.
     """
     nob, places, outer = machine()
     names = list(places) + ["sp"] + outer
@@ -522,7 +525,7 @@ def frames(at, low, bottom, moved):
         yield f
         older = f.older()
         while older is not None and older.type() == gdb.TAILCALL_FRAME:
-            yield older             # gdb has found out that it jumped to f
+            yield older             # gdb has found that this jumped to f
             older = older.older()
         if older is not None:
             regs = registers(older, names)
@@ -531,7 +534,7 @@ def frames(at, low, bottom, moved):
         else:
             return
         if low <= regs["sp"] <= bottom:
-            # By a saved pointer: gdb looked for the return address there.
+            # By a saved pointer: gdb has read the return address in the lane.
             regs["sp"] += moved
             if is_x86 and moved and regs["sp"] < bottom + moved:
                 regs["pc"] = word(regs["sp"] - 8)
@@ -541,8 +544,8 @@ def frames(at, low, bottom, moved):
 
 def registers_of_caller(f, regs, names):
     """
-    Returns the registers of the caller of f, if gdb knows none: by a saved pointer
-    it has looked for the return address in the lane, and found 0 there.
+    Returns the registers of the caller of f, if gdb knows none: by a saved
+    pointer it has looked for the return address in the lane, and found 0 there.
     """
     f.select()
     text = gdb.execute("info frame", to_string=True)
@@ -555,7 +558,7 @@ def registers_of_caller(f, regs, names):
 
 
 def registers(f, names):
-    """Those that are known in this frame."""
+    """Returns those of these registers that are known in this frame."""
     regs = {}
     for name in names:
         try:
@@ -577,7 +580,7 @@ def print_frames(those):
 
 
 def is_portable():
-    """Registers are in a jmp_buf, which only libc can read."""
+    """Tells whether registers are in a jmp_buf, which only libc can read."""
     return any(symbol.symtab.filename.endswith("usched.c")
                for symbol in gdb.lookup_static_symbols("next_round"))
 
@@ -661,7 +664,7 @@ Arguments are expressions without blanks: pointers, or structs."""
 
     @staticmethod
     def one(at, known):
-        """Shows a thread; False: it is none."""
+        """Shows a thread. False: it is none."""
         if at in known:
             return False
         sched = int(struct("ustack", at)["u_sched"])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uslice.h: what modules of the library may know of slices. Not API. */
+/* uslice.h: slices, for modules of the library. Not API. */
 
 #ifndef USLICE_H
 #define USLICE_H
@@ -8,12 +8,12 @@
 
 #define USLICE_HIDDEN	__attribute__((visibility("hidden")))
 
-/* In u_top: as in usched.c, which says what they mean. */
+/* Bits of u_top: the same as in usched.c, where they are explained. */
 #define USLICE_FP	1
 #define USLICE_NONE	2
 #define USLICE_AWAY	4
 #define USLICE_LOW	7
-#define USLICE_NEW	((char *)USLICE_NONE)	/* or NULL: filled by hand */
+#define USLICE_NEW	((char *)USLICE_NONE)	/* NULL if filled by hand */
 #define USLICE_ENDED	((char *)(USLICE_NONE | USLICE_AWAY))
 
 static inline int uslice_is_new(const struct ustack *u)
@@ -21,24 +21,26 @@ static inline int uslice_is_new(const struct ustack *u)
 	return u->u_top == USLICE_NEW || u->u_top == NULL;
 }
 
-/* Is u running on this native thread, or does it run a dispatcher here? */
+/* Tells whether u runs, or runs a dispatcher, on this native thread. */
 USLICE_HIDDEN int usched_runs(const struct ustack *u);
 
 /*
- * Bytes of the slice of u, which does not run: 0 if it is new or has ended. If
- * to is not NULL the slice is copied there, whole, as it would be in its lane.
+ * Returns the bytes of the slice of u, which must not be running; 0 if u is new
+ * or has ended. Unless to is NULL, copies the whole slice there, as it would
+ * lie in its lane.
  */
 USLICE_HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 
-/* Bytes that are copied when u, which is blocked, moves out or in. */
+/* Returns how many bytes are copied when u, which is blocked, moves. */
 USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 
-/* The lane that the next new thread will be given, if none of its own. */
+/* Returns the lane of the next new thread, unless that gets an own lane. */
 USLICE_HIDDEN int usched_lane(const struct usched *s);
 
 /*
- * How many own lanes are mapped, with the numbers after s_lane_nr. They do not
- * become fewer. o is s_own, and may be NULL. Also for signal handlers.
+ * Returns how many own lanes are mapped; their numbers follow s_lane_nr. The
+ * result never decreases. o is s_own, and may be NULL. Any thread; signal
+ * handlers.
  */
 USLICE_HIDDEN int usched_own_nr(const struct usched_own *o);
 
@@ -47,7 +49,7 @@ USLICE_HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 USLICE_HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
 USLICE_HIDDEN __attribute__((noreturn)) void usched_back(char *sp, int rc);
 
-/* What seems to have called s_alloc() and s_free() when a thread blocks. */
+/* The address that seems to call s_alloc() and s_free() in a block. */
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 extern const char usched_live[];
 #define USLICE_SWITCH	((uintptr_t)usched_live)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* ustats.c: what a dispatcher does, in numbers. */
+/* ustats.c: counters of a dispatcher. */
 
 /*
- * All that a dispatcher does follows from what s_next() returns: the thread is
- * new, or in its lane, or in its buffer, and the owner of the lane has to go if
- * it is another one. So a call of s_next() is where it is counted, before it
- * happens. The dispatcher itself has not an instruction for it.
+ * All that a dispatcher does follows from the thread that s_next() returns. The
+ * thread is new, or in its lane, or in its buffer; and if another thread owns
+ * the lane, that is evicted. So all is counted in s_next(), before it happens,
+ * and the dispatcher itself has no instruction for it.
  *
- * Only a thread on the native stack (or in the hard mode) is copied out without
- * that another one needs the place, when it blocks. Whether it has blocked or
- * ended is seen in the next s_next(): it was bound to its lane, and is still.
- * It must not be looked at before that is known: it may have been freed.
+ * On the native stack (and in the hard mode) a thread is copied out when it
+ * blocks, though no other thread needs the place. The next s_next() looks
+ * whether that has happened, but only if the thread has not ended, since the
+ * memory of an ended thread may be gone. It has not ended if as many threads
+ * are bound to its lane as before.
  */
 
 #include "ustats.h"
@@ -48,8 +49,8 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	s->s_next  = next;
 	s->s_alloc = alloc;
 	s->s_free  = release;
-	s->s_again = NULL;		/* what it does goes by unseen */
-	s->s_left  = 0;			/* as do prepared threads, */
+	s->s_again = NULL;		/* it would begin threads uncounted, */
+	s->s_left  = 0;			/* as would prepared threads, */
 	s->s_quick = NULL;		/* and those of s_quick() */
 	s->s_stats = st;
 	s->s_moves = &st->moves;
@@ -72,7 +73,7 @@ void usched_stats_end(struct usched *s)
 	s->s_moves = NULL;
 }
 
-/* One native thread writes; others may read, so by one instruction. */
+/* One native thread writes while others may read, so by one instruction. */
 static inline void add(long *at, long nr)
 {
 	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
@@ -87,7 +88,7 @@ static struct ustack *next(struct usched *s)
 	u = st->st_next(s);
 	if (u == NULL)
 		add(&st->rests, 1);
-	else if (s->s_stats == st)	/* or the scheduler has ended it */
+	else if (s->s_stats == st)	/* else s_next() has ended it */
 		count(s, st, u);
 	return u;
 }
@@ -98,7 +99,7 @@ static void count_out(struct usched_stats *st, const struct ustack *u)
 	add(&st->copies_out_bytes, usched_stored(u));
 }
 
-/* Remembers u, which will run with so many others bound to its lane. */
+/* Remembers u, which will run with this many threads bound to its lane. */
 static void keep(struct usched *s, struct usched_stats *st, struct ustack *u,
 		 int lane, int bound)
 {
@@ -108,7 +109,7 @@ static void keep(struct usched *s, struct usched_stats *st, struct ustack *u,
 	st->st_forgot = s->s_forgot;
 }
 
-/* The thread that ran last may have been copied out by its block. */
+/* Counts the copy if the thread that ran last was copied out by its block. */
 static void count_last(struct usched *s, struct usched_stats *st)
 {
 	const struct ustack *u = st->st_last;
@@ -117,12 +118,12 @@ static void count_last(struct usched *s, struct usched_stats *st)
 	st->st_last = NULL;
 	if (u == NULL || (s->s_lane_nr > 0 && forgot != 0) ||
 	    s->s_lane[st->st_lane].l_bound != st->st_bound - forgot)
-		return;		/* it has ended, or that cannot be told */
+		return;		/* it has ended, or may have */
 	if ((uintptr_t)u->u_top & USLICE_AWAY)
 		count_out(st, u);
 }
 
-/* u is about to run: what will arrive() do? Nothing, if u must not be here. */
+/* Counts what arrive() in usched.c is about to do. Nothing if u is not of s. */
 static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 {
 	bool new = uslice_is_new(u);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ustats.h: what a dispatcher does, in numbers. */
+/* ustats.h: counters of a dispatcher. */
 
 #ifndef USTATS_H
 #define USTATS_H
@@ -11,37 +11,38 @@
  *	usched_run(&s);
  *	printf("%ld switches, %ld without a copy\n", st.dispatches, st.hits);
  *
- * Before usched_stats() and after usched_stats_end() counting costs nothing: a
- * dispatcher that counts has call-backs of this module in front of the
- * scheduler's, and others have not.
+ * Before usched_stats() and after usched_stats_end() counting costs nothing,
+ * because this module puts its call-backs in front of the scheduler's only in
+ * between.
  *
- * Processors of rr, ll and ws are counted each for itself, from before
+ * Each processor of rr, ll and ws is counted separately, from before
  * rr_start():
  *
  *	for (i = 0; i < proc_nr; i++)
  *		usched_stats(rr_sched(i), &st[i]);
  *
- * Of ws, whose threads move, thefts and what they took are counted besides, in
- * moves: two workers with many stops for few switches have work that is too fine
- * for two.
+ * Threads of ws move, so its thefts and the threads that they took are counted,
+ * too, in moves. If two workers have many stops for few switches, their work is
+ * too fine for two workers.
  *
- * The records stay readable after rr_fini(), and usched_stats_sum() adds them
- * up at any time.
+ * The records stay readable after rr_fini(). usched_stats_sum() adds them up at
+ * any time.
  *
  * WHAT ADDS UP
  *
  *	dispatches = starts + hits + copies_in
  *	copies_out = copies_in + threads that are in their buffers now, or were
- *		     when they were forgotten (ustack_fini())
+ *		     there when ustack_fini() forgot them
  *
  * if no thread was blocked when counting began.
  *
  * CAVEATS
  *
- * - In the hard mode (USCHED_HARD) slices move that else would not. Of what it
- *   evicts by itself only that of the thread which has just blocked is counted.
- * - s_next, s_alloc, s_free and s_again of the dispatcher are not to be set
- *   meanwhile. s_again is not called, so new threads of ws take the long way.
+ * - In the hard mode (USCHED_HARD) more slices move. An eviction by the hard
+ *   mode itself is counted only if the thread has just blocked.
+ * - s_next, s_alloc, s_free and s_again of the dispatcher must not be set while
+ *   it is counted. s_again is not called, so new threads of ws start more
+ *   slowly.
  */
 
 #include "usched.h"
@@ -51,46 +52,47 @@ extern "C" {
 #endif
 
 /*
- * Belongs to the user, who only reads it, until usched_stats_end(). Written by
- * the native thread that runs the dispatcher; others read it by
- * usched_stats_sum(). Counts begin at 0.
+ * The user owns the memory, and must only read it until usched_stats_end(). The
+ * native thread that runs the dispatcher writes it; others read it by
+ * usched_stats_sum(). All counts begin at 0.
  */
 struct usched_stats {
 	long dispatches;	/* threads that s_next() has returned: */
-	long starts;		/* those of them that were new, */
+	long starts;		/* of these, threads that were new, */
 	long hits;		/* still in their lanes: nothing was copied, */
 	long copies_in;		/* or came back from their buffers */
 	long copies_in_bytes;
-	long copies_out;	/* slices that went to a buffer: evictions, */
-	long copies_out_bytes;	/* and on the native stack each block */
+	long copies_out;	/* slices copied to buffers: evictions; */
+	long copies_out_bytes;	/* on the native stack each block */
 	long rests;		/* s_next() returned NULL */
-	long allocs;		/* buffers had from s_alloc() */
+	long allocs;		/* buffers that s_alloc() has returned */
 	long alloc_bytes;
 	long alloc_fails;	/* s_alloc() returned NULL */
-	long frees;		/* buffers given back by s_free(); not counted: */
-	long free_bytes;	/* the last of a thread, which s_done() frees */
+	long frees;		/* buffers given to s_free(), without the */
+	long free_bytes;	/* last of a thread, which s_done() frees */
 	struct usched_moves moves;	/* by schedulers that move threads: ws */
 
-	/* The module's own. */
+	/* Private. */
 	struct ustack *(*st_next) (struct usched *s);
 	void          *(*st_alloc)(struct usched *s, int size);
 	void           (*st_free) (struct usched *s, void *buf, int size);
 	int            (*st_again)(struct usched *s, struct ustack *u);
-	struct ustack  *st_last;	/* who runs, or ran last */
-	int             st_lane;	/* where */
+	struct ustack  *st_last;	/* the thread that runs, or ran last */
+	int             st_lane;	/* its lane */
 	int             st_bound;	/* threads bound to that lane then */
 	int             st_forgot;	/* s_forgot then */
-	char            st_line[64];	/* the next record is on other lines */
+	char            st_line[64];	/* so no cache line is shared */
 };
 
 /*
- * Sets all of st to 0 and begins to count in it what s does. By the native
- * thread that runs s, also in a thread of it, or while it does not run. -EBUSY:
- * it is counted already; -EINVAL: its call-backs are not set yet.
+ * Sets all of st to 0 and begins to count there what s does. By the native
+ * thread that runs s, also in a thread of s; by any native thread while s does
+ * not run. -EBUSY: s is counted already; -EINVAL: its call-backs are not set
+ * yet.
  */
 int usched_stats(struct usched *s, struct usched_stats *st);
 
-/* Ends it; st keeps the numbers. From where usched_stats() may be called. */
+/* Ends the count; st keeps the numbers. Callers as of usched_stats(). */
 void usched_stats_end(struct usched *s);
 
 /* Adds the numbers of st to those of sum. Any native thread. */

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* utrace.c: where a blocked thread is. */
+/* utrace.c: backtraces of blocked threads. */
 
 /*
- * A slice has all that an unwinder needs, but not where it needs it: it may be
- * in a buffer, at other addresses, without its last words (see "The bottom of a
- * slice" in usched.c), and in its lane another thread may live. So it is laid
- * out in memory of its own, as it would be in the lane, and a stack pointer is
- * set below it:
+ * A slice has all that an unwinder needs, but not in its place. The slice may
+ * be in a buffer, at other addresses, without its last words (see "The bottom
+ * of a slice" in usched.c); and in its lane another thread may run. So the
+ * slice is laid out in scratch memory, as it would be in the lane, and a stack
+ * pointer is set below it:
  *
  *	          scratch
  *	|  look()  |free| copy of the slice                        |
  *	           ^    ^                                          ^
  *	           sp   w_top                        w_top + w_nob
  *
- * as if the switch (usched_live, or usched_save() on machines without) had just
- * called look(). From there the unwinder goes up by the tables of that, of
- * ustack_block() and of all the others, to usched_launch(), whose table says
- * that it is the outermost.
+ * as if the switch (usched_live, or usched_save() on machines without
+ * usched_live) had just called look(). From there the unwinder goes up by
+ * unwind tables: first of the switch and of ustack_block(), and so on, to
+ * usched_launch(), whose table says that it is the outermost function.
  *
- * Frames are found by the stack pointer, which is in the copy, or by registers
- * that were saved in the slice and point into it (frame pointers, and what
- * compilers keep to realign a stack). So each word of the copy that is an
- * address in the slice is moved along with it. Some of them are pointers of the
- * program, or just look like it: nobody reads them. The copy is at the same
- * place in its page as the slice, so what is aligned stays it.
+ * The unwinder finds frames by the stack pointer, which is in the copy, or by
+ * saved registers that point into the slice: frame pointers, and registers with
+ * which compilers realign a stack. So each word of the copy that is an address
+ * in the slice is adjusted. Some of these words are pointers of the program, or
+ * integers that look like addresses; that does no harm, since only the unwinder
+ * reads the copy. The copy has the same offset in its page as the slice, so
+ * aligned data stay aligned.
  *
- * Rejected: to walk by frame pointers (compilers leave them out); a walk of our
- * own by the tables (some thousand lines); to bring the slice back to its lane
- * for a moment (the lane may be the one that we run on).
+ * Rejected: to walk by frame pointers (compilers omit them); to interpret the
+ * tables ourselves (some thousand lines); to bring the slice back to its lane
+ * for a moment (the caller may run on that lane).
  */
 
 #if !defined(_GNU_SOURCE)
@@ -58,9 +59,11 @@ int ustack_trace(const struct ustack *u, void **pc, int nr)
 #include <unistd.h>
 #include <unwind.h>
 
-/* Below the copy: for the unwinder, the dynamic linker, and signal handlers. */
+/*
+ * Scratch below the copy: for the unwinder, the dynamic linker, and handlers.
+ */
 #define ROOM		((size_t)USCHED_GUARD)
-/* A walk never comes back to the function that began it as it went. */
+/* A walk does not return as it was called, so sanitizers must not follow it. */
 #define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
 #define HIDDEN		USLICE_HIDDEN
 #define NORETURN	__attribute__((noreturn))
@@ -68,13 +71,13 @@ int ustack_trace(const struct ustack *u, void **pc, int nr)
 struct walk {
 	char     *w_top;	/* of the copy */
 	ptrdiff_t w_nob;
-	char     *w_back;	/* where to go on afterwards */
+	char     *w_back;	/* sp of ustack_trace(), to return to */
 	void    **w_pc;
 	int       w_max, w_nr;
-	bool      w_in;		/* has come to the slice */
+	bool      w_in;		/* the walk has reached the slice */
 };
 
-/* Where usched_save() would go on after the call of look(). */
+/* The return address of the call of look() that usched_save() seems to make. */
 extern const char usched_saved[] HIDDEN;
 
 static UNCHECKED void enter(char *sp, void *walk);
@@ -110,7 +113,7 @@ int ustack_trace(const struct ustack *u, void **pc, int nr)
 	(void)usched_slice(u, w.w_top);
 	rc = move_pointers(&w, (char *)top);
 	if (rc == 0) {
-		/* Control words may lie on top of the registers. */
+		/* Control words may lie below the registers. */
 		if ((uintptr_t)u->u_top & USLICE_FP)
 			w.w_top += sizeof(uintptr_t);
 		usched_save(enter, &w);
@@ -120,7 +123,9 @@ int ustack_trace(const struct ustack *u, void **pc, int nr)
 	return rc;
 }
 
-/* Adds how far the copy is from where the slice was. 0 or -ENOSYS. */
+/*
+ * Adds to each pointer the distance from the slice to the copy. 0 or -ENOSYS.
+ */
 static int move_pointers(const struct walk *w, const char *from)
 {
 	uintptr_t *at = (uintptr_t *)w->w_top;
@@ -143,16 +148,16 @@ static void enter(char *sp, void *walk)
 	land(w->w_top, look, w);
 }
 
-/* On the scratch stack. */
+/* Runs on the scratch stack. */
 static void look(void *walk)
 {
 	struct walk *w = walk;
 
-	(void)_Unwind_Backtrace(frame, w);	/* its end is seen in frame() */
+	(void)_Unwind_Backtrace(frame, w);	/* frame() notices the end */
 	usched_back(w->w_back, 0);
 }
 
-/* Called for look(), usched_save(), and then those that we want. */
+/* Called for look(), then the switch, then each frame to be stored. */
 static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *walk)
 {
 	struct walk *w = walk;
@@ -163,7 +168,7 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *walk)
 		w->w_in = true;
 		return _URC_NO_REASON;
 	}
-	/* It may have called usched_save(), or jumped there. */
+	/* ustack_block() calls the switch, or jumps to it. */
 	if (!w->w_in || (w->w_nr == 0 && function == (uintptr_t)ustack_block))
 		return _URC_NO_REASON;
 	if (pc == 0 || function == (uintptr_t)usched_launch)
@@ -174,7 +179,7 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *walk)
 	return _URC_NO_REASON;
 }
 
-/* Machines: land() enters f(arg) as if usched_save() had called it from sp. */
+/* Machines. land() enters f(arg) as if usched_save() had called it from sp. */
 
 #if defined(__x86_64__)
 
@@ -214,10 +219,11 @@ static void land(char *sp, void (*f)(void *), void *arg)
 
 /*
  * On aarch64 a return address may be signed together with the stack pointer of
- * its frame: moved, it is not valid any more, and the unwinder might be killed
- * for it. Was the word signed for a frame between it (now at word, and away by
- * moved from where it was) and end? The hints, which do nothing on a processor
- * that does not sign, are xpaclri, pacia1716 and pacib1716.
+ * its frame. Such an address is not valid in a copy, and the unwinder might be
+ * killed for it. Tells whether the word was signed for a frame between it and
+ * end; word is in the copy, which is moved bytes from the slice. The hints are
+ * xpaclri, pacia1716 and pacib1716, which do nothing on a processor that does
+ * not sign.
  */
 #if defined(__aarch64__)
 

@@ -7,16 +7,16 @@
 #	test/chaos.sh --full		longer, with all builds, and --mutants
 #	test/chaos.sh --soak		new programs until one fails
 #	test/chaos.sh --replay SEED	one program, again and again
-#	test/chaos.sh --mutants [WORD]	libraries that are broken on purpose (those
-#					whose name contains WORD) are found out
+#	test/chaos.sh --mutants [WORD]	finds libraries broken on purpose
+#					(those whose name contains WORD)
 #
-# A program is a number. Its shape depends on that alone, but native threads run
-# as they like: so a replay may have to try for some time (CHAOS_SECONDS).
+# A program is a number, which determines its shape. But native threads run in
+# any order, so a replay may have to try for some time (CHAOS_SECONDS).
 #
-# In environ: CC; CHAOS_SECONDS, for all builds together; CHAOS_BUILDS, some of
-# those in flags_of(); CHAOS_OFF, what programs must not do, such as "late,fail"
-# (THINGS in chaos/chaos.h); CHAOS_PATIENCE; SEED; OUT, where to note what was
-# found: in OUT/found, one line for each.
+# In the environment: CC; CHAOS_SECONDS, for all builds together; CHAOS_BUILDS,
+# some of those in flags_of(); CHAOS_OFF, things that programs must not do, such
+# as "late,fail" (THINGS in chaos/chaos.h); CHAOS_PATIENCE; SEED; OUT, where to
+# note failures: in OUT/found, one line for each.
 
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
@@ -53,7 +53,7 @@ words_of() { # build: USCHED_DEBUG
 	esac
 }
 
-# build BUILD TREE: the library of a tree, with the driver.
+# build BUILD TREE: builds the library of a tree, with the driver.
 build() (
 	top=$2
 	. "$2/test/layout"
@@ -69,7 +69,7 @@ build() (
 		-o "$dir/$1" -pthread -Wl,--wrap=mmap,--wrap=posix_memalign
 )
 
-# Can it be built with the compiler?
+# Succeeds if the compiler can make this build.
 can() { # build
 	echo 'int main(void) { return 0; }' >"$dir/try.c"
 	$cc $(flags_of "$1") "$dir/try.c" -o "$dir/try" 2>/dev/null &&
@@ -103,7 +103,7 @@ run() { # build, run or replay, seconds, seed
 	return 1
 }
 
-# Those that can be built, two at a time. Sets $builds.
+# Builds those that can be built, two at a time. Sets $builds.
 build_all() { # builds
 	builds=
 	for b; do
@@ -114,7 +114,7 @@ build_all() { # builds
 		sh test/chaos.sh --build "$dir" || exit 1
 }
 
-# Broken: each must be found within some seconds.
+# A broken library: it must be found within some seconds.
 broken() { # what, build, file, sed script
 	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
 	rm -rf "$dir/tree" "$dir/$2"

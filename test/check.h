@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* check.h: what every test program needs. Exit: 0 pass, 1 fail, 77 skipped. */
+/*
+ * check.h: common parts of test programs. Exit: 0 passed, 1 failed, 77 skipped.
+ */
 
 #ifndef CHECK_H
 #define CHECK_H
@@ -19,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCHDOG	60		/* seconds; WATCHDOG in environ */
+#define WATCHDOG	60		/* seconds, unless WATCHDOG is set */
 #define UNUSED		__attribute__((unused))
 #define NOINLINE	__attribute__((noinline))
 #define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
@@ -75,15 +77,17 @@ static UNUSED long check_us(void)
 }
 
 /*
- * True until so many percent of the watchdog's time are over. For tests that do
- * something as often as they can, and some least number of times.
+ * True until this many percent of the watchdog's time are over. For tests that
+ * repeat something as often as they can, after a minimum of repetitions.
  */
 static UNUSED int check_time(int percent)
 {
 	return check_us() - check_begun < check_watchdog() * 10000l * percent;
 }
 
-/* The first line of each main(). The seed: argv[1], SEED in environ, or any. */
+/*
+ * Begins each main(). The seed is argv[1], or SEED in the environment, or any.
+ */
 static UNUSED void check_start(int argc, char **argv)
 {
 	const char *env = argc > 1 ? argv[1] : getenv("SEED");
@@ -96,13 +100,13 @@ static UNUSED void check_start(int argc, char **argv)
 }
 
 /*
- * Gives the cpu away, mostly in a loop that waits for another native thread.
- * Beside programs that only compute, a sched_yield() lets each of them run for
- * its whole slice: on Linux 6.18 a hand-over took 4100 us, but 43 us with a
+ * Gives the cpu away, mostly in a loop that waits for another native thread. If
+ * other programs only compute, a sched_yield() lets each of them run for its
+ * whole time slice. On Linux 6.18 a hand-over took 4100 us, but 43 us with a
  * sleep. So when yields turn out to be slow, the caller sleeps instead.
  */
-#define CHECK_SLOW	1000		/* us, of a yield */
-#define CHECK_SLOW_NR	8		/* of them */
+#define CHECK_SLOW	1000		/* us: a yield that is slow */
+#define CHECK_SLOW_NR	8		/* slow yields, then sleep */
 
 static UNUSED NOINLINE void check_yield(void)
 {
@@ -121,7 +125,7 @@ static UNUSED NOINLINE void check_yield(void)
 		__atomic_fetch_add(&slow, 1, __ATOMIC_RELAXED);
 }
 
-/* xorshift: the same on all machines. */
+/* xorshift. Gives the same numbers on all machines. */
 static UNUSED unsigned check_random(unsigned *state)
 {
 	unsigned x = *state != 0 ? *state : 2463534242u;
@@ -132,7 +136,7 @@ static UNUSED unsigned check_random(unsigned *state)
 	return *state = x;
 }
 
-/* A value that the compiler cannot know. */
+/* Returns a value that the compiler cannot know. */
 static UNUSED NOINLINE unsigned check_hash(unsigned a, unsigned b)
 {
 	__asm__ volatile("" : "+r"(a));
@@ -140,7 +144,10 @@ static UNUSED NOINLINE unsigned check_hash(unsigned a, unsigned b)
 	return a ^ a >> 15;
 }
 
-/* Runs f() in a child; its wait status; what it wrote to stderr, in text. */
+/*
+ * Runs f() in a child. Returns its wait status; text is what it wrote to
+ * stderr.
+ */
 static UNUSED int check_child(void (*f)(void), char *text, int len)
 {
 	const struct rlimit none = { 0, 0 };
@@ -168,7 +175,7 @@ static UNUSED int check_child(void (*f)(void), char *text, int len)
 	return status;
 }
 
-/* f() must die by usched_fail(), naming the contract. */
+/* Checks that f() dies by usched_fail(), with the name of the contract. */
 static UNUSED int check_dies(const char *name, void (*f)(void),
 			     const char *contract)
 {

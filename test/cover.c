@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cover.c: what was counted is kept also when a test ends by abort() or _exit(). */
+/* cover.c: keeps the counts of a test that ends by abort() or _exit(). */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -5,14 +5,14 @@
 usage: test/cover.py DIRECTORY
 
 DIRECTORY holds the objects and counts of a build with --coverage, after its
-tests have run (make cover does both). For each file: branches, and how many were
-taken. Each one that was not is listed with its explanation from
-test/uncovered.txt. Status 1: one has no explanation. An explanation that has
-nothing to explain is named: some need a race, which may come.
+tests have run (make cover does both). Prints, for each file, how many branches
+it has, and how many were taken. Each branch that was not taken is listed with
+its explanation from test/uncovered.txt. Status 1: a branch has no explanation.
+An explanation without such a branch is named, too: some branches need a race,
+which may have happened this time.
 
 A line of test/uncovered.txt is: file | the line of source | untaken | why
 """
-
 import collections
 import glob
 import json
@@ -30,7 +30,7 @@ FILES = {name: os.path.join(TOP, folder, name)
 
 
 def counts(directory):
-    """{file: {line: [how often each branch was taken]}}, over all programs."""
+    """Returns {file: {line: [how often each branch was taken]}}, over all."""
     taken = collections.defaultdict(dict)
     for data in sorted(glob.glob(os.path.join(directory, "*.gcda"))):
         out = subprocess.run(["gcov", "-b", "-c", "--json-format", "--stdout",

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# cxx.sh: C++ threads block in catch handlers and while exceptions unwind, if ucxx
-# is linked: on a dispatcher alone and under rr, ll and ws, with lanes, without,
-# with the portable switch, in the hard mode. Without ucxx they get each other's
-# exceptions, which the hard mode reports, and nothing else. CC and CXX choose
-# the compilers; all C++ compilers and libraries that are there are tried.
+# cxx.sh: C++ threads block in catch handlers and while exceptions unwind, if
+# ucxx is linked: on a dispatcher alone and under rr, ll and ws, with lanes,
+# without, with the portable switch, in the hard mode. Without ucxx they get
+# each other's exceptions; the hard mode reports that, and nothing else. CC and
+# CXX choose the compilers. All C++ compilers and libraries that are installed
+# are tried.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -14,7 +15,7 @@ wrap=-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 wrap=$wrap,--wrap=ustack_block_hard,--wrap=usched_run_hard
 modules='usched umem uproc rr ll ws ucall'
 
-# verdict WHAT: of the last command; its output is in $dir/out.
+# verdict WHAT: judges the last command; its output is in $dir/out.
 verdict() {
 	if [ $? = 0 ]; then
 		passed=$((passed + 1))
@@ -34,7 +35,7 @@ library() { # flags
 	done
 }
 
-# program NAME, FLAGS, what else is linked
+# program NAME, FLAGS, other objects and libraries
 program() {
 	$cxx -std=c++17 -g -Wall -Wextra $2 $includes $lib test/t_cxx.cc $3 \
 		$objs -o "$dir/$1" -pthread >"$dir/out" 2>&1

@@ -55,7 +55,7 @@ static UNUSED thread *make(int p, void (*f)(void *), void *arg)
 	return t;
 }
 
-/* In rr, joinable threads are dealt in turn: p does not matter there. */
+/* In rr, joinable threads are dealt in turn, so p does not matter. */
 static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
 {
 #if defined(LL)
@@ -96,7 +96,7 @@ static UNUSED void begin(int proc_nr, int thread_nr)
 	CHECK(SCHED(init)(proc_nr, thread_nr) == 0);
 }
 
-/* All threads end. */
+/* Checks that all threads have ended. */
 static UNUSED void finish(void)
 {
 	int rc = SCHED(fini)();
@@ -142,7 +142,7 @@ static UNUSED void native_join(pthread_t id)
 	CHECK(pthread_join(id, NULL) == 0);
 }
 
-/* Lets the native threads of the same cpu run. */
+/* Waits for a number, and lets native threads of the same cpu run. */
 static UNUSED void until(long *at, long nr)
 {
 	while (get(at) < nr)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every example builds without a warning and prints what it should: optimised
-# or not, with the machine's own switch and with the portable one.
+# Every example builds without a warning and prints what it should: optimised or
+# not, with the machine's own switch and with the portable switch.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -46,7 +46,7 @@ all_builds() {
 }
 
 build_and_run() {
-	# What it includes beside usched.h it is linked with.
+	# A header other than usched.h names a source to link with.
 	modules=$(for m in rr ll ws ucall; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)

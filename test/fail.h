@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* fail.h: makes the n-th call to the system fail, and counts what is held. */
+/* fail.h: makes the n-th call to the system fail, and counts resources. */
 
 #ifndef FAIL_H
 #define FAIL_H
 
 /*
  * A test that includes this is linked with @test/fail.wrap, so that each call
- * that the library makes goes through here: the linker has made of f() a call
- * of __wrap_f(), which may call what was f() by the name of __real_f().
+ * that the library makes goes through here. The linker turns a call of f() into
+ * a call of __wrap_f(), which may call the real f() as __real_f().
  *
  *	kind		functions			errors
  *	FAIL_MEMORY	malloc, calloc, posix_memalign	ENOMEM
@@ -25,21 +25,21 @@
  *	FAIL_WAKE	futex wake, broadcast		ENOSYS EPERM
  *
  * free(), munmap() and the like never fail. A futex wake has no error that a
- * correct program can meet, but for a filter of system calls, and then those
- * who sleep do not sleep either. So while wakes may fail, a sleep ends by
- * itself after a while: what is tested is that nothing but the sleep was lost.
+ * correct program can meet, unless a filter of system calls refuses it; then it
+ * refuses sleeps as well. So while wakes may fail, a sleep ends by itself after
+ * a while. The tests show that nothing else is lost.
  *
- * What is held (blocks, mappings, native threads, mutexes, attributes) is
- * noted: fail_clean() is for the moment when it should be nothing. What is freed must
- * be held, and with that size. So what comes from realloc() or the like, which
- * the library does not call, would be found by its free().
+ * Resources (blocks, mappings, native threads, mutexes, attributes) are noted,
+ * and fail_clean() checks that none is left. A block that is freed must have
+ * been noted, a mapping with the same size. So memory from realloc() or the
+ * like, which the library does not call, would fail at free().
  *
- * With FAIL_MAPS, only mmap() and its like are wrapped: the test's LIBS name
- * them. That is for tests that are also linked with a static libc, whose own
- * calls would be taken for those of the library.
+ * With FAIL_MAPS, only mmap() and its like are wrapped; LIBS in the test names
+ * them. This is for tests that are linked with a static libc, too, whose own
+ * calls would be taken for calls of the library.
  *
- * In the hard mode malloc() and calloc() neither fail nor count: uhard.c uses
- * them for what cannot be refused.
+ * In the hard mode malloc() and calloc() neither fail nor count, because
+ * uhard.c uses them where it cannot report an error.
  */
 
 #include "check.h"
@@ -67,35 +67,35 @@ enum {
 	FAIL_WAKE     = 1 << 9,
 	FAIL_KINDS    = 10,
 	FAIL_ALL      = (1 << FAIL_KINDS) - 1,
-	/* Those that nobody is told of: all goes on, if slower. */
+	/* No caller sees these fail: all goes on, perhaps more slowly. */
 	FAIL_HARMLESS = FAIL_MADVISE | FAIL_CPU | FAIL_CLOCK | FAIL_SLEEP |
 			FAIL_WAKE
 };
 
-/* Which call fails. Changed while other threads run: atomic. */
+/* The call that fails. Set while other threads run, so atomic. */
 static struct {
-	unsigned f_kinds;		/* that may fail; 0: none */
+	unsigned f_kinds;		/* kinds that may fail; 0: none */
 	long     f_at;			/* the number of the call to fail */
-	bool     f_all;			/* so do all after it */
-	long     f_calls;		/* of these kinds */
+	bool     f_all;			/* all later calls fail, too */
+	long     f_calls;		/* calls of these kinds */
 	long     f_mprotects;
 	long     f_failed;		/* calls that did fail */
-	long     f_told;		/* not counting the harmless ones */
+	long     f_told;		/* not counting harmless calls */
 } fail;
 
 /*
- * The test may say that of the calls of mprotect() only each so many counts:
- * schedulers make one for each of hundreds of lanes. u_fail tries all.
+ * Of the calls of mprotect() one in this many counts. Schedulers call it for
+ * each of hundreds of lanes, so the test may set this; u_fail tries all calls.
  */
 static long fail_sample = 1;
 
 /*
- * Calls between ++ and -- do not fail; those of mmap() and munmap() are not
- * noted. Volatile: compilers think that free() looks at no variable.
+ * While this is not 0, calls do not fail, and mmap() and munmap() are not
+ * noted. Volatile, because compilers assume that free() reads no variable.
  */
 static __thread volatile int fail_exempt;
 
-/* From now on, the at-th call of these kinds. */
+/* From now on, the at-th call of these kinds fails. */
 static UNUSED void fail_arm(unsigned kinds, long at, bool all)
 {
 	snprintf(check_doing, sizeof check_doing, "kinds %#x call %ld %s ",
@@ -106,7 +106,7 @@ static UNUSED void fail_arm(unsigned kinds, long at, bool all)
 	__atomic_store_n(&fail.f_kinds, kinds, __ATOMIC_RELEASE);
 }
 
-/* From now on none fails. */
+/* From now on no call fails. */
 static UNUSED void fail_rest(void)
 {
 	__atomic_store_n(&fail.f_kinds, 0, __ATOMIC_RELEASE);
@@ -117,7 +117,7 @@ static UNUSED long fail_failed(void)
 	return __atomic_load_n(&fail.f_failed, __ATOMIC_SEQ_CST);
 }
 
-/* Those that somebody has to be told of. */
+/* Returns how many failed calls must have been reported to a caller. */
 static UNUSED long fail_told(void)
 {
 	return __atomic_load_n(&fail.f_told, __ATOMIC_SEQ_CST);
@@ -143,12 +143,12 @@ static UNUSED bool fail_now(unsigned kind)
 	return true;
 }
 
-/* Some error of these. */
+/* Any of these errors. */
 #define FAIL_ANY(...)							\
 	(((const int[]){ __VA_ARGS__ })[fail_failed() %			\
 		COUNT(((const int[]){ __VA_ARGS__ }))])
 
-/* What is held. */
+/* Resources. */
 
 #define FAIL_HELD	8192
 
@@ -206,10 +206,10 @@ static UNUSED void fail_clean(void)
 }
 
 /*
- * Calls run(p) with the n-th call failing, for each n until no call is left to
- * fail: in two runs, for there may be fewer of them in one than in the next. Of
- * the harmless kinds, which a thread that seeks work calls all the time, it
- * leaves out some: n grows by a 32nd. It returns the number of runs.
+ * Calls run(p) with the n-th call failing, for n = 1, 2, ..., until two runs
+ * had no call left to fail; two, since a run may make fewer calls than the
+ * next. Threads that seek work make harmless calls all the time, so of these
+ * some are left out: n grows by a 32nd. Returns the number of runs.
  */
 static UNUSED long fail_each(unsigned kinds, bool all, void (*run)(int p),
 			     int p)
@@ -229,7 +229,7 @@ static UNUSED long fail_each(unsigned kinds, bool all, void (*run)(int p),
 	return runs;
 }
 
-/* The same for each kind alone, then for all together. */
+/* Calls fail_each() for each kind alone, then for all kinds together. */
 static UNUSED void fail_all(void (*run)(int p), int p)
 {
 	int kind, all;
@@ -241,7 +241,7 @@ static UNUSED void fail_all(void (*run)(int p), int p)
 	}
 }
 
-/* The calls. Used: the linker asks for them when the compiler has forgotten. */
+/* The calls. Used: the compiler may drop what only the linker refers to. */
 
 #define FAIL_WRAP(type, name, ...)					\
 	type __real_##name(__VA_ARGS__);				\
@@ -349,7 +349,7 @@ static bool fail_foreign(const void *block)
 #endif
 }
 
-/* Not held any more before another can be given the same. */
+/* Dropped before another thread can be given the same block. */
 FAIL_WRAP(void, free, void *block)
 {
 	if (!fail_foreign(block))
@@ -428,7 +428,7 @@ FAIL_WRAP(int, clock_gettime, clockid_t clock, struct timespec *now)
 
 	if (!fail_now(FAIL_CLOCK))
 		return rc;
-	check_yield();			/* who asked may ask again */
+	check_yield();			/* the caller may loop */
 	now->tv_sec += FAIL_A_YEAR;
 	return fail_errno(FAIL_ANY(EINVAL, EPERM));
 }
@@ -438,7 +438,7 @@ static bool fail_wakes_fail(void)
 	return __atomic_load_n(&fail.f_kinds, __ATOMIC_RELAXED) & FAIL_WAKE;
 }
 
-/* Whoever sleeps here looks again soon: a signal can come too early. */
+/* Checks that the wait is limited: a signal may come before the sleep. */
 FAIL_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
 	  const struct timespec *until)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# fork.sh: the programs that fork and join print one number and nothing else, as
-# they do only if the result is right, or say what is wrong (fork.h). Those of
-# Python make empty threads only, on one native thread.
+# fork.sh: programs that fork and join print one number and nothing else, if the
+# result is right; else they say what is wrong (fork.h). Programs in Python make
+# empty threads only, on one native thread.
 #
 # usage: fork.sh [directory of our program, or the build's DIR]. Exit: 0 pass,
 # 1 fail, 77 skipped. A peer that is not built is skipped by name.

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# fuzz.sh: random programs yield what they yield without blocks (fuzz/fuzz.h).
+# fuzz.sh: blocks do not change the results of random programs (fuzz/fuzz.h).
 #
 #	test/fuzz.sh			the corpus, then new cases
 #	test/fuzz.sh --soak		new cases until one fails
 #	test/fuzz.sh --replay LINE	one case, as a failure printed it
-#	test/fuzz.sh --kinds		how often the corpus shows what
+#	test/fuzz.sh --kinds		how often each feature is in the corpus
 #
-# Two builds, or with FUZZ_FLAGS one. In environ: CC; CXX; FUZZ_FLAGS, compiler
-# flags; FUZZ_LIB, files of the library; FUZZ_EMU, a program to run it;
-# FUZZ_SECONDS, for the new cases of all builds; FUZZ_JOBS; SEED; OUT, where to
-# note what was found: in OUT/found, one line for each.
+# There are two builds, or with FUZZ_FLAGS one. In the environment: CC; CXX;
+# FUZZ_FLAGS, compiler flags; FUZZ_LIB, files of the library; FUZZ_EMU, a
+# program to run it; FUZZ_SECONDS, for the new cases of all builds; FUZZ_JOBS;
+# SEED; OUT, where to note failures: in OUT/found, one line for each.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -35,7 +35,7 @@ cxx_of() { # compiler: the C++ compiler that goes with it
 	esac
 }
 
-# Does it work, with its library?
+# Succeeds if the compiler works, with its library.
 cxx=${CXX:-$(cxx_of "$cc")}
 echo '#include <stdexcept>' >"$dir/try.cc"
 if [ -z "$cxx" ] || ! $cxx -fsyntax-only "$dir/try.cc" 2>/dev/null; then
@@ -63,7 +63,7 @@ build() { # name, flags
 	fi
 }
 
-# What a failure has found is kept.
+# Keeps the program of a failure.
 keep() {
 	[ -s "$dir/found" ] || return 0
 	mkdir -p "$out" && cat "$dir/found" >>"$out/found" &&

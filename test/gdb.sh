@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # gdb.sh: a debugger walks from a running thread to its bottom, and stops there,
-# on a lane and on the native stack. usched-gdb.py lists all threads, of rr and
-# of a dispatcher alone, in a process and in a core, with state and backtrace:
-# those in lanes, in buffers (with bare and other bottoms, frame pointers,
-# realigned stacks, frames of libc), in inner dispatchers; and leaves the process
-# as it was. So it does when it is attached to a process whose main thread is in a
-# system call, in any language that gdb is set to, which stays set.
+# on a lane and on the native stack. usched-gdb.py lists all threads with state
+# and backtrace, of rr and of a dispatcher alone, in a process and in a core:
+# threads in lanes, in buffers (with bare and other bottoms, frame pointers,
+# realigned stacks, frames of libc), and in inner dispatchers. It leaves the
+# process as it was. It also works after an attach to a process whose main
+# thread is in a system call. It works in any language that gdb is set to, and
+# leaves that set.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -52,7 +53,7 @@ int main(void)
 }
 END
 
-# Threads of all kinds, on a dispatcher alone. Those of rr are made of the same.
+# Threads of all kinds, on a dispatcher alone. Threads of rr use the same code.
 cat >"$dir/kinds.h" <<'END'
 #include <alloca.h>
 #include <fenv.h>
@@ -315,8 +316,8 @@ int main(void)
 }
 END
 
-# The native thread that makes it sleeps in assembly, as in libc: gdb's language
-# is that of the selected frame.
+# The native thread that makes the call sleeps in assembly, as in libc. gdb's
+# language is that of the selected frame.
 cat >"$dir/live.c" <<'END'
 #include "rr.h"
 #include "kinds.h"
@@ -388,8 +389,8 @@ stop:				/* ppoll(NULL, 0, NULL, NULL, 0) */
 	.section .note.GNU-stack,"",%progbits
 END
 
-# One line a thread: function, argument, state, and those of its frames that are
-# of the program, the innermost first.
+# One line for each thread: function, argument, state, and the program's own
+# frames, innermost first.
 brief() {
 	awk '
 	function flush() { if (line != "") print line; line = "" }
@@ -411,7 +412,7 @@ brief() {
 	END { flush() }' "$1"
 }
 
-# debug PROGRAM ARGS: command ... ; what gdb says is in $dir/out
+# debug PROGRAM ARGS: command ... ; gdb's output is in $dir/out
 debug() {
 	program=$1; shift
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
@@ -419,7 +420,7 @@ debug() {
 		--args "$dir/$program" $args >"$dir/out" 2>&1
 }
 
-# same WHAT: is $dir/out as $dir/want says?
+# same WHAT: compares $dir/out with $dir/want
 same() {
 	brief "$dir/out" >"$dir/got"
 	diff "$dir/want" "$dir/got" >"$dir/diff" && ok && return
@@ -439,7 +440,7 @@ walk() { # flags
 	bad "walk $1" "$dir/out"
 }
 
-# What usched bt says of the first seven threads of bare.
+# The expected output of usched bt for the first seven threads of bare.
 bare_want() { # lanes, portable
 	case $1 in
 	0)	at='blocked, away from lane 0';;
@@ -517,7 +518,7 @@ procs() { # flags
 	procs_check "$1, core"
 }
 
-# Of 300, those in lanes 17 and up stay there.
+# Of 300 threads, those in lanes 17 and up stay there.
 procs_check() {
 	brief "$dir/out" >"$dir/brief"
 	sed -n '/threads,/,$p' "$dir/brief" >"$dir/got"
@@ -545,8 +546,8 @@ procs_check() {
 	bad "procs $1" "$dir/diff" "$dir/out"
 }
 
-# attached LANGUAGE [DIRECTORY of debug information]: to the process $live; false
-# if that is refused.
+# attached LANGUAGE [DIRECTORY of debug information]: attaches to the process
+# $live; false if that is refused.
 attached() {
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
 		${2:+-iex "set debug-file-directory $2"} -ex 'set width 0' -p "$live" -ex "set language $1" \

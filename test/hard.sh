@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # hard.sh: the ordinary tests pass in the hard mode, where each thread that
-# blocks loses its place at once, and what is dead is poisoned; and what breaks
-# the rules dies there (u_hard).
+# blocks is evicted at once, and dead memory is poisoned. Broken rules are
+# caught there (u_hard).
 #
 #	test/hard.sh [--full] [test ...]
 #
-# Tests are names like u_depth or s_join-LL; all if none is given. With --full
-# they also run with other words, and with the portable switch: half an hour.
-# CC is the compiler, CFLAGS are more options for it, WORDS replaces the words.
+# Tests are names like u_depth or s_join-LL; if none is given, all run. With
+# --full they also run with other words, and with the portable switch: half an
+# hour. CC is the compiler, CFLAGS are more options for it, WORDS replaces the
+# words.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -16,11 +17,11 @@ cd "$(dirname "$0")/.." || exit 1
 words=${WORDS-evict=always,poison}
 modules='usched uhard umem uproc rr ll ws ucall uguard upreempt ustats utrace'
 
-# These do not hold with those words, for a reason.
+# Tests that cannot hold with some words, and why.
 words_of() { # test, words
 	case $1:$2 in
-	u_hard:*)	echo none ;;	# it chooses its own
-	# that nothing is copied that need not be
+	u_hard:*)	echo none ;;	# it chooses its own words
+	# it tests that nothing is copied without need
 	u_lane:*)	echo "$2,evict=never" ;;
 	# mprotect() fails there, and a shut lane could not be opened again
 	*_fail*:*fault*|s_nomem*:*fault*)
@@ -36,8 +37,8 @@ compile() { # what else
 		$includes "$@"
 }
 
-# One argument of what follows is built and run: a module, a test, or a test
-# with words. What it says goes to a file, its status to another.
+# Builds and runs one argument: a module, a test, or a test with words. The
+# output goes to a file, the status to another.
 job() (
 	case $1 in
 	*.o)	compile -c $(where "${1%.o}.c") -o "$dir/$1" >"$dir/$1.log" 2>&1 ||
@@ -82,7 +83,7 @@ names() {
 		name=$(basename "$src" .c)
 		if grep -q '^/\* VARIANTS: RR LL \*/$' "$src"; then
 			echo "$name-RR $name-LL"
-			# the order of ws is another one
+			# ws has a different order
 			[ $name = s_order ] || echo "$name-WS"
 		else
 			echo "$name"

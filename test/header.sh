@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# header.sh: each header stands alone, once and twice, in C and C++; usched.c is
-# free of warnings; nothing is exported but usched_ and ustack_ symbols.
+# header.sh: each header stands alone, once and twice, in C and C++; usched.c
+# has no warnings; only usched_ and ustack_ symbols are exported.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # layers.sh: includes point one way: core, processors, schedulers and modules,
-# programs. The top level holds what a newcomer looks for, and folders; each
-# folder says in a README what it is, and links between texts lead to files. A
-# planted include upwards is found.
+# programs. The top level holds the files that a newcomer looks for, and
+# folders. Each folder has a README that says what the folder is. Links between
+# texts lead to files. A planted include upwards is found.
 
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
@@ -17,7 +17,7 @@ files() {
 }
 
 # The folders in which a file of a folder may include. The core and processors
-# include the hard mode only where that is compiled in.
+# include the hard mode only if it is compiled in.
 below() { # folder or file
 	case $1 in
 	usched.[ch])	echo usched.h $2 ;;
@@ -31,7 +31,7 @@ below() { # folder or file
 	esac
 }
 
-# Where a header lies: its folder, or its name at the top.
+# Prints where a header lies: its folder, or its name at the top.
 layer() {
 	case $1 in
 	*/*)	echo "${1%%/*}" ;;
@@ -39,7 +39,7 @@ layer() {
 	esac
 }
 
-# Prints each include of a file of the tree $1 that points elsewhere than below.
+# Prints each include of a file of the tree $1 that points outside of below().
 upwards() {
 	while read -r file; do
 		case $file in
@@ -88,7 +88,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 		done
 	done)"
 
-# What is wrong is seen.
+# Planted errors are found.
 mkdir "$dir/tree" && cp -r ./*.[ch] proc steal extra bench "$dir/tree"
 for planted in proc/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do

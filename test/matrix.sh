@@ -4,11 +4,11 @@
 #
 #	test/matrix.sh [--quick] [-j jobs] [test ...]
 #
-# Tests are names like u_depth; all of them if none is given. One line for each
-# configuration, and the output of those that fail. Toolchains that are not
-# installed are skipped, with the name of their Debian package. In environ:
-# USCHED, another usched.c; OPTS, fewer levels; TOOLS, a regular expression for
-# fewer toolchains; OUT, where to build.
+# Tests are names like u_depth; if none is given, all run. Prints one line for
+# each configuration, and the output of failures. Toolchains that are not
+# installed are skipped, with the name of their Debian package. In the
+# environment: USCHED, another usched.c; OPTS, fewer levels; TOOLS, a regular
+# expression for fewer toolchains; OUT, where to build.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -27,7 +27,7 @@ toolchains() {
 	END
 }
 
-# One a line. Those that a toolchain does not know are skipped.
+# One configuration a line. Flags that a toolchain does not know are skipped.
 flags() {
 	cat <<-END
 
@@ -51,7 +51,7 @@ flags() {
 	END
 }
 
-# Which of them make no sense, or no difference.
+# Succeeds if a configuration makes no sense, or no difference.
 senseless() { # compiler, flags
 	case "$1:$2" in
 	*:*FORTIFY*-O0*|*:*-O0*FORTIFY*)	return 0 ;;
@@ -65,7 +65,7 @@ senseless() { # compiler, flags
 	return 1
 }
 
-# What they test is, among others, that threads do not share control words.
+# Succeeds if a test needs control words of each thread, but all share them.
 untrue() { # flags, test
 	case "$2:$1" in
 	u_fpu:*SHARE_FP*|u_again:*SHARE_FP*)	return 0 ;;
@@ -82,7 +82,7 @@ cxx_of() {
 	esac
 }
 
-# The name of the program is $exe, what is said goes to $log.
+# The name of the program is $exe, its output goes to $log.
 build_and_run() ( # compiler, emulator, flags, test
 	src=test/$4.c
 	[ -f "$src" ] || src=test/$4.cc

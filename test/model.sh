@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# model.sh: inbox.h, park.h, wakes.h, idle.h, and deque.h, mail.h, stop.h, seek.h,
-# watch.h with fence.h hold in all executions of small programs that the memory model
-# allows (test/model/model.c), and what is broken on purpose does not. --full:
-# all of them, some minutes; else what is quick.
+# model.sh: inbox.h, park.h, wakes.h, idle.h, and deque.h, mail.h, stop.h,
+# seek.h, watch.h with fence.h hold in all executions of small programs that the
+# memory model allows (test/model/model.c). Headers that are broken on purpose
+# do not. --full: all scenarios, some minutes; else the quick ones.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -29,7 +29,7 @@ fi
 $cc -std=gnu11 -O2 -g $includes -c -o "$dir/usched.o" usched.c &&
 $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 
-# As it is.
+# The headers as they are.
 mkdir "$dir/good" "$dir/bad"
 cp usched.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
 for m in inbox park wakes idle deque mail stop seek watch; do
@@ -41,7 +41,7 @@ for m in inbox park wakes idle deque mail stop seek watch; do
 	fi
 done
 
-# Broken: what is said first must be found, in the scenarios named second.
+# A broken header: it must fail in the scenarios named second.
 broken() { # what, scenarios, file, sed script [, only in the full part]
 	[ "$5" ] && [ -z "$full" ] && return
 	cp "$dir/good/"* "$dir/bad"
@@ -135,8 +135,9 @@ broken 'who releases does not tell' idle idle.h \
 	'/^	park_futex_wake(idle)/d' full
 broken 'D1 does not tell' idle idle.h '/^		park_futex_wake(idle)/s/park.*/;/' full
 
-# The errors that the paper of deque.h had, and then what it depends on. Not in
-# this model: R3 and A3, which keep the load of an item before the swap.
+# Errors of the paper of deque.h, and then the orders on which deque.h depends.
+# R3 and A3, which keep the load of an item before the swap, are outside of this
+# model.
 broken 'R2 relaxed: the array (Norris and Demsky)' deque deque.h \
 	'/R2 \*/s/_RELEASE/_RELAXED/'
 broken 'A2 relaxed: the array' deque deque.h \
@@ -182,10 +183,10 @@ broken 'Q4: a slot too many' deque deque.h \
 broken 'Q4: room by a d_top that is not yet' deque deque.h \
 	's/^	d->d_seen = .*/	d->d_seen = d->d_bottom;/' full
 
-# Not needed, so not here: that K3 acquires (stop.h); that mail_close() is more
-# than a load and a store, that mail_open() leaves SETTLED, and that a post which
-# finds GONE does not post (mail.h); the
-# orders of N1, N4 and seek_unpark() (seek.h).
+# Not needed in any scenario, so not here: that K3 acquires (stop.h); that
+# mail_close() is more than a load and a store, that mail_open() leaves SETTLED,
+# and that a post which finds GONE does not post (mail.h); the orders of N1, N4
+# and seek_unpark() (seek.h).
 broken 'K1: no light fence' stop stop.h '/fence_light();/d'
 broken 'K4: no heavy fence' stop stop.h '/fence_heavy();/d'
 broken 'K2: no look' stop stop.h \

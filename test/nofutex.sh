@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# nofutex.sh: where there is no futex, processors sleep on a condition variable
-# (park.h). The library and those tests that sleep most are built as if this was
-# such a system, and run. s_fail then makes its clock fail, too.
+# nofutex.sh: on a system without futexes, processors sleep on a condition
+# variable (park.h). The library, and the tests that sleep most, are built as on
+# such a system, and run. There s_fail makes its clock fail, too.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -15,12 +15,12 @@ build() {
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $includes "$@"
 }
 
-build -c -o "$dir/usched.o" usched.c || exit 1	# knows no system
+build -c -o "$dir/usched.o" usched.c || exit 1	# the same on all systems
 for module in umem uproc rr ll ws ucall; do
 	build -include test/nolinux.h -c -o "$dir/$module.o" $(where $module.c) || exit 1
 done
 
-# One that calls futex(2) after all would show nothing.
+# The test would show nothing if a program called futex(2) after all.
 if nm "$dir"/*.o 2>/dev/null | grep -qw syscall; then
 	echo "the library calls syscall()"
 	exit 1

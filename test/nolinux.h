@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* nolinux.h: included first, makes our files take the system for another. */
+/* nolinux.h: included first, it hides from our files that this is Linux. */
 
-/*
- * What they include of the system comes before, so that only they see it.
- */
+/* The headers of the system come first, so that only our files are deceived. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif

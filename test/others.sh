@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Other people's code works in our threads, and blocks there, as it does
-# without: zlib, SQLite, Lua, and qsort() of the C library. Each program in
+# Other people's code has the same results when it runs and blocks in our
+# threads: zlib, SQLite, Lua, and qsort() of the C library. Each program in
 # test/others/ says what it does and why that is sound.
 #
-# CC is the compiler, CFLAGS are more options for it, OTHERS_FLAGS too (as
-# -DUSCHED_HARD or -DUSCHED_PORTABLE), RUN goes before each program (an
-# emulator). What is not installed is skipped, with the Debian package.
+# CC is the compiler, CFLAGS are more options for it, and so are OTHERS_FLAGS
+# (such as -DUSCHED_HARD or -DUSCHED_PORTABLE). RUN goes before each program (an
+# emulator). A library that is not installed is skipped, with its Debian
+# package.
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
@@ -45,7 +46,7 @@ library() {
 	done
 }
 
-# check NAME PACKAGE HEADER OPTIONS...: with the first options that will do.
+# check NAME PACKAGE HEADER OPTIONS...: with the first options that work.
 check() {
 	name=$1 package=$2 header=$3
 	shift 3

@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# place.sh: waits in place hold with whatever a program is compiled with, and
-# whatever the library is compiled with.
+# place.sh: waits in place hold with all compiler flags of a program, and with
+# all flags of the library.
 #
 #	test/place.sh [--full]
 #
 # run	u_place passes, the program and the library with flags of their own
 # cxx	the same as C++
-# red	small waiting functions keep out of the red zone (place/leaf.c), and are
-#	found to be in it without the call that keeps them out
-# call	where the waits must be calls they are, and elsewhere they are not
+# red	small waiting functions keep out of the red zone (place/leaf.c); without
+#	the call that keeps them out, they are found in it
+# call	waits are calls where they must be, and nowhere else
 # file	a file that waits compiles
-# lib	a ring runs with a library that is linked so
+# lib	a ring runs with a library that is linked in this way
 # two	copies of the library in a program and in a plug-in keep apart
 #
-# Without --full, a few of each. What is not installed is skipped.
+# Without --full, a few of each. Compilers that are not installed are skipped.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -104,7 +104,7 @@ compile() { # what
 	must "$1" $compiler -std=gnu11 -g -Wall -Wextra -Werror $includes -Itest "$@"
 }
 
-# Some compile, but do not run here.
+# Some programs compile, but do not run here.
 runs_here() { # flags
 	case $1 in
 	*avx512f*)	grep -qw avx512f /proc/cpuinfo ;;
@@ -131,7 +131,7 @@ do_cxx() {
 	must running "$exe"
 }
 
-# Prints the functions of leaf.c that are found.
+# Prints the functions of leaf.c that use the red zone.
 in_red_zone() { # flags
 	compile test/place/leaf.c $flags "$@" -S -o "$exe.s"
 	awk -f test/place/red.awk "$exe.s" | grep '^leaf_'
@@ -147,7 +147,7 @@ do_red() {
 		fail "leaf.c does not get to the red zone without the call"
 }
 
-# prints yes or no: does a file that is compiled so wait in place?
+# Prints yes or no: does a file with these flags wait in place?
 in_place() { # flags
 	printf '#include "usched.h"\n#ifdef USCHED_IN_PLACE\nyes\n#else\nno\n#endif\n' |
 		$cc "$@" -I. -E - 2>"$exe.log" | tail -n 1

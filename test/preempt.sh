@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# preempt.sh: preemption, however the program was built. All functions of the
-# library are in the stretches of code that UPREEMPT_NEVER notes, with every
+# preempt.sh: preemption works however the program was built. All functions of
+# the library are in the stretches of code that UPREEMPT_NEVER notes, with every
 # compiler and level. t_preempt passes with them, position-independent or not,
-# over the shared library, and with the portable switch. Where the files cannot
-# be told apart, or libc is a part of the program, upreempt_start() says so.
-# With PREEMPT_SECONDS=60 in environ: more levels, and other machines.
+# with the shared library, and with the portable switch. If files cannot be told
+# apart, or libc is a part of the program, upreempt_start() returns an error.
+# With PREEMPT_SECONDS=60 in the environment: more levels, and other machines.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -30,7 +30,7 @@ result() { # status, what
 	esac
 }
 
-# What is not in a section of which the stretch is noted, and without a table.
+# Prints functions outside of the sections that are noted, and missing tables.
 stray() { # object
 	nm -f sysv "$1" | awk -F'|' '$4 ~ /FUNC/ && $3 ~ /[Tt]/ {
 		gsub(/ /, ""); print $1, $7 }' |
@@ -68,7 +68,7 @@ shared() { # compiler
 	LD_LIBRARY_PATH=$dir timeout 600 "$dir/t"
 }
 
-# Says what upreempt_start() and rr_preempt() return.
+# A program that prints what upreempt_start() and rr_preempt() return.
 cat >"$dir/say.c" <<END
 #include "rr.h"
 #include "upreempt.h"
@@ -83,7 +83,7 @@ int main(void)
 }
 END
 
-# A program that is linked statically, or is a shared object, says what is its.
+# A program, static or a shared object, that names its own text.
 cat >"$dir/mine.c" <<END
 #define USCHED_PREEMPT 1
 #include "rr.h"
@@ -104,7 +104,7 @@ int mine(void)
 END
 echo 'int mine(void); int main(void) { return mine(); }' >"$dir/main.c"
 
-# A file of the program's own that is not to be preempted, over either library.
+# A file of the program that must not be preempted, with either library.
 cat >"$dir/never.c" <<END
 #include "upreempt.h"
 UPREEMPT_NEVER;

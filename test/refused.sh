@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# refused.sh: what keeps parts of the stack elsewhere is refused by name: files
-# with SafeStack or ShadowCallStack do not compile, a program that is linked with
-# SafeStack is stopped by usched_run(), code with -fsplit-stack by its block.
+# refused.sh: compilers that keep parts of the stack elsewhere are refused by
+# name. Files with SafeStack or ShadowCallStack do not compile; a program that
+# is linked with SafeStack is stopped by usched_run(); code with -fsplit-stack
+# is stopped by its block.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -13,7 +14,7 @@ passed=0 failed=0 skipped=0
 
 have() { command -v "$1" >/dev/null; }
 
-# The last command must have failed, and have said this.
+# The last command must have failed, with this message.
 must() { # what, status, words
 	if [ "$2" != 0 ] && grep -q -- "$3" "$dir/log"; then
 		passed=$((passed + 1))
@@ -35,7 +36,7 @@ compile() { # what, command ...
 	must "$what" $? 'usched: copied stacks and'
 }
 
-# Can this compiler make a program with these flags at all?
+# Succeeds if this compiler can make any program with these flags.
 makes() { # command ...
 	"$@" "$dir/empty.c" -o "$dir/empty" >/dev/null 2>&1 && "$dir/empty"
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ring.sh: the programs of the benchmark print one number and nothing else, or
-# say what is wrong; and all block as often as a ring makes them (bench.h). So do
-# those whose threads wait below other calls (wrap.c).
+# say what is wrong; and all block as often as a ring makes them block
+# (bench.h). So do the programs whose threads wait below other calls (wrap.c).
 #
 # usage: ring.sh [directory of our programs, or the build's DIR]. Exit: 0 pass,
-# 1 fail, 77 skipped. A peer, or what only the benchmark needs, is skipped by name
-# if it is not built.
+# 1 fail, 77 skipped. A peer, or a program that only the benchmark needs, is
+# skipped by name if it is not built.
 
 dir=${1:-${DIR:-.}}
 peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
@@ -18,8 +18,9 @@ whole() {
 	prints '[0-9]+' "$@"
 }
 
-# blocks LEAST N: of 20000 messages, on one native thread. A thread that is not
-# stopped by others passes on what it has, and blocks once in N messages.
+# blocks LEAST N: blocks of 20000 messages, on one native thread. A thread that
+# is not stopped by others passes on all its wakes, and blocks once in N
+# messages.
 blocks() {
 	whole blocks "$2" 10 $((2000 / $2)) 0 1
 	if [ "$(cat "$out")" -lt "$1" ] 2>/dev/null; then
@@ -75,7 +76,7 @@ rings() {
 	done
 }
 
-# Builds that only the benchmark has, and that block as the plain ones do.
+# Builds that only the benchmark uses. They block as often as the plain builds.
 timed() {
 	prog=$dir/$1
 	[ -x "$prog" ] || echo "skip $1: not built (make bench)"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh: runs tests, and counts them. A test passes with status 0, is skipped
-# with 77 (its last line says why), and fails with any other. A script may be
-# followed by arguments; what it counts itself, as "N passed, N failed[, N
-# skipped]" in its last line, is added up.
+# with 77 (its last line says why), and fails with any other status. A script
+# may be followed by arguments. If its last line is "N passed, N failed[, N
+# skipped]", these counts are added.
 
 passed=0 failed=0 skipped=0
 log=$(mktemp) || exit 1

@@ -2,10 +2,11 @@
 /* s_article: programs written for the schedulers of the article still work. */
 
 /*
- * As its rmain.c and lmain.c do, they say how many threads they will make,
- * make some of them, start, call done() at the end of each, then fini(), and
- * look at no return value. That compiles without a warning. Both schedulers
- * may be used at the same time, and threads of one may wake those of the other.
+ * Like rmain.c and lmain.c of the article, they say how many threads they will
+ * make, make some of them, start, call done() at the end of each thread, then
+ * fini(), and check no return value. They compile without a warning. Both
+ * schedulers may be used at the same time, and threads of one may wake threads
+ * of the other.
  */
 #include "check.h"
 #include "rr.h"
@@ -99,7 +100,7 @@ static void lefts(void *arg)
 	}
 	__atomic_add_fetch(&received, 1, __ATOMIC_RELAXED);
 	ll_wake(right[(intptr_t)arg]);
-	ll_release();			/* that was our last wake there */
+	ll_release();			/* our last wake there */
 }
 
 static void rights(void *arg)

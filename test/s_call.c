@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* s_call: ucall() runs a function elsewhere while the processor runs others. */
+/* s_call: ucall() runs a function elsewhere, and its processor goes on. */
 /* VARIANTS: RR LL */
 
 /*
- * A call that can only return when another thread of the same processor has run
- * shows that the processor goes on. Wakes that come meanwhile are kept. t_call
- * has all the rest, by a scheduler of its own.
+ * One call can only return after another thread of the same processor has run,
+ * so the processor must go on. Wakes that come meanwhile are kept. t_call tests
+ * the rest, with a scheduler of its own.
  */
 
 #include "either.h"
@@ -15,7 +15,7 @@
 
 static long gate, inside, most, ended;
 
-/* On a native thread. */
+/* Runs on a native thread. */
 static void pass(void *arg)
 {
 	long now = add(&inside, 1);
@@ -40,7 +40,7 @@ static void caller(void *arg)
 	add(&ended, 1);
 }
 
-/* When it runs, others of its processor are in their calls. */
+/* While this runs, other threads of its processor are in their calls. */
 static void opens(void *arg)
 {
 	(void)arg;

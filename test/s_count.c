@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* s_count: a wake before the wait is kept, n wakes let n waits through. */
+/* s_count: a wake before a wait is kept, and n wakes let n waits through. */
 /* VARIANTS: RR LL */
 
 /*
- * Threads can be made before the start, by threads for their own and for other
- * processors, and by native threads; thread_nr is only a hint, so queues grow
+ * Threads can be made before the start; by threads, for their own and for other
+ * processors; and by native threads. thread_nr is only a hint, so queues grow
  * while they are in use (P1).
  */
 #include "either.h"
@@ -35,7 +35,7 @@ static void fourth(void *arg)
 		yield();
 	yield();
 	yield();
-	CHECK(get(&stage) == 1);	/* there is no fourth */
+	CHECK(get(&stage) == 1);	/* there is no fourth wake */
 	SCHED(wake)(arg);
 }
 
@@ -54,7 +54,7 @@ static void kept(int proc_nr)
 	CHECK(stage == 2);
 }
 
-/* By itself, as often as you like. */
+/* A thread may wake itself any number of times. */
 static void own(void *arg)
 {
 	int i;
@@ -118,7 +118,7 @@ static void random_wakes(int proc_nr)
 	CHECK(total == WAITERS + WAKERS + 1);
 }
 
-/* A tree: each makes two threads, and waits until they say that they live. */
+/* A tree: each thread makes two, and waits until they say that they live. */
 
 struct node {
 	thread *n_parent;
@@ -193,7 +193,7 @@ static void mother(void *arg)
 	}
 }
 
-/* As mother(), but must not yield. */
+/* Like mother(), but must not yield. */
 static void *native_makes(void *arg)
 {
 	int i;

@@ -3,9 +3,10 @@
 /* VARIANTS: RR LL */
 
 /*
- * Nor is one counted twice. Two threads on two processors play ping-pong;
- * threads, native threads that hold the scheduler, and signal handlers wake
- * threads of all processors, which park and are woken all the while.
+ * No wake is counted twice, either. Two threads on two processors play
+ * ping-pong. Threads, native threads that hold the scheduler, and signal
+ * handlers wake threads of all processors, which park and are woken all the
+ * time.
  */
 #include "either.h"
 
@@ -140,7 +141,7 @@ static void hit(void *arg)
 	}
 }
 
-/* Real-time signals are queued: each arrives. */
+/* Real-time signals are queued, so each arrives. */
 static void kick(pthread_t id, int signo)
 {
 	int rc;
@@ -198,7 +199,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	doing("in ping_pong ");
 	ping_pong(2, 0, 1, 200000);
-	ping_pong(4, 0, 2, 20000);	/* with two cpus, on the same one */
+	ping_pong(4, 0, 2, 20000);	/* with two cpus: on the same cpu */
 	for (i = 0; i < 100; i++)
 		ping_pong(1 + i % 5, i, i / 5, 20);
 	doing("in counts ");

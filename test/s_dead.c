@@ -3,8 +3,9 @@
 /* VARIANTS: RR LL */
 
 /*
- * stuck() says how many were left. Fini never hangs, and never gives up while
- * somebody runs who can still wake another, or a native thread holds.
+ * stuck() returns how many are left. fini() never hangs. It never gives up
+ * while a thread runs, which could still wake another, or while a native thread
+ * has a hold.
  */
 #include "either.h"
 
@@ -40,7 +41,7 @@ static void dead(long stuck)
 	CHECK(SCHED(stuck)() == stuck);
 }
 
-/* Some end and some wait for ever. */
+/* Some threads end, and some wait forever. */
 static void some(int proc_nr, unsigned *state)
 {
 	int end = (int)(check_random(state) % 50);
@@ -72,7 +73,10 @@ static void never_started(void)
 	start_and_finish();
 }
 
-/* Joinable ones that have ended are not stuck; one who joins for ever is. */
+/*
+ * Joinable threads that have ended are not stuck; a thread that joins forever
+ * is.
+ */
 
 static thread *joined;
 
@@ -137,8 +141,8 @@ static void run_chain(int proc_nr, int nr, int stuck)
 }
 
 /*
- * The rest of a run after its peer has gone to sleep again: a processor that
- * has just woken another counts as running, however fast that one was.
+ * The waker goes on after its peer has gone to sleep again: a processor that
+ * has just woken another counts as running, even if that was fast.
  */
 static void wakes_and_goes_on(void *arg)
 {
@@ -177,7 +181,7 @@ static void late_waker(int proc_nr, int from, int to)
 	CHECK(ended == 2);
 }
 
-/* One-sided: the woken sleeps again at once, while the waker is still busy. */
+/* One-sided: the woken thread sleeps again at once, while the waker is busy. */
 
 static void sink(void *arg)
 {
@@ -212,7 +216,7 @@ static void one_sided(int proc_nr, int from, int to, intptr_t nr)
 	CHECK(ended == 2);
 }
 
-/* A native thread that holds. */
+/* A native thread has a hold. */
 
 static void *wakes_later(void *arg)
 {
@@ -238,9 +242,9 @@ static void held(void)
 	native_join(id);
 }
 
-/* A thread that hands work to a native thread holds on its behalf. */
+/* A thread that hands work to a native thread takes a hold on its behalf. */
 
-static thread *job;		/* whom to wake */
+static thread *job;		/* the thread to wake */
 static long stop;
 
 static void *worker(void *arg)
@@ -270,7 +274,7 @@ static void hands_out(void *arg)
 	add(&ended, 1);
 }
 
-/* With a dead lock at the end, so that fini looks all the time. */
+/* Ends with a deadlock, so that fini() looks all the time. */
 static void held_by_thread(int runs, int nr)
 {
 	pthread_t id;
@@ -291,7 +295,7 @@ static void held_by_thread(int runs, int nr)
 	native_join(id);
 }
 
-/* The last release comes just when fini frees everything. */
+/* The last release comes just when fini() frees everything. */
 
 static void *releases(void *arg)
 {

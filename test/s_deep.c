@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* s_deep: deep threads of all processors keep their stacks, on lanes of their own */
+/* s_deep: deep threads of all processors keep their stacks, on own lanes */
 /* VARIANTS: RR LL WS */
 
 /*
  * Thousands of threads, most of them deep, wake each other across processors,
- * make more, move (ws), and are joined. None finds another on the lane that is
- * its own, and each finds its frames where they were. From the second
- * generation on all deep threads have such lanes, also those that begin as
- * tasks (ws_spawn()), where another thread ends.
+ * make more threads, move (ws), and are joined. No thread finds another thread
+ * on its own lane, and each finds its frames where they were. From the second
+ * generation on all deep threads have own lanes. In ws this includes tasks
+ * (ws_spawn()) that begin where another thread has ended.
  */
 #include "either.h"
 #include "grind.h"
 #include <limits.h>
 
 #define PROCS	2
-#define NR	1600			/* a generation; three times the lanes */
+#define NR	1600			/* threads; lanes are a third */
 #define TRIPS	4
 #define TASKS	300
 
-/* By processor: with rr and ll each has lanes of its own. */
+/* By processor: with rr and ll each processor has its own lanes. */
 static long used[PROCS][SHRT_MAX + 1];
 static thread *threads[NR];
 static long owners, sharers, ended, lanes;
@@ -77,7 +77,7 @@ static void leave(long *mine)
 	add(&ended, 1);
 }
 
-/* All have been made before one begins. Each wakes its neighbour in turn. */
+/* All threads are made before any begins. Each wakes its neighbour in turn. */
 static void deep(void *arg)
 {
 	thread **me = arg;
@@ -91,7 +91,7 @@ static void deep(void *arg)
 
 		SCHED(wake)(threads[(nr + 1) % NR]);
 		spin(r % 500);
-		if (i == 0)		/* there may be a wake for each wait */
+		if (i == 0)		/* the waits may never block */
 			down((int)(3 + r % 20), r, 0);
 		down((int)(3 + r % 20), r, 1);
 	}
@@ -140,7 +140,7 @@ static void joins(void *arg)
 	CHECK(get(&ended) >= last + i * j);
 }
 
-/* Makes all, of which none runs before it is told to: they wait, shallow. */
+/* Waits at little depth, so all threads can be made before any runs. */
 static void waits(void *arg)
 {
 	wait_one();

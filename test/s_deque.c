@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* s_deque: deque.h gives each item to one, from the right end. */
+/* s_deque: deque.h gives each item to one thread, from the right end. */
 /* LIBS: @test/fail.wrap */
 
 /*
- * An owner and one to three thieves, delayed at random between their steps. Who
- * gets an item sees what was written before the push. The owner gets them last
- * in, first out, and a thief first in, first out. It fights for the last item,
- * for the last two; makes the deque grow from one slot, and sometimes there is
- * no memory for that: then the push says so, and has changed nothing. Indices
- * begin near to where they wrap around. All that with each kind of fences that
- * fence.h has here.
+ * An owner and one to three thieves are delayed at random between their steps.
+ * The thread that gets an item sees what was written before the push. The owner
+ * gets items last in, first out; a thief gets them first in, first out. The
+ * owner and thieves compete for the last item, and for the last two. The deque
+ * grows from one slot. If there is no memory for that, the push returns an
+ * error and has changed nothing. Indices begin shortly before they wrap. All
+ * this is tested with each kind of fences that fence.h has here.
  *
- * fence.h: once it is decided that light fences are free, heavy ones make the
- * system call, or the program ends; also in the child of a fork().
+ * fence.h: after it is decided that light fences are free, a heavy fence makes
+ * the system call, or the program ends; also in the child of a fork().
  */
 #include "window.h"
 #include "fail.h"
 #include <pthread.h>
 #include <sched.h>
 
-/* Those of fence.h. */
+/* The system calls of fence.h. */
 static long barriers;
-static bool refused;			/* as if not known, */
-static bool forgotten;			/* or not registered */
+static bool refused;			/* fails, as if unknown, */
+static bool forgotten;			/* or as if not registered */
 
 #define REGISTERS	(1 << 4)	/* FENCE_REGISTER */
 
@@ -42,22 +42,22 @@ static UNUSED long count_syscall(long nr, int cmd, int flags, int cpu, int x,
 #undef syscall
 
 #define THIEVES	3
-#define ITEMS	100000			/* of a run; or less, if they take */
-#define LEAST	4000			/* long, but so many */
+#define ITEMS	100000			/* of a run; fewer, if they take */
+#define LEAST	4000			/* long, but at least this many */
 #define RUNS	45
-#define GROWTH	400			/* items; of a deque that grows */
+#define GROWTH	400			/* items of a deque that grows */
 #define DEQUES	(ITEMS / GROWTH + 1)
 
 struct item {
 	int it_before;			/* plain */
-	int it_taken;			/* plain: one only */
+	int it_taken;			/* plain: by one thread only */
 };
 
 static struct item items[ITEMS];
-static int pushed;			/* items; the owner's */
+static int pushed;			/* items; owner only */
 static int runs_nr;
 static struct deque deques[DEQUES];
-static struct deque *now;		/* the thieves come here */
+static struct deque *now;		/* the thieves steal here */
 static long stolen[THIEVES], lost;
 static int over;
 
@@ -69,7 +69,7 @@ static void begin(struct deque *d, long room, unsigned nr)
 	d->d_bottom = d->d_top = d->d_seen = begins[nr % COUNT(begins)];
 }
 
-/* Two words that belong together. */
+/* Returns an item of two words that belong together. */
 static struct deque_item of(void *what)
 {
 	struct deque_item x = { what, (char *)what + 1 };
@@ -83,7 +83,7 @@ static bool is(struct deque_item x, void *what)
 				    x.i_arg == (char *)what + 1);
 }
 
-/* Its number. */
+/* Counts the item as taken, and returns its number. */
 static int take(struct deque_item x)
 {
 	struct item *it = x.i_what;
@@ -132,7 +132,7 @@ static void *thief(void *arg)
 
 /* The owner. */
 
-/* There may be no memory, a few times. */
+/* Pushes; memory may be lacking, a few times. */
 static void push(struct deque *d)
 {
 	struct deque_array *array = d->d_array;
@@ -147,7 +147,7 @@ static void push(struct deque *d)
 	pushed++;
 }
 
-/* Asks whether the run goes on: each has its share of half the time. */
+/* Tells whether the run goes on. Each run has its share of half of the time. */
 static bool more(void)
 {
 	return pushed < LEAST || (pushed < ITEMS &&
@@ -160,7 +160,7 @@ static void push_some(struct deque *d, int nr)
 		push(d);
 }
 
-/* At most so many, and how many that were. */
+/* Pops at most nr items, and returns how many it has popped. */
 static int pop_some(struct deque *d, int nr)
 {
 	int got, last = ITEMS;
@@ -194,7 +194,7 @@ static void walk(struct deque *d)
 	}
 }
 
-/* Only thieves take. */
+/* Pushes only; the thieves take all items. */
 static void give(struct deque *d)
 {
 	while (more()) {
@@ -278,7 +278,10 @@ static void runs(const char *what)
 	CHECK(stolen[0] > 0 && stolen[1] > 0 && stolen[2] > 0 && lost > 0);
 }
 
-/* One native thread, against a plain array. The slots are used many times. */
+/*
+ * A native thread alone, compared with a plain array. Slots are used many
+ * times.
+ */
 
 #define MODEL	64
 
@@ -314,7 +317,7 @@ static void alone(unsigned nr)
 	fail_clean();
 }
 
-/* What deque_init() and growth do about memory. */
+/* Failures of memory in deque_init() and in growth. */
 static void memory(void)
 {
 	static int things[100];
@@ -332,7 +335,7 @@ static void memory(void)
 	CHECK((uintptr_t)&d.d_top % DEQUE_LINE == 0);
 	for (i = 0; i < 8; i++)
 		CHECK(deque_push(&d, of(&things[i])) == 0);
-	CHECK(fail_holds() == 1);	/* 5 is 8 */
+	CHECK(fail_holds() == 1);	/* room for 5 is room for 8 */
 	fail_arm(FAIL_MEMORY, 1, true);
 	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
 	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
@@ -351,7 +354,7 @@ static void memory(void)
 	fail_clean();
 }
 
-/* An empty one costs no system call. */
+/* A deque that stays empty costs no system call. */
 static void costs_nothing(void)
 {
 	struct deque d;
@@ -377,7 +380,7 @@ static void no_more(void)
 	fence_heavy();
 }
 
-/* Linux hands on that it is registered; who knows about the others. */
+/* On Linux a child stays registered; elsewhere that is unknown. */
 static void after_fork(void)
 {
 	long before = barriers;
@@ -401,7 +404,7 @@ static long heavy_costs(void)
 	return barriers - before;
 }
 
-/* What is decided stays, and a heavy fence is one. */
+/* The decision is final, and a heavy fence is a real fence. */
 static void fences(void)
 {
 	char text[200];

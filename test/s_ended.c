@@ -3,15 +3,16 @@
 /* VARIANTS: RR LL */
 
 /*
- * Such a wake may find the thread ended, and be in no inbox, under way, or in
- * the inbox of a processor that computes, when the thread is joined. Nothing
- * comes of it, and the memory of the thread is used again only when no inbox
- * refers to it (P5): data that new threads keep on their stacks is checked.
+ * When the thread is joined, such a wake may have found the thread ended and be
+ * in no inbox; it may be under way; or it may be in the inbox of a processor
+ * that computes. The wake has no effect. The memory of the thread is used again
+ * only when no inbox refers to it (P5): new threads check the data on their
+ * stacks.
  */
 #include "either.h"
 #include <stdbool.h>
 
-#define NEW	8		/* threads that may get the memory */
+#define NEW	8		/* threads that may get that memory */
 #define ROUNDS	300
 #define POOL	64
 #define CROWD	24
@@ -26,7 +27,7 @@ static void child(void *arg)
 	add(&ended, 1);
 }
 
-/* Runs in memory of a thread that was joined, and is woken once. */
+/* Runs in the memory of a thread that was joined, and is woken once. */
 static void newcomer(void *arg)
 {
 	volatile intptr_t mine = (intptr_t)arg;
@@ -36,7 +37,7 @@ static void newcomer(void *arg)
 	add(&served, 1);
 }
 
-/* The processor of child does not look at its inbox until it was joined. */
+/* Keeps the processor of child from its inbox until child was joined. */
 static void hog(void *arg)
 {
 	(void)arg;
@@ -48,7 +49,7 @@ static void hog(void *arg)
 	until(&joined, 1);
 }
 
-/* In rr, joinable threads are dealt: makes some, until the right one comes. */
+/* In rr, joinable threads are dealt in turn: makes some until one is on p. */
 static thread *joinable_on(int p, void (*f)(void *))
 {
 	thread *t[2];
@@ -81,7 +82,7 @@ static void joins_late(void *arg)
 	make(1, hog, NULL);
 	SCHED(wake)(t);
 	until(&computes, 1);
-	SCHED(wake)(t);			/* it has ended */
+	SCHED(wake)(t);			/* child has ended */
 	SCHED(wake)(t);
 	CHECK(SCHED(join)(t) == 0);
 	for (i = 0; i < NEW; i++)
@@ -99,7 +100,7 @@ static void joins_late(void *arg)
 	CHECK(get(&served) == NEW);
 }
 
-/* The wakes lie in an inbox when the thread is joined. */
+/* The wakes are in an inbox when the thread is joined. */
 static UNUSED void late(void)
 {
 	doing("in late");
@@ -109,7 +110,7 @@ static UNUSED void late(void)
 	start_and_finish();
 }
 
-/* By a thread of its own processor, of another, and a signal handler. */
+/* The wakes come from its own processor, another processor, and a handler. */
 
 static thread *posted;
 
@@ -153,7 +154,7 @@ static void at_once(void)
 	CHECK(served == 2 * ROUNDS);
 }
 
-/* By a native thread that tells each of a pool to stop, some twice. */
+/* A native thread tells each thread of a pool to stop, some threads twice. */
 
 static thread *pool[POOL];
 static long told;
@@ -203,7 +204,10 @@ static void pools(void)
 	}
 }
 
-/* At random: each wakes many others, ends after some waits, and is joined. */
+/*
+ * At random: each thread wakes many others, ends after some waits, and is
+ * joined.
+ */
 
 static thread *crowd[CROWD];
 static long sent;
@@ -213,7 +217,7 @@ static void one_of_many(void *arg)
 	unsigned state = check_hash(check_seed, (unsigned)(intptr_t)arg);
 	int i;
 
-	wait_one();		/* until all are there */
+	wait_one();		/* until all threads are there */
 	for (i = 0; i < WAKES; i++) {
 		SCHED(wake)(crowd[check_random(&state) % CROWD]);
 		if (check_random(&state) % 8 == 0)

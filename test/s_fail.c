@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* s_fail: no failure of a call that starts, wakes or sleeps loses anything. */
+/* s_fail: if a call that starts, wakes or sleeps fails, nothing is lost. */
 /* VARIANTS: RR LL */
 /* LIBS: @test/fail.wrap */
 
 /*
- * Threads of one to three processors wake each other by turns, so processors
- * sleep and are woken all the time; a native thread from outside wakes, too;
- * one thread joins another; and some wait for ever. The n-th call to the system
- * fails, once and from then on, for each n, of each kind alone and of all kinds
- * (see fail.h). If init() or start() fails, there is no native thread and
- * nothing has run, and it works as soon as the calls do. Clocks, affinity and futexes
- * may fail as they like: nobody is told, but each wake arrives, and exactly
- * those who wait for ever are left. test/nofutex.sh runs it without futexes.
+ * Threads of one to three processors wake each other by turns, so that
+ * processors sleep and are woken all the time. A native thread wakes threads,
+ * too; one thread joins another; and some threads wait forever. The n-th call
+ * to the system fails, once or from then on, for each n, of each kind alone and
+ * of all kinds (see fail.h). If init() or start() fails, there is no native
+ * thread and nothing has run, and the function works as soon as the calls do.
+ * Clocks, affinity and futexes may fail at any time: no caller notices, each
+ * wake arrives, and exactly the threads that wait forever are left.
+ * test/nofutex.sh runs this without futexes.
  */
 #include "either.h"
 #include "fail.h"
@@ -25,7 +26,7 @@
 static long wakes, posted, ran;
 static thread *partner[2 * PAIRS], *sleeper;
 
-/* Memory comes back after some tries, and waits until then. */
+/* Calls f() until it works. After some tries there is memory again. */
 static void again(int (*f)(void))
 {
 	int tries, rc;
@@ -42,7 +43,7 @@ static void waits(void)
 	again(SCHED(wait));
 }
 
-/* First and second of a pair, on processors that are neighbours. */
+/* The first and second thread of a pair are on neighbouring processors. */
 static void turns(void *arg)
 {
 	long i, me = (thread **)arg - partner;
@@ -70,7 +71,7 @@ static void sleeps(void *arg)
 	add(&ran, 1);
 }
 
-/* Each wake when the one before it has arrived. */
+/* Sends each wake after the wake before has arrived. */
 static void *posts(void *arg)
 {
 	int i;
@@ -87,7 +88,7 @@ static void *posts(void *arg)
 	return NULL;
 }
 
-/* With a buffer that is too large for the segments of umem.c. */
+/* Waits forever, with a buffer that is too large for the segments of umem.c. */
 static void waits_for_ever(void *arg)
 {
 	volatile char space[530000];
@@ -143,7 +144,10 @@ static thread *make_one(int p, void (*f)(void *), void *arg)
 	return t;
 }
 
-/* Calls f() until it works. Each failure is told, and leaves nothing behind. */
+/*
+ * Calls f() until it works. Each failure is reported, and leaves nothing
+ * behind.
+ */
 static void insist(int (*f)(void), int tries)
 {
 	int rc;
@@ -196,7 +200,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
-	fail_sample = 31;		/* of 256 for each processor */
+	fail_sample = 31;		/* each processor makes 256 calls */
 	for (p = 1; p <= 3; p++)
 		fail_all(scenario, p);
 	return 0;

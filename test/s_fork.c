@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* s_fork: the child of fork() may exec, exit, or have a scheduler of its own. */
+/* s_fork: the child of fork() may exec, exit, or have its own scheduler. */
 /* VARIANTS: RR LL */
 
 /*
- * Two processors make threads, wake each other's, join and make calls.
- * Meanwhile threads of both have children, a function of ucall(), the native
- * thread that made the scheduler, and another. Each child exits in some way, or
- * finds the calls for the parent's scheduler refused, or runs threads under a
- * scheduler of its own, with two processors. Its threads may have children, too.
- * A child that hangs meets the watchdog. Uses that return no error name the
- * contract. A scheduler that was not started works in the child.
+ * Two processors make threads, wake each other's threads, join and make calls.
+ * Meanwhile there are forks: by threads of both processors, by a function of
+ * ucall(), by the native thread that made the scheduler, and by another. Each
+ * child exits in some way; or finds that calls for the parent's scheduler are
+ * refused; or runs threads under a scheduler of its own, with two processors.
+ * Threads of a child may fork, too. A child that hangs meets the watchdog. A
+ * function that returns no error names the broken contract. A scheduler that
+ * was not started works in the child.
  */
 
 #include "either.h"
@@ -17,16 +18,16 @@
 #include "uproc_set.h"
 #include <spawn.h>
 
-#define EACH	64		/* children of each of the forkers */
+#define EACH	64		/* children of each forker */
 #define LEAVES	50
 #define TURNS	20
 
 extern char **environ;
 
-static long forking;		/* forkers that are left */
-static long ended;		/* busy threads that are on the way out */
+static long forking;		/* forkers that still fork */
+static long ended;		/* busy threads that are about to end */
 static thread *sleepers[2];
-static pid_t first;		/* process */
+static pid_t first;		/* the first process */
 
 static void nothing(void *arg)
 {
@@ -41,7 +42,7 @@ static void leaf(void *arg)
 
 static thread *busy[2];
 
-/* Makes threads, which end anywhere, and wakes the other one of its kind. */
+/* Makes threads, which end anywhere, and wakes the other busy thread. */
 static void load(void *arg)
 {
 	static long alive[2];
@@ -60,7 +61,7 @@ static void load(void *arg)
 		CHECK(SCHED(join)(make_joinable(me, nothing, NULL)) == 0);
 		CHECK(ucall(nothing, NULL) == 0);
 	}
-	SCHED(wake)(busy[!me]);		/* it may sleep */
+	SCHED(wake)(busy[!me]);		/* the other may sleep */
 	add(&ended, 1);
 	while (get(&alive[me]) > 0 || get(&ended) < 2)
 		yield();
@@ -72,7 +73,7 @@ static void sleeps(void *arg)
 	wait_one();
 }
 
-/* What a child does. */
+/* What children do. */
 
 /* A thread of the child's own scheduler. */
 static thread *own[2];
@@ -107,7 +108,9 @@ static void own_scheduler(void (*more)(void *))
 	CHECK(turns == 2 * TURNS);
 }
 
-/* Wakes threads that are not in this process, also as a thread of another set. */
+/*
+ * Wakes threads that are not in this process, also as a thread of another set.
+ */
 static void wakes_of_parent(void *arg)
 {
 	int i;
@@ -189,14 +192,16 @@ static void child(int nr)
 	_exit(0);
 }
 
-/* Stands for that of a program. It must not wait for absent processors. */
+/*
+ * Stands for a program's exit handler. It must not wait for absent processors.
+ */
 static void at_exit(void)
 {
 	if (getpid() != first)
 		CHECK(SCHED(fini)() == -ECHILD);
 }
 
-/* Those who fork. */
+/* Forkers. */
 
 struct forker {
 	pid_t f_pid;
@@ -212,7 +217,7 @@ static void forks(struct forker *f)
 	f->f_nr++;
 }
 
-/* The watchdog is for each child, and for what follows: they are many. */
+/* Sets the watchdog for the next child and all that follows: there are many. */
 static void reaps(void *arg)
 {
 	struct forker *f = arg;
@@ -236,7 +241,7 @@ static void forks_and_reaps(void *arg)
 	}
 }
 
-/* Lets its processor go on meanwhile. */
+/* Forks as a thread. Its processor goes on meanwhile. */
 static void forks_as_thread(void *arg)
 {
 	struct forker *f = arg;
@@ -333,7 +338,7 @@ static void spawned(void)
 	start_and_finish();
 }
 
-/* A scheduler that has not been started belongs to parent and child. */
+/* A scheduler that was not started belongs to the parent and to the child. */
 static void not_started(void)
 {
 	int status, rc;
@@ -356,8 +361,8 @@ static void not_started(void)
 }
 
 /*
- * The parent forks while one of its workers sleeps, and watches. The workers of
- * the child must not rely on that watch.
+ * The parent forks while one of its workers sleeps and keeps watch. The workers
+ * of the child must not rely on that watch.
  */
 #if defined(WS)
 static thread *hostage;
@@ -370,7 +375,7 @@ static void is_rescued(void *arg)
 	set(&rescued, 1);
 }
 
-/* Wakes a thread of its own worker, and computes until that has run. */
+/* Wakes a thread of its own worker, and computes until that thread has run. */
 static void captor(void *arg)
 {
 	int i;
@@ -420,7 +425,7 @@ static void watched(void)
 }
 #endif
 
-/* The child of a thread goes on as if it was the thread. */
+/* The child of a thread goes on as that thread. */
 
 #define DEEP	80000		/* bytes: such a slice is no block of a pool */
 
@@ -438,8 +443,8 @@ static NOINLINE void deeply(int (*f)(void))
 }
 
 /*
- * Forks while the locks of the set are taken, as by another native thread, which
- * is not in the child.
+ * Forks while the locks of the set are taken, as if by another native thread,
+ * which does not exist in the child.
  */
 static pid_t fork_locked(void)
 {
@@ -450,7 +455,7 @@ static pid_t fork_locked(void)
 	if (me == NULL)
 		return fork();
 	if (has_blocked)
-		deeply(SCHED(yield));	/* its end would free a buffer */
+		deeply(SCHED(yield));	/* else its end would free a buffer */
 	its = uproc_of(STRUCT(me))->p_set;
 	CHECK(pthread_mutex_lock(&its->set_lock) == 0);
 	CHECK(pthread_mutex_lock(&its->set_mem.m_lock) == 0);
@@ -462,7 +467,7 @@ static pid_t fork_locked(void)
 	return pid;
 }
 
-/* Ends as the child did. */
+/* Ends in the same way as its child. */
 static void dies_in_child(void *arg)
 {
 	pid_t pid = fork_locked();
@@ -501,7 +506,7 @@ static int waits_deeply(void)
 	return 0;
 }
 
-/* Needs a larger buffer. */
+/* Waits, with more stack, so that it needs a larger buffer. */
 static void waits(void)
 {
 	deeply(waits_deeply);
@@ -568,7 +573,9 @@ static int deaths(void)
 			   "call: the function has returned in the child");
 }
 
-/* These hold locks of their own over fork(), or forbid threads after it. */
+/*
+ * Sanitizers hold locks of their own over fork(), or forbid threads after it.
+ */
 static bool is_sanitized(void)
 {
 #if defined(__has_feature)

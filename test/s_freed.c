@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* s_freed: a wake of a thread that was freed dies with a message (hard mode). */
+/* s_freed: a wake of a freed thread ends with a message (hard mode). */
 /* VARIANTS: RR LL */
 
 /*
  * In the hard mode a wake, a post or a join of a thread whose memory was freed
- * names the call, the function that the thread ran and its argument: from
- * wherever it comes, and also when many other threads were made since. So does
- * a write to that memory when it is used again. Threads that are woken before
- * they are freed are never named, and their memory is used again. (Cites H5.)
+ * ends the program. The message names the call, the function that the thread
+ * ran, and its argument. This holds for any caller, and also if many threads
+ * were made since. A write to that memory is reported when the memory is used
+ * again. A thread that is woken before it is freed is never reported, and its
+ * memory is used again. (Cites H5.)
  */
 
 #include "either.h"
@@ -54,7 +55,7 @@ static void waits(void *arg)
 	_exit(1);
 }
 
-/* Is the memory of some thread kept? Acquires what uhard_keep() releases. */
+/* Tells whether the memory of a thread is kept. Pairs with uhard_keep(). */
 static bool freed(void)
 {
 	int i, nr = 0;
@@ -67,7 +68,7 @@ static bool freed(void)
 	return nr > 0;
 }
 
-/* Until the memory of dead, which is the first, was freed. */
+/* Waits until the memory of dead, the first, was freed. */
 static void until_freed(void)
 {
 	while (!freed())
@@ -111,7 +112,10 @@ static void wakes_joined(void *arg)
 	SCHED(wake)(joined);
 }
 
-/* Those made since have ended, or wait, where another wake would find them. */
+/*
+ * Threads made since then have ended, or wait, and another wake would find
+ * them.
+ */
 static void wakes_late(void *arg)
 {
 	int i;
@@ -141,7 +145,7 @@ static void posts_by_handler(void *arg)
 	raise(SIGUSR1);
 }
 
-/* From a thread of a dispatcher that knows no processors. */
+/* Wakes from a thread of a dispatcher that is not a processor. */
 static void wakes_stranger(void *arg)
 {
 	(void)arg;
@@ -197,7 +201,7 @@ static void by_native(void)
 	SCHED(fini)();
 }
 
-/* AddressSanitizer may have seen the access first. */
+/* AddressSanitizer may have reported the access first. */
 static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
 {
 	char text[8192], want[2][128];
@@ -219,7 +223,7 @@ static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
 	CHECK(0);
 }
 
-/* Wakes that are right, of more threads than are kept. */
+/* Correct wakes, of more threads than are kept. */
 
 static void sleeps(void *arg)
 {
@@ -229,7 +233,7 @@ static void sleeps(void *arg)
 	add(&over, 1);
 }
 
-/* What is kept is bounded, but for the thread that is being put there. */
+/* The kept memory is bounded, except for a thread that is just being added. */
 static void looks(void)
 {
 	int i;

@@ -3,30 +3,30 @@
 /* VARIANTS: RR LL */
 
 /*
- * Each program below has up to 2000 threads that block at changing depths:
+ * Each of these programs has up to 2000 threads that block at changing depths:
  *
- *	steps	all go deeper by 1 KiB at a time, block at each step, and come
- *		back the same way
+ *	steps	all threads go down by 1 KiB at a time, block at each step, and
+ *		come back in the same way
  *	jump	they go down at once
  *	parse	they recurse 2000 deep in small frames, and block now and then
  *	random	they block at a random depth, mostly small, again and again
  *
- * One more thread compares what umem.c holds with the sum of all slices, each
- * time the others have blocked once. It may hold 1.5 times that, and a
- * constant: a buffer that is too large by 4 KiB (USCHED_SLACK) is kept, and so
- * are some MiB of free memory. When all threads have come back from far below,
- * nearly all is free again: it goes back to the system. As its pages do: the
- * process is smaller then by half of what was held. Pages of lanes would hide
- * that, if they were touched after the peak; so each thread touches all that it
- * will need before its first block. Blocks that were slices become threads and
- * the other way round.
+ * Whenever the others have blocked once, one more thread compares what umem.c
+ * holds with the sum of all slices. It may hold 1.5 times that, and a constant:
+ * a buffer that is too large by up to 4 KiB (USCHED_SLACK) is kept, and so are
+ * some MiB of free memory. When all threads have come back from a great depth,
+ * nearly all of the memory is given back to the system. Then the process must
+ * be smaller by half of what was held. Pages of lanes that are first touched
+ * after the peak would hide that, so each thread touches all that it will need
+ * before its first block. Blocks that were slices become threads, and the other
+ * way round.
  */
 #include "either.h"
 #include "uproc_set.h"
 #include "uslice.h"
 
 #if defined(USCHED_HARD)
-#define THREADS	200		/* each switch may take tens of microseconds */
+#define THREADS	200		/* a switch may take tens of microseconds */
 #define LEAST	0
 #else
 #define THREADS	2000
@@ -46,7 +46,7 @@ static struct umem *memory(void)
 	return &uproc_of(STRUCT(SCHED(self)()))->p_set->set_mem;
 }
 
-/* KiB of memory that the process has now. */
+/* Returns the resident memory of the process, in KiB. */
 static long resident(void)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -84,7 +84,7 @@ static void measure(void)
 	}
 }
 
-/* The last to be made, so each turn comes after that of all others. */
+/* Made last, so each of its turns comes after those of all others. */
 static void measures(void *arg)
 {
 	long held;
@@ -101,7 +101,7 @@ static void measures(void *arg)
 	      resident() <= most_pages - most_held / KB / 2);
 }
 
-/* The first to run. Deep threads would soon have lanes of their own. */
+/* Runs first. Otherwise deep threads would soon have own lanes. */
 static void no_own_lanes(void *arg)
 {
 	(void)arg;
@@ -128,7 +128,7 @@ static NOINLINE void step(int depth, bool jumps)
 	volatile char frame[1000];
 
 	frame[0] = frame[999] = (char)depth;
-	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* the frame is used */
 	if (!jumps)
 		yield();
 	if (depth > 0)
@@ -153,7 +153,7 @@ static void jumps(void *arg)
 	is_done(arg);
 }
 
-/* Reads "((..))" of a nesting that it makes up as it goes. */
+/* Reads "((..))", with a nesting that it makes up as it goes. */
 static NOINLINE long parse(int depth, long sum)
 {
 	volatile int here = depth;
@@ -178,7 +178,7 @@ static NOINLINE void descend(long bytes)
 	volatile char frame[512];
 
 	frame[0] = frame[511] = (char)bytes;
-	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* the frame is used */
 	if (bytes > (long)sizeof frame)
 		descend(bytes - (long)sizeof frame);
 	else

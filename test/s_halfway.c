@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* s_halfway: a processor that waits for half a post gives up the cpu. */
+/* s_halfway: a processor that waits for the rest of a post gives up the cpu. */
 /* VARIANTS: RR LL */
 
 /*
  * A poster stops between the exchange and the store of inbox_post(). It goes on
  * only after it has seen the native thread of the processor asleep in the
- * kernel, as it must be for a poster of lower priority to get the cpu. The
- * thread that is posted to has blocked before, and all that it waits for is the
- * store. The same for the owner of a struct stop, while another stops it.
+ * kernel: only then can a poster of lower priority get the cpu. The thread that
+ * is posted to has blocked before, and waits only for this store. The same is
+ * shown for the owner of a struct stop, while another thread stops it.
  */
 static void race_window(int nr);
 
@@ -19,12 +19,12 @@ static void race_window(int nr);
 
 #define ROUNDS	20
 
-static long half;		/* posts that have come half-way */
-static long waiting;		/* number of the post that is awaited */
+static long half;		/* posts that are, or were, half-way */
+static long waiting;		/* number of the awaited post */
 static pid_t sleeper;
 static __thread bool posts;
 
-/* The state of a native thread, as in proc(5): R runs, S sleeps. */
+/* Returns the state of a native thread, as in proc(5): R runs, S sleeps. */
 static char state_of(pid_t tid)
 {
 	char name[64], text[256];
@@ -55,7 +55,7 @@ static void race_window(int nr)
 	until_asleep(sleeper);
 }
 
-/* Does the same as the scheduler, with the window. */
+/* Posts as the scheduler does, but stops in the window. */
 static void post(thread *t)
 {
 	struct uproc_thread *u = STRUCT(t);
@@ -91,7 +91,7 @@ static void wakes(void *arg)
 	SCHED(wake)(arg);
 }
 
-/* Blocks for a wake: from then on wakes from elsewhere are posted. */
+/* Blocks for a wake. After that, wakes from elsewhere are posted. */
 static void settle(void)
 {
 	thread *me = SCHED(self)();
@@ -108,7 +108,7 @@ static void settle(void)
 }
 #endif
 
-/* Keeps its native thread running until the post has come half-way. */
+/* Keeps its native thread running until the post is half-way. */
 static void posted_to(void *arg)
 {
 	long i;

@@ -2,10 +2,10 @@
 /* s_inbox: inbox.h delivers each node once, in the order of its producer. */
 
 /*
- * Three native threads and a signal handler, which interrupts them in the
- * midst of their posts, and the owner in the midst of a take, post nodes to one
- * owner. What a producer wrote to a node before is seen by the owner. All of
- * them are delayed at random between their steps.
+ * Three native threads and a signal handler post nodes to one owner. The
+ * handler interrupts the native threads during their posts, and the owner
+ * during a take. The owner sees all that a producer wrote to a node before the
+ * post. All are delayed at random between their steps.
  */
 #include "window.h"
 #include "inbox.h"
@@ -15,7 +15,7 @@
 
 #define PRODUCERS	3
 #define EACH		150000
-#define HANDLER		PRODUCERS	/* posts, too */
+#define HANDLER		PRODUCERS	/* the handler posts, too */
 #define SIGNALS		6000
 #define ALL		((long)PRODUCERS * EACH + SIGNALS)
 
@@ -41,7 +41,7 @@ static void post(int from, int nr)
 	inbox_post(&inbox, &it->it_node);
 }
 
-/* On whichever thread: its posts are ordered by next_signal only roughly. */
+/* Runs on any native thread: its posts follow next_signal only roughly. */
 static void handler(int signo)
 {
 	int nr = __atomic_fetch_add(&next_signal, 1, __ATOMIC_RELAXED);
@@ -113,7 +113,7 @@ static void drain(void)
 			seen[it->it_nr] = true;
 		} else
 			CHECK(it->it_nr == next[it->it_from]++);
-		memset(it, 0x5a, sizeof *it);	/* nobody looks any more */
+		memset(it, 0x5a, sizeof *it);	/* no producer looks any more */
 	}
 	CHECK(take() == NULL && inbox_empty(&inbox));
 }
@@ -145,7 +145,7 @@ static void stress(void)
 		free(items[i]);
 }
 
-/* One native thread: posts and takes in any order; nodes are used again. */
+/* One native thread posts and takes in any order. Nodes are used again. */
 static void alone(void)
 {
 	static struct item pool[64];

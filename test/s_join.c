@@ -3,9 +3,9 @@
 /* VARIANTS: RR LL */
 
 /*
- * It may be called before the end or after it, by a thread of any processor.
- * Wakes that the caller gets meanwhile are kept, all of them. Misuse is -EINVAL
- * or -EDEADLK.
+ * Join may be called before the end or after it, by a thread of any processor.
+ * All wakes that the caller gets meanwhile are kept. Misuse returns -EINVAL or
+ * -EDEADLK.
  */
 #include "either.h"
 
@@ -26,7 +26,9 @@ static void join(thread *t)
 	add(&joins, 1);
 }
 
-/* Result of each: written before its end, read after the join. */
+/*
+ * The result of each thread is written before its end, and read after the join.
+ */
 
 static void writes(void *arg)
 {
@@ -36,7 +38,7 @@ static void writes(void *arg)
 		yield();
 	if (i % 64 == 0)
 		yield();
-	result[i] = i + 1;	/* no atomic: join has to order it */
+	result[i] = i + 1;	/* not atomic: join must order it */
 }
 
 static void parent(void *arg)
@@ -74,7 +76,7 @@ static void many(int p)
 	CHECK(joins == MANY);
 }
 
-/* All alive at once, or all ended at once. */
+/* All threads are alive at once, or all have ended at once. */
 
 static thread **all;
 
@@ -106,10 +108,10 @@ static void at_once(int p, int late)
 }
 
 /*
- * Wakes meanwhile. A pesterer wakes the joiner just when the joined one ends;
- * the joiner waits for all these wakes after the join, or before its end
- * leaves as many as it likes. The joiner ends at once after the join, so that
- * nothing of the join may still be on its way to it.
+ * Wakes during a join. A pesterer wakes the joiner just when the joined thread
+ * ends. The joiner waits for all these wakes after the join, or ends with any
+ * number of them left. It ends at once after the join, when no part of the join
+ * may still be under way to it.
  */
 
 #define PESTER	8
@@ -160,7 +162,7 @@ static void pestered(int p, intptr_t at)
 	CHECK(ended == 3);
 }
 
-/* The joiner has wakes in store, so that it only spins in join. */
+/* The joiner has wakes in store, so it only spins in join. */
 
 static void ends_at_once(void *arg)
 {
@@ -200,7 +202,7 @@ static void in_store(int p, int nr)
 
 /*
  * The joiner ends at once after the join, with wakes left, and another thread
- * takes its memory, while the wake of the end may still be under way.
+ * takes its memory. The wake of the joined thread's end may still be under way.
  */
 
 static long left_nr, allowed_nr;
@@ -300,7 +302,7 @@ static void misuse(void)
 	make(0, joins_itself, NULL);
 	make(0, first_joins, NULL);
 	make(0, second_joins, NULL);
-	CHECK(SCHED(join)(shared) == -EINVAL);	/* by a native thread */
+	CHECK(SCHED(join)(shared) == -EINVAL);	/* called by a native thread */
 	start_and_finish();
 	CHECK(ended == 2);
 }

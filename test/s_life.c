@@ -3,11 +3,11 @@
 /* VARIANTS: RR LL */
 
 /*
- * So millions in succession need no more memory than are alive at once, also
- * if they are made by one processor and end on another. A thread may abort at
- * any depth; have a slice of any length, with blocks larger than the pools
- * have; end with wakes left that it never waited for; and use as much stack
- * as stack_size() says.
+ * So millions of threads in succession need no more memory than those that are
+ * alive at once, also if one processor makes them and they end on another. A
+ * thread may abort at any depth; have a slice of any length, with blocks larger
+ * than those of the pools; end with wakes that it never waited for; and use as
+ * much stack as stack_size() says.
  */
 #include "either.h"
 
@@ -36,7 +36,7 @@ static void brief(void *arg)
 	SCHED(wake)(mother);
 }
 
-/* Each batch ends before the next one begins. */
+/* Each batch ends before the next batch begins. */
 static void batches(void *arg)
 {
 	long shift = (long)(intptr_t)arg;
@@ -116,7 +116,7 @@ static void abort_all(int proc_nr)
 	CHECK(ended == 1002);
 }
 
-/* Slices of all sizes, blocked and freed. */
+/* Slices of all sizes are blocked and freed. */
 
 static const int sizes[] = {
 	10, 200, 900, 1000, 1100, 2000, 4000, 5000, 16000, 17000, 33000, 60000,
@@ -159,7 +159,10 @@ static void all_sizes(int proc_nr, int nr)
 	CHECK(ended == nr);
 }
 
-/* Large blocks of threads that are dropped: fini frees them (see valgrind). */
+/*
+ * Threads with large blocks are dropped: fini() frees the blocks (see
+ * valgrind).
+ */
 
 static NOINLINE void deep_for_ever(void)
 {
@@ -189,9 +192,10 @@ static void dropped(void)
 }
 
 /*
- * Wakes that were left. Each was given while the thread was alive, and its end
- * waits for the call to return: so the waker has kept the contract, and a
- * wake still under way must not touch memory that is used again.
+ * Wakes that are left at the end. Each is given while the thread is alive, and
+ * the thread ends only after the call has returned, so the waker has kept the
+ * contract. A wake that is still under way must not touch memory that is used
+ * again.
  */
 
 static long told;
@@ -230,11 +234,11 @@ static void waits_late(void *arg)
 {
 	(void)arg;
 	wait_one();
-	CHECK(get(&allowed) != 0);	/* not by a wake for another one */
+	CHECK(get(&allowed) != 0);	/* not by another thread's wake */
 	add(&ended, 1);
 }
 
-/* These take the memory of the one that has left. */
+/* Makes threads that take the memory of the thread that has left. */
 static void makes_more(void *arg)
 {
 	int i;
@@ -286,7 +290,7 @@ static NOINLINE int use(size_t nob)
 
 static void uses(void *arg)
 {
-	(void)use((size_t)arg - 8192);	/* the rest: use(), yield(), malloc() */
+	(void)use((size_t)arg - 8192);	/* rest for use(), yield(), malloc() */
 	add(&ended, 1);
 }
 

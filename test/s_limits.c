@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* s_limits: few mappings, many processors: it starts, or says why not. */
+/* s_limits: with few mappings or many processors, start() works or says why. */
 /* VARIANTS: RR LL */
 /* LIBS: -Wl,--wrap=pthread_create */
 
 /*
- * Where the process has few mappings left, lanes leave some for native threads
- * and for calls. If it has not even those, start() says so, nothing has run,
- * and it works as soon as there are more. Native threads that are refused are
- * tried again with fewer lanes. Up to 1,000 processors start; and any number to
- * UPROC_MOST, as far as lanes are concerned. (P6.)
+ * If the process has few mappings left, lanes leave some for native threads and
+ * for calls. If there are too few even for those, start() returns an error,
+ * nothing has run, and start() works as soon as there are more. Native threads
+ * that are refused are tried again with fewer lanes. Up to 1,000 processors
+ * start; lanes are made for any number up to UPROC_MOST. (P6.)
  */
 #include "either.h"
 #include "ucall.h"
@@ -34,7 +34,7 @@ int main(void)
 #endif
 
 #define THREADS	20
-#define ENOUGH	40		/* mappings: all works with two processors */
+#define ENOUGH	40		/* mappings with which two processors work */
 #define PAGE	((size_t)sysconf(_SC_PAGESIZE))
 
 static long ran, called, refused;
@@ -44,7 +44,7 @@ int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 			  void *(*f)(void *), void *arg);
 
-/* After so many native threads, so many are refused. */
+/* After refuse_after native threads, refuse_nr are refused. */
 static long refuse_after, refuse_nr, refused_nr;
 
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
@@ -86,7 +86,7 @@ static int maps_most(void)
 	return nr;
 }
 
-/* Takes all mappings but so many. */
+/* Takes all mappings except room. */
 static char *fill(int room, size_t *nob)
 {
 	size_t nr = maps_most() - room - maps();
@@ -108,7 +108,7 @@ static void job(void *arg)
 	add(arg, 1);
 }
 
-/* With few mappings left a block may lack memory. */
+/* With few mappings left, a block may find no memory. */
 static void caller(void *arg)
 {
 	int rc = SCHED(yield)();
@@ -162,7 +162,7 @@ static void rooms(void)
 	}
 }
 
-/* After a start that failed for want of mappings, fini() alone. */
+/* After a start that has failed for lack of mappings, calls fini() alone. */
 static void gives_up(void)
 {
 	size_t nob;
@@ -187,7 +187,7 @@ static int lanes_of(int p)
 	return SCHED(sched)(p)->s_lane_nr;
 }
 
-/* Not in each build. */
+/* Tells whether this build has lanes. */
 static bool has_lanes(void)
 {
 	int nr;
@@ -200,7 +200,7 @@ static bool has_lanes(void)
 	return nr > 0;
 }
 
-/* So many are refused, at the end of each start. */
+/* Starts while, after some native threads, nr are refused. */
 static void refuses(int after, int nr, bool works)
 {
 	int i, rc, lanes;
@@ -221,7 +221,7 @@ static void refuses(int after, int nr, bool works)
 	CHECK(ran == THREADS);
 }
 
-/* Lanes for so many; the native threads are refused, which takes no time. */
+/* Makes lanes for procs. The native threads are refused, which saves time. */
 static void lanes_for(int procs)
 {
 	snprintf(check_doing, sizeof check_doing, "procs %d ", procs);

@@ -9,13 +9,13 @@
 static thread **threads;
 static long blocked, sum[4];
 
-/* Each adds its own number, which it knows from its stack alone. */
+/* Adds its own number, which it knows only from its stack. */
 static void one(void *arg)
 {
 	volatile long me = (thread **)arg - threads;
 	long slot = me % 2;
 
-	blocked++;			/* there is one processor, or slots */
+	blocked++;			/* one processor; two() has slots */
 	wait_one();
 	sum[slot] += me;
 }
@@ -44,7 +44,7 @@ static void one_processor(void)
 	CHECK(sum[0] + sum[1] == (long)MILLION * (MILLION - 1) / 2);
 }
 
-/* Two processors, each of which wakes the half of the other. */
+/* There are two processors, and each wakes the threads of the other. */
 
 static void two(void *arg)
 {
@@ -52,7 +52,7 @@ static void two(void *arg)
 
 	add(&blocked, 1);
 	wait_one();
-	add(&sum[2 + me % 2], me);	/* in ws it may be anywhere by now */
+	add(&sum[2 + me % 2], me);	/* in ws it may have moved */
 }
 
 static void wakes_half(void *arg)

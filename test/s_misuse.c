@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_misuse: wrong use is an error, or dies with the name of the contract. */
+/* s_misuse: misuse returns an error, or ends with the name of the contract. */
 /* VARIANTS: RR LL */
 
 #include "either.h"
@@ -115,7 +115,7 @@ static void twice(void)
 	SCHED(done)();
 }
 
-/* Room for that many may not be had; else it is only a hint. */
+/* Room for that many may be refused; otherwise the number is only a hint. */
 static void large_hint(void)
 {
 	int rc = SCHED(init)(1, INT_MAX);
@@ -129,7 +129,7 @@ static void large_hint(void)
 
 #if defined(WS)
 
-/* For ws, 0 processors are as many as there are cpus. */
+/* In ws, 0 processors means as many as there are cpus. */
 static void where(void *arg)
 {
 	CHECK(ws_proc() == (int)(intptr_t)arg);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* s_most: wakes that no wait takes are counted, or refused, and never wrap. */
+/* s_most: wakes that no wait takes are counted, or refused; no count wraps. */
 /* VARIANTS: RR LL */
 
 /*
- * A count is brought near its bound by hand; then some wakes come. Up to the
- * bound each lets a wait through. The first beyond ends the program, and names
- * the contract; so does a wake from a native thread to a thread whose processor
- * does not look at its inbox.
+ * The test sets a count to a value near its bound; then some wakes come. Up to
+ * the bound each lets a wait through. The first wake beyond it ends the program
+ * with the name of the contract. So does a wake by a native thread, if the
+ * processor of the thread does not look at its inbox.
  */
 #include "either.h"
 #include <limits.h>
@@ -21,7 +21,7 @@ static struct wakes *wakes_of(thread *t)
 	return &STRUCT(t)->t_wakes;
 }
 
-/* Wakes of its own thread: w_count. */
+/* Wakes by the thread itself: w_count. */
 
 static void wakes_itself(void *arg)
 {
@@ -48,7 +48,7 @@ static void by_itself(void)
 	start_and_finish();
 }
 
-/* Wakes from elsewhere: w_posted, while the processor does not look. */
+/* Wakes from elsewhere, while the processor does not look: w_posted. */
 
 static void computes(void *arg)
 {
@@ -61,7 +61,7 @@ static void is_woken(void *arg)
 {
 	int i;
 
-	wait_one();			/* it has blocked before */
+	wait_one();			/* from now on it has blocked */
 	make(0, computes, NULL);
 	for (i = 0; i <= FEW; i++)
 		wait_one();
@@ -74,7 +74,7 @@ static void *wakes_it(void *arg)
 
 	(void)arg;
 	until(&ready, 1);
-	SCHED(wake)(target);		/* the first: its node is posted */
+	SCHED(wake)(target);		/* the first posts the node */
 	__atomic_fetch_add(&wakes_of(target)->w_posted,
 			   WAKES_MOST - (FEW + 1) * WAKES_ONE, __ATOMIC_RELAXED);
 	for (i = 0; i < FEW + beyond; i++)

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* s_nomem: whatever allocation or system call fails, an error is returned. */
+/* s_nomem: if any allocation or system call fails, an error is returned. */
 /* VARIANTS: RR LL */
 /* LIBS: @test/fail.wrap */
 
 /*
- * The n-th fails, once, for all n until a run needs fewer; or the n-th and all
- * after it; of each kind alone, and of all kinds (see fail.h). The function
- * that was called says so, nothing has changed, and it may be called again; each
- * thread that was made runs to its end, with the result that it has without
- * failures. If a native thread cannot be had, start() says so, and no thread
- * has run. At the end all memory has been given back, also that of threads that
- * never ran.
+ * The n-th call fails, once, for each n until a run makes fewer calls; or the
+ * n-th and all later calls fail; of each kind alone, and of all kinds (see
+ * fail.h). The function that was called returns an error, has changed nothing,
+ * and may be called again. Each thread that was made runs to its end, with the
+ * same result as without failures. If a native thread is refused, start()
+ * returns an error, and no thread has run. At the end all memory is given back,
+ * also that of threads that never ran.
  *
- * Those who were not told of a failure did not need the call:
+ * Callers that get no error did not need the call:
  *	madvise, affinity	hints
- *	futex			a sleep that ends early; and see fail.h
+ *	futex			a sleep that ends early (see fail.h)
  *	mmap, mprotect		in start(): half as many lanes, if any are left
- *	mmap			in a block: a smaller buffer, in place of one
- *				that is far too large; and many segments at
- *				once, while there are still some
+ *	mmap			in a block: a smaller buffer for a buffer that
+ *				is far too large; or many segments at once,
+ *				while there are still some
  */
 #include "either.h"
 #include "fail.h"
 
 #define THREADS	70		/* made by main, and again by mother */
 #define JOBS	(2 * THREADS)
-#define TRIES	3		/* in vain; after that all works */
+#define TRIES	3		/* failed tries; after that all works */
 
-/* What one failure of may make start() fail: ws has lists of lanes. */
+/*
+ * Kinds of which a single failure may make start() fail. ws has lists of lanes.
+ */
 #if defined(WS)
 #define START_KINDS	(FAIL_THREAD | FAIL_INIT | FAIL_MEMORY)
 #else
@@ -36,7 +38,7 @@
 
 static long ran, made, ended_sum, made_sum;
 
-/* Who has been told. */
+/* Functions that have returned an error. */
 enum { BY_WAIT, BY_YIELD, BY_JOIN, BY_MAKE, BY_INIT, BY_START, BY_NR };
 static long told[BY_NR];
 
@@ -47,7 +49,7 @@ static struct job {
 	unsigned j_nr;
 } jobs[JOBS];
 
-/* Failed, and is to be tried again. */
+/* True if the call has failed and must be repeated. */
 static bool again(int by, int rc)
 {
 	CHECK(rc == 0 || (rc == -ENOMEM && fail_told() > 0));
@@ -76,8 +78,8 @@ static NOINLINE void deep(int nob, unsigned tag)
 }
 
 /*
- * Waits for the wake that its maker gives it. If it cannot, it must not end
- * before that has been given.
+ * Waits for the wake by its maker. If the wait fails, it must not end before
+ * that wake was given.
  */
 static NOINLINE void wait_deep(int nob, struct job *j)
 {
@@ -92,7 +94,9 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 	CHECK(space[0] == (char)j->j_nr && space[nob - 1] == (char)j->j_nr);
 }
 
-/* Some keep more than RUN_MAX of umem.c: such a block is a mapping. */
+/*
+ * Some slices are larger than RUN_MAX of umem.c, so their buffers are mappings.
+ */
 static void worker(void *arg)
 {
 	struct job *j = arg;
@@ -105,7 +109,7 @@ static void worker(void *arg)
 	add(&ran, 1);
 }
 
-/* Its wakes come while the joiner is in join, and are kept. */
+/* Wakes its joiner while that is in join: these wakes are kept. */
 static void joined(void *arg)
 {
 	int i;
@@ -117,7 +121,7 @@ static void joined(void *arg)
 	add(&ran, 1);
 }
 
-/* Without memory t might never run, so after some tries there is some. */
+/* Without memory t might never run, so after some tries there is memory. */
 static NOINLINE void join_deep(int nob, thread *t)
 {
 	volatile char space[nob];
@@ -132,7 +136,7 @@ static NOINLINE void join_deep(int nob, thread *t)
 	CHECK(space[0] == 7 && space[nob - 1] == 7);
 }
 
-/* Of its five wakes two are there before it joins: they are kept, too. */
+/* Gets two of its five wakes before it joins: these are kept, too. */
 static void joiner(void *arg)
 {
 	thread *t;
@@ -156,7 +160,7 @@ out:
 	add(&ran, 1);
 }
 
-/* Returns NULL if it failed and is not to be tried again. */
+/* Returns NULL if it has failed and must not be repeated. */
 static thread *make_some(int p, void (*f)(void *), void *arg)
 {
 	thread *t;
@@ -196,7 +200,7 @@ static void wake_workers(int from)
 	}
 }
 
-/* Hers begin to wait before they are woken, where they can. */
+/* Where possible, her threads begin to wait before they are woken. */
 static void mother(void *arg)
 {
 	(void)arg;
@@ -207,7 +211,9 @@ static void mother(void *arg)
 	add(&ran, 1);
 }
 
-/* Whether an error that init() or start() may return has been returned. */
+/*
+ * Tells whether init() or start() has returned an error, which must be allowed.
+ */
 static bool refused(int by, int rc)
 {
 	CHECK(rc == 0 || (fail_told() > 0 && (rc == -ENOMEM || rc == -EAGAIN ||
@@ -216,7 +222,7 @@ static bool refused(int by, int rc)
 	return rc != 0;
 }
 
-/* True, if it comes to that: where all fails, half of the time it does not. */
+/* True if it works. Where all calls fail, half of the runs give up. */
 static bool init(int p)
 {
 	int tries = 0;
@@ -252,7 +258,7 @@ static bool start(void)
 	return true;
 }
 
-/* fail_each() looks afterwards that all has been given back. */
+/* fail_each() checks afterwards that all was given back. */
 static void scenario(int p)
 {
 	unsigned i;
@@ -287,7 +293,7 @@ int main(int argc, char **argv)
 	int p, by;
 
 	check_start(argc, argv);
-	fail_sample = 13;		/* of 256 for each processor */
+	fail_sample = 13;		/* each processor makes 256 calls */
 	for (p = 1; p <= 2; p++) {
 		fail_all(scenario, p);
 		scenario(p);

@@ -3,10 +3,10 @@
 /* VARIANTS: RR LL */
 
 /*
- * Threads of one processor do what chance says (wake, make, yield, wait), and
- * a model of the order, as rr.h and ll.h tell it, says each time who is next.
- * In ll, a pair that plays ping-pong for ever does not hold up the n-th of the
- * queue for more than n * (LL_RUN + 1) switches.
+ * Threads of one processor do random things: wake, make, yield, wait. A model
+ * of the order, as rr.h and ll.h describe it, says each time which thread is
+ * next. In ll, a pair that plays ping-pong forever does not hold up the n-th
+ * thread of the queue for more than n * (LL_RUN + 1) switches.
  */
 #include "either.h"
 
@@ -22,7 +22,7 @@ static long steps;
 
 static int queue[1 << 16];
 static unsigned head, tail;
-static int count[ALL];		/* wakes less waits; -1 waits */
+static int count[ALL];		/* wakes less waits; -1: it waits */
 static int made;
 static int hot, left;
 
@@ -84,7 +84,7 @@ static void one_wait(int me)
 	bool block = --count[me] < 0;
 
 	if (block && head == tail && hot < 0) {
-		count[me]++;		/* nobody would be left */
+		count[me]++;		/* no thread would be left */
 		return;
 	}
 	wait_one();
@@ -137,7 +137,10 @@ static void random_order(void)
 	CHECK(head == tail && hot < 0);
 }
 
-/* From elsewhere: in the order in which they were sent, if nobody is awake. */
+/*
+ * Wakes from elsewhere run threads in the order in which they were sent, if no
+ * thread is awake.
+ */
 
 static int order[ALL];
 static long done;
@@ -160,7 +163,7 @@ static void sent_order(void)
 		SCHED(wake)(threads[i * 7 % ALL]);
 	start_and_finish();
 	CHECK(done == ALL);
-	for (i = 0; i < ALL; i++)	/* wakes came before the start */
+	for (i = 0; i < ALL; i++)	/* they were sent before the start */
 		CHECK(order[i] == i);
 }
 
@@ -181,7 +184,7 @@ static void for_ever(void *arg)
 		wait_one();
 		switches++;
 	}
-	if (live-- == 0)		/* the first: the other still waits */
+	if (live-- == 0)		/* the first; the other still waits */
 		ll_wake(*other);
 }
 

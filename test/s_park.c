@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* s_park: each sleep is ended by exactly one, and no work is slept through. */
+/* s_park: each sleep is ended by exactly one call, and no work is missed. */
 
 /*
- * A sleeper and two wakers, with the steps that are told in park.h. For each
- * prepare exactly one of cancel and the wakes returns true. All of them are
- * delayed at random between their steps.
+ * A sleeper and two wakers do the steps of park.h. For each prepare exactly one
+ * of the cancel and the wakes returns true. All are delayed at random between
+ * their steps.
  */
 #include "window.h"
 #include "park.h"
@@ -14,11 +14,11 @@
 #define ROUNDS	200000		/* of each waker */
 #define WAKERS	2
 
-static long work __attribute__((aligned(64)));		/* given */
+static long work __attribute__((aligned(64)));		/* work given */
 static int  asleep __attribute__((aligned(64)));
 static long sleeps __attribute__((aligned(64)));	/* prepares */
 static long cancels, missed;
-static long wakes __attribute__((aligned(64)));		/* that were true */
+static long wakes __attribute__((aligned(64)));		/* returned true */
 
 static void *waker(void *arg)
 {
@@ -68,7 +68,7 @@ static void sleeper(void)
 	}
 }
 
-/* In turn: each sleeps until the other wakes it. */
+/* By turns: each sleeps until the other wakes it. */
 
 static int turns[2] __attribute__((aligned(64)));
 static long at;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* s_pin: processors are pinned to the cpus of the process, and they alone. */
+/* s_pin: processors, and nothing else, are pinned to cpus of the process. */
 /* VARIANTS: RR LL */
 
 /*
- * Two or more processors are pinned, in turn, unless the program or the
- * environment says otherwise; a single processor is not. Other schedulers,
- * children of fork() and calls do not inherit the pin, nor do native threads
- * and programs that a thread makes between pinning(0) and pinning(1). (P7.)
+ * Two or more processors are pinned, to one cpu after another, unless the
+ * program or the environment says otherwise. A single processor is not pinned.
+ * Other schedulers, children of fork() and calls do not inherit the pin.
+ * Neither do native threads and programs that a thread makes between pinning(0)
+ * and pinning(1). (P7.)
  */
 #include "either.h"
 #include "ucall.h"
@@ -67,7 +68,7 @@ static bool is_pinned(void)
 	return CPU_COUNT(&mask) == 1;
 }
 
-/* Where the processor is pinned: one of those allowed. */
+/* Notes where the processor is pinned, which must be an allowed cpu. */
 static void where(void *arg)
 {
 	int *cpu = arg;
@@ -161,7 +162,7 @@ static void by_the_call(void)
 	finish();
 }
 
-/* What a thread makes. */
+/* Native threads and programs that a thread makes. */
 
 static void *born_free(void *arg)
 {
@@ -188,7 +189,7 @@ static void forks(void)
 	CHECK(status == 0);
 }
 
-/* A program that says how many cpus it may use. */
+/* Runs a program that prints how many cpus it may use. */
 static void runs_program(void)
 {
 	int nr = 0;
@@ -231,7 +232,7 @@ static void made_by_threads(int how)
 	CHECK(total == 6);
 }
 
-/* A scheduler that was started by a thread has the cpus of the process. */
+/* A scheduler that a thread starts has the cpus of the process. */
 
 static int seen[2];
 
@@ -301,7 +302,7 @@ static void nested(void)
 	CHECK(total == 3);
 }
 
-/* Many processors on few cpus: all have work, and send it around. */
+/* Many processors on few cpus: all have work, and pass it on. */
 
 #define RING	64
 #define ROUNDS	300
@@ -334,7 +335,7 @@ static void around(void)
 	CHECK(total == RING);
 }
 
-/* With the cpus that the process has. */
+/* Runs all with the cpus that the process has. */
 static void all_ways(void)
 {
 	run_free(1, -1);

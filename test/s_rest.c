@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* s_rest: processors that sleep give back memory, and threads lose nothing. */
+/* s_rest: processors that sleep give memory back, and threads lose nothing. */
 /* VARIANTS: RR LL */
 
 /*
- * Threads of two processors go deep: some block there, so that they have large
- * buffers, and some only touch their lanes. Then all wait near the top, and the
- * process shrinks to a fraction while nothing happens. All that they had on
- * their stacks is still there when they are woken. In several rounds.
+ * Threads of two processors go deep. Some block there, so that they have large
+ * buffers; some only touch their lanes. Then all threads wait near the top, and
+ * while nothing happens the process shrinks to a fraction. When the threads are
+ * woken, all that they had on their stacks is still there. There are several
+ * rounds.
  */
 #include "either.h"
 
 #if defined(USCHED_HARD) || defined(USCHED_PORTABLE) || defined(WS)
-#define SHRINKS	0		/* no lanes, or they stay as they are */
+#define SHRINKS	0		/* no lanes, or lanes keep their memory */
 #else
 #define SHRINKS	1
 #endif
@@ -39,7 +40,7 @@ static NOINLINE void deep(int frames, bool blocks)
 	volatile char frame[1500];
 
 	frame[0] = frame[1499] = (char)frames;
-	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* the frame is used */
 	if (frames > 0)
 		deep(frames - 1, blocks);
 	else if (blocks)
@@ -47,7 +48,7 @@ static NOINLINE void deep(int frames, bool blocks)
 	CHECK(frame[0] == (char)frames && frame[1499] == (char)frames);
 }
 
-/* The last one of each round notes it last, while its processor is awake. */
+/* Called by the last thread of each round, while its processor is awake. */
 static void note_peak(void)
 {
 	set(&peak, resident());

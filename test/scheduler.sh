@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# scheduler.sh: doc/scheduler.md tells the truth. Each block of code stands word
-# for word in a file, each command works in a copy of the sources, and the
-# scheduler that it writes, examples/pr, builds without a warning, keeps its
-# order and its bound, and passes what rr and ll pass, in the hard mode, too.
+# scheduler.sh: doc/scheduler.md tells the truth. Each block of code is word for
+# word in a file. Each command works in a copy of the sources. The scheduler
+# that it writes, examples/pr, builds without a warning, keeps its order and its
+# bound, and passes the tests of rr and ll, in the hard mode, too.
 #
 #	test/scheduler.sh [--full]
 #
-# With --full also where memory fails in the hard mode, and with sanitizers:
-# some minutes. CC is the compiler, CFLAGS are more options for it.
+# With --full, memory also fails in the hard mode, and sanitizers run: some
+# minutes. CC is the compiler, CFLAGS are more options for it.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -23,7 +23,7 @@ flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest"
 library='usched.c proc/umem.c proc/uproc.c proc/ucall.c extra/upreempt.c ll.c steal/ws.c'
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 	examples/pr/pmain.c examples/pr/demo.c test/either.h'
-# The priority of a thread, in test/either.h: that of all, or by processor.
+# The priority of threads in test/either.h: the same for all, or by processor.
 same='-DPR=3' mixed='-DPR=(unsigned)p%PR_NR'
 
 try() { # what, command ...
@@ -55,7 +55,7 @@ blocks_stand() {
 	' text=$text $sources $text
 }
 
-# Beside the blocks, what begins with a tab is a command, and cc the compiler.
+# Outside of blocks, a line after a tab is a command; cc is the compiler.
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
 	cp ./*.[ch] "$dir/copy" && cp -r proc bench examples "$dir/copy" &&
@@ -100,7 +100,7 @@ measures() { # what is asked; what the answer must match
 	return $1
 }
 
-# Once and twice, in C and C++.
+# The header compiles once and twice, in C and C++.
 stands_alone() {
 	for compile in "${CC:-cc} -std=c99 -xc" "c++ -std=c++11 -xc++"; do
 		command -v ${compile%% *} >/dev/null || continue
@@ -112,7 +112,7 @@ stands_alone() {
 	done
 }
 
-# Those that are for rr and ll are for any scheduler.
+# Tests of rr and ll are tests of any scheduler.
 applicable() {
 	grep -l '^/\* VARIANTS:.* RR LL' test/s_*.c
 }

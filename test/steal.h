@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* steal.h: what tests of threads that move have in common. */
+/* steal.h: common parts of tests of threads that move. */
 
 #ifndef STEAL_H
 #define STEAL_H
@@ -7,7 +7,9 @@
 #define WS
 #include "either.h"
 
-/* Does this build let threads move that have begun? Asked by a thread. */
+/*
+ * Tells whether, in this build, threads that have begun may move. By a thread.
+ */
 static UNUSED bool moves(void)
 {
 	return ustack_self()->u_lane != 0;
@@ -21,7 +23,7 @@ static UNUSED void asks_whether(void *arg)
 	moves_here = moves();
 }
 
-/* Skips the test where they stay. No set is there. */
+/* Skips the test if threads do not move. There must be no set yet. */
 static UNUSED void need_moves(void)
 {
 	begin(1, 0);
@@ -40,8 +42,7 @@ static UNUSED thread *make_pinned(int p, void (*f)(void *), void *arg)
 }
 
 /*
- * Keeps the worker of the caller busy until that has happened: so it is other
- * workers that have done it.
+ * Keeps the caller's worker busy until *at is nr, so that other workers do it.
  */
 static UNUSED void hold_until(long *at, long nr)
 {
@@ -51,14 +52,14 @@ static UNUSED void hold_until(long *at, long nr)
 	CHECK(ws_proc() == here);
 }
 
-/* Lets others run here until that has happened. */
+/* Lets other threads run here until *at is nr. */
 static UNUSED void yield_until(long *at, long nr)
 {
 	while (get(at) < nr)
 		yield();
 }
 
-/* While a native thread does f(arg), which releases at its end. */
+/* Starts, while a native thread does f(arg), which must release its hold. */
 static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
 {
 	pthread_t id;
@@ -70,7 +71,7 @@ static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
 	native_join(id);
 }
 
-/* The environment may ask for more, or less. */
+/* Returns a number from the environment, or the usual number. */
 static UNUSED long how_many(const char *name, long usual)
 {
 	const char *env = getenv(name);

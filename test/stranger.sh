@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A stranger copies usched.c and usched.h beside his program and says cc *.c.
-# That builds, without options and without warnings, and runs: for the program
-# of the README, and for one that was written for the usched of the article.
+# A stranger copies usched.c and usched.h beside a program and says cc *.c. That
+# builds, without options and without warnings, and runs: for the program of the
+# README, and for a program that was written for the usched of the article.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -28,7 +28,7 @@ main() {
 	[ $failed -eq 0 ]
 }
 
-# stranger FLAGS: says cc FLAGS *.c in the directory of $name.
+# stranger FLAGS: runs cc FLAGS *.c in the directory of $name.
 stranger() {
 	if (
 		cd "$tmp/$name" && rm -f a.out &&

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* t_call: a call that blocks stops nobody but its caller, and is made once. */
+/* t_call: a call that blocks stops only its caller, and is made once. */
 /* LIBS: -Wl,-z,muldefs @test/fail.wrap */
 
 /*
- * ucall.c is compiled here, with delays at its race windows, and takes the place
- * of the one in the library, over rr. While natives are in system calls that do
- * not return, threads go on; no more than the limit are at it at once, in the
- * order in which they were asked; each call that returns 0 was made once, any
- * other never; of the wakes of the caller none is lost, and none added, also if
- * it ends at once; natives end when they are idle, and with the set; no signal
- * handler of the program runs in them, and they run where the process may. All
- * that with every failure of memory, natives, sleeps and wakes.
+ * ucall.c is compiled here, with delays at its race windows, and replaces that
+ * of the library, over rr. ("Natives" are native threads that make calls.)
+ * While natives are in system calls that do not return, threads go on. At most
+ * as many calls as the limit are made at once, in the order in which they were
+ * asked. Each call that returns 0 was made once; any other call was never made.
+ * No wake of the caller is lost or added, also if the caller ends at once.
+ * Natives end when they are idle, and with the set. No signal handler of the
+ * program runs in them, and they run on all cpus of the process. All this holds
+ * with any failure of memory, natives, sleeps and wakes.
  */
 #include "window.h"
 
@@ -21,20 +22,20 @@ static long idle_ms = 5000;
 #include "either.h"
 #include "fail.h"
 
-#define LIMIT	8		/* of natives, where nothing else is said */
+#define LIMIT	8		/* of natives, unless set otherwise */
 
 static long ended;
 
-/* Valgrind would let nobody else run if these did not sleep. */
+/* These loops sleep, since Valgrind would let no other thread run. */
 
-/* A native. */
+/* For natives. */
 static void sleep_until(long *at, long nr)
 {
 	while (get(at) < nr)
 		usleep(50);
 }
 
-/* A thread. */
+/* For threads. */
 static void yield_until(long *at, long nr)
 {
 	while (get(at) < nr) {
@@ -43,13 +44,13 @@ static void yield_until(long *at, long nr)
 	}
 }
 
-/* What uproc_api.h has. */
+/* The functions that uproc_api.h has. */
 
 static struct ucalls *calls;
-static thread *refused;		/* has no memory to block */
-static unsigned refused_us;	/* before it finds that out */
+static thread *refused;		/* this thread has no memory to block */
+static unsigned refused_us;	/* delay before its wait fails */
 
-/* A wake that is there it can take. */
+/* Waits, or fails if the thread is refused. A wake that has come is taken. */
 static int op_wait(void)
 {
 	if (refused == NULL || rr_self() != refused ||
@@ -111,7 +112,9 @@ static void calls_run(void)
 	calls_end();
 }
 
-/* The running thread has so many wakes left, and none is on its way. */
+/*
+ * Checks that the running thread has nr wakes left, and that none is under way.
+ */
 static void wakes_left(int nr)
 {
 	struct wakes *w = &rr_self()->r_thread.t_wakes;
@@ -128,9 +131,9 @@ static void wake_self(int nr)
 }
 
 /*
- * Readers are in read(2), as many as may be; only then, and after all others
- * have taken turns, another thread of the same processors writes, in an order
- * of its own.
+ * As many readers as possible are in read(2). Only then, and after all other
+ * threads have taken turns, another thread of the same processors writes, in a
+ * different order.
  */
 
 #define READERS	20
@@ -156,7 +159,7 @@ static void reader(void *arg)
 	add(&ended, 1);
 }
 
-/* With a native for each, each write ends one call, and this one. */
+/* With a native for each reader, each write ends one call: that reader's. */
 static void writer(void *arg)
 {
 	bool exact = all_inside == READERS;
@@ -195,8 +198,9 @@ static void goes_on(int p, int limit)
 }
 
 /*
- * No more at once than the limit, and that many. In turn: when a job begins, of
- * those before it all have, but for those that the other natives have just taken.
+ * There are as many calls at once as the limit, and no more. In turn: when a
+ * job begins, all jobs before it have begun, except those that other natives
+ * have just taken.
  */
 
 #define CALLERS	60
@@ -212,7 +216,7 @@ static void counts(void *arg)
 	if (i >= 0)
 		CHECK(nr >= i - (limit - 1));
 	if (add(&arrived, 1) < limit)
-		sleep_until(&arrived, limit);	/* the first ones meet here */
+		sleep_until(&arrived, limit);	/* the first calls meet here */
 	add(&inside, -1);
 }
 
@@ -237,7 +241,7 @@ static void limited(int p, long nr)
 	CHECK(ended == CALLERS && begun == CALLERS && inside == 0);
 }
 
-/* A thread that makes call after call has one native made. */
+/* A thread that makes call after call needs one native. */
 
 static void nothing(void *arg)
 {
@@ -267,7 +271,7 @@ static void used_again(int p)
 	CHECK(ended == 1);
 }
 
-/* Idle, they end, but for one that is not joined yet; and are made again. */
+/* Idle natives end, unless not joined yet, and are made again. */
 
 static void meets(void *arg)
 {
@@ -283,7 +287,7 @@ static void meeter(void *arg)
 	add(&ended, 1);
 }
 
-/* And if one is enough for all calls, it is always the same. */
+/* If one native is enough for all calls, it is always the same. */
 static void idler(void *arg)
 {
 	intptr_t p = (intptr_t)arg;
@@ -314,7 +318,7 @@ static void idle_end(int p)
 	idle_ms = 5000;
 }
 
-/* Calls come just when their time is up. */
+/* Calls come just when idle natives are about to end. */
 
 #define CLOSE	150
 
@@ -351,7 +355,7 @@ static void idle_race(int p)
 	idle_ms = 5000;
 }
 
-/* Wakes meanwhile: stored before, from the native, and from another thread. */
+/* Wakes during a call: stored before, by the native, and by another thread. */
 
 #define STORED	5
 #define NATIVE	4
@@ -412,8 +416,8 @@ static void keeps_wakes(int p, intptr_t how)
 }
 
 /*
- * The caller ends at once, with wakes left, and another takes its memory: the
- * wake of the end must not come to that one.
+ * The caller ends at once, with wakes left, and another thread takes its
+ * memory. The wake at the end of the call must not go to that thread.
  */
 
 static long left_nr, allowed_nr;
@@ -463,7 +467,7 @@ static void leaves(int p, intptr_t nr)
 	CHECK(ended == 1);
 }
 
-/* Who cannot wait: takes the call back, if it has not begun. */
+/* A caller that cannot wait takes the call back, if that has not begun. */
 
 static void stays(void *arg)
 {
@@ -495,7 +499,7 @@ static void takes_back(void *arg)
 	int stored = (int)(intptr_t)arg;
 
 	yield_until(&inside, 1);
-	yield();			/* another one is in the queue */
+	yield();			/* another call is in the queue */
 	wake_self(stored);
 	refused = rr_self();
 	refused_us = 0;
@@ -522,7 +526,10 @@ static void refused_early(int stored)
 	CHECK(ended == 4 && called == 2);
 }
 
-/* If it has, waits for the end, and has neither lost a wake nor one more. */
+/*
+ * If the call has begun, the caller waits for its end. No wake is lost or
+ * added.
+ */
 
 struct late {
 	int  a_stored;
@@ -588,7 +595,7 @@ static void refused_late(int p, intptr_t nr)
 	CHECK(ended == nr);
 }
 
-/* Surely begun, and surely not at its end, when the wait fails. */
+/* The call has begun, and has not ended, when the wait fails. */
 static void sure_call(void *arg)
 {
 	add(&inside, 1);
@@ -629,7 +636,7 @@ static void refused_surely(int p, intptr_t stored)
 	CHECK(ended == 1);
 }
 
-/* What is called makes threads, which call, and cannot call itself. */
+/* A call makes threads, which make calls. A call cannot make a call itself. */
 
 #define NEST	4
 
@@ -660,7 +667,7 @@ static void nested(int p)
 	CHECK(ended == 1 + 3 + 9 + 27 + 81);
 }
 
-/* Misuse, and the library's own failures one by one. */
+/* Misuse, and each failure of the library's own. */
 
 static void no_function(void *arg)
 {
@@ -719,7 +726,7 @@ static void none_to_be_had(void *arg)
 	CHECK(try_call(nothing, &called) == -EAGAIN);
 #if !defined(USCHED_HARD)
 	fail_arm(FAIL_MEMORY, 1, false);
-	/* The job of the call above is used again. */
+	/* Uses the job of the call above again. */
 	make(0, blocker, NULL);
 	yield_until(&inside, 1);
 	CHECK(try_call(nothing, &called) == -ENOMEM);
@@ -753,8 +760,8 @@ static void failures(void)
 }
 
 /*
- * Signals of the process, all the time; main() blocks them meanwhile, so the
- * processors get them. Those that tell of an error stay as they are.
+ * Signals of the process come all the time. main() blocks them meanwhile, so
+ * the processors get them. Signals that report errors are left alone.
  */
 
 static __thread int in_call;
@@ -839,7 +846,7 @@ static void signals_elsewhere(int p)
 	CHECK(ended == 6);
 }
 
-/* Where the process may run, and not where the processor is pinned. */
+/* Calls run on the cpus of the process, not on the cpu of their processor. */
 
 #if defined(__linux__)
 static cpu_set_t may;
@@ -901,7 +908,7 @@ static void affinity(void)
 }
 #endif
 
-/* All of it, at random. */
+/* All at random. */
 
 #define RANDOM	40
 #define ROUNDS	25
@@ -909,7 +916,7 @@ static void affinity(void)
 struct any {
 	thread  *y_thread;
 	unsigned y_state;
-	int      y_wakes;	/* by the native */
+	int      y_wakes;	/* wakes by the native */
 	long     y_made;
 };
 
@@ -962,7 +969,7 @@ static void at_random(int p, unsigned *state)
 	CHECK(ended == RANDOM);
 }
 
-/* Each call to the system fails. */
+/* Each call to the system fails once, or from then on. */
 
 #define TASKS	4
 #define TRIES	3
@@ -975,7 +982,7 @@ static void task_call(void *arg)
 	add(&made, 1);
 }
 
-/* With a slice that needs a buffer from malloc(), or not. */
+/* Calls with a slice that may need a buffer from malloc(). */
 static NOINLINE int call_deep(int nob)
 {
 	volatile char space[nob];
@@ -1013,7 +1020,7 @@ static void task(void *arg)
 	add(&ended, 1);
 }
 
-/* Until f() works. */
+/* Calls f() until it works. */
 static void insist(int (*f)(void))
 {
 	int tries, rc;
@@ -1060,7 +1067,9 @@ static void scenario(int p)
 	CHECK(ended == TASKS && made == returned);
 }
 
-/* clang links the runtime of its sanitizers in, whose calls would be counted. */
+/*
+ * clang links in the runtime of its sanitizers, whose calls would be counted.
+ */
 #if defined(__clang__) && defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define RUNTIME_LINKED	1
@@ -1074,7 +1083,7 @@ static void each_fails(void)
 {
 	int p;
 
-	idle_ms = 2;		/* so long a wake that was lost is missed */
+	idle_ms = 2;		/* a lost wake is missed for this long */
 	fail_sample = 61;
 	for (p = 1; p <= 2; p++)
 		fail_all(scenario, p);

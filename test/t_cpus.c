@@ -3,8 +3,9 @@
 /* LIBS: -Wl,--wrap=sched_getaffinity,--wrap=sched_setaffinity */
 
 /*
- * Wrappers play the kernel: its masks have so many bits, and they refuse shorter
- * masks with EINVAL, as Linux does. They note the mask of each native thread.
+ * Wrappers play the kernel: its masks have k_bits bits, and it refuses shorter
+ * masks with EINVAL, as Linux does. The wrappers note the mask of each native
+ * thread.
  */
 #include "check.h"
 
@@ -24,17 +25,17 @@ int main(void)
 
 #define MOST	65536
 
-/* What the process may use. */
+/* The cpus of the process. */
 static const int cpus[] = { 5, 1023, 1024, 2047, 4095 };
 #define CPUS	COUNT(cpus)
 
 static struct {
-	int  k_bits;		/* of a mask */
-	int  k_error;		/* what each call says; 0: nothing */
+	int  k_bits;		/* bits of a mask */
+	int  k_error;		/* error of each call, or 0 */
 	long k_asked;		/* calls */
 } kernel;
 
-/* What the native thread was given: a cpu, or ALL. */
+/* The last mask that the native thread has set: a cpu, or ALL. */
 enum { NOTHING = -1, ALL = -2 };
 static __thread int given = NOTHING;
 
@@ -84,7 +85,7 @@ static int allowed(void)
 	return nr;
 }
 
-/* Those of a process with one cpu are that. */
+/* If the process has only one cpu, all its cpus are that cpu. */
 static int all(void)
 {
 	return allowed() == 1 ? cpus[0] : ALL;
@@ -92,7 +93,7 @@ static int all(void)
 
 static void called(void *arg)
 {
-	CHECK(given == NOTHING);	/* it was born free: its maker was */
+	CHECK(given == NOTHING);	/* its maker was not pinned */
 	__atomic_add_fetch((long *)arg, 1, __ATOMIC_RELAXED);
 }
 
@@ -110,7 +111,7 @@ static void where(void *arg)
 static void nested(void *arg)
 {
 	(void)arg;
-	kernel.k_error = EPERM;		/* it need not ask */
+	kernel.k_error = EPERM;		/* ws_init() need not ask again */
 	CHECK(ws_init(0, 0) == 0);
 	CHECK(ws_sched(allowed()) == ws_sched(0));
 	CHECK(allowed() == 1 || ws_sched(allowed() - 1) != ws_sched(0));
@@ -137,7 +138,7 @@ static void run(int bits)
 	CHECK(ws_sched(allowed()) == ws_sched(0));
 	CHECK(allowed() == 1 || ws_sched(allowed() - 1) != ws_sched(0));
 	CHECK(ws_start() == 0 && ws_fini() == 0);
-	CHECK(given == NOTHING);	/* it is no processor */
+	CHECK(given == NOTHING);	/* main() is not a processor */
 }
 
 static void nowhere(void *arg)
@@ -148,7 +149,7 @@ static void nowhere(void *arg)
 	CHECK(ucall(called, arg) == 0);
 }
 
-/* There is no mask: the scheduler runs, and asks a few times only. */
+/* There is no mask: the scheduler runs, and asks only a few times. */
 static void without(int bits, int error)
 {
 	kernel.k_bits  = bits;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* t_deal: rr deals neighbours to one processor, and to each an equal part. */
+/* t_deal: rr deals neighbours to one processor, and equal parts to all. */
 
 /*
- * Threads that are made one after another before the start, with a hint, share
- * a processor; without a hint, and after the start, each processor gets one in
- * turn. However wrong the hint, no processor has more than twice the threads of
- * another, and DEAL_MIN of uproc.c. A program in the shape of the article's
- * rmain.c, where neighbours in rings wake each other, sends few messages from
- * one processor to another.
+ * With a hint, threads that are made one after another before the start share a
+ * processor. Without a hint, and after the start, each processor gets a thread
+ * in turn. However wrong the hint is, no processor has more than twice the
+ * threads of another, plus DEAL_MIN of uproc.c. In a program like the article's
+ * rmain.c, where neighbours in rings wake each other, few messages go from one
+ * processor to another.
  */
 #include "check.h"
 #include "rr.h"
@@ -50,7 +50,7 @@ static void begin(int procs, int hint)
 	CHECK(rr_init(procs, hint) == 0);
 }
 
-/* How many threads have another processor than their neighbour. */
+/* Returns how many threads are not on the processor of their neighbour. */
 static int parted(int nr)
 {
 	int i, some = 0;
@@ -84,7 +84,9 @@ static void end(void)
 	CHECK(rr_fini() == 0);
 }
 
-/* Makes as many threads as the hint says: equal parts, and few chunks. */
+/*
+ * Makes as many threads as the hint says: parts are equal, and chunks are few.
+ */
 static void exact(int procs, int nr)
 {
 	int rounds = 1, share = nr / procs;
@@ -99,7 +101,7 @@ static void exact(int procs, int nr)
 	end();
 }
 
-/* Rings that are not longer than the first chunks are never parted. */
+/* Rings that fit in the first chunks are never parted. */
 static void rings(int procs, int n, int r)
 {
 	int i;
@@ -122,7 +124,7 @@ static void wrong(int procs, int hint, int nr)
 	end();
 }
 
-/* No hint, or a part of one thread. */
+/* Each gets a thread in turn: without a hint, or with parts of one thread. */
 static void in_turn(int procs, int hint)
 {
 	int i;
@@ -134,7 +136,7 @@ static void in_turn(int procs, int hint)
 	end();
 }
 
-/* Joinable, so that they can be looked at. */
+/* Makes joinable threads, so that their processors can be read. */
 static void maker(void *arg)
 {
 	int procs = (int)(intptr_t)arg;
@@ -150,7 +152,7 @@ static void maker(void *arg)
 		CHECK(rr_join(threads[i]) == 0);
 }
 
-/* After the start, a hint is for memory only. */
+/* After the start, a hint only sizes memory. */
 static void while_it_runs(int procs)
 {
 	begin(procs, 10000);
@@ -158,7 +160,7 @@ static void while_it_runs(int procs)
 	end();
 }
 
-/* The ring. */
+/* Rings. */
 
 static int  ring_n, ring_m;
 static long sent, crossed, received;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -rdynamic */
 /*
- * t_guard: after uguard_start() a thread that runs out of its lane, or of the
- * native stack, ends the process with a message that names it, its function,
- * the lane, its size and the calls that set it, and has not touched the slices
- * of the others. A frame that skips the guard is told, too. A loader that hangs
- * costs the name. Other faults go where they went before.
+ * t_guard: after uguard_start() a thread that overflows its lane, or the native
+ * stack, ends the process with a message. The message names the thread, its
+ * function, the lane, its size and the calls that set it. The slices of other
+ * threads are untouched. A frame that skips the guard is reported, too. If the
+ * loader hangs, only the function's name is missing. Other faults go where they
+ * went before.
  */
 #include "tiny.h"
 #include "rr.h"
@@ -28,7 +29,7 @@ static int leap = LEAP;
 static unsigned never = ~0u;
 static int loader_hangs;
 
-/* Instead of the loader's. */
+/* Replaces the loader's function. */
 int dladdr(const void *at, Dl_info *info)
 {
 	union { void *p; int (*f)(const void *, Dl_info *); } real;
@@ -39,19 +40,21 @@ int dladdr(const void *at, Dl_info *info)
 	return real.p != NULL ? real.f(at, info) : 0;
 }
 
-/* One frame, over the guard; the other end of it is touched. Has a name. */
+/*
+ * Leaps over the guard with one large frame, and touches its far end. Exported.
+ */
 void t_guard_leaps(void *arg);
 NOINLINE void t_guard_leaps(void *arg)
 {
 	volatile char local[leap];
 
-	__asm__ volatile("" : : "r"(local) : "memory");	/* all of it */
+	__asm__ volatile("" : : "r"(local) : "memory");	/* the frame is used */
 	local[0] = arg != NULL;
 	tiny_yield();
 	check_hash(local[0], local[0]);
 }
 
-/* So deep that the guard is hit, in steps of about nob bytes. */
+/* Recurses, with about nob bytes each time, until it hits the guard. */
 static NOINLINE unsigned deep(int nob)
 {
 	volatile char local[nob];
@@ -68,7 +71,10 @@ static void fall(void *arg)
 	deep(frame);
 }
 
-/* What a thread that has blocked, on its lane or in its buffer, looks like. */
+/*
+ * Returns a checksum of the slice of a blocked thread, in its lane or its
+ * buffer.
+ */
 static unsigned sum(const struct ustack *u)
 {
 	const char *top = (const char *)((uintptr_t)u->u_top & ~(uintptr_t)7);
@@ -81,7 +87,7 @@ static unsigned sum(const struct ustack *u)
 	return sum;
 }
 
-/* For SIGABRT: all others are as they were. */
+/* Handler of SIGABRT: the slices of all other threads are unchanged. */
 static void whole(int signo)
 {
 	int i;
@@ -105,10 +111,10 @@ static void fall_last(void *arg)
 	deep(frame);
 }
 
-/* From the bottom of its lane upwards. */
+/* Writes from the bottom of its lane upwards. */
 static void rise(void *arg)
 {
-	static volatile char *at;	/* not where it would be overwritten */
+	static volatile char *at;	/* static, else overwritten */
 
 	at = (volatile char *)&arg;
 	if (tiny_self() != &threads[0])
@@ -203,7 +209,7 @@ static void wild(void)
 	run(LANES, stray);
 }
 
-/* Where lane 1, the lowest, has nothing below it. */
+/* Leaps from lane 1, which has nothing below it. */
 static void leap_to_nothing(void)
 {
 	char *low;
@@ -238,13 +244,13 @@ static void on_last_lane(void (*f)(void *))
 	tiny_run(&tiny);
 }
 
-/* To the lane two below, which nothing forbids: the block tells. */
+/* Leaps two lanes down, which does not fault: the block reports it. */
 static void leap_to_lane(void)
 {
 	on_last_lane(t_guard_leaps);
 }
 
-/* To the guard of the lane below: not a wild pointer. */
+/* Leaps to the guard of the lane below: this is not a wild pointer. */
 static void leap_far(void *arg)
 {
 	volatile char *to = tiny.t_sched.s_lane[8].l_low - USCHED_GUARD / 2;
@@ -286,7 +292,7 @@ static void mine_first(void)
 	not_ours();
 }
 
-/* Ends with the signal (or the exit status), and the words in the message. */
+/* Checks that f() ends with this signal (or exit status), and these words. */
 static int ends(const char *name, void (*f)(void), int signo, int exits,
 		const char *words)
 {
@@ -310,7 +316,7 @@ static void nothing(void *arg)
 	CHECK(sigaltstack(NULL, &alt) == 0 && !(alt.ss_flags & SS_DISABLE));
 }
 
-/* The alternate stack is there while dispatchers run, and no longer. */
+/* The alternate stack is there only while dispatchers run. */
 static void clean(void)
 {
 	stack_t alt;
@@ -329,7 +335,7 @@ static void jumps(void *arg)
 	siglongjmp(out, 1);
 }
 
-/* Also when usched_run() is left by a longjmp(). */
+/* Nor is it left behind by a longjmp() out of usched_run(). */
 static void clean_left(void)
 {
 	stack_t alt;
@@ -342,7 +348,7 @@ static void clean_left(void)
 	CHECK(ustack_self() == NULL);
 }
 
-/* One that was there is used, and stays. */
+/* An alternate stack of the program is used, and stays. */
 static void other_alt(void)
 {
 	static char mine_too[65536];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_hand: usched_stats() that begins in the midst of a run counts each switch
- * from then on, also those without s_next() (PREPARED THREADS in usched.h), and
- * none after its end. rr and ll, which leave threads so, keep their order. No
- * thread runs while s_next() does, so a wake there is remote, and is not lost.
+ * t_hand: usched_stats() that begins during a run counts each switch from then
+ * on, also those without s_next() (PREPARED THREADS in usched.h), and none
+ * after its end. rr and ll, which prepare threads, keep their order. No thread
+ * runs while s_next() does, so a wake there is remote, and is not lost.
  */
 #include "check.h"
 #include "ll.h"
@@ -12,12 +12,12 @@
 
 #define NR	20		/* threads */
 #define LAPS	60
-#define BEGIN	20		/* the lap in which it begins */
+#define BEGIN	20		/* the lap in which counting begins */
 #define END	40
 
 static struct usched_stats st;
 static struct usched *sched;
-static long entered;		/* switches to threads */
+static long entered;		/* switches to these threads */
 static long begun_at, counted;
 static int  last, laps, looked;
 static struct ustack *(*own_next)(struct usched *);
@@ -25,7 +25,7 @@ static struct ustack *(*own_next)(struct usched *);
 static struct rr_thread *rr[NR];
 static struct ll_thread *ll[NR];
 
-/* Wakes from s_next() that a thread has yet to take. */
+/* Wakes from s_next() that each thread has not taken yet. */
 static int extra[NR];
 
 static struct ustack *front(struct usched *s)
@@ -67,7 +67,7 @@ static void arrives(int me)
 {
 	entered++;
 	if (me == 3 && extra[3] > 0 && last != 2) {
-		extra[3] = -1;		/* that was from s_next() */
+		extra[3] = -1;		/* that wake was from s_next() */
 		return;
 	}
 	CHECK(me == (last + 1) % NR);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_join: a join whose wait fails for want of memory, while the other thread
- * ends elsewhere, succeeds, and takes the wake of the end, which comes late.
+ * t_join: the wait of a join fails for lack of memory, while the other thread
+ * ends elsewhere. The join succeeds, and takes the wake of the end, which comes
+ * late.
  */
 
 #include "check.h"
@@ -21,7 +22,7 @@ static struct ustack *next(struct usched *s)
 	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
-/* There is no memory to block, and meanwhile the other one ends. */
+/* Fails for lack of memory, after the other thread has ended. */
 static int bad_wait(void)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
@@ -50,7 +51,7 @@ static void parent(void *arg)
 		__atomic_store_n(&ended, 0, __ATOMIC_SEQ_CST);
 		t = uproc_make(uproc_at(set, 1), child, NULL, UPROC_JOIN);
 		CHECK(t != NULL);
-		/* Or it was too early: then the other one is still there. */
+		/* If that was too early, the other thread is still there. */
 		while ((rc = uproc_join(t)) == -ENOMEM)
 			;
 		CHECK(rc == 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * t_known: what HACKING.md and usched.h say does not work, or works in another
- * way than with native threads, is so: what belongs to the native thread is
- * seen by all its threads, a native lock does not keep threads of the same
- * native thread apart, a frame is where it was only while its thread runs, and
- * a block that is not on the stack of the thread is refused.
+ * t_known: some things do not work, or differ from native threads, as
+ * HACKING.md and usched.h say. The state of the native thread is shared by all
+ * its threads. A native lock does not keep threads of the same native thread
+ * apart. A pointer into a frame is valid only while its thread runs. A block
+ * that is not on the stack of the thread is refused.
  */
 #include "tiny.h"
 #include <errno.h>
@@ -28,7 +28,7 @@ static void run(int lanes, void (*f)(void *), void (*g)(void *))
 	tiny_fini(&tiny);
 }
 
-/* errno, other thread-local storage, the signal mask, flags that stick. */
+/* errno, other thread-local storage, the signal mask, sticky flags. */
 
 static __thread int local;
 
@@ -83,7 +83,9 @@ static void holds_locks(void *arg)
 	CHECK(pthread_mutex_unlock(&plain) == 0);
 }
 
-/* The plain one would stop everybody, the recursive one stops nobody. */
+/*
+ * To lock the plain mutex would stop all threads; the recursive one stops none.
+ */
 static void wants_locks(void *arg)
 {
 	(void)arg;
@@ -102,7 +104,7 @@ static void locks(void)
 	run(2, holds_locks, wants_locks);
 }
 
-/* A pointer to a local of a thread that has been copied away. */
+/* A pointer to a local variable of a thread that was copied away. */
 
 static int *volatile shared;
 
@@ -113,12 +115,12 @@ static void shares(void *arg)
 	(void)arg;
 	shared = (int *)&mine;
 	tiny_yield();
-	CHECK(mine == 1);	/* what the other wrote is lost */
+	CHECK(mine == 1);	/* the other thread's write is lost */
 }
 
 static void writes(void *arg)
 {
-	volatile char room[4096];	/* so that we write into nobody else */
+	volatile char room[4096];	/* so no other frame is written */
 
 	(void)arg;
 	room[0] = 0;
@@ -158,7 +160,10 @@ static void forked(void)
 		_exit(0);
 }
 
-/* pthread_exit() ends the native thread, and leaves all others where they are. */
+/*
+ * pthread_exit() ends the native thread, and all other threads stay where they
+ * are.
+ */
 
 static void exits(void *arg)
 {
@@ -191,7 +196,10 @@ static void exited(void)
 	CHECK(first.tt_done == 0 && second.tt_done == 0);
 }
 
-/* Blocks elsewhere: on lanes it is seen, on the native stack it is too far. */
+/*
+ * Blocks on another stack: detected on lanes; on the native stack it is too
+ * far.
+ */
 
 static int elsewhere_rc;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * t_preempt: a thread that computes for ever does not keep others from
- * answering; threads are preempted in the program's own code only (V1), never
- * in libc, in the library, or in what these call, nor where they forbid it (V3);
- * nothing of them is lost: registers, control words, errno, memory (V2).
- * PREEMPT_SECONDS in environ: how long some live in libc; 0: only the most
- * important parts.
+ * t_preempt: a thread that computes forever does not keep other threads from
+ * running. Threads are preempted only in the program's own code (V1), never in
+ * libc, in the library or in functions that these call back, nor where they
+ * forbid it (V3). Nothing of a thread is lost: registers, control words, errno,
+ * memory (V2). PREEMPT_SECONDS in the environment says how long some threads
+ * live in libc; with 0, only the most important parts run.
  */
 #define USCHED_PREEMPT	1
 #include "tiny.h"
@@ -23,9 +23,9 @@
 
 #define TICK	1000000L	/* ns: 1 kHz */
 #define NR	6		/* threads of a kind */
-#define MANY	20		/* times that things have to happen */
+#define MANY	20		/* how often each thing must happen */
 
-/* The schedulers: bare with a number of lanes, the others with processors. */
+/* The schedulers. BARE has a number of lanes, the others have processors. */
 
 enum { BARE, RR, LL, WS };
 
@@ -40,7 +40,7 @@ static const struct kind {
 	{ "ws 1", WS, 1 }, { "ws 2", WS, 2 }
 };
 
-/* What is asked of a scheduler. Threads are those of any. */
+/* A scheduler's functions. A thread is a void *. */
 static const struct sched {
 	int   (*d_init)(int procs, int threads);
 	int   (*d_preempt)(void);
@@ -75,7 +75,7 @@ static int tiny_preempt(struct usched *s, struct ustack *u)
 	return 1;
 }
 
-/* The functions of tiny.h are inline in this file: see upreempt.h. */
+/* The functions of tiny.h are inlined in this file: see upreempt.h. */
 static int try_give_way(void)
 {
 	struct tiny *t = (struct tiny *)ustack_self()->u_sched;
@@ -98,7 +98,7 @@ static void give_way(void)
 	CHECK(rc == 0);
 }
 
-/* False: no lanes in this build. */
+/* False: this build has no lanes. */
 static int open_kind(const struct kind *k)
 {
 	kind = k;
@@ -138,7 +138,7 @@ static void wait_one(void)
 	CHECK(scheds[kind->k_sched].d_wait() == 0);
 }
 
-/* On processor p, if there are any. */
+/* Starts a thread, on processor p if there are processors. */
 static void spawn(int p, void (*f)(void *), void *arg)
 {
 	if (kind->k_sched != BARE)
@@ -205,7 +205,7 @@ static long preempted(void)
 	return stats().pe_preempted;
 }
 
-/* In this file: calls nobody. */
+/* In this file, and calls no function. */
 static NOINLINE unsigned compute(int steps)
 {
 	volatile unsigned sum = 1;
@@ -216,7 +216,7 @@ static NOINLINE unsigned compute(int steps)
 	return sum;
 }
 
-/* A thread that computes for ever. */
+/* A thread that computes forever. */
 
 static long stop, rounds, working;
 
@@ -257,7 +257,7 @@ static void answer(void)
 	}
 }
 
-/* The same, with wakes, and from one processor to the other. */
+/* Ping-pong beside it, also from one processor to another. */
 
 static void *peer[2 * NR];
 
@@ -288,7 +288,7 @@ static void message(void)
 		peer[i] = make((int)i, ping, (void *)(intptr_t)i);
 }
 
-/* Who has been woken runs, though the waker computes. */
+/* A thread that was woken runs, although the waker computes. */
 
 static void asked(void *arg)
 {
@@ -357,7 +357,7 @@ static void lives_here(void *arg)
 	do {
 		give_way();
 		if (kind->k_sched != BARE) {
-			wake(ustack_self());	/* the first in its struct */
+			wake(ustack_self());	/* first in its struct */
 			wait_one();
 		}
 		if (kind->k_sched != BARE && turns % 8 == 0) {
@@ -380,14 +380,14 @@ static void in_library(void)
 /* errno. */
 
 /*
- * In a function of its own: compilers keep the address of errno, and a thread of
- * ws that has given way may go on in another native thread.
+ * Not inlined, because compilers keep the address of errno, and a preempted
+ * thread of ws may go on in another native thread.
  */
 static NOINLINE void sets_errno(int mine)
 {
 	errno = mine;
 	compute(1000);
-	__asm__ volatile("" : : : "memory");	/* is read again */
+	__asm__ volatile("" : : : "memory");	/* errno is read again */
 	CHECK(errno == mine);
 }
 
@@ -408,7 +408,7 @@ static void errnos(void)
 		spawn((int)i, keeps_errno, (void *)(i + 1));
 }
 
-/* Registers: results of long sums are those without preemption. */
+/* Registers: long sums have the same results as without preemption. */
 
 #define STEPS	400000
 
@@ -466,7 +466,7 @@ static void prepare_registers(void)
 	}
 }
 
-/* A stretch in which it is forbidden. */
+/* A stretch in which preemption is forbidden. */
 
 static volatile long twin[2];
 static volatile int inside;
@@ -509,8 +509,8 @@ static void forbid(void)
 }
 
 /*
- * Who was called by libc is not preempted: nobody else sees caller, which is set
- * meanwhile. Each call lasts until some ticks have come.
+ * A function that libc has called is not preempted: no other thread sees
+ * caller, which is set meanwhile. Each call lasts for some ticks.
  */
 
 static void *volatile caller;
@@ -600,7 +600,7 @@ static void called(void)
 	spawn(0, looks, NULL);
 }
 
-/* Nor who was called by the library. */
+/* A function that the library has called is not preempted, either. */
 
 static void *slow_alloc(struct usched *s, int size)
 {
@@ -615,7 +615,10 @@ static void slow(void *arg)
 	set(&stop, 1);
 }
 
-/* Its last call may be a jump: then nothing of it is on the stack. */
+/*
+ * The last call may be a jump, which leaves no frame of the thread on the
+ * stack.
+ */
 static void slow_jumps(void *arg)
 {
 	(void)arg;
@@ -640,7 +643,10 @@ static void called_by_us(void)
 	close_kind();
 }
 
-/* No memory for the block: then it is taken back, and the thread goes on. */
+/*
+ * There is no memory for the block: s_preempt() is undone, and the thread goes
+ * on.
+ */
 
 static long failures;
 
@@ -671,7 +677,7 @@ static void nomem(void)
 		spawn(0, answers, NULL);
 }
 
-/* Threads that live in malloc() and printf(); what they print is looked at. */
+/* Threads live in malloc() and printf(), and their output is checked. */
 
 #define LINE	"thread %u line %u of %s: %08x %.3f\n"
 
@@ -722,7 +728,10 @@ static void lives(void *arg)
 	add(&lines_done, line);
 }
 
-/* A native thread: each line is whole, and those of each thread in order. */
+/*
+ * A native thread reads: each line is whole, and each thread's lines are in
+ * order.
+ */
 static void *reads(void *arg)
 {
 	static unsigned next[2 * NR];
@@ -779,7 +788,10 @@ static void in_libc(const struct kind *k, int seconds)
 	CHECK(get(&lines_done) == get(&rounds));
 }
 
-/* One that has nearly used up its lane is left alone, and fits. */
+/*
+ * A thread with little room left in its lane is not preempted, and has no
+ * overflow.
+ */
 
 static NOINLINE void deep_inside(char *here, char *low)
 {
@@ -817,7 +829,7 @@ static void small_lane(void)
 	close_kind();
 }
 
-/* A dispatcher that is run by a thread of another one. */
+/* A dispatcher that runs in a thread of another dispatcher. */
 
 static struct tiny inner;
 static struct tiny_thread inner_thread[NR + 1];
@@ -849,7 +861,7 @@ static void runs_inner(void *arg)
 
 	(void)arg;
 	CHECK(tiny_init(&inner, 0) == 0);
-	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE); /* if there are any */
+	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE); /* or none */
 	inner.t_sched.s_preempt = tiny_preempt;
 	set(&inner_stop, 0);
 	set(&inner_left, NR);
@@ -862,7 +874,7 @@ static void runs_inner(void *arg)
 	set(&stop, 1);
 }
 
-/* Others of the outer one do not run meanwhile. */
+/* Other threads of the outer dispatcher do not run meanwhile. */
 static void not_inner(void *arg)
 {
 	(void)arg;
@@ -881,8 +893,9 @@ static void nested(void)
 }
 
 /*
- * Threads are preempted in one usched_run() and go on in another; meanwhile the
- * native thread has another signal mask and alternate stack, and keeps them.
+ * Threads are preempted in one usched_run() and go on in another. Meanwhile the
+ * native thread has got another signal mask and alternate stack, and keeps
+ * them.
  */
 
 static char alternate[2][65536];
@@ -941,7 +954,7 @@ static void pumped(const struct kind *k)
 	CHECK(sigaltstack(&off, NULL) == 0);
 }
 
-/* SIGURG may be blocked outside. */
+/* SIGURG may be blocked outside of usched_run(). */
 static void blocked_outside(void)
 {
 	sigset_t mask, now;
@@ -957,7 +970,7 @@ static void blocked_outside(void)
 	CHECK(sigismember(&now, SIGURG));
 }
 
-/* One that sleeps is left in peace. */
+/* A native thread that sleeps gets no ticks. */
 
 static struct rr_thread *sleeper;
 
@@ -998,7 +1011,7 @@ static void parked(void)
 	CHECK(rr_fini() == 0);
 }
 
-/* No s_preempt(), no timer; nor when all is over. */
+/* Without s_preempt() there is no timer, nor after the end of a run. */
 
 static void burn(void *arg)
 {
@@ -1042,7 +1055,7 @@ static void left_alone(void)
 	CHECK(nr == 0 && timers() == 0);
 }
 
-/* After upreempt_stop() there is a last tick, at most, and no preemption. */
+/* After upreempt_stop() there is at most one more tick, and no preemption. */
 
 static void stops(void *arg)
 {
@@ -1076,9 +1089,9 @@ static void stopped(void)
 }
 
 /*
- * A thread jumps out of its dispatcher, to the thread that runs that. Until
- * usched_left() ticks find a thread that is not there, and do nothing. If the
- * thread had forbidden preemption, it is allowed again.
+ * A thread jumps out of its dispatcher, into the thread that runs that. Until
+ * usched_left(), ticks find a thread outside of its lane, and do nothing. If
+ * the thread had forbidden preemption, it is allowed again.
  */
 
 static sigjmp_buf out;
@@ -1133,7 +1146,7 @@ static void left(void)
 	}
 }
 
-/* What is refused, and broken contracts. */
+/* Errors and broken contracts. */
 
 static int limited(void)
 {
@@ -1148,7 +1161,7 @@ static void no_timer(void)
 	CHECK(upreempt_start(TICK) == -EAGAIN);
 }
 
-/* Where there is no timer for a native thread, it runs without. */
+/* A native thread that gets no timer runs without it. */
 static void no_timer_later(void)
 {
 	CHECK(upreempt_start(TICK) == 0);

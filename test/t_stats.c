@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_stats: usched_stats() counts exactly what happens, changes nothing of it,
- * and is not there before it is asked for, nor after its end.
+ * t_stats: usched_stats() counts exactly what happens, and does not change it.
+ * Before it is called and after its end, nothing is counted.
  */
 #include "tiny.h"
 #include "ll.h"
@@ -14,7 +14,7 @@
 
 #define NR	30
 #if defined(USCHED_HARD)
-#define IN_HARD	1			/* moves what else would stay */
+#define IN_HARD	1			/* moves slices that would stay */
 #else
 #define IN_HARD	0
 #endif
@@ -29,7 +29,7 @@ static bool off(const struct usched *s)
 	       s->s_stats == NULL;
 }
 
-/* Two threads that take turns: A B A B A B, the last two of them ends. */
+/* Two threads take turns, A B A B A B; in its last turn each ends. */
 
 static struct tiny_thread two[2];
 static int len[2];
@@ -71,7 +71,7 @@ static void take_turns(int lanes, int hits, int copies)
 	CHECK(st.dispatches == 6);
 }
 
-/* Buffers: had, not to be had, and given back. */
+/* Buffers: allocated, refused, and freed. */
 
 static NOINLINE void deep(int nob)
 {
@@ -111,11 +111,12 @@ static void buffers(int lanes)
 }
 
 /*
- * Any threads, against what can be seen of them between two rounds. An oracle
- * of its own: who was in his buffer when s_next() was called, and who is now.
+ * Random threads. Between two rounds, the test compares the counts with an
+ * oracle of its own: which threads were in their buffers when s_next() was
+ * called, and which are now.
  */
 
-static struct tiny_thread *many[NR];	/* NULL: ended, and freed */
+static struct tiny_thread *many[NR];	/* NULL: has ended, and was freed */
 static bool away[NR];
 static struct usched_stats want;
 static unsigned state;
@@ -196,7 +197,7 @@ static void forget(int i)
 {
 	struct tiny_thread *tt = many[i];
 
-	see();		/* it may have been copied out since the last round */
+	see();		/* it may have been copied out since last time */
 	ustack_fini(&tt->tt_stack);
 	tiny_drop(&tt->tt_stack);
 	memset(tt, 0xff, sizeof *tt);
@@ -205,7 +206,7 @@ static void forget(int i)
 	t.t_live--;
 }
 
-/* A thread that has ended is gone: its memory says AWAY, if anybody looks. */
+/* A thread that has ended is freed. Its memory would say AWAY. */
 static void done(struct usched *s, struct ustack *u)
 {
 	int i = number((struct tiny_thread *)u);
@@ -216,7 +217,7 @@ static void done(struct usched *s, struct ustack *u)
 	many[i] = NULL;
 }
 
-/* One that is in no queue is forgotten by another one, now and then. */
+/* Now and then a thread forgets another that is in no queue. */
 static struct tiny_thread *idle;
 
 static void random_walk(void *arg)
@@ -237,7 +238,7 @@ static void random_walk(void *arg)
 			else
 				tiny_wake(many[i]);
 		}
-		/* Is counted as it goes on, whoever has forgotten another. */
+		/* A thread is counted right after it has forgotten another. */
 		if (check_random(&state) % 3 == 0)
 			tiny_yield();
 	}
@@ -256,7 +257,7 @@ static void start_many(int lanes)
 		many[i] = malloc(sizeof *many[i]);
 		CHECK(many[i] != NULL);
 		tiny_start(&t, many[i], random_walk, NULL);
-		if (i % 2)		/* as if filled by hand */
+		if (i % 2)		/* like a struct filled by hand */
 			many[i]->tt_stack.u_top = NULL;
 		if (lanes > 1 && check_random(&state) % 3 == 0)
 			many[i]->tt_stack.u_lane =
@@ -297,7 +298,7 @@ static unsigned long at_random(int lanes, bool counted)
 	return sum * 31 + t.t_allocs;
 }
 
-/* Begun and ended by threads, also by one that blocks right afterwards. */
+/* Counting begins and ends in threads, also in a thread that blocks next. */
 
 static void begins(void *arg)
 {
@@ -360,7 +361,7 @@ static void misuse(void)
 	tiny_fini(&t);
 }
 
-/* rr and ll: pairs that wake each other, and a look from outside. */
+/* rr and ll: pairs wake each other, and are counted from outside. */
 
 #define PAIRS	50
 #define TRIPS	200
@@ -441,7 +442,7 @@ static void x##_stats(void)						\
 	CHECK(sum.dispatches >= 2 * PAIRS &&				\
 	      sum.dispatches <= sum.starts + 2L * PAIRS * (TRIPS + 1));	\
 	CHECK(sum.allocs >= 2 * PAIRS);					\
-	if (!IN_HARD && sum.copies_in == 0)	/* lanes for all */	\
+	if (!IN_HARD && sum.copies_in == 0)	/* all have lanes */	\
 		CHECK(sum.hits == sum.dispatches - sum.starts);		\
 }
 

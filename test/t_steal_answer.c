@@ -2,19 +2,19 @@
 /* t_steal_answer: an owner that switches is stopped without a barrier. */
 
 /*
- * Stop.h, K8 and K9, within ws. The threads of worker 0 yield, so there is a
- * surplus, and the owner comes by all the time. The thief would wait for an
- * answer for seconds before it uses force; so if it has taken something in the
- * end, and used no force, it was answered.
+ * K8 and K9 of stop.h, within ws. The threads of worker 0 yield, so there is a
+ * surplus, and the owner passes its checks all the time. The thief would wait
+ * for seconds for an answer before it uses force. So if it has taken something
+ * in the end, without force, it was answered.
  *
- * Then an owner that computes: it does not answer, and is stopped by force.
+ * Then an owner computes: it does not answer, and is stopped by force.
  */
 #include "steal.h"
 #include "ustats.h"
 
 #define THREADS	64
 #define THEFTS	20
-#define LONG	3000000000u		/* ns, as long as can be */
+#define LONG	3000000000u		/* ns, the longest that fits */
 
 static struct usched_stats each[2];
 static long came, over;
@@ -34,7 +34,7 @@ static void start(void)
 		CHECK(usched_stats(ws_sched(i), &each[i]) == 0);
 }
 
-/* Sums up both workers. */
+/* Returns the sum over both workers. */
 static struct usched_moves all(void)
 {
 	struct usched_stats sum = { 0 };
@@ -45,7 +45,9 @@ static struct usched_moves all(void)
 	return sum.moves;
 }
 
-/* Lets others run, and is made again on worker 0, until enough have come. */
+/*
+ * Lets others run, and makes its successor on worker 0, until enough have come.
+ */
 static void yields(void *arg)
 {
 	yield();
@@ -76,7 +78,7 @@ static void ends(void *arg)
 	add(&over, 1);
 }
 
-/* Keeps its worker until the other has run what waits behind it. */
+/* Keeps its worker until the other worker has run what waits behind it. */
 static void computes(void *arg)
 {
 	(void)arg;

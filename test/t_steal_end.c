@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_end: the end is found, and who is left is counted, wherever they are. */
+/* t_steal_end: the end is detected, and threads that are left are counted. */
 
 /*
  * Threads begin on worker 0, which is kept busy until each of them has run
- * elsewhere. Then some end, also with wakes in store; some are left waiting, some of
- * those pinned. Fini returns 0 or -EDEADLK, and stuck() is exact. That is done
- * 200 times in a process, with one to nine workers. No native thread is left
- * then, and no more mappings than after the first few times.
+ * elsewhere. Then some end, some of these with wakes in store; and some are
+ * left waiting, some of these pinned. fini() returns 0 or -EDEADLK, and stuck()
+ * is exact. That is repeated 200 times in a process, with one to nine workers.
+ * At the end no native thread is left, and there are no more mappings than
+ * after the first few times.
  */
 #include "steal.h"
 
@@ -20,7 +21,7 @@ enum { ENDS, STORED, HELPS, HELPED, WAITS, PINNED, FATES };
 
 static long moved, ended, here;
 static int  workers;
-static bool deadlock;		/* else those that wait are not made */
+static bool deadlock;		/* else no thread is left waiting */
 static thread *one[NR];
 
 static void never(void)
@@ -68,7 +69,9 @@ static void lives(void *arg)
 	add(&ended, 1);
 }
 
-/* Each of them begins here, if those that have begun can move. */
+/*
+ * Makes threads, each of which begins here if threads that have begun can move.
+ */
 static void makes(void *arg)
 {
 	int i, nr = deadlock ? NR : NR - STUCK;
@@ -115,7 +118,9 @@ static void run(int p, bool dead)
 	CHECK(ended == NR - STUCK && moved == (dead ? NR : NR - STUCK));
 }
 
-/* Lines of a file of /proc; 0 if there is none. */
+/*
+ * Returns the number of lines of a file in /proc; 0 if there is no such file.
+ */
 static int lines(const char *name)
 {
 	FILE *f = fopen(name, "r");
@@ -151,9 +156,9 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (i = 0; i < TIMES; i++) {
 		run(1 + i * 5 % 9, i % 2);
-		/* One that was joined may be there for a moment. */
+		/* A joined native thread may be listed for a moment. */
 		while (natives() != 1)
-			check_yield();	/* or the watchdog bites */
+			check_yield();	/* until the watchdog ends it */
 		if (i == TIMES / 10)
 			maps = lines("/proc/self/maps");
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_fair: who plays for ever cannot keep the others from running. */
+/* t_steal_fair: threads that always run cannot keep others from running. */
 
 /*
- * W5 of ws.c, with one worker. The pair wakes each other, and so is always in the slot.
- * Behind it are threads that were made or displaced (in the deque), that have
- * yielded (in the queue), and pinned ones that have (kept). The n-th of a kind
- * runs after n * (WS_RUN + 1) switches times the number of kinds that there are;
- * one that was posted joins the queue at most WS_RUN + 1 switches later.
- * Switches are counted by the worker. The same holds where, instead of the
- * pair, a task makes the next one, for ever.
+ * W5 of ws.c, with one worker. The threads of a pair wake each other, and so
+ * one of them is always in the slot. Behind it are threads that were made or
+ * displaced (in the deque), that have yielded (in the queue), and pinned
+ * threads that have yielded (kept). The n-th thread of a kind runs after n *
+ * (WS_RUN + 1) switches times the number of kinds present. A thread that was
+ * posted to joins the queue at most WS_RUN + 1 switches later. The worker
+ * counts the switches. The same holds if, instead of the pair, a task makes the
+ * next task, forever.
  */
 #include "steal.h"
 
@@ -21,9 +22,9 @@ enum { DEQUE = 1, QUEUE = 2, KEPT = 4, POSTED = 8 };
 
 static thread *pair[2], *posted;
 static long live, checked;
-static int kinds;		/* how many there are */
+static int kinds;		/* how many kinds are present */
 
-/* All is on one worker: nothing has to be atomic. */
+/* Returns the worker. It is the only one, so nothing here need be atomic. */
 static struct ws_worker *worker(void)
 {
 	return (struct ws_worker *)ws_sched(0);
@@ -48,11 +49,11 @@ static void for_ever(void *arg)
 		SCHED(wake)(*other);
 		wait_one();
 	}
-	if (live-- == 0)		/* the first: the other still waits */
+	if (live-- == 0)		/* the first; the other still waits */
 		SCHED(wake)(*other);
 }
 
-/* Each is the newest in the deque when the one before ends. */
+/* Each is the newest in the deque when its predecessor ends. */
 static void for_ever_next(void *arg)
 {
 	if (live > 0)
@@ -74,7 +75,7 @@ static void yields(bool kept)
 	live--;
 }
 
-/* Without lanes all that have begun are kept. */
+/* Without lanes all threads that have begun are kept. */
 static void queued(void *arg)
 {
 	(void)arg;
@@ -87,7 +88,7 @@ static void is_kept(void *arg)
 	yields(true);
 }
 
-/* Made: in the deque, behind those that are there. */
+/* Threads that are made: in the deque, behind those that are there. */
 
 static struct made {
 	unsigned m_from;
@@ -104,7 +105,10 @@ static void in_deque(void *arg)
 	batch_left--;
 }
 
-/* It waits in the deque, as they do, by waking somebody after itself. */
+/*
+ * Waits in the deque, like the threads it makes: it wakes a thread after
+ * itself.
+ */
 static void makes(void *arg)
 {
 	int i, j;
@@ -123,7 +127,7 @@ static void makes(void *arg)
 	live--;
 }
 
-/* Posted: in the inbox, and then in the queue. */
+/* A thread that is posted to: in the inbox, then in the queue. */
 
 static unsigned post_from;
 static long post_place, arrived;
@@ -149,7 +153,7 @@ static void posts(void *arg)
 	for (i = 0; i < TURNS; i++) {
 		long nr = arrived;
 
-		/* All of those that may be put there before it is. */
+		/* All threads that may be queued before it. */
 		post_place = (moves() ? 1 : 2) * IN_QUEUE + 3;
 		post_from = now();
 		ws_post(posted);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_fine: work that is too fine to share stays together, and undisturbed. */
+/* t_steal_fine: work that is too fine to share stays together, undisturbed. */
 /* LIBS: -Wl,--wrap=syscall */
 
 /*
  * Demands pass through a binary tree of threads, each of which runs for some
- * nanoseconds at a time, so that there is nearly always a thread that can be
- * taken, and never for long. There are two workers. Of WAKES wakes and more
+ * nanoseconds at a time. So there is nearly always a thread that can be taken,
+ * and never for long. There are two workers. Of more than WAKES wakes,
  *
  *	- few lead to a stop of the other worker (J1 to J4),
  *	- few are sent from one worker to the other, after the first part, in
  *	  which the threads are dealt to both: so they have come together,
  *	- few make a system call (J5).
  *
- * Few is one in FEW. A thief that takes what it sees stops the owner at each
- * fiftieth wake. Beside programs that compute, workers lose their cpus now and
- * then, and each time some threads are taken. So few is not much less.
+ * Few means one in FEW. A thief that takes every thread that it finds stops the
+ * owner at each fiftieth wake. Beside programs that compute, workers lose their
+ * cpus now and then, and each time some threads are taken, so FEW is not much
+ * larger.
  */
 #include "steal.h"
 #include "ustats.h"
@@ -29,14 +30,14 @@
 
 static thread *node[NODES + 1];
 static struct usched_stats each[2];
-static long mail, calls, stops;		/* when the first part was over */
+static long mail, calls, stops;		/* at the end of the first part */
 static long called;			/* system calls to wake another */
 static long answers;
 
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* A thief wakes itself from a nap by one, too: that is none of an owner. */
+/* Counts wakes by the system. A thief that ends its own nap is not counted. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_hostage: what waits behind a thread that computes runs elsewhere (W6). */
+/* t_steal_hostage: threads behind a thread that computes run elsewhere (W6). */
 
 /*
- * A thread keeps its worker until another one has run that is at home there: woken
- * by it, so in the slot; woken from outside, so in the inbox; that has yielded,
- * so in the queue; that has not begun; or a whole chain of these, as long as
- * there are workers. The others sleep at that time, or have just found nothing,
- * or one of them has a thread that does nothing but yield. Each would hang if
- * nobody came.
+ * A thread keeps its worker until another thread has run that is at home there.
+ * That thread was woken by it, and is in the slot; was woken from outside, and
+ * is in the inbox; has yielded, and is in the queue; or has not begun. Or there
+ * is a chain of such threads, as long as there are workers. Meanwhile the other
+ * workers sleep, or have just found nothing, or one of them has a thread that
+ * only yields. Each part would hang if no worker came.
  */
 #include "steal.h"
 
-#define ROUNDS	20		/* or less, if they take long, */
-#define LEAST	2		/* but so many */
+#define ROUNDS	20		/* fewer, if they take long, */
+#define LEAST	2		/* but at least this many */
 
 static long ran, here;
 static thread *peer[16];
-static bool native_lanes;	/* threads that have begun stay where they are */
+static bool native_lanes;	/* threads that have begun never move */
 
 /* Waits, runs, and ends. */
 static void runs(void *arg)
@@ -46,14 +46,14 @@ static void probe(void)
 	start_and_finish();
 }
 
-/* At times the others are asleep already; it does not matter, it is to vary. */
+/* At times the others are asleep already. This only adds variety. */
 static void doze(int round)
 {
 	if (round % 3 == 0)
 		usleep((useconds_t)(round % 5) * 300);
 }
 
-/* Woken by the one that computes: in the slot. */
+/* Woken by the thread that computes: in the slot. */
 
 static void wakes_and_holds(void *arg)
 {
@@ -73,7 +73,7 @@ static void in_slot(int p, intptr_t round)
 	CHECK(ran == 1);
 }
 
-/* Woken by a native thread, while its home computes: in the inbox. */
+/* Woken by a native thread while its home computes: in the inbox. */
 
 static long holding;
 
@@ -109,8 +109,8 @@ static void in_inbox(int p, intptr_t nr)
 }
 
 /*
- * All workers sleep; then two wakes come at once to one of them, and the first
- * thread waits for the second.
+ * All workers sleep. Then two wakes come at once to one of them, and the first
+ * thread that they wake waits for the second.
  */
 
 static void first_or_second(void *arg)
@@ -142,7 +142,7 @@ static void two_at_once(int p, intptr_t us)
 	CHECK(ran == 2);
 }
 
-/* Yielded: in the queue. */
+/* Has yielded: in the queue. */
 
 static void yields(void *arg)
 {
@@ -166,7 +166,7 @@ static void in_queue(int p, int nr)
 	CHECK(ran == nr);
 }
 
-/* Not begun: made by the one that computes, or by a native thread. */
+/* Has not begun: made by the thread that computes, or by a native thread. */
 
 static void makes_and_holds(void *arg)
 {
@@ -199,9 +199,10 @@ static void not_begun(int p, intptr_t nr)
 }
 
 /*
- * A chain: the first wakes the second, and waits for it, natively; the second
- * wakes the third ... one on each worker. The last one gets there only if who
- * takes a hostage away has somebody look after those that he makes himself.
+ * A chain with a thread on each worker. The first wakes the second, and waits
+ * natively until that has run; the second wakes the third, and so on. The last
+ * thread is reached only if a worker that has taken a hostage makes another
+ * worker look for the hostages of this worker itself.
  */
 
 static long links;
@@ -240,7 +241,7 @@ static void chain(int p, intptr_t round)
 	CHECK(ran == links);
 }
 
-/* Others yield again and again until it has happened. */
+/* Other threads yield again and again until the hostage has run. */
 
 static void yields_on(void *arg)
 {

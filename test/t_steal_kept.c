@@ -2,11 +2,11 @@
 /* t_steal_kept: kept.h is first in, first out, as a whole and by group. */
 
 /*
- * Random calls, against a plain list in the order in which the items came. The
- * numbers of the places begin shortly before they wrap around. While the same
- * few items are added and taken out in the middle, the ring stays small, though
- * the oldest item never leaves. Each step looks at a bounded number of places.
- * When there is no memory, nothing changes. (Y1 to Y3.)
+ * Random calls are compared with a plain list in the order in which the items
+ * came. The numbers of the places begin shortly before they wrap. While the
+ * same few items are added and taken out in the middle, the ring stays small,
+ * although the oldest item never leaves. Each step looks at a bounded number of
+ * places. If there is no memory, nothing changes. (Y1 to Y3.)
  */
 #include "check.h"
 
@@ -23,14 +23,17 @@ static void *test_calloc(size_t nr, size_t size)
 #undef calloc
 
 #define ROOM	4
-#define GROUPS	5		/* and none */
+#define GROUPS	5		/* and no group */
 #define MOST	700
 #define STEPS	200000
 
 static struct kept k;
 static struct kept_group groups[GROUPS];
 
-/* What is there, oldest first: an item is a number, and says its group. */
+/*
+ * The items that are there, oldest first. An item is a number, which gives its
+ * group.
+ */
 static long list[MOST];
 static int nr;
 static long next_item;
@@ -83,7 +86,7 @@ static void gets_of(int group)
 		forget(at);
 }
 
-/* One of the last. */
+/* Takes out one of the last items. */
 static void leaves(unsigned r)
 {
 	int at = nr - 1 - (int)(r % 4);
@@ -108,7 +111,10 @@ static void same(void)
 		CHECK(groups[i].kg_nr == sum[i]);
 }
 
-/* It grows and shrinks for a while each, by what is done more often. */
+/*
+ * By turns, items are mostly added and mostly taken out, so the ring grows and
+ * shrinks.
+ */
 static void any(void)
 {
 	unsigned state = check_seed;
@@ -137,7 +143,7 @@ static void any(void)
 	same();
 }
 
-/* The oldest stays, and behind it the same group is emptied again and again. */
+/* The oldest item stays, and behind it a group is emptied again and again. */
 static void holes(void)
 {
 	long oldest = 1 + GROUPS;

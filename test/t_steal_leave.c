@@ -2,13 +2,13 @@
 /* t_steal_leave: a yield without memory takes the thread out of its queue. */
 
 /*
- * So many threads that some share a lane, of one worker or two. They pin and
- * unpin themselves and yield, and every few allocations fail: the yield says
- * so, and the thread runs on. If it still stood in a queue it would run twice;
- * if another thread was taken out in its place, that would never end. In the
- * hard mode a thread may be preempted as it enters the yield, and others may
- * pin its lane then, or unpin it: so the queue to which it belongs must be
- * looked up after that.
+ * There are so many threads, on one worker or two, that some share a lane. They
+ * pin and unpin themselves and yield, and at times an allocation fails. Then
+ * the yield returns an error, and the thread runs on. If it were still in a
+ * queue, it would run twice; if another thread had been taken out in its place,
+ * that thread would never end. In the hard mode a thread may be preempted as it
+ * enters the yield. Then others may pin its lane, or unpin it, so the yield
+ * must look up the thread's queue after that.
  */
 #include "steal.h"
 
@@ -33,7 +33,7 @@ static void gives_way(void)
 		add(&failed, 1);
 }
 
-/* The slice grows with each turn, so its buffer is soon too small. */
+/* The slice grows with each turn, so the buffer is soon too small. */
 static NOINLINE void deeper(unsigned *state, int turn)
 {
 	volatile char room[4000];

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_loose: threads of a lane that is not pinned any more can be taken. */
+/* t_steal_loose: threads of a lane that is no longer pinned can be taken. */
 
 /*
- * So many threads that some share a lane. One of them pins it, while others of
- * the lane yield or are woken; then the last pin goes: by ws_unpin(), by the
- * end of the thread, or since a thread that was preempted goes on. After that a
- * thread of another lane keeps their worker until all of them have run, which
- * must be elsewhere. In two more parts threads that can go stand behind others
- * that cannot; and a thread is displaced from the slot while its lane is pinned
- * on another worker. Each would hang if no thief found them. (W6, W8.)
+ * There are so many threads that some share a lane. One of them pins the lane,
+ * while others of the lane yield or are woken. Then the last pin goes: by
+ * ws_unpin(), by the end of the thread, or when a thread that was preempted
+ * goes on. After that a thread of another lane keeps their worker until all of
+ * them have run, which must be elsewhere. In two more parts, threads that can
+ * go are behind others that cannot; and a thread is displaced from the slot
+ * while its lane is pinned on another worker. Each part would hang if no thief
+ * found the threads. (W6, W8.)
  */
 #define USCHED_PREEMPT	1
 #include "steal.h"
 
 #define CROWD	600
-#define MATES	4	/* of x, in its lane, at most */
+#define MATES	4	/* threads in the lane of x, at most */
 #define ROUNDS	4
 
 static long here, ran, held, queued, phase, pinned, displaced;
 static thread *crowd[CROWD];
-static void (*role[CROWD])(void);	/* NULL: none, it ends */
+static void (*role[CROWD])(void);	/* NULL: none; the thread ends */
 static int procs;
 
-/* In one lane: x and its mates. In another: c. In a third: two others. */
+/* x and its mates share a lane; c is in another; two others in a third. */
 static int x, mate[MATES], mates, c, other[2];
 static void (*part_of_x)(void);
 
@@ -46,7 +47,7 @@ static void member(void *arg)
 		role[i]();
 }
 
-/* Others of the lane of i, which come after it. */
+/* Finds threads after i in the same lane. */
 static int mates_of(int i, int *at, int most)
 {
 	int j, nr = 0;
@@ -57,7 +58,7 @@ static int mates_of(int i, int *at, int most)
 	return nr;
 }
 
-/* Chooses who plays what: in lanes that may go. */
+/* Gives roles to threads, in lanes that may go. */
 static void cast(void)
 {
 	int i;
@@ -72,7 +73,7 @@ static void cast(void)
 	other[0] = i;
 }
 
-/* Lets those without a role end. */
+/* Lets threads without a role end. */
 static void dismiss(void)
 {
 	int i;
@@ -82,7 +83,7 @@ static void dismiss(void)
 			wake(i);
 }
 
-/* Keeps the worker until all that wait there have run elsewhere. */
+/* Keeps the worker until all threads that wait there have run elsewhere. */
 static void c_holds(void)
 {
 	set(&phase, 1);
@@ -97,7 +98,7 @@ static void mate_yields(void)
 	add(&ran, 1);
 }
 
-/* They yield while the lane is pinned. */
+/* The mates yield while the lane is pinned. */
 static void mates_yield(void)
 {
 	int i;
@@ -122,7 +123,7 @@ static void x_ends_pinned(void)
 	wake(c);
 }
 
-/* Does as upreempt.c when there is a tick. */
+/* Preempts itself, as upreempt.c does at a tick. */
 static void x_is_preempted(void)
 {
 	struct ustack *u = ustack_self();
@@ -139,8 +140,8 @@ static void x_is_preempted(void)
 }
 
 /*
- * All mates of x are in the queue, then comes c: a thief that looks at half of
- * it finds no thread that can go.
+ * All mates of x are in the queue, then comes c. A thief that looks at half of
+ * the queue finds no thread that can go.
  */
 static void c_is_last(void)
 {
@@ -177,9 +178,9 @@ static void x_holds(void)
 }
 
 /*
- * Two of one lane are woken, and the first is taken by another worker, which so
- * is the home of both. It pins itself; then the second is displaced from the
- * slot of its old home, and waits there while x keeps that.
+ * Two threads of a lane are woken. Another worker takes the first, and so
+ * becomes the home of both. The first pins itself. Then the second is displaced
+ * from the slot of its old home, and waits there while x keeps that worker.
  */
 static void first_pins(void)
 {
@@ -228,7 +229,7 @@ static void starts(void *arg)
 	wake(x);
 }
 
-/* Keeps all other workers from taking part until it begins. */
+/* Keeps all other workers busy until the part begins. */
 static void busy(void *arg)
 {
 	(void)arg;
@@ -245,7 +246,7 @@ static void part(const char *name, void (*of_x)(void))
 	memset(role, 0, sizeof role);
 	part_of_x = of_x;
 	begin(procs, 0);
-	CHECK(ws_preempt() == 0);	/* not that anything ticks */
+	CHECK(ws_preempt() == 0);	/* although nothing ticks */
 	for (i = 1; i < procs; i++)
 		make_pinned(i, busy, NULL);
 	make_pinned(0, starts, NULL);

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_memory: what has ended is used again, anywhere: no leak, no mix-up. */
+/* t_steal_memory: memory of ended threads is used again, without any leak. */
 /* LIBS: -Wl,--wrap=mmap,--wrap=munmap,--wrap=malloc,--wrap=calloc */
 /* LIBS: -Wl,--wrap=posix_memalign */
 
 /*
- * A worker makes some threads, and keeps busy until they have ended, so
- * elsewhere; then another worker does; tens of thousands of times. Some have
- * slices, of several sizes, some are joined, some woken, and some are made by a
- * native thread. What the library maps meanwhile, in bytes, and the blocks that
- * it asks malloc() for, are no more than a few threads need; also if one makes
- * all of them, and the other one runs them all.
+ * A worker makes some threads, and computes until they have ended, so they run
+ * elsewhere; then another worker does so; tens of thousands of times. Some
+ * threads have slices, of several sizes; some are joined, some are woken, and
+ * some are made by a native thread. The bytes that the library maps meanwhile,
+ * and the blocks that it gets from malloc(), are no more than a few threads
+ * need. That is so, too, if one worker makes all threads, and the other runs
+ * them all.
  *
  * Tasks (see "Tasks" in ws.c) have memory when they begin, however many there
- * are and whoever takes them (W7). None begins with a wake that another has
- * left. None is lost if there is no more memory: ws_spawn() says so.
+ * are and whichever worker takes them (W7). No task begins with a wake that was
+ * meant for another. If there is no more memory, ws_spawn() returns an error,
+ * and no task is lost.
  */
 #include "steal.h"
 #include <limits.h>
 #include <sys/mman.h>
 
-#define BATCHES	999		/* or less, if they take long, */
-#define LEAST	99		/* but so many */
+#define BATCHES	999		/* fewer, if they take long, */
+#define LEAST	99		/* but at least this many */
 #define BATCH	48
 #define LATE	24
 #define MOST_KB	2500
 #if defined(USCHED_HARD)
-#define MOST_BLOCKS	LONG_MAX	/* uhard.c has some for each thread */
+#define MOST_BLOCKS	LONG_MAX	/* uhard.c has blocks for each thread */
 #else
 #define MOST_BLOCKS	200
 #endif
 
-/* What the library asks for. */
+/* Memory that the library asks for. */
 
 static long mapped, blocks;
-static long allowed = LONG_MAX;	/* so many calls work; the next ones do not */
+static long allowed = LONG_MAX;	/* so many calls work, and then none */
 
 void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
@@ -46,13 +48,13 @@ void *__wrap_calloc(size_t nr, size_t nob);
 int   __real_posix_memalign(void **out, size_t align, size_t nob);
 int   __wrap_posix_memalign(void **out, size_t align, size_t nob);
 
-/* Not for malloc() and calloc(): those of uhard.c may not fail. */
+/* Not for malloc() and calloc(): calls by uhard.c must not fail. */
 static bool refuses(void)
 {
 	return add(&allowed, -1) < 0;
 }
 
-/* Lanes of deep threads are addresses, which cost nothing by themselves. */
+/* Own lanes only take addresses, so they are not counted. */
 #define RESERVED	64
 
 static void *reserved[RESERVED];
@@ -107,7 +109,7 @@ int __wrap_posix_memalign(void **out, size_t align, size_t nob)
 	return __real_posix_memalign(out, align, nob);
 }
 
-/* Two workers and a native thread take turns in making them. */
+/* Two workers and a native thread take turns in making threads. */
 
 enum { WORKERS = 2, MAKERS = 3 };
 
@@ -126,7 +128,7 @@ static NOINLINE void deep(int depth)
 	CHECK(frame[0] == (char)depth && frame[499] == (char)depth);
 }
 
-/* Nobody runs where the maker is. */
+/* Must not run on the worker of the maker. */
 static void lives(void *arg)
 {
 	int i = (int)(intptr_t)arg;
@@ -138,7 +140,7 @@ static void lives(void *arg)
 }
 
 /*
- * Ends while a wake that it has not waited for is on its way. If it has never
+ * Ends while a wake that it has not waited for is under way. If it has never
  * blocked, a task follows at once, which is woken, too.
  */
 
@@ -283,13 +285,13 @@ static void for_ever(void)
 }
 
 /*
- * Many tasks, all of which block: each needs memory of its own. Between them
- * are others, which do not, and leave wakes; and some that are joined. All that
- * twice, on the worker of who makes them, or, while she keeps that busy, on the
- * other one.
+ * Many tasks, all of which block, so each needs memory of its own. Between them
+ * are tasks that do not block, and leave wakes; and some that are joined. All
+ * this is done twice: on the worker of their maker; and, while she keeps that
+ * busy, on the other worker.
  */
 
-#define TASKS	5000		/* more than k_raw of umem.h has room for at first */
+#define TASKS	5000		/* more than k_raw of umem.h first holds */
 
 static struct task {
 	thread *k_self;
@@ -364,7 +366,7 @@ static void mother(void *arg)
 	for (twice = 1; twice <= 2; twice++) {
 		make_tasks();
 		elsewhere_until(&begun, tasks * twice);
-		/* They do not wait for the tasks between which they are. */
+		/* Joins do not wait for the tasks around the joined. */
 		for (i = 0; i < tasks && i < BATCH; i++)
 			CHECK(SCHED(join)(joined[i]) == 0);
 		wake_tasks();
@@ -386,7 +388,7 @@ static void all_block(int p, int nr)
 	CHECK(left == 2 * (2 * nr + (nr < BATCH ? nr : BATCH)));
 }
 
-/* As many as there is memory for, exactly. */
+/* Makes tasks until memory runs out, which must be noticed exactly. */
 static void fills(void *arg)
 {
 	const struct ws_worker *w = (struct ws_worker *)ws_sched(0);
@@ -412,7 +414,7 @@ static void filled(int least)
 	CHECK(ended == tasks);
 }
 
-/* No memory for a task, or no room for it: whichever call it is that fails. */
+/* There is no memory for a task, or no room: each of the calls fails. */
 
 static long spawned;
 
@@ -440,11 +442,13 @@ static void refused(void)
 		make(0, spawns, (void *)(intptr_t)nr++);
 		start_and_finish();
 		CHECK(left == spawned);
-	} while (spawned <= TASKS);	/* until nothing was refused */
+	} while (spawned <= TASKS);	/* until no task was refused */
 	CHECK(nr > 8);
 }
 
-/* One takes more than his deque has room for, and gets no memory for that. */
+/*
+ * A worker takes more than its deque has room for, and gets no memory for that.
+ */
 
 #define LOOT	1000
 
@@ -461,7 +465,7 @@ static void is_robbed(void *arg)
 
 	(void)arg;
 	spawn(leaves_wakes, NULL);
-	hold_until(&left, 1);		/* the other one has looked for work */
+	hold_until(&left, 1);		/* the other has looked for work */
 	make_pinned(1, is_busy, NULL);
 	hold_until(&begun, 1);
 	for (i = 0; i < LOOT; i++)
@@ -483,7 +487,7 @@ static void no_room(void)
 	CHECK(left == 1 + LOOT);
 }
 
-/* There is room for far more than there are at a time. */
+/* Far more threads pass through than are alive at a time. */
 
 #define FLOWS	100
 

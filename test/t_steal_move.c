@@ -3,11 +3,12 @@
 
 /*
  * All threads begin on worker 0, and block there at any depth, while all other
- * workers are kept busy. Then worker 0 is, and all threads are woken: so each
- * goes on elsewhere. Then the others are kept busy again, and each comes back; and
- * so on. Frames are checked after each block, and at the end on the way up. With
- * few threads each has a lane of its own, however many have ended before; with
- * thousands lanes are shared. There are more workers than cpus, too.
+ * workers are kept busy. Then worker 0 is kept busy, and all threads are woken,
+ * so each goes on elsewhere. Then the others are kept busy again, and each
+ * thread comes back; and so on. Frames are checked after each block, and at the
+ * end on the way up. With few threads each has a lane to itself, however many
+ * have ended before; with thousands, lanes are shared. There are more workers
+ * than cpus, too.
  *
  * Threads that have not begun go elsewhere also in builds without lanes.
  */
@@ -19,8 +20,8 @@
 
 /* A worker is kept busy by a thread that is pinned there. */
 
-static long keep;		/* even: they spin; odd: they wait */
-static long kept;		/* how often one has begun to spin */
+static long keep;		/* even: keepers spin; odd: they wait */
+static long kept;		/* how often a keeper has begun to spin */
 static long over;
 static thread *keeper[16];
 static int  procs;
@@ -43,7 +44,9 @@ static void keepers_wait(void)
 	add(&keep, 1);
 }
 
-/* Whoever ran there has blocked, or has not begun, when a keeper runs. */
+/*
+ * When a keeper runs, the thread that ran there has blocked, or has not begun.
+ */
 static void keepers_spin(void)
 {
 	long nr = get(&kept) + procs - 1;
@@ -67,7 +70,7 @@ static thread *director;
 static int  travellers;
 static long blocked, away, back, ended, before;
 
-/* Woken by the director, who keeps worker 0. */
+/* Woken by the director, which keeps worker 0. */
 static void goes_away(void)
 {
 	wait_one();
@@ -75,7 +78,7 @@ static void goes_away(void)
 	add(&away, 1);
 }
 
-/* The last one that comes tells her. */
+/* The last thread that comes back wakes the director. */
 static void comes_back(void)
 {
 	wait_one();
@@ -152,7 +155,7 @@ static void make_all(void)
 	for (i = 0; i < travellers; i++) {
 		struct traveller *t = &traveller[i];
 
-		/* Deep threads have lanes of their own. */
+		/* Deep threads would get own lanes. */
 		t->t_depth = (int)(check_random(&state) %
 				   (travellers > 1000 ? 3 : 40));
 		t->t_thread = make(0, begins, t);
@@ -160,7 +163,7 @@ static void make_all(void)
 	yield_until(&blocked, travellers);
 }
 
-/* The last to begin may be on its way to its first wait, but on this worker. */
+/* The last to begin may be about to block, but only on this worker. */
 static void directs(void *arg)
 {
 	int i;
@@ -192,7 +195,7 @@ static int compare(const void *a, const void *b)
 	       ((const struct traveller *)b)->t_lane;
 }
 
-/* How many have the same lane as another one. */
+/* Returns how many threads share a lane with another. */
 static int sharing(void)
 {
 	int i, nr = 0;
@@ -224,7 +227,7 @@ static void travel(int p, int nr)
 	free(traveller);
 }
 
-/* Those that have not begun. */
+/* Threads that have not begun. */
 
 static bool have_lanes;
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_pin: a pinned thread runs on its own worker only, until it is unpinned. */
+/* t_steal_pin: a pinned thread runs only on its worker, until unpinned. */
 
 /*
- * First one worker is kept busy, with threads that can run on it: all those that are
- * not pinned run elsewhere, and no other. Then many threads, pinned when they were made,
- * or by themselves wherever they were, yield, wait, and are woken from
- * everywhere, while others are taken to and fro. Last, one that was unpinned goes
- * elsewhere again; and so does a task that begins when one like that has ended.
+ * First, one worker is kept busy, with threads that can run on it. All that are
+ * not pinned run elsewhere, and no others do. Then many threads, pinned when
+ * they were made, or by themselves wherever they were, yield, wait, and are
+ * woken from everywhere, while others are taken to and fro. Last, a thread that
+ * was unpinned goes elsewhere again. So does a task that begins where such a
+ * thread has ended.
  */
 #include "steal.h"
 
@@ -16,8 +17,9 @@ static long ran, pinned_ran, held, here, others;
 static thread *peer[2 * NR];
 
 /*
- * Worker 0 is kept busy until those that can go have gone. Each way to become able
- * to run there: woken, yielded, not begun. They pin themselves, or were made so.
+ * Worker 0 is kept busy until the threads that can go have gone. They have
+ * become able to run there in each way: woken, yielded, not begun. Pinned
+ * threads pin themselves, or were made pinned.
  */
 
 static void is_taken(void *arg)
@@ -63,7 +65,10 @@ static void begins_here(void *arg)
 	add(&pinned_ran, 1);
 }
 
-/* Their makers keep all other workers busy until all are at worker 0. */
+/*
+ * Makers of threads keep all other workers busy until all threads are at worker
+ * 0.
+ */
 static void holds(void *arg)
 {
 	int i, nr = (int)(intptr_t)arg;
@@ -77,7 +82,7 @@ static void holds(void *arg)
 	}
 	while (get(&here) < 2 * NR)
 		yield();
-	set(&held, 1);			/* from here it does not block */
+	set(&held, 1);			/* from here on it does not block */
 	set(&others, 1);
 	for (i = 0; i < nr; i++)
 		make_pinned(0, begins_here, NULL);
@@ -85,7 +90,7 @@ static void holds(void *arg)
 		if (i < NR || i % 4 == 0 || i % 4 == 2)
 			SCHED(wake)(peer[i]);
 	hold_until(&ran, NR);
-	usleep(20000);			/* in vain, they look for more */
+	usleep(20000);			/* thieves look for more, in vain */
 	CHECK(pinned_ran == 0);
 	set(&held, 0);
 }
@@ -109,15 +114,15 @@ static void only_others(int p, intptr_t nr)
 	CHECK(ran == NR && pinned_ran == NR + nr);
 }
 
-/* Many of both kinds, who wake each other at random. */
+/* Many pinned and other threads, which wake each other at random. */
 
 #define ALL	120
 #define EACH	300
 
 static struct one {
 	thread   *o_thread;
-	int       o_pinned;	/* where, or -1 */
-	long      o_woken;	/* by whoever */
+	int       o_pinned;	/* to this worker, or -1 */
+	long      o_woken;	/* how often, by any thread */
 	unsigned  o_state;
 } all[ALL];
 
@@ -146,7 +151,10 @@ static void wake_any(struct one *o)
 	SCHED(wake)(to->o_thread);
 }
 
-/* Twice is as once; and a thread may unpin what was pinned when it was made. */
+/*
+ * Pins and unpins. Pinning twice is pinning once. A thread may unpin itself
+ * even if it was made pinned.
+ */
 static void pins(struct one *o)
 {
 	unsigned r = check_random(&o->o_state) % 64;
@@ -184,7 +192,7 @@ static void lives(void *arg)
 		}
 	}
 	add(&left, -1);
-	/* Nobody may end while it may be woken. */
+	/* No thread may end while it may be woken. */
 	while (get(&left) > 0) {
 		check_place(o, &native, &last);
 		yield();
@@ -232,9 +240,10 @@ static void together(int p)
 }
 
 /*
- * Unpinned, it goes: its worker is kept busy until it has run elsewhere. So
- * does one that takes the lane of others that were pinned to their end. But the
- * lane in which the pinned begin stays: a task must not go on there.
+ * An unpinned thread goes: its worker is kept busy until it has run elsewhere.
+ * So does a thread that gets the lane of threads that were pinned to their end.
+ * But the lane in which pinned threads begin stays, and a task must not go on
+ * there.
  */
 
 static void ends_pinned(void *arg)

@@ -4,22 +4,22 @@
 /*
  * A thread keeps worker 0 until another thread has run that is at home there:
  * in the slot, in the inbox, in the queue, or not begun. All other workers have
- * threads of their own that run until it has happened, so none of these workers
- * ever sleeps. These threads yield, pinned or not, wake each other, or make
- * tasks. Each part would hang if no worker that switches looked.
+ * threads of their own that run until then, so none of these workers ever
+ * sleeps. These threads yield, pinned or not, wake each other, or make tasks.
+ * Each part would hang if no worker that switches looked for hostages.
  */
 #include "steal.h"
 
 #define ROUNDS	3
-#define MOST	5		/* pollers of a worker */
+#define MOST	5		/* pollers on a worker */
 
 static long ran, polling, here, holding;
-static long pollers;		/* all of them */
+static long pollers;		/* pollers on all workers */
 static thread *hostage, *pair[16];
-static long over[COUNT(pair) / 2];	/* of each two, have ended */
+static long over[COUNT(pair) / 2];	/* of each pair, how many have ended */
 static bool native_lanes;
 
-/* Kinds of threads that run until it has happened. */
+/* Kinds of threads that run until the hostage has run. */
 
 static void yields_on(void *arg)
 {
@@ -28,7 +28,7 @@ static void yields_on(void *arg)
 	yield_until(&ran, 1);
 }
 
-/* Two that wake each other: the number of the other is the argument. */
+/* Two threads wake each other. The argument is the number of the other. */
 static void plays_on(void *arg)
 {
 	thread **other = &pair[(intptr_t)arg];
@@ -39,7 +39,7 @@ static void plays_on(void *arg)
 		wait_one();
 	}
 	if (add(&over[(intptr_t)arg / 2], 1) == 1)
-		SCHED(wake)(*other);	/* it still waits */
+		SCHED(wake)(*other);	/* that still waits */
 }
 
 static void nothing(void *arg)
@@ -70,7 +70,7 @@ static void pollers_yield(int p, int nr, bool pins)
 	}
 }
 
-/* Two pairs. */
+/* Two pairs play. */
 static void pollers_play(int p)
 {
 	intptr_t a;
@@ -86,7 +86,9 @@ static void pollers_make(int p)
 	make_pinned(p, makes_on, NULL);
 }
 
-/* On worker p: so many, where the kind does not say how many there are. */
+/*
+ * Starts pollers on worker p; nr of them, if the kind leaves the number open.
+ */
 static void poll_on(int p, int kind, int nr)
 {
 	switch (kind) {
@@ -108,7 +110,7 @@ static void poll_on(int p, int kind, int nr)
 	}
 }
 
-/* Where the hostage is. */
+/* The place of the hostage. */
 
 enum { SLOT, INBOX, QUEUE, DEQUE, PLACES };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_rounds: in millions of rounds no wake of a worker that sleeps is lost. */
+/* t_steal_rounds: in millions of rounds a sleeping worker loses no wake. */
 /* LIBS: -Wl,--wrap=syscall */
 
 /*
- * Two workers and one thread, which is woken again and again, when it has waited:
- * by a thread of the other worker, by a native thread, and by a thread that may come
- * to the same worker. The pause before some of the wakes becomes longer while the
- * worker is awake, and shorter when it has slept: so they come just when it goes
- * to sleep, before and after. Sleeps are counted at the system call. They
- * have no end there, so that a watch cannot make good what was lost.
+ * There are two workers, and one thread that is woken again and again, after it
+ * has waited: by a thread of the other worker, by a native thread, and by a
+ * thread that may come to the same worker. The pause before some of the wakes
+ * becomes longer while the worker is awake, and shorter when it has slept. So
+ * these wakes come just when the worker goes to sleep, before and after. Sleeps
+ * are counted at the system call. There they have no time limit, so a watch
+ * cannot make up for a lost wake.
  *
- * ROUNDS in environ: how many.
+ * ROUNDS in the environment is the number of rounds.
  */
 #include "steal.h"
 #include <stdarg.h>
@@ -22,15 +23,18 @@
 #define FAR		256
 
 static long rounds, sent, got;
-static long slept;		/* worker 0, and was woken */
-static int  *asleep;		/* its word */
-static long inside;		/* worker 0 is, or soon will be, in the system call */
+static long slept;		/* sleeps of worker 0 that a wake ended */
+static int  *asleep;		/* its futex word */
+static long inside;		/* worker 0 is in the system call, or almost */
 static thread *one, *other;
 
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* Does a worker sleep there? Other waits, such as naps, keep their time. */
+/*
+ * Tells whether a worker sleeps at this word. Other waits, as naps, keep their
+ * time.
+ */
 static bool is_worker(long at)
 {
 	int i;
@@ -42,7 +46,7 @@ static bool is_worker(long at)
 	return false;
 }
 
-/* A worker's futex wait without a time. */
+/* Removes the time limit of a worker's futex wait. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6], rc;
@@ -69,7 +73,7 @@ static bool asleep_now(void)
 	return __atomic_load_n(asleep, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Gives the cpu away only after a while: another program may take it. */
+/* Gives the cpu away only after a while, since another program may take it. */
 static void patience(int *turns)
 {
 	STOP_RELAX();
@@ -77,7 +81,10 @@ static void patience(int *turns)
 		check_yield();
 }
 
-/* About as long as the worker needs to go to sleep, and a bit at random. */
+/*
+ * Pauses about as long as the worker needs to go to sleep, with some
+ * randomness.
+ */
 static void pause_before(unsigned *state, int *pause)
 {
 	int nr = (int)(check_random(state) % (unsigned)(*pause + 1));
@@ -93,7 +100,7 @@ static void pause_before(unsigned *state, int *pause)
 		*pause = 0;
 }
 
-/* From when it says that it sleeps to the system call it has some way to go. */
+/* Waits until the worker is asleep in the kernel, not only about to be. */
 static void until_sound(int *turns)
 {
 	static const struct timespec doze = { 0, 20000 };
@@ -103,7 +110,7 @@ static void until_sound(int *turns)
 	nanosleep(&doze, NULL);
 }
 
-/* At times far from the moment at which it falls asleep, when it is sound. */
+/* Wakes. At times this is long after the worker has gone to sleep. */
 static void wakes_one(unsigned *state, int *pause)
 {
 	int turns = 0;
@@ -127,7 +134,7 @@ static void is_woken(void *arg)
 	}
 }
 
-/* It keeps its worker, so that is awake. */
+/* Keeps its worker, so that stays awake. */
 static void wakes(void *arg)
 {
 	unsigned state = check_seed;
@@ -165,7 +172,7 @@ static void end(void)
 	CHECK(slept >= rounds / FAR / 2);
 }
 
-/* By a thread of the other worker. */
+/* A thread of the other worker wakes. */
 static void from_worker(long nr)
 {
 	start(2, nr);
@@ -175,7 +182,9 @@ static void from_worker(long nr)
 	end();
 }
 
-/* By a native thread: with two workers, the other one sleeps, too, or watches. */
+/*
+ * A native thread wakes. With two workers, the other sleeps, too, or watches.
+ */
 static void from_outside(int p, long nr)
 {
 	pthread_t id;
@@ -189,7 +198,7 @@ static void from_outside(int p, long nr)
 	native_join(id);
 }
 
-/* They wake each other, and both may go where they like. */
+/* Two threads wake each other, and both may move. */
 
 static void answers(void *arg)
 {
@@ -198,7 +207,7 @@ static void answers(void *arg)
 	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		wait_one();
-		got++;			/* plain: a wake hands it over */
+		got++;			/* plain: passed on with the wake */
 		SCHED(wake)(other);
 	}
 }
@@ -215,7 +224,7 @@ static void asks(void *arg)
 		sent++;
 		SCHED(wake)(one);
 		if (sent % 4 == 0)
-			yield();	/* whoever steals, may */
+			yield();	/* so that it may be stolen */
 		wait_one();
 		CHECK(got == sent);
 	}

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_rouse: if there is work for all workers, all come, and not by the watch. */
+/* t_steal_rouse: work for all workers wakes all of them, without a watch. */
 /* LIBS: -Wl,--wrap=syscall */
 
 /*
- * A thread on worker 0 makes as many others as there are other workers, some of
- * them tasks, at once, or one after another, while workers seek, are about to
- * sleep, or sleep. Each keeps its worker until all have come. A watch has no end
- * here but to be woken: so whoever has put something where it can be taken,
- * or has taken only one of two, has to wake another. Only a worker that naps
- * counts as seeking, so it ends its sleep by itself, which is short (J5).
+ * A thread on worker 0 makes as many others as there are other workers. Some of
+ * them are tasks. They are made at once, or one after another, while workers
+ * seek, are about to sleep, or sleep. Each thread keeps its worker until all
+ * have come. Here a watch ends only by a wake. So a worker that has put
+ * something where it can be taken, or has taken only one of two things, must
+ * wake another. Only a worker that naps counts as seeking; it ends its sleep by
+ * itself, and that is short (J5).
  */
 #include "steal.h"
 #include <stdarg.h>
 #include <sys/syscall.h>
 #include "watch.h"
 
-#define ROUNDS	500		/* or less, if they take long, */
-#define LEAST	50		/* but so many */
+#define ROUNDS	500		/* fewer, if they take long, */
+#define LEAST	50		/* but at least this many */
 #define MOST	5
 
 static long come, gone;
@@ -26,7 +27,7 @@ static int  others;
 long __real_syscall(long nr, ...);
 long __wrap_syscall(long nr, ...);
 
-/* A watch without a time. */
+/* Removes the time limit of a watch. */
 long __wrap_syscall(long nr, ...)
 {
 	long a[6];
@@ -95,13 +96,14 @@ static void makes(void *arg)
 }
 
 /*
- * One thread at a time, for one other worker, just when that goes to sleep. What is
- * put there is written after much else, so it is seen late (by a store buffer).
+ * One thread at a time, for one other worker, just when that goes to sleep. The
+ * store that publishes the thread comes after many others, so it may become
+ * visible late (it is in the store buffer).
  */
 
-#define LATE_ROUNDS	40000		/* or less, but */
+#define LATE_ROUNDS	40000		/* fewer, but at least */
 #define LATE_LEAST	2000
-#define SPOILT		(1 << 20)	/* words: more than caches have */
+#define SPOILT		(1 << 20)	/* words: more than caches hold */
 #define LINE		16		/* words */
 
 static int *asleep;

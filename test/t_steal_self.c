@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_steal_self: a thread of ws that has migrated in a wait sees its new
+ * t_steal_self: a thread of ws that has migrated in a wait gets its new
  * processor in the same function: the compiler must not keep the old processor.
- * usched_self(), ws_proc() and ustack_self()->u_sched agree. Its wakes go to the
- * new processor's queue: all come, and each once.
+ * usched_self(), ws_proc() and ustack_self()->u_sched agree. Its wakes go to
+ * the new processor's queue: all come, and each comes once.
  */
 #include "steal.h"
 
 #define TRIPS	100
-#define NR	8			/* woken by the traveller */
+#define NR	8			/* threads that the traveller wakes */
 
 static thread *helper[2], *dummy[2], *woken[NR], *traveller;
 static long  helped, arrived, over, wakes;
@@ -26,7 +26,7 @@ static void is_woken(void *arg)
 	}
 }
 
-/* On the worker where it is pinned: the traveller must go elsewhere. */
+/* Pinned, and keeps its worker: the traveller must go to the other. */
 static void helps(void *arg)
 {
 	int me = (int)(intptr_t)arg;
@@ -37,13 +37,13 @@ static void helps(void *arg)
 		if (get(&over))
 			break;
 		SCHED(wake)(traveller);
-		SCHED(wake)(dummy[me]);		/* out of the slot */
+		SCHED(wake)(dummy[me]);		/* displaces it */
 		until(&arrived, 1);
 		set(&arrived, 0);
 	}
 }
 
-/* To the other worker. */
+/* Goes to the other worker. */
 static inline __attribute__((always_inline)) void go(void)
 {
 	SCHED(wake)(helper[ws_proc()]);
@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void go(void)
 		check_yield();
 }
 
-/* All in one function, and wakes in between. */
+/* All in one function, with wakes in between. */
 static NOINLINE int travel(int i)
 {
 	struct usched *before = usched_self();

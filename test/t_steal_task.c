@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_task: tasks run once, also when there is no memory (W7). */
+/* t_steal_task: tasks run once, also if there is no memory (W7). */
 /* LIBS: @test/fail.wrap */
 
 /*
- * What ws_spawn() has promised it keeps, and what it can't it refuses: with the
- * i-th allocation failing, or all from then on. A thief that has no memory takes
- * as many tasks as it has room for. Those who make many, that others take, keep no
- * more memory than for some. A new thread that is pinned, and is lined up in
- * the slot for want of memory, stays.
+ * ws_spawn() keeps its promises, and refuses what it cannot promise, with the
+ * i-th allocation failing, or all from then on. A thief that has no memory
+ * takes as many tasks as it has room for. Threads that make many tasks, which
+ * others take, keep memory only for some. A new pinned thread that is queued
+ * from the slot, for lack of memory, stays.
  */
 #include "fail.h"
 #include "steal.h"
@@ -16,7 +16,7 @@
 #define CHUNK	100
 #define CHUNKS	300
 #define KEPT	2500			/* blocks: a few batches */
-#define PLACES	64			/* of a new queue for those that stay */
+#define PLACES	64			/* of a new queue of kept threads */
 
 static long ran, told, refused;
 static long phase;
@@ -43,7 +43,7 @@ static void count_spawn(void)
 		refused++;
 }
 
-/* Refused ones. */
+/* Tasks that are refused. */
 
 static long fail_at;
 static bool fail_ever;
@@ -83,14 +83,14 @@ static void refusals(void)
 		refuse(at, true);
 		most += refused > 1;
 	}
-	CHECK(most > 8);		/* most of these do fail */
+	CHECK(most > 8);		/* most calls did fail */
 }
 
 /* A thief without memory. */
 
 static thread *sleeper;
 
-/* Is stolen, and keeps a block of the thief's. */
+/* A task that is stolen, and keeps a block of the thief's. */
 static void sleeps(void *arg)
 {
 	(void)arg;
@@ -100,7 +100,9 @@ static void sleeps(void *arg)
 	wait_one();
 }
 
-/* All that its own worker has, until there is none for a task more. */
+/*
+ * Uses up the memory of its own worker, until there is none for another task.
+ */
 static void exhausts(void *arg)
 {
 	(void)arg;
@@ -124,7 +126,7 @@ static void exhausted(void)
 	fail_clean();
 }
 
-/* Makes many, all for the other one; then looks for work itself. */
+/* Makes many tasks, all for the other worker; then looks for work itself. */
 
 static void feeds(void *arg)
 {
@@ -159,7 +161,7 @@ static void hoard(void)
 	fail_clean();
 }
 
-/* Pinned, by way of the slot. */
+/* Pinned threads that come by the slot. */
 
 static void nothing(void *arg)
 {
@@ -183,7 +185,7 @@ static struct uproc_thread *slot(void)
 	return __atomic_load_n(&worker(0)->w_slot, __ATOMIC_RELAXED);
 }
 
-/* A thief lines up what was sent to this one, which computes. */
+/* A thief queues messages of this worker, which computes. */
 static void computes(void *arg)
 {
 	int i;

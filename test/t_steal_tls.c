@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_tls: the library knows who runs, and where, after each migration. */
+/* t_steal_tls: the library knows thread and worker after each migration. */
 
 /*
- * A thread goes from one worker to the other and back, in the midst of functions into
- * which the compiler puts what it likes: ustack_self(), ws_self(), ws_proc() and
- * the others tell the truth each time. The address of a variable that is local to
- * native threads, which a function keeps meanwhile, does not: it is that of the
- * old one (ws.h says so), and so shows that the thread did migrate.
+ * A thread goes from one worker to the other and back, in the middle of
+ * functions whose values the compiler may keep anywhere. ustack_self(),
+ * ws_self(), ws_proc() and the like are right each time. The address of a
+ * thread-local variable that a function keeps meanwhile is not: it is that of
+ * the old native thread (ws.h says so). This shows that the thread did migrate.
  *
- * test/tls.sh compiles it together with the library, at all levels.
+ * test/tls.sh compiles this together with the library, at all levels.
  */
 #include "steal.h"
 
-#define TRIPS	100		/* of each function */
+#define TRIPS	100		/* trips in each function */
 
 static __thread int local = -1;
 static int  *local_at[2];
 static thread *helper[2], *dummy[2], *traveller;
 static long  helped, arrived, over;
 
-/* Compilers must not know what it returns: always the same, they think. */
+/* Hides the address, which compilers assume to be always the same. */
 static NOINLINE int *local_now(void)
 {
 	int *at = &local;
@@ -36,8 +36,9 @@ static void is_woken(void *arg)
 }
 
 /*
- * On the worker where it is pinned: the traveller must go elsewhere. It is out of
- * the slot, so it is taken at once; now and then, only by who watches.
+ * Pinned, and keeps its worker: the traveller must go to the other. The
+ * traveller is out of the slot, so it is mostly taken at once; now and then,
+ * only by a worker that watches.
  */
 static void helps(void *arg)
 {
@@ -59,7 +60,7 @@ static void helps(void *arg)
 	}
 }
 
-/* To the other worker; inline on purpose. */
+/* Goes to the other worker. Inline on purpose. */
 static inline __attribute__((always_inline)) void go(void)
 {
 	SCHED(wake)(helper[ws_proc()]);
@@ -69,7 +70,7 @@ static inline __attribute__((always_inline)) void go(void)
 		check_yield();
 }
 
-/* Between two looks in the same function. */
+/* Goes between two looks in the same function. */
 static NOINLINE void plain(thread *me)
 {
 	int p = ws_proc();
@@ -80,7 +81,7 @@ static NOINLINE void plain(thread *me)
 	CHECK(ws_proc() == !p);
 }
 
-/* In a loop, of which compilers take out what does not change. */
+/* Goes in a loop, out of which compilers move what does not change. */
 static NOINLINE void loop(thread *me, int nr)
 {
 	int i, p = ws_proc();
@@ -96,7 +97,7 @@ static NOINLINE void loop(thread *me, int nr)
 	}
 }
 
-/* On one of two ways, and on the way back. */
+/* Goes on one of two paths, and on the way back. */
 static NOINLINE int branches(thread *me, int nr)
 {
 	struct ustack *before = ustack_self();
@@ -129,7 +130,7 @@ static NOINLINE void counts(int nr)
 	CHECK(SCHED(wait)() == 0);
 }
 
-/* What the library sets is the errno of the native thread that runs now. */
+/* errno that the library sets is that of the current native thread. */
 static NOINLINE void is_einval(void)
 {
 	CHECK(errno == EINVAL);
@@ -146,7 +147,7 @@ static NOINLINE void errors(void)
 	CHECK(ws_spawn(NULL, NULL) == -EINVAL);
 }
 
-/* What must not be done. */
+/* Keeps an address, as a program must not. */
 static NOINLINE void kept_address(void)
 {
 	int *volatile at = local_now();
@@ -154,7 +155,7 @@ static NOINLINE void kept_address(void)
 
 	CHECK(at == local_at[p] && *at == p);
 	go();
-	CHECK(at == local_at[p] && *at == p);		/* that of the other */
+	CHECK(at == local_at[p] && *at == p);		/* the other worker's */
 	CHECK(local_now() == local_at[!p] && *local_now() == !p);
 }
 

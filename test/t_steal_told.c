@@ -3,16 +3,17 @@
 /* LIBS: -Wl,-z,muldefs */
 
 /*
- * In hostage() a joinable thread ends, pinned, with a wake from elsewhere still
- * in the inbox of its worker. That worker computes until the thread has been
- * joined, and the other worker runs the joiner.
+ * In hostage() a joinable thread ends, pinned, while a wake from elsewhere is
+ * still in the inbox of its worker. That worker computes until the thread has
+ * been joined, and the other worker runs the joiner.
  *
- * In former_home() a thread has been taken from a worker that computes, and its
- * node lies in the inbox there, posted by a waker that read its home before.
- * There is no memory for it to block, so it joins without blocking; its wake is
- * counted, but its node comes nowhere until the join has returned.
+ * In former_home() a thread was taken from a worker that computes. Its node is
+ * in the inbox of that worker, posted by a waker that had read the home before.
+ * There is no memory for the thread to block, so it joins without blocking. Its
+ * wake is counted, but its node reaches no worker until the join has returned.
  *
- * ws.c is compiled here, to stop a waker half-way, and to refuse memory.
+ * ws.c is compiled here, so that the test can stop a waker half-way, and refuse
+ * memory.
  */
 #include "check.h"
 #include <stdbool.h>
@@ -25,7 +26,7 @@ static void window(int n);
 static int refuse(void);
 
 #define uproc_wait_block()	refuse()
-/* Names that tests have, too. */
+/* Names that tests use, too. */
 #define begin	ws_begin
 #define go	ws_go
 #define here	ws_here
@@ -67,7 +68,7 @@ static void wakes_back_again(void *arg)
 	ws_wake(arg);
 }
 
-/* It has blocked before, so its wakes are messages. */
+/* Has blocked before, so its wakes are messages. */
 static void ends_here(void *arg)
 {
 	(void)arg;
@@ -79,7 +80,7 @@ static void ends_here(void *arg)
 	make_pinned(1 - ws_proc(), joins, NULL);
 	set(&begun, 1);
 	until(&posted, 1);
-	ws_wake(computer);		/* it runs next, before any look */
+	ws_wake(computer);		/* that runs next, before any look */
 }
 
 static void starts(void *arg)
@@ -98,14 +99,14 @@ static void hostage(void)
 	CHECK(joined == 1);
 }
 
-/* A node that lies in the inbox of a former home. */
+/* A node is in the inbox of a former home. */
 
 static __thread bool slow_poster;
 static bool refusing;
 static thread *mover;
 static long busy, waits, go;
 
-/* The waker has read the home; then its thread moves. */
+/* The waker has read the home; only now its thread moves. */
 static void window(int n)
 {
 	if (n == 1 && slow_poster) {
@@ -115,7 +116,7 @@ static void window(int n)
 	}
 }
 
-/* Refuses as uproc_wait_block() without memory, until a thread ends. */
+/* Refuses, like uproc_wait_block() without memory, after a thread has ended. */
 static int refuse(void)
 {
 	if (!refusing)
@@ -127,7 +128,7 @@ static int refuse(void)
 
 static void *posts_slowly(void *arg)
 {
-	until(&here, 1);		/* it can run, and its worker computes */
+	until(&here, 1);		/* mover can run; its home computes */
 	slow_poster = mover != NULL;
 	if (mover != NULL)
 		ws_wake(mover);
@@ -177,7 +178,7 @@ static void first_home(void *arg)
 {
 	(void)arg;
 	until(&busy, 2);
-	if (!moves()) {		/* it could not be taken away */
+	if (!moves()) {		/* threads could not be taken */
 		set(&joined, 1);
 		set(&posted, 1);
 		set(&go, 1);

@@ -3,24 +3,26 @@
 /* LIBS: -Wl,-z,muldefs -Wl,--wrap=mmap */
 
 /*
- * Random programs. It is drawn beforehand who wakes whom: threads each other, threads
- * that only wake, a native thread, and a signal handler that interrupts workers
- * anywhere. So each thread knows how many wakes it will get, waits as often, and
- * ends at once; meanwhile it yields, wakes, computes, pins itself, and blocks at
- * any depth. It must never run twice at a time, nor have waited more often than
- * it was woken, and all have to end. A mother makes more, wakes them before they
- * have begun, or has the native thread do it, and joins some: their memory is
- * used again all the time.
+ * Random programs. The wakes of each are drawn in advance, with sender and
+ * receiver. Threads wake each other; so do threads that only wake, a native
+ * thread, and a signal handler that interrupts workers anywhere. So it is known
+ * how many wakes each thread will get. It waits that often, and ends at once;
+ * meanwhile it yields, wakes, computes, pins itself, and blocks at any depth.
+ * It must never run twice at a time, nor wait more often than it is woken, and
+ * all threads must end. A mother makes more threads, wakes them before they
+ * have begun, or lets the native thread do that, and joins some. Their memory
+ * is used again all the time.
  *
  * ws.c is compiled here, with delays at its race windows. There are one to four
- * workers, and few lanes or many: mmap() refuses too large maps of lanes.
+ * workers, and few lanes or many: mmap() refuses maps of lanes that are too
+ * large.
  */
 #include "window.h"
 #include "mail.h"
 #include "stop.h"
 #include <stdbool.h>
 
-static bool slowly;		/* a message is opened, and then looked at */
+static bool slowly;		/* pauses after a message is opened */
 
 static unsigned opened(unsigned bits)
 {
@@ -29,7 +31,7 @@ static unsigned opened(unsigned bits)
 	return bits;
 }
 
-/* Between these two steps nobody else may touch the count (W2). */
+/* Between these two steps no other thread may touch the count (W2). */
 static int add_slowly(struct wakes *w, int nr)
 {
 	int was = w->w_count;
@@ -39,7 +41,7 @@ static int add_slowly(struct wakes *w, int nr)
 	return was < 0;
 }
 
-/* Windows within ws.c: after each step of these. */
+/* Windows within ws.c: after each step of these calls. */
 #define AFTER(n, type, call)						\
 	({ type after = call; RACE_WINDOW(n); after; })
 #define mail_post(w)	AFTER(35, int, mail_post(w))
@@ -49,7 +51,7 @@ static int add_slowly(struct wakes *w, int nr)
 #define inbox_take(i)	AFTER(39, struct inbox_node *, inbox_take(i))
 #define wakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
 #define wakes_add(w, nr)	add_slowly(w, nr)
-#define FIRST_WINDOW	22		/* those of deque.h and so on */
+#define FIRST_WINDOW	22		/* windows of deque.h and so on */
 #define LAST_WINDOW	40
 
 #include "ws.c"
@@ -58,7 +60,7 @@ static int add_slowly(struct wakes *w, int nr)
 
 #define PROGRAMS	120
 #define MANY		1500		/* threads, at most */
-#define SENDS		4000		/* by whom it may be */
+#define SENDS		4000		/* by all senders */
 #define BRIEF		300		/* made by the mother */
 #define MAIL_ROOM	8
 
@@ -97,21 +99,21 @@ static long add(long *at, long nr)
 	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
 }
 
-/* The program: who wakes whom. The first wakers are the threads themselves. */
+/* The wakes of a program. The first wakers are the threads themselves. */
 
 enum { PURE = 3, NATIVE = 1, HANDLER = 1, OTHERS = PURE + NATIVE + HANDLER };
 
 static struct actor {
 	struct ws_thread *a_thread;
 	long     a_sent;	/* wakes for it that were begun */
-	long     a_due;		/* that it will get, */
-	long     a_sure;	/* of these, by who never waits */
-	long     a_done;	/* waits; its own */
-	int      a_runs;	/* on so many workers */
+	long     a_due;		/* wakes that it will get, */
+	long     a_sure;	/* of these, by actors that never wait */
+	long     a_done;	/* waits that returned; its own */
+	int      a_runs;	/* on how many workers it runs */
 	int      a_pinned;	/* to this worker, or -1 */
 	unsigned a_state;
 	int      a_nr;		/* wakes to send */
-	int     *a_to;		/* and to whom; see sends */
+	int     *a_to;		/* to these actors; see sends */
 } actor[MANY + OTHERS];
 
 static int  sends[SENDS];
@@ -145,7 +147,7 @@ static void draw(int nr)
 	}
 }
 
-/* The next wake of a. */
+/* Sends the next wake of a. */
 static void send(struct actor *a, bool post)
 {
 	struct actor *to = &actor[a->a_to[--a->a_nr]];
@@ -157,7 +159,7 @@ static void send(struct actor *a, bool post)
 		ws_wake(to->a_thread);
 }
 
-/* A thread runs on one worker at a time, the right one. */
+/* Checks that a thread runs on one worker at a time, and on the right one. */
 static void goes_on(struct actor *a)
 {
 	CHECK(__atomic_exchange_n(&a->a_runs, 1, __ATOMIC_SEQ_CST) == 0);
@@ -211,7 +213,9 @@ static void pins_itself(struct actor *a)
 	}
 }
 
-/* Until it has sent all it waits only for who never waits: no dead lock. */
+/*
+ * Until it has sent all, a waits only for actors that never wait: no deadlock.
+ */
 static bool may_wait(const struct actor *a)
 {
 	return a->a_done < (a->a_nr > 0 ? a->a_sure : a->a_due);
@@ -270,14 +274,14 @@ static void only_wakes(void *arg)
 	add(&ended, 1);
 }
 
-/* A mother, who makes more, and the native thread that helps her. */
+/* A mother, which makes more threads, and the native thread that helps her. */
 
 struct brief {
 	struct ws_thread *b_thread;
-	long              b_wakes;	/* for which it waits */
-	long              b_given;	/* were begun, */
-	long              b_done;	/* and have been given */
-	long              b_more;	/* 1: one more comes, before it ends */
+	long              b_wakes;	/* wakes for which it waits */
+	long              b_given;	/* wakes that were begun */
+	long              b_done;	/* wakes that have been given */
+	long              b_more;	/* 1: another comes before its end */
 	long              b_seen;
 };
 
@@ -305,7 +309,9 @@ static void wake_brief(struct brief *b)
 	add(&b->b_done, 1);
 }
 
-/* For the native thread, or, if it has enough to do, at once. */
+/*
+ * Leaves a wake to the native thread, or, if that has enough to do, sends it.
+ */
 static void give(struct brief *b, unsigned r)
 {
 	struct brief *none = NULL;
@@ -318,7 +324,7 @@ static void give(struct brief *b, unsigned r)
 		wake_brief(b);
 }
 
-/* In each way there is; true: it is to be joined. */
+/* Makes a thread, in each way that there is. True: it is to be joined. */
 static bool bear(struct brief *b, unsigned r)
 {
 	int p = (int)(r / 8 % 5);
@@ -351,7 +357,7 @@ static void mother(void *arg)
 
 		if (lets && r / 1024 % 4 == 0)
 			CHECK(ws_yield() == 0);
-		/* It may be gone when the last one has been given. */
+		/* It may be gone when the last wake has been given. */
 		for (left = b->b_wakes; left > 0; left--)
 			give(b, check_random(&s));
 		if (b->b_more) {
@@ -398,7 +404,7 @@ static void *native(void *arg)
 
 static pthread_t worker_id[4];
 static long      registered, handled;
-static long      hand_next;		/* of the wakes of the handler */
+static long      hand_next;		/* of the handler's wakes */
 
 static void registers(void *arg)
 {
@@ -482,8 +488,9 @@ static void program(int p, int nr)
 }
 
 /*
- * One more wake than it waits for is still on its way to a thread that has ended,
- * when another worker joins it, and makes a new one of its memory.
+ * A thread gets one more wake than it waits for. While this wake is still under
+ * way the thread ends, another worker joins it, and makes a new thread in its
+ * memory.
  */
 
 #define LATES	300
@@ -491,8 +498,8 @@ static void program(int p, int nr)
 static struct late {
 	struct ws_thread *l_thread;
 	long              l_state;	/* how far it is */
-	long              l_told;	/* it may end */
-	long              l_given;	/* a wake for the new one */
+	long              l_told;	/* the thread may end */
+	long              l_given;	/* a wake for the new thread */
 } late[LATES];
 
 static void until(long *at, long nr)
@@ -501,7 +508,7 @@ static void until(long *at, long nr)
 		check_yield();
 }
 
-/* It keeps its worker, so that what comes stays in the inbox. */
+/* Keeps its worker, so that messages stay in the inbox. */
 static void is_late(void *arg)
 {
 	struct late *l = arg;
@@ -520,7 +527,7 @@ static void is_new(void *arg)
 	add(&l->l_state, 1);
 }
 
-/* Keeps its worker until the late one has begun, on the other. */
+/* Keeps its worker until the late thread has begun, on the other worker. */
 static void joins_late(void *arg)
 {
 	struct late *l;
@@ -558,9 +565,9 @@ static void late_joins(void)
 }
 
 /*
- * A thread that never blocks counts its own waits and wakes, while others come,
- * which wait in the inbox of its worker, where somebody sees them who looks for
- * what is stuck there.
+ * A thread that never blocks counts its own waits and wakes. Meanwhile other
+ * wakes come, and stay in the inbox of its worker, where workers that look for
+ * hostages find them.
  */
 
 #define POSTS	100
@@ -576,7 +583,7 @@ static void counts(void *arg)
 	(void)arg;
 	CHECK(ws_wait() == 0);
 	while (get(&counting) < POSTS) {
-		/* Not by ws_wake(): it waits for who stops its worker. */
+		/* Not by ws_wake(), which waits while its worker is stopped. */
 		wakes_back(&counter->s_thread.t_wakes, STORE);
 		for (i = 0; i < STORE; i++)
 			CHECK(ws_wait() == 0);
@@ -590,7 +597,7 @@ static void *posts(void *arg)
 	int i;
 
 	(void)arg;
-	/* Until it has blocked there are no messages. */
+	/* Until it has blocked, there are no messages. */
 	while (!mail_settled(&counter->s_thread.t_wakes))
 		check_yield();
 	for (i = 0; i < POSTS; i++) {

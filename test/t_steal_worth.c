@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_worth: a thief takes what has lasted, learns from bad thefts, forgets. */
+/* t_steal_worth: a thief takes lasting work, learns from thefts, forgets. */
 
 /*
  * J1 to J5 of worth.h, one after another, with a clock of the test's own. An
- * owner is its note (dry), its turn, and the time. Numbers and times wrap around
- * in some rounds.
+ * owner is its note (dry), its turn, and the time. In some rounds numbers and
+ * times wrap.
  */
 #include "check.h"
 
@@ -35,14 +35,14 @@ static bool stuck(void)
 	return worth_stuck(&h, &g, turn, now);
 }
 
-/* Time passes, in which the owner switches. */
+/* Time passes, and the owner switches. */
 static void passes(unsigned ns)
 {
 	now += ns;
 	turn++;
 }
 
-/* J1: as long as the note is the same, and there is something. */
+/* J1: as long as the note is the same, and there is something to take. */
 static void lasts(unsigned at)
 {
 	begin(at);
@@ -54,21 +54,21 @@ static void lasts(unsigned at)
 	dry++;
 	CHECK(!takes());
 	passes(WORTH_PATIENCE / 2);
-	worth_none(&g, dry);		/* and then there is something again */
+	worth_none(&g, dry);		/* then there is something again */
 	passes(WORTH_PATIENCE / 2);
 	CHECK(!takes());
 	passes(WORTH_PATIENCE);
 	CHECK(takes());
 }
 
-/* J2 J3: the owner does not switch. */
+/* J2, J3: the owner does not switch. */
 static void stands(unsigned at)
 {
 	begin(at);
 	h.h_patience = WORTH_MOST;
 	CHECK(!takes() && !stuck());
 	now += WORTH_PATIENCE;
-	CHECK(takes() && !stuck());	/* a fence takes longer */
+	CHECK(takes() && !stuck());	/* a stop with a fence needs longer */
 	turn++;
 	CHECK(!takes() && !stuck());
 	now += WORTH_FENCE;
@@ -79,7 +79,9 @@ static void stands(unsigned at)
 	CHECK(takes() && stuck());
 }
 
-/* In vain: the same turn is looked at again only after a long time. */
+/*
+ * After a theft in vain, the same turn is tried again only after a long time.
+ */
 static void in_vain(unsigned at)
 {
 	begin(at);
@@ -106,7 +108,7 @@ static void theft(unsigned busy, unsigned mail)
 	worth_judge(&h, now, 7 + mail);
 }
 
-/* J4: bad thefts make patient, up to a most; good thefts the contrary. */
+/* J4: bad thefts increase patience, up to a bound; good thefts reduce it. */
 static void judged(unsigned at)
 {
 	unsigned before;
@@ -127,14 +129,14 @@ static void judged(unsigned at)
 		theft(0, 0);
 	CHECK(h.h_patience == WORTH_MOST && h.h_still == WORTH_STILL);
 	before = h.h_patience;
-	worth_judge(&h, now, 0);	/* judged already */
+	worth_judge(&h, now, 0);	/* already judged */
 	CHECK(h.h_patience == before);
 	for (i = 0; i < 20; i++)
 		theft(WORTH_MOST, 0);
 	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
 }
 
-/* After a bad theft a surplus that goes on is left alone for as long. */
+/* After a bad theft, a surplus that lasts is left alone for as long. */
 static void left_alone(unsigned at)
 {
 	begin(at);
@@ -150,7 +152,10 @@ static void left_alone(unsigned at)
 	CHECK(takes());
 }
 
-/* J5: naps become longer, and patience shorter. When all is calm both are as at first. */
+/*
+ * J5: naps become longer, and patience shorter. When all is calm, both are as
+ * at first.
+ */
 static void naps(unsigned at)
 {
 	unsigned last = 0;
@@ -185,7 +190,7 @@ static void skew(unsigned at)
 	CHECK(worth_age(at, at + 1000) == 0 && worth_age(at + 1000, at) == 1000);
 }
 
-/* One stop of an owner that was preempted says little. */
+/* A single stop of an owner that was preempted says little. */
 static void fence(void)
 {
 	int i;

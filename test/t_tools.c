@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_tools: bugs that a tool has to find in a thread whose slice was moved: the
- * stack and the values in it are still known to the tool when it has come back.
- * Run without an argument it does all of it right. With the name of a bug and
- * a number of lanes it commits the bug, and tools.sh wants the report.
+ * t_tools: bugs in a thread whose slice has moved, which a tool must find. When
+ * the slice has come back, the tool still knows the stack and its values.
+ * Without an argument, the program does all of it right. With the name of a bug
+ * and a number of lanes it commits the bug, and tools.sh expects the report.
  */
 #include "tiny.h"
 #include "rr.h"
@@ -13,13 +13,13 @@
 
 static struct tiny t;
 static struct tiny_thread tt[NR];
-static volatile int past;		/* by how much indices are too large */
+static volatile int past;		/* added to indices, for a bug */
 static volatile int sink;
 static int wrong;
 static long shared;
 static int there;
 
-/* Others run here now, and overwrite what was left. */
+/* Lets others run here, so that they overwrite what was left. */
 static NOINLINE void move(void)
 {
 	int i;
@@ -85,7 +85,10 @@ static void stack(void *arg)
 	move();
 }
 
-/* Never set, or set: on the stack, which is copied away and back. */
+/*
+ * A variable that is set, or never set, on a stack that is copied away and
+ * back.
+ */
 static void unset(void *arg)
 {
 	int array[16];
@@ -111,7 +114,7 @@ static void leak(void *arg)
 	block = NULL;
 }
 
-/* Known only to a thread that is blocked when the program ends: no leak. */
+/* At the end of the program, only a blocked thread knows the block: no leak. */
 static void kept(void *arg)
 {
 	char *volatile block = (char *)malloc(100);
@@ -133,8 +136,8 @@ static void overflow(void *arg)
 }
 
 /*
- * Two processors, nothing between them. Done right: atomic; and what is not is
- * touched by turns, with a message in between.
+ * Two processors without synchronisation. Done right, shared data are atomic;
+ * or they are used by turns, with a message in between.
  */
 
 static void racer(void *arg)
@@ -142,7 +145,7 @@ static void racer(void *arg)
 	int i;
 
 	(void)arg;
-	/* From here on they get no memory, under a lock that orders them. */
+	/* Then blocks need no memory, whose lock would order the threads. */
 	for (i = 0; i < TRIPS; i++)
 		CHECK(rr_yield() == 0);
 	__atomic_add_fetch(&there, 1, __ATOMIC_RELAXED);
@@ -168,7 +171,7 @@ static void play(void *arg)
 	for (i = 0; i < 200; i++) {
 		CHECK(rr_wait() == 0);
 		ball[i % 8]++;
-		if (me == 0 || i < 199)		/* else that one has ended */
+		if (me == 0 || i < 199)		/* else the other has ended */
 			rr_wake(player[!me]);
 	}
 }
@@ -208,7 +211,7 @@ static void init(int lanes)
 	CHECK(rc == 0);
 }
 
-/* Other threads of the same lane run between any two steps of it. */
+/* Between any two steps of f(), other threads of the same lane run. */
 static void run(void (*f)(void *), int lanes)
 {
 	int i;
@@ -221,7 +224,10 @@ static void run(void (*f)(void *), int lanes)
 	tiny_fini(&t);
 }
 
-/* Left in place: what lies there is not in the way of the next thread. */
+/*
+ * A thread is forgotten in place. Its slice must not disturb the next thread
+ * there.
+ */
 static void forget(int lanes, int properly)
 {
 	init(lanes);
@@ -246,8 +252,8 @@ static void forget(int lanes, int properly)
 }
 
 /*
- * exit() is called by a thread, while what main() has on its stack, and a
- * blocked thread on its own, is the only way to their blocks: not a leak.
+ * A thread calls exit(). Two blocks are known only to main()'s stack, and to
+ * that of a blocked thread: this is not a leak.
  */
 static void ends(void *arg)
 {

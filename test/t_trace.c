@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * t_trace: ustack_trace() gives exactly the return addresses of a blocked
- * thread, wherever its slice is, whoever asks, and changes nothing.
+ * t_trace: ustack_trace() returns exactly the return addresses of a blocked
+ * thread, wherever its slice is and whoever calls, and changes nothing.
  */
 /* LIBS: -lm */
 
 /*
  * The oracle: each function of a thread notes its own return address before it
- * calls the next one. So a trace must be these, backwards, after one address in
- * pause_here(), which calls ustack_block().
+ * calls the next function. So a trace must be these addresses, backwards, after
+ * one address in pause_here(), which calls ustack_block().
  */
 #include "tiny.h"
 #include "utrace.h"
@@ -22,7 +22,7 @@
 #include <unwind.h>
 
 #define NR	24			/* threads */
-#define DEPTH	12			/* functions of each, at most */
+#define DEPTH	12			/* calls in each, at most */
 #define MANY	256			/* return addresses */
 #if defined(USCHED_HARD)
 #define IN_HARD	1
@@ -49,7 +49,7 @@ static int shorts, aways, lanes_used, traces;
 static int step(struct plan *p);
 
 #define NOTE(p)	((p)->p_ret[(p)->p_ret_nr++] = __builtin_return_address(0))
-/* What follows a call, so that it is no jump; pops the note. */
+/* After each call, so that the call is not a jump. Drops the note. */
 #define LEAVE(p)							\
 	do {								\
 		__asm__ volatile("" : : : "memory");			\
@@ -67,7 +67,7 @@ static NOINLINE int pause_here(struct plan *p)
 	return 1;
 }
 
-/* Called by pointer only, so that there is one pause_here(). */
+/* Called only by this pointer, so that there is only one pause_here(). */
 static int (*const volatile pauses)(struct plan *) = pause_here;
 
 static NOINLINE int plain(struct plan *p)
@@ -107,7 +107,7 @@ static NOINLINE int variable(struct plan *p)
 	return rc + 1;
 }
 
-/* Realigns the stack, and has to remember where its caller's was. */
+/* Realigns the stack, and must remember where its caller's stack was. */
 static NOINLINE int aligned(struct plan *p)
 {
 	volatile char space[128] __attribute__((aligned(64)));
@@ -136,7 +136,7 @@ static NOINLINE int large(struct plan *p)
 	return rc + 1;
 }
 
-/* Words that look like addresses of frames are not taken for such. */
+/* Words that look like addresses of frames do no harm. */
 static NOINLINE int decoys(struct plan *p)
 {
 	volatile uintptr_t word[32];
@@ -175,7 +175,7 @@ static NOINLINE int arguments(struct plan *p)
 	return rc + 1;
 }
 
-/* The comparator blocks, once. */
+/* The comparator of qsort() blocks, once. */
 static struct plan *sorting;
 
 static int compare(const void *a, const void *b)
@@ -235,7 +235,7 @@ static void thread(void *arg)
 	p->p_ended = 1;
 }
 
-/* One whose last words are zero: BARE. */
+/* A function whose last words are zero: BARE. */
 static void bare(void *arg)
 {
 	volatile uintptr_t word[8] = { 0 };
@@ -263,8 +263,8 @@ static void make_plan(struct plan *p, unsigned *state, int i)
 }
 
 /*
- * The trace against the notes, but the outermost, of usched_launch(). Through
- * libc others lie between. In the hard mode uhard_first() may be there, too.
+ * Compares a trace with the notes, except the outermost, in usched_launch().
+ * Frames of libc may be between; in the hard mode, uhard_first() may be there.
  */
 static void compare_trace(const struct plan *p, void **pc, int nr)
 {
@@ -284,7 +284,7 @@ static void compare_trace(const struct plan *p, void **pc, int nr)
 	CHECK(!p->p_libc || nr > want + 1);
 }
 
-/* A copy is whole, also where the buffer is short. */
+/* A copy of a slice is complete, also where the buffer is short. */
 static void whole(const struct ustack *u)
 {
 #if defined(__x86_64__) && !defined(USCHED_PORTABLE)
@@ -300,7 +300,7 @@ static void whole(const struct ustack *u)
 #endif
 }
 
-/* Of all bytes that a trace must not touch. */
+/* Returns a checksum of all bytes that a trace must not touch. */
 static unsigned long sum_of(const struct ustack *u)
 {
 	const struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
@@ -358,7 +358,7 @@ static void trace_all(void)
 	}
 }
 
-/* By the dispatcher, between any two switches. */
+/* Called by the dispatcher, between any two switches. */
 static struct ustack *next(struct usched *s)
 {
 	if (t.t_rounds % 3 == 0)
@@ -366,7 +366,7 @@ static struct ustack *next(struct usched *s)
 	return tiny_next(s);
 }
 
-/* By a thread, which is in a lane with others. */
+/* Called by a thread that shares a lane. */
 static void asks(void *arg)
 {
 	int i;
@@ -386,7 +386,7 @@ static void (*first(int i))(void *)
 	return i % 6 == 5 ? asks : i % 3 == 2 ? bare : thread;
 }
 
-/* 0 if there is no unwinding here. */
+/* Returns 0 if this build cannot unwind. */
 static int with_lanes(int lanes)
 {
 	unsigned state = check_seed;
@@ -398,10 +398,10 @@ static int with_lanes(int lanes)
 	for (i = 0; i < NR; i++) {
 		make_plan(&plans[i], &state, i);
 		tiny_start(&t, &tt[i], first(i), &plans[i]);
-		if (i % 2)		/* as if filled by hand */
+		if (i % 2)		/* like a struct filled by hand */
 			tt[i].tt_stack.u_top = NULL;
 	}
-	/* Now and then it is not running at all. */
+	/* Now and then the dispatcher does not run at all. */
 	for (i = 1; t.t_live > 0; i++) {
 		t.t_stop = t.t_rounds + i;
 		tiny_run(&t);
@@ -450,7 +450,7 @@ static void nested(int lanes)
 	tiny_fini(&t);
 }
 
-/* Left behind when the lanes are gone; no memory; signals meanwhile. */
+/* Threads whose lanes are gone; lack of memory; signals during a trace. */
 
 static volatile sig_atomic_t ticks;
 
@@ -475,7 +475,7 @@ static void under_fire(const struct ustack *u, const struct plan *p)
 	CHECK(setitimer(ITIMER_VIRTUAL, &off, NULL) == 0);
 }
 
-/* Pages that are mapped, if the system says so. */
+/* Returns how many pages are mapped, if the system tells. */
 static long mapped(void)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -512,7 +512,7 @@ static void out_of_memory(const struct ustack *u)
 	map = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	rc = ustack_trace(u, pc, 1);
 	CHECK(setrlimit(RLIMIT_AS, &old) == 0);
-	CHECK(map != MAP_FAILED || rc == -ENOMEM);	/* in an emulator */
+	CHECK(map != MAP_FAILED || rc == -ENOMEM);	/* or in an emulator */
 }
 
 static void left(int lanes)

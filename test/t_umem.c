@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* t_umem: blocks are distinct, and memory becomes other sizes and goes back. */
+/* t_umem: blocks are distinct; memory serves other sizes, and goes back. */
 
 /*
- * umem.c alone, compiled here. Two pools with owners, a shared one and a stock
- * take and give back blocks of all sizes, in waves: few, then many, then few
- * again. A block is taken back by any pool. No block is written to by another
- * one's user, and M1 to M4 hold (the test walks all segments). In a second run
- * mmap() and madvise() fail at random: a block is refused only if mmap() has
+ * umem.c is compiled here, alone. Two pools with owners, a shared pool and a
+ * stock take and give back blocks of all sizes, in waves: few, then many, then
+ * few again. Any pool takes back any block. No block is written by the user of
+ * another, and M1 to M4 hold (the test walks all segments). In a second run
+ * mmap() and madvise() fail at random. A block is refused only if mmap() has
  * failed meanwhile, and nothing is lost (M5): when all is free again, as much
- * has gone back as without failures. Then memory of one size is used again as
- * any other, without another mmap(); and at the end nothing is mapped.
+ * was given back as without failures. Then memory of one size is used again for
+ * any other, without another mmap(). At the end nothing is mapped.
  */
 #include "check.h"
 #include <sys/mman.h>
 
 static long mapped, map_fails;
-static unsigned refuses;	/* one in so many calls; 0: none */
+static unsigned refuses;	/* one call in this many fails; 0: none */
 static unsigned state;
 
 static void *try_mmap(void *at, size_t nob, int prot, int flags, int fd,
@@ -55,7 +55,7 @@ static int try_madvise(void *at, size_t nob, int advice)
 #define POOLS	3		/* the last is shared */
 #define STOCKED	100
 #define MB	((size_t)1 << 20)
-/* What pools and the depot keep, and KEEP, at most. */
+/* The most that pools and the depot keep, and KEEP. */
 #define CACHED	(POOLS * UMEM_POOL_NR * 2 * UMEM_BATCH + KEEP * PAGE + 2 * MB)
 
 static struct umem mem;
@@ -124,7 +124,7 @@ static void walk(void)
 	CHECK(dirty <= keep(&mem));				/* M4 */
 }
 
-/* Mostly small, as slices are. */
+/* Returns a size, mostly small, like that of a slice. */
 static size_t random_size(void)
 {
 	static const unsigned most[] = {
@@ -195,7 +195,7 @@ static void use_stock(void)
 	CHECK(stock.k_nr >= nr);
 }
 
-/* So many of all slots are filled, or emptied, in random order. */
+/* Fills, or empties, this part of all slots, in random order. */
 static void wave(bool fills, int percent)
 {
 	int i;
@@ -265,7 +265,7 @@ static void waves(unsigned refused)
 	end();
 }
 
-/* So many bytes in blocks of one size; returns what is held then. */
+/* Takes nob bytes in blocks of one size; returns how much is held then. */
 static size_t one_size(size_t nob, size_t size)
 {
 	size_t nr = nob / size, i, held;
@@ -285,7 +285,7 @@ static size_t one_size(size_t nob, size_t size)
 	return held;
 }
 
-/* One after the other. */
+/* Takes blocks of one size after another. */
 static void sizes(void)
 {
 	static const size_t size[] = {

@@ -3,12 +3,12 @@
 /* LIBS: -Wl,-z,muldefs */
 
 /*
- * First wakes.h alone: two native threads wake what a third one runs. Then the
- * real thing: uproc.c, compiled here with delays at its race windows, takes the
- * place of the one in the library (muldefs), under rr on two processors:
- * threads that wake each other across, that are woken by many, that join and
- * end while they are being woken, and native threads that hold, wake and
- * release, while rr_fini() waits for the end.
+ * First wakes.h alone: two native threads send wakes, and a third runs what
+ * they wake. Then uproc.c, compiled here with delays at its race windows,
+ * replaces uproc.c of the library (muldefs), under rr on two processors.
+ * Threads wake each other across processors, are woken by many, and join and
+ * end while they are being woken. Native threads hold, wake and release, while
+ * rr_fini() waits for the end.
  */
 #include "window.h"
 #include "uproc.c"
@@ -17,13 +17,13 @@
 /* wakes.h alone. */
 
 #define POSTERS	2
-#define POSTS	100000		/* of each */
+#define POSTS	100000		/* posts of each */
 #define TARGETS	5
 
 static struct target {
 	struct wakes g_wakes;
-	int          g_runs;	/* it can: is in a queue */
-	long         g_got;	/* waits that came through */
+	int          g_runs;	/* it can run: is in a queue */
+	long         g_got;	/* waits that have returned */
 } target[TARGETS];
 
 static struct inbox inbox;
@@ -43,7 +43,7 @@ static void *poster(void *arg)
 	return NULL;
 }
 
-/* Takes one message. Its thread runs, until a wait of it blocks. */
+/* Takes a message. Its thread runs until a wait blocks. */
 static long take_one(void)
 {
 	int nr;
@@ -117,10 +117,10 @@ static struct rr_thread *thread_on(int p, void (*f)(void *), void *arg)
 static struct half {
 	struct half      *h_other;
 	struct rr_thread *h_thread;
-	long              h_given[2];	/* plain: what wakes hand over */
+	long              h_given[2];	/* plain: data passed with wakes */
 } half[PAIRS][2];
 
-/* In step, or one ahead: then the other uses the other place. */
+/* The halves are in step, or one is ahead and uses the other place. */
 static void answer(void *arg)
 {
 	struct half *h = arg;
@@ -135,7 +135,7 @@ static void answer(void *arg)
 	ended();
 }
 
-/* Many wake one. */
+/* Many threads wake one thread. */
 
 #define SENDERS	6
 
@@ -161,14 +161,14 @@ static void sends(void *arg)
 	ended();
 }
 
-/* Joins, while wakes come that are not those of the ends. */
+/* Joins, while other wakes come than those of the ends. */
 
 #define PARENTS	4
 #define JOINS	200
 
 static struct parent {
 	struct rr_thread *p_thread;
-	long              p_child;	/* plain: what a child leaves */
+	long              p_child;	/* plain: written by a child */
 } parent[PARENTS];
 
 static void child(void *arg)
@@ -209,7 +209,7 @@ static void disturbs(void *arg)
 	ended();
 }
 
-/* Ends while a wake that it does not wait for is on its way to it. */
+/* Ends while a wake that it does not wait for is under way to it. */
 
 #define SPARE	1000
 
@@ -248,7 +248,7 @@ static void wakes_twice(void *arg)
 	ended();
 }
 
-/* Takes the memory of those that have ended: no wake of theirs comes. */
+/* Takes the memory of a thread that has ended, and gets none of its wakes. */
 
 static void is_next(void *arg)
 {
@@ -371,7 +371,7 @@ static void outside(void)
 		CHECK(pthread_join(id[i], NULL) == 0);
 }
 
-/* Those that wait for ever are counted, and all the others have ended. */
+/* Threads that wait forever are counted, and all others have ended. */
 static void stuck(void)
 {
 	int i;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* tiny.h: the least scheduler, first in, first out, for tests of the core. */
+/* tiny.h: a minimal scheduler, first in, first out, for tests of the core. */
 
 #ifndef TINY_H
 #define TINY_H
 
 /*
- * tiny_yield() puts the running thread at the end of the queue, tiny_wait()
- * does not, tiny_wake() puts another there. The thread that yields is queued
- * by s_next(), when the block has succeeded: nothing to undo if it fails.
+ * tiny_yield() puts the running thread at the end of the queue; tiny_wait()
+ * does not; tiny_wake() puts another thread there. A thread that yields is
+ * queued by s_next(), after its block has succeeded, so a failure has nothing
+ * to undo.
  *
- * Buffers have a header and a tail that are checked when they are freed, and
- * at the end (tiny_fini()): the size, and that nothing was written outside.
- * Those that are new or freed are poisoned.
+ * Each buffer has a header and a tail. They are checked when the buffer is
+ * freed: the size must be the same, and nothing written outside. tiny_fini()
+ * checks that all buffers were freed. New and freed buffers are poisoned.
  */
 
 #include "check.h"
@@ -32,7 +33,7 @@ struct tiny_head {
 struct tiny_thread {
 	struct ustack       tt_stack;		/* must be first */
 	struct tiny_thread *tt_next;
-	void               *tt_data;		/* the test's */
+	void               *tt_data;		/* for the test */
 	int                 tt_done;		/* calls of s_done() */
 };
 
@@ -41,17 +42,17 @@ struct tiny {
 	struct tiny_thread *t_head;
 	struct tiny_thread *t_tail;
 	struct tiny_thread *t_yields;
-	int                 t_live;		/* threads not ended */
+	int                 t_live;		/* threads not ended yet */
 	int                 t_keep;		/* s_done() frees no buffer */
 	long                t_allocs;		/* calls of s_alloc() */
 	long                t_frees;		/* calls of s_free() */
 	long                t_held;		/* buffers not freed yet */
-	long                t_bytes;		/* and their bytes */
-	long                t_fail;		/* number of the call to fail */
-	long                t_fail_all;		/* so do those after it */
-	long                t_failed;		/* calls that did */
+	long                t_bytes;		/* bytes of these buffers */
+	long                t_fail;		/* the s_alloc() that fails */
+	long                t_fail_all;		/* all later calls fail, too */
+	long                t_failed;		/* calls that failed */
 	long                t_rounds;		/* calls of s_next() */
-	long                t_stop;		/* s_next(): NULL at this one */
+	long                t_stop;		/* this s_next() returns NULL */
 };
 
 static inline void tiny_wake(struct tiny_thread *tt)
@@ -109,7 +110,7 @@ static UNUSED void *tiny_alloc(struct usched *s, int size)
 	return h + 1;
 }
 
-/* Nothing was written outside of the buffer. */
+/* Checks that nothing was written outside of the buffer. */
 static UNUSED struct tiny_head *tiny_intact(const void *buf, int size)
 {
 	struct tiny_head *h = (struct tiny_head *)buf - 1;
@@ -127,7 +128,7 @@ static UNUSED void tiny_free(struct usched *s, void *buf, int size)
 	struct tiny_head *h = tiny_intact(buf, size);
 
 	memset(h, TINY_STALE, sizeof *h + size + sizeof h->h_pad);
-	__asm__ volatile("" : : "r"(h) : "memory");	/* or it is left out */
+	__asm__ volatile("" : : "r"(h) : "memory");	/* keeps memset() */
 	free(h);
 	t->t_frees++;
 	t->t_held--;
@@ -156,10 +157,13 @@ static UNUSED void tiny_done(struct usched *s, struct ustack *u)
 		tiny_drop(u);
 }
 
-/* Set: deep threads share lanes, too, as they do if no more can be mapped. */
+/* If set, deep threads share lanes, as they do when no more can be mapped. */
 static int tiny_shares;
 
-/* lanes: 0 for the native stack only. 0, or -ENOSYS in a portable build. */
+/*
+ * lanes: 0 for the native stack only. Returns 0, or -ENOSYS in a portable
+ * build.
+ */
 static UNUSED int tiny_init(struct tiny *t, int lanes)
 {
 	int rc;
@@ -175,7 +179,7 @@ static UNUSED int tiny_init(struct tiny *t, int lanes)
 	return rc;
 }
 
-/* Are there any in this build? */
+/* Tells whether this build has lanes. */
 static UNUSED int tiny_has_lanes(void)
 {
 	struct tiny t;
@@ -226,7 +230,7 @@ static UNUSED void tiny_run(struct tiny *t)
 	usched_run(&t->t_sched);
 }
 
-/* Everything that was to end has ended, everything had is given back. */
+/* Checks that all threads have ended, and that all buffers were freed. */
 static UNUSED void tiny_fini(struct tiny *t)
 {
 	CHECK(t->t_live == 0);

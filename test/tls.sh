@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tls.sh: whatever the compiler does with what is local to native threads, a
-# thread that migrates is not mistaken (t_steal_tls), at any level, also where
-# the library is compiled together with it.
+# tls.sh: a thread that migrates knows its worker and its native thread
+# (t_steal_tls), however the compiler treats thread-local variables, at any
+# level, also if the library is compiled together with the test.
 #
 #	test/tls.sh [--full]
 #
 # Without --full, only some of the levels. Compilers that are not installed are
-# skipped. Left out is gcc with -mno-tls-direct-seg-refs, an option for a machine
-# of 2004: it keeps the address of the native thread in a register then, also
-# across a call, and what is inline in usched.h reads the wrong variable.
+# skipped. gcc with -mno-tls-direct-seg-refs is left out, an option for a
+# machine of 2004. It keeps the address of the native thread in a register, also
+# across a call, so code that usched.h inlines reads the wrong variable.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
 sources='test/t_steal_tls.c usched.c proc/umem.c proc/uproc.c steal/ws.c'
-# -flto: ustack_block() and all around it may be inline in the test.
+# -flto: ustack_block() and the functions around it may be inlined in the test.
 levels='-O2;-O3 -flto;-Os -fPIC;-O2 -flto -mno-tls-direct-seg-refs'
 others='-O2'
 if [ "$1" = --full ]; then

@@ -4,13 +4,13 @@
 #
 #	test/tools.sh [--full] [-j jobs] [test ...]
 #
-# With each tool tests are run, which must give no report; then it has to report
-# each of the bugs of t_tools.c that is in its line. Prints a line for each tool
-# and the output of what failed. Without --full a few tests are run, with it all
-# of them, but for those that make no sense there: these are named, and why. A
+# With each tool, tests must run without a report; then the tool must report
+# each bug of t_tools.c that is in its line. Prints a line for each tool, and
+# the output of failures. Without --full a few tests run; with it, all tests
+# except those that make no sense there, which are named, with the reason. A
 # test is named as in s_order-RR. Tools that are not installed are skipped, with
-# the name of their Debian package. In environ: TOOLS, a regular expression for
-# fewer lines; OUT, where to build.
+# the name of their Debian package. In the environment: TOOLS, a regular
+# expression for fewer lines; OUT, where to build.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -62,7 +62,7 @@ all() {
 	done
 }
 
-# Why a test is not run with a tool.
+# Prints why a test is not run with a tool.
 senseless() { # tool, compiler and options, test
 	case $1:$2:$3 in
 	valgrind:*:u_fpu|valgrind:*:t_known)
@@ -103,7 +103,7 @@ senseless() { # tool, compiler and options, test
 	esac
 }
 
-# name, lanes, what the report must say
+# name, lanes, expected text of the report
 bugs() { # tool
 	case $1 in
 	valgrind)	for lanes in 0 1 3; do
@@ -123,7 +123,7 @@ bugs() { # tool
 	esac
 }
 
-# What a program is run by, and what it is told.
+# Runs a program with a tool, and with its options.
 run() ( # tool, options, program and its arguments
 	tool=$1
 	export ASAN_OPTIONS="$2"
@@ -170,7 +170,7 @@ build() { # compiler, test
 		$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$src")
 }
 
-# Can programs be built and run? Thread sanitizers may need setarch.
+# Succeeds if programs can be built and run. Thread sanitizers may need setarch.
 probe() { # tool, compiler, flags
 	echo 'int main(void) { return 0; }' >"$dir/probe.c"
 	flag=
@@ -238,7 +238,7 @@ one() { # a line of tools()
 			found=$((found + 1))
 		fi
 	done <"$dir/bugs"
-	# What only blocked threads know of is no leak.
+	# Memory that only blocked threads know of is not a leak.
 	for lanes in 0 1 3; do
 		run "$tool" "$options" "$dir/t_tools" exit $lanes \
 			>"$dir/log" 2>&1 && continue

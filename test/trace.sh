@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# trace.sh: t_trace at all levels, with and without frame pointers, and on the
-# machines that can be emulated. There, gcc may have to be told to make the
-# tables that unwinders need.
+# trace.sh: t_trace passes at all levels, with and without frame pointers, and
+# on the machines that can be emulated. There, gcc may need an option to make
+# the tables that unwinders read.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_abort: ustack_abort() ends a thread from any depth, and so does return.
+ * u_abort: ustack_abort() ends a thread from any depth, as a return does.
  * s_done() is called once, and may free the struct ustack and its buffer, or
  * start a new thread in the same memory. Lanes are used again. ustack_fini()
  * forgets new and blocked threads, and their lanes with them (I2).
@@ -47,7 +47,7 @@ static void thread(void *arg)
 		ustack_abort();
 }
 
-/* Frees the thread, or starts another in its place. */
+/* Frees the thread, or starts another thread in its memory. */
 static void done(struct usched *s, struct ustack *u)
 {
 	struct mine *m = (struct mine *)u;
@@ -62,7 +62,7 @@ static void done(struct usched *s, struct ustack *u)
 		return;
 	}
 	memset(m, TINY_STALE, sizeof *m);
-	__asm__ volatile("" : : "r"(m) : "memory");	/* or it is left out */
+	__asm__ volatile("" : : "r"(m) : "memory");	/* keeps memset() */
 	free(m);
 }
 
@@ -91,7 +91,7 @@ static void with_lanes(int lanes)
 	tiny_fini(&t);
 }
 
-/* s_done() may be missing. */
+/* Runs without an s_done(). */
 static void nothing(void *arg)
 {
 	(void)arg;
@@ -127,7 +127,7 @@ static void forget(struct tiny_thread *th)
 	t.t_live--;
 }
 
-/* Forgets all other threads, those that are new as well. */
+/* Forgets all other threads, blocked and new. */
 static void killer(void *arg)
 {
 	int i;
@@ -155,7 +155,7 @@ static void forgotten(int lanes)
 	CHECK(tt[0].tt_done == 1 && t.t_live == 0);
 	for (i = 0; i <= lanes; i++)
 		CHECK(t.t_sched.s_lane[i].l_bound == 0);
-	/* From outside of threads: blocked, and a new one. */
+	/* ustack_fini() outside of threads: of blocked and new threads. */
 	for (i = 0; i < NR; i++)
 		tiny_start(&t, &tt[i], block_forever, NULL);
 	t.t_stop = t.t_rounds + NR / 2;

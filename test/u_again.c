@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * u_again: s_again() is called where a thread has ended, however deep. If it returns
- * 1, the same struct ustack begins again, with another function and argument, at the
- * bottom of its lane, as a new one would; 0 changes nothing (I6). The order is that
- * in which s_done() puts it at the head of the queue.
+ * u_again: s_again() is called where a thread has ended, at any depth. If it
+ * returns 1, the same struct ustack begins again, with another function and
+ * argument, at the bottom of its lane, as a new thread would; 0 changes nothing
+ * (I6). Threads run in the same order as if s_done() put the thread at the head
+ * of the queue.
  */
 #include "tiny.h"
 #include <fenv.h>
@@ -13,37 +14,39 @@
 
 #define NR	300			/* threads of a tree */
 #define CHAIN	100000
-#define SIGNALS	300			/* of PERIOD microseconds, at least */
+#define SIGNALS	300			/* at least this many, each PERIOD us */
 #define PERIOD	300
 #define DEEP	300
-#define NEAR	4096			/* bytes that a few frames take */
+#define NEAR	4096			/* bytes of a few frames */
 #define HERE	((char *)__builtin_frame_address(0))
 
-/* Of the control words only rounding: u_fpu knows the others. */
+/*
+ * Of the control words only rounding is tested here; the others are in u_fpu.
+ */
 #if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv_flen)
 #define ROUND	FE_UPWARD
 #else
-#define ROUND	FE_TONEAREST		/* it is not kept */
+#define ROUND	FE_TONEAREST		/* rounding is not kept */
 #endif
 #define USUAL	(fegetround() == FE_TONEAREST)
 
 struct mine {
 	struct tiny_thread m_thread;		/* must be first */
-	struct mine       *m_self[2];		/* arguments point to here, in turn */
-	void             (*m_next)(void *);	/* what it does when it has ended */
+	struct mine       *m_self[2];		/* arguments, used in turn */
+	void             (*m_next)(void *);	/* its next function */
 	int                m_nr;
-	unsigned           m_begun;		/* 0 or 1, or it is freed */
+	unsigned           m_begun;		/* 0 or 1; else m is freed */
 	unsigned           m_seed;
 };
 
 static struct tiny t;
 static int made;			/* threads so far */
 static unsigned order;			/* of all that happened: a hash */
-static struct ustack *last;		/* who ends */
-static char *where;			/* his last frame, and his lane */
-static int lane, bound;			/* with its l_bound */
-static struct ustack *heir;		/* who begins again */
-static long asked, agains;		/* calls of s_again(), not 0 */
+static struct ustack *last;		/* the thread that ends */
+static char *where;			/* its last frame, its lane, */
+static int lane, bound;			/* and the l_bound of that */
+static struct ustack *heir;		/* the thread that begins again */
+static long asked, agains;		/* calls of s_again(), and results 1 */
 
 static void note(const struct mine *m, unsigned what)
 {
@@ -68,7 +71,7 @@ static void start(void (*f)(void *))
 	m->m_seed = check_hash(check_seed, (unsigned)m->m_nr);
 }
 
-/* The first that f() does. */
+/* The first call of f(). */
 static struct mine *begins(void *arg, void (*f)(void *), char *frame)
 {
 	struct mine *m = *(struct mine **)arg;
@@ -85,7 +88,7 @@ static struct mine *begins(void *arg, void (*f)(void *), char *frame)
 	return m;
 }
 
-/* The last. frame: from where it is aborted; NULL, it returns. */
+/* The last call. frame: where the thread aborts, or NULL if it returns. */
 static void ends(struct mine *m, char *frame)
 {
 	last  = &m->m_thread.tt_stack;
@@ -108,12 +111,12 @@ static void done(struct usched *s, struct ustack *u)
 		ustack_init(u, s, m->m_next, NULL, u->u_stack, u->u_len);
 		number(m);
 		m->m_thread.tt_next = t.t_head;
-		t.t_head = &m->m_thread;	/* for s_next(), before all others */
+		t.t_head = &m->m_thread;	/* first for s_next() */
 		return;
 	}
 	tiny_done(s, u);
 	memset(m, TINY_STALE, sizeof *m);
-	__asm__ volatile("" : : "r"(m) : "memory"); /* or it is left out */
+	__asm__ volatile("" : : "r"(m) : "memory"); /* else not done */
 	free(m);
 }
 
@@ -134,7 +137,7 @@ static int again(struct usched *s, struct ustack *u)
 	return 1;
 }
 
-/* s_again() returns 1 so often, if it is called; -1: sometimes; 0: it is not set. */
+/* wanted: how often s_again() returns 1; -1: sometimes; 0: it is not set. */
 static unsigned run(void (*f)(void *), int nr, int lanes, long wanted)
 {
 	CHECK(tiny_init(&t, lanes) == 0);
@@ -170,7 +173,7 @@ static void leaf(void *arg)
 	ends(m, NULL);
 }
 
-/* A tree: threads make others, block, and end; or go on as another one. */
+/* A tree: threads make threads, block, and end, or begin again. */
 static void branch(void *arg)
 {
 	struct mine *m = begins(arg, branch, HERE);
@@ -191,7 +194,7 @@ static void branch(void *arg)
 	ends(m, NULL);
 }
 
-/* One after the other. Where s_again() is not called, fewer will do. */
+/* A chain of threads. If s_again() is not called, a shorter chain will do. */
 static void chained(void *arg)
 {
 	struct mine *m = begins(arg, chained, HERE);
@@ -204,8 +207,9 @@ static void chained(void *arg)
 }
 
 /*
- * The first blocks, and shares its lane; the second leaves registers dirty, and begins
- * again as the fourth: zero registers make its slice as short as the third's (BARE).
+ * The first thread blocks, and shares its lane. The second leaves registers
+ * dirty, and begins again as the fourth. If its registers are then zero, its
+ * slice is as short as that of the third (BARE).
  */
 static int len[4];
 
@@ -213,7 +217,7 @@ static void sleeps(void *arg)
 {
 	struct mine *m;
 
-	__builtin_unwind_init();	/* saves all of them */
+	__builtin_unwind_init();	/* saves all registers */
 	m = begins(arg, sleeps, HERE);
 	m->m_next = m->m_nr == 1 ? sleeps : NULL;
 	if (m->m_nr == 1)
@@ -223,7 +227,7 @@ static void sleeps(void *arg)
 	ends(m, NULL);
 }
 
-/* Signals that arrive all the time change nothing, and see nobody who is gone. */
+/* Signals that arrive all the time change nothing, and meet no freed thread. */
 static volatile sig_atomic_t seen;
 static time_t deadline;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_alloc: buffers grow with the slice, and are given back when they are far
- * too large. s_free() gets the size that s_alloc() got. If any one allocation
- * fails, or all from any one on, ustack_block() returns -ENOMEM, nothing has
- * changed, and the thread goes on and may try again (I5). The last buffer is
- * left to the scheduler, and a first one that fits is used.
+ * u_alloc: buffers grow with the slice, and are freed when they are far too
+ * large. s_free() gets the same size as s_alloc(). If any allocation fails,
+ * once or from there on, ustack_block() returns -ENOMEM and has changed
+ * nothing; the thread goes on and may try again (I5). The last buffer is left
+ * to the scheduler. A thread's first buffer is used if the slice fits.
  */
 #include "tiny.h"
 #include <alloca.h>
@@ -32,7 +32,7 @@ static void look(struct state *st)
 	}
 }
 
-/* All buffers are whole: no size is wrong, nothing was written outside. */
+/* Checks all buffers: sizes are right, nothing was written outside. */
 static void intact(void)
 {
 	int i;
@@ -65,7 +65,7 @@ static int try_block(void)
 	return rc;
 }
 
-/* Blocks with nob more bytes of stack, and once more if that fails. */
+/* Blocks with nob more bytes of stack, and tries again if that fails. */
 static NOINLINE void with(int nob, int tag)
 {
 	unsigned char *array = (unsigned char *)alloca(nob);
@@ -87,7 +87,9 @@ static void worker(void *arg)
 	ended++;
 }
 
-/* A thread whose first buffer is here already, and in tt_data; f(th). */
+/*
+ * Starts a thread with a first buffer, which is also in tt_data. Calls f(th).
+ */
 static void start_with_buffer(struct tiny_thread *th, void (*f)(void *), int len)
 {
 	void *buf = tiny_alloc(&t.t_sched, len);
@@ -151,13 +153,13 @@ static void grow_and_shrink(void *arg)
 	CHECK(u->u_len >= 100000 && u->u_len < 100000 + SLACK);
 	with(64, 3);
 	CHECK(u->u_len < 64 + 2 * SLACK);
-	t.t_fail = t.t_allocs + 1;	/* of no consequence: one is had */
+	t.t_fail = t.t_allocs + 1;	/* with() tries twice */
 	with(50000, 4);
 	CHECK(u->u_len >= 50000);
 	t.t_fail = t.t_allocs + 1;
 	errors = 0;
 	with(8, 5);
-	CHECK(errors == 0);		/* the large one was kept */
+	CHECK(errors == 0);		/* the large buffer was kept */
 	CHECK(u->u_len >= 50000);
 	with(200, 6);			/* until it blocks elsewhere */
 	CHECK(u->u_len < 2 * SLACK);
@@ -188,7 +190,7 @@ static void first_buffer(int lanes, int len)
 		start_with_buffer(&tt[i], worker, len);
 	tiny_run(&t);
 	CHECK(ended == NR);
-	CHECK(t.t_held == NR);		/* the last ones are ours */
+	CHECK(t.t_held == NR);		/* the last buffers are ours */
 	for (i = 0; i < NR; i++)
 		tiny_drop(&tt[i].tt_stack);
 	tiny_fini(&t);
@@ -231,7 +233,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	failures(0);
 	failures(200);			/* fits some of the slices */
-	failures(3 * SLACK);		/* is given back, if there is another */
+	failures(3 * SLACK);		/* is freed for a smaller buffer */
 	for (i = 0; i < COUNT(lanes); i++) {
 		sizes(lanes[i]);
 		first_buffer_fits(lanes[i]);

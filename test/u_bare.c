@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_bare: the bottom of a slice may or may not be what usched_launch() leaves,
- * and may change between blocks; a buffer may be shorter than the slice, and
- * of any length that is not a multiple of a word. Nothing is lost (I7).
+ * u_bare: the bottom of a slice may or may not hold what usched_launch()
+ * leaves, and may change between blocks. A buffer may be shorter than the
+ * slice, and its length need not be a multiple of a word. Nothing is lost (I7).
  */
 #include "tiny.h"
 
@@ -15,8 +15,8 @@ static int ended;
 
 /*
  * A first function whose frame has nr words that are zero at the first block,
- * something else at the second, zero at the third ... They are volatile and so
- * lie on the stack, next to the bottom, with or without saved registers.
+ * not zero at the second, zero at the third, and so on. They are volatile, so
+ * they lie on the stack next to the bottom, with or without saved registers.
  */
 #define FIRST(name, nr)							\
 static void name(void *arg)						\
@@ -47,7 +47,7 @@ FIRST(first_13, 13)
 FIRST(first_14, 14)
 FIRST(first_40, 40)
 
-/* Only the words in the bits of the argument change, one set a trip. */
+/* Only the words in the bits of the argument change, some in each trip. */
 static void some(void *arg)
 {
 	volatile uintptr_t word[WORDS] = { 0 };
@@ -65,7 +65,7 @@ static void some(void *arg)
 	ended++;
 }
 
-/* Nothing on the stack but what a call needs. */
+/* Has no more on the stack than a call needs. */
 static void least(void *arg)
 {
 	(void)arg;
@@ -81,7 +81,7 @@ static void waits(void *arg)
 	ended++;
 }
 
-/* Registers that are zero at the first block and not at the second. */
+/* Has registers that are zero at the first block and not at the second. */
 static void registers(void *arg)
 {
 	unsigned a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;
@@ -115,7 +115,7 @@ static struct ustack *next(struct usched *s)
 	struct ustack *u = tiny_next(s);
 	int i;
 
-	if (u == NULL && t.t_live > 0) {	/* those that wait */
+	if (u == NULL && t.t_live > 0) {	/* wakes the waiting */
 		for (i = 0; i < NR; i++) {
 			if (tt[i].tt_done == 0)
 				tiny_wake(&tt[i]);
@@ -125,7 +125,7 @@ static struct ustack *next(struct usched *s)
 	return u;
 }
 
-/* With first buffers of len bytes and more, or without if that is 0. */
+/* Runs threads with first buffers of len bytes or more, or, if 0, without. */
 static void with_lanes(int lanes, int len)
 {
 	int i;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* u_deep: a thread whose function is known to block deep has a lane of its own */
+/* u_deep: a thread whose function blocks deep gets a lane of its own */
 /* LIBS: -Wl,--wrap=mmap,--wrap=madvise,--wrap=mprotect */
 
 /*
- * No other thread has that lane, it is never copied, and asks for no buffer. If
- * there is no such lane, it shares a lane, and keeps what is on its stack all the
- * same. The memory of such lanes goes back when their threads end, or become
- * shallow. A function that is deep no longer is forgotten, and learnt
- * again. Threads of other functions share lanes. A guard is below each lane, as
- * a mapping or in the page tables; where both are refused, no lane is used.
+ * No other thread gets that lane; its slices are never copied, and it asks for
+ * no buffer. If there is no such lane, the thread shares a lane, and its stack
+ * is kept all the same. The memory of such lanes is given back when their
+ * threads end, or become shallow. A function that is no longer deep is
+ * forgotten, and learnt again. Threads of other functions share lanes. A guard
+ * is below each lane, as a mapping or in the page tables; if the system refuses
+ * both, no lane is used.
  */
 #include "tiny.h"
 #include "grind.h"
@@ -18,7 +19,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #if defined(USCHED_HARD)
-#define IN_HARD 1			/* where all have buffers */
+#define IN_HARD 1			/* there all threads have buffers */
 #else
 #define IN_HARD 0
 #endif
@@ -77,7 +78,7 @@ static int is_own(int lane)
 	return lane > t.t_sched.s_lane_nr;
 }
 
-/* Blocks with nob bytes, which must stay. */
+/* Blocks with nob bytes on the stack, which must not change. */
 static NOINLINE void hold(int nob, unsigned tag)
 {
 	unsigned char *array = (unsigned char *)alloca(nob);
@@ -124,7 +125,9 @@ static int owners(int nr)
 	return own;
 }
 
-/* All but the first, which is learnt from. Its buffer is the only one. */
+/*
+ * All threads have own lanes, except the first: it teaches, and has a buffer.
+ */
 static void alone(void)
 {
 	int i;
@@ -140,7 +143,7 @@ static void alone(void)
 	for (i = 100; i < 150; i++)
 		CHECK(!is_own(lane_of[i]));
 	CHECK(IN_HARD || t.t_allocs < 60);
-	/* The lanes that were left are used again, also by the first thread. */
+	/* Free own lanes are used again, also by the first thread. */
 	start(deep, 0, 100);
 	i = usched_own_nr(t.t_sched.s_own);
 	t.t_allocs = 0;
@@ -151,7 +154,7 @@ static void alone(void)
 	tiny_fini(&t);
 }
 
-/* With 64 for each other lane, and no more. */
+/* There are 64 own lanes for each other lane, and no more. */
 static void too_many(void)
 {
 	CHECK(tiny_init(&t, 1) == 0);
@@ -161,7 +164,7 @@ static void too_many(void)
 	tiny_fini(&t);
 }
 
-/* The system refuses them; then it does not. Not each thread asks. */
+/* The system refuses mappings, then does not. Not every thread asks. */
 static void refused(void)
 {
 	CHECK(tiny_init(&t, LANES) == 0);
@@ -178,7 +181,7 @@ static void refused(void)
 	tiny_fini(&t);
 }
 
-/* Bytes that are there, of lanes of deep threads. */
+/* Returns how many bytes of own lanes are in memory. */
 static long resident(void)
 {
 	static unsigned char map[1024];
@@ -198,7 +201,7 @@ static long resident(void)
 	return nr * (long)page;
 }
 
-/* While all are blocked, and when all have ended, twice. */
+/* Counts twice: while all threads are blocked, and when all have ended. */
 static void given_back(void)
 {
 	long there;
@@ -220,7 +223,9 @@ static void given_back(void)
 	tiny_fini(&t);
 }
 
-/* Pages of the running thread, to 100 KiB below. */
+/*
+ * Returns how many pages, to 100 KiB below the running thread, are in memory.
+ */
 static int below(void)
 {
 	unsigned char map[26];
@@ -233,7 +238,9 @@ static int below(void)
 	return nr;
 }
 
-/* The n-th time, deep once, then shallow: after how many blocks is it gone? */
+/*
+ * Is deep once, then shallow. Returns after how many blocks the memory is gone.
+ */
 static int gone_after(void)
 {
 	int i;
@@ -264,7 +271,7 @@ static void moody(void *arg)
 	CHECK(here[0] == 0x42 && memcmp(here, here + 1, 999) == 0);
 }
 
-/* By less than a page at a time. */
+/* Becomes shallower by less than a page at a time. */
 static void sinks(void *arg)
 {
 	int nob;
@@ -286,7 +293,7 @@ static void shallow(void (*f)(void *))
 	tiny_fini(&t);
 }
 
-/* Who is not deep any more is soon forgotten; and learnt again. */
+/* A function that is not deep any more is soon forgotten; then learnt again. */
 static void forgotten(void)
 {
 	int i, nr;
@@ -310,7 +317,7 @@ static void forgotten(void)
 	tiny_fini(&t);
 }
 
-/* Functions are told apart, however many there are, if not all are deep. */
+/* Many functions are told apart, if not all are deep. */
 #define KINDS	8
 
 #define KIND(n)	static void kind_##n(void *arg) { (n) % 2 ? deep(arg) : small(arg); }
@@ -335,7 +342,7 @@ static void apart(void)
 	tiny_fini(&t);
 }
 
-/* A thread that ends without a block says nothing. */
+/* A thread that ends without a block teaches nothing. */
 static void returns(void *arg)
 {
 	note((struct tiny_thread *)arg);
@@ -358,7 +365,7 @@ static void silent(void)
 	tiny_fini(&t);
 }
 
-/* A few deep threads of many do not give a lane to all: two for each. */
+/* If few threads of many are deep, there are at most two own lanes for each. */
 static void mixed(void *arg)
 {
 	note((struct tiny_thread *)arg);
@@ -380,7 +387,7 @@ static void seldom(void)
 	tiny_fini(&t);
 }
 
-/* A first buffer is given back, once, or kept. */
+/* A first buffer is freed, once, or kept. */
 static void first_buffer(void)
 {
 	int i;
@@ -398,7 +405,7 @@ static void first_buffer(void)
 	tiny_fini(&t);
 }
 
-/* A scheduler may take one, for a single thread. */
+/* A scheduler may reserve an own lane, for a single thread. */
 static void told(void)
 {
 	int lane;
@@ -436,7 +443,7 @@ static void die_unmapped(void)
 	tiny_run(&t);
 }
 
-/* Below the lane of the thread, in its guard? */
+/* Tells whether the fault is in the guard below the thread's own lane. */
 static void overrun(int signo, siginfo_t *si, void *context)
 {
 	const struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
@@ -463,7 +470,7 @@ static void falls(void *arg)
 		CHECK(recurse(0) != 1);
 }
 
-static int kind;	/* of guard: a mapping, in page tables, none */
+static int kind;	/* of the guard: mapping, in page tables, none */
 
 static void fall(void)
 {
@@ -484,9 +491,9 @@ static void fall(void)
 }
 
 /*
- * Has the kernel guards in page tables? The hard mode does not ask for them. An
- * emulator may say yes and do nothing: so a system call tries to read there, and
- * it is -1 then.
+ * Returns whether the kernel has guards in page tables, which the hard mode
+ * does not ask for. An emulator may accept the call and do nothing. So a system
+ * call tries to read from the guard; the result is -1 if it can.
  */
 static int has_guards(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_depth: a thread that blocks at any depth, in frames of any shape, finds
- * every byte of its frames and every register as it left them, at the same
- * addresses, however many other threads ran on its lane (I1, I2, I3, I7). The
- * same holds in a lane of its own, which it has if it is deep.
+ * u_depth: a thread blocks at any depth, in frames of any shape, while any
+ * number of other threads run on its lane. Then it finds every byte of its
+ * frames and every register as it left them, at the same addresses (I1, I2, I3,
+ * I7). The same holds for a deep thread in its own lane.
  */
 #include "u_shapes.h"
 

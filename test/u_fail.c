@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* u_fail: whatever call of the dispatcher to the system fails, nothing is lost */
+/* u_fail: if any call of the dispatcher to the system fails, nothing is lost */
 /* LIBS: -Wl,--wrap=mmap,--wrap=munmap,--wrap=madvise,--wrap=mprotect -lm */
 
 /*
- * The n-th mmap(), mprotect(), madvise() or s_alloc() (FAIL_MEMORY) fails,
- * once or from then on, for each n. usched_lanes() returns -ENOMEM exactly if
- * mmap() or mprotect() has failed in it; then the dispatcher is what it was: its
- * old lanes, or none, still work, also those of a dispatcher that a thread
- * runs. ustack_block() returns -ENOMEM only if s_alloc() has failed in it; the
- * thread goes on with its stack as it was, and may block again (I5). All
- * threads end with the results that they have without failures. All mappings
- * and buffers are given back. A deep thread that is given no lane of its own,
- * because one of these calls failed, shares a lane, and all this holds then.
+ * The n-th mmap(), mprotect(), madvise() or s_alloc() (FAIL_MEMORY) fails, once
+ * or from then on, for each n. usched_lanes() returns -ENOMEM exactly if mmap()
+ * or mprotect() has failed in it. Then nothing has changed in the dispatcher:
+ * with its old lanes, or without, it still works, also if it runs in a thread.
+ * ustack_block() returns -ENOMEM only if s_alloc() has failed in it; the thread
+ * goes on with its stack unchanged, and may block again (I5). All threads end
+ * with the same results as without failures. All mappings and buffers are given
+ * back. If a deep thread gets no lane of its own, because one of these calls
+ * failed, it shares a lane, and all this holds then, too.
  */
 #include "tiny.h"
 #define FAIL_MAPS
@@ -20,7 +20,7 @@
 #include <fenv.h>
 
 #define NR	7
-#define WAITS	3			/* of these, threads that wait */
+#define WAITS	3			/* of these, threads that wait() */
 #define FEW	2			/* threads of the inner dispatcher */
 #define LANE	((size_t)128 << 10)
 #define SHARE	3			/* lanes, and deep threads share them */
@@ -32,7 +32,7 @@ static struct tiny_thread tt[NR], inner_tt[FEW];
 static unsigned sum, errors;
 static int ended, waiting;
 
-/* Buffers, those that fail; s_done() frees the last one. */
+/* Buffers, and their failures. The test frees the last buffer of a thread. */
 
 static void *alloc(struct usched *s, int size)
 {
@@ -69,15 +69,15 @@ static void done(struct usched *s, struct ustack *u)
 static void open_sched(struct tiny *it)
 {
 	CHECK(tiny_init(it, 0) == 0);
-	it->t_keep = 1;			/* they are not tiny's */
+	it->t_keep = 1;			/* buffers are not tiny's */
 	it->t_sched.s_alloc = alloc;
 	it->t_sched.s_free  = release;
 	it->t_sched.s_done  = done;
 }
 
 /*
- * Tries once more, if it is of use. Nothing has changed where it has failed. In
- * a portable build there are none, and nothing is tried.
+ * Makes lanes, and tries again if that fails. A failure must change nothing. A
+ * portable build has no lanes, so nothing is tried.
  */
 static void lanes(struct tiny *it, int nr)
 {
@@ -96,7 +96,7 @@ static void lanes(struct tiny *it, int nr)
 		CHECK((rc == 0) == (fail_told() == told));
 		if (rc == 0) {
 			CHECK(it->t_sched.s_lane_nr == nr);
-			/* Less what was mapped for lanes of deep threads. */
+			/* Mappings for own lanes may be gone. */
 			CHECK(fail_holds() <= held + (was.s_lane_nr == 0));
 			return;
 		}
@@ -106,7 +106,7 @@ static void lanes(struct tiny *it, int nr)
 	}
 }
 
-/* Blocks. False: that failed twice, and is left. */
+/* Blocks, and tries again. False: both tries have failed. */
 static bool block(int (*f)(void))
 {
 	struct ustack was = *ustack_self();
@@ -126,7 +126,7 @@ static bool block(int (*f)(void))
 	return false;
 }
 
-/* A block at some depth, between which and its end nothing may change. */
+/* Blocks at some depth, where the frame must not change. */
 static NOINLINE void with(int nob, unsigned tag, int (*f)(void))
 {
 	unsigned char *array = (unsigned char *)alloca(nob);
@@ -143,7 +143,10 @@ static NOINLINE void with(int nob, unsigned tag, int (*f)(void))
 	sum += x;
 }
 
-/* Grows and shrinks, each thread beginning elsewhere. Some round upward. */
+/*
+ * Blocks with more and less stack, in a different order in each thread. Some
+ * threads round upward.
+ */
 static void worker(void *arg)
 {
 	unsigned tag = (unsigned)(uintptr_t)arg;
@@ -156,7 +159,7 @@ static void worker(void *arg)
 		     tiny_try_yield);
 }
 
-/* Waits until it is woken, or does not, where it cannot. */
+/* Waits until it is woken, or goes on if both blocks fail. */
 static void waiter(void *arg)
 {
 	waiting++;
@@ -184,7 +187,7 @@ static void outer(void *arg)
 	with(200, 78, tiny_try_yield);
 }
 
-/* Those who could not wait have ended. */
+/* Threads that could not wait have ended. */
 static void wake_waiting(void)
 {
 	int i;
@@ -224,7 +227,7 @@ static void scenario(int nr)
 		CHECK(waiting == 0);
 		CHECK(ended == (round + 1) * (NR + 2 * FEW));
 		if (nr > 0)
-			lanes(&t, nr + 1);	/* in place of the others */
+			lanes(&t, nr + 1);	/* new lanes for old */
 	}
 	tiny_fini(&t);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_fpu: floating-point control (rounding, flushing of denormals, traps) is
- * each thread's own. Threads start with that of the caller of usched_run(),
- * s_next() and s_done() and the caller of usched_run() have it all the time;
- * s_alloc() and s_free() have that of the thread (I6).
+ * u_fpu: each thread has floating-point control words of its own (rounding,
+ * flushing of denormals, traps). A thread starts with those of the caller of
+ * usched_run(). s_next(), s_done() and the caller of usched_run() always have
+ * those of the caller; s_alloc() and s_free() have those of the thread (I6).
  */
 #include "tiny.h"
 
@@ -34,7 +34,10 @@ static int same(struct words a, struct words b)
 	return a.w_mxcsr == b.w_mxcsr && a.w_x87 == b.w_x87;
 }
 
-/* Variants; 0 is as we found it. FTZ, DAZ, rounding, masks, x87 precision. */
+/*
+ * Variants: FTZ, DAZ, rounding, masks, x87 precision. 0 is what the test began
+ * with.
+ */
 static struct words variant(int i)
 {
 	static const struct words v[] = {
@@ -151,7 +154,7 @@ static void release(struct usched *s, void *buf, int size)
 	tiny_free(s, buf, size);
 }
 
-/* A third never changes anything, a third once, a third each time. */
+/* A third of the threads change nothing, a third once, a third each time. */
 static void thread(void *arg)
 {
 	struct words w = outside;
@@ -196,7 +199,7 @@ static void with_lanes(int lanes, struct words w)
 	tiny_fini(&t);
 }
 
-/* What rounding does, not what the registers say. */
+/* Shows the effect of rounding, not only what the registers say. */
 static NOINLINE double third(volatile double one)
 {
 	return one / 3;
@@ -233,8 +236,8 @@ static void by_value(int lanes)
 }
 
 /*
- * usched_run() is called again with other words: threads that are blocked
- * keep their own, even if those were the ones of the first caller.
+ * usched_run() is called again with other words. Blocked threads keep their own
+ * words, even if these are the words of the first caller.
  */
 static struct words first;
 

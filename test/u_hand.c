@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_hand: threads that s_next() leaves (PREPARED THREADS in usched.h) run in
- * exactly the order that is said there, whatever state they are in: new, in
- * their lane or out of it, with control words of their own, on lane 0. s_next()
- * is called when there is none, or s_left is 0, and at no other time.
+ * u_hand: threads that s_next() leaves prepared (PREPARED THREADS in usched.h)
+ * run exactly in the order that the header says, in any state: new, in their
+ * lane or out of it, with control words of their own, on lane 0. s_next() is
+ * called when no thread is prepared, or s_left is 0, and at no other time.
  *
- * Every switch is foretold from the fields that the header names, just before
- * the thread blocks or ends.
+ * The test foretells each switch from the fields that the header names, just
+ * before the thread blocks or ends.
  */
 #include "tiny.h"
 #include <limits.h>
@@ -17,7 +17,7 @@
 
 struct member {
 	struct tiny_thread m_tiny;	/* must be first */
-	int  m_ready;			/* in the slot or the queue */
+	int  m_ready;			/* is in the slot or the queue */
 	int  m_ended;
 	int  m_trips;
 	long m_runs;			/* how often it was entered */
@@ -29,15 +29,17 @@ static struct usched_queue q;
 static struct ustack *ring[RING];
 static struct member m[NR];
 static unsigned seed;
-static int left;			/* what s_next() sets: -1: any */
+static int left;			/* what s_next() sets; -1: any */
 static int wrapped;			/* another s_next() is in front */
-static struct ustack *want;		/* runs next, or NULL: s_next() */
+static struct ustack *want;		/* must be next; NULL: by s_next() */
 static int want_left;
 static int may_reuse, may_fail, may_jump;
 static long by_hand, by_next, jumped, reused, refusals;
 static jmp_buf back;
 
-/* What the header says, from the fields that it names. */
+/*
+ * Foretells the next thread, as the header says, from the fields that it names.
+ */
 static void foretell(void)
 {
 	want = NULL;
@@ -67,7 +69,7 @@ static void to_queue(struct member *x)
 	ring[q.q_tail++ % RING] = &x->m_tiny.tt_stack;
 }
 
-/* Does as a wake of ll: the thread in the slot goes to the queue. */
+/* Wakes as ll does: the thread in the slot goes to the queue. */
 static void to_slot(struct member *x)
 {
 	struct member *before = (struct member *)s->s_hot;
@@ -82,7 +84,7 @@ static void to_slot(struct member *x)
 	s->s_hot = &x->m_tiny.tt_stack;
 }
 
-/* Some that waits or is new, or NULL. */
+/* Returns a thread that waits or is new, or NULL. */
 static struct member *some(const struct member *but)
 {
 	unsigned i, at = check_random(&seed);
@@ -109,7 +111,7 @@ static void wake_some(const struct member *but)
 	}
 }
 
-/* What there is, then any. */
+/* Returns a prepared thread, or else any. */
 static struct ustack *next(struct usched *sched)
 {
 	struct member *x;
@@ -166,7 +168,7 @@ static int again(struct usched *sched, struct ustack *u)
 	return 1;
 }
 
-/* Rounding, which the call-backs must not see. */
+/* Sets rounding, which the call-backs must not see. */
 static unsigned words(const struct member *me)
 {
 #if defined(__x86_64__) && !defined(USCHED_SHARE_FP)
@@ -204,7 +206,7 @@ static void jump_now_and_then(struct member *me)
 	longjmp(back, 1);
 }
 
-/* One block, by call or in place. */
+/* Blocks once, by a call or in place. */
 static void blocks(struct member *me)
 {
 	int rc, yields = check_random(&seed) % 4, put = 0;
@@ -257,7 +259,7 @@ static void begins(void *arg)
 	while (trips-- > 0) {
 		if (check_random(&seed) % 2)
 			goes_deep(me, (int)(check_random(&seed) % 4));
-		/* In place: so this function saves all registers (BARE). */
+		/* In place, so this function saves all registers (BARE). */
 		wake_some(me);
 		foretell();
 		if (usched_block() == 0)
@@ -292,7 +294,7 @@ static int start(int lanes, unsigned ahead)
 	return rc;
 }
 
-/* A run that a jump has left goes on with what was left. */
+/* After a jump out of a run, the next run goes on with what is left. */
 static NOINLINE void runs(void)
 {
 	volatile int jumps = 0;
@@ -330,15 +332,15 @@ static void with(int lanes, int budget, unsigned ahead)
 		by_hand += m[i].m_runs;
 	by_hand -= by_next;
 	by_next = 0;
-	/* Those that are begun again are not taken by hand. */
+	/* A thread that begins again is not a prepared thread. */
 	CHECK(budget != 0 && !wrapped ? by_hand > before + 20 :
 	      by_hand - before <= reused);
 	tiny_fini(&t);
 }
 
 /*
- * Another s_next() comes in front while it runs, as usched_stats() does. From
- * then on it sees each switch, until it goes.
+ * Another s_next() is put in front during a run, as usched_stats() does. From
+ * then on it is called at each switch, until it is taken away.
  */
 static long seen;
 static int fronts;
@@ -366,7 +368,7 @@ static void comes_and_goes(void *arg)
 			s->s_left = 0;
 		}
 		blocks(me);
-		/* At least the switches away from here and back. */
+		/* At least at the switches away from here and back. */
 		CHECK(i % 2 || seen > before);
 		CHECK(!(i % 2) || seen == before);
 	}
@@ -384,7 +386,7 @@ static void with_front(int lanes)
 	tiny_fini(&t);
 }
 
-/* With lanes for each, few, and none. */
+/* Runs with a lane for each thread, with few lanes, and with none. */
 static void all_ways(int lanes)
 {
 	static const int budgets[] = { 0, 1, 3, -1, INT_MAX };

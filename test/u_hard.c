@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* u_hard: who uses a stack that is not his dies, who does not never does. */
+/* u_hard: misuse of another thread's stack is caught, correct programs run */
 /* LIBS: -Wl,--wrap=malloc,--wrap=realloc,--wrap=free */
 
 /*
- * Each misuse of the stack of a blocked or ended thread, or of its buffer, that
- * uhard.h says is caught, is, and both threads are named, and no others. A
- * correct program has the same results whatever USCHED_DEBUG says; threads are
- * moved and give way as it says; words that it does not know are refused. A
- * fault that is none of ours goes where it went before. If there is no memory,
- * a block says so. All memory is given back.
+ * uhard.h lists misuses of the stack of a blocked or ended thread, or of its
+ * buffer. Each of them is caught, and the message names both threads, and no
+ * other. A correct program has the same results whatever USCHED_DEBUG says;
+ * threads are moved and yield as it says; unknown words are refused. A fault
+ * with another cause goes to the handler that was there before. If there is no
+ * memory, a block fails. All memory is given back.
  */
 #include "check.h"
 
@@ -32,12 +32,12 @@ int main(void)
 
 #define NR	6
 #define TRIPS	12
-#define MANY	40			/* dispatchers; more than are static */
+#define MANY	40			/* dispatchers, more than FEW */
 #define NATIVE	4
 #define DEEP	8192
 #define RACES	60
 
-/* Of uhard.o and of this file: what they hold, and the call to fail. */
+/* The blocks that uhard.o and this file hold, and the call that fails. */
 static long held, fail_in;
 
 void *__real_malloc(size_t nob);
@@ -71,11 +71,11 @@ void __wrap_free(void *at)
 
 static struct tiny t;
 static struct tiny_thread tt[NR];
-static const char *words;		/* for children */
+static const char *words;		/* USCHED_DEBUG for children */
 static int lanes;
 static bool have_lanes;
 
-/* The first thing in a child. */
+/* Called first in a child. */
 static void words_set(void)
 {
 	if (words != NULL)
@@ -84,11 +84,11 @@ static void words_set(void)
 		unsetenv("USCHED_DEBUG");
 }
 
-/* Those who must die: A is tt[0], B is tt[1], C is tt[2]. */
+/* Programs that must die. A is tt[0], B is tt[1], C is tt[2]. */
 
 enum { A, B, C, D };
 
-static char *volatile target;		/* what A should not have told */
+static char *volatile target;		/* an address that A has told */
 static volatile char seen;
 
 static void start(int nr, void (*f)(void *), int lane)
@@ -103,7 +103,7 @@ static void begin(int nr)
 	CHECK(tiny_init(&t, nr) == 0);
 }
 
-/* Compilers warn of it. */
+/* Hides the address, since compilers warn of it. */
 static NOINLINE void tell(char *at)
 {
 	__asm__ volatile("" : "+r"(at) : : "memory");
@@ -177,7 +177,7 @@ static void writes_buffer(void *arg)
 	((char *)a->u_stack)[a->u_len / 2] ^= 1;
 }
 
-/* A blocks, in a lane of its own, B does it, A goes on. */
+/* A blocks, in a lane of its own; B writes; A goes on. */
 static void local_written(void)
 {
 	begin(2);
@@ -194,7 +194,7 @@ static void local_read(void)
 	tiny_run(&t);
 }
 
-/* The next one in the lane finds it, though it is not A. */
+/* The next thread in the lane finds the damage, though it is not A. */
 static void waits_written(void)
 {
 	begin(2);
@@ -210,7 +210,7 @@ static void waits_written(void)
 	tiny_run(&t);
 }
 
-/* A is moved by C, who needs its lane, after B has done it. */
+/* C needs the lane of A, and so moves A, after B has written. */
 static void written_then_moved(void)
 {
 	begin(2);
@@ -229,7 +229,9 @@ static void ended_written(void)
 	tiny_run(&t);
 }
 
-/* In the frame of a function that has returned, below a slice in place. */
+/*
+ * Tells an address in the frame of a function that has returned, below a slice.
+ */
 static NOINLINE void deep(void)
 {
 	char local[400];
@@ -272,7 +274,7 @@ static void buffer_written(void)
 	tiny_run(&t);
 }
 
-/* B has A moved, A comes back and stays, C finds its buffer idle. */
+/* B has A moved; A comes back and stays; C finds A's buffer idle. */
 static void idle_buffer_written(void)
 {
 	begin(2);
@@ -300,7 +302,7 @@ static void dead_written_then_moved(void)
 	tiny_run(&t);
 }
 
-/* Deep down, where the slices of others do not reach. */
+/* Tells an address so deep that the slices of other threads do not reach it. */
 static NOINLINE void tell_deep(int yield)
 {
 	char local[DEEP];
@@ -318,7 +320,7 @@ static void tells_deep(void *arg)
 	tell_deep(1);
 }
 
-/* C and D are away, too, but have nothing to do with it. */
+/* C and D are away, too, but are not involved. */
 static void one_of_three(void)
 {
 	begin(3);
@@ -335,7 +337,7 @@ static void blocks_and_tells_deep(void *arg)
 	tells_deep(arg);
 }
 
-/* It has been there once, and has come up again. */
+/* A was that deep once, and has come up again. */
 static void deepest_written(void)
 {
 	begin(2);
@@ -354,7 +356,7 @@ static void written_after(void)
 	writes(NULL);
 }
 
-/* The scheduler itself. */
+/* The scheduler itself is the culprit. */
 static struct ustack *next_reads(struct usched *s)
 {
 	if (target != NULL)
@@ -380,8 +382,8 @@ static void runs(void)
 static const struct death {
 	const char *d_words;
 	void      (*d_f)(void);
-	int         d_lanes;		/* that it needs */
-	int         d_victim, d_culprit;	/* to be named, or -1 */
+	int         d_lanes;		/* lanes that the misuse needs */
+	int         d_victim, d_culprit;	/* threads to be named, or -1 */
 	const char *d_text[3];
 } death[] = {
 	{ "evict=always,poison", one_of_three, 3, A, B,
@@ -449,7 +451,9 @@ static bool names(const char *text, int nr)
 	return strstr(text, name) != NULL;
 }
 
-/* The address that is named, if one is, is that which was used. */
+/*
+ * Checks that the address in the message, if there is any, is the address used.
+ */
 static bool aims(const char *text)
 {
 	static const char *const verb[] = {
@@ -482,7 +486,7 @@ static bool says(const char *text, const struct death *d)
 	for (i = 0; i < COUNT(d->d_text); i++) {
 		const char *want = d->d_text[i];
 
-#if !defined(__x86_64__)	/* reads and writes are not told apart */
+#if !defined(__x86_64__)	/* the message does not tell which */
 		if (want != NULL && strcmp(want, "read from ") == 0)
 			want = "read from or wrote to";
 #endif
@@ -492,7 +496,7 @@ static bool says(const char *text, const struct death *d)
 	return aims(text);
 }
 
-/* A sanitizer may have seen it first. */
+/* A sanitizer may have reported the access first. */
 static bool sanitized(const char *text)
 {
 	return strstr(text, "ERROR: AddressSanitizer: ") != NULL;
@@ -519,7 +523,7 @@ static void dies(const struct death *d)
 	CHECK(0);
 }
 
-/* Culprits on native threads of their own, while A blocks and runs. */
+/* Culprits on their own native threads, while A blocks and runs. */
 
 static bool race_writes;
 
@@ -569,7 +573,10 @@ static void raced(void)
 	tiny_run(&t);
 }
 
-/* What is not read in the act is written, and found out by the checksum. */
+/*
+ * Unless stopped in the act, a read has no effect; a write is found by the
+ * checksum.
+ */
 static bool says_raced(const char *text)
 {
 	const char *end = strchr(text, '\n');
@@ -585,7 +592,7 @@ static bool says_raced(const char *text)
 		NULL && strstr(text, "which is blocked\n") != NULL;
 }
 
-/* Exactly one message, whatever the lane does at that moment. */
+/* There is exactly one message, whatever happens to the lane at that moment. */
 static void races_die(void)
 {
 	char text[4096];
@@ -606,12 +613,14 @@ static void races_die(void)
 	}
 }
 
-/* Those who live. */
+/* Programs that must live. */
 
 static unsigned results[NR];
 static int gave_way, refused;
 
-/* Blocks at each depth, with locals and pointers to them on the way. */
+/*
+ * Blocks at each depth, with local variables, and pointers to them, on the way.
+ */
 static NOINLINE unsigned work(unsigned seed, int depth, unsigned *up,
 			      bool plain)
 {
@@ -641,7 +650,7 @@ static void worker(void *arg)
 	results[nr] = work(check_seed + (unsigned)nr, TRIPS, NULL, false);
 }
 
-/* As tiny_try_yield() does it. */
+/* Queues the thread as tiny_try_yield() does. */
 static int gives_way(struct usched *s, struct ustack *u)
 {
 	CHECK(u == ustack_self() && u->u_sched == s);
@@ -652,9 +661,9 @@ static int gives_way(struct usched *s, struct ustack *u)
 	return 1;
 }
 
-static int away, in_place;		/* threads, each time s_next() looked */
+static int away, in_place;		/* sums over calls of s_next() */
 
-/* A lane is shut exactly while nobody is there. */
+/* A lane is shut exactly while no thread is there. */
 static void see_lanes(struct usched *s)
 {
 	bool fault = strstr(words, "fault") != NULL;
@@ -681,7 +690,7 @@ static struct ustack *next_looks(struct usched *s)
 	return tiny_next(s);
 }
 
-/* Moved exactly as it was asked for. */
+/* Threads have moved exactly as USCHED_DEBUG asked. */
 static void see_moves(void)
 {
 	bool always = strstr(words, "evict=always") != NULL;
@@ -760,7 +769,7 @@ static void combinations(void)
 	}
 }
 
-/* No memory for what is kept of a thread: the block fails, once. */
+/* There is no memory for the record of a thread: the block fails, once. */
 
 static void blocks_twice(void *arg)
 {
@@ -822,7 +831,7 @@ static void points(void *arg)
 		usched_point();
 }
 
-/* What s_preempt() has done is taken back if there is no memory for it. */
+/* s_preempt() is undone if there is no memory for the block. */
 static void preempt_fails(void)
 {
 	begin(0);
@@ -834,7 +843,10 @@ static void preempt_fails(void)
 	tiny_fini(&t);
 }
 
-/* Dispatchers need none: what one has given back the next one has. */
+/*
+ * Dispatchers need no memory: each uses the record that the last has given
+ * back.
+ */
 static void no_memory_to_run(void)
 {
 	int i;
@@ -850,13 +862,16 @@ static void no_memory_to_run(void)
 	}
 }
 
-/* Stack that was left is poisoned in lane 0, too, below the dispatcher. */
+/*
+ * In lane 0, stack that a thread has left is poisoned, too, below the
+ * dispatcher.
+ */
 
 static int looks;
 
 static struct ustack *next_looks_deep(struct usched *s)
 {
-	/* Away, or ended. */
+	/* A is away, or has ended. */
 	if (target != NULL && ((uintptr_t)tt[A].tt_stack.u_top & USLICE_AWAY)) {
 		CHECK(*(volatile unsigned char *)target == 0xdb);
 		looks++;
@@ -874,7 +889,10 @@ static void native_poisoned(void)
 	tiny_fini(&t);
 }
 
-/* With faults a native thread has an alternate stack, while it needs one. */
+/*
+ * With fault, a native thread has an alternate stack while it runs a
+ * dispatcher.
+ */
 
 static void sees_alternate(void *arg)
 {
@@ -890,7 +908,7 @@ static void alternate(void)
 
 	memset(&none, 0, sizeof none);
 	none.ss_flags = SS_DISABLE;
-	CHECK(sigaltstack(&none, NULL) == 0);	/* that of a sanitizer */
+	CHECK(sigaltstack(&none, NULL) == 0);	/* if a sanitizer set it */
 	begin(0);
 	start(A, sees_alternate, 0);
 	tiny_run(&t);
@@ -898,7 +916,7 @@ static void alternate(void)
 	tiny_fini(&t);
 }
 
-/* Points are nothing without s_preempt(), and outside of threads. */
+/* usched_point() does nothing without s_preempt(), and outside of threads. */
 static void idle_points(void)
 {
 	begin(0);
@@ -909,7 +927,7 @@ static void idle_points(void)
 	tiny_fini(&t);
 }
 
-/* Threads that are forgotten, dispatchers that never see usched_fini(). */
+/* Threads are forgotten, and dispatchers never reach usched_fini(). */
 
 static void wait_once(void *arg)
 {
@@ -927,7 +945,7 @@ static void forgets(void)
 
 	CHECK(many != NULL && all != NULL);
 	words_set();
-	before = held;			/* a static libc counts, too */
+	before = held;			/* a static libc allocates, too */
 	for (i = 0; i < MANY; i++) {
 		CHECK(tiny_init(&many[i], nr) == 0);
 		tiny_start(&many[i], &all[i], wait_once, NULL);
@@ -935,7 +953,7 @@ static void forgets(void)
 		CHECK(many[i].t_live == 1);
 	}
 	for (i = 0; i < MANY; i++) {
-		if (i % 3 == 0) {		/* goes on */
+		if (i % 3 == 0) {		/* this thread goes on */
 			tiny_wake(&all[i]);
 			tiny_run(&many[i]);
 			CHECK(many[i].t_live == 0);
@@ -948,7 +966,7 @@ static void forgets(void)
 	CHECK(held == before);
 }
 
-/* Several native threads begin at once. */
+/* Several native threads start dispatchers at once. */
 
 static void *natively(void *arg)
 {
@@ -981,7 +999,7 @@ static void natives(void)
 		CHECK(pthread_join(id[i], NULL) == 0);
 }
 
-/* Faults of others. */
+/* Faults with other causes. */
 
 static int *volatile wild = (int *)16;
 
@@ -991,7 +1009,7 @@ static void writes_wild(void *arg)
 	*wild = 1;
 }
 
-/* In its own lane, which is open: that will not mend itself. */
+/* Writes in its own lane, which is open: to repeat the access does not help. */
 static void writes_closed(void *arg)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -1056,7 +1074,7 @@ static void other_faults(void (*f)(void *), int how, int wanted)
 	CHECK(strstr(text, "usched: ") == NULL);
 }
 
-/* In a child: that this process knows no words keeps it so for all children. */
+/* Runs in a child: as long as this process has read no words, children can. */
 static void probe(void)
 {
 	words_set();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_lane: which thread runs on which lane, and what is copied (I2). A thread
- * that has a lane to itself is never copied; one that shares it is. A lane that
- * was left is used again first, the last one left before others; then those
- * that are fresh; then the first 16 in turn. The scheduler may choose. Under
- * each lane lies a page that cannot be touched.
+ * u_lane: which lane a thread runs on, and what is copied (I2). A thread that
+ * has a lane to itself is never copied; a thread that shares its lane is. A new
+ * thread gets the lane that was freed last; if none is free, a lane that was
+ * never used; then the first 16 lanes in turn. The scheduler may choose the
+ * lane. Below each lane is a page that cannot be accessed.
  */
 #include "tiny.h"
 
@@ -14,7 +14,7 @@
 
 static struct tiny t;
 static struct tiny_thread tt[NR];
-static int lane_of[NR];			/* as seen by the thread */
+static int lane_of[NR];			/* as the thread sees it */
 static int order;			/* threads that have started */
 
 static void note_lane(void *arg)
@@ -50,7 +50,7 @@ static void open_lanes(int lanes)
 	order = 0;
 }
 
-/* Bytes of the buffer that were ever written to. */
+/* Returns how many bytes of the buffer were ever written. */
 static int dirty(const struct ustack *u)
 {
 	const unsigned char *buf = (const unsigned char *)u->u_stack;
@@ -61,7 +61,7 @@ static int dirty(const struct ustack *u)
 	return nr;
 }
 
-/* With a lane for each no buffer is touched; with fewer, each one is. */
+/* With a lane for each thread no buffer is written; with fewer, each is. */
 static void in_place(int lanes)
 {
 	int i;
@@ -81,7 +81,7 @@ static void in_place(int lanes)
 	tiny_fini(&t);
 }
 
-/* One thread that is resumed again and again, others that wait. */
+/* One thread is resumed again and again, while others wait. */
 static void hot_among_cold(void)
 {
 	int i;
@@ -102,7 +102,7 @@ static void hot_among_cold(void)
 	tiny_fini(&t);
 }
 
-/* Threads that end without a block all have the same lane. */
+/* Threads that end without a block all get the same lane. */
 static void warm(void)
 {
 	int i;
@@ -112,7 +112,7 @@ static void warm(void)
 	tiny_run(&t);
 	for (i = 0; i < NR; i++)
 		CHECK(lane_of[i] == lane_of[0]);
-	/* Three block; the rest share a fourth. */
+	/* Three block; the rest share a fourth lane. */
 	order = 0;
 	start(note_and_wait, 0, 3);
 	start(note_lane, 3, NR);
@@ -123,7 +123,7 @@ static void warm(void)
 		CHECK(lane_of[i] == lane_of[3]);
 		CHECK(lane_of[i] != lane_of[i % 3]);
 	}
-	/* The last one that ends leaves the lane for the next one. */
+	/* The next thread gets the lane of the last that has ended. */
 	for (i = 0; i < 3; i++) {
 		int lane = tt[i].tt_stack.u_lane;
 
@@ -137,7 +137,7 @@ static void warm(void)
 	tiny_fini(&t);
 }
 
-/* All lanes are used before one is shared, then the first few in turn. */
+/* All lanes are used before any is shared; then the first few in turn. */
 static void spread(int lanes)
 {
 	int users[NR + 1] = { 0 };
@@ -157,7 +157,10 @@ static void spread(int lanes)
 	tiny_fini(&t);
 }
 
-/* Chosen before the first run: kept, and not given to others needlessly. */
+/*
+ * A lane that was chosen before the first run is kept, and is given to no other
+ * thread without need.
+ */
 static void chosen(void)
 {
 	int i;
@@ -170,7 +173,7 @@ static void chosen(void)
 	for (i = 0; i < NR; i++)
 		CHECK(lane_of[i] == NR - i / 4);
 	tiny_fini(&t);
-	/* One is chosen and blocked there; the others have room elsewhere. */
+	/* One thread chooses, and blocks there; others have room elsewhere. */
 	open_lanes(5);
 	start(note_and_wait, 0, 4);
 	tt[0].tt_stack.u_lane = 1;
@@ -183,7 +186,7 @@ static void chosen(void)
 	tiny_fini(&t);
 }
 
-/* The owner of a lane is the one whose slice lies there. */
+/* The owner of a lane is the thread whose slice lies there. */
 static struct ustack *next_owner(struct usched *s)
 {
 	struct ustack *u = tiny_next(s);
@@ -229,7 +232,7 @@ static void overrun(int signo, siginfo_t *si, void *context)
 			CHECK(canary[i][j] == 0x33 + i);
 	}
 	(void)!write(STDERR_FILENO, ok, sizeof ok - 1);
-	signal(SIGSEGV, SIG_DFL);	/* and again, for good */
+	signal(SIGSEGV, SIG_DFL);	/* the fault comes again, and kills */
 }
 
 static NOINLINE int recurse(int depth)
@@ -298,7 +301,7 @@ static void guard(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-/* Every byte of a lane of the least size can be used. */
+/* Every byte of a lane of the minimum size can be used. */
 static void fill_lane(void *arg)
 {
 	struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
@@ -326,8 +329,8 @@ static void bounds(void)
 }
 
 /*
- * As many as the header promises, or as the system gives (Linux: half of
- * vm.max_map_count).
+ * Makes as many lanes as the header promises, or as the system allows (on Linux
+ * half of vm.max_map_count).
  */
 static void most(void)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * u_left: a longjmp() may leave usched_run() from each call-back, from a thread
- * and from a handler that has interrupted it. After usched_left() the
+ * u_left: a longjmp() may leave usched_run() from each call-back, from a
+ * thread, and from a handler that has interrupted it. After usched_left() the
  * dispatcher and ustack_self() are right again. The thread that ran has ended;
- * the others go on with all that they had (I8). Of nested dispatchers the inner
- * or both may be left. Without usched_left() the next use names it.
+ * the others go on with all their data (I8). Of nested dispatchers the inner
+ * one or both may be left. Without usched_left() the next use of the dispatcher
+ * ends the program with a message.
  */
-#undef _FORTIFY_SOURCE		/* from lane to lane a jump may go down */
+#undef _FORTIFY_SOURCE		/* a jump to another lane may go down */
 #include "tiny.h"
 #include <fenv.h>
 #include <pthread.h>
@@ -24,9 +25,9 @@ static struct tiny_thread tt[NR], tn[NR];
 static sigjmp_buf out, middle;
 static sigjmp_buf *to;			/* where the next jump goes */
 static enum place place;
-static int jumps;			/* jump at that many more visits, or 0 */
+static int jumps;			/* jump after this many visits, or 0 */
 static int left;			/* jumps so far */
-static int runs;			/* hooks: begun and not ended */
+static int runs;			/* runs that hooks saw begin, not end */
 static int agains;
 static struct ustack *jumper;		/* the thread that ran, or NULL */
 static struct ustack *last;		/* the thread that the hook has found */
@@ -94,7 +95,7 @@ static void ends(struct usched *s)
 	runs--;
 }
 
-/* A frame that is smaller each time, so that buffers are replaced. */
+/* Has a smaller frame each time, so that buffers are replaced. */
 static NOINLINE void keep(int depth, unsigned p)
 {
 	unsigned char array[1500];
@@ -143,7 +144,7 @@ static void start(struct tiny *d, struct tiny_thread *th)
 		tiny_start(d, &th[i], thread, &th[i]);
 }
 
-/* What the scheduler has to do for a thread that was left. */
+/* Does what a scheduler has to do for a thread that was left. */
 static void bury(struct ustack *u)
 {
 	struct tiny *d = (struct tiny *)u->u_sched;
@@ -161,7 +162,7 @@ static int of(struct tiny *d)
 	return jumper != NULL && jumper->u_sched == &d->t_sched;
 }
 
-/* No thread is in a lane, or bound to it. */
+/* Checks that no thread is in a lane, or bound to it. */
 static void empty(const struct tiny *d)
 {
 	int i;
@@ -172,7 +173,7 @@ static void empty(const struct tiny *d)
 	}
 }
 
-/* Runs d to its end, however often it is left. */
+/* Runs d to its end, although it is left again and again. */
 static NOINLINE void run(struct tiny *d)
 {
 	struct ustack *self = ustack_self();
@@ -193,7 +194,7 @@ static NOINLINE void run(struct tiny *d)
 		}
 		CHECK(ustack_self() == self && runs == 0);
 		CHECK(fegetround() == round);
-		usched_left(&d->t_sched);	/* nothing more */
+		usched_left(&d->t_sched);	/* a second time: no effect */
 	}
 	empty(d);
 	tiny_fini(d);
@@ -212,13 +213,13 @@ static void each_place(int lanes)
 	}
 }
 
-/* Where s_alloc() fails for the first time: the article's example. */
+/* Leaves where s_alloc() fails for the first time, as in the article. */
 static void article(int lanes)
 {
 	int i;
 
 	place = IN_ALLOC;
-	tiny_shares = 1;		/* else only the first needs a buffer */
+	tiny_shares = 1;		/* else only one thread needs one */
 	init(&t, lanes);
 	tiny_shares = 0;
 	start(&t, tt);
@@ -244,7 +245,7 @@ static void rounds(void *arg)
 	jump();
 }
 
-/* The control words are those of the caller, not of the thread that jumped. */
+/* Control words are those of the caller, not of the thread that jumped. */
 static void control_words(int lanes, void *arg)
 {
 	place = IN_THREAD;
@@ -257,7 +258,7 @@ static void control_words(int lanes, void *arg)
 
 /* Nested. */
 
-/* A thread of t: runs `in' and is where a jump out of that comes to. */
+/* A thread of t: runs `in', and is the target of a jump out of that. */
 static void pump(void *arg)
 {
 	struct ustack *self = ustack_self();
@@ -278,7 +279,7 @@ static void pump(void *arg)
 	CHECK(ustack_self() == self && array[63] == (unsigned char)(uintptr_t)arg);
 	if (in.t_live == 0)
 		return;
-	/* And now out of both. */
+	/* Now leaves both. */
 	jumps = 3;
 	to = &out;
 	usched_run(&in.t_sched);
@@ -326,7 +327,7 @@ static void nested(int outer, int inner, int pumps)
 	}
 }
 
-/* Deaths. */
+/* Misuses that must die. */
 
 static void leaves(void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_many: 200,000 threads are blocked at once, each several times, and all of
- * them come back with what they had (I1, I7). What is kept of one is small.
+ * them go on with the data that they had (I1, I7). The memory of each is small.
  */
 #include "tiny.h"
 

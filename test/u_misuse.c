@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_misuse: each broken contract ends in usched_fail(), which names it on
- * standard error and aborts; errors that are returned have changed nothing.
+ * standard error and aborts. An error that is returned has changed nothing.
  */
 #include "tiny.h"
 
@@ -37,7 +37,7 @@ static void fini_sched(void)	{ usched_fini(&t.t_sched); }
 static void block(void)		{ (void)ustack_block(); }
 static void fini_self(void)	{ ustack_fini(ustack_self()); }
 
-/* Runs one thread that does f(), on lanes. */
+/* Runs a thread that calls f(), on lanes if there are any. */
 static void in_thread(void (*f)(void), int lanes)
 {
 	if (tiny_init(&t, lanes) == -ENOSYS)
@@ -82,7 +82,7 @@ static void in_done(void (*f)(void))
 	tiny_run(&t);
 }
 
-/* The deaths. */
+/* Misuses that must die. */
 
 static void abort_outside(void)		{ ustack_abort(); }
 static void block_in_next(void)		{ in_next(block, 0); }
@@ -269,7 +269,7 @@ static void lanes_busy(void)
 	CHECK(usched_lanes(&t.t_sched, 2, TINY_LANE) == -EBUSY);
 }
 
-/* Lanes, or none, as before: a thread still blocks and ends. */
+/* With lanes or without, as before, a thread still blocks and ends. */
 static void still_works(void)
 {
 	tiny_start(&t, &tu, yield_once, NULL);
@@ -313,7 +313,9 @@ static void lanes_errors(void)
 	tiny_fini(&t);
 }
 
-/* Lanes cannot be had while threads are blocked, can when they are gone. */
+/*
+ * usched_lanes() fails while threads are blocked, and works when they are gone.
+ */
 static void lanes_threads(int lanes)
 {
 	CHECK(tiny_init(&t, lanes) == 0);

@@ -3,10 +3,11 @@
 /* LIBS: -lm */
 
 /*
- * Each goes on with its stack, its control words and ustack_self() as they were, whichever
- * of them block in between, with lanes or without, and if they are deep. Threads
- * of the inner one may use what is on the stack of the thread that runs it. A thread that
- * runs a dispatcher must not be forgotten, nor its own dispatcher run or freed.
+ * Each thread goes on with its stack, its control words and ustack_self()
+ * unchanged, whichever threads block in between, with lanes or without, deep or
+ * not. Threads of the inner dispatcher may use the stack of the thread that
+ * runs it. While a thread runs a dispatcher, the thread must not be forgotten,
+ * and its own dispatcher must not be run or freed.
  */
 #include "tiny.h"
 #include <alloca.h>
@@ -17,14 +18,14 @@
 #define INMOST	3
 #define TRIPS	6
 
-/* One level: a dispatcher that a thread has to itself, and its threads. */
+/* A level: a dispatcher that only one thread runs, and its threads. */
 struct level {
 	struct tiny        e_tiny;
 	struct tiny_thread e_thread[INNER];
-	struct level      *e_next;	/* run by the first of them, or NULL */
-	int               *e_count;	/* on the stack of who runs it */
+	struct level      *e_next;	/* run by its first thread, or NULL */
+	int               *e_count;	/* on the stack of its runner */
 	int                e_nr;
-	int                e_deep;	/* bytes of each thread, or so */
+	int                e_deep;	/* bytes of each thread, about */
 };
 
 static struct tiny t;
@@ -32,7 +33,7 @@ static struct tiny_thread tt[OUTER];
 static struct level inner[OUTER], inmost[OUTER];
 static int outer_deep;
 
-/* Control words are those of each thread, unless all share them. */
+/* Control words belong to each thread, unless all threads share them. */
 #if defined(USCHED_SHARE_FP)
 static int rounding[] = { FE_TONEAREST };
 #else
@@ -42,7 +43,9 @@ static int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD };
 
 static void rounds(struct level *e);
 
-/* Yields, with nob bytes, with a rounding, and drives what is below it. */
+/*
+ * Yields, with nob bytes and a rounding of its own, and runs the level below.
+ */
 static NOINLINE void live(int nob, unsigned tag, struct level *below)
 {
 	struct ustack *self = ustack_self();
@@ -72,7 +75,7 @@ static void thread(void *arg)
 	}
 }
 
-/* Some rounds of it. The caller does the rest later. */
+/* Runs some rounds of e. The caller runs the rest later. */
 static NOINLINE void rounds(struct level *e)
 {
 	struct ustack *self = ustack_self();
@@ -111,7 +114,7 @@ static void level_init(struct level *e, int nr, int lanes, int deep,
 		tiny_start(&e->e_tiny, &e->e_thread[i], thread, e);
 }
 
-/* What has been left is run by whoever comes: with lanes only. */
+/* With lanes, any caller may run the threads that are left. */
 static void level_fini(struct level *e)
 {
 	int i;
@@ -150,7 +153,10 @@ static void all(int lanes, int in, int most, int deep)
 	tiny_fini(&t);
 }
 
-/* Deaths: by a thread of the inner dispatcher, to those that run it. */
+/*
+ * Misuses that must die, by a thread of the inner dispatcher, of the outer
+ * threads.
+ */
 
 static void forgets(void *arg)
 {

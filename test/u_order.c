@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_order: s_next() and s_done() run on the dispatcher's stack, outside of
- * threads; s_alloc() and s_free() on the stack of the thread that blocks, and
+ * threads. s_alloc() and s_free() run on the stack of the thread that blocks,
  * as that thread (I6).
  */
 #include "tiny.h"
@@ -12,11 +12,11 @@
 static struct tiny t;
 static struct tiny_thread tt[NR];
 static char *base;			/* in the caller of usched_run() */
-static struct ustack *blocks;		/* the thread that does */
-static char *where;			/* and its frame */
+static struct ustack *blocks;		/* the thread that blocks */
+static char *where;			/* an address in its frame */
 static long calls[4];
 
-/* At the left of x, and not far. */
+/* Tells whether we are below x, and not far. */
 static int below(const char *x)
 {
 	char here;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_place: whatever a function keeps over a wait in place (usched_block()) is
- * the same afterwards, also where the block is refused. Here compilers keep all
- * that they can: addresses by a base pointer, registers of each kind, locals of
- * a leaf.
+ * u_place: all that a function keeps over a wait in place (usched_block()) is
+ * unchanged afterwards, also if the block is refused. Compilers are made to
+ * keep all that they can: addresses by a base pointer, registers of each kind,
+ * local variables of a leaf.
  *
  * test/place.sh compiles it with flags of its own, and as C++.
  */
@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-/* Functions with a target of their own may wait here: see usched_block(). */
+/* Functions with a target attribute may wait here: see usched_block(). */
 #if !defined(USCHED_IN_PLACE) || defined(__clang__) || defined(__AVX512F__)
 #define TARGET_512
 #endif
@@ -31,7 +31,10 @@ static struct tiny_thread tt[NR + 1];
 static volatile int waits;	/* else the same is computed without waits */
 static volatile long refused, waited;
 
-/* Calls nothing, so that functions stay leaves. Have the others run? */
+/*
+ * Lets other threads run, and tells whether they have. Calls nothing, so the
+ * function that it is part of stays a leaf.
+ */
 static INLINE int give(void)
 {
 	if (!waits)
@@ -52,7 +55,7 @@ static INLINE unsigned mix(unsigned a, unsigned b)
 	return a ^ a >> 15;
 }
 
-/* What a compiler cannot know. */
+/* Returns a value that a compiler cannot know. */
 static INLINE unsigned hidden(unsigned a)
 {
 	__asm__ volatile("" : "+r"(a));
@@ -82,7 +85,7 @@ static NOINLINE unsigned aligned_alloca(unsigned seed)
 	return sum;
 }
 
-/* The frame grows between waits; scalars are spilled beside. */
+/* The frame grows between waits; scalars are spilled beside it. */
 static NOINLINE unsigned growing(unsigned seed)
 {
 	unsigned char fixed[32] __attribute__((aligned(128)));
@@ -169,7 +172,7 @@ static NOINLINE unsigned doubles(unsigned seed)
 	return (unsigned)(long)(sum + (double)f + (double)g);
 }
 
-/* The stack of the x87 must be empty over a call, and so over a wait. */
+/* The x87 stack must be empty in a call, and so in a wait. */
 static NOINLINE unsigned long_doubles(unsigned seed)
 {
 	long double a = (long double)(seed % 5000), b = a * 3, c = b + 1;
@@ -182,7 +185,7 @@ static NOINLINE unsigned long_doubles(unsigned seed)
 	return (unsigned)(long)(a + 2 * b + 3 * c + 4 * d + 5 * e + f);
 }
 
-/* Lowered to what the machine has: with -mavx512f, registers of 64 bytes. */
+/* Lowered to the registers of the machine: with -mavx512f, 64 bytes each. */
 static NOINLINE unsigned vectors(unsigned seed)
 {
 	vec16 a = { seed, seed + 1, seed * 3, 4 }, b = a * 5;
@@ -247,7 +250,7 @@ static NOINLINE unsigned by_value(unsigned seed)
 	return leaf_struct(b) + leaf_struct(b);
 }
 
-/* Ways through a function. */
+/* Paths through a function. */
 
 static NOINLINE unsigned deep(unsigned seed, unsigned depth)
 {
@@ -298,8 +301,8 @@ static NOINLINE unsigned branches(unsigned seed)
 }
 
 /*
- * A variable that others change meanwhile, of which only this file knows: seen
- * from the caller of a function that waits.
+ * A variable of this file only, which other threads change meanwhile. It is
+ * read by the caller of a function that waits.
  */
 static unsigned ticks;
 
@@ -316,11 +319,11 @@ static NOINLINE unsigned changes(unsigned seed)
 	return seed + (all == (ticks != before));
 }
 
-/* What the program asks for. */
+/* Registers that only the program's own code asks for. */
 
 #if defined(__MMX__) && defined(__SSE2__)
 #define HAVE_MMX
-/* No emms: all threads are without x87 then. */
+/* Without emms: then no thread may use x87 meanwhile. */
 static NOINLINE unsigned mmx(unsigned seed)
 {
 	__m64 a = _mm_set_pi32((int)seed, 3), b = _mm_set_pi32(5, (int)seed);
@@ -355,7 +358,7 @@ AVX512 static unsigned zmm_lanes(unsigned seed)
 	return sum;
 }
 
-/* 32 values: those above 15 have only names of their own. */
+/* 32 values: registers above 15 have no other names. */
 AVX512 static unsigned zmm_many(unsigned seed)
 {
 	__m512i v[24];
@@ -411,7 +414,7 @@ AVX512 static unsigned masks(unsigned seed)
 	"kmovw %%k1, %%k3\n\tkmovw %%k1, %%k4\n\tkmovw %%k1, %%k5\n\t"	\
 	"kmovw %%k1, %%k6\n\tkmovw %%k1, %%k7"
 
-/* Changes registers of which the compiler knows nothing elsewhere. */
+/* Changes registers that the compiler does not know elsewhere. */
 AVX512 static void dirty_512(void)
 {
 	__asm__ volatile(DIRT_512 : : : "xmm0", "xmm1", "xmm2", "xmm3", "xmm7",
@@ -457,7 +460,7 @@ static const struct shape {
 };
 
 static unsigned want[COUNT(shapes)][NR][TRIPS];
-static int live, kind;		/* threads, and what they run */
+static int live, kind;		/* threads; the kind of shapes they run */
 
 static int fits(const struct shape *h)
 {
@@ -468,7 +471,7 @@ static int fits(const struct shape *h)
 	return h->h_kind == kind;
 }
 
-/* Without waits, by the caller of usched_run(). */
+/* Computes the same without waits, outside of usched_run(). */
 static void compute(void)
 {
 	int h, i, j;
@@ -482,7 +485,7 @@ static void compute(void)
 	}
 }
 
-/* At any time threads are in different shapes. */
+/* At any time, threads are in different shapes. */
 static void thread(void *arg)
 {
 	int me = (int)((struct tiny_thread *)arg - tt), h, j, k;
@@ -501,7 +504,7 @@ static void thread(void *arg)
 	live--;
 }
 
-/* Leaves nothing in registers of which the others might live. */
+/* Overwrites all registers from which other threads might read. */
 static void dirt(void *arg)
 {
 	(void)arg;

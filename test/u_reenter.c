@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_reenter: usched_run() may be entered again when threads are left: with
- * lanes from any depth and any native thread; without, from the same depth or
- * a shallower one, and from elsewhere it dies with a message (I1, I2). A thread
- * may run another dispatcher, and is itself again afterwards.
+ * u_reenter: usched_run() may be entered again when threads are left. With
+ * lanes that works from any depth and any native thread. Without lanes it works
+ * from the same depth or a shallower one, and elsewhere it dies with a message
+ * (I1, I2). A thread may run another dispatcher, and is the running thread
+ * again afterwards.
  */
 #include "tiny.h"
 #include <alloca.h>
@@ -91,7 +92,7 @@ static void with_lanes(int nr)
 	tiny_fini(&t);
 }
 
-/* Shallower each time, then always from the same place. */
+/* Enters from a shallower depth each time, then always from the same place. */
 static void without_lanes(void)
 {
 	int nob = 20000;
@@ -103,7 +104,7 @@ static void without_lanes(void)
 		nob = nob > 1000 ? nob - 1000 : 0;
 	}
 	tiny_fini(&t);
-	/* And with none left, from anywhere. */
+	/* With no thread left, from anywhere. */
 	start(&t, tt);
 	deeper(&t, 30000, 0);
 	tiny_fini(&t);
@@ -137,7 +138,9 @@ static void die_elsewhere(void)
 	elsewhere();
 }
 
-/* A thread of t that runs `in' a little, blocks, and so on to its end. */
+/*
+ * A thread of t that runs `in' for a few rounds, blocks, and so on to its end.
+ */
 static void pump(void *arg)
 {
 	struct ustack *self = ustack_self();
@@ -168,15 +171,15 @@ static void nested(int outer, int inner, int pumps)
 }
 
 /*
- * The same dispatcher without lanes, entered from threads on different lanes:
- * its threads would come back to a lane that is someone else's.
+ * Threads on different lanes run a dispatcher without lanes: its threads would
+ * come back to a lane of another thread.
  */
 static void die_other_lane(void)
 {
 	nested(lanes, 0, 2);
 }
 
-/* Left by a thread on a lane, entered again from the native stack. */
+/* A thread on a lane leaves it; then it is entered from the native stack. */
 static void pump_once(void *arg)
 {
 	(void)arg;

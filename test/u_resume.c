@@ -2,9 +2,10 @@
 /* LIBS: -lm */
 /*
  * u_resume: usched_step() runs one thread until it blocks or ends, and says
- * which; on lanes from any depth, from a thread of another dispatcher, and
- * between runs. s_next() is not asked, prepared threads stay there, control words
- * are kept on both sides, and a thread that it leaves by a longjmp() has ended.
+ * which. It works on lanes from any depth, from a thread of another dispatcher,
+ * and between runs. It does not call s_next(), and leaves prepared threads
+ * alone. Control words are kept on both sides. If a longjmp() leaves the
+ * thread, it has ended.
  */
 #include "tiny.h"
 #include <fenv.h>
@@ -23,7 +24,7 @@ static struct ustack *next(struct usched *s)
 	return tiny_next(s);
 }
 
-/* With frames of any depth below the block. */
+/* Blocks below frames of some depth. */
 static NOINLINE void give(int depth, long v)
 {
 	volatile unsigned char array[40];
@@ -80,7 +81,7 @@ static NOINLINE int step_deep(struct tiny_thread *u, int depth)
 	return rc;
 }
 
-/* All in turn: each goes on where it was. */
+/* Steps all threads in turn: each goes on where it was. */
 static void in_turn(int lanes)
 {
 	struct ustack *self = ustack_self();
@@ -105,7 +106,10 @@ static void in_turn(int lanes)
 	finish();
 }
 
-/* By a thread of another dispatcher, which blocks in between. */
+/*
+ * The steps are made by a thread of another dispatcher, which blocks in
+ * between.
+ */
 static void outer(void *arg)
 {
 	(void)arg;
@@ -125,7 +129,7 @@ static void nested(void)
 	tiny_fini(&in);
 }
 
-/* A run, steps, a run. Threads that a step has woken wait for the run. */
+/* A run, steps, a run. A thread that a step has woken waits for the run. */
 static void waker(void *arg)
 {
 	(void)arg;
@@ -155,7 +159,7 @@ static void between_runs(void)
 	finish();
 }
 
-/* s_hot and s_queue are for runs. */
+/* s_hot and s_queue are used by runs only. */
 static void at_hand(void)
 {
 	start(4, generator);
@@ -182,7 +186,7 @@ static void rounds(void *arg)
 	CHECK(fegetround() == FE_UPWARD);
 }
 
-/* The caller has others than the thread, before and after. */
+/* The caller has other control words than the threads, before and after. */
 static void control_words(void)
 {
 	int i, j;
@@ -233,7 +237,7 @@ static void left(void)
 	tiny_drop(&tt[0].tt_stack);
 	if (setjmp(out) == 0) {
 		tiny_wake(&tt[1]);
-		tiny_run(&t);		/* not as a step */
+		tiny_run(&t);		/* by a run, not by a step */
 		CHECK(!"there is a jump");
 	}
 	usched_left(&t.t_sched);

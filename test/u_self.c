@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_self: ustack_self() and usched_self() tell who runs now, also twice in one
- * function between which that has changed: the compiler must look again. They
- * are NULL in s_next() and s_done(), where no thread runs, and those of the
- * thread in the other call-backs.
+ * u_self: ustack_self() and usched_self() return the thread and the dispatcher
+ * that run now, also twice in a function between which that has changed, so the
+ * compiler must read again. In s_next() and s_done(), where no thread runs,
+ * they are NULL; in the other call-backs they are those of the thread.
  */
 #include "tiny.h"
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static void yields(void *arg)
 	}
 }
 
-/* Before, inside, and after, by the same function: outside, and in a thread. */
+/* The same function asks before, inside and after: outside, and in a thread. */
 static NOINLINE void runs(struct tiny *t, int lanes)
 {
 	struct ustack *u = ustack_self();
@@ -120,7 +120,7 @@ static void in_threads(int lanes)
 }
 
 /*
- * A thread goes from one dispatcher to the other, in the midst of a function.
+ * A thread moves from one dispatcher to the other, in the middle of a function.
  * Both dispatchers run on this native thread, one after the other.
  */
 static int moved;

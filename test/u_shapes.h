@@ -6,9 +6,9 @@
 
 /*
  * Every frame on the way down has a struct frame with a pattern of its own,
- * linked to the one above by address. After each block the whole chain is
- * walked, so a frame that is not where it was, or not what it was, is seen at
- * once (I1, I3). On the way back each shape checks what it kept itself.
+ * linked by address to the frame above. After each block the whole chain is
+ * walked. So a frame that is in another place, or has other contents, is
+ * noticed at once (I1, I3). On the way back each shape checks its own data.
  */
 
 #include "tiny.h"
@@ -77,7 +77,7 @@ static void maybe_block(struct job *j, struct frame *f)
 	walk(j, f);
 }
 
-/* Down by one, with blocks before and after. */
+/* Goes down by one frame, with blocks before and after. */
 static NOINLINE unsigned deeper(struct job *j, struct frame *f)
 {
 	unsigned rc = 0;
@@ -89,7 +89,7 @@ static NOINLINE unsigned deeper(struct job *j, struct frame *f)
 	return rc;
 }
 
-/* More integers than a machine has registers to keep them in. */
+/* More integers than a machine has registers for. */
 static NOINLINE unsigned shape_ints(struct job *j, struct frame *up)
 {
 	struct frame f;
@@ -263,7 +263,7 @@ static NOINLINE unsigned shape_many(struct job *j, struct frame *up)
 	return (unsigned)t.t_z + 2;
 }
 
-/* A frame that is aligned beyond what the ABI gives. */
+/* A frame with a larger alignment than the ABI gives. */
 static NOINLINE unsigned shape_aligned(struct job *j, struct frame *up)
 {
 	unsigned char array[64] __attribute__((aligned(64)));
@@ -289,7 +289,7 @@ static NOINLINE void leap(struct job *j, struct frame *up, jmp_buf *env)
 	longjmp(*env, 1);
 }
 
-/* setjmp() and longjmp() of the thread's own, with blocks between. */
+/* setjmp() and longjmp() within the thread, with blocks between them. */
 static NOINLINE unsigned shape_leap(struct job *j, struct frame *up)
 {
 	struct frame f;
@@ -315,7 +315,7 @@ static NOINLINE unsigned shape_any(struct job *j, struct frame *up)
 	return f(j, up);
 }
 
-/* The thread. */
+/* The thread goes down and up a number of times. */
 static void shape_thread(void *arg)
 {
 	struct job *j = (struct job *)arg;

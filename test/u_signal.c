@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_signal: signals may arrive at any instruction, on the stack of whatever
- * they interrupt or on an alternate one, and use as much of it as they like:
- * nothing that is needed is ever below the stack pointer (I4).
+ * u_signal: signals may arrive at any instruction, on the stack of the
+ * interrupted code or on an alternate stack, and their handlers may use any
+ * amount of it. Nothing that is needed is ever below the stack pointer (I4).
  */
 #include "u_shapes.h"
 #include <sys/time.h>
 #include <time.h>
 
 #define PERIOD	200			/* microseconds */
-#define PAUSE	1000			/* the same, if they come too fast */
+#define PAUSE	1000			/* microseconds, if too fast */
 #define TIMES	500			/* signals to come */
 #define LEVELS	6
 #define DIRTY	8192
@@ -43,9 +43,9 @@ static void timer_set(int first, int period)
 }
 
 /*
- * They do not nest: on a slow machine that would be without end, until there is
- * no stack left. One that is due already comes at the return; after that there
- * is a pause, so that the program gets on as well.
+ * Handlers do not nest: on a slow machine they would nest until no stack is
+ * left. A signal that is due already comes at the return. After that there is a
+ * pause, so that the program makes progress.
  */
 static void handler(int signo)
 {

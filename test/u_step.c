@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_step: as u_signal, but for each single instruction of a start, a block, a
- * resume, a move to and from a lane, and an end: the processor is told to
- * trap after each one, and the handler dirties the stack below (I4).
+ * u_step: like u_signal, for each single instruction of a start, a block, a
+ * resume, a move to and from a lane, and an end. The processor traps after each
+ * instruction, and the handler dirties the stack below (I4).
  */
 #include "u_shapes.h"
 
@@ -39,7 +39,7 @@ static NOINLINE void trap(int on)
 	}
 }
 
-/* Tracing is on from the block to the return of it, and at the end. */
+/* Traps are on from each block to its return, and at the end. */
 static void thread(void *arg)
 {
 	struct job *j = (struct job *)arg;
@@ -61,7 +61,10 @@ static void thread(void *arg)
 		ustack_abort();
 }
 
-/* Traced, but for the call-backs of tiny.h: those are slow and not ours. */
+/*
+ * Traps are off in the call-backs of tiny.h, which are slow and not tested
+ * here.
+ */
 static struct ustack *next(struct usched *s)
 {
 	struct ustack *u;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_trim: usched_trim() gives back what threads have touched of their lanes
- * below the slices, and nothing of the slices, at any depth; usched_spare()
- * counts it. The bytes that are kept stay next to the slice. Both refuse to run
- * while a thread of the dispatcher runs, also below another dispatcher.
+ * u_trim: usched_trim() gives back the memory that threads have touched in
+ * their lanes below the slices, and nothing of the slices, at any depth.
+ * usched_spare() counts this memory. The bytes that are kept are next to the
+ * slice. Both functions refuse to run while a thread of the dispatcher runs,
+ * also below another dispatcher.
  */
 #include "tiny.h"
 
@@ -23,7 +24,7 @@ static NOINLINE void touch(int nob)
 	volatile char frame[1000];
 
 	frame[0] = frame[999] = 1;
-	__asm__ volatile("" : : "r"(frame) : "memory");	/* all of it */
+	__asm__ volatile("" : : "r"(frame) : "memory");	/* the frame is used */
 	if (nob > 1000)
 		touch(nob - 1000);
 	CHECK(frame[0] == 1);
@@ -56,7 +57,7 @@ static void worker(void *arg)
 	ended++;
 }
 
-/* Between two runs: all wait. */
+/* Called between two runs: all threads wait. */
 static void look(size_t kept)
 {
 	CHECK(usched_spare(&t.t_sched) >= (size_t)LANES * (DEEP / 2));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_walk: unwind information of the switch is right: from a call-back of a
+ * u_walk: the unwind information of the switch is right. From a call-back of a
  * thread that blocks, a walk passes usched_save(), the callers of
  * ustack_block() and the first function, and ends there.
  */
@@ -40,7 +40,7 @@ static NOINLINE void inner(void)
 {
 	in_middle = __builtin_return_address(0);
 	tiny_yield();
-	__asm__ volatile("");		/* no jump, but a call */
+	__asm__ volatile("");		/* a call, not a jump */
 }
 
 static NOINLINE void middle(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * u_zeroed: a struct ustack that is zeroed, and filled by hand with a
- * dispatcher and a function, is a new thread as after ustack_init(): it runs,
- * blocks, takes a first buffer, a lane, may be forgotten or aborted. One
- * without a function, or with a length but no buffer, is named.
+ * u_zeroed: a struct ustack that is all zero, except for a dispatcher and a
+ * function, is a new thread, as after ustack_init(). It runs, blocks, takes a
+ * first buffer or a lane, may be forgotten or aborted. Without a function, or
+ * with a length but no buffer, it ends the program with a message.
  */
 #include "tiny.h"
 
@@ -71,7 +71,7 @@ static void run(int lanes)
 	tiny_fini(&t);
 }
 
-/* Forgotten before it has run, with lanes there or not yet. */
+/* Forgets threads before they have run, with lanes mapped or not yet. */
 static void forget(int lanes)
 {
 	int i;
@@ -89,7 +89,7 @@ static void forget(int lanes)
 	tiny_fini(&t);
 }
 
-/* Deaths. */
+/* Misuses that must die. */
 
 static void die_function(void)
 {

@@ -5,19 +5,20 @@
 #define WINDOW_H
 
 /*
- * To be included before inbox.h, park.h, wakes.h, idle.h, uproc.c. Between the
- * steps of an operation others get the time to do theirs: mostly there is no
- * delay, often one of a few operations, at times the cpu is given away, and
- * rarely the thread sleeps. So all kinds of neighbours meet in a window. There
- * is no locked instruction here: it would be a barrier, and hide a missing one.
+ * Included before inbox.h, park.h, wakes.h, idle.h and uproc.c. Between the
+ * steps of an operation other threads get time for their steps. Mostly there is
+ * no delay, often a delay of a few operations; at times the cpu is given away,
+ * and rarely the thread sleeps. So each pair of operations meets in each
+ * window. There is no locked instruction here, since that would be a barrier,
+ * and hide a missing barrier.
  */
 #include "check.h"
 #include <errno.h>
 #include <sched.h>
 #include <time.h>
 
-#define WINDOW_NR	48		/* and one: they are numbered from 1 */
-#define WINDOW_RARE	4000		/* so long, delays are frequent */
+#define WINDOW_NR	48		/* numbers 1 to 47 */
+#define WINDOW_RARE	4000		/* before that, delays are frequent */
 #define RACE_WINDOW(n)	window(n)
 
 static long window_passed[WINDOW_NR];
@@ -46,7 +47,10 @@ static UNUSED NOINLINE void window(int nr)
 	errno = saved;
 }
 
-/* The test did what it claims: all windows from first to last were passed. */
+/*
+ * Checks that all windows from first to last were passed, so the claim was
+ * tested.
+ */
 static UNUSED void window_check(int first, int last)
 {
 	for (; first <= last; first++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* native.h: for peers: P native threads that begin together. */
+/* native.h: for peers, P native threads that begin together. */
 
 #ifndef NATIVE_H
 #define NATIVE_H
 
 /*
- * Peers whose threads live on one native thread each deal the rings out: ring r
- * belongs to native thread r modulo P. The main thread is the first. Each is
- * pinned to another one of the processors that the process may use.
+ * For peers whose threads each live on one native thread. Ring r belongs to
+ * native thread r modulo P. The main thread is the first. Each is pinned to a
+ * different processor of those that the process may use.
  *
- * To be included first, with _GNU_SOURCE.
+ * Included first, with _GNU_SOURCE.
  */
 
 #include "../bench.h"
@@ -18,10 +18,10 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-/* Passed to the function of each native thread, and on lines of its own. */
+/* The argument of each native thread's function, on cache lines of its own. */
 struct native {
 	int              w_id;
-	struct bench_end w_end;		/* to be filled, but for e_resident */
+	struct bench_end w_end;		/* set by w_f(), but e_resident */
 	void           (*w_f)(struct native *);
 	pthread_t        w_native;
 } __attribute__((aligned(64)));
@@ -30,7 +30,7 @@ static struct bench bench;
 static cpu_set_t native_may;
 static pthread_barrier_t native_gate;
 
-/* Between what is to be timed and what is not: waits for all others. */
+/* Waits for all native threads, between phases. */
 static inline void native_together(void)
 {
 	int rc = bench.b_p > 1 ? pthread_barrier_wait(&native_gate) : 0;
@@ -39,7 +39,7 @@ static inline void native_together(void)
 		bench_die(&bench, "pthread_barrier_wait", rc);
 }
 
-/* To the processor number id, modulo their number, of those allowed. */
+/* Pins the caller to the allowed processor number id, modulo their number. */
 static inline void native_pin(int id)
 {
 	int       skip = id % CPU_COUNT(&native_may);
@@ -54,7 +54,7 @@ static inline void native_pin(int id)
 		bench_die(&bench, "cannot pin a native thread", errno);
 }
 
-/* Zeroed bytes. Huge pages are asked for where all of them will be used. */
+/* Returns zeroed bytes. Asks for huge pages if all bytes will be used. */
 static inline void *native_map(size_t size, int all)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
@@ -75,7 +75,7 @@ static inline void *native_main(void *arg)
 	return NULL;
 }
 
-/* Calls f on bench.b_p native threads and sums up what they leave in w_end. */
+/* Calls f on bench.b_p native threads, and sums up their w_end. */
 static inline struct bench_end native_run(void (*f)(struct native *))
 {
 	size_t size = bench.b_p * sizeof(struct native);

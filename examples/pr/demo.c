@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* demo.c: who is urgent runs first, and nobody starves. */
+/* demo.c: urgent threads run first, and no thread starves. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void sweeps(void *arg)
 	(void)arg;
 	swept = 1;
 	printf("0: sweeps, and becomes urgent\n");
-	(void)pr_set(6);		/* there is such a priority */
+	(void)pr_set(6);		/* a valid priority */
 	yield();
 	printf("6: ends\n");
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* order.c: the highest priority runs first; nobody waits beyond the bound. */
+/* order.c: the highest priority runs first; no wait exceeds the bound. */
 
 /*
- * Threads of one processor do what chance says (wake, make, yield, wait, change
- * their priority), and a model of the order, as pr.h tells it, says each time
- * who is next. While a thread of the highest priority runs for ever, the n-th of
- * any priority runs after n * PR_NR * PR_FAIR switches at most, counted from
- * outside. With USCHED_PREEMPT one that never gives way does not keep the lowest
- * from running. Run by test/scheduler.sh.
+ * Threads of one processor do random things: wake, make, yield, wait, change
+ * their priority. A model of the order, as pr.h describes it, says each time
+ * which thread is next. While a thread of the highest priority always runs, the
+ * n-th thread of any priority runs after at most n * PR_NR * PR_FAIR switches,
+ * counted from outside. With USCHED_PREEMPT a thread that never yields does not
+ * keep the lowest priority from running. Run by test/scheduler.sh.
  */
 #include "check.h"
 #include "pr.h"
@@ -45,7 +45,7 @@ static void start_and_finish(void)
 static struct model {
 	struct pr_thread *m_thread;
 	unsigned          m_priority;
-	int               m_count;	/* wakes less waits; -1 waits */
+	int               m_count;	/* wakes less waits; -1: it waits */
 } model[ALL];
 
 static int made, steps;
@@ -112,7 +112,7 @@ static void one_wait(int me)
 	bool block = model[me].m_count == 0;
 
 	if (block && empty())
-		return;			/* nobody would be left */
+		return;			/* no thread would be left */
 	model[me].m_count--;
 	CHECK(pr_wait() == 0);
 	if (block)
@@ -225,11 +225,11 @@ static void bound(void)
 		make(waits_its_turn, pr, pr);
 	}
 	start_and_finish();
-	/* Nor are they served more often. */
+	/* Nor is a priority served more often. */
 	CHECK(switches >= (long)WAITERS * (TURNS + 1) * PR_FAIR);
 }
 
-/* What has come from elsewhere is sorted, too. */
+/* Threads that were woken from elsewhere are sorted, too. */
 
 static long ran;
 
@@ -254,7 +254,10 @@ static void from_elsewhere(void)
 	CHECK(ran == PR_NR);
 }
 
-/* Two processors: ThreadSanitizer sees who joins one that changes itself. */
+/*
+ * Two processors: ThreadSanitizer checks the join of a thread that calls
+ * pr_set().
+ */
 
 #define CHILDREN	20
 
@@ -276,7 +279,7 @@ static void joins(void *arg)
 	struct pr_thread *t[CHILDREN];
 	intptr_t i;
 
-	CHECK(pr_wait() == 0);		/* both are there */
+	CHECK(pr_wait() == 0);		/* both threads are there */
 	for (i = 0; i < CHILDREN; i++) {
 		t[i] = pr_thread_joinable(changes, (void *)i, i / 2, i % PR_NR);
 		CHECK(t[i] != NULL);

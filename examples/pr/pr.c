@@ -2,15 +2,16 @@
 /* pr.c: a scheduler with priorities: the most urgent thread runs first. */
 
 /*
- * A thread that becomes able to run, in whatever way, is put in p_queue, which
- * has room for all. next() moves what it finds there to lists, one for each
- * priority, linked through the threads, and takes one from these.
+ * A thread that becomes able to run, in any way, is put in p_queue, which has
+ * room for all threads. next() moves threads from there to lists, one for each
+ * priority, linked through the threads, and takes a thread from a list.
  *
  * Q1. A thread that can run, and does not, is in p_queue or in one list, once.
- * Q2. Bit i of pp_can is set exactly if there is somebody in list i.
- * Q3. When next() chooses, p_queue is empty. So it chooses the first of a list,
- *     and of the highest there is, but for one switch in PR_FAIR.
- * Q4. That one serves the lists in turn, but for those that are empty.
+ * Q2. Bit i of pp_can is set exactly if list i is not empty.
+ * Q3. When next() chooses, p_queue is empty. So it chooses the first thread of
+ *     a list: of the highest priority present, except for one switch in
+ *     PR_FAIR.
+ * Q4. That switch serves the lists in turn, without empty lists.
  */
 
 #define USCHED_PREEMPT	1
@@ -58,7 +59,7 @@ static struct ustack *get(struct pr_proc *r, int i)
 	return &t->pt_thread.t_stack;
 }
 
-/* Who can run since the last time, in the order in which they came. */
+/* Sorts the threads in p_queue, in the order in which they came. */
 static void sort(struct pr_proc *r)
 {
 	while (!uproc_queue_empty(&r->pp_proc.p_queue))
@@ -93,7 +94,7 @@ static struct ustack *next(struct usched *s)
 	return get(r, turn % PR_FAIR != 0 ? highest(r) : in_turn(r));
 }
 
-/* Gives way if others can run: next() says to whom. See upreempt.h. */
+/* Yields if other threads can run: next() says to which. See upreempt.h. */
 static int preempt(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)s;
@@ -141,7 +142,7 @@ int pr_set(unsigned priority)
 
 	if (u == NULL || priority >= PR_NR)
 		return -EINVAL;
-	/* Atomic: who joins it may look, for UPROC_JOIN. */
+	/* Atomic, since its joiner may read UPROC_JOIN. */
 	__atomic_store_n(&u->u_mark, (u->u_mark & UPROC_JOIN) |
 			 priority * UPROC_OWN, __ATOMIC_RELAXED);
 	return 0;

@@ -6,16 +6,16 @@
 
 /*
  * Each thread has a priority, 0 to PR_NR - 1. When a thread blocks, yields or
- * ends, its processor runs one of the highest priority that can run; those of
- * the same priority take turns, first in, first out. A wake does not take the
- * processor away from who wakes.
+ * ends, its processor runs a thread of the highest priority that can run.
+ * Threads of the same priority take turns, first in, first out. A wake does not
+ * take the processor away from the waker.
  *
- * So that nobody starves, once in PR_FAIR switches the next priority in turn is
- * served, from 0 up to the highest, whatever else can run. A thread that is the
- * n-th of its priority on its processor runs after at most
- * n * PR_NR * PR_FAIR switches.
+ * So that no thread starves, once in PR_FAIR switches the next priority in turn
+ * is served, from 0 up to the highest, whatever else can run. The n-th thread
+ * of its priority on its processor runs after at most n * PR_NR * PR_FAIR
+ * switches.
  *
- * Otherwise it is used like rr.h, and its functions do the same as theirs.
+ * Otherwise this scheduler is used like rr.h, and its functions do the same.
  */
 
 #include "uproc.h"
@@ -43,7 +43,10 @@ long pr_stuck(void);
 void pr_hold(void);
 void pr_release(void);
 
-/* On processor proc modulo their number. EINVAL also for no such priority. */
+/*
+ * Makes a thread on processor proc modulo their number. EINVAL also if there is
+ * no such priority.
+ */
 struct pr_thread *pr_thread_init(void (*f)(void *), void *arg, int proc,
 				 unsigned priority);
 struct pr_thread *pr_thread_joinable(void (*f)(void *), void *arg, int proc,
@@ -51,8 +54,9 @@ struct pr_thread *pr_thread_joinable(void (*f)(void *), void *arg, int proc,
 int pr_join(struct pr_thread *t);
 
 /*
- * The running thread has this priority from now on, and goes on: it yields if
- * others shall go first. 0; -EINVAL: no such priority, or no thread calls.
+ * Sets the priority of the running thread, which goes on: it must yield if
+ * others are to go first. 0; -EINVAL: no such priority, or not called by a
+ * thread.
  */
 int pr_set(unsigned priority);
 
@@ -70,13 +74,15 @@ void pr_wake(struct pr_thread *t);
 #define PR_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
+/*
+ * Waits for a wake, or takes a wake that has come. 0 or -ENOMEM. Threads only.
+ */
 PR_INLINE int pr_wait(void)
 {
 	return uproc_wait();
 }
 
-/* Wakes t, or its next wait. Anyone but a signal handler. */
+/* Wakes t, or lets its next wait through. Any thread; not a signal handler. */
 PR_INLINE void pr_wake(struct pr_thread *t)
 {
 	struct uproc_thread *u = &t->pt_thread;

@@ -5,9 +5,9 @@
  *	chaos run SECONDS SEED		programs SEED, SEED + 1, ...
  *	chaos replay SECONDS SEED	the same program, again and again
  *
- * In environ: CHAOS_OFF, THINGS (chaos.h) that programs do not do;
- * CHAOS_AT, a file for the seed of the program that runs; CHAOS_PATIENCE,
- * seconds without progress that are a failure; CHAOS_VERBOSE.
+ * In the environment: CHAOS_OFF, the THINGS (chaos.h) that programs must not
+ * do; CHAOS_AT, a file for the seed of the program that runs; CHAOS_PATIENCE,
+ * how many seconds without progress are a failure; CHAOS_VERBOSE.
  */
 
 #include "chaos.h"
@@ -17,12 +17,12 @@
 #include <time.h>
 
 #define PATIENCE	30		/* s */
-#define LINES		30		/* of actors, at a failure */
+#define LINES		30		/* actors that a failure lists */
 #define TICK		200000		/* ns, of preemption */
 #define HOT		6		/* windows */
 #define WINDOWS		64
 
-/* What is printed at a failure, others may just change. */
+/* A failure prints data that other native threads may be changing. */
 #if defined(__SANITIZE_THREAD__)
 #define UNWATCHED	__attribute__((no_sanitize_thread))
 #else
@@ -98,7 +98,7 @@ static long number(const char *name, long usual)
 	return env != NULL && *env != 0 ? atol(env) : usual;
 }
 
-/* All that happens counts as progress, but not that threads yield. */
+/* Fails if nothing happens for too long. Threads that yield are no progress. */
 static void *watchdog(void *arg)
 {
 	long patience = number("CHAOS_PATIENCE", PATIENCE) * 10;
@@ -117,7 +117,7 @@ static void *watchdog(void *arg)
 
 /* Delays. */
 
-static int hot[WINDOWS];	/* one pass in so many sleeps; 0: none (atomic) */
+static int hot[WINDOWS];	/* 1 pass in so many; 0: none (atomic) */
 
 static void chaos_sleep(unsigned *state)
 {
@@ -162,9 +162,11 @@ static void make_hot(void)
 				 __ATOMIC_RELAXED);
 }
 
-/* Calls that fail: those of the library alone, since no other file makes them. */
+/*
+ * Calls that fail: only the library's, since no other file makes these calls.
+ */
 
-static size_t most = SIZE_MAX;		/* bytes that mmap() gives (atomic) */
+static size_t most = SIZE_MAX;		/* bytes, limit of mmap() (atomic) */
 
 static bool fails(void)
 {
@@ -215,7 +217,7 @@ static void init_set(int s)
 }
 
 /*
- * Each set is held for each actor outside that owes something to it; and for
+ * Each set is held once for each actor outside that owes it something; and for
  * the handler, which needs processors to interrupt.
  */
 static void make_actor(struct actor *a)
@@ -266,7 +268,7 @@ static void each_set(void (*f)(int s))
 static void start_set(int s)
 {
 	if (program.p_may[T_lanes])
-		/* Not less than umem.c asks for: it has no smaller chunks. */
+		/* At least the size of the smallest chunk of umem.c. */
 		set_most((size_t)(4 << 20) << any(&program.p_random, 4));
 	CHECK(sched[s].c_start() == 0);
 	set_most(SIZE_MAX);
@@ -327,7 +329,7 @@ static void run(unsigned seed)
 	add(&progress, 1);
 }
 
-/* If the process dies, this says in which program. */
+/* Notes the seed, in case that the process dies. */
 static void say_seed(unsigned seed)
 {
 	static int fd = -1;

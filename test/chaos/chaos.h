@@ -17,29 +17,32 @@
  *	BARE     a thread of a dispatcher of its own, on a native thread
  *	HANDLER  a signal handler, which interrupts processors anywhere
  *
- * Each has a list of wakes that it sends, to LIVES of any scheduler. So each
- * thread knows how many wakes it will get. It waits as often, and ends; every
- * wait must return, and none before its wake was sent. Each wake carries a
- * word, written before it is sent, and read when all have come.
+ * Each actor has a list of wakes that it sends, to LIVES of any scheduler. So
+ * it is known how many wakes each thread will get. The thread waits that often,
+ * and ends. Every wait must return, and must not return before its wake was
+ * sent. Each wake carries a word, written before the wake is sent, and read
+ * when all wakes have come.
  *
  * NO DEAD LOCK
  *
  * While a thread still has wakes to send, or children to make, it waits only as
- * often as those who never wait will wake it. So some thread always goes on.
- * An actor outside of a scheduler that still has wakes for it, holds it.
+ * often as actors that never wait will wake it. So some thread always goes on.
+ * An actor outside of a scheduler holds that scheduler as long as it owes wakes
+ * to it.
  *
  * CHILDREN
  *
  * A child waits for some wakes, which its mother sends, or leaves to others as
- * errands. It gets more than it waits for: then it ends when all were sent; or,
- * if it is to be joined, it ends when it likes, and only the join comes later.
+ * errands. It may get more wakes than it waits for. Then it ends when all were
+ * sent; or, if it is to be joined, it ends at any time, and only the join comes
+ * after the last wake.
  *
  * HOSTAGES
  *
- * At times a thread of ws keeps its worker until a thread that it has made has
- * joined a third. Whatever of these waits behind it must run elsewhere (W6). Not
- * with USCHED_DEBUG=yield: a thread that gave way at a point is pinned, W6 exempts
- * it.
+ * At times a thread of ws computes until a thread that it has made has joined a
+ * third. Both may wait behind it, and must then run on other workers (W6). This
+ * is not done with USCHED_DEBUG=yield: W6 exempts pinned threads, and a thread
+ * that yields at a point is pinned.
  *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
  */
@@ -53,7 +56,7 @@
 enum { RR, LL, WS, SETS, OUTSIDE = SETS };
 enum { LIVES, PURE, NATIVE, BARE, HANDLER };
 
-/* Kinds of things that a program may do: those that are off stay undone. */
+/* What a program may do. A thing that is off is not done. */
 #define THINGS(t)							\
 	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
 	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
@@ -103,33 +106,33 @@ struct child {
 	int      b_set;
 	bool     b_join;
 	unsigned b_random;
-	unsigned b_made;	/* plain: by its mother */
+	unsigned b_made;	/* plain: written by its mother */
 	long     b_waits;	/* wakes that it waits for, */
 	long     b_wakes;	/* and that it gets: as many, or more */
-	long     b_given;	/* that were begun, */
-	long     b_done;	/* and have been given */
+	long     b_given;	/* wakes that were begun */
+	long     b_done;	/* wakes that have been given */
 	long     b_seen;	/* it is about to end */
 };
 
 struct actor {
 	int      a_kind;
 	int      a_set;
-	int      a_proc;	/* where it begins */
+	int      a_proc;	/* the processor where it begins */
 	bool     a_stays;	/* pinned there */
 	void    *a_thread;
 	unsigned a_random;
-	int      a_nr;		/* wakes to send: notes, */
-	struct note *a_note;	/* from here on */
+	int      a_nr;		/* wakes to send, as notes */
+	struct note *a_note;	/* the first of them */
 	int      a_first;	/* the first note to this actor, or -1 */
-	int      a_children;	/* to make, */
-	struct child *a_child;	/* from here on */
-	long     a_owes[SETS];	/* of both: to sets that it is not in */
+	int      a_children;	/* children to make */
+	struct child *a_child;	/* the first of them */
+	long     a_owes[SETS];	/* wakes and children for other sets */
 	long     a_due;		/* wakes that it will get, */
 	long     a_sure;	/* of these, from actors that never wait */
-	long     a_sent;	/* of these, were begun (atomic) */
+	long     a_sent;	/* of these, begun (atomic) */
 	long     a_done;	/* waits that returned */
-	long     a_runs;	/* now, on so many native threads (atomic) */
-	long     a_ended;	/* times */
+	long     a_runs;	/* native threads it runs on now (atomic) */
+	long     a_ended;	/* how often it has ended */
 	const struct usched *a_here;	/* rr and ll: where it runs */
 	int      a_pinned;	/* to this worker, or -1 */
 	const char *a_doing;	/* for the watchdog (atomic) */
@@ -160,7 +163,7 @@ extern long progress;		/* waits, wakes, ends */
 extern long alive;		/* LIVES, NATIVE, BARE, PURE that are left */
 extern long children_ended, hostages;
 extern long registered;		/* processors that the kicker may interrupt */
-extern long failing;		/* one call in so many fails; 0: none */
+extern long failing;		/* one call in this many fails; 0: none */
 
 /* chaos.c */
 void chaos_fail(const char *file, int line, const char *what);
@@ -206,7 +209,7 @@ static UNUSED void doing(struct actor *a, const char *what)
 	__atomic_store_n(&a->a_doing, what, __ATOMIC_RELAXED);
 }
 
-/* One in so many. */
+/* True for one call of this many. */
 static UNUSED bool rarely(unsigned *state, unsigned nr)
 {
 	return check_random(state) / 16 % nr == 0;
@@ -217,7 +220,9 @@ static UNUSED unsigned any(unsigned *state, unsigned nr)
 	return check_random(state) / 16 % nr;
 }
 
-/* 0 or -ENOMEM; that only while calls fail. True: the call is to be repeated. */
+/*
+ * Tells whether the call must be repeated: memory has run out, as calls fail.
+ */
 static UNUSED bool refused(int rc)
 {
 	CHECK(rc == 0 || (rc == -ENOMEM && get(&failing) != 0));

@@ -10,7 +10,7 @@ struct child   child[CHILDREN];
 
 static unsigned state;
 static bool     off[THING_NR];
-static int      lives;		/* actors 0 to here */
+static int      lives;		/* actors 0 to lives - 1 */
 static int      notes;
 
 static const char *const names[] = {
@@ -34,7 +34,7 @@ static void read_off(void)
 				off[i] = true;
 }
 
-/* What the program may do. Some are seldom, since they slow it down. */
+/* Draws what the program may do. Things that slow it down are rare. */
 static void draw_things(void)
 {
 	int i;
@@ -87,7 +87,7 @@ static struct actor *draw_actor(int kind, int set)
 	return a;
 }
 
-/* Draws an actor of the same set, or of any. */
+/* Draws an actor to wake: of the same set, or of any set. */
 static int some_target(const struct actor *a)
 {
 	int tries, to = 0;
@@ -127,7 +127,7 @@ static void draw_notes(struct actor *a, int most)
 	notes += a->a_nr;
 }
 
-/* Mostly in the set of the mother. */
+/* A child is mostly in the set of its mother. */
 static void draw_child(struct actor *a, struct child *b)
 {
 	bool own = a->a_set != OUTSIDE &&

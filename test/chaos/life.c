@@ -8,12 +8,12 @@
 
 #define MAIL		16
 #define LEVELS		4
-#define SMALL		60		/* words of a frame, */
-#define LARGE		3000		/* and seldom */
+#define SMALL		60		/* words of most frames, */
+#define LARGE		3000		/* and of a few */
 
 long progress, alive, children_ended, hostages, registered, failing;
 
-/* Relaxed: so that nothing but the library orders what actors do. */
+/* Relaxed, so that only the library orders what actors do. */
 static void count(long *at, long nr)
 {
 	__atomic_fetch_add(at, nr, __ATOMIC_RELAXED);
@@ -24,7 +24,7 @@ static long look(const long *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* A thread runs on one native thread at a time, and on the right one. */
+/* Checks that a runs on one native thread at a time, and on the right one. */
 static NOINLINE void goes_on(struct actor *a)
 {
 	CHECK(__atomic_exchange_n(&a->a_runs, 1, __ATOMIC_RELAXED) == 0);
@@ -42,7 +42,7 @@ static NOINLINE void stops(struct actor *a)
 	CHECK(__atomic_exchange_n(&a->a_runs, 0, __ATOMIC_RELAXED) == 1);
 }
 
-/* Lets others run, if they like. */
+/* Lets other actors run, if there are any. */
 static void give_way(struct actor *a)
 {
 	doing(a, "yield");
@@ -73,7 +73,7 @@ static void waits(struct actor *a)
 	count(&progress, 1);
 }
 
-/* Blocks below some frames, of any size, which must be as they were. */
+/* Blocks below frames of any size, whose contents must not change. */
 static NOINLINE void deep(struct actor *a, void (*block)(struct actor *),
 			  int levels)
 {
@@ -101,7 +101,9 @@ static void blocks(struct actor *a, void (*block)(struct actor *))
 	deep(a, block, levels);
 }
 
-/* What a owes to a set that it is not in; it holds that. */
+/*
+ * Notes that a has paid a debt to a set that it is not in. a has held that set.
+ */
 static void paid(struct actor *a, int set)
 {
 	if (a->a_set != set && --a->a_owes[set] == 0)
@@ -122,7 +124,7 @@ void send_one(struct actor *a, bool post)
 	paid(a, to->a_set);
 }
 
-/* What was sent with all the wakes of a. */
+/* Reads the words that were sent with the wakes of a. */
 static void read_notes(const struct actor *a)
 {
 	int i;
@@ -132,7 +134,7 @@ static void read_notes(const struct actor *a)
 						   (unsigned)i));
 }
 
-/* Errands: wakes for children, sent by others than their mothers. */
+/* Errands: wakes for children that are not sent by their mothers. */
 
 static struct child *mail[MAIL];
 
@@ -172,7 +174,10 @@ bool errands_left(void)
 	return false;
 }
 
-/* False: there is no room. The set is held until it is done. */
+/*
+ * Leaves an errand, and holds the set until it is done. False: there is no
+ * room.
+ */
 static bool ask(struct child *b, unsigned at)
 {
 	struct child *none = NULL;
@@ -195,7 +200,7 @@ static void give(struct child *b, unsigned *random)
 
 /* Children. */
 
-/* It is joined: so it may be woken after its end. */
+/* A child that is joined may be woken after its end. */
 static bool may_be_late(const struct child *b)
 {
 	return b->b_join && program.p_may[T_late];
@@ -265,7 +270,7 @@ static void join_one(struct actor *a)
 	count(&progress, 1);
 }
 
-/* Makes one, wakes it, and joins it if it is to be joined. */
+/* Makes a child, wakes it, and joins it if it is to be joined. */
 void bear(struct actor *a)
 {
 	struct child *b = &a->a_child[--a->a_children];
@@ -313,9 +318,9 @@ static void joins_hostage(void *arg)
 }
 
 /*
- * Only where no other thread can be in the lane of the caller; and not if the
- * hard mode makes threads give way at any point: a thread that has done so stays
- * with its worker until it goes on.
+ * A thread holds its worker only where no other thread can be in its lane. It
+ * does not if the hard mode makes threads yield at any point: a thread that has
+ * yielded there stays with its worker until it goes on.
  */
 static bool may_hold(const struct actor *a)
 {
@@ -327,7 +332,7 @@ static bool may_hold(const struct actor *a)
 		(words == NULL || strstr(words, "yield") == NULL);
 }
 
-/* One at a time: while it computes, all others can go on. */
+/* Only one thread at a time: while it computes, all others can go on. */
 static void holds(struct actor *a)
 {
 	struct child *b = &hostage;
@@ -372,7 +377,7 @@ static void pins_itself(struct actor *a)
 	}
 }
 
-/* Made by a native thread, while a waits. */
+/* Called by a native thread, while a waits. */
 static void called(void *arg)
 {
 	struct actor *a = arg;
@@ -495,7 +500,7 @@ void life_main(void *arg)
 	ends(a);
 }
 
-/* Also that of BARE. It never waits. */
+/* Also the function of BARE. It never waits. */
 void pure_main(void *arg)
 {
 	struct actor *a = arg;

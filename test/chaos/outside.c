@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outside.c: actors that are no threads of a scheduler. */
+/* outside.c: actors that are not threads of a scheduler. */
 
 #include "chaos.h"
 
@@ -31,7 +31,10 @@ static void on_signal(int signo)
 	add(&handled, 1);
 }
 
-/* By a thread: it runs on this native thread until the handler has ended. */
+/*
+ * Called by a thread, which stays on this native thread until the handler has
+ * ended.
+ */
 void raise_here(struct actor *a)
 {
 	doing(a, "raise");
@@ -44,7 +47,7 @@ static void registers(void *at)
 	add(&registered, 1);
 }
 
-/* Each processor says which native thread it is. */
+/* Notes the native thread of each processor. */
 void register_all(void)
 {
 	int s, p, at = 0;
@@ -65,9 +68,9 @@ static int processors(void)
 }
 
 /*
- * Interrupts them until the handler has sent all: their sets are held. With
- * ThreadSanitizer, a processor that sleeps handles no signal, hence the kicks
- * of itself.
+ * Interrupts processors until the handler has sent all its wakes; their sets
+ * are held meanwhile. With ThreadSanitizer a processor that sleeps handles no
+ * signal, so the kicker also interrupts itself.
  */
 static void *kicker(void *arg)
 {
@@ -143,7 +146,10 @@ static void *bare_main(void *arg)
 	return NULL;
 }
 
-/* Dispatchers inside of threads: a few threads that wake for their actor. */
+/*
+ * Dispatchers inside of threads: a few threads each, which wake for their
+ * actor.
+ */
 
 static void nested(void *arg)
 {
@@ -161,7 +167,7 @@ static void nested(void *arg)
 		CHECK(frame[i] == ((unsigned)i ^ program.p_seed));
 }
 
-/* The threads of a cannot block here. */
+/* Runs a dispatcher within a. Its threads cannot wait in the set of a. */
 NOINLINE void nest(struct actor *a)
 {
 	struct tiny_thread thread[NESTED];
@@ -182,7 +188,7 @@ NOINLINE void nest(struct actor *a)
 	usched_fini(&t.t_sched);
 }
 
-/* All of them. */
+/* The native threads of all these actors. */
 
 static pthread_t id[NATIVES];
 static int       ids;
@@ -193,7 +199,7 @@ static void native(void *(*f)(void *), void *arg)
 	CHECK(pthread_create(&id[ids++], NULL, f, arg) == 0);
 }
 
-/* Before anything runs. */
+/* Called before anything runs. */
 void handler_set(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };

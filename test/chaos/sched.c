@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sched.c: rr, ll and ws by one name; and where their indices begin. */
+/* sched.c: rr, ll and ws under one name, and the start of their indices. */
 
 #include "chaos.h"
 #include "ll.h"
@@ -7,7 +7,7 @@
 #include "uproc_set.h"
 #include "ws.h"
 
-/* Indices that wrap soon. Nothing is in the queues yet. */
+/* Sets indices so that they wrap soon. Nothing is in the queues yet. */
 static void proc_wrap(struct usched *s, unsigned at)
 {
 	struct uproc *p = (struct uproc *)s;
@@ -97,7 +97,7 @@ static void *ws_joinable(int p, void (*f)(void *), void *arg)
 	return ws_thread_joinable(f, arg);
 }
 
-/* Their arguments and results have types of their own. */
+/* Casts: arguments and results have types of their own in each scheduler. */
 #define WRAP(x)								\
 static int x##_joins(void *t)						\
 {									\

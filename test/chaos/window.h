@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* window.h: delays at the race windows of the library; with -include. */
+/* window.h: delays at the race windows of the library. Used with -include. */
 
 #ifndef CHAOS_WINDOW_H
 #define CHAOS_WINDOW_H
 
 /*
- * Mostly there is no delay, often a short one. Each program makes a few windows
- * hot: there, a native thread often sleeps for long. A window is known by its
- * line, so that names and numbers may change.
+ * Mostly there is no delay; often there is a short delay. Each program makes a
+ * few windows hot, where a native thread often sleeps for long. A window is
+ * known by its line, so its name and number may change.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* bare.c: lives over a dispatcher, in an order that the seed gives. */
+/* bare.c: runs lives over a dispatcher, in an order that the seed gives. */
 
 /*
- * The scheduler does all that a scheduler may do: it returns NULL now and then,
- * whereupon usched_run() is called again, with lanes from elsewhere and with
- * other control words; it gives first buffers of any length; it has no memory
- * now and then; it chooses lanes; it forgets threads; and signals come while it
+ * The scheduler does all that a scheduler may do. Now and then it returns NULL;
+ * then usched_run() is called again, with lanes from another depth, and with
+ * other control words. It gives first buffers of any length, and has no memory
+ * now and then. It chooses lanes, and forgets threads. Signals come while it
  * runs, on whatever stack that is.
  */
 
@@ -21,10 +21,10 @@
 #include <string.h>
 
 #define LANE		((size_t)256 << 10)
-#define AWAY		4		/* usched.c: the slice is in the buffer */
+#define AWAY		4		/* usched.c: slice is in the buffer */
 #define NO_SLICE	2
 #define PAD		8192		/* of stack, above the first call */
-#define PAD_LESS	4096		/* the others: at most */
+#define PAD_LESS	4096		/* for later calls, at most */
 #define FRESH		0xa5
 #define STALE		0x5a
 #define MAGIC		0x0ff5e7
@@ -34,10 +34,10 @@ struct bare {
 	struct world  *b_world;
 	struct life  **b_ready;
 	int            b_ready_nr;
-	struct life   *b_yields;	/* ready when it has blocked */
+	struct life   *b_yields;	/* will be ready when it has blocked */
 	long           b_held;		/* buffers */
 	unsigned       b_fp;		/* control words of the dispatcher */
-	int            b_more;		/* not at the end */
+	int            b_more;		/* there are still lives to run */
 	int            b_pad;
 	struct life   *b_runs;
 };
@@ -120,7 +120,7 @@ static void buffer_drop(struct ustack *u)
 	u->u_len = 0;
 }
 
-/* Who can run. */
+/* Lives that can run. */
 
 static void ready(struct bare *b, struct life *l)
 {
@@ -138,14 +138,14 @@ static struct life *ready_take(struct bare *b, int i)
 	return l;
 }
 
-/* As in uproc.h: wakes less waits. */
+/* Counts wakes less waits, as uproc.h does. */
 static void bare_wake(struct life *l)
 {
 	if (l->l_wakes++ < 0)
 		ready(bare_of(l), l);
 }
 
-/* False: there was no memory, and nothing has changed (I5). */
+/* Blocks. False: there was no memory, and nothing has changed (I5). */
 static int block(struct bare *b, struct life *l)
 {
 	int rc = ustack_block();
@@ -177,7 +177,10 @@ static void bare_wait(struct life *l)
 
 static const struct driver driver;
 
-/* A first buffer of any length: none, too small, as needed, far too large. */
+/*
+ * Starts a life, with a first buffer: none, too small, as needed, far too
+ * large.
+ */
 static void start(struct bare *b, struct life *l)
 {
 	static const int sizes[] = { 1, 16, 80, 300, 2000, 5000, 200000 };
@@ -203,7 +206,7 @@ static void bare_spawn(struct life *l, struct life *child)
 	start(bare_of(l), child);
 }
 
-/* The end is one wake; those that come meanwhile are given back. */
+/* Waits for a wake at the child's end, and gives back all other wakes. */
 static void bare_join(struct life *l, struct life *child)
 {
 	int wakes = 0;
@@ -233,7 +236,10 @@ static const struct driver driver = {
 	.d_abort = bare_abort
 };
 
-/* Who uses it after its end will know; and who asks sees that it has ended. */
+/*
+ * Makes any use of a thread after its end fail. u_sched shows that it has
+ * ended.
+ */
 static void poison(struct ustack *u)
 {
 	memset(u, STALE, sizeof *u);
@@ -258,7 +264,7 @@ static void bare_done(struct usched *s, struct ustack *u)
 		bare_wake(l->l_joiner);
 }
 
-/* Forgets one that may be forgotten, wherever it is: often who ran last. */
+/* Forgets a life, in any place, if that is allowed: often the last that ran. */
 static void drop_one(struct bare *b)
 {
 	struct world *w = b->b_world;
@@ -333,13 +339,13 @@ static struct ustack *bare_next(struct usched *s)
 	return &b->b_runs->l_stack;
 }
 
-/* In the hard mode, with yield=SEED. */
+/* Called in the hard mode, with yield=SEED. */
 static int bare_preempt(struct usched *s, struct ustack *u)
 {
 	struct bare *b = (struct bare *)s;
 
 	if (with(b, F_nomem))
-		return 0;	/* there is no way to say that it failed */
+		return 0;	/* usched_point() cannot report a failure */
 	MUST(u == &b->b_runs->l_stack);
 	b->b_yields = b->b_runs;
 	return 1;
@@ -347,7 +353,7 @@ static int bare_preempt(struct usched *s, struct ustack *u)
 
 /* Calls of usched_run(). */
 
-/* Without lanes not from deeper than the first time, but from less deep. */
+/* Without lanes, never from deeper than the first time, but from less deep. */
 static NOINLINE void run_deeper(struct bare *b)
 {
 	volatile char *pad = (volatile char *)alloca(b->b_pad + 16);
@@ -357,7 +363,7 @@ static NOINLINE void run_deeper(struct bare *b)
 	MUST(pad[0] == 1);
 }
 
-/* The caller's control words are its own. */
+/* Runs with other control words, which are the caller's own. */
 static void run_with_others(struct bare *b)
 {
 	unsigned fp = fp_now(), mine;
@@ -416,7 +422,7 @@ void bare_run(struct world *w)
 	b->b_pad = PAD;
 	open_lanes(b, w->w_trace->c_lanes);
 	if (w->w_trace->c_lives % 2 != 0)
-		b->b_sched.s_own = NULL;	/* deep threads share lanes, too */
+		b->b_sched.s_own = NULL;	/* deep threads share, too */
 	for (i = 0; i < w->w_trace->c_lives; i++) {
 		if (w->w_life[i] == NULL)
 			continue;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz.c: cases: from a seed, from a line, from a corpus; and what fails. */
+/* fuzz.c: cases: made from a seed, a line, or a corpus; and their failures. */
 
 /*
- *	fuzz run SECONDS SEED [JOBS]	new cases; 0 seconds: for ever
+ *	fuzz run SECONDS SEED [JOBS]	new cases; 0 seconds: forever
  *	fuzz corpus FILE		the lines of the file
  *	fuzz replay LINE [TIMES]	one case
- *	fuzz kinds FILE			what the lines of the file show
+ *	fuzz kinds FILE			kinds of events in the lines of the file
  *
- * A case is a line of words: name=value. What is left out is 0, or all kinds.
+ * A case is a line of words, name=value. A word that is missing is 0, or all
+ * kinds.
  *
- *	seed	of everything			lives	that are there at first
+ *	seed	of all random numbers		lives	that are there at first
  *	sched	fifo lifo random rr ll		len	bytes of a program
- *	lanes	bare: 0 is the native one;	kinds	mask of what is allowed
+ *	lanes	bare: 0 is the native lane;	kinds	mask of allowed kinds
  *		rr, ll: not 0 is few		skip	mask of lives left out
  *	procs	of rr, ll			with	flags, by commas
  *
- * Cases run in children, so that a crash or a hang is a result like another. A
- * case that fails is made smaller, by trying lines that say less. In environ:
- * FUZZ_FOUND, a file to which the line is appended; FUZZ_REPLAY, what to write
- * before it; WATCHDOG, seconds after which a case hangs.
+ * Cases run in children, so a crash or a hang is a result like any other. A
+ * case that fails is made smaller, by trying shorter lines. In the environment:
+ * FUZZ_FOUND, a file to which the line is appended; FUZZ_REPLAY, text to print
+ * before the line; WATCHDOG, seconds after which a case hangs.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -43,7 +44,7 @@
 #define TEXT		640
 #define HANG		60		/* seconds */
 #define HANG_SMALL	5		/* when a case is made smaller */
-#define SMALLER		20		/* seconds for that */
+#define SMALLER		20		/* seconds to make a case smaller */
 #define TICK		100		/* microseconds */
 #define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -63,14 +64,14 @@ static const char *const flag_name[] = {
 #undef K
 };
 
-/* Of a child: what it does, and what it says. */
+/* The case of a child, and its message. */
 struct slot {
 	long s_cases;
 	char s_line[TEXT];
 	char s_why[TEXT];
 };
 
-/* Seen by the children, too. */
+/* Memory that the children share. */
 static struct shared {
 	long        count[COUNT_NR];
 	struct slot slot[JOBS_MAX];
@@ -84,7 +85,7 @@ static void usage(void)
 	exit(2);
 }
 
-/* For the others. */
+/* Calls for the other files. */
 
 void fuzz_count(int kind)
 {
@@ -126,7 +127,7 @@ static void handler(int signo)
 	int err = errno;
 	unsigned how = much;
 
-	much = 0;		/* so that one begets at most one */
+	much = 0;		/* so a signal raises at most one more */
 	levels++;
 	if (signo == SIGALRM) {
 		fuzz_count(K_tick);
@@ -251,7 +252,7 @@ static void word(struct trace *c, const char *name, const char *value)
 		(void)find(NULL, 0, name, strlen(name));
 }
 
-/* False: nothing but a comment. */
+/* Reads a line. False: it is only a comment. */
 static int parse(struct trace *c, const char *line)
 {
 	char text[TEXT], *at, *value, *more = NULL;
@@ -274,7 +275,7 @@ static int parse(struct trace *c, const char *line)
 	return 1;
 }
 
-/* Any case. */
+/* Random cases. */
 
 static unsigned flags_any(unsigned *state)
 {
@@ -320,14 +321,14 @@ static void any(struct trace *c, uint64_t seed)
 		c->c_flags &= ~F_outer;
 	c->c_lives = 1 + (int)pick(&s, pick(&s, 4) != 0 ? 12 : 60);
 	c->c_len   = 4 << pick(&s, c->c_lives < 20 ? 8 : 5);
-	/* More than there is room for at first (rr, ll), or than lanes. */
+	/* More lives than rr and ll first have room for, or than lanes. */
 	if (pick(&s, c->c_sched < S_RR ? 64 : 8) == 0) {
 		c->c_lives = 70 + (int)pick(&s, 300);
 		c->c_len   = 4 << pick(&s, 5);
 	}
 }
 
-/* Running one. */
+/* Runs a case. */
 
 static struct life *root(struct world *w, int nr)
 {
@@ -452,7 +453,7 @@ static pid_t child(struct slot *s)
 	return pid;
 }
 
-/* What the status of a child says, if it does not say it itself. */
+/* Explains the status of a child that has left no message. */
 static void explain(struct slot *s, int status)
 {
 	if (s->s_why[0] != 0)
@@ -471,7 +472,7 @@ static void nap(void)
 	nanosleep(&ts, NULL);
 }
 
-/* 0: it has ended, well. */
+/* Waits for a child. 0: it has ended well. */
 static int wait_for(pid_t pid, struct slot *s, double seconds)
 {
 	double end = now() + seconds;
@@ -500,7 +501,7 @@ static void quiet(void)
 		dup2(fd, STDERR_FILENO);
 }
 
-/* Does it fail, in one of so many runs? */
+/* Tells whether the case fails, in any of so many runs. */
 static int fails(const struct trace *c, int times, double seconds, int loud)
 {
 	struct slot *s = &shared->slot[JOBS_MAX - 1];
@@ -565,7 +566,7 @@ static void less_lives(void)
 	}
 }
 
-/* Another length makes other programs: it is only tried. */
+/* A shorter length makes other programs, so this is only a try. */
 static void less_bytes(void)
 {
 	struct trace c = best;
@@ -648,10 +649,10 @@ static void work(struct slot *s, uint64_t seed, double end, pid_t parent)
 struct job {
 	pid_t  j_pid;
 	long   j_cases;
-	double j_since;		/* when it had so many */
+	double j_since;		/* when j_cases last changed */
 };
 
-/* 1: the job has failed; -1: it has ended; 0: it goes on. */
+/* Looks at a job. 1: it has failed; -1: it has ended; 0: it goes on. */
 static int look(struct job *j, struct slot *s, int watchdog)
 {
 	int status;
@@ -718,7 +719,7 @@ static int random_cases(double seconds, uint64_t seed, int jobs)
 
 /* A corpus. */
 
-/* Can it happen in this build? */
+/* Tells whether this kind of event is possible in this build. */
 static int possible(int kind)
 {
 	struct usched s;
@@ -747,7 +748,7 @@ static int possible(int kind)
 	}
 }
 
-/* What never happened was not tested. */
+/* Returns how many kinds never happened, and so were not tested. */
 static int vacuous(void)
 {
 	int i, nr = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz.h: a fuzzer of traces: what its files share. */
+/* fuzz.h: a fuzzer of traces: the parts that its files share. */
 
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -8,16 +8,16 @@
  * OVERVIEW
  *
  * A case is a seed and some options, written as one line (fuzz.c). It makes a
- * few lives. A life is a program: a string of bytes, derived from the seed, and
- * an interpreter for it (life.c). Each byte is an operation: block, wait, wake,
- * make a life, join one, raise a signal, set the rounding mode, longjmp, throw,
- * abort, or call a shape: a function with a frame of a certain kind (shapes.c,
- * throws.cc), in which the interpretation goes on, and which then hashes what
- * it had in its frame. So a life is a walk through a tree of frames.
+ * few lives. A life is a program, a string of bytes derived from the seed, with
+ * an interpreter (life.c). Each byte is an operation: block, wait, wake, make a
+ * life, join a life, raise a signal, set the rounding mode, longjmp, throw,
+ * abort, or call a shape. A shape is a function with a frame of a certain kind
+ * (shapes.c, throws.cc). In it the interpretation goes on; then the shape
+ * hashes the values of its frame. So a life is a walk through a tree of frames.
  *
- * Each life yields one number, a hash over all that it has seen. It depends on
- * nothing but its own bytes and the results of the lives that it joined. So it
- * must be the same however the life was run, by one driver or another:
+ * Each life has one number as its result, a hash of all that it has seen. It
+ * depends only on its own bytes and on the results of the lives that it has
+ * joined. So it must be the same under each driver:
  *
  *	plain   the oracle: lives are plain calls on the native stack, nothing
  *	        blocks, a new life is run to its end at once (life.c)
@@ -25,12 +25,11 @@
  *	rr, ll  over one or two processors (procs.c)
  *
  * The frames of a life are also linked, with a pattern each, and the links are
- * walked after each block: what is damaged is mostly seen at once, not only in
- * the result.
+ * walked after each block. So damage is mostly noticed at once, not only in the
+ * result.
  *
- * The oracle is not vacuous: each kind of thing that happens is counted, under
- * the drivers that block, and a kind that a whole corpus never shows is a
- * failure.
+ * The oracle is not vacuous: each kind of event is counted, under the drivers
+ * that block, and it is a failure if a whole corpus lacks a kind.
  */
 
 #include "usched.h"
@@ -45,7 +44,7 @@ extern "C" {
 #define NOINLINE	__attribute__((noinline))
 #define UNUSED		__attribute__((unused))
 
-/* Kinds that a case can do without: k(name), in the order of the mask. */
+/* Kinds of operations that a case may exclude, in the order of the mask. */
 #define KINDS(k)							\
 	k(yield) k(wait) k(wake) k(spawn) k(join) k(raise) k(round)	\
 	k(abort) k(leap) k(throw)					\
@@ -57,7 +56,7 @@ extern "C" {
 	k(array_1025) k(array_9000) k(array_50000) k(aligned)		\
 	k(recurse) k(pointer) k(setjmp) k(try) k(filter) k(guard)
 
-/* Things that happen. */
+/* Kinds of events. */
 #define EVENTS(k)							\
 	k(block) k(copy) k(bare_words) k(post) k(cross_join)		\
 	k(nested_signal) k(tick) k(nomem) k(reenter) k(moved)		\
@@ -93,11 +92,11 @@ enum { S_FIFO, S_LIFO, S_RANDOM, S_RR, S_LL, SCHED_NR };
 struct trace {
 	uint64_t c_seed;
 	int      c_sched;
-	int      c_lanes;	/* bare: 0 is the native one; rr, ll: 0 is all */
+	int      c_lanes;	/* bare: 0 is native; rr, ll: 0 is all */
 	int      c_procs;
 	int      c_lives;
 	int      c_len;		/* bytes of a program, at most */
-	uint64_t c_kinds;	/* those that are allowed */
+	uint64_t c_kinds;	/* allowed kinds */
 	uint64_t c_skip;	/* lives that are left out, by number */
 	unsigned c_flags;
 };
@@ -108,13 +107,13 @@ struct life;
 struct driver {
 	void (*d_yield)(struct life *l);
 	void (*d_wait) (struct life *l);
-	void (*d_wake) (struct life *l);	/* another one */
+	void (*d_wake) (struct life *l);	/* another life */
 	void (*d_spawn)(struct life *l, struct life *child);
 	void (*d_join) (struct life *l, struct life *child);
 	void (*d_abort)(struct life *l);
 };
 
-/* In each frame of a life. */
+/* A part of each frame of a life. */
 struct link {
 	struct link *k_up;
 	struct link *k_self;
@@ -122,13 +121,13 @@ struct link {
 	int          k_depth;
 };
 
-/* Where a longjmp may go. */
+/* A place to which a longjmp may go. */
 struct leap {
 	struct leap *p_up;
 	jmp_buf      p_env;
 };
 
-/* What has to be put back when frames are left by longjmp or throw. */
+/* State to restore when a longjmp or a throw leaves frames. */
 struct mark {
 	struct link *m_link;
 	struct leap *m_leap;
@@ -153,28 +152,28 @@ struct life {
 	int                  l_joinable;
 	struct life         *l_child[CHILDREN];
 
-	/* Of this run: life_reset(). */
-	int                  l_at;	/* byte that is next */
+	/* For this run, set by life_reset(). */
+	int                  l_at;	/* next byte */
 	int                  l_used;	/* bytes in the frames, about */
-	int                  l_tries;	/* that will catch anything */
+	int                  l_tries;	/* frames that will catch anything */
 	int                  l_made;	/* children */
-	int                  l_joined;	/* of these, how many were looked at */
+	int                  l_joined;	/* of these, how many were tried */
 	struct link         *l_link;
 	struct leap         *l_leap;
 	unsigned             l_fp;	/* control words, as they should be */
 	uint64_t             l_sofar;	/* hash of what was seen */
 	uint64_t             l_result;
-	long                 l_blocks;	/* that it has asked for */
-	int                  l_asked;	/* wakes */
-	int                  l_got;	/* of these; atomic, by the wakers */
+	long                 l_blocks;	/* blocks that it has asked for */
+	int                  l_asked;	/* wakes that it has asked for */
+	int                  l_got;	/* of these, given (atomic) */
 	int                  l_ended;
 
-	/* As the oracle says. */
+	/* Results of the oracle. */
 	uint64_t             l_want;
 	long                 l_want_blocks;
-	jmp_buf              l_home;	/* for an abort there */
+	jmp_buf              l_home;	/* where an abort goes there */
 
-	/* The driver's. */
+	/* For the driver. */
 	void                *l_self;	/* its thread: set by itself */
 	void                *l_thread;	/* its thread: set by its maker */
 	struct life         *l_joiner;
@@ -182,7 +181,7 @@ struct life {
 	int                  l_proc;
 };
 
-/* All of a case; and those who asked to be woken: see the head of life.c. */
+/* The lives of a case; and requests for wakes: see the top of life.c. */
 struct world {
 	const struct trace *w_trace;
 	struct life       **w_life;	/* roots */
@@ -201,7 +200,7 @@ void fuzz_count(int kind);
 __attribute__((noreturn))
 void fuzz_fail(const char *what);
 void fuzz_doing(const char *what);
-void fuzz_signal(unsigned how);		/* raises one */
+void fuzz_signal(unsigned how);		/* raises a signal */
 
 #define MUST(cond)							\
 	do {								\
@@ -239,7 +238,7 @@ typedef uint64_t shape_t(struct life *l);
 #define K(name)	shape_t shape_##name;
 SHAPES(K)
 #undef K
-int fuzz_throw(struct life *l, unsigned how);	/* 0: no C++ here */
+int fuzz_throw(struct life *l, unsigned how);	/* 0: no C++ in this build */
 extern const int fuzz_cxx;
 void back_to(struct life *l, const struct mark *m);
 
@@ -247,7 +246,7 @@ void back_to(struct life *l, const struct mark *m);
 void bare_run(struct world *w);
 void procs_run(struct world *w);
 
-/* A value that the compiler cannot know. */
+/* Returns a value that the compiler cannot know. */
 static UNUSED NOINLINE uint64_t mix(uint64_t a, uint64_t b)
 {
 	__asm__ volatile("" : "+r"(a));

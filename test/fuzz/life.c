@@ -2,16 +2,16 @@
 /* life.c: the programs of the fuzzer, and the oracle. */
 
 /*
- * A life is built with -fexceptions: what is thrown passes through its frames.
- * Where it lands after a longjmp or a throw (shapes.c, throws.cc), back_to()
- * makes it forget the frames that are gone.
+ * A life is built with -fexceptions, as exceptions pass through its frames.
+ * Where a longjmp or a throw lands (shapes.c, throws.cc), back_to() makes the
+ * life forget the frames that are gone.
  *
- * A life that waits has to be woken by somebody. So before it waits it enters
- * itself in the list of the pending, once for each wait, and whoever comes
- * across an operation "wake" takes one from there, in any order; when nobody
- * does, the driver. So all waits end, and there are wakes before the wait, too.
- * Some ask for more wakes than they wait for; but none ends before all that it
- * has asked for were given, since then nobody may wake it any more.
+ * A life that waits must be woken. So before a life waits, it enters itself in
+ * the list of the pending, once for each wait. A life that comes across an
+ * operation "wake" takes an entry, in any order; so does the driver, if no life
+ * does. So all waits end, and there are wakes before the wait, too. Some lives
+ * ask for more wakes than they wait for. But no life ends before all wakes that
+ * it has asked for were given, since it must not be woken after its end.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -92,7 +92,7 @@ void back_to(struct life *l, const struct mark *m)
 	l->l_used  = m->m_used;
 }
 
-/* Each frame is where it was, and what it was (I1, I3). */
+/* Checks that each frame has its place and its contents (I1, I3). */
 static void walk(const struct life *l)
 {
 	const struct link *k = l->l_link;
@@ -127,7 +127,9 @@ void fp_back(unsigned fp)
 	__asm__ volatile("ldmxcsr %0\n fldcw %1" : : "m"(mxcsr), "m"(x87));
 }
 
-/* Rounding of both units, the two flushes, and the precision of the x87. */
+/*
+ * Sets rounding of both units, the two flushes, and the precision of the x87.
+ */
 void fp_round(unsigned how)
 {
 	unsigned round = how & 3, fp = fp_now();
@@ -160,7 +162,7 @@ void fp_round(unsigned how)
 	fesetround(rounds[how & 3]);
 }
 
-#else	/* where usched.c does not keep them */
+#else	/* usched.c does not keep them here */
 
 unsigned fp_now(void)
 {
@@ -179,7 +181,7 @@ void fp_round(unsigned how)
 
 #endif
 
-/* What division gives now. */
+/* Shows the effect of rounding, by a division. */
 static NOINLINE uint64_t quotient(unsigned by)
 {
 	volatile double a = 1, b = 3 + by, c;
@@ -191,7 +193,7 @@ static NOINLINE uint64_t quotient(unsigned by)
 	return bits;
 }
 
-/* The pending. */
+/* The list of the pending. */
 
 static void lock(struct world *w)
 {
@@ -204,7 +206,7 @@ static void unlock(struct world *w)
 	__atomic_store_n(&w->w_lock, 0, __ATOMIC_RELEASE);
 }
 
-/* l will be woken, once. */
+/* Asks for a wake of l. */
 static void pending_put(struct life *l)
 {
 	struct world *w = l->l_world;
@@ -231,7 +233,7 @@ static struct life *pending_take(struct world *w, unsigned random)
 	return l;
 }
 
-/* Wakes one, if there is any. */
+/* Wakes a pending life, if there is any. */
 int pending_wake(struct world *w, unsigned random)
 {
 	struct life *l = pending_take(w, random);
@@ -243,7 +245,7 @@ int pending_wake(struct world *w, unsigned random)
 	return 1;
 }
 
-/* Wakes that are still to come. */
+/* Returns how many wakes are still to come. */
 static int due(const struct life *l)
 {
 	return l->l_asked - __atomic_load_n(&l->l_got, __ATOMIC_SEQ_CST);
@@ -263,9 +265,9 @@ void pending_drop(struct world *w, struct life *l)
 	unlock(w);
 }
 
-/* Operations. Each eats as many bytes, whoever drives. */
+/* Operations. Each takes the same number of bytes, under any driver. */
 
-/* After each block. */
+/* Called after each block. */
 void life_here(struct life *l)
 {
 	walk(l);
@@ -334,7 +336,7 @@ static uint64_t op_spawn(struct life *l)
 	return child->l_seed;
 }
 
-/* Wakes that come while it joins are kept. */
+/* Joins a child. Wakes that come meanwhile are kept. */
 static void join(struct life *l, struct life *child, int kept)
 {
 	int i;
@@ -348,7 +350,7 @@ static void join(struct life *l, struct life *child, int kept)
 	life_here(l);
 }
 
-/* The first that can be and was not yet; its result is ours, too. */
+/* Joins the next child that is joinable, and takes over its result. */
 static uint64_t op_join(struct life *l)
 {
 	struct life *child;
@@ -377,7 +379,7 @@ static uint64_t op_round(struct life *l)
 	return mix(quotient(get(l)), l->l_fp);
 }
 
-/* Its result is what it has seen so far. */
+/* Ends the life. Its result is the hash so far. */
 static void end(struct life *l)
 {
 	int i;
@@ -393,7 +395,7 @@ static void end(struct life *l)
 	__atomic_sub_fetch(&l->l_world->w_alive, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Seldom: a program is over after it. */
+/* Seldom aborts, since that ends a program. */
 static uint64_t op_abort(struct life *l)
 {
 	if (get(l) % 4 != 0)
@@ -497,7 +499,7 @@ static uint64_t op(struct life *l)
 	return ops[i](l);
 }
 
-/* What a shape does between the two looks at its frame. */
+/* The part of a shape between the two looks at its frame. */
 uint64_t under(struct life *l)
 {
 	unsigned nr = get(l) % 4;
@@ -510,7 +512,7 @@ uint64_t under(struct life *l)
 	return hash;
 }
 
-/* The first frames: see "The bottom of a slice" in usched.c. */
+/* First frames: see "The bottom of a slice" in usched.c. */
 
 static NOINLINE void body(struct life *l)
 {
@@ -530,7 +532,7 @@ static NOINLINE void first_few(struct life *l)
 	__asm__ volatile("" : : "r"(l) : "memory");
 }
 
-/* Saves all of them, and has them in use. */
+/* Saves all registers, and uses them. */
 static NOINLINE void first_all(struct life *l)
 {
 	uint64_t a = mix(l->l_seed, 1), b = mix(a, 2), c = mix(b, 3);
@@ -542,7 +544,7 @@ static NOINLINE void first_all(struct life *l)
 	MUST(e == mix(d, 5) && f == mix(e, 6) && g == mix(f, 7));
 }
 
-/* The bottom is zero at first, and is changed now and then. */
+/* Has a bottom that is zero at first, and changes now and then. */
 static NOINLINE void first_changes(struct life *l)
 {
 	volatile uint64_t words[16] = { 0 };
@@ -567,7 +569,7 @@ static NOINLINE void first_changes(struct life *l)
 	body(self);
 }
 
-/* Nearly nothing below the return address. */
+/* Has nearly nothing below the return address. */
 static NOINLINE void first_yields(struct life *l)
 {
 	l->l_fp = fp_now();
@@ -585,7 +587,10 @@ static void first(struct life *l)
 	}
 }
 
-/* What a thread runs: usched_launch() calls one of the above, if it can. */
+/*
+ * The function of a thread. usched_launch() calls a first frame directly, if it
+ * can.
+ */
 void life_main(void *life)
 {
 	first((struct life *)life);
@@ -615,7 +620,7 @@ void life_free(struct life *l)
 	free(l);
 }
 
-/* Before a run; children, too. */
+/* Prepares a run, of children, too. */
 void life_reset(struct life *l, const struct driver *d)
 {
 	int i;
@@ -665,7 +670,10 @@ static const struct driver plain = {
 	.d_abort = plain_abort
 };
 
-/* What an abort leaves, and its children, too, is forgotten. */
+/*
+ * Runs the plain life. All that an abort leaves, with its children, is
+ * forgotten.
+ */
 void life_plain(struct life *l)
 {
 	unsigned fp = fp_now();

@@ -2,8 +2,8 @@
 /* procs.c: lives over rr and ll. */
 
 /*
- * Two threads, or with the flag "outer" two native threads, wake those who are
- * pending, until all lives have ended: else a life could wait for ever.
+ * Two threads wake pending lives until all lives have ended; with the flag
+ * "outer" two native threads do so. Otherwise a life could wait forever.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* What rr.h and ll.h have in common. */
+/* The functions that rr.h and ll.h share. */
 struct family {
 	int   (*f_init) (int proc_nr, int thread_nr);
 	int   (*f_stack_size)(size_t size);
@@ -158,7 +158,7 @@ static const struct driver driver = {
 	.d_abort = procs_abort
 };
 
-/* Wakes all, in any order. */
+/* Wakers: wake all lives, in any order. */
 
 static int alive(const struct world *w)
 {
@@ -198,8 +198,8 @@ static void *outer_waker(void *arg)
 }
 
 /*
- * Few lanes: rr and ll take as many as they can get of the size that is asked
- * for, so ask for much. True: they may be more than there are.
+ * Makes lanes few: rr and ll take as many lanes of the wanted size as they get,
+ * so the size is large. True: there may be more lives than lanes.
  */
 #define ROOM	((rlim_t)16 << 30)
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* shapes.c: frames of many shapes, that go on with the program below them. */
+/* shapes.c: frames of many shapes, below which the program goes on. */
 
 /*
- * Each shape has values in a place of its own (registers, the stack, arguments
- * on the stack, a vector ...), lets the program go on, and hashes them then.
+ * Each shape has values in a different place (registers, the stack, arguments
+ * on the stack, a vector, and so on), lets the program go on, and then hashes
+ * the values.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -28,7 +29,7 @@ static NOINLINE double real(uint64_t a, uint64_t b)
 	return (double)(mix(a, b) >> 40) * 0.001 + 1;
 }
 
-/* More integers than a machine has registers to keep them in. */
+/* More integers than a machine has registers for. */
 uint64_t shape_ints(struct life *l)
 {
 	uint64_t s = get(l) + l->l_seed;
@@ -100,7 +101,7 @@ uint64_t shape_vec32(struct life *l)
 	return vec32_body(l);
 }
 
-/* In registers of 32 bytes, where there are. */
+/* In registers of 32 bytes, if the machine has them. */
 #if defined(__x86_64__)
 VECTOR(avx, double, 32, __attribute__((target("avx2"))))
 
@@ -281,7 +282,7 @@ ARRAY(1025)
 ARRAY(9000)
 ARRAY(50000)
 
-/* A frame that is aligned beyond what the ABI gives. */
+/* A frame with a larger alignment than the ABI gives. */
 uint64_t shape_aligned(struct life *l)
 {
 	unsigned char array[96] __attribute__((aligned(64)));
@@ -319,7 +320,7 @@ uint64_t shape_recurse(struct life *l)
 	return leave(l, &k, again(l, (int)(get(l) % 16)));
 }
 
-/* What a caller has in its frame is changed below. */
+/* A caller's data are changed in frames below. */
 
 static NOINLINE uint64_t by_pointer(struct life *l, struct three *t)
 {
@@ -342,7 +343,9 @@ uint64_t shape_pointer(struct life *l)
 	return leave(l, &k, mix(mix(was, t.t_x), t.t_y + t.t_z));
 }
 
-/* Some operation "leap" below may come back here, over frames that blocked. */
+/*
+ * An operation "leap" below may come back here, over frames that have blocked.
+ */
 uint64_t shape_setjmp(struct life *l)
 {
 	struct life *volatile self = l;
@@ -370,7 +373,7 @@ uint64_t shape_setjmp(struct life *l)
 
 #if !defined(FUZZ_CXX)
 
-/* Without a C++ compiler these are as good as any. */
+/* Without a C++ compiler these take the place of throws.cc. */
 
 const int fuzz_cxx = 0;
 

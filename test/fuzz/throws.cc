@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// throws.cc: frames that catch, frames that clean up, and what is thrown.
+// throws.cc: frames that catch, frames that clean up, and exceptions.
 
 /*
- * Blocks happen on the way down, between try and throw. None is made in a
- * handler, nor in a destructor: that is not supported (usched.h, caveats).
+ * Blocks happen on the way down, between try and throw; but not in a handler or
+ * a destructor, which is not supported (usched.h, caveats).
  *
  * Only shape_try() catches everything, so it alone counts in l_tries. A longjmp
- * over the frames here would be undefined: they hide l_leap.
+ * over the frames here would be undefined, so they hide l_leap.
  */
 
 #include "fuzz.h"
@@ -44,7 +44,7 @@ uint64_t sum(const payload &p)
 	return h;
 }
 
-/* Its destructor is seen, in its order. */
+/* An object whose destructor is noticed, in its order. */
 struct guard {
 	struct life *g_life;
 	uint64_t     g_word;
@@ -110,7 +110,7 @@ extern "C" uint64_t shape_try(struct life *l)
 	return leave(l, &k, mix(was, a - b));
 }
 
-/* Lets some pass, and throws on some of what it caught. */
+/* Lets some exceptions pass, and throws others again after catching them. */
 extern "C" uint64_t shape_filter(struct life *l)
 {
 	uint64_t was = get(l) + l->l_seed, a = mix(was, 1);

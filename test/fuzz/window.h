@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* window.h: delays at the race windows of inbox.h, wakes.h and the others. */
+/* window.h: delays at the race windows of inbox.h, wakes.h and so on. */
 
 /* FUZZ_FLAGS='-include test/fuzz/window.h' test/fuzz.sh */
 

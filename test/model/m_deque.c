@@ -2,11 +2,12 @@
 /* m_deque.c: scenarios of deque.h, with both kinds of fences (fence.h). */
 
 /*
- * Each once with full fences, and once as it is where membarrier(2) works:
- * nothing for a light fence, and the system call, which the checker knows. The
- * numbers in the names are those of the thieves, if there are more than one.
+ * Each scenario runs twice: with full fences, and as it is where membarrier(2)
+ * works, with no instruction for a light fence and the system call, which the
+ * checker knows, for a heavy fence. A number in a name is the number of
+ * thieves, if there are several.
  *
- * No malloc() here: arrays are part of the data, and are not freed.
+ * There is no malloc() here: arrays are part of the data, and are not freed.
  */
 #include "model.h"
 
@@ -22,18 +23,18 @@ static void *pool(size_t size);
 struct item {
 	int it_data;			/* plain, written before the push */
 	int it_pushed;
-	int it_taken;			/* times */
+	int it_taken;			/* how often */
 };
 
 static struct {
 	struct deque deque;
 	struct item  item[ITEMS];
 	char         pool[448] __attribute__((aligned(16)));
-	size_t       used;		/* of pool; the owner's */
+	size_t       used;		/* bytes of pool in use; owner only */
 	int          none;		/* the owner's last pop found nothing */
 	int          flag;
 	int          asleep;
-	int          looks;		/* what the sleeper found */
+	int          looks;		/* the size that the sleeper found */
 	int          wakes;
 } s;
 
@@ -61,7 +62,7 @@ static void init(long room, unsigned long from)
 	NAME(s.asleep);
 }
 
-/* Its halves belong together. */
+/* Returns an item whose two halves must stay together. */
 static struct deque_item item_of(int nr)
 {
 	struct deque_item x = { &s.item[nr], &s.item[nr].it_taken };
@@ -77,7 +78,10 @@ static void push(int nr)
 	MUST(deque_push(&s.deque, item_of(nr)) == 0);
 }
 
-/* Which it is, or less than 0. Two who get the same one are a data race. */
+/*
+ * Returns the number of the item, or less than 0. If two get the same item,
+ * that is a data race.
+ */
 static int take(struct deque_item x)
 {
 	struct item *it = x.i_what;
@@ -100,7 +104,7 @@ static int pop(void)
 	return nr;
 }
 
-/* Each once; and who found nothing is right. */
+/* Each item was taken once, and a pop was right to find nothing. */
 static void done(void)
 {
 	int left = 0;
@@ -168,7 +172,7 @@ static void steal_two(void)
 	MUST(first < 0 || second < 0 || second > first);
 }
 
-/* While the owner only pushes. */
+/* Used while the owner only pushes. */
 static void steal_alone_two(void)
 {
 	int first = take(deque_steal_alone(&s.deque));
@@ -177,7 +181,7 @@ static void steal_alone_two(void)
 	MUST(first < 0 || second == first + 1 || second < 0);
 }
 
-/* Who owns it now does not pop; and says so. */
+/* The owner does not pop any more, and announces that. */
 
 static void tell(void)
 {
@@ -201,7 +205,7 @@ static void steal_when_told(void)
 	while ((x = deque_steal_alone(&s.deque)).i_what == DEQUE_LOST)
 		model_turn(1);
 	take(x);
-	if (x.i_what == NULL)		/* all was there before the flag */
+	if (x.i_what == NULL)		/* all was pushed before the flag */
 		MUST(deque_size(&s.deque) == 0);
 }
 
@@ -212,7 +216,7 @@ static void own_steal(void)
 	pop();
 }
 
-/* The protocol of who is about to sleep. */
+/* A worker is about to sleep while the owner pushes. */
 
 static void push_and_look(void)
 {
@@ -287,7 +291,7 @@ BOTH(four_slots)
 BOTH(wrap)
 BOTH(wrap_sign)
 
-/* Preemptions with full fences (quick, most), and with membarrier(2). */
+/* Preemptions (quick, most): with full fences, and with membarrier(2). */
 #define TWICE(name, quick, most, quick_m, most_m, init, done, ...)	\
 	{ "deque: " name, quick, most, 0,				\
 	  &s, sizeof s, init##_full, { __VA_ARGS__ }, done },		\

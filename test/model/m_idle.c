@@ -2,8 +2,8 @@
 /* m_idle.c: scenarios of idle.h: processors, wakes, holds, and the end. */
 
 /*
- * A processor here is uproc_look() and what uproc_post() does, as in uproc.c,
- * around one thread each, which is a small state.
+ * A processor here is uproc_look(), with the steps of uproc_post(), as in
+ * uproc.c. To keep the state small, each processor has one thread.
  */
 #include "model.h"
 #include "wakes.h"
@@ -17,14 +17,14 @@ static struct {
 		int          p_asleep;
 		struct wakes p_wakes;	/* of its thread */
 		int          p_runs;	/* the thread can run */
-		int          p_got;	/* wakes, by now */
+		int          p_got;	/* wakes so far */
 		int          p_data;	/* plain, written before a wake */
 	} proc[PROCS];
 	int nr;
 	int idle;
 	int stop;
-	int sends;			/* by the first: it begins */
-	int expected;			/* of all p_got, when all is over */
+	int sends;			/* processor 0 sends the first wake */
+	int expected;			/* sum of all p_got at the end */
 } s;
 
 static void init(int nr, int sends, int holds)
@@ -127,7 +127,7 @@ static bool look(struct proc *p)
 	}
 }
 
-/* The thread: the second answers to the first. */
+/* Runs the thread. The second thread answers each wake of the first. */
 static void run(struct proc *p)
 {
 	p->p_runs = 0;
@@ -153,7 +153,7 @@ static void processor(int nr)
 static void zero(void)	{ processor(0); }
 static void one(void)	{ processor(1); }
 
-/* uproc_fini(): nothing is under way; what was done is seen. */
+/* Like uproc_fini(): nothing is under way, and all that was done is visible. */
 static void watcher(void)
 {
 	int got = 0;
@@ -166,7 +166,7 @@ static void watcher(void)
 	}
 	MUST(got == s.expected);
 	MUST(s.nr == 1 || s.expected == 0 || s.proc[0].p_data == 5);
-	s.idle = 77;			/* nobody counts any more */
+	s.idle = 77;			/* no processor counts any more */
 	__atomic_store_n(&s.stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < s.nr; i++)
 		(void)park_wake(&s.proc[i].p_asleep);

@@ -12,7 +12,7 @@ struct item {
 static struct {
 	struct inbox inbox;
 	struct item  item[4];
-	int          from[2];		/* taken, of each producer */
+	int          from[2];		/* nodes taken, of each producer */
 	int          flag;
 } s;
 
@@ -34,7 +34,10 @@ static void post(int nr)
 	inbox_post(&s.inbox, &s.item[nr].it_node);
 }
 
-/* Each once, those of a producer in their order; nobody touches it then. */
+/*
+ * Each node is taken once, in its producer's order; then no other thread
+ * touches it.
+ */
 static void take(int nr)
 {
 	struct inbox_node *n;
@@ -69,7 +72,7 @@ static void take_two(void)	{ take(2); }
 static void take_three(void)	{ take(3); }
 static void take_four(void)	{ take(4); }
 
-/* What happens before a look is seen by it. */
+/* A node that was posted before a look is found by the look. */
 static void post_and_tell(void)
 {
 	post(0);
@@ -82,13 +85,13 @@ static void look(void)
 		MUST(!inbox_empty(&s.inbox));
 }
 
-/* By others: no race. */
+/* Any thread may look: no data race. */
 static void hint(void)
 {
 	(void)inbox_empty(&s.inbox);
 }
 
-/* The owner looks while it has nothing, and while a node is half-way. */
+/* The owner looks while the inbox is empty, and while a node is half-way. */
 static void look_and_take(void)
 {
 	look();

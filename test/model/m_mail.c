@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* m_mail.c: scenarios of mail.h, with what ws.c does around it. */
+/* m_mail.c: scenarios of mail.h, with the code around it in ws.c. */
 
 /*
- * One thread, and workers which have it in their queue, run it, take its node,
- * forward it, and give the thread away, as in ws.c, but who has nothing to do
- * only pauses. The thread waits as often as it is woken, or less often; then it
- * ends, and is freed: its memory is written to, so a later look at it is a data
- * race. A joinable thread is woken until it is joined. From its end until its
- * joiner has left its worker computes, so the joiner must not wait for a look
- * into an inbox.
+ * One thread, and workers. As in ws.c, workers have the thread in their queue,
+ * run it, take its node, forward the node, and give the thread away; but a
+ * worker without work only pauses. The thread waits as often as it is woken, or
+ * less often. Then it ends, and its memory is freed, which here means written
+ * to: so any later access is a data race. A joinable thread is woken until it
+ * is joined. From its end until its joiner has left, its worker computes, so
+ * the joiner must not depend on a look into an inbox.
  */
 #include "model.h"
 
@@ -22,33 +22,33 @@
 #define WORKERS	2
 #define POSTERS	2
 
-/* What a thief does. If there is none, nobody is stopped. */
+/* What a thief does. Without a thief no worker is stopped. */
 enum { NO_THIEF, TAKES, MOVES, DRAINS };
 
 static struct {
 	struct worker {
 		struct inbox p_inbox;
 		struct stop  p_stop;
-		int          p_queue;	/* the thread is there, */
-		int          p_now;	/* or runs there */
-		int          p_pool;	/* of memory; its own only */
+		int          p_queue;	/* the thread is there */
+		int          p_now;	/* the thread runs there */
+		int          p_pool;	/* memory; owner only */
 	} worker[WORKERS];
 	struct wakes wakes;		/* of the thread */
 	int home;			/* number + 1; 0: not begun (atomic) */
-	int can_run;			/* and so is in one place */
-	int waits;			/* left */
+	int can_run;			/* then it is in one place */
+	int waits;			/* waits that are left */
 	int count;			/* w_count at the end */
-	int pulls;			/* moves by the home, left */
-	int steals;			/* by worker 1, left */
-	int how;			/* it steals */
+	int pulls;			/* moves by its home that are left */
+	int steals;			/* thefts by worker 1 that are left */
+	int how;			/* how worker 1 steals */
 	int joined;			/* it is joinable, */
-	int known;			/* and its end comes after so many */
+	int known;			/* and ends after this many wakes */
 	int ended;			/* its joiner is told (atomic) */
 	int left;			/* its joiner has left (atomic) */
 	int freed;			/* atomic */
 	int sent;			/* atomic */
 	int data[POSTERS];		/* written before the wakes */
-	int told;			/* of these, seen at the end */
+	int told;			/* sum of data[] at the end */
 } s;
 
 static int home(void)
@@ -80,7 +80,7 @@ static void hand(int nr)
 		post_to(nr);
 }
 
-/* Its memory is given to somebody else. */
+/* Gives the memory of the thread to another use. */
 static void release(void)
 {
 	s.count = s.wakes.w_count + mail_wakes(s.wakes.w_posted);
@@ -125,7 +125,7 @@ static void take(struct worker *p, bool owner)
 		line_up(p);
 }
 
-/* The node of the thread, which has ended. */
+/* Takes the node of the thread, which has ended. */
 static void open_gone(struct worker *me)
 {
 	unsigned bits = mail_open(&s.wakes);
@@ -137,7 +137,7 @@ static void open_gone(struct worker *me)
 	}
 }
 
-/* The caller is me: p, or it has stopped p. */
+/* Empties the inbox of p. me is p, or has stopped p. */
 static void drain(struct worker *p, struct worker *me)
 {
 	bool owner = me == p;
@@ -156,7 +156,7 @@ static void drain(struct worker *p, struct worker *me)
 		if (at != number(p) && at != 0)
 			post_to(at);
 		else if (!owner && p->p_now && at == number(p))
-			last = n;		/* its count is used */
+			last = n;		/* the thread uses its count */
 		else
 			take(p, owner);
 	}
@@ -186,7 +186,7 @@ static void end(struct worker *p)
 		model_pause(5);
 }
 
-/* Until it blocks. */
+/* Runs the thread until it blocks. */
 static void run(struct worker *p)
 {
 	MUST(s.can_run);
@@ -202,7 +202,9 @@ static void run(struct worker *p)
 	end(p);
 }
 
-/* It ends when it knows that it was woken; the wake may be under way. */
+/*
+ * The thread ends when it knows that it was woken; the wake may be under way.
+ */
 static void run_and_know(struct worker *p)
 {
 	while (!__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE))
@@ -211,7 +213,7 @@ static void run_and_know(struct worker *p)
 	run(p);
 }
 
-/* It cannot block, and takes the wake without its node. */
+/* The thread cannot block, and takes the wake without its node. */
 static void run_and_collect(struct worker *p)
 {
 	while (!__atomic_load_n(&s.sent, __ATOMIC_RELAXED))
@@ -223,7 +225,10 @@ static void run_and_collect(struct worker *p)
 
 /* Workers. */
 
-/* In. The thread can run, and was in the queue. */
+/*
+ * Begins to run the thread, which is in the queue. Caller is inside
+ * (stop_enter).
+ */
 static bool begin(struct worker *p)
 {
 	int at = home();
@@ -231,7 +236,7 @@ static bool begin(struct worker *p)
 	MUST(p->p_queue && s.can_run);
 	p->p_queue = 0;
 	if (at != 0 && at != number(p)) {
-		hand(at);			/* its lane was taken */
+		hand(at);			/* a thief has taken its lane */
 		return false;
 	}
 	if (at == 0)
@@ -240,7 +245,7 @@ static bool begin(struct worker *p)
 	return true;
 }
 
-/* Takes the thread or its lane from v, or only looks into the inbox. */
+/* Takes the thread or its lane from v, or only empties v's inbox. */
 static bool steal(struct worker *w, struct worker *v)
 {
 	bool got = false;
@@ -262,7 +267,7 @@ static bool steal(struct worker *w, struct worker *v)
 	return got;
 }
 
-/* In. The thread is to run. */
+/* Tells whether the thread is to run here. Caller is inside (stop_enter). */
 static bool choose(struct worker *p)
 {
 	p->p_now = 0;
@@ -287,7 +292,7 @@ static void worker(int nr, void (*thread)(struct worker *p))
 		runs = choose(p);
 		if (is_stopped)
 			stop_leave(&p->p_stop);
-		p->p_pool = 1;			/* by any thread that runs */
+		p->p_pool = 1;			/* as any thread may */
 		if (runs)
 			thread(p);
 		else if (nr == 1 && steal(p, &s.worker[0]))
@@ -322,7 +327,7 @@ static void wake_one(void)	{ wake(1, 1); }
 static void wake_twice(void)	{ wake(0, 2); }
 static void wake_thrice(void)	{ wake(0, 3); }
 
-/* What the thread sees is that there is the wake. */
+/* Wakes, and lets the thread know that there is a wake. */
 static void wake_and_tell(void)
 {
 	bool first;
@@ -351,7 +356,7 @@ static void wake_and_join(void)
 	joiner();
 }
 
-/* Another wakes it, too, before it is joined. */
+/* Joins after another thread has woken it, too. */
 static void wake_and_join_both(void)
 {
 	wake_one();
@@ -360,7 +365,7 @@ static void wake_and_join_both(void)
 	joiner();
 }
 
-/* Before and after. */
+/* Starts and ends. */
 
 static void init(int count, int posted, int waits)
 {
@@ -398,13 +403,13 @@ static void init(int count, int posted, int waits)
 	NAME(s.can_run);
 }
 
-/* New, and handed over by its maker. */
+/* The thread is new, and its maker hands it over. */
 static void handed(void)
 {
 	init(0, 0, 1);
 }
 
-/* New, and in the queue of the first worker. */
+/* The thread is new, and in the queue of the first worker. */
 static void made(int waits)
 {
 	init(0, 0, waits);
@@ -414,7 +419,9 @@ static void made(int waits)
 static void made_one(void)	{ made(1); }
 static void made_two(void)	{ made(2); }
 
-/* It waits, at home with the first worker, for the first of its wakes. */
+/*
+ * The thread waits, at home with the first worker, for the first of its wakes.
+ */
 static void waits(int wakes, int pulls)
 {
 	init(-1, MAIL_SETTLED, wakes - 1);
@@ -425,7 +432,7 @@ static void waits(int wakes, int pulls)
 static void waits_pull_one(void)	{ waits(2, 1); }
 static void waits_pull_two(void)	{ waits(3, 2); }
 
-/* It has waited before, and can run, at home with the first worker. */
+/* The thread has waited before, and can run, at home with the first worker. */
 static void runs(int waits, int steals, int how)
 {
 	init(0, MAIL_SETTLED, waits);
@@ -481,14 +488,14 @@ static void done(void)
 	}
 }
 
-/* As many wakes as waits, from so many posters. */
+/* There were as many wakes as waits, from so many posters. */
 static void done_one(void)	{ done(); MUST(s.count == 0 && s.told == 1); }
 static void done_two(void)	{ done(); MUST(s.count == 0 && s.told == 2); }
 
-/* One wake too many, which may be forgotten. */
+/* There was one wake too many, which may be dropped. */
 static void done_more(void)	{ done(); MUST(s.told == 1); }
 
-/* So may be all. */
+/* All wakes may be dropped. */
 static void done_any(void)	{ done(); }
 
 #define MAIL(name, quick, most, init, done, ...)			\

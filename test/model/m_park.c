@@ -12,8 +12,8 @@ static struct {
 	struct inbox_node node[WAKERS * 2];
 	int               asleep;
 	int               taken;
-	int               sleeps;	/* that were not cancelled */
-	int               wakes[WAKERS];	/* that were true */
+	int               sleeps;	/* prepares that were not cancelled */
+	int               wakes[WAKERS];	/* wakes that returned true */
 } s;
 
 static void init(void)
@@ -65,13 +65,13 @@ static void third(void)			{ give(2, 4); }
 static void first_two(void)		{ give(0, 0); give(0, 1); }
 static void second_two(void)		{ give(1, 2); give(1, 3); }
 
-/* For each prepare, one of the cancel and the wakes was true. */
+/* For each prepare, either the cancel or one wake returned true. */
 static void done(void)
 {
 	MUST(s.sleeps == s.wakes[0] + s.wakes[1] + s.wakes[2]);
 }
 
-/* What was done before the wake is seen after the sleep. */
+/* A write before the wake is visible after the sleep. */
 
 static void pass(void)
 {

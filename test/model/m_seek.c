@@ -2,15 +2,18 @@
 /* m_seek.c: scenarios of seek.h, with park.h and idle.h as in ws.c. */
 
 /*
- * Things to do lie where all can take them. Workers seek one, and sleep; others
- * give. A worker either never looks again when it has got one, since what it
- * does takes for ever: then all must have been taken in the end. Or it looks
- * again until all is over, which is when the idle count says so. A nap is a
- * doze that ends by itself, always, while the worker counts as seeking. A thing
- * that is given meanwhile wakes no worker, and the worker finds it after the nap.
- * The worker is idle without a look that a fence makes good. So a giver keeps a
- * thing, as the owner of a deque does: it is not idle before all has been taken,
- * if need be by itself.
+ * Things lie where all workers can take them. Workers seek a thing, and sleep;
+ * other threads give things. Either a worker never looks again when it has
+ * found a thing, as if the work never ended: then all things must have been
+ * taken in the end. Or it looks again until all is over, as the idle count
+ * says.
+ *
+ * A nap is a doze that always ends by itself, and the worker counts as seeking
+ * meanwhile. A thing that is given meanwhile wakes no worker: the worker finds
+ * it after the nap. The worker that naps counts as idle, although it has not
+ * looked after a fence. So the giver keeps a thing, as the owner of a deque
+ * does: the giver is not idle until all things are taken, if need be by the
+ * giver itself.
  */
 #include "model.h"
 #define FENCE_MODEL
@@ -28,10 +31,10 @@ static struct {
 	struct seek seek;
 	int nr;				/* workers */
 	int idle;			/* see idle.h */
-	int dozes;			/* somebody may wake himself */
+	int dozes;			/* a worker may wake by itself */
 	int stop;			/* atomic */
-	int there[THINGS];		/* atomic: it can be taken */
-	int data[THINGS];		/* plain, written before */
+	int there[THINGS];		/* atomic: the thing can be taken */
+	int data[THINGS];		/* plain, written before that */
 	int given[THINGS];
 	int own;			/* taken by the giver */
 } s;
@@ -41,7 +44,7 @@ static bool stopped(void)
 	return __atomic_load_n(&s.stop, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* As the deques of others. */
+/* Looks as a worker looks at the deques of the others. */
 static bool somebody_has_work(void)
 {
 	int i;
@@ -107,7 +110,7 @@ static void park(struct worker *w, bool doze)
 	seek_unpark(&s.seek);
 }
 
-/* Nothing has to end it. */
+/* Sleeps for a while. No wake is needed to end it. */
 static void nap(struct worker *w)
 {
 	park_prepare(&w->p_asleep);				/* S1 */
@@ -119,7 +122,7 @@ static void nap(struct worker *w)
 		idle_wake(&s.idle, &w->p_asleep);
 }
 
-/* Naps, looks, and does not look again before it sleeps. */
+/* Naps, and looks; but does not look again before it sleeps. */
 static bool seek_and_nap(struct worker *w)
 {
 	bool got, more;
@@ -152,7 +155,7 @@ static bool seek(struct worker *w, bool doze)
 	return got;
 }
 
-/* What is got takes for ever: it does not look again. */
+/* Runs what it has found forever: it does not look again. */
 static void busy(int nr)
 {
 	do
@@ -196,7 +199,7 @@ static void give_one(void)	{ give(0); }
 static void give_other(void)	{ give(1); }
 static void give_two(void)	{ give(0); give(1); }
 
-/* After the last: waits for the end, as uproc_fini(). */
+/* After the last gift: waits for the end, like uproc_fini(). */
 static void finish(void)
 {
 	int got = s.own;
@@ -208,13 +211,13 @@ static void finish(void)
 		got += s.worker[i].p_got;
 	MUST(got == s.given[0] + s.given[1]);
 	if (!s.dozes)
-		s.idle = 77;		/* nobody counts any more */
+		s.idle = 77;		/* no worker counts any more */
 	__atomic_store_n(&s.stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < s.nr; i++)
 		(void)park_wake(&s.worker[i].p_asleep);
 }
 
-/* Takes all that is left, as an owner runs it. */
+/* Takes all things that are left, as an owner runs them. */
 static void take_rest(void)
 {
 	int i;
@@ -238,7 +241,7 @@ static void init(int nr, bool free)
 	(void)free;
 #endif
 	s.nr   = nr;
-	s.idle = -1;			/* who gives holds */
+	s.idle = -1;			/* the giver has a hold */
 	NAME(s.worker[0].p_asleep);
 	NAME(s.worker[1].p_asleep);
 	NAME(s.seek.m_parked);
@@ -258,7 +261,7 @@ static void two_full(void)	{ init(2, false); }
 static void one_free(void)	{ init(1, true); }
 static void two_free(void)	{ init(2, true); }
 
-/* Each that was given was taken, once; the counts are right. */
+/* Each thing was taken once, and the counts are right. */
 static void done(void)
 {
 	MUST(!somebody_has_work());

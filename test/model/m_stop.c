@@ -2,20 +2,21 @@
 /* m_stop.c: scenarios of stop.h, with both kinds of fences (fence.h). */
 
 /*
- * What the owner and those who stop it touch is plain: so that two are there at
- * once, or one does not see what the other did, is a data race.
+ * The data that owners and thieves access are plain. So if two threads are
+ * inside at once, or a thread does not see what another did, the checker
+ * reports a data race.
  *
- * A thief asks, and looks some times for an answer, or not at all. Then it uses
- * force, and looks twice before it gives up. An owner that waits pauses at each
- * second look, so how many looks that were need not be in the data. Or patience
- * has no end, and each look is a pause: all waits end.
+ * A thief asks, and looks for an answer a few times, or not at all. Then it
+ * uses force, and looks twice before it gives up. An owner that waits pauses at
+ * each second look, so the number of looks need not be in the data. If patience
+ * is unlimited, each look is a pause, and all waits end.
  */
 #include "model.h"
 
 #include <limits.h>
 
-static bool patient;			/* a part of the scenario, */
-static int looks;			/* and for the answer */
+static bool patient;			/* set by the scenario, */
+static int looks;			/* as is this: for the answer */
 
 #define STOP_PATIENCE		(patient ? INT_MAX : 2)
 #define STOP_RELAX()		(patient ? model_pause(1) : (void)0)
@@ -28,10 +29,10 @@ static int looks;			/* and for the answer */
 static struct {
 	struct owner {
 		struct stop o_stop;
-		int         o_data;	/* plain: how often anybody was there */
-		int         o_taken;	/* plain: a thief has said stop_look() */
+		int         o_data;	/* plain: visits of any thread */
+		int         o_taken;	/* plain: a thief has called stop_look() */
 	} owner[OWNERS];
-	int times[MODEL_THREADS];	/* that each was there */
+	int times[MODEL_THREADS];	/* how often each thread was inside */
 	int gave_up[MODEL_THREADS];
 } s;
 
@@ -45,7 +46,7 @@ static void init(void)
 	NAME(s.owner[1].o_data);
 }
 
-/* By thread who; that it is alone is seen by the checker. */
+/* Thread who is inside. The checker reports if it is not alone. */
 static void there(int who, struct owner *o)
 {
 	o->o_data++;
@@ -134,7 +135,7 @@ static void two(void)		{ stop(2, &s.owner[0]); }
 static void three(void)		{ stop(3, &s.owner[0]); }
 static void one_twice(void)	{ one(); one(); }
 
-/* Each is an owner, and stops the other while he is not in. */
+/* Each is an owner, and also stops the other while that is not inside. */
 
 static void stop_and_enter(int who)
 {
@@ -153,7 +154,7 @@ static void one_both(void)	{ stop_and_enter(1); }
 static void zero_all(void)	{ enter_and_stop(0); }
 static void one_all(void)	{ enter_and_stop(1); }
 
-/* Nobody was there unnoticed; all is open again. */
+/* Each visit was counted, and all is open again. */
 static void done(void)
 {
 	int there = 0;
@@ -168,14 +169,14 @@ static void done(void)
 	}
 }
 
-/* Nobody has lost a stop_look(). */
+/* No stop_look() is lost. */
 static void done_look(void)
 {
 	done();
 	MUST(!s.owner[0].o_taken == !(s.owner[0].o_stop.k_stop & STOP_LOOK));
 }
 
-/* Who is patient, and the only one, is let. */
+/* A patient thread that is the only one to stop an owner succeeds. */
 static void done_patient(void)
 {
 	done();

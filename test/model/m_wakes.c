@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* m_wakes.c: scenarios of wakes.h: what a processor and wakers do with it. */
+/* m_wakes.c: scenarios of wakes.h: a processor, and wakers. */
 
 #include "model.h"
 #include "wakes.h"
@@ -7,21 +7,22 @@
 #define WAKERS	3
 
 /*
- * Two threads of one processor. Each waits as often as it is woken, and ends;
- * or the first ends when it knows of a wake, taken or not, or at once, and is
- * woken until it is joined. From its end on its processor may compute until the
- * joiner has left: the joiner must not wait for a look at the inbox.
+ * One processor with two threads. Each thread waits as often as it is woken,
+ * and ends. Or the first thread ends earlier: at once, or when it knows of a
+ * wake, taken or not; then it is woken until it is joined. After its end its
+ * processor may compute until the joiner has left, so the joiner must not
+ * depend on a look at the inbox.
  */
 static struct {
 	struct inbox inbox;
 	struct wakes wakes[2];
-	int          left[2];		/* waits */
-	int          runs[2];		/* it can: is in the queue */
-	int          data[WAKERS];	/* written before the wakes, plain */
+	int          left[2];		/* waits that are left */
+	int          runs[2];		/* it can run: is in the queue */
+	int          data[WAKERS];	/* plain, written before the wakes */
 	int          joined;		/* the first is joinable */
-	int          sent;		/* so many wakers are done (atomic) */
-	int          know;		/* it ends when it knows of so many */
-	int          told;		/* of its end (atomic) */
+	int          sent;		/* wakers that are done (atomic) */
+	int          know;		/* it ends when s.sent is this */
+	int          told;		/* its joiner knows the end (atomic) */
 	int          left_by;		/* its joiner has left (atomic) */
 	int          computes;		/* the processor, until then */
 	int          freed[2];		/* [0] also by the joiner (atomic) */
@@ -48,13 +49,13 @@ static void init(int first, int second)
 	NAME(s.freed);
 }
 
-/* A new thread is a thread that waits: here, until the first of its wakes. */
+/* A new thread is a thread that waits; here, for the first of its wakes. */
 static void init_two(void)	{ init(2, 0); }
 static void init_three(void)	{ init(3, 0); }
 static void init_four(void)	{ init(4, 0); }
 static void init_both(void)	{ init(2, 2); }
 
-/* It runs, has waited for nothing, and there is no second thread. */
+/* The first thread runs, and has not waited. There is no second thread. */
 static void init_ends(int know, int joined)
 {
 	init(1, 0);
@@ -69,7 +70,7 @@ static void init_joined(void)	{ init_ends(0, 1); }
 static void init_joined_knows(void)	{ init_ends(1, 1); }
 static void init_joined_looks(void)	{ init_ends(0, 1); s.computes = 0; }
 
-/* Gives its memory to another use. */
+/* Gives the memory of the thread to another use. */
 static void release(int which)
 {
 	s.wakes[which].w_count  = 77;
@@ -118,7 +119,7 @@ static void end(int which)
 		model_pause(11);
 }
 
-/* From a wait to the next that blocks. */
+/* Runs the thread up to its next wait that blocks. */
 static void run(int which)
 {
 	MUST(s.runs[which]);
@@ -167,14 +168,16 @@ static void wake(int who, int which, int nr)
 		(void)wakes_post(&s.wakes[which], &s.inbox);
 }
 
-/* What the thread sees is that there is the wake. */
+/* Wakes, and lets the thread know that there is a wake. */
 static void wake_and_tell(void)
 {
 	wake(0, 0, 1);
 	__atomic_fetch_add(&s.sent, 1, __ATOMIC_RELEASE);
 }
 
-/* Wakes it before its end or after, and so does another; then joins. */
+/*
+ * Joins the thread, which this and another waker wake before or after its end.
+ */
 static void join_after(int sent)
 {
 	while (!__atomic_load_n(&s.told, __ATOMIC_ACQUIRE) ||

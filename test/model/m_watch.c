@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* m_watch.c: scenarios of watch.h, with seek.h, park.h and idle.h as in ws.c. */
+/* m_watch.c: scenarios of watch.h, with seek.h, park.h, idle.h as in ws.c. */
 
 /*
- * One worker computes until a thread has run that waits in its slot, where no
- * search finds it: only a look for workers that do not switch. So all workers
- * sleep or wait, which the checker reports, unless one of the others
- * looks twice. These sleep, and keep watch; or are woken, and compute as well;
- * or run threads that yield, so that they never sleep. (X1, X2.)
+ * One worker computes until a certain thread has run. That thread waits in the
+ * worker's slot, which no search covers: only a look for workers that do not
+ * switch finds it. So unless another worker looks twice, all workers sleep or
+ * wait forever, which the checker reports. The others sleep, and keep watch; or
+ * are woken, and compute as well; or run threads that yield, so that they never
+ * sleep. (X1, X2.)
  *
- * Real are the four headers. Copies of what is in ws.c, in its words, are:
- * look_around(), seek(), park(), doze(), is_stuck(), remember_turns(). Time is
- * no part of the model: a period has passed whenever a worker asks, or a futex
- * wait returns for no reason, as often as the scenario says (m_spurious). So a
- * worker is stuck if its turn is the same at two looks.
+ * The four headers are the real code. look_around(), seek(), park(), doze(),
+ * is_stuck() and remember_turns() repeat what ws.c does. Time is not part of
+ * the model: a period has passed whenever a worker asks, or a futex wait
+ * returns for no reason, as often as the scenario says (m_spurious). So a
+ * worker counts as stuck if its turn is the same at two looks.
  */
 #include "model.h"
 #define FENCE_MODEL
 #include "seek.h"
 #include "idle.h"
 
-/* Always another time than the last, and far from it. */
+/* Never the time of the last look, nor close to it. */
 #define WATCH_NOW(v)	\
 	(__atomic_load_n(&(v)->v_looked, __ATOMIC_RELAXED) ^ (1u << 30))
 #include "watch.h"
@@ -35,8 +36,8 @@ static struct {
 	int turn, watched;		/* atomic: of the worker that computes */
 	int slot;			/* atomic: the thread waits there */
 	int data;			/* plain: written by its waker */
-	int ran;			/* atomic: it has run */
-	int looks[2];			/* turns of the workers that yield */
+	int ran;			/* atomic: the thread has run */
+	int looks[2];			/* by the workers that yield */
 } s;
 
 static int get(const int *at)
@@ -64,7 +65,7 @@ static void remember_turns(void)
 			__ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-/* For stop.h, an exchange. */
+/* An exchange takes the place of stop.h. */
 static bool take(void)
 {
 	if (!is_stuck() || __atomic_exchange_n(&s.slot, 0, __ATOMIC_ACQUIRE) == 0)
@@ -74,7 +75,7 @@ static bool take(void)
 	return true;
 }
 
-/* Two threads yield by turns: there is always another thread to run. */
+/* The worker runs two threads that yield by turns, so it never searches. */
 static void look_around(void)
 {
 	if (watch_kept(&s.watch) || !watch_due(&s.watch))	/* U5 U6 */
@@ -133,7 +134,7 @@ static void until_it_has_run(void)
 	(void)park_wake(&s.asleep);	/* the end */
 }
 
-/* It switches, and then the thread that it runs wakes the other. */
+/* Switches; then the thread that it runs wakes the other. */
 static void computes(void)
 {
 	__atomic_store_n(&s.turn, 1, __ATOMIC_RELAXED);
@@ -142,16 +143,17 @@ static void computes(void)
 	until_it_has_run();
 }
 
-/* Computes since before the others begin. */
+/* Has computed since before the others begin. */
 static void computes_on(void)
 {
 	until_it_has_run();
 }
 
 /*
- * Looks before there is something to see leave behind no more than the first
- * does. Others may write what they remembered long ago, or be faster to find
- * that a look is due: so some turns are in vain, but not many.
+ * Looks, while the thread waits in the slot, are bounded. (Before that, a
+ * second look leaves the same data as the first.) A look may be in vain, if
+ * another worker writes turns that it remembered long ago, or is faster to find
+ * that a look is due. There are few of these.
  */
 static void yields(int nr)
 {
@@ -169,7 +171,7 @@ static void yields(int nr)
 static void zero_yields(void)	{ yields(0); }
 static void one_yields(void)	{ yields(1); }
 
-/* Each message is soon dealt with. */
+/* Sleeps again and again; each message is dealt with soon. */
 static void sleeps(void)
 {
 	while (get(&s.ran) == 0) {
@@ -179,7 +181,9 @@ static void sleeps(void)
 	}
 }
 
-/* A message is a thread that computes, too. */
+/*
+ * Sleeps until a message comes, which stands for a thread that computes, too.
+ */
 static void sleeps_and_computes(void)
 {
 	while (get(&s.ran) == 0 && get(&s.message) == 0) {
@@ -195,7 +199,7 @@ static void wakes(void)
 	idle_wake(&s.idle, &s.asleep);
 }
 
-/* Wakes again when the message has been dealt with. */
+/* Wakes three times, each time after the last message has been dealt with. */
 static void wakes_thrice(void)
 {
 	int i;

@@ -1,87 +1,96 @@
 /* SPDX-License-Identifier: MIT */
-/* model.c: a model checker: all executions of a small program with threads. */
+/*
+ * model.c: a model checker: explores all executions of a small program with
+ * threads.
+ */
 
 /*
  * OVERVIEW
  *
  * The threads of a scenario (model.h) are threads of our own dispatcher. Before
- * each atomic operation and futex call one blocks, and the checker decides
- * who goes on: next(). It also decides which of the values that the memory
- * model allows a load returns, and where a store goes. Each decision is noted
- * (choose()); an execution is repeated with the same decisions up to the last
- * that has another way left, and goes that way. This ends when there is none.
- * A location that only one thread uses is not a point of decision.
+ * each atomic operation and each futex call a thread blocks, and the checker
+ * decides in next() which thread goes on. It also decides which value a load
+ * returns, of those that the memory model allows, and where in modification
+ * order a store goes. Each decision is noted (choose()). The next execution
+ * repeats the decisions up to the last that has an alternative left, and takes
+ * that. The search ends when no alternative is left. A location that only one
+ * thread uses needs no decision.
  *
- * Nor are plain accesses, since they are checked for data races: two of them of
- * which one is a write, or one with an atomic one, that no release and acquire
- * order, are a failure.
+ * Plain accesses need none either, since they are checked for data races. A
+ * race is a failure: two accesses, not both reads and not both atomic, that no
+ * release and acquire order.
  *
  * STATES
  *
- * Different orders often lead to the same state. So each state at which a
- * decision is due is looked up among those seen before, as a hash of 64 bits,
- * and if it was there the execution is given up. The state is that of the data,
- * of the memory model, and of the threads. A thread's local state is not looked
- * at: it follows from all that the thread has read, and that is what is hashed
- * (t_history), since the last model_pause() or model_turn(). Preemptions (that
- * a thread which could go on does not) are not bounded, but for the largest
- * scenarios, which say so.
+ * Different orders often lead to the same state. So each state in which a
+ * decision is due is hashed to 64 bits and looked up among the states seen
+ * before. If it was there, the execution is given up. The state is that of the
+ * data, of the memory model, and of the threads. The local state of a thread
+ * follows from all that the thread has read. So not the local state is hashed,
+ * but what was read since the last model_pause() or model_turn() (t_history). A
+ * preemption is a decision against a thread that could go on. Preemptions are
+ * not bounded, except in the largest scenarios, which name a bound.
  *
  * MEMORY MODEL
  *
- * That of C11 as repaired by Lahav et al. ("Repairing sequential consistency in
- * C/C++11", PLDI 2017), in the form of views. The stores to a location have an
- * order: mo, modification order. A thread's view has for each location the
- * place in mo of the store that it knows of. A load may return that or any
- * later one, and moves the view there. A release keeps the view with the store
- * (a message), and an acquire adds the message's to its own: that is "happens
- * before", and since views only grow, loads are coherent.
- * Relaxed stores have a message without view. A read-modify-write passes on the
- * message of the store that it replaces (release sequences).
+ * The memory model is that of C11 as repaired by Lahav et al. ("Repairing
+ * sequential consistency in C/C++11", PLDI 2017), in the form of views. The
+ * stores to a location have an order, mo (modification order). For each
+ * location, a thread's view has the place in mo of the newest store that the
+ * thread knows. A load may return that store or any later store, and moves the
+ * view there. A release attaches the view to the store, as a message; an
+ * acquire adds the message to its own view. This is "happens before"; and since
+ * views only grow, loads are coherent. A relaxed store has a message without a
+ * view. A read-modify-write passes on the message of the store that it replaces
+ * (release sequences).
  *
- * A store may go anywhere in mo after the thread's view: before stores that
- * others have done earlier in the execution, too. But nothing comes between a
- * read-modify-write and the store that it has read.
+ * A store may go anywhere in mo after the thread's view, so also before stores
+ * that other threads have done earlier in the execution. But nothing comes
+ * between a read-modify-write and the store that it has read.
  *
  * Sequentially consistent operations take effect in the order of the execution:
  * loads and stores come after the last such store to the location. C11 allows
- * more: such a load may be before such a store in their order though its thread
- * has seen, by a relaxed load, what was written after the store. Who looks in
- * that way is explored with a relaxed load in place of the other.
+ * more. There such a load may precede such a store in their order, although its
+ * thread has seen, by a relaxed load, a value that was written after the store.
+ * To explore this, a scenario has a relaxed load in place of the sequentially
+ * consistent load.
  *
- * So do fences of that kind: each learns what those before it knew (sc_view),
- * and of the last sequentially consistent stores; and such loads and stores
- * later in the execution come after that. It is places in mo that it learns,
- * not what happens before, so that alone hides no data race. Fences also
- * acquire, from all that the thread has read relaxed (t_acquire), and release:
- * what it stores relaxed later has a message with the view that it had then
- * (t_release). Other loads and stores do not know of fences, so a mixture of
- * sequentially consistent ones and fences may be ordered more than in C11.
+ * Sequentially consistent fences take effect in the order of the execution,
+ * too. Each fence learns what earlier fences knew (sc_view), and the last
+ * sequentially consistent stores; such loads and stores later in the execution
+ * come after that. The fence learns places in mo, not what happens before, so
+ * this alone hides no data race. A fence also acquires from all that the thread
+ * has read relaxed (t_acquire). And it releases: relaxed stores after it have a
+ * message with the view of the thread at the fence (t_release). Other loads and
+ * stores do not know of fences, so a mixture of sequentially consistent
+ * operations and fences may be ordered more than in C11.
  *
- * membarrier(2): a fence of the caller; then one for each other thread,
- * wherever that is, one after the other in any order; and one of the caller.
- * Since plain code runs in the order in which it is written, compilers that
- * change it elsewhere than across a light fence (fence.h) are not explored.
+ * membarrier(2) is a fence of the caller; then a fence for each other thread,
+ * wherever that is, one after the other in any order; then another fence of the
+ * caller. Plain code runs in the order in which it is written. So compilers
+ * that change this order elsewhere than across a light fence (fence.h) are not
+ * explored.
  *
- * A loop that waits (model_pause()) goes on when what it has read may have
- * changed, and then sees it: stores arrive in finite time. That it sees old
- * values in one turn is explored, that it does so in many is not.
+ * A loop that waits (model_pause()) goes on when a location that it has read
+ * may have changed, and then sees the new value: stores arrive in finite time.
+ * That a thread sees an old value in one turn is explored; in many turns, it is
+ * not.
  *
- * What is not explored: a load that returns a store which the execution does
- * only later (load buffering); no compiler or machine that keeps control and
- * data dependencies does that where a branch or an address depends on the load,
- * which is the case for all loads of our headers but one: that of the item in a
- * steal (deque.h). What keeps that before the compare-and-swap is R3, A3 there,
- * and so these are not tested here.
+ * Load buffering is not explored: a load that returns a store that comes later
+ * in the execution. Compilers and machines keep control and data dependencies,
+ * so this cannot happen where a branch or an address depends on the load. That
+ * is so for all loads in our headers but one: a steal loads the item (deque.h),
+ * and R3 and A3 there keep this load before the compare-and-swap. So R3 and A3
+ * are not tested here.
  *
- * futex(2): the wait may read an old value, but not one older than what a wake
- * knew before it. As many waits as the scenario says (m_spurious) may return
- * for no reason.
+ * futex(2): the wait may read an old value, but none older than any wake before
+ * it knew. As many waits as the scenario says (m_spurious) may return for no
+ * reason.
  *
  * ANSWER
  *
- * A scenario fails by MUST(), by a data race, or if threads are left and all of
- * them sleep: a wake was lost. The execution is listed then (-v).
+ * A scenario fails by MUST(), by a data race, or when all threads that are left
+ * sleep, since a wake was lost. Then the execution is listed (-v).
  */
 
 #include <errno.h>
@@ -100,19 +109,19 @@
 
 #define THREADS		MODEL_THREADS
 #define LOCS		32		/* atomic locations */
-#define STORES		40		/* to one of them, in one execution */
-#define OPS		4000		/* of one execution */
+#define STORES		40		/* to each, in one execution */
+#define OPS		4000		/* in one execution */
 #define CHOICES		8000
 #define DATA		2048		/* bytes */
-#define GRANULE		4		/* bytes that are looked at together */
+#define GRANULE		4		/* bytes that are checked together */
 #define LANE		(64 << 10)
 #define MEMBARRIER	(1 << 3)	/* private, expedited */
 
 #if !defined(SYS_membarrier)
-#define SYS_membarrier	(-2L)		/* nobody calls that */
+#define SYS_membarrier	(-2L)		/* never called */
 #endif
 
-/* What is known: of each location, a place in mo; of each thread, its epoch. */
+/* Knowledge: a place in mo for each location, an epoch for each thread. */
 struct message {
 	uint8_t g_view[LOCS];
 	uint8_t g_clock[THREADS];
@@ -121,15 +130,15 @@ struct message {
 struct store {
 	uint64_t       s_value;
 	struct message s_message;
-	bool           s_replaced;	/* by the operation that follows */
+	bool           s_replaced;	/* by the read-modify-write after it */
 };
 
 struct loc {
-	const char  *l_at;		/* for ever */
+	const char  *l_at;		/* never changes */
 	int          l_size;
 	int          l_nr;		/* stores; 0: still as in the data */
-	int          l_sc;		/* place of the last seq_cst one */
-	int          l_futex;		/* what wakes know */
+	int          l_sc;		/* place of the last seq_cst store */
+	int          l_futex;		/* the newest store that wakes knew */
 	int          l_owner;		/* its only user, or SHARED */
 	struct store l_store[STORES];	/* in mo */
 };
@@ -141,17 +150,17 @@ enum state { RUNS, PAUSED, ASLEEP, ENDED };
 struct thread {
 	struct ustack  t_stack;
 	enum state     t_state;
-	bool           t_over;		/* it has returned */
-	int            t_futex;		/* where it is asleep */
+	bool           t_over;		/* its function has returned */
+	int            t_futex;		/* the location of its futex wait */
 	struct message t_now;
-	struct message t_acquire;	/* a fence would learn this */
-	struct message t_release;	/* known at the last fence */
+	struct message t_acquire;	/* an acquire fence will learn this */
+	struct message t_release;	/* known at the last release fence */
 	uint64_t       t_history;
-	uint32_t       t_read;		/* locations, since the last pause, */
-	uint8_t        t_place[LOCS];	/* and which store, the last time */
+	uint32_t       t_read;		/* locations read since last pause, */
+	uint8_t        t_place[LOCS];	/* and the store read last in each */
 };
 
-/* Who has touched a granule, in which epoch of his; 0: not. */
+/* The epoch in which each thread last accessed a granule; 0: never. */
 struct shade {
 	uint8_t d_write[THREADS];
 	uint8_t d_read[THREADS];
@@ -177,13 +186,13 @@ static const struct model_scenario *scene;
 static struct usched  sched;
 static struct thread  threads[THREADS];
 static int            thread_nr;
-static struct thread *self;		/* NULL: m_init() or m_done() */
+static struct thread *self;		/* NULL in m_init() and m_done() */
 static struct loc     locs[LOCS];
 static int            loc_nr;
 static struct shade   shades[DATA / GRANULE];
-static uint64_t       shaded[DATA / GRANULE / 64];	/* which of them are */
-static bool           fenced;		/* there are fences */
-static struct message sc_view;		/* what they know: places only */
+static uint64_t       shaded[DATA / GRANULE / 64];	/* bit: not all 0 */
+static bool           fenced;		/* the scenario has fences */
+static struct message sc_view;		/* what fences know: places only */
 static struct choice  choices[CHOICES];
 static int            choice_nr, choice_at;
 static struct op      ops[OPS];
@@ -191,9 +200,9 @@ static int            op_nr;
 static int            spurious;
 static int            bound;		/* of preemptions, or MODEL_ANY */
 static int            preempted;
-static struct thread *last;		/* who ran */
+static struct thread *last;		/* the thread that ran last */
 static bool           given_up;
-static bool           again;		/* begin again */
+static bool           again;		/* start the search again */
 static char           failure[200];
 static bool           verbose;
 
@@ -203,7 +212,7 @@ static struct {
 } names[LOCS * 2];
 static int name_nr;
 
-/* The set of states: open addressing. */
+/* The states that were seen, by open addressing. */
 static uint64_t *seen;
 static size_t    seen_nr, seen_size;
 
@@ -276,7 +285,7 @@ static int choose(int nr)
 	return choices[choice_at++].c_pick;
 }
 
-/* The next way to go. False: there is none. */
+/* Turns to the next alternative. False: there is none. */
 static bool backtrack(void)
 {
 	while (choice_nr > 0 &&
@@ -335,7 +344,7 @@ void model_fail(const char *what)
 	given_up = true;
 	if (self == NULL)
 		return;
-	self->t_state = ENDED;		/* s_next() ends it all */
+	self->t_state = ENDED;		/* next() ends the execution */
 	for (;;)
 		ustack_block();
 }
@@ -368,7 +377,7 @@ static void note(const char *what, int loc, int place, uint64_t value)
 		stop("OPS is too small, or a loop has no model_pause()");
 	ops[op_nr++] = (struct op) { (int)(self - threads), what, loc, place,
 		loc < 0 ? 0 : locs[loc].l_nr, value };
-	/* That it was done is a part of the state, even if nothing shows it. */
+	/* The operation is part of the state, even if it changes nothing. */
 	self->t_history = mix(self->t_history, (uintptr_t)what);
 }
 
@@ -382,7 +391,7 @@ static bool is_data(const void *at)
 	       (const char *)at < data + scene->m_size;
 }
 
-/* by, at a granule, does not happen before what self does. */
+/* Fails if an access in by, to a granule, does not happen before self's. */
 static void against(const uint8_t *by, const char *at)
 {
 	int i;
@@ -418,7 +427,7 @@ static void touch(const char *at, int size, bool write, bool atomic)
 	}
 }
 
-/* It is plain memory now: views of it mean nothing any more. */
+/* Makes the location plain memory again: views of it mean nothing any more. */
 static void loc_forget(int loc)
 {
 	int i, j;
@@ -435,7 +444,7 @@ static void loc_forget(int loc)
 			locs[i].l_store[j].s_message.g_view[loc] = 0;
 }
 
-/* Before the access. The value that was there counts as read. */
+/* Called before the access. The old value counts as read. */
 static void plain(const char *at, int size, bool write)
 {
 	int i;
@@ -520,7 +529,7 @@ static void learn(struct message *to, const struct message *from)
 			to->g_clock[i] = from->g_clock[i];
 }
 
-/* The first store of which self may read, or behind which it may write. */
+/* Returns the first store that self may read, or that its store may follow. */
 static int lowest(int loc, int order)
 {
 	int low = self->t_now.g_view[loc];
@@ -532,7 +541,7 @@ static int lowest(int loc, int order)
 	return low;
 }
 
-/* What came with a store that self has read. */
+/* Gives self, which has read a store, the message of that store. */
 static void receive(const struct message *from, int order)
 {
 	if (acquires(order))
@@ -551,7 +560,7 @@ static void remember(int loc, int place)
 			      locs[loc].l_store[place].s_value);
 }
 
-/* One of the stores from low on, the last first. */
+/* Chooses a store from low on, the last first. whole: also replaced stores. */
 static int choose_from(int loc, int low, bool whole)
 {
 	const struct loc *l = &locs[loc];
@@ -572,7 +581,7 @@ static void shift(uint8_t *view, int place)
 		++*view;
 }
 
-/* Makes a place in mo: all views know where what they mean is now. */
+/* Makes a place in mo, and moves all views that point behind it. */
 static struct store *mo_insert(int loc, int place)
 {
 	struct loc *l = &locs[loc];
@@ -599,7 +608,7 @@ static struct store *mo_insert(int loc, int place)
 	return &l->l_store[place];
 }
 
-/* What it does from now on is not yet in what it has released. */
+/* Begins an epoch: later accesses of t are not part of its last release. */
 static void new_epoch(struct thread *t)
 {
 	if (++t->t_now.g_clock[t - threads] == 0)
@@ -628,8 +637,8 @@ static void store_at(int loc, int place, uint64_t value, int order,
 }
 
 /*
- * Where the others may come; but not if only this thread uses the location. If
- * another one does so for the first time, all begins again.
+ * Lets other threads run, unless only this thread uses the location. If a
+ * second thread uses it for the first time, the search starts again.
  */
 static int point(const void *at, int size)
 {
@@ -694,7 +703,7 @@ static uint64_t cut(uint64_t value, int size)
 	return size == 8 ? value : value & ((1ull << size * 8) - 1);
 }
 
-/* Returns what was there. COMPARE: stores only if that is expected. */
+/* Returns the old value. COMPARE stores only if that is expected. */
 static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
 			   int order, uint64_t expected, int failed)
 {
@@ -716,7 +725,7 @@ static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
 	was = locs[loc].l_store[place].s_value;
 	if (how == COMPARE && was == expected &&
 	    locs[loc].l_store[place].s_replaced) {
-		given_up = true;	/* impossible: no such execution */
+		given_up = true;	/* this execution is impossible */
 		for (;;)
 			ustack_block();
 	}
@@ -738,7 +747,7 @@ static uint64_t atomic_rmw(void *at, int size, enum rmw how, uint64_t by,
 
 /* Fences. */
 
-/* The thread may be another one than self: it does not notice. */
+/* A fence of t, which need not be self and does not notice. */
 static void fence(struct thread *t, int order)
 {
 	uint8_t *view = t->t_now.g_view;
@@ -759,7 +768,7 @@ static void fence(struct thread *t, int order)
 	}
 }
 
-/* As point(): from the first fence on it is known what fences need to know. */
+/* Like point(). At the first fence the search starts again, with t_acquire. */
 static void fence_point(void)
 {
 	again |= !fenced;
@@ -777,7 +786,9 @@ static void thread_fence(int order)
 	note("fence", -1, 0, 0);
 }
 
-/* Of the threads of the set, the one after that nr others are skipped. */
+/*
+ * Returns the thread of the set before which nr threads of the set are skipped.
+ */
 static int pick(unsigned set, int nr)
 {
 	int i;
@@ -843,8 +854,9 @@ static void futex_wake(const int *word)
 }
 
 /*
- * Of futex(2), without the flag for private ones, op 0 is wait and 1 is wake.
- * Of membarrier(2) what fence.h uses: to register, and private expedited.
+ * Any futex(2) with an even op waits, with an odd op wakes: FUTEX_WAIT is 0,
+ * FUTEX_WAKE is 1. membarrier(2) has the two commands that fence.h uses:
+ * register, and private expedited.
  */
 long model_syscall(long nr, ...)
 {
@@ -880,7 +892,7 @@ void model_turn(int site)
 	self->t_read    = 0;
 }
 
-/* What it read since the last pause, it does not read any older now. */
+/* All that self has read since the last pause, it now sees at its newest. */
 static void catch_up(void)
 {
 	int i;
@@ -904,7 +916,10 @@ void model_pause(int site)
 
 /* The dispatcher's side. */
 
-/* Something that it has read since the last pause could be read anew. */
+/*
+ * Tells whether a location that t has read since the last pause has a newer
+ * store.
+ */
 static bool has_news(const struct thread *t)
 {
 	int i;
@@ -921,8 +936,7 @@ static bool can_run(const struct thread *t)
 	       (t->t_state == ASLEEP && spurious < scene->m_spurious);
 }
 
-/* Stores that no thread can read any more, and what is known of them, do not
- * count. */
+/* Stores before this place cannot be read any more, so the state is without. */
 static int oldest(int loc)
 {
 	int low = locs[loc].l_nr - 1;
@@ -949,8 +963,8 @@ static const struct shade *next_shade(const struct shade *d)
 }
 
 /*
- * Of the epochs of a thread only the order matters: each counts as its place
- * among those that are written anywhere.
+ * Only the order of a thread's epochs matters. So each counts by its rank among
+ * the epochs that are noted anywhere.
  */
 static uint8_t rank[THREADS][256];
 
@@ -1110,7 +1124,7 @@ static struct ustack *next(struct usched *s)
 			model_fail("all threads that are left sleep");
 		return NULL;
 	}
-	/* Not while an old way is gone again. */
+	/* Not while old decisions are repeated. */
 	if (choice_at == choice_nr && !is_new(hash())) {
 		given_up = true;
 		return NULL;
@@ -1149,7 +1163,7 @@ static void body(void *arg)
 	((void (*)(void))(uintptr_t)arg)();
 }
 
-/* One execution. True: to its end. */
+/* Runs one execution. True: to its end. */
 static bool run(void)
 {
 	int i;
@@ -1183,7 +1197,7 @@ static bool run(void)
 	return !given_up;
 }
 
-/* Nothing is known. */
+/* Forgets all decisions and states. */
 static bool start(void)
 {
 	again = false;
@@ -1194,7 +1208,7 @@ static bool start(void)
 	return true;
 }
 
-/* True: no execution fails. */
+/* Checks a scenario. True: no execution fails. */
 static bool check(const struct model_scenario *m)
 {
 	long whole = 0, parts = 0;
@@ -1230,13 +1244,15 @@ static bool check(const struct model_scenario *m)
 	return failure[0] == 0;
 }
 
-/* 0: all hold. 1: one fails, and the others were not tried. */
+/*
+ * Returns 0 if all hold; 1 if a scenario fails, and the others were not tried.
+ */
 int main(int argc, char **argv)
 {
 	const struct model_scenario *m;
 	const char *only = NULL;
 	bool full = false;
-	int most = MODEL_NOT;	/* not said */
+	int most = MODEL_NOT;	/* none given */
 	int rc;
 
 	while (--argc > 0) {
@@ -1266,7 +1282,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 
-/* What -fsanitize=thread makes of the accesses of a scenario. */
+/* The calls that -fsanitize=thread makes for the accesses of a scenario. */
 
 #define TSAN_PLAIN(size)						\
 void __tsan_read##size(void *at);					\
@@ -1335,7 +1351,7 @@ int __tsan_atomic##bits##_compare_exchange_##name(volatile type *at,	\
 	return *was == expected;					\
 }
 
-/* Instead of the others: clang. */
+/* Clang calls this instead. */
 #define TSAN_CAS_VAL(bits, type)					\
 type __tsan_atomic##bits##_compare_exchange_val(volatile type *at,	\
 	type was, type by, int order, int failed);			\

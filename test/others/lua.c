@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lua: hundreds of threads, each with a Lua of its own whose count hook blocks,
+ * lua: hundreds of threads each run a Lua of their own, whose count hook blocks
  * wherever the script is: in pcall(), in coroutines, in functions that C
- * functions call: each gets the result that it gets without threads.
+ * functions call. Each thread gets the same result as without threads.
  */
 
 /*
- * Lua keeps addresses of the C stack on the heap: that of the jmp_buf to which
- * error() goes, one for each pcall() and resume. They are valid again whenever
- * the thread runs, as its slice is where it was (I1). All jumps are up the
- * stack of the running thread, from and to frames that are in its slice, so
- * the checks of a fortified longjmp() are content, too. Buffers in which
- * string functions build their results are on the C stack and point to
- * themselves. A lua_State has no lock: it belongs to one thread. Lua has no
- * state outside of it.
+ * Lua keeps addresses of the C stack on the heap. There is a jmp_buf for each
+ * pcall() and each resume, to which error() jumps. Such an address is valid
+ * whenever its thread runs, as the slice is where it was (I1). All jumps go up
+ * the stack of the running thread, between frames that are in its slice, so
+ * they pass the checks of a fortified longjmp(), too. String functions build
+ * their results in buffers on the C stack, which point to themselves. A
+ * lua_State has no lock: it belongs to one thread. Lua has no state outside of
+ * it.
  *
- * Built as C++, Lua throws C++ exceptions. It calls nothing while one is being
- * handled, so the caveat of usched.h about catch does not concern the hook.
+ * Built as C++, Lua throws C++ exceptions. While an exception is being handled,
+ * Lua calls nothing, so the caveat of usched.h about catch does not concern the
+ * hook.
  */
 #include "others.h"
 #include <lua.h>
@@ -26,7 +27,7 @@
 #define THREADS	200
 #define PERIOD	60			/* instructions between blocks */
 
-/* Where the script is: it sets the global variable "where" to one of these. */
+/* The script sets the global variable "where" to one of these. */
 enum { RECURSION, ERRORS, STRINGS, GSUB, SORT, COROUTINES, DEEP, WHERES };
 
 /* For Lua 5.1 to 5.4. */
@@ -142,7 +143,7 @@ static void hook(lua_State *lua, lua_Debug *event)
 	others_block();
 }
 
-/* Nobody catches it. */
+/* Lua calls this if no pcall() catches an error. */
 static int panic(lua_State *lua)
 {
 	fprintf(stderr, "%s\n", lua_tostring(lua, -1));

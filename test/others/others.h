@@ -5,14 +5,15 @@
 #define OTHERS_H
 
 /*
- * A test has an array of jobs, each of which begins with a struct other. It
- * calls o_f() on each without threads first: that is the plain run, in which
- * others_block() does nothing. Then others_run() does it again in threads, one
- * for each job, once for each way: under rr (uproc.h) with 1 and 2 processors,
- * and under the bare dispatcher with the first in, first out scheduler of
- * tiny.h, with so few lanes that each slice is copied, or with none.
+ * A test has an array of jobs, each of which begins with a struct other. First
+ * the test calls o_f() on each job without threads: this is the plain run, in
+ * which others_block() does nothing. Then others_run() repeats it in threads,
+ * with a thread for each job, once for each way: under rr (uproc.h) with 1 and
+ * 2 processors; and under the bare dispatcher with the first in, first out
+ * scheduler of tiny.h, with so few lanes that each slice is copied, or with
+ * none.
  *
- * A callback of the library does not know which job it works for. It asks the
+ * A call-back of the library does not know for which job it works. It asks the
  * thread that runs: others_self().
  */
 
@@ -76,7 +77,7 @@ static void others_entry(void *arg)
 	o->o_done++;
 }
 
-/* A slice that has been stored and is not in its lane has to be copied. */
+/* Counts a copy if the slice was stored and is not in its lane. */
 static struct ustack *others_next(struct usched *s)
 {
 	struct ustack *u = tiny_next(s);
@@ -114,7 +115,7 @@ static bool others_bare(void *jobs, int nr, size_t size)
 	struct other *o;
 	int i, rc;
 
-	tiny_shares = 1;		/* what is deep is copied, too */
+	tiny_shares = 1;		/* deep threads are copied, too */
 	rc = tiny_init(&t, way->w_lanes);
 	if (rc == -ENOSYS)
 		return false;
@@ -130,9 +131,9 @@ static bool others_bare(void *jobs, int nr, size_t size)
 }
 
 /*
- * Runs the threads in this way. Each must have blocked at least so often, and
- * all but those of rr, which has a lane for each, must have been copied. False:
- * there is no such way in this build.
+ * Runs the threads in this way. Each must have blocked at least this often, and
+ * must have been copied, except under rr, where each has a lane. False: this
+ * build does not have this way.
  */
 static UNUSED bool others_run(const struct way *w, void *jobs, int nr,
 			      size_t size, long least)

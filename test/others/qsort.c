@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * qsort: threads sort arrays, on their stack and on the heap, with a comparator
- * that blocks now and then: the result is, byte for byte, that of the same
- * sort without threads.
+ * that blocks now and then. The result is the same, byte for byte, as without
+ * threads.
  */
 
 /*
- * While the comparator is blocked, qsort() of the C library is half done: its
+ * While the comparator is blocked, qsort() of the C library is half done. Its
  * frames hold addresses of the array and of the parts that are still to be
- * sorted, or of a temporary copy: in glibc on the stack up to 1024 bytes, then
- * from malloc(), and elements larger than 32 bytes are sorted by pointers to
- * them. It has no lock, and no state outside of its frames. Sizes and elements
- * are chosen so that all of that happens.
+ * sorted, or of a temporary copy. In glibc the copy is on the stack up to 1024
+ * bytes, and from malloc() beyond; elements larger than 32 bytes are sorted by
+ * pointers to them. qsort() has no lock, and no state outside of its frames.
+ * Sizes and elements are chosen so that all this happens.
  *
- * Keys are few, so that many are equal: where those end up depends on the order
- * of all comparisons, which must be that of the plain run.
+ * There are few different keys, so many are equal. The order of equal elements
+ * depends on the order of all comparisons, which must be the same as in the
+ * plain run.
  */
 #include "others.h"
 
@@ -33,7 +34,7 @@ struct job {
 
 static struct job jobs[THREADS];
 
-/* The key first, then what tells apart those that are equal. */
+/* Each begins with a key; the rest tells equal keys apart. */
 struct thin { short e_key, e_nr; };
 struct pair { int e_key, e_nr; double e_more; };
 struct fat  { int e_key, e_nr; char e_more[FAT - 2 * sizeof(int)]; };
@@ -57,7 +58,7 @@ static int order_thin(const void *a, const void *b)
 	return x->e_key - y->e_key;
 }
 
-/* Reads one key before it blocks and the other one after. */
+/* Reads one key before the block and the other key after it. */
 static int order_pair(const void *a, const void *b)
 {
 	int key = ((const struct pair *)a)->e_key;
@@ -111,7 +112,7 @@ static const struct kind {
 	{ sizeof(struct fat),  order_fat,  fill_fat },
 };
 
-/* Around 1024 bytes of elements and of pointers; large ones are few. */
+/* Sizes around 1024 bytes, of elements and of pointers; a few are large. */
 static const int sizes[] = {
 	2, 3, 7, 16, 21, 22, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129,
 	255, 256, 257, 500, 1000, 2000
@@ -130,7 +131,7 @@ static void fill(const struct job *j, char *array)
 	unsigned keys = (unsigned)j->j_nr / 2 + 1;
 	int i;
 
-	keys = keys < 30000 ? keys : 30000;	/* a short */
+	keys = keys < 30000 ? keys : 30000;	/* fits in a short */
 	for (i = 0; i < j->j_nr; i++)
 		k->k_fill(array + i * k->k_size,
 			  (int)(check_random(&random) % keys), i);
@@ -175,7 +176,7 @@ static void make_job(struct job *j, int nr)
 	CHECK(j->j_got != NULL && j->j_plain != NULL);
 }
 
-/* The plain run: sorted, whatever qsort() does. */
+/* The plain run. Its result must be sorted, by any qsort(). */
 static void plain(struct job *j)
 {
 	const struct kind *k = &kinds[j->j_kind];
@@ -195,7 +196,7 @@ static void prepare(void)
 	for (j = jobs; j < jobs + THREADS; j++) {
 		j->j_other.o_random = check_hash(check_seed,
 						 ~(unsigned)(j - jobs));
-		j->j_until = 0;			/* so the first one blocks */
+		j->j_until = 0;			/* the first call blocks */
 		memset(j->j_got, 0x77, bytes(j));
 	}
 }

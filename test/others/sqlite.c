@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite: threads, each with a connection of its own to one database file, that
- * block within statements (every 100 steps of SQLite's machine) and whenever
- * the file is locked: each transaction is seen whole, the database is intact,
- * and has in it what it has without threads.
+ * sqlite: threads share one database file, each with a connection of its own,
+ * and block within statements (every 100 steps of SQLite's machine) and
+ * whenever the file is locked. No thread sees a part of a transaction, and the
+ * database is intact and has the same contents as without threads.
  */
 
 /*
- * What blocks, and what SQLite holds meanwhile:
+ * Where threads block, and what SQLite holds meanwhile:
  *
- * - The mutex of the connection, which is native, is held over each call and so
- *   over the progress handler. If a second thread used the connection: on
- *   another processor it would stop that processor, all threads of it, until
- *   the first has gone on; on the same one it would be let in, as the mutex is
- *   recursive and knows native threads only, and find the connection in the
- *   middle of a statement. So a connection belongs to one thread. It needs no
- *   mutex then (SQLITE_OPEN_NOMUTEX), and a thread never leaves its native
- *   thread, which a mutex would rely on.
+ * - The mutex of the connection, a native mutex, is held during each call, and
+ *   so over the progress handler. Suppose that a second thread used the
+ *   connection. On another processor it would stop all threads of that
+ *   processor until the first thread has gone on. On the same processor it
+ *   would be let in, as the mutex is recursive and knows only native threads;
+ *   it would then find the connection in the middle of a statement. Therefore a
+ *   connection belongs to one thread, and needs no mutex (SQLITE_OPEN_NOMUTEX).
+ *   Besides, a thread here never leaves its native thread, on which a mutex
+ *   would rely.
  *
  * - Static mutexes (memory, random numbers, the list of open files, the page
- *   cache) and those of a file are held for short stretches, in which neither
- *   handler is called. So SQLite must be built for threads if there is more
- *   than one processor; and shared caches are not to be used: they have a
- *   mutex that is held over both handlers, and that the next thread of the
- *   same processor would wait for natively, for ever.
+ *   cache) and the mutexes of a file are held for short stretches, in which
+ *   neither handler is called. So SQLite must be built for threads if there is
+ *   more than one processor. Shared caches must not be used: they have a mutex
+ *   that is held over both handlers. The next thread of the same processor
+ *   would wait for it natively, forever.
  *
- * - Locks of the file, for as long as a transaction. They are POSIX locks,
- *   which belong to the process; but SQLite counts within a process which
- *   connection has what, so they hold between our threads, too. Who meets one
- *   gets the busy handler, which must let the others run: SQLite's own
- *   (busy_timeout) sleeps, and whoever has the lock sleeps with it, if on the
- *   same processor.
+ * - Locks of the file are held for a whole transaction. They are POSIX locks,
+ *   which belong to the process; but SQLite counts the locks of each connection
+ *   within a process, so they also hold between our threads. A thread that
+ *   meets a lock gets the busy handler, which must let other threads run.
+ *   SQLite's own handler (busy_timeout) sleeps. The holder of the lock would
+ *   sleep with it, if it is on the same processor.
  *
- * - A transaction that only reads first and then writes could dead lock with
- *   another one. SQLite sees that and does not call the busy handler. Those
- *   that write say so at once: BEGIN IMMEDIATE.
+ * - A transaction that first reads and then writes could deadlock with another
+ *   transaction. SQLite notices that, and does not call the busy handler. So
+ *   transactions that write begin with BEGIN IMMEDIATE.
  */
 #include "others.h"
 #include <sched.h>
@@ -43,8 +44,8 @@
 #define THREADS		8
 #define TURNS		20		/* transactions of a thread */
 #define ACCOUNTS	100
-#define RICH		1000		/* of each account, at first */
-#define ROWS		8		/* in the log, of each transaction */
+#define RICH		1000		/* of each account, at the start */
+#define ROWS		8		/* in the log, for each transaction */
 #define STEPS		100
 
 struct job {
@@ -70,7 +71,7 @@ static void execute(sqlite3 *db, const char *sql)
 	succeed(db, sqlite3_exec(db, sql, NULL, NULL, NULL), sql);
 }
 
-/* The first column of the first row, to be freed. */
+/* Returns the first column of the first row. The caller frees it. */
 static char *ask(sqlite3 *db, const char *sql)
 {
 	sqlite3_stmt *st;
@@ -106,7 +107,7 @@ static int progress(void *arg)
 	return 0;
 }
 
-/* Who has the lock may be on another processor: let that run, too. */
+/* The lock may be held on another processor: lets that run, too. */
 static int busy(void *arg, int nr)
 {
 	struct job *j = arg;
@@ -130,7 +131,7 @@ static sqlite3 *open_db(const char *name)
 
 /* The thread. */
 
-/* Money is moved, some accounts are touched, lines are written to the log. */
+/* Moves money, touches some accounts, writes lines to the log. */
 static void change(struct job *j, int turn)
 {
 	unsigned *r = &j->j_other.o_random;
@@ -152,7 +153,9 @@ static void change(struct job *j, int turn)
 	execute(j->j_db, sql);
 }
 
-/* At no time can anybody see that money is missing, or a part of a log. */
+/*
+ * Checks that no money is missing, and that no transaction is half in the log.
+ */
 static void look(struct job *j)
 {
 	char text[64];
@@ -214,7 +217,7 @@ static void delete(sqlite3 *db)
 	CHECK(unlink(file) == 0);
 }
 
-/* All that is in it, as text. */
+/* Returns the contents as text. */
 static char *contents(sqlite3 *db)
 {
 	expect(db, "PRAGMA integrity_check", "ok");

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * zlib: hundreds of threads deflate and inflate in small chunks and block
- * between all chunks, and in call-backs of zlib: they make the same bytes as
+ * zlib: hundreds of threads deflate and inflate in small chunks, and block
+ * between all chunks and in call-backs of zlib. They make the same bytes as
  * without threads, and get their data back.
  */
 
 /*
- * The z_stream is on the stack of the thread, and so are the chunks to which
- * it points. What zlib keeps of a stream (z_stream.state) points back to the
- * z_stream, and in all but old versions each call compares that with its
- * argument: a stream at another address is refused with Z_STREAM_ERROR. So a
- * slice that did not come back to where it was (I1) would be seen at once;
- * moved() shows that it would.
+ * The z_stream is on the stack of the thread, and so are the chunks to which it
+ * points. The state that zlib keeps of a stream (z_stream.state) points back to
+ * the z_stream. In all but old versions each call compares that pointer with
+ * its argument, and refuses a stream at another address with Z_STREAM_ERROR. So
+ * if a slice did not come back to its place (I1), the next call would fail;
+ * moved() shows that.
  *
- * Every other thread gives zlib memory that is on its stack, too (struct
- * arena): then window, hash chains and trees, some 10 KiB full of pointers to
- * each other, are in the slice and are copied at each block.
+ * Every other thread also gives zlib memory on its stack (struct arena). Then
+ * the window, hash chains and trees, some 10 KiB full of pointers to each
+ * other, are in the slice and are copied at each block.
  *
- * zlib calls us to allocate, and inflateBack() to read and write: there we
- * block beneath its own frames. It has no locks, and no state outside of the
- * stream but tables that never change.
+ * zlib calls us to allocate; inflateBack() calls us to read and write, and
+ * there we block below its frames. It has no locks, and no state outside of the
+ * stream, except tables that never change.
  */
 #include "others.h"
 #include <zlib.h>
 
 #define THREADS	300
 #define DATA	6000			/* bytes, at most */
-#define PACKED	(DATA + 4096)		/* bytes that it may become */
+#define PACKED	(DATA + 4096)		/* bytes, packed, at most */
 #define CHUNK	400			/* bytes, at most */
 #define ARENA	(24 << 10)
 
@@ -34,17 +34,17 @@ struct job {
 	struct other   j_other;
 	int            j_level;
 	int            j_bits;		/* of the window */
-	int            j_raw;		/* no header, and inflateBack() */
-	int            j_on_stack;	/* zlib's memory */
+	int            j_raw;		/* no header; inflateBack() reads it */
+	int            j_on_stack;	/* zlib's memory is on the stack */
 	size_t         j_len;
 	size_t         j_plain_len;
 	size_t         j_packed_len;
 	size_t         j_back_len;
-	size_t         j_read;		/* of j_packed, by inflateBack() */
+	size_t         j_read;		/* from j_packed, by inflateBack() */
 	long           j_arena;		/* calls that the arena has served */
-	unsigned char *j_chunk;		/* on the stack: of inflateBack() */
+	unsigned char *j_chunk;		/* on the stack, for inflateBack() */
 	unsigned char  j_data[DATA];
-	unsigned char  j_plain[PACKED];	/* what the plain run made of it */
+	unsigned char  j_plain[PACKED];	/* the result of the plain run */
 	unsigned char  j_packed[PACKED];
 	unsigned char  j_back[DATA];
 };
@@ -102,7 +102,7 @@ static size_t chunk(struct job *j, size_t left)
 	return len < left ? len : left;
 }
 
-/* Appends. */
+/* Appends nob bytes. */
 static void keep(unsigned char *to, size_t *len, size_t max,
 		 const unsigned char *from, size_t nob)
 {
@@ -226,7 +226,7 @@ static void there_and_back(struct other *o)
 	CHECK(memcmp(j->j_back, j->j_data, j->j_len) == 0);
 }
 
-/* Words that repeat, and between them some bytes that do not. */
+/* Makes repeated words, and between them some bytes that do not repeat. */
 static void make_data(struct job *j)
 {
 	unsigned *r = &j->j_other.o_random;
@@ -259,7 +259,7 @@ static void make_job(struct job *j, unsigned nr)
 	make_data(j);
 }
 
-/* The plain run; its bytes are also read back by one ordinary call. */
+/* The plain run. One ordinary call also reads its bytes back. */
 static void plain(struct job *j)
 {
 	static unsigned char back[DATA];
@@ -286,7 +286,7 @@ static void compare(void)
 	}
 }
 
-/* zlib itself sees that a stream is not where it was. */
+/* zlib itself notices a stream that has moved. */
 static void moved(void)
 {
 #if ZLIB_VERNUM >= 0x12b0

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * leaf.c: small functions that wait, and call nothing else. test/place.sh reads
- * their assembly: none may have locals below the stack pointer. With LEAF_BARE
- * they do not call usched_refused() either: then some must be found.
+ * leaf.c: small functions that wait, and call no other function. test/place.sh
+ * reads their assembly: none may have locals below the stack pointer. With
+ * LEAF_BARE they do not call usched_refused() either; then some must be found.
  */
 #include "rr.h"
 #include "ll.h"

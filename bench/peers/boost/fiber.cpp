@@ -4,51 +4,54 @@
  * fiber.cpp: the benchmark of bench.h on Boost.Fiber.
  *
  * A thread of the benchmark is a fiber, posted to the scheduler of the native
- * thread that makes it, the default one: round_robin, first in, first out. To
- * wake is a push to the channel of the right neighbour, to wait is a pop from
- * one's own.
+ * thread that makes it. The scheduler is the default, round_robin: first in,
+ * first out. A wake is a push to the channel of the right neighbour, a wait is
+ * a pop from the fiber's own channel.
  *
- * CHANNELS. A buffered_channel has a number of places that is a power of two,
- * one of which stays free. It gets enough for N wakes: in the ring there are
- * never more on their way to a thread. So no push blocks, and a wake before its
- * wait is kept, as it should be. (From N = WAKES on, some pushes block. The
- * alternative is more memory than there is, in one long ring.) What else a user
- * would write, measured with Boost 1.74, messages per second relative to this:
+ * CHANNELS. The number of places of a buffered_channel is a power of two, and
+ * one place stays free. Here it has room for N wakes, since never more are
+ * under way to a thread in a ring. So no push blocks, and a wake before its
+ * wait is kept, as required. (From N = WAKES on, some pushes block; otherwise a
+ * long ring would need more memory than there is.) Alternatives that a user
+ * would write, measured with Boost 1.74, in messages per second relative to
+ * this:
  *
  *   N, R                                 2, 2   2, 100   8, 2   2, 100000
  *   buffered_channel with 2 places       0.43   0.43     0.42   0.61
  *   unbuffered_channel                   0.44   0.46     0.37   0.57
  *   mutex, condition_variable, a count   0.43   0.32     0.28   0.73
  *
- * In the first two the one who wakes waits for the one who is woken. The third
+ * In the first two the waker waits for the thread that it wakes. The third
  * keeps all wakes, and pays for two queues, and for locks in each.
  *
- * STACKS are of class fixedsize_stack, that is from malloc(), and of 16 KiB and
- * D. The default of 128 KiB is as fast for few fibers, but with 200000 it had
- * 0.58 times the messages, and a quarter more memory: malloc() maps each for
- * itself, and writes a page of its own before each. pooled_fixedsize_stack
- * needs half as much memory again, as it writes to each stack when it gets it,
- * with protected_fixedsize_stack there can be some 32,000 fibers, as guard
- * pages are mappings. The size is no multiple of the page for malloc(), which
- * has its header there, so the stacks are staggered without our help.
+ * STACKS are of class fixedsize_stack, that is from malloc(), and have 16 KiB
+ * and D. The default of 128 KiB is as fast for few fibers. With 200000 it had
+ * 0.58 times the messages, and took a quarter more memory: malloc() maps each
+ * stack separately, and writes a page of its own before it.
+ * pooled_fixedsize_stack needs 1.5 times the memory, as it writes to each stack
+ * when it gets it. With protected_fixedsize_stack there can be some 32,000
+ * fibers, as guard pages are mappings. For malloc() the size is not a multiple
+ * of the page, since its header is there, too; so the stacks are staggered
+ * without our help.
  *
- * All symbols are bound when the program starts (-z now). Else the first call
- * of a function from a fiber looks it up on the stack of the fiber, and saves
- * all vector registers there. With a stack of 8 KiB that alone was fatal here.
+ * All symbols are bound when the program starts (-z now). Otherwise the first
+ * call of a function from a fiber looks it up on the stack of the fiber, and
+ * saves all vector registers there. With a stack of 8 KiB that alone was fatal
+ * here.
  *
- * NATIVE THREADS. See native.h. A fiber stays on the native thread where it was
- * made, but Boost does not know that nobody else wakes it: its locks and atomic
- * operations remain, the Debian package is compiled that way.
+ * NATIVE THREADS: see native.h. A fiber stays on the native thread where it was
+ * made. But Boost does not know that no other native thread wakes it, so its
+ * locks and atomic operations remain; the Debian package is compiled that way.
  *
- * TIME. The last fiber to end takes the time. In EMPTY all are made before one
- * runs, and they are detached: when they were joined, that took up to a fifth
- * longer. In the other forms they are joined, after the time has been taken.
+ * TIME. The last fiber to end takes the time. In EMPTY all fibers are made
+ * before any runs, and they are detached: to join them took up to a fifth
+ * longer. In the other forms they are joined, after the time was taken.
  *
  * BLOCKS are counted where try_push() or try_pop() fails, in a copy of the code
  * that the timed run does not use.
  *
  * BLOCKED. A fiber is counted right before it pops from its empty channel, and
- * nothing can come in between, so when the main fiber runs and finds all
+ * nothing can come in between. So when the main fiber runs and finds all
  * counted, all have blocked.
  */
 #ifndef _GNU_SOURCE
@@ -70,7 +73,7 @@ enum {
 	WAKES = 1024	/* places in the largest channel */
 };
 
-/* The power of two above N, for N wakes: a channel has one place too many. */
+/* Returns the power of two above N: one place of a channel stays free. */
 static size_t places()
 {
 	size_t nr = 2;
@@ -83,10 +86,10 @@ static size_t places()
 struct thread {
 	fibers::buffered_channel<int> t_channel{places()};
 	thread                       *t_right;
-	int                           t_turn;	/* until it starts a round */
+	int                           t_turn;	/* rounds until it starts one */
 };
 
-/* What there is on a native thread. */
+/* Data of a native thread. */
 struct share {
 	using body = void (*)(share *, thread *);
 
@@ -221,7 +224,7 @@ static void run_blocked(share *s)
 	s->join_all();
 }
 
-/* With D more bytes on the stack; did they keep their value? */
+/* Calls f with D more bytes on the stack. True: they have kept their value. */
 __attribute__((noinline))
 static bool deep(share *s, thread *me, share::body f)
 {
@@ -232,7 +235,7 @@ static bool deep(share *s, thread *me, share::body f)
 	return space[0] == 'D' && space[bench.b_d - 1] == 'D';
 }
 
-/* The bottom of a thread. The last one to end takes the time. */
+/* The outermost function of a thread. The last thread to end takes the time. */
 static void thread_run(share *s, thread *me, share::body f)
 {
 	bool in_order = true;
@@ -273,8 +276,7 @@ template <bool counted> static void wait(share *s, thread *me)
 }
 
 /*
- * t_turn counts down to the round that the thread starts. There is one place
- * where it waits.
+ * t_turn counts down to the round that the thread starts. There is one wait.
  */
 template <bool counted> static void ring_thread(share *s, thread *me)
 {

@@ -2,39 +2,39 @@
 /* coro.cpp: threads as hand-written C++20 coroutines, a yardstick. */
 
 /*
- * What is asked, and what a ring is: bench.h. Where the rings live: native.h.
+ * bench.h says what is asked, and what a ring is; native.h, where rings live.
  *
- * How. Everything that a library would add is left out: this is what the
- * language can do, not what people run.
+ * HOW. All that a library would add is left out: this shows what the language
+ * can do, not what people run.
  *
- *   - The promise is the thread, and its own awaiter. What a switch needs lies
- *     in the coroutine's frame, 64 bytes with gcc, 48 with clang, 8 more in the
- *     run queue. Frames come from one mapping and are never freed.
+ *   - The promise is the thread, and its own awaiter. A switch needs only data
+ *     in the coroutine's frame, 64 bytes with gcc, 48 with clang, and 8 more in
+ *     the run queue. Frames come from one mapping and are never freed.
  *   - The run queue is an array of pointers, as large as the number of threads,
- *     rounded up to a power of two: it cannot overflow, a thread is in it once.
- *     By default first in, first out, so that all take turns (cold). With
- *     -DLIFO the thread woken last runs first (hot): that measures one ring
- *     after the other.
- *   - A thread that suspends picks the next one and jumps to it (symmetric
- *     transfer). A resume loop comes out the same within a tenth, at times
- *     better and at times worse. (Without optimisation, or with a sanitizer,
- *     gcc makes a call of the jump: the stack is full after many rounds.)
- *   - The queue knows who runs next: the frame AHEAD places further is
- *     prefetched. With a million threads that is half as much again to twice
- *     as fast. 8 places ahead do little, 32 to 128 are alike. Huge pages for
- *     queue and frames brought nothing.
- *   - The role of a thread is kept by counting down, not by a division, and the
- *     loop has a single suspension point, so that a resumed coroutine does not
- *     have to find out where it was.
- *   - Whether blocks are counted is a parameter of a template, so that a ring
- *     that is timed does not even ask.
+ *     rounded up to a power of two. It cannot overflow, since a thread is in it
+ *     once. By default it is first in, first out, so all threads take turns
+ *     (cold). With -DLIFO the thread woken last runs first (hot): that measures
+ *     one ring after another.
+ *   - A thread that suspends picks the next thread and jumps to it (symmetric
+ *     transfer). A resume loop was the same within a tenth, at times faster and
+ *     at times slower. (Without optimisation, or with a sanitizer, gcc makes a
+ *     call of the jump, and the stack is full after many rounds.)
+ *   - The queue knows which thread runs next, so the frame AHEAD places further
+ *     is prefetched. With a million threads that is 1.5 to 2 times as fast. 8
+ *     places ahead do little; 32 to 128 are alike. Huge pages for queue and
+ *     frames had no effect.
+ *   - The role of a thread is found by counting down, not by a division. The
+ *     loop has a single suspension point, so a resumed coroutine does not
+ *     branch on where it stopped.
+ *   - Whether blocks are counted is a template parameter, so a timed ring does
+ *     not even test for it.
  *
- * D bytes more of frame are laid before the frame, in one block with it, and
- * each line of them is touched at the start and looked at in the end.
+ * D more bytes of frame are placed before the frame, in one block with it. Each
+ * cache line of them is touched at the start and checked at the end.
  *
- * All threads of one native thread are made before the first of them runs. One
- * that has to be blocked goes into a list, and waits; when none is left to run,
- * all in the list are counted and woken.
+ * All threads of one native thread are made before the first runs. A thread
+ * that must be blocked goes into a list, and waits. When no thread can run, all
+ * in the list are counted and woken.
  */
 #include <coroutine>
 
@@ -42,8 +42,8 @@
 #include "../native.h"
 
 enum {
-	AHEAD = 64,	/* places of the queue between prefetch and use */
-	ALIGN = 16,	/* of a frame, what operator new promises */
+	AHEAD = 64,	/* places of the queue from prefetch to use */
+	ALIGN = 16,	/* of a frame, as operator new promises */
 	LINE  = 64	/* step with which the D bytes are touched */
 };
 
@@ -55,9 +55,9 @@ struct thread {
 
 	thread  *t_right;	/* neighbour */
 	int      t_count;	/* wakes less waits; < 0: it is suspended */
-	unsigned t_turn;	/* rounds until it starts one, N: it has */
+	unsigned t_turn;	/* rounds until it starts one; N: it has */
 
-	/* Sees the coroutine's parameter: that is how it learns its address. */
+	/* Sets the coroutine's parameter, which so learns the address. */
 	thread(thread *&self) : t_count(0) { self = this; }
 
 	static void *operator new(size_t size);
@@ -93,7 +93,7 @@ struct task {
 	thread *t;
 };
 
-/* An executor: all that a native thread needs while it runs coroutines. */
+/* An executor: data of a native thread while it runs coroutines. */
 struct exec {
 	thread **x_queue;
 	unsigned x_head;	/* not used by LIFO */
@@ -101,10 +101,10 @@ struct exec {
 	unsigned x_mask;	/* size of the queue less one */
 	size_t   x_nr;		/* coroutines to be made here */
 	char    *x_arena;	/* the next frame goes here */
-	size_t   x_ended;	/* coroutines that ended in order */
+	size_t   x_ended;	/* coroutines that ended properly */
 	uint64_t x_got;		/* messages received */
 	uint64_t x_blocks;
-	thread  *x_list;	/* of those that have to be blocked, by t_right */
+	thread  *x_list;	/* threads that must be blocked, by t_right */
 };
 
 static unsigned N, M;	/* b_n, b_m */
@@ -130,7 +130,7 @@ static void make(int id);
 static void run();
 static void wake_blocked();
 
-/* All that native thread w does. */
+/* The work of native thread w. */
 static void work(struct native *w)
 {
 	struct bench_end *e = &w->w_end;
@@ -182,7 +182,7 @@ static inline bool empty();
 static inline void put(thread *t);
 static inline thread *get();
 
-/* Until no coroutine is left that can run. */
+/* Runs coroutines until none can run. */
 static void run()
 {
 	while (!empty())
@@ -191,7 +191,7 @@ static void run()
 
 static inline void wake(thread *t);
 
-/* The coroutines see in x_blocks that all were blocked before one went on. */
+/* Coroutines learn from x_blocks that all were blocked before any went on. */
 static void wake_blocked()
 {
 	for (thread *t = x.x_list; t != nullptr; t = t->t_right) {
@@ -204,7 +204,9 @@ template <bool WIDE, bool COUNT> static task ring_thread(thread *self);
 static task empty_thread(thread *self);
 template <bool WIDE> static task blocked_thread(thread *self);
 
-/* self is given as nullptr, the promise sets it. WIDE: with D more bytes. */
+/*
+ * The caller passes nullptr as self; the promise sets it. WIDE: D more bytes.
+ */
 static inline thread *create(unsigned turn)
 {
 	/* By enum bench_what, and WIDE. */
@@ -225,8 +227,8 @@ static void touch(thread *self);
 static bool touched(thread *self);
 
 /*
- * A thread of a ring. A starter's wake stands at the end of the turn before.
- * Wakes that came in excess stay in t_count, and are found there.
+ * A thread of a ring. A starter's wake comes at the end of the turn before.
+ * Extra wakes stay in t_count until they are needed.
  */
 template <bool WIDE, bool COUNT> static task ring_thread(thread *self)
 {
@@ -301,7 +303,7 @@ inline std::coroutine_handle<> counted::await_suspend(handle h)
 	return c_thread->await_suspend(h);
 }
 
-/* All frames of an executor are of one size: the first shows which. */
+/* All frames of an executor have the same size, found with the first frame. */
 void *thread::operator new(size_t size)
 {
 	size_t all = below + ((size + ALIGN - 1) & -ALIGN);
@@ -359,7 +361,7 @@ static inline bool empty()
 	return x.x_head == x.x_tail;
 }
 
-/* What is prefetched may be stale or nullptr: that does no harm. */
+/* The pointer that is prefetched may be stale or nullptr: that does no harm. */
 static inline thread *get()
 {
 	__builtin_prefetch(x.x_queue[(x.x_head + AHEAD) & x.x_mask], 1);

@@ -2,29 +2,29 @@
 /* fork.cpp: forks and joins on hand-written C++20 coroutines, a yardstick. */
 
 /*
- * What is asked: fork.h. Everything that a library would add is left out: this
- * is what the language can do, not what people run.
+ * fork.h says what is asked. All that a library would add is left out: this
+ * shows what the language can do, not what people run.
  *
- *   - The promise is the thread. It has a count of children, and a pointer to
- *     its parent and to where its result goes: into the parent's frame, which
- *     stays where it is.
- *   - A thread that is made goes to the newest end of the deque of its native
- *     thread, which runs the newest first. One that has nothing left steals the
- *     oldest of another one's, chosen in turn. The deque is that of Chase and
+ *   - The promise is the thread. It has a count of children, and pointers to
+ *     its parent and to the place of its result, in the parent's frame, which
+ *     does not move.
+ *   - A new thread goes to the newest end of the deque of its native thread,
+ *     which runs the newest first. A native thread without work steals the
+ *     oldest thread of another, chosen in turn. The deque is that of Chase and
  *     Lev (Dynamic circular work-stealing deque, SPAA 2005), with the orders of
- *     Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013, figure 1), less what makes
- *     it grow: it is as large as can be needed, and an overflow ends the
- *     program.
- *   - Who ends, or waits, jumps to the one that runs next (symmetric transfer):
- *     a parent whose last child has ended, else the newest.
- *   - The count of children has one more for the parent, who takes it off when
- *     it is suspended. Who makes it 0 runs the parent.
+ *     Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013, figure 1), but does not
+ *     grow: it has the largest size needed, and an overflow ends the program.
+ *   - A thread that ends, or waits, jumps to the thread that runs next
+ *     (symmetric transfer): a parent whose last child has ended, else the
+ *     newest thread.
+ *   - The count of children includes one for the parent, which takes that off
+ *     when it is suspended. The thread that makes the count 0 runs the parent.
  *   - With P = 1 there is no atomic operation, for the price of a branch that
- *     is foreseen.
+ *     is predicted.
  *   - Frames come from a list for each size on each native thread, and go to
- *     that of the native thread on which they end. They are never given back.
- *   - Native threads that find nothing spin, and offer the processor now and
- *     then. They do not sleep: that is what a library would add first.
+ *     the list of the native thread on which they end. They are never freed.
+ *   - Native threads without work spin, and offer the processor now and then.
+ *     They do not sleep: that is what a library would add first.
  */
 #include <coroutine>
 #include <atomic>
@@ -33,11 +33,11 @@
 #include "../../fork.h"
 
 enum {
-	ALIGN   = 16,		/* of a frame, what operator new promises */
+	ALIGN   = 16,		/* of a frame, as operator new promises */
 	CLASSES = 64,		/* of sizes of frames, in steps of ALIGN */
 	CHUNK   = 1 << 20,	/* bytes asked for at once */
-	PLACES  = 1 << 16,	/* in a deque: levels times children is less */
-	SPINS   = 64		/* looks before others get the processor */
+	PLACES  = 1 << 16,	/* in a deque: levels times children, or more */
+	SPINS   = 64		/* looks before the processor is offered */
 };
 
 struct thread;
@@ -52,13 +52,14 @@ static handle next();
 static bool last(thread *parent);
 
 /*
- * Parameters of each coroutine are self, out, and what it likes. self is the
- * parent when it is called, and the thread itself in its body.
+ * The parameters of each coroutine are self, out, and any others. When a
+ * coroutine is called, self is the parent; in its body, self is the thread
+ * itself.
  */
 struct thread {
 	std::atomic<int> t_left;	/* children, and 1 */
-	thread          *t_parent;	/* nullptr: it is the root */
-	long            *t_out;		/* of its parent, or nullptr */
+	thread          *t_parent;	/* nullptr: the root */
+	long            *t_out;		/* in its parent's frame, or nullptr */
 
 	template <class... Args> thread(thread *&self, long *out, Args &...)
 		: t_parent(self), t_out(out) { self = this; }
@@ -66,7 +67,7 @@ struct thread {
 	static void *operator new(size_t size);
 	static void operator delete(void *p, size_t size);
 
-	/* Suspends the thread for good. */
+	/* Suspends the thread forever. */
 	struct end {
 		bool await_ready() noexcept { return false; }
 		handle await_suspend(handle h) noexcept;
@@ -79,13 +80,13 @@ struct thread {
 	void return_value(long result) { if (t_out) *t_out = result; }
 	void unhandled_exception() noexcept { abort(); }
 
-	/* nr children will be made. */
+	/* Announces nr children. */
 	void expect(int nr)
 	{
 		t_left.store(nr + 1, std::memory_order_relaxed);
 	}
 
-	/* co_await *self waits for them. Acquire: the release in last(). */
+	/* co_await *self waits for them. Pairs with the release in last(). */
 	bool await_ready()
 	{
 		return t_left.load(std::memory_order_acquire) == 1;
@@ -94,15 +95,15 @@ struct thread {
 	void await_resume() {}
 };
 
-/* A frame that nobody has. */
+/* A free frame. */
 struct spare {
 	spare *next;
 };
 
-/* Of a native thread. What thieves touch has its own lines. */
+/* Data of a native thread. Fields of thieves have cache lines of their own. */
 struct worker {
 	alignas(64) std::atomic<long> k_oldest;
-	alignas(64) std::atomic<long> k_newest;	/* the place after it */
+	alignas(64) std::atomic<long> k_newest;	/* the place after the newest */
 	std::atomic<thread *>        *k_place;
 	int                           k_victim;
 	spare                        *k_spare[CLASSES];
@@ -114,7 +115,7 @@ static struct fork_ask ask;
 static worker *workers;
 static thread_local constinit worker *me = nullptr;
 static bool alone;		/* P is 1 */
-static long places;		/* of a deque, a power of two */
+static long places;		/* places of a deque, a power of two */
 static long result;
 static double seconds;
 
@@ -122,8 +123,8 @@ static double seconds;
 alignas(64) static std::atomic<bool> over;
 
 /*
- * Thieves are between the two ends. The owner takes the newest, and when it is
- * the oldest, too, races for it as they do.
+ * Threads that can be taken are between the two ends. The owner takes the
+ * newest. If that is also the oldest, the owner races for it with the thieves.
  */
 static inline void put(thread *t)
 {
@@ -165,7 +166,7 @@ static thread *steal(worker *victim)
 	thread *t;
 
 	std::atomic_thread_fence(std::memory_order_seq_cst);
-	/* Acquire: the release in put(). */
+	/* Pairs with the release in put(). */
 	newest = victim->k_newest.load(std::memory_order_acquire);
 	if (oldest >= newest)
 		return nullptr;
@@ -182,12 +183,15 @@ static inline handle next()
 {
 	thread *t = take();
 
-	/* Or back to run(). */
+	/* noop: back to run(). */
 	return t ? handle::from_promise(*t) :
 		handle::from_address(std::noop_coroutine().address());
 }
 
-/* A child has ended, or the parent has been suspended. Is nothing left? */
+/*
+ * Counts off a child that has ended, or the suspended parent. True: none is
+ * left.
+ */
 static inline bool last(thread *parent)
 {
 	int left;
@@ -231,7 +235,7 @@ inline void *thread::operator new(size_t size)
 	spare *p;
 
 	if (n >= CLASSES)
-		abort();	/* one that the compiler chose */
+		abort();	/* the compiler has chosen it */
 	p = me->k_spare[n];
 	if (p == nullptr)
 		return carve(n * ALIGN);
@@ -318,7 +322,7 @@ static task queens(thread *self, long *, fork_board b, int row)
 	co_return sum(found, nr);
 }
 
-/* By value it is in the frame. */
+/* Passed by value, a hash is in the frame. */
 struct hash {
 	uint32_t word[FORK_HASH];
 };
@@ -380,7 +384,7 @@ static task root()
 	}
 }
 
-/* Another one's oldest thread, if the one looked at has one. */
+/* Returns the oldest thread of the next native thread, if that has any. */
 static thread *look()
 {
 	int p = ask.fk_bench.b_p;
@@ -390,7 +394,7 @@ static thread *look()
 		steal(workers + me->k_victim);
 }
 
-/* Until the root has ended. */
+/* Runs threads until the root has ended. */
 static void run()
 {
 	int idle = 0;
@@ -409,7 +413,7 @@ static void run()
 	}
 }
 
-/* All that native thread w does. */
+/* The work of native thread w. */
 static void work(struct native *w)
 {
 	me = &workers[w->w_id];

@@ -2,69 +2,65 @@
 
 // ring.go: the ring ping-pong on goroutines, a peer.
 //
-// WHAT IS MEASURED is said in bench.h: R rings of N threads pass messages for
-// M rounds. Here a thread is a goroutine, a wake is a send and a wait a
-// receive, as a user of Go would write it: each goroutine receives from a
-// channel of its own, of struct{}, without a buffer. P is GOMAXPROCS. All
-// else is as Go has it when nobody says anything, the garbage collector too.
+// WHAT IS MEASURED: see bench.h. R rings of N threads pass messages for M
+// rounds. Here a thread is a goroutine, a wake is a send, and a wait is a
+// receive, as a user of Go would write them: each goroutine receives from a
+// channel of its own, of struct{}, without a buffer. P is GOMAXPROCS. All other
+// settings are Go's defaults, also of the garbage collector.
 //
-// WITHOUT A BUFFER a send is over when it is received. That is more than the
-// ring asks for, where a wake is kept and does not wait; and of the two who
-// meet one always comes first and blocks, so there is one block for each
-// message, whatever N is. A goroutine that is alone in its ring would wait
-// for itself for ever: with N = 1 the channel has a buffer of one.
+// WITHOUT A BUFFER a send ends when it is received. The ring does not need
+// that: a wake there is kept, and the waker does not wait. Of two goroutines
+// that meet, one always comes first and blocks, so there is one block for each
+// message, whatever N is. With N = 1 a goroutine would wait for itself forever,
+// so then the channel has a buffer of one.
 //
-// A BUFFER that has room for all wakes of the ring is as easy to write, keeps a
-// wake that comes first, and blocks as seldom as the ring allows: a channel of
-// capacity N. That is ring-buffered, linked with buffered set.
+// A BUFFER with room for all wakes of the ring is as easy to write: a channel
+// of capacity N. It keeps a wake that comes first, and blocks as seldom as the
+// ring allows. That is ring-buffered, linked with buffered set.
 //
-// THE GATE is a channel that nobody sends to. All goroutines are made, then
-// it is closed, and the time runs until the last has counted itself off the
-// WaitGroup. Some have come to the gate by then, others have not run at all.
-// To wait until all are there changed nothing that could be seen.
+// THE GATE is a channel to which nothing is sent. When all goroutines are made,
+// it is closed; the time goes from then until the last has counted itself off
+// the WaitGroup. Some goroutines have come to the gate by then, others have not
+// run at all. To wait until all had come there made no visible difference.
 //
-// D: there is no array on a goroutine's stack whose size is known only when
-// it runs. So deep() calls itself, with an array of 512 bytes in each frame,
-// until D is used up, and the ring runs at the bottom. That is D rounded up
-// to 512, and the compiler's 48 bytes for each. That the arrays are on the
-// stack is seen with go build -gcflags=-m, which does not say of space that
-// it was moved to the heap; each byte is written on the way down and looked
-// at on the way up. The stack grows after the gate, in the time, by doubling
-// from 2 KiB and by copying. It ends below 1e9 bytes, thus at 512 MiB: larger
-// D fail.
+// D: in Go the size of an array on the stack must be a constant. So deep()
+// calls itself, with an array of 512 bytes in each frame, until D is used up,
+// and the ring runs at the bottom. That is D rounded up to 512, and 48 bytes of
+// the compiler's for each call. The arrays are on the stack: go build
+// -gcflags=-m does not say that space was moved to the heap. Each byte is
+// written on the way down and checked on the way up. The stack grows after the
+// gate, within the time, by doubling from 2 KiB and copying. It ends below 1e9
+// bytes, so at 512 MiB: larger D fail.
 //
-// BLOCKS are counted by trying first, with a select that has a default: if
-// that does not go through, the goroutine blocks in the operation that
-// follows. This is in a loop of its own, not in the timed one. With P > 1 two
-// who try at the same moment both find nobody and both count, though only one
-// of them blocks: that makes a few too many in 100,000 messages. The count
-// was compared with the transitions from running to waiting in a
-// runtime/trace of the timed loop: the same, N * R * M, for N of 2, 3 and 8
-// and P of 1 and 2. What is not counted: the runtime stops a goroutine that
-// has run for 10 ms, together with those it has handed its slice to. Nor are
-// the stops at the gate counted.
+// BLOCKS are counted by a first try, with a select that has a default. If that
+// fails, the goroutine blocks in the operation that follows. This is in a loop
+// of its own, not in the timed loop. With P > 1, two goroutines that try at the
+// same moment both fail, and both count, although only one blocks: a few too
+// many in 100,000 messages. The count was compared with the transitions from
+// running to waiting in a runtime/trace of the timed loop. It was the same, N *
+// R * M, for N of 2, 3 and 8 and P of 1 and 2. Not counted: the runtime stops a
+// goroutine that has run for 10 ms, together with those to which it has handed
+// its time slice; and the stops at the gate.
 //
-// EMPTY: a goroutine counts itself off the WaitGroup, and is nothing else.
+// EMPTY: a goroutine only counts itself off the WaitGroup.
 //
-// BLOCKED: that a goroutine has blocked cannot be asked of Go. So each counts
-// itself right before it receives. When all have, GOMAXPROCS becomes 1, and
-// the only one that runs lets the others run, again and again: who was
-// between counting and receiving is in a queue, gets his turn, and blocks.
-// Then each is woken with a send that does not wait: it goes through only if
-// the goroutine is blocked, and if one does not the run has failed. Rejected:
-// the states in a stack dump of all goroutines, as it takes more memory than
-// the goroutines.
+// BLOCKED: Go does not tell whether a goroutine has blocked. So each counts
+// itself right before it receives. When all have, GOMAXPROCS becomes 1, and the
+// only goroutine that runs lets the others run, again and again. Any that was
+// between counting and receiving is in a queue, gets its turn, and blocks. Then
+// each is woken by a send that does not wait, which works only if the goroutine
+// is blocked; if it fails, the run has failed. Rejected: the states in a stack
+// dump of all goroutines, which takes more memory than the goroutines.
 //
-// HOT OR COLD. A goroutine that is made runnable is the next one to run on
-// its processor (runnext), in the slice of the one that woke it, and moves
-// the one who was next to the end of the queue. With N = 2 Go is hot: of
-// 1,000 rings with 1,000 rounds 1 or 2 had begun when the first ended. With N
-// = 3 all 1,000 had, with N = 8 most: there more than one goroutine of a ring
-// is runnable, they push each other out of that place, and all rings take
-// turns.
+// HOT OR COLD. A goroutine that is made runnable is the next to run on its
+// processor (runnext), in the time slice of its waker, and displaces the
+// previous runnext to the end of the queue. With N = 2 Go is hot: of 1,000
+// rings with 1,000 rounds 1 or 2 had begun when the first ended. With N = 3 all
+// 1,000 had, with N = 8 most. There several goroutines of a ring are runnable,
+// and displace each other, and all rings take turns.
 //
-// EXIT STATUS. What the runtime itself finds, no memory, or all goroutines
-// asleep, ends the program with its status of 2, as wrong arguments do.
+// EXIT STATUS. Errors that the runtime itself finds (no memory, or all
+// goroutines asleep) end the program with status 2, like wrong arguments.
 package main
 
 import (
@@ -87,9 +83,9 @@ const (
 
 	// Bytes in each frame of deep().
 	frame = 512
-	// More than the compiler adds to each.
+	// More than the compiler adds to each frame.
 	frameMore = 64
-	// More than all else needs.
+	// More than all other code needs.
 	stackMore = 64 << 10
 	// The largest stack of Go: it permits 1e9 bytes, and doubles.
 	stackMax = 512 << 20
@@ -98,7 +94,7 @@ const (
 	yields = 1000
 )
 
-// What is asked. What is not asked is 1, but for d.
+// A question. Numbers that it does not have are 1, but d is 0.
 type bench struct {
 	what string // "": rings
 	n    int    // threads in a ring, or in all
@@ -112,7 +108,7 @@ type bench struct {
 type thread struct {
 	own   chan struct{} // it receives from this
 	right chan struct{} // its right neighbour's
-	turn  int           // rounds until it starts one
+	turn  int           // rounds until it starts a round
 }
 
 // Set by the linker: the channels of rings have a buffer for all wakes.
@@ -120,7 +116,7 @@ var buffered string
 
 var (
 	b        bench
-	gate     = make(chan struct{}) // closed: it is open
+	gate     = make(chan struct{}) // opened by closing it
 	alive    sync.WaitGroup
 	received atomic.Int64 // messages
 	blocks   atomic.Int64
@@ -149,7 +145,7 @@ func main() {
 	}
 }
 
-// Makes the rings, opens the gate, and returns the time until all had ended.
+// Makes the rings, opens the gate, and returns the time until all have ended.
 func rings(body func(thread)) time.Duration {
 	alive.Add(b.n * b.r)
 	for i := 0; i < b.r; i++ {
@@ -187,7 +183,7 @@ func member(t thread, body func(thread)) {
 	live(t, body)
 }
 
-// The thread, with its bytes.
+// A thread, with its bytes.
 func live(t thread, body func(thread)) {
 	if b.d == 0 {
 		body(t)
@@ -197,7 +193,7 @@ func live(t thread, body func(thread)) {
 	alive.Done()
 }
 
-// Calls body with left more bytes on the stack, or a few more. Were they kept?
+// Calls body with at least left more bytes on the stack. True: they were kept.
 func deep(left int, t thread, body func(thread)) bool {
 	var space [frame]byte
 
@@ -234,7 +230,7 @@ func play(t thread) {
 	received.Add(int64(got))
 }
 
-// The same loop, which counts how often it blocks.
+// The same loop, counting how often it blocks.
 func playCounted(t thread) {
 	got, stops := 0, 0
 	for i := 0; i < b.m; i++ {
@@ -272,7 +268,7 @@ func receive(c chan struct{}) int {
 	}
 }
 
-// alive counts them: Wait() returns when n have counted themselves.
+// Adds n threads: alive.Wait() returns when all have counted themselves.
 func empty() time.Duration {
 	alive.Add(b.n)
 	start := time.Now()
@@ -293,7 +289,7 @@ func maker(share int) {
 	}
 }
 
-// Bytes: the most that were resident, less those before the first thread.
+// Returns the most resident bytes so far, less those before the first thread.
 func blocked() int64 {
 	before := resident("VmRSS:")
 	chans := make([]chan struct{}, b.n)
@@ -315,7 +311,7 @@ func blocked() int64 {
 	return resident("VmHWM:") - before
 }
 
-// Returns when all have blocked: whoever can run has run.
+// Returns when all have blocked, as all that could run have run.
 func settle() {
 	for waiting.Load() != int64(b.n) {
 		runtime.Gosched()
@@ -339,7 +335,7 @@ func inOrder() {
 	}
 }
 
-// Resident bytes: of /proc, or the most so far where there is none.
+// Returns resident bytes: from /proc, or, without that, the most so far.
 func resident(key string) int64 {
 	if status, err := os.Open("/proc/self/status"); err == nil {
 		defer status.Close()
@@ -359,7 +355,7 @@ func resident(key string) int64 {
 	return int64(usage.Maxrss) * 1024
 }
 
-// Fills b; or returns why not.
+// Fills b, or returns what is wrong.
 func args(arg []string) string {
 	b = bench{n: 1, r: 1, m: 1, p: 1}
 	form := map[string][]*int{

@@ -2,24 +2,23 @@
 
 // fork.go: forks and joins on goroutines, a peer.
 //
-// WHAT IS MEASURED is said in fork.h of the top level. A thread is a goroutine,
-// P is GOMAXPROCS, and all else is as Go has it when nobody says anything, the
-// garbage collector too. Native threads are started when there is work for
-// them, within the time.
+// WHAT IS MEASURED: see fork.h. A thread is a goroutine, P is GOMAXPROCS, and
+// all other settings are Go's defaults, also of the garbage collector. Go
+// starts native threads when there is work for them, within the time.
 //
-// A JOIN is a WaitGroup, which each child counts itself off, and what the
-// children found is in variables of the parent, or a slice. A channel with room
-// for all results is as fast within a tenth, either way.
+// A JOIN is a WaitGroup, from which each child counts itself off. The
+// children's results go to variables of the parent, or to a slice. A channel
+// with room for all results is as fast, within a tenth either way.
 //
 // THE HASH is crypto/sha1, which is in assembler on amd64, arm64 and others: 90
 // ns on the machine where C took 85. The same in Go took 130.
 //
-// ORDER. A new goroutine is the next to run, but all that are made before it
-// are in a queue, first in, first out. So a tree is gone through in breadth,
-// and where each node is a goroutine most of a level is alive at once.
+// ORDER. A new goroutine is the next to run, but all goroutines made before it
+// are in a queue, first in, first out. So a tree is searched in breadth. If
+// each node is a goroutine, most of a level is alive at once.
 //
-// EXIT STATUS. What the runtime itself finds, no memory, ends the program with
-// its status of 2, as wrong arguments do.
+// EXIT STATUS. Errors that the runtime itself finds (no memory) end the program
+// with status 2, like wrong arguments.
 package main
 
 import (
@@ -45,7 +44,7 @@ const (
 	skyFan    = 10
 )
 
-// A geometric tree of UTS.
+// The parameters of a geometric tree of UTS.
 type tree struct {
 	linear bool
 	depth  int
@@ -54,7 +53,7 @@ type tree struct {
 	nodes  int
 }
 
-// What is asked.
+// A question.
 type ask struct {
 	what  string
 	n     int
@@ -98,7 +97,7 @@ func main() {
 	fmt.Printf("%f\n", got.took.Seconds())
 }
 
-// The root; or the plain recursion.
+// Runs the root, or the plain recursion.
 func solve() int {
 	switch a.what {
 	case "fib":
@@ -191,7 +190,7 @@ func fibThread(n int) int {
 	return one + two
 }
 
-// Where queens stand: what is attacked neither way, and what is.
+// Squares of this row: those not attacked, and those attacked in each way.
 type board struct {
 	free, column, left, right uint32
 }
@@ -252,7 +251,7 @@ func sum(result []int) int {
 
 type hash = [sha1.Size]byte
 
-// Before the others.
+// Prepares a search, before all other calls.
 func (t *tree) root() hash {
 	var text [sha1.Size]byte
 
@@ -277,7 +276,7 @@ func child(parent *hash, i int) hash {
 	return sha1.Sum(text[:])
 }
 
-// How many children.
+// Returns the number of children.
 func fan(h *hash, depth int) int {
 	u := float64(binary.BigEndian.Uint32(h[16:])&math.MaxInt32) / (1 << 31)
 	return int(math.Log(1-u) / logs[depth])
@@ -348,7 +347,7 @@ func plain() bool {
 		(a.what == "queens" || a.what == "uts") && a.cut == 0
 }
 
-// Fills a; or returns why not.
+// Fills a, or returns what is wrong.
 func args(arg []string) string {
 	form := map[string][]*int{
 		"empty":   {&a.n, &a.p},

@@ -3,53 +3,54 @@
  *
  * posix.c: the benchmark of bench.h on POSIX threads, each with a semaphore.
  *
- * A thread of the benchmark is a pthread with default attributes: all switches
- * are made by the kernel, which may also move threads between processors. To
- * wake is sem_post() on the semaphore of the right neighbour, to wait is
- * sem_wait() on one's own. A semaphore counts, so a wake that comes first is
- * kept, and a wait that finds one does not enter the kernel.
+ * A thread of the benchmark is a pthread with default attributes. The kernel
+ * makes all switches, and may also move threads between processors. A wake is
+ * sem_post() on the semaphore of the right neighbour, a wait is sem_wait() on
+ * the thread's own. A semaphore counts, so a wake that comes first is kept, and
+ * a wait that finds a wake does not enter the kernel.
  *
- * PROCESSORS. With P less than the number that the process may use, it is
- * confined to the first P of these, main thread included. Which thread runs on
- * which of them is left to the kernel. A larger P changes nothing, except in
- * EMPTY, where P is also the number of threads that make the others.
+ * PROCESSORS. If P is less than the number of processors that the process may
+ * use, the process is confined to the first P of these, main thread included.
+ * Which thread runs on which of them is left to the kernel. A larger P changes
+ * nothing, except in EMPTY, where P is also the number of threads that make the
+ * others.
  *
  * START. Each thread first touches its D bytes and then says that it is ready.
- * Those that do not start a ring go on to their first sem_wait(), which keeps
- * them until the ring arrives. Those that do first wait at the gate. When all
- * have said that they are ready, the main thread takes the time, and opens the
- * gate: R posts, rather than a broadcast that runs all N * R threads, most of
+ * A thread that does not start a ring goes on to its first sem_wait(), which
+ * keeps it until the ring arrives. A thread that starts a ring first waits at
+ * the gate. When all threads are ready, the main thread takes the time, and
+ * opens the gate by R posts; a broadcast would run all N * R threads, most of
  * which have nothing to do yet. The last thread to end takes the time again.
  *
- * BLOCKS are what the kernel counts for each thread as voluntary context
- * switches (ru_nvcsw), from before its first message to after its last. In
- * between it does nothing that sleeps but sem_wait(). A thread that the kernel
- * preempts has not blocked, nor has one whose sem_wait() finds on its way into
- * the kernel that the post has come.
+ * BLOCKS are voluntary context switches, which the kernel counts for each
+ * thread (ru_nvcsw), from before its first message to after its last. In
+ * between, only sem_wait() sleeps. A thread that the kernel preempts has not
+ * blocked, nor has a thread whose sem_wait(), on its way into the kernel, finds
+ * that the post has come.
  *
- * EMPTY threads are detached. Were they to be joined, each would stay until it
- * is, and all of them at once are more than there can be. So some have ended
- * before the last is made, and how many there are at any time is up to the
- * kernel. When too many are there, the program fails, as in the other forms.
+ * EMPTY threads are detached. If they were joined, each would stay until then,
+ * and all of them at once are more than there can be. So some have ended before
+ * the last is made, and the kernel decides how many there are at any time. If
+ * there are too many, the program fails, as in the other forms.
  *
  * BLOCKED. When all threads are ready, the kernel is asked for the state of
- * each until it sleeps; all that it can sleep in is sem_wait(). The bytes are
- * what is resident in user space: the top of the stack, with what the C library
- * keeps there of a thread. What the kernel keeps is not among them, and is
- * more: its own stack for each thread has 16 KiB on x86-64 and aarch64.
+ * each until it sleeps; only sem_wait() can sleep. The bytes are those resident
+ * in user space: the top of the stack, with the data that the C library keeps
+ * there for a thread. The kernel's data are not included, and are more: its own
+ * stack for each thread has 16 KiB on x86-64 and aarch64.
  *
  * LIMITS. The stacks are those of the system (8 MiB with the usual ulimit -s),
- * only what is touched is resident; they are larger only where D does not fit.
- * Each stack and its guard are two mappings, of which a process may have
- * vm.max_map_count (65530 if nobody has changed it), so there can be some
- * 32,000 threads. kernel.threads-max, kernel.pid_max and ulimit -u may allow
- * less. When no more can be made, the program says how many there are and ends.
+ * of which only touched pages are resident; they are larger only if D does not
+ * fit. Each stack and its guard are two mappings, of which a process may have
+ * vm.max_map_count (65530 by default), so there can be some 32,000 threads.
+ * kernel.threads-max, kernel.pid_max and ulimit -u may allow fewer. When no
+ * more threads can be made, the program says how many there are and ends.
  *
- * MANY. Since Linux 6.17 (PR_FUTEX_HASH in the manual) a process finds those
- * who sleep in a hash table of its own; on our two processors that had 16
- * slots, for any number of threads. With 20000 threads, more slots, by prctl(),
- * made the rings about ten times as fast, with 2000 it was within the noise. We
- * do not ask for more, as users do not either.
+ * MANY. Since Linux 6.17 (PR_FUTEX_HASH in the manual) a process finds its
+ * sleeping threads in a hash table of its own. On our two processors that had
+ * 16 slots, for any number of threads. With 20000 threads, more slots, by
+ * prctl(), made the rings about ten times as fast; with 2000 the difference was
+ * within the noise. We do not ask for more slots, since users do not either.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -64,21 +65,21 @@
 
 enum {
 	LINE       = 64,
-	STACK_MORE = 64 << 10,	/* that a thread may use beside D */
-	NAP        = 1000	/* us, until the kernel is asked again */
+	STACK_MORE = 64 << 10,	/* stack of a thread, beside D */
+	NAP        = 1000	/* us, before the kernel is asked again */
 };
 
-/* On lines of its own: others write to the semaphore. */
+/* On cache lines of its own, since others write to the semaphore. */
 struct thread {
 	sem_t          t_sem;
 	struct thread *t_right;
 	bool           t_starts;	/* the first round */
-	int            t_turn;		/* rounds until it starts one */
+	int            t_turn;		/* rounds until it starts a round */
 	pid_t          t_tid;
 	pthread_t      t_native;
 } __attribute__((aligned(LINE)));
 
-/* One of the P that make the empty threads. */
+/* One of P threads that make the empty threads. */
 struct maker {
 	long      k_nr;
 	pthread_t k_native;
@@ -88,7 +89,7 @@ static struct bench     bench;
 static struct bench_end end;
 static struct thread   *threads;	/* ring 0, ring 1, ... */
 
-static sem_t gate;		/* those that start the rings wait here */
+static sem_t gate;		/* threads that start rings wait here */
 static sem_t all_ready;		/* posted once */
 static sem_t all_ended;		/* posted once */
 
@@ -96,7 +97,7 @@ static atomic_long made;	/* threads */
 static atomic_long unready;	/* threads that are not yet ready */
 static atomic_long running;	/* threads that have not yet ended */
 static atomic_long received;
-static atomic_long ended;	/* in order */
+static atomic_long ended;	/* ended properly */
 static atomic_long blocks;
 
 static void confine(void);
@@ -139,7 +140,7 @@ static void make(pthread_t *native, const pthread_attr_t *attr,
 	made++;
 }
 
-/* To the first P processors of those allowed. */
+/* Confines the process to the first P of the allowed processors. */
 static void confine(void)
 {
 	cpu_set_t may;
@@ -278,7 +279,7 @@ static void *empty_thread(void *arg)
 	return NULL;
 }
 
-/* The default ones, unless D does not fit: then its size is in attr. */
+/* Returns NULL for the defaults; or attr, with its size, if D does not fit. */
 static const pthread_attr_t *attributes(pthread_attr_t *attr)
 {
 	size_t size;
@@ -333,7 +334,7 @@ static void join_all(void)
 	free(threads);
 }
 
-/* Voluntary switches of the calling thread. */
+/* Returns the voluntary context switches of the calling thread. */
 static long switches(void)
 {
 	struct rusage usage;
@@ -350,8 +351,7 @@ static void ready(void)
 }
 
 /*
- * t_turn counts down to the round that the thread starts. There is one place
- * where it waits.
+ * t_turn counts down to the round that the thread starts. There is one wait.
  */
 static void ring_run(struct thread *me)
 {
@@ -387,7 +387,7 @@ static void blocked_run(struct thread *me)
 	wait_for(&me->t_sem);
 }
 
-/* Calls f with D more bytes on the stack; did they keep their value? */
+/* Calls f with D more bytes on the stack. True: they have kept their value. */
 static bool deep(void (*f)(struct thread *), struct thread *me)
 {
 	volatile char space[bench.b_d];
@@ -420,7 +420,7 @@ static void *blocked_thread(void *arg)
 	return NULL;
 }
 
-/* The state is what follows the name, which may itself have ")" in it. */
+/* The state follows the name, which may itself contain ")". */
 static bool asleep(const struct thread *t)
 {
 	char  path[64];

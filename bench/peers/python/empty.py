@@ -5,9 +5,9 @@ usage: %(name)s empty NR P
        %(name)s batches NR B P
 seconds. NR threads, at once or B at a time; P native threads, 1
 
-What is measured, and what "empty" and "batches" mean: fork.h. Nothing else of
-it, and no ring, is asked here. P is 1, since an interpreter runs one thread at
-a time.
+fork.h says what is measured, and what "empty" and "batches" mean. No other
+question of it, and no ring, is answered here. P is 1, since an interpreter runs
+one thread at a time.
 
 How. The last word of the program's name says whose threads it makes. The time
 begins in the root, which is a task or a greenlet itself, so the loop runs.
@@ -47,7 +47,7 @@ def main(argv):
 
 
 def asked(words):
-    """The sizes of the batches."""
+    """Returns the sizes of the batches."""
     if words[:1] not in (["empty"], ["batches"]):
         raise ValueError("what?")
     if len(words) != (3 if words[0] == "empty" else 4):

@@ -2,44 +2,45 @@
 /* stackful.c: threads on stacks of their own, by a bare switch, a yardstick. */
 
 /*
- * What is asked, and what a ring is: bench.h. Where the rings live: native.h.
+ * bench.h says what is asked, and what a ring is; native.h, where rings live.
  *
- * How. Everything that a library would add is left out: this is what the
- * machine can do, not what people run.
+ * HOW. All that a library would add is left out: this shows what the machine
+ * can do, not what people run.
  *
- *   - Each thread has a stack of its own, in whole pages: one, or more if the
- *     D bytes need them; without a guard page, from one mapping. Its struct
- *     lies at the top of it, in the same page. The tops are staggered by cache
- *     lines, else all would fall into the same few cache sets.
- *   - The switch is symmetric: the thread that blocks picks the next one and
- *     jumps to it. It is inline, and tells the compiler that no register
- *     survives, so only what is alive is saved; program counter, stack pointer
- *     and frame pointer go into the struct. It neither calls nor returns, so
- *     nothing upsets the return-address predictor. The pointers to the resumed
- *     thread and to the executor go through the switch in registers, nobody has
- *     to look for them. Rejected: six registers pushed and popped out of line
- *     (half as fast), the executor in thread-local storage (gcc keeps its
- *     offset in a register, and has to load it after each switch: half as
- *     fast). Whether the switch out of line ended in ret or in pop and jmp made
- *     no difference: all threads switch in the same place, so even a ret that
- *     has changed stacks returns to where its call came from.
- *   - Not saved: mxcsr, the x87 control word, fpcr. A library must.
+ *   - Each thread has a stack of its own, in whole pages: one page, or more if
+ *     the D bytes need them; without a guard page, from one mapping. Its struct
+ *     lies at the top of the stack, in the same page. The tops are staggered by
+ *     cache lines, else all would fall into the same few cache sets.
+ *   - The switch is symmetric: the thread that blocks picks the next thread and
+ *     jumps to it. The switch is inline, and tells the compiler that no
+ *     register survives, so only live values are saved; program counter, stack
+ *     pointer and frame pointer go into the struct. The switch neither calls
+ *     nor returns, so it does not upset the return-address predictor. Pointers
+ *     to the resumed thread and to the executor go through the switch in
+ *     registers, so no thread has to look for them. Rejected: six registers
+ *     pushed and popped out of line (half as fast); the executor in
+ *     thread-local storage (gcc keeps its offset in a register, and has to load
+ *     it after each switch: half as fast). A switch out of line was as fast
+ *     with ret as with pop and jmp: all threads switch in the same place, so
+ *     even a ret that has changed stacks returns to where its call came from.
+ *   - Not saved: mxcsr, the x87 control word, fpcr. A library must save them.
  *   - The run queue is an array of pointers, as large as the number of threads,
- *     rounded up to a power of two: it cannot overflow, a thread is in it once.
- *     By default first in, first out, so that all take turns (cold). With
- *     -DLIFO the thread woken last runs first (hot): that measures one ring
- *     after the other.
+ *     rounded up to a power of two. It cannot overflow, since a thread is in it
+ *     once. By default it is first in, first out, so all threads take turns
+ *     (cold). With -DLIFO the thread woken last runs first (hot): that measures
+ *     one ring after another.
  *   - The struct of the thread AHEAD places further in the queue is prefetched.
- *     The line of its frames, too, was no gain with a million threads, and 16 to
- *     64 places none either; with fewer threads both cost a few hundredths.
+ *     To prefetch the line of its frames, too, was no gain with a million
+ *     threads, nor were 16 to 64 places; with fewer threads both cost a few
+ *     hundredths.
  *   - Since each page is used, huge pages cost no memory here, and spare the
  *     TLB. -DHUGE=0 does without.
  *   - Whether blocks are counted is a constant in each of two copies of the
- *     ring's function, so that a ring that is timed does not even ask.
+ *     ring's function, so a timed ring does not even test for it.
  *
- * All threads of one native thread are made before the first of them runs. One
- * that has to be blocked goes into a list, and waits; when none is left to run,
- * all in the list are counted and woken.
+ * All threads of one native thread are made before the first runs. A thread
+ * that must be blocked goes into a list, and waits. When no thread can run, all
+ * in the list are counted and woken.
  *
  *   top of a stack, lower addresses to the right
  *
@@ -63,30 +64,32 @@ enum {
 	PAGE    = 4096,
 	LINE    = 64,
 	COLOURS = 32,		/* tops of stacks differ by 0 to 31 lines */
-	FRAMES  = 1024,		/* enough for the frames of a thread, less D */
+	FRAMES  = 1024,		/* bytes of a thread's frames, beside D */
 	AHEAD   = 8		/* places of the queue from prefetch to use */
 };
 
-/* A thread. While it does not run, the first three say where it goes on. */
+/*
+ * A thread. While it does not run, the first three fields say where it goes on.
+ */
 struct thread {
 	void          *t_pc;
 	void          *t_sp;
 	void          *t_fp;
 	struct thread *t_right;		/* neighbour */
 	int            t_count;		/* wakes less waits; < 0: blocked */
-	unsigned       t_turn;		/* rounds until it starts one */
+	unsigned       t_turn;		/* rounds until it starts a round */
 } __attribute__((aligned(LINE)));
 
-/* An executor: all that a native thread needs while it runs threads. */
+/* An executor: data of a native thread while it runs threads. */
 struct exec {
 	struct thread  **x_queue;
 	unsigned         x_head;	/* not used by LIFO */
 	unsigned         x_tail;
 	unsigned         x_mask;	/* size of the queue less one */
-	struct thread    x_main;	/* run(): when none is left */
+	struct thread    x_main;	/* run(), if no thread is left */
 	char            *x_arena;	/* stacks */
 	long             x_nr;		/* threads to be made here */
-	struct thread   *x_blocked;	/* list of them, by t_right */
+	struct thread   *x_blocked;	/* list of these, by t_right */
 	struct bench_end x_end;
 };
 
@@ -94,17 +97,17 @@ static unsigned N, M;	/* b_n, b_m */
 static size_t stack_size;
 
 /*
- * switch_to(): puts self aside, goes on with next. When self goes on in its
- * turn, returns self, as the register that held the `next' of the one who
- * switched. Likewise the executor: whatever the compiler keeps of it in other
- * registers is lost, but this register has it on both sides.
+ * switch_to() saves self, and goes on with next. When self goes on later, the
+ * result is self again: it is in the register that held the `next' of the
+ * thread that has switched. The same holds for the executor: the compiler loses
+ * its copies in other registers, but this register has it on both sides.
  *
  *             self  next  executor  scratch  by hand          clobbered
  *   x86-64    rdi   rsi   rdx       rax      pc, rsp, rbp     all others
  *   aarch64   x0    x1    x2        x9, x10  pc, sp, x29      all but x18
  *
- * These are also the first three arguments of a function, so that a new thread
- * begins with a jump to start().
+ * These are also the first three arguments of a function, so a new thread
+ * begins by a jump to start().
  */
 #if defined(__x86_64__) && defined(__LP64__)
 #define SWITCH 1
@@ -208,7 +211,7 @@ static void make(struct exec *x, int id);
 static void run(struct exec *x);
 static void wake_blocked(struct exec *x);
 
-/* All that native thread w does. */
+/* The work of native thread w. */
 static void work(struct native *w)
 {
 	struct exec x = { .x_nr = 0 };
@@ -260,7 +263,7 @@ static void make(struct exec *x, int id)
 
 static inline struct thread *get(struct exec *x);
 
-/* Until no thread is left that can run. */
+/* Runs threads until none can run. */
 __attribute__((noinline))
 static void run(struct exec *x)
 {
@@ -271,7 +274,7 @@ static void run(struct exec *x)
 
 static inline void wake(struct exec *x, struct thread *t);
 
-/* The threads see in e_blocks that all were blocked before one went on. */
+/* Threads learn from e_blocks that all were blocked before any went on. */
 static void wake_blocked(struct exec *x)
 {
 	struct thread *t;
@@ -285,7 +288,7 @@ static void wake_blocked(struct exec *x)
 static inline void put(struct exec *x, struct thread *t);
 static void start(struct thread *old, struct thread *self, struct exec *x);
 
-/* Thread i, ready to enter start() as if called from nowhere. */
+/* Makes thread i, which will enter start() as if called from nowhere. */
 static struct thread *create(struct exec *x, size_t i, unsigned turn)
 {
 	char          *end = x->x_arena + (i + 1) * stack_size;
@@ -305,7 +308,7 @@ static struct thread *create(struct exec *x, size_t i, unsigned turn)
 static struct exec *body(struct thread *self, struct exec *x);
 static struct exec *wide_body(struct thread *self, struct exec *x);
 
-/* The bottom of a thread. */
+/* The outermost function of a thread. */
 static void start(struct thread *old, struct thread *self, struct exec *x)
 {
 	(void)old;
@@ -314,7 +317,7 @@ static void start(struct thread *old, struct thread *self, struct exec *x)
 	abort();
 }
 
-/* D bytes more, each line touched at the start and looked at in the end. */
+/* Calls the body with D more bytes, in lines touched first and checked last. */
 __attribute__((noinline))
 static struct exec *wide_body(struct thread *self, struct exec *x)
 {
@@ -362,8 +365,8 @@ static inline void wake(struct exec *x, struct thread *t)
 } while (0)
 
 /*
- * What a thread of a ring does. t_turn counts down to the round that it starts.
- * Wakes that came in excess stay in t_count, and are found there.
+ * The body of a ring's thread. t_turn counts down to the round that it starts.
+ * Extra wakes stay in t_count until they are needed.
  */
 __attribute__((always_inline))
 static inline struct exec *ring(struct thread *self, struct exec *x, bool count)
@@ -435,7 +438,7 @@ static inline void put(struct exec *x, struct thread *t)
 	x->x_queue[x->x_tail++ & x->x_mask] = t;
 }
 
-/* What is prefetched may be stale or NULL: that does no harm. */
+/* The pointer that is prefetched may be stale or NULL: that does no harm. */
 static inline struct thread *get(struct exec *x)
 {
 	if (__builtin_expect(x->x_head == x->x_tail, false))

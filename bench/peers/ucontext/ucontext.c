@@ -3,53 +3,53 @@
  *
  * ucontext.c: the benchmark of bench.h on swapcontext() of the C library.
  *
- * This is what one gets from the C library alone: getcontext(), makecontext()
- * and swapcontext(), a stack for each thread, and the shortest scheduler that
- * does. The counterpart with a switch of its own is bench/peers/stackful.
+ * This is what the C library alone offers: getcontext(), makecontext() and
+ * swapcontext(), with a stack for each thread, and the shortest scheduler that
+ * works. Its counterpart with a switch of its own is bench/peers/stackful.
  *
- * SWITCH. A context has a signal mask, and swapcontext() promises to change it.
- * In glibc that is a system call, rt_sigprocmask, in each switch, and was more
- * than half of its time when both were measured alone. The interface has no way
- * to do without. The switch is symmetric: a thread that blocks takes the next
- * one from the queue and switches to it, so that a block costs one
- * swapcontext(), not two. When the queue is empty, it switches to the native
- * thread. So does, by uc_link, a thread that ends.
+ * SWITCH. A context has a signal mask, and swapcontext() must change it. In
+ * glibc that is a system call, rt_sigprocmask, in each switch. It took more
+ * than half of the switch when both were measured alone. The interface has no
+ * way to avoid it. The switch is symmetric: a thread that blocks takes the next
+ * thread from the queue and switches to it, so a block costs one swapcontext(),
+ * not two. If the queue is empty, the thread switches to the native thread; so
+ * does, by uc_link, a thread that ends.
  *
  * QUEUE. First in, first out: a ring buffer of pointers, as large as the number
  * of threads, rounded up to a power of two. It cannot overflow, since a thread
  * is in it once.
  *
  * STACKS. STACK bytes, and D more in whole pages, from one mapping per native
- * thread, without guard pages: with one each, the limit of mappings
+ * thread, without guard pages: with a guard for each, the limit of mappings
  * (vm.max_map_count) would allow some 32,000 threads. 16 KiB are enough to call
- * most of the C library, and what is not touched costs address space only. What
- * is touched is the top: the struct of the thread with its ucontext_t (968
- * bytes with glibc on x86-64), and its frames, which are a few hundred. All
+ * most of the C library, and untouched pages cost only address space. The
+ * touched part is the top: the struct of the thread with its ucontext_t (968
+ * bytes with glibc on x86-64), and its frames, a few hundred bytes. All this
  * fits into one page, even when staggered by up to 31 cache lines. Without the
  * stagger, the tops of all stacks fall into the same few sets of the first
- * cache; rings of two were the same with and without it for R = 2 and 100000,
- * and for R = 1000 a tenth to a quarter slower without.
+ * cache. Then rings of two were as fast for R = 2 and 100000, and a tenth to a
+ * quarter slower for R = 1000.
  *
- * All symbols are bound when the program starts (-z now). Else the first call
- * of a function from a thread looks it up on the stack of the thread, and saves
- * all vector registers there, which can take more than 8 KiB.
+ * All symbols are bound when the program starts (-z now). Otherwise the first
+ * call of a function from a thread looks it up on the stack of the thread, and
+ * saves all vector registers there, which can take more than 8 KiB.
  *
  *   top of a stack, lower addresses to the right
  *
  *   | stagger | struct thread, t_context | thread_main() | ring_run() | free |
  *
- * NATIVE THREADS. See native.h. All threads of a ring have the same executor,
+ * NATIVE THREADS: see native.h. All threads of a ring have the same executor,
  * so no wake crosses to another processor, and nothing is locked.
  *
- * BLOCKS are counted where a thread switches since it has no wake left; that
- * part is compiled in for the run that counts only.
+ * BLOCKS are counted where a thread switches because it has no wake left. This
+ * code is compiled only into the run that counts.
  *
  * BLOCKED. A thread is counted right before it blocks, and nothing can come in
- * between, so when the native thread runs again, those that it counts have
- * blocked. It waits for the other native threads and wakes them.
+ * between. So when the native thread runs again, all threads that it counts
+ * have blocked. It waits for the other native threads, and wakes its threads.
  *
- * EMPTY threads are all made before the first one runs. A stack is not used
- * again for the next thread.
+ * EMPTY threads are all made before the first runs. A stack is not used again
+ * for another thread.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -68,16 +68,16 @@ enum {
 
 struct exec;
 
-/* What a thread needs while it runs comes first. */
+/* A thread. The fields that it needs while it runs come first. */
 struct thread {
 	long           t_count;		/* wakes less waits; < 0: blocked */
 	struct thread *t_right;
 	struct exec   *t_exec;
-	int            t_turn;		/* rounds until it starts one */
+	int            t_turn;		/* rounds until it starts a round */
 	ucontext_t     t_context;
 } __attribute__((aligned(LINE)));
 
-/* What a native thread needs to run threads. */
+/* Data of a native thread that runs threads. */
 struct exec {
 	struct thread **x_queue;
 	size_t          x_head;
@@ -88,7 +88,7 @@ struct exec {
 	size_t          x_stack_size;
 	long            x_nr;		/* threads here */
 	long            x_blocked;	/* in BENCH_BLOCKED */
-	void          (*x_f)(struct thread *);	/* what its threads do */
+	void          (*x_f)(struct thread *);	/* function of its threads */
 	struct bench_end *x_end;
 };
 
@@ -111,7 +111,7 @@ static void make_all(struct exec *x);
 static void dispatch(struct exec *x);
 static void wake_all(struct exec *x);
 
-/* On each native thread. */
+/* Runs on each native thread. */
 static void run(struct native *w)
 {
 	struct exec x;
@@ -174,7 +174,7 @@ static void exec_fini(struct exec *x)
 static void        thread_make(struct exec *x, long i);
 static inline void put(struct exec *x, struct thread *t);
 
-/* Where thread i of this native thread has its struct. */
+/* Returns the struct of thread i of this native thread. */
 static struct thread *thread_at(const struct exec *x, long i)
 {
 	char *top = x->x_stacks + (i + 1) * x->x_stack_size;
@@ -192,7 +192,9 @@ static void make_all(struct exec *x)
 
 static void thread_main(unsigned low, unsigned high);
 
-/* Ready to run. The arguments of makecontext() are ints, so self is two. */
+/*
+ * Makes thread i runnable. makecontext() passes ints, so self is two of them.
+ */
 static void thread_make(struct exec *x, long i)
 {
 	struct thread *self  = thread_at(x, i);
@@ -219,7 +221,7 @@ static inline void put(struct exec *x, struct thread *t)
 	x->x_queue[x->x_tail++ & x->x_mask] = t;
 }
 
-/* The native thread, when there is none. */
+/* Returns the next thread, or, if there is none, the native thread. */
 static inline struct thread *get(struct exec *x)
 {
 	if (x->x_head == x->x_tail)
@@ -234,7 +236,7 @@ static inline void switch_to(struct thread *from, struct thread *to)
 		bench_die(&bench, "swapcontext", errno);
 }
 
-/* Returns when all threads have ended or blocked. */
+/* Runs threads until all have ended or blocked. */
 static void dispatch(struct exec *x)
 {
 	struct thread *next;
@@ -270,7 +272,9 @@ static void wake_all(struct exec *x)
 
 static bool deep(struct thread *self);
 
-/* The bottom of a thread. When it returns, the native thread runs. */
+/*
+ * The outermost function of a thread. When it returns, the native thread runs.
+ */
 static void thread_main(unsigned low, unsigned high)
 {
 	struct thread *self = (struct thread *)
@@ -284,7 +288,9 @@ static void thread_main(unsigned low, unsigned high)
 	self->t_exec->x_end->e_ended += in_order && self->t_count == 0;
 }
 
-/* With D more bytes on the stack; did they keep their value? */
+/*
+ * Calls the ring with D more bytes on the stack. True: they kept their value.
+ */
 static bool deep(struct thread *self)
 {
 	volatile char space[bench.b_d];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! bench.rs: what a program of the benchmark is asked. The contract is in
-//! bench.h of the top level.
+//! bench.rs: the questions of the benchmark. The contract is bench.h.
 
 use std::{env, fs, process};
 
@@ -16,7 +15,7 @@ pub enum What {
     Blocked,
 }
 
-/// What is asked. What is not asked is 1, but for d.
+/// A question. Numbers that it does not have are 1, but d is 0.
 pub struct Bench {
     pub what: What,
     pub n: usize, // threads in a ring, or in all
@@ -27,7 +26,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Of the command line; or ends the program.
+    /// Reads the command line, or ends the program.
     pub fn from_args() -> Self {
         let args: Vec<String> = env::args().skip(1).collect();
         let (what, numbers) = match args.first().map(String::as_str) {
@@ -53,7 +52,7 @@ impl Bench {
 
     fn fill(&mut self, numbers: &[String]) {
         let Bench { n, r, m, d, p, .. } = self;
-        // Where each goes, and from where on it is in range.
+        // The place of each number, and its minimum.
         let form = match self.what {
             What::Empty => vec![(n, 1), (p, 1)],
             What::Blocked => vec![(n, 1), (d, 0), (p, 1)],
@@ -110,7 +109,7 @@ pub fn fail(why: &str) -> ! {
     process::exit(FAILED)
 }
 
-/// Resident bytes: the most so far, or now.
+/// Returns resident bytes: the most so far, or now.
 pub fn resident(most: bool) -> i64 {
     let key = if most { "VmHWM:" } else { "VmRSS:" };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -2,18 +2,18 @@
 
 //! fork.rs: tokio-fork: forks and joins on tokio's tasks, a peer.
 //!
-//! WHAT IS MEASURED is said in fork.h of the top level. A thread is a task, the
-//! runtime the current-thread one if P is 1, else the multi-thread one with P
+//! WHAT IS MEASURED: see fork.h. A thread is a task. The runtime is the
+//! current-thread runtime if P is 1, else the multi-thread runtime with P
 //! workers. Its builder makes it without I/O and timers, as for the rings. The
-//! root is a task: on the multi-thread runtime it runs on a worker, the main
-//! thread only waits.
+//! root is a task: on the multi-thread runtime it runs on a worker, and the
+//! main thread only waits.
 //!
 //! A JOIN is a JoinHandle for each child, awaited in the order in which they
-//! were made. Where the number of children is not known when it is compiled, a
-//! Vec has them.
+//! were made. If the number of children is unknown to the compiler, they are in
+//! a Vec.
 //!
 //! THE HASH is SHA-1 written here, as in C, without a crate. It takes 1.4 times
-//! what gcc makes of that, and as much as clang does.
+//! as long as with gcc, and as long as with clang.
 //!
 //! EXIT STATUS. A panic is a failure: 1. Without memory the standard library
 //! aborts.
@@ -42,7 +42,7 @@ enum What {
     Skynet,
 }
 
-/// What is asked. It is copied into each task that looks at it.
+/// A question. It is copied into each task that reads it.
 #[derive(Clone, Copy)]
 struct Ask {
     what: What,
@@ -53,7 +53,7 @@ struct Ask {
     tree: &'static Tree,
 }
 
-/// A geometric tree of UTS.
+/// The parameters of a geometric tree of UTS.
 struct Tree {
     name: &'static str,
     linear: bool,
@@ -159,13 +159,13 @@ async fn fib_task(n: usize, cut: usize) -> u64 {
     one.await.unwrap() + two.await.unwrap()
 }
 
-// The type of a task that makes others of its own type must not be asked for in
-// its own body: hence this, and those below.
+// The compiler must not need the type of a task in its own body. A task that
+// makes tasks of its own type does so by this function, and those below.
 fn fib_spawn(n: usize, cut: usize) -> JoinHandle<u64> {
     tokio::spawn(fib_task(n, cut))
 }
 
-/// Where queens stand: what is attacked neither way, and what is.
+/// Squares of this row: those not attacked, and those attacked in each way.
 #[derive(Clone, Copy)]
 struct Board {
     free: u32,
@@ -196,7 +196,7 @@ impl Board {
         }
     }
 
-    /// A queen on each place that is left, one after the other.
+    /// Boards with a queen on each free square of this row, one after another.
     fn placed(self, n: usize) -> impl Iterator<Item = Board> {
         let mut left = self.free;
         std::iter::from_fn(move || {
@@ -261,7 +261,7 @@ fn child(parent: &Hash, i: u32) -> Hash {
     sha1([a, b, c, d, e, i])
 }
 
-/// How many children.
+/// Returns the number of children.
 fn fan(logs: Logs, hash: &Hash, depth: usize) -> u32 {
     let u = f64::from(hash[4] & i32::MAX as u32) / 2147483648.0;
     ((1.0 - u).ln() / logs[depth]) as u32
@@ -298,7 +298,7 @@ fn uts_spawn(
     })
 }
 
-/// Of one block of 32-bit words.
+/// SHA-1 of one block of 32-bit words.
 fn sha1<const N: usize>(text: [u32; N]) -> Hash {
     const FIRST: Hash =
         [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
@@ -328,7 +328,7 @@ fn sha1<const N: usize>(text: [u32; N]) -> Hash {
     h
 }
 
-/// Five of them: then each word is where it was, and nothing is moved.
+/// Five rounds. After these, each word is in its place, so none is moved.
 #[inline(always)]
 fn rounds(h: &mut Hash, w: &[u32], k: u32, f: impl Fn(u32, u32, u32) -> u32) {
     for w in w {
@@ -359,7 +359,7 @@ fn skynet_spawn(first: u64, size: u64) -> JoinHandle<u64> {
 }
 
 impl Ask {
-    /// Of the command line; or ends the program.
+    /// Reads the command line, or ends the program.
     fn from_args() -> Self {
         let args: Vec<String> = env::args().skip(1).collect();
         let mut a = Ask {
@@ -385,7 +385,7 @@ impl Ask {
             tree,
         } = self;
         let word = args.first().map(String::as_str);
-        // Where each number goes, and from where on it is in range.
+        // The place of each number, and its minimum.
         let form = match word {
             Some("empty") => vec![(n, 1), (p, 1)],
             Some("batches") => vec![(n, 1), (batch, 1), (p, 1)],
@@ -445,7 +445,7 @@ impl Ask {
         }
     }
 
-    /// The plain recursion.
+    /// Runs the plain recursion.
     fn recurse(&self) -> u64 {
         match self.what {
             What::Fib => fib(self.n),
@@ -457,7 +457,7 @@ impl Ask {
         }
     }
 
-    /// The right result.
+    /// Returns the right result.
     fn known(&self) -> u64 {
         match self.what {
             What::Batches => self.n as u64,

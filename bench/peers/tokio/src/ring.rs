@@ -2,20 +2,20 @@
 
 //! ring.rs: the ring ping-pong on tokio's tasks, a peer.
 //!
-//! WHAT IS MEASURED is said in bench.h of the top level: R rings of N threads
-//! pass messages for M rounds. Here a thread is a task. There are two
-//! programs, which differ in the runtime: tokio-current has the
-//! current-thread runtime, which has one native thread, so that P is 1;
-//! tokio-multi has the multi-thread one with P workers, and the main thread,
-//! which makes the tasks and then waits. The runtimes are as their builders
-//! make them, without I/O and timers. Optimized as users do it, with glibc's
-//! malloc.
+//! WHAT IS MEASURED: see bench.h. R rings of N threads pass messages for M
+//! rounds. Here a thread is a task. There are two programs, which differ in the
+//! runtime. tokio-current has the current-thread runtime, with one native
+//! thread, so P is 1. tokio-multi has the multi-thread runtime with P workers,
+//! and the main thread, which makes the tasks and then waits. The runtimes are
+//! as their builders make them, without I/O and timers. Optimized as by users,
+//! with glibc's malloc.
 //!
 //! A BELL is what a thread waits for: a count of wakes, and a Notify to sleep
-//! on. The Notify alone would lose wakes, as it keeps one at most. The count
-//! before it is how its documentation makes a channel of it; n wakes let n
-//! waits through. Rejected, with their speed where the bell has 1, at P = 1
-//! on either runtime; with P = 2 the ratios are the same within a tenth:
+//! on. The Notify alone would lose wakes, as it keeps one at most. Its
+//! documentation puts a count before it in the same way, to make a channel; n
+//! wakes let n waits through. Rejected, with their speed where the bell has 1,
+//! at P = 1 on either runtime (with P = 2 the ratios are the same within a
+//! tenth):
 //!
 //!                       N = 2   N = 8
 //!     unbounded_channel  0.96    0.63
@@ -25,45 +25,44 @@
 //! These three also take part in tokio's budget: a task that has gone on 128
 //! times without being suspended is made to yield. A Notify does not.
 //!
-//! THE GATE is a semaphore without permits: closing it lets all go on. The
-//! time goes from there to when the last task has counted itself. On the
-//! current-thread runtime no task has run by then, on the other some have
-//! come to the gate.
+//! THE GATE is a semaphore without permits; when it is closed, all tasks go on.
+//! The time goes from there to when the last task has counted itself. By then,
+//! on the current-thread runtime no task has run; on the other, some have come
+//! to the gate.
 //!
-//! What tasks share is leaked, as it lives until the program ends; that saves
-//! each of them some counting of references. The JoinHandles are dropped. To
-//! make the tasks from a task, instead of from the main thread, changed
-//! nothing that could be seen.
+//! Data that tasks share are leaked, as they live until the program ends; that
+//! saves each task some reference counts. The JoinHandles are dropped. To make
+//! the tasks from a task, instead of from the main thread, made no visible
+//! difference.
 //!
-//! D: the size of a future is known when it is compiled. The D bytes are a
-//! box that the future owns across all that it awaits, written before the
-//! first wait and looked at in the end. They are on the heap, and so is a
-//! future.
+//! D: the size of a future is a constant. The D bytes are a box, which the
+//! future owns across all that it awaits. They are written before the first
+//! wait and checked at the end. They are on the heap, and so is a future.
 //!
-//! BLOCKS: a task blocks when polling it returns Pending; a future around the
-//! loop counts that, in tasks of another type, so that the timed ones have
-//! nothing of it. It counts all returns, those for the budget too, of which a
-//! bell has none. Not counted: the wait at the gate.
+//! BLOCKS: a task blocks when polling it returns Pending. A future around the
+//! loop counts that, in tasks of another type, so that the timed tasks have no
+//! code for it. It counts all returns of Pending, also those for the budget, of
+//! which a bell has none. The wait at the gate is not counted.
 //!
 //! EMPTY: P tasks make the others, each of which counts itself.
 //!
 //! BLOCKED: each task polls its wait once, counts itself if that was Pending,
-//! and then goes on to await it. It is suspended, and its waker is with the
-//! bell, when it has counted itself; with P > 1 the last ones may be about to
-//! return to the runtime. To keep the future of that task as small as without
-//! the check it is written as it is: a task is allocated in multiples of 128
-//! bytes, aligned so.
+//! and then goes on to await it. When it has counted itself, it is suspended,
+//! and its waker is in the bell; with P > 1 the last tasks may be about to
+//! return to the runtime. The code is written so that the future of this task
+//! is as small as without the check: a task is allocated in multiples of 128
+//! bytes, aligned to that.
 //!
-//! HOT OR COLD. The current-thread runtime is cold: one queue, first in,
+//! HOT OR COLD. The current-thread runtime is cold: it has one queue, first in,
 //! first out; of 100,000 rings all had begun before the first ended. The
-//! multi-thread one is hot, though not one ring at a time: a worker has a
-//! place for the task that was woken last, which it runs next, but three
-//! times in a row at most; then its own queue, of 256; and what the main
-//! thread has made runnable is in a queue of all workers, which it turns to
-//! when it has nothing else, and now and then. So some rings take turns until
-//! they end, while all others wait: of 100,000 rings, N = 2, with 10 to 1,000
-//! rounds 65 to 185 had begun when the first ended, and up to about 400 with
-//! P = 2.
+//! multi-thread runtime is hot, though not one ring at a time. A worker has a
+//! place for the task that was woken last, which it runs next, but at most
+//! three times in a row; then it takes from its own queue, of 256. Tasks that
+//! the main thread has made runnable are in a queue of all workers. A worker
+//! turns to this when it has no other task, and now and then. So some rings
+//! take turns until they end, while all others wait: of 100,000 rings, N = 2,
+//! with 10 to 1,000 rounds, 65 to 185 had begun when the first ended, and up to
+//! about 400 with P = 2.
 //!
 //! EXIT STATUS. A panic is a failure: 1. Without memory the standard library
 //! aborts.
@@ -82,10 +81,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
 
-/// What all tasks share. It is never freed, as what they wait for.
+/// Data that all tasks share. Never freed, and neither are the bells.
 struct Run {
     b: Bench,
-    gate: Semaphore,      // closed: it is open
+    gate: Semaphore,      // opened by closing it
     alive: AtomicUsize,   // threads that have not ended
     ended: Notify,        // alive is 0
     waiting: AtomicUsize, // threads that have not blocked
@@ -95,18 +94,18 @@ struct Run {
     spoiled: AtomicUsize, // threads whose bytes did not keep their value
 }
 
-/// What a thread waits for: the wakes that it has not received.
+/// The wakes that a thread has not received, for which it waits.
 #[derive(Default)]
 struct Bell {
     wakes: AtomicUsize,
     notify: Notify,
 }
 
-/// A thread of a ring, when it begins.
+/// A thread of a ring, as it begins.
 struct Member {
     own: &'static Bell,
     right: &'static Bell,
-    turn: usize, // rounds until it starts one
+    turn: usize, // rounds until it starts a round
 }
 
 pub fn run(b: Bench, mut builder: Builder) {
@@ -141,7 +140,7 @@ impl Run {
         }
     }
 
-    /// Makes the rings, opens the gate, and returns the time until all ended.
+    /// Makes the rings, opens the gate, and returns the time until all end.
     async fn rings(&'static self) -> Duration {
         for _ in 0..self.b.r {
             self.ring();
@@ -178,7 +177,7 @@ impl Run {
         self.play(t).await;
     }
 
-    /// The same, and counts how often it blocks.
+    /// Does the same, and counts how often it blocks.
     async fn member_counted(&self, t: Member) {
         self.opened().await;
         let _life = Life::new(self);
@@ -193,12 +192,12 @@ impl Run {
         self.blocks.fetch_add(blocks, Relaxed);
     }
 
-    /// It is never acquired: this returns when the gate is closed.
+    /// Returns when the gate is closed, as it is never acquired.
     async fn opened(&self) {
         let _ = self.gate.acquire().await;
     }
 
-    /// A thread counts itself: the last one that ends tells it.
+    /// A thread counts itself; the last to end announces that.
     fn end(&self) {
         if self.alive.fetch_sub(1, AcqRel) == 1 {
             self.ended.notify_one();
@@ -242,7 +241,7 @@ impl Run {
         }
     }
 
-    /// Bytes: the most that were resident, less those before the first task.
+    /// Returns the most resident bytes, less those before the first task.
     async fn blocked(&'static self) -> i64 {
         let before = resident(false);
         let bells = bells(self.b.n);
@@ -268,7 +267,7 @@ impl Run {
         }
     }
 
-    /// The last one tells it.
+    /// The last task announces that.
     fn one_waits(&self) {
         if self.waiting.fetch_sub(1, AcqRel) == 1 {
             self.blocked.notify_one();
@@ -284,7 +283,7 @@ impl Run {
     }
 }
 
-/// A thread from where it begins to where it ends, with its bytes.
+/// A thread from its beginning to its end, with its bytes.
 struct Life<'a> {
     run: &'a Run,
     space: Box<[u8]>,

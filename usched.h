@@ -121,6 +121,18 @@
 #if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
 #error "usched: copied stacks and -fsanitize=safe-stack or shadow-call-stack do not mix"
 #endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define USCHED_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef  USCHED_SANITIZED
+#define USCHED_SANITIZED
+#endif
+/* USCHED_SANITIZE_ANYWAY: no thread will run code of this file. */
+#if defined(USCHED_SANITIZED) && !defined(USCHED_HARD) &&		\
+	!defined(USCHED_SANITIZE_ANYWAY)
+#error "usched: -fsanitize=address and -fsanitize=thread need -DUSCHED_HARD for all files, and uhard.c"
 #endif
 
 /*

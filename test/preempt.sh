@@ -234,7 +234,7 @@ for how in "gcc -O0" "clang -O2" "gcc -O3 -no-pie -fno-pie" "gcc -O2 -fPIE -pie"
 	try "$how" ends 0 "$how" test/t_preempt.c
 done
 for how in "gcc -O2 -flto" "clang -O2 -flto=thin" "gcc -O2 -ffunction-sections" \
-    "gcc -O2 -fsanitize=address"; do
+    "gcc -O2 -fsanitize=address -DUSCHED_SANITIZE_ANYWAY"; do
 	have ${how%% *} || { result 77 "$how (Debian: ${how%% *})"; continue; }
 	$how "$dir/empty.c" -o "$dir/t" >/dev/null 2>&1 ||
 		{ result 77 "$how: does not link"; continue; }

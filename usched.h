@@ -627,7 +627,8 @@ struct usched *usched_self(void);
 	"st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
 	"st(7)",
 #endif
-int usched_refused(int rc);		/* returns rc */
+/* Not API. Returns rc. */
+int usched_refused(int rc);
 /* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_SWITCH(rc)						\
 	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
@@ -638,6 +639,7 @@ int usched_refused(int rc);		/* returns rc */
 		USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory")
 #endif
 
+/* Blocks the running thread, as ustack_block() does, but without a call. */
 #if defined(USCHED_IN_PLACE)
 static __inline__ __attribute__((always_inline)) int usched_block(void)
 {

@@ -157,7 +157,7 @@ void uhard_fini    (struct usched *s);
 void uhard_own     (const void *at, size_t nob, int begins);
 void uhard_cooled  (struct usched_lane *l);
 
-/* In usched.c: copies the slice of the owner to its buffer. */
+/* Not API. In usched.c: copies the slice of the owner to its buffer. */
 void usched_evict(struct usched_lane *l);
 #endif
 

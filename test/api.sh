@@ -29,7 +29,7 @@ untold() {
 	while read -r name; do
 		grep -q "^| .*[ *]$name(" doc/api.md && continue
 		grep -qx "$name" "$dir/not" && continue
-		grep -l "^[a-z].*[ *]$name(" $headers
+		grep -q "^[a-z].*[ *]$name(" $headers && echo "$name"
 	done
 }
 

@@ -40,7 +40,8 @@ stray() { # object
 
 noted() { # compiler, level
 	for f in $all $others; do
-		$1 $flags $2 -c $(where $f.c) -o "$dir/$f.o" || return 1
+		$1 $flags $2 $([ $f = uhard ] && echo -DUSCHED_HARD) \
+			-c $(where $f.c) -o "$dir/$f.o" || return 1
 		[ -z "$(stray "$dir/$f.o")" ] || { stray "$dir/$f.o"; return 1; }
 	done
 }

@@ -5,9 +5,9 @@
 #
 #	sh doc/api.sh >doc/api.md
 #
-# Comments that begin with "Not API" are left out, with their functions. Instead,
-# --check prints the functions that have no comment, --not those that are left
-# out, --headers the headers. HEADERS in environ: other headers.
+# Functions whose comment begins with "Not API" are left out. Instead, --check
+# prints the functions that have no comment, --not those that are left out,
+# --headers the headers. HEADERS in environ: other headers.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout

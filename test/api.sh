@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# api.sh: doc/api.md has a line for each function of the installed headers, as the
-# headers tell it now. Each has a comment. A function that the library exports and
-# an installed header declares is in it, unless a comment says "Not API". What is
-# planted in a header is seen.
+# api.sh: doc/api.md has a line for each function of the installed headers, as
+# the headers tell it now, and each function has a comment. All functions that
+# the library exports and an installed header declares are in api.md, unless a
+# comment says "Not API". What is planted in a header is seen.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout

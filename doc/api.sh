@@ -47,8 +47,8 @@ fi
 
 <!-- Made by doc/api.sh from the headers. To change a line, change the comment. -->
 
-A line for each function that a program may call. The comment in the header says
-more: who may call the function, what it returns, and which errors there are.
+A line for each function that a program may call. The comment in the header also
+names the permitted callers, the results and the errors.
 END
 
 cat_headers | awk -v mode="${1:-print}" '

@@ -194,8 +194,8 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 }
 
 /*
- * Not API. Is t at home at w, in a lane? Asked by w, who is in. Lane 0 is
- * nobody's.
+ * Not API. Returns whether t is at home at w, in a lane; lane 0 has no home.
+ * Owner of w only, and in.
  */
 static __inline__ bool ws_is_home(const struct ws_worker *w,
 				  const struct uproc_thread *t)

@@ -121,6 +121,18 @@
 #if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
 #error "usched: copied stacks and -fsanitize=safe-stack or shadow-call-stack do not mix"
 #endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define USCHED_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef  USCHED_SANITIZED
+#define USCHED_SANITIZED
+#endif
+/* USCHED_SANITIZE_ANYWAY: no thread will run code of this file. */
+#if defined(USCHED_SANITIZED) && !defined(USCHED_HARD) &&		\
+	!defined(USCHED_SANITIZE_ANYWAY)
+#error "usched: -fsanitize=address and -fsanitize=thread need -DUSCHED_HARD for all files, and uhard.c"
 #endif
 
 /*
@@ -616,7 +628,8 @@ struct usched *usched_self(void);
 	"st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",	\
 	"st(7)",
 #endif
-int usched_refused(int rc);		/* returns rc */
+/* Not API. Returns rc. */
+int usched_refused(int rc);
 /* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_SWITCH(rc)						\
 	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
@@ -627,6 +640,7 @@ int usched_refused(int rc);		/* returns rc */
 		USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory")
 #endif
 
+/* Blocks the running thread, as ustack_block() does, but without a call. */
 #if defined(USCHED_IN_PLACE)
 static __inline__ __attribute__((always_inline)) int usched_block(void)
 {

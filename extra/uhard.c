@@ -104,10 +104,8 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* MAP_ANONYMOUS, REG_ERR */
 #endif
-#if !defined(USCHED_HARD)
-#define USCHED_HARD
-#endif
 #include "uhard.h"
+#if defined(USCHED_HARD)		/* else this file is empty */
 #include "ufault.h"
 #include "upreempt.h"
 #include "usan.h"
@@ -1276,3 +1274,5 @@ static void handler_set(void)
 	(void)sigaction(SIGSEGV, &action, &mode.m_before[0]);
 	(void)sigaction(SIGBUS, &action, &mode.m_before[1]);
 }
+
+#endif /* USCHED_HARD */

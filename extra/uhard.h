@@ -169,7 +169,7 @@ void uhard_fini    (struct usched *s);
 void uhard_own     (const void *at, size_t nob, int begins);
 void uhard_cooled  (struct usched_lane *l);
 
-/* Copies the slice of the owner of l to its buffer. In usched.c. */
+/* Not API. In usched.c: copies the slice of the owner of l to its buffer. */
 void usched_evict(struct usched_lane *l);
 #endif
 

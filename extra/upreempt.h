@@ -100,6 +100,7 @@ extern const struct upreempt_never __start_upreempt_never[],
 #define __stop_upreempt_never	NULL
 #endif
 
+/* Not API. */
 int upreempt_begin(long ns, const struct upreempt_never *from,
 		   const struct upreempt_never *to);
 

@@ -243,6 +243,7 @@ __attribute__((weak)) char uproc_inlined;
 
 #define UPROC_LIKELY(x)		__builtin_expect(!!(x), 1)
 
+/* Returns the processor that t belongs to. */
 static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 {
 	/* Atomic: some schedulers move threads. */
@@ -282,6 +283,7 @@ static __inline__ bool uproc_is_here(const struct uproc_thread *t,
 	return UPROC_LIKELY(s == t->t_stack.u_sched);
 }
 
+/* Appends t. Owner of the queue only. */
 static __inline__ void uproc_queue_put(struct usched_queue *q,
 				       struct uproc_thread *t)
 {
@@ -298,6 +300,7 @@ static __inline__ unsigned uproc_queue_len(const struct usched_queue *q)
 	       __atomic_load_n(&q->q_head, __ATOMIC_RELAXED);
 }
 
+/* Returns whether no thread is queued. */
 static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 {
 	return q->q_head == q->q_tail;

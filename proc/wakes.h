@@ -99,6 +99,7 @@ struct wakes {
 					 * w_posted, until it is taken */
 };
 
+/* Makes *w ready for a new thread. */
 static __inline__ void wakes_init(struct wakes *w)
 {
 	w->w_count  = -1;
@@ -128,6 +129,7 @@ static __inline__ int wakes_add(struct wakes *w, int nr)
 	return was < 0;						/* T3 */
 }
 
+/* Not API. */
 static __inline__ void wakes_bound(unsigned posted)
 {
 	if (__builtin_expect(posted >= WAKES_MOST, 0))

@@ -177,11 +177,12 @@ extern struct ws_worker **ws_homes;
 /* Somebody sleeps, and nobody sees what waits in a slot (atomic). */
 extern int ws_unwatched;
 
+/* Not API, but called by the inline functions below. */
 void ws_wake_slow(struct ws_thread *t);
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before);
 struct ws_worker *ws_home_native(const struct uproc_thread *t);
 
-/* Where t is at home; NULL while it has not begun. */
+/* Not API. Where t is at home; NULL while it has not begun. */
 static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 {
 	/* Pairs with lane_set(): who calls may have been there before the start. */
@@ -192,7 +193,10 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 		ws_home_native(t);
 }
 
-/* Is t at home at w, in a lane? Asked by w, who is in. Lane 0 is nobody's. */
+/*
+ * Not API. Returns whether t is at home at w, in a lane; lane 0 has no home.
+ * Owner of w only, and in.
+ */
 static __inline__ bool ws_is_home(const struct ws_worker *w,
 				  const struct uproc_thread *t)
 {
@@ -202,7 +206,7 @@ static __inline__ bool ws_is_home(const struct ws_worker *w,
 	return __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) == w;
 }
 
-/* Atomic: others look whether there is something. */
+/* Not API. Atomic: others look whether there is something. */
 static __inline__ void ws_slot_set(struct ws_worker *w, struct uproc_thread *t)
 {
 	__atomic_store_n(&w->w_slot, t, __ATOMIC_RELAXED);

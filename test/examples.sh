@@ -1,7 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
+<<<<<<< HEAD
 # Every example builds without a warning and prints what it should: optimised or
 # not, with the machine's own switch and with the portable switch.
+=======
+# Every example, and doc/tiny.c, builds without a warning and prints what it
+# should: optimised or not, with the machine's own switch and the portable one.
+>>>>>>> wt-A13
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -16,7 +21,7 @@ passed=0 failed=0
 
 main() {
 	sed -n '/^#include/,$p' "$top/examples/hello.c" >"$tmp/shown"
-	for source in "$top"/examples/*.c; do
+	for source in "$top"/examples/*.c "$top/doc/tiny.c"; do
 		name=$(basename "$source" .c)
 		if all_builds; then
 			echo "ok $name"
@@ -50,10 +55,11 @@ build_and_run() {
 	modules=$(for m in rr ll ws ucall; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
+	core=$(grep -q '^#include "' "$source" && where usched.c)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
 	    $includes "$source" $modules ${modules:+$(where umem.c uproc.c) -pthread} \
-	    "$top/usched.c" -o "$tmp/$name" || return 1
+	    $core -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }

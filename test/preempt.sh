@@ -40,7 +40,8 @@ stray() { # object
 
 noted() { # compiler, level
 	for f in $all $others; do
-		$1 $flags $2 -c $(where $f.c) -o "$dir/$f.o" || return 1
+		$1 $flags $2 $([ $f = uhard ] && echo -DUSCHED_HARD) \
+			-c $(where $f.c) -o "$dir/$f.o" || return 1
 		[ -z "$(stray "$dir/$f.o")" ] || { stray "$dir/$f.o"; return 1; }
 	done
 }
@@ -234,7 +235,7 @@ for how in "gcc -O0" "clang -O2" "gcc -O3 -no-pie -fno-pie" "gcc -O2 -fPIE -pie"
 	try "$how" ends 0 "$how" test/t_preempt.c
 done
 for how in "gcc -O2 -flto" "clang -O2 -flto=thin" "gcc -O2 -ffunction-sections" \
-    "gcc -O2 -fsanitize=address"; do
+    "gcc -O2 -fsanitize=address -DUSCHED_SANITIZE_ANYWAY"; do
 	have ${how%% *} || { result 77 "$how (Debian: ${how%% *})"; continue; }
 	$how "$dir/empty.c" -o "$dir/t" >/dev/null 2>&1 ||
 		{ result 77 "$how: does not link"; continue; }

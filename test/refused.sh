@@ -3,7 +3,8 @@
 # refused.sh: compilers that keep parts of the stack elsewhere are refused by
 # name. Files with SafeStack or ShadowCallStack do not compile; a program that
 # is linked with SafeStack is stopped by usched_run(); code with -fsplit-stack
-# is stopped by its block.
+# is stopped by its block. Files with AddressSanitizer or ThreadSanitizer compile
+# only with -DUSCHED_HARD.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -30,10 +31,29 @@ skip() {
 	skipped=$((skipped + 1))
 }
 
-compile() { # what, command ...
-	what=$1; shift
+compile() { # what, words, command ...
+	what=$1 words=$2; shift 2
 	"$@" $includes -c "$dir/header.c" -o "$dir/o" >"$dir/log" 2>&1
-	must "$what" $? 'usched: copied stacks and'
+	must "$what" $? "$words"
+}
+
+# Files compile with a sanitizer in the hard mode only.
+sanitizers() { # compiler
+	for san in address thread; do
+		if ! $1 -fsanitize=$san -S "$dir/empty.c" -o "$dir/s" \
+		    >/dev/null 2>&1; then
+			skip "$1: no -fsanitize=$san"
+			continue
+		fi
+		compile "$1, $san" 'usched: .* need -DUSCHED_HARD' \
+			$1 -fsanitize=$san
+		if $1 -fsanitize=$san -DUSCHED_HARD $includes \
+		    -c "$dir/header.c" -o "$dir/o" >"$dir/log" 2>&1; then
+			passed=$((passed + 1))
+		else
+			must "$1, $san, in the hard mode" 0 'no error'
+		fi
+	done
 }
 
 # Succeeds if this compiler can make any program with these flags.
@@ -87,13 +107,17 @@ int main(void)
 }
 END
 
+apart='usched: copied stacks and'
+for cc in gcc clang clang-19; do
+	have $cc && sanitizers $cc
+done
 for cc in clang clang-19; do
 	if ! have $cc; then
 		skip "$cc: not there (Debian: $cc)"
 		continue
 	fi
-	compile "$cc, safe-stack" $cc -fsanitize=safe-stack
-	compile "$cc, shadow-call-stack" $cc --target=aarch64-linux-gnu \
+	compile "$cc, safe-stack" "$apart" $cc -fsanitize=safe-stack
+	compile "$cc, shadow-call-stack" "$apart" $cc --target=aarch64-linux-gnu \
 		-ffixed-x18 -fsanitize=shadow-call-stack
 	if ! makes $cc -fsanitize=safe-stack; then
 		skip "$cc: no program with SafeStack"

@@ -148,10 +148,6 @@ library() { # compiler, tool, flags
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
 	for src in usched.c rr.c ll.c proc/*.c steal/*.c extra/*.c; do
-		case $src:$cflags in
-		*/uhard.c:*HARD*)	;;
-		*/uhard.c:*)	continue ;;
-		esac
 		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
 	done
 }
@@ -163,7 +159,7 @@ build() { # compiler, test
 	*)	variant= ;;
 	esac
 	case $2 in
-	u_*)	objs=$(ls "$dir/usched.o" "$dir/uhard.o" 2>/dev/null) ;;
+	u_*)	objs="$dir/usched.o $dir/uhard.o" ;;
 	*)	objs=$(ls "$dir"/*.o) ;;
 	esac
 	$1 $cflags $variant -o "$dir/$2" "$src" $objs -pthread \

@@ -1,12 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-<<<<<<< HEAD
-# Every example builds without a warning and prints what it should: optimised or
-# not, with the machine's own switch and with the portable switch.
-=======
 # Every example, and doc/tiny.c, builds without a warning and prints what it
-# should: optimised or not, with the machine's own switch and the portable one.
->>>>>>> wt-A13
+# should: optimised or not, with the machine's own switch and with the portable
+# switch.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 # What can be set: CC, CXX, O (level), SAN (sanitizer flags), DEFS, and for
-# install PREFIX and DESTDIR. Objects of each configuration are kept apart.
+# install PREFIX, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
+# DESTDIR. Objects of each configuration are kept apart.
 
 O       ?= -O2
 SAN     ?=
 DEFS    ?=
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
 FOLDERS := proc steal extra bench
@@ -17,7 +20,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
@@ -32,7 +35,10 @@ B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(
 # For C++ programs that need it (ucxx.cc), if there is a C++ compiler.
 HAVE_CXX := $(shell command -v $(CXX))
 WRAP    := -Wl$(subst $(empty) ,,$(foreach f,ustack_block ustack_block_hard ustack_abort usched_run usched_run_hard,$(comma)--wrap=$(f)))
+WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
 LIBS    := libusched.a libusched.so $(if $(HAVE_CXX),libusched_cxx.a)
+REALNAME := libusched.so.$(VERSION)
+SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
@@ -48,10 +54,14 @@ libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
 .PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
 
-all: $(PROGS) $(LIBS)
+all: $(PROGS) $(LIBS) $(SONAME)
 
 $(PROGS) $(TIMED) $(LIBS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
+
+# Programs that are linked in the tree ask for this name.
+$(SONAME): libusched.so
+	@ln -sf $< $@
 
 $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
@@ -107,7 +117,7 @@ $(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
 	$(AR) rcs $@ $(B)/ucxx.o
 
 $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F).$(MAJOR) -o $@ $^ \
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ \
 		-pthread
 
 TEST_CC = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
@@ -216,32 +226,49 @@ peers:
 			out/peers.log)" >&2; \
 	done
 
+# Files that install writes and uninstall removes.
+INCDIR  := $(PREFIX)/include/usched
+PCDIR   := $(LIBDIR)/pkgconfig
+SCRIPT  := $(PREFIX)/share/usched/usched-gdb.py
+# gdb reads this by itself with the shared library, whose real name it has.
+LOADED  := $(GDBDIR)$(LIBDIR)/$(REALNAME)-gdb.py
+PUT     := $(HEADERS:%=$(INCDIR)/%) $(SCRIPT) $(LOADED) $(addprefix $(LIBDIR)/,\
+	   libusched.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
+	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc
+OWN     := $(INCDIR) $(dir $(SCRIPT))
+
+# A part of the library is inlined into programs, so usched.pc says how the
+# library was compiled.
+PC_FLAGS := $(strip $(filter -DUSCHED_% -DSINGLE_THREAD,$(DEFS) $(CFLAGS)) \
+	    $(if $(HARD),-DUSCHED_HARD) $(SAN))
+in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+# name, description, libraries
+pc       = printf '%s\n' 'prefix=$(PREFIX)' \
+	'includedir=$(call in_prefix,$(INCDIR))' \
+	'libdir=$(call in_prefix,$(LIBDIR))' 'Name: $(1)' 'Description: $(2)' \
+	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(PC_FLAGS)' \
+	'Libs: -L$${libdir} $(3) $(SAN) -pthread' \
+	>$(DESTDIR)$(PCDIR)/$(1).pc
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) \
+		$(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(foreach h,$(HEADERS),$(filter $(h) %/$(h),$(ALL_H))) \
-		$(DESTDIR)$(PREFIX)/include
-	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(PREFIX)/lib
-	install -m 755 libusched.so $(DESTDIR)$(PREFIX)/lib/libusched.so.$(VERSION)
-	ln -sf libusched.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libusched.so.$(MAJOR)
-	ln -sf libusched.so.$(MAJOR) $(DESTDIR)$(PREFIX)/lib/libusched.so
-	printf '%s\n' 'prefix=$(PREFIX)' 'Name: usched' \
-		'Description: cooperative threads that copy stacks' \
-		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' \
-		'Libs: -L$${prefix}/lib -lusched -pthread' \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc
-	printf '%s\n' 'prefix=$(PREFIX)' 'Name: usched-cxx' \
-		'Description: C++ threads that block in catch handlers' \
-		'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' \
-		'Libs: -L$${prefix}/lib $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group -pthread' \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/usched-cxx.pc
+		$(DESTDIR)$(INCDIR)
+	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(LIBDIR)
+	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
+	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
+	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
+	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
+	$(call pc,usched,cooperative threads that copy stacks,-lusched)
+	$(if $(HAVE_CXX),$(call pc,usched-cxx,C++ threads that block in catch handlers,$(WITH_CXX)))
 
 uninstall:
-	rm -f $(HEADERS:%=$(DESTDIR)$(PREFIX)/include/%) \
-		$(DESTDIR)$(PREFIX)/lib/libusched.* \
-		$(DESTDIR)$(PREFIX)/lib/libusched_cxx.a \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched.pc \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/usched-cxx.pc
+	rm -f $(PUT:%=$(DESTDIR)%)
+	rmdir $(OWN:%=$(DESTDIR)%) 2>/dev/null || true
+	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
 	@for p in bench/peers/*/; do $(MAKE) -s -C $$p clean; done

@@ -76,7 +76,7 @@ must() { # what, output that should be empty
 files >"$dir/files"
 must 'includes point upwards' "$(upwards .)"
 must 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
-	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|bench\.sh|graph\.py|(README|HACKING)\.md|LICENSE|\.gitignore')"
+	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|bench\.sh|graph\.py|(README|HACKING|CHANGELOG)\.md|LICENSE|\.gitignore')"
 must 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
 	"$dir/files" | sort -u | while read -r folder; do
 		[ -s "$folder/README.md" ] || echo "$folder"

@@ -12,6 +12,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
+. test/blocks
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -38,32 +39,13 @@ try() { # what, command ...
 	fi
 }
 
-# Each block between ``` and ``` is a part of one of the files.
-blocks_stand() {
-	awk '
-	FILENAME != text	{ all = all "\n" $0; next }
-	!nr			{ all = all "\n"; nr = 1 }
-	/^```/ && inside	{ inside = 0; count++
-				  if (!index(all, "\n" block)) {
-					print "stands nowhere:" "\n" block
-					bad = 1
-				  }
-				  next }
-	/^```/			{ inside = 1; block = ""; next }
-	inside			{ block = block $0 "\n" }
-	END			{ exit bad || inside || count < 8 }
-	' text=$text $sources $text
-}
-
-# Beside the blocks, what begins with a tab is a command, and cc the compiler.
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
 	cp ./*.[ch] "$dir/copy" && cp -r proc bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
-	echo "cc() { command ${CC:-cc} $CFLAGS \"\$@\"; }" >"$dir/commands"
-	sed -n '/^```/,/^```/d; s/^	//p' $text >>"$dir/commands"
+	commands $text >"$dir/commands" && tools "$dir/tools" || return 1
 	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&
-		(cd "$dir/copy" && sh -e "$dir/commands")
+		(cd "$dir/copy" && PATH=$dir/tools:$PATH sh -e "$dir/commands")
 }
 
 build() { # objects, options ...
@@ -117,7 +99,7 @@ applicable() {
 	grep -l '^/\* VARIANTS:.* RR LL' test/s_*.c
 }
 
-try blocks blocks_stand
+try blocks blocks_stand $text 8 $sources
 try commands commands_work
 try pr.h stands_alone
 try build build plain

@@ -53,7 +53,7 @@ try() { # what, command ...
 step() { # path, without .sh
 	cat "$1.sh"
 	possible "$1.sh" || { echo "no compiler for this"; exit 77; }
-	(cd "$dir/copy" && PATH=$dir/tools:$PATH timeout 60 sh -e "$1.sh") \
+	(cd "$dir/copy" && PATH=$dir/tools:$PATH run_commands "$1.sh") \
 		>"$dir/got" 2>&1
 	same $? "$1.out"
 }

@@ -3,9 +3,8 @@
 # A stranger copies usched.c and usched.h beside his program and says cc *.c.
 # That builds, without options and without warnings, and runs: for the program
 # of the README, and for one that was written for the usched of the article.
-# The README is short, its links lead somewhere, and its commands work in a fresh
-# clone as they are printed; but the benchmark and the tests are not run again,
-# make is only asked how.
+# The README is short, and its commands work in a fresh clone as they are printed;
+# but make only says how the benchmark and the tests would be run.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -31,7 +30,6 @@ main() {
 		stranger '-Wall -Wextra -Werror'
 	done
 	[ -n "${RUN:-}" ] || count commands readme_commands
-	count links links README.md HACKING.md doc/*.md
 	count length [ "$(wc -l <README.md)" -le 150 ]
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ]
@@ -55,7 +53,7 @@ readme_commands() {
 	grep -q 'make bench -n' "$tmp/commands" &&
 		grep -q 'make test -n' "$tmp/commands" &&
 		grep -q libusched.a "$tmp/commands" || return 1
-	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH sh -ex "$tmp/commands")
+	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands "$tmp/commands")
 }
 
 # What a clone would have when all is committed.
@@ -66,19 +64,6 @@ clone() { # directory
 	while read -r file; do
 		[ ! -e "$file" ] || echo "$file"
 	done <"$tmp/files" | tar cf - -T - | tar xf - -C "$1"
-}
-
-# Links to files of the tree, by relative paths.
-links() { # text ...
-	bad=0
-	for text; do
-		for link in $(grep -o ']([^)#:]*)' "$text" | tr -d ']()'); do
-			[ -e "$(dirname "$text")/$link" ] && continue
-			echo "$text: $link"
-			bad=1
-		done
-	done
-	return $bad
 }
 
 # stranger FLAGS: says cc FLAGS *.c in the directory of $name.

@@ -58,7 +58,7 @@ static struct ustack *get(struct pr_proc *r, int i)
 	return &t->pt_thread.t_stack;
 }
 
-/* Who can run since the last time, in the order in which they came. */
+/* Sorts the threads in p_queue, in the order in which they came. */
 static void sort(struct pr_proc *r)
 {
 	while (!uproc_queue_empty(&r->pp_proc.p_queue))

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A stranger copies usched.c and usched.h beside his program and says cc *.c.
-# That builds, without options and without warnings, and runs: for the program
-# of the README, and for one that was written for the usched of the article.
-# The README is short, and its commands work in a fresh clone as they are printed;
-# but make only says how the benchmark and the tests would be run.
+# A stranger copies usched.c and usched.h beside a program and says cc *.c. That
+# builds, without options and without warnings, and runs: for the program of the
+# README, and for a program that was written for the usched of the article.
+# The README is short, and its commands work in a fresh clone as they are
+# printed; but make only says how the benchmark and the tests would run.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -56,7 +56,7 @@ readme_commands() {
 	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands "$tmp/commands")
 }
 
-# What a clone would have when all is committed.
+# Copies what a clone would have after a commit of all files.
 clone() { # directory
 	mkdir "$1" || return 1
 	git ls-files -co --exclude-standard >"$tmp/files" ||
@@ -66,7 +66,7 @@ clone() { # directory
 	done <"$tmp/files" | tar cf - -T - | tar xf - -C "$1"
 }
 
-# stranger FLAGS: says cc FLAGS *.c in the directory of $name.
+# stranger FLAGS: runs cc FLAGS *.c in the directory of $name.
 stranger() {
 	if (
 		cd "$tmp/$name" && rm -f a.out &&

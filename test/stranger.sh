@@ -49,7 +49,9 @@ count() { # what, command ...
 
 readme_commands() {
 	clone "$tmp/clone" && tools "$tmp/tools" || return 1
-	row_commands README.md | sed 's/^make bench/& -n/; s/^make test/& -n/' >"$tmp/commands"
+	row_commands README.md >"$tmp/printed"
+	sed 's/^make bench/& -n/; s/^make test/& -n/' "$tmp/printed" \
+		>"$tmp/commands"
 	grep -q 'make bench -n' "$tmp/commands" &&
 		grep -q 'make test -n' "$tmp/commands" &&
 		grep -q libusched.a "$tmp/commands" || return 1

@@ -6,22 +6,29 @@
 #include "usched.h"
 
 static struct ustack hello, world;
-static struct ustack *queue[2] = { &hello, &world };
+static struct ustack *queue[2] = { &hello, &world };	/* can run */
 static unsigned head, tail = 2;
 
+/* Returns the thread that runs next. NULL ends usched_run(). */
 static struct ustack *next(struct usched *s)
 {
-	return (void)s, head < tail ? queue[head++ % 2] : NULL;
+	(void)s;
+	if (head == tail)
+		return NULL;
+	return queue[head++ % 2];
 }
 
 static void *alloc(struct usched *s, int size)
 {
-	return (void)s, malloc(size);
+	(void)s;
+	return malloc(size);
 }
 
-static void drop(struct usched *s, void *buf, int size)
+static void release(struct usched *s, void *buffer, int size)
 {
-	(void)s, (void)size, free(buf);
+	(void)s;
+	(void)size;
+	free(buffer);
 }
 
 static void speak(void *word)
@@ -38,7 +45,9 @@ static void speak(void *word)
 
 int main(void)
 {
-	struct usched s = { .s_next = next, .s_alloc = alloc, .s_free = drop };
+	struct usched s = {
+		.s_next = next, .s_alloc = alloc, .s_free = release
+	};
 
 	ustack_init(&hello, &s, speak, "hello", NULL, 0);
 	ustack_init(&world, &s, speak, "world", NULL, 0);

@@ -10,13 +10,13 @@
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 . "$top/test/layout"
+. "$top/test/blocks"
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0
 
 main() {
-	sed -n '/^#include/,$p' "$top/examples/hello.c" >"$tmp/shown"
 	for source in "$top"/examples/*.c "$top/doc/tiny.c"; do
 		name=$(basename "$source" .c)
 		if all_builds; then
@@ -27,9 +27,7 @@ main() {
 			failed=$((failed + 1))
 		fi
 	done
-	# The README shows hello.c without its first lines.
-	if sed -n '/^```c$/,/^```$/p' "$top/README.md" | sed -n '2,/^```$/p' |
-	    sed '$d' | diff - "$tmp/shown" >&2; then
+	if blocks_stand "$top/README.md" 1 "$top/examples/hello.c" >&2; then
 		passed=$((passed + 1))
 	else
 		echo 'FAILED README.md: does not show hello.c'

@@ -12,6 +12,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
+. test/blocks
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -22,7 +23,7 @@ text=doc/scheduler.md
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest"
 library='usched.c proc/umem.c proc/uproc.c proc/ucall.c extra/upreempt.c ll.c steal/ws.c'
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
-	examples/pr/pmain.c examples/pr/demo.c test/either.h'
+	examples/pr/pmain.c examples/pr/demo.c examples/pr/deadline.c test/either.h'
 # The priority of threads in test/either.h: the same for all, or by processor.
 same='-DPR=3' mixed='-DPR=(unsigned)p%PR_NR'
 
@@ -38,32 +39,13 @@ try() { # what, command ...
 	fi
 }
 
-# Each block between ``` and ``` is a part of one of the files.
-blocks_stand() {
-	awk '
-	FILENAME != text	{ all = all "\n" $0; next }
-	!nr			{ all = all "\n"; nr = 1 }
-	/^```/ && inside	{ inside = 0; count++
-				  if (!index(all, "\n" block)) {
-					print "stands nowhere:" "\n" block
-					bad = 1
-				  }
-				  next }
-	/^```/			{ inside = 1; block = ""; next }
-	inside			{ block = block $0 "\n" }
-	END			{ exit bad || inside || count < 8 }
-	' text=$text $sources $text
-}
-
-# Outside of blocks, a line after a tab is a command; cc is the compiler.
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
 	cp ./*.[ch] "$dir/copy" && cp -r proc bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
-	echo "cc() { command ${CC:-cc} $CFLAGS \"\$@\"; }" >"$dir/commands"
-	sed -n '/^```/,/^```/d; s/^	//p' $text >>"$dir/commands"
+	commands $text >"$dir/commands" && tools "$dir/tools" || return 1
 	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&
-		(cd "$dir/copy" && sh -e "$dir/commands")
+		(cd "$dir/copy" && PATH=$dir/tools:$PATH run_commands "$dir/commands")
 }
 
 build() { # objects, options ...
@@ -88,8 +70,8 @@ runs() { # objects, source, arguments for the compiler ...
 	esac
 }
 
-shows() { # objects
-	runs $1 examples/pr/demo.c && diff examples/pr/demo.expected "$dir/out"
+shows() { # objects, program
+	runs $1 examples/pr/$2.c && diff examples/pr/$2.expected "$dir/out"
 }
 
 measures() { # what is asked; what the answer must match
@@ -117,11 +99,12 @@ applicable() {
 	grep -l '^/\* VARIANTS:.* RR LL' test/s_*.c
 }
 
-try blocks blocks_stand
+try blocks blocks_stand $text 8 $sources
 try commands commands_work
 try pr.h stands_alone
 try build build plain
-try demo shows plain
+try demo shows plain demo
+try deadline shows plain deadline
 try order runs plain examples/pr/order.c
 try 'order, preempted' runs plain examples/pr/order.c -DUSCHED_PREEMPT
 try pmain measures '2 20 1000 0 2' '[0-9.]*'
@@ -134,7 +117,8 @@ more=-DUSCHED_HARD hard=extra/uhard.c
 try 'build, hard' build hard
 USCHED_DEBUG=evict=always,poison
 export USCHED_DEBUG
-try 'demo, hard' shows hard
+try 'demo, hard' shows hard demo
+try 'deadline, hard' shows hard deadline
 try 'order, hard' runs hard examples/pr/order.c
 USCHED_DEBUG=evict=always,poison,yield=1
 for test in s_join $([ "$1" != --full ] || echo s_count s_nomem); do

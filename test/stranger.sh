@@ -3,6 +3,8 @@
 # A stranger copies usched.c and usched.h beside a program and says cc *.c. That
 # builds, without options and without warnings, and runs: for the program of the
 # README, and for a program that was written for the usched of the article.
+# The README is short, and its commands work in a fresh clone as they are
+# printed; but make only says how the benchmark and the tests would run.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -12,9 +14,12 @@ top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
+. "$top/test/blocks"
 passed=0 failed=0
+unset MAKEFLAGS
 
 main() {
+	cd "$top" || exit 1
 	mkdir "$tmp/hello" "$tmp/article" || exit 1
 	cp "$top/examples/hello.c" "$tmp/hello/main.c" || exit 1
 	cp "$top/examples/hello.expected" "$tmp/hello/expected" || exit 1
@@ -24,8 +29,43 @@ main() {
 		stranger ''
 		stranger '-Wall -Wextra -Werror'
 	done
+	[ -n "${RUN:-}" ] || count commands readme_commands
+	count length [ "$(wc -l <README.md)" -le 150 ]
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ]
+}
+
+count() { # what, command ...
+	what=$1; shift
+	if ("$@") >"$tmp/log" 2>&1; then
+		echo "ok $what"
+		passed=$((passed + 1))
+	else
+		cat "$tmp/log"
+		echo "FAILED $what"
+		failed=$((failed + 1))
+	fi
+}
+
+readme_commands() {
+	clone "$tmp/clone" && tools "$tmp/tools" || return 1
+	row_commands README.md >"$tmp/printed"
+	sed 's/^make bench/& -n/; s/^make test/& -n/' "$tmp/printed" \
+		>"$tmp/commands"
+	grep -q 'make bench -n' "$tmp/commands" &&
+		grep -q 'make test -n' "$tmp/commands" &&
+		grep -q libusched.a "$tmp/commands" || return 1
+	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands "$tmp/commands")
+}
+
+# Copies what a clone would have after a commit of all files.
+clone() { # directory
+	mkdir "$1" || return 1
+	git ls-files -co --exclude-standard >"$tmp/files" ||
+		find . -type f ! -path './build/*' >"$tmp/files"
+	while read -r file; do
+		[ ! -e "$file" ] || echo "$file"
+	done <"$tmp/files" | tar cf - -T - | tar xf - -C "$1"
 }
 
 # stranger FLAGS: runs cc FLAGS *.c in the directory of $name.

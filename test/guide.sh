@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# guide.sh: each program of doc/guide.md compiles by the command that stands
+# there, and prints what stands there. So it does without optimisation, with the
+# portable switch, and in the hard mode, and compiles without a warning.
+#
+# CC and CXX are the compilers, CFLAGS are more options for them.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+. test/blocks
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0 skipped=0
+unset MAKEFLAGS USCHED_DEBUG
+ulimit -c 0
+warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
+
+main() {
+	mkdir "$dir/copy" "$dir/programs" "$dir/steps" && tools "$dir/tools" ||
+		exit 1
+	blocks_save doc/guide.md "$dir/programs" "$dir/steps" || exit 1
+	cp -r Makefile ./*.[ch] proc steal extra "$dir"/programs/* \
+		"$dir/copy" || exit 1
+	n=0
+	while [ -e "$dir/steps/$((n += 1)).sh" ]; do
+		try "step $n" step "$dir/steps/$n"
+	done
+	for mode in '-O0' '-O2 -DUSCHED_PORTABLE' '-O1 -DUSCHED_HARD'; do
+		try "library, $mode" library "$mode"
+		for program in "$dir"/programs/*.c; do
+			try "${program##*/}, $mode" again "$mode"
+		done
+	done
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ $failed = 0 ] && [ $passed != 0 ]
+}
+
+try() { # what, command ...
+	what=$1; shift
+	("$@") >"$dir/log" 2>&1
+	case $? in
+	0)	passed=$((passed + 1));;
+	77)	skipped=$((skipped + 1))
+		echo "skip  $what: $(tail -n 1 "$dir/log")";;
+	*)	failed=$((failed + 1))
+		echo "FAIL  $what"; cat "$dir/log";;
+	esac
+}
+
+# The commands of a step, in a copy of the tree, print what the text says.
+step() { # path, without .sh
+	cat "$1.sh"
+	possible "$1.sh" || { echo "no compiler for this"; exit 77; }
+	(cd "$dir/copy" && PATH=$dir/tools:$PATH run_commands "$1.sh") \
+		>"$dir/got" 2>&1
+	same $? "$1.out"
+}
+
+possible() { # file with commands
+	case $(cat "$1") in
+	*c++*)		[ "${CC#*musl}" = "$CC" ] &&
+				command -v "${CXX:-c++}" >/dev/null;;
+	*-fsanitize*)	echo 'int main(void) { return 0; }' >"$dir/empty.c"
+			${CC:-cc} -fsanitize=address "$dir/empty.c" \
+				-o "$dir/empty" 2>/dev/null && "$dir/empty";;
+	esac
+}
+
+# A program that the hard mode ends has a message, at addresses of its own.
+same() { # exit status, expected
+	[ -e "$2" ] || { cat "$dir/got"; return $1; }
+	grep -q '^usched: ' "$2" || {
+		diff "$2" "$dir/got" && return $1
+		return 1
+	}
+	words "$2" >"$dir/expected"
+	[ $1 != 0 ] && words "$dir/got" | diff "$dir/expected" -
+}
+
+words() {
+	sed '/Aborted/d; s/0x[0-9a-f]*/0x/g' "$1" | tr -s ' \n' '\n'
+}
+
+# The library for "again", without files that only some programs need.
+library() { # flags
+	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
+	for source in rr.c usched.c proc/umem.c proc/uproc.c proc/ucall.c \
+	    $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
+		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
+			-o "$dir/objects/$(basename "$source" .c).o" || exit 1
+	done
+}
+
+# A program of the text, compiled in another way, prints the same.
+again() { # flags
+	expected=$(expected_of "${program##*/}") || exit 1
+	! grep -q '^usched: ' "$expected" || exit 0
+	${CC:-cc} $warn $1 $CFLAGS "$program" "$dir"/objects/*.o \
+		-o "$dir/program" -pthread || exit 1
+	(cd "$dir/programs" && USCHED_DEBUG=evict=always,poison timeout 60 \
+		"$dir/program") >"$dir/got" 2>&1
+	same $? "$expected"
+}
+
+# Prints the file with what the program prints; fails if no command runs it.
+expected_of() { # program
+	found=$(grep -lw -- "$1" "$dir"/steps/*.sh | head -n 1)
+	[ -e "${found%.sh}.out" ] && echo "${found%.sh}.out" && return
+	echo "$1: no command, or no output, stands in the text" >&2
+	return 1
+}
+
+main

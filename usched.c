@@ -334,38 +334,8 @@ UPREEMPT_NEVER;
 #if !defined(USCHED_DEEP)
 #define USCHED_DEEP	2048
 #endif
-/* What is learnt of functions: see "Deep threads". */
-#define DEEP_NR		64
-#define DEEP_WAYS	4		/* places that a function may have */
-#define DEEP_FIRST	32
-#define DEEP_EARNS	2
-#define DEEP_WRONG	8
-#define DEEP_MOST	4096
-/* Own lanes for each other lane, at most. */
-#define OWN_EACH	64
-/* Own lanes that are mapped at once. */
-#define OWN_NR		16
-/* So many own lanes of a process have a mapping as guard, on any kernel. */
-#define GUARDS_FEW	1024
-/* Threads that are not given one after none could be mapped. */
-#define OWN_REST	64
-/* Bytes in own lanes without a thread, and the least that each counts. */
-#define WARM		((size_t)4 << 20)
-#define WARM_LEAST	((size_t)16 << 10)
-/* Blocks with pages below the slice, before these are given back. */
-#define PATIENCE	1024
-/* Below a slice: the frames of those who block, and a red zone. */
-#define FRAMES		1024
-#if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
-#define MADV_GUARD_INSTALL	102
-#endif
-/* A line of the cache; at most so much of a slice is fetched to it. */
-#define LINE		64
-#define WHOLE		4096
 /* Not in the list of free lanes. */
 #define NOT_FREE	(-1)
-/* Naps of 10 ms or less while another native thread aborts. */
-#define FAIL_WAIT	1000
 /* In s_steps; 0: usched_run(). */
 enum { STEPS = 1, STEP_ENDED };
 /*
@@ -382,26 +352,12 @@ enum { STEPS = 1, STEP_ENDED };
 #define NEW		((char *)NO_SLICE)
 #define ENDED		((char *)(NO_SLICE | AWAY))
 #define GUARD		((size_t)USCHED_GUARD)
-/* How far below its lane a thread that is too deep is looked for. */
-#define REACH		((uintptr_t)64 << 20)
 /* Bytes by which the bottom of one lane is higher than that of the next. */
 #define STAGGER		128
 #define WORD		((int)sizeof(uintptr_t))
 /* Bytes copied at once, and the least that is stored of a slice. */
 #define PAIR		16
 typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
-/* Words of a slice that may be BARE: registers and a return address. */
-#if defined(USCHED_PORTABLE)
-#define BARE_NR		0
-#elif defined(__x86_64__)
-#define BARE_NR		7
-#elif defined(__aarch64__)
-#define BARE_NR		10
-#else
-#define BARE_NR		13
-#endif
-/* Of these, registers that a function may not save. */
-#define BARE_MORE	(BARE_NR > 2 ? 2 : 0)
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
@@ -440,80 +396,86 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #endif
 
 /*
- * The machine: defined at the end of this file, once for each.
+ * The machine: one block for each at the end of this file.
  *
  * usched_save() saves the registers of its caller on the stack, then calls
- * f(sp, arg), sp being the address of the last. f() does not return. When
- * somebody calls usched_resume(sp, rc), usched_save() returns rc. The word
- * below sp is free for the use of f(). landing(sp) puts the return address of
- * f() where a debugger will look for it, if it is not there already.
+ * f(sp, arg), sp being the address of the last. f() does not return. After
+ * usched_resume(sp, rc), usched_save() returns rc. The word below sp is free for
+ * the use of f(). mark_return(sp) puts the return address of f() where a debugger
+ * looks for it, if it is not there already.
  *
  * usched_jump() calls f(arg) with the stack pointer at sp or not far below.
  * usched_launch() calls f(arg) at the bottom of a lane, with cleared
- * registers, then usched_ended().
+ * registers, then usched_ended(). usched_resume_open() resumes, and clears *gate
+ * when the old stack has been left.
+ *
+ * bare_nr() words at the bottom of a slice may be BARE, registers and a return
+ * address, and are then as in bare_words().
  */
 HIDDEN UNCHECKED int usched_save(void (*f)(char *sp, void *arg), void *arg);
 HIDDEN UNCHECKED NORETURN void usched_launch(char *bottom, void (*f)(void *), void *arg);
-HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_ended(void);
-
-/* For modules that look into threads: see uslice.h. */
-HIDDEN int usched_runs(const struct ustack *u);
-HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
-HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
-HIDDEN int usched_lane(const struct usched *s);
-HIDDEN int usched_own_nr(const struct usched_own *o);
-HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
-
 static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume(char *sp, int rc);
+static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume_open(char *sp, int *gate);
+static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
+static ALWAYS_INLINE int bare_nr(void);
+static ALWAYS_INLINE const uintptr_t *bare_words(void);
+static inline void mark_return(char *sp);
+static inline int shadow_stack(void);
+static inline unsigned fp_get(void *scratch);
+static inline unsigned fp_saved(char *sp);
+static INLINE void fp_set(unsigned fp);
+
+#define BARE		(bare_nr() * WORD)
+/* Of these words, registers that a function may not save. */
+#define BARE_MORE	(bare_nr() > 2 ? 2 : 0)
+/* Can s_quick() be asked: does a thread block in place? */
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 #define QUICK		1
 #else
 #define QUICK		0
 #endif
-static ALWAYS_INLINE UNCHECKED NORETURN void usched_resume_open(char *sp, int *gate);
-static ALWAYS_INLINE UNCHECKED NORETURN void ask_quick(struct usched *s);
-static ALWAYS_INLINE UNCHECKED NORETURN void usched_jump(char *sp, void (*f)(void *), void *arg);
-static inline unsigned fp_saved(char *sp);
-static ALWAYS_INLINE void runs(struct ustack *u);
-static ALWAYS_INLINE int is_simple(const struct ustack *u);
-static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack *u);
+
+/* 1. The dispatcher. */
+static UNCHECKED NORETURN void first_round(char *sp, void *sched);
+static UNCHECKED NORETURN void round_start(void *sched);
+static ALWAYS_INLINE void set_running(struct ustack *u);
 static ALWAYS_INLINE struct ustack *hand(const struct usched *s);
 static ALWAYS_INLINE void hand_take(struct usched *s);
-static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q);
-static inline void landing(char *sp);
-static inline unsigned fp_get(void *scratch);
-static INLINE void fp_set(unsigned fp);
-static UNCHECKED NORETURN void begin(char *sp, void *sched);
+static ALWAYS_INLINE int is_simple(const struct ustack *u);
+static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack *u);
+static UNCHECKED NORETURN void switch_in(struct usched *s, struct ustack *u);
+static UNCHECKED NORETURN void switch_in_slice(void *ustack);
+HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
+static ALWAYS_INLINE UNCHECKED NORETURN void switch_from(struct usched *s);
+static UNCHECKED NORETURN void blocked_anew(char *sp, struct ustack *u);
+static UNCHECKED NORETURN void blocked_slow(char *sp, struct ustack *u, struct usched_lane *l);
+HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_ended(void);
+static ALWAYS_INLINE UNCHECKED NORETURN void thread_end(struct ustack *u);
+static UNCHECKED NORETURN void thread_done(void *ustack);
+static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
+static inline char *slice(const struct ustack *u);
+static void evict(struct usched_lane *l);
+static void restore(struct usched_lane *l, struct ustack *u);
+static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob);
+static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u,
+				  const struct usched_lane *l, size_t spare);
+static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
+static int  lane_get(struct usched *s, const struct ustack *u);
+static void lane_put(struct usched *s, struct ustack *u);
 static void base_set(struct usched *s, char *exit, char *base);
 static const void *stack_id(const struct ustack *self);
-static UNCHECKED NORETURN void round_start(void *sched);
-static UNCHECKED NORETURN void arrive(struct usched *s, struct ustack *u);
-static UNCHECKED NORETURN void copy_in(void *ustack);
-static ALWAYS_INLINE UNCHECKED NORETURN void end(struct ustack *u);
-static UNCHECKED NORETURN void done(void *ustack);
-static ALWAYS_INLINE UNCHECKED void again(struct ustack *u);
-HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
+
+/* 2. The rest of it. */
+static ALWAYS_INLINE UNCHECKED void thread_reuse(struct ustack *u);
+static ALWAYS_INLINE UNCHECKED NORETURN void ask_quick(struct usched *s);
 static UNCHECKED NORETURN void blocked_again(char *sp, struct ustack *u);
-static UNCHECKED NORETURN void blocked_anew(char *sp, struct ustack *u);
-static ALWAYS_INLINE UNCHECKED NORETURN void switch_from(struct usched *s);
 static ALWAYS_INLINE UNCHECKED NORETURN void switch_cold(char *sp, struct ustack *u);
-static UNCHECKED NORETURN void blocked_slow(char *sp, struct ustack *u, struct usched_lane *l);
-static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
-static inline char *slice(const struct ustack *u);
-static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob);
-static int  fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
-static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
 static ALWAYS_INLINE UNCHECKED NORETURN void swap(struct usched *s, struct ustack *u);
 static UNCHECKED void move(struct usched_lane *l, struct ustack *o, struct ustack *u);
 static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in, ptrdiff_t nob);
-static ALWAYS_INLINE int is_short(const struct usched *s, const struct ustack *u,
-				  const struct usched_lane *l, size_t spare);
-static void evict(struct usched_lane *l);
-static void restore(struct usched_lane *l, struct ustack *u);
+static ALWAYS_INLINE void fetch(const struct usched *s, const struct usched_queue *q);
 static int  lanes_map(struct usched *s, int nr, size_t head, size_t lane,
 		      size_t page);
-static int  lane_get(struct usched *s, const struct ustack *u);
-static void lane_put(struct usched *s, struct ustack *u);
 static inline int is_own(const struct usched *s, int lane);
 static int  own_is(const struct usched *s, const struct ustack *u);
 static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need);
@@ -523,7 +485,23 @@ static void own_unmap(struct usched *s);
 static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
 static void hooks(struct usched *s, int begins);
-static inline int shadow_stack(void);
+static void check(const struct usched *s);
+static void adopt(struct ustack *u);
+static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
+
+/* For modules that look into threads: see uslice.h. */
+HIDDEN int usched_runs(const struct ustack *u);
+HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
+HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
+HIDDEN int usched_lane(const struct usched *s);
+HIDDEN int usched_own_nr(const struct usched_own *o);
+HIDDEN UNCHECKED NORETURN void usched_back(char *sp, int rc);
+
+#define CONTRACT(cond, text)						\
+	do {								\
+		if (unlikely(!(cond)))					\
+			usched_fail(text);				\
+	} while (0)
 
 #if defined(__x86_64__) && defined(__ELF__)
 #define OURS	__attribute__((used))	/* assembly names them */
@@ -550,39 +528,87 @@ NOINLINE struct usched *usched_self(void)
 /* The dispatchers that run on this native thread, the innermost first. */
 static __thread struct usched_frame *usched_here;
 
-static struct usched_hook *hook_list;
-
-/* Its size. */
-#define BARE	(BARE_NR * WORD)
-/* The bottom of a slice whose first function has saved all registers. */
-extern const char usched_bottom[] HIDDEN;
-#if defined(USCHED_PORTABLE)
-static const uintptr_t bottom[BARE_NR + 1];
-#elif defined(__aarch64__)	/* which keeps the return address elsewhere */
-static const uintptr_t bottom[BARE_NR];
-#else
-static const uintptr_t bottom[BARE_NR] = {
-	[BARE_NR - 1] = (uintptr_t)usched_bottom
-};
-#endif
-
-#define CONTRACT(cond, text)						\
-	do {								\
-		if (unlikely(!(cond)))					\
-			usched_fail(text);				\
-	} while (0)
-
-/* Runtimes that move locals, if the program is linked with them. */
-extern const char __safestack_init[] __attribute__((weak));
-extern const char __morestack_allocate_stack_space[] __attribute__((weak));
-
-/* The dispatcher. */
+/*
+ * 1. THE DISPATCHER
+ *
+ * Read this: how a thread begins, blocks, goes on and ends; copying; the lane of
+ * a thread. Of what is declared above, the rest of the file has the details.
+ */
 
 /* u, or NULL, is the running thread from now on. */
-static ALWAYS_INLINE void runs(struct ustack *u)
+static ALWAYS_INLINE void set_running(struct ustack *u)
 {
 	usched_current = u;
 	usched_running = u != NULL ? u->u_sched : NULL;
+}
+
+/*
+ * Runs u alone, or all if it is NULL. The caller has these control words, and
+ * gets them back.
+ */
+static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
+					unsigned fp)
+{
+	struct usched *volatile mark = NULL;	/* before check(): see stands() */
+
+	check(s);
+	mark = s;
+	s->s_step  = u;
+	s->s_steps = u != NULL ? STEPS : 0;
+	if (s->s_lane == NULL)
+		s->s_lane = &s->s_native;
+	if (s->s_home == NULL)
+		s->s_fp = fp;		/* threads that block rely on it */
+	s->s_bare = HARD ? 0 : BARE;
+	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
+					     &mark, fp };
+	usched_here = &s->s_frame;
+	hooks(s, 1);
+	HOOK(begin(s));
+	if (fp != s->s_fp)
+		fp_set(s->s_fp);
+	usched_save(first_round, s);
+	/* A thread that blocks leaves those of s; a call-back may have others. */
+	if (fp != s->s_fp || s->s_steps != STEPS)
+		fp_set(fp);
+	s->s_base = NULL;
+	set_running(s->s_frame.f_self);
+	HOOK(end(s));
+	hooks(s, 0);
+	usched_here = s->s_frame.f_up;
+}
+
+UNCHECKED void usched_run(struct usched *s)
+{
+	uintptr_t scratch;
+
+	run(s, NULL, fp_get(&scratch));
+}
+
+/* Chooses a thread and goes there. Runs at s_base. */
+static void round_start(void *arg)
+{
+	struct usched *s = arg;
+	struct ustack *u;
+
+	usched_current = NULL;
+	usched_running = NULL;
+	HOOK(home(s));
+	u = unlikely(s->s_steps != 0) ? s->s_step : hand(s);
+	if (unlikely(s->s_steps != 0))
+		s->s_step = NULL;	/* when it has run, that is all */
+	else if (u != NULL)
+		hand_take(s);
+	else
+		u = s->s_next(s);
+	if (unlikely(u == NULL))
+		usched_resume(s->s_exit, 0);
+	CONTRACT(u->u_sched == s,
+		 "s_next: returned a thread of another dispatcher");
+	usched_running = s;
+	if (likely(is_simple(u)))
+		go(s, u);
+	switch_in(s, u);
 }
 
 /* The thread that will be taken by hand_take(), or NULL. */
@@ -612,142 +638,6 @@ static ALWAYS_INLINE void hand_take(struct usched *s)
 	__atomic_store_n(&q->q_head, q->q_head + 1, __ATOMIC_RELAXED);
 }
 
-static void check(const struct usched *s)
-{
-	CONTRACT(s->s_next && s->s_alloc && s->s_free,
-		 "usched_run: s_next, s_alloc and s_free must be set");
-	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
-		 "after a longjmp() out of it call usched_left() first");
-	CONTRACT(usched_here == NULL || stands(usched_here),
-		 "usched_run: a longjmp() has left another dispatcher: call "
-		 "usched_left() first");
-	CONTRACT(!shadow_stack(),
-		 "usched_run: copied stacks and shadow stacks do not mix: "
-		 "turn shadow stacks off (link with -z noshstk)");
-	CONTRACT(__safestack_init == NULL,
-		 "usched_run: copied stacks and -fsanitize=safe-stack do not "
-		 "mix: locals that are kept elsewhere are not copied");
-}
-
-/*
- * Runs u alone, or all if it is NULL. The caller has these control words, and
- * gets them back.
- */
-static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
-					unsigned fp)
-{
-	struct usched *volatile mark = NULL;	/* before check(): see stands() */
-
-	check(s);
-	mark = s;
-	s->s_step  = u;
-	s->s_steps = u != NULL ? STEPS : 0;
-	if (s->s_lane == NULL)
-		s->s_lane = &s->s_native;
-	if (s->s_home == NULL)
-		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD ? 0 : BARE;
-	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
-					     &mark, fp };
-	usched_here = &s->s_frame;
-	hooks(s, 1);
-	HOOK(begin(s));
-	if (fp != s->s_fp)
-		fp_set(s->s_fp);
-	usched_save(begin, s);
-	/* A thread that blocks leaves those of s; a call-back may have others. */
-	if (fp != s->s_fp || s->s_steps != STEPS)
-		fp_set(fp);
-	s->s_base = NULL;
-	runs(s->s_frame.f_self);
-	HOOK(end(s));
-	hooks(s, 0);
-	usched_here = s->s_frame.f_up;
-}
-
-UNCHECKED void usched_run(struct usched *s)
-{
-	uintptr_t scratch;
-
-	run(s, NULL, fp_get(&scratch));
-}
-
-UNCHECKED int usched_step(struct ustack *u)
-{
-	struct usched *s = u->u_sched;
-	uintptr_t scratch;
-
-	s->s_left = 0;
-	run(s, u, fp_get(&scratch));
-	return s->s_steps == STEP_ENDED;
-}
-
-/*
- * Is the call of usched_run() still there, as far as can be told? What is read
- * may be a stack frame that was left.
- */
-static UNCHECKED int stands(const struct usched_frame *f)
-{
-	return (const char *)f->f_sched +
-	       offsetof(struct usched, s_frame) == (const char *)f &&
-	       *f->f_mark == f->f_sched;
-}
-
-UNCHECKED void usched_left(struct usched *s)
-{
-	const struct usched_frame *f = usched_here;
-
-	if (s->s_base == NULL)
-		return;
-	while (f != NULL && f != &s->s_frame)
-		f = f->f_up;
-	CONTRACT(f != NULL,
-		 "usched_left: the dispatcher runs on another native thread");
-	while (s->s_base != NULL)
-		leave(usched_here->f_sched);
-	fp_set(s->s_frame.f_fp);
-}
-
-/* Ends the innermost run. A thread that ran is still there. */
-static UNCHECKED void leave(struct usched *s)
-{
-	struct ustack *u = usched_current;
-	struct usched_lane *l = u != NULL ? &s->s_lane[u->u_lane] : NULL;
-	char here;
-
-	CONTRACT(l == NULL || l->l_low == NULL ||
-		 (uintptr_t)&here - (uintptr_t)l->l_low >=
-		 (uintptr_t)(l->l_bottom - l->l_low),
-		 "usched_left: called by a thread of the dispatcher, which no "
-		 "longjmp() has left");
-	hooks(s, 0);
-	if (u != NULL) {
-		HOOK(left(u));
-		HOOK(ended(u));
-		lane_put(s, u);
-		u->u_top = ENDED;
-	}
-	s->s_base = NULL;
-	runs(s->s_frame.f_self);
-	HOOK(end(s));
-	usched_here = s->s_frame.f_up;
-}
-
-void usched_hook(struct usched_hook *h)
-{
-	h->h_next = hook_list;
-	__atomic_store_n(&hook_list, h, __ATOMIC_RELEASE);
-}
-
-static void hooks(struct usched *s, int begins)
-{
-	const struct usched_hook *h;
-
-	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
-	for (; h != NULL; h = h->h_next)
-		(begins ? h->h_begin : h->h_end)(s);
-}
-
 /* Has it only to be resumed? */
 static ALWAYS_INLINE int is_simple(const struct ustack *u)
 {
@@ -760,32 +650,6 @@ static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack 
 	usched_current = u;
 	usched_running = s;
 	usched_resume(u->u_top, 0);
-}
-
-/* Chooses a thread and goes there. Runs at s_base. */
-static void round_start(void *arg)
-{
-	struct usched *s = arg;
-	struct ustack *u;
-
-	usched_current = NULL;
-	usched_running = NULL;
-	HOOK(home(s));
-	u = unlikely(s->s_steps != 0) ? s->s_step : hand(s);
-	if (unlikely(s->s_steps != 0))
-		s->s_step = NULL;	/* when it has run, that is all */
-	else if (u != NULL)
-		hand_take(s);
-	else
-		u = s->s_next(s);
-	if (unlikely(u == NULL))
-		usched_resume(s->s_exit, 0);
-	CONTRACT(u->u_sched == s,
-		 "s_next: returned a thread of another dispatcher");
-	usched_running = s;
-	if (likely(is_simple(u)))
-		go(s, u);
-	arrive(s, u);
 }
 
 /* Used: the usched_live of portable builds names it. */
@@ -823,21 +687,19 @@ void usched_blocked(char *sp, void *unused)
 	switch_from(s);
 }
 
-/*
- * Does the same for a thread that is probably cold: it was copied in, and blocks
- * where it blocked before; so its buffer is long enough, if the rest is BARE.
- */
-static NOINLINE void blocked_again(char *sp, struct ustack *u)
+/* The thread that runs has blocked; its slice stays. */
+static ALWAYS_INLINE void switch_from(struct usched *s)
 {
-	struct usched *s = u->u_sched;
-	const struct usched_lane *l = &s->s_lane[u->u_lane];
-	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
+	struct ustack *t = hand(s);
 
-	if (HARD || u->u_top != sp + AWAY ||
-	    unlikely((u->u_len & SHORT && !is_bare(l, -spare)) ||
-		     fp_saved(sp) != s->s_usual))
-		blocked_anew(sp, u);
-	switch_cold(sp, u);
+	if (likely(t != NULL && ((uintptr_t)t->u_top & LOW_BITS) == 0)) {
+		hand_take(s);
+		usched_current = t;
+		usched_resume(t->u_top, 0);
+	}
+	if (QUICK && t == NULL && s->s_quick != NULL)
+		ask_quick(s);
+	usched_jump(s->s_base, round_start, s);
 }
 
 /* Does the same for a thread that blocks where it did not block before. */
@@ -858,55 +720,6 @@ static NOINLINE void blocked_anew(char *sp, struct ustack *u)
 	switch_from(s);
 }
 
-/* The thread that runs has blocked; its slice stays. */
-static ALWAYS_INLINE void switch_from(struct usched *s)
-{
-	struct ustack *t = hand(s);
-
-	if (likely(t != NULL && ((uintptr_t)t->u_top & LOW_BITS) == 0)) {
-		hand_take(s);
-		usched_current = t;
-		usched_resume(t->u_top, 0);
-	}
-	if (QUICK && t == NULL && s->s_quick != NULL)
-		ask_quick(s);
-	usched_jump(s->s_base, round_start, s);
-}
-
-/* Resumes what s_quick() chooses, or starts a round. */
-static ALWAYS_INLINE void ask_quick(struct usched *s)
-{
-	struct ustack *t = s->s_quick(s);
-
-	if (likely(t != NULL)) {
-		usched_current = t;
-		usched_resume_open(t->u_top, s->s_gate);
-	}
-	usched_jump(s->s_base, round_start, s);
-}
-
-/*
- * A thread has blocked that is cold, as probably is the next one. That is
- * resumed from here, if its slice comes to another lane, or to above us (I4).
- */
-static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
-{
-	struct usched *s = u->u_sched;
-	struct ustack *t = hand(s);
-	uintptr_t top;
-
-	u->u_top = sp;
-	if (unlikely(t == NULL))
-		usched_jump(s->s_base, round_start, s);
-	top = (uintptr_t)t->u_top;
-	if (likely((top & LOW_BITS) == AWAY &&
-		   (t->u_lane != u->u_lane || top >= (uintptr_t)sp))) {
-		hand_take(s);
-		swap(s, t);
-	}
-	usched_jump(s->s_base, round_start, s);
-}
-
 static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 				  struct usched_lane *l)
 {
@@ -916,7 +729,7 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 	ptrdiff_t need;
 	int rc = 0;
 
-	landing(sp);
+	mark_return(sp);
 	if (fp != s->s_fp) {
 		top = sp - WORD;
 		*(uintptr_t *)top = fp;
@@ -942,76 +755,29 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 	usched_jump(s->s_base, round_start, s);
 }
 
-/*
- * Tells what is wrong with a block that is not in the lane. A frame larger than
- * the guard takes the stack pointer to other lanes, or below them all, where
- * there may also be the stack of a native thread.
- */
-static NOINLINE NORETURN void misplaced(const char *sp,
-					const struct usched_lane *l)
-{
-	stack_t alt;
-
-	CONTRACT(__morestack_allocate_stack_space == NULL,
-		 "ustack_block: not on the stack of the thread: -fsplit-stack "
-		 "does not mix with lanes");
-	CONTRACT(sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_ONSTACK),
-		 "ustack_block: not on the stack of the thread, but in a signal "
-		 "handler on an alternate stack");
-	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
-		 "ustack_block: the thread has run out of its lane, and over "
-		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
-		 "gives larger ones; -fstack-clash-protection stops at the "
-		 "guard (or has a longjmp() left usched_run() without "
-		 "usched_left()?)");
-	usched_fail("ustack_block: not on the stack of the thread (but on one "
-		    "that it has made, or has a longjmp() left usched_run() "
-		    "without usched_left()?)");
-}
-
 /* The thread has returned (called by usched_launch() on its stack). */
 void usched_ended(void)
 {
-	end(usched_current);
+	thread_end(usched_current);
 }
 
 UNCHECKED void ustack_abort(void)
 {
 	CONTRACT(usched_current != NULL,
 		 "ustack_abort: called outside of a thread");
-	end(usched_current);
+	thread_end(usched_current);
 }
 
-static ALWAYS_INLINE void end(struct ustack *u)
+static ALWAYS_INLINE void thread_end(struct ustack *u)
 {
 	HOOK(leave(u, NULL));
-	again(u);
+	thread_reuse(u);
 	u = usched_current;
-	usched_jump(u->u_sched->s_base, done, u);
-}
-
-/*
- * u has ended. s_again() may let it begin again as another thread at the bottom
- * of its lane: that is, not below us. In the hard mode modules are told of each
- * end, and in portable builds no call goes up the stack, so s_again() is not
- * asked there: s_bare is 0. (u is loaded a second time rather than kept: no
- * register has to be saved.)
- */
-static ALWAYS_INLINE void again(struct ustack *u)
-{
-	struct usched *s = u->u_sched;
-
-	if (s->s_again == NULL || s->s_bare == 0)
-		return;
-	fp_set(s->s_fp);
-	if (!s->s_again(s, u))
-		return;
-	u = usched_current;
-	usched_launch(u->u_sched->s_lane[u->u_lane].l_bottom, u->u_f, u->u_arg);
+	usched_jump(u->u_sched->s_base, thread_done, u);
 }
 
 /* Runs at s_base. */
-static void done(void *arg)
+static void thread_done(void *arg)
 {
 	struct ustack *u = arg;
 	struct usched *s = u->u_sched;
@@ -1030,18 +796,8 @@ static void done(void *arg)
 	round_start(s);
 }
 
-/* Makes a thread new that was filled by hand, without ustack_init(). */
-static NOINLINE void adopt(struct ustack *u)
-{
-	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
-		 (u->u_stack != NULL || u->u_len == 0),
-		 "s_next: returned a thread with no function (u_f), or with a "
-		 "length without a buffer");
-	u->u_top = NEW;
-}
-
 /* Goes to a thread that is new or AWAY, or has control words of its own. */
-static NOINLINE void arrive(struct usched *s, struct ustack *u)
+static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l;
 
@@ -1065,12 +821,12 @@ static NOINLINE void arrive(struct usched *s, struct ustack *u)
 		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)
-		usched_jump((char *)((uintptr_t)u->u_top & -16), copy_in, u);
-	copy_in(u);
+		usched_jump((char *)((uintptr_t)u->u_top & -16), switch_in_slice, u);
+	switch_in_slice(u);
 }
 
 /* Runs below the slice, or on another lane (I4). */
-static void copy_in(void *arg)
+static void switch_in_slice(void *arg)
 {
 	struct ustack *u = arg;
 	char *top = slice(u);
@@ -1115,35 +871,6 @@ void ustack_fini(struct ustack *u)
 /* Copying. */
 
 /*
- * Fetches to the cache what will be taken from q soon: a thread; and of a nearer
- * thread where its next run begins to read, or all of its buffer.
- */
-static ALWAYS_INLINE void fetch(const struct usched *s,
-				const struct usched_queue *q)
-{
-	unsigned far = q->q_head + s->s_ahead - 1;
-	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
-	const struct ustack *near;
-	const char *at;
-	int i;
-
-	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
-	/* In a lane of its own it has no buffer. Both may be NULL. */
-	at = near->u_stack != NULL ? near->u_stack : near->u_top;
-	/* Threads that were made together often wake each other. */
-	__builtin_prefetch((const void *)thread, 1);
-	__builtin_prefetch((const void *)(thread ^ LINE), 1);
-	__builtin_prefetch(at, 1);
-	__builtin_prefetch(at + LINE, 1);
-	if (likely(near->u_len <= 2 * LINE) || near->u_stack == NULL)
-		return;
-	for (i = 2 * LINE; i < near->u_len && i < WHOLE; i += LINE) {
-		__asm__ volatile("" : "+r"(i));	/* or gcc leaves it out */
-		__builtin_prefetch(at + i, 1);
-	}
-}
-
-/*
  * At least PAIR bytes. The last pair overlaps the one before it rather than
  * cost a branch; all is inlined, and small. Larger vectors are slower: what
  * was just pushed cannot be forwarded to them.
@@ -1162,25 +889,6 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 	*(pair *)(to + i) = *(const pair *)(from + i);
 }
 
-/* From at to out, and then from in to at. */
-static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
-				    ptrdiff_t nob)
-{
-	pair last_out = *(const pair *)(at + nob - PAIR);
-	pair last_in  = *(const pair *)(in + nob - PAIR);
-	ptrdiff_t i;
-
-	for (i = 0; i < nob - PAIR; i += PAIR) {
-		pair x = *(const pair *)(at + i);
-		pair y = *(const pair *)(in + i);
-
-		*(pair *)(out + i) = x;
-		*(pair *)(at + i)  = y;
-	}
-	*(pair *)(out + nob - PAIR) = last_out;
-	*(pair *)(at + nob - PAIR)  = last_in;
-}
-
 static inline char *slice(const struct ustack *u)
 {
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
@@ -1192,7 +900,7 @@ static inline char *slice(const struct ustack *u)
  */
 static inline const char *bare(void)
 {
-	const char *at = (const char *)bottom;
+	const char *at = (const char *)bare_words();
 
 	__asm__("" : "+r"(at));
 	return at;
@@ -1218,13 +926,6 @@ static UNCHECKED void evict(struct usched_lane *l)
 	l->l_owner = NULL;
 }
 
-#if defined(USCHED_HARD)
-void usched_evict(struct usched_lane *l)
-{
-	evict(l);
-}
-#endif
-
 static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 {
 	ptrdiff_t nob = stored(l, u);
@@ -1234,39 +935,6 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 		copy(l->l_bottom - BARE, bare(), BARE);
 	copy(slice(u), u->u_stack, nob);
 	HOOK(restored(u, l, slice(u)));
-}
-
-/*
- * Resumes u, which is AWAY and nothing else, in a lane of its own. The slice of
- * the owner, if there is one, leaves in the same loop, if it is as long. It runs
- * below the slice of u, or on another lane (I4).
- */
-static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
-{
-	struct usched_lane *l = &s->s_lane[u->u_lane];
-	struct ustack *o = l->l_owner;
-	char *top = slice(u);
-
-	usched_current = u;
-	l->l_owner = u;
-	if (likely(o != NULL && o->u_top == top && o->u_len == u->u_len)) {
-		o->u_top = u->u_top;
-		copy_both(o->u_stack, top, u->u_stack, stored(l, u));
-		usched_resume(top, 0);
-	}
-	move(l, o, u);
-	usched_resume(top, 0);
-}
-
-/* Does the same if the slices differ. */
-static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
-				    struct ustack *u)
-{
-	l->l_owner = o;
-	if (o != NULL)
-		evict(l);
-	l->l_owner = u;
-	restore(l, u);
 }
 
 /*
@@ -1281,8 +949,8 @@ static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob)
 	int i;
 
 #pragma GCC unroll 16
-	for (i = BARE_MORE; i < BARE_NR; i++) {
-		diff |= at[i] ^ bottom[i];
+	for (i = BARE_MORE; i < bare_nr(); i++) {
+		diff |= at[i] ^ bare_words()[i];
 		/* By words: the store buffer serves no wider load. */
 		__asm__("" : "+r"(diff));
 	}
@@ -1344,221 +1012,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	return 0;
 }
 
-/* Lanes. */
-
-enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
-
-/* A lane of one thread. */
-struct usched_own_lane {
-	size_t w_mapped;	/* with those after it, if it is the first */
-	size_t w_touched;	/* bytes above its lowest slice; it has memory */
-	short  w_patience;	/* see "Deep threads" */
-	short  w_left;
-	char   w_was;		/* its thread, at its blocks */
-	char   w_guard;		/* its guard is a mapping */
-};
-
-/* A function. A hint: several native threads may change it (atomic). */
-struct usched_own_deep {
-	void (*d_f)(void *);
-	int    d_credit;
-};
-
-/* Returns how many own lanes there may be beside nr others. */
-static int own_most(int nr)
-{
-	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
-}
-
-/* Some that have begun, as far as we know; or it runs. */
-static int has_threads(const struct usched *s)
-{
-	int i;
-
-	for (i = 1; s->s_mapped != 0 &&
-	     i <= s->s_lane_nr + usched_own_nr(s->s_own); i++) {
-		if (s->s_lane[i].l_bound > 0)
-			return 1;
-	}
-	return s->s_base != NULL || s->s_native.l_bound > 0;
-}
-
-int usched_lanes(struct usched *s, int nr, size_t size)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	size_t head, lane;
-
-	if (nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
-		return -EINVAL;
-#if defined(USCHED_PORTABLE)
-	return -ENOSYS;
-#endif
-	if (RUNNING_ON_VALGRIND)
-		return -ENOSYS;
-	if (has_threads(s))
-		return -EBUSY;
-	/* The descriptors; then for each lane: guard, size, stagger. */
-	head = (nr + 1) * sizeof *s->s_lane +
-		own_most(nr) * (sizeof *s->s_lane + sizeof *s->s_own->o_lane) +
-		sizeof *s->s_own + DEEP_NR * sizeof *s->s_own->o_deep;
-	head = (head + page - 1) & -page;
-	lane = GUARD + ((size + page - 1) & -page) + page;
-	if (lane / page % 2 == 0)
-		lane += page;	/* odd: else lanes share half of the TLB sets */
-	if (lane > (PTRDIFF_MAX - head) / nr)
-		return -EINVAL;
-	return lanes_map(s, nr, head, lane, page);
-}
-
-int usched_lanes_share(struct usched *s, const struct usched *other)
-{
-	if (other == s || other->s_lane_nr == 0)
-		return -EINVAL;
-	if (has_threads(s))
-		return -EBUSY;
-	usched_fini(s);
-	s->s_lane    = other->s_lane;
-	s->s_lane_nr = other->s_lane_nr;
-	s->s_own     = other->s_own;
-	return 0;
-}
-
-static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
-		     size_t page)
-{
-	struct usched_lane *l;
-	char *map;
-	int i;
-
-	map = mmap(NULL, head + nr * lane, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-#if defined(MADV_NOHUGEPAGE)
-	(void)madvise(map, head + nr * lane, MADV_NOHUGEPAGE); /* a hint */
-#endif
-	l = (struct usched_lane *)map;
-	for (i = 1; i <= nr; i++) {
-		l[i].l_low    = map + head + (i - 1) * lane + GUARD;
-		l[i].l_bottom = l[i].l_low - GUARD + lane - i * STAGGER % page;
-		l[i].l_free   = i < nr ? i + 1 : 0;
-		if (mprotect(l[i].l_low - GUARD, GUARD, PROT_NONE) != 0) {
-			munmap(map, head + nr * lane);
-			return -ENOMEM;
-		}
-	}
-	usched_fini(s);
-	s->s_lane    = l;
-	s->s_lane_nr = nr;
-	s->s_free_lane = 1;	/* never used: behind those that are put back */
-	s->s_mapped  = head + nr * lane;
-	s->s_own     = (struct usched_own *)(l + nr + 1 + own_most(nr));
-	s->s_own->o_size = lane;
-	s->s_own->o_deep = (struct usched_own_deep *)(s->s_own + 1);
-	s->s_own->o_lane = (struct usched_own_lane *)(s->s_own->o_deep +
-						      DEEP_NR);
-	HOOK(lanes(s));
-	return 0;
-}
-
-void usched_fini(struct usched *s)
-{
-	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running; "
-		 "after a longjmp() out of it call usched_left() first");
-	HOOK(fini(s));
-	if (s->s_mapped != 0) {
-		own_unmap(s);
-		munmap(s->s_lane, s->s_mapped);
-	}
-	s->s_own      = NULL;
-	s->s_own_free = 0;
-	s->s_own_warm = 0;
-	s->s_lane    = NULL;
-	s->s_lane_nr = s->s_turn = s->s_free_lane = 0;
-	s->s_mapped  = 0;
-	s->s_home    = NULL;
-	memset(&s->s_native, 0, sizeof s->s_native);
-}
-
-/* Pages in one call of mincore(). */
-#define SPARE_PAGES	256
-
-/*
- * Returns how many bytes from low to high are resident, whole pages. Where that
- * cannot be told: 0.
- */
-static size_t resident(char *low, char *high, size_t page)
-{
-	unsigned char pages[SPARE_PAGES];
-	size_t sum = 0;
-	size_t i, nr;
-
-	for (; low < high; low += nr * page) {
-		nr = (high - low) / page;
-		nr = nr < SPARE_PAGES ? nr : SPARE_PAGES;
-		if (mincore(low, nr * page, (void *)pages) != 0)
-			return 0;
-		for (i = 0; i < nr; i++)
-			sum += pages[i] & 1 ? page : 0;
-	}
-	return sum;
-}
-
-/* Returns where the spare pages of a lane end, if so many bytes are kept. */
-static char *spare_end(const struct usched_lane *l, size_t kept, size_t page)
-{
-	char *end = l->l_owner != NULL ? slice(l->l_owner) : l->l_bottom;
-
-	if ((size_t)(end - l->l_low) <= kept)
-		return l->l_low;
-	return (char *)((uintptr_t)(end - kept) & -page);
-}
-
-/* Fails if a thread of s runs: then u_top does not say where its stack ends. */
-static void none_runs(const struct usched *s)
-{
-	const struct ustack *u = usched_current;
-	const struct usched_frame *f = usched_here;
-
-	for (; f != NULL; f = f->f_up) {
-		CONTRACT(u == NULL || u->u_sched != s,
-			 "usched_spare, usched_trim: called while a thread of "
-			 "the dispatcher runs");
-		u = f->f_self;
-	}
-}
-
-size_t usched_spare(const struct usched *s)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
-	size_t sum = 0;
-	int i;
-
-	none_runs(s);
-	for (i = 1; i <= nr && s->s_mapped != 0; i++) {
-		const struct usched_lane *l = &s->s_lane[i];
-
-		sum += resident(l->l_low, spare_end(l, 0, page), page);
-	}
-	return sum;
-}
-
-void usched_trim(struct usched *s, size_t kept)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
-	int i;
-
-	none_runs(s);
-	for (i = 1; i <= nr && s->s_mapped != 0 && !HARD; i++) {
-		const struct usched_lane *l = &s->s_lane[i];
-		char *end = spare_end(l, kept, page);
-
-		if (resident(l->l_low, end, page) != 0)
-			(void)madvise(l->l_low, end - l->l_low, MADV_DONTNEED);
-	}
-}
+/* The lane of a thread, and the native stack. */
 
 /* A lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s, const struct ustack *u)
@@ -1607,7 +1061,256 @@ static void lane_put(struct usched *s, struct ustack *u)
 	}
 }
 
+/*
+ * Rounds start and native slices end at base; usched_run() goes on at exit.
+ * While threads are blocked in the native lane its bottom must stay where it
+ * was, so we must not be below it.
+ */
+static void base_set(struct usched *s, char *exit, char *base)
+{
+	struct usched_lane *l = &s->s_native;
+	const void *home = stack_id(usched_current);
+
+	if (l->l_bound == 0) {
+		l->l_bottom = base;
+		s->s_home   = home;
+	}
+	CONTRACT(s->s_lane != l || (s->s_home == home &&
+			(uintptr_t)l->l_bottom <= (uintptr_t)base),
+		 "usched_run: threads are blocked on the native stack, and it "
+		 "was entered from deeper, or from another stack");
+	s->s_base  = base;
+	s->s_exit  = exit;
+	s->s_usual = s->s_lane == l ? ~s->s_fp : s->s_fp;
+}
+
+/* What tells apart the stacks that usched_run() may be called from. */
+static const void *stack_id(const struct ustack *self)
+{
+	const struct usched *s;
+
+	if (self == NULL)
+		return &usched_current;		/* that of a native thread */
+	s = self->u_sched;
+	return s->s_lane == &s->s_native ? s->s_home : &s->s_lane[self->u_lane];
+}
+
+/*
+ * 2. THE REST OF THE DISPATCHER
+ *
+ * What makes it fast; memory of lanes; deep threads; leaving by a jump; contracts;
+ * what other modules ask. None of it is needed to understand part 1.
+ */
+
+/* Fast: threads that reuse a struct, ask in place, or are cold. */
+
+/* A line of the cache; at most so much of a slice is fetched to it. */
+#define LINE		64
+#define WHOLE		4096
+
+/*
+ * u has ended. s_again() may let it begin again as another thread at the bottom
+ * of its lane: that is, not below us. In the hard mode modules are told of each
+ * end, and in portable builds no call goes up the stack, so s_again() is not
+ * asked there: s_bare is 0. (u is loaded a second time rather than kept: no
+ * register has to be saved.)
+ */
+static ALWAYS_INLINE void thread_reuse(struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+
+	if (s->s_again == NULL || s->s_bare == 0)
+		return;
+	fp_set(s->s_fp);
+	if (!s->s_again(s, u))
+		return;
+	u = usched_current;
+	usched_launch(u->u_sched->s_lane[u->u_lane].l_bottom, u->u_f, u->u_arg);
+}
+
+/* Resumes what s_quick() chooses, or starts a round. */
+static ALWAYS_INLINE void ask_quick(struct usched *s)
+{
+	struct ustack *t = s->s_quick(s);
+
+	if (likely(t != NULL)) {
+		usched_current = t;
+		usched_resume_open(t->u_top, s->s_gate);
+	}
+	usched_jump(s->s_base, round_start, s);
+}
+
+/*
+ * Does the same for a thread that is probably cold: it was copied in, and blocks
+ * where it blocked before; so its buffer is long enough, if the rest is BARE.
+ */
+static NOINLINE void blocked_again(char *sp, struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	const struct usched_lane *l = &s->s_lane[u->u_lane];
+	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
+
+	if (HARD || u->u_top != sp + AWAY ||
+	    unlikely((u->u_len & SHORT && !is_bare(l, -spare)) ||
+		     fp_saved(sp) != s->s_usual))
+		blocked_anew(sp, u);
+	switch_cold(sp, u);
+}
+
+/*
+ * A thread has blocked that is cold, as probably is the next one. That is
+ * resumed from here, if its slice comes to another lane, or to above us (I4).
+ */
+static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	struct ustack *t = hand(s);
+	uintptr_t top;
+
+	u->u_top = sp;
+	if (unlikely(t == NULL))
+		usched_jump(s->s_base, round_start, s);
+	top = (uintptr_t)t->u_top;
+	if (likely((top & LOW_BITS) == AWAY &&
+		   (t->u_lane != u->u_lane || top >= (uintptr_t)sp))) {
+		hand_take(s);
+		swap(s, t);
+	}
+	usched_jump(s->s_base, round_start, s);
+}
+
+/*
+ * Resumes u, which is AWAY and nothing else, in a lane of its own. The slice of
+ * the owner, if there is one, leaves in the same loop, if it is as long. It runs
+ * below the slice of u, or on another lane (I4).
+ */
+static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
+{
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	struct ustack *o = l->l_owner;
+	char *top = slice(u);
+
+	usched_current = u;
+	l->l_owner = u;
+	if (likely(o != NULL && o->u_top == top && o->u_len == u->u_len)) {
+		o->u_top = u->u_top;
+		copy_both(o->u_stack, top, u->u_stack, stored(l, u));
+		usched_resume(top, 0);
+	}
+	move(l, o, u);
+	usched_resume(top, 0);
+}
+
+/* Does the same if the slices differ. */
+static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
+				    struct ustack *u)
+{
+	l->l_owner = o;
+	if (o != NULL)
+		evict(l);
+	l->l_owner = u;
+	restore(l, u);
+}
+
+/* From at to out, and then from in to at. */
+static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
+				    ptrdiff_t nob)
+{
+	pair last_out = *(const pair *)(at + nob - PAIR);
+	pair last_in  = *(const pair *)(in + nob - PAIR);
+	ptrdiff_t i;
+
+	for (i = 0; i < nob - PAIR; i += PAIR) {
+		pair x = *(const pair *)(at + i);
+		pair y = *(const pair *)(in + i);
+
+		*(pair *)(out + i) = x;
+		*(pair *)(at + i)  = y;
+	}
+	*(pair *)(out + nob - PAIR) = last_out;
+	*(pair *)(at + nob - PAIR)  = last_in;
+}
+
+/*
+ * Fetches to the cache what will be taken from q soon: a thread; and of a nearer
+ * thread where its next run begins to read, or all of its buffer.
+ */
+static ALWAYS_INLINE void fetch(const struct usched *s,
+				const struct usched_queue *q)
+{
+	unsigned far = q->q_head + s->s_ahead - 1;
+	uintptr_t thread = (uintptr_t)q->q_ring[far & q->q_mask];
+	const struct ustack *near;
+	const char *at;
+	int i;
+
+	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
+	/* In a lane of its own it has no buffer. Both may be NULL. */
+	at = near->u_stack != NULL ? near->u_stack : near->u_top;
+	/* Threads that were made together often wake each other. */
+	__builtin_prefetch((const void *)thread, 1);
+	__builtin_prefetch((const void *)(thread ^ LINE), 1);
+	__builtin_prefetch(at, 1);
+	__builtin_prefetch(at + LINE, 1);
+	if (likely(near->u_len <= 2 * LINE) || near->u_stack == NULL)
+		return;
+	for (i = 2 * LINE; i < near->u_len && i < WHOLE; i += LINE) {
+		__asm__ volatile("" : "+r"(i));	/* or gcc leaves it out */
+		__builtin_prefetch(at + i, 1);
+	}
+}
+
 /* Own lanes: see "Deep threads" above. */
+
+/* What is learnt of functions: see "Deep threads". */
+#define DEEP_NR		64
+#define DEEP_WAYS	4		/* places that a function may have */
+#define DEEP_FIRST	32
+#define DEEP_EARNS	2
+#define DEEP_WRONG	8
+#define DEEP_MOST	4096
+/* Own lanes for each other lane, at most. */
+#define OWN_EACH	64
+/* Own lanes that are mapped at once. */
+#define OWN_NR		16
+/* So many own lanes of a process have a mapping as guard, on any kernel. */
+#define GUARDS_FEW	1024
+/* Threads that are not given one after none could be mapped. */
+#define OWN_REST	64
+/* Bytes in own lanes without a thread, and the least that each counts. */
+#define WARM		((size_t)4 << 20)
+#define WARM_LEAST	((size_t)16 << 10)
+/* Blocks with pages below the slice, before these are given back. */
+#define PATIENCE	1024
+/* Below a slice: the frames of those who block, and a red zone. */
+#define FRAMES		1024
+#if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
+#define MADV_GUARD_INSTALL	102
+#endif
+
+enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
+
+/* A lane of one thread. */
+struct usched_own_lane {
+	size_t w_mapped;	/* with those after it, if it is the first */
+	size_t w_touched;	/* bytes above its lowest slice; it has memory */
+	short  w_patience;	/* see "Deep threads" */
+	short  w_left;
+	char   w_was;		/* its thread, at its blocks */
+	char   w_guard;		/* its guard is a mapping */
+};
+
+/* A function. A hint: several native threads may change it (atomic). */
+struct usched_own_deep {
+	void (*d_f)(void *);
+	int    d_credit;
+};
+
+/* Returns how many own lanes there may be beside nr others. */
+static int own_most(int nr)
+{
+	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
+}
 
 /* How many are mapped. They are never fewer. Anyone. */
 int usched_own_nr(const struct usched_own *o)
@@ -1979,38 +1682,367 @@ NOINLINE int usched_lane_known(struct usched *s, void (*f)(void *))
 	return wanted(s->s_own, f) ? own_get(s) : 0;
 }
 
-/*
- * Rounds start and native slices end at base; usched_run() goes on at exit.
- * While threads are blocked in the native lane its bottom must stay where it
- * was, so we must not be below it.
- */
-static void base_set(struct usched *s, char *exit, char *base)
-{
-	struct usched_lane *l = &s->s_native;
-	const void *home = stack_id(usched_current);
+/* Memory of lanes. */
 
-	if (l->l_bound == 0) {
-		l->l_bottom = base;
-		s->s_home   = home;
+/* Some that have begun, as far as we know; or it runs. */
+static int has_threads(const struct usched *s)
+{
+	int i;
+
+	for (i = 1; s->s_mapped != 0 &&
+	     i <= s->s_lane_nr + usched_own_nr(s->s_own); i++) {
+		if (s->s_lane[i].l_bound > 0)
+			return 1;
 	}
-	CONTRACT(s->s_lane != l || (s->s_home == home &&
-			(uintptr_t)l->l_bottom <= (uintptr_t)base),
-		 "usched_run: threads are blocked on the native stack, and it "
-		 "was entered from deeper, or from another stack");
-	s->s_base  = base;
-	s->s_exit  = exit;
-	s->s_usual = s->s_lane == l ? ~s->s_fp : s->s_fp;
+	return s->s_base != NULL || s->s_native.l_bound > 0;
 }
 
-/* What tells apart the stacks that usched_run() may be called from. */
-static const void *stack_id(const struct ustack *self)
+int usched_lanes(struct usched *s, int nr, size_t size)
 {
-	const struct usched *s;
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t head, lane;
 
-	if (self == NULL)
-		return &usched_current;		/* that of a native thread */
-	s = self->u_sched;
-	return s->s_lane == &s->s_native ? s->s_home : &s->s_lane[self->u_lane];
+	if (nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
+		return -EINVAL;
+#if defined(USCHED_PORTABLE)
+	return -ENOSYS;
+#endif
+	if (RUNNING_ON_VALGRIND)
+		return -ENOSYS;
+	if (has_threads(s))
+		return -EBUSY;
+	/* The descriptors; then for each lane: guard, size, stagger. */
+	head = (nr + 1) * sizeof *s->s_lane +
+		own_most(nr) * (sizeof *s->s_lane + sizeof *s->s_own->o_lane) +
+		sizeof *s->s_own + DEEP_NR * sizeof *s->s_own->o_deep;
+	head = (head + page - 1) & -page;
+	lane = GUARD + ((size + page - 1) & -page) + page;
+	if (lane / page % 2 == 0)
+		lane += page;	/* odd: else lanes share half of the TLB sets */
+	if (lane > (PTRDIFF_MAX - head) / nr)
+		return -EINVAL;
+	return lanes_map(s, nr, head, lane, page);
+}
+
+int usched_lanes_share(struct usched *s, const struct usched *other)
+{
+	if (other == s || other->s_lane_nr == 0)
+		return -EINVAL;
+	if (has_threads(s))
+		return -EBUSY;
+	usched_fini(s);
+	s->s_lane    = other->s_lane;
+	s->s_lane_nr = other->s_lane_nr;
+	s->s_own     = other->s_own;
+	return 0;
+}
+
+static int lanes_map(struct usched *s, int nr, size_t head, size_t lane,
+		     size_t page)
+{
+	struct usched_lane *l;
+	char *map;
+	int i;
+
+	map = mmap(NULL, head + nr * lane, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+#if defined(MADV_NOHUGEPAGE)
+	(void)madvise(map, head + nr * lane, MADV_NOHUGEPAGE); /* a hint */
+#endif
+	l = (struct usched_lane *)map;
+	for (i = 1; i <= nr; i++) {
+		l[i].l_low    = map + head + (i - 1) * lane + GUARD;
+		l[i].l_bottom = l[i].l_low - GUARD + lane - i * STAGGER % page;
+		l[i].l_free   = i < nr ? i + 1 : 0;
+		if (mprotect(l[i].l_low - GUARD, GUARD, PROT_NONE) != 0) {
+			munmap(map, head + nr * lane);
+			return -ENOMEM;
+		}
+	}
+	usched_fini(s);
+	s->s_lane    = l;
+	s->s_lane_nr = nr;
+	s->s_free_lane = 1;	/* never used: behind those that are put back */
+	s->s_mapped  = head + nr * lane;
+	s->s_own     = (struct usched_own *)(l + nr + 1 + own_most(nr));
+	s->s_own->o_size = lane;
+	s->s_own->o_deep = (struct usched_own_deep *)(s->s_own + 1);
+	s->s_own->o_lane = (struct usched_own_lane *)(s->s_own->o_deep +
+						      DEEP_NR);
+	HOOK(lanes(s));
+	return 0;
+}
+
+void usched_fini(struct usched *s)
+{
+	CONTRACT(s->s_base == NULL, "usched_fini: the dispatcher is running; "
+		 "after a longjmp() out of it call usched_left() first");
+	HOOK(fini(s));
+	if (s->s_mapped != 0) {
+		own_unmap(s);
+		munmap(s->s_lane, s->s_mapped);
+	}
+	s->s_own      = NULL;
+	s->s_own_free = 0;
+	s->s_own_warm = 0;
+	s->s_lane    = NULL;
+	s->s_lane_nr = s->s_turn = s->s_free_lane = 0;
+	s->s_mapped  = 0;
+	s->s_home    = NULL;
+	memset(&s->s_native, 0, sizeof s->s_native);
+}
+
+/* Pages in one call of mincore(). */
+#define SPARE_PAGES	256
+
+/*
+ * Returns how many bytes from low to high are resident, whole pages. Where that
+ * cannot be told: 0.
+ */
+static size_t resident(char *low, char *high, size_t page)
+{
+	unsigned char pages[SPARE_PAGES];
+	size_t sum = 0;
+	size_t i, nr;
+
+	for (; low < high; low += nr * page) {
+		nr = (high - low) / page;
+		nr = nr < SPARE_PAGES ? nr : SPARE_PAGES;
+		if (mincore(low, nr * page, (void *)pages) != 0)
+			return 0;
+		for (i = 0; i < nr; i++)
+			sum += pages[i] & 1 ? page : 0;
+	}
+	return sum;
+}
+
+/* Returns where the spare pages of a lane end, if so many bytes are kept. */
+static char *spare_end(const struct usched_lane *l, size_t kept, size_t page)
+{
+	char *end = l->l_owner != NULL ? slice(l->l_owner) : l->l_bottom;
+
+	if ((size_t)(end - l->l_low) <= kept)
+		return l->l_low;
+	return (char *)((uintptr_t)(end - kept) & -page);
+}
+
+/* Fails if a thread of s runs: then u_top does not say where its stack ends. */
+static void none_runs(const struct usched *s)
+{
+	const struct ustack *u = usched_current;
+	const struct usched_frame *f = usched_here;
+
+	for (; f != NULL; f = f->f_up) {
+		CONTRACT(u == NULL || u->u_sched != s,
+			 "usched_spare, usched_trim: called while a thread of "
+			 "the dispatcher runs");
+		u = f->f_self;
+	}
+}
+
+size_t usched_spare(const struct usched *s)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
+	size_t sum = 0;
+	int i;
+
+	none_runs(s);
+	for (i = 1; i <= nr && s->s_mapped != 0; i++) {
+		const struct usched_lane *l = &s->s_lane[i];
+
+		sum += resident(l->l_low, spare_end(l, 0, page), page);
+	}
+	return sum;
+}
+
+void usched_trim(struct usched *s, size_t kept)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int nr = s->s_lane_nr + usched_own_nr(s->s_own);
+	int i;
+
+	none_runs(s);
+	for (i = 1; i <= nr && s->s_mapped != 0 && !HARD; i++) {
+		const struct usched_lane *l = &s->s_lane[i];
+		char *end = spare_end(l, kept, page);
+
+		if (resident(l->l_low, end, page) != 0)
+			(void)madvise(l->l_low, end - l->l_low, MADV_DONTNEED);
+	}
+}
+
+/* One thread alone; leaving by a jump; hooks. */
+
+UNCHECKED int usched_step(struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+	uintptr_t scratch;
+
+	s->s_left = 0;
+	run(s, u, fp_get(&scratch));
+	return s->s_steps == STEP_ENDED;
+}
+
+/*
+ * Is the call of usched_run() still there, as far as can be told? What is read
+ * may be a stack frame that was left.
+ */
+static UNCHECKED int stands(const struct usched_frame *f)
+{
+	return (const char *)f->f_sched +
+	       offsetof(struct usched, s_frame) == (const char *)f &&
+	       *f->f_mark == f->f_sched;
+}
+
+UNCHECKED void usched_left(struct usched *s)
+{
+	const struct usched_frame *f = usched_here;
+
+	if (s->s_base == NULL)
+		return;
+	while (f != NULL && f != &s->s_frame)
+		f = f->f_up;
+	CONTRACT(f != NULL,
+		 "usched_left: the dispatcher runs on another native thread");
+	while (s->s_base != NULL)
+		leave(usched_here->f_sched);
+	fp_set(s->s_frame.f_fp);
+}
+
+/* Ends the innermost run. A thread that ran is still there. */
+static UNCHECKED void leave(struct usched *s)
+{
+	struct ustack *u = usched_current;
+	struct usched_lane *l = u != NULL ? &s->s_lane[u->u_lane] : NULL;
+	char here;
+
+	CONTRACT(l == NULL || l->l_low == NULL ||
+		 (uintptr_t)&here - (uintptr_t)l->l_low >=
+		 (uintptr_t)(l->l_bottom - l->l_low),
+		 "usched_left: called by a thread of the dispatcher, which no "
+		 "longjmp() has left");
+	hooks(s, 0);
+	if (u != NULL) {
+		HOOK(left(u));
+		HOOK(ended(u));
+		lane_put(s, u);
+		u->u_top = ENDED;
+	}
+	s->s_base = NULL;
+	set_running(s->s_frame.f_self);
+	HOOK(end(s));
+	usched_here = s->s_frame.f_up;
+}
+
+static struct usched_hook *hook_list;
+
+void usched_hook(struct usched_hook *h)
+{
+	h->h_next = hook_list;
+	__atomic_store_n(&hook_list, h, __ATOMIC_RELEASE);
+}
+
+static void hooks(struct usched *s, int begins)
+{
+	const struct usched_hook *h;
+
+	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
+	for (; h != NULL; h = h->h_next)
+		(begins ? h->h_begin : h->h_end)(s);
+}
+
+/* Contracts. */
+
+/* How far below its lane a thread that is too deep is looked for. */
+#define REACH		((uintptr_t)64 << 20)
+
+/* Runtimes that move locals, if the program is linked with them. */
+extern const char __safestack_init[] __attribute__((weak));
+extern const char __morestack_allocate_stack_space[] __attribute__((weak));
+
+static void check(const struct usched *s)
+{
+	CONTRACT(s->s_next && s->s_alloc && s->s_free,
+		 "usched_run: s_next, s_alloc and s_free must be set");
+	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
+		 "after a longjmp() out of it call usched_left() first");
+	CONTRACT(usched_here == NULL || stands(usched_here),
+		 "usched_run: a longjmp() has left another dispatcher: call "
+		 "usched_left() first");
+	CONTRACT(!shadow_stack(),
+		 "usched_run: copied stacks and shadow stacks do not mix: "
+		 "turn shadow stacks off (link with -z noshstk)");
+	CONTRACT(__safestack_init == NULL,
+		 "usched_run: copied stacks and -fsanitize=safe-stack do not "
+		 "mix: locals that are kept elsewhere are not copied");
+}
+
+/* Makes a thread new that was filled by hand, without ustack_init(). */
+static NOINLINE void adopt(struct ustack *u)
+{
+	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
+		 (u->u_stack != NULL || u->u_len == 0),
+		 "s_next: returned a thread with no function (u_f), or with a "
+		 "length without a buffer");
+	u->u_top = NEW;
+}
+
+/*
+ * Tells what is wrong with a block that is not in the lane. A frame larger than
+ * the guard takes the stack pointer to other lanes, or below them all, where
+ * there may also be the stack of a native thread.
+ */
+static NOINLINE NORETURN void misplaced(const char *sp,
+					const struct usched_lane *l)
+{
+	stack_t alt;
+
+	CONTRACT(__morestack_allocate_stack_space == NULL,
+		 "ustack_block: not on the stack of the thread: -fsplit-stack "
+		 "does not mix with lanes");
+	CONTRACT(sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_ONSTACK),
+		 "ustack_block: not on the stack of the thread, but in a signal "
+		 "handler on an alternate stack");
+	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
+		 "ustack_block: the thread has run out of its lane, and over "
+		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
+		 "gives larger ones; -fstack-clash-protection stops at the "
+		 "guard (or has a longjmp() left usched_run() without "
+		 "usched_left()?)");
+	usched_fail("ustack_block: not on the stack of the thread (but on one "
+		    "that it has made, or has a longjmp() left usched_run() "
+		    "without usched_left()?)");
+}
+
+/* Naps of 10 ms or less while another native thread aborts. */
+#define FAIL_WAIT	1000
+
+/*
+ * Writes the message in one piece. Another native thread that fails meanwhile
+ * is silent until the abort, but only for a while: a SIGABRT handler may jump
+ * away.
+ */
+void usched_fail(const char *contract)
+{
+	static const void *first;	/* native thread, by its usched_here */
+	const void *none = NULL;
+	const struct iovec text[] = {
+		{ (void *)"usched: ", 8 },
+		{ (void *)contract, strlen(contract) },
+		{ (void *)"\n", 1 }
+	};
+	int i;
+
+	if (!__atomic_compare_exchange_n(&first, &none, &usched_here, 0,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		for (i = 0; none != &usched_here && i < FAIL_WAIT; i++)
+			usleep(10000);
+	}
+	(void)!writev(STDERR_FILENO, text, 3);
+	abort();
 }
 
 /* For other modules: uslice.h says what they do. */
@@ -2054,32 +2086,19 @@ void usched_back(char *sp, int rc)
 	usched_resume(sp, rc);
 }
 
-/*
- * Writes the message in one piece. Another native thread that fails meanwhile
- * is silent until the abort, but only for a while: a SIGABRT handler may jump
- * away.
- */
-void usched_fail(const char *contract)
+#if defined(USCHED_HARD)
+void usched_evict(struct usched_lane *l)
 {
-	static const void *first;	/* native thread, by its usched_here */
-	const void *none = NULL;
-	const struct iovec text[] = {
-		{ (void *)"usched: ", 8 },
-		{ (void *)contract, strlen(contract) },
-		{ (void *)"\n", 1 }
-	};
-	int i;
-
-	if (!__atomic_compare_exchange_n(&first, &none, &usched_here, 0,
-					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-		for (i = 0; none != &usched_here && i < FAIL_WAIT; i++)
-			usleep(10000);
-	}
-	(void)!writev(STDERR_FILENO, text, 3);
-	abort();
+	evict(l);
 }
+#endif
 
-/* Machines. */
+/*
+ * 3. MACHINES
+ *
+ * One block for each, of all that it differs in; to port is to copy a block. The
+ * control words come last, since portable builds have them, too.
+ */
 
 #define FUNCTION(name)							\
 	".globl " name "\n.hidden " name "\n"				\
@@ -2104,7 +2123,7 @@ END("usched_refused"));
  * Any machine whose stack grows down, by setjmp() and longjmp(). The registers
  * are in a jmp_buf in the frame of usched_save(); the "sp" given to f() is the
  * address of a pointer to that, in a deeper frame. A jump up the stack, to the
- * base, is a longjmp() that makes usched_save() call begin() again; a jump
+ * base, is a longjmp() that makes usched_save() call first_round() again; a jump
  * down is a call from a frame that is deep enough.
  */
 enum { RESUME = 1, REWIND = 2 };
@@ -2143,8 +2162,15 @@ static ALWAYS_INLINE void usched_resume(char *sp, int rc)
 	_longjmp(v->v_env, RESUME);
 }
 
+/* Never called: QUICK is 0. */
+static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
+{
+	(void)gate;
+	usched_resume(sp, 0);
+}
+
 /* All rounds start from this frame, and slices end in it. */
-static NOINLINE void begin(char *sp, void *arg)
+static NOINLINE void first_round(char *sp, void *arg)
 {
 	volatile uintptr_t here[16] __attribute__((aligned(16))) = { 0 };
 	struct usched *s = arg;
@@ -2211,30 +2237,34 @@ __asm__(".text\n"
 ".size usched_live, . - usched_live\n");
 #endif
 
-#else
-
-static void begin(char *sp, void *arg)
+static ALWAYS_INLINE int bare_nr(void)
 {
-	struct usched *s = arg;
-
-	base_set(s, sp, (char *)((uintptr_t)sp & -16));
-	if (s->s_steps != 0 && is_simple(s->s_step)) {
-		struct ustack *u = s->s_step;
-
-		s->s_step = NULL;
-		go(s, u);
-	}
-	usched_jump(s->s_base, round_start, s);
+	return 0;
 }
 
-#endif
+static ALWAYS_INLINE const uintptr_t *bare_words(void)
+{
+	static const uintptr_t words[1];
 
-#if !defined(USCHED_PORTABLE) && defined(__x86_64__)
+	return words;
+}
+
+static inline void mark_return(char *sp)
+{
+	(void)sp;
+}
+
+static inline int shadow_stack(void)
+{
+	return 0;
+}
+
+#elif defined(__x86_64__)
 
 /*
  * System V x86-64. The top of a slice:
  *
- *	sp - 16  landing()			sp +  8  rbp
+ *	sp - 16  mark_return()		sp +  8  rbp
  *	sp -  8  free, or struct fp_words	sp + 16  where to go on
  *	sp       rbx
  *
@@ -2319,11 +2349,27 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	__builtin_unreachable();
 }
 
-static inline void landing(char *sp)
+static inline void mark_return(char *sp)
 {
 	extern const char usched_saved[] HIDDEN;
 
 	((uintptr_t *)sp)[-2] = (uintptr_t)usched_saved;
+}
+
+/* A function that saves all registers first leaves these. */
+static ALWAYS_INLINE int bare_nr(void)
+{
+	return 7;
+}
+
+static ALWAYS_INLINE const uintptr_t *bare_words(void)
+{
+	extern const char usched_bottom[] HIDDEN;
+	static const uintptr_t words[7] = {
+		[6] = (uintptr_t)usched_bottom
+	};
+
+	return words;
 }
 
 /* rdsspq, spelled out: a no-op where there are none. */
@@ -2335,7 +2381,7 @@ static inline int shadow_stack(void)
 	return ssp != 0;
 }
 
-#elif !defined(USCHED_PORTABLE) && defined(__aarch64__)
+#elif defined(__aarch64__)
 
 /*
  * AAPCS64: x19 to x29, the link register, and the low halves of v8 to v15.
@@ -2401,6 +2447,32 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	__builtin_unreachable();
 }
 
+/* Never called: QUICK is 0. */
+static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
+{
+	(void)gate;
+	usched_resume(sp, 0);
+}
+
+/* The return address is among the registers. */
+static ALWAYS_INLINE int bare_nr(void)
+{
+	return 10;
+}
+
+static ALWAYS_INLINE const uintptr_t *bare_words(void)
+{
+	static const uintptr_t words[10];
+
+	return words;
+}
+
+/* usched_save() has put it there. */
+static inline void mark_return(char *sp)
+{
+	(void)sp;
+}
+
 /* chkfeat, spelled out: clears bit 0 if the guarded control stack is on. */
 static inline int shadow_stack(void)
 {
@@ -2410,7 +2482,7 @@ static inline int shadow_stack(void)
 	return off == 0;
 }
 
-#elif !defined(USCHED_PORTABLE)
+#else
 
 /*
  * RISC-V, 64 bits with doubles: ra, s0 to s11, fs0 to fs11.
@@ -2472,26 +2544,55 @@ static ALWAYS_INLINE void usched_jump(char *sp, void (*f)(void *), void *arg)
 	__builtin_unreachable();
 }
 
-#endif
-
-#if defined(USCHED_PORTABLE) || !defined(__x86_64__)
-static inline void landing(char *sp)
-{
-	(void)sp;
-}
-
 /* Never called: QUICK is 0. */
 static ALWAYS_INLINE void usched_resume_open(char *sp, int *gate)
 {
 	(void)gate;
 	usched_resume(sp, 0);
 }
-#endif
 
-#if defined(USCHED_PORTABLE) || defined(__riscv)
+/* A function that saves all registers first leaves these. */
+static ALWAYS_INLINE int bare_nr(void)
+{
+	return 13;
+}
+
+static ALWAYS_INLINE const uintptr_t *bare_words(void)
+{
+	extern const char usched_bottom[] HIDDEN;
+	static const uintptr_t words[13] = {
+		[12] = (uintptr_t)usched_bottom
+	};
+
+	return words;
+}
+
+/* usched_save() has put it there. */
+static inline void mark_return(char *sp)
+{
+	(void)sp;
+}
+
 static inline int shadow_stack(void)
 {
 	return 0;
+}
+
+#endif
+
+#if !defined(USCHED_PORTABLE)
+static void first_round(char *sp, void *arg)
+{
+	struct usched *s = arg;
+
+	base_set(s, sp, (char *)((uintptr_t)sp & -16));
+	if (s->s_steps != 0 && is_simple(s->s_step)) {
+		struct ustack *u = s->s_step;
+
+		s->s_step = NULL;
+		go(s, u);
+	}
+	usched_jump(s->s_base, round_start, s);
 }
 #endif
 

@@ -135,7 +135,7 @@ UPREEMPT_NEVER;
 /* Bytes of dead frames that are poisoned below a slice. */
 #define DEAD		1024
 /*
- * Not poisoned below a slice: a free word, and what landing() in usched.c
+ * Not poisoned below a slice: a free word, and what mark_return() in usched.c
  * writes.
  */
 #define GAP		64

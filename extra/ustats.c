@@ -123,7 +123,7 @@ static void count_last(struct usched *s, struct usched_stats *st)
 		count_out(st, u);
 }
 
-/* Counts what arrive() in usched.c is about to do. Nothing if u is not of s. */
+/* Counts what switch_in() in usched.c is about to do. Nothing if u is not of s. */
 static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 {
 	bool new = uslice_is_new(u);

@@ -14,15 +14,15 @@
  * neither stackful nor stackless"). His copies each slice out at each block;
  * here the copying is put off, and mostly never happens: see "Lanes".
  *
- *   + a thread uses as much stack as it likes while it runs, and blocks from
- *     any depth of ordinary C calls;
- *   + a blocked thread costs a struct ustack and the bytes of its slice;
- *   + a thread that never blocks costs a function call;
- *   + who runs next is wholly the affair of the scheduler (struct usched).
+ *   + A thread uses as much stack as it likes while it runs, and blocks from
+ *     any depth of ordinary C calls.
+ *   + A blocked thread costs a struct ustack and the bytes of its slice.
+ *   + A thread that never blocks costs a function call.
+ *   + The scheduler alone (struct usched) chooses the thread that runs next.
  *
- *   - addresses of a thread's locals are meaningless to others while it is
- *     blocked;
- *   - a cold thread (one whose slice had to move) costs two copies a block.
+ *   - While a thread is blocked, addresses of its locals are meaningless to
+ *     other threads.
+ *   - A cold thread, whose slice had to move, costs two copies a block.
  *
  * LIFE OF A THREAD
  *
@@ -51,11 +51,11 @@
  *   U->u_top                                           L->l_bottom
  *   |<--------------------- the slice of U --------------------->|
  *
- * All there is to know about a blocked thread is in its slice. If the scheduler
- * has prepared the next thread, and that lies in its lane, the switch goes
- * there at once. Else the stack pointer is set to S->s_base, and the next round
- * starts. Nothing of the dispatcher has to be saved: every round starts from the
- * same place.
+ * The slice is all that is kept of a blocked thread. If the scheduler has
+ * prepared the next thread, and the slice of that lies in its lane, the switch
+ * goes there at once. Else the stack pointer is set to S->s_base, and the next
+ * round starts. Every round starts from the same place, so nothing of the
+ * dispatcher has to be saved.
  *
  * When U is to run again, its slice must lie where it lay. The stack pointer is
  * set to U->u_top, usched_resume() pops the registers, and the thread goes on.
@@ -66,20 +66,20 @@
  *
  * LANES
  *
- * A thread is bound to one lane from its first run to its end, because frames
- * hold addresses of frames and so must come back to where they were. The
- * thread whose live slice lies in a lane is the owner of the lane.
+ * A thread is bound to one lane from its first run to its end: frames hold
+ * addresses of frames, so a slice must come back to where it was. The thread
+ * whose live slice lies in a lane is the owner of the lane.
  *
  * Lane 0 is the native stack, to the left of s_base. The dispatcher itself
  * goes on there, so a thread that blocks in lane 0 is copied out at once,
  * from its own stack, before the switch.
  *
- * usched_lanes() maps lanes of their own, and lane 0 is not used. Here a
+ * usched_lanes() maps other lanes, and then lane 0 is not used. In these a
  * blocked thread stays where it is. Only when another thread has to run in the
- * lane is the slice of the owner copied to its buffer ("evicted"), and that of
- * the other one copied in. If the owner is resumed first, nothing was copied
- * at all. So threads that are hot stay in place and switch as fast as threads
- * with stacks of their own, and threads that are cold shrink to a buffer.
+ * lane, the slice of the owner is copied to its buffer ("evicted"), and the
+ * slice of the other thread is copied in. If the owner is resumed first,
+ * nothing was copied at all. So hot threads stay in place and switch as fast as
+ * threads with stacks of their own, and cold threads shrink to a buffer.
  *
  * A thread that blocks where it blocked before needs no look at its buffer: if
  * u_top is the stack pointer, it stayed in its lane; with AWAY, it was copied
@@ -91,25 +91,26 @@
  * The buffer is allocated when the thread blocks, on its stack, where failure
  * can be reported and undone. Only the copying is put off.
  *
- * A new thread takes the lane that was left last by its last thread (that one
- * is in the cache), else one that was never used, else, when all have threads
- * bound to them, one of the first USCHED_SHARED in turn: few, because lanes
- * that miss each time should at least stay in the first-level cache.
+ * A new thread takes the lane that became free last, which is in the cache. If
+ * none is free it takes a lane that was never used. If all have threads bound
+ * to them it takes one of the first USCHED_SHARED, in turn. These are few, so
+ * that lanes whose slices move at each block stay in the first-level cache.
  *
  * The bottoms of lanes are staggered, so that they do not fight for the same
  * cache sets. Under each lane lies a page that cannot be touched.
  *
- * What a deep thread has touched of a lane stays when it has become shallow, or
- * has ended. usched_trim() gives back the pages below the slice, or all of them
- * if the lane has no owner: by I3 nothing there is in use.
+ * The pages that a deep thread has touched stay when the thread has become
+ * shallow, or has ended. usched_trim() gives back those below the slice, or all
+ * of them if the lane has no owner: by I3 nothing there is in use.
  *
  * DEEP THREADS
  *
- * A slice of some kilobytes takes a buffer that costs as much as a lane, and to
- * copy it takes longer than all else. So a new thread of a function whose
- * threads block deep (with DEEP bytes or more) is given a lane of its own, where
- * no other thread ever runs. It is never copied and needs no buffer: u_stack is
- * NULL. u_len is more than its depth, so that blocked() need not ask about it.
+ * A buffer for a slice of some kilobytes costs as much as a lane, and copying
+ * it takes longer than all else. So if threads of a function block deep (with
+ * DEEP bytes or more), its new threads are given lanes of their own, where no
+ * other thread ever runs. Such a thread is never copied and needs no buffer:
+ * u_stack is NULL. u_len is more than its depth, so that a block needs no look
+ * at the lane.
  *
  * Own lanes have the numbers above s_lane_nr: OWN_EACH for each other lane, up
  * to SHRT_MAX in all. They are mapped OWN_NR at a time, as they are needed, and
@@ -120,102 +121,103 @@
  *	                with their memory: WARM bytes at most
  *	o_free          lanes without memory, of all (under o_lock)
  *
- * The lane of a thread that ends goes to the first list. Lanes that are too
- * many there give their memory to the system, and go to the second list. The last that
- * came stays: its scheduler may still have to do with it, in s_done().
+ * The lane of a thread that ends goes to the first list. If there are too many,
+ * some give their memory to the system and go to the second list. The lane that
+ * came last stays, because s_done() may still use what lies there.
  *
  * A thread that becomes shallow gives back the pages below its slice, at once
- * the first time. If it was wrong, that is, the thread is deep again later,
- * the next time it must have blocked so four times before, then 16 times, and
- * so on, up to PATIENCE.
+ * the first time. If the thread is deep again later, that was wrong. So the
+ * next time it must have blocked four times in the shallow place before, then
+ * 16 times, and so on, up to PATIENCE.
  *
- * Who is deep is learnt by function, u_f, in o_deep, a table that keeps few. A
- * function has credit. A thread that blocks deep for the first time adds to it
- * DEEP_EARNS, on whatever lane; a thread that blocks in its own lane for the
- * first time takes 1, and a thread that ends there and was never deep takes
- * DEEP_WRONG. So if a function becomes shallow it soon has no credit. If it is
- * deep at times, no more lanes are given than are of use. To end without a block
- * says nothing.
+ * The dispatcher learns by function, u_f: o_deep, a small table, keeps a credit
+ * for each. A thread that blocks deep for the first time adds DEEP_EARNS, on
+ * whatever lane. A thread that blocks in its own lane for the first time takes
+ * 1. A thread that ends there, and blocked but never deep, takes DEEP_WRONG. So
+ * a function that becomes shallow soon has no credit, and a function that is
+ * deep at times is given no more lanes than are of use.
  *
- * The guard of an own lane is a mapping while they are few (GUARDS_FEW). Of more
- * it is in the page tables, where the kernel can do that (Linux 6.13), and costs
- * no mapping. Where it cannot there are as many own lanes as an eighth of the
- * mappings of a process is good for.
- * 16,000 lanes of 256 KiB: 14.4 KiB for each thread with 10,000 bytes, and 670
- * bytes of page tables; buffers took 10.7 KiB, stacks from malloc() 12.4.
+ * The first own lanes (GUARDS_FEW) have a mapping as guard. Further guards are
+ * in the page tables, where the kernel can do that (Linux 6.13), and cost no
+ * mapping. Where it cannot, guards may take an eighth of the mappings that a
+ * process may have, and no more own lanes are made. With 16,000 lanes of 256
+ * KiB a thread with 10,000 bytes took 14.4 KiB, and 670 bytes of page tables;
+ * with buffers 10.7 KiB, with stacks from malloc() 12.4.
  *
- * In the hard mode own lanes have buffers as others have, as slices are moved
- * there.
+ * In the hard mode threads with own lanes have buffers, too, since the mode
+ * moves all slices.
  *
  * THE TOP OF A SLICE
  *
- * u_top is where the slice starts, 8-aligned; its low bits say what is not the
- * usual case, so that a round needs one look to know that it can just resume:
+ * u_top is where the slice starts, 8-aligned. Its low bits tell the unusual
+ * cases apart, so that a round needs one look to know that it can just resume:
  *
  *	FP_ON_TOP  the first word of the slice holds control words
  *	NO_SLICE   the thread is new; or it has ended (with AWAY)
  *	AWAY       the slice is in the buffer, not in the lane
  *
- * A null pointer, too, is that of a new thread: its struct was zeroed, and
- * filled by hand. It has no low bits, and so costs a round a second look.
+ * A new thread whose struct was zeroed and filled by hand has a null pointer
+ * here. That has no low bits, and costs a round a second look.
  *
- * The control words are those of floating point (mxcsr and the x87 control
- * word, fpcr, frm: rounding, traps, flushing of denormals; not the sticky
- * flags). They belong to the thread. But nearly every thread has those of the
- * dispatcher (s_fp: those of the first caller of usched_run()), so they are
- * compared at each block, and stored, set and set back only where they differ.
+ * The control words are those of floating point: mxcsr and the x87 control
+ * word, fpcr, frm, with rounding, traps, and flushing of denormals, but not the
+ * sticky flags. They belong to the thread. But nearly every thread has the
+ * words of the dispatcher (s_fp), which are those of the first caller of
+ * usched_run(). So each block compares them; they are stored, set and set back
+ * only where they differ.
  *
  * THE BOTTOM OF A SLICE
  *
  * usched_launch() clears the registers that a function has to save, and most
- * functions save them first of all. So the bottom of most slices is the same:
- * a return address into usched_launch() and some words of zero, up to 56 bytes
- * on x86-64, where the rest of a small slice is 64. Such words are not kept. A
+ * functions save them first of all. So the bottom of most slices is the same: a
+ * return address into usched_launch() and some words of zero, up to 56 bytes on
+ * x86-64, where the rest of a small slice is 64. Such words are not kept. A
  * buffer may be shorter than the slice by up to that much (SHORT in u_len), if
- * each block finds these words BARE, as those functions leave them. When a slice
- * is copied in, all of them are written first. A function that blocks in place
- * may not save rbx and rbp; then a word or two less is BARE. A thread that has a
- * lane to itself is given a buffer for the whole slice: the buffer is not used,
- * and its blocks need not look at the bottom.
+ * each block finds these words BARE, as those functions leave them. When a
+ * slice is copied in, all of them are written first. A function that blocks in
+ * place may not save rbx and rbp; then a word or two less is BARE. A thread
+ * that has a lane to itself is given a buffer for the whole slice: the buffer
+ * is not used, and its blocks need not look at the bottom.
  *
  * IN PLACE
  *
  * On x86-64 a wait of a scheduler contains the switch itself (usched_block() in
  * usched.h): assembly that puts the address to go on at into a register, jumps
- * to usched_live, and says to the compiler that no register survives. So the
- * compiler saves what is live, once in a function; a switch stores three words.
- * And it is a jump both ways: the processor predicts where a return goes from
- * the calls before, and each switch would leave it a call without a return.
- * ustack_block() is a function around the same assembly.
+ * to usched_live, and tells the compiler that no register survives. So the
+ * compiler saves live registers itself, once in a function, and a switch stores
+ * three words. The switch is a jump both ways. Processors predict returns by
+ * the calls before, and a switch by calls would leave a call without its
+ * return. ustack_block() is a function around the same assembly.
  *
- *   - rbx and rbp are saved by usched_live, and not in the list of the
- *     assembly: clang addresses locals by rbx in functions that realign their
- *     stack, and by rbp with frame pointers, and goes on to do so.
- *   - What the assembly pushes must not lie in a red zone. Compilers use one in
- *     functions without calls only. So the path of an error is a real call.
+ *   - usched_live saves rbx and rbp, which the list of the assembly leaves out:
+ *     clang addresses locals by rbx in functions that realign their stack, and
+ *     by rbp with frame pointers, also if the list names them.
+ *   - What the assembly pushes must not lie in a red zone. Compilers use a red
+ *     zone only in functions without calls. So the path of an error is a real
+ *     call.
  *   - Registers that have no name in a file (AVX-512 without -mavx512f, under
  *     gcc) cannot be in the list: see usched.h.
- *   - Thread-local variables are loaded by assembly, too. A compiler would keep
- *     their offset over the block, in a register that has to be saved and is
- *     the first to be needed afterwards.
- *   - The stack is aligned as for a call, since the function has one.
+ *   - Assembly loads thread-local variables, too. A compiler would keep their
+ *     offset over the block, in a register that has to be saved and is needed
+ *     first of all afterwards.
+ *   - The stack is aligned as for a call, since the function contains a call.
  *
- * Files with USCHED_PREEMPT, where the tick must know whose code is whose, and
- * the hard mode call ustack_block(). So do other machines.
+ * Files with USCHED_PREEMPT, where the tick must tell the code of the program
+ * from ours, call ustack_block(). So do the hard mode and other machines.
  *
  * usched_live stores the control words (see "The top of a slice") before all
- * else and compares them last: on AMD Zen 5 reading them takes 14 cycles, in
- * which nothing else begins to retire, a third of a switch. On Intel it is
- * cheap. With -DUSCHED_SHARE_FP they are not looked at, for programs whose
- * threads never change them.
+ * else, and they are compared last. On AMD Zen 5 storing them takes 14 cycles,
+ * in which nothing else retires: a third of a switch. On Intel it is cheap.
+ * With -DUSCHED_SHARE_FP they are neither stored nor compared, for programs
+ * whose threads never change them.
  *
  * LEAVING
  *
- * A longjmp() may leave usched_run(), from a thread or from a call-back: then
+ * A longjmp() may leave usched_run(), from a thread or from a call-back. Then
  * none of our code runs until usched_left(S) is called where the jump has
- * landed. By then the stack frame of usched_run() is gone, and what was in it
- * may be overwritten. So all that a return would need is in S->s_frame. These
- * are chained, the innermost first, and several may have been left at once:
+ * landed. By then the stack frame of usched_run() may be overwritten. So all
+ * that a return would need is in S->s_frame. These frames are chained, the
+ * innermost first, and a jump may leave several at once:
  *
  *	usched_here --> in.s_frame --> S.s_frame --> out.s_frame --> NULL
  *	                |<----- left by a jump ----->|
@@ -224,17 +226,17 @@
  * the lane of the thread has no owner and may be used again. The others were
  * blocked, and still are, as nothing of them is in a frame that was left (I3).
  *
- * Without usched_left() it cannot always be told that a run was left. The same
- * dispatcher has s_base set, and is refused. Another usched_run() writes into
- * its own frame, then looks whether that of the innermost run still holds what
- * was written there (f_mark): a frame that is alive always does.
+ * Without usched_left() the library cannot always tell that a run was left. A
+ * dispatcher that was left has s_base set, and is refused. Another usched_run()
+ * writes a mark into its own frame, and then looks for the mark of the
+ * innermost run (f_mark): a frame that is alive always has it.
  *
  * SIGNALS
  *
- * A handler runs below the stack pointer of what it interrupts. Therefore: a
- * slice that is live is always above the stack pointer, or in a lane that the
- * stack pointer is not in; and the one who copies runs below the slice, or on
- * another lane. usched_jump() moves the stack pointer by one instruction.
+ * A handler runs below the stack pointer of the code that it interrupts. So a
+ * live slice is always above the stack pointer, or in a lane that the stack
+ * pointer is not in; and code that copies runs below the slice, or on another
+ * lane. usched_jump() moves the stack pointer by one instruction.
  *
  * INVARIANTS
  *
@@ -248,22 +250,25 @@
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
  * I8. All that the end of a run needs is in struct usched, not in a stack
- *     frame; and at each call-back the state is such that the run can end
- *     there.
+ *     frame; and a run can end at each call-back.
  *
  * REJECTED
  *
- * A stack pointer and registers kept in struct ustack instead of on the stack:
- * as many bytes, in one more cache line. Going on by `ret', with a call of the
- * switch: faster where all threads block at one place, but half as fast where
- * they do not, and each return up through wrappers is mispredicted. s_next()
- * called on the stack of the thread that blocks: against I6. AVX copies of
- * slices: no gain. One struct with the thread and its first buffer: needs a
- * guess of the length before the first block. Own lanes for functions that the
- * program names: it would have to know the depth of its callees. Own lanes for
- * all threads: small threads take 4 to 12 KiB there, where a buffer takes 64
- * bytes. A mapping for all own lanes at once: 5 to 10 GiB of addresses, which a
- * limit (RLIMIT_AS) refuses, or grants to no one else.
+ *   - Stack pointer and registers in struct ustack instead of on the stack: as
+ *     many bytes, in a further cache line.
+ *   - A call of the switch, and going on by `ret': faster where all threads
+ *     block at the same place. Elsewhere half as fast, and each return up
+ *     through wrappers is mispredicted.
+ *   - s_next() called on the stack of the thread that blocks: against I6.
+ *   - AVX copies of slices: no gain.
+ *   - The first buffer in one struct with the thread: its length would have to
+ *     be guessed before the first block.
+ *   - Own lanes for functions that the program names: the program would have to
+ *     know the depth of its callees.
+ *   - Own lanes for all threads: small threads take 4 to 12 KiB there, where a
+ *     buffer takes 64 bytes.
+ *   - A mapping for all own lanes at once: 5 to 10 GiB of addresses, which a
+ *     limit (RLIMIT_AS) refuses, or leaves nothing of for the program.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -297,7 +302,7 @@
 #include <setjmp.h>
 #endif
 
-/* Valgrind does not know lanes: under it all threads run on the native stack. */
+/* Valgrind does not know lanes: under it threads run on the native stack. */
 #if defined(__has_include) && !defined(NVALGRIND)
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -309,10 +314,7 @@
 
 UPREEMPT_NEVER;
 
-/*
- * The points at which the hard mode looks in: see uhard.h. Without it they are
- * nothing. HOOK_RC() is one that may refuse.
- */
+/* Points where the hard mode is called: see uhard.h. HOOK_RC() may refuse. */
 #if defined(USCHED_HARD)
 #include "uhard.h"
 #define HARD		1
@@ -330,7 +332,7 @@ UPREEMPT_NEVER;
 #define USCHED_SHARED	16
 /* A buffer that is larger than its slice by more than this is given back. */
 #define USCHED_SLACK	4096
-/* A slice of so many bytes is deep, a buffer for it nearly as dear as a lane. */
+/* A slice of so many bytes is deep: its buffer costs as much as a lane. */
 #if !defined(USCHED_DEEP)
 #define USCHED_DEEP	2048
 #endif
@@ -339,8 +341,9 @@ UPREEMPT_NEVER;
 /* In s_steps; 0: usched_run(). */
 enum { STEPS = 1, STEP_ENDED };
 /*
- * In u_len: the buffer is short of what is BARE; or the thread has a lane of its
- * own, and needs none. Other lengths that fit() asks for are multiples of 8.
+ * In u_len: the buffer is short of what is BARE; or the thread has a lane of
+ * its own, and needs none. Other lengths that fit() asks for are multiples of
+ * 8.
  */
 #define SHORT		4
 #define OWN		1
@@ -364,7 +367,7 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define NORETURN	__attribute__((noreturn))
-/* Forced, gcc would check for sanitizers what is then in UNCHECKED ones. */
+/* Not forced with sanitizers: gcc would check it in UNCHECKED functions. */
 #if defined(USCHED_HARD)
 #define INLINE		inline
 #else
@@ -372,8 +375,8 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #endif
 #define HIDDEN		__attribute__((visibility("hidden")))
 /*
- * To its callers, also with -flto: gcc would take from what is in it, which is
- * assembly, that it leaves variables and the registers of AVX-512 alone.
+ * Callers assume nothing about its body, also with -flto: from assembly gcc
+ * would conclude that it leaves variables and registers of AVX-512 alone.
  */
 #define UNKNOWN		NOINLINE
 #if defined(__has_attribute)
@@ -383,8 +386,9 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 #endif
 #endif
 /*
- * Sanitizers cannot follow those that do not return, or copy what is poisoned.
- * For clang's thread sanitizer "no" is not enough: calls are still counted.
+ * For functions that do not return, or copy poisoned memory: sanitizers cannot
+ * follow them. For clang's thread sanitizer "no" is not enough: it still counts
+ * calls.
  */
 #define UNCHECKED	__attribute__((no_sanitize("address", "thread")))
 #if defined(__has_attribute)
@@ -400,14 +404,14 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
  *
  * usched_save() saves the registers of its caller on the stack, then calls
  * f(sp, arg), sp being the address of the last. f() does not return. After
- * usched_resume(sp, rc), usched_save() returns rc. The word below sp is free for
- * the use of f(). mark_return(sp) puts the return address of f() where a debugger
- * looks for it, if it is not there already.
+ * usched_resume(sp, rc), usched_save() returns rc. The word below sp is free
+ * for the use of f(). mark_return(sp) puts the return address of f() where a
+ * debugger looks for it, if it is not there already.
  *
  * usched_jump() calls f(arg) with the stack pointer at sp or not far below.
- * usched_launch() calls f(arg) at the bottom of a lane, with cleared
- * registers, then usched_ended(). usched_resume_open() resumes, and clears *gate
- * when the old stack has been left.
+ * usched_launch() calls f(arg) at the bottom of a lane, with cleared registers,
+ * then usched_ended(). usched_resume_open() resumes, and clears *gate when the
+ * old stack has been left.
  *
  * bare_nr() words at the bottom of a slice may be BARE, registers and a return
  * address, and are then as in bare_words().
@@ -426,7 +430,7 @@ static inline unsigned fp_saved(char *sp);
 static INLINE void fp_set(unsigned fp);
 
 #define BARE		(bare_nr() * WORD)
-/* Of these words, registers that a function may not save. */
+/* So many of these are registers that not every function saves. */
 #define BARE_MORE	(bare_nr() > 2 ? 2 : 0)
 /* Can s_quick() be asked: does a thread block in place? */
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
@@ -531,11 +535,11 @@ static __thread struct usched_frame *usched_here;
 /*
  * 1. THE DISPATCHER
  *
- * Read this: how a thread begins, blocks, goes on and ends; copying; the lane of
- * a thread. Of what is declared above, the rest of the file has the details.
+ * Read this: how a thread begins, blocks, goes on and ends; copying; the lane
+ * of a thread. Of what is declared above, the rest of the file has the details.
  */
 
-/* u, or NULL, is the running thread from now on. */
+/* Makes u the running thread; NULL: none runs. */
 static ALWAYS_INLINE void set_running(struct ustack *u)
 {
 	usched_current = u;
@@ -543,8 +547,8 @@ static ALWAYS_INLINE void set_running(struct ustack *u)
 }
 
 /*
- * Runs u alone, or all if it is NULL. The caller has these control words, and
- * gets them back.
+ * Runs u alone, or all threads if u is NULL. fp are the control words of the
+ * caller, which are put back at the end.
  */
 static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 					unsigned fp)
@@ -611,7 +615,7 @@ static void round_start(void *arg)
 	switch_in(s, u);
 }
 
-/* The thread that will be taken by hand_take(), or NULL. */
+/* Returns the prepared thread that hand_take() would take, or NULL. */
 static ALWAYS_INLINE struct ustack *hand(const struct usched *s)
 {
 	const struct usched_queue *q = s->s_queue;
@@ -638,7 +642,7 @@ static ALWAYS_INLINE void hand_take(struct usched *s)
 	__atomic_store_n(&q->q_head, q->q_head + 1, __ATOMIC_RELAXED);
 }
 
-/* Has it only to be resumed? */
+/* Does u lie in its lane, with the usual control words? */
 static ALWAYS_INLINE int is_simple(const struct ustack *u)
 {
 	return !HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
@@ -652,7 +656,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack 
 	usched_resume(u->u_top, 0);
 }
 
-/* Used: the usched_live of portable builds names it. */
+/* Marked as used, since the usched_live of portable builds names it. */
 __attribute__((used)) UNKNOWN int ustack_block(void)
 {
 	int rc;
@@ -669,9 +673,9 @@ __attribute__((used)) UNKNOWN int ustack_block(void)
 }
 
 /*
- * Runs on the stack of the thread, below its slice. Nearly always there is
- * nothing to do but to note the top. No memory below the word below sp is
- * touched then: a small slice and that word are two cache lines.
+ * Blocks the running thread, whose slice ends at sp. Runs below the slice, on
+ * the same stack. Usually it only compares, and touches no memory below the
+ * word below sp: a small slice and that word are two cache lines.
  */
 void usched_blocked(char *sp, void *unused)
 {
@@ -687,7 +691,7 @@ void usched_blocked(char *sp, void *unused)
 	switch_from(s);
 }
 
-/* The thread that runs has blocked; its slice stays. */
+/* Goes from a thread that has blocked, and stays in its lane, to the next. */
 static ALWAYS_INLINE void switch_from(struct usched *s)
 {
 	struct ustack *t = hand(s);
@@ -702,7 +706,7 @@ static ALWAYS_INLINE void switch_from(struct usched *s)
 	usched_jump(s->s_base, round_start, s);
 }
 
-/* Does the same for a thread that blocks where it did not block before. */
+/* Blocks u where it did not block before. */
 static NOINLINE void blocked_anew(char *sp, struct ustack *u)
 {
 	struct usched *s = u->u_sched;
@@ -755,7 +759,7 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 	usched_jump(s->s_base, round_start, s);
 }
 
-/* The thread has returned (called by usched_launch() on its stack). */
+/* Ends a thread that has returned. usched_launch() calls it on its stack. */
 void usched_ended(void)
 {
 	thread_end(usched_current);
@@ -796,7 +800,7 @@ static void thread_done(void *arg)
 	round_start(s);
 }
 
-/* Goes to a thread that is new or AWAY, or has control words of its own. */
+/* Goes to u, which is new or AWAY, or has control words of its own. */
 static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l;
@@ -825,7 +829,7 @@ static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 	switch_in_slice(u);
 }
 
-/* Runs below the slice, or on another lane (I4). */
+/* Does so if u has blocked. Runs below its slice, or on another lane (I4). */
 static void switch_in_slice(void *arg)
 {
 	struct ustack *u = arg;
@@ -871,9 +875,9 @@ void ustack_fini(struct ustack *u)
 /* Copying. */
 
 /*
- * At least PAIR bytes. The last pair overlaps the one before it rather than
- * cost a branch; all is inlined, and small. Larger vectors are slower: what
- * was just pushed cannot be forwarded to them.
+ * Copies at least PAIR bytes. The last pair overlaps the pair before it, so no
+ * branch is needed for the rest. A wider load cannot be served from the store
+ * buffer, where the registers just pushed still are.
  */
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 {
@@ -895,8 +899,8 @@ static inline char *slice(const struct ustack *u)
 }
 
 /*
- * The bottom, as bytes. The compiler must not know that: gcc 12 takes an address
- * in it for 0 when it reads two words at once.
+ * Returns bare_words() as bytes. The compiler must not know what they are: gcc
+ * 12 takes an address among them for 0 when it reads two words at once.
  */
 static inline const char *bare(void)
 {
@@ -906,7 +910,7 @@ static inline const char *bare(void)
 	return at;
 }
 
-/* Bytes of the slice that are in the buffer; the others are BARE (I7). */
+/* Returns how many bytes of the slice are in the buffer (I7). */
 static inline ptrdiff_t stored(const struct usched_lane *l,
 			       const struct ustack *u)
 {
@@ -926,6 +930,7 @@ static UNCHECKED void evict(struct usched_lane *l)
 	l->l_owner = NULL;
 }
 
+/* Copies the slice of u from its buffer to the lane. */
 static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 {
 	ptrdiff_t nob = stored(l, u);
@@ -938,9 +943,9 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 }
 
 /*
- * Are so many bytes at the bottom of the lane as usched_launch() and a prologue
- * leave them? BARE at most; and the last words are looked at only if they count,
- * since a function may not save rbx and rbp.
+ * Are nob bytes at the bottom of the lane as usched_launch() and a prologue
+ * leave them? nob is at most BARE. Words that not every function saves are
+ * compared only if they are among the nob bytes.
  */
 static ALWAYS_INLINE int is_bare(const struct usched_lane *l, ptrdiff_t nob)
 {
@@ -1014,7 +1019,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 
 /* The lane of a thread, and the native stack. */
 
-/* A lane for a new thread: see "Lanes" above. */
+/* Returns a lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s, const struct ustack *u)
 {
 	int i = usched_lane_own(s, u->u_f);
@@ -1030,7 +1035,7 @@ static int lane_get(struct usched *s, const struct ustack *u)
 	return s->s_turn = usched_lane(s);	/* in turn: none is free */
 }
 
-/* What that would give. */
+/* Returns the lane that lane_get() would return next. */
 int usched_lane(const struct usched *s)
 {
 	int shared = s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED;
@@ -1043,7 +1048,7 @@ int usched_lane(const struct usched *s)
 	return shared > 0 ? s->s_turn % shared + 1 : s->s_turn;
 }
 
-/* The thread will not come back to its lane. */
+/* Takes u, which will not run again, from its lane. */
 static void lane_put(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = &s->s_lane[u->u_lane];
@@ -1062,9 +1067,9 @@ static void lane_put(struct usched *s, struct ustack *u)
 }
 
 /*
- * Rounds start and native slices end at base; usched_run() goes on at exit.
- * While threads are blocked in the native lane its bottom must stay where it
- * was, so we must not be below it.
+ * Lets rounds start, and native slices end, at base; at exit usched_run() goes
+ * on. While threads are blocked in the native lane its bottom must stay where
+ * it was, so base must not be below it.
  */
 static void base_set(struct usched *s, char *exit, char *base)
 {
@@ -1084,7 +1089,7 @@ static void base_set(struct usched *s, char *exit, char *base)
 	s->s_usual = s->s_lane == l ? ~s->s_fp : s->s_fp;
 }
 
-/* What tells apart the stacks that usched_run() may be called from. */
+/* Returns an address that differs for each stack that can call usched_run(). */
 static const void *stack_id(const struct ustack *self)
 {
 	const struct usched *s;
@@ -1098,22 +1103,21 @@ static const void *stack_id(const struct ustack *self)
 /*
  * 2. THE REST OF THE DISPATCHER
  *
- * What makes it fast; memory of lanes; deep threads; leaving by a jump; contracts;
- * what other modules ask. None of it is needed to understand part 1.
+ * Speed, deep threads, memory of lanes, leaving by a jump, contracts, questions
+ * of other modules. Part 1 can be understood without it.
  */
 
-/* Fast: threads that reuse a struct, ask in place, or are cold. */
+/* Speed: a struct used again, the next thread chosen in place, cold threads. */
 
-/* A line of the cache; at most so much of a slice is fetched to it. */
+/* Bytes of a cache line, and the most of a slice that is fetched. */
 #define LINE		64
 #define WHOLE		4096
 
 /*
  * u has ended. s_again() may let it begin again as another thread at the bottom
- * of its lane: that is, not below us. In the hard mode modules are told of each
- * end, and in portable builds no call goes up the stack, so s_again() is not
- * asked there: s_bare is 0. (u is loaded a second time rather than kept: no
- * register has to be saved.)
+ * of its lane, which is not below us. s_bare is 0 where s_again() is not asked:
+ * the hard mode has to hear of each end, and in portable builds no call goes up
+ * the stack. (u is loaded a second time, so that no register has to be saved.)
  */
 static ALWAYS_INLINE void thread_reuse(struct ustack *u)
 {
@@ -1141,8 +1145,8 @@ static ALWAYS_INLINE void ask_quick(struct usched *s)
 }
 
 /*
- * Does the same for a thread that is probably cold: it was copied in, and blocks
- * where it blocked before; so its buffer is long enough, if the rest is BARE.
+ * Blocks u, which is probably cold. If it was copied in, and blocks where it
+ * blocked before, its buffer is long enough, unless the rest is not BARE.
  */
 static NOINLINE void blocked_again(char *sp, struct ustack *u)
 {
@@ -1158,8 +1162,9 @@ static NOINLINE void blocked_again(char *sp, struct ustack *u)
 }
 
 /*
- * A thread has blocked that is cold, as probably is the next one. That is
- * resumed from here, if its slice comes to another lane, or to above us (I4).
+ * Goes from u, which has blocked and is cold, to the next thread, which
+ * probably is cold, too. The slice of that is copied from here, if it belongs
+ * to another lane, or above us (I4).
  */
 static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
 {
@@ -1180,9 +1185,9 @@ static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
 }
 
 /*
- * Resumes u, which is AWAY and nothing else, in a lane of its own. The slice of
- * the owner, if there is one, leaves in the same loop, if it is as long. It runs
- * below the slice of u, or on another lane (I4).
+ * Resumes u, which is AWAY, with the usual control words. If the lane has an
+ * owner whose slice is as long, one loop exchanges the two. Runs below the
+ * slice of u, or on another lane (I4).
  */
 static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
 {
@@ -1201,7 +1206,7 @@ static ALWAYS_INLINE void swap(struct usched *s, struct ustack *u)
 	usched_resume(top, 0);
 }
 
-/* Does the same if the slices differ. */
+/* Copies o, if it is not NULL, out of the lane, and u in. */
 static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 				    struct ustack *u)
 {
@@ -1212,7 +1217,7 @@ static NOINLINE UNCHECKED void move(struct usched_lane *l, struct ustack *o,
 	restore(l, u);
 }
 
-/* From at to out, and then from in to at. */
+/* Copies nob bytes from at to out, and from in to at. */
 static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
 				    ptrdiff_t nob)
 {
@@ -1232,8 +1237,8 @@ static ALWAYS_INLINE void copy_both(char *out, char *at, const char *in,
 }
 
 /*
- * Fetches to the cache what will be taken from q soon: a thread; and of a nearer
- * thread where its next run begins to read, or all of its buffer.
+ * Fetches to the cache a thread that will be taken from q soon; and of a thread
+ * nearer to the head, the buffer, or the top of the slice.
  */
 static ALWAYS_INLINE void fetch(const struct usched *s,
 				const struct usched_queue *q)
@@ -1262,7 +1267,7 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 
 /* Own lanes: see "Deep threads" above. */
 
-/* What is learnt of functions: see "Deep threads". */
+/* Functions that are known, and their credit. */
 #define DEEP_NR		64
 #define DEEP_WAYS	4		/* places that a function may have */
 #define DEEP_FIRST	32
@@ -1273,16 +1278,16 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 #define OWN_EACH	64
 /* Own lanes that are mapped at once. */
 #define OWN_NR		16
-/* So many own lanes of a process have a mapping as guard, on any kernel. */
+/* Own lanes of a process whose guard is a mapping, on any kernel. */
 #define GUARDS_FEW	1024
-/* Threads that are not given one after none could be mapped. */
+/* Threads that are given none after a mapping has failed. */
 #define OWN_REST	64
-/* Bytes in own lanes without a thread, and the least that each counts. */
+/* Most bytes in own lanes without a thread; the least that each counts. */
 #define WARM		((size_t)4 << 20)
 #define WARM_LEAST	((size_t)16 << 10)
-/* Blocks with pages below the slice, before these are given back. */
+/* Most blocks with spare pages below the slice before they are given back. */
 #define PATIENCE	1024
-/* Below a slice: the frames of those who block, and a red zone. */
+/* Bytes below a slice for the frames of a block, and a red zone. */
 #define FRAMES		1024
 #if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
 #define MADV_GUARD_INSTALL	102
@@ -1312,7 +1317,7 @@ static int own_most(int nr)
 	return nr < SHRT_MAX / (OWN_EACH + 1) ? nr * OWN_EACH : SHRT_MAX - nr;
 }
 
-/* How many are mapped. They are never fewer. Anyone. */
+/* Returns how many own lanes are mapped, which only grows. Any thread. */
 int usched_own_nr(const struct usched_own *o)
 {
 	return o != NULL ? __atomic_load_n(&o->o_used, __ATOMIC_ACQUIRE) : 0;
@@ -1324,7 +1329,7 @@ static inline int is_own(const struct usched *s, int lane)
 	       usched_own_nr(s->s_own);
 }
 
-/* Is the lane of u, which is above s_lane_nr, its own? Or it can be. */
+/* Is the lane of u, which is above s_lane_nr, its own, or free to be? */
 static int own_is(const struct usched *s, const struct ustack *u)
 {
 	return is_own(s, u->u_lane) && ((u->u_top != NEW && u->u_top != NULL) ||
@@ -1336,7 +1341,7 @@ static inline struct usched_own_lane *own_of(const struct usched *s, int lane)
 	return &s->s_own->o_lane[lane - s->s_lane_nr - 1];
 }
 
-/* Returns the place of f, or else, of those that it may have, the poorest. */
+/* Returns the place of f; or of the places that f may take, the poorest. */
 static struct usched_own_deep *deep_of(struct usched_own *o, void (*f)(void *))
 {
 	size_t at = (uintptr_t)f * 0x9e3779b1u >> 16;
@@ -1357,7 +1362,7 @@ static struct usched_own_deep *deep_of(struct usched_own *o, void (*f)(void *))
 	return poorest;
 }
 
-/* Adds to the credit of f. Others may, too, and then part of it is lost. */
+/* Adds to the credit of f. If others do at the same time, part is lost. */
 static void learn(struct usched_own *o, void (*f)(void *), int more)
 {
 	struct usched_own_deep *d = deep_of(o, f);
@@ -1378,7 +1383,7 @@ static void learn(struct usched_own *o, void (*f)(void *), int more)
 	__atomic_store_n(&o->o_known, 1, __ATOMIC_RELAXED);
 }
 
-/* Are own lanes for f of use? */
+/* Has f credit? */
 static int wanted(struct usched_own *o, void (*f)(void *))
 {
 	const struct usched_own_deep *d = deep_of(o, f);
@@ -1388,8 +1393,8 @@ static int wanted(struct usched_own *o, void (*f)(void *))
 }
 
 /*
- * u blocks with need bytes, for the first time or with other needs than before:
- * what does that say about its function?
+ * Learns from u, which blocks with need bytes, for the first time or with a
+ * length that differs.
  */
 static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 {
@@ -1431,10 +1436,10 @@ static int guards_most(void)
 	return most;
 }
 
-/* Those that are mappings, of all dispatchers (atomic). */
+/* Guards that are mappings, of all dispatchers (atomic). */
 static int guards;
 
-/* 0; -1: there would be more than most of these, or too many mappings. */
+/* Maps a guard. 0; -1: there are most of them, or too many mappings. */
 static int guard_map(struct usched_own_lane *w, char *low, int most)
 {
 	if (most > guards_most())
@@ -1449,8 +1454,8 @@ static int guard_map(struct usched_own_lane *w, char *low, int most)
 }
 
 /*
- * In page tables the guard is for programs with many: a part of a mapping that
- * cannot be read stops gdb's gcore, and LSan.
+ * Sets the guard of a lane. In page tables it is only for programs with many:
+ * a part of a mapping that cannot be read stops gdb's gcore, and LSan.
  */
 static int guard_set(struct usched_own_lane *w, char *low)
 {
@@ -1463,7 +1468,7 @@ static int guard_set(struct usched_own_lane *w, char *low)
 	return guard_map(w, low, INT_MAX);
 }
 
-/* Makes a lane of map, with the number i. 0; -1: it has no guard. */
+/* Makes lane i of the memory at map. 0; -1: no guard could be set. */
 static int own_make(struct usched *s, int i, char *map)
 {
 	struct usched_own *o = s->s_own;
@@ -1478,7 +1483,7 @@ static int own_make(struct usched *s, int i, char *map)
 	return 0;
 }
 
-/* Caller holds o_lock. Maps some more lanes, or does not. */
+/* Caller holds o_lock. Maps some more lanes, if that is possible. */
 static NOINLINE void own_map(struct usched *s)
 {
 	struct usched_own *o = s->s_own;
@@ -1487,7 +1492,8 @@ static NOINLINE void own_map(struct usched *s)
 	int i, nr = 0;
 	char *map;
 
-	if (o->o_used + OWN_NR > own_most(s->s_lane_nr) || (o->o_rest > 0 && o->o_rest-- > 0))
+	if (o->o_used + OWN_NR > own_most(s->s_lane_nr) ||
+	    (o->o_rest > 0 && o->o_rest-- > 0))
 		return;
 	map = mmap(NULL, nob, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -1542,7 +1548,7 @@ static void own_unlock(struct usched_own *o)
 	__atomic_store_n(&o->o_lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Gives the memory of a lane back that lies below high. */
+/* Gives back the memory of a lane below high. */
 static int cool(struct usched_lane *l, char *high)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -1553,13 +1559,13 @@ static int cool(struct usched_lane *l, char *high)
 		0;
 }
 
-/* What it counts in s_own_warm. */
+/* Returns what the lane counts in s_own_warm. */
 static size_t warmth(const struct usched_own_lane *w)
 {
 	return w->w_touched + WARM_LEAST;
 }
 
-/* The first of those that are warm. There is one. */
+/* Takes the first warm lane. There is one. */
 static int warm_get(struct usched *s)
 {
 	int i = s->s_own_free;
@@ -1596,7 +1602,7 @@ static NOINLINE int own_get(struct usched *s)
 	return i;
 }
 
-/* Gives the memory back of lane i, where no thread is, and it to all. */
+/* Gives the memory of lane i to the system, and the lane to all dispatchers. */
 static void own_cool(struct usched *s, int i)
 {
 	struct usched_lane *l = &s->s_lane[i];
@@ -1610,7 +1616,7 @@ static void own_cool(struct usched *s, int i)
 	own_unlock(o);
 }
 
-/* By the dispatcher. u has ended, or is forgotten. */
+/* Takes u, which has ended or is forgotten, from its own lane. */
 static NOINLINE void own_put(struct usched *s, struct ustack *u)
 {
 	struct usched_lane *l = &s->s_lane[u->u_lane];
@@ -1632,8 +1638,8 @@ static NOINLINE void own_put(struct usched *s, struct ustack *u)
 }
 
 /*
- * u, which has become shallow, runs on the lane, below high. May it give back
- * the pages below? False: it should wait, in case it becomes deep again.
+ * Gives back the pages below high of a lane whose thread has become shallow. 0:
+ * not yet, in case the thread becomes deep again.
  */
 static int shallow(struct usched_lane *l, struct usched_own_lane *w, char *high)
 {
@@ -1648,9 +1654,9 @@ static int shallow(struct usched_lane *l, struct usched_own_lane *w, char *high)
 }
 
 /*
- * Caller runs on the lane, below a slice of need bytes. No buffer is needed, so
- * this cannot fail. Sets u_len, which is odd, as no length of a slice is; so
- * that this is called again if the depth changes much.
+ * Does what fit() does for a thread in its own lane, which needs no buffer: so
+ * it cannot fail. Runs on the lane, below a slice of need bytes. u_len, with
+ * OWN, is such that the next call comes when the depth has changed much.
  */
 static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 			    ptrdiff_t need)
@@ -1671,7 +1677,7 @@ static NOINLINE int own_fit(struct ustack *u, struct usched_lane *l,
 	if (most > INT_MAX)
 		most = INT_MAX;
 	u->u_stack = NULL;
-	u->u_len   = (need < most ? need : most) | 1;
+	u->u_len   = (need < most ? need : most) | OWN;
 	if (old != NULL)
 		s->s_free(s, old, len);		/* may jump: I8 */
 	return 0;
@@ -1684,7 +1690,7 @@ NOINLINE int usched_lane_known(struct usched *s, void (*f)(void *))
 
 /* Memory of lanes. */
 
-/* Some that have begun, as far as we know; or it runs. */
+/* Does s run, or has it threads that have begun, as far as is known? */
 static int has_threads(const struct usched *s)
 {
 	int i;
@@ -1797,10 +1803,7 @@ void usched_fini(struct usched *s)
 /* Pages in one call of mincore(). */
 #define SPARE_PAGES	256
 
-/*
- * Returns how many bytes from low to high are resident, whole pages. Where that
- * cannot be told: 0.
- */
+/* Returns the bytes of resident pages from low to high; 0: unknown. */
 static size_t resident(char *low, char *high, size_t page)
 {
 	unsigned char pages[SPARE_PAGES];
@@ -1818,7 +1821,7 @@ static size_t resident(char *low, char *high, size_t page)
 	return sum;
 }
 
-/* Returns where the spare pages of a lane end, if so many bytes are kept. */
+/* Returns where the spare pages of a lane end, if kept bytes stay. */
 static char *spare_end(const struct usched_lane *l, size_t kept, size_t page)
 {
 	char *end = l->l_owner != NULL ? slice(l->l_owner) : l->l_bottom;
@@ -1828,7 +1831,7 @@ static char *spare_end(const struct usched_lane *l, size_t kept, size_t page)
 	return (char *)((uintptr_t)(end - kept) & -page);
 }
 
-/* Fails if a thread of s runs: then u_top does not say where its stack ends. */
+/* Fails if a thread of s runs, since its u_top does not tell its depth then. */
 static void none_runs(const struct usched *s)
 {
 	const struct ustack *u = usched_current;
@@ -1887,8 +1890,8 @@ UNCHECKED int usched_step(struct ustack *u)
 }
 
 /*
- * Is the call of usched_run() still there, as far as can be told? What is read
- * may be a stack frame that was left.
+ * Is the call of usched_run() still there, as far as can be known? It may read
+ * a stack frame that was left.
  */
 static UNCHECKED int stands(const struct usched_frame *f)
 {
@@ -1912,7 +1915,7 @@ UNCHECKED void usched_left(struct usched *s)
 	fp_set(s->s_frame.f_fp);
 }
 
-/* Ends the innermost run. A thread that ran is still there. */
+/* Ends the innermost run, and the thread that ran, if any. */
 static UNCHECKED void leave(struct usched *s)
 {
 	struct ustack *u = usched_current;
@@ -1956,10 +1959,10 @@ static void hooks(struct usched *s, int begins)
 
 /* Contracts. */
 
-/* How far below its lane a thread that is too deep is looked for. */
+/* Bytes below a lane in which a stack pointer means that it is too small. */
 #define REACH		((uintptr_t)64 << 20)
 
-/* Runtimes that move locals, if the program is linked with them. */
+/* Parts of runtimes that move locals; NULL if they are not linked. */
 extern const char __safestack_init[] __attribute__((weak));
 extern const char __morestack_allocate_stack_space[] __attribute__((weak));
 
@@ -1980,7 +1983,7 @@ static void check(const struct usched *s)
 		 "mix: locals that are kept elsewhere are not copied");
 }
 
-/* Makes a thread new that was filled by hand, without ustack_init(). */
+/* Makes u new, which was filled by hand, without ustack_init(). */
 static NOINLINE void adopt(struct ustack *u)
 {
 	CONTRACT(u->u_f != NULL && u->u_len >= 0 &&
@@ -1991,9 +1994,9 @@ static NOINLINE void adopt(struct ustack *u)
 }
 
 /*
- * Tells what is wrong with a block that is not in the lane. A frame larger than
- * the guard takes the stack pointer to other lanes, or below them all, where
- * there may also be the stack of a native thread.
+ * Fails, and says why a block is not in its lane. A frame larger than the guard
+ * takes the stack pointer to other lanes, or below them all, where the stack of
+ * a native thread may be.
  */
 static NOINLINE NORETURN void misplaced(const char *sp,
 					const struct usched_lane *l)
@@ -2017,13 +2020,12 @@ static NOINLINE NORETURN void misplaced(const char *sp,
 		    "without usched_left()?)");
 }
 
-/* Naps of 10 ms or less while another native thread aborts. */
+/* Most naps of 10 ms while another native thread aborts. */
 #define FAIL_WAIT	1000
 
 /*
  * Writes the message in one piece. Another native thread that fails meanwhile
- * is silent until the abort, but only for a while: a SIGABRT handler may jump
- * away.
+ * waits for the abort, but not for ever: a SIGABRT handler may jump away.
  */
 void usched_fail(const char *contract)
 {
@@ -2045,7 +2047,7 @@ void usched_fail(const char *contract)
 	abort();
 }
 
-/* For other modules: uslice.h says what they do. */
+/* Questions of other modules: see uslice.h. */
 
 int usched_runs(const struct ustack *u)
 {
@@ -2096,8 +2098,8 @@ void usched_evict(struct usched_lane *l)
 /*
  * 3. MACHINES
  *
- * One block for each, of all that it differs in; to port is to copy a block. The
- * control words come last, since portable builds have them, too.
+ * One block for each, of all that it differs in; to port is to copy a block.
+ * The control words come last, since portable builds have them, too.
  */
 
 #define FUNCTION(name)							\
@@ -2123,8 +2125,8 @@ END("usched_refused"));
  * Any machine whose stack grows down, by setjmp() and longjmp(). The registers
  * are in a jmp_buf in the frame of usched_save(); the "sp" given to f() is the
  * address of a pointer to that, in a deeper frame. A jump up the stack, to the
- * base, is a longjmp() that makes usched_save() call first_round() again; a jump
- * down is a call from a frame that is deep enough.
+ * base, is a longjmp() that makes usched_save() call first_round() again; a
+ * jump down is a call from a frame that is deep enough.
  */
 enum { RESUME = 1, REWIND = 2 };
 
@@ -2230,7 +2232,8 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 #if defined(USCHED_SWITCH) && !HARD
 REFUSED
 __asm__(".text\n"
-".globl usched_live\n .protected usched_live\n .type usched_live, %function\nusched_live:\n"
+".globl usched_live\n .protected usched_live\n"
+".type usched_live, %function\nusched_live:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
 	"call ustack_block\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
@@ -2269,11 +2272,11 @@ static inline int shadow_stack(void)
  *	sp       rbx
  *
  * usched_live, to which a thread jumps that blocks, has the address to go on at
- * in rcx. It stores the control words first: they are read late, and a processor
- * may have to wait for them. All other registers are dead, as the compiler was
- * told, or in the frame of ustack_block() or usched_save(). The direction flag is
- * clear and the x87 stack empty. Under IBT there is no target for a branch
- * behind a jump, hence notrack.
+ * in rcx. It stores the control words first: they are read late, and a
+ * processor may have to wait for them. All other registers are dead, as the
+ * compiler was told, or in the frame of ustack_block() or usched_save(). The
+ * direction flag is clear and the x87 stack empty. Under IBT there is no target
+ * for a branch behind a jump, hence notrack.
  */
 #define PUSH(r)	"push %" r "\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset " r ", 0\n"
 #define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"

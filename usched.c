@@ -553,7 +553,7 @@ static ALWAYS_INLINE void set_running(struct ustack *u)
 static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 					unsigned fp)
 {
-	struct usched *volatile mark = NULL;	/* before check(): see stands() */
+	struct usched *volatile mark = NULL;	/* first: see stands() */
 
 	check(s);
 	mark = s;
@@ -572,7 +572,7 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 	if (fp != s->s_fp)
 		fp_set(s->s_fp);
 	usched_save(first_round, s);
-	/* A thread that blocks leaves those of s; a call-back may have others. */
+	/* A block leaves those of s; a call-back may leave others. */
 	if (fp != s->s_fp || s->s_steps != STEPS)
 		fp_set(fp);
 	s->s_base = NULL;
@@ -825,7 +825,8 @@ static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)
-		usched_jump((char *)((uintptr_t)u->u_top & -16), switch_in_slice, u);
+		usched_jump((char *)((uintptr_t)u->u_top & -16),
+			    switch_in_slice, u);
 	switch_in_slice(u);
 }
 
@@ -1038,8 +1039,11 @@ static int lane_get(struct usched *s, const struct ustack *u)
 /* Returns the lane that lane_get() would return next. */
 int usched_lane(const struct usched *s)
 {
-	int shared = s->s_lane_nr < USCHED_SHARED ? s->s_lane_nr : USCHED_SHARED;
+	int shared = USCHED_SHARED;
 	int i;
+
+	if (shared > s->s_lane_nr)
+		shared = s->s_lane_nr;
 
 	for (i = s->s_free_lane; i != 0; i = s->s_lane[i].l_free) {
 		if (s->s_lane[i].l_bound == 0)
@@ -1298,7 +1302,7 @@ enum { NEVER_BLOCKED, WAS_SHALLOW, WAS_DEEP };
 /* A lane of one thread. */
 struct usched_own_lane {
 	size_t w_mapped;	/* with those after it, if it is the first */
-	size_t w_touched;	/* bytes above its lowest slice; it has memory */
+	size_t w_touched;	/* bytes above its lowest slice */
 	short  w_patience;	/* see "Deep threads" */
 	short  w_left;
 	char   w_was;		/* its thread, at its blocks */
@@ -1477,7 +1481,7 @@ static int own_make(struct usched *s, int i, char *map)
 
 	if (guard_set(own_of(s, i), map + GUARD) != 0)
 		return -1;
-	memset(l, 0, sizeof *l);	/* a frame of lane 1 may have been here */
+	memset(l, 0, sizeof *l);	/* a frame of lane 1 may be here */
 	l->l_low    = map + GUARD;
 	l->l_bottom = map + o->o_size - i * STAGGER % page;
 	return 0;

@@ -5,12 +5,10 @@
 #define USCHED_H
 
 /*
- * All threads of a dispatcher (struct usched) share its stack. One that blocks
- * keeps only the slice of stack that it really uses, in a buffer of its own.
- * The dispatcher does not decide who runs: that is a scheduler, given as three
- * call-backs. How it works is told at the top of usched.c.
- *
- * SHORTEST USE
+ * All threads of a dispatcher (struct usched) share its stack. A thread that
+ * blocks keeps only the slice of stack that it really uses, in a buffer of its
+ * own. A scheduler, three call-backs, decides which thread runs. How it works
+ * is told at the top of usched.c.
  *
  *	static struct usched s = {
  *		.s_next = next, .s_alloc = alloc, .s_free = release
@@ -20,120 +18,23 @@
  *	ustack_init(&u, &s, f, arg, NULL, 0);
  *	usched_run(&s);		returns when next() has returned NULL
  *
- * examples/hello.c is the whole program.
+ * examples/hello.c is the whole program. The call-backs:
  *
- * OVERVIEW
- *
- * A scheduler has to remember which threads can run. It wraps ustack_init()
- * and ustack_block() in functions that say so, and hands the threads out again
- * in s_next(). Its obligations:
- *
- *	s_next   returns a thread that is new or blocked, never one that has
- *	         ended; or NULL, and usched_run() returns.
+ *	s_next   returns a thread that is new or blocked, never a thread that
+ *	         has ended; or NULL, and usched_run() returns.
  *	s_alloc  returns at least size bytes, aligned for a long, or NULL.
  *	s_free   takes back what s_alloc gave, with the same size.
- *	s_done   optional: the thread has returned or aborted. It may be freed
- *	         here, and so may its last buffer (u_stack, u_len): that belongs
- *	         to the scheduler. The dispatcher frees only what it replaces.
- *	s_preempt
- *	         optional: for upreempt.h, which says what it has to do.
- *	s_again  optional: the thread has returned or aborted. If this sets u_f
- *	         and u_arg, and returns 1, the same struct ustack begins again,
- *	         as a new thread, on the same lane and with the same buffer:
- *	         that costs less than the end of one and the start of another.
- *	         If it returns 0 it has changed nothing, and s_done is called.
- *	         Some builds, and ustats.h, never call it.
  *
- * s_next() and s_done() run on the stack of the dispatcher, s_alloc(), s_free()
- * and s_again() on the stack of the thread that blocks or has ended. None of
- * them may block it. s_again() must not call ustack_abort(), since its thread has
- * ended already.
+ * A scheduler has to remember which threads can run. It wraps ustack_init() and
+ * ustack_block() in functions that say so, and hands the threads out again in
+ * s_next(). Functions return 0 or a negative errno. A failure has changed
+ * nothing.
  *
- * PREPARED THREADS
- *
- * s_next() costs a call on another stack. A scheduler that knows which threads
- * run next may prepare them, and the dispatcher takes them itself. While
- * s_left is more than 0, a thread that blocks is followed by s_hot, which
- * becomes NULL; or, if that is NULL, by the first of s_queue, which is taken
- * out. Each counts s_left down. If there is none, or s_left is 0, s_next() is
- * called, and may set s_left again. A prepared thread is new or blocked, and was
- * made by ustack_init(). Whoever puts another s_next() in front of that of a
- * scheduler, while it runs, sets s_left to 0; the scheduler's own sets s_left
- * only if it is s_next.
- *
- * A scheduler whose queues are shared with other native threads may give
- * s_quick() instead, and s_gate. If no thread is prepared, the dispatcher may call
- * it before s_next(), on the stack of the thread that blocks, in builds with
- * waits in place. It does not sleep, and returns NULL, or a thread that lies in
- * its lane (no bit of USCHED_AWAY in u_top). Until the stack has been left, and
- * *s_gate is set to 0, no other native thread may run the thread that blocks.
- *
- * RETURN VALUES
- *
- * 0 or a negative errno. A failure has changed nothing.
- *
- * WHO MAY CALL WHAT
- *
- *	a thread			ustack_block(), ustack_abort()
- *	the native thread that runs,
- *	or ran last, the dispatcher	ustack_fini()
- *	the same, but no thread of it	usched_run(), usched_step(),
- *	(a thread of another may)	usched_lanes(), usched_fini(),
- *					usched_spare(), usched_trim()
- *	the native thread that left	usched_left()
- *	the dispatcher by a longjmp()
- *	anyone				ustack_init(), ustack_self()
- *
- * None of these may be called by a signal handler except ustack_self().
- * Signals may arrive at any instruction.
- *
- * CAVEATS
- *
- * - A pointer into the stack of a thread is valid only while that thread runs.
- *   Threads that share data keep it on the heap or in static storage.
- * - Thread-local storage, errno and the signal mask belong to the native
- *   thread: other threads change them while this one is blocked.
- * - A blocking system call, or a native lock that is held over a block, stops
- *   every thread of the dispatcher; but a recursive lock lets them in.
- * - A C++ thread must not block in a catch handler, nor in a destructor that
- *   runs because of an exception: the exceptions being handled are kept by the
- *   C++ library for each native thread. Unless ucxx.cc is linked, which keeps
- *   them for each thread; the hard mode reports such a block.
- * - pthread_exit() ends the native thread, with all threads of its dispatcher.
- * - A longjmp() out of usched_run() is followed by usched_left(), which says
- *   from where the jump may be made.
- * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: no
- *   file that includes usched.h compiles with them, and usched_run() refuses a
- *   program with SafeStack. Code with gcc's -fsplit-stack cannot block. Shadow
- *   stacks of the processor must be off.
- * - usched.c compiled with USCHED_SHARE_FP does not keep floating-point control
- *   words for each thread. That is for programs whose threads never change them:
- *   rounding, traps, flushing of denormals. A switch is faster then, on AMD.
- * - On machines without a section in usched.c, and with USCHED_PORTABLE, the
- *   switch is setjmp() and longjmp(), there are no lanes but the native one,
- *   and floating-point control words are kept only on the machines that
- *   usched.c knows.
+ * This file in order: structs; functions for all; obligations and caveats;
+ * functions for schedulers; for other modules; inlined parts.
  */
 
 #include <stddef.h>
-
-#if defined(__has_feature)
-#if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
-#error "usched: copied stacks and -fsanitize=safe-stack or shadow-call-stack do not mix"
-#endif
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define USCHED_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#undef  USCHED_SANITIZED
-#define USCHED_SANITIZED
-#endif
-/* USCHED_SANITIZE_ANYWAY: no thread will run code of this file. */
-#if defined(USCHED_SANITIZED) && !defined(USCHED_HARD) &&		\
-	!defined(USCHED_SANITIZE_ANYWAY)
-#error "usched: -fsanitize=address and -fsanitize=thread need -DUSCHED_HARD for all files, and uhard.c"
-#endif
 
 /*
  * The hard mode (uhard.h) is for all files of a program, or for none: so its
@@ -156,6 +57,9 @@ extern "C" {
 #define USCHED_VERSION "0.3.0"
 
 struct ustack;
+struct usched_queue;
+struct usched_moves;
+struct usched_own;
 struct usched_own_deep;
 struct usched_own_lane;
 struct usched_stats;
@@ -163,9 +67,9 @@ struct usched_stats;
 #if defined(USCHED_HARD)
 /* What the hard mode (uhard.h) keeps of a lane. */
 struct uhard_lane {
-	char                *k_low;	/* poisoned, and must stay so: from here */
+	char                *k_low;	/* poisoned, and stays so: from here */
 	char                *k_high;	/* to here; NULL: nothing */
-	const struct ustack *k_last;	/* who ran here last; may be gone */
+	const struct ustack *k_last;	/* ran here last; may be gone */
 	void               (*k_f)(void *);	/* its function */
 	void                *k_arg;	/* and the argument of that */
 	int                  k_shut;	/* the lane is inaccessible, or about
@@ -174,62 +78,58 @@ struct uhard_lane {
 };
 #endif
 
+/*
+ * A thread. May be embedded, as the first member, in the scheduler's own. It is
+ * new if it is zeroed, with u_sched and u_f set (and, if wanted, u_arg, u_lane,
+ * and a first buffer in u_stack and u_len), or by ustack_init().
+ */
+struct ustack {
+	/* For any thread to read. */
+	struct usched *u_sched;		/* its dispatcher */
+	void          *u_stack;		/* buffer for the slice, or NULL: it has
+					 * none, whatever u_len says */
+	void         (*u_f)(void *);	/* what it runs */
+	void          *u_arg;		/* and on what */
+	int            u_len;		/* bytes in u_stack */
+
+	/* The scheduler's: the dispatcher never looks. */
+	short          u_mark;
+
+	/* The scheduler may set this before the thread first runs: the number
+	 * of a lane, 1 to the nr of usched_lanes(), or a result of
+	 * usched_lane_own(). 0: any. */
+	short          u_lane;
+
+	/* The dispatcher's own: see "The top of a slice" in usched.c. With a
+	 * bit of USCHED_AWAY, the thread does not lie in its lane, ready to
+	 * run. */
+	char          *u_top;
+#if defined(USCHED_HARD)
+	struct uhard_stack *u_hard;	/* uhard.h */
+#endif
+};
+
 #define USCHED_AWAY	7
 
 /* A stretch of stack on which threads run, one at a time. */
 struct usched_lane {
 	char          *l_bottom; /* slices end here; the stack grows down */
-	struct ustack *l_owner;  /* whose live slice lies here, or NULL */
+	struct ustack *l_owner;  /* its live slice lies here; or NULL */
 	int            l_bound;  /* threads that have to come back to here */
-	int            l_free;   /* next in the list of lanes nobody is bound to */
+	int            l_free;   /* next free lane */
 	char          *l_low;    /* lowest usable byte; NULL on lane 0 */
 #if defined(USCHED_HARD)
 	struct uhard_lane l_hard;
 #endif
 };
 
-/* Threads, first in, first out. Others may ask how many, so it is atomic. */
-struct usched_queue {
-	struct ustack **q_ring;
-	unsigned        q_head;	/* next to run */
-	unsigned        q_tail;	/* next free place */
-	unsigned        q_mask;	/* places - 1, a power of two less 1 */
-};
-
-/*
- * Lanes for deep threads, of all dispatchers that share lanes: see "Deep
- * threads" in usched.c.
- */
-struct usched_own {
-	int    o_known;		/* some functions are deep (atomic) */
-	int    o_used;		/* that are mapped: numbers after s_lane_nr */
-	int    o_lock;		/* protects o_used, and the next two */
-	int    o_free;		/* first of those without memory, or 0 */
-	int    o_rest;		/* not to be asked for, so many times */
-	size_t o_size;		/* bytes from one to the next */
-	struct usched_own_deep *o_deep;	/* functions, */
-	struct usched_own_lane *o_lane;	/* and lanes, from the first one on */
-};
-
-/* A call of usched_run() that has not returned: I8 in usched.c. */
+/* Describes a call of usched_run() that has not returned: I8 in usched.c. */
 struct usched_frame {
 	struct usched       *f_sched;
 	struct ustack       *f_self;	/* the thread that called, or NULL */
 	struct usched_frame *f_up;	/* the call around it, or NULL */
 	struct usched *volatile *f_mark; /* in its stack frame: f_sched */
 	unsigned             f_fp;	/* floating-point control before */
-};
-
-/*
- * How often a scheduler has moved threads between native threads, and what that
- * took. The native thread that runs the dispatcher counts; others may read.
- */
-struct usched_moves {
-	long thefts;		/* threads were taken from another: */
-	long stolen;		/* so many in all */
-	long stops;		/* another was asked to stop for that, */
-	long forced;		/* and did not answer: a barrier */
-	long fences;		/* all barriers, also before a sleep */
 };
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
@@ -243,30 +143,30 @@ struct usched {
 	int            (*s_again)(struct usched *s, struct ustack *u);
 
 	/* Prepared threads. Set by s_next(), if at all. */
-	int                 s_left;    /* so many may run, then s_next() is called */
-	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: do not */
+	int                 s_left;    /* may run before s_next() is called */
+	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: not */
 	struct ustack      *s_hot;     /* runs next, or NULL */
 	struct usched_queue *s_queue;  /* runs when s_hot is NULL */
 	struct ustack *(*s_quick)(struct usched *s);	/* or NULL: see there */
-	int                *s_gate;    /* becomes 0 when a stack has been left */
+	int                *s_gate;    /* becomes 0 when a stack is left */
 
 	/* The dispatcher's own. */
-	char               *s_base;    /* stack pointer at the start of a round */
+	char               *s_base;    /* stack pointer as a round starts */
 	char               *s_exit;    /* stack pointer saved by usched_run() */
 	struct usched_lane *s_lane;    /* by number; [0] is the native one */
 	int                 s_lane_nr; /* lanes beside the native one */
 	int                 s_turn;    /* the shared lane given out last */
-	int                 s_bare;    /* bytes that need not be stored: BARE, or 0 */
-	int                 s_free_lane; /* first lane nobody is bound to, or 0 */
-	unsigned            s_fp;      /* floating-point control of the first run */
+	int                 s_bare;    /* bytes not to be stored: BARE, or 0 */
+	int                 s_free_lane; /* first free lane, or 0 */
+	unsigned            s_fp;      /* control words of the first run */
 	unsigned            s_usual;   /* the same, or never so on lane 0 */
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
 	struct usched_own  *s_own;     /* lanes for deep threads, or NULL */
-	size_t              s_own_warm; /* bytes in lanes of s_own_free, about */
-	int                 s_own_free; /* first of those that were left, or 0 */
-	int                 s_forgot;  /* calls of ustack_fini() for blocked ones */
+	size_t              s_own_warm; /* bytes in lanes of s_own_free */
+	int                 s_own_free; /* first that has been left, or 0 */
+	int                 s_forgot;  /* blocked, then ustack_fini() */
 	int                 s_steps;   /* it runs for usched_step(), */
 	struct ustack      *s_step;    /* which has this thread still to run */
 	struct usched_stats *s_stats;  /* ustats.h */
@@ -278,57 +178,262 @@ struct usched {
 };
 
 /*
- * A thread. May be embedded, as the first member, in the scheduler's own. It is
- * new if it is zeroed, with u_sched and u_f set (and, if wanted, u_arg, u_lane,
- * and a first buffer in u_stack and u_len), or by ustack_init().
- */
-struct ustack {
-	/* To be read by anyone. */
-	struct usched *u_sched;		/* its dispatcher */
-	void          *u_stack;		/* buffer for the slice, or NULL: it has
-					 * none, whatever u_len says */
-	void         (*u_f)(void *);	/* what it runs */
-	void          *u_arg;		/* and on what */
-	int            u_len;		/* bytes in u_stack */
-
-	/* The scheduler's: the dispatcher never looks. */
-	short          u_mark;
-
-	/* To be set, if at all, by the scheduler before the thread first runs:
-	 * the number of a lane, 1 to the nr of usched_lanes(), or what
-	 * usched_lane_own() has returned. 0: any. */
-	short          u_lane;
-
-	/* The dispatcher's own: see "The top of a slice" in usched.c. With a bit
-	 * of USCHED_AWAY, the thread does not lie in its lane, ready to run. */
-	char          *u_top;
-#if defined(USCHED_HARD)
-	struct uhard_stack *u_hard;	/* uhard.h */
-#endif
-};
-
-/*
  * Runs threads until s_next() returns NULL. May be called again: with lanes
  * from anywhere; without, while threads are blocked, only on the same stack,
  * and not from deeper in it than the first time.
  *
  * A thread may run another dispatcher, and its threads others. Until that
  * returns, no other thread of the outer dispatcher runs: an inner thread that
- * blocks makes room for other inner threads, and the inner s_next() cannot block the
- * outer thread. Inner threads may use what is on the stack of the outer one
- * meanwhile. After the return the outer thread is as before, and may block. An
- * inner dispatcher without lanes has its threads on the stack of the outer
- * thread; while some are blocked no other thread may run that dispatcher.
+ * blocks makes room for other inner threads, and the inner s_next() cannot
+ * block the outer thread. Inner threads may use what is on the stack of the
+ * outer one meanwhile. After the return the outer thread is as before, and may
+ * block. An inner dispatcher without lanes has its threads on the stack of the
+ * outer thread; while some are blocked no other thread may run that dispatcher.
  */
 void usched_run(struct usched *s);
 
 /*
- * Runs one thread, new or blocked, until it blocks or ends: 0 or 1. That is a
- * coroutine for who calls: s_next() is not asked, and threads that it wakes wait
- * for usched_run() or another call. It costs about twice what a switch between
- * threads does. s_again() may let the thread go on as another one; s_left
- * becomes 0. May be called where usched_run() may, and as long as that is not
- * running. The schedulers of this library run their threads themselves.
+ * Makes a new thread that will run f(arg). Allocates nothing. Any thread. A
+ * first buffer of len bytes may be given, so that a block needs no s_alloc().
+ * s_free() must be able to take it: a buffer that is larger than the slice by
+ * more than 4 KiB is given back for a smaller buffer. Threads start with the
+ * floating-point control words of the first caller of usched_run(), which also
+ * s_next(), s_done() and s_again() see. From then on they keep their own.
+ */
+void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
+		 void *arg, void *stack, int len);
+
+/*
+ * Blocks the running thread, until s_next() returns it. 0, or -ENOMEM:
+ * s_alloc() gave no buffer, nothing has changed, and the thread goes on. (If
+ * the thread was put in a run queue before, it must be taken out again.)
+ */
+int ustack_block(void);
+
+/*
+ * Ends the running thread from any depth. s_done() is called; no C++ destructor
+ * or clean-up handler is.
+ */
+#if defined(__GNUC__)
+__attribute__((noreturn))
+#endif
+void ustack_abort(void);
+
+/*
+ * ustack_self() is the running thread; NULL outside of threads, also in
+ * s_next() and s_done(). In s_again() it is the thread that has ended.
+ * usched_self() is its dispatcher, or NULL. Any thread; ustack_self() also in a
+ * signal handler. They are defined at the end of this file, inline if possible.
+ */
+#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
+static __inline__ struct ustack *ustack_self(void);
+static __inline__ struct usched *usched_self(void);
+#else
+struct ustack *ustack_self(void);
+struct usched *usched_self(void);
+#endif
+
+/*
+ * Gives lanes to a dispatcher: nr (1 to USCHED_LANE_MAX) of size bytes each.
+ * They are reserved, and cost memory only where threads have touched them.
+ * With lanes a thread that blocks stays in place until another thread needs its
+ * lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
+ * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build, or under
+ * Valgrind).
+ *
+ * Beyond these nr, more lanes of the same size are mapped as they are needed,
+ * 64 for each of the nr, up to 32767 in all: a new thread of a function whose
+ * threads have blocked with 2 KiB of stack or more is given one of its own. It
+ * is never copied, and asks s_alloc() for nothing (u_stack is NULL). The memory
+ * of such lanes goes back to the system when their threads end or become
+ * shallow, but for some 4 MiB. If none can be mapped, the thread shares a lane
+ * as all others do.
+ */
+int usched_lanes(struct usched *s, int nr, size_t size);
+
+#define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
+
+/*
+ * Bytes below each lane that cannot be touched. A function with a larger frame
+ * may skip them, unless it is compiled with -fstack-clash-protection.
+ */
+#define USCHED_GUARD	65536
+
+/* Frees the lanes. Threads that are left must never run again. */
+void usched_fini(struct usched *s);
+
+/*
+ * Forgets a new or blocked thread that will never run again, before
+ * usched_fini() if that is called. Its buffer is still the scheduler's to free:
+ * u_stack, of u_len bytes.
+ */
+void ustack_fini(struct ustack *u);
+
+/*
+ * OPTIONAL CALL-BACKS
+ *
+ *	s_done   The thread has returned or aborted. It may be freed here, and
+ *	         so may its last buffer (u_stack, u_len): that belongs to the
+ *	         scheduler. The dispatcher frees only what it replaces.
+ *	s_preempt
+ *	         For upreempt.h, which says what it has to do.
+ *	s_again  The thread has returned or aborted. If this sets u_f and u_arg,
+ *	         and returns 1, the same struct ustack begins again, as a new
+ *	         thread, on the same lane and with the same buffer: that costs
+ *	         less than the end of a thread and the start of another. If it
+ *	         returns 0 it has changed nothing, and s_done is called. Some
+ *	         builds, and ustats.h, never call it.
+ *
+ * s_next() and s_done() run on the stack of the dispatcher. s_alloc(), s_free()
+ * and s_again() run on the stack of the thread that blocks or has ended. None
+ * of them may block it. s_again() must not call ustack_abort(), since its
+ * thread has ended already.
+ *
+ * WHO MAY CALL WHAT
+ *
+ *	a thread			ustack_block(), ustack_abort()
+ *	the native thread that runs,
+ *	or ran last, the dispatcher	ustack_fini()
+ *	the same, but no thread of it	usched_run(), usched_step(),
+ *	(a thread of another may)	usched_lanes(), usched_fini(),
+ *					usched_spare(), usched_trim()
+ *	the native thread that left	usched_left()
+ *	the dispatcher by a longjmp()
+ *	any thread			ustack_init(), ustack_self()
+ *
+ * None of these may be called by a signal handler except ustack_self().
+ * Signals may arrive at any instruction.
+ *
+ * CAVEATS
+ *
+ * - A pointer into the stack of a thread is valid only while that thread runs.
+ *   Threads that share data keep it on the heap or in static storage.
+ * - Thread-local storage, errno and the signal mask belong to the native
+ *   thread: other threads change them while this thread is blocked.
+ * - A blocking system call stops every thread of the dispatcher. A native lock
+ *   held across a block deadlocks the next thread that wants it; a recursive
+ *   lock admits it, since the native thread owns it already.
+ * - A C++ thread must not block in a catch handler, nor in a destructor that
+ *   runs because of an exception, unless ucxx.cc is linked. The C++ library
+ *   keeps the exceptions being handled for each native thread, and ucxx.cc for
+ *   each of ours. The hard mode reports such a block.
+ * - pthread_exit() ends the native thread, with all threads of its dispatcher.
+ * - A longjmp() out of usched_run() is followed by usched_left(), which says
+ *   from where the jump may be made.
+ * - Clang's SafeStack and ShadowCallStack keep parts of the stack elsewhere: no
+ *   file that includes usched.h compiles with them, and usched_run() refuses a
+ *   program with SafeStack. Code with gcc's -fsplit-stack cannot block. Shadow
+ *   stacks of the processor must be off.
+ * - usched.c compiled with USCHED_SHARE_FP does not keep floating-point control
+ *   words for each thread. That is for programs whose threads never change
+ *   them: rounding, traps, flushing of denormals. A switch is faster then, on
+ *   AMD.
+ * - On machines without a block in usched.c, and with USCHED_PORTABLE, the
+ *   switch is setjmp() and longjmp(), and all threads run on the native stack.
+ *   Floating-point control words are kept only on machines that usched.c knows.
+ * - With a dynamic loader, usched_current and usched_running take static
+ *   thread-local storage (initial-exec): a shared library that contains them
+ *   can be loaded by dlopen() only while the loader has some to spare.
+ */
+
+/*
+ * PREPARED THREADS
+ *
+ * s_next() costs a call on another stack. A scheduler that knows which threads
+ * run next may prepare them, and the dispatcher takes them itself. While s_left
+ * is more than 0, a thread that blocks is followed by s_hot, which becomes
+ * NULL; or, if that is NULL, by the first of s_queue, which is taken out. Each
+ * counts s_left down. If there is none, or s_left is 0, s_next() is called, and
+ * may set s_left again. A prepared thread is new or blocked, and was made by
+ * ustack_init(). Whoever puts another s_next() in front of that of a scheduler,
+ * while it runs, sets s_left to 0; the scheduler's own sets s_left only if it
+ * is s_next.
+ *
+ * A scheduler whose queues are shared with other native threads may give
+ * s_quick() instead, and s_gate. If no thread is prepared, the dispatcher may
+ * call it before s_next(), on the stack of the thread that blocks, in builds
+ * with waits in place. It does not sleep, and returns NULL, or a thread that
+ * lies in its lane (no bit of USCHED_AWAY in u_top). Until the stack has been
+ * left, and *s_gate is set to 0, no other native thread may run the thread that
+ * blocks.
+ */
+
+/* Threads, first in, first out. Others may ask for its length (atomic). */
+struct usched_queue {
+	struct ustack **q_ring;
+	unsigned        q_head;	/* next to run */
+	unsigned        q_tail;	/* next free place */
+	unsigned        q_mask;	/* places - 1, a power of two less 1 */
+};
+
+/*
+ * Lets s run its threads on the lanes of another dispatcher, which still owns
+ * them. For schedulers that let threads go on in another native thread after
+ * they have run. Such a scheduler sets u_lane of each thread before it first
+ * runs, and u_sched to the dispatcher that runs it next. It must let only one
+ * native thread at a time run the threads of a lane, where a run lasts from
+ * s_next() until the next s_next(). To be called while no thread of s is alive.
+ * 0, -EINVAL: the other has no lanes; -EBUSY, as above.
+ */
+int usched_lanes_share(struct usched *s, const struct usched *other);
+
+/*
+ * Lanes for deep threads, of all dispatchers that share lanes: see "Deep
+ * threads" in usched.c.
+ */
+struct usched_own {
+	int    o_known;		/* some functions are deep (atomic) */
+	int    o_used;		/* mapped lanes: numbers after s_lane_nr */
+	int    o_lock;		/* protects o_used, and the next two */
+	int    o_free;		/* first lane without memory, or 0 */
+	int    o_rest;		/* do not try to map, so many times */
+	size_t o_size;		/* bytes from a lane to the next */
+	struct usched_own_deep *o_deep;	/* functions, */
+	struct usched_own_lane *o_lane;	/* and lanes, from the first */
+};
+
+/*
+ * Returns, for schedulers that set u_lane, a lane for one new thread alone that
+ * runs f, above the nr of usched_lanes(); or 0: the scheduler chooses. The
+ * thread takes the lane with its first run. When it ends, the dispatcher that
+ * runs it then gets the lane back. By the native thread that runs s.
+ */
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
+
+/* Not API: does so where some function is known to be deep. */
+int usched_lane_known(struct usched *s, void (*f)(void *));
+
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
+{
+	return __builtin_expect(s->s_own != NULL && __atomic_load_n(
+				&s->s_own->o_known, __ATOMIC_RELAXED) != 0, 0) ?
+		usched_lane_known(s, f) : 0;
+}
+
+/*
+ * Returns how many bytes of the lanes of s are resident below the slices that
+ * are there now. By the native thread that runs or ran s, outside of its
+ * threads, or in s_next(). 0 if the system does not tell, or another dispatcher
+ * owns the lanes.
+ */
+size_t usched_spare(const struct usched *s);
+
+/*
+ * Gives that memory of each lane to the system, but for kept bytes next to the
+ * slice. May be called where usched_spare() may. Meant for a scheduler that has
+ * nothing to do for some time: it makes a system call for each lane, and the
+ * next touch of each page costs a fault. In the hard mode it does nothing. No
+ * other dispatcher may use the lanes (usched_lanes_share()).
+ */
+void usched_trim(struct usched *s, size_t kept);
+
+/*
+ * Runs one thread, new or blocked, until it blocks (0) or ends (1): for its
+ * caller it is a coroutine. s_next() is not asked. Threads that it wakes wait
+ * for usched_run() or another usched_step(). A call costs about 2.5 switches
+ * between threads. s_again() may let the thread go on as another thread; s_left
+ * becomes 0. May be called where usched_run() may, while that does not run. The
+ * schedulers of this library run their threads themselves.
  */
 int usched_step(struct ustack *u);
 
@@ -363,118 +468,9 @@ int usched_step(struct ustack *u);
 void usched_left(struct usched *s);
 
 /*
- * Makes a new thread that will run f(arg). Allocates nothing. A first buffer
- * of len bytes may be given, so that a block needs no s_alloc(); it must be
- * one that s_free() can take: one far larger than the slice (by more than 4
- * KiB) is given back for a smaller one. Threads start with the floating-point
- * control words of the first caller of usched_run(), which are also those that
- * s_next(), s_done() and s_again() see, and keep their own from then on.
- */
-void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
-		 void *arg, void *stack, int len);
-
-/*
- * Blocks the running thread, until s_next() returns it. 0, or -ENOMEM: no
- * buffer was to be had, nothing has changed and the thread goes on. (So if it
- * was put in a run queue before, it must be taken out again.)
- */
-int ustack_block(void);
-
-/*
- * Ends the running thread from any depth. s_done() is called; no C++ destructor
- * or clean-up handler is.
- */
-#if defined(__GNUC__)
-__attribute__((noreturn))
-#endif
-void ustack_abort(void);
-
-/*
- * Gives lanes to a dispatcher: nr (1 to USCHED_LANE_MAX) of size bytes each.
- * They are reserved, and cost memory only where threads have touched them.
- * With lanes a thread that blocks is left in place until another one needs
- * its lane. To be called while no thread is alive. 0, -EINVAL, -ENOMEM,
- * -EBUSY (it runs, or has threads), -ENOSYS (no lanes in this build, or under
- * Valgrind).
- *
- * Beyond these nr, more lanes of the same size are mapped as they are needed, 64
- * for each of the nr, up to 32767 in all: a new thread of a function whose
- * threads have blocked with 2 KiB of stack or more is given one of its own. It
- * is never copied, and asks s_alloc() for nothing (u_stack is NULL). The memory
- * of such lanes goes back to the system when their threads end or become
- * shallow, but for some 4 MiB. If none can be mapped, the thread shares a lane
- * as all others do.
- */
-int usched_lanes(struct usched *s, int nr, size_t size);
-
-/*
- * For schedulers that set u_lane: a lane of its own, above the nr of
- * usched_lanes(), for one new thread that runs f; or 0: its scheduler chooses
- * one. The thread takes it with its first run, and gives it back when it ends,
- * to the dispatcher that runs it then. By the native thread that runs s.
- */
-static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
-
-/*
- * s runs its threads on the lanes of another dispatcher, as that one does; they
- * stay the other's to free. For schedulers that let threads go on in another
- * native thread after they have run. Such a scheduler sets u_lane of each
- * thread before it first runs, and u_sched to the dispatcher that runs it next.
- * It sees to it that the threads of a lane are run by one native thread at a
- * time, where a run lasts from s_next() until the next s_next(). To be called
- * while no thread of s is alive. 0, -EINVAL: the other has no lanes; -EBUSY, as
- * above.
- */
-int usched_lanes_share(struct usched *s, const struct usched *other);
-
-/* Not API: the same, where some function is known to be deep. */
-int usched_lane_known(struct usched *s, void (*f)(void *));
-
-static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
-{
-	return __builtin_expect(s->s_own != NULL && __atomic_load_n(
-				&s->s_own->o_known, __ATOMIC_RELAXED) != 0, 0) ?
-		usched_lane_known(s, f) : 0;
-}
-
-#define USCHED_LANE_MAX	32000	/* two mappings each; Linux allows 65530 */
-
-/*
- * Bytes below each lane that cannot be touched. A function with a larger frame
- * may skip them, unless it is compiled with -fstack-clash-protection.
- */
-#define USCHED_GUARD	65536
-
-/*
- * Counts the bytes that the system has given for lanes of s where no slice lies:
- * what was touched below the slices that are there now. By the native thread
- * that runs or ran s, outside of its threads, or in s_next(). 0 if the system
- * does not tell, or the lanes are those of another dispatcher.
- */
-size_t usched_spare(const struct usched *s);
-
-/*
- * Gives back such memory of each lane, except the bytes next to the slice,
- * which are kept. From where usched_spare() may be called. Meant for a
- * scheduler that has nothing to do for some time: it makes a system call for
- * each lane, and the next touch of each page costs a fault. In the hard mode it
- * does nothing. No other dispatcher may use the lanes (usched_lanes_share()).
- */
-void usched_trim(struct usched *s, size_t kept);
-
-/* Frees the lanes. Threads that are left must never run again. */
-void usched_fini(struct usched *s);
-
-/*
- * Forgets a new or blocked thread that will never run again, before
- * usched_fini() if that is called. Its buffer is still the scheduler's to free:
- * u_stack, of u_len bytes.
- */
-void ustack_fini(struct ustack *u);
-
-/*
- * Where a broken contract ends: says which on standard error and aborts. A
- * place for a breakpoint. Schedulers may call it for contracts of their own.
+ * Ends the process after a broken contract: writes the contract to standard
+ * error and aborts. A place for a breakpoint. Schedulers may call it for
+ * contracts of their own. Any thread.
  */
 #if defined(__GNUC__)
 __attribute__((noreturn, cold))
@@ -482,24 +478,22 @@ __attribute__((noreturn, cold))
 void usched_fail(const char *contract);
 
 /*
- * For modules beside this one: what each usched_run() calls on its native
- * thread, as it begins and before it returns. If it does not return, h_end() is
- * called by usched_left(), where ustack_self() still is the thread of s that
- * was left, if a thread ran. Given once, and before any dispatcher runs.
+ * Counts how a scheduler has moved threads between native threads. The native
+ * thread that runs the dispatcher counts; others may read.
  */
-struct usched_hook {
-	void (*h_begin)(struct usched *s);
-	void (*h_end)  (struct usched *s);
-	struct usched_hook *h_next;
+struct usched_moves {
+	long thefts;		/* threads were taken from another so often, */
+	long stolen;		/* threads taken */
+	long stops;		/* another was asked to stop for that, */
+	long forced;		/* and did not answer: a barrier */
+	long fences;		/* all barriers, also before a sleep */
 };
-
-void usched_hook(struct usched_hook *h);
 
 /*
  * For modules and schedulers: marks a place where the running thread may block.
- * In the hard mode, with yield=SEED (uhard.h), the thread gives way here now and
- * then, if its dispatcher has an s_preempt(); those of rr, ll and ws have. In
- * other builds, and outside of threads, it does nothing.
+ * In the hard mode, with yield=SEED (uhard.h), the thread gives way here now
+ * and then, if its dispatcher has an s_preempt(); those of rr, ll and ws have.
+ * In other builds, and outside of threads, it does nothing.
  */
 #if defined(USCHED_HARD)
 void usched_point(void);
@@ -510,9 +504,23 @@ static __inline__ void usched_point(void)
 #endif
 
 /*
- * For modules and schedulers: stands in a file outside of functions, and nothing
- * in that file is preempted (upreempt.h). It notes in a table where the code of
- * the object file begins and ends, in each section that compilers use.
+ * For other modules: each usched_run() calls these on its native thread, as it
+ * begins and before it returns. If it does not return, usched_left() calls
+ * h_end(), where ustack_self() still is the thread of s that was left, if a
+ * thread ran. Given once, and before any dispatcher runs.
+ */
+struct usched_hook {
+	void (*h_begin)(struct usched *s);
+	void (*h_end)  (struct usched *s);
+	struct usched_hook *h_next;
+};
+
+void usched_hook(struct usched_hook *h);
+
+/*
+ * For modules and schedulers: stands in a file outside of functions, and
+ * nothing in that file is preempted (upreempt.h). It notes in a table where the
+ * code of the object file begins and ends, in each section that compilers use.
  */
 #if defined(__ELF__)
 #define UPREEMPT_SECTION(name)						\
@@ -531,11 +539,6 @@ static __inline__ void usched_point(void)
 #define UPREEMPT_NEVER	struct upreempt_never
 #endif
 
-/*
- * ustack_self() is the running thread; NULL outside of threads, also in s_next()
- * and s_done(). In s_again() it is the one that has ended. usched_self() is its
- * dispatcher, or NULL.
- */
 #if defined(__x86_64__) && defined(__ELF__)
 /* Not API. */
 __attribute__((tls_model("initial-exec")))
@@ -569,13 +572,6 @@ static __inline__ struct usched *usched_self(void)
 {
 	return USCHED_TLS(struct usched *, usched_running);
 }
-#else
-/*
- * Not inline: compilers keep the address of what is local to a native thread,
- * and a thread that has blocked may go on in another one.
- */
-struct ustack *ustack_self(void);
-struct usched *usched_self(void);
 #endif
 
 /*
@@ -650,9 +646,9 @@ static __inline__ __attribute__((always_inline)) int usched_block(void)
 	if (__builtin_expect(rc != 0, 0)) {
 		/*
 		 * A real call: else the locals might be in the red zone. And to
-		 * what the compiler does not know: gcc takes it from the callees
-		 * of a function, but not from assembly, that a static variable of
-		 * the file may change when the function is called.
+		 * what the compiler does not know: gcc takes it from the
+		 * callees of a function, but not from assembly, that a static
+		 * variable of the file may change when the function is called.
 		 */
 		rc = usched_refused(rc);
 		__asm__ volatile("" : "+r"(rc));
@@ -668,6 +664,24 @@ static __inline__ int usched_block(void)
 
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(safe_stack) || __has_feature(shadow_call_stack)
+#error "usched: copied stacks and -fsanitize=safe-stack or shadow-call-stack do not mix"
+#endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define USCHED_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef  USCHED_SANITIZED
+#define USCHED_SANITIZED
+#endif
+/* USCHED_SANITIZE_ANYWAY: no thread will run code of this file. */
+#if defined(USCHED_SANITIZED) && !defined(USCHED_HARD) &&		\
+	!defined(USCHED_SANITIZE_ANYWAY)
+#error "usched: -fsanitize=address and -fsanitize=thread need -DUSCHED_HARD for all files, and uhard.c"
 #endif
 
 #endif /* USCHED_H */

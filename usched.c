@@ -1044,7 +1044,6 @@ int usched_lane(const struct usched *s)
 
 	if (shared > s->s_lane_nr)
 		shared = s->s_lane_nr;
-
 	for (i = s->s_free_lane; i != 0; i = s->s_lane[i].l_free) {
 		if (s->s_lane[i].l_bound == 0)
 			return i;

@@ -230,7 +230,7 @@ def dispatchers(given):
         chunks = chunks_of(uprocs)
         for i in range(int(uprocs["set_nr"])):
             add(int(uprocs["set_proc"]) +
-                i * int(uprocs["set_kind"]["k_size"]),
+                i * int(uprocs["set_ops"]["op_size"]),
                 "%s, processor %d" % (name, i), chunks)
     for at in given:
         if at not in found:

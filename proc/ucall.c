@@ -594,17 +594,17 @@ static int any_wait(void)
 {
 	struct uproc_set *set = uproc_running();
 
-	return set->set_kind.k_wait();
+	return set->set_ops.op_move.mv_wait();
 }
 
 static void any_post(struct uproc_thread *t)
 {
-	uproc_of(t)->p_set->set_kind.k_wake(NULL, t);
+	uproc_of(t)->p_set->set_ops.op_move.mv_wake(NULL, t);
 }
 
 static void any_drain(struct uproc_thread *t)
 {
-	uproc_of(t)->p_set->set_kind.k_drain(uproc_of(t));
+	uproc_of(t)->p_set->set_ops.op_move.mv_drain(uproc_of(t));
 }
 
 static const struct ucall_ops any_ops = {

@@ -188,14 +188,14 @@ static void buf_free(struct usched *s, void *buf, int size)
 
 static size_t thread_size(const struct uproc *p, int flags)
 {
-	return p->p_set->set_kind.k_thread +
+	return p->p_set->set_ops.op_thread +
 		(flags & UPROC_JOIN ? sizeof(struct joint) : 0);
 }
 
 static struct joint *joint(struct uproc_thread *t)
 {
 	return (struct joint *)((char *)t +
-				uproc_of(t)->p_set->set_kind.k_thread);
+				uproc_of(t)->p_set->set_ops.op_thread);
 }
 
 static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
@@ -272,7 +272,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 				     __ATOMIC_ACQ_REL);
 	RACE_WINDOW(17);
 	if (waiter != NULL) {
-		p->p_set->set_kind.k_wake(p, waiter);
+		p->p_set->set_ops.op_move.mv_wake(p, waiter);
 		RACE_WINDOW(18);
 		__atomic_store_n(&joint(t)->j_told, 1, __ATOMIC_RELEASE);
 	}
@@ -502,13 +502,13 @@ static bool has_ended(struct uproc_thread *t)
  */
 static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 {
-	const struct uproc_kind *k = &uproc_of(self)->p_set->set_kind;
+	const struct uproc_move_ops *m = &uproc_of(self)->p_set->set_ops.op_move;
 	unsigned turns = 0;
 	int waits = 0;
 	int rc = 0;
 
 	do {
-		rc = k->k_wait();
+		rc = m->mv_wait();
 		if (rc == 0)
 			waits++;
 		else if (join_cancel(t, self)) {
@@ -520,8 +520,8 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
 		uproc_pause(&turns);
 	while (waits == 0) {		/* that of the end is to be taken */
-		k->k_drain(uproc_of(self));
-		waits += k->k_wait() == 0;
+		m->mv_drain(uproc_of(self));
+		waits += m->mv_wait() == 0;
 		uproc_pause(&turns);	/* another post may be half-way */
 	}
 	wakes_back(&self->t_wakes, waits - 1);
@@ -799,8 +799,8 @@ static void in_child(void)
 	p->p_sched.s_done    = NULL;
 	p->p_sched.s_again   = NULL;
 	p->p_sched.s_preempt = NULL;
-	if (p->p_set->set_kind.k_forked != NULL)
-		p->p_set->set_kind.k_forked(p);
+	if (p->p_set->set_ops.op_move.mv_forked != NULL)
+		p->p_set->set_ops.op_move.mv_forked(p);
 }
 
 /* Two at once may do it twice: then each fork counts twice. */
@@ -856,26 +856,26 @@ int uproc_preempt(struct uproc_set *set)
 	if (INLINED)
 		return -ENOTSUP;
 	for (i = 0; i < set->set_nr; i++)
-		uproc_nth(set, i)->p_sched.s_preempt = set->set_kind.k_preempt;
+		uproc_nth(set, i)->p_sched.s_preempt = set->set_ops.op_preempt;
 	return 0;
 }
 
 static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		     unsigned room)
 {
-	const struct uproc_kind *k = &set->set_kind;
+	const struct uproc_ops *o = &set->set_ops;
 
 	p->p_set   = set;
 	p->p_nr    = nr;
 	p->p_room  = room;
 	p->p_sched = (struct usched) {
-		.s_next  = k->k_next,
+		.s_next  = o->op_next,
 		.s_alloc = buf_alloc,
 		.s_free  = buf_free,
-		.s_done  = k->k_done,
-		.s_again = k->k_again,
+		.s_done  = o->op_move.mv_done,
+		.s_again = o->op_move.mv_again,
 #if defined(USCHED_HARD)
-		.s_preempt = k->k_preempt	/* for usched_point() */
+		.s_preempt = o->op_preempt	/* for usched_point() */
 #endif
 	};
 	umem_pool_init(&p->p_pool, &set->set_mem);
@@ -885,7 +885,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	p->p_queue.q_ring = umem_array(room);
 	if (p->p_queue.q_ring == NULL)
 		return -ENOMEM;
-	return k->k_init != NULL ? k->k_init(p) : 0;
+	return o->op_init != NULL ? o->op_init(p) : 0;
 }
 
 static void set_free(struct uproc_set *set)
@@ -901,8 +901,8 @@ static void set_free(struct uproc_set *set)
 		usched_fini(&p->p_sched);
 		free(p->p_queue.q_ring);
 		free(p->p_ring);
-		if (set->set_kind.k_fini != NULL)
-			set->set_kind.k_fini(p);
+		if (set->set_ops.op_fini != NULL)
+			set->set_ops.op_fini(p);
 	}
 	umem_fini(&set->set_mem);
 	free(set->set_proc);
@@ -921,31 +921,33 @@ static void *zeroed(size_t size)
 	return memset(mem, 0, size);
 }
 
-/* What processors do by themselves. */
-static void kind_init(struct uproc_kind *k, const struct uproc_kind *given)
+/* Copies what is given, and fills in what rr and ll leave out. */
+static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 {
-	*k = *given;
-	if (k->k_size == 0)
-		k->k_size = sizeof(struct uproc);
-	if (k->k_thread == 0)
-		k->k_thread = sizeof(struct uproc_thread);
-	if (k->k_lanes == NULL)
-		k->k_lanes = lanes_each;
-	if (k->k_done == NULL)
-		k->k_done = thread_done;
-	if (k->k_preempt == NULL)
-		k->k_preempt = preempt;
-	if (k->k_wait == NULL)
-		k->k_wait = uproc_wait;
-	if (k->k_wake == NULL)
-		k->k_wake = wake;
-	if (k->k_drain == NULL)
-		k->k_drain = uproc_drain;
+	struct uproc_move_ops *m = &o->op_move;
+
+	*o = *given;
+	if (o->op_size == 0)
+		o->op_size = sizeof(struct uproc);
+	if (o->op_thread == 0)
+		o->op_thread = sizeof(struct uproc_thread);
+	if (o->op_preempt == NULL)
+		o->op_preempt = preempt;
+	if (m->mv_lanes == NULL)
+		m->mv_lanes = lanes_each;
+	if (m->mv_done == NULL)
+		m->mv_done = thread_done;
+	if (m->mv_wait == NULL)
+		m->mv_wait = uproc_wait;
+	if (m->mv_wake == NULL)
+		m->mv_wake = wake;
+	if (m->mv_drain == NULL)
+		m->mv_drain = uproc_drain;
 }
 
 /* Makes a set without processors. 0 or -errno. */
 static int set_make(struct uproc_set **out, int proc_nr,
-		    const struct uproc_kind *kind)
+		    const struct uproc_ops *ops)
 {
 	struct uproc_set *set = zeroed(sizeof *set);
 	int rc;
@@ -963,7 +965,7 @@ static int set_make(struct uproc_set **out, int proc_nr,
 		free(set);
 		return -rc;
 	}
-	kind_init(&set->set_kind, kind);
+	ops_init(&set->set_ops, ops);
 	set->set_nr    = proc_nr;
 	set->set_forks = INT_MAX;
 	set->set_stack = LANE_SIZE;
@@ -984,7 +986,7 @@ static int procs_init(struct uproc_set *set, int thread_nr)
 	int i;
 
 	set->set_share  = thread_nr / nr + (thread_nr % nr != 0);
-	set->set_proc   = zeroed(nr * set->set_kind.k_size);
+	set->set_proc   = zeroed(nr * set->set_ops.op_size);
 	set->set_native = calloc(nr, sizeof *set->set_native);
 	set->set_cpus   = cpus_of_caller();
 	if (set->set_proc == NULL || set->set_native == NULL ||
@@ -999,7 +1001,7 @@ static int procs_init(struct uproc_set *set, int thread_nr)
 }
 
 int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
-	       const struct uproc_kind *kind)
+	       const struct uproc_ops *ops)
 {
 	struct uproc_set *set = NULL;
 	int rc;
@@ -1011,7 +1013,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 		return -EINVAL;
 	rc = uproc_forks_watch();
 	if (rc == 0)
-		rc = set_make(&set, proc_nr, kind);
+		rc = set_make(&set, proc_nr, ops);
 	if (rc != 0)
 		return rc;
 	rc = procs_init(set, thread_nr);
@@ -1099,7 +1101,7 @@ static int lanes_reserving(struct uproc_set *set)
 	int rc;
 
 	release(first, lanes);
-	rc = set->set_kind.k_lanes(set);
+	rc = set->set_ops.op_move.mv_lanes(set);
 	release(map, more);
 	return rc;
 }

@@ -78,38 +78,43 @@ enum {
 	UPROC_OWN  = 2		/* this, and what is above, is the scheduler's */
 };
 
-/*
- * What schedulers do differently. What is left out, processors do as is said at
- * their functions below. All but k_wake are called by the processor.
- */
-struct uproc_kind {
-	size_t k_size;	/* of a processor that begins with a struct uproc */
-	size_t k_thread;	/* of a thread; the scheduler's part is not set */
-	struct ustack *(*k_next)(struct usched *s);	/* must be given */
-	int  (*k_init)(struct uproc *p);	/* 0 or -errno */
-	void (*k_fini)(struct uproc *p);	/* also if k_init() failed */
-	int  (*k_lanes)(struct uproc_set *set);	/* at the start; maybe again */
-	void (*k_done)(struct usched *s, struct ustack *u);
-	int  (*k_preempt)(struct usched *s, struct ustack *u);
-	int  (*k_again)(struct usched *s, struct ustack *u);	/* or never */
-	int  (*k_wait)(void);
-	/* Here is the processor that the caller is, or NULL: anyone else. */
-	void (*k_wake)(struct uproc *here, struct uproc_thread *t);
+/* For schedulers whose threads move. Members left out: as rr does. */
+struct uproc_move_ops {
+	int  (*mv_lanes)(struct uproc_set *set); /* at the start; maybe again */
+	void (*mv_done)(struct usched *s, struct ustack *u);
+	int  (*mv_again)(struct usched *s, struct ustack *u);	/* or never */
+	int  (*mv_wait)(void);
+	/* Here is the processor that calls; NULL: another native thread. */
+	void (*mv_wake)(struct uproc *here, struct uproc_thread *t);
 	/* Takes the wakes that have come to the running thread of p. */
-	void (*k_drain)(struct uproc *p);
+	void (*mv_drain)(struct uproc *p);
 	/* In the child of its thread: later calls must not wait; or NULL. */
-	void (*k_forked)(struct uproc *p);
+	void (*mv_forked)(struct uproc *p);
+};
+
+/*
+ * A scheduler over processors: op_next says which thread runs next. The rest may
+ * be left out. All but mv_wake are called by the processor.
+ */
+struct uproc_ops {
+	struct ustack *(*op_next)(struct usched *s);
+	int  (*op_preempt)(struct usched *s, struct ustack *u);
+	size_t op_size;		/* of a processor, which begins with struct uproc */
+	size_t op_thread;	/* of a thread; the scheduler's part is not set */
+	int  (*op_init)(struct uproc *p);	/* 0 or -errno */
+	void (*op_fini)(struct uproc *p);	/* also if op_init() failed */
+	struct uproc_move_ops op_move;
 };
 
 /*
  * Makes a set of proc_nr processors, 1 to UPROC_MOST, with room for thread_nr
- * threads to begin with. The kind is copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY:
+ * threads to begin with. The ops are copied. -EINVAL, -ENOMEM, -EAGAIN; -EBUSY:
  * *set is not NULL, and no ancestor of the process has started it. For a set
  * that an ancestor has started the functions below return -ECHILD: see FORK in
  * rr.h.
  */
 int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
-	       const struct uproc_kind *kind);
+	       const struct uproc_ops *ops);
 
 /*
  * Bytes of stack that each thread can use, 16 KiB or more; before
@@ -310,7 +315,7 @@ static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 #define UPROC_AHEAD	48
 
 /*
- * For s_next(), if it is that of the kind, with no other in front of
+ * For s_next(), if it is that of the ops, with no other in front of
  * it: so many prepared threads (usched.h) may run before it is called again.
  */
 static __inline__ int uproc_hand(struct uproc *p,

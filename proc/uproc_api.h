@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_api.h: those functions of a scheduler that only pass on to uproc.h. */
+/* uproc_api.h: functions of a scheduler that only call those of uproc.h. */
 
 /*
  * Not a header in the usual sense: rr.c, ll.c and the like include it once,
- * after their kind. They define SCHED(name), which gives the names of the
+ * after their ops. They define SCHED(name), which gives the names of the
  * scheduler's functions, and THREAD, its struct, whose first member is a struct
  * uproc_thread; and they have
  *
  *	static struct uproc_set *set;
  *	static long stuck;
- *	static const struct uproc_kind kind;
+ *	static const struct uproc_ops ops;
  *
- * With SCHED_MOVES, threads move, and what cannot be done in the same way then
- * is their own affair.
+ * With SCHED_MOVES threads move, and the scheduler itself has the functions that
+ * differ then.
  */
 
 int SCHED(stack_size)(size_t size)
@@ -81,7 +81,7 @@ void SCHED(done)(void)
 #if !defined(SCHED_MOVES)
 int SCHED(init)(int proc_nr, int thread_nr)
 {
-	return uproc_init(&set, proc_nr, thread_nr, &kind);
+	return uproc_init(&set, proc_nr, thread_nr, &ops);
 }
 
 static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)

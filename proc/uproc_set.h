@@ -22,8 +22,8 @@ struct cpus;
 struct ucalls;
 
 struct uproc_set {
-	struct uproc_kind set_kind;
-	char           *set_proc;	/* set_nr of set_kind.k_size bytes */
+	struct uproc_ops set_ops;
+	char           *set_proc;	/* set_nr of set_ops.op_size bytes */
 	int             set_nr;
 	unsigned        set_turn;	/* atomic */
 	unsigned        set_share;	/* threads of each, a hint (atomic) */
@@ -35,7 +35,7 @@ struct uproc_set {
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are, if they can */
 	bool            set_spare;	/* a cpu for each processor */
-	int             set_lane_nr;	/* lanes of a processor: k_lanes() */
+	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: threads use native stacks */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucalls *);
@@ -93,7 +93,7 @@ static inline void uproc_pause(unsigned *turns)
 /* The processor with this number, 0 to set_nr - 1. */
 static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 {
-	return (struct uproc *)(set->set_proc + nr * set->set_kind.k_size);
+	return (struct uproc *)(set->set_proc + nr * set->set_ops.op_size);
 }
 
 static inline bool uproc_stopped(const struct uproc_set *set)

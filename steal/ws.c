@@ -1950,19 +1950,21 @@ static void forget(void)
 	ws_homes     = NULL;
 }
 
-static const struct uproc_kind kind = {
-	.k_size    = sizeof(struct ws_worker),
-	.k_next    = next,
-	.k_init    = worker_init,
-	.k_fini    = worker_fini,
-	.k_lanes   = lanes,
-	.k_done    = done,
-	.k_preempt = preempt,
-	.k_again   = again,
-	.k_wait    = ws_wait,
-	.k_wake    = wake,
-	.k_drain   = collect,
-	.k_forked  = forked
+static const struct uproc_ops ops = {
+	.op_next    = next,
+	.op_preempt = preempt,
+	.op_size    = sizeof(struct ws_worker),
+	.op_init    = worker_init,
+	.op_fini    = worker_fini,
+	.op_move = {
+		.mv_lanes  = lanes,
+		.mv_done   = done,
+		.mv_again  = again,
+		.mv_wait   = ws_wait,
+		.mv_wake   = wake,
+		.mv_drain  = collect,
+		.mv_forked = forked
+	}
 };
 
 int ws_init(int proc_nr, int thread_nr)
@@ -1973,7 +1975,7 @@ int ws_init(int proc_nr, int thread_nr)
 	if (proc_nr == 0)
 		proc_nr = uproc_cpus();
 	return proc_nr == -ENOMEM ? proc_nr :
-		uproc_init(&set, proc_nr, thread_nr, &kind);
+		uproc_init(&set, proc_nr, thread_nr, &ops);
 }
 
 #define SCHED(name)	ws_##name

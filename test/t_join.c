@@ -62,13 +62,13 @@ static void parent(void *arg)
 
 int main(int argc, char **argv)
 {
-	static const struct uproc_kind kind = {
-		.k_next = next, .k_wait = bad_wait
+	static const struct uproc_ops ops = {
+		.op_next = next, .op_move.mv_wait = bad_wait
 	};
 	long left;
 
 	check_start(argc, argv);
-	CHECK(uproc_init(&set, 2, 0, &kind) == 0);
+	CHECK(uproc_init(&set, 2, 0, &ops) == 0);
 	CHECK(uproc_make(uproc_at(set, 0), parent, NULL, 0) != NULL);
 	CHECK(uproc_start(set) == 0);
 	CHECK(uproc_fini(&set, &left) == 0 && left == 0);

@@ -60,10 +60,10 @@ static struct ustack *next(struct usched *s)
 	return &t->dt_thread.t_stack;
 }
 
-static const struct uproc_kind kind = {
-	.k_size   = sizeof(struct dl_proc),
-	.k_thread = sizeof(struct dl_thread),
-	.k_next   = next
+static const struct uproc_ops ops = {
+	.op_size   = sizeof(struct dl_proc),
+	.op_thread = sizeof(struct dl_thread),
+	.op_next   = next
 };
 
 static void say(void *arg)
@@ -81,7 +81,7 @@ int main(void)
 	long left;
 	int i;
 
-	if (uproc_init(&set, 1, 0, &kind) != 0)
+	if (uproc_init(&set, 1, 0, &ops) != 0)
 		return 1;
 	for (i = 0; i < 3; i++)
 		if (!uproc_make(uproc_at(set, 0), begin, &job[i], 0))

@@ -111,11 +111,11 @@ static int preempt(struct usched *s, struct ustack *u)
 	return 1;
 }
 
-static const struct uproc_kind kind = {
-	.k_size    = sizeof(struct pr_proc),
-	.k_thread  = sizeof(struct pr_thread),
-	.k_next    = next,
-	.k_preempt = preempt
+static const struct uproc_ops ops = {
+	.op_size    = sizeof(struct pr_proc),
+	.op_thread  = sizeof(struct pr_thread),
+	.op_next    = next,
+	.op_preempt = preempt
 };
 
 #define SCHED(name)	pr_##name

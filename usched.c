@@ -457,6 +457,7 @@ HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_ended(void);
 static ALWAYS_INLINE UNCHECKED NORETURN void thread_end(struct ustack *u);
 static UNCHECKED NORETURN void thread_done(void *ustack);
 static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob);
+static ALWAYS_INLINE unsigned bits(const struct ustack *u);
 static inline char *slice(const struct ustack *u);
 static void evict(struct usched_lane *l);
 static void restore(struct usched_lane *l, struct ustack *u);
@@ -645,8 +646,7 @@ static ALWAYS_INLINE void hand_take(struct usched *s)
 /* Does u lie in its lane, with the usual control words? */
 static ALWAYS_INLINE int is_simple(const struct ustack *u)
 {
-	return !HARD && ((uintptr_t)u->u_top & LOW_BITS) == 0 &&
-	       u->u_top != NULL;
+	return !HARD && bits(u) == 0 && u->u_top != NULL;
 }
 
 static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack *u)
@@ -696,7 +696,7 @@ static ALWAYS_INLINE void switch_from(struct usched *s)
 {
 	struct ustack *t = hand(s);
 
-	if (likely(t != NULL && ((uintptr_t)t->u_top & LOW_BITS) == 0)) {
+	if (likely(t != NULL && bits(t) == 0)) {
 		hand_take(s);
 		usched_current = t;
 		usched_resume(t->u_top, 0);
@@ -825,7 +825,7 @@ static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 		usched_launch(l->l_bottom, FIRST(u));
 	}
 	if (l == &s->s_native)
-		usched_jump((char *)((uintptr_t)u->u_top & -16),
+		usched_jump((char *)((uintptr_t)slice(u) & -16),
 			    switch_in_slice, u);
 	switch_in_slice(u);
 }
@@ -836,9 +836,9 @@ static void switch_in_slice(void *arg)
 	struct ustack *u = arg;
 	char *top = slice(u);
 
-	if ((uintptr_t)u->u_top & AWAY)
+	if (bits(u) & AWAY)
 		restore(&u->u_sched->s_lane[u->u_lane], u);
-	if ((uintptr_t)u->u_top & FP_ON_TOP) {
+	if (bits(u) & FP_ON_TOP) {
 		fp_set(*(uintptr_t *)top);
 		top += WORD;
 	}
@@ -865,7 +865,7 @@ void ustack_fini(struct ustack *u)
 	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "
 		 "after a longjmp() out of it call usched_left() first");
 	HOOK(ended(u));
-	if (!((uintptr_t)u->u_top & NO_SLICE) && u->u_top != NULL &&
+	if (!(bits(u) & NO_SLICE) && u->u_top != NULL &&
 	    u->u_sched->s_lane != NULL) {
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgot++;
@@ -894,9 +894,16 @@ static ALWAYS_INLINE void copy(char *to, const char *from, ptrdiff_t nob)
 	*(pair *)(to + i) = *(const pair *)(from + i);
 }
 
+/* Returns the low bits of u_top. */
+static ALWAYS_INLINE unsigned bits(const struct ustack *u)
+{
+	return (uintptr_t)u->u_top & LOW_BITS;
+}
+
+/* Returns where the slice of u lies, or belongs. */
 static inline char *slice(const struct ustack *u)
 {
-	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
+	return u->u_top - bits(u);
 }
 
 /*
@@ -936,7 +943,6 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 {
 	ptrdiff_t nob = stored(l, u);
 
-	HOOK(restore(u, l, slice(u)));
 	if (nob < l->l_bottom - slice(u))
 		copy(l->l_bottom - BARE, bare(), BARE);
 	copy(slice(u), u->u_stack, nob);
@@ -1173,14 +1179,12 @@ static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 	struct ustack *t = hand(s);
-	uintptr_t top;
 
 	u->u_top = sp;
 	if (unlikely(t == NULL))
 		usched_jump(s->s_base, round_start, s);
-	top = (uintptr_t)t->u_top;
-	if (likely((top & LOW_BITS) == AWAY &&
-		   (t->u_lane != u->u_lane || top >= (uintptr_t)sp))) {
+	if (likely(bits(t) == AWAY &&
+		   (t->u_lane != u->u_lane || (uintptr_t)t->u_top >= (uintptr_t)sp))) {
 		hand_take(s);
 		swap(s, t);
 	}
@@ -2068,11 +2072,11 @@ UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
 	const struct usched_lane *l;
 	ptrdiff_t nob;
 
-	if (u->u_top == NULL || (uintptr_t)u->u_top & NO_SLICE)
+	if (u->u_top == NULL || bits(u) & NO_SLICE)
 		return 0;
 	l = &u->u_sched->s_lane[u->u_lane];
 	nob = l->l_bottom - slice(u);
-	if (to != NULL && (uintptr_t)u->u_top & AWAY) {
+	if (to != NULL && bits(u) & AWAY) {
 		if (stored(l, u) < nob)
 			copy(to + nob - BARE, bare(), BARE);
 		copy(to, u->u_stack, stored(l, u));

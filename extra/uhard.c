@@ -378,12 +378,6 @@ UNCHECKED void uhard_enter(struct ustack *u, struct usched_lane *l)
 			    s->s_hard->d_san.n_size);
 }
 
-UNCHECKED void uhard_restore(struct ustack *u, struct usched_lane *l,
-			     char *slice)
-{
-	(void)u, (void)l, (void)slice;
-}
-
 UNCHECKED void uhard_restored(struct ustack *u, struct usched_lane *l,
 			      char *slice)
 {

@@ -130,7 +130,6 @@ void uhard_live(const struct ustack *u, const char *call);
  *	          home, it has blocked or ended
  *	enter     u is about to be run on l, which must become accessible; if
  *	          another thread owned l, it has been evicted
- *	restore   the buffer of u is about to be copied to slice
  *	restored  the buffer has been copied
  *	evicted   the slice has been copied to the buffer; nothing else has
  *	          changed
@@ -154,7 +153,6 @@ void uhard_begin   (struct usched *s);
 void uhard_end     (struct usched *s);
 void uhard_home    (struct usched *s);
 void uhard_enter   (struct ustack *u, struct usched_lane *l);
-void uhard_restore (struct ustack *u, struct usched_lane *l, char *slice);
 void uhard_restored(struct ustack *u, struct usched_lane *l, char *slice);
 void uhard_evicted (struct ustack *u, struct usched_lane *l, char *slice);
 void uhard_resume  (struct ustack *u);

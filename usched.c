@@ -343,7 +343,7 @@ enum { STEPS = 1, STEP_ENDED };
 /*
  * In u_len: the buffer is short of what is BARE; or the thread has a lane of
  * its own, and needs none. Other lengths that fit() asks for are multiples of
- * 8.
+ * 8. s_alloc() and s_free() see SHORT, too; it counts no byte that is used.
  */
 #define SHORT		4
 #define OWN		1
@@ -1163,10 +1163,12 @@ static NOINLINE void blocked_again(char *sp, struct ustack *u)
 	const struct usched_lane *l = &s->s_lane[u->u_lane];
 	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
-	if (HARD || u->u_top != sp + AWAY ||
-	    unlikely((u->u_len & SHORT && !is_bare(l, -spare)) ||
-		     fp_saved(sp) != s->s_usual))
+	if (HARD || unlikely(slice(u) != sp || bits(u) & ~AWAY ||
+			     (u->u_len & SHORT && !is_bare(l, -spare)) ||
+			     u->u_len & OWN || fp_saved(sp) != s->s_usual))
 		blocked_anew(sp, u);
+	if (u->u_top == sp)
+		switch_from(s);
 	switch_cold(sp, u);
 }
 
@@ -1181,14 +1183,13 @@ static ALWAYS_INLINE void switch_cold(char *sp, struct ustack *u)
 	struct ustack *t = hand(s);
 
 	u->u_top = sp;
-	if (unlikely(t == NULL))
-		usched_jump(s->s_base, round_start, s);
-	if (likely(bits(t) == AWAY &&
-		   (t->u_lane != u->u_lane || (uintptr_t)t->u_top >= (uintptr_t)sp))) {
+	if (likely(t != NULL && bits(t) == AWAY &&
+		   (t->u_lane != u->u_lane ||
+		    (uintptr_t)t->u_top >= (uintptr_t)sp))) {
 		hand_take(s);
 		swap(s, t);
 	}
-	usched_jump(s->s_base, round_start, s);
+	switch_from(s);
 }
 
 /*

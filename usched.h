@@ -22,7 +22,8 @@
  *
  *	s_next   returns a thread that is new or blocked, never a thread that
  *	         has ended; or NULL, and usched_run() returns.
- *	s_alloc  returns at least size bytes, aligned for a long, or NULL.
+ *	s_alloc  returns at least size bytes, aligned for a long, or NULL. If
+ *	         size % 8 is 4, only size - 4 of them will be used.
  *	s_free   takes back what s_alloc gave, with the same size.
  *
  * A scheduler has to remember which threads can run. It wraps ustack_init() and

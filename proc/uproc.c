@@ -172,18 +172,24 @@ static int  lanes_each(struct uproc_set *set);
 
 /* Call-backs of the dispatcher. */
 
+/* Returns how many of these bytes the dispatcher uses: see s_alloc in usched.h. */
+static int buf_used(int size)
+{
+	return size % 8 == 4 ? size - 4 : size;
+}
+
 static void *buf_alloc(struct usched *s, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	return umem_get(&p->p_pool, size);
+	return umem_get(&p->p_pool, buf_used(size));
 }
 
 static void buf_free(struct usched *s, void *buf, int size)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	umem_put(&p->p_pool, buf, size);
+	umem_put(&p->p_pool, buf, buf_used(size));
 }
 
 static size_t thread_size(const struct uproc *p, int flags)

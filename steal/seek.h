@@ -13,7 +13,7 @@
  *	Who has nothing:			Who gives:
  *
  *	N1 seek_begin(): one more seeks		G1 put it where it can be taken
- *	N2 look; found something: N7		G2 seek_told(): fence_light()
+ *	N2 look; found something: N7		G2 seek_must_wake(): fence_light()
  *	N3 seek_end(): one less seeks		G3    does nobody seek, and
  *	N4 park_prepare(), then seek_park():	      somebody sleep?
  *	   one more sleeps, fence_heavy()	G4    then wake one of them
@@ -61,7 +61,7 @@
  *	seek_alone    who seeks: a hint that no other does, so it may nap
  *	seek_park     who is about to sleep, after park_prepare()
  *	seek_unpark   the same, when he does not any more
- *	seek_told     anyone, after he has put something. True: wake one
+ *	seek_must_wake     anyone, after he has put something. True: wake one
  *	seek_parked   anyone: how many sleep, or are about to
  */
 
@@ -115,7 +115,7 @@ static __inline__ void seek_unpark(struct seek *m)
 	__atomic_fetch_sub(&m->m_parked, 1, __ATOMIC_SEQ_CST);
 }
 
-static __inline__ bool seek_told(const struct seek *m)
+static __inline__ bool seek_must_wake(const struct seek *m)
 {
 	fence_light();						/* G2 */
 	RACE_WINDOW(34);

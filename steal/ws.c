@@ -107,7 +107,7 @@
  * W2. A thread that has begun runs only at the home of its lane, and its count
  *     is touched there only.
  * W3. The home of a lane changes only by its home, or while that is stopped;
- *     not while a thread runs in it (w_now), nor while it is pinned.
+ *     not while a thread runs in it (w_running_lane), nor while it is pinned.
  * W4. A lane is in the list of its home, or in none; in the free list of its
  *     home exactly if no thread is bound to it. Own lanes are in neither.
  * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs
@@ -201,7 +201,7 @@ enum {
 #define DENSE_NR	16	/* messages, */
 #define DENSE		2000u	/* and so many ns for each: they are dense */
 #define PLENTY		4096u	/* switches without running dry */
-#define NONE		(-1)	/* in w_now: it runs no thread */
+#define NONE		(-1)	/* in w_running_lane: it runs no thread */
 
 static struct uproc_set *set;
 static long stuck;
@@ -215,7 +215,7 @@ struct lane {
 	int               e_at;		/* where in w_lane; -1: it is fixed */
 	int               e_next;	/* free lane after this, or 0 */
 	int               e_pins;	/* more than 0: it stays (atomic) */
-	int               e_pull;	/* wakes from elsewhere */
+	int               e_wakes;	/* wakes from elsewhere */
 	struct kept_group e_kept;	/* threads in w_kept (W8) */
 };
 
@@ -250,7 +250,7 @@ static int load(const int *at)
 }
 
 /* Threads that are alive, if all workers are summed up; tasks are not yet. */
-static inline void count(struct ws_worker *w, unsigned more)
+static inline void threads_add(struct ws_worker *w, unsigned more)
 {
 	unsigned *at = &w->w_proc.p_threads;
 
@@ -260,7 +260,7 @@ static inline void count(struct ws_worker *w, unsigned more)
 /* Without lanes, threads stay where they have begun. */
 struct ws_worker *ws_home_native(const struct uproc_thread *t)
 {
-	/* Acquires the u_sched of begin(). */
+	/* Acquires the u_sched of thread_begin(). */
 	return set != NULL && set->set_on_native &&
 	       __atomic_load_n(&t->t_stack.u_mark, __ATOMIC_ACQUIRE) & BEGUN ?
 		(struct ws_worker *)uproc_of(t) : NULL;
@@ -277,7 +277,7 @@ static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
 		return !(t->t_stack.u_mark & (PINNED | BEGUN));
-	return t->t_stack.u_lane != w->w_now && !lane_stays(t);
+	return t->t_stack.u_lane != w->w_running_lane && !lane_stays(t);
 }
 
 /*
@@ -312,7 +312,7 @@ static unsigned now_ns(void)
 /* Waking workers. */
 
 /* One that sleeps, if there is one: there is work for it. */
-static NOINLINE void rouse(void)
+static NOINLINE void wake_sleeper(void)
 {
 	int i;
 
@@ -327,35 +327,35 @@ static NOINLINE void rouse(void)
 }
 
 /* After something was put where it can be taken. */
-static inline void tell(void)
+static inline void announce(void)
 {
-	if (seek_told(&all.s_seek))
-		rouse();
+	if (seek_must_wake(&all.s_seek))
+		wake_sleeper();
 }
 
 /* Something waits for the thread that runs somewhere. */
-static void unwatch(void)
+static void end_unwatched(void)
 {
 	if (__builtin_expect(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED),
 			     0) &&
 	    __atomic_exchange_n(&ws_unwatched, 0, __ATOMIC_SEQ_CST))
-		rouse();
+		wake_sleeper();
 }
 
 /* Messages. */
 
-static void post_to(struct ws_worker *w, struct uproc_thread *t)
+static void post_node(struct ws_worker *w, struct uproc_thread *t)
 {
 	inbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
 	idle_wake(&set->set_idle, &w->w_proc.p_asleep);
-	unwatch();
+	end_unwatched();
 }
 
 /* Gives t, which can run and is in the hands of the caller, to w. */
-static void hand(struct ws_worker *w, struct uproc_thread *t)
+static void send_to(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (mail_hand(&t->t_wakes))
-		post_to(w, t);
+		post_node(w, t);
 }
 
 /* Returns if t is of an ancestor. Then ws_homes may be of another set. */
@@ -377,14 +377,14 @@ void ws_post(struct ws_thread *thread)
 	if (self != NULL && self->u_sched->s_done == done)
 		__atomic_store_n(&lane_of(t)->e_from,
 				 (struct ws_worker *)self->u_sched,
-				 __ATOMIC_RELAXED);	/* a hint: see pull() */
-	post_to(ws_home(t), t);
+				 __ATOMIC_RELAXED);	/* a hint: see move_to_waker() */
+	post_node(ws_home(t), t);
 }
 
 /* Tasks, and memory for them. */
 
 /* Blocks for so many tasks. False: no memory. */
-static bool stock(struct ws_worker *w, long nr)
+static bool stock_reserve(struct ws_worker *w, long nr)
 {
 	return umem_reserve(&w->w_stock, &set->set_mem, BLOCK, nr);
 }
@@ -447,7 +447,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 	if (!is_task(x))
 		return is_thread(x) ? x.i_arg : NULL;
 	t = umem_stock_get(&w->w_stock, BLOCK);
-	count(w, 1);
+	threads_add(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
 		    task_f(x), x.i_arg, NULL, 0);
 	wakes_none(&t->t_wakes);
@@ -476,7 +476,7 @@ static bool queue_room(struct usched_queue *q)
 }
 
 /* At the end of the queue where it belongs. False: no memory. */
-static bool line_up(struct ws_worker *w, struct uproc_thread *t)
+static bool enqueue(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct usched_queue *q = &w->w_proc.p_queue;
 
@@ -503,10 +503,10 @@ static void queue_leave(struct usched_queue *q, const struct uproc_thread *t)
 
 /*
  * Takes the running thread of w back, which could not block. It is still where
- * line_up() has put it: no thief takes a thread of the lane w_now, and the pins
+ * enqueue() has put it: no thief takes a thread of the lane w_running_lane, and the pins
  * of a lane change only by threads that run at its home, and by that.
  */
-static void line_leave(struct ws_worker *w, const struct uproc_thread *t)
+static void enqueue_undo(struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (stays(w, t))
 		kept_leave(&w->w_kept, t);
@@ -520,25 +520,25 @@ static struct uproc_thread *queue_get(struct usched_queue *q)
 }
 
 /* Puts t, which can run, where others can take it. By the owner. */
-static void expose(struct ws_worker *w, struct uproc_thread *t)
+static void make_stealable(struct ws_worker *w, struct uproc_thread *t)
 {
 	bool goes = !stays(w, t);
 
 	if ((!goes || !LIKELY(deque_look(&w->w_deque) < WOKEN_MOST) ||
 	     !LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) &&
-	    !line_up(w, t))
-		hand(w, t);
+	    !enqueue(w, t))
+		send_to(w, t);
 	else if (goes)
-		tell();
+		announce();
 }
 
 /* The rest of a wake: another thread, perhaps, was in the slot before. */
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before)
 {
 	if (before != NULL)
-		expose(w, before);
+		make_stealable(w, before);
 	stop_leave(&w->w_stop);
-	unwatch();
+	end_unwatched();
 }
 
 /* Lanes. */
@@ -573,7 +573,7 @@ static void lane_move(struct ws_worker *w, struct lane *e,
 		lane_list[last].e_at = e->e_at;
 	}
 	e->e_list = NULL;
-	e->e_pull = 0;
+	e->e_wakes = 0;
 	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
 }
@@ -597,7 +597,7 @@ static inline int lane_free(struct ws_worker *w)
 	return lane;
 }
 
-static NOINLINE int own_begin(struct ws_worker *w, int lane)
+static NOINLINE int lane_own_begin(struct ws_worker *w, int lane)
 {
 	lane_list[lane].e_at = -1;
 	lane_move(w, &lane_list[lane], w);
@@ -609,7 +609,7 @@ static inline int lane_own(struct ws_worker *w, void (*f)(void *))
 {
 	int lane = usched_lane_own(&w->w_proc.p_sched, f);
 
-	return LIKELY(lane == 0) ? 0 : own_begin(w, lane);
+	return LIKELY(lane == 0) ? 0 : lane_own_begin(w, lane);
 }
 
 /* For a thread that begins. Those that are pinned stay with those that are. */
@@ -631,12 +631,12 @@ static inline void lane_set(struct uproc_thread *t, int lane)
 }
 
 /* Of a thread that others may know: they look at it. */
-static void mark(struct uproc_thread *t, int now)
+static void mark_set(struct uproc_thread *t, int now)
 {
 	__atomic_store_n(&t->t_stack.u_mark, now, __ATOMIC_RELEASE);
 }
 
-static void pins(struct uproc_thread *t, int nr)
+static void pins_add(struct uproc_thread *t, int nr)
 {
 	int *at = &lane_of(t)->e_pins;
 
@@ -645,7 +645,7 @@ static void pins(struct uproc_thread *t, int nr)
 }
 
 /* The last pin of the lane is gone: its threads can be taken (W8). */
-static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
+static NOINLINE void kept_to_queue(struct ws_worker *w, struct lane *e)
 {
 	struct usched_queue *q = &w->w_proc.p_queue;
 	struct uproc_thread *t;
@@ -654,52 +654,52 @@ static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
 		if (queue_room(q))
 			uproc_queue_put(q, t);
 		else
-			hand(w, t);
+			send_to(w, t);
 	}
-	tell();
+	announce();
 }
 
 /* By w, the home of t, which is in. */
 static void unpin(struct ws_worker *w, struct uproc_thread *t)
 {
-	pins(t, -1);
+	pins_add(t, -1);
 	if (t->t_stack.u_lane != 0 && !lane_stays(t) &&
 	    lane_of(t)->e_kept.kg_nr != 0)
-		loosen(w, lane_of(t));
+		kept_to_queue(w, lane_of(t));
 }
 
 /* Until it goes on it stays: it may be in the middle of anything. */
-static bool give_way(struct ws_worker *w, struct uproc_thread *t)
+static bool preempt_begin(struct ws_worker *w, struct uproc_thread *t)
 {
-	mark(t, t->t_stack.u_mark | GAVE);
-	pins(t, 1);
-	return line_up(w, t);
+	mark_set(t, t->t_stack.u_mark | GAVE);
+	pins_add(t, 1);
+	return enqueue(w, t);
 }
 
-static void give_way_not(struct ws_worker *w, struct uproc_thread *t)
+static void preempt_end(struct ws_worker *w, struct uproc_thread *t)
 {
-	mark(t, t->t_stack.u_mark & ~GAVE);
+	mark_set(t, t->t_stack.u_mark & ~GAVE);
 	unpin(w, t);
 }
 
-static void begin(struct ws_worker *w, struct uproc_thread *t)
+static void thread_begin(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (!set->set_on_native) {
 		lane_set(t, lane_get(w, t));
 		if (t->t_stack.u_mark & PINNED)
-			pins(t, 1);
+			pins_add(t, 1);
 		return;
 	}
 	/* Before it is marked: who sees that may ask for the home. */
 	sched_set(w, t);
-	mark(t, t->t_stack.u_mark | BEGUN);
+	mark_set(t, t->t_stack.u_mark | BEGUN);
 }
 
 /* Choosing. */
 
 static struct ustack *quick(struct usched *s);
 
-static void drain(struct ws_worker *w, struct ws_worker *me);
+static void take_messages(struct ws_worker *w, struct ws_worker *me);
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
 					bool idle);
@@ -711,7 +711,7 @@ static void remember_turns(void);
  * happened, is as good as idle: the thread that makes it happen may be in need
  * of a worker.
  */
-static struct uproc_thread *look_around(struct ws_worker *w)
+static struct uproc_thread *steal_while_running(struct ws_worker *w)
 {
 	bool idle = deque_size(&w->w_deque) == 0 &&
 		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
@@ -730,7 +730,7 @@ static struct uproc_thread *look_around(struct ws_worker *w)
 }
 
 /* Something was taken from the deque or the queue: was it the last (J1)? */
-static inline void note(struct ws_worker *w)
+static inline void note_if_dry(struct ws_worker *w)
 {
 	if (deque_size(&w->w_deque) == 0 &&
 	    uproc_queue_empty(&w->w_proc.p_queue))
@@ -747,7 +747,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		switch (w->w_old++ % 3) {
+		switch (w->w_fair_turn++ % 3) {
 		case 0:
 			t = thread_for(w, deque_steal_alone(&w->w_deque));
 			break;
@@ -758,7 +758,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 			t = kept_get(&w->w_kept);
 		}
 		if (t != NULL) {
-			note(w);
+			note_if_dry(w);
 			return t;
 		}
 	}
@@ -777,15 +777,15 @@ static struct uproc_thread *newest(struct ws_worker *w)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
 		return kept_get(&w->w_kept);
-	note(w);
+	note_if_dry(w);
 	return t;
 }
 
 /* The caller runs again: while others sleep, one of them has to watch. */
-static void keep_watch(void)
+static void ensure_watch(void)
 {
 	if (seek_parked(&all.s_seek) > 0 && !watch_kept(&all.s_watch))
-		rouse();
+		wake_sleeper();
 }
 
 /* The worker is in. NULL: the set is being stopped. */
@@ -795,19 +795,19 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 	unsigned turns = 0;
 	bool sought = false;
 
-	w->w_now = NONE;
+	w->w_running_lane = NONE;
 	if (fair) {
-		drain(w, w);
+		take_messages(w, w);
 		t = w->w_slot;
 		ws_slot_set(w, NULL);
 		if (t != NULL)
-			expose(w, t);
-		t = look_around(w);
+			make_stealable(w, t);
+		t = steal_while_running(w);
 		if (t == NULL)
 			t = oldest(w);
 	}
 	while (t == NULL && (t = newest(w)) == NULL) {
-		drain(w, w);
+		take_messages(w, w);
 		t = newest(w);
 		if (t != NULL || uproc_stopped(set))
 			break;
@@ -817,7 +817,7 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		stop_enter(&w->w_stop);
 	}
 	if (sought && t != NULL)
-		keep_watch();
+		ensure_watch();
 	return t;
 }
 
@@ -825,13 +825,13 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 static inline struct ustack *go(struct ws_worker *w, struct uproc_thread *t)
 {
 	sched_set(w, t);
-	w->w_now = t->t_stack.u_lane;
+	w->w_running_lane = t->t_stack.u_lane;
 	stop_leave(&w->w_stop);
 	return &t->t_stack;
 }
 
 /* Runs t, or another one. */
-static NOINLINE struct ustack *next_hard(struct ws_worker *w,
+static NOINLINE struct ustack *next_choose(struct ws_worker *w,
 					 struct uproc_thread *t, bool fair)
 {
 	struct ws_worker *home;
@@ -845,13 +845,13 @@ static NOINLINE struct ustack *next_hard(struct ws_worker *w,
 		if (home == w)
 			break;
 		if (home == NULL) {
-			begin(w, t);
+			thread_begin(w, t);
 			break;
 		}
-		hand(home, t);		/* its lane was taken */
+		send_to(home, t);		/* its lane was taken */
 	}
 	if (t->t_stack.u_mark & GAVE)
-		give_way_not(w, t);
+		preempt_end(w, t);
 	return go(w, t);
 }
 
@@ -868,14 +868,14 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 
 	stop_enter(&w->w_stop);
 	if (w->w_turn % (WS_RUN + 1) == 0)
-		return next_hard(w, NULL, true);
+		return next_choose(w, NULL, true);
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
 	if (t == NULL) {
 		t = thread_for(w, deque_pop(&w->w_deque));
 		if (t == NULL)
-			return next_hard(w, NULL, false);
-		note(w);
+			return next_choose(w, NULL, false);
+		note_if_dry(w);
 	}
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
 	    !(t->t_stack.u_mark & PINNED)) {
@@ -883,7 +883,7 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 
 		lane_set(t, own != 0 ? own : lane_free(w));
 	} else if (!LIKELY(ws_home(t) == w))
-		return next_hard(w, t, false);
+		return next_choose(w, t, false);
 	return go(w, t);
 }
 
@@ -932,11 +932,11 @@ static struct ustack *quick(struct usched *s)
 	ws_slot_set(w, NULL);
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	sched_set(w, t);
-	w->w_now = t->t_stack.u_lane;
+	w->w_running_lane = t->t_stack.u_lane;
 	return &t->t_stack;
 }
 
-static NOINLINE void ended_pinned(struct ws_worker *w, struct uproc_thread *t)
+static NOINLINE void unpin_ended(struct ws_worker *w, struct uproc_thread *t)
 {
 	stop_enter(&w->w_stop);
 	unpin(w, t);
@@ -954,13 +954,13 @@ static void done(struct usched *s, struct ustack *u)
 	int lane = u->u_lane;
 
 	if (u->u_mark & PINNED)
-		ended_pinned(w, t);
+		unpin_ended(w, t);
 	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane) &&
 	    lane <= s->s_lane_nr) {
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
 	}
-	count(w, -1);
+	threads_add(w, -1);
 	uproc_slice_free(&w->w_proc, t);
 	if (u->u_mark & UPROC_JOIN) {
 		(void)mail_close(&t->t_wakes, 0);
@@ -996,7 +996,7 @@ static int again(struct usched *s, struct ustack *u)
 	}
 	if (LIKELY(is_task(x))) {
 		__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
-		note(w);
+		note_if_dry(w);
 		task_begin(t, x);
 	} else if (is_thread(x))
 		ws_slot_set(w, x.i_arg);
@@ -1019,7 +1019,7 @@ static bool has_plenty(const struct ws_worker *w)
  * A message has come: are they dense? Time without work is not counted. Two
  * workers of which each waits for the other have few messages, and less work.
  */
-static void count_mail(struct ws_worker *w)
+static void message_came(struct ws_worker *w)
 {
 	unsigned now;
 
@@ -1031,7 +1031,7 @@ static void count_mail(struct ws_worker *w)
 }
 
 /* Should the lane e of w go to another worker, which has woken a thread in it? */
-static bool goes(struct ws_worker *w, struct lane *e, struct ws_worker *from)
+static bool should_move(struct ws_worker *w, struct lane *e, struct ws_worker *from)
 {
 	bool plenty = has_plenty(w);
 	bool there = has_plenty(from);
@@ -1040,24 +1040,24 @@ static bool goes(struct ws_worker *w, struct lane *e, struct ws_worker *from)
 		return false;
 	if (!plenty && w->w_dense)
 		return from->w_proc.p_nr < w->w_proc.p_nr;
-	return ++e->e_pull % PULL == 0;
+	return ++e->e_wakes % PULL == 0;
 }
 
 /*
  * A lane whose threads are woken from elsewhere goes to who wakes them, now and
  * then: threads that wake each other come together. By the home.
  */
-static bool pull(struct ws_worker *w, struct uproc_thread *t)
+static bool move_to_waker(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct lane *e = lane_of(t);
 	struct ws_worker *from;
 
 	from = __atomic_load_n(&e->e_from, __ATOMIC_RELAXED);
 	if (!can_go(w, t) || t->t_stack.u_lane == 0 || from == NULL ||
-	    from == w || !goes(w, e, from))
+	    from == w || !should_move(w, e, from))
 		return false;
 	lane_move_of(w, t, from);
-	hand(from, t);
+	send_to(from, t);
 	return true;
 }
 
@@ -1065,26 +1065,26 @@ static bool pull(struct ws_worker *w, struct uproc_thread *t)
  * Opens the node of t, whose home is w. The caller is w, or has stopped it.
  * False: no memory, for now.
  */
-static bool take(struct ws_worker *w, struct uproc_thread *t, bool owner)
+static bool open_message(struct ws_worker *w, struct uproc_thread *t, bool owner)
 {
 	unsigned bits = mail_open(&t->t_wakes);
 	bool can_run = bits & MAIL_RUN;
 
 	if (owner)
-		count_mail(w);
+		message_came(w);
 	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
 		can_run = true;
-		if (owner && pull(w, t))
+		if (owner && move_to_waker(w, t))
 			return true;
 	}
 	lane_note(w, lane_of(t));
-	if (!can_run || line_up(w, t))
+	if (!can_run || enqueue(w, t))
 		return true;
 	if (w->w_slot == NULL) {
 		ws_slot_set(w, t);
 		return true;
 	}
-	hand(w, t);
+	send_to(w, t);
 	return false;
 }
 
@@ -1098,7 +1098,7 @@ static struct uproc_thread *thread_of(struct inbox_node *n)
 }
 
 /* Takes the messages of w. The caller is me: w, or a worker that stopped w. */
-static void drain(struct ws_worker *w, struct ws_worker *me)
+static void take_messages(struct ws_worker *w, struct ws_worker *me)
 {
 	bool owner = me == w;
 	struct inbox_node *last = NULL;
@@ -1115,16 +1115,16 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 		}
 		home = ws_home(t);
 		if (home != w && home != NULL) {
-			post_to(home, t);
+			post_node(home, t);
 			continue;
 		}
 		/* It runs: its count is in use. */
-		if (!owner && home == w && t->t_stack.u_lane == w->w_now) {
+		if (!owner && home == w && t->t_stack.u_lane == w->w_running_lane) {
 			n->n_next = last;
 			last = n;
 			continue;
 		}
-		if (!take(w, t, owner))
+		if (!open_message(w, t, owner))
 			break;
 	}
 	while ((n = last) != NULL) {
@@ -1135,20 +1135,20 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 
 /* Stealing. */
 
-struct loot {
+struct stolen {
 	struct deque_item o_item[STEAL_MOST];
 	int               o_nr;
 	int               o_tasks;	/* for so many there is memory */
 };
 
-static void loot_add(struct loot *o, struct deque_item x)
+static void stolen_add(struct stolen *o, struct deque_item x)
 {
 	o->o_item[o->o_nr++] = x;
 }
 
 /* Takes t, which can run at v, for w. v is stopped. */
-static bool loot(struct ws_worker *w, struct ws_worker *v,
-		 struct uproc_thread *t, struct loot *o)
+static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
+		 struct uproc_thread *t, struct stolen *o)
 {
 	struct ws_worker *home = ws_home(t);
 
@@ -1157,19 +1157,19 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 			return false;
 		lane_move_of(v, t, w);
 	} else if (home != NULL && home != w) {
-		hand(home, t);
+		send_to(home, t);
 		return true;
 	} else if (home == NULL) {
 		if (!can_go(v, t))
 			return false;
 		sched_set(w, t);
 	}
-	loot_add(o, thread_item(t));
+	stolen_add(o, thread_item(t));
 	return true;
 }
 
 /* The older half of the queue of v, or as many as can go, if these are less. */
-static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+static void steal_queue(struct ws_worker *w, struct ws_worker *v, struct stolen *o)
 {
 	struct usched_queue *q = &v->w_proc.p_queue;
 	unsigned left = (uproc_queue_len(q) + 1) / 2;
@@ -1180,7 +1180,7 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
 		struct ustack **at = &q->q_ring[from & q->q_mask];
 
-		if (loot(w, v, (struct uproc_thread *)*at, o)) {
+		if (steal_thread(w, v, (struct uproc_thread *)*at, o)) {
 			*at = NULL;
 			left--;
 		}
@@ -1198,7 +1198,7 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 }
 
 /* The same, of the deque. */
-static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+static void steal_deque(struct ws_worker *w, struct ws_worker *v, struct stolen *o)
 {
 	long most = (deque_size(&v->w_deque) + 1) / 2;
 
@@ -1208,10 +1208,10 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 		if (x.i_what == NULL)
 			return;
 		if (is_task(x))
-			loot_add(o, x);
-		else if (is_thread(x) && !loot(w, v, x.i_arg, o) &&
-			 !line_up(v, x.i_arg))
-			hand(v, x.i_arg);
+			stolen_add(o, x);
+		else if (is_thread(x) && !steal_thread(w, v, x.i_arg, o) &&
+			 !enqueue(v, x.i_arg))
+			send_to(v, x.i_arg);
 	}
 }
 
@@ -1257,17 +1257,17 @@ static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
 }
 
 /* Lines up what waits for the running thread of v, to be taken by w. */
-static void unstick(struct ws_worker *w, struct ws_worker *v)
+static void enqueue_stuck(struct ws_worker *w, struct ws_worker *v)
 {
 	struct uproc_thread *t = v->w_slot;
 
-	drain(v, w);
-	if (t != NULL && line_up(v, t))
+	take_messages(v, w);
+	if (t != NULL && enqueue(v, t))
 		ws_slot_set(v, NULL);
 }
 
 /* Stops v, if need be by force; at once if it runs the same thread for long. */
-static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
+static bool stop_worker(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
 	unsigned long ticket = stop_ask(&v->w_stop);
 	unsigned from = now_ns();
@@ -1290,45 +1290,45 @@ static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 }
 
 /* Takes threads and tasks from v, another worker, which may be stuck. */
-static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
+static void steal_from(struct ws_worker *w, struct ws_worker *v, struct stolen *o,
 		  bool stuck_now)
 {
-	if (!stop(w, v, stuck_now)) {
+	if (!stop_worker(w, v, stuck_now)) {
 		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 		return;
 	}
-	loot_deque(w, v, o);
-	if (stuck_now && v->w_now != NONE)
-		unstick(w, v);		/* it will look again */
+	steal_deque(w, v, o);
+	if (stuck_now && v->w_running_lane != NONE)
+		enqueue_stuck(w, v);		/* it will look again */
 	if (o->o_nr == 0)
-		loot_queue(w, v, o);
+		steal_queue(w, v, o);
 	stop_end(&v->w_stop);
 	if (o->o_nr == 0)
 		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 }
 
-static void bring(struct ws_worker *w, struct deque_item x)
+static void adopt(struct ws_worker *w, struct deque_item x)
 {
 	struct uproc_thread *t;
 
 	if (is_task(x) && LIKELY(deque_push(&w->w_deque, x) == 0)) {
-		tell();
+		announce();
 		return;
 	}
 	t = thread_for(w, x);
 	lane_note(w, lane_of(t));
-	expose(w, t);
+	make_stealable(w, t);
 }
 
 /* The first of them; the others are lined up. */
-static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
+static struct uproc_thread *adopt_stolen(struct ws_worker *w, struct stolen *o)
 {
 	struct uproc_thread *t;
 	int i;
 
 	stop_enter(&w->w_stop);
 	for (i = o->o_nr; --i > 0; )
-		bring(w, o->o_item[i]);
+		adopt(w, o->o_item[i]);
 	t = thread_for(w, o->o_item[0]);
 	lane_note(w, lane_of(t));
 	stop_leave(&w->w_stop);
@@ -1336,7 +1336,7 @@ static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
 }
 
 /* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
-static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only,
+static void steal_from_any(struct ws_worker *w, struct stolen *o, bool stuck_only,
 		       unsigned now)
 {
 	int nr = set->set_nr;
@@ -1351,7 +1351,7 @@ static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only,
 
 		if (stuck_now || (v != w && !stuck_only &&
 				  has_surplus(w, v, now)))
-			steal(w, v, o, stuck_now);
+			steal_from(w, v, o, stuck_now);
 	}
 }
 
@@ -1362,25 +1362,25 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 	long tasks = deque_look(&w->w_deque);
 	unsigned now = now_ns();
 	struct uproc_thread *t;
-	struct loot o;
+	struct stolen o;
 
 	o.o_nr = 0;
-	o.o_tasks = stock(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
+	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
 		(int)(w->w_stock.k_nr - tasks);
 	if (due)
-		steal_from(w, &o, true, now);
+		steal_from_any(w, &o, true, now);
 	if (o.o_nr == 0 && idle)
-		steal_from(w, &o, false, now);
+		steal_from_any(w, &o, false, now);
 	if (o.o_nr == 0)
 		return NULL;
-	t = bring_home(w, &o);
+	t = adopt_stolen(w, &o);
 	worth_stole(&w->w_thief, now, now_ns(), w->w_mail);
 	TALLY(w, thefts, 1);
 	TALLY(w, stolen, o.o_nr);
 	return t;
 }
 
-static bool somebody_has_work(const struct ws_worker *w)
+static bool others_have_work(const struct ws_worker *w)
 {
 	int i;
 
@@ -1404,7 +1404,7 @@ static void remember_turns(void)
 }
 
 /* No thread can run, and no message has come. */
-static bool alone(struct ws_worker *w)
+static bool has_nothing(struct ws_worker *w)
 {
 	return __atomic_load_n(&w->w_slot, __ATOMIC_RELAXED) == NULL &&
 	       deque_size(&w->w_deque) == 0 &&
@@ -1417,13 +1417,13 @@ static bool alone(struct ws_worker *w)
  * There is something for it, or it shall end. A thief may have lined up what
  * was in the inbox.
  */
-static bool called(struct ws_worker *w)
+static bool must_return(struct ws_worker *w)
 {
-	return !alone(w) || uproc_stopped(set);
+	return !has_nothing(w) || uproc_stopped(set);
 }
 
 /* Sleeps, and watches. */
-static void doze(struct ws_worker *w)
+static void sleep_as_watch(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
@@ -1435,11 +1435,11 @@ static void doze(struct ws_worker *w)
 		(void)watch_due(&all.s_watch);	/* others need not */
 	watch_end(&all.s_watch);					/* U4 */
 	if (woken && seek_parked(&all.s_seek) > 1)
-		rouse();		/* another one has to watch */
+		wake_sleeper();		/* another one has to watch */
 }
 
 /* Nobody else runs: nothing can get stuck. False: somebody does. */
-static bool unwatched(struct ws_worker *w)
+static bool all_sleep(struct ws_worker *w)
 {
 	if (seek_parked(&all.s_seek) != set->set_nr)
 		return false;
@@ -1458,15 +1458,15 @@ static void park(struct ws_worker *w, unsigned *turns)
 	park_prepare(asleep);						/* S1 */
 	TALLY(w, fences, 1);
 	seek_park(&all.s_seek);						/* S2 */
-	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
+	if ((must_return(w) || others_have_work(w)) &&			/* S3 */
 	    park_cancel(asleep)) {
 		seek_unpark(&all.s_seek);
 		uproc_pause(turns);
 		return;
 	}
-	if (set->set_nr > 1 && !unwatched(w) &&
+	if (set->set_nr > 1 && !all_sleep(w) &&
 	    watch_begin(&all.s_watch))					/* U1 */
-		doze(w);						/* S4 */
+		sleep_as_watch(w);						/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
 	seek_unpark(&all.s_seek);
@@ -1474,7 +1474,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 }
 
 /* Something waits for a thread that has run since then, or for any. */
-static bool somebody_stands(const struct ws_worker *w, unsigned since)
+static bool others_stand(const struct ws_worker *w, unsigned since)
 {
 	int i;
 
@@ -1500,9 +1500,9 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 
 	if (!set->set_spare || set->set_nr == 1)
 		return t;
-	while (t == NULL && !called(w) &&
+	while (t == NULL && !must_return(w) &&
 	       worth_age(now_ns(), began) < most &&
-	       (!napped || somebody_stands(w, began))) {
+	       (!napped || others_stand(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
 		t = steal_round(w, false, true);
@@ -1529,7 +1529,7 @@ static void nap(struct ws_worker *w)
 	int *asleep = &w->w_proc.p_asleep;
 
 	park_prepare(asleep);						/* S1 */
-	if (called(w) && park_cancel(asleep))				/* S3 */
+	if (must_return(w) && park_cancel(asleep))				/* S3 */
 		return;
 	(void)idle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
 			(long)worth_nap(&w->w_thief));
@@ -1539,26 +1539,26 @@ static void nap(struct ws_worker *w)
  * The others have work, or have had: they have run dry since. If there is none
  * now, one worker that naps is enough.
  */
-static bool restless(const struct ws_worker *w, unsigned since)
+static bool should_nap(const struct ws_worker *w, unsigned since)
 {
-	if (somebody_has_work(w))
+	if (others_have_work(w))
 		return true;
 	return seek_alone(&all.s_seek) &&
 	       (dries(w) != since ||
 		(w->w_thief.h_nap < WORTH_NAP_MOST &&
-		 somebody_stands(w, now_ns())));
+		 others_stand(w, now_ns())));
 }
 
 /* Searches, and naps while work comes and goes. */
-static struct uproc_thread *search_on(struct ws_worker *w)
+static struct uproc_thread *search_and_nap(struct ws_worker *w)
 {
 	unsigned since = dries(w);
 	struct uproc_thread *t = search(w, false);
 
-	while (t == NULL && !called(w) && restless(w, since)) {
+	while (t == NULL && !must_return(w) && should_nap(w, since)) {
 		since = dries(w);
 		nap(w);
-		t = called(w) ? NULL : search(w, true);
+		t = must_return(w) ? NULL : search(w, true);
 	}
 	return t;
 }
@@ -1576,16 +1576,16 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 
 	worth_judge(&w->w_thief, began, w->w_mail);
 	seek_begin(&all.s_seek);
-	t = search_on(w);
+	t = search_and_nap(w);
 	more = seek_end(&all.s_seek);
 	TALLY(w, fences, more);
-	more = more && somebody_has_work(NULL);
-	if (t == NULL && !called(w)) {
+	more = more && others_have_work(NULL);
+	if (t == NULL && !must_return(w)) {
 		worth_calm(&w->w_thief);
 		park(w, turns);
 	} else {
 		if (more)
-			rouse();
+			wake_sleeper();
 		if (t == NULL)
 			uproc_pause(turns);
 	}
@@ -1596,22 +1596,22 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 /* Making threads. */
 
 /* t is new, and its maker runs on w. */
-static ALWAYS_INLINE void launch(struct ws_worker *w, struct uproc_thread *t)
+static ALWAYS_INLINE void enqueue_new(struct ws_worker *w, struct uproc_thread *t)
 {
-	count(w, 1);
+	threads_add(w, 1);
 	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
 	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) {
-		tell();
+		announce();
 		return;
 	}
 	stop_enter(&w->w_stop);
-	if (!line_up(w, t))
-		hand(w, t);
+	if (!enqueue(w, t))
+		send_to(w, t);
 	stop_leave(&w->w_stop);
 }
 
 /* On worker nr, modulo all; -1: on that of the caller, or one in turn. */
-static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
+static NOINLINE struct uproc_thread *create_slow(int nr, void (*f)(void *),
 						 void *arg, int flags)
 {
 	struct uproc *here = uproc_here(set);
@@ -1625,11 +1625,11 @@ static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
 		return NULL;
 	wakes_none(&t->t_wakes);
 	if (p == here) {
-		launch((struct ws_worker *)p, t);
+		enqueue_new((struct ws_worker *)p, t);
 		return t;
 	}
 	__atomic_fetch_add(&p->p_made, 1, __ATOMIC_RELAXED);
-	hand((struct ws_worker *)p, t);
+	send_to((struct ws_worker *)p, t);
 	return t;
 }
 
@@ -1641,21 +1641,21 @@ static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 	struct ws_worker *w;
 
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
-		return create_hard(-1, f, arg, 0);
+		return create_slow(-1, f, arg, 0);
 	w = (struct ws_worker *)self->u_sched;
 	t = umem_pop(&w->w_proc.p_pool, umem_class(BLOCK));
 	if (t == NULL)
-		return create_hard(-1, f, arg, 0);
+		return create_slow(-1, f, arg, 0);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
 	wakes_none(&t->t_wakes);
-	launch(w, t);
+	enqueue_new(w, t);
 	return t;
 }
 
 static struct ws_thread *created(int nr, void (*f)(void *), void *arg,
 				 int flags)
 {
-	return (struct ws_thread *)create_hard(nr, f, arg, flags);
+	return (struct ws_thread *)create_slow(nr, f, arg, flags);
 }
 
 struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
@@ -1664,13 +1664,13 @@ struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
 }
 
 /* By no thread of ours; or there may be no memory for one more task. */
-static NOINLINE int spawn_hard(void (*f)(void *), void *arg)
+static NOINLINE int spawn_slow(void (*f)(void *), void *arg)
 {
 	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
 
 	if (w == NULL || f == NULL)
-		return create_hard(-1, f, arg, 0) != NULL ? 0 : -errno;
-	return stock(w, deque_look(&w->w_deque) + 1) ? ws_spawn(f, arg) :
+		return create_slow(-1, f, arg, 0) != NULL ? 0 : -errno;
+	return stock_reserve(w, deque_look(&w->w_deque) + 1) ? ws_spawn(f, arg) :
 		-ENOMEM;
 }
 
@@ -1681,13 +1681,13 @@ int ws_spawn(void (*f)(void *), void *arg)
 	struct ws_worker *w;
 
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
-		return spawn_hard(f, arg);
+		return spawn_slow(f, arg);
 	w = (struct ws_worker *)self->u_sched;
 	if (!LIKELY(deque_most(&w->w_deque) < w->w_stock.k_nr))
-		return spawn_hard(f, arg);
+		return spawn_slow(f, arg);
 	if (!LIKELY(deque_push(&w->w_deque, task) == 0))
 		return -ENOMEM;
-	tell();
+	announce();
 	return 0;
 }
 
@@ -1725,15 +1725,15 @@ int ws_yield(void)
 
 	usched_point();
 	stop_enter(&w->w_stop);
-	rc = line_up(w, t) ? 0 : -ENOMEM;
+	rc = enqueue(w, t) ? 0 : -ENOMEM;
 	stop_leave(&w->w_stop);
 	if (rc != 0)
 		return rc;
-	tell();
+	announce();
 	rc = ustack_block();
 	if (rc != 0) {
 		stop_enter(&w->w_stop);
-		line_leave(w, t);
+		enqueue_undo(w, t);
 		stop_leave(&w->w_stop);
 	}
 	return rc;
@@ -1748,8 +1748,8 @@ void ws_pin(void)
 	t = (struct uproc_thread *)ustack_self();
 	if (t->t_stack.u_mark & PINNED)
 		return;
-	mark(t, t->t_stack.u_mark | PINNED);
-	pins(t, 1);
+	mark_set(t, t->t_stack.u_mark | PINNED);
+	pins_add(t, 1);
 }
 
 void ws_unpin(void)
@@ -1760,7 +1760,7 @@ void ws_unpin(void)
 	if (!(t->t_stack.u_mark & PINNED))
 		return;
 	stop_enter(&w->w_stop);
-	mark(t, t->t_stack.u_mark & ~PINNED);
+	mark_set(t, t->t_stack.u_mark & ~PINNED);
 	unpin(w, t);
 	stop_leave(&w->w_stop);
 }
@@ -1781,12 +1781,12 @@ static int preempt(struct usched *s, struct ustack *u)
 
 	stop_enter(&w->w_stop);
 	if (u == NULL) {
-		line_leave(w, t);
-		give_way_not(w, t);
-	} else if (!alone(w)) {
-		rc = give_way(w, t);
+		enqueue_undo(w, t);
+		preempt_end(w, t);
+	} else if (!has_nothing(w)) {
+		rc = preempt_begin(w, t);
 		if (rc == 0)
-			give_way_not(w, t);
+			preempt_end(w, t);
 	}
 	stop_leave(&w->w_stop);
 	return rc;
@@ -1828,7 +1828,7 @@ void ws_wake_slow(struct ws_thread *t)
 }
 
 /* Also wakes whose node lies in the inbox of a former home, which computes. */
-static void collect(struct uproc *p)
+static void take_wakes(struct uproc *p)
 {
 	(void)p;
 	mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
@@ -1840,7 +1840,7 @@ static int worker_init(struct uproc *p)
 {
 	struct ws_worker *w = (struct ws_worker *)p;
 
-	w->w_now = NONE;
+	w->w_running_lane = NONE;
 	stop_init(&w->w_stop);
 	p->p_sched.s_gate = &w->w_stop.k_in;
 	worth_init(&w->w_thief);
@@ -1906,7 +1906,7 @@ static int lanes_map(struct uproc_set *s, int *nr)
 	return rc;
 }
 
-static int lanes(struct uproc_set *s)
+static int lanes_init(struct uproc_set *s)
 {
 	int rc, nr, i;
 
@@ -1936,13 +1936,13 @@ static int lanes(struct uproc_set *s)
 }
 
 /* In the child of a thread of p no wake goes by the short way any more. */
-static void forked(struct uproc *p)
+static void in_child(struct uproc *p)
 {
 	((struct ws_worker *)p)->w_stop.k_stop |= STOP_ASKED;
 }
 
 /* What may be left of the parent's workers, in the child of fork(). */
-static void forget(void)
+static void forget_parent(void)
 {
 	memset(&all, 0, sizeof all);
 	ws_unwatched = 0;
@@ -1955,21 +1955,21 @@ static const struct uproc_kind kind = {
 	.k_next    = next,
 	.k_init    = worker_init,
 	.k_fini    = worker_fini,
-	.k_lanes   = lanes,
+	.k_lanes   = lanes_init,
 	.k_done    = done,
 	.k_preempt = preempt,
 	.k_again   = again,
 	.k_wait    = ws_wait,
 	.k_wake    = wake,
-	.k_drain   = collect,
-	.k_forked  = forked
+	.k_drain   = take_wakes,
+	.k_forked  = in_child
 };
 
 int ws_init(int proc_nr, int thread_nr)
 {
 	(void)fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
-		forget();
+		forget_parent();
 	if (proc_nr == 0)
 		proc_nr = uproc_cpus();
 	return proc_nr == -ENOMEM ? proc_nr :

@@ -145,7 +145,7 @@ struct ws_worker {
 	struct uproc         w_proc;	/* first */
 	/* The owner's while he is in, or of who has stopped him (stop.h). */
 	struct uproc_thread *w_slot;	/* woken last, or NULL */
-	int                  w_now;	/* the lane in which it runs a thread */
+	int                  w_running_lane;	/* the lane in which it runs a thread */
 	int                 *w_lane;	/* lanes that are at home here, */
 	int                  w_lane_nr;	/* and may go */
 	struct kept          w_kept;	/* threads that cannot go, by lane */
@@ -156,7 +156,7 @@ struct ws_worker {
 	int                  w_fixed;	/* first of those that stay */
 	int                  w_fixed_nr;
 	unsigned             w_random;
-	unsigned             w_old;	/* see oldest() in ws.c */
+	unsigned             w_fair_turn;	/* see oldest() in ws.c */
 	unsigned             w_dry;	/* w_turn when nothing was left (atomic) */
 	unsigned             w_mail;	/* messages that it has taken, */
 	unsigned             w_mail_at;	/* when, not counting */

@@ -156,6 +156,7 @@
 #define USCHED_PREEMPT	1
 #define WS_INLINE	__attribute__((noinline))
 #include "ws.h"
+#include "homes.h"
 #include "idle.h"
 #include "seek.h"
 #include "uproc_set.h"
@@ -170,16 +171,7 @@
 
 UPREEMPT_NEVER;
 
-#define LIKELY		UPROC_LIKELY
-#define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
-
-/* In u_mark, beside UPROC_JOIN. */
-enum {
-	PINNED = UPROC_OWN,
-	BEGUN  = UPROC_OWN * 2,
-	GAVE   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
-};
 
 #if defined(USCHED_HARD)
 #define HARD	1
@@ -191,8 +183,6 @@ enum {
 #define SPARE_MOST	512	/* blocks, beside those that tasks need */
 #define RAW_MIN		16
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
-#define SHARED		16	/* lanes, if there are less than threads */
-#define FIXED		4	/* lanes of a worker that stay */
 #define WOKEN_MOST	1024	/* in the deque; then to the queue: 8 bytes less */
 #define STEAL_MOST	256	/* items that are taken at once */
 #define SEARCH		30000u	/* ns, if there is a spare cpu */
@@ -208,21 +198,6 @@ static long stuck;
 
 static void done(struct usched *s, struct ustack *u);
 
-/* A lane. Its home changes by the consent of the one before (W3). */
-struct lane {
-	struct ws_worker *e_list;	/* who has it in w_lane */
-	struct ws_worker *e_from;	/* who sent a wake last (atomic) */
-	int               e_at;		/* where in w_lane; -1: it is fixed */
-	int               e_next;	/* free lane after this, or 0 */
-	int               e_pins;	/* more than 0: it stays (atomic) */
-	int               e_wakes;	/* wakes from elsewhere */
-	struct kept_group e_kept;	/* threads in w_kept (W8) */
-};
-
-static struct lane *lane_list;
-
-struct ws_worker **ws_homes;
-
 /* Of all workers; seldom written. */
 static struct {
 	struct seek  s_seek;
@@ -231,17 +206,9 @@ static struct {
 
 int ws_unwatched __attribute__((aligned(64)));
 
-/* u_lane is a short. */
-#define LANE_NR		(SHRT_MAX + 1)
-
 static inline struct ws_worker *worker(int nr)
 {
 	return (struct ws_worker *)uproc_nth(set, nr);
-}
-
-static inline struct lane *lane_of(const struct uproc_thread *t)
-{
-	return &lane_list[t->t_stack.u_lane];
 }
 
 static int load(const int *at)
@@ -264,31 +231,6 @@ struct ws_worker *ws_home_native(const struct uproc_thread *t)
 	return set != NULL && set->set_on_native &&
 	       __atomic_load_n(&t->t_stack.u_mark, __ATOMIC_ACQUIRE) & BEGUN ?
 		(struct ws_worker *)uproc_of(t) : NULL;
-}
-
-/* Some of its threads are pinned. */
-static inline bool lane_stays(const struct uproc_thread *t)
-{
-	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
-}
-
-/* Can it go to another worker? As its home sees it, or who has stopped that. */
-static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
-{
-	if (t->t_stack.u_lane == 0)
-		return !(t->t_stack.u_mark & (PINNED | BEGUN));
-	return t->t_stack.u_lane != w->w_running_lane && !lane_stays(t);
-}
-
-/*
- * Is it bound to w, which is in, or stopped? Seldom: as long as it is pinned. A
- * lane that is pinned elsewhere is not of w: its threads here have to go there.
- */
-static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
-{
-	if (t->t_stack.u_lane == 0)
-		return t->t_stack.u_mark & (PINNED | BEGUN);
-	return lane_stays(t) && ws_is_home(w, t);
 }
 
 /* Adds nr to a number of usched_stats(), if they are asked for. */
@@ -543,107 +485,6 @@ void ws_displaced(struct ws_worker *w, struct uproc_thread *before)
 
 /* Lanes. */
 
-/* The owner has got it, or has known it all the time. */
-static void lane_note(struct ws_worker *w, struct lane *e)
-{
-	int lane = e - lane_list;
-
-	if (e->e_list == w || ws_homes[lane] != w || e->e_at < 0)
-		return;
-	e->e_list = w;
-	e->e_at   = w->w_lane_nr;
-	w->w_lane[w->w_lane_nr++] = lane;
-}
-
-/* Releases to that of w what the caller knows, if that is not w (W9). */
-static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
-{
-	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
-			 __ATOMIC_RELEASE);
-}
-
-/* From w, which is the caller, or is stopped, to another one. */
-static void lane_move(struct ws_worker *w, struct lane *e,
-		      struct ws_worker *to)
-{
-	if (e->e_list == w) {
-		int last = w->w_lane[--w->w_lane_nr];
-
-		w->w_lane[e->e_at]   = last;
-		lane_list[last].e_at = e->e_at;
-	}
-	e->e_list = NULL;
-	e->e_wakes = 0;
-	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
-}
-
-/* The same, of the lane of t. Others of that lane may still name w (W9). */
-static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
-			 struct ws_worker *to)
-{
-	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
-		stop_look(&w->w_stop);
-	lane_move(w, lane_of(t), to);
-	sched_set(to, t);
-}
-
-/* One without threads. There is one. */
-static inline int lane_free(struct ws_worker *w)
-{
-	int lane = w->w_free;
-
-	w->w_free = lane_list[lane].e_next;
-	return lane;
-}
-
-static NOINLINE int lane_own_begin(struct ws_worker *w, int lane)
-{
-	lane_list[lane].e_at = -1;
-	lane_move(w, &lane_list[lane], w);
-	return lane;
-}
-
-/* One for a thread that runs f, and for no other; or 0. */
-static inline int lane_own(struct ws_worker *w, void (*f)(void *))
-{
-	int lane = usched_lane_own(&w->w_proc.p_sched, f);
-
-	return LIKELY(lane == 0) ? 0 : lane_own_begin(w, lane);
-}
-
-/* For a thread that begins. Those that are pinned stay with those that are. */
-static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
-{
-	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
-	int own = lane_own(w, t->t_stack.u_f);
-
-	if (own != 0)
-		return own;
-	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
-		return w->w_fixed + w->w_share++ % w->w_fixed_nr;
-	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_share++ % nr];
-}
-
-static inline void lane_set(struct uproc_thread *t, int lane)
-{
-	__atomic_store_n(&t->t_stack.u_lane, lane, __ATOMIC_RELEASE);
-}
-
-/* Of a thread that others may know: they look at it. */
-static void mark_set(struct uproc_thread *t, int now)
-{
-	__atomic_store_n(&t->t_stack.u_mark, now, __ATOMIC_RELEASE);
-}
-
-static void pins_add(struct uproc_thread *t, int nr)
-{
-	int *at = &lane_of(t)->e_pins;
-
-	if (t->t_stack.u_lane != 0)
-		__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
-}
-
 /* The last pin of the lane is gone: its threads can be taken (W8). */
 static NOINLINE void kept_to_queue(struct ws_worker *w, struct lane *e)
 {
@@ -853,12 +694,6 @@ static NOINLINE struct ustack *next_choose(struct ws_worker *w,
 	if (t->t_stack.u_mark & GAVE)
 		preempt_end(w, t);
 	return go(w, t);
-}
-
-/* Of w, which stays with it. */
-static inline bool is_fixed(const struct ws_worker *w, int lane)
-{
-	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
 }
 
 /* The slot, then the deque. */
@@ -1857,82 +1692,8 @@ static void worker_fini(struct uproc *p)
 	umem_stock_fini(&w->w_stock);
 	kept_fini(&w->w_kept);
 	free(w->w_lane);
-	if (p->p_nr == 0) {
-		free(lane_list);
-		free(ws_homes);
-		lane_list = NULL;
-		ws_homes  = NULL;
-	}
-}
-
-/* The first FIXED of its lanes, or one if they are few, stay with a worker. */
-static void lanes_deal(struct ws_worker *w, int first, int nr)
-{
-	int lane;
-
-	w->w_fixed    = first;
-	w->w_fixed_nr = nr >= SHARED ? FIXED : 1;
-	for (lane = first + nr; --lane >= first; ) {
-		struct lane *e = &lane_list[lane];
-
-		ws_homes[lane] = w;
-		if (lane < first + w->w_fixed_nr) {
-			e->e_at   = -1;
-			e->e_pins = 1;
-			continue;
-		}
-		lane_note(w, e);
-		e->e_next = w->w_free;
-		w->w_free = lane;
-	}
-}
-
-/* All lanes are mapped at once, and any dispatcher may use any. */
-static int lanes_map(struct uproc_set *s, int *nr)
-{
-	struct usched *first = &uproc_nth(s, 0)->p_sched;
-	int rc;
-	int i;
-
-	*nr = s->set_lane_nr;
-	rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
-	if (rc == -ENOSYS) {
-		s->set_on_native = true;
-		*nr = 0;
-		return 0;
-	}
-	for (i = 1; i < s->set_nr && rc == 0; i++)
-		rc = usched_lanes_share(&uproc_nth(s, i)->p_sched, first);
-	return rc;
-}
-
-static int lanes_init(struct uproc_set *s)
-{
-	int rc, nr, i;
-
-	rc = lanes_map(s, &nr);
-	if (rc != 0)
-		return rc;
-	for (i = 0; i < s->set_nr && nr == 0; i++)
-		stop_look(&worker(i)->w_stop);
-	free(lane_list);		/* of a start that has failed */
-	free(ws_homes);
-	lane_list = calloc(LANE_NR, sizeof *lane_list);
-	ws_homes  = calloc(LANE_NR, sizeof *ws_homes);
-	if (lane_list == NULL || ws_homes == NULL)
-		return -ENOMEM;
-	lane_list[0].e_at = -1;
-	for (i = 0; i < s->set_nr && nr > 0; i++) {
-		struct ws_worker *w = worker(i);
-
-		free(w->w_lane);
-		w->w_lane = malloc(nr * s->set_nr * sizeof w->w_lane[0]);
-		if (w->w_lane == NULL)
-			return -ENOMEM;
-		w->w_lane_nr = w->w_free = 0;
-		lanes_deal(w, 1 + i * nr, nr);
-	}
-	return 0;
+	if (p->p_nr == 0)
+		lanes_fini();
 }
 
 /* In the child of a thread of p no wake goes by the short way any more. */

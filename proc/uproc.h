@@ -88,7 +88,8 @@ struct uproc_kind {
 	struct ustack *(*k_next)(struct usched *s);	/* must be given */
 	int  (*k_init)(struct uproc *p);	/* 0 or -errno */
 	void (*k_fini)(struct uproc *p);	/* also if k_init() failed */
-	int  (*k_lanes)(struct uproc_set *set);	/* at the start; maybe again */
+	/* At the start; maybe again. 0 or -errno; -ENOSYS: there are none. */
+	int  (*k_lanes)(struct uproc_set *set);
 	void (*k_done)(struct usched *s, struct ustack *u);
 	int  (*k_preempt)(struct usched *s, struct ustack *u);
 	int  (*k_again)(struct usched *s, struct ustack *u);	/* or never */

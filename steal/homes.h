@@ -20,8 +20,8 @@
  *
  * A thread that has not begun has no lane and no home: the worker that runs it
  * first chooses both. If the function is known to block deep, the lane is for
- * this thread alone (usched_lane_own()). Such a lane is in no list, but its home
- * moves as that of any other.
+ * this thread alone (usched_lane_own()). Such a lane is in no list, but its
+ * home moves as that of any other.
  *
  *	ws_homes[lane]		the home
  *	u_sched of a thread	a hint, which is nearly always right: W9
@@ -92,7 +92,7 @@ static inline bool lane_stays(const struct uproc_thread *t)
 	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
 }
 
-/* Returns whether t can go to another worker. Caller is in w, or has stopped w. */
+/* Returns whether t can leave w. Caller is in w, or has stopped w. */
 static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
@@ -102,8 +102,8 @@ static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 
 /*
  * Returns whether t must run on w: while it is pinned. Caller is in w, or has
- * stopped w. If the lane is pinned at another home, t does not stay here: it has
- * to go there.
+ * stopped w. If the lane is pinned at another home, t does not stay here: it
+ * has to go there.
  */
 static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 {
@@ -112,7 +112,7 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 	return lane_stays(t) && ws_is_home(w, t);
 }
 
-/* Puts e into the list of w, if w is its home, and has not done so yet. Owner only. */
+/* Puts e into the list of w, unless w is not its home. Owner only. */
 static void lane_note(struct ws_worker *w, struct lane *e)
 {
 	int lane = e - lane_list;
@@ -124,8 +124,7 @@ static void lane_note(struct ws_worker *w, struct lane *e)
 	w->w_lane[w->w_lane_nr++] = lane;
 }
 
-/* Sets u_sched (W9). Releases to w what the caller, which may be another worker,
- * did with t. */
+/* Sets u_sched (W9), and releases to w what the caller did with t. */
 static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
 {
 	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
@@ -148,7 +147,7 @@ static void lane_move(struct ws_worker *w, struct lane *e,
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
 }
 
-/* Moves t and its lane. Other threads of the lane may still have w as u_sched. */
+/* Moves t and its lane from w. Caller is in w, or has stopped w. */
 static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
 			 struct ws_worker *to)
 {
@@ -183,7 +182,7 @@ static inline int lane_own(struct ws_worker *w, void (*f)(void *))
 	return LIKELY(lane == 0) ? 0 : lane_own_begin(w, lane);
 }
 
-/* Chooses a lane for t, which begins. Pinned threads share the lanes that stay. */
+/* Chooses a lane for t, which begins. Pinned threads share the fixed lanes. */
 static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 {
 	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
@@ -223,7 +222,7 @@ static inline bool is_fixed(const struct ws_worker *w, int lane)
 	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
 }
 
-/* Gives nr lanes to w. The first FIXED never move; if nr is small, the first. */
+/* Gives nr lanes to w, of which FIXED, or only the first, never move. */
 static void lanes_deal(struct ws_worker *w, int first, int nr)
 {
 	int lane;
@@ -246,19 +245,12 @@ static void lanes_deal(struct ws_worker *w, int first, int nr)
 }
 
 /* Maps the lanes of all workers at once: each dispatcher may use each lane. */
-static int lanes_map(struct uproc_set *s, int *nr)
+static int lanes_map(struct uproc_set *s)
 {
 	struct usched *first = &uproc_nth(s, 0)->p_sched;
-	int rc;
+	int rc = usched_lanes(first, s->set_lane_nr * s->set_nr, s->set_stack);
 	int i;
 
-	*nr = s->set_lane_nr;
-	rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
-	if (rc == -ENOSYS) {
-		s->set_on_native = true;
-		*nr = 0;
-		return 0;
-	}
 	for (i = 1; i < s->set_nr && rc == 0; i++)
 		rc = usched_lanes_share(&uproc_nth(s, i)->p_sched, first);
 	return rc;
@@ -272,32 +264,47 @@ static void lanes_fini(void)
 	ws_homes  = NULL;
 }
 
-static int lanes_init(struct uproc_set *s)
+/* The lists of a worker may come to hold all lanes. False: no memory. */
+static bool lanes_tables(struct uproc_set *s)
 {
-	int rc, nr, i;
+	bool ok;
+	int i;
 
-	rc = lanes_map(s, &nr);
-	if (rc != 0)
-		return rc;
-	for (i = 0; i < s->set_nr && nr == 0; i++)
-		stop_look(&((struct ws_worker *)uproc_nth(s, i))->w_stop);
 	lanes_fini();			/* of a start that has failed */
 	lane_list = calloc(LANE_NR, sizeof *lane_list);
 	ws_homes  = calloc(LANE_NR, sizeof *ws_homes);
-	if (lane_list == NULL || ws_homes == NULL)
-		return -ENOMEM;
-	lane_list[0].e_at = -1;
-	for (i = 0; i < s->set_nr && nr > 0; i++) {
+	ok = lane_list != NULL && ws_homes != NULL;
+	for (i = 0; i < s->set_nr; i++) {
 		struct ws_worker *w = (struct ws_worker *)uproc_nth(s, i);
 
 		free(w->w_lane);
-		w->w_lane = malloc(nr * s->set_nr * sizeof w->w_lane[0]);
-		if (w->w_lane == NULL)
-			return -ENOMEM;
+		w->w_lane = calloc((size_t)s->set_lane_nr * s->set_nr,
+				   sizeof w->w_lane[0]);
 		w->w_lane_nr = w->w_free = 0;
-		lanes_deal(w, 1 + i * nr, nr);
+		ok = ok && w->w_lane != NULL;
 	}
-	return 0;
+	return ok;
+}
+
+/* 0 or -errno; -ENOSYS: no lanes, threads stay where they have begun. */
+static int lanes_init(struct uproc_set *s)
+{
+	int nr = s->set_lane_nr;
+	int rc, i;
+
+	if (!lanes_tables(s))
+		return -ENOMEM;
+	lane_list[0].e_at = -1;
+	rc = lanes_map(s);
+	for (i = 0; i < s->set_nr; i++) {
+		struct ws_worker *w = (struct ws_worker *)uproc_nth(s, i);
+
+		if (rc == 0)
+			lanes_deal(w, 1 + i * nr, nr);
+		else if (rc == -ENOSYS)
+			stop_look(&w->w_stop);
+	}
+	return rc;
 }
 
 #endif /* HOMES_H */

@@ -16,7 +16,9 @@
  * A thread that can run is in exactly one of these places, or held by a worker
  * on the way from one to another. A worker takes from them in the order above.
  * But once in WS_RUN + 1 switches it takes a thread that has waited for long:
- * see ws.h. A thread is displaced from the slot when another is woken.
+ * see ws.h. A thread is displaced from the slot when another is woken. It goes
+ * to the queue instead if the deque is long (WOKEN_MOST), because an item takes
+ * 8 bytes there, and 16 in the deque.
  *
  * HOME
  *
@@ -171,13 +173,12 @@ UPREEMPT_NEVER;
 #define ROOM_MIN	64
 #define BLOCK	sizeof(struct uproc_thread)
 #define SPARE_MOST	512	/* blocks, beside those that tasks need */
-#define RAW_MIN		16
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
-#define WOKEN_MOST	1024	/* more go to the queue: 8 bytes */
+#define WOKEN_MOST	1024	/* in the deque; others go to the queue */
 #define STEAL_MOST	256	/* items that are taken at once */
 #define SEARCH		30000u	/* ns, if there is a spare cpu */
 #define SEARCH_RELAX	16	/* between looks */
-#define PULL		4	/* one in so many wakes takes the lane along */
+#define MOVE_EACH	4	/* wakes from elsewhere: then a lane moves */
 #define DENSE_NR	16	/* messages, */
 #define DENSE		2000u	/* and so many ns for each: they are dense */
 #define PLENTY		4096u	/* switches without running dry */
@@ -265,7 +266,7 @@ static inline void announce(void)
 		wake_sleeper();
 }
 
-/* Called when something waits for a running thread: wakes a watch if needed. */
+/* Called when something waits for a running thread: ends ws_unwatched. */
 static void end_unwatched(void)
 {
 	if (__builtin_expect(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED),
@@ -276,6 +277,7 @@ static void end_unwatched(void)
 
 /* Messages. */
 
+/* Posts the node of t to w. Any thread. */
 static void post_node(struct ws_worker *w, struct uproc_thread *t)
 {
 	inbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
@@ -864,7 +866,7 @@ static bool should_move(struct ws_worker *w, struct lane *e,
 		return false;
 	if (!plenty && w->w_dense)
 		return from->w_proc.p_nr < w->w_proc.p_nr;
-	return ++e->e_wakes % PULL == 0;
+	return ++e->e_wakes % MOVE_EACH == 0;
 }
 
 /*

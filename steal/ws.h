@@ -113,7 +113,7 @@ void ws_release(void);
 struct ws_thread *ws_thread_init(void (*f)(void *), void *arg);
 int ws_spawn(void (*f)(void *), void *arg);
 
-/* Makes a thread that begins on worker proc modulo their number; it may move. */
+/* Makes a thread that begins on worker proc modulo their number. */
 struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg);
 
 /* Makes a thread that stays there until it calls ws_unpin(), if ever. */
@@ -192,7 +192,7 @@ struct ws_worker *ws_home_native(const struct uproc_thread *t);
 /* Returns the home of t; NULL while it has not begun. */
 static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 {
-	/* Pairs with lane_set(): t may not have begun when the caller met it. */
+	/* Pairs with lane_set(): the caller may know t from before it began. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_ACQUIRE);
 
 	return UPROC_LIKELY(lane != 0) ?

@@ -19,8 +19,8 @@
  *	K2 ASKED? then in = 0,			K9 answer = stop? then K6 in the
  *	K8    answer = stop, again and		   end; look for a while
  *	      again until it is not,		K4 fence_heavy()
- *	      and back to K1			K5 wait until in is 0; if that takes
- *	...					   too long: K6, and give up
+ *	      and back to K1			K5 wait until in is 0; or give
+ *	...					   up: K6
  *	K7 in = 0				...
  *						K6 stop: clear ASKED
  *
@@ -52,16 +52,16 @@
  *	               fence_init()
  *	stop_enter     the owner, not in	waits while it is stopped
  *	stop_leave     the owner, in or not	-
- *	stop_in        the owner, not in	true: it is in; false: it must call
- *	               			stop_enter() or stop_leave()
+ *	stop_in        the owner, not in	true: it is in; false: call
+ *	               			stop_enter() or stop_leave() now
  *	stop_quick     the owner, not in	true: it is in, and LOOK is not
  *	               			set; false: as stop_in(), which it
  *	               			may call, too
  *	stop_look      the owner, in, or the	the next stop_quick() sees LOOK
  *	               thief that has stopped
  *	               it
- *	stop_ask       a thief that is not	the number of this stop; 0: another
- *	               in anywhere		thief has stopped the owner
+ *	stop_ask       a thief that is not	this stop's number; 0: another
+ *	               in anywhere		thief was first
  *	stop_answered  the thief that has	true: the owner is not in, until
  *	               asked			stop_end()
  *	stop_force     the same, instead	the same; false: it has given up

@@ -41,8 +41,8 @@
  *     u_sched is w, is at home at w; and each that has not begun is in a queue
  *     or in the inbox of w. A thief that takes a thread from w therefore sets
  *     u_sched. If other threads are bound to the lane, whose u_sched may be w,
- *     the thief also sets STOP_LOOK, for good. So a wake needs no look at
- *     ws_homes while STOP_LOOK is not set.
+ *     the thief also sets STOP_LOOK, for good. A wake reads u_sched while it is
+ *     in. So it needs no look at ws_homes while STOP_LOOK is not set.
  */
 
 #include "ws.h"

@@ -210,6 +210,16 @@ static __inline__ bool ws_is_home(const struct ws_worker *w,
 	return __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) == w;
 }
 
+/*
+ * Returns whether t is at home at s, if STOP_LOOK is not set (W9). Caller is in
+ * s. Acquires what the last home has done.
+ */
+static __inline__ bool ws_is_hint(const struct uproc_thread *t,
+				  const struct usched *s)
+{
+	return __atomic_load_n(&t->t_stack.u_sched, __ATOMIC_ACQUIRE) == s;
+}
+
 /* Sets the slot. Atomic: thieves look whether there is something. */
 static __inline__ void ws_slot_set(struct ws_worker *w, struct uproc_thread *t)
 {
@@ -247,10 +257,10 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct uproc_thread *before;
 
 	uproc_live(u, "wake");
-	/* W9; and the caller is of ws. Acquires what the last home has done. */
-	if (!UPROC_LIKELY(s == __atomic_load_n(&u->t_stack.u_sched,
-					       __ATOMIC_ACQUIRE)) ||
-	    !UPROC_LIKELY(stop_quick(&w->w_stop))) {
+	/* The first look tells that s is of ws. A thief may take t before K1. */
+	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
+	    !UPROC_LIKELY(stop_quick(&w->w_stop)) ||
+	    !UPROC_LIKELY(ws_is_hint(u, s))) {
 		ws_wake_slow(t);
 		return;
 	}

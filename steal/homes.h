@@ -39,10 +39,11 @@
  *     alone are in neither list.
  * W9. Unless STOP_LOOK of w is set, each thread that has begun, and whose
  *     u_sched is w, is at home at w; and each that has not begun is in a queue
- *     or in the inbox of w. A thief that takes a thread from w therefore sets
- *     u_sched. If other threads are bound to the lane, whose u_sched may be w,
- *     the thief also sets STOP_LOOK, for good. A wake reads u_sched while it is
- *     in. So it needs no look at ws_homes while STOP_LOOK is not set.
+ *     or in the inbox of w. So if a thread leaves w, the thief that takes it,
+ *     or w that sends it, sets u_sched. If other threads are bound to its lane,
+ *     their u_sched may be w, and STOP_LOOK is set, too, for good. A wake reads
+ *     u_sched while it is in. So it needs no look at ws_homes while STOP_LOOK
+ *     is not set.
  */
 
 #include "ws.h"

@@ -257,7 +257,7 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct uproc_thread *before;
 
 	uproc_live(u, "wake");
-	/* The first look tells that s is of ws. A thief may take t before K1. */
+	/* The first look tells that s is of ws. Before K1 t may be stolen. */
 	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
 	    !UPROC_LIKELY(stop_quick(&w->w_stop)) ||
 	    !UPROC_LIKELY(ws_is_hint(u, s))) {

@@ -412,18 +412,12 @@ static bool room_get(struct uproc *p)
 static void ring_move(struct uproc *p)
 {
 	struct usched_queue *q = &p->p_queue;
-	struct ustack **old = q->q_ring;
-	unsigned mask;
-	unsigned i;
+	struct ustack **old;
 
 	if (__atomic_load_n(&p->p_room, __ATOMIC_ACQUIRE) == q->q_mask + 1)
 		return;
 	pthread_mutex_lock(&p->p_set->set_lock);
-	mask = p->p_room - 1;
-	for (i = q->q_head; i != q->q_tail; i++)
-		p->p_ring[i & mask] = old[i & q->q_mask];
-	q->q_ring = p->p_ring;
-	q->q_mask = mask;
+	old = uproc_queue_move(q, p->p_ring, p->p_room - 1);
 	p->p_ring = NULL;
 	pthread_mutex_unlock(&p->p_set->set_lock);
 	free(old);
@@ -1068,9 +1062,7 @@ static int lanes_each(struct uproc_set *set)
 	for (i = 0; i < set->set_nr && rc == 0; i++)
 		rc = usched_lanes(&uproc_nth(set, i)->p_sched, set->set_lane_nr,
 				  set->set_stack);
-	if (rc == -ENOSYS)
-		set->set_on_native = true;
-	return rc == -ENOSYS ? 0 : rc;
+	return rc;
 }
 
 /* Makes up to nr mappings, of a page each. NULL: not even one is left. */
@@ -1109,7 +1101,9 @@ static int lanes_reserving(struct uproc_set *set)
 	release(first, lanes);
 	rc = set->set_ops.op_move.mv_lanes(set);
 	release(map, more);
-	return rc;
+	if (rc == -ENOSYS)
+		set->set_on_native = true;
+	return rc == -ENOSYS ? 0 : rc;
 }
 
 static void lanes_free(struct uproc_set *set)

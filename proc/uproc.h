@@ -80,7 +80,8 @@ enum {
 
 /* For schedulers whose threads move. Members left out: as rr does. */
 struct uproc_move_ops {
-	int  (*mv_lanes)(struct uproc_set *set); /* at the start; maybe again */
+	/* At the start; maybe again. 0 or -errno; -ENOSYS: there are none. */
+	int  (*mv_lanes)(struct uproc_set *set);
 	void (*mv_done)(struct usched *s, struct ustack *u);
 	int  (*mv_again)(struct usched *s, struct ustack *u);	/* or never */
 	int  (*mv_wait)(void);

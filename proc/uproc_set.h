@@ -50,6 +50,24 @@ struct uproc_set {
 };
 
 /*
+ * Moves the threads of q to a ring of mask + 1 places, which hold them all.
+ * Returns the old ring. Owner only.
+ */
+static inline struct ustack **uproc_queue_move(struct usched_queue *q,
+					       struct ustack **ring,
+					       unsigned mask)
+{
+	struct ustack **old = q->q_ring;
+	unsigned i;
+
+	for (i = q->q_head; i != q->q_tail; i++)
+		ring[i & mask] = old[i & q->q_mask];
+	q->q_ring = ring;
+	q->q_mask = mask;
+	return old;
+}
+
+/*
  * FORK: see uproc.c. How many times an ancestor has forked to make this
  * process, as far as pthread_atfork() tells.
  */

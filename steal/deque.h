@@ -21,10 +21,10 @@
  *	steal <--                          <--> pop, push
  *
  * An item is two words, for instance a function and its argument. Item i is in
- * slot i modulo room of the array. When that is full, the owner
- * copies all to one twice the size. Thieves may still read the old one, where
- * what they can get stays as it was; so it is kept until deque_fini(). All old
- * ones together have less slots than the last.
+ * slot i modulo room of the array. When the array is full, the owner copies all
+ * items to an array of twice the size. Thieves may still read the old array, in
+ * which the items that they can get stay as they were. So old arrays are kept
+ * until deque_fini(). Together they have less slots than the last.
  *
  *	operation          who may call  x push   x pop      x steal
  *	deque_push         the owner     -        -          1
@@ -33,38 +33,39 @@
  *	deque_steal_alone  see there     1        forbidden  4
  *	deque_size         anyone        a hint   a hint     a hint
  *	deque_most, _look  the owner     -        -          a hint
- *	deque_init, _fini  one, while there are no others
+ *	deque_init, _fini  one thread, while no other uses it
  *
  *	1 the item is seen now or later; if the push happens before, now
  *	2 two or more items: both get one, and meet no more than they would
  *	  alone
- *	3 the last item: one of them gets it, by a compare-and-swap
- *	4 one of them gets the item, the other one DEQUE_LOST or a later item
+ *	3 the last item: either gets it, by a compare-and-swap
+ *	4 one thief gets the item, the other DEQUE_LOST or a later item
  *
- * The caller must do: fence_init() (fence.h) before; the first word of an item
- * is not NULL and not DEQUE_LOST. What was written before an item was pushed is
- * seen by who gets it. A struct deque is aligned to DEQUE_LINE, and so must be
- * the memory of a struct that it is in.
+ * The caller must call fence_init() (fence.h) before, and the first word of an
+ * item must not be NULL or DEQUE_LOST. The thread that gets an item sees all
+ * writes before its push. A struct deque is aligned to DEQUE_LINE, and so must
+ * be the memory of a struct around it.
  *
- * A steal that finds nothing has passed no fence. So who is about to sleep
- * makes it known that he sleeps, then passes fence_heavy() and looks again
- * (deque_size()); who has pushed passes fence_light(), and looks who sleeps.
+ * A steal that finds nothing has passed no fence. So a thread about to sleep
+ * first says that it sleeps, then passes fence_heavy(), and then looks again
+ * (deque_size()). An owner that has pushed passes fence_light(), and then looks
+ * for sleepers.
  *
  * INVARIANTS
  *
- * Q1. d_top only grows, by 1, by a compare-and-swap: whose it was got the item
- *     with the old number, and nobody else did. A thief writes nothing else.
- * Q2. The owner gets the last item, b, without that only if it has set d_bottom
- *     to b, passed a fence, and then found d_top less than b. A thief who wants
- *     item b has read b from d_top before its own fence. If the owner's fence
- *     came first, the thief reads from d_bottom that b is gone; if the thief's,
- *     the owner reads a d_top that is not less than b.
+ * Q1. d_top only grows, by 1, by a compare-and-swap. The thread whose swap it
+ *     was got the item with the old number, alone. A thief writes nothing else.
+ * Q2. The owner gets the last item, b, without a swap only if it has set
+ *     d_bottom to b, passed a fence, and then found d_top less than b. A thief
+ *     that wants item b has read b from d_top before its own fence. If the
+ *     owner's fence came first, the thief reads from d_bottom that b is gone.
+ *     If the thief's came first, the owner reads a d_top not less than b.
  * Q3. d_bottom is less than d_top by 1 at most, and only within a pop.
- * Q4. A slot is written again only after d_top has passed the item in it, so a
- *     thief who has read what is not his, or half of it, fails in his
- *     compare-and-swap. d_seen
- *     is a d_top that the owner has read before, so no more than that.
- * Q5. Arrays that are not the last one are not written.
+ * Q4. A slot is written again only after d_top has passed its item. So a thief
+ *     that has read a later item there, or half of it, fails in the
+ *     compare-and-swap. d_seen is a d_top that the owner has read before, so it
+ *     is never more than d_top.
+ * Q5. Only the last array is written.
  * Q6. Indices are counted modulo 2^n, and only their differences mean
  *     something, which are read as signed. room divides 2^n, so item i stays in
  *     its slot when they wrap around.
@@ -77,13 +78,14 @@
  * - Indices were unsigned, so the pop from an empty deque that was never used
  *   compared 0 with 0 - 1, the largest number, and "found" an item. Here Q6.
  *
- * There a push has a release fence, which makes all later stores of d_bottom
- * release what was before. Here it has a release store, which is cheaper. So
- * the first store of d_bottom in a pop has to be one, too: since C++20 (P0982)
- * a relaxed store does not hand on what an earlier one of the same thread has
- * released, and a thief who reads d_bottom from there may get an item that was
- * pushed before. The last store in a pop is relaxed: d_top is b + 1 by then,
- * so who reads b + 1 from it knows that, or fails in his compare-and-swap.
+ * There a push has a release fence, so all later stores of d_bottom release the
+ * item, too. Here a push has a release store, which is cheaper. So the first
+ * store of d_bottom in a pop has to be a release store, too. Since C++20
+ * (P0982) a relaxed store does not pass on what an earlier store of the same
+ * thread has released, and a thief that reads d_bottom from there may get an
+ * item that was pushed before. The last store in a pop is relaxed. By then
+ * d_top is b + 1, and a thief that reads this b + 1 finds nothing, or fails in
+ * its compare-and-swap.
  *
  * ORDERS
  *
@@ -109,7 +111,7 @@
 
 #include "fence.h"
 
-/* Between two steps, where another one may come: a test puts delays there. */
+/* A place between two steps, where tests put a delay. */
 #if !defined(RACE_WINDOW)
 #define RACE_WINDOW(n)	((void)0)
 #endif
@@ -144,13 +146,13 @@ struct deque_item {
 /* The slots follow. */
 struct deque_array {
 	long                a_room;	/* of them, a power of 2 */
-	struct deque_array *a_old;	/* the one before, or NULL */
+	struct deque_array *a_old;	/* the array before, or NULL */
 };
 
 /*
- * Each push and pop writes d_bottom, each steal d_top. If they were in one
- * line, each would take it from the other. What thieves only read is beside
- * d_bottom, which they read, too.
+ * Each push and pop writes d_bottom, each steal d_top. In a single line, each
+ * would take the line from the other. Thieves only read d_array, which lies
+ * beside d_bottom, since they read that, too.
  */
 struct deque {
 	/* Written by the owner. */
@@ -161,7 +163,7 @@ struct deque {
 	unsigned long       d_top __attribute__((aligned(DEQUE_LINE)));
 };
 
-/* The number of items, if it is not negative: Q6. */
+/* Returns the number of items, if it is not negative: Q6. */
 static __inline__ long deque_span(unsigned long bottom, unsigned long top)
 {
 	return (long)(bottom - top);
@@ -218,7 +220,7 @@ static __inline__ struct deque_array *deque_make(long room)
 	return a;
 }
 
-/* With at least so much room at first. 0, or -ENOMEM. */
+/* Makes an empty deque with room items of room, or more. 0, or -ENOMEM. */
 static __inline__ int deque_init(struct deque *d, long room)
 {
 	long most = 1;
@@ -230,7 +232,7 @@ static __inline__ int deque_init(struct deque *d, long room)
 	return d->d_array != NULL ? 0 : -ENOMEM;
 }
 
-/* After deque_init() has returned 0. Items that are left are the caller's. */
+/* Frees the arrays. Items that are left are the caller's. */
 static __inline__ void deque_fini(struct deque *d)
 {
 	struct deque_array *a = d->d_array;
@@ -242,20 +244,20 @@ static __inline__ void deque_fini(struct deque *d)
 	}
 }
 
-/* The owner's: as many as deque_size(), or more. */
+/* Returns deque_size(), or more, without a look at the thieves. Owner only. */
 static __inline__ long deque_most(const struct deque *d)
 {
 	return deque_span(d->d_bottom, d->d_seen);
 }
 
-/* The same, after a look at how far the thieves are. */
+/* Returns how many items there are, after a look at the thieves. Owner only. */
 static __inline__ long deque_look(struct deque *d)
 {
 	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	return deque_most(d);
 }
 
-/* There seems to be no room: looks, or makes some. */
+/* Called when there seems to be no room: looks again, or makes room. */
 static __attribute__((noinline, cold, unused))
 int deque_make_room(struct deque *d)
 {
@@ -277,7 +279,7 @@ int deque_make_room(struct deque *d)
 	return 0;
 }
 
-/* The owner's. 0, or -ENOMEM, and nothing has changed. */
+/* Puts x at the bottom. Owner only. 0, or -ENOMEM, and nothing has changed. */
 static __inline__ int deque_push(struct deque *d, struct deque_item x)
 {
 	unsigned long b = d->d_bottom;
@@ -292,14 +294,14 @@ static __inline__ int deque_push(struct deque *d, struct deque_item x)
 	return 0;
 }
 
-/* Gives i to one who asks. */
+/* Takes item i. False: another thread has taken it. */
 static __inline__ int deque_win(struct deque *d, unsigned long i)
 {
 	return __atomic_compare_exchange_n(&d->d_top, &i, i + 1, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);		/* R3 */
 }
 
-/* The owner's: the item that was pushed last, if there is one. */
+/* Takes the item that was pushed last, if there is any. Owner only. */
 static __inline__ __attribute__((always_inline))
 struct deque_item deque_pop(struct deque *d)
 {
@@ -307,7 +309,7 @@ struct deque_item deque_pop(struct deque *d)
 	struct deque_item x = deque_none(NULL);
 	long left;
 
-	/* It only grows. So it costs little to look at an empty one. */
+	/* d_top only grows. So a look at an empty deque costs little. */
 	if (deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
 		return x;
 	RACE_WINDOW(25);
@@ -326,9 +328,9 @@ struct deque_item deque_pop(struct deque *d)
 }
 
 /*
- * The item that was pushed first, if there is one; DEQUE_LOST if another
- * one got it. For one who knows that the owner does not pop meanwhile, nor has
- * begun to; or who is the owner.
+ * Takes the item that was pushed first, if there is any; DEQUE_LOST if another
+ * thread took it. Called by the owner, or by a thread that knows that the owner
+ * is not in a pop, and begins none meanwhile.
  */
 static __inline__ struct deque_item deque_steal_alone(struct deque *d)
 {
@@ -344,7 +346,7 @@ static __inline__ struct deque_item deque_steal_alone(struct deque *d)
 	return deque_win(d, t) ? x : deque_none(DEQUE_LOST);
 }
 
-/* How many items there are, if nobody else does anything; 0 or more. */
+/* Returns how many items there are, 0 or more: a hint. Any thread. */
 static __inline__ long deque_size(const struct deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
@@ -354,7 +356,7 @@ static __inline__ long deque_size(const struct deque *d)
 	return nr > 0 ? nr : 0;
 }
 
-/* The same as deque_steal_alone(), for anyone. */
+/* Does what deque_steal_alone() does, while the owner may pop. Any thread. */
 static __inline__ struct deque_item deque_steal(struct deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */

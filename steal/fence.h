@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* fence.h: a pair of fences of which the one that is often passed is free. */
+/* fence.h: a pair of fences: the fence that is often passed is free. */
 
 #ifndef FENCE_H
 #define FENCE_H
 
 /*
- * Two threads that each write a word and then look at the other's have to put a
- * full fence between, else both may find the old value. When one of them does
- * that all the time and the other seldom, the first can go without: the second
- * makes it pass a fence, whatever it is doing. Thought of by D. Dice, H. Huang
- * and M. Yang, "Asymmetric Dekker Synchronization" (Sun Microsystems, 2001); in
- * Linux as membarrier(2); proposed for C++ as P1202 (D. Goldblatt).
+ * Two threads may each write a word and then read the word of the other. Both
+ * need a full fence between write and read, or both may read the old value. If
+ * the first thread does this all the time, and the second seldom, the first can
+ * go without: the second makes it pass a fence, whatever it is doing. Invented
+ * by D. Dice, H. Huang and M. Yang, "Asymmetric Dekker Synchronization" (Sun
+ * Microsystems, 2001); in Linux as membarrier(2); proposed for C++ as P1202
+ * (D. Goldblatt).
  *
  *	often:                          seldom:
  *
@@ -18,13 +19,14 @@
  *	fence_light()                   fence_heavy()
  *	read B                          read A
  *
- * One of the two reads finds what was written. Why: the system call interrupts
- * each cpu that runs a thread of the process, for a full fence there, and those
- * that run none have passed one when they changed over. So for each thread
- * there is a moment within fence_heavy() at which all that it has done before
- * is seen by all, and what it does later is not done yet. If that moment is
- * after its fence_light(), A is seen; if before, it reads B anew. All that is
- * asked of fence_light() is that the compiler moves nothing across it.
+ * At least one of the two reads finds the new value. The system call interrupts
+ * each cpu that runs a thread of the process, for a full fence there. Other
+ * cpus have passed a full fence when they last switched threads. So for each
+ * thread there is a moment within fence_heavy() that divides its work: all that
+ * it did before is visible to all, and all that it does later is not done yet.
+ * If its fence_light() is before that moment, its A is visible; if after, it
+ * reads the new B. fence_light() must only keep the compiler from moving
+ * accesses across.
  *
  *	fence x fence   at the same time, by two threads
  *	light x light   no order: nothing may depend on it
@@ -38,16 +40,16 @@
  *	                                                  interrupt for others
  *
  * Without membarrier(2) - an old kernel, a filter of system calls, not Linux -
- * both are full fences. F1: a free light fence never meets a heavy one that has
- * made no system call. So fence_init() decides once, for the program or shared
- * library that calls it, and the decision stays. Where nobody has called it,
- * light fences are full, but heavy ones are both: they may meet a light one of
- * another library.
+ * both are full fences. F1: a free light fence never meets a heavy fence that
+ * has made no system call. So fence_init() decides once, for the program or
+ * shared library that calls it, and the decision stays. Before the first call,
+ * light fences are full, and heavy fences are both: they may meet a free light
+ * fence of another library.
  *
- * With FENCE_FULL, in all files or in none, both are full fences always. So it
- * is with -fsanitize=thread, which knows no fences: there each is an operation
- * on one word, which orders more than a fence does. FENCE_MODEL is for a model
- * checker that is called in the same way, but knows them.
+ * With FENCE_FULL, in all files or in none, both are always full fences. With
+ * -fsanitize=thread, which knows no fences, each is an operation on a common
+ * word, which orders more than a fence does. FENCE_MODEL is for a model checker
+ * that is called as that sanitizer is, but knows fences.
  */
 
 #if defined(__SANITIZE_THREAD__)
@@ -78,7 +80,7 @@ long syscall(long nr, ...);	/* -std=c99: not declared */
 #include "usched.h"
 
 #if defined(FENCE_TSAN)
-/* One in the program, and so without a .c file. */
+/* Weak, so that a single copy is in the program, without a .c file. */
 __attribute__((weak, visibility("hidden"))) int fence_word;
 
 static __inline__ void fence_full(void)
@@ -94,15 +96,15 @@ static __inline__ void fence_full(void)
 
 #if defined(FENCE_MEMBARRIER)
 
-/* Of linux/membarrier.h, which is not there for every libc. */
+/* From linux/membarrier.h, which not each libc has. */
 enum { FENCE_EXPEDITED = 1 << 3, FENCE_REGISTER = 1 << 4 };
 
 enum { FENCE_UNDECIDED, FENCE_BOTH_FULL, FENCE_ONE_FREE };
 
-/* One in the program or library; all but the first value stay (F1). */
+/* One copy in the program or library. All but the first value stay (F1). */
 __attribute__((weak, visibility("hidden"))) int fence_mode;
 
-/* Six arguments, since there are wrappers of syscall() that read so many. */
+/* True: success. Six arguments, as some wrappers of syscall() read so many. */
 static __inline__ int fence_call(int what)
 {
 	return syscall(SYS_membarrier, what, 0, 0, 0, 0, 0) == 0;
@@ -113,7 +115,7 @@ static __inline__ int fence_decided(void)
 	return __atomic_load_n(&fence_mode, __ATOMIC_RELAXED);
 }
 
-/* 0: light fences are free. Negative errno: they are not, but all works. */
+/* Decides. 0: light fences are free. -ENOSYS: they are full, and all works. */
 static __inline__ int fence_init(void)
 {
 	int mode = FENCE_UNDECIDED;
@@ -125,7 +127,7 @@ static __inline__ int fence_init(void)
 	return fence_decided() == FENCE_ONE_FREE ? 0 : -ENOSYS;
 }
 
-/* Returns whether fence_light() is free. It stays so, once fence_init() ran. */
+/* Returns whether light fences are free. After fence_init() that stays. */
 static __inline__ int fence_free(void)
 {
 	return fence_decided() == FENCE_ONE_FREE;
@@ -139,7 +141,7 @@ static __inline__ void fence_light(void)
 		fence_full();
 }
 
-/* A child of fork() may not be registered. There is no other way left (F1). */
+/* Registers a child of fork(), which may not be; if it cannot, ends it (F1). */
 static __attribute__((noinline, cold, unused)) void fence_again(void)
 {
 	if (!fence_call(FENCE_REGISTER) || !fence_call(FENCE_EXPEDITED))

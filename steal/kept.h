@@ -5,10 +5,10 @@
 #define KEPT_H
 
 /*
- * First in, first out, in a ring, as struct usched_queue. Besides, each item may
- * belong to a group, and the places of a group are linked in the order in which
+ * First in, first out, in a ring, as struct usched_queue. Each item may also
+ * belong to a group. The places of a group are linked in the order in which
  * they were filled. So the items of a group are found without a search, however
- * many others are in between. An item that is taken out in the middle leaves a
+ * many others are in between. An item that is taken from the middle leaves a
  * hole, which kept_get() skips.
  *
  *	kq_head				      kq_tail
@@ -28,14 +28,14 @@
  *     of enlarged: that costs a step for each of its places, and makes half of
  *     them free.
  *
- * All calls are the owner's, but kept_len(): any thread, as a hint.
+ * Owner only, except kept_len(): any thread, as a hint.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Where the items of a group are; zeroed: there is none. */
+/* Where the items of a group are. Zeroed, the group has none. */
 struct kept_group {
 	unsigned kg_first;	/* place of the oldest, */
 	unsigned kg_last;	/* and of the newest, if kg_nr > 0 */
@@ -87,7 +87,7 @@ static __inline__ void kept_fini(struct kept *k)
 	k->kq_ring = NULL;
 }
 
-/* There is room. */
+/* Adds item at the end. There is room. */
 static __inline__ void kept_append(struct kept *k, struct kept_group *g,
 				   void *item)
 {
@@ -108,7 +108,7 @@ static __inline__ void kept_append(struct kept *k, struct kept_group *g,
 	g->kg_last = i;
 }
 
-/* Takes the item of c out, which becomes a hole. */
+/* Takes the item of c out: c becomes a hole. */
 static __inline__ void *kept_remove(struct kept *k, struct kept_place *c)
 {
 	struct kept_group *g = c->kp_group;
@@ -136,7 +136,7 @@ static __inline__ void kept_skip(struct kept *k)
 		k->kq_head++;
 }
 
-/* Returns the oldest of all; NULL: there is none. */
+/* Takes the oldest item; NULL: there is none. */
 static __inline__ void *kept_get(struct kept *k)
 {
 	if (k->kq_nr == 0)
@@ -145,13 +145,13 @@ static __inline__ void *kept_get(struct kept *k)
 	return kept_remove(k, kept_at(k, k->kq_head++));
 }
 
-/* Returns the oldest of g; NULL: there is none. */
+/* Takes the oldest item of g; NULL: there is none. */
 static __inline__ void *kept_get_of(struct kept *k, struct kept_group *g)
 {
 	return g->kg_nr == 0 ? NULL : kept_remove(k, kept_at(k, g->kg_first));
 }
 
-/* Takes item back, which is there: the search begins at the newest. */
+/* Takes out item, which is there. Searches from the newest on. */
 static __inline__ void kept_leave(struct kept *k, const void *item)
 {
 	unsigned i = k->kq_tail - 1;
@@ -176,7 +176,7 @@ static __inline__ void kept_pack(struct kept *k)
 	kept_skip(k);
 }
 
-/* The ring is full. False: no memory. */
+/* Makes room in a full ring. False: no memory. */
 static __attribute__((noinline, cold, unused)) bool kept_room(struct kept *k)
 {
 	unsigned mask = k->kq_mask * 2 + 1;

@@ -5,10 +5,10 @@
 #define MAIL_H
 
 /*
- * As in wakes.h, w_count is touched by one processor only, here: by the home of
- * the thread. Others count in w_posted, and the first of them posts the node of
- * the thread to the inbox of its home. But the home may change at any time, so
- * w_posted says more than how many:
+ * As in wakes.h, only a single processor touches w_count: the home of the
+ * thread. Other wakers count in w_posted, and the first of them posts the node
+ * of the thread to the inbox of its home. But the home may change at any time.
+ * So w_posted says more than how many:
  *
  *	POSTED   the node is in an inbox, or about to be
  *	GONE     the thread has ended; its node is posted no more
@@ -37,28 +37,28 @@
  *	mail_gone     the taker of the node	it has ended
  *
  * The taker of a node whose thread is at home elsewhere posts the node there,
- * and changes nothing else: so a node finds its thread by way of all its former
+ * and changes nothing else. So a node finds its thread by way of all former
  * homes, if need be.
  *
- * A thread that has not blocked yet may not have a home (it may not even have
- * begun, and lie in a queue that others steal from). It needs no message: its
+ * A thread that has not blocked yet may not have a home: perhaps it has not
+ * even begun, and lies in a queue where thieves take. It needs no message. Its
  * wakes are only counted, and it looks before it blocks for the first time.
- * That look and a post are both read-modify-writes of w_posted, so either the
- * thread sees the wake; or the poster sees SETTLED, and (by M1) the home.
+ * That look and a post are both read-modify-writes of w_posted. So either the
+ * thread sees the wake, or the poster sees SETTLED and (by M1) the home.
  *
  * THE END
  *
  * The taker that opens the node of a live thread goes on to use its count and
  * its home. So only the home may close it. A joinable thread may be woken until
- * it has been joined. The joiner is told of the end at once, whether a node is
- * under way or not, because its taker may compute for long. The joiner leaves
- * by wakes_leave(): after that and after the last mail_open() the thread is
- * freed, by the later of the two, as in wakes.h (E1, E2, T4). A post that finds
- * GONE changes nothing.
+ * it has been joined. The joiner is told of the end at once, even if the node
+ * is under way, because the taker may compute for long. The joiner leaves by
+ * wakes_leave(). The thread is freed by wakes_leave() or by the last
+ * mail_open(), whichever is later, as in wakes.h (E1, E2, T4). A post that
+ * finds GONE changes nothing.
  *
- * A thread without a joiner has LEFT set by mail_close(). Its waker has to know
- * that it has not ended, so each mail_post() happens before mail_close(). The
- * node may arrive later.
+ * For a thread without a joiner mail_close() also sets LEFT. A waker has to
+ * know that the thread has not ended. So each mail_post() happens before
+ * mail_close(), but the node may arrive later.
  *
  * Orders. M1: mail_settle() releases what has been written of the home; pairs
  * with the acquire in mail_post(). M2: a post releases what its caller did;
@@ -76,7 +76,7 @@
 #define MAIL_RUN	8u
 #define MAIL_SETTLED	16u
 
-/* Sets bits, and POSTED if it must be. True: it was not set before. */
+/* Adds more, and sets POSTED if it must be. True: POSTED was not set before. */
 static __inline__ int mail_put(struct wakes *w, unsigned more, int settled)
 {
 	unsigned was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
@@ -129,7 +129,7 @@ static __inline__ int mail_gone(const struct wakes *w)
 		WAKES_GONE) != 0;
 }
 
-/* After wakes_wait(). No node is under way before the first time. */
+/* Called after wakes_wait(), the first time: no node is under way until now. */
 static __inline__ int mail_settle(struct wakes *w)
 {
 	unsigned was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,
@@ -148,7 +148,7 @@ static __inline__ void mail_collect(struct wakes *w)
 	wakes_back(w, mail_wakes(was));
 }
 
-/* With flags WAKES_LEFT the thread has no joiner. */
+/* Closes a thread that has ended; with flags WAKES_LEFT it has no joiner. */
 static __inline__ int mail_close(struct wakes *w, unsigned flags)
 {
 	return !mail_settled(w) ||	/* it never got a message */

@@ -1,68 +1,68 @@
 /* SPDX-License-Identifier: MIT */
-/* seek.h: how work finds a native thread that looks for some, or sleeps. */
+/* seek.h: how work finds a native thread that searches for it, or sleeps. */
 
 #ifndef SEEK_H
 #define SEEK_H
 
 /*
- * One who has nothing to do seeks: he looks everywhere for something to take,
- * for a while; then he sleeps. One who has put something where it can be taken
- * need not wake anybody while somebody seeks; else he wakes one of those who
- * sleep.
+ * A worker with nothing to do seeks: it searches all others for work, for a
+ * while, and then sleeps. A giver is a worker that has put work where a thief
+ * can take it. It wakes a sleeper only if no worker seeks.
  *
- *	Who has nothing:			Who gives:
+ *	A worker with nothing to do:		A giver:
  *
- *	N1 seek_begin(): one more seeks		G1 put it where it can be taken
- *	N2 look; found something: N7		G2 seek_told(): fence_light()
- *	N3 seek_end(): one less seeks		G3    does nobody seek, and
- *	N4 park_prepare(), then seek_park():	      somebody sleep?
- *	   one more sleeps, fence_heavy()	G4    then wake one of them
- *	N5 look again; found something:
- *	   stay awake
+ *	N1 seek_begin(): one more seeks		G1 put the work where it can be
+ *	N2 search; found work: N7		   taken
+ *	N3 seek_end(): one less seeks		G2 seek_must_wake():
+ *	N4 park_prepare(), then seek_park():	      fence_light()
+ *	   one more sleeps, fence_heavy()	G3    true if none seeks, and
+ *	N5 look again; found work: stay		      some worker sleeps
+ *	   awake				G4    then wake a sleeper
  *	N6 sleep (idle.h); seek_unpark();
  *	   back to N1
  *
- *	N7 seek_end(); is it true, then
- *	   look if there is more, and if so
- *	   wake one who sleeps
+ *	N7 seek_end(); if that is true, look
+ *	   whether there is more work, and
+ *	   if so wake a sleeper
  *
- * No wake is lost. If the light fence in G2 is before a heavy one, the look
- * after that, N5 or N7, sees what was put. If it is after that, G3 sees what
- * was counted before it, and G4 who is asleep.
+ * No work is lost. If the light fence in G2 is before a heavy fence, the look
+ * after the heavy fence, N5 or N7, sees the work. If it is after the heavy
+ * fence, G3 sees all that was counted before that fence, and G4 finds the
+ * sleeper.
  *
- * So if G3 sees that nobody sleeps, it is before the fence of each who sleeps,
- * and he sees in N5 what was put. If G3 sees that somebody seeks, one of these
- * has not passed N3 or N7, for G3. If he has found nothing, his fence in N4 is
- * later, and so is N5. If he has found something, and sees in N7 that somebody
- * sleeps, his fence in N7 is later, and so is his look. If he sees that nobody
- * sleeps, who sleeps now has come to N4 after that; so the fence there is
- * later, or G3 had seen N7, too.
+ *   - If G3 sees that none sleeps, it is before the fence of each sleeper, and
+ *     N5 sees the work.
+ *   - If G3 sees that some worker seeks, that worker has not passed N3 or N7,
+ *     as far as G3 can see. If it finds nothing, its fence in N4 is later, and
+ *     so is N5. If it finds work, and sees in N7 that another sleeps, its fence
+ *     in N7 is later, and so is its look. If it sees in N7 that none sleeps,
+ *     each later sleeper comes to N4 after that. So the fence there is later,
+ *     or G3 would have seen N7, too.
  *
- * One wake may be for two things, or for a thing and a message. So who is woken
- * begins again at N1. If he does something else first, what was put waits for
- * the next one who seeks.
+ * A single wake may stand for two pieces of work, or for work and a message. So
+ * a woken worker begins again at N1. If it does something else first, the work
+ * waits for the next worker that seeks.
  *
  * A worker that seeks may nap: it sleeps for a bounded time, between looks. G3
- * finds that it seeks, so the giver makes no system call, and what was put is
- * found after the nap at the latest. Naps are for work that comes and goes
- * (worth.h). While there is none, one worker naps: the others go to sleep, and
- * N7 wakes them if there is more than the first can take. A nap counts as idle (idle.h),
- * though no look with a fence is before it. So a giver must not be idle before
- * what it gave is taken: it takes the rest itself.
+ * finds that it seeks, so the giver makes no system call, and the worker finds
+ * the work after its nap. Naps are for work that comes and goes (worth.h).
+ * While there is no work, a single worker naps. The others sleep, and N7 wakes
+ * them if there is more than the first can take. A napping worker counts as
+ * idle (idle.h), though it has not looked after a fence. So a giver must not
+ * become idle before its work is taken: it takes the rest itself.
  *
  * Orders: N7 and the load of m_parked that follows are sequentially consistent,
- * for the last case above. All the rest is due to the fences, and could be
- * relaxed.
+ * for the last case above. All else rests on the fences, and could be relaxed.
  *
- *	operation     who may call
- *	seek_begin    who has nothing to do
- *	seek_end      the same, when he has found something, or gives up. True:
- *		      somebody sleeps, so see N7; it has passed a heavy fence
- *	seek_alone    who seeks: a hint that no other does, so it may nap
- *	seek_park     who is about to sleep, after park_prepare()
- *	seek_unpark   the same, when he does not any more
- *	seek_told     anyone, after he has put something. True: wake one
- *	seek_parked   anyone: how many sleep, or are about to
+ *	operation       who may call
+ *	seek_begin      a worker with nothing to do
+ *	seek_end        the same, when it has found work, or gives up. True: it
+ *		        has passed a heavy fence, and some worker sleeps: N7
+ *	seek_alone      a worker that seeks: a hint that no other does
+ *	seek_park       a worker about to sleep, after park_prepare()
+ *	seek_unpark     the same, awake again
+ *	seek_must_wake  any thread, as giver. True: it must wake a sleeper
+ *	seek_parked     any thread: how many sleep, or are about to
  */
 
 #include "fence.h"
@@ -115,7 +115,7 @@ static __inline__ void seek_unpark(struct seek *m)
 	__atomic_fetch_sub(&m->m_parked, 1, __ATOMIC_SEQ_CST);
 }
 
-static __inline__ bool seek_told(const struct seek *m)
+static __inline__ bool seek_must_wake(const struct seek *m)
 {
 	fence_light();						/* G2 */
 	RACE_WINDOW(34);

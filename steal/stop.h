@@ -1,78 +1,84 @@
 /* SPDX-License-Identifier: MIT */
-/* stop.h: how others stop one who need not lock what is his. */
+/* stop.h: a lock that is nearly free for its owner, and dear for all others. */
 
 #ifndef STOP_H
 #define STOP_H
 
 /*
- * What belongs to a native thread it touches only while it is in, and to be in
- * takes it two stores and a load. Others may touch it while they have stopped
- * the owner. That costs them a system call, and the owner an interrupt, unless
- * the owner comes by and answers. After D. Dice, H. Huang and M. Yang,
- * "Asymmetric Dekker Synchronization" (2001); compare biased locks.
+ * A native thread, the owner, touches its own structs only while it is in. To
+ * go in takes two stores and a load. Other native threads, thieves, touch these
+ * structs while they have stopped the owner. If the owner comes by, it answers
+ * the thief. Otherwise a stop costs the thief a system call, and the owner an
+ * interrupt. After D. Dice, H. Huang and M. Yang, "Asymmetric Dekker
+ * Synchronization" (2001); compare biased locks.
  *
  *	The owner:				A thief:
  *
- *	K1 in = 1				K3 stop: next number, ASKED; or give
- *	   fence_light()			   up
- *	K2 ASKED? then in = 0,			K9 answer = stop? then go on to K6
- *	K8    answer = stop, again and		   in the end; look for a while
+ *	K1 in = 1				K3 stop: the next number, and
+ *	   fence_light()			   ASKED; or give up
+ *	K2 ASKED? then in = 0,			K9 answer = stop? then K6 in the
+ *	K8    answer = stop, again and		   end; look for a while
  *	      again until it is not,		K4 fence_heavy()
- *	      and back to K1			K5 wait until in is 0; or not any
- *	...					   longer: go on to K6, and give up
+ *	      and back to K1			K5 wait until in is 0; or give
+ *	...					   up: K6
  *	K7 in = 0				...
- *						K6 stop: not ASKED
+ *						K6 stop: clear ASKED
  *
- * K2 and K5 cannot both miss the other: if the light fence is before the heavy
- * one, K5 sees that the owner is in, or has left since; else K2 sees that it
- * shall stop. So when K5 sees 0, the next light fence of the owner is after the
- * heavy one, and it stays out until K6.
+ * K2 and K5 cannot both miss the other side. If the light fence is before the
+ * heavy fence, K5 sees that the owner is in, or has left since. Otherwise K2
+ * sees ASKED. So if K5 sees 0, the next light fence of the owner is after the
+ * heavy fence, and the owner stays out until K6.
  *
  * An answer needs no fence. The thief finds in K9 the number that it wrote in
- * K3, and no other stop has that number. So the owner has read it, waits, and
- * goes on only when it has read, later, that it is not ASKED. Until K6 it is.
- * If stops had no numbers, an answer to an earlier stop could come late,
- * and confirm one of which the owner knows nothing. On a machine of 32 bits a
- * number is used again after 2^29 stops; then all of these would have to be
- * forced, within one run of one thread.
+ * K3, and no other stop has this number. So the owner has read the number, and
+ * waits. It goes on only when it has read that ASKED is not set, and that is
+ * after K6. Without numbers, a late answer to an earlier stop could confirm a
+ * stop of which the owner knows nothing. On a machine of 32 bits numbers repeat
+ * after 2^29 stops. All of these would have to be forced, while the owner runs
+ * the same thread.
  *
- * An owner that switches often answers soon, and a wait for that costs both of
- * them a few cache lines. An owner whose thread computes does not answer. How
- * long a thief looks before it pays for a fence is for the caller to say: as
- * long as the fence takes, and it never takes more than twice the better way.
+ * An owner that switches often answers soon, and the wait for that costs both
+ * sides a few cache lines. An owner whose thread computes does not answer. The
+ * caller chooses how long the thief looks before it pays for a fence. If it
+ * looks for as long as a fence takes, it loses at most a factor of two.
  *
- * Two bits of the same word save the owner a look at other words. FENCE: light
- * fences are not free. LOOK is for the caller: something holds no longer that
- * the owner took for granted. stop_quick() is true if no bit is set.
+ * Two more bits of the word save the owner a look at other words. FENCE says
+ * that light fences are not free. LOOK is for the caller: something that the
+ * owner takes for granted holds no longer. stop_quick() is true if none of the
+ * three bits is set.
  *
  *	operation      who may call		against others
- *	stop_init      the owner, alone,	forbidden
- *	               after fence_init()
- *	stop_quick     the owner, not in	true: as stop_in(), and LOOK is not
- *	               			set; false: call stop_in(), stop_enter()
- *	               			or stop_leave()
- *	stop_look      the owner, in, or who	from the next stop_quick() on, LOOK is
- *	               has stopped it		set
+ *	stop_init      the owner, after		forbidden
+ *	               fence_init()
  *	stop_enter     the owner, not in	waits while it is stopped
- *	stop_leave     the owner, in		-
- *	stop_ask       a thief, which is not	the number of this stop; 0: another
- *	               in anything of its own	thief has stopped the owner
+ *	stop_leave     the owner, in or not	-
+ *	stop_in        the owner, not in	true: it is in; false: call
+ *	               			stop_enter() or stop_leave() now
+ *	stop_quick     the owner, not in	true: it is in, and LOOK is not
+ *	               			set; false: as stop_in(), which it
+ *	               			may call, too
+ *	stop_look      the owner, in, or the	the next stop_quick() sees LOOK
+ *	               thief that has stopped
+ *	               it
+ *	stop_ask       a thief that is not	this stop's number; 0: another
+ *	               in anywhere		thief was first
  *	stop_answered  the thief that has	true: the owner is not in, until
  *	               asked			stop_end()
  *	stop_force     the same, instead	the same; false: it has given up
  *	stop_end       the thief that has	-
  *	               stopped the owner
  *
- * That a thief is not in itself is why two cannot wait for each other. If the
- * native thread of the thief is preempted, the owner gives way to it.
+ * A thief is not in itself, so no two can wait for each other. If the system
+ * preempts the native thread of the thief, the owner yields to it.
  *
- * Orders. T1: K7 releases what the owner wrote, and K5 acquires it; also when
- * the owner goes out again to wait (K2), since K5 may see that 0 instead. T2:
- * K6 releases what the thief wrote, and K2 acquires it; also from the number of
- * the next thief, since K3 is a read-modify-write. That thief has it by K3 and
- * the fence in K4, and passes it on, by the same fence, even if it gives up; or
- * by T3. So K3 itself need not acquire. T3: K8 releases what the owner has got
- * by T2, and wrote before; K9 acquires it.
+ * Orders. T1: K7 releases what the owner wrote, and K5 acquires it. This is
+ * also so if the owner leaves only to wait (K2), since K5 may see that 0
+ * instead. T2: K6 releases what the thief wrote, and K2 acquires it. K2 may
+ * also read it from the number of the next thief, since K3 is a
+ * read-modify-write. That thief has acquired it by K3 and the fence in K4, and
+ * passes it on by the same fence, even if it gives up; or by T3. So K3 itself
+ * need not acquire. T3: K8 releases what the owner acquired by T2, and wrote
+ * before; K9 acquires it.
  */
 
 #include "fence.h"
@@ -83,12 +89,12 @@
 #define RACE_WINDOW(n)	((void)0)	/* a test puts delays there */
 #endif
 
-/* Looks at the other before one gives up. */
+/* How often the owner, or a thief, looks before it yields or gives up. */
 #if !defined(STOP_PATIENCE)
 #define STOP_PATIENCE	200
 #endif
 
-/* A moment of a wait for another native thread; and a longer one, the nr-th. */
+/* A moment of a wait for another native thread; and the nr-th longer wait. */
 #if !defined(STOP_RELAX)
 #include "uproc.h"
 #define STOP_RELAX()	uproc_relax()
@@ -142,7 +148,7 @@ static __inline__ void stop_leave(struct stop *k)
 	__atomic_store_n(&k->k_in, 0, __ATOMIC_RELEASE);	/* K7 T1 */
 }
 
-/* Answers, and waits. Owner only. */
+/* Answers the thief, and waits for its end. Owner only. */
 static __attribute__((noinline, cold, unused)) void stop_wait(struct stop *k)
 {
 	unsigned long stop;
@@ -189,7 +195,7 @@ static __attribute__((unused)) unsigned long stop_ask(struct stop *k)
 static __inline__ bool stop_answered(const struct stop *k, unsigned long stop)
 {
 	return __atomic_load_n(&k->k_answer, __ATOMIC_ACQUIRE) ==
-		stop;							/* K9 T3 */
+		stop;						/* K9 T3 */
 }
 
 static __attribute__((unused)) bool stop_force(struct stop *k)

@@ -6,16 +6,16 @@
 
 /*
  * A thread that waits for the running thread of its worker is not announced to
- * other workers: that would cost too much, since it nearly always runs soon. So
+ * other workers: it nearly always runs soon, so that would cost too much. So
  * some worker must look, each WATCH milliseconds, for workers that have not
- * switched since the last look. This is the watch. A worker that sleeps keeps
- * it, if there is one: it sleeps for that time only (idle_doze()). While none
- * does, each worker that switches asks now and then if a look is due.
+ * switched since the last look. That worker is the watch. If a worker sleeps,
+ * it is the watch, and sleeps for that time only (idle_doze()). While none
+ * sleeps, each worker that switches asks now and then whether a look is due.
  *
  *	A sleeper:				A worker that runs threads:
  *
- *	U1 watch_begin(); false: another	U5 watch_kept()? Then the rest
- *	   one keeps it: sleep until woken	   is not for it
+ *	U1 watch_begin(); false: there is	U5 watch_kept()? Then it leaves
+ *	   a watch, so sleep until woken	   the rest to the watch
  *	U2 remember the turns of all		U6 watch_due(); false: go on
  *	U3 sleep for WATCH at most		U7 look for what is stuck
  *	U4 is the time over? Then		U8 remember the turns of all
@@ -23,25 +23,24 @@
  *	   look; watch_end(); look for
  *	   what is stuck
  *
- * X1. While a worker switches, and at least one other does not, a look takes
- *     place, whoever else sleeps, or runs any number of threads. The worker is
- *     the watch itself, or U5 finds a watch, that will look (U4), or U6 comes
- *     true in time.
- * X2. Of those that ask at the same time, one finds that a look is due.
+ * X1. While some worker switches, and another does not, looks take place,
+ *     whatever other workers do. The first worker is the watch itself, or U5
+ *     finds a watch, which will look (U4), or U6 becomes true in time.
+ * X2. If several workers ask at the same time, U6 is true for a single worker.
  *
- * A sleeper that is woken before the time is over looks, too (U4). Turns are
- * remembered with the time at which each was seen first (worth.h), so wakes
- * cannot put off the moment at which a worker is found to be stuck.
+ * A watch that is woken before the time is over looks, too (U4). Turns are
+ * remembered with the time at which each was seen first (worth.h). So wakes
+ * cannot delay the moment at which a worker is found to be stuck.
  *
- * Nothing is published by these words. A worker that loses a race looks once
- * more, or once less in a period. The turns that it remembers are counts of
- * switches: if they are old, the look finds nothing.
+ * These words publish nothing. A worker that loses a race looks once more in a
+ * period, or once less. The turns that it remembers count switches: if they are
+ * old, the look finds nothing.
  *
  *	operation	who may call
- *	watch_begin	a worker about to sleep. True: it has to look in time
+ *	watch_begin	a worker about to sleep. True: it is the watch
  *	watch_end	the same, awake
- *	watch_kept	any worker: a sleeper keeps watch
- *	watch_due	any worker. True: it has to look now, others need not
+ *	watch_kept	any worker. True: a sleeper is the watch
+ *	watch_due	any worker. True: it has to look now, alone
  *	watch_now	any worker: milliseconds, modulo 2^32
  */
 
@@ -51,12 +50,12 @@
 #define WATCH	5		/* milliseconds */
 
 struct watch {
-	int      v_kept;	/* a sleeper keeps watch */
+	int      v_kept;	/* a sleeper is the watch */
 	unsigned v_looked;	/* when a worker looked last */
 };
 
 #if !defined(WATCH_NOW)
-/* Reads no device where that can be helped: it may be 10 ms late. */
+/* A clock that needs no device, if there is any: it may be 10 ms late. */
 #if defined(CLOCK_MONOTONIC_COARSE)
 #define WATCH_CLOCK	CLOCK_MONOTONIC_COARSE
 #else

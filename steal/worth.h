@@ -5,61 +5,63 @@
 #define WORTH_H
 
 /*
- * A theft costs the thief a microsecond, and the owner as much: it is stopped,
- * and the cache lines of what is taken go to the other cpu. If the owner has to
- * be forced (stop.h), both lose ten times that. Threads that run for
- * nanoseconds between waits are not worth it. They come back as messages, too,
- * which cost more than the wakes they are at home. But a thief cannot know what
- * a thread will do. So it goes by what it sees.
+ * A theft costs the thief a microsecond, and the owner as much: the owner is
+ * stopped, and the cache lines of what is taken go to the other cpu. If the
+ * owner has to be forced (stop.h), both lose ten times that. Threads that run
+ * for nanoseconds between waits are not worth it. And their wakes become
+ * messages, which cost more than wakes at home. But a thief cannot know what a
+ * thread will do. So it judges by what it sees.
  *
  *	J1 An owner notes the turn (number of a switch) at which a take leaves
- *	   nothing that others could have. As long as the note stays the same and
- *	   there is something, there is a surplus. A thief takes where a surplus
- *	   has lasted for its patience.
- *	J2 Or where there is something and the owner has not switched for
- *	   h_still: it computes, so what waits there waits for long.
- *	J3 Or where something waits that only the owner could run, in the slot or
- *	   the inbox, and the owner has not switched for h_still, nor for as long
- *	   as a forced stop takes.
+ *	   nothing that a thief could have. While the note stays the same, and
+ *	   there is something to take, there is a surplus. A thief takes from a
+ *	   surplus that has lasted for the patience of the thief.
+ *	J2 It also takes where there is something, and the owner has not
+ *	   switched for h_still: the owner computes, so the rest waits long.
+ *	J3 It also takes what only the owner could run, from the slot or the
+ *	   inbox, if the owner has not switched for h_still, nor for as long as
+ *	   a forced stop takes.
  *	J4 When a thief has nothing to do again, it judges its last theft. A bad
- *	   one has kept it busy for less than WORTH_TIMES of what the theft took,
- *	   or for less than WORTH_MAIL for each message that came. Then it
- *	   becomes more patient: four times, up to a most. After a good one it
- *	   becomes less patient, and all other times are as at first.
- *	J5 A thief for which work is there, but comes and goes, naps: longer
- *	   after each nap, up to a most. While it naps it counts as searching
- *	   (seek.h), so an owner with a new thread makes no system call.
+ *	   theft has kept it busy for less than WORTH_TIMES of the time of the
+ *	   theft, or for less than WORTH_MAIL for each message that came. Then
+ *	   its patience grows by a factor of four, up to WORTH_MOST. After a
+ *	   good theft its patience is halved, and other times are as at first.
+ *	J5 A thief naps while there is work, but work that comes and goes. Each
+ *	   nap is twice as long, up to WORTH_NAP_MOST. Meanwhile it counts as
+ *	   searching (seek.h), so an owner with a new thread makes no system
+ *	   call.
  *
- * So patience is learnt, and the first values matter little: a factor of four is
- * one bad theft. Each thief measures the two times that differ most between
- * machines: of a theft, and of a forced stop. The latter cannot be measured at
- * the start, when a barrier finds no native thread to interrupt.
+ * So patience is learnt, and the first values matter little: a single bad theft
+ * is a factor of four. Each thief measures the two times that differ most
+ * between machines: of a theft, and of a forced stop. The latter cannot be
+ * measured at the start, when a barrier finds no native thread to interrupt.
  *
  * TIMES are nanoseconds, modulo 2^32, by clocks of several cpus. So a time may
- * seem to be a little later than now. That is no age: see worth_age(). An age
- * of four seconds seems young, and grows again.
+ * seem to be a little later than now, and counts as now: see worth_age(). An
+ * age of more than four seconds wraps, seems young, and grows again.
  *
  *	operation		who may call
  *	worth_note		the owner, in J1
  *	worth_lasts, _stands	any thief
  *	the rest		the thief to which the struct belongs
  *
- * Thieves share their sight of a worker: two of them see more than each.
- * A lost race makes an age shorter, or a look too many. The number is written
- * after the time, and read before, so no age is that of an older number.
+ * Thieves share their sight of a worker, since two of them see more. A lost
+ * race makes an age shorter, or costs a look. The number is written after the
+ * time, and read before it, so an age never belongs to an older number.
  *
  * REJECTED. Taking whatever is seen: with threads that run for 20 ns a thief
  * finds something to take at each second look, and two workers took 10 to 25
- * times as long as one. A least number of threads: batches of a thousand empty
- * threads are not worth a theft, and two that compute are.
+ * times the time of a single worker. A least number of threads: a batch of a
+ * thousand empty threads is not worth a theft, and two threads that compute
+ * are.
  */
 
 #include <stdbool.h>
 
 #define WORTH_PATIENCE	3000u		/* of a new thief */
-#define WORTH_MOST	1000000u	/* the most */
+#define WORTH_MOST	1000000u	/* the most patience */
 #define WORTH_STILL	64000u		/* the most for h_still */
-#define WORTH_AGAIN	5000000u	/* before another look at the same turn */
+#define WORTH_AGAIN	5000000u	/* before another stop in that turn */
 #define WORTH_NAP	16000u		/* the first nap; no timer is finer */
 #define WORTH_NAP_MOST	256000u
 #define WORTH_TIMES	4u
@@ -68,13 +70,13 @@
 #define WORTH_FENCE_MOST	100000u	/* no more: it was preempted */
 #define WORTH_SKEW	(1u << 20)
 
-/* A worker as thieves have seen it; all atomic. */
+/* What thieves have seen of a worker. All atomic. */
 struct sight {
 	unsigned g_dry;		/* its note (J1), */
 	unsigned g_since;	/* and since when that was the same */
 	unsigned g_turn;	/* its turn, */
 	unsigned g_still;	/* and since when */
-	unsigned g_vain;	/* its turn when a thief stopped it for nothing */
+	unsigned g_vain;	/* its turn at the last stop for nothing */
 };
 
 struct thief {
@@ -82,11 +84,11 @@ struct thief {
 	unsigned h_still;	/* J2 J3 */
 	unsigned h_nap;		/* J5 */
 	unsigned h_since;	/* its last theft was found bad (J4) */
-	unsigned h_fence;	/* what a forced stop takes */
-	/* The last theft, if it is still to be judged. */
+	unsigned h_fence;	/* how long a forced stop takes */
+	/* The last theft, while it is not judged. */
 	bool     h_stole;
 	unsigned h_at;		/* its end */
-	unsigned h_cost;	/* what it took */
+	unsigned h_cost;	/* how long it took */
 	unsigned h_mail;	/* messages until then */
 };
 
@@ -105,7 +107,7 @@ static __inline__ unsigned worth_age(unsigned now, unsigned since)
 	return age > -WORTH_SKEW ? 0 : age;
 }
 
-/* For how long *seen, since *since, has been what it is. */
+/* Returns for how long *seen has been what. Notes the time if it was not. */
 static __inline__ unsigned worth_same(unsigned *seen, unsigned *since,
 				      unsigned what, unsigned now)
 {
@@ -116,21 +118,21 @@ static __inline__ unsigned worth_same(unsigned *seen, unsigned *since,
 	return 0;
 }
 
-/* For how long the owner has not switched. */
+/* Returns for how long the owner has not switched. */
 static __inline__ unsigned worth_stands(struct sight *g, unsigned turn,
 					unsigned now)
 {
 	return worth_same(&g->g_turn, &g->g_still, turn, now);
 }
 
-/* There is nothing now: when there is again, it will be a new surplus. */
+/* Notes that there is nothing to take: the next surplus will be new. */
 static __inline__ void worth_none(struct sight *g, unsigned dry)
 {
 	if (__atomic_load_n(&g->g_dry, __ATOMIC_RELAXED) == dry)
 		__atomic_store_n(&g->g_dry, dry - 1, __ATOMIC_RELAXED);
 }
 
-/* J1 J2: there is something, and the owner has noted dry last. */
+/* Returns whether J1 or J2 holds. There is something; dry is the note. */
 static __inline__ bool worth_surplus(const struct thief *h, struct sight *g,
 				     unsigned dry, unsigned turn, unsigned now)
 {
@@ -142,7 +144,7 @@ static __inline__ bool worth_surplus(const struct thief *h, struct sight *g,
 	       (stands >= h->h_still && left >= h->h_still);
 }
 
-/* J3. If it was in vain in the same turn, it takes as long as a watch. */
+/* Returns whether J3 holds. After a stop for nothing in that turn it waits. */
 static __inline__ bool worth_stuck(const struct thief *h, struct sight *g,
 				   unsigned turn, unsigned now)
 {
@@ -160,7 +162,7 @@ static __inline__ unsigned worth_more(unsigned time, unsigned times,
 	return time < most / times ? time * times : most;
 }
 
-/* J4. */
+/* Learns from a bad theft (J4). */
 static __inline__ void worth_bad(struct thief *h, unsigned now)
 {
 	h->h_since    = now;
@@ -176,7 +178,7 @@ static __inline__ void worth_good(struct thief *h)
 	h->h_nap      = WORTH_NAP;
 }
 
-/* The owner was stopped, or could not be, and there is no loot. */
+/* Learns from a stop, or an attempt, that has yielded nothing. */
 static __inline__ void worth_vain(struct thief *h, struct sight *g,
 				  unsigned turn, unsigned now)
 {
@@ -184,7 +186,7 @@ static __inline__ void worth_vain(struct thief *h, struct sight *g,
 	worth_bad(h, now);
 }
 
-/* A theft that began at that time is over. */
+/* Notes a theft, to judge it later. */
 static __inline__ void worth_stole(struct thief *h, unsigned began,
 				   unsigned now, unsigned mail)
 {
@@ -194,7 +196,7 @@ static __inline__ void worth_stole(struct thief *h, unsigned began,
 	h->h_mail  = mail;
 }
 
-/* J4: the thief has nothing to do any more. */
+/* Judges the last theft, when the thief has nothing to do any more (J4). */
 static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
 {
 	unsigned busy = worth_age(now, h->h_at);
@@ -210,8 +212,9 @@ static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
 }
 
 /*
- * A forced stop took so long. It may have been preempted; or it took little, as
- * the owner was: so more counts at once, and less slowly.
+ * Learns how long a forced stop takes. It takes little time if the owner is not
+ * on a cpu, and much if the thief is preempted. So h_fence grows fast, up to a
+ * most, and shrinks slowly.
  */
 static __inline__ void worth_fence(struct thief *h, unsigned took)
 {
@@ -229,7 +232,7 @@ static __inline__ unsigned worth_less(unsigned time)
 	return time > WORTH_PATIENCE ? time : WORTH_PATIENCE;
 }
 
-/* J5: returns how long to nap now. Patience becomes less, little by little. */
+/* Returns how long to nap now (J5). Patience shrinks with each nap. */
 static __inline__ unsigned worth_nap(struct thief *h)
 {
 	unsigned nap = h->h_nap;
@@ -240,14 +243,14 @@ static __inline__ unsigned worth_nap(struct thief *h)
 	return nap;
 }
 
-/* It has not switched since that time, as far as was seen. */
+/* Returns whether the worker was not seen to switch since then. */
 static __inline__ bool worth_stood(const struct sight *g, unsigned since)
 {
 	return (int)(__atomic_load_n(&g->g_still, __ATOMIC_RELAXED) -
 		     since) <= 0;
 }
 
-/* Forgets all but the cost of a fence: no other worker has work. */
+/* Forgets all but h_fence, when no other worker has work. */
 static __inline__ void worth_calm(struct thief *h)
 {
 	h->h_patience = h->h_still = WORTH_PATIENCE;

@@ -4,158 +4,151 @@
 /*
  * OVERVIEW
  *
- *	worker W				worker V, which steals
+ *	worker W				worker V, a thief
  *	+-----------------------------+		+--------------
  *	| slot    woken last          | <------ | 3 if W is stuck
- *	| deque   made, or displaced  | <------ | 1
+ *	| deque   new, or displaced   | <------ | 1
  *	| queue   yielded, from inbox | <------ | 2
- *	| kept    cannot go away      |		|
- *	| inbox   wakes from others   | <------ | 3, and anyone posts
+ *	| kept    pinned              |		|
+ *	| inbox   wakes from others   | <------ | 3, and all workers post
  *	+-----------------------------+		+--------------
  *
- * A thread that can run is in exactly one of these places, or in the hands of a
- * worker. A worker takes from them in the order in which they stand here, but
- * once in WS_RUN + 1 switches one that has waited for long: see ws.h.
+ * A thread that can run is in exactly one of these places, or held by a worker
+ * on the way from one to another. A worker takes from them in the order above.
+ * But once in WS_RUN + 1 switches it takes a thread that has waited for long:
+ * see ws.h. A thread is displaced from the slot when another is woken. It goes
+ * to the queue instead if the deque is long (WOKEN_MOST), because an item takes
+ * 8 bytes there, and 16 in the deque.
  *
  * HOME
  *
- * The frames of a thread are bound to the addresses in its lane, but not to a
- * native thread. So each lane has a home: the worker that may run threads in
- * it, and nobody else does. All threads of a lane are at home there. Only the
- * home touches their wake counts, so a wait and a wake between threads of one
- * worker cost no atomic instruction, as in rr; others send a message (mail.h).
+ * Each lane has a home, the worker that runs its threads: see homes.h.
  *
- * A worker takes a thread with its lane, and so all others of that lane with
- * it. They may be in queues of the old home, which finds out when their turn
- * comes, and hands them over. A lane cannot go while a thread runs in it, nor
- * while one that is pinned is bound to it.
- *
- * Threads that wake each other should be at one place. So the home of a lane,
- * to which wakes come from elsewhere, hands it over to the waker now and then.
- * Where messages are dense, and neither worker has plenty to run, the lane goes
- * to the worker with the lower number, at once and never back. Otherwise a group
- * of threads that is split stays split: for each lane that comes another goes.
- * Messages are dense if the worker has less than two microseconds of work for
- * each. The messages themselves take as long.
- *
- * A thread that has not begun has no lane and no home: who takes it has it. If
- * the function is known to block deep, the lane is its own (usched_lane_own()),
- * in no list, and its home moves as that of any other.
+ * Threads that wake each other should have the same home. So when wakes come
+ * from another worker, the home of the lane now and then hands the lane over to
+ * the waker. Messages are dense if the worker has less than two microseconds of
+ * work for each, which is what a message costs. Where they are dense, and
+ * neither worker has plenty to run, the lane goes to the worker with the lower
+ * number, at once and never back. Without this rule a group of threads that is
+ * split stays split: for each lane that comes another goes.
  *
  * TASKS
  *
- * Nobody knows the threads that ws_spawn() makes until they begin. So a deque
- * holds only the function and the argument of such a one, a task. The thread is
- * made when it begins; or the one that has just ended, if that has never
- * blocked, goes on as the new one (s_again()). A tree of a million threads
- * needs as many as there are at a time, and they are in the cache.
+ * No caller holds a pointer to a thread made by ws_spawn(). So until the thread
+ * begins it is only a function and an argument: a task, and the deque holds
+ * these two words. The thread is made when the task begins. Or the thread that
+ * has just ended becomes the new thread, if it has never blocked (s_again()). A
+ * tree of a million threads needs only as many structs as live at a time, and
+ * they are in the cache.
  *
- * ws_spawn(), which can fail, reserves the memory for it in w_stock (umem.h),
- * which has no fewer blocks than there are tasks in the deque. A thief has room
- * for all that it may take.
+ * ws_spawn() reserves the memory in w_stock (umem.h). So only ws_spawn() can
+ * fail, and the start of a task never does. A thief reserves memory for all
+ * tasks that it may take, before it takes them.
  *
  * STOPPING A WORKER
  *
- * What belongs to a worker, slot, queues, the homes of its lanes, it touches
- * only while it is in, in the sense of stop.h. A thief stops it first, and is
- * not in itself then. One stop is for half of the deque, or of the queue. An
- * owner that switches answers, and goes on when the thief has done. An owner
- * that computes is not in; the thief waits for an answer for as long as a fence
- * takes, as it has measured, and then passes the fence.
+ * A worker touches its slot, its queues and its lanes only while it is in
+ * (stop.h). A thief stops the owner first; the thief itself is not in then. It
+ * stops once, and takes half of the deque, or of the queue. An owner that
+ * switches answers the thief, and waits until the thief is done. An owner whose
+ * thread computes is not in, and does not answer. The thief waits for an answer
+ * for as long as a forced stop takes by its own measurements, and then uses
+ * force.
  *
- * A theft costs more than threads are worth that run for nanoseconds. When it
- * pays is told in worth.h: the surplus of the owner must have lasted, or the
- * owner must not have switched for a while; and thieves learn.
+ * A theft costs more than a thread is worth that runs for nanoseconds. worth.h
+ * tells when a theft pays: the surplus of the owner must have lasted, or the
+ * owner must not have switched for a while. Thieves learn from each theft.
  *
- * A worker that chooses from its slot on the stack of the thread that blocks
- * (quick()) stays in until that stack has been left: else a thief could take the
- * lane of that thread, and another worker run in it.
+ * quick() chooses a thread from the slot while it runs on the stack of the
+ * thread that blocks. The worker stays in until that stack has been left.
+ * Otherwise a thief could take the lane, and another worker run in it.
  *
  * SLEEP AND END
  *
- * A worker that finds nothing seeks for a while, and sleeps then, as in seek.h.
- * In between it naps, while others have work that comes and goes.
+ * A worker that finds nothing to run searches for a while, and then sleeps, as
+ * in seek.h. In between it naps, while other workers have work that comes and
+ * goes. No worker sleeps with a thread that can run. The end is found as in
+ * idle.h.
  *
- * A thread in the slot, or with a message in the inbox, will be run as soon as
- * the running thread blocks. If that computes for long, the worker is stuck: it
- * has not switched for longer than a forced stop takes (J3). All that waits
- * there can then be taken (3 above). A worker that seeks sees that within some
- * microseconds. Else the look is due each WATCH milliseconds (watch.h). A worker
- * that sleeps watches, while others run. If all sleep none has to, so
- * ws_unwatched is set, and the next thread that is put there wakes a watch. If
- * no worker sleeps, each asks once in WS_RUN + 1 switches if a look is due,
- * whatever its own threads do: they may yield, or wake each other, until
- * something has happened that is for a stuck worker to do. A worker that has
- * threads of its own takes from stuck workers only.
+ * A thread in the slot, or with a message in the inbox, runs as soon as the
+ * running thread blocks. If that computes for long, the worker is stuck: it has
+ * not switched for longer than a forced stop takes (J3). Then all that waits
+ * there can be taken (3 above). A searching worker sees this within some
+ * microseconds. Otherwise some worker has to look, each WATCH milliseconds
+ * (watch.h):
  *
- * A worker with nothing to run but one thread, which yields again and again,
- * takes from all workers, as an idle one does.
+ *   - a sleeping worker, if another runs;
+ *   - if none sleeps, each worker asks once in WS_RUN + 1 switches whether a
+ *     look is due. It asks whatever its own threads do: they may yield, or wake
+ *     each other, until a stuck worker has done something;
+ *   - if all sleep, none has to look, and ws_unwatched is set. The next worker
+ *     that puts a thread in a slot or an inbox wakes a sleeper.
  *
- * The end is found as in idle.h. No worker sleeps with a thread that can run.
+ * A worker that has threads of its own takes from stuck workers only. But a
+ * worker with nothing but one thread, which yields again and again, takes from
+ * all workers, as an idle worker does.
  *
  * PINS
  *
- * Threads of a lane that is pinned stand in the kept queue when they can run,
- * so thieves need not step over them. When the last pin of the lane goes, all
- * of them move to the end of the queue, where thieves look. They are found
- * without a search (kept.h): thousands of threads may unpin one after another.
- * Fixed lanes (FIXED) always stay pinned.
+ * While a lane is pinned, its threads that can run are in the kept queue. So a
+ * thief need not step over them. When the last pin of the lane goes, all of
+ * them move to the end of the queue, where thieves look. They are found without
+ * a search (kept.h), since thousands of threads may unpin one after another.
+ * The fixed lanes of each worker (FIXED) are always pinned.
  *
- * INVARIANTS
+ * INVARIANTS (W2, W3, W4 and W9: homes.h)
  *
- * W1. A thread that can run is in one place, or in the hands of one worker.
- * W2. A thread that has begun runs only at the home of its lane, and its count
- *     is touched there only.
- * W3. The home of a lane changes only by its home, or while that is stopped;
- *     not while a thread runs in it (w_now), nor while it is pinned.
- * W4. A lane is in the list of its home, or in none; in the free list of its
- *     home exactly if no thread is bound to it. Own lanes are in neither.
- * W5. Of the oldest in the deque, in the queue and in the kept ones, one runs
- *     at least each WS_RUN + 1 switches of its worker, in turn.
- * W6. A thread that could be taken away, and waits behind a running thread, does
- *     so for no longer than two looks of a watch and two naps (WORTH_NAP_MOST),
- *     unless all other workers compute, too. A worker that sleeps looks each
- *     WATCH milliseconds. A worker that naps looks after each nap. While no
- *     worker does either, each looks within WS_RUN + 1 switches after that time.
- *     A look may take others first: half of a queue, or 256. While the worker
- *     switches, W5 holds. A thief that seeks takes from it when the surplus has
- *     lasted for the patience of the thief, WORTH_MOST at most.
- * W7. Tasks in the deque of w <= blocks in w_stock, which only its own native
- *     thread changes.
- * W8. In w_kept are threads of w only: of pinned lanes, or, without a lane,
- *     bound to w themselves. So no thread that could be taken away is there,
- *     and thieves need not look. Pins change by the home: while it is in, or,
- *     as they are added, by the running thread, whose lane no thief touches.
- * W9. While STOP_LOOK of w is not set, a thread with u_sched w that has begun is
- *     at home at w; if it has not begun, it is at w, or in its inbox. So who
- *     takes a thread from w sets its u_sched, or, if others of its lane may
- *     have that, too, STOP_LOOK. That stays.
+ * W1. A thread that can run is in one place, or held by one worker.
+ * W5. Of the oldest threads in the deque, the queue and the kept queue, one
+ *     runs at least each WS_RUN + 1 switches of its worker, in turn.
+ * W6. A thread that could be taken away, and waits behind a running thread,
+ *     does so for no longer than two looks of a watch and two naps
+ *     (WORTH_NAP_MOST), unless all other workers compute, too. A sleeping
+ *     worker looks each WATCH milliseconds, a napping worker after each nap.
+ *     While no worker sleeps or naps, each looks within WS_RUN + 1 switches
+ *     after that time. A look may take others first: half of a queue, or 256
+ *     threads. While the worker switches, W5 holds. A searching thief takes
+ *     from a surplus that has lasted for the patience of the thief, WORTH_MOST
+ *     at most.
+ * W7. The deque of w holds no more tasks than w_stock holds blocks. Only the
+ *     native thread of w changes w_stock.
+ * W8. w_kept holds only threads that must run on w: those of pinned lanes, and,
+ *     without lanes, those that have begun or are pinned. So thieves need not
+ *     look there. The home changes pins while it is in. The running thread may
+ *     also add a pin, since no thief touches its lane.
  *
  * REJECTED
  *
  * An atomic count for waits and wakes, and a lock for each lane: an atomic
  * instruction for each, 23 ns a message in a prototype, where this takes about
  * 5. Homes of threads instead of lanes: two workers would take turns in a lane.
- * The slot in the deque: a ring of two would go to and fro between two workers.
- * A search of the kept queue whenever a pin goes: quadratic. Looks after a
- * number of switches instead of a time: too soon for threads that yield at
- * once, too late for those that compute in between. Taking from workers that
- * are not stuck while there are two threads to run: two workers with two
- * threads each that yield would take them to and fro. Taking whatever is seen:
- * a tree of 31 threads, for which one worker takes 90 ms, took 2.4 s with two,
- * and takes 100 ms; without naps, 1.8 times the cpu time of that; without the
- * notes of J1, 1.4 times. A lane that
- * goes to any waker at each fourth message, also where messages are dense: a
- * group that is split took up to 6 s instead of 0.1 s to come together. Density
- * by time instead of work: two workers of which each waits for the other have
- * few messages in a second. A struct for each spawned
- * thread at once: 336 instructions to make and run an empty one, of which 176
- * are left, and 36 MB touched for half a million, instead of 8.
+ *
+ * The slot as part of the deque: a ring of two would go to and fro between two
+ * workers. A search of the kept queue whenever a pin goes: quadratic.
+ *
+ * Looks after a number of switches instead of a time: too soon for threads that
+ * yield at once, too late for threads that compute in between. Taking from
+ * workers that are not stuck while there are two threads to run: two workers
+ * with two threads each that yield would take them to and fro.
+ *
+ * Taking whatever is seen: a tree of 31 threads, for which one worker takes 90
+ * ms, took 2.4 s with two workers, and takes 100 ms now. Without naps, 1.8
+ * times the cpu time of that; without the notes of J1, 1.4 times.
+ *
+ * A lane that goes to any waker at each fourth message, also where messages are
+ * dense: a group that is split took up to 6 s instead of 0.1 s to come
+ * together. Density by time instead of work: two workers of which each waits
+ * for the other have few messages in a second.
+ *
+ * A struct for each spawned thread at once: 336 instructions to make and run an
+ * empty thread, of which 176 are left, and 36 MB touched for half a million
+ * threads, instead of 8.
  */
 
 #define USCHED_PREEMPT	1
 #define WS_INLINE	__attribute__((noinline))
 #include "ws.h"
+#include "homes.h"
 #include "idle.h"
 #include "seek.h"
 #include "uproc_set.h"
@@ -170,16 +163,7 @@
 
 UPREEMPT_NEVER;
 
-#define LIKELY		UPROC_LIKELY
-#define NOINLINE	__attribute__((noinline))
 #define ALWAYS_INLINE	inline __attribute__((always_inline))
-
-/* In u_mark, beside UPROC_JOIN. */
-enum {
-	PINNED = UPROC_OWN,
-	BEGUN  = UPROC_OWN * 2,
-	GAVE   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
-};
 
 #if defined(USCHED_HARD)
 #define HARD	1
@@ -189,41 +173,23 @@ enum {
 #define ROOM_MIN	64
 #define BLOCK	sizeof(struct uproc_thread)
 #define SPARE_MOST	512	/* blocks, beside those that tasks need */
-#define RAW_MIN		16
 #define THREAD_ITEM	((void *)2)	/* in a deque, not a task */
-#define SHARED		16	/* lanes, if there are less than threads */
-#define FIXED		4	/* lanes of a worker that stay */
-#define WOKEN_MOST	1024	/* in the deque; then to the queue: 8 bytes less */
+#define WOKEN_MOST	1024	/* in the deque; others go to the queue */
 #define STEAL_MOST	256	/* items that are taken at once */
 #define SEARCH		30000u	/* ns, if there is a spare cpu */
 #define SEARCH_RELAX	16	/* between looks */
-#define PULL		4	/* one in so many wakes takes the lane along */
+#define MOVE_EACH	4	/* wakes from elsewhere: then a lane moves */
 #define DENSE_NR	16	/* messages, */
 #define DENSE		2000u	/* and so many ns for each: they are dense */
 #define PLENTY		4096u	/* switches without running dry */
-#define NONE		(-1)	/* in w_now: it runs no thread */
+#define NONE		(-1)	/* in w_running_lane: it runs no thread */
 
 static struct uproc_set *set;
 static long stuck;
 
 static void done(struct usched *s, struct ustack *u);
 
-/* A lane. Its home changes by the consent of the one before (W3). */
-struct lane {
-	struct ws_worker *e_list;	/* who has it in w_lane */
-	struct ws_worker *e_from;	/* who sent a wake last (atomic) */
-	int               e_at;		/* where in w_lane; -1: it is fixed */
-	int               e_next;	/* free lane after this, or 0 */
-	int               e_pins;	/* more than 0: it stays (atomic) */
-	int               e_pull;	/* wakes from elsewhere */
-	struct kept_group e_kept;	/* threads in w_kept (W8) */
-};
-
-static struct lane *lane_list;
-
-struct ws_worker **ws_homes;
-
-/* Of all workers; seldom written. */
+/* What all workers share. It is seldom written. */
 static struct {
 	struct seek  s_seek;
 	struct watch s_watch;
@@ -231,17 +197,9 @@ static struct {
 
 int ws_unwatched __attribute__((aligned(64)));
 
-/* u_lane is a short. */
-#define LANE_NR		(SHRT_MAX + 1)
-
 static inline struct ws_worker *worker(int nr)
 {
 	return (struct ws_worker *)uproc_nth(set, nr);
-}
-
-static inline struct lane *lane_of(const struct uproc_thread *t)
-{
-	return &lane_list[t->t_stack.u_lane];
 }
 
 static int load(const int *at)
@@ -249,49 +207,24 @@ static int load(const int *at)
 	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
 }
 
-/* Threads that are alive, if all workers are summed up; tasks are not yet. */
-static inline void count(struct ws_worker *w, unsigned more)
+/* Adds to the threads that are alive: the sum over all workers. Owner only. */
+static inline void threads_add(struct ws_worker *w, unsigned more)
 {
 	unsigned *at = &w->w_proc.p_threads;
 
 	__atomic_store_n(at, *at + more, __ATOMIC_RELAXED);
 }
 
-/* Without lanes, threads stay where they have begun. */
+/* Returns the home of t if there are no lanes: where t has begun, or NULL. */
 struct ws_worker *ws_home_native(const struct uproc_thread *t)
 {
-	/* Acquires the u_sched of begin(). */
+	/* Acquires the u_sched of thread_begin(). */
 	return set != NULL && set->set_on_native &&
 	       __atomic_load_n(&t->t_stack.u_mark, __ATOMIC_ACQUIRE) & BEGUN ?
 		(struct ws_worker *)uproc_of(t) : NULL;
 }
 
-/* Some of its threads are pinned. */
-static inline bool lane_stays(const struct uproc_thread *t)
-{
-	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
-}
-
-/* Can it go to another worker? As its home sees it, or who has stopped that. */
-static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
-{
-	if (t->t_stack.u_lane == 0)
-		return !(t->t_stack.u_mark & (PINNED | BEGUN));
-	return t->t_stack.u_lane != w->w_now && !lane_stays(t);
-}
-
-/*
- * Is it bound to w, which is in, or stopped? Seldom: as long as it is pinned. A
- * lane that is pinned elsewhere is not of w: its threads here have to go there.
- */
-static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
-{
-	if (t->t_stack.u_lane == 0)
-		return t->t_stack.u_mark & (PINNED | BEGUN);
-	return lane_stays(t) && ws_is_home(w, t);
-}
-
-/* Adds nr to a number of usched_stats(), if they are asked for. */
+/* Adds nr to a number of usched_stats(), if the program asks for these. */
 #define TALLY(w, field, nr)	do {					\
 	struct usched_moves *to = (w)->w_proc.p_sched.s_moves;		\
 									\
@@ -300,7 +233,7 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 				 __ATOMIC_RELAXED);			\
 } while (0)
 
-/* The time of worth.h. */
+/* Returns the time, as worth.h counts it. */
 static unsigned now_ns(void)
 {
 	struct timespec now;
@@ -309,10 +242,10 @@ static unsigned now_ns(void)
 	return (unsigned)now.tv_sec * 1000000000u + (unsigned)now.tv_nsec;
 }
 
-/* Waking workers. */
+/* Waking of workers. */
 
-/* One that sleeps, if there is one: there is work for it. */
-static NOINLINE void rouse(void)
+/* Wakes a sleeping worker, if there is any, for work that it can take. */
+static NOINLINE void wake_sleeper(void)
 {
 	int i;
 
@@ -326,46 +259,47 @@ static NOINLINE void rouse(void)
 	}
 }
 
-/* After something was put where it can be taken. */
-static inline void tell(void)
+/* Called after work was put where a thief can take it. */
+static inline void announce(void)
 {
-	if (seek_told(&all.s_seek))
-		rouse();
+	if (seek_must_wake(&all.s_seek))
+		wake_sleeper();
 }
 
-/* Something waits for the thread that runs somewhere. */
-static void unwatch(void)
+/* Called when something waits for a running thread: ends ws_unwatched. */
+static void end_unwatched(void)
 {
 	if (__builtin_expect(__atomic_load_n(&ws_unwatched, __ATOMIC_RELAXED),
 			     0) &&
 	    __atomic_exchange_n(&ws_unwatched, 0, __ATOMIC_SEQ_CST))
-		rouse();
+		wake_sleeper();
 }
 
 /* Messages. */
 
-static void post_to(struct ws_worker *w, struct uproc_thread *t)
+/* Posts the node of t to w. Any thread. */
+static void post_node(struct ws_worker *w, struct uproc_thread *t)
 {
 	inbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
 	idle_wake(&set->set_idle, &w->w_proc.p_asleep);
-	unwatch();
+	end_unwatched();
 }
 
-/* Gives t, which can run and is in the hands of the caller, to w. */
-static void hand(struct ws_worker *w, struct uproc_thread *t)
+/* Sends t, which can run and is held by the caller, to w. */
+static void send_to(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (mail_hand(&t->t_wakes))
-		post_to(w, t);
+		post_node(w, t);
 }
 
-/* Returns if t is of an ancestor. Then ws_homes may be of another set. */
+/* Returns whether an ancestor made t. Then ws_homes may be of another set. */
 static inline bool inherited(const struct uproc_thread *t)
 {
 	return __builtin_expect(uproc_forks != 0, 0) &&
 	       uproc_inherited(uproc_of(t)->p_set);
 }
 
-/* What is posted is a thread that has a home. */
+/* mail_post() is true only for a thread that has a home. */
 void ws_post(struct ws_thread *thread)
 {
 	struct uproc_thread *t = &thread->s_thread;
@@ -377,19 +311,19 @@ void ws_post(struct ws_thread *thread)
 	if (self != NULL && self->u_sched->s_done == done)
 		__atomic_store_n(&lane_of(t)->e_from,
 				 (struct ws_worker *)self->u_sched,
-				 __ATOMIC_RELAXED);	/* a hint: see pull() */
-	post_to(ws_home(t), t);
+				 __ATOMIC_RELAXED);	/* a hint */
+	post_node(ws_home(t), t);
 }
 
 /* Tasks, and memory for them. */
 
-/* Blocks for so many tasks. False: no memory. */
-static bool stock(struct ws_worker *w, long nr)
+/* Reserves blocks for nr tasks. False: no memory. */
+static bool stock_reserve(struct ws_worker *w, long nr)
 {
 	return umem_reserve(&w->w_stock, &set->set_mem, BLOCK, nr);
 }
 
-/* The memory of t, which has ended. Back to where that of tasks comes from. */
+/* Frees t, which has ended: its memory goes where that of tasks comes from. */
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (HARD || (!LIKELY(w->w_stock.k_nr < SPARE_MOST) &&
@@ -402,7 +336,7 @@ static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 		umem_stock_put(&w->w_stock, t);
 }
 
-/* Of a thread that is new, and can run. */
+/* Sets the count of a thread that is new, and can run. */
 static inline void wakes_none(struct wakes *w)
 {
 	wakes_init(w);
@@ -431,7 +365,7 @@ static inline void (*task_f(struct deque_item x))(void *)
 	return (void (*)(void *))x.i_what;
 }
 
-/* t, which waits for nothing, begins, or begins again. */
+/* Makes t, which can run and has not begun, the thread of task x. */
 static inline void task_begin(struct uproc_thread *t, struct deque_item x)
 {
 	t->t_stack.u_f   = task_f(x);
@@ -439,7 +373,7 @@ static inline void task_begin(struct uproc_thread *t, struct deque_item x)
 	wakes_none(&t->t_wakes);
 }
 
-/* What w has got from a deque: a thread, or a task; NULL: nothing. */
+/* Returns the thread of item x, and makes it for a task. NULL: x is none. */
 static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 {
 	struct uproc_thread *t;
@@ -447,7 +381,7 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 	if (!is_task(x))
 		return is_thread(x) ? x.i_arg : NULL;
 	t = umem_stock_get(&w->w_stock, BLOCK);
-	count(w, 1);
+	threads_add(w, 1);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched,
 		    task_f(x), x.i_arg, NULL, 0);
 	wakes_none(&t->t_wakes);
@@ -456,27 +390,23 @@ static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
 
 /* Queues. */
 
+/* Makes room for one more thread. Owner only. False: no memory. */
 static bool queue_room(struct usched_queue *q)
 {
 	unsigned old = q->q_mask + 1;
 	struct ustack **ring;
-	unsigned i;
 
 	if (uproc_queue_len(q) < old)
 		return true;
 	ring = old < 1u << 31 ? umem_array(old * 2) : NULL;
 	if (ring == NULL)
 		return false;
-	for (i = q->q_head; i != q->q_tail; i++)
-		ring[i & (old * 2 - 1)] = q->q_ring[i & q->q_mask];
-	free(q->q_ring);
-	q->q_ring = ring;
-	q->q_mask = old * 2 - 1;
+	free(uproc_queue_move(q, ring, old * 2 - 1));
 	return true;
 }
 
-/* At the end of the queue where it belongs. False: no memory. */
-static bool line_up(struct ws_worker *w, struct uproc_thread *t)
+/* Puts t at the end of the queue, or of the kept queue. False: no memory. */
+static bool enqueue(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct usched_queue *q = &w->w_proc.p_queue;
 
@@ -489,7 +419,7 @@ static bool line_up(struct ws_worker *w, struct uproc_thread *t)
 	return true;
 }
 
-/* Takes t out: it is the last but for what others have put there since. */
+/* Takes t out. It is the last, unless a thief has added more since. */
 static void queue_leave(struct usched_queue *q, const struct uproc_thread *t)
 {
 	unsigned i = q->q_tail - 1;
@@ -502,11 +432,11 @@ static void queue_leave(struct usched_queue *q, const struct uproc_thread *t)
 }
 
 /*
- * Takes the running thread of w back, which could not block. It is still where
- * line_up() has put it: no thief takes a thread of the lane w_now, and the pins
- * of a lane change only by threads that run at its home, and by that.
+ * Takes the running thread of w out again, which could not block. It is still
+ * where enqueue() has put it. No thief takes a thread of the lane
+ * w_running_lane, and only the home, or a thread that runs there, changes pins.
  */
-static void line_leave(struct ws_worker *w, const struct uproc_thread *t)
+static void enqueue_undo(struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (stays(w, t))
 		kept_leave(&w->w_kept, t);
@@ -519,133 +449,32 @@ static struct uproc_thread *queue_get(struct usched_queue *q)
 	return uproc_queue_empty(q) ? NULL : uproc_queue_get(q);
 }
 
-/* Puts t, which can run, where others can take it. By the owner. */
-static void expose(struct ws_worker *w, struct uproc_thread *t)
+/* Puts t, which can run, where a thief can take it. Owner only, in. */
+static void make_stealable(struct ws_worker *w, struct uproc_thread *t)
 {
 	bool goes = !stays(w, t);
 
 	if ((!goes || !LIKELY(deque_look(&w->w_deque) < WOKEN_MOST) ||
 	     !LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) &&
-	    !line_up(w, t))
-		hand(w, t);
+	    !enqueue(w, t))
+		send_to(w, t);
 	else if (goes)
-		tell();
+		announce();
 }
 
-/* The rest of a wake: another thread, perhaps, was in the slot before. */
+/* Does the rest of a wake: before, if not NULL, was in the slot. */
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before)
 {
 	if (before != NULL)
-		expose(w, before);
+		make_stealable(w, before);
 	stop_leave(&w->w_stop);
-	unwatch();
+	end_unwatched();
 }
 
-/* Lanes. */
+/* Pins. */
 
-/* The owner has got it, or has known it all the time. */
-static void lane_note(struct ws_worker *w, struct lane *e)
-{
-	int lane = e - lane_list;
-
-	if (e->e_list == w || ws_homes[lane] != w || e->e_at < 0)
-		return;
-	e->e_list = w;
-	e->e_at   = w->w_lane_nr;
-	w->w_lane[w->w_lane_nr++] = lane;
-}
-
-/* Releases to that of w what the caller knows, if that is not w (W9). */
-static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
-{
-	__atomic_store_n(&t->t_stack.u_sched, &w->w_proc.p_sched,
-			 __ATOMIC_RELEASE);
-}
-
-/* From w, which is the caller, or is stopped, to another one. */
-static void lane_move(struct ws_worker *w, struct lane *e,
-		      struct ws_worker *to)
-{
-	if (e->e_list == w) {
-		int last = w->w_lane[--w->w_lane_nr];
-
-		w->w_lane[e->e_at]   = last;
-		lane_list[last].e_at = e->e_at;
-	}
-	e->e_list = NULL;
-	e->e_pull = 0;
-	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
-}
-
-/* The same, of the lane of t. Others of that lane may still name w (W9). */
-static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
-			 struct ws_worker *to)
-{
-	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
-		stop_look(&w->w_stop);
-	lane_move(w, lane_of(t), to);
-	sched_set(to, t);
-}
-
-/* One without threads. There is one. */
-static inline int lane_free(struct ws_worker *w)
-{
-	int lane = w->w_free;
-
-	w->w_free = lane_list[lane].e_next;
-	return lane;
-}
-
-static NOINLINE int own_begin(struct ws_worker *w, int lane)
-{
-	lane_list[lane].e_at = -1;
-	lane_move(w, &lane_list[lane], w);
-	return lane;
-}
-
-/* One for a thread that runs f, and for no other; or 0. */
-static inline int lane_own(struct ws_worker *w, void (*f)(void *))
-{
-	int lane = usched_lane_own(&w->w_proc.p_sched, f);
-
-	return LIKELY(lane == 0) ? 0 : own_begin(w, lane);
-}
-
-/* For a thread that begins. Those that are pinned stay with those that are. */
-static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
-{
-	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
-	int own = lane_own(w, t->t_stack.u_f);
-
-	if (own != 0)
-		return own;
-	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
-		return w->w_fixed + w->w_share++ % w->w_fixed_nr;
-	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_share++ % nr];
-}
-
-static inline void lane_set(struct uproc_thread *t, int lane)
-{
-	__atomic_store_n(&t->t_stack.u_lane, lane, __ATOMIC_RELEASE);
-}
-
-/* Of a thread that others may know: they look at it. */
-static void mark(struct uproc_thread *t, int now)
-{
-	__atomic_store_n(&t->t_stack.u_mark, now, __ATOMIC_RELEASE);
-}
-
-static void pins(struct uproc_thread *t, int nr)
-{
-	int *at = &lane_of(t)->e_pins;
-
-	if (t->t_stack.u_lane != 0)
-		__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
-}
-
-/* The last pin of the lane is gone: its threads can be taken (W8). */
-static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
+/* Called when the last pin of e has gone: thieves can take its threads (W8). */
+static NOINLINE void kept_to_queue(struct ws_worker *w, struct lane *e)
 {
 	struct usched_queue *q = &w->w_proc.p_queue;
 	struct uproc_thread *t;
@@ -654,64 +483,63 @@ static NOINLINE void loosen(struct ws_worker *w, struct lane *e)
 		if (queue_room(q))
 			uproc_queue_put(q, t);
 		else
-			hand(w, t);
+			send_to(w, t);
 	}
-	tell();
+	announce();
 }
 
-/* By w, the home of t, which is in. */
+/* Takes a pin from the lane of t. Owner only, in; w is the home. */
 static void unpin(struct ws_worker *w, struct uproc_thread *t)
 {
-	pins(t, -1);
+	pins_add(t, -1);
 	if (t->t_stack.u_lane != 0 && !lane_stays(t) &&
 	    lane_of(t)->e_kept.kg_nr != 0)
-		loosen(w, lane_of(t));
+		kept_to_queue(w, lane_of(t));
 }
 
-/* Until it goes on it stays: it may be in the middle of anything. */
-static bool give_way(struct ws_worker *w, struct uproc_thread *t)
+/* Pins t, which is preempted, until it runs again: it may hold anything. */
+static bool preempt_begin(struct ws_worker *w, struct uproc_thread *t)
 {
-	mark(t, t->t_stack.u_mark | GAVE);
-	pins(t, 1);
-	return line_up(w, t);
+	mark_set(t, t->t_stack.u_mark | GAVE);
+	pins_add(t, 1);
+	return enqueue(w, t);
 }
 
-static void give_way_not(struct ws_worker *w, struct uproc_thread *t)
+static void preempt_end(struct ws_worker *w, struct uproc_thread *t)
 {
-	mark(t, t->t_stack.u_mark & ~GAVE);
+	mark_set(t, t->t_stack.u_mark & ~GAVE);
 	unpin(w, t);
 }
 
-static void begin(struct ws_worker *w, struct uproc_thread *t)
+static void thread_begin(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (!set->set_on_native) {
 		lane_set(t, lane_get(w, t));
 		if (t->t_stack.u_mark & PINNED)
-			pins(t, 1);
+			pins_add(t, 1);
 		return;
 	}
-	/* Before it is marked: who sees that may ask for the home. */
+	/* First: a waker that sees the mark may ask for the home. */
 	sched_set(w, t);
-	mark(t, t->t_stack.u_mark | BEGUN);
+	mark_set(t, t->t_stack.u_mark | BEGUN);
 }
 
 /* Choosing. */
 
 static struct ustack *quick(struct usched *s);
 
-static void drain(struct ws_worker *w, struct ws_worker *me);
+static void take_messages(struct ws_worker *w, struct ws_worker *me);
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns);
 static struct uproc_thread *steal_round(struct ws_worker *w, bool patient,
 					bool idle);
 static void remember_turns(void);
 
 /*
- * Asks whether a look for what is stuck is due, whatever else w has to run. And
- * a worker with one thread, which yields again and again until something has
- * happened, is as good as idle: the thread that makes it happen may be in need
- * of a worker.
+ * Looks for stuck workers, if a look is due, whatever else w has to run. A
+ * worker with one thread, which yields again and again until something has
+ * happened, counts as idle: the thread that makes it happen may need a worker.
  */
-static struct uproc_thread *look_around(struct ws_worker *w)
+static struct uproc_thread *steal_while_running(struct ws_worker *w)
 {
 	bool idle = deque_size(&w->w_deque) == 0 &&
 		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
@@ -729,8 +557,8 @@ static struct uproc_thread *look_around(struct ws_worker *w)
 	return t;
 }
 
-/* Something was taken from the deque or the queue: was it the last (J1)? */
-static inline void note(struct ws_worker *w)
+/* Notes the turn if the last item of the deque and the queue was taken (J1). */
+static inline void note_if_dry(struct ws_worker *w)
 {
 	if (deque_size(&w->w_deque) == 0 &&
 	    uproc_queue_empty(&w->w_proc.p_queue))
@@ -738,8 +566,8 @@ static inline void note(struct ws_worker *w)
 }
 
 /*
- * Of the threads that have waited for long one, in turn (W5). NULL: there is
- * none.
+ * Takes the oldest thread of the deque, the queue or the kept queue, in turn
+ * (W5). NULL: all are empty.
  */
 static struct uproc_thread *oldest(struct ws_worker *w)
 {
@@ -747,7 +575,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		switch (w->w_old++ % 3) {
+		switch (w->w_fair_turn++ % 3) {
 		case 0:
 			t = thread_for(w, deque_steal_alone(&w->w_deque));
 			break;
@@ -758,7 +586,7 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 			t = kept_get(&w->w_kept);
 		}
 		if (t != NULL) {
-			note(w);
+			note_if_dry(w);
 			return t;
 		}
 	}
@@ -777,37 +605,37 @@ static struct uproc_thread *newest(struct ws_worker *w)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
 		return kept_get(&w->w_kept);
-	note(w);
+	note_if_dry(w);
 	return t;
 }
 
-/* The caller runs again: while others sleep, one of them has to watch. */
-static void keep_watch(void)
+/* Called by a worker that runs again: while others sleep, one has to watch. */
+static void ensure_watch(void)
 {
 	if (seek_parked(&all.s_seek) > 0 && !watch_kept(&all.s_watch))
-		rouse();
+		wake_sleeper();
 }
 
-/* The worker is in. NULL: the set is being stopped. */
+/* Chooses a thread to run; sleeps if need be. In. NULL: the set is stopped. */
 static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 {
 	struct uproc_thread *t = NULL;
 	unsigned turns = 0;
 	bool sought = false;
 
-	w->w_now = NONE;
+	w->w_running_lane = NONE;
 	if (fair) {
-		drain(w, w);
+		take_messages(w, w);
 		t = w->w_slot;
 		ws_slot_set(w, NULL);
 		if (t != NULL)
-			expose(w, t);
-		t = look_around(w);
+			make_stealable(w, t);
+		t = steal_while_running(w);
 		if (t == NULL)
 			t = oldest(w);
 	}
 	while (t == NULL && (t = newest(w)) == NULL) {
-		drain(w, w);
+		take_messages(w, w);
 		t = newest(w);
 		if (t != NULL || uproc_stopped(set))
 			break;
@@ -817,21 +645,21 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		stop_enter(&w->w_stop);
 	}
 	if (sought && t != NULL)
-		keep_watch();
+		ensure_watch();
 	return t;
 }
 
-/* The end of each next(). */
+/* Leaves next() with t, which runs then. */
 static inline struct ustack *go(struct ws_worker *w, struct uproc_thread *t)
 {
 	sched_set(w, t);
-	w->w_now = t->t_stack.u_lane;
+	w->w_running_lane = t->t_stack.u_lane;
 	stop_leave(&w->w_stop);
 	return &t->t_stack;
 }
 
-/* Runs t, or another one. */
-static NOINLINE struct ustack *next_hard(struct ws_worker *w,
+/* Runs t if w is its home, or else a thread that choose() gives. In. */
+static NOINLINE struct ustack *next_choose(struct ws_worker *w,
 					 struct uproc_thread *t, bool fair)
 {
 	struct ws_worker *home;
@@ -845,37 +673,31 @@ static NOINLINE struct ustack *next_hard(struct ws_worker *w,
 		if (home == w)
 			break;
 		if (home == NULL) {
-			begin(w, t);
+			thread_begin(w, t);
 			break;
 		}
-		hand(home, t);		/* its lane was taken */
+		send_to(home, t);		/* its lane was taken */
 	}
 	if (t->t_stack.u_mark & GAVE)
-		give_way_not(w, t);
+		preempt_end(w, t);
 	return go(w, t);
 }
 
-/* Of w, which stays with it. */
-static inline bool is_fixed(const struct ws_worker *w, int lane)
-{
-	return (unsigned)(lane - w->w_fixed) < (unsigned)w->w_fixed_nr;
-}
-
-/* The slot, then the deque. */
+/* Takes from the slot, then from the deque. */
 static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 {
 	struct uproc_thread *t;
 
 	stop_enter(&w->w_stop);
 	if (w->w_turn % (WS_RUN + 1) == 0)
-		return next_hard(w, NULL, true);
+		return next_choose(w, NULL, true);
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
 	if (t == NULL) {
 		t = thread_for(w, deque_pop(&w->w_deque));
 		if (t == NULL)
-			return next_hard(w, NULL, false);
-		note(w);
+			return next_choose(w, NULL, false);
+		note_if_dry(w);
 	}
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
 	    !(t->t_stack.u_mark & PINNED)) {
@@ -883,7 +705,7 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 
 		lane_set(t, own != 0 ? own : lane_free(w));
 	} else if (!LIKELY(ws_home(t) == w))
-		return next_hard(w, t, false);
+		return next_choose(w, t, false);
 	return go(w, t);
 }
 
@@ -897,7 +719,7 @@ static struct ustack *next(struct usched *s)
 	s->s_quick = s->s_next == next ? quick : NULL;
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	if (!LIKELY(sure || stop_in(&w->w_stop)))
-		return next_slow(w);		/* it waits */
+		return next_slow(w);		/* and wait there */
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
 	    !LIKELY(sure ? t->t_stack.u_lane != 0 : ws_is_home(w, t)))
@@ -907,8 +729,9 @@ static struct ustack *next(struct usched *s)
 }
 
 /*
- * The slot, or nothing. On the stack of the thread that blocks: so w stays in,
- * and no thief takes the lane of that, until the dispatcher opens s_gate.
+ * Takes the thread in the slot; NULL: next() has to choose. Called on the stack
+ * of the thread that blocks. So w stays in, and no thief takes the lane of that
+ * thread, until the dispatcher opens s_gate.
  */
 static struct ustack *quick(struct usched *s)
 {
@@ -932,11 +755,11 @@ static struct ustack *quick(struct usched *s)
 	ws_slot_set(w, NULL);
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
 	sched_set(w, t);
-	w->w_now = t->t_stack.u_lane;
+	w->w_running_lane = t->t_stack.u_lane;
 	return &t->t_stack;
 }
 
-static NOINLINE void ended_pinned(struct ws_worker *w, struct uproc_thread *t)
+static NOINLINE void unpin_ended(struct ws_worker *w, struct uproc_thread *t)
 {
 	stop_enter(&w->w_stop);
 	unpin(w, t);
@@ -944,8 +767,8 @@ static NOINLINE void ended_pinned(struct ws_worker *w, struct uproc_thread *t)
 }
 
 /*
- * Frees the memory of a thread without a joiner, if its node is in no inbox;
- * else the taker of the node does. The joiner of any other is told now: mail.h.
+ * Frees the memory of a thread without a joiner, unless its node is in an
+ * inbox: then the taker of the node frees it. A joiner is told now (mail.h).
  */
 static void done(struct usched *s, struct ustack *u)
 {
@@ -954,13 +777,13 @@ static void done(struct usched *s, struct ustack *u)
 	int lane = u->u_lane;
 
 	if (u->u_mark & PINNED)
-		ended_pinned(w, t);
+		unpin_ended(w, t);
 	if (lane != 0 && s->s_lane[lane].l_bound == 0 && !is_fixed(w, lane) &&
 	    lane <= s->s_lane_nr) {
 		lane_list[lane].e_next = w->w_free;
 		w->w_free = lane;
 	}
-	count(w, -1);
+	threads_add(w, -1);
 	uproc_slice_free(&w->w_proc, t);
 	if (u->u_mark & UPROC_JOIN) {
 		(void)mail_close(&t->t_wakes, 0);
@@ -970,10 +793,11 @@ static void done(struct usched *s, struct ustack *u)
 }
 
 /*
- * A thread that has ended and has never blocked goes on as the next task:
- * nothing is left of what it was. Not in a lane that must stay: it could not be
- * stolen any more. Nor in one of its own, where it may have blocked without a
- * buffer; and a task that will have one is a thread of its own.
+ * Lets a thread that has ended, and has never blocked, go on as the next task:
+ * nothing is left of what it was. Not in a lane that must stay, where no thief
+ * could take the new thread. Nor in a lane for one thread alone, where it may
+ * have blocked without a buffer. A task that will have such a lane needs a
+ * thread of its own, too.
  */
 static int again(struct usched *s, struct ustack *u)
 {
@@ -996,7 +820,7 @@ static int again(struct usched *s, struct ustack *u)
 	}
 	if (LIKELY(is_task(x))) {
 		__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
-		note(w);
+		note_if_dry(w);
 		task_begin(t, x);
 	} else if (is_thread(x))
 		ws_slot_set(w, x.i_arg);
@@ -1006,7 +830,7 @@ static int again(struct usched *s, struct ustack *u)
 
 /* Taking messages. */
 
-/* Has it had others to run for long? Then it is not poor. */
+/* Returns whether w has had other threads to run for long. */
 static bool has_plenty(const struct ws_worker *w)
 {
 	return __atomic_load_n(&w->w_turn, __ATOMIC_RELAXED) -
@@ -1016,10 +840,11 @@ static bool has_plenty(const struct ws_worker *w)
 }
 
 /*
- * A message has come: are they dense? Time without work is not counted. Two
- * workers of which each waits for the other have few messages, and less work.
+ * Counts a message, and notes whether messages are dense. Time without work is
+ * left out: two workers that wait for each other have few messages, and still
+ * less work.
  */
-static void count_mail(struct ws_worker *w)
+static void message_came(struct ws_worker *w)
 {
 	unsigned now;
 
@@ -1030,8 +855,9 @@ static void count_mail(struct ws_worker *w)
 	w->w_mail_at = now;
 }
 
-/* Should the lane e of w go to another worker, which has woken a thread in it? */
-static bool goes(struct ws_worker *w, struct lane *e, struct ws_worker *from)
+/* Returns whether e should move from w to a worker that woke a thread in it. */
+static bool should_move(struct ws_worker *w, struct lane *e,
+			struct ws_worker *from)
 {
 	bool plenty = has_plenty(w);
 	bool there = has_plenty(from);
@@ -1040,51 +866,52 @@ static bool goes(struct ws_worker *w, struct lane *e, struct ws_worker *from)
 		return false;
 	if (!plenty && w->w_dense)
 		return from->w_proc.p_nr < w->w_proc.p_nr;
-	return ++e->e_pull % PULL == 0;
+	return ++e->e_wakes % MOVE_EACH == 0;
 }
 
 /*
- * A lane whose threads are woken from elsewhere goes to who wakes them, now and
- * then: threads that wake each other come together. By the home.
+ * Moves the lane of t to the worker that woke t, now and then, so that threads
+ * that wake each other come together. Called by w, the home, in.
  */
-static bool pull(struct ws_worker *w, struct uproc_thread *t)
+static bool move_to_waker(struct ws_worker *w, struct uproc_thread *t)
 {
 	struct lane *e = lane_of(t);
 	struct ws_worker *from;
 
 	from = __atomic_load_n(&e->e_from, __ATOMIC_RELAXED);
 	if (!can_go(w, t) || t->t_stack.u_lane == 0 || from == NULL ||
-	    from == w || !goes(w, e, from))
+	    from == w || !should_move(w, e, from))
 		return false;
 	lane_move_of(w, t, from);
-	hand(from, t);
+	send_to(from, t);
 	return true;
 }
 
 /*
- * Opens the node of t, whose home is w. The caller is w, or has stopped it.
- * False: no memory, for now.
+ * Opens the node of t, whose home is w, and puts t where it belongs. Caller is
+ * in w, or has stopped w. False: no memory, for now.
  */
-static bool take(struct ws_worker *w, struct uproc_thread *t, bool owner)
+static bool open_message(struct ws_worker *w, struct uproc_thread *t,
+			 bool owner)
 {
 	unsigned bits = mail_open(&t->t_wakes);
 	bool can_run = bits & MAIL_RUN;
 
 	if (owner)
-		count_mail(w);
+		message_came(w);
 	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
 		can_run = true;
-		if (owner && pull(w, t))
+		if (owner && move_to_waker(w, t))
 			return true;
 	}
 	lane_note(w, lane_of(t));
-	if (!can_run || line_up(w, t))
+	if (!can_run || enqueue(w, t))
 		return true;
 	if (w->w_slot == NULL) {
 		ws_slot_set(w, t);
 		return true;
 	}
-	hand(w, t);
+	send_to(w, t);
 	return false;
 }
 
@@ -1097,8 +924,8 @@ static struct uproc_thread *thread_of(struct inbox_node *n)
 				       offsetof(struct uproc_thread, t_wakes));
 }
 
-/* Takes the messages of w. The caller is me: w, or a worker that stopped w. */
-static void drain(struct ws_worker *w, struct ws_worker *me)
+/* Takes the messages of w. Caller is me: in w, or has stopped w. */
+static void take_messages(struct ws_worker *w, struct ws_worker *me)
 {
 	bool owner = me == w;
 	struct inbox_node *last = NULL;
@@ -1115,16 +942,17 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 		}
 		home = ws_home(t);
 		if (home != w && home != NULL) {
-			post_to(home, t);
+			post_node(home, t);
 			continue;
 		}
-		/* It runs: its count is in use. */
-		if (!owner && home == w && t->t_stack.u_lane == w->w_now) {
+		/* t runs, or its lane does: its count is in use. */
+		if (!owner && home == w &&
+		    t->t_stack.u_lane == w->w_running_lane) {
 			n->n_next = last;
 			last = n;
 			continue;
 		}
-		if (!take(w, t, owner))
+		if (!open_message(w, t, owner))
 			break;
 	}
 	while ((n = last) != NULL) {
@@ -1135,20 +963,20 @@ static void drain(struct ws_worker *w, struct ws_worker *me)
 
 /* Stealing. */
 
-struct loot {
+struct stolen {
 	struct deque_item o_item[STEAL_MOST];
 	int               o_nr;
-	int               o_tasks;	/* for so many there is memory */
+	int               o_tasks;	/* that there is memory for */
 };
 
-static void loot_add(struct loot *o, struct deque_item x)
+static void stolen_add(struct stolen *o, struct deque_item x)
 {
 	o->o_item[o->o_nr++] = x;
 }
 
-/* Takes t, which can run at v, for w. v is stopped. */
-static bool loot(struct ws_worker *w, struct ws_worker *v,
-		 struct uproc_thread *t, struct loot *o)
+/* Takes t, which can run, from v for w. False: t stays. v is stopped. */
+static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
+		 struct uproc_thread *t, struct stolen *o)
 {
 	struct ws_worker *home = ws_home(t);
 
@@ -1157,19 +985,20 @@ static bool loot(struct ws_worker *w, struct ws_worker *v,
 			return false;
 		lane_move_of(v, t, w);
 	} else if (home != NULL && home != w) {
-		hand(home, t);
+		send_to(home, t);
 		return true;
 	} else if (home == NULL) {
 		if (!can_go(v, t))
 			return false;
 		sched_set(w, t);
 	}
-	loot_add(o, thread_item(t));
+	stolen_add(o, thread_item(t));
 	return true;
 }
 
-/* The older half of the queue of v, or as many as can go, if these are less. */
-static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+/* Takes the older half of the queue of v, as far as its threads can go. */
+static void steal_queue(struct ws_worker *w, struct ws_worker *v,
+			struct stolen *o)
 {
 	struct usched_queue *q = &v->w_proc.p_queue;
 	unsigned left = (uproc_queue_len(q) + 1) / 2;
@@ -1180,7 +1009,7 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
 		struct ustack **at = &q->q_ring[from & q->q_mask];
 
-		if (loot(w, v, (struct uproc_thread *)*at, o)) {
+		if (steal_thread(w, v, (struct uproc_thread *)*at, o)) {
 			*at = NULL;
 			left--;
 		}
@@ -1192,13 +1021,14 @@ static void loot_queue(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 			q->q_ring[--to & q->q_mask] = t;
 	}
 	__atomic_store_n(&q->q_head, to, __ATOMIC_RELAXED);
-	/* If there is nothing to be had, not again until something is added. */
+	/* If no thread could go, the next look waits until one is added. */
 	__atomic_store_n(&v->w_looked, q->q_tail - (o->o_nr > 0),
 			 __ATOMIC_RELAXED);
 }
 
-/* The same, of the deque. */
-static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
+/* Takes the older half of the deque of v, as far as its items can go. */
+static void steal_deque(struct ws_worker *w, struct ws_worker *v,
+			struct stolen *o)
 {
 	long most = (deque_size(&v->w_deque) + 1) / 2;
 
@@ -1208,10 +1038,10 @@ static void loot_deque(struct ws_worker *w, struct ws_worker *v, struct loot *o)
 		if (x.i_what == NULL)
 			return;
 		if (is_task(x))
-			loot_add(o, x);
-		else if (is_thread(x) && !loot(w, v, x.i_arg, o) &&
-			 !line_up(v, x.i_arg))
-			hand(v, x.i_arg);
+			stolen_add(o, x);
+		else if (is_thread(x) && !steal_thread(w, v, x.i_arg, o) &&
+			 !enqueue(v, x.i_arg))
+			send_to(v, x.i_arg);
 	}
 }
 
@@ -1224,7 +1054,7 @@ static bool queue_has(const struct ws_worker *v)
 	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
 }
 
-/* Something waits for the thread that it runs. */
+/* Returns whether something waits for the thread that v runs. */
 static bool is_behind(const struct ws_worker *v)
 {
 	return !load(&v->w_proc.p_asleep) &&
@@ -1256,18 +1086,18 @@ static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
 	return false;
 }
 
-/* Lines up what waits for the running thread of v, to be taken by w. */
-static void unstick(struct ws_worker *w, struct ws_worker *v)
+/* Moves threads in the slot and the inbox of v to its queue. v is stopped. */
+static void enqueue_stuck(struct ws_worker *w, struct ws_worker *v)
 {
 	struct uproc_thread *t = v->w_slot;
 
-	drain(v, w);
-	if (t != NULL && line_up(v, t))
+	take_messages(v, w);
+	if (t != NULL && enqueue(v, t))
 		ws_slot_set(v, NULL);
 }
 
-/* Stops v, if need be by force; at once if it runs the same thread for long. */
-static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
+/* Stops v: asks and waits, then uses force; at_once: force only. */
+static bool stop_worker(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
 	unsigned long ticket = stop_ask(&v->w_stop);
 	unsigned from = now_ns();
@@ -1289,55 +1119,58 @@ static bool stop(struct ws_worker *w, struct ws_worker *v, bool at_once)
 	return stopped;
 }
 
-/* Takes threads and tasks from v, another worker, which may be stuck. */
-static void steal(struct ws_worker *w, struct ws_worker *v, struct loot *o,
-		  bool stuck_now)
+/* Takes threads and tasks from v, another worker. Not in. */
+static void steal_from(struct ws_worker *w, struct ws_worker *v,
+		       struct stolen *o, bool stuck_now)
 {
-	if (!stop(w, v, stuck_now)) {
+	if (!stop_worker(w, v, stuck_now)) {
 		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 		return;
 	}
-	loot_deque(w, v, o);
-	if (stuck_now && v->w_now != NONE)
-		unstick(w, v);		/* it will look again */
+	steal_deque(w, v, o);
+	if (stuck_now && v->w_running_lane != NONE)
+		enqueue_stuck(w, v);		/* for the queue below */
 	if (o->o_nr == 0)
-		loot_queue(w, v, o);
+		steal_queue(w, v, o);
 	stop_end(&v->w_stop);
 	if (o->o_nr == 0)
 		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 }
 
-static void bring(struct ws_worker *w, struct deque_item x)
+static void adopt(struct ws_worker *w, struct deque_item x)
 {
 	struct uproc_thread *t;
 
 	if (is_task(x) && LIKELY(deque_push(&w->w_deque, x) == 0)) {
-		tell();
+		announce();
 		return;
 	}
 	t = thread_for(w, x);
 	lane_note(w, lane_of(t));
-	expose(w, t);
+	make_stealable(w, t);
 }
 
-/* The first of them; the others are lined up. */
-static struct uproc_thread *bring_home(struct ws_worker *w, struct loot *o)
+/* Puts what was stolen into the deque of w, and returns the first thread. */
+static struct uproc_thread *adopt_stolen(struct ws_worker *w, struct stolen *o)
 {
 	struct uproc_thread *t;
 	int i;
 
 	stop_enter(&w->w_stop);
 	for (i = o->o_nr; --i > 0; )
-		bring(w, o->o_item[i]);
+		adopt(w, o->o_item[i]);
 	t = thread_for(w, o->o_item[0]);
 	lane_note(w, lane_of(t));
 	stop_leave(&w->w_stop);
 	return t;
 }
 
-/* All others once, from a random one on (xorshift: G. Marsaglia, 2003). */
-static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only,
-		       unsigned now)
+/*
+ * Tries all other workers once, from a random worker on (xorshift: G.
+ * Marsaglia, 2003), until something is taken.
+ */
+static void steal_from_any(struct ws_worker *w, struct stolen *o,
+			   bool stuck_only, unsigned now)
 {
 	int nr = set->set_nr;
 	int i;
@@ -1351,36 +1184,36 @@ static void steal_from(struct ws_worker *w, struct loot *o, bool stuck_only,
 
 		if (stuck_now || (v != w && !stuck_only &&
 				  has_surplus(w, v, now)))
-			steal(w, v, o, stuck_now);
+			steal_from(w, v, o, stuck_now);
 	}
 }
 
-/* What is stuck comes first, if the look is due; then all, if w is idle. */
+/* Tries stuck workers first, if a look is due; then all, if w is idle. */
 static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 					bool idle)
 {
 	long tasks = deque_look(&w->w_deque);
 	unsigned now = now_ns();
 	struct uproc_thread *t;
-	struct loot o;
+	struct stolen o;
 
 	o.o_nr = 0;
-	o.o_tasks = stock(w, tasks + STEAL_MOST) ? STEAL_MOST :		/* W7 */
-		(int)(w->w_stock.k_nr - tasks);
+	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ?		/* W7 */
+		STEAL_MOST : (int)(w->w_stock.k_nr - tasks);
 	if (due)
-		steal_from(w, &o, true, now);
+		steal_from_any(w, &o, true, now);
 	if (o.o_nr == 0 && idle)
-		steal_from(w, &o, false, now);
+		steal_from_any(w, &o, false, now);
 	if (o.o_nr == 0)
 		return NULL;
-	t = bring_home(w, &o);
+	t = adopt_stolen(w, &o);
 	worth_stole(&w->w_thief, now, now_ns(), w->w_mail);
 	TALLY(w, thefts, 1);
 	TALLY(w, stolen, o.o_nr);
 	return t;
 }
 
-static bool somebody_has_work(const struct ws_worker *w)
+static bool others_have_work(const struct ws_worker *w)
 {
 	int i;
 
@@ -1403,8 +1236,8 @@ static void remember_turns(void)
 				   now);
 }
 
-/* No thread can run, and no message has come. */
-static bool alone(struct ws_worker *w)
+/* Returns whether w has no thread to run, and no message. */
+static bool has_nothing(struct ws_worker *w)
 {
 	return __atomic_load_n(&w->w_slot, __ATOMIC_RELAXED) == NULL &&
 	       deque_size(&w->w_deque) == 0 &&
@@ -1414,16 +1247,16 @@ static bool alone(struct ws_worker *w)
 }
 
 /*
- * There is something for it, or it shall end. A thief may have lined up what
- * was in the inbox.
+ * Returns whether w has something to run, or shall end. A thief may have moved
+ * messages from the inbox to the queue.
  */
-static bool called(struct ws_worker *w)
+static bool must_return(struct ws_worker *w)
 {
-	return !alone(w) || uproc_stopped(set);
+	return !has_nothing(w) || uproc_stopped(set);
 }
 
-/* Sleeps, and watches. */
-static void doze(struct ws_worker *w)
+/* Sleeps as the watch: for WATCH at most, and then looks. */
+static void sleep_as_watch(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
@@ -1432,19 +1265,19 @@ static void doze(struct ws_worker *w)
 	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
 			  WATCH * 1000000L);				/* U3 */
 	if (!woken)
-		(void)watch_due(&all.s_watch);	/* others need not */
+		(void)watch_due(&all.s_watch);	/* so others need not */
 	watch_end(&all.s_watch);					/* U4 */
 	if (woken && seek_parked(&all.s_seek) > 1)
-		rouse();		/* another one has to watch */
+		wake_sleeper();		/* to watch instead */
 }
 
-/* Nobody else runs: nothing can get stuck. False: somebody does. */
-static bool unwatched(struct ws_worker *w)
+/* Returns whether all workers sleep, so that none can get stuck. */
+static bool all_sleep(struct ws_worker *w)
 {
 	if (seek_parked(&all.s_seek) != set->set_nr)
 		return false;
 	if (watch_kept(&all.s_watch))
-		return true;		/* it will see */
+		return true;		/* the watch will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
 	TALLY(w, fences, 1);
 	fence_heavy();
@@ -1458,23 +1291,23 @@ static void park(struct ws_worker *w, unsigned *turns)
 	park_prepare(asleep);						/* S1 */
 	TALLY(w, fences, 1);
 	seek_park(&all.s_seek);						/* S2 */
-	if ((called(w) || somebody_has_work(w)) &&			/* S3 */
+	if ((must_return(w) || others_have_work(w)) &&			/* S3 */
 	    park_cancel(asleep)) {
 		seek_unpark(&all.s_seek);
 		uproc_pause(turns);
 		return;
 	}
-	if (set->set_nr > 1 && !unwatched(w) &&
+	if (set->set_nr > 1 && !all_sleep(w) &&
 	    watch_begin(&all.s_watch))					/* U1 */
-		doze(w);						/* S4 */
+		sleep_as_watch(w);					/* S4 */
 	else
 		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
 	seek_unpark(&all.s_seek);
 	*turns = 0;
 }
 
-/* Something waits for a thread that has run since then, or for any. */
-static bool somebody_stands(const struct ws_worker *w, unsigned since)
+/* Returns whether a worker has something, and has not switched since then. */
+static bool others_stand(const struct ws_worker *w, unsigned since)
 {
 	int i;
 
@@ -1488,8 +1321,9 @@ static bool somebody_stands(const struct ws_worker *w, unsigned since)
 }
 
 /*
- * Looks for work elsewhere: for a while, if there is a cpu to spare. But after a
- * nap only as long as a worker has something, and does not switch.
+ * Looks for work elsewhere: once, or, if there is a spare cpu, for a while.
+ * After a nap it goes on only while a worker has something, and does not
+ * switch.
  */
 static struct uproc_thread *search(struct ws_worker *w, bool napped)
 {
@@ -1500,9 +1334,9 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 
 	if (!set->set_spare || set->set_nr == 1)
 		return t;
-	while (t == NULL && !called(w) &&
+	while (t == NULL && !must_return(w) &&
 	       worth_age(now_ns(), began) < most &&
-	       (!napped || somebody_stands(w, began))) {
+	       (!napped || others_stand(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
 		t = steal_round(w, false, true);
@@ -1510,7 +1344,7 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 	return t;
 }
 
-/* How often all others have run dry. */
+/* Sums up the notes of other workers (J1), to see whether any has changed. */
 static unsigned dries(const struct ws_worker *w)
 {
 	unsigned sum = 0;
@@ -1523,50 +1357,50 @@ static unsigned dries(const struct ws_worker *w)
 	return sum;
 }
 
-/* Sleeps, though it counts as seeking (J5). */
+/* Sleeps for a bounded time, and still counts as searching (J5). */
 static void nap(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 
 	park_prepare(asleep);						/* S1 */
-	if (called(w) && park_cancel(asleep))				/* S3 */
+	if (must_return(w) && park_cancel(asleep))			/* S3 */
 		return;
 	(void)idle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
 			(long)worth_nap(&w->w_thief));
 }
 
 /*
- * The others have work, or have had: they have run dry since. If there is none
- * now, one worker that naps is enough.
+ * Returns whether the others have work, or have run dry since, so that more may
+ * come. If there is none now, one napping worker is enough.
  */
-static bool restless(const struct ws_worker *w, unsigned since)
+static bool should_nap(const struct ws_worker *w, unsigned since)
 {
-	if (somebody_has_work(w))
+	if (others_have_work(w))
 		return true;
 	return seek_alone(&all.s_seek) &&
 	       (dries(w) != since ||
 		(w->w_thief.h_nap < WORTH_NAP_MOST &&
-		 somebody_stands(w, now_ns())));
+		 others_stand(w, now_ns())));
 }
 
 /* Searches, and naps while work comes and goes. */
-static struct uproc_thread *search_on(struct ws_worker *w)
+static struct uproc_thread *search_and_nap(struct ws_worker *w)
 {
 	unsigned since = dries(w);
 	struct uproc_thread *t = search(w, false);
 
-	while (t == NULL && !called(w) && restless(w, since)) {
+	while (t == NULL && !must_return(w) && should_nap(w, since)) {
 		since = dries(w);
 		nap(w);
-		t = called(w) ? NULL : search(w, true);
+		t = must_return(w) ? NULL : search(w, true);
 	}
 	return t;
 }
 
 /*
- * For a thread to run, elsewhere; NULL: look at home again. Not in. *turns
- * counts searches in vain since the last sleep: the thread that can run may be
- * in a post that is half-way.
+ * Finds a thread to run elsewhere, or sleeps. NULL: look at home again. Not in.
+ * *turns counts searches in vain since the last sleep. If there are many, a
+ * post to this worker may be half-way, and its poster needs the cpu.
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 {
@@ -1576,16 +1410,16 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 
 	worth_judge(&w->w_thief, began, w->w_mail);
 	seek_begin(&all.s_seek);
-	t = search_on(w);
+	t = search_and_nap(w);
 	more = seek_end(&all.s_seek);
 	TALLY(w, fences, more);
-	more = more && somebody_has_work(NULL);
-	if (t == NULL && !called(w)) {
+	more = more && others_have_work(NULL);
+	if (t == NULL && !must_return(w)) {
 		worth_calm(&w->w_thief);
 		park(w, turns);
 	} else {
 		if (more)
-			rouse();
+			wake_sleeper();
 		if (t == NULL)
 			uproc_pause(turns);
 	}
@@ -1595,23 +1429,24 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 
 /* Making threads. */
 
-/* t is new, and its maker runs on w. */
-static ALWAYS_INLINE void launch(struct ws_worker *w, struct uproc_thread *t)
+/* Puts t, which is new, into the deque. Its maker runs on w. */
+static ALWAYS_INLINE void enqueue_new(struct ws_worker *w,
+				      struct uproc_thread *t)
 {
-	count(w, 1);
+	threads_add(w, 1);
 	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
 	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) {
-		tell();
+		announce();
 		return;
 	}
 	stop_enter(&w->w_stop);
-	if (!line_up(w, t))
-		hand(w, t);
+	if (!enqueue(w, t))
+		send_to(w, t);
 	stop_leave(&w->w_stop);
 }
 
-/* On worker nr, modulo all; -1: on that of the caller, or one in turn. */
-static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
+/* Makes a thread on worker nr, modulo all; -1: on the caller's, or in turn. */
+static NOINLINE struct uproc_thread *create_slow(int nr, void (*f)(void *),
 						 void *arg, int flags)
 {
 	struct uproc *here = uproc_here(set);
@@ -1625,15 +1460,15 @@ static NOINLINE struct uproc_thread *create_hard(int nr, void (*f)(void *),
 		return NULL;
 	wakes_none(&t->t_wakes);
 	if (p == here) {
-		launch((struct ws_worker *)p, t);
+		enqueue_new((struct ws_worker *)p, t);
 		return t;
 	}
 	__atomic_fetch_add(&p->p_made, 1, __ATOMIC_RELAXED);
-	hand((struct ws_worker *)p, t);
+	send_to((struct ws_worker *)p, t);
 	return t;
 }
 
-/* The same, nearly always on that of the caller, which has memory at hand. */
+/* Makes a thread on the caller's worker, if that has memory in its pool. */
 static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 {
 	const struct ustack *self = ustack_self();
@@ -1641,21 +1476,21 @@ static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 	struct ws_worker *w;
 
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
-		return create_hard(-1, f, arg, 0);
+		return create_slow(-1, f, arg, 0);
 	w = (struct ws_worker *)self->u_sched;
 	t = umem_pop(&w->w_proc.p_pool, umem_class(BLOCK));
 	if (t == NULL)
-		return create_hard(-1, f, arg, 0);
+		return create_slow(-1, f, arg, 0);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
 	wakes_none(&t->t_wakes);
-	launch(w, t);
+	enqueue_new(w, t);
 	return t;
 }
 
 static struct ws_thread *created(int nr, void (*f)(void *), void *arg,
 				 int flags)
 {
-	return (struct ws_thread *)create_hard(nr, f, arg, flags);
+	return (struct ws_thread *)create_slow(nr, f, arg, flags);
 }
 
 struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
@@ -1663,15 +1498,15 @@ struct ws_thread *ws_thread_init(void (*f)(void *), void *arg)
 	return (struct ws_thread *)create(f, arg);
 }
 
-/* By no thread of ours; or there may be no memory for one more task. */
-static NOINLINE int spawn_hard(void (*f)(void *), void *arg)
+/* Called if the caller is no thread of ws, or w_stock may be too small. */
+static NOINLINE int spawn_slow(void (*f)(void *), void *arg)
 {
 	struct ws_worker *w = (struct ws_worker *)uproc_here(set);
 
 	if (w == NULL || f == NULL)
-		return create_hard(-1, f, arg, 0) != NULL ? 0 : -errno;
-	return stock(w, deque_look(&w->w_deque) + 1) ? ws_spawn(f, arg) :
-		-ENOMEM;
+		return create_slow(-1, f, arg, 0) != NULL ? 0 : -errno;
+	return stock_reserve(w, deque_look(&w->w_deque) + 1) ?
+		ws_spawn(f, arg) : -ENOMEM;
 }
 
 int ws_spawn(void (*f)(void *), void *arg)
@@ -1681,13 +1516,13 @@ int ws_spawn(void (*f)(void *), void *arg)
 	struct ws_worker *w;
 
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
-		return spawn_hard(f, arg);
+		return spawn_slow(f, arg);
 	w = (struct ws_worker *)self->u_sched;
 	if (!LIKELY(deque_most(&w->w_deque) < w->w_stock.k_nr))
-		return spawn_hard(f, arg);
+		return spawn_slow(f, arg);
 	if (!LIKELY(deque_push(&w->w_deque, task) == 0))
 		return -ENOMEM;
-	tell();
+	announce();
 	return 0;
 }
 
@@ -1706,7 +1541,7 @@ struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg)
 	return created(-1, f, arg, UPROC_JOIN);
 }
 
-/* Of running threads. */
+/* Calls of running threads. */
 
 static struct ws_worker *here(const char *misuse)
 {
@@ -1725,21 +1560,21 @@ int ws_yield(void)
 
 	usched_point();
 	stop_enter(&w->w_stop);
-	rc = line_up(w, t) ? 0 : -ENOMEM;
+	rc = enqueue(w, t) ? 0 : -ENOMEM;
 	stop_leave(&w->w_stop);
 	if (rc != 0)
 		return rc;
-	tell();
+	announce();
 	rc = ustack_block();
 	if (rc != 0) {
 		stop_enter(&w->w_stop);
-		line_leave(w, t);
+		enqueue_undo(w, t);
 		stop_leave(&w->w_stop);
 	}
 	return rc;
 }
 
-/* Not in: no thief moves the lane in which it runs. */
+/* It need not be in: no thief moves the lane in which a thread runs. */
 void ws_pin(void)
 {
 	struct uproc_thread *t;
@@ -1748,8 +1583,8 @@ void ws_pin(void)
 	t = (struct uproc_thread *)ustack_self();
 	if (t->t_stack.u_mark & PINNED)
 		return;
-	mark(t, t->t_stack.u_mark | PINNED);
-	pins(t, 1);
+	mark_set(t, t->t_stack.u_mark | PINNED);
+	pins_add(t, 1);
 }
 
 void ws_unpin(void)
@@ -1760,7 +1595,7 @@ void ws_unpin(void)
 	if (!(t->t_stack.u_mark & PINNED))
 		return;
 	stop_enter(&w->w_stop);
-	mark(t, t->t_stack.u_mark & ~PINNED);
+	mark_set(t, t->t_stack.u_mark & ~PINNED);
 	unpin(w, t);
 	stop_leave(&w->w_stop);
 }
@@ -1772,7 +1607,7 @@ int ws_proc(void)
 	return p != NULL ? p->p_nr : -1;
 }
 
-/* If there are others. See upreempt.h. */
+/* Preempts u if w has others to run; NULL: undoes that. See upreempt.h. */
 static int preempt(struct usched *s, struct ustack *u)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
@@ -1781,18 +1616,18 @@ static int preempt(struct usched *s, struct ustack *u)
 
 	stop_enter(&w->w_stop);
 	if (u == NULL) {
-		line_leave(w, t);
-		give_way_not(w, t);
-	} else if (!alone(w)) {
-		rc = give_way(w, t);
+		enqueue_undo(w, t);
+		preempt_end(w, t);
+	} else if (!has_nothing(w)) {
+		rc = preempt_begin(w, t);
 		if (rc == 0)
-			give_way_not(w, t);
+			preempt_end(w, t);
 	}
 	stop_leave(&w->w_stop);
 	return rc;
 }
 
-/* Also by the dispatcher, when a thread has ended: there is no running one. */
+/* Wakes t. The dispatcher calls this, too, when a thread has ended. */
 static void wake(struct uproc *here, struct uproc_thread *t)
 {
 	struct ws_worker *w = (struct ws_worker *)here;
@@ -1816,7 +1651,7 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		stop_leave(&w->w_stop);
 }
 
-/* It may have been in. */
+/* Wakes t where ws_wake() could not. The worker may still be in. */
 void ws_wake_slow(struct ws_thread *t)
 {
 	struct uproc *p = uproc_here(set);
@@ -1827,8 +1662,11 @@ void ws_wake_slow(struct ws_thread *t)
 		wake(p, &t->s_thread);
 }
 
-/* Also wakes whose node lies in the inbox of a former home, which computes. */
-static void collect(struct uproc *p)
+/*
+ * Takes the wakes of the running thread, also if their node lies in the inbox
+ * of a former home, which computes.
+ */
+static void take_wakes(struct uproc *p)
 {
 	(void)p;
 	mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
@@ -1840,7 +1678,7 @@ static int worker_init(struct uproc *p)
 {
 	struct ws_worker *w = (struct ws_worker *)p;
 
-	w->w_now = NONE;
+	w->w_running_lane = NONE;
 	stop_init(&w->w_stop);
 	p->p_sched.s_gate = &w->w_stop.k_in;
 	worth_init(&w->w_thief);
@@ -1857,92 +1695,18 @@ static void worker_fini(struct uproc *p)
 	umem_stock_fini(&w->w_stock);
 	kept_fini(&w->w_kept);
 	free(w->w_lane);
-	if (p->p_nr == 0) {
-		free(lane_list);
-		free(ws_homes);
-		lane_list = NULL;
-		ws_homes  = NULL;
-	}
+	if (p->p_nr == 0)
+		lanes_fini();
 }
 
-/* The first FIXED of its lanes, or one if they are few, stay with a worker. */
-static void lanes_deal(struct ws_worker *w, int first, int nr)
-{
-	int lane;
-
-	w->w_fixed    = first;
-	w->w_fixed_nr = nr >= SHARED ? FIXED : 1;
-	for (lane = first + nr; --lane >= first; ) {
-		struct lane *e = &lane_list[lane];
-
-		ws_homes[lane] = w;
-		if (lane < first + w->w_fixed_nr) {
-			e->e_at   = -1;
-			e->e_pins = 1;
-			continue;
-		}
-		lane_note(w, e);
-		e->e_next = w->w_free;
-		w->w_free = lane;
-	}
-}
-
-/* All lanes are mapped at once, and any dispatcher may use any. */
-static int lanes_map(struct uproc_set *s, int *nr)
-{
-	struct usched *first = &uproc_nth(s, 0)->p_sched;
-	int rc;
-	int i;
-
-	*nr = s->set_lane_nr;
-	rc = usched_lanes(first, *nr * s->set_nr, s->set_stack);
-	if (rc == -ENOSYS) {
-		s->set_on_native = true;
-		*nr = 0;
-		return 0;
-	}
-	for (i = 1; i < s->set_nr && rc == 0; i++)
-		rc = usched_lanes_share(&uproc_nth(s, i)->p_sched, first);
-	return rc;
-}
-
-static int lanes(struct uproc_set *s)
-{
-	int rc, nr, i;
-
-	rc = lanes_map(s, &nr);
-	if (rc != 0)
-		return rc;
-	for (i = 0; i < s->set_nr && nr == 0; i++)
-		stop_look(&worker(i)->w_stop);
-	free(lane_list);		/* of a start that has failed */
-	free(ws_homes);
-	lane_list = calloc(LANE_NR, sizeof *lane_list);
-	ws_homes  = calloc(LANE_NR, sizeof *ws_homes);
-	if (lane_list == NULL || ws_homes == NULL)
-		return -ENOMEM;
-	lane_list[0].e_at = -1;
-	for (i = 0; i < s->set_nr && nr > 0; i++) {
-		struct ws_worker *w = worker(i);
-
-		free(w->w_lane);
-		w->w_lane = malloc(nr * s->set_nr * sizeof w->w_lane[0]);
-		if (w->w_lane == NULL)
-			return -ENOMEM;
-		w->w_lane_nr = w->w_free = 0;
-		lanes_deal(w, 1 + i * nr, nr);
-	}
-	return 0;
-}
-
-/* In the child of a thread of p no wake goes by the short way any more. */
-static void forked(struct uproc *p)
+/* Called in the child of a thread of p: makes each wake take the slow path. */
+static void in_child(struct uproc *p)
 {
 	((struct ws_worker *)p)->w_stop.k_stop |= STOP_ASKED;
 }
 
-/* What may be left of the parent's workers, in the child of fork(). */
-static void forget(void)
+/* Forgets, in the child of fork(), all that is left of the parent's workers. */
+static void forget_parent(void)
 {
 	memset(&all, 0, sizeof all);
 	ws_unwatched = 0;
@@ -1957,13 +1721,13 @@ static const struct uproc_ops ops = {
 	.op_init    = worker_init,
 	.op_fini    = worker_fini,
 	.op_move = {
-		.mv_lanes  = lanes,
+		.mv_lanes  = lanes_init,
 		.mv_done   = done,
 		.mv_again  = again,
 		.mv_wait   = ws_wait,
 		.mv_wake   = wake,
-		.mv_drain  = collect,
-		.mv_forked = forked
+		.mv_drain  = take_wakes,
+		.mv_forked = in_child
 	}
 };
 
@@ -1971,7 +1735,7 @@ int ws_init(int proc_nr, int thread_nr)
 {
 	(void)fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
-		forget();
+		forget_parent();
 	if (proc_nr == 0)
 		proc_nr = uproc_cpus();
 	return proc_nr == -ENOMEM ? proc_nr :

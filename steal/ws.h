@@ -6,9 +6,9 @@
 
 /*
  * There is a worker on each processor. A worker runs the thread that was woken
- * last, if there is one; else the one that was made last; and one that has
- * nothing to run takes the oldest from another: any thread that can run, also
- * one that has run there before. So threads need not be dealt out by hand, and
+ * last, if any was, or else the thread that was made last. A worker with
+ * nothing to run takes the oldest from another: any thread that can run,
+ * whether it has begun or not. So threads need not be dealt out by hand, and
  * trees of threads are walked depth first, in little memory.
  *
  * SHORTEST USE
@@ -20,32 +20,38 @@
  *
  * ORDER
  *
- * Once in WS_RUN + 1 switches of a worker the oldest of its threads runs: of
- * those that were made or woken, of those that have yielded or were woken from
- * elsewhere, and of those that must stay, in turn. So the n-th of one sort runs
- * after 3 * n * (WS_RUN + 1) switches, or before; and a thread that was just
- * woken cannot keep the others from running. A thread that had to stay, and
- * need not any more, joins those that have yielded, as the last of them.
+ * The threads of a worker that can run are of three sorts: threads made or
+ * woken there; threads that have yielded, or were woken from elsewhere, or
+ * while very many could run; and threads that must stay. Once in WS_RUN + 1
+ * switches the oldest of a sort runs, each sort in turn. So the n-th thread of
+ * a sort runs after at most 3 * n * (WS_RUN + 1) switches, and threads that
+ * were just woken cannot keep the others from running. A thread that need not
+ * stay any more becomes the last of the second sort.
  *
- * While a thread computes, those that wait behind it are taken away by another
- * worker, within some milliseconds (W6 in ws.c): by any that sleeps, or that
- * switches. Only if all workers compute do they wait. Threads that run for
- * nanoseconds between waits stay where they are: moving them would cost more.
+ * While a thread computes, another worker takes away the threads that wait
+ * behind it, within some milliseconds (W6 in ws.c). Any worker does so that
+ * sleeps or switches. Only if all workers compute do these threads wait.
+ * Threads that run for nanoseconds between waits stay: moving them would cost
+ * more.
  *
  * MIGRATION
  *
  * Whatever a thread has on its stack stays at its address. But after a call
- * that may block it may go on in another native thread. So what is local to
- * native threads is not to be relied on across such a call: the address of a
- * __thread variable, also errno, of which the compiler may keep the old one in
- * a function that uses it before and after; pthread_self(); a native mutex must
- * be unlocked by who has locked it. ws_pin() keeps a thread where it is.
- * ustack_self() and all functions of this header are safe.
+ * that may block it may go on in another native thread. So a thread cannot rely
+ * across such a call on what belongs to native threads:
  *
- * The stacks of threads lie in lanes (usched.h). Those of one lane move
- * together: while there are few threads each has its own, else some hundred or
- * thousand share one. A thread in the lane of one that runs has to wait for
- * that, if there are other workers or not.
+ *	the address of a __thread variable, also of errno, which the compiler
+ *	may keep in a function that uses the variable before and after;
+ *	pthread_self();
+ *	a native mutex, which the native thread that has locked it must unlock.
+ *
+ * ws_pin() keeps a thread where it is. ustack_self() and all functions of this
+ * header are safe.
+ *
+ * The stacks of threads lie in lanes (usched.h). The threads of a lane move
+ * together. While there are few threads, each has a lane to itself. Of very
+ * many threads, some hundred or thousand share a lane, and only one of these
+ * runs at a time, whatever other workers do.
  *
  * On machines without lanes (USCHED_PORTABLE) only threads that have not begun
  * move.
@@ -97,84 +103,86 @@ void ws_release(void);
 /*
  * Makes a thread: by a native thread, at any time between ws_init() and
  * ws_fini(), which deals it to a worker, in turn; or by a thread, on its own
- * worker, until it is taken away. It is freed when it ends: its maker must know
- * that it has not before waking it. NULL: ENOMEM, EINVAL. ws_spawn() is the
- * same for those that the maker need not know: 0, -ENOMEM, -EINVAL. By a thread
- * it costs two words until the new one begins, and less time.
+ * worker, until it is taken away. It is freed when it ends: before waking it,
+ * the waker must know that it has not ended. NULL: ENOMEM, EINVAL.
+ *
+ * ws_spawn() makes a thread to which the maker needs no pointer: 0, -ENOMEM,
+ * -EINVAL. Called by a thread it costs two words until the new thread begins,
+ * and less time.
  */
 struct ws_thread *ws_thread_init(void (*f)(void *), void *arg);
 int ws_spawn(void (*f)(void *), void *arg);
 
-/* The same, to begin with on worker proc modulo their number; it may move. */
+/* Makes a thread that begins on worker proc modulo their number. */
 struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg);
 
-/* The same, and it stays there until ws_unpin(), if that is ever called. */
+/* Makes a thread that stays there until it calls ws_unpin(), if ever. */
 struct ws_thread *ws_thread_pinned(int proc, void (*f)(void *), void *arg);
 
-/* It lives until ws_join(). These are as in rr.h. */
+/* Makes a thread that lives until ws_join(). These are as in rr.h. */
 struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg);
 int ws_join(struct ws_thread *t);
 
 /*
- * The running thread stays with the worker that runs it, until it is unpinned.
- * Twice is as once. So do all other threads of its lane: not for long, if there
- * are many.
+ * Pins the running thread: it stays with the worker that runs it until it calls
+ * ws_unpin(). Two pins count as a single pin. All other threads of its lane
+ * stay as well. So pins should be short if there are many threads.
  */
 void ws_pin(void);
 void ws_unpin(void);
 
-/* The number of the worker that runs the calling thread; -1: no thread of ws. */
+/* Returns which worker runs the calling thread; -1: it is no thread of ws. */
 int ws_proc(void);
 
 /* Lets others run, then goes on. 0, or -ENOMEM: it goes on at once. */
 int ws_yield(void);
 
-/* The running thread of this scheduler, or NULL. */
+/* Returns the running thread of this scheduler, or NULL. */
 struct ws_thread *ws_self(void);
 
-/* A wake from a signal handler (on Linux), or from anywhere else. */
+/* Wakes t: from a signal handler (on Linux), or from anywhere else. */
 void ws_post(struct ws_thread *t);
 
-/* Not needed: does nothing. */
+/* Does nothing: it is not needed. */
 void ws_done(void);
 
-/* Not API. What follows is here so that a wake is inline. */
+/* Not API. The rest of this file is here so that a wake can be inline. */
 
 /* A processor. */
 struct ws_worker {
 	struct uproc         w_proc;	/* first */
-	/* The owner's while he is in, or of who has stopped him (stop.h). */
+	/* The owner, in, or a thief that has stopped it, uses these. */
 	struct uproc_thread *w_slot;	/* woken last, or NULL */
-	int                  w_now;	/* the lane in which it runs a thread */
+	int                  w_running_lane;	/* of the thread that it runs */
 	int                 *w_lane;	/* lanes that are at home here, */
-	int                  w_lane_nr;	/* and may go */
-	struct kept          w_kept;	/* threads that cannot go, by lane */
-	/* The owner's, in or not. */
+	int                  w_lane_nr;	/* and may move */
+	struct kept          w_kept;	/* threads that must stay, by lane */
+	/* The owner uses these, in or not. */
 	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_free;	/* first lane without threads, or 0 */
 	unsigned             w_share;	/* the shared lane given out last */
-	int                  w_fixed;	/* first of those that stay */
+	int                  w_fixed;	/* first of the lanes that stay */
 	int                  w_fixed_nr;
 	unsigned             w_random;
-	unsigned             w_old;	/* see oldest() in ws.c */
-	unsigned             w_dry;	/* w_turn when nothing was left (atomic) */
+	unsigned             w_fair_turn;	/* see oldest() in ws.c */
+	unsigned             w_dry;	/* w_turn of the last note (atomic) */
 	unsigned             w_mail;	/* messages that it has taken, */
 	unsigned             w_mail_at;	/* when, not counting */
 	unsigned             w_idle;	/* ns in which it had nothing to do, */
 	bool                 w_dense;	/* and the last came fast */
 	struct thief         w_thief;
-	/* Memory for tasks, the owner's, too: see "Tasks" in ws.c. */
+	/* Memory for tasks: see "Tasks" in ws.c. */
 	struct umem_stock    w_stock;
-	/* By others (atomic). */
-	unsigned             w_looked;	/* end of the queue when a thief looked */
+	/* Written by thieves (atomic). */
+	unsigned             w_looked;	/* end of the queue at the last look */
 	struct sight         w_sight;
 	struct stop          w_stop __attribute__((aligned(64)));
 	struct deque         w_deque;	/* threads that can run, tasks */
 };
 
-/* Where lanes are at home, by number (atomic). [0]: NULL. */
+/* The home of each lane, by number (atomic). [0]: NULL. */
 extern struct ws_worker **ws_homes;
-/* Somebody sleeps, and nobody sees what waits in a slot (atomic). */
+/* All workers sleep, and none would see a thread in a slot (atomic). */
 extern int ws_unwatched;
 
 /* Not API, but called by the inline functions below. */
@@ -182,10 +190,10 @@ void ws_wake_slow(struct ws_thread *t);
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before);
 struct ws_worker *ws_home_native(const struct uproc_thread *t);
 
-/* Not API. Where t is at home; NULL while it has not begun. */
+/* Not API. Returns the home of t; NULL while it has not begun. */
 static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 {
-	/* Pairs with lane_set(): who calls may have been there before the start. */
+	/* Pairs with lane_set(): the caller may know t from before it began. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_ACQUIRE);
 
 	return UPROC_LIKELY(lane != 0) ?
@@ -193,26 +201,33 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 		ws_home_native(t);
 }
 
-/*
- * Not API. Returns whether t is at home at w, in a lane; lane 0 has no home.
- * Owner of w only, and in.
- */
+/* Not API. Returns whether t has a lane that is at home at w. Caller is in w. */
 static __inline__ bool ws_is_home(const struct ws_worker *w,
 				  const struct uproc_thread *t)
 {
-	/* Relaxed: if the home is w, it has set the lane, or got it so. */
+	/* Relaxed: if the home is w, w has set the lane, or has acquired it. */
 	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_RELAXED);
 
 	return __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) == w;
 }
 
-/* Not API. Atomic: others look whether there is something. */
+/*
+ * Not API. Returns whether t is at home at s, if STOP_LOOK is not set (W9).
+ * Caller is in s. Acquires what the last home has done.
+ */
+static __inline__ bool ws_is_hint(const struct uproc_thread *t,
+				  const struct usched *s)
+{
+	return __atomic_load_n(&t->t_stack.u_sched, __ATOMIC_ACQUIRE) == s;
+}
+
+/* Not API. Sets the slot. Atomic: thieves look whether there is something. */
 static __inline__ void ws_slot_set(struct ws_worker *w, struct uproc_thread *t)
 {
 	__atomic_store_n(&w->w_slot, t, __ATOMIC_RELAXED);
 }
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+/* With USCHED_PREEMPT, and in the hard mode, these are not inline. */
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(WS_INLINE)
 int  ws_wait(void);
 void ws_wake(struct ws_thread *t);
@@ -221,7 +236,7 @@ void ws_wake(struct ws_thread *t);
 #define WS_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads of ws. */
+/* Waits for a wake, unless there is one. 0 or -ENOMEM. Threads of ws. */
 WS_INLINE int ws_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
@@ -234,7 +249,7 @@ WS_INLINE int ws_wait(void)
 	return uproc_wait_block();
 }
 
-/* Wakes t, or its next wait. Anyone but a signal handler. */
+/* Wakes t, or lets its next wait through. Any thread, but no signal handler. */
 WS_INLINE void ws_wake(struct ws_thread *t)
 {
 	struct uproc_thread *u = &t->s_thread;
@@ -243,10 +258,10 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	struct uproc_thread *before;
 
 	uproc_live(u, "wake");
-	/* W9; and we are of ws. Acquires the count from the home before. */
-	if (!UPROC_LIKELY(s == __atomic_load_n(&u->t_stack.u_sched,
-					       __ATOMIC_ACQUIRE)) ||
-	    !UPROC_LIKELY(stop_quick(&w->w_stop))) {
+	/* The first look tells that s is of ws. Before K1 t may be stolen. */
+	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
+	    !UPROC_LIKELY(stop_quick(&w->w_stop)) ||
+	    !UPROC_LIKELY(ws_is_hint(u, s))) {
 		ws_wake_slow(t);
 		return;
 	}

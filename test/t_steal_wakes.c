@@ -41,7 +41,7 @@ static int add_slowly(struct wakes *w, int nr)
 	return was < 0;
 }
 
-/* Windows within ws.c: after each step of these calls. */
+/* Windows within ws.c: after each step of these calls, or before. */
 #define AFTER(n, type, call)						\
 	({ type after = call; RACE_WINDOW(n); after; })
 #define mail_post(w)	AFTER(35, int, mail_post(w))
@@ -51,8 +51,9 @@ static int add_slowly(struct wakes *w, int nr)
 #define inbox_take(i)	AFTER(39, struct inbox_node *, inbox_take(i))
 #define wakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
 #define wakes_add(w, nr)	add_slowly(w, nr)
+#define stop_quick(k)	({ RACE_WINDOW(41); stop_quick(k); })
 #define FIRST_WINDOW	22		/* windows of deque.h and so on */
-#define LAST_WINDOW	40
+#define LAST_WINDOW	41
 
 #include "ws.c"
 #include <pthread.h>

@@ -37,7 +37,7 @@ static void ws_wrap(int procs, unsigned at)
 
 		proc_wrap(ws_sched(procs), at);
 		w->w_turn = w->w_dry = 0u - at;
-		w->w_looked = w->w_old = 0u - at;
+		w->w_looked = w->w_fair_turn = 0u - at;
 		w->w_share = 0u - at;
 		d->d_bottom = d->d_top = d->d_seen = at % 2 ? 0ul - at :
 			~0ul / 2 - at;

@@ -90,7 +90,7 @@ static void give(int i)
 	s.data[i] = 5;
 	s.given[i] = 1;
 	__atomic_store_n(&s.there[i], 1, __ATOMIC_RELEASE);	/* G1 */
-	if (seek_told(&s.seek))					/* G2 G3 */
+	if (seek_must_wake(&s.seek))					/* G2 G3 */
 		rouse();					/* G4 */
 }
 

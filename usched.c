@@ -11,8 +11,9 @@
  * small buffer. A million threads cost what a million slices cost.
  *
  * That is the scheme of usched (N. Danilov, "usched: stackswap coroutines,
- * neither stackful nor stackless"). His copies each slice out at each block;
- * here the copying is put off, and mostly never happens: see "Lanes".
+ * neither stackful nor stackless"). His usched copies each slice out at each
+ * block. With usched_lanes(), this dispatcher puts the copying off, and mostly
+ * never copies: see "Lanes".
  *
  *   + A thread uses as much stack as it likes while it runs, and blocks from
  *     any depth of ordinary C calls.
@@ -81,12 +82,12 @@
  * nothing was copied at all. So hot threads stay in place and switch as fast as
  * threads with stacks of their own, and cold threads shrink to a buffer.
  *
- * A thread that blocks where it blocked before needs no look at its buffer: if
- * u_top is the stack pointer, it stayed in its lane; with AWAY, it was copied
- * in, and is cold. A cold thread that blocks is nearly always followed by
- * another. If both slices begin at the same address, and have buffers of the
- * same length, one loop copies the owner of the lane out and the other in
- * (swap()).
+ * A thread that blocks where it blocked before, with a buffer for its whole
+ * slice, needs no look at the buffer. If u_top is the stack pointer, it stayed
+ * in its lane; with AWAY, it was copied in, and is cold. A cold thread that
+ * blocks is nearly always followed by another. If both slices begin at the same
+ * address, and have buffers of the same length, one loop copies the owner of
+ * the lane out and the other in (swap()).
  *
  * The buffer is allocated when the thread blocks, on its stack, where failure
  * can be reported and undone. Only the copying is put off.
@@ -96,12 +97,12 @@
  * to them it takes one of the first USCHED_SHARED, in turn. These are few, so
  * that lanes whose slices move at each block stay in the first-level cache.
  *
- * The bottoms of lanes are staggered, so that they do not fight for the same
- * cache sets. Under each lane lies a page that cannot be touched.
+ * The bottoms of lanes are staggered, so that slices do not fight for the same
+ * cache sets. The USCHED_GUARD bytes below each lane cannot be touched.
  *
  * The pages that a deep thread has touched stay when the thread has become
  * shallow, or has ended. usched_trim() gives back those below the slice, or all
- * of them if the lane has no owner: by I3 nothing there is in use.
+ * of them if the lane has no owner: nothing below a slice is in use.
  *
  * DEEP THREADS
  *
@@ -109,8 +110,8 @@
  * it takes longer than all else. So if threads of a function block deep (with
  * DEEP bytes or more), its new threads are given lanes of their own, where no
  * other thread ever runs. Such a thread is never copied and needs no buffer:
- * u_stack is NULL. u_len is more than its depth, so that a block needs no look
- * at the lane.
+ * u_stack is NULL. u_len is set above the depth, so that own_fit() is called
+ * only after the depth has changed much.
  *
  * Own lanes have the numbers above s_lane_nr: OWN_EACH for each other lane, up
  * to SHRT_MAX in all. They are mapped OWN_NR at a time, as they are needed, and
@@ -163,21 +164,21 @@
  * word, fpcr, frm, with rounding, traps, and flushing of denormals, but not the
  * sticky flags. They belong to the thread. But nearly every thread has the
  * words of the dispatcher (s_fp), which are those of the first caller of
- * usched_run(). So each block compares them; they are stored, set and set back
- * only where they differ.
+ * usched_run(). Each block reads and compares them. The dispatcher keeps them
+ * in the slice, and sets them back, only where they differ.
  *
  * THE BOTTOM OF A SLICE
  *
  * usched_launch() clears the registers that a function has to save, and most
  * functions save them first of all. So the bottom of most slices is the same: a
  * return address into usched_launch() and some words of zero, up to 56 bytes on
- * x86-64, where the rest of a small slice is 64. Such words are not kept. A
- * buffer may be shorter than the slice by up to that much (SHORT in u_len), if
- * each block finds these words BARE, as those functions leave them. When a
- * slice is copied in, all of them are written first. A function that blocks in
- * place may not save rbx and rbp; then a word or two less is BARE. A thread
- * that has a lane to itself is given a buffer for the whole slice: the buffer
- * is not used, and its blocks need not look at the bottom.
+ * x86-64, where the rest of a small slice is 64. A buffer may leave these words
+ * out (SHORT in u_len), if each block finds them BARE: still as those functions
+ * leave them. When a slice is copied in, all these words are written first. A
+ * function that blocks in place need not save rbx and rbp; then a word or two
+ * less is BARE. A thread that has a lane to itself is given a buffer for the
+ * whole slice: the buffer is not used, and its blocks need not look at the
+ * bottom.
  *
  * IN PLACE
  *
@@ -202,8 +203,9 @@
  *     first of all afterwards.
  *   - The stack is aligned as for a call, since the function contains a call.
  *
- * Files with USCHED_PREEMPT, where the tick must tell the code of the program
- * from ours, call ustack_block(). So do the hard mode and other machines.
+ * Files with USCHED_PREEMPT, where the timer of upreempt.h must tell code of
+ * the program from code of the library, call ustack_block(). So do the hard
+ * mode and other machines.
  *
  * usched_live stores the control words (see "The top of a slice") before all
  * else, and they are compared last. On AMD Zen 5 storing them takes 14 cycles,
@@ -223,8 +225,9 @@
  *	                |<----- left by a jump ----->|
  *
  * usched_left(S) ends the runs down to S, each as if its thread had aborted:
- * the lane of the thread has no owner and may be used again. The others were
- * blocked, and still are, as nothing of them is in a frame that was left (I3).
+ * the lane of the thread has no owner and may be used again. All other threads
+ * of these dispatchers stay blocked: none of their slices is in a frame that
+ * was left.
  *
  * Without usched_left() the library cannot always tell that a run was left. A
  * dispatcher that was left has s_base set, and is refused. Another usched_run()
@@ -245,7 +248,7 @@
  * I3. From switch-out to switch-in only the dispatcher touches the slice.
  * I4. Nothing is copied to or from below the stack pointer of the copier.
  * I5. An error leaves every thread and buffer as it was.
- * I6. No call-back runs between a block and the resume of a prepared thread.
+ * I6. Between a block and the resume of a prepared thread no call-back chooses.
  *     s_next() and s_done() run on the dispatcher's stack; s_alloc(), s_free()
  *     and s_again() on the stack of the thread that blocks, or has ended.
  * I7. The buffer of a blocked thread holds its slice, but for BARE words.
@@ -537,7 +540,7 @@ static __thread struct usched_frame *usched_here;
  * 1. THE DISPATCHER
  *
  * Read this: how a thread begins, blocks, goes on and ends; copying; the lane
- * of a thread. Of what is declared above, the rest of the file has the details.
+ * of a thread. Parts 2 and 3 define what part 1 only calls.
  */
 
 /* Makes u the running thread; NULL: none runs. */
@@ -573,7 +576,7 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 	if (fp != s->s_fp)
 		fp_set(s->s_fp);
 	usched_save(first_round, s);
-	/* A block leaves those of s; a call-back may leave others. */
+	/* A block leaves those words of s; a call-back may leave others. */
 	if (fp != s->s_fp || s->s_steps != STEPS)
 		fp_set(fp);
 	s->s_base = NULL;
@@ -683,7 +686,7 @@ void usched_blocked(char *sp, void *unused)
 	struct ustack *u = usched_current;
 
 	(void)unused;
-	/* Where it blocked before, with a buffer for the whole slice? */
+	/* A new place, a SHORT buffer, or a lane of its own? */
 	if (HARD || unlikely(u->u_top != sp || u->u_len & (SHORT | OWN)))
 		blocked_again(sp, u);
 	if (unlikely(fp_saved(sp) != s->s_usual))
@@ -706,7 +709,7 @@ static ALWAYS_INLINE void switch_from(struct usched *s)
 	usched_jump(s->s_base, round_start, s);
 }
 
-/* Blocks u where it did not block before. */
+/* Blocks u at a new place, or in a lane of its own. */
 static NOINLINE void blocked_anew(char *sp, struct ustack *u)
 {
 	struct usched *s = u->u_sched;
@@ -830,7 +833,7 @@ static NOINLINE void switch_in(struct usched *s, struct ustack *u)
 	switch_in_slice(u);
 }
 
-/* Does so if u has blocked. Runs below its slice, or on another lane (I4). */
+/* Resumes u, which has blocked. Runs below its slice, or on another lane. */
 static void switch_in_slice(void *arg)
 {
 	struct ustack *u = arg;

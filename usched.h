@@ -80,9 +80,10 @@ struct uhard_lane {
 #endif
 
 /*
- * A thread. May be embedded, as the first member, in the scheduler's own. It is
- * new if it is zeroed, with u_sched and u_f set (and, if wanted, u_arg, u_lane,
- * and a first buffer in u_stack and u_len), or by ustack_init().
+ * A thread. A scheduler may embed this struct as the first member of its own. A
+ * new thread comes from ustack_init(), or is filled by hand: zeroed, with
+ * u_sched and u_f set. u_arg, u_lane, and a first buffer in u_stack and u_len,
+ * may be set.
  */
 struct ustack {
 	/* For any thread to read. */
@@ -135,7 +136,7 @@ struct usched_frame {
 
 /* A dispatcher. Zeroed, with the first three fields set, it is ready. */
 struct usched {
-	/* Set by the scheduler before usched_run(). */
+	/* The scheduler's, before usched_run(). The last three may be NULL. */
 	struct ustack *(*s_next) (struct usched *s);
 	void          *(*s_alloc)(struct usched *s, int size);
 	void           (*s_free) (struct usched *s, void *buf, int size);
@@ -148,7 +149,7 @@ struct usched {
 	unsigned            s_ahead;   /* fetch s_queue so far ahead; 0: not */
 	struct ustack      *s_hot;     /* runs next, or NULL */
 	struct usched_queue *s_queue;  /* runs when s_hot is NULL */
-	struct ustack *(*s_quick)(struct usched *s);	/* or NULL: see there */
+	struct ustack *(*s_quick)(struct usched *s); /* "Prepared threads" */
 	int                *s_gate;    /* becomes 0 when a stack is left */
 
 	/* The dispatcher's own. */
@@ -160,7 +161,7 @@ struct usched {
 	int                 s_bare;    /* bytes not to be stored: BARE, or 0 */
 	int                 s_free_lane; /* first free lane, or 0 */
 	unsigned            s_fp;      /* control words of the first run */
-	unsigned            s_usual;   /* the same, or never so on lane 0 */
+	unsigned            s_usual;   /* s_fp; on lane 0 it never fits */
 	struct usched_lane  s_native;  /* lane 0 */
 	const void         *s_home;    /* the stack that lane 0 is part of */
 	size_t              s_mapped;  /* bytes mapped for lanes */
@@ -183,13 +184,14 @@ struct usched {
  * from anywhere; without, while threads are blocked, only on the same stack,
  * and not from deeper in it than the first time.
  *
- * A thread may run another dispatcher, and its threads others. Until that
- * returns, no other thread of the outer dispatcher runs: an inner thread that
- * blocks makes room for other inner threads, and the inner s_next() cannot
- * block the outer thread. Inner threads may use what is on the stack of the
- * outer one meanwhile. After the return the outer thread is as before, and may
- * block. An inner dispatcher without lanes has its threads on the stack of the
- * outer thread; while some are blocked no other thread may run that dispatcher.
+ * A thread may call usched_run() for another dispatcher. A thread of the inner
+ * dispatcher may do the same. Until the inner usched_run() returns, no other
+ * thread of the outer dispatcher runs. An inner thread that blocks makes room
+ * only for other inner threads, and the inner s_next() cannot block the outer
+ * thread. Inner threads may use what is on the stack of the outer thread
+ * meanwhile. After the return the outer thread is as before, and may block. An
+ * inner dispatcher without lanes has its threads on the stack of the outer
+ * thread; while some are blocked no other thread may run that dispatcher.
  */
 void usched_run(struct usched *s);
 
@@ -295,14 +297,16 @@ void ustack_fini(struct ustack *u);
  *	a thread			ustack_block(), ustack_abort()
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
- *	the same, but no thread of it	usched_run(), usched_step(),
- *	(a thread of another may)	usched_lanes(), usched_fini(),
+ *	the same native thread, not in	usched_run(), usched_step(),
+ *	a thread of this dispatcher	usched_lanes(), usched_fini(),
  *					usched_spare(), usched_trim()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
- *	any thread			ustack_init(), ustack_self()
+ *	any thread, any native thread	ustack_init(), ustack_self(),
+ *					usched_self(), usched_fail()
  *
- * None of these may be called by a signal handler except ustack_self().
+ * Other functions say it themselves. None of these may be called by a signal
+ * handler except ustack_self().
  * Signals may arrive at any instruction.
  *
  * CAVEATS
@@ -346,17 +350,17 @@ void ustack_fini(struct ustack *u);
  * NULL; or, if that is NULL, by the first of s_queue, which is taken out. Each
  * counts s_left down. If there is none, or s_left is 0, s_next() is called, and
  * may set s_left again. A prepared thread is new or blocked, and was made by
- * ustack_init(). Whoever puts another s_next() in front of that of a scheduler,
- * while it runs, sets s_left to 0; the scheduler's own sets s_left only if it
- * is s_next.
+ * ustack_init(). A module may replace s_next while the scheduler runs, to be
+ * asked first. The module then sets s_left to 0. A scheduler's function sets
+ * s_left only while s_next points to that function.
  *
- * A scheduler whose queues are shared with other native threads may give
- * s_quick() instead, and s_gate. If no thread is prepared, the dispatcher may
- * call it before s_next(), on the stack of the thread that blocks, in builds
- * with waits in place. It does not sleep, and returns NULL, or a thread that
- * lies in its lane (no bit of USCHED_AWAY in u_top). Until the stack has been
- * left, and *s_gate is set to 0, no other native thread may run the thread that
- * blocks.
+ * A scheduler whose queues are shared with other native threads may set s_quick
+ * and s_gate instead. If no thread is prepared, the dispatcher may call
+ * s_quick() before s_next(), in builds with waits in place. s_quick() runs on
+ * the stack of the thread that blocks, and must not sleep. It returns NULL, or
+ * a thread that lies in its lane (no bit of USCHED_AWAY in u_top). The
+ * dispatcher sets *s_gate to 0 when that stack has been left. Before that, no
+ * other native thread may run the thread that blocks.
  */
 
 /* Threads, first in, first out. Others may ask for its length (atomic). */
@@ -394,14 +398,15 @@ struct usched_own {
 };
 
 /*
- * Returns, for schedulers that set u_lane, a lane for one new thread alone that
- * runs f, above the nr of usched_lanes(); or 0: the scheduler chooses. The
- * thread takes the lane with its first run. When it ends, the dispatcher that
- * runs it then gets the lane back. By the native thread that runs s.
+ * For schedulers that set u_lane. Returns the number of an own lane, above the
+ * nr of usched_lanes(), for a new thread that will run f; or 0: the scheduler
+ * chooses a lane. The thread takes the lane with its first run. When it ends,
+ * the dispatcher that runs it then gets the lane back. By the native thread that
+ * runs s.
  */
 static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
 
-/* Not API: does so where some function is known to be deep. */
+/* Not API. The part of usched_lane_own() for programs with deep functions. */
 int usched_lane_known(struct usched *s, void (*f)(void *));
 
 static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
@@ -443,8 +448,8 @@ int usched_step(struct ustack *u);
  * usched_run(s) would have put back, ustack_self() and the floating-point
  * control words among it. If the jump has left runs inside of that, too, these
  * are ended first. Called where the jump has landed, before any other function
- * of the library. Does nothing if s does not run. Called by a thread or a
- * call-back of s, it is an error that cannot always be told.
+ * of the library. Does nothing if s does not run. A thread or a call-back of s
+ * must not call this function: the library cannot always detect such a call.
  *
  * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and
  * s_again(), and from a thread's own code, at any depth; from a signal handler
@@ -483,10 +488,10 @@ void usched_fail(const char *contract);
  * thread that runs the dispatcher counts; others may read.
  */
 struct usched_moves {
-	long thefts;		/* threads were taken from another so often, */
+	long thefts;		/* times that threads were taken from another */
 	long stolen;		/* threads taken */
-	long stops;		/* another was asked to stop for that, */
-	long forced;		/* and did not answer: a barrier */
+	long stops;		/* times that the other was asked to stop */
+	long forced;		/* of these without an answer: with a barrier */
 	long fences;		/* all barriers, also before a sleep */
 };
 
@@ -578,11 +583,10 @@ static __inline__ struct usched *usched_self(void)
 /*
  * For schedulers: ustack_block() by a thread, without a call where that is
  * possible. A call and a return for each block mislead the processor, which
- * pairs them; and what the compiler does not need need not be saved. It is said
- * to the compiler that no register survives, but those for which it has no
- * name: of AVX-512, in a function with a target attribute, in a file without
- * -mavx512f, gcc has none. Such a function must not wait; a file with
- * USCHED_CALL defined may have them.
+ * pairs them. The compiler saves only registers that it needs later. The
+ * assembly names all registers as lost. In a file without -mavx512f, gcc has no
+ * names for those of AVX-512. So a function that uses them there, by a target
+ * attribute, must not wait. With USCHED_CALL defined for the file, it may.
  */
 #if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__) &&	\
 	defined(__GNUC__) && !defined(USCHED_PREEMPT) &&		\

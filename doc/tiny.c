@@ -20,6 +20,7 @@
  *	 U->u_top                                      s->s_base
  *	 |<--------------- the slice of U ------------>|
  *
+ * Both ends lie somewhere in the frames of save() and launch(): see HERE.
  * The registers are not in the slice. setjmp() stores them in U->u_regs, and
  * those of usched_run() in s->s_regs. A switch is a longjmp() to one of them.
  *
@@ -109,8 +110,8 @@ void usched_run(struct usched *s)
 }
 
 /*
- * Runs a new thread. The frame of launch() is not part of the slice, and is
- * soon overwritten, so nothing in the frame is used after u_f() has returned.
+ * Runs a new thread. A part of this frame may lie outside of the slice, and is
+ * soon overwritten. So nothing in the frame is used after u_f() has returned.
  */
 static void launch(struct ustack *u)
 {
@@ -204,7 +205,7 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_len   = len;
 }
 
-/* Returns the running thread. In call-backs of the dispatcher, NULL. */
+/* Returns the running thread. In s_next(), NULL. */
 struct ustack *ustack_self(void)
 {
 	return self;

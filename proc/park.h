@@ -70,7 +70,7 @@ static inline void park_futex_wake(int *word)
 static pthread_mutex_t park_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  park_cond  = PTHREAD_COND_INITIALIZER;
 
-#define PARK_STEP	1000000L	/* ns: a signal may come before the sleep */
+#define PARK_STEP	1000000L	/* ns: signals may come too early */
 
 static inline void park_futex_step(int *word, int value, long ns)
 {

@@ -200,7 +200,7 @@ static __inline__ int wakes_close(struct wakes *w, unsigned flags)
 	unsigned was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
 	unsigned now;
 
-	/* Without a joiner all posts happen before; most often w_posted is 0. */
+	/* Without a joiner all posts happen before; mostly w_posted is 0. */
 	if (was == 0 && flags == WAKES_LEFT)
 		return 1;
 	do

@@ -41,7 +41,7 @@ extern "C" {
 struct uproc;
 struct uproc_set;
 
-/* A thread. It fills a cache line on 64-bit machines, and costs a miss then. */
+/* A thread. A single cache line on 64-bit machines: cold threads miss less. */
 struct uproc_thread {
 	struct ustack t_stack;
 	struct wakes  t_wakes;
@@ -101,7 +101,7 @@ struct uproc_ops {
 	struct ustack *(*op_next)(struct usched *s);
 	int  (*op_preempt)(struct usched *s, struct ustack *u);
 	size_t op_size;		/* of a processor; begins with struct uproc */
-	size_t op_thread;	/* of a thread; the scheduler's part is not set */
+	size_t op_thread;	/* of a thread; the scheduler sets its part */
 	int  (*op_init)(struct uproc *p);	/* 0 or -errno */
 	void (*op_fini)(struct uproc *p);	/* also if op_init() failed */
 	struct uproc_move_ops op_move;
@@ -330,7 +330,7 @@ static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 	return q->q_head == q->q_tail;
 }
 
-/* Threads fetched ahead: enough for some misses in a row, and all stay cached. */
+/* Threads to fetch ahead: enough for some misses, few enough to stay cached. */
 #define UPROC_AHEAD	48
 
 /*

@@ -55,7 +55,7 @@ struct uproc_set {
  */
 extern UPROC_HIDDEN int uproc_forks;
 
-/* Returns whether an ancestor has started the set, so that it cannot be used. */
+/* Returns whether an ancestor has started the set: it cannot be used then. */
 static inline bool uproc_inherited(const struct uproc_set *set)
 {
 	return __builtin_expect(uproc_forks != 0, 0) &&

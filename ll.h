@@ -47,9 +47,10 @@ void ll_release(void);
 
 /* Makes a thread of this group. It runs on processor group modulo proc_nr. */
 struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group);
+/* Makes a joinable thread of this group: see rr_thread_joinable(). */
 struct ll_thread *ll_thread_joinable(void (*f)(void *), void *arg, int group);
-int ll_join(struct ll_thread *t);
 
+int  ll_join(struct ll_thread *t);
 int  ll_yield(void);
 struct ll_thread *ll_self(void);
 void ll_post(struct ll_thread *t);
@@ -70,7 +71,10 @@ LL_INLINE int ll_wait(void)
 	return uproc_wait();
 }
 
-/* Wakes t, or ends its next wait at once. Any thread, not a signal handler. */
+/*
+ * Wakes t; if t does not wait, its next wait returns at once. Any thread, not a
+ * signal handler.
+ */
 LL_INLINE void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;

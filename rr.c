@@ -2,12 +2,12 @@
 /* rr.c: a fair scheduler: first in, first out on each processor. */
 
 /*
- * Threads run in the order of the processor's queue (uproc.h). A thread joins
- * the end of the queue when it is made, woken or preempted, or yields. A remote
- * wake or a thread made elsewhere joins when the processor looks at its inbox,
- * every RR_LOOK switches and whenever the queue is empty. Between these looks
- * the dispatcher takes the threads from the queue itself. There is nothing else
- * to this scheduler.
+ * Threads run in the order of the processor's queue (uproc.h). A thread goes to
+ * the end of the queue when it is made, woken or preempted, or yields. Remote
+ * wakes, and threads made elsewhere, come to the inbox first. The processor
+ * looks there every RR_LOOK switches, and whenever the queue is empty. Between
+ * these looks the dispatcher takes the threads from the queue itself. There is
+ * nothing else to this scheduler.
  *
  * R1. A thread is in the queue at most once. It is put there when its wake
  *     count goes from -1 to 0, by its own yield, and when it is preempted.

@@ -158,9 +158,10 @@ struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
 int rr_join(struct rr_thread *t);
 
 /*
- * Holds the scheduler: until the release, rr_fini() does not take threads that
- * wait for a deadlock. For native threads that wake or make threads, and for
- * programs whose signal handlers do.
+ * Holds the scheduler: rr_fini() does not return before the release, even if
+ * all threads wait. For native threads that wake or make threads, and for
+ * programs whose signal handlers wake threads. Call it before rr_start(),
+ * within another hold, or as a thread of rr.
  */
 void rr_hold(void);
 

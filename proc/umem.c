@@ -996,7 +996,7 @@ void umem_stock_fini(struct umem_stock *k)
 
 /* From the beginning to the end. */
 
-/* On lines of its own, since its neighbour may be another processor's array. */
+/* Takes lines of its own, as another processor's array may be the neighbour. */
 void *umem_array(size_t nr)
 {
 	void *array;

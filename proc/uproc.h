@@ -296,7 +296,7 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 #endif
 }
 
-/* Returns whether caller runs on the processor of t, and sets *p to it. */
+/* Sets *p to the caller's processor. Returns whether t, to be woken, is there. */
 static __inline__ bool uproc_is_here(const struct uproc_thread *t,
 				     struct uproc **p)
 {
@@ -334,9 +334,9 @@ static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 #define UPROC_AHEAD	48
 
 /*
- * Lets nr prepared threads (usched.h) run before s_next() is called again, if
- * s_next() is next, with no other call-back in front of it. Returns nr, or 0.
- * op_next() calls it.
+ * Lets nr prepared threads (usched.h) run before s_next() is called again. But
+ * if s_next is not next, because another call-back stands in front, lets none
+ * run. Returns nr or 0. op_next() calls it.
  */
 static __inline__ int uproc_hand(struct uproc *p,
 				 struct ustack *(*next)(struct usched *), int nr)

@@ -97,20 +97,21 @@ static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 	return (struct uproc *)(set->set_proc + nr * set->set_ops.op_size);
 }
 
+/* Returns whether uproc_fini() is stopping the processors. Any thread. */
 static inline bool uproc_stopped(const struct uproc_set *set)
 {
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Returns the set of the thread that calls; NULL: the caller is no thread. */
+/* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);
 
 /* Returns the processor of set on which the caller, a thread, runs, or NULL. */
 UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
 
 /*
- * Allocates a thread for p, which waits and is not yet counted in p_threads.
- * Takes the memory from p_pool if p is the caller (here), else from p_outer.
+ * Allocates a thread of p. The thread waits, and p_threads does not count it
+ * yet. Its memory is from p_pool if p is the caller (here), else from p_outer.
  * NULL: ENOMEM, EINVAL, ECHILD.
  */
 UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,

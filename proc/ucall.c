@@ -63,9 +63,9 @@
  * INVARIANTS
  *
  * B1. Each native thread that ca_coming counts will look at ca_queue before it
- *     goes idle or ends. There are as many of them as jobs in the queue. Or no
- *     more could be made; then there is at least a native thread in its f(),
- *     which looks afterwards.
+ *     goes idle or ends. They are at least as many as the jobs in the queue. If
+ *     no more could be made, there is at least one native thread, which looks
+ *     at the queue after its f().
  * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in

@@ -43,8 +43,9 @@
  * called. In this copy locks may stay taken, lists half changed, and posts
  * half-way. So the child neither uses nor frees a set that an ancestor has
  * started. uproc_forks counts the forks, and set_forks is their number when the
- * set was started. If they differ, calls that would need the processors return
- * -ECHILD. uproc_init() puts a new set in the place of such a set.
+ * set was started. If there are more by now, calls that would need the
+ * processors return -ECHILD. uproc_init() puts a new set in the place of such a
+ * set.
  *
  * In the child, a thread that has forked is still on its lane. It may go on
  * there, but its processor cannot run other threads. in_child() gives the
@@ -213,7 +214,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-/* Wakes t. Any thread or native thread; here: its processor, or NULL. */
+/* Wakes t. here: the processor of the caller, or NULL. Any native thread. */
 static void wake(struct uproc *here, struct uproc_thread *t)
 {
 	if (uproc_of(t) == here)

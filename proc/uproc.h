@@ -296,7 +296,7 @@ static __inline__ void uproc_live(const struct uproc_thread *t,
 #endif
 }
 
-/* Sets *p to the caller's processor. Returns whether t, to be woken, is there. */
+/* Sets *p to the caller's processor, and returns whether t belongs to it. */
 static __inline__ bool uproc_is_here(const struct uproc_thread *t,
 				     struct uproc **p)
 {

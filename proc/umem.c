@@ -54,8 +54,8 @@
  *
  * There is a struct umem_span for each page. The struct of the first page of a
  * span counts the blocks. Those of the other pages say where the first page is.
- * The struct of its first page describes a free run, and that of its last page
- * has its length, too.
+ * For a free run the struct of its first page has all fields, and the
+ * struct of its last page repeats the length.
  *
  * BACK TO THE SYSTEM
  *

@@ -80,7 +80,7 @@ enum {
 
 /* For schedulers whose threads move. A member that is NULL: as in rr. */
 struct uproc_move_ops {
-	int  (*mv_lanes)(struct uproc_set *set); /* for each try to start */
+	int  (*mv_lanes)(struct uproc_set *set); /* at the start; maybe again */
 	void (*mv_done)(struct usched *s, struct ustack *u);
 	int  (*mv_again)(struct usched *s, struct ustack *u);	/* or never */
 	int  (*mv_wait)(void);

@@ -50,8 +50,8 @@ struct uproc_set {
 };
 
 /*
- * The number of forks between the first process and this process, as far as
- * pthread_atfork() tells: see FORK in uproc.c.
+ * FORK: see uproc.c. How many times an ancestor has forked to make this
+ * process, as far as pthread_atfork() tells.
  */
 extern UPROC_HIDDEN int uproc_forks;
 

@@ -2,20 +2,20 @@
 /* ll.c: a local scheduler: threads of a group share a processor. */
 
 /*
- * The thread woken last is prepared (s_hot), and runs next. Two threads
- * that wake each other by turns, or a ring in which one at a time can run,
- * never touch the queue, and with lanes they are never copied.
+ * The thread woken last is prepared (s_hot), and runs next. Two threads that
+ * wake each other in turn never touch the queue, and with lanes their slices
+ * are never copied. The same holds for a ring in which a single thread at a
+ * time can run.
  *
- * What would starve the queue is such a pair that goes on for ever. So after
- * LL_RUN switches, whatever they were to, s_hot goes to the end of the queue, and
- * the first of the queue runs.
+ * A pair that never stops would starve the queue. So after LL_RUN switches, to
+ * whatever threads, s_hot goes to the end of the queue, and the first thread of
+ * the queue runs.
  *
- * L1. A thread is s_hot or in the queue at most once: it is put there when
- *     its wake count goes from -1 to 0, by its own yield, and when it is
- *     preempted.
+ * L1. A thread is s_hot or in the queue at most once. It is put there when its
+ *     wake count goes from -1 to 0, by its own yield, and when it is preempted.
  * L2. In LL_RUN + 1 switches at least one thread is taken from the queue, if
- *     there was one. So the n-th of the queue runs after n * (LL_RUN + 1)
- *     switches at most.
+ *     any is in it. So the n-th thread of the queue runs after at most
+ *     n * (LL_RUN + 1) switches.
  */
 
 #define USCHED_PREEMPT	1

@@ -5,20 +5,21 @@
 #define LL_H
 
 /*
- * Threads that wake each other belong in one group; all threads of a group run
- * on one processor. There, no lock and no atomic instruction is on the way of
- * a wait or a wake.
+ * Put threads that wake each other into one group: all threads of a group run
+ * on the same processor. Waits and wakes within a processor use no lock and no
+ * atomic instruction.
  *
- * The thread that was woken last runs next: what it needs is in the cache. It
- * takes the place of the one woken before it, which goes to the end of a queue
- * (first in, first out). The queue is served when nobody was just woken, and
- * at least once in LL_RUN + 1 switches: a thread that is n-th in the queue
- * runs after at most n * (LL_RUN + 1) switches.
+ * The thread that was woken last runs next, while its data is in the cache. It
+ * takes the place of the thread woken before it, which goes to the end of a
+ * queue (first in, first out). The processor serves the queue when no thread
+ * was just woken, and at least once in LL_RUN + 1 switches. So the n-th thread
+ * of the queue runs after at most n * (LL_RUN + 1) switches.
  *
- * Otherwise it is used like rr.h, and its functions do the same as theirs, also
- * in the child of fork(). Only ll_init()'s hint does not deal threads: the
- * maker chooses the group. A thread of another processor or a native thread may
- * wake a thread, too, but then that is a message, as in rr.
+ * Apart from that ll is used like rr. A function ll_x() does what rr_x() does
+ * (rr.h), with the same callers and errors, also in the child of fork(). Only
+ * the hint of ll_init() does not deal threads, because the maker chooses the
+ * group. A remote wake, by a thread of another processor or by a native thread,
+ * is a message, as in rr.
  */
 
 #include "uproc.h"
@@ -44,11 +45,12 @@ long ll_stuck(void);
 void ll_hold(void);
 void ll_release(void);
 
-/* Group g runs on processor g modulo proc_nr. */
+/* Makes a thread of this group. It runs on processor group modulo proc_nr. */
 struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group);
+/* Makes a joinable thread of this group: see rr_thread_joinable(). */
 struct ll_thread *ll_thread_joinable(void (*f)(void *), void *arg, int group);
-int ll_join(struct ll_thread *t);
 
+int  ll_join(struct ll_thread *t);
 int  ll_yield(void);
 struct ll_thread *ll_self(void);
 void ll_post(struct ll_thread *t);
@@ -63,13 +65,16 @@ void ll_wake(struct ll_thread *t);
 #define LL_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads only. */
+/* Waits for a wake, or takes a wake that has come. 0, -ENOMEM. Threads only. */
 LL_INLINE int ll_wait(void)
 {
 	return uproc_wait();
 }
 
-/* Wakes t, or its next wait. Anyone but a signal handler. */
+/*
+ * Wakes t; if t does not wait, its next wait returns at once. Any thread, not a
+ * signal handler.
+ */
 LL_INLINE void ll_wake(struct ll_thread *t)
 {
 	struct uproc_thread *u = &t->l_thread;

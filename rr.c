@@ -2,16 +2,16 @@
 /* rr.c: a fair scheduler: first in, first out on each processor. */
 
 /*
- * The order is that of the queue of the processor (uproc.h), into which wakes,
- * yields and new threads are put in the order in which they come. Those from
- * elsewhere come when the inbox is looked at: each RR_LOOK switches, and when
- * the queue is empty. Between these looks the dispatcher takes the threads from
- * the queue itself. There is nothing else to this scheduler.
+ * Threads run in the order of the processor's queue (uproc.h). A thread goes to
+ * the end of the queue when it is made, woken or preempted, or yields. Remote
+ * wakes, and threads made elsewhere, come to the inbox first. The processor
+ * looks there every RR_LOOK switches, and whenever the queue is empty. Between
+ * these looks the dispatcher takes the threads from the queue itself. There is
+ * nothing else to this scheduler.
  *
- * R1. A thread is in the queue at most once: it is put there when its wake
- *     count goes from -1 to 0, by its own yield, and when it is
- *     preempted.
- * R2. Of two threads in the queue of a processor, the one that was put there
+ * R1. A thread is in the queue at most once. It is put there when its wake
+ *     count goes from -1 to 0, by its own yield, and when it is preempted.
+ * R2. Of two threads in the queue of a processor, the thread that was put there
  *     first runs first.
  */
 

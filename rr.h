@@ -6,9 +6,9 @@
 
 /*
  * Threads are dealt to processors when they are made, and stay there. On each
- * processor those that can run take turns: first in, first out. Any thread and
- * any native thread may wake any thread. A wake within a processor costs no
- * atomic instruction; one from elsewhere is a message.
+ * processor the threads that can run take turns: first in, first out. Any
+ * thread and any native thread may wake any thread. A wake within a processor
+ * costs no atomic instruction. A remote wake is a message.
  *
  * SHORTEST USE
  *
@@ -25,21 +25,22 @@
  *	wakes, holds and releases do nothing;
  *	functions that can fail return -ECHILD, or NULL and ECHILD;
  *	rr_self() returns NULL;
- *	the child of a thread is no thread any more: its next wait that has to
- *	block, its yield or the end of its function ends the program.
+ *	a thread that has forked is no thread in the child: there its next wait
+ *	that has to block, its yield or the end of its function ends the
+ *	program.
  *
- * The child may exec, exit, or call rr_init() for a scheduler of its own, which
- * takes the place of the other. The memory of that stays as it was. A scheduler
- * that was not started yet works in both processes, unless another native
- * thread was about to make a thread of it. Where no handlers of
- * pthread_atfork() are called (_Fork(), clone()), and in a signal handler, the
- * child must exec or _exit. vfork(), posix_spawn() and system() work as ever.
+ * The child may exec, exit, or call rr_init(). The new scheduler takes the
+ * place of the old, whose memory is neither used nor freed. A scheduler that
+ * was not started before the fork works in both processes, unless another
+ * native thread was just making a thread of it. The child must exec or _exit if
+ * the handlers of pthread_atfork() were not called (_Fork(), clone()), or if a
+ * signal handler has forked. vfork(), posix_spawn() and system() work as usual.
  *
- * RETURN VALUES: 0 or a negative errno; a pointer, or NULL and errno. There is
- * one scheduler of this kind in a process at a time.
+ * RETURN VALUES: 0 or a negative errno; a pointer, or NULL and errno. A process
+ * has at most one scheduler of this kind at a time.
  *
  * CAVEATS: those of usched.h. Threads of different processors run at the same
- * time.
+ * time, so data that they share needs atomics or locks.
  */
 
 #include "uproc.h"
@@ -48,119 +49,135 @@
 extern "C" {
 #endif
 
+/* A thread of rr. Its fields belong to the library. */
 struct rr_thread {
 	struct uproc_thread r_thread;
 };
 
 /*
- * Makes the scheduler: proc_nr processors, 1 to UPROC_MOST (4096), and about
- * thread_nr threads: a hint. With a hint, threads that are made one after
- * another before rr_start() share a processor, in chunks: see rr_thread_init().
- * Processors are native threads, and two or more are pinned to cpus: see
- * rr_pinning(). -EINVAL, -ENOMEM, -EAGAIN, -EBUSY: there is one.
+ * Makes the scheduler with proc_nr processors, 1 to UPROC_MOST (4096). The hint
+ * thread_nr says how many threads there will be, about; 0: no hint. With a
+ * hint, threads that are made one after another before rr_start() share a
+ * processor, in chunks: see rr_thread_init(). Each processor is a native
+ * thread, and two or more are pinned to cpus: see rr_pinning(). 0, -EINVAL,
+ * -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler of rr.
  */
 int rr_init(int proc_nr, int thread_nr);
 
 /*
- * Between rr_init() and rr_start(), optional: bytes of stack for each thread,
- * 256 KiB if not set, 16 KiB at least. Some KiB of them are for signal
- * handlers, and for malloc() when a block needs a large buffer. -EINVAL,
- * -EBUSY.
+ * Sets how many bytes of stack each thread can use, at least 16 KiB; 256 KiB if
+ * not called. Optional, between rr_init() and rr_start(). Some KiB of these
+ * must be left for signal handlers, and for malloc() when a block needs a large
+ * buffer. 0, -EINVAL, -EBUSY.
  */
 int rr_stack_size(size_t size);
 
 /*
- * The dispatcher of processor proc modulo proc_nr, for usched_stats() before
- * rr_start(); NULL before rr_init().
+ * Returns the dispatcher of processor proc modulo proc_nr, to give it to
+ * usched_stats() before rr_start(). NULL: rr_init() was not called.
  */
 struct usched *rr_sched(int proc);
 
 /*
- * Between rr_init() and rr_start(), optional: threads that run for long are
- * preempted when others can run, after upreempt_start() (upreempt.h). All files
- * that include this one must be compiled with -DUSCHED_PREEMPT then, else
- * -ENOTSUP. -EINVAL, -EBUSY.
+ * Lets threads be preempted that run for long while others can run, after
+ * upreempt_start() (upreempt.h). Optional, between rr_init() and rr_start().
+ * All files that include rr.h must be compiled with -DUSCHED_PREEMPT, or the
+ * result is -ENOTSUP. 0, -EINVAL, -EBUSY.
  */
 int rr_preempt(void);
 
 /*
- * Between rr_init() and rr_start(), optional: each processor is pinned to a cpu
- * (on is not 0), in turn, or may run on all. If that is not called, two or more
- * are pinned; one alone is not. USCHED_PIN=0 in the environment of rr_start()
- * pins none, USCHED_PIN=1 all, whatever the program says. The cpus are those
- * that the caller of rr_init() may use. If a thread of any scheduler calls
- * that, they are the cpus of its own scheduler.
+ * Pins each processor to a cpu, in turn (on is not 0), or lets all run on all
+ * cpus (on is 0). Optional, between rr_init() and rr_start(). If not called,
+ * two or more processors are pinned, and a single processor is not. USCHED_PIN
+ * in the environment of rr_start() overrides the program: 0 pins none, 1 all.
+ * The cpus are those that the caller of rr_init() may use. If that caller was a
+ * thread of any scheduler, they are the cpus of its own scheduler.
  *
- * By a thread of rr: its processor may run on all cpus from now on (on is 0),
- * or is pinned again if it was. pthread_create(), system() and posix_spawn()
- * give the mask of the processor to their child. So they belong between the
- * two, without a block, or into ucall() (ucall.h), where nothing is pinned.
+ * A thread of rr may call it too. With on = 0 its processor may run on all cpus
+ * from now on. Otherwise the processor is pinned again, if it was at the start.
+ * pthread_create(), system() and posix_spawn() give the mask of the processor
+ * to their child. So call them between rr_pinning(0) and rr_pinning(1), with no
+ * block between the two, or within ucall() (ucall.h), where nothing is pinned.
  * Children of fork() are not pinned.
  *
- * -EINVAL: there is no rr. -EBUSY: it was started; by none of its threads.
+ * 0; -EINVAL: there is no scheduler. -EBUSY: it was started, and the caller is
+ * none of its threads.
  */
 int rr_pinning(int on);
 
 /*
- * Threads begin to run. -EAGAIN: the system refuses native threads, -ENOMEM:
- * memory, or mappings for lanes. Then no thread runs, and it may be called
- * again. Up to 1,000 processors have been tried.
+ * Starts the processors, so threads begin to run. 0; -EAGAIN: the system
+ * refuses native threads; -ENOMEM: no memory, or no mappings for lanes. After
+ * an error no thread runs, and rr_start() may be called again. Up to 1,000
+ * processors have been tried.
  */
 int rr_start(void);
 
 /*
- * Waits for the end of all threads, and frees everything. -EDEADLK: those that
- * were left could never be woken, and were dropped: rr_stuck() says how many.
- * Native threads that may still wake some hold it: see rr_hold(). Not to be
- * called by a thread, nor by a function that a thread has given to ucall().
+ * Waits for the end of all threads, and frees everything. Native threads only;
+ * not by a function that a thread has given to ucall(). -EDEADLK: the threads
+ * that were left could never be woken, and were dropped; rr_stuck() says how
+ * many. A native thread that may still wake some must hold the scheduler: see
+ * rr_hold(). 0, -EINVAL.
  */
 int rr_fini(void);
+
+/* Returns how many threads the last rr_fini() has dropped. */
 long rr_stuck(void);
 
 /*
- * Makes a thread: by a native thread, at any time between rr_init() and
- * rr_fini(), or by a thread. It is freed when it ends: its maker must know
- * that it has not before waking it. NULL: ENOMEM, EINVAL.
+ * Makes a thread that runs f(arg). Any thread; any native thread between
+ * rr_init() and rr_fini(). The thread is freed when it ends, so a waker must
+ * know that it has not ended. NULL: ENOMEM, EINVAL.
  *
- * Each processor gets one in turn. But before rr_start(), with a hint, it gets
- * neighbours, in the order in which they are made: 32 or, if that is less, its
- * part of the hint; in each round after that twice as many, until each has its
- * part of the hint; and then as from the beginning. So say how many threads
- * there will be if neighbours wake each other, and 0 if each works alone.
+ * Without a hint, and after rr_start(), each processor gets one thread in turn.
+ * Before rr_start(), with a hint, a processor gets a chunk of threads that are
+ * made one after another: 32 or, if that is less, its part of the hint. Each
+ * round after that has chunks twice as long, until each processor has its part
+ * of the hint. Then it begins again. So give a hint if neighbours wake each
+ * other, and 0 if each thread works alone.
  */
 struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
 
-/* The same, on processor proc modulo proc_nr. */
+/* Makes a thread as rr_thread_init(), on processor proc modulo proc_nr. */
 struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
 
 /*
- * The same as rr_thread_init(), but it lives until rr_join(), which waits for
- * its end and frees it, so it is called once. Wakes of the caller are kept. It
- * may be woken until it is joined; after its end that changes nothing.
- * -EINVAL: not joinable, or the caller is no thread of rr, or another one waits
- * for it; -EDEADLK: by itself; -ENOMEM.
+ * Makes a thread as rr_thread_init(), which lives until rr_join() frees it. It
+ * may be woken until it is joined; after its end a wake changes nothing.
  */
 struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
+
+/*
+ * Waits until t, a joinable thread, has ended, and frees it. Threads of rr,
+ * once for each t. Wakes of the caller that come meanwhile are kept. 0,
+ * -ENOMEM; -EINVAL: t is not joinable, the caller is no thread of rr, or
+ * another thread waits for t; -EDEADLK: t is the caller.
+ */
 int rr_join(struct rr_thread *t);
 
 /*
- * While at least one native thread holds the scheduler, rr_fini() does not
- * take waiting for a dead lock. For those that wake threads, or make them, from
- * outside, or by a signal handler.
+ * Holds the scheduler: rr_fini() does not return before the release, even if
+ * all threads wait. For native threads that wake or make threads, and for
+ * programs whose signal handlers wake threads. Call it before rr_start(),
+ * within another hold, or as a thread of rr.
  */
 void rr_hold(void);
+
+/* Ends a hold. */
 void rr_release(void);
 
-/* To the end of the queue. 0, or -ENOMEM: it goes on at once. */
+/* Puts the caller at the end of the queue. 0; -ENOMEM: it goes on at once. */
 int rr_yield(void);
 
-/* The running thread of this scheduler, or NULL. */
+/* Returns the running thread if it is a thread of this scheduler, else NULL. */
 struct rr_thread *rr_self(void);
 
-/* A wake from a signal handler (on Linux), or from anywhere else. */
+/* Wakes t, as rr_wake() does. Any thread; on Linux also a signal handler. */
 void rr_post(struct rr_thread *t);
 
-/* Not needed any more: the end of a thread is seen. Does nothing. */
+/* Does nothing. Programs no longer need to say that a thread has ended. */
 void rr_done(void);
 
 /* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
@@ -172,16 +189,16 @@ void rr_wake(struct rr_thread *t);
 #define RR_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, or takes one that is there. 0 or -ENOMEM. Threads of rr. */
+/* Waits for a wake, or takes a wake that has come. 0, -ENOMEM. Threads only. */
 RR_INLINE int rr_wait(void)
 {
 	return uproc_wait();
 }
 
 /*
- * Wakes t, or its next wait. Anyone but a signal handler. 2^31 wakes that no
- * wait has taken, or 3 * 2^25 from elsewhere while the processor of t does not
- * look, end in usched_fail().
+ * Wakes t; if t does not wait, its next wait returns at once. Any thread, not a
+ * signal handler. The program ends in usched_fail() if 2^31 wakes come that no
+ * wait has taken, or 3 * 2^25 remote wakes that the processor has not taken.
  */
 RR_INLINE void rr_wake(struct rr_thread *t)
 {

@@ -3,10 +3,11 @@
 
 /*
  * The C++ library keeps, for each native thread, a list of the exceptions that
- * are being handled, and a count of those being thrown. A thread that blocks in
- * a catch handler, or in a destructor that runs because of an exception, leaves
- * its exceptions to the next thread, which may rethrow or end them (see the
- * caveats of usched.h). C programs, and most C++ programs, never block there.
+ * are being handled, and a count of exceptions being thrown. A thread may block
+ * in a catch handler, or in a destructor that runs because of an exception.
+ * Then it leaves its exceptions to the next thread, which may rethrow or end
+ * them (see the caveats of usched.h). C programs, and most C++ programs, never
+ * block there.
  *
  * Programs that do link this object, and tell the linker that its functions
  * come first:
@@ -17,13 +18,12 @@
  * (in the hard mode -Wl,--wrap=ustack_block_hard,--wrap=ustack_abort,\
  * --wrap=usched_run_hard; `make install' writes usched-cxx.pc, which says so).
  *
- * A block then saves what the C++ library knows about the thread on the
- * thread's own stack, that is, in its slice. So it needs no memory, and goes
- * with the thread to another native thread. Dispatchers, and threads that
- * begin, find an empty list (Z1). usched_run() saves the list of its caller in
- * the same way, and ustack_abort() drops the list of its thread. Programs
- * without this object pay nothing; programs with it pay two loads and two
- * stores in each switch.
+ * A block then saves the list and the count on the thread's own stack, that is,
+ * in its slice. So it needs no memory, and they go with the thread to another
+ * native thread. Dispatchers, and threads that begin, find an empty list (Z1).
+ * usched_run() saves the list of its caller in the same way, and ustack_abort()
+ * drops the list of its thread. Programs without this object pay nothing.
+ * Programs with it pay two loads and two stores in each switch.
  *
  * Z1. While a dispatcher runs, and where a thread begins, no exception is being
  *     handled or thrown, as far as the C++ library knows.
@@ -59,8 +59,8 @@ struct handled {
 };
 
 /*
- * <cxxabi.h> declares that the address is always the same; but a thread may go
- * on on another native thread.
+ * Declared here, because <cxxabi.h> declares that the address never changes.
+ * But a thread may go on on another native thread.
  */
 extern "C" handled *__cxa_get_globals(void);
 

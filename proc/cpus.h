@@ -6,18 +6,19 @@
 
 /*
  * sched_getaffinity() fails with EINVAL if the mask is shorter than the mask of
- * the kernel, and a cpu_set_t has 1024 bits. No call tells how many the kernel
- * has, so the mask grows until it is long enough. sched_setaffinity() takes
- * masks of any length.
+ * the kernel. A cpu_set_t has 1024 bits, and no call tells how many bits the
+ * kernel has. So cpus_get() doubles its mask until the kernel accepts it.
+ * sched_setaffinity() takes masks of any length.
  *
  *	operation      the calling native thread
  *	cpus_get       asks where it may run
  *	cpus_use       may run on all cpus of the set from now on
- *	cpus_use_nth   may run on one of them
+ *	cpus_use_nth   may run on a single cpu of the set from now on
  *
- * If the mask is not known, because of an error or elsewhere than on Linux, the
- * set is empty, and those that use it do nothing. If the system refuses to use
- * a set, the native thread stays where it was: slower, but not wrong.
+ * If cpus_get() cannot find out the mask (an error, or not Linux), the set is
+ * empty, and cpus_use() and cpus_use_nth() do nothing. If the system refuses to
+ * use a set, the native thread stays where it was. It is slower then, but no
+ * result is wrong.
  *
  * The includer defines _GNU_SOURCE before its first include.
  */
@@ -27,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Freed by free(). */
+/* A set of cpus. The caller frees it with free(). */
 struct cpus {
 	size_t        cp_size;		/* bytes of the mask */
 	unsigned long cp_mask[];
@@ -36,13 +37,13 @@ struct cpus {
 #define CPUS_MOST	65536		/* the largest kernels have 8192 */
 #define CPUS_WORD	(8 * sizeof(unsigned long))
 
-/* An empty set that can hold so many bytes. NULL: no memory. */
+/* Returns an empty set with a mask of size bytes. NULL: no memory. */
 static inline struct cpus *cpus_none(size_t size)
 {
 	return (struct cpus *)calloc(1, sizeof(struct cpus) + size);
 }
 
-/* NULL: no memory. */
+/* Returns a copy of c. NULL: no memory. */
 static inline struct cpus *cpus_copy(const struct cpus *c)
 {
 	struct cpus *copy = cpus_none(c->cp_size);
@@ -58,7 +59,7 @@ static inline cpu_set_t *cpus_set(const struct cpus *c)
 	return (cpu_set_t *)c->cp_mask;
 }
 
-/* NULL: no memory. */
+/* Returns the cpus on which the caller may run. NULL: no memory. */
 static inline struct cpus *cpus_get(void)
 {
 	size_t size = sizeof(cpu_set_t);
@@ -88,7 +89,7 @@ static inline void cpus_use(const struct cpus *c)
 		(void)sched_setaffinity(0, c->cp_size, cpus_set(c));
 }
 
-/* The number of the nr-th cpu, in turn. The set is not empty. */
+/* Returns the cpu that is nr-th in the set, in turn. The set is not empty. */
 static inline size_t cpus_nth(const struct cpus *c, int nr)
 {
 	size_t cpu;
@@ -99,7 +100,7 @@ static inline size_t cpus_nth(const struct cpus *c, int nr)
 	return cpu;
 }
 
-/* The mask is on the stack: a native thread that begins need not malloc(). */
+/* Has its mask on the stack: a native thread that begins need not malloc(). */
 static inline void cpus_use_nth(const struct cpus *c, int nr)
 {
 	size_t cpu = cpus_nr(c) > 0 ? cpus_nth(c, nr) : 0;

@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* idle.h: how a set of native threads that park finds out that all is over. */
+/* idle.h: termination detection for a set of native threads that park. */
 
 #ifndef IDLE_H
 #define IDLE_H
 
 /*
- * A processor with nothing to run parks: see park.h for why no wake is lost.
- * The idle count is the number of the parked ones, less that of the native
- * threads from outside that may still give work (holds).
+ * A processor with nothing to run parks. park.h says why no wake is lost. The
+ * idle count is the number of parked processors less the number of holds. With
+ * a hold a native thread outside of the set says that it may still give work.
  *
  * The sleeper:                          A waker:
  *
  *	S1 publish   park_prepare()		W1 give work
  *	S3 look again for work		W3 look: is it asleep?
  *	D1 add 1 to the count		D2 take 1 from the count
- *	   if all are idle, tell it	W4 wake it; if another was faster,
- *	S4 sleep			   D3 give the 1 back
+ *	   if all are idle, say so	W4 wake it; if another waker was
+ *	S4 sleep			   faster, D3 give the 1 back
  *
- * D1 comes after the look in vain, and D2 before the sleeper can go on, let
- * alone sleep again: else it could be counted twice, and the waker, who is
- * awake, be overlooked. So the additions by and for a processor sum up to 1
- * only while it sleeps and nobody has begun to wake it; else to 0 or less. When
- * the count is the number of processors, then at that moment each had looked
- * again in vain and was not being woken, and nobody was there who could wake
- * another: no message is under way, and nothing will ever change.
+ * D1 comes after the sleeper has looked in vain. D2 comes before the sleeper
+ * can go on, let alone sleep again. Otherwise the sleeper could be counted
+ * twice, which would hide that the waker is awake. So the additions by and for
+ * a processor sum up to 1 only while it sleeps and no waker has begun to wake
+ * it. At all other times their sum is 0 or less.
+ *
+ * Let the count reach the number of processors. At that moment each processor
+ * had looked again in vain, and no waker had begun to wake it. No processor was
+ * awake and no hold was left, so there was no waker. Then no message is under
+ * way, and nothing will ever change.
  *
  *	operation      who may call
  *	idle_sleep     a processor, after park_prepare() and a look in vain
  *	idle_doze      the same; may wake itself
- *	idle_wake      anyone, also a signal handler, after work was given
- *	idle_hold      anyone, while the count cannot reach the number: before
- *		       the start, or while another one holds
- *	idle_release   who holds; touches nothing but the count
- *	idle_wait      one, outside of the processors
+ *	idle_wake      any thread or signal handler, after it has given work
+ *	idle_hold      any thread, while the count cannot reach the number of
+ *		       processors: before the start, or while there is a hold
+ *	idle_release   the holder; touches nothing but the count
+ *	idle_wait      a single native thread outside of the set
  *
- * Orders: all are sequentially consistent, as those of park.h, of which they
- * are a part. Who waits acquires what all others did.
+ * Orders: all are sequentially consistent, like those of park.h, of which they
+ * are a part. The caller of idle_wait() acquires what all others did.
  */
 
 #include "park.h"
@@ -49,14 +52,14 @@ static inline void idle_hold(int *idle)
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);
 }
 
-/* One more is idle, or one less busy. Only *idle is touched then, if at all. */
+/* Adds 1 to the count. After that nothing but *idle is touched, if that. */
 static inline void idle_release(int *idle)
 {
 	__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
 	park_futex_wake(idle);
 }
 
-/* One of nr processors sleeps until it is woken. */
+/* Puts the caller, a processor of a set of nr, to sleep until it is woken. */
 static inline void idle_sleep(int *idle, int nr, int *asleep)
 {
 	RACE_WINDOW(11);
@@ -66,7 +69,7 @@ static inline void idle_sleep(int *idle, int nr, int *asleep)
 	park_sleep(asleep);					/* S4 */
 }
 
-/* Work was given to the processor that has this asleep. */
+/* Wakes the processor whose park word is *asleep. Caller has given it work. */
 static inline void idle_wake(int *idle, int *asleep)
 {
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
@@ -81,8 +84,8 @@ static inline void idle_wake(int *idle, int *asleep)
 }
 
 /*
- * As idle_sleep(), for so many nanoseconds at most. False: nobody else has
- * ended it. It wakes itself then, as any other waker would.
+ * Sleeps like idle_sleep(), but for at most ns nanoseconds. False: no other
+ * waker has ended the sleep, so the sleeper wakes itself, in the same steps.
  */
 static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
 {
@@ -97,7 +100,7 @@ static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
 	return false;
 }
 
-/* Returns when all nr processors sleep for ever, and nobody holds. */
+/* Returns when all nr processors sleep, and no waker and no hold is left. */
 static inline void idle_wait(int *idle, int nr)
 {
 	int now;

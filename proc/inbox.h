@@ -5,8 +5,8 @@
 #define INBOX_H
 
 /*
- * First in, first out; one exchange to post. After D. Vyukov, "Intrusive MPSC
- * node-based queue" (1024cores.net), with the stub node.
+ * First in, first out. A post is one atomic exchange. After D. Vyukov,
+ * "Intrusive MPSC node-based queue" (1024cores.net), with the stub node.
  *
  *	i_head                                   i_tail
  *	  |                                        |
@@ -18,30 +18,32 @@
  *	                                 the exchange and the store
  *
  *	operation     who may call             against a post at the same time
- *	inbox_init    one, before the others   -
- *	inbox_post    anyone, also a signal    either order
+ *	inbox_init    the maker, before all    -
+ *	inbox_post    any thread, or signal    either order
  *	              handler
  *	inbox_take    the owner                the post is seen now or later
- *	inbox_empty   anyone                   see the function
+ *	inbox_empty   any thread               see the function
  *
- * The caller must do: a node is posted only while it is in no inbox (here: by
- * the one who has brought a count from 0 to 1), and lives until it is taken.
- * inbox_take() does not touch a node that it has returned.
+ * Callers keep two rules. A producer posts a node only while the node is in no
+ * inbox: in wakes.h this is the waker that has found a count of 0. The node
+ * lives until the owner has taken it. inbox_take() does not touch a node that
+ * it has returned.
  *
- * A post that is stopped half-way (its native thread was preempted between the
- * exchange and the store) hides the later ones until it goes on: inbox_take()
- * returns NULL, inbox_empty() is false.
+ * A producer may lose its cpu between the exchange and the store. Its post is
+ * then half-way, and hides all later posts until the producer goes on.
+ * Meanwhile inbox_take() may return NULL, and inbox_empty() is false.
  *
  * Orders. R1: the release in inbox_post() pairs with the acquire A1 in
- * inbox_take(): what was written before the post is seen by the taker. R2: the
- * exchange releases the node's cleared link to the next producer, and acquires
- * (A2) that of the one before; it is sequentially consistent, since parking
- * (park.h) needs it to come before a look at the sleeper's state.
+ * inbox_take(), so the owner sees what was written before the post. R2: the
+ * exchange releases the node's cleared link to the next producer. A2: the same
+ * exchange acquires the link that the producer before has cleared. The exchange
+ * is sequentially consistent, because parking (park.h) needs it to come before
+ * a look at the sleeper's state.
  */
 
 #include <stddef.h>
 
-/* Between two steps, where another one may come: a test puts delays there. */
+/* Stands between two steps that others may come between: tests delay there. */
 #if !defined(RACE_WINDOW)
 #define RACE_WINDOW(n)	((void)0)
 #endif
@@ -73,7 +75,7 @@ static __inline__ void inbox_post(struct inbox *i, struct inbox_node *n)
 	__atomic_store_n(&before->n_next, n, __ATOMIC_RELEASE);	/* R1 */
 }
 
-/* The owner's; others may look at it, so it is not torn. */
+/* Moves the head. Owner only. Atomic, because inbox_empty() reads it too. */
 static __inline__ void inbox_move(struct inbox *i, struct inbox_node *head)
 {
 	__atomic_store_n(&i->i_head, head, __ATOMIC_RELAXED);
@@ -93,7 +95,7 @@ static __inline__ struct inbox_node *inbox_take(struct inbox *i)
 	}
 	if (next == NULL) {
 		RACE_WINDOW(3);
-		/* The last one, or its successor is not linked yet. */
+		/* head is the last node, or its successor is not linked yet. */
 		if (__atomic_load_n(&i->i_tail, __ATOMIC_ACQUIRE) != head)
 			return NULL;
 		RACE_WINDOW(4);
@@ -108,8 +110,8 @@ static __inline__ struct inbox_node *inbox_take(struct inbox *i)
 }
 
 /*
- * For the owner: false if there are posts that happen before, also if the last
- * is half-way. For others: a hint, since the owner may be taking.
+ * Returns whether no node was posted. Owner: false if a post happens before,
+ * even if the last post is half-way. Others: a hint, as the owner may take.
  */
 static __inline__ int inbox_empty(struct inbox *i)
 {

@@ -13,21 +13,22 @@
  *	   if there is some, park_cancel()
  *	S4 sleep      park_sleep()
  *
- * S1 and W1 are sequentially consistent, and so are S3 and W3. In their one
- * order either S1 comes before W3, and the waker sees the sleeper; or W1
- * comes before S3, and the sleeper sees the work. No wake is lost.
+ * S1, W1, S3 and W3 are sequentially consistent, so they have a single order.
+ * If S1 comes before W3 in it, the waker sees the sleeper. Otherwise W1 comes
+ * before S3, and the sleeper sees the work. No wake is lost.
  *
  *	operation      who     returns
  *	park_prepare   owner   -
- *	park_cancel    owner   true: still unnoticed; false: a waker has come
+ *	park_cancel    owner   true: no waker has come; false: a waker has come
  *	park_sleep     owner   when a waker has come
- *	park_wake      anyone, also a signal handler: true if it was this call
- *	               that ended the sleep. For each prepare, exactly one of
+ *	park_wake      any thread or signal handler: true if this call has
+ *	               ended the sleep. For each prepare, exactly one of
  *	               park_cancel() and the park_wake()s returns true.
  *
- * Asleep in futex(2) on Linux. Elsewhere on a condition variable with a bounded
- * wait, since that can be signalled too early to be heard (and before 2.41
- * glibc could lose signals: sourceware bug 25847), and not from handlers.
+ * On Linux the sleeper sleeps in futex(2). Elsewhere it waits for a condition
+ * variable, in bounded steps, because a signal may come before the wait has
+ * begun. (Before 2.41 glibc could lose signals: sourceware bug 25847.) There a
+ * signal handler must not call park_wake().
  */
 
 #include <stdbool.h>
@@ -41,19 +42,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* FUTEX_WAIT and _WAKE, private: linux/futex.h is not there for every libc. */
+/* FUTEX_WAIT and _WAKE, private: some libcs come without linux/futex.h. */
 enum { PARK_FUTEX_WAIT = 0 | 128, PARK_FUTEX_WAKE = 1 | 128 };
 
-/* Sleeps while *word is value, or not at all. May return for no reason. */
+/* Sleeps while *word is value. May return early, for no reason. */
 static inline void park_futex_wait(int *word, int value)
 {
 	(void)syscall(SYS_futex, word, PARK_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-/* The same, for so many nanoseconds, less than a second, at most. */
+/* Sleeps like park_futex_wait(), for at most ns nanoseconds, below 10^9. */
 static inline void park_futex_wait_for(int *word, int value, long ns)
 {
-	long most[2] = { 0, ns };	/* as the kernel has it */
+	long most[2] = { 0, ns };	/* the kernel's struct timespec */
 
 	(void)syscall(SYS_futex, word, PARK_FUTEX_WAIT, value, most, NULL, 0);
 }
@@ -69,14 +70,14 @@ static inline void park_futex_wake(int *word)
 static pthread_mutex_t park_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  park_cond  = PTHREAD_COND_INITIALIZER;
 
-#define PARK_STEP	1000000L	/* ns: a signal may come before the sleep */
+#define PARK_STEP	1000000L	/* ns: signals may come too early */
 
 static inline void park_futex_step(int *word, int value, long ns)
 {
 	struct timespec until;
 
 	if (clock_gettime(CLOCK_REALTIME, &until) != 0)
-		return;		/* for no reason: the caller looks again */
+		return;		/* the caller looks again */
 	until.tv_nsec += ns;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_nsec -= 1000000000;

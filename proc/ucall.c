@@ -8,81 +8,88 @@
  *
  *	ucalls_call() --job--> ca_queue: first in, --job--> job_run(): f(arg)
  *	   waits               first out                         |
- *	     ^                 ca_idle: who sleeps,              |
+ *	     ^                 ca_idle: sleepers,                |
  *	     |                 last in, first out                |
  *	     +------------------------- a wake ------------------+
  *
- * ca_coming counts the native threads that are about to look at the queue: who
- * have been made or woken, or are done with their f(). If more jobs than that
- * are queued, who puts one there wakes a native thread that is idle, or makes
- * one, or leaves the job to those that are in their f(). So a thread that makes
- * call after call keeps one native thread awake. The last to go idle is the
- * first to be woken: its cache is warm, and those that are too many have their
- * time run out.
+ * ca_coming counts the native threads that are about to look at the queue. They
+ * have been made or woken, or are done with their f(). A caller adds its job to
+ * the queue. If the queue then has more jobs than ca_coming counts, the caller
+ * wakes an idle native thread, or makes a native thread. If it can do neither,
+ * it leaves the job to the native threads that are in their f(). So a thread
+ * that makes call after call keeps a single native thread awake. The native
+ * thread that went idle last is woken first. Its cache is warm, and the idle
+ * time of superfluous native threads runs out.
  *
- * A job is a block on the heap, since nobody may point to the stack of a thread
- * that waits. Its state goes
+ * A job is a block on the heap, since no native thread may use a pointer to the
+ * stack of a thread that waits. The states of a job are
  *
  *	QUEUED     in ca_queue; the caller may take it out again
  *	RUNS       f() is being called, or is about to be
  *	DONE       f() has returned; the wake of the end is under way
- *	TOLD       it was posted: the caller may go
+ *	TOLD       that wake was posted: the caller may go on
  *
  * WAKES
  *
- * Of the wakes that come to the caller exactly one is that of the end. As it
- * cannot tell which, it counts its waits, and goes on when it sees DONE. Then
- * it waits natively for TOLD, since the wake may still be on its way, and the
- * caller might end and be freed. Mostly that is a moment; but the one who posts
- * can have been interrupted by the very processor that it woke, if they share a
- * cpu, so the processor looks for a while, and then sleeps. At last all waits
- * but one are given back.
+ * Of the wakes that come to the caller, exactly one is the wake of the end. The
+ * caller cannot tell which. So it counts its waits, and goes on when it sees
+ * DONE. The wake may still be under way then, and must not reach a caller that
+ * has ended and was freed. So the caller waits for TOLD natively, together with
+ * its processor. Most often this takes a moment. But if the native thread that
+ * posts shares a cpu with the processor that it woke, it may have lost that
+ * cpu. So the processor looks for a while, and then sleeps. In the end the
+ * caller gives back all waits but one.
  *
- * A caller that cannot wait, for want of memory, takes its job out of the
- * queue. If that has been begun it sleeps until TOLD, too, with its processor.
- * If it has not waited at all then, there is one wake too many, which may still
- * be in the inbox: it lets the processor look there, until it can take it. (A
- * count of wakes that is below 0 would make a thread that runs look like one
- * that waits.)
+ * A caller that cannot block for want of memory takes its job out of the queue.
+ * If the job has begun, the caller sleeps natively until TOLD instead. If it
+ * has not waited at all then, the wake of the end is still to be taken, perhaps
+ * from the inbox. The caller lets the processor look there until it can take
+ * the wake. (A negative count of wakes would make a running thread look like a
+ * thread that waits.)
  *
  * NATIVE THREADS
  *
- * They are made under ca_lock, which takes some 20 us, but is rare: so it is
- * known at once whether somebody will come for the job. One that ends joins the
- * one that ended before it, which is at its last steps: at most one is left
- * unjoined, for the next one or for ucalls_fini().
+ * A caller makes a native thread under ca_lock. This takes some 20 us, but is
+ * rare, and the caller knows at once whether its job will be taken. A native
+ * thread that ends joins the native thread that ended before it, which is at
+ * its last steps. So at most one native thread is left unjoined, for the next
+ * or for ucalls_fini().
  *
- * One that is idle is told so by park.h. Its struct native is on its own stack,
- * so it must not go before who has taken it from ca_idle has woken it, also if
- * its time is up.
+ * An idle native thread sleeps by park.h, and its struct native is on its own
+ * stack. The waker first takes the struct from ca_idle, then wakes. So a native
+ * thread that was taken must not end before it is woken, even if its idle time
+ * is over.
  *
  * INVARIANTS
  *
- * B1. Each that ca_coming counts will look at ca_queue before it goes idle or
- *     ends. They are as many as the jobs in it; or no more could be had, but
- *     there is one at least, which looks after its f().
- * B2. No more than ca_limit native threads run f(); jobs begin in the order in
+ * B1. Each native thread that ca_coming counts will look at ca_queue before it
+ *     goes idle or ends. They are at least as many as the jobs in the queue. If
+ *     no more could be made, there is at least one native thread, which looks
+ *     at the queue after its f().
+ * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
- * B3. Who waits has a hold on the set from before its job is in the queue until
- *     after TOLD; or it has taken the job out.
- * B4. A caller does not return before TOLD, but with a job that it has taken
- *     out. After TOLD the native thread touches of the job only jb_asleep.
- * B5. Jobs are not freed before the native threads have ended. So jb_asleep may
- *     be touched late, when the job is another one: who sleeps looks again.
+ * B3. A caller that waits holds the set. The hold begins before its job is in
+ *     the queue, and ends after TOLD, or when the caller has taken the job out.
+ * B4. A caller does not return before TOLD, unless it has taken its job out.
+ *     After TOLD the native thread touches only jb_asleep of the job.
+ * B5. Jobs are not freed before the native threads have ended. So a native
+ *     thread may touch jb_asleep late, when the block is another job: a sleeper
+ *     that is woken looks again.
  *
  * REJECTED
  *
  * Native threads that are processors, each with a thread of its own: the slice
  * would have to be on the native stack. Condition variables: see park.h.
- * Handing the job to a native thread directly: a second way besides the queue,
- * and one that becomes busy late would keep a job from others that are free.
- * Detached native threads: they may still run our code after the end of all.
+ * Handing the job to a native thread directly: this is a second way besides the
+ * queue, and a native thread that becomes busy late would keep its job from
+ * idle native threads. Detached native threads: they may run our code after
+ * ucalls_fini().
  */
 
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* syscall() */
 #endif
-#define USCHED_PREEMPT	1	/* leaves no mark */
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "ucall.h"
 #include "park.h"
 #include "uproc_set.h"
@@ -95,14 +102,14 @@
 
 UPREEMPT_NEVER;
 
-/* Idle for so long, they end. Longer than pauses between bursts of work. */
+/* An idle native thread ends after this time: longer than pauses in bursts. */
 #if !defined(UCALL_IDLE_MS)
 #define UCALL_IDLE_MS	5000
 #endif
 #define MS_NS		1000000L
-#define LOOKS		200	/* for TOLD, before sleeping: less than 1 us */
+#define LOOKS		200	/* for TOLD, before a sleep: less than 1 us */
 
-/* In a ring with its head, or nowhere: lk_next is NULL. */
+/* A member of a ring, or its head. lk_next is NULL: in no ring. */
 struct link {
 	struct link *lk_next;
 	struct link *lk_prev;
@@ -116,7 +123,7 @@ struct job {
 	void                *jb_arg;
 	struct uproc_thread *jb_caller;
 	int                  jb_state;	/* atomic */
-	int                  jb_asleep;	/* park.h: who waits for TOLD */
+	int                  jb_asleep;	/* park.h: caller waits for TOLD */
 };
 
 struct native {
@@ -134,7 +141,7 @@ struct ucalls {
 	pthread_mutex_t         ca_lock;	/* protects what follows */
 	struct link             ca_queue;	/* jobs to be run */
 	int                     ca_queued;
-	int                     ca_coming;	/* to look at it (atomic) */
+	int                     ca_coming;	/* see above (atomic) */
 	struct link             ca_free;	/* jobs to be used again */
 	struct link             ca_idle;	/* native threads */
 	int                     ca_nr;		/* native threads (atomic) */
@@ -168,19 +175,19 @@ static void state_set(struct job *j, int now)
 	__atomic_store_n(&j->jb_state, now, __ATOMIC_SEQ_CST);
 }
 
-/* Adds nr, which is 0 or more without ca_lock; how many there are. */
+/* Adds nr to ca_coming, and returns it. To subtract, caller holds ca_lock. */
 static int coming(struct ucalls *c, int nr)
 {
 	return __atomic_add_fetch(&c->ca_coming, nr, __ATOMIC_RELAXED);
 }
 
-/* Made by an ancestor: its native threads and threads are not here. */
+/* Returns whether an ancestor has made c, so its native threads are gone. */
 static bool inherited(const struct ucalls *c)
 {
 	return c->ca_forks < uproc_forks;
 }
 
-/* The caller. */
+/* Calls, by threads. */
 
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		void (*f)(void *), void *arg)
@@ -201,7 +208,7 @@ int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 	return rc;
 }
 
-/* Puts it in the queue, and sees to it that somebody will come for it (B1). */
+/* Makes a job, puts it in the queue, and wakes a native thread for it (B1). */
 static int job_begin(struct ucalls *c, struct uproc_thread *self,
 		     void (*f)(void *), void *arg, struct job **out)
 {
@@ -224,7 +231,10 @@ static int job_begin(struct ucalls *c, struct uproc_thread *self,
 	return rc;
 }
 
-/* With ca_lock. Whom to wake: *chosen. -EAGAIN: it is not in the queue. */
+/*
+ * Puts j in the queue, and sets *chosen to the native thread to wake, if any.
+ * Caller holds ca_lock. -EAGAIN: j is not in the queue, and was freed.
+ */
 static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
 {
 	int rc = 0;
@@ -245,14 +255,14 @@ static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
 	return rc;
 }
 
-/* With ca_lock. */
+/* Takes j out of the queue. Caller holds ca_lock. */
 static void queue_out(struct ucalls *c, struct job *j)
 {
 	link_out(&j->jb_link);
 	c->ca_queued--;
 }
 
-/* With its processor, until the wake of the end was posted. */
+/* Puts the caller and its processor to sleep until TOLD. */
 static void job_sleep(struct job *j)
 {
 	int i;
@@ -271,7 +281,7 @@ static void job_sleep(struct job *j)
 	}
 }
 
-/* False: it has been begun. */
+/* Takes j out of the queue, and frees it. False: j has begun. */
 static bool job_take_out(struct ucalls *c, struct job *j)
 {
 	bool queued;
@@ -286,7 +296,7 @@ static bool job_take_out(struct ucalls *c, struct job *j)
 	return queued;
 }
 
-/* See WAKES above. */
+/* Waits until the native thread is done with j: see WAKES above. */
 static int job_wait(struct ucalls *c, struct job *j)
 {
 	const struct ucall_ops *ops = c->ca_ops;
@@ -310,7 +320,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 	pthread_mutex_lock(&c->ca_lock);
 	job_put(c, j);
 	pthread_mutex_unlock(&c->ca_lock);
-	while (waits == 0) {		/* that of the end is to be taken */
+	while (waits == 0) {		/* the wake of the end is not taken */
 		ops->op_drain(self);
 		waits += ops->op_wait() == 0;
 		uproc_pause(&turns);	/* another post may be half-way */
@@ -319,7 +329,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 	return 0;
 }
 
-/* With ca_lock. That is held for malloc(), too, but seldom: B5. */
+/* Returns a job. Caller holds ca_lock, seldom over malloc(): jobs stay (B5). */
 static struct job *job_get(struct ucalls *c)
 {
 	struct job *j;
@@ -332,15 +342,15 @@ static struct job *job_get(struct ucalls *c)
 	return j;
 }
 
-/* With ca_lock. */
+/* Keeps j for the next call. Caller holds ca_lock. */
 static void job_put(struct ucalls *c, struct job *j)
 {
 	link_first(&c->ca_free, &j->jb_link);
 }
 
-/* The native threads. */
+/* Native threads. */
 
-/* Until *asleep is 0, or its time is up: false. */
+/* Sleeps until *asleep is 0. False: the idle time is over. */
 #if defined(__linux__)
 static bool nap(int *asleep)
 {
@@ -356,7 +366,7 @@ static bool nap(int *asleep)
 	return true;
 }
 #else
-/* There each wait takes 1 ms: see park.h. */
+/* Does the same in steps: here each wait takes 1 ms, see park.h. */
 static bool nap(int *asleep)
 {
 	int ms;
@@ -370,7 +380,10 @@ static bool nap(int *asleep)
 }
 #endif
 
-/* With ca_lock, but not while it sleeps. False: its time is up. */
+/*
+ * Puts n, the caller, to sleep until it is woken. Caller holds ca_lock, which
+ * is released during the sleep. False: the idle time is over.
+ */
 static bool idle(struct ucalls *c, struct native *n)
 {
 	coming(c, -1);
@@ -387,13 +400,13 @@ static bool idle(struct ucalls *c, struct native *n)
 			return false;
 		}
 		pthread_mutex_unlock(&c->ca_lock);
-		park_sleep(&n->na_asleep);	/* it was chosen: see above */
+		park_sleep(&n->na_asleep);	/* n was chosen: see above */
 	}
 	pthread_mutex_lock(&c->ca_lock);
 	return true;
 }
 
-/* With ca_lock: notes that n ends. */
+/* Notes that n ends. Caller holds ca_lock. */
 static void native_leave(struct ucalls *c, struct native *n)
 {
 	coming(c, -1);
@@ -404,7 +417,7 @@ static void native_leave(struct ucalls *c, struct native *n)
 	__atomic_store_n(&c->ca_nr, c->ca_nr - 1, __ATOMIC_RELEASE);
 }
 
-/* The first in the queue, as soon as there is one. NULL: n has to end. */
+/* Returns the first job, as soon as there is a job. NULL: n has to end. */
 static struct job *job_next(struct ucalls *c, struct native *n)
 {
 	struct job *j = NULL;
@@ -452,7 +465,7 @@ static void native_reap(pthread_t id)
 		usched_fail("call: the function has detached its native thread");
 }
 
-/* By pthread_exit() or cancellation: the caller would wait for ever. */
+/* Fails: after pthread_exit() or cancellation the caller would never wake. */
 static void left(void *arg)
 {
 	(void)arg;
@@ -467,7 +480,7 @@ static void native_run(struct ucalls *c, struct native *n)
 		job_run(c, j);
 }
 
-/* Alone in its function: pthread_cleanup_push() is a setjmp(). */
+/* Runs jobs under a cleanup handler. Not inline: the handler is a setjmp(). */
 static __attribute__((noinline)) void native_guard(struct ucalls *c,
 						   struct native *n)
 {
@@ -485,11 +498,11 @@ static void *native_main(void *arg)
 	native_guard(c, &me);
 	if (me.na_joins)
 		native_reap(me.na_before);
-	park_futex_wake(&c->ca_nr);	/* c is there until we are joined */
+	park_futex_wake(&c->ca_nr);	/* c lives until we are joined */
 	return NULL;
 }
 
-/* All but those that the code that runs brings about itself. */
+/* Sets *set to all signals, but for those that the running code causes. */
 static void signals(sigset_t *set)
 {
 	static const int own[] = {
@@ -502,7 +515,10 @@ static void signals(sigset_t *set)
 		sigdelset(set, own[i]);
 }
 
-/* With ca_lock. It is born with its signals blocked, and not pinned. */
+/*
+ * Makes a native thread, with its signals blocked, and not pinned. Caller holds
+ * ca_lock.
+ */
 static int native_start(struct ucalls *c)
 {
 	sigset_t block, old;
@@ -523,7 +539,7 @@ static int native_start(struct ucalls *c)
 	return 0;
 }
 
-/* The beginning and the end. */
+/* From the beginning to the end. */
 
 struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
 {
@@ -556,7 +572,10 @@ int ucalls_limit(struct ucalls *c, int nr)
 	return 0;
 }
 
-/* Those that are still busy have released the set, and will see ca_stop. */
+/*
+ * Joins all native threads. All have released the set, so each that is not idle
+ * is at its last steps, and will see ca_stop.
+ */
 static void native_stop(struct ucalls *c)
 {
 	int nr;
@@ -586,7 +605,7 @@ void ucalls_fini(struct ucalls *c)
 	free(c);
 }
 
-/* For the threads of any kind of processors. */
+/* ucall(), for threads of any scheduler over processors. */
 
 static int most = UCALL_LIMIT;		/* atomic */
 
@@ -611,7 +630,7 @@ static const struct ucall_ops any_ops = {
 	any_wait, any_post, any_drain, uproc_hold, uproc_release
 };
 
-/* Those of the set, made for the first one who calls. NULL: no memory. */
+/* Returns the ucalls of set, made for its first caller. NULL: no memory. */
 static struct ucalls *calls_of(struct uproc_set *set)
 {
 	struct ucalls *c = __atomic_load_n(&set->set_calls, __ATOMIC_ACQUIRE);
@@ -662,7 +681,7 @@ static bool link_empty(const struct link *head)
 	return head->lk_next == head;
 }
 
-/* Between two neighbours. */
+/* Puts l between two neighbours. */
 static void link_in(struct link *l, struct link *prev, struct link *next)
 {
 	l->lk_next = next;

@@ -5,38 +5,40 @@
 #define UCALL_H
 
 /*
- * A system call that blocks stops the processor, with all its threads. Here it
- * is made by a native thread that is no processor, while the thread that wants
- * it waits. Native threads are made when they are needed, up to a limit; they
- * are kept for the next call, and end when there has been none for some
- * seconds. Calls beyond the limit wait their turn: first in, first out.
+ * A system call that blocks stops the processor, with all its threads. ucall()
+ * has the system call made by a native thread that is no processor. Meanwhile
+ * the thread that called waits, and the processor runs others. Native threads
+ * are made when they are needed, up to a limit. Idle native threads are kept
+ * for the next call, and end after some seconds without a call. Calls beyond
+ * the limit wait their turn: first in, first out.
  *
  * SHORTEST USE
  *
  *	ucall(f, arg);		by a thread of rr, ll, ws or the like: f(arg)
  *
- * WHAT IS CALLED
+ * THE FUNCTION f
  *
- * - It is not a thread: ustack_self() is NULL in it, it cannot wait, yield or
- *   call. It may block, wake threads and make some.
- * - It must not touch the stack of any thread, and so its argument is not
- *   there: that of the caller moves while it waits.
- * - errno, signal mask and what is local to native threads are not the
- *   caller's. All signals are blocked, so the program's handlers run elsewhere,
- *   but for those that report an error of the code itself (SIGSEGV, SIGBUS,
- *   SIGFPE, SIGILL, SIGTRAP, SIGSYS).
- * - It may run on all cpus of the scheduler, and so may what it makes: see
- *   uproc_pinning().
- * - It has to return: no pthread_exit(), no exception leaves it.
- * - It may fork(). The child must exec or exit before the function returns; it
- *   may start a scheduler of its own. Signals are blocked in it, too.
- * - If what it waits for is done by another call, then the limit has to be
- *   large enough for both, or they wait for ever.
+ * - It is not a thread. In it ustack_self() is NULL, and it must not wait,
+ *   yield, or call ucall(). It may block, wake threads and make threads.
+ * - It must not touch the stack of any thread, so arg must not point there: the
+ *   stack of the caller moves while the caller waits.
+ * - errno, signal mask and variables local to native threads are not those of
+ *   the caller. All signals are blocked, so handlers of the program run in
+ *   other native threads. The exceptions are signals that report an error of
+ *   the code itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
+ * - It may run on all cpus of the scheduler, and so may native threads and
+ *   processes that it makes: see uproc_pinning().
+ * - It has to return: it must not call pthread_exit(), and no exception may
+ *   leave it.
+ * - It may fork(). The child must exec or exit before the function returns, and
+ *   may start a scheduler of its own. Signals are blocked in the child, too.
+ * - If it waits until another call has done something, the limit must be large
+ *   enough for both, or they deadlock.
  *
  * WHO MAY CALL WHAT
  *
  * ucall(): a thread of any scheduler over uproc.h, not in a signal handler.
- * Link ucall.c. What begins with ucalls_ is for other schedulers.
+ * Link ucall.c. The functions ucalls_*() are for other schedulers.
  */
 
 #include "uproc.h"
@@ -46,23 +48,24 @@ extern "C" {
 #endif
 
 /*
- * Runs f(arg) on a native thread, while the caller, a thread, waits. Wakes that
- * come to it meanwhile are kept. Its scheduler does not end before. What f()
- * did is seen by the caller.
+ * Runs f(arg) on a native thread, while the caller, a thread, waits. Wakes of
+ * the caller that come meanwhile are kept. Its scheduler does not end before
+ * the call. Afterwards the caller sees what f() has written.
  *
- * 0: f() has returned. Otherwise it was not called: -EINVAL: the caller is no
- * thread of such a scheduler, or f is NULL; -ECHILD: the caller is the child
- * that a thread has forked (see FORK in rr.h); -ENOMEM; -EAGAIN: no native
- * thread could be made, and there was none.
+ * 0: f() has returned. After an error f() was not called. -EINVAL: the caller
+ * is no thread of such a scheduler, or f is NULL. -ECHILD: the caller is in the
+ * child that a thread has forked (see FORK in rr.h). -ENOMEM. -EAGAIN: the
+ * system refuses a native thread, and there is none yet.
  *
- * If there is no memory to wait, and f() has been begun, the processor stops
- * until it returns.
+ * If the caller cannot block for want of memory, and f() has begun, the
+ * processor stops until f() returns.
  */
 int ucall(void (*f)(void *), void *arg);
 
 /*
- * At most so many native threads for each scheduler, instead of UCALL_LIMIT;
- * for those whose threads have not called yet. Anyone. 0, -EINVAL: less than 1.
+ * Sets the limit of native threads for each scheduler, instead of UCALL_LIMIT.
+ * It applies to schedulers whose threads have not called yet. Any thread. 0;
+ * -EINVAL: nr is less than 1.
  */
 int ucall_limit(int nr);
 
@@ -72,43 +75,43 @@ struct ucalls;
 struct ucall_ops {
 	/* The running thread waits for a wake. 0, or -ENOMEM: it has not. */
 	int  (*op_wait)(void);
-	/* A wake from anywhere. */
+	/* Wakes t. Any native thread. */
 	void (*op_post)(struct uproc_thread *t);
-	/* Takes the wakes that have come to the processor of t, which runs. */
+	/* Takes the wakes that have come to the processor of t. t runs. */
 	void (*op_drain)(struct uproc_thread *t);
-	/* As uproc_hold(), uproc_release(). */
+	/* Do what uproc_hold() and uproc_release() do. */
 	void (*op_hold)(struct uproc_set *set);
 	void (*op_release)(struct uproc_set *set);
 };
 
 /*
- * For the threads of set; *ops is kept. NULL: ENOMEM or what else
- * pthread_mutex_init() said.
+ * Makes what calls by threads of set need. *ops must stay valid. NULL and
+ * errno: ENOMEM or another error of pthread_mutex_init().
  */
 struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops);
 
 /*
- * At most nr native threads; UCALL_LIMIT if not set. Before the threads of the
- * set run (the scheduler sees to that). 0, -EINVAL.
+ * Sets the limit of native threads; UCALL_LIMIT if not called. The scheduler
+ * calls it before threads of the set run. 0, -EINVAL.
  */
 int ucalls_limit(struct ucalls *c, int nr);
 
 /*
- * A SATA disk takes 32 commands at a time: this keeps two of them busy. 64
+ * A SATA disk takes 32 commands at a time, so this keeps two disks busy. 64
  * native stacks of 8 MiB are 512 MiB of addresses, which 32-bit machines have.
  */
 #define UCALL_LIMIT	64
 
 /*
- * As ucall(), by self, the running thread of the set; -EINVAL: it is NULL;
- * -ECHILD: c was made by an ancestor of the process.
+ * Does what ucall() does, for self, the running thread of the set. -EINVAL:
+ * self is NULL, too. -ECHILD: an ancestor of the process has made c.
  */
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		void (*f)(void *), void *arg);
 
 /*
- * All calls have ended. Joins the native threads, frees all. Does nothing if c
- * is NULL, or was made by an ancestor of the process.
+ * Joins the native threads, and frees everything. All calls must have ended.
+ * Does nothing if c is NULL, or an ancestor of the process has made c.
  */
 void ucalls_fini(struct ucalls *c);
 

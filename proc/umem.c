@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* umem.c: memory for threads, and for the slices of those that are blocked. */
+/* umem.c: memory for threads, and for the slices of blocked threads. */
 
 /*
  * OVERVIEW
  *
- *	pool		pool		free blocks, of the owner of each,
- *	  |		  |		by size class
+ *	pool		pool		free blocks by size class, a pool
+ *	  |		  |		for each owner
  *	  +-- batches ----+
  *		|			from here on under m_lock
  *	      depot			a few batches of each class
@@ -20,18 +20,18 @@
  *		|
  *	      chunks			of segments, from the system
  *
- * A struct uproc_thread is a cache line, and the buffer for a small slice one
- * or two. Such blocks come from the lists of the processor, without a lock. A
- * thread is often made by one processor and ends on another. So a list that has
- * grown long gives a batch of blocks to the depot, and an empty list takes a
- * batch from there. (These are the depots of Bonwick, "Magazines and Vmem",
- * USENIX 2001, section 3, without the magazines.)
+ * A struct uproc_thread takes a cache line, and the buffer for a small slice
+ * takes one or two. Such blocks come from the lists of the processor, without a
+ * lock. A thread is often made by one processor and ends on another. So a list
+ * that has grown long gives a batch of blocks to the depot, and an empty list
+ * takes a batch from there. (These are the depots of Bonwick, "Magazines and
+ * Vmem", USENIX 2001, section 3, without the magazines.)
  *
  * Slices have all sizes, and a thread that goes deeper leaves a block of each
  * size behind. So blocks must become other sizes. A block that the depot does
  * not take returns to the span that it was cut from. When all blocks of a span
- * are free, its pages are a free run, which grows together with its neighbours,
- * and from which spans of any other class are made.
+ * are free, its pages become a free run, which merges with free neighbours.
+ * Spans of any class are made from free runs.
  *
  *	size			from			granularity
  *	up to 1 KiB		pools, spans		16 bytes
@@ -45,49 +45,52 @@
  *
  * SEGMENTS
  *
- * A segment is 2 MiB, and its address a multiple of that, so that the segment
- * of a block is found by its address. Its first pages describe the others:
+ * A segment is 2 MiB, and its address is a multiple of 2 MiB. So the address of
+ * a block gives its segment. The first pages of a segment describe the others:
  *
  *	+--------------------+--------+--------------+-----+-----------
  *	| g_span[0 .. 507]   | span 0 | span 4 ..    |     | free run ..
  *	+--------------------+--------+--------------+-----+-----------
  *
- * There is a struct umem_span for each page. For the first page of a span it
- * counts the blocks; for the others it says where the first is. A free run is
- * described by its first page, and its length by the last, too.
+ * There is a struct umem_span for each page. The struct of the first page of a
+ * span counts the blocks. Those of the other pages say where the first page is.
+ * For a free run the struct of its first page has all fields, and the
+ * struct of its last page repeats the length.
  *
  * BACK TO THE SYSTEM
  *
- * Pages of free runs are dirty if they may have been touched. If there are more
- * of these than an eighth of all that is in use, or than KEEP, the largest runs
- * are given back by madvise(), and are clean: they stay mapped. A chunk all of
- * which is free is unmapped instead. So after a peak most is given back, except
+ * Pages of free runs are dirty if they may have been touched. There may be KEEP
+ * dirty pages, or an eighth of the pages in use if that is more. If there are
+ * more, umem gives back the largest runs by madvise(). These runs are clean
+ * then, and stay mapped. A chunk that is free as a whole is unmapped instead.
+ * So after a peak most memory goes back to the system, except
  *
- *	KEEP, or an eighth of what is in use then;
+ *	KEEP, or an eighth of the pages that are in use then;
  *	spans of which a block is still in use;
- *	what pools and the depot hold: less than 2 batches of each class in a
- *	pool, DEPOT_MOST in the depot, and only of classes that were used.
+ *	blocks that pools and the depot hold: less than 2 batches of each class
+ *	in a pool, DEPOT_MOST in the depot, and only of classes that were used.
  *
  * A processor that sleeps for some time empties its pool and the depot (REST in
- * uproc.c). Before more is mapped, the depot is used up.
+ * uproc.c). The depot is also used up before more memory is mapped.
  *
- * Chunks but for the first ask for huge pages. A segment that gives back a part
- * stops to ask, or the kernel would fill the hole again.
+ * All chunks but the first ask for huge pages. A segment that gives back pages
+ * no longer asks, or the kernel would fill the hole again.
  *
  * RESERVATION
  *
- * A scheduler may have to make a thread where it cannot fail. It reserves the
- * blocks before, in a stock. Most of these are memory that was mapped, but not
- * touched: whole spans, which are linked when the first block of each is used.
+ * A scheduler may have to make a thread where it cannot fail. So it reserves
+ * blocks earlier, in a stock. Most reserved blocks are in memory that is mapped
+ * but not touched. These are whole spans, which are linked when the first block
+ * of each is taken.
  *
  * INVARIANTS
  *
  * M1. Each page behind the head of a segment is in one span, or in one free
  *     run.
- * M2. s_used is the number of blocks of a span that are not in s_free and were
- *     cut: users, pools, stocks and the depot have them. It is not 0, and the
- *     span is in m_part exactly if it has another block to give.
- * M3. A free run is in m_run, by its length; no two are neighbours.
+ * M2. s_used is the number of blocks of a span that were cut and are not in
+ *     s_free. Users, pools, stocks and the depot have them. s_used is not 0.
+ *     The span is in m_part exactly if it has another block to give.
+ * M3. A free run is in m_run, by its length. No two free runs are neighbours.
  * M4. m_dirty is the number of pages in free runs that may be resident. After
  *     each release it is within keep(), unless the system refuses.
  * M5. A failure changes nothing: all that was free still is.
@@ -98,20 +101,20 @@
  * not known, and guesses waste more than a second miss costs.
  *
  * Freeing a buffer when its thread is resumed, and allocating another at the
- * next block, as the article considers: each block of a cold thread would cost
+ * next block, as the article considers. Each block of a cold thread would cost
  * 39 instructions more (both lists are short then, so there is no slow path).
- * Only threads that own a lane have a buffer that they do not need: at most 256
- * for each processor, so it would save 0.03 percent of a million buffers, and
- * an eighth of 2000. Threads that have a lane to themselves would pay most,
- * since they never use the buffer that each block would have to allocate.
+ * Only threads that own a lane have a buffer that they do not need. There are
+ * at most 256 for each processor, so this would save 0.03 percent of a million
+ * buffers, and an eighth of 2000. Threads that have a lane to themselves would
+ * pay most: each block would allocate a buffer that is never used.
  *
  * Compaction, which moves the buffers of blocked threads: a block would have to
- * know its thread, 8 bytes for each. Without it memory is at most 1.2 times the
- * slices in each test, at which little is left to gain.
+ * know its thread, for 8 bytes each. Without compaction memory is at most 1.2
+ * times the slices in each test, so there is little left to gain.
  *
- * Classes 8 bytes apart: 4 percent less for a slice of 104 bytes, but then one
- * in four accesses of 16 bytes crosses a cache line, and cold rings took up to
- * 7 percent more time.
+ * Classes 8 bytes apart: they take 4 percent less for a slice of 104 bytes. But
+ * then a quarter of all accesses of 16 bytes crosses a cache line, and cold
+ * rings took up to 7 percent more time.
  *
  * Smaller segments, or chunks that begin all their segments at once: a touch of
  * each head costs a huge page. MADV_FREE: cheaper if the memory is used again
@@ -137,31 +140,32 @@ UPREEMPT_NEVER;
 #define LINE		((size_t)128)
 #define PAGE		((size_t)4 << 10)
 #define SEGMENT		((size_t)2 << 20)	/* a huge page, too */
-#define HEAD		4		/* pages of a segment that describe it */
-#define RUN_NR		((int)(SEGMENT / PAGE) - HEAD)
+#define HEAD		4		/* pages that describe a segment */
+#define RUN_NR		((int)(SEGMENT / PAGE) - HEAD)	/* other pages */
 #define RUN_MAX		(RUN_NR / 4 * PAGE)	/* bytes of a block */
 #define POOL_MAX	((size_t)4 << 10)
 #define CUT_MAX		((size_t)16 << 10)
 #define GROW_MAX	16		/* segments of a chunk */
 #define KEEP		((size_t)1 << 10)	/* pages: 4 MiB */
 #define DEPOT_MOST	4		/* batches of a class */
-#define RAW_MIN		16
+#define RAW_MIN		16		/* places of the first k_raw */
 
-/* In s_class, if it is none. */
+/* Values of s_class that are no class: a block of whole pages, a free run. */
 enum { RUN = 254, FREE = 255 };
 
 /*
- * A span, or a free run. In each of its pages but the first only s_first is
- * valid; in the last page of a free run also s_pages and s_class.
+ * A span, or a free run. Of a span, pages behind the first have only s_class
+ * and s_first. Of a free run, the last page has only s_pages and s_class, and
+ * the pages between have nothing.
  */
 struct umem_span {
 	struct umem_link   s_link;	/* in m_part, or in m_run */
 	struct umem_block *s_free;	/* blocks that have come back */
 	unsigned short     s_pages;
-	unsigned short     s_used;	/* blocks: M2; of a free run: is dirty */
+	unsigned short     s_used;	/* M2; for a free run: it is dirty */
 	unsigned short     s_cut;	/* blocks that were cut off */
 	unsigned char      s_class;
-	unsigned char      s_first;	/* how many pages before is the first */
+	unsigned char      s_first;	/* pages between the first and this */
 };
 
 /* Memory from the system: segments that are neighbours. */
@@ -169,21 +173,21 @@ struct umem_chunk {
 	struct umem_link c_link;	/* in m_chunk */
 	void            *c_map;
 	size_t           c_mapped;
-	size_t           c_left;	/* segments that were not begun, */
-	size_t           c_segs;	/* and that were: they are before those */
-	size_t           c_free;	/* of these, all of which is free */
+	size_t           c_left;	/* segments not begun: the last */
+	size_t           c_segs;	/* segments begun: the first */
+	size_t           c_free;	/* segments begun, and all free */
 };
 
 struct umem_segment {
 	struct umem_chunk *g_chunk;
-	struct umem_chunk  g_own;	/* that, in its first segment */
-	bool               g_small;	/* no huge pages any more */
+	struct umem_chunk  g_own;	/* the chunk, in its first segment */
+	bool               g_small;	/* no longer asks for huge pages */
 	struct umem_span   g_span[RUN_NR];
 };
 
 _Static_assert(sizeof(struct umem_segment) <= HEAD * PAGE, "HEAD");
 
-/* In front of a block that is too large for a segment. */
+/* Lies in front of a block that is too large for a segment. */
 struct umem_large {
 	struct umem_link g_link;	/* in m_large */
 	size_t           g_mapped;
@@ -219,7 +223,7 @@ static void list_del(struct umem_link *l)
 
 /* Sizes. */
 
-/* Returns the class of a size, which becomes that of its blocks. */
+/* Returns the class of *size, and rounds *size up to the size of its blocks. */
 static int class_of(size_t *size)
 {
 	size_t step = UMEM_SMALL / 8;
@@ -237,12 +241,13 @@ static int class_of(size_t *size)
 	return class + *size / step - 9;
 }
 
+/* Returns how many blocks of this size are a batch. */
 static int batch_nr(size_t size)
 {
 	return UMEM_BATCH / size;
 }
 
-/* The least waste, in a span of least to most pages. */
+/* Returns the cut with the least waste, of a span of least to most pages. */
 static struct umem_cut cut(size_t size, unsigned least, unsigned most)
 {
 	struct umem_cut best = { size, 0, 1 };
@@ -300,8 +305,8 @@ static struct umem_span *span_of(const void *block)
 }
 
 /*
- * Returns the number of the list for runs of so many pages: one for each length
- * up to 32, then 8 to each doubling.
+ * Returns the number of the list for runs of so many pages. Each length up to
+ * 32 has a list of its own. After that 8 lists cover each doubling.
  */
 static int bin_of(unsigned pages)
 {
@@ -311,7 +316,7 @@ static int bin_of(unsigned pages)
 		32 + (log - 5) * 8 + (int)(pages >> (log - 3) & 7);
 }
 
-/* The first list all of whose runs have so many pages or more. */
+/* Returns the first list in which each run has at least so many pages. */
 static int bin_above(unsigned pages)
 {
 	int log = 31 - __builtin_clz(pages);
@@ -336,6 +341,7 @@ static void run_in(struct umem *m, struct umem_span *p, int pages, bool dirty)
 		segment_of(p)->g_chunk->c_free++;
 }
 
+/* Takes a run out of its list. */
 static void run_out(struct umem *m, struct umem_span *p)
 {
 	int bin = bin_of(p->s_pages);
@@ -349,6 +355,7 @@ static void run_out(struct umem *m, struct umem_span *p)
 		segment_of(p)->g_chunk->c_free--;
 }
 
+/* Returns a free run of at least so many pages, still in its list, or NULL. */
 static struct umem_span *run_find(struct umem *m, int pages)
 {
 	unsigned long long bins = m->m_bins & -1ull << bin_above(pages);
@@ -370,7 +377,7 @@ static void advise(void *at, size_t nob, int advice)
 	(void)madvise(at, nob, advice);		/* a hint */
 }
 
-/* The segments are begun when they are needed: a touch may cost a huge page. */
+/* Makes a chunk, but begins no segment: a touch may cost a huge page. */
 static void chunk_init(struct umem *m, void *map, size_t mapped, size_t segs)
 {
 	struct umem_segment *g = segment_of((char *)map + SEGMENT - 1);
@@ -384,7 +391,7 @@ static void chunk_init(struct umem *m, void *map, size_t mapped, size_t segs)
 	list_add(&m->m_chunk, &g->g_own.c_link);
 }
 
-/* Maps segments, fewer if there is no memory for so many. */
+/* Maps a chunk of m_grow segments, or of a single one. False: no memory. */
 static bool chunk_get(struct umem *m)
 {
 	size_t segs = m->m_grow;
@@ -403,7 +410,7 @@ static bool chunk_get(struct umem *m)
 	return true;
 }
 
-/* Begins one more segment. False: no memory. */
+/* Begins another segment. False: no memory. */
 static bool segment_get(struct umem *m)
 {
 	struct umem_chunk *c = (struct umem_chunk *)m->m_chunk.l_next;
@@ -424,7 +431,7 @@ static bool segment_get(struct umem *m)
 	return true;
 }
 
-/* All of it is free. */
+/* Unmaps a chunk. All segments that were begun are free as a whole. */
 static void chunk_put(struct umem *m, struct umem_chunk *c)
 {
 	struct umem_segment *g = segment_of(c);
@@ -439,7 +446,7 @@ static void chunk_put(struct umem *m, struct umem_chunk *c)
 	munmap(c->c_map, c->c_mapped);
 }
 
-/* How many dirty pages there may be. */
+/* Returns how many dirty pages there may be. */
 static size_t keep(const struct umem *m)
 {
 	return m->m_used / 8 > KEEP ? m->m_used / 8 : KEEP;
@@ -468,7 +475,7 @@ static void run_clean(struct umem *m, struct umem_span *p)
 	run_in(m, p, p->s_pages, false);
 }
 
-/* M4: the largest first. */
+/* Gives back dirty runs, the largest first, until there are few enough (M4). */
 static void trim(struct umem *m)
 {
 	unsigned long long bins = m->m_bins;
@@ -489,7 +496,7 @@ static void trim(struct umem *m)
 static struct umem_block *blocks_put(struct umem *m, struct umem_block *b,
 				     int nr);
 
-/* Dissolves the depot. True: something was in it. */
+/* Returns the blocks of the depot to their spans. True: there were some. */
 static bool depot_flush(struct umem *m)
 {
 	struct umem_block *batch;
@@ -508,7 +515,10 @@ static bool depot_flush(struct umem *m)
 	return any;
 }
 
-/* Returns NULL if there is no memory. Uses up the depot before it maps more. */
+/*
+ * Allocates a run of pages for this class. Uses up the depot before it maps
+ * more. NULL: no memory.
+ */
 static struct umem_span *run_get(struct umem *m, int pages, int class)
 {
 	struct umem_span *p = run_find(m, pages);
@@ -532,6 +542,7 @@ static struct umem_span *run_get(struct umem *m, int pages, int class)
 	return p;
 }
 
+/* Frees the pages of p, and merges them with free neighbours (M3). */
 static void run_put(struct umem *m, struct umem_span *p)
 {
 	struct umem_span *first = segment_of(p)->g_span;
@@ -564,13 +575,13 @@ static struct umem_span *span_get(struct umem *m, int class)
 	return p;
 }
 
-/* Is there another block in it? */
+/* Returns whether p has another block to give. */
 static bool span_has(const struct umem *m, const struct umem_span *p)
 {
 	return p->s_free != NULL || p->s_cut < m->m_cut[p->s_class].c_nr;
 }
 
-/* From a span of m_part. */
+/* Takes a block from the first span in m_part, which is not empty. */
 static struct umem_block *part_get(struct umem *m, int class)
 {
 	struct umem_span *p = (struct umem_span *)m->m_part[class].l_next;
@@ -600,7 +611,7 @@ static struct umem_block *block_get(struct umem *m, int class)
 	return part_get(m, class);
 }
 
-/* Takes back so many blocks of p, linked from first to last. */
+/* Takes back nr blocks of p, linked from first to last. */
 static void chain_put(struct umem *m, struct umem_span *p,
 		      struct umem_block *first, struct umem_block *last, int nr)
 {
@@ -620,8 +631,8 @@ static void chain_put(struct umem *m, struct umem_span *p,
 }
 
 /*
- * Takes back nr linked blocks of any spans. Neighbours in the list are mostly
- * of the same span. Returns what is linked behind them.
+ * Takes back nr linked blocks of any spans, and returns the block behind them.
+ * Neighbours in the list are mostly of the same span.
  */
 static struct umem_block *blocks_put(struct umem *m, struct umem_block *b,
 				     int nr)
@@ -645,7 +656,7 @@ static struct umem_block *blocks_put(struct umem *m, struct umem_block *b,
 
 /* Batches: caller holds m_lock. */
 
-/* Up to so many blocks from spans that have some, linked. */
+/* Takes up to *nr blocks from spans in m_part, linked. Sets *nr to how many. */
 static struct umem_block *gather(struct umem *m, int class, int *nr)
 {
 	struct umem_block *batch = NULL;
@@ -661,8 +672,8 @@ static struct umem_block *gather(struct umem *m, int class, int *nr)
 }
 
 /*
- * Some blocks, and *nr is how many. If they are not linked, they are neighbours
- * that were not touched yet, so that the caller can do it without m_lock.
+ * Takes some blocks, and sets *nr to how many. If *linked is false, they are
+ * neighbours that were not touched yet, which the caller links without m_lock.
  */
 static struct umem_block *batch_get(struct umem *m, int class, int *nr,
 				    bool *linked)
@@ -700,8 +711,9 @@ static struct umem_block *link_all(void *batch, size_t size, int nr)
 }
 
 /*
- * A batch for o, which is empty. The first touch of new memory may take long,
- * so m_lock is not held then, unless it protects o: held.
+ * Puts a batch into o, which has no block of this class. The first touch of new
+ * memory may take long, so it happens without m_lock, unless m_lock protects o
+ * (held). False: no memory.
  */
 static bool refill(struct umem *m, struct umem_pool *o, int class, bool held)
 {
@@ -724,8 +736,8 @@ static bool refill(struct umem *m, struct umem_pool *o, int class, bool held)
 }
 
 /*
- * Takes the batch of blocks that were freed last: to the depot, or, if that has
- * enough, to their spans.
+ * Moves the nr blocks of o that were freed last to the depot. If the depot has
+ * enough, they return to their spans. Caller holds m_lock.
  */
 static void spill(struct umem *m, struct umem_pool *o, int class, int nr)
 {
@@ -813,7 +825,7 @@ static void direct_put(struct umem *m, void *block, size_t size)
 
 /* Pools. */
 
-/* With shared, the pool is protected by m_lock. */
+/* Takes a block of any size. If o is shared, m_lock protects it. */
 static inline void *slow_get(struct umem_pool *o, size_t size, bool shared)
 {
 	struct umem *m = o->o_mem;
@@ -843,6 +855,7 @@ void *umem_get_shared(struct umem_pool *o, size_t size)
 	return slow_get(o, size, true);
 }
 
+/* Takes back a block of any size. If o is shared, m_lock protects it: lock. */
 static inline void slow_put(struct umem_pool *o, void *block, size_t size,
 			    bool lock)
 {
@@ -859,7 +872,7 @@ static inline void slow_put(struct umem_pool *o, void *block, size_t size,
 	((struct umem_block *)block)->b_next = o->o_free[class];
 	o->o_free[class] = block;
 	o->o_nr[class]++;
-	/* By bytes, since blocks would need a division for each. */
+	/* Counted in bytes: a count of blocks would need a division. */
 	if (o->o_nr[class] * size >= 2 * UMEM_BATCH) {
 		if (!lock)
 			pthread_mutex_lock(&m->m_lock);
@@ -901,6 +914,7 @@ void umem_pool_trim(struct umem_pool *o)
 
 /* Reservation. */
 
+/* Makes room for another batch in k_raw. False: no memory. */
 static bool raw_room(struct umem_stock *k)
 {
 	int room = k->k_raw_room != 0 ? 2 * k->k_raw_room : RAW_MIN;
@@ -967,7 +981,7 @@ void umem_stock_trim(struct umem_stock *k, struct umem *m, size_t size, long nr)
 	}
 }
 
-/* k_free is NULL, k_raw is not empty. */
+/* Called when k_free is NULL, and k_raw is not empty. */
 void umem_stock_more(struct umem_stock *k, size_t size)
 {
 	(void)class_of(&size);
@@ -982,7 +996,7 @@ void umem_stock_fini(struct umem_stock *k)
 
 /* From the beginning to the end. */
 
-/* In lines of its own: the array of another processor may be its neighbour. */
+/* Takes lines of its own, as another processor's array may be the neighbour. */
 void *umem_array(size_t nr)
 {
 	void *array;

@@ -5,15 +5,15 @@
 #define UMEM_H
 
 /*
- * Not API: processors (uproc.c) and schedulers that move threads use this. How
- * it works is told in umem.c.
+ * Not API: processors (uproc.c) and schedulers that move threads use this.
+ * umem.c tells how it works.
  *
  *	struct umem		what the processors of a set share
  *	  struct umem_pool	free blocks of an owner, by size class
  *	  struct umem_stock	blocks of one size that an owner has reserved
  *
- * A block belongs to the struct umem, not to a pool: any pool of the same
- * struct umem takes it back. Whoever gives it back says its size.
+ * A block belongs to the struct umem, not to a pool, so any pool of the same
+ * struct umem takes it back. The caller that gives a block back says its size.
  *
  * WHO MAY CALL WHAT
  *
@@ -21,7 +21,7 @@
  *	umem_held			any thread
  *	umem_get_shared, _put_shared	any thread, for a pool that has no owner
  *	umem_reserve, umem_stock_*	the owner of the stock
- *	umem_init, umem_fini		alone
+ *	umem_init, umem_fini		its maker, while no other call runs
  */
 
 #include <pthread.h>
@@ -35,20 +35,20 @@ extern "C" {
 #define UMEM_HIDDEN	__attribute__((visibility("hidden")))
 #define UMEM_LIKELY(x)	__builtin_expect(!!(x), 1)
 
-#define UMEM_CLASS_NR	96	/* size classes, */
-#define UMEM_POOL_NR	80	/* of which pools keep the smaller, */
-#define UMEM_BIN_NR	64	/* and classes of free runs of pages */
+#define UMEM_CLASS_NR	96	/* size classes of blocks */
+#define UMEM_POOL_NR	80	/* the smaller classes, which pools keep */
+#define UMEM_BIN_NR	64	/* lists of free runs, by length */
 #define UMEM_FINE	((size_t)16)	/* between classes up to UMEM_SMALL */
 #define UMEM_SMALL	((size_t)1 << 10)
 /*
- * Blocks go from pool to pool in batches of so many bytes. Processors fetch
- * ahead, beyond the end of a page: with batches of 4 KiB, of two processors
- * with a hundred threads each, one took the lines of the other away, which then
- * was slower by a half.
+ * Blocks go from pool to pool in batches of so many bytes. Batches of 4 KiB
+ * were too small, because a cpu fetches ahead, beyond the end of a page. Of two
+ * processors with a hundred threads each, one then took cache lines of the
+ * other, which was slower by a half.
  */
 #define UMEM_BATCH	((size_t)16 << 10)
 
-/* A block on a free list, and the first of a batch in the depot. */
+/* A block on a free list. b_batch: the next batch, in the first of a batch. */
 struct umem_block {
 	struct umem_block *b_next;
 	struct umem_block *b_batch;
@@ -60,7 +60,7 @@ struct umem_link {
 	struct umem_link *l_prev;
 };
 
-/* What a span of this class is cut into. */
+/* How a span of a class is cut: c_pages pages into c_nr blocks of c_size. */
 struct umem_cut {
 	unsigned short c_size;
 	unsigned short c_nr;
@@ -73,7 +73,7 @@ struct umem {
 	unsigned char      m_depot_nr[UMEM_POOL_NR];
 	struct umem_link   m_part[UMEM_CLASS_NR];	/* spans: see M2 */
 	struct umem_link   m_run[UMEM_BIN_NR];		/* free runs: see M3 */
-	unsigned long long m_bins;	/* a bit for each m_run that is not empty */
+	unsigned long long m_bins;	/* a bit per m_run that is not empty */
 	struct umem_link   m_chunk;
 	struct umem_link   m_large;
 	size_t             m_grow;	/* segments of the next chunk */
@@ -92,55 +92,58 @@ struct umem_pool {
 	struct umem *o_mem;
 };
 
-/* So many blocks of one small size can be taken without a failure. */
+/* Reserved blocks of one small size. Taking one of these k_nr cannot fail. */
 struct umem_stock {
 	struct umem_block *k_free;
-	long               k_nr;	/* those in k_free, and in k_raw */
+	long               k_nr;	/* blocks in k_free and in k_raw */
 	void             **k_raw;	/* batches that were not touched yet */
 	int                k_raw_nr;
 	int                k_raw_room;
 };
 
-/* An array of pointers in lines of its own, for free(); or NULL. */
+/* Returns nr pointers, on cache lines of their own, for free(); or NULL. */
 UMEM_HIDDEN void *umem_array(size_t nr);
 
-/* 0 or -errno. umem_fini() frees all blocks, whoever has them. */
+/* Makes *m ready for use. 0 or -errno. */
 UMEM_HIDDEN int  umem_init(struct umem *m);
+
+/* Frees all blocks, also those that are in use. */
 UMEM_HIDDEN void umem_fini(struct umem *m);
 
 /*
- * Bytes that the system has given for blocks and has not got back, in use or
- * not: an upper bound, since some may not have been touched. Any thread.
+ * Returns how many bytes the system has given for blocks and has not got back,
+ * in use or not. An upper bound: some may not have been touched. Any thread.
  */
 UMEM_HIDDEN size_t umem_held(struct umem *m);
 
-/* An empty pool. */
+/* Makes *o an empty pool of m. *o is zeroed. */
 static inline void umem_pool_init(struct umem_pool *o, struct umem *m)
 {
 	o->o_mem = m;
 }
 
 /*
- * Gives all blocks of the pool, and of the depot, to other sizes. By the owner,
- * when it has had nothing to do for some time.
+ * Returns all blocks of the pool and of the depot to their spans, so that they
+ * can become other sizes. Owner only, when it has been idle for some time.
  */
 UMEM_HIDDEN void umem_pool_trim(struct umem_pool *o);
 
+/* Slow paths of umem_get() and umem_put(), for all sizes. Owner only. */
 UMEM_HIDDEN void *umem_get_slow(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_slow(struct umem_pool *o, void *block, size_t size);
 
-/* Do what umem_get() and umem_put() do, under m_lock. */
+/* Do what umem_get() and umem_put() do, under m_lock. Any thread. */
 UMEM_HIDDEN void *umem_get_shared(struct umem_pool *o, size_t size);
 UMEM_HIDDEN void  umem_put_shared(struct umem_pool *o, void *block,
 				  size_t size);
 
-/* The class of a small size. */
+/* Returns the class of a size up to UMEM_SMALL. */
 static inline int umem_class(size_t size)
 {
 	return (int)((size + UMEM_FINE - 1) / UMEM_FINE - 1);
 }
 
-/* A small block of this class from the pool; NULL: it has none. */
+/* Takes a block of this class from the pool. NULL: the pool has none. */
 static inline void *umem_pop(struct umem_pool *o, int class_nr)
 {
 	struct umem_block *b = (struct umem_block *)o->o_free[class_nr];
@@ -152,7 +155,7 @@ static inline void *umem_pop(struct umem_pool *o, int class_nr)
 	return b;
 }
 
-/* Back there. False: the pool has as many as make a spill. */
+/* Puts a block into the pool. False: the pool is full, it must spill. */
 static inline bool umem_push(struct umem_pool *o, int class_nr, void *block)
 {
 	struct umem_block *b = (struct umem_block *)block;
@@ -166,7 +169,7 @@ static inline bool umem_push(struct umem_pool *o, int class_nr, void *block)
 	return true;
 }
 
-/* At least size bytes, aligned for a pair of words; NULL: no memory. */
+/* Returns at least size bytes, aligned for two words. NULL: no memory. */
 static inline void *umem_get(struct umem_pool *o, size_t size)
 {
 	void *b = size <= UMEM_SMALL ? umem_pop(o, umem_class(size)) : NULL;
@@ -174,6 +177,7 @@ static inline void *umem_get(struct umem_pool *o, size_t size)
 	return UMEM_LIKELY(b != NULL) ? b : umem_get_slow(o, size);
 }
 
+/* Takes back a block that was got with this size, from any pool of o_mem. */
 static inline void umem_put(struct umem_pool *o, void *block, size_t size)
 {
 	if (size > UMEM_SMALL ||
@@ -182,18 +186,20 @@ static inline void umem_put(struct umem_pool *o, void *block, size_t size)
 }
 
 /*
- * Makes k_nr at least nr. Size is small, and the same at each call for k.
- * False: no memory; k_nr may have grown.
+ * Reserves blocks until k_nr is at least nr. size is at most UMEM_SMALL, and
+ * the same in each call for k. False: no memory; k_nr may have grown.
  */
 UMEM_HIDDEN bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
 			      long nr);
-/* Gives back batches that were not touched, while k_nr stays nr or more. */
+/* Gives back batches that were not touched, while k_nr stays at least nr. */
 UMEM_HIDDEN void umem_stock_trim(struct umem_stock *k, struct umem *m,
 				 size_t size, long nr);
+/* Links the blocks of a raw batch into k_free, which is empty. */
 UMEM_HIDDEN void umem_stock_more(struct umem_stock *k, size_t size);
+/* Frees the array of k. The blocks stay with their struct umem. */
 UMEM_HIDDEN void umem_stock_fini(struct umem_stock *k);
 
-/* A block. k_nr is not 0. */
+/* Takes a reserved block. k_nr is not 0. */
 static inline void *umem_stock_get(struct umem_stock *k, size_t size)
 {
 	struct umem_block *b;
@@ -206,6 +212,7 @@ static inline void *umem_stock_get(struct umem_stock *k, size_t size)
 	return b;
 }
 
+/* Puts a block of the same size into the stock. */
 static inline void umem_stock_put(struct umem_stock *k, void *block)
 {
 	struct umem_block *b = (struct umem_block *)block;

@@ -9,7 +9,7 @@
  *	+--------------+ +--------------+
  *	| dispatcher   | | dispatcher   |   one native thread each
  *	| queue        | | queue        |   threads that can run
- *	| inbox        | | inbox        |   wakes from elsewhere
+ *	| inbox        | | inbox        |   remote wakes
  *	| park         | | park         |   where it sleeps
  *	| pool         | | pool         |   free memory
  *	+------+-------+ +-------+------+
@@ -18,108 +18,118 @@
  *	    | set_mem               |       in batches: see umem.c
  *	    +-----------------------+
  *
- * A thread stays on the processor that it was made for, but in ws, which has
- * queues of its own: ROOM and P1 below are not for those.
+ * A thread stays on the processor that it was made for, except in ws. As ws has
+ * queues of its own, ROOM and P1 below do not apply to it.
  *
  * SLEEP AND END
  *
- * A processor with nothing to run parks: see park.h for why no wake is lost.
- * set_idle counts those that sleep: see idle.h. When it is the number of
- * processors, no message is under way, and nothing will ever change. This
- * moment is what uproc_fini() waits for. The threads that are still alive then
- * can never be woken.
+ * A processor with nothing to run parks. park.h says why no wake is lost.
+ * set_idle counts the processors that sleep (idle.h). When it equals the number
+ * of processors, no message is under way, and nothing will ever change.
+ * uproc_fini() waits for this moment. The threads that are still alive then can
+ * never be woken.
  *
  * REST
  *
- * A processor that has slept for REST gives back what it holds for work to
- * come: the free blocks of its pool (umem.c), and stack that threads have
- * touched on its lanes, below the slices (usched_trim()). That costs a few
- * system calls for each sleep that is longer. Then it sleeps until it is woken.
+ * A processor that has slept for REST gives back memory that it keeps for work
+ * to come. That is the free blocks of its pool (umem.c), and stack that threads
+ * have touched on its lanes, below the slices (usched_trim()). This costs a few
+ * system calls for each sleep longer than REST. Then the processor sleeps until
+ * it is woken.
  *
  * FORK
  *
  * The child of fork() has a copy of each set, but only the native thread that
- * called. There locks may stay taken, lists half changed, and posts half-way.
- * So the child neither uses nor frees a set that an ancestor has started.
- * uproc_forks counts the forks, set_forks says how many there were at the
- * start, and calls that would need the processors return -ECHILD. uproc_init()
- * puts a new set in the place of such a set.
+ * called. In this copy locks may stay taken, lists half changed, and posts
+ * half-way. So the child neither uses nor frees a set that an ancestor has
+ * started. uproc_forks counts the forks, and set_forks is their number when the
+ * set was started. If there are more by now, calls that would need the
+ * processors return -ECHILD. uproc_init() puts a new set in the place of such a
+ * set.
  *
- * A thread that has forked is still on its lane in the child. It may go on
- * there, but its processor has no more turns: in_child() gives the dispatcher
- * call-backs that name the contract, so waits and wakes pay nothing for it.
+ * In the child, a thread that has forked is still on its lane. It may go on
+ * there, but its processor cannot run other threads. in_child() gives the
+ * dispatcher call-backs that name the contract, so waits and wakes pay nothing
+ * for this check.
  *
  * A prepare handler that takes set_lock would make the whole set usable in the
- * child, but for half-way posts. Rejected: a signal handler may fork while its
- * native thread holds the lock.
+ * child, except for half-way posts. Rejected: a signal handler may fork while
+ * its native thread holds the lock.
  *
  * ROOM
  *
  * A wake cannot fail, so p_queue must have room for all threads of the
- * processor. Who makes a thread counts it in p_threads first, and if that is
- * more than p_room, provides a larger ring (p_ring), or fails. The owner moves
- * to the ring before it puts the thread in the queue.
+ * processor. Making a thread first increments p_threads. If it then exceeds
+ * p_room, the maker allocates a larger ring (p_ring); if it cannot, no thread
+ * is made. The owner moves its queue to the ring before it puts the thread in
+ * the queue.
  *
  * PINNING
  *
- * A pinned processor stays on its cpu. Unpinned, it is often moved to the cpu
- * of its waker by the kernel: messages between two processors were 2 to 6 times
- * slower. But native threads, processes and other schedulers are born with the
- * mask of their maker. So a set remembers the mask of the native thread that
- * made it (set_cpus). If that is a processor itself, the mask is taken from its
- * own set: there is one source. uproc.c and ucall.c unpin the maker while they
+ * A pinned processor stays on its cpu. Without pinning the kernel often moves a
+ * processor to the cpu of its waker. This made messages between two processors
+ * 2 to 6 times slower.
+ *
+ * But native threads, processes and other schedulers inherit the mask of their
+ * maker. So a set remembers the mask of the native thread that made it
+ * (set_cpus). If that native thread is a processor, the new set copies the mask
+ * from the processor's set. uproc.c and ucall.c unpin the maker while they
  * create native threads, and fork() unpins the child. No library sees the
- * threads and processes that a thread makes by pthread_create(), system() or
- * posix_spawn(): uproc_pinning() is for these. One processor alone is not
- * pinned: it has no other to keep away from, and all such programs would share
- * the first cpu.
+ * native threads and processes that a thread makes by pthread_create(),
+ * system() or posix_spawn(). For these there is uproc_pinning().
+ *
+ * A single processor is not pinned. It has no other processor to keep away
+ * from, and all such programs would share the first cpu.
  *
  * DEALING
  *
  * Threads that are made one after another often wake each other. So before the
- * start uproc_deal() gives neighbours to one processor: in the first round
- * DEAL_MIN to each, in each round after that twice as many, until each has its
- * share of the hint. Then it begins again. However wrong the hint is, no
- * processor gets more than about twice as many as another, or DEAL_MIN; and
- * few neighbours are parted: with rings of seven, chunks of 240 cost a half
- * more time. With no hint, and after the start, when those that are made may
- * end at any time, each processor gets one thread in turn.
+ * start uproc_deal() gives such neighbours to the same processor, in chunks.
+ * Chunks are DEAL_MIN threads in the first round, and double in each round
+ * after that, until each processor has its share of the hint. Then it begins
+ * again. However wrong the hint is, no processor gets more than about twice as
+ * many threads as another, or DEAL_MIN. Few neighbours are parted: with rings
+ * of seven, chunks of 240 took half as much time again. Each processor gets one
+ * thread in turn if there is no hint, and after the start, when threads may end
+ * at any time.
  *
  * MAPPINGS
  *
- * Linux allows a process 65530 mappings. A lane is two of them, and without any
- * left, native threads and large blocks cannot be created. So lanes are mapped
- * while others are held in reserve: MAPS_NATIVE for each processor, and
- * MAPS_MORE. If there are fewer, all but MAPS_LANES for each processor are the
- * reserve. If mapping lanes or creating native threads fails, half as many
- * lanes are tried, down to one for each processor.
+ * Linux allows a process 65530 mappings, and a lane takes two. With no mapping
+ * left, native threads and large blocks cannot be created. So while lanes are
+ * mapped, other mappings are held in reserve: MAPS_NATIVE for each processor,
+ * and MAPS_MORE. If there are fewer mappings, the reserve takes all of them but
+ * MAPS_LANES for each processor. If mapping lanes or creating native threads
+ * fails, half as many lanes are tried, down to a single lane for each
+ * processor.
  *
  * INVARIANTS
  *
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
  *     places is p_queue or p_ring.
- * P2. w_count >= -1; it is -1 exactly while the thread waits or is new.
+ * P2. w_count >= -1. It is -1 exactly while the thread waits or is new.
  * P3. The node of a thread is in an inbox exactly while w_posted counts wakes
- *     or says POSTED (but for the moments between the two).
+ *     or has POSTED set. (Between the two changes a moment passes.)
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
- *     it sleeps and nobody has begun to wake it; else it is 0 or less.
- * P5. A thread is freed once, when it has ended, its node is in no inbox, its
- *     joiner, if it has one, has left, and no wake that tells of an end is
- *     under way to it.
+ *     it sleeps and no waker has begun to wake it. Else it is 0 or less.
+ * P5. A thread is freed once. By then it has ended, its node is in no inbox,
+ *     and its joiner, if it has one, has left. No wake by the end of another
+ *     thread is under way to it.
  * P6. When the native threads are made, the mappings in reserve are free.
- * P7. A processor is pinned exactly while p_pinned, which only its own native
- *     thread changes.
+ * P7. A processor is pinned exactly while p_pinned is set. Only its own native
+ *     thread changes p_pinned.
  *
  * REJECTED
  *
- * A queue linked through the threads: it does not show whom to prefetch. Giving
- * each wake from elsewhere a message of its own: needs memory, and can fail.
+ * A queue linked through the threads: it does not show which thread to
+ * prefetch. A message of its own for each remote wake: it needs memory, and can
+ * fail.
  */
 
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* cpus.h, MAP_ANONYMOUS */
 #endif
-#define USCHED_PREEMPT	1	/* leaves no mark */
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uproc_set.h"
 #include "cpus.h"
 #include "idle.h"
@@ -145,23 +155,23 @@ UPREEMPT_NEVER;
 #define DEAL_MIN	32u
 
 #define YIELDS		10
-#define NAP_MIN		20000L		/* ns; how late a wait may end, too */
+#define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
 
-/* Follows a thread made with UPROC_JOIN. */
+/* Lies behind a thread made with UPROC_JOIN. */
 struct joint {
-	struct uproc_thread *j_waiter;	/* NULL, who waits, or ENDED (atomic) */
-	int                  j_told;	/* the wake of the end is sent (atomic) */
+	struct uproc_thread *j_waiter;	/* NULL, joiner or ENDED (atomic) */
+	int                  j_told;	/* the joiner was woken (atomic) */
 };
 
 #define ENDED	((struct uproc_thread *)1)
 #define NOINLINE	__attribute__((noinline))
 /*
- * Mappings: of a native thread its stack, the guard and, after malloc(), the
- * two parts of an arena; and those of UCALL_LIMIT native threads that make
- * calls, of chunks, and of large buffers.
+ * Mappings. A native thread has its stack, the guard and, after malloc(), the
+ * two parts of an arena. The others are those of UCALL_LIMIT native threads
+ * that make calls, of chunks, and of large buffers.
  */
 #define MAPS_NATIVE	4
 #define MAPS_MORE	(UCALL_LIMIT * MAPS_NATIVE + 64)
@@ -210,7 +220,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-/* Also from here, where nobody else can be meant. */
+/* Wakes t. here: the processor of the caller, or NULL. Any native thread. */
 static void wake(struct uproc *here, struct uproc_thread *t)
 {
 	if (uproc_of(t) == here)
@@ -234,7 +244,7 @@ static void thread_done(struct usched *s, struct ustack *u)
 }
 
 #if defined(USCHED_HARD)
-/* A wake that comes too late is told for a while: see uhard.h. */
+/* Keeps t for a while, to catch wakes that come too late: see uhard.h. */
 void uproc_free(struct uproc *p, struct uproc_thread *t)
 {
 	struct ustack *u;
@@ -245,7 +255,7 @@ void uproc_free(struct uproc *p, struct uproc_thread *t)
 		umem_put(&p->p_pool, u, thread_size(p, u->u_mark));
 }
 
-/* The memory goes back to the system. */
+/* Forgets the threads that are kept. Their memory goes back with set_mem. */
 static void kept_drop(struct uproc *p)
 {
 	while (uhard_kept_get(&p->p_kept, 1) != NULL)
@@ -273,7 +283,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *waiter;
 
-	/* Releases what the thread did; pairs with that in join. */
+	/* Releases what t did; pairs with the acquires in join_*(). */
 	waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
 				     __ATOMIC_ACQ_REL);
 	RACE_WINDOW(17);
@@ -284,7 +294,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	}
 }
 
-/* At the end of the queue, as after a yield, if there are others. */
+/* Puts u at the end of the queue, as after a yield, if others can run. */
 static int preempt(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)s;
@@ -302,29 +312,29 @@ static int preempt(struct usched *s, struct ustack *u)
 
 /* Threads. */
 
-/* The processor that the native thread is, or NULL. Its threads may migrate. */
+/* The processor that this native thread is, or NULL. Threads may migrate. */
 static __thread struct uproc *mine;
 
 __thread const struct uproc_set *uproc_serves;
 
-/* Returns mine, also if the caller was another native thread a moment ago. */
+/* Returns mine, even if the caller has just moved to this native thread. */
 static NOINLINE struct uproc *native_self(void)
 {
-	__asm__ volatile("" : : : "memory");	/* nor foreseen */
+	__asm__ volatile("" : : : "memory");	/* not pure: never merged */
 	return mine;
 }
 
-/* The running thread is its own, or one of a dispatcher that we do not know. */
+/* Returns the processor of the running thread; NULL: it has none. */
 static NOINLINE struct uproc *runs_on(void)
 {
 	struct ustack *u = ustack_self();
 
-	__asm__ volatile("" : : : "memory");	/* nor foreseen */
+	__asm__ volatile("" : : : "memory");	/* not pure: never merged */
 	return u != NULL && mine != NULL && u->u_sched == &mine->p_sched ?
 		mine : NULL;
 }
 
-/* It may be the set of others, who end it now: we must not look into it. */
+/* Does not dereference set: another scheduler may be freeing it. */
 struct uproc *uproc_here(const struct uproc_set *set)
 {
 	struct uproc *p = runs_on();
@@ -379,14 +389,14 @@ unsigned uproc_deal(struct uproc_set *set)
 	return share == 0 ? nr : dealt(nr, share, set->set_nr);
 }
 
-/* Counts one more thread of p, and provides the ring for it (P1). */
+/* Counts another thread of p, and makes room for it (P1). False: no memory. */
 static bool room_get(struct uproc *p)
 {
 	unsigned nr = __atomic_add_fetch(&p->p_threads, 1, __ATOMIC_RELAXED);
 	struct ustack **ring;
 	unsigned room;
 
-	/* Acquire: pairs with the release below, to have p_ring, too. */
+	/* Acquire: pairs with the release below, so p_ring is seen too. */
 	if (nr <= __atomic_load_n(&p->p_room, __ATOMIC_ACQUIRE))
 		return true;
 	pthread_mutex_lock(&p->p_set->set_lock);
@@ -408,7 +418,7 @@ static bool room_get(struct uproc *p)
 	return false;
 }
 
-/* Moves the queue to the larger ring. By the owner. */
+/* Moves the queue to the larger ring, if there is one. Owner only. */
 static void ring_move(struct uproc *p)
 {
 	struct usched_queue *q = &p->p_queue;
@@ -469,8 +479,8 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 }
 
 /*
- * Registers self as the waiter. True: done, or t has ended (*ended). Acquires
- * what t did before its end.
+ * Registers self as the joiner of t. False: t has another joiner. Sets *ended
+ * if t has ended, and acquires what t did before its end.
  */
 static bool join_begin(struct uproc_thread *t, struct uproc_thread *self,
 		       bool *ended)
@@ -484,7 +494,7 @@ static bool join_begin(struct uproc_thread *t, struct uproc_thread *self,
 	return done || *ended;
 }
 
-/* False: t has ended meanwhile. */
+/* Withdraws self as the joiner of t. False: t has ended meanwhile. */
 static bool join_cancel(struct uproc_thread *t, struct uproc_thread *self)
 {
 	return __atomic_compare_exchange_n(&joint(t)->j_waiter, &self, NULL,
@@ -497,8 +507,8 @@ static bool has_ended(struct uproc_thread *t)
 }
 
 /*
- * Of the wakes that come to self, exactly one is that of the end. The others
- * are not ours: they are counted, and given back.
+ * Waits for the end of t. Of the wakes that come to self, exactly one is the
+ * wake by that end. The others have another purpose, so they are given back.
  */
 static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 {
@@ -516,10 +526,10 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 			return rc;
 		}
 	} while (!has_ended(t));
-	/* That of the end may be on its way: t and self must not go yet. */
+	/* The wake may still be under way: t and self must not be freed yet. */
 	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
 		uproc_pause(&turns);
-	while (waits == 0) {		/* that of the end is to be taken */
+	while (waits == 0) {		/* the wake of the end is not taken */
 		m->mv_drain(uproc_of(self));
 		waits += m->mv_wait() == 0;
 		uproc_pause(&turns);	/* another post may be half-way */
@@ -538,7 +548,7 @@ int uproc_join(struct uproc_thread *t)
 	if (uproc_inherited(uproc_of(t)->p_set))
 		return -ECHILD;
 	self = uproc_self(uproc_of(t)->p_set);
-	/* Atomic: t may be changing what is the scheduler's. */
+	/* Atomic: the processor of t may be changing the scheduler's bits. */
 	if (self == NULL || !(__atomic_load_n(&t->t_stack.u_mark,
 					      __ATOMIC_RELAXED) & UPROC_JOIN))
 		return -EINVAL;
@@ -572,14 +582,14 @@ int uproc_yield(void)
 	return rc;
 }
 
-/* What the waker did before is seen by the thread. */
+/* Wakes t, which then sees what the waker has written before: R3 in wakes.h. */
 void uproc_post(struct uproc_thread *t)
 {
 	struct uproc *p;
 
 	uproc_live(t, "post");
 	p = uproc_of(t);
-	if (wakes_post(&t->t_wakes, &p->p_inbox))	/* t may be gone */
+	if (wakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
 		idle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
@@ -618,14 +628,14 @@ void uproc_drain(struct uproc *p)
 		UPROC_LANE_NR ? UPROC_AHEAD : 0;
 }
 
-/* Gives back what the processor, which has slept for REST, may not need soon. */
+/* Gives back memory that p, which has slept for REST, may not need soon. */
 static void rest(struct uproc *p)
 {
 	umem_pool_trim(&p->p_pool);
 	usched_trim(&p->p_sched, REST_STACK);
 }
 
-/* Sleeps until there is something to do: see REST above. */
+/* Sleeps until there is work. *rested: p has rested already (REST above). */
 static void sleep_and_rest(struct uproc *p, bool *rested)
 {
 	struct uproc_set *set = p->p_set;
@@ -685,7 +695,7 @@ void uproc_release(struct uproc_set *set)
 
 /* Cpus. */
 
-/* Returns the cpus of the set of a processor; of others, where they may run. */
+/* Returns the cpus of the caller's set; if it is no processor, its own. */
 static struct cpus *cpus_of_caller(void)
 {
 	struct uproc *p = native_self();
@@ -734,7 +744,7 @@ int uproc_pinning(struct uproc_set *set, int on)
 	return rc;
 }
 
-/* The environment has the last word. */
+/* Decides whether processors are pinned. The environment overrides all else. */
 static void pinned_init(struct uproc_set *set)
 {
 	const char *env = getenv("USCHED_PIN");
@@ -744,11 +754,11 @@ static void pinned_init(struct uproc_set *set)
 		set->set_pinned = strcmp(env, "0") != 0;
 }
 
-/* fork(): see above. */
+/* fork(): see FORK above. */
 
 int uproc_forks;
 
-/* The call-backs of the dispatcher, in the child of one of its threads. */
+/* Call-backs of the dispatcher in the child that one of its threads forked. */
 
 static __attribute__((noreturn, cold)) void lost(void)
 {
@@ -803,7 +813,7 @@ static void in_child(void)
 		p->p_set->set_ops.op_move.mv_forked(p);
 }
 
-/* Two at once may do it twice: then each fork counts twice. */
+/* Counts forks from now on. Two callers at once may count each fork twice. */
 int uproc_forks_watch(void)
 {
 	static int watched;
@@ -819,7 +829,7 @@ int uproc_forks_watch(void)
 
 /* The set: from its beginning to its end. */
 
-/* May it be changed, or started? 0 or -errno. */
+/* Returns 0 if set can still be changed or started, else -errno. */
 static int is_new(const struct uproc_set *set)
 {
 	if (set == NULL)
@@ -838,7 +848,7 @@ int uproc_stack_size(struct uproc_set *set, size_t size)
 	return rc;
 }
 
-/* In files that were compiled without USCHED_PREEMPT. */
+/* Defined by files that were compiled without USCHED_PREEMPT. */
 #if defined(__ELF__)
 extern __attribute__((weak)) char uproc_inlined;
 #define INLINED		(&uproc_inlined != NULL)
@@ -921,7 +931,7 @@ static void *zeroed(size_t size)
 	return memset(mem, 0, size);
 }
 
-/* Copies what is given, and fills in what rr and ll leave out. */
+/* Copies *given, and fills in the members that rr and ll leave out. */
 static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 {
 	struct uproc_move_ops *m = &o->op_move;
@@ -975,8 +985,8 @@ static int set_make(struct uproc_set **out, int proc_nr,
 }
 
 /*
- * Makes the processors of a new set. 0; or -errno, and set_free() frees what
- * was made.
+ * Makes the processors of a new set. 0, or -errno: the caller calls set_free(),
+ * which frees all that was made.
  */
 static int procs_init(struct uproc_set *set, int thread_nr)
 {
@@ -1041,7 +1051,7 @@ static void *native(void *arg)
 	return NULL;
 }
 
-/* Returns how many lanes each processor has if nothing is short. */
+/* Returns how many lanes each processor has, unless memory or mappings lack. */
 static int lane_nr(const struct uproc_set *set)
 {
 	int nr = UPROC_LANE_NR;
@@ -1053,7 +1063,7 @@ static int lane_nr(const struct uproc_set *set)
 	return nr;
 }
 
-/* Each processor has its own. */
+/* Maps lanes for each processor. 0 or -errno. */
 static int lanes_each(struct uproc_set *set)
 {
 	int rc = 0;
@@ -1065,7 +1075,7 @@ static int lanes_each(struct uproc_set *set)
 	return rc;
 }
 
-/* Makes up to nr mappings, of a page each. NULL: not even one is left. */
+/* Makes up to nr mappings, of a page each. NULL: no mapping is left. */
 static void *reserve(size_t nr)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -1089,12 +1099,12 @@ static void release(void *map, size_t nr)
 		munmap(map, nr * sysconf(_SC_PAGESIZE));
 }
 
-/* Maps lanes, if they leave the reserve (P6). It is free then. */
+/* Maps lanes, if they leave the reserve, which is free afterwards (P6). */
 static int lanes_reserving(struct uproc_set *set)
 {
 	size_t lanes = MAPS_LANES * (size_t)set->set_nr;
 	size_t more  = MAPS_NATIVE * (size_t)set->set_nr + MAPS_MORE;
-	void *first = reserve(lanes);		/* if not even more is left */
+	void *first = reserve(lanes);	/* in case not even more is left */
 	void *map = reserve(more);
 	int rc;
 
@@ -1161,7 +1171,7 @@ static int native_start(struct uproc_set *set)
 	return -rc;
 }
 
-/* Halves the lanes, which may use up memory that the native threads need. */
+/* Halves the lanes, which may take what native threads need. False: give up. */
 static bool fewer_lanes(struct uproc_set *set, int rc)
 {
 	if ((rc != -ENOMEM && rc != -EAGAIN) || set->set_on_native)
@@ -1175,7 +1185,7 @@ int uproc_start(struct uproc_set *set)
 
 	if (rc != 0)
 		return rc;
-	set->set_forks = uproc_forks;	/* first: others may fork meanwhile */
+	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */
 	set->set_spare = set->set_nr <= cpus_nr(set->set_cpus);
 	pinned_init(set);
 	set->set_lane_nr = lane_nr(set);
@@ -1195,13 +1205,13 @@ int uproc_start(struct uproc_set *set)
 	return 0;
 }
 
-/* Stands for sets while they are freed: the child of fork() looks into it. */
+/* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
-	unsigned nr = 0;	/* a thread may end where it was not made */
+	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
 	int i;
 
 	if (set == NULL)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_api.h: functions of a scheduler that only call those of uproc.h. */
+/* uproc_api.h: functions of a scheduler that only call functions of uproc.h. */
 
 /*
- * Not a header in the usual sense: rr.c, ll.c and the like include it once,
- * after their ops. They define SCHED(name), which gives the names of the
- * scheduler's functions, and THREAD, its struct, whose first member is a struct
- * uproc_thread; and they have
+ * Not a header in the usual sense: a scheduler like rr.c or ll.c includes it
+ * once, after its ops. The scheduler defines SCHED(name), which makes the names
+ * of its functions. It also defines THREAD, its struct of a thread, whose first
+ * member is a struct uproc_thread. And it has
  *
  *	static struct uproc_set *set;
  *	static long stuck;
  *	static const struct uproc_ops ops;
  *
- * With SCHED_MOVES threads move, and the scheduler itself has the functions that
- * differ then.
+ * A scheduler whose threads move defines SCHED_MOVES, and provides by itself
+ * the functions that are left out then.
  */
 
 int SCHED(stack_size)(size_t size)
@@ -69,7 +69,7 @@ int SCHED(join)(THREAD *t)
 
 THREAD *SCHED(self)(void)
 {
-	/* By a thread of another scheduler, perhaps, while ours is at its end. */
+	/* A thread of another scheduler may call this during our fini(). */
 	return (THREAD *)uproc_self(__atomic_load_n(&set, __ATOMIC_RELAXED));
 }
 
@@ -77,7 +77,7 @@ void SCHED(done)(void)
 {
 }
 
-/* Not those whose threads move. */
+/* Schedulers whose threads move have these in their own files. */
 #if !defined(SCHED_MOVES)
 int SCHED(init)(int proc_nr, int thread_nr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_set.h: what schedulers that move threads know of their set. Not API. */
+/* uproc_set.h: a set, for uproc.c and schedulers that move threads. Not API. */
 
 #ifndef UPROC_SET_H
 #define UPROC_SET_H
@@ -10,11 +10,11 @@
 
 #define UPROC_HIDDEN	__attribute__((visibility("hidden")))
 
-#define UPROC_LANE_NR	256	/* of a processor, */
-#define UPROC_LANE_ALL	8192	/* and of all together, */
-#define UPROC_LANE_FEW	16	/* or so many of each, up to */
+#define UPROC_LANE_NR	256	/* of a processor, if there is room: */
+#define UPROC_LANE_ALL	8192	/* of all together; but each has at least */
+#define UPROC_LANE_FEW	16	/* of a processor, unless that exceeds */
 #define UPROC_LANE_MOST	16384	/* of all together: half of all mappings */
-#define UPROC_SPIN	500	/* looks before sleeping, if there is a spare cpu */
+#define UPROC_SPIN	500	/* looks before a sleep, with a spare cpu */
 /* Cache lines are fetched in pairs. */
 #define UPROC_LINE	((size_t)128)
 
@@ -26,17 +26,17 @@ struct uproc_set {
 	char           *set_proc;	/* set_nr of set_ops.op_size bytes */
 	int             set_nr;
 	unsigned        set_turn;	/* atomic */
-	unsigned        set_share;	/* threads of each, a hint (atomic) */
+	unsigned        set_share;	/* hint: threads of each (atomic) */
 	size_t          set_stack;
 	pthread_t      *set_native;
 	int             set_running;
-	int             set_forks;	/* before the start; till then INT_MAX */
+	int             set_forks;	/* uproc_forks at start, or INT_MAX */
 	struct cpus    *set_cpus;	/* of the native thread that made it */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
-	bool            set_pinned;	/* processors are, if they can */
-	bool            set_spare;	/* a cpu for each processor */
+	bool            set_pinned;	/* processors are pinned, if possible */
+	bool            set_spare;	/* there is a cpu for each processor */
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
-	bool            set_on_native;	/* no lanes: threads use native stacks */
+	bool            set_on_native;	/* no lanes: all on native stacks */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucalls *);
 
@@ -73,32 +73,33 @@ static inline struct ustack **uproc_queue_move(struct usched_queue *q,
  */
 extern UPROC_HIDDEN int uproc_forks;
 
-/* An ancestor has started the set, so none of its native threads is here. */
+/* Returns whether an ancestor has started the set: it cannot be used then. */
 static inline bool uproc_inherited(const struct uproc_set *set)
 {
 	return __builtin_expect(uproc_forks != 0, 0) &&
 	       set->set_forks < uproc_forks;
 }
 
-/* Is the caller the child of a thread, on the stack of that? */
+/* Returns whether the caller runs on the stack of a thread that has forked. */
 UPROC_HIDDEN bool uproc_lost(void);
 
 /* Counts forks from now on. 0, or -ENOMEM. */
 UPROC_HIDDEN int uproc_forks_watch(void);
 
-/* Ends the program by this contract; in the child of a thread by fork's. */
+/* Names the broken contract and aborts; in the child of a thread, fork's. */
 UPROC_HIDDEN void uproc_fail(const char *misuse)
 	__attribute__((noreturn, cold));
 
-/* The set of which the native thread makes the calls (ucall.h), or NULL. */
+/* The set whose calls (ucall.h) this native thread makes, or NULL. */
 extern UPROC_HIDDEN __thread const struct uproc_set *uproc_serves;
 
-#define UPROC_PATIENCE	50	/* of these turns of a wait one gives way */
+#define UPROC_PATIENCE	50	/* turns of a wait from a yield to the next */
 
 /*
- * A turn of a wait that another native thread ends by a few steps, most often
- * at once: a post that is half-way, say. It may have lost its cpu to the
- * caller, so the wait gives way now and then. *turns is 0 before the first.
+ * Passes a turn of a wait that another native thread ends by a few steps, most
+ * often at once: a post that is half-way, for example. That native thread may
+ * have lost its cpu to the caller, so some turns give way. *turns is 0 before
+ * the first turn.
  */
 static inline void uproc_pause(unsigned *turns)
 {
@@ -108,52 +109,54 @@ static inline void uproc_pause(unsigned *turns)
 		uproc_relax();
 }
 
-/* The processor with this number, 0 to set_nr - 1. */
+/* Returns the processor with this number, 0 to set_nr - 1. */
 static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 {
 	return (struct uproc *)(set->set_proc + nr * set->set_ops.op_size);
 }
 
+/* Returns whether uproc_fini() is stopping the processors. Any thread. */
 static inline bool uproc_stopped(const struct uproc_set *set)
 {
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* The set of the thread that calls; NULL: it belongs to none. */
+/* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);
 
-/* The processor of the set on which the caller, a thread, runs; else NULL. */
+/* Returns the processor of set on which the caller, a thread, runs, or NULL. */
 UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
 
 /*
- * A thread for p that waits, and nothing else. From the memory of p if p is the
- * caller (here), else from what p keeps for others. NULL: ENOMEM, EINVAL.
+ * Allocates a thread of p. The thread waits, and p_threads does not count it
+ * yet. Its memory is from p_pool if p is the caller (here), else from p_outer.
+ * NULL: ENOMEM, EINVAL, ECHILD.
  */
 UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		void (*f)(void *), void *arg, int flags);
 
 /*
- * Tells the joiner of t, joinable, that t has ended on p, the caller. The joiner
- * may free t as soon as this returns.
+ * Tells the joiner of t, a joinable thread, that t has ended on p, the caller.
+ * Once this has returned, the joiner may have freed t.
  */
 UPROC_HIDDEN void uproc_end(struct uproc *p, struct uproc_thread *t);
 
-/* The buffer of t, which has ended on p, the caller, if it has one. */
+/* Frees the buffer of t, if it has one. t has ended on p, the caller. */
 UPROC_HIDDEN void uproc_slice_free(struct uproc *p, struct uproc_thread *t);
 
-/* Gives the memory of a thread to p, the caller. */
+/* Gives the memory of t, which has ended, to p, the caller. */
 UPROC_HIDDEN void uproc_free(struct uproc *p, struct uproc_thread *t);
 
 /*
- * Returns how many cpus a set may use that the caller makes; 1 if that cannot
- * be found out. -ENOMEM.
+ * Returns how many cpus a set that the caller makes may use; 1 if the system
+ * does not tell. -ENOMEM.
  */
 UPROC_HIDDEN int uproc_cpus(void);
 
 /*
- * Pins the processor that calls, if its set is pinned, or gives it all cpus of
- * the set. Returns what it was before. Any native thread: if it is no
- * processor, nothing happens.
+ * Pins the processor that calls, if its set is pinned (on), or lets it run on
+ * all cpus of the set. Returns whether it was pinned before. Any native thread;
+ * does nothing if the caller is no processor.
  */
 UPROC_HIDDEN bool uproc_pin(bool on);
 

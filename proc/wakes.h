@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: MIT */
-/* wakes.h: how many wakes a thread has got, and how they reach it. */
+/* wakes.h: counts the wakes of a thread, and brings them to its processor. */
 
 #ifndef WAKES_H
 #define WAKES_H
 
 /*
- * w_count is the number of wakes that came, less the waits that were begun. It
- * is -1 while the thread waits. So a wake before the wait is kept, and n wakes
- * let n waits through. Only the thread's own processor touches w_count, so none
- * of this needs atomic instructions. Wakes from elsewhere are counted in
- * w_posted, and the first of them puts the thread in the inbox of its
- * processor: a message that needs no memory, and there is one at most.
+ * w_count is the number of wakes that have come, less the number of waits that
+ * have begun. While the thread waits it is -1. So a wake before the wait is
+ * kept, and n wakes let n waits through. Only the thread's own processor
+ * touches w_count, so local waits and wakes need no atomic instruction.
+ *
+ * Remote wakes are counted in w_posted. The first of them puts the thread in
+ * the inbox of its processor. This message needs no memory, and a thread has at
+ * most one message under way.
  *
  *	w_posted:  0 ----> 1 ----> 2 ----> 3 ----> 0	(times WAKES_ONE)
  *	             C1      C1      C1      T2
  *	w_node:       |<--- in the inbox --->|
  *	             C2                     T1
  *
- * A wake from elsewhere:                The processor of the thread:
+ * A remote waker:                       The processor of the thread:
  *
  *	C1 add 1 to w_posted;		T1 take the node from the inbox
  *	   if it was not 0: done	T2 exchange w_posted for 0
  *	C2 post the node to the inbox	T3 add the number to w_count; if that
  *	C3 wake the processor (park.h)	   was -1, the thread can run
  *
- * A C1 is either before T2 in the order of w_posted, and counted by it; or
- * after, and then the first after it finds 0 and posts. T1 comes before T2
- * because the waker that finds 0 may post the node, so the node must have been
- * taken.
+ * In the order of w_posted each C1 is before or after T2. If it is before, T2
+ * counts it. Of those after, the first finds 0 and posts. After T2 a waker that
+ * finds 0 may post the node, so the processor must have taken it before: T1.
  *
  * THE END
  *
  * A wake may still be under way when its thread ends, and a joinable thread may
  * be woken until it has been joined. The memory of a thread can be used again
- * when its node is in no inbox and the joiner, if there is one, has left.
+ * when its node is in no inbox and its joiner, if it has one, has left.
  *
  *	E1 the thread ends: its processor sets GONE and clears the number; if
- *	   that was not 0, it sets POSTED: the node is in the inbox, or will be
+ *	   the number was not 0, it sets POSTED: the node is in the inbox, or
+ *	   will be
  *	E2 the joiner leaves: it sets LEFT; if POSTED is not set, it frees. A
  *	   thread without a joiner has LEFT set in E1
  *	T4 instead of T2 and T3, if GONE is set: the processor clears POSTED; if
  *	   LEFT is set, it frees
  *
- * A C1 that finds GONE does not post: w_posted was not 0. So after E1 there is
- * one node at most, and of E2 and T4 the later of the two frees.
+ * A C1 that finds GONE does not post, because w_posted was not 0. So after E1
+ * the node is posted at most once. The later of E2 and T4 frees.
  *
  *	operation      who may call		against wakes_post() at the same
  *						time
@@ -57,24 +59,24 @@
  *	wakes_close    its processor, E1	counted and dropped, or dropped
  *	wakes_leave    its joiner, E2		must happen before
  *
- * The caller must do: when wakes_post() returns true, the processor may sleep,
- * and has to be woken; but the thread may be gone by then.
+ * When wakes_post() returns true, the processor may be asleep. The waker must
+ * wake it, and must not touch the thread, which may be freed by then.
  *
- * A thread that has not quite blocked cannot be missed: a wake from its own
- * processor cannot happen between the count and the switch, and a wake from
- * elsewhere is taken only by the dispatcher, after the switch, or by the thread
- * itself as it joins.
+ * No wake misses a thread that has counted its wait but not yet blocked. A
+ * local wake cannot happen between the count and the switch. A remote wake is
+ * taken only by the dispatcher, after the switch, or by the thread itself while
+ * it joins.
  *
  * A new thread is a thread that waits, woken once by its maker.
  *
- * Neither number wraps: 2^31 wakes that no wait has taken, or 3 * 2^25 posted
- * wakes that the processor has not taken, end the program in usched_fail().
+ * Neither number wraps. The program ends in usched_fail() if 2^31 wakes come
+ * that no wait has taken, or 3 * 2^25 that the processor has not taken.
  *
- * Orders. R3: each C1 releases what its caller did before the wake, and A3: T2
- * acquires it from all of them, since what is between them are additions. R4:
- * T2 releases the node, and A4: the C1 that finds 0 acquires it, so that the
- * link is used again only after its last use. R5: E2 and T4 release their last
- * use of the thread, and the later of the two acquires it.
+ * Orders. R3: each C1 releases what its waker did before. A3: T2 acquires that
+ * from all these wakers, because all changes between are additions. R4: T2
+ * releases the node. A4: the C1 that finds 0 acquires it, so the link is used
+ * again only after its last use. R5: E2 and T4 release their last use of the
+ * thread, and the later of the two acquires it.
  */
 
 #include "inbox.h"
@@ -83,36 +85,36 @@
 /* Flags of w_posted. The bits between LEFT and ONE are those of mail.h. */
 #define WAKES_POSTED	1u	/* the node is in an inbox, or about to be */
 #define WAKES_GONE	2u	/* the thread has ended */
-#define WAKES_LEFT	4u	/* and nothing but its node refers to it */
+#define WAKES_LEFT	4u	/* nothing but its node refers to it */
 #define WAKES_ONE	32u	/* a wake */
-/* Bounds posts that are not taken. Beyond is room for other posters. */
+/* Bounds posts not taken. Above is room for wakers that have not looked yet. */
 #define WAKES_MOST	(3u << 30)
 
-/* What wakes_take() says of a thread that has ended. */
+/* Results of wakes_take() for a thread that has ended. */
 #define WAKES_NONE	(-2)	/* it must not be touched */
 #define WAKES_FREE	(-1)	/* the caller frees it */
 
 struct wakes {
 	int               w_count;	/* wakes less waits; the processor's */
-	unsigned          w_posted;	/* wakes in the inbox, flags; atomic */
-	struct inbox_node w_node;	/* of the waker that has found 0 in
+	unsigned          w_posted;	/* remote wakes, flags (atomic) */
+	struct inbox_node w_node;	/* belongs to the waker that finds 0 in
 					 * w_posted, until it is taken */
 };
 
-/* Makes *w ready for a new thread. */
+/* Makes *w ready for a new thread, which waits for its first wake. */
 static __inline__ void wakes_init(struct wakes *w)
 {
 	w->w_count  = -1;
 	w->w_posted = 0;
 }
 
-/* Begins a wait. True: there is no wake, it has to block. */
+/* Begins a wait of the caller. True: no wake has come, so it has to block. */
 static __inline__ int wakes_wait(struct wakes *w)
 {
 	return --w->w_count < 0;
 }
 
-/* Takes back nr waits of the running thread; or gives it so many wakes. */
+/* Takes back nr waits of the running thread, or gives nr wakes. */
 static __inline__ void wakes_back(struct wakes *w, int nr)
 {
 	if (__builtin_expect(__builtin_add_overflow(w->w_count, nr,
@@ -120,7 +122,7 @@ static __inline__ void wakes_back(struct wakes *w, int nr)
 		usched_fail("wake: 2^31 wakes that no wait has taken");
 }
 
-/* Adds nr wakes, 1 or more. True: the thread has waited, and can run now. */
+/* Adds nr wakes, 1 or more. True: the thread was waiting, and can run now. */
 static __inline__ int wakes_add(struct wakes *w, int nr)
 {
 	int was = w->w_count;
@@ -137,7 +139,7 @@ static __inline__ void wakes_bound(unsigned posted)
 			    "processor does not take them");
 }
 
-/* Counts a wake from elsewhere. True: inbox was posted to, wake its owner. */
+/* Counts a remote wake. True: it was posted to inbox, so wake its owner. */
 static __inline__ int wakes_post(struct wakes *w, struct inbox *inbox)
 {
 	unsigned was = __atomic_fetch_add(&w->w_posted, WAKES_ONE,
@@ -152,7 +154,7 @@ static __inline__ int wakes_post(struct wakes *w, struct inbox *inbox)
 	return 1;
 }
 
-/* T2. Its processor has taken the node. */
+/* Takes the number of wakes: T2. Caller is the processor, and has the node. */
 static __inline__ int wakes_clear(struct wakes *w)
 {
 	unsigned was = __atomic_exchange_n(&w->w_posted, 0, __ATOMIC_ACQ_REL);
@@ -160,7 +162,7 @@ static __inline__ int wakes_clear(struct wakes *w)
 	return (int)(was / WAKES_ONE);				/* A3 R4 */
 }
 
-/* T4. Its processor has taken the node; GONE is set. */
+/* Notes that the node is in no inbox any more: T4. Caller as in T2. */
 static __inline__ int wakes_end(struct wakes *w)
 {
 	return __atomic_fetch_and(&w->w_posted, ~WAKES_POSTED,	/* R5 */
@@ -169,8 +171,8 @@ static __inline__ int wakes_end(struct wakes *w)
 }
 
 /*
- * Takes the first node of the inbox, or returns NULL. *nr is the number of
- * wakes for wakes_add(), or, if the thread has ended, WAKES_NONE or WAKES_FREE.
+ * Takes the first node of the inbox, or returns NULL. Sets *nr to the number of
+ * wakes for wakes_add(); if the thread has ended, to WAKES_NONE or WAKES_FREE.
  */
 static __inline__ struct wakes *wakes_take(struct inbox *inbox, int *nr)
 {
@@ -190,15 +192,15 @@ static __inline__ struct wakes *wakes_take(struct inbox *inbox, int *nr)
 }
 
 /*
- * E1: the thread has ended. With flags WAKES_LEFT it has no joiner. True: its
- * node is in no inbox, and never will be.
+ * Notes that the thread has ended: E1. With flags WAKES_LEFT it has no joiner.
+ * True: its node is in no inbox, and never will be.
  */
 static __inline__ int wakes_close(struct wakes *w, unsigned flags)
 {
 	unsigned was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
 	unsigned now;
 
-	/* All posts happen before, if there is no joiner: mostly it is 0. */
+	/* Without a joiner all posts happen before; mostly w_posted is 0. */
 	if (was == 0 && flags == WAKES_LEFT)
 		return 1;
 	do
@@ -208,7 +210,7 @@ static __inline__ int wakes_close(struct wakes *w, unsigned flags)
 	return was == 0;
 }
 
-/* E2: the joiner uses the thread no more. True: the caller frees it. */
+/* Notes that the joiner has left: E2. True: the caller frees the thread. */
 static __inline__ int wakes_leave(struct wakes *w)
 {
 	return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,	/* R5 */

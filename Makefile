@@ -69,7 +69,8 @@ $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/li
 # All that lets others wake a thread is left out: U1TS of the benchmark.
 $(B)/rmain.1t: rmain.c $(CORE:%=%.c) umem.c uproc.c rr.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -DSINGLE_THREAD $(LDFLAGS) -o $@ $(filter %.c,$^) -pthread
+	$(CC) $(ALLFLAGS) -DUSCHED_SINGLE $(LDFLAGS) -o $@ $(filter %.c,$^) \
+		-pthread
 
 # All threads begin on one worker.
 $(B)/wmain.one: wmain.c $(B)/libusched.a
@@ -239,7 +240,7 @@ OWN     := $(INCDIR) $(dir $(SCRIPT))
 
 # A part of the library is inlined into programs, so usched.pc says how the
 # library was compiled.
-PC_FLAGS := $(strip $(filter -DUSCHED_% -DSINGLE_THREAD,$(DEFS) $(CFLAGS)) \
+PC_FLAGS := $(strip $(filter -DUSCHED_%,$(DEFS) $(CFLAGS)) \
 	    $(if $(HARD),-DUSCHED_HARD) $(SAN))
 in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 # name, description, libraries

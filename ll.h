@@ -82,7 +82,7 @@ LL_INLINE void ll_wake(struct ll_thread *t)
 
 	if (!uproc_is_here(u, &p))
 		uproc_post(u);
-	else if (wakes_add(&u->t_wakes, 1)) {
+	else if (uwakes_add(&u->t_wakes, 1)) {
 		if (p->p_sched.s_hot != NULL)
 			uproc_queue_put(&p->p_queue, (struct uproc_thread *)
 					p->p_sched.s_hot);

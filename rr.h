@@ -207,7 +207,7 @@ RR_INLINE void rr_wake(struct rr_thread *t)
 
 	if (!uproc_is_here(u, &p))
 		uproc_post(u);
-	else if (wakes_add(&u->t_wakes, 1))
+	else if (uwakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&p->p_queue, u);
 }
 #endif

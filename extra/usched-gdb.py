@@ -61,7 +61,7 @@ BLOCK = 16 << 20                # read at once
 PAGE = 4096
 GUARD = 65536                   # USCHED_GUARD
 UPROC_JOIN = 1
-WAKES_ONE = 32                  # in w_posted: a wake, above the flags
+UWAKES_ONE = 32                 # in w_posted: a wake, above the flags
 # The same as in umem.c.
 UMEM_SEGMENT, UMEM_HEAD, UMEM_PAGE = 2 << 20, 4, 4096
 UMEM_RUN_NR = UMEM_SEGMENT // UMEM_PAGE - UMEM_HEAD
@@ -386,7 +386,7 @@ class Thread:
             wakes, posted = int(wakes["w_count"]), int(wakes["w_posted"])
         except gdb.error:
             return ""
-        posted //= WAKES_ONE
+        posted //= UWAKES_ONE
         text = ""
         if self.kind in ("lane", "away", "new"):
             text = ", waits" if wakes < 0 else ", ready"

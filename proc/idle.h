@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* idle.h: termination detection for a set of native threads that park. */
 
-#ifndef IDLE_H
-#define IDLE_H
+#ifndef UIDLE_H
+#define UIDLE_H
 
 /*
  * A processor with nothing to run parks. park.h says why no wake is lost. The
@@ -11,7 +11,7 @@
  *
  * The sleeper:                          A waker:
  *
- *	S1 publish   park_prepare()		W1 give work
+ *	S1 publish   upark_prepare()		W1 give work
  *	S3 look again for work		W3 look: is it asleep?
  *	D1 add 1 to the count		D2 take 1 from the count
  *	   if all are idle, say so	W4 wake it; if another waker was
@@ -29,84 +29,84 @@
  * way, and nothing will ever change.
  *
  *	operation      who may call
- *	idle_sleep     a processor, after park_prepare() and a look in vain
- *	idle_doze      the same; may wake itself
- *	idle_wake      any thread or signal handler, after it has given work
- *	idle_hold      any thread, while the count cannot reach the number of
+ *	uidle_sleep    a processor, after upark_prepare() and a look in vain
+ *	uidle_doze     the same; may wake itself
+ *	uidle_wake     any thread or signal handler, after it has given work
+ *	uidle_hold     any thread, while the count cannot reach the number of
  *		       processors: before the start, or while there is a hold
- *	idle_release   the holder; touches nothing but the count
- *	idle_wait      a single native thread outside of the set
+ *	uidle_release  the holder; touches nothing but the count
+ *	uidle_wait     a single native thread outside of the set
  *
  * Orders: all are sequentially consistent, like those of park.h, of which they
- * are a part. The caller of idle_wait() acquires what all others did.
+ * are a part. The caller of uidle_wait() acquires what all others did.
  */
 
 #include "park.h"
 
-#if !defined(RACE_WINDOW)
-#define RACE_WINDOW(n)	((void)0)	/* a test puts delays there */
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
 #endif
 
-static inline void idle_hold(int *idle)
+static inline void uidle_hold(int *idle)
 {
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Adds 1 to the count. After that nothing but *idle is touched, if that. */
-static inline void idle_release(int *idle)
+static inline void uidle_release(int *idle)
 {
 	__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
-	park_futex_wake(idle);
+	upark_futex_wake(idle);
 }
 
 /* Puts the caller, a processor of a set of nr, to sleep until it is woken. */
-static inline void idle_sleep(int *idle, int nr, int *asleep)
+static inline void uidle_sleep(int *idle, int nr, int *asleep)
 {
-	RACE_WINDOW(11);
+	USCHED_RACE(11);
 	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
-		park_futex_wake(idle);
-	RACE_WINDOW(12);
-	park_sleep(asleep);					/* S4 */
+		upark_futex_wake(idle);
+	USCHED_RACE(12);
+	upark_sleep(asleep);					/* S4 */
 }
 
 /* Wakes the processor whose park word is *asleep. Caller has given it work. */
-static inline void idle_wake(int *idle, int *asleep)
+static inline void uidle_wake(int *idle, int *asleep)
 {
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
 		return;
-	RACE_WINDOW(13);
+	USCHED_RACE(13);
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);		/* D2 */
-	RACE_WINDOW(14);
-	if (!park_wake(asleep)) {				/* W4 */
-		RACE_WINDOW(15);
-		idle_release(idle);				/* D3 */
+	USCHED_RACE(14);
+	if (!upark_wake(asleep)) {				/* W4 */
+		USCHED_RACE(15);
+		uidle_release(idle);				/* D3 */
 	}
 }
 
 /*
- * Sleeps like idle_sleep(), but for at most ns nanoseconds. False: no other
+ * Sleeps like uidle_sleep(), but for at most ns nanoseconds. False: no other
  * waker has ended the sleep, so the sleeper wakes itself, in the same steps.
  */
-static inline bool idle_doze(int *idle, int nr, int *asleep, long ns)
+static inline bool uidle_doze(int *idle, int nr, int *asleep, long ns)
 {
-	RACE_WINDOW(11);
+	USCHED_RACE(11);
 	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
-		park_futex_wake(idle);
-	RACE_WINDOW(12);
-	park_futex_wait_for(asleep, 1, ns);
+		upark_futex_wake(idle);
+	USCHED_RACE(12);
+	upark_futex_wait_for(asleep, 1, ns);
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
 		return true;
-	idle_wake(idle, asleep);
+	uidle_wake(idle, asleep);
 	return false;
 }
 
 /* Returns when all nr processors sleep, and no waker and no hold is left. */
-static inline void idle_wait(int *idle, int nr)
+static inline void uidle_wait(int *idle, int nr)
 {
 	int now;
 
 	while ((now = __atomic_load_n(idle, __ATOMIC_SEQ_CST)) != nr)
-		park_futex_wait(idle, now);
+		upark_futex_wait(idle, now);
 }
 
-#endif /* IDLE_H */
+#endif /* UIDLE_H */

@@ -225,9 +225,9 @@ static int job_begin(struct ucalls *c, struct uproc_thread *self,
 		rc = queue_put(c, j, &chosen);
 	}
 	pthread_mutex_unlock(&c->ca_lock);
-	RACE_WINDOW(38);
+	USCHED_RACE(38);
 	if (chosen != NULL)
-		park_wake(&chosen->na_asleep);
+		upark_wake(&chosen->na_asleep);
 	return rc;
 }
 
@@ -272,12 +272,12 @@ static void job_sleep(struct job *j)
 			return;
 	}
 	while (state(j) != TOLD) {
-		park_prepare(&j->jb_asleep);			/* S1 S2 */
-		RACE_WINDOW(39);
+		upark_prepare(&j->jb_asleep);			/* S1 S2 */
+		USCHED_RACE(39);
 		if (state(j) == TOLD)				/* S3 */
-			(void)park_cancel(&j->jb_asleep);
+			(void)upark_cancel(&j->jb_asleep);
 		else
-			park_sleep(&j->jb_asleep);		/* S4 */
+			upark_sleep(&j->jb_asleep);		/* S4 */
 	}
 }
 
@@ -310,12 +310,12 @@ static int job_wait(struct ucalls *c, struct job *j)
 		if (rc == 0)
 			waits++;
 		else if (job_take_out(c, j)) {
-			wakes_back(&self->t_wakes, waits);
+			uwakes_back(&self->t_wakes, waits);
 			return rc;
 		} else
 			job_sleep(j);
 	} while (state(j) < DONE);
-	RACE_WINDOW(40);
+	USCHED_RACE(40);
 	job_sleep(j);						/* B4 */
 	pthread_mutex_lock(&c->ca_lock);
 	job_put(c, j);
@@ -325,7 +325,7 @@ static int job_wait(struct ucalls *c, struct job *j)
 		waits += ops->op_wait() == 0;
 		uproc_pause(&turns);	/* another post may be half-way */
 	}
-	wakes_back(&self->t_wakes, waits - 1);
+	uwakes_back(&self->t_wakes, waits - 1);
 	return 0;
 }
 
@@ -359,7 +359,7 @@ static bool nap(int *asleep)
 	};
 
 	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
-		if (syscall(SYS_futex, asleep, PARK_FUTEX_WAIT, 1, &time,
+		if (syscall(SYS_futex, asleep, UPARK_FUTEX_WAIT, 1, &time,
 			    NULL, 0) != 0 && errno == ETIMEDOUT)
 			return false;
 	}
@@ -374,7 +374,7 @@ static bool nap(int *asleep)
 	for (ms = 0; __atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1; ms++) {
 		if (ms >= UCALL_IDLE_MS)
 			return false;
-		park_futex_wait(asleep, 1);
+		upark_futex_wait(asleep, 1);
 	}
 	return true;
 }
@@ -387,12 +387,12 @@ static bool nap(int *asleep)
 static bool idle(struct ucalls *c, struct native *n)
 {
 	coming(c, -1);
-	park_prepare(&n->na_asleep);
+	upark_prepare(&n->na_asleep);
 	link_first(&c->ca_idle, &n->na_link);
 	pthread_mutex_unlock(&c->ca_lock);
-	RACE_WINDOW(41);
+	USCHED_RACE(41);
 	if (!nap(&n->na_asleep)) {
-		RACE_WINDOW(42);
+		USCHED_RACE(42);
 		pthread_mutex_lock(&c->ca_lock);
 		if (n->na_link.lk_next != NULL) {
 			link_out(&n->na_link);
@@ -400,7 +400,7 @@ static bool idle(struct ucalls *c, struct native *n)
 			return false;
 		}
 		pthread_mutex_unlock(&c->ca_lock);
-		park_sleep(&n->na_asleep);	/* n was chosen: see above */
+		upark_sleep(&n->na_asleep);	/* n was chosen: see above */
 	}
 	pthread_mutex_lock(&c->ca_lock);
 	return true;
@@ -447,15 +447,15 @@ static void job_run(struct ucalls *c, struct job *j)
 		usched_fail("call: the function has returned in the child of a "
 			    "fork(): it must exec or _exit there");
 	coming(c, 1);		/* before the next call of the caller */
-	RACE_WINDOW(43);
+	USCHED_RACE(43);
 	state_set(j, DONE);
-	RACE_WINDOW(44);
+	USCHED_RACE(44);
 	c->ca_ops->op_post(caller);
-	RACE_WINDOW(45);
+	USCHED_RACE(45);
 	state_set(j, TOLD);					/* W1 W2 */
-	RACE_WINDOW(46);
-	park_wake(&j->jb_asleep);				/* W3 B5 */
-	RACE_WINDOW(47);
+	USCHED_RACE(46);
+	upark_wake(&j->jb_asleep);				/* W3 B5 */
+	USCHED_RACE(47);
 	c->ca_ops->op_release(c->ca_set);
 }
 
@@ -498,7 +498,7 @@ static void *native_main(void *arg)
 	native_guard(c, &me);
 	if (me.na_joins)
 		native_reap(me.na_before);
-	park_futex_wake(&c->ca_nr);	/* c lives until we are joined */
+	upark_futex_wake(&c->ca_nr);	/* c lives until we are joined */
 	return NULL;
 }
 
@@ -585,11 +585,11 @@ static void native_stop(struct ucalls *c)
 	while (!link_empty(&c->ca_idle)) {
 		struct link *l = link_out(c->ca_idle.lk_next);
 
-		park_wake(&((struct native *)l)->na_asleep);
+		upark_wake(&((struct native *)l)->na_asleep);
 	}
 	pthread_mutex_unlock(&c->ca_lock);
 	while ((nr = __atomic_load_n(&c->ca_nr, __ATOMIC_ACQUIRE)) > 0)
-		park_futex_wait(&c->ca_nr, nr);
+		upark_futex_wait(&c->ca_nr, nr);
 	if (c->ca_ended)
 		native_reap(c->ca_last);
 }

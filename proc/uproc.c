@@ -182,7 +182,7 @@ static int  lanes_each(struct uproc_set *set);
 
 /* Call-backs of the dispatcher. */
 
-/* Returns how many of these bytes the dispatcher uses: see s_alloc in usched.h. */
+/* Returns how many of them the dispatcher uses: see s_alloc in usched.h. */
 static int buf_used(int size)
 {
 	return size % 8 == 4 ? size - 4 : size;
@@ -216,7 +216,7 @@ static struct joint *joint(struct uproc_thread *t)
 
 static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 {
-	if (wakes_add(&t->t_wakes, wakes))
+	if (uwakes_add(&t->t_wakes, wakes))
 		uproc_queue_put(&p->p_queue, t);
 }
 
@@ -237,9 +237,9 @@ static void thread_done(struct usched *s, struct ustack *u)
 	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
 	uproc_slice_free(p, t);
 	if (u->u_mark & UPROC_JOIN) {
-		(void)wakes_close(&t->t_wakes, 0);
+		(void)uwakes_close(&t->t_wakes, 0);
 		uproc_end(p, t);
-	} else if (UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT)))
+	} else if (UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT)))
 		uproc_free(p, t);
 }
 
@@ -286,10 +286,10 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	/* Releases what t did; pairs with the acquires in join_*(). */
 	waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
 				     __ATOMIC_ACQ_REL);
-	RACE_WINDOW(17);
+	USCHED_RACE(17);
 	if (waiter != NULL) {
 		p->p_set->set_ops.op_move.mv_wake(p, waiter);
-		RACE_WINDOW(18);
+		USCHED_RACE(18);
 		__atomic_store_n(&joint(t)->j_told, 1, __ATOMIC_RELEASE);
 	}
 }
@@ -450,7 +450,7 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 	}
 	ustack_init(&t->t_stack, &p->p_sched, f, arg, NULL, 0);
 	t->t_stack.u_mark = flags;
-	wakes_init(&t->t_wakes);
+	uwakes_init(&t->t_wakes);
 	if (flags & UPROC_JOIN)
 		*joint(t) = (struct joint) { NULL, 0 };
 	return t;
@@ -522,7 +522,7 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 		if (rc == 0)
 			waits++;
 		else if (join_cancel(t, self)) {
-			wakes_back(&self->t_wakes, waits);
+			uwakes_back(&self->t_wakes, waits);
 			return rc;
 		}
 	} while (!has_ended(t));
@@ -534,7 +534,7 @@ static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
 		waits += m->mv_wait() == 0;
 		uproc_pause(&turns);	/* another post may be half-way */
 	}
-	wakes_back(&self->t_wakes, waits - 1);
+	uwakes_back(&self->t_wakes, waits - 1);
 	return 0;
 }
 
@@ -557,10 +557,10 @@ int uproc_join(struct uproc_thread *t)
 	usched_point();
 	if (!join_begin(t, self, &ended))
 		return -EINVAL;
-	RACE_WINDOW(19);
+	USCHED_RACE(19);
 	if (!ended)
 		rc = join_wait(t, self);
-	if (rc == 0 && wakes_leave(&t->t_wakes))
+	if (rc == 0 && uwakes_leave(&t->t_wakes))
 		uproc_free(uproc_of(self), t);
 	return rc;
 }
@@ -589,8 +589,8 @@ void uproc_post(struct uproc_thread *t)
 
 	uproc_live(t, "post");
 	p = uproc_of(t);
-	if (wakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
-		idle_wake(&p->p_set->set_idle, &p->p_asleep);
+	if (uwakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
+		uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
 /* Sleeping. */
@@ -606,22 +606,22 @@ void uproc_give_way(unsigned nr)
 	}
 	while (--nr > YIELDS && ns < NAP_MAX)
 		ns *= 2;
-	park_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
+	upark_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
 }
 
 void uproc_drain(struct uproc *p)
 {
-	struct wakes *w;
+	struct uwakes *w;
 	int nr;
 
-	while ((w = wakes_take(&p->p_inbox, &nr)) != NULL) {
+	while ((w = uwakes_take(&p->p_inbox, &nr)) != NULL) {
 		struct uproc_thread *t = (struct uproc_thread *)((char *)w -
 			offsetof(struct uproc_thread, t_wakes));
 
 		if (UPROC_LIKELY(nr > 0)) {
 			ring_move(p);
 			ready(p, t, nr);
-		} else if (nr == WAKES_FREE)
+		} else if (nr == UWAKES_FREE)
 			uproc_free(p, t);
 	}
 	p->p_sched.s_ahead = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
@@ -641,10 +641,10 @@ static void sleep_and_rest(struct uproc *p, bool *rested)
 	struct uproc_set *set = p->p_set;
 
 	if (*rested) {
-		idle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
+		uidle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
 		return;
 	}
-	if (idle_doze(&set->set_idle, set->set_nr, &p->p_asleep, REST))
+	if (uidle_doze(&set->set_idle, set->set_nr, &p->p_asleep, REST))
 		return;
 	rest(p);
 	*rested = true;
@@ -668,11 +668,12 @@ bool uproc_look(struct uproc *p)
 			continue;
 		}
 		spin = 0;
-		RACE_WINDOW(21);
-		park_prepare(&p->p_asleep);			/* S1 S2 */
-		RACE_WINDOW(16);
-		if ((!inbox_empty(&p->p_inbox) || uproc_stopped(set)) && /* S3 */
-		    park_cancel(&p->p_asleep)) {
+		USCHED_RACE(21);
+		upark_prepare(&p->p_asleep);			/* S1 S2 */
+		USCHED_RACE(16);
+		if ((!uinbox_empty(&p->p_inbox) ||		/* S3 */
+		     uproc_stopped(set)) &&
+		    upark_cancel(&p->p_asleep)) {
 			uproc_pause(&turns);	/* a post may be half-way */
 			continue;
 		}
@@ -684,33 +685,33 @@ bool uproc_look(struct uproc *p)
 void uproc_hold(struct uproc_set *set)
 {
 	if (set != NULL)
-		idle_hold(&set->set_idle);
+		uidle_hold(&set->set_idle);
 }
 
 void uproc_release(struct uproc_set *set)
 {
 	if (set != NULL)
-		idle_release(&set->set_idle);
+		uidle_release(&set->set_idle);
 }
 
 /* Cpus. */
 
 /* Returns the cpus of the caller's set; if it is no processor, its own. */
-static struct cpus *cpus_of_caller(void)
+static struct ucpus *cpus_of_caller(void)
 {
 	struct uproc *p = native_self();
 
-	return p != NULL ? cpus_copy(p->p_set->set_cpus) : cpus_get();
+	return p != NULL ? ucpus_copy(p->p_set->set_cpus) : ucpus_get();
 }
 
 int uproc_cpus(void)
 {
-	struct cpus *c = cpus_of_caller();
+	struct ucpus *c = cpus_of_caller();
 	int nr;
 
 	if (c == NULL)
 		return -ENOMEM;
-	nr = cpus_nr(c);
+	nr = ucpus_nr(c);
 	free(c);
 	return nr > 0 ? nr : 1;
 }
@@ -723,9 +724,9 @@ bool uproc_pin(bool on)
 	if (p == NULL || was == on || !p->p_set->set_pinned)
 		return was;
 	if (on)
-		cpus_use_nth(p->p_set->set_cpus, p->p_nr);
+		ucpus_use_nth(p->p_set->set_cpus, p->p_nr);
 	else
-		cpus_use(p->p_set->set_cpus);
+		ucpus_use(p->p_set->set_cpus);
 	p->p_pinned = on;
 	return was;
 }
@@ -890,7 +891,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	};
 	umem_pool_init(&p->p_pool, &set->set_mem);
 	umem_pool_init(&p->p_outer, &set->set_mem);
-	inbox_init(&p->p_inbox);
+	uinbox_init(&p->p_inbox);
 	p->p_queue.q_mask = room - 1;
 	p->p_queue.q_ring = umem_array(room);
 	if (p->p_queue.q_ring == NULL)
@@ -1045,7 +1046,7 @@ static void *native(void *arg)
 	p->p_pinned = false;	/* a start that failed may have left it set */
 	(void)uproc_pin(true);
 	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
-		park_futex_wait(&set->set_go, 0);
+		upark_futex_wait(&set->set_go, 0);
 	if (go > 0)
 		usched_run(&p->p_sched);
 	return NULL;
@@ -1127,7 +1128,7 @@ static void lanes_free(struct uproc_set *set)
 static void go(struct uproc_set *set, int how)
 {
 	__atomic_store_n(&set->set_go, how, __ATOMIC_RELEASE);
-	park_futex_wake(&set->set_go);
+	upark_futex_wake(&set->set_go);
 }
 
 static void native_join(struct uproc_set *set)
@@ -1186,7 +1187,7 @@ int uproc_start(struct uproc_set *set)
 	if (rc != 0)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */
-	set->set_spare = set->set_nr <= cpus_nr(set->set_cpus);
+	set->set_spare = set->set_nr <= ucpus_nr(set->set_cpus);
 	pinned_init(set);
 	set->set_lane_nr = lane_nr(set);
 	do {
@@ -1223,15 +1224,15 @@ int uproc_fini(struct uproc_set **out, long *left)
 	if (uproc_serves == set)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
-	idle_wait(&set->set_idle, set->set_running);
-	RACE_WINDOW(20);
+	uidle_wait(&set->set_idle, set->set_running);
+	USCHED_RACE(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < set->set_nr; i++) {
 		struct uproc *p = uproc_nth(set, i);
 
 		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
 		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
-		park_wake(&p->p_asleep);
+		upark_wake(&p->p_asleep);
 	}
 	*left = nr;
 	native_join(set);

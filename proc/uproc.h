@@ -44,7 +44,7 @@ struct uproc_set;
 /* A thread. A single cache line on 64-bit machines: cold threads miss less. */
 struct uproc_thread {
 	struct ustack t_stack;
-	struct wakes  t_wakes;
+	struct uwakes t_wakes;
 };
 
 struct uproc {
@@ -63,7 +63,7 @@ struct uproc {
 	 * Written by others. On cache lines of its own, so that these writes do
 	 * not evict the lines above from the owner's cache.
 	 */
-	struct inbox        p_inbox;
+	struct uinbox       p_inbox;
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
@@ -277,10 +277,10 @@ static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 }
 
 /*
- * With SINGLE_THREAD a set has a single processor, and only its own threads
+ * With USCHED_SINGLE a set has a single processor, and only its own threads
  * wake its threads. This measures how much remote wakes cost where none come.
  */
-#if defined(SINGLE_THREAD)
+#if defined(USCHED_SINGLE)
 #define UPROC_SINGLE	1
 #else
 #define UPROC_SINGLE	0
@@ -374,7 +374,8 @@ static __inline__ int uproc_wait_block(void)
 	int rc = usched_block();
 
 	if (__builtin_expect(rc != 0, 0))
-		wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
+		uwakes_back(&((struct uproc_thread *)ustack_self())->t_wakes,
+			    1);
 	return rc;
 }
 
@@ -383,7 +384,7 @@ static __inline__ int uproc_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
 
-	return UPROC_LIKELY(!wakes_wait(&t->t_wakes)) ? 0 : uproc_wait_block();
+	return UPROC_LIKELY(!uwakes_wait(&t->t_wakes)) ? 0 : uproc_wait_block();
 }
 
 #ifdef __cplusplus

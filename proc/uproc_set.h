@@ -18,7 +18,7 @@
 /* Cache lines are fetched in pairs. */
 #define UPROC_LINE	((size_t)128)
 
-struct cpus;
+struct ucpus;
 struct ucalls;
 
 struct uproc_set {
@@ -31,7 +31,7 @@ struct uproc_set {
 	pthread_t      *set_native;
 	int             set_running;
 	int             set_forks;	/* uproc_forks at start, or INT_MAX */
-	struct cpus    *set_cpus;	/* of the native thread that made it */
+	struct ucpus   *set_cpus;	/* of the native thread that made it */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are pinned, if possible */
 	bool            set_spare;	/* there is a cpu for each processor */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* wakes.h: counts the wakes of a thread, and brings them to its processor. */
 
-#ifndef WAKES_H
-#define WAKES_H
+#ifndef UWAKES_H
+#define UWAKES_H
 
 /*
  * w_count is the number of wakes that have come, less the number of waits that
@@ -14,7 +14,7 @@
  * the inbox of its processor. This message needs no memory, and a thread has at
  * most one message under way.
  *
- *	w_posted:  0 ----> 1 ----> 2 ----> 3 ----> 0	(times WAKES_ONE)
+ *	w_posted:  0 ----> 1 ----> 2 ----> 3 ----> 0	(times UWAKES_ONE)
  *	             C1      C1      C1      T2
  *	w_node:       |<--- in the inbox --->|
  *	             C2                     T1
@@ -47,19 +47,19 @@
  * A C1 that finds GONE does not post, because w_posted was not 0. So after E1
  * the node is posted at most once. The later of E2 and T4 frees.
  *
- *	operation      who may call		against wakes_post() at the same
- *						time
- *	wakes_init     its maker		-
- *	wakes_wait     the thread		nothing shared
- *	wakes_back     the thread		nothing shared
- *	wakes_add      its processor		nothing shared
- *	wakes_post     any thread, also a	each is counted; the first
+ *	operation      who may call		against uwakes_post() at the
+ *						same time
+ *	uwakes_init    its maker		-
+ *	uwakes_wait    the thread		nothing shared
+ *	uwakes_back    the thread		nothing shared
+ *	uwakes_add     its processor		nothing shared
+ *	uwakes_post    any thread, also a	each is counted; the first
  *		       signal handler		between two takes posts
- *	wakes_take     its processor		counted now, or posted again
- *	wakes_close    its processor, E1	counted and dropped, or dropped
- *	wakes_leave    its joiner, E2		must happen before
+ *	uwakes_take    its processor		counted now, or posted again
+ *	uwakes_close   its processor, E1	counted and dropped, or dropped
+ *	uwakes_leave   its joiner, E2		must happen before
  *
- * When wakes_post() returns true, the processor may be asleep. The waker must
+ * When uwakes_post() returns true, the processor may be asleep. The waker must
  * wake it, and must not touch the thread, which may be freed by then.
  *
  * No wake misses a thread that has counted its wait but not yet blocked. A
@@ -83,39 +83,39 @@
 #include "usched.h"
 
 /* Flags of w_posted. The bits between LEFT and ONE are those of mail.h. */
-#define WAKES_POSTED	1u	/* the node is in an inbox, or about to be */
-#define WAKES_GONE	2u	/* the thread has ended */
-#define WAKES_LEFT	4u	/* nothing but its node refers to it */
-#define WAKES_ONE	32u	/* a wake */
+#define UWAKES_POSTED	1u	/* the node is in an inbox, or about to be */
+#define UWAKES_GONE	2u	/* the thread has ended */
+#define UWAKES_LEFT	4u	/* nothing but its node refers to it */
+#define UWAKES_ONE	32u	/* a wake */
 /* Bounds posts not taken. Above is room for wakers that have not looked yet. */
-#define WAKES_MOST	(3u << 30)
+#define UWAKES_MOST	(3u << 30)
 
-/* Results of wakes_take() for a thread that has ended. */
-#define WAKES_NONE	(-2)	/* it must not be touched */
-#define WAKES_FREE	(-1)	/* the caller frees it */
+/* Results of uwakes_take() for a thread that has ended. */
+#define UWAKES_NONE	(-2)	/* it must not be touched */
+#define UWAKES_FREE	(-1)	/* the caller frees it */
 
-struct wakes {
-	int               w_count;	/* wakes less waits; the processor's */
-	unsigned          w_posted;	/* remote wakes, flags (atomic) */
-	struct inbox_node w_node;	/* belongs to the waker that finds 0 in
+struct uwakes {
+	int                w_count;	/* wakes less waits; the processor's */
+	unsigned           w_posted;	/* remote wakes, flags (atomic) */
+	struct uinbox_node w_node;	/* belongs to the waker that finds 0 in
 					 * w_posted, until it is taken */
 };
 
 /* Makes *w ready for a new thread, which waits for its first wake. */
-static __inline__ void wakes_init(struct wakes *w)
+static __inline__ void uwakes_init(struct uwakes *w)
 {
 	w->w_count  = -1;
 	w->w_posted = 0;
 }
 
 /* Begins a wait of the caller. True: no wake has come, so it has to block. */
-static __inline__ int wakes_wait(struct wakes *w)
+static __inline__ int uwakes_wait(struct uwakes *w)
 {
 	return --w->w_count < 0;
 }
 
 /* Takes back nr waits of the running thread, or gives nr wakes. */
-static __inline__ void wakes_back(struct wakes *w, int nr)
+static __inline__ void uwakes_back(struct uwakes *w, int nr)
 {
 	if (__builtin_expect(__builtin_add_overflow(w->w_count, nr,
 						    &w->w_count), 0))
@@ -123,98 +123,99 @@ static __inline__ void wakes_back(struct wakes *w, int nr)
 }
 
 /* Adds nr wakes, 1 or more. True: the thread was waiting, and can run now. */
-static __inline__ int wakes_add(struct wakes *w, int nr)
+static __inline__ int uwakes_add(struct uwakes *w, int nr)
 {
 	int was = w->w_count;
 
-	wakes_back(w, nr);
+	uwakes_back(w, nr);
 	return was < 0;						/* T3 */
 }
 
 /* Not API. */
-static __inline__ void wakes_bound(unsigned posted)
+static __inline__ void uwakes_bound(unsigned posted)
 {
-	if (__builtin_expect(posted >= WAKES_MOST, 0))
+	if (__builtin_expect(posted >= UWAKES_MOST, 0))
 		usched_fail("wake: 3 * 2^25 wakes posted to a thread whose "
 			    "processor does not take them");
 }
 
 /* Counts a remote wake. True: it was posted to inbox, so wake its owner. */
-static __inline__ int wakes_post(struct wakes *w, struct inbox *inbox)
+static __inline__ int uwakes_post(struct uwakes *w, struct uinbox *inbox)
 {
-	unsigned was = __atomic_fetch_add(&w->w_posted, WAKES_ONE,
+	unsigned was = __atomic_fetch_add(&w->w_posted, UWAKES_ONE,
 					  __ATOMIC_ACQ_REL);	/* C1 R3 A4 */
 
 	if (was != 0) {
-		wakes_bound(was);
+		uwakes_bound(was);
 		return 0;
 	}
-	RACE_WINDOW(9);
-	inbox_post(inbox, &w->w_node);				/* C2 */
+	USCHED_RACE(9);
+	uinbox_post(inbox, &w->w_node);				/* C2 */
 	return 1;
 }
 
 /* Takes the number of wakes: T2. Caller is the processor, and has the node. */
-static __inline__ int wakes_clear(struct wakes *w)
+static __inline__ int uwakes_clear(struct uwakes *w)
 {
 	unsigned was = __atomic_exchange_n(&w->w_posted, 0, __ATOMIC_ACQ_REL);
 
-	return (int)(was / WAKES_ONE);				/* A3 R4 */
+	return (int)(was / UWAKES_ONE);				/* A3 R4 */
 }
 
 /* Notes that the node is in no inbox any more: T4. Caller as in T2. */
-static __inline__ int wakes_end(struct wakes *w)
+static __inline__ int uwakes_end(struct uwakes *w)
 {
-	return __atomic_fetch_and(&w->w_posted, ~WAKES_POSTED,	/* R5 */
-				  __ATOMIC_ACQ_REL) & WAKES_LEFT ?
-		WAKES_FREE : WAKES_NONE;
+	return __atomic_fetch_and(&w->w_posted, ~UWAKES_POSTED,	/* R5 */
+				  __ATOMIC_ACQ_REL) & UWAKES_LEFT ?
+		UWAKES_FREE : UWAKES_NONE;
 }
 
 /*
  * Takes the first node of the inbox, or returns NULL. Sets *nr to the number of
- * wakes for wakes_add(); if the thread has ended, to WAKES_NONE or WAKES_FREE.
+ * wakes for uwakes_add(); if the thread has ended, to UWAKES_NONE or
+ * UWAKES_FREE.
  */
-static __inline__ struct wakes *wakes_take(struct inbox *inbox, int *nr)
+static __inline__ struct uwakes *uwakes_take(struct uinbox *inbox, int *nr)
 {
-	struct inbox_node *n = inbox_take(inbox);		/* T1 */
-	struct wakes *w;
+	struct uinbox_node *n = uinbox_take(inbox);		/* T1 */
+	struct uwakes *w;
 
 	if (n == NULL)
 		return NULL;
-	w = (struct wakes *)((char *)n - offsetof(struct wakes, w_node));
-	RACE_WINDOW(10);
+	w = (struct uwakes *)((char *)n - offsetof(struct uwakes, w_node));
+	USCHED_RACE(10);
 	/* Relaxed: only the caller sets GONE. */
-	if (__atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) & WAKES_GONE)
-		*nr = wakes_end(w);
+	if (__atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) & UWAKES_GONE)
+		*nr = uwakes_end(w);
 	else
-		*nr = wakes_clear(w);
+		*nr = uwakes_clear(w);
 	return w;
 }
 
 /*
- * Notes that the thread has ended: E1. With flags WAKES_LEFT it has no joiner.
+ * Notes that the thread has ended: E1. With flags UWAKES_LEFT it has no joiner.
  * True: its node is in no inbox, and never will be.
  */
-static __inline__ int wakes_close(struct wakes *w, unsigned flags)
+static __inline__ int uwakes_close(struct uwakes *w, unsigned flags)
 {
 	unsigned was = __atomic_load_n(&w->w_posted, __ATOMIC_RELAXED);
 	unsigned now;
 
 	/* Without a joiner all posts happen before; mostly w_posted is 0. */
-	if (was == 0 && flags == WAKES_LEFT)
+	if (was == 0 && flags == UWAKES_LEFT)
 		return 1;
 	do
-		now = WAKES_GONE | flags | (was != 0 ? WAKES_POSTED : 0);
+		now = UWAKES_GONE | flags | (was != 0 ? UWAKES_POSTED : 0);
 	while (!__atomic_compare_exchange_n(&w->w_posted, &was, now, 0,
 			__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
 	return was == 0;
 }
 
 /* Notes that the joiner has left: E2. True: the caller frees the thread. */
-static __inline__ int wakes_leave(struct wakes *w)
+static __inline__ int uwakes_leave(struct uwakes *w)
 {
-	return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,	/* R5 */
-				   __ATOMIC_ACQ_REL) & WAKES_POSTED);
+	return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,	/* R5 */
+				   __ATOMIC_ACQ_REL) & UWAKES_POSTED);
 }
 
-#endif /* WAKES_H */
+#endif /* UWAKES_H */

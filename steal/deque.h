@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* deque.h: a queue of which the owner uses one end, and thieves the other. */
 
-#ifndef DEQUE_H
-#define DEQUE_H
+#ifndef WS_DEQUE_H
+#define WS_DEQUE_H
 
 /*
  * The owner pushes and pops at the bottom, last in first out, mostly without an
@@ -24,32 +24,32 @@
  * slot i modulo room of the array. When the array is full, the owner copies all
  * items to an array of twice the size. Thieves may still read the old array, in
  * which the items that they can get stay as they were. So old arrays are kept
- * until deque_fini(). Together they have less slots than the last.
+ * until ws_deque_fini(). Together they have less slots than the last.
  *
  *	operation          who may call  x push   x pop      x steal
- *	deque_push         the owner     -        -          1
- *	deque_pop          the owner     -        -          2 3
- *	deque_steal        anyone        1        2 3        4
- *	deque_steal_alone  see there     1        forbidden  4
- *	deque_size         anyone        a hint   a hint     a hint
- *	deque_most, _look  the owner     -        -          a hint
- *	deque_init, _fini  one thread, while no other uses it
+ *	ws_deque_push      the owner     -        -          1
+ *	ws_deque_pop       the owner     -        -          2 3
+ *	ws_deque_steal     anyone        1        2 3        4
+ *	ws_deque_steal_alone see there   1        forbidden  4
+ *	ws_deque_size      anyone        a hint   a hint     a hint
+ *	ws_deque_most, _look the owner   -        -          a hint
+ *	ws_deque_init, _fini one thread, while no other uses it
  *
  *	1 the item is seen now or later; if the push happens before, now
  *	2 two or more items: both get one, and meet no more than they would
  *	  alone
  *	3 the last item: either gets it, by a compare-and-swap
- *	4 one thief gets the item, the other DEQUE_LOST or a later item
+ *	4 one thief gets the item, the other WS_DEQUE_LOST or a later item
  *
- * The caller must call fence_init() (fence.h) before, and the first word of an
- * item must not be NULL or DEQUE_LOST. The thread that gets an item sees all
- * writes before its push. A struct deque is aligned to DEQUE_LINE, and so must
- * be the memory of a struct around it.
+ * The caller must call ws_fence_init() (fence.h) before, and the first word of
+ * an item must not be NULL or WS_DEQUE_LOST. The thread that gets an item sees
+ * all writes before its push. A struct ws_deque is aligned to WS_DEQUE_LINE,
+ * and so must be the memory of a struct around it.
  *
  * A steal that finds nothing has passed no fence. So a thread about to sleep
- * first says that it sleeps, then passes fence_heavy(), and then looks again
- * (deque_size()). An owner that has pushed passes fence_light(), and then looks
- * for sleepers.
+ * first says that it sleeps, then passes ws_fence_heavy(), and then looks again
+ * (ws_deque_size()). An owner that has pushed passes ws_fence_light(), and then
+ * looks for sleepers.
  *
  * INVARIANTS
  *
@@ -94,10 +94,10 @@
  *	A1  a thief's load of d_bottom after the fence
  *	R2  the store of d_array: the copied items, and a_room
  *	A2  a thief's load of d_array
- *	R3  both compare-and-swaps: that the slot was read; and for deque_size()
- *	    and deque_steal_alone(), the d_bottom of the pop
- *	A3  the loads of d_top in deque_look() and of thieves
- *	F   fence_light() in pop with fence_heavy() in steal: Q2
+ *	R3  both compare-and-swaps: that the slot was read; and for
+ *	    ws_deque_size() and ws_deque_steal_alone(), the d_bottom of the pop
+ *	A3  the loads of d_top in ws_deque_look() and of thieves
+ *	F   ws_fence_light() in pop with ws_fence_heavy() in steal: Q2
  *
  * The compare-and-swaps are sequentially consistent, as in the paper. The slots
  * are relaxed: Q4, R1. R3 and A3 matter on machines that let a store pass an
@@ -112,41 +112,41 @@
 #include "fence.h"
 
 /* A place between two steps, where tests put a delay. */
-#if !defined(RACE_WINDOW)
-#define RACE_WINDOW(n)	((void)0)
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)
 #endif
 
 /* Two lines of 64: some machines fetch the neighbour of a line, too. */
-#define DEQUE_LINE	128
+#define WS_DEQUE_LINE	128
 
-/* Memory at DEQUE_LINE, or NULL; a model checker has its own. */
-#if !defined(DEQUE_ALLOC)
-#define DEQUE_ALLOC(size)	deque_alloc(size)
-#define DEQUE_FREE(block)	free(block)
+/* Memory at WS_DEQUE_LINE, or NULL; a model checker has its own. */
+#if !defined(WS_DEQUE_ALLOC)
+#define WS_DEQUE_ALLOC(size)	ws_deque_alloc(size)
+#define WS_DEQUE_FREE(block)	free(block)
 
 #if defined(__STRICT_ANSI__) && !defined(__cplusplus)
 int posix_memalign(void **block, size_t align, size_t size);
 #endif
 
-static __inline__ void *deque_alloc(size_t size)
+static __inline__ void *ws_deque_alloc(size_t size)
 {
 	void *block;
 
-	return posix_memalign(&block, DEQUE_LINE, size) == 0 ? block : NULL;
+	return posix_memalign(&block, WS_DEQUE_LINE, size) == 0 ? block : NULL;
 }
 #endif
 
-#define DEQUE_LOST	((void *)1)
+#define WS_DEQUE_LOST	((void *)1)
 
-struct deque_item {
-	void *i_what;	/* NULL: there is none; DEQUE_LOST */
+struct ws_deque_item {
+	void *i_what;	/* NULL: there is none; WS_DEQUE_LOST */
 	void *i_arg;
 };
 
 /* The slots follow. */
-struct deque_array {
-	long                a_room;	/* of them, a power of 2 */
-	struct deque_array *a_old;	/* the array before, or NULL */
+struct ws_deque_array {
+	long                   a_room;	/* of them, a power of 2 */
+	struct ws_deque_array *a_old;	/* the array before, or NULL */
 };
 
 /*
@@ -154,65 +154,65 @@ struct deque_array {
  * would take the line from the other. Thieves only read d_array, which lies
  * beside d_bottom, since they read that, too.
  */
-struct deque {
+struct ws_deque {
 	/* Written by the owner. */
-	unsigned long       d_bottom __attribute__((aligned(DEQUE_LINE)));
-	unsigned long       d_seen;	/* some d_top: Q4; not for others */
-	struct deque_array *d_array;
+	unsigned long          d_bottom __attribute__((aligned(WS_DEQUE_LINE)));
+	unsigned long          d_seen;	/* some d_top: Q4; not for others */
+	struct ws_deque_array *d_array;
 	/* Written by thieves, and by the owner for the last item. */
-	unsigned long       d_top __attribute__((aligned(DEQUE_LINE)));
+	unsigned long          d_top __attribute__((aligned(WS_DEQUE_LINE)));
 };
 
 /* Returns the number of items, if it is not negative: Q6. */
-static __inline__ long deque_span(unsigned long bottom, unsigned long top)
+static __inline__ long ws_deque_span(unsigned long bottom, unsigned long top)
 {
 	return (long)(bottom - top);
 }
 
-static __inline__ struct deque_item *deque_slot(struct deque_array *a,
-						unsigned long i)
+static __inline__ struct ws_deque_item *ws_deque_slot(struct ws_deque_array *a,
+						      unsigned long i)
 {
-	return (struct deque_item *)(a + 1) +
+	return (struct ws_deque_item *)(a + 1) +
 	       (i & (unsigned long)(a->a_room - 1));
 }
 
-static __inline__ struct deque_item deque_get(struct deque_array *a,
-					      unsigned long i)
+static __inline__ struct ws_deque_item ws_deque_get(struct ws_deque_array *a,
+						    unsigned long i)
 {
-	struct deque_item *at = deque_slot(a, i);
-	struct deque_item x;
+	struct ws_deque_item *at = ws_deque_slot(a, i);
+	struct ws_deque_item x;
 
 	x.i_what = __atomic_load_n(&at->i_what, __ATOMIC_RELAXED);
 	x.i_arg  = __atomic_load_n(&at->i_arg, __ATOMIC_RELAXED);
 	return x;
 }
 
-static __inline__ void deque_put(struct deque_array *a, unsigned long i,
-				 struct deque_item x)
+static __inline__ void ws_deque_put(struct ws_deque_array *a, unsigned long i,
+				    struct ws_deque_item x)
 {
-	struct deque_item *at = deque_slot(a, i);
+	struct ws_deque_item *at = ws_deque_slot(a, i);
 
 	__atomic_store_n(&at->i_what, x.i_what, __ATOMIC_RELAXED);
 	__atomic_store_n(&at->i_arg, x.i_arg, __ATOMIC_RELAXED);
 }
 
-static __inline__ struct deque_item deque_none(void *what)
+static __inline__ struct ws_deque_item ws_deque_none(void *what)
 {
-	struct deque_item x;
+	struct ws_deque_item x;
 
 	x.i_what = what;
 	x.i_arg  = NULL;
 	return x;
 }
 
-static __inline__ struct deque_array *deque_make(long room)
+static __inline__ struct ws_deque_array *ws_deque_make(long room)
 {
-	struct deque_array *a;
+	struct ws_deque_array *a;
 
-	if (room > LONG_MAX / 2 / (long)sizeof(struct deque_item))
+	if (room > LONG_MAX / 2 / (long)sizeof(struct ws_deque_item))
 		return NULL;
-	a = (struct deque_array *)DEQUE_ALLOC(sizeof *a + (size_t)room *
-					      sizeof(struct deque_item));
+	a = (struct ws_deque_array *)WS_DEQUE_ALLOC(sizeof *a +
+			(size_t)room * sizeof(struct ws_deque_item));
 	if (a != NULL) {
 		a->a_room = room;
 		a->a_old  = NULL;
@@ -221,81 +221,82 @@ static __inline__ struct deque_array *deque_make(long room)
 }
 
 /* Makes an empty deque with room items of room, or more. 0, or -ENOMEM. */
-static __inline__ int deque_init(struct deque *d, long room)
+static __inline__ int ws_deque_init(struct ws_deque *d, long room)
 {
 	long most = 1;
 
 	while (most < room && most <= LONG_MAX / 2)
 		most *= 2;
 	d->d_bottom = d->d_top = d->d_seen = 0;
-	d->d_array  = most < room ? NULL : deque_make(most);
+	d->d_array  = most < room ? NULL : ws_deque_make(most);
 	return d->d_array != NULL ? 0 : -ENOMEM;
 }
 
 /* Frees the arrays. Items that are left are the caller's. */
-static __inline__ void deque_fini(struct deque *d)
+static __inline__ void ws_deque_fini(struct ws_deque *d)
 {
-	struct deque_array *a = d->d_array;
-	struct deque_array *old;
+	struct ws_deque_array *a = d->d_array;
+	struct ws_deque_array *old;
 
 	for (d->d_array = NULL; a != NULL; a = old) {
 		old = a->a_old;
-		DEQUE_FREE(a);
+		WS_DEQUE_FREE(a);
 	}
 }
 
-/* Returns deque_size(), or more, without a look at the thieves. Owner only. */
-static __inline__ long deque_most(const struct deque *d)
+/* Returns at least ws_deque_size(), and does not read d_top. Owner only. */
+static __inline__ long ws_deque_most(const struct ws_deque *d)
 {
-	return deque_span(d->d_bottom, d->d_seen);
+	return ws_deque_span(d->d_bottom, d->d_seen);
 }
 
 /* Returns how many items there are, after a look at the thieves. Owner only. */
-static __inline__ long deque_look(struct deque *d)
+static __inline__ long ws_deque_look(struct ws_deque *d)
 {
 	d->d_seen = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
-	return deque_most(d);
+	return ws_deque_most(d);
 }
 
 /* Called when there seems to be no room: looks again, or makes room. */
 static __attribute__((noinline, cold, unused))
-int deque_make_room(struct deque *d)
+int ws_deque_make_room(struct ws_deque *d)
 {
-	struct deque_array *a = d->d_array;
-	struct deque_array *big;
+	struct ws_deque_array *a = d->d_array;
+	struct ws_deque_array *big;
 	unsigned long i;
 
-	if (deque_look(d) < a->a_room)
+	if (ws_deque_look(d) < a->a_room)
 		return 0;
-	big = a->a_room <= LONG_MAX / 2 ? deque_make(a->a_room * 2) : NULL;
+	big = a->a_room <= LONG_MAX / 2 ? ws_deque_make(a->a_room * 2) : NULL;
 	if (big == NULL)
 		return -ENOMEM;
 	for (i = d->d_seen; i != d->d_bottom; i++)
-		deque_put(big, i, deque_get(a, i));
+		ws_deque_put(big, i, ws_deque_get(a, i));
 	big->a_old = a;
-	RACE_WINDOW(22);
+	USCHED_RACE(22);
 	__atomic_store_n(&d->d_array, big, __ATOMIC_RELEASE);		/* R2 */
-	RACE_WINDOW(23);
+	USCHED_RACE(23);
 	return 0;
 }
 
 /* Puts x at the bottom. Owner only. 0, or -ENOMEM, and nothing has changed. */
-static __inline__ int deque_push(struct deque *d, struct deque_item x)
+static __inline__ int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
 {
 	unsigned long b = d->d_bottom;
 	int rc;
 
-	if (__builtin_expect(deque_span(b, d->d_seen) >= d->d_array->a_room, 0)
-	    && (rc = deque_make_room(d)) != 0)
+	if (__builtin_expect(ws_deque_span(b, d->d_seen) >= d->d_array->a_room,
+			     0)
+	    && (rc = ws_deque_make_room(d)) != 0)
 		return rc;
-	deque_put(d->d_array, b, x);
-	RACE_WINDOW(24);
+	ws_deque_put(d->d_array, b, x);
+	USCHED_RACE(24);
 	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELEASE);	/* R1 */
 	return 0;
 }
 
 /* Takes item i. False: another thread has taken it. */
-static __inline__ int deque_win(struct deque *d, unsigned long i)
+static __inline__ int ws_deque_win(struct ws_deque *d, unsigned long i)
 {
 	return __atomic_compare_exchange_n(&d->d_top, &i, i + 1, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);		/* R3 */
@@ -303,75 +304,76 @@ static __inline__ int deque_win(struct deque *d, unsigned long i)
 
 /* Takes the item that was pushed last, if there is any. Owner only. */
 static __inline__ __attribute__((always_inline))
-struct deque_item deque_pop(struct deque *d)
+struct ws_deque_item ws_deque_pop(struct ws_deque *d)
 {
 	unsigned long b = d->d_bottom - 1;
-	struct deque_item x = deque_none(NULL);
+	struct ws_deque_item x = ws_deque_none(NULL);
 	long left;
 
 	/* d_top only grows. So a look at an empty deque costs little. */
-	if (deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
+	if (ws_deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
 		return x;
-	RACE_WINDOW(25);
+	USCHED_RACE(25);
 	__atomic_store_n(&d->d_bottom, b, __ATOMIC_RELEASE);		/* R1 */
-	RACE_WINDOW(26);
-	fence_light();							/* F */
-	left = deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED));
+	USCHED_RACE(26);
+	ws_fence_light();						/* F */
+	left = ws_deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED));
 	if (left > 0)							/* Q2 */
-		return deque_get(d->d_array, b);
-	RACE_WINDOW(27);
-	if (left == 0 && deque_win(d, b))
-		x = deque_get(d->d_array, b);
-	RACE_WINDOW(28);
+		return ws_deque_get(d->d_array, b);
+	USCHED_RACE(27);
+	if (left == 0 && ws_deque_win(d, b))
+		x = ws_deque_get(d->d_array, b);
+	USCHED_RACE(28);
 	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELAXED);	/* Q1 */
 	return x;
 }
 
 /*
- * Takes the item that was pushed first, if there is any; DEQUE_LOST if another
- * thread took it. Called by the owner, or by a thread that knows that the owner
- * is not in a pop, and begins none meanwhile.
+ * Takes the item that was pushed first, if there is any; WS_DEQUE_LOST if
+ * another thread took it. Called by the owner, or by a thread that knows that
+ * the owner is not in a pop, and begins none meanwhile.
  */
-static __inline__ struct deque_item deque_steal_alone(struct deque *d)
+static __inline__ struct ws_deque_item ws_deque_steal_alone(struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b = __atomic_load_n(&d->d_bottom,
 					  __ATOMIC_ACQUIRE);		/* A1 */
-	struct deque_item x;
+	struct ws_deque_item x;
 
-	if (deque_span(b, t) <= 0)
-		return deque_none(NULL);
-	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
-	RACE_WINDOW(29);						/* A2 */
-	return deque_win(d, t) ? x : deque_none(DEQUE_LOST);
+	if (ws_deque_span(b, t) <= 0)
+		return ws_deque_none(NULL);
+	x = ws_deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
+	USCHED_RACE(29);						/* A2 */
+	return ws_deque_win(d, t) ? x : ws_deque_none(WS_DEQUE_LOST);
 }
 
 /* Returns how many items there are, 0 or more: a hint. Any thread. */
-static __inline__ long deque_size(const struct deque *d)
+static __inline__ long ws_deque_size(const struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
-	long nr = deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
-			     t);
+	long nr = ws_deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
+				t);
 
 	return nr > 0 ? nr : 0;
 }
 
-/* Does what deque_steal_alone() does, while the owner may pop. Any thread. */
-static __inline__ struct deque_item deque_steal(struct deque *d)
+/* As ws_deque_steal_alone(), but the owner may pop meanwhile. Any thread. */
+static __inline__ struct ws_deque_item ws_deque_steal(struct ws_deque *d)
 {
 	unsigned long t = __atomic_load_n(&d->d_top, __ATOMIC_ACQUIRE);	/* A3 */
 	unsigned long b;
-	struct deque_item x;
+	struct ws_deque_item x;
 
-	if (deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED), t) <= 0)
-		return deque_none(NULL);
-	fence_heavy();							/* F */
+	if (ws_deque_span(__atomic_load_n(&d->d_bottom, __ATOMIC_RELAXED),
+			  t) <= 0)
+		return ws_deque_none(NULL);
+	ws_fence_heavy();						/* F */
 	b = __atomic_load_n(&d->d_bottom, __ATOMIC_ACQUIRE);		/* A1 */
-	if (deque_span(b, t) <= 0)
-		return deque_none(NULL);
-	x = deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
-	RACE_WINDOW(29);						/* A2 */
-	return deque_win(d, t) ? x : deque_none(DEQUE_LOST);
+	if (ws_deque_span(b, t) <= 0)
+		return ws_deque_none(NULL);
+	x = ws_deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
+	USCHED_RACE(29);						/* A2 */
+	return ws_deque_win(d, t) ? x : ws_deque_none(WS_DEQUE_LOST);
 }
 
-#endif /* DEQUE_H */
+#endif /* WS_DEQUE_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* homes.h: lanes, and the workers at which they are at home. A part of ws.c. */
 
-#ifndef HOMES_H
-#define HOMES_H
+#ifndef WS_HOMES_H
+#define WS_HOMES_H
 
 /*
  * The frames of a thread are bound to the addresses in its lane, but not to a
@@ -37,13 +37,13 @@
  * W4. A lane is in the list of its home, or in no list. It is in the free list
  *     of its home exactly if no thread is bound to it. Lanes for one thread
  *     alone are in neither list.
- * W9. Unless STOP_LOOK of w is set, each thread that has begun, and whose
+ * W9. Unless WS_STOP_LOOK of w is set, each thread that has begun, and whose
  *     u_sched is w, is at home at w; and each that has not begun is in a queue
  *     or in the inbox of w. So if a thread leaves w, the thief that takes it,
  *     or w that sends it, sets u_sched. If other threads are bound to its lane,
- *     their u_sched may be w, and STOP_LOOK is set, too, for good. A wake reads
- *     u_sched while it is in. So it needs no look at ws_homes while STOP_LOOK
- *     is not set.
+ *     their u_sched may be w, and WS_STOP_LOOK is set, too, for good. A wake
+ *     reads u_sched while it is in. So it needs no look at ws_homes while
+ *     WS_STOP_LOOK is not set.
  */
 
 #include "ws.h"
@@ -68,21 +68,21 @@ enum {
 /* u_lane is a short. */
 #define LANE_NR		(SHRT_MAX + 1)
 
-struct lane {
-	struct ws_worker *e_list;	/* the worker that has it in w_lane */
-	struct ws_worker *e_from;	/* the last that sent a wake (atomic) */
-	int               e_at;		/* where in w_lane; -1: it never is */
-	int               e_next;	/* the next free lane, or 0 */
-	int               e_pins;	/* more than 0: it stays (atomic) */
-	int               e_wakes;	/* that came from other workers */
-	struct kept_group e_kept;	/* its threads in w_kept (W8) */
+struct ws_lane {
+	struct ws_worker    *e_list;	/* the worker that has it in w_lane */
+	struct ws_worker    *e_from;	/* the last that sent a wake (atomic) */
+	int                  e_at;	/* where in w_lane; -1: it never is */
+	int                  e_next;	/* the next free lane, or 0 */
+	int                  e_pins;	/* more than 0: it stays (atomic) */
+	int                  e_wakes;	/* that came from other workers */
+	struct ws_kept_group e_kept;	/* its threads in w_kept (W8) */
 };
 
-static struct lane *lane_list;
+static struct ws_lane *lane_list;
 
 struct ws_worker **ws_homes;
 
-static inline struct lane *lane_of(const struct uproc_thread *t)
+static inline struct ws_lane *lane_of(const struct uproc_thread *t)
 {
 	return &lane_list[t->t_stack.u_lane];
 }
@@ -114,7 +114,7 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 }
 
 /* Puts e into the list of w, unless w is not its home. Owner only. */
-static void lane_note(struct ws_worker *w, struct lane *e)
+static void lane_note(struct ws_worker *w, struct ws_lane *e)
 {
 	int lane = e - lane_list;
 
@@ -133,7 +133,7 @@ static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
 }
 
 /* Moves e from w to another home. Caller is in w, or has stopped w. */
-static void lane_move(struct ws_worker *w, struct lane *e,
+static void lane_move(struct ws_worker *w, struct ws_lane *e,
 		      struct ws_worker *to)
 {
 	if (e->e_list == w) {
@@ -153,7 +153,7 @@ static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
 			 struct ws_worker *to)
 {
 	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
-		stop_look(&w->w_stop);
+		ws_stop_look(&w->w_stop);
 	lane_move(w, lane_of(t), to);
 	sched_set(to, t);
 }
@@ -231,7 +231,7 @@ static void lanes_deal(struct ws_worker *w, int first, int nr)
 	w->w_fixed    = first;
 	w->w_fixed_nr = nr >= SHARED ? FIXED : 1;
 	for (lane = first + nr; --lane >= first; ) {
-		struct lane *e = &lane_list[lane];
+		struct ws_lane *e = &lane_list[lane];
 
 		ws_homes[lane] = w;
 		if (lane < first + w->w_fixed_nr) {
@@ -303,9 +303,9 @@ static int lanes_init(struct uproc_set *s)
 		if (rc == 0)
 			lanes_deal(w, 1 + i * nr, nr);
 		else if (rc == -ENOSYS)
-			stop_look(&w->w_stop);
+			ws_stop_look(&w->w_stop);
 	}
 	return rc;
 }
 
-#endif /* HOMES_H */
+#endif /* WS_HOMES_H */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* kept.h: a queue from which all items of a group can be taken at once. */
 
-#ifndef KEPT_H
-#define KEPT_H
+#ifndef WS_KEPT_H
+#define WS_KEPT_H
 
 /*
  * First in, first out, in a ring, as struct usched_queue. Each item may also
  * belong to a group. The places of a group are linked in the order in which
  * they were filled. So the items of a group are found without a search, however
  * many others are in between. An item that is taken from the middle leaves a
- * hole, which kept_get() skips.
+ * hole, which ws_kept_get() skips.
  *
  *	kq_head				      kq_tail
  *	  |					|
@@ -28,7 +28,7 @@
  *     of enlarged: that costs a step for each of its places, and makes half of
  *     them free.
  *
- * Owner only, except kept_len(): any thread, as a hint.
+ * Owner only, except ws_kept_len(): any thread, as a hint.
  */
 
 #include <stdbool.h>
@@ -36,163 +36,170 @@
 #include <stdlib.h>
 
 /* Where the items of a group are. Zeroed, the group has none. */
-struct kept_group {
+struct ws_kept_group {
 	unsigned kg_first;	/* place of the oldest, */
 	unsigned kg_last;	/* and of the newest, if kg_nr > 0 */
 	unsigned kg_nr;
 };
 
-struct kept_place {
-	void              *kp_item;	/* NULL: a hole */
-	struct kept_group *kp_group;	/* or NULL */
-	unsigned           kp_next;	/* in its group */
-	unsigned           kp_prev;
+struct ws_kept_place {
+	void                 *kp_item;	/* NULL: a hole */
+	struct ws_kept_group *kp_group;	/* or NULL */
+	unsigned              kp_next;	/* in its group */
+	unsigned              kp_prev;
 };
 
-struct kept {
-	struct kept_place *kq_ring;
-	unsigned           kq_head;
-	unsigned           kq_tail;
-	unsigned           kq_mask;	/* places - 1, a power of two less 1 */
-	unsigned           kq_nr;	/* items (atomic) */
+struct ws_kept {
+	struct ws_kept_place *kq_ring;
+	unsigned              kq_head;
+	unsigned              kq_tail;
+	unsigned              kq_mask;	/* places - 1, a power of two less 1 */
+	unsigned              kq_nr;	/* items (atomic) */
 };
 
-static __inline__ struct kept_place *kept_at(const struct kept *k, unsigned i)
+static __inline__ struct ws_kept_place *ws_kept_at(const struct ws_kept *k,
+						   unsigned i)
 {
 	return &k->kq_ring[i & k->kq_mask];
 }
 
-static __inline__ unsigned kept_len(const struct kept *k)
+static __inline__ unsigned ws_kept_len(const struct ws_kept *k)
 {
 	return __atomic_load_n(&k->kq_nr, __ATOMIC_RELAXED);
 }
 
-static __inline__ void kept_count(struct kept *k, unsigned more)
+static __inline__ void ws_kept_count(struct ws_kept *k, unsigned more)
 {
 	__atomic_store_n(&k->kq_nr, k->kq_nr + more, __ATOMIC_RELAXED);
 }
 
 /* Makes room for so many items, a power of two. False: no memory. */
-static __inline__ bool kept_init(struct kept *k, unsigned room)
+static __inline__ bool ws_kept_init(struct ws_kept *k, unsigned room)
 {
-	k->kq_ring = (struct kept_place *)calloc(room, sizeof k->kq_ring[0]);
+	k->kq_ring = (struct ws_kept_place *)calloc(room, sizeof k->kq_ring[0]);
 	k->kq_head = k->kq_tail = k->kq_nr = 0;
 	k->kq_mask = room - 1;
 	return k->kq_ring != NULL;
 }
 
-static __inline__ void kept_fini(struct kept *k)
+static __inline__ void ws_kept_fini(struct ws_kept *k)
 {
 	free(k->kq_ring);
 	k->kq_ring = NULL;
 }
 
 /* Adds item at the end. There is room. */
-static __inline__ void kept_append(struct kept *k, struct kept_group *g,
-				   void *item)
+static __inline__ void ws_kept_append(struct ws_kept *k,
+				      struct ws_kept_group *g,
+				      void *item)
 {
 	unsigned i = k->kq_tail++;
-	struct kept_place *c = kept_at(k, i);
+	struct ws_kept_place *c = ws_kept_at(k, i);
 
 	c->kp_item  = item;
 	c->kp_group = g;
-	kept_count(k, 1);
+	ws_kept_count(k, 1);
 	if (g == NULL)
 		return;
 	if (g->kg_nr++ == 0)
 		g->kg_first = i;
 	else {
 		c->kp_prev = g->kg_last;
-		kept_at(k, g->kg_last)->kp_next = i;
+		ws_kept_at(k, g->kg_last)->kp_next = i;
 	}
 	g->kg_last = i;
 }
 
 /* Takes the item of c out: c becomes a hole. */
-static __inline__ void *kept_remove(struct kept *k, struct kept_place *c)
+static __inline__ void *ws_kept_remove(struct ws_kept *k,
+				       struct ws_kept_place *c)
 {
-	struct kept_group *g = c->kp_group;
+	struct ws_kept_group *g = c->kp_group;
 	void *item = c->kp_item;
 
 	c->kp_item = NULL;
-	kept_count(k, -1u);
+	ws_kept_count(k, -1u);
 	if (g == NULL || --g->kg_nr == 0)
 		return item;
-	if (c == kept_at(k, g->kg_first))
+	if (c == ws_kept_at(k, g->kg_first))
 		g->kg_first = c->kp_next;
-	else if (c == kept_at(k, g->kg_last))
+	else if (c == ws_kept_at(k, g->kg_last))
 		g->kg_last = c->kp_prev;
 	else {
-		kept_at(k, c->kp_prev)->kp_next = c->kp_next;
-		kept_at(k, c->kp_next)->kp_prev = c->kp_prev;
+		ws_kept_at(k, c->kp_prev)->kp_next = c->kp_next;
+		ws_kept_at(k, c->kp_next)->kp_prev = c->kp_prev;
 	}
 	return item;
 }
 
-static __inline__ void kept_skip(struct kept *k)
+static __inline__ void ws_kept_skip(struct ws_kept *k)
 {
 	while (k->kq_head != k->kq_tail &&
-	       kept_at(k, k->kq_head)->kp_item == NULL)
+	       ws_kept_at(k, k->kq_head)->kp_item == NULL)
 		k->kq_head++;
 }
 
 /* Takes the oldest item; NULL: there is none. */
-static __inline__ void *kept_get(struct kept *k)
+static __inline__ void *ws_kept_get(struct ws_kept *k)
 {
 	if (k->kq_nr == 0)
 		return NULL;
-	kept_skip(k);
-	return kept_remove(k, kept_at(k, k->kq_head++));
+	ws_kept_skip(k);
+	return ws_kept_remove(k, ws_kept_at(k, k->kq_head++));
 }
 
 /* Takes the oldest item of g; NULL: there is none. */
-static __inline__ void *kept_get_of(struct kept *k, struct kept_group *g)
+static __inline__ void *ws_kept_get_of(struct ws_kept *k,
+				       struct ws_kept_group *g)
 {
-	return g->kg_nr == 0 ? NULL : kept_remove(k, kept_at(k, g->kg_first));
+	return g->kg_nr == 0 ? NULL :
+		ws_kept_remove(k, ws_kept_at(k, g->kg_first));
 }
 
 /* Takes out item, which is there. Searches from the newest on. */
-static __inline__ void kept_leave(struct kept *k, const void *item)
+static __inline__ void ws_kept_leave(struct ws_kept *k, const void *item)
 {
 	unsigned i = k->kq_tail - 1;
 
-	while (kept_at(k, i)->kp_item != item)
+	while (ws_kept_at(k, i)->kp_item != item)
 		i--;
-	(void)kept_remove(k, kept_at(k, i));
+	(void)ws_kept_remove(k, ws_kept_at(k, i));
 }
 
 /* Moves all items to the end, so that no holes are left. */
-static __inline__ void kept_pack(struct kept *k)
+static __inline__ void ws_kept_pack(struct ws_kept *k)
 {
 	unsigned nr;
 
 	for (nr = k->kq_nr; nr > 0; nr--) {
-		struct kept_group *g;
+		struct ws_kept_group *g;
 
-		kept_skip(k);
-		g = kept_at(k, k->kq_head)->kp_group;
-		kept_append(k, g, kept_remove(k, kept_at(k, k->kq_head++)));
+		ws_kept_skip(k);
+		g = ws_kept_at(k, k->kq_head)->kp_group;
+		ws_kept_append(k, g,
+			       ws_kept_remove(k, ws_kept_at(k, k->kq_head++)));
 	}
-	kept_skip(k);
+	ws_kept_skip(k);
 }
 
 /* Makes room in a full ring. False: no memory. */
-static __attribute__((noinline, cold, unused)) bool kept_room(struct kept *k)
+static __attribute__((noinline, cold, unused))
+bool ws_kept_room(struct ws_kept *k)
 {
 	unsigned mask = k->kq_mask * 2 + 1;
-	struct kept_place *ring;
+	struct ws_kept_place *ring;
 	unsigned i;
 
 	if (k->kq_nr <= k->kq_mask / 2) {
-		kept_pack(k);
+		ws_kept_pack(k);
 		return true;
 	}
-	ring = mask > k->kq_mask ? (struct kept_place *)
+	ring = mask > k->kq_mask ? (struct ws_kept_place *)
 		calloc((size_t)mask + 1, sizeof ring[0]) : NULL;
 	if (ring == NULL)
 		return false;
 	for (i = k->kq_head; i != k->kq_tail; i++)
-		ring[i & mask] = *kept_at(k, i);
+		ring[i & mask] = *ws_kept_at(k, i);
 	free(k->kq_ring);
 	k->kq_ring = ring;
 	k->kq_mask = mask;
@@ -200,14 +207,14 @@ static __attribute__((noinline, cold, unused)) bool kept_room(struct kept *k)
 }
 
 /* Adds item, at the end. False: no memory, and nothing has changed. */
-static __inline__ bool kept_put(struct kept *k, struct kept_group *g,
-				void *item)
+static __inline__ bool ws_kept_put(struct ws_kept *k, struct ws_kept_group *g,
+				   void *item)
 {
 	if (__builtin_expect(k->kq_tail - k->kq_head > k->kq_mask, 0) &&
-	    !kept_room(k))
+	    !ws_kept_room(k))
 		return false;
-	kept_append(k, g, item);
+	ws_kept_append(k, g, item);
 	return true;
 }
 
-#endif /* KEPT_H */
+#endif /* WS_KEPT_H */

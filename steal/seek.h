@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* seek.h: how work finds a native thread that searches for it, or sleeps. */
 
-#ifndef SEEK_H
-#define SEEK_H
+#ifndef WS_SEEK_H
+#define WS_SEEK_H
 
 /*
  * A worker with nothing to do seeks: it searches all others for work, for a
@@ -11,17 +11,17 @@
  *
  *	A worker with nothing to do:		A giver:
  *
- *	N1 seek_begin(): one more seeks		G1 put the work where it can be
+ *	N1 ws_seek_begin(): one more seeks	G1 put the work where it can be
  *	N2 search; found work: N7		   taken
- *	N3 seek_end(): one less seeks		G2 seek_must_wake():
- *	N4 park_prepare(), then seek_park():	      fence_light()
- *	   one more sleeps, fence_heavy()	G3    true if none seeks, and
+ *	N3 ws_seek_end(): one less seeks	G2 ws_seek_must_wake():
+ *	N4 upark_prepare(), then ws_seek_park():      ws_fence_light()
+ *	   one more sleeps, ws_fence_heavy()	G3    true if none seeks, and
  *	N5 look again; found work: stay		      some worker sleeps
  *	   awake				G4    then wake a sleeper
- *	N6 sleep (idle.h); seek_unpark();
+ *	N6 sleep (idle.h); ws_seek_unpark();
  *	   back to N1
  *
- *	N7 seek_end(); if that is true, look
+ *	N7 ws_seek_end(); if that is true, look
  *	   whether there is more work, and
  *	   if so wake a sleeper
  *
@@ -55,73 +55,73 @@
  * for the last case above. All else rests on the fences, and could be relaxed.
  *
  *	operation       who may call
- *	seek_begin      a worker with nothing to do
- *	seek_end        the same, when it has found work, or gives up. True: it
+ *	ws_seek_begin   a worker with nothing to do
+ *	ws_seek_end     the same, when it has found work, or gives up. True: it
  *		        has passed a heavy fence, and some worker sleeps: N7
- *	seek_alone      a worker that seeks: a hint that no other does
- *	seek_park       a worker about to sleep, after park_prepare()
- *	seek_unpark     the same, awake again
- *	seek_must_wake  any thread, as giver. True: it must wake a sleeper
- *	seek_parked     any thread: how many sleep, or are about to
+ *	ws_seek_alone   a worker that seeks: a hint that no other does
+ *	ws_seek_park    a worker about to sleep, after upark_prepare()
+ *	ws_seek_unpark  the same, awake again
+ *	ws_seek_must_wake any thread, as giver. True: it must wake a sleeper
+ *	ws_seek_parked  any thread: how many sleep, or are about to
  */
 
 #include "fence.h"
 
 #include <stdbool.h>
 
-#if !defined(RACE_WINDOW)
-#define RACE_WINDOW(n)	((void)0)	/* a test puts delays there */
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
 #endif
 
-struct seek {
+struct ws_seek {
 	int m_parked;
 	int m_seeking;
 };
 
-static __inline__ void seek_begin(struct seek *m)
+static __inline__ void ws_seek_begin(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_seeking, 1, __ATOMIC_SEQ_CST);	/* N1 */
 }
 
-static __inline__ int seek_parked(const struct seek *m)
+static __inline__ int ws_seek_parked(const struct ws_seek *m)
 {
 	return __atomic_load_n(&m->m_parked, __ATOMIC_SEQ_CST);
 }
 
-static __inline__ bool seek_end(struct seek *m)
+static __inline__ bool ws_seek_end(struct ws_seek *m)
 {
 	__atomic_fetch_sub(&m->m_seeking, 1, __ATOMIC_SEQ_CST);	/* N3 N7 */
-	RACE_WINDOW(32);
-	if (seek_parked(m) == 0)
+	USCHED_RACE(32);
+	if (ws_seek_parked(m) == 0)
 		return false;
-	fence_heavy();
+	ws_fence_heavy();
 	return true;
 }
 
-static __inline__ bool seek_alone(const struct seek *m)
+static __inline__ bool ws_seek_alone(const struct ws_seek *m)
 {
 	return __atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED) == 1;
 }
 
-static __inline__ void seek_park(struct seek *m)
+static __inline__ void ws_seek_park(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_parked, 1, __ATOMIC_SEQ_CST);	/* N4 */
-	RACE_WINDOW(33);
-	fence_heavy();
+	USCHED_RACE(33);
+	ws_fence_heavy();
 }
 
-static __inline__ void seek_unpark(struct seek *m)
+static __inline__ void ws_seek_unpark(struct ws_seek *m)
 {
 	__atomic_fetch_sub(&m->m_parked, 1, __ATOMIC_SEQ_CST);
 }
 
-static __inline__ bool seek_must_wake(const struct seek *m)
+static __inline__ bool ws_seek_must_wake(const struct ws_seek *m)
 {
-	fence_light();						/* G2 */
-	RACE_WINDOW(34);
+	ws_fence_light();					/* G2 */
+	USCHED_RACE(34);
 	return __builtin_expect(__atomic_load_n(&m->m_parked,
 				__ATOMIC_RELAXED), 0) &&	/* G3 */
 	       !__atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED);
 }
 
-#endif /* SEEK_H */
+#endif /* WS_SEEK_H */

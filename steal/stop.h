@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stop.h: a lock that is nearly free for its owner, and dear for all others. */
 
-#ifndef STOP_H
-#define STOP_H
+#ifndef WS_STOP_H
+#define WS_STOP_H
 
 /*
  * A native thread, the owner, touches its own structs only while it is in. To
@@ -15,10 +15,10 @@
  *	The owner:				A thief:
  *
  *	K1 in = 1				K3 stop: the next number, and
- *	   fence_light()			   ASKED; or give up
+ *	   ws_fence_light()			   ASKED; or give up
  *	K2 ASKED? then in = 0,			K9 answer = stop? then K6 in the
  *	K8    answer = stop, again and		   end; look for a while
- *	      again until it is not,		K4 fence_heavy()
+ *	      again until it is not,		K4 ws_fence_heavy()
  *	      and back to K1			K5 wait until in is 0; or give
  *	...					   up: K6
  *	K7 in = 0				...
@@ -44,28 +44,28 @@
  *
  * Two more bits of the word save the owner a look at other words. FENCE says
  * that light fences are not free. LOOK is for the caller: something that the
- * owner takes for granted holds no longer. stop_quick() is true if none of the
- * three bits is set.
+ * owner takes for granted holds no longer. ws_stop_quick() is true if none of
+ * the three bits is set.
  *
  *	operation      who may call		against others
- *	stop_init      the owner, after		forbidden
- *	               fence_init()
- *	stop_enter     the owner, not in	waits while it is stopped
- *	stop_leave     the owner, in or not	-
- *	stop_in        the owner, not in	true: it is in; false: call
- *	               			stop_enter() or stop_leave() now
- *	stop_quick     the owner, not in	true: it is in, and LOOK is not
- *	               			set; false: as stop_in(), which it
+ *	ws_stop_init   the owner, after		forbidden
+ *	               ws_fence_init()
+ *	ws_stop_enter  the owner, not in	waits while it is stopped
+ *	ws_stop_leave  the owner, in or not	-
+ *	ws_stop_in     the owner, not in	true: it is in; false: call
+ *	               			ws_stop_enter() or ws_stop_leave() now
+ *	ws_stop_quick  the owner, not in	true: it is in, and LOOK is not
+ *	               			set; false: as ws_stop_in(), which it
  *	               			may call, too
- *	stop_look      the owner, in, or the	the next stop_quick() sees LOOK
+ *	ws_stop_look   the owner, in, or the	the next ws_stop_quick sees it
  *	               thief that has stopped
  *	               it
- *	stop_ask       a thief that is not	this stop's number; 0: another
+ *	ws_stop_ask    a thief that is not	this stop's number; 0: another
  *	               in anywhere		thief was first
- *	stop_answered  the thief that has	true: the owner is not in, until
- *	               asked			stop_end()
- *	stop_force     the same, instead	the same; false: it has given up
- *	stop_end       the thief that has	-
+ *	ws_stop_answered  it, having asked	true: the owner is not in, until
+ *						ws_stop_end()
+ *	ws_stop_force  the same, instead	the same; false: it has given up
+ *	ws_stop_end    the thief that has	-
  *	               stopped the owner
  *
  * A thief is not in itself, so no two can wait for each other. If the system
@@ -85,131 +85,134 @@
 
 #include <stdbool.h>
 
-#if !defined(RACE_WINDOW)
-#define RACE_WINDOW(n)	((void)0)	/* a test puts delays there */
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
 #endif
 
 /* How often the owner, or a thief, looks before it yields or gives up. */
-#if !defined(STOP_PATIENCE)
-#define STOP_PATIENCE	200
+#if !defined(WS_STOP_PATIENCE)
+#define WS_STOP_PATIENCE	200
 #endif
 
 /* A moment of a wait for another native thread; and the nr-th longer wait. */
-#if !defined(STOP_RELAX)
+#if !defined(WS_STOP_RELAX)
 #include "uproc.h"
-#define STOP_RELAX()	uproc_relax()
-#define STOP_GIVE_WAY(nr)	uproc_give_way(nr)
+#define WS_STOP_RELAX()	uproc_relax()
+#define WS_STOP_GIVE_WAY(nr)	uproc_give_way(nr)
 #endif
 
 /* In k_stop, below the number. */
 enum {
-	STOP_ASKED = 1,
-	STOP_FENCE = 2,
-	STOP_LOOK  = 4,
-	STOP_NEXT  = 8		/* from a number to the next */
+	WS_STOP_ASKED = 1,
+	WS_STOP_FENCE = 2,
+	WS_STOP_LOOK = 4,
+	WS_STOP_NEXT = 8	/* from a number to the next */
 };
 
-struct stop {
+struct ws_stop {
 	int           k_in;	/* by the owner */
 	unsigned long k_stop;	/* by thieves */
 	unsigned long k_answer;	/* by the owner: a k_stop for which it waits */
 };
 
-static __inline__ int stop_in(struct stop *k)
+static __inline__ int ws_stop_in(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
-	RACE_WINDOW(30);
-	fence_light();
+	USCHED_RACE(30);
+	ws_fence_light();
 	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
-		 STOP_ASKED);					/* K2 T2 */
+		 WS_STOP_ASKED);				/* K2 T2 */
 }
 
-static __inline__ void stop_init(struct stop *k)
+static __inline__ void ws_stop_init(struct ws_stop *k)
 {
-	k->k_stop = fence_free() ? 0 : STOP_FENCE;
+	k->k_stop = ws_fence_free() ? 0 : WS_STOP_FENCE;
 }
 
-static __inline__ int stop_quick(struct stop *k)
+static __inline__ int ws_stop_quick(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
-	RACE_WINDOW(30);
+	USCHED_RACE(30);
 	__asm__ volatile("" : : : "memory");	/* free, or false */
 	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
-		 (STOP_NEXT - 1));				/* K2 T2 */
+		 (WS_STOP_NEXT - 1));				/* K2 T2 */
 }
 
-static __inline__ void stop_look(struct stop *k)
+static __inline__ void ws_stop_look(struct ws_stop *k)
 {
-	__atomic_fetch_or(&k->k_stop, STOP_LOOK, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&k->k_stop, WS_STOP_LOOK, __ATOMIC_RELAXED);
 }
 
-static __inline__ void stop_leave(struct stop *k)
+static __inline__ void ws_stop_leave(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 0, __ATOMIC_RELEASE);	/* K7 T1 */
 }
 
 /* Answers the thief, and waits for its end. Owner only. */
-static __attribute__((noinline, cold, unused)) void stop_wait(struct stop *k)
+static __attribute__((noinline, cold, unused))
+void ws_stop_wait(struct ws_stop *k)
 {
 	unsigned long stop;
 	unsigned turns = 0;
 
 	do {
-		stop_leave(k);
+		ws_stop_leave(k);
 		while ((stop = __atomic_load_n(&k->k_stop,
 					       __ATOMIC_ACQUIRE)) &
-		       STOP_ASKED) {				/* T2 */
+		       WS_STOP_ASKED) {				/* T2 */
 			__atomic_store_n(&k->k_answer, stop,
 					 __ATOMIC_RELEASE);	/* K8 T3 */
-			STOP_RELAX();
-			if (++turns % STOP_PATIENCE == 0)
-				STOP_GIVE_WAY(turns / STOP_PATIENCE);
+			WS_STOP_RELAX();
+			if (++turns % WS_STOP_PATIENCE == 0)
+				WS_STOP_GIVE_WAY(turns / WS_STOP_PATIENCE);
 		}
-	} while (!stop_in(k));
+	} while (!ws_stop_in(k));
 }
 
-static __inline__ void stop_enter(struct stop *k)
+static __inline__ void ws_stop_enter(struct ws_stop *k)
 {
-	if (__builtin_expect(!stop_in(k), 0))
-		stop_wait(k);
+	if (__builtin_expect(!ws_stop_in(k), 0))
+		ws_stop_wait(k);
 }
 
-static __inline__ void stop_end(struct stop *k)
+static __inline__ void ws_stop_end(struct ws_stop *k)
 {
-	__atomic_fetch_and(&k->k_stop, ~(unsigned long)STOP_ASKED,
+	__atomic_fetch_and(&k->k_stop, ~(unsigned long)WS_STOP_ASKED,
 			   __ATOMIC_RELEASE);			/* K6 T2 */
 }
 
-static __attribute__((unused)) unsigned long stop_ask(struct stop *k)
+static __attribute__((unused)) unsigned long ws_stop_ask(struct ws_stop *k)
 {
 	unsigned long was = __atomic_load_n(&k->k_stop, __ATOMIC_RELAXED);
-	unsigned long stop = (was + STOP_NEXT) | STOP_ASKED;
+	unsigned long stop = (was + WS_STOP_NEXT) | WS_STOP_ASKED;
 
-	if (was & STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop, &was,
+	if (was & WS_STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop,
+								&was,
 			stop, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;						/* K3 */
-	RACE_WINDOW(31);
+	USCHED_RACE(31);
 	return stop;
 }
 
-static __inline__ bool stop_answered(const struct stop *k, unsigned long stop)
+static __inline__ bool ws_stop_answered(const struct ws_stop *k,
+					unsigned long stop)
 {
 	return __atomic_load_n(&k->k_answer, __ATOMIC_ACQUIRE) ==
 		stop;						/* K9 T3 */
 }
 
-static __attribute__((unused)) bool stop_force(struct stop *k)
+static __attribute__((unused)) bool ws_stop_force(struct ws_stop *k)
 {
 	int i;
 
-	fence_heavy();							/* K4 */
-	for (i = 0; i < STOP_PATIENCE; i++) {
+	ws_fence_heavy();						/* K4 */
+	for (i = 0; i < WS_STOP_PATIENCE; i++) {
 		if (!__atomic_load_n(&k->k_in, __ATOMIC_ACQUIRE)) /* K5 T1 */
 			return true;
-		STOP_RELAX();
+		WS_STOP_RELAX();
 	}
-	stop_end(k);
+	ws_stop_end(k);
 	return false;
 }
 
-#endif /* STOP_H */
+#endif /* WS_STOP_H */

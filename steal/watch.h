@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* watch.h: which worker looks for threads behind a thread that computes. */
 
-#ifndef WATCH_H
-#define WATCH_H
+#ifndef WS_WATCH_H
+#define WS_WATCH_H
 
 /*
  * A thread that waits for the running thread of its worker is not announced to
  * other workers: it nearly always runs soon, so that would cost too much. So
- * some worker must look, each WATCH milliseconds, for workers that have not
+ * some worker must look, each WS_WATCH milliseconds, for workers that have not
  * switched since the last look. That worker is the watch. If a worker sleeps,
- * it is the watch, and sleeps for that time only (idle_doze()). While none
+ * it is the watch, and sleeps for that time only (uidle_doze()). While none
  * sleeps, each worker that switches asks now and then whether a look is due.
  *
  *	A sleeper:				A worker that runs threads:
  *
- *	U1 watch_begin(); false: there is	U5 watch_kept()? Then it leaves
+ *	U1 ws_watch_begin(); false: there is	U5 ws_watch_kept()? Then it leaves
  *	   a watch, so sleep until woken	   the rest to the watch
- *	U2 remember the turns of all		U6 watch_due(); false: go on
- *	U3 sleep for WATCH at most		U7 look for what is stuck
+ *	U2 remember the turns of all		U6 ws_watch_due(); false: go on
+ *	U3 sleep for WS_WATCH at most		U7 look for what is stuck
  *	U4 is the time over? Then		U8 remember the turns of all
- *	   watch_due(): others need not
- *	   look; watch_end(); look for
+ *	   ws_watch_due(): others need not
+ *	   look; ws_watch_end(); look for
  *	   what is stuck
  *
  * X1. While some worker switches, and another does not, looks take place,
@@ -37,42 +37,42 @@
  * old, the look finds nothing.
  *
  *	operation	who may call
- *	watch_begin	a worker about to sleep. True: it is the watch
- *	watch_end	the same, awake
- *	watch_kept	any worker. True: a sleeper is the watch
- *	watch_due	any worker. True: it has to look now, alone
- *	watch_now	any worker: milliseconds, modulo 2^32
+ *	ws_watch_begin	a worker about to sleep. True: it is the watch
+ *	ws_watch_end	the same, awake
+ *	ws_watch_kept	any worker. True: a sleeper is the watch
+ *	ws_watch_due	any worker. True: it has to look now, alone
+ *	ws_watch_now	any worker: milliseconds, modulo 2^32
  */
 
 #include <stdbool.h>
 #include <time.h>
 
-#define WATCH	5		/* milliseconds */
+#define WS_WATCH	5	/* milliseconds */
 
-struct watch {
+struct ws_watch {
 	int      v_kept;	/* a sleeper is the watch */
 	unsigned v_looked;	/* when a worker looked last */
 };
 
-#if !defined(WATCH_NOW)
+#if !defined(WS_WATCH_NOW)
 /* A clock that needs no device, if there is any: it may be 10 ms late. */
 #if defined(CLOCK_MONOTONIC_COARSE)
-#define WATCH_CLOCK	CLOCK_MONOTONIC_COARSE
+#define WS_WATCH_CLOCK	CLOCK_MONOTONIC_COARSE
 #else
-#define WATCH_CLOCK	CLOCK_MONOTONIC
+#define WS_WATCH_CLOCK	CLOCK_MONOTONIC
 #endif
-#define WATCH_NOW(v)	((void)(v), watch_now())
+#define WS_WATCH_NOW(v)	((void)(v), ws_watch_now())
 
-static __inline__ unsigned watch_now(void)
+static __inline__ unsigned ws_watch_now(void)
 {
 	struct timespec now;
 
-	(void)clock_gettime(WATCH_CLOCK, &now);
+	(void)clock_gettime(WS_WATCH_CLOCK, &now);
 	return (unsigned)now.tv_sec * 1000 + (unsigned)now.tv_nsec / 1000000;
 }
 #endif
 
-static __inline__ bool watch_begin(struct watch *v)
+static __inline__ bool ws_watch_begin(struct ws_watch *v)
 {
 	int no = 0;
 
@@ -80,24 +80,24 @@ static __inline__ bool watch_begin(struct watch *v)
 			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
-static __inline__ void watch_end(struct watch *v)
+static __inline__ void ws_watch_end(struct ws_watch *v)
 {
 	__atomic_store_n(&v->v_kept, 0, __ATOMIC_SEQ_CST);	/* U4 */
 }
 
-static __inline__ bool watch_kept(const struct watch *v)
+static __inline__ bool ws_watch_kept(const struct ws_watch *v)
 {
 	return __atomic_load_n(&v->v_kept, __ATOMIC_SEQ_CST);	/* U5 */
 }
 
-static __inline__ bool watch_due(struct watch *v)
+static __inline__ bool ws_watch_due(struct ws_watch *v)
 {
 	unsigned last = __atomic_load_n(&v->v_looked, __ATOMIC_RELAXED);
-	unsigned now = WATCH_NOW(v);
+	unsigned now = WS_WATCH_NOW(v);
 
-	return now - last >= WATCH &&
+	return now - last >= WS_WATCH &&
 	       __atomic_compare_exchange_n(&v->v_looked, &last, now, false,
 			__ATOMIC_RELAXED, __ATOMIC_RELAXED);	/* U4 U6 */
 }
 
-#endif /* WATCH_H */
+#endif /* WS_WATCH_H */

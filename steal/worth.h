@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* worth.h: when it pays to take threads from another worker. */
 
-#ifndef WORTH_H
-#define WORTH_H
+#ifndef WS_WORTH_H
+#define WS_WORTH_H
 
 /*
  * A theft costs the thief a microsecond, and the owner as much: the owner is
@@ -22,12 +22,12 @@
  *	   inbox, if the owner has not switched for h_still, nor for as long as
  *	   a forced stop takes.
  *	J4 When a thief has nothing to do again, it judges its last theft. A bad
- *	   theft has kept it busy for less than WORTH_TIMES of the time of the
- *	   theft, or for less than WORTH_MAIL for each message that came. Then
- *	   its patience grows by a factor of four, up to WORTH_MOST. After a
+ *	   theft has kept it busy for less than WS_WORTH_TIMES of the time of the
+ *	   theft, or for less than WS_WORTH_MAIL for each message that came. Then
+ *	   its patience grows by a factor of four, up to WS_WORTH_MOST. After a
  *	   good theft its patience is halved, and other times are as at first.
  *	J5 A thief naps while there is work, but work that comes and goes. Each
- *	   nap is twice as long, up to WORTH_NAP_MOST. Meanwhile it counts as
+ *	   nap is twice as long, up to WS_WORTH_NAP_MOST. Meanwhile it counts as
  *	   searching (seek.h), so an owner with a new thread makes no system
  *	   call.
  *
@@ -37,12 +37,12 @@
  * measured at the start, when a barrier finds no native thread to interrupt.
  *
  * TIMES are nanoseconds, modulo 2^32, by clocks of several cpus. So a time may
- * seem to be a little later than now, and counts as now: see worth_age(). An
+ * seem to be a little later than now, and counts as now: see ws_worth_age(). An
  * age of more than four seconds wraps, seems young, and grows again.
  *
  *	operation		who may call
- *	worth_note		the owner, in J1
- *	worth_lasts, _stands	any thief
+ *	ws_worth_note		the owner, in J1
+ *	ws_worth_lasts, _stands	any thief
  *	the rest		the thief to which the struct belongs
  *
  * Thieves share their sight of a worker, since two of them see more. A lost
@@ -58,20 +58,20 @@
 
 #include <stdbool.h>
 
-#define WORTH_PATIENCE	3000u		/* of a new thief */
-#define WORTH_MOST	1000000u	/* the most patience */
-#define WORTH_STILL	64000u		/* the most for h_still */
-#define WORTH_AGAIN	5000000u	/* before another stop in that turn */
-#define WORTH_NAP	16000u		/* the first nap; no timer is finer */
-#define WORTH_NAP_MOST	256000u
-#define WORTH_TIMES	4u
-#define WORTH_MAIL	4000u		/* some cache lines on both sides */
-#define WORTH_FENCE	16000u		/* a guess, until it is measured, and */
-#define WORTH_FENCE_MOST	100000u	/* no more: it was preempted */
-#define WORTH_SKEW	(1u << 20)
+#define WS_WORTH_PATIENCE	3000u	/* of a new thief */
+#define WS_WORTH_MOST		1000000u	/* the most patience */
+#define WS_WORTH_STILL		64000u	/* the most for h_still */
+#define WS_WORTH_AGAIN		5000000u	/* before another stop then */
+#define WS_WORTH_NAP		16000u	/* the first nap; no timer is finer */
+#define WS_WORTH_NAP_MOST	256000u
+#define WS_WORTH_TIMES		4u
+#define WS_WORTH_MAIL		4000u	/* some cache lines on both sides */
+#define WS_WORTH_FENCE		16000u	/* a guess, until it is measured, and */
+#define WS_WORTH_FENCE_MOST	100000u	/* no more: it was preempted */
+#define WS_WORTH_SKEW		(1u << 20)
 
 /* What thieves have seen of a worker. All atomic. */
-struct sight {
+struct ws_sight {
 	unsigned g_dry;		/* its note (J1), */
 	unsigned g_since;	/* and since when that was the same */
 	unsigned g_turn;	/* its turn, */
@@ -79,7 +79,7 @@ struct sight {
 	unsigned g_vain;	/* its turn at the last stop for nothing */
 };
 
-struct thief {
+struct ws_thief {
 	unsigned h_patience;	/* J1 */
 	unsigned h_still;	/* J2 J3 */
 	unsigned h_nap;		/* J5 */
@@ -92,123 +92,128 @@ struct thief {
 	unsigned h_mail;	/* messages until then */
 };
 
-static __inline__ void worth_init(struct thief *h)
+static __inline__ void ws_worth_init(struct ws_thief *h)
 {
-	h->h_patience = h->h_still = WORTH_PATIENCE;
-	h->h_nap   = WORTH_NAP;
-	h->h_fence = WORTH_FENCE;
+	h->h_patience = h->h_still = WS_WORTH_PATIENCE;
+	h->h_nap   = WS_WORTH_NAP;
+	h->h_fence = WS_WORTH_FENCE;
 	h->h_stole = false;
 }
 
-static __inline__ unsigned worth_age(unsigned now, unsigned since)
+static __inline__ unsigned ws_worth_age(unsigned now, unsigned since)
 {
 	unsigned age = now - since;
 
-	return age > -WORTH_SKEW ? 0 : age;
+	return age > -WS_WORTH_SKEW ? 0 : age;
 }
 
 /* Returns for how long *seen has been what. Notes the time if it was not. */
-static __inline__ unsigned worth_same(unsigned *seen, unsigned *since,
-				      unsigned what, unsigned now)
+static __inline__ unsigned ws_worth_same(unsigned *seen, unsigned *since,
+					 unsigned what, unsigned now)
 {
 	if (__atomic_load_n(seen, __ATOMIC_ACQUIRE) == what)
-		return worth_age(now, __atomic_load_n(since, __ATOMIC_RELAXED));
+		return ws_worth_age(now,
+				    __atomic_load_n(since, __ATOMIC_RELAXED));
 	__atomic_store_n(since, now, __ATOMIC_RELAXED);
 	__atomic_store_n(seen, what, __ATOMIC_RELEASE);
 	return 0;
 }
 
 /* Returns for how long the owner has not switched. */
-static __inline__ unsigned worth_stands(struct sight *g, unsigned turn,
-					unsigned now)
+static __inline__ unsigned ws_worth_stands(struct ws_sight *g, unsigned turn,
+					   unsigned now)
 {
-	return worth_same(&g->g_turn, &g->g_still, turn, now);
+	return ws_worth_same(&g->g_turn, &g->g_still, turn, now);
 }
 
 /* Notes that there is nothing to take: the next surplus will be new. */
-static __inline__ void worth_none(struct sight *g, unsigned dry)
+static __inline__ void ws_worth_none(struct ws_sight *g, unsigned dry)
 {
 	if (__atomic_load_n(&g->g_dry, __ATOMIC_RELAXED) == dry)
 		__atomic_store_n(&g->g_dry, dry - 1, __ATOMIC_RELAXED);
 }
 
 /* Returns whether J1 or J2 holds. There is something; dry is the note. */
-static __inline__ bool worth_surplus(const struct thief *h, struct sight *g,
-				     unsigned dry, unsigned turn, unsigned now)
+static __inline__ bool ws_worth_surplus(const struct ws_thief *h,
+					struct ws_sight *g,
+					unsigned dry, unsigned turn,
+					unsigned now)
 {
-	unsigned lasts = worth_same(&g->g_dry, &g->g_since, dry, now);
-	unsigned stands = worth_stands(g, turn, now);
-	unsigned left = worth_age(now, h->h_since);
+	unsigned lasts = ws_worth_same(&g->g_dry, &g->g_since, dry, now);
+	unsigned stands = ws_worth_stands(g, turn, now);
+	unsigned left = ws_worth_age(now, h->h_since);
 
 	return (lasts >= h->h_patience && left >= h->h_patience) ||
 	       (stands >= h->h_still && left >= h->h_still);
 }
 
 /* Returns whether J3 holds. After a stop for nothing in that turn it waits. */
-static __inline__ bool worth_stuck(const struct thief *h, struct sight *g,
-				   unsigned turn, unsigned now)
+static __inline__ bool ws_worth_stuck(const struct ws_thief *h,
+				      struct ws_sight *g,
+				      unsigned turn, unsigned now)
 {
-	unsigned stands = worth_stands(g, turn, now);
+	unsigned stands = ws_worth_stands(g, turn, now);
 
 	return stands >= h->h_still && stands >= h->h_fence &&
-	       worth_age(now, h->h_since) >= h->h_still &&
-	       (stands >= WORTH_AGAIN ||
+	       ws_worth_age(now, h->h_since) >= h->h_still &&
+	       (stands >= WS_WORTH_AGAIN ||
 		__atomic_load_n(&g->g_vain, __ATOMIC_RELAXED) != turn);
 }
 
-static __inline__ unsigned worth_more(unsigned time, unsigned times,
-				      unsigned most)
+static __inline__ unsigned ws_worth_more(unsigned time, unsigned times,
+					 unsigned most)
 {
 	return time < most / times ? time * times : most;
 }
 
 /* Learns from a bad theft (J4). */
-static __inline__ void worth_bad(struct thief *h, unsigned now)
+static __inline__ void ws_worth_bad(struct ws_thief *h, unsigned now)
 {
 	h->h_since    = now;
-	h->h_patience = worth_more(h->h_patience, 4, WORTH_MOST);
-	h->h_still    = worth_more(h->h_still, 4, WORTH_STILL);
+	h->h_patience = ws_worth_more(h->h_patience, 4, WS_WORTH_MOST);
+	h->h_still    = ws_worth_more(h->h_still, 4, WS_WORTH_STILL);
 }
 
-static __inline__ void worth_good(struct thief *h)
+static __inline__ void ws_worth_good(struct ws_thief *h)
 {
-	h->h_patience = h->h_patience / 2 > WORTH_PATIENCE ?
-		h->h_patience / 2 : WORTH_PATIENCE;
-	h->h_still    = WORTH_PATIENCE;
-	h->h_nap      = WORTH_NAP;
+	h->h_patience = h->h_patience / 2 > WS_WORTH_PATIENCE ?
+		h->h_patience / 2 : WS_WORTH_PATIENCE;
+	h->h_still    = WS_WORTH_PATIENCE;
+	h->h_nap      = WS_WORTH_NAP;
 }
 
 /* Learns from a stop, or an attempt, that has yielded nothing. */
-static __inline__ void worth_vain(struct thief *h, struct sight *g,
-				  unsigned turn, unsigned now)
+static __inline__ void ws_worth_vain(struct ws_thief *h, struct ws_sight *g,
+				     unsigned turn, unsigned now)
 {
 	__atomic_store_n(&g->g_vain, turn, __ATOMIC_RELAXED);
-	worth_bad(h, now);
+	ws_worth_bad(h, now);
 }
 
 /* Notes a theft, to judge it later. */
-static __inline__ void worth_stole(struct thief *h, unsigned began,
-				   unsigned now, unsigned mail)
+static __inline__ void ws_worth_stole(struct ws_thief *h, unsigned began,
+				      unsigned now, unsigned mail)
 {
 	h->h_stole = true;
 	h->h_at    = now;
-	h->h_cost  = worth_age(now, began);
+	h->h_cost  = ws_worth_age(now, began);
 	h->h_mail  = mail;
 }
 
 /* Judges the last theft, when the thief has nothing to do any more (J4). */
-static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
+static __inline__ void ws_worth_judge(struct ws_thief *h, unsigned now,
+				      unsigned mail)
 {
-	unsigned busy = worth_age(now, h->h_at);
+	unsigned busy = ws_worth_age(now, h->h_at);
 
 	if (!h->h_stole)
 		return;
 	h->h_stole = false;
-	if (busy / WORTH_TIMES < h->h_cost ||
-	    busy / WORTH_MAIL < mail - h->h_mail)
-		worth_bad(h, now);
+	if (busy / WS_WORTH_TIMES < h->h_cost ||
+	    busy / WS_WORTH_MAIL < mail - h->h_mail)
+		ws_worth_bad(h, now);
 	else
-		worth_good(h);
+		ws_worth_good(h);
 }
 
 /*
@@ -216,45 +221,45 @@ static __inline__ void worth_judge(struct thief *h, unsigned now, unsigned mail)
  * on a cpu, and much if the thief is preempted. So h_fence grows fast, up to a
  * most, and shrinks slowly.
  */
-static __inline__ void worth_fence(struct thief *h, unsigned took)
+static __inline__ void ws_worth_fence(struct ws_thief *h, unsigned took)
 {
-	if (took > WORTH_FENCE_MOST)
-		took = WORTH_FENCE_MOST;
+	if (took > WS_WORTH_FENCE_MOST)
+		took = WS_WORTH_FENCE_MOST;
 	if (took > h->h_fence)
 		h->h_fence += (took - h->h_fence) / 4;
 	else
 		h->h_fence -= (h->h_fence - took) / 32;
 }
 
-static __inline__ unsigned worth_less(unsigned time)
+static __inline__ unsigned ws_worth_less(unsigned time)
 {
 	time -= time / 8;
-	return time > WORTH_PATIENCE ? time : WORTH_PATIENCE;
+	return time > WS_WORTH_PATIENCE ? time : WS_WORTH_PATIENCE;
 }
 
 /* Returns how long to nap now (J5). Patience shrinks with each nap. */
-static __inline__ unsigned worth_nap(struct thief *h)
+static __inline__ unsigned ws_worth_nap(struct ws_thief *h)
 {
 	unsigned nap = h->h_nap;
 
-	h->h_nap      = worth_more(nap, 2, WORTH_NAP_MOST);
-	h->h_patience = worth_less(h->h_patience);
-	h->h_still    = worth_less(h->h_still);
+	h->h_nap      = ws_worth_more(nap, 2, WS_WORTH_NAP_MOST);
+	h->h_patience = ws_worth_less(h->h_patience);
+	h->h_still    = ws_worth_less(h->h_still);
 	return nap;
 }
 
 /* Returns whether the worker was not seen to switch since then. */
-static __inline__ bool worth_stood(const struct sight *g, unsigned since)
+static __inline__ bool ws_worth_stood(const struct ws_sight *g, unsigned since)
 {
 	return (int)(__atomic_load_n(&g->g_still, __ATOMIC_RELAXED) -
 		     since) <= 0;
 }
 
 /* Forgets all but h_fence, when no other worker has work. */
-static __inline__ void worth_calm(struct thief *h)
+static __inline__ void ws_worth_calm(struct ws_thief *h)
 {
-	h->h_patience = h->h_still = WORTH_PATIENCE;
-	h->h_nap = WORTH_NAP;
+	h->h_patience = h->h_still = WS_WORTH_PATIENCE;
+	h->h_nap = WS_WORTH_NAP;
 }
 
-#endif /* WORTH_H */
+#endif /* WS_WORTH_H */

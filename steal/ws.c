@@ -74,7 +74,7 @@
  * running thread blocks. If that computes for long, the worker is stuck: it has
  * not switched for longer than a forced stop takes (J3). Then all that waits
  * there can be taken (3 above). A searching worker sees this within some
- * microseconds. Otherwise some worker has to look, each WATCH milliseconds
+ * microseconds. Otherwise some worker has to look, each WS_WATCH milliseconds
  * (watch.h):
  *
  *   - a sleeping worker, if another runs;
@@ -103,13 +103,13 @@
  *     runs at least each WS_RUN + 1 switches of its worker, in turn.
  * W6. A thread that could be taken away, and waits behind a running thread,
  *     does so for no longer than two looks of a watch and two naps
- *     (WORTH_NAP_MOST), unless all other workers compute, too. A sleeping
- *     worker looks each WATCH milliseconds, a napping worker after each nap.
+ *     (WS_WORTH_NAP_MOST), unless all other workers compute, too. A sleeping
+ *     worker looks each WS_WATCH milliseconds, a napping worker after each nap.
  *     While no worker sleeps or naps, each looks within WS_RUN + 1 switches
  *     after that time. A look may take others first: half of a queue, or 256
  *     threads. While the worker switches, W5 holds. A searching thief takes
- *     from a surplus that has lasted for the patience of the thief, WORTH_MOST
- *     at most.
+ *     from a surplus that has lasted for the patience of the thief,
+ *     WS_WORTH_MOST at most.
  * W7. The deque of w holds no more tasks than w_stock holds blocks. Only the
  *     native thread of w changes w_stock.
  * W8. w_kept holds only threads that must run on w: those of pinned lanes, and,
@@ -191,8 +191,8 @@ static void done(struct usched *s, struct ustack *u);
 
 /* What all workers share. It is seldom written. */
 static struct {
-	struct seek  s_seek;
-	struct watch s_watch;
+	struct ws_seek  s_seek;
+	struct ws_watch s_watch;
 } all __attribute__((aligned(64)));
 
 int ws_unwatched __attribute__((aligned(64)));
@@ -253,7 +253,7 @@ static NOINLINE void wake_sleeper(void)
 		int *asleep = &uproc_nth(set, i)->p_asleep;
 
 		if (load(asleep)) {
-			idle_wake(&set->set_idle, asleep);
+			uidle_wake(&set->set_idle, asleep);
 			return;
 		}
 	}
@@ -262,7 +262,7 @@ static NOINLINE void wake_sleeper(void)
 /* Called after work was put where a thief can take it. */
 static inline void announce(void)
 {
-	if (seek_must_wake(&all.s_seek))
+	if (ws_seek_must_wake(&all.s_seek))
 		wake_sleeper();
 }
 
@@ -280,15 +280,15 @@ static void end_unwatched(void)
 /* Posts the node of t to w. Any thread. */
 static void post_node(struct ws_worker *w, struct uproc_thread *t)
 {
-	inbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
-	idle_wake(&set->set_idle, &w->w_proc.p_asleep);
+	uinbox_post(&w->w_proc.p_inbox, &t->t_wakes.w_node);
+	uidle_wake(&set->set_idle, &w->w_proc.p_asleep);
 	end_unwatched();
 }
 
 /* Sends t, which can run and is held by the caller, to w. */
 static void send_to(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (mail_hand(&t->t_wakes))
+	if (ws_mail_hand(&t->t_wakes))
 		post_node(w, t);
 }
 
@@ -299,14 +299,14 @@ static inline bool inherited(const struct uproc_thread *t)
 	       uproc_inherited(uproc_of(t)->p_set);
 }
 
-/* mail_post() is true only for a thread that has a home. */
+/* ws_mail_post() is true only for a thread that has a home. */
 void ws_post(struct ws_thread *thread)
 {
 	struct uproc_thread *t = &thread->s_thread;
 	const struct ustack *self = ustack_self();
 
 	uproc_live(t, "post");
-	if (inherited(t) || !mail_post(&t->t_wakes))
+	if (inherited(t) || !ws_mail_post(&t->t_wakes))
 		return;
 	if (self != NULL && self->u_sched->s_done == done)
 		__atomic_store_n(&lane_of(t)->e_from,
@@ -327,46 +327,47 @@ static bool stock_reserve(struct ws_worker *w, long nr)
 static inline void thread_free(struct ws_worker *w, struct uproc_thread *t)
 {
 	if (HARD || (!LIKELY(w->w_stock.k_nr < SPARE_MOST) &&
-		     w->w_stock.k_nr >= deque_look(&w->w_deque) + SPARE_MOST)) {
+		     w->w_stock.k_nr >=
+		     ws_deque_look(&w->w_deque) + SPARE_MOST)) {
 		uproc_free(&w->w_proc, t);
 		if (w->w_stock.k_raw_nr > 0)
 			umem_stock_trim(&w->w_stock, &set->set_mem, BLOCK,
-				deque_look(&w->w_deque) + SPARE_MOST);
+				ws_deque_look(&w->w_deque) + SPARE_MOST);
 	} else
 		umem_stock_put(&w->w_stock, t);
 }
 
 /* Sets the count of a thread that is new, and can run. */
-static inline void wakes_none(struct wakes *w)
+static inline void wakes_none(struct uwakes *w)
 {
-	wakes_init(w);
+	uwakes_init(w);
 	w->w_count = 0;
 }
 
-static inline struct deque_item thread_item(struct uproc_thread *t)
+static inline struct ws_deque_item thread_item(struct uproc_thread *t)
 {
-	struct deque_item x = { THREAD_ITEM, t };
+	struct ws_deque_item x = { THREAD_ITEM, t };
 
 	return x;
 }
 
-static inline bool is_thread(struct deque_item x)
+static inline bool is_thread(struct ws_deque_item x)
 {
 	return x.i_what == THREAD_ITEM;
 }
 
-static inline bool is_task(struct deque_item x)
+static inline bool is_task(struct ws_deque_item x)
 {
 	return (uintptr_t)x.i_what > (uintptr_t)THREAD_ITEM;
 }
 
-static inline void (*task_f(struct deque_item x))(void *)
+static inline void (*task_f(struct ws_deque_item x))(void *)
 {
 	return (void (*)(void *))x.i_what;
 }
 
 /* Makes t, which can run and has not begun, the thread of task x. */
-static inline void task_begin(struct uproc_thread *t, struct deque_item x)
+static inline void task_begin(struct uproc_thread *t, struct ws_deque_item x)
 {
 	t->t_stack.u_f   = task_f(x);
 	t->t_stack.u_arg = x.i_arg;
@@ -374,7 +375,8 @@ static inline void task_begin(struct uproc_thread *t, struct deque_item x)
 }
 
 /* Returns the thread of item x, and makes it for a task. NULL: x is none. */
-static struct uproc_thread *thread_for(struct ws_worker *w, struct deque_item x)
+static struct uproc_thread *thread_for(struct ws_worker *w,
+				       struct ws_deque_item x)
 {
 	struct uproc_thread *t;
 
@@ -411,8 +413,8 @@ static bool enqueue(struct ws_worker *w, struct uproc_thread *t)
 	struct usched_queue *q = &w->w_proc.p_queue;
 
 	if (stays(w, t))
-		return kept_put(&w->w_kept, t->t_stack.u_lane != 0 ?
-				&lane_of(t)->e_kept : NULL, t);
+		return ws_kept_put(&w->w_kept, t->t_stack.u_lane != 0 ?
+				   &lane_of(t)->e_kept : NULL, t);
 	if (!queue_room(q))
 		return false;
 	uproc_queue_put(q, t);
@@ -439,7 +441,7 @@ static void queue_leave(struct usched_queue *q, const struct uproc_thread *t)
 static void enqueue_undo(struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (stays(w, t))
-		kept_leave(&w->w_kept, t);
+		ws_kept_leave(&w->w_kept, t);
 	else
 		queue_leave(&w->w_proc.p_queue, t);
 }
@@ -454,8 +456,8 @@ static void make_stealable(struct ws_worker *w, struct uproc_thread *t)
 {
 	bool goes = !stays(w, t);
 
-	if ((!goes || !LIKELY(deque_look(&w->w_deque) < WOKEN_MOST) ||
-	     !LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) &&
+	if ((!goes || !LIKELY(ws_deque_look(&w->w_deque) < WOKEN_MOST) ||
+	     !LIKELY(ws_deque_push(&w->w_deque, thread_item(t)) == 0)) &&
 	    !enqueue(w, t))
 		send_to(w, t);
 	else if (goes)
@@ -467,19 +469,19 @@ void ws_displaced(struct ws_worker *w, struct uproc_thread *before)
 {
 	if (before != NULL)
 		make_stealable(w, before);
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	end_unwatched();
 }
 
 /* Pins. */
 
 /* Called when the last pin of e has gone: thieves can take its threads (W8). */
-static NOINLINE void kept_to_queue(struct ws_worker *w, struct lane *e)
+static NOINLINE void kept_to_queue(struct ws_worker *w, struct ws_lane *e)
 {
 	struct usched_queue *q = &w->w_proc.p_queue;
 	struct uproc_thread *t;
 
-	while ((t = kept_get_of(&w->w_kept, &e->e_kept)) != NULL) {
+	while ((t = ws_kept_get_of(&w->w_kept, &e->e_kept)) != NULL) {
 		if (queue_room(q))
 			uproc_queue_put(q, t);
 		else
@@ -541,26 +543,27 @@ static void remember_turns(void);
  */
 static struct uproc_thread *steal_while_running(struct ws_worker *w)
 {
-	bool idle = deque_size(&w->w_deque) == 0 &&
-		uproc_queue_len(&w->w_proc.p_queue) + kept_len(&w->w_kept) <= 1;
-	bool due = set->set_nr > 1 && !watch_kept(&all.s_watch) &&	/* U5 */
-		watch_due(&all.s_watch);				/* U6 */
+	bool idle = ws_deque_size(&w->w_deque) == 0 &&
+		uproc_queue_len(&w->w_proc.p_queue) +
+		ws_kept_len(&w->w_kept) <= 1;
+	bool due = set->set_nr > 1 && !ws_watch_kept(&all.s_watch) &&	/* U5 */
+		ws_watch_due(&all.s_watch);				/* U6 */
 	struct uproc_thread *t;
 
 	if (set->set_nr == 1 || (!idle && !due))
 		return NULL;
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	t = steal_round(w, due, idle);					/* U7 */
 	if (due)
 		remember_turns();					/* U8 */
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	return t;
 }
 
 /* Notes the turn if the last item of the deque and the queue was taken (J1). */
 static inline void note_if_dry(struct ws_worker *w)
 {
-	if (deque_size(&w->w_deque) == 0 &&
+	if (ws_deque_size(&w->w_deque) == 0 &&
 	    uproc_queue_empty(&w->w_proc.p_queue))
 		__atomic_store_n(&w->w_dry, w->w_turn, __ATOMIC_RELAXED);
 }
@@ -577,13 +580,13 @@ static struct uproc_thread *oldest(struct ws_worker *w)
 	for (i = 0; i < 3; i++) {
 		switch (w->w_fair_turn++ % 3) {
 		case 0:
-			t = thread_for(w, deque_steal_alone(&w->w_deque));
+			t = thread_for(w, ws_deque_steal_alone(&w->w_deque));
 			break;
 		case 1:
 			t = queue_get(&w->w_proc.p_queue);
 			break;
 		default:
-			t = kept_get(&w->w_kept);
+			t = ws_kept_get(&w->w_kept);
 		}
 		if (t != NULL) {
 			note_if_dry(w);
@@ -600,11 +603,11 @@ static struct uproc_thread *newest(struct ws_worker *w)
 	ws_slot_set(w, NULL);
 	if (t != NULL)
 		return t;
-	t = thread_for(w, deque_pop(&w->w_deque));
+	t = thread_for(w, ws_deque_pop(&w->w_deque));
 	if (t == NULL)
 		t = queue_get(&w->w_proc.p_queue);
 	if (t == NULL)
-		return kept_get(&w->w_kept);
+		return ws_kept_get(&w->w_kept);
 	note_if_dry(w);
 	return t;
 }
@@ -612,7 +615,7 @@ static struct uproc_thread *newest(struct ws_worker *w)
 /* Called by a worker that runs again: while others sleep, one has to watch. */
 static void ensure_watch(void)
 {
-	if (seek_parked(&all.s_seek) > 0 && !watch_kept(&all.s_watch))
+	if (ws_seek_parked(&all.s_seek) > 0 && !ws_watch_kept(&all.s_watch))
 		wake_sleeper();
 }
 
@@ -639,10 +642,10 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 		t = newest(w);
 		if (t != NULL || uproc_stopped(set))
 			break;
-		stop_leave(&w->w_stop);
+		ws_stop_leave(&w->w_stop);
 		t = seek(w, &turns);
 		sought = true;
-		stop_enter(&w->w_stop);
+		ws_stop_enter(&w->w_stop);
 	}
 	if (sought && t != NULL)
 		ensure_watch();
@@ -654,7 +657,7 @@ static inline struct ustack *go(struct ws_worker *w, struct uproc_thread *t)
 {
 	sched_set(w, t);
 	w->w_running_lane = t->t_stack.u_lane;
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	return &t->t_stack;
 }
 
@@ -666,7 +669,7 @@ static NOINLINE struct ustack *next_choose(struct ws_worker *w,
 
 	for (;; t = NULL) {
 		if (t == NULL && (t = choose(w, fair)) == NULL) {
-			stop_leave(&w->w_stop);
+			ws_stop_leave(&w->w_stop);
 			return NULL;
 		}
 		home = ws_home(t);
@@ -688,13 +691,13 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 {
 	struct uproc_thread *t;
 
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	if (w->w_turn % (WS_RUN + 1) == 0)
 		return next_choose(w, NULL, true);
 	t = w->w_slot;
 	ws_slot_set(w, NULL);
 	if (t == NULL) {
-		t = thread_for(w, deque_pop(&w->w_deque));
+		t = thread_for(w, ws_deque_pop(&w->w_deque));
 		if (t == NULL)
 			return next_choose(w, NULL, false);
 		note_if_dry(w);
@@ -713,12 +716,12 @@ static struct ustack *next(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned turn = w->w_turn + 1;
-	bool sure = stop_quick(&w->w_stop);			/* W9 */
+	bool sure = ws_stop_quick(&w->w_stop);			/* W9 */
 	struct uproc_thread *t;
 
 	s->s_quick = s->s_next == next ? quick : NULL;
 	__atomic_store_n(&w->w_turn, turn, __ATOMIC_RELAXED);
-	if (!LIKELY(sure || stop_in(&w->w_stop)))
+	if (!LIKELY(sure || ws_stop_in(&w->w_stop)))
 		return next_slow(w);		/* and wait there */
 	t = w->w_slot;
 	if (t == NULL || !LIKELY(turn % (WS_RUN + 1) != 0) ||
@@ -737,11 +740,11 @@ static struct ustack *quick(struct usched *s)
 {
 	struct ws_worker *w = (struct ws_worker *)s;
 	unsigned turn = w->w_turn + 1;
-	bool sure = stop_quick(&w->w_stop);			/* W9 */
+	bool sure = ws_stop_quick(&w->w_stop);			/* W9 */
 	struct uproc_thread *t;
 
-	if (!LIKELY(sure || stop_in(&w->w_stop))) {
-		stop_leave(&w->w_stop);
+	if (!LIKELY(sure || ws_stop_in(&w->w_stop))) {
+		ws_stop_leave(&w->w_stop);
 		return NULL;
 	}
 	t = w->w_slot;
@@ -749,7 +752,7 @@ static struct ustack *quick(struct usched *s)
 	    !LIKELY(sure || ws_is_home(w, t)) ||
 	    (uintptr_t)t->t_stack.u_top & USCHED_AWAY ||
 	    t->t_stack.u_mark & GAVE) {
-		stop_leave(&w->w_stop);
+		ws_stop_leave(&w->w_stop);
 		return NULL;
 	}
 	ws_slot_set(w, NULL);
@@ -761,9 +764,9 @@ static struct ustack *quick(struct usched *s)
 
 static NOINLINE void unpin_ended(struct ws_worker *w, struct uproc_thread *t)
 {
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	unpin(w, t);
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 }
 
 /*
@@ -786,9 +789,9 @@ static void done(struct usched *s, struct ustack *u)
 	threads_add(w, -1);
 	uproc_slice_free(&w->w_proc, t);
 	if (u->u_mark & UPROC_JOIN) {
-		(void)mail_close(&t->t_wakes, 0);
+		(void)ws_mail_close(&t->t_wakes, 0);
 		uproc_end(&w->w_proc, t);
-	} else if (LIKELY(mail_close(&t->t_wakes, WAKES_LEFT)))
+	} else if (LIKELY(ws_mail_close(&t->t_wakes, UWAKES_LEFT)))
 		thread_free(w, t);
 }
 
@@ -804,16 +807,16 @@ static int again(struct usched *s, struct ustack *u)
 	struct ws_worker *w = (struct ws_worker *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 	unsigned turn = w->w_turn + 1;
-	struct deque_item x = deque_none(NULL);
+	struct ws_deque_item x = ws_deque_none(NULL);
 	int lane;
 
 	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
-	    mail_settled(&t->t_wakes) || lane_stays(t) ||
+	    ws_mail_settled(&t->t_wakes) || lane_stays(t) ||
 	    u->u_lane > s->s_lane_nr)
 		return 0;
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	if (w->w_slot == NULL)
-		x = deque_pop(&w->w_deque);
+		x = ws_deque_pop(&w->w_deque);
 	if (is_task(x) && (lane = lane_own(w, task_f(x))) != 0) {
 		x = thread_item(thread_for(w, x));
 		lane_set(x.i_arg, lane);
@@ -824,7 +827,7 @@ static int again(struct usched *s, struct ustack *u)
 		task_begin(t, x);
 	} else if (is_thread(x))
 		ws_slot_set(w, x.i_arg);
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	return is_task(x);
 }
 
@@ -835,7 +838,7 @@ static bool has_plenty(const struct ws_worker *w)
 {
 	return __atomic_load_n(&w->w_turn, __ATOMIC_RELAXED) -
 	       __atomic_load_n(&w->w_dry, __ATOMIC_RELAXED) > PLENTY &&
-	       (deque_size(&w->w_deque) != 0 ||
+	       (ws_deque_size(&w->w_deque) != 0 ||
 		uproc_queue_len(&w->w_proc.p_queue) != 0);
 }
 
@@ -856,7 +859,7 @@ static void message_came(struct ws_worker *w)
 }
 
 /* Returns whether e should move from w to a worker that woke a thread in it. */
-static bool should_move(struct ws_worker *w, struct lane *e,
+static bool should_move(struct ws_worker *w, struct ws_lane *e,
 			struct ws_worker *from)
 {
 	bool plenty = has_plenty(w);
@@ -875,7 +878,7 @@ static bool should_move(struct ws_worker *w, struct lane *e,
  */
 static bool move_to_waker(struct ws_worker *w, struct uproc_thread *t)
 {
-	struct lane *e = lane_of(t);
+	struct ws_lane *e = lane_of(t);
 	struct ws_worker *from;
 
 	from = __atomic_load_n(&e->e_from, __ATOMIC_RELAXED);
@@ -894,12 +897,13 @@ static bool move_to_waker(struct ws_worker *w, struct uproc_thread *t)
 static bool open_message(struct ws_worker *w, struct uproc_thread *t,
 			 bool owner)
 {
-	unsigned bits = mail_open(&t->t_wakes);
-	bool can_run = bits & MAIL_RUN;
+	unsigned bits = ws_mail_open(&t->t_wakes);
+	bool can_run = bits & WS_MAIL_RUN;
 
 	if (owner)
 		message_came(w);
-	if (mail_wakes(bits) > 0 && wakes_add(&t->t_wakes, mail_wakes(bits))) {
+	if (ws_mail_wakes(bits) > 0 && uwakes_add(&t->t_wakes,
+						  ws_mail_wakes(bits))) {
 		can_run = true;
 		if (owner && move_to_waker(w, t))
 			return true;
@@ -915,11 +919,11 @@ static bool open_message(struct ws_worker *w, struct uproc_thread *t,
 	return false;
 }
 
-static struct uproc_thread *thread_of(struct inbox_node *n)
+static struct uproc_thread *thread_of(struct uinbox_node *n)
 {
-	struct wakes *w;
+	struct uwakes *w;
 
-	w = (struct wakes *)((char *)n - offsetof(struct wakes, w_node));
+	w = (struct uwakes *)((char *)n - offsetof(struct uwakes, w_node));
 	return (struct uproc_thread *)((char *)w -
 				       offsetof(struct uproc_thread, t_wakes));
 }
@@ -928,15 +932,15 @@ static struct uproc_thread *thread_of(struct inbox_node *n)
 static void take_messages(struct ws_worker *w, struct ws_worker *me)
 {
 	bool owner = me == w;
-	struct inbox_node *last = NULL;
-	struct inbox_node *n;
+	struct uinbox_node *last = NULL;
+	struct uinbox_node *n;
 
-	while ((n = inbox_take(&w->w_proc.p_inbox)) != NULL) {
+	while ((n = uinbox_take(&w->w_proc.p_inbox)) != NULL) {
 		struct uproc_thread *t = thread_of(n);
 		struct ws_worker *home;
 
-		if (mail_gone(&t->t_wakes)) {
-			if (mail_open(&t->t_wakes) & WAKES_LEFT)
+		if (ws_mail_gone(&t->t_wakes)) {
+			if (ws_mail_open(&t->t_wakes) & UWAKES_LEFT)
 				uproc_free(&me->w_proc, t);
 			continue;
 		}
@@ -957,19 +961,19 @@ static void take_messages(struct ws_worker *w, struct ws_worker *me)
 	}
 	while ((n = last) != NULL) {
 		last = n->n_next;
-		inbox_post(&w->w_proc.p_inbox, n);
+		uinbox_post(&w->w_proc.p_inbox, n);
 	}
 }
 
 /* Stealing. */
 
 struct stolen {
-	struct deque_item o_item[STEAL_MOST];
-	int               o_nr;
-	int               o_tasks;	/* that there is memory for */
+	struct ws_deque_item o_item[STEAL_MOST];
+	int                  o_nr;
+	int                  o_tasks;	/* that there is memory for */
 };
 
-static void stolen_add(struct stolen *o, struct deque_item x)
+static void stolen_add(struct stolen *o, struct ws_deque_item x)
 {
 	o->o_item[o->o_nr++] = x;
 }
@@ -1030,10 +1034,10 @@ static void steal_queue(struct ws_worker *w, struct ws_worker *v,
 static void steal_deque(struct ws_worker *w, struct ws_worker *v,
 			struct stolen *o)
 {
-	long most = (deque_size(&v->w_deque) + 1) / 2;
+	long most = (ws_deque_size(&v->w_deque) + 1) / 2;
 
 	while (most-- > 0 && o->o_nr < o->o_tasks) {
-		struct deque_item x = deque_steal_alone(&v->w_deque);
+		struct ws_deque_item x = ws_deque_steal_alone(&v->w_deque);
 
 		if (x.i_what == NULL)
 			return;
@@ -1059,9 +1063,9 @@ static bool is_behind(const struct ws_worker *v)
 {
 	return !load(&v->w_proc.p_asleep) &&
 	       (__atomic_load_n(&v->w_slot, __ATOMIC_RELAXED) != NULL ||
-		deque_size(&v->w_deque) != 0 ||
+		ws_deque_size(&v->w_deque) != 0 ||
 		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
-		!inbox_empty((struct inbox *)&v->w_proc.p_inbox));
+		!uinbox_empty((struct uinbox *)&v->w_proc.p_inbox));
 }
 
 static unsigned turn_of(const struct ws_worker *v)
@@ -1071,7 +1075,7 @@ static unsigned turn_of(const struct ws_worker *v)
 
 static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
 {
-	return worth_stuck(&w->w_thief, &v->w_sight, turn_of(v), now) &&
+	return ws_worth_stuck(&w->w_thief, &v->w_sight, turn_of(v), now) &&
 	       is_behind(v);
 }
 
@@ -1079,10 +1083,11 @@ static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
 {
 	unsigned dry = __atomic_load_n(&v->w_dry, __ATOMIC_RELAXED);
 
-	if (deque_size(&v->w_deque) != 0 || queue_has(v))
-		return worth_surplus(&w->w_thief, &v->w_sight, dry, turn_of(v),
-				     now);
-	worth_none(&v->w_sight, dry);
+	if (ws_deque_size(&v->w_deque) != 0 || queue_has(v))
+		return ws_worth_surplus(&w->w_thief, &v->w_sight, dry,
+					turn_of(v),
+					now);
+	ws_worth_none(&v->w_sight, dry);
 	return false;
 }
 
@@ -1099,23 +1104,23 @@ static void enqueue_stuck(struct ws_worker *w, struct ws_worker *v)
 /* Stops v: asks and waits, then uses force; at_once: force only. */
 static bool stop_worker(struct ws_worker *w, struct ws_worker *v, bool at_once)
 {
-	unsigned long ticket = stop_ask(&v->w_stop);
+	unsigned long ticket = ws_stop_ask(&v->w_stop);
 	unsigned from = now_ns();
 	bool stopped;
 
 	if (ticket == 0)
 		return false;
 	TALLY(w, stops, 1);
-	while (!at_once && worth_age(now_ns(), from) < w->w_thief.h_fence) {
-		if (stop_answered(&v->w_stop, ticket))
+	while (!at_once && ws_worth_age(now_ns(), from) < w->w_thief.h_fence) {
+		if (ws_stop_answered(&v->w_stop, ticket))
 			return true;
 		uproc_relax();
 	}
 	from = now_ns();
 	TALLY(w, forced, 1);
 	TALLY(w, fences, 1);
-	stopped = stop_force(&v->w_stop);
-	worth_fence(&w->w_thief, worth_age(now_ns(), from));
+	stopped = ws_stop_force(&v->w_stop);
+	ws_worth_fence(&w->w_thief, ws_worth_age(now_ns(), from));
 	return stopped;
 }
 
@@ -1124,7 +1129,7 @@ static void steal_from(struct ws_worker *w, struct ws_worker *v,
 		       struct stolen *o, bool stuck_now)
 {
 	if (!stop_worker(w, v, stuck_now)) {
-		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
+		ws_worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 		return;
 	}
 	steal_deque(w, v, o);
@@ -1132,16 +1137,16 @@ static void steal_from(struct ws_worker *w, struct ws_worker *v,
 		enqueue_stuck(w, v);		/* for the queue below */
 	if (o->o_nr == 0)
 		steal_queue(w, v, o);
-	stop_end(&v->w_stop);
+	ws_stop_end(&v->w_stop);
 	if (o->o_nr == 0)
-		worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
+		ws_worth_vain(&w->w_thief, &v->w_sight, turn_of(v), now_ns());
 }
 
-static void adopt(struct ws_worker *w, struct deque_item x)
+static void adopt(struct ws_worker *w, struct ws_deque_item x)
 {
 	struct uproc_thread *t;
 
-	if (is_task(x) && LIKELY(deque_push(&w->w_deque, x) == 0)) {
+	if (is_task(x) && LIKELY(ws_deque_push(&w->w_deque, x) == 0)) {
 		announce();
 		return;
 	}
@@ -1156,12 +1161,12 @@ static struct uproc_thread *adopt_stolen(struct ws_worker *w, struct stolen *o)
 	struct uproc_thread *t;
 	int i;
 
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	for (i = o->o_nr; --i > 0; )
 		adopt(w, o->o_item[i]);
 	t = thread_for(w, o->o_item[0]);
 	lane_note(w, lane_of(t));
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	return t;
 }
 
@@ -1192,7 +1197,7 @@ static void steal_from_any(struct ws_worker *w, struct stolen *o,
 static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 					bool idle)
 {
-	long tasks = deque_look(&w->w_deque);
+	long tasks = ws_deque_look(&w->w_deque);
 	unsigned now = now_ns();
 	struct uproc_thread *t;
 	struct stolen o;
@@ -1207,7 +1212,7 @@ static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
 	if (o.o_nr == 0)
 		return NULL;
 	t = adopt_stolen(w, &o);
-	worth_stole(&w->w_thief, now, now_ns(), w->w_mail);
+	ws_worth_stole(&w->w_thief, now, now_ns(), w->w_mail);
 	TALLY(w, thefts, 1);
 	TALLY(w, stolen, o.o_nr);
 	return t;
@@ -1220,7 +1225,7 @@ static bool others_have_work(const struct ws_worker *w)
 	for (i = 0; i < set->set_nr; i++) {
 		const struct ws_worker *v = worker(i);
 
-		if (v != w && (deque_size(&v->w_deque) > 0 || queue_has(v)))
+		if (v != w && (ws_deque_size(&v->w_deque) > 0 || queue_has(v)))
 			return true;
 	}
 	return false;
@@ -1232,18 +1237,18 @@ static void remember_turns(void)
 	int i;
 
 	for (i = 0; i < set->set_nr; i++)
-		(void)worth_stands(&worker(i)->w_sight, turn_of(worker(i)),
-				   now);
+		(void)ws_worth_stands(&worker(i)->w_sight, turn_of(worker(i)),
+				      now);
 }
 
 /* Returns whether w has no thread to run, and no message. */
 static bool has_nothing(struct ws_worker *w)
 {
 	return __atomic_load_n(&w->w_slot, __ATOMIC_RELAXED) == NULL &&
-	       deque_size(&w->w_deque) == 0 &&
+	       ws_deque_size(&w->w_deque) == 0 &&
 	       uproc_queue_len(&w->w_proc.p_queue) == 0 &&
-	       kept_len(&w->w_kept) == 0 &&
-	       inbox_empty(&w->w_proc.p_inbox);
+	       ws_kept_len(&w->w_kept) == 0 &&
+	       uinbox_empty(&w->w_proc.p_inbox);
 }
 
 /*
@@ -1255,54 +1260,54 @@ static bool must_return(struct ws_worker *w)
 	return !has_nothing(w) || uproc_stopped(set);
 }
 
-/* Sleeps as the watch: for WATCH at most, and then looks. */
+/* Sleeps as the watch: for WS_WATCH at most, and then looks. */
 static void sleep_as_watch(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
 
 	remember_turns();						/* U2 */
-	woken = idle_doze(&set->set_idle, set->set_nr, asleep,
-			  WATCH * 1000000L);				/* U3 */
+	woken = uidle_doze(&set->set_idle, set->set_nr, asleep,
+			   WS_WATCH * 1000000L);			/* U3 */
 	if (!woken)
-		(void)watch_due(&all.s_watch);	/* so others need not */
-	watch_end(&all.s_watch);					/* U4 */
-	if (woken && seek_parked(&all.s_seek) > 1)
+		(void)ws_watch_due(&all.s_watch);	/* so others need not */
+	ws_watch_end(&all.s_watch);					/* U4 */
+	if (woken && ws_seek_parked(&all.s_seek) > 1)
 		wake_sleeper();		/* to watch instead */
 }
 
 /* Returns whether all workers sleep, so that none can get stuck. */
 static bool all_sleep(struct ws_worker *w)
 {
-	if (seek_parked(&all.s_seek) != set->set_nr)
+	if (ws_seek_parked(&all.s_seek) != set->set_nr)
 		return false;
-	if (watch_kept(&all.s_watch))
+	if (ws_watch_kept(&all.s_watch))
 		return true;		/* the watch will see */
 	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
 	TALLY(w, fences, 1);
-	fence_heavy();
-	return seek_parked(&all.s_seek) == set->set_nr;
+	ws_fence_heavy();
+	return ws_seek_parked(&all.s_seek) == set->set_nr;
 }
 
 static void park(struct ws_worker *w, unsigned *turns)
 {
 	int *asleep = &w->w_proc.p_asleep;
 
-	park_prepare(asleep);						/* S1 */
+	upark_prepare(asleep);						/* S1 */
 	TALLY(w, fences, 1);
-	seek_park(&all.s_seek);						/* S2 */
+	ws_seek_park(&all.s_seek);					/* S2 */
 	if ((must_return(w) || others_have_work(w)) &&			/* S3 */
-	    park_cancel(asleep)) {
-		seek_unpark(&all.s_seek);
+	    upark_cancel(asleep)) {
+		ws_seek_unpark(&all.s_seek);
 		uproc_pause(turns);
 		return;
 	}
 	if (set->set_nr > 1 && !all_sleep(w) &&
-	    watch_begin(&all.s_watch))					/* U1 */
+	    ws_watch_begin(&all.s_watch))				/* U1 */
 		sleep_as_watch(w);					/* S4 */
 	else
-		idle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
-	seek_unpark(&all.s_seek);
+		uidle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
+	ws_seek_unpark(&all.s_seek);
 	*turns = 0;
 }
 
@@ -1314,7 +1319,8 @@ static bool others_stand(const struct ws_worker *w, unsigned since)
 	for (i = 0; i < set->set_nr; i++) {
 		const struct ws_worker *v = worker(i);
 
-		if (v != w && worth_stood(&v->w_sight, since) && is_behind(v))
+		if (v != w && ws_worth_stood(&v->w_sight,
+					     since) && is_behind(v))
 			return true;
 	}
 	return false;
@@ -1327,7 +1333,7 @@ static bool others_stand(const struct ws_worker *w, unsigned since)
  */
 static struct uproc_thread *search(struct ws_worker *w, bool napped)
 {
-	unsigned most = napped ? WORTH_FENCE_MOST : SEARCH;
+	unsigned most = napped ? WS_WORTH_FENCE_MOST : SEARCH;
 	struct uproc_thread *t = steal_round(w, true, true);
 	unsigned began = now_ns();
 	int i;
@@ -1335,7 +1341,7 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 	if (!set->set_spare || set->set_nr == 1)
 		return t;
 	while (t == NULL && !must_return(w) &&
-	       worth_age(now_ns(), began) < most &&
+	       ws_worth_age(now_ns(), began) < most &&
 	       (!napped || others_stand(w, began))) {
 		for (i = 0; i < SEARCH_RELAX; i++)
 			uproc_relax();
@@ -1362,11 +1368,11 @@ static void nap(struct ws_worker *w)
 {
 	int *asleep = &w->w_proc.p_asleep;
 
-	park_prepare(asleep);						/* S1 */
-	if (must_return(w) && park_cancel(asleep))			/* S3 */
+	upark_prepare(asleep);						/* S1 */
+	if (must_return(w) && upark_cancel(asleep))			/* S3 */
 		return;
-	(void)idle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
-			(long)worth_nap(&w->w_thief));
+	(void)uidle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
+			 (long)ws_worth_nap(&w->w_thief));
 }
 
 /*
@@ -1377,9 +1383,9 @@ static bool should_nap(const struct ws_worker *w, unsigned since)
 {
 	if (others_have_work(w))
 		return true;
-	return seek_alone(&all.s_seek) &&
+	return ws_seek_alone(&all.s_seek) &&
 	       (dries(w) != since ||
-		(w->w_thief.h_nap < WORTH_NAP_MOST &&
+		(w->w_thief.h_nap < WS_WORTH_NAP_MOST &&
 		 others_stand(w, now_ns())));
 }
 
@@ -1408,14 +1414,14 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 	struct uproc_thread *t;
 	bool more;
 
-	worth_judge(&w->w_thief, began, w->w_mail);
-	seek_begin(&all.s_seek);
+	ws_worth_judge(&w->w_thief, began, w->w_mail);
+	ws_seek_begin(&all.s_seek);
 	t = search_and_nap(w);
-	more = seek_end(&all.s_seek);
+	more = ws_seek_end(&all.s_seek);
 	TALLY(w, fences, more);
 	more = more && others_have_work(NULL);
 	if (t == NULL && !must_return(w)) {
-		worth_calm(&w->w_thief);
+		ws_worth_calm(&w->w_thief);
 		park(w, turns);
 	} else {
 		if (more)
@@ -1435,14 +1441,14 @@ static ALWAYS_INLINE void enqueue_new(struct ws_worker *w,
 {
 	threads_add(w, 1);
 	if (LIKELY(!(t->t_stack.u_mark & PINNED)) &&
-	    LIKELY(deque_push(&w->w_deque, thread_item(t)) == 0)) {
+	    LIKELY(ws_deque_push(&w->w_deque, thread_item(t)) == 0)) {
 		announce();
 		return;
 	}
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	if (!enqueue(w, t))
 		send_to(w, t);
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 }
 
 /* Makes a thread on worker nr, modulo all; -1: on the caller's, or in turn. */
@@ -1505,22 +1511,22 @@ static NOINLINE int spawn_slow(void (*f)(void *), void *arg)
 
 	if (w == NULL || f == NULL)
 		return create_slow(-1, f, arg, 0) != NULL ? 0 : -errno;
-	return stock_reserve(w, deque_look(&w->w_deque) + 1) ?
+	return stock_reserve(w, ws_deque_look(&w->w_deque) + 1) ?
 		ws_spawn(f, arg) : -ENOMEM;
 }
 
 int ws_spawn(void (*f)(void *), void *arg)
 {
 	const struct ustack *self = ustack_self();
-	struct deque_item task = { (void *)f, arg };
+	struct ws_deque_item task = { (void *)f, arg };
 	struct ws_worker *w;
 
 	if (self == NULL || self->u_sched->s_done != done || f == NULL)
 		return spawn_slow(f, arg);
 	w = (struct ws_worker *)self->u_sched;
-	if (!LIKELY(deque_most(&w->w_deque) < w->w_stock.k_nr))
+	if (!LIKELY(ws_deque_most(&w->w_deque) < w->w_stock.k_nr))
 		return spawn_slow(f, arg);
-	if (!LIKELY(deque_push(&w->w_deque, task) == 0))
+	if (!LIKELY(ws_deque_push(&w->w_deque, task) == 0))
 		return -ENOMEM;
 	announce();
 	return 0;
@@ -1559,17 +1565,17 @@ int ws_yield(void)
 	int rc;
 
 	usched_point();
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	rc = enqueue(w, t) ? 0 : -ENOMEM;
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	if (rc != 0)
 		return rc;
 	announce();
 	rc = ustack_block();
 	if (rc != 0) {
-		stop_enter(&w->w_stop);
+		ws_stop_enter(&w->w_stop);
 		enqueue_undo(w, t);
-		stop_leave(&w->w_stop);
+		ws_stop_leave(&w->w_stop);
 	}
 	return rc;
 }
@@ -1594,10 +1600,10 @@ void ws_unpin(void)
 
 	if (!(t->t_stack.u_mark & PINNED))
 		return;
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	mark_set(t, t->t_stack.u_mark & ~PINNED);
 	unpin(w, t);
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 }
 
 int ws_proc(void)
@@ -1614,7 +1620,7 @@ static int preempt(struct usched *s, struct ustack *u)
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 	int rc = 0;
 
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	if (u == NULL) {
 		enqueue_undo(w, t);
 		preempt_end(w, t);
@@ -1623,7 +1629,7 @@ static int preempt(struct usched *s, struct ustack *u)
 		if (rc == 0)
 			preempt_end(w, t);
 	}
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 	return rc;
 }
 
@@ -1636,19 +1642,19 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		ws_post((struct ws_thread *)t);
 		return;
 	}
-	stop_enter(&w->w_stop);
+	ws_stop_enter(&w->w_stop);
 	if (ws_home(t) != w) {
-		stop_leave(&w->w_stop);
+		ws_stop_leave(&w->w_stop);
 		ws_post((struct ws_thread *)t);
 		return;
 	}
-	if (wakes_add(&t->t_wakes, 1)) {
+	if (uwakes_add(&t->t_wakes, 1)) {
 		struct uproc_thread *before = w->w_slot;
 
 		ws_slot_set(w, t);
 		ws_displaced(w, before);
 	} else
-		stop_leave(&w->w_stop);
+		ws_stop_leave(&w->w_stop);
 }
 
 /* Wakes t where ws_wake() could not. The worker may still be in. */
@@ -1657,7 +1663,7 @@ void ws_wake_slow(struct ws_thread *t)
 	struct uproc *p = uproc_here(set);
 
 	if (p != NULL)
-		stop_leave(&((struct ws_worker *)p)->w_stop);
+		ws_stop_leave(&((struct ws_worker *)p)->w_stop);
 	if (!inherited(&t->s_thread))
 		wake(p, &t->s_thread);
 }
@@ -1669,7 +1675,7 @@ void ws_wake_slow(struct ws_thread *t)
 static void take_wakes(struct uproc *p)
 {
 	(void)p;
-	mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
+	ws_mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
 }
 
 /* From the beginning to the end. */
@@ -1679,21 +1685,21 @@ static int worker_init(struct uproc *p)
 	struct ws_worker *w = (struct ws_worker *)p;
 
 	w->w_running_lane = NONE;
-	stop_init(&w->w_stop);
+	ws_stop_init(&w->w_stop);
 	p->p_sched.s_gate = &w->w_stop.k_in;
-	worth_init(&w->w_thief);
+	ws_worth_init(&w->w_thief);
 	w->w_random = p->p_nr * 2654435769u + 1;
-	return kept_init(&w->w_kept, ROOM_MIN) ?
-		deque_init(&w->w_deque, p->p_room) : -ENOMEM;
+	return ws_kept_init(&w->w_kept, ROOM_MIN) ?
+		ws_deque_init(&w->w_deque, p->p_room) : -ENOMEM;
 }
 
 static void worker_fini(struct uproc *p)
 {
 	struct ws_worker *w = (struct ws_worker *)p;
 
-	deque_fini(&w->w_deque);
+	ws_deque_fini(&w->w_deque);
 	umem_stock_fini(&w->w_stock);
-	kept_fini(&w->w_kept);
+	ws_kept_fini(&w->w_kept);
 	free(w->w_lane);
 	if (p->p_nr == 0)
 		lanes_fini();
@@ -1702,7 +1708,7 @@ static void worker_fini(struct uproc *p)
 /* Called in the child of a thread of p: makes each wake take the slow path. */
 static void in_child(struct uproc *p)
 {
-	((struct ws_worker *)p)->w_stop.k_stop |= STOP_ASKED;
+	((struct ws_worker *)p)->w_stop.k_stop |= WS_STOP_ASKED;
 }
 
 /* Forgets, in the child of fork(), all that is left of the parent's workers. */
@@ -1733,7 +1739,7 @@ static const struct uproc_ops ops = {
 
 int ws_init(int proc_nr, int thread_nr)
 {
-	(void)fence_init();		/* if it fails, it is only slower */
+	(void)ws_fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
 		forget_parent();
 	if (proc_nr == 0)

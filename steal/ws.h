@@ -156,7 +156,7 @@ struct ws_worker {
 	int                  w_running_lane;	/* of the thread that it runs */
 	int                 *w_lane;	/* lanes that are at home here, */
 	int                  w_lane_nr;	/* and may move */
-	struct kept          w_kept;	/* threads that must stay, by lane */
+	struct ws_kept       w_kept;	/* threads that must stay, by lane */
 	/* The owner uses these, in or not. */
 	unsigned             w_turn;	/* switches (atomic) */
 	int                  w_free;	/* first lane without threads, or 0 */
@@ -170,14 +170,14 @@ struct ws_worker {
 	unsigned             w_mail_at;	/* when, not counting */
 	unsigned             w_idle;	/* ns in which it had nothing to do, */
 	bool                 w_dense;	/* and the last came fast */
-	struct thief         w_thief;
+	struct ws_thief      w_thief;
 	/* Memory for tasks: see "Tasks" in ws.c. */
 	struct umem_stock    w_stock;
 	/* Written by thieves (atomic). */
 	unsigned             w_looked;	/* end of the queue at the last look */
-	struct sight         w_sight;
-	struct stop          w_stop __attribute__((aligned(64)));
-	struct deque         w_deque;	/* threads that can run, tasks */
+	struct ws_sight      w_sight;
+	struct ws_stop       w_stop __attribute__((aligned(64)));
+	struct ws_deque      w_deque;	/* threads that can run, tasks */
 };
 
 /* The home of each lane, by number (atomic). [0]: NULL. */
@@ -201,7 +201,7 @@ static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
 		ws_home_native(t);
 }
 
-/* Not API. Returns whether t has a lane that is at home at w. Caller is in w. */
+/* Not API. Returns whether t has a lane at home at w. Caller is in w. */
 static __inline__ bool ws_is_home(const struct ws_worker *w,
 				  const struct uproc_thread *t)
 {
@@ -212,7 +212,7 @@ static __inline__ bool ws_is_home(const struct ws_worker *w,
 }
 
 /*
- * Not API. Returns whether t is at home at s, if STOP_LOOK is not set (W9).
+ * Not API. Returns whether t is at home at s, if WS_STOP_LOOK is not set (W9).
  * Caller is in s. Acquires what the last home has done.
  */
 static __inline__ bool ws_is_hint(const struct uproc_thread *t,
@@ -241,10 +241,10 @@ WS_INLINE int ws_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
 
-	if (UPROC_LIKELY(!wakes_wait(&t->t_wakes)))
+	if (UPROC_LIKELY(!uwakes_wait(&t->t_wakes)))
 		return 0;
-	if (__builtin_expect(!mail_settled(&t->t_wakes), 0) &&
-	    mail_settle(&t->t_wakes))
+	if (__builtin_expect(!ws_mail_settled(&t->t_wakes), 0) &&
+	    ws_mail_settle(&t->t_wakes))
 		return 0;
 	return uproc_wait_block();
 }
@@ -260,12 +260,12 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 	uproc_live(u, "wake");
 	/* The first look tells that s is of ws. Before K1 t may be stolen. */
 	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
-	    !UPROC_LIKELY(stop_quick(&w->w_stop)) ||
+	    !UPROC_LIKELY(ws_stop_quick(&w->w_stop)) ||
 	    !UPROC_LIKELY(ws_is_hint(u, s))) {
 		ws_wake_slow(t);
 		return;
 	}
-	if (wakes_add(&u->t_wakes, 1)) {
+	if (uwakes_add(&u->t_wakes, 1)) {
 		before = w->w_slot;
 		ws_slot_set(w, u);
 		if (before != NULL || __builtin_expect(__atomic_load_n(
@@ -274,7 +274,7 @@ WS_INLINE void ws_wake(struct ws_thread *t)
 			return;
 		}
 	}
-	stop_leave(&w->w_stop);
+	ws_stop_leave(&w->w_stop);
 }
 #endif
 

@@ -142,26 +142,26 @@ mutants() {
 	broken 'wakes: a wake is lost' plain proc/wakes.h \
 		's/^	return w;/	*nr -= *nr > 2;\n&/'
 	broken 'wakes: a wake is doubled' plain proc/wakes.h \
-		's/return (int)(was \/ WAKES_ONE);/return (int)(was \/ WAKES_ONE) + (was > 3 * WAKES_ONE);/'
+		's/return (int)(was \/ UWAKES_ONE);/return (int)(was \/ UWAKES_ONE) + (was > 3 * UWAKES_ONE);/'
 	broken 'wakes: C1 not atomic' plain proc/wakes.h \
-		's/__atomic_fetch_add(&w->w_posted, WAKES_ONE,$/(w->w_posted += WAKES_ONE) - WAKES_ONE; (void)(0,/'
+		's/__atomic_fetch_add(&w->w_posted, UWAKES_ONE,$/(w->w_posted += UWAKES_ONE) - UWAKES_ONE; (void)(0,/'
 	broken 'wakes: C1 relaxed' tsan proc/wakes.h \
-		'/fetch_add(&w->w_posted, WAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
+		'/fetch_add(&w->w_posted, UWAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
 	broken 'inbox: R1 relaxed' tsan proc/inbox.h \
 		'/R1 \*/s/_RELEASE/_RELAXED/'
 	broken 'inbox: a link cleared too late' plain proc/inbox.h \
 		'/n_next, NULL, __ATOMIC_RELAXED/d
-		s/^	RACE_WINDOW(2);/&\n	n->n_next = NULL;/'
+		s/^	USCHED_RACE(2);/&\n	n->n_next = NULL;/'
 	broken 'park: no unpark' plain proc/park.h \
-		'/^	park_futex_wake(asleep);/d'
+		'/^	upark_futex_wake(asleep);/d'
 	broken 'idle: a waker is not counted' plain proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
 	broken 'uproc: no second look' plain proc/uproc.c \
-		's/(!inbox_empty(&p->p_inbox) ||/(0 ||/'
+		's/(!uinbox_empty(&p->p_inbox) ||/(0 ||/'
 	broken 'uproc: a join does not wait' plain proc/uproc.c \
 		's/^	if (!ended)$/	if (0)/'
 	broken 'uproc: freed too early' plain proc/uproc.c \
-		'/^static void thread_done/,/^}/s/UPROC_LIKELY(wakes_close(&t->t_wakes, WAKES_LEFT))/1/'
+		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
 	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
@@ -170,15 +170,15 @@ mutants() {
 		's/op_hold(c->ca_set);/op_wait == NULL;/
 		s/c->ca_ops->op_release(c->ca_set);/;/'
 	broken 'mail: the first block loses wakes' plain steal/mail.h \
-		'/^	wakes_back(w, mail_wakes(was));/d'
+		'/^	uwakes_back(w, ws_mail_wakes(was));/d'
 	broken 'mail: freed too early' plain steal/mail.h \
-		's/return !mail_settled(w) ||/return 1 ||/'
+		's/return !ws_mail_settled(w) ||/return 1 ||/'
 	broken 'mail: a post to a thread that has blocked tells no inbox' \
-		plain steal/mail.h 's/settled || (was & MAIL_SETTLED)/settled/'
+		plain steal/mail.h 's/settled || (was & WS_MAIL_SETTLED)/settled/'
 	broken 'stop: no look whether the owner is in' plain steal/stop.h \
 		's/if (!__atomic_load_n(&k->k_in.*$/if (1)/'
 	broken 'deque: the last item without a fight' plain steal/deque.h \
-		's/left == 0 && deque_win(d, b)/left == 0/'
+		's/left == 0 && ws_deque_win(d, b)/left == 0/'
 	broken 'deque: indices that do not wrap' plain steal/deque.h \
 		's/return (long)(bottom - top);/return bottom > top ? (long)(bottom - top) : -1;/'
 	broken 'ws: what is stuck stays' plain steal/ws.c \
@@ -188,7 +188,7 @@ mutants() {
 	broken 'ws: pinned threads go' plain steal/ws.c \
 		's/ && !lane_stays(t);/;/'
 	broken 'ws: a wake for a worker that sleeps' plain steal/ws.c \
-		'/^static void post_to/,/^}/s/^	idle_wake.*//'
+		'/^static void post_to/,/^}/s/^	uidle_wake.*//'
 }
 
 case $1 in

@@ -76,14 +76,14 @@ broken 'A1 relaxed' inbox inbox.h 's/_ACQUIRE/_RELAXED/' full
 broken 'R2 a load and a store' inbox inbox.h \
 	"s/before = __atomic_exchange_n(&i->i_tail, n, $seq)/before = __atomic_load_n(\&i->i_tail, $seq); __atomic_store_n(\&i->i_tail, n, $seq)/"
 broken 'a link cleared too late' inbox inbox.h \
-	'/(&n->n_next, NULL/d; /RACE_WINDOW(2)/i\
+	'/(&n->n_next, NULL/d; /USCHED_RACE(2)/i\
 	__atomic_store_n(\&n->n_next, NULL, __ATOMIC_RELAXED);' full
 broken 'the stub posted without a look at the tail' inbox inbox.h \
 	'/i_tail, __ATOMIC_ACQUIRE) != head)/,/return NULL/d' full
 broken 'empty: only the head' inbox inbox.h \
 	"s/return __atomic_load_n(&i->i_tail, $seq) == &i->i_stub &&/return/" full
 
-broken 'S3: no second look' park m_park.c 's/if (!inbox_empty(/if (0 \&\& (/'
+broken 'S3: no second look' park m_park.c 's/if (!uinbox_empty(/if (0 \&\& (/'
 broken 'S1 not sequentially consistent' park park.h \
 	"s/__atomic_exchange_n(asleep, 1, $seq)/__atomic_store_n(asleep, 1, __ATOMIC_RELEASE)/"
 broken 'W3 relaxed' park park.h '/W3 \*/s/_SEQ_CST/_RELAXED/' full
@@ -91,16 +91,16 @@ broken 'W1 not sequentially consistent' park inbox.h \
 	'/R2 A2 \*/s/_SEQ_CST/_ACQ_REL/' full
 broken 'S3 relaxed' park inbox.h \
 	'/i_tail, __ATOMIC_SEQ_CST) ==/s/_SEQ_CST/_RELAXED/' full
-broken 'nobody tells the futex' park park.h '/^	park_futex_wake(asleep);/d' full
+broken 'nobody tells the futex' park park.h '/^	upark_futex_wake(asleep);/d' full
 broken 'each waker says that it was he' park park.h \
-	"/RACE_WINDOW(7)/,/return false/s/if (__atomic_exchange_n(asleep, 0, $seq) == 0)/__atomic_store_n(asleep, 0, $seq); if (0)/" full
+	"/USCHED_RACE(7)/,/return false/s/if (__atomic_exchange_n(asleep, 0, $seq) == 0)/__atomic_store_n(asleep, 0, $seq); if (0)/" full
 broken 'a wait that returns for no reason is believed' park park.h \
 	's/while (__atomic_load_n(asleep/if (__atomic_load_n(asleep/' full
 
 broken 'T2 before T1' wakes wakes.h \
-	's|struct inbox_node \*n = inbox_take(inbox);.*|struct inbox_node *n = inbox->i_head == \&inbox->i_stub ? __atomic_load_n(\&inbox->i_stub.n_next, __ATOMIC_ACQUIRE) : inbox->i_head; int was = n == NULL ? 0 : wakes_clear((struct wakes *)((char *)n - offsetof(struct wakes, w_node)));|
-	s|	if (n == NULL)|	n = inbox_take(inbox); if (n == NULL)|
-	s|\*nr = wakes_clear(w);|*nr = was;|'
+	's|struct uinbox_node \*n = uinbox_take(inbox);.*|struct uinbox_node *n = inbox->i_head == \&inbox->i_stub ? __atomic_load_n(\&inbox->i_stub.n_next, __ATOMIC_ACQUIRE) : inbox->i_head; int was = n == NULL ? 0 : uwakes_clear((struct uwakes *)((char *)n - offsetof(struct uwakes, w_node)));|
+	s|	if (n == NULL)|	n = uinbox_take(inbox); if (n == NULL)|
+	s|\*nr = uwakes_clear(w);|*nr = was;|'
 broken 'C1 relaxed' wakes wakes.h '/C1 R3 A4 \*/s/_ACQ_REL/_RELAXED/' full
 broken 'T2 relaxed' wakes wakes.h 's/posted, 0, __ATOMIC_ACQ_REL/posted, 0, __ATOMIC_RELAXED/' full
 broken 'R4: the node not released' wakes wakes.h \
@@ -108,33 +108,33 @@ broken 'R4: the node not released' wakes wakes.h \
 broken 'A4: the node not acquired' wakes wakes.h \
 	'/C1 R3 A4 \*/s/_ACQ_REL/_RELEASE/' full
 broken 'C1 a load and a store' wakes wakes.h \
-	's/unsigned was = __atomic_fetch_add(&w->w_posted, WAKES_ONE,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was + WAKES_ONE, 3);/; /C1 R3 A4 \*/d' full
+	's/unsigned was = __atomic_fetch_add(&w->w_posted, UWAKES_ONE,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was + UWAKES_ONE, 3);/; /C1 R3 A4 \*/d' full
 broken 'each C1 posts' wakes wakes.h 's/if (was != 0) {/if (0) {/' full
 broken 'T2 forgets all but one' wakes wakes.h \
-	's/\*nr = wakes_clear/*nr = 0 != wakes_clear/' full
+	's/\*nr = uwakes_clear/*nr = 0 != uwakes_clear/' full
 broken 'T3 lets run who has not waited' wakes wakes.h \
 	's/return was < 0;/return was <= 0;/'
 broken 'E2: the joiner frees, whatever is under way' wakes wakes.h \
-	's/return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, WAKES_LEFT,/'
+	's/return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, UWAKES_LEFT,/'
 broken 'C1: a wake after the end posts' wakes wakes.h \
-	's/if (was != 0) {/if (was >= WAKES_ONE) {/'
+	's/if (was != 0) {/if (was >= UWAKES_ONE) {/'
 broken 'E1: POSTED is forgotten' wakes wakes.h \
-	's/(was != 0 ? WAKES_POSTED : 0)/0/' full
-broken 'E1: GONE is not set' wakes wakes.h 's/now = WAKES_GONE |/now =/' full
-broken 'T4 as T2' wakes wakes.h 's/ & WAKES_GONE)$/ \& 0)/' full
-broken 'T4: POSTED stays' wakes wakes.h 's/, ~WAKES_POSTED,/, ~0u,/' full
+	's/(was != 0 ? UWAKES_POSTED : 0)/0/' full
+broken 'E1: GONE is not set' wakes wakes.h 's/now = UWAKES_GONE |/now =/' full
+broken 'T4 as T2' wakes wakes.h 's/ & UWAKES_GONE)$/ \& 0)/' full
+broken 'T4: POSTED stays' wakes wakes.h 's/, ~UWAKES_POSTED,/, ~0u,/' full
 broken 'R5 relaxed in E2' wakes wakes.h \
-	'/WAKES_LEFT,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
+	'/UWAKES_LEFT,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
 broken 'R5 relaxed in T4' wakes wakes.h \
-	'/WAKES_POSTED,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
+	'/UWAKES_POSTED,.*R5/,/ACQ_REL/s/_ACQ_REL/_RELAXED/' full
 
 broken 'D2 after W4' idle idle.h \
-	'/D2 \*/d; s|if (!park_wake(asleep)) {.*|bool woken = park_wake(asleep); __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST); if (!woken) {|'
+	'/D2 \*/d; s|if (!upark_wake(asleep)) {.*|bool woken = upark_wake(asleep); __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST); if (!woken) {|'
 broken 'no D2, no D3' idle idle.h '/D2 \*/d; /D3 \*/d' full
 broken 'no D3' idle idle.h '/D3 \*/d' full
 broken 'who releases does not tell' idle idle.h \
-	'/^	park_futex_wake(idle)/d' full
-broken 'D1 does not tell' idle idle.h '/^		park_futex_wake(idle)/s/park.*/;/' full
+	'/^	upark_futex_wake(idle)/d' full
+broken 'D1 does not tell' idle idle.h '/^		upark_futex_wake(idle)/s/park.*/;/' full
 
 # Errors of the paper of deque.h, and then the orders on which deque.h depends.
 # R3 and A3, which keep the load of an item before the swap, are outside of this
@@ -144,37 +144,37 @@ broken 'R2 relaxed: the array (Norris and Demsky)' deque deque.h \
 broken 'A2 relaxed: the array' deque deque.h \
 	's/(&d->d_array, __ATOMIC_ACQUIRE/(\&d->d_array, __ATOMIC_RELAXED/' full
 broken 'unsigned indices: pop of an empty deque' deque deque.h \
-	'/(deque_span(b, .*) < 0)/,/return x/d
+	'/(ws_deque_span(b, .*) < 0)/,/return x/d
 	s|^	if (left > 0)	.*|	if (b > b - (unsigned long)left)|
 	s|if (left == 0 &&|if (left == 0 \&\& 1 \&\&|'
-broken 'no fence in pop' deque deque.h '/fence_light();/d'
-broken 'no fence in steal' deque deque.h '/fence_heavy();/d'
+broken 'no fence in pop' deque deque.h '/ws_fence_light();/d'
+broken 'no fence in steal' deque deque.h '/ws_fence_heavy();/d'
 broken 'a heavy fence that is full, and a light one that is free' deque \
-	fence.h 's/if (mode != FENCE_ONE_FREE)/if (1)/; s/!fence_call(FENCE_EXPEDITED) &&/0 \&\&/'
+	fence.h 's/if (mode != WS_FENCE_ONE_FREE)/if (1)/; s/!ws_fence_call(WS_FENCE_EXPEDITED) &&/0 \&\&/'
 broken 'full fences not sequentially consistent' deque fence.h \
 	's/thread_fence(__ATOMIC_SEQ_CST)/thread_fence(__ATOMIC_ACQ_REL)/' full
 broken 'pop reads d_top before the fence' deque deque.h \
-	's/left = deque_span(b, .*/left = deque_span(b, t);/; s/^	fence_light();/	unsigned long t = __atomic_load_n(\&d->d_top, __ATOMIC_RELAXED); &/' full
+	's/left = ws_deque_span(b, .*/left = ws_deque_span(b, t);/; s/^	ws_fence_light();/	unsigned long t = __atomic_load_n(\&d->d_top, __ATOMIC_RELAXED); &/' full
 broken 'steal reads the array before d_bottom' deque deque.h \
-	'/^	fence_heavy();/s/.*/	struct deque_array *a = __atomic_load_n(\&d->d_array, __ATOMIC_ACQUIRE); &/
-	/fence_heavy();/,$s/deque_get(.*, t);/deque_get(a, t);/' full
+	'/^	ws_fence_heavy();/s/.*/	struct ws_deque_array *a = __atomic_load_n(\&d->d_array, __ATOMIC_ACQUIRE); &/
+	/ws_fence_heavy();/,$s/ws_deque_get(.*, t);/ws_deque_get(a, t);/' full
 broken 'the last one popped without a swap' deque deque.h \
-	's/if (left == 0 && deque_win(d, b))/if (left == 0)/' full
+	's/if (left == 0 && ws_deque_win(d, b))/if (left == 0)/' full
 broken 'the swap a load and a store' deque deque.h \
 	's/return __atomic_compare_exchange_n.*/if (__atomic_load_n(\&d->d_top, __ATOMIC_SEQ_CST) != i) return 0; __atomic_store_n(\&d->d_top, i + 1, __ATOMIC_SEQ_CST); return 1;/
 	/__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);/d' full
 broken 'R1 relaxed in push' deque deque.h \
-	'/RACE_WINDOW(24)/,/R1 \*/s/_RELEASE/_RELAXED/' full
+	'/USCHED_RACE(24)/,/R1 \*/s/_RELEASE/_RELAXED/' full
 broken 'R1 relaxed in pop, first (P0982)' deque deque.h \
-	'/RACE_WINDOW(25)/,/R1 \*/s/_RELEASE/_RELAXED/' full
+	'/USCHED_RACE(25)/,/R1 \*/s/_RELEASE/_RELAXED/' full
 broken 'A1 relaxed, without a fence' deque deque.h \
-	'/^static.*deque_steal_alone/,/A1 \*/s/__ATOMIC_ACQUIRE);		/__ATOMIC_RELAXED);	/' full
+	'/^static.*ws_deque_steal_alone/,/A1 \*/s/__ATOMIC_ACQUIRE);		/__ATOMIC_RELAXED);	/' full
 broken 'Q5: an old array is written' deque deque.h \
-	's/^	big->a_old = a;/& deque_put(a, d->d_bottom, deque_none(NULL));/' full
+	's/^	big->a_old = a;/& ws_deque_put(a, d->d_bottom, ws_deque_none(NULL));/' full
 broken 'A1 relaxed' deque deque.h \
-	'/fence_heavy();/,/A1 \*/s/d_bottom, __ATOMIC_ACQUIRE/d_bottom, __ATOMIC_RELAXED/' full
+	'/ws_fence_heavy();/,/A1 \*/s/d_bottom, __ATOMIC_ACQUIRE/d_bottom, __ATOMIC_RELAXED/' full
 broken 'd_bottom read before d_top' deque deque.h \
-	's/^	if (deque_span(b, t) <= 0)/	t = __atomic_load_n(\&d->d_top, __ATOMIC_ACQUIRE); &/' full
+	's/^	if (ws_deque_span(b, t) <= 0)/	t = __atomic_load_n(\&d->d_top, __ATOMIC_ACQUIRE); &/' full
 broken 'the array before it is filled' deque deque.h \
 	's/^	for (i = d->d_seen; /	__atomic_store_n(\&d->d_array, big, __ATOMIC_RELEASE); &/' full
 broken 'Q2: an item too much without a swap' deque deque.h \
@@ -185,37 +185,37 @@ broken 'Q4: room by a d_top that is not yet' deque deque.h \
 	's/^	d->d_seen = .*/	d->d_seen = d->d_bottom;/' full
 
 # Not needed in any scenario, so not here: that K3 acquires (stop.h); that
-# mail_close() is more than a load and a store, that mail_open() leaves SETTLED,
+# ws_mail_close() is more than a load and a store, that ws_mail_open() leaves SETTLED,
 # and that a post which finds GONE does not post (mail.h); the orders of N1, N4
-# and seek_unpark() (seek.h).
-broken 'K1: no light fence' stop stop.h '/fence_light();/d'
-broken 'K4: no heavy fence' stop stop.h '/fence_heavy();/d'
+# and ws_seek_unpark() (seek.h).
+broken 'K1: no light fence' stop stop.h '/ws_fence_light();/d'
+broken 'K4: no heavy fence' stop stop.h '/ws_fence_heavy();/d'
 broken 'K2: no look' stop stop.h \
 	'/^	return !(__atomic_load_n(&k->k_stop, /{N;s/.*/	return 1;/
 	}' full
-broken 'K2: stop_quick() does not look whether it is asked' stop stop.h \
-	's/(STOP_NEXT - 1)/(STOP_FENCE | STOP_LOOK)/'
-broken 'K2: stop_quick() does not look at the fence' stop stop.h \
-	's/(STOP_NEXT - 1)/(STOP_ASKED | STOP_LOOK)/'
-broken 'stop_quick() does not see LOOK' stop stop.h \
-	's/(STOP_NEXT - 1)/(STOP_ASKED | STOP_FENCE)/'
-broken 'stop_look() is a load and a store' stop stop.h \
-	's/__atomic_fetch_or(&k->k_stop, STOP_LOOK,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) | STOP_LOOK,/'
+broken 'K2: ws_stop_quick() does not look whether it is asked' stop stop.h \
+	's/(WS_STOP_NEXT - 1)/(WS_STOP_FENCE | WS_STOP_LOOK)/'
+broken 'K2: ws_stop_quick() does not look at the fence' stop stop.h \
+	's/(WS_STOP_NEXT - 1)/(WS_STOP_ASKED | WS_STOP_LOOK)/'
+broken 'ws_stop_quick() does not see LOOK' stop stop.h \
+	's/(WS_STOP_NEXT - 1)/(WS_STOP_ASKED | WS_STOP_FENCE)/'
+broken 'ws_stop_look() is a load and a store' stop stop.h \
+	's/__atomic_fetch_or(&k->k_stop, WS_STOP_LOOK,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) | WS_STOP_LOOK,/'
 broken 'K6 a load and a store' stop stop.h \
-	's/__atomic_fetch_and(&k->k_stop, ~(unsigned long)STOP_ASKED,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) \& ~(unsigned long)STOP_ASKED,/'
+	's/__atomic_fetch_and(&k->k_stop, ~(unsigned long)WS_STOP_ASKED,/__atomic_store_n(\&k->k_stop, __atomic_load_n(\&k->k_stop, 0) \& ~(unsigned long)WS_STOP_ASKED,/'
 broken 'K2: one look only' stop stop.h \
-	's/} while (!stop_in(k));/} while (stop_in(k), 0);/' full
-broken 'K2: the owner waits while in' stop stop.h '/^		stop_leave(k);/d'
+	's/} while (!ws_stop_in(k));/} while (ws_stop_in(k), 0);/' full
+broken 'K2: the owner waits while in' stop stop.h '/^		ws_stop_leave(k);/d'
 broken 'K2: the owner goes out to wait, and does not release' stop stop.h \
-	's/^		stop_leave(k);/		__atomic_store_n(\&k->k_in, 0, __ATOMIC_RELAXED);/' full
+	's/^		ws_stop_leave(k);/	__atomic_store_n(\&k->k_in, 0, __ATOMIC_RELAXED);/' full
 broken 'K2 relaxed' stop stop.h '/k_stop, __ATOMIC_ACQUIRE/s/_ACQUIRE/_RELAXED/' full
 broken 'K3 a load and a store' stop stop.h \
-	's/if (was & STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop.*/if (was \& STOP_ASKED || (__atomic_store_n(\&k->k_stop, stop, __ATOMIC_RELAXED), 0))/
+	's/if (was & WS_STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop.*/if (was \& WS_STOP_ASKED || (__atomic_store_n(\&k->k_stop, stop, __ATOMIC_RELAXED), 0))/
 	/stop, false, __ATOMIC_ACQUIRE/d' full
 broken 'K3: who is stopped already is stopped' stop stop.h \
-	's/if (was & STOP_ASKED || /if (/'
+	's/if (was & WS_STOP_ASKED || /if (/'
 broken 'K8: stops have no numbers' stop stop.h \
-	's/(was + STOP_NEXT) | STOP_ASKED/was | STOP_ASKED/'
+	's/(was + WS_STOP_NEXT) | WS_STOP_ASKED/was | WS_STOP_ASKED/'
 broken 'K8 relaxed' stop stop.h \
 	'/&k->k_answer, stop,/{N;s/_RELEASE/_RELAXED/
 	}'
@@ -230,128 +230,128 @@ broken 'K5: no look' stop stop.h 's/if (!__atomic_load_n(&k->k_in.*/if (1)/' ful
 broken 'K5 relaxed' stop stop.h '/K5 T1 \*/s/_ACQUIRE/_RELAXED/' full
 broken 'K6 relaxed' stop stop.h '/K6 T2 \*/s/_RELEASE/_RELAXED/' full
 broken 'K7 relaxed' stop stop.h '/K7 T1 \*/s/_RELEASE/_RELAXED/' full
-broken 'who gives up leaves it stopped' stop stop.h '/^	stop_end(k);/d'
+broken 'who gives up leaves it stopped' stop stop.h '/^	ws_stop_end(k);/d'
 
 broken 'M1: a post does not acquire' mail mail.h \
 	's/__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));/__ATOMIC_RELEASE, __ATOMIC_RELAXED));/' full
 broken 'M2: a post does not release' mail mail.h \
 	's/__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));/__ATOMIC_ACQUIRE, __ATOMIC_RELAXED));/' full
-broken 'M3: mail_open() does not release' mail mail.h \
+broken 'M3: ws_mail_open() does not release' mail mail.h \
 	'/M2 M3 \*/,/ACQ_REL/s/_ACQ_REL/_ACQUIRE/' full
-broken 'M2: mail_open() does not acquire' mail mail.h \
+broken 'M2: ws_mail_open() does not acquire' mail mail.h \
 	'/M2 M3 \*/,/ACQ_REL/s/_ACQ_REL/_RELEASE/' full
-broken 'M1: mail_settle() does not release' mail mail.h \
+broken 'M1: ws_mail_settle() does not release' mail mail.h \
 	'/M1 M2 \*/s/_ACQ_REL/_ACQUIRE/' full
-broken 'M2: mail_settle() does not acquire' mail mail.h \
+broken 'M2: ws_mail_settle() does not acquire' mail mail.h \
 	'/M1 M2 \*/s/_ACQ_REL/_RELEASE/' full
 broken 'M4: the home relaxed' mail m_mail.c \
 	's/(&s.home, __ATOMIC_ACQUIRE)/(\&s.home, __ATOMIC_RELAXED)/
 	s/(&s.home, to, __ATOMIC_SEQ_CST)/(\&s.home, to, __ATOMIC_RELAXED)/'
 broken 'who has not settled is posted' mail mail.h \
-	's/if (settled || (was & MAIL_SETTLED))/if (1 || settled)/'
+	's/if (settled || (was & WS_MAIL_SETTLED))/if (1 || settled)/'
 broken 'who has settled is not posted' mail mail.h \
-	's/if (settled || (was & MAIL_SETTLED))/if (settled)/' full
-broken 'mail_settle() forgets the wakes' mail mail.h \
-	's/^	wakes_back(w, mail_wakes(was));/	wakes_back(w, 0);/
+	's/if (settled || (was & WS_MAIL_SETTLED))/if (settled)/' full
+broken 'ws_mail_settle() forgets the wakes' mail mail.h \
+	's/^	uwakes_back(w, ws_mail_wakes(was));/	uwakes_back(w, 0);/
 	s/^	unsigned was = __atomic_exchange_n/	(void)__atomic_exchange_n/' full
-broken 'mail_settle() a load and a store' mail mail.h \
-	's/unsigned was = __atomic_exchange_n(&w->w_posted, MAIL_SETTLED,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, MAIL_SETTLED,/
+broken 'ws_mail_settle() a load and a store' mail mail.h \
+	's/unsigned was = __atomic_exchange_n(&w->w_posted, WS_MAIL_SETTLED,/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, WS_MAIL_SETTLED,/
 	/M1 M2 \*/s/__ATOMIC_ACQ_REL/__ATOMIC_RELEASE/' full
 broken 'who is handed over is not posted' mail mail.h \
-	's/return mail_put(w, MAIL_RUN, 1);/return mail_put(w, MAIL_RUN, 0);/' full
+	's/return ws_mail_put(w, WS_MAIL_RUN, 1);/return ws_mail_put(w, WS_MAIL_RUN, 0);/' full
 broken 'each post posts the node' mail mail.h \
-	's/return (now & ~was & WAKES_POSTED) != 0;/return (now \& WAKES_POSTED) != 0;/'
+	's/return (now & ~was & UWAKES_POSTED) != 0;/return (now \& UWAKES_POSTED) != 0;/'
 broken 'a post is a load and a store' mail mail.h \
 	's/while (!__atomic_compare_exchange_n(&w->w_posted, &was, now, 0,/while (__atomic_store_n(\&w->w_posted, now, __ATOMIC_RELEASE), 0);/
 	/__ATOMIC_ACQ_REL, __ATOMIC_RELAXED));/d' full
-broken 'mail_open() leaves POSTED' mail mail.h \
-	's/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT | WAKES_POSTED,/' full
-broken 'mail_open() leaves RUN' mail mail.h \
-	's/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT | MAIL_RUN,/' full
-broken 'mail_open() a load and a store' mail mail.h \
-	's/return __atomic_fetch_and(&w->w_posted,			.*/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was \& (MAIL_SETTLED | WAKES_GONE | WAKES_LEFT), 3); return was \& ~MAIL_SETTLED;/
-	/MAIL_SETTLED | WAKES_GONE | WAKES_LEFT,$/d
-	/__ATOMIC_ACQ_REL) & ~MAIL_SETTLED/d' full
-broken 'mail_close() does not look at POSTED' mail mail.h \
-	's/!(__atomic_fetch_or(&w->w_posted, WAKES_GONE | flags,/1 || &/' full
-broken 'mail_close() does not set GONE' mail mail.h \
-	's/__atomic_fetch_or(&w->w_posted, WAKES_GONE | flags,/__atomic_fetch_or(\&w->w_posted, flags,/' full
+broken 'ws_mail_open() leaves POSTED' mail mail.h \
+	's/WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT,/WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT | UWAKES_POSTED,/' full
+broken 'ws_mail_open() leaves RUN' mail mail.h \
+	's/WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT,/WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT | WS_MAIL_RUN,/' full
+broken 'ws_mail_open() a load and a store' mail mail.h \
+	's/return __atomic_fetch_and(&w->w_posted,			.*/unsigned was = __atomic_load_n(\&w->w_posted, 2); __atomic_store_n(\&w->w_posted, was \& (WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT), 3); return was \& ~WS_MAIL_SETTLED;/
+	/WS_MAIL_SETTLED | UWAKES_GONE | UWAKES_LEFT,$/d
+	/__ATOMIC_ACQ_REL) & ~WS_MAIL_SETTLED/d' full
+broken 'ws_mail_close() does not look at POSTED' mail mail.h \
+	's/!(__atomic_fetch_or(&w->w_posted, UWAKES_GONE | flags,/1 || &/' full
+broken 'ws_mail_close() does not set GONE' mail mail.h \
+	's/__atomic_fetch_or(&w->w_posted, UWAKES_GONE | flags,/__atomic_fetch_or(\&w->w_posted, flags,/' full
 broken 'who takes the node does not look at GONE' mail m_mail.c \
-	's/if (mail_gone(&s.wakes)) {/if (0) {/' full
+	's/if (ws_mail_gone(&s.wakes)) {/if (0) {/' full
 broken 'a node is opened by who forwards it' mail m_mail.c \
-	's/^			post_to(at);/			mail_open(\&s.wakes), post_to(at);/'
+	's/^			post_to(at);/			ws_mail_open(\&s.wakes), post_to(at);/'
 broken 'a node is not forwarded' mail m_mail.c \
 	's/if (at != number(p) && at != 0)/if (0)/' full
 broken 'the home is read before the post' mail m_mail.c \
-	's/^		if (mail_post(&s.wakes))/		{ int at = home(); if (mail_post(\&s.wakes)) post_to(at); }/
+	's/^		if (ws_mail_post(&s.wakes))/		{ int at = home(); if (ws_mail_post(\&s.wakes)) post_to(at); }/
 	/^			post_to(home());/d' full
 broken 'a thief opens the node of who runs' mail m_mail.c \
 	's/else if (!owner && p->p_now && at == number(p))/else if (0)/' full
 broken 'a thief frees to the memory of another worker' mail m_mail.c \
 	's/open_gone(me);/open_gone(p);/'
 broken 'the joiner frees, whatever is under way' mail wakes.h \
-	's/return !(__atomic_fetch_or(&w->w_posted, WAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, WAKES_LEFT,/'
+	's/return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, UWAKES_LEFT,/'
 broken 'the joiner is told only if no node is under way' mail m_mail.c \
-	's/^	(void)mail_close(&s.wakes, 0);/	if (mail_close(\&s.wakes, 0))/'
-broken 'mail_open() takes LEFT for granted' mail m_mail.c \
-	's/if (bits & WAKES_LEFT) {/if (1) {/' full
-broken 'M2: mail_collect() does not acquire' mail mail.h \
+	's/^	(void)ws_mail_close(&s.wakes, 0);/	if (ws_mail_close(\&s.wakes, 0))/'
+broken 'ws_mail_open() takes LEFT for granted' mail m_mail.c \
+	's/if (bits & UWAKES_LEFT) {/if (1) {/' full
+broken 'M2: ws_mail_collect() does not acquire' mail mail.h \
 	's/__ATOMIC_ACQUIRE);	/__ATOMIC_RELAXED);	/' full
-broken 'mail_collect() takes POSTED along' mail mail.h \
-	's/WAKES_ONE - 1,/MAIL_SETTLED,/' full
+broken 'ws_mail_collect() takes POSTED along' mail mail.h \
+	's/UWAKES_ONE - 1,/WS_MAIL_SETTLED,/' full
 
-broken 'G2: no light fence' seek seek.h '/fence_light();/d'
+broken 'G2: no light fence' seek seek.h '/ws_fence_light();/d'
 broken 'N4: no heavy fence' seek seek.h \
-	'/RACE_WINDOW(33);/,/fence_heavy/{/fence_heavy/d
+	'/USCHED_RACE(33);/,/ws_fence_heavy/{/ws_fence_heavy/d
 	}'
 broken 'N7: no heavy fence' seek seek.h \
-	'/^	fence_heavy();/{N
-	/return true/s/	fence_heavy();//
+	'/^	ws_fence_heavy();/{N
+	/return true/s/	ws_fence_heavy();//
 	}'
 broken 'N5: no second look' seek m_seek.c \
 	's/(stopped() || somebody_has_work())/stopped()/'
 broken 'N7: who sleeps is overlooked' seek seek.h \
 	's/^	return true;/	return false;/'
 broken 'N7: no look' seek m_seek.c \
-	's/more = seek_end(&s.seek) && somebody_has_work();/more = seek_end(\&s.seek), more = false;/' full
+	's/more = ws_seek_end(&s.seek) && somebody_has_work();/more = ws_seek_end(\&s.seek), more = false;/' full
 broken 'N7: a look before it' seek m_seek.c \
-	's/more = seek_end(&s.seek) && somebody_has_work();/more = somebody_has_work(); more \&= seek_end(\&s.seek);/' full
+	's/more = ws_seek_end(&s.seek) && somebody_has_work();/more = somebody_has_work(); more \&= ws_seek_end(\&s.seek);/' full
 broken 'N3 after N6' seek m_seek.c \
-	's/more = seek_end(&s.seek) && somebody_has_work();/more = false;/
-	s/		park(w, doze);/		{ park(w, doze); seek_end(\&s.seek); }/
-	s/^	else if (more)/	else if (seek_end(\&s.seek) \&\& somebody_has_work())/' full
+	's/more = ws_seek_end(&s.seek) && somebody_has_work();/more = false;/
+	s/		park(w, doze);/		{ park(w, doze); ws_seek_end(\&s.seek); }/
+	s/^	else if (more)/	else if (ws_seek_end(\&s.seek) \&\& somebody_has_work())/' full
 broken 'N4 after N5' seek m_seek.c \
-	'/seek_park(&s.seek);/d
-	s/^	if ((stopped() || somebody_has_work()) &&.*/	bool look = stopped() || somebody_has_work(); seek_park(\&s.seek); if (look \&\&/' full
-broken 'N4: seek_park() before park_prepare()' seek m_seek.c \
-	'/^	park_prepare/d
-	s/^	seek_park(&s.seek);.*/&\
-	park_prepare(\&w->p_asleep);/' full
-broken 'N6: seek_unpark() before the sleep' seek m_seek.c \
-	's/^	seek_unpark(&s.seek);//
-	s/^		idle_sleep(&s.idle/		seek_unpark(\&s.seek), &/' full
+	'/ws_seek_park(&s.seek);/d
+	s/^	if ((stopped() || somebody_has_work()) &&.*/	bool look = stopped() || somebody_has_work(); ws_seek_park(\&s.seek); if (look \&\&/' full
+broken 'N4: ws_seek_park() before upark_prepare()' seek m_seek.c \
+	'/^	upark_prepare/d
+	s/^	ws_seek_park(&s.seek);.*/&\
+	upark_prepare(\&w->p_asleep);/' full
+broken 'N6: ws_seek_unpark() before the sleep' seek m_seek.c \
+	's/^	ws_seek_unpark(&s.seek);//
+	s/^		uidle_sleep(&s.idle/		ws_seek_unpark(\&s.seek), &/' full
 broken 'N3 N7 not sequentially consistent' seek seek.h \
 	'/N3 N7 \*/s/_SEQ_CST/_ACQ_REL/'
 broken 'N7: the look who sleeps is not' seek seek.h \
 	'/m_parked, __ATOMIC_SEQ_CST);$/s/_SEQ_CST/_ACQUIRE/' full
 broken 'G3: nobody sleeps' seek seek.h \
 	's/return __builtin_expect(/return 0 \&\& __builtin_expect(/' full
-broken 'idle_doze: no D1' seek idle.h \
-	'/^static inline bool idle_doze/,/^}/{/D1/d
-	/park_futex_wake/d
+broken 'uidle_doze: no D1' seek idle.h \
+	'/^static inline bool uidle_doze/,/^}/{/D1/d
+	/upark_futex_wake/d
 	}' full
-broken 'idle_doze: no D2' seek idle.h \
-	's/^	idle_wake(idle, asleep);/	(void)park_cancel(asleep);/' full
-broken 'idle_doze: D2 after W4' seek idle.h \
-	's/^	idle_wake(idle, asleep);/	if (park_cancel(asleep)) __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);/'
+broken 'uidle_doze: no D2' seek idle.h \
+	's/^	uidle_wake(idle, asleep);/	(void)upark_cancel(asleep);/' full
+broken 'uidle_doze: D2 after W4' seek idle.h \
+	's/^	uidle_wake(idle, asleep);/	if (upark_cancel(asleep)) __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);/'
 
 broken 'who lets threads yield does not look' watch m_watch.c \
-	's/if (watch_kept(&s.watch) || !watch_due(&s.watch))/if (1)/'
+	's/if (ws_watch_kept(&s.watch) || !ws_watch_due(&s.watch))/if (1)/'
 broken 'U4: the watch is never given back' watch watch.h \
 	'/__atomic_store_n(&v->v_kept, 0/d'
 broken 'U4: no look' watch m_watch.c \
 	's/got = take();	/got = false;	/'
-broken 'U6: never due' watch watch.h 's/return now - last >= WATCH/return 0/'
+broken 'U6: never due' watch watch.h 's/return now - last >= WS_WATCH/return 0/'
 broken 'U8: nobody remembers' watch m_watch.c '/U8 \*\//d'
 broken 'U2: nobody remembers' watch m_watch.c \
 	'/U2 \*\//d; /^	if (!got)/{N; s/remember_turns()//

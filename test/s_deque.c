@@ -24,7 +24,7 @@ static long barriers;
 static bool refused;			/* fails, as if unknown, */
 static bool forgotten;			/* or as if not registered */
 
-#define REGISTERS	(1 << 4)	/* FENCE_REGISTER */
+#define REGISTERS	(1 << 4)	/* WS_FENCE_REGISTER */
 
 static UNUSED long count_syscall(long nr, int cmd, int flags, int cpu, int x,
 				 int y, int z)
@@ -56,35 +56,35 @@ struct item {
 static struct item items[ITEMS];
 static int pushed;			/* items; owner only */
 static int runs_nr;
-static struct deque deques[DEQUES];
-static struct deque *now;		/* the thieves steal here */
+static struct ws_deque deques[DEQUES];
+static struct ws_deque *now;		/* the thieves steal here */
 static long stolen[THIEVES], lost;
 static int over;
 
 static const unsigned long begins[] = { 0, 0ul - 3, ~0ul / 2 - 3 };
 
-static void begin(struct deque *d, long room, unsigned nr)
+static void begin(struct ws_deque *d, long room, unsigned nr)
 {
-	CHECK(deque_init(d, room) == 0);
+	CHECK(ws_deque_init(d, room) == 0);
 	d->d_bottom = d->d_top = d->d_seen = begins[nr % COUNT(begins)];
 }
 
 /* Returns an item of two words that belong together. */
-static struct deque_item of(void *what)
+static struct ws_deque_item of(void *what)
 {
-	struct deque_item x = { what, (char *)what + 1 };
+	struct ws_deque_item x = { what, (char *)what + 1 };
 
 	return x;
 }
 
-static bool is(struct deque_item x, void *what)
+static bool is(struct ws_deque_item x, void *what)
 {
-	return x.i_what == what && (what == NULL || what == DEQUE_LOST ||
+	return x.i_what == what && (what == NULL || what == WS_DEQUE_LOST ||
 				    x.i_arg == (char *)what + 1);
 }
 
 /* Counts the item as taken, and returns its number. */
-static int take(struct deque_item x)
+static int take(struct ws_deque_item x)
 {
 	struct item *it = x.i_what;
 	int nr = (int)(it - items);
@@ -95,9 +95,9 @@ static int take(struct deque_item x)
 	return nr;
 }
 
-static bool is_item(struct deque_item x)
+static bool is_item(struct ws_deque_item x)
 {
-	return x.i_what != NULL && x.i_what != DEQUE_LOST;
+	return x.i_what != NULL && x.i_what != WS_DEQUE_LOST;
 }
 
 /* Thieves. */
@@ -105,9 +105,9 @@ static bool is_item(struct deque_item x)
 static void *thief(void *arg)
 {
 	long *nr = arg;
-	struct deque *d, *was = NULL;
+	struct ws_deque *d, *was = NULL;
 	int last = -1, got;
-	struct deque_item x;
+	struct ws_deque_item x;
 	unsigned i;
 
 	for (i = 0; !__atomic_load_n(&over, __ATOMIC_ACQUIRE); i++) {
@@ -115,17 +115,17 @@ static void *thief(void *arg)
 		if (d != was)
 			last = -1;
 		was = d;
-		x = deque_steal(d);
+		x = ws_deque_steal(d);
 		if (is_item(x)) {
 			got = take(x);
 			CHECK(got > last);
 			last = got;
 			++*nr;
-		} else if (x.i_what == DEQUE_LOST)
+		} else if (x.i_what == WS_DEQUE_LOST)
 			__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
 		else if (i % 8 == 0)
 			check_yield();
-		CHECK(deque_size(d) >= 0);
+		CHECK(ws_deque_size(d) >= 0);
 	}
 	return NULL;
 }
@@ -133,14 +133,14 @@ static void *thief(void *arg)
 /* The owner. */
 
 /* Pushes; memory may be lacking, a few times. */
-static void push(struct deque *d)
+static void push(struct ws_deque *d)
 {
-	struct deque_array *array = d->d_array;
+	struct ws_deque_array *array = d->d_array;
 	unsigned long bottom = d->d_bottom;
 	int rc;
 
 	items[pushed].it_before = pushed ^ 12345;
-	while ((rc = deque_push(d, of(&items[pushed]))) != 0) {
+	while ((rc = ws_deque_push(d, of(&items[pushed]))) != 0) {
 		CHECK(rc == -ENOMEM && fail_failed() > 0);
 		CHECK(d->d_array == array && d->d_bottom == bottom);
 	}
@@ -154,29 +154,29 @@ static bool more(void)
 		(pushed % 64 != 0 || check_time(10 + 50 * runs_nr / RUNS)));
 }
 
-static void push_some(struct deque *d, int nr)
+static void push_some(struct ws_deque *d, int nr)
 {
 	while (nr-- > 0 && more())
 		push(d);
 }
 
 /* Pops at most nr items, and returns how many it has popped. */
-static int pop_some(struct deque *d, int nr)
+static int pop_some(struct ws_deque *d, int nr)
 {
 	int got, last = ITEMS;
-	struct deque_item x;
+	struct ws_deque_item x;
 	int i;
 
-	for (i = 0; i < nr && is_item(x = deque_pop(d)); i++) {
+	for (i = 0; i < nr && is_item(x = ws_deque_pop(d)); i++) {
 		got = take(x);
 		CHECK(got < last);
 		last = got;
 	}
-	CHECK(i == nr || deque_size(d) == 0);
+	CHECK(i == nr || ws_deque_size(d) == 0);
 	return i;
 }
 
-static void fight(struct deque *d, int nr)
+static void fight(struct ws_deque *d, int nr)
 {
 	while (more()) {
 		push_some(d, nr);
@@ -184,7 +184,7 @@ static void fight(struct deque *d, int nr)
 	}
 }
 
-static void walk(struct deque *d)
+static void walk(struct ws_deque *d)
 {
 	unsigned state = check_seed + 1;
 
@@ -195,11 +195,11 @@ static void walk(struct deque *d)
 }
 
 /* Pushes only; the thieves take all items. */
-static void give(struct deque *d)
+static void give(struct ws_deque *d)
 {
 	while (more()) {
 		push_some(d, 50);
-		while (deque_size(d) > 0)
+		while (ws_deque_size(d) > 0)
 			check_yield();
 	}
 }
@@ -224,7 +224,7 @@ enum { FIGHT_ONE, FIGHT_TWO, WALK, GIVE, GROW, KINDS };
 
 static void own(int kind)
 {
-	struct deque *d = &deques[0];
+	struct ws_deque *d = &deques[0];
 
 	switch (kind) {
 	case FIGHT_ONE: fight(d, 1); break;
@@ -258,7 +258,7 @@ static void run(int kind, int thieves)
 		sum += items[i].it_taken;
 	CHECK(sum == pushed && sum >= LEAST);
 	for (i = 0; i < DEQUES; i++)
-		deque_fini(&deques[i]);
+		ws_deque_fini(&deques[i]);
 	fail_clean();
 }
 
@@ -290,94 +290,96 @@ static void alone(unsigned nr)
 	static long things[MODEL];
 	unsigned state = check_seed + nr;
 	long top = 0, bottom = 0;	/* of things, modulo MODEL */
-	struct deque d;
-	struct deque_item x;
+	struct ws_deque d;
+	struct ws_deque_item x;
 	long i;
 
 	begin(&d, 2, nr);
 	for (i = 0; i < 100000; i++) {
 		unsigned dice = check_random(&state) % 16;
 
-		CHECK(deque_size(&d) == bottom - top);
+		CHECK(ws_deque_size(&d) == bottom - top);
 		if (dice < 7 && bottom - top < MODEL) {
-			CHECK(deque_push(&d, of(&things[bottom++ % MODEL])) == 0);
+			CHECK(!ws_deque_push(&d,
+					     of(&things[bottom++ % MODEL])));
 		} else if (dice < 12) {
-			x = deque_pop(&d);
+			x = ws_deque_pop(&d);
 			CHECK(is(x, bottom == top ? NULL :
 				 &things[--bottom % MODEL]));
 		} else {
-			x = dice == 12 ? deque_steal(&d) :
-				deque_steal_alone(&d);
+			x = dice == 12 ? ws_deque_steal(&d) :
+				ws_deque_steal_alone(&d);
 			CHECK(is(x, bottom == top ? NULL :
 				 &things[top++ % MODEL]));
 		}
 	}
 	CHECK(d.d_array->a_room <= MODEL);
-	deque_fini(&d);
+	ws_deque_fini(&d);
 	fail_clean();
 }
 
-/* Failures of memory in deque_init() and in growth. */
+/* Failures of memory in ws_deque_init() and in growth. */
 static void memory(void)
 {
 	static int things[100];
-	struct deque d;
+	struct ws_deque d;
 	int i;
 
-	CHECK(deque_init(&d, LONG_MAX) == -ENOMEM);
-	CHECK(deque_init(&d, LONG_MAX / 16) == -ENOMEM);
+	CHECK(ws_deque_init(&d, LONG_MAX) == -ENOMEM);
+	CHECK(ws_deque_init(&d, LONG_MAX / 16) == -ENOMEM);
 	fail_arm(FAIL_MEMORY, 1, false);
-	CHECK(deque_init(&d, 1) == -ENOMEM);
+	CHECK(ws_deque_init(&d, 1) == -ENOMEM);
 	fail_rest();
 	fail_clean();
 	begin(&d, 5, 1);
-	CHECK((uintptr_t)d.d_array % DEQUE_LINE == 0);
-	CHECK((uintptr_t)&d.d_top % DEQUE_LINE == 0);
+	CHECK((uintptr_t)d.d_array % WS_DEQUE_LINE == 0);
+	CHECK((uintptr_t)&d.d_top % WS_DEQUE_LINE == 0);
 	for (i = 0; i < 8; i++)
-		CHECK(deque_push(&d, of(&things[i])) == 0);
+		CHECK(ws_deque_push(&d, of(&things[i])) == 0);
 	CHECK(fail_holds() == 1);	/* room for 5 is room for 8 */
 	fail_arm(FAIL_MEMORY, 1, true);
-	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
-	CHECK(deque_push(&d, of(&things[8])) == -ENOMEM);
-	CHECK(deque_size(&d) == 8 && fail_holds() == 1);
-	CHECK(is(deque_steal(&d), &things[0]));
-	CHECK(deque_push(&d, of(&things[8])) == 0);	/* there was room */
-	CHECK(deque_push(&d, of(&things[9])) == -ENOMEM);
+	CHECK(ws_deque_push(&d, of(&things[8])) == -ENOMEM);
+	CHECK(ws_deque_push(&d, of(&things[8])) == -ENOMEM);
+	CHECK(ws_deque_size(&d) == 8 && fail_holds() == 1);
+	CHECK(is(ws_deque_steal(&d), &things[0]));
+	CHECK(ws_deque_push(&d, of(&things[8])) == 0);	/* there was room */
+	CHECK(ws_deque_push(&d, of(&things[9])) == -ENOMEM);
 	fail_rest();
 	for (i = 9; i < 100; i++)
-		CHECK(deque_push(&d, of(&things[i])) == 0);
+		CHECK(ws_deque_push(&d, of(&things[i])) == 0);
 	CHECK(fail_holds() == 5);	/* 8, 16, 32, 64, 128 */
 	for (i = 99; i > 0; i--)
-		CHECK(is(deque_pop(&d), &things[i]));
-	CHECK(is(deque_pop(&d), NULL) && is(deque_steal(&d), NULL));
-	deque_fini(&d);
+		CHECK(is(ws_deque_pop(&d), &things[i]));
+	CHECK(is(ws_deque_pop(&d), NULL) && is(ws_deque_steal(&d), NULL));
+	ws_deque_fini(&d);
 	fail_clean();
 }
 
 /* A deque that stays empty costs no system call. */
 static void costs_nothing(void)
 {
-	struct deque d;
+	struct ws_deque d;
 	long before;
 	int thing;
 
 	begin(&d, 2, 1);
 	before = barriers;
-	CHECK(is(deque_steal(&d), NULL) && is(deque_pop(&d), NULL));
-	CHECK(deque_push(&d, of(&thing)) == 0 && is(deque_pop(&d), &thing));
-	CHECK(deque_push(&d, of(&thing)) == 0);
-	CHECK(is(deque_steal_alone(&d), &thing));
-	CHECK(is(deque_steal(&d), NULL));
+	CHECK(is(ws_deque_steal(&d), NULL) && is(ws_deque_pop(&d), NULL));
+	CHECK(ws_deque_push(&d, of(&thing)) == 0 && is(ws_deque_pop(&d),
+						       &thing));
+	CHECK(ws_deque_push(&d, of(&thing)) == 0);
+	CHECK(is(ws_deque_steal_alone(&d), &thing));
+	CHECK(is(ws_deque_steal(&d), NULL));
 	CHECK(barriers == before);
-	deque_fini(&d);
+	ws_deque_fini(&d);
 }
 
-#if defined(FENCE_MEMBARRIER)
+#if defined(WS_FENCE_MEMBARRIER)
 
 static void no_more(void)
 {
 	refused = true;
-	fence_heavy();
+	ws_fence_heavy();
 }
 
 /* On Linux a child stays registered; elsewhere that is unknown. */
@@ -385,12 +387,12 @@ static void after_fork(void)
 {
 	long before = barriers;
 
-	fence_heavy();
+	ws_fence_heavy();
 	CHECK(barriers == before + 1);
 	forgotten = true;
-	fence_heavy();
+	ws_fence_heavy();
 	CHECK(barriers == before + 4);
-	fence_heavy();
+	ws_fence_heavy();
 	CHECK(barriers == before + 5);
 }
 
@@ -398,9 +400,9 @@ static long heavy_costs(void)
 {
 	long before = barriers;
 
-	fence_light();
+	ws_fence_light();
 	CHECK(barriers == before);
-	fence_heavy();
+	ws_fence_heavy();
 	return barriers - before;
 }
 
@@ -410,21 +412,21 @@ static void fences(void)
 	char text[200];
 	int rc;
 
-	CHECK(fence_mode == FENCE_UNDECIDED && heavy_costs() == 1);
+	CHECK(ws_fence_mode == WS_FENCE_UNDECIDED && heavy_costs() == 1);
 	refused = true;
-	CHECK(heavy_costs() == 1 && fence_mode == FENCE_UNDECIDED);
-	CHECK(fence_init() == -ENOSYS && heavy_costs() == 0);
+	CHECK(heavy_costs() == 1 && ws_fence_mode == WS_FENCE_UNDECIDED);
+	CHECK(ws_fence_init() == -ENOSYS && heavy_costs() == 0);
 	refused = false;
-	CHECK(fence_init() == -ENOSYS && heavy_costs() == 0);
-	fence_mode = FENCE_UNDECIDED;
-	rc = fence_init();
+	CHECK(ws_fence_init() == -ENOSYS && heavy_costs() == 0);
+	ws_fence_mode = WS_FENCE_UNDECIDED;
+	rc = ws_fence_init();
 	if (rc != 0) {
-		CHECK(rc == -ENOSYS && fence_mode == FENCE_BOTH_FULL);
+		CHECK(rc == -ENOSYS && ws_fence_mode == WS_FENCE_BOTH_FULL);
 		return;
 	}
 	CHECK(heavy_costs() == 1);
 	refused = true;
-	CHECK(fence_init() == 0);
+	CHECK(ws_fence_init() == 0);
 	refused = false;
 	CHECK(check_child(after_fork, text, sizeof text) == 0);
 	CHECK(check_dies("no more", no_more, "fence: membarrier()") == 0);
@@ -436,10 +438,10 @@ static void each_kind(void)
 	int mode;
 
 	fences();
-	if (fence_mode != FENCE_ONE_FREE)
+	if (ws_fence_mode != WS_FENCE_ONE_FREE)
 		printf("no membarrier(2) here\n");
-	for (mode = fence_mode; mode >= FENCE_UNDECIDED; mode--) {
-		fence_mode = mode;
+	for (mode = ws_fence_mode; mode >= WS_FENCE_UNDECIDED; mode--) {
+		ws_fence_mode = mode;
 		costs_nothing();
 		runs(what[mode]);
 	}
@@ -447,7 +449,7 @@ static void each_kind(void)
 #else
 static void each_kind(void)
 {
-	CHECK(fence_init() == -ENOSYS);
+	CHECK(ws_fence_init() == -ENOSYS);
 	costs_nothing();
 	runs("full");
 }

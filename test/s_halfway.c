@@ -3,15 +3,15 @@
 /* VARIANTS: RR LL */
 
 /*
- * A poster stops between the exchange and the store of inbox_post(). It goes on
- * only after it has seen the native thread of the processor asleep in the
+ * A poster stops between the exchange and the store of uinbox_post(). It goes
+ * on only after it has seen the native thread of the processor asleep in the
  * kernel: only then can a poster of lower priority get the cpu. The thread that
  * is posted to has blocked before, and waits only for this store. The same is
- * shown for the owner of a struct stop, while another thread stops it.
+ * shown for the owner of a struct ws_stop, while another thread stops it.
  */
 static void race_window(int nr);
 
-#define RACE_WINDOW(nr)	race_window(nr)
+#define USCHED_RACE(nr)	race_window(nr)
 #include "either.h"
 #include "idle.h"
 #include "uproc_set.h"
@@ -62,14 +62,14 @@ static void post(thread *t)
 	struct uproc *p = uproc_of(u);
 
 #if defined(WS)
-	if (!mail_post(&u->t_wakes))
+	if (!ws_mail_post(&u->t_wakes))
 		return;
 	p = &ws_home(u)->w_proc;
-	inbox_post(&p->p_inbox, &u->t_wakes.w_node);
+	uinbox_post(&p->p_inbox, &u->t_wakes.w_node);
 #else
-	CHECK(wakes_post(&u->t_wakes, &p->p_inbox));
+	CHECK(uwakes_post(&u->t_wakes, &p->p_inbox));
 #endif
-	idle_wake(&p->p_set->set_idle, &p->p_asleep);
+	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
 static void *poster(void *arg)
@@ -97,7 +97,7 @@ static void settle(void)
 	thread *me = SCHED(self)();
 
 	ws_pin();
-	while (!mail_settled(&STRUCT(me)->t_wakes)) {
+	while (!ws_mail_settled(&STRUCT(me)->t_wakes)) {
 		make(0, wakes, me);
 		wait_one();
 	}
@@ -141,13 +141,13 @@ static void look(int proc_nr)
 }
 
 #if defined(WS)
-static struct stop stopped;
+static struct ws_stop stopped;
 
 static void *owner(void *arg)
 {
 	set(arg, syscall(SYS_gettid));
-	stop_enter(&stopped);
-	stop_leave(&stopped);
+	ws_stop_enter(&stopped);
+	ws_stop_leave(&stopped);
 	return arg;
 }
 
@@ -156,11 +156,11 @@ static void stops(void)
 	long tid = 0;
 	pthread_t id;
 
-	CHECK(stop_ask(&stopped) != 0 && stop_force(&stopped));
+	CHECK(ws_stop_ask(&stopped) != 0 && ws_stop_force(&stopped));
 	id = native(owner, &tid);
 	until(&tid, 1);
 	until_asleep((pid_t)get(&tid));
-	stop_end(&stopped);
+	ws_stop_end(&stopped);
 	native_join(id);
 }
 #else

@@ -20,13 +20,13 @@
 #define ALL		((long)PRODUCERS * EACH + SIGNALS)
 
 struct item {
-	long              it_before;	/* plain data, before the node, */
-	struct inbox_node it_node;
-	int               it_from;	/* and after it */
-	int               it_nr;
+	long               it_before;	/* plain data, before the node, */
+	struct uinbox_node it_node;
+	int                it_from;	/* and after it */
+	int                it_nr;
 };
 
-static struct inbox inbox;
+static struct uinbox inbox;
 static struct item *items[PRODUCERS + 1];
 static int next_signal;
 static int over;
@@ -38,7 +38,7 @@ static void post(int from, int nr)
 	it->it_before = nr ^ 12345;
 	it->it_from   = from;
 	it->it_nr     = nr;
-	inbox_post(&inbox, &it->it_node);
+	uinbox_post(&inbox, &it->it_node);
 }
 
 /* Runs on any native thread: its posts follow next_signal only roughly. */
@@ -86,7 +86,7 @@ static void *kicker(void *arg)
 
 static struct item *take(void)
 {
-	struct inbox_node *n = inbox_take(&inbox);
+	struct uinbox_node *n = uinbox_take(&inbox);
 
 	if (n == NULL)
 		return NULL;
@@ -115,7 +115,7 @@ static void drain(void)
 			CHECK(it->it_nr == next[it->it_from]++);
 		memset(it, 0x5a, sizeof *it);	/* no producer looks any more */
 	}
-	CHECK(take() == NULL && inbox_empty(&inbox));
+	CHECK(take() == NULL && uinbox_empty(&inbox));
 }
 
 static void stress(void)
@@ -124,8 +124,8 @@ static void stress(void)
 	struct kicks k;
 	intptr_t i;
 
-	inbox_init(&inbox);
-	CHECK(inbox_empty(&inbox) && inbox_take(&inbox) == NULL);
+	uinbox_init(&inbox);
+	CHECK(uinbox_empty(&inbox) && uinbox_take(&inbox) == NULL);
 	for (i = 0; i <= PRODUCERS; i++) {
 		items[i] = calloc(i == HANDLER ? SIGNALS : EACH,
 				  sizeof *items[i]);
@@ -153,20 +153,20 @@ static void alone(void)
 	int sent = 0, got = 0;
 	long i;
 
-	inbox_init(&inbox);
+	uinbox_init(&inbox);
 	for (i = 0; i < 300000; i++) {
 		if (check_random(&state) % 2 && sent - got < COUNT(pool)) {
 			struct item *it = &pool[sent % COUNT(pool)];
 
 			it->it_nr = sent++;
-			inbox_post(&inbox, &it->it_node);
+			uinbox_post(&inbox, &it->it_node);
 		} else {
 			struct item *it = take();
 
 			CHECK((it == NULL) == (sent == got));
 			CHECK(it == NULL || it->it_nr == got++);
 		}
-		CHECK(inbox_empty(&inbox) == (sent == got));
+		CHECK(uinbox_empty(&inbox) == (sent == got));
 	}
 }
 

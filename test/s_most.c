@@ -16,7 +16,7 @@
 static thread *target;
 static long ready, sent, beyond;
 
-static struct wakes *wakes_of(thread *t)
+static struct uwakes *wakes_of(thread *t)
 {
 	return &STRUCT(t)->t_wakes;
 }
@@ -76,11 +76,13 @@ static void *wakes_it(void *arg)
 	until(&ready, 1);
 	SCHED(wake)(target);		/* the first posts the node */
 	__atomic_fetch_add(&wakes_of(target)->w_posted,
-			   WAKES_MOST - (FEW + 1) * WAKES_ONE, __ATOMIC_RELAXED);
+			   UWAKES_MOST - (FEW + 1) * UWAKES_ONE,
+			   __ATOMIC_RELAXED);
 	for (i = 0; i < FEW + beyond; i++)
 		SCHED(wake)(target);
 	__atomic_fetch_sub(&wakes_of(target)->w_posted,
-			   WAKES_MOST - (FEW + 1) * WAKES_ONE, __ATOMIC_RELAXED);
+			   UWAKES_MOST - (FEW + 1) * UWAKES_ONE,
+			   __ATOMIC_RELAXED);
 	set(&sent, 1);
 	SCHED(release)();
 	return NULL;

@@ -30,7 +30,7 @@ static void *waker(void *arg)
 		volatile int spin;
 
 		__atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);	/* W1 W2 */
-		mine += park_wake(&asleep);			/* W3 */
+		mine += upark_wake(&asleep);			/* W3 */
 		for (spin = (int)(check_random(&state) % 64); spin > 0; spin--)
 			;
 	}
@@ -53,17 +53,17 @@ static void sleeper(void)
 			continue;
 		}
 		sleeps++;
-		RACE_WINDOW(21);
-		park_prepare(&asleep);				/* S1 S2 */
-		RACE_WINDOW(16);
+		USCHED_RACE(21);
+		upark_prepare(&asleep);				/* S1 S2 */
+		USCHED_RACE(16);
 		if (given() > taken) {				/* S3 */
-			if (park_cancel(&asleep)) {
+			if (upark_cancel(&asleep)) {
 				cancels++;
 				continue;
 			}
 			missed++;
 		}
-		park_sleep(&asleep);				/* S4 */
+		upark_sleep(&asleep);				/* S4 */
 		CHECK(__atomic_load_n(&asleep, __ATOMIC_RELAXED) == 0);
 	}
 }
@@ -80,15 +80,15 @@ static void *by_turns(void *arg)
 
 	for (i = me; i < 100000; i += 2) {
 		while (__atomic_load_n(&at, __ATOMIC_SEQ_CST) != i) {
-			RACE_WINDOW(21);
-			park_prepare(&turns[me]);
+			USCHED_RACE(21);
+			upark_prepare(&turns[me]);
 			if (__atomic_load_n(&at, __ATOMIC_SEQ_CST) == i &&
-			    park_cancel(&turns[me]))
+			    upark_cancel(&turns[me]))
 				break;
-			park_sleep(&turns[me]);
+			upark_sleep(&turns[me]);
 		}
 		__atomic_store_n(&at, i + 1, __ATOMIC_SEQ_CST);
-		(void)park_wake(&turns[!me]);
+		(void)upark_wake(&turns[!me]);
 	}
 	return NULL;
 }
@@ -99,11 +99,11 @@ int main(int argc, char **argv)
 	intptr_t i;
 
 	check_start(argc, argv);
-	CHECK(!park_wake(&asleep));
-	park_prepare(&asleep);
-	CHECK(park_wake(&asleep) && !park_wake(&asleep));
-	CHECK(!park_cancel(&asleep));
-	park_sleep(&asleep);
+	CHECK(!upark_wake(&asleep));
+	upark_prepare(&asleep);
+	CHECK(upark_wake(&asleep) && !upark_wake(&asleep));
+	CHECK(!upark_cancel(&asleep));
+	upark_sleep(&asleep);
 	for (i = 0; i < WAKERS; i++)
 		CHECK(pthread_create(&id[i], NULL, waker, (void *)i) == 0);
 	sleeper();

@@ -117,7 +117,7 @@ static void calls_run(void)
  */
 static void wakes_left(int nr)
 {
-	struct wakes *w = &rr_self()->r_thread.t_wakes;
+	struct uwakes *w = &rr_self()->r_thread.t_wakes;
 
 	while (nr-- > 0)
 		wait_one();

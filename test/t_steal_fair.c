@@ -65,7 +65,7 @@ static void yields(bool kept)
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
-		long place = 1 + (kept ? kept_len(&worker()->w_kept) :
+		long place = 1 + (kept ? ws_kept_len(&worker()->w_kept) :
 				  uproc_queue_len(&worker()->w_proc.p_queue));
 		unsigned from = now();
 
@@ -117,7 +117,7 @@ static void makes(void *arg)
 	for (i = 0; i < BATCHES; i++) {
 		batch_left = BATCH;
 		for (j = 0; j < BATCH; j++) {
-			made[j].m_place = deque_size(&worker()->w_deque) + 1;
+			made[j].m_place = ws_deque_size(&worker()->w_deque) + 1;
 			made[j].m_from  = now();
 			make(0, in_deque, &made[j]);
 		}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_hint: u_sched tells the home of a thread, or STOP_LOOK is set. */
+/* t_steal_hint: u_sched tells the home of a thread, or WS_STOP_LOOK is set. */
 
 /*
  * W9 (homes.h), by which a wake may trust u_sched. Threads of worker 0 block, and
  * are woken. A pinned thread then keeps worker 0, so worker 1 takes the others.
  * The first that run there look at all, also at those that were taken, and have
  * not run yet. While each thread has a lane to itself, u_sched is right for each
- * of them, and STOP_LOOK is not set. If many share a lane, some that share it
- * with a thread that was taken are left behind, and STOP_LOOK is set. The same
- * for threads that have not begun when they are taken.
+ * of them, and WS_STOP_LOOK is not set. If many share a lane, some that share
+ * it with a thread that was taken are left behind, and WS_STOP_LOOK is set. The
+ * same for threads that have not begun when they are taken.
  */
 #include "steal.h"
 
@@ -26,7 +26,7 @@ static struct ws_worker *worker(int p)
 static bool may_look(void)
 {
 	return __atomic_load_n(&worker(0)->w_stop.k_stop, __ATOMIC_ACQUIRE) &
-		STOP_LOOK;
+		WS_STOP_LOOK;
 }
 
 static bool is_hint(const thread *t, int p)
@@ -49,7 +49,7 @@ static void look(void)
 		CHECK(wrong == 0 && !may_look());
 	else
 		CHECK(wrong > 0 && may_look());
-	if (deque_size(&w->w_deque) > 0)
+	if (ws_deque_size(&w->w_deque) > 0)
 		add(&seen, 1);
 }
 
@@ -63,8 +63,8 @@ static void look_new(void)
 
 	for (i = 0; i < nr; i++)
 		hints += is_hint(threads[i], 1);
-	CHECK(hints == came + deque_size(&w->w_deque) && !may_look());
-	if (deque_size(&w->w_deque) > 0)
+	CHECK(hints == came + ws_deque_size(&w->w_deque) && !may_look());
+	if (ws_deque_size(&w->w_deque) > 0)
 		add(&seen, 1);
 }
 

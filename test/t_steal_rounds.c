@@ -76,7 +76,7 @@ static bool asleep_now(void)
 /* Gives the cpu away only after a while, since another program may take it. */
 static void patience(int *turns)
 {
-	STOP_RELAX();
+	WS_STOP_RELAX();
 	if (++*turns % 512 == 0)
 		check_yield();
 }

@@ -40,7 +40,7 @@ long __wrap_syscall(long nr, ...)
 		a[i] = va_arg(list, long);
 	va_end(list);
 	waits = nr == SYS_futex && (a[1] & 127) == 0 && a[3] != 0 &&
-		((long *)a[3])[1] == WATCH * 1000000L;
+		((long *)a[3])[1] == WS_WATCH * 1000000L;
 	return __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4],
 			      a[5]);
 }
@@ -129,7 +129,7 @@ static void last_moment(void *arg)
 	     nr++) {
 		turns = check_random(&state) % (unsigned)(pause + 1);
 		for (turns += pause / 2; turns > 0; turns--) {
-			STOP_RELAX();
+			WS_STOP_RELAX();
 			if (turns % 512 == 0)
 				check_yield();
 		}

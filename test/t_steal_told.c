@@ -20,7 +20,7 @@
 
 static void window(int n);
 
-#define RACE_WINDOW(n)	window(n)
+#define USCHED_RACE(n)	window(n)
 #include "uproc.h"
 
 static int refuse(void);
@@ -122,7 +122,7 @@ static int refuse(void)
 	if (!refusing)
 		return uproc_wait_block();
 	until(&ended, 1);
-	wakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
+	uwakes_back(&((struct uproc_thread *)ustack_self())->t_wakes, 1);
 	return -ENOMEM;
 }
 

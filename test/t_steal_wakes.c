@@ -32,26 +32,26 @@ static unsigned opened(unsigned bits)
 }
 
 /* Between these two steps no other thread may touch the count (W2). */
-static int add_slowly(struct wakes *w, int nr)
+static int add_slowly(struct uwakes *w, int nr)
 {
 	int was = w->w_count;
 
-	RACE_WINDOW(40);
+	USCHED_RACE(40);
 	w->w_count = was + nr;
 	return was < 0;
 }
 
 /* Windows within ws.c: after each step of these calls, or before. */
 #define AFTER(n, type, call)						\
-	({ type after = call; RACE_WINDOW(n); after; })
-#define mail_post(w)	AFTER(35, int, mail_post(w))
-#define mail_hand(w)	AFTER(36, int, mail_hand(w))
-#define mail_open(w)	AFTER(37, unsigned, opened(mail_open(w)))
-#define mail_settle(w)	AFTER(38, int, mail_settle(w))
-#define inbox_take(i)	AFTER(39, struct inbox_node *, inbox_take(i))
-#define wakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
-#define wakes_add(w, nr)	add_slowly(w, nr)
-#define stop_quick(k)	({ RACE_WINDOW(41); stop_quick(k); })
+	({ type after = call; USCHED_RACE(n); after; })
+#define ws_mail_post(w)	AFTER(35, int, ws_mail_post(w))
+#define ws_mail_hand(w)	AFTER(36, int, ws_mail_hand(w))
+#define ws_mail_open(w)	AFTER(37, unsigned, opened(ws_mail_open(w)))
+#define ws_mail_settle(w)	AFTER(38, int, ws_mail_settle(w))
+#define uinbox_take(i)	AFTER(39, struct uinbox_node *, uinbox_take(i))
+#define uwakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
+#define uwakes_add(w, nr)	add_slowly(w, nr)
+#define ws_stop_quick(k)	({ USCHED_RACE(41); ws_stop_quick(k); })
 #define FIRST_WINDOW	22		/* windows of deque.h and so on */
 #define LAST_WINDOW	41
 
@@ -585,7 +585,7 @@ static void counts(void *arg)
 	CHECK(ws_wait() == 0);
 	while (get(&counting) < POSTS) {
 		/* Not by ws_wake(), which waits while its worker is stopped. */
-		wakes_back(&counter->s_thread.t_wakes, STORE);
+		uwakes_back(&counter->s_thread.t_wakes, STORE);
 		for (i = 0; i < STORE; i++)
 			CHECK(ws_wait() == 0);
 	}
@@ -599,13 +599,13 @@ static void *posts(void *arg)
 
 	(void)arg;
 	/* Until it has blocked, there are no messages. */
-	while (!mail_settled(&counter->s_thread.t_wakes))
+	while (!ws_mail_settled(&counter->s_thread.t_wakes))
 		check_yield();
 	for (i = 0; i < POSTS; i++) {
 		ws_post(counter);
 		add(&counting, 1);
 		if (i % 4 == 0)
-			usleep(WATCH / 1000);
+			usleep(WS_WATCH / 1000);
 	}
 	ws_release();
 	return NULL;

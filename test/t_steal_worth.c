@@ -11,8 +11,8 @@
 #include "worth.h"
 
 static unsigned now;
-static struct thief h;
-static struct sight g;
+static struct ws_thief h;
+static struct ws_sight g;
 static unsigned dry, turn;
 
 static void begin(unsigned at)
@@ -21,18 +21,18 @@ static void begin(unsigned at)
 	dry = turn = at * 5;
 	memset(&g, 0, sizeof g);
 	memset(&h, 0, sizeof h);
-	worth_init(&h);
+	ws_worth_init(&h);
 	h.h_since = now - 1000000000;
 }
 
 static bool takes(void)
 {
-	return worth_surplus(&h, &g, dry, turn, now);
+	return ws_worth_surplus(&h, &g, dry, turn, now);
 }
 
 static bool stuck(void)
 {
-	return worth_stuck(&h, &g, turn, now);
+	return ws_worth_stuck(&h, &g, turn, now);
 }
 
 /* Time passes, and the owner switches. */
@@ -47,17 +47,17 @@ static void lasts(unsigned at)
 {
 	begin(at);
 	CHECK(!takes());
-	passes(WORTH_PATIENCE - 1);
+	passes(WS_WORTH_PATIENCE - 1);
 	CHECK(!takes());
 	passes(1);
 	CHECK(takes());
 	dry++;
 	CHECK(!takes());
-	passes(WORTH_PATIENCE / 2);
-	worth_none(&g, dry);		/* then there is something again */
-	passes(WORTH_PATIENCE / 2);
+	passes(WS_WORTH_PATIENCE / 2);
+	ws_worth_none(&g, dry);		/* then there is something again */
+	passes(WS_WORTH_PATIENCE / 2);
 	CHECK(!takes());
-	passes(WORTH_PATIENCE);
+	passes(WS_WORTH_PATIENCE);
 	CHECK(takes());
 }
 
@@ -65,17 +65,17 @@ static void lasts(unsigned at)
 static void stands(unsigned at)
 {
 	begin(at);
-	h.h_patience = WORTH_MOST;
+	h.h_patience = WS_WORTH_MOST;
 	CHECK(!takes() && !stuck());
-	now += WORTH_PATIENCE;
+	now += WS_WORTH_PATIENCE;
 	CHECK(takes() && !stuck());	/* a stop with a fence needs longer */
 	turn++;
 	CHECK(!takes() && !stuck());
-	now += WORTH_FENCE;
+	now += WS_WORTH_FENCE;
 	CHECK(takes() && stuck());
-	h.h_still = 2 * WORTH_FENCE;
+	h.h_still = 2 * WS_WORTH_FENCE;
 	CHECK(!takes() && !stuck());
-	now += WORTH_FENCE;
+	now += WS_WORTH_FENCE;
 	CHECK(takes() && stuck());
 }
 
@@ -86,26 +86,26 @@ static void in_vain(unsigned at)
 {
 	begin(at);
 	CHECK(!stuck());
-	now += WORTH_FENCE;
+	now += WS_WORTH_FENCE;
 	CHECK(stuck());
-	worth_vain(&h, &g, turn, now);
-	now += WORTH_MOST;
+	ws_worth_vain(&h, &g, turn, now);
+	now += WS_WORTH_MOST;
 	CHECK(!stuck());
-	now += WORTH_AGAIN;
+	now += WS_WORTH_AGAIN;
 	CHECK(stuck());
-	worth_vain(&h, &g, turn, now);
+	ws_worth_vain(&h, &g, turn, now);
 	turn++;
 	CHECK(!stuck());
-	now += WORTH_MOST;
+	now += WS_WORTH_MOST;
 	CHECK(stuck());
 }
 
 /* A theft takes 1 us, keeps the thief busy, and brings messages. */
 static void theft(unsigned busy, unsigned mail)
 {
-	worth_stole(&h, now, now + 1000, 7);
+	ws_worth_stole(&h, now, now + 1000, 7);
 	now += 1000 + busy;
-	worth_judge(&h, now, 7 + mail);
+	ws_worth_judge(&h, now, 7 + mail);
 }
 
 /* J4: bad thefts increase patience, up to a bound; good thefts reduce it. */
@@ -115,25 +115,26 @@ static void judged(unsigned at)
 	int i;
 
 	begin(at);
-	theft(WORTH_TIMES * 1000 - 1, 0);
-	CHECK(h.h_patience == 4 * WORTH_PATIENCE);
-	CHECK(h.h_still == 4 * WORTH_PATIENCE);
-	theft(WORTH_TIMES * 1000, 0);
-	CHECK(h.h_patience == 2 * WORTH_PATIENCE);
-	CHECK(h.h_still == WORTH_PATIENCE);
-	theft(10 * WORTH_MAIL - 1, 10);
-	CHECK(h.h_patience == 8 * WORTH_PATIENCE);
-	theft(10 * WORTH_MAIL, 10);
-	CHECK(h.h_patience == 4 * WORTH_PATIENCE);
+	theft(WS_WORTH_TIMES * 1000 - 1, 0);
+	CHECK(h.h_patience == 4 * WS_WORTH_PATIENCE);
+	CHECK(h.h_still == 4 * WS_WORTH_PATIENCE);
+	theft(WS_WORTH_TIMES * 1000, 0);
+	CHECK(h.h_patience == 2 * WS_WORTH_PATIENCE);
+	CHECK(h.h_still == WS_WORTH_PATIENCE);
+	theft(10 * WS_WORTH_MAIL - 1, 10);
+	CHECK(h.h_patience == 8 * WS_WORTH_PATIENCE);
+	theft(10 * WS_WORTH_MAIL, 10);
+	CHECK(h.h_patience == 4 * WS_WORTH_PATIENCE);
 	for (i = 0; i < 20; i++)
 		theft(0, 0);
-	CHECK(h.h_patience == WORTH_MOST && h.h_still == WORTH_STILL);
+	CHECK(h.h_patience == WS_WORTH_MOST && h.h_still == WS_WORTH_STILL);
 	before = h.h_patience;
-	worth_judge(&h, now, 0);	/* already judged */
+	ws_worth_judge(&h, now, 0);	/* already judged */
 	CHECK(h.h_patience == before);
 	for (i = 0; i < 20; i++)
-		theft(WORTH_MOST, 0);
-	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
+		theft(WS_WORTH_MOST, 0);
+	CHECK(h.h_patience == WS_WORTH_PATIENCE &&
+	      h.h_still == WS_WORTH_PATIENCE);
 }
 
 /* After a bad theft, a surplus that lasts is left alone for as long. */
@@ -141,14 +142,14 @@ static void left_alone(unsigned at)
 {
 	begin(at);
 	CHECK(!takes());
-	passes(WORTH_MOST);
+	passes(WS_WORTH_MOST);
 	CHECK(takes());
 	theft(0, 0);
-	passes(4 * WORTH_PATIENCE - 1);
+	passes(4 * WS_WORTH_PATIENCE - 1);
 	CHECK(!takes());
 	passes(1);
 	CHECK(takes());
-	theft(WORTH_MOST, 0);
+	theft(WS_WORTH_MOST, 0);
 	CHECK(takes());
 }
 
@@ -164,20 +165,22 @@ static void naps(unsigned at)
 	begin(at);
 	theft(0, 0);
 	theft(0, 0);
-	CHECK(worth_nap(&h) == WORTH_NAP);
+	CHECK(ws_worth_nap(&h) == WS_WORTH_NAP);
 	for (i = 0; i < 100; i++) {
-		unsigned nap = worth_nap(&h);
+		unsigned nap = ws_worth_nap(&h);
 
-		CHECK(nap > last || nap == WORTH_NAP_MOST);
-		CHECK(nap <= WORTH_NAP_MOST);
+		CHECK(nap > last || nap == WS_WORTH_NAP_MOST);
+		CHECK(nap <= WS_WORTH_NAP_MOST);
 		last = nap;
 	}
-	CHECK(last == WORTH_NAP_MOST);
-	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
+	CHECK(last == WS_WORTH_NAP_MOST);
+	CHECK(h.h_patience == WS_WORTH_PATIENCE &&
+	      h.h_still == WS_WORTH_PATIENCE);
 	theft(0, 0);
-	worth_calm(&h);
-	CHECK(h.h_patience == WORTH_PATIENCE && h.h_still == WORTH_PATIENCE);
-	CHECK(worth_nap(&h) == WORTH_NAP);
+	ws_worth_calm(&h);
+	CHECK(h.h_patience == WS_WORTH_PATIENCE &&
+	      h.h_still == WS_WORTH_PATIENCE);
+	CHECK(ws_worth_nap(&h) == WS_WORTH_NAP);
 }
 
 /* Clocks of two cpus differ: a time in the future is now. */
@@ -187,7 +190,8 @@ static void skew(unsigned at)
 	CHECK(!takes());
 	now -= 1000;
 	CHECK(!takes() && !stuck());
-	CHECK(worth_age(at, at + 1000) == 0 && worth_age(at + 1000, at) == 1000);
+	CHECK(ws_worth_age(at, at + 1000) == 0 && ws_worth_age(at + 1000,
+							       at) == 1000);
 }
 
 /* A single stop of an owner that was preempted says little. */
@@ -196,15 +200,15 @@ static void fence(void)
 	int i;
 
 	begin(0);
-	worth_fence(&h, 0);
-	CHECK(h.h_fence > WORTH_FENCE * 9 / 10);
-	worth_fence(&h, 4000000000u);
-	CHECK(h.h_fence < WORTH_FENCE_MOST);
+	ws_worth_fence(&h, 0);
+	CHECK(h.h_fence > WS_WORTH_FENCE * 9 / 10);
+	ws_worth_fence(&h, 4000000000u);
+	CHECK(h.h_fence < WS_WORTH_FENCE_MOST);
 	for (i = 0; i < 1000; i++)
-		worth_fence(&h, 500);
+		ws_worth_fence(&h, 500);
 	CHECK(h.h_fence >= 500 && h.h_fence < 600);
 	for (i = 0; i < 1000; i++)
-		worth_fence(&h, 20000);
+		ws_worth_fence(&h, 20000);
 	CHECK(h.h_fence <= 20000 && h.h_fence > 19000);
 }
 
@@ -217,7 +221,7 @@ int main(int argc, char **argv)
 	state = check_seed;
 	for (i = 0; i < 1000; i++) {
 		unsigned at = i % 2 ? check_random(&state) :
-			0u - check_random(&state) % WORTH_MOST;
+			0u - check_random(&state) % WS_WORTH_MOST;
 
 		lasts(at);
 		stands(at);

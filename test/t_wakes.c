@@ -21,12 +21,12 @@
 #define TARGETS	5
 
 static struct target {
-	struct wakes g_wakes;
-	int          g_runs;	/* it can run: is in a queue */
-	long         g_got;	/* waits that have returned */
+	struct uwakes g_wakes;
+	int           g_runs;	/* it can run: is in a queue */
+	long          g_got;	/* waits that have returned */
 } target[TARGETS];
 
-static struct inbox inbox;
+static struct uinbox inbox;
 static long sent[TARGETS];
 
 static void *poster(void *arg)
@@ -37,7 +37,7 @@ static void *poster(void *arg)
 	for (i = 0; i < POSTS; i++) {
 		unsigned to = check_random(&state) % TARGETS;
 
-		wakes_post(&target[to].g_wakes, &inbox);
+		uwakes_post(&target[to].g_wakes, &inbox);
 		__atomic_fetch_add(&sent[to], 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -47,18 +47,18 @@ static void *poster(void *arg)
 static long take_one(void)
 {
 	int nr;
-	struct wakes *w = wakes_take(&inbox, &nr);
+	struct uwakes *w = uwakes_take(&inbox, &nr);
 	struct target *g = (struct target *)w;
 	long got = 0;
 
 	if (w == NULL)
 		return 0;
 	CHECK(nr > 0);
-	CHECK(wakes_add(w, nr) && !g->g_runs);
+	CHECK(uwakes_add(w, nr) && !g->g_runs);
 	g->g_runs = 1;
 	do
 		got++;
-	while (!wakes_wait(w));
+	while (!uwakes_wait(w));
 	g->g_runs = 0;
 	g->g_got += got;
 	return got;
@@ -70,16 +70,16 @@ static void alone(void)
 	long got = 0;
 	intptr_t i;
 
-	inbox_init(&inbox);
+	uinbox_init(&inbox);
 	for (i = 0; i < TARGETS; i++)
-		wakes_init(&target[i].g_wakes);
+		uwakes_init(&target[i].g_wakes);
 	for (i = 0; i < POSTERS; i++)
 		CHECK(pthread_create(&id[i], NULL, poster, (void *)i) == 0);
 	while (got < (long)POSTERS * POSTS)
 		got += take_one();
 	for (i = 0; i < POSTERS; i++)
 		CHECK(pthread_join(id[i], NULL) == 0);
-	CHECK(take_one() == 0 && inbox_empty(&inbox));
+	CHECK(take_one() == 0 && uinbox_empty(&inbox));
 	for (i = 0; i < TARGETS; i++)
 		CHECK(target[i].g_got == sent[i] &&
 		      target[i].g_wakes.w_count == -1 &&

@@ -19,7 +19,7 @@
 
 #define WINDOW_NR	48		/* numbers 1 to 47 */
 #define WINDOW_RARE	4000		/* before that, delays are frequent */
-#define RACE_WINDOW(n)	window(n)
+#define USCHED_RACE(n)	window(n)
 
 static long window_passed[WINDOW_NR];
 

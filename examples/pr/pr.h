@@ -90,7 +90,7 @@ PR_INLINE void pr_wake(struct pr_thread *t)
 
 	if (!uproc_is_here(u, &p))
 		uproc_post(u);
-	else if (wakes_add(&u->t_wakes, 1))
+	else if (uwakes_add(&u->t_wakes, 1))
 		uproc_queue_put(&p->p_queue, u);
 }
 #endif

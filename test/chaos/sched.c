@@ -33,7 +33,7 @@ static void ws_wrap(int procs, unsigned at)
 {
 	while (procs-- > 0) {
 		struct ws_worker *w = (struct ws_worker *)ws_sched(procs);
-		struct deque *d = &w->w_deque;
+		struct ws_deque *d = &w->w_deque;
 
 		proc_wrap(ws_sched(procs), at);
 		w->w_turn = w->w_dry = 0u - at;

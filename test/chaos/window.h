@@ -18,6 +18,6 @@ extern "C"
 #endif
 void chaos_window(unsigned nr);
 
-#define RACE_WINDOW(n)	chaos_window((unsigned)__LINE__)
+#define USCHED_RACE(n)	chaos_window((unsigned)__LINE__)
 
 #endif /* CHAOS_WINDOW_H */

@@ -24,6 +24,6 @@ static __inline__ void fuzz_window(void)
 			;
 }
 
-#define RACE_WINDOW(n)	fuzz_window()
+#define USCHED_RACE(n)	fuzz_window()
 
 #endif /* FUZZ_WINDOW_H */

@@ -13,9 +13,9 @@
 
 static void *pool(size_t size);
 
-#define DEQUE_ALLOC(size)	pool(size)
-#define DEQUE_FREE(block)	((void)(block))
-#define FENCE_MODEL
+#define WS_DEQUE_ALLOC(size)	pool(size)
+#define WS_DEQUE_FREE(block)	((void)(block))
+#define WS_FENCE_MODEL
 #include "deque.h"
 
 #define ITEMS	6
@@ -27,15 +27,15 @@ struct item {
 };
 
 static struct {
-	struct deque deque;
-	struct item  item[ITEMS];
-	char         pool[448] __attribute__((aligned(16)));
-	size_t       used;		/* bytes of pool in use; owner only */
-	int          none;		/* the owner's last pop found nothing */
-	int          flag;
-	int          asleep;
-	int          looks;		/* the size that the sleeper found */
-	int          wakes;
+	struct ws_deque deque;
+	struct item     item[ITEMS];
+	char            pool[448] __attribute__((aligned(16)));
+	size_t          used;		/* bytes of pool in use; owner only */
+	int             none;		/* the owner's last pop found nothing */
+	int             flag;
+	int             asleep;
+	int             looks;		/* the size that the sleeper found */
+	int             wakes;
 } s;
 
 static void *pool(size_t size)
@@ -49,7 +49,7 @@ static void *pool(size_t size)
 
 static void init(long room, unsigned long from)
 {
-	MUST(deque_init(&s.deque, room) == 0);
+	MUST(ws_deque_init(&s.deque, room) == 0);
 	s.deque.d_bottom = s.deque.d_top = s.deque.d_seen = from;
 	NAME(s.deque.d_bottom);
 	NAME(s.deque.d_top);
@@ -63,9 +63,9 @@ static void init(long room, unsigned long from)
 }
 
 /* Returns an item whose two halves must stay together. */
-static struct deque_item item_of(int nr)
+static struct ws_deque_item item_of(int nr)
 {
-	struct deque_item x = { &s.item[nr], &s.item[nr].it_taken };
+	struct ws_deque_item x = { &s.item[nr], &s.item[nr].it_taken };
 
 	return x;
 }
@@ -75,19 +75,19 @@ static void push(int nr)
 	s.item[nr].it_data   = nr + 10;
 	s.item[nr].it_pushed = 1;
 	s.none = 0;
-	MUST(deque_push(&s.deque, item_of(nr)) == 0);
+	MUST(ws_deque_push(&s.deque, item_of(nr)) == 0);
 }
 
 /*
  * Returns the number of the item, or less than 0. If two get the same item,
  * that is a data race.
  */
-static int take(struct deque_item x)
+static int take(struct ws_deque_item x)
 {
 	struct item *it = x.i_what;
 	int nr = (int)(it - s.item);
 
-	if (x.i_what == NULL || x.i_what == DEQUE_LOST)
+	if (x.i_what == NULL || x.i_what == WS_DEQUE_LOST)
 		return -1;
 	MUST(nr >= 0 && nr < ITEMS && it == &s.item[nr]);
 	MUST(x.i_arg == &it->it_taken && it->it_data == nr + 10);
@@ -98,7 +98,7 @@ static int take(struct deque_item x)
 
 static int pop(void)
 {
-	int nr = take(deque_pop(&s.deque));
+	int nr = take(ws_deque_pop(&s.deque));
 
 	s.none = nr < 0;
 	return nr;
@@ -110,7 +110,7 @@ static void done(void)
 	int left = 0;
 	int i;
 
-	for (; left < ITEMS && take(deque_pop(&s.deque)) >= 0; left++)
+	for (; left < ITEMS && take(ws_deque_pop(&s.deque)) >= 0; left++)
 		;
 	for (i = 0; i < ITEMS; i++)
 		MUST(s.item[i].it_taken == s.item[i].it_pushed);
@@ -161,13 +161,13 @@ static void up_and_down(void)
 
 /* Thieves. */
 
-static void steal(void)		{ take(deque_steal(&s.deque)); }
+static void steal(void)		{ take(ws_deque_steal(&s.deque)); }
 
 /* First in, first out. */
 static void steal_two(void)
 {
-	int first = take(deque_steal(&s.deque));
-	int second = take(deque_steal(&s.deque));
+	int first = take(ws_deque_steal(&s.deque));
+	int second = take(ws_deque_steal(&s.deque));
 
 	MUST(first < 0 || second < 0 || second > first);
 }
@@ -175,8 +175,8 @@ static void steal_two(void)
 /* Used while the owner only pushes. */
 static void steal_alone_two(void)
 {
-	int first = take(deque_steal_alone(&s.deque));
-	int second = take(deque_steal_alone(&s.deque));
+	int first = take(ws_deque_steal_alone(&s.deque));
+	int second = take(ws_deque_steal_alone(&s.deque));
 
 	MUST(first < 0 || second == first + 1 || second < 0);
 }
@@ -198,21 +198,21 @@ static void push_two_pop_tell(void)
 
 static void steal_when_told(void)
 {
-	struct deque_item x;
+	struct ws_deque_item x;
 
 	if (!__atomic_load_n(&s.flag, __ATOMIC_ACQUIRE))
 		return;
-	while ((x = deque_steal_alone(&s.deque)).i_what == DEQUE_LOST)
+	while ((x = ws_deque_steal_alone(&s.deque)).i_what == WS_DEQUE_LOST)
 		model_turn(1);
 	take(x);
 	if (x.i_what == NULL)		/* all was pushed before the flag */
-		MUST(deque_size(&s.deque) == 0);
+		MUST(ws_deque_size(&s.deque) == 0);
 }
 
 static void own_steal(void)
 {
 	push_two();
-	take(deque_steal_alone(&s.deque));
+	take(ws_deque_steal_alone(&s.deque));
 	pop();
 }
 
@@ -221,7 +221,7 @@ static void own_steal(void)
 static void push_and_look(void)
 {
 	push(0);
-	fence_light();
+	ws_fence_light();
 	if (__atomic_load_n(&s.asleep, __ATOMIC_RELAXED))
 		s.wakes = 1;
 }
@@ -229,8 +229,8 @@ static void push_and_look(void)
 static void sleep_or_see(void)
 {
 	__atomic_store_n(&s.asleep, 1, __ATOMIC_RELAXED);
-	fence_heavy();
-	s.looks = (int)deque_size(&s.deque);
+	ws_fence_heavy();
+	s.looks = (int)ws_deque_size(&s.deque);
 }
 
 static void seen(void)
@@ -244,7 +244,7 @@ static void seen(void)
 static void heavy_and_heavy(void)
 {
 	__atomic_store_n(&s.flag, 1, __ATOMIC_RELAXED);
-	fence_heavy();
+	ws_fence_heavy();
 	if (__atomic_load_n(&s.asleep, __ATOMIC_RELAXED))
 		s.wakes = 1;
 }
@@ -261,22 +261,22 @@ static void seen_only(void)
 static void sleep_or_see_flag(void)
 {
 	__atomic_store_n(&s.asleep, 1, __ATOMIC_RELAXED);
-	fence_heavy();
+	ws_fence_heavy();
 	s.looks = __atomic_load_n(&s.flag, __ATOMIC_RELAXED);
 }
 
 static void full(void)
 {
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = FENCE_BOTH_FULL;
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = WS_FENCE_BOTH_FULL;
 #endif
 }
 
 static void one_free(void)
 {
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = FENCE_UNDECIDED;
-	MUST(fence_init() == 0);
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = WS_FENCE_UNDECIDED;
+	MUST(ws_fence_init() == 0);
 #endif
 }
 

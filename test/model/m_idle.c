@@ -13,12 +13,12 @@
 
 static struct {
 	struct proc {
-		struct inbox p_inbox;
-		int          p_asleep;
-		struct wakes p_wakes;	/* of its thread */
-		int          p_runs;	/* the thread can run */
-		int          p_got;	/* wakes so far */
-		int          p_data;	/* plain, written before a wake */
+		struct uinbox p_inbox;
+		int           p_asleep;
+		struct uwakes p_wakes;	/* of its thread */
+		int           p_runs;	/* the thread can run */
+		int           p_got;	/* wakes so far */
+		int           p_data;	/* plain, written before a wake */
 	} proc[PROCS];
 	int nr;
 	int idle;
@@ -35,8 +35,8 @@ static void init(int nr, int sends, int holds)
 	s.sends = sends;
 	s.idle  = -holds;
 	for (i = 0; i < nr; i++) {
-		inbox_init(&s.proc[i].p_inbox);
-		wakes_init(&s.proc[i].p_wakes);
+		uinbox_init(&s.proc[i].p_inbox);
+		uwakes_init(&s.proc[i].p_wakes);
 	}
 	NAME(s.idle);
 	NAME(s.stop);
@@ -85,18 +85,18 @@ static void init_pair_hold(void)
 
 static void post(struct proc *p)
 {
-	if (wakes_post(&p->p_wakes, &p->p_inbox))
-		idle_wake(&s.idle, &p->p_asleep);
+	if (uwakes_post(&p->p_wakes, &p->p_inbox))
+		uidle_wake(&s.idle, &p->p_asleep);
 }
 
 static void drain(struct proc *p)
 {
-	struct wakes *w;
+	struct uwakes *w;
 	int nr = 0;
 
-	while ((w = wakes_take(&p->p_inbox, &nr)) != NULL) {
+	while ((w = uwakes_take(&p->p_inbox, &nr)) != NULL) {
 		MUST(w == &p->p_wakes && nr > 0);
-		if (wakes_add(w, nr)) {
+		if (uwakes_add(w, nr)) {
 			MUST(!p->p_runs);
 			p->p_runs = 1;
 		}
@@ -117,13 +117,13 @@ static bool look(struct proc *p)
 			return true;
 		if (stopped())
 			return false;
-		park_prepare(&p->p_asleep);			/* S1 S2 */
-		if ((!inbox_empty(&p->p_inbox) || stopped()) &&	/* S3 */
-		    park_cancel(&p->p_asleep)) {
+		upark_prepare(&p->p_asleep);			/* S1 S2 */
+		if ((!uinbox_empty(&p->p_inbox) || stopped()) &&	/* S3 */
+		    upark_cancel(&p->p_asleep)) {
 			model_pause(1);
 			continue;
 		}
-		idle_sleep(&s.idle, s.nr, &p->p_asleep);	/* S4 */
+		uidle_sleep(&s.idle, s.nr, &p->p_asleep);	/* S4 */
 	}
 }
 
@@ -137,7 +137,7 @@ static void run(struct proc *p)
 			s.proc[0].p_data = 5;
 			post(&s.proc[0]);
 		}
-	} while (!wakes_wait(&p->p_wakes));
+	} while (!uwakes_wait(&p->p_wakes));
 }
 
 static void processor(int nr)
@@ -159,7 +159,7 @@ static void watcher(void)
 	int got = 0;
 	int i;
 
-	idle_wait(&s.idle, s.nr);
+	uidle_wait(&s.idle, s.nr);
 	for (i = 0; i < s.nr; i++) {
 		got += s.proc[i].p_got;
 		MUST(!s.proc[i].p_runs);
@@ -169,13 +169,13 @@ static void watcher(void)
 	s.idle = 77;			/* no processor counts any more */
 	__atomic_store_n(&s.stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < s.nr; i++)
-		(void)park_wake(&s.proc[i].p_asleep);
+		(void)upark_wake(&s.proc[i].p_asleep);
 }
 
 static void holder(void)
 {
 	post(&s.proc[s.nr - 1]);
-	idle_release(&s.idle);
+	uidle_release(&s.idle);
 }
 
 const struct model_scenario scenarios[] = {

@@ -5,20 +5,20 @@
 #include "inbox.h"
 
 struct item {
-	long              it_data;	/* plain */
-	struct inbox_node it_node;
+	long               it_data;	/* plain */
+	struct uinbox_node it_node;
 };
 
 static struct {
-	struct inbox inbox;
-	struct item  item[4];
-	int          from[2];		/* nodes taken, of each producer */
-	int          flag;
+	struct uinbox inbox;
+	struct item   item[4];
+	int           from[2];		/* nodes taken, of each producer */
+	int           flag;
 } s;
 
 static void init(void)
 {
-	inbox_init(&s.inbox);
+	uinbox_init(&s.inbox);
 	NAME(s.inbox.i_tail);
 	NAME(s.inbox.i_head);
 	NAME(s.inbox.i_stub);
@@ -31,7 +31,7 @@ static void init(void)
 static void post(int nr)
 {
 	s.item[nr].it_data = nr + 10;
-	inbox_post(&s.inbox, &s.item[nr].it_node);
+	uinbox_post(&s.inbox, &s.item[nr].it_node);
 }
 
 /*
@@ -40,12 +40,12 @@ static void post(int nr)
  */
 static void take(int nr)
 {
-	struct inbox_node *n;
+	struct uinbox_node *n;
 	struct item *it;
 	int which;
 
 	while (s.from[0] + s.from[1] < nr) {
-		n = inbox_take(&s.inbox);
+		n = uinbox_take(&s.inbox);
 		if (n == NULL) {
 			model_pause(1);
 			continue;
@@ -60,8 +60,8 @@ static void take(int nr)
 		n->n_next = n;
 		model_turn(1);
 	}
-	MUST(inbox_take(&s.inbox) == NULL);
-	MUST(inbox_empty(&s.inbox));
+	MUST(uinbox_take(&s.inbox) == NULL);
+	MUST(uinbox_empty(&s.inbox));
 }
 
 static void zero(void)		{ post(0); }
@@ -82,13 +82,13 @@ static void post_and_tell(void)
 static void look(void)
 {
 	if (__atomic_load_n(&s.flag, __ATOMIC_ACQUIRE))
-		MUST(!inbox_empty(&s.inbox));
+		MUST(!uinbox_empty(&s.inbox));
 }
 
 /* Any thread may look: no data race. */
 static void hint(void)
 {
-	(void)inbox_empty(&s.inbox);
+	(void)uinbox_empty(&s.inbox);
 }
 
 /* The owner looks while the inbox is empty, and while a node is half-way. */

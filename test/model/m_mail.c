@@ -12,10 +12,10 @@
  */
 #include "model.h"
 
-#define STOP_PATIENCE		1
-#define STOP_RELAX()		((void)0)
-#define STOP_GIVE_WAY(nr)	model_pause(1)
-#define FENCE_MODEL
+#define WS_STOP_PATIENCE	1
+#define WS_STOP_RELAX()		((void)0)
+#define WS_STOP_GIVE_WAY(nr)	model_pause(1)
+#define WS_FENCE_MODEL
 #include "mail.h"
 #include "stop.h"
 
@@ -27,13 +27,13 @@ enum { NO_THIEF, TAKES, MOVES, DRAINS };
 
 static struct {
 	struct worker {
-		struct inbox p_inbox;
-		struct stop  p_stop;
-		int          p_queue;	/* the thread is there */
-		int          p_now;	/* the thread runs there */
-		int          p_pool;	/* memory; owner only */
+		struct uinbox  p_inbox;
+		struct ws_stop p_stop;
+		int            p_queue;	/* the thread is there */
+		int            p_now;	/* the thread runs there */
+		int            p_pool;	/* memory; owner only */
 	} worker[WORKERS];
-	struct wakes wakes;		/* of the thread */
+	struct uwakes wakes;		/* of the thread */
 	int home;			/* number + 1; 0: not begun (atomic) */
 	int can_run;			/* then it is in one place */
 	int waits;			/* waits that are left */
@@ -71,19 +71,19 @@ static int number(const struct worker *p)
 static void post_to(int nr)
 {
 	MUST(nr > 0);
-	inbox_post(&s.worker[nr - 1].p_inbox, &s.wakes.w_node);
+	uinbox_post(&s.worker[nr - 1].p_inbox, &s.wakes.w_node);
 }
 
 static void hand(int nr)
 {
-	if (mail_hand(&s.wakes))
+	if (ws_mail_hand(&s.wakes))
 		post_to(nr);
 }
 
 /* Gives the memory of the thread to another use. */
 static void release(void)
 {
-	s.count = s.wakes.w_count + mail_wakes(s.wakes.w_posted);
+	s.count = s.wakes.w_count + ws_mail_wakes(s.wakes.w_posted);
 	s.wakes.w_count  = 77;
 	s.wakes.w_posted = 77;
 	s.wakes.w_node.n_next = NULL;
@@ -110,12 +110,12 @@ static bool pull(struct worker *p)
 
 static void take(struct worker *p, bool owner)
 {
-	unsigned bits = mail_open(&s.wakes);
-	int wakes = mail_wakes(bits);
-	int can_run = (bits & MAIL_RUN) != 0;
+	unsigned bits = ws_mail_open(&s.wakes);
+	int wakes = ws_mail_wakes(bits);
+	int can_run = (bits & WS_MAIL_RUN) != 0;
 
-	MUST(bits & WAKES_POSTED && !(bits & WAKES_GONE));
-	if (wakes > 0 && wakes_add(&s.wakes, wakes)) {
+	MUST(bits & UWAKES_POSTED && !(bits & UWAKES_GONE));
+	if (wakes > 0 && uwakes_add(&s.wakes, wakes)) {
 		MUST(!can_run && !s.can_run);
 		can_run = s.can_run = 1;
 		if (owner && pull(p))
@@ -128,10 +128,10 @@ static void take(struct worker *p, bool owner)
 /* Takes the node of the thread, which has ended. */
 static void open_gone(struct worker *me)
 {
-	unsigned bits = mail_open(&s.wakes);
+	unsigned bits = ws_mail_open(&s.wakes);
 
-	MUST(bits & WAKES_POSTED);
-	if (bits & WAKES_LEFT) {
+	MUST(bits & UWAKES_POSTED);
+	if (bits & UWAKES_LEFT) {
 		me->p_pool = 1;
 		release();
 	}
@@ -141,14 +141,14 @@ static void open_gone(struct worker *me)
 static void drain(struct worker *p, struct worker *me)
 {
 	bool owner = me == p;
-	struct inbox_node *last = NULL;
-	struct inbox_node *n;
+	struct uinbox_node *last = NULL;
+	struct uinbox_node *n;
 
-	while ((n = inbox_take(&p->p_inbox)) != NULL) {
+	while ((n = uinbox_take(&p->p_inbox)) != NULL) {
 		int at;
 
 		MUST(n == &s.wakes.w_node && last == NULL);
-		if (mail_gone(&s.wakes)) {
+		if (ws_mail_gone(&s.wakes)) {
 			open_gone(me);
 			continue;
 		}
@@ -161,7 +161,7 @@ static void drain(struct worker *p, struct worker *me)
 			take(p, owner);
 	}
 	if (last != NULL)
-		inbox_post(&p->p_inbox, last);
+		uinbox_post(&p->p_inbox, last);
 }
 
 /* The thread. */
@@ -174,13 +174,13 @@ static void end(struct worker *p)
 		s.told += s.data[i];
 	s.can_run = 0;
 	if (!s.joined) {
-		if (mail_close(&s.wakes, WAKES_LEFT)) {
+		if (ws_mail_close(&s.wakes, UWAKES_LEFT)) {
 			p->p_pool = 1;
 			release();
 		}
 		return;
 	}
-	(void)mail_close(&s.wakes, 0);
+	(void)ws_mail_close(&s.wakes, 0);
 	__atomic_store_n(&s.ended, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&s.left, __ATOMIC_RELAXED))
 		model_pause(5);
@@ -192,10 +192,10 @@ static void run(struct worker *p)
 	MUST(s.can_run);
 	while (s.waits > 0) {
 		s.waits--;
-		if (!wakes_wait(&s.wakes))
+		if (!uwakes_wait(&s.wakes))
 			continue;
 		s.can_run = 0;
-		if (mail_settled(&s.wakes) || !mail_settle(&s.wakes))
+		if (ws_mail_settled(&s.wakes) || !ws_mail_settle(&s.wakes))
 			return;
 		s.can_run = 1;
 	}
@@ -218,7 +218,7 @@ static void run_and_collect(struct worker *p)
 {
 	while (!__atomic_load_n(&s.sent, __ATOMIC_RELAXED))
 		model_pause(7);
-	mail_collect(&s.wakes);
+	ws_mail_collect(&s.wakes);
 	run(p);
 	MUST(!s.can_run && s.waits == 0);
 }
@@ -227,7 +227,7 @@ static void run_and_collect(struct worker *p)
 
 /*
  * Begins to run the thread, which is in the queue. Caller is inside
- * (stop_enter).
+ * (ws_stop_enter).
  */
 static bool begin(struct worker *p)
 {
@@ -253,7 +253,7 @@ static bool steal(struct worker *w, struct worker *v)
 	if (s.steals == 0)
 		return false;
 	s.steals--;
-	if (stop_ask(&v->p_stop) == 0 || !stop_force(&v->p_stop))
+	if (ws_stop_ask(&v->p_stop) == 0 || !ws_stop_force(&v->p_stop))
 		return false;
 	if (s.how == DRAINS)
 		drain(v, w);
@@ -263,11 +263,11 @@ static bool steal(struct worker *w, struct worker *v)
 		got = s.how != MOVES;
 		v->p_queue = !got;
 	}
-	stop_end(&v->p_stop);
+	ws_stop_end(&v->p_stop);
 	return got;
 }
 
-/* Tells whether the thread is to run here. Caller is inside (stop_enter). */
+/* Tells whether the thread is to run here. Caller is inside (ws_stop_enter). */
 static bool choose(struct worker *p)
 {
 	p->p_now = 0;
@@ -288,10 +288,10 @@ static void worker(int nr, void (*thread)(struct worker *p))
 	for (;;) {
 		model_turn(3);
 		if (is_stopped)
-			stop_enter(&p->p_stop);
+			ws_stop_enter(&p->p_stop);
 		runs = choose(p);
 		if (is_stopped)
-			stop_leave(&p->p_stop);
+			ws_stop_leave(&p->p_stop);
 		p->p_pool = 1;			/* as any thread may */
 		if (runs)
 			thread(p);
@@ -318,7 +318,7 @@ static void wake(int who, int nr)
 {
 	s.data[who] = 1;
 	while (nr-- > 0)
-		if (mail_post(&s.wakes))
+		if (ws_mail_post(&s.wakes))
 			post_to(home());
 }
 
@@ -333,7 +333,7 @@ static void wake_and_tell(void)
 	bool first;
 
 	s.data[0] = 1;
-	first = mail_post(&s.wakes);
+	first = ws_mail_post(&s.wakes);
 	__atomic_store_n(&s.sent, 1, __ATOMIC_RELEASE);
 	if (first)
 		post_to(home());
@@ -345,7 +345,7 @@ static void joiner(void)
 {
 	while (!__atomic_load_n(&s.ended, __ATOMIC_ACQUIRE))
 		model_pause(4);
-	if (wakes_leave(&s.wakes))
+	if (uwakes_leave(&s.wakes))
 		release();
 	__atomic_store_n(&s.left, 1, __ATOMIC_RELAXED);
 }
@@ -371,12 +371,12 @@ static void init(int count, int posted, int waits)
 {
 	int i;
 
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = FENCE_BOTH_FULL;
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = WS_FENCE_BOTH_FULL;
 #endif
 	for (i = 0; i < WORKERS; i++)
-		inbox_init(&s.worker[i].p_inbox);
-	wakes_init(&s.wakes);
+		uinbox_init(&s.worker[i].p_inbox);
+	uwakes_init(&s.wakes);
 	s.wakes.w_count  = count;
 	s.wakes.w_posted = posted;
 	s.waits = waits;
@@ -424,7 +424,7 @@ static void made_two(void)	{ made(2); }
  */
 static void waits(int wakes, int pulls)
 {
-	init(-1, MAIL_SETTLED, wakes - 1);
+	init(-1, WS_MAIL_SETTLED, wakes - 1);
 	s.home  = 1;
 	s.pulls = pulls;
 }
@@ -435,7 +435,7 @@ static void waits_pull_two(void)	{ waits(3, 2); }
 /* The thread has waited before, and can run, at home with the first worker. */
 static void runs(int waits, int steals, int how)
 {
-	init(0, MAIL_SETTLED, waits);
+	init(0, WS_MAIL_SETTLED, waits);
 	s.home = 1;
 	s.worker[0].p_queue = 1;
 	s.steals = steals;
@@ -483,8 +483,8 @@ static void done(void)
 	MUST(s.waits == 0 && !s.can_run);
 	for (i = 0; i < WORKERS; i++) {
 		MUST(!s.worker[i].p_queue);
-		MUST(inbox_take(&s.worker[i].p_inbox) == NULL);
-		MUST(inbox_empty(&s.worker[i].p_inbox));
+		MUST(uinbox_take(&s.worker[i].p_inbox) == NULL);
+		MUST(uinbox_empty(&s.worker[i].p_inbox));
 	}
 }
 

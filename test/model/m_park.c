@@ -8,17 +8,17 @@
 #define WAKERS	3
 
 static struct {
-	struct inbox      inbox;
-	struct inbox_node node[WAKERS * 2];
-	int               asleep;
-	int               taken;
-	int               sleeps;	/* prepares that were not cancelled */
-	int               wakes[WAKERS];	/* wakes that returned true */
+	struct uinbox      inbox;
+	struct uinbox_node node[WAKERS * 2];
+	int                asleep;
+	int                taken;
+	int                sleeps;	/* prepares that were not cancelled */
+	int                wakes[WAKERS];	/* wakes that returned true */
 } s;
 
 static void init(void)
 {
-	inbox_init(&s.inbox);
+	uinbox_init(&s.inbox);
 	NAME(s.inbox.i_tail);
 	NAME(s.inbox.i_head);
 	NAME(s.inbox.i_stub);
@@ -33,26 +33,26 @@ static void sleeper(int work)
 {
 	while (s.taken < work) {
 		model_turn(1);
-		if (inbox_take(&s.inbox) != NULL) {
+		if (uinbox_take(&s.inbox) != NULL) {
 			s.taken++;
 			continue;
 		}
 		s.sleeps++;
-		park_prepare(&s.asleep);			/* S1 S2 */
-		if (!inbox_empty(&s.inbox) &&			/* S3 */
-		    park_cancel(&s.asleep)) {
+		upark_prepare(&s.asleep);			/* S1 S2 */
+		if (!uinbox_empty(&s.inbox) &&			/* S3 */
+		    upark_cancel(&s.asleep)) {
 			s.sleeps--;
 			model_pause(1);
 			continue;
 		}
-		park_sleep(&s.asleep);				/* S4 */
+		upark_sleep(&s.asleep);				/* S4 */
 	}
 }
 
 static void give(int who, int nr)
 {
-	inbox_post(&s.inbox, &s.node[nr]);			/* W1 W2 */
-	if (park_wake(&s.asleep))				/* W3 */
+	uinbox_post(&s.inbox, &s.node[nr]);			/* W1 W2 */
+	if (upark_wake(&s.asleep))				/* W3 */
 		s.wakes[who]++;
 }
 
@@ -76,19 +76,19 @@ static void done(void)
 static void pass(void)
 {
 	s.wakes[2] = 7;
-	(void)park_wake(&s.asleep);
+	(void)upark_wake(&s.asleep);
 }
 
 static void wait_for_it(void)
 {
-	park_sleep(&s.asleep);
+	upark_sleep(&s.asleep);
 	MUST(s.wakes[2] == 7);
 }
 
 static void init_asleep(void)
 {
 	init();
-	park_prepare(&s.asleep);
+	upark_prepare(&s.asleep);
 }
 
 const struct model_scenario scenarios[] = {

@@ -16,7 +16,7 @@
  * giver itself.
  */
 #include "model.h"
-#define FENCE_MODEL
+#define WS_FENCE_MODEL
 #include "seek.h"
 #include "idle.h"
 
@@ -28,7 +28,7 @@ static struct {
 		int p_asleep;
 		int p_got;
 	} worker[WORKERS];
-	struct seek seek;
+	struct ws_seek seek;
 	int nr;				/* workers */
 	int idle;			/* see idle.h */
 	int dozes;			/* a worker may wake by itself */
@@ -79,7 +79,7 @@ static void rouse(void)
 		int *asleep = &s.worker[i].p_asleep;
 
 		if (__atomic_load_n(asleep, __ATOMIC_RELAXED)) {
-			idle_wake(&s.idle, asleep);
+			uidle_wake(&s.idle, asleep);
 			return;
 		}
 	}
@@ -90,7 +90,7 @@ static void give(int i)
 	s.data[i] = 5;
 	s.given[i] = 1;
 	__atomic_store_n(&s.there[i], 1, __ATOMIC_RELEASE);	/* G1 */
-	if (seek_must_wake(&s.seek))					/* G2 G3 */
+	if (ws_seek_must_wake(&s.seek))				/* G2 G3 */
 		rouse();					/* G4 */
 }
 
@@ -98,28 +98,28 @@ static void give(int i)
 
 static void park(struct worker *w, bool doze)
 {
-	park_prepare(&w->p_asleep);				/* S1 */
-	seek_park(&s.seek);					/* N4 */
+	upark_prepare(&w->p_asleep);				/* S1 */
+	ws_seek_park(&s.seek);					/* N4 */
 	if ((stopped() || somebody_has_work()) &&		/* N5 */
-	    park_cancel(&w->p_asleep))
+	    upark_cancel(&w->p_asleep))
 		;
 	else if (doze)
-		(void)idle_doze(&s.idle, s.nr, &w->p_asleep, 1);
+		(void)uidle_doze(&s.idle, s.nr, &w->p_asleep, 1);
 	else
-		idle_sleep(&s.idle, s.nr, &w->p_asleep);	/* N6 */
-	seek_unpark(&s.seek);
+		uidle_sleep(&s.idle, s.nr, &w->p_asleep);	/* N6 */
+	ws_seek_unpark(&s.seek);
 }
 
 /* Sleeps for a while. No wake is needed to end it. */
 static void nap(struct worker *w)
 {
-	park_prepare(&w->p_asleep);				/* S1 */
-	if (stopped() && park_cancel(&w->p_asleep))		/* S3 */
+	upark_prepare(&w->p_asleep);				/* S1 */
+	if (stopped() && upark_cancel(&w->p_asleep))		/* S3 */
 		return;
 	if (__atomic_add_fetch(&s.idle, 1, __ATOMIC_SEQ_CST) == s.nr)
-		park_futex_wake(&s.idle);			/* D1 */
+		upark_futex_wake(&s.idle);			/* D1 */
 	if (__atomic_load_n(&w->p_asleep, __ATOMIC_SEQ_CST) != 0)
-		idle_wake(&s.idle, &w->p_asleep);
+		uidle_wake(&s.idle, &w->p_asleep);
 }
 
 /* Naps, and looks; but does not look again before it sleeps. */
@@ -127,13 +127,13 @@ static bool seek_and_nap(struct worker *w)
 {
 	bool got, more;
 
-	seek_begin(&s.seek);					/* N1 */
+	ws_seek_begin(&s.seek);					/* N1 */
 	got = take(w);						/* N2 */
 	if (!got && !stopped()) {
 		nap(w);
 		got = take(w);
 	}
-	more = seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	more = ws_seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
 	if (!got && !stopped())
 		park(w, false);
 	else if (more)
@@ -145,9 +145,9 @@ static bool seek(struct worker *w, bool doze)
 {
 	bool got, more;
 
-	seek_begin(&s.seek);					/* N1 */
+	ws_seek_begin(&s.seek);					/* N1 */
 	got = take(w);						/* N2 */
-	more = seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
+	more = ws_seek_end(&s.seek) && somebody_has_work();	/* N3 N7 */
 	if (!got && !stopped())
 		park(w, doze);
 	else if (more)
@@ -205,8 +205,8 @@ static void finish(void)
 	int got = s.own;
 	int i;
 
-	idle_release(&s.idle);
-	idle_wait(&s.idle, s.nr);
+	uidle_release(&s.idle);
+	uidle_wait(&s.idle, s.nr);
 	for (i = 0; i < s.nr; i++)
 		got += s.worker[i].p_got;
 	MUST(got == s.given[0] + s.given[1]);
@@ -214,7 +214,7 @@ static void finish(void)
 		s.idle = 77;		/* no worker counts any more */
 	__atomic_store_n(&s.stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < s.nr; i++)
-		(void)park_wake(&s.worker[i].p_asleep);
+		(void)upark_wake(&s.worker[i].p_asleep);
 }
 
 /* Takes all things that are left, as an owner runs them. */
@@ -234,9 +234,9 @@ static void give_two_finish(void)	{ give_two(); finish(); }
 
 static void init(int nr, bool free)
 {
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = free ? FENCE_UNDECIDED : FENCE_BOTH_FULL;
-	MUST(!free || fence_init() == 0);
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = free ? WS_FENCE_UNDECIDED : WS_FENCE_BOTH_FULL;
+	MUST(!free || ws_fence_init() == 0);
 #else
 	(void)free;
 #endif

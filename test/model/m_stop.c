@@ -18,19 +18,19 @@
 static bool patient;			/* set by the scenario, */
 static int looks;			/* as is this: for the answer */
 
-#define STOP_PATIENCE		(patient ? INT_MAX : 2)
-#define STOP_RELAX()		(patient ? model_pause(1) : (void)0)
-#define STOP_GIVE_WAY(nr)	model_pause(2)
-#define FENCE_MODEL
+#define WS_STOP_PATIENCE	(patient ? INT_MAX : 2)
+#define WS_STOP_RELAX()		(patient ? model_pause(1) : (void)0)
+#define WS_STOP_GIVE_WAY(nr)	model_pause(2)
+#define WS_FENCE_MODEL
 #include "stop.h"
 
 #define OWNERS	2
 
 static struct {
 	struct owner {
-		struct stop o_stop;
-		int         o_data;	/* plain: visits of any thread */
-		int         o_taken;	/* plain: a thief has called stop_look() */
+		struct ws_stop o_stop;
+		int            o_data;	/* plain: visits of any thread */
+		int            o_taken;	/* plain: ws_stop_look() was called */
 	} owner[OWNERS];
 	int times[MODEL_THREADS];	/* how often each thread was inside */
 	int gave_up[MODEL_THREADS];
@@ -55,48 +55,48 @@ static void there(int who, struct owner *o)
 
 static void enter(int who, struct owner *o)
 {
-	stop_enter(&o->o_stop);
+	ws_stop_enter(&o->o_stop);
 	there(who, o);
-	stop_leave(&o->o_stop);
+	ws_stop_leave(&o->o_stop);
 }
 
-/* As a wake in ws does: what it takes for granted holds, if stop_quick(). */
+/* As a wake in ws does: what it takes for granted holds, if ws_stop_quick(). */
 static void owner_quick(void)
 {
 	struct owner *o = &s.owner[0];
 
-	if (stop_quick(&o->o_stop)) {
+	if (ws_stop_quick(&o->o_stop)) {
 		MUST(!o->o_taken);
 		there(0, o);
-		stop_leave(&o->o_stop);
+		ws_stop_leave(&o->o_stop);
 	} else {
-		stop_leave(&o->o_stop);
+		ws_stop_leave(&o->o_stop);
 		enter(0, o);
 	}
 }
 
-static bool answered(struct stop *k, unsigned long stop)
+static bool answered(struct ws_stop *k, unsigned long stop)
 {
 	int i;
 
 	for (i = 0; i < looks; i++)
-		if (stop_answered(k, stop))
+		if (ws_stop_answered(k, stop))
 			return true;
 	return false;
 }
 
-static bool stopped(struct stop *k)
+static bool stopped(struct ws_stop *k)
 {
-	unsigned long stop = stop_ask(k);
+	unsigned long stop = ws_stop_ask(k);
 
-	return stop != 0 && (answered(k, stop) || stop_force(k));
+	return stop != 0 && (answered(k, stop) || ws_stop_force(k));
 }
 
 static void stop(int who, struct owner *o)
 {
 	if (stopped(&o->o_stop)) {
 		there(who, o);
-		stop_end(&o->o_stop);
+		ws_stop_end(&o->o_stop);
 	} else {
 		s.gave_up[who]++;
 	}
@@ -109,9 +109,9 @@ static void take(void)
 	if (!stopped(&o->o_stop))
 		return;
 	o->o_taken = 1;
-	stop_look(&o->o_stop);
+	ws_stop_look(&o->o_stop);
 	there(1, o);
-	stop_end(&o->o_stop);
+	ws_stop_end(&o->o_stop);
 }
 
 /* By the owner itself, while a thief may ask, or give up. */
@@ -119,11 +119,11 @@ static void give(void)
 {
 	struct owner *o = &s.owner[0];
 
-	stop_enter(&o->o_stop);
+	ws_stop_enter(&o->o_stop);
 	o->o_taken = 1;
-	stop_look(&o->o_stop);
+	ws_stop_look(&o->o_stop);
 	there(0, o);
-	stop_leave(&o->o_stop);
+	ws_stop_leave(&o->o_stop);
 	owner_quick();
 }
 
@@ -165,15 +165,15 @@ static void done(void)
 	MUST(s.owner[0].o_data + s.owner[1].o_data == there);
 	for (i = 0; i < OWNERS; i++) {
 		MUST(s.owner[i].o_stop.k_in == 0);
-		MUST(!(s.owner[i].o_stop.k_stop & STOP_ASKED));
+		MUST(!(s.owner[i].o_stop.k_stop & WS_STOP_ASKED));
 	}
 }
 
-/* No stop_look() is lost. */
+/* No ws_stop_look() is lost. */
 static void done_look(void)
 {
 	done();
-	MUST(!s.owner[0].o_taken == !(s.owner[0].o_stop.k_stop & STOP_LOOK));
+	MUST(!s.owner[0].o_taken == !(s.owner[0].o_stop.k_stop & WS_STOP_LOOK));
 }
 
 /* A patient thread that is the only one to stop an owner succeeds. */
@@ -185,14 +185,14 @@ static void done_patient(void)
 
 static void fences(bool free)
 {
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = free ? FENCE_UNDECIDED : FENCE_BOTH_FULL;
-	MUST(!free || fence_init() == 0);
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = free ? WS_FENCE_UNDECIDED : WS_FENCE_BOTH_FULL;
+	MUST(!free || ws_fence_init() == 0);
 #else
 	(void)free;
 #endif
-	stop_init(&s.owner[0].o_stop);
-	stop_init(&s.owner[1].o_stop);
+	ws_stop_init(&s.owner[0].o_stop);
+	ws_stop_init(&s.owner[1].o_stop);
 	init();
 }
 

@@ -14,25 +14,25 @@
  * depend on a look at the inbox.
  */
 static struct {
-	struct inbox inbox;
-	struct wakes wakes[2];
-	int          left[2];		/* waits that are left */
-	int          runs[2];		/* it can run: is in the queue */
-	int          data[WAKERS];	/* plain, written before the wakes */
-	int          joined;		/* the first is joinable */
-	int          sent;		/* wakers that are done (atomic) */
-	int          know;		/* it ends when s.sent is this */
-	int          told;		/* its joiner knows the end (atomic) */
-	int          left_by;		/* its joiner has left (atomic) */
-	int          computes;		/* the processor, until then */
-	int          freed[2];		/* [0] also by the joiner (atomic) */
+	struct uinbox inbox;
+	struct uwakes wakes[2];
+	int           left[2];		/* waits that are left */
+	int           runs[2];		/* it can run: is in the queue */
+	int           data[WAKERS];	/* plain, written before the wakes */
+	int           joined;		/* the first is joinable */
+	int           sent;		/* wakers that are done (atomic) */
+	int           know;		/* it ends when s.sent is this */
+	int           told;		/* its joiner knows the end (atomic) */
+	int           left_by;		/* its joiner has left (atomic) */
+	int           computes;		/* the processor, until then */
+	int           freed[2];		/* [0] also by the joiner (atomic) */
 } s;
 
 static void init(int first, int second)
 {
-	inbox_init(&s.inbox);
-	wakes_init(&s.wakes[0]);
-	wakes_init(&s.wakes[1]);
+	uinbox_init(&s.inbox);
+	uwakes_init(&s.wakes[0]);
+	uwakes_init(&s.wakes[1]);
 	s.left[0] = first;
 	s.left[1] = second;
 	s.freed[1] = second == 0;
@@ -79,9 +79,9 @@ static void release(int which)
 	__atomic_fetch_add(&s.freed[which], 1, __ATOMIC_RELEASE);
 }
 
-static void ready(struct wakes *w, int nr)
+static void ready(struct uwakes *w, int nr)
 {
-	if (wakes_add(w, nr)) {
+	if (uwakes_add(w, nr)) {
 		MUST(!s.runs[w - s.wakes]);
 		s.runs[w - s.wakes] = 1;
 	}
@@ -89,31 +89,31 @@ static void ready(struct wakes *w, int nr)
 
 static void drain(void)
 {
-	struct wakes *w;
+	struct uwakes *w;
 	int nr = 0;
 
-	while ((w = wakes_take(&s.inbox, &nr)) != NULL) {
+	while ((w = uwakes_take(&s.inbox, &nr)) != NULL) {
 		MUST(nr != 0);
 		if (nr > 0)
 			ready(w, nr);
-		else if (nr == WAKES_FREE)
+		else if (nr == UWAKES_FREE)
 			release((int)(w - s.wakes));
 	}
 }
 
 static void end(int which)
 {
-	struct wakes *w = &s.wakes[which];
+	struct uwakes *w = &s.wakes[which];
 
 	while (__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE) < s.know)
 		model_pause(10);
 	MUST(w->w_count == 0 || s.know || s.joined);
 	if (!s.joined) {
-		if (wakes_close(w, WAKES_LEFT))
+		if (uwakes_close(w, UWAKES_LEFT))
 			release(which);
 		return;
 	}
-	(void)wakes_close(w, 0);
+	(void)uwakes_close(w, 0);
 	__atomic_store_n(&s.told, 1, __ATOMIC_RELEASE);
 	while (s.computes && !__atomic_load_n(&s.left_by, __ATOMIC_RELAXED))
 		model_pause(11);
@@ -125,7 +125,7 @@ static void run(int which)
 	MUST(s.runs[which]);
 	s.runs[which] = 0;
 	while (--s.left[which] > 0)
-		if (wakes_wait(&s.wakes[which]))
+		if (uwakes_wait(&s.wakes[which]))
 			return;
 	end(which);
 }
@@ -165,7 +165,7 @@ static void wake(int who, int which, int nr)
 {
 	s.data[who] = who + 1;
 	while (nr-- > 0)
-		(void)wakes_post(&s.wakes[which], &s.inbox);
+		(void)uwakes_post(&s.wakes[which], &s.inbox);
 }
 
 /* Wakes, and lets the thread know that there is a wake. */
@@ -183,7 +183,7 @@ static void join_after(int sent)
 	while (!__atomic_load_n(&s.told, __ATOMIC_ACQUIRE) ||
 	       __atomic_load_n(&s.sent, __ATOMIC_ACQUIRE) < sent)
 		model_pause(12);
-	if (wakes_leave(&s.wakes[0]))
+	if (uwakes_leave(&s.wakes[0]))
 		release(0);
 	__atomic_store_n(&s.left_by, 1, __ATOMIC_RELAXED);
 }
@@ -194,7 +194,7 @@ static void wake_and_join_both(void)	{ wake(1, 0, 1); join_after(1); }
 static void done(void)
 {
 	MUST(s.freed[0] == 1);
-	MUST(inbox_take(&s.inbox) == NULL && inbox_empty(&s.inbox));
+	MUST(uinbox_take(&s.inbox) == NULL && uinbox_empty(&s.inbox));
 }
 
 static void zero_once(void)	{ wake(0, 0, 1); }

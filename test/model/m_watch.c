@@ -16,20 +16,20 @@
  * worker counts as stuck if its turn is the same at two looks.
  */
 #include "model.h"
-#define FENCE_MODEL
+#define WS_FENCE_MODEL
 #include "seek.h"
 #include "idle.h"
 
 /* Never the time of the last look, nor close to it. */
-#define WATCH_NOW(v)	\
+#define WS_WATCH_NOW(v)	\
 	(__atomic_load_n(&(v)->v_looked, __ATOMIC_RELAXED) ^ (1u << 30))
 #include "watch.h"
 
 #define LOOKS	6
 
 static struct {
-	struct watch watch;
-	struct seek seek;
+	struct ws_watch watch;
+	struct ws_seek seek;
 	int idle;			/* see idle.h */
 	int asleep;			/* the worker that sleeps */
 	int message;			/* atomic: in its inbox */
@@ -78,7 +78,7 @@ static bool take(void)
 /* The worker runs two threads that yield by turns, so it never searches. */
 static void look_around(void)
 {
-	if (watch_kept(&s.watch) || !watch_due(&s.watch))	/* U5 U6 */
+	if (ws_watch_kept(&s.watch) || !ws_watch_due(&s.watch))	/* U5 U6 */
 		return;
 	(void)take();						/* U7 */
 	remember_turns();					/* U8 */
@@ -94,33 +94,33 @@ static bool called(void)
 static void doze(void)
 {
 	remember_turns();					/* U2 */
-	if (!idle_doze(&s.idle, 3, &s.asleep, 1))		/* U3 */
-		(void)watch_due(&s.watch);
-	watch_end(&s.watch);					/* U4 */
+	if (!uidle_doze(&s.idle, 3, &s.asleep, 1))		/* U3 */
+		(void)ws_watch_due(&s.watch);
+	ws_watch_end(&s.watch);					/* U4 */
 }
 
 static void park(void)
 {
-	park_prepare(&s.asleep);
-	seek_park(&s.seek);
-	if (called() && park_cancel(&s.asleep))
+	upark_prepare(&s.asleep);
+	ws_seek_park(&s.seek);
+	if (called() && upark_cancel(&s.asleep))
 		;
-	else if (watch_begin(&s.watch))				/* U1 */
+	else if (ws_watch_begin(&s.watch))			/* U1 */
 		doze();
 	else
-		idle_sleep(&s.idle, 3, &s.asleep);
-	seek_unpark(&s.seek);
+		uidle_sleep(&s.idle, 3, &s.asleep);
+	ws_seek_unpark(&s.seek);
 }
 
 static void seek(void)
 {
 	bool got;
 
-	seek_begin(&s.seek);
+	ws_seek_begin(&s.seek);
 	got = take();						/* U4 */
 	if (!got)
 		remember_turns();
-	(void)seek_end(&s.seek);
+	(void)ws_seek_end(&s.seek);
 	if (!got && !called())
 		park();
 }
@@ -131,7 +131,7 @@ static void until_it_has_run(void)
 {
 	while (get(&s.ran) == 0)
 		model_pause(1);
-	(void)park_wake(&s.asleep);	/* the end */
+	(void)upark_wake(&s.asleep);	/* the end */
 }
 
 /* Switches; then the thread that it runs wakes the other. */
@@ -159,7 +159,7 @@ static void yields(int nr)
 {
 	look_around();
 	while (get(&s.ran) == 0) {
-		if (get(&s.slot) == 0 || watch_kept(&s.watch))
+		if (get(&s.slot) == 0 || ws_watch_kept(&s.watch))
 			model_pause(2);
 		else {
 			look_around();
@@ -196,7 +196,7 @@ static void sleeps_and_computes(void)
 static void wakes(void)
 {
 	set(&s.message, 1);
-	idle_wake(&s.idle, &s.asleep);
+	uidle_wake(&s.idle, &s.asleep);
 }
 
 /* Wakes three times, each time after the last message has been dealt with. */
@@ -213,8 +213,8 @@ static void wakes_thrice(void)
 
 static void init(void)
 {
-#if defined(FENCE_MEMBARRIER)
-	fence_mode = FENCE_BOTH_FULL;
+#if defined(WS_FENCE_MEMBARRIER)
+	ws_fence_mode = WS_FENCE_BOTH_FULL;
 #endif
 	s.idle = -1;
 	NAME(s.watch.v_kept);

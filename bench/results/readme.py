@@ -4,9 +4,9 @@
 
 usage: readme.py [FILE...]
 
-Rings of two, as graph.py shows them, means of the runs with three digits; then
-blocks a message, bytes of a blocked thread, of the most that there are, and ms
-for empty threads. Columns that the README has no room for are left out.
+Eight rows, ours first and marked: rings of two on one processor (POSIX: on all),
+as graph.py shows them, means of the runs with three digits; then bytes of a
+blocked thread, of the most that there are, and ms for empty threads.
 
 Exit status: 0; 1 nothing to read.
 """
@@ -19,9 +19,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", ".."))
 import graph                                    # noqa: E402
 
-SIZES = [4, 200, 20000, 200000, 2000000]
-COLUMNS = """POSIX GO GO1T RUST C++ C++1T U U1K U10K U1T U1TFP UL UL1T UL1TFP UW1T
-    STACK10K C++10K GOB RUSTMT C++H1T BOOST1T STACK1T STACKH1T""".split()
+SIZES = [4, 20000, 2000000]
+ROWS = [("**► usched, rr** (fair)", "U1T"),
+        ("**► usched, ll** (local)", "UL1T"),
+        ("**► usched, ws** (stealing)", "UW1T"),
+        ("C++20 coroutines, a bare loop by hand", "C++1T"),
+        ("private stacks, a bare loop by hand", "STACK1T"),
+        ("tokio", "RUST"),
+        ("Go", "GO1T"),
+        ("POSIX threads", "POSIX")]
 
 
 def main(argv):
@@ -29,22 +35,23 @@ def main(argv):
         print(__doc__.rstrip())
         return 0
     try:
-        runs, heat, _ = graph.parse(graph.lines(argv[1:]))
+        runs, _, _ = graph.parse(graph.lines(argv[1:]))
     except OSError as err:
         print(f"readme.py: {err.filename}: {err.strerror}", file=sys.stderr)
         return 1
     if 2 not in runs[""]:
         print("readme.py: no rings of two", file=sys.stderr)
         return 1
-    heads = ["order", *(f"{size:,}" for size in SIZES), "blocks", "bytes", "ms"]
-    print(graph.row("", heads))
-    print("|---|---|" + "---:|" * (len(heads) - 1))
-    for name in COLUMNS:
+    heads = [*(f"{size:,}" for size in SIZES), "bytes", "ms"]
+    print(graph.row("threads in all", heads))
+    print("|---|" + "---:|" * len(heads))
+    for title, name in ROWS:
         cells = [rates(runs[""][2].get(name, {}), size) for size in SIZES]
         cells += [graph.figure(kind, graph.flat(of(runs, kind, name)), False)
-                  for kind in ("blocks", "blocked", "empty")]
-        if any(cells):
-            print(graph.row(name, [heat.get(name, ""), *cells]))
+                  for kind in ("blocked", "empty")]
+        if title.startswith("**"):
+            cells = [cell and f"**{cell}**" for cell in cells]
+        print(graph.row(title, cells))
     return 0
 
 
@@ -54,10 +61,9 @@ def rates(sizes, size):
 
 
 def of(runs, kind, name):
-    """Blocks are of rings of two; the others of the largest group."""
+    """Returns the cells of the largest group."""
     groups = runs[kind]
-    group = 2 if kind == "blocks" else max(groups, default=None)
-    return groups.get(group, {}).get(name, {})
+    return groups.get(max(groups, default=None), {}).get(name, {})
 
 
 if __name__ == "__main__":

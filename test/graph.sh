@@ -372,7 +372,7 @@ forked() {
 	same 'the table of forks'
 }
 
-# Blocks are of rings of two, bytes and ms of the most threads.
+# Rings of two, and bytes of the most threads.
 readme() {
 	cat >lines <<-'EOF'
 	# U1T: cold, rmain N R M 0 1
@@ -382,9 +382,6 @@ readme() {
 	2, 1000000, 100, , 0.125, 1
 	2, 500, 1000, 1, 1, 1
 	8, 2, 250000, 1, 1, 1
-	blocks, N, R, M, U1T
-	blocks, 2, 100, 1000, 100000
-	blocks, 8, 100, 1000, 8000
 	blocked, NR, U1T
 	blocked, 100000, 99900000
 	blocked, 1000000, 140000000
@@ -392,17 +389,16 @@ readme() {
 	empty, 500000, 0.0123
 	EOF
 	cat >want <<-'EOF'
-	| threads in all | 4 | 20,000 | 2,000,000 | bytes | ms |
-	|---|---:|---:|---:|---:|---:|
-	| **► usched, rr** (fair) | **1.25** |  | **1600** | **140** \
-	| **12.3** |
-	| **► usched, ll** (local) |  |  |  |  |  |
-	| **► usched, ws** (stealing) |  |  |  |  |  |
-	| C++20 coroutines, a bare loop by hand |  |  |  |  |  |
-	| private stacks, a bare loop by hand |  |  |  |  |  |
-	| tokio |  |  |  |  |  |
-	| Go |  |  |  |  |  |
-	| POSIX threads |  |  |  |  |  |
+	| threads in all | 4 | 20,000 | 2,000,000 | bytes |
+	|---|---:|---:|---:|---:|
+	| **► usched, rr** (fair) | **1.25** |  | **1600** | **140** |
+	| **► usched, ll** (local) |  |  |  |  |
+	| **► usched, ws** (stealing) |  |  |  |  |
+	| C++20 coroutines, a bare loop by hand |  |  |  |  |
+	| private stacks, a bare loop by hand |  |  |  |  |
+	| tokio |  |  |  |  |
+	| Go |  |  |  |  |
+	| POSIX threads |  |  |  |  |
 	EOF
 	joined
 	status 0 python3 "$top/bench/results/readme.py" lines

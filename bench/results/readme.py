@@ -6,7 +6,7 @@ usage: readme.py [FILE...]
 
 Eight rows, ours first and marked: rings of two on one processor (POSIX: on all),
 as graph.py shows them, means of the runs with three digits; then bytes of a
-blocked thread, of the most that there are, and ms for empty threads.
+blocked thread, of the most that the program was measured with.
 
 Exit status: 0; 1 nothing to read.
 """
@@ -42,13 +42,13 @@ def main(argv):
     if 2 not in runs[""]:
         print("readme.py: no rings of two", file=sys.stderr)
         return 1
-    heads = [*(f"{size:,}" for size in SIZES), "bytes", "ms"]
+    heads = [*(f"{size:,}" for size in SIZES), "bytes"]
     print(graph.row("threads in all", heads))
     print("|---|" + "---:|" * len(heads))
     for title, name in ROWS:
         cells = [rates(runs[""][2].get(name, {}), size) for size in SIZES]
-        cells += [graph.figure(kind, graph.flat(of(runs, kind, name)), False)
-                  for kind in ("blocked", "empty")]
+        cells += [graph.figure("blocked", graph.flat(blocked(runs, name)),
+                               False)]
         if title.startswith("**"):
             cells = [cell and f"**{cell}**" for cell in cells]
         print(graph.row(title, cells))
@@ -60,10 +60,12 @@ def rates(sizes, size):
     return graph.digits(statistics.fmean(of_runs)) if of_runs else ""
 
 
-def of(runs, kind, name):
-    """Returns the cells of the largest group."""
-    groups = runs[kind]
-    return groups.get(max(groups, default=None), {}).get(name, {})
+def blocked(runs, name):
+    """Returns the cells of the largest group that the program has."""
+    for _, cells in sorted(runs["blocked"].items(), reverse=True):
+        if graph.flat(cells.get(name, {})):
+            return cells[name]
+    return {}
 
 
 if __name__ == "__main__":

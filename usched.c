@@ -1018,8 +1018,8 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 	else
 		nob = need;
 	buf = nob <= INT_MAX ? s->s_alloc(s, nob) : NULL;
-	if (buf == NULL)
-		return nob <= len ? 0 : -ENOMEM;
+	if (buf == NULL)	/* no SHORT in len: blocks do not look */
+		return need <= len ? 0 : -ENOMEM;
 	u->u_stack = buf;
 	u->u_len   = nob;
 	if (old != NULL)

@@ -2,7 +2,8 @@
 /*
  * u_bare: the bottom of a slice may or may not hold what usched_launch()
  * leaves, and may change between blocks. A buffer may be shorter than the
- * slice, and its length need not be a multiple of a word. Nothing is lost (I7).
+ * slice, and its length need not be a multiple of a word. Nothing is lost (I7),
+ * also if s_alloc() fails.
  */
 #include "tiny.h"
 
@@ -147,6 +148,65 @@ static void with_lanes(int lanes, int len)
 	tiny_fini(&t);
 }
 
+static int kept, refused;
+
+/*
+ * Has only a first buffer. The words are zero at each other block. A block may
+ * be refused, but what it does not refuse it keeps.
+ */
+static NOINLINE void starve(uintptr_t self, volatile uintptr_t *word, int nr)
+{
+	int i, trip;
+
+	for (trip = 0; trip < 6; trip++) {
+		for (i = 0; i < nr; i++)
+			word[i] = trip % 2 ? self + trip + i : 0;
+		if (tiny_try_yield() == 0)
+			kept++;
+		else
+			refused++;
+		for (i = 0; i < nr; i++)
+			CHECK(word[i] == (trip % 2 ? self + trip + i : 0));
+	}
+	ended++;
+}
+
+/* Has nothing at the bottom but these words: it need not save a register. */
+static void starves(void *arg)
+{
+	volatile uintptr_t word[5];
+
+	starve((uintptr_t)arg, word, COUNT(word));
+}
+
+#define ENOUGH	1000
+
+/*
+ * Runs threads whose first buffers have len bytes, but for the first thread,
+ * which can block, so that others share its lane. s_alloc() fails.
+ */
+static void without_memory(int lanes, int len)
+{
+	void *buf[NR];
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	ended = 0;
+	for (i = 0; i < NR; i++)
+		buf[i] = tiny_alloc(&t.t_sched, i != 0 ? len : ENOUGH);
+	t.t_fail = t.t_allocs + 1;
+	t.t_fail_all = 1;
+	for (i = 0; i < NR; i++) {
+		tiny_start(&t, &tt[i], starves, &tt[i]);
+		ustack_init(&tt[i].tt_stack, &t.t_sched, starves, &tt[i],
+			    buf[i], i != 0 ? len : ENOUGH);
+	}
+	tiny_run(&t);
+	CHECK(ended == NR);
+	tiny_fini(&t);
+}
+
 int main(int argc, char **argv)
 {
 	static const int lanes[] = { 0, 1, 2, 5, NR - 1, NR };
@@ -158,7 +218,10 @@ int main(int argc, char **argv)
 			snprintf(check_doing, sizeof check_doing,
 				 "with %d lanes, %d bytes ", lanes[i], len);
 			with_lanes(lanes[i], len);
+			if (len > 0)
+				without_memory(lanes[i], len);
 		}
 	}
+	CHECK(kept > 0 && refused > 0);
 	return 0;
 }

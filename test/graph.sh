@@ -941,6 +941,7 @@ bench_interrupted() {
 
 interrupt='
 import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)    # may be ignored: nohup, &
 child = subprocess.Popen(sys.argv[2:])
 while child.poll() is None and not (
         os.path.exists("pid") and os.path.getsize("pid")):

@@ -1895,7 +1895,8 @@ UNCHECKED int usched_step(struct ustack *u)
 	struct usched *s = u->u_sched;
 	uintptr_t scratch;
 
-	s->s_left = 0;
+	s->s_left  = 0;
+	s->s_quick = NULL;
 	run(s, u, fp_get(&scratch));
 	return s->s_steps == STEP_ENDED;
 }

@@ -437,9 +437,10 @@ void usched_trim(struct usched *s, size_t kept);
  * Runs one thread, new or blocked, until it blocks (0) or ends (1): for its
  * caller it is a coroutine. s_next() is not asked. Threads that it wakes wait
  * for usched_run() or another usched_step(). A call costs about 2.5 switches
- * between threads. s_again() may let the thread go on as another thread; s_left
- * becomes 0. May be called where usched_run() may, while that does not run. The
- * schedulers of this library run their threads themselves.
+ * between threads. s_again() may let the thread go on as another thread. s_left
+ * becomes 0, and s_quick NULL, until s_next() sets them again. May be called
+ * where usched_run() may, while that does not run. The schedulers of this
+ * library run their threads themselves.
  */
 int usched_step(struct ustack *u);
 

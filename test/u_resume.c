@@ -3,9 +3,9 @@
 /*
  * u_resume: usched_step() runs one thread until it blocks or ends, and says
  * which. It works on lanes from any depth, from a thread of another dispatcher,
- * and between runs. It does not call s_next(), and leaves prepared threads
- * alone. Control words are kept on both sides. If a longjmp() leaves the
- * thread, it has ended.
+ * and between runs. It calls neither s_next() nor s_quick(), and leaves
+ * prepared threads alone. Control words are kept on both sides. If a longjmp()
+ * leaves the thread, it has ended.
  */
 #include "tiny.h"
 #include <fenv.h>
@@ -81,6 +81,13 @@ static NOINLINE int step_deep(struct tiny_thread *u, int depth)
 	return rc;
 }
 
+static struct ustack *quick(struct usched *s)
+{
+	(void)s;
+	CHECK(!"a step asks s_quick()");
+	return NULL;
+}
+
 /* Steps all threads in turn: each goes on where it was. */
 static void in_turn(int lanes)
 {
@@ -89,6 +96,7 @@ static void in_turn(int lanes)
 	int i, j;
 
 	start(lanes, generator);
+	t.t_sched.s_quick = quick;
 	for (j = 0; j < TRIPS; j++) {
 		for (i = 0; i < NR; i++) {
 			int depth = lanes != 0 ? (i + j) % 7 : 0;

@@ -305,7 +305,10 @@
 #include <setjmp.h>
 #endif
 
-/* Valgrind does not know lanes: under it threads run on the native stack. */
+/*
+ * Valgrind does not know lanes: under it threads run on the native stack. And it
+ * reports each look at words that no function has written, BARE or not.
+ */
 #if defined(__has_include) && !defined(NVALGRIND)
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -567,7 +570,7 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD ? 0 : BARE;
+	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
 	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
 					     &mark, fp };
 	usched_here = &s->s_frame;
@@ -906,7 +909,7 @@ static ALWAYS_INLINE unsigned bits(const struct ustack *u)
 /* Returns where the slice of u lies, or belongs. */
 static inline char *slice(const struct ustack *u)
 {
-	return u->u_top - bits(u);
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)LOW_BITS);
 }
 
 /*
@@ -1129,7 +1132,8 @@ static const void *stack_id(const struct ustack *self)
  * u has ended. s_again() may let it begin again as another thread at the bottom
  * of its lane, which is not below us. s_bare is 0 where s_again() is not asked:
  * the hard mode has to hear of each end, and in portable builds no call goes up
- * the stack. (u is loaded a second time, so that no register has to be saved.)
+ * the stack. Nor is it asked under Valgrind. (u is loaded a second time, so that
+ * no register has to be saved.)
  */
 static ALWAYS_INLINE void thread_reuse(struct ustack *u)
 {

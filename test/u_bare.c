@@ -222,6 +222,9 @@ int main(int argc, char **argv)
 				without_memory(lanes[i], len);
 		}
 	}
-	CHECK(kept > 0 && refused > 0);
+#if defined(__x86_64__) || !defined(USCHED_PORTABLE)	/* jmp_buf is small */
+	CHECK(kept > 0);
+#endif
+	CHECK(refused > 0);
 	return 0;
 }

@@ -43,10 +43,6 @@
 
 #include "park.h"
 
-#if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
-#endif
-
 static inline void uidle_hold(int *idle)
 {
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);

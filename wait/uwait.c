@@ -575,21 +575,30 @@ static void end(struct uwait *w, struct uself *e)
 		e->e_leave(e, w);
 }
 
+/* For waits that must not end otherwise. */
+static bool never(struct uwait *w)
+{
+	(void)w;
+	return false;
+}
+
 int uwait_for(struct uwait *w, utime until)
 {
+	bool sure = (w->w_flags & UWAIT_SURE) != 0;
 	struct uself *e;
 	int rc;
 
-	usched_point();
+	if (!sure)
+		usched_point();
 	if (w->w_stack == NULL)
 		return native_for(w, until);
-	e = self_of(w->w_stack);
+	e = sure ? NULL : self_of(w->w_stack);
 	rc = begin(w, e, until);
-	if (rc == 0) {
-		uwait_block(w, uwait_claim);
+	/* One call for all, so that all block in the same place. */
+	if (rc == 0 || !withdraw(w, rc))
+		uwait_block(w, sure ? never : uwait_claim);
+	if (rc == 0)
 		end(w, e);
-	} else if (!withdraw(w, rc))
-		uwait_block(w, uwait_claim);	/* the event was faster */
 	return w->w_result;
 }
 

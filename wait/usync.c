@@ -14,6 +14,10 @@
 UPREEMPT_NEVER;
 
 #define LOCKS_LOG	8
+#if !defined(SPINS)
+#define SPINS	4
+#define PAUSES	30
+#endif
 
 /* Results of waits. */
 enum { GIVEN, RETRY };
@@ -241,6 +245,31 @@ static int wait_for(struct usync *y, struct usync_wait *z, utime until)
 	return rc;
 }
 
+/*
+ * Spins for a moment in which another processor may clear these bits. Returns
+ * whether they are clear. Does so seldom if that was in vain before.
+ */
+static bool spin(struct usync *y, unsigned bits)
+{
+	unsigned char penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);
+	unsigned char skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
+	int i, j;
+
+	if (local(y) || skip > 0) {
+		__atomic_store_n(&y->y_skip, skip - (skip > 0),
+				 __ATOMIC_RELAXED);
+		return false;
+	}
+	for (i = 0; i < SPINS && usync_state(y) & bits; i++) {
+		for (j = 0; j < PAUSES; j++)
+			ulock_relax();
+	}
+	penalty = i < SPINS ? 0 : penalty < 64 ? 2 * penalty + 1 : penalty;
+	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
+	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
+	return i < SPINS;
+}
+
 static int busy(const struct usync *y)
 {
 	return (usync_state(y) & ~(unsigned)USYNC_LOCAL) != 0 ? -EBUSY : 0;
@@ -258,11 +287,12 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 	struct usync *y = &m->mx_sync;
 	struct ulock *lock = enter(y);
 	unsigned now = usync_state(y);
-	unsigned less = woken ? UMUTEX_WOKEN : 0;
+	unsigned not_mine = woken ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT;
+	unsigned less = woken ? UMUTEX_WOKEN | UMUTEX_KEPT : 0;
 	unsigned more;
 
 	do {
-		more = !(now & UMUTEX_TAKEN) ? UMUTEX_TAKEN :
+		more = !(now & not_mine) ? UMUTEX_TAKEN :
 			z != NULL ? USYNC_QUEUED : 0;
 	} while (!usync_change(y, &now, (now & ~less) | more));
 	if (more == UMUTEX_TAKEN)
@@ -276,18 +306,24 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 	return more != UMUTEX_TAKEN;
 }
 
-/* Takes m, for which the caller was woken. False: it is taken again. */
-static bool mutex_retry(struct umutex *m)
+/* Takes m if it is or gets free. */
+static bool mutex_take(struct umutex *m, bool woken)
 {
-	unsigned now = usync_state(&m->mx_sync);
+	struct usync *y = &m->mx_sync;
+	unsigned not_mine = woken ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT;
+	unsigned less = woken ? UMUTEX_WOKEN | UMUTEX_KEPT : 0;
+	unsigned now;
 
-	while (!(now & UMUTEX_TAKEN)) {
-		if (!usync_change(&m->mx_sync, &now, (now & ~(unsigned)
-				  UMUTEX_WOKEN) | UMUTEX_TAKEN))
-			continue;
-		usync_own(&m->mx_owner, usync_self());
-		return true;
-	}
+	do {
+		now = usync_state(y);
+		while (!(now & not_mine)) {
+			if (!usync_change(y, &now, (now & ~less) | UMUTEX_TAKEN))
+				continue;
+			usync_own(&m->mx_owner, usync_self());
+			return true;
+		}
+	} while (usync_owner(&m->mx_owner) != usync_self() &&
+		 spin(y, not_mine));
 	return false;
 }
 
@@ -324,7 +360,7 @@ static int mutex_wait(struct umutex *m, struct usync_wait **at, utime until,
 			if (c == NULL)
 				return rc;
 			result = rc;
-		} else if (mutex_retry(m))
+		} else if (mutex_take(m, true))
 			break;
 		if (c != NULL) {
 			next  = &((struct pair *)z)->pr_lock;
@@ -347,16 +383,11 @@ static int mutex_wait(struct umutex *m, struct usync_wait **at, utime until,
 int umutex_lock_slow(struct umutex *m, utime until)
 {
 	struct usync *y = &m->mx_sync;
-	unsigned now = usync_state(y);
 	struct usync_wait *z;
 	int rc;
 
-	while (!(now & UMUTEX_TAKEN)) {
-		if (!usync_change(y, &now, now | UMUTEX_TAKEN))
-			continue;
-		usync_own(&m->mx_owner, usync_self());
+	if (mutex_take(m, false))
 		return 0;
-	}
 	if (usync_owner(&m->mx_owner) == usync_self())
 		return -EDEADLK;
 	z = wait_new(y, UWAIT_MUTEX, until, &rc);
@@ -373,43 +404,42 @@ static void mutex_pass(struct umutex *m)
 	struct usync *y = &m->mx_sync;
 	struct ulock *lock = enter(y);
 	struct usync_wait *z = take_first(&y->y_first);
-	unsigned to = usync_state(y) & (USYNC_LOCAL | UMUTEX_WOKEN);
+	unsigned to = local(y);
 	int result = RETRY;
 
-	if (z != NULL && (z->z_first || to & UMUTEX_WOKEN)) {	/* M4, M5 */
+	if (z != NULL && z->z_first) {
 		result = GIVEN;
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
-	} else if (z != NULL)
+	} else if (z != NULL) {
+		y->y_passed = 0;
 		to |= UMUTEX_WOKEN;
-	y->y_count = 0;
+	}
 	set(y, to | queued(y->y_first));
 	lock_put(lock);
 	if (z != NULL)
 		uwait_tell(&z->z_wait, result);
 }
 
-/* Returns whether to unlock and leave the waiters where they are: M3, M5. */
-static bool mutex_goes_free(struct usync *y, unsigned now)
-{
-	return !(now & USYNC_QUEUED) ||
-		(now & UMUTEX_WOKEN && y->y_count++ < UMUTEX_BYPASS);
-}
-
 void umutex_unlock_slow(struct umutex *m)
 {
 	struct usync *y = &m->mx_sync;
 	unsigned now = usync_state(y);
+	unsigned to;
 
 	if (!(now & UMUTEX_TAKEN) ||
 	    usync_owner(&m->mx_owner) != usync_self())
 		usched_fail("umutex_unlock: the caller does not hold the mutex");
 	usync_own(&m->mx_owner, NULL);
-	while (mutex_goes_free(y, now)) {
-		if (usync_change(y, &now, now - UMUTEX_TAKEN))
+	do {
+		if ((now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED) {
+			mutex_pass(m);
 			return;
-	}
-	mutex_pass(m);
+		}
+		to = now - UMUTEX_TAKEN;
+		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS)
+			to |= UMUTEX_KEPT;
+	} while (!usync_change(y, &now, to));
 }
 
 int umutex_busy(const struct umutex *m)
@@ -868,12 +898,13 @@ static bool barrier_give_up(struct usync *y, struct usync_wait *z)
 }
 
 /* Lets all go on if the caller is the last. Else puts z, or NULL, in. */
-static bool barrier_last(struct usync *y, struct usync_wait *z)
+static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 {
+	struct usync *y = &b->br_sync;
 	struct ulock *lock = enter(y);
 	unsigned now = usync_state(y);
 	struct usync_wait *all = NULL;
-	bool last = now / CAME + 1 == y->y_count;
+	bool last = now / CAME + 1 == b->br_nr;
 	unsigned nr;
 
 	if (last) {
@@ -894,14 +925,14 @@ int ubarrier_wait(struct ubarrier *b, utime until)
 	struct usync_wait *z;
 	int rc;
 
-	if (y->y_count == 0)
+	if (b->br_nr == 0)
 		return -EINVAL;
-	if (usync_state(y) / CAME + 1 == y->y_count && barrier_last(y, NULL))
+	if (usync_state(y) / CAME + 1 == b->br_nr && barrier_last(b, NULL))
 		return 1;
 	z = wait_new(y, UWAIT_BARRIER, until, &rc);
 	if (z == NULL)
 		return rc;
-	if (barrier_last(y, z))
+	if (barrier_last(b, z))
 		rc = 1;
 	else {
 		rc = uwait_for(&z->z_wait, until);

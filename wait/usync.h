@@ -51,8 +51,8 @@
  * Waiters are served first in, first out. A mutex that is free may also be
  * taken by a thread that just comes, which saves the switch. A waiter that was
  * woken and finds the mutex taken again becomes the first, and is given the
- * mutex by the next unlock. While others wait, at most UMUTEX_BYPASS locks in a
- * row go to newcomers. A semaphore's units go to waiters in order. A read-write
+ * mutex by the next unlock. While a waiter is on its way, newcomers get at most
+ * UMUTEX_BYPASS locks. A semaphore's units go to waiters in order. A read-write
  * lock alternates: after a writer all readers that wait, after the readers the
  * next writer. So a thread that reads must not read again before it unlocks: a
  * writer may wait between the two.
@@ -77,14 +77,16 @@ extern "C" {
 #endif
 
 #define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
-#define UMUTEX_BYPASS	64
+#define UMUTEX_BYPASS	1000
 
 struct usync_wait;
 
 /* What all objects begin with. The fields belong to the library. */
 struct usync {
 	unsigned           y_state;	/* atomic: see the enum */
-	unsigned           y_count;
+	unsigned short     y_passed;	/* of a mutex: locks by newcomers */
+	unsigned char      y_skip;	/* do not spin, that many times */
+	unsigned char      y_penalty;	/* y_skip after a spin in vain */
 	struct usync_wait *y_first;	/* of those that wait, in a ring */
 #if defined(USCHED_HARD)
 	struct usched     *y_home;	/* of a local object */
@@ -95,7 +97,7 @@ struct umutex   { struct usync mx_sync; const void *mx_owner; };
 struct ucond    { struct usync cd_sync; };
 struct usem     { struct usync sm_sync; };
 struct ugroup   { struct usync gr_sync; };
-struct ubarrier { struct usync br_sync; };
+struct ubarrier { struct usync br_sync; unsigned br_nr; };
 struct uonce    { struct usync on_sync; const void *on_owner; };
 struct urw {
 	struct usync       rw_sync;	/* its ring: readers */
@@ -108,7 +110,8 @@ enum {
 	USYNC_LOCAL  = 1,
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
-	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again */
+	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
+	UMUTEX_KEPT  = 16,	/* and only such a waiter may take it */
 	USEM_UNIT    = 4,	/* that many times the units */
 	UGROUP_UNIT  = 4,
 	URW_WRITER   = 4,
@@ -128,9 +131,9 @@ enum {
 #define USEM_LOCAL(nr)	\
 	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT | USYNC_LOCAL) }
 /* nr: 1 to USYNC_MOST. */
-#define UBARRIER(nr)	{ .br_sync = { .y_state = 0, .y_count = (nr) } }
+#define UBARRIER(nr)	{ .br_nr = (nr) }
 #define UBARRIER_LOCAL(nr) \
-	{ .br_sync = { .y_state = USYNC_LOCAL, .y_count = (nr) } }
+	{ .br_sync = USYNC_INIT(USYNC_LOCAL), .br_nr = (nr) }
 
 /*
  * Waits for c: unlocks m, which the caller holds, waits for a signal, and locks

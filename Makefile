@@ -11,7 +11,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := proc steal extra bench
+FOLDERS := wait proc steal extra bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 
@@ -20,7 +20,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+HEADERS := usched.h wheel.h uhard.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)

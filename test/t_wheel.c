@@ -12,7 +12,8 @@
  * longer. All levels are used.
  *
  * Then single claims: the edges of 64 bits, each pair of levels, the bound on
- * moves of a take, with stops and starts during the cascade.
+ * moves of a take, with stops and starts during the cascade. A node that is due
+ * comes before the moves.
  */
 #define UWHEEL_MOVES	8		/* gives stops during a cascade a chance */
 #include "check.h"
@@ -435,6 +436,48 @@ static void flood(void)
 	CHECK(uwheel_empty(&wheel));
 }
 
+/* Starts during a cascade, of nodes that do not lie below its slot. */
+static void above(void)
+{
+	int i;
+
+	begin(0, 0);
+	for (i = 0; i < 2 * UWHEEL_MOVES; i++)
+		start(&timer[i], 64 * 64 + 64);
+	now = 64 * 64;
+	CHECK(take() && wheel.h_below == 2);
+	start(&timer[i], 2 * 64 * 64 + 64);
+	start(&timer[i + 1], 64 * 64 * 64);
+	start(&timer[i + 2], 64 * 64 + 63);
+	check_wheel();
+	CHECK(left() == UWHEEL_MOVES - 6 + 1);
+	now = 64 * 64 * 64;
+	take_all();
+	CHECK(uwheel_empty(&wheel));
+}
+
+/* A node that is due does not wait for nodes that have to be moved. */
+static void due_first(void)
+{
+	int i;
+
+	begin(0, 0);
+	for (i = 0; i < TIMERS; i++)
+		start(&timer[i], 64 * 64 + 64 * (i >= 2));
+	now = 64 * 64;
+	CHECK(take() && !timer[0].t_in && left() == TIMERS - UWHEEL_MOVES);
+	CHECK(take() && !timer[1].t_in && left() == TIMERS - UWHEEL_MOVES);
+}
+
+/* The first node of a wheel that was made late needs no cascade. */
+static void made_late(void)
+{
+	memset(&timer[0], 0, sizeof timer[0]);
+	uwheel_init(&wheel, 1ull << 60, 16);
+	start(&timer[0], (1ull << 60) + 1);
+	CHECK(uwheel_next(&wheel) == (1ull << 60) + (1 << 16));
+}
+
 /* Stops of the first, the last, an inner, and the only node of a cascade. */
 static void stops(void)
 {
@@ -476,7 +519,10 @@ int main(int argc, char **argv)
 	for (i = 1; i < UWHEEL_LEVELS; i++)
 		bounded(i);
 	flood();
+	above();
+	due_first();
 	stops();
+	made_late();
 	for (i = 0; i < UWHEEL_LEVELS; i++)
 		CHECK(used[i] > 0 && moving[i] > 0);
 	CHECK(stopped_moving > 0);

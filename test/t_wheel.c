@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_wheel: wheel.h gives each node at its deadline, in order, in bounded steps. */
+/* t_wheel: wheel.h gives nodes when due, in order, in bounded steps. */
 
 /*
  * Random starts, stops, takes and steps of time are compared with an array that
@@ -15,7 +15,7 @@
  * moves of a take, with stops and starts during the cascade. A node that is due
  * comes before the moves.
  */
-#define UWHEEL_MOVES	8		/* gives stops during a cascade a chance */
+#define UWHEEL_MOVES	8	/* small, so that operations meet cascades */
 #include "check.h"
 #include "wheel.h"
 

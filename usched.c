@@ -873,6 +873,11 @@ void ustack_shell(void *shell)
 	h->h_run(h);
 }
 
+void (*ustack_shell_f(void *shell))(void *)
+{
+	return ((struct ushell *)shell)->h_f;
+}
+
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "

@@ -873,9 +873,9 @@ void ustack_shell(void *shell)
 	h->h_run(h);
 }
 
-void (*ustack_shell_f(void *shell))(void *)
+const struct ushell *ustack_shell_of(void *shell)
 {
-	return ((struct ushell *)shell)->h_f;
+	return shell;
 }
 
 void ustack_fini(struct ustack *u)

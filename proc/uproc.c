@@ -29,6 +29,22 @@
  * uproc_fini() waits for this moment. The threads that are still alive then can
  * never be woken.
  *
+ * DEADLINES
+ *
+ * Each processor is a host (uwait.h): it has a wheel for the deadlines of its
+ * threads, and a list of records whose wait was ended elsewhere. It looks at
+ * both where it takes remote wakes, once in some 64 switches, and before it
+ * sleeps. A processor with a deadline sleeps until then at most. Meanwhile it
+ * does not count as idle, so the set does not end. A processor without
+ * deadlines pays two loads for each look.
+ *
+ * Under virtual time a processor with a deadline sleeps like any other. The
+ * processor that makes set_idle complete lets the clock jump to the next
+ * deadline of the set, and wakes the processors that have it. It is counted as
+ * awake before that. set_jumps decides if a sleeper that wakes itself for a
+ * moment is the last, too. The end is not complete while there is a deadline,
+ * nor if there was a jump since set_idle was seen complete.
+ *
  * REST
  *
  * A processor that has slept for REST gives back memory that it keeps for work
@@ -113,11 +129,16 @@
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
  *     it sleeps and no waker has begun to wake it. Else it is 0 or less.
  * P5. A thread is freed once. By then it has ended, its node is in no inbox,
- *     and its joiner, if it has one, has left. No wake by the end of another
- *     thread is under way to it.
+ *     and its joiner, if it has one, has left. Each of its wait records has
+ *     arrived (A3 in uwait.c).
  * P6. When the native threads are made, the mappings in reserve are free.
  * P7. A processor is pinned exactly while p_pinned is set. Only its own native
  *     thread changes p_pinned.
+ * P8. A processor sleeps no longer than until its first deadline. While it
+ *     sleeps with a deadline, in real time, its additions to set_idle sum up to
+ *     0 or less.
+ * P9. Virtual time changes only while all processors are idle, and by the
+ *     processor that has changed set_jumps.
  *
  * REJECTED
  *
@@ -396,6 +417,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	struct uwait *w;
 
 	(void)p;
+	USCHED_RACE(17);
 	ulock_get(&j->j_lock);
 	w = j->j_wait;
 	j->j_wait  = NULL;
@@ -403,7 +425,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	ulock_put(&j->j_lock);
-	USCHED_RACE(17);
+	USCHED_RACE(18);
 	if (w != NULL)
 		uwait_tell(w, 0);
 }

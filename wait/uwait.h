@@ -219,7 +219,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc);
 void uwait_free(void *record);
 
 /*
- * Waits until w was claimed, and returns the result of the claim: that of
+ * Waits until w was claimed, and returns the result of the claim: the result of
  * uwait_tell(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
  * once. until is not negative.
  */
@@ -244,7 +244,7 @@ static __inline__ bool uwait_claim(struct uwait *w)
 /*
  * Ends the wait with this result: 0, or more if the module says so. Any thread
  * or native thread that has claimed w. It must not hold native locks that
- * s_wake() would take. What it has written before is seen by the waiter.
+ * s_wake() would take. The waiter sees all that it has written before.
  */
 void uwait_tell(struct uwait *w, int result);
 

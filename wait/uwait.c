@@ -312,18 +312,14 @@ struct uwait *uwait_expire(struct uwait_host *h)
 
 static void *record_alloc(const struct ustack *u, size_t size, int *rc)
 {
+	struct usched *s = u != NULL ? u->u_sched : NULL;
 	void *block;
 
-	*rc = -EINVAL;
-	if (size > SIZE_MOST)
+	if (size > SIZE_MOST || (s != NULL && s->s_wait == NULL)) {
+		*rc = size > SIZE_MOST ? -EINVAL : -ENOSYS;
 		return NULL;
-	*rc = -ENOSYS;
-	if (u == NULL)
-		block = malloc(size);
-	else if (u->u_sched->s_wait == NULL || u->u_sched->s_wake == NULL)
-		return NULL;
-	else
-		block = u->u_sched->s_alloc(u->u_sched, (int)size);
+	}
+	block = s != NULL ? s->s_alloc(s, (int)size) : malloc(size);
 	*rc = block != NULL ? 0 : -ENOMEM;
 	return block;
 }
@@ -337,12 +333,14 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	w = record_alloc(u, size, rc);
 	if (w == NULL)
 		return NULL;
-	memset(w, 0, sizeof *w);
-	w->w_stack  = kind == UWAIT_TIMER ? NULL : u;
-	w->w_size   = (unsigned short)(size / UNIT);
-	w->w_flags  = u == NULL ? NATIVE : 0;
-	w->w_kind   = (unsigned char)kind;
-	w->w_at.object = object;
+	w->w_stack = kind == UWAIT_TIMER ? NULL : u;
+	w->w_state = UWAIT_WAITS;
+	w->w_size  = (unsigned short)(size / UNIT);
+	w->w_kind  = (unsigned char)kind;
+	w->w_flags = u == NULL ? NATIVE : 0;
+	w->w_at.object   = object;
+	w->w_node.n_prev = NULL;
+	w->w_host  = NULL;
 	return w;
 }
 
@@ -360,7 +358,8 @@ void uwait_free(void *record)
 		free(w);
 		return;
 	}
-	timer_stop(w, u->u_sched);
+	if (w->w_host != NULL)
+		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
 		w->w_host->h_ops->o_post(w->w_host, w);
@@ -478,9 +477,12 @@ static bool withdraw(struct uwait *w, int result)
 
 static void back(struct ustack *u, int nr)
 {
-	struct uwait_host *h = u->u_sched->s_waits;
+	struct uwait_host *h;
 
-	if (nr != 0 && h != NULL && h->h_ops != NULL)
+	if (nr == 0)
+		return;
+	h = u->u_sched->s_waits;
+	if (h != NULL && h->h_ops != NULL)
 		h->h_ops->o_back(u, nr);
 }
 
@@ -584,6 +586,10 @@ int uwait_for(struct uwait *w, utime_ns until)
 	if (w->w_stack == NULL)
 		return native_for(w, until);
 	e = self_of(w->w_stack);
+	if (e == NULL && until == UNEVER) {
+		uwait_block(w, uwait_claim);
+		return w->w_result;
+	}
 	rc = begin(w, e, until);
 	if (rc == 0) {
 		uwait_block(w, uwait_claim);

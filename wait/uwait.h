@@ -24,7 +24,7 @@
  *	-EAGAIN		the deadline was UNOW, and the caller would have to wait
  *	-ENOMEM		no memory for the wait; nothing has changed
  *	-EINVAL		the deadline is negative, or the caller cannot wait
- *	-ENOSYS		the caller's dispatcher has no s_wait and s_wake
+ *	-ENOSYS		the caller's dispatcher has no s_wait
  *
  * errno is not used, since it belongs to the native thread.
  *

@@ -46,7 +46,7 @@ static void maybe(unsigned *r)
 }
 
 /* Returns a deadline: none, soon, or now. */
-static utime some_deadline(unsigned *r)
+static utime_ns some_deadline(unsigned *r)
 {
 	switch (drawn(r, 4)) {
 	case 0:
@@ -59,7 +59,7 @@ static utime some_deadline(unsigned *r)
 }
 
 /* Checks the result of a wait until then. True: 0. */
-static bool came(int rc, utime until)
+static bool came(int rc, utime_ns until)
 {
 	CHECK(rc == 0 || (rc == -ETIMEDOUT && until != UNEVER &&
 			  unow() >= until) || (rc == -EAGAIN && until == UNOW));
@@ -114,7 +114,7 @@ static void locks(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		utime until = some_deadline(&r);
+		utime_ns until = some_deadline(&r);
 
 		maybe(&r);
 		if (!came(umutex_lock(&mutex, until), until))
@@ -219,7 +219,7 @@ static void signals(struct ucond *c, unsigned *r)
 static bool waits(struct ucond *c, int while_nr, unsigned *r)
 {
 	while (queued_nr == while_nr) {
-		utime until = some_deadline(r);
+		utime_ns until = some_deadline(r);
 		int rc;
 
 		leaves();
@@ -376,7 +376,7 @@ static void uses_units(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		utime until = some_deadline(&r);
+		utime_ns until = some_deadline(&r);
 
 		if (!came(usem_wait(&sem, until), until))
 			continue;
@@ -413,7 +413,7 @@ static void reads_and_writes(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		utime until = some_deadline(&r);
+		utime_ns until = some_deadline(&r);
 		bool writes = drawn(&r, 3) == 0;
 
 		if (!came(writes ? urw_write(&rw, until) :
@@ -467,7 +467,7 @@ static void starves(void *arg)
 /* A writer that gives up lets the readers behind it go on. */
 static void gives_up(void *arg)
 {
-	utime until = uafter(1000);
+	utime_ns until = uafter(1000);
 
 	switch ((intptr_t)arg) {
 	case 0:
@@ -516,7 +516,7 @@ static void meets(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		utime until = some_deadline(&r);
+		utime_ns until = some_deadline(&r);
 		int rc;
 
 		maybe(&r);
@@ -555,7 +555,7 @@ static void ends_a_piece(void *arg)
 static void waits_for_group(void *arg)
 {
 	unsigned r = seed_of(arg);
-	utime until;
+	utime_ns until;
 
 	do
 		until = some_deadline(&r);
@@ -599,7 +599,7 @@ static int succeeds_at_last(void *arg)
 static void does_once(void *arg)
 {
 	unsigned r = seed_of(arg);
-	utime until = some_deadline(&r);
+	utime_ns until = some_deadline(&r);
 	int rc;
 
 	while ((rc = uonce(&once, succeeds_at_last, arg, until)) != 0) {

@@ -28,7 +28,7 @@ struct line {
 
 static struct client {
 	unsigned c_random;
-	utime    c_until;		/* of its wait */
+	utime_ns    c_until;		/* of its wait */
 	bool     c_let;			/* was let through, */
 	int      c_result;		/* with this result */
 	bool     c_mutex[EACH];		/* what it holds */
@@ -111,7 +111,7 @@ static int let_all(struct line *l, int result)
 
 enum { WAITS = 99 };
 
-static int must_wait(struct line *l, int me, utime until)
+static int must_wait(struct line *l, int me, utime_ns until)
 {
 	model.m_calls++;
 	if (until == UNOW)
@@ -146,7 +146,7 @@ static unsigned drawn(int me, unsigned nr)
 	return check_random(&clients[me].c_random) % nr;
 }
 
-static void do_sem(int me, int i, utime until)
+static void do_sem(int me, int i, utime_ns until)
 {
 	int wanted = 0;
 
@@ -194,7 +194,7 @@ static void rw_unlock(int me, int i)
 	urw_unlock(&rw[i]);
 }
 
-static void rw_read(int me, int i, utime until)
+static void rw_read(int me, int i, utime_ns until)
 {
 	int wanted = 0;
 
@@ -210,7 +210,7 @@ static void rw_read(int me, int i, utime until)
 		clients[me].c_reads[i]++;
 }
 
-static void rw_write(int me, int i, utime until)
+static void rw_write(int me, int i, utime_ns until)
 {
 	int wanted = 0;
 
@@ -229,7 +229,7 @@ static void rw_write(int me, int i, utime until)
 		clients[me].c_writes[i] = true;
 }
 
-static void do_rw(int me, int i, utime until)
+static void do_rw(int me, int i, utime_ns until)
 {
 	if ((clients[me].c_writes[i] || clients[me].c_reads[i] > 0) &&
 	    drawn(me, 3) != 0)
@@ -242,7 +242,7 @@ static void do_rw(int me, int i, utime until)
 
 /* Groups, barriers, once. */
 
-static void do_group(int me, int i, utime until)
+static void do_group(int me, int i, utime_ns until)
 {
 	int nr = (int)drawn(me, 5) - 2, wanted = 0;
 
@@ -260,7 +260,7 @@ static void do_group(int me, int i, utime until)
 		(void)leave(&model.m_group[i], me);
 }
 
-static void do_barrier(int me, int i, utime until)
+static void do_barrier(int me, int i, utime_ns until)
 {
 	struct line *l = &model.m_barrier[i];
 	int wanted = 1;
@@ -296,7 +296,7 @@ static int runs(void *arg)
 	return rc;
 }
 
-static void do_once(int me, int i, utime until)
+static void do_once(int me, int i, utime_ns until)
 {
 	struct run r = { me, i };
 	int wanted = 0;
@@ -312,7 +312,7 @@ static void do_once(int me, int i, utime until)
 
 /* Mutexes and conditions. */
 
-static void lock(int me, int i, utime until)
+static void lock(int me, int i, utime_ns until)
 {
 	int owner = model.m_owner[i];
 	int rc;
@@ -340,7 +340,7 @@ static void unlock(int me, int i)
 }
 
 /* A result of 0 after the deadline must be a signal's, before it. */
-static void wait_cond(int me, int i, utime until)
+static void wait_cond(int me, int i, utime_ns until)
 {
 	int wanted, rc;
 
@@ -363,7 +363,7 @@ static void wait_cond(int me, int i, utime until)
 	}
 }
 
-static void do_mutex(int me, int i, utime until)
+static void do_mutex(int me, int i, utime_ns until)
 {
 	switch (drawn(me, clients[me].c_mutex[i] ? 5 : 4)) {
 	case 0:
@@ -403,13 +403,13 @@ static void let_go(int me)
 
 static void program(void *arg)
 {
-	static void (*const kind[])(int, int, utime) = {
+	static void (*const kind[])(int, int, utime_ns) = {
 		do_sem, do_rw, do_group, do_barrier, do_once, do_mutex
 	};
 	int me = (int)(intptr_t)arg, step;
 
 	for (step = 0; step < STEPS; step++) {
-		utime until = drawn(me, 6) == 0 ? UNOW :
+		utime_ns until = drawn(me, 6) == 0 ? UNOW :
 			uafter(drawn(me, 300) + 1);
 
 		kind[drawn(me, COUNT(kind))](me, (int)drawn(me, EACH), until);

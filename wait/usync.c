@@ -210,7 +210,7 @@ static void wait_init(struct usync_wait *z, const struct usync *y)
 
 /* Makes a record for a wait that is necessary. NULL and *rc. */
 static struct usync_wait *wait_new(const struct usync *y, enum uwait_kind kind,
-				   utime until, int *rc)
+				   utime_ns until, int *rc)
 {
 	struct usync_wait *z;
 
@@ -235,7 +235,7 @@ static void give_up(struct usync *y, struct usync_wait *z)
 }
 
 /* Waits until z, in the ring of y, is told. Frees z. */
-static int wait_for(struct usync *y, struct usync_wait *z, utime until)
+static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
 {
 	int rc = uwait_for(&z->z_wait, until);
 
@@ -329,14 +329,14 @@ static bool mutex_take(struct umutex *m, bool woken)
 
 /* Returns a record for another wait like that of z, which it is or replaces. */
 static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
-				utime until)
+				utime_ns until)
 {
 	struct usync_wait *other = z;
 	int rc;
 
 	if (z->z_wait.w_host == NULL) {
 		z->z_wait.w_state  = UWAIT_WAITS;
-		z->z_wait.w_object = y;
+		z->z_wait.w_at.object = y;
 	} else if ((other = wait_new(y, UWAIT_MUTEX, until, &rc)) != NULL)
 		uwait_free(z);
 	return other;
@@ -346,7 +346,7 @@ static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
  * Waits until m is the caller's, whose record is in the ring of c or, if c is
  * NULL, of m. All waits are in the same place: N5.
  */
-static int mutex_wait(struct umutex *m, struct usync_wait **at, utime until,
+static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
 		      struct ucond *c)
 {
 	struct usync_wait *z = *at;
@@ -380,7 +380,7 @@ static int mutex_wait(struct umutex *m, struct usync_wait **at, utime until,
 	return result;
 }
 
-int umutex_lock_slow(struct umutex *m, utime until)
+int umutex_lock_slow(struct umutex *m, utime_ns until)
 {
 	struct usync *y = &m->mx_sync;
 	struct usync_wait *z;
@@ -449,7 +449,7 @@ int umutex_busy(const struct umutex *m)
 
 /* Conditions. */
 
-int ucond_wait(struct ucond *c, struct umutex *m, utime until)
+int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 {
 	struct usync *y = &c->cd_sync;
 	struct usync_wait *z;
@@ -470,7 +470,7 @@ int ucond_wait(struct ucond *c, struct umutex *m, utime until)
 	p->pr_lock.z_wait = z->z_wait;
 	p->pr_lock.z_wait.w_kind   = UWAIT_MUTEX;
 	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
-	p->pr_lock.z_wait.w_object = m;
+	p->pr_lock.z_wait.w_at.object = m;
 	p->pr_mutex = m;
 	lock = enter(y);
 	put_last(&y->y_first, z);
@@ -562,7 +562,7 @@ static bool sem_put(struct usync *y, struct usync_wait *z)
 	return !has;
 }
 
-int usem_wait_slow(struct usem *s, utime until)
+int usem_wait_slow(struct usem *s, utime_ns until)
 {
 	struct usync *y = &s->sm_sync;
 	unsigned now = usync_state(y);
@@ -664,7 +664,7 @@ static void rw_give_up(struct urw *l, struct usync_wait *z,
 	tell_all(all, 0);
 }
 
-static int rw_wait(struct urw *l, struct usync_wait *z, utime until,
+static int rw_wait(struct urw *l, struct usync_wait *z, utime_ns until,
 		   struct usync_wait **first)
 {
 	int rc = uwait_for(&z->z_wait, until);
@@ -684,7 +684,7 @@ static unsigned rw_reads(const struct urw *l, unsigned now, bool in)
 	return now + URW_READER;
 }
 
-int urw_read(struct urw *l, utime until)
+int urw_read(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
 	unsigned now = usync_state(y);
@@ -718,7 +718,7 @@ int urw_read(struct urw *l, utime until)
 	return 0;
 }
 
-int urw_write(struct urw *l, utime until)
+int urw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
 	unsigned now = local(y);
@@ -847,7 +847,7 @@ void ugroup_done(struct ugroup *g)
 		usched_fail("ugroup_done: the count is 0");
 }
 
-int ugroup_wait(struct ugroup *g, utime until)
+int ugroup_wait(struct ugroup *g, utime_ns until)
 {
 	struct usync *y = &g->gr_sync;
 	struct usync_wait *z;
@@ -919,7 +919,7 @@ static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 	return last;
 }
 
-int ubarrier_wait(struct ubarrier *b, utime until)
+int ubarrier_wait(struct ubarrier *b, utime_ns until)
 {
 	struct usync *y = &b->br_sync;
 	struct usync_wait *z;
@@ -994,7 +994,7 @@ static int once_run(struct uonce *o, int (*f)(void *), void *arg)
 }
 
 /* Waits for the end of another's run. RETRY: the caller is the next. */
-static int once_wait(struct uonce *o, utime until)
+static int once_wait(struct uonce *o, utime_ns until)
 {
 	struct usync *y = &o->on_sync;
 	struct usync_wait *z;
@@ -1022,7 +1022,7 @@ static int once_wait(struct uonce *o, utime until)
 	return more == UONCE_RUNS ? RETRY : 0;
 }
 
-int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime until)
+int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until)
 {
 	struct usync *y = &o->on_sync;
 	unsigned now = __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);

@@ -141,7 +141,7 @@ enum {
  * only the wait for the signal. As there may be other reasons for a return of
  * 0 than the caller's, the caller looks at its condition in a loop. -EPERM.
  */
-int ucond_wait(struct ucond *c, struct umutex *m, utime until);
+int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
 
 /*
  * Ends the wait of the first that waits, or of all. If the mutex is taken they
@@ -152,8 +152,8 @@ void ucond_signal(struct ucond *c);
 void ucond_broadcast(struct ucond *c);
 
 /* Locks for reading, beside others, or for writing, alone. -EDEADLK. */
-int urw_read(struct urw *l, utime until);
-int urw_write(struct urw *l, utime until);
+int urw_read(struct urw *l, utime_ns until);
+int urw_write(struct urw *l, utime_ns until);
 
 /* Unlocks what the caller holds, for reading or for writing. */
 void urw_unlock(struct urw *l);
@@ -168,20 +168,20 @@ int ugroup_add(struct ugroup *g, int nr);
 void ugroup_done(struct ugroup *g);
 
 /* Waits until the count is 0. */
-int ugroup_wait(struct ugroup *g, utime until);
+int ugroup_wait(struct ugroup *g, utime_ns until);
 
 /*
  * Waits until nr callers have come. The last gets 1, the others 0. A wait that
  * ends otherwise does not count as come. -EINVAL, also if nr is 0.
  */
-int ubarrier_wait(struct ubarrier *b, utime until);
+int ubarrier_wait(struct ubarrier *b, utime_ns until);
 
 /*
  * Calls f(arg), unless a call for o has returned 0 before. If a call is under
  * way, waits for its end; if it was not 0, calls f(arg) next. Returns 0, what f
  * has returned, or the result of a wait. -EDEADLK: o's own f calls it.
  */
-int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime until);
+int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
 
 /* 0; -EBUSY: the object is held, or threads wait. Not exact while others run. */
 int umutex_busy(const struct umutex *m);
@@ -192,9 +192,9 @@ int ugroup_busy(const struct ugroup *g);
 int ubarrier_busy(const struct ubarrier *b);
 
 /* Not API. */
-int  umutex_lock_slow(struct umutex *m, utime until);
+int  umutex_lock_slow(struct umutex *m, utime_ns until);
 void umutex_unlock_slow(struct umutex *m);
-int  usem_wait_slow(struct usem *s, utime until);
+int  usem_wait_slow(struct usem *s, utime_ns until);
 int  usem_post_slow(struct usem *s);
 const void *usync_native(void);
 
@@ -207,9 +207,9 @@ void usync_check(struct usync *y);
 
 /* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(USYNC_INLINE)
-int  umutex_lock(struct umutex *m, utime until);
+int  umutex_lock(struct umutex *m, utime_ns until);
 void umutex_unlock(struct umutex *m);
-int  usem_wait(struct usem *s, utime until);
+int  usem_wait(struct usem *s, utime_ns until);
 int  usem_post(struct usem *s);
 #else
 #if !defined(USYNC_INLINE)	/* usync.c makes functions of them */
@@ -256,7 +256,7 @@ static __inline__ const void *usync_owner(const void *const *at)
 }
 
 /* Locks m. -EDEADLK. */
-USYNC_INLINE int umutex_lock(struct umutex *m, utime until)
+USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 {
 	unsigned s = usync_state(&m->mx_sync);
 
@@ -285,7 +285,7 @@ USYNC_INLINE void umutex_unlock(struct umutex *m)
 }
 
 /* Takes a unit, or waits for a unit. */
-USYNC_INLINE int usem_wait(struct usem *s, utime until)
+USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
 {
 	unsigned now = usync_state(&s->sm_sync);
 

@@ -170,7 +170,16 @@ static void hogs(void *arg)
 	add(&done, 1);
 }
 
-/* With a yield inside, each of two threads that lock gets each second turn. */
+/*
+ * With a yield inside, threads take turns: each waiter loses at most once. If
+ * the order of threads is first in, first out, no newcomer gets more turns.
+ */
+#if defined(LL) || defined(WS) || defined(USCHED_HARD)
+#define TURNS	UMUTEX_BYPASS
+#else
+#define TURNS	(2 * 3)
+#endif
+
 static void takes_turns(void *arg)
 {
 	long last = -1, most = 0;
@@ -185,7 +194,32 @@ static void takes_turns(void *arg)
 		yield();
 		umutex_unlock(&mutex);
 	}
-	CHECK(most <= 2 * 3 + 2);
+	CHECK(most <= TURNS);
+	add(&done, 1);
+}
+
+/*
+ * A thread that never gives way while it locks and unlocks keeps a waiter of
+ * its own processor out for UMUTEX_BYPASS locks, and then waits itself.
+ */
+static long hog_locks;
+
+static void hog_or_not(void *arg)
+{
+	if (arg != NULL) {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK(hog_locks > 0 && hog_locks <= UMUTEX_BYPASS + 2);
+		hog_locks = -1;
+	} else {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		yield();
+		while (hog_locks >= 0) {
+			hog_locks++;
+			umutex_unlock(&mutex);
+			CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		}
+	}
+	umutex_unlock(&mutex);
 	add(&done, 1);
 }
 
@@ -195,6 +229,8 @@ static void fair(int p)
 	run(p, THREADS, hogs, "hogs ");
 	if (p == 1)
 		run(p, 3, takes_turns, "turns ");
+	hog_locks = 0;
+	run(1, 2, hog_or_not, "hog ");
 	CHECK(umutex_busy(&mutex) == 0);
 }
 
@@ -309,7 +345,7 @@ static void waits_once(void *arg)
 
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	mine = order_in++;
-	waiting++;
+	add(&waiting, 1);
 	CHECK(ucond_wait(&cond, &mutex, UNEVER) == 0);
 	CHECK(order_out++ == mine);
 	CHECK(add(&inside, 1) == 1);
@@ -338,13 +374,14 @@ static void herds(void *arg)
 		waits_once(arg);
 		return;
 	}
-	while (waiting < THREADS - 1)
+	while (get(&waiting) < THREADS - 1)
 		CHECK(u_sleep(uafter(10)) == 0);
 	CHECK(through_now() == 0);
 	ucond_signal(&cond);
 	CHECK(through_now() == 1);
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	ucond_signal(&cond);
+	CHECK(mutex.mx_sync.y_first != NULL);	/* moved, and not woken */
 	ucond_signal(&cond);
 	CHECK(through == 1);
 	umutex_unlock(&mutex);

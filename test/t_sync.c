@@ -131,7 +131,7 @@ static void use_cond(int me)
 			rc = ucond_wait(&cond, &mutex, me % 4 == 1 ? UNEVER :
 					uafter(10));
 			CHECK(inside++ == 0);
-			CHECK(usync_owner(&mutex.mx_owner) == usync_self());
+			CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
 			if (rc != -ETIMEDOUT)
 				(void)failed(rc);
 		}
@@ -297,7 +297,7 @@ static void waits(void *arg)
 	stage = 1;
 	CHECK(ucond_wait(&cond, &mutex, signals ? UNEVER : uafter(100)) ==
 	      (signals ? 0 : -ETIMEDOUT));
-	CHECK(usync_owner(&mutex.mx_owner) == usync_self());
+	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
 	stage = 2;
 	t.t_fail = 0;
 	umutex_unlock(&mutex);
@@ -385,6 +385,53 @@ static void natives(void)
 	CHECK(umutex_busy(&mutex) == 0 && ucond_busy(&cond) == 0 &&
 	      usem_busy(&sem) == 0 && urw_busy(&rw) == 0 &&
 	      ubarrier_busy(&barrier) == 0);
+}
+
+/*
+ * A fork while native threads use the locks of rings: the child's objects have
+ * the same locks.
+ */
+#define FORKS	40
+#define OBJECTS	1000
+
+static long stop;
+
+static void *contends(void *arg)
+{
+	while (__atomic_load_n(&stop, __ATOMIC_SEQ_CST) == 0) {
+		CHECK(usem_wait(&sem, UNEVER) == 0);
+		CHECK(usem_post(&sem) == 0);
+	}
+	return arg;
+}
+
+static void forks(void)
+{
+	static struct ugroup groups[OBJECTS];
+	pthread_t id[NATIVES];
+	int i, j, status;
+
+	init(false);
+	sem = (struct usem)USEM(1);
+	for (i = 0; i < NATIVES; i++)
+		CHECK(pthread_create(&id[i], NULL, contends, NULL) == 0);
+	for (i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			alarm(10);
+			for (j = 0; j < OBJECTS; j++)
+				CHECK(ugroup_add(&groups[j], 1) == 0 &&
+				      ugroup_wait(&groups[j], 1) ==
+				      -ETIMEDOUT);
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < NATIVES; i++)
+		CHECK(pthread_join(id[i], NULL) == 0);
 }
 
 /* Misuse. */
@@ -505,6 +552,7 @@ int main(int argc, char **argv)
 	if (misuse() != 0)
 		return 1;
 	natives();
+	forks();
 	utime_virtual(0);
 	for (lanes = 0; lanes < 5; lanes += 2) {
 		if (lanes > 0 && !tiny_has_lanes())

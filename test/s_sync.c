@@ -182,13 +182,13 @@ static void hogs(void *arg)
 
 static void takes_turns(void *arg)
 {
-	long last = -1, most = 0;
+	long last = turns, most = 0;
 	int i;
 
 	(void)arg;
 	for (i = 0; i < 200; i++) {
 		CHECK(umutex_lock(&mutex, UNEVER) == 0);
-		if (last >= 0 && turns - last > most)
+		if (turns - last > most)
 			most = turns - last;
 		last = ++turns;
 		yield();
@@ -762,6 +762,43 @@ static void uses(void *arg)
 	add(&done, 1);
 }
 
+/*
+ * The deadline comes first, but the broadcaster runs before the waiter: when
+ * the waiter runs, the condition is gone.
+ */
+static struct ucond gone;
+static utime_ns gone_at;
+
+static void late_or_frees(void *arg)
+{
+	if (arg == NULL) {
+		gone_at = uafter(100);
+		CHECK(u_sleep(gone_at) == 0);
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		ucond_broadcast(&gone);
+		memset(&gone, POISON, sizeof gone);
+	} else {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		while (gone_at == 0)
+			yield();
+		CHECK(ucond_wait(&gone, &mutex, gone_at) == -ETIMEDOUT);
+	}
+	umutex_unlock(&mutex);
+	add(&done, 1);
+}
+
+static void is_gone(void)
+{
+	const unsigned char *at = (unsigned char *)&gone;
+	size_t i;
+
+	memset(&gone, 0, sizeof gone);
+	gone_at = 0;
+	run(1, 2, late_or_frees, "gone ");
+	for (i = 0; i < sizeof gone; i++)
+		CHECK(at[i] == POISON);
+}
+
 static void object_init(int i)
 {
 	union object *o = &shared[i].s_object;
@@ -810,6 +847,7 @@ int main(int argc, char **argv)
 			onces(p);
 			memory(p);
 		}
+		is_gone();
 	}
 	return 0;
 }

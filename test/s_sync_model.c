@@ -18,6 +18,7 @@
 #define THREADS	12
 #define STEPS	150
 #define EACH	2		/* objects of each kind */
+#define TICK	40		/* so that deadlines coincide */
 #define NO_CLIENT	(-1)
 
 /* A queue of threads. */
@@ -144,6 +145,12 @@ static bool as_told(int me, int wanted, int rc)
 static unsigned drawn(int me, unsigned nr)
 {
 	return check_random(&clients[me].c_random) % nr;
+}
+
+/* Returns a point in time, at most nr ticks away. */
+static utime_ns later(int me, unsigned nr)
+{
+	return (unow() / TICK + 1 + drawn(me, nr)) * TICK;
 }
 
 static void do_sem(int me, int i, utime_ns until)
@@ -284,7 +291,7 @@ static int runs(void *arg)
 	int i = r->r_i, me = r->r_me, rc = drawn(me, 3) != 0 ? -3 : 0;
 
 	CHECK(model.m_once[i] == me);
-	CHECK(u_sleep(uafter(drawn(me, 100))) == 0);
+	CHECK(u_sleep(later(me, 2)) == 0);
 	CHECK(model.m_once[i] == me);
 	if (rc == 0) {
 		(void)let_all(&model.m_next[i], 0);
@@ -410,12 +417,12 @@ static void program(void *arg)
 
 	for (step = 0; step < STEPS; step++) {
 		utime_ns until = drawn(me, 6) == 0 ? UNOW :
-			uafter(drawn(me, 300) + 1);
+			later(me, 6);
 
 		kind[drawn(me, COUNT(kind))](me, (int)drawn(me, EACH), until);
 		switch (drawn(me, 12)) {
 		case 0:
-			CHECK(u_sleep(uafter(drawn(me, 100))) == 0);
+			CHECK(u_sleep(later(me, 2)) == 0);
 			break;
 		case 1:
 			yield();

@@ -254,8 +254,13 @@ static void bare(int lanes, bool local)
 
 static int stage;
 
-static void no_memory(void)
+/* The caller has a buffer for blocks of this depth, so it can still yield. */
+static NOINLINE void no_memory(void)
 {
+	volatile char space[2000];
+
+	space[0] = space[sizeof space - 1] = 0;
+	yields();
 	t.t_fail = 1;
 	t.t_fail_all = 1;
 }
@@ -277,15 +282,15 @@ static void holds(void *arg)
 		ucond_signal(&cond);
 	for (i = 0; i < 5; i++) {
 		utime_jump(unow() + 50);
-		yields();
+		tiny_yield();
 	}
 	CHECK(stage == 1);
 	umutex_unlock(&mutex);
 	/* The waiter is woken, but the mutex is taken again: it loses once. */
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
-	yields();
-	yields();
-	CHECK(stage == 1);
+	tiny_yield();
+	tiny_yield();
+	CHECK(stage == 1 && t.t_fail == 1);
 	umutex_unlock(&mutex);
 }
 
@@ -314,6 +319,72 @@ static void locks_again(int lanes, bool local, bool signals)
 	start(1, waits, signals ? &t : NULL);
 	end();
 	CHECK(stage == 2);
+}
+
+/* A thread that is cancelled while it waits for a signal, as by a scope. */
+
+static struct shell {
+	struct uself  s_self;		/* first */
+	struct uwait *s_wait;		/* its wait, */
+	bool          s_cancelled;	/* and all later waits */
+	int           s_waits;
+} shell;
+
+static int enters(struct uself *e, struct uwait *w)
+{
+	CHECK(e == &shell.s_self);
+	shell.s_waits++;
+	shell.s_wait = w;
+	return shell.s_cancelled ? -ECANCELED : 0;
+}
+
+static void leaves(struct uself *e, struct uwait *w)
+{
+	CHECK(e == &shell.s_self && w == shell.s_wait);
+	shell.s_wait = NULL;
+}
+
+static void is_cancelled(void *arg)
+{
+	(void)arg;
+	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	CHECK(ucond_wait(&cond, &mutex, UNEVER) == -ECANCELED);
+	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK && inside == 0);
+	umutex_unlock(&mutex);
+	/* It must not wait any more. */
+	CHECK(usem_wait(&sem, UNEVER) == 0 && usem_wait(&sem, UNEVER) == 0);
+	CHECK(usem_wait(&sem, UNEVER) == -ECANCELED);
+	CHECK(usem_post(&sem) == 0 && usem_post(&sem) == 0);
+}
+
+static void cancels(void *arg)
+{
+	(void)arg;
+	while (shell.s_wait == NULL)
+		yields();
+	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	inside = 1;
+	shell.s_cancelled = true;
+	CHECK(uwait_claim(shell.s_wait));
+	uwait_tell(shell.s_wait, -ECANCELED);
+	yields();
+	yields();
+	inside = 0;
+	umutex_unlock(&mutex);
+}
+
+static void cancellation(void)
+{
+	dispatcher(0);
+	init(false);
+	memset(&shell, 0, sizeof shell);
+	shell.s_self.e_shell = (struct ushell){ uwait_run, is_cancelled, NULL };
+	shell.s_self.e_enter = enters;
+	shell.s_self.e_leave = leaves;
+	start(0, ustack_shell, &shell);
+	start(1, cancels, NULL);
+	end();
+	CHECK(shell.s_waits == 2);
 }
 
 /* Native threads, in real time. */
@@ -391,7 +462,7 @@ static void natives(void)
  * A fork while native threads use the locks of rings: the child's objects have
  * the same locks.
  */
-#define FORKS	40
+#define FORKS	150
 #define OBJECTS	1000
 
 static long stop;
@@ -554,6 +625,7 @@ int main(int argc, char **argv)
 	natives();
 	forks();
 	utime_virtual(0);
+	cancellation();
 	for (lanes = 0; lanes < 5; lanes += 2) {
 		if (lanes > 0 && !tiny_has_lanes())
 			break;

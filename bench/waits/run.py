@@ -13,7 +13,7 @@ first cpu, with P = 2 the first two.
 --rounds	5; what takes long is measured in the first two only
 --limit	seconds (420) after which no round begins that would take longer
 --only	questions that begin so
---by	columns: rr, ll, ws; go, tokio, kanal, c++
+--by	columns: rr, ll, ws, local; go, tokio, kanal, c++
 --to	where to put waits.txt and the tables: in bench/results/, a folder named after
 	the date, the machine and the commit
 --from	only the table, of this waits.txt
@@ -39,6 +39,7 @@ COLUMNS = {
     "rr": ("ours/waits-rr", "gcc"),
     "ll": ("ours/waits-ll", "gcc"),
     "ws": ("ours/waits-ws", "gcc"),
+    "local": ("ours/waits-local", "gcc"),
     "go": ("go/waits", "golang-go"),
     "tokio": ("tokio/waits-tokio", "cargo"),
     "kanal": ("tokio/waits-kanal", "cargo"),

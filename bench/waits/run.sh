@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh: builds what it can of the benchmarks of waits, and runs it (run.py).
+# TREE in the environment: another tree of usched, for ours.
 
 cd "$(dirname "$0")" || exit 1
 log=$(mktemp) || exit 1

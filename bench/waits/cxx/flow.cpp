@@ -67,7 +67,7 @@ struct branch {
 
 /*
  * Makes two copies, each of which may be ahead of the other. While one
- * coefficient is under way, the series may ask for earlier ones.
+ * coefficient is under way, the series may ask again.
  */
 static task splitter(series *s, series *to0, series *to1)
 {

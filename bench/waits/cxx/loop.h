@@ -10,8 +10,8 @@
  * of the program.
  *
  *   - A coroutine's promise is its place in the queue of those that can run,
- *     first in, first out. One that waits jumps to the next (symmetric
- *     transfer), one that ends returns to the loop.
+ *     first in, first out. A coroutine that waits jumps to the next
+ *     (symmetric transfer), and one at its end returns to the loop.
  *   - A wait is a node in the frame of the coroutine, in a list of a channel.
  *     To select is to have a node in the list of each.
  *   - Timers are in a heap where each has four children, because these lie on
@@ -159,7 +159,7 @@ public:
 		places.push_back({ when, t });
 		up(places.size() - 1);
 	}
-	/* The same as to remove and to add. */
+	/* Does the same as remove() and add(). */
 	void move(timer *t, int64_t when)
 	{
 		places[t->at].when = when;
@@ -352,7 +352,7 @@ struct receiving {
 	bool await_resume() { return chosen == 0; }
 };
 
-/* The same, but until a time at most. */
+/* Receives, but waits until a time at most. */
 struct receiving_until : receiving {
 	int64_t until;
 	timer   t{};

@@ -48,7 +48,7 @@ static const struct waits_bench table[] = {
 
 int main(int argc, char **argv)
 {
-	int rc = waits_main(table, argc, argv);
+	int rc = waits_main(table, [](void (*f)()) { f(); }, argc, argv);
 
 	fflush(stdout);
 	_exit(rc);			/* coroutines that wait stay */

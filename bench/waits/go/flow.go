@@ -75,7 +75,7 @@ func (s series) get() uint64 {
 }
 
 // Two copies, each of which may be ahead of the other. While one coefficient
-// is under way, the series may ask for earlier ones.
+// is under way, the series may ask again.
 func split(s series) (series, series) {
 	a, b := newSeries(), newSeries()
 	go splitter(s, a, b)

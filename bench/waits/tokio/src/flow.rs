@@ -100,7 +100,7 @@ impl Maker {
 }
 
 /// Two copies, each of which may be ahead of the other. While one coefficient is
-/// under way, the series may ask for earlier ones.
+/// under way, the series may ask again.
 fn split(s: Series) -> (Series, Series) {
     let ((first, a), (second, b)) = (series(), series());
     tokio::spawn(splitter(s, a, b));

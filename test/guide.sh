@@ -21,7 +21,7 @@ main() {
 	mkdir "$dir/copy" "$dir/programs" "$dir/steps" && tools "$dir/tools" ||
 		exit 1
 	blocks_save doc/guide.md "$dir/programs" "$dir/steps" || exit 1
-	cp -r Makefile ./*.[ch] proc steal extra "$dir"/programs/* \
+	cp -r Makefile ./*.[ch] wait proc steal extra "$dir"/programs/* \
 		"$dir/copy" || exit 1
 	n=0
 	while [ -e "$dir/steps/$((n += 1)).sh" ]; do
@@ -86,7 +86,7 @@ words() {
 # The library for "again", without files that only some programs need.
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c usched.c proc/umem.c proc/uproc.c proc/ucall.c \
+	for source in rr.c usched.c wait/uwait.c proc/umem.c proc/uproc.c proc/ucall.c \
 	    $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1

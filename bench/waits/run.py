@@ -46,6 +46,7 @@ COLUMNS = {
     "c++": ("cxx/waits", "g++"),
 }
 OURS = ("ws", "ll", "rr")
+SAME = ("ll", "rr", "local")            # as ws, where that saves time
 
 # What is asked: the question, the P, and N, or None if it is to be found.
 ONE, BOTH = (1,), (1, 2)
@@ -153,6 +154,8 @@ def cells(options):
                 continue
             for p in ps:
                 for column in options.columns:
+                    if options.quick and slow(question) and column in SAME:
+                        continue
                     yield Cell(group, question, p, n, column)
 
 

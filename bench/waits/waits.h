@@ -305,6 +305,18 @@ static inline void waits_is_tangent(const uint64_t *t)
 	}
 }
 
+/* Returns the number in text, or -1 if it is none, or below least. */
+static inline long waits_number(const char *text, long least)
+{
+	char *end;
+	long v = strtol(text, &end, 10);
+
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || v < least ||
+	    v > INT32_MAX)
+		return -1;
+	return v;
+}
+
 static inline int waits_usage(const char *program, const char *why)
 {
 	fprintf(stderr, "%s: %s\nusage: %s NAME[:M] N P\n", program, why,
@@ -327,10 +339,10 @@ static inline int waits_main(const struct waits_bench *table,
 	length = strcspn(argv[1], ":");
 	waits.w_asked = argv[1];
 	if (argv[1][length] == ':')
-		waits.w_m = atol(argv[1] + length + 1);
-	waits.w_n = atol(argv[2]);
-	waits.w_p = atoi(argv[3]);
-	if (waits.w_m < 0 || waits.w_n < 1 || waits.w_p < 1)
+		waits.w_m = waits_number(argv[1] + length + 1, 0);
+	waits.w_n = waits_number(argv[2], 1);
+	waits.w_p = waits_number(argv[3], 1);
+	if (waits.w_m < 0 || waits.w_n < 0 || waits.w_p < 0)
 		return waits_usage(argv[0], "not a number, or out of range");
 	for (; table->b_name != NULL; table++) {
 		if (strlen(table->b_name) == length &&

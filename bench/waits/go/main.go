@@ -87,9 +87,9 @@ func arguments(args []string) ask {
 		usage("too few or too many arguments")
 	}
 	name, m, more := strings.Cut(args[0], ":")
-	a := ask{name: name, n: number(args[1]), p: number(args[2])}
+	a := ask{name: name, n: number(args[1], 1), p: number(args[2], 1)}
 	if more {
-		a.m = number(m)
+		a.m = number(m, 0)
 	}
 	if benches[name] == nil {
 		usage("no such benchmark")
@@ -97,9 +97,9 @@ func arguments(args []string) ask {
 	return a
 }
 
-func number(text string) int {
+func number(text string, least int) int {
 	v, err := strconv.Atoi(text)
-	if err != nil || v < 0 {
+	if err != nil || v < least {
 		usage("not a number, or out of range")
 	}
 	return v

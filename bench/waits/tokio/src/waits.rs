@@ -102,16 +102,16 @@ fn arguments(args: &[String]) -> Ask {
     let (name, m) = question.split_once(':').unwrap_or((question, "0"));
     Ask {
         name: name.to_string(),
-        m: number(m),
-        n: number(n),
-        p: number(p),
+        m: number(m, 0),
+        n: number(n, 1),
+        p: number(p, 1),
     }
 }
 
-fn number(text: &str) -> usize {
+fn number(text: &str, least: usize) -> usize {
     match text.parse() {
-        Ok(v) => v,
-        Err(_) => usage("not a number, or out of range"),
+        Ok(v) if v >= least => v,
+        _ => usage("not a number, or out of range"),
     }
 }
 

@@ -176,7 +176,7 @@ void select_sync(void)
 /* The timer of an hour is the deadline. */
 static void select_and_work(int id, long n)
 {
-	utime hour = uafter(3600 * WAITS_S);
+	int64_t hour = uafter(3600 * WAITS_S);
 	bool send = id % 2 == 0;
 	uint64_t x = id, v = 0, none;
 

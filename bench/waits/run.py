@@ -6,7 +6,7 @@ usage: run.sh [--quick] [--rounds K] [--limit S] [--only WORD] [--by COLUMN,...]
 	[--to FOLDER] [--from FILE]
 
 In each round each program answers each question. A first look finds the N with
-which an answer takes some tenths of a second. A program with P = 1 has the
+which an answer takes 50 ms. A program with P = 1 has the
 first cpu, with P = 2 the first two.
 
 --quick	do the programs work? Small numbers, one round, half a minute
@@ -14,12 +14,12 @@ first cpu, with P = 2 the first two.
 --limit	seconds (420) after which no round begins that would take longer
 --only	questions that begin so
 --by	columns: rr, ll, ws, local; go, tokio, kanal, c++
---to	where to put waits.txt and the tables: in bench/results/, a folder named after
-	the date, the machine and the commit
+--to	where to put waits.txt and the tables: in bench/results/, a folder named
+	after the date, the machine and the commit
 --from	only the table, of this waits.txt
 
-The table has medians, and how many times that is the median of ours: ws, or what
-there is. waits-spread.md has the least and the most.
+The table has medians, and the median of the ratios to ours in each round: to ws,
+or what there is. waits-spread.md has the least and the most, too.
 """
 
 import argparse
@@ -46,7 +46,6 @@ COLUMNS = {
     "c++": ("cxx/waits", "g++"),
 }
 OURS = ("ws", "ll", "rr")
-SAME = ("ll", "rr", "local")            # as ws, where that saves time
 
 # What is asked: the question, the P, and N, or None if it is to be found.
 ONE, BOTH = (1,), (1, 2)
@@ -85,6 +84,12 @@ def same():
 
 def slow(question):
     return question.startswith("sleepers")
+
+
+def sleep_alike(options, p):
+    """Columns whose sleepers are not measured, to save time."""
+    few = options.quick or p > 1
+    return ("rr", "ll", "local") if few else ("ll", "local")
 
 
 def pin(p):
@@ -127,15 +132,15 @@ class Cell:
         """Finds n. Returns whether there is a counterpart."""
         if self.n is not None:
             return True
-        n = 50
+        n = 20 if self.question == "skew" else 20000
         while True:
             got = run(self.column, self.question, n, self.p)
             if got is None:
                 return False
             took = max(got[""], 0.1) * n / 1e9
-            if took > seconds / 4 or n > 1e9:
+            if took > seconds / 10:
                 break
-            n = int(min(n * 20, n * seconds / took))
+            n = int(n * min(20, seconds / took))
         self.n = max(int(n * seconds / took), 20)
         return True
 
@@ -154,14 +159,14 @@ def cells(options):
                 continue
             for p in ps:
                 for column in options.columns:
-                    if options.quick and slow(question) and column in SAME:
+                    if slow(question) and column in sleep_alike(options, p):
                         continue
                     yield Cell(group, question, p, n, column)
 
 
 def measure(options, to):
     began = time.monotonic()
-    seconds = 0.01 if options.quick else 0.1
+    seconds = 0.01 if options.quick else 0.05
     todo = [c for c in cells(options) if c.look(seconds)]
     say(f"{len(todo)} cells; found their N in "
         f"{time.monotonic() - began:.0f} s")

@@ -149,7 +149,7 @@ static void use_unit(int id, long n)
 	(void)id;
 	for (; n > 0; n--) {
 		ok(usem_wait(&units, UNEVER));
-		usem_post(&units);
+		ok(usem_post(&units));
 	}
 }
 

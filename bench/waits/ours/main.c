@@ -2,10 +2,10 @@
 /* main.c: the benchmarks of waits on rr, ll or ws. */
 
 /*
- * A benchmark is a function that its own thread runs, on processor 0. Threads of
- * rr and ll are dealt to processors; those of ws go where there is time. In sieve,
- * powser and pool, threads that talk to each other would be dealt apart, so rr and
- * ll answer these for P = 1 only.
+ * A benchmark is a function that its own thread runs, on processor 0. Threads
+ * of rr and ll are dealt to processors; those of ws go where there is time. In
+ * sieve and powser, threads that talk to each other would be dealt apart, so rr
+ * and ll answer these for P = 1 only.
  */
 #include "ours.h"
 
@@ -15,8 +15,10 @@ static void (*question)(void);
 
 static const struct waits_bench table[] = {
 #if defined(HAVE_TIME)
+#if defined(WS)				/* no scheduler takes part */
 	{ "churn-random",  churn_random },
 	{ "churn-same",    churn_same },
+#endif
 	{ "sleepers",      sleepers },
 #endif
 #if defined(HAVE_CHAN)

@@ -2,8 +2,8 @@
 /* time.c: timers, and waits with deadlines. */
 
 /*
- * CHURN is the wheel alone. Its nodes lie in records of waits, as is usual. The M timers of
- * TIMED are threads that sleep.
+ * CHURN is the wheel alone. Its nodes lie in records of waits, as usual. The M
+ * timers of TIMED are threads that sleep.
  */
 #include "ours.h"
 

@@ -596,7 +596,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
  * Puts a record where the end of t finds it. Caller holds j_lock. 0: the caller
  * waits. 1: t has ended. -EAGAIN, -EINVAL, -ENOMEM.
  */
-static int join_begin(struct joint *j, struct uproc_thread *t, utime until)
+static int join_begin(struct joint *j, struct uproc_thread *t, utime_ns until)
 {
 	int rc = 0;
 
@@ -611,7 +611,7 @@ static int join_begin(struct joint *j, struct uproc_thread *t, utime until)
 }
 
 /* Waits for the end of t. 0, or the reason why it has not come. */
-static int join_wait(struct uproc_thread *t, utime until)
+static int join_wait(struct uproc_thread *t, utime_ns until)
 {
 	struct joint *j = joint(t);
 	struct uwait *w;
@@ -649,7 +649,7 @@ static void join_free(struct uproc_thread *t, struct uproc_thread *self)
 				thread_size(p, t->t_stack.u_mark));
 }
 
-static int join(struct uproc_thread *t, struct uproc_thread *self, utime until)
+static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns until)
 {
 	int rc;
 
@@ -677,7 +677,7 @@ int uproc_join(struct uproc_thread *t)
 	return self != NULL ? join(t, self, UNEVER) : -EINVAL;
 }
 
-int uproc_join_until(struct uproc_thread *t, utime until)
+int uproc_join_until(struct uproc_thread *t, utime_ns until)
 {
 	struct uproc_set *set = uproc_of(t)->p_set;
 
@@ -763,13 +763,13 @@ static void rest(struct uproc *p)
 }
 
 /* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
-static utime next_due(struct uproc_set *set)
+static utime_ns next_due(struct uproc_set *set)
 {
-	utime due = UNEVER;
+	utime_ns due = UNEVER;
 	int i;
 
 	for (i = 0; i < set->set_nr; i++) {
-		utime next = uwait_due(&uproc_nth(set, i)->p_waits);
+		utime_ns next = uwait_due(&uproc_nth(set, i)->p_waits);
 
 		if (next < due)
 			due = next;
@@ -786,7 +786,7 @@ static utime next_due(struct uproc_set *set)
 static bool jump(struct uproc *p, unsigned jumps)
 {
 	struct uproc_set *set = p->p_set;
-	utime due;
+	utime_ns due;
 	int i;
 
 	if (next_due(set) == UNEVER)
@@ -807,7 +807,7 @@ static bool jump(struct uproc *p, unsigned jumps)
 }
 
 /* Sleeps under virtual time; the last sleeper lets the clock jump. */
-static bool sleep_virtual(struct uproc *p, utime ns)
+static bool sleep_virtual(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
 	unsigned jumps = __atomic_load_n(&set->set_jumps, __ATOMIC_SEQ_CST);
@@ -821,10 +821,10 @@ static bool sleep_virtual(struct uproc *p, utime ns)
 	return true;
 }
 
-bool uproc_sleep(struct uproc *p, utime ns)
+bool uproc_sleep(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
-	utime due = uwait_due(&p->p_waits);
+	utime_ns due = uwait_due(&p->p_waits);
 
 	if (utime_is_virtual())
 		return sleep_virtual(p, ns);
@@ -846,7 +846,7 @@ bool uproc_sleep(struct uproc *p, utime ns)
 /* Sleeps until there is work. *rested: p has rested already (REST above). */
 static void sleep_and_rest(struct uproc *p, bool *rested)
 {
-	utime since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
+	utime_ns since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
 
 	if (uproc_sleep(p, since != UNEVER ? REST : UNEVER) ||
 	    since == UNEVER || unow() < since)

@@ -1023,14 +1023,14 @@ static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 	if (uproc_is_due(&w->w_proc))
 		uwait_expired(uwait_expire(h));		/* posts them to homes */
 	for (r = uwait_take(h); r != NULL; r = more) {
-		more = r->w_link;
+		more = r->w_at.link;
 		if (take_wait(w, r, owner))
 			continue;
-		r->w_link = last;
+		r->w_at.link = last;
 		last = r;
 	}
 	for (; last != NULL; last = more) {
-		more = last->w_link;
+		more = last->w_at.link;
 		uwait_post(h, last);
 	}
 }

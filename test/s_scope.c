@@ -29,7 +29,7 @@ static void alone(int p, void (*f)(void *))
 
 static int sleeps(void *arg)
 {
-	int rc = u_sleep((utime)(intptr_t)arg);
+	int rc = u_sleep((utime_ns)(intptr_t)arg);
 
 	add(&ended, 1);
 	return rc;
@@ -56,7 +56,7 @@ static void go(struct uscope *s, int (*f)(void *), intptr_t arg)
 	CHECK(uscope_go(s, f, (void *)arg) == 0);
 }
 
-static struct uscope *scope(utime until)
+static struct uscope *scope(utime_ns until)
 {
 	struct uscope *s = NULL;
 
@@ -78,7 +78,7 @@ static int end(struct uscope *s)
 static void results(void *arg)
 {
 	void (*f)(void *) = ustack_self()->u_f;
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s;
 	long errors;
 	int i;
@@ -151,7 +151,7 @@ static int nested(void *arg)
 
 static void tree(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s = scope(from + 1000);
 	struct uscope *inner;
 
@@ -169,6 +169,13 @@ static void tree(void *arg)
 	inner = scope(UNEVER);
 	CHECK(u_canceled() && end(inner) == -ECANCELED);
 	CHECK(end(s) == -ETIMEDOUT && unow() == from + 1000);
+	/* The first reason stays. */
+	s = scope(UNEVER);
+	inner = scope(uafter(10));
+	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	uscope_cancel(s);
+	uscope_cancel(inner);
+	CHECK(end(inner) == -ETIMEDOUT && end(s) == -ECANCELED);
 }
 
 #define DEEP	3000
@@ -194,7 +201,7 @@ static void deep(void *arg)
 
 static int cleans_up(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s, *in;
 
 	(void)arg;
@@ -215,7 +222,7 @@ static int cleans_up(void *arg)
 /* The shield does not last as long as the clean-up. */
 static int cleans_too_long(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s, *in;
 
 	(void)arg;
@@ -236,7 +243,7 @@ static int shielded(void *arg)
 	struct uscope *s;
 
 	CHECK(uscope_shield(&s, UNEVER) == 0);
-	CHECK(u_sleep((utime)(intptr_t)arg) == 0 && !u_canceled());
+	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0 && !u_canceled());
 	CHECK(end(s) == 0 && u_canceled());
 	CHECK(u_sleep(UNEVER) == -ECANCELED);
 	add(&ended, 1);
@@ -251,7 +258,7 @@ static int then(void *arg)
 
 static void shields(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s = scope(from + 50), *shield;
 
 	(void)arg;
@@ -272,7 +279,7 @@ static void shields(void *arg)
 
 static int fails(void *arg)
 {
-	int rc = u_sleep((utime)(intptr_t)arg);
+	int rc = u_sleep((utime_ns)(intptr_t)arg);
 
 	CHECK(rc == 0 || rc == -ECANCELED);
 	return rc == 0 ? -EIO : -EPIPE;
@@ -280,7 +287,7 @@ static int fails(void *arg)
 
 static void errors(void *arg)
 {
-	utime at = uafter(100);
+	utime_ns at = uafter(100);
 	struct uscope *s = scope(UNEVER);
 	long nr;
 	int i;
@@ -348,7 +355,7 @@ static void give(void)
 		uwait_tell(&k->tk_wait, 0);
 }
 
-static int take(utime deadline)
+static int take(utime_ns deadline)
 {
 	struct taker *k;
 	int rc;
@@ -501,8 +508,8 @@ static void natives(int p)
 struct mirror {
 	struct mirror *m_up;
 	struct uscope *m_scope;
-	utime          m_deadline;
-	utime          m_canceled;	/* by cancel or error; or UNEVER */
+	utime_ns          m_deadline;
+	utime_ns          m_canceled;	/* by cancel or error; or UNEVER */
 	bool           m_shield;
 	long           m_alive;
 	long           m_errors;
@@ -519,9 +526,9 @@ static pthread_mutex_t model = PTHREAD_MUTEX_INITIALIZER;
 static long waited, hit;
 
 /* Returns when m is canceled, as far as is known; UNEVER: it is not. */
-static utime canceled_at(const struct mirror *m)
+static utime_ns canceled_at(const struct mirror *m)
 {
-	utime up, at;
+	utime_ns up, at;
 
 	if (m == NULL)
 		return UNEVER;
@@ -534,9 +541,9 @@ static utime canceled_at(const struct mirror *m)
 	return up < at ? up : at;
 }
 
-static utime at_of(const struct mirror *m)
+static utime_ns at_of(const struct mirror *m)
 {
-	utime at;
+	utime_ns at;
 
 	CHECK(pthread_mutex_lock(&model) == 0);
 	at = canceled_at(m);
@@ -558,12 +565,12 @@ static void note(struct mirror *m, int rc)
 }
 
 /* Sleeps, and checks the result. Where times coincide both are right. */
-static bool sleep_in(struct mirror *m, utime until)
+static bool sleep_in(struct mirror *m, utime_ns until)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	int rc = u_sleep(until);
-	utime now = unow();
-	utime at = at_of(m);
+	utime_ns now = unow();
+	utime_ns at = at_of(m);
 
 	add(&waited, 1);
 	if (rc == 0) {
@@ -579,14 +586,20 @@ static bool sleep_in(struct mirror *m, utime until)
 static void looks(const struct mirror *m)
 {
 	bool is = u_canceled();
-	utime at = at_of(m);
+	utime_ns at = at_of(m);
 
 	CHECK(at == unow() || is == (at < unow()));
 }
 
+/* Returns whether m was canceled from outside, but not later than at. */
+static bool others_by(struct mirror *m, utime_ns at)
+{
+	return m->m_canceled <= at || at_of(m->m_up) <= at;
+}
+
 static void check_end(struct mirror *m, int rc, long errors)
 {
-	utime at = at_of(m);
+	utime_ns at = at_of(m);
 	long i;
 
 	CHECK(get(&m->m_alive) == 0 && errors == m->m_errors);
@@ -600,7 +613,7 @@ static void check_end(struct mirror *m, int rc, long errors)
 		CHECK(!m->m_shield && at == m->m_deadline && at <= unow());
 	else
 		CHECK(rc == -ECANCELED && at <= unow() &&
-		      (m->m_shield || at <= m->m_deadline));
+		      (m->m_shield || others_by(m, m->m_deadline)));
 }
 
 static int play(void *arg);
@@ -610,7 +623,7 @@ static int act(struct node *n, struct mirror *m);
 static int play_scope(struct node *n, struct mirror *up)
 {
 	struct mirror *m = calloc(1, sizeof *m);
-	utime until;
+	utime_ns until;
 	long errors;
 	int rc;
 

@@ -45,7 +45,7 @@ static intptr_t join(struct uthread *t)
 
 static void *sleeps(void *arg)
 {
-	CHECK(u_sleep((utime)(intptr_t)arg) == 0);
+	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
 	add(&ended, 1);
 	return arg;
 }
@@ -67,7 +67,7 @@ static void *sums(void *arg)
 
 static void results(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uthread *t[THREADS];
 	int i;
 
@@ -90,6 +90,24 @@ static void results(void *arg)
 	CHECK(uthread_join(t[0], NULL, UNOW) == 0);
 }
 
+/* The deadline of a join, and the end of the thread, come at the same time. */
+static void ties(void *arg)
+{
+	struct uthread *t;
+	int i, rc;
+
+	(void)arg;
+	for (i = 0; i < 100; i++) {
+		t = start(sleeps, (intptr_t)uafter(100));
+		if (i % 2)
+			yield();
+		rc = uthread_join(t, NULL, uafter(100));
+		CHECK(rc == 0 || rc == -ETIMEDOUT);
+		CHECK(u_wait_until(UNOW) == -EAGAIN);
+		CHECK(rc == 0 || uthread_join(t, NULL, UNEVER) == 0);
+	}
+}
+
 static int joins(void *t)
 {
 	return uthread_join(t, NULL, UNEVER);
@@ -98,7 +116,7 @@ static int joins(void *t)
 /* Of several joiners at once all but the first are refused. */
 static void joiners(void *arg)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	struct uthread *t = start(sleeps, (intptr_t)from + 100);
 	struct uscope *s;
 	long errors;
@@ -318,6 +336,18 @@ static void *sets_many(void *arg)
 	return arg;
 }
 
+/* A new key that takes the place of a freed key has no values. */
+static void *outlives_key(void *arg)
+{
+	unsigned old = key[2];
+
+	CHECK(ukey_set(old, arg) == 0 && ukey_free(old) == 0);
+	CHECK(ukey_get(old) == NULL && ukey_set(old, arg) == -EINVAL);
+	CHECK(ukey_make(&key[2], destroy_waits) == 0 && key[2] != old);
+	CHECK(ukey_get(key[2]) == NULL);
+	return NULL;
+}
+
 static void keys_wrong(void)
 {
 	unsigned old = key[2];
@@ -362,6 +392,8 @@ static void keys(void *arg)
 	CHECK(uscope_begin(&s, uafter(10)) == 0);
 	CHECK(uscope_go(s, canceled_sets, (void *)7) == 0);
 	CHECK(uscope_end(&s) == -ETIMEDOUT && destroyed == 7);
+	(void)join(start(outlives_key, 7));
+	CHECK(destroyed == 7);
 	keys_wrong();
 	for (i = 0; i < 3; i++)
 		CHECK(ukey_free(key[i]) == 0);
@@ -429,6 +461,8 @@ int main(int argc, char **argv)
 		doing("results ");
 		alone(p, results);
 		CHECK(ended == THREADS + 2);
+		doing("ties ");
+		alone(p, ties);
 		doing("joiners ");
 		alone(p, joiners);
 		doing("detached ");

@@ -72,6 +72,7 @@ static void release(struct usched *s, void *block, int size)
 
 static void done(struct usched *s, struct ustack *u)
 {
+	CHECK(u->u_f != ustack_shell);	/* its block may be freed */
 	if (u->u_stack != NULL)
 		release(s, u->u_stack, u->u_len);
 	free(u);
@@ -139,7 +140,7 @@ static bool again(int rc)
 	return true;
 }
 
-static int sleeps(utime until)
+static int sleeps(utime_ns until)
 {
 	int rc;
 
@@ -148,7 +149,7 @@ static int sleeps(utime until)
 	return rc;
 }
 
-static struct uscope *begins(utime until, bool shield)
+static struct uscope *begins(utime_ns until, bool shield)
 {
 	struct uscope *s = NULL;
 
@@ -208,12 +209,19 @@ static void joins(intptr_t i)
 	while (again(uthread_join(t, &result, UNEVER)))
 		;
 	CHECK(result == (void *)i);
+	while (again(uthread_make(NULL, computes, NULL, NULL)))
+		;
+	while (again(uthread_make(&t, computes, NULL, NULL)))
+		;
+	if (i % 2)
+		(void)sleeps(uafter(10));
+	CHECK(uthread_detach(t) == 0);
 }
 
 static void scenario(void *arg)
 {
 	void (*f)(void *) = ustack_self()->u_f;
-	utime from = unow();
+	utime_ns from = unow();
 	struct uscope *s;
 	intptr_t i;
 	int rc;
@@ -229,6 +237,7 @@ static void scenario(void *arg)
 	CHECK(ended == CHILDREN && cleaned == CHILDREN);
 	CHECK(canceled == CHILDREN / 2);
 	joins(7);
+	joins(8);
 	CHECK(ustack_self()->u_f == f && ustack_self()->u_arg == arg);
 }
 

@@ -28,28 +28,18 @@
  * which the dispatcher has used already, lead to a block, and at the end of its
  * outermost scope they get back what they were.
  *
- * CANCELLATION AND WAITS
+ * CANCELLATION
  *
- *	the waiter, in uwait_for()	a cancellation, under sc_lock
- *
- *	E1 b_wait = record		K1 sc_canceled = why
- *	E2 sc_canceled? then L		K2 record = exchange b_wait for NULL
- *	   waits			K3 claim the record
- *	L1 exchange b_wait for NULL;	   after sc_lock:
- *	   if it is NULL already,	K4 tell the record
- *	   get and put sc_lock
- *
- * E1 and E2, K1 and K2 are in this order for all (seq_cst). So either E2 sees
- * the cancellation, or K2 sees the record. The waiter frees the record after L1
- * only. If K2 has taken the record, L1 waits until sc_lock is free, so K3 still
- * finds it; and a record that K3 has claimed is not freed before K4. A wait
- * costs two atomic instructions more than outside of scopes, and no lock.
+ * A cancellation walks over the tree from its scope down. In each scope it sets
+ * a flag and takes the records of the threads' waits: cancel.h. It tells them
+ * when it holds no lock any more. A wait asks the flag of its innermost scope
+ * only.
  *
  * THE END
  *
  * sc_alive counts the threads that uscope_go() has made, and the timer if it was
  * started. The owner waits for 0. Whoever takes off the last but the timer
- * stops the timer, too. If it is too late for that, the timer comes: it takes
+ * stops the timer, too. If it is too late for that, the timer comes and takes
  * off itself. So the last access to a scope but the owner's is under sc_lock,
  * before the owner is told.
  *
@@ -74,8 +64,7 @@
  *
  * One lock for a whole tree: all threads that begin and end in it would take
  * it. A look at all scopes around at each wait: deep trees pay for it each time.
- * A lock for each block around the two steps of a wait: four atomic
- * instructions instead of two. A recursive walk: threads have small stacks, and
+ * A recursive walk: threads have small stacks, and
  * a recursive program nests scopes as deep as it likes.
  *
  * A shield as a state of the thread: its deadline needs a timer, threads that
@@ -86,7 +75,7 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uscope.h"
 #include "uself.h"
-#include "lock.h"
+#include "cancel.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -99,14 +88,13 @@ struct uscope {
 	struct uself_block  *sc_owner;
 	struct uscope       *sc_parent;	/* the scope around it, or NULL */
 	struct deadline     *sc_timer;	/* or NULL */
-	utime                sc_due;	/* first deadline up to a shield */
+	utime_ns                sc_due;	/* first deadline up to a shield */
 	const struct uself_ops *sc_before; /* of the owner, if outermost */
 	struct ulock         sc_lock;	/* protects what follows */
 	int                  sc_canceled; /* 0, or why (atomic) */
 	int                  sc_error;	/* the first */
 	bool                 sc_shield;
-	bool                 sc_ends;	/* the owner waits */
-	bool                 sc_ticks;	/* the timer is counted */
+	bool                 sc_ends;	/* the owner waits, or did */
 	long                 sc_alive;
 	long                 sc_errors;
 	struct uself_link    sc_link;	/* in sc_scopes of sc_parent; its lock */
@@ -119,7 +107,7 @@ struct deadline {
 	struct uscope     *d_scope;
 };
 
-/* Records that were claimed, linked by w_link. */
+/* Records that were claimed, linked by w_at.link. */
 struct list {
 	struct uwait  *r_first;
 	struct uwait **r_end;
@@ -144,7 +132,7 @@ static struct uself_block *block_of(struct uself_link *l)
 
 static int canceled(const struct uscope *s)
 {
-	return __atomic_load_n(&s->sc_canceled, __ATOMIC_SEQ_CST);
+	return ucancel_why(&s->sc_canceled);
 }
 
 /* Cancellation. */
@@ -162,8 +150,8 @@ static void list_tell(struct list *r)
 
 	*r->r_end = NULL;
 	for (w = r->r_first; w != NULL; w = next) {
-		next = w->w_link;
-		uwait_tell(w, -ECANCELED);			/* K4 */
+		next = w->w_at.link;
+		uwait_tell(w, -ECANCELED);
 	}
 }
 
@@ -173,14 +161,13 @@ static void cancel_one(struct uscope *s, int why, struct list *r)
 	struct uself_link *l;
 	struct uwait *w;
 
-	__atomic_store_n(&s->sc_canceled, why, __ATOMIC_SEQ_CST); /* K1 */
+	ucancel_set(&s->sc_canceled, why);
 	for (l = s->sc_threads.l_next; l != &s->sc_threads; l = l->l_next) {
-		w = __atomic_exchange_n(&block_of(l)->b_wait, NULL,
-					__ATOMIC_SEQ_CST);	/* K2 */
-		if (w == NULL || !uwait_claim(w))		/* K3 */
+		w = ucancel_take(&block_of(l)->b_wait);
+		if (w == NULL)
 			continue;
 		*r->r_end = w;
-		r->r_end  = &w->w_link;
+		r->r_end  = &w->w_at.link;
 	}
 }
 
@@ -236,26 +223,22 @@ void uscope_cancel(struct uscope *s)
 
 /* Waits of threads in scopes. */
 
+static int enter(struct uself *e, struct uwait *w)
+{
+	struct uself_block *b = (struct uself_block *)e;
+
+	if (ucancel_enter(&b->b_wait, w, &b->b_scope->sc_canceled))
+		return 0;
+	ucancel_leave(&b->b_wait, &b->b_scope->sc_lock);
+	return -ECANCELED;
+}
+
 static void leave(struct uself *e, struct uwait *w)
 {
 	struct uself_block *b = (struct uself_block *)e;
 
 	(void)w;
-	if (__atomic_exchange_n(&b->b_wait, NULL, __ATOMIC_SEQ_CST) != NULL)
-		return;						/* L1 */
-	ulock_get(&b->b_scope->sc_lock);
-	ulock_put(&b->b_scope->sc_lock);
-}
-
-static int enter(struct uself *e, struct uwait *w)
-{
-	struct uself_block *b = (struct uself_block *)e;
-
-	__atomic_store_n(&b->b_wait, w, __ATOMIC_SEQ_CST);	/* E1 */
-	if (canceled(b->b_scope) == 0)				/* E2 */
-		return 0;
-	leave(e, w);
-	return -ECANCELED;
+	ucancel_leave(&b->b_wait, &b->b_scope->sc_lock);
 }
 
 /* Threads. */
@@ -266,11 +249,9 @@ static int enter(struct uself *e, struct uwait *w)
  */
 static bool alone(struct uscope *s)
 {
-	if (s->sc_ticks && s->sc_alive == 1 &&
-	    uwait_claim(&s->sc_timer->d_timer.t_wait)) {
-		s->sc_ticks = false;
+	if (s->sc_alive == 1 && s->sc_timer != NULL &&
+	    uwait_claim(&s->sc_timer->d_timer.t_wait))
 		s->sc_alive--;
-	}
 	return s->sc_alive == 0;
 }
 
@@ -392,7 +373,6 @@ static void lapse(struct uwait_timer *t)
 		if (s->sc_parent != NULL && canceled(s->sc_parent) != 0)
 			cancel(s, -ECANCELED, &r);
 	}
-	s->sc_ticks = false;
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
 	list_tell(&r);
@@ -401,7 +381,7 @@ static void lapse(struct uwait_timer *t)
 }
 
 /* Starts the deadline of s, which is new. 0, -ENOMEM. */
-static int deadline_start(struct uscope *s, utime until)
+static int deadline_start(struct uscope *s, utime_ns until)
 {
 	struct deadline *d;
 	int rc;
@@ -412,7 +392,6 @@ static int deadline_start(struct uscope *s, utime until)
 	d->d_timer.t_f = lapse;
 	d->d_scope     = s;
 	s->sc_timer = d;
-	s->sc_ticks = true;
 	s->sc_alive = 1;
 	rc = uwait_timer_start(&d->d_timer, until);
 	if (rc != 0)
@@ -421,9 +400,9 @@ static int deadline_start(struct uscope *s, utime until)
 }
 
 /* Gives s, which is new, its deadline. 0, -ENOMEM. */
-static int deadline_set(struct uscope *s, utime until)
+static int deadline_set(struct uscope *s, utime_ns until)
 {
-	utime around = s->sc_parent != NULL && !s->sc_shield ?
+	utime_ns around = s->sc_parent != NULL && !s->sc_shield ?
 		s->sc_parent->sc_due : UNEVER;
 
 	s->sc_due = until < around && !s->sc_shield ? until : around;
@@ -442,14 +421,14 @@ static int deadline_set(struct uscope *s, utime until)
 
 /* Makes a scope in parent. NULL: see *rc. */
 static struct uscope *scope_make(struct uscope *parent, bool shield,
-				 utime until, int *rc)
+				 utime_ns until, int *rc)
 {
 	struct uscope *s = uwait_new(sizeof *s, UWAIT_SCOPE, NULL, rc);
 
 	if (s == NULL)
 		return NULL;
 	memset(&s->sc_wait + 1, 0, sizeof *s - sizeof s->sc_wait);
-	s->sc_wait.w_object = s;
+	s->sc_wait.w_at.object = s;
 	s->sc_parent = parent;
 	s->sc_shield = shield;
 	link_init(&s->sc_scopes);
@@ -534,7 +513,7 @@ static void shell_leave(struct uscope *s, struct uself_block *b)
 	}
 }
 
-static int begin(struct uscope **out, utime until, bool shield)
+static int begin(struct uscope **out, utime_ns until, bool shield)
 {
 	struct ustack *u = ustack_self();
 	struct uself_block *b = uself_of(u);
@@ -556,12 +535,12 @@ static int begin(struct uscope **out, utime until, bool shield)
 	return rc;
 }
 
-int uscope_begin(struct uscope **s, utime until)
+int uscope_begin(struct uscope **s, utime_ns until)
 {
 	return begin(s, until, false);
 }
 
-int uscope_shield(struct uscope **s, utime until)
+int uscope_shield(struct uscope **s, utime_ns until)
 {
 	return begin(s, until, true);
 }
@@ -582,7 +561,6 @@ static int await(struct uscope *s)
 	uwait_block(&s->sc_wait, uwait_claim);
 	ulock_get(&s->sc_lock);
 	left = !alone(s);
-	s->sc_ends = false;
 	ulock_put(&s->sc_lock);
 	return left ? -ENOMEM : 0;
 }

@@ -72,14 +72,14 @@ struct uscope;
  * has no deadline. 0 and *s; -EINVAL: the caller is no thread, or until is
  * negative; -ENOMEM, -ENOSYS.
  */
-int uscope_begin(struct uscope **s, utime until);
+int uscope_begin(struct uscope **s, utime_ns until);
 
 /*
  * Begins a scope that is not canceled with the scopes around it until the
  * deadline has passed, or the shield was ended. Then what was kept off comes in.
  * For clean-up: uscope_end() ends it. As uscope_begin().
  */
-int uscope_shield(struct uscope **s, utime until);
+int uscope_shield(struct uscope **s, utime_ns until);
 
 /*
  * Makes a thread in s, which runs f(arg). If f() returns anything but 0, that

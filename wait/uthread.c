@@ -190,7 +190,7 @@ int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
  * Returns 0 if t has ended, 1 if the caller has to wait; w is its record then,
  * if it is not NULL. -EINVAL, -EAGAIN.
  */
-static int join_look(struct uthread *t, struct uwait *w, utime until)
+static int join_look(struct uthread *t, struct uwait *w, utime_ns until)
 {
 	int rc = 1;
 
@@ -217,7 +217,7 @@ static void join_leave(struct uthread *t, const struct uwait *w)
 }
 
 /* Waits until t has ended. */
-static int join_wait(struct uthread *t, utime until)
+static int join_wait(struct uthread *t, utime_ns until)
 {
 	struct uwait *w;
 	int rc = join_look(t, NULL, until);
@@ -234,7 +234,7 @@ static int join_wait(struct uthread *t, utime until)
 	return rc;
 }
 
-int uthread_join(struct uthread *t, void **result, utime until)
+int uthread_join(struct uthread *t, void **result, utime_ns until)
 {
 	int rc;
 

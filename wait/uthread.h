@@ -56,7 +56,7 @@ int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
  * -EDEADLK: t is the caller; -EINVAL: t is detached, another thread waits for
  * t, or until is negative.
  */
-int uthread_join(struct uthread *t, void **result, utime until);
+int uthread_join(struct uthread *t, void **result, utime_ns until);
 
 /*
  * Lets t be freed when it ends; its result is lost. Instead of a join. Any

@@ -560,12 +560,12 @@ static struct uself *self_of(const struct ustack *u)
 /* Prepares a wait of a thread. 0, -ECANCELED, -ENOMEM. */
 static int begin(struct uwait *w, struct uself *e, utime_ns until)
 {
-	int rc = e != NULL ? e->e_enter(e, w) : 0;
+	int rc = e != NULL ? e->e_ops->eo_enter(e, w) : 0;
 
 	if (rc == 0 && until != UNEVER) {
 		rc = timer_start(w, w->w_stack->u_sched, until);
 		if (rc != 0 && e != NULL)
-			e->e_leave(e, w);
+			e->e_ops->eo_leave(e, w);
 	}
 	return rc;
 }
@@ -574,7 +574,7 @@ static void end(struct uwait *w, struct uself *e)
 {
 	timer_stop(w, w->w_stack->u_sched);
 	if (e != NULL)
-		e->e_leave(e, w);
+		e->e_ops->eo_leave(e, w);
 }
 
 int uwait_for(struct uwait *w, utime_ns until)
@@ -601,7 +601,9 @@ int uwait_for(struct uwait *w, utime_ns until)
 
 void uwait_run(struct ushell *h)
 {
-	h->h_f(h->h_arg);
+	struct uself *e = (struct uself *)h;
+
+	e->e_ops->eo_run(e);
 }
 
 int uwait_timer_start(struct uwait_timer *t, utime_ns until)

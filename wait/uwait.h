@@ -249,14 +249,21 @@ static __inline__ bool uwait_claim(struct uwait *w)
 void uwait_tell(struct uwait *w, int result);
 
 /*
- * What a module around a thread keeps of it: uscope.h. Any thread that is a
- * shell of this kind is asked before and after each of its waits.
+ * What a module around a thread keeps of it: uthread.h, uscope.h. The thread is
+ * a shell with uwait_run() as h_run.
  */
 struct uself {
-	struct ushell e_shell;	/* first */
+	struct ushell            e_shell;	/* first */
+	const struct uself_ops  *e_ops;
+};
+
+struct uself_ops {
+	/* What the thread runs. It calls h_f(h_arg). */
+	void (*eo_run)(struct uself *e);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
-	int         (*e_enter)(struct uself *e, struct uwait *w);
-	void        (*e_leave)(struct uself *e, struct uwait *w);
+	int  (*eo_enter)(struct uself *e, struct uwait *w);
+	/* After that. From the return on no cancellation knows w. */
+	void (*eo_leave)(struct uself *e, struct uwait *w);
 };
 
 /* Returns what is kept of u, if its h_run is run; else NULL. */
@@ -271,7 +278,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself. Calls h_f(h_arg). */
+/* The h_run of all threads that have a struct uself. Calls eo_run(). */
 void uwait_run(struct ushell *h);
 
 /*

@@ -577,25 +577,33 @@ static void end(struct uwait *w, struct uself *e)
 		e->e_ops->eo_leave(e, w);
 }
 
+/* For waits that must not end otherwise. */
+static bool never(struct uwait *w)
+{
+	(void)w;
+	return false;
+}
+
 int uwait_for(struct uwait *w, utime_ns until)
 {
+	bool sure = (w->w_flags & UWAIT_SURE) != 0;
 	struct uself *e;
-	int rc;
+	bool plain;
+	int rc = 0;
 
-	usched_point();
+	if (!sure)
+		usched_point();
 	if (w->w_stack == NULL)
 		return native_for(w, until);
-	e = self_of(w->w_stack);
-	if (e == NULL && until == UNEVER) {
-		uwait_block(w, uwait_claim);
-		return w->w_result;
-	}
-	rc = begin(w, e, until);
-	if (rc == 0) {
-		uwait_block(w, uwait_claim);
+	e = sure ? NULL : self_of(w->w_stack);
+	plain = e == NULL && until == UNEVER;
+	if (!plain)
+		rc = begin(w, e, until);
+	/* A single call, so that all waits of a caller block in one place. */
+	if (rc == 0 || !withdraw(w, rc))
+		uwait_block(w, sure ? never : uwait_claim);
+	if (rc == 0 && !plain)
 		end(w, e);
-	} else if (!withdraw(w, rc))
-		uwait_block(w, uwait_claim);	/* the event was faster */
 	return w->w_result;
 }
 

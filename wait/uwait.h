@@ -191,6 +191,13 @@ enum uwait_kind {
 /* States of a record. */
 enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
 
+/*
+ * Set by the maker, before the wait: this wait has no deadline, and is not
+ * cancelled. If the maker has waited in the same place before, by the same call
+ * of uwait_for(), and has not blocked since, the wait needs no memory.
+ */
+enum { UWAIT_SURE = 2 };	/* in w_flags */
+
 struct uwait_host;
 
 struct uwait {

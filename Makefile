@@ -11,16 +11,16 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := proc steal extra bench
+FOLDERS := wait proc steal extra bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) umem uproc rr ll ws ucall \
+MODULES := $(CORE) uwait umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+HEADERS := usched.h uhard.h uwait.h wheel.h park.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
@@ -67,7 +67,7 @@ $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/li
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(CORE:%=%.c) umem.c uproc.c rr.c $(ALL_H) Makefile
+$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uwait.c umem.c uproc.c rr.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DUSCHED_SINGLE $(LDFLAGS) -o $@ $(filter %.c,$^) \
 		-pthread

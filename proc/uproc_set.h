@@ -47,6 +47,7 @@ struct uproc_set {
 	int             set_idle __attribute__((aligned(64)));
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
+	unsigned        set_jumps;	/* of virtual time */
 };
 
 /*
@@ -119,6 +120,21 @@ static inline struct uproc *uproc_nth(const struct uproc_set *set, int nr)
 static inline bool uproc_stopped(const struct uproc_set *set)
 {
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
+}
+
+/*
+ * Puts p, the caller, to sleep until it is woken, has a deadline, or ns have
+ * passed, after upark_prepare() and a look in vain. ns may be UNEVER. Returns
+ * whether another has woken it, or time has jumped.
+ */
+UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime ns);
+
+/* Returns whether a deadline of p has passed. Owner only. */
+static inline bool uproc_is_due(const struct uproc *p)
+{
+	utime due = uwait_due(&p->p_waits);
+
+	return due != UNEVER && due <= unow();
 }
 
 /* Returns the set of the thread that calls; NULL: it belongs to none. */

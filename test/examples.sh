@@ -52,7 +52,7 @@ build_and_run() {
 	core=$(grep -q '^#include "' "$source" && where usched.c)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    $includes "$source" $modules ${modules:+$(where umem.c uproc.c) -pthread} \
+	    $includes "$source" $modules ${modules:+$(where uwait.c umem.c uproc.c) -pthread} \
 	    $core -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?

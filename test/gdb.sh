@@ -428,7 +428,7 @@ same() {
 }
 
 walk() { # flags
-	build walk "$1" "rr.c proc/umem.c proc/uproc.c usched.c" || { bad "walk $1"; return; }
+	build walk "$1" "rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c" || { bad "walk $1"; return; }
 	args=
 	timeout 60 gdb -nx -batch -ex 'break puts' -ex run -ex bt "$dir/walk" \
 		>"$dir/out" 2>&1
@@ -504,7 +504,7 @@ bare() { # lanes, flags, portable
 }
 
 procs() { # flags
-	build procs "$1" "rr.c proc/umem.c proc/uproc.c usched.c" || { bad "procs $1"; return; }
+	build procs "$1" "rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c" || { bad "procs $1"; return; }
 	args=
 	debug procs -ex 'break w_stop' -ex run -ex 'usched' \
 		-ex 'usched bt all[0] all[1] all[2] all[3] all[4] all[5] all[299]' \
@@ -574,7 +574,7 @@ attached() {
 
 live() {
 	${CC:-cc} -g -c "$dir/stop.S" -o "$dir/stop.o" &&
-	build live "-O0" "rr.c proc/umem.c proc/uproc.c usched.c $dir/stop.o" ||
+	build live "-O0" "rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c $dir/stop.o" ||
 		{ bad live; return; }
 	"$dir/live" >"$dir/up" &
 	live=$!

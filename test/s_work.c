@@ -19,7 +19,7 @@
 
 static struct uwork *k;
 static long done, puts_ended, more;
-static char order[LEVELS * JOBS + 1];
+static char order[LEVELS * JOBS + 2];
 
 static void counts(void *arg)
 {
@@ -51,31 +51,6 @@ static void alone(int p, void (*f)(void *))
 	start_and_finish();
 }
 
-/* A single worker takes the jobs of each level in their order. */
-static void by_level(void *arg)
-{
-	int i, j;
-
-	(void)arg;
-	k = uwork_make(1, LEVELS, JOBS);
-	CHECK(k != NULL);
-	memset(order, 0, sizeof order);
-	/* From the least urgent on, so the order of puts is another. */
-	for (i = LEVELS; i-- > 0; )
-		for (j = 0; j < JOBS; j++)
-			CHECK(uwork_put(k, i, notes, (void *)(intptr_t)('0' + i),
-					UNOW) == 0);
-	CHECK(uwork_drain(k, UNEVER) == 0);
-	CHECK(done == LEVELS * JOBS);
-	for (i = 0; i < LEVELS * JOBS; i++)
-		CHECK(order[i] == '0' + i / JOBS);
-	CHECK(uwork_put(k, LEVELS, notes, NULL, UNEVER) == -EINVAL);
-	CHECK(uwork_put(k, -1, notes, NULL, UNEVER) == -EINVAL);
-	CHECK(uwork_end(k, UNEVER) == 0);
-}
-
-/* A full level refuses, or lets the caller wait. */
-
 static struct uchan *gate;
 
 static void waits_for_gate(void *arg)
@@ -84,6 +59,35 @@ static void waits_for_gate(void *arg)
 	CHECK(uchan_recv(gate, NULL, UNEVER) == 0);
 	add(&done, 1);
 }
+
+/* A single worker takes the jobs of each level in their order. */
+static void by_level(void *arg)
+{
+	int i, j;
+
+	(void)arg;
+	gate = uchan_make(0, 0);
+	k = uwork_make(1, LEVELS, JOBS + 1);
+	CHECK(gate != NULL && k != NULL);
+	memset(order, 0, sizeof order);
+	CHECK(uwork_put(k, 0, waits_for_gate, NULL, UNOW) == 0);
+	/* From the least urgent on, so the order of puts is another. */
+	for (i = LEVELS; i-- > 0; )
+		for (j = 0; j < JOBS; j++)
+			CHECK(uwork_put(k, i, notes, (void *)(intptr_t)('0' + i),
+					UNOW) == 0);
+	CHECK(uchan_send(gate, NULL, UNEVER) == 0);
+	CHECK(uwork_drain(k, UNEVER) == 0);
+	CHECK(done == LEVELS * JOBS + 1);
+	for (i = 0; i < LEVELS * JOBS; i++)
+		CHECK(order[i + 1] == '0' + i / JOBS);
+	CHECK(uwork_put(k, LEVELS, notes, NULL, UNEVER) == -EINVAL);
+	CHECK(uwork_put(k, -1, notes, NULL, UNEVER) == -EINVAL);
+	CHECK(uwork_end(k, UNEVER) == 0);
+	uchan_free(gate);
+}
+
+/* A full level refuses, or lets the caller wait. */
 
 static void bounded(void *arg)
 {

@@ -19,10 +19,10 @@ static void fill(void *arg)
 
 static void ask(void *arg)
 {
-	utime begun = unow();
+	utime_ns begun = unow();
 
 	for (int i = 1; i <= 10; i++) {
-		utime until = i < 10 ? UNEVER : uafter(50 * UTIME_MS);
+		utime_ns until = i < 10 ? UNEVER : uafter(50 * UTIME_MS);
 		int rc;
 
 		if (i == 4)

@@ -90,7 +90,7 @@ static void odd(void *arg)
 	struct ucase k[3] = {
 		UCASE_SEND(NULL, NULL), UCASE_RECV(NULL, &v), UCASE_SEND(c, &v)
 	};
-	utime then = uafter(12345);
+	utime_ns then = uafter(12345);
 
 	(void)arg;
 	CHECK(uselect(NULL, 0, UNOW) == -EAGAIN);
@@ -284,7 +284,7 @@ struct party {
 	long     a_value[CASES][WORDS];
 };
 
-static utime some_deadline(struct party *a)
+static utime_ns some_deadline(struct party *a)
 {
 	switch (check_random(&a->a_seed) % 4) {
 	case 0:		return UNOW;
@@ -320,7 +320,7 @@ static void was_received(struct party *a, const long *v, int i)
 }
 
 /* Checks a result that says that nothing was done. */
-static void was_nothing(int rc, utime until)
+static void was_nothing(int rc, utime_ns until)
 {
 	CHECK(rc == -EAGAIN ? until == UNOW :
 	      rc == -ETIMEDOUT && until != UNOW && until != UNEVER &&
@@ -331,7 +331,7 @@ static void one_case(struct party *a)
 {
 	int i = (int)(check_random(&a->a_seed) % CHANS);
 	bool send = check_random(&a->a_seed) & 1;
-	utime until = some_deadline(a);
+	utime_ns until = some_deadline(a);
 	long v[WORDS];
 	long nr = new_value(a, v, i);
 	int rc;
@@ -359,7 +359,7 @@ static void one_case(struct party *a)
 static void many_cases(struct party *a)
 {
 	int nr = (int)(check_random(&a->a_seed) % (CASES + 1));
-	utime until = some_deadline(a);
+	utime_ns until = some_deadline(a);
 	struct ucase k[CASES];
 	int at[CASES];
 	long id[CASES];

@@ -93,7 +93,7 @@ static void relay(void *arg)
 
 static void receiver(void *arg)
 {
-	utime then = unow();
+	utime_ns then = unow();
 	long last = 0, v;
 	int rc;
 

@@ -407,7 +407,7 @@ static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 }
 
 /* Sends or receives with a record, since that was not possible without. */
-static NOINLINE int wait_one(struct uchan *c, void *v, bool send, utime until)
+static NOINLINE int wait_one(struct uchan *c, void *v, bool send, utime_ns until)
 {
 	struct uwait *w;
 	int rc;
@@ -431,7 +431,7 @@ static NOINLINE int wait_one(struct uchan *c, void *v, bool send, utime until)
 	return rc;
 }
 
-static inline int do_one(struct uchan *c, void *v, bool send, utime until)
+static inline int do_one(struct uchan *c, void *v, bool send, utime_ns until)
 {
 	int rc;
 
@@ -446,12 +446,12 @@ static inline int do_one(struct uchan *c, void *v, bool send, utime until)
 	return wait_one(c, v, send, until);
 }
 
-int uchan_send(struct uchan *c, const void *v, utime until)
+int uchan_send(struct uchan *c, const void *v, utime_ns until)
 {
 	return do_one(c, (void *)(uintptr_t)v, true, until);
 }
 
-int uchan_recv(struct uchan *c, void *v, utime until)
+int uchan_recv(struct uchan *c, void *v, utime_ns until)
 {
 	return do_one(c, v, false, until);
 }
@@ -502,7 +502,7 @@ static struct uwait **claim_all(struct uchan *c, int side, struct uwait **end)
 
 		w->w_result |= 1;
 		*end = w;
-		end = &w->w_link;
+		end = &w->w_at.link;
 	}
 	return end;
 }
@@ -525,7 +525,7 @@ int uchan_close(struct uchan *c)
 	*end = NULL;
 	unlock(c);
 	for (; w != NULL; w = next) {
-		next = w->w_link;
+		next = w->w_at.link;
 		uwait_tell(w, w->w_result);
 	}
 	return rc;
@@ -751,7 +751,7 @@ static int chosen(struct ucase *a, struct uwait *w, int result)
 	return i;
 }
 
-static NOINLINE int wait_all(struct ucase *a, int nr, utime until)
+static NOINLINE int wait_all(struct ucase *a, int nr, utime_ns until)
 {
 	struct uwait *w = NULL;
 	int rc;
@@ -774,7 +774,7 @@ static NOINLINE int wait_all(struct ucase *a, int nr, utime until)
 	return rc;
 }
 
-static inline int choose(struct ucase *a, int nr, utime until, bool ordered)
+static inline int choose(struct ucase *a, int nr, utime_ns until, bool ordered)
 {
 	int rc;
 
@@ -787,12 +787,12 @@ static inline int choose(struct ucase *a, int nr, utime until, bool ordered)
 	return wait_all(a, nr, until);
 }
 
-int uselect(struct ucase *cases, int nr, utime until)
+int uselect(struct ucase *cases, int nr, utime_ns until)
 {
 	return choose(cases, nr, until, false);
 }
 
-int uselect_ordered(struct ucase *cases, int nr, utime until)
+int uselect_ordered(struct ucase *cases, int nr, utime_ns until)
 {
 	return choose(cases, nr, until, true);
 }

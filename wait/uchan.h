@@ -79,13 +79,13 @@ struct uchan *uchan_make_local(int size, unsigned room);
  * Sends *v: waits until there is room, or a receiver. 0 or an error, above. The
  * channel is not touched after a receiver has got the value.
  */
-int uchan_send(struct uchan *c, const void *v, utime until);
+int uchan_send(struct uchan *c, const void *v, utime_ns until);
 
 /*
  * Receives a value into *v, or drops it if v is NULL. 0 or an error, above;
  * then *v is as it was.
  */
-int uchan_recv(struct uchan *c, void *v, utime until);
+int uchan_recv(struct uchan *c, void *v, utime_ns until);
 
 /*
  * Closes c. Senders that wait get -EPIPE, as do all later senders. Receivers
@@ -132,10 +132,10 @@ struct ucase {
  * the call waits for the deadline. Errors as above. About 20,000 cases wait; if
  * they are more, or send more than 512 KiB together: -EINVAL.
  */
-int uselect(struct ucase *cases, int nr, utime until);
+int uselect(struct ucase *cases, int nr, utime_ns until);
 
 /* As uselect(), but of several possible cases chooses the first. */
-int uselect_ordered(struct ucase *cases, int nr, utime until);
+int uselect_ordered(struct ucase *cases, int nr, utime_ns until);
 
 #ifdef __cplusplus
 }

@@ -117,7 +117,7 @@ struct uwork *uwork_make(int workers, int levels, unsigned room)
 }
 
 int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
-	      utime until)
+	      utime_ns until)
 {
 	struct job j = { f, arg };
 	int rc;
@@ -131,7 +131,7 @@ int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
 	return rc;
 }
 
-int uwork_drain(struct uwork *k, utime until)
+int uwork_drain(struct uwork *k, utime_ns until)
 {
 	int rc;
 
@@ -144,7 +144,7 @@ int uwork_drain(struct uwork *k, utime until)
 	return 0;
 }
 
-int uwork_end(struct uwork *k, utime until)
+int uwork_end(struct uwork *k, utime_ns until)
 {
 	int rc;
 

@@ -38,20 +38,20 @@ struct uwork *uwork_make(int workers, int levels, unsigned room);
  * error f() will not be called. -EPIPE: after uwork_end(), or no worker is left.
  */
 int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
-	      utime until);
+	      utime_ns until);
 
 /*
  * Waits until all jobs have been done. Others may put jobs meanwhile. -EPIPE: no
  * worker is left, since they got no memory for their waits.
  */
-int uwork_drain(struct uwork *k, utime until);
+int uwork_drain(struct uwork *k, utime_ns until);
 
 /*
  * Takes no more jobs, waits as uwork_drain(), and frees k. -EPIPE: k was freed,
  * but some jobs were not done. Other errors: k was not freed; call again. Only
  * jobs may use k meanwhile.
  */
-int uwork_end(struct uwork *k, utime until);
+int uwork_end(struct uwork *k, utime_ns until);
 
 #ifdef __cplusplus
 }

@@ -19,8 +19,8 @@ VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uwait umem uproc rr ll ws ucall \
-	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h uwait.h wheel.h park.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+	   uguard upreempt ustats utrace usymbol uwaits
+HEADERS := usched.h uhard.h uwait.h wheel.h park.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)

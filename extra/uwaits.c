@@ -127,8 +127,8 @@ UPREEMPT_NEVER;
 #define BUCKETS		16		/* of a stripe, at first */
 #define PCS		64		/* return addresses of a thread */
 #define LISTED		1000		/* threads of a list */
-#define PATIENCE	100		/* ms, for threads that run; and */
-#define ANSWER		100		/* ms, for the answer to a signal */
+#define PATIENCE	(100 * UTIME_MS)	/* until threads give way */
+#define ANSWER		(100 * UTIME_MS)	/* to a signal */
 #define RUN_MIN		1000000L	/* ns */
 #define LOOKS		4		/* in a run that is reported */
 #define SIGNAL		SIGURG
@@ -808,9 +808,9 @@ static void handler(int signo, siginfo_t *info, void *context)
 /* Lets the thread of d, which runs, store its backtrace in d. */
 static void trace_running(struct usched_waits *d)
 {
+	utime until = now(CLOCK_MONOTONIC) + ANSWER;
 	siginfo_t info;
 	int state = ASKED;
-	int i;
 
 	d->d_pc_nr = 0;
 	d->d_sure  = false;
@@ -826,8 +826,8 @@ static void trace_running(struct usched_waits *d)
 	__atomic_store_n(&ask.r_state, ASKED, __ATOMIC_RELEASE);
 	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), d->d_native, SIGNAL,
 		    &info) == 0) {
-		for (i = 0; i < ANSWER && __atomic_load_n(&ask.r_state,
-				__ATOMIC_ACQUIRE) != ANSWERED; i++)
+		while (__atomic_load_n(&ask.r_state, __ATOMIC_ACQUIRE) !=
+		       ANSWERED && now(CLOCK_MONOTONIC) < until)
 			nap();
 	}
 	/* An answer that has begun is waited for: it only walks. */
@@ -901,27 +901,33 @@ static bool is_asked(const struct usched_waits *d)
 		(char *)list.l_first) < list.l_sched_nr * list.l_size;
 }
 
+/* Returns whether a dispatcher that is asked for runs a thread, elsewhere. */
+static bool any_runs(long self)
+{
+	const struct usched_waits *d;
+
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		if (d->d_native != self && is_asked(d) &&
+		    __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS)
+			return true;
+	}
+	return false;
+}
+
 /* Stops all dispatchers: L1, L2. Caller holds a_lock. */
 static void freeze(void)
 {
+	utime until = now(CLOCK_MONOTONIC) + PATIENCE;
 	struct usched_waits *d;
 	long self = native_id();
-	int i;
 
 	for (d = all.a_first; d != NULL; d = d->d_next)
 		ulock_get(&d->d_lock);
-	for (i = 0; i < PATIENCE; i++) {
-		for (d = all.a_first; d != NULL; d = d->d_next) {
-			if (d->d_native != self && is_asked(d) &&
-			    __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE))
-				break;
-		}
-		if (d == NULL)
-			break;
+	while (any_runs(self) && now(CLOCK_MONOTONIC) < until)
 		nap();
-	}
 	for (d = all.a_first; d != NULL; d = d->d_next) {
-		d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE);
+		d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) ==
+			RUNS;
 		if (d->d_runs && is_asked(d))
 			trace_running(d);
 		if (d->d_native == self)

@@ -20,7 +20,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uwait umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace usymbol uwaits
-HEADERS := usched.h uhard.h uwait.h wheel.h park.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
+HEADERS := usched.h uhard.h uwait.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
@@ -28,7 +28,7 @@ vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork wfine
 # Only for the benchmark: waits below wrappers; no thread changes control words.
 WRAPS   := rwrap lwrap wwrap
-TIMED   := $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
+TIMED   := wheel $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
 empty   :=
 comma   := ,
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
@@ -65,6 +65,11 @@ $(SONAME): libusched.so
 
 $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
+
+# Timers alone: the wheel, and a heap.
+$(B)/wheel: wheel.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $<
 
 # All that lets others wake a thread is left out: U1TS of the benchmark.
 $(B)/rmain.1t: rmain.c $(CORE:%=%.c) uwait.c umem.c uproc.c rr.c $(ALL_H) Makefile

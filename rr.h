@@ -162,7 +162,7 @@ int rr_join(struct rr_thread *t);
  * are no processor, and know that the scheduler does not end meanwhile. As
  * rr_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t can be joined again.
  */
-int rr_join_until(struct rr_thread *t, utime until);
+int rr_join_until(struct rr_thread *t, utime_ns until);
 
 /*
  * Holds the scheduler: rr_fini() does not return before the release, even if

@@ -874,6 +874,11 @@ void ustack_shell(void *shell)
 	h->h_run(h);
 }
 
+const struct ushell *ustack_shell_of(void *shell)
+{
+	return shell;
+}
+
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "

@@ -473,11 +473,14 @@ struct ushell {
 /* Calls h_run of the struct ushell at shell. */
 void ustack_shell(void *shell);
 
+/* Not API. Returns shell, with its type. */
+const struct ushell *ustack_shell_of(void *shell);
+
 /* Returns the function that a thread of f and arg stands for. */
 static __inline__ void (*ustack_f(void (*f)(void *), void *arg))(void *)
 {
-	return __builtin_expect(f == ustack_shell, 0) ?
-		((struct ushell *)arg)->h_f : f;
+	return __builtin_expect(f == ustack_shell, 0) ? 
+		ustack_shell_of(arg)->h_f : f;
 }
 
 /*

@@ -471,8 +471,8 @@ class Records:
 
     def add(self, record, off):
         for f in record.fields():
-            if f.name is None or f.name == "w_node":
-                self.add(f.type, off + f.bitpos // 8)   # a union
+            if f.name in ("w_at", "w_node"):
+                self.add(f.type, off + f.bitpos // 8)
             else:
                 self.fields[f.name] = (off + f.bitpos // 8, f.type.sizeof)
 
@@ -489,9 +489,9 @@ class Records:
                 nob < self.size or size not in (0, nob):
             return None
         text = ": " + self.kinds[field("w_kind")]
-        if field("w_object") != 0:
-            text += " %#x" % field("w_object")
-            name = symbol_of(field("w_object"))
+        if field("object") != 0:
+            text += " %#x" % field("object")
+            name = symbol_of(field("object"))
             text += " (%s)" % name if name else ""
         if field("w_host") != 0:
             text += ", until %.3f s" % (field("n_when") / 1e9)

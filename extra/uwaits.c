@@ -141,8 +141,8 @@ struct entry {
 	unsigned char  e_kind;		/* of the record; 0: it has none */
 	bool           e_waits;		/* by the record */
 	const void    *e_object;
-	utime          e_until;
-	utime          e_since;		/* it has blocked */
+	utime_ns e_until;
+	utime_ns e_since;		/* it has blocked */
 	unsigned long  e_nr;		/* in the order of beginning */
 };
 
@@ -180,7 +180,7 @@ struct usched_waits {
 	void            *d_pc[PCS];
 	/* Of the native thread that looks for long runs. */
 	unsigned         d_seen;
-	utime            d_seen_at;
+	utime_ns d_seen_at;
 	bool             d_told;
 };
 
@@ -190,7 +190,7 @@ struct native_wait {
 	long        n_native;
 	int         n_kind;
 	const void *n_object;
-	utime       n_since;
+	utime_ns n_since;
 };
 
 static struct stripe stripes[STRIPES];
@@ -217,7 +217,7 @@ static struct ustack *next(struct usched *s);
 #endif
 
 /* Returns the time by this clock; not that of uwait.h, which may be virtual. */
-static utime now(clockid_t clock)
+static utime_ns now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -438,6 +438,13 @@ static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
 	*name = 0;
 }
 
+/* Returns the argument that goes with ustack_f(). */
+static void *arg_of(const struct ustack *u)
+{
+	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
+		u->u_arg;
+}
+
 static struct entry *entry_run(struct usched_waits *d, struct ustack *u)
 {
 	struct stripe *t = stripe_of(u);
@@ -465,8 +472,7 @@ static void enter(struct usched_waits *d, struct ustack *u)
 	d->d_entry = entry_run(d, u);
 	d->d_stack = u;
 	d->d_f     = ustack_f(u->u_f, u->u_arg);
-	d->d_arg   = u->u_f != ustack_shell ? u->u_arg :
-		((struct ushell *)u->u_arg)->h_arg;
+	d->d_arg   = arg_of(u);
 	name_copy(d->d_name, u);
 	d->d_lane   = lane_of(s, u, is_new);
 	d->d_bound  = s->s_lane[d->d_lane].l_bound + is_new;
@@ -639,14 +645,14 @@ static NOINLINE void wait_made(const struct uwait *w)
 
 	if (w->w_stack == NULL) {
 		made.m_kind   = w->w_kind;
-		made.m_object = w->w_object;
+		made.m_object = w->w_at.object;
 	} else if ((e = entry_here(w->w_stack)) != NULL) {
 		e->e_kind   = w->w_kind;
-		e->e_object = w->w_object;
+		e->e_object = w->w_at.object;
 	}
 }
 
-static void wait_begin(const struct uwait *w, utime until)
+static void wait_begin(const struct uwait *w, utime_ns until)
 {
 	struct entry *e = entry_here(w->w_stack);
 
@@ -668,8 +674,8 @@ static void wait_end(const struct uwait *w)
  * Waits for a native thread: an entry of the list is on its stack meanwhile.
  * Native stacks are never copied.
  */
-static NOINLINE int wait_native(struct uwait *w, utime until,
-				int (*wait)(struct uwait *w, utime until))
+static NOINLINE int wait_native(struct uwait *w, utime_ns until,
+				int (*wait)(struct uwait *w, utime_ns until))
 {
 	struct native_wait n = {
 		.n_native = native_id(), .n_kind = made.m_kind,
@@ -808,7 +814,7 @@ static void handler(int signo, siginfo_t *info, void *context)
 /* Lets the thread of d, which runs, store its backtrace in d. */
 static void trace_running(struct usched_waits *d)
 {
-	utime until = now(CLOCK_MONOTONIC) + ANSWER;
+	utime_ns until = now(CLOCK_MONOTONIC) + ANSWER;
 	siginfo_t info;
 	int state = ASKED;
 
@@ -891,7 +897,7 @@ static struct {
 	struct usched *l_first;		/* of these dispatchers, */
 	size_t         l_size;		/* one each l_size bytes, */
 	int            l_sched_nr;	/* so many; 0: of all */
-	utime          l_now;
+	utime_ns l_now;
 } list;
 
 /* Returns whether the threads of d are asked for. */
@@ -917,7 +923,7 @@ static bool any_runs(long self)
 /* Stops all dispatchers: L1, L2. Caller holds a_lock. */
 static void freeze(void)
 {
-	utime until = now(CLOCK_MONOTONIC) + PATIENCE;
+	utime_ns until = now(CLOCK_MONOTONIC) + PATIENCE;
 	struct usched_waits *d;
 	long self = native_id();
 
@@ -944,7 +950,7 @@ static void thaw(void)
 		ulock_put(&d->d_lock);
 }
 
-static void say_ns(utime ns)
+static void say_ns(utime_ns ns)
 {
 	if (ns < 10 * UTIME_S)
 		say("%ld ms", (long)(ns / UTIME_MS));
@@ -1018,7 +1024,7 @@ static void say_state(const struct entry *e)
 	say(", ");
 	say_ns(list.l_now - e->e_since);
 	if (e->e_waits && e->e_until != UNEVER) {
-		utime left = e->e_until - unow();
+		utime_ns left = e->e_until - unow();
 
 		say(", ");
 		say_ns(left > 0 ? left : 0);
@@ -1046,8 +1052,7 @@ static void say_blocked(const struct entry *e)
 	void *pc[PCS];
 
 	name_copy(name, u);
-	say_thread(u, ustack_f(u->u_f, u->u_arg), u->u_f != ustack_shell ?
-		   u->u_arg : ((struct ushell *)u->u_arg)->h_arg, name);
+	say_thread(u, ustack_f(u->u_f, u->u_arg), arg_of(u), name);
 	say(": ");
 	say_state(e);
 	say_frames(pc, is_moving(u) ? 0 : ustack_trace(u, pc, PCS), true);
@@ -1194,7 +1199,7 @@ static void stuck(struct usched *first, size_t size, int nr, long left)
 /* Long runs. */
 
 /* Reports the thread of d, which has run since d_seen_at. Holds d_lock. */
-static void report(struct usched_waits *d, utime time)
+static void report(struct usched_waits *d, utime_ns time)
 {
 	trace_running(d);
 	if (__atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) != RUNS)
@@ -1213,7 +1218,7 @@ static void report(struct usched_waits *d, utime time)
 /* Looks at all dispatchers. Caller holds a_lock. */
 static void look(long ns)
 {
-	utime time = now(CLOCK_MONOTONIC);
+	utime_ns time = now(CLOCK_MONOTONIC);
 	struct usched_waits *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {

@@ -243,8 +243,8 @@ static void queue_out(struct ucalls *c, struct job *j)
 /* Sleeps until *asleep is 0. False: the idle time is over. */
 static bool nap(int *asleep)
 {
-	utime until = uafter(UCALL_IDLE_MS * UTIME_MS);
-	utime left;
+	utime_ns until = uafter(UCALL_IDLE_MS * UTIME_MS);
+	utime_ns left;
 
 	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
 		left = until - unow();

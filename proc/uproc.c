@@ -29,6 +29,22 @@
  * uproc_fini() waits for this moment. The threads that are still alive then can
  * never be woken.
  *
+ * DEADLINES
+ *
+ * Each processor is a host (uwait.h): it has a wheel for the deadlines of its
+ * threads, and a list of records whose wait was ended elsewhere. It looks at
+ * both where it takes remote wakes, once in some 64 switches, and before it
+ * sleeps. A processor with a deadline sleeps until then at most. Meanwhile it
+ * does not count as idle, so the set does not end. A processor without
+ * deadlines pays two loads for each look.
+ *
+ * Under virtual time a processor with a deadline sleeps like any other. The
+ * processor that makes set_idle complete lets the clock jump to the next
+ * deadline of the set, and wakes the processors that have it. It is counted as
+ * awake before that. set_jumps decides if a sleeper that wakes itself for a
+ * moment is the last, too. The end is not complete while there is a deadline,
+ * nor if there was a jump since set_idle was seen complete.
+ *
  * REST
  *
  * A processor that has slept for REST gives back memory that it keeps for work
@@ -113,11 +129,16 @@
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
  *     it sleeps and no waker has begun to wake it. Else it is 0 or less.
  * P5. A thread is freed once. By then it has ended, its node is in no inbox,
- *     and its joiner, if it has one, has left. No wake by the end of another
- *     thread is under way to it.
+ *     and its joiner, if it has one, has left. Each of its wait records has
+ *     arrived (A3 in uwait.c).
  * P6. When the native threads are made, the mappings in reserve are free.
  * P7. A processor is pinned exactly while p_pinned is set. Only its own native
  *     thread changes p_pinned.
+ * P8. A processor sleeps no longer than until its first deadline. While it
+ *     sleeps with a deadline, in real time, its additions to set_idle sum up to
+ *     0 or less.
+ * P9. Virtual time changes only while all processors are idle, and by the
+ *     processor that has changed set_jumps.
  *
  * REJECTED
  *
@@ -407,6 +428,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	struct uwait *w;
 
 	(void)p;
+	USCHED_RACE(17);
 	ulock_get(&j->j_lock);
 	w = j->j_wait;
 	j->j_wait  = NULL;
@@ -414,7 +436,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	ulock_put(&j->j_lock);
-	USCHED_RACE(17);
+	USCHED_RACE(18);
 	if (w != NULL)
 		uwait_tell(w, 0);
 }
@@ -607,7 +629,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
  * Puts a record where the end of t finds it. Caller holds j_lock. 0: the caller
  * waits. 1: t has ended. -EAGAIN, -EINVAL, -ENOMEM.
  */
-static int join_begin(struct joint *j, struct uproc_thread *t, utime until)
+static int join_begin(struct joint *j, struct uproc_thread *t, utime_ns until)
 {
 	int rc = 0;
 
@@ -622,7 +644,7 @@ static int join_begin(struct joint *j, struct uproc_thread *t, utime until)
 }
 
 /* Waits for the end of t. 0, or the reason why it has not come. */
-static int join_wait(struct uproc_thread *t, utime until)
+static int join_wait(struct uproc_thread *t, utime_ns until)
 {
 	struct joint *j = joint(t);
 	struct uwait *w;
@@ -660,7 +682,7 @@ static void join_free(struct uproc_thread *t, struct uproc_thread *self)
 				thread_size(p, t->t_stack.u_mark));
 }
 
-static int join(struct uproc_thread *t, struct uproc_thread *self, utime until)
+static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns until)
 {
 	int rc;
 
@@ -688,7 +710,7 @@ int uproc_join(struct uproc_thread *t)
 	return self != NULL ? join(t, self, UNEVER) : -EINVAL;
 }
 
-int uproc_join_until(struct uproc_thread *t, utime until)
+int uproc_join_until(struct uproc_thread *t, utime_ns until)
 {
 	struct uproc_set *set = uproc_of(t)->p_set;
 
@@ -774,13 +796,13 @@ static void rest(struct uproc *p)
 }
 
 /* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
-static utime next_due(struct uproc_set *set)
+static utime_ns next_due(struct uproc_set *set)
 {
-	utime due = UNEVER;
+	utime_ns due = UNEVER;
 	int i;
 
 	for (i = 0; i < set->set_nr; i++) {
-		utime next = uwait_due(&uproc_nth(set, i)->p_waits);
+		utime_ns next = uwait_due(&uproc_nth(set, i)->p_waits);
 
 		if (next < due)
 			due = next;
@@ -797,7 +819,7 @@ static utime next_due(struct uproc_set *set)
 static bool jump(struct uproc *p, unsigned jumps)
 {
 	struct uproc_set *set = p->p_set;
-	utime due;
+	utime_ns due;
 	int i;
 
 	if (next_due(set) == UNEVER)
@@ -818,7 +840,7 @@ static bool jump(struct uproc *p, unsigned jumps)
 }
 
 /* Sleeps under virtual time; the last sleeper lets the clock jump. */
-static bool sleep_virtual(struct uproc *p, utime ns)
+static bool sleep_virtual(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
 	unsigned jumps = __atomic_load_n(&set->set_jumps, __ATOMIC_SEQ_CST);
@@ -832,10 +854,10 @@ static bool sleep_virtual(struct uproc *p, utime ns)
 	return true;
 }
 
-bool uproc_sleep(struct uproc *p, utime ns)
+bool uproc_sleep(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
-	utime due = uwait_due(&p->p_waits);
+	utime_ns due = uwait_due(&p->p_waits);
 
 	if (utime_is_virtual())
 		return sleep_virtual(p, ns);
@@ -857,7 +879,7 @@ bool uproc_sleep(struct uproc *p, utime ns)
 /* Sleeps until there is work. *rested: p has rested already (REST above). */
 static void sleep_and_rest(struct uproc *p, bool *rested)
 {
-	utime since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
+	utime_ns since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
 
 	if (uproc_sleep(p, since != UNEVER ? REST : UNEVER) ||
 	    since == UNEVER || unow() < since)

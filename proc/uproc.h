@@ -225,7 +225,7 @@ int uproc_join(struct uproc_thread *t);
  * wait, too, except for a processor of any set; the set must not end meanwhile.
  * As uproc_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t can still be joined.
  */
-int uproc_join_until(struct uproc_thread *t, utime until);
+int uproc_join_until(struct uproc_thread *t, utime_ns until);
 
 /* Lets the other threads run, then returns 0. -ENOMEM: no other was let run. */
 int uproc_yield(void);

@@ -67,7 +67,7 @@ int SCHED(join)(THREAD *t)
 	return uproc_join((struct uproc_thread *)t);
 }
 
-int SCHED(join_until)(THREAD *t, utime until)
+int SCHED(join_until)(THREAD *t, utime_ns until)
 {
 	return uproc_join_until((struct uproc_thread *)t, until);
 }

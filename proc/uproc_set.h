@@ -127,12 +127,12 @@ static inline bool uproc_stopped(const struct uproc_set *set)
  * passed, after upark_prepare() and a look in vain. ns may be UNEVER. Returns
  * whether another has woken it, or time has jumped.
  */
-UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime ns);
+UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
 
 /* Returns whether a deadline of p has passed. Owner only. */
 static inline bool uproc_is_due(const struct uproc *p)
 {
-	utime due = uwait_due(&p->p_waits);
+	utime_ns due = uwait_due(&p->p_waits);
 
 	return due != UNEVER && due <= unow();
 }

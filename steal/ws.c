@@ -88,6 +88,14 @@
  * worker with nothing but one thread, which yields again and again, takes from
  * all workers, as an idle worker does.
  *
+ * DEADLINES
+ *
+ * Each worker has a wheel (uwait.h), which it touches while it is in. A
+ * deadline stays in the wheel of the worker where its wait began, also if the
+ * thread goes elsewhere. A wait that has ended is told to the home of the
+ * thread, by a list beside the inbox. If a worker is stuck, a thief takes what
+ * is due there, as it takes messages.
+ *
  * PINS
  *
  * While a lane is pinned, its threads that can run are in the kept queue. So a
@@ -1023,14 +1031,14 @@ static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 	if (uproc_is_due(&w->w_proc))
 		uwait_expired(uwait_expire(h));		/* posts them to homes */
 	for (r = uwait_take(h); r != NULL; r = more) {
-		more = r->w_link;
+		more = r->w_at.link;
 		if (take_wait(w, r, owner))
 			continue;
-		r->w_link = last;
+		r->w_at.link = last;
 		last = r;
 	}
 	for (; last != NULL; last = more) {
-		more = last->w_link;
+		more = last->w_at.link;
 		uwait_post(h, last);
 	}
 }

@@ -21,7 +21,7 @@ main() {
 	mkdir "$dir/copy" "$dir/programs" "$dir/steps" && tools "$dir/tools" ||
 		exit 1
 	blocks_save doc/guide.md "$dir/programs" "$dir/steps" || exit 1
-	cp -r Makefile ./*.[ch] proc steal extra "$dir"/programs/* \
+	cp -r Makefile ./*.[ch] wait proc steal extra "$dir"/programs/* \
 		"$dir/copy" || exit 1
 	n=0
 	while [ -e "$dir/steps/$((n += 1)).sh" ]; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# layers.sh: includes point one way: core, processors, schedulers and modules,
-# programs. The top level holds the files that a newcomer looks for, and
+# layers.sh: includes point one way: core, waits, processors, schedulers and
+# modules, programs. The top level holds the files that a newcomer looks for, and
 # folders. Each folder has a README that says what the folder is. Links between
 # texts lead to files. A planted include upwards is found.
 
@@ -21,13 +21,14 @@ files() {
 below() { # folder or file
 	case $1 in
 	usched.[ch])	echo usched.h $2 ;;
-	proc)		echo usched.h proc $2 ;;
-	rr.[ch]|ll.[ch]) echo usched.h proc "${1%.?}.h" ;;
-	steal)		echo usched.h proc steal ;;
+	wait)		echo usched.h wait ;;
+	proc)		echo usched.h wait proc $2 ;;
+	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
+	steal)		echo usched.h wait proc steal ;;
 	extra)		echo usched.h wait extra ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
-	bench)		echo usched.h proc rr.h ll.h steal extra bench ;;
+	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
 	esac
 }
 
@@ -44,7 +45,7 @@ upwards() {
 	while read -r file; do
 		case $file in
 		bench/peers/*)	continue ;;
-		bench/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		bench/*.[ch]|wait/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -89,8 +90,8 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] proc steal extra bench "$dir/tree"
-for planted in proc/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
+mkdir "$dir/tree" && cp -r ./*.[ch] wait proc steal extra bench "$dir/tree"
+for planted in wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"

@@ -19,9 +19,9 @@
 
 static long done;
 
-static utime drawn(unsigned *r, utime most)
+static utime_ns drawn(unsigned *r, utime_ns most)
 {
-	return (utime)(check_random(r) % (unsigned long)most);
+	return (utime_ns)(check_random(r) % (unsigned long)most);
 }
 
 /* Sleeping. */
@@ -32,7 +32,7 @@ static void sleeper(void *arg)
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
-		utime until = uafter(drawn(&r, UTIME_S));
+		utime_ns until = uafter(drawn(&r, UTIME_S));
 
 		if (i % 4 == 0)
 			yield();
@@ -44,7 +44,7 @@ static void sleeper(void *arg)
 
 static void sleepers(int p)
 {
-	utime from = unow();
+	utime_ns from = unow();
 	intptr_t i;
 
 	done = 0;
@@ -67,7 +67,7 @@ static void waits(void *arg)
 
 	(void)arg;
 	for (i = 0; i < THREADS; i++) {
-		utime until = uafter(drawn(&r, 20) + 1);
+		utime_ns until = uafter(drawn(&r, 20) + 1);
 		int rc = u_wait_until(until);
 
 		CHECK(rc == 0 || rc == -ETIMEDOUT);
@@ -112,13 +112,13 @@ static void wakes_and_deadlines(int p)
 
 static void sleeps_long(void *arg)
 {
-	CHECK(u_sleep((utime)(intptr_t)arg) == 0);
+	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
 	add(&done, 1);
 }
 
 static void joins(void *arg)
 {
-	utime until = uafter(1000);
+	utime_ns until = uafter(1000);
 	thread *t = make_joinable(1, sleeps_long, (void *)(intptr_t)until);
 
 	(void)arg;
@@ -150,7 +150,7 @@ static void ticks(void *arg)
 {
 	struct uticker k = uticker(10);
 	struct uticker none = uticker(0);
-	utime from = unow();
+	utime_ns from = unow();
 	long missed = -1;
 	int i;
 

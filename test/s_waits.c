@@ -58,7 +58,7 @@ static void t_plain(void *arg)
 	END;
 }
 
-static NOINLINE int w_record(enum uwait_kind kind, void *object, utime until)
+static NOINLINE int w_record(enum uwait_kind kind, void *object, utime_ns until)
 {
 	int rc;
 	struct uwait *w = uwait_new(sizeof *w, kind, object, &rc);

@@ -100,11 +100,11 @@ UPREEMPT_NEVER;
 
 static struct {
 	int      c_virtual;
-	utime    c_now;		/* virtual (atomic) */
+	utime_ns    c_now;		/* virtual (atomic) */
 	uint64_t c_seed;
 } clock_ = { .c_virtual = 0 };
 
-utime unow(void)
+utime_ns unow(void)
 {
 	struct timespec t;
 
@@ -114,9 +114,9 @@ utime unow(void)
 	return t.tv_sec * UTIME_S + t.tv_nsec;
 }
 
-utime uafter(utime ns)
+utime_ns uafter(utime_ns ns)
 {
-	utime now = unow();
+	utime_ns now = unow();
 
 	if (ns <= 0)
 		return now;
@@ -144,9 +144,9 @@ bool utime_is_virtual(void)
 	return clock_.c_virtual;
 }
 
-void utime_jump(utime to)
+void utime_jump(utime_ns to)
 {
-	utime now = __atomic_load_n(&clock_.c_now, __ATOMIC_RELAXED);
+	utime_ns now = __atomic_load_n(&clock_.c_now, __ATOMIC_RELAXED);
 
 	while (now < to && !__atomic_compare_exchange_n(&clock_.c_now, &now, to,
 			false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
@@ -233,7 +233,7 @@ static void due_set(struct uwait_host *h)
 
 	if (next >= UNEVER && h->h_timers != 0)
 		next = UNEVER - 1;
-	__atomic_store_n(&h->h_due, (utime)next, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->h_due, (utime_ns)next, __ATOMIC_RELAXED);
 }
 
 static void timers_add(struct uwait_host *h, long nr)
@@ -242,7 +242,7 @@ static void timers_add(struct uwait_host *h, long nr)
 }
 
 /* Starts the deadline of w, whose thread is the caller. 0, -ENOMEM. */
-static int timer_start(struct uwait *w, struct usched *s, utime until)
+static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 {
 	struct uwait_host *h = host_of(s);
 
@@ -301,7 +301,7 @@ struct uwait *uwait_expire(struct uwait_host *h)
 			continue;
 		w->w_result = -ETIMEDOUT;
 		*end = w;
-		end = &w->w_link;
+		end = &w->w_at.link;
 	}
 	*end = NULL;
 	due_set(h);
@@ -326,7 +326,8 @@ const char *uwait_kind_name(int kind)
 		[UWAIT_TIMER] = "timer", [UWAIT_OTHER] = "other"
 	};
 
-	return kind > 0 && kind <= UWAIT_OTHER ? name[kind] : "other";
+	return kind > 0 && kind <= UWAIT_OTHER && name[kind] != NULL ?
+		name[kind] : "other";
 }
 
 static void *record_alloc(const struct ustack *u, size_t size, int *rc)
@@ -361,7 +362,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	w->w_size   = (unsigned short)(size / UNIT);
 	w->w_flags  = u == NULL ? NATIVE : 0;
 	w->w_kind   = (unsigned char)kind;
-	w->w_object = object;
+	w->w_at.object = object;
 	if (__builtin_expect(uwait_watch != NULL, 0))
 		uwait_watch->v_made(w);
 	return w;
@@ -446,7 +447,7 @@ void uwait_expired(struct uwait *list)
 	struct uwait *next;
 
 	for (; list != NULL; list = next) {
-		next = list->w_link;
+		next = list->w_at.link;
 		tell(list);
 	}
 }
@@ -460,8 +461,8 @@ struct uwait *uwait_take(struct uwait_host *h)
 		return NULL;
 	w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQ_REL);
 	for (; w != NULL; w = next) {
-		next = w->w_link;
-		w->w_link = list;
+		next = w->w_at.link;
+		w->w_at.link = list;
 		list = w;
 	}
 	return list;
@@ -472,7 +473,7 @@ void uwait_look(struct uwait_host *h)
 	struct uwait *w, *next;
 
 	for (w = uwait_take(h); w != NULL; w = next) {
-		next = w->w_link;
+		next = w->w_at.link;
 		if (!uwait_orphan(h, w))
 			h->h_ops->o_arrive(h, w);
 	}
@@ -546,12 +547,12 @@ static void block(struct uwait *w, bool (*give_up)(struct uwait *w))
 }
 
 /* Waits natively until w has arrived, or the deadline has passed. */
-static void native_block(struct uwait *w, utime until)
+static void native_block(struct uwait *w, utime_ns until)
 {
 	int now;
 
 	while ((now = state(w)) != UWAIT_ARRIVED) {
-		utime left = until != UNEVER ? until - unow() : UNEVER;
+		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
 
 		if (left == UNEVER)
 			upark_futex_wait(&w->w_state, now);
@@ -563,7 +564,7 @@ static void native_block(struct uwait *w, utime until)
 	}
 }
 
-static int native_for(struct uwait *w, utime until)
+static int native_for(struct uwait *w, utime_ns until)
 {
 	if (until == UNEVER || !clock_.c_virtual ||
 	    !withdraw(w, -ENOSYS))
@@ -573,7 +574,7 @@ static int native_for(struct uwait *w, utime until)
 
 /* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
 
-static void watch_begin(const struct uwait *w, utime until)
+static void watch_begin(const struct uwait *w, utime_ns until)
 {
 	if (__builtin_expect(uwait_watch != NULL, 0))
 		uwait_watch->v_begin(w, until);
@@ -598,7 +599,7 @@ static struct uself *self_of(const struct ustack *u)
 }
 
 /* Prepares a wait of a thread. 0, -ECANCELED, -ENOMEM. */
-static int begin(struct uwait *w, struct uself *e, utime until)
+static int begin(struct uwait *w, struct uself *e, utime_ns until)
 {
 	int rc = e != NULL ? e->e_enter(e, w) : 0;
 
@@ -617,7 +618,7 @@ static void end(struct uwait *w, struct uself *e)
 		e->e_leave(e, w);
 }
 
-int uwait_for(struct uwait *w, utime until)
+int uwait_for(struct uwait *w, utime_ns until)
 {
 	struct uself *e;
 	int rc;
@@ -644,7 +645,7 @@ void uwait_run(struct ushell *h)
 	h->h_f(h->h_arg);
 }
 
-int uwait_timer_start(struct uwait_timer *t, utime until)
+int uwait_timer_start(struct uwait_timer *t, utime_ns until)
 {
 	const struct ustack *u = ustack_self();
 
@@ -656,7 +657,7 @@ int uwait_timer_start(struct uwait_timer *t, utime until)
 
 /* Sleeping. */
 
-static int native_sleep(utime until)
+static int native_sleep(utime_ns until)
 {
 	struct timespec t = { until / UTIME_S, until % UTIME_S };
 
@@ -668,7 +669,7 @@ static int native_sleep(utime until)
 	return 0;
 }
 
-int u_sleep(utime until)
+int u_sleep(utime_ns until)
 {
 	struct uwait *w;
 	int rc;
@@ -685,7 +686,7 @@ int u_sleep(utime until)
 	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
-struct uticker uticker(utime period)
+struct uticker uticker(utime_ns period)
 {
 	struct uticker k = { period > 0 ? uafter(period) : 0, period };
 
@@ -694,7 +695,7 @@ struct uticker uticker(utime period)
 
 int uticker_wait(struct uticker *k, long *missed)
 {
-	utime late;
+	utime_ns late;
 	int rc;
 
 	if (k->k_period <= 0)
@@ -740,7 +741,7 @@ static int block_for_wake(struct uwait *w)
 	return 0;
 }
 
-static int wait_until(utime until)
+static int wait_until(utime_ns until)
 {
 	struct uself *e = self_of(ustack_self());
 	struct uwait *w;
@@ -761,7 +762,7 @@ static int wait_until(utime until)
 	return rc;
 }
 
-int u_wait_until(utime until)
+int u_wait_until(utime_ns until)
 {
 	struct ustack *u = ustack_self();
 	struct uwait_host *h;
@@ -791,7 +792,7 @@ void utime_run(struct usched *s)
 
 bool utime_idle(struct usched *s)
 {
-	utime due = s->s_waits != NULL ? uwait_due(s->s_waits) : UNEVER;
+	utime_ns due = s->s_waits != NULL ? uwait_due(s->s_waits) : UNEVER;
 
 	if (due == UNEVER)
 		return false;

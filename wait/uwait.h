@@ -61,43 +61,43 @@ extern "C" {
 #endif
 
 /* A point in time, or a length: in ns. */
-typedef int64_t utime;
+typedef int64_t utime_ns;
 
-#define UTIME_US	((utime)1000)
-#define UTIME_MS	((utime)1000000)
-#define UTIME_S		((utime)1000000000)
+#define UTIME_US	((utime_ns)1000)
+#define UTIME_MS	((utime_ns)1000000)
+#define UTIME_S		((utime_ns)1000000000)
 
 #define UNEVER		INT64_MAX	/* no deadline */
-#define UNOW		((utime)0)	/* do not wait */
+#define UNOW		((utime_ns)0)	/* do not wait */
 
 /* Returns the time: of CLOCK_MONOTONIC, or virtual. */
-utime unow(void);
+utime_ns unow(void);
 
 /* Returns the deadline that is ns from now on; UNEVER if that is too far. */
-utime uafter(utime ns);
+utime_ns uafter(utime_ns ns);
 
 /*
  * Sleeps until a point in time; with UNEVER until a cancellation. Never too
  * short. Too long by 65 us, and by what other threads of the processor run
  * before they give way. 0, -ECANCELED, -ENOMEM, -EINVAL, -ENOSYS.
  */
-int u_sleep(utime until);
+int u_sleep(utime_ns until);
 
 /*
  * Waits for a wake, as rr_wait() and its like do. UNOW takes a wake that has
  * come. Threads only. 0, -ETIMEDOUT, -EAGAIN, -ECANCELED, -ENOMEM, -EINVAL,
  * -ENOSYS.
  */
-int u_wait_until(utime until);
+int u_wait_until(utime_ns until);
 
 /* Ticks at equal distances. The fields belong to the library. */
 struct uticker {
-	utime k_next;
-	utime k_period;
+	utime_ns k_next;
+	utime_ns k_period;
 };
 
 /* Returns a ticker whose first tick is a period from now on. period > 0. */
-struct uticker uticker(utime period);
+struct uticker uticker(utime_ns period);
 
 /*
  * Sleeps until the next tick. Ticks that have passed are not made up for:
@@ -204,9 +204,9 @@ struct uwait {
 	unsigned char       w_kind;
 	unsigned char       w_flags;
 	union {
-		const void   *w_object;	/* while it waits; or NULL */
-		struct uwait *w_link;	/* then: the next on the way home */
-	};
+		const void   *object;	/* while it waits; or NULL */
+		struct uwait *link;	/* then: the next on the way home */
+	} w_at;
 	struct uwheel_node  w_node;	/* its deadline */
 	struct uwait_host  *w_host;	/* has the wheel; NULL: no deadline */
 };
@@ -222,11 +222,11 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc);
 void uwait_free(void *record);
 
 /*
- * Waits until w was claimed, and returns the result of the claim: that of
+ * Waits until w was claimed, and returns the result of the claim: the result of
  * uwait_tell(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
  * once. until is not negative.
  */
-int uwait_for(struct uwait *w, utime until);
+int uwait_for(struct uwait *w, utime_ns until);
 
 /*
  * Not API: for waits that cannot always be claimed. Waits until w, of a thread,
@@ -247,7 +247,7 @@ static __inline__ bool uwait_claim(struct uwait *w)
 /*
  * Ends the wait with this result: 0, or more if the module says so. Any thread
  * or native thread that has claimed w. It must not hold native locks that
- * s_wake() would take. What it has written before is seen by the waiter.
+ * s_wake() would take. The waiter sees all that it has written before.
  */
 void uwait_tell(struct uwait *w, int result);
 
@@ -288,7 +288,7 @@ struct uwait_timer {
 };
 
 /* Starts t. 0, -ENOMEM. Then uwait_claim() stops it, or it is too late. */
-int uwait_timer_start(struct uwait_timer *t, utime until);
+int uwait_timer_start(struct uwait_timer *t, utime_ns until);
 
 /*
  * FOR SCHEDULERS that count wakes, such as those over uproc.h: a host stands in
@@ -319,7 +319,7 @@ struct uwait_host {
 	const struct uwait_ops *h_ops;		/* NULL: a bare dispatcher */
 	struct uwheel          *h_wheel;	/* made for the first timer */
 	long                    h_timers;	/* in it (atomic) */
-	utime                   h_due;		/* next look, or UNEVER (atomic) */
+	utime_ns                h_due;		/* next look, or UNEVER (atomic) */
 	struct uwait           *h_posted;	/* last first (atomic) */
 };
 
@@ -329,8 +329,8 @@ void uwait_host_init(struct uwait_host *h, struct usched *s,
 /* Puts w on the list of h. Any thread. */
 static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
 {
-	w->w_link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_link, w, false,
+	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 }
@@ -342,7 +342,7 @@ static __inline__ bool uwait_posted(const struct uwait_host *h)
 }
 
 /* Returns when the next deadline of h may be; UNEVER: there is none. */
-static __inline__ utime uwait_due(const struct uwait_host *h)
+static __inline__ utime_ns uwait_due(const struct uwait_host *h)
 {
 	return __atomic_load_n(&h->h_due, __ATOMIC_RELAXED);
 }
@@ -360,10 +360,10 @@ void uwait_look(struct uwait_host *h);
 
 /*
  * The parts of uwait_look(). uwait_take() returns what was posted, first in
- * first out, linked by w_link; uwait_orphan() frees a record of it that has
+ * first out, linked by w_at.link; uwait_orphan() frees a record of it that has
  * ended, and else returns false. Caller has h to itself (o_enter).
  * uwait_expire() claims the records whose deadline has passed, and returns
- * them, linked by w_link. Caller has h to itself. Then it need no longer, and
+ * them, linked by w_at.link. Caller has h to itself. Then it need no longer, and
  * calls uwait_expired() for the list.
  */
 struct uwait *uwait_take(struct uwait_host *h);
@@ -385,11 +385,11 @@ struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */
 	void (*v_made)(const struct uwait *w);
 	/* The caller, a thread, begins and ends to wait. */
-	void (*v_begin)(const struct uwait *w, utime until);
+	void (*v_begin)(const struct uwait *w, utime_ns until);
 	void (*v_end)(const struct uwait *w);
 	/* The caller, a native thread, waits: returns wait(w, until). */
-	int  (*v_native)(struct uwait *w, utime until,
-			 int (*wait)(struct uwait *w, utime until));
+	int  (*v_native)(struct uwait *w, utime_ns until,
+			 int (*wait)(struct uwait *w, utime_ns until));
 	/*
 	 * All threads of nr dispatchers wait for ever; left counts them. There
 	 * is a dispatcher each size bytes. None runs a thread meanwhile.
@@ -400,7 +400,7 @@ struct uwait_watch {
 extern const struct uwait_watch *uwait_watch;
 
 /* Lets virtual time jump to a point, if that is later. Any thread. */
-void utime_jump(utime to);
+void utime_jump(utime_ns to);
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,7 @@ below() { # folder or file
 	proc)		echo usched.h wait proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
-	extra)		echo usched.h extra ;;
+	extra)		echo usched.h wait extra ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;

@@ -50,10 +50,12 @@ build_and_run() {
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	core=$(grep -q '^#include "' "$source" && where usched.c)
+	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
+		where uwait.c)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    $includes "$source" $modules ${modules:+$(where uwait.c umem.c uproc.c) -pthread} \
-	    $core -o "$tmp/$name" || return 1
+	    $includes "$source" $modules ${modules:+$(where umem.c uproc.c) -pthread} \
+	    $waits $core -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }

@@ -491,8 +491,9 @@ class Records:
         text = ": " + self.kinds[field("w_kind")]
         if field("object") != 0:
             text += " %#x" % field("object")
-            name = symbol_of(field("object"))
-            text += " (%s)" % name if name else ""
+            name = re.match(r"(.*?)(?: in section| of )", gdb.execute(
+                "info symbol %#x" % field("object"), to_string=True))
+            text += " (%s)" % name.group(1) if name else ""
         if field("w_host") != 0:
             text += ", until %.3f s" % (field("n_when") / 1e9)
         return text

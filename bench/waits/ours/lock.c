@@ -3,8 +3,6 @@
 
 #include "ours.h"
 
-#if defined(HAVE_SYNC)
-
 #if defined(LOCAL)
 #define MUTEX	(struct umutex)UMUTEX_LOCAL
 #define RW	(struct urw)URW_LOCAL
@@ -112,8 +110,6 @@ void mutex_hold(void)
 	waits_shares(got, nr);
 }
 
-#if defined(HAVE_TIME)
-
 static long held;
 static bool done;			/* atomic */
 
@@ -141,8 +137,6 @@ void skew(void)
 	each(2, often_or_seldom);
 	waits_say(".most_to_least", (double)held / waits.w_n);
 }
-
-#endif
 
 static void use_unit(int id, long n)
 {
@@ -195,5 +189,3 @@ void rw_write(void)
 	rw = RW;
 	each(waits.w_p, read_or_write);
 }
-
-#endif /* HAVE_SYNC */

@@ -14,14 +14,11 @@ struct waits waits;
 static void (*question)(void);
 
 static const struct waits_bench table[] = {
-#if defined(HAVE_TIME)
 #if defined(WS)				/* no scheduler takes part */
 	{ "churn-random",  churn_random },
 	{ "churn-same",    churn_same },
 #endif
 	{ "sleepers",      sleepers },
-#endif
-#if defined(HAVE_CHAN)
 	{ "timed",         timed },
 	{ "sync",          chan_sync },
 	{ "buffer",        chan_buffer },
@@ -34,8 +31,6 @@ static const struct waits_bench table[] = {
 	{ "sieve",         sieve },
 	{ "powser",        powser },
 	{ "pool",          pool },
-#endif
-#if defined(HAVE_SYNC)
 	{ "sem",           sem },
 	{ "mutex-own",     mutex_own },
 	{ "mutex",         mutex },
@@ -45,7 +40,6 @@ static const struct waits_bench table[] = {
 	{ "skew",          skew },
 	{ "rw-own",        rw_own },
 	{ "rw-write",      rw_write },
-#endif
 	{ NULL,            NULL }
 };
 

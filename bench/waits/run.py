@@ -57,7 +57,7 @@ def full():
     yield "time", [(f"churn-{how}:{m}", ONE, None)
                    for how in ("random", "same") for m in few]
     yield "time", [(f"timed:{m}", BOTH, None) for m in ("1000", "1000000")]
-    yield "sleepers", [("sleepers:8", BOTH, 1000000)]
+    yield "sleepers", [("sleepers:10", BOTH, 1000000)]
     yield from same()
     yield "programs", [("sieve", BOTH, 2000), ("powser", BOTH, 400),
                        ("pool:10000", BOTH, 500000)]

@@ -228,7 +228,7 @@ static void rw_write(int me, int i, utime_ns until)
 	else
 		wanted = must_wait(&model.m_writes[i], me, until);
 	if (as_told(me, wanted, urw_write(&rw[i], until))) {
-		/* The same step as that of the call, which has just ended. */
+		/* Does what the call has just done. */
 		if (leave(&model.m_writes[i], me) &&
 		    model.m_writes[i].l_nr == 0 && model.m_writer[i] == NO_CLIENT)
 			model.m_readers[i] += let_all(&model.m_reads[i], 0);

@@ -344,6 +344,15 @@ static void leaves(struct uself *e, struct uwait *w)
 	shell.s_wait = NULL;
 }
 
+static void runs_it(struct uself *e)
+{
+	e->e_shell.h_f(e->e_shell.h_arg);
+}
+
+static const struct uself_ops shell_ops = {
+	.eo_run = runs_it, .eo_enter = enters, .eo_leave = leaves
+};
+
 static void is_cancelled(void *arg)
 {
 	(void)arg;
@@ -379,8 +388,7 @@ static void cancellation(void)
 	init(false);
 	memset(&shell, 0, sizeof shell);
 	shell.s_self.e_shell = (struct ushell){ uwait_run, is_cancelled, NULL };
-	shell.s_self.e_enter = enters;
-	shell.s_self.e_leave = leaves;
+	shell.s_self.e_ops = &shell_ops;
 	start(0, ustack_shell, &shell);
 	start(1, cancels, NULL);
 	end();

@@ -25,11 +25,12 @@
  * A program may free an object as soon as the call has returned that ends its
  * use, while other calls are still under way. So the locks of the rings do not
  * lie in the objects, but in an array, where the address of the object names
- * the lock. Who waits for a lock, or puts it, needs the object no more.
+ * the lock. A thread that waits for a lock or puts it no longer needs the
+ * object.
  *
  * N1. The last touch of an object is the change of its state that lets others
- *     go on. What follows are records that were claimed, and the lock.
- * N2. Who gives up a wait looks at the own record first, under the lock. If the
+ *     go on. After that come only claimed records, and the lock.
+ * N2. A waiter that gives up looks at its record first, under the lock. If the
  *     record was taken out of the ring, the object may be gone.
  * N3. While a record is in a ring, its object exists. A record leaves its ring
  *     under the lock, so a record that was found there exists up to lock_put().
@@ -38,9 +39,9 @@
  *
  * MUTEXES
  *
- * A mutex is not passed to the first that waits, who would have to be awake for
- * that: all others would wait for one processor that sleeps. It is left free,
- * and the first is woken to try again.
+ * An unlock does not give the mutex to the first waiter, because all others
+ * would then wait until that waiter runs, perhaps on a processor that sleeps.
+ * The mutex is left free, and the first waiter is woken to try again.
  *
  *	TAKEN	a thread holds the mutex
  *	WOKEN	a waiter has left the ring, and is on its way to try again
@@ -81,9 +82,9 @@
  *     reader waits for at most a phase of readers and one writer.
  * R2. A writer that gives up lets the readers in that waited only for it.
  * G1. With waiters, the count becomes 0 under the lock, as the last touch.
- * B1. Who is in the ring of a barrier has come. Who was taken out has been
- *     counted, and gets 0, even if its deadline was first.
- * O1. Either one thread runs the function, or it is done, or nobody waits.
+ * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
+ *     has been counted, and gets 0, even if its deadline was first.
+ * O1. Either a thread runs the function, or it is done, or no thread waits.
  *
  * REJECTED
  *
@@ -388,7 +389,7 @@ static int busy(const struct usync *y)
 
 /* Mutexes. */
 
-/* What keeps a caller from taking a mutex; what a caller takes away. */
+/* Bits that keep a caller from taking a mutex, and those that it clears. */
 #define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT)
 #define CLEARS(woken)	((woken) ? UMUTEX_WOKEN | UMUTEX_KEPT : 0u)
 

@@ -46,11 +46,11 @@ all_builds() {
 
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall uchan uwork; do
+	modules=$(for m in rr ll ws ucall uchan uwork usync; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	core=$(grep -q '^#include "' "$source" && where usched.c)
-	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
+	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall|usync).h"' "$source" &&
 		where uwait.c)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \

@@ -92,6 +92,10 @@
  * object that the last wake has made free to go. Rings in a table by address,
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
+ *
+ * An unlock that gives the mutex to the first that waits, where spins have been
+ * in vain: if ten threads yield while they hold it, there is a wait for each
+ * lock either way. Newcomers lock without a wait as often as waiters lose.
  */
 
 #if !defined(_GNU_SOURCE)

@@ -95,6 +95,8 @@ UPREEMPT_NEVER;
 #define TICK_SHIFT	16	/* real time: 65.5 us */
 #define PAUSE		50000L	/* ns */
 #define NATIVE		1	/* in w_flags: made by a native thread */
+#define BEGUN		4	/* a deadline or a scope may end it */
+#define NOINLINE	__attribute__((noinline))
 
 /* Time. */
 
@@ -522,30 +524,110 @@ static void pause_and_drain(struct ustack *u)
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
+/* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
+
+static void watch_begin(const struct uwait *w, utime_ns until)
+{
+	if (__builtin_expect(uwait_watch != NULL, 0))
+		uwait_watch->v_begin(w, until);
+}
+
+static void watch_end(const struct uwait *w)
+{
+	if (__builtin_expect(uwait_watch != NULL, 0))
+		uwait_watch->v_end(w);
+}
+
+static struct uself *self_of(const struct ustack *u)
+{
+	return uwait_self(u, uwait_run);
+}
+
 /*
- * The loop of each wait. Of the wakes that the caller takes, the last or an
- * earlier one belongs to w. It gives back the others.
+ * Called if the thread of w could not block. claim claims w; NULL: as always
+ * else. True: the wait has ended with rc.
+ * False: w was claimed, or must not be given up. Then the thread holds its
+ * processor until w has arrived.
  */
-static void block(struct uwait *w, bool (*give_up)(struct uwait *w))
+static NOINLINE bool give_up(struct uwait *w, int rc,
+			     bool (*claim)(struct uwait *w))
+{
+	if (state(w) == UWAIT_ARRIVED)
+		return false;
+	if (!(w->w_flags & UWAIT_SURE) &&
+	    (claim != NULL ? claim(w) : uwait_claim(w))) {
+		w->w_result = rc;
+		uwait_arrived(w);
+		w->w_taken++;		/* as if it had waited */
+		return true;
+	}
+	pause_and_drain(w->w_stack);
+	return false;
+}
+
+/*
+ * Does what is left to do after a wait, and frees a record that only this file
+ * knows. Returns the result of the wait.
+ */
+static NOINLINE int ended(struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
-	int waits = 0;
+	struct uself *e;
+	int rc;
+
+	if (w->w_taken != 1)
+		back(u, w->w_taken - 1);
+	watch_end(w);
+	if (w->w_flags & BEGUN) {
+		timer_stop(w, u->u_sched);
+		e = self_of(u);
+		if (e != NULL)
+			e->e_ops->eo_leave(e, w);
+	}
+	rc = w->w_result;
+	if (w->w_kind > UWAIT_WAKE)
+		return rc;
+	if (w->w_kind == UWAIT_SLEEP && rc == -ETIMEDOUT)
+		rc = 0;
+	uwait_free(w);
+	return rc;
+}
+
+/*
+ * The loop of each wait. Of the wakes that the caller takes, the last or an
+ * earlier one belongs to w. It gives back the others. Its stack frame is a part
+ * of each slice: so it keeps w only, and calls the rest last.
+ */
+static NOINLINE int block(struct uwait *w)
+{
+	struct usched *s;
+	int rc;
 
 	do {
-		struct usched *s = u->u_sched;
-		int rc = s->s_wait(s);
+		s  = w->w_stack->u_sched;
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+		if (__builtin_expect(rc != 0, 0) && give_up(w, rc, NULL))
+			break;
+	} while (w->w_taken == 0 || state(w) != UWAIT_ARRIVED);
+	return ended(w);
+}
 
-		if (rc == 0)
-			waits++;
-		else if (state(w) != UWAIT_ARRIVED && give_up(w)) {
-			w->w_result = rc;
-			uwait_arrived(w);
-			back(u, waits);
-			return;
-		} else if (state(w) != UWAIT_ARRIVED)
-			pause_and_drain(u);
-	} while (waits == 0 || state(w) != UWAIT_ARRIVED);
-	back(u, waits - 1);
+void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
+{
+	struct usched *s;
+	int rc;
+
+	w->w_taken = 0;
+	watch_begin(w, UNEVER);
+	do {
+		s  = w->w_stack->u_sched;
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+		if (rc != 0 && give_up(w, rc, claim))
+			break;
+	} while (w->w_taken == 0 || state(w) != UWAIT_ARRIVED);
+	(void)ended(w);
 }
 
 /* Waits natively until w has arrived, or the deadline has passed. */
@@ -574,32 +656,6 @@ static int native_for(struct uwait *w, utime_ns until)
 	return w->w_result;
 }
 
-/* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
-
-static void watch_begin(const struct uwait *w, utime_ns until)
-{
-	if (__builtin_expect(uwait_watch != NULL, 0))
-		uwait_watch->v_begin(w, until);
-}
-
-static void watch_end(const struct uwait *w)
-{
-	if (__builtin_expect(uwait_watch != NULL, 0))
-		uwait_watch->v_end(w);
-}
-
-void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
-{
-	watch_begin(w, UNEVER);
-	block(w, give_up);
-	watch_end(w);
-}
-
-static struct uself *self_of(const struct ustack *u)
-{
-	return uwait_self(u, uwait_run);
-}
-
 /* Prepares a wait of a thread. 0, -ECANCELED, -ENOMEM. */
 static int begin(struct uwait *w, struct uself *e, utime_ns until)
 {
@@ -610,48 +666,42 @@ static int begin(struct uwait *w, struct uself *e, utime_ns until)
 		if (rc != 0 && e != NULL)
 			e->e_ops->eo_leave(e, w);
 	}
+	if (rc == 0)
+		w->w_flags |= BEGUN;
 	return rc;
 }
 
-static void end(struct uwait *w, struct uself *e)
+/* Prepares a wait that may end otherwise than by its event. False: it has. */
+static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 {
-	timer_stop(w, w->w_stack->u_sched);
-	if (e != NULL)
-		e->e_ops->eo_leave(e, w);
+	struct uself *e = w->w_flags & UWAIT_SURE ? NULL : self_of(w->w_stack);
+	int rc = 0;
+
+	usched_point();
+	w->w_taken  = 0;		/* a record may wait again */
+	w->w_flags &= ~BEGUN;
+	if (e != NULL || until != UNEVER)
+		rc = begin(w, e, until);
+	if (rc != 0 && withdraw(w, rc)) {
+		w->w_taken = 1;			/* nothing to give back */
+		return false;
+	}
+	watch_begin(w, until);
+	return true;
 }
 
-/* For waits that must not end otherwise. */
-static bool never(struct uwait *w)
+static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 {
-	(void)w;
-	return false;
+	return __builtin_expect(uwait_watch == NULL, 1) ?
+		native_for(w, until) :
+		uwait_watch->v_native(w, until, native_for);
 }
 
 int uwait_for(struct uwait *w, utime_ns until)
 {
-	bool sure = (w->w_flags & UWAIT_SURE) != 0;
-	struct uself *e;
-	bool plain;
-	int rc = 0;
-
-	if (!sure)
-		usched_point();
 	if (w->w_stack == NULL)
-		return __builtin_expect(uwait_watch == NULL, 1) ?
-			native_for(w, until) :
-			uwait_watch->v_native(w, until, native_for);
-	e = sure ? NULL : self_of(w->w_stack);
-	plain = e == NULL && until == UNEVER;
-	if (!plain)
-		rc = begin(w, e, until);
-	watch_begin(w, until);
-	/* A single call, so that all waits of a caller block in one place. */
-	if (rc == 0 || !withdraw(w, rc))
-		block(w, sure ? never : uwait_claim);
-	watch_end(w);
-	if (rc == 0 && !plain)
-		end(w, e);
-	return w->w_result;
+		return wait_natively(w, until);
+	return prepare(w, until) ? block(w) : ended(w);
 }
 
 void uwait_run(struct ushell *h)
@@ -685,21 +735,27 @@ static int native_sleep(utime_ns until)
 	return 0;
 }
 
+static NOINLINE struct uwait *short_new(enum uwait_kind kind)
+{
+	int rc;
+
+	return uwait_new(sizeof(struct uwait), kind, NULL, &rc);
+}
+
+/* The record is freed by ended(), so no frame here has to wait for that. */
 int u_sleep(utime_ns until)
 {
+	const struct ustack *u = ustack_self();
 	struct uwait *w;
-	int rc;
 
 	if (until < 0)
 		return -EINVAL;
-	if (ustack_self() == NULL)
+	if (u == NULL)
 		return native_sleep(until);
-	w = uwait_new(sizeof *w, UWAIT_SLEEP, NULL, &rc);
+	w = short_new(UWAIT_SLEEP);
 	if (w == NULL)
-		return rc;
-	rc = uwait_for(w, until);
-	uwait_free(w);
-	return rc == -ETIMEDOUT ? 0 : rc;
+		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
+	return uwait_for(w, until);
 }
 
 struct uticker uticker(utime_ns period)
@@ -729,53 +785,50 @@ int uticker_wait(struct uticker *k, long *missed)
 /* Waiting for wakes. */
 
 /*
- * Waits like uwait_block(), where each wake that does not belong to w is the
- * event. Returns the result. Wakes beyond the first are given back.
+ * Called after s_wait(), which returned rc. Each wake that does not belong to w
+ * is the event. True: the wait has ended. Wakes beyond the event, and the wake
+ * of w, are given back by ended().
  */
-static int block_for_wake(struct uwait *w)
+static NOINLINE bool woken(struct uwait *w, int rc)
 {
-	struct ustack *u = w->w_stack;
-	int waits = 0;
-
-	for (;;) {
-		struct usched *s = u->u_sched;
-		int rc = s->s_wait(s);
-
-		waits += rc == 0;
-		if (waits > 0 && withdraw(w, 0))
-			return 0;
-		if (rc != 0 && waits == 0 && withdraw(w, rc))
-			return rc;
-		if (state(w) == UWAIT_ARRIVED && waits > 0)
-			break;
-		if (rc != 0)
-			pause_and_drain(u);
+	if (w->w_taken > 0 && withdraw(w, 0))
+		return true;
+	if (rc != 0 && w->w_taken == 0 && withdraw(w, rc)) {
+		w->w_taken = 1;
+		return true;
 	}
-	if (waits == 1)
-		return w->w_result;
-	back(u, waits - 2);
-	return 0;
+	if (w->w_taken > 0 && state(w) == UWAIT_ARRIVED) {
+		if (w->w_taken > 1) {
+			w->w_taken--;
+			w->w_result = 0;
+		}
+		return true;
+	}
+	if (rc != 0)
+		pause_and_drain(w->w_stack);
+	return false;
+}
+
+static NOINLINE int block_for_wake(struct uwait *w)
+{
+	struct usched *s;
+	int rc;
+
+	do {
+		s  = w->w_stack->u_sched;
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+	} while (!woken(w, rc));
+	return ended(w);
 }
 
 static int wait_until(utime_ns until)
 {
-	struct uself *e = self_of(ustack_self());
-	struct uwait *w;
-	int rc;
+	struct uwait *w = short_new(UWAIT_WAKE);
 
-	w = uwait_new(sizeof *w, UWAIT_WAKE, NULL, &rc);
 	if (w == NULL)
-		return rc;
-	rc = begin(w, e, until);
-	if (rc == 0) {
-		watch_begin(w, until);
-		rc = block_for_wake(w);
-		watch_end(w);
-		end(w, e);
-	} else if (!withdraw(w, rc))
-		rc = block_for_wake(w);		/* a cancellation was faster */
-	uwait_free(w);
-	return rc;
+		return -ENOMEM;
+	return prepare(w, until) ? block_for_wake(w) : ended(w);
 }
 
 int u_wait_until(utime_ns until)

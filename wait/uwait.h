@@ -182,7 +182,8 @@ void utime_fini(struct usched *s);
  * under the same lock can rely on w until it unlocks.
  */
 enum uwait_kind {
-	UWAIT_SLEEP = 1, UWAIT_WAKE, UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
+	UWAIT_SLEEP = 1, UWAIT_WAKE,	/* first: freed by uwait.c */
+	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
 	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
 	UWAIT_SELECT, UWAIT_TIMER, UWAIT_OTHER
@@ -210,6 +211,7 @@ struct uwait {
 	unsigned short      w_size;	/* in units of 16 bytes */
 	unsigned char       w_kind;
 	unsigned char       w_flags;
+	int                 w_taken;	/* wakes, by the waiter */
 	union {
 		const void   *object;	/* while it waits; or NULL */
 		struct uwait *link;	/* then: the next on the way home */

@@ -165,7 +165,8 @@
  * sticky flags. They belong to the thread. But nearly every thread has the
  * words of the dispatcher (s_fp), which are those of the first caller of
  * usched_run(). Each block reads and compares them. The dispatcher keeps them
- * in the slice, and sets them back, only where they differ.
+ * in the slice, and sets them back, only where they differ. Coroutines
+ * (s_coroutine) share them with the caller of usched_step(): none are read.
  *
  * THE BOTTOM OF A SLICE
  *
@@ -211,7 +212,8 @@
  * else, and they are compared last. On AMD Zen 5 storing them takes 14 cycles,
  * in which nothing else retires: a third of a switch. On Intel it is cheap.
  * With -DUSCHED_SHARE_FP they are neither stored nor compared, for programs
- * whose threads never change them.
+ * whose threads never change them. usched_pass() jumps to usched_live_step,
+ * which does not store them, and from there the step ends without a round.
  *
  * LEAVING
  *
@@ -456,6 +458,7 @@ static ALWAYS_INLINE UNCHECKED NORETURN void go(struct usched *s, struct ustack 
 static UNCHECKED NORETURN void switch_in(struct usched *s, struct ustack *u);
 static UNCHECKED NORETURN void switch_in_slice(void *ustack);
 HIDDEN UNCHECKED __attribute__((used)) void usched_blocked(char *sp, void *ustack);
+HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_passed(char *sp);
 static ALWAYS_INLINE UNCHECKED NORETURN void switch_from(struct usched *s);
 static UNCHECKED NORETURN void blocked_anew(char *sp, struct ustack *u);
 static UNCHECKED NORETURN void blocked_slow(char *sp, struct ustack *u, struct usched_lane *l);
@@ -546,6 +549,13 @@ static __thread struct usched_frame *usched_here;
  * of a thread. Parts 2 and 3 define what part 1 only calls.
  */
 
+/* Sets the control words, if threads of s have their own. */
+static INLINE void fp_put(const struct usched *s, unsigned fp)
+{
+	if (!s->s_coroutine)
+		fp_set(fp);
+}
+
 /* Makes u the running thread; NULL: none runs. */
 static ALWAYS_INLINE void set_running(struct ustack *u)
 {
@@ -570,7 +580,8 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 		s->s_lane = &s->s_native;
 	if (s->s_home == NULL)
 		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
+	if (s->s_home == NULL)
+		s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
 	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
 					     &mark, fp };
 	usched_here = &s->s_frame;
@@ -581,7 +592,7 @@ static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
 	usched_save(first_round, s);
 	/* A block leaves those words of s; a call-back may leave others. */
 	if (fp != s->s_fp || s->s_steps != STEPS)
-		fp_set(fp);
+		fp_put(s, fp);
 	s->s_base = NULL;
 	set_running(s->s_frame.f_self);
 	HOOK(end(s));
@@ -697,6 +708,21 @@ void usched_blocked(char *sp, void *unused)
 	switch_from(s);
 }
 
+/*
+ * Blocks the thread of a step, as usched_blocked() does, and ends the step. The
+ * control words were not stored at sp, so nothing is compared.
+ */
+void usched_passed(char *sp)
+{
+	struct ustack *u = usched_current;
+
+	if (unlikely(u->u_top != sp || u->u_len & (SHORT | OWN))) {
+		(void)fp_get(sp - WORD);
+		blocked_again(sp, u);
+	}
+	usched_resume(u->u_sched->s_exit, 0);
+}
+
 /* Goes from a thread that has blocked, and stays in its lane, to the next. */
 static ALWAYS_INLINE void switch_from(struct usched *s)
 {
@@ -734,7 +760,7 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 				  struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
-	unsigned fp = fp_get(sp - WORD);
+	unsigned fp = s->s_coroutine ? s->s_fp : fp_get(sp - WORD);
 	char *top = sp;
 	ptrdiff_t need;
 	int rc = 0;
@@ -794,7 +820,7 @@ static void thread_done(void *arg)
 
 	usched_current = NULL;
 	usched_running = NULL;
-	fp_set(s->s_fp);
+	fp_put(s, s->s_fp);
 	HOOK(home(s));
 	HOOK(ended(u));
 	lane_put(s, u);
@@ -1141,7 +1167,7 @@ static ALWAYS_INLINE void thread_reuse(struct ustack *u)
 
 	if (s->s_again == NULL || s->s_bare == 0)
 		return;
-	fp_set(s->s_fp);
+	fp_put(s, s->s_fp);
 	if (!s->s_again(s, u))
 		return;
 	u = usched_current;
@@ -1901,7 +1927,8 @@ UNCHECKED int usched_step(struct ustack *u)
 
 	s->s_left  = 0;
 	s->s_quick = NULL;
-	run(s, u, fp_get(&scratch));
+	run(s, u, s->s_coroutine && s->s_home != NULL ? s->s_fp :
+							fp_get(&scratch));
 	return s->s_steps == STEP_ENDED;
 }
 
@@ -1928,7 +1955,7 @@ UNCHECKED void usched_left(struct usched *s)
 		 "usched_left: the dispatcher runs on another native thread");
 	while (s->s_base != NULL)
 		leave(usched_here->f_sched);
-	fp_set(s->s_frame.f_fp);
+	fp_put(s, s->s_frame.f_fp);
 }
 
 /* Ends the innermost run, and the thread that ran, if any. */
@@ -2250,10 +2277,13 @@ REFUSED
 __asm__(".text\n"
 ".globl usched_live\n .protected usched_live\n"
 ".type usched_live, %function\nusched_live:\n"
+".globl usched_live_step\n .protected usched_live_step\n"
+".type usched_live_step, %function\nusched_live_step:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
 	"call ustack_block\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
-".size usched_live, . - usched_live\n");
+".size usched_live, . - usched_live\n"
+".size usched_live_step, . - usched_live_step\n");
 #endif
 
 static ALWAYS_INLINE int bare_nr(void)
@@ -2298,8 +2328,6 @@ static inline int shadow_stack(void)
 #define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
-#define LIVE	USCHED_NAME(usched_live)
-
 #if defined(USCHED_SHARE_FP)
 #define FP_STORE
 #else
@@ -2312,19 +2340,25 @@ static inline int shadow_stack(void)
 #define ENDBR
 #endif
 
+/* Stores the control words, if any, and calls f(sp). */
+#define LIVE(name, store, f)						\
+".globl " name "\n .protected " name "\n"				\
+".type " name ", %function\n" name ":\n"				\
+	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n" \
+	ENDBR store							\
+	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"	\
+	PUSH("rbp") PUSH("rbx")						\
+	"mov %rsp, %rdi\n"						\
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp " f "\n"	\
+	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
+
 REFUSED
 __asm__(".text\n"
-".globl " LIVE "\n .protected " LIVE "\n"
-".type " LIVE ", %function\n" LIVE ":\n"
-	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
-	ENDBR FP_STORE
-	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"
-	PUSH("rbp") PUSH("rbx")
-	"mov %rsp, %rdi\n"
-	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp usched_blocked\n"
-	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
+LIVE(USCHED_NAME(usched_live_step), "", "usched_passed")
+END(USCHED_NAME(usched_live_step))
+LIVE(USCHED_NAME(usched_live), FP_STORE, "usched_blocked")
 	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
-END(LIVE)
+END(USCHED_NAME(usched_live))
 FUNCTION("usched_save")
 	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
 	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")

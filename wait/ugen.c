@@ -188,6 +188,7 @@ static void gen_make(struct ugen_batch *b, struct ugen *g)
 	g->y_sched.s_next  = ugen_none;
 	g->y_sched.s_alloc = buffer_get;
 	g->y_sched.s_free  = buffer_put;
+	g->y_sched.s_coroutine = 1;
 	g->y_next  = b->yb_free;
 	b->yb_free = g;
 }

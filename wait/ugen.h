@@ -181,7 +181,7 @@ static __inline__ __attribute__((always_inline)) int ugen_pass(struct ugen *g)
 	int rc;
 
 	g->y_state = g->y_held;
-	rc = usched_block();
+	rc = usched_pass();
 	if (__builtin_expect(rc != 0, 0)) {
 		g->y_state = UGEN_RUNS;
 		g->y_rc    = rc;

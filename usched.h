@@ -50,6 +50,7 @@
 #define usched_lanes	usched_lanes_hard
 #define usched_live	usched_live_hard
 #define usched_live_step usched_live_step_hard
+#define usched_live_enter usched_live_enter_hard
 #endif
 
 #ifdef __cplusplus
@@ -636,13 +637,16 @@ static __inline__ struct usched *usched_self(void)
 /* Not API. Returns rc. */
 int usched_refused(int rc);
 /* In braces, for compilers: AT&T's syntax | Intel's. */
+#define USCHED_JUMP(live)						\
+	"lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"			\
+	"jmp " USCHED_NAME(live) "@PLT\n1:"
+#define USCHED_CLOBBER							\
+	"rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r13",	\
+	"r14", "r15", USCHED_CLOBBER_X87 USCHED_CLOBBER_MMX		\
+	USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory"
 #define USCHED_SWITCH_TO(rc, live)					\
-	__asm__ volatile("lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"	\
-			 "jmp " USCHED_NAME(live) "@PLT\n1:"		\
-		: "=a"(rc) : : "rcx", "rdx", "rsi", "rdi", "r8", "r9",	\
-		"r10", "r11", "r12", "r13", "r14", "r15",		\
-		USCHED_CLOBBER_X87 USCHED_CLOBBER_MMX			\
-		USCHED_CLOBBER_SSE USCHED_CLOBBER_512 "cc", "memory")
+	__asm__ volatile(USCHED_JUMP(live)				\
+			 : "=a"(rc) : : "rdi", USCHED_CLOBBER)
 #define USCHED_SWITCH(rc)	USCHED_SWITCH_TO(rc, usched_live)
 #endif
 
@@ -662,36 +666,54 @@ static __inline__ __attribute__((always_inline)) int usched_switched(int rc)
 	}
 	return rc;
 }
-#define USCHED_BLOCK(rc, live)						\
-	do {								\
-		USCHED_SWITCH_TO(rc, live);				\
-		rc = usched_switched(rc);				\
-	} while (0)
-#else
-#define USCHED_BLOCK(rc, live)	rc = ustack_block()
 #endif
 
 /* Blocks the running thread, as ustack_block() does, but without a call. */
 static __inline__ __attribute__((always_inline)) int usched_block(void)
 {
+#if defined(USCHED_IN_PLACE)
 	int rc;
 
-	USCHED_BLOCK(rc, usched_live);
-	return rc;
+	USCHED_SWITCH(rc);
+	return usched_switched(rc);
+#else
+	return ustack_block();
+#endif
+}
+
+/* Runs u, as usched_step() does, but without a call. */
+static __inline__ __attribute__((always_inline))
+int usched_enter(struct ustack *u)
+{
+#if defined(USCHED_IN_PLACE)
+	int rc;
+
+	__asm__ volatile(USCHED_JUMP(usched_live_enter)
+			 : "=a"(rc), "+D"(u) : : USCHED_CLOBBER);
+	return usched_switched(rc);
+#else
+	return usched_step(u);
+#endif
 }
 
 /*
  * Blocks the running thread of a dispatcher that has s_coroutine set, and that
- * only usched_step() runs. Such a step takes half the time, because the threads
- * have no floating-point control words of their own. As a function does, a
- * thread finds those of the caller of usched_step(), and leaves its own there.
+ * only usched_enter() and usched_step() run. Its threads have no floating-point
+ * control words of their own: as a function does, a thread finds those of the
+ * caller of the step, and leaves its own there. With usched_enter() a step
+ * takes half the time of usched_step() and ustack_block(), or less if the
+ * thread blocks now here, now there. 0, or -ENOMEM as ustack_block().
  */
 static __inline__ __attribute__((always_inline)) int usched_pass(void)
 {
+#if defined(USCHED_IN_PLACE)
 	int rc;
 
-	USCHED_BLOCK(rc, usched_live_step);
-	return rc;
+	USCHED_SWITCH_TO(rc, usched_live_step);
+	return usched_switched(rc);
+#else
+	return ustack_block();
+#endif
 }
 
 #ifdef __cplusplus

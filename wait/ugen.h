@@ -29,8 +29,8 @@
  * scheduler, plain main(), or another generator. Between two calls it may
  * block, and go on in another native thread; and another thread may become the
  * consumer. Its stack stays in place while the generator runs, so a generator
- * may use variables of its consumer. ugen.hpp has the same for C++, with
- * destructors, exceptions, and range-for.
+ * may use variables of its consumer, as long as that is the same thread.
+ * ugen.hpp has the same for C++, with destructors, exceptions, and range-for.
  *
  * WHO MAY CALL WHAT
  *
@@ -59,6 +59,7 @@
  *   rr_wait(). It may wake threads. It is not preempted (upreempt.h).
  * - A pointer to a value is valid until the next ugen_next() or ugen_end(). A
  *   value must not point into the stack of its generator.
+ * - Floating-point control words are those of the consumer, as in a function.
  * - A longjmp() must not leave a generator, nor may a C++ exception: see
  *   ugen.hpp.
  * - A generator takes a page of stack or more, and two mappings: Linux allows
@@ -157,7 +158,7 @@ static __inline__ void *ugen_next(struct ugen *g)
 {
 	if (__builtin_expect(g != NULL && g->y_state == UGEN_HELD, 1)) {
 		g->y_state = UGEN_RUNS;
-		if (usched_step(&g->y_stack) != 0)
+		if (usched_enter(&g->y_stack) != 0)
 			g->y_state = UGEN_ENDED;
 		else if (__builtin_expect(g->y_state == UGEN_HELD, 1))
 			return g->y_value;

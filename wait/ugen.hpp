@@ -35,15 +35,15 @@
  *   run. For this the yield at which it stands throws an exception of a private
  *   type, and so does each later yield. A catch (...) has to rethrow it, or the
  *   body has to return: UGEN_STOPS such yields end the program. A noexcept
- *   function between body and yield ends in std::terminate(). If the body throws
- *   an exception of its own meanwhile, the destructor drops it, and close()
- *   throws it.
+ *   function between body and yield ends in std::terminate(). If the body
+ *   throws an exception of its own meanwhile, the destructor drops it, and
+ *   close() throws it.
  * - The body, with its captures, is destroyed with the generator object.
  * - Lack of memory is std::bad_alloc: in the constructor; or in a yield, and so
  *   in the consumer, unless the body catches it.
- * - A generator must not yield in a catch handler, nor in a destructor that runs
- *   because of an exception: see the caveats of usched.h. The consumer may be in
- *   either.
+ * - A generator must not yield in a catch handler, nor in a destructor that
+ *   runs because of an exception: see the caveats of usched.h. The consumer may
+ *   be in either.
  */
 
 #include "ugen.h"

@@ -18,9 +18,9 @@ ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) ugen umem uproc rr ll ws ucall \
-	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h ugen.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
+MODULES := $(CORE) ugen uwait uchan uwork usync uthread uscope umem uproc rr ll ws ucall \
+	   uguard upreempt ustats utrace usymbol uwaits
+HEADERS := usched.h uhard.h ugen.h uwait.h uchan.h uwork.h usync.h uthread.h uscope.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
 HEADERS_CXX := ugen.hpp
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h) $(FOLDERS:%=%/*.hpp))
 vpath %.c $(FOLDERS)
@@ -29,7 +29,7 @@ vpath %.h $(FOLDERS)
 PROGS   := rmain lmain wmain rmain.1t wmain.one wfork wfine
 # Only for the benchmark: waits below wrappers; no thread changes control words.
 WRAPS   := rwrap lwrap wwrap
-TIMED   := $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
+TIMED   := wheel $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
 empty   :=
 comma   := ,
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
@@ -43,9 +43,9 @@ SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
-UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c)
+UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c test/t_preempt_time.c test/t_waits.c test/s_waits.c)
 ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c test/s_deque.c)
-SCHEDS  := $(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
+SCHEDS  := $(filter-out $(patsubst test/%.c,%,$(UNWIND)),$(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c))))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst %,$(B)/%-WS,$(filter-out s_order,$(SCHEDS))) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
@@ -67,8 +67,13 @@ $(SONAME): libusched.so
 $(B)/rmain $(B)/lmain $(B)/wmain $(B)/wfork $(B)/wfine: $(B)/%: $(B)/%.o $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread -lm
 
+# Timers alone: the wheel, and a heap.
+$(B)/wheel: wheel.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $<
+
 # All that lets others wake a thread is left out: U1TS of the benchmark.
-$(B)/rmain.1t: rmain.c $(CORE:%=%.c) umem.c uproc.c rr.c $(ALL_H) Makefile
+$(B)/rmain.1t: rmain.c $(CORE:%=%.c) uwait.c umem.c uproc.c rr.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -DUSCHED_SINGLE $(LDFLAGS) -o $@ $(filter %.c,$^) \
 		-pthread
@@ -273,4 +278,4 @@ uninstall:
 
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
-	@for p in bench/peers/*/; do $(MAKE) -s -C $$p clean; done
+	@for p in bench/peers/*/ bench/waits/*/; do $(MAKE) -s -C $$p clean; done

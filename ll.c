@@ -22,6 +22,8 @@
 #define LL_INLINE	__attribute__((noinline))
 #include "ll.h"
 
+#include <errno.h>
+
 UPREEMPT_NEVER;
 
 static struct uproc_set *set;
@@ -33,7 +35,7 @@ static struct ustack *next(struct usched *s)
 	struct ustack *t = s->s_hot;
 
 	s->s_hot = NULL;
-	if (t != NULL && p->p_turn++ < LL_RUN)
+	if (t != NULL && p->p_turn++ < LL_RUN && p->p_random == 0)
 		return t;
 	if (t != NULL)
 		uproc_queue_put(&p->p_queue, (struct uproc_thread *)t);
@@ -41,7 +43,25 @@ static struct ustack *next(struct usched *s)
 	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
-static const struct uproc_ops ops = { .op_next = next };
+/* Puts t where a wake by the running thread puts it: L1. */
+static void soon(struct uproc *p, struct uproc_thread *t)
+{
+	struct ustack *before = p->p_sched.s_hot;
+
+	p->p_sched.s_hot = &t->t_stack;
+	if (before != NULL)
+		uproc_queue_put(&p->p_queue, (struct uproc_thread *)before);
+}
+
+/* A thread made by another stays with it, as in a group. */
+static int make_here(struct uproc *p, void (*f)(void *), void *arg)
+{
+	return uproc_make(p, f, arg, 0) != NULL ? 0 : -errno;
+}
+
+static const struct uproc_ops ops = {
+	.op_next = next, .op_soon = soon, .op_move.mv_make = make_here
+};
 
 #define SCHED(name)	ll_##name
 #define THREAD		struct ll_thread

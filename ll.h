@@ -51,6 +51,7 @@ struct ll_thread *ll_thread_init(void (*f)(void *), void *arg, int group);
 struct ll_thread *ll_thread_joinable(void (*f)(void *), void *arg, int group);
 
 int  ll_join(struct ll_thread *t);
+int  ll_join_until(struct ll_thread *t, utime_ns until);
 int  ll_yield(void);
 struct ll_thread *ll_self(void);
 void ll_post(struct ll_thread *t);

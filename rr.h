@@ -158,6 +158,13 @@ struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
 int rr_join(struct rr_thread *t);
 
 /*
+ * Joins until a deadline (uwait.h). Native threads may call it, too, while they
+ * are no processor, and know that the scheduler does not end meanwhile. As
+ * rr_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t can be joined again.
+ */
+int rr_join_until(struct rr_thread *t, utime_ns until);
+
+/*
  * Holds the scheduler: rr_fini() does not return before the release, even if
  * all threads wait. For native threads that wake or make threads, and for
  * programs whose signal handlers wake threads. Call it before rr_start(),

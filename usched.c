@@ -500,6 +500,7 @@ HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_passed(char *sp);
 static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
 static INLINE void hooks(struct usched *s, int begins);
+static void hooks_gone(struct ustack *u);
 static INLINE void check(const struct usched *s);
 static void check_once(const struct usched *s);
 static void adopt(struct ustack *u);
@@ -911,6 +912,18 @@ void ustack_init(struct ustack *u, struct usched *s, void (*f)(void *),
 	u->u_top   = NEW;
 }
 
+void ustack_shell(void *shell)
+{
+	struct ushell *h = shell;
+
+	h->h_run(h);
+}
+
+const struct ushell *ustack_shell_of(void *shell)
+{
+	return shell;
+}
+
 void ustack_fini(struct ustack *u)
 {
 	CONTRACT(!usched_runs(u), "ustack_fini: the thread is running; "
@@ -918,6 +931,7 @@ void ustack_fini(struct ustack *u)
 	HOOK(ended(u));
 	if (!(bits(u) & NO_SLICE) && u->u_top != NULL &&
 	    u->u_sched->s_lane != NULL) {
+		hooks_gone(u);
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgot++;
 	}
@@ -1080,7 +1094,7 @@ static NOINLINE int fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need)
 /* Returns a lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s, const struct ustack *u)
 {
-	int i = usched_lane_own(s, u->u_f);
+	int i = usched_lane_own(s, ustack_f(u->u_f, u->u_arg));
 
 	if (unlikely(i != 0))
 		return i;
@@ -1422,6 +1436,11 @@ static struct usched_own_deep *deep_of(struct usched_own *o, void (*f)(void *))
 	return poorest;
 }
 
+static void (*f_of(const struct ustack *u))(void *)
+{
+	return ustack_f(u->u_f, u->u_arg);
+}
+
 /* Adds to the credit of f. If others do at the same time, part is lost. */
 static void learn(struct usched_own *o, void (*f)(void *), int more)
 {
@@ -1463,7 +1482,7 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 
 	if (!is_own(s, u->u_lane)) {
 		if (deep && u->u_len < USCHED_DEEP && s->s_own != NULL)
-			learn(s->s_own, u->u_f, DEEP_EARNS);
+			learn(s->s_own, f_of(u), DEEP_EARNS);
 		return;
 	}
 	w = own_of(s, u->u_lane);
@@ -1471,7 +1490,7 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 		w->w_touched = need;
 	if (w->w_was == WAS_DEEP || (w->w_was == WAS_SHALLOW && !deep))
 		return;
-	learn(s->s_own, u->u_f, (deep ? DEEP_EARNS : 0) -
+	learn(s->s_own, f_of(u), (deep ? DEEP_EARNS : 0) -
 				(w->w_was == NEVER_BLOCKED));
 	w->w_was = deep ? WAS_DEEP : WAS_SHALLOW;
 }
@@ -1683,7 +1702,7 @@ static NOINLINE void own_put(struct usched *s, struct ustack *u)
 	struct usched_own_lane *w = own_of(s, u->u_lane);
 
 	if (w->w_was == WAS_SHALLOW)
-		learn(s->s_own, u->u_f, -DEEP_WRONG);
+		learn(s->s_own, f_of(u), -DEEP_WRONG);
 	if (u->u_stack == NULL)
 		u->u_len = 0;
 	if (warmth(w) > WARM / 4) {
@@ -2067,6 +2086,17 @@ static INLINE void hooks(struct usched *s, int begins)
 	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
 	for (; h != NULL; h = h->h_next)
 		(begins ? h->h_begin : h->h_end)(s);
+}
+
+static void hooks_gone(struct ustack *u)
+{
+	const struct usched_hook *h;
+
+	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
+	for (; h != NULL; h = h->h_next) {
+		if (h->h_gone != NULL)
+			h->h_gone(u);
+	}
 }
 
 /* Contracts. */

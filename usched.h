@@ -66,6 +66,8 @@ struct usched_own;
 struct usched_own_deep;
 struct usched_own_lane;
 struct usched_stats;
+struct usched_waits;
+struct uwait_host;
 
 #if defined(USCHED_HARD)
 /* What the hard mode (uhard.h) keeps of a lane. */
@@ -176,6 +178,15 @@ struct usched {
 	struct ustack      *s_step;    /* which has this thread still to run */
 	struct usched_stats *s_stats;  /* ustats.h */
 	struct usched_moves *s_moves;  /* where the scheduler counts, or NULL */
+	struct usched_waits *s_listed; /* uwaits.h */
+
+	/* The scheduler's, for waits that end (uwait.h). Each may be NULL. */
+	int               (*s_wait)(struct usched *s);
+	void              (*s_wake)(struct usched *s, struct ustack *u);
+	int               (*s_make)(struct usched *s, void (*f)(void *),
+				    void *arg);
+	struct uwait_host  *s_waits;   /* uwait.h, or NULL */
+
 	struct usched_frame s_frame;   /* while it runs, or was left */
 #if defined(USCHED_HARD)
 	struct uhard_sched *s_hard;    /* uhard.h */
@@ -289,6 +300,9 @@ void ustack_fini(struct ustack *u);
  *	         less than the end of a thread and the start of another. If it
  *	         returns 0 it has changed nothing, and s_done is called. Some
  *	         builds, and ustats.h, never call it.
+ *
+ *	s_wait, s_wake, s_make
+ *	         For waits that end: uwait.h says what they have to do.
  *
  * s_next() and s_done() run on the stack of the dispatcher. s_alloc(), s_free()
  * and s_again() run on the stack of the thread that blocks or has ended. None
@@ -449,6 +463,31 @@ void usched_trim(struct usched *s, size_t kept);
 int usched_step(struct ustack *u);
 
 /*
+ * A shell is a function around the function of a thread: a module calls its own
+ * code before and after. Such a thread is made to run ustack_shell() on a block
+ * that begins with struct ushell. For questions by function, such as which
+ * threads are deep, it counts as a thread of h_f.
+ */
+struct ushell {
+	void (*h_run)(struct ushell *h);	/* what the thread really runs */
+	void (*h_f)(void *);			/* the function inside, */
+	void  *h_arg;				/* and its argument */
+};
+
+/* Calls h_run of the struct ushell at shell. */
+void ustack_shell(void *shell);
+
+/* Not API. Returns shell, with its type. */
+const struct ushell *ustack_shell_of(void *shell);
+
+/* Returns the function that a thread of f and arg stands for. */
+static __inline__ void (*ustack_f(void (*f)(void *), void *arg))(void *)
+{
+	return __builtin_expect(f == ustack_shell, 0) ? 
+		ustack_shell_of(arg)->h_f : f;
+}
+
+/*
  * Ends a run that a longjmp() has left: puts back all that a return of
  * usched_run(s) would have put back, ustack_self() and the floating-point
  * control words among it. If the jump has left runs inside of that, too, these
@@ -518,11 +557,13 @@ static __inline__ void usched_point(void)
  * For other modules: each usched_run() calls these on its native thread, as it
  * begins and before it returns. If it does not return, usched_left() calls
  * h_end(), where ustack_self() still is the thread of s that was left, if a
- * thread ran. Given once, and before any dispatcher runs.
+ * thread ran. ustack_fini() calls h_gone(), if that is not NULL, before a
+ * blocked thread leaves its lane. Given once, and before any dispatcher runs.
  */
 struct usched_hook {
 	void (*h_begin)(struct usched *s);
 	void (*h_end)  (struct usched *s);
+	void (*h_gone) (struct ustack *u);
 	struct usched_hook *h_next;
 };
 

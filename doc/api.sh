@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
 # What programs use comes first. Other headers are parts of these.
-first='usched.h rr.h ll.h ws.h ucall.h'
-parts='umem.h uproc_api.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h'
+first='usched.h rr.h ll.h ws.h uwait.h ucall.h'
+parts='wheel.h umem.h uproc_api.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h'
 
 # The Makefile says which headers it installs.
 installed() {

@@ -134,7 +134,8 @@ static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 	    u->u_lane > s->s_lane_nr + usched_own_nr(s->s_own))
 		return;
 	if (new && u->u_lane == 0)
-		u->u_lane = usched_lane_own(s, u->u_f);
+		u->u_lane = usched_lane_own(s, ustack_f(u->u_f,
+							       u->u_arg));
 	lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
 	l = &s->s_lane[lane];
 	add(&st->dispatches, 1);

@@ -55,13 +55,47 @@ static inline void uidle_release(int *idle)
 	upark_futex_wake(idle);
 }
 
+/* Adds the caller to the count: D1. True: all nr are idle. */
+static inline bool uidle_enter(int *idle, int nr)
+{
+	bool all;
+
+	USCHED_RACE(11);
+	all = __atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr; /* D1 */
+	if (all)
+		upark_futex_wake(idle);
+	USCHED_RACE(12);
+	return all;
+}
+
+/*
+ * Adds 1 to the count, but not if all nr would be idle then: for a processor
+ * that wants to sleep, as uidle_enter(), or a hold that ends. False: all others
+ * are idle, and stay so until the caller wakes them.
+ */
+static inline bool uidle_enter_unless_last(int *idle, int nr)
+{
+	int now = __atomic_load_n(idle, __ATOMIC_SEQ_CST);
+
+	do {
+		if (now == nr - 1)
+			return false;
+	} while (!__atomic_compare_exchange_n(idle, &now, now + 1, false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	return true;
+}
+
+/* Ends upark_prepare() of the caller, which is not counted, without a sleep. */
+static inline void uidle_stay(int *idle, int *asleep)
+{
+	if (!upark_cancel(asleep))	/* a waker has come: undo its D2 */
+		__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
+}
+
 /* Puts the caller, a processor of a set of nr, to sleep until it is woken. */
 static inline void uidle_sleep(int *idle, int nr, int *asleep)
 {
-	USCHED_RACE(11);
-	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
-		upark_futex_wake(idle);
-	USCHED_RACE(12);
+	(void)uidle_enter(idle, nr);
 	upark_sleep(asleep);					/* S4 */
 }
 
@@ -80,20 +114,38 @@ static inline void uidle_wake(int *idle, int *asleep)
 }
 
 /*
- * Sleeps like uidle_sleep(), but for at most ns nanoseconds. False: no other
+ * Sleeps after uidle_enter(), but for at most ns nanoseconds. False: no other
  * waker has ended the sleep, so the sleeper wakes itself, in the same steps.
  */
-static inline bool uidle_doze(int *idle, int nr, int *asleep, long ns)
+static inline bool uidle_doze_entered(int *idle, int *asleep, long ns)
 {
-	USCHED_RACE(11);
-	if (__atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr) /* D1 */
-		upark_futex_wake(idle);
-	USCHED_RACE(12);
 	upark_futex_wait_for(asleep, 1, ns);
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
 		return true;
 	uidle_wake(idle, asleep);
 	return false;
+}
+
+/* Sleeps like uidle_sleep(), but for at most ns nanoseconds: see above. */
+static inline bool uidle_doze(int *idle, int nr, int *asleep, long ns)
+{
+	(void)uidle_enter(idle, nr);
+	return uidle_doze_entered(idle, asleep, ns);
+}
+
+/*
+ * Sleeps like uidle_doze(). Meanwhile the count cannot reach nr, since the
+ * sleeper will have work by itself: a deadline.
+ */
+static inline bool uidle_doze_busy(int *idle, int nr, int *asleep, long ns)
+{
+	bool woken;
+
+	uidle_hold(idle);
+	woken = uidle_doze(idle, nr, asleep, ns);
+	/* The caller is awake, so this is no reason to end a wait. */
+	__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
+	return woken;
 }
 
 /* Returns when all nr processors sleep, and no waker and no hold is left. */

@@ -21,31 +21,13 @@
  * thread that went idle last is woken first. Its cache is warm, and the idle
  * time of superfluous native threads runs out.
  *
- * A job is a block on the heap, since no native thread may use a pointer to the
- * stack of a thread that waits. The states of a job are
- *
- *	QUEUED     in ca_queue; the caller may take it out again
- *	RUNS       f() is being called, or is about to be
- *	DONE       f() has returned; the wake of the end is under way
- *	TOLD       that wake was posted: the caller may go on
- *
- * WAKES
- *
- * Of the wakes that come to the caller, exactly one is the wake of the end. The
- * caller cannot tell which. So it counts its waits, and goes on when it sees
- * DONE. The wake may still be under way then, and must not reach a caller that
- * has ended and was freed. So the caller waits for TOLD natively, together with
- * its processor. Most often this takes a moment. But if the native thread that
- * posts shares a cpu with the processor that it woke, it may have lost that
- * cpu. So the processor looks for a while, and then sleeps. In the end the
- * caller gives back all waits but one.
+ * A job is a wait record (uwait.h) with a function behind it, since no native
+ * thread may use a pointer to the stack of a thread that waits. While it is in
+ * ca_queue the caller may take it out again. Then a native thread has it, calls
+ * f(), claims the record and tells. After the tell it does not touch the job.
  *
  * A caller that cannot block for want of memory takes its job out of the queue.
- * If the job has begun, the caller sleeps natively until TOLD instead. If it
- * has not waited at all then, the wake of the end is still to be taken, perhaps
- * from the inbox. The caller lets the processor look there until it can take
- * the wake. (A negative count of wakes would make a running thread look like a
- * thread that waits.)
+ * If the job has begun, the caller holds its processor until the end of f().
  *
  * NATIVE THREADS
  *
@@ -69,12 +51,9 @@
  * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in
- *     the queue, and ends after TOLD, or when the caller has taken the job out.
- * B4. A caller does not return before TOLD, unless it has taken its job out.
- *     After TOLD the native thread touches only jb_asleep of the job.
- * B5. Jobs are not freed before the native threads have ended. So a native
- *     thread may touch jb_asleep late, when the block is another job: a sleeper
- *     that is woken looks again.
+ *     the queue, and ends after the tell, or when the caller has taken the job out.
+ * B4. A caller does not return before its job was told, unless it has taken the
+ *     job out.
  *
  * REJECTED
  *
@@ -106,8 +85,6 @@ UPREEMPT_NEVER;
 #if !defined(UCALL_IDLE_MS)
 #define UCALL_IDLE_MS	5000
 #endif
-#define MS_NS		1000000L
-#define LOOKS		200	/* for TOLD, before a sleep: less than 1 us */
 
 /* A member of a ring, or its head. lk_next is NULL: in no ring. */
 struct link {
@@ -115,15 +92,13 @@ struct link {
 	struct link *lk_prev;
 };
 
-enum { QUEUED, RUNS, DONE, TOLD };
-
 struct job {
-	struct link          jb_link;	/* in ca_queue, or ca_free: first */
-	void               (*jb_f)(void *);
-	void                *jb_arg;
-	struct uproc_thread *jb_caller;
-	int                  jb_state;	/* atomic */
-	int                  jb_asleep;	/* park.h: caller waits for TOLD */
+	struct uwait      jb_wait;	/* first */
+	struct link       jb_link;	/* in ca_queue, or in no ring */
+	void            (*jb_f)(void *);
+	void             *jb_arg;
+	struct ucalls    *jb_calls;
+	struct uproc_set *jb_set;	/* of the caller */
 };
 
 struct native {
@@ -134,15 +109,12 @@ struct native {
 };
 
 struct ucalls {
-	struct uproc_set       *ca_set;
-	const struct ucall_ops *ca_ops;
 	int                     ca_limit;
 	int                     ca_forks;	/* uproc_forks when made */
 	pthread_mutex_t         ca_lock;	/* protects what follows */
 	struct link             ca_queue;	/* jobs to be run */
 	int                     ca_queued;
 	int                     ca_coming;	/* see above (atomic) */
-	struct link             ca_free;	/* jobs to be used again */
 	struct link             ca_idle;	/* native threads */
 	int                     ca_nr;		/* native threads (atomic) */
 	bool                    ca_stop;
@@ -150,11 +122,6 @@ struct ucalls {
 	pthread_t               ca_last;
 };
 
-static int          job_begin(struct ucalls *c, struct uproc_thread *self,
-			      void (*f)(void *), void *arg, struct job **out);
-static int          job_wait(struct ucalls *c, struct job *j);
-static struct job  *job_get(struct ucalls *c);
-static void         job_put(struct ucalls *c, struct job *j);
 static int          queue_put(struct ucalls *c, struct job *j,
 			      struct native **chosen);
 static void         queue_out(struct ucalls *c, struct job *j);
@@ -164,16 +131,6 @@ static bool         link_empty(const struct link *head);
 static void         link_first(struct link *head, struct link *l);
 static void         link_last(struct link *head, struct link *l);
 static struct link *link_out(struct link *l);
-
-static int state(struct job *j)
-{
-	return __atomic_load_n(&j->jb_state, __ATOMIC_SEQ_CST);
-}
-
-static void state_set(struct job *j, int now)
-{
-	__atomic_store_n(&j->jb_state, now, __ATOMIC_SEQ_CST);
-}
 
 /* Adds nr to ca_coming, and returns it. To subtract, caller holds ca_lock. */
 static int coming(struct ucalls *c, int nr)
@@ -189,41 +146,14 @@ static bool inherited(const struct ucalls *c)
 
 /* Calls, by threads. */
 
-int ucalls_call(struct ucalls *c, struct uproc_thread *self,
-		void (*f)(void *), void *arg)
-{
-	struct job *j;
-	int rc;
-
-	if (c == NULL || self == NULL || f == NULL)
-		return -EINVAL;
-	if (inherited(c))
-		return -ECHILD;
-	c->ca_ops->op_hold(c->ca_set);				/* B3 */
-	rc = job_begin(c, self, f, arg, &j);
-	if (rc == 0)
-		rc = job_wait(c, j);
-	if (rc != 0)
-		c->ca_ops->op_release(c->ca_set);
-	return rc;
-}
-
-/* Makes a job, puts it in the queue, and wakes a native thread for it (B1). */
-static int job_begin(struct ucalls *c, struct uproc_thread *self,
-		     void (*f)(void *), void *arg, struct job **out)
+/* Puts j in the queue, and wakes a native thread for it (B1). 0, -EAGAIN. */
+static int job_begin(struct ucalls *c, struct job *j)
 {
 	struct native *chosen = NULL;
-	struct job *j;
-	int rc = -ENOMEM;
+	int rc;
 
 	pthread_mutex_lock(&c->ca_lock);
-	*out = j = job_get(c);
-	if (j != NULL) {
-		j->jb_f      = f;
-		j->jb_arg    = arg;
-		j->jb_caller = self;
-		rc = queue_put(c, j, &chosen);
-	}
+	rc = queue_put(c, j, &chosen);
 	pthread_mutex_unlock(&c->ca_lock);
 	USCHED_RACE(38);
 	if (chosen != NULL)
@@ -231,15 +161,62 @@ static int job_begin(struct ucalls *c, struct uproc_thread *self,
 	return rc;
 }
 
+/* Takes the job of w out of the queue, and claims it. False: it has begun. */
+static bool job_take_out(struct uwait *w)
+{
+	struct job *j = (struct job *)w;
+	bool queued;
+
+	pthread_mutex_lock(&j->jb_calls->ca_lock);
+	queued = j->jb_link.lk_next != NULL;
+	if (queued) {
+		queue_out(j->jb_calls, j);
+		(void)uwait_claim(w);
+	}
+	pthread_mutex_unlock(&j->jb_calls->ca_lock);
+	return queued;
+}
+
+int ucalls_call(struct ucalls *c, struct uproc_thread *self,
+		void (*f)(void *), void *arg)
+{
+	struct uproc_set *set;
+	struct job *j;
+	int rc;
+
+	if (c == NULL || self == NULL || f == NULL)
+		return -EINVAL;
+	if (inherited(c))
+		return -ECHILD;
+	usched_point();
+	set = uproc_of(self)->p_set;
+	j = uwait_new(sizeof *j, UWAIT_CALL, f, &rc);
+	if (j == NULL)
+		return rc;
+	j->jb_f     = f;
+	j->jb_arg   = arg;
+	j->jb_calls = c;
+	j->jb_set   = set;
+	uproc_hold(set);					/* B3 */
+	rc = job_begin(c, j);
+	if (rc == 0) {
+		uwait_block(&j->jb_wait, job_take_out);		/* B4 */
+		rc = j->jb_wait.w_result;
+	}
+	if (rc != 0)
+		uproc_release(set);
+	uwait_free(j);
+	return rc;
+}
+
 /*
  * Puts j in the queue, and sets *chosen to the native thread to wake, if any.
- * Caller holds ca_lock. -EAGAIN: j is not in the queue, and was freed.
+ * Caller holds ca_lock. -EAGAIN: j is not in the queue.
  */
 static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
 {
 	int rc = 0;
 
-	state_set(j, QUEUED);
 	link_last(&c->ca_queue, &j->jb_link);
 	if (++c->ca_queued <= coming(c, 0))
 		return 0;
@@ -251,7 +228,6 @@ static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
 	if (rc == 0 || c->ca_nr > 0)
 		return 0;
 	queue_out(c, j);
-	job_put(c, j);
 	return rc;
 }
 
@@ -262,123 +238,22 @@ static void queue_out(struct ucalls *c, struct job *j)
 	c->ca_queued--;
 }
 
-/* Puts the caller and its processor to sleep until TOLD. */
-static void job_sleep(struct job *j)
-{
-	int i;
-
-	for (i = 0; i < LOOKS; i++) {
-		if (state(j) == TOLD)
-			return;
-	}
-	while (state(j) != TOLD) {
-		upark_prepare(&j->jb_asleep);			/* S1 S2 */
-		USCHED_RACE(39);
-		if (state(j) == TOLD)				/* S3 */
-			(void)upark_cancel(&j->jb_asleep);
-		else
-			upark_sleep(&j->jb_asleep);		/* S4 */
-	}
-}
-
-/* Takes j out of the queue, and frees it. False: j has begun. */
-static bool job_take_out(struct ucalls *c, struct job *j)
-{
-	bool queued;
-
-	pthread_mutex_lock(&c->ca_lock);
-	queued = state(j) == QUEUED;
-	if (queued) {
-		queue_out(c, j);
-		job_put(c, j);
-	}
-	pthread_mutex_unlock(&c->ca_lock);
-	return queued;
-}
-
-/* Waits until the native thread is done with j: see WAKES above. */
-static int job_wait(struct ucalls *c, struct job *j)
-{
-	const struct ucall_ops *ops = c->ca_ops;
-	struct uproc_thread *self = j->jb_caller;
-	unsigned turns = 0;
-	int waits = 0;
-	int rc;
-
-	do {
-		rc = ops->op_wait();
-		if (rc == 0)
-			waits++;
-		else if (job_take_out(c, j)) {
-			uwakes_back(&self->t_wakes, waits);
-			return rc;
-		} else
-			job_sleep(j);
-	} while (state(j) < DONE);
-	USCHED_RACE(40);
-	job_sleep(j);						/* B4 */
-	pthread_mutex_lock(&c->ca_lock);
-	job_put(c, j);
-	pthread_mutex_unlock(&c->ca_lock);
-	while (waits == 0) {		/* the wake of the end is not taken */
-		ops->op_drain(self);
-		waits += ops->op_wait() == 0;
-		uproc_pause(&turns);	/* another post may be half-way */
-	}
-	uwakes_back(&self->t_wakes, waits - 1);
-	return 0;
-}
-
-/* Returns a job. Caller holds ca_lock, seldom over malloc(): jobs stay (B5). */
-static struct job *job_get(struct ucalls *c)
-{
-	struct job *j;
-
-	if (!link_empty(&c->ca_free))
-		return (struct job *)link_out(c->ca_free.lk_next);
-	j = malloc(sizeof *j);
-	if (j != NULL)
-		j->jb_asleep = 0;	/* and only here: B5 */
-	return j;
-}
-
-/* Keeps j for the next call. Caller holds ca_lock. */
-static void job_put(struct ucalls *c, struct job *j)
-{
-	link_first(&c->ca_free, &j->jb_link);
-}
-
 /* Native threads. */
 
 /* Sleeps until *asleep is 0. False: the idle time is over. */
-#if defined(__linux__)
 static bool nap(int *asleep)
 {
-	const struct { long s, ns; } time = {
-		UCALL_IDLE_MS / 1000, UCALL_IDLE_MS % 1000 * MS_NS
-	};
+	utime_ns until = uafter(UCALL_IDLE_MS * UTIME_MS);
+	utime_ns left;
 
 	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
-		if (syscall(SYS_futex, asleep, UPARK_FUTEX_WAIT, 1, &time,
-			    NULL, 0) != 0 && errno == ETIMEDOUT)
+		left = until - unow();
+		if (left <= 0)
 			return false;
+		upark_futex_wait_for(asleep, 1, (long)left);
 	}
 	return true;
 }
-#else
-/* Does the same in steps: here each wait takes 1 ms, see park.h. */
-static bool nap(int *asleep)
-{
-	int ms;
-
-	for (ms = 0; __atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1; ms++) {
-		if (ms >= UCALL_IDLE_MS)
-			return false;
-		upark_futex_wait(asleep, 1);
-	}
-	return true;
-}
-#endif
 
 /*
  * Puts n, the caller, to sleep until it is woken. Caller holds ca_lock, which
@@ -417,6 +292,11 @@ static void native_leave(struct ucalls *c, struct native *n)
 	__atomic_store_n(&c->ca_nr, c->ca_nr - 1, __ATOMIC_RELEASE);
 }
 
+static struct job *job_of(struct link *l)
+{
+	return (struct job *)((char *)l - offsetof(struct job, jb_link));
+}
+
 /* Returns the first job, as soon as there is a job. NULL: n has to end. */
 static struct job *job_next(struct ucalls *c, struct native *n)
 {
@@ -429,10 +309,9 @@ static struct job *job_next(struct ucalls *c, struct native *n)
 	if (link_empty(&c->ca_queue))
 		native_leave(c, n);
 	else {
-		j = (struct job *)c->ca_queue.lk_next;
+		j = job_of(c->ca_queue.lk_next);
 		queue_out(c, j);
 		coming(c, -1);
-		state_set(j, RUNS);
 	}
 	pthread_mutex_unlock(&c->ca_lock);
 	return j;
@@ -440,23 +319,20 @@ static struct job *job_next(struct ucalls *c, struct native *n)
 
 static void job_run(struct ucalls *c, struct job *j)
 {
-	struct uproc_thread *caller = j->jb_caller;
+	struct uproc_set *set = j->jb_set;
 
+	uproc_serves = set;
 	j->jb_f(j->jb_arg);
 	if (inherited(c))
 		usched_fail("call: the function has returned in the child of a "
 			    "fork(): it must exec or _exit there");
 	coming(c, 1);		/* before the next call of the caller */
 	USCHED_RACE(43);
-	state_set(j, DONE);
+	(void)uwait_claim(&j->jb_wait);
 	USCHED_RACE(44);
-	c->ca_ops->op_post(caller);
+	uwait_tell(&j->jb_wait, 0);
 	USCHED_RACE(45);
-	state_set(j, TOLD);					/* W1 W2 */
-	USCHED_RACE(46);
-	upark_wake(&j->jb_asleep);				/* W3 B5 */
-	USCHED_RACE(47);
-	c->ca_ops->op_release(c->ca_set);
+	uproc_release(set);
 }
 
 static void native_reap(pthread_t id)
@@ -494,7 +370,6 @@ static void *native_main(void *arg)
 	struct ucalls *c = arg;
 	struct native me = { .na_joins = false };
 
-	uproc_serves = c->ca_set;
 	native_guard(c, &me);
 	if (me.na_joins)
 		native_reap(me.na_before);
@@ -541,7 +416,7 @@ static int native_start(struct ucalls *c)
 
 /* From the beginning to the end. */
 
-struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
+struct ucalls *ucalls_init(void)
 {
 	struct ucalls *c = calloc(1, sizeof *c);
 
@@ -554,12 +429,9 @@ struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops)
 		free(c);
 		return NULL;
 	}
-	c->ca_set   = set;
-	c->ca_ops   = ops;
 	c->ca_limit = UCALL_LIMIT;
 	c->ca_forks = uproc_forks;
 	link_init(&c->ca_queue);
-	link_init(&c->ca_free);
 	link_init(&c->ca_idle);
 	return c;
 }
@@ -599,8 +471,6 @@ void ucalls_fini(struct ucalls *c)
 	if (c == NULL || inherited(c))
 		return;
 	native_stop(c);
-	while (!link_empty(&c->ca_free))
-		free(link_out(c->ca_free.lk_next));
 	pthread_mutex_destroy(&c->ca_lock);
 	free(c);
 }
@@ -608,27 +478,6 @@ void ucalls_fini(struct ucalls *c)
 /* ucall(), for threads of any scheduler over processors. */
 
 static int most = UCALL_LIMIT;		/* atomic */
-
-static int any_wait(void)
-{
-	struct uproc_set *set = uproc_running();
-
-	return set->set_ops.op_move.mv_wait();
-}
-
-static void any_post(struct uproc_thread *t)
-{
-	uproc_of(t)->p_set->set_ops.op_move.mv_wake(NULL, t);
-}
-
-static void any_drain(struct uproc_thread *t)
-{
-	uproc_of(t)->p_set->set_ops.op_move.mv_drain(uproc_of(t));
-}
-
-static const struct ucall_ops any_ops = {
-	any_wait, any_post, any_drain, uproc_hold, uproc_release
-};
 
 /* Returns the ucalls of set, made for its first caller. NULL: no memory. */
 static struct ucalls *calls_of(struct uproc_set *set)
@@ -639,7 +488,7 @@ static struct ucalls *calls_of(struct uproc_set *set)
 		return c;
 	pthread_mutex_lock(&set->set_lock);
 	c = set->set_calls;
-	if (c == NULL && (c = ucalls_init(set, &any_ops)) != NULL) {
+	if (c == NULL && (c = ucalls_init()) != NULL) {
 		(void)ucalls_limit(c, __atomic_load_n(&most,
 						      __ATOMIC_RELAXED));
 		set->set_calls_fini = ucalls_fini;

@@ -71,24 +71,8 @@ int ucall_limit(int nr);
 
 struct ucalls;
 
-/* What differs between schedulers. */
-struct ucall_ops {
-	/* The running thread waits for a wake. 0, or -ENOMEM: it has not. */
-	int  (*op_wait)(void);
-	/* Wakes t. Any native thread. */
-	void (*op_post)(struct uproc_thread *t);
-	/* Takes the wakes that have come to the processor of t. t runs. */
-	void (*op_drain)(struct uproc_thread *t);
-	/* Do what uproc_hold() and uproc_release() do. */
-	void (*op_hold)(struct uproc_set *set);
-	void (*op_release)(struct uproc_set *set);
-};
-
-/*
- * Makes what calls by threads of set need. *ops must stay valid. NULL and
- * errno: ENOMEM or another error of pthread_mutex_init().
- */
-struct ucalls *ucalls_init(struct uproc_set *set, const struct ucall_ops *ops);
+/* Makes what calls need. NULL and errno: ENOMEM or another error of pthreads. */
+struct ucalls *ucalls_init(void);
 
 /*
  * Sets the limit of native threads; UCALL_LIMIT if not called. The scheduler
@@ -103,7 +87,7 @@ int ucalls_limit(struct ucalls *c, int nr);
 #define UCALL_LIMIT	64
 
 /*
- * Does what ucall() does, for self, the running thread of the set. -EINVAL:
+ * Does what ucall() does, for self, the running thread of a set over uproc.h. -EINVAL:
  * self is NULL, too. -ECHILD: an ancestor of the process has made c.
  */
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,

@@ -29,6 +29,22 @@
  * uproc_fini() waits for this moment. The threads that are still alive then can
  * never be woken.
  *
+ * DEADLINES
+ *
+ * Each processor is a host (uwait.h): it has a wheel for the deadlines of its
+ * threads, and a list of records whose wait was ended elsewhere. It looks at
+ * both where it takes remote wakes, once in some 64 switches, and before it
+ * sleeps. A processor with a deadline sleeps until then at most. Meanwhile it
+ * does not count as idle, so the set does not end. A processor without
+ * deadlines pays two loads for each look.
+ *
+ * Under virtual time a processor with a deadline sleeps like any other. But
+ * while there is a deadline, set_idle never becomes complete. The last processor
+ * that is awake does not go to sleep then. It lets the clock jump to the next
+ * deadline of the set, and wakes the processors that have it. Nor does the last
+ * hold end then: its holder lets the clock jump first. So set_idle is complete
+ * only at the end, as in real time.
+ *
  * REST
  *
  * A processor that has slept for REST gives back memory that it keeps for work
@@ -113,11 +129,16 @@
  * P4. The sum of additions to set_idle by and for a processor is 1 only while
  *     it sleeps and no waker has begun to wake it. Else it is 0 or less.
  * P5. A thread is freed once. By then it has ended, its node is in no inbox,
- *     and its joiner, if it has one, has left. No wake by the end of another
- *     thread is under way to it.
+ *     and its joiner, if it has one, has left. Each of its wait records has
+ *     arrived (A3 in uwait.c).
  * P6. When the native threads are made, the mappings in reserve are free.
  * P7. A processor is pinned exactly while p_pinned is set. Only its own native
  *     thread changes p_pinned.
+ * P8. A processor sleeps no longer than until its first deadline. While it
+ *     sleeps with a deadline, in real time, its additions to set_idle sum up to
+ *     0 or less.
+ * P9. Virtual time changes only while all processors but the caller of jump()
+ *     sleep. While the set has a deadline, set_idle does not become complete.
  *
  * REJECTED
  *
@@ -133,6 +154,7 @@
 #include "uproc_set.h"
 #include "cpus.h"
 #include "idle.h"
+#include "lock.h"
 #include "ucall.h"
 
 #include <errno.h>
@@ -162,11 +184,11 @@ UPREEMPT_NEVER;
 
 /* Lies behind a thread made with UPROC_JOIN. */
 struct joint {
-	struct uproc_thread *j_waiter;	/* NULL, joiner or ENDED (atomic) */
-	int                  j_told;	/* the joiner was woken (atomic) */
+	struct uwait *j_wait;	/* of the joiner, or NULL */
+	struct ulock  j_lock;	/* protects both others */
+	int           j_ended;
 };
 
-#define ENDED	((struct uproc_thread *)1)
 #define NOINLINE	__attribute__((noinline))
 /*
  * Mappings. A native thread has its stack, the guard and, after malloc(), the
@@ -218,6 +240,127 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 {
 	if (uwakes_add(&t->t_wakes, wakes))
 		uproc_queue_put(&p->p_queue, t);
+}
+
+/* For uwait.h. */
+
+static struct uproc *native_self(void);
+
+/* Brings w, whose thread is at home at p, the caller, to its end. */
+static void arrive(struct uproc *p, struct uwait *w)
+{
+	struct uproc_thread *t = (struct uproc_thread *)w->w_stack;
+
+	uwait_arrived(w);
+	if (!uwakes_add(&t->t_wakes, 1))
+		return;
+	/* In s_next() the queue is what the scheduler looks at. */
+	if (ustack_self() != NULL && p->p_set->set_ops.op_soon != NULL)
+		p->p_set->set_ops.op_soon(p, t);
+	else
+		uproc_queue_put(&p->p_queue, t);
+}
+
+static void waits_arrive(struct uwait_host *h, struct uwait *w)
+{
+	arrive((struct uproc *)h->h_sched, w);
+}
+
+static void waits_post(struct uwait_host *h, struct uwait *w)
+{
+	struct uproc *p = (struct uproc *)h->h_sched;
+
+	uwait_post(h, w);					/* W1 */
+	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
+}
+
+static void waits_tell(struct uwait *w)
+{
+	struct uproc *p = uproc_of((struct uproc_thread *)w->w_stack);
+
+	if (p == native_self())
+		arrive(p, w);
+	else
+		waits_post(&p->p_waits, w);
+}
+
+static void waits_back(struct ustack *u, int nr)
+{
+	uwakes_back(&((struct uproc_thread *)u)->t_wakes, nr);
+}
+
+static void waits_drain(struct ustack *u)
+{
+	uproc_drain((struct uproc *)u->u_sched);
+}
+
+static bool waits_try(struct ustack *u)
+{
+	struct uproc_thread *t = (struct uproc_thread *)u;
+
+	uproc_drain(uproc_of(t));
+	if (t->t_wakes.w_count <= 0)
+		return false;
+	t->t_wakes.w_count--;
+	return true;
+}
+
+/* Reads what the thread's processor may be changing: see uwaits.c. */
+__attribute__((no_sanitize("thread")))
+bool uproc_waits(const struct ustack *u)
+{
+	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
+
+	return __atomic_load_n(&k->w_count, __ATOMIC_RELAXED) < 0 &&
+	       __atomic_load_n(&k->w_posted, __ATOMIC_RELAXED) < UWAKES_ONE;
+}
+
+/* A processor has its wheel to itself. */
+static void waits_enter(struct uwait_host *h)
+{
+	(void)h;
+}
+
+static const struct uwait_ops wait_ops = {
+	.o_tell   = waits_tell,
+	.o_post   = waits_post,
+	.o_arrive = waits_arrive,
+	.o_back   = waits_back,
+	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
+	.o_drain  = waits_drain,
+	.o_enter  = waits_enter,
+	.o_leave  = waits_enter
+};
+
+/* The call-backs of the dispatcher for it. */
+
+static int wait_here(struct usched *s)
+{
+	(void)s;
+	return uproc_wait();
+}
+
+static void any_wake(struct usched *s, struct ustack *u)
+{
+	((struct uproc *)s)->p_set->set_ops.op_move.mv_wake(native_self(),
+						(struct uproc_thread *)u);
+}
+
+static int any_make(struct usched *s, void (*f)(void *), void *arg)
+{
+	struct uproc *p = (struct uproc *)s;
+
+	return p->p_set->set_ops.op_move.mv_make(p, f, arg);
+}
+
+/* Makes a thread as rr_thread_init() does. */
+static int make_dealt(struct uproc *p, void (*f)(void *), void *arg)
+{
+	struct uproc_set *set = p->p_set;
+
+	return uproc_make(uproc_at(set, uproc_deal(set)), f, arg, 0) != NULL ?
+		0 : -errno;
 }
 
 /* Wakes t. here: the processor of the caller, or NULL. Any native thread. */
@@ -281,17 +424,21 @@ void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 
 void uproc_end(struct uproc *p, struct uproc_thread *t)
 {
-	struct uproc_thread *waiter;
+	struct joint *j = joint(t);
+	struct uwait *w;
 
-	/* Releases what t did; pairs with the acquires in join_*(). */
-	waiter = __atomic_exchange_n(&joint(t)->j_waiter, ENDED,
-				     __ATOMIC_ACQ_REL);
+	(void)p;
 	USCHED_RACE(17);
-	if (waiter != NULL) {
-		p->p_set->set_ops.op_move.mv_wake(p, waiter);
-		USCHED_RACE(18);
-		__atomic_store_n(&joint(t)->j_told, 1, __ATOMIC_RELEASE);
-	}
+	ulock_get(&j->j_lock);
+	w = j->j_wait;
+	j->j_wait  = NULL;
+	j->j_ended = 1;
+	if (w != NULL && !uwait_claim(w))
+		w = NULL;
+	ulock_put(&j->j_lock);
+	USCHED_RACE(18);
+	if (w != NULL)
+		uwait_tell(w, 0);
 }
 
 /* Puts u at the end of the queue, as after a yield, if others can run. */
@@ -452,7 +599,7 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 	t->t_stack.u_mark = flags;
 	uwakes_init(&t->t_wakes);
 	if (flags & UPROC_JOIN)
-		*joint(t) = (struct joint) { NULL, 0 };
+		memset(joint(t), 0, sizeof(struct joint));
 	return t;
 }
 
@@ -479,90 +626,101 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 }
 
 /*
- * Registers self as the joiner of t. False: t has another joiner. Sets *ended
- * if t has ended, and acquires what t did before its end.
+ * Puts a record where the end of t finds it. Caller holds j_lock. 0: the caller
+ * waits. 1: t has ended. -EAGAIN, -EINVAL, -ENOMEM.
  */
-static bool join_begin(struct uproc_thread *t, struct uproc_thread *self,
-		       bool *ended)
+static int join_begin(struct joint *j, struct uproc_thread *t, utime_ns until)
 {
-	struct uproc_thread *was = NULL;
-	bool done;
-
-	done = __atomic_compare_exchange_n(&joint(t)->j_waiter, &was, self,
-			false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	*ended = was == ENDED;
-	return done || *ended;
-}
-
-/* Withdraws self as the joiner of t. False: t has ended meanwhile. */
-static bool join_cancel(struct uproc_thread *t, struct uproc_thread *self)
-{
-	return __atomic_compare_exchange_n(&joint(t)->j_waiter, &self, NULL,
-			false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-}
-
-static bool has_ended(struct uproc_thread *t)
-{
-	return __atomic_load_n(&joint(t)->j_waiter, __ATOMIC_ACQUIRE) == ENDED;
-}
-
-/*
- * Waits for the end of t. Of the wakes that come to self, exactly one is the
- * wake by that end. The others have another purpose, so they are given back.
- */
-static int join_wait(struct uproc_thread *t, struct uproc_thread *self)
-{
-	const struct uproc_move_ops *m = &uproc_of(self)->p_set->set_ops.op_move;
-	unsigned turns = 0;
-	int waits = 0;
 	int rc = 0;
 
-	do {
-		rc = m->mv_wait();
-		if (rc == 0)
-			waits++;
-		else if (join_cancel(t, self)) {
-			uwakes_back(&self->t_wakes, waits);
-			return rc;
-		}
-	} while (!has_ended(t));
-	/* The wake may still be under way: t and self must not be freed yet. */
-	while (!__atomic_load_n(&joint(t)->j_told, __ATOMIC_ACQUIRE))
-		uproc_pause(&turns);
-	while (waits == 0) {		/* the wake of the end is not taken */
-		m->mv_drain(uproc_of(self));
-		waits += m->mv_wait() == 0;
-		uproc_pause(&turns);	/* another post may be half-way */
+	if (j->j_ended)
+		return 1;
+	if (j->j_wait != NULL)
+		return -EINVAL;
+	if (until == UNOW)
+		return -EAGAIN;
+	j->j_wait = uwait_new(sizeof *j->j_wait, UWAIT_JOIN, t, &rc);
+	return rc;
+}
+
+/* Waits for the end of t. 0, or the reason why it has not come. */
+static int join_wait(struct uproc_thread *t, utime_ns until)
+{
+	struct joint *j = joint(t);
+	struct uwait *w;
+	int rc;
+
+	ulock_get(&j->j_lock);
+	rc = join_begin(j, t, until);
+	w = j->j_wait;
+	ulock_put(&j->j_lock);
+	if (rc != 0)
+		return rc > 0 ? 0 : rc;
+	USCHED_RACE(19);
+	rc = uwait_for(w, until);
+	if (rc != 0) {
+		ulock_get(&j->j_lock);
+		if (j->j_wait == w)
+			j->j_wait = NULL;
+		ulock_put(&j->j_lock);
 	}
-	uwakes_back(&self->t_wakes, waits - 1);
-	return 0;
+	uwait_free(w);
+	return rc;
+}
+
+/* Frees t, which has ended, and which self has joined; NULL: natively. */
+static void join_free(struct uproc_thread *t, struct uproc_thread *self)
+{
+	struct uproc *p = uproc_of(t);
+
+	if (!uwakes_leave(&t->t_wakes))
+		return;
+	if (self != NULL)
+		uproc_free(uproc_of(self), t);
+	else
+		umem_put_shared(&p->p_outer, t,
+				thread_size(p, t->t_stack.u_mark));
+}
+
+static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns until)
+{
+	int rc;
+
+	/* Atomic: the processor of t may be changing the scheduler's bits. */
+	if (!(__atomic_load_n(&t->t_stack.u_mark, __ATOMIC_RELAXED) &
+	      UPROC_JOIN) || until < 0)
+		return -EINVAL;
+	if (self == t)
+		return -EDEADLK;
+	usched_point();
+	rc = join_wait(t, until);
+	if (rc == 0)
+		join_free(t, self);
+	return rc;
 }
 
 int uproc_join(struct uproc_thread *t)
 {
 	struct uproc_thread *self;
-	bool ended;
-	int rc = 0;
 
 	uproc_live(t, "join");
 	if (uproc_inherited(uproc_of(t)->p_set))
 		return -ECHILD;
 	self = uproc_self(uproc_of(t)->p_set);
-	/* Atomic: the processor of t may be changing the scheduler's bits. */
-	if (self == NULL || !(__atomic_load_n(&t->t_stack.u_mark,
-					      __ATOMIC_RELAXED) & UPROC_JOIN))
+	return self != NULL ? join(t, self, UNEVER) : -EINVAL;
+}
+
+int uproc_join_until(struct uproc_thread *t, utime_ns until)
+{
+	struct uproc_set *set = uproc_of(t)->p_set;
+
+	uproc_live(t, "join");
+	if (uproc_inherited(set))
+		return -ECHILD;
+	if (uproc_self(set) == NULL &&
+	    (ustack_self() != NULL || native_self() != NULL))
 		return -EINVAL;
-	if (self == t)
-		return -EDEADLK;
-	usched_point();
-	if (!join_begin(t, self, &ended))
-		return -EINVAL;
-	USCHED_RACE(19);
-	if (!ended)
-		rc = join_wait(t, self);
-	if (rc == 0 && uwakes_leave(&t->t_wakes))
-		uproc_free(uproc_of(self), t);
-	return rc;
+	return join(t, uproc_self(set), until);
 }
 
 int uproc_yield(void)
@@ -624,6 +782,8 @@ void uproc_drain(struct uproc *p)
 		} else if (nr == UWAKES_FREE)
 			uproc_free(p, t);
 	}
+	if (uwait_must_look(&p->p_waits))
+		uwait_look(&p->p_waits);
 	p->p_sched.s_ahead = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
 		UPROC_LANE_NR ? UPROC_AHEAD : 0;
 }
@@ -635,32 +795,125 @@ static void rest(struct uproc *p)
 	usched_trim(&p->p_sched, REST_STACK);
 }
 
+/* Returns the next deadline of the set, whose processors sleep, or UNEVER. */
+static utime_ns next_due(struct uproc_set *set)
+{
+	utime_ns due = UNEVER;
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		utime_ns next = uwait_due(&uproc_nth(set, i)->p_waits);
+
+		if (next < due)
+			due = next;
+	}
+	return due;
+}
+
+/*
+ * Lets virtual time jump to the next deadline of the set, and wakes the
+ * processors that have it. All processors sleep but the caller, and there is no
+ * hold but that of the caller. False: there is no deadline.
+ */
+static bool jump(struct uproc_set *set)
+{
+	utime_ns due = next_due(set);
+	int i;
+
+	if (due == UNEVER)
+		return false;
+	USCHED_RACE(48);
+	utime_jump(due);
+	for (i = 0; i < set->set_nr; i++) {
+		struct uproc *q = uproc_nth(set, i);
+
+		if (uwait_due(&q->p_waits) <= due)
+			uidle_wake(&set->set_idle, &q->p_asleep);
+	}
+	return true;
+}
+
+/* Sleeps under virtual time, or lets the clock jump instead (P9). */
+static bool sleep_virtual(struct uproc *p, utime_ns ns)
+{
+	struct uproc_set *set = p->p_set;
+	int *idle = &set->set_idle;
+
+	if (!uidle_enter_unless_last(idle, set->set_nr)) {
+		if (next_due(set) != UNEVER) {
+			uidle_stay(idle, &p->p_asleep);
+			return jump(set);
+		}
+		(void)uidle_enter(idle, set->set_nr);
+	}
+	if (ns != UNEVER)
+		return uidle_doze_entered(idle, &p->p_asleep, (long)ns);
+	upark_sleep(&p->p_asleep);
+	return true;
+}
+
+bool uproc_sleep(struct uproc *p, utime_ns ns)
+{
+	struct uproc_set *set = p->p_set;
+	utime_ns due = uwait_due(&p->p_waits);
+
+	if (utime_is_virtual())
+		return sleep_virtual(p, ns);
+	if (due != UNEVER) {
+		due -= unow();
+		if (due < ns)
+			ns = due > 0 ? due : 0;
+		return uidle_doze_busy(&set->set_idle, set->set_nr,
+				&p->p_asleep, ns < LONG_MAX ? (long)ns :
+				LONG_MAX);
+	}
+	if (ns != UNEVER)
+		return uidle_doze(&set->set_idle, set->set_nr, &p->p_asleep,
+				  (long)ns);
+	uidle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
+	return true;
+}
+
 /* Sleeps until there is work. *rested: p has rested already (REST above). */
 static void sleep_and_rest(struct uproc *p, bool *rested)
 {
-	struct uproc_set *set = p->p_set;
+	utime_ns since = *rested || utime_is_virtual() ? UNEVER : unow() + REST;
 
-	if (*rested) {
-		uidle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
-		return;
-	}
-	if (uidle_doze(&set->set_idle, set->set_nr, &p->p_asleep, REST))
+	if (uproc_sleep(p, since != UNEVER ? REST : UNEVER) ||
+	    since == UNEVER || unow() < since)
 		return;
 	rest(p);
 	*rested = true;
 }
 
+void uproc_shuffle(struct uproc *p)
+{
+	const struct usched_queue *q = &p->p_queue;
+	struct ustack **first = &q->q_ring[q->q_head & q->q_mask];
+	struct ustack *was = *first;
+	struct ustack **drawn;
+
+	p->p_random = p->p_random * 1664525u + 1013904223u;
+	drawn = &q->q_ring[(q->q_head + (unsigned)((uint64_t)p->p_random *
+			    uproc_queue_len(q) >> 32)) & q->q_mask];
+	*first = *drawn;
+	*drawn = was;
+}
+
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
-	int spin = set->set_spare ? UPROC_SPIN : 0;
+	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned turns = 0;
 	bool rested = false;
 
 	for (;;) {
 		uproc_drain(p);
-		if (!uproc_queue_empty(&p->p_queue))
+		if (!uproc_queue_empty(&p->p_queue)) {
+			if (p->p_random != 0)
+				uproc_shuffle(p);
 			return true;
+		}
 		if (uproc_stopped(set))
 			return false;
 		if (spin-- > 0) {
@@ -672,6 +925,7 @@ bool uproc_look(struct uproc *p)
 		upark_prepare(&p->p_asleep);			/* S1 S2 */
 		USCHED_RACE(16);
 		if ((!uinbox_empty(&p->p_inbox) ||		/* S3 */
+		     uwait_posted(&p->p_waits) || uproc_is_due(p) ||
 		     uproc_stopped(set)) &&
 		    upark_cancel(&p->p_asleep)) {
 			uproc_pause(&turns);	/* a post may be half-way */
@@ -690,8 +944,15 @@ void uproc_hold(struct uproc_set *set)
 
 void uproc_release(struct uproc_set *set)
 {
-	if (set != NULL)
-		uidle_release(&set->set_idle);
+	if (set == NULL)
+		return;
+	while (utime_is_virtual()) {					/* P9 */
+		if (uidle_enter_unless_last(&set->set_idle, set->set_nr))
+			return;
+		if (!jump(set))
+			break;
+	}
+	uidle_release(&set->set_idle);
 }
 
 /* Cpus. */
@@ -885,10 +1146,17 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		.s_free  = buf_free,
 		.s_done  = o->op_move.mv_done,
 		.s_again = o->op_move.mv_again,
+		.s_wait  = o->op_move.mv_wait,
+		.s_wake  = any_wake,
+		.s_make  = any_make,
+		.s_waits = &p->p_waits,
 #if defined(USCHED_HARD)
 		.s_preempt = o->op_preempt	/* for usched_point() */
 #endif
 	};
+	uwait_host_init(&p->p_waits, &p->p_sched, o->op_move.mv_waits);
+	if (utime_seed() != 0)		/* 0 is no state of the generator */
+		p->p_random = (unsigned)(utime_seed() + nr) * 2654435769u | 1;
 	umem_pool_init(&p->p_pool, &set->set_mem);
 	umem_pool_init(&p->p_outer, &set->set_mem);
 	uinbox_init(&p->p_inbox);
@@ -949,11 +1217,13 @@ static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 	if (m->mv_done == NULL)
 		m->mv_done = thread_done;
 	if (m->mv_wait == NULL)
-		m->mv_wait = uproc_wait;
+		m->mv_wait = wait_here;
 	if (m->mv_wake == NULL)
 		m->mv_wake = wake;
-	if (m->mv_drain == NULL)
-		m->mv_drain = uproc_drain;
+	if (m->mv_waits == NULL)
+		m->mv_waits = &wait_ops;
+	if (m->mv_make == NULL)
+		m->mv_make = make_dealt;
 }
 
 /* Makes a set without processors. 0 or -errno. */
@@ -1209,10 +1479,24 @@ int uproc_start(struct uproc_set *set)
 /* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
+/* Returns how many threads set has, once no thread runs. */
+static long threads_left(const struct uproc_set *set)
+{
+	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct uproc *p = uproc_nth(set, i);
+
+		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
+		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
+	}
+	return nr;
+}
+
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
-	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
 	int i;
 
 	if (set == NULL)
@@ -1225,16 +1509,14 @@ int uproc_fini(struct uproc_set **out, long *left)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
 	uidle_wait(&set->set_idle, set->set_running);
+	*left = threads_left(set);
+	if (*left != 0 && uwait_watch != NULL)
+		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
+				     set->set_ops.op_size, set->set_nr, *left);
 	USCHED_RACE(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
-	for (i = 0; i < set->set_nr; i++) {
-		struct uproc *p = uproc_nth(set, i);
-
-		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
-		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
-		upark_wake(&p->p_asleep);
-	}
-	*left = nr;
+	for (i = 0; i < set->set_nr; i++)
+		upark_wake(&uproc_nth(set, i)->p_asleep);
 	native_join(set);
 	__atomic_store_n(&ending.set_forks, uproc_forks, __ATOMIC_RELAXED);
 	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);

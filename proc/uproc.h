@@ -24,6 +24,7 @@
 
 #include "usched.h"
 #include "umem.h"
+#include "uwait.h"
 #include "wakes.h"
 #if defined(USCHED_HARD)
 #include "uhard.h"
@@ -55,6 +56,7 @@ struct uproc {
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	bool                p_pinned;	/* to its cpu */
+	unsigned            p_random;	/* draws the order; 0: it is as usual */
 	struct umem_pool    p_pool;
 #if defined(USCHED_HARD)
 	struct uhard_kept   p_kept;	/* threads that have ended */
@@ -64,6 +66,7 @@ struct uproc {
 	 * not evict the lines above from the owner's cache.
 	 */
 	struct uinbox       p_inbox;
+	struct uwait_host   p_waits;	/* deadlines, records from elsewhere */
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
@@ -84,11 +87,14 @@ struct uproc_move_ops {
 	int  (*mv_lanes)(struct uproc_set *set);
 	void (*mv_done)(struct usched *s, struct ustack *u);
 	int  (*mv_again)(struct usched *s, struct ustack *u);	/* or never */
-	int  (*mv_wait)(void);
+	/* A thread of s, the caller, waits for a wake. 0 or -ENOMEM. */
+	int  (*mv_wait)(struct usched *s);
 	/* Wakes t. here: the processor that calls; NULL: a native thread. */
 	void (*mv_wake)(struct uproc *here, struct uproc_thread *t);
-	/* Takes the wakes that have come to the running thread of p. */
-	void (*mv_drain)(struct uproc *p);
+	/* For uwait.h; NULL: as in rr. */
+	const struct uwait_ops *mv_waits;
+	/* Makes a thread for a thread of p, the caller. 0 or -errno. */
+	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg);
 	/* In the child that a thread of p has forked: later calls must not
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
@@ -101,6 +107,8 @@ struct uproc_move_ops {
 struct uproc_ops {
 	struct ustack *(*op_next)(struct usched *s);
 	int  (*op_preempt)(struct usched *s, struct ustack *u);
+	/* Puts t, which can run, where it runs soon; NULL: in the queue. */
+	void (*op_soon)(struct uproc *p, struct uproc_thread *t);
 	size_t op_size;		/* of a processor; begins with struct uproc */
 	size_t op_thread;	/* of a thread; the scheduler sets its part */
 	int  (*op_init)(struct uproc *p);	/* 0 or -errno */
@@ -211,6 +219,13 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
  * thread waits for t.
  */
 int uproc_join(struct uproc_thread *t);
+
+/*
+ * Waits as uproc_join() does, until a deadline (uwait.h). A native thread may
+ * wait, too, except for a processor of any set; the set must not end meanwhile.
+ * As uproc_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t can still be joined.
+ */
+int uproc_join_until(struct uproc_thread *t, utime_ns until);
 
 /* Lets the other threads run, then returns 0. -ENOMEM: no other was let run. */
 int uproc_yield(void);
@@ -331,6 +346,12 @@ static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
 	return q->q_head == q->q_tail;
 }
 
+/*
+ * Not API. Swaps the first thread of the queue, which is not empty, for one
+ * drawn at random: see utime_virtual().
+ */
+void uproc_shuffle(struct uproc *p);
+
 /* Threads to fetch ahead: enough for some misses, few enough to stay cached. */
 #define UPROC_AHEAD	48
 
@@ -345,6 +366,11 @@ static __inline__ int uproc_hand(struct uproc *p,
 	struct usched *s = &p->p_sched;
 
 	s->s_queue = &p->p_queue;
+	if (__builtin_expect(p->p_random != 0, 0)) {
+		if (!uproc_queue_empty(&p->p_queue))
+			uproc_shuffle(p);
+		nr = 0;
+	}
 	return s->s_left = s->s_next == next ? nr : 0;
 }
 

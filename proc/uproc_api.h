@@ -67,6 +67,11 @@ int SCHED(join)(THREAD *t)
 	return uproc_join((struct uproc_thread *)t);
 }
 
+int SCHED(join_until)(THREAD *t, utime_ns until)
+{
+	return uproc_join_until((struct uproc_thread *)t, until);
+}
+
 THREAD *SCHED(self)(void)
 {
 	/* A thread of another scheduler may call this during our fini(). */

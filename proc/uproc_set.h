@@ -121,6 +121,24 @@ static inline bool uproc_stopped(const struct uproc_set *set)
 	return __atomic_load_n(&set->set_stop, __ATOMIC_SEQ_CST) != 0;
 }
 
+/*
+ * Puts p, the caller, to sleep until it is woken, has a deadline, or ns have
+ * passed, after upark_prepare() and a look in vain. ns may be UNEVER. Returns
+ * whether another has woken it, or time has jumped.
+ */
+UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
+
+/* Returns whether a deadline of p has passed. Owner only. */
+static inline bool uproc_is_due(const struct uproc *p)
+{
+	utime_ns due = uwait_due(&p->p_waits);
+
+	return due != UNEVER && due <= unow();
+}
+
+/* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
+UPROC_HIDDEN bool uproc_waits(const struct ustack *u);
+
 /* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);
 

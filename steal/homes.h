@@ -187,7 +187,7 @@ static inline int lane_own(struct ws_worker *w, void (*f)(void *))
 static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 {
 	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
-	int own = lane_own(w, t->t_stack.u_f);
+	int own = lane_own(w, ustack_f(t->t_stack.u_f, t->t_stack.u_arg));
 
 	if (own != 0)
 		return own;

@@ -88,6 +88,14 @@
  * worker with nothing but one thread, which yields again and again, takes from
  * all workers, as an idle worker does.
  *
+ * DEADLINES
+ *
+ * Each worker has a wheel (uwait.h), which it touches while it is in. A
+ * deadline stays in the wheel of the worker where its wait began, also if the
+ * thread goes elsewhere. A wait that has ended is told to the home of the
+ * thread, by a list beside the inbox. If a worker is stuck, a thief takes what
+ * is due there, as it takes messages.
+ *
  * PINS
  *
  * While a lane is pinned, its threads that can run are in the kept queue. So a
@@ -704,7 +712,8 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 	}
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
 	    !(t->t_stack.u_mark & PINNED)) {
-		int own = lane_own(w, t->t_stack.u_f);
+		int own = lane_own(w, ustack_f(t->t_stack.u_f,
+						       t->t_stack.u_arg));
 
 		lane_set(t, own != 0 ? own : lane_free(w));
 	} else if (!LIKELY(ws_home(t) == w))
@@ -762,6 +771,38 @@ static struct ustack *quick(struct usched *s)
 	return &t->t_stack;
 }
 
+/* Moves all that can run at w to the queue, and draws a thread. NULL: none. */
+static struct uproc_thread *drawn(struct ws_worker *w)
+{
+	struct usched_queue *q = &w->w_proc.p_queue;
+	struct uproc_thread *t;
+
+	while ((t = w->w_slot) != NULL && queue_room(q)) {
+		ws_slot_set(w, NULL);
+		uproc_queue_put(q, t);
+	}
+	while (queue_room(q) &&
+	       (t = thread_for(w, ws_deque_pop(&w->w_deque))) != NULL)
+		uproc_queue_put(q, t);
+	while (ws_kept_len(&w->w_kept) > 0 && queue_room(q))
+		uproc_queue_put(q, ws_kept_get(&w->w_kept));
+	if (uproc_queue_empty(q))
+		return NULL;
+	uproc_shuffle(&w->w_proc);
+	return uproc_queue_get(q);
+}
+
+/* Chooses at random: see utime_virtual(). Stands in the place of next(). */
+static struct ustack *next_drawn(struct usched *s)
+{
+	struct ws_worker *w = (struct ws_worker *)s;
+
+	__atomic_store_n(&w->w_turn, w->w_turn + 1, __ATOMIC_RELAXED);
+	ws_stop_enter(&w->w_stop);
+	take_messages(w, w);
+	return next_choose(w, drawn(w), false);
+}
+
 static NOINLINE void unpin_ended(struct ws_worker *w, struct uproc_thread *t)
 {
 	ws_stop_enter(&w->w_stop);
@@ -810,14 +851,16 @@ static int again(struct usched *s, struct ustack *u)
 	struct ws_deque_item x = ws_deque_none(NULL);
 	int lane;
 
-	if (turn % (WS_RUN + 1) == 0 || u->u_stack != NULL || u->u_mark != 0 ||
+	if (turn % (WS_RUN + 1) == 0 || s->s_next != next ||
+	    u->u_stack != NULL || u->u_mark != 0 ||
 	    ws_mail_settled(&t->t_wakes) || lane_stays(t) ||
 	    u->u_lane > s->s_lane_nr)
 		return 0;
 	ws_stop_enter(&w->w_stop);
 	if (w->w_slot == NULL)
 		x = ws_deque_pop(&w->w_deque);
-	if (is_task(x) && (lane = lane_own(w, task_f(x))) != 0) {
+	if (is_task(x) && (lane = lane_own(w, ustack_f(task_f(x),
+							 x.i_arg))) != 0) {
 		x = thread_item(thread_for(w, x));
 		lane_set(x.i_arg, lane);
 	}
@@ -928,6 +971,78 @@ static struct uproc_thread *thread_of(struct uinbox_node *n)
 				       offsetof(struct uproc_thread, t_wakes));
 }
 
+/* Ends the wait of r, whose thread is at home at w. Caller as in take_waits(). */
+static void arrive(struct ws_worker *w, struct uwait *r, bool owner)
+{
+	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
+
+	uwait_arrived(r);
+	if (owner)
+		message_came(w);
+	if (!uwakes_add(&t->t_wakes, 1) || (owner && move_to_waker(w, t)))
+		return;
+	lane_note(w, lane_of(t));
+	if (enqueue(w, t))
+		return;
+	if (w->w_slot == NULL)
+		ws_slot_set(w, t);
+	else
+		send_to(w, t);
+}
+
+/* Posts r to w, whose list is taken at the next look. Any thread. */
+static void waits_post(struct uwait_host *h, struct uwait *r)
+{
+	struct uproc *p = (struct uproc *)h->h_sched;
+
+	uwait_post(h, r);
+	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
+	end_unwatched();
+}
+
+/* Handles r, which was posted to w. False: it stays, for w itself. */
+static bool take_wait(struct ws_worker *w, struct uwait *r, bool owner)
+{
+	const struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
+	struct ws_worker *home;
+
+	if (__atomic_load_n(&r->w_state, __ATOMIC_RELAXED) == UWAIT_ARRIVED)
+		return owner && uwait_orphan(&w->w_proc.p_waits, r);
+	home = ws_home(t);
+	if (home != w)
+		waits_post(&home->w_proc.p_waits, r);
+	else if (!owner && t->t_stack.u_lane == w->w_running_lane)
+		return false;
+	else
+		arrive(w, r, owner);
+	return true;
+}
+
+/*
+ * Ends the waits of w whose deadline has passed, or whose end was posted.
+ * Caller is in w (owner), or has stopped w.
+ */
+static NOINLINE void take_waits(struct ws_worker *w, bool owner)
+{
+	struct uwait_host *h = &w->w_proc.p_waits;
+	struct uwait *last = NULL;
+	struct uwait *r, *more;
+
+	if (uproc_is_due(&w->w_proc))
+		uwait_expired(uwait_expire(h));		/* posts them to homes */
+	for (r = uwait_take(h); r != NULL; r = more) {
+		more = r->w_at.link;
+		if (take_wait(w, r, owner))
+			continue;
+		r->w_at.link = last;
+		last = r;
+	}
+	for (; last != NULL; last = more) {
+		more = last->w_at.link;
+		uwait_post(h, last);
+	}
+}
+
 /* Takes the messages of w. Caller is me: in w, or has stopped w. */
 static void take_messages(struct ws_worker *w, struct ws_worker *me)
 {
@@ -963,6 +1078,8 @@ static void take_messages(struct ws_worker *w, struct ws_worker *me)
 		last = n->n_next;
 		uinbox_post(&w->w_proc.p_inbox, n);
 	}
+	if (uwait_must_look(&w->w_proc.p_waits))
+		take_waits(w, owner);
 }
 
 /* Stealing. */
@@ -1065,7 +1182,8 @@ static bool is_behind(const struct ws_worker *v)
 	       (__atomic_load_n(&v->w_slot, __ATOMIC_RELAXED) != NULL ||
 		ws_deque_size(&v->w_deque) != 0 ||
 		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
-		!uinbox_empty((struct uinbox *)&v->w_proc.p_inbox));
+		!uinbox_empty((struct uinbox *)&v->w_proc.p_inbox) ||
+		uwait_posted(&v->w_proc.p_waits) || uproc_is_due(&v->w_proc));
 }
 
 static unsigned turn_of(const struct ws_worker *v)
@@ -1248,7 +1366,8 @@ static bool has_nothing(struct ws_worker *w)
 	       ws_deque_size(&w->w_deque) == 0 &&
 	       uproc_queue_len(&w->w_proc.p_queue) == 0 &&
 	       ws_kept_len(&w->w_kept) == 0 &&
-	       uinbox_empty(&w->w_proc.p_inbox);
+	       uinbox_empty(&w->w_proc.p_inbox) &&
+	       !uwait_posted(&w->w_proc.p_waits) && !uproc_is_due(&w->w_proc);
 }
 
 /*
@@ -1263,12 +1382,10 @@ static bool must_return(struct ws_worker *w)
 /* Sleeps as the watch: for WS_WATCH at most, and then looks. */
 static void sleep_as_watch(struct ws_worker *w)
 {
-	int *asleep = &w->w_proc.p_asleep;
 	bool woken;
 
 	remember_turns();						/* U2 */
-	woken = uidle_doze(&set->set_idle, set->set_nr, asleep,
-			   WS_WATCH * 1000000L);			/* U3 */
+	woken = uproc_sleep(&w->w_proc, WS_WATCH * UTIME_MS);		/* U3 */
 	if (!woken)
 		(void)ws_watch_due(&all.s_watch);	/* so others need not */
 	ws_watch_end(&all.s_watch);					/* U4 */
@@ -1306,7 +1423,7 @@ static void park(struct ws_worker *w, unsigned *turns)
 	    ws_watch_begin(&all.s_watch))				/* U1 */
 		sleep_as_watch(w);					/* S4 */
 	else
-		uidle_sleep(&set->set_idle, set->set_nr, asleep);	/* S4 */
+		(void)uproc_sleep(&w->w_proc, UNEVER);			/* S4 */
 	ws_seek_unpark(&all.s_seek);
 	*turns = 0;
 }
@@ -1371,8 +1488,7 @@ static void nap(struct ws_worker *w)
 	upark_prepare(asleep);						/* S1 */
 	if (must_return(w) && upark_cancel(asleep))			/* S3 */
 		return;
-	(void)uidle_doze(&set->set_idle, set->set_nr, asleep,		/* S4 */
-			 (long)ws_worth_nap(&w->w_thief));
+	(void)uproc_sleep(&w->w_proc, ws_worth_nap(&w->w_thief));	/* S4 */
 }
 
 /*
@@ -1624,7 +1740,12 @@ static int preempt(struct usched *s, struct ustack *u)
 	if (u == NULL) {
 		enqueue_undo(w, t);
 		preempt_end(w, t);
-	} else if (!has_nothing(w)) {
+		ws_stop_leave(&w->w_stop);
+		return 0;
+	}
+	if (uwait_must_look(&w->w_proc.p_waits))
+		take_waits(w, true);
+	if (!has_nothing(w)) {
 		rc = preempt_begin(w, t);
 		if (rc == 0)
 			preempt_end(w, t);
@@ -1668,14 +1789,103 @@ void ws_wake_slow(struct ws_thread *t)
 		wake(p, &t->s_thread);
 }
 
-/*
- * Takes the wakes of the running thread, also if their node lies in the inbox
- * of a former home, which computes.
- */
-static void take_wakes(struct uproc *p)
+/* For uwait.h. */
+
+/* Ends the wait of r here, if its thread is at home at w, the caller's. */
+static bool tell_here(struct ws_worker *w, struct uwait *r)
+{
+	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
+	struct uproc_thread *before = w->w_slot;
+
+	ws_stop_enter(&w->w_stop);
+	if (ws_home(t) != w) {
+		ws_stop_leave(&w->w_stop);
+		return false;
+	}
+	uwait_arrived(r);
+	if (uwakes_add(&t->t_wakes, 1)) {
+		before = w->w_slot;
+		ws_slot_set(w, t);
+		ws_displaced(w, before);
+	} else
+		ws_stop_leave(&w->w_stop);
+	return true;
+}
+
+static void waits_tell(struct uwait *r)
+{
+	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
+	struct ws_worker *w, *home;
+
+	if (inherited(t))
+		return;
+	w = (struct ws_worker *)uproc_here(set);
+	if (w != NULL && !w->w_stop.k_in && tell_here(w, r))
+		return;
+	if (w != NULL)
+		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
+	home = ws_home(t);
+	waits_post(&home->w_proc.p_waits, r);
+}
+
+static void waits_back(struct ustack *u, int nr)
+{
+	uwakes_back(&((struct uproc_thread *)u)->t_wakes, nr);
+}
+
+/* Also if the node of the wake lies in the inbox of a former home. */
+static bool waits_try(struct ustack *u)
+{
+	struct uwakes *k = &((struct uproc_thread *)u)->t_wakes;
+
+	ws_mail_collect(k);
+	if (k->w_count <= 0)
+		return false;
+	k->w_count--;
+	return true;
+}
+
+static void waits_enter(struct uwait_host *h)
+{
+	ws_stop_enter(&((struct ws_worker *)h->h_sched)->w_stop);
+}
+
+static void waits_leave(struct uwait_host *h)
+{
+	ws_stop_leave(&((struct ws_worker *)h->h_sched)->w_stop);
+}
+
+static void waits_drain(struct ustack *u)
+{
+	struct ws_worker *w = (struct ws_worker *)u->u_sched;
+
+	ws_mail_collect(&((struct uproc_thread *)u)->t_wakes);
+	ws_stop_enter(&w->w_stop);
+	take_messages(w, w);
+	ws_stop_leave(&w->w_stop);
+}
+
+static const struct uwait_ops wait_ops = {
+	.o_tell   = waits_tell,
+	.o_post   = waits_post,
+	.o_back   = waits_back,
+	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
+	.o_drain  = waits_drain,
+	.o_enter  = waits_enter,
+	.o_leave  = waits_leave
+};
+
+static int wait_here(struct usched *s)
+{
+	(void)s;
+	return ws_wait();
+}
+
+static int make_here(struct uproc *p, void (*f)(void *), void *arg)
 {
 	(void)p;
-	ws_mail_collect(&((struct uproc_thread *)ustack_self())->t_wakes);
+	return ws_spawn(f, arg);
 }
 
 /* From the beginning to the end. */
@@ -1687,6 +1897,8 @@ static int worker_init(struct uproc *p)
 	w->w_running_lane = NONE;
 	ws_stop_init(&w->w_stop);
 	p->p_sched.s_gate = &w->w_stop.k_in;
+	if (p->p_random != 0)
+		p->p_sched.s_next = next_drawn;
 	ws_worth_init(&w->w_thief);
 	w->w_random = p->p_nr * 2654435769u + 1;
 	return ws_kept_init(&w->w_kept, ROOM_MIN) ?
@@ -1730,9 +1942,10 @@ static const struct uproc_ops ops = {
 		.mv_lanes  = lanes_init,
 		.mv_done   = done,
 		.mv_again  = again,
-		.mv_wait   = ws_wait,
+		.mv_wait   = wait_here,
 		.mv_wake   = wake,
-		.mv_drain  = take_wakes,
+		.mv_waits  = &wait_ops,
+		.mv_make   = make_here,
 		.mv_forked = in_child
 	}
 };

@@ -122,6 +122,7 @@ struct ws_thread *ws_thread_pinned(int proc, void (*f)(void *), void *arg);
 /* Makes a thread that lives until ws_join(). These are as in rr.h. */
 struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg);
 int ws_join(struct ws_thread *t);
+int  ws_join_until(struct ws_thread *t, utime_ns until);
 
 /*
  * Pins the running thread: it stays with the worker that runs it until it calls

@@ -119,7 +119,7 @@ broken() { # what, build, file, sed script
 	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
 	rm -rf "$dir/tree" "$dir/$2"
 	mkdir "$dir/tree" "$dir/tree/test"
-	cp -r usched.[ch] rr.[ch] ll.[ch] proc steal extra "$dir/tree" &&
+	cp -r usched.[ch] rr.[ch] ll.[ch] wait proc steal extra "$dir/tree" &&
 	cp test/layout "$dir/tree/test" || exit 1
 	sed "$4" "$3" >"$dir/tree/$3"
 	if cmp -s "$3" "$dir/tree/$3"; then
@@ -152,7 +152,7 @@ mutants() {
 	broken 'inbox: a link cleared too late' plain proc/inbox.h \
 		'/n_next, NULL, __ATOMIC_RELAXED/d
 		s/^	USCHED_RACE(2);/&\n	n->n_next = NULL;/'
-	broken 'park: no unpark' plain proc/park.h \
+	broken 'park: no unpark' plain wait/park.h \
 		'/^	upark_futex_wake(asleep);/d'
 	broken 'idle: a waker is not counted' plain proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'

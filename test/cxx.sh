@@ -13,7 +13,7 @@ dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 passed=0 failed=0 skipped=0
 wrap=-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 wrap=$wrap,--wrap=ustack_block_hard,--wrap=usched_run_hard
-modules='usched ugen umem uproc rr ll ws ucall'
+modules="usched $modules"
 
 # verdict WHAT: judges the last command; its output is in $dir/out.
 verdict() {

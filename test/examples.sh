@@ -56,10 +56,12 @@ compile() {
 
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall; do
+	modules=$(for m in rr ll ws ucall uchan uwork; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	modules="$modules ${modules:+$(where umem.c uproc.c)}
+		$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
+			where uwait.c)
 		$(grep -q '^#include "ugen.h' "$source" && where ugen.c)
 		$(grep -q '^#include "' "$source" && where usched.c)"
 	case $source in

@@ -19,7 +19,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
 cc=${CC:-cc}
-lib=${FUZZ_LIB:-usched.c proc/umem.c proc/uproc.c rr.c ll.c}
+lib=${FUZZ_LIB:-usched.c wait/uwait.c proc/umem.c proc/uproc.c rr.c ll.c}
 seconds=${FUZZ_SECONDS:-20}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)$$}

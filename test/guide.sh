@@ -86,7 +86,7 @@ words() {
 # The library for "again", without files that only some programs need.
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c usched.c proc/umem.c proc/uproc.c proc/ucall.c \
+	for source in rr.c usched.c wait/uwait.c proc/umem.c proc/uproc.c proc/ucall.c \
 	    $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1

@@ -144,7 +144,7 @@ gdb_finds() {
 
 in_tree() {
 	must 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
-		-Itest -I. -Iproc -L. -lusched -pthread -o "$dir/a"
+		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
 	must 'in the tree' env LD_LIBRARY_PATH=. timeout 60 "$dir/a"
 }
 

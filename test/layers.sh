@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# layers.sh: includes point one way: core, processors, schedulers and modules,
-# programs. The top level holds the files that a newcomer looks for, and
+# layers.sh: includes point one way: core, waits, processors, schedulers and
+# modules, programs. The top level holds the files that a newcomer looks for, and
 # folders. Each folder has a README that says what the folder is. Links between
 # texts lead to files. A planted include upwards is found.
 
@@ -23,9 +23,9 @@ below() { # folder or file
 	usched.[ch])	echo usched.h $2 ;;
 	wait)		echo usched.h wait $2 ;;
 	proc)		echo usched.h wait proc $2 ;;
-	rr.[ch]|ll.[ch]) echo usched.h proc "${1%.?}.h" ;;
-	steal)		echo usched.h proc steal ;;
-	extra)		echo usched.h extra ;;
+	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
+	steal)		echo usched.h wait proc steal ;;
+	extra)		echo usched.h wait extra ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
@@ -44,7 +44,7 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*)	continue ;;
+		bench/peers/*|bench/waits/*)	continue ;;
 		bench/*.[ch]|wait/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
@@ -91,7 +91,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 
 # Planted errors are found.
 mkdir "$dir/tree" && cp -r ./*.[ch] wait proc steal extra bench "$dir/tree"
-for planted in wait/ugen.h:uproc.h proc/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
+for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"

@@ -32,7 +32,7 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
-cp usched.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
+cp usched.h wait/*.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
 for m in inbox park wakes idle deque mail stop seek watch; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		passed=$((passed + 1))

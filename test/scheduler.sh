@@ -21,7 +21,7 @@ WATCHDOG=${WATCHDOG:-300}
 export WATCHDOG
 text=doc/scheduler.md
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest"
-library='usched.c proc/umem.c proc/uproc.c proc/ucall.c extra/upreempt.c ll.c steal/ws.c'
+library='usched.c wait/uwait.c proc/umem.c proc/uproc.c proc/ucall.c extra/upreempt.c ll.c steal/ws.c'
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 	examples/pr/pmain.c examples/pr/demo.c examples/pr/deadline.c test/either.h'
 # The priority of threads in test/either.h: the same for all, or by processor.

@@ -23,10 +23,11 @@ static struct ustack *next(struct usched *s)
 }
 
 /* Fails for lack of memory, after the other thread has ended. */
-static int bad_wait(void)
+static int bad_wait(struct usched *s)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 
+	(void)s;
 	if (t->t_wakes.w_count > 0)
 		return uproc_wait();
 	while (__atomic_load_n(&ended, __ATOMIC_SEQ_CST) == 0)

@@ -51,10 +51,11 @@ static inline void upark_futex_wait(int *word, int value)
 	(void)syscall(SYS_futex, word, UPARK_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-/* Sleeps like upark_futex_wait(), for at most ns nanoseconds, below 10^9. */
+/* Sleeps like upark_futex_wait(), for at most ns nanoseconds. */
 static inline void upark_futex_wait_for(int *word, int value, long ns)
 {
-	long most[2] = { 0, ns };	/* the kernel's struct timespec */
+	/* The kernel's struct timespec. */
+	long most[2] = { ns / 1000000000, ns % 1000000000 };
 
 	(void)syscall(SYS_futex, word, UPARK_FUTEX_WAIT, value, most, NULL, 0);
 }

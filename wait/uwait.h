@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/* uwait.h: waits that end: by an event, at a time, or by a cancellation. */
+
+#ifndef UWAIT_H
+#define UWAIT_H
+
+/*
+ * All waits of this folder have a deadline. A deadline is a point in time, in
+ * nanoseconds of CLOCK_MONOTONIC, and not a length. So a loop of several waits
+ * passes the same deadline to each of them.
+ *
+ * SHORTEST USE, in threads of rr, ll, ws, or another scheduler over uproc.h:
+ *
+ *	u_sleep(uafter(50 * UTIME_MS));
+ *	if (u_wait_until(uafter(UTIME_S)) == -ETIMEDOUT)
+ *		...			no wake has come within a second
+ *
+ * RESULTS of all waits
+ *
+ *	0		the event has come. If it comes with the deadline or
+ *			with a cancellation, the event wins: nothing is lost
+ *	-ETIMEDOUT	the deadline of this call has passed
+ *	-ECANCELED	a scope around the caller was cancelled (uscope.h)
+ *	-EAGAIN		the deadline was UNOW, and the caller would have to wait
+ *	-ENOMEM		no memory for the wait; nothing has changed
+ *	-EINVAL		the deadline is negative, or the caller cannot wait
+ *	-ENOSYS		the caller's dispatcher has no s_wait
+ *
+ * errno is not used, since it belongs to the native thread.
+ *
+ * WHO MAY CALL WHAT
+ *
+ * unow(), uafter(): any thread, also signal handlers. Waits: threads of any
+ * dispatcher that has the call-backs below, and native threads, which block in
+ * the system. Not a signal handler, nor a call-back of a dispatcher.
+ *
+ * CALL-BACKS of struct usched. Schedulers over uproc.h have them. For a bare
+ * set of call-backs two lines do: see examples/timed.c.
+ *
+ *	s_wait	The running thread waits until s_wake() is called for it. It
+ *		may also return early. 0, or -ENOMEM: it has not waited.
+ *	s_wake	Makes u, which waits in s_wait(), able to run. Called by the
+ *		native thread that runs s, in a thread or in s_next(). Other
+ *		native threads call it if the program lets them: if they
+ *		unlock, send or cancel what a thread of s waits for.
+ *	s_make	Makes a thread that runs f(arg). 0 or -errno. For uscope_go();
+ *		others need it not.
+ *
+ * A bare s_next() also calls utime_run(), and utime_idle() when no thread can
+ * run.
+ */
+
+#include "usched.h"
+#include "wheel.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A point in time, or a length: in ns. */
+typedef int64_t utime_ns;
+
+#define UTIME_US	((utime_ns)1000)
+#define UTIME_MS	((utime_ns)1000000)
+#define UTIME_S		((utime_ns)1000000000)
+
+#define UNEVER		INT64_MAX	/* no deadline */
+#define UNOW		((utime_ns)0)	/* do not wait */
+
+/* Returns the time: of CLOCK_MONOTONIC, or virtual. */
+utime_ns unow(void);
+
+/* Returns the deadline that is ns from now on; UNEVER if that is too far. */
+utime_ns uafter(utime_ns ns);
+
+/*
+ * Sleeps until a point in time; with UNEVER until a cancellation. Never too
+ * short. Too long by 65 us, and by what other threads of the processor run
+ * before they give way. 0, -ECANCELED, -ENOMEM, -EINVAL, -ENOSYS.
+ */
+int u_sleep(utime_ns until);
+
+/*
+ * Waits for a wake, as rr_wait() and its like do. UNOW takes a wake that has
+ * come. Threads only. 0, -ETIMEDOUT, -EAGAIN, -ECANCELED, -ENOMEM, -EINVAL,
+ * -ENOSYS.
+ */
+int u_wait_until(utime_ns until);
+
+/* Ticks at equal distances. The fields belong to the library. */
+struct uticker {
+	utime_ns k_next;
+	utime_ns k_period;
+};
+
+/* Returns a ticker whose first tick is a period from now on. period > 0. */
+struct uticker uticker(utime_ns period);
+
+/*
+ * Sleeps until the next tick. Ticks that have passed are not made up for:
+ * *missed, if missed is not NULL, counts them. As u_sleep(); -EINVAL: the
+ * period is not positive.
+ */
+int uticker_wait(struct uticker *k, long *missed);
+
+/*
+ * VIRTUAL TIME
+ *
+ * Time stands still while any thread runs. When all threads of a scheduler wait
+ * and at least one has a deadline, the clock jumps to the next deadline. While
+ * a thread is in ucall(), or a native thread holds the scheduler, all is not
+ * waiting, so the clock stands still.
+ *
+ * If seed is not 0, the threads of a processor that can run do so in an order
+ * drawn from seed, and uwait_random() follows from it, too. A program of one
+ * processor then does the same things in the same order each time it is run
+ * with this seed, unless it asks the outside world.
+ *
+ * utime_virtual() is called before the schedulers are made, and stays until the
+ * end of the process. It sets the clock to one second. Native threads cannot
+ * wait with a deadline: -ENOSYS. The environment USCHED_SEED overrides seed.
+ */
+void utime_virtual(uint64_t seed);
+
+/* Returns the seed; 0: order is not random. */
+uint64_t utime_seed(void);
+
+/* Returns whether time is virtual. */
+bool utime_is_virtual(void);
+
+/*
+ * Returns a random number below nr, 1 or more. Not for secrets. Under virtual
+ * time all numbers follow from the seed.
+ */
+unsigned uwait_random(unsigned nr);
+
+/*
+ * BARE SETS OF CALL-BACKS
+ *
+ * utime_run() wakes the threads whose deadline has passed. s_next() calls it
+ * now and then; without timers it costs a load.
+ *
+ * utime_idle() sleeps natively until the next deadline, or lets virtual time
+ * jump there, and then does what utime_run() does. False: no thread waits with
+ * a deadline, so nothing will happen. s_next() calls it when no thread can run.
+ *
+ * utime_fini() frees what timed waits have allocated, with s_free(). Called
+ * before usched_fini(), while no thread waits with a deadline.
+ */
+void utime_run(struct usched *s);
+bool utime_idle(struct usched *s);
+void utime_fini(struct usched *s);
+
+/*
+ * FOR MODULES THAT MAKE SOMETHING TO WAIT FOR
+ *
+ * A record stands for a wait. It is on the heap, since nothing that others
+ * touch may lie on the stack of a thread that waits. The module begins its own
+ * struct with struct uwait, and puts it where the event will find it:
+ *
+ *	w = uwait_new(sizeof *w, UWAIT_..., object);	NULL: -ENOMEM, -ENOSYS
+ *	lock; the event has come?  unlock, uwait_free(), return 0
+ *	put w in the queue of the object; unlock
+ *	rc = uwait_for(w, until);
+ *	if (rc != 0) { lock; take w out of the queue, if it is there; unlock }
+ *	uwait_free(w);
+ *
+ * The event, by any thread or native thread:
+ *
+ *	lock
+ *	take the first w out of the queue; if uwait_claim(w), stop
+ *	unlock
+ *	uwait_tell(w, 0);
+ *
+ * A record is claimed once, by its event, its deadline, or a cancellation. From
+ * the claim to the tell the claimer owns it, and may write results into it.
+ * After the tell it touches neither w nor, on behalf of this wait, the object.
+ * The waiter takes w out under the lock, so a claimer that has lost the claim
+ * under the same lock can rely on w until it unlocks.
+ */
+enum uwait_kind {
+	UWAIT_SLEEP = 1, UWAIT_WAKE, UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
+	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
+	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
+	UWAIT_SELECT, UWAIT_TIMER, UWAIT_OTHER
+};
+
+/* Returns the name of a kind: "sleep", "wake", "join", and so on. */
+const char *uwait_kind_name(int kind);
+
+/* States of a record. */
+enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
+
+/*
+ * Set by the maker, before the wait: this wait has no deadline, and is not
+ * cancelled. If the maker has waited in the same place before, by the same call
+ * of uwait_for(), and has not blocked since, the wait needs no memory.
+ */
+enum { UWAIT_SURE = 2 };	/* in w_flags */
+
+struct uwait_host;
+
+struct uwait {
+	struct ustack      *w_stack;	/* waits; NULL: a native thread does */
+	int                 w_state;	/* atomic */
+	int                 w_result;	/* by the claimer */
+	unsigned short      w_size;	/* in units of 16 bytes */
+	unsigned char       w_kind;
+	unsigned char       w_flags;
+	union {
+		const void   *object;	/* while it waits; or NULL */
+		struct uwait *link;	/* then: the next on the way home */
+	} w_at;
+	struct uwheel_node  w_node;	/* its deadline */
+	struct uwait_host  *w_host;	/* has the wheel; NULL: no deadline */
+};
+
+/*
+ * Makes a record for a wait of the caller. The size is at least sizeof(struct
+ * uwait), and what lies behind that is not cleared. Sets *rc to -ENOMEM or
+ * -ENOSYS if it returns NULL. Threads and native threads.
+ */
+void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc);
+
+/* Frees a record that has arrived, or that the caller has claimed itself. */
+void uwait_free(void *record);
+
+/*
+ * Waits until w was claimed, and returns the result of the claim: the result of
+ * uwait_tell(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
+ * once. until is not negative.
+ */
+int uwait_for(struct uwait *w, utime_ns until);
+
+/*
+ * Not API: for waits that cannot always be claimed. Waits until w, of a thread,
+ * has arrived. If the thread cannot block, give_up() shall claim w, or else
+ * return false: then the thread holds its processor until w has arrived.
+ */
+void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w));
+
+/* Claims w. False: it was claimed before. Any thread that can rely on w. */
+static __inline__ bool uwait_claim(struct uwait *w)
+{
+	int waits = UWAIT_WAITS;
+
+	return __atomic_compare_exchange_n(&w->w_state, &waits, UWAIT_CLAIMED,
+			false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/*
+ * Ends the wait with this result: 0, or more if the module says so. Any thread
+ * or native thread that has claimed w. It must not hold native locks that
+ * s_wake() would take. The waiter sees all that it has written before.
+ */
+void uwait_tell(struct uwait *w, int result);
+
+/*
+ * What a module around a thread keeps of it: uthread.h, uscope.h. The thread is
+ * a shell with uwait_run() as h_run.
+ */
+struct uself {
+	struct ushell            e_shell;	/* first */
+	const struct uself_ops  *e_ops;
+};
+
+struct uself_ops {
+	/* What the thread runs. It calls h_f(h_arg). */
+	void (*eo_run)(struct uself *e);
+	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
+	int  (*eo_enter)(struct uself *e, struct uwait *w);
+	/* After that. From the return on no cancellation knows w. */
+	void (*eo_leave)(struct uself *e, struct uwait *w);
+};
+
+/* Returns what is kept of u, if its h_run is run; else NULL. */
+static __inline__ struct uself *uwait_self(const struct ustack *u,
+					   void (*run)(struct ushell *))
+{
+	struct ushell *h;
+
+	if (u == NULL || u->u_f != ustack_shell)
+		return NULL;
+	h = (struct ushell *)u->u_arg;
+	return h->h_run == run ? (struct uself *)h : NULL;
+}
+
+/* The h_run of all threads that have a struct uself. Calls eo_run(). */
+void uwait_run(struct ushell *h);
+
+/*
+ * A call at a point in time, in the dispatcher: it must not wait. For modules.
+ * t is the first member of the module's struct, which uwait_new() has made with
+ * UWAIT_TIMER, and t_f is set. Threads only.
+ */
+struct uwait_timer {
+	struct uwait t_wait;	/* first */
+	void       (*t_f)(struct uwait_timer *t);
+};
+
+/* Starts t. 0, -ENOMEM. Then uwait_claim() stops it, or it is too late. */
+int uwait_timer_start(struct uwait_timer *t, utime_ns until);
+
+/*
+ * FOR SCHEDULERS that count wakes, such as those over uproc.h: a host stands in
+ * front of the bare call-backs.
+ */
+struct uwait_ops {
+	/* Brings w home, which is claimed: to the dispatcher of its thread. */
+	void (*o_tell)(struct uwait *w);
+	/* Puts w where h will take it (uwait_post()), and wakes h. */
+	void (*o_post)(struct uwait_host *h, struct uwait *w);
+	/* w, which is claimed, has come to h. Only for uwait_look(). */
+	void (*o_arrive)(struct uwait_host *h, struct uwait *w);
+	/* Gives nr wakes to the running thread, which has taken too many. */
+	void (*o_back)(struct ustack *u, int nr);
+	/* Takes a wake of the running thread, if it has come. */
+	bool (*o_try)(struct ustack *u);
+	/* Tells whether u, which is blocked, waits for a wake. A hint. */
+	bool (*o_waits)(const struct ustack *u);
+	/* Takes what was posted to the processor of the running thread. */
+	void (*o_drain)(struct ustack *u);
+	/* Keep other native threads from the wheel of h, or may be empty. */
+	void (*o_enter)(struct uwait_host *h);
+	void (*o_leave)(struct uwait_host *h);
+};
+
+struct uwait_host {
+	struct usched          *h_sched;
+	const struct uwait_ops *h_ops;		/* NULL: a bare dispatcher */
+	struct uwheel          *h_wheel;	/* made for the first timer */
+	long                    h_timers;	/* in it (atomic) */
+	utime_ns                h_due;		/* next look, or UNEVER (atomic) */
+	struct uwait           *h_posted;	/* last first (atomic) */
+};
+
+void uwait_host_init(struct uwait_host *h, struct usched *s,
+		     const struct uwait_ops *ops);
+
+/* Puts w on the list of h. Any thread. */
+static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
+{
+	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+}
+
+/* Returns whether something was posted to h. Any thread. */
+static __inline__ bool uwait_posted(const struct uwait_host *h)
+{
+	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;
+}
+
+/* Returns when the next deadline of h may be; UNEVER: there is none. */
+static __inline__ utime_ns uwait_due(const struct uwait_host *h)
+{
+	return __atomic_load_n(&h->h_due, __ATOMIC_RELAXED);
+}
+
+/* Returns whether uwait_look() is worth a call. Owner only. */
+static __inline__ bool uwait_must_look(const struct uwait_host *h)
+{
+	return __builtin_expect(uwait_due(h) != UNEVER, 0) ||
+	       __builtin_expect(__atomic_load_n(&h->h_posted,
+						__ATOMIC_RELAXED) != NULL, 0);
+}
+
+/* Takes what was posted, and wakes whose deadline has passed. Owner only. */
+void uwait_look(struct uwait_host *h);
+
+/*
+ * The parts of uwait_look(). uwait_take() returns what was posted, first in
+ * first out, linked by w_at.link; uwait_orphan() frees a record of it that has
+ * ended, and else returns false. Caller has h to itself (o_enter).
+ * uwait_expire() claims the records whose deadline has passed, and returns
+ * them, linked by w_at.link. Caller has h to itself. Then it need no longer, and
+ * calls uwait_expired() for the list.
+ */
+struct uwait *uwait_take(struct uwait_host *h);
+bool uwait_orphan(struct uwait_host *h, struct uwait *w);
+struct uwait *uwait_expire(struct uwait_host *h);
+void uwait_expired(struct uwait *list);
+
+/* Notes that w, whose thread is at home here, has arrived. Then wake it. */
+static __inline__ void uwait_arrived(struct uwait *w)
+{
+	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
+}
+
+/*
+ * For uwaits.h, which is told of each wait by a record if uwait_watch is set. It
+ * is set before any wait, and stays.
+ */
+struct uwait_watch {
+	/* The caller, a thread or a native thread, has made w. */
+	void (*v_made)(const struct uwait *w);
+	/* The caller, a thread, begins and ends to wait. */
+	void (*v_begin)(const struct uwait *w, utime_ns until);
+	void (*v_end)(const struct uwait *w);
+	/* The caller, a native thread, waits: returns wait(w, until). */
+	int  (*v_native)(struct uwait *w, utime_ns until,
+			 int (*wait)(struct uwait *w, utime_ns until));
+	/*
+	 * All threads of nr dispatchers wait for ever; left counts them. There
+	 * is a dispatcher each size bytes. None runs a thread meanwhile.
+	 */
+	void (*v_stuck)(struct usched *first, size_t size, int nr, long left);
+};
+
+extern const struct uwait_watch *uwait_watch;
+
+/* Lets virtual time jump to a point, if that is later. Any thread. */
+void utime_jump(utime_ns to);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UWAIT_H */

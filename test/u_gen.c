@@ -349,7 +349,7 @@ static NOINLINE void consume(int me, int depth)
 	if (depth > 0)
 		consume(me, depth - 1);
 	for (i = 0; (value = (int *)next_below(g, i % 20)) != NULL; i++) {
-		CHECK(*value == i && ustack_self() != &g->y_stack);
+		CHECK(*value == i && ustack_self() != &g->ge_stack);
 		tiny_yield();
 		CHECK(*value == i && local == me);
 		if (i == 40)

@@ -46,9 +46,10 @@ all_builds() {
 
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall uchan uwork; do
+	modules=$(for m in rr ll ws ucall uchan uwork uscope; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
+	case $modules in *uscope.c*) modules="$modules $(where uthread.c)" ;; esac
 	core=$(grep -q '^#include "' "$source" && where usched.c)
 	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
 		where uwait.c)

@@ -35,7 +35,7 @@ static int sleeps(void *arg)
 	return rc;
 }
 
-/* Sleeps for ever, and says with which error it ends. */
+/* Sleeps without a deadline, and returns this error. */
 static int waits(void *arg)
 {
 	add(&begun, 1);
@@ -302,7 +302,7 @@ static void errors(void *arg)
 
 /*
  * Nothing is lost: a tokens' bowl. A giver claims the first record of a queue
- * or else puts the token into the bowl; takers are canceled at any time.
+ * or else puts the token into the bowl; takers are cancelled at any time.
  */
 
 struct taker {
@@ -511,6 +511,7 @@ struct mirror {
 	utime_ns          m_deadline;
 	utime_ns          m_canceled;	/* by cancel or error; or UNEVER */
 	bool           m_shield;
+	long           m_made;
 	long           m_alive;
 	long           m_errors;
 	int            m_error[64];	/* in the order of the returns */
@@ -525,7 +526,7 @@ struct node {
 static pthread_mutex_t model = PTHREAD_MUTEX_INITIALIZER;
 static long waited, hit;
 
-/* Returns when m is canceled, as far as is known; UNEVER: it is not. */
+/* Returns when m is cancelled, as far as is known; UNEVER: it is not. */
 static utime_ns canceled_at(const struct mirror *m)
 {
 	utime_ns up, at;
@@ -591,7 +592,7 @@ static void looks(const struct mirror *m)
 	CHECK(at == unow() || is == (at < unow()));
 }
 
-/* Returns whether m was canceled from outside, but not later than at. */
+/* Returns whether m was cancelled from outside, but not later than at. */
 static bool others_by(struct mirror *m, utime_ns at)
 {
 	return m->m_canceled <= at || at_of(m->m_up) <= at;
@@ -685,7 +686,7 @@ static int act(struct node *n, struct mirror *m)
 				rc = play_scope(n, m);
 			break;
 		case 4: case 5: case 6: case 7:
-			if (n->n_depth > 0 && m->m_errors < 32)
+			if (n->n_depth > 0 && add(&m->m_made, 1) < 64)
 				spawn(n, m);
 			break;
 		case 8:

@@ -5,7 +5,7 @@
 
 /*
  * A join returns the result after the end, and can be asked again if its
- * deadline passes or it is canceled. Threads, threads of another set of
+ * deadline passes or it is cancelled. Threads, threads of another set of
  * processors, and native threads join. A detached thread is freed at its end.
  * Destructors run in the thread that ends, once for each value, may wait, and
  * see what other destructors have set. Plain threads have no values.
@@ -113,7 +113,7 @@ static int joins(void *t)
 	return uthread_join(t, NULL, UNEVER);
 }
 
-/* Of several joiners at once all but the first are refused. */
+/* Refuses all joiners but the first. */
 static void joiners(void *arg)
 {
 	utime_ns from = unow();

@@ -5,7 +5,7 @@
 /*
  * Three call-backs for waits are enough. Whichever allocation fails, once or
  * from there on: an error is returned, nothing has changed, and nothing is
- * lost; what is tried again works. Without the call-backs the result is
+ * lost. A second try works. Without the call-backs the result is
  * -ENOSYS. Another set of call-backs, and native threads, join and cancel.
  */
 #include "fail.h"

@@ -24,11 +24,11 @@
  *
  * THE END of a thread
  *
- *	N1 destructors run: it may wait, so it still has its block
- *	N2 u_f and u_arg become those of the user: the dispatcher asks for the
+ *	N3 it runs destructors. It may wait, so it still has its block
+ *	N4 u_f and u_arg become those of the user. The dispatcher asks for the
  *	   function of the thread after its end, when the block may be freed
- *	N3 under ut_lock: ENDED is set, the joiner's record is claimed
- *	N4 the joiner is told; from N3 on it may free the block
+ *	N5 under ut_lock it sets ENDED, and claims the record of the joiner
+ *	N6 it tells the joiner. From N5 on others may free the block
  *
  * The handle is from malloc(), since another scheduler may free it.
  *
@@ -37,9 +37,12 @@
  * N1. ut_wait is not NULL only if its record is not freed: the joiner takes it
  *     out under ut_lock, if it was not claimed.
  * N2. The block of a handle is freed once: by its joiner after ENDED; by the
- *     thread if DETACHED was set before ENDED; by who sets it after ENDED.
+ *     thread if DETACHED was set before ENDED; else by the caller that detaches.
  */
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* park.h: syscall() */
+#endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uself.h"
 #include "lock.h"
@@ -110,7 +113,7 @@ static struct uthread *handle(struct uself_block *b)
 
 /* Threads. */
 
-/* Notes the end of t, the caller: N3, N4. */
+/* Notes the end of t, the caller. */
 static void ended(struct uthread *t)
 {
 	struct uwait *w;
@@ -122,10 +125,10 @@ static void ended(struct uthread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	detached = (t->ut_state & DETACHED) != 0;
-	t->ut_state |= ENDED;
+	t->ut_state |= ENDED;					/* N5 */
 	ulock_put(&t->ut_lock);
 	if (w != NULL)
-		uwait_tell(w, 0);
+		uwait_tell(w, 0);				/* N6 */
 	if (detached)
 		free(t);
 }
@@ -136,11 +139,11 @@ static void run(struct uself *e)
 	call_result *f = (call_result *)(void (*)(void))e->e_shell.h_f;
 
 	t->ut_result = f(e->e_shell.h_arg);
-	uself_end(&t->ut_block);				/* N1 */
+	uself_end(&t->ut_block);				/* N3 */
 	if (t->ut_block.b_scope != NULL)
 		usched_fail("uthread: the thread has ended in a scope that it "
 			    "has begun");
-	uself_leave(&t->ut_block);				/* N2 */
+	uself_leave(&t->ut_block);				/* N4 */
 	ended(t);
 }
 

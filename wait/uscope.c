@@ -116,8 +116,6 @@ struct list {
 	struct uwait **r_end;
 };
 
-typedef int call_error(void *);
-
 static void link_init(struct uself_link *head);
 static void link_last(struct uself_link *head, struct uself_link *l);
 static void link_out(struct uself_link *l);
@@ -298,23 +296,21 @@ static void block_free(struct uself_block *b)
 	s->s_free(s, b, sizeof *b);
 }
 
-static void run(struct uself *e)
+/* The owner of the innermost scope is the thread if it has not ended that. */
+static void end(struct uself *e, void *rc)
 {
 	struct uself_block *b = (struct uself_block *)e;
-	call_error *f = (call_error *)(void (*)(void))e->e_shell.h_f;
-	struct uscope *s = b->b_scope;
-	int rc = f(e->e_shell.h_arg);
 
 	uself_end(b);
-	if (b->b_scope != s)
+	if (b->b_scope->sc_owner == b)
 		usched_fail("uscope: the thread has ended in a scope that it "
 			    "has begun");
-	ended(s, b, rc);
+	ended(b->b_scope, b, (int)(intptr_t)rc);
 	uself_leave(b);
 	block_free(b);
 }
 
-static const struct uself_ops ops = { run, enter, leave };
+static const struct uself_ops ops = { true, end, enter, leave };
 
 /* Puts b, of a new thread, in s. 0, -ECANCELED. */
 static int into(struct uscope *s, struct uself_block *b)

@@ -66,7 +66,6 @@ struct uthread {
 };
 
 typedef void call(void *);
-typedef void *call_result(void *);
 
 static call *destructor_of(unsigned key);
 
@@ -133,12 +132,11 @@ static void ended(struct uthread *t)
 		free(t);
 }
 
-static void run(struct uself *e)
+static void end(struct uself *e, void *result)
 {
 	struct uthread *t = (struct uthread *)e;
-	call_result *f = (call_result *)(void (*)(void))e->e_shell.h_f;
 
-	t->ut_result = f(e->e_shell.h_arg);
+	t->ut_result = result;
 	uself_end(&t->ut_block);				/* N3 */
 	if (t->ut_block.b_scope != NULL)
 		usched_fail("uthread: the thread has ended in a scope that it "
@@ -160,7 +158,7 @@ static void leave(struct uself *e, struct uwait *w)
 	(void)e, (void)w;
 }
 
-static const struct uself_ops ops = { run, enter, leave };
+static const struct uself_ops ops = { false, end, enter, leave };
 
 int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
 		 const char *name)

@@ -121,6 +121,12 @@ static void results(void *arg)
 	CHECK(uscope_end_errors(&s, &errors) == -EPIPE && errors == 26);
 	CHECK(ended == 201 && unow() == from + 300);
 
+	/* Without a cancellation -ECANCELED is an error as others are. */
+	s = scope(UNEVER);
+	go(s, returns, -ECANCELED);
+	CHECK(u_sleep(UNEVER) == -ECANCELED && uscope_errors(s) == 1);
+	CHECK(end(s) == -ECANCELED);
+
 	s = scope(UNOW);
 	CHECK(u_canceled() && uscope_go(s, waits, NULL) == -ECANCELED);
 	CHECK(u_sleep(from + 400) == -ECANCELED && end(s) == -ETIMEDOUT);
@@ -806,6 +812,13 @@ static void left(void *arg)
 	end(s);
 }
 
+static void dies_outside(void)
+{
+	struct uscope *s = (struct uscope *)&ended;
+
+	uscope_end(&s);
+}
+
 static void dies_twice(void)	{ alone(1, twice); }
 static void dies_in_order(void)	{ alone(1, in_order); }
 static void dies_stranger(void)	{ alone(1, stranger); }
@@ -819,6 +832,7 @@ static void misuse(void)
 	CHECK(uscope_begin(&s, UNEVER) == -EINVAL && s == NULL);
 	CHECK(uscope_self() == NULL && !u_canceled());
 	CHECK(check_dies("twice", dies_twice, innermost) +
+	      check_dies("outside", dies_outside, innermost) +
 	      check_dies("in order", dies_in_order, innermost) +
 	      check_dies("stranger", dies_stranger, innermost) +
 	      check_dies("left", dies_left, "has ended in a scope") == 0);

@@ -358,8 +358,7 @@ int ukey_make(unsigned *key, void (*destroy)(void *))
 	for (i = 0; i < UKEY_MOST && keys[i].k_key != 0; i++)
 		;
 	if (i < UKEY_MOST) {
-		if (++keys_turn > UINT32_MAX / UKEY_MOST)
-			keys_turn = 1;
+		keys_turn = keys_turn % (UINT32_MAX / UKEY_MOST) + 1;
 		*key = keys_turn * UKEY_MOST + i;
 		keys[i].k_destroy = destroy;
 		__atomic_store_n(&keys[i].k_key, *key, __ATOMIC_RELEASE);

@@ -133,6 +133,27 @@ static void results(void *arg)
 	CHECK(u_sleep(from + 400) == 0);
 }
 
+/* A join of the scheduler is a wait as others are. */
+
+static void ends_late(void *arg)
+{
+	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
+	add(&ended, 1);
+}
+
+static void join_of_sched(void *arg)
+{
+	utime_ns from = unow();
+	struct uscope *s = scope(from + 50);
+	thread *t = make_joinable(0, ends_late, (void *)(intptr_t)(from + 100));
+
+	(void)arg;
+	CHECK(SCHED(join)(t) == -ECANCELED && unow() == from + 50);
+	CHECK(SCHED(join)(t) == -ECANCELED);
+	CHECK(end(s) == -ETIMEDOUT && ended == 0);
+	CHECK(SCHED(join)(t) == 0 && unow() == from + 100 && ended == 1);
+}
+
 /* Nested scopes. */
 
 static int nested(void *arg)
@@ -851,6 +872,8 @@ int main(int argc, char **argv)
 		alone(p, plain);
 		doing("results ");
 		alone(p, results);
+		doing("join ");
+		alone(p, join_of_sched);
 		doing("tree ");
 		alone(p, tree);
 		doing("deep ");

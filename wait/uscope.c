@@ -24,9 +24,9 @@
  * to walk over its tree, and to claim the records of all threads. Deadlines
  * that cannot come before a deadline around them need no timer.
  *
- * A PLAIN THREAD that begins a scope becomes a shell in place: u_f and u_arg,
- * which the dispatcher has used already, lead to a block, and at the end of
- * its outermost scope they get back what they were.
+ * A PLAIN THREAD that begins a scope becomes a shell (usched.h) in place: u_f
+ * and u_arg, which the dispatcher has used already, lead to a block. The end of
+ * its outermost scope restores both.
  *
  * CANCELLATION
  *
@@ -38,10 +38,10 @@
  * THE END
  *
  * sc_alive counts the threads that uscope_go() has made, and the timer if it
- * was started. The owner waits for 0. Whoever takes off the last but the timer
- * stops the timer, too. If it is too late for that, the timer comes and takes
- * off itself. So the last access to a scope but the owner's is under sc_lock,
- * before the owner is told.
+ * was started. The owner waits for 0. The last thread that ends while the owner
+ * waits also stops the timer. If it is too late for that, the call of the timer
+ * lowers sc_alive. So the last access to a scope, except by its owner, is under
+ * sc_lock, and before the owner is told.
  *
  * The record of this wait is the scope itself: an end needs no memory. It
  * cannot be cancelled, and is claimed under sc_lock only. If the owner cannot
@@ -50,9 +50,9 @@
  *
  * INVARIANTS
  *
- * S1. A block is in the list of b_scope, from uscope_go() or uscope_begin() to
- *     its end. Only its own thread changes b_scope, and while b_scope is not
- *     NULL, under sc_lock of the old and of the new scope.
+ * S1. A block is in the list of b_scope, unless that is NULL. After its thread
+ *     was made, only this thread changes b_scope. The thread moves the block
+ *     from a list to the next under the lock of the scope around.
  * S2. If a scope is cancelled, all scopes in it are, except shields and what
  *     is in them. sc_canceled never goes back to 0.
  * S3. A lock is taken only while no lock is held but those of the scopes

@@ -37,11 +37,10 @@
  * waits for is there already. Nothing that was received or granted is lost:
  * then the wait returns 0. uscope_end() itself always waits for the threads.
  *
- * Nothing is killed. A thread that does not wait asks u_canceled(). Waits of
- * the schedulers themselves, as rr_wait(), and calls by ucall() that have
- * begun are not cancelled; u_wait_until(UNEVER) is. A thread made in a scope
- * begins also if the scope was cancelled meanwhile, so that it can give back
- * its argument.
+ * Nothing is killed. A thread that does not wait asks u_canceled(). rr_wait()
+ * and its like are not cancelled, but u_wait_until(UNEVER) and rr_join() are.
+ * ucall() always waits for its function. A thread made in a scope begins even
+ * if the scope was cancelled meanwhile, so that it can give back its argument.
  *
  * Clean-up that waits, in a cancelled scope, needs a shield: uscope_shield().
  *

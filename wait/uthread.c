@@ -24,11 +24,11 @@
  *
  * THE END of a thread
  *
- *	N3 it runs destructors. It may wait, so it still has its block
- *	N4 u_f and u_arg become those of the user. The dispatcher asks for the
+ *	D1 it runs destructors. It may wait, so it still has its block
+ *	D2 u_f and u_arg become those of the user. The dispatcher asks for the
  *	   function of the thread after its end, when the block may be freed
- *	N5 under ut_lock it sets ENDED, and claims the record of the joiner
- *	N6 it tells the joiner. From N5 on others may free the block
+ *	D3 under ut_lock it sets ENDED, and claims the record of the joiner
+ *	D4 it tells the joiner. From D3 on others may free the block
  *
  * The handle is from malloc(), since another scheduler may free it.
  *
@@ -124,10 +124,10 @@ static void ended(struct uthread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	detached = (t->ut_state & DETACHED) != 0;
-	t->ut_state |= ENDED;					/* N5 */
+	t->ut_state |= ENDED;					/* D3 */
 	ulock_put(&t->ut_lock);
 	if (w != NULL)
-		uwait_tell(w, 0);				/* N6 */
+		uwait_tell(w, 0);				/* D4 */
 	if (detached)
 		free(t);
 }
@@ -137,11 +137,11 @@ static void end(struct uself *e, void *result)
 	struct uthread *t = (struct uthread *)e;
 
 	t->ut_result = result;
-	uself_end(&t->ut_block);				/* N3 */
+	uself_end(&t->ut_block);				/* D1 */
 	if (t->ut_block.b_scope != NULL)
 		usched_fail("uthread: the thread has ended in a scope that it "
 			    "has begun");
-	uself_leave(&t->ut_block);				/* N4 */
+	uself_leave(&t->ut_block);				/* D2 */
 	ended(t);
 }
 

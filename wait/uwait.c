@@ -704,11 +704,21 @@ int uwait_for(struct uwait *w, utime_ns until)
 	return prepare(w, until) ? block(w) : ended(w);
 }
 
+/*
+ * Calls the function of the thread itself: below that there must be no other
+ * frame of the library (upreempt.c).
+ */
 void uwait_run(struct ushell *h)
 {
 	struct uself *e = (struct uself *)h;
+	void (*f)(void) = (void (*)(void))h->h_f;
+	void *result;
 
-	e->e_ops->eo_run(e);
+	if (e->e_ops->eo_int)
+		result = (void *)(intptr_t)((int (*)(void *))f)(h->h_arg);
+	else
+		result = ((void *(*)(void *))f)(h->h_arg);
+	e->e_ops->eo_end(e, result);
 }
 
 int uwait_timer_start(struct uwait_timer *t, utime_ns until)

@@ -270,8 +270,10 @@ struct uself {
 };
 
 struct uself_ops {
-	/* What the thread runs. It calls h_f(h_arg). */
-	void (*eo_run)(struct uself *e);
+	/* h_f returns an int; else, a pointer. */
+	bool eo_int;
+	/* After h_f(h_arg), which has returned result. Then the thread ends. */
+	void (*eo_end)(struct uself *e, void *result);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
 	int  (*eo_enter)(struct uself *e, struct uwait *w);
 	/* After that. From the return on no cancellation knows w. */
@@ -290,7 +292,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself. Calls eo_run(). */
+/* The h_run of all threads that have a struct uself: h_f(h_arg), eo_end(). */
 void uwait_run(struct ushell *h);
 
 /*

@@ -61,7 +61,7 @@ build_and_run() {
 	done)
 	case $modules in *uscope.c*) modules="$modules $(where uthread.c)" ;; esac
 	modules="$modules ${modules:+$(where umem.c uproc.c)}
-		$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
+		$(grep -Eq '^#include "(uwait|usync|uscope|uchan|uwork|rr|ll|ws|ucall).h"' "$source" &&
 			where uwait.c)
 		$(grep -q '^#include "ugen.h' "$source" && where ugen.c)
 		$(grep -q '^#include "' "$source" && where usched.c)"

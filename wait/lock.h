@@ -18,6 +18,8 @@
 
 #include "park.h"
 
+#define ULOCK_NAP	1000000L	/* ns */
+
 struct ulock {
 	int l_state;		/* atomic */
 };
@@ -36,7 +38,7 @@ static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {
 	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0)
-		upark_futex_wait(&l->l_state, 2);
+		upark_futex_wait_for(&l->l_state, 2, ULOCK_NAP);
 }
 
 static __inline__ void ulock_get(struct ulock *l)
@@ -52,8 +54,9 @@ static __inline__ void ulock_put(struct ulock *l)
 {
 	int *word = &l->l_state;
 
-	if (__builtin_expect(__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==
-			     2, 0))
+	if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 1, 1))
+		__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+	else if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2)
 		upark_futex_wake(word);
 }
 

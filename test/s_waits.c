@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * s_waits: a scheduler that is stuck writes a list of exactly the threads that
- * are left, each with its function, what it waits for, and where. The same list
- * comes on a signal, also while a thread computes for ever, and while threads
- * begin, end, and move. A thread that runs for too long is reported once.
+ * are left, each with its function, the object of its wait, and a backtrace. The
+ * same list comes on a signal, also while a thread computes without end, and
+ * while threads begin, end, and move. A thread that runs for too long is
+ * reported once.
  */
 
 #include "either.h"
@@ -82,7 +83,7 @@ static void t_join(void *arg)
 	END;
 }
 
-/* Its first wait ends, and must not be listed. */
+/* Waits twice. The first wait ends, and must not be listed. */
 static void t_twice(void *arg)
 {
 	CHECK(w_record(UWAIT_COND, arg, uafter(UTIME_MS)) == -ETIMEDOUT);
@@ -155,7 +156,7 @@ static char *line_of(const char *function)
 		char *more;
 
 		CHECK(end != NULL);
-		/* Its frames are part of it. */
+		/* The frames of the thread are part of this. */
 		while (end[1] == '\t' && (more = strchr(end + 1, '\n')) != NULL)
 			end = more;
 		if (strstr(at, name) == NULL || strstr(at, name) > end)

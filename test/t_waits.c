@@ -227,9 +227,9 @@ static void call_run(void)
 static void calls(void)
 {
 	CHECK(check_child(call_run, text, TEXT) == 0);
-	CHECK(times(" t_call((nil)): waits: call 0x") == 1);
+	CHECK(times(" t_call(0x0): waits: call 0x") == 1);
 	CHECK(times(" (call), ") == 1);
-	CHECK(times(" t_list((nil)): runs\n") == 1);
+	CHECK(times(" t_list(0x0): runs\n") == 1);
 	CHECK(times("2 threads, 1 wait, 1 run\n") == 1);
 }
 

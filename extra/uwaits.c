@@ -93,20 +93,12 @@
 #include "uwaits.h"
 #include "lock.h"
 #include "upreempt.h"
+#include "uself.h"
 #include "uslice.h"
 #include "ustats.h"
 #include "usymbol.h"
 #include "utrace.h"
 #include "uwait.h"
-#if defined(__has_include)
-#if __has_include("uself.h")
-#include "uself.h"
-#define NAMES
-#endif
-#endif
-#if !defined(NAMES)
-#define UTHREAD_NAME	15
-#endif
 
 #include <errno.h>
 #include <pthread.h>
@@ -426,16 +418,12 @@ static int lane_of(struct usched *s, struct ustack *u, bool is_new)
 /* Copies the name of u, which is blocked or new. */
 static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
 {
-#if defined(NAMES)
 	const struct uself_block *b = uself_of(u);
 
-	if (b != NULL) {
+	if (b != NULL)
 		memcpy(name, b->b_name, UTHREAD_NAME);
-		return;
-	}
-#endif
-	(void)u;
-	*name = 0;
+	else
+		*name = 0;
 }
 
 /* Returns the argument that goes with ustack_f(). */

@@ -839,12 +839,32 @@ static bool jump(struct uproc *p, unsigned jumps)
 	return true;
 }
 
+/*
+ * Lets virtual time jump if p, which has looked in vain, is the only processor,
+ * and there is no hold. Then p need not sleep at all, nor wake the native
+ * thread in uproc_fini(). False: p shall sleep.
+ */
+static bool jump_alone(struct uproc *p)
+{
+	struct uproc_set *set = p->p_set;
+	utime_ns due = uwait_due(&p->p_waits);
+
+	if (set->set_nr != 1 || due == UNEVER ||
+	    __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) != 0 ||
+	    !upark_cancel(&p->p_asleep))
+		return false;
+	utime_jump(due);
+	return true;
+}
+
 /* Sleeps under virtual time; the last sleeper lets the clock jump. */
 static bool sleep_virtual(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
 	unsigned jumps = __atomic_load_n(&set->set_jumps, __ATOMIC_SEQ_CST);
 
+	if (jump_alone(p))
+		return true;
 	if (uidle_enter(&set->set_idle, set->set_nr) && jump(p, jumps))
 		return true;
 	if (ns != UNEVER)
@@ -905,7 +925,7 @@ void uproc_shuffle(struct uproc *p)
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
-	int spin = set->set_spare ? UPROC_SPIN : 0;
+	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned turns = 0;
 	bool rested = false;
 

@@ -24,7 +24,7 @@
  *	-EAGAIN		the deadline was UNOW, and the caller would have to wait
  *	-ENOMEM		no memory for the wait; nothing has changed
  *	-EINVAL		the deadline is negative, or the caller cannot wait
- *	-ENOSYS		the caller's dispatcher has no s_wait and s_wake
+ *	-ENOSYS		the caller's dispatcher has no s_wait
  *
  * errno is not used, since it belongs to the native thread.
  *
@@ -194,6 +194,13 @@ const char *uwait_kind_name(int kind);
 /* States of a record. */
 enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
 
+/*
+ * Set by the maker, before the wait: this wait has no deadline, and is not
+ * cancelled. If the maker has waited in the same place before, by the same call
+ * of uwait_for(), and has not blocked since, the wait needs no memory.
+ */
+enum { UWAIT_SURE = 2 };	/* in w_flags */
+
 struct uwait_host;
 
 struct uwait {
@@ -252,14 +259,21 @@ static __inline__ bool uwait_claim(struct uwait *w)
 void uwait_tell(struct uwait *w, int result);
 
 /*
- * What a module around a thread keeps of it: uscope.h. Any thread that is a
- * shell of this kind is asked before and after each of its waits.
+ * What a module around a thread keeps of it: uthread.h, uscope.h. The thread is
+ * a shell with uwait_run() as h_run.
  */
 struct uself {
-	struct ushell e_shell;	/* first */
+	struct ushell            e_shell;	/* first */
+	const struct uself_ops  *e_ops;
+};
+
+struct uself_ops {
+	/* What the thread runs. It calls h_f(h_arg). */
+	void (*eo_run)(struct uself *e);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
-	int         (*e_enter)(struct uself *e, struct uwait *w);
-	void        (*e_leave)(struct uself *e, struct uwait *w);
+	int  (*eo_enter)(struct uself *e, struct uwait *w);
+	/* After that. From the return on no cancellation knows w. */
+	void (*eo_leave)(struct uself *e, struct uwait *w);
 };
 
 /* Returns what is kept of u, if its h_run is run; else NULL. */
@@ -274,7 +288,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself. Calls h_f(h_arg). */
+/* The h_run of all threads that have a struct uself. Calls eo_run(). */
 void uwait_run(struct ushell *h);
 
 /*

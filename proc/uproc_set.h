@@ -47,7 +47,6 @@ struct uproc_set {
 	int             set_idle __attribute__((aligned(64)));
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
-	unsigned        set_jumps;	/* of virtual time */
 };
 
 /*

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# waitbench.sh: each program of bench/waits answers each question, or says that it has
-# no counterpart; ours has, but where threads would be dealt apart. What is no
-# question ends with 2. A peer that is not built is skipped by name.
+# waitbench.sh: each program of bench/waits answers each question, or says that
+# it has no counterpart; ours has, but where threads would be dealt apart. What
+# is no question ends with 2. A peer that is not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/waits" || exit 1
 dir=$(mktemp -d) || exit 1
@@ -35,12 +35,16 @@ ask() { # may be none, program, question, N, P
 	must $status "$program $*"
 }
 
-questions='churn-random:100 churn-same:100 timed:10 sync buffer:0 buffer:10
+wheel='churn-random:100 churn-same:100'
+questions='timed:10 sync buffer:0 buffer:10
 	uncontended contended fanin sem select select-sync select-buffer:128
 	mutex-own mutex mutex-slack mutex-work mutex-hold skew rw-own
 	rw-write:100 sieve powser pool:100'
 
 answers() { # may be none with P = 1, with P = 2, program
+	for q in $wheel; do
+		ask yes "$3" $q 1000 1
+	done
 	for q in $questions; do
 		case $q in
 		skew) n=20;;
@@ -62,13 +66,9 @@ answers() { # may be none with P = 1, with P = 2, program
 if ! make -s -C ours >"$dir/out" 2>"$dir/err"; then
 	must 1 'make -C ours'
 else
-	one=no				# as soon as these headers are there
-	for header in uchan.h usync.h; do
-		[ -e ../../wait/$header ] || one=yes
-	done
-	answers $one $one ours/waits-ws
+	answers no no ours/waits-ws
 	for kind in rr ll local; do
-		answers $one yes ours/waits-$kind
+		answers no yes ours/waits-$kind
 	done
 	ask no ours/waits-ws sleepers:3 1000 2
 fi

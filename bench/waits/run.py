@@ -6,7 +6,7 @@ usage: run.sh [--quick] [--rounds K] [--limit S] [--only WORD] [--by COLUMN,...]
 	[--to FOLDER] [--from FILE]
 
 In each round each program answers each question. A first look finds the N with
-which an answer takes some tenths of a second. A program with P = 1 has the
+which an answer takes 50 ms. A program with P = 1 has the
 first cpu, with P = 2 the first two.
 
 --quick	do the programs work? Small numbers, one round, half a minute
@@ -14,12 +14,12 @@ first cpu, with P = 2 the first two.
 --limit	seconds (420) after which no round begins that would take longer
 --only	questions that begin so
 --by	columns: rr, ll, ws, local; go, tokio, kanal, c++
---to	where to put waits.txt and the tables: in bench/results/, a folder named after
-	the date, the machine and the commit
+--to	where to put waits.txt and the tables: in bench/results/, a folder named
+	after the date, the machine and the commit
 --from	only the table, of this waits.txt
 
-The table has medians, and how many times that is the median of ours: ws, or what
-there is. waits-spread.md has the least and the most.
+The table has medians, and the median of the ratios to ours in each round: to ws,
+or what there is. waits-spread.md has the least and the most, too.
 """
 
 import argparse
@@ -33,6 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "..", "..")
 NO_COUNTERPART = 77
 PATIENCE = 30
+SECONDS = 0.05                          # of an answer
 
 # Program, and the package that brings it.
 COLUMNS = {
@@ -46,7 +47,6 @@ COLUMNS = {
     "c++": ("cxx/waits", "g++"),
 }
 OURS = ("ws", "ll", "rr")
-SAME = ("ll", "rr", "local")            # as ws, where that saves time
 
 # What is asked: the question, the P, and N, or None if it is to be found.
 ONE, BOTH = (1,), (1, 2)
@@ -57,7 +57,7 @@ def full():
     yield "time", [(f"churn-{how}:{m}", ONE, None)
                    for how in ("random", "same") for m in few]
     yield "time", [(f"timed:{m}", BOTH, None) for m in ("1000", "1000000")]
-    yield "sleepers", [("sleepers:8", BOTH, 1000000)]
+    yield "sleepers", [("sleepers:10", BOTH, 1000000)]
     yield from same()
     yield "programs", [("sieve", BOTH, 2000), ("powser", BOTH, 400),
                        ("pool:10000", BOTH, 500000)]
@@ -85,6 +85,12 @@ def same():
 
 def slow(question):
     return question.startswith("sleepers")
+
+
+def sleep_alike(options, p):
+    """Columns whose sleepers are not measured, to save time."""
+    few = options.quick or p > 1
+    return ("rr", "ll", "local") if few else ("ll", "local")
 
 
 def pin(p):
@@ -123,20 +129,23 @@ class Cell:
         self.group, self.question, self.p = group, question, p
         self.n, self.column = n, column
 
-    def look(self, seconds):
+    def look(self, at_once):
         """Finds n. Returns whether there is a counterpart."""
         if self.n is not None:
             return True
-        n = 50
+        n = 20 if self.question == "skew" else 20000
+        if at_once:
+            self.n = max(n // 10, 20)
+            return True
         while True:
             got = run(self.column, self.question, n, self.p)
             if got is None:
                 return False
             took = max(got[""], 0.1) * n / 1e9
-            if took > seconds / 4 or n > 1e9:
+            if took > SECONDS / 10:
                 break
-            n = int(min(n * 20, n * seconds / took))
-        self.n = max(int(n * seconds / took), 20)
+            n = int(n * min(20, SECONDS / took))
+        self.n = max(int(n * SECONDS / took), 20)
         return True
 
     def measure(self, turn, to):
@@ -154,15 +163,14 @@ def cells(options):
                 continue
             for p in ps:
                 for column in options.columns:
-                    if options.quick and slow(question) and column in SAME:
+                    if slow(question) and column in sleep_alike(options, p):
                         continue
                     yield Cell(group, question, p, n, column)
 
 
 def measure(options, to):
     began = time.monotonic()
-    seconds = 0.01 if options.quick else 0.1
-    todo = [c for c in cells(options) if c.look(seconds)]
+    todo = [c for c in cells(options) if c.look(options.quick)]
     say(f"{len(todo)} cells; found their N in "
         f"{time.monotonic() - began:.0f} s")
     last = 0

@@ -34,7 +34,8 @@
  *
  * CHANNELS of 8 bytes. As Go's runtime/chan_test.go has them, but an operation
  * is always a message: a send and a receive.
- *	sync		two threads, no room; messages go to and fro, N / 2 each way
+ *	sync		two threads, no room; messages go to and fro, N / 2
+ *			each way
  *	buffer:M	room for M, P senders and P receivers
  *	uncontended	each of P threads fills its channel, of 100, and drains it
  *	contended	the same, but they share one channel, of 100 * P

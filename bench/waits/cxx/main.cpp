@@ -3,8 +3,8 @@
 
 /*
  * With P = 1, time, channels and programs are coroutines on an event loop (see
- * loop.h). Locks, and what of channels is measured with P = 2, are native threads,
- * as many as there are threads: std::mutex and so on. That is what people write.
+ * loop.h). Locks, and some channels with P = 2, are native threads: std::mutex
+ * and so on, with a native thread for each thread.
  */
 #include "cxx.h"
 

@@ -3,8 +3,6 @@
 
 #include "ours.h"
 
-#if defined(HAVE_CHAN)
-
 static struct uchan *c[4];
 
 static void to_and_fro(int id, long n)
@@ -201,5 +199,3 @@ void select_buffer(void)
 	c[1] = channel(0);
 	pairs(select_and_work);
 }
-
-#endif /* HAVE_CHAN */

@@ -3,8 +3,6 @@
 
 #include "ours.h"
 
-#if defined(HAVE_CHAN)
-
 /* Ends the program if threads that talk to each other are dealt apart. */
 static void together(void)
 {
@@ -274,5 +272,3 @@ void pool(void)
 	if (jobs_done != waits.w_n)
 		waits_die("a job was lost");
 }
-
-#endif /* HAVE_CHAN */

@@ -3,8 +3,6 @@
 
 #include "ours.h"
 
-#if defined(HAVE_SYNC)
-
 #if defined(LOCAL)
 #define MUTEX	(struct umutex)UMUTEX_LOCAL
 #define RW	(struct urw)URW_LOCAL
@@ -112,8 +110,6 @@ void mutex_hold(void)
 	waits_shares(got, nr);
 }
 
-#if defined(HAVE_TIME)
-
 static long held;
 static bool done;			/* atomic */
 
@@ -142,14 +138,12 @@ void skew(void)
 	waits_say(".most_to_least", (double)held / waits.w_n);
 }
 
-#endif
-
 static void use_unit(int id, long n)
 {
 	(void)id;
 	for (; n > 0; n--) {
 		ok(usem_wait(&units, UNEVER));
-		usem_post(&units);
+		ok(usem_post(&units));
 	}
 }
 
@@ -195,5 +189,3 @@ void rw_write(void)
 	rw = RW;
 	each(waits.w_p, read_or_write);
 }
-
-#endif /* HAVE_SYNC */

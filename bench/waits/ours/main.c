@@ -2,10 +2,10 @@
 /* main.c: the benchmarks of waits on rr, ll or ws. */
 
 /*
- * A benchmark is a function that its own thread runs, on processor 0. Threads of
- * rr and ll are dealt to processors; those of ws go where there is time. In sieve,
- * powser and pool, threads that talk to each other would be dealt apart, so rr and
- * ll answer these for P = 1 only.
+ * A benchmark is a function that its own thread runs, on processor 0. Threads
+ * of rr and ll are dealt to processors; those of ws go where there is time. In
+ * sieve and powser, threads that talk to each other would be dealt apart, so rr
+ * and ll answer these for P = 1 only.
  */
 #include "ours.h"
 
@@ -14,12 +14,11 @@ struct waits waits;
 static void (*question)(void);
 
 static const struct waits_bench table[] = {
-#if defined(HAVE_TIME)
+#if defined(WS)				/* no scheduler takes part */
 	{ "churn-random",  churn_random },
 	{ "churn-same",    churn_same },
-	{ "sleepers",      sleepers },
 #endif
-#if defined(HAVE_CHAN)
+	{ "sleepers",      sleepers },
 	{ "timed",         timed },
 	{ "sync",          chan_sync },
 	{ "buffer",        chan_buffer },
@@ -32,8 +31,6 @@ static const struct waits_bench table[] = {
 	{ "sieve",         sieve },
 	{ "powser",        powser },
 	{ "pool",          pool },
-#endif
-#if defined(HAVE_SYNC)
 	{ "sem",           sem },
 	{ "mutex-own",     mutex_own },
 	{ "mutex",         mutex },
@@ -43,7 +40,6 @@ static const struct waits_bench table[] = {
 	{ "skew",          skew },
 	{ "rw-own",        rw_own },
 	{ "rw-write",      rw_write },
-#endif
 	{ NULL,            NULL }
 };
 

@@ -19,20 +19,9 @@
 #define SCHED(name)		ws_##name
 #define MAKE(p, f, arg)		((void)(p), ws_thread_init(f, arg))
 #endif
-
-/* What the library does not have yet has no counterpart. */
-#if __has_include("uwait.h")
-#include "uwait.h"
-#define HAVE_TIME
-#endif
-#if __has_include("uchan.h")
 #include "uchan.h"
-#define HAVE_CHAN
-#endif
-#if __has_include("usync.h")
 #include "usync.h"
-#define HAVE_SYNC
-#endif
+#include "uwait.h"
 
 /* time.c, chan.c, lock.c, flow.c. */
 void churn_random(void), churn_same(void), timed(void), sleepers(void);
@@ -63,7 +52,6 @@ static inline void ok(int rc)
 		waits_die(strerror(-rc));
 }
 
-#if defined(HAVE_CHAN)
 static inline struct uchan *channel(unsigned room)
 {
 #if defined(LOCAL)
@@ -88,6 +76,5 @@ static inline uint64_t get(struct uchan *c)
 	ok(uchan_recv(c, &v, UNEVER));
 	return v;
 }
-#endif
 
 #endif /* OURS_H */

@@ -2,12 +2,11 @@
 /* time.c: timers, and waits with deadlines. */
 
 /*
- * CHURN is the wheel alone. Its nodes lie in records of waits, as is usual. The M timers of
- * TIMED are threads that sleep.
+ * CHURN is the wheel alone. Its nodes lie in records of waits, as usual. The M
+ * timers of TIMED are threads that sleep.
  */
 #include "ours.h"
 
-#if defined(HAVE_TIME)
 #include "wheel.h"
 
 enum { SHIFT = 16 };			/* of a tick, as in uwait.c */
@@ -114,8 +113,6 @@ void sleepers(void)
 	waits_late(late);
 }
 
-#if defined(HAVE_CHAN)
-
 static struct uchan *there, *back;
 
 static void other(void *arg)
@@ -157,6 +154,3 @@ void timed(void)
 	till_asleep(waits.w_m);
 	each(2, to_and_fro);
 }
-
-#endif /* HAVE_CHAN */
-#endif /* HAVE_TIME */

@@ -1,1 +1,0 @@
-/work/wt/peers/bench/waits/tokio/target/release/waits-tokio: /work/wt/peers/bench/waits/tokio/src/channel.rs /work/wt/peers/bench/waits/tokio/src/flow.rs /work/wt/peers/bench/waits/tokio/src/kind.rs /work/wt/peers/bench/waits/tokio/src/lock.rs /work/wt/peers/bench/waits/tokio/src/time.rs /work/wt/peers/bench/waits/tokio/src/tokio.rs /work/wt/peers/bench/waits/tokio/src/waits.rs

@@ -79,8 +79,9 @@ same() { # exit status, expected
 	[ $1 != 0 ] && words "$dir/got" | diff "$dir/expected" -
 }
 
-words() {
-	sed '/Aborted/d; s/0x[0-9a-f]*/0x/g' "$1" | tr -s ' \n' '\n'
+words() { # without backtraces, and times
+	sed '/Aborted/d; /^	/d; s/0x[0-9a-f]*/0x/g; s/[0-9]* ms$/ms/' "$1" |
+		tr -s ' \n' '\n'
 }
 
 # The library for "again", without files that only some programs need.

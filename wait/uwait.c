@@ -81,7 +81,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uwait.h"
-#include "park.h"
+#include "record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -378,12 +378,6 @@ bool uwait_orphan(struct uwait_host *h, struct uwait *w)
 
 /* The end of a wait. */
 
-static void tell_native(struct uwait *w)
-{
-	uwait_arrived(w);
-	upark_futex_wake(&w->w_state);		/* only the address of it */
-}
-
 static void tell_bare(struct usched *s, struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
@@ -402,7 +396,7 @@ static void tell(struct uwait *w)
 		return;
 	}
 	if (u == NULL) {
-		tell_native(w);
+		uwait_tell_native(w);
 		return;
 	}
 	/* Atomic: ws moves threads. Each dispatcher leads to the same ops. */
@@ -431,18 +425,7 @@ void uwait_expired(struct uwait *list)
 
 struct uwait *uwait_take(struct uwait_host *h)
 {
-	struct uwait *list = NULL;
-	struct uwait *w, *next;
-
-	if (__atomic_load_n(&h->h_posted, __ATOMIC_RELAXED) == NULL)
-		return NULL;
-	w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQ_REL);
-	for (; w != NULL; w = next) {
-		next = w->w_at.link;
-		w->w_at.link = list;
-		list = w;
-	}
-	return list;
+	return uwait_take_list(h);
 }
 
 void uwait_look(struct uwait_host *h)
@@ -459,21 +442,6 @@ void uwait_look(struct uwait_host *h)
 }
 
 /* Waiting. */
-
-static int state(const struct uwait *w)
-{
-	return __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE);
-}
-
-/* Ends the wait of w, the caller's own. False: it was claimed before. */
-static bool withdraw(struct uwait *w, int result)
-{
-	if (!uwait_claim(w))
-		return false;
-	w->w_result = result;
-	uwait_arrived(w);
-	return true;
-}
 
 static void back(struct ustack *u, int nr)
 {
@@ -515,40 +483,22 @@ void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
 
 		if (rc == 0)
 			waits++;
-		else if (state(w) != UWAIT_ARRIVED && give_up(w)) {
+		else if (uwait_state(w) != UWAIT_ARRIVED && give_up(w)) {
 			w->w_result = rc;
 			uwait_arrived(w);
 			back(u, waits);
 			return;
-		} else if (state(w) != UWAIT_ARRIVED)
+		} else if (uwait_state(w) != UWAIT_ARRIVED)
 			pause_and_drain(u);
-	} while (waits == 0 || state(w) != UWAIT_ARRIVED);
+	} while (waits == 0 || uwait_state(w) != UWAIT_ARRIVED);
 	back(u, waits - 1);
-}
-
-/* Waits natively until w has arrived, or the deadline has passed. */
-static void native_block(struct uwait *w, utime_ns until)
-{
-	int now;
-
-	while ((now = state(w)) != UWAIT_ARRIVED) {
-		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
-
-		if (left == UNEVER)
-			upark_futex_wait(&w->w_state, now);
-		else if (left > 0)
-			upark_futex_wait_for(&w->w_state, now,
-				left < UTIME_S ? (long)left : UTIME_S - 1);
-		else if (!withdraw(w, -ETIMEDOUT))
-			until = UNEVER;		/* it is being told */
-	}
 }
 
 static int native_for(struct uwait *w, utime_ns until)
 {
 	if (until == UNEVER || !clock_.c_virtual ||
-	    !withdraw(w, -ENOSYS))
-		native_block(w, until);
+	    !uwait_withdraw(w, -ENOSYS))
+		uwait_native_block(w, until);
 	return w->w_result;
 }
 
@@ -594,7 +544,7 @@ int uwait_for(struct uwait *w, utime_ns until)
 	if (rc == 0) {
 		uwait_block(w, uwait_claim);
 		end(w, e);
-	} else if (!withdraw(w, rc))
+	} else if (!uwait_withdraw(w, rc))
 		uwait_block(w, uwait_claim);	/* the event was faster */
 	return w->w_result;
 }
@@ -685,11 +635,11 @@ static int block_for_wake(struct uwait *w)
 		int rc = s->s_wait(s);
 
 		waits += rc == 0;
-		if (waits > 0 && withdraw(w, 0))
+		if (waits > 0 && uwait_withdraw(w, 0))
 			return 0;
-		if (rc != 0 && waits == 0 && withdraw(w, rc))
+		if (rc != 0 && waits == 0 && uwait_withdraw(w, rc))
 			return rc;
-		if (state(w) == UWAIT_ARRIVED && waits > 0)
+		if (uwait_state(w) == UWAIT_ARRIVED && waits > 0)
 			break;
 		if (rc != 0)
 			pause_and_drain(u);
@@ -713,7 +663,7 @@ static int wait_until(utime_ns until)
 	if (rc == 0) {
 		rc = block_for_wake(w);
 		end(w, e);
-	} else if (!withdraw(w, rc))
+	} else if (!uwait_withdraw(w, rc))
 		rc = block_for_wake(w);		/* a cancellation was faster */
 	uwait_free(w);
 	return rc;

@@ -25,8 +25,10 @@ struct ulock {
 static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {
-	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0)
+	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0) {
+		USCHED_RACE(56);
 		upark_futex_wait(&l->l_state, 2);
+	}
 }
 
 static __inline__ void ulock_get(struct ulock *l)
@@ -43,8 +45,10 @@ static __inline__ void ulock_put(struct ulock *l)
 	int *word = &l->l_state;
 
 	if (__builtin_expect(__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==
-			     2, 0))
+			     2, 0)) {
+		USCHED_RACE(57);
 		upark_futex_wake(word);
+	}
 }
 
 #endif /* ULOCK_H */

@@ -362,6 +362,7 @@ void uwait_free(void *record)
 		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
+		USCHED_RACE(59);
 		w->w_host->h_ops->o_post(w->w_host, w);
 	} else
 		record_free(u->u_sched, w);
@@ -410,7 +411,8 @@ static void tell(struct uwait *w)
 void uwait_tell(struct uwait *w, int result)
 {
 	w->w_result = result;
-	tell(w);
+	USCHED_RACE(54);					/* after A1 */
+	tell(w);						/* A2 */
 }
 
 void uwait_expired(struct uwait *list)
@@ -419,6 +421,7 @@ void uwait_expired(struct uwait *list)
 
 	for (; list != NULL; list = next) {
 		next = list->w_at.link;
+		USCHED_RACE(55);
 		tell(list);
 	}
 }
@@ -479,8 +482,10 @@ void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
 
 	do {
 		struct usched *s = u->u_sched;
-		int rc = s->s_wait(s);
+		int rc;
 
+		USCHED_RACE(60);
+		rc = s->s_wait(s);
 		if (rc == 0)
 			waits++;
 		else if (uwait_state(w) != UWAIT_ARRIVED && give_up(w)) {

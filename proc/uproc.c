@@ -306,6 +306,16 @@ static bool waits_try(struct ustack *u)
 	return true;
 }
 
+/* Reads what the thread's processor may be changing: see uwaits.c. */
+__attribute__((no_sanitize("thread")))
+bool uproc_waits(const struct ustack *u)
+{
+	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
+
+	return __atomic_load_n(&k->w_count, __ATOMIC_RELAXED) < 0 &&
+	       __atomic_load_n(&k->w_posted, __ATOMIC_RELAXED) < UWAKES_ONE;
+}
+
 /* A processor has its wheel to itself. */
 static void waits_enter(struct uwait_host *h)
 {
@@ -318,6 +328,7 @@ static const struct uwait_ops wait_ops = {
 	.o_arrive = waits_arrive,
 	.o_back   = waits_back,
 	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
 	.o_leave  = waits_enter
@@ -893,7 +904,7 @@ void uproc_shuffle(struct uproc *p)
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
-	int spin = set->set_spare ? UPROC_SPIN : 0;
+	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned turns = 0;
 	bool rested = false;
 
@@ -1469,10 +1480,24 @@ int uproc_start(struct uproc_set *set)
 /* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
+/* Returns how many threads set has, once no thread runs. */
+static long threads_left(const struct uproc_set *set)
+{
+	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct uproc *p = uproc_nth(set, i);
+
+		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
+		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
+	}
+	return nr;
+}
+
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
-	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
 	int i;
 
 	if (set == NULL)
@@ -1485,16 +1510,14 @@ int uproc_fini(struct uproc_set **out, long *left)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
 	uidle_wait(&set->set_idle, set->set_running);
+	*left = threads_left(set);
+	if (*left != 0 && uwait_watch != NULL)
+		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
+				     set->set_ops.op_size, set->set_nr, *left);
 	USCHED_RACE(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
-	for (i = 0; i < set->set_nr; i++) {
-		struct uproc *p = uproc_nth(set, i);
-
-		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
-		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
-		upark_wake(&p->p_asleep);
-	}
-	*left = nr;
+	for (i = 0; i < set->set_nr; i++)
+		upark_wake(&uproc_nth(set, i)->p_asleep);
 	native_join(set);
 	__atomic_store_n(&ending.set_forks, uproc_forks, __ATOMIC_RELAXED);
 	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);

@@ -1873,6 +1873,7 @@ static const struct uwait_ops wait_ops = {
 	.o_post   = waits_post,
 	.o_back   = waits_back,
 	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
 	.o_leave  = waits_leave

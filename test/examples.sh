@@ -46,14 +46,16 @@ all_builds() {
 
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall; do
+	modules=$(for m in rr ll ws ucall uchan uwork; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	core=$(grep -q '^#include "' "$source" && where usched.c)
+	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
+		where uwait.c)
 	# Unquoted: these may be several words each.
 	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    $includes "$source" $modules ${modules:+$(where uwait.c umem.c uproc.c) -pthread} \
-	    $core -o "$tmp/$name" || return 1
+	    $includes "$source" $modules ${modules:+$(where umem.c uproc.c) -pthread} \
+	    $waits $core -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }

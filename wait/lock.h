@@ -18,8 +18,6 @@
 
 #include "park.h"
 
-#define ULOCK_NAP	1000000L	/* ns */
-
 struct ulock {
 	int l_state;		/* atomic */
 };
@@ -37,8 +35,10 @@ static __inline__ void ulock_relax(void)
 static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {
-	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0)
-		upark_futex_wait_for(&l->l_state, 2, ULOCK_NAP);
+	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0) {
+		USCHED_RACE(56);
+		upark_futex_wait(&l->l_state, 2);
+	}
 }
 
 static __inline__ void ulock_get(struct ulock *l)
@@ -54,10 +54,11 @@ static __inline__ void ulock_put(struct ulock *l)
 {
 	int *word = &l->l_state;
 
-	if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 1, 1))
-		__atomic_store_n(word, 0, __ATOMIC_RELEASE);
-	else if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2)
+	if (__builtin_expect(__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==
+			     2, 0)) {
+		USCHED_RACE(57);
 		upark_futex_wake(word);
+	}
 }
 
 #endif /* ULOCK_H */

@@ -81,7 +81,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uwait.h"
-#include "park.h"
+#include "record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -386,6 +386,7 @@ void uwait_free(void *record)
 		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
+		USCHED_RACE(59);
 		w->w_host->h_ops->o_post(w->w_host, w);
 	} else
 		record_free(u->u_sched, w);
@@ -401,12 +402,6 @@ bool uwait_orphan(struct uwait_host *h, struct uwait *w)
 }
 
 /* The end of a wait. */
-
-static void tell_native(struct uwait *w)
-{
-	uwait_arrived(w);
-	upark_futex_wake(&w->w_state);		/* only the address of it */
-}
 
 static void tell_bare(struct usched *s, struct uwait *w)
 {
@@ -426,7 +421,7 @@ static void tell(struct uwait *w)
 		return;
 	}
 	if (u == NULL) {
-		tell_native(w);
+		uwait_tell_native(w);
 		return;
 	}
 	/* Atomic: ws moves threads. Each dispatcher leads to the same ops. */
@@ -440,7 +435,8 @@ static void tell(struct uwait *w)
 void uwait_tell(struct uwait *w, int result)
 {
 	w->w_result = result;
-	tell(w);
+	USCHED_RACE(54);					/* after A1 */
+	tell(w);						/* A2 */
 }
 
 void uwait_expired(struct uwait *list)
@@ -449,24 +445,14 @@ void uwait_expired(struct uwait *list)
 
 	for (; list != NULL; list = next) {
 		next = list->w_at.link;
+		USCHED_RACE(55);
 		tell(list);
 	}
 }
 
 struct uwait *uwait_take(struct uwait_host *h)
 {
-	struct uwait *list = NULL;
-	struct uwait *w, *next;
-
-	if (__atomic_load_n(&h->h_posted, __ATOMIC_RELAXED) == NULL)
-		return NULL;
-	w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQ_REL);
-	for (; w != NULL; w = next) {
-		next = w->w_at.link;
-		w->w_at.link = list;
-		list = w;
-	}
-	return list;
+	return uwait_take_list(h);
 }
 
 void uwait_look(struct uwait_host *h)
@@ -483,21 +469,6 @@ void uwait_look(struct uwait_host *h)
 }
 
 /* Waiting. */
-
-static int state(const struct uwait *w)
-{
-	return __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE);
-}
-
-/* Ends the wait of w, the caller's own. False: it was claimed before. */
-static bool withdraw(struct uwait *w, int result)
-{
-	if (!uwait_claim(w))
-		return false;
-	w->w_result = result;
-	uwait_arrived(w);
-	return true;
-}
 
 static void back(struct ustack *u, int nr)
 {
@@ -552,7 +523,7 @@ static struct uself *self_of(const struct ustack *u)
 static NOINLINE bool give_up(struct uwait *w, int rc,
 			     bool (*claim)(struct uwait *w))
 {
-	if (state(w) == UWAIT_ARRIVED)
+	if (uwait_state(w) == UWAIT_ARRIVED)
 		return false;
 	if (!(w->w_flags & UWAIT_SURE) &&
 	    (claim != NULL ? claim(w) : uwait_claim(w))) {
@@ -604,12 +575,13 @@ static NOINLINE int block(struct uwait *w)
 	int rc;
 
 	do {
-		s  = w->w_stack->u_sched;
+		s = w->w_stack->u_sched;
+		USCHED_RACE(60);
 		rc = s->s_wait(s);
 		w->w_taken += rc == 0;
 		if (__builtin_expect(rc != 0, 0) && give_up(w, rc, NULL))
 			break;
-	} while (w->w_taken == 0 || state(w) != UWAIT_ARRIVED);
+	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
 	return ended(w);
 }
 
@@ -621,38 +593,21 @@ void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
 	w->w_taken = 0;
 	watch_begin(w, UNEVER);
 	do {
-		s  = w->w_stack->u_sched;
+		s = w->w_stack->u_sched;
+		USCHED_RACE(60);
 		rc = s->s_wait(s);
 		w->w_taken += rc == 0;
 		if (rc != 0 && give_up(w, rc, claim))
 			break;
-	} while (w->w_taken == 0 || state(w) != UWAIT_ARRIVED);
+	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
 	(void)ended(w);
-}
-
-/* Waits natively until w has arrived, or the deadline has passed. */
-static void native_block(struct uwait *w, utime_ns until)
-{
-	int now;
-
-	while ((now = state(w)) != UWAIT_ARRIVED) {
-		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
-
-		if (left == UNEVER)
-			upark_futex_wait(&w->w_state, now);
-		else if (left > 0)
-			upark_futex_wait_for(&w->w_state, now,
-				left < UTIME_S ? (long)left : UTIME_S - 1);
-		else if (!withdraw(w, -ETIMEDOUT))
-			until = UNEVER;		/* it is being told */
-	}
 }
 
 static int native_for(struct uwait *w, utime_ns until)
 {
 	if (until == UNEVER || !clock_.c_virtual ||
-	    !withdraw(w, -ENOSYS))
-		native_block(w, until);
+	    !uwait_withdraw(w, -ENOSYS))
+		uwait_native_block(w, until);
 	return w->w_result;
 }
 
@@ -682,12 +637,11 @@ static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 	w->w_flags &= ~BEGUN;
 	if (e != NULL || until != UNEVER)
 		rc = begin(w, e, until);
-	if (rc != 0 && withdraw(w, rc)) {
-		w->w_taken = 1;			/* nothing to give back */
-		return false;
-	}
 	watch_begin(w, until);
-	return true;
+	if (rc == 0 || !uwait_withdraw(w, rc))
+		return true;
+	w->w_taken = 1;				/* nothing to give back */
+	return false;
 }
 
 static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
@@ -801,13 +755,13 @@ int uticker_wait(struct uticker *k, long *missed)
  */
 static NOINLINE bool woken(struct uwait *w, int rc)
 {
-	if (w->w_taken > 0 && withdraw(w, 0))
+	if (w->w_taken > 0 && uwait_withdraw(w, 0))
 		return true;
-	if (rc != 0 && w->w_taken == 0 && withdraw(w, rc)) {
+	if (rc != 0 && w->w_taken == 0 && uwait_withdraw(w, rc)) {
 		w->w_taken = 1;
 		return true;
 	}
-	if (w->w_taken > 0 && state(w) == UWAIT_ARRIVED) {
+	if (w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED) {
 		if (w->w_taken > 1) {
 			w->w_taken--;
 			w->w_result = 0;

@@ -56,6 +56,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Stands between two steps that others may come between: tests delay there. */
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -348,15 +353,16 @@ void uwait_host_init(struct uwait_host *h, struct usched *s,
 static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
 {
 	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
+	USCHED_RACE(53);
 	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,
-			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */
 		;
 }
 
 /* Returns whether something was posted to h. Any thread. */
 static __inline__ bool uwait_posted(const struct uwait_host *h)
 {
-	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;
+	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
 }
 
 /* Returns when the next deadline of h may be; UNEVER: there is none. */
@@ -392,7 +398,7 @@ void uwait_expired(struct uwait *list);
 /* Notes that w, whose thread is at home here, has arrived. Then wake it. */
 static __inline__ void uwait_arrived(struct uwait *w)
 {
-	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);	/* O2 */
 }
 
 /*

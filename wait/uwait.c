@@ -100,7 +100,8 @@ UPREEMPT_NEVER;
 
 static struct {
 	int      c_virtual;
-	utime_ns    c_now;		/* virtual (atomic) */
+	unsigned c_begun;		/* calls of utime_virtual() */
+	utime_ns c_now;			/* virtual (atomic) */
 	uint64_t c_seed;
 } clock_ = { .c_virtual = 0 };
 
@@ -132,6 +133,7 @@ void utime_virtual(uint64_t seed)
 	clock_.c_seed    = seed;
 	clock_.c_now     = UTIME_S;
 	clock_.c_virtual = 1;
+	clock_.c_begun++;
 }
 
 uint64_t utime_seed(void)
@@ -155,17 +157,19 @@ void utime_jump(utime_ns to)
 
 /*
  * SplitMix64: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014, figure 16. Never inline: its variable belongs to
+ * Generators", OOPSLA 2014, figure 16. Never inline: its variables belong to
  * the native thread.
  */
 static __attribute__((noinline)) uint64_t random64(void)
 {
 	static __thread uint64_t state;
+	static __thread unsigned begun;
 	uint64_t z;
 
-	if (state == 0)
+	if (state == 0 || begun != clock_.c_begun)
 		state = clock_.c_virtual ? clock_.c_seed + 1 :
 			(uint64_t)unow() ^ (uint64_t)(uintptr_t)&state;
+	begun = clock_.c_begun;
 	z = state += 0x9e3779b97f4a7c15u;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;

@@ -120,7 +120,8 @@ int uticker_wait(struct uticker *k, long *missed);
  * with this seed, unless it asks the outside world.
  *
  * utime_virtual() is called before the schedulers are made, and stays until the
- * end of the process. It sets the clock to one second. Native threads cannot
+ * end of the process. It sets the clock to one second. After the end of all
+ * schedulers it may be called again, and all begins again. Native threads cannot
  * wait with a deadline: -ENOSYS. The environment USCHED_SEED overrides seed.
  */
 void utime_virtual(uint64_t seed);

@@ -669,9 +669,18 @@ int uticker_wait(struct uticker *k, long *missed)
 
 /* Waiting for wakes. */
 
+/* Takes a wake that has come, if the dispatcher counts them. */
+static bool try_wake(struct ustack *u)
+{
+	struct uwait_host *h = u->u_sched->s_waits;
+
+	return h != NULL && h->h_ops != NULL && h->h_ops->o_try(u);
+}
+
 /*
  * Waits like uwait_block(), where each wake that does not belong to w is the
- * event. Returns the result. Wakes beyond the first are given back.
+ * event, even if w has arrived before u ran again. Returns the result. Wakes
+ * beyond the first are given back.
  */
 static int block_for_wake(struct uwait *w)
 {
@@ -692,9 +701,10 @@ static int block_for_wake(struct uwait *w)
 		if (rc != 0)
 			pause_and_drain(u);
 	}
-	if (waits == 1)
+	if (waits > 1)
+		back(u, waits - 2);
+	else if (!try_wake(u))
 		return w->w_result;
-	back(u, waits - 2);
 	return 0;
 }
 
@@ -720,15 +730,13 @@ static int wait_until(utime_ns until)
 int u_wait_until(utime_ns until)
 {
 	struct ustack *u = ustack_self();
-	struct uwait_host *h;
 
 	if (u == NULL || until < 0)
 		return -EINVAL;
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
 	usched_point();
-	h = u->u_sched->s_waits;
-	if (h != NULL && h->h_ops != NULL && h->h_ops->o_try(u))
+	if (try_wake(u))
 		return 0;
 	if (until == UNOW)
 		return -EAGAIN;

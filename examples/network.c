@@ -2,9 +2,9 @@
 /* network.c: a simulated network: a seed finds a bug, and shows it again. */
 
 /*
- * A client is a thread, and so is a packet. Packets are lost, late, and overtake
- * others. Each server leases a lock to one of its 19 clients at a time. A client
- * asks until it has an answer. "network ack 7" plants a bug, and takes seed 7.
+ * A client is a thread, and so is a packet. Packets get lost, or late, overtake
+ * others. A server leases a lock to one of its 19 clients at a time. A client
+ * asks until it has an answer. "network ack 7" plants a bug, and has seed 7.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ enum { ACQUIRE, RELEASE, GRANTED, RELEASED, BUSY, LOST, WORKS, ENDED };
 static struct node {
 	struct rr_thread *thread;
 	struct node *server;
-	unsigned seq, got;		/* last request, and its answer or 0 */
-	unsigned done, answer;		/* the same, as the server knows */
+	unsigned seq, got;		/* last request, its answer or 0 */
+	unsigned done, answer;		/* the same, known to the server */
 	struct node *owner;		/* in a server: whose lease */
 	utime_ns expires;		/* ends then */
 	int workers;			/* clients that work, in truth */
@@ -120,8 +120,8 @@ static void client(void *arg)
 			u_sleep(uafter(uwait_random(4000) * UTIME_MS));
 			lease = uafter(LEASE);
 		} while (ask(me, ACQUIRE) != GRANTED);
-		if (bug == 'g')
-			lease = uafter(LEASE);	/* the server's ends before */
+		if (bug == 'g')		/* the server's lease ends before */
+			lease = uafter(LEASE);
 		until = uafter(uwait_random(402) * UTIME_MS);
 		if (unow() >= lease)
 			continue;

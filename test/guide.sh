@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# guide.sh: each program of doc/guide.md and doc/waits.md compiles by the command
+# guide.sh: each program of guide.md and waits.md in doc compiles by the command
 # that stands there, and prints what stands there. So it does without
 # optimisation, with the portable switch, and in the hard mode, and compiles
 # without a warning.

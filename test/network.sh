@@ -100,7 +100,7 @@ silent() {
 	while [ $((seed += 1)) -le $([ $sched = rr ] && echo 50 || echo 10) ]
 	do
 		run o2 $seed
-		cat "$tmp/out" | tee -a "$tmp/all.$sched"
+		tee -a "$tmp/all.$sched" <"$tmp/out"
 		grep -q "^seed $seed: all have ended" "$tmp/out" || return 1
 	done
 	seed=1
@@ -117,8 +117,8 @@ replayed() {
 }
 
 differ() {
-	[ $(sed 's/.*hash//' "$tmp/all.$sched" | sort | uniq -d | wc -l) = 0 ] &&
-		[ -s "$tmp/all.$sched" ]
+	same=$(sed 's/.*hash//' "$tmp/all.$sched" | sort | uniq -d)
+	[ -z "$same" ] && [ -s "$tmp/all.$sched" ]
 }
 
 main

@@ -121,8 +121,9 @@ int uticker_wait(struct uticker *k, long *missed);
  *
  * utime_virtual() is called before the schedulers are made, and stays until the
  * end of the process. It sets the clock to one second. After the end of all
- * schedulers it may be called again, and all begins again. Native threads cannot
- * wait with a deadline: -ENOSYS. The environment USCHED_SEED overrides seed.
+ * schedulers it may be called again, and all begins again. Native threads
+ * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
+ * above seed.
  */
 void utime_virtual(uint64_t seed);
 

@@ -496,6 +496,7 @@ static void own_unmap(struct usched *s);
 static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
 static void hooks(struct usched *s, int begins);
+static void hooks_gone(struct ustack *u);
 static void check(const struct usched *s);
 static void adopt(struct ustack *u);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
@@ -885,6 +886,7 @@ void ustack_fini(struct ustack *u)
 	HOOK(ended(u));
 	if (!(bits(u) & NO_SLICE) && u->u_top != NULL &&
 	    u->u_sched->s_lane != NULL) {
+		hooks_gone(u);
 		lane_put(u->u_sched, u);
 		u->u_sched->s_forgot++;
 	}
@@ -1988,6 +1990,17 @@ static void hooks(struct usched *s, int begins)
 	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
 	for (; h != NULL; h = h->h_next)
 		(begins ? h->h_begin : h->h_end)(s);
+}
+
+static void hooks_gone(struct ustack *u)
+{
+	const struct usched_hook *h;
+
+	h = __atomic_load_n(&hook_list, __ATOMIC_ACQUIRE);
+	for (; h != NULL; h = h->h_next) {
+		if (h->h_gone != NULL)
+			h->h_gone(u);
+	}
 }
 
 /* Contracts. */

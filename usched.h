@@ -64,6 +64,7 @@ struct usched_own;
 struct usched_own_deep;
 struct usched_own_lane;
 struct usched_stats;
+struct usched_waits;
 struct uwait_host;
 
 #if defined(USCHED_HARD)
@@ -174,6 +175,7 @@ struct usched {
 	struct ustack      *s_step;    /* which has this thread still to run */
 	struct usched_stats *s_stats;  /* ustats.h */
 	struct usched_moves *s_moves;  /* where the scheduler counts, or NULL */
+	struct usched_waits *s_listed; /* uwaits.h */
 
 	/* The scheduler's, for waits that end (uwait.h). Each may be NULL. */
 	int               (*s_wait)(struct usched *s);
@@ -551,11 +553,13 @@ static __inline__ void usched_point(void)
  * For other modules: each usched_run() calls these on its native thread, as it
  * begins and before it returns. If it does not return, usched_left() calls
  * h_end(), where ustack_self() still is the thread of s that was left, if a
- * thread ran. Given once, and before any dispatcher runs.
+ * thread ran. ustack_fini() calls h_gone(), if that is not NULL, before a
+ * blocked thread leaves its lane. Given once, and before any dispatcher runs.
  */
 struct usched_hook {
 	void (*h_begin)(struct usched *s);
 	void (*h_end)  (struct usched *s);
+	void (*h_gone) (struct ustack *u);
 	struct usched_hook *h_next;
 };
 

@@ -88,6 +88,14 @@
  * worker with nothing but one thread, which yields again and again, takes from
  * all workers, as an idle worker does.
  *
+ * DEADLINES
+ *
+ * Each worker has a wheel (uwait.h), which it touches while it is in. A
+ * deadline stays in the wheel of the worker where its wait began, also if the
+ * thread goes elsewhere. A wait that has ended is told to the home of the
+ * thread, by a list beside the inbox. If a worker is stuck, a thief takes what
+ * is due there, as it takes messages.
+ *
  * PINS
  *
  * While a lane is pinned, its threads that can run are in the kept queue. So a
@@ -1862,6 +1870,7 @@ static const struct uwait_ops wait_ops = {
 	.o_post   = waits_post,
 	.o_back   = waits_back,
 	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
 	.o_leave  = waits_leave

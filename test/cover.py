@@ -22,8 +22,9 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = {"": ["usched.c", "usched.h", "rr.c", "rr.h", "ll.c", "ll.h"],
+           "wait": ["uwait.c", "uwait.h", "wheel.h", "lock.h", "park.h"],
            "proc": ["umem.c", "umem.h", "uproc.c", "uproc.h", "uproc_api.h",
-                    "ucall.c", "inbox.h", "park.h", "wakes.h"],
+                    "ucall.c", "inbox.h", "wakes.h"],
            "steal": ["ws.c", "ws.h", "mail.h", "stop.h", "seek.h", "deque.h"]}
 FILES = {name: os.path.join(TOP, folder, name)
          for folder, names in FOLDERS.items() for name in names}

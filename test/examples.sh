@@ -46,7 +46,7 @@ all_builds() {
 
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall; do
+	modules=$(for m in rr ll ws ucall uchan uwork; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
 	core=$(grep -q '^#include "' "$source" && where usched.c)

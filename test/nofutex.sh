@@ -16,7 +16,7 @@ build() {
 }
 
 build -c -o "$dir/usched.o" usched.c || exit 1	# the same on all systems
-for module in umem uproc rr ll ws ucall; do
+for module in uwait umem uproc rr ll ws ucall; do
 	build -include test/nolinux.h -c -o "$dir/$module.o" $(where $module.c) || exit 1
 done
 

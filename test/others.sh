@@ -33,7 +33,7 @@ main() {
 
 # The library's own sources, as they are in the tree.
 library() {
-	sources='usched umem uproc rr ll'
+	sources='usched uwait umem uproc rr ll'
 	case " ${OTHERS_FLAGS:-} " in
 	*' -DUSCHED_HARD'*) sources="$sources uhard" ;;
 	esac

@@ -13,7 +13,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
-all="usched umem uproc rr ll ws upreempt"
+all="usched uwait umem uproc rr ll ws upreempt"
 others='uguard uhard ustats utrace'
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)

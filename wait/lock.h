@@ -22,6 +22,16 @@ struct ulock {
 	int l_state;		/* atomic */
 };
 
+/* Passes a moment, in which another processor may do something. */
+static __inline__ void ulock_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
 static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {

@@ -314,20 +314,36 @@ struct uwait *uwait_expire(struct uwait_host *h)
 
 /* Records. */
 
+const struct uwait_watch *uwait_watch;
+
+const char *uwait_kind_name(int kind)
+{
+	static const char *const name[] = {
+		[UWAIT_SLEEP] = "sleep", [UWAIT_WAKE] = "wake",
+		[UWAIT_JOIN] = "join", [UWAIT_CALL] = "call",
+		[UWAIT_SCOPE] = "scope", [UWAIT_MUTEX] = "mutex",
+		[UWAIT_COND] = "cond", [UWAIT_SEM] = "sem",
+		[UWAIT_READ] = "read", [UWAIT_WRITE] = "write",
+		[UWAIT_GROUP] = "group", [UWAIT_BARRIER] = "barrier",
+		[UWAIT_ONCE] = "once", [UWAIT_SEND] = "send",
+		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select",
+		[UWAIT_TIMER] = "timer", [UWAIT_OTHER] = "other"
+	};
+
+	return kind > 0 && kind <= UWAIT_OTHER && name[kind] != NULL ?
+		name[kind] : "other";
+}
+
 static void *record_alloc(const struct ustack *u, size_t size, int *rc)
 {
+	struct usched *s = u != NULL ? u->u_sched : NULL;
 	void *block;
 
-	*rc = -EINVAL;
-	if (size > SIZE_MOST)
+	if (size > SIZE_MOST || (s != NULL && s->s_wait == NULL)) {
+		*rc = size > SIZE_MOST ? -EINVAL : -ENOSYS;
 		return NULL;
-	*rc = -ENOSYS;
-	if (u == NULL)
-		block = malloc(size);
-	else if (u->u_sched->s_wait == NULL || u->u_sched->s_wake == NULL)
-		return NULL;
-	else
-		block = u->u_sched->s_alloc(u->u_sched, (int)size);
+	}
+	block = s != NULL ? s->s_alloc(s, (int)size) : malloc(size);
 	*rc = block != NULL ? 0 : -ENOMEM;
 	return block;
 }
@@ -341,12 +357,16 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	w = record_alloc(u, size, rc);
 	if (w == NULL)
 		return NULL;
-	memset(w, 0, sizeof *w);
-	w->w_stack  = kind == UWAIT_TIMER ? NULL : u;
-	w->w_size   = (unsigned short)(size / UNIT);
-	w->w_flags  = u == NULL ? NATIVE : 0;
-	w->w_kind   = (unsigned char)kind;
-	w->w_at.object = object;
+	w->w_stack = kind == UWAIT_TIMER ? NULL : u;
+	w->w_state = UWAIT_WAITS;
+	w->w_size  = (unsigned short)(size / UNIT);
+	w->w_kind  = (unsigned char)kind;
+	w->w_flags = u == NULL ? NATIVE : 0;
+	w->w_at.object   = object;
+	w->w_node.n_prev = NULL;
+	w->w_host  = NULL;
+	if (__builtin_expect(uwait_watch != NULL, 0))
+		uwait_watch->v_made(w);
 	return w;
 }
 
@@ -364,7 +384,8 @@ void uwait_free(void *record)
 		free(w);
 		return;
 	}
-	timer_stop(w, u->u_sched);
+	if (w->w_host != NULL)
+		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
 		w->w_host->h_ops->o_post(w->w_host, w);
@@ -482,9 +503,12 @@ static bool withdraw(struct uwait *w, int result)
 
 static void back(struct ustack *u, int nr)
 {
-	struct uwait_host *h = u->u_sched->s_waits;
+	struct uwait_host *h;
 
-	if (nr != 0 && h != NULL && h->h_ops != NULL)
+	if (nr == 0)
+		return;
+	h = u->u_sched->s_waits;
+	if (h != NULL && h->h_ops != NULL)
 		h->h_ops->o_back(u, nr);
 }
 
@@ -506,7 +530,7 @@ static void pause_and_drain(struct ustack *u)
  * The loop of each wait. Of the wakes that the caller takes, the last or an
  * earlier one belongs to w. It gives back the others.
  */
-void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
+static void block(struct uwait *w, bool (*give_up)(struct uwait *w))
 {
 	struct ustack *u = w->w_stack;
 	int waits = 0;
@@ -554,6 +578,27 @@ static int native_for(struct uwait *w, utime_ns until)
 	return w->w_result;
 }
 
+/* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
+
+static void watch_begin(const struct uwait *w, utime_ns until)
+{
+	if (__builtin_expect(uwait_watch != NULL, 0))
+		uwait_watch->v_begin(w, until);
+}
+
+static void watch_end(const struct uwait *w)
+{
+	if (__builtin_expect(uwait_watch != NULL, 0))
+		uwait_watch->v_end(w);
+}
+
+void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
+{
+	watch_begin(w, UNEVER);
+	block(w, give_up);
+	watch_end(w);
+}
+
 static struct uself *self_of(const struct ustack *u)
 {
 	return uwait_self(u, uwait_run);
@@ -562,12 +607,12 @@ static struct uself *self_of(const struct ustack *u)
 /* Prepares a wait of a thread. 0, -ECANCELED, -ENOMEM. */
 static int begin(struct uwait *w, struct uself *e, utime_ns until)
 {
-	int rc = e != NULL ? e->e_enter(e, w) : 0;
+	int rc = e != NULL ? e->e_ops->eo_enter(e, w) : 0;
 
 	if (rc == 0 && until != UNEVER) {
 		rc = timer_start(w, w->w_stack->u_sched, until);
 		if (rc != 0 && e != NULL)
-			e->e_leave(e, w);
+			e->e_ops->eo_leave(e, w);
 	}
 	return rc;
 }
@@ -576,30 +621,48 @@ static void end(struct uwait *w, struct uself *e)
 {
 	timer_stop(w, w->w_stack->u_sched);
 	if (e != NULL)
-		e->e_leave(e, w);
+		e->e_ops->eo_leave(e, w);
+}
+
+/* For waits that must not end otherwise. */
+static bool never(struct uwait *w)
+{
+	(void)w;
+	return false;
 }
 
 int uwait_for(struct uwait *w, utime_ns until)
 {
+	bool sure = (w->w_flags & UWAIT_SURE) != 0;
 	struct uself *e;
-	int rc;
+	bool plain;
+	int rc = 0;
 
-	usched_point();
+	if (!sure)
+		usched_point();
 	if (w->w_stack == NULL)
-		return native_for(w, until);
-	e = self_of(w->w_stack);
-	rc = begin(w, e, until);
-	if (rc == 0) {
-		uwait_block(w, uwait_claim);
+		return __builtin_expect(uwait_watch == NULL, 1) ?
+			native_for(w, until) :
+			uwait_watch->v_native(w, until, native_for);
+	e = sure ? NULL : self_of(w->w_stack);
+	plain = e == NULL && until == UNEVER;
+	if (!plain)
+		rc = begin(w, e, until);
+	watch_begin(w, until);
+	/* A single call, so that all waits of a caller block in one place. */
+	if (rc == 0 || !withdraw(w, rc))
+		block(w, sure ? never : uwait_claim);
+	watch_end(w);
+	if (rc == 0 && !plain)
 		end(w, e);
-	} else if (!withdraw(w, rc))
-		uwait_block(w, uwait_claim);	/* the event was faster */
 	return w->w_result;
 }
 
 void uwait_run(struct ushell *h)
 {
-	h->h_f(h->h_arg);
+	struct uself *e = (struct uself *)h;
+
+	e->e_ops->eo_run(e);
 }
 
 int uwait_timer_start(struct uwait_timer *t, utime_ns until)
@@ -719,7 +782,9 @@ static int wait_until(utime_ns until)
 		return rc;
 	rc = begin(w, e, until);
 	if (rc == 0) {
+		watch_begin(w, until);
 		rc = block_for_wake(w);
+		watch_end(w);
 		end(w, e);
 	} else if (!withdraw(w, rc))
 		rc = block_for_wake(w);		/* a cancellation was faster */

@@ -24,7 +24,7 @@
  *	-EAGAIN		the deadline was UNOW, and the caller would have to wait
  *	-ENOMEM		no memory for the wait; nothing has changed
  *	-EINVAL		the deadline is negative, or the caller cannot wait
- *	-ENOSYS		the caller's dispatcher has no s_wait and s_wake
+ *	-ENOSYS		the caller's dispatcher has no s_wait
  *
  * errno is not used, since it belongs to the native thread.
  *
@@ -190,8 +190,18 @@ enum uwait_kind {
 	UWAIT_SELECT, UWAIT_TIMER, UWAIT_OTHER
 };
 
+/* Returns the name of a kind: "sleep", "wake", "join", and so on. */
+const char *uwait_kind_name(int kind);
+
 /* States of a record. */
 enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
+
+/*
+ * Set by the maker, before the wait: this wait has no deadline, and is not
+ * cancelled. If the maker has waited in the same place before, by the same call
+ * of uwait_for(), and has not blocked since, the wait needs no memory.
+ */
+enum { UWAIT_SURE = 2 };	/* in w_flags */
 
 struct uwait_host;
 
@@ -221,7 +231,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc);
 void uwait_free(void *record);
 
 /*
- * Waits until w was claimed, and returns the result of the claim: that of
+ * Waits until w was claimed, and returns the result of the claim: the result of
  * uwait_tell(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
  * once. until is not negative.
  */
@@ -246,19 +256,26 @@ static __inline__ bool uwait_claim(struct uwait *w)
 /*
  * Ends the wait with this result: 0, or more if the module says so. Any thread
  * or native thread that has claimed w. It must not hold native locks that
- * s_wake() would take. What it has written before is seen by the waiter.
+ * s_wake() would take. The waiter sees all that it has written before.
  */
 void uwait_tell(struct uwait *w, int result);
 
 /*
- * What a module around a thread keeps of it: uscope.h. Any thread that is a
- * shell of this kind is asked before and after each of its waits.
+ * What a module around a thread keeps of it: uthread.h, uscope.h. The thread is
+ * a shell with uwait_run() as h_run.
  */
 struct uself {
-	struct ushell e_shell;	/* first */
+	struct ushell            e_shell;	/* first */
+	const struct uself_ops  *e_ops;
+};
+
+struct uself_ops {
+	/* What the thread runs. It calls h_f(h_arg). */
+	void (*eo_run)(struct uself *e);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
-	int         (*e_enter)(struct uself *e, struct uwait *w);
-	void        (*e_leave)(struct uself *e, struct uwait *w);
+	int  (*eo_enter)(struct uself *e, struct uwait *w);
+	/* After that. From the return on no cancellation knows w. */
+	void (*eo_leave)(struct uself *e, struct uwait *w);
 };
 
 /* Returns what is kept of u, if its h_run is run; else NULL. */
@@ -273,7 +290,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself. Calls h_f(h_arg). */
+/* The h_run of all threads that have a struct uself. Calls eo_run(). */
 void uwait_run(struct ushell *h);
 
 /*
@@ -304,6 +321,8 @@ struct uwait_ops {
 	void (*o_back)(struct ustack *u, int nr);
 	/* Takes a wake of the running thread, if it has come. */
 	bool (*o_try)(struct ustack *u);
+	/* Tells whether u, which is blocked, waits for a wake. A hint. */
+	bool (*o_waits)(const struct ustack *u);
 	/* Takes what was posted to the processor of the running thread. */
 	void (*o_drain)(struct ustack *u);
 	/* Keep other native threads from the wheel of h, or may be empty. */
@@ -373,6 +392,28 @@ static __inline__ void uwait_arrived(struct uwait *w)
 {
 	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
 }
+
+/*
+ * For uwaits.h, which is told of each wait by a record if uwait_watch is set. It
+ * is set before any wait, and stays.
+ */
+struct uwait_watch {
+	/* The caller, a thread or a native thread, has made w. */
+	void (*v_made)(const struct uwait *w);
+	/* The caller, a thread, begins and ends to wait. */
+	void (*v_begin)(const struct uwait *w, utime_ns until);
+	void (*v_end)(const struct uwait *w);
+	/* The caller, a native thread, waits: returns wait(w, until). */
+	int  (*v_native)(struct uwait *w, utime_ns until,
+			 int (*wait)(struct uwait *w, utime_ns until));
+	/*
+	 * All threads of nr dispatchers wait for ever; left counts them. There
+	 * is a dispatcher each size bytes. None runs a thread meanwhile.
+	 */
+	void (*v_stuck)(struct usched *first, size_t size, int nr, long left);
+};
+
+extern const struct uwait_watch *uwait_watch;
 
 /* Lets virtual time jump to a point, if that is later. Any thread. */
 void utime_jump(utime_ns to);

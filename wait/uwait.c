@@ -102,7 +102,8 @@ UPREEMPT_NEVER;
 
 static struct {
 	int      c_virtual;
-	utime_ns    c_now;		/* virtual (atomic) */
+	unsigned c_begun;		/* calls of utime_virtual() */
+	utime_ns c_now;			/* virtual (atomic) */
 	uint64_t c_seed;
 } clock_ = { .c_virtual = 0 };
 
@@ -134,6 +135,7 @@ void utime_virtual(uint64_t seed)
 	clock_.c_seed    = seed;
 	clock_.c_now     = UTIME_S;
 	clock_.c_virtual = 1;
+	clock_.c_begun++;
 }
 
 uint64_t utime_seed(void)
@@ -157,17 +159,19 @@ void utime_jump(utime_ns to)
 
 /*
  * SplitMix64: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014, figure 16. Never inline: its variable belongs to
+ * Generators", OOPSLA 2014, figure 16. Never inline: its variables belong to
  * the native thread.
  */
 static __attribute__((noinline)) uint64_t random64(void)
 {
 	static __thread uint64_t state;
+	static __thread unsigned begun;
 	uint64_t z;
 
-	if (state == 0)
+	if (state == 0 || begun != clock_.c_begun)
 		state = clock_.c_virtual ? clock_.c_seed + 1 :
 			(uint64_t)unow() ^ (uint64_t)(uintptr_t)&state;
+	begun = clock_.c_begun;
 	z = state += 0x9e3779b97f4a7c15u;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -748,10 +752,18 @@ int uticker_wait(struct uticker *k, long *missed)
 
 /* Waiting for wakes. */
 
+/* Takes a wake that has come, if the dispatcher counts them. */
+static bool try_wake(struct ustack *u)
+{
+	struct uwait_host *h = u->u_sched->s_waits;
+
+	return h != NULL && h->h_ops != NULL && h->h_ops->o_try(u);
+}
+
 /*
  * Called after s_wait(), which returned rc. Each wake that does not belong to w
- * is the event. True: the wait has ended. Wakes beyond the event, and the wake
- * of w, are given back by ended().
+ * is the event, even if w has arrived before the thread ran again. True: the
+ * wait has ended. Wakes beyond the event are given back by ended().
  */
 static NOINLINE bool woken(struct uwait *w, int rc)
 {
@@ -762,10 +774,11 @@ static NOINLINE bool woken(struct uwait *w, int rc)
 		return true;
 	}
 	if (w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED) {
-		if (w->w_taken > 1) {
+		if (w->w_taken > 1)
 			w->w_taken--;
-			w->w_result = 0;
-		}
+		else if (!try_wake(w->w_stack))
+			return true;
+		w->w_result = 0;
 		return true;
 	}
 	if (rc != 0)
@@ -798,15 +811,13 @@ static int wait_until(utime_ns until)
 int u_wait_until(utime_ns until)
 {
 	struct ustack *u = ustack_self();
-	struct uwait_host *h;
 
 	if (u == NULL || until < 0)
 		return -EINVAL;
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
 	usched_point();
-	h = u->u_sched->s_waits;
-	if (h != NULL && h->h_ops != NULL && h->h_ops->o_try(u))
+	if (try_wake(u))
 		return 0;
 	if (until == UNOW)
 		return -EAGAIN;

@@ -47,7 +47,9 @@
  *		others need it not.
  *
  * A bare s_next() also calls utime_run(), and utime_idle() when no thread can
- * run.
+ * run. If the program itself wakes threads of a bare set, too, the set counts
+ * wakes, so that it never queues a thread twice. A thread that waits for a
+ * record takes such wakes, and u_wait_until(UNOW) does not see them.
  */
 
 #include "usched.h"
@@ -117,16 +119,20 @@ int uticker_wait(struct uticker *k, long *missed);
  * Time stands still while any thread runs. When all threads of a scheduler wait
  * and at least one has a deadline, the clock jumps to the next deadline. While
  * a thread is in ucall(), or a native thread holds the scheduler, all is not
- * waiting, so the clock stands still.
+ * waiting, so the clock stands still. A scheduler knows only its own threads:
+ * with two of them the clock may jump over deadlines of the other.
  *
  * If seed is not 0, the threads of a processor that can run do so in an order
  * drawn from seed, and uwait_random() follows from it, too. A program of one
  * processor then does the same things in the same order each time it is run
- * with this seed, unless it asks the outside world.
+ * with this seed, unless it asks the outside world. That holds for all builds
+ * with lanes, or for all without.
  *
  * utime_virtual() is called before the schedulers are made, and stays until the
- * end of the process. It sets the clock to one second. Native threads cannot
- * wait with a deadline: -ENOSYS. The environment USCHED_SEED overrides seed.
+ * end of the process. It sets the clock to one second. After the end of all
+ * schedulers it may be called again, and all begins again. Native threads
+ * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
+ * above seed.
  */
 void utime_virtual(uint64_t seed);
 

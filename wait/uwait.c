@@ -94,8 +94,8 @@ UPREEMPT_NEVER;
 #define SIZE_MOST	(UNIT * 65535u)
 #define TICK_SHIFT	16	/* real time: 65.5 us */
 #define PAUSE		50000L	/* ns */
-#define NATIVE		1	/* in w_flags: made by a native thread */
-#define BEGUN		4	/* a deadline or a scope may end it */
+#define BY_NATIVE	1	/* in w_flags: made by a native thread */
+#define LIMITED		4	/* a deadline or a scope may end it */
 #define NOINLINE	__attribute__((noinline))
 
 /* Time. */
@@ -363,7 +363,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	w->w_state = UWAIT_WAITS;
 	w->w_size  = (unsigned short)(size / UNIT);
 	w->w_kind  = (unsigned char)kind;
-	w->w_flags = u == NULL ? NATIVE : 0;
+	w->w_flags = u == NULL ? BY_NATIVE : 0;
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_host  = NULL;
@@ -382,7 +382,7 @@ void uwait_free(void *record)
 	const struct ustack *u = ustack_self();
 	struct uwait *w = record;
 
-	if (w->w_flags & NATIVE) {
+	if (w->w_flags & BY_NATIVE) {
 		free(w);
 		return;
 	}
@@ -553,7 +553,7 @@ static NOINLINE int ended(struct uwait *w)
 	if (w->w_taken != 1)
 		back(u, w->w_taken - 1);
 	watch_end(w);
-	if (w->w_flags & BEGUN) {
+	if (w->w_flags & LIMITED) {
 		timer_stop(w, u->u_sched);
 		e = self_of(u);
 		if (e != NULL)
@@ -626,7 +626,7 @@ static int begin(struct uwait *w, struct uself *e, utime_ns until)
 			e->e_ops->eo_leave(e, w);
 	}
 	if (rc == 0)
-		w->w_flags |= BEGUN;
+		w->w_flags |= LIMITED;
 	return rc;
 }
 
@@ -638,7 +638,7 @@ static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 
 	usched_point();
 	w->w_taken  = 0;		/* a record may wait again */
-	w->w_flags &= ~BEGUN;
+	w->w_flags &= ~LIMITED;
 	if (e != NULL || until != UNEVER)
 		rc = begin(w, e, until);
 	watch_begin(w, until);

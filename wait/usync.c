@@ -60,7 +60,7 @@
  * Before a thread waits, it spins for a moment, since critical sections are
  * mostly short and the holder may run elsewhere. If that is in vain, as it
  * always is with a single processor, the next attempts are left out: 1, 3, 7 and
- * so on, up to 127.
+ * so on, up to 255.
  *
  * CONDITIONS
  *
@@ -92,6 +92,10 @@
  * object that the last wake has made free to go. Rings in a table by address,
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
+ *
+ * An unlock that gives the mutex to the first that waits, where spins have been
+ * in vain: if ten threads yield while they hold it, there is a wait for each
+ * lock either way. Newcomers lock without a wait as often as waiters lose.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -376,7 +380,7 @@ static bool spin(struct usync *y, unsigned bits)
 		for (j = 0; j < PAUSES; j++)
 			ulock_relax();
 	}
-	penalty = i < SPINS ? 0 : penalty < 64 ? 2 * penalty + 1 : penalty;
+	penalty = i < SPINS ? 0 : penalty < 128 ? 2 * penalty + 1 : penalty;
 	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
 	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
 	return i < SPINS;
@@ -420,8 +424,8 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 	return more != UMUTEX_TAKEN;
 }
 
-/* Takes m if it is or gets free. */
-static bool mutex_take(struct umutex *m, bool woken)
+/* Takes m if it is free or, if the caller may spin, gets free. */
+static bool mutex_take(struct umutex *m, bool woken, bool may_spin)
 {
 	struct usync *y = &m->mx_sync;
 	unsigned now;
@@ -435,7 +439,7 @@ static bool mutex_take(struct umutex *m, bool woken)
 			usync_own(&m->mx_owner, usync_self());
 			return true;
 		}
-	} while (usync_owner(&m->mx_owner) != usync_self() &&
+	} while (may_spin && usync_owner(&m->mx_owner) != usync_self() &&
 		 spin(y, BARS(woken)));
 	return false;
 }
@@ -473,7 +477,7 @@ static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
 			if (c == NULL)
 				return rc;
 			result = rc;
-		} else if (mutex_take(m, true))
+		} else if (mutex_take(m, true, true))
 			break;
 		if (c != NULL) {
 			next  = &((struct pair *)z)->pr_lock;
@@ -499,7 +503,7 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	struct usync_wait *z;
 	int rc;
 
-	if (mutex_take(m, false))
+	if (mutex_take(m, false, until > UNOW))
 		return 0;
 	if (usync_owner(&m->mx_owner) == usync_self())
 		return -EDEADLK;
@@ -800,20 +804,22 @@ static unsigned rw_reads(const struct urw *l, unsigned now, bool in)
 int urw_read(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = usync_state(y);
 	struct usync_wait *z;
 	struct ulock *lock;
-	unsigned to;
+	unsigned now, to;
 	int rc;
 
-	while ((to = rw_reads(l, now, false)) != now) {
-		if (now / URW_READER >= USYNC_MOST)
-			return -EOVERFLOW;
-		if (usync_change(y, &now, to))
-			return 0;
-	}
-	if (usync_owner(&l->rw_owner) == usync_self())
-		return -EDEADLK;
+	do {
+		now = usync_state(y);
+		while ((to = rw_reads(l, now, false)) != now) {
+			if (now / URW_READER >= USYNC_MOST)
+				return -EOVERFLOW;
+			if (usync_change(y, &now, to))
+				return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, URW_WRITER | USYNC_QUEUED));
 	z = wait_new(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
@@ -834,18 +840,21 @@ int urw_read(struct urw *l, utime_ns until)
 int urw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = local(y);
 	struct usync_wait *z;
 	struct ulock *lock;
+	unsigned now;
 	bool got;
 	int rc;
 
-	if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
-		usync_own(&l->rw_owner, usync_self());
-		return 0;
-	}
-	if (usync_owner(&l->rw_owner) == usync_self())
-		return -EDEADLK;
+	do {
+		now = local(y);
+		if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
+			usync_own(&l->rw_owner, usync_self());
+			return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, ~(unsigned)USYNC_LOCAL));
 	z = wait_new(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;

@@ -7,8 +7,8 @@
 /*
  * Zeroed is free. Whoever finds it taken spins a little, since the holder needs
  * it for nanoseconds only. Then the holder may have lost its cpu, so the caller
- * sleeps in the system, with its whole processor. So no holder may block, wait or
- * call what it does not know. After U. Drepper, "Futexes Are Tricky" (2011),
+ * sleeps in the system, with its whole processor. So no holder may block, wait
+ * or call what it does not know. After U. Drepper, "Futexes Are Tricky" (2011),
  * section 6.
  *
  *	0 free, 1 taken, 2 taken, and others may sleep
@@ -19,7 +19,9 @@
 
 #include "park.h"
 
+#if !defined(ULOCK_SPINS)
 #define ULOCK_SPINS	40
+#endif
 
 struct ulock {
 	int l_state;		/* atomic */
@@ -54,8 +56,10 @@ void ulock_get_slow(struct ulock *l)
 		    ulock_try(l))
 			return;
 	}
-	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0)
+	while (__atomic_exchange_n(&l->l_state, 2, __ATOMIC_ACQUIRE) != 0) {
+		USCHED_RACE(56);
 		upark_futex_wait(&l->l_state, 2);
+	}
 }
 
 static __inline__ void ulock_get(struct ulock *l)
@@ -69,8 +73,10 @@ static __inline__ void ulock_put(struct ulock *l)
 	int *word = &l->l_state;
 
 	if (__builtin_expect(__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==
-			     2, 0))
+			     2, 0)) {
+		USCHED_RACE(57);
 		upark_futex_wake(word);
+	}
 }
 
 #endif /* ULOCK_H */

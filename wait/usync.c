@@ -515,6 +515,15 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	return rc;
 }
 
+/* Returns whether the thread of z runs on the caller's processor. A hint. */
+static bool is_here(const struct usync_wait *z)
+{
+	const struct ustack *u = z->z_wait.w_stack;
+
+	return u != NULL && __atomic_load_n(&u->u_sched, __ATOMIC_RELAXED) ==
+			    usched_self();
+}
+
 /* Gives m, which is the caller's, to the first that waits, or wakes it. */
 static void mutex_pass(struct umutex *m)
 {
@@ -529,7 +538,7 @@ static void mutex_pass(struct umutex *m)
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
 	} else if (z != NULL) {
-		y->y_passed = 0;
+		y->y_passed = is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS : 0;
 		to |= UMUTEX_WOKEN;
 	}
 	set(y, to | queued(y->y_first));
@@ -554,7 +563,7 @@ void umutex_unlock_slow(struct umutex *m)
 			return;
 		}
 		to = now - UMUTEX_TAKEN;
-		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS) /* M4 */
+		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS_FAR) /* M4 */
 			to |= UMUTEX_KEPT;
 	} while (!usync_change(y, &now, to));
 }

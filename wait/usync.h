@@ -77,7 +77,8 @@ extern "C" {
 #endif
 
 #define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
-#define UMUTEX_BYPASS	1000
+#define UMUTEX_BYPASS	1000	/* if the waiter is at home there, */
+#define UMUTEX_BYPASS_FAR 50000	/* or elsewhere */
 
 struct usync_wait;
 

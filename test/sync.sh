@@ -18,18 +18,20 @@ compile() {
 }
 
 build_all() {
-	for module in usched uwait umem uproc rr; do
+	library=
+	for module in usched uwait uthread uscope umem uproc rr; do
 		compile -c $(where $module.c) -o "$dir/$module.o" || return 1
+		library="$library $dir/$module.o"
 	done
-	for test in s_sync s_sync_model s_sync_native t_sync; do
+	for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
 		compile -DRR -c test/$test.c -o "$dir/$test.o" || return 1
 	done
 }
 
 # Links and runs test $1 with usync.o, for at most $2 seconds. Sets status.
 run() {
-	compile "$dir/$1.o" "$dir/usync.o" "$dir"/u[!s]*.o "$dir/usched.o" \
-		"$dir/rr.o" -o "$dir/$1" -pthread || { status=none; return; }
+	compile "$dir/$1.o" "$dir/usync.o" $library -o "$dir/$1" -pthread ||
+		{ status=none; return; }
 	WATCHDOG=$2 "$dir/$1" 1 >"$dir/log" 2>&1
 	status=$?
 }
@@ -60,7 +62,7 @@ broken() { # what, test, sed script [, only in the full part]
 build_all || exit 1
 only=$2	# begins the names of the only obligations that are tried
 compile -c wait/usync.c -o "$dir/usync.o" || exit 1
-for test in s_sync s_sync_model s_sync_native t_sync; do
+for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
 	run $test 20
 	if [ $status = 0 ]; then
 		passed=$((passed + 1))

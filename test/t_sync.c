@@ -470,8 +470,8 @@ static void natives(void)
  * A fork while native threads use the locks of rings: the child's objects have
  * the same locks.
  */
-#define FORKS	150
-#define OBJECTS	1000
+#define FORKS	500
+#define OBJECTS	600
 
 static long stop;
 

@@ -18,10 +18,11 @@ ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) uwait uchan uwork umem uproc rr ll ws ucall \
-	   uguard upreempt ustats utrace
-HEADERS := usched.h uhard.h uwait.h uchan.h uwork.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h
-ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h))
+MODULES := $(CORE) ugen uwait uchan uwork usync uthread uscope umem uproc rr ll ws ucall \
+	   uguard upreempt ustats utrace usymbol uwaits
+HEADERS := usched.h uhard.h ugen.h uwait.h uchan.h uwork.h usync.h uthread.h uscope.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
+HEADERS_CXX := ugen.hpp
+ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h) $(FOLDERS:%=%/*.hpp))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
 vpath %.h $(FOLDERS)
@@ -42,9 +43,9 @@ SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
-UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c)
+UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c test/t_preempt_time.c test/t_waits.c test/s_waits.c)
 ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c test/s_deque.c)
-SCHEDS  := $(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c)))
+SCHEDS  := $(filter-out $(patsubst test/%.c,%,$(UNWIND)),$(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c))))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \
 	   $(patsubst %,$(B)/%-WS,$(filter-out s_order,$(SCHEDS))) \
 	   $(patsubst test/%.c,$(B)/%,$(wildcard test/s_article.c))
@@ -238,7 +239,7 @@ PCDIR   := $(LIBDIR)/pkgconfig
 SCRIPT  := $(PREFIX)/share/usched/usched-gdb.py
 # gdb reads this by itself with the shared library, whose real name it has.
 LOADED  := $(GDBDIR)$(LIBDIR)/$(REALNAME)-gdb.py
-PUT     := $(HEADERS:%=$(INCDIR)/%) $(SCRIPT) $(LOADED) $(addprefix $(LIBDIR)/,\
+PUT     := $(HEADERS:%=$(INCDIR)/%) $(HEADERS_CXX:%=$(INCDIR)/%) $(SCRIPT) $(LOADED) $(addprefix $(LIBDIR)/,\
 	   libusched.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
 	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc
 OWN     := $(INCDIR) $(dir $(SCRIPT))
@@ -259,7 +260,7 @@ pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 install: all
 	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) \
 		$(dir $(SCRIPT) $(LOADED)))
-	install -m 644 $(foreach h,$(HEADERS),$(filter $(h) %/$(h),$(ALL_H))) \
+	install -m 644 $(foreach h,$(HEADERS) $(HEADERS_CXX),$(filter $(h) %/$(h),$(ALL_H))) \
 		$(DESTDIR)$(INCDIR)
 	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(LIBDIR)
 	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
@@ -277,4 +278,4 @@ uninstall:
 
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
-	@for p in bench/peers/*/; do $(MAKE) -s -C $$p clean; done
+	@for p in bench/peers/*/ bench/waits/*/; do $(MAKE) -s -C $$p clean; done

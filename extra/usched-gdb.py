@@ -15,6 +15,9 @@ USE
 
 Dispatchers that run, and those of rr, ll and ws, are found; others must be
 named. The program, or at least usched.c, must have been compiled with -g.
+A thread that waits by a record (uwait.h) is shown with the kind of the wait,
+its object and its deadline. Records are searched for in the memory of a set,
+where each block is known; of other dispatchers, in all memory.
 Nothing is written to the process, and none of its functions is called.
 Arguments are read in the language that gdb is set to. All else is read in C,
 because after an attach the language may be that of the assembly in which a
@@ -115,11 +118,12 @@ def symbol_of(at, cache={}):
 # Dispatchers.
 
 class Dispatcher:
-    def __init__(self, at, name=None, chunks=None):
+    def __init__(self, at, name=None, chunks=None, cut=None):
         s = struct("usched", at)
         self.at = at
         self.name = name            # as "rr, processor 0"
         self.chunks = chunks        # where its threads are, or None: anywhere
+        self.cut = cut or {}        # sizes of blocks there, by page
         self.native = None          # gdb's thread that runs it
         self.running = {}           # by address: (gdb's thread, its dispatcher)
         self.exit = int(s["s_exit"])
@@ -151,8 +155,11 @@ def sets():
     return found
 
 
-def spans_of(at):
-    """Returns the spans of a segment of umem.c, joined: (low, high)."""
+def spans_of(at, sizes, cut):
+    """
+    Returns the spans of a segment of umem.c, joined: (low, high). Notes for
+    each of their pages in cut: (start of the span, size of its blocks).
+    """
     segment = struct("umem_segment", at)
     spans, i = [], 0
     while i < UMEM_RUN_NR:
@@ -160,6 +167,8 @@ def spans_of(at):
         pages = int(span["s_pages"])
         if int(span["s_class"]) < UMEM_CLASS_NR:
             low = at + (UMEM_HEAD + i) * UMEM_PAGE
+            for page in range(pages):
+                cut[low + page * UMEM_PAGE] = (low, sizes[int(span["s_class"])])
             if spans and spans[-1][1] == low:
                 low = spans.pop()[0]
             spans.append((low, at + (UMEM_HEAD + i + pages) * UMEM_PAGE))
@@ -169,15 +178,17 @@ def spans_of(at):
     return spans
 
 
-def chunks_of(uprocs):
+def chunks_of(uprocs, cut):
     """Returns the memory in which the threads of a set are: its spans."""
     chunks, head = [], uprocs["set_mem"]["m_chunk"]
+    sizes = [int(uprocs["set_mem"]["m_cut"][i]["c_size"])
+             for i in range(UMEM_CLASS_NR)]
     at = int(head["l_next"])
     while at != int(head.address):
         chunk = struct("umem_chunk", at)
         first = at - at % UMEM_SEGMENT
         for i in range(int(chunk["c_segs"])):
-            chunks += spans_of(first + i * UMEM_SEGMENT)
+            chunks += spans_of(first + i * UMEM_SEGMENT, sizes, cut)
         at = int(chunk["c_link"]["l_next"])
     return chunks
 
@@ -223,15 +234,16 @@ def dispatchers(given):
     """Returns all known dispatchers, by address."""
     found = {}
 
-    def add(at, name=None, chunks=None):
-        found[at] = Dispatcher(at, name, chunks)
+    def add(at, name=None, chunks=None, cut=None):
+        found[at] = Dispatcher(at, name, chunks, cut)
 
     for name, uprocs in sets():
-        chunks = chunks_of(uprocs)
+        cut = {}
+        chunks = chunks_of(uprocs, cut)
         for i in range(int(uprocs["set_nr"])):
             add(int(uprocs["set_proc"]) +
                 i * int(uprocs["set_ops"]["op_size"]),
-                "%s, processor %d" % (name, i), chunks)
+                "%s, processor %d" % (name, i), chunks, cut)
     for at in given:
         if at not in found:
             add(at)
@@ -326,6 +338,7 @@ class Thread:
         self.mark = field("u_mark")
         self.top = self.top_bits & ~LOW_BITS
         self.kind = self.check()
+        self.wait = None            # the record by which it waits
 
     @classmethod
     def layout(cls):
@@ -378,7 +391,7 @@ class Thread:
     def extra(self):
         """Returns what the scheduler knows about the thread."""
         if self.d.chunks is None:
-            return ""
+            return ", waits" + self.wait if self.wait else ""
         if self.kind == "ended":
             return ", to be joined" if self.mark & UPROC_JOIN else ""
         try:
@@ -389,7 +402,7 @@ class Thread:
         posted //= UWAKES_ONE
         text = ""
         if self.kind in ("lane", "away", "new"):
-            text = ", waits" if wakes < 0 else ", ready"
+            text = ", waits" + (self.wait or "") if wakes < 0 else ", ready"
         if wakes > 0:
             text += ", %d wakes" % wakes
         return text + (", %d in the inbox" % posted if posted else "")
@@ -441,6 +454,80 @@ def look(ranges, ds):
             thread = Thread(d, at, data)
             if thread.kind is not None:
                 d.threads[at] = thread
+
+
+# Records: struct uwait.
+
+class Records:
+    """The layout of struct uwait."""
+    def __init__(self):
+        record = gdb.lookup_type("struct uwait")
+        self.size = record.sizeof
+        self.fields = {}
+        self.add(record, 0)
+        self.kinds = {}
+        for f in gdb.lookup_type("enum uwait_kind").fields():
+            self.kinds[f.enumval] = f.name.replace("UWAIT_", "").lower()
+
+    def add(self, record, off):
+        for f in record.fields():
+            if f.name in ("w_at", "w_node"):
+                self.add(f.type, off + f.bitpos // 8)
+            else:
+                self.fields[f.name] = (off + f.bitpos // 8, f.type.sizeof)
+
+    def text(self, data, size):
+        """
+        Tells what a record waits for, which fills a block of this size; 0: of
+        any size. None: it is none, or waits no longer.
+        """
+        def field(name):
+            off, nob = self.fields[name]
+            return int.from_bytes(data[off:off + nob], "little")
+        nob = field("w_size") * 16
+        if field("w_state") > 1 or field("w_kind") not in self.kinds or \
+                nob < self.size or size not in (0, nob):
+            return None
+        text = ": " + self.kinds[field("w_kind")]
+        if field("object") != 0:
+            text += " %#x" % field("object")
+            name = re.match(r"(.*?)(?: in section| of )", gdb.execute(
+                "info symbol %#x" % field("object"), to_string=True))
+            text += " (%s)" % name.group(1) if name else ""
+        if field("w_host") != 0:
+            text += ", until %.3f s" % (field("n_when") / 1e9)
+        return text
+
+
+def waits_of(ds):
+    """Sets the records of the threads of these dispatchers."""
+    try:
+        records = Records()
+    except gdb.error:
+        return              # no thread waits by a record
+    for d in ds:
+        blocked = {at: thread for at, thread in d.threads.items()
+                   if thread.kind in ("lane", "away")}
+        if not blocked:
+            continue
+        for low, high in d.chunks if d.chunks is not None else writable():
+            for at, data in blocks(low, high, records.size):
+                find_waits(d, blocked, at, data, records)
+
+
+def find_waits(d, blocked, at, data, records):
+    """Looks for records of blocked threads in this memory."""
+    words = memoryview(data[:len(data) // 8 * 8]).cast("Q")
+    for i, value in enumerate(words):
+        if value not in blocked:
+            continue
+        here = at + i * 8
+        start, size = d.cut.get(here - here % UMEM_PAGE, (here, 0))
+        if size and (here - start) % size:
+            continue
+        text = records.text(data[i * 8:i * 8 + records.size], size)
+        if text and i * 8 + records.size <= len(data):
+            blocked[value].wait = text
 
 
 # Walking.
@@ -659,6 +746,7 @@ Arguments are expressions without blanks: pointers, or structs."""
         if not ds:
             gdb.write("usched: no dispatcher runs; name one: usched &s\n")
         threads_of(ds)
+        waits_of(ds)
         for d in ds:
             self.show(d, with_bt)
 
@@ -675,6 +763,8 @@ Arguments are expressions without blanks: pointers, or structs."""
             return False
         if thread.kind is None:
             return False
+        d.threads = {at: thread}
+        waits_of([d])
         gdb.write(thread.line())
         backtrace(thread)
         return True

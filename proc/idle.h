@@ -68,6 +68,30 @@ static inline bool uidle_enter(int *idle, int nr)
 	return all;
 }
 
+/*
+ * Adds 1 to the count, but not if all nr would be idle then: for a processor
+ * that wants to sleep, as uidle_enter(), or a hold that ends. False: all others
+ * are idle, and stay so until the caller wakes them.
+ */
+static inline bool uidle_enter_unless_last(int *idle, int nr)
+{
+	int now = __atomic_load_n(idle, __ATOMIC_SEQ_CST);
+
+	do {
+		if (now == nr - 1)
+			return false;
+	} while (!__atomic_compare_exchange_n(idle, &now, now + 1, false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	return true;
+}
+
+/* Ends upark_prepare() of the caller, which is not counted, without a sleep. */
+static inline void uidle_stay(int *idle, int *asleep)
+{
+	if (!upark_cancel(asleep))	/* a waker has come: undo its D2 */
+		__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
+}
+
 /* Puts the caller, a processor of a set of nr, to sleep until it is woken. */
 static inline void uidle_sleep(int *idle, int nr, int *asleep)
 {

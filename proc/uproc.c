@@ -38,12 +38,12 @@
  * does not count as idle, so the set does not end. A processor without
  * deadlines pays two loads for each look.
  *
- * Under virtual time a processor with a deadline sleeps like any other. The
- * processor that makes set_idle complete lets the clock jump to the next
- * deadline of the set, and wakes the processors that have it. It is counted as
- * awake before that. set_jumps decides if a sleeper that wakes itself for a
- * moment is the last, too. The end is not complete while there is a deadline,
- * nor if there was a jump since set_idle was seen complete.
+ * Under virtual time a processor with a deadline sleeps like any other. But
+ * while there is a deadline, set_idle never becomes complete. The last processor
+ * that is awake does not go to sleep then. It lets the clock jump to the next
+ * deadline of the set, and wakes the processors that have it. Nor does the last
+ * hold end then: its holder lets the clock jump first. So set_idle is complete
+ * only at the end, as in real time.
  *
  * REST
  *
@@ -137,8 +137,8 @@
  * P8. A processor sleeps no longer than until its first deadline. While it
  *     sleeps with a deadline, in real time, its additions to set_idle sum up to
  *     0 or less.
- * P9. Virtual time changes only while all processors are idle, and by the
- *     processor that has changed set_jumps.
+ * P9. Virtual time changes only while all processors but the caller of jump()
+ *     sleep. While the set has a deadline, set_idle does not become complete.
  *
  * REJECTED
  *
@@ -271,6 +271,7 @@ static void waits_post(struct uwait_host *h, struct uwait *w)
 	struct uproc *p = (struct uproc *)h->h_sched;
 
 	uwait_post(h, w);					/* W1 */
+	USCHED_RACE(58);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
@@ -305,6 +306,16 @@ static bool waits_try(struct ustack *u)
 	return true;
 }
 
+/* Reads what the thread's processor may be changing: see uwaits.c. */
+__attribute__((no_sanitize("thread")))
+bool uproc_waits(const struct ustack *u)
+{
+	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
+
+	return __atomic_load_n(&k->w_count, __ATOMIC_RELAXED) < 0 &&
+	       __atomic_load_n(&k->w_posted, __ATOMIC_RELAXED) < UWAKES_ONE;
+}
+
 /* A processor has its wheel to itself. */
 static void waits_enter(struct uwait_host *h)
 {
@@ -317,6 +328,7 @@ static const struct uwait_ops wait_ops = {
 	.o_arrive = waits_arrive,
 	.o_back   = waits_back,
 	.o_try    = waits_try,
+	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
 	.o_leave  = waits_enter
@@ -800,25 +812,19 @@ static utime_ns next_due(struct uproc_set *set)
 }
 
 /*
- * Lets virtual time jump to the next deadline of the set. Called by p, the last
- * processor that went to sleep, with the number of jumps before that. A sleeper
- * that wakes itself may be the last, too, before p is counted as awake again:
- * then only one of them jumps. False: there is no deadline.
+ * Lets virtual time jump to the next deadline of the set, and wakes the
+ * processors that have it. All processors sleep but the caller, and there is no
+ * hold but that of the caller. False: there is no deadline.
  */
-static bool jump(struct uproc *p, unsigned jumps)
+static bool jump(struct uproc_set *set)
 {
-	struct uproc_set *set = p->p_set;
-	utime_ns due;
+	utime_ns due = next_due(set);
 	int i;
 
-	if (next_due(set) == UNEVER)
+	if (due == UNEVER)
 		return false;
-	uidle_wake(&set->set_idle, &p->p_asleep);
-	if (!__atomic_compare_exchange_n(&set->set_jumps, &jumps, jumps + 1,
-			false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return true;
-	due = next_due(set);
-	utime_jump(due != UNEVER ? due : 0);
+	USCHED_RACE(48);
+	utime_jump(due);
 	for (i = 0; i < set->set_nr; i++) {
 		struct uproc *q = uproc_nth(set, i);
 
@@ -828,17 +834,21 @@ static bool jump(struct uproc *p, unsigned jumps)
 	return true;
 }
 
-/* Sleeps under virtual time; the last sleeper lets the clock jump. */
+/* Sleeps under virtual time, or lets the clock jump instead (P9). */
 static bool sleep_virtual(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
-	unsigned jumps = __atomic_load_n(&set->set_jumps, __ATOMIC_SEQ_CST);
+	int *idle = &set->set_idle;
 
-	if (uidle_enter(&set->set_idle, set->set_nr) && jump(p, jumps))
-		return true;
+	if (!uidle_enter_unless_last(idle, set->set_nr)) {
+		if (next_due(set) != UNEVER) {
+			uidle_stay(idle, &p->p_asleep);
+			return jump(set);
+		}
+		(void)uidle_enter(idle, set->set_nr);
+	}
 	if (ns != UNEVER)
-		return uidle_doze_entered(&set->set_idle, &p->p_asleep,
-					  (long)ns);
+		return uidle_doze_entered(idle, &p->p_asleep, (long)ns);
 	upark_sleep(&p->p_asleep);
 	return true;
 }
@@ -894,7 +904,7 @@ void uproc_shuffle(struct uproc *p)
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
-	int spin = set->set_spare ? UPROC_SPIN : 0;
+	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned turns = 0;
 	bool rested = false;
 
@@ -935,8 +945,15 @@ void uproc_hold(struct uproc_set *set)
 
 void uproc_release(struct uproc_set *set)
 {
-	if (set != NULL)
-		uidle_release(&set->set_idle);
+	if (set == NULL)
+		return;
+	while (utime_is_virtual()) {					/* P9 */
+		if (uidle_enter_unless_last(&set->set_idle, set->set_nr))
+			return;
+		if (!jump(set))
+			break;
+	}
+	uidle_release(&set->set_idle);
 }
 
 /* Cpus. */
@@ -1463,41 +1480,24 @@ int uproc_start(struct uproc_set *set)
 /* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
-static bool has_deadlines(struct uproc_set *set)
+/* Returns how many threads set has, once no thread runs. */
+static long threads_left(const struct uproc_set *set)
 {
+	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
 	int i;
 
 	for (i = 0; i < set->set_nr; i++) {
-		if (__atomic_load_n(&uproc_nth(set, i)->p_waits.h_timers,
-				    __ATOMIC_RELAXED) != 0)
-			return true;
+		const struct uproc *p = uproc_nth(set, i);
+
+		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
+		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
 	}
-	return false;
-}
-
-/*
- * Returns when nothing will ever change. Under virtual time all processors may
- * sleep for a moment, until the last lets the clock jump.
- */
-static void wait_end(struct uproc_set *set)
-{
-	unsigned jumps;
-	bool more;
-
-	do {
-		jumps = __atomic_load_n(&set->set_jumps, __ATOMIC_SEQ_CST);
-		uidle_wait(&set->set_idle, set->set_running);
-		more = has_deadlines(set);
-		if (more)
-			upark_futex_wait(&set->set_idle, set->set_running);
-	} while (more || jumps != __atomic_load_n(&set->set_jumps,
-						  __ATOMIC_SEQ_CST));
+	return nr;
 }
 
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
-	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
 	int i;
 
 	if (set == NULL)
@@ -1509,17 +1509,15 @@ int uproc_fini(struct uproc_set **out, long *left)
 	if (uproc_serves == set)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
-	wait_end(set);
+	uidle_wait(&set->set_idle, set->set_running);
+	*left = threads_left(set);
+	if (*left != 0 && uwait_watch != NULL)
+		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
+				     set->set_ops.op_size, set->set_nr, *left);
 	USCHED_RACE(20);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
-	for (i = 0; i < set->set_nr; i++) {
-		struct uproc *p = uproc_nth(set, i);
-
-		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
-		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
-		upark_wake(&p->p_asleep);
-	}
-	*left = nr;
+	for (i = 0; i < set->set_nr; i++)
+		upark_wake(&uproc_nth(set, i)->p_asleep);
 	native_join(set);
 	__atomic_store_n(&ending.set_forks, uproc_forks, __ATOMIC_RELAXED);
 	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);

@@ -47,7 +47,6 @@ struct uproc_set {
 	int             set_idle __attribute__((aligned(64)));
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
-	unsigned        set_jumps;	/* of virtual time */
 };
 
 /*
@@ -136,6 +135,9 @@ static inline bool uproc_is_due(const struct uproc *p)
 
 	return due != UNEVER && due <= unow();
 }
+
+/* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
+UPROC_HIDDEN bool uproc_waits(const struct ustack *u);
 
 /* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);

@@ -3,9 +3,9 @@
 # cxx.sh: C++ threads block in catch handlers and while exceptions unwind, if
 # ucxx is linked: on a dispatcher alone and under rr, ll and ws, with lanes,
 # without, with the portable switch, in the hard mode. Without ucxx they get
-# each other's exceptions; the hard mode reports that, and nothing else. CC and
-# CXX choose the compilers. All C++ compilers and libraries that are installed
-# are tried.
+# each other's exceptions; the hard mode reports that, and nothing else.
+# Generators (ugen.hpp) need no ucxx. CC and CXX choose the compilers. All C++
+# compilers and libraries that are installed are tried.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -13,7 +13,7 @@ dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 passed=0 failed=0 skipped=0
 wrap=-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 wrap=$wrap,--wrap=ustack_block_hard,--wrap=usched_run_hard
-modules='usched uwait umem uproc rr ll ws ucall'
+modules="usched $modules"
 
 # verdict WHAT: judges the last command; its output is in $dir/out.
 verdict() {
@@ -35,9 +35,10 @@ library() { # flags
 	done
 }
 
-# program NAME, FLAGS, other objects and libraries
+# program NAME, FLAGS, other objects and libraries; source: of test/
+source=t_cxx
 program() {
-	$cxx -std=c++17 -g -Wall -Wextra $2 $includes $lib test/t_cxx.cc $3 \
+	$cxx -std=c++17 -g -Wall -Wextra $2 $includes $lib test/$source.cc $3 \
 		$objs -o "$dir/$1" -pthread >"$dir/out" 2>&1
 }
 
@@ -60,12 +61,26 @@ with_ucxx() { # flags
 	verdict "$cxx $lib $1: with ucxx"
 }
 
+generators() { # flags, schedulers
+	source=t_gen
+	for s in $2; do
+		program gen "-Werror $1 -D$s" && run gen
+		verdict "$cxx $lib $1 $s: generators"
+	done
+	source=t_cxx
+}
+
 all() {
 	library "-O2" && with_ucxx "-O2"
+	generators "-O2" "RR WS"
 	program without "-O2 -DRR" && ! run without
 	verdict "$cxx $lib: without ucxx exceptions should mix"
 	library "-O2 -DUSCHED_PORTABLE" && with_ucxx "-O2 -DUSCHED_PORTABLE"
+	generators "-O2 -DUSCHED_PORTABLE" LL
 	library "-O1 -DUSCHED_HARD" && with_ucxx "-O1 -DUSCHED_HARD"
+	export USCHED_DEBUG=evict=always,poison,fault
+	generators "-O1 -DUSCHED_HARD" "RR WS"
+	unset USCHED_DEBUG
 	program without "-O1 -DUSCHED_HARD -DRR" &&
 		dies without swaps "blocks in a catch handler"
 	verdict "$cxx $lib: report of a block in a handler"

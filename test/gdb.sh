@@ -316,6 +316,125 @@ int main(void)
 }
 END
 
+# Threads that wait by records: in memory of a set, and of a bare dispatcher.
+cat >"$dir/reasons.c" <<'END'
+#include "rr.h"
+#include "uwait.h"
+#include "kinds.h"
+
+#define NR 300		/* more than there are lanes */
+
+static int lock, more[4];
+static struct rr_thread *joined;
+static struct usched s;
+static struct ustack u[2];
+
+FUNCTION void w_block(void)
+{
+	if (rr_wait() != 0)
+		abort();
+	END;
+}
+
+FUNCTION void w_record(void *object, utime_ns until)
+{
+	int rc;
+	struct uwait *w = uwait_new(sizeof *w, UWAIT_MUTEX, object, &rc);
+
+	if (w == NULL)
+		abort();
+	w_sum += uwait_for(w, until);
+	uwait_free(w);
+}
+
+FUNCTION void t_mutex(void *object)
+{
+	w_record(object, UNEVER);
+	END;
+}
+
+/* Its record is freed when it waits again. */
+FUNCTION void t_again(void *object)
+{
+	w_record(object, uafter(UTIME_MS));
+	w_block();
+	END;
+}
+
+FUNCTION void t_sleep(void *n)
+{
+	(void)n;
+	u_sleep(9000000000000000000);
+	END;
+}
+
+FUNCTION void t_join(void *n)
+{
+	(void)n;
+	rr_join(joined);
+	END;
+}
+
+static struct ustack *next(struct usched *d)
+{
+	static int turn;
+
+	return d == &s && turn < 2 ? &u[turn++] : NULL;
+}
+
+static void *get(struct usched *d, int size)
+{
+	return malloc(size);
+}
+
+static void put(struct usched *d, void *buf, int size)
+{
+	free(buf);
+}
+
+static int bare_wait(struct usched *d)
+{
+	return ustack_block();
+}
+
+static void bare_wake(struct usched *d, struct ustack *v)
+{
+}
+
+FUNCTION void t_run(void *n)
+{
+	(void)n;
+	u_sleep(uafter(50 * UTIME_MS));
+	s.s_next  = next;
+	s.s_alloc = get;
+	s.s_free  = put;
+	s.s_wait  = bare_wait;
+	s.s_wake  = bare_wake;
+	ustack_init(&u[0], &s, t_mutex, &more[1], NULL, 0);
+	ustack_init(&u[1], &s, t_end, NULL, NULL, 0);
+	usched_run(&s);
+	w_stop();
+	exit(0);
+}
+
+int main(void)
+{
+	long i;
+
+	if (rr_init(1, 0) != 0)
+		return 1;
+	joined = rr_thread_joinable(t_plain, (void *)1L);
+	rr_thread_init(t_mutex, &lock);
+	rr_thread_init(t_again, &lock);
+	rr_thread_init(t_sleep, (void *)2L);
+	rr_thread_init(t_join, (void *)3L);
+	for (i = 0; i < NR; i++)
+		rr_thread_init(t_mutex, &more[3]);
+	rr_thread_init(t_run, NULL);
+	return rr_start() != 0 || rr_fini() != 0;
+}
+END
+
 # The native thread that makes the call sleeps in assembly, as in libc. gdb's
 # language is that of the selected frame.
 cat >"$dir/live.c" <<'END'
@@ -546,6 +665,41 @@ procs_check() {
 	bad "procs $1" "$dir/diff" "$dir/out"
 }
 
+# What threads wait for, where their slices are away, too; and in the core.
+reasons() { # flags
+	build reasons "$1" "rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c" || { bad "reasons $1"; return; }
+	args=
+	debug reasons -ex 'break w_stop' -ex run -ex usched -ex 'usched &s' \
+		-ex 'usched bt u[0]' -ex 'usched bt joined' \
+		-ex "generate-core-file $dir/core" -ex continue
+	grep -q 'exited normally' "$dir/out" || bad "reasons $1" "$dir/out"
+	reasons_check "$1"
+	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
+		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex usched \
+		-ex 'usched &s' -ex 'usched bt u[0]' -ex 'usched bt joined' \
+		"$dir/reasons" "$dir/core" >"$dir/out" 2>&1
+	reasons_check "$1, core"
+}
+
+reasons_check() {
+	sed -n 's/^  0x[0-9a-f]*  \(.*\)(0x[0-9a-f]*)  .*bytes, \(waits.*\)/\1 \2/p' \
+		"$dir/out" | sed 's/ 0x[0-9a-f]*//' | sort | uniq -c |
+		sed 's/^ *//' >"$dir/got"
+	cat >"$dir/want" <<-END
+	1 t_again waits
+	1 t_join waits: join
+	1 t_mutex waits: mutex (lock)
+	2 t_mutex waits: mutex (more + 4)
+	300 t_mutex waits: mutex (more + 12)
+	2 t_plain waits
+	1 t_sleep waits: sleep, until 9000000000.000 s
+	END
+	LC_ALL=C sort "$dir/want" >"$dir/sorted"
+	LC_ALL=C sort "$dir/got" | diff "$dir/sorted" - >"$dir/diff" && ok &&
+		return
+	bad "reasons $1" "$dir/diff" "$dir/out"
+}
+
 # attached LANGUAGE [DIRECTORY of debug information]: attaches to the process
 # $live; false if that is refused.
 attached() {
@@ -608,6 +762,8 @@ x86_64|aarch64|riscv64)
 	bare 1 "-O2 -fno-omit-frame-pointer"
 	procs "-O0"
 	procs "-O2"
+	reasons "-O0"
+	reasons "-O2"
 	live;;
 *)	skipped=1;;
 esac

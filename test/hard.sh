@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
 words=${WORDS-evict=always,poison}
-modules='usched uhard uwait uchan uwork umem uproc rr ll ws ucall uguard upreempt ustats utrace'
+modules="usched uhard $modules"
 
 # Tests that cannot hold with some words, and why.
 words_of() { # test, words

@@ -57,7 +57,7 @@ for cxx in g++ clang++ clang++-19; do
 		done
 	done
 done
-for h in wheel inbox wakes mail fence deque stop worth seek uwait umem uproc rr ll ws ucall uhard uguard upreempt ustats utrace; do
+for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait usync umem uproc rr ll ws ucall uhard uguard upreempt ustats utrace; do
 	printf '#include "%s.h"\n#include "%s.h"\n' $h $h >"$dir/$h.c"
 	cp "$dir/$h.c" "$dir/$h.cc"
 	for cc in gcc clang; do
@@ -65,6 +65,13 @@ for h in wheel inbox wakes mail fence deque stop worth seek uwait umem uproc rr 
 	done
 	for cxx in g++ clang++; do
 		have $cxx && must $h.h $cxx -std=c++11 $flags -c "$dir/$h.cc" \
+			-o "$dir/o"
+	done
+done
+for h in ugen; do
+	printf '#include "%s.hpp"\n#include "%s.hpp"\n' $h $h >"$dir/$h.cc"
+	for cxx in "g++ -std=c++17" "g++ -std=c++20" "clang++ -std=c++17"; do
+		have "${cxx%% *}" && must $h.hpp $cxx $flags -c "$dir/$h.cc" \
 			-o "$dir/o"
 	done
 done

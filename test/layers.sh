@@ -21,11 +21,11 @@ files() {
 below() { # folder or file
 	case $1 in
 	usched.[ch])	echo usched.h $2 ;;
-	wait)		echo usched.h wait ;;
+	wait)		echo usched.h wait $2 ;;
 	proc)		echo usched.h wait proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
-	extra)		echo usched.h extra ;;
+	extra)		echo usched.h wait extra ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
@@ -44,7 +44,7 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*)	continue ;;
+		bench/peers/*|bench/waits/*)	continue ;;
 		bench/*.[ch]|wait/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
@@ -91,7 +91,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 
 # Planted errors are found.
 mkdir "$dir/tree" && cp -r ./*.[ch] wait proc steal extra bench "$dir/tree"
-for planted in wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
+for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+
+//! waits-kanal: the benchmarks of channels on tokio, with those of kanal.
+
+fn main() {
+    waits::run::<waits::kind::Kanal>();
+}

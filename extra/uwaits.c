@@ -1,0 +1,1370 @@
+/* SPDX-License-Identifier: MIT */
+/* uwaits.c: lists which threads wait, where, and for what; and long runs. */
+
+/*
+ * OVERVIEW
+ *
+ * A set of processors knows how many threads it has, but not which: a blocked
+ * thread is only where its waker has put it. So this module keeps a table of
+ * all threads that have begun. It puts its own s_next() in front of that of
+ * each dispatcher, and so sees each thread that is about to run, and whether
+ * the thread before it has ended.
+ *
+ *	s_next() of uwaits.c			table
+ *	  leave: the thread that ran has	+--------------------------+
+ *	         blocked, or has ended  -----> | thread, function, number |
+ *	  s_next() of the scheduler		| home: dispatcher that    |
+ *	  enter: this thread will run   -----> |   has run it last        |
+ *	                                        | kind, object, deadline   |
+ *	uwait.c, at each wait by a record ----> |   of its wait            |
+ *	                                        +--------------------------+
+ *
+ * THE STOP
+ *
+ * A dispatcher is INSIDE from leave to enter, and else it RUNS a thread. Enter
+ * needs d_lock. So the maker of a list takes the d_lock of all dispatchers, and
+ * waits until they are INSIDE:
+ *
+ *	L1 take d_lock of each		E1 state = INSIDE (release)
+ *	L2 look at each state (acquire)	E2 s_next() of the scheduler, sleep
+ *	L3 list what does not run	E3 take d_lock
+ *	L4 put all d_lock		E4 state = RUNS, put d_lock
+ *
+ * A dispatcher that is INSIDE at L2 stays there until L4. All its threads are
+ * blocked, on lanes or in buffers that nothing touches. A dispatcher that still
+ * RUNS after PATIENCE is not waited for. Its thread may touch
+ *
+ *   - itself: the list does not look at it, only at d_entry, which E3 protects;
+ *   - the thread whose place on the lane it takes (d_victim), as long as it is
+ *     being copied. A running thread that answers a signal from its own code
+ *     has taken its place already. Without an answer the list does not look at
+ *     the victim;
+ *   - the wake count of others, so "waits" or "is ready" is a hint.
+ *
+ * If it gives way later, it stops at E1 or E3, and is still listed as running.
+ *
+ * Threads move in ws, and their lanes with them, while thieves are INSIDE. But
+ * slices stay where they are, and all dispatchers of a set have the same lanes.
+ *
+ * A thread that has ended is freed before leave can know. Until then its
+ * dispatcher RUNS it. So e_runs keeps the list and all other dispatchers away
+ * from its entry, also if a new thread has the same address by now.
+ *
+ * The end is seen by l_bound of the lane, as in ustats.c, which says why.
+ *
+ * RUNNING THREADS
+ *
+ * The maker sends SIGURG to the native thread. The handler walks the stack and
+ * stores the return addresses, unless it has been too slow (r_state). It does
+ * not walk code of usched.c, where the stack pointer may be on its way.
+ *
+ * LONG RUNS
+ *
+ * A native thread looks at d_turn of each dispatcher, which each enter changes.
+ *
+ * INVARIANTS
+ *
+ * L1. An entry is in the table exactly as long as its thread can be listed. It
+ *     is added and removed under d_lock of the dispatcher that runs the thread,
+ *     and under the lock of its stripe.
+ * L2. e_runs is set from enter to leave. Only then e_stack may be gone.
+ * L3. A thread of an entry whose e_runs is not set is blocked, and exists.
+ *     ustack_fini() takes its entry out first (gone()).
+ * L4. Locks are taken in this order: all.a_lock, d_lock in the order of the
+ *     list, a stripe.
+ *
+ * REJECTED
+ *
+ * Words behind each thread, linked in a list, as UPROC_JOIN has them: each
+ * place in uproc.c and ws.c that makes, starts or frees a thread would look
+ * whether it is asked for; and bare dispatchers would have no list.
+ *
+ * A search through memory, as in usched-gdb.py: it needs nothing before, but a
+ * buffer can hold words that look like a thread, and between two steps of a
+ * processor that runs nothing is where it should be.
+ *
+ * Lanes and records alone: threads in buffers that wait by rr_wait() are in
+ * neither.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* SYS_rt_tgsigqueueinfo, REG_RIP */
+#endif
+#include "uwaits.h"
+#include "lock.h"
+#include "upreempt.h"
+#include "uself.h"
+#include "uslice.h"
+#include "ustats.h"
+#include "usymbol.h"
+#include "utrace.h"
+#include "uwait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+UPREEMPT_NEVER;
+
+#define NOINLINE	__attribute__((noinline))
+#define STRIPES		64
+#define BUCKETS		16		/* of a stripe, at first */
+#define PCS		64		/* return addresses of a thread */
+#define LISTED		1000		/* threads of a list */
+#define PATIENCE	(100 * UTIME_MS)	/* until threads give way */
+#define ANSWER		(100 * UTIME_MS)	/* to a signal */
+#define RUN_MIN		1000000L	/* ns */
+#define LOOKS		4		/* in a run that is reported */
+#define SIGNAL		SIGURG
+
+struct entry {
+	struct entry  *e_next;		/* in its bucket */
+	struct ustack *e_stack;
+	struct usched_waits *e_home;	/* has run it last */
+	int            e_runs;		/* (atomic) */
+	unsigned char  e_kind;		/* of the record; 0: it has none */
+	bool           e_waits;		/* by the record */
+	const void    *e_object;
+	utime_ns e_until;
+	utime_ns e_since;		/* it has blocked */
+	unsigned long  e_nr;		/* in the order of beginning */
+};
+
+/* The entries of threads with certain addresses. */
+struct stripe {
+	struct ulock   t_lock;
+	unsigned       t_nr, t_mask;
+	struct entry **t_bucket;
+};
+
+enum { INSIDE, RUNS };
+
+/* A dispatcher that runs. */
+struct usched_waits {
+	struct usched_waits *d_next;
+	struct usched       *d_sched;
+	struct ustack *(*d_was)(struct usched *s);	/* s_next, */
+	int            (*d_again)(struct usched *s, struct ustack *u);
+	bool             d_blocked;	/* SIGNAL was */
+	long             d_native;	/* as gettid() names it */
+	int              d_state;	/* (atomic) */
+	struct ulock     d_lock;	/* protects what follows, for others */
+	unsigned         d_turn;	/* (atomic) */
+	struct entry    *d_entry;	/* that runs; NULL: it is not known */
+	struct ustack   *d_stack;
+	void           (*d_f)(void *);
+	void            *d_arg;
+	char             d_name[UTHREAD_NAME];
+	struct ustack   *d_victim;
+	int              d_lane, d_bound;	/* as in ustats.c */
+	/* For the maker of a list. */
+	bool             d_runs;
+	bool             d_sure;	/* it runs its own code */
+	int              d_pc_nr;	/* or -errno */
+	void            *d_pc[PCS];
+	/* For the native thread that looks for long runs. */
+	unsigned         d_seen;
+	utime_ns d_seen_at;
+	bool             d_told;
+};
+
+/* A native thread that waits. It lies on the stack of that. */
+struct native_wait {
+	struct native_wait *n_next, **n_prev;
+	long        n_native;
+	int         n_kind;
+	const void *n_object;
+	utime_ns n_since;
+};
+
+static struct stripe stripes[STRIPES];
+static unsigned long begun;		/* threads (atomic) */
+static long missed;			/* no memory for an entry (atomic) */
+
+static struct {
+	struct ulock         a_lock;
+	struct usched_waits *a_first;	/* (atomic, for a child of fork()) */
+	struct native_wait  *a_native;
+	bool                 a_started;
+	/* For the native thread that listens. */
+	pid_t                a_listens;	/* in this process, or 0 */
+	int                  a_asked;	/* by the signal (atomic) */
+	long                 a_run;	/* ns, or 0 (atomic) */
+} all;
+
+static struct ustack *next(struct usched *s);
+
+/* Time and text. */
+
+#if !defined(CLOCK_MONOTONIC_COARSE)
+#define CLOCK_MONOTONIC_COARSE	CLOCK_MONOTONIC
+#endif
+
+/* Returns the time by this clock; not that of uwait.h, which may be virtual. */
+static utime_ns now(clockid_t clock)
+{
+	struct timespec t;
+
+	(void)clock_gettime(clock, &t);
+	return t.tv_sec * UTIME_S + t.tv_nsec;
+}
+
+static void nap(void)
+{
+	const struct timespec t = { 0, 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+static long native_id(void)
+{
+#if defined(__linux__)
+	return syscall(SYS_gettid);
+#else
+	return (long)(uintptr_t)pthread_self();
+#endif
+}
+
+/* What is to be written, by one native thread at a time (a_lock). */
+static struct {
+	char   o_text[4096];
+	size_t o_nob;
+} out;
+
+static void flush(void)
+{
+	size_t at = 0;
+	ssize_t nob;
+
+	while (at < out.o_nob) {
+		nob = write(STDERR_FILENO, out.o_text + at, out.o_nob - at);
+		if (nob <= 0 && errno != EINTR)
+			break;
+		at += nob > 0 ? nob : 0;
+	}
+	out.o_nob = 0;
+}
+
+static __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
+{
+	size_t left = sizeof out.o_text - out.o_nob;
+	va_list args;
+	int nob;
+
+	if (left < 1024) {
+		flush();
+		left = sizeof out.o_text;
+	}
+	va_start(args, format);
+	nob = vsnprintf(out.o_text + out.o_nob, left, format, args);
+	va_end(args);
+	out.o_nob += nob < 0 ? 0 : (size_t)nob < left ? (size_t)nob : left - 1;
+}
+
+/* The table. */
+
+static unsigned hash(const struct ustack *u)
+{
+	return (unsigned)((uint64_t)(uintptr_t)u * 0x9e3779b97f4a7c15u >> 32);
+}
+
+static struct stripe *stripe_of(const struct ustack *u)
+{
+	return &stripes[hash(u) % STRIPES];
+}
+
+static struct entry **bucket(const struct stripe *t, const struct ustack *u)
+{
+	return &t->t_bucket[hash(u) / STRIPES & t->t_mask];
+}
+
+/* Doubles the buckets of t, if there is memory. Caller holds t_lock. */
+static void stripe_grow(struct stripe *t)
+{
+	unsigned mask = t->t_bucket != NULL ? t->t_mask * 2 + 1 : BUCKETS - 1;
+	struct entry **old = t->t_bucket, **at;
+	unsigned i, nr = t->t_mask + 1;
+	struct entry *e;
+
+	at = calloc(mask + (size_t)1, sizeof *at);
+	if (at == NULL)
+		return;
+	t->t_bucket = at;
+	t->t_mask   = mask;
+	for (i = 0; old != NULL && i < nr; i++) {
+		while ((e = old[i]) != NULL) {
+			old[i] = e->e_next;
+			at = bucket(t, e->e_stack);
+			e->e_next = *at;
+			*at = e;
+		}
+	}
+	free(old);
+}
+
+/* Returns the entry of u, which is blocked or new (L2). NULL: none. */
+static struct entry *entry_find(const struct stripe *t, const struct ustack *u)
+{
+	struct entry *e = t->t_bucket != NULL ? *bucket(t, u) : NULL;
+
+	while (e != NULL && (e->e_stack != u ||
+			     __atomic_load_n(&e->e_runs, __ATOMIC_ACQUIRE)))
+		e = e->e_next;
+	return e;
+}
+
+/* Adds an entry for u. NULL: no memory. Caller holds t_lock. */
+static struct entry *entry_add(struct stripe *t, struct ustack *u)
+{
+	struct entry *e = calloc(1, sizeof *e);
+
+	if (t->t_bucket == NULL || t->t_nr > t->t_mask)
+		stripe_grow(t);
+	if (e == NULL || t->t_bucket == NULL) {
+		free(e);
+		__atomic_fetch_add(&missed, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	e->e_stack = u;
+	e->e_nr    = __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+	e->e_next  = *bucket(t, u);
+	*bucket(t, u) = e;
+	t->t_nr++;
+	return e;
+}
+
+static void entry_remove(struct entry *e)
+{
+	struct stripe *t = stripe_of(e->e_stack);
+	struct entry **at;
+
+	ulock_get(&t->t_lock);
+	for (at = bucket(t, e->e_stack); *at != e; at = &(*at)->e_next)
+		;
+	*at = e->e_next;
+	t->t_nr--;
+	ulock_put(&t->t_lock);
+	free(e);
+}
+
+/* Forgets the threads that d has run last. */
+static void entries_drop(const struct usched_waits *d)
+{
+	struct stripe *t;
+	struct entry **at, *e;
+	unsigned i;
+
+	for (t = stripes; t < stripes + STRIPES; t++) {
+		ulock_get(&t->t_lock);
+		for (i = 0; t->t_bucket != NULL && i <= t->t_mask; i++) {
+			for (at = &t->t_bucket[i]; (e = *at) != NULL; ) {
+				if (e->e_home != d) {
+					at = &e->e_next;
+					continue;
+				}
+				*at = e->e_next;
+				t->t_nr--;
+				free(e);
+			}
+		}
+		ulock_put(&t->t_lock);
+	}
+}
+
+/* Dispatchers. */
+
+/* Returns whether the thread that d has run last has ended. */
+static bool has_ended(const struct usched_waits *d)
+{
+	return d->d_sched->s_lane[d->d_lane].l_bound != d->d_bound;
+}
+
+/* Notes that the thread of d has blocked, or has ended. Owner only. */
+static void leave(struct usched_waits *d)
+{
+	struct entry *e = d->d_entry;
+	bool ended = e != NULL && has_ended(d);
+
+	if (e != NULL && !ended) {
+		e->e_since = now(CLOCK_MONOTONIC_COARSE);
+		__atomic_store_n(&e->e_runs, 0, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&d->d_state, INSIDE, __ATOMIC_RELEASE);	/* E1 */
+	if (!ended)
+		return;
+	ulock_get(&d->d_lock);
+	d->d_entry = NULL;
+	entry_remove(e);
+	ulock_put(&d->d_lock);
+}
+
+/* Returns the lane in which u will run, and whose l_bound counts it then. */
+static int lane_of(struct usched *s, struct ustack *u, bool is_new)
+{
+	if (is_new && u->u_lane == 0)
+		u->u_lane = (short)usched_lane_own(s, ustack_f(u->u_f,
+							       u->u_arg));
+	return is_new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
+}
+
+/* Copies the name of u, which is blocked or new. */
+static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
+{
+	const struct uself_block *b = uself_of(u);
+
+	if (b != NULL)
+		memcpy(name, b->b_name, UTHREAD_NAME);
+	else
+		*name = 0;
+}
+
+/* Returns the argument that goes with ustack_f(). */
+static void *arg_of(const struct ustack *u)
+{
+	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
+		u->u_arg;
+}
+
+static struct entry *entry_run(struct usched_waits *d, struct ustack *u)
+{
+	struct stripe *t = stripe_of(u);
+	struct entry *e;
+
+	ulock_get(&t->t_lock);
+	e = entry_find(t, u);
+	if (e == NULL)
+		e = entry_add(t, u);
+	if (e != NULL) {
+		e->e_home = d;
+		__atomic_store_n(&e->e_runs, 1, __ATOMIC_RELAXED);
+	}
+	ulock_put(&t->t_lock);
+	return e;
+}
+
+/* Notes that d will run u. Owner only. */
+static void enter(struct usched_waits *d, struct ustack *u)
+{
+	struct usched *s = d->d_sched;
+	bool is_new = uslice_is_new(u);
+
+	ulock_get(&d->d_lock);						/* E3 */
+	d->d_entry = entry_run(d, u);
+	d->d_stack = u;
+	d->d_f     = ustack_f(u->u_f, u->u_arg);
+	d->d_arg   = arg_of(u);
+	name_copy(d->d_name, u);
+	d->d_lane   = lane_of(s, u, is_new);
+	d->d_bound  = s->s_lane[d->d_lane].l_bound + is_new;
+	d->d_victim = s->s_lane[d->d_lane].l_owner;
+	__atomic_store_n(&d->d_turn, d->d_turn + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->d_state, RUNS, __ATOMIC_RELEASE);		/* E4 */
+	ulock_put(&d->d_lock);
+}
+
+/* Returns whether usched.c will run u, and not end in usched_fail(). */
+static bool is_valid(const struct usched *s, const struct ustack *u)
+{
+	return u->u_sched == s && u->u_top != USLICE_ENDED && u->u_lane >= 0 &&
+	       u->u_lane <= s->s_lane_nr + usched_own_nr(s->s_own);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	struct usched_waits *d = s->s_listed;
+	struct ustack *u;
+
+	leave(d);
+	u = d->d_was(s);						/* E2 */
+	if (u != NULL && is_valid(s, u))
+		enter(d, u);
+	else
+		d->d_entry = NULL;
+	return u;
+}
+
+/* Puts next() in front of s_next; of that below ustats.h, if s is counted. */
+static void hook_in(struct usched_waits *d)
+{
+	struct usched *s = d->d_sched;
+	struct usched_stats *st = s->s_stats;
+
+	d->d_was   = st != NULL ? st->st_next : s->s_next;
+	d->d_again = st != NULL ? st->st_again : s->s_again;
+	if (st != NULL) {
+		st->st_next  = next;
+		st->st_again = NULL;
+	} else {
+		s->s_next  = next;
+		s->s_again = NULL;	/* would begin threads unseen, */
+		s->s_left  = 0;		/* as would prepared threads, */
+		s->s_quick = NULL;	/* and those of s_quick() */
+	}
+	s->s_listed = d;
+}
+
+/* Undoes that. */
+static void hook_out(struct usched_waits *d)
+{
+	struct usched *s = d->d_sched;
+	struct usched_stats *st = s->s_stats;
+
+	if (s->s_next == next) {
+		s->s_next  = d->d_was;
+		s->s_again = d->d_again;
+	} else if (st != NULL && st->st_next == next) {
+		st->st_next  = d->d_was;
+		st->st_again = d->d_again;
+	}	/* else s_next is that of a child of fork(): see uproc.c */
+	s->s_listed = NULL;
+}
+
+static bool signal_mask(int how, bool *was)
+{
+	sigset_t mask, old;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGNAL);
+	if (pthread_sigmask(how, &mask, &old) != 0)
+		return false;
+	if (was != NULL)
+		*was = sigismember(&old, SIGNAL);
+	return true;
+}
+
+static int listen(void);
+
+/* Called as a dispatcher begins to run. */
+static void begin(struct usched *s)
+{
+	struct usched_waits *d;
+
+	if (s->s_steps != 0)
+		return;
+	if (all.a_listens != 0 && all.a_listens != getpid())
+		(void)listen();		/* in a child of fork() */
+	d = calloc(1, sizeof *d);
+	if (d == NULL) {
+		__atomic_fetch_add(&missed, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	d->d_sched  = s;
+	d->d_native = native_id();
+	d->d_state  = INSIDE;
+	(void)signal_mask(SIG_UNBLOCK, &d->d_blocked);
+	hook_in(d);
+	ulock_get(&all.a_lock);
+	d->d_next = all.a_first;
+	__atomic_store_n(&all.a_first, d, __ATOMIC_RELEASE);
+	ulock_put(&all.a_lock);
+}
+
+/* Called before it stops, or after a longjmp() has left it. */
+static void end(struct usched *s)
+{
+	struct usched_waits *d = s->s_listed;
+	struct usched_waits **at;
+
+	if (d == NULL || s->s_steps != 0)
+		return;
+	ulock_get(&all.a_lock);
+	for (at = &all.a_first; *at != d; at = &(*at)->d_next)
+		;
+	__atomic_store_n(at, d->d_next, __ATOMIC_RELEASE);
+	hook_out(d);
+	entries_drop(d);
+	ulock_put(&all.a_lock);
+	if (d->d_blocked)
+		(void)signal_mask(SIG_BLOCK, NULL);
+	free(d);
+}
+
+/* Called before ustack_fini() takes u, which is blocked, from its lane. */
+static void gone(struct ustack *u)
+{
+	struct usched_waits *d = u->u_sched->s_listed;
+	struct stripe *t = stripe_of(u);
+	struct entry *e;
+
+	if (d == NULL)
+		return;
+	ulock_get(&all.a_lock);
+	ulock_get(&t->t_lock);
+	e = entry_find(t, u);
+	ulock_put(&t->t_lock);
+	if (e != NULL)
+		entry_remove(e);
+	if (u->u_lane == d->d_lane)
+		d->d_bound--;
+	ulock_put(&all.a_lock);
+}
+
+static struct usched_hook hook = {
+	.h_begin = begin, .h_end = end, .h_gone = gone
+};
+
+/* Waits by a record. Called by uwait.c. */
+
+/* Kind and object of the record that this native thread has made last. */
+static __thread struct {
+	int         m_kind;
+	const void *m_object;
+} made;
+
+/* Returns the entry of the thread that calls; NULL: it is not known. */
+static NOINLINE struct entry *entry_here(const struct ustack *u)
+{
+	struct usched_waits *d = u->u_sched->s_listed;
+
+	return d != NULL && d->d_stack == u ? d->d_entry : NULL;
+}
+
+static NOINLINE void wait_made(const struct uwait *w)
+{
+	struct entry *e;
+
+	if (w->w_stack == NULL) {
+		made.m_kind   = w->w_kind;
+		made.m_object = w->w_at.object;
+	} else if ((e = entry_here(w->w_stack)) != NULL) {
+		e->e_kind   = w->w_kind;
+		e->e_object = w->w_at.object;
+	}
+}
+
+static void wait_begin(const struct uwait *w, utime_ns until)
+{
+	struct entry *e = entry_here(w->w_stack);
+
+	if (e != NULL) {
+		e->e_until = until;
+		e->e_waits = true;
+	}
+}
+
+static void wait_end(const struct uwait *w)
+{
+	struct entry *e = entry_here(w->w_stack);
+
+	if (e != NULL)
+		e->e_waits = false;
+}
+
+/*
+ * Waits for a native thread: an entry of the list is on its stack meanwhile.
+ * Native stacks are never copied.
+ */
+static NOINLINE int wait_native(struct uwait *w, utime_ns until,
+				int (*wait)(struct uwait *w, utime_ns until))
+{
+	struct native_wait n = {
+		.n_native = native_id(), .n_kind = made.m_kind,
+		.n_object = made.m_object, .n_since = now(CLOCK_MONOTONIC_COARSE)
+	};
+	int rc;
+
+	ulock_get(&all.a_lock);
+	n.n_next = all.a_native;
+	n.n_prev = &all.a_native;
+	if (n.n_next != NULL)
+		n.n_next->n_prev = &n.n_next;
+	all.a_native = &n;
+	ulock_put(&all.a_lock);
+	rc = wait(w, until);
+	ulock_get(&all.a_lock);
+	*n.n_prev = n.n_next;
+	if (n.n_next != NULL)
+		n.n_next->n_prev = n.n_prev;
+	ulock_put(&all.a_lock);
+	return rc;
+}
+
+static void stuck(struct usched *first, size_t size, int nr, long left);
+
+static const struct uwait_watch watch = {
+	.v_made = wait_made, .v_begin = wait_begin, .v_end = wait_end,
+	.v_native = wait_native, .v_stuck = stuck
+};
+
+/* Backtraces of running threads. */
+
+#if defined(__linux__) && defined(__ELF__) && defined(__LP64__) &&	\
+	(defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)) && \
+	!defined(USCHED_PORTABLE)
+
+#include <sys/syscall.h>
+#include <unwind.h>
+
+#define ROOM	((size_t)16 << 10)	/* of a lane, for the walk */
+enum { IDLE, ASKED, ANSWERS, ANSWERED };
+
+static struct {
+	int                  r_state;	/* (atomic) */
+	struct usched_waits *r_d;	/* the maker's, while IDLE */
+} ask;
+
+/* The code of usched.c, from and to. */
+static uintptr_t core[2];
+
+struct walk {
+	struct usched_waits *w_d;
+	enum { HANDLER, THREAD, LAUNCH, CORE } w_at;
+	int w_nr;
+};
+
+/* Called for the frames of the handler, then for those of the thread. */
+static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *arg)
+{
+	struct walk *w = arg;
+	int interrupted = 0;
+	uintptr_t pc = _Unwind_GetIPInfo(c, &interrupted);
+
+	if (w->w_at == HANDLER && !interrupted)
+		return _URC_NO_REASON;
+	if (_Unwind_GetRegionStart(c) == (uintptr_t)usched_launch) {
+		if (w->w_at != CORE)
+			w->w_at = LAUNCH;
+		return _URC_END_OF_STACK;
+	}
+	if (w->w_at != CORE)
+		w->w_at = pc - core[0] < core[1] - core[0] ? CORE : THREAD;
+	if (w->w_nr < PCS)
+		w->w_d->d_pc[w->w_nr++] = (void *)pc;
+	return _URC_NO_REASON;
+}
+
+#if defined(__x86_64__)
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.gregs[REG_RIP])
+#elif defined(__aarch64__)
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.pc)
+#else
+#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.__gregs[REG_PC])
+#endif
+
+/* Tells whether u runs here, in its lane, with room for a walk. */
+static bool may_walk(const struct ustack *u, const ucontext_t *uc)
+{
+	const struct usched_lane *l;
+	char here;
+
+	if (u == NULL || PC(uc) - core[0] < core[1] - core[0])
+		return false;
+	l = &u->u_sched->s_lane[u->u_lane];
+	return (uintptr_t)&here < (uintptr_t)l->l_bottom &&
+	       (l->l_low == NULL ||
+		(uintptr_t)&here > (uintptr_t)l->l_low + ROOM);
+}
+
+static void answer(void *context)
+{
+	struct walk w = { .w_at = HANDLER };
+	int state = ASKED;
+
+	if (!__atomic_compare_exchange_n(&ask.r_state, &state, ANSWERS, false,
+			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	w.w_d = ask.r_d;
+	if (w.w_d->d_native != native_id()) {	/* late, for an earlier ask */
+		__atomic_store_n(&ask.r_state, ASKED, __ATOMIC_RELEASE);
+		return;
+	}
+	if (ustack_self() == w.w_d->d_stack &&
+	    may_walk(w.w_d->d_stack, context))
+		(void)_Unwind_Backtrace(frame, &w);
+	w.w_d->d_pc_nr = w.w_nr;
+	w.w_d->d_sure  = w.w_at == LAUNCH;
+	__atomic_store_n(&ask.r_state, ANSWERED, __ATOMIC_RELEASE);
+}
+
+static struct sigaction before;
+
+static void handler(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+
+	if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == &ask)
+		answer(context);
+	else if (before.sa_flags & SA_SIGINFO)
+		before.sa_sigaction(signo, info, context);
+	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+		before.sa_handler(signo);
+	errno = saved;
+}
+
+/* Lets the thread of d, which runs, store its backtrace in d. */
+static void trace_running(struct usched_waits *d)
+{
+	utime_ns until = now(CLOCK_MONOTONIC) + ANSWER;
+	siginfo_t info;
+	int state = ASKED;
+
+	d->d_pc_nr = 0;
+	d->d_sure  = false;
+	if (core[1] == 0 || d->d_native == native_id())
+		return;
+	memset(&info, 0, sizeof info);
+	info.si_signo = SIGNAL;
+	info.si_code  = SI_QUEUE;
+	info.si_pid   = getpid();
+	info.si_uid   = getuid();
+	info.si_value.sival_ptr = &ask;
+	ask.r_d = d;
+	__atomic_store_n(&ask.r_state, ASKED, __ATOMIC_RELEASE);
+	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), d->d_native, SIGNAL,
+		    &info) == 0) {
+		while (__atomic_load_n(&ask.r_state, __ATOMIC_ACQUIRE) !=
+		       ANSWERED && now(CLOCK_MONOTONIC) < until)
+			nap();
+	}
+	/* An answer that has begun is waited for: it only walks. */
+	while (!__atomic_compare_exchange_n(&ask.r_state, &state, IDLE, false,
+			__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE) &&
+	       state != ANSWERED) {
+		state = ASKED;
+		nap();
+	}
+	__atomic_store_n(&ask.r_state, IDLE, __ATOMIC_RELAXED);
+}
+
+static _Unwind_Reason_Code nothing(struct _Unwind_Context *c, void *arg)
+{
+	(void)c, (void)arg;
+	return _URC_NO_REASON;
+}
+
+/* Finds usched.c, as upreempt.c does, and does the first walk (it allocates). */
+static int trace_start(void)
+{
+	const struct upreempt_never *v;
+	struct sigaction action = {
+		.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART
+	};
+
+	for (v = __start_upreempt_never; v < __stop_upreempt_never; v++) {
+		uintptr_t from = (uintptr_t)&v->v_from + v->v_from;
+		uintptr_t to = (uintptr_t)&v->v_to + v->v_to;
+
+		if ((uintptr_t)usched_runs - from < to - from &&
+		    (uintptr_t)usched_launch - from < to - from) {
+			core[0] = from;
+			core[1] = to;
+		}
+	}
+	(void)_Unwind_Backtrace(nothing, NULL);
+	(void)sigemptyset(&action.sa_mask);
+	return sigaction(SIGNAL, &action, &before) != 0 ? -errno : 0;
+}
+
+#else
+
+static void trace_running(struct usched_waits *d)
+{
+	d->d_pc_nr = -ENOSYS;
+	d->d_sure  = false;
+}
+
+static int trace_start(void)
+{
+	return 0;
+}
+
+#endif
+
+/* The list. */
+
+static struct {
+	unsigned long l_nr, l_wait, l_ready, l_run, l_blocked, l_more;
+	struct usched *l_first;		/* of these dispatchers, */
+	size_t         l_size;		/* one each l_size bytes, */
+	int            l_sched_nr;	/* so many; 0: of all */
+	utime_ns l_now;
+} list;
+
+/* Returns whether the threads of d are asked for. */
+static bool is_asked(const struct usched_waits *d)
+{
+	return list.l_sched_nr == 0 || (size_t)((char *)d->d_sched -
+		(char *)list.l_first) < list.l_sched_nr * list.l_size;
+}
+
+/* Returns whether a dispatcher that is asked for runs a thread, elsewhere. */
+static bool any_runs(long self)
+{
+	const struct usched_waits *d;
+
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		if (d->d_native != self && is_asked(d) &&
+		    __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS)
+			return true;
+	}
+	return false;
+}
+
+/* Stops all dispatchers: L1, L2. Caller holds a_lock. */
+static void freeze(void)
+{
+	utime_ns until = now(CLOCK_MONOTONIC) + PATIENCE;
+	struct usched_waits *d;
+	long self = native_id();
+
+	for (d = all.a_first; d != NULL; d = d->d_next)
+		ulock_get(&d->d_lock);
+	while (any_runs(self) && now(CLOCK_MONOTONIC) < until)
+		nap();
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) ==
+			RUNS;
+		if (d->d_runs && is_asked(d))
+			trace_running(d);
+		if (d->d_native == self)
+			d->d_sure = true;
+	}
+}
+
+/* Lets them go on: L4. */
+static void thaw(void)
+{
+	struct usched_waits *d;
+
+	for (d = all.a_first; d != NULL; d = d->d_next)
+		ulock_put(&d->d_lock);
+}
+
+static void say_ns(utime_ns ns)
+{
+	if (ns < 10 * UTIME_S)
+		say("%ld ms", (long)(ns / UTIME_MS));
+	else
+		say("%ld s", (long)(ns / UTIME_S));
+}
+
+/* Returns an address as a number: %p is written in more than one way. */
+static unsigned long at(const void *p)
+{
+	return (unsigned long)(uintptr_t)p;
+}
+
+static void say_thread(const void *u, void (*f)(void *), const void *arg,
+		       const char *name)
+{
+	char text[128];
+
+	(void)usymbol_name(text, sizeof text, (const void *)f, 0);
+	if (*text != 0)
+		say("thread %#lx %s(0x%lx)", at(u), text, at(arg));
+	else
+		say("thread %#lx %#lx(0x%lx)", at(u), at((void *)f), at(arg));
+	if (*name != 0)
+		say(" \"%.*s\"", UTHREAD_NAME, name);
+}
+
+static void say_object(int kind, const void *object)
+{
+	char text[128];
+
+	say("waits: %s", uwait_kind_name(kind));
+	if (object == NULL)
+		return;
+	say(" %#lx", at(object));
+	if (*usymbol_name(text, sizeof text, object, 0) != 0)
+		say(" (%s)", text);
+}
+
+/* called: the first address, too, is a return address. */
+static void say_frames(void *const *pc, int nr, bool called)
+{
+	char text[192];
+	int i;
+
+	for (i = 0; i < nr && i < PCS; i++)
+		say("\t#%d %#lx %s\n", i, at(pc[i]), usymbol_name(text,
+				sizeof text, (char *)pc[i] - (called || i > 0), 1));
+	if (nr > PCS)
+		say("\t... and %d more\n", nr - PCS);
+	else if (nr == 0)
+		say("\t(no backtrace)\n");
+	else if (nr < 0)
+		say("\t(no backtrace: %s)\n", strerror(-nr));
+}
+
+/* Says what u, which is blocked, does. */
+static void say_state(const struct entry *e)
+{
+	const struct usched *s = e->e_stack->u_sched;
+	const struct uwait_host *h = s->s_waits;
+	bool known = h != NULL && h->h_ops != NULL && h->h_ops->o_waits != NULL;
+
+	if (known && !h->h_ops->o_waits(e->e_stack)) {
+		say("ready");
+		list.l_ready++;
+	} else if (e->e_waits) {
+		say_object(e->e_kind, e->e_object);
+		list.l_wait++;
+	} else if (known) {
+		say("waits: wake");
+		list.l_wait++;
+	} else {
+		say("blocked");
+		list.l_blocked++;
+	}
+	say(", ");
+	say_ns(list.l_now - e->e_since);
+	if (e->e_waits && e->e_until != UNEVER) {
+		utime_ns left = e->e_until - unow();
+
+		say(", ");
+		say_ns(left > 0 ? left : 0);
+		say(" left");
+	}
+	say("\n");
+}
+
+/* Returns whether the slice of u may be moving: see THE STOP. */
+static bool is_moving(const struct ustack *u)
+{
+	const struct usched_waits *d;
+
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		if (d->d_runs && !d->d_sure && d->d_victim == u)
+			return true;
+	}
+	return false;
+}
+
+static void say_blocked(const struct entry *e)
+{
+	const struct ustack *u = e->e_stack;
+	char name[UTHREAD_NAME];
+	void *pc[PCS];
+
+	name_copy(name, u);
+	say_thread(u, ustack_f(u->u_f, u->u_arg), arg_of(u), name);
+	say(": ");
+	say_state(e);
+	say_frames(pc, is_moving(u) ? 0 : ustack_trace(u, pc, PCS), true);
+}
+
+static void say_running(const struct usched_waits *d)
+{
+	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
+	say(": runs\n");
+	list.l_run++;
+	say_frames(d->d_pc, d->d_pc_nr, false);
+}
+
+static void say_entry(const struct entry *e)
+{
+	if (++list.l_nr > LISTED)
+		return;
+	if (__atomic_load_n(&e->e_runs, __ATOMIC_ACQUIRE) == 0)
+		say_blocked(e);
+	else if (e->e_home->d_runs && e->e_home->d_entry == e)
+		say_running(e->e_home);
+	else
+		list.l_nr--;		/* it has just ended */
+	flush();
+}
+
+static int by_nr(const void *a, const void *b)
+{
+	const struct entry *const *x = a, *const *y = b;
+
+	return ((*x)->e_nr > (*y)->e_nr) - ((*x)->e_nr < (*y)->e_nr);
+}
+
+/* Stores the entries that are asked for, if at is not NULL; counts them. */
+static size_t collect(struct entry **at)
+{
+	const struct stripe *t;
+	struct entry *e;
+	size_t nr = 0;
+	unsigned i;
+
+	for (t = stripes; t < stripes + STRIPES; t++) {
+		for (i = 0; t->t_bucket != NULL && i <= t->t_mask; i++) {
+			for (e = t->t_bucket[i]; e != NULL; e = e->e_next) {
+				if (!is_asked(e->e_home))
+					continue;
+				if (at != NULL)
+					at[nr] = e;
+				nr++;
+			}
+		}
+	}
+	return nr;
+}
+
+static void say_natives(void)
+{
+	const struct native_wait *n;
+
+	if (list.l_sched_nr != 0)
+		return;
+	for (n = all.a_native; n != NULL; n = n->n_next) {
+		say("native thread %ld: ", n->n_native);
+		say_object(n->n_kind, n->n_object);
+		say(", ");
+		say_ns(list.l_now - n->n_since);
+		say("\n");
+	}
+}
+
+static void say_end(void)
+{
+	long lost = __atomic_load_n(&missed, __ATOMIC_RELAXED);
+
+	say("usched: end of list: %lu threads", list.l_nr);
+#define SAY(nr, text)	do { if (nr) say(", %lu " text, nr); } while (0)
+	SAY(list.l_wait, "wait");
+	SAY(list.l_ready, "ready");
+	SAY(list.l_blocked, "blocked");
+	SAY(list.l_run, "run");
+	if (list.l_nr > LISTED)
+		say(", %lu not shown", list.l_nr - LISTED);
+	if (lost != 0)
+		say("; no memory for %ld", lost);
+	say("\n");
+	flush();
+}
+
+/* Writes the list. Caller holds a_lock. */
+static void list_make(const char *why)
+{
+	struct entry **at;
+	size_t i, nr;
+
+	freeze();
+	list.l_nr = list.l_wait = list.l_ready = list.l_run = 0;
+	list.l_blocked = 0;
+	list.l_now = now(CLOCK_MONOTONIC);
+	say("usched: list: %s\n", why);
+	nr = collect(NULL);
+	at = malloc((nr + 1) * sizeof *at);
+	if (at != NULL) {
+		(void)collect(at);
+		qsort(at, nr, sizeof *at, by_nr);
+		for (i = 0; i < nr; i++)
+			say_entry(at[i]);
+	} else
+		say("usched: no memory for a list of %zu\n", nr);
+	say_natives();
+	say_end();
+	free(at);
+	thaw();
+	usymbol_end();
+}
+
+void uwaits_print(const char *why)
+{
+	if (!all.a_started)
+		return;
+	ulock_get(&all.a_lock);
+	list.l_sched_nr = 0;
+	list_make(why);
+	ulock_put(&all.a_lock);
+}
+
+/*
+ * Called by uproc.c when all threads of nr dispatchers wait, and none can be
+ * woken. There is a dispatcher each size bytes. left counts the threads.
+ */
+static void stuck(struct usched *first, size_t size, int nr, long left)
+{
+	char why[80];
+
+	(void)snprintf(why, sizeof why, "%ld thread%s left, and none can be "
+		       "woken", left, left == 1 ? " is" : "s are");
+	ulock_get(&all.a_lock);
+	list.l_first    = first;
+	list.l_size     = size;
+	list.l_sched_nr = nr;
+	list_make(why);
+	ulock_put(&all.a_lock);
+}
+
+/* Long runs. */
+
+/* Reports the thread of d, which has run since d_seen_at. Holds d_lock. */
+static void report(struct usched_waits *d, utime_ns time)
+{
+	trace_running(d);
+	if (__atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) != RUNS)
+		return;
+	say("usched: run: ");
+	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
+	say(" has not given way for ");
+	say_ns(time - d->d_seen_at);
+	say("\n");
+	say_frames(d->d_pc, d->d_pc_nr, false);
+	flush();
+	usymbol_end();
+	d->d_told = true;
+}
+
+/* Looks at all dispatchers. Caller holds a_lock. */
+static void look(long ns)
+{
+	utime_ns time = now(CLOCK_MONOTONIC);
+	struct usched_waits *d;
+
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		ulock_get(&d->d_lock);
+		if (__atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) != RUNS ||
+		    d->d_turn != d->d_seen) {
+			d->d_seen    = d->d_turn;
+			d->d_seen_at = time;
+			d->d_told    = false;
+		} else if (!d->d_told && time - d->d_seen_at >= ns)
+			report(d, time);
+		ulock_put(&d->d_lock);
+	}
+}
+
+/* The native thread that listens to the signal, and looks for long runs. */
+
+static void *listener(void *arg)
+{
+	long run;
+
+	for (;;) {
+		run = __atomic_load_n(&all.a_run, __ATOMIC_RELAXED);
+		if (run != 0)
+			upark_futex_wait_for(&all.a_asked, 0, run / LOOKS);
+		else
+			upark_futex_wait(&all.a_asked, 0);
+		if (__atomic_exchange_n(&all.a_asked, 0, __ATOMIC_ACQ_REL) > 0)
+			uwaits_print("asked by a signal");
+		if (run == 0)
+			continue;
+		ulock_get(&all.a_lock);
+		look(run);
+		ulock_put(&all.a_lock);
+	}
+	return arg;
+}
+
+/* Makes that native thread, if this process has none. 0 or -errno. */
+static int listen(void)
+{
+	sigset_t full, old;
+	pthread_t native;
+	int rc;
+
+	if (all.a_listens == getpid())
+		return 0;
+	(void)sigfillset(&full);
+	(void)pthread_sigmask(SIG_SETMASK, &full, &old);
+	rc = pthread_create(&native, NULL, listener, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0)
+		return -rc;
+	(void)pthread_detach(native);
+	all.a_listens = getpid();
+	return 0;
+}
+
+/* Called in the child of fork(): other native threads held locks, perhaps. */
+static void in_child(void)
+{
+	struct usched_waits *d;
+
+	memset(stripes, 0, sizeof stripes);	/* what they held is lost */
+	memset(&all.a_lock, 0, sizeof all.a_lock);
+	all.a_native = NULL;
+	out.o_nob    = 0;
+	for (d = all.a_first; d != NULL; d = d->d_next) {
+		memset(&d->d_lock, 0, sizeof d->d_lock);
+		d->d_entry  = NULL;
+		d->d_native = native_id();
+	}
+}
+
+/* Starting. */
+
+int uwaits_start(void)
+{
+	int rc;
+
+	if (all.a_started)
+		return 0;
+	rc = pthread_atfork(NULL, NULL, in_child);
+	if (rc != 0)
+		return -rc;
+	rc = trace_start();
+	if (rc != 0)
+		return rc;
+	usched_hook(&hook);
+	uwait_watch = &watch;
+	all.a_started = true;
+	return 0;
+}
+
+/* A signal handler. */
+static void asked(int signo)
+{
+	int saved = errno;
+
+	(void)signo;
+	__atomic_store_n(&all.a_asked, 1, __ATOMIC_RELEASE);
+	upark_futex_wake(&all.a_asked);
+	errno = saved;
+}
+
+int uwaits_on_signal(int signo)
+{
+	struct sigaction action = {
+		.sa_handler = asked, .sa_flags = SA_RESTART | SA_ONSTACK
+	};
+	int rc;
+
+	if (signo == SIGNAL || signo < 1)
+		return -EINVAL;
+	rc = uwaits_start();
+	if (rc == 0)
+		rc = listen();
+	if (rc != 0)
+		return rc;
+	(void)sigemptyset(&action.sa_mask);
+	return sigaction(signo, &action, NULL) != 0 ? -errno : 0;
+}
+
+int uwaits_on_run(long ns)
+{
+	int rc = ns >= RUN_MIN ? uwaits_start() : -EINVAL;
+
+	if (rc == 0)
+		rc = listen();
+	if (rc != 0)
+		return rc;
+	__atomic_store_n(&all.a_run, ns, __ATOMIC_RELAXED);
+	upark_futex_wake(&all.a_asked);
+	return 0;
+}
+
+/* Obeys USCHED_WAITS. A word that is not known does what "stuck" does. */
+static __attribute__((constructor)) void from_environment(void)
+{
+	const char *word = getenv("USCHED_WAITS");
+
+	while (word != NULL && *word != 0) {
+		size_t nob = strcspn(word, ",");
+		long nr = memchr(word, '=', nob) != NULL ?
+			atol(strchr(word, '=') + 1) : 0;
+
+		if (strncmp(word, "signal", 6) == 0)
+			(void)uwaits_on_signal(nr > 0 ? (int)nr : SIGQUIT);
+		else if (strncmp(word, "run=", 4) == 0)
+			(void)uwaits_on_run(nr * UTIME_MS);
+		else
+			(void)uwaits_start();
+		word += nob + (word[nob] == ',');
+	}
+}

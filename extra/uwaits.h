@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* uwaits.h: lists which threads wait, where, and for what; and long runs. */
+
+#ifndef UWAITS_H
+#define UWAITS_H
+
+/*
+ *	uwaits_start();			before any dispatcher runs
+ *	uwaits_on_signal(SIGQUIT);	also by `kill -QUIT'
+ *	uwaits_on_run(100000000);	and threads that do not give way for 0.1 s
+ *	rr_init(2, 0);
+ *
+ * If then all threads wait, and none can ever be woken, rr_fini() writes a list
+ * of them before it drops them and returns -EDEADLK. ll, ws and other
+ * schedulers over uproc.h do so, too.
+ *
+ * Without a change of the program: the environment variable USCHED_WAITS does
+ * the same, if this module is in the program, as in each program that is linked
+ * with the shared library (with libusched.a: -Wl,-u,uwaits_start). It holds
+ * words, separated by commas:
+ *
+ *	stuck		uwaits_start(), as each other word does
+ *	signal		uwaits_on_signal(SIGQUIT); signal=10: that number
+ *	run=100		uwaits_on_run(), in milliseconds
+ *
+ * A program that does not ask pays nothing. A program that asks pays for each
+ * switch (some 50 ns), and some 100 bytes for each thread.
+ *
+ * THE LIST goes to standard error, with a line and a backtrace for each thread,
+ * in the order in which the threads have begun:
+ *
+ *	usched: list: 2 threads are left, and none can be woken
+ *	thread 0x7f52a4404000 first(0x1): waits: mutex 0x55d0 (lock_b), 12 ms
+ *		#0 0x55d034 u_lock+0x6e (program+0x2034)
+ *		#1 0x55d012 first+0x23 (program+0x1012)
+ *	thread 0x7f52a4404040 second(0x2) "writer": waits: wake, 12 ms
+ *		#0 ...
+ *	usched: end of list: 2 threads, 2 wait
+ *
+ * After the function, its argument and the name of the thread (uthread.h)
+ * follows what the thread does:
+ *
+ *	waits: KIND ADDRESS (SYMBOL)	for this object, as uwait.h names kinds
+ *	waits: wake			in rr_wait() or its like
+ *	ready				it can run, but others do
+ *	blocked				a bare dispatcher does not tell why
+ *	runs				on a processor that has not switched for
+ *					0.1 s, with the backtrace of this moment
+ *
+ * Then the time since it has blocked, and, with a deadline, the time that is
+ * left. A list ends with the native threads that wait, and has 1000 threads at
+ * most. Symbols are read from the files of the program; without them, addr2line
+ * takes what stands in brackets.
+ *
+ * WHAT IS CONSISTENT
+ *
+ * While a list is made, no processor begins another thread. Each processor
+ * stops when its thread gives way. So the list shows a single moment for all
+ * threads but those that run. Of these it shows the function, the name and, on
+ * Linux, a backtrace, which the thread makes itself in a signal handler
+ * (SIGURG). A thread that runs in code that the handler cannot walk, or blocks
+ * signals, is listed without it. So may be a blocked thread whose place on the
+ * stack the running thread has just taken.
+ *
+ * Not listed: threads that have not begun; threads run by usched_step(); of a
+ * bare dispatcher, those that have not run since usched_run() was called.
+ *
+ * RETURN VALUES: 0 or a negative errno. A failure has changed nothing.
+ */
+
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Follows all threads of dispatchers that run from now on, and lists those of a
+ * scheduler that is stuck. Before any dispatcher runs. May be called again.
+ * -ENOMEM.
+ */
+int uwaits_start(void);
+
+/*
+ * Lists all threads, of all dispatchers, whenever this signal comes, beside
+ * what uwaits_start() does. The handler only wakes a native thread, which makes
+ * the list, also while all processors compute. -EINVAL: no such signal, or
+ * SIGURG; -EAGAIN: no native thread can be made; -ENOMEM.
+ */
+int uwaits_on_signal(int signo);
+
+/*
+ * Reports, once for each such run, a thread that has run for ns nanoseconds
+ * (1,000,000 or more) without giving way, with its function and a backtrace,
+ * beside what uwaits_start() does. A native thread looks four times in this
+ * time, so a report comes up to two quarters late. Time in system calls counts,
+ * and so does time in which the native thread had no cpu. -EINVAL, -EAGAIN,
+ * -ENOMEM.
+ */
+int uwaits_on_run(long ns);
+
+/*
+ * Makes a list now, with this reason in the first line. After uwaits_start(),
+ * else it does nothing. Any thread or native thread; also in s_next(), as by a
+ * bare dispatcher that is about to return NULL. Not in a signal handler.
+ */
+void uwaits_print(const char *why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UWAITS_H */

@@ -1,0 +1,1165 @@
+/* SPDX-License-Identifier: MIT */
+/* usync.c: mutexes, conditions, semaphores and the like. */
+
+/*
+ * OVERVIEW
+ *
+ * An object has a word of state. Where no thread has to wait, an operation is
+ * a single compare-and-swap of it. Threads that wait leave records (uwait.h) in
+ * a ring, under a lock. Whoever ends a wait takes the record out of the ring,
+ * claims it, puts the lock, and tells the waiter.
+ *
+ *	   y_state                        y_first
+ *	+-----------------+---+---+         |
+ *	| units, readers, | Q | L |         v
+ *	| TAKEN ...       |   |   |      record <-> record <-> record
+ *	+-----------------+---+---+         ^                    |
+ *	    QUEUED: the ring is not empty   +--------------------+
+ *	    LOCAL
+ *
+ * Fast paths change the state without the lock, but none of them applies while
+ * QUEUED is set, except those that leave the object held by others.
+ *
+ * FREEING
+ *
+ * A program may free an object as soon as the call has returned that ends its
+ * use, while other calls are still under way. So the locks of the rings do not
+ * lie in the objects, but in an array, where the address of the object names
+ * the lock. A thread that waits for a lock or puts it no longer needs the
+ * object.
+ *
+ * N1. The last touch of an object is the change of its state that lets others
+ *     go on. After that come only claimed records, and the lock.
+ * N2. A waiter that gives up looks at its record first, under the lock. If the
+ *     record was taken out of the ring, the object may be gone.
+ * N3. While a record is in a ring, its object exists. A record leaves its ring
+ *     under the lock, so a record that was found there exists up to lock_put().
+ * N4. No thread holds two of the locks, and no holder calls what may wait.
+ * N5. QUEUED says, under the lock, whether the rings of the object are empty.
+ *
+ * MUTEXES
+ *
+ * An unlock does not give the mutex to the first waiter, because all others
+ * would then wait until that waiter runs, perhaps on a processor that sleeps.
+ * The mutex is left free, and the first waiter is woken to try again.
+ *
+ *	TAKEN	a thread holds the mutex
+ *	WOKEN	a waiter has left the ring, and is on its way to try again
+ *	KEPT	the mutex is free, but only such a waiter may take it
+ *
+ * M1. If QUEUED is set, then so is TAKEN or WOKEN. So there is an unlock to
+ *     come that looks at the ring.
+ * M2. While WOKEN is set, unlocks wake no other waiter.
+ * M3. A woken waiter clears WOKEN: as it takes the mutex, or as it goes to the
+ *     head of the ring. Then the next unlock gives the mutex to it, so it loses
+ *     at most once.
+ * M4. While WOKEN is set, UMUTEX_BYPASS unlocks leave the mutex to all. The
+ *     next sets KEPT. So a thread that never waits between its locks has to,
+ *     and the woken waiter runs, if the same processor has it.
+ *
+ * Before a thread waits, it spins for a moment, since critical sections are
+ * mostly short and the holder may run elsewhere. If that is in vain, as it
+ * always is with a single processor, the next attempts are left out: 1, 3, 7 and
+ * so on, up to 255.
+ *
+ * CONDITIONS
+ *
+ * C1. The record enters the ring before the mutex is unlocked.
+ * C2. A signal claims the record, so neither deadline nor cancellation can take
+ *     the signal away. If the mutex is taken, the record changes over to the
+ *     ring of the mutex, as it is. Otherwise the waiter is woken as by M2.
+ * C3. The wait for the mutex has a record of its own, since a deadline may
+ *     still stand in a wheel for the first. It is allocated with the first. Both
+ *     waits are the same call in the same function, so the thread blocks where
+ *     it blocked before, and needs no memory.
+ *
+ * THE OTHERS
+ *
+ * S1. A unit goes to the first that waits, or, if the ring is empty, to the
+ *     state. So while a semaphore has units, its ring is empty.
+ * R1. A reader waits if there is a writer, or if a writer waits. The last
+ *     reader lets the first writer in, a writer all readers that wait. So a
+ *     reader waits for at most a phase of readers and one writer.
+ * R2. A writer that gives up lets the readers in that waited only for it.
+ * G1. With waiters, the count becomes 0 under the lock, as the last touch.
+ * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
+ *     has been counted, and gets 0, even if its deadline was first.
+ * O1. Either a thread runs the function, or it is done, or no thread waits.
+ *
+ * REJECTED
+ *
+ * Locks in the objects: a waiter whose deadline has passed takes the lock of an
+ * object that the last wake has made free to go. Rings in a table by address,
+ * as in a parking lot: a million waits are chains of thousands, and the table
+ * cannot grow without memory.
+ *
+ * An unlock that gives the mutex to the first that waits, where spins have been
+ * in vain: if ten threads yield while they hold it, there is a wait for each
+ * lock either way. Newcomers lock without a wait as often as waiters lose.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* park.h: syscall() */
+#endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#define USYNC_INLINE		/* functions for files with USCHED_PREEMPT */
+#include "usync.h"
+#include "lock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
+
+#define LOCKS_LOG	8
+#if !defined(SPINS)
+#define SPINS	4
+#define PAUSES	30
+#endif
+
+/* Results of waits. */
+enum { GIVEN, RETRY };
+
+struct usync_wait {
+	struct uwait       z_wait;	/* first */
+	struct usync_wait *z_next;
+	struct usync_wait *z_prev;	/* NULL: in no ring */
+	struct ulock      *z_lock;	/* of the object; NULL: it is local */
+	const void        *z_self;	/* an owner */
+	bool               z_first;	/* was woken in vain: is given the mutex */
+	bool               z_claimed;	/* by the signal that moved it */
+};
+
+/* The record of ucond_wait(). */
+struct pair {
+	struct usync_wait  pr_signal;	/* first */
+	struct usync_wait  pr_lock;	/* for the new lock */
+	struct umutex     *pr_mutex;
+};
+
+/* Locks. */
+
+static struct {
+	struct ulock s_lock;
+} __attribute__((aligned(64))) locks[1 << LOCKS_LOG];
+
+static struct ulock *lock_of(const struct usync *y)
+{
+	unsigned key = (unsigned)((uintptr_t)y / 16) * 0x9e3779b1u;
+
+	return usync_state(y) & USYNC_LOCAL ? NULL :
+		&locks[key >> (32 - LOCKS_LOG)].s_lock;
+}
+
+static void lock_get(struct ulock *lock)
+{
+	if (lock != NULL)
+		ulock_get(lock);
+}
+
+static void lock_put(struct ulock *lock)
+{
+	if (lock != NULL)
+		ulock_put(lock);
+}
+
+/* Begins a change of the rings of y. */
+static struct ulock *enter(struct usync *y)
+{
+	struct ulock *lock = lock_of(y);
+
+	usync_check(y);
+	lock_get(lock);
+	return lock;
+}
+
+/* In the child of a fork, those that held locks are gone. */
+static void in_child(void)
+{
+	memset(locks, 0, sizeof locks);
+}
+
+/* Called before the first wait. */
+static void locks_init(void)
+{
+	static int done;
+
+	if (__atomic_load_n(&done, __ATOMIC_RELAXED) == 0 &&
+	    __atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) == 0)
+		(void)pthread_atfork(NULL, NULL, in_child);
+}
+
+const void *usync_native(void)
+{
+	static __thread char here;
+
+	return &here;
+}
+
+#if defined(USCHED_HARD)
+void usync_check(struct usync *y)
+{
+	struct usched *s = usched_self();
+
+	if (!(usync_state(y) & USYNC_LOCAL))
+		return;
+	if (y->y_home == NULL)
+		y->y_home = s;
+	if (s == NULL || s != y->y_home)
+		usched_fail("usync: an object that is local to a processor is "
+			    "used by another");
+}
+#endif
+
+/* Rings. Caller holds the lock. */
+
+/* Appends z to a ring. */
+static void put_last(struct usync_wait **first, struct usync_wait *z)
+{
+	struct usync_wait *next = *first;
+
+	if (next == NULL) {
+		z->z_next = z->z_prev = *first = z;
+		return;
+	}
+	z->z_next = next;
+	z->z_prev = next->z_prev;
+	z->z_prev->z_next = next->z_prev = z;
+}
+
+static void put_first(struct usync_wait **first, struct usync_wait *z)
+{
+	put_last(first, z);
+	*first = z;
+}
+
+static void take_out(struct usync_wait **first, struct usync_wait *z)
+{
+	if (z->z_next == z)
+		*first = NULL;
+	else if (*first == z)
+		*first = z->z_next;
+	z->z_next->z_prev = z->z_prev;
+	z->z_prev->z_next = z->z_next;
+	z->z_prev = NULL;
+}
+
+/* Takes the first that still waits out, claimed. NULL: there is none. */
+static struct usync_wait *take_first(struct usync_wait **first)
+{
+	struct usync_wait *z;
+
+	while ((z = *first) != NULL) {
+		take_out(first, z);
+		if (z->z_claimed || uwait_claim(&z->z_wait))
+			break;
+	}
+	return z;
+}
+
+/* Takes all out. Returns those that still wait, claimed, linked by z_next. */
+static struct usync_wait *take_all(struct usync_wait **first, unsigned *nr)
+{
+	struct usync_wait *list = NULL;
+	struct usync_wait **end = &list;
+	struct usync_wait *z;
+
+	for (*nr = 0; (z = take_first(first)) != NULL; ++*nr) {
+		*end = z;
+		end = &z->z_next;
+	}
+	*end = NULL;
+	return list;
+}
+
+static void tell_all(struct usync_wait *list, int result)
+{
+	struct usync_wait *next;
+
+	for (; list != NULL; list = next) {
+		next = list->z_next;
+		uwait_tell(&list->z_wait, result);
+	}
+}
+
+/* States. */
+
+static unsigned local(const struct usync *y)
+{
+	return usync_state(y) & USYNC_LOCAL;
+}
+
+static unsigned queued(const struct usync_wait *first)
+{
+	return first != NULL ? USYNC_QUEUED : 0;
+}
+
+/* Sets the state. For callers that know that nothing else changes the state. */
+static void set(struct usync *y, unsigned to)
+{
+	usync_check(y);
+	__atomic_store_n(&y->y_state, to, __ATOMIC_RELEASE);
+}
+
+/* Says whether threads wait. Caller holds the lock. */
+static void set_queued(struct usync *y)
+{
+	unsigned now = usync_state(y);
+
+	while (!usync_change(y, &now, (now & ~(unsigned)USYNC_QUEUED) |
+			     queued(y->y_first)))
+		;
+}
+
+/* Waits. */
+
+static void wait_init(struct usync_wait *z, const struct usync *y)
+{
+	locks_init();
+	z->z_prev    = NULL;
+	z->z_lock    = lock_of(y);
+	z->z_self    = usync_self();
+	z->z_first   = false;
+	z->z_claimed = false;
+}
+
+/* Makes a record for a wait that is necessary. NULL and *rc. */
+static struct usync_wait *wait_new(const struct usync *y, enum uwait_kind kind,
+				   utime_ns until, int *rc)
+{
+	struct usync_wait *z;
+
+	*rc = until < 0 ? -EINVAL : -EAGAIN;
+	if (until <= UNOW)
+		return NULL;
+	z = uwait_new(sizeof *z, kind, y, rc);
+	if (z != NULL)
+		wait_init(z, y);
+	return z;
+}
+
+/* Takes z out if it still is in the ring of y; y exists only then: N2. */
+static void give_up(struct usync *y, struct usync_wait *z)
+{
+	lock_get(z->z_lock);
+	if (z->z_prev != NULL) {
+		take_out(&y->y_first, z);
+		set_queued(y);
+	}
+	lock_put(z->z_lock);
+}
+
+/* Waits until z, in the ring of y, is told. Frees z. */
+static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
+{
+	int rc = uwait_for(&z->z_wait, until);
+
+	if (rc < 0)
+		give_up(y, z);
+	uwait_free(z);
+	return rc;
+}
+
+/*
+ * Spins for a moment in which another processor may clear these bits. Returns
+ * whether they are clear. Does so seldom if that was in vain before.
+ */
+static bool spin(struct usync *y, unsigned bits)
+{
+	unsigned char penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);
+	unsigned char skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
+	int i, j;
+
+	if (local(y) || skip > 0) {
+		__atomic_store_n(&y->y_skip, skip - (skip > 0),
+				 __ATOMIC_RELAXED);
+		return false;
+	}
+	for (i = 0; i < SPINS && usync_state(y) & bits; i++) {
+		for (j = 0; j < PAUSES; j++)
+			ulock_relax();
+	}
+	penalty = i < SPINS ? 0 : penalty < 128 ? 2 * penalty + 1 : penalty;
+	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
+	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
+	return i < SPINS;
+}
+
+static int busy(const struct usync *y)
+{
+	return (usync_state(y) & ~(unsigned)USYNC_LOCAL) != 0 ? -EBUSY : 0;
+}
+
+/* Mutexes. */
+
+/* Bits that keep a caller from taking a mutex, and those that it clears. */
+#define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT)
+#define CLEARS(woken)	((woken) ? UMUTEX_WOKEN | UMUTEX_KEPT : 0u)
+
+/*
+ * Puts z into the ring of m, and returns true; or takes m for the caller. If
+ * the caller was woken, it goes first, and is no longer on its way: M3. z may
+ * be NULL then.
+ */
+static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
+{
+	struct usync *y = &m->mx_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	unsigned more;
+
+	do {
+		more = !(now & BARS(woken)) ? UMUTEX_TAKEN :
+			z != NULL ? USYNC_QUEUED : 0;
+	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more)); /* M1 */
+	if (more == UMUTEX_TAKEN)
+		usync_own(&m->mx_owner, usync_self());
+	else if (woken && z != NULL) {
+		z->z_first = true;
+		put_first(&y->y_first, z);
+	} else if (z != NULL)
+		put_last(&y->y_first, z);
+	lock_put(lock);
+	return more != UMUTEX_TAKEN;
+}
+
+/* Takes m if it is free or, if the caller may spin, gets free. */
+static bool mutex_take(struct umutex *m, bool woken, bool may_spin)
+{
+	struct usync *y = &m->mx_sync;
+	unsigned now;
+
+	do {
+		now = usync_state(y);
+		while (!(now & BARS(woken))) {
+			if (!usync_change(y, &now, (now & ~CLEARS(woken)) |
+					  UMUTEX_TAKEN))
+				continue;
+			usync_own(&m->mx_owner, usync_self());
+			return true;
+		}
+	} while (may_spin && usync_owner(&m->mx_owner) != usync_self() &&
+		 spin(y, BARS(woken)));
+	return false;
+}
+
+/* Returns a record for another wait like that of z, which it is or replaces. */
+static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
+				utime_ns until)
+{
+	struct usync_wait *other = z;
+	int rc;
+
+	if (z->z_wait.w_host == NULL) {
+		z->z_wait.w_state  = UWAIT_WAITS;
+		z->z_wait.w_at.object = y;
+	} else if ((other = wait_new(y, UWAIT_MUTEX, until, &rc)) != NULL)
+		uwait_free(z);
+	return other;
+}
+
+/*
+ * Waits until m is the caller's, whose record is in the ring of c or, if c is
+ * NULL, of m. All waits are this call of uwait_for(): C3.
+ */
+static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
+		      struct ucond *c)
+{
+	struct usync_wait *z = *at;
+	struct usync_wait *next;
+	int result = 0;
+	int rc;
+
+	while ((rc = uwait_for(&z->z_wait, until)) != GIVEN) {
+		if (rc < 0) {
+			give_up(c != NULL ? &c->cd_sync : &m->mx_sync, z);
+			if (c == NULL)
+				return rc;
+			result = rc;
+		} else if (mutex_take(m, true, true))
+			break;
+		if (c != NULL) {
+			next  = &((struct pair *)z)->pr_lock;
+			until = UNEVER;
+			c     = NULL;
+		} else {
+			next = again(z, &m->mx_sync, until);
+			if (next != NULL)
+				*at = next;
+		}
+		if (!mutex_put(m, next, rc == RETRY))
+			break;
+		if (next == NULL)
+			return -ENOMEM;
+		z = next;
+	}
+	return result;
+}
+
+int umutex_lock_slow(struct umutex *m, utime_ns until)
+{
+	struct usync *y = &m->mx_sync;
+	struct usync_wait *z;
+	int rc;
+
+	if (mutex_take(m, false, until > UNOW))
+		return 0;
+	if (usync_owner(&m->mx_owner) == usync_self())
+		return -EDEADLK;
+	z = wait_new(y, UWAIT_MUTEX, until, &rc);
+	if (z == NULL)
+		return rc;
+	rc = mutex_put(m, z, false) ? mutex_wait(m, &z, until, NULL) : 0;
+	uwait_free(z);
+	return rc;
+}
+
+/* Gives m, which is the caller's, to the first that waits, or wakes it. */
+static void mutex_pass(struct umutex *m)
+{
+	struct usync *y = &m->mx_sync;
+	struct ulock *lock = enter(y);
+	struct usync_wait *z = take_first(&y->y_first);
+	unsigned to = local(y);
+	int result = RETRY;
+
+	if (z != NULL && z->z_first) {			/* M3 */
+		result = GIVEN;
+		usync_own(&m->mx_owner, z->z_self);
+		to |= UMUTEX_TAKEN;
+	} else if (z != NULL) {
+		y->y_passed = 0;
+		to |= UMUTEX_WOKEN;
+	}
+	set(y, to | queued(y->y_first));
+	lock_put(lock);
+	if (z != NULL)
+		uwait_tell(&z->z_wait, result);
+}
+
+void umutex_unlock_slow(struct umutex *m)
+{
+	struct usync *y = &m->mx_sync;
+	unsigned now = usync_state(y);
+	unsigned to;
+
+	if (!(now & UMUTEX_TAKEN) ||
+	    usync_owner(&m->mx_owner) != usync_self())
+		usched_fail("umutex_unlock: the caller does not hold the mutex");
+	usync_own(&m->mx_owner, NULL);
+	do {
+		if ((now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED) {
+			mutex_pass(m);			/* M2 */
+			return;
+		}
+		to = now - UMUTEX_TAKEN;
+		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS) /* M4 */
+			to |= UMUTEX_KEPT;
+	} while (!usync_change(y, &now, to));
+}
+
+int umutex_busy(const struct umutex *m)
+{
+	return busy(&m->mx_sync);
+}
+
+/* Conditions. */
+
+int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
+{
+	struct usync *y = &c->cd_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+	struct pair *p;
+	int rc;
+
+	if (usync_owner(&m->mx_owner) != usync_self())
+		return -EPERM;
+	if (until <= UNOW)
+		return until < 0 ? -EINVAL : -EAGAIN;
+	p = uwait_new(sizeof *p, UWAIT_COND, y, &rc);
+	if (p == NULL)
+		return rc;
+	z = &p->pr_signal;
+	wait_init(z, y);
+	wait_init(&p->pr_lock, &m->mx_sync);
+	p->pr_lock.z_wait = z->z_wait;
+	p->pr_lock.z_wait.w_kind   = UWAIT_MUTEX;
+	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
+	p->pr_lock.z_wait.w_at.object = m;
+	p->pr_mutex = m;
+	lock = enter(y);
+	put_last(&y->y_first, z);
+	set_queued(y);
+	lock_put(lock);
+	umutex_unlock(m);				/* C1 */
+	rc = mutex_wait(m, &z, until, c);
+	uwait_free(p);
+	return rc;
+}
+
+/* Lets z, which has its signal, lock its mutex, or wait for that. */
+static void cond_pass(struct usync_wait *z)
+{
+	struct usync *y = &((struct pair *)z)->pr_mutex->mx_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	unsigned more;
+
+	do {
+		more = now & (UMUTEX_TAKEN | UMUTEX_WOKEN) ? USYNC_QUEUED :
+			UMUTEX_WOKEN;
+	} while (!usync_change(y, &now, now | more));
+	if (more == USYNC_QUEUED) {			/* C2 */
+		z->z_claimed = true;
+		put_last(&y->y_first, z);
+	}
+	lock_put(lock);
+	if (more != USYNC_QUEUED)
+		uwait_tell(&z->z_wait, RETRY);
+}
+
+void ucond_signal(struct ucond *c)
+{
+	struct usync *y = &c->cd_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+
+	if (!(usync_state(y) & USYNC_QUEUED))
+		return;
+	lock = enter(y);
+	z = take_first(&y->y_first);
+	set_queued(y);
+	lock_put(lock);
+	if (z != NULL)
+		cond_pass(z);
+}
+
+void ucond_broadcast(struct ucond *c)
+{
+	struct usync *y = &c->cd_sync;
+	struct usync_wait *z, *next;
+	struct ulock *lock;
+	unsigned nr;
+
+	if (!(usync_state(y) & USYNC_QUEUED))
+		return;
+	lock = enter(y);
+	z = take_all(&y->y_first, &nr);
+	set_queued(y);
+	lock_put(lock);
+	for (; z != NULL; z = next) {
+		next = z->z_next;
+		cond_pass(z);
+	}
+}
+
+int ucond_busy(const struct ucond *c)
+{
+	return busy(&c->cd_sync);
+}
+
+/* Semaphores. */
+
+/* Takes a unit, or puts z into the ring. Returns whether it did the latter. */
+static bool sem_put(struct usync *y, struct usync_wait *z)
+{
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	bool has;
+
+	do
+		has = now >= USEM_UNIT;
+	while (!usync_change(y, &now, has ? now - USEM_UNIT :
+			     now | USYNC_QUEUED));
+	if (!has)
+		put_last(&y->y_first, z);
+	lock_put(lock);
+	return !has;
+}
+
+int usem_wait_slow(struct usem *s, utime_ns until)
+{
+	struct usync *y = &s->sm_sync;
+	unsigned now = usync_state(y);
+	struct usync_wait *z;
+	int rc;
+
+	while (now >= USEM_UNIT) {
+		if (usync_change(y, &now, now - USEM_UNIT))
+			return 0;
+	}
+	z = wait_new(y, UWAIT_SEM, until, &rc);
+	if (z == NULL)
+		return rc;
+	if (sem_put(y, z))
+		return wait_for(y, z, until);
+	uwait_free(z);
+	return 0;
+}
+
+int usem_post_slow(struct usem *s)
+{
+	struct usync *y = &s->sm_sync;
+	struct ulock *lock = enter(y);
+	struct usync_wait *z = take_first(&y->y_first);
+	unsigned now = usync_state(y);
+	unsigned more = z == NULL ? USEM_UNIT : 0;
+	int rc = 0;
+
+	do {
+		if (more != 0 && now / USEM_UNIT >= USYNC_MOST) {
+			rc = -EOVERFLOW;
+			break;
+		}
+	} while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
+					 queued(y->y_first)) + more));
+	lock_put(lock);
+	if (z != NULL)
+		uwait_tell(&z->z_wait, 0);
+	return rc;
+}
+
+int usem_busy(const struct usem *s)
+{
+	return usync_state(&s->sm_sync) & USYNC_QUEUED ? -EBUSY : 0;
+}
+
+/* Read-write locks. */
+
+/*
+ * Passes the lock on, and then puts the lock of the rings. The caller was the
+ * last to hold it: a writer if readers go first.
+ */
+static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
+{
+	struct usync *y = &l->rw_sync;
+	struct usync_wait *all = NULL;
+	struct usync_wait *z = NULL;
+	unsigned nr = 0;
+
+	if (readers)
+		all = take_all(&y->y_first, &nr);
+	if (nr == 0)
+		z = take_first(&l->rw_writers);
+	if (z == NULL && !readers)
+		all = take_all(&y->y_first, &nr);
+	if (z != NULL)
+		usync_own(&l->rw_owner, z->z_self);
+	set(y, local(y) | nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
+	    queued(y->y_first) | queued(l->rw_writers));
+	lock_put(lock);
+	tell_all(all, 0);
+	if (z != NULL)
+		uwait_tell(&z->z_wait, 0);
+}
+
+/*
+ * Takes z out if it still is in the ring. Readers that have waited only for
+ * this writer go on.
+ */
+static void rw_give_up(struct urw *l, struct usync_wait *z,
+		       struct usync_wait **first)
+{
+	struct usync *y = &l->rw_sync;
+	struct usync_wait *all = NULL;
+	unsigned now, nr = 0;
+
+	lock_get(z->z_lock);
+	if (z->z_prev != NULL) {
+		take_out(first, z);
+		now = usync_state(y);
+		if (l->rw_writers == NULL && !(now & URW_WRITER)) /* R2 */
+			all = take_all(&y->y_first, &nr);
+		while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
+				     queued(y->y_first) | queued(l->rw_writers))
+				     + nr * URW_READER))
+			;
+	}
+	lock_put(z->z_lock);
+	tell_all(all, 0);
+}
+
+static int rw_wait(struct urw *l, struct usync_wait *z, utime_ns until,
+		   struct usync_wait **first)
+{
+	int rc = uwait_for(&z->z_wait, until);
+
+	if (rc < 0)
+		rw_give_up(l, z, first);
+	uwait_free(z);
+	return rc;
+}
+
+/* Returns the state after a reader has come; or now: it has to wait. */
+static unsigned rw_reads(const struct urw *l, unsigned now, bool in)
+{
+	if (now & URW_WRITER || (in ? l->rw_writers != NULL :
+				 now & USYNC_QUEUED))
+		return now;
+	return now + URW_READER;
+}
+
+int urw_read(struct urw *l, utime_ns until)
+{
+	struct usync *y = &l->rw_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+	unsigned now, to;
+	int rc;
+
+	do {
+		now = usync_state(y);
+		while ((to = rw_reads(l, now, false)) != now) {
+			if (now / URW_READER >= USYNC_MOST)
+				return -EOVERFLOW;
+			if (usync_change(y, &now, to))
+				return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, URW_WRITER | USYNC_QUEUED));
+	z = wait_new(y, UWAIT_READ, until, &rc);
+	if (z == NULL)
+		return rc;
+	lock = enter(y);
+	now = usync_state(y);
+	do
+		to = rw_reads(l, now, true);
+	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
+	if (to == now)
+		put_last(&y->y_first, z);
+	lock_put(lock);
+	if (to == now)
+		return rw_wait(l, z, until, &y->y_first);
+	uwait_free(z);
+	return 0;
+}
+
+int urw_write(struct urw *l, utime_ns until)
+{
+	struct usync *y = &l->rw_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+	unsigned now;
+	bool got;
+	int rc;
+
+	do {
+		now = local(y);
+		if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
+			usync_own(&l->rw_owner, usync_self());
+			return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, ~(unsigned)USYNC_LOCAL));
+	z = wait_new(y, UWAIT_WRITE, until, &rc);
+	if (z == NULL)
+		return rc;
+	lock = enter(y);
+	now = usync_state(y);
+	do
+		got = now <= USYNC_LOCAL;
+	while (!usync_change(y, &now, now | (got ? URW_WRITER : USYNC_QUEUED)));
+	if (got)
+		usync_own(&l->rw_owner, z->z_self);
+	else
+		put_last(&l->rw_writers, z);
+	lock_put(lock);
+	if (!got)
+		return rw_wait(l, z, until, &l->rw_writers);
+	uwait_free(z);
+	return 0;
+}
+
+static void rw_write_unlock(struct urw *l, unsigned now)
+{
+	struct usync *y = &l->rw_sync;
+
+	if (usync_owner(&l->rw_owner) != usync_self())
+		usched_fail("urw_unlock: the caller does not hold the lock");
+	usync_own(&l->rw_owner, NULL);
+	while (!(now & USYNC_QUEUED)) {
+		if (usync_change(y, &now, now - URW_WRITER))
+			return;
+	}
+	rw_pass(l, enter(y), true);
+}
+
+void urw_unlock(struct urw *l)
+{
+	struct usync *y = &l->rw_sync;
+	unsigned now = usync_state(y);
+	struct ulock *lock;
+
+	if (now & URW_WRITER) {
+		rw_write_unlock(l, now);
+		return;
+	}
+	for (;;) {
+		if (now < URW_READER)
+			usched_fail("urw_unlock: the lock is free");
+		if (now >= 2 * URW_READER || !(now & USYNC_QUEUED)) {
+			if (usync_change(y, &now, now - URW_READER))
+				return;
+			continue;
+		}
+		lock = enter(y);
+		now = usync_state(y);
+		if (now < 2 * URW_READER && now & USYNC_QUEUED) {
+			rw_pass(l, lock, false);
+			return;
+		}
+		lock_put(lock);
+	}
+}
+
+int urw_busy(const struct urw *l)
+{
+	return busy(&l->rw_sync);
+}
+
+/* Wait groups. */
+
+/* Makes the count of y 0, while threads wait. False: *now has changed. */
+static bool group_end(struct usync *y, unsigned *now)
+{
+	struct ulock *lock = enter(y);
+	struct usync_wait *first = y->y_first;
+	struct usync_wait *all = NULL;
+	unsigned nr;
+	bool ended;
+
+	y->y_first = NULL;
+	ended = usync_change(y, now, *now & USYNC_LOCAL);
+	if (ended)			/* y may be free: G1 */
+		all = take_all(&first, &nr);
+	else
+		y->y_first = first;
+	lock_put(lock);
+	tell_all(all, 0);
+	return ended;
+}
+
+int ugroup_add(struct ugroup *g, int nr)
+{
+	struct usync *y = &g->gr_sync;
+	unsigned now = usync_state(y);
+	bool done;
+
+	do {
+		long long sum = (long long)(now / UGROUP_UNIT) + nr;
+
+		if (sum < 0 || sum > USYNC_MOST)
+			return sum < 0 ? -EINVAL : -EOVERFLOW;
+		if (sum == 0 && now & USYNC_QUEUED)
+			done = group_end(y, &now);
+		else
+			done = usync_change(y, &now,
+					    now + (unsigned)nr * UGROUP_UNIT);
+	} while (!done);
+	return 0;
+}
+
+void ugroup_done(struct ugroup *g)
+{
+	if (ugroup_add(g, -1) != 0)
+		usched_fail("ugroup_done: the count is 0");
+}
+
+int ugroup_wait(struct ugroup *g, utime_ns until)
+{
+	struct usync *y = &g->gr_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+	unsigned now;
+	int rc;
+
+	if (__atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE) < UGROUP_UNIT)
+		return 0;
+	z = wait_new(y, UWAIT_GROUP, until, &rc);
+	if (z == NULL)
+		return rc;
+	lock = enter(y);
+	now = usync_state(y);
+	while (now >= UGROUP_UNIT && !usync_change(y, &now, now | USYNC_QUEUED))
+		;
+	if (now >= UGROUP_UNIT)
+		put_last(&y->y_first, z);
+	lock_put(lock);
+	if (now >= UGROUP_UNIT)
+		return wait_for(y, z, until);
+	uwait_free(z);
+	return 0;
+}
+
+int ugroup_busy(const struct ugroup *g)
+{
+	return busy(&g->gr_sync);
+}
+
+/* Barriers: the ring has those that have come, and y_state counts them. */
+
+enum { CAME = 4 };
+
+/* Takes z out. True: the last has come, and has counted z. */
+static bool barrier_give_up(struct usync *y, struct usync_wait *z)
+{
+	bool counted;
+
+	lock_get(z->z_lock);
+	counted = z->z_prev == NULL;			/* B1 */
+	if (!counted) {
+		take_out(&y->y_first, z);
+		set(y, usync_state(y) - CAME);
+	}
+	lock_put(z->z_lock);
+	return counted;
+}
+
+/* Lets all go on if the caller is the last. Else puts z, or NULL, in. */
+static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
+{
+	struct usync *y = &b->br_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	struct usync_wait *all = NULL;
+	bool last = now / CAME + 1 == b->br_nr;
+	unsigned nr;
+
+	if (last) {
+		all = take_all(&y->y_first, &nr);
+		set(y, now & USYNC_LOCAL);
+	} else if (z != NULL) {
+		put_last(&y->y_first, z);
+		set(y, now + CAME);
+	}
+	lock_put(lock);
+	tell_all(all, 0);
+	return last;
+}
+
+int ubarrier_wait(struct ubarrier *b, utime_ns until)
+{
+	struct usync *y = &b->br_sync;
+	struct usync_wait *z;
+	int rc;
+
+	if (b->br_nr == 0)
+		return -EINVAL;
+	if (usync_state(y) / CAME + 1 == b->br_nr && barrier_last(b, NULL))
+		return 1;
+	z = wait_new(y, UWAIT_BARRIER, until, &rc);
+	if (z == NULL)
+		return rc;
+	if (barrier_last(b, z))
+		rc = 1;
+	else {
+		rc = uwait_for(&z->z_wait, until);
+		if (rc < 0 && barrier_give_up(y, z))
+			rc = 0;
+	}
+	uwait_free(z);
+	return rc;
+}
+
+int ubarrier_busy(const struct ubarrier *b)
+{
+	return busy(&b->br_sync);
+}
+
+/* Once. */
+
+/* Ends the caller's run of f, which was not the last: lets another begin. */
+static void once_next(struct uonce *o, struct ulock *lock)
+{
+	struct usync *y = &o->on_sync;
+	struct usync_wait *z = take_first(&y->y_first);
+
+	if (z != NULL)
+		usync_own(&o->on_owner, z->z_self);
+	set(y, local(y) | (z != NULL ? UONCE_RUNS : 0) | queued(y->y_first));
+	lock_put(lock);
+	if (z != NULL)
+		uwait_tell(&z->z_wait, RETRY);
+}
+
+static void once_done(struct usync *y, struct ulock *lock)
+{
+	unsigned nr;
+	struct usync_wait *all = take_all(&y->y_first, &nr);
+
+	set(y, local(y) | UONCE_DONE);
+	lock_put(lock);
+	tell_all(all, 0);
+}
+
+static int once_run(struct uonce *o, int (*f)(void *), void *arg)
+{
+	struct usync *y = &o->on_sync;
+	int rc = f(arg);
+	unsigned now = usync_state(y);
+
+	usync_own(&o->on_owner, NULL);
+	while (!(now & USYNC_QUEUED)) {
+		if (usync_change(y, &now, (now & USYNC_LOCAL) |
+				 (rc == 0 ? UONCE_DONE : 0)))
+			return rc;
+	}
+	if (rc == 0)
+		once_done(y, enter(y));
+	else
+		once_next(o, enter(y));
+	return rc;
+}
+
+/* Waits for the end of another's run. RETRY: the caller is the next. */
+static int once_wait(struct uonce *o, utime_ns until)
+{
+	struct usync *y = &o->on_sync;
+	struct usync_wait *z;
+	struct ulock *lock;
+	unsigned now, more;
+	int rc;
+
+	z = wait_new(y, UWAIT_ONCE, until, &rc);
+	if (z == NULL)
+		return rc;
+	lock = enter(y);
+	now = usync_state(y);
+	do
+		more = now & UONCE_DONE ? 0 :
+			now & UONCE_RUNS ? USYNC_QUEUED : UONCE_RUNS;
+	while (!usync_change(y, &now, now | more));
+	if (more == USYNC_QUEUED)
+		put_last(&y->y_first, z);
+	else if (more == UONCE_RUNS)
+		usync_own(&o->on_owner, z->z_self);
+	lock_put(lock);
+	if (more == USYNC_QUEUED)
+		return wait_for(y, z, until);
+	uwait_free(z);
+	return more == UONCE_RUNS ? RETRY : 0;
+}
+
+int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until)
+{
+	struct usync *y = &o->on_sync;
+	unsigned now = __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);
+	int rc;
+
+	while (!(now & (UONCE_RUNS | UONCE_DONE))) {
+		if (usync_change(y, &now, now | UONCE_RUNS)) {
+			usync_own(&o->on_owner, usync_self());
+			return once_run(o, f, arg);
+		}
+	}
+	if (now & UONCE_DONE)
+		return 0;
+	if (usync_owner(&o->on_owner) == usync_self())
+		return -EDEADLK;
+	rc = once_wait(o, until);
+	return rc == RETRY ? once_run(o, f, arg) : rc;
+}

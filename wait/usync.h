@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* usync.h: mutexes, conditions, semaphores and the like. */
+
+#ifndef USYNC_H
+#define USYNC_H
+
+/*
+ * For threads of all schedulers, also between threads of different schedulers,
+ * and for native threads. A thread that waits lets others run; a native thread
+ * that waits blocks in the system.
+ *
+ * SHORTEST USE
+ *
+ *	static struct umutex lock;
+ *
+ *	umutex_lock(&lock, UNEVER);
+ *	...				may also wait
+ *	umutex_unlock(&lock);
+ *
+ *	object		it is			zeroed, it is ready, and
+ *	umutex		a lock			free
+ *	ucond		a condition		-
+ *	usem		a semaphore		0; USEM(nr)
+ *	urw		a read-write lock	free
+ *	ugroup		counts what is under	0
+ *			way; a wait group
+ *	ubarrier	lets nr meet		only by UBARRIER(nr)
+ *	uonce		does something once	not done
+ *
+ * RESULTS of waits are those of uwait.h: 0, -ETIMEDOUT, -ECANCELED, -EAGAIN
+ * (until was UNOW), -ENOMEM, -EINVAL, -ENOSYS. If the result is not 0, nothing
+ * has changed. until is only looked at if the caller has to wait, and only then
+ * does a cancellation count. More results:
+ *
+ *	-EDEADLK	the caller holds the lock, or runs the function, already
+ *	-EPERM		the caller does not hold the mutex
+ *	-EOVERFLOW	the count would be above USYNC_MOST
+ *
+ * Unlock has no result, so it ends the program in usched_fail() if the caller
+ * does not hold the lock. Unlock, signal, post and done need no memory, nor
+ * does the new lock at the end of ucond_wait(): they cannot fail.
+ *
+ * WHO MAY CALL WHAT
+ *
+ * All functions: threads and native threads. Not a signal handler, nor a
+ * call-back of a dispatcher. While a native thread may still wake threads of a
+ * scheduler, it must hold the scheduler: rr_hold().
+ *
+ * ORDER
+ *
+ * Waiters are served first in, first out. A mutex that is free may also be
+ * taken by a thread that just comes, which saves the switch. A waiter that was
+ * woken and finds the mutex taken again becomes the first, and is given the
+ * mutex by the next unlock. While a waiter is on its way, newcomers get at most
+ * UMUTEX_BYPASS locks. A semaphore's units go to waiters in order. A read-write
+ * lock alternates: after a writer all readers that wait, after the readers the
+ * next writer. So a thread that reads must not read again before it unlocks: a
+ * writer may wait between the two.
+ *
+ * MEMORY
+ *
+ * An object can be freed as soon as no thread waits or will wait: as soon as
+ * the call that ends its use has returned. Other calls that have had their
+ * effect, such as the unlock before, may still be running. The functions
+ * ..._busy() tell in a test whether an object could be freed.
+ *
+ * LOCAL OBJECTS, from the macros ..._LOCAL, are for threads of a single
+ * processor, such as all threads of rr_init(1, 0). As long as no thread has to
+ * wait, no atomic instruction is used. In the hard mode another processor that
+ * uses the object ends the program in usched_fail().
+ */
+
+#include "uwait.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
+#define UMUTEX_BYPASS	1000
+
+struct usync_wait;
+
+/* What all objects begin with. The fields belong to the library. */
+struct usync {
+	unsigned           y_state;	/* atomic: see the enum */
+	unsigned short     y_passed;	/* of a mutex: locks by newcomers */
+	unsigned char      y_skip;	/* do not spin, that many times */
+	unsigned char      y_penalty;	/* y_skip after a spin in vain */
+	struct usync_wait *y_first;	/* of those that wait, in a ring */
+#if defined(USCHED_HARD)
+	struct usched     *y_home;	/* of a local object */
+#endif
+};
+
+struct umutex   { struct usync mx_sync; const void *mx_owner; };
+struct ucond    { struct usync cd_sync; };
+struct usem     { struct usync sm_sync; };
+struct ugroup   { struct usync gr_sync; };
+struct ubarrier { struct usync br_sync; unsigned br_nr; };
+struct uonce    { struct usync on_sync; const void *on_owner; };
+struct urw {
+	struct usync       rw_sync;	/* its ring: readers */
+	struct usync_wait *rw_writers;
+	const void        *rw_owner;	/* which writes, or NULL */
+};
+
+/* Not API. Bits of y_state. */
+enum {
+	USYNC_LOCAL  = 1,
+	USYNC_QUEUED = 2,	/* threads wait */
+	UMUTEX_TAKEN = 4,
+	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
+	UMUTEX_KEPT  = 16,	/* and no other thread may take the mutex */
+	USEM_UNIT    = 4,	/* that many times the units */
+	UGROUP_UNIT  = 4,
+	URW_WRITER   = 4,
+	URW_READER   = 8,
+	UONCE_RUNS   = 4,
+	UONCE_DONE   = 8
+};
+
+#define USYNC_INIT(state)	{ .y_state = (state) }
+#define UMUTEX_LOCAL	{ .mx_sync = USYNC_INIT(USYNC_LOCAL) }
+#define UCOND_LOCAL	{ .cd_sync = USYNC_INIT(USYNC_LOCAL) }
+#define URW_LOCAL	{ .rw_sync = USYNC_INIT(USYNC_LOCAL) }
+#define UGROUP_LOCAL	{ .gr_sync = USYNC_INIT(USYNC_LOCAL) }
+#define UONCE_LOCAL	{ .on_sync = USYNC_INIT(USYNC_LOCAL) }
+/* nr: 0 to USYNC_MOST. */
+#define USEM(nr)	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT) }
+#define USEM_LOCAL(nr)	\
+	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT | USYNC_LOCAL) }
+/* nr: 1 to USYNC_MOST. */
+#define UBARRIER(nr)	{ .br_nr = (nr) }
+#define UBARRIER_LOCAL(nr) \
+	{ .br_sync = USYNC_INIT(USYNC_LOCAL), .br_nr = (nr) }
+
+/*
+ * Waits for c: unlocks m, which the caller holds, waits for a signal, and locks
+ * m again, also if the result is not 0. A cancellation or the deadline ends
+ * only the wait for the signal. As there may be other reasons for a return of
+ * 0 than the caller's, the caller looks at its condition in a loop. -EPERM.
+ */
+int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
+
+/*
+ * Ends the first wait for c. If the mutex is taken, the waiter changes over to
+ * the waiters of the mutex, and does not run in vain. The caller need not hold
+ * the mutex.
+ */
+void ucond_signal(struct ucond *c);
+
+/* Ends all waits for c, as ucond_signal() does. */
+void ucond_broadcast(struct ucond *c);
+
+/* Locks l for reading, beside other readers. -EDEADLK, -EOVERFLOW. */
+int urw_read(struct urw *l, utime_ns until);
+
+/* Locks l for writing, alone. -EDEADLK. */
+int urw_write(struct urw *l, utime_ns until);
+
+/* Unlocks what the caller holds, for reading or for writing. */
+void urw_unlock(struct urw *l);
+
+/*
+ * Adds nr, which may be negative, to the count. If that makes it 0, all that
+ * wait go on. 0; -EINVAL: the count would be negative; -EOVERFLOW.
+ */
+int ugroup_add(struct ugroup *g, int nr);
+
+/* Takes 1 from the count, which must not be 0. */
+void ugroup_done(struct ugroup *g);
+
+/* Waits until the count is 0. */
+int ugroup_wait(struct ugroup *g, utime_ns until);
+
+/*
+ * Waits until nr callers have come. The last gets 1, the others 0. A wait that
+ * ends otherwise does not count as come. -EINVAL, also if nr is 0.
+ */
+int ubarrier_wait(struct ubarrier *b, utime_ns until);
+
+/*
+ * Calls f(arg), unless a call for o has returned 0 before. If a call is under
+ * way, waits for its end; unless that returns 0, calls f(arg) next. Returns 0,
+ * the result of f, or of a wait. -EDEADLK: o's own f calls it.
+ */
+int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
+
+/*
+ * Return 0; -EBUSY: the object is held, or threads wait. They are not exact
+ * while others use the object.
+ */
+int umutex_busy(const struct umutex *m);
+int ucond_busy(const struct ucond *c);
+int usem_busy(const struct usem *s);
+int urw_busy(const struct urw *l);
+int ugroup_busy(const struct ugroup *g);
+int ubarrier_busy(const struct ubarrier *b);
+
+/* Not API. */
+int  umutex_lock_slow(struct umutex *m, utime_ns until);
+void umutex_unlock_slow(struct umutex *m);
+int  usem_wait_slow(struct usem *s, utime_ns until);
+int  usem_post_slow(struct usem *s);
+const void *usync_native(void);
+
+/* Not API. Checks that a local object is not used by another processor. */
+#if defined(USCHED_HARD)
+void usync_check(struct usync *y);
+#else
+#define usync_check(y)	((void)0)
+#endif
+
+/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+#if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(USYNC_INLINE)
+int  umutex_lock(struct umutex *m, utime_ns until);
+void umutex_unlock(struct umutex *m);
+int  usem_wait(struct usem *s, utime_ns until);
+int  usem_post(struct usem *s);
+#else
+#if !defined(USYNC_INLINE)	/* usync.c makes functions of them */
+#define USYNC_INLINE	static __inline__
+#endif
+
+/* Not API. Returns what stands for the caller as an owner. */
+static __inline__ const void *usync_self(void)
+{
+	const struct ustack *u = ustack_self();
+
+	return __builtin_expect(u != NULL, 1) ? (const void *)u :
+		usync_native();
+}
+
+/* Not API. */
+static __inline__ unsigned usync_state(const struct usync *y)
+{
+	return __atomic_load_n(&y->y_state, __ATOMIC_RELAXED);
+}
+
+/* Not API. Sets the state from *s to a state; else updates *s. */
+static __inline__ bool usync_change(struct usync *y, unsigned *s, unsigned to)
+{
+	usync_check(y);
+	if (*s & USYNC_LOCAL) {
+		y->y_state = to;
+		return true;
+	}
+	return __atomic_compare_exchange_n(&y->y_state, s, to, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Not API. */
+static __inline__ void usync_own(const void **at, const void *owner)
+{
+	__atomic_store_n(at, owner, __ATOMIC_RELAXED);
+}
+
+/* Not API. */
+static __inline__ const void *usync_owner(const void *const *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+/* Locks m. -EDEADLK. */
+USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
+{
+	unsigned s = usync_state(&m->mx_sync);
+
+	if (__builtin_expect((s & ~(unsigned)USYNC_LOCAL) == 0, 1) &&
+	    usync_change(&m->mx_sync, &s, s | UMUTEX_TAKEN)) {
+		usync_own(&m->mx_owner, usync_self());
+		return 0;
+	}
+	return umutex_lock_slow(m, until);
+}
+
+/* Unlocks m, which the caller holds. */
+USYNC_INLINE void umutex_unlock(struct umutex *m)
+{
+	unsigned s = usync_state(&m->mx_sync);
+	const void *self = usync_self();
+
+	if (__builtin_expect(usync_owner(&m->mx_owner) == self, 1) &&
+	    (s & ~(unsigned)USYNC_LOCAL) == UMUTEX_TAKEN) {
+		usync_own(&m->mx_owner, NULL);
+		if (usync_change(&m->mx_sync, &s, s - UMUTEX_TAKEN))
+			return;
+		usync_own(&m->mx_owner, self);
+	}
+	umutex_unlock_slow(m);
+}
+
+/* Takes a unit, or waits for a unit. */
+USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
+{
+	unsigned now = usync_state(&s->sm_sync);
+
+	if (__builtin_expect(now >= USEM_UNIT, 1) &&
+	    usync_change(&s->sm_sync, &now, now - USEM_UNIT))
+		return 0;
+	return usem_wait_slow(s, until);
+}
+
+/* Gives a unit: to the first that waits, or to the count. 0, -EOVERFLOW. */
+USYNC_INLINE int usem_post(struct usem *s)
+{
+	unsigned now = usync_state(&s->sm_sync);
+
+	if (__builtin_expect(!(now & USYNC_QUEUED), 1) &&
+	    now / USEM_UNIT < USYNC_MOST &&
+	    usync_change(&s->sm_sync, &now, now + USEM_UNIT))
+		return 0;
+	return usem_post_slow(s);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USYNC_H */

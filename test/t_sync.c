@@ -344,13 +344,14 @@ static void leaves(struct uself *e, struct uwait *w)
 	shell.s_wait = NULL;
 }
 
-static void runs_it(struct uself *e)
+static void ends(struct uself *e, void *result)
 {
-	e->e_shell.h_f(e->e_shell.h_arg);
+	(void)result;
+	CHECK(e == &shell.s_self);
 }
 
 static const struct uself_ops shell_ops = {
-	.eo_run = runs_it, .eo_enter = enters, .eo_leave = leaves
+	.eo_end = ends, .eo_enter = enters, .eo_leave = leaves
 };
 
 static void is_cancelled(void *arg)

@@ -220,12 +220,11 @@ static int take_wake(utime_ns deadline, unsigned nr)
 	struct uwait *w;
 	int rc;
 
-	w = uwait_new(sizeof *w, UWAIT_WAKE, NULL, &rc);
+	/* Not UWAIT_WAKE: whoever cancels needs w as long as it is listed. */
+	w = uwait_new(sizeof *w, UWAIT_OTHER, NULL, &rc);
 	CHECK(w != NULL);
 	l = list_put(w, nr);
-	CHECK(uwait_begin(w, NULL, deadline) == 0);
-	rc = block_for_wake(w);
-	end(w, NULL);
+	rc = prepare(w, deadline) ? block_for_wake(w) : ended(w);
 	list_out(l, w);
 	uwait_free(w);
 	CHECK(rc == 0 || rc == -ECANCELED ||

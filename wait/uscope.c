@@ -72,6 +72,9 @@
  * canceled from the beginning.
  */
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* park.h: syscall() */
+#endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uscope.h"
 #include "uself.h"

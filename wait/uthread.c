@@ -40,6 +40,9 @@
  *     thread if DETACHED was set before ENDED; by who sets it after ENDED.
  */
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* park.h: syscall() */
+#endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uself.h"
 #include "lock.h"

@@ -840,7 +840,7 @@ static _Unwind_Reason_Code nothing(struct _Unwind_Context *c, void *arg)
 	return _URC_NO_REASON;
 }
 
-/* Finds usched.c, as upreempt.c does, and does the first walk (it allocates). */
+/* Finds usched.c, as upreempt.c does. Does the first walk, which allocates. */
 static int trace_start(void)
 {
 	const struct upreempt_never *v;

@@ -165,7 +165,8 @@
  * sticky flags. They belong to the thread. But nearly every thread has the
  * words of the dispatcher (s_fp), which are those of the first caller of
  * usched_run(). Each block reads and compares them. The dispatcher keeps them
- * in the slice, and sets them back, only where they differ.
+ * in the slice, and sets them back, only where they differ. Coroutines
+ * (s_coroutine) share them with the caller of usched_step(): none are read.
  *
  * THE BOTTOM OF A SLICE
  *
@@ -211,7 +212,8 @@
  * else, and they are compared last. On AMD Zen 5 storing them takes 14 cycles,
  * in which nothing else retires: a third of a switch. On Intel it is cheap.
  * With -DUSCHED_SHARE_FP they are neither stored nor compared, for programs
- * whose threads never change them.
+ * whose threads never change them. usched_pass() jumps to usched_live_step,
+ * which does not store them, and from there the step ends without a round.
  *
  * LEAVING
  *
@@ -344,8 +346,8 @@ UPREEMPT_NEVER;
 #endif
 /* Not in the list of free lanes. */
 #define NOT_FREE	(-1)
-/* In s_steps; 0: usched_run(). */
-enum { STEPS = 1, STEP_ENDED };
+/* In s_steps; 0: usched_run(). IN_PLACE: usched_enter(). */
+enum { STEPS = 1, STEP_ENDED = 2, IN_PLACE = 4 };
 /*
  * In u_len: the buffer is short of what is BARE; or the thread has a lane of
  * its own, and needs none. Other lengths that fit() asks for are multiples of
@@ -493,11 +495,14 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 static int  own_fit(struct ustack *u, struct usched_lane *l, ptrdiff_t need);
 static void own_put(struct usched *s, struct ustack *u);
 static void own_unmap(struct usched *s);
+HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_entered(struct ustack *u, char *sp);
+HIDDEN UNCHECKED NORETURN __attribute__((used)) void usched_passed(char *sp);
 static int  stands(const struct usched_frame *f);
 static UNCHECKED void leave(struct usched *s);
-static void hooks(struct usched *s, int begins);
+static INLINE void hooks(struct usched *s, int begins);
 static void hooks_gone(struct ustack *u);
-static void check(const struct usched *s);
+static INLINE void check(const struct usched *s);
+static void check_once(const struct usched *s);
 static void adopt(struct ustack *u);
 static NORETURN void misplaced(const char *sp, const struct usched_lane *l);
 
@@ -547,6 +552,19 @@ static __thread struct usched_frame *usched_here;
  * of a thread. Parts 2 and 3 define what part 1 only calls.
  */
 
+/* Sets the control words, if threads of s have their own. */
+static INLINE void fp_put(const struct usched *s, unsigned fp)
+{
+	if (!s->s_coroutine)
+		fp_set(fp);
+}
+
+/* Returns the control words of the caller of a step, if they matter. */
+static INLINE unsigned words(const struct usched *s, void *scratch)
+{
+	return s->s_coroutine && s->s_home != NULL ? s->s_fp : fp_get(scratch);
+}
+
 /* Makes u the running thread; NULL: none runs. */
 static ALWAYS_INLINE void set_running(struct ustack *u)
 {
@@ -555,39 +573,66 @@ static ALWAYS_INLINE void set_running(struct ustack *u)
 }
 
 /*
- * Runs u alone, or all threads if u is NULL. fp are the control words of the
- * caller, which are put back at the end.
+ * Begins a run, of u alone if u is not NULL. fp are the control words of the
+ * caller. mark is in the caller's stack frame.
  */
-static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
-					unsigned fp)
+static ALWAYS_INLINE UNCHECKED void run_begin(struct usched *s,
+					      struct ustack *u, int steps,
+					      unsigned fp,
+					      struct usched *volatile *mark)
 {
-	struct usched *volatile mark = NULL;	/* first: see stands() */
-
+	*mark = NULL;		/* first: see stands() */
 	check(s);
-	mark = s;
+	*mark = s;
 	s->s_step  = u;
-	s->s_steps = u != NULL ? STEPS : 0;
+	s->s_steps = steps;
 	if (s->s_lane == NULL)
 		s->s_lane = &s->s_native;
-	if (s->s_home == NULL)
-		s->s_fp = fp;		/* threads that block rely on it */
-	s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
+	if (s->s_home == NULL) {
+		check_once(s);
+		s->s_fp   = fp;		/* threads that block rely on it */
+		s->s_bare = HARD || RUNNING_ON_VALGRIND ? 0 : BARE;
+	}
 	s->s_frame = (struct usched_frame) { s, usched_current, usched_here,
-					     &mark, fp };
+					     mark, fp };
 	usched_here = &s->s_frame;
 	hooks(s, 1);
 	HOOK(begin(s));
 	if (fp != s->s_fp)
 		fp_set(s->s_fp);
-	usched_save(first_round, s);
-	/* A block leaves those words of s; a call-back may leave others. */
-	if (fp != s->s_fp || s->s_steps != STEPS)
-		fp_set(fp);
+}
+
+static ALWAYS_INLINE UNCHECKED void run_end(struct usched *s)
+{
 	s->s_base = NULL;
 	set_running(s->s_frame.f_self);
 	HOOK(end(s));
 	hooks(s, 0);
 	usched_here = s->s_frame.f_up;
+}
+
+/* Goes back to where a run was begun. Runs at s_base, or below a slice. */
+static ALWAYS_INLINE UNCHECKED NORETURN void run_leave(struct usched *s)
+{
+	if (!(s->s_steps & IN_PLACE))
+		usched_resume(s->s_exit, 0);
+	fp_put(s, s->s_frame.f_fp);
+	run_end(s);
+	usched_resume(s->s_exit, (s->s_steps & STEP_ENDED) != 0);
+}
+
+/* Runs u alone, or all threads if u is NULL. */
+static ALWAYS_INLINE UNCHECKED void run(struct usched *s, struct ustack *u,
+					unsigned fp)
+{
+	struct usched *volatile mark;
+
+	run_begin(s, u, u != NULL ? STEPS : 0, fp, &mark);
+	usched_save(first_round, s);
+	/* A block leaves those words of s; a call-back may leave others. */
+	if (fp != s->s_fp || s->s_steps != STEPS)
+		fp_put(s, fp);
+	run_end(s);
 }
 
 UNCHECKED void usched_run(struct usched *s)
@@ -614,7 +659,7 @@ static void round_start(void *arg)
 	else
 		u = s->s_next(s);
 	if (unlikely(u == NULL))
-		usched_resume(s->s_exit, 0);
+		run_leave(s);
 	CONTRACT(u->u_sched == s,
 		 "s_next: returned a thread of another dispatcher");
 	usched_running = s;
@@ -735,7 +780,7 @@ static NOINLINE void blocked_slow(char *sp, struct ustack *u,
 				  struct usched_lane *l)
 {
 	struct usched *s = u->u_sched;
-	unsigned fp = fp_get(sp - WORD);
+	unsigned fp = s->s_coroutine ? s->s_fp : fp_get(sp - WORD);
 	char *top = sp;
 	ptrdiff_t need;
 	int rc = 0;
@@ -795,13 +840,13 @@ static void thread_done(void *arg)
 
 	usched_current = NULL;
 	usched_running = NULL;
-	fp_set(s->s_fp);
+	fp_put(s, s->s_fp);
 	HOOK(home(s));
 	HOOK(ended(u));
 	lane_put(s, u);
 	u->u_top = ENDED;
 	if (s->s_steps != 0)
-		s->s_steps = STEP_ENDED;
+		s->s_steps |= STEP_ENDED;
 	if (s->s_done != NULL)
 		s->s_done(s, u);	/* u may be gone now */
 	round_start(s);
@@ -1155,7 +1200,7 @@ static ALWAYS_INLINE void thread_reuse(struct ustack *u)
 
 	if (s->s_again == NULL || s->s_bare == 0)
 		return;
-	fp_set(s->s_fp);
+	fp_put(s, s->s_fp);
 	if (!s->s_again(s, u))
 		return;
 	u = usched_current;
@@ -1920,9 +1965,60 @@ UNCHECKED int usched_step(struct ustack *u)
 
 	s->s_left  = 0;
 	s->s_quick = NULL;
-	run(s, u, fp_get(&scratch));
-	return s->s_steps == STEP_ENDED;
+	run(s, u, words(s, &scratch));
+	return (s->s_steps & STEP_ENDED) != 0;
 }
+
+#if !defined(USCHED_PORTABLE)
+/* Starts the first round; sp is where the run will end. */
+static ALWAYS_INLINE UNCHECKED NORETURN void first(char *sp, struct usched *s)
+{
+	base_set(s, sp, (char *)((uintptr_t)sp & -16));
+	if (s->s_steps != 0 && is_simple(s->s_step)) {
+		struct ustack *u = s->s_step;
+
+		s->s_step = NULL;
+		go(s, u);
+	}
+	usched_jump(s->s_base, round_start, s);
+}
+#endif
+
+#if QUICK
+/*
+ * Steps u for usched_enter(), whose registers are at sp. Of the two free words
+ * below, the first is the mark.
+ */
+void usched_entered(struct ustack *u, char *sp)
+{
+	struct usched *s = u->u_sched;
+	struct usched *volatile *mark = (void *)(sp - WORD);
+	uintptr_t scratch;
+
+	s->s_left  = 0;
+	s->s_quick = NULL;
+	run_begin(s, u, STEPS | IN_PLACE, words(s, &scratch), mark);
+	first(sp, s);
+}
+
+/*
+ * Blocks a coroutine, and ends the step. Nothing is compared, and no round
+ * starts. Another depth than at the last block is usual, if the buffer is long
+ * enough, or would be.
+ */
+void usched_passed(char *sp)
+{
+	struct ustack *u = usched_current;
+	struct usched *s = u->u_sched;
+	struct usched_lane *l = &s->s_lane[u->u_lane];
+	size_t spare = u->u_len - (l->l_bottom - sp);	/* huge if negative */
+
+	if (HARD || unlikely(spare > USCHED_SLACK || l == &s->s_native))
+		blocked_slow(sp, u, l);
+	u->u_top = sp;
+	run_leave(s);
+}
+#endif
 
 /*
  * Is the call of usched_run() still there, as far as can be known? It may read
@@ -1947,7 +2043,7 @@ UNCHECKED void usched_left(struct usched *s)
 		 "usched_left: the dispatcher runs on another native thread");
 	while (s->s_base != NULL)
 		leave(usched_here->f_sched);
-	fp_set(s->s_frame.f_fp);
+	fp_put(s, s->s_frame.f_fp);
 }
 
 /* Ends the innermost run, and the thread that ran, if any. */
@@ -1983,7 +2079,7 @@ void usched_hook(struct usched_hook *h)
 	__atomic_store_n(&hook_list, h, __ATOMIC_RELEASE);
 }
 
-static void hooks(struct usched *s, int begins)
+static INLINE void hooks(struct usched *s, int begins)
 {
 	const struct usched_hook *h;
 
@@ -2012,15 +2108,19 @@ static void hooks_gone(struct ustack *u)
 extern const char __safestack_init[] __attribute__((weak));
 extern const char __morestack_allocate_stack_space[] __attribute__((weak));
 
-static void check(const struct usched *s)
+static INLINE void check(const struct usched *s)
 {
-	CONTRACT(s->s_next && s->s_alloc && s->s_free,
-		 "usched_run: s_next, s_alloc and s_free must be set");
 	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
 		 "after a longjmp() out of it call usched_left() first");
 	CONTRACT(usched_here == NULL || stands(usched_here),
 		 "usched_run: a longjmp() has left another dispatcher: call "
 		 "usched_left() first");
+}
+
+static NOINLINE void check_once(const struct usched *s)
+{
+	CONTRACT(s->s_next && s->s_alloc && s->s_free,
+		 "usched_run: s_next, s_alloc and s_free must be set");
 	CONTRACT(!shadow_stack(),
 		 "usched_run: copied stacks and shadow stacks do not mix: "
 		 "turn shadow stacks off (link with -z noshstk)");
@@ -2280,10 +2380,19 @@ REFUSED
 __asm__(".text\n"
 ".globl usched_live\n .protected usched_live\n"
 ".type usched_live, %function\nusched_live:\n"
+".globl usched_live_step\n .protected usched_live_step\n"
+".type usched_live_step, %function\nusched_live_step:\n"
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
 	"call ustack_block\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
-".size usched_live, . - usched_live\n");
+".size usched_live, . - usched_live\n"
+".size usched_live_step, . - usched_live_step\n"
+".globl usched_live_enter\n .protected usched_live_enter\n"
+".type usched_live_enter, %function\nusched_live_enter:\n"
+	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
+	"call usched_step\n"
+	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
+".size usched_live_enter, . - usched_live_enter\n");
 #endif
 
 static ALWAYS_INLINE int bare_nr(void)
@@ -2328,8 +2437,6 @@ static inline int shadow_stack(void)
 #define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
-#define LIVE	USCHED_NAME(usched_live)
-
 #if defined(USCHED_SHARE_FP)
 #define FP_STORE
 #else
@@ -2342,19 +2449,27 @@ static inline int shadow_stack(void)
 #define ENDBR
 #endif
 
+/* Stores the control words, if any, and calls f(), with sp as argument arg. */
+#define LIVE(name, store, f, arg)					\
+".globl " name "\n .protected " name "\n"				\
+".type " name ", %function\n" name ":\n"				\
+	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n" \
+	ENDBR store							\
+	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"	\
+	PUSH("rbp") PUSH("rbx")						\
+	"mov %rsp, %" arg "\n"						\
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp " f "\n"	\
+	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
+
 REFUSED
 __asm__(".text\n"
-".globl " LIVE "\n .protected " LIVE "\n"
-".type " LIVE ", %function\n" LIVE ":\n"
-	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
-	ENDBR FP_STORE
-	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"
-	PUSH("rbp") PUSH("rbx")
-	"mov %rsp, %rdi\n"
-	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp usched_blocked\n"
-	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
+LIVE(USCHED_NAME(usched_live_enter), "", "usched_entered", "rsi")
+END(USCHED_NAME(usched_live_enter))
+LIVE(USCHED_NAME(usched_live_step), "", "usched_passed", "rdi")
+END(USCHED_NAME(usched_live_step))
+LIVE(USCHED_NAME(usched_live), FP_STORE, "usched_blocked", "rdi")
 	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
-END(LIVE)
+END(USCHED_NAME(usched_live))
 FUNCTION("usched_save")
 	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
 	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")
@@ -2630,18 +2745,9 @@ static inline int shadow_stack(void)
 #endif
 
 #if !defined(USCHED_PORTABLE)
-static void first_round(char *sp, void *arg)
+static void first_round(char *sp, void *sched)
 {
-	struct usched *s = arg;
-
-	base_set(s, sp, (char *)((uintptr_t)sp & -16));
-	if (s->s_steps != 0 && is_simple(s->s_step)) {
-		struct ustack *u = s->s_step;
-
-		s->s_step = NULL;
-		go(s, u);
-	}
-	usched_jump(s->s_base, round_start, s);
+	first(sp, sched);
 }
 #endif
 

@@ -5,7 +5,7 @@
 # switch.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
-# program (an emulator).
+# program (an emulator). CXX compiles the examples in C++, if it is there.
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
@@ -17,8 +17,9 @@ trap 'exit 1' HUP INT TERM
 passed=0 failed=0
 
 main() {
-	for source in "$top"/examples/*.c "$top/doc/tiny.c"; do
-		name=$(basename "$source" .c)
+	command -v "${CXX:=c++}" >/dev/null && more="$top/examples/*.cc"
+	for source in "$top"/examples/*.c "$top/doc/tiny.c" ${more:-}; do
+		name=$(basename "${source%.*}")
 		if all_builds; then
 			echo "ok $name"
 			passed=$((passed + 1))
@@ -44,22 +45,39 @@ all_builds() {
 	done
 }
 
+# compile STANDARD WHAT...: unquoted are those that may be several words.
+compile() {
+	cc=${CC:-cc}
+	[ "$1" = c++17 ] && cc=$CXX
+	std=$1; shift
+	$cc -std=$std -Wall -Wextra -Werror $flags ${CFLAGS:-} $includes "$@" \
+	    -pthread
+}
+
 build_and_run() {
 	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall uchan uwork; do
+	modules=$(for m in rr ll ws ucall uchan uwork uscope usync; do
 		grep -q "^#include \"$m.h\"" "$source" && where $m.c
 	done)
-	core=$(grep -q '^#include "' "$source" && where usched.c)
-	waits=$(grep -Eq '^#include "(uwait|rr|ll|ws|ucall).h"' "$source" &&
-		where uwait.c)
-	# Unquoted: these may be several words each.
-	${CC:-cc} -std=c11 -Wall -Wextra -Werror $flags ${CFLAGS:-} \
-	    $includes "$source" $modules ${modules:+$(where umem.c uproc.c) -pthread} \
-	    $waits $core -o "$tmp/$name" || return 1
+	case $modules in *uscope.c*) modules="$modules $(where uthread.c)" ;; esac
+	modules="$modules ${modules:+$(where umem.c uproc.c)}
+		$(grep -Eq '^#include "(uwait|usync|uscope|uchan|uwork|rr|ll|ws|ucall).h"' "$source" &&
+			where uwait.c)
+		$(grep -q '^#include "ugen.h' "$source" && where ugen.c)
+		$(grep -q '^#include "' "$source" && where usched.c)"
+	case $source in
+	*.cc)	rm -rf "$tmp/o" && mkdir "$tmp/o" || return 1
+		for m in $modules; do
+			compile c11 -c "$m" -o "$tmp/o/$(basename "$m").o" ||
+				return 1
+		done
+		compile c++17 "$source" "$tmp"/o/*.o -o "$tmp/$name" ;;
+	*)	compile c11 "$source" $modules -o "$tmp/$name" ;;
+	esac || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }
-	diff "${source%.c}.expected" "$tmp/got"
+	diff "${source%.*}.expected" "$tmp/got"
 }
 
 main

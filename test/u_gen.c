@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/* LIBS: -lm */
 /*
  * u_gen: a generator yields its values in order, from any depth, to a consumer
  * that asks from any depth: main, a generator, or a thread that blocks in
  * between. Values of any size arrive whole. A generator that is dropped may
  * clean up, and leaves no memory behind. If an allocation fails, the consumer
- * gets an error, and all goes on. Wrong use ends with the name of the contract.
- * All this with lanes and without.
+ * gets an error, and all goes on. Control words are shared, as with a function.
+ * Wrong use ends with the name of the contract. All this with lanes and without.
  */
 #include "tiny.h"
+#include <fenv.h>
 
 static long allocs, held, fail_at, told;
 static int no_lanes;
@@ -347,7 +349,7 @@ static NOINLINE void consume(int me, int depth)
 	if (depth > 0)
 		consume(me, depth - 1);
 	for (i = 0; (value = (int *)next_below(g, i % 20)) != NULL; i++) {
-		CHECK(*value == i && ustack_self() != &g->y_stack);
+		CHECK(*value == i && ustack_self() != &g->ge_stack);
 		tiny_yield();
 		CHECK(*value == i && local == me);
 		if (i == 40)
@@ -418,6 +420,65 @@ static void without_memory(size_t size, void *stops)
 	CHECK(fail_at > 2);
 	fail_at = 0;
 }
+
+/* Control words: the generator finds the consumer's, and leaves its own. */
+
+#if defined(FE_UPWARD) && defined(FE_DOWNWARD)
+
+static void rounds(void *arg)
+{
+	int now;
+
+	(void)arg;
+	now = fegetround();
+	CHECK(ugen_yield(&now) == 0);
+	now = fegetround();
+	CHECK(fesetround(FE_UPWARD) == 0 && ugen_yield(&now) == 0);
+	now = fegetround();
+	CHECK(ugen_yield(&now) == 0);
+	now = fegetround();
+	CHECK(fesetround(FE_DOWNWARD) == 0 && ugen_yield(&now) == 0);
+	CHECK(fesetround(FE_UPWARD) == 0);
+}
+
+static NOINLINE int next_rounds(struct ugen *g, int want)
+{
+	int was = fegetround(), *value = (int *)ugen_next(g);
+
+	CHECK(value == NULL || *value == was);
+	CHECK(fegetround() == want);
+	return value != NULL;
+}
+
+static void control_words(void)
+{
+	struct ugen *g[3];
+	int i;
+
+	for (i = 0; i < COUNT(g); i++)
+		g[i] = ugen_begin(sizeof i, rounds, NULL);
+	for (i = 0; i < COUNT(g); i++) {
+		CHECK(fesetround(FE_TOWARDZERO) == 0);
+		CHECK(next_rounds(g[i], FE_TOWARDZERO));
+		CHECK(fesetround(FE_DOWNWARD) == 0);
+		CHECK(next_rounds(g[i], FE_UPWARD));
+		CHECK(fesetround(FE_TONEAREST) == 0);
+		CHECK(next_rounds(g[i], FE_TONEAREST));
+		CHECK(next_rounds(g[i], FE_DOWNWARD));
+		CHECK(fesetround(FE_TOWARDZERO) == 0);
+		CHECK(!next_rounds(g[i], FE_UPWARD));
+		CHECK(fesetround(FE_TONEAREST) == 0);
+		CHECK(ugen_end(g[i]) == 0);
+	}
+}
+
+#else
+
+static void control_words(void)
+{
+}
+
+#endif
 
 /* Wrong use. */
 
@@ -546,6 +607,7 @@ static void everything(void)
 		handed_on();
 	dropped();
 	by_threads(0);
+	control_words();
 	without_memory(4, "");
 	without_memory(BIG, "");
 	without_memory(4, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* LIBS: -lm */
 /*
- * u_resume: usched_step() runs one thread until it blocks or ends, and says
- * which. It works on lanes from any depth, from a thread of another dispatcher,
- * and between runs. It calls neither s_next() nor s_quick(), and leaves
- * prepared threads alone. Control words are kept on both sides. If a longjmp()
- * leaves the thread, it has ended.
+ * u_resume: usched_step() and usched_enter() run one thread until it blocks or
+ * ends, and say which. They work on lanes from any depth, from a thread of
+ * another dispatcher, and between runs. They call neither s_next() nor
+ * s_quick(), and leave prepared threads alone. Control words are kept on both
+ * sides. If a longjmp() leaves the thread, it has ended.
  */
 #include "tiny.h"
 #include <fenv.h>
@@ -14,9 +14,15 @@
 #define NR	40
 #define TRIPS	30
 
+static int in_place;
 static struct tiny t, in;
 static struct tiny_thread tt[NR];
 static long value, asked;
+
+static NOINLINE int step(struct ustack *u)
+{
+	return in_place ? usched_enter(u) : usched_step(u);
+}
 
 static struct ustack *next(struct usched *s)
 {
@@ -76,7 +82,7 @@ static NOINLINE int step_deep(struct tiny_thread *u, int depth)
 	int rc;
 
 	array[0] = (char)depth;
-	rc = depth > 0 ? step_deep(u, depth - 1) : usched_step(&u->tt_stack);
+	rc = depth > 0 ? step_deep(u, depth - 1) : step(&u->tt_stack);
 	CHECK(array[0] == (char)depth);
 	return rc;
 }
@@ -155,13 +161,13 @@ static void between_runs(void)
 		tiny_wake(&tt[i]);
 	tiny_run(&t);
 	CHECK(asked == NR + 1 && t.t_live == NR);
-	CHECK(usched_step(&tt[0].tt_stack) == 0);
+	CHECK(step(&tt[0].tt_stack) == 0);
 	CHECK(t.t_head == &tt[1] && asked == NR + 1);
 	tiny_run(&t);
 	CHECK(asked == NR + 4 && t.t_head == NULL);	/* it wakes itself */
 	CHECK(tt[1].tt_done == 1);
 	for (i = 0; i < NR; i++) {
-		while (tt[i].tt_done == 0 && usched_step(&tt[i].tt_stack) == 0)
+		while (tt[i].tt_done == 0 && step(&tt[i].tt_stack) == 0)
 			t.t_head = NULL;
 	}
 	finish();
@@ -173,10 +179,10 @@ static void at_hand(void)
 	start(4, generator);
 	t.t_sched.s_left = 5;
 	t.t_sched.s_hot  = &tt[1].tt_stack;
-	CHECK(usched_step(&tt[0].tt_stack) == 0 && value == 0);
+	CHECK(step(&tt[0].tt_stack) == 0 && value == 0);
 	CHECK(t.t_sched.s_hot == &tt[1].tt_stack && t.t_sched.s_left == 0);
 	t.t_sched.s_hot = NULL;
-	while (usched_step(&tt[0].tt_stack) == 0)
+	while (step(&tt[0].tt_stack) == 0)
 		;
 	t.t_live = 0;
 	finish();
@@ -200,12 +206,12 @@ static void control_words(void)
 	int i, j;
 
 	start(2, rounds);
-	CHECK(usched_step(&tt[0].tt_stack) == 0);
+	CHECK(step(&tt[0].tt_stack) == 0);
 	CHECK(fesetround(FE_DOWNWARD) == 0);
 	for (j = 0; j < 3; j++) {
 		for (i = 0; i < NR; i++) {
 			if (tt[i].tt_done == 0)
-				CHECK(usched_step(&tt[i].tt_stack) ==
+				CHECK(step(&tt[i].tt_stack) ==
 				      (j == 2 - (i == 0)));
 			CHECK(fegetround() == FE_DOWNWARD);
 		}
@@ -234,10 +240,10 @@ static void jumps(void *arg)
 static void left(void)
 {
 	start(3, jumps);
-	CHECK(usched_step(&tt[0].tt_stack) == 0);
-	CHECK(usched_step(&tt[1].tt_stack) == 0);
+	CHECK(step(&tt[0].tt_stack) == 0);
+	CHECK(step(&tt[1].tt_stack) == 0);
 	if (setjmp(out) == 0) {
-		(void)usched_step(&tt[0].tt_stack);
+		(void)step(&tt[0].tt_stack);
 		CHECK(!"there is a jump");
 	}
 	usched_left(&t.t_sched);
@@ -254,12 +260,11 @@ static void left(void)
 	usched_fini(&t.t_sched);
 }
 
-int main(int argc, char **argv)
+static void everything(void)
 {
-	check_start(argc, argv);
 	in_turn(0);
 	if (!tiny_has_lanes())
-		return 0;
+		return;
 	in_turn(1);
 	in_turn(7);
 	in_turn(NR);
@@ -268,5 +273,13 @@ int main(int argc, char **argv)
 	at_hand();
 	control_words();
 	left();
+}
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	everything();
+	in_place = 1;
+	everything();
 	return 0;
 }

@@ -4,13 +4,13 @@
 /*
  * OVERVIEW
  *
- * A generator is one thread with a dispatcher of its own, which usched_step()
- * runs from one yield to the next. The consumer calls usched_step() on its own
+ * A generator is one thread with a dispatcher of its own, which usched_enter()
+ * runs from one yield to the next. The consumer calls usched_enter() on its own
  * stack and is not blocked meanwhile, so its stack stays where it is:
  *
- *	main() ---> ugen_next(A) ---> usched_step(A)
+ *	main() ---> ugen_next(A) ---> usched_enter(A)
  *	                                     |
- *	lane of A:   f() ---> ugen_next(B) ---> usched_step(B)
+ *	lane of A:   f() ---> ugen_next(B) ---> usched_enter(B)
  *	                                               |
  *	lane of B:                f() ---> walk() ---> ugen_yield()
  *
@@ -18,6 +18,10 @@
  * consumer may be any thread, and another thread at each step, as long as the
  * steps come one after another (G1). One dispatcher for several generators
  * could not run B while A, its consumer, is running.
+ *
+ * ugen_next() and ugen_yield() are inline, and both switch in place, by jumps.
+ * So calls and returns of a generator stay paired for the processor. When both
+ * were calls, a walk of a tree took three times as long.
  *
  * LANES
  *
@@ -31,7 +35,7 @@
  *
  *	batches --> batch --> batch --> NULL	those with free generators
  *	              |
- *	              +-- yb_free --> generator --> generator --> NULL
+ *	              +-- gb_free --> generator --> generator --> NULL
  *
  * Sharing a lane between generators would save the page that each takes, but
  * two native threads may run generators at the same time, and a generator may
@@ -50,20 +54,20 @@
  * the slice of a generator lies on the stack of its consumer, and is copied at
  * each yield. It must come back to the same place, while its consumers call
  * from different depths. So the first step goes LEDGE bytes down the stack
- * before it starts the dispatcher, and later steps go down to the same place:
+ * before it starts the dispatcher, and later steps go down to the same place.
+ * The stack grows to the left:
  *
- *	 consumer              first step                     next step
- *	| frames | ... LEDGE bytes ... | slice      first call
- *	| frames | frames | .......... | slice      from deeper
- *	| fr | ....................... | slice      from less deep
- *	                               ^
- *	                               y_ledge
+ *	| slice | <--- LEDGE bytes ---> | consumer, first call |
+ *	| slice | <-> |                     consumer from deeper |
+ *	| slice | <-------- ... --------> | from less deep |
+ *	        ^
+ *	        ge_ledge
  *
  * INVARIANTS
  *
  * G1. One native thread at a time uses a generator; its steps are ordered.
  * G2. A lane belongs to one generator for as long as its batch exists.
- * G3. Values lie in y_value, never on a stack: a slice may be copied while the
+ * G3. Values lie in ge_value, never on a stack: a slice may be copied while the
  *     consumer looks at the value.
  * G4. When a generator is put back, its thread has ended, or was never run.
  *
@@ -110,13 +114,13 @@ UPREEMPT_NEVER;
 	} while (0)
 
 struct ugen_batch {
-	struct usched       yb_lanes;	/* owns them; never runs */
-	struct ugen_batch  *yb_next;	/* if it is in batches */
-	struct ugen_batch **yb_at;	/* what points to us there */
-	struct ugen        *yb_free;	/* first free generator */
-	int                 yb_nr;	/* free generators */
-	int                 yb_deep;	/* lanes have more than a page */
-	struct ugen         yb_gen[BATCH];
+	struct usched       gb_lanes;	/* owns them; never runs */
+	struct ugen_batch  *gb_next;	/* if it is in batches */
+	struct ugen_batch **gb_at;	/* what points to us there */
+	struct ugen        *gb_free;	/* first free generator */
+	int                 gb_nr;	/* free generators */
+	int                 gb_deep;	/* lanes have more than a page */
+	struct ugen         gb_gen[BATCH];
 };
 
 /* All protected by lock. */
@@ -147,10 +151,10 @@ static int moves(const struct usched *s)
 static void *buffer_get(struct usched *s, int size)
 {
 	struct ugen *g = (struct ugen *)((char *)s -
-					 offsetof(struct ugen, y_sched));
+					 offsetof(struct ugen, ge_sched));
 
 	if (size > DEEP)
-		g->y_deep = 1;
+		g->ge_deep = 1;
 	return moves(s) ? malloc(size) : (void *)g;
 }
 
@@ -166,30 +170,31 @@ static void buffer_put(struct usched *s, void *buf, int size)
 /* Caller holds lock. */
 static void batch_link(struct ugen_batch *b)
 {
-	b->yb_next = batches;
-	b->yb_at   = &batches;
+	b->gb_next = batches;
+	b->gb_at   = &batches;
 	if (batches != NULL)
-		batches->yb_at = &b->yb_next;
+		batches->gb_at = &b->gb_next;
 	batches = b;
 }
 
 /* Caller holds lock. */
 static void batch_unlink(struct ugen_batch *b)
 {
-	*b->yb_at = b->yb_next;
-	if (b->yb_next != NULL)
-		b->yb_next->yb_at = b->yb_at;
+	*b->gb_at = b->gb_next;
+	if (b->gb_next != NULL)
+		b->gb_next->gb_at = b->gb_at;
 }
 
 static void gen_make(struct ugen_batch *b, struct ugen *g)
 {
-	g->y_batch = b;
-	g->y_held  = b->yb_lanes.s_lane_nr != 0 ? UGEN_HELD : UGEN_LOW;
-	g->y_sched.s_next  = ugen_none;
-	g->y_sched.s_alloc = buffer_get;
-	g->y_sched.s_free  = buffer_put;
-	g->y_next  = b->yb_free;
-	b->yb_free = g;
+	g->ge_batch = b;
+	g->ge_held  = b->gb_lanes.s_lane_nr != 0 ? UGEN_HELD : UGEN_LOW;
+	g->ge_sched.s_next  = ugen_none;
+	g->ge_sched.s_alloc = buffer_get;
+	g->ge_sched.s_free  = buffer_put;
+	g->ge_sched.s_coroutine = 1;
+	g->ge_next  = b->gb_free;
+	b->gb_free = g;
 }
 
 static struct ugen_batch *batch_make(void)
@@ -201,20 +206,20 @@ static struct ugen_batch *batch_make(void)
 	if (posix_memalign(&space, UGEN_ALIGN, sizeof *b) != 0)
 		return NULL;
 	b = memset(space, 0, sizeof *b);
-	rc = usched_lanes(&b->yb_lanes, BATCH, UGEN_STACK);
+	rc = usched_lanes(&b->gb_lanes, BATCH, UGEN_STACK);
 	if (rc != 0 && rc != -ENOSYS) {
 		free(b);
 		return NULL;
 	}
 	for (i = BATCH; i-- > 0; )
-		gen_make(b, &b->yb_gen[i]);
-	b->yb_nr = BATCH;
+		gen_make(b, &b->gb_gen[i]);
+	b->gb_nr = BATCH;
 	return b;
 }
 
 static void batch_free(struct ugen_batch *b)
 {
-	usched_fini(&b->yb_lanes);
+	usched_fini(&b->gb_lanes);
 	free(b);
 }
 
@@ -231,11 +236,11 @@ static struct ugen *gen_get(void)
 	}
 	b = batches;
 	if (b != NULL) {
-		g = b->yb_free;
-		b->yb_free = g->y_next;
-		if (b->yb_nr == BATCH)
+		g = b->gb_free;
+		b->gb_free = g->ge_next;
+		if (b->gb_nr == BATCH)
 			spare--;
-		if (--b->yb_nr == 0)
+		if (--b->gb_nr == 0)
 			batch_unlink(b);
 	}
 	pthread_mutex_unlock(&lock);
@@ -245,21 +250,21 @@ static struct ugen *gen_get(void)
 /* Takes back a generator (G4). */
 static void gen_put(struct ugen *g)
 {
-	struct ugen_batch *b = g->y_batch;
+	struct ugen_batch *b = g->ge_batch;
 
 	pthread_mutex_lock(&lock);
-	b->yb_deep |= g->y_deep;
-	g->y_next  = b->yb_free;
-	b->yb_free = g;
-	if (b->yb_nr++ == 0)
+	b->gb_deep |= g->ge_deep;
+	g->ge_next  = b->gb_free;
+	b->gb_free = g;
+	if (b->gb_nr++ == 0)
 		batch_link(b);
-	if (b->yb_nr < BATCH)
+	if (b->gb_nr < BATCH)
 		b = NULL;
 	else if (spare < SPARE) {
 		spare++;
-		if (b->yb_deep)
-			usched_trim(&b->yb_lanes, KEPT);
-		b->yb_deep = 0;
+		if (b->gb_deep)
+			usched_trim(&b->gb_lanes, KEPT);
+		b->gb_deep = 0;
 		b = NULL;
 	} else
 		batch_unlink(b);
@@ -274,8 +279,8 @@ void ugen_trim(void)
 
 	pthread_mutex_lock(&lock);
 	for (b = batches; b != NULL; b = next) {
-		next = b->yb_next;
-		if (b->yb_nr == BATCH) {
+		next = b->gb_next;
+		if (b->gb_nr == BATCH) {
 			batch_unlink(b);
 			batch_free(b);
 			spare--;
@@ -288,10 +293,10 @@ void ugen_trim(void)
 
 void ugen_copy(struct ugen *g, const void *value)
 {
-	CONTRACT(g->y_size != UGEN_CXX, "ugen_yield: a generator of ugen.hpp "
+	CONTRACT(g->ge_size != UGEN_CXX, "ugen_yield: a generator of ugen.hpp "
 		 "has to use its ucxx::yield");
-	if (g->y_size != 0)
-		memcpy(g->y_value, value, g->y_size);
+	if (g->ge_size != 0)
+		memcpy(g->ge_value, value, g->ge_size);
 }
 
 struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
@@ -301,28 +306,31 @@ struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
 
 	if (g == NULL)
 		return NULL;
-	g->y_value = g->y_room;
+	g->ge_value = g->ge_room;
 	if (size > UGEN_ROOM &&
-	    posix_memalign(&g->y_value, UGEN_ALIGN, size) != 0) {
+	    posix_memalign(&g->ge_value, UGEN_ALIGN, size) != 0) {
 		gen_put(g);
 		return NULL;
 	}
-	s = &g->y_sched;
+	s = &g->ge_sched;
 	/* Forgets the control words of an earlier consumer, too. */
-	if (usched_lanes_share(s, &g->y_batch->yb_lanes) != 0)
+	if (usched_lanes_share(s, &g->ge_batch->gb_lanes) != 0)
 		usched_fini(s);
-	ustack_init(&g->y_stack, s, f, arg, NULL, 0);
-	if (g->y_held == UGEN_HELD)
-		g->y_stack.u_lane = (short)(g - g->y_batch->yb_gen + 1);
-	g->y_state = UGEN_NEW;
-	g->y_rc    = g->y_deep = 0;
-	g->y_size  = size;
-	g->y_ledge = NULL;
+	if (moves(s))
+		ustack_init(&g->ge_stack, s, f, arg, NULL, 0);
+	else
+		ustack_init(&g->ge_stack, s, f, arg, g, KEPT);
+	if (g->ge_held == UGEN_HELD)
+		g->ge_stack.u_lane = (short)(g - g->ge_batch->gb_gen + 1);
+	g->ge_state = UGEN_NEW;
+	g->ge_rc    = g->ge_deep = 0;
+	g->ge_size  = size;
+	g->ge_ledge = NULL;
 	return g;
 }
 
 /*
- * Steps a generator without lanes. Each call begins its step at y_ledge, or a
+ * Steps a generator without lanes. Each call begins its step at ge_ledge, or a
  * few bytes above, as alloca() rounds up.
  */
 static __attribute__((noinline)) int step_low(struct ugen *g)
@@ -332,18 +340,18 @@ static __attribute__((noinline)) int step_low(struct ugen *g)
 	volatile char *space;
 	int rc;
 
-	if (g->y_ledge == NULL)
-		g->y_ledge = here - LEDGE;
+	if (g->ge_ledge == NULL)
+		g->ge_ledge = here - LEDGE;
 	else
 		down = 0;
-	CONTRACT((uintptr_t)here - (uintptr_t)g->y_ledge < (size_t)1 << 30,
+	CONTRACT((uintptr_t)here - (uintptr_t)g->ge_ledge < (size_t)1 << 30,
 		 "ugen_next: without lanes, a generator goes on only on the "
 		 "native stack where it began, and at most UGEN_DEEPER bytes "
 		 "deeper");
-	down += here - g->y_ledge;
+	down += here - g->ge_ledge;
 	space = __builtin_alloca(down);
 	space[0] = 0;
-	rc = usched_step(&g->y_stack);
+	rc = usched_step(&g->ge_stack);
 	space[0] = 1;		/* so that the call is no jump */
 	return rc;
 }
@@ -351,25 +359,25 @@ static __attribute__((noinline)) int step_low(struct ugen *g)
 /* Runs g until it yields, 0, or ends. */
 static int step(struct ugen *g)
 {
-	int low = g->y_held == UGEN_LOW;
+	int low = g->ge_held == UGEN_LOW;
 
-	g->y_state = UGEN_RUNS;
-	if (!(low ? step_low(g) : usched_step(&g->y_stack))) {
-		CONTRACT(g->y_state == g->y_held,
+	g->ge_state = UGEN_RUNS;
+	if (!(low ? step_low(g) : usched_enter(&g->ge_stack))) {
+		CONTRACT(g->ge_state == g->ge_held,
 			 "ugen_next: the generator has blocked without "
 			 "ugen_yield()");
 		return 0;
 	}
-	g->y_state = UGEN_ENDED;
+	g->ge_state = UGEN_ENDED;
 	return 1;
 }
 
 /* Fails unless g can be stepped, or has ended. */
 static void check(const struct ugen *g)
 {
-	CONTRACT(g->y_state != UGEN_FREE,
+	CONTRACT(g->ge_state != UGEN_FREE,
 		 "ugen_next, ugen_end: ugen_end() was called before");
-	CONTRACT(g->y_state != UGEN_RUNS,
+	CONTRACT(g->ge_state != UGEN_RUNS,
 		 "ugen_next, ugen_end: the generator runs: it has called this, "
 		 "or has blocked without ugen_yield()");
 }
@@ -379,17 +387,17 @@ void *ugen_next_slow(struct ugen *g)
 	if (g == NULL)
 		return NULL;
 	check(g);
-	return g->y_state != UGEN_ENDED && step(g) == 0 ? g->y_value : NULL;
+	return g->ge_state != UGEN_ENDED && step(g) == 0 ? g->ge_value : NULL;
 }
 
 void ugen_stop(struct ugen *g)
 {
 	check(g);
-	if (g->y_state == UGEN_NEW) {
-		ustack_fini(&g->y_stack);
-		g->y_state = UGEN_ENDED;
-	} else if (g->y_state != UGEN_ENDED) {
-		g->y_rc = -ECANCELED;
+	if (g->ge_state == UGEN_NEW) {
+		ustack_fini(&g->ge_stack);
+		g->ge_state = UGEN_ENDED;
+	} else if (g->ge_state != UGEN_ENDED) {
+		g->ge_rc = -ECANCELED;
 		(void)step(g);		/* once: a second yield aborts */
 	}
 }
@@ -401,12 +409,12 @@ int ugen_end(struct ugen *g)
 	if (g == NULL)
 		return -ENOMEM;
 	ugen_stop(g);
-	rc = g->y_rc == -ENOMEM ? -ENOMEM : 0;
-	if (g->y_stack.u_stack != NULL)
-		buffer_put(&g->y_sched, g->y_stack.u_stack, g->y_stack.u_len);
-	if (g->y_value != g->y_room)
-		free(g->y_value);
-	g->y_state = UGEN_FREE;
+	rc = g->ge_rc == -ENOMEM ? -ENOMEM : 0;
+	if (g->ge_stack.u_stack != NULL)
+		buffer_put(&g->ge_sched, g->ge_stack.u_stack, g->ge_stack.u_len);
+	if (g->ge_value != g->ge_room)
+		free(g->ge_value);
+	g->ge_state = UGEN_FREE;
 	gen_put(g);
 	return rc;
 }

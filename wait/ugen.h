@@ -29,8 +29,8 @@
  * scheduler, plain main(), or another generator. Between two calls it may
  * block, and go on in another native thread; and another thread may become the
  * consumer. Its stack stays in place while the generator runs, so a generator
- * may use variables of its consumer. ugen.hpp has the same for C++, with
- * destructors, exceptions, and range-for.
+ * may use variables of its consumer, as long as that is the same thread.
+ * ugen.hpp has the same for C++, with destructors, exceptions, and range-for.
  *
  * WHO MAY CALL WHAT
  *
@@ -54,11 +54,13 @@
  *
  * CAVEATS
  *
- * - A generator must not wait: it may call ugen_yield(), and call other
- *   generators, but no function that blocks, such as ustack_block() or
- *   rr_wait(). It may wake threads. It is not preempted (upreempt.h).
+ * - A generator must not wait: its consumer does that, between two values. In
+ *   a generator the waits of uwait.h return -ENOSYS. ustack_block(), rr_wait()
+ *   and the like end the program. A generator may wake threads, and make them.
+ *   It is not preempted (upreempt.h).
  * - A pointer to a value is valid until the next ugen_next() or ugen_end(). A
  *   value must not point into the stack of its generator.
+ * - Floating-point control words are those of the consumer, as in a function.
  * - A longjmp() must not leave a generator, nor may a C++ exception: see
  *   ugen.hpp.
  * - A generator takes a page of stack or more, and two mappings: Linux allows
@@ -84,7 +86,7 @@ extern "C" {
 /* Not API. The size of the values of ugen.hpp, which C cannot yield. */
 #define UGEN_CXX	(-sizeof(char))
 
-/* Not API. States. HELD and LOW are also y_held. */
+/* Not API. States. HELD and LOW are also ge_held. */
 enum {
 	UGEN_FREE,		/* for another ugen_begin() */
 	UGEN_NEW,
@@ -96,19 +98,19 @@ enum {
 
 /* Not API, except that all its values are aligned for any type. */
 struct ugen {
-	struct ustack      y_stack;	/* first: ustack_self() */
-	int                y_none[4];	/* a counted wait finds no wake */
-	int                y_state;
-	int                y_held;	/* y_state after a yield */
-	int                y_rc;	/* what yields return from now on */
-	int                y_deep;	/* largest slice, if that is large */
-	void              *y_value;
-	size_t             y_size;
-	char              *y_ledge;	/* without lanes: it lies below */
-	struct ugen       *y_next;	/* free, too */
-	struct ugen_batch *y_batch;
-	struct usched      y_sched;
-	char y_room[UGEN_ROOM] __attribute__((aligned(UGEN_ALIGN)));
+	struct ustack      ge_stack;	/* first: ustack_self() */
+	int                ge_none[4];	/* a counted wait finds no wake */
+	int                ge_state;
+	int                ge_held;	/* ge_state after a yield */
+	int                ge_rc;	/* what yields return from now on */
+	int                ge_deep;	/* largest slice, if that is large */
+	void              *ge_value;
+	size_t             ge_size;
+	char              *ge_ledge;	/* without lanes: it lies below */
+	struct ugen       *ge_next;	/* free, too */
+	struct ugen_batch *ge_batch;
+	struct usched      ge_sched;
+	char ge_room[UGEN_ROOM] __attribute__((aligned(UGEN_ALIGN)));
 };
 
 /*
@@ -155,12 +157,12 @@ struct ustack *ugen_none(struct usched *s);
 
 static __inline__ void *ugen_next(struct ugen *g)
 {
-	if (__builtin_expect(g != NULL && g->y_state == UGEN_HELD, 1)) {
-		g->y_state = UGEN_RUNS;
-		if (usched_step(&g->y_stack) != 0)
-			g->y_state = UGEN_ENDED;
-		else if (__builtin_expect(g->y_state == UGEN_HELD, 1))
-			return g->y_value;
+	if (__builtin_expect(g != NULL && g->ge_state == UGEN_HELD, 1)) {
+		g->ge_state = UGEN_RUNS;
+		if (usched_enter(&g->ge_stack) != 0)
+			g->ge_state = UGEN_ENDED;
+		else if (__builtin_expect(g->ge_state == UGEN_HELD, 1))
+			return g->ge_value;
 	}
 	return ugen_next_slow(g);
 }
@@ -180,13 +182,13 @@ static __inline__ __attribute__((always_inline)) int ugen_pass(struct ugen *g)
 {
 	int rc;
 
-	g->y_state = g->y_held;
-	rc = usched_block();
+	g->ge_state = g->ge_held;
+	rc = usched_pass();
 	if (__builtin_expect(rc != 0, 0)) {
-		g->y_state = UGEN_RUNS;
-		g->y_rc    = rc;
+		g->ge_state = UGEN_RUNS;
+		g->ge_rc    = rc;
 	}
-	return g->y_rc;
+	return g->ge_rc;
 }
 
 static __inline__ __attribute__((always_inline))
@@ -194,14 +196,14 @@ int ugen_yield(const void *value)
 {
 	struct ugen *g = ugen_self();
 
-	if (__builtin_expect(g->y_rc != 0, 0))
+	if (__builtin_expect(g->ge_rc != 0, 0))
 		ustack_abort();
 	/* Common sizes need no call. (gcc would warn of the others.) */
 	__asm__("" : "+r"(value));
-	if (g->y_size == sizeof(int))
-		__builtin_memcpy(g->y_value, value, sizeof(int));
-	else if (g->y_size == sizeof(void *))
-		__builtin_memcpy(g->y_value, value, sizeof(void *));
+	if (g->ge_size == sizeof(int))
+		__builtin_memcpy(g->ge_value, value, sizeof(int));
+	else if (g->ge_size == sizeof(void *))
+		__builtin_memcpy(g->ge_value, value, sizeof(void *));
 	else
 		ugen_copy(g, value);
 	return ugen_pass(g);

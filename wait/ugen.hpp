@@ -35,15 +35,15 @@
  *   run. For this the yield at which it stands throws an exception of a private
  *   type, and so does each later yield. A catch (...) has to rethrow it, or the
  *   body has to return: UGEN_STOPS such yields end the program. A noexcept
- *   function between body and yield ends in std::terminate(). If the body throws
- *   an exception of its own meanwhile, the destructor drops it, and close()
- *   throws it.
+ *   function between body and yield ends in std::terminate(). If the body
+ *   throws an exception of its own meanwhile, the destructor drops it, and
+ *   close() throws it.
  * - The body, with its captures, is destroyed with the generator object.
  * - Lack of memory is std::bad_alloc: in the constructor; or in a yield, and so
  *   in the consumer, unless the body catches it.
- * - A generator must not yield in a catch handler, nor in a destructor that runs
- *   because of an exception: see the caveats of usched.h. The consumer may be in
- *   either.
+ * - A generator must not yield in a catch handler, nor in a destructor that
+ *   runs because of an exception: see the caveats of usched.h. The consumer may
+ *   be in either.
  */
 
 #include "ugen.h"
@@ -86,10 +86,10 @@ public:
 	template <class U = T>
 	__attribute__((always_inline)) void operator()(U &&u)
 	{
-		if (__builtin_expect(ustack_self() != &gen->y_stack, 0))
+		if (__builtin_expect(ustack_self() != &gen->ge_stack, 0))
 			usched_fail("ugen_yield: called outside of its "
 				    "generator");
-		if (__builtin_expect(gen->y_rc != 0, 0))
+		if (__builtin_expect(gen->ge_rc != 0, 0))
 			error();
 		::new (static_cast<void *>(room)) T(std::forward<U>(u));
 		full = true;
@@ -129,8 +129,8 @@ private:
 	/* After a lack of memory the body may go on, after a stop it may not. */
 	[[noreturn]] __attribute__((noinline, cold)) void error()
 	{
-		if (gen->y_rc == -ENOMEM) {
-			gen->y_rc = 0;
+		if (gen->ge_rc == -ENOMEM) {
+			gen->ge_rc = 0;
 			throw std::bad_alloc();
 		}
 		if (stops++ == UGEN_STOPS)
@@ -186,14 +186,14 @@ public:
 		if (gen == nullptr)
 			throw std::bad_alloc();
 		try {
-			at = ::new (gen->y_value) body(gen,
+			at = ::new (gen->ge_value) body(gen,
 						      std::forward<F>(f));
 		} catch (...) {
 			(void)ugen_end(gen);
 			throw;
 		}
-		gen->y_stack.u_arg = at;
-		gen->y_size = UGEN_CXX;
+		gen->ge_stack.u_arg = at;
+		gen->ge_size = UGEN_CXX;
 	}
 
 	generator(generator &&g) noexcept : gen(g.gen), at(g.at)

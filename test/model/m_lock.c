@@ -2,6 +2,7 @@
 /* m_lock.c: scenarios of lock.h. */
 
 #include "model.h"
+#define ULOCK_SPINS	0
 #include "lock.h"
 
 /*

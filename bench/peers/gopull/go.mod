@@ -1,0 +1,3 @@
+module pull
+
+go 1.23

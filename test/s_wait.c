@@ -469,6 +469,48 @@ static void ring(int p, int tokens)
 	CHECK(ends == SEMS - 1);
 }
 
+/* The child of a thread can free a record whose deadline runs: it is alone. */
+
+static void stops(struct uwait_timer *t)
+{
+	CHECK(uwait_claim(&t->t_wait));
+	uwait_free(t);
+	CHECK(u_wait_until(UNOW) == -EAGAIN);
+}
+
+static void forks(void *arg)
+{
+	struct uwait_timer *t;
+	int status, rc;
+	pid_t pid;
+
+	(void)arg;
+	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
+	CHECK(t != NULL);
+	t->t_f = NULL;
+	CHECK(uwait_timer_start(t, uafter(1000 * UTIME_S)) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(10);
+		stops(t);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	stops(t);
+	add(&ends, 1);
+}
+
+static void forked(int p)
+{
+	doing("fork");
+	ends = 0;
+	begin(p, 0);
+	make(1, forks, NULL);
+	start_and_finish();
+	CHECK(ends == 1);
+}
+
 /* The lock alone. */
 #define LOCKS	20000
 
@@ -515,6 +557,7 @@ int main(int argc, char **argv)
 	for (p = 1; p <= 3; p++) {
 		ring(p, 1);
 		ring(p, 2);
+		forked(p);
 	}
 	for (i = 0; i < PROGRAMS && (i < 2 || check_time(15)); i++)
 		for (p = 1; p <= 3; p++) {

@@ -344,17 +344,16 @@ static void leaves(struct uself *e, struct uwait *w)
 	shell.s_wait = NULL;
 }
 
-static void ends(struct uself *e, void *result)
+static void ends_it(struct uself *e, void *result)
 {
-	(void)result;
-	CHECK(e == &shell.s_self);
+	CHECK(e == &shell.s_self && result == NULL);
 }
 
 static const struct uself_ops shell_ops = {
-	.eo_end = ends, .eo_enter = enters, .eo_leave = leaves
+	.eo_end = ends_it, .eo_enter = enters, .eo_leave = leaves
 };
 
-static void is_cancelled(void *arg)
+static void *is_cancelled(void *arg)
 {
 	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
@@ -365,6 +364,7 @@ static void is_cancelled(void *arg)
 	CHECK(usem_wait(&sem, UNEVER) == 0 && usem_wait(&sem, UNEVER) == 0);
 	CHECK(usem_wait(&sem, UNEVER) == -ECANCELED);
 	CHECK(usem_post(&sem) == 0 && usem_post(&sem) == 0);
+	return NULL;
 }
 
 static void cancels(void *arg)
@@ -388,7 +388,9 @@ static void cancellation(void)
 	dispatcher(0);
 	init(false);
 	memset(&shell, 0, sizeof shell);
-	shell.s_self.e_shell = (struct ushell){ uwait_run, is_cancelled, NULL };
+	shell.s_self.e_shell = (struct ushell){
+		uwait_run, (void (*)(void *))(uintptr_t)is_cancelled, NULL
+	};
 	shell.s_self.e_ops = &shell_ops;
 	start(0, ustack_shell, &shell);
 	start(1, cancels, NULL);

@@ -21,7 +21,7 @@ CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) ugen uwait uchan uwork usync uthread uscope umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace usymbol uwaits
 HEADERS := usched.h uhard.h ugen.h uwait.h uchan.h uwork.h usync.h uthread.h uscope.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
-HEADERS_CXX := ugen.hpp
+HEADERS_CXX := ugen.hpp usched.hpp
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h) $(FOLDERS:%=%/*.hpp))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)

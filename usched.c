@@ -1958,7 +1958,8 @@ void usched_trim(struct usched *s, size_t kept)
 
 /* One thread alone; leaving by a jump; hooks. */
 
-UNCHECKED int usched_step(struct ustack *u)
+/* Marked as used, since the usched_live_enter of portable builds names it. */
+__attribute__((used)) UNCHECKED int usched_step(struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 	uintptr_t scratch;

@@ -132,5 +132,23 @@ broken 'a stranger unlocks' t_sync \
 broken 'the owner waits for itself' s_sync \
 	'/^int umutex_lock_slow/,/^}/s/usync_owner(&m->mx_owner) == usync_self()/0/'
 broken 'locks stay after a fork' t_sync 's/(void)pthread_atfork(.*/(void)in_child;/' full
+
+# A file that has the locks inline forbids preemption.
+echo '#include "usync.h"' >"$dir/mark.c"
+compile -c wait/usync.c -o "$dir/usync.o" &&
+compile -c "$dir/mark.c" -o "$dir/mark.o" &&
+compile -c extra/upreempt.c -o "$dir/upreempt.o" &&
+compile -c test/t_preempt_lock.c -o "$dir/t_preempt_lock.o" || exit 1
+library="$library $dir/upreempt.o"
+run t_preempt_lock 20
+if [ $status = 77 ]; then
+	:
+elif [ $status = 0 ] && library="$library $dir/mark.o" &&
+		run t_preempt_lock 20 && [ $status = 1 ]; then
+	passed=$((passed + 1))
+else
+	echo "FAIL  preemption and locks inline ($status)"
+	failed=$((failed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ] && [ $passed -ne 0 ]

@@ -213,7 +213,16 @@ void usync_check(struct usync *y);
 #define usync_check(y)	((void)0)
 #endif
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+/*
+ * With USCHED_PREEMPT, or in the hard mode, these are not inline. A file without
+ * it leaves the mark that uproc.h tells about, since a thread must not be
+ * preempted within the functions for local objects.
+ */
+#if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__) && \
+	!defined(UPROC_INLINED)
+#define UPROC_INLINED
+__attribute__((weak)) char uproc_inlined;
+#endif
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(USYNC_INLINE)
 int  umutex_lock(struct umutex *m, utime_ns until);
 void umutex_unlock(struct umutex *m);

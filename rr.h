@@ -153,7 +153,8 @@ struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
  * Waits until t, a joinable thread, has ended, and frees it. Threads of rr,
  * once for each t. Wakes of the caller that come meanwhile are kept. 0,
  * -ENOMEM; -EINVAL: t is not joinable, the caller is no thread of rr, or
- * another thread waits for t; -EDEADLK: t is the caller.
+ * another thread waits for t; -EDEADLK: t is the caller; -ECANCELED: a scope
+ * around the caller was cancelled (uscope.h), and t can still be joined.
  */
 int rr_join(struct rr_thread *t);
 

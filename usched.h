@@ -466,7 +466,8 @@ int usched_step(struct ustack *u);
  * A shell is a function around the function of a thread: a module calls its own
  * code before and after. Such a thread is made to run ustack_shell() on a block
  * that begins with struct ushell. For questions by function, such as which
- * threads are deep, it counts as a thread of h_f.
+ * threads are deep, it counts as a thread of h_f. It may be preempted in h_f
+ * (upreempt.h) if h_run itself calls h_f.
  */
 struct ushell {
 	void (*h_run)(struct ushell *h);	/* what the thread really runs */

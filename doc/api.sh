@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
 # What programs use comes first. Other headers are parts of these.
-first='usched.h rr.h ll.h ws.h uwait.h ucall.h'
+first='usched.h rr.h ll.h ws.h uwait.h usync.h ucall.h'
 parts='wheel.h umem.h uproc_api.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h'
 
 # The Makefile says which headers it installs.

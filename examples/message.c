@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include "rr.h"
-#include "uwait.h"
 
 static struct rr_thread *reader;
 static const char *message;		/* NULL: none has come */
@@ -35,7 +34,8 @@ static void read_all(void *arg)
 	do {
 		if (receive(&text, uafter(50 * UTIME_MS)) != 0)
 			text = "nothing for 50 ms";
-		printf("%3d ms: %s\n", (int)((unow() - begin) / UTIME_MS), text);
+		printf("%3d ms: %s\n", (int)((unow() - begin) / UTIME_MS),
+		       text);
 	} while (text[0] != 'b');
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* timed.c: threads sleep. The scheduler is a queue, with two lines for waits. */
+/* timed.c: threads sleep. The scheduler is a queue, and two lines for waits. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,10 +34,11 @@
  *
  * The program's own code is in its executable segments, except the files that
  * contain UPREEMPT_NEVER, as all files of the library do. Near the bottom of
- * the slice follow frames of ours, which only builds with USCHED_HARD or
- * USCHED_PORTABLE have, and then usched_launch(). The thread is not preempted
- * if there is any other frame, or if the walk ends before usched_launch(). A
- * refusal costs no more than this tick: the next tick comes soon.
+ * the slice follow frames of ours, and then usched_launch(). Those of usched.c
+ * are there only in builds with USCHED_HARD or USCHED_PORTABLE. The h_run of a
+ * shell (usched.h) has a frame, too. The thread is not preempted if there is
+ * any other frame, or if the walk ends before usched_launch(). A refusal costs
+ * no more than this tick: the next tick comes soon.
  *
  * The handler first looks at the pc. If the pc is in usched.c, the stack
  * pointer may be just on its way to another stack, where no walk must begin.
@@ -445,6 +446,7 @@ static bool is_function(uintptr_t at, uintptr_t function)
 
 struct walk {
 	uintptr_t w_pc;
+	uintptr_t w_shell;	/* h_run of the thread, or 0 */
 	enum { HANDLER, OWN, CORE, YES, NO } w_state;
 };
 
@@ -469,7 +471,8 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 			w->w_state = NO;
 		else if (is_function(at, (uintptr_t)usched_launch))
 			w->w_state = YES;
-		else if (is_in(&core, at - 1) || IS_FIRST(at))
+		else if (is_in(&core, at - 1) || IS_FIRST(at) ||
+			 (w->w_shell != 0 && is_function(at, w->w_shell)))
 			w->w_state = CORE;
 		else
 			w->w_state = NO;
@@ -479,10 +482,13 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 
 static bool walk(uintptr_t pc)
 {
-	struct walk w = { pc, HANDLER };
+	const struct ustack *u = ustack_self();
+	struct walk w = { pc, 0, HANDLER };
 
 	if (!is_own(pc))
 		return false;
+	if (u->u_f == ustack_shell)
+		w.w_shell = (uintptr_t)((struct ushell *)u->u_arg)->h_run;
 	(void)_Unwind_Backtrace(step, &w);
 	return w.w_state == YES;
 }
@@ -493,7 +499,7 @@ static bool walk(uintptr_t pc)
  */
 static bool walk_prepare(void)
 {
-	struct walk w = { 0, HANDLER };
+	struct walk w = { 0, 0, HANDLER };
 
 	(void)_Unwind_Backtrace(step, &w);
 	return is_function((uintptr_t)step + 1, (uintptr_t)step);

@@ -205,13 +205,13 @@ const char *usymbol_name(char *text, size_t size, const void *at, int where)
 		return text;
 	off = (uintptr_t)at - i->i_base;
 	name = name_of(i, off, &start);
-	if (name != NULL && off == start)
+	if (name != NULL && off == start && !where)
 		nob = snprintf(text, size, "%s", name);
 	else if (name != NULL)
-		nob = snprintf(text, size, "%s+%#lx", name,
+		nob = snprintf(text, size, "%s+0x%lx", name,
 			       (unsigned long)(off - start));
 	if (where && nob < size)
-		(void)snprintf(text + nob, size - nob, "%s(%s+%#lx)",
+		(void)snprintf(text + nob, size - nob, "%s(%s+0x%lx)",
 			       nob != 0 ? " " : "",
 			       file_of(i, self, sizeof self),
 			       (unsigned long)off);

@@ -93,20 +93,12 @@
 #include "uwaits.h"
 #include "lock.h"
 #include "upreempt.h"
+#include "uself.h"
 #include "uslice.h"
 #include "ustats.h"
 #include "usymbol.h"
 #include "utrace.h"
 #include "uwait.h"
-#if defined(__has_include)
-#if __has_include("uself.h")
-#include "uself.h"
-#define NAMES
-#endif
-#endif
-#if !defined(NAMES)
-#define UTHREAD_NAME	15
-#endif
 
 #include <errno.h>
 #include <pthread.h>
@@ -141,12 +133,12 @@ struct entry {
 	unsigned char  e_kind;		/* of the record; 0: it has none */
 	bool           e_waits;		/* by the record */
 	const void    *e_object;
-	utime_ns e_until;
-	utime_ns e_since;		/* it has blocked */
+	utime_ns       e_until;
+	utime_ns       e_since;		/* it has blocked */
 	unsigned long  e_nr;		/* in the order of beginning */
 };
 
-/* Entries whose threads have certain addresses. */
+/* The entries of threads with certain addresses. */
 struct stripe {
 	struct ulock   t_lock;
 	unsigned       t_nr, t_mask;
@@ -173,14 +165,14 @@ struct usched_waits {
 	char             d_name[UTHREAD_NAME];
 	struct ustack   *d_victim;
 	int              d_lane, d_bound;	/* as in ustats.c */
-	/* Of the maker of a list. */
+	/* For the maker of a list. */
 	bool             d_runs;
 	bool             d_sure;	/* it runs its own code */
 	int              d_pc_nr;	/* or -errno */
 	void            *d_pc[PCS];
-	/* Of the native thread that looks for long runs. */
+	/* For the native thread that looks for long runs. */
 	unsigned         d_seen;
-	utime_ns d_seen_at;
+	utime_ns         d_seen_at;
 	bool             d_told;
 };
 
@@ -190,7 +182,7 @@ struct native_wait {
 	long        n_native;
 	int         n_kind;
 	const void *n_object;
-	utime_ns n_since;
+	utime_ns    n_since;
 };
 
 static struct stripe stripes[STRIPES];
@@ -202,7 +194,7 @@ static struct {
 	struct usched_waits *a_first;	/* (atomic, for a child of fork()) */
 	struct native_wait  *a_native;
 	bool                 a_started;
-	/* Of the native thread that listens. */
+	/* For the native thread that listens. */
 	pid_t                a_listens;	/* in this process, or 0 */
 	int                  a_asked;	/* by the signal (atomic) */
 	long                 a_run;	/* ns, or 0 (atomic) */
@@ -426,16 +418,12 @@ static int lane_of(struct usched *s, struct ustack *u, bool is_new)
 /* Copies the name of u, which is blocked or new. */
 static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
 {
-#if defined(NAMES)
 	const struct uself_block *b = uself_of(u);
 
-	if (b != NULL) {
+	if (b != NULL)
 		memcpy(name, b->b_name, UTHREAD_NAME);
-		return;
-	}
-#endif
-	(void)u;
-	*name = 0;
+	else
+		*name = 0;
 }
 
 /* Returns the argument that goes with ustack_f(). */
@@ -852,7 +840,7 @@ static _Unwind_Reason_Code nothing(struct _Unwind_Context *c, void *arg)
 	return _URC_NO_REASON;
 }
 
-/* Finds usched.c, as upreempt.c does, and does the first walk (it allocates). */
+/* Finds usched.c, as upreempt.c does. Does the first walk, which allocates. */
 static int trace_start(void)
 {
 	const struct upreempt_never *v;
@@ -897,7 +885,7 @@ static struct {
 	struct usched *l_first;		/* of these dispatchers, */
 	size_t         l_size;		/* one each l_size bytes, */
 	int            l_sched_nr;	/* so many; 0: of all */
-	utime_ns l_now;
+	utime_ns       l_now;
 } list;
 
 /* Returns whether the threads of d are asked for. */
@@ -958,6 +946,12 @@ static void say_ns(utime_ns ns)
 		say("%ld s", (long)(ns / UTIME_S));
 }
 
+/* Returns an address as a number: %p is written in more than one way. */
+static unsigned long at(const void *p)
+{
+	return (unsigned long)(uintptr_t)p;
+}
+
 static void say_thread(const void *u, void (*f)(void *), const void *arg,
 		       const char *name)
 {
@@ -965,9 +959,9 @@ static void say_thread(const void *u, void (*f)(void *), const void *arg,
 
 	(void)usymbol_name(text, sizeof text, (const void *)f, 0);
 	if (*text != 0)
-		say("thread %p %s(%p)", u, text, arg);
+		say("thread %#lx %s(0x%lx)", at(u), text, at(arg));
 	else
-		say("thread %p %p(%p)", u, (void *)f, arg);
+		say("thread %#lx %#lx(0x%lx)", at(u), at((void *)f), at(arg));
 	if (*name != 0)
 		say(" \"%.*s\"", UTHREAD_NAME, name);
 }
@@ -979,7 +973,7 @@ static void say_object(int kind, const void *object)
 	say("waits: %s", uwait_kind_name(kind));
 	if (object == NULL)
 		return;
-	say(" %p", object);
+	say(" %#lx", at(object));
 	if (*usymbol_name(text, sizeof text, object, 0) != 0)
 		say(" (%s)", text);
 }
@@ -991,7 +985,7 @@ static void say_frames(void *const *pc, int nr, bool called)
 	int i;
 
 	for (i = 0; i < nr && i < PCS; i++)
-		say("\t#%d %p %s\n", i, pc[i], usymbol_name(text,
+		say("\t#%d %#lx %s\n", i, at(pc[i]), usymbol_name(text,
 				sizeof text, (char *)pc[i] - (called || i > 0), 1));
 	if (nr > PCS)
 		say("\t... and %d more\n", nr - PCS);
@@ -1179,8 +1173,8 @@ void uwaits_print(const char *why)
 }
 
 /*
- * Called by uproc.c: all threads of nr dispatchers, of which there is one each
- * size bytes, wait for ever. left counts them, and those that have not begun.
+ * Called by uproc.c when all threads of nr dispatchers wait, and none can be
+ * woken. There is a dispatcher each size bytes. left counts the threads.
  */
 static void stuck(struct usched *first, size_t size, int nr, long left)
 {
@@ -1355,7 +1349,7 @@ int uwaits_on_run(long ns)
 	return 0;
 }
 
-/* Obeys USCHED_WAITS. A word that is not known does what "stuck" does. */
+/* Obeys USCHED_WAITS. Words that are not known count as "stuck", except "0". */
 static __attribute__((constructor)) void from_environment(void)
 {
 	const char *word = getenv("USCHED_WAITS");
@@ -1369,7 +1363,7 @@ static __attribute__((constructor)) void from_environment(void)
 			(void)uwaits_on_signal(nr > 0 ? (int)nr : SIGQUIT);
 		else if (strncmp(word, "run=", 4) == 0)
 			(void)uwaits_on_run(nr * UTIME_MS);
-		else
+		else if (nob != 1 || *word != '0')
 			(void)uwaits_start();
 		word += nob + (word[nob] == ',');
 	}

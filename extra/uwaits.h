@@ -24,7 +24,7 @@
  *	run=100		uwaits_on_run(), in milliseconds
  *
  * A program that does not ask pays nothing. A program that asks pays for each
- * switch (about 60 ns), and some 100 bytes for each thread.
+ * switch (some 50 ns), and some 100 bytes for each thread.
  *
  * THE LIST goes to standard error, with a line and a backtrace for each thread,
  * in the order in which the threads have begun:
@@ -59,8 +59,8 @@
  * threads but those that run. Of these it shows the function, the name and, on
  * Linux, a backtrace, which the thread makes itself in a signal handler
  * (SIGURG). A thread that runs in code that the handler cannot walk, or blocks
- * signals, is listed without it. If the thread has just taken its place on the
- * stack from another, the other one may be listed without a backtrace, too.
+ * signals, is listed without it. So may be a blocked thread whose place on the
+ * stack the running thread has just taken.
  *
  * Not listed: threads that have not begun; threads run by usched_step(); of a
  * bare dispatcher, those that have not run since usched_run() was called.
@@ -82,18 +82,20 @@ extern "C" {
 int uwaits_start(void);
 
 /*
- * As uwaits_start(); and lists all threads, of all dispatchers, whenever this
- * signal comes. The handler only wakes a native thread, which makes the list,
- * also while all processors compute. -EINVAL: no such signal, or SIGURG;
- * -EAGAIN: no native thread can be made.
+ * Lists all threads, of all dispatchers, whenever this signal comes, beside
+ * what uwaits_start() does. The handler only wakes a native thread, which makes
+ * the list, also while all processors compute. -EINVAL: no such signal, or
+ * SIGURG; -EAGAIN: no native thread can be made; -ENOMEM.
  */
 int uwaits_on_signal(int signo);
 
 /*
- * As uwaits_start(); and reports, once for each such run, a thread that has run
- * for ns nanoseconds (1,000,000 or more) without giving way, with its function
- * and a backtrace. A native thread looks four times in this time, so a report
- * comes up to a quarter late. Time in system calls counts. -EINVAL, -EAGAIN.
+ * Reports, once for each such run, a thread that has run for ns nanoseconds
+ * (1,000,000 or more) without giving way, with its function and a backtrace,
+ * beside what uwaits_start() does. A native thread looks four times in this
+ * time, so a report comes up to two quarters late. Time in system calls counts,
+ * and so does time in which the native thread had no cpu. -EINVAL, -EAGAIN,
+ * -ENOMEM.
  */
 int uwaits_on_run(long ns);
 

@@ -271,6 +271,7 @@ static void waits_post(struct uwait_host *h, struct uwait *w)
 	struct uproc *p = (struct uproc *)h->h_sched;
 
 	uwait_post(h, w);					/* W1 */
+	USCHED_RACE(58);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 

@@ -216,7 +216,8 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
  * caller that come meanwhile are kept. Until it is joined t may be woken; after
  * its end a wake changes nothing. 0, -ENOMEM; -EDEADLK: t is the caller;
  * -EINVAL: t is not joinable, the caller is no thread of its set, or another
- * thread waits for t.
+ * thread waits for t; -ECANCELED: a scope around the caller was cancelled
+ * (uscope.h), and t can still be joined.
  */
 int uproc_join(struct uproc_thread *t);
 

@@ -996,6 +996,7 @@ static void waits_post(struct uwait_host *h, struct uwait *r)
 	struct uproc *p = (struct uproc *)h->h_sched;
 
 	uwait_post(h, r);
+	USCHED_RACE(58);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 	end_unwatched();
 }
@@ -1009,6 +1010,7 @@ static bool take_wait(struct ws_worker *w, struct uwait *r, bool owner)
 	if (__atomic_load_n(&r->w_state, __ATOMIC_RELAXED) == UWAIT_ARRIVED)
 		return owner && uwait_orphan(&w->w_proc.p_waits, r);
 	home = ws_home(t);
+	USCHED_RACE(62);
 	if (home != w)
 		waits_post(&home->w_proc.p_waits, r);
 	else if (!owner && t->t_stack.u_lane == w->w_running_lane)
@@ -1825,6 +1827,7 @@ static void waits_tell(struct uwait *r)
 	if (w != NULL)
 		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
 	home = ws_home(t);
+	USCHED_RACE(61);
 	waits_post(&home->w_proc.p_waits, r);
 }
 
@@ -1845,9 +1848,13 @@ static bool waits_try(struct ustack *u)
 	return true;
 }
 
+/* In the child of fork() there is no thief, and none that could be waited for. */
 static void waits_enter(struct uwait_host *h)
 {
-	ws_stop_enter(&((struct ws_worker *)h->h_sched)->w_stop);
+	struct ws_worker *w = (struct ws_worker *)h->h_sched;
+
+	if (!uproc_inherited(w->w_proc.p_set))
+		ws_stop_enter(&w->w_stop);
 }
 
 static void waits_leave(struct uwait_host *h)

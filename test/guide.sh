@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# guide.sh: each program of doc/guide.md compiles by the command that stands
-# there, and prints what stands there. So it does without optimisation, with the
-# portable switch, and in the hard mode, and compiles without a warning.
+# guide.sh: each program of guide.md and waits.md in doc compiles by the command
+# that stands there, and prints what stands there. So it does without
+# optimisation, with the portable switch, and in the hard mode, and compiles
+# without a warning.
 #
 # CC and CXX are the compilers, CFLAGS are more options for them.
 
@@ -20,12 +21,17 @@ warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 main() {
 	mkdir "$dir/copy" "$dir/programs" "$dir/steps" && tools "$dir/tools" ||
 		exit 1
-	blocks_save doc/guide.md "$dir/programs" "$dir/steps" || exit 1
+	for text in guide waits; do
+		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
+			"$dir/programs" "$dir/steps/$text" || exit 1
+	done
 	cp -r Makefile ./*.[ch] wait proc steal extra "$dir"/programs/* \
 		"$dir/copy" || exit 1
-	n=0
-	while [ -e "$dir/steps/$((n += 1)).sh" ]; do
-		try "step $n" step "$dir/steps/$n"
+	for text in guide waits; do
+		n=0
+		while [ -e "$dir/steps/$text/$((n += 1)).sh" ]; do
+			try "$text, step $n" step "$dir/steps/$text/$n"
+		done
 	done
 	for mode in '-O0' '-O2 -DUSCHED_PORTABLE' '-O1 -DUSCHED_HARD'; do
 		try "library, $mode" library "$mode"
@@ -79,8 +85,9 @@ same() { # exit status, expected
 	[ $1 != 0 ] && words "$dir/got" | diff "$dir/expected" -
 }
 
-words() {
-	sed '/Aborted/d; s/0x[0-9a-f]*/0x/g' "$1" | tr -s ' \n' '\n'
+words() { # without backtraces, and times
+	sed '/Aborted/d; /^	/d; s/0x[0-9a-f]*/0x/g; s/[0-9]* ms$/ms/' "$1" |
+		tr -s ' \n' '\n'
 }
 
 # The library for "again", without files that only some programs need.
@@ -106,7 +113,7 @@ again() { # flags
 
 # Prints the file with what the program prints; fails if no command runs it.
 expected_of() { # program
-	found=$(grep -lw -- "$1" "$dir"/steps/*.sh | head -n 1)
+	found=$(grep -lw -- "$1" "$dir"/steps/*/*.sh | head -n 1)
 	[ -e "${found%.sh}.out" ] && echo "${found%.sh}.out" && return
 	echo "$1: no command, or no output, stands in the text" >&2
 	return 1

@@ -57,7 +57,7 @@ for cxx in g++ clang++ clang++-19; do
 		done
 	done
 done
-for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait umem uproc rr ll ws ucall uhard uguard upreempt ustats utrace; do
+for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait usync umem uproc rr ll ws ucall uhard uguard upreempt ustats utrace; do
 	printf '#include "%s.h"\n#include "%s.h"\n' $h $h >"$dir/$h.c"
 	cp "$dir/$h.c" "$dir/$h.cc"
 	for cc in gcc clang; do

@@ -35,7 +35,7 @@ static int sleeps(void *arg)
 	return rc;
 }
 
-/* Sleeps for ever, and says with which error it ends. */
+/* Sleeps without a deadline, and returns this error. */
 static int waits(void *arg)
 {
 	add(&begun, 1);
@@ -121,10 +121,37 @@ static void results(void *arg)
 	CHECK(uscope_end_errors(&s, &errors) == -EPIPE && errors == 26);
 	CHECK(ended == 201 && unow() == from + 300);
 
+	/* Without a cancellation -ECANCELED is an error as others are. */
+	s = scope(UNEVER);
+	go(s, returns, -ECANCELED);
+	CHECK(u_sleep(UNEVER) == -ECANCELED && uscope_errors(s) == 1);
+	CHECK(end(s) == -ECANCELED);
+
 	s = scope(UNOW);
 	CHECK(u_canceled() && uscope_go(s, waits, NULL) == -ECANCELED);
 	CHECK(u_sleep(from + 400) == -ECANCELED && end(s) == -ETIMEDOUT);
 	CHECK(u_sleep(from + 400) == 0);
+}
+
+/* A join of the scheduler is a wait as others are. */
+
+static void ends_late(void *arg)
+{
+	CHECK(u_sleep((utime_ns)(intptr_t)arg) == 0);
+	add(&ended, 1);
+}
+
+static void join_of_sched(void *arg)
+{
+	utime_ns from = unow();
+	struct uscope *s = scope(from + 50);
+	thread *t = make_joinable(0, ends_late, (void *)(intptr_t)(from + 100));
+
+	(void)arg;
+	CHECK(SCHED(join)(t) == -ECANCELED && unow() == from + 50);
+	CHECK(SCHED(join)(t) == -ECANCELED);
+	CHECK(end(s) == -ETIMEDOUT && ended == 0);
+	CHECK(SCHED(join)(t) == 0 && unow() == from + 100 && ended == 1);
 }
 
 /* Nested scopes. */
@@ -302,7 +329,7 @@ static void errors(void *arg)
 
 /*
  * Nothing is lost: a tokens' bowl. A giver claims the first record of a queue
- * or else puts the token into the bowl; takers are canceled at any time.
+ * or else puts the token into the bowl; takers are cancelled at any time.
  */
 
 struct taker {
@@ -511,6 +538,7 @@ struct mirror {
 	utime_ns          m_deadline;
 	utime_ns          m_canceled;	/* by cancel or error; or UNEVER */
 	bool           m_shield;
+	long           m_made;
 	long           m_alive;
 	long           m_errors;
 	int            m_error[64];	/* in the order of the returns */
@@ -525,7 +553,7 @@ struct node {
 static pthread_mutex_t model = PTHREAD_MUTEX_INITIALIZER;
 static long waited, hit;
 
-/* Returns when m is canceled, as far as is known; UNEVER: it is not. */
+/* Returns when m is cancelled, as far as is known; UNEVER: it is not. */
 static utime_ns canceled_at(const struct mirror *m)
 {
 	utime_ns up, at;
@@ -591,7 +619,7 @@ static void looks(const struct mirror *m)
 	CHECK(at == unow() || is == (at < unow()));
 }
 
-/* Returns whether m was canceled from outside, but not later than at. */
+/* Returns whether m was cancelled from outside, but not later than at. */
 static bool others_by(struct mirror *m, utime_ns at)
 {
 	return m->m_canceled <= at || at_of(m->m_up) <= at;
@@ -685,7 +713,7 @@ static int act(struct node *n, struct mirror *m)
 				rc = play_scope(n, m);
 			break;
 		case 4: case 5: case 6: case 7:
-			if (n->n_depth > 0 && m->m_errors < 32)
+			if (n->n_depth > 0 && add(&m->m_made, 1) < 64)
 				spawn(n, m);
 			break;
 		case 8:
@@ -805,6 +833,13 @@ static void left(void *arg)
 	end(s);
 }
 
+static void dies_outside(void)
+{
+	struct uscope *s = (struct uscope *)&ended;
+
+	uscope_end(&s);
+}
+
 static void dies_twice(void)	{ alone(1, twice); }
 static void dies_in_order(void)	{ alone(1, in_order); }
 static void dies_stranger(void)	{ alone(1, stranger); }
@@ -818,6 +853,7 @@ static void misuse(void)
 	CHECK(uscope_begin(&s, UNEVER) == -EINVAL && s == NULL);
 	CHECK(uscope_self() == NULL && !u_canceled());
 	CHECK(check_dies("twice", dies_twice, innermost) +
+	      check_dies("outside", dies_outside, innermost) +
 	      check_dies("in order", dies_in_order, innermost) +
 	      check_dies("stranger", dies_stranger, innermost) +
 	      check_dies("left", dies_left, "has ended in a scope") == 0);
@@ -836,6 +872,8 @@ int main(int argc, char **argv)
 		alone(p, plain);
 		doing("results ");
 		alone(p, results);
+		doing("join ");
+		alone(p, join_of_sched);
 		doing("tree ");
 		alone(p, tree);
 		doing("deep ");

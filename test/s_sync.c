@@ -170,22 +170,56 @@ static void hogs(void *arg)
 	add(&done, 1);
 }
 
-/* With a yield inside, each of two threads that lock gets each second turn. */
+/*
+ * With a yield inside, threads take turns: each waiter loses at most once. If
+ * the order of threads is first in, first out, no newcomer gets more turns.
+ */
+#if defined(LL) || defined(WS) || defined(USCHED_HARD)
+#define TURNS	UMUTEX_BYPASS
+#else
+#define TURNS	(2 * 3)
+#endif
+
 static void takes_turns(void *arg)
 {
-	long last = -1, most = 0;
+	long last = turns, most = 0;
 	int i;
 
 	(void)arg;
 	for (i = 0; i < 200; i++) {
 		CHECK(umutex_lock(&mutex, UNEVER) == 0);
-		if (last >= 0 && turns - last > most)
+		if (turns - last > most)
 			most = turns - last;
 		last = ++turns;
 		yield();
 		umutex_unlock(&mutex);
 	}
-	CHECK(most <= 2 * 3 + 2);
+	CHECK(most <= TURNS);
+	add(&done, 1);
+}
+
+/*
+ * A thread that never gives way while it locks and unlocks keeps a waiter of
+ * its own processor out for UMUTEX_BYPASS locks, and then waits itself.
+ */
+static long hog_locks;
+
+static void hog_or_not(void *arg)
+{
+	if (arg != NULL) {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		CHECK(hog_locks > 0 && hog_locks <= UMUTEX_BYPASS + 2);
+		hog_locks = -1;
+	} else {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		yield();
+		while (hog_locks >= 0) {
+			hog_locks++;
+			umutex_unlock(&mutex);
+			CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		}
+	}
+	umutex_unlock(&mutex);
 	add(&done, 1);
 }
 
@@ -195,6 +229,8 @@ static void fair(int p)
 	run(p, THREADS, hogs, "hogs ");
 	if (p == 1)
 		run(p, 3, takes_turns, "turns ");
+	hog_locks = 0;
+	run(1, 2, hog_or_not, "hog ");
 	CHECK(umutex_busy(&mutex) == 0);
 }
 
@@ -309,7 +345,7 @@ static void waits_once(void *arg)
 
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	mine = order_in++;
-	waiting++;
+	add(&waiting, 1);
 	CHECK(ucond_wait(&cond, &mutex, UNEVER) == 0);
 	CHECK(order_out++ == mine);
 	CHECK(add(&inside, 1) == 1);
@@ -338,13 +374,14 @@ static void herds(void *arg)
 		waits_once(arg);
 		return;
 	}
-	while (waiting < THREADS - 1)
+	while (get(&waiting) < THREADS - 1)
 		CHECK(u_sleep(uafter(10)) == 0);
 	CHECK(through_now() == 0);
 	ucond_signal(&cond);
 	CHECK(through_now() == 1);
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	ucond_signal(&cond);
+	CHECK(mutex.mx_sync.y_first != NULL);	/* moved, and not woken */
 	ucond_signal(&cond);
 	CHECK(through == 1);
 	umutex_unlock(&mutex);
@@ -725,6 +762,43 @@ static void uses(void *arg)
 	add(&done, 1);
 }
 
+/*
+ * The deadline comes first, but the broadcaster runs before the waiter: when
+ * the waiter runs, the condition is gone.
+ */
+static struct ucond gone;
+static utime_ns gone_at;
+
+static void late_or_frees(void *arg)
+{
+	if (arg == NULL) {
+		gone_at = uafter(100);
+		CHECK(u_sleep(gone_at) == 0);
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		ucond_broadcast(&gone);
+		memset(&gone, POISON, sizeof gone);
+	} else {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		while (gone_at == 0)
+			yield();
+		CHECK(ucond_wait(&gone, &mutex, gone_at) == -ETIMEDOUT);
+	}
+	umutex_unlock(&mutex);
+	add(&done, 1);
+}
+
+static void is_gone(void)
+{
+	const unsigned char *at = (unsigned char *)&gone;
+	size_t i;
+
+	memset(&gone, 0, sizeof gone);
+	gone_at = 0;
+	run(1, 2, late_or_frees, "gone ");
+	for (i = 0; i < sizeof gone; i++)
+		CHECK(at[i] == POISON);
+}
+
 static void object_init(int i)
 {
 	union object *o = &shared[i].s_object;
@@ -773,6 +847,7 @@ int main(int argc, char **argv)
 			onces(p);
 			memory(p);
 		}
+		is_gone();
 	}
 	return 0;
 }

@@ -18,7 +18,8 @@
 #define THREADS	12
 #define STEPS	150
 #define EACH	2		/* objects of each kind */
-#define NOBODY	(-1)
+#define TICK	40		/* so that deadlines coincide */
+#define NO_CLIENT	(-1)
 
 /* A queue of threads. */
 struct line {
@@ -56,7 +57,7 @@ static struct {
 	int         m_count[EACH];
 	struct line m_group[EACH];
 	struct line m_barrier[EACH];
-	int         m_once[EACH];	/* NOBODY, who runs it, or THREADS */
+	int         m_once[EACH];	/* runs it; or NO_CLIENT, or THREADS */
 	struct line m_next[EACH];
 	long        m_calls, m_waits, m_late;
 } model;
@@ -82,7 +83,7 @@ static bool leave(struct line *l, int who)
 	return true;
 }
 
-/* Lets the first through whose deadline has not come. NOBODY: none is left. */
+/* Lets the first through whose deadline has not come. NO_CLIENT: none is left. */
 static int let_first(struct line *l, int result)
 {
 	while (l->l_nr > 0) {
@@ -95,19 +96,19 @@ static int let_first(struct line *l, int result)
 		clients[who].c_result = result;
 		return who;
 	}
-	return NOBODY;
+	return NO_CLIENT;
 }
 
 static int let_all(struct line *l, int result)
 {
 	int nr = 0;
 
-	while (let_first(l, result) != NOBODY)
+	while (let_first(l, result) != NO_CLIENT)
 		nr++;
 	return nr;
 }
 
-/* The calls: what must be the result if the caller need not wait? */
+/* The calls. */
 
 enum { WAITS = 99 };
 
@@ -146,12 +147,18 @@ static unsigned drawn(int me, unsigned nr)
 	return check_random(&clients[me].c_random) % nr;
 }
 
+/* Returns a point in time, at most nr ticks away. */
+static utime_ns later(int me, unsigned nr)
+{
+	return (unow() / TICK + 1 + drawn(me, nr)) * TICK;
+}
+
 static void do_sem(int me, int i, utime_ns until)
 {
 	int wanted = 0;
 
 	if (drawn(me, 2)) {
-		if (let_first(&model.m_sem[i], 0) == NOBODY)
+		if (let_first(&model.m_sem[i], 0) == NO_CLIENT)
 			model.m_units[i]++;
 		CHECK(usem_post(&sem[i]) == 0);
 		return;
@@ -168,13 +175,13 @@ static void do_sem(int me, int i, utime_ns until)
 
 static void rw_next(int i, bool readers)
 {
-	int writer = NOBODY;
+	int writer = NO_CLIENT;
 
 	if (readers)
 		model.m_readers[i] = let_all(&model.m_reads[i], 0);
 	if (model.m_readers[i] == 0)
 		writer = let_first(&model.m_writes[i], 0);
-	if (writer == NOBODY && !readers)
+	if (writer == NO_CLIENT && !readers)
 		model.m_readers[i] = let_all(&model.m_reads[i], 0);
 	model.m_writer[i] = writer;
 }
@@ -200,7 +207,7 @@ static void rw_read(int me, int i, utime_ns until)
 
 	if (model.m_writer[i] == me)
 		wanted = -EDEADLK;
-	else if (model.m_writer[i] == NOBODY && model.m_writes[i].l_nr == 0)
+	else if (model.m_writer[i] == NO_CLIENT && model.m_writes[i].l_nr == 0)
 		model.m_readers[i]++;
 	else
 		wanted = must_wait(&model.m_reads[i], me, until);
@@ -216,14 +223,14 @@ static void rw_write(int me, int i, utime_ns until)
 
 	if (model.m_writer[i] == me)
 		wanted = -EDEADLK;
-	else if (model.m_writer[i] == NOBODY && model.m_readers[i] == 0)
+	else if (model.m_writer[i] == NO_CLIENT && model.m_readers[i] == 0)
 		model.m_writer[i] = me;
 	else
 		wanted = must_wait(&model.m_writes[i], me, until);
 	if (as_told(me, wanted, urw_write(&rw[i], until))) {
-		/* The same step as that of the call, which has just ended. */
+		/* Does what the call has just done. */
 		if (leave(&model.m_writes[i], me) &&
-		    model.m_writes[i].l_nr == 0 && model.m_writer[i] == NOBODY)
+		    model.m_writes[i].l_nr == 0 && model.m_writer[i] == NO_CLIENT)
 			model.m_readers[i] += let_all(&model.m_reads[i], 0);
 	} else if (wanted == 0 || wanted == WAITS)
 		clients[me].c_writes[i] = true;
@@ -284,7 +291,7 @@ static int runs(void *arg)
 	int i = r->r_i, me = r->r_me, rc = drawn(me, 3) != 0 ? -3 : 0;
 
 	CHECK(model.m_once[i] == me);
-	CHECK(u_sleep(uafter(drawn(me, 100))) == 0);
+	CHECK(u_sleep(later(me, 2)) == 0);
 	CHECK(model.m_once[i] == me);
 	if (rc == 0) {
 		(void)let_all(&model.m_next[i], 0);
@@ -301,7 +308,7 @@ static void do_once(int me, int i, utime_ns until)
 	struct run r = { me, i };
 	int wanted = 0;
 
-	if (model.m_once[i] == NOBODY) {
+	if (model.m_once[i] == NO_CLIENT) {
 		wanted = WAITS;		/* for itself */
 		model.m_once[i] = me;
 	} else if (model.m_once[i] != THREADS)
@@ -326,15 +333,15 @@ static void lock(int me, int i, utime_ns until)
 		CHECK(rc != -ETIMEDOUT || unow() >= until);
 		return;
 	}
-	CHECK(model.m_owner[i] == NOBODY);
-	CHECK(until != UNOW || owner == NOBODY);
+	CHECK(model.m_owner[i] == NO_CLIENT);
+	CHECK(until != UNOW || owner == NO_CLIENT);
 	model.m_owner[i] = me;
 	clients[me].c_mutex[i] = true;
 }
 
 static void unlock(int me, int i)
 {
-	model.m_owner[i] = NOBODY;
+	model.m_owner[i] = NO_CLIENT;
 	clients[me].c_mutex[i] = false;
 	umutex_unlock(&mutex[i]);
 }
@@ -350,9 +357,9 @@ static void wait_cond(int me, int i, utime_ns until)
 	}
 	wanted = must_wait(&model.m_cond[i], me, until);
 	if (wanted == WAITS)
-		model.m_owner[i] = NOBODY;
+		model.m_owner[i] = NO_CLIENT;
 	rc = ucond_wait(&cond[i], &mutex[i], until);
-	CHECK(model.m_owner[i] == (wanted == WAITS ? NOBODY : me));
+	CHECK(model.m_owner[i] == (wanted == WAITS ? NO_CLIENT : me));
 	model.m_owner[i] = me;
 	if (wanted != WAITS || clients[me].c_let)
 		CHECK(rc == (wanted != WAITS ? wanted : 0));
@@ -410,12 +417,12 @@ static void program(void *arg)
 
 	for (step = 0; step < STEPS; step++) {
 		utime_ns until = drawn(me, 6) == 0 ? UNOW :
-			uafter(drawn(me, 300) + 1);
+			later(me, 6);
 
 		kind[drawn(me, COUNT(kind))](me, (int)drawn(me, EACH), until);
 		switch (drawn(me, 12)) {
 		case 0:
-			CHECK(u_sleep(uafter(drawn(me, 100))) == 0);
+			CHECK(u_sleep(later(me, 2)) == 0);
 			break;
 		case 1:
 			yield();
@@ -437,8 +444,8 @@ static void init(unsigned seed)
 	memset(sem, 0, sizeof sem);
 	memset(group, 0, sizeof group);
 	for (i = 0; i < EACH; i++) {
-		model.m_owner[i] = model.m_writer[i] = NOBODY;
-		model.m_once[i] = NOBODY;
+		model.m_owner[i] = model.m_writer[i] = NO_CLIENT;
+		model.m_once[i] = NO_CLIENT;
 		barrier[i] = (struct ubarrier)UBARRIER(i + 2);
 	}
 	for (i = 0; i < THREADS; i++)

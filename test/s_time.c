@@ -108,6 +108,52 @@ static void wakes_and_deadlines(int p)
 	CHECK(got <= sent);
 }
 
+/*
+ * In real time: a wake that was sent before the deadline wins, even if the
+ * waiter runs only after the deadline. Each 64th time the processor looks for
+ * deadlines in between.
+ */
+
+enum { IDLE, WAITS, WOKEN, OVER };
+
+static int stage;
+static utime_ns limit;
+
+static void waits_briefly(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 300; i++) {
+		limit = uafter(20 * UTIME_US);
+		stage = WAITS;
+		CHECK(u_wait_until(limit) == (stage == WOKEN ? 0 : -ETIMEDOUT));
+		stage = IDLE;
+	}
+	stage = OVER;
+}
+
+static void wakes_and_computes(void *arg)
+{
+	(void)arg;
+	for (; stage != OVER; yield()) {
+		if (stage != WAITS || unow() >= limit)
+			continue;
+		stage = WOKEN;
+		SCHED(wake)(waiter_of[0]);
+		while (unow() < limit + 100 * UTIME_US)
+			;
+	}
+}
+
+static void late_waiter(void)
+{
+	begin(1, 0);
+	waiter_of[0] = make(0, waits_briefly, NULL);
+	make(0, wakes_and_computes, NULL);
+	start_and_finish();
+}
+
 /* Joins. */
 
 static void sleeps_long(void *arg)
@@ -232,6 +278,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
+	late_waiter();
 	utime_virtual(0);
 	for (p = 1; p <= 3; p++) {
 		sleepers(p);

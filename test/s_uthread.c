@@ -5,7 +5,7 @@
 
 /*
  * A join returns the result after the end, and can be asked again if its
- * deadline passes or it is canceled. Threads, threads of another set of
+ * deadline passes or it is cancelled. Threads, threads of another set of
  * processors, and native threads join. A detached thread is freed at its end.
  * Destructors run in the thread that ends, once for each value, may wait, and
  * see what other destructors have set. Plain threads have no values.
@@ -113,7 +113,7 @@ static int joins(void *t)
 	return uthread_join(t, NULL, UNEVER);
 }
 
-/* Of several joiners at once all but the first are refused. */
+/* Refuses all joiners but the first. */
 static void joiners(void *arg)
 {
 	utime_ns from = unow();
@@ -294,6 +294,7 @@ static void destroy_sets(void *value)
 static intptr_t sets(intptr_t nr)
 {
 	CHECK(ukey_get(key[0]) == NULL && ukey_get(key[2]) == NULL);
+	CHECK(ukey_set(key[0], &nr) == 0 && ukey_set(key[0], NULL) == 0);
 	CHECK(ukey_set(key[0], (void *)nr) == 0);
 	CHECK(ukey_set(key[2], (void *)(nr + 1)) == 0);
 	CHECK(u_sleep(uafter(nr)) == 0);
@@ -328,6 +329,8 @@ static void *sets_many(void *arg)
 {
 	intptr_t i;
 
+	CHECK(ukey_set(many[100], NULL) == 0 && ukey_set(many[0], &i) == 0);
+	CHECK(ukey_set(many[100], NULL) == 0 && ukey_get(many[100]) == NULL);
 	for (i = 0; i < UKEY_MOST; i += 3)
 		CHECK(many[i] == 0 || ukey_set(many[i], (void *)(i + 1)) == 0);
 	for (i = 0; i < UKEY_MOST; i++)
@@ -433,6 +436,9 @@ static void plain(void *arg)
 
 	(void)arg;
 	CHECK(join(t) == 0);
+	t = start(sleeps, (intptr_t)uafter(10));
+	CHECK(uthread_detach(t) == 0 && uthread_detach(t) == -EINVAL);
+	CHECK(uthread_join(t, NULL, UNEVER) == -EINVAL);
 	CHECK(uthread_make(&t, NULL, NULL, NULL) == -EINVAL);
 	CHECK(uthread_join(NULL, NULL, UNEVER) == -EINVAL);
 	CHECK(uthread_detach(NULL) == -EINVAL);

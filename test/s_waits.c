@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * s_waits: a scheduler that is stuck writes a list of exactly the threads that
- * are left, each with its function, what it waits for, and where. The same list
- * comes on a signal, also while a thread computes for ever, and while threads
- * begin, end, and move. A thread that runs for too long is reported once.
+ * are left, each with its function, the object of its wait, and a backtrace.
+ * The same list comes on a signal, also while a thread computes without end,
+ * and while threads begin, end, and move. A thread that runs for too long is
+ * reported once.
  */
 
 #include "either.h"
+#include "usync.h"
+#include "uthread.h"
 #include "uwait.h"
 #include "uwaits.h"
 
@@ -82,7 +85,7 @@ static void t_join(void *arg)
 	END;
 }
 
-/* Its first wait ends, and must not be listed. */
+/* Waits twice. The first wait ends, and must not be listed. */
 static void t_twice(void *arg)
 {
 	CHECK(w_record(UWAIT_COND, arg, uafter(UTIME_MS)) == -ETIMEDOUT);
@@ -155,7 +158,7 @@ static char *line_of(const char *function)
 		char *more;
 
 		CHECK(end != NULL);
-		/* Its frames are part of it. */
+		/* The frames of the thread are part of this. */
 		while (end[1] == '\t' && (more = strchr(end + 1, '\n')) != NULL)
 			end = more;
 		if (strstr(at, name) == NULL || strstr(at, name) > end)
@@ -227,21 +230,52 @@ static void stuck(void)
 	CHECK(times("thread 0x") == 0);
 }
 
-static void object_run(void)
+/* Two threads, each of which holds the mutex that the other wants. */
+
+static struct umutex mutex[2];
+
+static void *t_named(void *arg)
+{
+	int nr = *(int *)arg;
+
+	CHECK(umutex_lock(&mutex[nr], UNEVER) == 0);
+	yield();
+	(void)umutex_lock(&mutex[!nr], UNEVER);
+	return NULL;
+}
+
+static void t_maker(void *arg)
+{
+	static int nr[2] = { 0, 1 };
+
+	(void)arg;
+	CHECK(uthread_make(NULL, t_named, &nr[0], "zero") == 0);
+	CHECK(uthread_make(NULL, t_named, &nr[1], "number one is cut") == 0);
+}
+
+static void named_run(void)
 {
 	CHECK(uwaits_start() == 0);
 	begin(1, 0);
-	make(0, t_mutex, &lock_b);
+	make(0, t_maker, NULL);
 	CHECK(SCHED(start)() == 0);
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
 
-static void object(void)
+static void named(void)
 {
-	doing("object");
-	CHECK(check_child(object_run, text, TEXT) == 0);
-	CHECK(strstr(text, "(lock_b)") != NULL);
-	CHECK(strstr(text, "1 thread is left") != NULL);
+	char want[64];
+
+	doing("named");
+	CHECK(check_child(named_run, text, TEXT) == 0);
+	CHECK(times("end of list: 2 threads, 2 wait\n") == 1);
+	snprintf(want, sizeof want, ") \"zero\": waits: mutex %#lx (mutex",
+		 (unsigned long)(uintptr_t)&mutex[1]);
+	CHECK(times(want) == 1);
+	snprintf(want, sizeof want, ") \"number one is \": waits: mutex %#lx "
+		 "(mutex", (unsigned long)(uintptr_t)&mutex[0]);
+	CHECK(times(want) == 1);
+	CHECK(!TRACES || times(" t_named+") == 2);
 }
 
 /* Nothing is written without a request, nor if all threads end. */
@@ -359,7 +393,7 @@ static void on_signal(void)
 	listed("t_endless", " has not given way for ", COMPUTES);
 	listed("t_plain", ": waits: wake, ", "w_wait");
 	listed("t_mutex", ": waits: mutex 0x", "w_record");
-	listed("t_until", ": waits: sleep, ", "u_sleep");
+	listed("t_until", ": waits: sleep, ", "t_until");
 	CHECK(strstr(text, "9 s left\n") == NULL || times(" s left") > 0);
 	listed("t_endless", ": runs\n", COMPUTES);
 	listed("t_ready", ": ready, ", NULL);
@@ -441,7 +475,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	misuse();
 	stuck();
-	object();
+	named();
 	silent();
 	many();
 	on_signal();

@@ -21,7 +21,7 @@ WATCHDOG=${WATCHDOG:-300}
 export WATCHDOG
 text=doc/scheduler.md
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror $includes -Iexamples/pr -Itest"
-library='usched.c wait/uwait.c proc/umem.c proc/uproc.c proc/ucall.c extra/upreempt.c ll.c steal/ws.c'
+library="usched.c $(where $(printf '%s.c ' $modules))"
 sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 	examples/pr/pmain.c examples/pr/demo.c examples/pr/deadline.c test/either.h'
 # The priority of threads in test/either.h: the same for all, or by processor.
@@ -41,7 +41,7 @@ try() { # what, command ...
 
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
-	cp ./*.[ch] "$dir/copy" && cp -r proc bench examples "$dir/copy" &&
+	cp ./*.[ch] "$dir/copy" && cp -r wait proc bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
 	commands $text >"$dir/commands" && tools "$dir/tools" || return 1
 	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&

@@ -13,6 +13,8 @@
 #include "ll.h"
 #include "rr.h"
 #include "upreempt.h"
+#include "uscope.h"
+#include "uthread.h"
 #include "ws.h"
 
 #include <fenv.h>
@@ -254,6 +256,47 @@ static void answer(void)
 		for (i = 0; i < NR; i++)
 			spawn(p, answers, NULL);
 		spawn(p, for_ever, NULL);
+	}
+}
+
+/* Threads that are shells: made so, or by a scope that they have begun. */
+
+static int computes_in_scope(void *arg)
+{
+	for_ever(arg);
+	return 0;
+}
+
+static void *computes_with_result(void *arg)
+{
+	for_ever(arg);
+	return arg;
+}
+
+static void begins_scope(void *arg)
+{
+	struct uthread *t;
+	struct uscope *s;
+
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	CHECK(uscope_go(s, computes_in_scope, arg) == 0);
+	CHECK(uthread_make(&t, computes_with_result, arg, NULL) == 0);
+	for_ever(arg);
+	CHECK(uthread_join(t, NULL, UNEVER) == 0 && uscope_end(&s) == 0);
+}
+
+static void shells(void)
+{
+	int p, i;
+
+	if (kind->k_sched == BARE)
+		return;
+	set(&stop, 0);
+	set(&working, procs() * NR);
+	for (p = 0; p < procs(); p++) {
+		spawn(p, begins_scope, NULL);
+		for (i = 0; i < NR; i++)
+			spawn(p, answers, NULL);
 	}
 }
 
@@ -1276,6 +1319,7 @@ int main(int argc, char **argv)
 	prepare_registers();
 	CHECK(upreempt_start(TICK) == 0);
 	on_all(answer);
+	on_all(shells);
 	on_all(errnos);
 	on_all(called);
 	called_by_us();

@@ -5,7 +5,7 @@
 /*
  * Three call-backs for waits are enough. Whichever allocation fails, once or
  * from there on: an error is returned, nothing has changed, and nothing is
- * lost; what is tried again works. Without the call-backs the result is
+ * lost. A second try works. Without the call-backs the result is
  * -ENOSYS. Another set of call-backs, and native threads, join and cancel.
  */
 #include "fail.h"
@@ -218,6 +218,39 @@ static void joins(intptr_t i)
 	CHECK(uthread_detach(t) == 0);
 }
 
+/* The owner cannot wait for the end. Meanwhile the last thread ends. */
+
+static int sleeps_5(void *arg)
+{
+	CHECK(sleeps(uafter(5)) == 0);
+	return (int)(intptr_t)arg;
+}
+
+/* Needs a larger buffer than all waits before. */
+static NOINLINE int ends_deep(struct uscope **s)
+{
+	volatile char space[5000];
+	int rc;
+
+	space[0] = 7;
+	rc = uscope_end(s);
+	CHECK(space[0] == 7);
+	return rc;
+}
+
+static void late(void)
+{
+	struct uscope *s = begins(UNEVER, false);
+	int rc;
+
+	while (again(rc = uscope_go(s, sleeps_5, NULL)))
+		;
+	CHECK(rc == 0);
+	while (again(rc = ends_deep(&s)))
+		CHECK(sleeps(uafter(10)) == 0);
+	CHECK(rc == 0);
+}
+
 static void scenario(void *arg)
 {
 	void (*f)(void *) = ustack_self()->u_f;
@@ -236,6 +269,7 @@ static void scenario(void *arg)
 	CHECK(ends(s) == -ETIMEDOUT && unow() == from + 105);
 	CHECK(ended == CHILDREN && cleaned == CHILDREN);
 	CHECK(canceled == CHILDREN / 2);
+	late();
 	joins(7);
 	joins(8);
 	CHECK(ustack_self()->u_f == f && ustack_self()->u_arg == arg);
@@ -300,6 +334,63 @@ static void nested(void)
 	set_run(&outer);
 }
 
+/*
+ * The deadline of a scope is claimed together with another timer. That lets the
+ * last thread of the scope, of another set, end first.
+ */
+
+static struct uscope *late_scope;
+static struct ustack *last;
+
+static int ends_first(void *arg)
+{
+	last = ustack_self();
+	CHECK(waits(&inner.st_sched) == 0);
+	return (int)(intptr_t)arg;
+}
+
+static void goes(void *arg)
+{
+	CHECK(uscope_go(late_scope, ends_first, arg) == 0);
+}
+
+static void runs_inner(struct uwait_timer *t)
+{
+	(void)t;
+	wakes(&inner.st_sched, last);
+	usched_run(&inner.st_sched);
+}
+
+static void races(void *arg)
+{
+	utime_ns until = uafter(100);
+	struct uwait_timer *t;
+	int rc;
+
+	(void)arg;
+	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
+	CHECK(t != NULL);
+	t->t_f = runs_inner;
+	CHECK(uwait_timer_start(t, until) == 0);
+	late_scope = begins(until, false);
+	CHECK(makes(&inner.st_sched, goes, NULL) == 0);
+	usched_run(&inner.st_sched);
+	CHECK(uscope_end(&late_scope) == -ETIMEDOUT && unow() == until);
+	CHECK(!uwait_claim(&t->t_wait));
+	uwait_free(t);
+}
+
+static void race(void)
+{
+	set_init(&outer);
+	set_init(&inner);
+	if (usched_lanes(&inner.st_sched, 1, 65536) != 0)
+		return;			/* a portable build */
+	CHECK(makes(&outer.st_sched, races, NULL) == 0);
+	set_run(&outer);
+	usched_fini(&inner.st_sched);
+}
+
 /* Without the call-backs. */
 
 static int never(void *arg)
@@ -342,6 +433,7 @@ int main(int argc, char **argv)
 	run(0);
 	CHECK(told == 0);
 	nested();
+	race();
 	lacking();
 	runs = fail_each(FAIL_MEMORY, false, run, 0) +
 		fail_each(FAIL_MEMORY, true, run, 0);

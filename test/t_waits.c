@@ -3,10 +3,12 @@
  * t_waits: uwaits.h lists the threads of a bare dispatcher, also if ustats.h
  * counts it, and none that ustack_fini() has forgotten, that a jump has left,
  * or whose run is over. It leaves the call-backs as they were. The child of
- * fork() makes lists of its own. A thread may make a list, and a thread in
- * ucall() is in it.
+ * fork() makes lists of its own. A scheduler that is stuck is listed alone, and
+ * processors that switch stop for a list. A thread may make a list, and a
+ * thread in ucall() is in it.
  */
 #include "tiny.h"
+#include "ll.h"
 #include "rr.h"
 #include "ucall.h"
 #include "ustats.h"
@@ -60,7 +62,7 @@ static struct ustack *next(struct usched *s)
 	return u;
 }
 
-/* Forgets the first thread, which waits. */
+/* Forgets the first thread, which waits, perhaps on the same lane. */
 static void t_forget(void *arg)
 {
 	(void)arg;
@@ -70,6 +72,8 @@ static void t_forget(void *arg)
 		tiny_drop(&tt[0].tt_stack);
 		memset(&tt[0], 0x5a, sizeof tt[0]);
 	}
+	tiny_wait();
+	__asm__ volatile("");
 }
 
 static void bare_run(void)
@@ -102,16 +106,29 @@ static void bare(void)
 
 	CHECK(check_child(bare_run, text, TEXT) == 0);
 	snprintf(end, sizeof end, "usched: end of list: %d threads, %d blocked\n",
-		 2 - forgets, 2 - forgets);
+		 3 - forgets, 3 - forgets);
 	CHECK(times(end) == 1);
 	CHECK(times("no thread can run\n") == 1);
-	CHECK(times(": blocked, ") == 2 - forgets);
+	CHECK(times(": blocked, ") == 3 - forgets);
+	CHECK(times(" t_forget(0x0): blocked, ") == 1);
 	CHECK(times(" t_wait(") == 2 - forgets);
 	snprintf(end, sizeof end, " t_wait(%p): blocked", (void *)&object);
 	CHECK(times(end) == 1);
 	CHECK(strstr(text, "usched: list: run is over\n"
 		     "usched: end of list: 0 threads\n") != NULL);
 }
+
+/* ThreadSanitizer permits neither jumps nor forks of such programs. */
+#if defined(__SANITIZE_THREAD__)
+#define IN_TSAN	1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define IN_TSAN	1
+#endif
+#endif
+#if !defined(IN_TSAN)
+#define IN_TSAN	0
+#endif
 
 static jmp_buf out;
 
@@ -139,10 +156,8 @@ static void jump_run(void)
 
 static void jump(void)
 {
-#if !defined(__SANITIZE_THREAD__)
 	CHECK(check_child(jump_run, text, TEXT) == 0);
 	CHECK(times("end of list: 0 threads\n") == 2);
-#endif
 }
 
 /* A thread of rr forks; the child runs a scheduler of its own. */
@@ -158,6 +173,7 @@ static void child_run(void)
 	CHECK(rr_init(2, 0) == 0);
 	CHECK(rr_thread_init(t_rr, &t) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
+	uwaits_print("in the child");
 	_exit(0);
 }
 
@@ -189,6 +205,79 @@ static void forks(void)
 	CHECK(check_child(fork_run, text, TEXT) == 0);
 	CHECK(times("1 thread is left") == 2);
 	CHECK(times(" t_rr(") == 2 && times("1 threads, 1 wait\n") == 2);
+	CHECK(strstr(text, "usched: list: in the child\n"
+		     "usched: end of list: 0 threads\n") != NULL);
+}
+
+/* A list of a scheduler that is stuck, while another runs. */
+
+static void t_ll(void *arg)
+{
+	(void)arg;
+	CHECK(ll_wait() == 0);
+}
+
+static void two_run(void)
+{
+	CHECK(uwaits_start() == 0);
+	CHECK(ll_init(1, 0) == 0 && ll_thread_init(t_ll, NULL, 0) != NULL);
+	ll_hold();
+	CHECK(ll_start() == 0);
+	CHECK(rr_init(1, 0) == 0 && rr_thread_init(t_rr, &t) != NULL);
+	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
+	ll_release();
+	CHECK(ll_fini() == -EDEADLK);
+}
+
+static void two(void)
+{
+	CHECK(check_child(two_run, text, TEXT) == 0);
+	CHECK(times("1 threads, 1 wait\n") == 2);
+	CHECK(times(" t_rr(") == 1 && times(" t_ll(") == 1);
+	CHECK(strstr(text, " t_rr(") < strstr(text, " t_ll("));
+}
+
+/*
+ * Processors that switch stop for a list. A list may find a processor without
+ * a cpu, but not each time.
+ */
+
+static int end;
+
+static void t_busy(void *arg)
+{
+	volatile int i;
+
+	(void)arg;
+	while (!__atomic_load_n(&end, __ATOMIC_RELAXED)) {
+		for (i = 0; i < 10000000; i++)
+			;
+		CHECK(rr_yield() == 0);
+	}
+}
+
+static void busy_run(void)
+{
+	int i;
+
+	CHECK(uwaits_start() == 0);
+	CHECK(rr_init(2, 0) == 0);
+	for (i = 0; i < 4; i++)
+		CHECK(rr_thread_init(t_busy, NULL) != NULL);
+	CHECK(rr_start() == 0);
+	for (i = 0; i < 20; i++) {
+		usleep(5000);
+		uwaits_print("busy");
+	}
+	__atomic_store_n(&end, 1, __ATOMIC_RELAXED);
+	CHECK(rr_fini() == 0);
+}
+
+static void busy(void)
+{
+	CHECK(check_child(busy_run, text, TEXT) == 0);
+	CHECK(times("usched: list: busy\n") == 20);
+	CHECK(times("end of list: 4 threads, 4 ready\n") > 0);
 }
 
 /* A call, and a list made by a thread. */
@@ -227,9 +316,9 @@ static void call_run(void)
 static void calls(void)
 {
 	CHECK(check_child(call_run, text, TEXT) == 0);
-	CHECK(times(" t_call((nil)): waits: call 0x") == 1);
+	CHECK(times(" t_call(0x0): waits: call 0x") == 1);
 	CHECK(times(" (call), ") == 1);
-	CHECK(times(" t_list((nil)): runs\n") == 1);
+	CHECK(times(" t_list(0x0): runs\n") == 1);
 	CHECK(times("2 threads, 1 wait, 1 run\n") == 1);
 }
 
@@ -241,8 +330,12 @@ int main(int argc, char **argv)
 			for (counts = 0; counts < 2; counts++)
 				bare();
 	}
-	jump();
-	forks();
+	if (!IN_TSAN) {
+		jump();
+		forks();
+	}
+	two();
+	busy();
 	calls();
 	return 0;
 }

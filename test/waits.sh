@@ -97,14 +97,16 @@ cp "$dir/plain.c" "$dir/alone.c"
 build alone "-Wl,-u,uwaits_start" "$dir/libusched.a"
 
 for program in plain alone; do
-	"$dir/$program" 2>"$dir/out"
-	check "$program, not asked" test ! -s "$dir/out"
+	for no in "" 0; do
+		USCHED_WAITS=$no "$dir/$program" 2>"$dir/out"
+		check "$program, not asked" test ! -s "$dir/out"
+	done
 	USCHED_WAITS=stuck "$dir/$program" 2>"$dir/out"
 	check "$program" has "$dir/out" "usched: list: 2 threads are left, and"
 	check "$program" has "$dir/out" \
 		"thread 0x[0-9a-f]* w_wait(0x[0-9a-f]*): waits: wake, [0-9]* ms\$"
 	check "$program" has "$dir/out" \
-		"thread 0x[0-9a-f]* w_sleep((nil)): waits: sleep, [0-9]* ms\$"
+		"thread 0x[0-9a-f]* w_sleep(0x0): waits: sleep, [0-9]* ms\$"
 	check "$program" grep -q "^	#[0-9] 0x[0-9a-f]* w_sleep+0x[0-9a-f]* ($program+0x[0-9a-f]*)\$" \
 		"$dir/out"
 	check "$program" has "$dir/out" "usched: end of list: 2 threads, 2 wait\$"
@@ -143,8 +145,8 @@ list() {
 USCHED_WAITS=signal,run=50 list "$dir/plain" busy
 check "busy" test "$(grep -c '^usched: run: ' "$dir/out")" = 1
 check "busy" has "$dir/out" \
-	"usched: run: thread 0x[0-9a-f]* w_busy((nil)) has not given way for [0-9]* ms\$"
-check "busy" has "$dir/out" "thread 0x[0-9a-f]* w_busy((nil)): runs\$"
+	"usched: run: thread 0x[0-9a-f]* w_busy(0x0) has not given way for [0-9]* ms\$"
+check "busy" has "$dir/out" "thread 0x[0-9a-f]* w_busy(0x0): runs\$"
 check "busy" test "$(grep -c '^	#[0-9] 0x[0-9a-f]* w_busy' "$dir/out")" = 2
 check "busy" has "$dir/out" \
 	"usched: end of list: 3 threads, 2 wait, 1 run\$"

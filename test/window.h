@@ -17,7 +17,7 @@
 #include <sched.h>
 #include <time.h>
 
-#define WINDOW_NR	48		/* numbers 1 to 47 */
+#define WINDOW_NR	64		/* numbers 1 to 63 */
 #define WINDOW_RARE	4000		/* before that, delays are frequent */
 #define USCHED_RACE(n)	window(n)
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* cancel.h: how a cancellation finds the wait of a thread. Not installed. */
+/* cancel.h: how a cancellation finds the wait of a thread. Private. */
 
 #ifndef UCANCEL_H
 #define UCANCEL_H
 
 /*
- * A thread in a scope shows the record of its wait to cancellations, in a slot:
- * one word. A cancellation takes the record out, and claims it. The scope has
- * a flag, which stays set, and a lock, which only cancellations take here.
+ * A thread in a scope shows the record of its wait to cancellations, in a
+ * slot: one word. A cancellation takes the record out, and claims it. The
+ * scope has a flag, which stays set, and a lock, which only cancellations take
+ * here.
  *
  *	the waiter			a cancellation, which holds the lock
  *
@@ -26,7 +27,8 @@
  * is done; then either K3 has claimed it, and the waiter also waits for K4
  * (uwait.h), or no cancellation touches it any more.
  *
- * So a wait costs two atomic instructions, and the lock only if it is canceled.
+ * So a wait costs two atomic instructions, and the lock only if it is
+ * cancelled.
  *
  *	operation       who may call		against ucancel_take()
  *	ucancel_enter   the thread of the slot	taken, or not begun
@@ -34,14 +36,14 @@
  *	ucancel_set     holder of the lock	excluded by the lock
  *	ucancel_take    holder of the lock	excluded by the lock
  *
- * REJECTED: the lock around E1 and E2, and around L1, which would be four atomic
- * instructions, and threads of a scope would wait for each other.
+ * REJECTED: the lock around E1 and E2, and around L1, which would be four
+ * atomic instructions, and threads of a scope would wait for each other.
  */
 
 #include "lock.h"
 #include "uwait.h"
 
-/* Returns why waits are canceled, or 0. Any thread. */
+/* Returns why waits are cancelled, or 0. Any thread. */
 static __inline__ int ucancel_why(const int *flag)
 {
 	return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
@@ -73,8 +75,8 @@ static __inline__ void ucancel_set(int *flag, int why)
 }
 
 /*
- * Returns the record of a slot, claimed, or NULL. The caller tells it (K4) after
- * it has put the lock. Caller holds the lock, and has set the flag.
+ * Returns the record of a slot, claimed, or NULL. The caller tells it (K4)
+ * after it has put the lock. Caller holds the lock, and has set the flag.
  */
 static __inline__ struct uwait *ucancel_take(struct uwait **slot)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uscope.c: scopes: threads that end together, and can be canceled. */
+/* uscope.c: scopes: threads that end together, and can be cancelled. */
 
 /*
  * OVERVIEW
@@ -20,41 +20,41 @@
  *	     +-------------+
  *
  * The thread that began a scope, its owner, is in the list of the scope
- * meanwhile, and not in that of the scope around it. So to cancel a scope is to
- * walk over its tree, and to claim the records of all threads. Deadlines that
- * cannot come before a deadline around them need no timer.
+ * meanwhile, and not in that of the scope around it. So to cancel a scope is
+ * to walk over its tree, and to claim the records of all threads. Deadlines
+ * that cannot come before a deadline around them need no timer.
  *
- * A PLAIN THREAD that begins a scope becomes a shell in place: u_f and u_arg,
- * which the dispatcher has used already, lead to a block, and at the end of its
- * outermost scope they get back what they were.
+ * A PLAIN THREAD that begins a scope becomes a shell (usched.h) in place: u_f
+ * and u_arg, which the dispatcher has used already, lead to a block. The end of
+ * its outermost scope restores both.
  *
  * CANCELLATION
  *
- * A cancellation walks over the tree from its scope down. In each scope it sets
- * a flag and takes the records of the threads' waits: cancel.h. It tells them
- * when it holds no lock any more. A wait asks the flag of its innermost scope
- * only.
+ * A cancellation walks over the tree from its scope down. In each scope it
+ * sets a flag and takes the records of the threads' waits: cancel.h. It tells
+ * them when it holds no lock any more. A wait asks the flag of its innermost
+ * scope only.
  *
  * THE END
  *
- * sc_alive counts the threads that uscope_go() has made, and the timer if it was
- * started. The owner waits for 0. Whoever takes off the last but the timer
- * stops the timer, too. If it is too late for that, the timer comes and takes
- * off itself. So the last access to a scope but the owner's is under sc_lock,
- * before the owner is told.
+ * sc_alive counts the threads that uscope_go() has made, and the timer if it
+ * was started. The owner waits for 0. The last thread that ends while the owner
+ * waits also stops the timer. If it is too late for that, the call of the timer
+ * lowers sc_alive. So the last access to a scope, except by its owner, is under
+ * sc_lock, and before the owner is told.
  *
- * The record of this wait is the scope itself: an end needs no memory. It cannot
- * be canceled, and is claimed under sc_lock only. If the owner cannot block
- * since there is no memory for its slice, it claims the record itself, and the
- * next uscope_end() uses it again.
+ * The record of this wait is the scope itself: an end needs no memory. It
+ * cannot be cancelled, and is claimed under sc_lock only. If the owner cannot
+ * block since there is no memory for its slice, it claims the record itself,
+ * and the next uscope_end() uses it again.
  *
  * INVARIANTS
  *
- * S1. A block is in the list of b_scope, from uscope_go() or uscope_begin() to
- *     its end. Only its own thread changes b_scope, and while b_scope is not
- *     NULL, under sc_lock of the old and of the new scope.
- * S2. If a scope is canceled, all scopes in it are, except shields and what is
- *     in them. sc_canceled never goes back to 0.
+ * S1. A block is in the list of b_scope, unless that is NULL. After its thread
+ *     was made, only this thread changes b_scope. The thread moves the block
+ *     from a list to the next under the lock of the scope around.
+ * S2. If a scope is cancelled, all scopes in it are, except shields and what
+ *     is in them. sc_canceled never goes back to 0.
  * S3. A lock is taken only while no lock is held but those of the scopes
  *     around: parents first.
  * S4. When a scope is freed it has no scopes, no thread but the owner, and its
@@ -63,13 +63,13 @@
  * REJECTED
  *
  * One lock for a whole tree: all threads that begin and end in it would take
- * it. A look at all scopes around at each wait: deep trees pay for it each time.
- * A recursive walk: threads have small stacks, and
- * a recursive program nests scopes as deep as it likes.
+ * it. A look at all scopes around at each wait: deep trees pay for it each
+ * time. A recursive walk: threads have small stacks, and a recursive program
+ * nests scopes as deep as it likes.
  *
  * A shield as a state of the thread: its deadline needs a timer, threads that
  * help with the clean-up are not shielded, and a scope begun in it would be
- * canceled from the beginning.
+ * cancelled from the beginning.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -100,7 +100,7 @@ struct uscope {
 	bool                 sc_ends;	/* the owner waits, or did */
 	long                 sc_alive;
 	long                 sc_errors;
-	struct uself_link    sc_link;	/* in sc_scopes of sc_parent; its lock */
+	struct uself_link    sc_link;	/* in sc_scopes; sc_parent locks */
 	struct uself_link    sc_scopes;
 	struct uself_link    sc_threads;
 };
@@ -110,13 +110,11 @@ struct deadline {
 	struct uscope     *d_scope;
 };
 
-/* Records that were claimed, linked by w_at.link. */
+/* Records that were claimed. They are linked by w_at.link. */
 struct list {
 	struct uwait  *r_first;
 	struct uwait **r_end;
 };
-
-typedef int call_error(void *);
 
 static void link_init(struct uself_link *head);
 static void link_last(struct uself_link *head, struct uself_link *l);
@@ -146,7 +144,7 @@ static void list_init(struct list *r)
 	r->r_end   = &r->r_first;
 }
 
-/* Tells the waits of the list that they are canceled. Caller holds no lock. */
+/* Tells the waits of the list that they are cancelled. Caller holds no lock. */
 static void list_tell(struct list *r)
 {
 	struct uwait *w, *next;
@@ -185,7 +183,7 @@ static bool cancel_into(struct uscope *s)
 }
 
 /*
- * Cancels top, if it is not canceled, and the scopes in it. Caller holds the
+ * Cancels top, if it is not cancelled, and the scopes in it. Caller holds the
  * lock of top. On the way the locks from top to s are held.
  */
 static void cancel(struct uscope *top, int why, struct list *r)
@@ -259,8 +257,8 @@ static bool alone(struct uscope *s)
 }
 
 /*
- * Takes a thread or the timer off s. Returns the record of the owner if that is
- * to be told. Caller holds the lock, and touches s no more after it.
+ * Takes a thread or the timer off s. Returns the record of the owner if that
+ * is to be told. Caller holds the lock, and touches s no more after it.
  */
 static struct uwait *one_less(struct uscope *s)
 {
@@ -298,23 +296,21 @@ static void block_free(struct uself_block *b)
 	s->s_free(s, b, sizeof *b);
 }
 
-static void run(struct uself *e)
+/* The owner of the innermost scope is the thread if it has not ended that. */
+static void end(struct uself *e, void *rc)
 {
 	struct uself_block *b = (struct uself_block *)e;
-	call_error *f = (call_error *)(void (*)(void))e->e_shell.h_f;
-	struct uscope *s = b->b_scope;
-	int rc = f(e->e_shell.h_arg);
 
 	uself_end(b);
-	if (b->b_scope != s)
+	if (b->b_scope->sc_owner == b)
 		usched_fail("uscope: the thread has ended in a scope that it "
 			    "has begun");
-	ended(s, b, rc);
+	ended(b->b_scope, b, (int)(intptr_t)rc);
 	uself_leave(b);
 	block_free(b);
 }
 
-static const struct uself_ops ops = { run, enter, leave };
+static const struct uself_ops ops = { true, end, enter, leave };
 
 /* Puts b, of a new thread, in s. 0, -ECANCELED. */
 static int into(struct uscope *s, struct uself_block *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uscope.h: scopes: threads that end together, and can be canceled. */
+/* uscope.h: scopes: threads that end together, and can be cancelled. */
 
 #ifndef USCOPE_H
 #define USCOPE_H
@@ -30,28 +30,27 @@
  *
  * CANCELLATION
  *
- * A scope is canceled by uscope_cancel(), when its deadline passes, by the first
- * error of a thread that uscope_go() has made in it, or with the scope around
- * it. It stays so until its end: each wait of this library in it returns
- * -ECANCELED, the wait in progress and all later waits, unless what it waits for
- * is there already. Nothing that was received or granted is lost: then the wait
- * returns 0. uscope_end() itself always waits for the threads.
+ * A scope is cancelled by uscope_cancel(), when its deadline passes, by the
+ * first error of a thread that uscope_go() has made in it, or with the scope
+ * around it. It stays so until its end: each wait of this library in it
+ * returns -ECANCELED, the wait in progress and all later waits, unless what it
+ * waits for is there already. Nothing that was received or granted is lost:
+ * then the wait returns 0. uscope_end() itself always waits for the threads.
  *
- * Nothing is killed. A thread that does not wait asks u_canceled(). Waits of
- * the schedulers themselves, as rr_wait(), and calls by ucall() that have begun
- * are not canceled; u_wait_until(UNEVER) is. A thread made in a scope begins
- * also if the scope was canceled meanwhile, so that it can give back its
- * argument.
+ * Nothing is killed. A thread that does not wait asks u_canceled(). rr_wait()
+ * and its like are not cancelled, but u_wait_until(UNEVER) and rr_join() are.
+ * ucall() always waits for its function. A thread made in a scope begins even
+ * if the scope was cancelled meanwhile, so that it can give back its argument.
  *
- * Clean-up that waits, in a canceled scope, needs a shield: uscope_shield().
+ * Clean-up that waits, in a cancelled scope, needs a shield: uscope_shield().
  *
  * WHO MAY CALL WHAT
  *
- * uscope_begin(), uscope_shield(), uscope_end(): threads of any dispatcher with
- * the call-backs of uwait.h, each for itself. uscope_go(): any such thread.
- * uscope_cancel(), uscope_errors(): any thread or native thread. The caller
- * knows that the scope has not ended, as all threads in it do. Not a signal
- * handler, nor a call-back of a dispatcher.
+ * uscope_begin(), uscope_shield(), uscope_end(): threads of any dispatcher
+ * with the call-backs of uwait.h, each for itself. uscope_go(): any such
+ * thread. uscope_cancel(), uscope_errors(): any thread or native thread. The
+ * caller knows that the scope has not ended, as all threads in it do. Not a
+ * signal handler, nor a call-back of a dispatcher.
  *
  * A thread that has begun a scope must not end in it: it would leave threads
  * behind for which no end waits. Threads of uscope_go() and uthread_make()
@@ -68,34 +67,35 @@ extern "C" {
 struct uscope;
 
 /*
- * Begins a scope, and enters it. It is canceled when until passes; UNEVER: it
+ * Begins a scope, and enters it. It is cancelled when until passes; UNEVER: it
  * has no deadline. 0 and *s; -EINVAL: the caller is no thread, or until is
  * negative; -ENOMEM, -ENOSYS.
  */
 int uscope_begin(struct uscope **s, utime_ns until);
 
 /*
- * Begins a scope that is not canceled with the scopes around it until the
- * deadline has passed, or the shield was ended. Then what was kept off comes in.
- * For clean-up: uscope_end() ends it. As uscope_begin().
+ * Begins a scope that is not cancelled with the scopes around it until the
+ * deadline has passed, or the shield was ended. Then what was kept off comes
+ * in. For clean-up: uscope_end() ends it. As uscope_begin().
  */
 int uscope_shield(struct uscope **s, utime_ns until);
 
 /*
  * Makes a thread in s, which runs f(arg). If f() returns anything but 0, that
  * is an error: the first error cancels s, and uscope_end() returns it. But
- * -ECANCELED is no error once s is canceled. 0; -ECANCELED: s is canceled, and
- * no thread was made; -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has no s_make.
+ * -ECANCELED is no error once s is cancelled. 0; -ECANCELED: s is cancelled,
+ * and no thread was made; -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has no
+ * s_make.
  */
 int uscope_go(struct uscope *s, int (*f)(void *), void *arg);
 
 /*
  * Waits until all threads that uscope_go() has made in *s have ended, ends the
- * scope, and sets *s to NULL. *s is the innermost scope of the caller, who has
- * begun it; else the program ends in usched_fail(). Returns the first error of
- * a thread; else -ETIMEDOUT if it was canceled by its deadline; else -ECANCELED
- * if it was canceled; else 0. -ENOMEM with *s not NULL: no memory to wait, and
- * the scope has not ended; call again. -EINVAL: *s is NULL.
+ * scope, and sets *s to NULL. The caller has begun *s, and it is its innermost
+ * scope; else the program ends in usched_fail(). Returns the first error of a
+ * thread; else -ETIMEDOUT if it was cancelled by its deadline; else -ECANCELED
+ * if it was cancelled; else 0. -ENOMEM with *s not NULL: no memory to wait,
+ * and the scope has not ended; call again. -EINVAL: *s is NULL.
  */
 int uscope_end(struct uscope **s);
 
@@ -105,13 +105,13 @@ void uscope_cancel(struct uscope *s);
 /* Returns how many threads of s have ended with an error. */
 long uscope_errors(struct uscope *s);
 
-/* As uscope_end(). Also sets *errors to what uscope_errors() is at the end. */
+/* Ends *s as uscope_end(). Sets *errors to the number of errors. */
 int uscope_end_errors(struct uscope **s, long *errors);
 
 /* Returns the innermost scope of the running thread, or NULL. */
 struct uscope *uscope_self(void);
 
-/* Returns whether the innermost scope of the running thread is canceled. */
+/* Returns whether the innermost scope of the running thread is cancelled. */
 bool u_canceled(void);
 
 #ifdef __cplusplus

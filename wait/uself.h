@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uself.h: what uthread.c and uscope.c keep of a thread. Not installed. */
+/* uself.h: the block that uthread.c and uscope.c keep of a thread. Private. */
 
 #ifndef USELF_H
 #define USELF_H
@@ -12,7 +12,7 @@ struct uself_link {
 	struct uself_link *l_prev;
 };
 
-/* By whom the block was made. */
+/* How the block came about. */
 enum {
 	USELF_PLACE,	/* a plain thread, as long as it is in a scope */
 	USELF_SCOPE,	/* uscope_go() */
@@ -25,9 +25,9 @@ struct uself_block {
 	void               *b_data;	/* (atomic) */
 	char                b_name[UTHREAD_NAME];
 	unsigned char       b_kind;
-	/* Of uscope.c. */
+	/* For uscope.c. */
 	struct uscope      *b_scope;	/* the innermost, or NULL */
-	struct uwait       *b_wait;	/* to be canceled, or NULL (atomic) */
+	struct uwait       *b_wait;	/* to be cancelled, or NULL (atomic) */
 	struct uself_link   b_link;	/* in b_scope */
 };
 

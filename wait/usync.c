@@ -1,6 +1,103 @@
 /* SPDX-License-Identifier: MIT */
 /* usync.c: mutexes, conditions, semaphores and the like. */
 
+/*
+ * OVERVIEW
+ *
+ * An object has a word of state. Where no thread has to wait, an operation is
+ * a single compare-and-swap of it. Threads that wait leave records (uwait.h) in
+ * a ring, under a lock. Whoever ends a wait takes the record out of the ring,
+ * claims it, puts the lock, and tells the waiter.
+ *
+ *	   y_state                        y_first
+ *	+-----------------+---+---+         |
+ *	| units, readers, | Q | L |         v
+ *	| TAKEN ...       |   |   |      record <-> record <-> record
+ *	+-----------------+---+---+         ^                    |
+ *	    QUEUED: the ring is not empty   +--------------------+
+ *	    LOCAL
+ *
+ * Fast paths change the state without the lock, but none of them applies while
+ * QUEUED is set, except those that leave the object held by others.
+ *
+ * FREEING
+ *
+ * A program may free an object as soon as the call has returned that ends its
+ * use, while other calls are still under way. So the locks of the rings do not
+ * lie in the objects, but in an array, where the address of the object names
+ * the lock. A thread that waits for a lock or puts it no longer needs the
+ * object.
+ *
+ * N1. The last touch of an object is the change of its state that lets others
+ *     go on. After that come only claimed records, and the lock.
+ * N2. A waiter that gives up looks at its record first, under the lock. If the
+ *     record was taken out of the ring, the object may be gone.
+ * N3. While a record is in a ring, its object exists. A record leaves its ring
+ *     under the lock, so a record that was found there exists up to lock_put().
+ * N4. No thread holds two of the locks, and no holder calls what may wait.
+ * N5. QUEUED says, under the lock, whether the rings of the object are empty.
+ *
+ * MUTEXES
+ *
+ * An unlock does not give the mutex to the first waiter, because all others
+ * would then wait until that waiter runs, perhaps on a processor that sleeps.
+ * The mutex is left free, and the first waiter is woken to try again.
+ *
+ *	TAKEN	a thread holds the mutex
+ *	WOKEN	a waiter has left the ring, and is on its way to try again
+ *	KEPT	the mutex is free, but only such a waiter may take it
+ *
+ * M1. If QUEUED is set, then so is TAKEN or WOKEN. So there is an unlock to
+ *     come that looks at the ring.
+ * M2. While WOKEN is set, unlocks wake no other waiter.
+ * M3. A woken waiter clears WOKEN: as it takes the mutex, or as it goes to the
+ *     head of the ring. Then the next unlock gives the mutex to it, so it loses
+ *     at most once.
+ * M4. While WOKEN is set, UMUTEX_BYPASS unlocks leave the mutex to all. The
+ *     next sets KEPT. So a thread that never waits between its locks has to,
+ *     and the woken waiter runs, if the same processor has it.
+ *
+ * Before a thread waits, it spins for a moment, since critical sections are
+ * mostly short and the holder may run elsewhere. If that is in vain, as it
+ * always is with a single processor, the next attempts are left out: 1, 3, 7 and
+ * so on, up to 255.
+ *
+ * CONDITIONS
+ *
+ * C1. The record enters the ring before the mutex is unlocked.
+ * C2. A signal claims the record, so neither deadline nor cancellation can take
+ *     the signal away. If the mutex is taken, the record changes over to the
+ *     ring of the mutex, as it is. Otherwise the waiter is woken as by M2.
+ * C3. The wait for the mutex has a record of its own, since a deadline may
+ *     still stand in a wheel for the first. It is allocated with the first. Both
+ *     waits are the same call in the same function, so the thread blocks where
+ *     it blocked before, and needs no memory.
+ *
+ * THE OTHERS
+ *
+ * S1. A unit goes to the first that waits, or, if the ring is empty, to the
+ *     state. So while a semaphore has units, its ring is empty.
+ * R1. A reader waits if there is a writer, or if a writer waits. The last
+ *     reader lets the first writer in, a writer all readers that wait. So a
+ *     reader waits for at most a phase of readers and one writer.
+ * R2. A writer that gives up lets the readers in that waited only for it.
+ * G1. With waiters, the count becomes 0 under the lock, as the last touch.
+ * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
+ *     has been counted, and gets 0, even if its deadline was first.
+ * O1. Either a thread runs the function, or it is done, or no thread waits.
+ *
+ * REJECTED
+ *
+ * Locks in the objects: a waiter whose deadline has passed takes the lock of an
+ * object that the last wake has made free to go. Rings in a table by address,
+ * as in a parking lot: a million waits are chains of thousands, and the table
+ * cannot grow without memory.
+ *
+ * An unlock that gives the mutex to the first that waits, where spins have been
+ * in vain: if ten threads yield while they hold it, there is a wait for each
+ * lock either way. Newcomers lock without a wait as often as waiters lose.
+ */
+
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* park.h: syscall() */
 #endif
@@ -10,6 +107,8 @@
 #include "lock.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <string.h>
 
 UPREEMPT_NEVER;
 
@@ -39,7 +138,7 @@ struct pair {
 	struct umutex     *pr_mutex;
 };
 
-/* Locks: N1. */
+/* Locks. */
 
 static struct {
 	struct ulock s_lock;
@@ -75,6 +174,22 @@ static struct ulock *enter(struct usync *y)
 	return lock;
 }
 
+/* In the child of a fork, those that held locks are gone. */
+static void in_child(void)
+{
+	memset(locks, 0, sizeof locks);
+}
+
+/* Called before the first wait. */
+static void locks_init(void)
+{
+	static int done;
+
+	if (__atomic_load_n(&done, __ATOMIC_RELAXED) == 0 &&
+	    __atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) == 0)
+		(void)pthread_atfork(NULL, NULL, in_child);
+}
+
 const void *usync_native(void)
 {
 	static __thread char here;
@@ -99,7 +214,7 @@ void usync_check(struct usync *y)
 
 /* Rings. Caller holds the lock. */
 
-/* Appends z to a ring, or to no ring yet. */
+/* Appends z to a ring. */
 static void put_last(struct usync_wait **first, struct usync_wait *z)
 {
 	struct usync_wait *next = *first;
@@ -201,6 +316,7 @@ static void set_queued(struct usync *y)
 
 static void wait_init(struct usync_wait *z, const struct usync *y)
 {
+	locks_init();
 	z->z_prev    = NULL;
 	z->z_lock    = lock_of(y);
 	z->z_self    = usync_self();
@@ -264,7 +380,7 @@ static bool spin(struct usync *y, unsigned bits)
 		for (j = 0; j < PAUSES; j++)
 			ulock_relax();
 	}
-	penalty = i < SPINS ? 0 : penalty < 64 ? 2 * penalty + 1 : penalty;
+	penalty = i < SPINS ? 0 : penalty < 128 ? 2 * penalty + 1 : penalty;
 	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
 	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
 	return i < SPINS;
@@ -277,24 +393,26 @@ static int busy(const struct usync *y)
 
 /* Mutexes. */
 
+/* Bits that keep a caller from taking a mutex, and those that it clears. */
+#define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT)
+#define CLEARS(woken)	((woken) ? UMUTEX_WOKEN | UMUTEX_KEPT : 0u)
+
 /*
  * Puts z into the ring of m, and returns true; or takes m for the caller. If
- * the caller was woken, it goes first, and is no longer on its way. z may be
- * NULL then.
+ * the caller was woken, it goes first, and is no longer on its way: M3. z may
+ * be NULL then.
  */
 static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 {
 	struct usync *y = &m->mx_sync;
 	struct ulock *lock = enter(y);
 	unsigned now = usync_state(y);
-	unsigned not_mine = woken ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT;
-	unsigned less = woken ? UMUTEX_WOKEN | UMUTEX_KEPT : 0;
 	unsigned more;
 
 	do {
-		more = !(now & not_mine) ? UMUTEX_TAKEN :
+		more = !(now & BARS(woken)) ? UMUTEX_TAKEN :
 			z != NULL ? USYNC_QUEUED : 0;
-	} while (!usync_change(y, &now, (now & ~less) | more));
+	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more)); /* M1 */
 	if (more == UMUTEX_TAKEN)
 		usync_own(&m->mx_owner, usync_self());
 	else if (woken && z != NULL) {
@@ -306,24 +424,23 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 	return more != UMUTEX_TAKEN;
 }
 
-/* Takes m if it is or gets free. */
-static bool mutex_take(struct umutex *m, bool woken)
+/* Takes m if it is free or, if the caller may spin, gets free. */
+static bool mutex_take(struct umutex *m, bool woken, bool may_spin)
 {
 	struct usync *y = &m->mx_sync;
-	unsigned not_mine = woken ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT;
-	unsigned less = woken ? UMUTEX_WOKEN | UMUTEX_KEPT : 0;
 	unsigned now;
 
 	do {
 		now = usync_state(y);
-		while (!(now & not_mine)) {
-			if (!usync_change(y, &now, (now & ~less) | UMUTEX_TAKEN))
+		while (!(now & BARS(woken))) {
+			if (!usync_change(y, &now, (now & ~CLEARS(woken)) |
+					  UMUTEX_TAKEN))
 				continue;
 			usync_own(&m->mx_owner, usync_self());
 			return true;
 		}
-	} while (usync_owner(&m->mx_owner) != usync_self() &&
-		 spin(y, not_mine));
+	} while (may_spin && usync_owner(&m->mx_owner) != usync_self() &&
+		 spin(y, BARS(woken)));
 	return false;
 }
 
@@ -344,7 +461,7 @@ static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
 
 /*
  * Waits until m is the caller's, whose record is in the ring of c or, if c is
- * NULL, of m. All waits are in the same place: N5.
+ * NULL, of m. All waits are this call of uwait_for(): C3.
  */
 static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
 		      struct ucond *c)
@@ -360,7 +477,7 @@ static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
 			if (c == NULL)
 				return rc;
 			result = rc;
-		} else if (mutex_take(m, true))
+		} else if (mutex_take(m, true, true))
 			break;
 		if (c != NULL) {
 			next  = &((struct pair *)z)->pr_lock;
@@ -386,7 +503,7 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	struct usync_wait *z;
 	int rc;
 
-	if (mutex_take(m, false))
+	if (mutex_take(m, false, until > UNOW))
 		return 0;
 	if (usync_owner(&m->mx_owner) == usync_self())
 		return -EDEADLK;
@@ -407,7 +524,7 @@ static void mutex_pass(struct umutex *m)
 	unsigned to = local(y);
 	int result = RETRY;
 
-	if (z != NULL && z->z_first) {
+	if (z != NULL && z->z_first) {			/* M3 */
 		result = GIVEN;
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
@@ -433,11 +550,11 @@ void umutex_unlock_slow(struct umutex *m)
 	usync_own(&m->mx_owner, NULL);
 	do {
 		if ((now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED) {
-			mutex_pass(m);
+			mutex_pass(m);			/* M2 */
 			return;
 		}
 		to = now - UMUTEX_TAKEN;
-		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS)
+		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS) /* M4 */
 			to |= UMUTEX_KEPT;
 	} while (!usync_change(y, &now, to));
 }
@@ -476,7 +593,7 @@ int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 	put_last(&y->y_first, z);
 	set_queued(y);
 	lock_put(lock);
-	umutex_unlock(m);
+	umutex_unlock(m);				/* C1 */
 	rc = mutex_wait(m, &z, until, c);
 	uwait_free(p);
 	return rc;
@@ -494,7 +611,7 @@ static void cond_pass(struct usync_wait *z)
 		more = now & (UMUTEX_TAKEN | UMUTEX_WOKEN) ? USYNC_QUEUED :
 			UMUTEX_WOKEN;
 	} while (!usync_change(y, &now, now | more));
-	if (more == USYNC_QUEUED) {
+	if (more == USYNC_QUEUED) {			/* C2 */
 		z->z_claimed = true;
 		put_last(&y->y_first, z);
 	}
@@ -653,7 +770,7 @@ static void rw_give_up(struct urw *l, struct usync_wait *z,
 	if (z->z_prev != NULL) {
 		take_out(first, z);
 		now = usync_state(y);
-		if (l->rw_writers == NULL && !(now & URW_WRITER))
+		if (l->rw_writers == NULL && !(now & URW_WRITER)) /* R2 */
 			all = take_all(&y->y_first, &nr);
 		while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
 				     queued(y->y_first) | queued(l->rw_writers))
@@ -687,20 +804,22 @@ static unsigned rw_reads(const struct urw *l, unsigned now, bool in)
 int urw_read(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = usync_state(y);
 	struct usync_wait *z;
 	struct ulock *lock;
-	unsigned to;
+	unsigned now, to;
 	int rc;
 
-	while ((to = rw_reads(l, now, false)) != now) {
-		if (now / URW_READER >= USYNC_MOST)
-			return -EOVERFLOW;
-		if (usync_change(y, &now, to))
-			return 0;
-	}
-	if (usync_owner(&l->rw_owner) == usync_self())
-		return -EDEADLK;
+	do {
+		now = usync_state(y);
+		while ((to = rw_reads(l, now, false)) != now) {
+			if (now / URW_READER >= USYNC_MOST)
+				return -EOVERFLOW;
+			if (usync_change(y, &now, to))
+				return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, URW_WRITER | USYNC_QUEUED));
 	z = wait_new(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
@@ -721,18 +840,21 @@ int urw_read(struct urw *l, utime_ns until)
 int urw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = local(y);
 	struct usync_wait *z;
 	struct ulock *lock;
+	unsigned now;
 	bool got;
 	int rc;
 
-	if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
-		usync_own(&l->rw_owner, usync_self());
-		return 0;
-	}
-	if (usync_owner(&l->rw_owner) == usync_self())
-		return -EDEADLK;
+	do {
+		now = local(y);
+		if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
+			usync_own(&l->rw_owner, usync_self());
+			return 0;
+		}
+		if (usync_owner(&l->rw_owner) == usync_self())
+			return -EDEADLK;
+	} while (until > UNOW && spin(y, ~(unsigned)USYNC_LOCAL));
 	z = wait_new(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;
@@ -812,7 +934,7 @@ static bool group_end(struct usync *y, unsigned *now)
 
 	y->y_first = NULL;
 	ended = usync_change(y, now, *now & USYNC_LOCAL);
-	if (ended)			/* y may be free: N3 */
+	if (ended)			/* y may be free: G1 */
 		all = take_all(&first, &nr);
 	else
 		y->y_first = first;
@@ -888,7 +1010,7 @@ static bool barrier_give_up(struct usync *y, struct usync_wait *z)
 	bool counted;
 
 	lock_get(z->z_lock);
-	counted = z->z_prev == NULL;
+	counted = z->z_prev == NULL;			/* B1 */
 	if (!counted) {
 		take_out(&y->y_first, z);
 		set(y, usync_state(y) - CAME);

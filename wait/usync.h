@@ -111,7 +111,7 @@ enum {
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
 	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
-	UMUTEX_KEPT  = 16,	/* and only such a waiter may take it */
+	UMUTEX_KEPT  = 16,	/* and no other thread may take the mutex */
 	USEM_UNIT    = 4,	/* that many times the units */
 	UGROUP_UNIT  = 4,
 	URW_WRITER   = 4,
@@ -144,15 +144,19 @@ enum {
 int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
 
 /*
- * Ends the wait of the first that waits, or of all. If the mutex is taken they
- * change over to its waiters, and do not run for nothing. The caller need not
- * hold the mutex.
+ * Ends the first wait for c. If the mutex is taken, the waiter changes over to
+ * the waiters of the mutex, and does not run in vain. The caller need not hold
+ * the mutex.
  */
 void ucond_signal(struct ucond *c);
+
+/* Ends all waits for c, as ucond_signal() does. */
 void ucond_broadcast(struct ucond *c);
 
-/* Locks for reading, beside others, or for writing, alone. -EDEADLK. */
+/* Locks l for reading, beside other readers. -EDEADLK, -EOVERFLOW. */
 int urw_read(struct urw *l, utime_ns until);
+
+/* Locks l for writing, alone. -EDEADLK. */
 int urw_write(struct urw *l, utime_ns until);
 
 /* Unlocks what the caller holds, for reading or for writing. */
@@ -178,12 +182,15 @@ int ubarrier_wait(struct ubarrier *b, utime_ns until);
 
 /*
  * Calls f(arg), unless a call for o has returned 0 before. If a call is under
- * way, waits for its end; if it was not 0, calls f(arg) next. Returns 0, what f
- * has returned, or the result of a wait. -EDEADLK: o's own f calls it.
+ * way, waits for its end; unless that returns 0, calls f(arg) next. Returns 0,
+ * the result of f, or of a wait. -EDEADLK: o's own f calls it.
  */
 int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
 
-/* 0; -EBUSY: the object is held, or threads wait. Not exact while others run. */
+/*
+ * Return 0; -EBUSY: the object is held, or threads wait. They are not exact
+ * while others use the object.
+ */
 int umutex_busy(const struct umutex *m);
 int ucond_busy(const struct ucond *c);
 int usem_busy(const struct usem *s);

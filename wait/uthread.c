@@ -24,11 +24,11 @@
  *
  * THE END of a thread
  *
- *	N1 destructors run: it may wait, so it still has its block
- *	N2 u_f and u_arg become those of the user: the dispatcher asks for the
+ *	D1 it runs destructors. It may wait, so it still has its block
+ *	D2 u_f and u_arg become those of the user. The dispatcher asks for the
  *	   function of the thread after its end, when the block may be freed
- *	N3 under ut_lock: ENDED is set, the joiner's record is claimed
- *	N4 the joiner is told; from N3 on it may free the block
+ *	D3 under ut_lock it sets ENDED, and claims the record of the joiner
+ *	D4 it tells the joiner. From D3 on others may free the block
  *
  * The handle is from malloc(), since another scheduler may free it.
  *
@@ -37,7 +37,7 @@
  * N1. ut_wait is not NULL only if its record is not freed: the joiner takes it
  *     out under ut_lock, if it was not claimed.
  * N2. The block of a handle is freed once: by its joiner after ENDED; by the
- *     thread if DETACHED was set before ENDED; by who sets it after ENDED.
+ *     thread if DETACHED was set before ENDED; else by the caller that detaches.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -66,7 +66,6 @@ struct uthread {
 };
 
 typedef void call(void *);
-typedef void *call_result(void *);
 
 static call *destructor_of(unsigned key);
 
@@ -113,7 +112,7 @@ static struct uthread *handle(struct uself_block *b)
 
 /* Threads. */
 
-/* Notes the end of t, the caller: N3, N4. */
+/* Notes the end of t, the caller. */
 static void ended(struct uthread *t)
 {
 	struct uwait *w;
@@ -125,25 +124,24 @@ static void ended(struct uthread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	detached = (t->ut_state & DETACHED) != 0;
-	t->ut_state |= ENDED;
+	t->ut_state |= ENDED;					/* D3 */
 	ulock_put(&t->ut_lock);
 	if (w != NULL)
-		uwait_tell(w, 0);
+		uwait_tell(w, 0);				/* D4 */
 	if (detached)
 		free(t);
 }
 
-static void run(struct uself *e)
+static void end(struct uself *e, void *result)
 {
 	struct uthread *t = (struct uthread *)e;
-	call_result *f = (call_result *)(void (*)(void))e->e_shell.h_f;
 
-	t->ut_result = f(e->e_shell.h_arg);
-	uself_end(&t->ut_block);				/* N1 */
+	t->ut_result = result;
+	uself_end(&t->ut_block);				/* D1 */
 	if (t->ut_block.b_scope != NULL)
 		usched_fail("uthread: the thread has ended in a scope that it "
 			    "has begun");
-	uself_leave(&t->ut_block);				/* N2 */
+	uself_leave(&t->ut_block);				/* D2 */
 	ended(t);
 }
 
@@ -160,7 +158,7 @@ static void leave(struct uself *e, struct uwait *w)
 	(void)e, (void)w;
 }
 
-static const struct uself_ops ops = { run, enter, leave };
+static const struct uself_ops ops = { false, end, enter, leave };
 
 int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
 		 const char *name)
@@ -360,8 +358,7 @@ int ukey_make(unsigned *key, void (*destroy)(void *))
 	for (i = 0; i < UKEY_MOST && keys[i].k_key != 0; i++)
 		;
 	if (i < UKEY_MOST) {
-		if (++keys_turn > UINT32_MAX / UKEY_MOST)
-			keys_turn = 1;
+		keys_turn = keys_turn % (UINT32_MAX / UKEY_MOST) + 1;
 		*key = keys_turn * UKEY_MOST + i;
 		keys[i].k_destroy = destroy;
 		__atomic_store_n(&keys[i].k_key, *key, __ATOMIC_RELEASE);

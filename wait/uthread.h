@@ -26,7 +26,7 @@
  * destructors at their end.
  *
  * Such a thread ends by a return of its function. ustack_abort() would end it
- * without destructors, and its joiner would wait for ever.
+ * without destructors, and its joiner would never return.
  *
  * Results are 0 or a negative errno. A failure has changed nothing.
  */
@@ -42,9 +42,10 @@ struct uthread;
 #define UTHREAD_NAME	15	/* bytes of a name, with its 0 */
 
 /*
- * Makes a thread that runs f(arg). *t becomes its handle before it begins; with
- * t = NULL the thread is detached. name may be NULL, and is cut to UTHREAD_NAME.
- * Threads only. 0, -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has no s_make.
+ * Makes a thread that runs f(arg). *t becomes its handle before it begins;
+ * with t = NULL the thread is detached. name may be NULL, and is cut to
+ * UTHREAD_NAME. Threads only. 0, -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has
+ * no s_make.
  */
 int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		 const char *name);
@@ -60,8 +61,8 @@ int uthread_join(struct uthread *t, void **result, utime_ns until);
 
 /*
  * Lets t be freed when it ends; its result is lost. Instead of a join. Any
- * thread, also t, or native thread. 0; -EINVAL: t is detached, or a thread waits
- * for it.
+ * thread, also t, or native thread. 0; -EINVAL: t is detached, or a thread
+ * waits for it.
  */
 int uthread_detach(struct uthread *t);
 
@@ -78,8 +79,8 @@ int uthread_name(struct uthread *t, char name[UTHREAD_NAME]);
 int uthread_set_name(const char *name);
 
 /*
- * Returns the pointer that the user has given to t, or with NULL to the running
- * thread; NULL at first. Any thread or native thread.
+ * Returns the pointer that the user has given to t, or with NULL to the
+ * running thread; NULL at first. Any thread or native thread.
  */
 void *uthread_data(const struct uthread *t);
 
@@ -89,12 +90,12 @@ int uthread_set_data(struct uthread *t, void *data);
 /*
  * KEYS
  *
- * A key stands for a pointer in each thread, NULL at first. When a thread ends,
- * destroy(value) is called for each of its values that is not NULL, after the
- * value has become NULL. Destructors run in the thread that ends, and may wait.
- * What they set is destroyed in further rounds, UKEY_ROUNDS in all. A number
- * that is no key, such as 0, or that was freed, is -EINVAL or NULL for all
- * functions.
+ * A key stands for a pointer in each thread, NULL at first. When a thread
+ * ends, destroy(value) is called for each of its values that is not NULL,
+ * after the value has become NULL. Destructors run in the thread that ends,
+ * and may wait. Values that they set are destroyed in further rounds, UKEY_ROUNDS in
+ * all. A number that is no key, such as 0, or that was freed, is -EINVAL or
+ * NULL for all functions.
  */
 #define UKEY_MOST	128	/* keys at a time */
 #define UKEY_ROUNDS	4

@@ -81,7 +81,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uwait.h"
-#include "park.h"
+#include "record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -94,13 +94,16 @@ UPREEMPT_NEVER;
 #define SIZE_MOST	(UNIT * 65535u)
 #define TICK_SHIFT	16	/* real time: 65.5 us */
 #define PAUSE		50000L	/* ns */
-#define NATIVE		1	/* in w_flags: made by a native thread */
+#define BY_NATIVE	1	/* in w_flags: made by a native thread */
+#define LIMITED		4	/* a deadline or a scope may end it */
+#define NOINLINE	__attribute__((noinline))
 
 /* Time. */
 
 static struct {
 	int      c_virtual;
-	utime_ns    c_now;		/* virtual (atomic) */
+	unsigned c_begun;		/* calls of utime_virtual() */
+	utime_ns c_now;			/* virtual (atomic) */
 	uint64_t c_seed;
 } clock_ = { .c_virtual = 0 };
 
@@ -132,6 +135,7 @@ void utime_virtual(uint64_t seed)
 	clock_.c_seed    = seed;
 	clock_.c_now     = UTIME_S;
 	clock_.c_virtual = 1;
+	clock_.c_begun++;
 }
 
 uint64_t utime_seed(void)
@@ -155,17 +159,19 @@ void utime_jump(utime_ns to)
 
 /*
  * SplitMix64: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014, figure 16. Never inline: its variable belongs to
+ * Generators", OOPSLA 2014, figure 16. Never inline: its variables belong to
  * the native thread.
  */
 static __attribute__((noinline)) uint64_t random64(void)
 {
 	static __thread uint64_t state;
+	static __thread unsigned begun;
 	uint64_t z;
 
-	if (state == 0)
+	if (state == 0 || begun != clock_.c_begun)
 		state = clock_.c_virtual ? clock_.c_seed + 1 :
 			(uint64_t)unow() ^ (uint64_t)(uintptr_t)&state;
+	begun = clock_.c_begun;
 	z = state += 0x9e3779b97f4a7c15u;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -357,7 +363,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	w->w_state = UWAIT_WAITS;
 	w->w_size  = (unsigned short)(size / UNIT);
 	w->w_kind  = (unsigned char)kind;
-	w->w_flags = u == NULL ? NATIVE : 0;
+	w->w_flags = u == NULL ? BY_NATIVE : 0;
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_host  = NULL;
@@ -376,7 +382,7 @@ void uwait_free(void *record)
 	const struct ustack *u = ustack_self();
 	struct uwait *w = record;
 
-	if (w->w_flags & NATIVE) {
+	if (w->w_flags & BY_NATIVE) {
 		free(w);
 		return;
 	}
@@ -384,6 +390,7 @@ void uwait_free(void *record)
 		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
+		USCHED_RACE(59);
 		w->w_host->h_ops->o_post(w->w_host, w);
 	} else
 		record_free(u->u_sched, w);
@@ -399,12 +406,6 @@ bool uwait_orphan(struct uwait_host *h, struct uwait *w)
 }
 
 /* The end of a wait. */
-
-static void tell_native(struct uwait *w)
-{
-	uwait_arrived(w);
-	upark_futex_wake(&w->w_state);		/* only the address of it */
-}
 
 static void tell_bare(struct usched *s, struct uwait *w)
 {
@@ -424,7 +425,7 @@ static void tell(struct uwait *w)
 		return;
 	}
 	if (u == NULL) {
-		tell_native(w);
+		uwait_tell_native(w);
 		return;
 	}
 	/* Atomic: ws moves threads. Each dispatcher leads to the same ops. */
@@ -438,7 +439,8 @@ static void tell(struct uwait *w)
 void uwait_tell(struct uwait *w, int result)
 {
 	w->w_result = result;
-	tell(w);
+	USCHED_RACE(54);					/* after A1 */
+	tell(w);						/* A2 */
 }
 
 void uwait_expired(struct uwait *list)
@@ -447,24 +449,14 @@ void uwait_expired(struct uwait *list)
 
 	for (; list != NULL; list = next) {
 		next = list->w_at.link;
+		USCHED_RACE(55);
 		tell(list);
 	}
 }
 
 struct uwait *uwait_take(struct uwait_host *h)
 {
-	struct uwait *list = NULL;
-	struct uwait *w, *next;
-
-	if (__atomic_load_n(&h->h_posted, __ATOMIC_RELAXED) == NULL)
-		return NULL;
-	w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQ_REL);
-	for (; w != NULL; w = next) {
-		next = w->w_at.link;
-		w->w_at.link = list;
-		list = w;
-	}
-	return list;
+	return uwait_take_list(h);
 }
 
 void uwait_look(struct uwait_host *h)
@@ -481,21 +473,6 @@ void uwait_look(struct uwait_host *h)
 }
 
 /* Waiting. */
-
-static int state(const struct uwait *w)
-{
-	return __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE);
-}
-
-/* Ends the wait of w, the caller's own. False: it was claimed before. */
-static bool withdraw(struct uwait *w, int result)
-{
-	if (!uwait_claim(w))
-		return false;
-	w->w_result = result;
-	uwait_arrived(w);
-	return true;
-}
 
 static void back(struct ustack *u, int nr)
 {
@@ -522,58 +499,6 @@ static void pause_and_drain(struct ustack *u)
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
-/*
- * The loop of each wait. Of the wakes that the caller takes, the last or an
- * earlier one belongs to w. It gives back the others.
- */
-static void block(struct uwait *w, bool (*give_up)(struct uwait *w))
-{
-	struct ustack *u = w->w_stack;
-	int waits = 0;
-
-	do {
-		struct usched *s = u->u_sched;
-		int rc = s->s_wait(s);
-
-		if (rc == 0)
-			waits++;
-		else if (state(w) != UWAIT_ARRIVED && give_up(w)) {
-			w->w_result = rc;
-			uwait_arrived(w);
-			back(u, waits);
-			return;
-		} else if (state(w) != UWAIT_ARRIVED)
-			pause_and_drain(u);
-	} while (waits == 0 || state(w) != UWAIT_ARRIVED);
-	back(u, waits - 1);
-}
-
-/* Waits natively until w has arrived, or the deadline has passed. */
-static void native_block(struct uwait *w, utime_ns until)
-{
-	int now;
-
-	while ((now = state(w)) != UWAIT_ARRIVED) {
-		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
-
-		if (left == UNEVER)
-			upark_futex_wait(&w->w_state, now);
-		else if (left > 0)
-			upark_futex_wait_for(&w->w_state, now,
-				left < UTIME_S ? (long)left : UTIME_S - 1);
-		else if (!withdraw(w, -ETIMEDOUT))
-			until = UNEVER;		/* it is being told */
-	}
-}
-
-static int native_for(struct uwait *w, utime_ns until)
-{
-	if (until == UNEVER || !clock_.c_virtual ||
-	    !withdraw(w, -ENOSYS))
-		native_block(w, until);
-	return w->w_result;
-}
-
 /* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
 
 static void watch_begin(const struct uwait *w, utime_ns until)
@@ -588,16 +513,106 @@ static void watch_end(const struct uwait *w)
 		uwait_watch->v_end(w);
 }
 
-void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w))
-{
-	watch_begin(w, UNEVER);
-	block(w, give_up);
-	watch_end(w);
-}
-
 static struct uself *self_of(const struct ustack *u)
 {
 	return uwait_self(u, uwait_run);
+}
+
+/*
+ * Called if the thread of w could not block. claim claims w; NULL: as always
+ * else. True: the wait has ended with rc.
+ * False: w was claimed, or must not be given up. Then the thread holds its
+ * processor until w has arrived.
+ */
+static NOINLINE bool give_up(struct uwait *w, int rc,
+			     bool (*claim)(struct uwait *w))
+{
+	if (uwait_state(w) == UWAIT_ARRIVED)
+		return false;
+	if (!(w->w_flags & UWAIT_SURE) &&
+	    (claim != NULL ? claim(w) : uwait_claim(w))) {
+		w->w_result = rc;
+		uwait_arrived(w);
+		w->w_taken++;		/* as if it had waited */
+		return true;
+	}
+	pause_and_drain(w->w_stack);
+	return false;
+}
+
+/*
+ * Does what is left to do after a wait, and frees a record that only this file
+ * knows. Returns the result of the wait.
+ */
+static NOINLINE int ended(struct uwait *w)
+{
+	struct ustack *u = w->w_stack;
+	struct uself *e;
+	int rc;
+
+	if (w->w_taken != 1)
+		back(u, w->w_taken - 1);
+	watch_end(w);
+	if (w->w_flags & LIMITED) {
+		timer_stop(w, u->u_sched);
+		e = self_of(u);
+		if (e != NULL)
+			e->e_ops->eo_leave(e, w);
+	}
+	rc = w->w_result;
+	if (w->w_kind > UWAIT_WAKE)
+		return rc;
+	if (w->w_kind == UWAIT_SLEEP && rc == -ETIMEDOUT)
+		rc = 0;
+	uwait_free(w);
+	return rc;
+}
+
+/*
+ * The loop of each wait. Of the wakes that the caller takes, the last or an
+ * earlier one belongs to w. It gives back the others. Its stack frame is a part
+ * of each slice: so it keeps w only, and calls the rest last.
+ */
+static NOINLINE int block(struct uwait *w)
+{
+	struct usched *s;
+	int rc;
+
+	do {
+		s = w->w_stack->u_sched;
+		USCHED_RACE(60);
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+		if (__builtin_expect(rc != 0, 0) && give_up(w, rc, NULL))
+			break;
+	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
+	return ended(w);
+}
+
+void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
+{
+	struct usched *s;
+	int rc;
+
+	w->w_taken = 0;
+	watch_begin(w, UNEVER);
+	do {
+		s = w->w_stack->u_sched;
+		USCHED_RACE(60);
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+		if (rc != 0 && give_up(w, rc, claim))
+			break;
+	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
+	(void)ended(w);
+}
+
+static int native_for(struct uwait *w, utime_ns until)
+{
+	if (until == UNEVER || !clock_.c_virtual ||
+	    !uwait_withdraw(w, -ENOSYS))
+		uwait_native_block(w, until);
+	return w->w_result;
 }
 
 /* Prepares a wait of a thread. 0, -ECANCELED, -ENOMEM. */
@@ -610,55 +625,58 @@ static int begin(struct uwait *w, struct uself *e, utime_ns until)
 		if (rc != 0 && e != NULL)
 			e->e_ops->eo_leave(e, w);
 	}
+	if (rc == 0)
+		w->w_flags |= LIMITED;
 	return rc;
 }
 
-static void end(struct uwait *w, struct uself *e)
+/* Prepares a wait that may end otherwise than by its event. False: it has. */
+static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 {
-	timer_stop(w, w->w_stack->u_sched);
-	if (e != NULL)
-		e->e_ops->eo_leave(e, w);
+	struct uself *e = w->w_flags & UWAIT_SURE ? NULL : self_of(w->w_stack);
+	int rc = 0;
+
+	usched_point();
+	w->w_taken  = 0;		/* a record may wait again */
+	w->w_flags &= ~LIMITED;
+	if (e != NULL || until != UNEVER)
+		rc = begin(w, e, until);
+	watch_begin(w, until);
+	if (rc == 0 || !uwait_withdraw(w, rc))
+		return true;
+	w->w_taken = 1;				/* nothing to give back */
+	return false;
 }
 
-/* For waits that must not end otherwise. */
-static bool never(struct uwait *w)
+static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 {
-	(void)w;
-	return false;
+	return __builtin_expect(uwait_watch == NULL, 1) ?
+		native_for(w, until) :
+		uwait_watch->v_native(w, until, native_for);
 }
 
 int uwait_for(struct uwait *w, utime_ns until)
 {
-	bool sure = (w->w_flags & UWAIT_SURE) != 0;
-	struct uself *e;
-	bool plain;
-	int rc = 0;
-
-	if (!sure)
-		usched_point();
 	if (w->w_stack == NULL)
-		return __builtin_expect(uwait_watch == NULL, 1) ?
-			native_for(w, until) :
-			uwait_watch->v_native(w, until, native_for);
-	e = sure ? NULL : self_of(w->w_stack);
-	plain = e == NULL && until == UNEVER;
-	if (!plain)
-		rc = begin(w, e, until);
-	watch_begin(w, until);
-	/* A single call, so that all waits of a caller block in one place. */
-	if (rc == 0 || !withdraw(w, rc))
-		block(w, sure ? never : uwait_claim);
-	watch_end(w);
-	if (rc == 0 && !plain)
-		end(w, e);
-	return w->w_result;
+		return wait_natively(w, until);
+	return prepare(w, until) ? block(w) : ended(w);
 }
 
+/*
+ * Calls the function of the thread itself: below that there must be no other
+ * frame of the library (upreempt.c).
+ */
 void uwait_run(struct ushell *h)
 {
 	struct uself *e = (struct uself *)h;
+	void (*f)(void) = (void (*)(void))h->h_f;
+	void *result;
 
-	e->e_ops->eo_run(e);
+	if (e->e_ops->eo_int)
+		result = (void *)(intptr_t)((int (*)(void *))f)(h->h_arg);
+	else
+		result = ((void *(*)(void *))f)(h->h_arg);
+	e->e_ops->eo_end(e, result);
 }
 
 int uwait_timer_start(struct uwait_timer *t, utime_ns until)
@@ -685,21 +703,27 @@ static int native_sleep(utime_ns until)
 	return 0;
 }
 
+static NOINLINE struct uwait *short_new(enum uwait_kind kind)
+{
+	int rc;
+
+	return uwait_new(sizeof(struct uwait), kind, NULL, &rc);
+}
+
+/* The record is freed by ended(), so no frame here has to wait for that. */
 int u_sleep(utime_ns until)
 {
+	const struct ustack *u = ustack_self();
 	struct uwait *w;
-	int rc;
 
 	if (until < 0)
 		return -EINVAL;
-	if (ustack_self() == NULL)
+	if (u == NULL)
 		return native_sleep(until);
-	w = uwait_new(sizeof *w, UWAIT_SLEEP, NULL, &rc);
+	w = short_new(UWAIT_SLEEP);
 	if (w == NULL)
-		return rc;
-	rc = uwait_for(w, until);
-	uwait_free(w);
-	return rc == -ETIMEDOUT ? 0 : rc;
+		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
+	return uwait_for(w, until);
 }
 
 struct uticker uticker(utime_ns period)
@@ -728,68 +752,72 @@ int uticker_wait(struct uticker *k, long *missed)
 
 /* Waiting for wakes. */
 
-/*
- * Waits like uwait_block(), where each wake that does not belong to w is the
- * event. Returns the result. Wakes beyond the first are given back.
- */
-static int block_for_wake(struct uwait *w)
+/* Takes a wake that has come, if the dispatcher counts them. */
+static bool try_wake(struct ustack *u)
 {
-	struct ustack *u = w->w_stack;
-	int waits = 0;
+	struct uwait_host *h = u->u_sched->s_waits;
 
-	for (;;) {
-		struct usched *s = u->u_sched;
-		int rc = s->s_wait(s);
+	return h != NULL && h->h_ops != NULL && h->h_ops->o_try(u);
+}
 
-		waits += rc == 0;
-		if (waits > 0 && withdraw(w, 0))
-			return 0;
-		if (rc != 0 && waits == 0 && withdraw(w, rc))
-			return rc;
-		if (state(w) == UWAIT_ARRIVED && waits > 0)
-			break;
-		if (rc != 0)
-			pause_and_drain(u);
+/*
+ * Called after s_wait(), which returned rc. Each wake that does not belong to w
+ * is the event, even if w has arrived before the thread ran again. True: the
+ * wait has ended. Wakes beyond the event are given back by ended().
+ */
+static NOINLINE bool woken(struct uwait *w, int rc)
+{
+	if (w->w_taken > 0 && uwait_withdraw(w, 0))
+		return true;
+	if (rc != 0 && w->w_taken == 0 && uwait_withdraw(w, rc)) {
+		w->w_taken = 1;
+		return true;
 	}
-	if (waits == 1)
-		return w->w_result;
-	back(u, waits - 2);
-	return 0;
+	if (w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED) {
+		if (w->w_taken > 1)
+			w->w_taken--;
+		else if (!try_wake(w->w_stack))
+			return true;
+		w->w_result = 0;
+		return true;
+	}
+	if (rc != 0)
+		pause_and_drain(w->w_stack);
+	return false;
+}
+
+static NOINLINE int block_for_wake(struct uwait *w)
+{
+	struct usched *s;
+	int rc;
+
+	do {
+		s  = w->w_stack->u_sched;
+		rc = s->s_wait(s);
+		w->w_taken += rc == 0;
+	} while (!woken(w, rc));
+	return ended(w);
 }
 
 static int wait_until(utime_ns until)
 {
-	struct uself *e = self_of(ustack_self());
-	struct uwait *w;
-	int rc;
+	struct uwait *w = short_new(UWAIT_WAKE);
 
-	w = uwait_new(sizeof *w, UWAIT_WAKE, NULL, &rc);
 	if (w == NULL)
-		return rc;
-	rc = begin(w, e, until);
-	if (rc == 0) {
-		watch_begin(w, until);
-		rc = block_for_wake(w);
-		watch_end(w);
-		end(w, e);
-	} else if (!withdraw(w, rc))
-		rc = block_for_wake(w);		/* a cancellation was faster */
-	uwait_free(w);
-	return rc;
+		return -ENOMEM;
+	return prepare(w, until) ? block_for_wake(w) : ended(w);
 }
 
 int u_wait_until(utime_ns until)
 {
 	struct ustack *u = ustack_self();
-	struct uwait_host *h;
 
 	if (u == NULL || until < 0)
 		return -EINVAL;
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
 	usched_point();
-	h = u->u_sched->s_waits;
-	if (h != NULL && h->h_ops != NULL && h->h_ops->o_try(u))
+	if (try_wake(u))
 		return 0;
 	if (until == UNOW)
 		return -EAGAIN;

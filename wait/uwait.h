@@ -47,7 +47,9 @@
  *		others need it not.
  *
  * A bare s_next() also calls utime_run(), and utime_idle() when no thread can
- * run.
+ * run. If the program itself wakes threads of a bare set, too, the set counts
+ * wakes, so that it never queues a thread twice. A thread that waits for a
+ * record takes such wakes, and u_wait_until(UNOW) does not see them.
  */
 
 #include "usched.h"
@@ -55,6 +57,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Stands between two steps that others may come between: tests delay there. */
+#if !defined(USCHED_RACE)
+#define USCHED_RACE(n)	((void)0)
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -112,16 +119,20 @@ int uticker_wait(struct uticker *k, long *missed);
  * Time stands still while any thread runs. When all threads of a scheduler wait
  * and at least one has a deadline, the clock jumps to the next deadline. While
  * a thread is in ucall(), or a native thread holds the scheduler, all is not
- * waiting, so the clock stands still.
+ * waiting, so the clock stands still. A scheduler knows only its own threads:
+ * with two of them the clock may jump over deadlines of the other.
  *
  * If seed is not 0, the threads of a processor that can run do so in an order
  * drawn from seed, and uwait_random() follows from it, too. A program of one
  * processor then does the same things in the same order each time it is run
- * with this seed, unless it asks the outside world.
+ * with this seed, unless it asks the outside world. That holds for all builds
+ * with lanes, or for all without.
  *
  * utime_virtual() is called before the schedulers are made, and stays until the
- * end of the process. It sets the clock to one second. Native threads cannot
- * wait with a deadline: -ENOSYS. The environment USCHED_SEED overrides seed.
+ * end of the process. It sets the clock to one second. After the end of all
+ * schedulers it may be called again, and all begins again. Native threads
+ * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
+ * above seed.
  */
 void utime_virtual(uint64_t seed);
 
@@ -182,7 +193,8 @@ void utime_fini(struct usched *s);
  * under the same lock can rely on w until it unlocks.
  */
 enum uwait_kind {
-	UWAIT_SLEEP = 1, UWAIT_WAKE, UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
+	UWAIT_SLEEP = 1, UWAIT_WAKE,	/* first: freed by uwait.c */
+	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
 	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
 	UWAIT_SELECT, UWAIT_TIMER, UWAIT_OTHER
@@ -210,6 +222,7 @@ struct uwait {
 	unsigned short      w_size;	/* in units of 16 bytes */
 	unsigned char       w_kind;
 	unsigned char       w_flags;
+	int                 w_taken;	/* wakes, by the waiter */
 	union {
 		const void   *object;	/* while it waits; or NULL */
 		struct uwait *link;	/* then: the next on the way home */
@@ -268,8 +281,10 @@ struct uself {
 };
 
 struct uself_ops {
-	/* What the thread runs. It calls h_f(h_arg). */
-	void (*eo_run)(struct uself *e);
+	/* h_f returns an int; else, a pointer. */
+	bool eo_int;
+	/* After h_f(h_arg), which has returned result. Then the thread ends. */
+	void (*eo_end)(struct uself *e, void *result);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
 	int  (*eo_enter)(struct uself *e, struct uwait *w);
 	/* After that. From the return on no cancellation knows w. */
@@ -288,7 +303,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself. Calls eo_run(). */
+/* The h_run of all threads that have a struct uself: h_f(h_arg), eo_end(). */
 void uwait_run(struct ushell *h);
 
 /*
@@ -344,15 +359,16 @@ void uwait_host_init(struct uwait_host *h, struct usched *s,
 static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
 {
 	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
+	USCHED_RACE(53);
 	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,
-			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */
 		;
 }
 
 /* Returns whether something was posted to h. Any thread. */
 static __inline__ bool uwait_posted(const struct uwait_host *h)
 {
-	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;
+	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
 }
 
 /* Returns when the next deadline of h may be; UNEVER: there is none. */
@@ -388,7 +404,7 @@ void uwait_expired(struct uwait *list);
 /* Notes that w, whose thread is at home here, has arrived. Then wake it. */
 static __inline__ void uwait_arrived(struct uwait *w)
 {
-	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);	/* O2 */
 }
 
 /*

@@ -43,7 +43,7 @@ static void block(struct uwait *w, int site)
 		model_pause(site);
 }
 
-/* As uwait_for(). */
+/* Waits as uwait_for() does. */
 static int wait_for(struct uwait *w)
 {
 	bool may = ucancel_enter(&s.slot, w, &s.flag);
@@ -82,7 +82,7 @@ static void only_canceled(void)
 	}
 }
 
-/* The first wait has an event. It is canceled, or gets the event. */
+/* The first wait has an event. It is cancelled, or gets the event. */
 static void event_or_canceled(void)
 {
 	int came;

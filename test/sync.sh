@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# sync.sh: each proof obligation of usync.c is needed: where it is broken on
+# purpose, a test of the objects fails. --full: also those that only a second
+# processor or chance can show.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0
+full=
+[ "$1" = --full ] && full=1
+
+compile() {
+	${CC:-cc} -std=gnu11 -O1 -g $CFLAGS $includes "$@"
+}
+
+build_all() {
+	library=
+	for module in usched uwait uthread uscope umem uproc rr; do
+		compile -c $(where $module.c) -o "$dir/$module.o" || return 1
+		library="$library $dir/$module.o"
+	done
+	for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
+		compile -DRR -c test/$test.c -o "$dir/$test.o" || return 1
+	done
+}
+
+# Links and runs test $1 with usync.o, for at most $2 seconds. Sets status.
+run() {
+	compile "$dir/$1.o" "$dir/usync.o" $library -o "$dir/$1" -pthread ||
+		{ status=none; return; }
+	WATCHDOG=$2 "$dir/$1" 1 >"$dir/log" 2>&1
+	status=$?
+}
+
+# Breaks a file by a sed script: test $2 must fail.
+broken() { # what, test, sed script [, only in the full part]
+	[ "$4" ] && [ -z "$full" ] && return
+	case $1 in "$only"*) ;; *) return ;; esac
+	sed "$3" wait/usync.c >"$dir/usync.c"
+	if cmp -s wait/usync.c "$dir/usync.c"; then
+		status="nothing was broken"
+	elif compile -Iwait -c "$dir/usync.c" -o "$dir/usync.o" \
+			2>"$dir/log"; then
+		run "$2" 4
+	else
+		status="does not compile"
+	fi
+	case $status in
+	1|139|134)
+		echo "caught  $1 ($2): $(grep -o 'CHECK(.*' "$dir/log" |
+			head -n 1)"
+		passed=$((passed + 1)) ;;
+	*)	echo "FAIL  not caught ($status): $1"
+		failed=$((failed + 1)) ;;
+	esac
+}
+
+build_all || exit 1
+only=$2	# begins the names of the only obligations that are tried
+compile -c wait/usync.c -o "$dir/usync.o" || exit 1
+for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
+	run $test 20
+	if [ $status = 0 ]; then
+		passed=$((passed + 1))
+	else
+		echo "FAIL  $test ($status)"
+		failed=$((failed + 1))
+	fi
+done
+
+broken 'N1 a group ends before its waiters are taken' s_sync \
+	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
+broken 'N2 who gives up touches the object' s_sync \
+	'/^static void give_up/,/^}/s/if (z->z_prev != NULL) {/set_queued(y); if (z->z_prev != NULL) {/'
+broken 'N3 no lock' s_sync_native '/^static void lock_[gp][eu]t/,/^}/s/lock != NULL/0/'
+broken 'N3 a claim is not looked at' s_sync_model \
+	's/z->z_claimed || uwait_claim(&z->z_wait)/z->z_claimed || uwait_claim(\&z->z_wait) || 1/'
+broken 'N5 QUEUED is not cleared' s_sync \
+	'/^static void set_queued/,/^}/s/(now & ~(unsigned)USYNC_QUEUED)/now/'
+broken 'last in, first out' s_sync_model \
+	'/^static void put_last/,/^}/s/z->z_next = next;/*first = z; &/'
+broken 'M1 nothing is woken' s_sync \
+	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
+broken 'M3 WOKEN stays' s_sync 's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
+broken 'M3 who loses goes last' s_sync \
+	'/^static bool mutex_put/,/^}/s/woken && z != NULL/0/'
+broken 'M3 the mutex is not given' s_sync \
+	's/z != NULL && z->z_first/0/'
+broken 'M4 nothing is kept' s_sync 's/++y->y_passed > UMUTEX_BYPASS/0/'
+broken 'C1 the mutex is unlocked first' s_sync \
+	'/^int ucond_wait/,/^}/{s/lock = enter(y);/umutex_unlock(m); (void)sched_yield(); &/;/C1/d};s/#include <string.h>/&\n#include <sched.h>/' full
+broken 'C2 the signal does not move' s_sync \
+	'/^static void cond_pass/,/^}/s/now & (UMUTEX_TAKEN | UMUTEX_WOKEN)/0/'
+broken 'C2 what was moved can be late' s_sync_model \
+	'/C2 \*/,/^}/s/z->z_claimed = true/z->z_claimed = true; z->z_wait.w_state = 0/'
+broken 'C3 the wait for the mutex can be given up' t_sync \
+	'/w_flags |= UWAIT_SURE/d'
+broken 'C3 the two waits are in different places' t_sync \
+	's/^static int busy(/static __attribute__((noinline)) int deeper(struct uwait *w, utime_ns until) { volatile char space[999]; space[9] = 1; return uwait_for(w, until) + space[9] - 1; }\n&/;/^static int mutex_wait/,/^}/s/(rc = uwait_for(/(rc = (c == NULL ? deeper : uwait_for)(/'
+broken 'C3 no new lock after the deadline' s_sync \
+	'/^static int mutex_wait/,/^}/s/if (c == NULL)/if (1)/'
+broken 'C3 the deadline is forgotten' s_sync_model \
+	'/^static int mutex_wait/,/^}/s/result = rc;/result = 0;/'
+broken 'S1 a unit is given twice' s_sync_model \
+	's/z == NULL ? USEM_UNIT : 0/USEM_UNIT/'
+broken 'S1 a unit is lost' s_sync_model 's/z == NULL ? USEM_UNIT : 0/0/'
+broken 'R1 readers pass writers' s_sync_model \
+	'/^static unsigned rw_reads/,/^}/{s/now & URW_WRITER || (in/now \& URW_WRITER || (0 \&\& in/;s/l->rw_writers != NULL/0/;s/now & USYNC_QUEUED/0/}'
+broken 'R1 a writer after a writer' s_sync_model \
+	's/rw_pass(l, enter(y), true)/rw_pass(l, enter(y), false)/'
+broken 'R1 a reader after a reader' s_sync_model \
+	's/rw_pass(l, lock, false)/rw_pass(l, lock, true)/'
+broken 'R2 readers wait for nothing' s_sync_model \
+	's/l->rw_writers == NULL && !(now & URW_WRITER)/0/'
+broken 'G1 the count is 0 too early' s_sync_model \
+	's/sum == 0 && now & USYNC_QUEUED/sum <= 1 \&\& now \& USYNC_QUEUED/'
+broken 'B1 who gave up has come' s_sync_model \
+	'/^static bool barrier_give_up/,/^}/s/usync_state(y) - CAME/usync_state(y)/'
+broken 'B1 who was counted is late' s_sync_model \
+	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
+broken 'O1 two run it' s_sync_model \
+	'/^static void once_next/,/^}/s/UONCE_RUNS : 0/0 : 0/'
+broken 'O1 not done' s_sync_model 's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
+broken 'O1 who fails lets none run' s_sync \
+	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& z->z_wait.w_kind == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
+broken 'a stranger unlocks' t_sync \
+	'/^void umutex_unlock_slow/,/^}/s/usync_owner(&m->mx_owner) != usync_self()/0/'
+broken 'the owner waits for itself' s_sync \
+	'/^int umutex_lock_slow/,/^}/s/usync_owner(&m->mx_owner) == usync_self()/0/'
+broken 'locks stay after a fork' t_sync 's/(void)pthread_atfork(.*/(void)in_child;/' full
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ] && [ $passed -ne 0 ]

@@ -7,8 +7,8 @@
  * its threads, also if an exception leaves it, and the first exception cancels
  * the others. Locks work with those of the standard library. Channels pass
  * values of any type, none is lost or freed twice. All this also in catch
- * handlers, and in destructors while an exception unwinds: each thread finds its
- * own exceptions again. cxx.sh builds it.
+ * handlers, and in destructors while an exception unwinds: each thread finds
+ * its own exceptions again. cxx.sh builds it.
  */
 
 #include "either.h"

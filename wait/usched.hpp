@@ -19,16 +19,16 @@
  *
  * A lambda that becomes a thread must not capture variables of its maker by
  * reference, if these lie on the stack of a thread: while the maker waits, its
- * stack may be copied away. Nor may a mutex or the like lie there. Threads share
- * what is on the heap or static, and channels, which are handles. The hard mode
- * (uhard.h) finds what is wrong.
+ * stack may be copied away. Nor may a mutex or the like lie there. Threads
+ * share what is on the heap or static, and channels, which are handles. The
+ * hard mode (uhard.h) detects wrong captures.
  *
  * These are classes around uwait.h, uthread.h, uscope.h, usync.h and uchan.h,
  * which say who may call what. ugen.hpp has generators.
  *
  * DEADLINES are a std::chrono::duration, from the call on, or a time_point of
  * std::chrono::steady_clock, or of ucxx::clock, which also knows virtual time
- * (uwait.h). The default is to wait for ever.
+ * (uwait.h). The default is no deadline.
  *
  * ERRORS. A wait in a scope that is canceled throws ucxx::canceled. Lack of
  * memory throws std::bad_alloc, and wrong use std::system_error. A deadline
@@ -179,7 +179,7 @@ inline bool in_time(int rc)
 	return true;
 }
 
-/* As uchan.h says; throws what is not about the channel or the deadline. */
+/* Returns errors of the channel and the deadline, and throws all others. */
 inline std::error_code of_channel(int rc)
 {
 	if (rc != -EPIPE && rc != -ETIMEDOUT && rc != -EAGAIN)
@@ -519,7 +519,10 @@ private:
 	struct urw l = { };
 };
 
-/* As std::condition_variable. The lock is held again, also after a throw. */
+/*
+ * A condition, used as std::condition_variable. After a wait the lock is held,
+ * also if the wait throws.
+ */
 class condition {
 public:
 	condition() = default;
@@ -556,7 +559,7 @@ private:
 	struct ucond c = { };
 };
 
-/* As std::counting_semaphore. */
+/* Units, used as std::counting_semaphore. */
 class semaphore {
 public:
 	/* units: 0 to USYNC_MOST. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* s_sync_scope: a cancellation ends each wait for an object, and loses nothing. */
+/* s_sync_scope: a cancellation ends waits for objects, and loses nothing. */
 /* VARIANTS: RR LL */
 
 /*
  * Threads of a scope use all objects without a deadline, some for which nothing
  * would ever come. Then the scope is canceled: by its deadline, by a thread, by
- * an error, or before they begin. Each wait ends, with 0 or -ECANCELED. A thread
- * that waited for a condition holds the mutex again. Afterwards no thread waits,
+ * an error, or before they begin. Each wait ends, with 0 or -ECANCELED. Threads
+ * that waited for a condition hold the mutex again. Afterwards no thread waits,
  * nothing is held, and no unit was lost.
  */
 #include "either.h"
@@ -181,7 +181,7 @@ static void round_of(int p, int nr)
 {
 	memset(&once, 0, sizeof once);
 	ended = 0;
-	CHECK(ugroup_add(&group, 1) == 0);	/* for ever */
+	CHECK(ugroup_add(&group, 1) == 0);	/* never done */
 	begin(p, 0);
 	make(0, boss, (void *)(intptr_t)nr);
 	start_and_finish();

@@ -52,10 +52,11 @@
  * taken by a thread that just comes, which saves the switch. A waiter that was
  * woken and finds the mutex taken again becomes the first, and is given the
  * mutex by the next unlock. While a waiter is on its way, newcomers get at most
- * UMUTEX_BYPASS locks. A semaphore's units go to waiters in order. A read-write
- * lock alternates: after a writer all readers that wait, after the readers the
- * next writer. So a thread that reads must not read again before it unlocks: a
- * writer may wait between the two.
+ * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. A
+ * semaphore's units go to waiters in order. A read-write lock alternates: after
+ * a writer all readers that wait, after the readers the next writer. So a
+ * thread that reads must not read again before it unlocks: a writer may wait
+ * between the two.
  *
  * MEMORY
  *
@@ -214,9 +215,9 @@ void usync_check(struct usync *y);
 #endif
 
 /*
- * With USCHED_PREEMPT, or in the hard mode, these are not inline. A file without
- * it leaves the mark that uproc.h tells about, since a thread must not be
- * preempted within the functions for local objects.
+ * With USCHED_PREEMPT, or in the hard mode, these are not inline. Other files
+ * leave the mark that uproc.h tells about, since a thread must not be preempted
+ * within the functions for local objects.
  */
 #if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__) && \
 	!defined(UPROC_INLINED)

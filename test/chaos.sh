@@ -64,7 +64,7 @@ build() (
 	*PREEMPT*)	more=$(where upreempt.c) ;;
 	esac
 	$cc -std=gnu11 -g -Wall -Wextra $flags $includes -Itest \
-		-include test/chaos/window.h "$2"/proc/*.c "$2"/steal/*.c \
+		-include test/chaos/window.h "$2"/wait/*.c "$2"/proc/*.c "$2"/steal/*.c \
 		$(where usched.c rr.c ll.c) $more test/chaos/*.c $LDFLAGS \
 		-o "$dir/$1" -pthread -Wl,--wrap=mmap,--wrap=posix_memalign
 )
@@ -159,7 +159,7 @@ mutants() {
 	broken 'uproc: no second look' plain proc/uproc.c \
 		's/(!uinbox_empty(&p->p_inbox) ||/(0 ||/'
 	broken 'uproc: a join does not wait' plain proc/uproc.c \
-		's/^	if (!ended)$/	if (0)/'
+		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
 	broken 'uproc: freed too early' plain proc/uproc.c \
 		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
 	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
@@ -167,8 +167,8 @@ mutants() {
 	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
 		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
 	broken 'ucall: the set is not held' plain proc/ucall.c \
-		's/op_hold(c->ca_set);/op_wait == NULL;/
-		s/c->ca_ops->op_release(c->ca_set);/;/'
+		's/uproc_hold(set);/;/
+		s/uproc_release(set);/;/'
 	broken 'mail: the first block loses wakes' plain steal/mail.h \
 		'/^	uwakes_back(w, ws_mail_wakes(was));/d'
 	broken 'mail: freed too early' plain steal/mail.h \

@@ -21,7 +21,7 @@ CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) ugen uwait uchan uwork usync uthread uscope umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace usymbol uwaits
 HEADERS := usched.h uhard.h ugen.h uwait.h uchan.h uwork.h usync.h uthread.h uscope.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h
-HEADERS_CXX := ugen.hpp
+HEADERS_CXX := ugen.hpp usched.hpp
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h) $(FOLDERS:%=%/*.hpp))
 vpath %.c $(FOLDERS)
 vpath %.cc $(FOLDERS)
@@ -43,7 +43,7 @@ SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 CORES   := $(patsubst test/%.c,$(B)/%,$(wildcard test/u_*.c))
 # Debian's musl-gcc comes without an unwinder.
-UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c test/t_preempt_time.c test/t_waits.c test/s_waits.c)
+UNWIND  := $(if $(findstring musl,$(CC)),test/t_trace.c test/t_preempt.c test/t_preempt_time.c test/t_preempt_lock.c test/t_waits.c test/s_waits.c)
 ALONE   := $(patsubst test/%.c,$(B)/%,$(filter-out $(UNWIND),$(wildcard test/t_*.c)) test/s_inbox.c test/s_park.c test/s_deque.c)
 SCHEDS  := $(filter-out $(patsubst test/%.c,%,$(UNWIND)),$(filter-out s_inbox s_park s_deque s_article,$(patsubst test/%.c,%,$(wildcard test/s_*.c))))
 TESTS   := $(CORES) $(ALONE) $(SCHEDS:%=$(B)/%-RR) $(SCHEDS:%=$(B)/%-LL) \

@@ -212,8 +212,13 @@
  * else, and they are compared last. On AMD Zen 5 storing them takes 14 cycles,
  * in which nothing else retires: a third of a switch. On Intel it is cheap.
  * With -DUSCHED_SHARE_FP they are neither stored nor compared, for programs
- * whose threads never change them. usched_pass() jumps to usched_live_step,
- * which does not store them, and from there the step ends without a round.
+ * whose threads never change them.
+ *
+ * usched_enter() steps a thread in place, from usched_live_enter, and
+ * usched_pass() ends the step from usched_live_step. Neither stores control
+ * words, and no round starts. The registers of the caller lie where
+ * usched_save() would put them (s_exit), and the mark of the run in the free
+ * word below.
  *
  * LEAVING
  *
@@ -1958,7 +1963,8 @@ void usched_trim(struct usched *s, size_t kept)
 
 /* One thread alone; leaving by a jump; hooks. */
 
-UNCHECKED int usched_step(struct ustack *u)
+/* Marked as used, since the usched_live_enter of portable builds names it. */
+__attribute__((used)) UNCHECKED int usched_step(struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 	uintptr_t scratch;

@@ -311,12 +311,14 @@ void ustack_fini(struct ustack *u);
  *
  * WHO MAY CALL WHAT
  *
- *	a thread			ustack_block(), ustack_abort()
+ *	a thread			ustack_block(), ustack_abort(),
+ *					usched_block(), usched_pass()
  *	the native thread that runs,
  *	or ran last, the dispatcher	ustack_fini()
  *	the same native thread, not in	usched_run(), usched_step(),
- *	a thread of this dispatcher	usched_lanes(), usched_fini(),
- *					usched_spare(), usched_trim()
+ *	a thread of this dispatcher	usched_enter(), usched_lanes(),
+ *					usched_fini(), usched_spare(),
+ *					usched_trim()
  *	the native thread that left	usched_left()
  *	the dispatcher by a longjmp()
  *	any thread, any native thread	ustack_init(), ustack_self(),

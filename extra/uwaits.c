@@ -133,8 +133,8 @@ struct entry {
 	unsigned char  e_kind;		/* of the record; 0: it has none */
 	bool           e_waits;		/* by the record */
 	const void    *e_object;
-	utime_ns e_until;
-	utime_ns e_since;		/* it has blocked */
+	utime_ns       e_until;
+	utime_ns       e_since;		/* it has blocked */
 	unsigned long  e_nr;		/* in the order of beginning */
 };
 
@@ -172,7 +172,7 @@ struct usched_waits {
 	void            *d_pc[PCS];
 	/* For the native thread that looks for long runs. */
 	unsigned         d_seen;
-	utime_ns d_seen_at;
+	utime_ns         d_seen_at;
 	bool             d_told;
 };
 
@@ -182,7 +182,7 @@ struct native_wait {
 	long        n_native;
 	int         n_kind;
 	const void *n_object;
-	utime_ns n_since;
+	utime_ns    n_since;
 };
 
 static struct stripe stripes[STRIPES];
@@ -840,7 +840,7 @@ static _Unwind_Reason_Code nothing(struct _Unwind_Context *c, void *arg)
 	return _URC_NO_REASON;
 }
 
-/* Finds usched.c, as upreempt.c does, and does the first walk (it allocates). */
+/* Finds usched.c, as upreempt.c does. Does the first walk, which allocates. */
 static int trace_start(void)
 {
 	const struct upreempt_never *v;
@@ -885,7 +885,7 @@ static struct {
 	struct usched *l_first;		/* of these dispatchers, */
 	size_t         l_size;		/* one each l_size bytes, */
 	int            l_sched_nr;	/* so many; 0: of all */
-	utime_ns l_now;
+	utime_ns       l_now;
 } list;
 
 /* Returns whether the threads of d are asked for. */
@@ -1349,7 +1349,7 @@ int uwaits_on_run(long ns)
 	return 0;
 }
 
-/* Obeys USCHED_WAITS. A word that is not known does what "stuck" does. */
+/* Obeys USCHED_WAITS. Words that are not known count as "stuck", except "0". */
 static __attribute__((constructor)) void from_environment(void)
 {
 	const char *word = getenv("USCHED_WAITS");
@@ -1363,7 +1363,7 @@ static __attribute__((constructor)) void from_environment(void)
 			(void)uwaits_on_signal(nr > 0 ? (int)nr : SIGQUIT);
 		else if (strncmp(word, "run=", 4) == 0)
 			(void)uwaits_on_run(nr * UTIME_MS);
-		else
+		else if (nob != 1 || *word != '0')
 			(void)uwaits_start();
 		word += nob + (word[nob] == ',');
 	}

@@ -278,7 +278,9 @@ struct uproc_thread *uproc_self(struct uproc_set *set);
  * their waits and wakes out of line. A file without it leaves a mark, which
  * uproc_preempt() looks for.
  */
-#if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__)
+#if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__) && \
+	!defined(UPROC_INLINED)
+#define UPROC_INLINED			/* usync.h does it, too */
 __attribute__((weak)) char uproc_inlined;
 #endif
 

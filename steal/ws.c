@@ -1848,9 +1848,13 @@ static bool waits_try(struct ustack *u)
 	return true;
 }
 
+/* In the child of fork() there is no thief, and none that could be waited for. */
 static void waits_enter(struct uwait_host *h)
 {
-	ws_stop_enter(&((struct ws_worker *)h->h_sched)->w_stop);
+	struct ws_worker *w = (struct ws_worker *)h->h_sched;
+
+	if (!uproc_inherited(w->w_proc.p_set))
+		ws_stop_enter(&w->w_stop);
 }
 
 static void waits_leave(struct uwait_host *h)

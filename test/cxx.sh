@@ -4,8 +4,8 @@
 # ucxx is linked: on a dispatcher alone and under rr, ll and ws, with lanes,
 # without, with the portable switch, in the hard mode. Without ucxx they get
 # each other's exceptions; the hard mode reports that, and nothing else.
-# Generators (ugen.hpp) need no ucxx. CC and CXX choose the compilers. All C++
-# compilers and libraries that are installed are tried.
+# Programs with ugen.hpp and usched.hpp need no ucxx. CC and CXX choose the
+# compilers. All C++ compilers and libraries that are installed are tried.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -61,25 +61,26 @@ with_ucxx() { # flags
 	verdict "$cxx $lib $1: with ucxx"
 }
 
-generators() { # flags, schedulers
-	source=t_gen
-	for s in $2; do
-		program gen "-Werror $1 -D$s" && run gen
-		verdict "$cxx $lib $1 $s: generators"
+headers() { # flags, schedulers
+	for source in t_gen t_usched; do
+		for s in $2; do
+			program $source "-Werror $1 -D$s" && run $source
+			verdict "$cxx $lib $1 $s: $source"
+		done
 	done
 	source=t_cxx
 }
 
 all() {
 	library "-O2" && with_ucxx "-O2"
-	generators "-O2" "RR WS"
+	headers "-O2" "RR WS"
 	program without "-O2 -DRR" && ! run without
 	verdict "$cxx $lib: without ucxx exceptions should mix"
 	library "-O2 -DUSCHED_PORTABLE" && with_ucxx "-O2 -DUSCHED_PORTABLE"
-	generators "-O2 -DUSCHED_PORTABLE" LL
+	headers "-O2 -DUSCHED_PORTABLE" LL
 	library "-O1 -DUSCHED_HARD" && with_ucxx "-O1 -DUSCHED_HARD"
 	export USCHED_DEBUG=evict=always,poison,fault
-	generators "-O1 -DUSCHED_HARD" "RR WS"
+	headers "-O1 -DUSCHED_HARD" "RR WS"
 	unset USCHED_DEBUG
 	program without "-O1 -DUSCHED_HARD -DRR" &&
 		dies without swaps "blocks in a catch handler"

@@ -64,6 +64,8 @@ build_and_run() {
 		$(grep -Eq '^#include "(uwait|usync|uscope|uchan|uwork|rr|ll|ws|ucall).h"' "$source" &&
 			where uwait.c)
 		$(grep -q '^#include "ugen.h' "$source" && where ugen.c)
+		$(grep -q '^#include "usched.hpp"' "$source" &&
+			where uchan.c uscope.c usync.c uthread.c)
 		$(grep -q '^#include "' "$source" && where usched.c)"
 	case $source in
 	*.cc)	rm -rf "$tmp/o" && mkdir "$tmp/o" || return 1

@@ -68,7 +68,7 @@ for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait usync ume
 			-o "$dir/o"
 	done
 done
-for h in ugen; do
+for h in ugen usched; do
 	printf '#include "%s.hpp"\n#include "%s.hpp"\n' $h $h >"$dir/$h.cc"
 	for cxx in "g++ -std=c++17" "g++ -std=c++20" "clang++ -std=c++17"; do
 		have "${cxx%% *}" && must $h.hpp $cxx $flags -c "$dir/$h.cc" \

@@ -173,10 +173,10 @@ broken 'P9: who jumps stays asleep' idle idle.h \
 	'/^static inline void uidle_stay/,/^}/s/if (!upark_cancel(asleep))/if (0)/' full
 
 broken 'lock: taken by a load and a store' lock lock.h \
-	's/if (!__builtin_expect(__atomic_compare_exchange_n(&l->l_state, &was, 1,/if (!__builtin_expect((was = __atomic_load_n(\&l->l_state, __ATOMIC_ACQUIRE)) == 0 \&\& (__atomic_store_n(\&l->l_state, 1, __ATOMIC_RELAXED), 1), 1))/
-	/false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 1))/d'
+	's/return __atomic_compare_exchange_n(&l->l_state, &was, 1, false,/return (was = __atomic_load_n(\&l->l_state, __ATOMIC_ACQUIRE)) == 0 \&\& (__atomic_store_n(\&l->l_state, 1, __ATOMIC_RELAXED), 1);/
+	/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/d'
 broken 'lock: not acquired' lock lock.h \
-	's/false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED/false, __ATOMIC_RELAXED, __ATOMIC_RELAXED/'
+	's/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/			__ATOMIC_RELAXED, __ATOMIC_RELAXED);/'
 broken 'lock: not acquired after a sleep' lock lock.h \
 	's/&l->l_state, 2, __ATOMIC_ACQUIRE/\&l->l_state, 2, __ATOMIC_RELAXED/'
 broken 'lock: not released' lock lock.h 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'

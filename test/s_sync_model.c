@@ -83,7 +83,7 @@ static bool leave(struct line *l, int who)
 	return true;
 }
 
-/* Lets the first through whose deadline has not come. NO_CLIENT: none is left. */
+/* Lets the first through whose deadline has not come. NO_CLIENT: none. */
 static int let_first(struct line *l, int result)
 {
 	while (l->l_nr > 0) {
@@ -230,7 +230,8 @@ static void rw_write(int me, int i, utime_ns until)
 	if (as_told(me, wanted, urw_write(&rw[i], until))) {
 		/* Does what the call has just done. */
 		if (leave(&model.m_writes[i], me) &&
-		    model.m_writes[i].l_nr == 0 && model.m_writer[i] == NO_CLIENT)
+		    model.m_writes[i].l_nr == 0 &&
+		    model.m_writer[i] == NO_CLIENT)
 			model.m_readers[i] += let_all(&model.m_reads[i], 0);
 	} else if (wanted == 0 || wanted == WAITS)
 		clients[me].c_writes[i] = true;

@@ -25,7 +25,8 @@ static struct urw      rw;
 static struct ugroup   group;
 static struct ubarrier barrier = UBARRIER(ALL);
 static struct uonce    once;
-static long running, inside, tokens, out, reading, writing, came, serial, late, runs;
+static long running, inside, tokens, out, reading, writing;
+static long came, serial, late, runs;
 
 static void gives_way(unsigned *r)
 {

@@ -213,6 +213,25 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 	return rc;
 }
 
+/* Waits for a wake, and can be canceled meanwhile, as if by a scope. */
+static int take_wake(utime_ns deadline, unsigned nr)
+{
+	struct listed *l;
+	struct uwait *w;
+	int rc;
+
+	/* Not UWAIT_WAKE: whoever cancels needs w as long as it is listed. */
+	w = uwait_new(sizeof *w, UWAIT_OTHER, NULL, &rc);
+	CHECK(w != NULL);
+	l = list_put(w, nr);
+	rc = prepare(w, deadline) ? block_for_wake(w) : ended(w);
+	list_out(l, w);
+	uwait_free(w);
+	CHECK(rc == 0 || rc == -ECANCELED ||
+	      (rc == -ETIMEDOUT && unow() >= deadline));
+	return rc;
+}
+
 /* What all do. */
 
 static void send_wake(unsigned nr, bool remote)
@@ -272,7 +291,15 @@ static void turn(struct life *l)
 	utime_ns deadline = draw(r);
 	int rc;
 
-	switch (below(r, 8)) {
+	switch (below(r, 10)) {
+	case 8:
+		for (rc = (int)below(r, 4000); rc > 0; rc--)
+			uproc_relax();
+		break;
+	case 9:
+		l->l_got += take_wake(uafter(below(r, MOST * 1000)),
+				      below(r, LISTED)) == 0;
+		break;
 	case 0:
 		rc = u_wait_until(deadline);
 		l->l_got += rc == 0;
@@ -301,10 +328,8 @@ static void turn(struct life *l)
 /* Takes the wakes that were sent, and finds no other. */
 static void take_wakes(struct life *l)
 {
-	while (get(&sending) > 0) {
-		if (u_wait_until(uafter(20 * UTIME_US)) == 0)
-			l->l_got++;
-	}
+	while (get(&sending) > 0)
+		l->l_got += u_wait_until(uafter(20 * UTIME_US)) == 0;
 	while (l->l_got < get(&l->l_sent)) {
 		wait_one();
 		l->l_got++;
@@ -395,13 +420,146 @@ static void program(int p, unsigned nr)
 	CHECK(posted == taken + left && ends >= LIVES + 1);
 }
 
+/*
+ * A ring of threads on different processors, and a native thread. All but those
+ * with a token sleep without a deadline, so a lost wake stops the ring.
+ */
+#define ROUNDS	400
+
+static void rounds(int nr)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		CHECK(take(&sem[nr], UNEVER, 0) == 0);
+		post(&sem[(nr + 1) % SEMS]);
+	}
+}
+
+static void in_ring(void *arg)
+{
+	rounds((int)(intptr_t)arg);
+	add(&ends, 1);
+}
+
+static void *native_in_ring(void *arg)
+{
+	rounds(0);
+	SCHED(release)();
+	return arg;
+}
+
+static void ring(int p, int tokens)
+{
+	pthread_t id;
+	intptr_t i;
+
+	snprintf(check_doing, sizeof check_doing, "ring of %d ", p);
+	ends = 0;
+	memset(sem, 0, sizeof sem);
+	for (i = 0; i < tokens; i++)
+		post(&sem[i]);
+	begin(p, 0);
+	for (i = 1; i < SEMS; i++)
+		make((int)i, in_ring, (void *)i);
+	SCHED(hold)();
+	id = native(native_in_ring, NULL);
+	start_and_finish();
+	native_join(id);
+	CHECK(ends == SEMS - 1);
+}
+
+/* The child of a thread can free a record whose deadline runs: it is alone. */
+
+static void stops(struct uwait_timer *t)
+{
+	CHECK(uwait_claim(&t->t_wait));
+	uwait_free(t);
+	CHECK(u_wait_until(UNOW) == -EAGAIN);
+}
+
+static void forks(void *arg)
+{
+	struct uwait_timer *t;
+	int status, rc;
+	pid_t pid;
+
+	(void)arg;
+	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
+	CHECK(t != NULL);
+	t->t_f = NULL;
+	CHECK(uwait_timer_start(t, uafter(1000 * UTIME_S)) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(10);
+		stops(t);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	stops(t);
+	add(&ends, 1);
+}
+
+static void forked(int p)
+{
+	doing("fork");
+	ends = 0;
+	begin(p, 0);
+	make(1, forks, NULL);
+	start_and_finish();
+	CHECK(ends == 1);
+}
+
+/* The lock alone. */
+#define LOCKS	20000
+
+static struct ulock lock;
+static long locked;		/* plain */
+
+static void *locks(void *arg)
+{
+	int i;
+
+	for (i = 0; i < LOCKS; i++) {
+		long was;
+
+		ulock_get(&lock);
+		was = locked;
+		USCHED_RACE(63);
+		locked = was + 1;
+		ulock_put(&lock);
+	}
+	return arg;
+}
+
+static void lock_alone(void)
+{
+	pthread_t id[3];
+	int i;
+
+	doing("lock");
+	for (i = 0; i < 3; i++)
+		id[i] = native(locks, NULL);
+	for (i = 0; i < 3; i++)
+		native_join(id[i]);
+	CHECK(locked == 3 * LOCKS && lock.l_state == 0);
+	window_check(56, 57);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned i;
 	int p;
 
 	check_start(argc, argv);
-	for (i = 0; i < PROGRAMS && (i < 2 || check_time(30)); i++)
+	lock_alone();
+	for (p = 1; p <= 3; p++) {
+		ring(p, 1);
+		ring(p, 2);
+		forked(p);
+	}
+	for (i = 0; i < PROGRAMS && (i < 2 || check_time(15)); i++)
 		for (p = 1; p <= 3; p++) {
 			snprintf(check_doing, sizeof check_doing,
 				 "program %u of %d ", i, p);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * s_waits: a scheduler that is stuck writes a list of exactly the threads that
- * are left, each with its function, the object of its wait, and a backtrace. The
- * same list comes on a signal, also while a thread computes without end, and
- * while threads begin, end, and move. A thread that runs for too long is
+ * are left, each with its function, the object of its wait, and a backtrace.
+ * The same list comes on a signal, also while a thread computes without end,
+ * and while threads begin, end, and move. A thread that runs for too long is
  * reported once.
  */
 
@@ -393,7 +393,7 @@ static void on_signal(void)
 	listed("t_endless", " has not given way for ", COMPUTES);
 	listed("t_plain", ": waits: wake, ", "w_wait");
 	listed("t_mutex", ": waits: mutex 0x", "w_record");
-	listed("t_until", ": waits: sleep, ", "u_sleep");
+	listed("t_until", ": waits: sleep, ", "t_until");
 	CHECK(strstr(text, "9 s left\n") == NULL || times(" s left") > 0);
 	listed("t_endless", ": runs\n", COMPUTES);
 	listed("t_ready", ": ready, ", NULL);

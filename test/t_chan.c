@@ -5,11 +5,12 @@
  * Two call-backs of a line each make channels work, with deadlines and choices.
  * The n-th s_alloc() fails, once or from then on, for each n: a call returns
  * -ENOMEM and has sent or received nothing, and all else goes on. Without
- * s_wait, calls that need not wait succeed, and others return -ENOSYS. Under
- * virtual time, so deadlines are exact.
+ * s_wait, calls that need not wait succeed, and others return -ENOSYS. Workers
+ * (uwork.h) that get no memory end. If all have ended, jobs are refused, and
+ * uwork_end() says so. Under virtual time, so deadlines are exact.
  */
 #include "tiny.h"
-#include "uchan.h"
+#include "uwork.h"
 
 #define NR	20
 
@@ -17,6 +18,8 @@ static struct tiny t;
 static struct tiny_thread tt[8];
 static struct uchan *c, *d;
 static long sum, failed;
+static int made;
+static long refused;
 
 static struct ustack *next(struct usched *s)
 {
@@ -38,6 +41,13 @@ static void wakes(struct usched *s, struct ustack *u)
 {
 	(void)s;
 	tiny_wake((struct tiny_thread *)u);
+}
+
+static int makes(struct usched *s, void (*f)(void *), void *arg)
+{
+	(void)s;
+	tiny_start(&t, &tt[++made], f, arg);
+	return 0;
 }
 
 /* Whether a call has to be repeated, since there was no memory. */
@@ -116,15 +126,21 @@ static void receiver(void *arg)
 	CHECK(rc == -ETIMEDOUT && unow() == then + 7);
 }
 
-static long run(long at, bool all, unsigned room)
+static void init(long at, bool all)
 {
-	sum = failed = 0;
+	sum = failed = made = 0;
 	CHECK(tiny_init(&t, 0) == 0);
 	t.t_sched.s_next = next;
 	t.t_sched.s_wait = waits;
 	t.t_sched.s_wake = wakes;
+	t.t_sched.s_make = makes;
 	t.t_fail     = at;
 	t.t_fail_all = all;
+}
+
+static long run(long at, bool all, unsigned room)
+{
+	init(at, all);
 	c = uchan_make(sizeof(long), room);
 	d = uchan_make(sizeof(long), 0);
 	tiny_start(&t, &tt[0], sender, NULL);
@@ -134,6 +150,48 @@ static long run(long at, bool all, unsigned room)
 	CHECK(sum == NR * (NR + 1) / 2);
 	uchan_free(c);
 	uchan_free(d);
+	utime_fini(&t.t_sched);
+	tiny_fini(&t);
+	return t.t_failed;
+}
+
+/* Jobs. */
+
+static void job(void *arg)
+{
+	sum += (long)(intptr_t)arg;
+}
+
+/* arg: levels */
+static void boss(void *arg)
+{
+	long i, accepted = 0;
+	struct uwork *k = uwork_make(3, (int)(intptr_t)arg, 2);
+	int rc;
+
+	CHECK(k != NULL);
+	for (i = 1; i <= NR; i++) {
+		do
+			rc = uwork_put(k, 0, job, (void *)i, UNEVER);
+		while (rc == -ENOMEM && again(rc));
+		CHECK(rc == 0 || (rc == -EPIPE && t.t_failed > 0));
+		accepted += rc == 0 ? i : 0;
+	}
+	while ((rc = uwork_drain(k, UNEVER)) == -ENOMEM)
+		(void)again(rc);
+	if (rc == 0)
+		CHECK(sum == accepted);
+	else
+		CHECK(rc == -EPIPE && sum < accepted && t.t_failed > 0);
+	CHECK(uwork_end(k, UNEVER) == rc);
+	refused += rc != 0 || accepted < NR * (NR + 1) / 2;
+}
+
+static long work(long at, bool all, long levels)
+{
+	init(at, all);
+	tiny_start(&t, &tt[0], boss, (void *)levels);
+	tiny_run(&t);
 	utime_fini(&t.t_sched);
 	tiny_fini(&t);
 	return t.t_failed;
@@ -169,6 +227,12 @@ int main(int argc, char **argv)
 			CHECK(at > NR);
 		}
 	}
+	for (all = 0; all < 2; all++) {
+		for (at = 1; work(at, all, all + 1) != 0; at++)
+			;
+		CHECK(at > 5);
+	}
+	CHECK(refused > 0);
 	CHECK(tiny_init(&t, 0) == 0);
 	c = uchan_make(sizeof(long), 1);
 	d = uchan_make(sizeof(long), 0);

@@ -344,16 +344,16 @@ static void leaves(struct uself *e, struct uwait *w)
 	shell.s_wait = NULL;
 }
 
-static void runs_it(struct uself *e)
+static void ends_it(struct uself *e, void *result)
 {
-	e->e_shell.h_f(e->e_shell.h_arg);
+	CHECK(e == &shell.s_self && result == NULL);
 }
 
 static const struct uself_ops shell_ops = {
-	.eo_run = runs_it, .eo_enter = enters, .eo_leave = leaves
+	.eo_end = ends_it, .eo_enter = enters, .eo_leave = leaves
 };
 
-static void is_cancelled(void *arg)
+static void *is_cancelled(void *arg)
 {
 	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
@@ -364,6 +364,7 @@ static void is_cancelled(void *arg)
 	CHECK(usem_wait(&sem, UNEVER) == 0 && usem_wait(&sem, UNEVER) == 0);
 	CHECK(usem_wait(&sem, UNEVER) == -ECANCELED);
 	CHECK(usem_post(&sem) == 0 && usem_post(&sem) == 0);
+	return NULL;
 }
 
 static void cancels(void *arg)
@@ -387,7 +388,9 @@ static void cancellation(void)
 	dispatcher(0);
 	init(false);
 	memset(&shell, 0, sizeof shell);
-	shell.s_self.e_shell = (struct ushell){ uwait_run, is_cancelled, NULL };
+	shell.s_self.e_shell = (struct ushell){
+		uwait_run, (void (*)(void *))(uintptr_t)is_cancelled, NULL
+	};
 	shell.s_self.e_ops = &shell_ops;
 	start(0, ustack_shell, &shell);
 	start(1, cancels, NULL);
@@ -470,8 +473,8 @@ static void natives(void)
  * A fork while native threads use the locks of rings: the child's objects have
  * the same locks.
  */
-#define FORKS	150
-#define OBJECTS	1000
+#define FORKS	500
+#define OBJECTS	600
 
 static long stop;
 

@@ -4,8 +4,8 @@
  * counts it, and none that ustack_fini() has forgotten, that a jump has left,
  * or whose run is over. It leaves the call-backs as they were. The child of
  * fork() makes lists of its own. A scheduler that is stuck is listed alone, and
- * processors that switch stop for a list. A thread may make a list, and a thread
- * in ucall() is in it.
+ * processors that switch stop for a list. A thread may make a list, and a
+ * thread in ucall() is in it.
  */
 #include "tiny.h"
 #include "ll.h"

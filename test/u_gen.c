@@ -204,6 +204,26 @@ static void many(void)
 		CHECK(ugen_end(g[i]) == 0);
 }
 
+/* What is kept when all have ended, and taken again. */
+static void kept(void)
+{
+	struct ugen *g[2 * BATCH];
+	int i, j;
+
+	for (j = 0; j < 3; j++) {
+		many();
+		CHECK(held == SPARE && spare == SPARE);
+		for (i = 0; i < COUNT(g); i++)
+			g[i] = ugen_begin(0, tree, NULL);
+		CHECK(held == SPARE && spare == SPARE - 2);
+		ugen_trim();
+		CHECK(held == 2 && spare == 0);
+		for (i = 0; i < COUNT(g); i++)
+			CHECK(ugen_end(g[i]) == 0);
+		CHECK(held == 2 && spare == 2);
+	}
+}
+
 /* Generators that ask generators, which use variables of their consumers. */
 
 struct level {
@@ -600,7 +620,7 @@ static void everything(void)
 	in_order();
 	for (i = 0; i < COUNT(sizes); i++)
 		of_size(sizes[i]);
-	many();
+	kept();
 	for (i = 0; i < 8; i++)
 		in_generators(i);
 	if (!no_lanes)

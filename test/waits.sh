@@ -97,8 +97,10 @@ cp "$dir/plain.c" "$dir/alone.c"
 build alone "-Wl,-u,uwaits_start" "$dir/libusched.a"
 
 for program in plain alone; do
-	"$dir/$program" 2>"$dir/out"
-	check "$program, not asked" test ! -s "$dir/out"
+	for no in "" 0; do
+		USCHED_WAITS=$no "$dir/$program" 2>"$dir/out"
+		check "$program, not asked" test ! -s "$dir/out"
+	done
 	USCHED_WAITS=stuck "$dir/$program" 2>"$dir/out"
 	check "$program" has "$dir/out" "usched: list: 2 threads are left, and"
 	check "$program" has "$dir/out" \

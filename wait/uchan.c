@@ -376,6 +376,10 @@ static void release(struct uchan *c)
 {
 	while (__atomic_fetch_add(&quitters, 0, __ATOMIC_ACQ_REL) != 0)
 		sched_yield();					/* Q4 */
+#if defined(USCHED_HARD)
+	memset(c, 0x5a, sizeof *c);
+	__asm__ volatile("" : : "r"(c) : "memory");	/* keeps memset() */
+#endif
 	free(c);
 }
 

@@ -193,6 +193,8 @@ static void gen_make(struct ugen_batch *b, struct ugen *g)
 	g->ge_sched.s_alloc = buffer_get;
 	g->ge_sched.s_free  = buffer_put;
 	g->ge_sched.s_coroutine = 1;
+	if (g->ge_held == UGEN_HELD)
+		(void)usched_lanes_share(&g->ge_sched, &b->gb_lanes);
 	g->ge_next  = b->gb_free;
 	b->gb_free = g;
 }
@@ -219,6 +221,10 @@ static struct ugen_batch *batch_make(void)
 
 static void batch_free(struct ugen_batch *b)
 {
+	int i;
+
+	for (i = 0; i < BATCH; i++)
+		usched_fini(&b->gb_gen[i].ge_sched);
 	usched_fini(&b->gb_lanes);
 	free(b);
 }
@@ -313,9 +319,6 @@ struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
 		return NULL;
 	}
 	s = &g->ge_sched;
-	/* Forgets the control words of an earlier consumer, too. */
-	if (usched_lanes_share(s, &g->ge_batch->gb_lanes) != 0)
-		usched_fini(s);
 	if (moves(s))
 		ustack_init(&g->ge_stack, s, f, arg, NULL, 0);
 	else

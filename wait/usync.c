@@ -55,12 +55,14 @@
  *     at most once.
  * M4. While WOKEN is set, UMUTEX_BYPASS unlocks leave the mutex to all. The
  *     next sets KEPT. So a thread that never waits between its locks has to,
- *     and the woken waiter runs, if the same processor has it.
+ *     and the woken waiter runs. If the waiter is at home elsewhere, it comes
+ *     by itself, unless its cpu has other work: then all would wait for that.
+ *     So it may be passed over longer, up to about a millisecond.
  *
  * Before a thread waits, it spins for a moment, since critical sections are
- * mostly short and the holder may run elsewhere. If that is in vain, as it
- * always is with a single processor, the next attempts are left out: 1, 3, 7 and
- * so on, up to 255.
+ * mostly short and the holder may run elsewhere. If that is in vain, as always
+ * with a single processor, the next attempts are left out: 1, 3, 7 and so on,
+ * up to 255.
  *
  * CONDITIONS
  *
@@ -68,10 +70,10 @@
  * C2. A signal claims the record, so neither deadline nor cancellation can take
  *     the signal away. If the mutex is taken, the record changes over to the
  *     ring of the mutex, as it is. Otherwise the waiter is woken as by M2.
- * C3. The wait for the mutex has a record of its own, since a deadline may
- *     still stand in a wheel for the first. It is allocated with the first. Both
- *     waits are the same call in the same function, so the thread blocks where
- *     it blocked before, and needs no memory.
+ * C3. The wait for the mutex has a record of its own, since a wheel may still
+ *     have a deadline of the first. They are allocated together. Both waits are
+ *     the same call in the same function, so the thread blocks where it blocked
+ *     before, and needs no memory.
  *
  * THE OTHERS
  *
@@ -127,7 +129,7 @@ struct usync_wait {
 	struct usync_wait *z_prev;	/* NULL: in no ring */
 	struct ulock      *z_lock;	/* of the object; NULL: it is local */
 	const void        *z_self;	/* an owner */
-	bool               z_first;	/* was woken in vain: is given the mutex */
+	bool               z_first;	/* was woken in vain: M3 */
 	bool               z_claimed;	/* by the signal that moved it */
 };
 
@@ -367,8 +369,8 @@ static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
  */
 static bool spin(struct usync *y, unsigned bits)
 {
-	unsigned char penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);
 	unsigned char skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
+	unsigned char penalty;
 	int i, j;
 
 	if (local(y) || skip > 0) {
@@ -380,6 +382,7 @@ static bool spin(struct usync *y, unsigned bits)
 		for (j = 0; j < PAUSES; j++)
 			ulock_relax();
 	}
+	penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);
 	penalty = i < SPINS ? 0 : penalty < 128 ? 2 * penalty + 1 : penalty;
 	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
 	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
@@ -412,7 +415,7 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 	do {
 		more = !(now & BARS(woken)) ? UMUTEX_TAKEN :
 			z != NULL ? USYNC_QUEUED : 0;
-	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more)); /* M1 */
+	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more));
 	if (more == UMUTEX_TAKEN)
 		usync_own(&m->mx_owner, usync_self());
 	else if (woken && z != NULL) {
@@ -515,6 +518,15 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	return rc;
 }
 
+/* Returns whether the thread of z runs on the caller's processor. A hint. */
+static bool is_here(const struct usync_wait *z)
+{
+	const struct ustack *u = z->z_wait.w_stack;
+
+	return u != NULL && __atomic_load_n(&u->u_sched, __ATOMIC_RELAXED) ==
+			    usched_self();
+}
+
 /* Gives m, which is the caller's, to the first that waits, or wakes it. */
 static void mutex_pass(struct umutex *m)
 {
@@ -529,7 +541,8 @@ static void mutex_pass(struct umutex *m)
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
 	} else if (z != NULL) {
-		y->y_passed = 0;
+		y->y_passed = is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS :
+			0;
 		to |= UMUTEX_WOKEN;
 	}
 	set(y, to | queued(y->y_first));
@@ -546,7 +559,7 @@ void umutex_unlock_slow(struct umutex *m)
 
 	if (!(now & UMUTEX_TAKEN) ||
 	    usync_owner(&m->mx_owner) != usync_self())
-		usched_fail("umutex_unlock: the caller does not hold the mutex");
+		usched_fail("umutex_unlock: the caller does not hold it");
 	usync_own(&m->mx_owner, NULL);
 	do {
 		if ((now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED) {
@@ -554,8 +567,8 @@ void umutex_unlock_slow(struct umutex *m)
 			return;
 		}
 		to = now - UMUTEX_TAKEN;
-		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS) /* M4 */
-			to |= UMUTEX_KEPT;
+		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS_FAR)
+			to |= UMUTEX_KEPT;		/* M4 */
 	} while (!usync_change(y, &now, to));
 }
 

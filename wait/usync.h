@@ -52,10 +52,11 @@
  * taken by a thread that just comes, which saves the switch. A waiter that was
  * woken and finds the mutex taken again becomes the first, and is given the
  * mutex by the next unlock. While a waiter is on its way, newcomers get at most
- * UMUTEX_BYPASS locks. A semaphore's units go to waiters in order. A read-write
- * lock alternates: after a writer all readers that wait, after the readers the
- * next writer. So a thread that reads must not read again before it unlocks: a
- * writer may wait between the two.
+ * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. A
+ * semaphore's units go to waiters in order. A read-write lock alternates: after
+ * a writer all readers that wait, after the readers the next writer. So a
+ * thread that reads must not read again before it unlocks: a writer may wait
+ * between the two.
  *
  * MEMORY
  *
@@ -77,7 +78,8 @@ extern "C" {
 #endif
 
 #define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
-#define UMUTEX_BYPASS	1000
+#define UMUTEX_BYPASS	1000	/* if the waiter is at home there, */
+#define UMUTEX_BYPASS_FAR 50000	/* or elsewhere */
 
 struct usync_wait;
 
@@ -212,7 +214,16 @@ void usync_check(struct usync *y);
 #define usync_check(y)	((void)0)
 #endif
 
-/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+/*
+ * With USCHED_PREEMPT, or in the hard mode, these are not inline. Other files
+ * leave the mark that uproc.h tells about, since a thread must not be preempted
+ * within the functions for local objects.
+ */
+#if !defined(USCHED_PREEMPT) && !defined(USCHED_HARD) && defined(__ELF__) && \
+	!defined(UPROC_INLINED)
+#define UPROC_INLINED
+__attribute__((weak)) char uproc_inlined;
+#endif
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(USYNC_INLINE)
 int  umutex_lock(struct umutex *m, utime_ns until);
 void umutex_unlock(struct umutex *m);

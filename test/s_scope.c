@@ -7,7 +7,7 @@
  * Under virtual time, and a part in real time. Results of the end: the first
  * error, which cancels the siblings; the deadline; a cancellation; 0. Scopes
  * nest, a cancellation goes down and not up, and stays. A shield keeps it off
- * until its time is over. What an event has given is never lost. Native threads
+ * until its time is over. Nothing that an event gives is lost. Native threads
  * cancel. Misuse has a defined result. Random programs do what a model says,
  * which asks the scopes around each time, and has no lists.
  */

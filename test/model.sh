@@ -221,9 +221,11 @@ broken 'A3: foreign wakes are not given back' wait m_wait.c \
 broken 'A3: the wake of the record is given back, too' wait m_wait.c \
 	's/over(p, s.thread.t_waits - 1);/over(p, s.thread.t_waits);/'
 broken 'A3: a timed wait takes two wakes for one' wait m_wait.c \
-	's/waits > 1 ? 2 : 1;/waits;/' full
+	'/^static void run_for_wake/,/^}/s/t_waits--/t_waits = 1/'
 broken 'A3: a wake that came with the deadline is lost' wait m_wait.c \
-	's/if (w->w_result == 0 || waits > 1) {/if (w->w_result == 0) {/'
+	'/^static void run_for_wake/,/^}/s/^		w->w_result = 0;//'
+broken 'A3: the wake of a timed wait is given back, too' wait m_wait.c \
+	'/^static void run_for_wake/,/^}/s/t_waits--/t_waits -= 0/'
 broken 'A4: a timer is taken out elsewhere' wait m_wait.c \
 	'/^static void free_record/,/^}/s/if (w->w_host == &p->p_host) {/if (1) {/
 	/^static void timer_out/,/^}/s/p->p_timer/s.worker[0].p_timer/'

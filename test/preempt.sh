@@ -14,7 +14,8 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
 all="usched uwait umem uproc rr ll ws upreempt"
-others='uguard uhard ustats utrace'
+others='uguard uhard ustats utrace uwaits
+	ucall uchan ugen uscope usync uthread uwork'
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}

@@ -42,7 +42,8 @@
  *	s_wake	Makes u, which waits in s_wait(), able to run. Called by the
  *		native thread that runs s, in a thread or in s_next(). Other
  *		native threads call it if the program lets them: if they
- *		unlock, send or cancel what a thread of s waits for.
+ *		unlock, send or cancel what a thread of s waits for. Then s_wait
+ *		must not return early, since u may end before s_wake() comes.
  *	s_make	Makes a thread that runs f(arg). 0 or -errno. For uscope_go();
  *		others need it not.
  *

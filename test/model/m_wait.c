@@ -305,28 +305,39 @@ static void run(struct worker *p)
 	} while (!uwakes_wait(&s.thread.t_wakes));
 }
 
-/* As run(), for u_wait_until(): a foreign wake is the event. */
+static bool try_wake(struct worker *p)
+{
+	look(p);
+	if (s.thread.t_wakes.w_count <= 0)
+		return false;
+	s.thread.t_wakes.w_count--;
+	return true;
+}
+
+/* As run(), for u_wait_until(): a foreign wake is the event. See woken(). */
 static void run_for_wake(struct worker *p)
 {
 	struct uwait *w = &s.record;
-	int waits;
 
 	do {
-		waits = ++s.thread.t_waits;
+		s.thread.t_waits++;
 		if (uwait_withdraw(w, 0))
 			break;
-		if (uwait_state(w) == UWAIT_ARRIVED)
+		if (uwait_state(w) != UWAIT_ARRIVED)
+			continue;
+		if (s.thread.t_waits > 1)
+			s.thread.t_waits--;
+		else if (!try_wake(p))
 			break;
+		w->w_result = 0;
+		break;
 	} while (!uwakes_wait(&s.thread.t_wakes));
 	if (s.thread.t_wakes.w_count < 0)
 		return;
-	if (w->w_result == 0 || waits > 1) {		/* a wake is taken */
-		s.taken++;
-		s.thread.t_left--;
-	}
-	waits -= w->w_result == 0 ? 1 : waits > 1 ? 2 : 1;
+	s.taken += w->w_result == 0;
+	s.thread.t_left -= w->w_result == 0;
 	w->w_result = 0;
-	over(p, waits);
+	over(p, s.thread.t_waits - 1);
 }
 
 /* Runs the thread behind a wait that has let it through. */

@@ -10,8 +10,9 @@
  * A program is made from a seed (draw.c). It has some of rr, ll and ws, with
  * one to four processors each, which run at the same time, and actors:
  *
- *	LIVES    a thread of a scheduler: waits, wakes, yields, pins itself,
- *	         calls, makes children and joins them, at any depth (life.c)
+ *	LIVES    a thread of a scheduler: waits, also with deadlines, sleeps,
+ *	         wakes, yields, pins itself, calls, makes children and joins
+ *	         them, at any depth (life.c)
  *	PURE     a thread of a scheduler, which never waits
  *	NATIVE   a native thread, which no scheduler knows (outside.c)
  *	BARE     a thread of a dispatcher of its own, on a native thread
@@ -60,7 +61,7 @@ enum { LIVES, PURE, NATIVE, BARE, HANDLER };
 #define THINGS(t)							\
 	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
 	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
-	t(preempt) t(many) t(cross) t(hold)
+	t(preempt) t(many) t(cross) t(hold) t(time)
 
 enum {
 #define T(name)	T_##name,

@@ -3,6 +3,8 @@
 
 #include "chaos.h"
 #include "ucall.h"
+#include "uscope.h"
+#include "uwait.h"
 #include "ws.h"
 #include <alloca.h>
 
@@ -62,12 +64,27 @@ static void give_way(struct actor *a)
 	goes_on(a);
 }
 
+static utime_ns soon(struct actor *a)
+{
+	return uafter(any(&a->a_random, 300) * UTIME_US);
+}
+
+/* A deadline that passes neither loses nor takes a wake. */
+static int wait_once(struct actor *a)
+{
+	return program.p_may[T_time] && any(&a->a_random, 2) ?
+		u_wait_until(soon(a)) : sched[a->a_set].c_wait();
+}
+
 static void waits(struct actor *a)
 {
+	int rc;
+
 	doing(a, "wait");
 	stops(a);
-	while (refused(sched[a->a_set].c_wait()))
-		;
+	do
+		rc = wait_once(a);
+	while (rc == -ETIMEDOUT || refused(rc));
 	goes_on(a);
 	CHECK(++a->a_done <= look(&a->a_sent));
 	count(&progress, 1);
@@ -412,6 +429,40 @@ static void computes(struct actor *a)
 		;
 }
 
+static void sleeps(struct actor *a)
+{
+	doing(a, "sleep");
+	stops(a);
+	while (refused(u_sleep(soon(a))))
+		;
+	goes_on(a);
+}
+
+/* Sleeps until the deadline of a scope. */
+static void is_cancelled(struct actor *a)
+{
+	struct uscope *s;
+	int rc;
+
+	doing(a, "scope");
+	stops(a);
+	if (!refused(uscope_begin(&s, soon(a)))) {
+		rc = u_sleep(UNEVER);
+		CHECK(rc == -ECANCELED || refused(rc));
+		do
+			rc = uscope_end(&s);
+		while (s != NULL && refused(rc));
+		CHECK(rc == -ETIMEDOUT || rc == 0);
+	}
+	goes_on(a);
+}
+
+static void passes_time(struct actor *a)
+{
+	if (program.p_may[T_time])
+		blocks(a, any(&a->a_random, 2) ? sleeps : is_cancelled);
+}
+
 /* See "No dead lock" in chaos.h. */
 static bool may_wait(const struct actor *a)
 {
@@ -439,6 +490,9 @@ static void seldom(struct actor *a)
 		break;
 	case 5:
 		holds(a);
+		break;
+	case 6:
+		passes_time(a);
 		break;
 	default:
 		(void)errand();

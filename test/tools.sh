@@ -79,7 +79,7 @@ senseless() { # tool, compiler and options, test
 		echo "fibers for hundreds of runs take too long" ;;
 	thread:*:s_freed*)
 		echo "fibers for 24,000 threads take too long" ;;
-	thread:*:u_left)
+	thread:*:u_left|thread:*:u_resume)
 		echo "it looks for a jmp_buf among those of one fiber" ;;
 	*:t_guard)
 		echo "its handlers are in the way of ours" ;;

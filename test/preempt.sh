@@ -13,9 +13,9 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
-all="usched uwait umem uproc rr ll ws upreempt"
+all="usched uwait uthread uscope umem uproc rr ll ws upreempt"
 others='uguard uhard ustats utrace uwaits
-	ucall uchan ugen uscope usync uthread uwork'
+	ucall uchan ugen usync uwork'
 flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}

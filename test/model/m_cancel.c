@@ -141,7 +141,7 @@ static void done(void)
 const struct model_scenario scenarios[] = {
 	{ "cancel: two waits", MODEL_ANY, MODEL_ANY, 0,
 	  &s, sizeof s, init, { only_canceled, cancels }, done },
-	{ "cancel: two waits, and an event", MODEL_ANY, MODEL_ANY, 0,
+	{ "cancel: two waits, and an event", 2, MODEL_ANY, 0,
 	  &s, sizeof s, init, { event_or_canceled, cancels, comes }, done },
 	{ 0 }
 };

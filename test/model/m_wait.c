@@ -602,7 +602,7 @@ const struct model_scenario scenarios[] = {
 	  &s, sizeof s, init_due, { processor, event }, done },
 	{ "wait: an event, a cancellation", ANY, ANY, 0,
 	  &s, sizeof s, init, { processor, event, cancel }, done },
-	{ "wait: an event, a cancellation, a deadline", 3, ANY, 0,
+	{ "wait: an event, a cancellation, a deadline", 1, ANY, 0,
 	  &s, sizeof s, init_due, { processor, event, cancel }, done },
 	{ "wait: an event, a deadline, a foreign wake", NOT, ANY, 0,
 	  &s, sizeof s, init_due_foreign, { processor, event, foreign }, done },

@@ -1027,7 +1027,8 @@ static bool take_wait(struct ws_worker *w, struct uwait *r, bool owner)
 static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 {
 	struct uwait_host *h = &w->w_proc.p_waits;
-	struct uwait *last = NULL;
+	struct uwait *left = NULL;
+	struct uwait **end = &left;
 	struct uwait *r, *more;
 
 	if (uproc_is_due(&w->w_proc))
@@ -1036,12 +1037,12 @@ static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 		more = r->w_at.link;
 		if (take_wait(w, r, owner))
 			continue;
-		r->w_at.link = last;
-		last = r;
+		*end = r;
+		end = &r->w_at.link;
 	}
-	for (; last != NULL; last = more) {
-		more = last->w_at.link;
-		uwait_post(h, last);
+	for (*end = NULL; left != NULL; left = more) {
+		more = left->w_at.link;
+		uwait_post(h, left);
 	}
 }
 

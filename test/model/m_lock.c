@@ -2,7 +2,6 @@
 /* m_lock.c: scenarios of lock.h. */
 
 #include "model.h"
-#define ULOCK_SPINS	0
 #include "lock.h"
 
 /*

@@ -15,6 +15,7 @@
  * uproc.c, or of ws.c.
  */
 #include "window.h"
+#define ULOCK_SPINS	0	/* else few would sleep */
 #define begin	uwait_begin
 #include "uwait.c"
 #undef begin

@@ -423,12 +423,20 @@ void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
 }
 
+/* Lets the joiner run soon, if p runs it. A native joiner has no thread. */
+static bool tell_joiner(struct uproc *p, struct uwait *w)
+{
+	const struct uproc_move_ops *m = &p->p_set->set_ops.op_move;
+
+	w->w_result = 0;
+	return w->w_stack != NULL && m->mv_tell != NULL && m->mv_tell(p, w);
+}
+
 void uproc_end(struct uproc *p, struct uproc_thread *t)
 {
 	struct joint *j = joint(t);
 	struct uwait *w;
 
-	(void)p;
 	USCHED_RACE(17);
 	ulock_get(&j->j_lock);
 	w = j->j_wait;
@@ -438,7 +446,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 		w = NULL;
 	ulock_put(&j->j_lock);
 	USCHED_RACE(18);
-	if (w != NULL)
+	if (w != NULL && !tell_joiner(p, w))
 		uwait_tell(w, 0);
 }
 

@@ -93,6 +93,9 @@ struct uproc_move_ops {
 	void (*mv_wake)(struct uproc *here, struct uproc_thread *t);
 	/* For uwait.h; NULL: as in rr. */
 	const struct uwait_ops *mv_waits;
+	/* Ends the wait of w, which is claimed, if its thread is at home at p,
+	 * whose dispatcher calls. False: uwait_tell() has to. Or NULL. */
+	bool (*mv_tell)(struct uproc *p, struct uwait *w);
 	/* Makes a thread for a thread of p, the caller. 0 or -errno. */
 	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg);
 	/* In the child that a thread of p has forked: later calls must not

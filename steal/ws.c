@@ -1795,8 +1795,9 @@ void ws_wake_slow(struct ws_thread *t)
 /* For uwait.h. */
 
 /* Ends the wait of r here, if its thread is at home at w, the caller's. */
-static bool tell_here(struct ws_worker *w, struct uwait *r)
+static bool tell_here(struct uproc *p, struct uwait *r)
 {
+	struct ws_worker *w = (struct ws_worker *)p;
 	struct uproc_thread *t = (struct uproc_thread *)r->w_stack;
 	struct uproc_thread *before = w->w_slot;
 
@@ -1823,7 +1824,7 @@ static void waits_tell(struct uwait *r)
 	if (inherited(t))
 		return;
 	w = (struct ws_worker *)uproc_here(set);
-	if (w != NULL && !w->w_stop.k_in && tell_here(w, r))
+	if (w != NULL && !w->w_stop.k_in && tell_here(&w->w_proc, r))
 		return;
 	if (w != NULL)
 		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
@@ -1953,6 +1954,7 @@ static const struct uproc_ops ops = {
 		.mv_wait   = wait_here,
 		.mv_wake   = wake,
 		.mv_waits  = &wait_ops,
+		.mv_tell   = tell_here,
 		.mv_make   = make_here,
 		.mv_forked = in_child
 	}

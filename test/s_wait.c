@@ -512,6 +512,55 @@ static void forked(int p)
 	CHECK(ends == 1);
 }
 
+/* In ws a joiner runs next, as any thread that was woken, and not in its turn. */
+#if defined(WS)
+#define JOINS	500
+#define OTHERS	200
+
+static long turns, joined;		/* of a single native thread */
+
+static void ends_at_once(void *arg)
+{
+	(void)arg;
+}
+
+static void joins_many(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < JOINS; i++)
+		CHECK(SCHED(join)(make_joinable(0, ends_at_once, NULL)) == 0);
+	joined = 1;
+}
+
+static void takes_turns(void *arg)
+{
+	(void)arg;
+	while (!joined) {
+		turns++;
+		yield();
+	}
+}
+
+static void joiner_is_next(void)
+{
+	int i;
+
+	doing("joiner");
+	begin(1, 0);
+	make(0, joins_many, NULL);
+	for (i = 0; i < OTHERS; i++)
+		make(0, takes_turns, NULL);
+	start_and_finish();
+	CHECK(turns < (long)JOINS * WS_RUN + OTHERS);
+}
+#else
+static void joiner_is_next(void)
+{
+}
+#endif
+
 /* The lock alone. */
 #define LOCKS	20000
 
@@ -555,6 +604,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	lock_alone();
+	joiner_is_next();
 	for (p = 1; p <= 3; p++) {
 		ring(p, 1);
 		ring(p, 2);

@@ -12,7 +12,6 @@
  * that is freed is written to, as well.
  */
 #include "model.h"
-#define ULOCK_SPINS	0
 #define SPINS		0
 #define PAUSES		0
 #define USYNC_LOCKS	s.lock
@@ -21,8 +20,11 @@
 #include "usync.h"
 #include "lock.h"
 
+#include <errno.h>
+
 #define RECORD		320		/* bytes; two waits of a condition */
-#define DEADLINE	((utime_ns)1)
+#define DEADLINE	((utime_ns)1)	/* some time, or never */
+#define PASSED		((utime_ns)2)
 
 static struct {
 	struct {
@@ -45,7 +47,6 @@ static struct {
 	int             users;		/* the last frees; 0: none does */
 	int             ready;		/* under the mutex */
 	int             got;		/* atomic */
-	int             late;		/* atomic */
 	int             runs;
 } s;
 
@@ -96,6 +97,8 @@ int uwait_for(struct uwait *w, utime_ns until)
 	int i = me();
 
 	s.calls[i]++;
+	if (until == PASSED && uwait_claim(w))
+		return -ETIMEDOUT;
 	if (until == DEADLINE)
 		timer_set(w);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != UWAIT_ARRIVED)
@@ -136,8 +139,9 @@ static void deadline(void)
 /* Plain writes. */
 static void bury(struct usync *y)
 {
-	y->y_state = 77;
-	y->y_first = NULL;
+	y->y_state  = 77;
+	y->y_passed = 77;
+	y->y_first  = NULL;
 }
 
 static bool in_time(int rc)
@@ -172,10 +176,29 @@ static void locks_0(void)	{ begin(0); lock(); lock(); }
 static void lock_in_time(void)
 {
 	begin(1);
-	if (!in_time(umutex_lock(&s.mutex, DEADLINE)))
-		return;
-	s.late = 1;
+	if (in_time(umutex_lock(&s.mutex, DEADLINE)))
+		umutex_unlock(&s.mutex);
+}
+
+static void lock_late(void)
+{
+	begin(1);
+	if (in_time(umutex_lock(&s.mutex, PASSED)))
+		umutex_unlock(&s.mutex);
+	__atomic_store_n(&s.got, 1, __ATOMIC_RELEASE);
+}
+
+/* Frees it, if no other needs it any more. */
+static void lock_and_free(void)
+{
+	int nr;
+
+	begin(2);
+	MUST(umutex_lock(&s.mutex, UNEVER) == 0);
+	nr = ++s.nr;
 	umutex_unlock(&s.mutex);
+	if (nr == 2 && __atomic_load_n(&s.got, __ATOMIC_ACQUIRE) == 1)
+		bury(&s.mutex.mx_sync);
 }
 
 static void init(void)
@@ -361,7 +384,6 @@ static void do_once(int i)
 
 static void once_0(void)	{ do_once(0); }
 static void once_1(void)	{ do_once(1); }
-static void once_2(void)	{ do_once(2); }
 static void done_once(void)	{ MUST(s.runs == 2); }
 
 const struct model_scenario scenarios[] = {
@@ -400,9 +422,9 @@ const struct model_scenario scenarios[] = {
 	  done_met },
 	{ "once: two, the last frees it", 2, 3, 0,
 	  &s, sizeof s, init_2, { once_0, once_1 }, done_once },
+	{ "mutex: two, and a third too late", MODEL_NOT, 1, 0,
+	  &s, sizeof s, init, { lock_0, lock_late, lock_and_free }, done_2 },
 	{ "mutex: three", MODEL_NOT, 1, 0,
 	  &s, sizeof s, init_3, { lock_0, lock_1, lock_2 }, done_3 },
-	{ "once: three", MODEL_NOT, 1, 0,
-	  &s, sizeof s, init_3, { once_0, once_1, once_2 }, done_once },
 	{ 0 }
 };

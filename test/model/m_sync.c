@@ -393,7 +393,7 @@ const struct model_scenario scenarios[] = {
 	  &s, sizeof s, init_3, { locks_0, lock_1 }, done_3 },
 	{ "mutex: two, in time or not", 1, 3, 0,
 	  &s, sizeof s, init, { lock_0, lock_in_time, deadline }, done_free },
-	{ "cond: a broadcast, and a free", 2, 3, 0,
+	{ "cond: a broadcast, and a free", 1, 3, 0,
 	  &s, sizeof s, init_2, { wait_0, broadcast }, done_2 },
 	{ "cond: the same, with a deadline", 1, 2, 0,
 	  &s, sizeof s, init_2, { wait_in_time, broadcast, deadline }, done_2 },

@@ -509,8 +509,6 @@ broken 'M3 WOKEN stays' sync usync.c \
 	's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
 broken 'C1 the mutex is unlocked first' sync usync.c \
 	'/^int ucond_wait/,/^}/{s/lock = enter(y);/umutex_unlock(m); &/;/C1/d}'
-broken 'R2 readers wait for nothing' sync usync.c \
-	's/l->rw_writers == NULL && !(now & URW_WRITER)/0/' full
 broken 'G1 the count is 0 before the waiters are taken' sync usync.c \
 	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
 broken 'B1 who was counted comes again' sync usync.c \

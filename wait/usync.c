@@ -97,6 +97,15 @@
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
  *
+ * No spin: with two processors and short sections a read-write lock takes 34 ns
+ * instead of 18, a mutex 35 instead of 26, or with 50 ns of work outside 65
+ * instead of 44. If the mutex is held over a yield, with one processor, no spin
+ * would take 97 ns instead of 111.
+ *
+ * Fast paths that change the state before they load anything of the object: with
+ * work outside, two hyperthreads took 50 ns instead of 62. But then a local
+ * object would need an atomic instruction, and no unlock by a stranger is seen.
+ *
  * An unlock that gives the mutex to the first that waits, where spins have been
  * in vain: if ten threads yield while they hold it, there is a wait for each
  * lock either way. Newcomers lock without a wait as often as waiters lose.

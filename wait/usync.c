@@ -102,9 +102,10 @@
  * instead of 44. If the mutex is held over a yield, with one processor, no spin
  * would take 97 ns instead of 111.
  *
- * Fast paths that change the state before they load anything of the object: with
- * work outside, two hyperthreads took 50 ns instead of 62. But then a local
- * object would need an atomic instruction, and no unlock by a stranger is seen.
+ * Fast paths that change the state before they load anything of the object:
+ * with work outside, two hyperthreads took 50 ns instead of 62. But then a
+ * local object would need an atomic instruction, and no unlock by a stranger
+ * would be seen.
  *
  * An unlock that gives the mutex to the first that waits, where spins have been
  * in vain: if ten threads yield while they hold it, there is a wait for each

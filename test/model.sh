@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, cancel.h, and
-# deque.h, mail.h, stop.h, seek.h, watch.h with fence.h hold in all executions of
-# small programs that the memory model allows (test/model/model.c). Headers that
-# are broken on purpose do not. --full: all scenarios, some minutes; else the
-# quick ones.
+# model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, cancel.h,
+# usync.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h hold in all
+# executions of small programs that the memory model allows
+# (test/model/model.c). Sources that are broken on purpose do not. --full: all
+# scenarios, some minutes; else the quick ones.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -34,8 +34,8 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
-cp usched.h wait/*.h proc/*.h steal/*.h test/model/m_*.c "$dir/good"
-for m in inbox park lock wakes wait idle cancel deque mail stop seek watch; do
+cp usched.h wait/*.h wait/usync.c proc/*.h steal/*.h test/model/m_*.c "$dir/good"
+for m in inbox park lock wakes wait idle cancel sync deque mail stop seek watch; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		passed=$((passed + 1))
 	else
@@ -485,6 +485,34 @@ broken 'U8: nobody remembers' watch m_watch.c '/U8 \*\//d'
 broken 'U2: nobody remembers' watch m_watch.c \
 	'/U2 \*\//d; /^	if (!got)/{N; s/remember_turns()//
 	}'
+
+# usync.c: more of it in sync.sh.
+broken 'N1 a touch after the last' sync usync.c \
+	'/^static void mutex_pass/,/^}/s/lock_put(lock);/& y->y_passed = 0;/' full
+broken 'N2 a look at the object first' sync usync.c \
+	'/^static void give_up/,/^}/s/if (z->z_prev/if (queued(y->y_first) \&\& z->z_prev/'
+broken 'N6 a signal for none is relaxed' sync usync.c \
+	's/acquired(y) & USYNC_QUEUED/usync_state(y) \& USYNC_QUEUED/'
+broken 'N6 the end of a group is relaxed' sync usync.c \
+	's/now = acquired(y);/now = usync_state(y);/'
+broken 'changes are relaxed' sync usync.h \
+	'/to, false,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
+broken 'changes do not release' sync usync.h \
+	'/to, false,$/{n;s/_ACQ_REL/_ACQUIRE/}'
+broken 'the last change is relaxed' sync usync.c \
+	'/^static void set(/,/^}/s/_RELEASE/_RELAXED/' full
+broken 'M1 the first is not woken' sync usync.c \
+	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
+broken 'M1 queued while it is free' sync usync.c \
+	'/^static bool mutex_put/,/^}/s/!(now & BARS(woken))/0/'
+broken 'M3 WOKEN stays' sync usync.c \
+	's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
+broken 'C1 the mutex is unlocked first' sync usync.c \
+	'/^int ucond_wait/,/^}/{s/lock = enter(y);/umutex_unlock(m); &/;/C1/d}'
+broken 'G1 the count is 0 before the waiters are taken' sync usync.c \
+	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
+broken 'B1 who was counted comes again' sync usync.c \
+	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

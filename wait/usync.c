@@ -36,6 +36,8 @@
  *     under the lock, so a record that was found there exists up to lock_put().
  * N4. No thread holds two of the locks, and no holder calls what may wait.
  * N5. QUEUED says, under the lock, whether the rings of the object are empty.
+ * N6. Each call that returns has acquired what the calls before it released,
+ *     by a change of the state or an acquire. So it may be followed by a free.
  *
  * MUTEXES
  *
@@ -95,6 +97,16 @@
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
  *
+ * No spin: with two processors and short sections a read-write lock takes 34 ns
+ * instead of 18, a mutex 35 instead of 26, or with 50 ns of work outside 65
+ * instead of 44. If the mutex is held over a yield, with one processor, no spin
+ * would take 97 ns instead of 111.
+ *
+ * Fast paths that change the state before they load anything of the object:
+ * with work outside, two hyperthreads took 50 ns instead of 62. But then a
+ * local object would need an atomic instruction, and no unlock by a stranger
+ * would be seen.
+ *
  * An unlock that gives the mutex to the first that waits, where spins have been
  * in vain: if ten threads yield while they hold it, there is a wait for each
  * lock either way. Newcomers lock without a wait as often as waiters lose.
@@ -104,7 +116,9 @@
 #define _GNU_SOURCE		/* park.h: syscall() */
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#if !defined(USYNC_INLINE)
 #define USYNC_INLINE		/* functions for files with USCHED_PREEMPT */
+#endif
 #include "usync.h"
 #include "lock.h"
 
@@ -114,10 +128,12 @@
 
 UPREEMPT_NEVER;
 
+#if !defined(LOCKS_LOG)
 #define LOCKS_LOG	8
+#endif
 #if !defined(SPINS)
 #define SPINS	4
-#define PAUSES	30
+#define PAUSES	30		/* of each */
 #endif
 
 /* Results of waits. */
@@ -142,9 +158,13 @@ struct pair {
 
 /* Locks. */
 
+#if !defined(USYNC_LOCKS)	/* a test has them elsewhere */
 static struct {
 	struct ulock s_lock;
 } __attribute__((aligned(64))) locks[1 << LOCKS_LOG];
+#else
+#define locks	USYNC_LOCKS
+#endif
 
 static struct ulock *lock_of(const struct usync *y)
 {
@@ -292,6 +312,12 @@ static unsigned local(const struct usync *y)
 	return usync_state(y) & USYNC_LOCAL;
 }
 
+/* Returns the state, for callers that may go on without a change of it: N6. */
+static unsigned acquired(const struct usync *y)
+{
+	return __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);
+}
+
 static unsigned queued(const struct usync_wait *first)
 {
 	return first != NULL ? USYNC_QUEUED : 0;
@@ -369,13 +395,14 @@ static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
  */
 static bool spin(struct usync *y, unsigned bits)
 {
-	unsigned char skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
-	unsigned char penalty;
+	unsigned char skip, penalty;
 	int i, j;
 
-	if (local(y) || skip > 0) {
-		__atomic_store_n(&y->y_skip, skip - (skip > 0),
-				 __ATOMIC_RELAXED);
+	if (SPINS == 0 || local(y))
+		return false;
+	skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
+	if (skip > 0) {
+		__atomic_store_n(&y->y_skip, skip - 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	for (i = 0; i < SPINS && usync_state(y) & bits; i++) {
@@ -639,7 +666,7 @@ void ucond_signal(struct ucond *c)
 	struct usync_wait *z;
 	struct ulock *lock;
 
-	if (!(usync_state(y) & USYNC_QUEUED))
+	if (!(acquired(y) & USYNC_QUEUED))		/* N6 */
 		return;
 	lock = enter(y);
 	z = take_first(&y->y_first);
@@ -656,7 +683,7 @@ void ucond_broadcast(struct ucond *c)
 	struct ulock *lock;
 	unsigned nr;
 
-	if (!(usync_state(y) & USYNC_QUEUED))
+	if (!(acquired(y) & USYNC_QUEUED))		/* N6 */
 		return;
 	lock = enter(y);
 	z = take_all(&y->y_first, &nr);
@@ -990,13 +1017,13 @@ int ugroup_wait(struct ugroup *g, utime_ns until)
 	unsigned now;
 	int rc;
 
-	if (__atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE) < UGROUP_UNIT)
+	if (acquired(y) < UGROUP_UNIT)
 		return 0;
 	z = wait_new(y, UWAIT_GROUP, until, &rc);
 	if (z == NULL)
 		return rc;
 	lock = enter(y);
-	now = usync_state(y);
+	now = acquired(y);
 	while (now >= UGROUP_UNIT && !usync_change(y, &now, now | USYNC_QUEUED))
 		;
 	if (now >= UGROUP_UNIT)
@@ -1160,7 +1187,7 @@ static int once_wait(struct uonce *o, utime_ns until)
 int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until)
 {
 	struct usync *y = &o->on_sync;
-	unsigned now = __atomic_load_n(&y->y_state, __ATOMIC_ACQUIRE);
+	unsigned now = acquired(y);
 	int rc;
 
 	while (!(now & (UONCE_RUNS | UONCE_DONE))) {

@@ -174,7 +174,7 @@ static void hogs(void *arg)
  * With a yield inside, threads take turns: each waiter loses at most once. If
  * the order of threads is first in, first out, no newcomer gets more turns.
  */
-#if defined(LL) || defined(WS) || defined(USCHED_HARD)
+#if defined(LL) || defined(WS) || defined(PR) || defined(USCHED_HARD)
 #define TURNS	UMUTEX_BYPASS
 #else
 #define TURNS	(2 * 3)

@@ -207,6 +207,8 @@ static long hog_locks;
 static void hog_or_not(void *arg)
 {
 	if (arg != NULL) {
+		while (umutex_busy(&mutex) == 0)
+			yield();
 		CHECK(umutex_lock(&mutex, UNEVER) == 0);
 		CHECK(hog_locks > 0 && hog_locks <= UMUTEX_BYPASS + 2);
 		hog_locks = -1;

@@ -318,6 +318,7 @@ struct uwait *uwait_expire(struct uwait_host *h)
 /* Records. */
 
 const struct uwait_watch *uwait_watch;
+int (*uwait_fd_end)(struct uwait *w, int rc);
 
 const char *uwait_kind_name(int kind)
 {
@@ -561,6 +562,8 @@ static NOINLINE int ended(struct uwait *w)
 			e->e_ops->eo_leave(e, w);
 	}
 	rc = w->w_result;
+	if (w->w_kind == UWAIT_FD)
+		return __atomic_load_n(&uwait_fd_end, __ATOMIC_RELAXED)(w, rc);
 	if (w->w_kind > UWAIT_WAKE)
 		return rc;
 	if (w->w_kind == UWAIT_SLEEP && rc == -ETIMEDOUT)

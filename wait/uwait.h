@@ -459,6 +459,7 @@ static __inline__ struct uwait_source *uwait_sources(const struct uwait_host *h)
 /* Returns whether threads wait for events of sources of h. Owner only. */
 bool uwait_awaits_outside(const struct uwait_host *h);
 
+/* Does the same, for a load if h has no source. */
 static __inline__ bool uwait_outside(const struct uwait_host *h)
 {
 	return __builtin_expect(uwait_sources(h) != NULL, 0) &&

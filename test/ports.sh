@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # ports.sh: the programs of examples/ports print the same with native threads
 # and with ours: under rr, ll and ws, on one processor and on two, also in the
-# hard mode, where each thread that blocks is evicted. If a barrier or a signal is left out, they fail. The hard mode finds
-# jobs on the stack of a thread that waits.
+# hard mode, where each thread that blocks is evicted. If a barrier or a signal
+# is left out, they fail. The hard mode finds jobs on the stack of a thread that
+# waits.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -26,10 +27,10 @@ main() {
 		try "$program, native" prints $program
 	done
 	mode plain -O1
-	each_prints "$scheds" '1 2'
+	each_prints
 	mode hard -O1 -DUSCHED_HARD
 	export USCHED_DEBUG=evict=always,poison,fault
-	each_prints "$scheds" '1 2'
+	each_prints
 	planted
 	echo "$passed passed, $failed failed"
 	[ $failed = 0 ] && [ $passed != 0 ]
@@ -122,12 +123,15 @@ build_library() {
 	mkdir "$dir/library" || return 1
 	for source in $(where $library); do
 		compile $includes -c "$source" \
-			-o "$dir/library/${source##*/}.o" || return 1
+			-o "$dir/library/${source##*/}.o" ||
+			touch "$dir/failed" &
 	done
 	for sched in $scheds; do
 		compile $includes -D$sched -c "$tmp/ports/start.c" \
 			-o "$dir/$sched.o" || return 1
 	done
+	wait
+	[ ! -e "$dir/failed" ]
 }
 
 # Compiles a program, and links it with each scheduler.
@@ -160,10 +164,10 @@ prints() { # program, suffix
 	run "$1${2:-}" >"$tmp/got" && diff "$tmp/ports/$1.expected" "$tmp/got"
 }
 
-each_prints() { # schedulers, numbers of processors
+each_prints() {
 	for program in $programs; do
-		for sched in $1; do
-			for PROCS in $2; do
+		for sched in $scheds; do
+			for PROCS in 1 2; do
 				export PROCS
 				try "$program, $mode $sched $PROCS" \
 					prints $program -$sched

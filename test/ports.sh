@@ -193,6 +193,8 @@ planted() {
 		try "pack, no thread is told of $what" fails pack pool.c '' \
 			sed "s/pthread_cond_[a-z]*(&p->p_$what)/0/"
 	done
+	try 'a wait without memory' fails names names.c 'a wait has failed' \
+		sed 's/pthread_mutex_lock(&lock);$/port(-ENOMEM);/'
 	try 'pack, jobs on a stack' fails pack pack.c 'which is blocked' \
 		sed 's/static struct job job/struct job job/'
 }

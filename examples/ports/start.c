@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* start.c: runs the main() of a ported program in a thread of rr, ll or ws. */
 
+/*
+ * -DLL or -DWS chooses the scheduler, and PROCS in the environment the number
+ * of processors. Under ll all threads stay on the processor of the first.
+ */
+
 #include <stdlib.h>
 
 #if defined(LL)

@@ -2,10 +2,10 @@
 /* lu.c: a matrix becomes the product of two triangles, in 64 threads. */
 
 /*
- * The matrix consists of square blocks, each with a thread. A step subtracts
- * multiples of the rows of a block on the diagonal: first in this block; then
- * in the blocks below it and to its right; then, where these meet, in all
- * others. There is no pivoting: the diagonal dominates.
+ * The matrix consists of square blocks, each of which belongs to a thread. A
+ * step subtracts multiples of the rows of a block on the diagonal. It does so
+ * first in this block, then in the blocks below it and to its right, and then
+ * in all others there. There is no pivoting, since the diagonal dominates.
  *
  * Serially the matrix is a single block. Each element then goes through the
  * same operations in the same order, so the results are equal to the bit.

@@ -2,9 +2,9 @@
 /* pack.c: packs a text, in blocks: in a pool of threads, and serially. */
 
 /*
- * A packed block is a row of items: a byte n < 128 and n + 1 bytes of text; or
- * a byte 128 + n and a distance in two bytes, for n + LEAST bytes that stand so
- * far before.
+ * A packed block is a row of items. A byte n < 128 begins n + 1 bytes of text. A
+ * byte 128 + n, with a distance in two bytes, stands for n + LEAST bytes that
+ * were there before, at this distance.
  */
 #include <stdio.h>
 #include <stdlib.h>

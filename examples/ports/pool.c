@@ -50,7 +50,7 @@ static void unlock(struct pool *p)
 	must(pthread_mutex_unlock(&p->p_lock));
 }
 
-/* Waits for c. Caller holds the lock. */
+/* Waits for a signal. Caller holds the lock. */
 static void await(struct pool *p, pthread_cond_t *c)
 {
 	must(pthread_cond_wait(c, &p->p_lock));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool.h: a pool of threads, as libraries have that compress data. */
+/* pool.h: a pool of threads, as in libraries that compress. */
 
 #ifndef POOL_H
 #define POOL_H

@@ -12,11 +12,11 @@
  * Link it with start.c, which runs its main() in a thread. pool.c, pack.c,
  * radix.c, fft.c and lu.c are compiled in both ways.
  *
- * WHERE OBJECTS MAY LIE. Natively a mutex, a condition, and what jobs work on,
- * may be local variables of a function that waits for the others. Not so here:
- * while its thread waits, other threads run at the same addresses. All that
- * another thread touches must be static or on the heap. Such a bug shows in the
- * hard mode (extra/uhard.h), with USCHED_DEBUG=evict=always,fault.
+ * WHERE OBJECTS MAY LIE. Natively a mutex, a condition, or the data of a job
+ * may be a local variable of a function that waits for other threads. Here they
+ * may not, because other threads run at the same addresses while it waits. All
+ * that another thread touches must be static or on the heap. The hard mode
+ * (extra/uhard.h) finds what is not, with USCHED_DEBUG=evict=always,fault.
  *
  * A wait that has no memory, or is in a cancelled scope, ends the program: most
  * code for pthreads does not look at the result of a lock. doc/guide.md tells

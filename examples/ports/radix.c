@@ -2,9 +2,10 @@
 /* radix.c: sorts numbers digit by digit, in 64 threads. */
 
 /*
- * In each of four passes a thread counts the digits of its part; adds up the
- * counts of a few digits over all threads; and moves the numbers of its part to
- * where these sums say. Equal digits keep their order, by thread and in a part.
+ * Each of four passes sorts by a digit, the lowest first. Each thread counts the
+ * digits in its part of the numbers. Then it adds up the counts of a few digits
+ * over all parts. At last it moves the numbers of its part to where these sums
+ * say. Equal digits keep their order.
  */
 #include "kernel.h"
 

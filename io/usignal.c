@@ -95,7 +95,11 @@ static void in_child(void)
 {
 	int i;
 
-	bell[READ] = bell[WRITE] = -1;
+	for (i = READ; i <= WRITE; i++) {
+		if (bell[i] >= 0)
+			close(bell[i]);
+		bell[i] = -1;
+	}
 	memset(&lock, 0, sizeof lock);
 	for (i = 0; i <= MOST; i++)
 		watch[i].sg_came = 0;

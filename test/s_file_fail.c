@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_file_fail: if any call to the system fails, no file or descriptor is lost. */
+/* s_file_fail: without memory no file, descriptor, signal or child is lost. */
 /* VARIANTS: RR LL */
 /* LIBS: @test/fail.wrap */
 
@@ -11,8 +11,10 @@
  */
 #include "either.h"
 #include "fail.h"
+#include "uchild.h"
 #include "ufile.h"
 #include "uio.h"
+#include "usignal.h"
 
 #include <fcntl.h>
 
@@ -72,6 +74,30 @@ static void uses(void *arg)
 	freeaddrinfo(list);
 }
 
+static void raises(void *arg)
+{
+	(void)arg;
+	CHECK(raise(SIGUSR1) == 0);
+}
+
+static void awaits(void *arg)
+{
+	int rc, status;
+	pid_t pid;
+
+	(void)arg;
+	while (again(rc = usignal_wait(UNEVER)))
+		;
+	CHECK(rc == SIGUSR1);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(7);
+	while (again(rc = u_waitpid(pid, &status, UNEVER)))
+		;
+	CHECK(rc == pid && WEXITSTATUS(status) == 7);
+}
+
 static bool try_all(int p)
 {
 	int rc = SCHED(init)(p, 0);
@@ -79,6 +105,10 @@ static bool try_all(int p)
 	if (rc != 0)
 		return false;
 	while (try_make(0, uses, NULL) == NULL)
+		CHECK(again(-ENOMEM));
+	while (try_make(0, awaits, NULL) == NULL)
+		CHECK(again(-ENOMEM));
+	while (try_make(0, raises, NULL) == NULL)
 		CHECK(again(-ENOMEM));
 	while ((rc = SCHED(start)()) != 0) {
 		CHECK(fail_told() > 0);
@@ -116,6 +146,9 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	sprintf(path, "/tmp/s_file_fail-%d", (int)getpid());
 	memset(data, 'x', SIZE);
+	CHECK(usignal_watch(SIGUSR1) == 0);
+	CHECK(try_all(1));
+	fail_held_nr = 0;		/* upoll.c keeps its table */
 	for (p = 1; p <= 2; p++) {
 		(void)fail_each(FAIL_MEMORY | FAIL_THREAD, false, run, p);
 		(void)fail_each(FAIL_MEMORY | FAIL_THREAD, true, run, p);

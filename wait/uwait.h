@@ -448,9 +448,10 @@ static __inline__ struct uwait_source *uwait_sources(const struct uwait_host *h)
 	return __atomic_load_n(&h->h_source, __ATOMIC_ACQUIRE);
 }
 
-/* Returns whether threads wait for events of sources of h. Owner only. */
+/* Not API: a part of uwait_outside(). */
 bool uwait_awaits_outside(const struct uwait_host *h);
 
+/* Returns whether threads wait for events of sources of h. Owner only. */
 static __inline__ bool uwait_outside(const struct uwait_host *h)
 {
 	return __builtin_expect(uwait_sources(h) != NULL, 0) &&

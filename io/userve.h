@@ -19,6 +19,11 @@
  * ENOMEM). Then the server tries again when a connection has ended, and after a
  * pause, which grows from a millisecond to a second.
  *
+ * PROCESSORS. sv_make says where threads run. If it is NULL, rr deals them to
+ * its processors in turn, ll keeps them on that of the acceptor, and workers of
+ * ws take them from each other. For a listener at each processor, make a server
+ * for each by UNET_REUSEPORT (unet.h), with an sv_make that stays there.
+ *
  * THE END. userve() returns when the scope around its caller is cancelled
  * (uscope.h), or when accept fails for good: u_close(sv_fd) or shutdown() by
  * another thread. First it accepts no more. Then it waits for the connections

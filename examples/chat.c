@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* chat.c: a room. Each guest has a thread that reads, and one that writes. */
+/* chat.c: a room. A thread reads from each guest, and a thread writes. */
 
 #include "loop.h"
 #include "uchan.h"

@@ -80,7 +80,7 @@ static int connection(void *arg)
 	return 0;
 }
 
-/* Returns whether an error of accept is one that passes. */
+/* Returns whether an error is for want of descriptors or memory. */
 static bool lacks(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS ||

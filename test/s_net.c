@@ -158,6 +158,27 @@ static void without_room(int fd)
 	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
 }
 
+/* Checks that the second descriptor of a message is closed. */
+static void two_at_once(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char           room[CMSG_SPACE(2 * sizeof(int))];
+	} u;
+	struct iovec v = { "t", 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &u,
+			    .msg_controllen = sizeof u };
+	int two[2] = { fd, fd }, was = lowest_free();
+
+	memset(&u, 0, sizeof u);
+	u.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof two),
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&u.head), two, sizeof two);
+	CHECK(u_sendmsg(ends[0], &m, 0, SOON) == 1);
+	CHECK(u_recv_fd(ends[1], SOON) == was && u_close(was) == 0);
+	CHECK(lowest_free() == was);
+}
+
 static void descriptors(void)
 {
 	static int tube[2];
@@ -176,6 +197,7 @@ static void descriptors(void)
 	CHECK(u_write(copy, "z", 1, SOON) == 1);
 	CHECK(u_read(tube[0], &c, 1, SOON) == 1 && c == 'z');
 	without_room(copy);
+	two_at_once(copy);
 	CHECK(u_write(ends[0], "b", 1, SOON) == 1);
 	CHECK(u_recv_fd(ends[1], SOON) == -EBADMSG);
 	CHECK(u_close(ends[0]) == 0 && u_recv_fd(ends[1], SOON) == -EPIPE);

@@ -8,7 +8,7 @@
 
 static void echo(int fd, void *arg)
 {
-	char buf[4096];
+	char buf[512];
 	ssize_t n;
 
 	(void)arg;

@@ -32,10 +32,10 @@ main() {
 			failed=$((failed + 1))
 		fi
 	done
-	if blocks_stand "$top/README.md" 1 "$top/examples/hello.c" >&2; then
+	if blocks_stand "$top/README.md" 1 "$top/examples/echo.c" >&2; then
 		passed=$((passed + 1))
 	else
-		echo 'FAILED README.md: does not show hello.c'
+		echo 'FAILED README.md: does not show echo.c'
 		failed=$((failed + 1))
 	fi
 	echo "$passed passed, $failed failed, $skipped skipped"

@@ -168,15 +168,17 @@ static void two_at_once(int fd)
 	struct iovec v = { "t", 1 };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &u,
 			    .msg_controllen = sizeof u };
-	int two[2] = { fd, fd }, was = lowest_free();
+	int two[2] = { fd, fd };
+	int first = dup(0), second = dup(0);
 
 	memset(&u, 0, sizeof u);
 	u.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof two),
 		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(&u.head), two, sizeof two);
 	CHECK(u_sendmsg(ends[0], &m, 0, SOON) == 1);
-	CHECK(u_recv_fd(ends[1], SOON) == was && u_close(was) == 0);
-	CHECK(lowest_free() == was);
+	CHECK(close(second) == 0 && close(first) == 0);
+	CHECK(u_recv_fd(ends[1], SOON) == first && u_close(first) == 0);
+	CHECK(fcntl(second, F_GETFD) == -1);
 }
 
 static void descriptors(void)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include "loop.h"
 
-#define IDLE	(200 * UTIME_MS)
+#define IDLE	(500 * UTIME_MS)
 
 static struct userve far, near;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tls.c: echo over TLS, with OpenSSL: a wait where it wants to read or write. */
 /* LIBS: -lssl -lcrypto */
-
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -76,11 +75,12 @@ static void talk(void)
 	static struct userve server = { .sv_f = echo };
 	SSL_CTX *ours = SSL_CTX_new(TLS_client_method());
 	X509 *x = certify(server.sv_arg = SSL_CTX_new(TLS_server_method()));
-	SSL *tls = SSL_new(ours);
 	char reply[16] = "nothing";
+	SSL *tls;
 
 	X509_STORE_add_cert(SSL_CTX_get_cert_store(ours), x);
-	SSL_set_verify(tls, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_verify(ours, SSL_VERIFY_PEER, NULL);
+	tls = SSL_new(ours);
 	SSL_set_fd(tls, dial(serve(&server)));
 	SSL_set_connect_state(tls);
 	tls_write(tls, "hello", 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tls.c: echo over TLS, with OpenSSL: a wait where it wants to read or write. */
+/* tls.c: echo over TLS with OpenSSL: a wait where it wants to read or write. */
 /* LIBS: -lssl -lcrypto */
 #include <openssl/err.h>
 #include <openssl/ssl.h>

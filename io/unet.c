@@ -2,8 +2,8 @@
 /* unet.c: sockets that listen and connect, in a line each. */
 
 /*
- * Nothing here keeps state. Addresses lie on the stack of the caller: the kernel
- * reads them only while the caller runs (uio.h).
+ * Nothing here keeps state. Addresses lie on the stack of the caller: the
+ * kernel reads them only while the caller runs (uio.h).
  *
  * Sockets of TCP have TCP_NODELAY, and a listener hands it on to what it
  * accepts. Else the second of two short writes waits for the answer to the

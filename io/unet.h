@@ -13,8 +13,8 @@
  * connect(2), and those of uio.h where a deadline is given.
  *
  * host is a number: "127.0.0.1", "::1". NULL is all addresses of the machine
- * for listeners, else the machine itself. -EINVAL: host is no number, or port is
- * none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses:
+ * for listeners, else the machine itself. -EINVAL: host is no number, or port
+ * is none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses:
  *
  *	for (a = list; a != NULL && fd < 0; a = a->ai_next)
  *		fd = u_dial(a->ai_addr, a->ai_addrlen, until);

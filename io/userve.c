@@ -8,9 +8,9 @@
  *	    outer		the acceptor; is cancelled with it
  *	        sv_scope	a shield: connections, and the caller itself
  *
- * The caller makes the acceptor, and waits for the end of sv_scope. The acceptor
- * is in the outer scope, so a cancellation ends its waits, but not those of the
- * connections. It holds sv_scope while it makes threads there.
+ * The caller makes the acceptor, and waits for the end of sv_scope. The
+ * acceptor is in the outer scope, so a cancellation ends its waits, but not
+ * those of the connections. It holds sv_scope while it makes threads there.
  *
  * A connection takes a unit of sv_places before it is accepted, and gives it
  * back after its close. So all units are there again when the last has ended.
@@ -101,7 +101,7 @@ static bool of_connection(int rc)
 	return false;
 }
 
-/* Waits until a connection has ended, or for a pause, which grows. 0, -errno. */
+/* Waits for the end of a connection, or for a pause, which grows. 0, -errno. */
 static int pause_for(struct userve *s)
 {
 	int rc;

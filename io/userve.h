@@ -13,8 +13,8 @@
  *	rc = userve(&server);		until the scope is cancelled
  *	u_close(server.sv_fd);
  *
- * BACK-PRESSURE. While sv_limit connections are open, no more are accepted: they
- * wait in the backlog of the listener, and then their clients wait. So they do
+ * BACK-PRESSURE. While sv_limit connections are open, no more are accepted.
+ * They wait in the backlog of the listener, and then their clients wait. So they do
  * if the system has no descriptors or no memory left (EMFILE, ENFILE, ENOBUFS,
  * ENOMEM). Then the server tries again when a connection has ended, and after a
  * pause, which grows from a millisecond to a second.
@@ -76,8 +76,8 @@ struct userve {
  * Serves. Threads only; a thread for each server. Returns why it has ended:
  * -ECANCELED, or an error of u_accept() such as -EBADF, -EINVAL, -ENOTSOCK. Or
  * it has not begun: -EINVAL: sv_limit or sv_grace is negative, sv_f is NULL, or
- * the caller is no thread; -ENOSYS: the dispatcher has no s_make. -ENOMEM: there
- * was no memory even for the wait for memory.
+ * the caller is no thread; -ENOSYS: the dispatcher has no s_make. -ENOMEM:
+ * there was no memory even for the wait for memory.
  */
 int userve(struct userve *s);
 

@@ -311,7 +311,7 @@ static void ask_again(void)
 	}
 }
 
-/* Serves while nr allocations from the n-th on fail. False: fewer were tried. */
+/* Serves while nr allocations from the n-th on fail. False: there were less. */
 static bool serves_without(long n, long nr)
 {
 	struct usched *d = ustack_self()->u_sched;

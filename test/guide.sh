@@ -93,7 +93,8 @@ words() { # without backtraces, and times
 # The library for "again", without files that only some programs need.
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c usched.c wait/uwait.c wait/uchan.c proc/umem.c \
+	for source in rr.c usched.c wait/uwait.c wait/uchan.c \
+	    wait/uscope.c wait/uthread.c io/uio.c io/upoll.c proc/umem.c \
 	    proc/uproc.c proc/ucall.c $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1

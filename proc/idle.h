@@ -114,16 +114,25 @@ static inline void uidle_wake(int *idle, int *asleep)
 }
 
 /*
- * Sleeps after uidle_enter(), but for at most ns nanoseconds. False: no other
- * waker has ended the sleep, so the sleeper wakes itself, in the same steps.
+ * Ends a sleep after uidle_enter() that need not have ended by a wake. False: no
+ * other waker has ended it, so the sleeper wakes itself, in the same steps.
  */
+static inline bool uidle_awake(int *idle, int *asleep)
+{
+	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
+		return true;
+	USCHED_RACE(13);
+	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);		/* D2 */
+	USCHED_RACE(14);
+	uidle_stay(idle, asleep);				/* W4 D3 */
+	return false;
+}
+
+/* Sleeps after uidle_enter(), but for at most ns nanoseconds: see above. */
 static inline bool uidle_doze_entered(int *idle, int *asleep, long ns)
 {
 	upark_futex_wait_for(asleep, 1, ns);
-	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
-		return true;
-	uidle_wake(idle, asleep);
-	return false;
+	return uidle_awake(idle, asleep);
 }
 
 /* Sleeps like uidle_sleep(), but for at most ns nanoseconds: see above. */
@@ -134,18 +143,13 @@ static inline bool uidle_doze(int *idle, int nr, int *asleep, long ns)
 }
 
 /*
- * Sleeps like uidle_doze(). Meanwhile the count cannot reach nr, since the
- * sleeper will have work by itself: a deadline.
+ * Ends a hold of a processor that is awake, so that this is no reason to end a
+ * wait. With a hold of its own a processor sleeps that will have work by itself:
+ * a deadline.
  */
-static inline bool uidle_doze_busy(int *idle, int nr, int *asleep, long ns)
+static inline void uidle_unhold(int *idle)
 {
-	bool woken;
-
-	uidle_hold(idle);
-	woken = uidle_doze(idle, nr, asleep, ns);
-	/* The caller is awake, so this is no reason to end a wait. */
 	__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST);
-	return woken;
 }
 
 /* Returns when all nr processors sleep, and no waker and no hold is left. */

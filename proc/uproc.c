@@ -322,6 +322,22 @@ static void waits_enter(struct uwait_host *h)
 	(void)h;
 }
 
+static void waits_source(struct uwait_host *h, struct uwait_source *o)
+{
+	o->o_next = h->h_source;
+	__atomic_store_n(&h->h_source, o, __ATOMIC_RELEASE);
+}
+
+void uproc_waits_hold(struct uwait_host *h, bool on)
+{
+	struct uproc_set *set = ((struct uproc *)h->h_sched)->p_set;
+
+	if (on)
+		uproc_hold(set);
+	else
+		uproc_release(set);
+}
+
 static const struct uwait_ops wait_ops = {
 	.o_tell   = waits_tell,
 	.o_post   = waits_post,
@@ -331,7 +347,9 @@ static const struct uwait_ops wait_ops = {
 	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
-	.o_leave  = waits_enter
+	.o_leave  = waits_enter,
+	.o_source = waits_source,
+	.o_hold   = uproc_waits_hold
 };
 
 /* The call-backs of the dispatcher for it. */
@@ -776,7 +794,8 @@ void uproc_give_way(unsigned nr)
 	upark_futex_wait_for(&never, 0, ns < NAP_MAX ? ns : NAP_MAX);
 }
 
-void uproc_drain(struct uproc *p)
+/* Takes what has come to p, except for events from outside. */
+static void drain(struct uproc *p)
 {
 	struct uwakes *w;
 	int nr;
@@ -795,6 +814,13 @@ void uproc_drain(struct uproc *p)
 		uwait_look(&p->p_waits);
 	p->p_sched.s_ahead = __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) >
 		UPROC_LANE_NR ? UPROC_AHEAD : 0;
+}
+
+void uproc_drain(struct uproc *p)
+{
+	if (uwait_outside(&p->p_waits))
+		uwait_look_outside(&p->p_waits);
+	drain(p);
 }
 
 /* Gives back memory that p, which has slept for REST, may not need soon. */
@@ -842,6 +868,13 @@ static bool jump(struct uproc_set *set)
 	return true;
 }
 
+/* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
+static bool sleep_entered(struct uproc *p, utime_ns ns)
+{
+	uwait_sleep_outside(&p->p_waits, &p->p_asleep, ns);
+	return uidle_awake(&p->p_set->set_idle, &p->p_asleep);
+}
+
 /* Sleeps under virtual time, or lets the clock jump instead (P9). */
 static bool sleep_virtual(struct uproc *p, utime_ns ns)
 {
@@ -855,32 +888,28 @@ static bool sleep_virtual(struct uproc *p, utime_ns ns)
 		}
 		(void)uidle_enter(idle, set->set_nr);
 	}
-	if (ns != UNEVER)
-		return uidle_doze_entered(idle, &p->p_asleep, (long)ns);
-	upark_sleep(&p->p_asleep);
-	return true;
+	return sleep_entered(p, ns);
 }
 
 bool uproc_sleep(struct uproc *p, utime_ns ns)
 {
 	struct uproc_set *set = p->p_set;
 	utime_ns due = uwait_due(&p->p_waits);
+	bool woken;
 
 	if (utime_is_virtual())
 		return sleep_virtual(p, ns);
 	if (due != UNEVER) {
+		uidle_hold(&set->set_idle);			/* P8 */
 		due -= unow();
 		if (due < ns)
 			ns = due > 0 ? due : 0;
-		return uidle_doze_busy(&set->set_idle, set->set_nr,
-				&p->p_asleep, ns < LONG_MAX ? (long)ns :
-				LONG_MAX);
 	}
-	if (ns != UNEVER)
-		return uidle_doze(&set->set_idle, set->set_nr, &p->p_asleep,
-				  (long)ns);
-	uidle_sleep(&set->set_idle, set->set_nr, &p->p_asleep);
-	return true;
+	(void)uidle_enter(&set->set_idle, set->set_nr);
+	woken = sleep_entered(p, ns);
+	if (due != UNEVER)
+		uidle_unhold(&set->set_idle);
+	return woken;
 }
 
 /* Sleeps until there is work. *rested: p has rested already (REST above). */
@@ -916,8 +945,13 @@ bool uproc_look(struct uproc *p)
 	unsigned turns = 0;
 	bool rested = false;
 
+	if (uwait_outside(&p->p_waits)) {
+		spin = 0;		/* a sleep is a look, and costs no more */
+		if (!uproc_queue_empty(&p->p_queue))
+			uwait_look_outside(&p->p_waits);
+	}
 	for (;;) {
-		uproc_drain(p);
+		drain(p);
 		if (!uproc_queue_empty(&p->p_queue)) {
 			if (p->p_random != 0)
 				uproc_shuffle(p);
@@ -1176,9 +1210,24 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	return o->op_init != NULL ? o->op_init(p) : 0;
 }
 
+/* Frees the sources of events: all processors share them, or none do. */
+static void sources_free(struct uproc_set *set)
+{
+	const struct uwait_source *shared = uproc_nth(set, 0)->p_waits.h_source;
+	int i;
+
+	for (i = 1; i < set->set_nr; i++)
+		if (uproc_nth(set, i)->p_waits.h_source != shared)
+			uwait_sources_fini(&uproc_nth(set, i)->p_waits);
+	uwait_sources_fini(&uproc_nth(set, 0)->p_waits);
+}
+
 static void set_free(struct uproc_set *set)
 {
 	int i;
+
+	if (set->set_proc != NULL)
+		sources_free(set);
 
 	if (set->set_calls != NULL)
 		set->set_calls_fini(set->set_calls);

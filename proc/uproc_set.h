@@ -139,6 +139,9 @@ static inline bool uproc_is_due(const struct uproc *p)
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN bool uproc_waits(const struct ustack *u);
 
+/* For uwait.h: holds the set of h, a processor, or ends that. */
+UPROC_HIDDEN void uproc_waits_hold(struct uwait_host *h, bool on);
+
 /* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);
 

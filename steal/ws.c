@@ -636,6 +636,8 @@ static struct uproc_thread *choose(struct ws_worker *w, bool fair)
 
 	w->w_running_lane = NONE;
 	if (fair) {
+		if (uwait_outside(&w->w_proc.p_waits))
+			uwait_look_outside(&w->w_proc.p_waits);
 		take_messages(w, w);
 		t = w->w_slot;
 		ws_slot_set(w, NULL);
@@ -1533,6 +1535,11 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *turns)
 	struct uproc_thread *t;
 	bool more;
 
+	if (uwait_outside(&w->w_proc.p_waits)) {
+		uwait_look_outside(&w->w_proc.p_waits);
+		if (must_return(w))
+			return NULL;
+	}
 	ws_worth_judge(&w->w_thief, began, w->w_mail);
 	ws_seek_begin(&all.s_seek);
 	t = search_and_nap(w);
@@ -1746,6 +1753,8 @@ static int preempt(struct usched *s, struct ustack *u)
 		ws_stop_leave(&w->w_stop);
 		return 0;
 	}
+	if (uwait_outside(&w->w_proc.p_waits))
+		uwait_look_outside(&w->w_proc.p_waits);
 	if (uwait_must_look(&w->w_proc.p_waits))
 		take_waits(w, true);
 	if (!has_nothing(w)) {
@@ -1874,6 +1883,17 @@ static void waits_drain(struct ustack *u)
 	ws_stop_leave(&w->w_stop);
 }
 
+/* A single list for all: a thread may go on at another worker. */
+static void waits_source(struct uwait_host *h, struct uwait_source *o)
+{
+	int i;
+
+	o->o_next = h->h_source;
+	for (i = 0; i < set->set_nr; i++)
+		__atomic_store_n(&worker(i)->w_proc.p_waits.h_source, o,
+				 __ATOMIC_RELEASE);
+}
+
 static const struct uwait_ops wait_ops = {
 	.o_tell   = waits_tell,
 	.o_post   = waits_post,
@@ -1882,7 +1902,9 @@ static const struct uwait_ops wait_ops = {
 	.o_waits  = uproc_waits,
 	.o_drain  = waits_drain,
 	.o_enter  = waits_enter,
-	.o_leave  = waits_leave
+	.o_leave  = waits_leave,
+	.o_source = waits_source,
+	.o_hold   = uproc_waits_hold
 };
 
 static int wait_here(struct usched *s)

@@ -22,6 +22,7 @@ below() { # folder or file
 	case $1 in
 	usched.[ch])	echo usched.h $2 ;;
 	wait)		echo usched.h wait $2 ;;
+	io)		echo usched.h wait proc io ;;
 	proc)		echo usched.h wait proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
@@ -45,7 +46,7 @@ upwards() {
 	while read -r file; do
 		case $file in
 		bench/peers/*|bench/waits/*|bench/io/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -90,7 +91,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait proc steal extra bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}

@@ -150,11 +150,12 @@ broken 'who releases does not tell' idle idle.h \
 	'/^	upark_futex_wake(idle)/d' full
 broken 'D1 does not tell' idle idle.h '/^		upark_futex_wake(idle)/s/upark.*/;/' full
 
-broken 'a deadline does not keep the set' idle idle.h \
-	'/^	uidle_hold(idle);/d'
-broken 'a deadline keeps the set for too short' idle idle.h \
-	'/^	uidle_hold(idle);/,/^	return woken/{/^	__atomic_fetch_add/d
-	s/^	woken =/	__atomic_fetch_add(idle, 1, __ATOMIC_SEQ_CST); &/
+broken 'a deadline does not keep the set' idle m_idle.c \
+	'/^static bool doze_busy/,/^}/{/hold(&s.idle);/d
+	}'
+broken 'a deadline keeps the set for too short' idle m_idle.c \
+	'/^static bool doze_busy/,/^}/{/^	uidle_unhold/d
+	s/^	woken =/	uidle_unhold(\&s.idle); &/
 	}' full
 broken 'P9: the clock jumps while another runs' idle idle.h \
 	's/if (now == nr - 1)/if (now >= nr - 2)/'
@@ -470,9 +471,15 @@ broken 'G3: nobody sleeps' seek seek.h \
 broken 'uidle_doze: no D1' seek idle.h \
 	'/^static inline bool uidle_doze(/,/^}/s/^	(void)uidle_enter(idle, nr);//' full
 broken 'uidle_doze: no D2' seek idle.h \
-	's/^	uidle_wake(idle, asleep);/	(void)upark_cancel(asleep);/' full
+	'/^static inline bool uidle_awake/,/^}/ {
+	/fetch_sub/d
+	s/uidle_stay(idle, asleep);/(void)upark_cancel(asleep);/
+	}' full
 broken 'uidle_doze: D2 after W4' seek idle.h \
-	's/^	uidle_wake(idle, asleep);/	if (upark_cancel(asleep)) __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);/'
+	'/^static inline bool uidle_awake/,/^}/ {
+	/fetch_sub/d
+	s/uidle_stay(idle, asleep);/if (upark_cancel(asleep)) __atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);/
+	}'
 
 broken 'who lets threads yield does not look' watch m_watch.c \
 	's/if (ws_watch_kept(&s.watch) || !ws_watch_due(&s.watch))/if (1)/'

@@ -25,14 +25,21 @@
  *	               ended the sleep. For each prepare, exactly one of
  *	               upark_cancel() and the upark_wake()s returns true.
  *
- * On Linux the sleeper sleeps in futex(2). Elsewhere it waits for a condition
+ * A sleeper that waits for descriptors, too, sleeps in poll(2) or the like. It
+ * calls upark_by() after upark_prepare(), and wakers write to its descriptor.
+ * They do so after *asleep is 0, so the descriptor must outlive them.
+ *
+ * On Linux others sleep in futex(2). Elsewhere they wait for a condition
  * variable, in bounded steps, because a signal may come before the wait has
  * begun. (Before 2.41 glibc could lose signals: sourceware bug 25847.) There a
  * signal handler must not call upark_wake().
  */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
 
 #if !defined(USCHED_RACE)
 #define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
@@ -40,7 +47,6 @@
 
 #if defined(__linux__)
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* FUTEX_WAIT and _WAKE, private: some libcs come without linux/futex.h. */
 enum { UPARK_FUTEX_WAIT = 0 | 128, UPARK_FUTEX_WAKE = 1 | 128 };
@@ -112,9 +118,12 @@ static inline void upark_futex_wake(int *word)
 #endif
 
 /*
- * *asleep is 1 from upark_prepare() to upark_cancel() or upark_wake(), and 0
- * otherwise.
+ * *asleep is 0 while the owner is awake. It is 1 from upark_prepare() on, and
+ * more if the owner sleeps by a descriptor, until upark_cancel() or
+ * upark_wake().
  */
+enum { UPARK_FD = 2 };		/* plus the descriptor */
+
 static inline void upark_prepare(int *asleep)
 {
 	__atomic_exchange_n(asleep, 1, __ATOMIC_SEQ_CST);	/* S1 S2 */
@@ -122,7 +131,19 @@ static inline void upark_prepare(int *asleep)
 
 static inline bool upark_cancel(int *asleep)
 {
-	return __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 1;
+	return __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) != 0;
+}
+
+/*
+ * Lets wakers write 8 bytes, the number 1, to fd. After upark_prepare(); the
+ * owner then sleeps until fd can be read. False: a waker has come.
+ */
+static inline bool upark_by(int *asleep, int fd)
+{
+	int prepared = 1;
+
+	return __atomic_compare_exchange_n(asleep, &prepared, UPARK_FD + fd,
+			false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 static inline void upark_sleep(int *asleep)
@@ -133,15 +154,32 @@ static inline void upark_sleep(int *asleep)
 	}
 }
 
+/* Writes to fd: if it is full already, the sleeper finds that. */
+static inline void upark_write(int fd)
+{
+	static const uint64_t one = 1;
+	int was = errno;
+
+	while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+		;
+	errno = was;
+}
+
 static inline bool upark_wake(int *asleep)
 {
+	int was;
+
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
 		return false;
 	USCHED_RACE(7);
-	if (__atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST) == 0)
+	was = __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST);
+	if (was == 0)
 		return false;
 	USCHED_RACE(8);
-	upark_futex_wake(asleep);
+	if (was >= UPARK_FD)
+		upark_write(was - UPARK_FD);
+	else
+		upark_futex_wake(asleep);
 	return true;
 }
 

@@ -84,6 +84,7 @@
 #include "record.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -826,25 +827,194 @@ int u_wait_until(utime_ns until)
 	return wait_until(until);
 }
 
+/* Events from outside. */
+
+static struct uwait_host *host_here(void)
+{
+	const struct ustack *u = ustack_self();
+
+	return u != NULL ? host_of(u->u_sched) : NULL;
+}
+
+int uwait_source_add(struct uwait_source *o)
+{
+	struct uwait_host *h = host_here();
+
+	if (h == NULL)
+		return ustack_self() == NULL ? -EINVAL : -ENOMEM;
+	if (h->h_ops != NULL)
+		h->h_ops->o_source(h, o);
+	else {
+		o->o_next   = h->h_source;
+		h->h_source = o;
+	}
+	return 0;
+}
+
+struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
+{
+	const struct uwait_host *h = host_here();
+	struct uwait_source *o = h != NULL ? uwait_sources(h) : NULL;
+
+	while (o != NULL && o->o_look != look)
+		o = o->o_next;
+	return o;
+}
+
+/*
+ * The caller is awake, so no processor can find all others idle between a
+ * change of the count and the hold that belongs to it.
+ */
+static void waits_add(struct uwait_source *o, long nr)
+{
+	struct uwait_host *h = host_here();
+	long before = __atomic_fetch_add(&o->o_waits, nr, __ATOMIC_SEQ_CST);
+
+	if (h->h_ops != NULL && before + (nr < 0 ? nr : 0) == 0)
+		h->h_ops->o_hold(h, nr > 0);
+}
+
+void uwait_source_begin(struct uwait_source *o)
+{
+	waits_add(o, 1);
+}
+
+void uwait_source_end(struct uwait_source *o)
+{
+	waits_add(o, -1);
+}
+
+/* Returns whether a thread waits for o, and the caller alone may look there. */
+static bool role_take(struct uwait_source *o)
+{
+	return __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0 &&
+	       !__atomic_load_n(&o->o_role, __ATOMIC_RELAXED) &&
+	       !__atomic_exchange_n(&o->o_role, 1, __ATOMIC_SEQ_CST);
+}
+
+static void role_leave(struct uwait_source *o)
+{
+	__atomic_store_n(&o->o_role, 0, __ATOMIC_SEQ_CST);
+}
+
+void uwait_look_outside(struct uwait_host *h)
+{
+	struct uwait_source *o;
+
+	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
+		if (!role_take(o))
+			continue;
+		o->o_look(o);
+		role_leave(o);
+	}
+}
+
+/*
+ * Returns the source in which the caller sleeps, and takes its role; NULL: none
+ * can be slept in. *ns becomes the time to the next look at the others.
+ */
+static struct uwait_source *sleeps_in(struct uwait_host *h, utime_ns *ns)
+{
+	struct uwait_source *in = NULL;
+	struct uwait_source *o;
+
+	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
+		if (in == NULL && o->o_sleep != NULL && role_take(o))
+			in = o;
+		else if (o->o_nap < *ns && o->o_nap > 0 &&
+			 __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
+			*ns = o->o_nap;
+	}
+	return in;
+}
+
+static void sleep_natively(int *asleep, utime_ns ns)
+{
+	if (ns == UNEVER)
+		upark_sleep(asleep);
+	else
+		upark_futex_wait_for(asleep, 1,
+				     ns < LONG_MAX ? (long)ns : LONG_MAX);
+}
+
+void uwait_sleep_outside(struct uwait_host *h, int *asleep, utime_ns ns)
+{
+	struct uwait_source *o = sleeps_in(h, &ns);
+
+	if (o == NULL)
+		sleep_natively(asleep, ns);
+	else {
+		if (upark_by(asleep, o->o_wake))
+			o->o_sleep(o, ns);
+		role_leave(o);
+	}
+	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
+		if (o->o_sleep != NULL || !role_take(o))
+			continue;
+		o->o_look(o);
+		role_leave(o);
+	}
+}
+
+void uwait_sources_fini(struct uwait_host *h)
+{
+	struct uwait_source *o, *next;
+
+	for (o = h->h_source; o != NULL; o = next) {
+		next = o->o_next;
+		if (o->o_fini != NULL)
+			o->o_fini(o);
+	}
+	h->h_source = NULL;
+}
+
+bool uwait_awaits_outside(const struct uwait_host *h)
+{
+	const struct uwait_source *o;
+
+	for (o = uwait_sources(h); o != NULL; o = o->o_next)
+		if (__atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
+			return true;
+	return false;
+}
+
 /* Bare sets of call-backs. */
 
 void utime_run(struct usched *s)
 {
-	if (s->s_waits != NULL && uwait_must_look(s->s_waits))
-		uwait_look(s->s_waits);
+	struct uwait_host *h = s->s_waits;
+
+	if (h == NULL)
+		return;
+	if (uwait_must_look(h))
+		uwait_look(h);
+	if (h->h_source != NULL)
+		uwait_look_outside(h);
+}
+
+/* Sleeps until the deadline of h, or an event. */
+static void sleep_bare(struct uwait_host *h, utime_ns due)
+{
+	int asleep = 1;
+	utime_ns ns = due == UNEVER ? UNEVER : due - unow();
+
+	if (uwait_outside(h))
+		uwait_sleep_outside(h, &asleep, ns > 0 ? ns : 0);
+	else if (clock_.c_virtual)
+		utime_jump(due);
+	else
+		(void)native_sleep(due);
 }
 
 bool utime_idle(struct usched *s)
 {
-	utime_ns due = s->s_waits != NULL ? uwait_due(s->s_waits) : UNEVER;
+	struct uwait_host *h = s->s_waits;
+	utime_ns due = h != NULL ? uwait_due(h) : UNEVER;
 
-	if (due == UNEVER)
+	if (due == UNEVER && (h == NULL || !uwait_outside(h)))
 		return false;
-	if (clock_.c_virtual)
-		utime_jump(due);
-	else
-		(void)native_sleep(due);
-	uwait_look(s->s_waits);
+	sleep_bare(h, due);
+	uwait_look(h);
 	return true;
 }
 
@@ -856,6 +1026,9 @@ void utime_fini(struct usched *s)
 		return;
 	if (h->h_timers != 0)
 		usched_fail("utime_fini: a thread waits with a deadline");
+	if (uwait_outside(h))
+		usched_fail("utime_fini: a thread waits for an event");
+	uwait_sources_fini(h);
 	if (h->h_wheel != NULL)
 		s->s_free(s, h->h_wheel, sizeof *h->h_wheel);
 	s->s_waits = NULL;

@@ -198,7 +198,7 @@ enum uwait_kind {
 	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
 	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
-	UWAIT_SELECT, UWAIT_TIMER, UWAIT_OTHER
+	UWAIT_SELECT, UWAIT_FD, UWAIT_SIGNAL, UWAIT_TIMER, UWAIT_OTHER
 };
 
 /* Returns the name of a kind: "sleep", "wake", "join", and so on. */
@@ -321,6 +321,57 @@ struct uwait_timer {
 int uwait_timer_start(struct uwait_timer *t, utime_ns until);
 
 /*
+ * EVENTS FROM OUTSIDE
+ *
+ * A source stands where a dispatcher looks for what happens outside of it, and
+ * where it sleeps: for descriptors (uio.h), for a device, or for the loop of
+ * another library. While threads wait for its events, the scheduler does not
+ * end, and virtual time stands still. A busy processor looks once in 64
+ * switches. Without threads that wait, a source costs a load for each look.
+ *
+ * Each processor of rr and ll has sources of its own. All workers of ws share
+ * one list, and a single worker at a time looks or sleeps in a source: it has
+ * o_role. A worker that is about to sleep, and finds the role taken, need not
+ * look: the other sleeps there, or is awake, and will try before it sleeps.
+ *
+ * o_look and o_sleep are called by a native thread that runs no thread then.
+ * They end waits by uwait_claim() and uwait_tell(). They must not wait.
+ */
+struct uwait_source {
+	/* Looks for events, and does not sleep. */
+	void (*o_look)(struct uwait_source *o);
+	/*
+	 * Sleeps until an event comes, o_wake can be read, or ns have passed
+	 * (UNEVER: for ever). Then does what o_look() does. It may return early.
+	 * NULL: the source is looked at each o_nap ns.
+	 */
+	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
+	/* Frees it: its scheduler has ended. Or NULL. */
+	void (*o_fini)(struct uwait_source *o);
+	int      o_wake;	/* a descriptor; others write 8 bytes to it */
+	utime_ns o_nap;
+	long     o_waits;	/* threads that wait for its events (atomic) */
+	int      o_role;	/* atomic */
+	struct uwait_source *o_next;
+};
+
+/*
+ * Adds o to the sources of the dispatcher of the caller, a thread, until the
+ * scheduler ends. 0; -EINVAL: the caller is a native thread; -ENOMEM.
+ */
+int uwait_source_add(struct uwait_source *o);
+
+/* Returns the source of the caller's dispatcher with this o_look, or NULL. */
+struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o));
+
+/*
+ * Called by a thread before it waits for events of o, a source of its
+ * dispatcher, and after that.
+ */
+void uwait_source_begin(struct uwait_source *o);
+void uwait_source_end(struct uwait_source *o);
+
+/*
  * FOR SCHEDULERS that count wakes, such as those over uproc.h: a host stands in
  * front of the bare call-backs.
  */
@@ -342,6 +393,10 @@ struct uwait_ops {
 	/* Keep other native threads from the wheel of h, or may be empty. */
 	void (*o_enter)(struct uwait_host *h);
 	void (*o_leave)(struct uwait_host *h);
+	/* Puts o first in h_source of h, and of all that share sources with h. */
+	void (*o_source)(struct uwait_host *h, struct uwait_source *o);
+	/* Keep the scheduler from its end while a source has threads (on). */
+	void (*o_hold)(struct uwait_host *h, bool on);
 };
 
 struct uwait_host {
@@ -351,6 +406,7 @@ struct uwait_host {
 	long                    h_timers;	/* in it (atomic) */
 	utime_ns                h_due;		/* next look, or UNEVER (atomic) */
 	struct uwait           *h_posted;	/* last first (atomic) */
+	struct uwait_source    *h_source;	/* the first, or NULL (atomic) */
 };
 
 void uwait_host_init(struct uwait_host *h, struct usched *s,
@@ -385,6 +441,34 @@ static __inline__ bool uwait_must_look(const struct uwait_host *h)
 	       __builtin_expect(__atomic_load_n(&h->h_posted,
 						__ATOMIC_RELAXED) != NULL, 0);
 }
+
+/* Returns the first source of h; NULL: there is none. Any thread. */
+static __inline__ struct uwait_source *uwait_sources(const struct uwait_host *h)
+{
+	return __atomic_load_n(&h->h_source, __ATOMIC_ACQUIRE);
+}
+
+/* Not API: a part of uwait_outside(). */
+bool uwait_awaits_outside(const struct uwait_host *h);
+
+/* Returns whether threads wait for events of sources of h. Owner only. */
+static __inline__ bool uwait_outside(const struct uwait_host *h)
+{
+	return __builtin_expect(uwait_sources(h) != NULL, 0) &&
+	       uwait_awaits_outside(h);
+}
+
+/* Looks at the sources of h for which threads wait. Owner only. */
+void uwait_look_outside(struct uwait_host *h);
+
+/*
+ * Sleeps in a source of h, or else in the system, after upark_prepare(asleep),
+ * until *asleep is 0, an event has come, or ns have passed. Owner only.
+ */
+void uwait_sleep_outside(struct uwait_host *h, int *asleep, utime_ns ns);
+
+/* Frees the sources of h. All that share them with h have stopped. */
+void uwait_sources_fini(struct uwait_host *h);
 
 /* Takes what was posted, and wakes whose deadline has passed. Owner only. */
 void uwait_look(struct uwait_host *h);

@@ -131,6 +131,16 @@ static bool stopped(void)
 	return __atomic_load_n(&s.stop, __ATOMIC_SEQ_CST) != 0;
 }
 
+static bool doze_busy(struct proc *p)
+{
+	bool woken;
+
+	uidle_hold(&s.idle);
+	woken = uidle_doze(&s.idle, s.nr, &p->p_asleep, 1);
+	uidle_unhold(&s.idle);
+	return woken;
+}
+
 static bool look(struct proc *p)
 {
 	for (;;) {
@@ -148,7 +158,7 @@ static bool look(struct proc *p)
 		}
 		if (!p->p_deadline)
 			uidle_sleep(&s.idle, s.nr, &p->p_asleep);	/* S4 */
-		else if (!uidle_doze_busy(&s.idle, s.nr, &p->p_asleep, 1)) {
+		else if (!doze_busy(p)) {
 			p->p_deadline = 0;
 			p->p_runs = 1;
 			(void)uwakes_add(&p->p_wakes, 1);

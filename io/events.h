@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* events.h: how a poller asks the system: epoll, or poll. A part of upoll.c. */
+
+#ifndef UEVENTS_H
+#define UEVENTS_H
+
+/*
+ * A descriptor that is armed for a mask is reported once, as soon as it is
+ * ready or in error. Then it is armed no more. uevents_arm() looks at once
+ * whether the descriptor is ready, so nothing is lost between two of them. It
+ * knows a file by its number and by itself: a number that is used again is
+ * another file.
+ *
+ *	operation	who may call
+ *	uevents_init	the maker. 0 or -errno
+ *	uevents_fini	the last user
+ *	uevents_arm	any thread, a single one for each descriptor at a time.
+ *			0; 1: armed, and it is another file than was armed
+ *			before, or never was; -EPERM: always ready; -EBADF,
+ *			-ENOMEM, -ENOSPC
+ *	uevents_wait	a single thread at a time. Reports at most most
+ *			descriptors by event(arg, fd, mask). Sleeps for ns at
+ *			most, until a descriptor is ready or v_wake is written.
+ *			Returns how many it has reported
+ *
+ * On Linux this is epoll(7) with EPOLLONESHOT. Elsewhere, and with UIO_POLL, it
+ * is poll(2), which costs time for each descriptor that is armed.
+ */
+
+#include "uwait.h"
+#include "upoll.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define UEVENTS_MOST	256	/* events of a wait */
+
+/* Rounds up: a sleep that is too short would be repeated. */
+static inline int uevents_ms(utime_ns ns)
+{
+	if (ns == UNEVER)
+		return -1;
+	return ns < (utime_ns)INT_MAX * UTIME_MS - UTIME_MS ?
+		(int)((ns + UTIME_MS - 1) / UTIME_MS) : INT_MAX;
+}
+
+#if defined(__linux__) && !defined(UIO_POLL)
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+struct uevents {
+	int v_epoll;
+	int v_wake;		/* for wakers, as park.h says */
+};
+
+static inline void uevents_close(struct uevents *v)
+{
+	if (v->v_epoll >= 0)
+		close(v->v_epoll);
+	if (v->v_wake >= 0)
+		close(v->v_wake);
+}
+
+static inline void uevents_fini(struct uevents *v)
+{
+	uevents_close(v);
+}
+
+/* The eventfd is never read: each write to it is an edge. */
+static inline int uevents_init(struct uevents *v)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET,
+				 .data.fd = -1 };
+	int rc;
+
+	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
+	v->v_wake  = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (v->v_epoll >= 0 && v->v_wake >= 0 &&
+	    epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, v->v_wake, &e) == 0)
+		return 0;
+	rc = -errno;
+	uevents_close(v);
+	return rc;
+}
+
+static inline int uevents_arm(struct uevents *v, int fd, int mask)
+{
+	struct epoll_event e = { .events = EPOLLONESHOT | EPOLLRDHUP |
+				 (mask & UREAD ? EPOLLIN : 0) |
+				 (mask & UWRITE ? EPOLLOUT : 0),
+				 .data.fd = fd };
+
+	if (epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &e) == 0)
+		return 0;
+	if (errno == ENOENT &&
+	    epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &e) == 0)
+		return 1;
+	return -errno;
+}
+
+static inline int uevents_pwait(struct uevents *v, struct epoll_event *list,
+				int most, utime_ns ns)
+{
+#if defined(SYS_epoll_pwait2) && __SIZEOF_LONG__ == 8
+	static int missing;		/* atomic: the system has none */
+	struct timespec t = { ns / UTIME_S, ns % UTIME_S };
+
+	if (ns > 0 && ns != UNEVER &&
+	    !__atomic_load_n(&missing, __ATOMIC_RELAXED)) {
+		int nr = (int)syscall(SYS_epoll_pwait2, v->v_epoll, list, most,
+				      &t, NULL, (size_t)0);
+
+		if (nr >= 0 || (errno != ENOSYS && errno != EPERM))
+			return nr;
+		__atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
+	}
+#endif
+	return epoll_wait(v->v_epoll, list, most, uevents_ms(ns));
+}
+
+static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
+			       void (*event)(void *arg, int fd, int mask),
+			       void *arg)
+{
+	struct epoll_event list[UEVENTS_MOST];
+	int nr = uevents_pwait(v, list, most, ns);
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		unsigned e = list[i].events;
+		unsigned any = EPOLLHUP | EPOLLERR;
+
+		if (list[i].data.fd < 0)
+			continue;
+		event(arg, list[i].data.fd,
+		      (e & (EPOLLIN | EPOLLRDHUP | any) ? UREAD : 0) |
+		      (e & (EPOLLOUT | any) ? UWRITE : 0));
+	}
+	return nr;
+}
+
+#else
+#include "polled.h"
+#endif
+
+#endif /* UEVENTS_H */

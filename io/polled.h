@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* polled.h: events.h by poll(2), for systems without epoll. A part of upoll.c. */
+
+#ifndef UPOLLED_H
+#define UPOLLED_H
+
+/*
+ * The descriptors that are armed are in v_fd, and v_at tells where, by number.
+ * The sleeper polls a copy. Whoever arms another meanwhile writes to the pipe.
+ * v_lock protects all but the copy, which belongs to the caller of
+ * uevents_wait().
+ */
+
+#include "lock.h"
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct uevents_id {
+	dev_t i_dev;
+	ino_t i_ino;
+};
+
+struct uevents {
+	int                v_wake;	/* the end to be written */
+	int                v_read;
+	struct ulock       v_lock;
+	bool               v_sleeps;
+	struct pollfd     *v_fd;
+	struct uevents_id *v_id;	/* which file each of them is */
+	int                v_nr;
+	int                v_room;
+	int               *v_at;	/* place in v_fd, from 1; 0: none */
+	int                v_at_nr;
+	struct pollfd     *v_copy;
+	int                v_copy_room;
+};
+
+static inline void uevents_close(struct uevents *v)
+{
+	close(v->v_wake);
+	close(v->v_read);
+}
+
+static inline void uevents_fini(struct uevents *v)
+{
+	uevents_close(v);
+	free(v->v_fd);
+	free(v->v_id);
+	free(v->v_at);
+	free(v->v_copy);
+}
+
+static inline int uevents_init(struct uevents *v)
+{
+	int fd[2];
+	int i;
+
+	memset(v, 0, sizeof *v);
+	if (pipe(fd) != 0)
+		return -errno;
+	for (i = 0; i < 2; i++) {
+		(void)fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+		(void)fcntl(fd[i], F_SETFL, O_NONBLOCK);
+	}
+	v->v_read = fd[0];
+	v->v_wake = fd[1];
+	return 0;
+}
+
+/* Makes room for nr elements of size bytes. False: no memory. */
+static inline bool uevents_grow(void *at, int *room, int nr, size_t size)
+{
+	void **list = at;
+	int more = *room;
+	void *grown;
+
+	while (more < nr)
+		more = more > 0 ? more * 2 : 64;
+	if (more == *room)
+		return true;
+	grown = realloc(*list, more * size);
+	if (grown == NULL)
+		return false;
+	memset((char *)grown + *room * size, 0, (more - *room) * size);
+	*list = grown;
+	*room = more;
+	return true;
+}
+
+static inline bool uevents_room(struct uevents *v, int fd)
+{
+	int room = v->v_room;
+
+	return uevents_grow(&v->v_at, &v->v_at_nr, fd + 1, sizeof *v->v_at) &&
+	       uevents_grow(&v->v_id, &room, v->v_nr + 1, sizeof *v->v_id) &&
+	       uevents_grow(&v->v_fd, &v->v_room, v->v_nr + 1,
+			    sizeof *v->v_fd);
+}
+
+/*
+ * Arms fd, which is file id. As uevents_arm(); 1 only if another file was armed.
+ * Caller holds v_lock.
+ */
+static inline int uevents_put(struct uevents *v, int fd, int mask,
+			      struct uevents_id id)
+{
+	struct uevents_id *was;
+	bool armed;
+	int rc;
+
+	if (!uevents_room(v, fd))
+		return -ENOMEM;
+	armed = v->v_at[fd] != 0;
+	if (!armed)
+		v->v_at[fd] = ++v->v_nr;
+	was = &v->v_id[v->v_at[fd] - 1];
+	rc  = armed && (was->i_ino != id.i_ino || was->i_dev != id.i_dev);
+	*was = id;
+	v->v_fd[v->v_at[fd] - 1] = (struct pollfd){ .fd = fd,
+		.events = (mask & UREAD ? POLLIN : 0) |
+			  (mask & UWRITE ? POLLOUT : 0) };
+	if (v->v_sleeps)
+		upark_write(v->v_wake);
+	v->v_sleeps = false;
+	return rc;
+}
+
+static inline int uevents_arm(struct uevents *v, int fd, int mask)
+{
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return -EPERM;
+	ulock_get(&v->v_lock);
+	rc = uevents_put(v, fd, mask,
+			 (struct uevents_id){ st.st_dev, st.st_ino });
+	ulock_put(&v->v_lock);
+	return rc;
+}
+
+/* Copies what is armed. Returns how many; the pipe is first. */
+static inline int uevents_copy(struct uevents *v, bool sleeps)
+{
+	int nr;
+
+	ulock_get(&v->v_lock);
+	nr = v->v_nr;
+	if (!uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
+			  sizeof *v->v_copy))
+		nr = v->v_copy_room - 1;
+	if (nr >= 0) {
+		v->v_copy[0] = (struct pollfd){ v->v_read, POLLIN, 0 };
+		memcpy(v->v_copy + 1, v->v_fd, nr * sizeof *v->v_fd);
+	}
+	v->v_sleeps = sleeps;
+	ulock_put(&v->v_lock);
+	return nr + 1;
+}
+
+/* Takes fd out, if it is still armed. */
+static inline bool uevents_take(struct uevents *v, int fd)
+{
+	int at;
+
+	ulock_get(&v->v_lock);
+	at = v->v_at[fd];
+	if (at != 0) {
+		v->v_fd[at - 1] = v->v_fd[--v->v_nr];
+		v->v_id[at - 1] = v->v_id[v->v_nr];
+		v->v_at[v->v_fd[at - 1].fd] = at;
+		v->v_at[fd] = 0;
+	}
+	ulock_put(&v->v_lock);
+	return at != 0;
+}
+
+static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
+			       void (*event)(void *arg, int fd, int mask),
+			       void *arg)
+{
+	int nr = uevents_copy(v, ns != 0);
+	char drop[64];
+	int reported = 0;
+	int left;
+	int i;
+
+	/* Without memory for a copy it is looked at again soon. */
+	left = poll(v->v_copy, nr, nr > 0 ? uevents_ms(ns) : 1);
+	if (left > 0 && v->v_copy[0].revents != 0) {
+		while (read(v->v_read, drop, sizeof drop) == sizeof drop)
+			;
+		left--;
+	}
+	for (i = 1; i < nr && left > 0 && reported < most; i++) {
+		int is = v->v_copy[i].revents;
+		int any = POLLHUP | POLLERR | POLLNVAL;
+
+		if (is == 0)
+			continue;
+		left--;
+		if (!uevents_take(v, v->v_copy[i].fd))
+			continue;
+		event(arg, v->v_copy[i].fd,
+		      (is & (POLLIN | any) ? UREAD : 0) |
+		      (is & (POLLOUT | any) ? UWRITE : 0));
+		reported++;
+	}
+	return reported;
+}
+
+#endif /* UPOLLED_H */

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/* uio.c: sockets, pipes and other descriptors, for threads that may wait. */
+
+/*
+ * Each call tries, and if it would block, waits until the descriptor may be
+ * ready, and tries again. So no thread needs to know who else reads or writes.
+ *
+ * A try must not block. Sockets have MSG_DONTWAIT for that; other descriptors
+ * have RWF_NOWAIT, or are non-blocking anyway. accept() and connect() have
+ * neither, so O_NONBLOCK is set.
+ *
+ * After a short read a stream is empty. So the next read waits first, without a
+ * try in vain. This is a hint by number (upoll.h), which may be wrong: the wait
+ * itself looks whether there is something.
+ *
+ * The tries are functions of their own, out of line: errno belongs to the native
+ * thread, and after a wait the thread may run on another.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* accept4(), preadv2() */
+#endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#include "uio.h"
+#include "upoll.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/sendfile.h>
+#endif
+
+UPREEMPT_NEVER;
+
+#define NOINLINE	__attribute__((noinline))
+#define BACKLOG_NAP	(2 * UTIME_MS)	/* a backlog is full: try again */
+
+static ssize_t result(ssize_t rc)
+{
+	return rc >= 0 ? rc : -errno;
+}
+
+static bool again(ssize_t rc)
+{
+	return rc == -EAGAIN || rc == -EWOULDBLOCK;
+}
+
+/* Repeats a call that a signal has interrupted. */
+#define UNINTERRUPTED(rc, call) do {					\
+	rc = result(call);						\
+} while (__builtin_expect(rc == -EINTR, 0))
+
+/* Waits for another attempt. 0; 1: fd is always ready; or -errno. */
+static NOINLINE int wait_for(int fd, int what, utime_ns until)
+{
+	return upoll_wait(fd, what, until);
+}
+
+/*
+ * Returns the result of an attempt, after as many attempts and waits as it
+ * takes. If fd is always ready, an attempt that may block is the last.
+ */
+#define UNTIL_DONE(fd, what, until, attempt, blocking) do {		\
+	ssize_t rc = upoll_enter(until);				\
+									\
+	if (rc != 0)							\
+		return rc;						\
+	while (again(rc = attempt)) {					\
+		rc = wait_for(fd, what, until);				\
+		if (rc > 0)						\
+			return blocking;				\
+		if (rc < 0)						\
+			return rc;					\
+	}								\
+	return rc;							\
+} while (0)
+
+int u_wait_fd(int fd, int what, utime_ns until)
+{
+	int rc = upoll_enter(until);
+
+	if (rc != 0)
+		return rc;
+	if (what < UREAD || what > (UREAD | UWRITE))
+		return -EINVAL;
+	if (until == UNOW) {
+		struct pollfd f = { .fd = fd,
+			.events = (what & UREAD ? POLLIN : 0) |
+				  (what & UWRITE ? POLLOUT : 0) };
+
+		rc = poll(&f, 1, 0);
+		return rc <= 0 ? -EAGAIN : f.revents & POLLNVAL ? -EBADF : 0;
+	}
+	rc = wait_for(fd, what, until);
+	(void)upoll_drained(fd);	/* there is something again */
+	return rc < 0 ? rc : 0;
+}
+
+/* Descriptors that are no sockets. */
+
+static NOINLINE ssize_t blocking_readv(int fd, const struct iovec *v, int nr)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, readv(fd, v, nr));
+	return rc;
+}
+
+static NOINLINE ssize_t blocking_writev(int fd, const struct iovec *v, int nr)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, writev(fd, v, nr));
+	return rc;
+}
+
+/* Returns whether the system has no RWF_NOWAIT for a file. */
+static bool no_nowait(ssize_t rc)
+{
+	return rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EINVAL;
+}
+
+static bool is_ready(int fd, short what)
+{
+	struct pollfd f = { .fd = fd, .events = what };
+
+	return poll(&f, 1, 0) != 0;
+}
+
+static ssize_t try_readv(int fd, const struct iovec *v, int nr)
+{
+#if defined(RWF_NOWAIT)
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, preadv2(fd, v, nr, -1, RWF_NOWAIT));
+	if (!no_nowait(rc))
+		return rc;
+#endif
+	return is_ready(fd, POLLIN) ? blocking_readv(fd, v, nr) : -EAGAIN;
+}
+
+/* Writes at most PIPE_BUF bytes where more might block. */
+static ssize_t try_writev(int fd, const struct iovec *v, int nr)
+{
+	struct iovec one = v[0];
+#if defined(RWF_NOWAIT)
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, pwritev2(fd, v, nr, -1, RWF_NOWAIT));
+	if (!no_nowait(rc))
+		return rc;
+#endif
+	if (!is_ready(fd, POLLOUT))
+		return -EAGAIN;
+	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return blocking_writev(fd, v, nr);
+	if (one.iov_len > PIPE_BUF)
+		one.iov_len = PIPE_BUF;
+	return blocking_writev(fd, &one, 1);
+}
+
+/* Streams. */
+
+static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
+{
+	struct iovec v = { buf, size };
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
+	return rc != -ENOTSOCK ? rc : try_readv(fd, &v, 1);
+}
+
+static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, size };
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return rc != -ENOTSOCK ? rc : try_writev(fd, &v, 1);
+}
+
+static ssize_t blocking_read(int fd, void *buf, size_t size)
+{
+	struct iovec v = { buf, size };
+
+	return blocking_readv(fd, &v, 1);
+}
+
+static ssize_t blocking_write(int fd, const void *buf, size_t size)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, size };
+
+	return blocking_writev(fd, &v, 1);
+}
+
+/* Waits first if the last read has left nothing. 0 or -errno. */
+static int wait_if_drained(int fd, utime_ns until)
+{
+	if (until == UNOW || !upoll_drained(fd))
+		return 0;
+	return wait_for(fd, UREAD, until);
+}
+
+static ssize_t read_again(int fd, void *buf, size_t size, utime_ns until)
+{
+	UNTIL_DONE(fd, UREAD, until, try_read(fd, buf, size),
+		   blocking_read(fd, buf, size));
+}
+
+ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
+{
+	ssize_t rc = upoll_enter(until);
+
+	if (rc == 0)
+		rc = wait_if_drained(fd, until);
+	if (rc < 0)
+		return rc;
+	rc = try_read(fd, buf, size);
+	if (again(rc))
+		rc = read_again(fd, buf, size, until);
+	if (rc > 0 && (size_t)rc < size)
+		upoll_set_drained(fd);
+	return rc;
+}
+
+ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
+{
+	UNTIL_DONE(fd, UWRITE, until, try_write(fd, buf, size),
+		   blocking_write(fd, buf, size));
+}
+
+static NOINLINE ssize_t try_recvv(int fd, const struct iovec *v, int nr)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v,
+			    .msg_iovlen = nr };
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, recvmsg(fd, &m, MSG_DONTWAIT));
+	return rc != -ENOTSOCK ? rc : try_readv(fd, v, nr);
+}
+
+static NOINLINE ssize_t try_sendv(int fd, const struct iovec *v, int nr)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v,
+			    .msg_iovlen = nr };
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return rc != -ENOTSOCK ? rc : try_writev(fd, v, nr);
+}
+
+ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until)
+{
+	if (nr < 1 || nr > IOV_MAX)
+		return -EINVAL;
+	UNTIL_DONE(fd, UREAD, until, try_recvv(fd, v, nr),
+		   blocking_readv(fd, v, nr));
+}
+
+ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
+{
+	if (nr < 1 || nr > IOV_MAX)
+		return -EINVAL;
+	UNTIL_DONE(fd, UWRITE, until, try_sendv(fd, v, nr),
+		   blocking_writev(fd, v, nr));
+}
+
+ssize_t u_read_all(int fd, void *buf, size_t size, utime_ns until)
+{
+	size_t done = 0;
+
+	do {
+		ssize_t rc = u_read(fd, (char *)buf + done, size - done, until);
+
+		if (rc <= 0)
+			return done > 0 ? (ssize_t)done : rc;
+		done += rc;
+	} while (done < size);
+	return done;
+}
+
+ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until)
+{
+	size_t done = 0;
+
+	do {
+		ssize_t rc = u_write(fd, (const char *)buf + done, size - done,
+				     until);
+
+		if (rc < 0 || (rc == 0 && size > 0))
+			return done > 0 ? (ssize_t)done : rc;
+		done += rc;
+	} while (done < size);
+	return done;
+}
+
+/* Sockets. */
+
+static NOINLINE ssize_t try_recvfrom(int fd, void *buf, size_t size, int flags,
+				     struct sockaddr *from, socklen_t *len)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, recvfrom(fd, buf, size, flags | MSG_DONTWAIT, from,
+				   len));
+	return rc;
+}
+
+static NOINLINE ssize_t try_sendto(int fd, const void *buf, size_t size,
+				   int flags, const struct sockaddr *to,
+				   socklen_t len)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, sendto(fd, buf, size,
+				 flags | MSG_DONTWAIT | MSG_NOSIGNAL, to, len));
+	return rc;
+}
+
+static NOINLINE ssize_t try_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, recvmsg(fd, m, flags | MSG_DONTWAIT));
+	return rc;
+}
+
+static NOINLINE ssize_t try_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, sendmsg(fd, m, flags | MSG_DONTWAIT | MSG_NOSIGNAL));
+	return rc;
+}
+
+ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
+		   struct sockaddr *from, socklen_t *len, utime_ns until)
+{
+	UNTIL_DONE(fd, UREAD, until,
+		   try_recvfrom(fd, buf, size, flags, from, len), -EAGAIN);
+}
+
+ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
+{
+	return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
+}
+
+ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
+		 const struct sockaddr *to, socklen_t len, utime_ns until)
+{
+	UNTIL_DONE(fd, UWRITE, until,
+		   try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
+}
+
+ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
+{
+	return u_sendto(fd, buf, size, flags, NULL, 0, until);
+}
+
+ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
+{
+	UNTIL_DONE(fd, UREAD, until, try_recvmsg(fd, m, flags), -EAGAIN);
+}
+
+ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
+{
+	UNTIL_DONE(fd, UWRITE, until, try_sendmsg(fd, m, flags), -EAGAIN);
+}
+
+/* Makes fd non-blocking. Returns its flags before, or -errno. */
+static NOINLINE int unblock(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (!(flags & O_NONBLOCK) &&
+			  fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+		return -errno;
+	return flags;
+}
+
+#if defined(__linux__)
+#define ACCEPT(fd, addr, len, flags)	accept4(fd, addr, len, flags)
+#else
+#define ACCEPT(fd, addr, len, flags)	accept(fd, addr, len)
+#endif
+
+static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
+			       int flags)
+{
+	int rc;
+
+	do {
+		UNINTERRUPTED(rc, ACCEPT(fd, addr, len, flags));
+	} while (rc == -ECONNABORTED);
+	(void)flags;
+	return rc;
+}
+
+int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
+	     utime_ns until)
+{
+	int rc = unblock(fd);
+
+	if (rc < 0)
+		return rc;
+	UNTIL_DONE(fd, UREAD, until, try_accept(fd, addr, len, flags), -EAGAIN);
+}
+
+/* -EINPROGRESS: to be called again when fd may be written. */
+static NOINLINE int try_connect(int fd, const struct sockaddr *addr,
+				socklen_t len, bool first)
+{
+	int rc = result(connect(fd, addr, len));
+
+	if (rc == -EINTR || (rc == -EALREADY && !first))
+		return -EINPROGRESS;
+	return rc == -EISCONN && !first ? 0 : rc;
+}
+
+/* Waits for another attempt to connect. A full backlog makes no event. */
+static int wait_connect(int fd, int rc, utime_ns until)
+{
+	utime_ns nap = uafter(BACKLOG_NAP);
+
+	if (rc == -EINPROGRESS)
+		return upoll_wait(fd, UWRITE, until);
+	if (until == UNOW)
+		return -EAGAIN;
+	if (unow() >= until)
+		return -ETIMEDOUT;
+	return u_sleep(nap < until ? nap : until);
+}
+
+int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
+	      utime_ns until)
+{
+	int flags = upoll_enter(until);
+	bool first = true;
+	int rc;
+
+	if (flags == 0)
+		flags = unblock(fd);
+	if (flags < 0)
+		return flags;
+	for (;; first = false) {
+		rc = try_connect(fd, addr, len, first);
+		if (rc != -EINPROGRESS && !again(rc))
+			break;
+		rc = wait_connect(fd, rc, until);
+		if (rc < 0)
+			break;
+	}
+	if (!(flags & O_NONBLOCK))
+		(void)fcntl(fd, F_SETFL, flags);
+	return rc;
+}
+
+int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
+{
+	int rc = upoll_enter(until);
+	int ready;
+
+	while (rc >= 0) {
+		UNINTERRUPTED(ready, poll(fds, nr, 0));
+		if (ready != 0 || until == UNOW)
+			return ready;
+		rc = upoll_wait_any(fds, nr, until);
+	}
+	return rc == -ETIMEDOUT ? 0 : rc;
+}
+
+static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
+				     size_t size)
+{
+#if defined(__linux__)
+	ssize_t rc;
+
+	UNINTERRUPTED(rc, sendfile(out, in, offset, size));
+	return rc;
+#else
+	(void)out, (void)in, (void)offset, (void)size;
+	return -ENOSYS;
+#endif
+}
+
+ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
+{
+	int rc = unblock(out);
+
+	if (rc < 0)
+		return rc;
+	UNTIL_DONE(out, UWRITE, until, try_sendfile(out, in, offset, size),
+		   -EAGAIN);
+}
+
+int u_close(int fd)
+{
+	return upoll_close(fd);
+}

@@ -335,7 +335,7 @@ void uproc_waits_hold(struct uwait_host *h, bool on)
 	if (on)
 		uproc_hold(set);
 	else
-		uproc_release(set);
+		uidle_unhold(&set->set_idle);	/* the caller is awake */
 }
 
 static const struct uwait_ops wait_ops = {

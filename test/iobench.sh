@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# iobench.sh: each server of bench/io echoes right, on TCP and unix sockets, with
-# one and two processors, beside threads that compute; and refuses what is no
-# question. The client finds a wrong byte, an early end, and a message that is
-# missing. A server that is not built is skipped by name.
+# iobench.sh: each server of bench/io echoes right, on TCP and unix sockets,
+# with one and two processors, beside threads that compute; and refuses what is
+# no question. The client finds a wrong byte, an early end, and a message that
+# is missing. A server that is not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/io" || exit 1
 dir=$(mktemp -d) || exit 1

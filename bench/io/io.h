@@ -27,8 +27,8 @@
  *
  * All servers do the same for a connection: the socket does not block and has
  * no delay (TCP_NODELAY). A read has room for IO_ROOM bytes: a message and some
- * more, so that a short read shows that the socket is empty. The shell that runs
- * the server raises its limit of descriptors.
+ * more, so that a short read shows that the socket is empty. The caller of the
+ * server has raised the limit of descriptors.
  *
  * The header is for the sources of one program.
  */

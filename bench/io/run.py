@@ -5,22 +5,23 @@
 usage: run.sh [--quick] [--rounds K] [--limit S] [--only WORD] [--by COLUMN,...]
 	[--to FOLDER] [--from FILE]
 
-In each round each server answers each question of the client (client.c), with a
-new process. A server with P = 1 has the first cpu, with P = 2 the first two; the
-client has the second.
+In each round each server answers each question of the client (client.c), with
+a new process. A server with P = 1 has the first cpu, with P = 2 the first two;
+the client has the second.
 
---quick	do the servers work? Few connections and messages, one round, half a
-	minute
+--quick	do the servers work? Few connections and messages, one round, half
+	a minute
 --rounds	5
 --limit	seconds (600) after which no round begins that would take longer
 --only	questions that begin so
 --by	columns: floor, rr, ws, go, tokio, ll
---to	where to put io.txt and the tables: in bench/results/, a folder named
-	after the date, the machine and the commit
+--to	where to put io.txt and the tables: in bench/results/, a folder
+	named after the date, the machine and the commit
 --from	only the tables, of this io.txt
 
 The table has medians, and the median of the ratios to the floor in each round.
-io-spread.md has the least and the most, too. Targets that are missed stand below.
+io-spread.md has the least and the most, too. The targets that are missed stand
+below.
 """
 
 import argparse

@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* floor.c: the server as a bare loop over epoll: the least that a message costs. */
+/* floor.c: the server as a bare loop over epoll: the least that it can cost. */
 
 /*
  * A message costs a recv() and a send(), and a share of an epoll_wait().
  * Nothing is kept of a connection, but its file and its registration.
  *
- * A registration is edge-triggered, and made once. After a short read the socket
- * is empty, so that the next bytes are a new edge: no further read asks for
- * them. The end of the stream is read after its own event, EPOLLRDHUP.
+ * In mode once, a request that is there when its connection is accepted is
+ * answered without a registration.
+ *
+ * A registration is edge-triggered, and made once. After a short read the
+ * socket is empty, so that the next bytes are a new edge: no further read asks
+ * for them. The end of the stream is read after its own event, EPOLLRDHUP.
  *
  * If a client does not read, the rest of an echo waits in struct rest, and
  * the connection is not read until all has been sent.
  *
- * With P > 1, each native thread has an epoll of its own. The first accepts, and
- * deals connections out. With K > 0 a slice of computing stands between two
+ * With P > 1, each native thread has an epoll of its own. The first accepts,
+ * and deals connections out. With K > 0 a slice of computing stands between two
  * looks into the epoll, whatever K is: a program that is written by hand would
  * do so.
  *
- * REJECTED: level-triggered registrations. After each event epoll_wait() keeps
- * the socket in its list, and asks the socket again at the next call.
+ * REJECTED, with us of the server a message, each the least of 7 to 9 rounds:
+ *
+ * Level-triggered registrations: 2.33 instead of 2.23 with 1,000 unix sockets.
+ * After each event epoll_wait() keeps the socket in its list, and asks the
+ * socket again at the next call. read() and write(): 2.85. Mode once without
+ * at_once(): 21.7 instead of 19.0 on TCP.
  */
 #include "../io.h"
 
@@ -146,6 +153,21 @@ static void serve(int epoll, int fd, bool end)
 	} while (end || n == sizeof room);
 }
 
+/* Answers a request that came with its connection. False: it is not there. */
+static bool at_once(int fd)
+{
+	char room[IO_MESSAGE];
+	ssize_t n = recv(fd, room, sizeof room, 0);
+
+	if (n < 0)
+		return false;
+	served[fd] = n;
+	if (n > 0 && send(fd, room, n, MSG_NOSIGNAL) == n && n < IO_MESSAGE)
+		return false;
+	drop(fd);
+	return true;
+}
+
 static void admit(void)
 {
 	static unsigned turn;
@@ -156,6 +178,8 @@ static void admit(void)
 		if (fd >= FILES)
 			io_die("too many files");
 		io_nodelay(fd, ask.a_at.a_any.sa_family);
+		if (ask.a_once && at_once(fd))
+			continue;
 		epoll = loops[turn++ % ask.a_p].l_epoll;
 		watch(epoll, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP | EPOLLET);
 	}

@@ -3,8 +3,8 @@
 // main.go: the server as goroutines, a peer.
 //
 // WHAT IT IS ASKED: see io.h. A connection is a goroutine, P is GOMAXPROCS, and
-// all other settings are Go's defaults. Sockets send no keep-alive probes, since
-// those of the other servers send none; Go sets TCP_NODELAY by itself.
+// all other settings are Go's defaults. Sockets send no keep-alive probes,
+// since those of the other servers send none; Go sets TCP_NODELAY by itself.
 package main
 
 import (

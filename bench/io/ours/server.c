@@ -2,11 +2,11 @@
 /* server.c: the server on rr, ll or ws: a thread for each connection. */
 
 /*
- * A connection waits in serve(), which has no buffer. So an idle connection keeps
- * none: see "A buffer for each waiting thread" in uio.h.
+ * A connection waits in serve(), which has no buffer. So an idle connection
+ * keeps none: see "A buffer for each waiting thread" in uio.h.
  *
- * rr deals new threads to its processors in turn, and ll is told to do so. In ws
- * a thread begins where it was made, and an idle worker takes it.
+ * rr deals new threads to its processors in turn, and ll is told to do so. In
+ * ws a thread begins where it was made, and an idle worker takes it.
  */
 #include "../io.h"
 #include "uio.h"

@@ -9,9 +9,10 @@
  *
  *	MODE ADDRESS P K
  *
- * MODE		echo: each connection has a thread (goroutine, task), which sends
- *		back all bytes, until the client closes.
- *		once: the thread sends back IO_MESSAGE bytes, then closes and ends.
+ * MODE		echo: each connection has a thread (goroutine, task), which
+ *		sends back all bytes, until the client closes.
+ *		once: the thread sends back IO_MESSAGE bytes, then closes and
+ *		ends.
  * ADDRESS	tcp: a free port of 127.0.0.1. unix:PATH: a socket that the
  *		server makes.
  * P		native threads that serve.

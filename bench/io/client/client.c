@@ -7,9 +7,10 @@
  * PID is the server, whose processor time and memory are looked at. WHAT:
  *
  * closed	a connection sends its next message after the echo of its last
- * open		message i is due i / RATE s after the start, at connection i modulo
- *		CONNECTIONS. It is sent then, also if echoes are still missing. Its
- *		latency is counted from when it was due. The client never sleeps
+ * open		message i is due i / RATE s after the start, at connection i
+ *		modulo CONNECTIONS. It is sent then, also if echoes are still
+ *		missing. Its latency is counted from when it was due. The client
+ *		never sleeps
  * open-sleep	the same, but the client sleeps until the next is due: for a
  *		server that has the client's cpu, too
  * once		a message has a connection of its own, CONNECTIONS at a time
@@ -22,8 +23,8 @@
  * The answer is one line: WHAT, then pairs of a name and a number:
  *
  *	connections, messages	as they were asked; messages echoed
- *	errors		messages that were not echoed, connections that ended early,
- *			bytes that were wrong: the first wrong byte ends a connection
+ *	errors		messages that were not echoed, connections that ended
+ *			early or had a wrong byte, which ends them
  *	seconds		from the first message to the last echo
  *	cpu_us		the server's processor time, for a message
  *	p50_us, p99_us, max_us	latency (open)
@@ -456,8 +457,8 @@ int main(int argc, char **argv)
 	int64_t cpu;
 
 	if (w == NULL) {
-		fprintf(stderr, "usage: client closed|open|open-sleep|once|idle "
-			"ADDRESS PID CONNECTIONS MESSAGES [RATE]\n");
+		fprintf(stderr, "usage: client closed|open|open-sleep|once|"
+			"idle ADDRESS PID CONNECTIONS MESSAGES [RATE]\n");
 		return IO_USAGE;
 	}
 	prepare();

@@ -278,4 +278,4 @@ uninstall:
 
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
-	@for p in bench/peers/*/ bench/waits/*/; do $(MAKE) -s -C $$p clean; done
+	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/; do $(MAKE) -s -C $$p clean; done

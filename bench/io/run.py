@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run.py: measures servers (io.h), ours and the peers, in turn.
+
+usage: run.sh [--quick] [--rounds K] [--limit S] [--only WORD] [--by COLUMN,...]
+	[--to FOLDER] [--from FILE]
+
+In each round each server answers each question of the client (client.c), with
+a new process. A server with P = 1 has the first cpu, with P = 2 the first two;
+the client has the second.
+
+--quick	do the servers work? Few connections and messages, one round, half
+	a minute
+--rounds	5
+--limit	seconds (600) after which no round begins that would take longer
+--only	questions that begin so
+--by	columns: floor, rr, ws, go, tokio, ll
+--to	where to put io.txt and the tables: in bench/results/, a folder
+	named after the date, the machine and the commit
+--from	only the tables, of this io.txt
+
+The table has medians, and the median of the ratios to the floor in each round.
+io-spread.md has the least and the most, too. The targets that are missed stand
+below.
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import os
+import resource
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = os.path.join(HERE, "client", "client")
+SKIPPED = 77
+PATIENCE = 70                           # seconds: more than the client's
+READY = 10
+PR_SET_PDEATHSIG = 1
+
+
+def load_waits():
+    path = os.path.join(HERE, "..", "waits", "run.py")
+    spec = importlib.util.spec_from_file_location("waits_run", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+WAITS = load_waits()                    # tables and files are alike
+say, short, ratio = WAITS.say, WAITS.short, WAITS.ratio
+LIBC = ctypes.CDLL(None)
+
+# Program, and the package that brings it.
+COLUMNS = {
+    "floor": ("floor/server", "gcc"),
+    "rr": ("ours/server-rr", "gcc"),
+    "ws": ("ours/server-ws", "gcc"),
+    "go": ("go/server", "golang-go"),
+    "tokio": ("tokio/server", "cargo"),
+    "ll": ("ours/server-ll", "gcc"),
+}
+USUAL = ("floor", "rr", "ws", "go", "tokio")
+OURS = ("rr", "ws", "ll")
+
+ONE, BOTH = (1,), (1, 2)
+KINDS = ("tcp", "unix")
+AT_ONCE = 64                            # connections, of once
+RATE, BETWEEN = 10000, 100              # a second, and connections, of latency
+COMPUTE = 4                             # threads beside them
+
+TARGET_FLOOR, TARGET_GO, TARGET_BYTES = 1.15, 1, 400
+
+
+class Question:
+    """NAME-KIND:M, with P; what the server and the client are asked."""
+
+    def __init__(self, group, name, kind, m, p):
+        self.group, self.p, self.kind = group, p, kind
+        self.text = f"{name}-{kind}:{m}"
+        self.name, self.m = name, m
+
+    def server(self):
+        mode = "once" if self.name == "once" else "echo"
+        k = self.m if self.name == "latency" else 0
+        return mode, k
+
+    def client(self, quick):
+        """What, connections, and the rest."""
+        if self.name == "latency":
+            what = "open" if self.p == 1 else "open-sleep"
+            seconds = 0.3 if quick else 2
+            return what, BETWEEN, int(RATE * seconds), RATE
+        if self.name == "idle":
+            return "idle", self.m, 0
+        if self.name == "once":
+            return "once", self.m, 2000 if quick else 20000
+        return "closed", self.m, 10000 if quick else 100000
+
+    def realtime(self):
+        """The client shares a cpu, and must not be late itself."""
+        return self.name == "latency" and self.p > 1
+
+
+def questions(quick):
+    for kind in KINDS:
+        for m in (100, 1000) if quick else (100, 1000, 8000):
+            for p in BOTH:
+                yield Question("echo", "echo", kind, m, p)
+    for kind in KINDS:
+        for p in BOTH:
+            yield Question("request", "once", kind, AT_ONCE, p)
+    for k in (0, COMPUTE):
+        for p in BOTH:
+            yield Question("latency", "latency", "tcp", k, p)
+    for kind in KINDS:
+        yield Question("idle", "idle", kind, 1000 if quick else 8000, 1)
+
+
+def prepare(cpus, realtime=False):
+    """A process ends with run.py, whatever happens to that."""
+    def before():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.sched_setaffinity(0, cpus)
+        if realtime:
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+            except PermissionError:
+                pass
+    return before
+
+
+def cpus_of(p):
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[:p], cpus[1:2] or cpus
+
+
+class Server:
+    """with Server(...) as s: s.where, s.pid. It is ended in any case."""
+
+    def __init__(self, column, question, folder):
+        mode, k = question.server()
+        at = "tcp"
+        if question.kind == "unix":
+            at = "unix:" + os.path.join(folder, f"{column}.sock")
+            if os.path.exists(at[5:]):
+                os.unlink(at[5:])
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [os.path.join(HERE, COLUMNS[column][0]), mode, at,
+             str(question.p), str(k)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=self.errors,
+            preexec_fn=prepare(cpus_of(question.p)[0]))
+
+    def __enter__(self):
+        out = self.process.stdout
+        line = b""
+        if select.select([out], [], [], READY)[0]:
+            line = out.readline()
+        words = line.decode().split()
+        self.where, self.pid = words[1:3] if len(words) == 3 else (None, None)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def why(self):
+        """What it has said, or how it ended."""
+        self.errors.seek(0)
+        said = self.errors.read().decode(errors="replace").splitlines()
+        return (said or [f"exit {self.process.poll()}"])[0]
+
+
+class Cell:
+    """A column answers a question."""
+
+    def __init__(self, question, column):
+        self.question, self.column = question, column
+
+    def name(self):
+        return f"{self.column}: {self.question.text} {self.question.p}"
+
+    def ask(self, server, quick):
+        what, *rest = self.question.client(quick)
+        done = subprocess.run(
+            [CLIENT, what, server.where, server.pid] + [str(r) for r in rest],
+            capture_output=True, text=True, check=False, timeout=PATIENCE,
+            preexec_fn=prepare(cpus_of(self.question.p)[1],
+                               self.question.realtime()))
+        if done.returncode == 0:
+            words = done.stdout.split()[1:]
+            return dict(zip(words[::2], map(float, words[1::2])))
+        said = (done.stderr + done.stdout).strip() or "no answer"
+        say(f"{self.name()}: " + ("skipped: " if done.returncode == SKIPPED
+                                  else "failed: ") + said)
+        return None
+
+    def measure(self, turn, options, to):
+        with tempfile.TemporaryDirectory() as folder, \
+             Server(self.column, self.question, folder) as server:
+            if server.where is None:
+                say(f"{self.name()}: no server: {server.why()}")
+                return False
+            try:
+                got = self.ask(server, options.quick)
+            except subprocess.TimeoutExpired:
+                say(f"{self.name()}: more than {PATIENCE} s")
+                got = None
+            if got is None and server.process.poll() is not None:
+                say(f"{self.name()}: the server ended: {server.why()}")
+        if got is None:
+            return False
+        if got["messages"] > 0:
+            got["per_s"] = got["messages"] / got["seconds"]
+        for what in self.wanted():
+            if what in got:
+                print(self.question.group, f"{self.question.text}.{what}",
+                      self.question.p, self.column, turn, got[what], file=to,
+                      flush=True)
+        return True
+
+    def wanted(self):
+        return {"latency": ("p50_us", "p99_us", "max_us", "late_99_us",
+                            "cpu_us"),
+                "idle": ("bytes", "kernel_bytes")}.get(
+                    self.question.name, ("cpu_us", "per_s"))
+
+
+def measure(options, to):
+    began = time.monotonic()
+    todo = [Cell(q, c) for q in questions(options.quick)
+            if q.text.startswith(options.only) for c in options.columns]
+    say(f"{len(todo)} cells")
+    last = 0
+    for turn in range(options.rounds):
+        start = time.monotonic()
+        if start + last - began > options.limit:
+            say(f"no time for round {turn + 1} of {options.rounds}")
+            break
+        todo = [c for c in todo if c.measure(turn, options, to)]
+        last = time.monotonic() - start
+        say(f"round {turn + 1} of {options.rounds}: {last:.0f} s")
+
+
+def medians(table, to):
+    for group, rows in table.items():
+        columns = [c for c in COLUMNS if any(c in r for r in rows.values())]
+        print(f"\n### {group.capitalize()}\n\n| question | P | " +
+              " | ".join(columns) + " |", file=to)
+        print("|---|--:|" + "--:|" * len(columns), file=to)
+        for (question, p), row in rows.items():
+            print(f"| {question} | {p} | " + " | ".join(
+                cell(row, c) for c in columns) + " |", file=to)
+    print("\n### Targets\n", file=to)
+    print("\n".join(targets(table)), file=to)
+
+
+def cell(row, column):
+    if column not in row:
+        return ""
+    text = short(statistics.median(row[column].values()))
+    if column == "floor" or "floor" not in row:
+        return text
+    return f"{text} ({ratio(row[column], row['floor'])})"
+
+
+def spread(table, to):
+    print("| question | P | by | least | median | most | / floor |",
+          "|---|--:|---|--:|--:|--:|--:|", sep="\n", file=to)
+    for rows in table.values():
+        for (question, p), row in rows.items():
+            for column in filter(row.get, COLUMNS):
+                mine = row[column].values()
+                print("|", " | ".join([
+                    question, p, column, short(min(mine)),
+                    short(statistics.median(mine)), short(max(mine)),
+                    ratio(row[column], row.get("floor", {}))]), "|", file=to)
+
+
+def targets(table):
+    """Lines: what ours missed, and how many targets were looked at."""
+    looked, missed = 0, []
+    for group, rows in table.items():
+        for (question, p), row in rows.items():
+            for column in filter(row.get, OURS):
+                for what, value, most in aims(group, question, row, column):
+                    looked += 1
+                    if value > most:
+                        missed.append(f"- {column} {question} {p}: {what} "
+                                      f"{short(value)}, wanted {most}")
+    return missed + [f"- {len(missed)} of {looked} missed"]
+
+
+def aims(group, question, row, column):
+    mine = row[column]
+    if question.endswith(".bytes"):
+        yield "bytes", statistics.median(mine.values()), TARGET_BYTES
+    if group not in ("echo", "request") or not question.endswith(".cpu_us"):
+        return
+    for other, most in (("floor", TARGET_FLOOR), ("go", TARGET_GO)):
+        text = ratio(mine, row.get(other, {}))
+        if text:
+            yield f"cpu / {other}", float(text), most
+
+
+def arguments():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--by", default=",".join(USUAL))
+    parser.add_argument("--to")
+    parser.add_argument("--from", dest="source")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    if not options.source:
+        options.columns = [c for c in options.by.split(",") if built(c)]
+    return options
+
+
+def built(column):
+    if column not in COLUMNS:
+        sys.exit(f"run.py: no such column: {column}")
+    program, package = COLUMNS[column]
+    if os.access(os.path.join(HERE, program), os.X_OK):
+        return True
+    say(f"{column}: {program} is missing (package {package})")
+    return False
+
+
+def raise_files():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def begin(options):
+    """Measures into a new folder, and returns the file."""
+    if not os.access(CLIENT, os.X_OK):
+        sys.exit("run.py: client/client is missing (package gcc)")
+    raise_files()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run.py: terminated"))
+    os.makedirs(options.to, exist_ok=True)
+    path = os.path.join(options.to, "io.txt")
+    with open(path, "w", encoding="utf-8") as raw:
+        WAITS.about(raw)
+        measure(options, raw)
+    return path
+
+
+def main():
+    options = arguments()
+    if not options.source:
+        options.to = WAITS.folder(options)
+    table = WAITS.recall(options.source or begin(options))
+    medians(table, sys.stdout)
+    if not options.source:
+        for name, print_it in (("io.md", medians), ("io-spread.md", spread)):
+            with open(os.path.join(options.to, name), "w",
+                      encoding="utf-8") as out:
+                print_it(table, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run.sh: builds what it can of the benchmark of I/O, and runs it (run.py).
+# TREE in the environment: another tree of usched, for ours.
+
+cd "$(dirname "$0")" || exit 1
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+
+# A folder, and the packages that it needs.
+build() {
+	make -s -k -C "$1" >"$log" 2>&1 && return
+	echo "run.sh: $1: not built (package $2): $(grep -m 1 \
+		-iE 'error|not found|no such' "$log")" >&2
+}
+
+case " $* " in
+*' -h '* | *' --help '* | *' --from '*) ;;
+*)	build client gcc
+	build floor gcc
+	build ours gcc
+	build go golang-go
+	build tokio cargo;;
+esac
+command -v python3 >/dev/null || { echo 'run.sh: no python3' >&2; exit 1; }
+python3 run.py "$@"

@@ -5,6 +5,8 @@
  */
 
 #include "model.h"
+#define ULOCK_PLACE(l)	((void)(l), place_of())
+static int *place_of(void);
 #include "cancel.h"
 
 #define CANCELED	1
@@ -20,7 +22,13 @@ static struct {
 	int           event;	/* it has come when nothing waited */
 	int           claimed;	/* by the event */
 	int           result[2];
+	int           place;	/* of lock.h */
 } s;
+
+static int *place_of(void)
+{
+	return &s.place;
+}
 
 static void init(void)
 {

@@ -17,6 +17,8 @@
 #define USYNC_LOCKS	s.lock
 #define LOCKS_LOG	1
 #define USYNC_INLINE	static inline
+#define ULOCK_PLACE(l)	((void)(l), place_of())
+static int *place_of(void);
 #include "usync.h"
 #include "lock.h"
 
@@ -48,7 +50,13 @@ static struct {
 	int             ready;		/* under the mutex */
 	int             got;		/* atomic */
 	int             runs;
+	int             place;		/* of lock.h */
 } s;
+
+static int *place_of(void)
+{
+	return &s.place;
+}
 
 /* What stands for uwait.c. */
 

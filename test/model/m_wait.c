@@ -21,6 +21,8 @@
 #define upark_futex_wait_for(word, value, ns) \
 	((void)(word), (void)(value), (void)(ns), model_pause(5))
 #include "record.h"
+#define ULOCK_PLACE(l)	((void)(l), place_of())
+static int *place_of(void);
 #include "lock.h"
 
 #define WORKERS	2
@@ -66,7 +68,13 @@ static struct {
 	int            freed;		/* records (atomic) */
 	int            ended;		/* the thread has (atomic) */
 	utime_ns       now;		/* atomic */
+	int            place;		/* of lock.h */
 } s;
+
+static int *place_of(void)
+{
+	return &s.place;
+}
 
 utime_ns unow(void)
 {

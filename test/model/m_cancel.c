@@ -5,8 +5,9 @@
  */
 
 #include "model.h"
-#define ULOCK_PLACE(l)	((void)(l), place_of())
-static int *place_of(void);
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
 #include "cancel.h"
 
 #define CANCELED	1
@@ -22,12 +23,12 @@ static struct {
 	int           event;	/* it has come when nothing waited */
 	int           claimed;	/* by the event */
 	int           result[2];
-	int           place;	/* of lock.h */
+	int           place[2];	/* of lock.h */
 } s;
 
-static int *place_of(void)
+static int *place_of(const struct ulock *l)
 {
-	return &s.place;
+	return &s.place[l == &s.lock];
 }
 
 static void init(void)

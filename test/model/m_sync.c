@@ -17,8 +17,9 @@
 #define USYNC_LOCKS	s.lock
 #define LOCKS_LOG	1
 #define USYNC_INLINE	static inline
-#define ULOCK_PLACE(l)	((void)(l), place_of())
-static int *place_of(void);
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
 #include "usync.h"
 #include "lock.h"
 
@@ -50,12 +51,12 @@ static struct {
 	int             ready;		/* under the mutex */
 	int             got;		/* atomic */
 	int             runs;
-	int             place;		/* of lock.h */
+	int             place[3];	/* of lock.h */
 } s;
 
-static int *place_of(void)
+static int *place_of(const struct ulock *l)
 {
-	return &s.place;
+	return &s.place[l == &s.timer ? 2 : l == &s.lock[1].s_lock];
 }
 
 /* What stands for uwait.c. */

@@ -185,13 +185,13 @@ broken 'L1: made odd after the look' lock lock.h \
 	s/^		USCHED_RACE(56);/		was = __atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST);/'
 broken 'L2: no heavy fence' lock lock.h '/L2 \*\/$/d'
 broken 'L4: sleeps while the place is odd' lock lock.h \
-	's/upark_futex_wait(place, was | 1);/upark_futex_wait(place, __atomic_load_n(place, __ATOMIC_RELAXED) | 1);/' full
+	's/upark_futex_wait(place, was | 1);/upark_futex_wait(place, __atomic_load_n(place, __ATOMIC_RELAXED) | 1);/'
 broken 'P2: no light fence' lock lock.h '/P2 \*\/$/d'
 broken 'P3: a look before it is free' lock lock.h \
 	'/P3 \*\/$/d;s/^	__atomic_store_n(&l->l_state, 0,/	was = __atomic_load_n(place, __ATOMIC_RELAXED); &/'
 broken 'P4: no caller is woken' lock lock.h '/^		upark_futex_wake(place);/d'
 broken 'P4: the place stays odd' lock lock.h 's/(int)(was + 1u)/was/'
-broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/' full
+broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
 broken 'P4: a look at the lock after it is free' lock lock.h \
 	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
 

@@ -128,7 +128,7 @@ const struct model_scenario scenarios[] = {
 	TWICE("three", 2, MODEL_ANY, , done_three, holds, holds, holds),
 	TWICE("three, and the last frees it", 2, MODEL_ANY, _three,
 	      done_three, holds, holds, holds),
-	{ "lock: one within another", MODEL_NOT, 3, 0, &s, sizeof s, full,
+	{ "lock: one within another", 3, 4, 0, &s, sizeof s, full,
 	  { holds_within, holds_then_within, holds_other_twice }, done_free },
 	{ 0 }
 };

@@ -135,9 +135,6 @@ UPREEMPT_NEVER;
 #define SPINS	4
 #define PAUSES	30		/* of each */
 #endif
-#if !defined(GROW)
-#define GROW 0
-#endif
 
 /* Results of waits. */
 enum { GIVEN, RETRY };
@@ -409,7 +406,7 @@ static bool spin(struct usync *y, unsigned bits)
 		return false;
 	}
 	for (i = 0; i < SPINS && usync_state(y) & bits; i++) {
-		for (j = 0; j < PAUSES << (GROW * i); j++)
+		for (j = 0; j < PAUSES; j++)
 			ulock_relax();
 	}
 	penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);

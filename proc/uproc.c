@@ -1372,6 +1372,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    proc_nr > UPROC_MOST)
 		return -EINVAL;
+	(void)ws_fence_init();		/* if it fails, it is only slower */
 	rc = uproc_forks_watch();
 	if (rc == 0)
 		rc = set_make(&set, proc_nr, ops);

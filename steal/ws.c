@@ -1991,7 +1991,6 @@ static const struct uproc_ops ops = {
 
 int ws_init(int proc_nr, int thread_nr)
 {
-	(void)ws_fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
 		forget_parent();
 	if (proc_nr == 0)

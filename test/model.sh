@@ -230,17 +230,22 @@ broken 'lock: taken by a load and a store' lock lock.h \
 	/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/d'
 broken 'lock: not acquired' lock lock.h \
 	's/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/			__ATOMIC_RELAXED, __ATOMIC_RELAXED);/'
-broken 'lock: not acquired after a sleep' lock lock.h \
-	's/&l->l_state, 2, __ATOMIC_ACQUIRE/\&l->l_state, 2, __ATOMIC_RELAXED/'
-broken 'lock: not released' lock lock.h 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-broken 'lock: who slept takes it as if alone' lock lock.h \
-	's/&l->l_state, 2/\&l->l_state, 1/' full
-broken 'lock: nobody is woken' lock lock.h '/^		upark_futex_wake(word);/s/up.*/;/'
-broken 'lock: a put is a load and a store' lock lock.h \
-	's/__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==/({ int was = __atomic_load_n(word, __ATOMIC_RELAXED); __atomic_store_n(word, 0, __ATOMIC_RELEASE); was; }) ==/'
-broken 'lock: a look after it is free' lock lock.h \
-	's/^		upark_futex_wake(word);/		(void)*(volatile int *)word, &/
-	s/^			     2, 0))/			     2 || *(volatile int *)word == 2, 0))/'
+broken 'lock: not acquired after a sleep' lock lock.h 's/ULOCK_ORDER(__ATOMIC_ACQUIRE)/__ATOMIC_RELAXED/'
+broken 'lock: not released' lock lock.h 's/ULOCK_ORDER(__ATOMIC_RELEASE)/__ATOMIC_RELAXED/'
+broken 'L1: made odd after the look' lock lock.h \
+	's/__atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST)/__atomic_load_n(place, __ATOMIC_SEQ_CST)/
+	s/^		USCHED_RACE(56);/		was = __atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST);/'
+broken 'L2: no heavy fence' lock lock.h '/L2 \*\/$/d'
+broken 'L4: sleeps while the place is odd' lock lock.h \
+	's/upark_futex_wait(place, was | 1);/upark_futex_wait(place, __atomic_load_n(place, __ATOMIC_RELAXED) | 1);/'
+broken 'P2: no light fence' lock lock.h '/P2 \*\/$/d'
+broken 'P3: a look before it is free' lock lock.h \
+	'/P3 \*\/$/d;s/^	__atomic_store_n(&l->l_state, 0,/	was = __atomic_load_n(place, __ATOMIC_RELAXED); &/'
+broken 'P4: no caller is woken' lock lock.h '/^		upark_futex_wake(place);/d'
+broken 'P4: the place stays odd' lock lock.h 's/(int)(was + 1u)/was/'
+broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
+broken 'P4: a look at the lock after it is free' lock lock.h \
+	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
 
 # A1 to A6 are those of uwait.c, O1 to O3 those of record.h. A5 and A6 are about
 # one native thread: t_wheel.c tests them. Not needed in any scenario: an order

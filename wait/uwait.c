@@ -608,7 +608,8 @@ void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
 		if (rc != 0 && give_up(w, rc, claim))
 			break;
 	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
-	(void)ended(w);
+	if (w->w_taken != 1 || uwait_watch != NULL)
+		(void)ended(w);
 }
 
 static int native_for(struct uwait *w, utime_ns until)

@@ -32,9 +32,9 @@
  * U. Drepper's lock ("Futexes Are Tricky", 2011, section 6) takes two, as the
  * lock itself says there that callers sleep.
  *
- * Looks at the lock are far apart, so that a holder that takes the lock again at
- * once does so some tens of times between two looks. Otherwise the two would
- * take turns, and each turn moves the cache lines.
+ * Looks at the lock are far apart. So a holder that takes it again at once does
+ * so some tens of times between two looks. Otherwise the two would take
+ * turns, and each turn moves the cache lines.
  *
  * REJECTED. Looks after each pause, 40 of them: if two hyperthreads fill and
  * drain a channel, a message takes 50 ns instead of 35; with 200 looks, 105 ns.

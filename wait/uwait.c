@@ -608,7 +608,7 @@ void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
 		if (rc != 0 && give_up(w, rc, claim))
 			break;
 	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
-	if (w->w_taken != 1 || uwait_watch != NULL)
+	if (w->w_taken != 1 || uwait_watch != NULL)	/* not LIMITED */
 		(void)ended(w);
 }
 

@@ -15,9 +15,8 @@
  *		server that has the client's cpu, too
  * once		a message has a connection of its own, CONNECTIONS at a time
  * idle		connections are opened, and each gets one echo; MESSAGES is 0.
- *		IDLE_FIRST others are open before, whose memory is not counted:
- *		so the memory that serves IDLE_FIRST connections at once, as
- *		many as are opened at a time later, is not counted
+ *		IDLE_FIRST others are open before: neither they are counted, nor
+ *		the memory to serve as many at once
  *
  * First, all connections are opened and get one echo each, but for once. This
  * is not measured. Messages have IO_MESSAGE bytes. A byte depends on its

@@ -5,11 +5,11 @@
 #define UEVENTS_H
 
 /*
- * A descriptor that is armed for a mask is reported once, as soon as it is
- * ready or in error. Then it is armed no more. uevents_arm() looks at once
- * whether the descriptor is ready, so nothing is lost between two of them. It
- * knows a file by its number and by itself: a number that is used again is
- * another file.
+ * A descriptor that is armed for a mask is reported as soon as it is ready or in
+ * error. uevents_arm() looks at once whether it is, so nothing is lost between
+ * two of them. It knows a file by its number and by itself: a number that is
+ * used again is another file. If UEVENTS_STAY is 1, the descriptor stays armed,
+ * and each later change to ready is reported. Otherwise it is reported once.
  *
  *	operation	who may call
  *	uevents_init	the maker. 0 or -errno
@@ -18,12 +18,13 @@
  *			0; 1: armed, and it is another file than was armed
  *			before, or never was; -EPERM: always ready; -EBADF,
  *			-ENOMEM, -ENOSPC
+ *	uevents_disarm	any thread, as uevents_arm(). It may be armed no more
  *	uevents_wait	a single thread at a time. Reports at most most
  *			descriptors by event(arg, fd, mask). Sleeps for ns at
  *			most, until a descriptor is ready or v_wake is written.
  *			Returns how many it has reported
  *
- * On Linux this is epoll(7) with EPOLLONESHOT. Elsewhere, and with UIO_POLL, it
+ * On Linux this is epoll(7), edge-triggered. Elsewhere, and with UIO_POLL, it
  * is poll(2), which costs time for each descriptor that is armed.
  */
 
@@ -40,6 +41,7 @@
 #include <unistd.h>
 
 #define UEVENTS_MOST	256	/* events of a wait */
+#define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 
 /* Rounds up: a sleep that is too short would be repeated. */
 static inline int uevents_ms(utime_ns ns)
@@ -54,6 +56,8 @@ static inline int uevents_ms(utime_ns ns)
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+
+#define UEVENTS_STAY	1
 
 struct uevents {
 	int v_epoll;
@@ -92,7 +96,7 @@ static inline int uevents_init(struct uevents *v)
 
 static inline int uevents_arm(struct uevents *v, int fd, int mask)
 {
-	struct epoll_event e = { .events = EPOLLONESHOT | EPOLLRDHUP |
+	struct epoll_event e = { .events = EPOLLET | EPOLLRDHUP |
 				 (mask & UREAD ? EPOLLIN : 0) |
 				 (mask & UWRITE ? EPOLLOUT : 0),
 				 .data.fd = fd };
@@ -103,6 +107,11 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask)
 	    epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &e) == 0)
 		return 1;
 	return -errno;
+}
+
+static inline void uevents_disarm(struct uevents *v, int fd)
+{
+	(void)epoll_ctl(v->v_epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static inline int uevents_pwait(struct uevents *v, struct epoll_event *list,
@@ -141,7 +150,8 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 			continue;
 		event(arg, list[i].data.fd,
 		      (e & (EPOLLIN | EPOLLRDHUP | any) ? UREAD : 0) |
-		      (e & (EPOLLOUT | any) ? UWRITE : 0));
+		      (e & (EPOLLOUT | any) ? UWRITE : 0) |
+		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0));
 	}
 	return nr;
 }

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#define UEVENTS_STAY	0
+
 struct uevents_id {
 	dev_t i_dev;
 	ino_t i_ino;
@@ -176,6 +178,11 @@ static inline bool uevents_take(struct uevents *v, int fd)
 	}
 	ulock_put(&v->v_lock);
 	return at != 0;
+}
+
+static inline void uevents_disarm(struct uevents *v, int fd)
+{
+	(void)uevents_take(v, fd);
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,

@@ -79,23 +79,19 @@ static NOINLINE int wait_for(int fd, int what, utime_ns until)
 
 int u_wait_fd(int fd, int what, utime_ns until)
 {
+	struct upoll_begun b;
 	int rc = upoll_enter(until);
 
 	if (rc != 0)
 		return rc;
 	if (what < UREAD || what > (UREAD | UWRITE))
 		return -EINVAL;
-	if (until == UNOW) {
-		struct pollfd f = { .fd = fd,
-			.events = (what & UREAD ? POLLIN : 0) |
-				  (what & UWRITE ? POLLOUT : 0) };
-
-		rc = poll(&f, 1, 0);
-		return rc <= 0 ? -EAGAIN : f.revents & POLLNVAL ? -EBADF : 0;
-	}
-	rc = wait_for(fd, what, until);
-	(void)upoll_drained(fd);	/* there is something again */
-	return rc < 0 ? rc : 0;
+	if (ustack_self() == NULL || until == UNOW)
+		return upoll_natively(fd, what, until);
+	b = upoll_begin(fd, what);
+	if (b.b_wait == NULL)
+		return b.b_rc < 0 ? b.b_rc : 0;
+	return uwait_for(b.b_wait, until);
 }
 
 /* Descriptors that are no sockets. */
@@ -203,26 +199,29 @@ static int wait_if_drained(int fd, utime_ns until)
 	return wait_for(fd, UREAD, until);
 }
 
-static ssize_t read_again(int fd, void *buf, size_t size, utime_ns until)
-{
-	UNTIL_DONE(fd, UREAD, until, try_read(fd, buf, size),
-		   blocking_read(fd, buf, size));
-}
+/* The same for reads, which tell whether they have left something. */
+#define READ_ALL_THERE(fd, size, until, attempt, blocking) do {		\
+	ssize_t rc = upoll_enter(until);				\
+	unsigned word;							\
+									\
+	if (rc == 0)							\
+		rc = wait_if_drained(fd, until);			\
+	while (rc == 0) {						\
+		word = upoll_word(fd);					\
+		rc = attempt;						\
+		if (rc > 0 && (size_t)rc < (size))			\
+			upoll_set_drained(fd, word);			\
+		if (!again(rc))						\
+			return rc;					\
+		rc = wait_for(fd, UREAD, until);			\
+	}								\
+	return rc > 0 ? blocking : rc;					\
+} while (0)
 
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 {
-	ssize_t rc = upoll_enter(until);
-
-	if (rc == 0)
-		rc = wait_if_drained(fd, until);
-	if (rc < 0)
-		return rc;
-	rc = try_read(fd, buf, size);
-	if (again(rc))
-		rc = read_again(fd, buf, size, until);
-	if (rc > 0 && (size_t)rc < size)
-		upoll_set_drained(fd);
-	return rc;
+	READ_ALL_THERE(fd, size, until, try_read(fd, buf, size),
+		       blocking_read(fd, buf, size));
 }
 
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
@@ -344,7 +343,10 @@ ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 {
-	return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
+	if (flags != 0)
+		return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
+	READ_ALL_THERE(fd, size, until,
+		       try_recvfrom(fd, buf, size, 0, NULL, NULL), -EAGAIN);
 }
 
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
@@ -405,7 +407,16 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 
 	if (rc < 0)
 		return rc;
-	UNTIL_DONE(fd, UREAD, until, try_accept(fd, addr, len, flags), -EAGAIN);
+	rc = upoll_enter(until);
+	while (rc == 0) {
+		rc = try_accept(fd, addr, len, flags);
+		if (rc >= 0)
+			upoll_new(rc);
+		if (!again(rc))
+			return rc;
+		rc = wait_for(fd, UREAD, until);
+	}
+	return rc;
 }
 
 /* -EINPROGRESS: to be called again when fd may be written. */
@@ -444,6 +455,7 @@ int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 		flags = unblock(fd);
 	if (flags < 0)
 		return flags;
+	upoll_new(fd);
 	for (;; first = false) {
 		rc = try_connect(fd, addr, len, first);
 		if (rc != -EINPROGRESS && !again(rc))
@@ -457,6 +469,13 @@ int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 	return rc;
 }
 
+static NOINLINE int wait_any(struct pollfd *fds, nfds_t nr, utime_ns until)
+{
+	struct upoll_begun b = upoll_begin_any(fds, nr);
+
+	return b.b_wait != NULL ? uwait_for(b.b_wait, until) : b.b_rc;
+}
+
 int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
 	int rc = upoll_enter(until);
@@ -466,7 +485,7 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 		UNINTERRUPTED(ready, poll(fds, nr, 0));
 		if (ready != 0 || until == UNOW)
 			return ready;
-		rc = upoll_wait_any(fds, nr, until);
+		rc = wait_any(fds, nr, until);
 	}
 	return rc == -ETIMEDOUT ? 0 : rc;
 }

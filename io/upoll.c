@@ -23,17 +23,31 @@
  * in it. An event takes the first node out of a ring, and claims its record. So
  * many threads can wait for a listening socket, and each connection wakes one.
  *
- * ARMED ONCE
+ * ARMING
  *
- * An event disarms the descriptor, and each wait arms it again (events.h). This
- * costs a system call for each wait. But the poller need not know whether a
- * descriptor was closed, or what dup() and fork() have done: whatever it
- * believes may be wrong, and is not used. It arms by MOD first, and only if that
- * fails by ADD, so a descriptor that is used again costs one call.
+ * Each wait arms the descriptor (events.h), which also looks whether it is
+ * ready. That is a system call. But the poller need not know whether a
+ * descriptor was closed, or what dup() and fork() have done. It arms by MOD
+ * first, and only if that fails by ADD, so a descriptor that is used again costs
+ * one call.
  *
  * If a descriptor must be added though nodes of the same poller are in its
  * rings, the file that they wait for was closed behind their back. They would
  * be woken by events of the new file, so they get -EBADF instead.
+ *
+ * TRUST
+ *
+ * A server's thread mostly reads all that there is, and waits again. The last
+ * read was short, no event has come since, and the descriptor is still armed
+ * from the wait before: then the next change is reported, and the wait saves the
+ * system call. What it trusts in may be wrong: the descriptor may have been
+ * closed by close() and its number used again, or a read was short for another
+ * reason. So each wait in trust is noted, and armed after CHECK if it still
+ * lasts. Then trust that was wrong has cost up to two CHECKs, and nothing else.
+ *
+ * e_word holds the hint, a bit that tells that the end of the stream was
+ * reported, and a count of events. A read notes e_word before, and leaves the
+ * hint only if the word has not changed since.
  *
  * INVARIANTS
  *
@@ -41,21 +55,25 @@
  *     e_lock.
  * L2. After each change of the rings, under the same lock, the descriptor is
  *     armed at each poller for all directions for which nodes of the poller
- *     are in the rings. Or an event for it is on its way.
+ *     are in the rings. Or an event for it is on its way. Or the single reader
+ *     waits in trust, and the descriptor is noted.
  * L3. While a record has a node in a ring, the lock of that ring keeps the
  *     record: its thread takes its nodes out before it frees it.
  * L4. A close, and all that queued before it, exclude each other by e_lock. So a
  *     node is for the file that has the number when it is armed.
  * L5. A poller lives as long as its scheduler. While a record of it is in a
  *     ring, o_waits keeps the scheduler from its end.
+ * L6. A descriptor is in the notes of a poller once if E_NOTED is set, and else
+ *     in none.
  *
  * REJECTED
  *
- * Edge-triggered events, armed once for all: the poller has to know of each
- * close, or a number that is used again waits for ever. Records in epoll_data:
- * in ws another worker may hold an event in its array while the record is freed
- * and used again. A table for each poller: a close would have to lock all of
- * them.
+ * Trust without an end: the poller would have to know of each close, or a number
+ * that is used again would wait for ever. Descriptors that are armed for one
+ * event each (EPOLLONESHOT): a system call more for each message, 0.3 us of 3.
+ * Records in epoll_data: in ws another worker may hold an event in its array
+ * while the record is freed and used again. A table for each poller: a close
+ * would have to lock all of them.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -68,6 +86,7 @@
 #include "uscope.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 UPREEMPT_NEVER;
 
@@ -76,7 +95,15 @@ UPREEMPT_NEVER;
 #define LOOK_MOST	64	/* events of a look while threads can run */
 #define MOST		16000	/* descriptors of a wait: uwait.h has a limit */
 #define IN_A_ROW	64	/* calls before a thread gives way */
+#define CHECK		(10 * UTIME_MS)
 #define NOINLINE	__attribute__((noinline))
+
+/* Descriptors for which threads wait in trust. */
+struct notes {
+	int *o_fd;
+	int  o_nr;
+	int  o_room;
+};
 
 struct poller {
 	struct uwait_source p_source;	/* first */
@@ -84,38 +111,48 @@ struct poller {
 	int                 p_forks;
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
+	struct ulock        p_lock;	/* protects p_notes */
+	struct notes        p_notes[2];	/* since p_checked, and before */
+	utime_ns            p_checked;	/* belongs to who has the role */
 };
-
-struct record;
 
 /* Stands in a ring of a descriptor. */
 struct node {
-	struct node   *n_next;
-	struct node   *n_prev;		/* NULL: in no ring */
-	struct record *n_of;
-	int            n_fd;
-	int            n_ring;
+	struct node *n_next;
+	struct node *n_prev;		/* NULL: in no ring */
+	int          n_fd;
+	unsigned     n_index   : 16;	/* in r_node */
+	unsigned     n_ring    : 1;
+	unsigned     n_is_last : 1;	/* of r_node */
 };
 
 struct record {
 	struct uwait   r_wait;		/* first */
 	struct poller *r_poller;
-	unsigned       r_nr;
 	struct node    r_node[];
 };
 
 enum { READERS, WRITERS, RINGS };
 
+/* In e_word; events are counted above. */
+enum { E_DRAINED = 1, E_LAST = 2, E_STREAM = 4, E_EVENT = 8 };
+
+enum { E_NOTED = 4 };			/* in e_mask, beside UREAD and UWRITE */
+
 struct entry {
-	struct ulock e_lock;
-	int          e_drained;		/* a hint (atomic) */
-	struct node *e_first[RINGS];
+	struct ulock   e_lock;
+	unsigned       e_word;		/* atomic */
+	struct node   *e_first[RINGS];
+	struct poller *e_armed_at;	/* where it stays armed, or NULL */
+	int            e_mask;		/* for what */
 };
 
 static struct entry *page[PAGES];	/* each made once (atomic) */
 static struct ulock  pollers_lock;
 static struct poller *pollers;
 static int forks;			/* of this process, or its ancestors */
+
+static int finish(struct uwait *w, int rc);
 
 /* The table. */
 
@@ -155,6 +192,12 @@ static struct entry *entry_of(int fd, int *rc)
 	return *rc == -EBADF ? NULL : entry_make(fd);
 }
 
+static struct record *record_of(const struct node *n)
+{
+	return (struct record *)(uintptr_t)((const char *)(n - n->n_index) -
+					    offsetof(struct record, r_node));
+}
+
 static void put_last(struct entry *e, struct node *n)
 {
 	struct node **first = &e->e_first[n->n_ring];
@@ -192,7 +235,7 @@ static struct node *first_of(const struct entry *e, int ring,
 	if (n == NULL)
 		return NULL;
 	do {
-		if (p == NULL || n->n_of->r_poller == p)
+		if (p == NULL || record_of(n)->r_poller == p)
 			return n;
 		n = n->n_next;
 	} while (n != first);
@@ -210,7 +253,7 @@ static bool take_first(struct entry *e, int ring, const struct poller *p,
 
 	while ((n = first_of(e, ring, p)) != NULL) {
 		take_out(e, n);
-		if (!uwait_claim(&n->n_of->r_wait))
+		if (!uwait_claim(&record_of(n)->r_wait))
 			continue;
 		n->n_next = *told;
 		*told = n;
@@ -233,19 +276,45 @@ static void tell(struct node *told, int result)
 
 	for (; told != NULL; told = next) {
 		next = told->n_next;
-		uwait_tell(&told->n_of->r_wait, result);
+		uwait_tell(&record_of(told)->r_wait, result);
 	}
 }
 
 /* Pollers. */
 
+/* Returns E_STREAM if a short read of fd leaves nothing behind. */
+static unsigned stream(int fd)
+{
+	socklen_t size = sizeof(int);
+	struct stat st;
+	int type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
+		return type == SOCK_STREAM ? E_STREAM : 0;
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? E_STREAM : 0;
+}
+
 /* Arms fd at p for all that wait there: L2. As uevents_arm(). Under e_lock. */
-static int arm(struct poller *p, int fd, const struct entry *e)
+static int arm(struct poller *p, int fd, struct entry *e)
 {
 	int mask = (first_of(e, READERS, p) != NULL ? UREAD : 0) |
 		   (first_of(e, WRITERS, p) != NULL ? UWRITE : 0);
+	int rc;
 
-	return mask != 0 ? uevents_arm(&p->p_events, fd, mask) : 0;
+	if (mask == 0)
+		return 0;
+	if (e->e_armed_at != NULL && e->e_armed_at != p &&
+	    first_of(e, READERS, e->e_armed_at) == NULL &&
+	    first_of(e, WRITERS, e->e_armed_at) == NULL)
+		uevents_disarm(&e->e_armed_at->p_events, fd);
+	rc = uevents_arm(&p->p_events, fd, mask);
+	if (rc > 0)
+		__atomic_store_n(&e->e_word, ((e->e_word + E_EVENT) &
+				 -(unsigned)E_EVENT) | stream(fd),
+				 __ATOMIC_RELAXED);	/* a new file */
+	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
+	e->e_mask     = (e->e_mask & E_NOTED) | mask;
+	return rc;
 }
 
 static void event(void *poller, int fd, int mask)
@@ -254,9 +323,14 @@ static void event(void *poller, int fd, int mask)
 	struct entry *e = entry_look(fd);
 	struct node *told = NULL;
 	struct node *failed = NULL;
+	unsigned word;
 	int rc;
 
 	ulock_get(&e->e_lock);
+	word = (e->e_word & ~E_DRAINED) + E_EVENT;
+	if (mask & UEVENTS_LAST)
+		word |= E_LAST;
+	__atomic_store_n(&e->e_word, word, __ATOMIC_RELEASE);
 	if (mask & UREAD)
 		(void)take_first(e, READERS, p, &told);
 	if (mask & UWRITE)
@@ -269,18 +343,151 @@ static void event(void *poller, int fd, int mask)
 	tell(failed, rc);
 }
 
+/* Notes. */
+
+static bool notes_add(struct notes *o, int fd)
+{
+	if (o->o_nr == o->o_room) {
+		int room = o->o_room > 0 ? 2 * o->o_room : 64;
+		int *grown = realloc(o->o_fd, room * sizeof *grown);
+
+		if (grown == NULL)
+			return false;
+		o->o_fd   = grown;
+		o->o_room = room;
+	}
+	o->o_fd[o->o_nr] = fd;
+	__atomic_store_n(&o->o_nr, o->o_nr + 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/*
+ * Returns whether the only node of e, which waits to read fd at p, may wait in
+ * trust, and notes it. Under e_lock.
+ */
+static bool trust(struct poller *p, int fd, struct entry *e)
+{
+	const struct node *n = e->e_first[READERS];
+	bool noted = e->e_mask & E_NOTED;
+
+	if (!(e->e_word & E_DRAINED) || e->e_armed_at != p ||
+	    (e->e_mask & ~E_NOTED) != UREAD || n == NULL || n->n_next != n ||
+	    e->e_first[WRITERS] != NULL)
+		return false;
+	if (!noted) {
+		ulock_get(&p->p_lock);
+		noted = notes_add(&p->p_notes[0], fd);
+		ulock_put(&p->p_lock);
+	}
+	e->e_mask |= noted ? E_NOTED : 0;
+	return noted;
+}
+
+/* Arms a descriptor that was noted, if a thread waits to read it. */
+static void check_one(int fd)
+{
+	struct entry *e = entry_look(fd);
+	struct node *failed = NULL;
+	const struct node *n;
+	int rc = 0;
+
+	ulock_get(&e->e_lock);
+	e->e_mask &= ~E_NOTED;
+	n = e->e_first[READERS];
+	if (n != NULL)
+		rc = arm(record_of(n)->r_poller, fd, e);
+	if (rc < 0)
+		take_all(e, NULL, &failed);
+	ulock_put(&e->e_lock);
+	tell(failed, rc);
+}
+
+static int noted(const struct poller *p)
+{
+	return __atomic_load_n(&p->p_notes[0].o_nr, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
+}
+
+static utime_ns real_now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * UTIME_S + t.tv_nsec;
+}
+
+/* Turns the older notes over, and begins new ones. The caller frees them. */
+static struct notes notes_take(struct poller *p)
+{
+	struct notes old;
+
+	ulock_get(&p->p_lock);
+	old = p->p_notes[1];
+	p->p_notes[1] = p->p_notes[0];
+	p->p_notes[0].o_fd   = NULL;
+	p->p_notes[0].o_room = 0;
+	__atomic_store_n(&p->p_notes[0].o_nr, 0, __ATOMIC_RELAXED);
+	ulock_put(&p->p_lock);
+	return old;
+}
+
+static void check_notes(struct poller *p)
+{
+	struct notes old = notes_take(p);
+	int i;
+
+	for (i = 0; i < old.o_nr; i++)
+		check_one(old.o_fd[i]);
+	free(old.o_fd);
+}
+
+/* Checks what was noted more than CHECK ago. Only who has the role. */
+static void check(struct poller *p)
+{
+	utime_ns now;
+
+	if (noted(p) == 0)
+		return;
+	now = real_now();
+	if (now - p->p_checked < CHECK)
+		return;
+	p->p_checked = now;
+	check_notes(p);
+}
+
 static void look(struct uwait_source *o)
 {
 	struct poller *p = (struct poller *)o;
 
 	(void)uevents_wait(&p->p_events, LOOK_MOST, 0, event, p);
+	check(p);
 }
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
 	struct poller *p = (struct poller *)o;
 
+	if (ns > CHECK && noted(p) != 0)
+		ns = CHECK;
 	(void)uevents_wait(&p->p_events, UEVENTS_MOST, ns, event, p);
+	check(p);
+}
+
+/* Forgets where descriptors are armed: another poller may have this address. */
+static void disarm_all(const struct poller *p)
+{
+	int i, k;
+
+	for (i = 0; i < PAGES; i++) {
+		struct entry *list = __atomic_load_n(&page[i], __ATOMIC_ACQUIRE);
+
+		for (k = 0; list != NULL && k < PAGE; k++) {
+			ulock_get(&list[k].e_lock);
+			if (list[k].e_armed_at == p)
+				list[k].e_armed_at = NULL;
+			ulock_put(&list[k].e_lock);
+		}
+	}
 }
 
 static void poller_free(struct uwait_source *o)
@@ -292,6 +499,9 @@ static void poller_free(struct uwait_source *o)
 	if (p->p_next != NULL)
 		p->p_next->p_at = p->p_at;
 	ulock_put(&pollers_lock);
+	check_notes(p);
+	check_notes(p);
+	disarm_all(p);
 	uevents_fini(&p->p_events);
 	free(p);
 }
@@ -334,6 +544,7 @@ static int poller_make(struct poller **out)
 		return rc;
 	}
 	p->p_forks = forks;
+	__atomic_store_n(&uwait_fd_end, finish, __ATOMIC_RELAXED);
 	p->p_source.o_look  = look;
 	p->p_source.o_sleep = sleep_in;
 	p->p_source.o_fini  = poller_free;
@@ -378,22 +589,51 @@ static int poller_here(struct poller **out)
 
 /* Waits of threads. */
 
-static int ring_of(int what)
+static void node_init(struct record *r, unsigned i, int fd, int ring)
 {
-	return what & UREAD ? READERS : WRITERS;
+	struct node *n = &r->r_node[i];
+
+	n->n_prev    = NULL;
+	n->n_fd      = fd;
+	n->n_index   = i;
+	n->n_ring    = ring;
+	n->n_is_last = 1;
+	if (i > 0)
+		n[-1].n_is_last = 0;
 }
 
-static void node_add(struct record *r, int fd, int what)
+static void unqueue(struct record *r)
 {
-	struct node *n = &r->r_node[r->r_nr++];
+	struct node *n = r->r_node;
 
-	n->n_prev = NULL;
-	n->n_of   = r;
-	n->n_fd   = fd;
-	n->n_ring = ring_of(what);
+	for (;; n++) {
+		struct entry *e = entry_look(n->n_fd);
+		bool last = n->n_is_last;
+
+		if (e != NULL) {
+			ulock_get(&e->e_lock);
+			if (n->n_prev != NULL)
+				take_out(e, n);
+			ulock_put(&e->e_lock);
+		}
+		if (last)
+			return;
+	}
 }
 
-/* Makes a record for nr nodes, which are to be added. NULL and *rc. */
+/* Ends a wait: see uwait_fd_end. A single node was taken out by its event. */
+static int finish(struct uwait *w, int rc)
+{
+	struct record *r = (struct record *)w;
+
+	if (rc != 0 || !r->r_node->n_is_last)
+		unqueue(r);
+	uwait_source_end(&r->r_poller->p_source);
+	uwait_free(r);
+	return rc;
+}
+
+/* Makes a record for up to nr nodes. NULL and *rc. */
 static NOINLINE struct record *record_new(unsigned nr, const void *object,
 					  int *rc)
 {
@@ -408,20 +648,32 @@ static NOINLINE struct record *record_new(unsigned nr, const void *object,
 	if (r == NULL)
 		return NULL;
 	r->r_poller = p;
-	r->r_nr     = 0;
+	node_init(r, 0, -1, READERS);
+	uwait_source_begin(&p->p_source);
 	return r;
+}
+
+/* Frees r, which never waits, and whose nodes are in no ring. */
+static void record_drop(struct record *r)
+{
+	if (!uwait_claim(&r->r_wait)) {		/* it is being told */
+		(void)uwait_for(&r->r_wait, UNEVER);
+		return;
+	}
+	uwait_source_end(&r->r_poller->p_source);
+	uwait_free(r);
 }
 
 /*
  * Takes out the nodes of other waits, whose file was closed: see above. Those of
  * r from nr on are for the new file.
  */
-static void take_stale(struct entry *e, struct record *r, unsigned nr,
-		       struct node **told)
+static void take_stale(struct entry *e, struct record *r, unsigned from,
+		       unsigned to, struct node **told)
 {
 	unsigned i;
 
-	for (i = nr; i < r->r_nr; i++)
+	for (i = from; i < to; i++)
 		take_out(e, &r->r_node[i]);
 #if defined(USCHED_HARD)
 	if (first_of(e, READERS, r->r_poller) != NULL ||
@@ -430,18 +682,18 @@ static void take_stale(struct entry *e, struct record *r, unsigned nr,
 			    "u_close() may close it");
 #endif
 	take_all(e, r->r_poller, told);
-	for (i = nr; i < r->r_nr; i++)
+	for (i = from; i < to; i++)
 		put_last(e, &r->r_node[i]);
 }
 
 /*
- * Queues the nodes of r from nr on, which are for the same fd, and arms it. 0,
- * or -errno: none is queued. 1: fd is always ready.
+ * Adds nodes for fd to r, which has `from` of them, and queues them. 0, or
+ * -errno: none is queued. 1: the same, since fd is always ready.
  */
-static NOINLINE int queue(struct record *r, unsigned nr)
+static int queue(struct record *r, unsigned from, int fd, int what)
 {
-	int fd = r->r_node[nr].n_fd;
 	struct node *stale = NULL;
+	unsigned to = from;
 	struct entry *e;
 	unsigned i;
 	int rc = 0;
@@ -449,64 +701,39 @@ static NOINLINE int queue(struct record *r, unsigned nr)
 	e = entry_of(fd, &rc);
 	if (e == NULL)
 		return rc;
+	if (what & UREAD)
+		node_init(r, to++, fd, READERS);
+	if (what & UWRITE)
+		node_init(r, to++, fd, WRITERS);
 	ulock_get(&e->e_lock);
-	for (i = nr; i < r->r_nr; i++)
+	for (i = from; i < to; i++)
 		put_last(e, &r->r_node[i]);
-	rc = arm(r->r_poller, fd, e);
+	if (what != UREAD || !trust(r->r_poller, fd, e))
+		rc = arm(r->r_poller, fd, e);
 	if (rc > 0)
-		take_stale(e, r, nr, &stale);
-	for (i = nr; rc < 0 && i < r->r_nr; i++)
+		take_stale(e, r, from, to, &stale);
+	for (i = from; rc < 0 && i < to; i++)
 		take_out(e, &r->r_node[i]);
 	ulock_put(&e->e_lock);
 	tell(stale, -EBADF);
 	return rc == -EPERM ? 1 : rc < 0 ? rc : 0;
 }
 
-static void unqueue(struct record *r)
+struct upoll_begun upoll_begin(int fd, int what)
 {
-	unsigned i;
+	struct upoll_begun b = { NULL, 0 };
+	struct record *r;
 
-	for (i = 0; i < r->r_nr; i++) {
-		struct node *n = &r->r_node[i];
-		struct entry *e = entry_look(n->n_fd);
-
-		ulock_get(&e->e_lock);
-		if (n->n_prev != NULL)
-			take_out(e, n);
-		ulock_put(&e->e_lock);
-	}
-}
-
-/* Frees r, whose wait has ended, or has not begun. Returns rc. */
-static NOINLINE int finish(struct record *r, int rc)
-{
-	if (rc != 0 || r->r_nr > 1)
-		unqueue(r);
-	uwait_source_end(&r->r_poller->p_source);
-	uwait_free(r);
-	return rc;
-}
-
-/* Makes the record of a wait for one descriptor, queued. NULL and *rc. */
-static NOINLINE struct record *begin(int fd, int what, int *rc)
-{
-	struct record *r = record_new(what == (UREAD | UWRITE) ? 2 : 1,
-				      (const void *)(intptr_t)fd, rc);
-
+	r = record_new(what == (UREAD | UWRITE) ? 2 : 1,
+		       (const void *)(intptr_t)fd, &b.b_rc);
 	if (r == NULL)
-		return NULL;
-	if (what & UREAD)
-		node_add(r, fd, UREAD);
-	if (what & UWRITE)
-		node_add(r, fd, UWRITE);
-	uwait_source_begin(&r->r_poller->p_source);
-	*rc = queue(r, 0);
-	if (*rc == 0)
-		return r;
-	r->r_nr = 0;
-	(void)uwait_claim(&r->r_wait);
-	*rc = finish(r, *rc);
-	return NULL;
+		return b;
+	b.b_rc = queue(r, 0, fd, what);
+	if (b.b_rc == 0)
+		b.b_wait = &r->r_wait;
+	else
+		record_drop(r);
+	return b;
 }
 
 /* Waits of native threads. */
@@ -528,7 +755,7 @@ static int poll_natively(struct pollfd *fds, nfds_t nr, utime_ns until)
 	}
 }
 
-static NOINLINE int wait_natively(int fd, int what, utime_ns until)
+int upoll_natively(int fd, int what, utime_ns until)
 {
 	struct pollfd f = { .fd = fd,
 			    .events = (what & UREAD ? POLLIN : 0) |
@@ -541,101 +768,83 @@ static NOINLINE int wait_natively(int fd, int what, utime_ns until)
 	return rc == 0 && f.revents & POLLNVAL ? -EBADF : rc;
 }
 
-int upoll_wait(int fd, int what, utime_ns until)
+static int what_of(const struct pollfd *f)
 {
-	struct record *r;
-	int rc;
-
-	if (ustack_self() == NULL)
-		return wait_natively(fd, what, until);
-	if (until == UNOW)
-		return -EAGAIN;
-	r = begin(fd, what, &rc);
-	if (r == NULL)
-		return rc;
-	return finish(r, uwait_for(&r->r_wait, until));
+	return (f->events & POLLOUT ? UWRITE : 0) |
+	       (f->events & (POLLIN | POLLPRI) || !(f->events & POLLOUT) ?
+		UREAD : 0);
 }
 
-/* Queues nodes for one of the caller's descriptors. As queue(). */
-static int queue_one(struct record *r, const struct pollfd *f)
+struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 {
-	unsigned nr = r->r_nr;
-	int rc;
-
-	if (f->fd < 0)
-		return 0;
-	if (f->events & (POLLIN | POLLPRI) || !(f->events & POLLOUT))
-		node_add(r, f->fd, UREAD);
-	if (f->events & POLLOUT)
-		node_add(r, f->fd, UWRITE);
-	rc = queue(r, nr);
-	if (rc != 0)
-		r->r_nr = nr;
-	return rc;
-}
-
-static NOINLINE struct record *begin_any(const struct pollfd *fds, nfds_t nr,
-					 int *rc)
-{
+	struct upoll_begun b = { NULL, -EINVAL };
+	unsigned nodes = 0;
 	struct record *r;
 	nfds_t i;
 
-	if (nr > MOST) {
-		*rc = -EINVAL;
-		return NULL;
+	if (nr > MOST)
+		return b;
+	r = record_new(nr > 0 ? 2 * (unsigned)nr : 1, NULL, &b.b_rc);
+	if (r == NULL)
+		return b;
+	for (i = 0; i < nr && b.b_rc == 0; i++) {
+		if (fds[i].fd < 0)
+			continue;
+		b.b_rc = queue(r, nodes, fds[i].fd, what_of(&fds[i]));
+		nodes += what_of(&fds[i]) == (UREAD | UWRITE) ? 2 : 1;
 	}
-	r = record_new(2 * (unsigned)nr, NULL, rc);
-	if (r == NULL)
-		return NULL;
-	uwait_source_begin(&r->r_poller->p_source);
-	for (i = 0; i < nr && *rc == 0; i++)
-		*rc = queue_one(r, &fds[i]);
-	if (*rc == 0)
-		return r;
+	if (b.b_rc == 0) {
+		b.b_wait = &r->r_wait;
+		return b;
+	}
 	unqueue(r);
-	if (!uwait_claim(&r->r_wait))
-		(void)uwait_for(&r->r_wait, UNEVER);	/* it is being told */
-	uwait_source_end(&r->r_poller->p_source);
-	uwait_free(r);
-	*rc = *rc > 0 || *rc == -EBADF ? 0 : *rc;	/* poll() will tell */
-	return NULL;
-}
-
-int upoll_wait_any(const struct pollfd *fds, nfds_t nr, utime_ns until)
-{
-	struct record *r;
-	int rc;
-
-	if (until == UNOW)
-		return -EAGAIN;
-	r = begin_any(fds, nr, &rc);
-	if (r == NULL)
-		return rc;
-	rc = uwait_for(&r->r_wait, until);
-	unqueue(r);
-	uwait_source_end(&r->r_poller->p_source);
-	uwait_free(r);
-	return rc;
+	record_drop(r);
+	if (b.b_rc == -EBADF)
+		b.b_rc = 1;			/* poll() will tell */
+	return b;
 }
 
 /* Hints, closing, and calls in a row. */
 
-void upoll_set_drained(int fd)
+unsigned upoll_word(int fd)
 {
-	struct entry *e = entry_look(fd);
+	const struct entry *e = entry_look(fd);
 
-	if (e != NULL)
-		__atomic_store_n(&e->e_drained, 1, __ATOMIC_RELAXED);
+	return e != NULL ? __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE) : 0;
 }
 
 bool upoll_drained(int fd)
 {
+	return upoll_word(fd) & E_DRAINED;
+}
+
+void upoll_set_drained(int fd, unsigned word)
+{
 	struct entry *e = entry_look(fd);
 
-	if (e == NULL || !__atomic_load_n(&e->e_drained, __ATOMIC_RELAXED))
-		return false;
-	__atomic_store_n(&e->e_drained, 0, __ATOMIC_RELAXED);
-	return true;
+	if (e != NULL && (word & (E_STREAM | E_LAST)) == E_STREAM)
+		(void)__atomic_compare_exchange_n(&e->e_word, &word,
+				word | E_DRAINED, false,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Forgets what is known of a file. Under e_lock. */
+static void forget(struct entry *e)
+{
+	__atomic_store_n(&e->e_word, (e->e_word + E_EVENT) &
+			 -(unsigned)E_EVENT, __ATOMIC_RELAXED);
+	e->e_armed_at = NULL;
+}
+
+void upoll_new(int fd)
+{
+	struct entry *e = entry_look(fd);
+
+	if (e == NULL)
+		return;
+	ulock_get(&e->e_lock);
+	forget(e);
+	ulock_put(&e->e_lock);
 }
 
 int upoll_close(int fd)
@@ -648,39 +857,31 @@ int upoll_close(int fd)
 		return close(fd) == 0 ? 0 : -errno;
 	ulock_get(&e->e_lock);
 	take_all(e, NULL, &told);
-	__atomic_store_n(&e->e_drained, 0, __ATOMIC_RELAXED);
+	forget(e);
 	rc = close(fd) == 0 ? 0 : -errno;			/* L4 */
 	ulock_put(&e->e_lock);
 	tell(told, -EBADF);
 	return rc;
 }
 
-/* Returns whether the caller has made many calls without a wait. */
-static NOINLINE bool many_in_a_row(const struct ustack *u)
+/* Threads whose u_f is ustack_shell may be in a scope. */
+static bool is_canceled(const struct ustack *u)
 {
-	static __thread const struct ustack *last;
-	static __thread unsigned calls;
-
-	if (last != u) {
-		last  = u;
-		calls = 0;
-	}
-	return ++calls % IN_A_ROW == 0;
+	return u->u_f == ustack_shell && u_canceled();
 }
 
 int upoll_enter(utime_ns until)
 {
+	static __thread unsigned calls;	/* of threads that do not wait */
 	const struct ustack *u = ustack_self();
-	int rc;
 
 	if (until < 0)
 		return -EINVAL;
 	if (u == NULL)
 		return 0;
-	if (u_canceled())
+	if (is_canceled(u))
 		return -ECANCELED;
-	if (!many_in_a_row(u))
+	if (++calls % IN_A_ROW != 0)
 		return 0;
-	rc = u_sleep(unow());
-	return rc == -ECANCELED ? rc : 0;
+	return u_sleep(unow()) == -ECANCELED ? -ECANCELED : 0;
 }

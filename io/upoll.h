@@ -6,31 +6,66 @@
 
 #include "uio.h"
 
+#include <errno.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /*
- * Waits until fd may be ready, as u_wait_fd(). But 1: fd is always ready. And
- * with UNOW a thread gets -EAGAIN without a look.
+ * A wait that has begun: the caller, a thread, calls uwait_for(b_wait), once. Or
+ * b_wait is NULL and b_rc tells why: -errno, or 1: a descriptor is always ready.
  */
-int upoll_wait(int fd, int what, utime_ns until);
+struct upoll_begun {
+	struct uwait *b_wait;
+	int           b_rc;
+};
 
-/* Waits until one of nr descriptors may be ready. As upoll_wait(). */
-int upoll_wait_any(const struct pollfd *fds, nfds_t nr, utime_ns until);
+/* Begins to wait until fd may be ready: UREAD, UWRITE or both. Threads only. */
+struct upoll_begun upoll_begin(int fd, int what);
+
+/* Begins to wait until one of nr descriptors may be ready. Threads only. */
+struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr);
+
+/* Waits until fd may be ready, as u_wait_fd(). Native threads only. */
+int upoll_natively(int fd, int what, utime_ns until);
 
 /*
- * Hints: the last read of fd took all that was there, so a wait comes before the
- * next attempt. A wrong hint only costs time. upoll_drained() returns the hint,
- * and clears it.
+ * Waits until fd may be ready, as u_wait_fd(). But 1: fd is always ready. And
+ * with UNOW a thread gets -EAGAIN without a look. The frame of the caller need
+ * not stay: the last call is a wait.
  */
-void upoll_set_drained(int fd);
+static __inline__ int upoll_wait(int fd, int what, utime_ns until)
+{
+	struct upoll_begun b;
+
+	if (ustack_self() == NULL)
+		return upoll_natively(fd, what, until);
+	if (until == UNOW)
+		return -EAGAIN;
+	b = upoll_begin(fd, what);
+	return b.b_wait != NULL ? uwait_for(b.b_wait, until) : b.b_rc;
+}
+
+/*
+ * The hint that a stream is drained, so that a wait comes before the next
+ * attempt. It is set after a short read, if upoll_word() was called before the
+ * read and no event has come since. A wrong hint costs time.
+ */
+unsigned upoll_word(int fd);
+void upoll_set_drained(int fd, unsigned word);
 bool upoll_drained(int fd);
+
+/* Tells that fd is a new file: what is known of its number is of another. */
+void upoll_new(int fd);
 
 /* Closes fd, and ends all waits for it with -EBADF. As u_close(). */
 int upoll_close(int fd);
 
-/* Called first by each call. 0; -ECANCELED, -EINVAL. Counts calls in a row. */
+/*
+ * Called first by each call. 0; -ECANCELED, -EINVAL. Gives way now and then, if
+ * threads call and call without a wait.
+ */
 int upoll_enter(utime_ns until);
 
 #ifdef __cplusplus

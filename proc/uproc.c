@@ -179,6 +179,7 @@ UPREEMPT_NEVER;
 #define YIELDS		10
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
+#define UNSEEN		64u		/* switches between looks outside */
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
 
@@ -244,7 +245,7 @@ static void ready(struct uproc *p, struct uproc_thread *t, int wakes)
 
 /* For uwait.h. */
 
-static struct uproc *native_self(void);
+static void drain(struct uproc *p);
 
 /* Brings w, whose thread is at home at p, the caller, to its end. */
 static void arrive(struct uproc *p, struct uwait *w)
@@ -279,7 +280,7 @@ static void waits_tell(struct uwait *w)
 {
 	struct uproc *p = uproc_of((struct uproc_thread *)w->w_stack);
 
-	if (p == native_self())
+	if (p == uproc_native())
 		arrive(p, w);
 	else
 		waits_post(&p->p_waits, w);
@@ -295,11 +296,12 @@ static void waits_drain(struct ustack *u)
 	uproc_drain((struct uproc *)u->u_sched);
 }
 
+/* No event from outside is a wake, so this does not look there. */
 static bool waits_try(struct ustack *u)
 {
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
-	uproc_drain(uproc_of(t));
+	drain(uproc_of(t));
 	if (t->t_wakes.w_count <= 0)
 		return false;
 	t->t_wakes.w_count--;
@@ -328,14 +330,15 @@ static void waits_source(struct uwait_host *h, struct uwait_source *o)
 	__atomic_store_n(&h->h_source, o, __ATOMIC_RELEASE);
 }
 
+/* The caller, a thread, is awake: the end of its hold tells no sleeper. */
 void uproc_waits_hold(struct uwait_host *h, bool on)
 {
-	struct uproc_set *set = ((struct uproc *)h->h_sched)->p_set;
+	int *idle = &((struct uproc *)h->h_sched)->p_set->set_idle;
 
 	if (on)
-		uproc_hold(set);
+		uidle_hold(idle);
 	else
-		uidle_unhold(&set->set_idle);	/* the caller is awake */
+		uidle_unhold(idle);
 }
 
 static const struct uwait_ops wait_ops = {
@@ -362,7 +365,7 @@ static int wait_here(struct usched *s)
 
 static void any_wake(struct usched *s, struct ustack *u)
 {
-	((struct uproc *)s)->p_set->set_ops.op_move.mv_wake(native_self(),
+	((struct uproc *)s)->p_set->set_ops.op_move.mv_wake(uproc_native(),
 						(struct uproc_thread *)u);
 }
 
@@ -492,7 +495,7 @@ static __thread struct uproc *mine;
 __thread const struct uproc_set *uproc_serves;
 
 /* Returns mine, even if the caller has just moved to this native thread. */
-static NOINLINE struct uproc *native_self(void)
+NOINLINE struct uproc *uproc_native(void)
 {
 	__asm__ volatile("" : : : "memory");	/* not pure: never merged */
 	return mine;
@@ -745,7 +748,7 @@ int uproc_join_until(struct uproc_thread *t, utime_ns until)
 	if (uproc_inherited(set))
 		return -ECHILD;
 	if (uproc_self(set) == NULL &&
-	    (ustack_self() != NULL || native_self() != NULL))
+	    (ustack_self() != NULL || uproc_native() != NULL))
 		return -EINVAL;
 	return join(t, uproc_self(set), until);
 }
@@ -938,6 +941,23 @@ void uproc_shuffle(struct uproc *p)
 	*drawn = was;
 }
 
+static void look_outside(struct uproc *p)
+{
+	p->p_unseen = 0;
+	uwait_look_outside(&p->p_waits);
+}
+
+/*
+ * Looks outside if it is time. The queue of p may be empty whenever p comes
+ * here, and yet p never sleep: others wake its threads as fast as they run.
+ */
+static void look_in_time(struct uproc *p)
+{
+	p->p_unseen += uproc_queue_len(&p->p_queue);
+	if (p->p_unseen > UNSEEN)
+		look_outside(p);
+}
+
 bool uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
@@ -948,11 +968,13 @@ bool uproc_look(struct uproc *p)
 	if (uwait_outside(&p->p_waits)) {
 		spin = 0;		/* a sleep is a look, and costs no more */
 		if (!uproc_queue_empty(&p->p_queue))
-			uwait_look_outside(&p->p_waits);
+			look_outside(p);
 	}
 	for (;;) {
 		drain(p);
 		if (!uproc_queue_empty(&p->p_queue)) {
+			if (uwait_outside(&p->p_waits))
+				look_in_time(p);
 			if (p->p_random != 0)
 				uproc_shuffle(p);
 			return true;
@@ -1003,7 +1025,7 @@ void uproc_release(struct uproc_set *set)
 /* Returns the cpus of the caller's set; if it is no processor, its own. */
 static struct ucpus *cpus_of_caller(void)
 {
-	struct uproc *p = native_self();
+	struct uproc *p = uproc_native();
 
 	return p != NULL ? ucpus_copy(p->p_set->set_cpus) : ucpus_get();
 }
@@ -1022,7 +1044,7 @@ int uproc_cpus(void)
 
 bool uproc_pin(bool on)
 {
-	struct uproc *p = native_self();
+	struct uproc *p = uproc_native();
 	bool was = p != NULL && p->p_pinned;
 
 	if (p == NULL || was == on || !p->p_set->set_pinned)
@@ -1350,6 +1372,7 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    proc_nr > UPROC_MOST)
 		return -EINVAL;
+	(void)ws_fence_init();		/* if it fails, it is only slower */
 	rc = uproc_forks_watch();
 	if (rc == 0)
 		rc = set_make(&set, proc_nr, ops);

@@ -57,6 +57,7 @@ struct uproc {
 	int                 p_nr;	/* 0 .. processors - 1 */
 	bool                p_pinned;	/* to its cpu */
 	unsigned            p_random;	/* draws the order; 0: it is as usual */
+	unsigned            p_unseen;	/* switches since a look outside */
 	struct umem_pool    p_pool;
 #if defined(USCHED_HARD)
 	struct uhard_kept   p_kept;	/* threads that have ended */

@@ -139,8 +139,11 @@ static inline bool uproc_is_due(const struct uproc *p)
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN bool uproc_waits(const struct ustack *u);
 
-/* For uwait.h: holds the set of h, a processor, or ends that. */
+/* For uwait.h: holds the set of h, the caller's processor, or ends that. */
 UPROC_HIDDEN void uproc_waits_hold(struct uwait_host *h, bool on);
+
+/* Returns the processor that this native thread is, or NULL. Any thread. */
+UPROC_HIDDEN struct uproc *uproc_native(void);
 
 /* Returns the set of the thread that calls; NULL: it belongs to none. */
 UPROC_HIDDEN struct uproc_set *uproc_running(void);

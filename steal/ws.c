@@ -1839,7 +1839,12 @@ static void waits_tell(struct uwait *r)
 		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
 	home = ws_home(t);
 	USCHED_RACE(61);
-	waits_post(&home->w_proc.p_waits, r);
+	/* In a source the caller sleeps, and must not wake itself. */
+	if (&home->w_proc == uproc_native()) {
+		uwait_post(&home->w_proc.p_waits, r);
+		end_unwatched();
+	} else
+		waits_post(&home->w_proc.p_waits, r);
 }
 
 static void waits_back(struct ustack *u, int nr)
@@ -1888,10 +1893,12 @@ static void waits_source(struct uwait_host *h, struct uwait_source *o)
 {
 	int i;
 
+	pthread_mutex_lock(&set->set_lock);
 	o->o_next = h->h_source;
 	for (i = 0; i < set->set_nr; i++)
 		__atomic_store_n(&worker(i)->w_proc.p_waits.h_source, o,
 				 __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&set->set_lock);
 }
 
 static const struct uwait_ops wait_ops = {
@@ -1984,7 +1991,6 @@ static const struct uproc_ops ops = {
 
 int ws_init(int proc_nr, int thread_nr)
 {
-	(void)ws_fence_init();		/* if it fails, it is only slower */
 	if (set == NULL || uproc_inherited(set))
 		forget_parent();
 	if (proc_nr == 0)

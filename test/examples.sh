@@ -14,13 +14,17 @@ top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 main() {
 	command -v "${CXX:=c++}" >/dev/null && more="$top/examples/*.cc"
 	for source in "$top"/examples/*.c "$top/doc/tiny.c" ${more:-}; do
 		name=$(basename "${source%.*}")
-		if all_builds; then
+		libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$source")
+		if ! has_libs; then
+			echo "skip $name: no $libs"
+			skipped=$((skipped + 1))
+		elif all_builds; then
 			echo "ok $name"
 			passed=$((passed + 1))
 		else
@@ -28,14 +32,22 @@ main() {
 			failed=$((failed + 1))
 		fi
 	done
-	if blocks_stand "$top/README.md" 1 "$top/examples/hello.c" >&2; then
+	if blocks_stand "$top/README.md" 1 "$top/examples/echo.c" >&2; then
 		passed=$((passed + 1))
 	else
-		echo 'FAILED README.md: does not show hello.c'
+		echo 'FAILED README.md: does not show echo.c'
 		failed=$((failed + 1))
 	fi
-	echo "$passed passed, $failed failed"
+	echo "$passed passed, $failed failed, $skipped skipped"
 	[ $failed -eq 0 ] && [ $passed -ne 0 ]
+}
+
+# A line at the head of an example may name libraries that it needs.
+has_libs() {
+	[ -n "$libs" ] || return 0
+	{ grep '^#include <' "$source"; echo 'int main(void) { return 0; }'; } \
+		>"$tmp/libs.c"
+	${CC:-cc} ${CFLAGS:-} "$tmp/libs.c" $libs -o "$tmp/libs" 2>/dev/null
 }
 
 all_builds() {
@@ -54,28 +66,23 @@ compile() {
 	    -pthread
 }
 
+# Compiles the library for these flags, once, without what only debugging needs.
+objects() {
+	o=$tmp/$(echo "$flags" | tr -d ' =')
+	[ -d "$o" ] && return
+	mkdir "$o"
+	for m in $(where usched.c $(printf '%s.c ' $modules)); do
+		case $m in */extra/*) continue ;; esac
+		compile c11 -c "$m" -o "$o/$(basename "$m").o" || return 1
+	done
+}
+
 build_and_run() {
-	# A header other than usched.h names a source to link with.
-	modules=$(for m in rr ll ws ucall uchan uwork uscope usync; do
-		grep -q "^#include \"$m.h\"" "$source" && where $m.c
-	done)
-	case $modules in *uscope.c*) modules="$modules $(where uthread.c)" ;; esac
-	modules="$modules ${modules:+$(where umem.c uproc.c)}
-		$(grep -Eq '^#include "(uwait|usync|uscope|uchan|uwork|rr|ll|ws|ucall).h"' "$source" &&
-			where uwait.c)
-		$(grep -q '^#include "ugen.h' "$source" && where ugen.c)
-		$(grep -q '^#include "usched.hpp"' "$source" &&
-			where uchan.c uscope.c usync.c uthread.c)
-		$(grep -q '^#include "' "$source" && where usched.c)"
-	case $source in
-	*.cc)	rm -rf "$tmp/o" && mkdir "$tmp/o" || return 1
-		for m in $modules; do
-			compile c11 -c "$m" -o "$tmp/o/$(basename "$m").o" ||
-				return 1
-		done
-		compile c++17 "$source" "$tmp"/o/*.o -o "$tmp/$name" ;;
-	*)	compile c11 "$source" $modules -o "$tmp/$name" ;;
-	esac || return 1
+	objects || return 1
+	std=c11
+	case $source in *.cc) std=c++17 ;; esac
+	grep -q '^#include "' "$source" && set -- "$o"/*.o || set --
+	compile $std "$source" "$@" $libs -o "$tmp/$name" || return 1
 	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }

@@ -40,7 +40,7 @@ makes() { # program, options
 } >/dev/null 2>&1
 
 mkdir "$dir/flat" &&
-cp usched.[ch] rr.[ch] ll.[ch] wait/*.[ch] proc/*.[ch] steal/*.[ch] extra/*.[ch] \
+cp usched.[ch] rr.[ch] ll.[ch] wait/*.[ch] io/*.[ch] proc/*.[ch] steal/*.[ch] extra/*.[ch] \
 	"$dir/flat" || exit 1
 if ! makes 'int _Unwind_Find_FDE(void *, void *); int main(void)
     { char b[64]; return _Unwind_Find_FDE(0, b); }'; then

@@ -25,8 +25,8 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] wait proc steal extra "$dir"/programs/* \
-		"$dir/copy" || exit 1
+	cp -r Makefile ./*.[ch] wait io proc steal extra examples \
+		"$dir"/programs/* "$dir/copy" || exit 1
 	for text in guide waits; do
 		n=0
 		while [ -e "$dir/steps/$text/$((n += 1)).sh" ]; do
@@ -93,7 +93,8 @@ words() { # without backtraces, and times
 # The library for "again", without files that only some programs need.
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c usched.c wait/uwait.c wait/uchan.c proc/umem.c \
+	for source in rr.c usched.c wait/uwait.c wait/uchan.c \
+	    wait/uscope.c wait/uthread.c io/uio.c io/upoll.c proc/umem.c \
 	    proc/uproc.c proc/ucall.c $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1

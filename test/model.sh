@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, cancel.h,
-# usync.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h hold in all
-# executions of small programs that the memory model allows
+# model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, source.h,
+# cancel.h, usync.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h
+# hold in all executions of small programs that the memory model allows
 # (test/model/model.c). Sources that are broken on purpose do not. --full: all
 # scenarios, some minutes; else the quick ones.
 
@@ -35,7 +35,7 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
 cp usched.h wait/*.h wait/usync.c proc/*.h steal/*.h test/model/m_*.c "$dir/good"
-for m in inbox park lock wakes wait idle cancel sync deque mail stop seek watch; do
+for m in inbox park lock wakes wait idle poll cancel sync deque mail stop seek watch; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		passed=$((passed + 1))
 	else
@@ -105,11 +105,28 @@ broken 'W1 not sequentially consistent' park inbox.h \
 	'/R2 A2 \*/s/_SEQ_CST/_ACQ_REL/' full
 broken 'S3 relaxed' park inbox.h \
 	'/i_tail, __ATOMIC_SEQ_CST) ==/s/_SEQ_CST/_RELAXED/' full
-broken 'nobody tells the futex' park park.h '/^	upark_futex_wake(asleep);/d' full
+broken 'nobody tells the futex' park park.h '/^		upark_futex_wake(asleep);/s/up.*/;/' full
 broken 'each waker says that it was he' park park.h \
-	"/USCHED_RACE(7)/,/return false/s/if (__atomic_exchange_n(asleep, 0, $seq) == 0)/__atomic_store_n(asleep, 0, $seq); if (0)/" full
+	'/USCHED_RACE(7)/,/return false/s/if (was == 0)/if (0)/' full
 broken 'a wait that returns for no reason is believed' park park.h \
 	's/while (__atomic_load_n(asleep/if (__atomic_load_n(asleep/' full
+broken 'a descriptor: upark_by() does not compare' park park.h \
+	'/^static inline bool upark_by/,/^}/ {
+	s/^	int prepared = 1;//
+	s/^	return .*/	__atomic_store_n(asleep, UPARK_FD + fd, __ATOMIC_SEQ_CST); return true;/
+	/^			false, __ATOMIC_SEQ_CST/d
+	}'
+broken 'a descriptor: the waker writes before the exchange' park park.h \
+	'/^static inline bool upark_wake/,/^}/ {
+	s/^	was = __atomic_exchange/	was = __atomic_load_n(asleep, __ATOMIC_SEQ_CST); if (was >= UPARK_FD) upark_write(was - UPARK_FD); &/
+	s/^	if (was >= UPARK_FD)/	if (0)/
+	}'
+broken 'a descriptor: the waker does not write' park park.h \
+	'/^static inline bool upark_wake/,/^}/s/if (was >= UPARK_FD)/if (0)/'
+broken 'a descriptor: read before the sleep' park m_park.c \
+	'/^static void fd_sleep/,/^}/{/exchange/d
+	s/^	while/	(void)__atomic_exchange_n(\&s.fd, 0, __ATOMIC_RELAXED); &/
+	}'
 
 broken 'T2 before T1' wakes wakes.h \
 	's|struct uinbox_node \*n = uinbox_take(inbox);.*|struct uinbox_node *n = inbox->i_head == \&inbox->i_stub ? __atomic_load_n(\&inbox->i_stub.n_next, __ATOMIC_ACQUIRE) : inbox->i_head; int was = n == NULL ? 0 : uwakes_clear((struct uwakes *)((char *)n - offsetof(struct uwakes, w_node)));|
@@ -174,22 +191,61 @@ broken 'P9: a jump wakes nobody' idle m_idle.c \
 broken 'P9: who jumps stays asleep' idle idle.h \
 	'/^static inline void uidle_stay/,/^}/s/if (!upark_cancel(asleep))/if (0)/' full
 
+broken 'F1: a role that is taken without a thread that waits' poll source.h \
+	's/^	return __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0 &&/	return/'
+broken 'F1: taken by a load and a store' poll source.h \
+	's/^	       __atomic_compare_exchange_n(&o->o_role, &none, who, false,/	       (__atomic_store_n(\&o->o_role, who, __ATOMIC_RELEASE), none == NULL);/
+	/F1 Z2 \*\//d'
+broken 'F1: the role is not acquired' poll source.h \
+	'/F1 Z2 \*/s/_ACQUIRE/_RELAXED/'
+broken 'F3: the role is not released' poll source.h \
+	'/F3 Z5 \*/s/_RELEASE/_RELAXED/'
+broken 'F3: the role is not left' poll source.h '/; *	*\/\* F3 \*/d'
+broken 'F3: the role is left before the look' poll source.h \
+	'/\/\* F3 \*/d; s/^		o->o_look(o);	.*F2/		usource_leave(o); &/'
+broken 'Z2 before Z1' poll m_poll.c \
+	'/^static void park/,/^}/ {
+	s/^	if (uidle_enter/	utime_ns ns = UNEVER; struct uwait_source *in = usource_take_all(\&s.source, p, \&ns); &/
+	s/^	usource_sleep(.*/	if (in == NULL) usource_sleep_natively(\&p->p_asleep, ns); else if (upark_by(\&p->p_asleep, FD)) in->o_sleep(in, ns); usource_leave_all(\&s.source, p, in);/
+	}'
+broken 'Z3: the role is left before the events are told' poll source.h \
+	's/^		in->o_sleep(in, ns);/		usource_leave(in), &/'
+broken 'Z5: the role is not left' poll source.h '/\/\* Z5 \*/d'
+broken 'a thread that waits does not hold the set' poll m_poll.c \
+	'/^static void begin/,/^}/s/^		uidle_hold/		if (0) &/'
+broken 'the hold comes after the count of idle workers' poll m_poll.c \
+	'/^static void begin/,/^}/s/^		uidle_hold(&s.idle);/		s.looks++;/
+	/^static void park/,/^}/s/^	usource_sleep/	if (s.source.o_waits != 0) uidle_hold(\&s.idle); &/'
+broken 'the hold ends before the thread can run' poll m_poll.c \
+	'/^static void look/,/^}/s/^		ready(me, t);/		end(); &/
+	/^static void run/,/^}/s/^			end();//'
+broken 'the hold does not end' poll source.h 's/before == 0 || before + nr == 0/before == 0/'
+broken 'each thread holds the set' poll source.h \
+	's/before == 0 || before + nr == 0/nr > 0 || before + nr == 0/'
+broken 'o_waits changes by a load and a store' poll source.h \
+	's/^	long before = __atomic_fetch_add(&o->o_waits, nr, __ATOMIC_SEQ_CST);/	long before = __atomic_load_n(\&o->o_waits, __ATOMIC_SEQ_CST); __atomic_store_n(\&o->o_waits, before + nr, __ATOMIC_SEQ_CST);/'
+
 broken 'lock: taken by a load and a store' lock lock.h \
 	's/return __atomic_compare_exchange_n(&l->l_state, &was, 1, false,/return (was = __atomic_load_n(\&l->l_state, __ATOMIC_ACQUIRE)) == 0 \&\& (__atomic_store_n(\&l->l_state, 1, __ATOMIC_RELAXED), 1);/
 	/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/d'
 broken 'lock: not acquired' lock lock.h \
 	's/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/			__ATOMIC_RELAXED, __ATOMIC_RELAXED);/'
-broken 'lock: not acquired after a sleep' lock lock.h \
-	's/&l->l_state, 2, __ATOMIC_ACQUIRE/\&l->l_state, 2, __ATOMIC_RELAXED/'
-broken 'lock: not released' lock lock.h 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-broken 'lock: who slept takes it as if alone' lock lock.h \
-	's/&l->l_state, 2/\&l->l_state, 1/' full
-broken 'lock: nobody is woken' lock lock.h '/^		upark_futex_wake(word);/s/up.*/;/'
-broken 'lock: a put is a load and a store' lock lock.h \
-	's/__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) ==/({ int was = __atomic_load_n(word, __ATOMIC_RELAXED); __atomic_store_n(word, 0, __ATOMIC_RELEASE); was; }) ==/'
-broken 'lock: a look after it is free' lock lock.h \
-	's/^		upark_futex_wake(word);/		(void)*(volatile int *)word, &/
-	s/^			     2, 0))/			     2 || *(volatile int *)word == 2, 0))/'
+broken 'lock: not acquired after a sleep' lock lock.h 's/ULOCK_ORDER(__ATOMIC_ACQUIRE)/__ATOMIC_RELAXED/'
+broken 'lock: not released' lock lock.h 's/ULOCK_ORDER(__ATOMIC_RELEASE)/__ATOMIC_RELAXED/'
+broken 'L1: made odd after the look' lock lock.h \
+	's/__atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST)/__atomic_load_n(place, __ATOMIC_SEQ_CST)/
+	s/^		USCHED_RACE(56);/		was = __atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST);/'
+broken 'L2: no heavy fence' lock lock.h '/L2 \*\/$/d'
+broken 'L4: sleeps while the place is odd' lock lock.h \
+	's/upark_futex_wait(place, was | 1);/upark_futex_wait(place, __atomic_load_n(place, __ATOMIC_RELAXED) | 1);/'
+broken 'P2: no light fence' lock lock.h '/P2 \*\/$/d'
+broken 'P3: a look before it is free' lock lock.h \
+	'/P3 \*\/$/d;s/^	__atomic_store_n(&l->l_state, 0,/	was = __atomic_load_n(place, __ATOMIC_RELAXED); &/'
+broken 'P4: no caller is woken' lock lock.h '/^		upark_futex_wake(place);/d'
+broken 'P4: the place stays odd' lock lock.h 's/(int)(was + 1u)/was/'
+broken 'P4: it always becomes 0' lock lock.h 's/(int)(was + 1u)/0/'
+broken 'P4: a look at the lock after it is free' lock lock.h \
+	's/^	if (__builtin_expect(was & 1, 0))/	if ((was \& 1) | (l->l_state == 2))/'
 
 # A1 to A6 are those of uwait.c, O1 to O3 those of record.h. A5 and A6 are about
 # one native thread: t_wheel.c tests them. Not needed in any scenario: an order

@@ -366,6 +366,7 @@ static void *natively(void *arg)
 
 	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, SOON) == -ETIMEDOUT);
+	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1 && c == 'x');
 	CHECK(u_write(ends[0], "y", 1, UNEVER) == 1);
 	return NULL;
@@ -378,8 +379,10 @@ static void with_native(void *arg)
 
 	(void)arg;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	done = 0;
 	CHECK(pthread_create(&native, NULL, natively, NULL) == 0);
-	CHECK(u_sleep(uafter(10 * UTIME_MS)) == 0);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+		CHECK(u_sleep(SOON) == 0);
 	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
 	CHECK(u_read(ends[1], &c, 1, UNEVER) == 1 && c == 'y');
 	CHECK(pthread_join(native, NULL) == 0);

@@ -876,6 +876,52 @@ static void real(void)
 	}
 }
 
+/* Holds, and threads that the program makes. */
+
+static int make_there(struct usched *d, void (*f)(void *), void *arg)
+{
+	CHECK(d == usched_self());
+	add(&got, 1);
+	return try_make(1, f, arg) != NULL ? 0 : -errno;
+}
+
+static int make_none(struct usched *d, void (*f)(void *), void *arg)
+{
+	(void)d, (void)f, (void)arg;
+	return -EAGAIN;
+}
+
+/* In no scope. Makes a thread in s, and cancels s, while it holds that. */
+static void holder(void *arg)
+{
+	struct uscope *s = arg;
+
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK(uscope_go_by(s, make_there, waits, NULL) == 0);
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	uscope_cancel(s);
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	add(&ended, 1);
+	uscope_release(s);
+}
+
+static void holds(void *arg)
+{
+	struct uscope *s = scope(UNEVER);
+
+	(void)arg;
+	set(&got, 0);
+	uscope_hold(s);
+	uscope_release(s);
+	CHECK(end(s) == 0);
+	s = scope(uafter(UTIME_S));
+	CHECK(uscope_go_by(s, make_none, waits, NULL) == -EAGAIN);
+	uscope_hold(s);
+	make(1, holder, s);
+	CHECK(end(s) == -ECANCELED);
+	CHECK(get(&ended) == 2 && get(&got) == 1);
+}
+
 int main(int argc, char **argv)
 {
 	char text[4096];
@@ -904,6 +950,8 @@ int main(int argc, char **argv)
 		alone(p, shields);
 		doing("errors ");
 		alone(p, errors);
+		doing("holds ");
+		alone(p, holds);
 		doing("tokens ");
 		for (i = 0; i < 5; i++)
 			alone(p, tokens);

@@ -4,7 +4,8 @@
 # builds, without options and without warnings, and runs: for the program of the
 # README, and for a program that was written for the usched of the article.
 # The README is short, and its commands work in a fresh clone as they are
-# printed; but make only says how the benchmark and the tests would run.
+# printed; but make only says how the benchmark and the tests would run. The
+# server of the README builds and runs from the README alone, and is echo.c.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
@@ -30,6 +31,7 @@ main() {
 		count "$name -Wall" stranger '-Wall -Wextra -Werror'
 	done
 	[ -n "${RUN:-}" ] || count commands readme_commands
+	[ -n "${RUN:-}" ] || count server readme_server
 	count length [ "$(wc -l <README.md)" -le 150 ]
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ]
@@ -56,6 +58,16 @@ readme_commands() {
 		grep -q 'make test -n' "$tmp/commands" &&
 		grep -q libusched.a "$tmp/commands" || return 1
 	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands "$tmp/commands")
+}
+
+# The first block is echo.c. The lines that begin with a tab build and run it.
+readme_server() {
+	awk '/^```/ { n++; next } n == 1' README.md >"$tmp/clone/echo.c" &&
+		commands README.md >"$tmp/commands" &&
+		grep -q echo.c "$tmp/commands" || return 1
+	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands \
+		"$tmp/commands") >"$tmp/got" &&
+		diff "$top/examples/echo.expected" "$tmp/got"
 }
 
 # Copies what a clone would have after a commit of all files.

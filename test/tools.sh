@@ -87,7 +87,7 @@ senseless() { # tool, compiler and options, test
 		echo "too many threads to wait for" ;;
 	thread:*:s_million*|thread:*:u_many|thread:*:s_count*)
 		echo "more than 8000 threads" ;;
-	thread:*:s_cross*)
+	thread:*:s_cross*|thread:*:s_signal*)
 		echo "queued signals, of which it keeps one" ;;
 	valgrind:*:s_cross*|valgrind:*:s_join*|valgrind:*:s_life*|valgrind:*:t_wakes|valgrind:*:s_wait-*)
 		echo "native threads that wait for each other: it runs one" ;;
@@ -149,7 +149,7 @@ library() { # compiler, tool, flags
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
-	for src in usched.c rr.c ll.c wait/*.c proc/*.c steal/*.c extra/*.c; do
+	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c; do
 		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
 	done
 }

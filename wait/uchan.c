@@ -128,6 +128,7 @@
 UPREEMPT_NEVER;
 
 #define NOINLINE	__attribute__((noinline))
+#define ALWAYS_INLINE	inline __attribute__((always_inline))
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define UNIT		8u	/* of ln_value, and of values in a record */
@@ -197,27 +198,37 @@ static void line_take(struct link *l)
 	l->ln_prev = NULL;
 }
 
-static inline bool claim(struct link *l, struct uwait *w)
+/* Claims w, whose only link is l and sole. Caller holds ch_lock: SOLE. */
+static inline void claim_sole(struct uwait *w)
 {
-	if (!l->ln_sole)
-		return uwait_claim(w);
 	__atomic_store_n(&w->w_state, UWAIT_CLAIMED, __ATOMIC_RELAXED);
-	return true;
+	w->w_result = 0;
 }
 
-/* Claims the first record of a line for its case, or returns NULL. */
-static inline struct link *line_claim(struct uchan *c, int side)
+/*
+ * Claims the first record of a line for its case, or returns NULL. *value: the
+ * value in the record. Caller holds ch_lock.
+ */
+static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
+					      char **value)
 {
 	struct link *line = &c->ch_line[side];
+	struct uwait *w;
 	struct link *l;
 
-	while (unlikely((l = line->ln_next) != line)) {
-		struct uwait *w = wait_of(l);
-
+	while ((l = line->ln_next) != line) {
 		line_take(l);
-		if (likely(claim(l, w))) {
+		if (likely(l->ln_sole)) {
+			w = (struct uwait *)(void *)l - 1;
+			claim_sole(w);
+			*value = (char *)(l + 1);
+			return w;
+		}
+		w = wait_of(l);
+		if (likely(uwait_claim(w))) {
 			w->w_result = l->ln_case * 2;
-			return l;
+			*value = value_of(l);
+			return w;
 		}
 		c->ch_late++;					/* C5 */
 	}
@@ -299,36 +310,39 @@ static void ring_get(struct uchan *c, void *v)
  * Receives a value if there is one. *told: a record to be told after the lock
  * was released. 0, -EPIPE, -EAGAIN. Caller holds ch_lock.
  */
-static inline int take(struct uchan *c, void *v, struct uwait **told)
+static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **told)
 {
 	bool ring = c->ch_count != 0;
-	struct link *l;
+	struct uwait *w;
+	char *value;
 
 	if (ring)
 		ring_get(c, v);
-	l = line_claim(c, SENDERS);
-	if (l != NULL) {
+	w = line_claim(c, SENDERS, &value);
+	if (w != NULL) {
 		if (ring)
-			ring_put(c, value_of(l));		/* C2 C3 */
+			ring_put(c, value);			/* C2 C3 */
 		else if (v != NULL)
-			copy(v, value_of(l), c->ch_size);
-		*told = wait_of(l);
+			copy(v, value, c->ch_size);
+		*told = w;
 	} else if (!ring)
 		return c->ch_closed ? -EPIPE : -EAGAIN;
 	return 0;
 }
 
 /* Sends a value if there is room, or a receiver. As take(). */
-static inline int give(struct uchan *c, const void *v, struct uwait **told)
+static ALWAYS_INLINE int give(struct uchan *c, const void *v,
+			      struct uwait **told)
 {
-	struct link *l;
+	struct uwait *w;
+	char *value;
 
 	if (c->ch_closed)
 		return -EPIPE;
-	l = line_claim(c, RECEIVERS);
-	if (l != NULL) {
-		copy(value_of(l), v, c->ch_size);
-		*told = wait_of(l);
+	w = line_claim(c, RECEIVERS, &value);
+	if (w != NULL) {
+		copy(value, v, c->ch_size);
+		*told = w;
 	} else if (c->ch_count < c->ch_room)
 		ring_put(c, v);
 	else
@@ -336,7 +350,8 @@ static inline int give(struct uchan *c, const void *v, struct uwait **told)
 	return 0;
 }
 
-static inline int pass(struct uchan *c, void *v, bool send, struct uwait **told)
+static ALWAYS_INLINE int pass(struct uchan *c, void *v, bool send,
+			      struct uwait **told)
 {
 	return send ? give(c, v, told) : take(c, v, told);
 }
@@ -355,7 +370,7 @@ static inline bool possible(const struct uchan *c, bool send)
 }
 
 /* Does pass() with the lock. */
-static inline int pass_locked(struct uchan *c, void *v, bool send)
+static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
 {
 	struct uwait *told = NULL;
 	int rc;
@@ -439,10 +454,11 @@ static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 			      bool send)
 {
 	struct uwait *told = NULL;
-	int rc;
+	int rc = -EAGAIN;
 
 	lock(c);
-	rc = pass(c, v, send, &told);
+	if (unlikely(possible(c, send)))
+		rc = pass(c, v, send, &told);
 	if (rc == -EAGAIN)
 		line_put(&c->ch_line[send], links_of(w));
 	unlock(c);
@@ -468,7 +484,7 @@ static bool give_up(struct uwait *w)
 		waits = l->ln_prev != NULL;
 		if (waits) {
 			line_take(l);
-			(void)claim(l, w);
+			claim_sole(w);
 		}
 		unlock(c);
 	}
@@ -517,7 +533,7 @@ static NOINLINE int wait_one(struct uchan *c, void *v, bool send,
 	return rc;
 }
 
-static inline int do_one(struct uchan *c, void *v, bool send, utime_ns until)
+static ALWAYS_INLINE int do_one(struct uchan *c, void *v, bool send, utime_ns until)
 {
 	int rc;
 
@@ -581,11 +597,10 @@ struct uchan *uchan_make_local(int size, unsigned room)
  */
 static struct uwait **claim_all(struct uchan *c, int side, struct uwait **end)
 {
-	struct link *l;
+	struct uwait *w;
+	char *value;
 
-	while ((l = line_claim(c, side)) != NULL) {
-		struct uwait *w = wait_of(l);
-
+	while ((w = line_claim(c, side, &value)) != NULL) {
 		w->w_result |= 1;
 		*end = w;
 		end = &w->w_at.link;
@@ -620,13 +635,14 @@ int uchan_close(struct uchan *c)
 void uchan_free(struct uchan *c)
 {
 	bool last;
+	char *value;
 
 	if (c == NULL)
 		return;
 	if (!c->ch_local)
 		ulock_get(&c->ch_lock);
-	if (c->ch_freed || line_claim(c, RECEIVERS) != NULL ||
-	    line_claim(c, SENDERS) != NULL)
+	if (c->ch_freed || line_claim(c, RECEIVERS, &value) != NULL ||
+	    line_claim(c, SENDERS, &value) != NULL)
 		usched_fail("uchan_free: a thread waits for the channel");
 	c->ch_freed = true;
 	last = c->ch_late == 0;

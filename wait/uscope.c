@@ -37,8 +37,8 @@
  *
  * THE END
  *
- * sc_alive counts the threads that uscope_go() has made, and the timer if it
- * was started. The owner waits for 0. The last thread that ends while the owner
+ * sc_alive counts the threads that uscope_go() has made, the holds, and the
+ * timer if it was started. The owner waits for 0. The last thread that ends while the owner
  * waits also stops the timer. If it is too late for that, the call of the timer
  * lowers sc_alive. So the last access to a scope, except by its owner, is under
  * sc_lock, and before the owner is told.
@@ -328,7 +328,8 @@ static int into(struct uscope *s, struct uself_block *b)
 	return rc;
 }
 
-int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
+		 void *arg)
 {
 	struct ustack *u = ustack_self();
 	struct uself_block *b;
@@ -336,7 +337,7 @@ int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 
 	if (u == NULL || s == NULL || f == NULL)
 		return -EINVAL;
-	if (u->u_sched->s_make == NULL)
+	if (make == NULL && (make = u->u_sched->s_make) == NULL)
 		return -ENOSYS;
 	b = u->u_sched->s_alloc(u->u_sched, sizeof *b);
 	if (b == NULL)
@@ -345,13 +346,36 @@ int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 		   &ops);
 	rc = into(s, b);
 	if (rc == 0) {
-		rc = u->u_sched->s_make(u->u_sched, ustack_shell, b);
+		rc = make(u->u_sched, ustack_shell, b);
 		if (rc == 0)
 			return 0;
 		ended(s, b, 0);
 	}
 	block_free(b);
 	return rc;
+}
+
+int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+{
+	return uscope_go_by(s, NULL, f, arg);
+}
+
+void uscope_hold(struct uscope *s)
+{
+	ulock_get(&s->sc_lock);
+	s->sc_alive++;
+	ulock_put(&s->sc_lock);
+}
+
+void uscope_release(struct uscope *s)
+{
+	struct uwait *end;
+
+	ulock_get(&s->sc_lock);
+	end = one_less(s);
+	ulock_put(&s->sc_lock);
+	if (end != NULL)
+		uwait_tell(end, 0);
 }
 
 /* Deadlines. */

@@ -49,7 +49,8 @@
  * uscope_begin(), uscope_shield(), uscope_end(): threads of any dispatcher
  * with the call-backs of uwait.h, each for itself. uscope_go(): any such
  * thread. uscope_cancel(), uscope_errors(): any thread or native thread. The
- * caller knows that the scope has not ended, as all threads in it do. Not a
+ * caller knows that the scope has not ended, as all threads in it do, and all
+ * that hold it. Not a
  * signal handler, nor a call-back of a dispatcher.
  *
  * A thread that has begun a scope must not end in it: it would leave threads
@@ -88,6 +89,25 @@ int uscope_shield(struct uscope **s, utime_ns until);
  * s_make.
  */
 int uscope_go(struct uscope *s, int (*f)(void *), void *arg);
+
+/*
+ * Makes a thread as uscope_go(), by a function of the program's: to choose a
+ * processor, for instance. make(d, g, arg) makes a thread that runs g(arg), of
+ * the scheduler of d, the caller's dispatcher. 0, or a negative errno, which
+ * uscope_go_by() returns. NULL: as uscope_go().
+ */
+typedef int uscope_make(struct usched *d, void (*g)(void *), void *arg);
+
+int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
+		 void *arg);
+
+/*
+ * Holds s: uscope_end() waits until the release, as for a thread. So others may
+ * cancel s, or make threads in it. The owner of s, a thread in s, or within
+ * another hold. The release may be called by any thread or native thread.
+ */
+void uscope_hold(struct uscope *s);
+void uscope_release(struct uscope *s);
 
 /*
  * Waits until all threads that uscope_go() has made in *s have ended, ends the

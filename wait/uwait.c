@@ -82,9 +82,9 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uwait.h"
 #include "record.h"
+#include "source.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -318,6 +318,7 @@ struct uwait *uwait_expire(struct uwait_host *h)
 /* Records. */
 
 const struct uwait_watch *uwait_watch;
+int (*uwait_fd_end)(struct uwait *w, int rc);
 
 const char *uwait_kind_name(int kind)
 {
@@ -561,6 +562,8 @@ static NOINLINE int ended(struct uwait *w)
 			e->e_ops->eo_leave(e, w);
 	}
 	rc = w->w_result;
+	if (w->w_kind == UWAIT_FD)
+		return __atomic_load_n(&uwait_fd_end, __ATOMIC_RELAXED)(w, rc);
 	if (w->w_kind > UWAIT_WAKE)
 		return rc;
 	if (w->w_kind == UWAIT_SLEEP && rc == -ETIMEDOUT)
@@ -605,7 +608,8 @@ void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
 		if (rc != 0 && give_up(w, rc, claim))
 			break;
 	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
-	(void)ended(w);
+	if (w->w_taken != 1 || uwait_watch != NULL)
+		(void)ended(w);
 }
 
 static int native_for(struct uwait *w, utime_ns until)
@@ -861,16 +865,11 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 	return o;
 }
 
-/*
- * The caller is awake, so no processor can find all others idle between a
- * change of the count and the hold that belongs to it.
- */
 static void waits_add(struct uwait_source *o, long nr)
 {
 	struct uwait_host *h = host_here();
-	long before = __atomic_fetch_add(&o->o_waits, nr, __ATOMIC_SEQ_CST);
 
-	if (h->h_ops != NULL && before + (nr < 0 ? nr : 0) == 0)
+	if (usource_add(o, nr) && h->h_ops != NULL)
 		h->h_ops->o_hold(h, nr > 0);
 }
 
@@ -884,76 +883,14 @@ void uwait_source_end(struct uwait_source *o)
 	waits_add(o, -1);
 }
 
-/* Returns whether a thread waits for o, and the caller alone may look there. */
-static bool role_take(struct uwait_source *o)
-{
-	return __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0 &&
-	       !__atomic_load_n(&o->o_role, __ATOMIC_RELAXED) &&
-	       !__atomic_exchange_n(&o->o_role, 1, __ATOMIC_SEQ_CST);
-}
-
-static void role_leave(struct uwait_source *o)
-{
-	__atomic_store_n(&o->o_role, 0, __ATOMIC_SEQ_CST);
-}
-
 void uwait_look_outside(struct uwait_host *h)
 {
-	struct uwait_source *o;
-
-	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
-		if (!role_take(o))
-			continue;
-		o->o_look(o);
-		role_leave(o);
-	}
-}
-
-/*
- * Returns the source in which the caller sleeps, and takes its role; NULL: none
- * can be slept in. *ns becomes the time to the next look at the others.
- */
-static struct uwait_source *sleeps_in(struct uwait_host *h, utime_ns *ns)
-{
-	struct uwait_source *in = NULL;
-	struct uwait_source *o;
-
-	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
-		if (in == NULL && o->o_sleep != NULL && role_take(o))
-			in = o;
-		else if (o->o_nap < *ns && o->o_nap > 0 &&
-			 __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
-			*ns = o->o_nap;
-	}
-	return in;
-}
-
-static void sleep_natively(int *asleep, utime_ns ns)
-{
-	if (ns == UNEVER)
-		upark_sleep(asleep);
-	else
-		upark_futex_wait_for(asleep, 1,
-				     ns < LONG_MAX ? (long)ns : LONG_MAX);
+	usource_look(uwait_sources(h), h);
 }
 
 void uwait_sleep_outside(struct uwait_host *h, int *asleep, utime_ns ns)
 {
-	struct uwait_source *o = sleeps_in(h, &ns);
-
-	if (o == NULL)
-		sleep_natively(asleep, ns);
-	else {
-		if (upark_by(asleep, o->o_wake))
-			o->o_sleep(o, ns);
-		role_leave(o);
-	}
-	for (o = uwait_sources(h); o != NULL; o = o->o_next) {
-		if (o->o_sleep != NULL || !role_take(o))
-			continue;
-		o->o_look(o);
-		role_leave(o);
-	}
+	usource_sleep(uwait_sources(h), asleep, ns);
 }
 
 void uwait_sources_fini(struct uwait_host *h)
@@ -996,8 +933,11 @@ void utime_run(struct usched *s)
 static void sleep_bare(struct uwait_host *h, utime_ns due)
 {
 	int asleep = 1;
-	utime_ns ns = due == UNEVER ? UNEVER : due - unow();
+	utime_ns ns = UNEVER;
 
+	/* Virtual time stands still while threads wait for events. */
+	if (due != UNEVER && !clock_.c_virtual)
+		ns = due - unow();
 	if (uwait_outside(h))
 		uwait_sleep_outside(h, &asleep, ns > 0 ? ns : 0);
 	else if (clock_.c_virtual)

@@ -193,6 +193,8 @@ void utime_fini(struct usched *s);
  * The waiter takes w out under the lock, so a claimer that has lost the claim
  * under the same lock can rely on w until it unlocks.
  */
+struct uwait;
+
 enum uwait_kind {
 	UWAIT_SLEEP = 1, UWAIT_WAKE,	/* first: freed by uwait.c */
 	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
@@ -200,6 +202,13 @@ enum uwait_kind {
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
 	UWAIT_SELECT, UWAIT_FD, UWAIT_SIGNAL, UWAIT_TIMER, UWAIT_OTHER
 };
+
+/*
+ * Ends each wait of a thread with UWAIT_FD, and frees its record: uwait_for()
+ * returns what it returns. So no frame of the waiter has to stay for that. Set
+ * by the module of these waits before the first of them (atomic).
+ */
+extern int (*uwait_fd_end)(struct uwait *w, int rc);
 
 /* Returns the name of a kind: "sleep", "wake", "join", and so on. */
 const char *uwait_kind_name(int kind);
@@ -331,11 +340,18 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until);
  *
  * Each processor of rr and ll has sources of its own. All workers of ws share
  * one list, and a single worker at a time looks or sleeps in a source: it has
- * o_role. A worker that is about to sleep, and finds the role taken, need not
- * look: the other sleeps there, or is awake, and will try before it sleeps.
+ * o_role (source.h). A worker that is about to sleep, and finds the role taken,
+ * need not look: the other sleeps there, or is awake, and will try before it
+ * sleeps.
  *
- * o_look and o_sleep are called by a native thread that runs no thread then.
- * They end waits by uwait_claim() and uwait_tell(). They must not wait.
+ * A processor sleeps in the first source that it can sleep in. Other sources
+ * are looked at each o_nap ns meanwhile.
+ *
+ * A processor calls o_look and o_sleep, mostly while it runs no thread. But a
+ * preemption (upreempt.h) calls o_look in the thread, and so does a wait that
+ * finds no memory. So o_look must be left out of preemption (UPREEMPT_NEVER),
+ * and take no lock that a thread keeps where it can be preempted. Both end waits
+ * by uwait_claim() and uwait_tell(). They must not wait.
  */
 struct uwait_source {
 	/* Looks for events, and does not sleep. */
@@ -343,15 +359,16 @@ struct uwait_source {
 	/*
 	 * Sleeps until an event comes, o_wake can be read, or ns have passed
 	 * (UNEVER: for ever). Then does what o_look() does. It may return early.
-	 * NULL: the source is looked at each o_nap ns.
+	 * It returns if o_wake can be read, and reads that only after its sleep:
+	 * before, a wake would be lost. Or NULL.
 	 */
 	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
 	/* Frees it: its scheduler has ended. Or NULL. */
 	void (*o_fini)(struct uwait_source *o);
-	int      o_wake;	/* a descriptor; others write 8 bytes to it */
-	utime_ns o_nap;
-	long     o_waits;	/* threads that wait for its events (atomic) */
-	int      o_role;	/* atomic */
+	int         o_wake;	/* others write 8 bytes; never blocks */
+	utime_ns    o_nap;	/* 0: 1 ms */
+	long        o_waits;	/* threads that wait for its events (atomic) */
+	const void *o_role;	/* the holder, or NULL (atomic) */
 	struct uwait_source *o_next;
 };
 

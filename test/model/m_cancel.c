@@ -5,6 +5,9 @@
  */
 
 #include "model.h"
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
 #include "cancel.h"
 
 #define CANCELED	1
@@ -20,7 +23,13 @@ static struct {
 	int           event;	/* it has come when nothing waited */
 	int           claimed;	/* by the event */
 	int           result[2];
+	int           place[2];	/* of lock.h */
 } s;
+
+static int *place_of(const struct ulock *l)
+{
+	return &s.place[l == &s.lock];
+}
 
 static void init(void)
 {

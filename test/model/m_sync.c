@@ -17,6 +17,9 @@
 #define USYNC_LOCKS	s.lock
 #define LOCKS_LOG	1
 #define USYNC_INLINE	static inline
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
 #include "usync.h"
 #include "lock.h"
 
@@ -48,7 +51,13 @@ static struct {
 	int             ready;		/* under the mutex */
 	int             got;		/* atomic */
 	int             runs;
+	int             place[3];	/* of lock.h */
 } s;
+
+static int *place_of(const struct ulock *l)
+{
+	return &s.place[l == &s.timer ? 2 : l == &s.lock[1].s_lock];
+}
 
 /* What stands for uwait.c. */
 

@@ -21,6 +21,9 @@
 #define upark_futex_wait_for(word, value, ns) \
 	((void)(word), (void)(value), (void)(ns), model_pause(5))
 #include "record.h"
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
 #include "lock.h"
 
 #define WORKERS	2
@@ -66,7 +69,17 @@ static struct {
 	int            freed;		/* records (atomic) */
 	int            ended;		/* the thread has (atomic) */
 	utime_ns       now;		/* atomic */
+	int            place[WORKERS + 1];	/* of lock.h */
 } s;
+
+static int *place_of(const struct ulock *l)
+{
+	int i;
+
+	for (i = 0; i < WORKERS && l != &s.worker[i].p_in; i++)
+		;
+	return &s.place[i];
+}
 
 utime_ns unow(void)
 {

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* ufile.h: files and names, for threads that may wait. */
+
+#ifndef UFILE_H
+#define UFILE_H
+
+/*
+ * A regular file is always ready, so a thread cannot wait for it as it waits
+ * for a socket. If data is not in memory, read(2) stops the processor until the
+ * disk has it. These calls are made by a native thread that is no processor
+ * (ucall.h), and only their caller waits.
+ *
+ * SHORTEST USE
+ *
+ *	fd = u_open("index.html", O_RDONLY | O_CLOEXEC, 0, UNEVER);
+ *	while ((n = u_pread(fd, buf, sizeof buf, at, UNEVER)) > 0)
+ *		at += n;
+ *	u_close(fd);
+ *
+ * RESULTS are those of uio.h: 0, a count, or the negative of an error number.
+ * The kernel and native threads write to the heap, and the caller copies from
+ * there, so buffers and paths may lie on its stack.
+ *
+ * DEADLINES
+ *
+ * A call that has begun cannot be stopped. So it is neither cancelled nor ended
+ * by its deadline, and its result is not lost. Before it begins, it returns
+ * -ETIMEDOUT if the deadline has passed, -ECANCELED in a cancelled scope, and
+ * -EAGAIN if the deadline is UNOW. While UCALL_LIMIT calls run, others wait
+ * their turn, and look at their deadline after that. More results:
+ *
+ *	-EAGAIN		also: the system refuses a native thread
+ *	-ENOSYS		the caller is a thread of no scheduler over uproc.h
+ *	-ECHILD		the caller has forked, and this is the child
+ *
+ * WHO MAY CALL WHAT
+ *
+ * Threads of rr, ll, ws and other schedulers over uproc.h; native threads, for
+ * which these are plain calls that block.
+ *
+ * COSTS
+ *
+ * A call on a native thread costs 5 to 15 us of CPU time. u_pread() and
+ * u_pwrite() first ask the kernel for what needs no wait. Most file systems on
+ * disks read cached data so: 4 KiB in 1.3 times the CPU time of pread(2), beside
+ * giving way. tmpfs cannot, and few can write so. Otherwise a read or write takes
+ * a buffer of UFILE_PART bytes, or less, until it ends.
+ *
+ * For all else, such as directories, see ucall.h: a function of your own, which
+ * gets its arguments on the heap. close(2), lseek(2) and fstat(2) wait for
+ * network file systems only. Files of O_DIRECT stop the processor.
+ */
+
+#include "uwait.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UFILE_PART	65536	/* of a read or write, for a native thread */
+
+/* As open(2). */
+int u_open(const char *path, int flags, mode_t mode, utime_ns until);
+
+/*
+ * As pread(2) and pwrite(2), but in parts, which others may come between. Less
+ * than size: the file ends; or after some bytes came an error, the deadline or
+ * a cancellation, which the next call returns.
+ */
+ssize_t u_pread(int fd, void *buf, size_t size, off_t at, utime_ns until);
+ssize_t u_pwrite(int fd, const void *buf, size_t size, off_t at,
+		 utime_ns until);
+
+/* As fsync(2), stat(2), rename(2), unlink(2). */
+int u_fsync(int fd, utime_ns until);
+int u_stat(const char *path, struct stat *st, utime_ns until);
+int u_rename(const char *from, const char *to, utime_ns until);
+int u_unlink(const char *path, utime_ns until);
+
+/*
+ * As getaddrinfo(3) and getnameinfo(3). If the result is positive, U_EAI() of it
+ * is one of the errors EAI_..., for gai_strerror(3). EAI_SYSTEM does not come:
+ * the result is negative, as above. freeaddrinfo(3) frees *list.
+ */
+#define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
+
+int u_getaddrinfo(const char *host, const char *service,
+		  const struct addrinfo *hints, struct addrinfo **list,
+		  utime_ns until);
+int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
+		  char *host, socklen_t host_size,
+		  char *service, socklen_t service_size, int flags,
+		  utime_ns until);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UFILE_H */

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* unet.c: sockets that listen and connect, in a line each. */
+
+/*
+ * Nothing here keeps state. Addresses lie on the stack of the caller: the
+ * kernel reads them only while the caller runs (uio.h).
+ *
+ * Sockets of TCP have TCP_NODELAY, and a listener hands it on to what it
+ * accepts. Else the second of two short writes waits for the answer to the
+ * first, for up to 40 ms.
+ *
+ * REJECTED: getaddrinfo() with AI_NUMERICHOST, which never asks a server, but
+ * makes the linker warn about each static program.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#define USCHED_PREEMPT	1
+#include "unet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+UPREEMPT_NEVER;
+
+union address {
+	struct sockaddr     any;
+	struct sockaddr_in  v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_un  local;
+};
+
+static int error(void)
+{
+	return -errno;
+}
+
+/* Closes fd, and returns rc. */
+static int drop(int fd, int rc)
+{
+	(void)u_close(fd);
+	return rc;
+}
+
+/* Makes a socket, non-blocking and closed by exec. */
+static int make(int family, int type)
+{
+#if defined(SOCK_NONBLOCK) && defined(SOCK_CLOEXEC)
+	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 ? fd : error();
+#else
+	int fd = socket(family, type, 0);
+
+	if (fd < 0)
+		return error();
+	return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
+		fcntl(fd, F_SETFL, O_NONBLOCK) == 0 ? fd : drop(fd, error());
+#endif
+}
+
+static int option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 :
+		error();
+}
+
+static bool is_inet(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET || a->sa_family == AF_INET6;
+}
+
+/* Makes a socket at an address. */
+static int make_at(const struct sockaddr *a, socklen_t len, int type, int flags)
+{
+	int fd = make(a->sa_family, type);
+	int rc = 0;
+
+	if (fd < 0)
+		return fd;
+	if (is_inet(a) && type == SOCK_STREAM &&
+	    (rc = option(fd, SOL_SOCKET, SO_REUSEADDR, 1)) == 0)
+		rc = option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (rc == 0 && a->sa_family == AF_INET6)
+		rc = option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (rc == 0 && flags & UNET_REUSEPORT)
+		rc = option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (rc == 0 && bind(fd, a, len) != 0)
+		rc = error();
+	return rc == 0 ? fd : drop(fd, rc);
+}
+
+int u_listen(const struct sockaddr *addr, socklen_t len, int backlog,
+	     int flags)
+{
+	int fd = make_at(addr, len, SOCK_STREAM, flags);
+
+	if (fd < 0)
+		return fd;
+	return listen(fd, backlog > 0 ? backlog : 1 << 20) == 0 ? fd :
+		drop(fd, error());
+}
+
+int u_dial(const struct sockaddr *addr, socklen_t len, utime_ns until)
+{
+	int fd = make(addr->sa_family, SOCK_STREAM);
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	rc = is_inet(addr) ? option(fd, IPPROTO_TCP, TCP_NODELAY, 1) : 0;
+	if (rc == 0)
+		rc = u_connect(fd, addr, len, until);
+	return rc == 0 ? fd : drop(fd, rc);
+}
+
+/* Sets *a to the address of a host. Returns its length, or -EINVAL. */
+static int host_address(union address *a, const char *host, int port)
+{
+	memset(a, 0, sizeof *a);
+	if (port < 0 || port > 65535)
+		return -EINVAL;
+	if (inet_pton(AF_INET, host, &a->v4.sin_addr) == 1) {
+		a->v4.sin_family = AF_INET;
+		a->v4.sin_port   = htons((uint16_t)port);
+		return sizeof a->v4;
+	}
+	if (inet_pton(AF_INET6, host, &a->v6.sin6_addr) != 1)
+		return -EINVAL;
+	a->v6.sin6_family = AF_INET6;
+	a->v6.sin6_port   = htons((uint16_t)port);
+	return sizeof a->v6;
+}
+
+/* Makes a socket at a host. NULL: all addresses, also if there is no IPv6. */
+static int open_at(const char *host, int port, int flags,
+		   int (*open)(const union address *a, int len, int what,
+			       int flags), int what)
+{
+	union address a;
+	int len = host_address(&a, host != NULL ? host : "::", port);
+	int fd = len > 0 ? open(&a, len, what, flags) : len;
+
+	if (host == NULL && fd == -EAFNOSUPPORT)
+		return open_at("0.0.0.0", port, flags, open, what);
+	return fd;
+}
+
+static int open_tcp(const union address *a, int len, int backlog, int flags)
+{
+	return u_listen(&a->any, (socklen_t)len, backlog, flags);
+}
+
+static int open_udp(const union address *a, int len, int type, int flags)
+{
+	return make_at(&a->any, (socklen_t)len, type, flags);
+}
+
+int u_listen_tcp(const char *host, int port, int backlog, int flags)
+{
+	return open_at(host, port, flags, open_tcp, backlog);
+}
+
+int u_bind_udp(const char *host, int port, int flags)
+{
+	return open_at(host, port, flags, open_udp, SOCK_DGRAM);
+}
+
+int u_dial_tcp(const char *host, int port, utime_ns until)
+{
+	union address a;
+	int len = host_address(&a, host != NULL ? host : "127.0.0.1", port);
+
+	return len > 0 ? u_dial(&a.any, (socklen_t)len, until) : len;
+}
+
+/* Sets *a to the address of a path. Returns its length, or -ENAMETOOLONG. */
+static int path_address(union address *a, const char *path)
+{
+	size_t len = strlen(path);
+
+	memset(a, 0, sizeof *a);
+	if (len >= sizeof a->local.sun_path)
+		return -ENAMETOOLONG;
+	a->local.sun_family = AF_UNIX;
+	memcpy(a->local.sun_path, path, len);
+	if (path[0] != '@')
+		return sizeof a->local;
+	a->local.sun_path[0] = 0;
+	return (int)(offsetof(struct sockaddr_un, sun_path) + len);
+}
+
+int u_listen_unix(const char *path, int backlog)
+{
+	union address a;
+	int len = path_address(&a, path);
+
+	return len > 0 ? u_listen(&a.any, (socklen_t)len, backlog, 0) : len;
+}
+
+int u_dial_unix(const char *path, utime_ns until)
+{
+	union address a;
+	int len = path_address(&a, path);
+
+	return len > 0 ? u_dial(&a.any, (socklen_t)len, until) : len;
+}
+
+int u_port(int fd)
+{
+	union address a;
+	socklen_t len = sizeof a;
+
+	if (getsockname(fd, &a.any, &len) != 0)
+		return error();
+	if (!is_inet(&a.any))
+		return -EINVAL;
+	return ntohs(a.any.sa_family == AF_INET ? a.v4.sin_port :
+		     a.v6.sin6_port);
+}
+
+/*
+ * A message of a byte, with room for one descriptor. CMSG_SPACE would have room
+ * for two, and the second would be lost, but open.
+ */
+struct letter {
+	struct msghdr m;
+	struct iovec  v;
+	char          byte;
+	union {
+		struct cmsghdr head;
+		char           room[CMSG_SPACE(sizeof(int))];
+	} u;
+};
+
+static void letter_init(struct letter *l)
+{
+	memset(l, 0, sizeof *l);
+	l->v.iov_base       = &l->byte;
+	l->v.iov_len        = 1;
+	l->m.msg_iov        = &l->v;
+	l->m.msg_iovlen     = 1;
+	l->m.msg_control    = &l->u;
+	l->m.msg_controllen = CMSG_LEN(sizeof(int));
+}
+
+int u_send_fd(int sock, int fd, utime_ns until)
+{
+	struct letter l;
+	ssize_t n;
+
+	letter_init(&l);
+	l.u.head.cmsg_level = SOL_SOCKET;
+	l.u.head.cmsg_type  = SCM_RIGHTS;
+	l.u.head.cmsg_len   = CMSG_LEN(sizeof fd);
+	memcpy(CMSG_DATA(&l.u.head), &fd, sizeof fd);
+	n = u_sendmsg(sock, &l.m, 0, until);
+	return n < 0 ? (int)n : 0;
+}
+
+int u_recv_fd(int sock, utime_ns until)
+{
+#if defined(MSG_CMSG_CLOEXEC)
+	int flags = MSG_CMSG_CLOEXEC;
+#else
+	int flags = 0;
+#endif
+	struct letter l;
+	ssize_t n;
+	int fd;
+
+	letter_init(&l);
+	n = u_recvmsg(sock, &l.m, flags, until);
+	if (n <= 0)
+		return n < 0 ? (int)n : -EPIPE;
+	if (l.m.msg_controllen < CMSG_LEN(sizeof fd))
+		return l.m.msg_flags & MSG_CTRUNC ? -EMFILE : -EBADMSG;
+	memcpy(&fd, CMSG_DATA(&l.u.head), sizeof fd);
+#if !defined(MSG_CMSG_CLOEXEC)
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+#endif
+	return fd;
+}

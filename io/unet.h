@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* unet.h: sockets that listen and connect, in a line each. */
+
+#ifndef UNET_H
+#define UNET_H
+
+/*
+ *	int fd = u_listen_tcp(NULL, 7000, 0, 0);	all addresses
+ *	int fd = u_dial_tcp("127.0.0.1", 7000, uafter(UTIME_S));
+ *
+ * RESULTS: a descriptor, which is non-blocking and is closed by exec; or the
+ * negative of an error number: errors of socket(2), bind(2), listen(2) and
+ * connect(2), and those of uio.h where a deadline is given.
+ *
+ * host is a number: "127.0.0.1", "::1". NULL is all addresses of the machine
+ * for listeners, else the machine itself. -EINVAL: host is no number, or port
+ * is none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses:
+ *
+ *	for (a = list; a != NULL && fd < 0; a = a->ai_next)
+ *		fd = u_dial(a->ai_addr, a->ai_addrlen, until);
+ *
+ * path is the path of a unix socket. "@name" is a name without a file (Linux).
+ * -EADDRINUSE: there is such a file, maybe of a server that has ended.
+ * -ENAMETOOLONG.
+ *
+ * WHO MAY CALL WHAT: threads and native threads. Functions without a deadline
+ * never wait.
+ */
+
+#include "uio.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * More sockets may listen at the same port, with this flag each: those of the
+ * processors of a server, or of several processes of a user. The system deals
+ * connections to them, and datagrams: at random, but the same sender has always
+ * the same listener.
+ */
+#define UNET_REUSEPORT	1
+
+/* Makes a socket that listens. backlog 0: as many as the system allows. */
+int u_listen(const struct sockaddr *addr, socklen_t len, int backlog,
+	     int flags);
+int u_listen_tcp(const char *host, int port, int backlog, int flags);
+int u_listen_unix(const char *path, int backlog);
+
+/* Connects. After an error no socket is left. */
+int u_dial(const struct sockaddr *addr, socklen_t len, utime_ns until);
+int u_dial_tcp(const char *host, int port, utime_ns until);
+int u_dial_unix(const char *path, utime_ns until);
+
+/* Makes a socket for datagrams. port 0: any that is free. */
+int u_bind_udp(const char *host, int port, int flags);
+
+/* Returns the port of a socket of TCP or UDP, or an error. */
+int u_port(int fd);
+
+/*
+ * Sends a copy of fd over a unix socket, with a byte. The caller still has fd.
+ * 0, or an error of u_sendmsg().
+ */
+int u_send_fd(int sock, int fd, utime_ns until);
+
+/*
+ * Receives a descriptor, which is closed by exec. An error of u_recvmsg();
+ * -EPIPE: the other end has closed; -EBADMSG: a byte came without a descriptor;
+ * -EMFILE: there is no number for it, and it is lost.
+ */
+int u_recv_fd(int sock, utime_ns until);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UNET_H */

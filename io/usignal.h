@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* usignal.h: signals, for threads that may wait. */
+
+#ifndef USIGNAL_H
+#define USIGNAL_H
+
+/*
+ * A handler may do next to nothing. So the handler of this module only counts,
+ * and a thread that waits for signals does the work.
+ *
+ * SHORTEST USE
+ *
+ *	usignal_watch(SIGTERM);
+ *	usignal_watch(SIGHUP);
+ *	while (usignal_wait(UNEVER) == SIGHUP)
+ *		configure();
+ *	shut_down();
+ *
+ * Each signal that the process gets while it is watched is returned once, by a
+ * single usignal_wait(). Any number of threads may wait, of any schedulers. No
+ * order is kept between different signals, but none starves another. The kernel
+ * itself merges equal signals that it has not delivered, except for those from
+ * SIGRTMIN on. Signals that come before a thread waits are kept.
+ *
+ * RESULTS are those of uio.h. -ETIMEDOUT and -ECANCELED take no signal. A thread
+ * that waits for a signal keeps its scheduler from the end, and from -EDEADLK.
+ *
+ * WHO MAY CALL WHAT
+ *
+ * Threads of any dispatcher with the call-backs of uwait.h, and native threads,
+ * which block in the system.
+ *
+ * HANDLERS OF THE PROGRAM
+ *
+ * While a signal is watched, an earlier handler or disposition is not used. It
+ * is restored by the last usignal_unwatch(), unless the program has set another
+ * meanwhile. Not for the signal of upreempt.h. Some native thread must leave the
+ * signal unblocked: those of processors do, unless the program has blocked it.
+ * The handler runs on the alternate stack, if the native thread has one;
+ * system calls that it interrupts are restarted.
+ *
+ * The child of fork() goes on watching. It gets its own signals only, and drops
+ * those that come before its first wait or watch. exec() ends all watches.
+ */
+
+#include "uwait.h"
+
+#include <signal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Watches a signal, until usignal_unwatch() was called as many times. 0;
+ * -EINVAL: there is no such signal, or it cannot be watched: SIGKILL, SIGSTOP,
+ * and those that report an error of the code (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+ * SIGTRAP, SIGSYS, SIGABRT); -EMFILE, -ENFILE, -ENOMEM.
+ */
+int usignal_watch(int signo);
+
+/*
+ * Ends a watch. After the last, signals that were not waited for are dropped.
+ * If nothing is watched any more, those who wait get -EINVAL. 0; -EINVAL: it is
+ * not watched.
+ */
+int usignal_unwatch(int signo);
+
+/*
+ * Waits until a watched signal has come, and returns it. -ETIMEDOUT, -EAGAIN,
+ * -ECANCELED, -ENOMEM, -ENOSYS; -EINVAL: nothing is watched, or the deadline is
+ * negative.
+ */
+int usignal_wait(utime_ns until);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USIGNAL_H */

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* s_file: calls for files and names wait on native threads, and lose nothing. */
+/* VARIANTS: RR LL */
+
+/*
+ * All buffers lie on stacks of threads, which move while they wait, in a file
+ * system that can tell what is cached, and in another that cannot. A FIFO can
+ * only be opened by two at once, so a processor goes on while a thread opens
+ * it. A call that has not begun does nothing.
+ */
+
+#include "either.h"
+#include "ufile.h"
+#include "uio.h"
+#include "uscope.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#define SIZE	(UFILE_PART + 5000)
+#define WRITERS	4
+
+static char dir[64], fifo[80];
+static const char *const places[] = { "/tmp", "/dev/shm" };
+static long ended;
+
+static const char *name(char *at, const char *what, int i)
+{
+	sprintf(at, "%s/%s%d", dir, what, i);
+	return at;
+}
+
+static char byte(int writer, long at)
+{
+	return (char)check_hash((unsigned)writer, (unsigned)at);
+}
+
+static void fill(char *buf, int writer, long from, long nr)
+{
+	long i;
+
+	for (i = 0; i < nr; i++)
+		buf[i] = byte(writer, from + i);
+}
+
+static bool same(const char *buf, int writer, long from, long nr)
+{
+	long i;
+
+	for (i = 0; i < nr && buf[i] == byte(writer, from + i); i++)
+		;
+	return i == nr;
+}
+
+/* Writes and reads back pieces of its file, of any size. */
+
+static void piece(int fd, int writer, long at, long nr)
+{
+	char buf[6000];
+
+	CHECK(nr <= (long)sizeof buf);
+	fill(buf, writer, at, nr);
+	CHECK(u_pwrite(fd, buf, (size_t)nr, at, UNEVER) == nr);
+	memset(buf, 0, sizeof buf);
+	CHECK(u_pread(fd, buf, (size_t)nr, at, UNEVER) == nr);
+	CHECK(same(buf, writer, at, nr));
+}
+
+static void whole(int fd, int writer)
+{
+	char *buf = malloc(SIZE + 1);
+	ssize_t rc;
+	int i;
+
+	CHECK(buf != NULL);
+	fill(buf, writer, 0, SIZE);
+	CHECK(u_pwrite(fd, buf, SIZE, 0, UNEVER) == SIZE);
+	memset(buf, 0, SIZE);
+	CHECK(u_fsync(fd, UNEVER) == 0);
+	for (i = 0; i < 2; i++) {	/* from the disk; from memory */
+		if (i == 0)
+			(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		CHECK(u_pread(fd, buf, SIZE + 1, 0, UNEVER) == SIZE);
+		CHECK(same(buf, writer, 0, SIZE));
+		CHECK(u_pread(fd, buf, 1, SIZE, UNEVER) == 0);
+	}
+	rc = u_pread(fd, buf, 10, 20, UNOW);
+	CHECK(rc == -EAGAIN || (rc == 10 && same(buf, writer, 20, 10)));
+	free(buf);
+}
+
+static void writer(void *arg)
+{
+	int i, fd, me = (int)(intptr_t)arg;
+	unsigned random = check_seed + (unsigned)me;
+	char from[80], to[80];
+	struct stat st;
+
+	name(from, "from", me);
+	name(to, "to", me);
+	fd = u_open(from, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, UNEVER);
+	CHECK(fd >= 0);
+	for (i = 0; i < 10; i++)
+		piece(fd, me, check_random(&random) % 9000,
+		      check_random(&random) % 6000);
+	whole(fd, me);
+	CHECK(u_close(fd) == 0);
+	CHECK(u_rename(from, to, UNEVER) == 0);
+	CHECK(u_stat(from, &st, UNEVER) == -ENOENT);
+	CHECK(u_stat(to, &st, UNEVER) == 0 && st.st_size == SIZE);
+	CHECK(u_unlink(to, UNEVER) == 0);
+	CHECK(u_unlink(to, UNEVER) == -ENOENT);
+	add(&ended, 1);
+}
+
+/* A FIFO. */
+
+static void opener(void *arg)
+{
+	int flags = (int)(intptr_t)arg;
+	int fd = u_open(fifo, flags, 0, UNEVER);
+	char c = 'x';
+
+	CHECK(fd >= 0);
+	if (flags == O_WRONLY)
+		CHECK(u_write(fd, &c, 1, UNEVER) == 1);
+	else
+		CHECK(u_read(fd, &c, 1, UNEVER) == 1 && c == 'x');
+	CHECK(u_pread(fd, &c, 1, 0, UNEVER) < 0);	/* ESPIPE, EBADF */
+	CHECK(u_close(fd) == 0);
+	add(&ended, 1);
+}
+
+/* Calls that do not begin. */
+
+static void none(const char *path, utime_ns until, int error)
+{
+	struct addrinfo *list;
+	char buf[10] = "unchanged";
+	struct stat st;
+
+	CHECK(u_open(path, O_CREAT | O_RDWR, 0600, until) == error);
+	CHECK(u_rename(fifo, path, until) == error);
+	CHECK(u_unlink(fifo, until) == error);
+	CHECK(u_stat(fifo, &st, until) == error);
+	CHECK(u_fsync(0, until) == error);
+	CHECK(u_pwrite(1000000, buf, 1, 0, until) == (error == -EAGAIN ||
+	      error == -ETIMEDOUT ? -EBADF : error));
+	CHECK(u_getaddrinfo("localhost", NULL, NULL, &list, until) == error);
+	CHECK(strcmp(buf, "unchanged") == 0);
+	CHECK(stat(path, &st) != 0 && stat(fifo, &st) == 0);
+}
+
+static void begins_not(void *arg)
+{
+	char path[80];
+	struct uscope *s;
+
+	(void)arg;
+	name(path, "never", 0);
+	none(path, UNOW, -EAGAIN);
+	none(path, 1, -ETIMEDOUT);
+	none(path, -1, -EINVAL);
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	uscope_cancel(s);
+	none(path, UNEVER, -ECANCELED);
+	CHECK(uscope_end(&s) == -ECANCELED);
+	add(&ended, 1);
+}
+
+/* A wait that has begun goes on after its deadline, and after a cancellation. */
+
+static long begun;
+
+static void late(void *arg)
+{
+	struct uscope *s;
+	int fd;
+
+	(void)arg;
+	CHECK(uscope_begin(&s, uafter(UTIME_MS)) == 0);
+	set(&begun, 1);
+	fd = u_open(fifo, O_RDONLY, 0, uafter(10 * UTIME_S));
+	CHECK(fd >= 0 || fd == -ECANCELED);
+	if (fd >= 0)
+		CHECK(u_close(fd) == 0);
+	CHECK(uscope_end(&s) == -ETIMEDOUT);
+	set(&begun, 2);
+}
+
+static void after_that(void *arg)
+{
+	int fd;
+
+	(void)arg;
+	while (get(&begun) == 0)
+		yield();
+	CHECK(u_sleep(uafter(3 * UTIME_MS)) == 0);
+	if (get(&begun) == 1) {
+		fd = u_open(fifo, O_RDWR, 0, UNEVER);
+		CHECK(fd >= 0);
+		while (get(&begun) == 1)
+			yield();
+		CHECK(u_close(fd) == 0);
+	}
+	add(&ended, 1);
+}
+
+/* Names. */
+
+static void names(void *arg)
+{
+	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST,
+				  .ai_socktype = SOCK_STREAM };
+	struct addrinfo *list = NULL;
+	struct sockaddr_in a;
+	char host[64], service[16];
+	int rc;
+
+	(void)arg;
+	CHECK(u_getaddrinfo("127.1.2.3", "80", &hints, &list, UNEVER) == 0);
+	memcpy(&a, list->ai_addr, sizeof a);
+	CHECK(a.sin_family == AF_INET && a.sin_port == htons(80));
+	CHECK(a.sin_addr.s_addr == htonl(0x7f010203) && list->ai_next == NULL);
+	CHECK(u_getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof host,
+		service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV,
+		UNEVER) == 0);
+	CHECK(strcmp(host, "127.1.2.3") == 0 && strcmp(service, "80") == 0);
+	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, host, 2, NULL, 0,
+			   NI_NUMERICHOST, UNEVER);
+	CHECK(U_EAI(rc) == EAI_OVERFLOW);
+	freeaddrinfo(list);
+	rc = u_getaddrinfo("no number", NULL, &hints, &list, UNEVER);
+	CHECK(rc > 0 && U_EAI(rc) == EAI_NONAME);
+	CHECK(u_getaddrinfo(NULL, "80", NULL, &list, UNEVER) == 0);
+	freeaddrinfo(list);
+	CHECK(u_getnameinfo((struct sockaddr *)&a, 100000, host, sizeof host,
+			    NULL, 0, 0, UNEVER) == -EINVAL);
+	add(&ended, 1);
+}
+
+static void *native_all(void *arg)
+{
+	writer((void *)(intptr_t)WRITERS);
+	names(arg);
+	return NULL;
+}
+
+static void run(int proc_nr)
+{
+	pthread_t id;
+	int i;
+
+	ended = begun = 0;
+	id = native(native_all, NULL);
+	begin(proc_nr, 0);
+	for (i = 0; i < WRITERS; i++)
+		make(i, writer, (void *)(intptr_t)i);
+	make(0, opener, (void *)(intptr_t)O_RDONLY);
+	make(0, opener, (void *)(intptr_t)O_WRONLY);
+	make(1, names, NULL);
+	start_and_finish();
+	native_join(id);
+	CHECK(ended == WRITERS + 5);
+	begin(proc_nr, 0);
+	make(0, begins_not, NULL);
+	start_and_finish();
+	begin(proc_nr, 0);
+	make(0, late, NULL);
+	make(0, after_that, NULL);
+	start_and_finish();
+	CHECK(ended == WRITERS + 7);
+}
+
+int main(int argc, char **argv)
+{
+	int i, p;
+
+	check_start(argc, argv);
+	for (i = 0; i < COUNT(places); i++) {
+		sprintf(dir, "%s/s_file-%d", places[i], (int)getpid());
+		if (mkdir(dir, 0700) != 0)
+			continue;
+		sprintf(fifo, "%s/fifo", dir);
+		CHECK(mkfifo(fifo, 0600) == 0);
+		for (p = 1; p <= 2; p++)
+			run(p);
+		CHECK(unlink(fifo) == 0 && rmdir(dir) == 0);
+	}
+	return 0;
+}

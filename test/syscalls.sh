@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# syscalls.sh: a message costs a read, a write and an epoll_ctl, and a small part
+# of an epoll_wait, if many are ready at the same time: doc/io.md. Nothing is paid
+# before the first wait for a descriptor.
+#
+# CC is the compiler, CFLAGS are more options for it.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0
+command -v strace >/dev/null && strace -o "$dir/calls" true 2>/dev/null ||
+	{ echo 'no strace'; exit 77; }
+
+cat >"$dir/a.c" <<'END'
+#include <stdlib.h>
+#include <sys/socket.h>
+#include "rr.h"
+#include "uio.h"
+
+static int rounds;
+
+static void echo(void *fd)
+{
+	char buf[64];
+	ssize_t n;
+
+	while ((n = u_read((int)(long)fd, buf, 64, uafter(UTIME_S * 60))) > 0)
+		u_write_all((int)(long)fd, buf, n, UNEVER);
+}
+
+/* Without a descriptor it sleeps instead. */
+static void ask(void *fd)
+{
+	char buf[64];
+	int i;
+
+	for (i = 0; i < rounds; i++)
+		if (fd == NULL)
+			u_sleep(uafter(UTIME_MS));
+		else if (u_write_all((int)(long)fd, "0123456789", 10, UNEVER)
+			 != 10 || u_read((int)(long)fd, buf, 64, UNEVER) != 10)
+			abort();
+	if (fd != NULL)
+		u_close((int)(long)fd);
+}
+
+int main(int argc, char **argv)
+{
+	int pairs = atoi(argv[1]), fd[2];
+
+	rounds = atoi(argv[argc - 1]);
+	if (rr_init(1, 0) != 0)
+		return 1;
+	if (pairs == 0)
+		rr_thread_init(ask, NULL);
+	for (; pairs > 0; pairs--) {
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0)
+			return 1;
+		rr_thread_init(echo, (void *)(long)fd[0]);
+		rr_thread_init(ask, (void *)(long)fd[1]);
+	}
+	return rr_start() || rr_fini();
+}
+END
+sources="usched.c rr.c wait/uwait.c wait/uscope.c wait/uthread.c io/uio.c
+	io/upoll.c proc/umem.c proc/uproc.c"
+
+# count CALL PAIRS ROUNDS: prints how often the program makes the call.
+count() {
+	strace -f -o "$dir/calls" "$dir/a" "$2" "$3" >/dev/null || exit 1
+	grep -cE "^[0-9]+ +$1\(" "$dir/calls"
+}
+
+# within WHAT LEAST COUNT MOST
+within() {
+	if [ "$3" -ge "$2" ] && [ "$3" -le "$4" ]; then
+		passed=$((passed + 1))
+	else
+		echo "FAIL  $1: $3, not $2 to $4"
+		failed=$((failed + 1))
+	fi
+}
+
+${CC:-cc} -O2 -std=gnu11 $includes ${CFLAGS:-} "$dir/a.c" $sources -o "$dir/a" \
+	-pthread || exit 1
+within 'before a wait for a descriptor' 0 \
+	"$(count '(epoll|eventfd|socket|recv|send)[a-z0-9_]*' 0 5)" 0
+# Each message: a wait by each side. The first try of each side is in vain.
+all=$(count '[a-z0-9_]+' 50 60)
+for call in recvfrom sendto epoll_ctl 'epoll_p?wait2?'; do
+	nr=$(grep -cE "^[0-9]+ +$call\(" "$dir/calls")
+	case $call in
+	sendto)		within $call 6000 "$nr" 6000 ;;
+	epoll_p*)	within $call 1 "$nr" 600 ;;
+	*)		within $call 6000 "$nr" 6400 ;;
+	esac
+done
+within 'all calls' 18000 "$all" 20000
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

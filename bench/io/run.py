@@ -120,7 +120,7 @@ def questions(quick):
         for p in BOTH:
             yield Question("latency", "latency", "tcp", k, p)
     for kind in KINDS:
-        yield Question("idle", "idle", kind, 1000 if quick else 8000, 1)
+        yield Question("idle", "idle", kind, 1000 if quick else 16000, 1)
 
 
 def prepare(cpus, realtime=False):

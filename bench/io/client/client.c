@@ -14,7 +14,9 @@
  * open-sleep	the same, but the client sleeps until the next is due: for a
  *		server that has the client's cpu, too
  * once		a message has a connection of its own, CONNECTIONS at a time
- * idle		connections are opened, and each gets one echo; MESSAGES is 0
+ * idle		connections are opened, and each gets one echo; MESSAGES is 0.
+ *		IDLE_FIRST others are open before: neither they are counted, nor
+ *		the memory to serve as many at once
  *
  * First, all connections are opened and get one echo each, but for once. This
  * is not measured. Messages have IO_MESSAGE bytes. A byte depends on its
@@ -57,7 +59,7 @@ static int64_t start;		/* of what is measured */
 static uint32_t *latency, *late;	/* by message */
 
 /* Byte i of a connection is pattern[(c_salt + i) % PRIME]. */
-enum { PRIME = 251, CHUNK = 4096, SPARE_FILES = 50 };
+enum { PRIME = 251, CHUNK = 4096, SPARE_FILES = 50, IDLE_FIRST = IO_EVENTS };
 static unsigned char pattern[PRIME + CHUNK];
 
 static void make_pattern(void)
@@ -217,18 +219,21 @@ static void closed_event(struct conn *c)
 		ask(c);
 }
 
-/* Opens all, a few at a time, and waits for an echo from each. */
-static void open_all(void)
+/*
+ * Opens connections from first up to end, IO_EVENTS at a time, and waits for an
+ * echo from each.
+ */
+static void open_some(int first, int end)
 {
 	long wanted = client.k_messages;
 	int i;
 
-	for (i = 0; i < client.k_connections; i++) {
+	for (i = first; i < end; i++) {
 		conns[i].c_salt = i;
 		dial(&conns[i]);
-		client.k_messages = i + 1;
+		client.k_messages = i - first + 1;
 		ask(&conns[i]);
-		if (i % IO_EVENTS == 0 || i + 1 == client.k_connections)
+		if (client.k_messages % IO_EVENTS == 0 || i + 1 == end)
 			run(closed_event, closed_done, long_sleep);
 	}
 	client.k_messages = wanted;
@@ -282,7 +287,7 @@ static bool open_done(void)
 	return closed_done();
 }
 
-/* The first echo was that of open_all(). */
+/* The first echo was that of open_some(). */
 static void open_event(struct conn *c)
 {
 	long place = c - conns, nr;
@@ -349,17 +354,11 @@ static void once(void)
 
 /* idle */
 
-/* The first connection is not counted, nor the memory that it costs. */
 static void idle(void)
 {
-	int all = client.k_connections;
-
-	client.k_connections = 1;
-	open_all();
-	drop(&conns[0]);
+	open_some(0, IDLE_FIRST);
 	memory_start();
-	client.k_connections = all;
-	open_all();
+	open_some(IDLE_FIRST, IDLE_FIRST + client.k_connections);
 	memory_end();
 }
 
@@ -436,14 +435,17 @@ static long raise_files(void)
 
 static void prepare(void)
 {
-	if (raise_files() < client.k_connections + SPARE_FILES) {
+	int all = client.k_connections + (client.k_messages > 0 ? 0 :
+					  IDLE_FIRST);
+
+	if (raise_files() < all + SPARE_FILES) {
 		fprintf(stderr, "client: %d connections: not enough files\n",
 			client.k_connections);
 		exit(IO_NONE);
 	}
 	alarm(3 * CLIENT_PATIENCE);
 	make_pattern();
-	conns = calloc(client.k_connections, sizeof *conns);
+	conns = calloc(all, sizeof *conns);
 	latency = calloc(client.k_messages + 1, sizeof *latency);
 	late = calloc(client.k_messages + 1, sizeof *late);
 	epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -464,7 +466,7 @@ int main(int argc, char **argv)
 	prepare();
 	cpu_of();
 	if (w->w_opens)
-		open_all();
+		open_some(0, client.k_connections);
 	start = io_now();
 	cpu = cpu_of();
 	w->w_run();

@@ -82,13 +82,14 @@ int u_stat(const char *path, struct stat *st, utime_ns until);
 int u_rename(const char *from, const char *to, utime_ns until);
 int u_unlink(const char *path, utime_ns until);
 
-/*
- * As getaddrinfo(3) and getnameinfo(3). If the result is positive, U_EAI() of it
- * is one of the errors EAI_..., for gai_strerror(3). EAI_SYSTEM does not come:
- * the result is negative, as above. freeaddrinfo(3) frees *list.
- */
+/* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
 #define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
 
+/*
+ * As getaddrinfo(3) and getnameinfo(3). The errors EAI_... are positive: U_EAI().
+ * EAI_SYSTEM does not come: instead the result is negative, as above.
+ * freeaddrinfo(3) frees *list.
+ */
 int u_getaddrinfo(const char *host, const char *service,
 		  const struct addrinfo *hints, struct addrinfo **list,
 		  utime_ns until);

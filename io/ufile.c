@@ -266,6 +266,7 @@ static void call_move(struct job *j)
 			   j->fj_at);
 }
 
+#if defined(RWF_NOWAIT)
 /* Returns whether fd ends before an offset. */
 static NOINLINE bool ends(int fd, off_t offset)
 {
@@ -280,7 +281,6 @@ static NOINLINE bool ends(int fd, off_t offset)
  */
 static NOINLINE ssize_t move_now(const struct rest *t, size_t size)
 {
-#if defined(RWF_NOWAIT)
 	struct iovec v = { t->rs_at, size };
 	ssize_t rc = result(t->rs_writes ?
 		pwritev2(t->rs_fd, &v, 1, t->rs_offset, RWF_NOWAIT) :
@@ -293,11 +293,14 @@ static NOINLINE ssize_t move_now(const struct rest *t, size_t size)
 		return -EAGAIN;
 	}
 	return rc;
+}
 #else
+static ssize_t move_now(const struct rest *t, size_t size)
+{
 	(void)t, (void)size;
 	return -EAGAIN;
-#endif
 }
+#endif
 
 /* Has a native thread move a part. *j is the job, or NULL before the first. */
 static NOINLINE ssize_t move_by_call(struct job **j, const struct rest *t,

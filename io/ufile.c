@@ -2,9 +2,9 @@
 /* ufile.c: files and names, for threads that may wait. */
 
 /*
- * The caller puts all arguments of a call, and room for its results, in a job on
- * the heap. A native thread makes the call (ucall.h), while the caller waits.
- * Then the caller copies the results out of the job.
+ * The caller puts all arguments of a call, and room for its results, in a job
+ * on the heap. A native thread makes the call (ucall.h), while the caller
+ * waits. Then the caller copies the results out of the job.
  *
  *	caller			native thread
  *
@@ -332,7 +332,8 @@ static ssize_t move_part(struct job **j, const struct rest *t, utime_ns until)
 	if (rc != 0)
 		return rc;
 	if (ustack_self() == NULL)
-		return move(t->rs_fd, t->rs_writes, t->rs_at, size, t->rs_offset);
+		return move(t->rs_fd, t->rs_writes, t->rs_at, size,
+			    t->rs_offset);
 	rc = move_now(t, size);
 	return rc == -EAGAIN ? move_by_call(j, t, size, until) : rc;
 }
@@ -382,8 +383,10 @@ static int name_result(int rc)
 
 static void call_getaddrinfo(struct job *j)
 {
+	struct info *n = &j->fj_of.info;
+
 	j->fj_result = name_result(getaddrinfo(j->fj_first, j->fj_second,
-		j->fj_flags ? &j->fj_of.info.hints : NULL, &j->fj_of.info.list));
+				j->fj_flags ? &n->hints : NULL, &n->list));
 }
 
 int u_getaddrinfo(const char *host, const char *service,

@@ -3,10 +3,10 @@
 /* VARIANTS: RR LL */
 
 /*
- * Signals of several numbers, from SIGRTMIN on, which the kernel does not merge,
- * come from threads, native threads and a child. Threads of all processors and
- * a native thread wait for them, some with deadlines, and others are cancelled.
- * All numbers are returned as often as they were sent.
+ * Signals of several numbers, from SIGRTMIN on, which the kernel does not
+ * merge, come from threads, native threads and a child. Threads of all
+ * processors and a native thread wait for them, some with deadlines, and others
+ * are cancelled. All numbers are returned as often as they were sent.
  */
 
 #include "either.h"

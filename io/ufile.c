@@ -2,9 +2,9 @@
 /* ufile.c: files and names, for threads that may wait. */
 
 /*
- * The caller puts all arguments of a call, and room for its results, in a job on
- * the heap. A native thread makes the call (ucall.h), while the caller waits.
- * Then the caller copies the results out of the job.
+ * The caller puts all arguments of a call, and room for its results, in a job
+ * on the heap. A native thread makes the call (ucall.h), while the caller
+ * waits. Then the caller copies the results out of the job.
  *
  *	caller			native thread
  *
@@ -266,6 +266,7 @@ static void call_move(struct job *j)
 			   j->fj_at);
 }
 
+#if defined(RWF_NOWAIT)
 /* Returns whether fd ends before an offset. */
 static NOINLINE bool ends(int fd, off_t offset)
 {
@@ -280,7 +281,6 @@ static NOINLINE bool ends(int fd, off_t offset)
  */
 static NOINLINE ssize_t move_now(const struct rest *t, size_t size)
 {
-#if defined(RWF_NOWAIT)
 	struct iovec v = { t->rs_at, size };
 	ssize_t rc = result(t->rs_writes ?
 		pwritev2(t->rs_fd, &v, 1, t->rs_offset, RWF_NOWAIT) :
@@ -293,11 +293,14 @@ static NOINLINE ssize_t move_now(const struct rest *t, size_t size)
 		return -EAGAIN;
 	}
 	return rc;
+}
 #else
+static ssize_t move_now(const struct rest *t, size_t size)
+{
 	(void)t, (void)size;
 	return -EAGAIN;
-#endif
 }
+#endif
 
 /* Has a native thread move a part. *j is the job, or NULL before the first. */
 static NOINLINE ssize_t move_by_call(struct job **j, const struct rest *t,
@@ -329,7 +332,8 @@ static ssize_t move_part(struct job **j, const struct rest *t, utime_ns until)
 	if (rc != 0)
 		return rc;
 	if (ustack_self() == NULL)
-		return move(t->rs_fd, t->rs_writes, t->rs_at, size, t->rs_offset);
+		return move(t->rs_fd, t->rs_writes, t->rs_at, size,
+			    t->rs_offset);
 	rc = move_now(t, size);
 	return rc == -EAGAIN ? move_by_call(j, t, size, until) : rc;
 }
@@ -379,8 +383,10 @@ static int name_result(int rc)
 
 static void call_getaddrinfo(struct job *j)
 {
+	struct info *n = &j->fj_of.info;
+
 	j->fj_result = name_result(getaddrinfo(j->fj_first, j->fj_second,
-		j->fj_flags ? &j->fj_of.info.hints : NULL, &j->fj_of.info.list));
+				j->fj_flags ? &n->hints : NULL, &n->list));
 }
 
 int u_getaddrinfo(const char *host, const char *service,

@@ -42,9 +42,9 @@
  *
  * A call on a native thread costs 5 to 15 us of CPU time. u_pread() and
  * u_pwrite() first ask the kernel for what needs no wait. Most file systems on
- * disks read cached data so: 4 KiB in 1.3 times the CPU time of pread(2), beside
- * giving way. tmpfs cannot, and few can write so. Otherwise a read or write takes
- * a buffer of UFILE_PART bytes, or less, until it ends.
+ * disks read cached data so: 4 KiB in 1.3 times the CPU time of pread(2),
+ * beside giving way. tmpfs cannot, and few can write so. Otherwise a read or
+ * write takes a buffer of UFILE_PART bytes, or less, until it ends.
  *
  * For all else, such as directories, see ucall.h: a function of your own, which
  * gets its arguments on the heap. close(2), lseek(2) and fstat(2) wait for
@@ -64,31 +64,32 @@ extern "C" {
 
 #define UFILE_PART	65536	/* of a read or write, for a native thread */
 
-/* As open(2). */
+/* Opens a file, as open(2) does. */
 int u_open(const char *path, int flags, mode_t mode, utime_ns until);
 
 /*
- * As pread(2) and pwrite(2), but in parts, which others may come between. Less
- * than size: the file ends; or after some bytes came an error, the deadline or
- * a cancellation, which the next call returns.
+ * Read and write as pread(2) and pwrite(2), but in parts, which others may come
+ * between. Less than size: the file ends; or after some bytes came an error,
+ * the deadline or a cancellation, which the next call returns.
  */
 ssize_t u_pread(int fd, void *buf, size_t size, off_t at, utime_ns until);
 ssize_t u_pwrite(int fd, const void *buf, size_t size, off_t at,
 		 utime_ns until);
 
-/* As fsync(2), stat(2), rename(2), unlink(2). */
+/* Do what fsync(2), stat(2), rename(2) and unlink(2) do. */
 int u_fsync(int fd, utime_ns until);
 int u_stat(const char *path, struct stat *st, utime_ns until);
 int u_rename(const char *from, const char *to, utime_ns until);
 int u_unlink(const char *path, utime_ns until);
 
-/*
- * As getaddrinfo(3) and getnameinfo(3). If the result is positive, U_EAI() of it
- * is one of the errors EAI_..., for gai_strerror(3). EAI_SYSTEM does not come:
- * the result is negative, as above. freeaddrinfo(3) frees *list.
- */
+/* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
 #define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
 
+/*
+ * Do what getaddrinfo(3) and getnameinfo(3) do. The errors EAI_... are
+ * positive: U_EAI(). EAI_SYSTEM does not come: instead the result is negative,
+ * as above. freeaddrinfo(3) frees *list.
+ */
 int u_getaddrinfo(const char *host, const char *service,
 		  const struct addrinfo *hints, struct addrinfo **list,
 		  utime_ns until);

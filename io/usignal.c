@@ -24,10 +24,10 @@
  * G2. The handler uses the counts and the bell only, both atomic. All else is
  *     under lock, which no handler takes.
  *
- * REJECTED: signalfd(), since all native threads, also those of libraries, would
- * have to block the signal. Wakes by the handler itself: a list of waiters needs
- * a lock. Calls of the earlier handler: after them nothing is known of the
- * process, and it may jump.
+ * REJECTED: signalfd(), since all native threads, also those of libraries,
+ * would have to block the signal. Wakes by the handler itself: a list of
+ * waiters needs a lock. Calls of the earlier handler: after them nothing is
+ * known of the process, and it may jump.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -49,7 +49,7 @@ UPREEMPT_NEVER;
 #define NOINLINE	__attribute__((noinline))
 #define MOST		(NSIG - 1)
 
-/* Of a signal. */
+/* What is kept of a signal. */
 struct watch {
 	unsigned         sg_came;	/* and was not taken (atomic) */
 	int              sg_watches;	/* (atomic) */

@@ -22,8 +22,9 @@
  * itself merges equal signals that it has not delivered, except for those from
  * SIGRTMIN on. Signals that come before a thread waits are kept.
  *
- * RESULTS are those of uio.h. -ETIMEDOUT and -ECANCELED take no signal. A thread
- * that waits for a signal keeps its scheduler from the end, and from -EDEADLK.
+ * RESULTS are those of uio.h. -ETIMEDOUT and -ECANCELED take no signal. A
+ * thread that waits for a signal keeps its scheduler from the end, and from
+ * -EDEADLK.
  *
  * WHO MAY CALL WHAT
  *
@@ -34,10 +35,10 @@
  *
  * While a signal is watched, an earlier handler or disposition is not used. It
  * is restored by the last usignal_unwatch(), unless the program has set another
- * meanwhile. Not for the signal of upreempt.h. Some native thread must leave the
- * signal unblocked: those of processors do, unless the program has blocked it.
- * The handler runs on the alternate stack, if the native thread has one;
- * system calls that it interrupts are restarted.
+ * meanwhile. SIGURG is for upreempt.h, if that is used. Some native thread must
+ * leave the signal unblocked: those of processors do, unless the program has
+ * blocked it. The handler runs on the alternate stack, if the native thread has
+ * one; system calls that it interrupts are restarted.
  *
  * The child of fork() goes on watching. It gets its own signals only, and drops
  * those that come before its first wait or watch. exec() ends all watches.

@@ -175,10 +175,10 @@ static void no_descriptor(void *arg)
 	int status, fd, rc;
 
 	(void)arg;
-	set(&waiting, 1);
+	CHECK(u_waitpid(other.c_pid, &status, UNOW) == -EAGAIN);
 	rc = u_waitpid(other.c_pid, &status, uafter(UTIME_MS));
 	CHECK(rc == -ETIMEDOUT);
-	set(&waiting, 2);
+	set(&waiting, 1);
 	rc = u_waitpid(other.c_pid, &status, UNEVER);
 	exited(&other, 3, status, rc);
 	fd = dup(2);
@@ -188,7 +188,7 @@ static void no_descriptor(void *arg)
 static void tells(void *arg)
 {
 	(void)arg;
-	while (get(&waiting) < 2)
+	while (get(&waiting) < 1)
 		yield();
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(write(other.c_end, "x", 1) == 1);
@@ -228,9 +228,10 @@ static void strangers(void *arg)
 
 int main(int argc, char **argv)
 {
-	int p;
+	int p, fd = dup(2);
 
 	check_start(argc, argv);
+	CHECK(close(fd) == 0);
 	strangers(NULL);
 	for (p = 1; p <= 3; p++) {
 		many(p);
@@ -240,5 +241,6 @@ int main(int argc, char **argv)
 		make(0, strangers, NULL);
 		start_and_finish();
 	}
+	CHECK(dup(2) == fd);			/* no descriptor is left */
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_file: calls for files and names wait on native threads, and lose nothing. */
+/* s_file: calls for files and names wait elsewhere, and lose nothing. */
 /* VARIANTS: RR LL */
 
 /*
@@ -170,7 +170,7 @@ static void begins_not(void *arg)
 	add(&ended, 1);
 }
 
-/* A wait that has begun goes on after its deadline, and after a cancellation. */
+/* A call that has begun goes on after a cancellation. */
 
 static long begun;
 

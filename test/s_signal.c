@@ -3,10 +3,10 @@
 /* VARIANTS: RR LL */
 
 /*
- * Signals of several numbers, from SIGRTMIN on, which the kernel does not merge,
- * come from threads, native threads and a child. Threads of all processors and
- * a native thread wait for them, some with deadlines, and others are cancelled.
- * All numbers are returned as often as they were sent.
+ * Signals of several numbers, from SIGRTMIN on, which the kernel does not
+ * merge, come from threads, native threads and a child. Threads of all
+ * processors and a native thread wait for them, some with deadlines, and others
+ * are cancelled. All numbers are returned as often as they were sent.
  */
 
 #include "either.h"
@@ -215,6 +215,58 @@ static void asleep(int proc_nr)
 	CHECK(ended == 2);
 }
 
+/* Many come before the first waiter runs, which then reads the whole bell. */
+
+static void bursts(void *arg)
+{
+	int i;
+
+	(void)arg;
+	while (get(&running) < WAITERS)
+		yield();
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	for (i = 0; i < WAITERS; i++)
+		CHECK(raise(number(0)) == 0);
+}
+
+static void burst_waiter(void *arg)
+{
+	(void)arg;
+	add(&running, 1);
+	CHECK(usignal_wait(UNEVER) == number(0));
+	add(&ended, 1);
+}
+
+static void burst(int proc_nr)
+{
+	int i;
+
+	running = ended = 0;
+	begin(proc_nr, 0);
+	for (i = 0; i < WAITERS; i++)
+		make(i, burst_waiter, NULL);
+	make(0, bursts, NULL);
+	start_and_finish();
+	CHECK(ended == WAITERS);
+}
+
+static void in_turn(void)
+{
+	int i, first;
+
+	for (i = 0; i < 3; i++)
+		CHECK(raise(number(0)) == 0);
+	CHECK(raise(number(1)) == 0);
+	first = usignal_wait(UNEVER);
+	CHECK(first == number(0) || first == number(1));
+	CHECK(usignal_wait(UNEVER) == number(0) + number(1) - first);
+	CHECK(usignal_wait(UNOW) == number(0));
+	if (first == number(0))
+		CHECK(usignal_wait(UNOW) == number(0));
+	while (usignal_wait(UNOW) > 0)
+		;
+}
+
 /* Watches. */
 
 static void hand(int signo)
@@ -288,6 +340,20 @@ static void end_of_watches(int proc_nr)
 	CHECK(ended == WAITERS);
 }
 
+/* Waits for signals of a timer, while the parent waits, too. */
+static void times(void)
+{
+	struct itimerval soon = { .it_value.tv_usec = 500 };
+	int i;
+
+	CHECK(usignal_watch(SIGALRM) == 0);
+	for (i = 0; i < 20; i++) {
+		CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+		CHECK(usignal_wait(uafter(10 * UTIME_S)) == SIGALRM);
+	}
+	CHECK(kill(getppid(), SIGUSR1) == 0);
+}
+
 /* A child has signals of its own, and takes none of its parent's. */
 static void forks(void)
 {
@@ -303,10 +369,12 @@ static void forks(void)
 		CHECK(raise(SIGUSR1) == 0);
 		CHECK(usignal_wait(UNEVER) == SIGUSR1);
 		CHECK(usignal_wait(UNOW) == -EAGAIN);
+		times();
 		_exit(0);
 	}
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHECK(usignal_wait(UNEVER) == SIGUSR1);
+	CHECK(usignal_wait(UNEVER) == SIGUSR1);	/* from the child */
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHECK(usignal_wait(UNOW) == -EAGAIN);
 	CHECK(usignal_unwatch(SIGUSR1) == 0);
 }
@@ -322,8 +390,11 @@ int main(int argc, char **argv)
 		end_of_watches(p);
 	for (i = 0; i < KINDS; i++)
 		CHECK(usignal_watch(number(i)) == 0);
-	for (p = 1; p <= 3; p++)
+	in_turn();
+	for (p = 1; p <= 3; p++) {
 		all(p);
+		burst(p);
+	}
 	CHECK(usignal_watch(SIGUSR1) == 0);
 	for (p = 1; p <= 2; p++)
 		asleep(p);

@@ -65,6 +65,9 @@
  *     ring, o_waits keeps the scheduler from its end.
  * L6. A descriptor is in the notes of a poller once if E_NOTED is set, and else
  *     in none.
+ * L7. A sleep in a poller ends within CHECK while something is noted. The
+ *     sleeper takes the role before it looks at the notes. A thread adds the
+ *     first note before it looks at the role, and then wakes the holder.
  *
  * REJECTED
  *
@@ -83,6 +86,7 @@
 #include "upoll.h"
 #include "events.h"
 #include "lock.h"
+#include "park.h"
 #include "uscope.h"
 
 #include <pthread.h>
@@ -345,6 +349,12 @@ static void event(void *poller, int fd, int mask)
 
 /* Notes. */
 
+static int noted(const struct poller *p)
+{
+	return __atomic_load_n(&p->p_notes[0].o_nr, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
+}
+
 static bool notes_add(struct notes *o, int fd)
 {
 	if (o->o_nr == o->o_room) {
@@ -362,6 +372,26 @@ static bool notes_add(struct notes *o, int fd)
 }
 
 /*
+ * Notes fd. False: no memory. In ws another worker may sleep in p without an end,
+ * as nothing was noted. Then this wakes it: L7.
+ */
+static bool note(struct poller *p, int fd)
+{
+	bool first, done;
+
+	ulock_get(&p->p_lock);
+	first = noted(p) == 0;
+	done  = notes_add(&p->p_notes[0], fd);
+	ulock_put(&p->p_lock);
+	if (!first || !done)
+		return done;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&p->p_source.o_role, __ATOMIC_RELAXED) != NULL)
+		upark_write(p->p_events.v_wake);
+	return true;
+}
+
+/*
  * Returns whether the only node of e, which waits to read fd at p, may wait in
  * trust, and notes it. Under e_lock.
  */
@@ -374,11 +404,8 @@ static bool trust(struct poller *p, int fd, struct entry *e)
 	    (e->e_mask & ~E_NOTED) != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
-	if (!noted) {
-		ulock_get(&p->p_lock);
-		noted = notes_add(&p->p_notes[0], fd);
-		ulock_put(&p->p_lock);
-	}
+	if (!noted)
+		noted = note(p, fd);
 	e->e_mask |= noted ? E_NOTED : 0;
 	return noted;
 }
@@ -400,12 +427,6 @@ static void check_one(int fd)
 		take_all(e, NULL, &failed);
 	ulock_put(&e->e_lock);
 	tell(failed, rc);
-}
-
-static int noted(const struct poller *p)
-{
-	return __atomic_load_n(&p->p_notes[0].o_nr, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
 }
 
 static utime_ns real_now(void)
@@ -467,6 +488,7 @@ static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
 	struct poller *p = (struct poller *)o;
 
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);	/* L7 */
 	if (ns > CHECK && noted(p) != 0)
 		ns = CHECK;
 	(void)uevents_wait(&p->p_events, UEVENTS_MOST, ns, event, p);

@@ -731,6 +731,25 @@ int u_sleep(utime_ns until)
 	return uwait_for(w, until);
 }
 
+/* The record is posted to its own host, which takes it at its next look. */
+int uwait_give_way(void)
+{
+	const struct ustack *u = ustack_self();
+	struct uwait_host *h = u->u_sched->s_waits;
+	struct uwait *w;
+
+	if (h == NULL || h->h_ops == NULL)
+		return u_sleep(unow());
+	w = short_new(UWAIT_SLEEP);
+	if (w == NULL)
+		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
+	w->w_flags |= UWAIT_SURE;
+	w->w_result = 0;
+	(void)uwait_claim(w);
+	h->h_ops->o_post(h, w);
+	return uwait_for(w, UNEVER);
+}
+
 struct uticker uticker(utime_ns period)
 {
 	struct uticker k = { period > 0 ? uafter(period) : 0, period };

@@ -259,6 +259,13 @@ void uwait_free(void *record);
 int uwait_for(struct uwait *w, utime_ns until);
 
 /*
+ * Lets the caller, a thread, go on only after the next look of its dispatcher:
+ * after some 64 switches, or when no other thread can run. For calls that may
+ * succeed again and again without a wait. 0, -ENOMEM; -ENOSYS.
+ */
+int uwait_give_way(void);
+
+/*
  * Not API: for waits that cannot always be claimed. Waits until w, of a thread,
  * has arrived. If the thread cannot block, give_up() shall claim w, or else
  * return false: then the thread holds its processor until w has arrived.

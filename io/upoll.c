@@ -288,6 +288,12 @@ static void tell(struct node *told, int result)
 
 /* Pollers. */
 
+/* Without e_lock, reads may set E_DRAINED meanwhile. */
+static unsigned word_of(const struct entry *e)
+{
+	return __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE);
+}
+
 /* Returns E_STREAM if a short read of fd leaves nothing behind. */
 static unsigned stream(int fd)
 {
@@ -315,7 +321,7 @@ static int arm(struct poller *p, int fd, struct entry *e)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
 	rc = uevents_arm(&p->p_events, fd, mask);
 	if (rc > 0)
-		__atomic_store_n(&e->e_word, ((e->e_word + E_EVENT) &
+		__atomic_store_n(&e->e_word, ((word_of(e) + E_EVENT) &
 				 -(unsigned)E_EVENT) | stream(fd),
 				 __ATOMIC_RELAXED);	/* a new file */
 	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
@@ -333,7 +339,7 @@ static void event(void *poller, int fd, int mask)
 	int rc;
 
 	ulock_get(&e->e_lock);
-	word = (e->e_word & ~E_DRAINED) + E_EVENT;
+	word = (word_of(e) & ~E_DRAINED) + E_EVENT;
 	if (mask & UEVENTS_LAST)
 		word |= E_LAST;
 	__atomic_store_n(&e->e_word, word, __ATOMIC_RELEASE);
@@ -411,7 +417,7 @@ static bool trust(struct poller *p, int fd, struct entry *e)
 	const struct node *n = e->e_first[READERS];
 	bool noted = e->e_mask & E_NOTED;
 
-	if (!(e->e_word & E_DRAINED) || e->e_armed_at != p ||
+	if (!(word_of(e) & E_DRAINED) || e->e_armed_at != p ||
 	    (e->e_mask & ~E_NOTED) != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
@@ -844,7 +850,7 @@ unsigned upoll_word(int fd)
 {
 	const struct entry *e = entry_look(fd);
 
-	return e != NULL ? __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE) : 0;
+	return e != NULL ? word_of(e) : 0;
 }
 
 bool upoll_drained(int fd)
@@ -865,7 +871,7 @@ void upoll_set_drained(int fd, unsigned word)
 /* Forgets what is known of a file. Under e_lock. */
 static void forget(struct entry *e)
 {
-	__atomic_store_n(&e->e_word, (e->e_word + E_EVENT) &
+	__atomic_store_n(&e->e_word, (word_of(e) + E_EVENT) &
 			 -(unsigned)E_EVENT, __ATOMIC_RELAXED);
 	e->e_armed_at = NULL;
 }

@@ -71,11 +71,12 @@
  *
  * REJECTED
  *
- * Trust without an end: the poller would have to know of each close, or a number
- * that is used again would wait for ever. EPOLLONESHOT, so
+ * Trust without an end: the poller would have to know of each close, or a thread
+ * that waits for a number used again would wait without an end. EPOLLONESHOT, so
  * that each event disarms: a system call more for each message, 0.3 us of 3. A
  * CHECK of 10 ms: 8,000 busy connections take longer for a round, so each wait
- * pays the system call, 1 us of 6 with what it misses in the caches.
+ * pays the system call, 1 us of 6 with its cache misses.
+ *
  * Records in epoll_data: in ws another worker may hold an event in its array
  * while the record is freed and used again. A table for each poller: a close
  * would have to lock all of them.

@@ -827,7 +827,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 
 	if (nr > MOST)
 		return b;
-	r = record_new(nr > 0 ? 2 * (unsigned)nr : 1, NULL, &b.b_rc);
+	r = record_new(nr > 0 ? 2 * (unsigned)nr : 1, (void *)-1, &b.b_rc);
 	if (r == NULL)
 		return b;
 	for (i = 0; i < nr && b.b_rc == 0; i++) {

@@ -330,8 +330,9 @@ const char *uwait_kind_name(int kind)
 		[UWAIT_READ] = "read", [UWAIT_WRITE] = "write",
 		[UWAIT_GROUP] = "group", [UWAIT_BARRIER] = "barrier",
 		[UWAIT_ONCE] = "once", [UWAIT_SEND] = "send",
-		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select",
-		[UWAIT_TIMER] = "timer", [UWAIT_OTHER] = "other"
+		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select", [UWAIT_FD] = "fd",
+		[UWAIT_SIGNAL] = "signal", [UWAIT_TIMER] = "timer",
+		[UWAIT_OTHER] = "other"
 	};
 
 	return kind > 0 && kind <= UWAIT_OTHER && name[kind] != NULL ?

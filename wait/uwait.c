@@ -331,7 +331,7 @@ const char *uwait_kind_name(int kind)
 		[UWAIT_GROUP] = "group", [UWAIT_BARRIER] = "barrier",
 		[UWAIT_ONCE] = "once", [UWAIT_SEND] = "send",
 		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select", [UWAIT_FD] = "fd",
-		[UWAIT_SIGNAL] = "signal", [UWAIT_TIMER] = "timer",
+		[UWAIT_TIMER] = "timer",
 		[UWAIT_OTHER] = "other"
 	};
 

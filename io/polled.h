@@ -81,10 +81,12 @@ static inline bool uevents_grow(void *at, int *room, int nr, size_t size)
 		more = more > 0 ? more * 2 : 64;
 	if (more == *room)
 		return true;
-	grown = realloc(*list, more * size);
+	grown = calloc(more, size);
 	if (grown == NULL)
 		return false;
-	memset((char *)grown + *room * size, 0, (more - *room) * size);
+	if (*room > 0)
+		memcpy(grown, *list, *room * size);
+	free(*list);
 	*list = grown;
 	*room = more;
 	return true;

@@ -370,10 +370,13 @@ static bool notes_add(struct notes *o, int fd)
 {
 	if (o->o_nr == o->o_room) {
 		int room = o->o_room > 0 ? 2 * o->o_room : 64;
-		int *grown = realloc(o->o_fd, room * sizeof *grown);
+		int *grown = malloc(room * sizeof *grown);
 
 		if (grown == NULL)
 			return false;
+		if (o->o_nr > 0)
+			memcpy(grown, o->o_fd, o->o_nr * sizeof *grown);
+		free(o->o_fd);
 		o->o_fd   = grown;
 		o->o_room = room;
 	}

@@ -89,7 +89,7 @@ static void end(void)
  */
 static void exact(int procs, int nr)
 {
-	int rounds = 1, share = nr / procs;
+	int rounds = 1, share = (nr + procs - 1) / procs;
 
 	for (; share > DEAL_MIN; share /= 2)
 		rounds++;

@@ -163,14 +163,16 @@ static inline int uevents_copy(struct uevents *v, bool sleeps)
 	return nr + 1;
 }
 
-/* Takes fd out, if it is still armed. */
-static inline bool uevents_take(struct uevents *v, int fd)
+/* Takes fd out, if it is still armed: for the file *id. */
+static inline bool uevents_take(struct uevents *v, int fd,
+				struct uevents_id *id)
 {
 	int at;
 
 	ulock_get(&v->v_lock);
 	at = v->v_at[fd];
 	if (at != 0) {
+		*id = v->v_id[at - 1];
 		v->v_fd[at - 1] = v->v_fd[--v->v_nr];
 		v->v_id[at - 1] = v->v_id[v->v_nr];
 		v->v_at[v->v_fd[at - 1].fd] = at;
@@ -182,7 +184,22 @@ static inline bool uevents_take(struct uevents *v, int fd)
 
 static inline void uevents_disarm(struct uevents *v, int fd)
 {
-	(void)uevents_take(v, fd);
+	struct uevents_id id;
+
+	(void)uevents_take(v, fd, &id);
+}
+
+/* Returns what to report of fd, which was armed for the file id. */
+static inline int uevents_mask(int fd, struct uevents_id id, int is)
+{
+	int any = POLLHUP | POLLERR | POLLNVAL;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || st.st_ino != id.i_ino ||
+	    st.st_dev != id.i_dev)
+		return UEVENTS_OTHER;
+	return (is & (POLLIN | any) ? UREAD : 0) |
+	       (is & (POLLOUT | any) ? UWRITE : 0);
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
@@ -190,6 +207,7 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 			       void *arg)
 {
 	int nr = uevents_copy(v, ns != 0);
+	struct uevents_id id;
 	char drop[64];
 	int reported = 0;
 	int left;
@@ -204,16 +222,14 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	}
 	for (i = 1; i < nr && left > 0 && reported < most; i++) {
 		int is = v->v_copy[i].revents;
-		int any = POLLHUP | POLLERR | POLLNVAL;
+		int fd = v->v_copy[i].fd;
 
 		if (is == 0)
 			continue;
 		left--;
-		if (!uevents_take(v, v->v_copy[i].fd))
+		if (!uevents_take(v, fd, &id))
 			continue;
-		event(arg, v->v_copy[i].fd,
-		      (is & (POLLIN | any) ? UREAD : 0) |
-		      (is & (POLLOUT | any) ? UWRITE : 0));
+		event(arg, fd, uevents_mask(fd, id, is));
 		reported++;
 	}
 	return reported;

@@ -144,15 +144,19 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask)
 	return rc;
 }
 
-/* Copies what is armed. Returns how many; the pipe is first. */
-static inline int uevents_copy(struct uevents *v, bool sleeps)
+/*
+ * Copies what is armed, and sets *all to whether there was memory for all of it.
+ * Returns how many; the pipe is first.
+ */
+static inline int uevents_copy(struct uevents *v, bool sleeps, bool *all)
 {
 	int nr;
 
 	ulock_get(&v->v_lock);
 	nr = v->v_nr;
-	if (!uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
-			  sizeof *v->v_copy))
+	*all = uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
+			    sizeof *v->v_copy);
+	if (!*all)
 		nr = v->v_copy_room - 1;
 	if (nr >= 0) {
 		v->v_copy[0] = (struct pollfd){ v->v_read, POLLIN, 0 };
@@ -206,15 +210,16 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 			       void (*event)(void *arg, int fd, int mask),
 			       void *arg)
 {
-	int nr = uevents_copy(v, ns != 0);
+	bool all;
+	int nr = uevents_copy(v, ns != 0, &all);
 	struct uevents_id id;
 	char drop[64];
 	int reported = 0;
 	int left;
 	int i;
 
-	/* Without memory for a copy it is looked at again soon. */
-	left = poll(v->v_copy, nr, nr > 0 ? uevents_ms(ns) : 1);
+	/* What was not copied is looked at soon. */
+	left = poll(v->v_copy, nr, all || ns == 0 ? uevents_ms(ns) : 1);
 	if (left > 0 && v->v_copy[0].revents != 0) {
 		while (read(v->v_read, drop, sizeof drop) == sizeof drop)
 			;

@@ -35,7 +35,7 @@ FAIL_WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
 
 #define MESSAGES	6
 #define BIG		300000
-#define OTHERS		8		/* threads */
+#define OTHERS		11		/* threads */
 #define SOON		uafter(5 * UTIME_MS)
 #define FAR		1024		/* numbers of a table: see upoll.c */
 
@@ -65,7 +65,7 @@ static void pair(int type, int s[2])
 
 /* What threads do. */
 
-static int small[2], big[2], polled[3][2], listener;
+static int small[2], big[2], shared[2], polled[3][2], listener;
 static struct sockaddr_un address;
 static socklen_t address_len;
 static long done;
@@ -147,6 +147,34 @@ static void reads_big(void *arg)
 	add(&done, 1);
 }
 
+/* Two threads wait for the same datagrams. */
+static void shares(void *arg)
+{
+	ssize_t rc;
+	char b[8];
+	int i;
+
+	(void)arg;
+	for (i = 0; i < MESSAGES; i++) {
+		while (again(rc = u_read(shared[0], b, sizeof b, UNEVER)))
+			;
+		CHECK(rc == 1 && b[0] == 's');
+	}
+	add(&done, 1);
+}
+
+static void sends(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 2 * MESSAGES; i++) {
+		must_write(shared[1], 's');
+		yield();
+	}
+	add(&done, 1);
+}
+
 static void polls(void *arg)
 {
 	struct pollfd f[3];
@@ -207,6 +235,7 @@ static void connects(void *arg)
 	add(&done, 1);
 }
 
+#if !defined(__linux__) || defined(UIO_POLL)
 /*
  * Ends the failures if all others wait. With poll() a poller without memory
  * tells no thread, but looks again and again.
@@ -222,6 +251,8 @@ static void recovers(void *arg)
 			fail_rest();
 	}
 }
+
+#endif
 
 /* All of them, while calls fail. */
 
@@ -244,20 +275,27 @@ static void opens(void)
 
 	pair(SOCK_STREAM, small);
 	pair(SOCK_STREAM, big);
+	pair(SOCK_DGRAM, shared);
 	for (i = 0; i < 3; i++)
 		pair(SOCK_DGRAM, polled[i]);
 	listens();
+}
+
+static void close_two(const int s[2])
+{
+	CHECK(u_close(s[0]) == 0 && u_close(s[1]) == 0);
 }
 
 static void closes(void)
 {
 	int i;
 
-	for (i = 0; i < 2; i++) {
-		close(small[i]), close(big[i]);
-		close(polled[0][i]), close(polled[1][i]), close(polled[2][i]);
-	}
-	close(listener);
+	close_two(small);
+	close_two(big);
+	close_two(shared);
+	for (i = 0; i < 3; i++)
+		close_two(polled[i]);
+	CHECK(u_close(listener) == 0);
 }
 
 /* False: the scheduler could not be made. */
@@ -265,7 +303,7 @@ static bool try_all(int p)
 {
 	static void (*const f[])(void *) = {
 		pongs, pings, reads_big, writes_big, polls, is_polled,
-		accepts, connects,
+		accepts, connects, shares, shares, sends,
 #if !defined(__linux__) || defined(UIO_POLL)
 		recovers,
 #endif
@@ -342,6 +380,45 @@ static void far_numbers(void)
 	make(0, far_away, NULL);
 	start_and_finish();
 	fail_held_nr = 0;
+}
+
+/*
+ * Trust that cannot be noted is none: the byte of another file at the number
+ * arrives. Trust begins with a wait that a byte ends.
+ */
+static void puts_late(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		yield();
+	CHECK(write((int)(intptr_t)arg, "l", 1) == 1);
+}
+
+static void trusts(void *arg)
+{
+	int s[2], new[2];
+
+	(void)arg;
+	pair(SOCK_STREAM, s);
+	pair(SOCK_STREAM, new);
+	make(0, puts_late, (void *)(intptr_t)s[1]);
+	must_read(s[0], 'l');
+	CHECK(dup2(new[0], s[0]) == s[0]);
+	CHECK(write(new[1], "n", 1) == 1);
+	fail_arm(FAIL_MEMORY, 1, true);
+	must_read(s[0], 'n');
+	fail_rest();
+	CHECK(close(s[0]) == 0 && close(s[1]) == 0);
+	CHECK(close(new[0]) == 0 && close(new[1]) == 0);
+}
+
+static void without_notes(void)
+{
+	doing("trust");
+	begin(1, 0);
+	make(0, trusts, NULL);
+	start_and_finish();
 }
 
 /* Descriptors. */
@@ -436,6 +513,7 @@ int main(int argc, char **argv)
 			(void)fail_each(FAIL_THREAD | FAIL_INIT, all, run, p);
 		}
 	far_numbers();
+	without_notes();
 	for (p = 1; p <= 2; p++)
 		all_full(p);
 	return 0;

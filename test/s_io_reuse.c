@@ -268,8 +268,8 @@ static void is_closed(void *arg)
 	add(&done, 1);
 }
 
-/* Two numbers of one file, with a waiter each: the close of one is its own. */
-static void two_numbers(void *arg)
+/* u_close() ends a wait, also if the number is used before the waiter runs. */
+static void closed_rightly(void *arg)
 {
 	int s[2], copy;
 
@@ -282,7 +282,11 @@ static void two_numbers(void *arg)
 	pinned(0, has_blocked, &blocked);
 	await(&blocked);
 	CHECK(u_close(copy) == 0);
+	CHECK(dup2(s[0], copy) == copy);
+	put(s[1], 'x');			/* for the next waiter */
 	await(&done);
+	must_read(copy, 'x');
+	CHECK(close(copy) == 0);
 	reads_late(s[0], s[1]);
 	close_all(s, 2);
 }
@@ -458,7 +462,7 @@ int main(int argc, char **argv)
 		alone(p, used_again);
 		doing("left behind");
 		alone(p, left_behind);
-		alone(p, two_numbers);
+		alone(p, closed_rightly);
 	}
 	doing("passed on");
 	passed_on(takes_turns, takes_turns);

@@ -42,6 +42,7 @@
 
 #define UEVENTS_MOST	256	/* events of a wait */
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
+#define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 
 /* Rounds up: a sleep that is too short would be repeated. */
 static inline int uevents_ms(utime_ns ns)

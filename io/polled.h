@@ -146,15 +146,19 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask)
 	return rc;
 }
 
-/* Copies what is armed. Returns how many; the pipe is first. */
-static inline int uevents_copy(struct uevents *v, bool sleeps)
+/*
+ * Copies what is armed, and sets *all to whether there was memory for all of it.
+ * Returns how many; the pipe is first.
+ */
+static inline int uevents_copy(struct uevents *v, bool sleeps, bool *all)
 {
 	int nr;
 
 	ulock_get(&v->v_lock);
 	nr = v->v_nr;
-	if (!uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
-			  sizeof *v->v_copy))
+	*all = uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
+			    sizeof *v->v_copy);
+	if (!*all)
 		nr = v->v_copy_room - 1;
 	if (nr >= 0) {
 		v->v_copy[0] = (struct pollfd){ v->v_read, POLLIN, 0 };
@@ -165,14 +169,16 @@ static inline int uevents_copy(struct uevents *v, bool sleeps)
 	return nr + 1;
 }
 
-/* Takes fd out, if it is still armed. */
-static inline bool uevents_take(struct uevents *v, int fd)
+/* Takes fd out, if it is still armed: for the file *id. */
+static inline bool uevents_take(struct uevents *v, int fd,
+				struct uevents_id *id)
 {
 	int at;
 
 	ulock_get(&v->v_lock);
 	at = v->v_at[fd];
 	if (at != 0) {
+		*id = v->v_id[at - 1];
 		v->v_fd[at - 1] = v->v_fd[--v->v_nr];
 		v->v_id[at - 1] = v->v_id[v->v_nr];
 		v->v_at[v->v_fd[at - 1].fd] = at;
@@ -184,21 +190,38 @@ static inline bool uevents_take(struct uevents *v, int fd)
 
 static inline void uevents_disarm(struct uevents *v, int fd)
 {
-	(void)uevents_take(v, fd);
+	struct uevents_id id;
+
+	(void)uevents_take(v, fd, &id);
+}
+
+/* Returns what to report of fd, which was armed for the file id. */
+static inline int uevents_mask(int fd, struct uevents_id id, int is)
+{
+	int any = POLLHUP | POLLERR | POLLNVAL;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || st.st_ino != id.i_ino ||
+	    st.st_dev != id.i_dev)
+		return UEVENTS_OTHER;
+	return (is & (POLLIN | any) ? UREAD : 0) |
+	       (is & (POLLOUT | any) ? UWRITE : 0);
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 			       void (*event)(void *arg, int fd, int mask),
 			       void *arg)
 {
-	int nr = uevents_copy(v, ns != 0);
+	bool all;
+	int nr = uevents_copy(v, ns != 0, &all);
+	struct uevents_id id;
 	char drop[64];
 	int reported = 0;
 	int left;
 	int i;
 
-	/* Without memory for a copy it is looked at again soon. */
-	left = poll(v->v_copy, nr, nr > 0 ? uevents_ms(ns) : 1);
+	/* What was not copied is looked at soon. */
+	left = poll(v->v_copy, nr, all || ns == 0 ? uevents_ms(ns) : 1);
 	if (left > 0 && v->v_copy[0].revents != 0) {
 		while (read(v->v_read, drop, sizeof drop) == sizeof drop)
 			;
@@ -206,16 +229,14 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	}
 	for (i = 1; i < nr && left > 0 && reported < most; i++) {
 		int is = v->v_copy[i].revents;
-		int any = POLLHUP | POLLERR | POLLNVAL;
+		int fd = v->v_copy[i].fd;
 
 		if (is == 0)
 			continue;
 		left--;
-		if (!uevents_take(v, v->v_copy[i].fd))
+		if (!uevents_take(v, fd, &id))
 			continue;
-		event(arg, v->v_copy[i].fd,
-		      (is & (POLLIN | any) ? UREAD : 0) |
-		      (is & (POLLOUT | any) ? UWRITE : 0));
+		event(arg, fd, uevents_mask(fd, id, is));
 		reported++;
 	}
 	return reported;

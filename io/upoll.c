@@ -63,8 +63,8 @@
  *     node is for the file that has the number when it is armed.
  * L5. A poller lives as long as its scheduler. While a record of it is in a
  *     ring, o_waits keeps the scheduler from its end.
- * L6. A descriptor is in the notes of a poller once if E_NOTED is set, and else
- *     in none.
+ * L6. A descriptor is in the notes of the poller e_noted. A thread that waits in
+ *     trust, waits at this poller: others may have no waits, and so never check.
  * L7. A sleep in a poller ends within CHECK while something is noted. The
  *     sleeper takes the role before it looks at the notes. A thread adds the
  *     first note before it looks at the role, and then wakes the holder.
@@ -116,6 +116,7 @@ struct poller {
 	struct uwait_source p_source;	/* first */
 	struct uevents      p_events;
 	int                 p_forks;
+	unsigned            p_nr;	/* no other poller has it; not 0 */
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
 	struct ulock        p_lock;	/* protects p_notes */
@@ -129,9 +130,9 @@ struct node {
 	struct node *n_next;
 	struct node *n_prev;		/* NULL: in no ring */
 	int          n_fd;
-	unsigned     n_index   : 16;	/* in r_node */
-	unsigned     n_ring    : 1;
-	unsigned     n_is_last : 1;	/* of r_node */
+	uint16_t     n_index;		/* in r_node */
+	uint8_t      n_ring;
+	bool         n_is_last;		/* of r_node; the waiter's alone */
 };
 
 struct record {
@@ -145,19 +146,19 @@ enum { READERS, WRITERS, RINGS };
 /* In e_word; events are counted above. */
 enum { E_DRAINED = 1, E_LAST = 2, E_STREAM = 4, E_EVENT = 8 };
 
-enum { E_NOTED = 4 };			/* in e_mask, beside UREAD and UWRITE */
-
 struct entry {
 	struct ulock   e_lock;
 	unsigned       e_word;		/* atomic */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
-	int            e_mask;		/* for what */
+	int            e_mask;		/* for what: UREAD, UWRITE */
+	unsigned       e_noted;		/* p_nr of a poller: L6 */
 };
 
 static struct entry *page[PAGES];	/* each made once (atomic) */
 static struct ulock  pollers_lock;
 static struct poller *pollers;
+static unsigned poller_nr;		/* made so far; under pollers_lock */
 static int forks;			/* of this process, or its ancestors */
 static __thread unsigned calls;		/* since a thread has waited here */
 
@@ -205,6 +206,18 @@ static struct record *record_of(const struct node *n)
 {
 	return (struct record *)(uintptr_t)((const char *)(n - n->n_index) -
 					    offsetof(struct record, r_node));
+}
+
+/* Returns e_word, which upoll_set_drained() changes without the lock. */
+static unsigned word_of(const struct entry *e)
+{
+	return __atomic_load_n(&e->e_word, __ATOMIC_RELAXED);
+}
+
+/* Returns e_word of a new file, of which nothing is known. Under e_lock. */
+static unsigned word_of_new(const struct entry *e)
+{
+	return (word_of(e) + E_EVENT) & -(unsigned)E_EVENT;
 }
 
 static void put_last(struct entry *e, struct node *n)
@@ -291,12 +304,6 @@ static void tell(struct node *told, int result)
 
 /* Pollers. */
 
-/* Without e_lock, reads may set E_DRAINED meanwhile. */
-static unsigned word_of(const struct entry *e)
-{
-	return __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE);
-}
-
 /* Returns E_STREAM if a short read of fd leaves nothing behind. */
 static unsigned stream(int fd)
 {
@@ -324,11 +331,10 @@ static int arm(struct poller *p, int fd, struct entry *e)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
 	rc = uevents_arm(&p->p_events, fd, mask);
 	if (rc > 0)
-		__atomic_store_n(&e->e_word, ((word_of(e) + E_EVENT) &
-				 -(unsigned)E_EVENT) | stream(fd),
-				 __ATOMIC_RELAXED);	/* a new file */
+		__atomic_store_n(&e->e_word, word_of_new(e) | stream(fd),
+				 __ATOMIC_RELAXED);
 	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
-	e->e_mask     = (e->e_mask & E_NOTED) | mask;
+	e->e_mask     = mask;
 	return rc;
 }
 
@@ -350,7 +356,7 @@ static void event(void *poller, int fd, int mask)
 		(void)take_first(e, READERS, p, &told);
 	if (mask & UWRITE)
 		(void)take_first(e, WRITERS, p, &told);
-	rc = arm(p, fd, e);
+	rc = mask & UEVENTS_OTHER ? -EBADF : arm(p, fd, e);
 	if (rc < 0)
 		take_all(e, p, &failed);
 	ulock_put(&e->e_lock);
@@ -421,20 +427,19 @@ static bool note(struct poller *p, int fd)
 static bool trust(struct poller *p, int fd, struct entry *e)
 {
 	const struct node *n = e->e_first[READERS];
-	bool noted = e->e_mask & E_NOTED;
 
 	if (!(word_of(e) & E_DRAINED) || e->e_armed_at != p ||
-	    (e->e_mask & ~E_NOTED) != UREAD || n == NULL || n->n_next != n ||
+	    e->e_mask != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
-	if (!noted)
-		noted = note(p, fd);
-	e->e_mask |= noted ? E_NOTED : 0;
-	return noted;
+	if (e->e_noted != p->p_nr && !note(p, fd))
+		return false;
+	e->e_noted = p->p_nr;
+	return true;
 }
 
-/* Arms a descriptor that was noted, if a thread waits to read it. */
-static void check_one(int fd)
+/* Arms a descriptor that p has noted, if a thread waits to read it. */
+static void check_one(const struct poller *p, int fd)
 {
 	struct entry *e = entry_look(fd);
 	struct node *failed = NULL;
@@ -442,7 +447,8 @@ static void check_one(int fd)
 	int rc = 0;
 
 	ulock_get(&e->e_lock);
-	e->e_mask &= ~E_NOTED;
+	if (e->e_noted == p->p_nr)
+		e->e_noted = 0;
 	n = e->e_first[READERS];
 	if (n != NULL)
 		rc = arm(record_of(n)->r_poller, fd, e);
@@ -481,7 +487,7 @@ static void check_notes(struct poller *p)
 	int i;
 
 	for (i = 0; i < old.o_nr; i++)
-		check_one(old.o_fd[i]);
+		check_one(p, old.o_fd[i]);
 	free(old.o_fd);
 }
 
@@ -589,6 +595,7 @@ static int poller_make(struct poller **out)
 		return rc;
 	}
 	p->p_forks = forks;
+	p->p_nr    = ++poller_nr;
 	__atomic_store_n(&uwait_fd_end, finish, __ATOMIC_RELAXED);
 	p->p_source.o_look  = look;
 	p->p_source.o_sleep = sleep_in;
@@ -877,8 +884,7 @@ void upoll_set_drained(int fd, unsigned word)
 /* Forgets what is known of a file. Under e_lock. */
 static void forget(struct entry *e)
 {
-	__atomic_store_n(&e->e_word, (word_of(e) + E_EVENT) &
-			 -(unsigned)E_EVENT, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->e_word, word_of_new(e), __ATOMIC_RELAXED);
 	e->e_armed_at = NULL;
 }
 

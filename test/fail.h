@@ -10,7 +10,8 @@
  * a call of __wrap_f(), which may call the real f() as __real_f().
  *
  *	kind		functions			errors
- *	FAIL_MEMORY	malloc, calloc, posix_memalign	ENOMEM
+ *	FAIL_MEMORY	malloc, calloc, realloc,
+ *			posix_memalign			ENOMEM
  *	FAIL_MMAP	mmap				ENOMEM
  *	FAIL_MADVISE	madvise				EINVAL ENOMEM EAGAIN
  *	FAIL_MPROTECT	mprotect			ENOMEM
@@ -31,7 +32,7 @@
  *
  * Resources (blocks, mappings, native threads, mutexes, attributes) are noted,
  * and fail_clean() checks that none is left. A block that is freed must have
- * been noted, a mapping with the same size. So memory from realloc() or the
+ * been noted, a mapping with the same size. So memory from strdup() or the
  * like, which the library does not call, would fail at free().
  *
  * With FAIL_MAPS, only mmap() and its like are wrapped; LIBS in the test names
@@ -356,6 +357,39 @@ FAIL_WRAP(void, free, void *block)
 		fail_drop(block, 0);
 	__real_free(block);
 }
+
+#if !defined(USCHED_HARD)
+static size_t fail_size(const void *block)
+{
+	size_t size = 0;
+	int i;
+
+	fail_enter();
+	for (i = 0; i < fail_held_nr; i++)
+		if (fail_held[i].h_at == block)
+			size = fail_held[i].h_size;
+	fail_leave();
+	return size;
+}
+
+/* Always moves the block. */
+FAIL_WRAP(void *, realloc, void *block, size_t size)
+{
+	void *moved = __wrap_malloc(size);
+	size_t had = fail_size(block);
+
+	if (moved == NULL || block == NULL)
+		return moved;
+	memcpy(moved, block, had < size ? had : size);
+	__wrap_free(block);
+	return moved;
+}
+#else
+FAIL_WRAP(void *, realloc, void *block, size_t size)
+{
+	return __real_realloc(block, size);
+}
+#endif
 
 static void fail_count(long *what, long nr)
 {

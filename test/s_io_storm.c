@@ -61,6 +61,7 @@ static long next_conn;			/* atomic, as all that follow */
 static long left;			/* ends */
 static long over;
 static long waited, moved;
+static long lanes;			/* threads that have begun may move */
 static thread *slots[SLOTS];		/* threads that ask for a wake */
 static int  listener[KINDS];
 static int  port;
@@ -217,8 +218,8 @@ static NOINLINE ssize_t try_now(int fd, int what, void *buf, size_t size)
 }
 
 /*
- * Reads or writes e, which may be closed meanwhile. Then its number may be used
- * again. So the wait is for any file, but bytes are taken only under e_lock.
+ * Reads or writes e, which may be closed meanwhile, and its number used again.
+ * So the wait may be for another file, but bytes are taken only under e_lock.
  */
 static ssize_t guarded(struct end *e, int what, void *buf, size_t size)
 {
@@ -232,7 +233,7 @@ static ssize_t guarded(struct end *e, int what, void *buf, size_t size)
 		closed = e->e_closed;
 		n = closed ? -EBADF : try_now(e->e_fd, what, buf, size);
 		ulock_put(&e->e_lock);
-		CHECK(rc == 0 || rc == -ETIMEDOUT || (rc == -EBADF && closed));
+		CHECK(rc == 0 || rc == -ETIMEDOUT || closed);
 	} while (n == -EAGAIN);
 	return n;
 }
@@ -499,6 +500,7 @@ static void starts(void *arg)
 	int i;
 
 	(void)arg;
+	lanes = ustack_self()->u_lane != 0;
 	for (i = 0; i < 4; i++) {
 		make(i, accepts, &listener[i % 2 ? TCP : UNIX]);
 		make(i, wakes, NULL);
@@ -556,7 +558,7 @@ static void storm(int procs, long nr)
 	printf("%d processors: %ld connections, %ld of %ld waits moved\n",
 	       procs, nr, moved, waited);
 #if defined(WS)
-	CHECK(procs == 1 || moved > 0);
+	CHECK(procs == 1 || !lanes || moved > 0);
 #endif
 	free(conns);
 }

@@ -298,6 +298,12 @@ static unsigned stream(int fd)
 	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? E_STREAM : 0;
 }
 
+/* Returns e_word, which readers may change without e_lock. */
+static unsigned word_of(const struct entry *e)
+{
+	return __atomic_load_n(&e->e_word, __ATOMIC_RELAXED);
+}
+
 /* Arms fd at p for all that wait there: L2. As uevents_arm(). Under e_lock. */
 static int arm(struct poller *p, int fd, struct entry *e)
 {
@@ -313,7 +319,7 @@ static int arm(struct poller *p, int fd, struct entry *e)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
 	rc = uevents_arm(&p->p_events, fd, mask);
 	if (rc > 0)
-		__atomic_store_n(&e->e_word, ((e->e_word + E_EVENT) &
+		__atomic_store_n(&e->e_word, ((word_of(e) + E_EVENT) &
 				 -(unsigned)E_EVENT) | stream(fd),
 				 __ATOMIC_RELAXED);	/* a new file */
 	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
@@ -331,7 +337,7 @@ static void event(void *poller, int fd, int mask)
 	int rc;
 
 	ulock_get(&e->e_lock);
-	word = (e->e_word & ~E_DRAINED) + E_EVENT;
+	word = (word_of(e) & ~E_DRAINED) + E_EVENT;
 	if (mask & UEVENTS_LAST)
 		word |= E_LAST;
 	__atomic_store_n(&e->e_word, word, __ATOMIC_RELEASE);
@@ -400,7 +406,7 @@ static bool trust(struct poller *p, int fd, struct entry *e)
 	const struct node *n = e->e_first[READERS];
 	bool noted = e->e_mask & E_NOTED;
 
-	if (!(e->e_word & E_DRAINED) || e->e_armed_at != p ||
+	if (!(word_of(e) & E_DRAINED) || e->e_armed_at != p ||
 	    (e->e_mask & ~E_NOTED) != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
@@ -853,7 +859,7 @@ void upoll_set_drained(int fd, unsigned word)
 /* Forgets what is known of a file. Under e_lock. */
 static void forget(struct entry *e)
 {
-	__atomic_store_n(&e->e_word, (e->e_word + E_EVENT) &
+	__atomic_store_n(&e->e_word, (word_of(e) + E_EVENT) &
 			 -(unsigned)E_EVENT, __ATOMIC_RELAXED);
 	e->e_armed_at = NULL;
 }

@@ -489,7 +489,10 @@ class Records:
                 nob < self.size or size not in (0, nob):
             return None
         text = ": " + self.kinds[field("w_kind")]
-        if field("object") != 0:
+        if self.kinds[field("w_kind")] == "fd":
+            if field("object") < 1 << 31:           # else several: u_poll()
+                text += " %d" % field("object")
+        elif field("object") != 0:
             text += " %#x" % field("object")
             name = re.match(r"(.*?)(?: in section| of )", gdb.execute(
                 "info symbol %#x" % field("object"), to_string=True))

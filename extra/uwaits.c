@@ -971,7 +971,9 @@ static void say_object(int kind, const void *object)
 	char text[128];
 
 	say("waits: %s", uwait_kind_name(kind));
-	if (object == NULL)
+	if (kind == UWAIT_FD && (intptr_t)object >= 0)
+		say(" %ld", (long)(intptr_t)object);
+	if (kind == UWAIT_FD || object == NULL)
 		return;
 	say(" %#lx", at(object));
 	if (*usymbol_name(text, sizeof text, object, 0) != 0)

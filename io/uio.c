@@ -199,7 +199,7 @@ static int wait_if_drained(int fd, utime_ns until)
 	return wait_for(fd, UREAD, until);
 }
 
-/* The same for reads, which tell whether they have left something. */
+/* Does the same for reads, which tell whether they have left something. */
 #define READ_ALL_THERE(fd, size, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
 	unsigned word;							\

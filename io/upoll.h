@@ -56,7 +56,7 @@ unsigned upoll_word(int fd);
 void upoll_set_drained(int fd, unsigned word);
 bool upoll_drained(int fd);
 
-/* Tells that fd is a new file: what is known of its number is of another. */
+/* Tells that fd is a new file, so that nothing is known of it. */
 void upoll_new(int fd);
 
 /* Closes fd, and ends all waits for it with -EBADF. As u_close(). */

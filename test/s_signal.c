@@ -5,8 +5,9 @@
 /*
  * Signals of several numbers, from SIGRTMIN on, which the kernel does not
  * merge, come from threads, native threads and a child. Threads of all
- * processors and a native thread wait for them, some with deadlines, and others
- * are cancelled. All numbers are returned as often as they were sent.
+ * processors, of another scheduler, and a native thread wait for them, some
+ * with deadlines, and others are cancelled. All numbers are returned as often
+ * as they were sent.
  */
 
 #include "either.h"
@@ -16,6 +17,16 @@
 #define KINDS	3
 #define WAITERS	6
 #define NR	300		/* by each sender; a sender for each kind */
+
+#if defined(LL)
+#include "rr.h"
+#define OTHER(name)	rr_##name
+#define other_make(f, arg)	rr_thread_init(f, arg)
+#else
+#include "ll.h"
+#define OTHER(name)	ll_##name
+#define other_make(f, arg)	ll_thread_init(f, arg, 0)
+#endif
 
 static long sent[KINDS], got[KINDS], running, ended, by_hand;
 
@@ -157,9 +168,19 @@ static void *native_waiter(void *arg)
 	return arg;
 }
 
+/* Another scheduler, whose processors sleep in pollers of their own. */
+static void *other_waiters(void *arg)
+{
+	CHECK(OTHER(init)(2, 0) == 0);
+	CHECK(other_make(waiter, (void *)1) != NULL);
+	CHECK(other_make(waiter, (void *)0) != NULL);
+	CHECK(OTHER(start)() == 0 && OTHER(fini)() == 0);
+	return arg;
+}
+
 static void all(int proc_nr)
 {
-	pthread_t from, to;
+	pthread_t from, to, other;
 	int i;
 
 	ended = 0;
@@ -174,10 +195,12 @@ static void all(int proc_nr)
 	make(0, cancels, NULL);
 	from = native(native_sender, NULL);
 	to = native(native_waiter, NULL);
+	other = native(other_waiters, NULL);
 	start_and_finish();
 	native_join(from);
 	native_join(to);
-	CHECK(ended == WAITERS + 2);
+	native_join(other);
+	CHECK(ended == WAITERS + 4);
 	CHECK(usignal_wait(UNOW) == -EAGAIN);
 }
 

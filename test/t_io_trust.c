@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define WORKERS	3
-#define ROUNDS	30
+#define ROUNDS	4
 
 static int  first[2], second[2];
 static long reads;		/* begun (atomic) */

@@ -330,8 +330,9 @@ const char *uwait_kind_name(int kind)
 		[UWAIT_READ] = "read", [UWAIT_WRITE] = "write",
 		[UWAIT_GROUP] = "group", [UWAIT_BARRIER] = "barrier",
 		[UWAIT_ONCE] = "once", [UWAIT_SEND] = "send",
-		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select",
-		[UWAIT_TIMER] = "timer", [UWAIT_OTHER] = "other"
+		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select", [UWAIT_FD] = "fd",
+		[UWAIT_TIMER] = "timer",
+		[UWAIT_OTHER] = "other"
 	};
 
 	return kind > 0 && kind <= UWAIT_OTHER && name[kind] != NULL ?
@@ -729,6 +730,25 @@ int u_sleep(utime_ns until)
 	if (w == NULL)
 		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
 	return uwait_for(w, until);
+}
+
+/* The record is posted to its own host, which takes it at its next look. */
+int uwait_give_way(void)
+{
+	const struct ustack *u = ustack_self();
+	struct uwait_host *h = u->u_sched->s_waits;
+	struct uwait *w;
+
+	if (h == NULL || h->h_ops == NULL)
+		return u_sleep(unow());
+	w = short_new(UWAIT_SLEEP);
+	if (w == NULL)
+		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
+	w->w_flags |= UWAIT_SURE;
+	w->w_result = 0;
+	(void)uwait_claim(w);
+	h->h_ops->o_post(h, w);
+	return uwait_for(w, UNEVER);
 }
 
 struct uticker uticker(utime_ns period)

@@ -200,7 +200,7 @@ enum uwait_kind {
 	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
 	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
-	UWAIT_SELECT, UWAIT_FD, UWAIT_SIGNAL, UWAIT_TIMER, UWAIT_OTHER
+	UWAIT_SELECT, UWAIT_FD, UWAIT_TIMER, UWAIT_OTHER
 };
 
 /*
@@ -257,6 +257,13 @@ void uwait_free(void *record);
  * once. until is not negative.
  */
 int uwait_for(struct uwait *w, utime_ns until);
+
+/*
+ * Lets the caller, a thread, go on only after the next look of its dispatcher:
+ * after some 64 switches, or when no other thread can run. For calls that may
+ * succeed again and again without a wait. 0, -ENOMEM; -ENOSYS.
+ */
+int uwait_give_way(void);
 
 /*
  * Not API: for waits that cannot always be claimed. Waits until w, of a thread,

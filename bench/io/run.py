@@ -12,7 +12,7 @@ the client has the second.
 --quick	do the servers work? Few connections and messages, one round, half
 	a minute
 --rounds	5
---limit	seconds (600) after which no round begins that would take longer
+--limit	seconds (1200) after which no round begins that would take longer
 --only	questions that begin so
 --by	columns: floor, rr, ws, go, tokio, ll
 --to	where to put io.txt and the tables: in bench/results/, a folder
@@ -316,7 +316,7 @@ def arguments():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--limit", type=float, default=1200)
     parser.add_argument("--only", default="")
     parser.add_argument("--by", default=",".join(USUAL))
     parser.add_argument("--to")

@@ -309,12 +309,6 @@ static unsigned stream(int fd)
 	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? E_STREAM : 0;
 }
 
-/* Returns e_word, which readers may change without e_lock. */
-static unsigned word_of(const struct entry *e)
-{
-	return __atomic_load_n(&e->e_word, __ATOMIC_RELAXED);
-}
-
 /* Arms fd at p for all that wait there: L2. As uevents_arm(). Under e_lock. */
 static int arm(struct poller *p, int fd, struct entry *e)
 {

@@ -67,7 +67,7 @@ static int  listener[KINDS];
 static int  port;
 static char path[64];
 
-/* What follows from the seed. */
+/* Plans, sizes and bytes, which follow from the seed. */
 
 static unsigned id_of(const struct end *e)
 {

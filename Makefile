@@ -150,13 +150,15 @@ test: all $(TIMED) $(TESTS)
 LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh
 check-all: all $(TIMED) $(TESTS)
 	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 \
-		ROUNDS=10000000 test/run.sh \
+		ROUNDS=10000000 STORM=5000 test/run.sh \
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
 		test/matrix.sh
 
-# Random programs of each kind, in turn, until one fails.
-soak:
+# Random programs of each kind, and connections, in turn, until one fails.
+STORMS  := $(filter $(B)/s_io_storm-%,$(TESTS))
+soak: $(STORMS)
 	@while CC="$(CC)" FUZZ_SECONDS=300 test/fuzz.sh && \
+		STORM=5000 test/run.sh $(STORMS) && \
 		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh; do :; done; false
 
 # Which branches of the library the tests take, and why not the others.

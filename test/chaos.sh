@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # chaos.sh: random programs over rr, ll and ws at once, with delays at race
-# windows: no wake is lost, none is doubled, all end (chaos/chaos.h).
+# windows: no wake or value is lost, none is doubled, locks exclude, all end
+# (chaos/chaos.h).
 #
 #	test/chaos.sh			new programs
 #	test/chaos.sh --full		longer, with all builds, and --mutants

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* share.c: what actors share: locks, channels, and scopes to be cancelled. */
+/* share.c: locks and channels that actors share, in scopes to be cancelled. */
 
 #include "chaos.h"
 #include "uchan.h"

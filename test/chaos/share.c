@@ -28,6 +28,12 @@ static void yields(const struct user *u)
 		(void)refused(sched[u->u_set].c_yield());
 }
 
+static void says(const struct user *u, const char *what)
+{
+	if (u->u_actor != NULL)
+		doing(u->u_actor, what);
+}
+
 static utime_ns before_long(struct user *u)
 {
 	return uafter(any(&u->u_random, 200) * UTIME_US);
@@ -47,19 +53,12 @@ static utime_ns deadline(struct user *u)
 /* Checks the result of a wait. Returns whether the event has come. */
 static bool came(const struct user *u, int rc, utime_ns until)
 {
-	switch (rc) {
-	case -EAGAIN:
-		CHECK(until == UNOW);
-		return false;
-	case -ETIMEDOUT:
-		CHECK(until != UNOW && until != UNEVER);
-		return false;
-	case -ECANCELED:
-		CHECK(u->u_scoped);
-		return false;
-	default:
+	if (rc == 0 || rc == -ENOMEM)
 		return !refused(rc);
-	}
+	CHECK((rc == -EAGAIN && until == UNOW) ||
+	      (rc == -ETIMEDOUT && until != UNOW && until != UNEVER) ||
+	      (rc == -ECANCELED && u->u_scoped));
+	return false;
 }
 
 /* Relaxed, so that only the library orders what users do. */
@@ -72,6 +71,9 @@ static long plus(long *at, long nr)
 
 enum { MUTEX, SEM, COND, RW, LOCKS };
 
+static const char *const lock_name[LOCKS] = {
+	"lock a mutex", "take a unit", "wait for room", "read or write"
+};
 static const long most[LOCKS] = { 1, 2, 3, WRITER };	/* may be inside */
 static struct umutex mutex, guard;
 static struct usem   sem;
@@ -147,8 +149,10 @@ static void locks(struct user *u)
 	utime_ns until = deadline(u);
 	long was;
 
+	says(u, lock_name[lock]);
 	if (!came(u, enter(lock, alone, until), until))
 		return;
+	says(u, "stay inside");
 	CHECK(plus(&inside[lock], weight) <= most[lock]);
 	was = lock == MUTEX || lock == RW ? plain[lock] : 0;
 	stay(u);
@@ -249,6 +253,7 @@ static void passes(struct user *u)
 	utime_ns until = deadline(u);
 	unsigned r = any(&u->u_random, 8 * CHANS);
 
+	says(u, "pass a value");
 	if (any(&u->u_random, 300) == 0)
 		closes(OPEN + (int)any(&u->u_random, CHANS - OPEN));
 	if (r % 4 == 0)
@@ -336,6 +341,7 @@ static void in_scope(struct user *u)
 		return;
 	u->u_scoped = true;
 	begun(u, s);
+	says(u, "end a scope");
 	do
 		rc = uscope_end(&s);
 	while (s != NULL && refused(rc));
@@ -383,15 +389,12 @@ void share_init(void)
 
 static void chan_fini(int c)
 {
-	struct user u = { NULL, 1, OUTSIDE, false };
 	long v = 0;
-	int rc;
 
 	closes(c);
-	while ((rc = uchan_recv(chan[c], &v, UNOW)) == 0)
+	while (uchan_recv(chan[c], &v, UNEVER) == 0)
 		passed(c, v, false, 0);
-	CHECK(rc == -EPIPE && uchan_send(chan[c], &v, UNOW) == -EPIPE);
-	pass(&u, c, false, UNEVER);
+	CHECK(uchan_send(chan[c], &v, UNEVER) == -EPIPE);
 	uchan_free(chan[c]);
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # chaos.sh: random programs over rr, ll and ws at once, with delays at race
-# windows: no wake is lost, none is doubled, all end (chaos/chaos.h).
+# windows: no wake or value is lost, none is doubled, locks exclude, all end
+# (chaos/chaos.h).
 #
 #	test/chaos.sh			new programs
 #	test/chaos.sh --full		longer, with all builds, and --mutants
@@ -189,6 +190,19 @@ mutants() {
 		's/ && !lane_stays(t);/;/'
 	broken 'ws: a wake for a worker that sleeps' plain steal/ws.c \
 		'/^static void post_to/,/^}/s/^	uidle_wake.*//'
+	broken 'uwait: a deadline stays in the wheel' plain wait/uwait.c \
+		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
+	broken 'usync: an unlock forgets the waiter' plain wait/usync.c \
+		'/^void umutex_unlock_slow/,/^}/s/== USYNC_QUEUED/== 0/'
+	broken 'usync: a signal for a waiter that has gone' plain wait/usync.c \
+		's/z->z_claimed || uwait_claim(&z->z_wait)/true/'
+	broken 'usync: the last reader is relaxed' tsan wait/usync.c \
+		'/R3 \*/s/acquired(y)/usync_state(y)/'
+	broken 'uchan: a value for a receiver that has gone' plain \
+		wait/uchan.c 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
+		s/;if (likely(uwait_claim(w)))/;/'
+	broken 'uchan: a case that was not chosen stays' plain wait/uchan.c \
+		'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1/'
 }
 
 case $1 in

@@ -557,7 +557,9 @@ broken 'N2 a look at the object first' sync usync.c \
 broken 'N6 a signal for none is relaxed' sync usync.c \
 	's/acquired(y) & USYNC_QUEUED/usync_state(y) \& USYNC_QUEUED/'
 broken 'N6 the end of a group is relaxed' sync usync.c \
-	's/now = acquired(y);/now = usync_state(y);/'
+	'/^int ugroup_wait/,/^}/s/now = acquired(y);/now = usync_state(y);/'
+broken 'R3 the last reader is relaxed' sync usync.c \
+	'/R3 \*/s/acquired(y)/usync_state(y)/'
 broken 'changes are relaxed' sync usync.h \
 	'/to, false,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
 broken 'changes do not release' sync usync.h \

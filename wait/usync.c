@@ -85,6 +85,8 @@
  *     reader lets the first writer in, a writer all readers that wait. So a
  *     reader waits for at most a phase of readers and one writer.
  * R2. A writer that gives up lets the readers in that waited only for it.
+ * R3. The last reader has acquired what the readers before it released, since the
+ *     writer that it lets in sees only what that reader has seen.
  * G1. With waiters, the count becomes 0 under the lock, as the last touch.
  * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
  *     has been counted, and gets 0, even if its deadline was first.
@@ -947,7 +949,7 @@ void urw_unlock(struct urw *l)
 			continue;
 		}
 		lock = enter(y);
-		now = usync_state(y);
+		now = acquired(y);		/* from other readers: R3 */
 		if (now < 2 * URW_READER && now & USYNC_QUEUED) {
 			rw_pass(l, lock, false);
 			return;

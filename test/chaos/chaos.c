@@ -217,8 +217,9 @@ static void init_set(int s)
 }
 
 /*
- * Each set is held once for each actor outside that owes it something; and for
- * the handler, which needs processors to interrupt.
+ * Each set is held once for each actor outside that owes it something; for the
+ * handler, which needs processors to interrupt; and for native threads that
+ * share things.
  */
 static void make_actor(struct actor *a)
 {
@@ -229,6 +230,9 @@ static void make_actor(struct actor *a)
 	for (s = 0; s < SETS; s++)
 		if (a->a_owes[s] > 0 ||
 		    (a->a_kind == HANDLER && program.p_has[s]))
+			sched[s].c_hold();
+	for (s = 0; s < SETS; s++)
+		if (a->a_kind == NATIVE && shares() && program.p_has[s])
 			sched[s].c_hold();
 	if (a->a_kind != HANDLER)
 		add(&alive, 1);
@@ -296,6 +300,7 @@ static void prepare(void)
 
 	alive = children_ended = hostages = registered = 0;
 	make_hot();
+	share_init();
 	handler_set();
 	at_stage("init");
 	each_set(init_set);
@@ -324,6 +329,7 @@ static void run(unsigned seed)
 	each_set(fini_set);
 	at_stage("join");
 	natives_join();
+	share_fini();
 	__atomic_store_n(&failing, 0, __ATOMIC_SEQ_CST);
 	check_all();
 	add(&progress, 1);

@@ -45,6 +45,14 @@
  * is not done with USCHED_DEBUG=yield: W6 exempts pinned threads, and a thread
  * that yields at a point is pinned.
  *
+ * SHARED THINGS
+ *
+ * LIVES and NATIVE share locks and channels (share.c). LIVES may wait for them
+ * without a deadline, since such a wait always ends. A thread that is inside a
+ * lock waits only for wakes that are sure. A native thread never waits for
+ * long, and serves both sides of each channel until all others have ended. As
+ * any actor may end a wait in any set, native threads hold all sets until then.
+ *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
  */
 
@@ -61,7 +69,8 @@ enum { LIVES, PURE, NATIVE, BARE, HANDLER };
 #define THINGS(t)							\
 	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
 	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
-	t(preempt) t(many) t(cross) t(hold) t(time)
+	t(preempt) t(many) t(cross) t(hold) t(time)	\
+	t(lock) t(chan)
 
 enum {
 #define T(name)	T_##name,
@@ -186,6 +195,13 @@ void send_one(struct actor *a, bool post);
 void bear(struct actor *a);
 bool errand(void);
 bool errands_left(void);
+void wait_if_sure(struct actor *a);
+
+/* share.c */
+bool shares(void);
+void share(struct actor *a);
+void share_init(void);
+void share_fini(void);
 
 /* outside.c */
 void  handler_set(void);

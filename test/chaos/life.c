@@ -463,6 +463,25 @@ static void passes_time(struct actor *a)
 		blocks(a, any(&a->a_random, 2) ? sleeps : is_cancelled);
 }
 
+/* Waits for a wake that is sure to come, if there is such a wake. */
+void wait_if_sure(struct actor *a)
+{
+	if (a->a_kind != LIVES || a->a_done >= a->a_sure)
+		return;
+	goes_on(a);
+	waits(a);
+	stops(a);
+}
+
+static void uses(struct actor *a)
+{
+	doing(a, "share");
+	stops(a);
+	share(a);
+	goes_on(a);
+	count(&progress, 1);
+}
+
 /* See "No dead lock" in chaos.h. */
 static bool may_wait(const struct actor *a)
 {
@@ -501,7 +520,7 @@ static void seldom(struct actor *a)
 
 static void step(struct actor *a)
 {
-	switch (any(&a->a_random, 10)) {
+	switch (any(&a->a_random, shares() ? 12 : 10)) {
 	case 0:
 		blocks(a, give_way);
 		break;
@@ -514,6 +533,9 @@ static void step(struct actor *a)
 	case 3:
 		if (a->a_children > 0)
 			bear(a);
+		break;
+	case 10: case 11:
+		blocks(a, uses);
 		break;
 	case 4: case 5: case 6:
 		if (may_wait(a))

@@ -67,6 +67,15 @@ static int processors(void)
 	return nr;
 }
 
+static void release_all(void)
+{
+	int s;
+
+	for (s = 0; s < SETS; s++)
+		if (program.p_has[s])
+			sched[s].c_release();
+}
+
 /*
  * Interrupts processors until the handler has sent all its wakes; their sets
  * are held meanwhile. With ThreadSanitizer a processor that sleeps handles no
@@ -75,7 +84,6 @@ static int processors(void)
 static void *kicker(void *arg)
 {
 	struct actor *a = arg;
-	int s;
 
 	doing(a, "wait for processors");
 	while (get(&registered) < processors())
@@ -90,9 +98,7 @@ static void *kicker(void *arg)
 		if (any(&a->a_random, 4) == 0)
 			usleep(any(&a->a_random, 100));
 	}
-	for (s = 0; s < SETS; s++)
-		if (program.p_has[s])
-			sched[s].c_release();
+	release_all();
 	a->a_ended++;
 	doing(a, "end");
 	return NULL;
@@ -113,15 +119,22 @@ static void *native_main(void *arg)
 			bear(a);
 		else if (r == 12)
 			usleep(any(&a->a_random, 200));
+		else if (r == 13 && shares())
+			share(a);
 		else
 			(void)errand();
 	}
 	a->a_ended++;
 	add(&alive, -1);
 	doing(a, "run errands");
-	while (get(&alive) > 0 || errands_left())
+	while (get(&alive) > 0 || errands_left()) {
+		if (shares())
+			share(a);
 		if (!errand())
 			usleep(20 + any(&a->a_random, 100));
+	}
+	if (shares())
+		release_all();
 	doing(a, "end");
 	return NULL;
 }

@@ -301,11 +301,22 @@ static void write_it(utime_ns until)
 	urw_unlock(&s.rw);
 }
 
+static void read_on(void)
+{
+	MUST(s.nr <= 2);
+	urw_unlock(&s.rw);
+}
+
 static void read_it(void)
 {
 	MUST(urw_read(&s.rw, UNEVER) == 0);
-	MUST(s.nr <= 2);
-	urw_unlock(&s.rw);
+	read_on();
+}
+
+static void init_readers(void)
+{
+	init();
+	MUST(urw_read(&s.rw, UNEVER) == 0 && urw_read(&s.rw, UNEVER) == 0);
 }
 
 static void write_0(void)	{ begin(0); write_it(UNEVER); }
@@ -313,6 +324,8 @@ static void write_1(void)	{ begin(1); write_it(UNEVER); }
 static void write_in_time(void)	{ begin(1); write_it(DEADLINE); }
 static void read_0(void)	{ begin(0); read_it(); }
 static void read_2(void)	{ begin(2); read_it(); }
+static void read_on_0(void)	{ begin(0); read_on(); }
+static void read_on_2(void)	{ begin(2); read_on(); }
 
 static void done_rw(void)
 {
@@ -417,6 +430,9 @@ const struct model_scenario scenarios[] = {
 	  &s, sizeof s, init, { write_0, write_1 }, done_rw },
 	{ "rw: a writer and a reader", 2, 3, 0,
 	  &s, sizeof s, init, { read_0, write_1 }, done_rw },
+	{ "rw: a writer, and two that read", 1, 3, 0,
+	  &s, sizeof s, init_readers, { read_on_0, write_1, read_on_2 },
+	  done_rw },
 	{ "rw: a writer in time or not", 1, 2, 0,
 	  &s, sizeof s, init, { read_0, write_in_time, deadline }, done_rw },
 	{ "rw: a writer in time or not, and readers", MODEL_NOT, 1, 0,

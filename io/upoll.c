@@ -211,7 +211,7 @@ static struct record *record_of(const struct node *n)
 /* Returns e_word, which upoll_set_drained() changes without the lock. */
 static unsigned word_of(const struct entry *e)
 {
-	return __atomic_load_n(&e->e_word, __ATOMIC_RELAXED);
+	return __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE);
 }
 
 /* Returns e_word of a new file, of which nothing is known. Under e_lock. */

@@ -5,8 +5,9 @@
 
 /*
  * Connections are pairs of unix sockets, or come over a listener: of a unix
- * socket, or of TCP over loopback. Each end has a scope with a thread that reads
- * and a thread that writes, at any processor. A plan says how an end behaves:
+ * socket, or of TCP over loopback. Each end has a scope, with a thread that
+ * reads and a thread that writes, at any processor. A plan says how an end
+ * behaves:
  *
  *	CLEAN	sends all, closes its half, and reads up to the end
  *	HASTY	the same, with deadlines that pass
@@ -102,9 +103,11 @@ static void conn_init(struct conn *c, unsigned id)
 		c->c_end[i].e_conn = c;
 		c->c_end[i].e_side = i;
 		if (drawn(id, 2) % 2 == 0)
-			c->c_end[i].e_plan = drawn(id, 3 + i) % 2 ? HASTY : CLEAN;
+			c->c_end[i].e_plan =
+				drawn(id, 3 + i) % 2 != 0 ? HASTY : CLEAN;
 		else
-			c->c_end[i].e_plan = (enum plan)(drawn(id, 3 + i) % PLANS);
+			c->c_end[i].e_plan =
+				(enum plan)(drawn(id, 3 + i) % PLANS);
 	}
 }
 
@@ -563,14 +566,15 @@ static void storm(int procs, long nr)
 	free(conns);
 }
 
-static void more_descriptors(void)
+static void more_descriptors(long nr)
 {
+	long callers = nr < CALLERS ? nr : CALLERS;
 	struct rlimit most;
 
 	CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
 	most.rlim_cur = most.rlim_max;
 	CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
-	if (most.rlim_cur < 3 * CALLERS + SPARE)
+	if (most.rlim_cur < (rlim_t)(3 * callers + SPARE))
 		check_skip("RLIMIT_NOFILE is too small");
 }
 
@@ -585,7 +589,7 @@ int main(int argc, char **argv)
 	long nr = env != NULL && atol(env) >= 4 ? atol(env) : QUICK;
 
 	check_start(argc, argv);
-	more_descriptors();
+	more_descriptors(nr / 2);
 	native_join(native(nothing, NULL));	/* tools make theirs then */
 	storm(1, nr / 4);
 	storm(2, nr / 2);

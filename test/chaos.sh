@@ -154,7 +154,7 @@ mutants() {
 		'/n_next, NULL, __ATOMIC_RELAXED/d
 		s/^	USCHED_RACE(2);/&\n	n->n_next = NULL;/'
 	broken 'park: no unpark' plain wait/park.h \
-		'/^	upark_futex_wake(asleep);/d'
+		'/^		upark_futex_wake(asleep);/s/up.*/;/'
 	broken 'idle: a waker is not counted' plain proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
 	broken 'uproc: no second look' plain proc/uproc.c \

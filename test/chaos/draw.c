@@ -41,7 +41,8 @@ static void draw_things(void)
 
 	read_off();
 	for (i = 0; i < THING_NR; i++)
-		program.p_may[i] = any(&state, 4) != 0;
+		program.p_may[i] = (i < T_lock ? any(&state, 4) :
+			check_hash(program.p_seed, (unsigned)i) % 3) != 0;
 	program.p_may[T_fail]   = any(&state, 4) == 0;
 	program.p_may[T_lanes]  = any(&state, 4) == 0;
 	program.p_may[T_many]   = any(&state, 16) == 0;

@@ -135,7 +135,9 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until);
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 
 /*
- * Closes fd. Those who wait for it get -EBADF. 0, -EBADF, -EIO and so on: after
+ * Closes fd. Threads that wait for it get -EBADF. Other threads must not use fd
+ * any more: between two calls they cannot know that the number may be used
+ * again. 0, -EBADF, -EIO and so on: after
  * each of them fd is closed, unless it was none.
  */
 int u_close(int fd);

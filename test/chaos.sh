@@ -186,10 +186,10 @@ mutants() {
 		'/^static bool is_stuck/,/^}/s/return /&0 \&\& /'
 	broken 'ws: wrong home' plain steal/ws.c \
 		's/if (home != w && home != NULL) {/if (0) {/'
-	broken 'ws: pinned threads go' plain steal/ws.c \
+	broken 'ws: pinned threads go' plain steal/homes.h \
 		's/ && !lane_stays(t);/;/'
 	broken 'ws: a wake for a worker that sleeps' plain steal/ws.c \
-		'/^static void post_to/,/^}/s/^	uidle_wake.*//'
+		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
 	broken 'uwait: a deadline stays in the wheel' plain wait/uwait.c \
 		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
 	broken 'usync: an unlock forgets the waiter' plain wait/usync.c \

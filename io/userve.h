@@ -16,8 +16,8 @@
  * BACK-PRESSURE. While sv_limit connections are open, no more are accepted.
  * Others wait in the backlog of the listener, and then their clients wait. So
  * they do if the system has no descriptors or no memory left (EMFILE, ENFILE,
- * ENOBUFS, ENOMEM). Then the server tries again when a connection has ended, and
- * after a pause, which grows from a millisecond to a second.
+ * ENOBUFS, ENOMEM). Then the server tries again when a connection has ended,
+ * and after a pause, which grows from a millisecond to a second.
  *
  * PROCESSORS. sv_make says where threads run. If it is NULL, rr deals them to
  * its processors in turn, ll keeps them on that of the acceptor, and workers of

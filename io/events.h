@@ -44,6 +44,13 @@
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 
+/* Returns what poll(2) calls a mask of UREAD and UWRITE. */
+static inline short uevents_poll(int mask)
+{
+	return (short)((mask & UREAD ? POLLIN : 0) |
+		       (mask & UWRITE ? POLLOUT : 0));
+}
+
 /* Rounds up: a sleep that is too short would be repeated. */
 static inline int uevents_ms(utime_ns ns)
 {

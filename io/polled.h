@@ -122,8 +122,7 @@ static inline int uevents_put(struct uevents *v, int fd, int mask,
 	rc  = armed && (was->i_ino != id.i_ino || was->i_dev != id.i_dev);
 	*was = id;
 	v->v_fd[v->v_at[fd] - 1] = (struct pollfd){ .fd = fd,
-		.events = (mask & UREAD ? POLLIN : 0) |
-			  (mask & UWRITE ? POLLOUT : 0) };
+		.events = uevents_poll(mask) };
 	if (v->v_sleeps)
 		upark_write(v->v_wake);
 	v->v_sleeps = false;

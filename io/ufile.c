@@ -86,11 +86,6 @@ struct job {
 	char        fj_bytes[];		/* strings, or data */
 };
 
-static ssize_t result(ssize_t rc)
-{
-	return rc >= 0 ? rc : -errno;
-}
-
 /* Jobs. */
 
 /* Makes a job with room for so many bytes. NULL: no memory. */
@@ -163,7 +158,7 @@ static int job_whole(struct job *j, utime_ns until)
 
 static void call_open(struct job *j)
 {
-	j->fj_result = result(open(j->fj_first, j->fj_flags, j->fj_mode));
+	j->fj_result = upoll_result(open(j->fj_first, j->fj_flags, j->fj_mode));
 }
 
 int u_open(const char *path, int flags, mode_t mode, utime_ns until)
@@ -182,7 +177,7 @@ int u_open(const char *path, int flags, mode_t mode, utime_ns until)
 
 static void call_fsync(struct job *j)
 {
-	j->fj_result = result(fsync(j->fj_fd));
+	j->fj_result = upoll_result(fsync(j->fj_fd));
 }
 
 int u_fsync(int fd, utime_ns until)
@@ -199,7 +194,7 @@ int u_fsync(int fd, utime_ns until)
 
 static void call_stat(struct job *j)
 {
-	j->fj_result = result(stat(j->fj_first, &j->fj_of.stat));
+	j->fj_result = upoll_result(stat(j->fj_first, &j->fj_of.stat));
 }
 
 int u_stat(const char *path, struct stat *st, utime_ns until)
@@ -215,7 +210,7 @@ int u_stat(const char *path, struct stat *st, utime_ns until)
 
 static void call_rename(struct job *j)
 {
-	j->fj_result = result(rename(j->fj_first, j->fj_second));
+	j->fj_result = upoll_result(rename(j->fj_first, j->fj_second));
 }
 
 int u_rename(const char *from, const char *to, utime_ns until)
@@ -229,7 +224,7 @@ int u_rename(const char *from, const char *to, utime_ns until)
 
 static void call_unlink(struct job *j)
 {
-	j->fj_result = result(unlink(j->fj_first));
+	j->fj_result = upoll_result(unlink(j->fj_first));
 }
 
 int u_unlink(const char *path, utime_ns until)
@@ -256,7 +251,7 @@ struct rest {
 static NOINLINE ssize_t move(int fd, bool writes, void *at, size_t size,
 			     off_t offset)
 {
-	return result(writes ? pwrite(fd, at, size, offset) :
+	return upoll_result(writes ? pwrite(fd, at, size, offset) :
 		      pread(fd, at, size, offset));
 }
 
@@ -282,7 +277,7 @@ static NOINLINE bool ends(int fd, off_t offset)
 static NOINLINE ssize_t move_now(const struct rest *t, size_t size)
 {
 	struct iovec v = { t->rs_at, size };
-	ssize_t rc = result(t->rs_writes ?
+	ssize_t rc = upoll_result(t->rs_writes ?
 		pwritev2(t->rs_fd, &v, 1, t->rs_offset, RWF_NOWAIT) :
 		preadv2(t->rs_fd, &v, 1, t->rs_offset, RWF_NOWAIT));
 

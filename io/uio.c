@@ -37,11 +37,6 @@ UPREEMPT_NEVER;
 #define NOINLINE	__attribute__((noinline))
 #define BACKLOG_NAP	(2 * UTIME_MS)	/* a backlog is full: try again */
 
-static ssize_t result(ssize_t rc)
-{
-	return rc >= 0 ? rc : -errno;
-}
-
 static bool again(ssize_t rc)
 {
 	return rc == -EAGAIN || rc == -EWOULDBLOCK;
@@ -49,7 +44,7 @@ static bool again(ssize_t rc)
 
 /* Repeats a call that a signal has interrupted. */
 #define UNINTERRUPTED(rc, call) do {					\
-	rc = result(call);						\
+	rc = upoll_result(call);					\
 } while (__builtin_expect(rc == -EINTR, 0))
 
 /* Waits for another attempt. 0; 1: fd is always ready; or -errno. */
@@ -397,6 +392,8 @@ static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 		UNINTERRUPTED(rc, ACCEPT(fd, addr, len, flags));
 	} while (rc == -ECONNABORTED);
 	(void)flags;
+	if (rc >= 0)
+		upoll_new(rc);
 	return rc;
 }
 
@@ -407,23 +404,14 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 
 	if (rc < 0)
 		return rc;
-	rc = upoll_enter(until);
-	while (rc == 0) {
-		rc = try_accept(fd, addr, len, flags);
-		if (rc >= 0)
-			upoll_new(rc);
-		if (!again(rc))
-			return rc;
-		rc = wait_for(fd, UREAD, until);
-	}
-	return rc;
+	UNTIL_DONE(fd, UREAD, until, try_accept(fd, addr, len, flags), -EAGAIN);
 }
 
 /* -EINPROGRESS: to be called again when fd may be written. */
 static NOINLINE int try_connect(int fd, const struct sockaddr *addr,
 				socklen_t len, bool first)
 {
-	int rc = result(connect(fd, addr, len));
+	int rc = upoll_result(connect(fd, addr, len));
 
 	if (rc == -EINTR || (rc == -EALREADY && !first))
 		return -EINPROGRESS;

@@ -302,6 +302,13 @@ static void tell(struct node *told, int result)
 	}
 }
 
+/* Returns what nodes of p in the rings of e wait for: UREAD, UWRITE. */
+static int mask_of(const struct entry *e, const struct poller *p)
+{
+	return (first_of(e, READERS, p) != NULL ? UREAD : 0) |
+	       (first_of(e, WRITERS, p) != NULL ? UWRITE : 0);
+}
+
 /* Pollers. */
 
 /* Returns E_STREAM if a short read of fd leaves nothing behind. */
@@ -319,15 +326,13 @@ static unsigned stream(int fd)
 /* Arms fd at p for all that wait there: L2. As uevents_arm(). Under e_lock. */
 static int arm(struct poller *p, int fd, struct entry *e)
 {
-	int mask = (first_of(e, READERS, p) != NULL ? UREAD : 0) |
-		   (first_of(e, WRITERS, p) != NULL ? UWRITE : 0);
+	int mask = mask_of(e, p);
 	int rc;
 
 	if (mask == 0)
 		return 0;
 	if (e->e_armed_at != NULL && e->e_armed_at != p &&
-	    first_of(e, READERS, e->e_armed_at) == NULL &&
-	    first_of(e, WRITERS, e->e_armed_at) == NULL)
+	    mask_of(e, e->e_armed_at) == 0)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
 	rc = uevents_arm(&p->p_events, fd, mask);
 	if (rc > 0)
@@ -673,6 +678,12 @@ static void unqueue(struct record *r)
 	}
 }
 
+static void record_free(struct record *r)
+{
+	uwait_source_end(&r->r_poller->p_source);
+	uwait_free(r);
+}
+
 /* Ends a wait: see uwait_fd_end. A single node was taken out by its event. */
 static int finish(struct uwait *w, int rc)
 {
@@ -680,8 +691,7 @@ static int finish(struct uwait *w, int rc)
 
 	if (rc != 0 || !r->r_node->n_is_last)
 		unqueue(r);
-	uwait_source_end(&r->r_poller->p_source);
-	uwait_free(r);
+	record_free(r);
 	return rc;
 }
 
@@ -708,17 +718,15 @@ static NOINLINE struct record *record_new(unsigned nr, const void *object,
 /* Frees r, which never waits, and whose nodes are in no ring. */
 static void record_drop(struct record *r)
 {
-	if (!uwait_claim(&r->r_wait)) {		/* it is being told */
-		(void)uwait_for(&r->r_wait, UNEVER);
-		return;
-	}
-	uwait_source_end(&r->r_poller->p_source);
-	uwait_free(r);
+	if (uwait_claim(&r->r_wait))
+		record_free(r);
+	else
+		(void)uwait_for(&r->r_wait, UNEVER);	/* it is being told */
 }
 
 /*
  * Takes out the nodes of other waits, whose file was closed: see above. Those of
- * r from nr on are for the new file.
+ * r from `from` to `to` are for the new file.
  */
 static void take_stale(struct entry *e, struct record *r, unsigned from,
 		       unsigned to, struct node **told)
@@ -728,8 +736,7 @@ static void take_stale(struct entry *e, struct record *r, unsigned from,
 	for (i = from; i < to; i++)
 		take_out(e, &r->r_node[i]);
 #if defined(USCHED_HARD)
-	if (first_of(e, READERS, r->r_poller) != NULL ||
-	    first_of(e, WRITERS, r->r_poller) != NULL)
+	if (mask_of(e, r->r_poller) != 0)
 		usched_fail("close: threads wait for the descriptor, so only "
 			    "u_close() may close it");
 #endif
@@ -811,8 +818,7 @@ static int poll_natively(struct pollfd *fds, nfds_t nr, utime_ns until)
 int upoll_natively(int fd, int what, utime_ns until)
 {
 	struct pollfd f = { .fd = fd,
-			    .events = (what & UREAD ? POLLIN : 0) |
-				      (what & UWRITE ? POLLOUT : 0) };
+			    .events = uevents_poll(what) };
 	int rc;
 
 	if (utime_is_virtual() && until != UNEVER && until != UNOW)

@@ -59,6 +59,15 @@ bool upoll_drained(int fd);
 /* Tells that fd is a new file, so that nothing is known of it. */
 void upoll_new(int fd);
 
+/*
+ * Returns rc, the result of a call of POSIX, or -errno. In functions that do not
+ * wait: errno belongs to the native thread.
+ */
+static __inline__ ssize_t upoll_result(ssize_t rc)
+{
+	return rc >= 0 ? rc : -errno;
+}
+
 /* Closes fd, and ends all waits for it with -EBADF. As u_close(). */
 int upoll_close(int fd);
 

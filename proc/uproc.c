@@ -948,13 +948,14 @@ static void look_outside(struct uproc *p)
 }
 
 /*
- * Looks outside if it is time. The queue of p may be empty whenever p comes
- * here, and yet p never sleep: others wake its threads as fast as they run.
+ * Looks outside if it is time, and p has not just looked. The queue of p may be
+ * empty whenever p comes here, and yet p never sleep: others wake its threads as
+ * fast as they run.
  */
-static void look_in_time(struct uproc *p)
+static void look_in_time(struct uproc *p, bool looked)
 {
 	p->p_unseen += uproc_queue_len(&p->p_queue);
-	if (p->p_unseen > UNSEEN)
+	if (p->p_unseen > UNSEEN && !looked)
 		look_outside(p);
 }
 
@@ -964,17 +965,19 @@ bool uproc_look(struct uproc *p)
 	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
 	unsigned turns = 0;
 	bool rested = false;
+	bool looked = false;
 
 	if (uwait_outside(&p->p_waits)) {
-		spin = 0;		/* a sleep is a look, and costs no more */
-		if (!uproc_queue_empty(&p->p_queue))
+		spin   = 0;		/* a sleep is a look, and costs no more */
+		looked = !uproc_queue_empty(&p->p_queue);
+		if (looked)
 			look_outside(p);
 	}
 	for (;;) {
 		drain(p);
 		if (!uproc_queue_empty(&p->p_queue)) {
 			if (uwait_outside(&p->p_waits))
-				look_in_time(p);
+				look_in_time(p, looked);
 			if (p->p_random != 0)
 				uproc_shuffle(p);
 			return true;
@@ -1250,7 +1253,6 @@ static void set_free(struct uproc_set *set)
 
 	if (set->set_proc != NULL)
 		sources_free(set);
-
 	if (set->set_calls != NULL)
 		set->set_calls_fini(set->set_calls);
 	for (i = 0; set->set_proc != NULL && i < set->set_nr; i++) {

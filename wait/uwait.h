@@ -193,8 +193,6 @@ void utime_fini(struct usched *s);
  * The waiter takes w out under the lock, so a claimer that has lost the claim
  * under the same lock can rely on w until it unlocks.
  */
-struct uwait;
-
 enum uwait_kind {
 	UWAIT_SLEEP = 1, UWAIT_WAKE,	/* first: freed by uwait.c */
 	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
@@ -202,13 +200,6 @@ enum uwait_kind {
 	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
 	UWAIT_SELECT, UWAIT_FD, UWAIT_TIMER, UWAIT_OTHER
 };
-
-/*
- * Ends each wait of a thread with UWAIT_FD, and frees its record: uwait_for()
- * returns what it returns. So no frame of the waiter has to stay for that. Set
- * by the module of these waits before the first of them (atomic).
- */
-extern int (*uwait_fd_end)(struct uwait *w, int rc);
 
 /* Returns the name of a kind: "sleep", "wake", "join", and so on. */
 const char *uwait_kind_name(int kind);
@@ -257,6 +248,13 @@ void uwait_free(void *record);
  * once. until is not negative.
  */
 int uwait_for(struct uwait *w, utime_ns until);
+
+/*
+ * Ends each wait of a thread with UWAIT_FD, and frees its record: uwait_for()
+ * returns what it returns. So no frame of the waiter has to stay for that. Set
+ * by the module of these waits before the first of them (atomic).
+ */
+extern int (*uwait_fd_end)(struct uwait *w, int rc);
 
 /*
  * Lets the caller, a thread, go on only after the next look of its dispatcher:

@@ -55,6 +55,19 @@ static UNUSED thread *make(int p, void (*f)(void *), void *arg)
 	return t;
 }
 
+/* Makes a thread that stays on processor p, in ws, too. */
+static UNUSED thread *make_pinned(int p, void (*f)(void *), void *arg)
+{
+#if defined(WS)
+	thread *t = ws_thread_pinned(p, f, arg);
+
+	CHECK(t != NULL);
+	return t;
+#else
+	return make(p, f, arg);
+#endif
+}
+
 /* In rr, joinable threads are dealt in turn, so p does not matter. */
 static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
 {

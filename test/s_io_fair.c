@@ -29,16 +29,6 @@
 
 static long done;
 
-/* In ws, this thread stays where it is. */
-static void pinned(int p, void (*f)(void *), void *arg)
-{
-#if defined(WS)
-	CHECK(ws_thread_pinned(p, f, arg) != NULL);
-#else
-	make(p, f, arg);
-#endif
-}
-
 static void pair(int s[2])
 {
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
@@ -190,9 +180,9 @@ static void beside_yields(int procs, int nr)
 	waits = false;
 	yielders = nr;
 	begin(procs, 0);
-	pinned(procs - 1, is_served, NULL);
+	make_pinned(procs - 1, is_served, NULL);
 	for (i = 0; i < nr; i++)
-		pinned(procs - 1, only_yields, i == 0 ? &done : NULL);
+		make_pinned(procs - 1, only_yields, i == 0 ? &done : NULL);
 	start_and_finish();
 	CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
@@ -271,7 +261,7 @@ static void signals(void)
 	SCHED(hold)();
 	for (i = 0; i < PROCS; i++) {
 		pair(link_to[i]);
-		pinned(i, echoes, (void *)(intptr_t)i);
+		make_pinned(i, echoes, (void *)(intptr_t)i);
 		id[i] = native(asks, (void *)(intptr_t)i);
 	}
 	id[PROCS] = native(interrupts, NULL);
@@ -331,7 +321,7 @@ static void idle(int procs)
 	begin(procs, 0);
 	for (i = 0; i < procs; i++) {
 		pair(link_to[i]);
-		pinned(i, idles, (void *)(intptr_t)i);
+		make_pinned(i, idles, (void *)(intptr_t)i);
 	}
 	id = native(watches, (void *)(intptr_t)procs);
 	start_and_finish();

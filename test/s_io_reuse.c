@@ -21,16 +21,6 @@
 #define ROUNDS	6
 #define TURNS	50
 
-/* In ws, this thread stays where it is. */
-static void pinned(int p, void (*f)(void *), void *arg)
-{
-#if defined(WS)
-	CHECK(ws_thread_pinned(p, f, arg) != NULL);
-#else
-	make(p, f, arg);
-#endif
-}
-
 static void pair(int s[2])
 {
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
@@ -147,15 +137,15 @@ static void new_waiter(void *arg)
 static void closes_behind(void *arg)
 {
 	(void)arg;
-	pinned(0, old_waiter, NULL);
-	pinned(0, has_blocked, &blocked);
+	make_pinned(0, old_waiter, NULL);
+	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
 	if (kind == IN_TRUST)		/* the byte has come */
 		CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
 	new_end = replace(ends[0]);
-	pinned(procs - 1, new_waiter, NULL);
+	make_pinned(procs - 1, new_waiter, NULL);
 	set(&blocked, 0);
-	pinned(procs - 1, has_blocked, &blocked);
+	make_pinned(procs - 1, has_blocked, &blocked);
 	await(&blocked);
 	while (procs > 1 && get(&done) == 0)
 		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
@@ -278,8 +268,8 @@ static void closed_rightly(void *arg)
 	copy = dup(s[0]);
 	set(&done, 0);
 	blocked = 0;
-	pinned(0, is_closed, (void *)(intptr_t)copy);
-	pinned(0, has_blocked, &blocked);
+	make_pinned(0, is_closed, (void *)(intptr_t)copy);
+	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
 	CHECK(u_close(copy) == 0);
 	CHECK(dup2(s[0], copy) == copy);
@@ -347,8 +337,8 @@ static void passed_on(void (*first)(void *), void (*second)(void *))
 	turn = 0;
 	pair(ends);
 	begin(2, 0);
-	pinned(0, first, (void *)0);
-	pinned(1, second, (void *)1);
+	make_pinned(0, first, (void *)0);
+	make_pinned(1, second, (void *)1);
 	start_and_finish();
 	close_all(ends, 2);
 }

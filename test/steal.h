@@ -33,14 +33,6 @@ static UNUSED void need_moves(void)
 		check_skip("no lanes: threads that have begun do not move");
 }
 
-static UNUSED thread *make_pinned(int p, void (*f)(void *), void *arg)
-{
-	thread *t = ws_thread_pinned(p, f, arg);
-
-	CHECK(t != NULL);
-	return t;
-}
-
 /*
  * Keeps the caller's worker busy until *at is nr, so that other workers do it.
  */

@@ -24,7 +24,6 @@ io-spread.md has the least and the most, too. The targets that are missed stand
 below.
 """
 
-import argparse
 import ctypes
 import importlib.util
 import os
@@ -312,32 +311,6 @@ def aims(group, question, row, column):
             yield f"cpu / {other}", float(text), most
 
 
-def arguments():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--limit", type=float, default=1200)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--by", default=",".join(USUAL))
-    parser.add_argument("--to")
-    parser.add_argument("--from", dest="source")
-    options = parser.parse_args()
-    options.rounds = options.rounds or (1 if options.quick else 5)
-    if not options.source:
-        options.columns = [c for c in options.by.split(",") if built(c)]
-    return options
-
-
-def built(column):
-    if column not in COLUMNS:
-        sys.exit(f"run.py: no such column: {column}")
-    program, package = COLUMNS[column]
-    if os.access(os.path.join(HERE, program), os.X_OK):
-        return True
-    say(f"{column}: {program} is missing (package {package})")
-    return False
-
-
 def raise_files():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -358,16 +331,13 @@ def begin(options):
 
 
 def main():
-    options = arguments()
+    options = WAITS.arguments(__doc__, 1200, USUAL)
+    options.to = WAITS.folder(options) if not options.source else None
     if not options.source:
-        options.to = WAITS.folder(options)
+        options.columns = [c for c in options.by.split(",")
+                           if WAITS.built(c, COLUMNS, HERE)]
     table = WAITS.recall(options.source or begin(options))
-    medians(table, sys.stdout)
-    if not options.source:
-        for name, print_it in (("io.md", medians), ("io-spread.md", spread)):
-            with open(os.path.join(options.to, name), "w",
-                      encoding="utf-8") as out:
-                print_it(table, out)
+    WAITS.write_tables(options.to, "io", table, medians, spread)
 
 
 if __name__ == "__main__":

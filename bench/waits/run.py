@@ -278,33 +278,45 @@ def folder(options):
     return os.path.join(TOP, "bench", "results", f"{day}-{machine}-{commit}")
 
 
-def arguments():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+def arguments(doc, limit, by):
+    """Parses the command line of a run.py, whose text is doc."""
+    parser = argparse.ArgumentParser(usage=doc.split("usage: ")[1])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--limit", type=float, default=420)
+    parser.add_argument("--limit", type=float, default=limit)
     parser.add_argument("--only", default="")
-    parser.add_argument("--by", default=",".join(COLUMNS))
+    parser.add_argument("--by", default=",".join(by))
     parser.add_argument("--to")
     parser.add_argument("--from", dest="source")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 5)
-    options.columns = [c for c in options.by.split(",") if built(c)]
     return options
 
 
-def built(column):
-    if column not in COLUMNS:
+def built(column, columns, here):
+    """Returns whether a program of columns is in the folder here."""
+    if column not in columns:
         sys.exit(f"run.py: no such column: {column}")
-    program, package = COLUMNS[column]
-    if os.access(os.path.join(HERE, program), os.X_OK):
+    program, package = columns[column]
+    if os.access(os.path.join(here, program), os.X_OK):
         return True
     say(f"{column}: {program} is missing (package {package})")
     return False
 
 
+def write_tables(to, name, table, *tables):
+    """Prints a table, and writes it and another to files of the folder to."""
+    tables[0](table, sys.stdout)
+    for suffix, print_it in zip(("", "-spread"), tables if to else ()):
+        with open(os.path.join(to, f"{name}{suffix}.md"), "w",
+                  encoding="utf-8") as out:
+            print_it(table, out)
+
+
 def main():
-    options = arguments()
+    options = arguments(__doc__, 420, COLUMNS)
+    options.columns = [c for c in options.by.split(",")
+                       if built(c, COLUMNS, HERE)]
     to = folder(options) if not options.source else None
     path = options.source or os.path.join(to, "waits.txt")
     if to:
@@ -312,13 +324,7 @@ def main():
         with open(path, "w", encoding="utf-8") as raw:
             about(raw)
             measure(options, raw)
-    table = recall(path)
-    medians(table, sys.stdout)
-    if to:
-        for name, print_it in (("waits.md", medians),
-                               ("waits-spread.md", spread)):
-            with open(os.path.join(to, name), "w", encoding="utf-8") as out:
-                print_it(table, out)
+    write_tables(to, "waits", recall(path), medians, spread)
 
 
 if __name__ == "__main__":

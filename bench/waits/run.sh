@@ -4,15 +4,7 @@
 # TREE in the environment: another tree of usched, for ours.
 
 cd "$(dirname "$0")" || exit 1
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
-
-# A folder, and the packages that it needs.
-build() {
-	make -s -k -C "$1" >"$log" 2>&1 && return
-	echo "run.sh: $1: not built (package $2): $(grep -m 1 \
-		-iE 'error|not found|no such' "$log")" >&2
-}
+. ../building
 
 case " $* " in
 *' -h '* | *' --help '* | *' --from '*) ;;

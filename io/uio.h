@@ -83,7 +83,7 @@ enum { UREAD = 1, UWRITE = 2 };
  */
 int u_wait_fd(int fd, int what, utime_ns until);
 
-/* As read(2), write(2), readv(2), writev(2). Writes send no SIGPIPE to sockets. */
+/* These act as read(2), write(2), readv(2), writev(2). Sockets raise no SIGPIPE. */
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until);
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until);
 ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until);
@@ -96,7 +96,7 @@ ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until);
 ssize_t u_read_all(int fd, void *buf, size_t size, utime_ns until);
 ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until);
 
-/* As recv(2), send(2) and so on. Sends raise no SIGPIPE. */
+/* These act as recv(2), send(2) and so on. Sends raise no SIGPIPE. */
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until);
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until);
 ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
@@ -137,8 +137,8 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 /*
  * Closes fd. Threads that wait for it get -EBADF. Other threads must not use fd
  * any more: between two calls they cannot know that the number may be used
- * again. 0, -EBADF, -EIO and so on: after
- * each of them fd is closed, unless it was none.
+ * again. 0, -EBADF, -EIO and so on: after each of them fd is closed, unless it
+ * was none.
  */
 int u_close(int fd);
 

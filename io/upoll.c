@@ -40,7 +40,7 @@
  * A server's thread mostly reads all that there is, and waits again. The last
  * read was short, no event has come since, and the descriptor is still armed
  * from the wait before: then the next change is reported, and the wait saves the
- * system call. What it trusts in may be wrong: the descriptor may have been
+ * system call. This trust may be wrong: the descriptor may have been
  * closed by close() and its number used again, or a read was short for another
  * reason. So each wait in trust is noted, and armed after CHECK if it still
  * lasts. Then trust that was wrong has cost up to two CHECKs, and nothing else.

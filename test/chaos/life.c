@@ -337,15 +337,17 @@ static void joins_hostage(void *arg)
 /*
  * A thread holds its worker only where no other thread can be in its lane. It
  * does not if the hard mode makes threads yield at any point: a thread that has
- * yielded there stays with its worker until it goes on.
+ * yielded there stays with its worker until it goes on. Nor does it where some
+ * threads must stay, and may lock: a mutex may be kept for such a thread.
  */
 static bool may_hold(const struct actor *a)
 {
 	const char *words = getenv("USCHED_DEBUG");
+	bool stay = program.p_may[T_pin] || ustack_self()->u_lane == 0;
 
 	return a->a_set == WS && program.p_procs[WS] > 1 &&
 		program.p_may[T_hold] && !program.p_may[T_lanes] &&
-		!program.p_may[T_many] &&
+		!program.p_may[T_many] && !(stay && program.p_may[T_lock]) &&
 		(words == NULL || strstr(words, "yield") == NULL);
 }
 

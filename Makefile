@@ -11,7 +11,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra bench
+FOLDERS := wait io proc steal extra bench wrap
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 
@@ -38,6 +38,8 @@ HAVE_CXX := $(shell command -v $(CXX))
 WRAP    := -Wl$(subst $(empty) ,,$(foreach f,ustack_block ustack_block_hard ustack_abort usched_run usched_run_hard,$(comma)--wrap=$(f)))
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
 LIBS    := libusched.a libusched.so $(if $(HAVE_CXX),libusched_cxx.a)
+# Hooks of libc, which no program needs: wrap/README.md.
+HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
@@ -53,11 +55,11 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
+.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS) $(HOOKS)
 
-all: $(PROGS) $(LIBS) $(SONAME)
+all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS)
 
-$(PROGS) $(TIMED) $(LIBS): %: $(B)/%
+$(PROGS) $(TIMED) $(LIBS) $(HOOKS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 # Programs that are linked in the tree ask for this name.
@@ -126,6 +128,16 @@ $(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
 $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ \
 		-pthread
+
+# By the names of libc; for --wrap; for LD_PRELOAD.
+$(B)/uwrap_link.o: uwrap.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) -DUWRAP_LINK -c -o $@ $<
+
+$(B)/libuwrap.so: uwrap.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -DUWRAP_WEAK -fPIC -shared \
+		-Wl,-soname,$(@F) -o $@ $< -ldl -pthread
 
 TEST_CC = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
 	  $(call libs,$<)
@@ -279,5 +291,5 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/; do $(MAKE) -s -C $$p clean; done

@@ -434,7 +434,10 @@ static void sleeps(void)
 	CHECK(clock_nanosleep(CLOCK_REALTIME, 0, &t, NULL) == 0);
 	CHECK(get(&ran) == 1);
 	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec++;
+	if ((t.tv_nsec += 20000000) >= 1000000000) {
+		t.tv_nsec -= 1000000000;
+		t.tv_sec++;
+	}
 	meanwhile(nothing);
 	CHECK(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &t, NULL) == 0);
 	CHECK(get(&ran) == 1);

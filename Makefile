@@ -250,13 +250,15 @@ peers:
 # Files that install writes and uninstall removes.
 INCDIR  := $(PREFIX)/include/usched
 PCDIR   := $(LIBDIR)/pkgconfig
+HOOKDIR := $(LIBDIR)/usched
 SCRIPT  := $(PREFIX)/share/usched/usched-gdb.py
 # gdb reads this by itself with the shared library, whose real name it has.
 LOADED  := $(GDBDIR)$(LIBDIR)/$(REALNAME)-gdb.py
 PUT     := $(HEADERS:%=$(INCDIR)/%) $(HEADERS_CXX:%=$(INCDIR)/%) $(SCRIPT) $(LOADED) $(addprefix $(LIBDIR)/,\
 	   libusched.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
-	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc
-OWN     := $(INCDIR) $(dir $(SCRIPT))
+	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc $(LIBDIR)/libuwrap.so \
+	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags)
+OWN     := $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
 # A part of the library is inlined into programs, so usched.pc says how the
 # library was compiled.
@@ -272,7 +274,7 @@ pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 	>$(DESTDIR)$(PCDIR)/$(1).pc
 
 install: all
-	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) \
+	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) $(HOOKDIR) \
 		$(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(foreach h,$(HEADERS) $(HEADERS_CXX),$(filter $(h) %/$(h),$(ALL_H))) \
 		$(DESTDIR)$(INCDIR)
@@ -280,6 +282,8 @@ install: all
 	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
+	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
+	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags $(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
 	$(call pc,usched,cooperative threads that copy stacks,-lusched)

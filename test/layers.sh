@@ -23,6 +23,7 @@ below() { # folder or file
 	usched.[ch])	echo usched.h $2 ;;
 	wait)		echo usched.h wait $2 ;;
 	io)		echo usched.h wait proc io ;;
+	wrap)		echo usched.h wait proc io wrap ;;
 	proc)		echo usched.h wait proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
@@ -46,7 +47,7 @@ upwards() {
 	while read -r file; do
 		case $file in
 		bench/peers/*|bench/waits/*|bench/io/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -91,7 +92,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra bench wrap "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}

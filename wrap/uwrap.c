@@ -42,7 +42,9 @@
  * H2. The library itself calls poll() with time-out 0, sockets with
  *     MSG_DONTWAIT, connect() and accept() on non-blocking descriptors, and
  *     all else by native threads. For these a hook makes the real call, so
- *     hooks never call themselves without an end.
+ *     hooks never call themselves without an end. With --wrap a static libc
+ *     calls hooks, too: accept4() of musl calls accept(), if it has no flags.
+ *     So a real call is that which libc would come to in the end.
  * H3. O_NONBLOCK that a hook has set on a listener is never read by another
  *     hook: both hold accept_lock.
  * H4. No function that waits reads or writes errno, since compilers keep its
@@ -536,7 +538,7 @@ static ssize_t transmit(int fd, const struct msghdr *m, int flags, bool any)
 	struct iovec m##_v = { (void *)(uintptr_t)(buf), size };		\
 	struct msghdr m = { .msg_iov = &m##_v, .msg_iovlen = 1 }
 
-/* The same for the arguments of readv() and writev(). */
+/* A struct msghdr for the arguments of readv() and writev(). */
 #define MESSAGE_V(m, v, nr)						\
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)(v),	\
 			    .msg_iovlen = (size_t)(nr) }
@@ -639,21 +641,28 @@ ssize_t hook_sendmsg(int fd, const struct msghdr *m, int flags)
 
 /* Connections. */
 
+static int call_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	return (int)result(flags == 0 ? REAL(accept)(fd, addr, len) :
+			   REAL(accept4)(fd, addr, len, flags));
+}
+
 /* Tries without blocking. *blocks: -EAGAIN means that libc would block. */
 static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 			       int flags, bool *blocks)
 {
-	int rc, was;
+	int rc = -EAGAIN, was;
 
 	pthread_mutex_lock(&accept_lock);			/* H3 */
 	was = fcntl(fd, F_GETFL);
 	*blocks = was >= 0 && !(was & O_NONBLOCK) &&
 		fcntl(fd, F_SETFL, was | O_NONBLOCK) == 0;
-	rc = (int)result(REAL(accept4)(fd, addr, len, flags));
-	if (*blocks)
+	if (*blocks) {
+		rc = call_accept(fd, addr, len, flags);
 		(void)fcntl(fd, F_SETFL, was);
+	}
 	pthread_mutex_unlock(&accept_lock);
-	return rc;
+	return *blocks ? rc : call_accept(fd, addr, len, flags);
 }
 
 static int wait_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -723,9 +732,7 @@ static utime_ns length(time_t s, long ns)
 /* With no descriptor poll() is a sleep. */
 static int poll_until(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
-	int rc = nr > 0 ? u_poll(fds, nr, until) : u_sleep(until);
-
-	return rc;
+	return nr > 0 ? u_poll(fds, nr, until) : u_sleep(until);
 }
 
 int hook_poll(struct pollfd *fds, nfds_t nr, int ms)
@@ -789,7 +796,7 @@ static int sets_begin(struct sets *s)
 	for (f.fd = 0; f.fd < s->s_nr; f.fd++) {
 		for (f.events = i = 0; i < 3; i++)
 			if (has(s->s_set[i], f.fd))
-				f.events |= asked[i];
+				f.events = (short)(f.events | asked[i]);
 		if (f.events != 0)
 			s->s_fds[s->s_fds_nr++] = f;
 	}
@@ -985,7 +992,7 @@ int hook_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	return -rc;
 }
 
-/* A native thread looks; if there is none to be had, libc does, here. */
+/* Lets a native thread look. If there is none, libc looks, here. */
 int hook_getaddrinfo(const char *host, const char *service,
 		     const struct addrinfo *hints, struct addrinfo **list)
 {

@@ -152,7 +152,7 @@ static void changes(void *arg)
 	(void)arg;
 }
 
-/* As the error queue of OpenSSL, the locale, or the buffer of strerror(). */
+/* Stands for the error queue of OpenSSL, the locale, and the like. */
 static void native_state(void)
 {
 	doing("native state");

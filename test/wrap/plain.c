@@ -231,7 +231,7 @@ static void three_bytes(void)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		CHECK(write(fd[1], "abc" + i, 1) == 1);
+		CHECK(write(fd[1], &"abc"[i], 1) == 1);
 		yield();
 	}
 }

@@ -712,7 +712,7 @@ int hook_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	until = deadline(fd, SO_SNDTIMEO);
 	rc = u_connect(fd, addr, len, until);
 	if (rc == -ETIMEDOUT && unow() >= until)
-		rc = -EINPROGRESS;
+		rc = addr->sa_family == AF_UNIX ? -EAGAIN : -EINPROGRESS;
 	return (int)finish(rc, kept);
 }
 

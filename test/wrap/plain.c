@@ -121,9 +121,12 @@ static void read_all(void)
 	CHECK(got == BIG);
 }
 
-/* Takes what comes with the first byte, too. */
+/* The descriptor comes with the first byte, and only there. */
 static void take_descriptor(void)
 {
+	long rest = BIG - 1;
+	ssize_t n;
+
 	char control[CMSG_SPACE(sizeof(int))], buf[1];
 	struct iovec v = { buf, 1 };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
@@ -136,7 +139,11 @@ static void take_descriptor(void)
 	CHECK(c != NULL && c->cmsg_type == SCM_RIGHTS);
 	memcpy(&got, CMSG_DATA(c), sizeof got);
 	CHECK(close(got) == 0);
-	CHECK(recv(fd[0], big + 1, BIG - 1, MSG_WAITALL) == BIG - 1);
+	for (v.iov_base = big, v.iov_len = BIG; rest > 0; rest -= n) {
+		m.msg_controllen = sizeof control;
+		CHECK((n = recvmsg(fd[0], &m, 0)) > 0);
+		CHECK(m.msg_controllen == 0);
+	}
 }
 
 static ssize_t send_descriptor(void)
@@ -190,6 +197,7 @@ static void writes(void)
 static void straight(void)
 {
 	struct timespec bad = { 0, -1 };
+	int udp = socket(AF_INET, SOCK_DGRAM, 0);
 	struct pollfd p;
 	char buf[8];
 	FILE *f;
@@ -199,7 +207,8 @@ static void straight(void)
 	p = (struct pollfd){ .fd = fd[0], .events = POLLIN };
 	meanwhile(nothing);
 	CHECK(recv(fd[0], buf, 8, MSG_DONTWAIT) == -1 && errno == EAGAIN);
-	CHECK(recv(fd[0], buf, 8, MSG_OOB) == -1);
+	CHECK(recv(udp, buf, 8, MSG_ERRQUEUE) == -1 && errno == EAGAIN);
+	close(udp);
 	CHECK(poll(&p, 1, 0) == 0);
 	CHECK(read(fd[0], buf, 0) == 0);
 	CHECK(fcntl(fd[0], F_SETFL, O_NONBLOCK) == 0);
@@ -263,6 +272,7 @@ static void limit(int socket, int option)
 static void timeouts(void)
 {
 	char buf[8];
+	int i, s[3];
 
 	doing("timeouts");
 	pair(SOCK_STREAM);
@@ -282,6 +292,18 @@ static void timeouts(void)
 	CHECK(get(&ran) == 1 && !(fcntl(listener, F_GETFL) & O_NONBLOCK));
 	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO,
 		   &(struct timeval){ 0, 0 }, sizeof(struct timeval));
+	for (i = 0; i < 3; i++)
+		CHECK((s[i] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	limit(s[2], SO_SNDTIMEO);
+	meanwhile(nothing);
+	CHECK(connect(s[0], (void *)&at, sizeof at) == 0);
+	CHECK(connect(s[1], (void *)&at, sizeof at) == 0);
+	CHECK(connect(s[2], (void *)&at, sizeof at) == -1 && errno == EAGAIN);
+	CHECK(get(&ran) == 1);
+	for (i = 0; i < 3; i++) {
+		CHECK(i == 2 || close(accept(listener, NULL, NULL)) == 0);
+		close(s[i]);
+	}
 }
 
 static void connect_to(int *to)
@@ -343,17 +365,22 @@ static void connections(void)
 
 static void drain(void)
 {
+	struct sockaddr_un from;
+	socklen_t len;
 	char buf[64];
 	int i;
 
-	for (i = 0; i < 1000; i++)
-		CHECK(recv(fd[1], buf, 64, 0) == 8);
+	for (i = 0; i < 1000; i++) {
+		len = sizeof from;
+		CHECK(recvfrom(fd[1], buf, 64, 0, (void *)&from, &len) == 8);
+		CHECK(len == sizeof from && from.sun_path[1] == 's');
+	}
 }
 
 /* The receiver is full, but the sender's socket is ready to write. */
 static void datagrams(void)
 {
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct sockaddr_un to = { .sun_family = AF_UNIX }, own = to;
 	int i;
 
 	doing("datagrams");
@@ -361,6 +388,8 @@ static void datagrams(void)
 	CHECK((fd[1] = socket(AF_UNIX, SOCK_DGRAM, 0)) >= 0);
 	snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "d%d", getpid());
 	CHECK(bind(fd[1], (void *)&to, sizeof to) == 0);
+	snprintf(own.sun_path + 1, sizeof own.sun_path - 1, "s%d", getpid());
+	CHECK(bind(fd[0], (void *)&own, sizeof own) == 0);
 	meanwhile(drain);
 	for (i = 0; i < 1000; i++)
 		CHECK(sendto(fd[0], "datagram", 8, 0, (void *)&to, sizeof to)

@@ -64,18 +64,21 @@ skip() { # what
 	false
 }
 
-# The library and the hooks, plain and in the hard mode.
+make_it() { # target, variables
+	${MAKE:-make} -s -j 2 CC="${CC:-cc}" "$@"
+}
+
+# The library and the hooks: plain as make test has built them, and in the hard
+# mode.
 build() {
-	for mode in plain hard; do
-		set -- "B=$tmp/$mode" O=-O1 CC="${CC:-cc}"
-		[ $mode = plain ] || set -- "$@" DEFS=-DUSCHED_HARD
-		${MAKE:-make} -s -j 2 "$@" "$tmp/$mode/libusched.a" \
-			"$tmp/$mode/uwrap.o" || return 1
-	done
-	${MAKE:-make} -s -j 2 "B=$tmp/plain" O=-O1 CC="${CC:-cc}" \
-		"$tmp/plain/uwrap_link.o" "$tmp/plain/libuwrap.so" \
-		"$tmp/plain/libusched.so" &&
-		ln -s libusched.so "$tmp/plain/libusched.so.0"
+	plain=$(make_it --eval='where: ; @echo $(B)' where) &&
+		make_it $plain/libusched.a $plain/libusched.so $plain/uwrap.o \
+			$plain/uwrap_link.o $plain/libuwrap.so &&
+		make_it "B=$tmp/hard" O=-O0 DEFS=-DUSCHED_HARD \
+			"$tmp/hard/libusched.a" "$tmp/hard/uwrap.o" &&
+		ln -s "$PWD/$plain" "$tmp/plain" &&
+		mkdir "$tmp/so" &&
+		ln -s "$tmp/plain/libusched.so" "$tmp/so/libusched.so.0"
 }
 
 hooks() { # object
@@ -124,7 +127,7 @@ until_hung() { # command ...
 
 preload() { # program, libraries
 	link plain RR $1 -L"$tmp/plain" -lusched $2 &&
-		LD_LIBRARY_PATH=$tmp/plain LD_PRELOAD=$tmp/plain/libuwrap.so \
+		LD_LIBRARY_PATH=$tmp/so LD_PRELOAD=$tmp/plain/libuwrap.so \
 			timeout 100 "$tmp/program"
 }
 

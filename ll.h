@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define LL_RUN	128
+#define LL_RUN	63
 
 struct ll_thread {
 	struct uproc_thread l_thread;

@@ -18,11 +18,7 @@
 #include <sys/socket.h>
 
 #define IN_A_ROW	64	/* as in upoll.c */
-#if defined(LL)
-#define UNSEEN		(LL_RUN + 1)	/* ll looks between turns */
-#else
 #define UNSEEN		64	/* as in uproc.c */
-#endif
 #define TURNS		200
 #define LEAST		(40 * IN_A_ROW)
 #define MOST		100	/* threads that yield */

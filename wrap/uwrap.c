@@ -59,6 +59,13 @@
  * shared object that comes before libc. With UWRAP_WEAK a program without the
  * library can be loaded, too: its calls are libc's.
  *
+ * COST
+ *
+ * A message between two threads of a processor takes 5.1 us by read() and
+ * write() with hooks, and 3.2 us by u_read() and u_write(): without hints there
+ * is a try in vain for each wait, and the flags and the time-out are asked. With
+ * the hooks linked, u_read() and u_write() take what they take without.
+ *
  * REJECTED
  *
  * Making descriptors non-blocking when they appear, as many do: then O_NONBLOCK,
@@ -303,7 +310,7 @@ static bool is_nonblocking(int fd)
 /* Returns whether a call that finds nothing would block in libc. */
 static bool blocks(const struct io *o)
 {
-	return !(o->o_flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)) &&
+	return !(o->o_flags & (MSG_OOB | MSG_ERRQUEUE)) &&
 		!o->o_final && !is_nonblocking(o->o_fd);
 }
 
@@ -533,6 +540,12 @@ static ssize_t transmit(int fd, const struct msghdr *m, int flags, bool any)
 	return finish(all(&o, (struct msghdr *)(uintptr_t)m), kept);
 }
 
+/* With MSG_DONTWAIT the real call is the only try: H2, and non-blocking code. */
+static bool may_wait(int flags)
+{
+	return !(flags & MSG_DONTWAIT) && ours();
+}
+
 /* An iovec and a struct msghdr for a buffer. */
 #define MESSAGE(m, buf, size)						\
 	struct iovec m##_v = { (void *)(uintptr_t)(buf), size };		\
@@ -565,7 +578,7 @@ ssize_t hook_recv(int fd, void *buf, size_t size, int flags)
 {
 	MESSAGE(m, buf, size);
 
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(recv)(fd, buf, size, flags);
 	return receive(fd, &m, flags, false);
 }
@@ -576,7 +589,7 @@ ssize_t hook_recvfrom(int fd, void *buf, size_t size, int flags,
 	MESSAGE(m, buf, size);
 	ssize_t rc;
 
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(recvfrom)(fd, buf, size, flags, from, len);
 	m.msg_name    = from;
 	m.msg_namelen = from != NULL ? *len : 0;
@@ -588,7 +601,7 @@ ssize_t hook_recvfrom(int fd, void *buf, size_t size, int flags,
 
 ssize_t hook_recvmsg(int fd, struct msghdr *m, int flags)
 {
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(recvmsg)(fd, m, flags);
 	return receive(fd, m, flags, false);
 }
@@ -615,7 +628,7 @@ ssize_t hook_send(int fd, const void *buf, size_t size, int flags)
 {
 	MESSAGE(m, buf, size);
 
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(send)(fd, buf, size, flags);
 	return transmit(fd, &m, flags, false);
 }
@@ -625,7 +638,7 @@ ssize_t hook_sendto(int fd, const void *buf, size_t size, int flags,
 {
 	MESSAGE(m, buf, size);
 
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(sendto)(fd, buf, size, flags, to, len);
 	m.msg_name    = (void *)(uintptr_t)to;
 	m.msg_namelen = to != NULL ? len : 0;
@@ -634,7 +647,7 @@ ssize_t hook_sendto(int fd, const void *buf, size_t size, int flags,
 
 ssize_t hook_sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	if (!ours())
+	if (!may_wait(flags))
 		return REAL(sendmsg)(fd, m, flags);
 	return transmit(fd, m, flags, false);
 }

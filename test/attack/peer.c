@@ -13,6 +13,11 @@ enum { DEPTH = 8, GOOD = 8, PATIENCE = 40 };
 union io_address peer_server;
 socklen_t peer_server_len;
 
+void peer_start(unsigned seed)
+{
+	check_seed = seed;
+}
+
 /* Files. */
 
 static char byte_of(int file, long at)
@@ -68,8 +73,10 @@ void peer_dial(struct peer *p, int room)
 	p->p_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CHECK(p->p_fd >= 0);
 	io_nodelay(p->p_fd, AF_INET);
-	if (room > 0)
+	if (room > 0) {
 		setsockopt(p->p_fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+		setsockopt(p->p_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+	}
 	CHECK(setsockopt(p->p_fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
 			 sizeof patience) == 0);
 	CHECK(setsockopt(p->p_fd, SOL_SOCKET, SO_SNDTIMEO, &patience,

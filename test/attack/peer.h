@@ -27,13 +27,19 @@ struct peer {
 extern union io_address peer_server;
 extern socklen_t peer_server_len;
 
+/* Sets the seed of the good client, and of messages. */
+void peer_start(unsigned seed);
+
 long peer_file_size(int file);
 void peer_make_files(const char *folder);
 
 /* Writes a request for a file to text. Returns its length. */
 size_t peer_request(char *text, int file);
 
-/* Connects; the test fails if the server refuses. room: bytes of SO_RCVBUF. */
+/*
+ * Connects; the test fails if the server refuses. room: bytes of the socket's
+ * buffers, or 0.
+ */
 void peer_dial(struct peer *p, int room);
 void peer_close(struct peer *p);
 void peer_reset(struct peer *p);

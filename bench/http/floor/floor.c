@@ -22,6 +22,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
@@ -451,6 +452,7 @@ int main(int argc, char **argv)
 	int i;
 
 	options(argc, argv, &ask);
+	signal(SIGPIPE, SIG_IGN);	/* of sendfile() */
 	listener = io_listen(&ask);
 	for (i = 0; i < loop_nr; i++)
 		if ((loops[i].l_epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)

@@ -3,6 +3,7 @@
 
 /*
  *	attack files FOLDER		writes the files that are asked for
+ *	attack get ADDRESS PATH		prints the body of an answer
  *	attack NAME ADDRESS NUMBER
  *
  * NAME		NUMBER		what is done
@@ -121,7 +122,7 @@ static const struct {
 	const char *b_begin, *b_part;
 	long        b_bytes;		/* of all parts */
 	const char *b_end;
-	int         b_status[4];
+	int         b_status[5];
 } bad[] = {
 	{ "GET /", "a", 20000, " HTTP/1.1\r\nHost: a\r\n\r\n", { 414 } },
 	{ "GET /", "a", LARGE, " HTTP/1.1\r\nHost: a\r\n\r\n", { 414 } },
@@ -138,9 +139,9 @@ static const struct {
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9", "9", 5000,
 	  "\r\n\r\n", { 413, 400 } },
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-	  "1\r\na\r\n", 1 << 23, "0\r\n\r\n", { 413, 400, 501 } },
+	  "1\r\na\r\n", 1 << 23, "0\r\n\r\n", { 411, 413, 400, 501 } },
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-	  "f", 100, "\r\n", { 413, 400, 501 } },
+	  "f", 100, "\r\n", { 411, 413, 400, 501 } },
 	{ "GET /n1 HTTP/1.1\r\n", "", 0, "\r\n", { 400 } },
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\n", "Host: a\r\n", 9, "\r\n",
 	  { 400 } },
@@ -151,7 +152,8 @@ static const struct {
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n",
 	  "Content-Length: 2\r\n", 19, "\r\na", { 400 } },
 	{ "GET /n1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n"
-	  "Transfer-Encoding: chunked\r\n", "", 0, "\r\n0\r\n\r\n", { 400 } },
+	  "Transfer-Encoding: chunked\r\n", "", 0, "\r\n0\r\n\r\n",
+	  { 400, 411, 501 } },
 	{ "GET /n1 HTTP/2.0\r\nHost: a\r\n", "", 0, "\r\n", { 505 } },
 	{ "GET n1 HTTP/1.1\r\nHost: a\r\n", "", 0, "\r\n", { 400 } },
 	{ "GET /n1\r\n", "", 0, "\r\n", { 400, 505 } },
@@ -392,23 +394,46 @@ static void attack(const char *name, long number)
 	printf("%s: %ld good requests\n", name, nr);
 }
 
+static void get(const char *path)
+{
+	struct http_head h;
+	struct peer p;
+	char text[256];
+	ssize_t n;
+
+	peer_dial(&p, 0);
+	n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n"
+		     "Connection: close\r\n\r\n", path);
+	CHECK(peer_send(&p, text, n));
+	while ((n = recv(p.p_fd, p.p_room + p.p_nr, PEER_ROOM - p.p_nr, 0)) > 0)
+		p.p_nr += n;
+	n = http_head(&h, p.p_room, p.p_nr);
+	CHECK(n > 0 && h.h_status == 200);
+	fwrite(p.p_room + n, p.p_nr - n, 1, stdout);
+}
+
 int main(int argc, char **argv)
 {
-	long number;
+	long number = 0;
 
 	if (argc == 3 && strcmp(argv[1], "files") == 0) {
 		peer_make_files(argv[2]);
 		return 0;
 	}
 	if (argc != 4 || (peer_server_len = io_address(&peer_server, argv[2]))
-	    == 0 || !io_number(argv[3], 1, 100 * 1000 * 1000, &number)) {
+	    == 0 || (strcmp(argv[1], "get") != 0 &&
+		     !io_number(argv[3], 1, 100 * 1000 * 1000, &number))) {
 		fprintf(stderr, "usage: attack NAME ADDRESS NUMBER\n"
+			"       attack get ADDRESS PATH\n"
 			"       attack files FOLDER\n");
 		return IO_USAGE;
 	}
 	check_start(1, argv);
 	peer_start(check_seed);
 	signal(SIGPIPE, SIG_IGN);
-	attack(argv[1], number);
+	if (strcmp(argv[1], "get") == 0)
+		get(argv[3]);
+	else
+		attack(argv[1], number);
 	return 0;
 }

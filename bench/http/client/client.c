@@ -261,19 +261,24 @@ static void closed_event(struct conn *c, int nr)
 		ask(c, depth);
 }
 
+static bool opened(void)
+{
+	return answered >= client.k_messages || client.k_errors > 0;
+}
+
 /* Opens connections, IO_EVENTS at a time, with an answer for each. */
 static void open_all(void)
 {
 	long wanted = client.k_messages;
 	int i;
 
-	for (i = 0; i < client.k_connections; i++) {
+	for (i = 0; i < client.k_connections && client.k_errors == 0; i++) {
 		dial(&conns[i]);
 		client.k_messages = i + 1;
 		ask(&conns[i], 1);
 		if (i == 0 || client.k_messages % IO_EVENTS == 0 ||
 		    client.k_messages == client.k_connections)
-			run(closed_event, all_done, long_sleep);
+			run(closed_event, opened, long_sleep);
 	}
 	client.k_messages = wanted;
 	for (i = 0; i < client.k_connections; i++)
@@ -459,6 +464,10 @@ int main(int argc, char **argv)
 	prepare();
 	cpu_of_all();
 	open_all();
+	if (client.k_errors > 0) {
+		fprintf(stderr, "client: a first answer is wrong, or missing\n");
+		return IO_FAILED;
+	}
 	start = io_now();
 	cpu = cpu_of_all();
 	(client.k_rate > 0 ? open_loop : closed)();

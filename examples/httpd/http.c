@@ -17,12 +17,12 @@ enum { TOKEN = 1, TARGET = 2, VALUE = 4, MOST = 6, ALL = 7 };
 
 /* What a byte may be a part of. */
 static const unsigned char kind[256] = {
-	['\t'] = VALUE, [' '] = VALUE, ['!'] = ALL, ['"'] = MOST,
+	['\t'] = VALUE, [' '] = VALUE, ['!'] = ALL, ['"'] = VALUE,
 	['#' ... '\''] = ALL, ['(' ... ')'] = MOST, ['*' ... '+'] = ALL,
 	[','] = MOST, ['-' ... '.'] = ALL, ['/'] = MOST, ['0' ... '9'] = ALL,
-	[':' ... '@'] = MOST, ['A' ... 'Z'] = ALL, ['[' ... ']'] = MOST,
-	['^' ... 'z'] = ALL, ['{'] = MOST, ['|'] = ALL, ['}'] = MOST,
-	['~'] = ALL, [0x80 ... 0xff] = VALUE
+	[':' ... '@'] = MOST, ['A' ... 'Z'] = ALL, ['['] = MOST,
+	['\\'] = VALUE, [']'] = MOST, ['^' ... 'z'] = ALL, ['{'] = MOST,
+	['|'] = ALL, ['}'] = MOST, ['~'] = ALL, [0x80 ... 0xff] = VALUE
 };
 
 /* Returns the first byte that is not of this kind. */
@@ -76,7 +76,6 @@ static int request_line(struct http *h, const char *buf, const char *p,
 	int rc;
 
 	h->h_begun = true;
-	h->h_start = span(buf, p, end);
 	if (q == p || q == end || *q != ' ')
 		return -400;
 	h->h_method = q - p == 3 && memcmp(p, "GET", 3) == 0 ? HTTP_GET :
@@ -86,7 +85,11 @@ static int request_line(struct http *h, const char *buf, const char *p,
 	if (q == t || q == end || *q != ' ')
 		return -400;
 	rc = version(h, q + 1, end);
-	return rc == 0 ? path(h, buf, t, q) : rc;
+	if (rc == 0)
+		rc = path(h, buf, t, q);
+	if (rc == 0)
+		h->h_start = span(buf, p, end);
+	return rc;
 }
 
 static int length(struct http *h, const char *p, const char *end)

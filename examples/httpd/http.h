@@ -25,7 +25,7 @@ struct http {
 	int              h_seen;	/* bytes that were looked at */
 	int              h_body;	/* bytes of the body */
 	enum http_method h_method;
-	struct http_span h_start;	/* the request line */
+	struct http_span h_start;	/* the request line, if it is right */
 	struct http_span h_path;	/* as it was sent, with no query */
 	struct http_span h_since;	/* If-Modified-Since */
 	unsigned char    h_hosts, h_lengths, h_codings;

@@ -8,127 +8,119 @@
 #include "usignal.h"
 #include "ws.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-enum {
-	RESERVE = 64,			/* descriptors beside connections */
-	MOMENT  = 500,			/* ms */
-	LOOK    = 20			/* ms */
+#define RESERVE	64			/* descriptors beside connections */
+#define MOMENT	(UTIME_S / 2)		/* between no and no more requests */
+#define LOOK	(20 * UTIME_MS)
+
+static const char letters[] = "apfrnsckt" "bgl";
+
+static const char usage[] =
+	"options of httpd, and defaults:\n"
+	"  -a 127.0.0.1  address\n"
+	"  -p 8080       port; 0: any that is free\n"
+	"  -f -1         descriptor of a socket that listens, inherited\n"
+	"  -r .          folder of the files\n"
+	"  -n 0          processors; 0: as many as there are\n"
+	"  -s rr         scheduler: rr or ws\n"
+	"  -c 1000       connections at a time\n"
+	"  -k 60         s until an idle connection ends\n"
+	"  -t 10         s for a head, for a body, and to take an answer\n"
+	"  -b 1048576    bytes of a body\n"
+	"  -g 10         s for connections after SIGTERM or SIGINT\n"
+	"  -l FILE       access log, which SIGHUP opens again; none\n";
+
+char *text[OPTIONS] = {
+	[HOST] = "127.0.0.1", [PORT] = "8080", [LISTENER] = "-1", [ROOT] = ".",
+	[PROCS] = "0", [SCHED] = "rr", [CONNS] = "1000", [IDLE] = "60",
+	[TIME] = "10", [BODY] = "1048576", [GRACE] = "10"
 };
-
-long o_procs, o_idle, o_time, o_body;
-char *o_log;
+static const long most[OPTIONS] = {	/* 0: it is no number */
+	[PORT] = 65535, [LISTENER] = DESCRIPTORS, [PROCS] = 1024,
+	[CONNS] = DESCRIPTORS / 2, [IDLE] = 86400, [TIME] = 86400,
+	[BODY] = HTTP_BODY, [GRACE] = 86400
+};
+long number[OPTIONS];
 int root, stopping;
-static char *o_host = "127.0.0.1", *o_root = ".", *o_sched = "rr";
-static long o_port, o_fd, o_limit, o_grace;
-
 static struct userve server = { .sv_f = serve };
 static int ended;			/* atomic */
 
-/* Each option has a value: a number or a text. */
-static const struct {
-	char  p_name;
-	char **p_text;
-	long *p_nr, p_usual, p_least, p_most;
-	const char *p_what;
-} option[] = {
-	{ 'a', &o_host, NULL, 0, 0, 0, "address; 127.0.0.1" },
-	{ 'p', NULL, &o_port, 8080, 0, 65535, "port; 0: any that is free" },
-	{ 'f', NULL, &o_fd, -1, -1, CONNS, "inherited socket that listens" },
-	{ 'r', &o_root, NULL, 0, 0, 0, "folder of the files; ." },
-	{ 'n', NULL, &o_procs, 0, 0, 1024, "processors; 0: as many as cpus" },
-	{ 's', &o_sched, NULL, 0, 0, 0, "scheduler, rr or ws; rr" },
-	{ 'c', NULL, &o_limit, 1000, 1, CONNS - RESERVE, "connections" },
-	{ 'k', NULL, &o_idle, 60, 1, 86400, "s, for an idle connection" },
-	{ 't', NULL, &o_time, 10, 1, 86400, "s, for a request, and a client to "
-		"take the answer" },
-	{ 'b', NULL, &o_body, 1 << 20, 0, HTTP_BODY, "bytes of a body" },
-	{ 'g', NULL, &o_grace, 10, 0, 86400, "s, for connections at the end" },
-	{ 'l', &o_log, NULL, 0, 0, 0, "access log; SIGHUP opens it again" },
-};
-
-enum { OPTIONS = sizeof option / sizeof *option };
-
-static void usage(const char *why)
-{
-	int i;
-
-	fprintf(stderr, "httpd: %s\noptions, with their defaults:\n", why);
-	for (i = 0; i < OPTIONS; i++)
-		if (option[i].p_nr != NULL)
-			fprintf(stderr, "  -%c %-8ld %s\n", option[i].p_name,
-				option[i].p_usual, option[i].p_what);
-		else
-			fprintf(stderr, "  -%c TEXT     %s\n",
-				option[i].p_name, option[i].p_what);
-	exit(2);
-}
-
+/* Ends the program: what failed, by rc; 0: an option is wrong. */
 static void die(const char *what, int rc)
 {
-	fprintf(stderr, "httpd: %s: %s\n", what, strerror(-rc));
-	exit(1);
+	fprintf(stderr, "httpd: %s: %s\n", what, rc != 0 ? strerror(-rc) :
+		"is no option, or out of range");
+	if (rc == 0)
+		fputs(usage, stderr);
+	exit(rc == 0 ? 2 : 1);
 }
 
-static void set(const char *name, char *value)
+static void options(int argc, char **argv)
 {
+	const char *at;
 	char *end;
 	int i;
 
-	for (i = 0; i < OPTIONS; i++)
-		if (name[0] == '-' && name[1] == option[i].p_name && !name[2])
-			break;
-	if (i == OPTIONS || value == NULL)
-		usage(name);
-	if (option[i].p_text != NULL) {
-		*option[i].p_text = value;
-		return;
+	for (i = 1; i < argc; i += 2) {
+		at = argv[i][0] == '-' && argv[i][1] && !argv[i][2] ?
+			strchr(letters, argv[i][1]) : NULL;
+		if (at == NULL || i + 1 == argc)
+			die(argv[i], 0);
+		text[at - letters] = argv[i + 1];
 	}
-	*option[i].p_nr = strtol(value, &end, 10);
-	if (*value == 0 || *end != 0 || *option[i].p_nr < option[i].p_least ||
-	    *option[i].p_nr > option[i].p_most)
-		usage(value);
+	for (i = 0; i < OPTIONS; i++) {
+		if (most[i] == 0)
+			continue;
+		number[i] = strtol(text[i], &end, 10);
+		if (end == text[i] || *end != 0 || number[i] > most[i] ||
+		    number[i] < (i == LISTENER ? -1 : i == CONNS || i == TIME))
+			die(text[i], 0);
+	}
+	if (strcmp(text[SCHED], "rr") != 0 && strcmp(text[SCHED], "ws") != 0)
+		die(text[SCHED], 0);
+	if (number[PROCS] == 0)
+		number[PROCS] = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* Makes room for all connections, or says what lacks. */
 static void descriptors(void)
 {
-	long need = o_limit + RESERVE;
+	rlim_t need = number[CONNS] + RESERVE;
 	struct rlimit l;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) != 0)
 		die("getrlimit", -errno);
-	if (l.rlim_max < (rlim_t)need) {
-		fprintf(stderr, "httpd: -c %ld needs %ld descriptors, and the "
-			"limit is %ld (ulimit -Hn)\n", o_limit, need,
+	if (l.rlim_max < need) {
+		fprintf(stderr, "httpd: -c %s needs %ld descriptors, and the "
+			"limit is %ld (ulimit -Hn)\n", text[CONNS], (long)need,
 			(long)l.rlim_max);
 		exit(1);
 	}
-	l.rlim_cur = l.rlim_cur < (rlim_t)need ? (rlim_t)need : l.rlim_cur;
+	l.rlim_cur = l.rlim_cur < need ? need : l.rlim_cur;
 	if (setrlimit(RLIMIT_NOFILE, &l) != 0)
 		die("setrlimit", -errno);
 }
 
-static void listener(void)
+static void prepare(void)
 {
-	int on = 0, rc = 0;
-	socklen_t len = sizeof on;
-	char what[300];
+	int rc = 0;
 
-	snprintf(what, sizeof what, "%s port %ld", o_host, o_port);
-	server.sv_fd = o_fd >= 0 ? o_fd : u_listen_tcp(o_host, o_port, 0, 0);
-	if (server.sv_fd < 0)
-		die(what, server.sv_fd);
-	if (getsockopt(server.sv_fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) != 0)
-		rc = -errno;
-	if (rc != 0 || !on)
-		die("-f", rc != 0 ? rc : -EINVAL);
+	descriptors();
+	root = open(text[ROOT], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		die(text[ROOT], -errno);
+	if (text[LOG] != NULL && (rc = log_open()) != 0)
+		die(text[LOG], rc);
+	server.sv_fd = number[LISTENER] >= 0 ? (int)number[LISTENER] :
+		u_listen_tcp(text[HOST], number[PORT], 0, 0);
+	if (server.sv_fd < 0) {
+		fprintf(stderr, "httpd: port %s of %s: %s\n", text[PORT],
+			text[HOST], strerror(-server.sv_fd));
+		exit(1);
+	}
+	server.sv_limit = number[CONNS];
+	server.sv_grace = number[GRACE] * UTIME_S;
 }
 
 static int serve_all(void *arg)
@@ -155,11 +147,11 @@ static void stop(struct uscope *serving)
 		return;
 	__atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
 	if (!__atomic_load_n(&ended, __ATOMIC_RELAXED))
-		(void)u_sleep(uafter(MOMENT * UTIME_MS));
+		(void)u_sleep(uafter(MOMENT));
 	uscope_cancel(serving);
 	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED)) {
 		close_idle();
-		(void)u_sleep(uafter(LOOK * UTIME_MS));
+		(void)u_sleep(uafter(LOOK));
 	}
 	(void)uscope_end(&shield);
 }
@@ -169,7 +161,7 @@ static void run(void *arg)
 	struct uscope *others, *serving;
 	int rc = uscope_begin(&others, UNEVER);
 
-	if (rc == 0 && o_log != NULL)
+	if (rc == 0 && text[LOG] != NULL)
 		rc = uscope_go(others, log_writer, arg);
 	if (rc != 0 || (rc = usignal_watch(SIGTERM)) != 0 ||
 	    (rc = usignal_watch(SIGINT)) != 0 ||
@@ -177,7 +169,7 @@ static void run(void *arg)
 	    (rc = uscope_begin(&serving, UNEVER)) != 0 ||
 	    (rc = uscope_go(serving, serve_all, arg)) != 0)
 		die("start", rc);
-	printf("listening on %s:%d\n", o_host, u_port(server.sv_fd));
+	printf("listening on %s:%d\n", text[HOST], u_port(server.sv_fd));
 	fflush(stdout);
 	while (usignal_wait(UNEVER) == SIGHUP)
 		log_reopen();
@@ -194,28 +186,14 @@ static void run(void *arg)
 
 int main(int argc, char **argv)
 {
-	int i;
+	int nr;
 
-	for (i = 0; i < OPTIONS; i++)
-		if (option[i].p_nr != NULL)
-			*option[i].p_nr = option[i].p_usual;
-	for (i = 1; i < argc; i += 2)
-		set(argv[i], argv[i + 1]);
-	if (strcmp(o_sched, "rr") != 0 && strcmp(o_sched, "ws") != 0)
-		usage(o_sched);
-	o_procs = o_procs > 0 ? o_procs : sysconf(_SC_NPROCESSORS_ONLN);
-	descriptors();
-	root = open(o_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		die(o_root, -errno);
-	if (o_log != NULL && (i = log_open()) != 0)
-		die(o_log, i);
-	listener();
-	server.sv_limit = o_limit;
-	server.sv_grace = o_grace * UTIME_S;
-	return (o_sched[0] == 'r' ?
-		rr_init(o_procs, 0) || !rr_thread_init(run, NULL) ||
-		rr_start() || rr_fini() :
-		ws_init(o_procs, 0) || !ws_thread_init(run, NULL) ||
-		ws_start() || ws_fini()) || server.sv_cut > 0;
+	options(argc, argv);
+	prepare();
+	nr = number[PROCS];
+	return (text[SCHED][0] == 'r' ?
+		rr_init(nr, 0) || !rr_thread_init(run, NULL) || rr_start() ||
+		rr_fini() :
+		ws_init(nr, 0) || !ws_thread_init(run, NULL) || ws_start() ||
+		ws_fini()) || server.sv_cut > 0;
 }

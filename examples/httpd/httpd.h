@@ -4,34 +4,49 @@
 #ifndef HTTPD_H
 #define HTTPD_H
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
 #include "http.h"
 #include "uio.h"
 
-enum { CONNS = 1 << 20 };		/* descriptors are below this */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-/* Options. */
-extern long o_procs, o_idle, o_time, o_body;
-extern char *o_log;
+#define DESCRIPTORS	(1 << 20)	/* their numbers are below this */
 
-extern int root;			/* the directory */
-extern int stopping;			/* atomic */
+enum { HOST, PORT, LISTENER, ROOT, PROCS, SCHED, CONNS, IDLE, TIME, BODY, GRACE,
+       LOG, OPTIONS };
+
+extern char *text[OPTIONS];		/* options */
+extern long  number[OPTIONS];		/* the same */
+extern int   root;			/* the folder */
+extern int   stopping;			/* atomic */
 
 /* serve.c: serves a connection; ends those that wait for a request. */
 void serve(int fd, void *arg);
 void close_idle(void);
 
-/* log.c. log_open(): 0 or -errno. */
+/* log.c. log_open(): 0 or -errno. log_writer() is a thread. */
 int  log_open(void);
 int  log_writer(void *arg);
 void log_reopen(void);
 
-/* Returns the reason of a status, with its number. */
+/* Returns the number and the reason of a status. */
 const char *reason(int status);
 
-/* Counts an answer, with bytes of body, and logs it by its request line. */
+/* Counts an answer with bytes of body, and logs it. line: the request line. */
 void note(int fd, int status, long bytes, const char *line, int len);
 
-void count_connection(int nr);
-int  metrics(char *to, int size);
+/* Counts a connection that begins (1) or ends (-1). */
+void note_connection(int nr);
+
+/* Writes the counters. */
+void metrics(char *to);
 
 #endif /* HTTPD_H */

@@ -2,224 +2,173 @@
 /* serve.c: a connection: requests in, answers out. */
 
 /*
- * answer() has buffers of 28 KiB on its stack, and never waits. It reads what
- * there is, answers all requests in it, and sends with a single call. What is
- * left, of input or of output, goes to the heap. serve() waits, and its frame is
- * small. So a connection that is idle, or slow, keeps only what it needs.
+ * answer() reads what there is, answers all requests in it, and sends with a
+ * single call. It has a buffer for answers on its stack, and never waits. serve()
+ * waits, and its frame is small. So an idle connection has no buffer. A slow one
+ * has the bytes of its request so far, or of answers that are left.
  */
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
 #include "httpd.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <ctype.h>
+#include <limits.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define NOINLINE	__attribute__((noinline))
 
 enum {
 	SMALL  = 4096,			/* files that are read, not sent */
 	REPLY  = SMALL + 512,		/* and their heads */
-	INPUT  = HTTP_HEAD + 4096,
+	INPUT  = HTTP_HEAD,
 	OUTPUT = 16384,
 	PIECE  = 256 * 1024,		/* of a file */
 	RATE   = 16 * 1024,		/* bytes a second, at least */
 	LINGER = 2			/* seconds */
 };
 
-/* Bytes that wait: a part of a request, or of answers. */
-struct rest {
-	struct http r_http;
-	int         r_nr;
-	char        r_bytes[];
+/* What has come. The request that is not answered begins at i_at. */
+struct in {
+	struct http i_http;
+	int         i_at, i_nr;
+	char        i_bytes[];
 };
 
 struct conn {
-	struct rest *c_in, *c_out;
-	utime_ns     c_until;		/* for c_in, or c_skip */
-	off_t        c_sent;		/* of c_file */
-	off_t        c_left;
-	int          c_fd, c_file;
-	int          c_skip;		/* bytes of a body */
-	bool         c_more;		/* c_in may be complete */
-	bool         c_close, c_linger;
+	struct in *c_in;		/* NULL: nothing */
+	char      *c_out, *c_end;	/* answers, in the frame of answer() */
+	char      *c_rest;		/* answers that the client has to take */
+	int        c_rest_nr;
+	int        c_fd, c_file;	/* the latter: to be sent, or -1 */
+	off_t      c_sent, c_left;	/* of c_file */
+	utime_ns   c_until;		/* for the request; 0: none is set */
+	int        c_skip;		/* bytes of a body that will come */
+	bool       c_more;		/* c_in may be complete */
+	bool       c_close, c_linger;
 };
 
-/* What answer() works on. */
-struct work {
-	struct conn *w_c;
-	struct http  w_http;		/* its head begins at w_at */
-	int  w_at, w_nr;		/* of w_in */
-	int  w_out_nr;
-	bool w_fresh;			/* w_http needs a deadline */
-	char w_in[INPUT], w_out[OUTPUT];
-};
-
-/* Which descriptors wait for a request (atomic); a cache line for each. */
+/* Which descriptors wait for a request (atomic). */
 static struct {
 	int s_idle;
-} __attribute__((aligned(64))) slot[CONNS];
+} __attribute__((aligned(64))) slot[DESCRIPTORS];
 
 /* Answers. */
 
-static void put(struct work *w, const char *text, int len)
+static void put(struct conn *c, const char *s)
 {
-	memcpy(w->w_out + w->w_out_nr, text, len);
-	w->w_out_nr += len;
+	c->c_end = stpcpy(c->c_end, s);
 }
 
-static void put_text(struct work *w, const char *text)
-{
-	put(w, text, strlen(text));
-}
-
-static void put_number(struct work *w, long nr)
-{
-	char digits[24], *p = digits + sizeof digits;
-
-	do
-		*--p = '0' + nr % 10;
-	while (nr /= 10);
-	put(w, p, digits + sizeof digits - p);
-}
-
-static void date(char *to, int size, time_t when)
+static const char *date(char *to, time_t when)
 {
 	struct tm tm;
 
-	strftime(to, size, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&when, &tm));
+	strftime(to, 64, "%a, %d %b %Y %T GMT", gmtime_r(&when, &tm));
+	return to;
 }
 
 /* Out of line: its variables belong to the native thread. */
-static NOINLINE void put_date(struct work *w)
+static NOINLINE void put_date(struct conn *c)
 {
-	static __thread char text[64];
+	static __thread char s[64];
 	static __thread time_t when;
 	time_t now = time(NULL);
 
-	if (now != when)
-		date(text, sizeof text, when = now);
-	put_text(w, text);
+	put(c, now == when ? s : date(s, when = now));
 }
 
 /* Puts the head of an answer with a body of len bytes, and notes it. */
-static void put_head(struct work *w, int status, const char *type, long len,
+static void put_head(struct conn *c, int status, const char *type, long len,
 		     const char *modified)
 {
-	const struct http *h = &w->w_http;
+	const struct http *h = &c->c_in->i_http;
 
-	put_text(w, "HTTP/1.1 ");
-	put_text(w, reason(status));
-	put_text(w, "\r\nServer: usched\r\nDate: ");
-	put_date(w);
-	if (modified != NULL) {
-		put_text(w, "\r\nLast-Modified: ");
-		put_text(w, modified);
-	}
-	if (status != 304) {
-		put_text(w, "\r\nContent-Type: ");
-		put_text(w, type);
-		put_text(w, "\r\nContent-Length: ");
-		put_number(w, len);
-	}
-	put_text(w, status == 405 ? "\r\nAllow: GET, HEAD" : "");
-	put_text(w, w->w_c->c_close ? "\r\nConnection: close\r\n\r\n" :
-		 h->h_minor ? "\r\n\r\n" :
-		 "\r\nConnection: keep-alive\r\n\r\n");
-	note(w->w_c->c_fd, status, h->h_method == HTTP_ONLY_HEAD ? 0 : len,
-	     w->w_in + w->w_at + h->h_start.s_at, h->h_start.s_len);
+	put(c, "HTTP/1.1 ");
+	put(c, reason(status));
+	put(c, "\r\nServer: usched\r\nDate: ");
+	put_date(c);
+	put(c, status == 405 ? "\r\nAllow: GET, HEAD" : "");
+	put(c, modified != NULL ? "\r\nLast-Modified: " : "");
+	put(c, modified != NULL ? modified : "");
+	if (status != 304)
+		c->c_end += sprintf(c->c_end, "\r\nContent-Type: %s\r\n"
+				    "Content-Length: %ld", type, len);
+	put(c, c->c_close ? "\r\nConnection: close\r\n\r\n" :
+	    h->h_minor ? "\r\n\r\n" : "\r\nConnection: keep-alive\r\n\r\n");
+	note(c->c_fd, status, h->h_method == HTTP_ONLY_HEAD ? 0 : len,
+	     c->c_in->i_bytes + c->c_in->i_at + h->h_start.s_at,
+	     h->h_start.s_len);
 }
 
-static void reply(struct work *w, int status, const char *body, int len)
+static void reply(struct conn *c, int status, const char *body)
 {
-	put_head(w, status, "text/plain", len, NULL);
-	if (w->w_http.h_method != HTTP_ONLY_HEAD)
-		put(w, body, len);
-}
-
-static void reply_status(struct work *w, int status)
-{
-	char body[64];
-
-	reply(w, status, body, sprintf(body, "%s\n", reason(status)));
+	put_head(c, status, "text/plain", strlen(body), NULL);
+	if (c->c_in->i_http.h_method != HTTP_ONLY_HEAD)
+		put(c, body);
 }
 
 /* Answers, and ends the connection. */
-static bool fail(struct work *w, int status)
+static bool fail(struct conn *c, int status)
 {
-	w->w_c->c_close = w->w_c->c_linger = true;
-	reply_status(w, status);
+	c->c_close = c->c_linger = true;
+	reply(c, status, reason(status));
 	return false;
 }
 
-static bool same(const struct work *w, struct http_span s, const char *text)
+static bool same(const struct in *i, struct http_span s, const char *word)
 {
-	return s.s_len == strlen(text) &&
-		memcmp(w->w_in + w->w_at + s.s_at, text, s.s_len) == 0;
+	return s.s_len == strlen(word) &&
+		memcmp(i->i_bytes + i->i_at + s.s_at, word, s.s_len) == 0;
 }
 
 /* Files. */
 
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' :
-		(c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-/* Decodes a path, to room for some more bytes. 0, or the negative of a status. */
+/* Decodes a path. 0; -EINVAL: it is none. */
 static int decode(char *to, const char *p, int len)
 {
-	const char *first = to, *end = p + len;
+	char *first = to, hex[3] = "";
+	const char *end = p + len;
 
 	for (; p < end; p++, to++) {
 		*to = *p;
 		if (*p == '%') {
-			if (end - p < 3 || digit(p[1]) < 0 || digit(p[2]) < 0)
-				return -400;
-			*to = digit(p[1]) * 16 + digit(p[2]);
+			if (end - p < 3 || !isxdigit((unsigned char)p[1]) ||
+			    !isxdigit((unsigned char)p[2]))
+				return -EINVAL;
+			*to = strtol(memcpy(hex, p + 1, 2), NULL, 16);
 			p += 2;
 		}
 		if (*to == 0)
-			return -400;
+			return -EINVAL;
 	}
-	strcpy(to, to == first ? "/index.html" : to[-1] == '/' ? "index.html" :
-	       "");
+	strcpy(to, to == first ? "/index.html" :
+	       to[-1] == '/' ? "index.html" : "");
 	return 0;
 }
 
 /*
- * Opens a file below the root. No part of the path may be a link, or dot-dot:
- * so there is no way out. Returns a descriptor, or -errno.
+ * Opens a file below the root. No part of the path may be a link, or dot-dot: so
+ * there is no way out. Returns a descriptor, or -errno.
  */
-static int open_below(char *path)
+static int open_below(const char *path)
 {
-	int dir = root, fd;
-	char *slash;
+	char part[NAME_MAX + 1];
+	int dir = root, fd, len;
+	bool last;
 
-	for (; *path == '/'; path++)
-		;
 	do {
-		slash = strchr(path, '/');
-		if (slash != NULL)
-			*slash = 0;
-		fd = strcmp(path, "..") == 0 ? -ENOENT :
-			openat(dir, *path != 0 ? path : ".", O_NOFOLLOW |
-			       O_CLOEXEC | (slash != NULL ? O_PATH | O_DIRECTORY
-					    : O_RDONLY | O_NONBLOCK));
-		if (fd == -1)
-			fd = -errno;
+		path += strspn(path, "/");
+		len  = strcspn(path, "/");
+		last = path[len] == 0;
+		snprintf(part, sizeof part, "%.*s", len, path);
+		fd = len > NAME_MAX || strcmp(part, "..") == 0 ? -ENOENT :
+			openat(dir, part, O_NOFOLLOW | O_CLOEXEC | (last ?
+				O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY));
+		fd = fd == -1 ? -errno : fd;
 		if (dir != root)
 			close(dir);
 		dir = fd;
-		path = slash + 1;
-	} while (fd >= 0 && slash != NULL);
+		path += len;
+	} while (fd >= 0 && !last);
 	return fd;
 }
 
@@ -240,215 +189,176 @@ static const char *type_of(const char *path)
 	return "application/octet-stream";
 }
 
-/* Puts a small file, or leaves it to be sent. Returns whether it is done. */
-static bool put_file(struct work *w, int fd, off_t size)
+/* Answers with a file, which it closes, or leaves open to be sent. */
+static void reply_file(struct conn *c, int fd, const char *type)
 {
-	struct conn *c = w->w_c;
-
-	if (size > SMALL) {
-		c->c_file = fd;
-		c->c_sent = 0;
-		c->c_left = size;
-		return false;
-	}
-	if (pread(fd, w->w_out + w->w_out_nr, size, 0) == size)
-		w->w_out_nr += size;
-	else
-		c->c_close = true;		/* it has just been cut */
-	return true;
-}
-
-/* Answers with a file, which it closes. */
-static void reply_file(struct work *w, int fd, const char *type)
-{
-	struct stat st;
+	const struct http *h = &c->c_in->i_http;
 	char modified[64];
-	bool done = true;
+	struct stat st;
 
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		reply_status(w, 404);
+		reply(c, 404, reason(404));
+	else if (same(c->c_in, h->h_since, date(modified, st.st_mtime)))
+		put_head(c, 304, type, 0, modified);
 	else {
-		date(modified, sizeof modified, st.st_mtime);
-		if (same(w, w->w_http.h_since, modified))
-			put_head(w, 304, type, 0, modified);
-		else {
-			put_head(w, 200, type, st.st_size, modified);
-			if (w->w_http.h_method == HTTP_GET)
-				done = put_file(w, fd, st.st_size);
+		put_head(c, 200, type, st.st_size, modified);
+		if (h->h_method == HTTP_GET && st.st_size > SMALL) {
+			c->c_file = fd;
+			c->c_sent = 0;
+			c->c_left = st.st_size;
+			return;
+		}
+		if (h->h_method == HTTP_GET) {
+			c->c_close |= pread(fd, c->c_end, SMALL, 0) !=
+				st.st_size;	/* it has just changed */
+			c->c_end += st.st_size;
 		}
 	}
-	if (done)
-		close(fd);
+	close(fd);
 }
 
 /* Out of line, as the path would be in each frame. */
-static NOINLINE void find_file(struct work *w)
+static NOINLINE void find_file(struct conn *c)
 {
-	struct http_span s = w->w_http.h_path;
+	struct http_span s = c->c_in->i_http.h_path;
 	char path[HTTP_LINE + 16];
-	int rc = decode(path, w->w_in + w->w_at + s.s_at, s.s_len);
-	const char *type = type_of(path);
+	int rc = decode(path, c->c_in->i_bytes + c->c_in->i_at + s.s_at,
+			s.s_len);
 
-	if (rc == 0)
-		rc = open_below(path);
-	if (rc >= 0)
-		reply_file(w, rc, type);
-	else
-		reply_status(w, rc == -400 ? 400 : rc == -EACCES ? 403 :
-			     rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ?
-			     503 : 404);
+	if (rc == 0 && (rc = open_below(path)) >= 0)
+		return reply_file(c, rc, type_of(path));
+	rc = rc == -EINVAL ? 400 : rc == -EACCES ? 403 : rc == -EMFILE ||
+		rc == -ENFILE || rc == -ENOMEM ? 503 : 404;
+	reply(c, rc, reason(rc));
 }
 
 /* Requests. */
 
-static void respond(struct work *w)
+static void respond(struct conn *c)
 {
-	char text[2048];
+	const struct http *h = &c->c_in->i_http;
+	char s[2048];
 
-	if (w->w_http.h_method == HTTP_OTHER)
-		reply_status(w, 405);
-	else if (same(w, w->w_http.h_path, "/plaintext"))
-		reply(w, 200, "Hello, World!", 13);
-	else if (same(w, w->w_http.h_path, "/metrics"))
-		reply(w, 200, text, metrics(text, sizeof text));
+	if (h->h_method == HTTP_OTHER)
+		reply(c, 405, reason(405));
+	else if (same(c->c_in, h->h_path, "/plaintext"))
+		reply(c, 200, "Hello, World!");
+	else if (same(c->c_in, h->h_path, "/metrics"))
+		metrics(s), reply(c, 200, s);
 	else
-		find_file(w);
-}
-
-/* Skips what has come of a body. Returns whether that is all of it. */
-static bool skip(struct work *w)
-{
-	int nr = w->w_nr - w->w_at;
-
-	nr = nr < w->w_c->c_skip ? nr : w->w_c->c_skip;
-	w->w_at += nr;
-	return (w->w_c->c_skip -= nr) == 0;
+		find_file(c);
 }
 
 /* Answers a request. False: it is not complete, or the connection ends. */
-static bool next(struct work *w)
+static bool next(struct conn *c)
 {
-	struct http *h = &w->w_http;
-	struct conn *c = w->w_c;
+	struct in *i = c->c_in;
+	struct http *h = &i->i_http;
+	int nr = i->i_nr - i->i_at < c->c_skip ? i->i_nr - i->i_at : c->c_skip;
 	int rc;
 
-	if (!skip(w) || w->w_at == w->w_nr)
+	i->i_at   += nr;
+	c->c_skip -= nr;
+	c->c_until = nr > 0 ? 0 : c->c_until;
+	if (c->c_skip > 0 || i->i_at == i->i_nr)
 		return false;
-	rc = http_parse(h, w->w_in + w->w_at, w->w_nr - w->w_at);
-	if (rc < 0 || (rc > 0 && h->h_body > o_body))
-		return fail(w, rc < 0 ? -rc : 413);
+	rc = http_parse(h, i->i_bytes + i->i_at, i->i_nr - i->i_at);
+	if (rc < 0 || (rc > 0 && h->h_body > number[BODY]))
+		return fail(c, rc < 0 ? -rc : 413);
 	if (rc == 0)
 		return false;
 	c->c_close = h->h_close || (!h->h_minor && !h->h_keep) ||
 		(h->h_expect && h->h_body > 0) ||
-		(w->w_at + rc + h->h_body >= w->w_nr &&
-		 __atomic_load_n(&stopping, __ATOMIC_RELAXED));
-	respond(w);
-	w->w_at  += rc;
+		(__atomic_load_n(&stopping, __ATOMIC_RELAXED) &&
+		 i->i_at + rc + h->h_body >= i->i_nr);
+	respond(c);
+	i->i_at  += rc;
 	c->c_skip = h->h_body;
-	w->w_fresh = true;
+	c->c_until = 0;
 	memset(h, 0, sizeof *h);
 	return true;
 }
 
-static struct rest *rest_new(const char *from, int nr)
-{
-	struct rest *r = malloc(sizeof *r + nr);
-
-	if (r != NULL) {
-		memcpy(r->r_bytes, from, nr);
-		r->r_nr = nr;
-	}
-	return r;
-}
-
-/* Goes on with what was kept. */
-static void load(struct work *w, struct conn *c)
-{
-	struct rest *r = c->c_in;
-
-	w->w_c = c;
-	w->w_at = w->w_nr = w->w_out_nr = 0;
-	w->w_fresh = r == NULL && c->c_skip == 0;
-	memset(&w->w_http, 0, sizeof w->w_http);
-	if (r == NULL)
-		return;
-	w->w_http = r->r_http;
-	w->w_nr   = r->r_nr;
-	memcpy(w->w_in, r->r_bytes, r->r_nr);
-	free(r);
-	c->c_in = NULL;
-}
-
-/* Keeps what is left of the input. False: there is no memory. */
-static bool keep(struct work *w)
-{
-	struct conn *c = w->w_c;
-	int nr = w->w_nr - w->w_at;
-
-	c->c_linger |= c->c_close && (nr > 0 || c->c_skip > 0);
-	if (c->c_close || (nr == 0 && c->c_skip == 0))
-		return true;
-	if (w->w_fresh)
-		c->c_until = uafter(o_time * UTIME_S);
-	if (nr == 0)
-		return true;
-	c->c_in = rest_new(w->w_in + w->w_at, nr);
-	if (c->c_in != NULL)
-		c->c_in->r_http = w->w_http;
-	return c->c_in != NULL;
-}
-
 /* Sends the answers, or keeps what the client does not take now. */
-static bool flush(struct work *w)
+static bool flush(struct conn *c)
 {
-	struct conn *c = w->w_c;
-	int nr = w->w_out_nr;
-	ssize_t n = nr == 0 ? 0 : u_send(c->c_fd, w->w_out, nr,
+	int nr = c->c_end - c->c_out;
+	ssize_t n = nr == 0 ? 0 : u_send(c->c_fd, c->c_out, nr,
 					 c->c_left > 0 ? MSG_MORE : 0, UNOW);
 
 	n = n == -EAGAIN ? 0 : n;
-	w->w_out_nr = 0;
-	if (n >= 0 && n < nr)
-		c->c_out = rest_new(w->w_out + n, nr - n);
-	return n == nr || (n >= 0 && c->c_out != NULL);
+	c->c_end = c->c_out;
+	if (n < 0 || n == nr)
+		return n == nr;
+	c->c_rest_nr = nr - n;
+	c->c_rest = malloc(nr - n);
+	return c->c_rest != NULL && memcpy(c->c_rest, c->c_out + n, nr - n);
 }
 
 /* Returns whether there is room for an answer. */
-static bool room(struct work *w)
+static bool room(struct conn *c)
 {
-	if (w->w_c->c_close || w->w_c->c_left > 0)
+	if (c->c_close || c->c_left > 0)
 		return false;
-	return w->w_out_nr <= OUTPUT - REPLY ||
-		(flush(w) && w->w_c->c_out == NULL);
+	return c->c_end <= c->c_out + OUTPUT - REPLY ||
+		(flush(c) && c->c_rest == NULL);
 }
 
-/* Reads, and answers. False: the connection has ended. */
-static NOINLINE bool answer(struct conn *c)
+/* Makes the buffer for input as large as it can be. False: no memory. */
+static bool grow(struct conn *c)
 {
-	struct work w;
+	struct in *i = realloc(c->c_in, sizeof *i + INPUT);
+
+	if (i == NULL)
+		return false;
+	if (c->c_in == NULL)
+		memset(i, 0, sizeof *i);
+	c->c_in = i;
+	return true;
+}
+
+/* Makes it as small as it can be. False: no memory. */
+static bool shrink(struct conn *c)
+{
+	struct in *i = c->c_in;
+	int left = i->i_nr - i->i_at;
+
+	if (left == 0 && c->c_skip == 0)
+		c->c_until = 0;
+	else if (c->c_until == 0)
+		c->c_until = uafter(number[TIME] * UTIME_S);
+	c->c_linger |= c->c_close && (left > 0 || c->c_skip > 0);
+	memmove(i->i_bytes, i->i_bytes + i->i_at, left);
+	i->i_at = 0;
+	i->i_nr = left;
+	c->c_in = left > 0 ? realloc(i, sizeof *i + left) : NULL;
+	if (c->c_in == NULL)
+		free(i);
+	return left == 0 || c->c_in != NULL;
+}
+
+/* Reads, and answers; or answers that the request is late. False: the end. */
+static NOINLINE bool answer(struct conn *c, bool late)
+{
+	char out[OUTPUT];
 	ssize_t n;
 
-	load(&w, c);
-	if (!c->c_more) {
-		n = u_read(c->c_fd, w.w_in + w.w_nr, INPUT - w.w_nr, UNOW);
+	c->c_out = c->c_end = out;
+	if (!grow(c))
+		return false;
+	if (late)
+		(void)fail(c, 408);
+	else if (!c->c_more) {
+		n = u_read(c->c_fd, c->c_in->i_bytes + c->c_in->i_nr,
+			   INPUT - c->c_in->i_nr, UNOW);
 		if (n <= 0 && n != -EAGAIN)
 			return false;
-		w.w_nr += n > 0 ? n : 0;
+		c->c_in->i_nr += n > 0 ? n : 0;
 	}
-	while ((c->c_more = !room(&w)) == false && next(&w))
+	while ((c->c_more = room(c)) && next(c))
 		;
-	return keep(&w) && flush(&w);
-}
-
-/* Answers that a request took too long. */
-static NOINLINE bool late(struct conn *c)
-{
-	struct work w;
-
-	load(&w, c);
-	(void)fail(&w, 408);
-	return flush(&w) && false;
+	c->c_more = !c->c_more;
+	return shrink(c) && flush(c);
 }
 
 /* Waiting. */
@@ -464,15 +374,12 @@ static NOINLINE ssize_t send_piece(struct conn *c)
 /* Sends what is left of the answers. False: the client does not take it. */
 static bool drain(struct conn *c)
 {
-	utime_ns until = uafter((o_time + c->c_left / RATE) * UTIME_S);
-	ssize_t n = 0;
+	utime_ns until = uafter((number[TIME] + c->c_left / RATE) * UTIME_S);
+	ssize_t n = c->c_rest == NULL ? 0 : c->c_rest_nr -
+		u_write_all(c->c_fd, c->c_rest, c->c_rest_nr, until);
 
-	if (c->c_out != NULL) {
-		n = u_write_all(c->c_fd, c->c_out->r_bytes, c->c_out->r_nr,
-				until) - c->c_out->r_nr;
-		free(c->c_out);
-		c->c_out = NULL;
-	}
+	free(c->c_rest);
+	c->c_rest = NULL;
 	while (n == 0 && c->c_left > 0) {
 		n = send_piece(c);
 		if (n > 0)
@@ -486,28 +393,20 @@ static bool drain(struct conn *c)
 	return n == 0;
 }
 
-/* Waits for a request, or the rest of a request. False: none comes. */
+/* Waits for a request, or the rest of it, and answers. False: the end. */
 static bool await(struct conn *c)
 {
-	bool idle = c->c_in == NULL && c->c_skip == 0;
+	bool idle = c->c_until == 0;
 	int rc;
 
 	if (c->c_more)
-		return true;
+		return answer(c, false);
 	__atomic_store_n(&slot[c->c_fd].s_idle, idle, __ATOMIC_RELAXED);
-	rc = u_wait_fd(c->c_fd, UREAD, idle ? uafter(o_idle * UTIME_S) :
-		       c->c_until);
+	rc = u_wait_fd(c->c_fd, UREAD, !idle ? c->c_until :
+		       uafter(number[IDLE] * UTIME_S));
 	__atomic_store_n(&slot[c->c_fd].s_idle, 0, __ATOMIC_RELAXED);
-	return rc == 0 ||
-		(rc == -ETIMEDOUT && c->c_in != NULL && late(c));
-}
-
-static NOINLINE ssize_t drop(int fd)
-{
-	char buf[4096];
-	ssize_t n = u_read(fd, buf, sizeof buf, UNOW);
-
-	return n == -EAGAIN ? 1 : n;
+	return rc == 0 ? answer(c, false) :
+		rc == -ETIMEDOUT && c->c_in != NULL && answer(c, true);
 }
 
 /*
@@ -520,7 +419,7 @@ static void linger(int fd)
 	int i = 0;
 
 	(void)shutdown(fd, SHUT_WR);
-	while (i++ < 256 && u_wait_fd(fd, UREAD, until) == 0 && drop(fd) > 0)
+	while (i++ < 256 && u_recv(fd, NULL, INPUT, MSG_TRUNC, until) > 0)
 		;
 }
 
@@ -529,24 +428,24 @@ void serve(int fd, void *arg)
 	struct conn c = { .c_fd = fd, .c_file = -1 };
 
 	(void)arg;
-	count_connection(1);
-	while (await(&c) && answer(&c) && ((c.c_out == NULL && c.c_left == 0)
-					   || drain(&c)) && !c.c_close)
+	note_connection(1);
+	while (await(&c) && ((c.c_rest == NULL && c.c_left == 0) || drain(&c))
+	       && !c.c_close)
 		;
 	if (c.c_linger)
 		linger(fd);
 	if (c.c_file >= 0)
 		close(c.c_file);
 	free(c.c_in);
-	free(c.c_out);
-	count_connection(-1);
+	free(c.c_rest);
+	note_connection(-1);
 }
 
 void close_idle(void)
 {
 	int fd;
 
-	for (fd = 0; fd < CONNS; fd++)
+	for (fd = 0; fd < DESCRIPTORS; fd++)
 		if (__atomic_load_n(&slot[fd].s_idle, __ATOMIC_RELAXED))
 			(void)shutdown(fd, SHUT_RD);
 }

@@ -27,8 +27,8 @@
  * unread	connections	requests are sent as long as the server takes
  *				them, and only then answers are read, in order
  *
- * ADDRESS is 127.0.0.1:PORT. During each attack the good client runs in a process
- * of its own (peer.h). The server must answer it, in order and with the right
+ * ADDRESS is 127.0.0.1:PORT. During each attack the good client runs in a
+ * process of its own (peer.h). The server must answer it, in order and with the right
  * bytes; but for flood, it also connects all the time. No time is asserted, but
  * a server that does not answer for PATIENCE seconds has failed.
  */
@@ -305,8 +305,8 @@ static void readers(long connections)
 }
 
 /*
- * Sends requests until the server takes no more. Returns how many; *left bytes of
- * the last are still to be sent.
+ * Sends requests until the server takes no more. Returns how many; *left bytes
+ * of the last are still to be sent.
  */
 static long send_all(struct peer *p, long most, size_t *left)
 {

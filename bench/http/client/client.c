@@ -4,8 +4,8 @@
 /*
  *	client WHAT ADDRESS PID[,PID...] CONNECTIONS REQUESTS PATH BYTES NUMBER
  *
- * The PIDs are the server, whose processor time is looked at. A request asks for
- * PATH, whose answer has BYTES bytes. WHAT:
+ * The PIDs are the server, whose processor time is looked at. A request asks
+ * for PATH, whose answer has BYTES bytes. WHAT:
  *
  * closed	a connection sends NUMBER requests after the answers to its last
  * open		request i is due i / NUMBER s after the start, at connection i
@@ -150,8 +150,8 @@ static bool right(const char *text, long at, size_t n)
 }
 
 /*
- * Takes the head of an answer, or a part of its body. Returns how many bytes; 0:
- * the head is not complete; -1: it is wrong. *done: the answer is complete.
+ * Takes the head of an answer, or a part of its body. Returns how many bytes;
+ * 0: the head is not complete; -1: it is wrong. *done: the answer is complete.
  */
 static ssize_t take(struct conn *c, const char *text, size_t n, bool *done)
 {

@@ -5,7 +5,7 @@
  *	slow ADDRESS CONNECTIONS MS
  *
  * Connections are of four kinds, in turn: they send nothing; a head whose end
- * never comes, a byte every MS milliseconds; the same, but the first line alone;
+ * never comes, a byte every MS milliseconds; the same, but only the first line;
  * a request, whose answer they never read.
  *
  * If the server ends a connection, another takes its place at once. When

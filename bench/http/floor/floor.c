@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* floor.c: a web server as a bare loop over epoll: the least a request costs. */
+/* floor.c: a web server as a bare loop over epoll: the least that it costs. */
 
 /*
  * A request costs a recv() and a send(), and a share of an epoll_wait(). A file
- * also costs an open, an fstat(), a sendfile() and a close(). Requests that came
- * with the same recv() are answered by the same send().
+ * also costs an open, an fstat(), a sendfile() and a close(). Requests that
+ * came with the same recv() are answered by the same send().
  *
  * A request is parsed as far as the server needs: the method, the path, the
  * version, and each field up to its colon. It must name a host. Bodies are
@@ -256,7 +256,7 @@ static int send_bytes(struct conn *c, int fd, const char *bytes, size_t n)
 	return c->c_out == NULL;
 }
 
-/* As send_bytes(), for the rest of the file. */
+/* Sends the rest of the file. Returns as send_bytes(). */
 static int send_rest(struct conn *c, int fd)
 {
 	ssize_t did;

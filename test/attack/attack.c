@@ -18,7 +18,8 @@
  *				after each byte: a whole request is answered,
  *				and the server ends the connection in any case
  * long		rounds		lines, heads and bodies that are too large, and
- *				what is no request: each gets its status
+ *				what is no request: each gets its status, and
+ *				no reset, unless it is endless
  * garbage	requests	random bytes, and requests that were changed:
  *				each gets an answer or an end
  * flood	connections	more than the server accepts at a time: each is
@@ -211,6 +212,7 @@ static void long_ones(long rounds)
 				fprintf(stderr, "%.40s... (%zu bytes): status "
 					"%d\n", text, n, status);
 			CHECK(allowed(i, status));
+			CHECK(n >= LARGE || !p.p_reset);
 			peer_close(&p);
 			free(text);
 		}

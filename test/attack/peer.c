@@ -216,6 +216,7 @@ int peer_exchange(struct peer *p, const char *bytes, size_t n)
 		if (did >= 0)
 			status = last_answer(p, status);
 	}
+	p->p_reset = did == PEER_RESET;
 	return status != PEER_END ? status : did;
 }
 

@@ -20,6 +20,7 @@ enum { PEER_END = 0, PEER_RESET = -1 };
 
 struct peer {
 	int    p_fd;
+	bool   p_reset;		/* how peer_exchange() ended */
 	size_t p_at, p_nr;	/* bytes of p_room that were not looked at yet */
 	char   p_room[PEER_ROOM];
 };
@@ -57,7 +58,8 @@ int peer_answer(struct peer *p, int file);
 /*
  * Sends bytes, then the end of the stream, and meanwhile reads up to the end,
  * which must come. The answers, if there are any, are answers of HTTP. Returns
- * the status of the last, PEER_END or PEER_RESET if there was none.
+ * the status of the last, PEER_END or PEER_RESET if there was none. Notes in
+ * p_reset whether the server reset the connection.
  */
 int peer_exchange(struct peer *p, const char *bytes, size_t n);
 

@@ -10,11 +10,10 @@
 
 #include <sys/resource.h>
 
-#define RESERVE	64			/* descriptors beside connections */
 #define MOMENT	(UTIME_S / 2)		/* between no and no more requests */
 #define LOOK	(20 * UTIME_MS)
 
-static const char letters[] = "apfrnsckt" "bgl";
+static const char letters[] = "apfrnscktbgl";
 
 static const char usage[] =
 	"options of httpd, and defaults:\n"
@@ -38,7 +37,7 @@ char *text[OPTIONS] = {
 };
 static const long most[OPTIONS] = {	/* 0: it is no number */
 	[PORT] = 65535, [LISTENER] = DESCRIPTORS, [PROCS] = 1024,
-	[CONNS] = DESCRIPTORS / 2, [IDLE] = 86400, [TIME] = 86400,
+	[CONNS] = DESCRIPTORS / 2 - RESERVE, [IDLE] = 86400, [TIME] = 86400,
 	[BODY] = HTTP_BODY, [GRACE] = 86400
 };
 long number[OPTIONS];
@@ -137,11 +136,13 @@ static int serve_all(void *arg)
 /*
  * For a moment answers say that the connection closes, and more connections are
  * accepted: so clients that were about to ask are answered. Then the server
- * accepts no more, and idle connections are closed, until all have ended.
+ * accepts no more, and idle connections are closed, until all have ended. Those
+ * that were just accepted have a moment more for their first request.
  */
 static void stop(struct uscope *serving)
 {
 	struct uscope *shield;
+	utime_ns patience;
 
 	if (uscope_shield(&shield, UNEVER) != 0)
 		return;
@@ -149,8 +150,9 @@ static void stop(struct uscope *serving)
 	if (!__atomic_load_n(&ended, __ATOMIC_RELAXED))
 		(void)u_sleep(uafter(MOMENT));
 	uscope_cancel(serving);
+	patience = uafter(MOMENT);
 	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED)) {
-		close_idle();
+		close_idle(unow() > patience);
 		(void)u_sleep(uafter(LOOK));
 	}
 	(void)uscope_end(&shield);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RESERVE		64		/* descriptors beside connections */
 #define DESCRIPTORS	(1 << 20)	/* their numbers are below this */
 
 enum { HOST, PORT, LISTENER, ROOT, PROCS, SCHED, CONNS, IDLE, TIME, BODY, GRACE,
@@ -28,9 +29,11 @@ extern long  number[OPTIONS];		/* the same */
 extern int   root;			/* the folder */
 extern int   stopping;			/* atomic */
 
-/* serve.c: serves a connection; ends those that wait for a request. */
+/* serve.c: serves a connection. */
 void serve(int fd, void *arg);
-void close_idle(void);
+
+/* Ends connections that wait for another request; all: or for their first. */
+void close_idle(bool all);
 
 /* log.c. log_open(): 0 or -errno. log_writer() is a thread. */
 int  log_open(void);

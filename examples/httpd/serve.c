@@ -43,10 +43,10 @@ struct conn {
 	utime_ns   c_until;		/* for the request; 0: none is set */
 	int        c_skip;		/* bytes of a body that will come */
 	bool       c_more;		/* c_in may be complete */
-	bool       c_close, c_linger;
+	bool       c_asked, c_close, c_linger;
 };
 
-/* Which descriptors wait for a request (atomic). */
+/* Descriptors that wait for their first request (2), or another (1) (atomic). */
 static struct {
 	int s_idle;
 } __attribute__((aligned(64))) slot[DESCRIPTORS];
@@ -275,6 +275,7 @@ static bool next(struct conn *c)
 	i->i_at  += rc;
 	c->c_skip = h->h_body;
 	c->c_until = 0;
+	c->c_asked = true;
 	memset(h, 0, sizeof *h);
 	return true;
 }
@@ -396,7 +397,7 @@ static bool drain(struct conn *c)
 /* Waits for a request, or the rest of it, and answers. False: the end. */
 static bool await(struct conn *c)
 {
-	bool idle = c->c_until == 0;
+	int idle = c->c_until != 0 ? 0 : c->c_asked ? 1 : 2;
 	int rc;
 
 	if (c->c_more)
@@ -441,11 +442,13 @@ void serve(int fd, void *arg)
 	note_connection(-1);
 }
 
-void close_idle(void)
+void close_idle(bool all)
 {
-	int fd;
+	int fd, idle, end = 2 * number[CONNS] + RESERVE;
 
-	for (fd = 0; fd < DESCRIPTORS; fd++)
-		if (__atomic_load_n(&slot[fd].s_idle, __ATOMIC_RELAXED))
+	for (fd = 0; fd < end; fd++) {
+		idle = __atomic_load_n(&slot[fd].s_idle, __ATOMIC_RELAXED);
+		if (idle == 1 || (idle == 2 && all))
 			(void)shutdown(fd, SHUT_RD);
+	}
 }

@@ -8,6 +8,7 @@
 #include "usignal.h"
 #include "ws.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 
 #define MOMENT	(UTIME_S / 2)		/* between no and no more requests */
@@ -191,6 +192,7 @@ int main(int argc, char **argv)
 	int nr;
 
 	options(argc, argv);
+	signal(SIGPIPE, SIG_IGN);		/* of sendfile() */
 	prepare();
 	nr = number[PROCS];
 	return (text[SCHED][0] == 'r' ?

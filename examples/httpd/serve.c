@@ -209,9 +209,10 @@ static void reply_file(struct conn *c, int fd, const char *type)
 			return;
 		}
 		if (h->h_method == HTTP_GET) {
-			c->c_close |= pread(fd, c->c_end, SMALL, 0) !=
-				st.st_size;	/* it has just changed */
-			c->c_end += st.st_size;
+			ssize_t n = pread(fd, c->c_end, st.st_size, 0);
+
+			c->c_close |= n != st.st_size;	/* it has changed */
+			c->c_end += n > 0 ? n : 0;
 		}
 	}
 	close(fd);

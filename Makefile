@@ -167,12 +167,13 @@ check-all: all $(TIMED) $(TESTS)
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
 		test/matrix.sh
 
-# Random programs of each kind, and connections, in turn, until one fails.
+# Random programs of each kind, connections, and attacks, until one fails.
 STORMS  := $(filter $(B)/s_io_storm-%,$(TESTS))
 soak: $(STORMS)
 	@while CC="$(CC)" FUZZ_SECONDS=300 test/fuzz.sh && \
 		STORM=5000 test/run.sh $(STORMS) && \
-		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh; do :; done; false
+		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh && \
+		CC="$(CC)" WATCHDOG=300 test/attack.sh --full; do :; done; false
 
 # Which branches of the library the tests take, and why not the others.
 cover:
@@ -297,4 +298,6 @@ uninstall:
 
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
-	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/; do $(MAKE) -s -C $$p clean; done
+	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
+		bench/http/*/ test/attack/; do \
+		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

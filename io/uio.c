@@ -27,6 +27,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/sendfile.h>
@@ -502,13 +505,25 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
+/*
+ * Sends, but raises no SIGPIPE. sendfile() has no flag for that, so the signal is
+ * blocked meanwhile, and taken: it is for the native thread that has called.
+ */
 static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 				     size_t size)
 {
 #if defined(__linux__)
+	const struct timespec none = { 0, 0 };
+	sigset_t pipes, old;
 	ssize_t rc;
 
+	sigemptyset(&pipes);
+	sigaddset(&pipes, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipes, &old);
 	UNINTERRUPTED(rc, sendfile(out, in, offset, size));
+	if (rc == -EPIPE && !sigismember(&old, SIGPIPE))
+		(void)sigtimedwait(&pipes, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 #else
 	(void)out, (void)in, (void)offset, (void)size;

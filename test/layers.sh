@@ -46,7 +46,7 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*)	continue ;;
+		bench/peers/*|bench/waits/*|bench/io/*|bench/http/*)	continue ;;
 		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;

@@ -891,7 +891,7 @@ int u_mpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until)
 		ask_natively(&a, until);
 }
 
-int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status status[],
+int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status *status,
 		  utime_ns until)
 {
 	struct umpi_ask a = {
@@ -903,7 +903,7 @@ int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status status[],
 }
 
 int u_mpi_waitsome(int nr, MPI_Request request[], int *done, int index[],
-		   MPI_Status status[], utime_ns until)
+		   MPI_Status *status, utime_ns until)
 {
 	struct umpi_ask a = {
 		.a_kind = UMPI_SOME, .a_nr = nr, .a_request = request,

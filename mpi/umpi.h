@@ -79,12 +79,12 @@ extern "C" {
 int u_mpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until);
 
 /* Waits for all requests, as MPI_Waitall() does; if it ends early, for none. */
-int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status status[],
+int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status *status,
 		  utime_ns until);
 
 /* Waits for at least one of them, as MPI_Waitsome() does. */
 int u_mpi_waitsome(int nr, MPI_Request request[], int *done, int index[],
-		   MPI_Status status[], utime_ns until);
+		   MPI_Status *status, utime_ns until);
 
 /*
  * Receives as MPI_Recv() does. If the deadline passes, or a scope is cancelled,

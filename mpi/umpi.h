@@ -53,9 +53,9 @@
  * finalized before, the program ends with a message.
  *
  * IDLE. A processor that has nothing to run tests requests all the time for
- * UMPI_SPIN, and then after naps, which become longer, up to a millisecond, or
- * 20 times the time of a test. A processor with threads that can run tests in
- * at most a quarter of its time.
+ * UMPI_SPIN, but yields its cpu to other processes. Then it tests after naps,
+ * which become longer, up to a millisecond, or 20 times the time of a test. A
+ * processor with threads that can run tests in at most a quarter of its time.
  */
 
 #include "uwait.h"
@@ -66,7 +66,7 @@
 extern "C" {
 #endif
 
-#define UMPI_SPIN	(200 * UTIME_US)
+#define UMPI_SPIN	(10 * UTIME_MS)
 
 /*
  * RESULTS of the calls below: 0; an error code of MPI, which is more than 0; or

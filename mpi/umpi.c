@@ -733,8 +733,12 @@ static void tried(struct umpi *m, bool in_vain)
 	__atomic_store_n(&m->m_skip, next, __ATOMIC_RELAXED);
 }
 
-/* Tests a request. True: it is complete, or there is an error, in *rc. */
-static bool test_here(MPI_Request *request, MPI_Status *status, int *rc)
+/*
+ * Tests a request, once or, if that is worth it, more often. True: it is
+ * complete, or there is an error, in *rc.
+ */
+static bool test_here(MPI_Request *request, MPI_Status *status, bool once,
+		      int *rc)
 {
 	int flag = 0;
 	struct umpi *m;
@@ -744,7 +748,7 @@ static bool test_here(MPI_Request *request, MPI_Status *status, int *rc)
 	if (flag || *rc != MPI_SUCCESS)
 		return true;
 	m = umpi_of_caller();
-	if (!may_try(m))
+	if (once || !may_try(m))
 		return false;
 	for (i = 0; i < TRIES && !flag && *rc == MPI_SUCCESS; i++)
 		*rc = PMPI_Test(request, &flag, status);
@@ -775,7 +779,7 @@ int umpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until,
 	struct one *n;
 	int rc;
 
-	if (test_here(request, status, &rc))
+	if (test_here(request, status, until == UNOW, &rc))
 		return rc;
 	if (until == UNOW)
 		return -EAGAIN;

@@ -9,7 +9,6 @@
 
 static int rank, ranks;
 static UNUSED int several;	/* processors */
-#define SEVERAL	several
 
 /* MPI_THREAD_MULTIPLE: the tests have several processors, too. */
 static UNUSED void mpi_start(int *argc, char ***argv)

@@ -83,6 +83,11 @@
  * MPI_Probe() by PMPI_Improbe(), so that the message is reserved: a program may
  * let another thread receive it, and that receive would not find it.
  *
+ * u_mpi_recv() by PMPI_Irecv(), and PMPI_Cancel() at the deadline. If another
+ * native thread makes progress at this moment, Open MPI 4.1.4 may say that the
+ * request was cancelled although a message was matched, and the message is lost:
+ * in 1 of 4 runs of test/mpi/calls.c with 2 processors and 4 ranks.
+ *
  * PMPI_Request_get_status(), which would leave the error to the thread itself:
  * each call makes progress, 40 ns or more, and there is no call for many.
  */

@@ -87,8 +87,8 @@ int u_mpi_waitsome(int nr, MPI_Request request[], int *done, int index[],
 		   MPI_Status *status, utime_ns until);
 
 /*
- * Receives as MPI_Recv() does. If the deadline passes, or a scope is cancelled,
- * the request is cancelled (MPI_Cancel()), unless the message has come.
+ * Receives as MPI_Recv() does, but by MPI_Mprobe() and MPI_Mrecv(): if the
+ * deadline passes first, or a scope is cancelled, no message was taken.
  */
 int u_mpi_recv(void *buf, int count, MPI_Datatype type, int source, int tag,
 	       MPI_Comm comm, MPI_Status *status, utime_ns until);

@@ -22,7 +22,6 @@
 #include "progress.h"
 #include "stay.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -120,48 +119,6 @@ int MPI_Recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 	return message(&s, rc, &r, status, &why);
 }
 
-/* Gives up a receive, unless its message has come. Returns the result. */
-static NOINLINE int recv_cancel(MPI_Request *r, MPI_Status *status, int why)
-{
-	MPI_Status own;
-	int canceled = 0;
-	int rc = PMPI_Cancel(r);
-
-	if (rc == MPI_SUCCESS)
-		rc = PMPI_Wait(r, &own);	/* local, after a cancel */
-	if (rc == MPI_SUCCESS)
-		rc = PMPI_Test_cancelled(&own, &canceled);
-	if (canceled)
-		return why;
-	if (status != MPI_STATUS_IGNORE)
-		*status = own;
-	return rc;
-}
-
-int u_mpi_recv(void *buf, int n, MPI_Datatype type, int from, int tag,
-	       MPI_Comm comm, MPI_Status *status, utime_ns until)
-{
-	struct umpi_why why = { "u_mpi_recv", from, tag };
-	struct umpi_stay s = { NULL, false };
-	MPI_Request r;
-	int rc;
-
-	if (until < 0)
-		return -EINVAL;
-	buf = umpi_stay_typed(&s, buf, 0, n, type, UMPI_OUT);
-	rc = s.s_failed ? no_memory(comm) :
-		PMPI_Irecv(buf, n, type, from, tag, comm, &r);
-	if (rc == MPI_SUCCESS) {
-		rc = umpi_here(why.y_call) ?
-			umpi_wait(&r, status, until, false, &why) :
-			u_mpi_wait(&r, status, until);
-		if (rc < 0)
-			rc = recv_cancel(&r, status, rc);
-	}
-	umpi_stay_end(&s);
-	return rc;
-}
-
 int MPI_Mrecv(void *buf, int n, MPI_Datatype type, MPI_Message *m,
 	      MPI_Status *status)
 {
@@ -176,6 +133,16 @@ int MPI_Mrecv(void *buf, int n, MPI_Datatype type, MPI_Message *m,
 	rc = s.s_failed ? no_memory(MPI_COMM_WORLD) :
 		PMPI_Imrecv(buf, n, type, m, &r);
 	return message(&s, rc, &r, status, &why);
+}
+
+/* Nothing is posted before the message is there, so nothing is cancelled. */
+int u_mpi_recv(void *buf, int n, MPI_Datatype type, int from, int tag,
+	       MPI_Comm comm, MPI_Status *status, utime_ns until)
+{
+	MPI_Message m;
+	int rc = u_mpi_mprobe(from, tag, comm, &m, MPI_STATUS_IGNORE, until);
+
+	return rc != 0 ? rc : MPI_Mrecv(buf, n, type, &m, status);
 }
 
 static int probe(struct umpi_ask *a, const char *call)
@@ -257,8 +224,10 @@ int MPI_Sendrecv(const void *out, int out_n, MPI_Datatype out_type, int to,
 		PMPI_Irecv(in, in_n, in_type, from, in_tag, comm, &r[0]);
 	if (rc == MPI_SUCCESS)
 		rc = PMPI_Isend(out, out_n, out_type, to, out_tag, comm, &r[1]);
-	if (rc != MPI_SUCCESS && r[0] != MPI_REQUEST_NULL)
-		(void)recv_cancel(&r[0], MPI_STATUS_IGNORE, 0);
+	if (rc != MPI_SUCCESS && r[0] != MPI_REQUEST_NULL) {
+		(void)PMPI_Cancel(&r[0]);
+		(void)PMPI_Wait(&r[0], MPI_STATUS_IGNORE);
+	}
 	return both(&s, rc, r, status, &why);
 }
 

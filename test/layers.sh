@@ -27,6 +27,7 @@ below() { # folder or file
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
 	extra)		echo usched.h wait extra ;;
+	mpi)		echo usched.h wait mpi ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
@@ -45,8 +46,8 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		bench/peers/*|bench/waits/*|bench/io/*|bench/mpi/*)	continue ;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|mpi/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -91,9 +92,9 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra mpi bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
-    usched.h:uproc.h steal/stop.h:rr.h; do
+    usched.h:uproc.h steal/stop.h:rr.h mpi/umpi.h:uproc.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"

@@ -21,7 +21,7 @@ unset USCHED_DEBUG MAKEFLAGS
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1
-core='usched.c uhard.c rr.c ll.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c umem.c
+core='usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c umem.c
 	uio.c upoll.c'
 
 main() {
@@ -116,13 +116,17 @@ tests() {
 		try "threads, $ranks ranks" passes $ranks many-RR 500 1 64
 		for sched in RR WS; do
 			try "calls $sched, $ranks ranks" \
+				passes $ranks calls-$sched 50 1 2
+			try "calls $sched, $ranks ranks, two processors" \
 				passes $ranks calls-$sched 50 2 2
 		done
 		try "beside, $ranks ranks" passes $ranks beside 200
 	done
 	for words in evict=always,poison evict=always,poison,fault; do
 		export USCHED_DEBUG=$words
-		try "threads, $words" passes 2 many-RR-hard 10000 1 64
+		nr=10000
+		case $words in *fault) nr=2000 ;; esac
+		try "threads, $words" passes 2 many-RR-hard $nr 1 64
 		try "threads, $words, ws" passes 2 many-WS-hard 1000 2 64
 		try "calls, $words" passes 2 calls-RR-hard 50 1 2
 		try "calls, $words, 4 ranks" passes 4 calls-WS-hard 50 2 2

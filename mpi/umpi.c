@@ -44,11 +44,12 @@
  * /dev/null.
  *
  * Once YIELD_AFTER has passed without an event, each turn yields the cpu, which
- * another rank may need to send. After UMPI_SPIN even this is a waste. Then o_sleep becomes NULL, and
- * the processor sleeps elsewhere: in the poller, if threads wait for
- * descriptors, else in the system. The source asks for a look after o_nap. Each
- * look in vain doubles o_nap, up to a millisecond, or NAP_SHARE times the time
- * of the look. An event, or a new wait, sets o_sleep again.
+ * another rank may need to send. After UMPI_SPIN even this is a waste. Then
+ * o_sleep becomes NULL, and the processor sleeps elsewhere: in the poller, if
+ * threads wait for descriptors, else in the system. The source asks for a look
+ * after o_nap. Each look in vain doubles o_nap, up to a millisecond, or
+ * NAP_SHARE times the time of the look. An event, or a new wait, sets o_sleep
+ * again.
  *
  * Naps must not begin early. If other processes compute, a processor that naps
  * gets its cpu back milliseconds late. The other rank then naps as well, and
@@ -85,8 +86,8 @@
  *
  * u_mpi_recv() by PMPI_Irecv(), and PMPI_Cancel() at the deadline. If another
  * native thread makes progress at this moment, Open MPI 4.1.4 may say that the
- * request was cancelled although a message was matched, and the message is lost:
- * in 1 of 4 runs of test/mpi/calls.c with 2 processors and 4 ranks.
+ * request was cancelled although a message was matched, and the message is
+ * lost: in 1 of 4 runs of test/mpi/calls.c with 2 processors and 4 ranks.
  *
  * PMPI_Request_get_status(), which would leave the error to the thread itself:
  * each call makes progress, 40 ns or more, and there is no call for many.
@@ -186,7 +187,7 @@ static bool ignored(const MPI_Status *status)
 	return status == MPI_STATUS_IGNORE || status == MPI_STATUSES_IGNORE;
 }
 
-/* Asks MPI. Returns whether there is an answer, or an error, in *error. */
+/* Asks MPI. Returns whether there is an answer, or an error. Sets *error. */
 static bool asked(struct umpi_ask *a, int *error)
 {
 	int flag = 0;
@@ -488,7 +489,7 @@ static void look(struct uwait_source *o)
 		nap_longer(m, took);
 }
 
-/* Returns whether the sleeper, who has o_role, was woken. */
+/* Returns whether the processor that sleeps in m was woken. */
 static bool woken(const struct umpi *m)
 {
 	return __atomic_load_n((const int *)m->m_source.o_role,

@@ -19,8 +19,8 @@
  * Other calls are those of MPI, and may stop the whole processor of the caller:
  * MPI_Comm_dup(), files, windows, MPI_Finalize(). Outside of threads, and in
  * threads of a dispatcher that cannot wait, all calls are those of MPI. But the
- * collectives are then made of MPI_Ibarrier() and the like, too, since a
- * blocking collective does not match one that does not block.
+ * collectives are then made of MPI_Ibarrier() and the like, too, since
+ * MPI_Barrier() of MPI does not match MPI_Ibarrier() on another rank.
  *
  * THREAD LEVEL. MPI_Init() asks for MPI_THREAD_SERIALIZED here, and
  * MPI_Init_thread() for no less. That is enough for a single processor. With

@@ -7,9 +7,9 @@
  * here starts the operation that does not block, and waits for its request
  * (umpi.c). Buffers that would move are copied first (stay.h).
  *
- * Outside of threads a call is MPI's own. Collectives are not, since MPI_Bcast()
- * does not match MPI_Ibcast(), and another rank may call it in a thread: there
- * the operation is started, too, and MPI waits.
+ * Outside of threads a call is MPI's own. Collectives are not, since
+ * MPI_Bcast() does not match MPI_Ibcast(), and another rank may call it in a
+ * thread: there the operation is started, too, and MPI waits.
  *
  * Collectives start in the call, before any wait. So they start in the order of
  * the calls, also if many threads call them for the same communicator.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mring.h: the ring ping-pong between ranks: what its programs share. */
+/* mring.h: the ring ping-pong between ranks: common parts. */
 
 #ifndef MRING_H
 #define MRING_H

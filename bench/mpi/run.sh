@@ -37,6 +37,8 @@ round() {
 			$program 2 10000 10 0 1
 	done
 	ask 'seconds of 1,000 messages, 100 outstanding' native 2 100 5 0 1
+	ask 'bytes of a thread' waiters 100000
+	ask 'bytes of a request' waiters 100000 requests
 }
 
 for mpi in ${*:-openmpi mpich}; do
@@ -45,7 +47,8 @@ for mpi in ${*:-openmpi mpich}; do
 	openmpi) bind='--use-hwthread-cpus --bind-to hwthread' ;;
 	*)	bind='-bind-to hwthread' ;;
 	esac
-	build mmain "mpi/umpi.c mpi/uprofile.c libusched.a" && build raw &&
+	ours='mpi/umpi.c mpi/uprofile.c libusched.a'
+	build mmain "$ours" && build waiters "$ours" && build raw &&
 		build native || exit 1
 	n=${ROUNDS:-5}
 	while [ $((n -= 1)) -ge 0 ]; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calls: each wrapped call of MPI does what MPI says, in many threads at once. */
+/* calls: each wrapped call of MPI does what MPI says, in many threads. */
 
 /*
  *	calls THREADS PROCESSORS ROUNDS
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
 	rounds  = argc > 3 ? atoi(argv[3]) : 2;
 	several = procs > 1;
 	CHECK(ranks <= RANKS);
-	/* The same order on all ranks. */
+	/* Gives all ranks the same order. */
 	OK(MPI_Bcast(&check_seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD));
 	OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 	comms = malloc(threads * sizeof *comms);

@@ -5,11 +5,11 @@
  *	many THREADS PROCESSORS BYTES
  *
  * Each rank has THREADS threads with a tag each. All wait in MPI_Recv() for a
- * message of the rank before, into a buffer on their stack, and the last wait has
+ * message of the rank before, into a buffer on their stack. The last wait has
  * begun before the first message is sent: a sender waits for a barrier that all
- * ranks enter when their receivers are blocked. Each byte is checked, and so are
- * the neighbours of the buffer. Each thread then answers by MPI_Ssend() from
- * its stack, in another order.
+ * ranks enter when their receivers are blocked. Each byte is checked, and so
+ * are the neighbours of the buffer. Each thread then answers by MPI_Ssend()
+ * from its stack, in another order.
  */
 #include "mpitest.h"
 

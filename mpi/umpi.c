@@ -187,7 +187,7 @@ static bool ignored(const MPI_Status *status)
 	return status == MPI_STATUS_IGNORE || status == MPI_STATUSES_IGNORE;
 }
 
-/* Asks MPI. Returns whether there is an answer, or an error. Sets *error. */
+/* Asks MPI. Sets *error. True: there is an answer, or an error. */
 static bool asked(struct umpi_ask *a, int *error)
 {
 	int flag = 0;

@@ -31,11 +31,12 @@
  *
  * BUFFERS ON A STACK. While a thread waits, its stack may move. So a blocking
  * call copies a buffer that lies on the stack of the caller: to the heap before
- * the call, back after it, or both. That costs an allocation, and 0.03 ns to
- * 0.1 ns a byte each way. Buffers elsewhere are not copied, nor are those of a
- * deep thread, which has a lane of its own (usched.h). A non-blocking call with
- * such a buffer, such as MPI_Irecv(), ends the program with a message, because
- * MPI would write there while the thread waits.
+ * the call, back after it, or both. That costs an allocation and the copies.
+ * Buffers elsewhere are not copied, nor are those of a deep thread, which has a
+ * lane of its own (usched.h). MPI_Isend(), MPI_Irecv() and the like with a
+ * buffer on the stack of the caller end the program with a message, because MPI
+ * would use it while the thread waits. Not checked are MPI_Ibcast() and its
+ * like, windows and files: give them no such buffer.
  *
  * ERRORS are those of MPI, by its rules. But MPI finds the error of a request
  * when a processor looks, so a handler of the program's runs there, outside of

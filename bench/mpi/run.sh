@@ -41,6 +41,15 @@ round() {
 	ask 'bytes of a request' waiters 100000 requests
 }
 
+cc -std=gnu11 -O2 $includes bench/mpi/sim.c libusched.a -o "$dir/sim" \
+	-pthread || exit 1
+for ranks in 100 1000; do
+	for give in 64 1024 8192; do
+		echo "simulated, $ranks ranks, answers of $give:" \
+			"$("$dir/sim" $ranks 2 100000 $give)"
+	done
+done
+
 for mpi in ${*:-openmpi mpich}; do
 	command -v mpicc.$mpi >/dev/null || { echo "skip $mpi"; continue; }
 	case $mpi in

@@ -11,7 +11,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra bench wrap
+FOLDERS := wait io proc steal extra wrap mpi bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 

@@ -428,18 +428,20 @@ static struct task *pick(bool host)
 	return NULL;
 }
 
-/* Takes a task out of the queue. Caller holds the lock. */
-static struct task *take(bool host)
+/* Takes a task out of the queue, which makes room. Caller holds the lock. */
+static struct task *take(bool host, struct tell *l)
 {
 	struct task *t;
 
 	if (e.e_queued == 0 || e.e_paused & ENGINE_START)
 		return NULL;
 	t = pick(host);
-	if (t != NULL) {
-		level_out(t);
-		count_queued(-1);
-	}
+	if (t == NULL)
+		return NULL;
+	level_out(t);
+	count_queued(-1);
+	if (e.e_room != NULL)
+		(void)claim_first(&e.e_room, 0, l);
 	return t;
 }
 
@@ -677,7 +679,7 @@ static void finish(struct task *t, int result, struct tell *l)
 		engine_batch_add(t);
 	else if (t->t_flags & ENGINE_DETACHED)
 		engine_slot_free(t);
-	if (e.e_room != NULL)
+	if (e.e_room != NULL && e.e_amount != 0)
 		(void)claim_first(&e.e_room, 0, l);
 	if (e.e_alive == 0)
 		claim_all(&e.e_drain, 0, l);
@@ -788,7 +790,7 @@ static struct task *next(struct runner *r, struct tell *l)
 	struct task *t;
 
 	do {
-		t = surplus() ? NULL : take(false);
+		t = surplus() ? NULL : take(false, l);
 	} while (t == NULL && park(r, l));
 	if (t == NULL)
 		return NULL;
@@ -852,7 +854,7 @@ static void run(void *arg)
 /* Takes a task for the helper r. Caller holds the lock. */
 static bool help_take(struct runner *r, struct tell *l)
 {
-	struct task *t = take(true);
+	struct task *t = take(true, l);
 
 	if (t == NULL)
 		return false;
@@ -1240,6 +1242,8 @@ static void cancel_queued(struct task *t, struct tell *l)
 	relock();
 	e.e_canceled++;
 	finish(t, -ECANCELED, l);
+	if (e.e_room != NULL)
+		(void)claim_first(&e.e_room, 0, l);
 }
 
 /* Asks the task of r to stop. Caller holds the lock, put meanwhile. */

@@ -31,6 +31,7 @@ below() { # folder or file
 	mpi)		echo usched.h wait mpi ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
+	engine)		echo usched.h wait proc steal extra engine ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
 	esac
 }
@@ -48,7 +49,7 @@ upwards() {
 	while read -r file; do
 		case $file in
 		bench/peers/*|bench/waits/*|bench/io/*|bench/http/*|bench/mpi/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch]|mpi/*.[ch])	;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch]|engine/*.[ch]|mpi/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -93,7 +94,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra wrap mpi bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra engine wrap mpi bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h mpi/umpi.h:uproc.h; do
 	file=${planted%:*}

@@ -45,7 +45,7 @@ int root, stopping;
 static struct userve server = { .sv_f = serve };
 static int ended;			/* atomic */
 
-/* Ends the program: what failed, by rc; 0: an option is wrong. */
+/* Ends the program, with an error. rc 0: an option is wrong. */
 static void die(const char *what, int rc)
 {
 	fprintf(stderr, "httpd: %s: %s\n", what, rc != 0 ? strerror(-rc) :

@@ -308,6 +308,23 @@ def check_slow_reader(server):
                   len(answers))
 
 
+# A client that still sends when it is refused can read why.
+def check_last_answer(server):
+    with server.dial() as s:
+        s.sendall(body(b'Content-Length: 2000000'))
+        for _ in range(3):
+            time.sleep(0.1)
+            try:
+                s.sendall(200000 * b'x')
+            except OSError:
+                break
+        try:
+            got = statuses(read_answers(s, 1)[0])
+        except OSError as error:
+            got = error
+        check('the last answer', got == [413], got)
+
+
 def check_times():
     server = Server('-t', '1', '-k', '2')
     with server.dial() as slow, server.dial() as idle, server.dial() as bad, \
@@ -532,6 +549,7 @@ def main():
     check_files(server, files)
     check_escapes(server)
     check_slow_reader(server)
+    check_last_answer(server)
     time.sleep(0.1)
     check('all connections have ended',
           metrics(server)['httpd_connections'] == '1')

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fuzz.c: http_parse() gives the same result for a head that comes at once, in
- * two pieces cut anywhere, and byte by byte; reads no byte behind those that
- * have come; and finds heads only where they end in an empty line.
+ * two pieces cut anywhere, and byte by byte. It reads no byte behind those that
+ * have come. It finds heads only where they end in an empty line.
  *
  *	fuzz SECONDS [SEED]	random changes to the heads below
  *

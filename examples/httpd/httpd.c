@@ -191,6 +191,7 @@ int main(int argc, char **argv)
 	int nr;
 
 	options(argc, argv);
+	(void)signal(SIGPIPE, SIG_IGN);		/* by sendfile() */
 	prepare();
 	nr = number[PROCS];
 	return (text[SCHED][0] == 'r' ?

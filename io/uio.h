@@ -130,7 +130,8 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until);
 
 /*
  * As sendfile(2). Reads of `in` may stop the processor. Sends no more than the
- * socket takes, so it may send less than size.
+ * socket takes, so it may send less than size. It may raise SIGPIPE, which the
+ * program ignores: sendfile(2) has no flag against that.
  */
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 

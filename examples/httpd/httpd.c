@@ -46,7 +46,7 @@ int root, stopping;
 static struct userve server = { .sv_f = serve };
 static int ended;			/* atomic */
 
-/* Ends the program: what failed, by rc; 0: an option is wrong. */
+/* Ends the program, with an error. rc 0: an option is wrong. */
 static void die(const char *what, int rc)
 {
 	fprintf(stderr, "httpd: %s: %s\n", what, rc != 0 ? strerror(-rc) :
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 	int nr;
 
 	options(argc, argv);
-	signal(SIGPIPE, SIG_IGN);		/* of sendfile() */
+	(void)signal(SIGPIPE, SIG_IGN);		/* by sendfile() */
 	prepare();
 	nr = number[PROCS];
 	return (text[SCHED][0] == 'r' ?

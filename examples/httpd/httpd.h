@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* httpd.h: what the files of this server share. */
+/* httpd.h: common parts of the files of this server. */
 
 #ifndef HTTPD_H
 #define HTTPD_H

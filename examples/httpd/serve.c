@@ -21,7 +21,7 @@ enum {
 	REPLY  = SMALL + 512,		/* and their heads */
 	INPUT  = HTTP_HEAD,
 	OUTPUT = 16384,
-	PIECE  = 256 * 1024,		/* of a file */
+	PIECE  = 1 << 20,		/* of a file */
 	RATE   = 16 * 1024,		/* bytes a second, at least */
 	LINGER = 2			/* seconds */
 };

@@ -2,7 +2,7 @@
 # check.py SERVER DIR [rr|ws]: asks the server of examples/httpd, well and badly.
 # Prints what is wrong, and "N passed, N failed". DIR is empty, for its files.
 
-import os, re, signal, socket, subprocess, sys, threading, time
+import os, re, signal, socket, struct, subprocess, sys, threading, time
 
 program, folder = sys.argv[1], sys.argv[2]
 sched = sys.argv[3] if len(sys.argv) > 3 else 'rr'
@@ -308,6 +308,35 @@ def check_slow_reader(server):
                   len(answers))
 
 
+# Clients that go away while an answer is sent.
+def check_gone(server):
+    for i in range(40):
+        s = server.dial()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                     struct.pack('ii', i % 2, 0))
+        s.sendall(8 * request('/large') + 8 * GET)
+        s.recv(1 + i * 50000)
+        s.close()
+    check('clients that go away', statuses(ask(server, GET)) == [200])
+
+
+# A client that still sends when it is refused can read why.
+def check_last_answer(server):
+    with server.dial() as s:
+        s.sendall(body(b'Content-Length: 2000000'))
+        for _ in range(3):
+            time.sleep(0.1)
+            try:
+                s.sendall(200000 * b'x')
+            except OSError:
+                break
+        try:
+            got = statuses(read_answers(s, 1)[0])
+        except OSError as error:
+            got = error
+        check('the last answer', got == [413], got)
+
+
 def check_times():
     server = Server('-t', '1', '-k', '2')
     with server.dial() as slow, server.dial() as idle, server.dial() as bad, \
@@ -532,7 +561,9 @@ def main():
     check_files(server, files)
     check_escapes(server)
     check_slow_reader(server)
-    time.sleep(0.1)
+    check_last_answer(server)
+    check_gone(server)
+    time.sleep(0.3)
     check('all connections have ended',
           metrics(server)['httpd_connections'] == '1')
     left = os.listdir('/proc/%d/fd' % server.process.pid)

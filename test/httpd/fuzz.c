@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fuzz.c: http_parse() gives the same result for a head that comes at once, in
- * two pieces cut anywhere, and byte by byte; reads no byte behind those that
- * have come; and finds heads only where they end in an empty line.
+ * two pieces cut anywhere, and byte by byte. It reads no byte behind those that
+ * have come. It finds heads only where they end in an empty line.
  *
  *	fuzz SECONDS [SEED]	random changes to the heads below
  *
@@ -130,6 +130,26 @@ static void check_text(const char *text, int n, int step)
 
 enum { ROOM = 3 * HTTP_HEAD };
 
+/* Checks a head of n bytes, with a request line of this length. */
+static void check_length(int line, int n, int rc)
+{
+	static const char first[] = "GET /", last[] = " HTTP/1.1\r\n",
+		more[] = "Host: a\r\nX: ";
+	char text[HTTP_HEAD + 1];
+	struct result r;
+
+	memset(text, 'a', n);
+	memcpy(text, first, sizeof first - 1);
+	memcpy(text + line - sizeof last + 1, last, sizeof last - 1);
+	memcpy(text + line, more, sizeof more - 1);
+	memcpy(text + n - 4, "\r\n\r\n", 4);
+	check_text(text, n, n / 64);
+	r = read_by(text, n, n - 1, 1);
+	CHECK(r.r_rc == rc);
+	r = read_by(text, n, line - 1, 1);
+	CHECK(r.r_rc == rc);
+}
+
 /* Puts bytes into a text of n bytes, in place of `out` of them. */
 static int splice(char *text, int n, int at, int out, const char *in, int nr)
 {
@@ -179,6 +199,9 @@ int main(int argc, char **argv)
 		check_text(head[i].h_text, n, 1);
 		CHECK(read_by(head[i].h_text, n, n, 1).r_rc == head[i].h_rc);
 	}
+	check_length(HTTP_LINE, HTTP_HEAD, HTTP_HEAD);
+	check_length(HTTP_LINE + 1, HTTP_HEAD, -414);
+	check_length(HTTP_LINE, HTTP_HEAD + 1, -431);
 	for (; nr % 16 != 0 || check_us() < until; nr++) {
 		seed = check_seed + nr;
 		n = strlen(head[nr % COUNT(head)].h_text);

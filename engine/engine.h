@@ -47,7 +47,7 @@
  * engine copies or adopts them. Numbers of tasks, pins and batches are checked:
  * a number that was given back is -ESRCH, never a crash.
  *
- * TASKS run f(arg) on a worker. What f() returns is the result, 0 or more, or a
+ * TASKS run f(arg) on a worker. The value of f() is the result, 0 or more, or a
  * negative errno. A task may wait by all functions of wait/ and io/, and by
  * ucall(). Then its worker runs others, and the task may go on elsewhere: see
  * MIGRATION in ws.h. A task that makes threads begins a scope for them

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inside.h: what the files of the engine share. Private. */
+/* inside.h: shared by the files of the engine. Private. */
 
 #ifndef ENGINE_INSIDE_H
 #define ENGINE_INSIDE_H

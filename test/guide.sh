@@ -25,7 +25,7 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] wait io proc steal extra examples \
+	cp -r Makefile ./*.[ch] wait io proc steal extra engine examples \
 		"$dir"/programs/* "$dir/copy" || exit 1
 	for text in guide waits; do
 		n=0

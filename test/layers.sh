@@ -29,6 +29,7 @@ below() { # folder or file
 	extra)		echo usched.h wait extra ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
+	engine)		echo usched.h wait proc steal extra engine ;;
 	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
 	esac
 }
@@ -45,8 +46,8 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch])	;;
+		bench/peers/*|bench/waits/*|bench/io/*|bench/engine/*)	continue ;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|engine/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -91,7 +92,7 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra engine bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h steal/stop.h:rr.h; do
 	file=${planted%:*}

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 passed=0 failed=0
-prefixes="usched|ushell|u|uwait|uwaits|usymbol|uself|uchan|ucase|uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|ustack|ugen|uproc|uwakes|uinbox|ucpus|ucalls?|umem|uhard|uguard|upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|uevents|uread|uwrite|rr|ll|ws"
+prefixes="usched|ushell|u|uwait|uwaits|usymbol|uself|uchan|ucase|uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|ustack|ugen|uproc|uwakes|uinbox|ucpus|ucalls?|umem|uhard|uguard|upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|uevents|engine|uread|uwrite|rr|ll|ws"
 prefixed="^($prefixes)(_|\$)|^($(echo "$prefixes" | tr a-z A-Z))(_|\$)"
 
 # A template, which only sources of schedulers include.

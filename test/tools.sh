@@ -149,7 +149,7 @@ library() { # compiler, tool, flags
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
-	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c; do
+	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c; do
 		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
 	done
 }

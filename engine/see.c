@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/* see.c: statistics, workers, and call stacks of tasks that wait. */
+
+/*
+ * A task that waits lies on a lane (usched.h) or in a buffer, and only its home,
+ * a worker of ws, may run it. So the stack is walked there: by a thread that is
+ * made for this, and pinned to that worker.
+ *
+ *	asks					at the home
+ *
+ *	C1 a thread, pinned to the home
+ *						C2 get the lock: the task has
+ *						   not ended, and waits
+ *						C3 in (stop.h): it is at home
+ *						   here, and no thief takes it
+ *						C4 walk, out
+ *	C6 copy					C5 put the lock, tell
+ *
+ * While the thread of C3 runs, its worker runs no other. The lock keeps the task
+ * from its end, and so the runner from its own. If the task has moved between
+ * C1 and C3, the asker tries again, until its deadline. If the home computes,
+ * the thread comes late: then the snapshot has no frames.
+ *
+ * The asker and the thread share a block on the heap, which the last frees.
+ *
+ * REJECTED: a walk at each wait, by the task itself: it would cost each wait
+ * microseconds. A wake of the task, which would walk its own stack: wakes are
+ * counted, so a later wait would see it.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* dladdr() */
+#endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#include "inside.h"
+#include "usymbol.h"
+#include "utrace.h"
+#include "ws.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+UPREEMPT_NEVER;
+
+#pragma weak dladdr
+
+#define e engine_all		/* in this file */
+#define TRIES	10
+
+static struct runner *current(const struct worker *k)
+{
+	return __atomic_load_n(&k->k_current, __ATOMIC_RELAXED);
+}
+
+/* Statistics. */
+
+static int active(int from, int nr)
+{
+	int i, sum = 0;
+
+	for (i = from; i < from + nr; i++)
+		sum += current(&e.e_worker[i]) != NULL ||
+			e.e_worker[i].k_task[0] != '\0';
+	return sum;
+}
+
+int engine_get_stats(struct engine_stats *s)
+{
+	long ended;
+	int rc = s == NULL ? -EINVAL : engine_enter();
+
+	if (rc != 0)
+		return rc;
+	ended = e.e_completed + e.e_canceled;
+	*s = (struct engine_stats){
+		.total_tasks_submitted = e.e_submitted,
+		.tasks_completed       = e.e_completed,
+		.tasks_failed          = e.e_failed,
+		.tasks_canceled        = e.e_canceled,
+		.tasks_in_queue        = e.e_queued,
+		.tasks_running         = e.e_busy + e.e_helping,
+		.gil_threads_active    = active(e.e_workers, e.e_hosts),
+		.c_threads_active      = active(0, e.e_workers),
+		.tasks_memory          = e.e_bytes,
+		.avg_task_latency_ms   = ended == 0 ? 0 :
+			e.e_latency / (double)ended / UTIME_MS,
+		.bus_contention_count  = e.e_contended,
+		.tasks_helped          = e.e_helped,
+		.runners               = e.e_runners
+	};
+	s->gil_threads_idle = e.e_hosts - s->gil_threads_active;
+	s->c_threads_idle   = e.e_workers - s->c_threads_active;
+	engine_bus_count(s);
+	engine_leave();
+	return 0;
+}
+
+/* Workers. */
+
+/* Returns whether a task that began on worker nr waits. Caller has entered. */
+static bool is_waiting(int nr)
+{
+	const struct runner *r;
+
+	for (r = e.e_ring.r_next; r != &e.e_ring; r = r->r_next)
+		if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != 0 &&
+		    __atomic_load_n(&r->r_thread, __ATOMIC_RELAXED) == nr)
+			return true;
+	return false;
+}
+
+/* Returns the ms that the native thread of k has used, or -1. */
+static long cpu_ms(const struct worker *k)
+{
+	struct timespec t;
+
+	if (!__atomic_load_n(&k->k_known, __ATOMIC_ACQUIRE) ||
+	    clock_gettime(k->k_clock, &t) != 0)
+		return -1;
+	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
+}
+
+static void describe(int nr, struct engine_thread *h)
+{
+	const struct worker *k = &e.e_worker[nr];
+	const struct runner *r = current(k);
+	utime_ns now = unow();
+
+	*h = (struct engine_thread){
+		.h_thread_id = nr, .h_host = nr >= e.e_workers,
+		.h_completed = k->k_completed, .h_cpu_ms = cpu_ms(k),
+		.h_last_active_ms = k->k_last == 0 ? -1 :
+			(long)((now - k->k_last) / UTIME_MS)
+	};
+	h->h_idle_ms = (long)((now - e.e_began) / UTIME_MS) -
+		(h->h_cpu_ms > 0 ? h->h_cpu_ms : 0);
+	if (r != NULL && r->r_task != NULL) {
+		h->h_state   = ENGINE_RUNNING;
+		h->h_current = engine_number(r->r_task);
+		memcpy(h->h_task, r->r_task->t_name, ENGINE_NAME);
+	} else if (k->k_task[0] != '\0') {
+		h->h_state = ENGINE_BLOCKED;
+		memcpy(h->h_task, k->k_task, ENGINE_NAME);
+	} else if (is_waiting(nr))
+		h->h_state = ENGINE_WAITING;
+}
+
+int engine_thread_info(int thread, struct engine_thread *h)
+{
+	int rc = h == NULL ? -EINVAL : engine_enter();
+
+	if (rc != 0)
+		return rc;
+	if (thread >= 0 && thread < e.e_workers + e.e_hosts)
+		describe(thread, h);
+	else
+		rc = -ESRCH;
+	engine_leave();
+	return rc;
+}
+
+void engine_worker_known(struct worker *k)
+{
+	if (pthread_getcpuclockid(pthread_self(), &k->k_clock) == 0)
+		__atomic_store_n(&k->k_known, true, __ATOMIC_RELEASE);
+}
+
+/* Host workers. */
+
+int engine_host_attach(void)
+{
+	int i, rc = engine_enter();
+
+	if (rc != 0)
+		return rc;
+	rc = -EAGAIN;
+	for (i = 0; rc < 0 && i < e.e_hosts; i++) {
+		struct worker *k = &e.e_worker[e.e_workers + i];
+
+		if (k->k_attached)
+			continue;
+		k->k_attached = true;
+		engine_worker_known(k);
+		rc = i;
+	}
+	engine_leave();
+	return rc;
+}
+
+/* Returns the worker of a number. NULL: *rc is set. Else the caller has entered. */
+static struct worker *host_enter(int host, int *rc)
+{
+	*rc = engine_enter();
+	if (*rc != 0)
+		return NULL;
+	if (host >= 0 && host < e.e_hosts &&
+	    e.e_worker[e.e_workers + host].k_attached)
+		return &e.e_worker[e.e_workers + host];
+	*rc = -EINVAL;
+	engine_leave();
+	return NULL;
+}
+
+int engine_host_tell(int host, const char *task)
+{
+	size_t length = task != NULL ? strlen(task) : 0;
+	struct worker *k;
+	int rc;
+
+	k = host_enter(host, &rc);
+	if (k == NULL)
+		return rc;
+	length = length < ENGINE_NAME ? length : ENGINE_NAME - 1;
+	if (length != 0)
+		memcpy(k->k_task, task, length);
+	else if (k->k_task[0] != '\0') {
+		k->k_completed++;
+		k->k_last = unow();
+	}
+	k->k_task[length] = '\0';
+	engine_leave();
+	return 0;
+}
+
+int engine_host_detach(int host)
+{
+	struct worker *k;
+	int rc;
+
+	k = host_enter(host, &rc);
+	if (k == NULL)
+		return rc;
+	k->k_attached = k->k_known = false;
+	k->k_task[0]  = '\0';
+	engine_leave();
+	return 0;
+}
+
+/* Call stacks. */
+
+struct walk {
+	int            w_holders;
+	engine_id      w_id;
+	struct waiter *w_asker;		/* a ring */
+	int            w_nr;		/* frames; -EAGAIN: not yet */
+	bool           w_done;
+	void          *w_pc[ENGINE_FRAMES];
+};
+
+/* Ends a part of w. Returns whether that was the last. Caller has entered. */
+static bool let_go(struct walk *w)
+{
+	return --w->w_holders == 0;
+}
+
+/* Returns the runner of a task that waits on a thread of ws, or NULL. */
+static struct runner *waits(const struct task *t)
+{
+	struct runner *r = t != NULL ? t->t_runner : NULL;
+
+	return r != NULL && r->r_stack != NULL &&
+		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != 0 ? r : NULL;
+}
+
+/* Walks the stack of u, if it is at home here: C3, C4. */
+static int walk_here(const struct ustack *u, void **pc)
+{
+	struct ws_worker *w = (struct ws_worker *)usched_self();
+	int nr = -EAGAIN;
+
+	ws_stop_enter(&w->w_stop);
+	if (ws_home((const struct uproc_thread *)u) == w)
+		nr = ustack_trace(u, pc, ENGINE_FRAMES);
+	ws_stop_leave(&w->w_stop);
+	return nr;
+}
+
+/* What the pinned thread runs. */
+static void walk(void *arg)
+{
+	struct walk *w = arg;
+	struct runner *r;
+
+	ulock_get(&e.e_lock);					/* C2 */
+	r = waits(engine_find(w->w_id));
+	w->w_nr   = r != NULL ? walk_here(r->r_stack, w->w_pc) : 0;
+	w->w_done = true;
+	if (!let_go(w)) {
+		engine_leave_to(&w->w_asker);			/* C5 */
+		return;
+	}
+	engine_leave();
+	free(w);
+}
+
+/* Has the stack of r walked. Returns the number of frames, or an error. */
+static int ask(struct walk *w, int home, utime_ns until)
+{
+	int rc, nr;
+
+	w->w_holders = 2;
+	w->w_done    = false;
+	w->w_nr      = 0;
+	if (ws_thread_pinned(home, walk, w) == NULL) {		/* C1 */
+		w->w_holders = 1;
+		return -ENOMEM;
+	}
+	rc = engine_await(&w->w_asker, &w->w_done, until);
+	if (rc != 0)
+		return rc;
+	nr = w->w_nr;
+	return nr < ENGINE_FRAMES ? nr : ENGINE_FRAMES;
+}
+
+/* Describes t. Caller has entered. */
+static void snapshot(const struct task *t, struct engine_stack *k)
+{
+	const struct runner *r = t->t_runner;
+	int kind = r != NULL ? __atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) : 0;
+
+	*k = (struct engine_stack){
+		.k_id = engine_number(t), .k_stage = t->t_stage,
+		.k_priority = t->t_level, .k_time = unow(),
+		.k_thread = r == NULL ? -1 :
+			__atomic_load_n(&r->r_thread, __ATOMIC_RELAXED),
+		.k_result = t->t_stage == ENGINE_ENDED ? t->t_result : 0,
+		.k_since = r != NULL ? r->r_begun : t->t_time
+	};
+	memcpy(k->k_name, t->t_name, ENGINE_NAME);
+	engine_bus_pinned(t, &k->k_pinned, &k->k_pins);
+	if (kind == 0)
+		return;
+	k->k_stage     = ENGINE_WAITS;
+	k->k_waits_for = uwait_kind_name(kind);
+	k->k_object    = __atomic_load_n(&r->r_object, __ATOMIC_RELAXED);
+	k->k_since     = __atomic_load_n(&r->r_since, __ATOMIC_RELAXED);
+}
+
+/* Takes a snapshot, and sets *home: -1 if there is nothing to walk. */
+static int look(engine_id id, struct engine_stack *k, int *home)
+{
+	const struct runner *r;
+	const struct task *t;
+	int rc = engine_enter();
+
+	*home = -1;
+	if (rc != 0)
+		return rc;
+	t = engine_find(id);
+	if (t != NULL)
+		snapshot(t, k);
+	r = waits(t);
+	if (r != NULL && e.e_state < STOPPING) {
+		const struct ws_worker *w = ws_home(
+			(const struct uproc_thread *)r->r_stack);
+
+		if (w != NULL)
+			*home = w->w_proc.p_nr;
+	}
+	if (*home >= 0)
+		ws_hold();		/* until it has been asked */
+	engine_leave();
+	return t != NULL ? 0 : -ESRCH;
+}
+
+/* Names. */
+
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns the path of the loaded file, in which no quote stands, or "". */
+static const char *path_of(const Dl_info *info, char *path, size_t size)
+{
+	ssize_t nob;
+
+	if (strchr(info->dli_fname, '/') != NULL)
+		snprintf(path, size, "%s", info->dli_fname);
+	else {
+		nob = readlink("/proc/self/exe", path, size - 1);
+		path[nob > 0 ? nob : 0] = '\0';
+	}
+	return strchr(path, '\'') == NULL ? path : "";
+}
+
+/* Asks addr2line for the file and line of at, in the file of info. */
+static void line_of(struct engine_frame *f, const Dl_info *info, uintptr_t at)
+{
+	const ElfW(Ehdr) *elf = info->dli_fbase;
+	char path[512], command[640], text[256] = "";
+	FILE *out;
+	char *colon;
+
+	if (path_of(info, path, sizeof path)[0] == '\0')
+		return;
+	at -= elf->e_type == ET_DYN ? (uintptr_t)info->dli_fbase : 0;
+	snprintf(command, sizeof command,
+		 "addr2line -e '%s' 0x%lx 2>/dev/null", path, (unsigned long)at);
+	out = popen(command, "re");
+	if (out == NULL)
+		return;
+	if (fgets(text, sizeof text, out) == NULL)
+		text[0] = '\0';
+	(void)pclose(out);
+	colon = strrchr(text, ':');
+	if (colon == NULL || atoi(colon + 1) <= 0)
+		return;
+	*colon = '\0';
+	snprintf(f->f_file, sizeof f->f_file, "%.*s",
+		 (int)sizeof f->f_file - 1, text);
+	f->f_line = atoi(colon + 1);
+}
+
+/* Names the call before pc. */
+static void name(struct engine_frame *f, void *pc, bool lines)
+{
+	char *at = (char *)pc - 1;
+	Dl_info info;
+
+	memset(f, 0, sizeof *f);
+	f->f_pc = pc;
+	(void)usymbol_name(f->f_function, sizeof f->f_function, at, 0);
+	f->f_function[strcspn(f->f_function, "+")] = '\0';
+	if (&dladdr == NULL || dladdr(at, &info) == 0)
+		return;
+	snprintf(f->f_file, sizeof f->f_file, "%.*s",
+		 (int)sizeof f->f_file - 1, info.dli_fname);
+	if (lines)
+		line_of(f, &info, (uintptr_t)at);
+}
+
+static void name_all(struct engine_stack *k, void *const *pc, int nr,
+		     bool lines)
+{
+	int i;
+
+	(void)pthread_mutex_lock(&naming);
+	for (i = 0; i < nr; i++)
+		name(&k->k_frame[i], pc[i], lines);
+	usymbol_end();
+	(void)pthread_mutex_unlock(&naming);
+	k->k_frames = nr;
+}
+
+int engine_get_call_stack(engine_id id, struct engine_stack *k, bool lines,
+			  utime_ns until)
+{
+	struct walk *w;
+	int rc, home, nr = -EAGAIN, tries = 0;
+	bool last;
+
+	if (k == NULL || until < 0)
+		return -EINVAL;
+	w = calloc(1, sizeof *w);
+	if (w == NULL)
+		return -ENOMEM;
+	w->w_id = id;
+	w->w_holders = 1;
+	while (nr == -EAGAIN && tries++ < TRIES &&
+	       (rc = look(id, k, &home)) == 0 && home >= 0) {
+		nr = until != UNOW ? ask(w, home, until) : 0;
+		ws_release();
+	}
+	if (rc == 0 && nr > 0)
+		name_all(k, w->w_pc, nr, lines);
+	ulock_get(&e.e_lock);
+	last = let_go(w);
+	engine_leave();
+	if (last)
+		free(w);
+	return rc;
+}

@@ -591,7 +591,6 @@ static int begins_wait(struct runner *r, const struct uwait *w)
 	if (rc != 0)
 		return rc;
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
-	__atomic_store_n(&r->r_object, w->w_at.object, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
 	is_gone(r);

@@ -348,7 +348,6 @@ struct engine_stack {
 	int       k_thread;	/* worker; -1: none */
 	int       k_result;	/* if it has ended */
 	const char *k_waits_for; /* as uwait_kind_name(), or NULL */
-	const void *k_object;
 	utime_ns  k_time;	/* of the snapshot */
 	utime_ns  k_since;	/* it is in this stage */
 	size_t    k_pinned;	/* bytes of named memory */

@@ -47,8 +47,7 @@ struct runner {
 	utime_ns       r_begun;		/* its task, nearly */
 	utime_ns       r_slice;		/* last let others run */
 	utime_ns       r_since;		/* waits since then */
-	const void    *r_object;	/* for this; all three atomic */
-	int            r_kind;		/* as enum uwait_kind; 0: does not wait */
+	int            r_kind;		/* for this; 0: not (both atomic) */
 	int            r_thread;	/* worker (atomic) */
 	bool           r_stopped;	/* its task was asked to stop (atomic) */
 };

@@ -336,7 +336,6 @@ static void snapshot(const struct task *t, struct engine_stack *k)
 		return;
 	k->k_stage     = ENGINE_WAITS;
 	k->k_waits_for = uwait_kind_name(kind);
-	k->k_object    = __atomic_load_n(&r->r_object, __ATOMIC_RELAXED);
 	k->k_since     = __atomic_load_n(&r->r_since, __ATOMIC_RELAXED);
 }
 

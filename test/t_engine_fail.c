@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* t_engine_fail: if any call to the system fails, no task is lost or leaked. */
+/* LIBS: @test/fail.wrap */
+
+/*
+ * The n-th call fails, once or from then on, for each n, of each kind alone and
+ * of all (fail.h). A task whose submission got -ENOMEM does not run; all others
+ * run once, also while tasks wait for later tasks. At the end all memory was
+ * given back.
+ */
+#include "check.h"
+#include <pthread.h>
+#include "fail.h"
+#include "engine.h"
+#include "usync.h"
+
+#define NR	12
+
+static long calls, accepted, ended;
+static struct usem gate;
+
+static long add(long *at, long nr)
+{
+	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
+}
+
+static long get(const long *at)
+{
+	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+/* Whether a call has to be repeated, since there was no memory. */
+static bool again(int rc)
+{
+	if (rc != -ENOMEM)
+		return false;
+	CHECK(fail_told() > 0);
+	if (fail.f_all)
+		fail_rest();
+	return true;
+}
+
+static void end(engine_id id, void *arg, int result)
+{
+	CHECK(id != 0 && arg != NULL && result == 0);
+	add(&ended, 1);
+}
+
+static int waits(void *arg)
+{
+	(void)arg;
+	while (again(usem_wait(&gate, UNEVER)))
+		;
+	add(&calls, 1);
+	return 0;
+}
+
+/* Pins what is there, and opens the gate for a task before it. */
+static int opens(void *arg)
+{
+	int rc = engine_bus_get("name", NULL, NULL);
+
+	CHECK(rc == 0 || rc == -ENOENT || rc == -ENOMEM);
+	CHECK(*(const int *)arg == 77);
+	CHECK(usem_post(&gate) == 0);
+	add(&calls, 1);
+	return 0;
+}
+
+static void spawn(int (*f)(void *), int batch)
+{
+	int n = 77;
+	struct engine_job j = { .j_f = f, .j_arg = &n, .j_size = sizeof n,
+				.j_batch = batch, .j_end = end,
+				.j_flags = batch ? 0 : ENGINE_DETACHED };
+
+	while (again(engine_spawn(&j, NULL, UNEVER)))
+		;
+	add(&accepted, 1);
+}
+
+static void work(void)
+{
+	struct engine_end ends[NR];
+	int i, rc, b = engine_batch(), taken = 0;
+
+	CHECK(b > 0);
+	rc = engine_bus_push("name", &i, sizeof i, NULL, NULL);
+	CHECK(rc == 0 || again(rc));
+	for (i = 0; i < NR; i++)
+		spawn(waits, i % 2 ? b : 0);
+	for (i = 0; i < NR; i++)
+		spawn(opens, i % 2 ? 0 : b);
+	while (again(engine_wait_all(UNEVER)))
+		;
+	do {
+		rc = engine_take(b, ends, NR);
+		taken += rc;
+	} while (rc > 0);
+	CHECK(rc == 0 && taken == NR);
+	CHECK(get(&calls) == 2 * NR && get(&ended) == 2 * NR);
+}
+
+static bool try_all(int workers)
+{
+	struct engine_config c = { .c_workers = workers, .c_tasks = 9,
+				   .c_shared_memory = 100,
+				   .c_flags = ENGINE_MORE_WORKERS };
+	int rc;
+
+	calls = accepted = ended = 0;
+	rc = engine_setup(&c);
+	if (rc != 0) {
+		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
+		return false;
+	}
+	work();
+	while (again(engine_shutdown(UNEVER)))
+		;
+	CHECK(engine_fini() == 0);
+	return true;
+}
+
+static void run(int workers)
+{
+	if (try_all(workers))
+		return;
+	CHECK(fail_told() > 0);
+	fail_rest();
+	CHECK(try_all(workers));
+}
+
+int main(int argc, char **argv)
+{
+	check_start(argc, argv);
+	fail_sample = 64;
+	run(1);				/* pthread_atfork() keeps memory */
+	fail_clean();
+	fail_all(run, 1);
+	(void)fail_each(FAIL_MEMORY, 0, run, 2);
+	(void)fail_each(FAIL_MEMORY | FAIL_THREAD, 1, run, 2);
+	return 0;
+}

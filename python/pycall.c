@@ -29,8 +29,8 @@
  * CALLS. On x86-64, AArch64 and RISC-V, integers and floating point numbers
  * are passed in registers of two kinds, counted apart. So a call with six
  * integers and eight doubles calls any function that takes at most so many, in
- * any order. A float is passed in the low half of its register, below ones,
- * which RISC-V asks for, and the others ignore.
+ * any order. A float is passed in the low half of its register, whose other bits
+ * are set: RISC-V asks for that, and the others ignore them.
  *
  * REJECTED
  *	libffi: a dependency, and 60 to 100 ns a call.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pycall.h: what the files of the module share. Private. */
+/* pycall.h: shared by the files of the module. Private. */
 
 #ifndef PYCALL_H
 #define PYCALL_H
@@ -24,7 +24,7 @@ PyObject *raise_error(int rc);
  */
 int wait_sliced(wait_f *f, void *arg, utime_ns until);
 
-/* Converts seconds, or None for ever, to a deadline. Returns whether it did. */
+/* Converts seconds, or None for ever, to a deadline. Returns 1; 0: an exception is set. */
 int to_deadline(PyObject *seconds, void *until);
 
 /* Releases adopted memory whose life has ended. */

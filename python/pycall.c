@@ -29,7 +29,7 @@
  * CALLS. On x86-64, AArch64 and RISC-V, integers and floating point numbers
  * are passed in registers of two kinds, counted apart. So a call with six
  * integers and eight doubles calls any function that takes at most so many, in
- * any order. A float is passed in the low half of its register, whose other bits
+ * any order. A float is passed in the low half of its register. The other bits
  * are set: RISC-V asks for that, and the others ignore them.
  *
  * REJECTED

@@ -24,7 +24,10 @@ PyObject *raise_error(int rc);
  */
 int wait_sliced(wait_f *f, void *arg, utime_ns until);
 
-/* Converts seconds, or None for ever, to a deadline. Returns 1; 0: an exception is set. */
+/*
+ * Converts seconds, or None for no deadline, to a deadline. Returns 1, or 0
+ * with an exception.
+ */
 int to_deadline(PyObject *seconds, void *until);
 
 /* Releases adopted memory whose life has ended. */

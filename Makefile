@@ -11,7 +11,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra engine bench
+FOLDERS := wait io proc steal extra engine wrap mpi bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -I. $(FOLDERS:%=-I%) $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
 
@@ -39,6 +39,8 @@ HAVE_CXX := $(shell command -v $(CXX))
 WRAP    := -Wl$(subst $(empty) ,,$(foreach f,ustack_block ustack_block_hard ustack_abort usched_run usched_run_hard,$(comma)--wrap=$(f)))
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
 LIBS    := libusched.a libusched.so $(if $(HAVE_CXX),libusched_cxx.a)
+# Hooks of libc, which no program needs: wrap/README.md.
+HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
@@ -54,11 +56,11 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
 
-.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS)
+.PHONY: all test check-all soak cover counted bench timed against peers install uninstall clean $(PROGS) $(TIMED) $(LIBS) $(HOOKS)
 
-all: $(PROGS) $(LIBS) $(SONAME)
+all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS)
 
-$(PROGS) $(TIMED) $(LIBS): %: $(B)/%
+$(PROGS) $(TIMED) $(LIBS) $(HOOKS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 # Programs that are linked in the tree ask for this name.
@@ -128,6 +130,16 @@ $(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ \
 		-pthread
 
+# By the names of libc; for --wrap; for LD_PRELOAD.
+$(B)/uwrap_link.o: uwrap.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) -DUWRAP_LINK -c -o $@ $<
+
+$(B)/libuwrap.so: uwrap.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -DUWRAP_WEAK -fPIC -shared \
+		-Wl,-soname,$(@F) -o $@ $< -ldl -pthread
+
 TEST_CC = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o %.a,$^) -pthread \
 	  $(call libs,$<)
 
@@ -143,24 +155,26 @@ $(B)/%-LL: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 $(B)/%-WS: test/%.c $(B)/libusched.a $(wildcard test/*.h)
 	$(TEST_CC) -DWS
 
-# All tests; the last line counts them.
+# All tests; the last line counts them. Long scripts come first: see run.sh.
+LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh
 test: all $(TIMED) $(TESTS)
-	@CC="$(CC)" test/run.sh $(TESTS) $(SCRIPTS) 'test/matrix.sh --quick'
+	@CC="$(CC)" test/run.sh $(TESTS) 'test/matrix.sh --quick' $(LONG) \
+		$(filter-out $(LONG),$(SCRIPTS))
 
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh
 check-all: all $(TIMED) $(TESTS)
 	@CC="$(CC)" PREEMPT_SECONDS=60 WATCHDOG=300 FUZZ_SECONDS=300 \
 		ROUNDS=10000000 STORM=5000 test/run.sh \
 		$(TESTS) $(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') \
 		test/matrix.sh
 
-# Random programs of each kind, and connections, in turn, until one fails.
+# Random programs of each kind, connections, and attacks, until one fails.
 STORMS  := $(filter $(B)/s_io_storm-%,$(TESTS))
 soak: $(STORMS)
 	@while CC="$(CC)" FUZZ_SECONDS=300 test/fuzz.sh && \
 		STORM=5000 test/run.sh $(STORMS) && \
-		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh; do :; done; false
+		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh && \
+		CC="$(CC)" WATCHDOG=300 test/attack.sh --full; do :; done; false
 
 # Which branches of the library the tests take, and why not the others.
 cover:
@@ -239,13 +253,15 @@ peers:
 # Files that install writes and uninstall removes.
 INCDIR  := $(PREFIX)/include/usched
 PCDIR   := $(LIBDIR)/pkgconfig
+HOOKDIR := $(LIBDIR)/usched
 SCRIPT  := $(PREFIX)/share/usched/usched-gdb.py
 # gdb reads this by itself with the shared library, whose real name it has.
 LOADED  := $(GDBDIR)$(LIBDIR)/$(REALNAME)-gdb.py
 PUT     := $(HEADERS:%=$(INCDIR)/%) $(HEADERS_CXX:%=$(INCDIR)/%) $(SCRIPT) $(LOADED) $(addprefix $(LIBDIR)/,\
 	   libusched.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
-	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc
-OWN     := $(INCDIR) $(dir $(SCRIPT))
+	   $(PCDIR)/usched.pc $(PCDIR)/usched-cxx.pc $(LIBDIR)/libuwrap.so \
+	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags)
+OWN     := $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
 # A part of the library is inlined into programs, so usched.pc says how the
 # library was compiled.
@@ -261,7 +277,7 @@ pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 	>$(DESTDIR)$(PCDIR)/$(1).pc
 
 install: all
-	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) \
+	install -d $(addprefix $(DESTDIR),$(INCDIR) $(PCDIR) $(HOOKDIR) \
 		$(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(foreach h,$(HEADERS) $(HEADERS_CXX),$(filter $(h) %/$(h),$(ALL_H))) \
 		$(DESTDIR)$(INCDIR)
@@ -269,6 +285,8 @@ install: all
 	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
+	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
+	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags $(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
 	$(call pc,usched,cooperative threads that copy stacks,-lusched)
@@ -280,5 +298,7 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(SONAME)
-	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/; do $(MAKE) -s -C $$p clean; done
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
+	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
+		bench/http/*/ test/attack/; do \
+		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

@@ -7,7 +7,7 @@
 /*
  * A program, or an interpreter, hands over C functions. Workers run them as
  * threads of ws: they may wait, lock, send, sleep and do I/O. There are limits
- * of tasks and of bytes, and who submits beyond them waits or is refused.
+ * of tasks and of bytes. A caller beyond them waits or is refused.
  *
  * SHORTEST USE
  *
@@ -139,9 +139,9 @@ struct engine_job {
 int engine_spawn(const struct engine_job *j, engine_id *id, utime_ns until);
 
 /*
- * Queues nr tasks, of which the first may wait as above, and the others only
- * if the deadline is not UNOW. Returns how many were queued, the first of them;
- * or an error if none was. ids may be NULL as above.
+ * Queues nr tasks, each as engine_spawn() does, for less. Returns how many were
+ * queued, the first of them; or an error if none was. ids may be NULL if it may
+ * be NULL for each.
  */
 int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until);
@@ -206,8 +206,10 @@ enum {
 	ENGINE_START  = 2	/* no task begins; tasks that have begun go on */
 };
 
-/* Pauses one or both, or ends the pauses. */
+/* Pauses one or both. */
 int engine_pause(int what);
+
+/* Ends one pause or both. */
 int engine_resume(int what);
 
 /*
@@ -253,8 +255,8 @@ int engine_help(int host, int nr, utime_ns until);
 /*
  * NAMED MEMORY, within c_shared_memory bytes. It lives until it has no name and
  * no pin. Pins of a task end with the task, however that ends. All other pins
- * must be given back by engine_bus_unpin(). The bytes are not protected: who
- * writes while others read needs a lock.
+ * must be given back by engine_bus_unpin(). The bytes are not protected: a task
+ * that writes while others read needs a lock.
  */
 
 /*
@@ -277,9 +279,7 @@ int engine_bus_unpin(const void *data);
 /* Takes all names away. Returns how many. */
 long engine_bus_clear(void);
 
-/*
- * SEEING
- */
+/* What engine_get_stats() tells: counts since engine_setup(), or of now. */
 struct engine_stats {
 	long   total_tasks_submitted;
 	long   tasks_completed;		/* f() has returned, */
@@ -302,6 +302,7 @@ struct engine_stats {
 	long   runners;			/* threads of ws for tasks, now */
 };
 
+/* Fills in the statistics. */
 int engine_get_stats(struct engine_stats *s);
 
 enum engine_state {

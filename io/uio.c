@@ -27,6 +27,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/sendfile.h>
@@ -35,7 +38,8 @@
 UPREEMPT_NEVER;
 
 #define NOINLINE	__attribute__((noinline))
-#define BACKLOG_NAP	(2 * UTIME_MS)	/* a backlog is full: try again */
+#define NAP		(2 * UTIME_MS)	/* where no event tells */
+#define VAIN		8		/* waits in vain, before naps */
 
 static bool again(ssize_t rc)
 {
@@ -53,17 +57,41 @@ static NOINLINE int wait_for(int fd, int what, utime_ns until)
 	return upoll_wait(fd, what, until);
 }
 
+/* Lets time pass before another attempt. 0 or -errno. */
+static NOINLINE int nap(utime_ns until)
+{
+	utime_ns then = uafter(NAP);
+
+	if (until == UNOW)
+		return -EAGAIN;
+	if (unow() >= until)
+		return -ETIMEDOUT;
+	return u_sleep(then < until ? then : until);
+}
+
+/*
+ * As wait_for(), to write. A datagram socket is ready, and yet refuses, if the
+ * receiver that is named has no room.
+ */
+static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
+{
+	return (*vain)++ < VAIN ? wait_for(fd, UWRITE, until) : nap(until);
+}
+
 /*
  * Returns the result of an attempt, after as many attempts and waits as it
  * takes. If fd is always ready, an attempt that may block is the last.
  */
-#define UNTIL_DONE(fd, what, until, attempt, blocking) do {		\
+#define UNTIL_DONE(fd, what, until, attempt, blocking)			\
+	UNTIL_DONE_BY(wait_for(fd, what, until), until, attempt, blocking)
+
+#define UNTIL_DONE_BY(wait, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
 									\
 	if (rc != 0)							\
 		return rc;						\
 	while (again(rc = attempt)) {					\
-		rc = wait_for(fd, what, until);				\
+		rc = wait;						\
 		if (rc > 0)						\
 			return blocking;				\
 		if (rc < 0)						\
@@ -347,8 +375,10 @@ ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
 		 const struct sockaddr *to, socklen_t len, utime_ns until)
 {
-	UNTIL_DONE(fd, UWRITE, until,
-		   try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
+	unsigned vain = 0;
+
+	UNTIL_DONE_BY(wait_to_send(fd, until, &vain), until,
+		      try_sendto(fd, buf, size, flags, to, len), -EAGAIN);
 }
 
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
@@ -363,7 +393,10 @@ ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_DONE(fd, UWRITE, until, try_sendmsg(fd, m, flags), -EAGAIN);
+	unsigned vain = 0;
+
+	UNTIL_DONE_BY(wait_to_send(fd, until, &vain), until,
+		      try_sendmsg(fd, m, flags), -EAGAIN);
 }
 
 /* Makes fd non-blocking. Returns its flags before, or -errno. */
@@ -421,15 +454,7 @@ static NOINLINE int try_connect(int fd, const struct sockaddr *addr,
 /* Waits for another attempt to connect. A full backlog makes no event. */
 static int wait_connect(int fd, int rc, utime_ns until)
 {
-	utime_ns nap = uafter(BACKLOG_NAP);
-
-	if (rc == -EINPROGRESS)
-		return upoll_wait(fd, UWRITE, until);
-	if (until == UNOW)
-		return -EAGAIN;
-	if (unow() >= until)
-		return -ETIMEDOUT;
-	return u_sleep(nap < until ? nap : until);
+	return rc == -EINPROGRESS ? upoll_wait(fd, UWRITE, until) : nap(until);
 }
 
 int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
@@ -464,27 +489,41 @@ static NOINLINE int wait_any(struct pollfd *fds, nfds_t nr, utime_ns until)
 	return b.b_wait != NULL ? uwait_for(b.b_wait, until) : b.b_rc;
 }
 
+/* Naps if descriptors are ready, but not for what the caller asks. */
 int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
 	int rc = upoll_enter(until);
+	unsigned vain = 0;
 	int ready;
 
 	while (rc >= 0) {
 		UNINTERRUPTED(ready, poll(fds, nr, 0));
 		if (ready != 0 || until == UNOW)
 			return ready;
-		rc = wait_any(fds, nr, until);
+		rc = vain++ < VAIN ? wait_any(fds, nr, until) : nap(until);
 	}
 	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
+/*
+ * Sends, but raises no SIGPIPE. sendfile() has no flag for that, so the signal is
+ * blocked meanwhile, and taken: it is for the native thread that has called.
+ */
 static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 				     size_t size)
 {
 #if defined(__linux__)
+	const struct timespec none = { 0, 0 };
+	sigset_t pipes, old;
 	ssize_t rc;
 
+	sigemptyset(&pipes);
+	sigaddset(&pipes, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipes, &old);
 	UNINTERRUPTED(rc, sendfile(out, in, offset, size));
+	if (rc == -EPIPE && !sigismember(&old, SIGPIPE))
+		(void)sigtimedwait(&pipes, NULL, &none);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 #else
 	(void)out, (void)in, (void)offset, (void)size;

@@ -129,8 +129,8 @@ int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until);
 
 /*
- * As sendfile(2). Reads of `in` may stop the processor. Sends no more than the
- * socket takes, so it may send less than size.
+ * As sendfile(2), but raises no SIGPIPE. Reads of `in` may stop the processor.
+ * Sends no more than the socket takes, so it may send less than size.
  */
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 

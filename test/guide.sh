@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# guide.sh: each program of guide.md and waits.md in doc compiles by the command
-# that stands there, and prints what stands there. So it does without
+# guide.sh: each program of guide.md, waits.md and servers.md in doc compiles by
+# the command that stands there, and prints what stands there. So it does without
 # optimisation, with the portable switch, and in the hard mode, and compiles
 # without a warning.
 #
@@ -21,13 +21,13 @@ warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 main() {
 	mkdir "$dir/copy" "$dir/programs" "$dir/steps" && tools "$dir/tools" ||
 		exit 1
-	for text in guide waits; do
+	for text in guide waits servers; do
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] wait io proc steal extra engine examples \
+	cp -r Makefile ./*.[ch] wait io proc steal extra engine wrap examples \
 		"$dir"/programs/* "$dir/copy" || exit 1
-	for text in guide waits; do
+	for text in guide waits servers; do
 		n=0
 		while [ -e "$dir/steps/$text/$((n += 1)).sh" ]; do
 			try "$text, step $n" step "$dir/steps/$text/$n"
@@ -94,7 +94,8 @@ words() { # without backtraces, and times
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
 	for source in rr.c usched.c wait/uwait.c wait/uchan.c \
-	    wait/uscope.c wait/uthread.c io/uio.c io/upoll.c proc/umem.c \
+	    wait/uscope.c wait/usync.c wait/uthread.c io/uio.c io/unet.c \
+	    io/upoll.c io/userve.c proc/umem.c \
 	    proc/uproc.c proc/ucall.c $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1

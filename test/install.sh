@@ -110,6 +110,12 @@ listed() {
 		-ex 'usched bt' "$dir/g" 2>&1
 }
 
+hooks() {
+	must hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
+		"@$lib/usched/wrap.flags" "$lib/libusched.a" -pthread
+	must hooks run w
+}
+
 gdb_finds() {
 	cat >"$dir/g.c" <<-'END'
 	#include <rr.h>
@@ -159,6 +165,7 @@ must include/usched [ -z "$(grep '^/usr/include/[^/]*$' "$dir/direct")" ]
 cflags=$(flags usched --cflags) libs=$(flags usched --libs)
 programs "$lib/libusched.a -pthread"
 headers
+hooks
 cxx
 # Debian's musl-gcc comes without an unwinder, which the shared library needs.
 case $cc in

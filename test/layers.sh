@@ -23,10 +23,12 @@ below() { # folder or file
 	usched.[ch])	echo usched.h $2 ;;
 	wait)		echo usched.h wait $2 ;;
 	io)		echo usched.h wait proc io ;;
+	wrap)		echo usched.h wait proc io wrap ;;
 	proc)		echo usched.h wait proc $2 ;;
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
 	extra)		echo usched.h wait extra ;;
+	mpi)		echo usched.h wait mpi ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	engine)		echo usched.h wait proc steal extra engine ;;
@@ -46,8 +48,8 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*|bench/engine/*)	continue ;;
-		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|engine/*.[ch])	;;
+		bench/peers/*|bench/waits/*|bench/io/*|bench/http/*|bench/mpi/*)	continue ;;
+		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch]|engine/*.[ch]|mpi/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -92,9 +94,9 @@ must 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 	done)"
 
 # Planted errors are found.
-mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra engine bench "$dir/tree"
+mkdir "$dir/tree" && cp -r ./*.[ch] wait io proc steal extra engine wrap mpi bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
-    usched.h:uproc.h steal/stop.h:rr.h; do
+    usched.h:uproc.h steal/stop.h:rr.h mpi/umpi.h:uproc.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"

@@ -85,6 +85,27 @@ static void results(void *arg)
 
 /* Streams: all bytes come, in order. */
 
+/* A file goes to a socket; when the reader has gone, no signal comes. */
+static void sends_file(void *arg)
+{
+	char b[8], path[] = "/tmp/s_io.XXXXXX";
+	int s[2], f = mkstemp(path);
+	sigset_t pending;
+	off_t at = 2;
+
+	(void)arg;
+	CHECK(f >= 0 && unlink(path) == 0 && write(f, "abcdef", 6) == 6);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	CHECK(u_sendfile(s[1], f, &at, 3, UNEVER) == 3 && at == 5);
+	CHECK(u_read(s[0], b, sizeof b, UNEVER) == 3 && !memcmp(b, "cde", 3));
+	CHECK(u_close(s[0]) == 0);
+	CHECK(u_sendfile(s[1], f, &at, 1, UNEVER) == -EPIPE);
+	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &pending) == 0 &&
+	      !sigismember(&pending, SIGPIPE));
+	CHECK(sigpending(&pending) == 0 && !sigismember(&pending, SIGPIPE));
+	CHECK(u_close(s[1]) == 0 && u_close(f) == 0);
+}
+
 static int ends[2];
 
 static unsigned char byte_at(size_t i)
@@ -396,6 +417,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (p = 1; p <= 2; p++) {
 		alone(p, results, NULL);
+		alone(p, sends_file, NULL);
 		streams(p);
 		many_readers(p);
 		done = begun = 0;

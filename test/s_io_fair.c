@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* s_io_fair: descriptors and threads do not keep each other from their turn. */
 /* VARIANTS: RR LL */
-/* LIBS: -Wl,--wrap=epoll_wait,--wrap=syscall,--wrap=poll */
+/* LIBS: -Wl,--wrap=epoll_wait,--wrap=syscall,--wrap=poll,--wrap=sendto */
 
 /*
  * Threads that read descriptors that are always ready give way after 64 calls. A
- * processor whose threads only yield still takes events within 64 switches, or a
- * turn of ll, and a pass through its queue. Signals that interrupt a sleeping processor lose no
+ * processor whose threads only yield still takes events within 64 switches, and
+ * a pass through its queue. A descriptor that is ready, but not for the call,
+ * is asked now and then. Signals that interrupt a sleeping processor lose no
  * byte. While all threads wait, processors make no system calls, so they sleep.
  * All this is counted, not timed.
  */
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #define IN_A_ROW	64	/* as in upoll.c */
 #define UNSEEN		64	/* as in uproc.c */
@@ -124,6 +126,65 @@ static void always_ready(int nr)
 	CHECK(close(zero) == 0 && close(flood[0]) == 0);
 	native_join(id);
 	CHECK(close(flood[1]) == 0);
+}
+
+/* Descriptors that are ready, but not for the call. */
+
+#define SOON		(20 * UTIME_MS)
+#define FEW		200		/* calls; a spin makes thousands */
+
+static void polls_for_errors(void *arg)
+{
+	struct pollfd f = { .fd = *(int *)arg };
+	long before = get(&asked);
+
+	CHECK(u_poll(&f, 1, uafter(SOON)) == 0 && f.revents == 0);
+	CHECK(get(&asked) - before < FEW);
+}
+
+static long sends;
+
+/* Counts sendto() by the library. */
+COUNTED(ssize_t, sendto, int fd, const void *b, size_t nob, int flags,
+	const struct sockaddr *to, socklen_t len)
+{
+	add(&sends, 1);
+	return __real_sendto(fd, b, nob, flags, to, len);
+}
+
+static void sends_to_full(void *arg)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int to = *(int *)arg;
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	int rc = 0;
+
+	snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "usched.%d",
+		 (int)getpid());
+	CHECK(bind(to, (struct sockaddr *)&at, sizeof at) == 0);
+	while (rc >= 0)
+		rc = sendto(fd, "", 1, MSG_DONTWAIT, (struct sockaddr *)&at,
+			    sizeof at);
+	sends = 0;
+	CHECK(u_sendto(fd, "", 1, 0, (struct sockaddr *)&at, sizeof at,
+		       uafter(SOON)) == -ETIMEDOUT);
+	CHECK(get(&sends) < FEW);
+	CHECK(close(fd) == 0);
+}
+
+static void ready_in_vain(void)
+{
+	int to = socket(AF_UNIX, SOCK_DGRAM, 0);
+	int s[2];
+
+	doing("ready in vain");
+	pair(s);
+	CHECK(write(s[1], "x", 1) == 1 && to >= 0);
+	begin(1, 0);
+	make(0, polls_for_errors, &s[0]);
+	make(0, sends_to_full, &to);
+	start_and_finish();
+	CHECK(close(to) == 0 && close(s[0]) == 0 && close(s[1]) == 0);
 }
 
 /* A processor whose threads only yield. */
@@ -340,6 +401,7 @@ int main(int argc, char **argv)
 		beside_yields(2, nr[i]);
 #endif
 	}
+	ready_in_vain();
 	signals();
 	for (i = 1; i <= PROCS; i++)
 		idle(i);

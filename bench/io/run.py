@@ -122,10 +122,10 @@ def questions(quick):
         yield Question("idle", "idle", kind, 1000 if quick else 16000, 1)
 
 
-def prepare(cpus, realtime=False):
+def prepare(cpus, realtime=False, end=signal.SIGKILL):
     """A process ends with run.py, whatever happens to that."""
     def before():
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        LIBC.prctl(PR_SET_PDEATHSIG, end)
         os.sched_setaffinity(0, cpus)
         if realtime:
             try:
@@ -140,34 +140,29 @@ def cpus_of(p):
     return cpus[:p], cpus[1:2] or cpus
 
 
-class Server:
-    """with Server(...) as s: s.where, s.pid. It is ended in any case."""
+class Process:
+    """A server that runs; with Process(...) as s: ended in any case."""
 
-    def __init__(self, column, question, folder):
-        mode, k = question.server()
-        at = "tcp"
-        if question.kind == "unix":
-            at = "unix:" + os.path.join(folder, f"{column}.sock")
-            if os.path.exists(at[5:]):
-                os.unlink(at[5:])
+    def __init__(self, command, cpus, end=signal.SIGKILL):
+        self.end = end
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [os.path.join(HERE, COLUMNS[column][0]), mode, at,
-             str(question.p), str(k)], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=self.errors,
-            preexec_fn=prepare(cpus_of(question.p)[0]))
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=self.errors, preexec_fn=prepare(cpus, end=end))
 
-    def __enter__(self):
+    def first_line(self):
+        """Returns the words of its first line; none, if it is late."""
         out = self.process.stdout
         line = b""
         if select.select([out], [], [], READY)[0]:
             line = out.readline()
-        words = line.decode().split()
-        self.where, self.pid = words[1:3] if len(words) == 3 else (None, None)
+        return line.decode().split()
+
+    def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
+        self.process.send_signal(self.end)
         self.process.wait()
         self.process.stdout.close()
         self.errors.close()
@@ -179,8 +174,29 @@ class Server:
         return (said or [f"exit {self.process.poll()}"])[0]
 
 
+class Server(Process):
+    """with Server(...) as s: s.where, s.pid."""
+
+    def __init__(self, column, question, folder):
+        mode, k = question.server()
+        at = "tcp"
+        if question.kind == "unix":
+            at = "unix:" + os.path.join(folder, f"{column}.sock")
+            if os.path.exists(at[5:]):
+                os.unlink(at[5:])
+        super().__init__([os.path.join(HERE, COLUMNS[column][0]), mode, at,
+                          str(question.p), str(k)], cpus_of(question.p)[0])
+
+    def __enter__(self):
+        words = self.first_line()
+        self.where, self.pid = words[1:3] if len(words) == 3 else (None, None)
+        return self
+
+
 class Cell:
     """A column answers a question."""
+
+    SERVER, CLIENT = Server, CLIENT
 
     def __init__(self, question, column):
         self.question, self.column = question, column
@@ -190,9 +206,13 @@ class Cell:
 
     def ask(self, server, quick):
         what, *rest = self.question.client(quick)
+        return self.client(self.CLIENT, what, server.where, server.pid, *rest)
+
+    def client(self, *command):
+        """Runs a client. Returns its pairs; None: why has been said."""
         done = subprocess.run(
-            [CLIENT, what, server.where, server.pid] + [str(r) for r in rest],
-            capture_output=True, text=True, check=False, timeout=PATIENCE,
+            [str(word) for word in command], capture_output=True, text=True,
+            check=False, timeout=PATIENCE,
             preexec_fn=prepare(cpus_of(self.question.p)[1],
                                self.question.realtime()))
         if done.returncode == 0:
@@ -205,7 +225,7 @@ class Cell:
 
     def measure(self, turn, options, to):
         with tempfile.TemporaryDirectory() as folder, \
-             Server(self.column, self.question, folder) as server:
+             self.SERVER(self.column, self.question, folder) as server:
             if server.where is None:
                 say(f"{self.name()}: no server: {server.why()}")
                 return False
@@ -218,7 +238,7 @@ class Cell:
                 say(f"{self.name()}: the server ended: {server.why()}")
         if got is None:
             return False
-        if got["messages"] > 0:
+        if got.get("messages"):
             got["per_s"] = got["messages"] / got["seconds"]
         for what in self.wanted():
             if what in got:
@@ -234,10 +254,13 @@ class Cell:
                     self.question.name, ("cpu_us", "per_s"))
 
 
-def measure(options, to):
+def cells(options, asked, cell):
+    return [cell(q, c) for q in asked if q.text.startswith(options.only)
+            for c in options.columns]
+
+
+def measure(options, todo, to):
     began = time.monotonic()
-    todo = [Cell(q, c) for q in questions(options.quick)
-            if q.text.startswith(options.only) for c in options.columns]
     say(f"{len(todo)} cells")
     last = 0
     for turn in range(options.rounds):
@@ -250,53 +273,62 @@ def measure(options, to):
         say(f"round {turn + 1} of {options.rounds}: {last:.0f} s")
 
 
-def medians(table, to):
-    for group, rows in table.items():
-        columns = [c for c in COLUMNS if any(c in r for r in rows.values())]
-        print(f"\n### {group.capitalize()}\n\n| question | P | " +
-              " | ".join(columns) + " |", file=to)
-        print("|---|--:|" + "--:|" * len(columns), file=to)
-        for (question, p), row in rows.items():
-            print(f"| {question} | {p} | " + " | ".join(
-                cell(row, c) for c in columns) + " |", file=to)
-    print("\n### Targets\n", file=to)
-    print("\n".join(targets(table)), file=to)
+class Tables:
+    """For columns, with ratios to base; aims() tells the targets of ours."""
 
+    def __init__(self, columns, base, ours, aims):
+        self.columns, self.base = columns, base
+        self.ours, self.aims = ours, aims
 
-def cell(row, column):
-    if column not in row:
-        return ""
-    text = short(statistics.median(row[column].values()))
-    if column == "floor" or "floor" not in row:
-        return text
-    return f"{text} ({ratio(row[column], row['floor'])})"
+    def medians(self, table, to):
+        for group, rows in table.items():
+            columns = [c for c in self.columns
+                       if any(c in r for r in rows.values())]
+            print(f"\n### {group.capitalize()}\n\n| question | P | " +
+                  " | ".join(columns) + " |", file=to)
+            print("|---|--:|" + "--:|" * len(columns), file=to)
+            for (question, p), row in rows.items():
+                print(f"| {question} | {p} | " + " | ".join(
+                    self.cell(row, c) for c in columns) + " |", file=to)
+        print("\n### Targets\n", file=to)
+        print("\n".join(self.targets(table)), file=to)
 
+    def cell(self, row, column):
+        if column not in row:
+            return ""
+        text = short(statistics.median(row[column].values()))
+        if column == self.base or self.base not in row:
+            return text
+        return f"{text} ({ratio(row[column], row[self.base])})"
 
-def spread(table, to):
-    print("| question | P | by | least | median | most | / floor |",
-          "|---|--:|---|--:|--:|--:|--:|", sep="\n", file=to)
-    for rows in table.values():
-        for (question, p), row in rows.items():
-            for column in filter(row.get, COLUMNS):
-                mine = row[column].values()
-                print("|", " | ".join([
-                    question, p, column, short(min(mine)),
-                    short(statistics.median(mine)), short(max(mine)),
-                    ratio(row[column], row.get("floor", {}))]), "|", file=to)
+    def spread(self, table, to):
+        print("| question | P | by | least | median | most "
+              f"| / {self.base} |",
+              "|---|--:|---|--:|--:|--:|--:|", sep="\n", file=to)
+        for rows in table.values():
+            for (question, p), row in rows.items():
+                for column in filter(row.get, self.columns):
+                    mine = row[column].values()
+                    print("|", " | ".join([
+                        question, p, column, short(min(mine)),
+                        short(statistics.median(mine)), short(max(mine)),
+                        ratio(row[column], row.get(self.base, {}))]), "|",
+                        file=to)
 
-
-def targets(table):
-    """Lines: what ours missed, and how many targets were looked at."""
-    looked, missed = 0, []
-    for group, rows in table.items():
-        for (question, p), row in rows.items():
-            for column in filter(row.get, OURS):
-                for what, value, most in aims(group, question, row, column):
-                    looked += 1
-                    if value > most:
-                        missed.append(f"- {column} {question} {p}: {what} "
-                                      f"{short(value)}, wanted {most}")
-    return missed + [f"- {len(missed)} of {looked} missed"]
+    def targets(self, table):
+        """Lines: what ours missed, and how many targets were looked at."""
+        looked, missed = 0, []
+        for group, rows in table.items():
+            for (question, p), row in rows.items():
+                for column in filter(row.get, self.ours):
+                    for what, value, most in self.aims(group, question, row,
+                                                       column):
+                        looked += 1
+                        if value > most:
+                            missed.append(
+                                f"- {column} {question} {p}: {what} "
+                                f"{short(value)}, wanted {most}")
+        return missed + [f"- {len(missed)} of {looked} missed"]
 
 
 def aims(group, question, row, column):
@@ -316,28 +348,32 @@ def raise_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def begin(options):
+def begin(options, name, client, todo):
     """Measures into a new folder, and returns the file."""
-    if not os.access(CLIENT, os.X_OK):
+    if not os.access(client, os.X_OK):
         sys.exit("run.py: client/client is missing (package gcc)")
     raise_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("run.py: terminated"))
     os.makedirs(options.to, exist_ok=True)
-    path = os.path.join(options.to, "io.txt")
+    path = os.path.join(options.to, f"{name}.txt")
     with open(path, "w", encoding="utf-8") as raw:
         WAITS.about(raw)
-        measure(options, raw)
+        measure(options, todo, raw)
     return path
 
 
 def main():
     options = WAITS.arguments(__doc__, 1200, USUAL)
-    options.to = WAITS.folder(options) if not options.source else None
-    if not options.source:
+    path = options.source
+    if not path:
+        options.to = WAITS.folder(options)
         options.columns = [c for c in options.by.split(",")
                            if WAITS.built(c, COLUMNS, HERE)]
-    table = WAITS.recall(options.source or begin(options))
-    WAITS.write_tables(options.to, "io", table, medians, spread)
+        todo = cells(options, questions(options.quick), Cell)
+        path = begin(options, "io", CLIENT, todo)
+    tables = Tables(COLUMNS, "floor", OURS, aims)
+    WAITS.write_tables(options.to if not options.source else None, "io",
+                       WAITS.recall(path), tables.medians, tables.spread)
 
 
 if __name__ == "__main__":

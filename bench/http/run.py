@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run.py: measures web servers (http.h), ours and the peers, in turn.
+
+usage: run.sh [--quick] [--rounds K] [--limit S] [--only WORD] [--by COLUMN,...]
+	[--to FOLDER] [--from FILE]
+
+In each round each server answers each question, with a new process. A server
+with P = 1 has the first cpu, with P = 2 the first two; the clients have the
+second.
+
+--quick	do the servers work? Few connections and requests, one round
+--rounds	5
+--limit	seconds (1200) after which no round begins that would take longer
+--only	questions that begin so
+--by	columns: floor, ours, nginx, go; ws: ours, with that scheduler
+--to	where to put http.txt and the tables: in bench/results/, a folder
+	named after the date, the machine and the commit
+--from	only the tables, of this http.txt
+
+The table has medians, and the median of the ratios to nginx in each round.
+http-spread.md has the least and the most, too. The targets that are missed
+stand below.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = os.path.join(HERE, "client", "client")
+SLOW = os.path.join(HERE, "client", "slow")
+
+
+def load_io():
+    path = os.path.join(HERE, "..", "io", "run.py")
+    spec = importlib.util.spec_from_file_location("io_run", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+IO = load_io()                          # cells, rounds and tables are alike
+WAITS, say = IO.WAITS, IO.say
+
+WRK = shutil.which("wrk")
+NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
+
+# Program, and the package that brings it.
+COLUMNS = {
+    "floor": ("floor/server", "gcc"),
+    "ours": ("ours/server", "gcc"),
+    "nginx": (NGINX, "nginx-light"),
+    "go": ("go/server", "golang-go"),
+    "ws": ("ours/server", "gcc"),
+}
+USUAL = ("floor", "ours", "nginx", "go")
+OURS = ("ours", "ws")
+
+OPTIONS = {"ours": ["-s", "rr"], "ws": ["-s", "ws"]}
+PLAIN = ("/plaintext", 13)              # a path, and the bytes of its body
+FILES = {"4k": 4096, "1m": 1 << 20}
+BETWEEN, RATE = 512, 20000              # connections, a second, of latency
+GOOD, GOOD_RATE = 64, 2000              # the same, of slow
+DRIBBLE = 10000                         # ms between two bytes, of slow
+SPARE = 500                             # connections beyond those measured
+
+TARGET_NGINX, TARGET_SLOW = 1, 2
+
+
+class Question:
+    """NAME-KIND:M, with P; what the client is asked."""
+
+    def __init__(self, group, name, kind, m, p):
+        self.group, self.p, self.kind = group, p, kind
+        self.text = f"{name}-{kind}:{m}"
+        self.name, self.m = name, m
+
+    def connections(self):
+        return {"latency": BETWEEN, "slow": GOOD}.get(self.name, self.m)
+
+    def depth(self):
+        return self.kind if self.name == "plain" else 1
+
+    def asked(self):
+        """The path, and the bytes of its body."""
+        if self.name == "file":
+            return "/" + self.kind, FILES[self.kind]
+        return PLAIN
+
+    def client(self, quick):
+        """What, connections, requests, path, bytes, depth or rate."""
+        if self.name in ("latency", "slow"):
+            rate = RATE if self.name == "latency" else GOOD_RATE
+            what = "open" if self.p == 1 and self.name == "latency" else \
+                "open-sleep"
+            nr = int(rate * (0.3 if quick else 2))
+            return (what, self.connections(), nr, *self.asked(), rate)
+        nr = {"1m": 1500, "4k": 40000, 1: 80000, 16: 200000}[self.kind]
+        nr = max(nr // 20 if quick else nr, 2 * self.m * self.depth())
+        return ("closed", self.m, nr, *self.asked(), self.depth())
+
+    def realtime(self):
+        """The client shares a cpu, and must not be late itself."""
+        return self.name == "slow" or (self.name == "latency" and self.p > 1)
+
+
+def questions(quick):
+    for depth in 1, 16:
+        for m in (64,) if quick else (64, 512, 8000):
+            for p in 1, 2:
+                yield Question("plaintext", "plain", depth, m, p)
+    for kind in FILES:
+        for p in 1, 2:
+            yield Question("files", "file", kind, 64, p)
+    for p in 1, 2:
+        yield Question("latency", "latency", "plain", RATE, p)
+    yield Question("slow", "slow", "head", 300 if quick else 10000, 1)
+
+
+def make_files(folder):
+    for name, size in FILES.items():
+        with open(os.path.join(folder, name), "wb") as out:
+            out.write(bytes(i % 251 for i in range(size)))
+    os.chmod(folder, 0o755)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def configure(folder, port, p):
+    """Writes nginx's configuration."""
+    words = {"USER": "user root;" if os.getuid() == 0 else "",
+             "P": p, "PORT": port, "ROOT": folder,
+             "CONNECTIONS": IO.resource.getrlimit(
+                 IO.resource.RLIMIT_NOFILE)[1],
+             "SPREAD": "reuseport" if p > 1 else ""}
+    with open(os.path.join(HERE, "nginx", "nginx.conf"),
+              encoding="utf-8") as source:
+        text = re.sub("@([A-Z]+)@", lambda m: str(words[m[1]]), source.read())
+    with open(os.path.join(folder, "nginx.conf"), "w",
+              encoding="utf-8") as out:
+        out.write(text)
+
+
+class Server(IO.Process):
+    """with Server(...) as s: s.where, s.pid (all, with commas)."""
+
+    def __init__(self, column, question, folder):
+        self.column = column
+        make_files(folder)
+        p, m = question.p, question.connections() + SPARE
+        if question.name == "slow":
+            m += question.m
+        cpus = IO.cpus_of(p)[0]
+        if column == "nginx":
+            self.port = free_port()
+            configure(folder, self.port, p)
+            super().__init__([NGINX, "-p", folder, "-c", "nginx.conf",
+                              "-e", "stderr"], cpus, signal.SIGTERM)
+        else:
+            super().__init__([os.path.join(HERE, COLUMNS[column][0]),
+                              "-p", "0", "-r", folder, "-n", str(p),
+                              "-c", str(m)] + OPTIONS.get(column, []), cpus)
+
+    def __enter__(self):
+        if self.column == "nginx":
+            self.where = self.connects()
+        else:
+            words = self.first_line()
+            self.where = words[2] if words[:2] == ["listening", "on"] else None
+        self.pid = ",".join(map(str, self.pids()))
+        return self
+
+    def connects(self):
+        """Waits for nginx. Returns its address, or None."""
+        end = time.monotonic() + IO.READY
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return f"127.0.0.1:{self.port}"
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        return None
+
+    def pids(self):
+        """The server, and its children."""
+        yield self.process.pid
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8") as f:
+                    parent = int(f.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if parent == self.process.pid:
+                yield int(name)
+
+    def cpu(self):
+        """Processor time in us."""
+        clocks = [~int(pid) << 3 | 2 for pid in self.pid.split(",")]
+        return sum(map(time.clock_gettime_ns, clocks)) / 1000
+
+
+class Slow(IO.Process):
+    """Slow connections; entered when all are open."""
+
+    def __init__(self, server, question):
+        super().__init__([SLOW, server.where, str(question.m), str(DRIBBLE)],
+                         IO.cpus_of(question.p)[1])
+
+    def __enter__(self):
+        self.holds = bool(self.first_line())
+        return self
+
+
+class Cell(IO.Cell):
+    SERVER, CLIENT = Server, CLIENT
+
+    def wanted(self):
+        times = ("p50_us", "p99_us", "p999_us", "late_99_us")
+        return {"latency": times + ("cpu_us",),
+                "slow": ("alone_p99_us", "p99_us", "p99_ratio")}.get(
+                    self.question.name,
+                    ("cpu_us", "per_s", "wrk_cpu_us", "wrk_per_s"))
+
+    def ask(self, server, quick):
+        got = super().ask(server, quick)
+        if got is None:
+            return None
+        if self.question.name == "slow":
+            return self.beside_slow(server, quick, got)
+        if self.question.group in ("plaintext", "files"):
+            got.update(self.wrk(server, quick))
+        return got
+
+    def beside_slow(self, server, quick, alone):
+        """Asks again, while many slow connections are open."""
+        with Slow(server, self.question) as slow:
+            if not slow.holds:
+                say(f"{self.name()}: not all were opened: {slow.why()}")
+                return None
+            got = super().ask(server, quick)
+        if got is not None:
+            got["alone_p99_us"] = alone["p99_us"]
+            got["p99_ratio"] = got["p99_us"] / alone["p99_us"]
+        return got
+
+    def wrk(self, server, quick):
+        """The same load by wrk; its connections are opened meanwhile."""
+        if WRK is None or (quick and self.question.p > 1):
+            return {}
+        m, depth = self.question.m, self.question.depth()
+        command = [WRK, "-t1", f"-c{m}", "-d2s" if m > 1000 else "-d1s",
+                   "--timeout", "10s"]
+        if depth > 1:
+            command += ["-s", os.path.join(HERE, "pipeline.lua")]
+        command += [f"http://{server.where}{self.question.asked()[0]}"]
+        if depth > 1:
+            command += ["--", str(depth)]
+        cpu = server.cpu()
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False,
+            timeout=IO.PATIENCE,
+            preexec_fn=IO.prepare(IO.cpus_of(self.question.p)[1]))
+        return self.read_wrk(done.stdout, server.cpu() - cpu)
+
+    def read_wrk(self, text, cpu):
+        nr = re.search(r"(\d+) requests in ", text)
+        rate = re.search(r"Requests/sec: +([\d.]+)", text)
+        bad = re.search(r"(Socket errors|Non-2xx).*", text)
+        if bad:
+            say(f"{self.name()}: wrk: {bad[0]}")
+        if not nr or not rate or int(nr[1]) == 0:
+            say(f"{self.name()}: wrk: no requests")
+            return {}
+        return {"wrk_cpu_us": cpu / int(nr[1]), "wrk_per_s": float(rate[1])}
+
+
+def aims(group, question, row, column):
+    mine = row[column]
+    if group in ("plaintext", "files") and question.endswith("cpu_us"):
+        text = IO.ratio(mine, row.get("nginx", {}))
+        if text:
+            yield "cpu / nginx", float(text), TARGET_NGINX
+    if question.endswith(".p99_ratio"):
+        yield "p99 / alone", statistics.median(mine.values()), TARGET_SLOW
+
+
+def main():
+    options = WAITS.arguments(__doc__, 1200, USUAL)
+    path = options.source
+    if not path:
+        if WRK is None:
+            say("wrk is missing (package wrk)")
+        options.to = WAITS.folder(options)
+        options.columns = [c for c in options.by.split(",")
+                           if WAITS.built(c, COLUMNS, HERE)]
+        todo = IO.cells(options, questions(options.quick), Cell)
+        path = IO.begin(options, "http", CLIENT, todo)
+    tables = IO.Tables(COLUMNS, "nginx", OURS, aims)
+    WAITS.write_tables(options.to if not options.source else None, "http",
+                       WAITS.recall(path), tables.medians, tables.spread)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* http.h: reads the head of a request (RFC 9112). */
+
+#ifndef HTTP_H
+#define HTTP_H
+
+#include <stdbool.h>
+
+enum {
+	HTTP_LINE = 4096,	/* longest request line, with CR LF */
+	HTTP_HEAD = 8192,	/* longest head, with the empty line */
+	HTTP_BODY = 999999999	/* longest body that a length can say */
+};
+
+enum http_method { HTTP_GET, HTTP_ONLY_HEAD, HTTP_OTHER };
+
+/* Bytes of the head: no pointer, because the buffer may move and grow. */
+struct http_span {
+	unsigned short s_at, s_len;
+};
+
+/* A request. All is 0 before its first byte. */
+struct http {
+	int              h_line;	/* where the line in progress begins */
+	int              h_seen;	/* bytes that were looked at */
+	int              h_body;	/* bytes of the body */
+	enum http_method h_method;
+	struct http_span h_start;	/* the request line, if it is right */
+	struct http_span h_path;	/* as it was sent, with no query */
+	struct http_span h_since;	/* If-Modified-Since */
+	unsigned char    h_hosts, h_lengths, h_codings;
+	bool             h_minor;	/* HTTP/1.1, not 1.0 */
+	bool             h_begun;	/* the request line was read */
+	bool             h_close, h_keep, h_expect;
+};
+
+/*
+ * Reads on, in a buffer that begins with the head, and has n bytes so far.
+ * Returns the length of the head, when it is complete; 0: more bytes are
+ * needed; or the negative of a status, after which the connection has to end.
+ */
+int http_parse(struct http *h, const char *buf, int n);
+
+#endif /* HTTP_H */

@@ -1,0 +1,186 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mpi.sh: threads that wait for MPI (mpi/), on two and four ranks, under each
+# MPI of the machine: Open MPI, MPICH. In test/mpi each program has its claim.
+# Also in the hard mode, which moves each slice. Broken contracts have a message.
+# The examples of mpi/ give the results of plain blocking MPI, and the programs
+# of bench/mpi answer.
+#
+#	test/mpi.sh [openmpi] [mpich]
+#
+# CFLAGS are more options for the compiler, which mpicc names.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0 skipped=0
+ulimit -c 0
+unset USCHED_DEBUG MAKEFLAGS
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_rmaps_base_oversubscribe=1
+core='usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c
+	umem.c uio.c upoll.c'
+
+main() {
+	[ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+	for mpi in ${*:-openmpi mpich}; do
+		if command -v mpicc.$mpi >/dev/null &&
+		    command -v mpirun.$mpi >/dev/null; then
+			all
+		else
+			echo "skip $mpi: no mpicc.$mpi, mpirun.$mpi"
+			skipped=$((skipped + 1))
+		fi
+	done
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ $failed = 0 ] || exit 1
+	[ $passed != 0 ] || exit 77
+}
+
+try() { # what, command ...
+	what=$1; shift
+	if ("$@") >"$dir/log" 2>&1; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL  $mpi: $what"
+		grep -v '^$' "$dir/log" | cut -c 1-300 | tail -n 12
+	fi
+}
+
+# MPICH's MPI_STATUSES_IGNORE is an address that gcc takes for an array.
+compile() { # program, source, flags: all of a program but the library
+	mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
+		-Wno-stringop-overflow $CFLAGS $includes -Itest -Ibench/mpi \
+		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
+}
+
+objects() { # folder, flags: the library, compiled once for all
+	[ -d "$dir/$1" ] && return
+	mkdir "$dir/$1" && for file in $(where $core); do
+		${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -Werror $CFLAGS \
+			$includes $2 -c "$file" \
+			-o "$dir/$1/$(basename "$file").o" || exit 1
+	done
+}
+
+run() { # ranks, program, arguments
+	ranks=$1 program=$2; shift 2
+	timeout 120 mpirun.$mpi -n $ranks "$dir/$program.$mpi" "$@"
+}
+
+passes() { # ranks, program, arguments: each rank says so
+	run "$@" >"$dir/out" 2>&1
+	cat "$dir/out"
+	[ "$(grep -c '^rank [0-9]* passed$' "$dir/out")" = "$1" ]
+}
+
+refuses() { # message, what
+	timeout 60 mpirun.$mpi -n 1 "$dir/refused.$mpi" "$2" >"$dir/out" 2>&1
+	rc=$?
+	cat "$dir/out"
+	[ $rc != 0 ] && grep -q "$1" "$dir/out"
+}
+
+ours='mpi/umpi.c mpi/uprofile.c'
+
+all() {
+	try 'objects' objects plain ''
+	try 'objects, hard mode' objects hard -DUSCHED_HARD
+	for sched in RR WS; do
+		for program in many calls; do
+			try "$program $sched" compile $program-$sched \
+				"test/mpi/$program.c $ours" -D$sched \
+				"$dir/plain/*.o"
+			try "$program $sched hard" compile $program-$sched-hard \
+				"test/mpi/$program.c $ours" \
+				"-D$sched -DUSCHED_HARD" "$dir/hard/*.o"
+		done
+	done
+	for program in beside refused; do
+		try $program compile $program "test/mpi/$program.c $ours" -DRR \
+			"$dir/plain/*.o"
+	done
+	for program in halo tree; do
+		try $program compile $program "examples/mpi/$program.c $ours" \
+			'' "$dir/plain/*.o"
+	done
+	try mmain compile mmain "bench/mpi/mmain.c $ours" '' "$dir/plain/*.o"
+	for program in raw native; do
+		try $program compile $program bench/mpi/$program.c
+	done
+	tests
+	contracts
+	examples
+	rings
+}
+
+tests() {
+	try '10,000 threads' passes 2 many-RR 10000 1 64
+	try '10,000 threads, two processors' passes 2 many-WS 5000 2 300
+	try 'long messages' passes 2 many-RR 50 1 100000
+	for ranks in 2 4; do
+		try "threads, $ranks ranks" passes $ranks many-RR 500 1 64
+		for sched in RR WS; do
+			try "calls $sched, $ranks ranks, two processors" \
+				passes $ranks calls-$sched 50 2 2
+		done
+		try "calls, $ranks ranks" passes $ranks calls-RR 50 1 2
+		try "beside, $ranks ranks" passes $ranks beside 150
+	done
+	for words in evict=always,poison evict=always,poison,fault; do
+		export USCHED_DEBUG=$words
+		nr=10000
+		case $words in *fault) nr=2000 ;; esac
+		try "threads, $words" passes 2 many-RR-hard $nr 1 64
+		try "threads, $words, ws" passes 2 many-WS-hard 1000 2 64
+		try "calls, $words" passes 2 calls-RR-hard 50 1 2
+		try "calls, $words, 4 ranks" passes 4 calls-WS-hard 50 2 2
+		unset USCHED_DEBUG
+	done
+}
+
+contracts() {
+	try 'irecv' refuses 'MPI_Irecv: the buffer is on the stack' irecv
+	try 'several' refuses 'needs MPI_THREAD_MULTIPLE' several
+	try 'funneled' refuses 'needs MPI_THREAD_SERIALIZED' funneled
+	try 'finalize' refuses 'MPI_Finalize: threads wait for MPI' finalize
+	try 'early' refuses 'MPI' early
+	try 'print' refuses 'waits: MPI_Recv, rank -[0-9]*, tag 5$' print
+}
+
+# The same sum for any number of strips; the tree counts itself serially, too.
+same_sums() { # ranks, method
+	run $1 halo 0 96 50 $2 | sed 's/ in .*//' >"$dir/plain.sum"
+	run $1 halo 12 96 50 $2 | sed 's/ in .*//' >"$dir/sum"
+	cat "$dir/plain.sum" "$dir/sum"
+	awk '{ sum[NR] = $2 } END { d = sum[1] - sum[2]
+		exit !(NR == 2 && sum[1] > 1 && d < 1e-6 && d > -1e-6) }' \
+		"$dir/plain.sum" "$dir/sum"
+}
+
+examples() {
+	for ranks in 2 4; do
+		try "halo, heat, $ranks ranks" same_sums $ranks heat
+		try "halo, seidel, $ranks ranks" same_sums $ranks seidel
+		try "tree, $ranks ranks" run $ranks tree 4 500
+	done
+}
+
+answers() { # program, arguments: a number
+	run 2 "$@" >"$dir/out"
+	cat "$dir/out"
+	grep -qx '[0-9]*\.[0-9]*' "$dir/out" && [ "$(wc -l <"$dir/out")" = 1 ]
+}
+
+rings() {
+	for program in mmain raw native; do
+		try "$program answers" answers $program 2 3 50 0 1
+	done
+	try 'mmain, deep, two processors' answers mmain 5 4 20 500 2
+}
+
+main "$@"

@@ -1,0 +1,267 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# wrap.sh: other people's code that blocks, blocks only the thread that calls.
+# Each call that has a hook does so (wrap/plain.c), in each form of the hooks:
+# in the program, by --wrap, static, by LD_PRELOAD. So do the unmodified
+# libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, and OpenSSL.
+# Without hooks these programs hang. What does not work is in wrap/limits.c, and
+# in the end of this script.
+#
+# CC is the compiler, CFLAGS are more options for it. A library or a server that
+# is not installed is skipped, with its Debian package.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+tmp=$(mktemp -d) || exit 1
+servers=
+trap 'stop; rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+unset USCHED_SEED USCHED_DEBUG MAKEFLAGS NR LD_PRELOAD
+export WATCHDOG=${WATCHDOG:-60}
+ulimit -c 0
+passed=0 failed=0 skipped=0
+hard=evict=always,poison,fault
+
+main() {
+	try 'builds' build || { cat "$tmp/log"; exit 1; }
+	try 'wrap.flags names all hooks' flags
+	calls
+	if has openssl/ssl.h -lssl libssl-dev; then
+		library tls '-lssl -lcrypto' 8
+		by_flags
+	fi
+	if has curl/curl.h -lcurl libcurl4-openssl-dev; then
+		library curl -lcurl 16
+		try 'curl by LD_PRELOAD' preload curl -lcurl
+		try 'curl by --wrap hangs: it reaches only what is linked' \
+			hangs curl '' "$tmp/plain/uwrap_link.o" \
+			@wrap/wrap.flags -lcurl
+	fi
+	if has hiredis/hiredis.h -lhiredis libhiredis-dev && redis; then
+		library redis -lhiredis 16 "$tmp/redis.sock"
+	fi
+	pq_flags
+	if has libpq-fe.h "$pq" libpq-dev && postgres; then
+		library pq "$pq" 8 "host=$tmp/pg user=test dbname=postgres"
+	fi
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ $failed = 0 ] && [ $passed != 0 ]
+}
+
+try() { # what, command ...
+	what=$1; shift
+	if "$@" >"$tmp/log" 2>&1; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL  $what"; cat "$tmp/log"; false
+	fi
+}
+
+skip() { # what
+	skipped=$((skipped + 1))
+	echo "skip  $1"
+	false
+}
+
+make_it() { # target, variables
+	${MAKE:-make} -s -j 2 CC="${CC:-cc}" "$@"
+}
+
+# The library and the hooks: plain as make test has built them, and in the hard
+# mode.
+build() {
+	plain=$(make_it --eval='where: ; @echo $(B)' where) &&
+		make_it $plain/libusched.a $plain/libusched.so $plain/uwrap.o \
+			$plain/uwrap_link.o $plain/libuwrap.so &&
+		make_it "B=$tmp/hard" O=-O0 DEFS=-DUSCHED_HARD \
+			"$tmp/hard/libusched.a" "$tmp/hard/uwrap.o" &&
+		ln -s "$PWD/$plain" "$tmp/plain" &&
+		mkdir "$tmp/so" &&
+		ln -s "$tmp/plain/libusched.so" "$tmp/so/libusched.so.0"
+}
+
+hooks() { # object
+	nm "$1" | sed -n 's/.* T __wrap_//p' | sort
+}
+
+flags() {
+	tr ',' '\n' <wrap/wrap.flags | sed -n 's/^--wrap=//p' | sort \
+		>"$tmp/flags"
+	hooks "$tmp/plain/uwrap_link.o" | comm -3 - "$tmp/flags" >"$tmp/odd"
+	! grep -v __ "$tmp/odd" && [ "$(wc -l <"$tmp/flags")" -gt 20 ]
+}
+
+# Links a program of test/wrap. unquoted: several words each.
+link() { # mode, scheduler, program, what to link with ...
+	mode=$1 sched=$2 program=$3; shift 3
+	[ $mode = plain ] || sched="$sched -DUSCHED_HARD"
+	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Werror ${CFLAGS:-} \
+		-D$sched $includes -Itest "test/wrap/$program.c" "$@" \
+		-o "$tmp/program" -pthread
+}
+
+# Links it with the hooks in the program, and runs it.
+run() { # mode, scheduler, program, libraries, arguments ...
+	mode=$1 sched=$2 program=$3 libs=$4; shift 4
+	link $mode $sched $program "$tmp/$mode/uwrap.o" \
+		"$tmp/$mode/libusched.a" $libs || return 1
+	[ $mode = plain ] || export USCHED_DEBUG=$hard
+	timeout 100 "$tmp/program" "$@"
+	status=$?
+	unset USCHED_DEBUG
+	return $status
+}
+
+# Links it otherwise, and checks that it hangs.
+hangs() { # program, argument or '', what else to link with ...
+	program=$1 arg=$2; shift 2
+	link plain RR $program "$@" "$tmp/plain/libusched.a" || return 1
+	until_hung "$tmp/program" ${arg:+"$arg"}
+}
+
+until_hung() { # command ...
+	NR=16 WATCHDOG=1 timeout 60 "$@" 2>"$tmp/hung"
+	[ $? = 1 ] && grep 'watchdog' "$tmp/hung"
+}
+
+preload() { # program, libraries
+	link plain RR $1 -L"$tmp/plain" -lusched $2 &&
+		LD_LIBRARY_PATH=$tmp/so LD_PRELOAD=$tmp/plain/libuwrap.so \
+			timeout 100 "$tmp/program"
+}
+
+fortified='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2'
+
+calls() {
+	for sched in RR LL WS; do
+		try "calls, $sched" run plain $sched plain "$fortified"
+		try "limits, $sched" run plain $sched limits ''
+	done
+	for sched in RR WS; do
+		try "calls, hard mode, $sched" run hard $sched plain ''
+	done
+	try 'limits, hard mode' run hard RR limits ''
+	try 'calls, --wrap' linked "$fortified"
+	try 'calls, static' linked -static
+	try 'without hooks, calls' hangs plain ''
+	# Debian's musl-gcc comes without an unwinder, and programs have glibc.
+	case ${CC:-cc} in
+	*musl*)	skip "LD_PRELOAD, with $CC"
+		return ;;
+	esac
+	try 'calls, LD_PRELOAD' preload plain ''
+	try 'a static program has no use for LD_PRELOAD' static_hangs
+	try 'LD_PRELOAD, a program without the library' stranger
+}
+
+linked() { # flags
+	link plain RR plain $1 "$tmp/plain/uwrap_link.o" @wrap/wrap.flags \
+		"$tmp/plain/libusched.a" && timeout 100 "$tmp/program"
+}
+
+static_hangs() {
+	link plain RR plain -static "$tmp/plain/libusched.a" &&
+		LD_PRELOAD=$tmp/plain/libuwrap.so until_hung "$tmp/program"
+}
+
+stranger() {
+	[ "$(LD_PRELOAD=$tmp/plain/libuwrap.so sh -c 'sleep 0.01; echo a | cat' \
+		2>&1)" = a ]
+}
+
+has() { # header, flag, package
+	echo "#include <$1>" >"$tmp/probe.c"
+	echo 'int main(void) { return 0; }' >>"$tmp/probe.c"
+	${CC:-cc} ${CFLAGS:-} "$tmp/probe.c" -o "$tmp/probe" $2 2>/dev/null ||
+		skip "no $1 (package $3)"
+}
+
+# Runs a program of test/wrap with each scheduler, and in the hard mode.
+library() { # program, libraries, NR in the hard mode, arguments ...
+	name=$1 libraries=$2 few=$3; shift 3
+	for sched in RR LL WS; do
+		try "$name, $sched" run plain $sched $name "$libraries" "$@"
+	done
+	export NR=$few
+	try "$name, hard mode" run hard RR $name "$libraries" "$@"
+	unset NR
+	try "$name hangs without hooks" hangs $name "${1:-}" $libraries
+}
+
+# OpenSSL in a static program.
+by_flags() {
+	link plain RR tls -static "$tmp/plain/uwrap_link.o" @wrap/wrap.flags \
+		-lssl -lcrypto "$tmp/plain/libusched.a" >"$tmp/log" 2>&1 || {
+		skip 'tls, static: no libssl.a, or it needs more'
+		return
+	}
+	try 'tls, static' timeout 100 "$tmp/program"
+}
+
+# Servers, each of which a user without privileges runs.
+
+unprivileged() {
+	if [ "$(id -u)" != 0 ]; then
+		exec "$@"
+	fi
+	chmod 711 "$tmp"
+	exec setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
+}
+
+owned() { # folder
+	mkdir "$1" && { [ "$(id -u)" != 0 ] || chown nobody:nogroup "$1"; }
+}
+
+stop() {
+	for server in $servers; do
+		kill -INT $server && wait $server
+	done 2>/dev/null
+	servers=
+}
+
+begun() { # what, command that succeeds when the server answers
+	what=$1; shift
+	n=0
+	until "$@" >/dev/null 2>&1; do
+		n=$((n + 1))
+		if [ $n = 200 ]; then
+			skip "$what does not start"
+			cat "$tmp/server"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+redis() {
+	command -v redis-server >/dev/null ||
+		skip 'no redis-server (package redis-server)' || return
+	redis-server --port 0 --unixsocket "$tmp/redis.sock" --save '' \
+		--appendonly no --dir "$tmp" >"$tmp/server" 2>&1 &
+	servers="$servers $!"
+	begun redis-server [ -S "$tmp/redis.sock" ]
+}
+
+pq_flags() {
+	pq=$(pg_config --includedir 2>/dev/null)
+	pq="${pq:+-I$pq} -lpq"
+}
+
+postgres() {
+	bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
+	PATH=$PATH${bin:+:$bin}
+	command -v initdb >/dev/null ||
+		skip 'no initdb (package postgresql)' || return
+	owned "$tmp/pg"
+	(unprivileged initdb -D "$tmp/pg/data" -U test -A trust --no-sync \
+		--locale=C) >"$tmp/server" 2>&1 ||
+		{ skip "initdb: $(tail -n 1 "$tmp/server")"; return; }
+	(unprivileged postgres -D "$tmp/pg/data" -k "$tmp/pg" \
+		-c listen_addresses= -c fsync=off -c max_connections=80) \
+		>"$tmp/server" 2>&1 &
+	servers="$servers $!"
+	begun postgres grep -q 'ready to accept' "$tmp/server"
+}
+
+main

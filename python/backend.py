@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""backend.py: builds the wheel, for pip (PEP 517), with a C compiler only.
+
+It compiles the modules of ../Makefile, ../engine and this folder, and zips the
+result. So an installation needs no network, and no other package.
+
+In the environment: CC, CFLAGS, LDFLAGS; and USCHED_OBJECTS, a folder for objects
+of the library, which another build may use again.
+"""
+
+import base64
+import concurrent.futures
+import hashlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)             # as in an sdist
+PACKAGE = "usched_engine"
+OWN = ["pymodule", "pycall", "pybus", "pysee"]
+SUMMARY = "C functions as tasks: awaitable, bounded, prioritized, without the GIL"
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def version():
+    return re.search(r'USCHED_VERSION "(.*)"', read(TOP, "usched.h")).group(1)
+
+
+def variable(name):
+    """Returns the words of a variable of the Makefile."""
+    text = read(TOP, "Makefile").replace("\\\n", " ")
+    return re.search(r"(?m)^%s\s*:=(.*)" % name, text).group(1).split()
+
+
+def folders():
+    return [TOP] + [os.path.join(TOP, name) for name in variable("FOLDERS")
+                    if name != "bench"]
+
+
+def sources():
+    """Returns the paths of the library's sources."""
+    names = ["usched"] + [name for name in variable("MODULES")
+                          if name != "$(CORE)"]
+    paths = []
+    for name in names:
+        found = [os.path.join(folder, name + ".c") for folder in folders()
+                 if os.path.exists(os.path.join(folder, name + ".c"))]
+        if not found:
+            raise SystemExit("backend.py: no source of the module " + name)
+        paths.append(found[0])
+    return paths
+
+
+def headers():
+    return [os.path.join(folder, name) for folder in folders()
+            for name in sorted(os.listdir(folder)) if name.endswith(".h")]
+
+
+# Compiling
+
+def compiler():
+    return shlex.split(os.environ.get("CC") or
+                       sysconfig.get_config_var("CC") or "cc")
+
+
+def compile_one(source, target, flags):
+    subprocess.run(compiler() + ["-std=gnu11", "-O2", "-g", "-fPIC",
+                                 "-pthread"] +
+                   ["-I" + folder for folder in folders()] + flags +
+                   shlex.split(os.environ.get("CFLAGS", "")) +
+                   ["-c", "-o", target, source], check=True)
+
+
+def compile_all(folder):
+    """Compiles what is not there, and returns the objects."""
+    kept = os.environ.get("USCHED_OBJECTS") or folder
+    os.makedirs(kept, exist_ok=True)
+    include = "-I" + sysconfig.get_path("include")
+    jobs = [(path, os.path.join(kept, os.path.basename(path)[:-1] + "o"), [])
+            for path in sources()]
+    jobs = [job for job in jobs if not os.path.exists(job[1])]
+    jobs += [(os.path.join(HERE, name + ".c"),
+              os.path.join(folder, name + ".o"), ["-Wall", "-Wextra", include])
+             for name in OWN]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(compile_one, *job) for job in jobs]:
+            done.result()
+    return [os.path.join(kept, os.path.basename(path)[:-1] + "o")
+            for path in sources()] + \
+        [os.path.join(folder, name + ".o") for name in OWN]
+
+
+def suffix():
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def build_module(folder):
+    """Makes the extension module in a folder, and returns its path."""
+    path = os.path.join(folder, "_usched" + suffix())
+    shared = ["-bundle", "-undefined", "dynamic_lookup"] \
+        if sys.platform == "darwin" else ["-shared"]
+    subprocess.run(compiler() + shared + ["-pthread"] +
+                   shlex.split(os.environ.get("LDFLAGS", "")) +
+                   ["-o", path] + compile_all(folder) + ["-lm"], check=True)
+    return path
+
+
+# The wheel
+
+def tag():
+    python = "cp%d%d" % sys.version_info[:2]
+    abi = python + ("t" if sysconfig.get_config_var("Py_GIL_DISABLED") else "")
+    if sys.version_info < (3, 8):
+        raise SystemExit("backend.py: Python 3.8 or newer is needed")
+    return "%s-%s-%s" % (python, abi, re.sub(r"[-.]", "_",
+                                             sysconfig.get_platform()))
+
+
+def metadata():
+    return ("Metadata-Version: 2.1\nName: usched\nVersion: %s\nSummary: %s\n"
+            "License: MIT\nRequires-Python: >=3.8\n"
+            "Description-Content-Type: text/markdown\n\n%s" %
+            (version(), SUMMARY, read(HERE, "README.md")))
+
+
+def package_files():
+    """Returns pairs: the name in the wheel, and the path here."""
+    folder = os.path.join(HERE, PACKAGE)
+    pairs = [(PACKAGE + "/" + name, os.path.join(folder, name))
+             for name in sorted(os.listdir(folder))
+             if name.endswith((".py", ".pyi", ".pxd", ".typed"))]
+    return pairs + [("%s/include/%s" % (PACKAGE, os.path.basename(path)), path)
+                    for path in headers()]
+
+
+def hashed(data):
+    digest = hashlib.sha256(data).digest()
+    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    name = "usched-%s-%s.whl" % (version(), tag())
+    info = "usched-%s.dist-info" % version()
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = package_files()
+        pairs.append(("%s/_usched%s" % (PACKAGE, suffix()),
+                      build_module(folder)))
+        contents = [(to, open(path, "rb").read()) for to, path in pairs]
+    contents += [
+        (info + "/METADATA", metadata().encode()),
+        (info + "/WHEEL", ("Wheel-Version: 1.0\nGenerator: usched\n"
+                           "Root-Is-Purelib: false\nTag: %s\n" %
+                           tag()).encode()),
+        (info + "/LICENSE", read(TOP, "LICENSE").encode()),
+    ]
+    record = "".join("%s,%s,%d\n" % (to, hashed(data), len(data))
+                     for to, data in contents)
+    contents.append((info + "/RECORD",
+                     (record + info + "/RECORD,,\n").encode()))
+    with zipfile.ZipFile(os.path.join(wheel_directory, name), "w",
+                         zipfile.ZIP_DEFLATED) as wheel:
+        for to, data in contents:
+            entry = zipfile.ZipInfo(to, (2020, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o100644 << 16
+            wheel.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Keeps the layout of the tree; this folder's project file is on top."""
+    base = "usched-" + version()
+    paths = sources() + headers() + [os.path.join(TOP, name) for name in
+                                     ("Makefile", "LICENSE")]
+    for name in sorted(os.listdir(HERE)):
+        if os.path.isfile(os.path.join(HERE, name)):
+            paths.append(os.path.join(HERE, name))
+    paths += [path for to, path in package_files()
+              if "/include/" not in to]
+    with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz",
+                      format=tarfile.PAX_FORMAT) as tar:
+        for path in paths:
+            tar.add(path, base + "/" + os.path.relpath(path, TOP))
+        top = read(HERE, "pyproject.toml").replace('["."]', '["python"]')
+        for name, text in (("pyproject.toml", top), ("PKG-INFO", metadata())):
+            entry = tarfile.TarInfo(base + "/" + name)
+            entry.size = len(text.encode())
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return base + ".tar.gz"
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+
+def get_requires_for_build_sdist(config_settings=None):
+    return []
+
+
+if __name__ == "__main__":
+    # python3 backend.py FOLDER: puts the package there, to try it.
+    _name = build_wheel(sys.argv[1])
+    with zipfile.ZipFile(os.path.join(sys.argv[1], _name)) as _wheel:
+        _wheel.extractall(sys.argv[1])
+    os.remove(os.path.join(sys.argv[1], _name))

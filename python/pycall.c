@@ -1,0 +1,978 @@
+/* SPDX-License-Identifier: MIT */
+/* pycall.c: calls of C functions as tasks, and how Python learns of their end. */
+
+/*
+ * OVERVIEW. spawn() makes a record (struct call) of a call, or of a batch of
+ * calls of the same function. A record has an item for each call: its arguments
+ * as machine words, and its result. Each item becomes a task.
+ *
+ *	1. With the GIL: arguments become words, buffers are pinned.
+ *	2. The engine runs item_run() for each item, without the GIL. It touches
+ *	   memory of the record, which is on the heap, and no Python object.
+ *	3. item_end() counts the items. The last puts the record on the list of
+ *	   its port, and wakes the port's reader, if the list was empty.
+ *	4. With the GIL: take() empties the list, makes Python's values, unpins
+ *	   the buffers, and frees the records.
+ *
+ * A port belongs to an event loop, or to the thread that collects for all
+ * native threads. So many ends cost a single wake of its descriptor.
+ *
+ * INVARIANTS
+ * I1	Only a thread with the GIL touches a Python object, or its count.
+ * I2	A record with tasks holds its port, its future, its function and its
+ *	buffers. c_left counts the items that have not ended, and the submitter,
+ *	so a record is on no list while its submitter looks at it.
+ * I3	The descriptor is readable whenever the list is not empty: the pusher
+ *	writes after its push on an empty list, and take() reads before it
+ *	empties the list.
+ *
+ * CALLS. On x86-64, AArch64 and RISC-V, integers and floating point numbers
+ * are passed in registers of two kinds, counted apart. So a call with six
+ * integers and eight doubles calls any function that takes at most so many, in
+ * any order. A float is passed in the low half of its register. The other bits
+ * are set: RISC-V asks for that, and the others ignore them.
+ *
+ * REJECTED
+ *	libffi: a dependency, and 60 to 100 ns a call.
+ *	The engine's batches: a wake and an end for each call, where a batch
+ *	needs a single one.
+ */
+
+#include "pycall.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#endif
+
+#define INTS	6
+#define FLOATS	8
+#define CHUNK	64
+
+union word {
+	long long l;
+	double    d;
+	float     f;
+	uint64_t  u;
+};
+
+struct function {
+	PyObject_HEAD
+	PyObject *f_name, *f_owner;
+	PyObject *f_arguments;	/* kinds, as text, or None */
+	void    (*f_f)(void);
+	char      f_result;	/* kind: i l d f v */
+};
+
+struct port {
+	PyObject_HEAD
+	_Atomic(struct call *) o_ended;
+	int o_fd, o_write;
+};
+
+struct item {
+	struct call *i_call;
+	union word   i_value;
+	int          i_error;
+	bool         i_began;
+	union word   i_word[];	/* integers, then floating point numbers */
+};
+
+struct call {
+	struct call     *c_next;	/* in its port */
+	struct port     *c_port;
+	PyObject        *c_future;
+	struct function *c_function;
+	PyObject        *c_result;	/* a buffer, or NULL: f()'s result */
+	void           (*c_f)(void);
+	char             c_returns;	/* as f_result */
+	atomic_long      c_left;
+	long             c_nr;		/* items */
+	size_t           c_stride;
+	int              c_ints, c_floats;
+	bool             c_many, c_check, c_abandoned;
+	Py_buffer       *c_pin;
+	long             c_pins;
+	size_t           c_pinned;	/* bytes */
+	char             c_kind[INTS + FLOATS + 1]; /* i p d f */
+	union word       c_item[];
+};
+
+PyObject *address_of;
+
+static struct item *item_at(struct call *c, long n)
+{
+	return (struct item *)((char *)c->c_item + n * c->c_stride);
+}
+
+/*
+ * FUNCTIONS
+ */
+
+static void function_dealloc(struct function *f)
+{
+	Py_XDECREF(f->f_name);
+	Py_XDECREF(f->f_owner);
+	Py_XDECREF(f->f_arguments);
+	Py_TYPE(f)->tp_free((PyObject *)f);
+}
+
+/* Checks text that tells kinds. Returns whether it is right. */
+static int kinds_right(const char *kinds, const char *allowed)
+{
+	int ints = 0, floats = 0;
+
+	for (; *kinds != '\0'; kinds++) {
+		if (strchr(allowed, *kinds) == NULL) {
+			PyErr_Format(PyExc_ValueError, "unknown kind '%c'",
+				     *kinds);
+			return 0;
+		}
+		if (*kinds == 'd' || *kinds == 'f')
+			floats++;
+		else
+			ints++;
+	}
+	if (ints <= INTS && floats <= FLOATS)
+		return 1;
+	PyErr_Format(PyExc_ValueError, "a function may take %d integers and "
+		     "pointers, and %d floats, not %d and %d", INTS, FLOATS,
+		     ints, floats);
+	return 0;
+}
+
+static PyObject *function_new(PyTypeObject *type, PyObject *args,
+			      PyObject *kw)
+{
+	static char *names[] = { "name", "address", "result", "arguments",
+				 "owner", NULL };
+	PyObject *name, *address, *arguments = Py_None, *owner = Py_None;
+	const char *result = "i", *kinds = "";
+	struct function *f;
+	void *p;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kw, "UO!|sOO", names, &name,
+					 &PyLong_Type, &address, &result,
+					 &arguments, &owner))
+		return NULL;
+	p = PyLong_AsVoidPtr(address);
+	if (p == NULL)
+		return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError,
+			"function %R has the address 0", name);
+	if (arguments != Py_None)
+		kinds = PyUnicode_AsUTF8(arguments);
+	if (kinds == NULL || !kinds_right(kinds, "ipdf"))
+		return NULL;
+	if (strlen(result) != 1 || strchr("ildfv", *result) == NULL)
+		return PyErr_Format(PyExc_ValueError, "unknown result '%s'",
+				    result);
+	f = (struct function *)type->tp_alloc(type, 0);
+	if (f == NULL)
+		return NULL;
+	Py_INCREF(name);
+	Py_INCREF(arguments);
+	Py_INCREF(owner);
+	f->f_name      = name;
+	f->f_arguments = arguments;
+	f->f_owner     = owner;
+	f->f_f         = (void (*)(void))p;
+	f->f_result    = *result;
+	return (PyObject *)f;
+}
+
+static PyObject *function_address(struct function *f, void *unused)
+{
+	(void)unused;
+	return PyLong_FromVoidPtr((void *)f->f_f);
+}
+
+static PyObject *function_repr(struct function *f)
+{
+	return PyUnicode_FromFormat("<C function %U at %p>", f->f_name,
+				    (void *)f->f_f);
+}
+
+static PyMemberDef function_members[] = {
+	{ "name", T_OBJECT, offsetof(struct function, f_name), READONLY,
+	  "Name, for messages." },
+	{ "arguments", T_OBJECT, offsetof(struct function, f_arguments),
+	  READONLY, "Kinds of the arguments (i, p, d, f), or None." },
+	{ "owner", T_OBJECT, offsetof(struct function, f_owner), READONLY,
+	  "Keeps the machine code loaded." },
+	{ "result", T_CHAR, offsetof(struct function, f_result), READONLY,
+	  "Kind of the result: i, l, d, f, v." },
+	{ NULL, 0, 0, 0, NULL },
+};
+
+static PyGetSetDef function_getset[] = {
+	{ "address", (getter)function_address, NULL, "Address.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+PyTypeObject function_type = {
+	PyVarObject_HEAD_INIT(NULL, 0)
+	.tp_name = "usched_engine.CFunction",
+	.tp_doc = "A C function: its name, address, and how to call it.",
+	.tp_basicsize = sizeof(struct function),
+	.tp_flags = Py_TPFLAGS_DEFAULT,
+	.tp_new = function_new,
+	.tp_dealloc = (destructor)function_dealloc,
+	.tp_repr = (reprfunc)function_repr,
+	.tp_members = function_members,
+	.tp_getset = function_getset,
+};
+
+/*
+ * PORTS
+ */
+
+/* Puts a record on the list. Any thread, without the GIL. */
+static void port_push(struct port *o, struct call *c)
+{
+	uint64_t one = 1;
+	int fd = o->o_write, saved = errno;
+	struct call *head = atomic_load(&o->o_ended);
+
+	do
+		c->c_next = head;
+	while (!atomic_compare_exchange_weak(&o->o_ended, &head, c));
+	if (head == NULL && write(fd, &one, sizeof(one)) < 0)
+		errno = saved;	/* it is readable already */
+}
+
+/* Reads what wakes have written. */
+static void port_quiet(struct port *o)
+{
+	uint64_t seen[32];
+
+	while (read(o->o_fd, seen, sizeof(seen)) == sizeof(seen))
+		;
+}
+
+static int port_open(struct port *o)
+{
+#ifdef __linux__
+	o->o_fd = o->o_write = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+#else
+	int fd[2];
+
+	if (pipe(fd) == 0) {
+		o->o_fd = fd[0];
+		o->o_write = fd[1];
+		for (int i = 0; i < 2; i++) {
+			fcntl(fd[i], F_SETFL, O_NONBLOCK);
+			fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+		}
+	}
+#endif
+	return o->o_fd < 0 ? -errno : 0;
+}
+
+static PyObject *port_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+	struct port *o;
+
+	(void)kw;
+	if (!PyArg_ParseTuple(args, ""))
+		return NULL;
+	o = (struct port *)type->tp_alloc(type, 0);
+	if (o == NULL)
+		return NULL;
+	atomic_init(&o->o_ended, NULL);
+	o->o_fd = o->o_write = -1;
+	if (port_open(o) == 0)
+		return (PyObject *)o;
+	PyErr_SetFromErrno(PyExc_OSError);
+	Py_DECREF(o);
+	return NULL;
+}
+
+/* Records hold their port, so the list is empty. */
+static void port_dealloc(struct port *o)
+{
+	if (o->o_write != o->o_fd)
+		close(o->o_write);
+	if (o->o_fd >= 0)
+		close(o->o_fd);
+	Py_TYPE(o)->tp_free((PyObject *)o);
+}
+
+static PyObject *port_fileno(struct port *o, PyObject *none)
+{
+	(void)none;
+	return PyLong_FromLong(o->o_fd);
+}
+
+/*
+ * ARGUMENTS. Caller holds the GIL.
+ */
+
+/* Frees a record. No task of it runs. */
+static void call_free(struct call *c)
+{
+	for (long n = 0; n < c->c_pins; n++)
+		PyBuffer_Release(&c->c_pin[n]);
+	free(c->c_pin);
+	Py_XDECREF(c->c_port);
+	Py_XDECREF(c->c_future);
+	Py_XDECREF(c->c_function);
+	Py_XDECREF(c->c_result);
+	free(c);
+}
+
+/* Returns room for a pinned buffer, or NULL with an exception. */
+static Py_buffer *pin_room(struct call *c)
+{
+	long room = c->c_pins;
+	Py_buffer *pin;
+
+	if ((room & (room - 1)) == 0) {
+		pin = realloc(c->c_pin, (room ? 2 * room : 1) * sizeof(*pin));
+		if (pin == NULL)
+			return (Py_buffer *)PyErr_NoMemory();
+		c->c_pin = pin;
+	}
+	return &c->c_pin[c->c_pins];
+}
+
+/* Returns a char of a format: the last, of a scalar; the first, of a pointer. */
+static char format_of(const Py_buffer *b)
+{
+	const char *f = b->format != NULL ? b->format : "B";
+
+	if (strchr("&XTPzZ", *f) != NULL && *f != '\0')
+		return *f;
+	return *f != '\0' ? f[strlen(f) - 1] : 'B';
+}
+
+/* Returns the kind of an object without dimensions, such as c_int(1). */
+static char kind_of_scalar(const Py_buffer *b)
+{
+	char f = format_of(b);
+
+	if (f == 'd' || f == 'f')
+		return f;
+	return strchr("bBhHiIlLqQnN?", f) != NULL ? 'i' : 'p';
+}
+
+static char kind_of_buffer(PyObject *o)
+{
+	Py_buffer b;
+	char kind = 'p';
+
+	if (PyBytes_Check(o) || PyByteArray_Check(o))
+		return 'p';
+	if (PyObject_GetBuffer(o, &b, PyBUF_FULL_RO) != 0)
+		return '\0';
+	if (b.ndim == 0)
+		kind = kind_of_scalar(&b);
+	PyBuffer_Release(&b);
+	return kind;
+}
+
+/* Returns the kind as which an object is passed, or 0 with an exception. */
+static char kind_of(PyObject *o)
+{
+	PyNumberMethods *number = Py_TYPE(o)->tp_as_number;
+
+	if (PyLong_Check(o))
+		return 'i';
+	if (PyFloat_Check(o))
+		return 'd';
+	if (o == Py_None || Py_TYPE(o) == &function_type)
+		return 'p';
+	if (PyObject_CheckBuffer(o))
+		return kind_of_buffer(o);
+	if (strcmp(Py_TYPE(o)->tp_name, "_cffi_backend._CDataBase") == 0 ||
+	    strncmp(Py_TYPE(o)->tp_name, "_cffi_backend", 13) == 0)
+		return 'p';
+	if (PyIndex_Check(o))
+		return 'i';
+	if (number != NULL && number->nb_float != NULL)
+		return 'd';
+	PyErr_Format(PyExc_TypeError, "a C function cannot take %.100s: pass "
+		     "an int, a float, None, or a buffer (bytes, bytearray, "
+		     "memoryview, array, NumPy, ctypes, cffi)",
+		     Py_TYPE(o)->tp_name);
+	return '\0';
+}
+
+/* Returns the number in an object, as a new reference; or NULL. */
+static PyObject *number_of(PyObject *o)
+{
+	if (!PyLong_Check(o) && !PyFloat_Check(o)) {
+		if (PyObject_HasAttrString(o, "item"))	/* NumPy */
+			return PyObject_CallMethod(o, "item", NULL);
+		if (PyObject_CheckBuffer(o))		/* ctypes */
+			return PyObject_GetAttrString(o, "value");
+	}
+	Py_INCREF(o);
+	return o;
+}
+
+static int put_int(PyObject *o, union word *w)
+{
+	PyObject *number = number_of(o), *integer = NULL;
+
+	if (number != NULL)
+		integer = PyNumber_Index(number);
+	Py_XDECREF(number);
+	if (integer == NULL)
+		return -1;
+	w->l = PyLong_AsLongLong(integer);
+	if (w->l == -1 && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+		PyErr_Clear();
+		w->u = PyLong_AsUnsignedLongLong(integer);
+	}
+	Py_DECREF(integer);
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+static int put_float(PyObject *o, char kind, union word *w)
+{
+	PyObject *number = number_of(o);
+	double d;
+
+	if (number == NULL)
+		return -1;
+	d = PyFloat_AsDouble(number);
+	Py_DECREF(number);
+	if (d == -1 && PyErr_Occurred())
+		return -1;
+	w->u = ~(uint64_t)0;
+	if (kind == 'f')
+		w->f = (float)d;
+	else
+		w->d = d;
+	return 0;
+}
+
+/* Pins a buffer, and finds its address. */
+static int put_buffer(struct call *c, PyObject *o, union word *w)
+{
+	Py_buffer *b = pin_room(c);
+	char f;
+
+	if (b == NULL || PyObject_GetBuffer(o, b, PyBUF_FULL_RO) != 0)
+		return -1;
+	c->c_pins++;
+	f = b->ndim == 0 ? format_of(b) : 'B';
+	if (f == 'X') {
+		PyErr_SetString(PyExc_TypeError, "pass a function as "
+				"get_c_function(f)");
+		return -1;
+	}
+	if (!PyBuffer_IsContiguous(b, 'A')) {
+		PyErr_SetString(PyExc_BufferError, "the buffer is not "
+				"contiguous: pass a copy");
+		return -1;
+	}
+	c->c_pinned += b->len;
+	w->u = (uintptr_t)b->buf;
+	if (strchr("&PzZ", f) != NULL)	/* a pointer of ctypes */
+		w->u = (uintptr_t)*(void **)b->buf;
+	return 0;
+}
+
+/* Holds an object of cffi, and asks for its address. */
+static int put_cdata(struct call *c, PyObject *o, union word *w)
+{
+	Py_buffer *b = pin_room(c);
+	PyObject *address;
+	char none;
+	int rc;
+
+	if (b == NULL || PyBuffer_FillInfo(b, o, &none, 0, 1, PyBUF_SIMPLE))
+		return -1;
+	c->c_pins++;
+	address = PyObject_CallFunctionObjArgs(address_of, o, NULL);
+	if (address == NULL)
+		return -1;
+	rc = put_int(address, w);
+	Py_DECREF(address);
+	return rc;
+}
+
+static int put_pointer(struct call *c, PyObject *o, union word *w)
+{
+	w->u = 0;
+	if (o == Py_None)
+		return 0;
+	if (PyLong_Check(o))
+		return put_int(o, w);
+	if (PyObject_CheckBuffer(o))
+		return put_buffer(c, o, w);
+	if (Py_TYPE(o) == &function_type)
+		w->u = (uintptr_t)((struct function *)o)->f_f;
+	else if (kind_of(o) == 'p')
+		return put_cdata(c, o, w);
+	else if (!PyErr_Occurred())
+		PyErr_Format(PyExc_TypeError, "a pointer cannot be made of "
+			     "%.100s", Py_TYPE(o)->tp_name);
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Infers the kinds of arguments. Returns whether it could. */
+static int kinds_infer(PyObject *tuple, char *kinds)
+{
+	Py_ssize_t n, nr = PyTuple_GET_SIZE(tuple);
+
+	if (nr > INTS + FLOATS) {
+		PyErr_Format(PyExc_ValueError, "%zd arguments are too many: "
+			     "at most %d integers and pointers, and %d floats",
+			     nr, INTS, FLOATS);
+		return 0;
+	}
+	for (n = 0; n < nr; n++) {
+		kinds[n] = kind_of(PyTuple_GET_ITEM(tuple, n));
+		if (kinds[n] == '\0')
+			return 0;
+	}
+	kinds[nr] = '\0';
+	return kinds_right(kinds, "ipdf");
+}
+
+/* Fills an item. before is the tuple of the item before, or NULL. */
+static int item_fill(struct call *c, long nr, PyObject *tuple,
+		     PyObject *before)
+{
+	struct item *i = item_at(c, nr);
+	union word *integer = i->i_word, *real = i->i_word + c->c_ints, *w;
+	int rc = 0;
+
+	for (int n = 0; c->c_kind[n] != '\0' && rc == 0; n++) {
+		PyObject *o = PyTuple_GET_ITEM(tuple, n);
+		char kind = c->c_kind[n];
+
+		w = kind == 'd' || kind == 'f' ? real++ : integer++;
+		if (before != NULL && kind == 'p' &&
+		    o == PyTuple_GET_ITEM(before, n))
+			*w = *(union word *)((char *)w - c->c_stride);
+		else if (kind == 'p')
+			rc = put_pointer(c, o, w);
+		else if (kind == 'i')
+			rc = put_int(o, w);
+		else
+			rc = put_float(o, kind, w);
+	}
+	i->i_call = c;
+	return rc;
+}
+
+/*
+ * TASKS
+ */
+
+#define TYPES	long long, long long, long long, long long, long long, \
+		long long, double, double, double, double, double, double, \
+		double, double
+#define VALUES	l[0], l[1], l[2], l[3], l[4], l[5], \
+		d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]
+
+/* Calls a function, and keeps its result. Without the GIL. */
+static void item_call(struct item *i, const struct call *c)
+{
+	void (*f)(void) = c->c_f;
+	long long l[INTS] = { 0 };
+	double d[FLOATS] = { 0 };
+
+	memcpy(l, i->i_word, c->c_ints * sizeof(*l));
+	memcpy(d, i->i_word + c->c_ints, c->c_floats * sizeof(*d));
+	switch (c->c_returns) {
+	case 'i': i->i_value.l = ((int (*)(TYPES))f)(VALUES); break;
+	case 'l': i->i_value.l = ((long long (*)(TYPES))f)(VALUES); break;
+	case 'd': i->i_value.d = ((double (*)(TYPES))f)(VALUES); break;
+	case 'f': i->i_value.d = ((float (*)(TYPES))f)(VALUES); break;
+	default:  ((void (*)(TYPES))f)(VALUES);
+	}
+}
+
+/* A task: step 2. Returns 0, or an error. */
+static int item_run(void *arg)
+{
+	struct item *i = arg;
+	struct call *c = i->i_call;
+
+	i->i_began = true;
+	item_call(i, c);
+	if (!c->c_check || i->i_value.l >= 0)
+		return 0;
+	return i->i_value.l < -4095 ? -4095 : (int)i->i_value.l;
+}
+
+/* Counts nr ends: step 3. Without the GIL. */
+static void call_ended(struct call *c, long nr)
+{
+	if (atomic_fetch_sub(&c->c_left, nr) == nr)
+		port_push(c->c_port, c);
+}
+
+/* Called as a task ends. */
+static void item_end(engine_id id, void *arg, int result)
+{
+	struct item *i = arg;
+
+	(void)id;
+	i->i_error = result < 0 ? result : 0;
+	call_ended(i->i_call, 1);
+}
+
+/* Tasks that are submitted together. */
+struct chunk {
+	struct engine_job h_job[CHUNK];
+	engine_id        *h_id;
+	int               h_nr;
+};
+
+static int chunk_spawn(void *arg, utime_ns until)
+{
+	struct chunk *h = arg;
+
+	return engine_spawn_many(h->h_job, h->h_nr, h->h_id, until);
+}
+
+/* Prepares the next tasks, from item n on. */
+static void chunk_fill(struct chunk *h, struct call *c, long n)
+{
+	long left = c->c_nr - n;
+
+	h->h_nr = left < CHUNK ? (int)left : CHUNK;
+	for (int k = 0; k < h->h_nr; k++)
+		h->h_job[k].j_arg = item_at(c, n + k);
+}
+
+/*
+ * Submits items, and sets *done to how many. First tries with the GIL, since
+ * there mostly is room.
+ */
+static int call_submit(struct call *c, const struct engine_job *job,
+		       engine_id *ids, utime_ns until, long *done)
+{
+	struct chunk h;
+	int rc = 0;
+
+	for (int k = 0; k < CHUNK && k < c->c_nr; k++)
+		h.h_job[k] = *job;
+	for (*done = 0; *done < c->c_nr; *done += rc) {
+		chunk_fill(&h, c, *done);
+		h.h_id = ids + *done;
+		rc = chunk_spawn(&h, UNOW);
+		if (rc == -EAGAIN && until != UNOW)
+			rc = wait_sliced(chunk_spawn, &h, until);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Submits a record. Returns an error; then the record is not the caller's. */
+static int call_start(struct call *c, const struct engine_job *job,
+		      engine_id *ids, utime_ns until)
+{
+	long done;
+	int rc;
+
+	atomic_init(&c->c_left, c->c_nr + 1);
+	rc = call_submit(c, job, ids, until, &done);
+	if (rc < 0 && done == 0) {
+		call_free(c);
+		return rc;
+	}
+	c->c_abandoned = rc < 0;
+	for (long n = 0; rc < 0 && n < done; n++)
+		engine_cancel(ids[n]);
+	call_ended(c, c->c_nr - done + 1);
+	return rc;
+}
+
+/* Makes a record for nr calls of f(), whose kinds are known. */
+static struct call *call_make(struct function *f, const char *kinds, long nr)
+{
+	int n, ints = 0, floats = 0;
+	struct call *c;
+	size_t stride;
+
+	for (n = 0; kinds[n] != '\0'; n++)
+		*(kinds[n] == 'd' || kinds[n] == 'f' ? &floats : &ints) += 1;
+	stride = sizeof(struct item) + (ints + floats) * sizeof(union word);
+	c = calloc(1, sizeof(*c) + nr * stride);
+	if (c == NULL)
+		return (struct call *)PyErr_NoMemory();
+	strcpy(c->c_kind, kinds);
+	c->c_nr = nr;
+	c->c_stride = stride;
+	c->c_ints = ints;
+	c->c_floats = floats;
+	Py_INCREF(f);
+	c->c_function = f;
+	c->c_f = f->f_f;
+	c->c_returns = f->f_result;
+	return c;
+}
+
+/* Fills all items from a sequence of tuples. Returns an error. */
+static int call_fill(struct call *c, PyObject **tuples)
+{
+	Py_ssize_t nr = (Py_ssize_t)strlen(c->c_kind);
+	PyObject *before = NULL;
+
+	for (long n = 0; n < c->c_nr; before = tuples[n], n++) {
+		if (!PyTuple_Check(tuples[n]))
+			PyErr_SetString(PyExc_TypeError, "the arguments of "
+					"a call must be a tuple");
+		else if (PyTuple_GET_SIZE(tuples[n]) != nr)
+			PyErr_Format(PyExc_TypeError, "%U() takes %zd "
+				     "arguments, not %zd",
+				     c->c_function->f_name, nr,
+				     PyTuple_GET_SIZE(tuples[n]));
+		else if (item_fill(c, n, tuples[n], before) == 0)
+			continue;
+		return -1;
+	}
+	return 0;
+}
+
+/* Makes and fills a record: step 1. Returns NULL with an exception. */
+static struct call *call_prepare(struct function *f, PyObject **tuples,
+				 long nr)
+{
+	char inferred[INTS + FLOATS + 1] = "";
+	const char *kinds = inferred;
+	struct call *c;
+
+	if (f->f_arguments != Py_None)
+		kinds = PyUnicode_AsUTF8(f->f_arguments);
+	else if (nr > 0 && PyTuple_Check(tuples[0]) &&
+		 !kinds_infer(tuples[0], inferred))
+		return NULL;
+	c = kinds != NULL ? call_make(f, kinds, nr) : NULL;
+	if (c == NULL || call_fill(c, tuples) == 0)
+		return c;
+	call_free(c);
+	return NULL;
+}
+
+/* What Python tells about a call. */
+struct order {
+	struct port     *p_port;
+	PyObject        *p_future;
+	struct function *p_function;
+	PyObject        *p_arguments;	/* a tuple, or a list of tuples */
+	int              p_many, p_check;
+	PyObject        *p_result;	/* a buffer, or None */
+	utime_ns         p_until;
+	struct engine_job p_job;
+};
+
+static struct call *order_prepare(struct order *p)
+{
+	PyObject **tuples = &p->p_arguments;
+	struct call *c;
+	long nr = 1;
+
+	if (p->p_many) {
+		tuples = PySequence_Fast_ITEMS(p->p_arguments);
+		nr = PyList_GET_SIZE(p->p_arguments);
+	}
+	c = call_prepare(p->p_function, tuples, nr);
+	if (c == NULL)
+		return NULL;
+	Py_INCREF(p->p_port);
+	Py_INCREF(p->p_future);
+	c->c_port   = p->p_port;
+	c->c_future = p->p_future;
+	c->c_many   = p->p_many;
+	c->c_check  = p->p_check && strchr("il", c->c_returns) != NULL;
+	if (p->p_result != Py_None) {
+		Py_INCREF(p->p_result);
+		c->c_result = p->p_result;
+	}
+	p->p_job.j_bytes = c->c_stride + (nr > 0 ? c->c_pinned / nr : 0);
+	return c;
+}
+
+/* Submits, and returns the number, or bytes of all numbers. */
+static PyObject *order_start(struct order *p)
+{
+	struct call *c = order_prepare(p);
+	PyObject *ids = NULL;
+	engine_id id = 0;
+	int rc;
+
+	if (c == NULL)
+		return NULL;
+	if (c->c_many) {
+		ids = PyBytes_FromStringAndSize(NULL, c->c_nr * sizeof(id));
+		if (ids == NULL) {
+			call_free(c);
+			return NULL;
+		}
+	}
+	rc = call_start(c, &p->p_job, ids != NULL ?
+			(engine_id *)PyBytes_AS_STRING(ids) : &id, p->p_until);
+	if (rc == 0)
+		return ids != NULL ? ids : PyLong_FromUnsignedLongLong(id);
+	Py_XDECREF(ids);
+	return raise_error(rc);
+}
+
+/*
+ * spawn(port, future, function, arguments, many, check, result, seconds,
+ * priority, name): arguments is a tuple; if many is true, a list of tuples.
+ */
+PyObject *call_spawn(PyObject *self, PyObject *args)
+{
+	struct order p = { .p_job = { .j_f = item_run, .j_end = item_end,
+				      .j_flags = ENGINE_DETACHED } };
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "O!OO!OppOO&is", &port_type, &p.p_port,
+			      &p.p_future, &function_type, &p.p_function,
+			      &p.p_arguments, &p.p_many, &p.p_check,
+			      &p.p_result, to_deadline, &p.p_until,
+			      &p.p_job.j_priority, &p.p_job.j_name))
+		return NULL;
+	if (p.p_many && !PyList_CheckExact(p.p_arguments))
+		return PyErr_Format(PyExc_TypeError, "no list of tuples");
+	return order_start(&p);
+}
+
+/*
+ * ENDS: step 4. Caller holds the GIL.
+ */
+
+static PyObject *value_of(const struct call *c, const struct item *i)
+{
+	switch (c->c_returns) {
+	case 'i':
+	case 'l':
+		return PyLong_FromLongLong(i->i_value.l);
+	case 'd':
+	case 'f':
+		return PyFloat_FromDouble(i->i_value.d);
+	}
+	Py_RETURN_NONE;
+}
+
+static PyObject *values_of(struct call *c)
+{
+	PyObject *list = PyList_New(c->c_nr), *value;
+
+	for (long n = 0; list != NULL && n < c->c_nr; n++) {
+		value = value_of(c, item_at(c, n));
+		if (value == NULL)
+			Py_CLEAR(list);
+		else
+			PyList_SET_ITEM(list, n, value);
+	}
+	return list;
+}
+
+/* Returns the first item that failed, or was cancelled; or -1. */
+static long call_failed(struct call *c)
+{
+	for (long n = 0; n < c->c_nr; n++)
+		if (item_at(c, n)->i_error < 0)
+			return n;
+	return -1;
+}
+
+/*
+ * Returns (future, value, error, index): error is 0, a negative errno of the
+ * item index, or 1, if the item did not begin.
+ */
+static PyObject *call_outcome(struct call *c)
+{
+	long failed = call_failed(c);
+	struct item *i = item_at(c, failed);
+	PyObject *value = c->c_result;
+
+	if (failed >= 0)
+		return Py_BuildValue("OOil", c->c_future, Py_None,
+				     i->i_began ? i->i_error : 1, failed);
+	if (value != NULL)
+		Py_INCREF(value);
+	else
+		value = c->c_many ? values_of(c) : value_of(c, item_at(c, 0));
+	if (value == NULL)
+		return NULL;
+	return Py_BuildValue("ONii", c->c_future, value, 0, 0);
+}
+
+/* Returns the list of a port, the oldest end first. */
+static struct call *port_take(struct port *o)
+{
+	struct call *c, *next, *oldest = NULL;
+
+	port_quiet(o);
+	for (c = atomic_exchange(&o->o_ended, NULL); c != NULL; c = next) {
+		next = c->c_next;
+		c->c_next = oldest;
+		oldest = c;
+	}
+	return oldest;
+}
+
+/* Adds the outcome of a record to a list. Without memory, the record waits. */
+static int outcome_add(PyObject *list, struct call *c)
+{
+	PyObject *outcome;
+	int rc;
+
+	if (c->c_abandoned)
+		return 0;
+	outcome = call_outcome(c);
+	if (outcome == NULL)
+		return -1;
+	rc = PyList_Append(list, outcome);
+	Py_DECREF(outcome);
+	return rc;
+}
+
+static PyObject *port_outcomes(struct port *o, PyObject *none)
+{
+	PyObject *list = PyList_New(0);
+	struct call *c, *next;
+
+	(void)none;
+	bus_reap();
+	if (list == NULL)
+		return NULL;
+	for (c = port_take(o); c != NULL; c = next) {
+		next = c->c_next;
+		if (outcome_add(list, c) == 0) {
+			call_free(c);
+			continue;
+		}
+		for (; c != NULL; c = next) {
+			next = c->c_next;
+			port_push(o, c);
+		}
+		PyErr_Clear();
+	}
+	return list;
+}
+
+static PyMethodDef port_methods[] = {
+	{ "fileno", (PyCFunction)port_fileno, METH_NOARGS,
+	  "Descriptor that can be read when calls have ended." },
+	{ "take", (PyCFunction)port_outcomes, METH_NOARGS,
+	  "Returns [(future, value, error, index), ...] of calls that have "
+	  "ended." },
+	{ NULL, NULL, 0, NULL },
+};
+
+PyTypeObject port_type = {
+	PyVarObject_HEAD_INIT(NULL, 0)
+	.tp_name = "usched_engine.Port",
+	.tp_doc = "Where calls are put as they end, with a descriptor.",
+	.tp_basicsize = sizeof(struct port),
+	.tp_flags = Py_TPFLAGS_DEFAULT,
+	.tp_new = port_new,
+	.tp_dealloc = (destructor)port_dealloc,
+	.tp_methods = port_methods,
+};

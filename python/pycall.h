@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* pycall.h: shared by the files of the module. Private. */
+
+#ifndef PYCALL_H
+#define PYCALL_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "engine.h"
+
+/* Engine functions that wait, as wait_sliced() calls them. */
+typedef int wait_f(void *arg, utime_ns until);
+
+/* Raises the exception of an error of the engine. Returns NULL. */
+PyObject *raise_error(int rc);
+
+/*
+ * Calls f() without the GIL, in short slices, so that signals are handled. Its
+ * errors are returned; -EINTR: an exception is set.
+ */
+int wait_sliced(wait_f *f, void *arg, utime_ns until);
+
+/*
+ * Converts seconds, or None for no deadline, to a deadline. Returns 1, or 0
+ * with an exception.
+ */
+int to_deadline(PyObject *seconds, void *until);
+
+/* Releases adopted memory whose life has ended. */
+void bus_reap(void);
+
+/* Ends the engine, if it was shut down and no pin is held. Returns an error. */
+int engine_end(void);
+
+PyObject *call_spawn(PyObject *self, PyObject *args);
+PyObject *bus_push(PyObject *self, PyObject *args);
+PyObject *bus_get(PyObject *self, PyObject *args);
+PyObject *bus_clear(PyObject *self, PyObject *none);
+PyObject *see_stats(PyObject *self, PyObject *none);
+PyObject *see_thread(PyObject *self, PyObject *args);
+PyObject *see_stack(PyObject *self, PyObject *args);
+
+extern PyTypeObject function_type, port_type, pin_type;
+
+/* Python's get_address(): the address in an object of another library. */
+extern PyObject *address_of;
+
+#endif /* PYCALL_H */

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""C functions as tasks on native workers, beside asyncio.
+
+    import ctypes
+    from usched_engine import Engine
+
+    with Engine() as engine:
+        future = engine.c_spawn(ctypes.CDLL(None).abs, (-5,))
+        print(future.result())
+
+Futures are awaited in coroutines, or waited for in threads. See Engine.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ._engine import Engine, EngineClosed, EngineFull
+from ._function import get_c_function, _share_symbols
+from ._future import CancelledError, Future, TaskError
+from ._see import CallStack, Frame, Stats, ThreadInfo
+from ._usched import CFunction, __version__
+
+
+def get_include() -> str:
+    """Returns the folder of the C headers: engine.h, uwait.h, and others."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def share_symbols() -> None:
+    """Lets extension modules and libraries that are loaded from now on call
+    the C functions of these headers. get_c_function() does it by itself."""
+    _share_symbols()
+
+
+__all__ = [
+    "CFunction", "CallStack", "CancelledError", "Engine", "EngineClosed",
+    "EngineFull", "Frame", "Future", "Stats", "TaskError", "ThreadInfo",
+    "__version__", "get_c_function", "get_include", "share_symbols",
+]

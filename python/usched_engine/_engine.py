@@ -1,0 +1,864 @@
+# SPDX-License-Identifier: MIT
+"""The engine: workers for C functions, and threads with event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import ctypes
+import functools
+import gc
+import os
+import queue
+import re
+import select
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
+                                      PENDING)
+from typing import Any, Callable, Coroutine, Iterable
+
+from . import _future, _usched
+from ._function import _address_of, get_c_function
+from ._future import Future
+from ._see import (CallStack, Stats, ThreadInfo, stack_of_c,
+                   stack_of_coroutine, stats_of, thread_of)
+from ._usched import CFunction
+
+SLICE = 0.1                     # seconds: between two looks, in rare waits
+AT_EXIT = 1.0                   # seconds that tasks get as Python exits
+PRIORITY = 4
+
+_current: Engine | None = None
+_current_lock = threading.Lock()
+
+
+class EngineFull(queue.Full):
+    """There is no room for a task, or intake is paused."""
+
+
+class EngineClosed(RuntimeError):
+    """The engine was shut down, or belongs to the parent of this process."""
+
+
+_usched.use(EngineFull, EngineClosed, _address_of)
+
+
+class _Port:
+    """Where calls end that were made in an event loop, or in plain threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.port = _usched.Port()
+        self.loop = loop
+        self.lock = threading.RLock()
+
+    def drain(self) -> None:
+        with self.lock:
+            for future, value, error, index in self.port.take():
+                future._ended(value, error, index)
+
+    def wait_for(self, future: Future, timeout: float | None) -> None:
+        """Drains the port of a loop that does not run, or that calls us."""
+        if self.loop is None:
+            return
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        while future._state == PENDING:
+            left = min(end - time.monotonic(), SLICE)
+            if left <= 0:
+                return
+            if self.loop.is_running() and \
+                    self.loop is not asyncio._get_running_loop():
+                with future._condition:
+                    if future._state == PENDING:
+                        future._condition.wait(left)
+            else:
+                _readable([self.port.fileno()], left)
+                self.drain()
+
+    def detach(self) -> None:
+        """Takes the descriptor out of the loop. Any thread."""
+        if self.loop is None or self.loop.is_closed():
+            return
+        if self.loop is asyncio._get_running_loop():
+            self.loop.remove_reader(self.port.fileno())
+            return
+        try:
+            self.loop.call_soon_threadsafe(self._remove)
+        except RuntimeError:
+            pass                        # closed meanwhile
+
+    def _remove(self) -> None:
+        assert self.loop is not None
+        self.loop.remove_reader(self.port.fileno())
+
+
+def _readable(fds: list[int], seconds: float | None) -> None:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    poll.poll(None if seconds is None else seconds * 1000)
+
+
+class _Collector:
+    """A thread that tells futures of plain threads."""
+
+    def __init__(self) -> None:
+        self.port = _Port(None)
+        self.read_end, self.write_end = os.pipe()
+        self.thread = threading.Thread(target=self.run, daemon=True,
+                                       name="usched-collector")
+        self.thread.start()
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self.port.port.fileno(), select.POLLIN)
+        poll.register(self.read_end, select.POLLIN)
+        while True:
+            ready = poll.poll()
+            self.port.drain()
+            if any(fd == self.read_end for fd, _ in ready):
+                return
+
+    def stop(self) -> None:
+        os.write(self.write_end, b"x")
+        self.thread.join()
+        os.close(self.read_end)
+        os.close(self.write_end)
+
+
+class _CoroutineFuture(Future):
+    """The result of a coroutine on a host thread."""
+
+    _task: asyncio.Task | None = None
+    _host: _Host
+
+    def cancel(self) -> bool:
+        """Cancels the coroutine. False: it runs, and is asked to stop."""
+        if self._state != PENDING:
+            return self.cancelled()
+        task = self._task
+        if task is None:
+            return self._finish(CANCELLED_AND_NOTIFIED)
+        self._host.call(task.cancel)
+        return False
+
+    def running(self) -> bool:
+        return self._state == PENDING and self._task is not None
+
+
+class _Host:
+    """A thread with an event loop, for coroutines: a gil_thread."""
+
+    def __init__(self, engine: Engine, number: int) -> None:
+        self.engine = engine
+        self.loop = asyncio.new_event_loop()
+        self.lock = threading.Lock()
+        self.idle = threading.Condition(self.lock)
+        self.waiting: list[tuple[Coroutine, _CoroutineFuture]] = []
+        self.load = self.submitted = self.completed = self.running = 0
+        self.armed = False
+        self.host = -1
+        self.thread = threading.Thread(target=self.run, daemon=True,
+                                       name="usched-host-%d" % number)
+        self.thread.start()
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.host = _usched.host_attach()
+        try:
+            self.loop.run_forever()
+        finally:
+            _usched.host_detach(self.host)
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.close()
+
+    def call(self, f: Callable, *args: Any) -> None:
+        try:
+            self.loop.call_soon_threadsafe(f, *args)
+        except RuntimeError:
+            pass                        # closed: nothing runs
+
+    def submit(self, coroutine: Coroutine, future: _CoroutineFuture) -> None:
+        with self.lock:
+            self.load += 1
+            self.submitted += 1
+            self.waiting.append((coroutine, future))
+            armed, self.armed = self.armed, True
+        if not armed:
+            self.call(self.start)
+
+    def next(self) -> tuple[Coroutine, _CoroutineFuture] | None:
+        """Takes what begins next, by the policy; or None."""
+        with self.lock:
+            self.armed = False
+            limit = self.engine._tasks_per_thread or sys.maxsize
+            if not self.waiting or self.running >= limit or \
+                    self.engine._paused & _usched.START:
+                return None
+            return self.waiting.pop(0 if self.engine._fifo else -1)
+
+    def start(self) -> None:
+        """Begins coroutines. In the loop."""
+        while True:
+            pair = self.next()
+            if pair is None:
+                return
+            coroutine, future = pair
+            if future._state != PENDING:
+                coroutine.close()
+                self.ended()
+                continue
+            self.running += 1
+            _usched.host_tell(self.host, future.task_name)
+            task = self.loop.create_task(coroutine)
+            future._task = task
+            task.add_done_callback(functools.partial(self.done, future))
+
+    def done(self, future: Future, task: asyncio.Task) -> None:
+        """Tells the outcome of a coroutine. In the loop."""
+        self.running -= 1
+        self.completed += 1
+        if self.running == 0 and not self.engine._forked:
+            _usched.host_tell(self.host, None)
+        if task.cancelled():
+            future._finish(CANCELLED_AND_NOTIFIED)
+        elif task.exception() is not None:
+            future._finish(FINISHED, None, task.exception())
+        else:
+            future._finish(FINISHED, task.result())
+        self.ended()
+        if self.waiting:
+            self.start()
+
+    def ended(self) -> None:
+        with self.lock:
+            self.load -= 1
+            if self.load == 0:
+                self.idle.notify_all()
+
+    def cancel_all(self) -> None:
+        """Cancels what waits and what runs. Any thread."""
+        with self.lock:
+            waiting, self.waiting = self.waiting, []
+        for coroutine, future in waiting:
+            coroutine.close()
+            future._finish(CANCELLED_AND_NOTIFIED)
+            self.ended()
+        self.call(self.cancel_running)
+
+    def cancel_running(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+
+    def wait_idle(self, seconds: float) -> bool:
+        with self.lock:
+            return self.idle.wait_for(lambda: self.load == 0, seconds)
+
+
+def _bytes(name: str, value: Any) -> int:
+    """Converts a size, such as 1000000, "512MB" or "1 GiB"."""
+    units = {"": 0, "B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*$", value,
+                         re.IGNORECASE)
+        if match is None:
+            raise ValueError("%s: %r is no size such as '512MB'"
+                             % (name, value))
+        base = 1024 if match.group(3) else 1000
+        return int(float(match.group(1)) * base ** units[
+            match.group(2).upper()])
+    return _count(name, value)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("%s must be an int, not %s"
+                        % (name, type(value).__name__))
+    if not 0 <= value < 2 ** 62:
+        raise ValueError("%s: %d is out of range" % (name, value))
+    return value
+
+
+def _cpus() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _task_id(task: Any) -> int:
+    task = getattr(task, "task_id", task)
+    if isinstance(task, str):
+        raise ValueError("%s is a coroutine, which has no priority" % task)
+    if isinstance(task, bool) or not isinstance(task, int) or task < 0:
+        raise TypeError("pass a future of c_spawn(), or its task_id, not %r"
+                        % (task,))
+    return task
+
+
+def _priority(priority: Any) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise TypeError("a priority is an int, not %s"
+                        % type(priority).__name__)
+    if not 0 <= priority < _usched.LEVELS:
+        raise ValueError("a priority is from 0 to %d, not %d"
+                         % (_usched.LEVELS - 1, priority))
+    return priority
+
+
+class Engine:
+    """Runs C functions on native workers, and coroutines on host threads.
+
+    workers             C workers and host threads; by default as many C
+                        workers as cpus, and gil_threads more
+    gil_threads         host threads: each has an event loop for coroutines
+    tasks_per_thread    tasks that have begun, and not ended, on a worker
+    shared_amount       bytes of queued tasks with their pinned buffers, such
+                        as "1GB"; None: no limit
+    shared_memory       bytes of named memory
+    policy              "LIFO" or "FIFO": which of equal priority begins first
+    tasks               queued C tasks; by default 1,000,000
+    oversubscribe       more workers than cpus are not capped
+    stack               bytes of a task's stack
+
+    There is one engine in a process at a time. As a context manager it waits
+    for all tasks at the end; after an exception it cancels them.
+
+    Raises TypeError and ValueError for arguments, RuntimeError if there is an
+    engine, OSError or MemoryError if the system refuses.
+    """
+
+    def __init__(self, workers: int | None = None, gil_threads: int = 1,
+                 tasks_per_thread: int | None = None,
+                 shared_amount: int | str | None = None,
+                 shared_memory: int | str = 0, policy: str = "LIFO", *,
+                 tasks: int | None = None, oversubscribe: bool = False,
+                 stack: int | str | None = None) -> None:
+        global _current
+        _count("gil_threads", gil_threads)
+        if workers is None:
+            workers, oversubscribe = _cpus() + gil_threads, True
+        if _count("workers", workers) < 1:
+            raise ValueError("workers: there must be at least 1")
+        if gil_threads > workers:
+            raise ValueError("gil_threads: %d are more than the %d workers"
+                             % (gil_threads, workers))
+        if policy not in ("LIFO", "FIFO"):
+            raise ValueError("policy is 'LIFO' or 'FIFO', not %r" % (policy,))
+        self._fifo = policy == "FIFO"
+        self._tasks_per_thread = tasks_per_thread and \
+            _count("tasks_per_thread", tasks_per_thread)
+        self._open = False
+        self._forked = False
+        self._paused = 0
+        self._gil_threads = gil_threads
+        self._lock = threading.Lock()
+        self._hosts: list[_Host] = []
+        self._ports: dict[Any, _Port] = {}
+        self._collector: _Collector | None = None
+        self._coroutines: weakref.WeakValueDictionary[str, _CoroutineFuture] \
+            = weakref.WeakValueDictionary()
+        self._numbers = 0
+        setup = (min(workers, 1 << 20), min(gil_threads, 1 << 20),
+                 min(self._tasks_per_thread or 0, 1 << 30),
+                 _count("tasks", tasks or 0),
+                 _bytes("shared_amount", shared_amount),
+                 _bytes("shared_memory", shared_memory), self._fifo,
+                 bool(oversubscribe), _bytes("stack", stack))
+        with _current_lock:
+            if _current is not None:
+                raise RuntimeError("there is an engine in this process: shut "
+                                   "it down first")
+            self._setup(setup)
+            _current = self
+        self._open = True
+
+    def _setup(self, setup: tuple) -> None:
+        if not _usched.fini():
+            gc.collect()                # views of the last engine's memory
+            _usched.fini()
+        try:
+            _usched.setup(*setup)
+        except RuntimeError as error:
+            raise RuntimeError("%s (are there views of the last engine's "
+                               "memory?)" % error) from None
+
+    def __repr__(self) -> str:
+        if not self._open:
+            return "<Engine, shut down>"
+        stats = self.get_stats()
+        return "<Engine: %d C threads, %d host threads, %d tasks run, %d " \
+            "queued, %d completed>" % (
+                stats["c_threads_active"] + stats["c_threads_idle"],
+                self._gil_threads, stats["tasks_running"],
+                stats["tasks_in_queue"], stats["tasks_completed"])
+
+    def _check(self) -> None:
+        if self._forked:
+            raise EngineClosed("the engine belongs to the parent process")
+        if not self._open:
+            raise EngineClosed("the engine was shut down")
+
+    # C functions
+
+    def _port(self) -> _Port:
+        """Returns the port for the caller's futures."""
+        loop = asyncio._get_running_loop()
+        port = self._ports.get(loop)
+        return port if port is not None else self._new_port(loop)
+
+    def _new_port(self, loop: Any) -> _Port:
+        with self._lock:
+            for old in [old for old in self._ports
+                        if old is not None and old.is_closed()]:
+                self._ports.pop(old).drain()
+            if loop in self._ports:
+                return self._ports[loop]
+            if loop is None:
+                self._collector = _Collector()
+                port = self._collector.port
+            else:
+                port = _Port(loop)
+                loop.add_reader(port.port.fileno(), port.drain)
+            self._ports[loop] = port
+            return port
+
+    def _submit(self, function: Any, args: Any, many: bool, priority: int,
+                name: str | None, out: Any, block: bool | None,
+                timeout: float | None, check: bool) -> Future:
+        if not self._open:
+            self._check()
+        if type(function) is not CFunction:
+            function = get_c_function(function)
+        port = self._port()
+        future = Future(self, name or function.name)
+        future._port = port
+        if block is None:
+            block = port.loop is None
+        made = _usched.spawn(port.port, future, function, args, many, check,
+                             out, timeout if block else 0,
+                             _priority(priority), future.task_name)
+        if many:
+            future._ids = made
+            future.task_id = int.from_bytes(made[:8], sys.byteorder)
+        else:
+            future.task_id = made
+        return future
+
+    def c_spawn(self, function: Any, args: tuple = (),
+                priority: int = PRIORITY, *, name: str | None = None,
+                out: Any = None, block: bool | None = None,
+                timeout: float | None = None, check: bool = True) -> Future:
+        """Queues a call of a C function, and returns its future.
+
+        function    what get_c_function() takes or returns
+        args        at most 6 integers and pointers, and 8 floats. An int, a
+                    float, or a number of ctypes or NumPy is passed by value;
+                    None as a null pointer; a buffer (bytes, bytearray,
+                    memoryview, array, NumPy array, ctypes array, cffi pointer)
+                    as the address of its memory, which is pinned, not copied
+        priority    0 to 7; 7 begins first
+        name        for messages and statistics
+        out         the result of the future, instead of the function's: mostly
+                    the buffer that the function fills
+        block       whether to wait for room, up to timeout seconds; by default
+                    except in an event loop
+        check       whether a negative result is -errno, and so an error
+
+        The function must not call Python, and must not need the GIL. The
+        future raises TaskError if the function returns an error.
+
+        Raises TypeError, ValueError or BufferError for arguments, EngineFull
+        (or TimeoutError, with a timeout) without room, EngineClosed.
+        """
+        return self._submit(function, args, False, priority, name, out, block,
+                            timeout, check)
+
+    def c_spawn_many(self, function: Any, args: Iterable[Any],
+                     priority: int = PRIORITY, *, name: str | None = None,
+                     out: Any = None, block: bool | None = None,
+                     timeout: float | None = None,
+                     check: bool = True) -> Future:
+        """Queues a call for each element of args, with a single future.
+
+        An element is a tuple of arguments, or a single argument; all have the
+        same kinds. The future's result is the list of results. If calls fail,
+        the future raises the TaskError of the first in order. cancel() cancels
+        all calls. Else as c_spawn(); with EngineFull, the calls that fitted
+        are cancelled.
+        """
+        tuples = [arg if type(arg) is tuple else (arg,) for arg in args]
+        return self._submit(function, tuples, True, priority, name, out, block,
+                            timeout, check)
+
+    def get_c_function(self, function: Any, library: Any = None,
+                       **options: Any) -> CFunction:
+        """Does what usched_engine.get_c_function() does."""
+        return get_c_function(function, library, **options)
+
+    def set_priority(self, task: Any, priority: int) -> None:
+        """Moves a queued C task to another priority, 0 to 7.
+
+        Raises LookupError if the task has begun.
+        """
+        self._check()
+        if getattr(task, "_ids", b""):
+            for one in memoryview(task._ids).cast("Q"):
+                try:
+                    _usched.set_priority(one, _priority(priority))
+                except LookupError:
+                    pass                # this call has begun
+            return
+        _usched.set_priority(_task_id(task), _priority(priority))
+
+    def help(self, tasks: int = 1, timeout: float | None = 0) -> int:
+        """Lends the calling thread: runs up to tasks queued C tasks.
+
+        Waits up to timeout seconds for the first. The GIL is released. Returns
+        how many were run.
+        """
+        self._check()
+        if _count("tasks", tasks) < 1:
+            raise ValueError("tasks: at least 1")
+        host = self._own_host()
+        return _usched.help(host.host if host else -1, min(tasks, 1 << 30),
+                            timeout)
+
+    # Coroutines
+
+    def spawn(self, coroutine: Coroutine, *,
+              name: str | None = None) -> Future:
+        """Runs a coroutine on the host thread with the least load.
+
+        Python code of host threads runs in parallel only without the GIL.
+        Raises TypeError if it is no coroutine, EngineFull if intake is paused,
+        EngineClosed; then the coroutine is closed.
+        """
+        if not asyncio.iscoroutine(coroutine):
+            raise TypeError("spawn() takes a coroutine, not %s"
+                            % type(coroutine).__name__)
+        try:
+            self._check()
+            if self._gil_threads == 0:
+                raise ValueError("the engine has no gil_threads")
+            if self._paused & _usched.INTAKE:
+                raise EngineFull("intake is paused")
+            host = self._least_loaded()
+        except BaseException:
+            coroutine.close()
+            raise
+        future = _CoroutineFuture(self, name or coroutine.__name__)
+        future._host = host
+        with self._lock:
+            self._numbers += 1
+            future.task_id = "coroutine-%d" % self._numbers
+            self._coroutines[future.task_id] = future
+        host.submit(coroutine, future)
+        return future
+
+    def _least_loaded(self) -> _Host:
+        with self._lock:
+            if not self._open:
+                raise EngineClosed("the engine was shut down")
+            while len(self._hosts) < self._gil_threads:
+                self._hosts.append(_Host(self, len(self._hosts)))
+        return min(self._hosts, key=lambda host: host.load)
+
+    def _own_host(self) -> _Host | None:
+        for host in self._hosts:
+            if host.thread is threading.current_thread():
+                return host
+        return None
+
+    # Named memory
+
+    def memory_bus_push(self, key: str, data: Any, size: int | None = None, *,
+                        copy: bool = True) -> str:
+        """Gives memory a name, and returns the name.
+
+        data    a contiguous buffer; or an address, as an int, with size
+        size    bytes; by default all
+        copy    False: data is pinned, not copied, until it has no name and no
+                pin; then it must be writable
+
+        Raises ValueError if the name is taken, MemoryError over the limit.
+        """
+        self._check()
+        if isinstance(data, int):
+            if size is None or data <= 0:
+                raise ValueError("an address needs a size, and is not %d"
+                                 % data)
+            data = (ctypes.c_char * _count("size", size)).from_address(data)
+        elif size is not None:
+            view = memoryview(data).cast("B")
+            if _count("size", size) > len(view):
+                raise ValueError("size: %d bytes are more than the %d of the "
+                                 "buffer" % (size, len(view)))
+            data = view[:size]
+        return _usched.bus_push(key, data, copy)
+
+    def memory_bus_get(self, key: str) -> memoryview:
+        """Returns a writable view, which pins the memory as long as it lives.
+
+        Raises KeyError.
+        """
+        self._check()
+        return _usched.bus_get(key, False)
+
+    def memory_bus_pop(self, key: str) -> memoryview:
+        """Returns a view as memory_bus_get() does, and takes the name away."""
+        self._check()
+        return _usched.bus_get(key, True)
+
+    def clear_memory_bus(self) -> int:
+        """Takes all names away, and returns how many. Views stay valid."""
+        self._check()
+        return _usched.bus_clear()
+
+    # Lifecycle
+
+    @staticmethod
+    def _what(what: str) -> int:
+        table = {"intake": _usched.INTAKE, "start": _usched.START,
+                 "all": _usched.INTAKE | _usched.START}
+        if what not in table:
+            raise ValueError("pause 'intake', 'start' or 'all', not %r"
+                             % (what,))
+        return table[what]
+
+    def pause(self, what: str = "intake") -> None:
+        """Pauses: "intake": new tasks wait or are refused, others run;
+        "start": no task begins, tasks that have begun go on; "all": both."""
+        self._check()
+        _usched.pause(self._what(what), False)
+        self._paused |= self._what(what)
+
+    def resume(self, what: str = "all") -> None:
+        """Ends pauses, named as for pause()."""
+        self._check()
+        _usched.pause(self._what(what), True)
+        self._paused &= ~self._what(what)
+        for host in self._hosts:
+            host.call(host.start)
+
+    def _all_done(self, seconds: float) -> bool:
+        """Waits for all tasks. Returns whether there are none."""
+        try:
+            _usched.wait_all(seconds)
+        except TimeoutError:
+            return False
+        for host in self._hosts:
+            if not host.wait_idle(seconds):
+                return False
+        stats = _usched.stats()         # coroutines make C tasks
+        return stats["tasks_in_queue"] + stats["tasks_running"] == 0
+
+    def wait_all(self, timeout: float | None = None,
+                 progress: bool | None = None) -> None:
+        """Waits until all tasks and coroutines have ended.
+
+        progress    whether tqdm shows it, if that is installed; by default if
+                    stderr is a terminal
+
+        Raises TimeoutError after timeout seconds; RuntimeError if a coroutine
+        of this engine calls.
+        """
+        self._check()
+        if self._own_host() is not None:
+            raise RuntimeError("a coroutine of the engine cannot wait for "
+                               "itself")
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        bar = _Progress(self, progress)
+        try:
+            while not self._all_done(max(0, min(end - time.monotonic(),
+                                                SLICE))):
+                bar.show()
+                if time.monotonic() >= end:
+                    raise TimeoutError("tasks have not ended in %g seconds"
+                                       % (timeout or 0))
+        finally:
+            bar.close()
+        self._drain()
+
+    def _drain(self) -> None:
+        with self._lock:
+            ports = list(self._ports.values())
+        for port in ports:
+            port.drain()
+
+    def _stop_hosts(self, end: float) -> None:
+        with self._lock:
+            hosts = list(self._hosts)
+        for host in hosts:
+            host.cancel_all()
+        for host in hosts:
+            while not host.wait_idle(max(0, min(end - time.monotonic(),
+                                                SLICE))):
+                self._drain()
+                if time.monotonic() >= end:
+                    raise TimeoutError("coroutines still run")
+                host.cancel_all()
+        for host in hosts:
+            host.call(host.loop.stop)
+            host.thread.join(None if end == float("inf") else
+                             max(0, end - time.monotonic()))
+            if host.thread.is_alive():
+                raise TimeoutError("a host thread still runs")
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Refuses new tasks, cancels what is queued, asks what runs to stop,
+        and waits until that has ended. Does nothing the second time.
+
+        Raises TimeoutError after timeout seconds, if tasks still run: nothing
+        is killed. Call again. RuntimeError if a coroutine of this engine calls.
+        """
+        global _current
+        if self._forked or _current is not self:
+            return
+        if self._own_host() is not None:
+            raise RuntimeError("a coroutine of the engine cannot shut it down")
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            self._open = False
+        self._stop_hosts(end)
+        _usched.shutdown(None if timeout is None else
+                         max(0, end - time.monotonic()))
+        self._drain()
+        with self._lock:
+            ports, self._ports = self._ports, {}
+        for port in ports.values():
+            port.detach()
+        if self._collector is not None:
+            self._collector.stop()
+            self._collector = None
+        with _current_lock:
+            if _current is self:
+                _current = None
+                _usched.fini()
+
+    def __enter__(self) -> Engine:
+        self._check()
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None and self._open:
+            self.wait_all()
+        self.shutdown()
+
+    async def __aenter__(self) -> Engine:
+        return self.__enter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.__exit__, *error)
+
+    # Seeing
+
+    def get_stats(self) -> Stats:
+        """Returns counts, bytes, and the mean time from submission to end in
+        milliseconds (avg_task_latency_ms), as a dictionary."""
+        self._check()
+        return stats_of(_usched.stats(), self._hosts)
+
+    def thread_info(self, thread_id: int | None = None) -> Any:
+        """Describes a worker, or all, as dictionaries: times in milliseconds,
+        last_active as local time, or None. Raises LookupError."""
+        self._check()
+        if thread_id is not None:
+            return thread_of(_usched.thread(_count("thread_id", thread_id)))
+        found: list[ThreadInfo] = []
+        try:
+            while True:
+                found.append(thread_of(_usched.thread(len(found))))
+        except LookupError:
+            return found
+
+    def get_call_stack(self, task: Any = None, *, lines: bool = True,
+                       timeout: float = 1.0) -> CallStack:
+        """Returns a snapshot of where a task waits.
+
+        task        a future or its task_id; None: the coroutine that calls
+        lines       whether to ask for source lines, which takes milliseconds
+        timeout     seconds; a task that does not wait has no frames
+
+        Raises LookupError if the task has ended.
+        """
+        self._check()
+        task = getattr(task, "task_id", task)
+        if task is None:
+            task = self._own_task()
+        if isinstance(task, str):
+            future = self._coroutines.get(task)
+            if future is None or future.done():
+                raise LookupError("%s has ended" % task)
+            return stack_of_coroutine(future, timeout)
+        return stack_of_c(_usched.stack(_task_id(task), lines, timeout))
+
+    def _own_task(self) -> str:
+        host = self._own_host()
+        current = asyncio.current_task() if host else None
+        for key, future in list(self._coroutines.items()):
+            if current is not None and future._task is current:
+                return key
+        raise LookupError("no coroutine of this engine calls: name a task")
+
+
+class _Progress:
+    """A bar of tqdm, after half a second."""
+
+    def __init__(self, engine: Engine, wanted: bool | None) -> None:
+        self.engine = engine
+        self.begun = time.monotonic()
+        self.bar: Any = None
+        if wanted is None:
+            wanted = sys.stderr is not None and sys.stderr.isatty()
+        self.wanted = wanted
+
+    def show(self) -> None:
+        if not self.wanted or time.monotonic() - self.begun < 0.5:
+            return
+        if self.bar is None:
+            try:
+                from tqdm.auto import tqdm      # type: ignore
+            except ImportError:
+                self.wanted = False
+                return
+            self.bar = tqdm(unit="task")
+        stats = self.engine.get_stats()
+        self.bar.total = stats["total_tasks_submitted"]
+        self.bar.n = stats["tasks_completed"] + stats["tasks_canceled"]
+        self.bar.refresh()
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _after_fork() -> None:
+    """In the child: the engine is the parent's."""
+    global _current, _current_lock
+    _future._renew_lock()
+    _current_lock = threading.Lock()
+    if _current is not None:
+        _current._forked = True
+        _current._open = False
+        _current = None
+
+
+def _at_exit() -> None:
+    engine = _current
+    if engine is None:
+        return
+    try:
+        engine.shutdown(AT_EXIT)
+    except TimeoutError:
+        print("usched_engine: tasks still run as Python exits",
+              file=sys.stderr)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""Futures that concurrent.futures understands, and that asyncio awaits.
+
+A future is made for each call, so it must be cheap: its condition is made only
+if a thread waits for it (_condition), and an event loop that awaits it sets its
+own future directly (_finish).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from concurrent.futures import CancelledError
+from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
+                                      PENDING)
+from typing import TYPE_CHECKING, Any, Generator
+
+from . import _usched
+
+if TYPE_CHECKING:
+    from ._engine import Engine, _Port
+
+_lock = threading.Lock()        # for short looks at futures
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+class TaskError(OSError):
+    """A C function has returned a negative number, -errno.
+
+    errno, strerror: the error. task: the name of the task. index: which call
+    of a batch, the first that failed; 0 otherwise.
+    """
+
+    def __init__(self, error: int, task: str, index: int = 0,
+                 many: bool = False) -> None:
+        name = "call %d of task %s" % (index, task) if many else \
+            "task " + task
+        super().__init__(error, "%s: %s" % (name, os.strerror(error)))
+        self.task = task
+        self.index = index
+
+    def __reduce__(self) -> Any:
+        return (TaskError, (self.errno, self.task, self.index))
+
+
+class Future(concurrent.futures.Future):
+    """The result of a task, later.
+
+    Threads call result(), exception(), done(), and pass it to the functions of
+    concurrent.futures. Coroutines await it. A cancelled await cancels the task.
+    """
+
+    task_id: Any = None             # int; a text for coroutines
+    _ids: bytes = b""               # of a batch
+    _port: _Port | None = None
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        # Not the base's: it makes a condition.
+        self._state = PENDING
+        self._result = None
+        self._exception = None
+        self._waiters = []
+        self._done_callbacks = []
+        self._awaited: list[asyncio.Future] = []
+        self._engine = engine
+        self.task_name = name
+
+    @property
+    def _condition(self) -> threading.Condition:
+        condition = self.__dict__.get("_made")
+        if condition is None:
+            with _lock:
+                condition = self.__dict__.setdefault("_made",
+                                                     threading.Condition())
+        return condition
+
+    def __repr__(self) -> str:
+        state = self._state.lower()
+        if self._state == FINISHED:
+            state = "failed: %s" % self._exception if self._exception \
+                else "done: %.60r" % (self._result,)
+        elif self._state == CANCELLED_AND_NOTIFIED:
+            state = "cancelled"
+        return "<Future of %s (%s) %s>" % (self.task_name, self.task_id, state)
+
+    # Ends
+
+    def _finish(self, state: str, value: Any = None,
+                error: BaseException | None = None) -> bool:
+        """Sets the outcome, once, and tells all who wait. Any thread."""
+        with _lock:
+            if self._state != PENDING:
+                return False
+            self._result = value
+            self._exception = error
+            self._state = state
+            condition = self.__dict__.get("_made")
+            awaited = self._awaited
+        if condition is not None:
+            with condition:
+                for waiter in self._waiters:
+                    if state != FINISHED:
+                        waiter.add_cancelled(self)
+                    elif error is not None:
+                        waiter.add_exception(self)
+                    else:
+                        waiter.add_result(self)
+                condition.notify_all()
+        for mine in awaited:
+            _wake(mine)
+        if self._done_callbacks:
+            self._invoke_callbacks()
+        return True
+
+    def _ended(self, value: Any, error: int, index: int) -> None:
+        """Takes an outcome from a port: see take() in pycall.c."""
+        if error == 0:
+            self._finish(FINISHED, value)
+        elif error > 0:
+            self._finish(CANCELLED_AND_NOTIFIED)
+        else:
+            self._finish(FINISHED, None, TaskError(
+                -error, self.task_name, index, bool(self._ids)))
+
+    # Waits
+
+    def _help_loop(self, timeout: float | None) -> None:
+        """Takes ends itself, if its own event loop cannot, since it waits."""
+        port = self._port
+        if self._engine._forked:
+            raise _closed("the process has forked: its tasks run in the parent")
+        if port is not None and self._state == PENDING:
+            port.wait_for(self, timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits up to timeout seconds, and returns what the function returned.
+
+        Raises TaskError if that was an error, CancelledError, TimeoutError.
+        """
+        if self._state == PENDING:
+            self._help_loop(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> Any:
+        """Waits up to timeout seconds, and returns the exception, or None."""
+        if self._state == PENDING:
+            self._help_loop(timeout)
+        return super().exception(timeout)
+
+    def running(self) -> bool:
+        """Returns whether the task has begun, and not ended."""
+        if self._state != PENDING or not isinstance(self.task_id, int):
+            return False
+        try:
+            return _usched.stack(self.task_id, False, 0)[2] in (1, 2)
+        except (LookupError, RuntimeError):
+            return False
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        mine = asyncio.get_running_loop().create_future()
+        with _lock:
+            pending = self._state == PENDING
+            if pending:
+                self._awaited.append(mine)
+        if pending:
+            try:
+                yield from mine
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        if self._state != FINISHED:
+            raise asyncio.CancelledError()
+        if self._exception is not None:
+            raise self._exception
+        return self._result
+
+    # Cancellation
+
+    def cancel(self) -> bool:
+        """Cancels a queued task, and returns True.
+
+        A task that runs is asked to stop, and False is returned: its waits end,
+        and engine_stopping() is true. A C function that does neither goes on.
+        """
+        if self._state != PENDING:
+            return self.cancelled()
+        ids = memoryview(self._ids).cast("Q") if self._ids else \
+            [self.task_id]
+        queued = [_usched.cancel(task) == 0 for task in ids]
+        if not all(queued):
+            return False
+        self._finish(CANCELLED_AND_NOTIFIED)
+        return True
+
+    def set_result(self, result: Any) -> None:
+        raise concurrent.futures.InvalidStateError("only the engine sets it")
+
+    set_exception = set_result
+    set_running_or_notify_cancel = None     # type: ignore[assignment]
+
+
+def _closed(text: str) -> Exception:
+    from ._engine import EngineClosed
+    return EngineClosed(text)
+
+
+def _set(mine: asyncio.Future) -> None:
+    if not mine.done():
+        mine.set_result(None)
+
+
+def _wake(mine: asyncio.Future) -> None:
+    """Wakes a coroutine that awaits, in its own loop."""
+    loop = mine.get_loop()
+    if asyncio._get_running_loop() is loop:
+        _set(mine)
+        return
+    try:
+        loop.call_soon_threadsafe(_set, mine)
+    except RuntimeError:
+        pass                            # the loop was closed
+
+
+__all__ = ["CancelledError", "Future", "TaskError"]

@@ -33,7 +33,7 @@
  * are set: RISC-V asks for that, and the others ignore them.
  *
  * REJECTED
- *	libffi: a dependency, and 60 to 100 ns a call.
+ *	libffi: a dependency.
  *	The engine's batches: a wake and an end for each call, where a batch
  *	needs a single one.
  */

@@ -72,7 +72,7 @@ objects() {
 	[ -d "$o" ] && return
 	mkdir "$o"
 	for m in $(where usched.c $(printf '%s.c ' $modules)); do
-		case $m in */extra/*) continue ;; esac
+		case $m in */extra/* | */engine/*) continue ;; esac
 		compile c11 -c "$m" -o "$o/$(basename "$m").o" || return 1
 	done
 }

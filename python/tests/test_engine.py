@@ -259,6 +259,7 @@ class Limits(WithEngine):
                          ("QUEUED", 7, "waits"))
         engine.resume()
         future.result(PATIENCE)
+        engine.wait_all(timeout=PATIENCE)   # its end comes after its result
         with self.assertRaises(LookupError):
             engine.get_call_stack(future)
 

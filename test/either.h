@@ -4,7 +4,7 @@
 #ifndef EITHER_H
 #define EITHER_H
 
-#include "check.h"
+#include "counts.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -124,22 +124,6 @@ static UNUSED void start_and_finish(void)
 {
 	CHECK(SCHED(start)() == 0);
 	finish();
-}
-
-/* Counters that several processors share. */
-static UNUSED long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
-}
-
-static UNUSED long get(long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static UNUSED void set(long *at, long nr)
-{
-	__atomic_store_n(at, nr, __ATOMIC_SEQ_CST);
 }
 
 static UNUSED pthread_t native(void *(*f)(void *), void *arg)

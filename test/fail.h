@@ -124,6 +124,14 @@ static UNUSED long fail_told(void)
 	return __atomic_load_n(&fail.f_told, __ATOMIC_SEQ_CST);
 }
 
+/* Called before a call that has failed is repeated. */
+static UNUSED void fail_repeat(void)
+{
+	CHECK(fail_told() > 0);
+	if (fail.f_all)
+		fail_rest();
+}
+
 static UNUSED bool fail_now(unsigned kind)
 {
 	bool counts;

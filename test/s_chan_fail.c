@@ -24,9 +24,7 @@ static bool again(int rc)
 {
 	if (rc != -ENOMEM)
 		return false;
-	CHECK(fail_told() > 0);
-	if (fail.f_all)
-		fail_rest();
+	fail_repeat();
 	return true;
 }
 

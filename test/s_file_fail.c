@@ -28,9 +28,7 @@ static bool again(ssize_t rc)
 {
 	if (rc != -ENOMEM && rc != -EAGAIN)
 		return false;
-	CHECK(fail_told() > 0);
-	if (fail.f_all)
-		fail_rest();
+	fail_repeat();
 	return true;
 }
 

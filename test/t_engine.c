@@ -4,13 +4,12 @@
 /*
  * Tasks run once, with their arguments, and tell their results by waits,
  * call-backs and batches. Tasks that wait let others run. Limits make callers
- * wait, or refuse. Priorities, also changed ones, order the queue, and the
+ * wait, or refuse. Priorities order the queue, also after a change, and the
  * lowest level begins within ENGINE_BOUND. Cancellation, pauses and shutdown
  * end all of it, and no bytes, pins or tasks are left. Numbers that were given
  * back, and calls at the wrong time, are errors.
  */
-#include "check.h"
-#include "engine.h"
+#include "tasks.h"
 #include "uscope.h"
 #include "usync.h"
 
@@ -23,38 +22,9 @@
 static long calls, told, sum;
 static struct usem gate;
 
-static long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
-}
-
-static long get(const long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static void set(long *at, long nr)
-{
-	__atomic_store_n(at, nr, __ATOMIC_SEQ_CST);
-}
-
 static void doing(const char *what)
 {
 	snprintf(check_doing, sizeof check_doing, "%s ", what);
-}
-
-static struct engine_stats stats(void)
-{
-	struct engine_stats s;
-
-	CHECK(engine_get_stats(&s) == 0);
-	return s;
-}
-
-static void begin(struct engine_config c)
-{
-	c.c_flags |= ENGINE_MORE_WORKERS;
-	CHECK(engine_setup(&c) == 0);
 }
 
 /* Ends the engine, and checks that nothing is left. */

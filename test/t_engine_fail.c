@@ -8,7 +8,7 @@
  * run once, also while tasks wait for later tasks. At the end all memory was
  * given back.
  */
-#include "check.h"
+#include "counts.h"
 #include <pthread.h>
 #include "fail.h"
 #include "engine.h"
@@ -19,24 +19,12 @@
 static long calls, accepted, ended;
 static struct usem gate;
 
-static long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
-}
-
-static long get(const long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
 /* Whether a call has to be repeated, since there was no memory. */
 static bool again(int rc)
 {
 	if (rc != -ENOMEM)
 		return false;
-	CHECK(fail_told() > 0);
-	if (fail.f_all)
-		fail_rest();
+	fail_repeat();
 	return true;
 }
 

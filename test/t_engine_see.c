@@ -7,8 +7,7 @@
  * forgets its pins. The limit holds. A task that waits is described with the
  * function that waits, its worker and its pins; so are the workers.
  */
-#include "check.h"
-#include "engine.h"
+#include "tasks.h"
 #include "usync.h"
 
 #include <pthread.h>
@@ -18,30 +17,6 @@
 static long pushed, released;
 static struct usem gate;
 static long at_gate_nr;
-
-static long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
-}
-
-static long get(const long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static struct engine_stats stats(void)
-{
-	struct engine_stats s;
-
-	CHECK(engine_get_stats(&s) == 0);
-	return s;
-}
-
-static void begin(struct engine_config c)
-{
-	c.c_flags |= ENGINE_MORE_WORKERS;
-	CHECK(engine_setup(&c) == 0);
-}
 
 static void finish(void)
 {

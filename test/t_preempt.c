@@ -10,6 +10,7 @@
  */
 #define USCHED_PREEMPT	1
 #include "tiny.h"
+#include "counts.h"
 #include "ll.h"
 #include "rr.h"
 #include "upreempt.h"
@@ -175,23 +176,6 @@ static void on_all(void (*f)(void))
 static int procs(void)
 {
 	return kind->k_sched == BARE ? 1 : kind->k_nr;
-}
-
-/* Counters. */
-
-static long get(const long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static void set(long *at, long nr)
-{
-	__atomic_store_n(at, nr, __ATOMIC_SEQ_CST);
-}
-
-static long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
 }
 
 static struct upreempt_stats stats(void)

@@ -59,6 +59,7 @@
  */
 
 #include "tiny.h"
+#include "counts.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -212,16 +213,6 @@ void  natives_join(void);
 void  register_all(void);
 void  raise_here(struct actor *a);
 void  nest(struct actor *a);
-
-static UNUSED long get(long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static UNUSED long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
-}
 
 static UNUSED void doing(struct actor *a, const char *what)
 {

@@ -58,10 +58,13 @@ static int opens(struct batch *b)
 /* A number is the place and the turn, which is odd while the batch is in use. */
 struct batch *engine_batch_find(int batch)
 {
-	struct batch *b = &e.e_batch[batch % ENGINE_BATCHES];
+	struct batch *b;
 
-	return batch > 0 && b->b_turn == batch / ENGINE_BATCHES &&
-		b->b_turn % 2 == 1 ? b : NULL;
+	if (batch <= 0)
+		return NULL;
+	b = &e.e_batch[batch % ENGINE_BATCHES];
+	return b->b_turn == batch / ENGINE_BATCHES && b->b_turn % 2 == 1 ? b :
+		NULL;
 }
 
 void engine_batch_close(struct batch *b)

@@ -23,10 +23,13 @@
  * M3. The list of a task is touched only by the thread that runs the task, or
  *     ends it, and by engine_bus_pinned() under the lock.
  *
- * REJECTED: a table without a lock. A get would need a count in the piece that
- * it may only touch if the piece still is there, so hazard pointers or the like,
- * to save some ten nanoseconds of a call that hands over kilobytes. A region
- * mapped at setup: it would fragment, and malloc() does not.
+ * REJECTED
+ *
+ * A table without a lock. A get would need a count in the piece, and may touch
+ * it only if the piece still is there. Hazard pointers or the like would save
+ * some ten nanoseconds of a call that hands over kilobytes.
+ *
+ * A region mapped at setup: it would fragment, and malloc() does not.
  */
 
 #if !defined(_GNU_SOURCE)

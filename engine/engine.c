@@ -62,9 +62,10 @@
  * INVARIANTS
  *
  * E1. If tasks are queued, starts are not paused, and less than e_limit runners
- *     live, then e_coming > 0; else engine_spawn() has returned -ENOMEM, or a
- *     runner that lives has found no memory for another, and tries again as its
- *     task waits or ends. A wait that would break this returns -ENOMEM.
+ *     live, then e_coming > 0. There are two exceptions: engine_spawn() has
+ *     returned -ENOMEM, or a live runner has found no memory for another. It
+ *     tries again as its task waits or ends. A wait that would break this
+ *     returns -ENOMEM.
  * E2. e_alive is the number of tasks that were queued and have not ended, and
  *     e_bytes is the sum of their t_bytes.
  * E3. A slot with waiters is in use. Whoever ends the task takes all of them
@@ -1210,17 +1211,28 @@ int engine_wait(engine_id id, int *result, utime_ns until)
 	return rc > 0 ? 0 : rc;
 }
 
-int engine_free(engine_id id)
+/* Takes the lock, and finds a task. 0; or an error: the lock is not taken. */
+static int enter_task(engine_id id, struct task **t)
 {
-	struct task *t;
 	int rc = engine_enter();
 
 	if (rc != 0)
 		return rc;
-	t = engine_find(id);
-	if (t == NULL)
-		rc = -ESRCH;
-	else if (t->t_batch >= 0)
+	*t = engine_find(id);
+	if (*t != NULL)
+		return 0;
+	engine_leave();
+	return -ESRCH;
+}
+
+int engine_free(engine_id id)
+{
+	struct task *t;
+	int rc = enter_task(id, &t);
+
+	if (rc != 0)
+		return rc;
+	if (t->t_batch >= 0)
 		rc = -EINVAL;
 	else if (t->t_stage == ENGINE_ENDED)
 		engine_slot_free(t);
@@ -1264,14 +1276,11 @@ int engine_cancel(engine_id id)
 {
 	struct tell l = { NULL };
 	struct task *t;
-	int rc = engine_enter();
+	int rc = enter_task(id, &t);
 
 	if (rc != 0)
 		return rc;
-	t = engine_find(id);
-	if (t == NULL)
-		rc = -ESRCH;
-	else if (t->t_ending || t->t_stage == ENGINE_ENDED)
+	if (t->t_ending || t->t_stage == ENGINE_ENDED)
 		rc = -EALREADY;
 	else if (t->t_stage == ENGINE_QUEUED)
 		cancel_queued(t, &l);
@@ -1301,14 +1310,11 @@ engine_id engine_self(void)
 int engine_set_priority(engine_id id, int priority)
 {
 	struct task *t;
-	int rc = engine_enter();
+	int rc = enter_task(id, &t);
 
 	if (rc != 0)
 		return rc;
-	t = engine_find(id);
-	if (t == NULL)
-		rc = -ESRCH;
-	else if (priority < 0 || priority >= ENGINE_LEVELS)
+	if (priority < 0 || priority >= ENGINE_LEVELS)
 		rc = -EINVAL;
 	else if (t->t_ending || t->t_stage != ENGINE_QUEUED)
 		rc = -EALREADY;
@@ -1322,10 +1328,16 @@ int engine_set_priority(engine_id id, int priority)
 
 /* Lifecycle. */
 
+/* Takes the lock, if `what` can be paused. */
+static int enter_pause(int what)
+{
+	return what < 1 || what > (ENGINE_INTAKE | ENGINE_START) ? -EINVAL :
+		engine_enter();
+}
+
 int engine_pause(int what)
 {
-	int rc = what < 1 || what > (ENGINE_INTAKE | ENGINE_START) ? -EINVAL :
-		engine_enter();
+	int rc = enter_pause(what);
 
 	if (rc != 0)
 		return rc;
@@ -1337,8 +1349,7 @@ int engine_pause(int what)
 int engine_resume(int what)
 {
 	struct tell l = { NULL };
-	int rc = what < 1 || what > (ENGINE_INTAKE | ENGINE_START) ? -EINVAL :
-		engine_enter();
+	int rc = enter_pause(what);
 
 	if (rc != 0)
 		return rc;

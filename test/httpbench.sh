@@ -7,42 +7,14 @@
 # not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/http" || exit 1
-dir=$(mktemp -d) || exit 1
-pid='' passed=0 failed=0
-stop() {
-	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null
-	pid=
-}
-trap 'stop; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-
-must() { # 0 or not, what
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $2: $(head -n 3 "$dir/out" "$dir/err")"
-		failed=$((failed + 1))
-	fi
-}
+. ../../test/served
 
 start() { # program, the rest: sets where and pid
 	rm -f "$dir/ready"
 	: >"$dir/ready"
 	"$@" >"$dir/ready" 2>"$dir/err" &
 	pid=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		read -r _ _ where <"$dir/ready" && return
-		sleep 0.05
-	done
-	must 1 "$*: does not start"
-}
-
-# The client measures the server that runs.
-client() { # what, the rest
-	what=$1
-	shift
-	timeout 20 client/client "$what" "$where" "$pid" "$@" \
-		>"$dir/out" 2>"$dir/err"
+	ready _ _ where || must 1 "$*: does not start"
 }
 
 # The exit is 0, and the line has what it must.
@@ -104,10 +76,7 @@ for i in range(20):
     c.sendall(answer * (2 if i == 10 and sys.argv[1] == "more" else 1))
 ' "$1" >"$dir/ready" 2>"$dir/err" &
 	pid=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		read -r _ _ where <"$dir/ready" && return
-		sleep 0.05
-	done
+	ready _ _ where
 }
 
 checks() {

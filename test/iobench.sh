@@ -6,32 +6,12 @@
 # is missing. A server that is not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/io" || exit 1
-dir=$(mktemp -d) || exit 1
-pid='' passed=0 failed=0
-stop() {
-	[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null
-	pid=
-}
-trap 'stop; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-
-must() { # 0 or not, what
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $2: $(head -n 3 "$dir/out" "$dir/err")"
-		failed=$((failed + 1))
-	fi
-}
+. ../../test/served
 
 # Waits for a server to say where it is: sets where and pid.
 await() {
 	where='' pid=''
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		read -r _ where pid <"$dir/ready" && return
-		sleep 0.05
-	done
-	return 1
+	ready _ where pid
 }
 
 start() { # program, mode, address, P, K
@@ -39,14 +19,6 @@ start() { # program, mode, address, P, K
 	: >"$dir/ready"
 	timeout 20 "$@" >"$dir/ready" 2>"$dir/err" &
 	await
-}
-
-# The client measures the server that runs.
-client() { # what, the rest
-	what=$1
-	shift
-	timeout 20 client/client "$what" "$where" "$pid" "$@" \
-		>"$dir/out" 2>"$dir/err"
 }
 
 # The exit is 0, and the line has what it must.

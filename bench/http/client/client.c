@@ -34,7 +34,6 @@
 #include "../http.h"
 #include "client.h"
 
-#include <sys/resource.h>
 
 struct client client;
 
@@ -56,7 +55,6 @@ static int epoll;
 static long pids[PIDS], pid_nr;
 static long begun, answered;	/* requests */
 static long bytes, depth = 1;
-static int64_t start;		/* of what is measured */
 static uint32_t *latency, *late;	/* by request */
 static char requests[DEPTH * REQUEST];	/* the same, repeated */
 static size_t request_size;
@@ -298,18 +296,6 @@ static void closed(void)
 
 /* open */
 
-static int64_t due(long request)
-{
-	return start + (double)request * IO_S / client.k_rate;
-}
-
-static uint32_t since(int64_t then)
-{
-	int64_t took = io_now() - then;
-
-	return took < UINT32_MAX ? took : UINT32_MAX;
-}
-
 static int64_t open_sleep(void)
 {
 	int64_t left = begun < client.k_messages ? due(begun) - io_now() : IO_S;
@@ -420,19 +406,6 @@ static bool question(int argc, char **argv)
 	return true;
 }
 
-/* Raises the limit of descriptors as far as it goes. Returns the limit. */
-static long raise_files(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
-		io_die("getrlimit");
-	r.rlim_cur = r.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
-		io_die("setrlimit");
-	return r.rlim_cur;
-}
-
 static void prepare(void)
 {
 	if (raise_files() < client.k_connections + SPARE_FILES) {
@@ -468,10 +441,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "client: a first answer is wrong, or missing\n");
 		return IO_FAILED;
 	}
-	start = io_now();
+	client.k_start = io_now();
 	cpu = cpu_of_all();
 	(client.k_rate > 0 ? open_loop : closed)();
 	cpu = cpu_of_all() - cpu;
-	answer(argv[1], (io_now() - start) / 1e9, cpu);
+	answer(argv[1], (io_now() - client.k_start) / 1e9, cpu);
 	return client.k_errors > 0 ? IO_FAILED : 0;
 }

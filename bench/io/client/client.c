@@ -39,7 +39,6 @@
  */
 #include "client.h"
 
-#include <sys/resource.h>
 
 struct client client;
 
@@ -55,7 +54,6 @@ struct conn {
 static struct conn *conns;
 static int epoll;
 static long begun, echoed;	/* messages */
-static int64_t start;		/* of what is measured */
 static uint32_t *latency, *late;	/* by message */
 
 /* Byte i of a connection is pattern[(c_salt + i) % PRIME]. */
@@ -252,18 +250,6 @@ static void closed(void)
 
 /* open */
 
-static int64_t due(long message)
-{
-	return start + (double)message * IO_S / client.k_rate;
-}
-
-static uint32_t since(int64_t then)
-{
-	int64_t took = io_now() - then;
-
-	return took < UINT32_MAX ? took : UINT32_MAX;
-}
-
 static int64_t open_sleep(void)
 {
 	int64_t left = begun < client.k_messages ? due(begun) - io_now() : IO_S;
@@ -420,19 +406,6 @@ static const struct what *question(int argc, char **argv)
 	return w;
 }
 
-/* Raises the limit of descriptors as far as it goes. Returns the limit. */
-static long raise_files(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
-		io_die("getrlimit");
-	r.rlim_cur = r.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
-		io_die("setrlimit");
-	return r.rlim_cur;
-}
-
 static void prepare(void)
 {
 	int all = client.k_connections + (client.k_messages > 0 ? 0 :
@@ -467,10 +440,10 @@ int main(int argc, char **argv)
 	cpu_of();
 	if (w->w_opens)
 		open_some(0, client.k_connections);
-	start = io_now();
+	client.k_start = io_now();
 	cpu = cpu_of();
 	w->w_run();
 	cpu = cpu_of() - cpu;
-	answer(w->w_name, (io_now() - start) / 1e9, cpu);
+	answer(w->w_name, (io_now() - client.k_start) / 1e9, cpu);
 	return client.k_errors > 0 ? IO_FAILED : 0;
 }

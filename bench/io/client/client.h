@@ -19,11 +19,21 @@ struct client {
 	int              k_connections;
 	long             k_messages;
 	long             k_rate;	/* a second, or 0 */
+	int64_t          k_start;	/* of what is measured */
 	bool             k_sleeps;	/* between messages that are due */
 	long             k_errors;
 };
 
 extern struct client client;
+
+/* Returns when a message is due, by io_now(). */
+int64_t due(long message);
+
+/* Returns the time since then, in ns; or the most that fits. */
+uint32_t since(int64_t then);
+
+/* Raises the limit of descriptors as far as it goes. Returns the limit. */
+long raise_files(void);
 
 /* Returns the processor time of the server, in ns. */
 int64_t cpu_of(void);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* measure.c: processor time, memory, latency. */
+/* measure.c: processor time, memory, latency; descriptors. */
 
 #include "client.h"
+
+#include <sys/resource.h>
 
 int64_t cpu_of(void)
 {
@@ -12,6 +14,30 @@ int64_t cpu_of(void)
 	if (errno != 0 || clock_gettime(clock, &t) != 0)
 		io_die("the server's processor time");
 	return t.tv_sec * IO_S + t.tv_nsec;
+}
+
+int64_t due(long message)
+{
+	return client.k_start + (double)message * IO_S / client.k_rate;
+}
+
+uint32_t since(int64_t then)
+{
+	int64_t took = io_now() - then;
+
+	return took < UINT32_MAX ? took : UINT32_MAX;
+}
+
+long raise_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		io_die("getrlimit");
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
+		io_die("setrlimit");
+	return r.rlim_cur;
 }
 
 static int compare(const void *a, const void *b)

@@ -3,7 +3,8 @@
 
 usage: ask.py COLUMN QUESTION SECONDS TASKS
 
-Prints lines: what was measured, and its value.
+Prints lines: what was measured, and its value. ENGINE in the environment: the
+folder of usched_engine.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ class Engine:
     OPTIONS = {}
 
     def __init__(self):
-        sys.path.insert(0, os.path.join(HERE, "engine"))
+        sys.path.insert(0, os.environ.get("ENGINE") or
+                        os.path.join(HERE, "engine"))
         import usched_engine
         self.engine = usched_engine.Engine()
 

@@ -45,7 +45,8 @@ WAITS, say = IO.WAITS, IO.say
 
 # What must be there, and the package that brings it; and the name in the table.
 WORK = ("work.so", "gcc")
-ENGINE = ("engine/usched_engine", "python3-dev")
+ENGINE = (os.path.join(os.environ.get("ENGINE") or "engine", "usched_engine"),
+          "python3-dev")
 COLUMNS = {"engine": ENGINE, "engine-first": ENGINE, "to_thread": WORK,
            "executor": WORK, "process": WORK, "threads": WORK}
 SHOWN = {"engine-first": "engine, 7", "threads": "2 pthreads"}
@@ -82,7 +83,7 @@ TABLE = {
             "gather, sums": "gather-sums.speedup",
             "batch, sums": "batch-sums.speedup"},
     LATENCY: {"p50": "latency-load.p50_us", "p99": "latency-load.p99_us",
-              "p99 of due times": "latency-load.late_99_us"},
+              "due, p99": "latency-load.late_99_us"},
     MEMORY: {"a future each": "memory-each.bytes",
              "batches of 1000": "memory-batch.bytes"},
 }

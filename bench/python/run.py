@@ -57,7 +57,7 @@ BOUND = USUAL + ("threads",)
 
 # Questions: the columns, and tasks that are queued together.
 MANY, FEW = 10_000, 1000
-MILLION, LESS = 1_000_000, 100_000
+MILLION, LESS = 1_000_000, 100_000      # memory: of the engine, of others
 QUESTIONS = {
     "one-empty": USUAL, "gather-empty": USUAL, "batch-empty": USUAL,
     "thread-empty": PLAIN,
@@ -114,8 +114,7 @@ class Cell:
 
     def tasks(self, quick):
         if self.memory:
-            few = self.column in ("to_thread", "process") or quick
-            return LESS if few else MILLION
+            return LESS if quick or self.column != "engine" else MILLION
         return FEW if quick or self.column == "process" else MANY
 
     def seconds(self, quick):

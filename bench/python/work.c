@@ -33,18 +33,23 @@ int spin(int ns)
 	return 0;
 }
 
-/* Computes: a point of Mandelbrot's set, with nr steps. */
+/*
+ * Computes: 24 chains that do not wait for each other, so that a thread
+ * leaves next to nothing of its core to another hyperthread.
+ */
 int sums(int nr)
 {
-	volatile double a = -0.1, b = 0.1;
-	double x = 0, y = 0, t;
+	volatile double start = 0.5;
+	double a[24], sum = 0;
 
-	for (double ca = a, cb = b; nr > 0; nr--) {
-		t = x * x - y * y + ca;
-		y = 2 * x * y + cb;
-		x = t;
-	}
-	return x + y > 100;
+	for (int i = 0; i < 24; i++)
+		a[i] = start / (i + 1);
+	for (; nr > 0; nr--)
+		for (int i = 0; i < 24; i++)
+			a[i] = a[i] * 0.999 + 0.001;
+	for (int i = 0; i < 24; i++)
+		sum += a[i];
+	return sum > 100;
 }
 
 struct share {

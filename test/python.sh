@@ -75,6 +75,10 @@ pictures() { # interpreter, name
 
 # Each column answers, and the table has the row that is asked for.
 measures() { # interpreter, name
+	if ! "$1" -c 'from asyncio import to_thread' 2>/dev/null; then
+		skip "bench/python with $1: older than 3.9"
+		return
+	fi
 	make -s -C bench/python work.so >"$dir/out" 2>&1
 	verdict 'bench/python/work.c' || return
 	for only in one-e batch-s latency memory-b; do

@@ -35,7 +35,7 @@ int spin(int ns)
 
 /*
  * Computes: 24 chains that do not wait for each other, so that a thread
- * leaves next to nothing of its core to another hyperthread.
+ * leaves little of its core to another hyperthread.
  */
 int sums(int nr)
 {

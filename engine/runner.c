@@ -152,7 +152,7 @@ int engine_send_for(struct tell *l)
 	if (e.e_coming > 0 || e.e_workers == 0)
 		return 0;
 	nr = idle_worker();
-	if (runner_wake(nr, l) || e.e_runners >= e.e_limit)
+	if (runner_wake(nr, l) || e.e_runners - e.e_aside >= e.e_limit)
 		return 0;
 	return runner_make(nr);
 }
@@ -308,6 +308,12 @@ static bool surplus(void)
 	return e.e_coming > 0 && e.e_busy - engine_waiting() >= e.e_workers;
 }
 
+/* Returns whether the caller is one runner too many: E6. */
+static bool too_many(void)
+{
+	return e.e_runners - e.e_aside > e.e_limit;
+}
+
 /* Returns whether a runner should look into the queue. */
 static bool is_work(void)
 {
@@ -324,7 +330,7 @@ static bool park(struct runner *r, struct tell *l)
 
 	engine_is_gone(r);
 	engine_tell(l);
-	a = engine_waiter(UNEVER, &rc);
+	a = engine_waiter(false, UNEVER, &rc);
 	engine_relock();
 	if (a == NULL || e.e_state >= STOPPING || e.e_parked >= e.e_workers ||
 	    (is_work() && !surplus())) {
@@ -350,6 +356,8 @@ static struct task *next(struct runner *r, struct tell *l)
 	struct task *t;
 
 	do {
+		if (too_many())
+			return NULL;
 		t = surplus() ? NULL : engine_dequeue(false, l);
 	} while (t == NULL && park(r, l));
 	if (t == NULL)

@@ -4,7 +4,8 @@
 /*
  * Tasks lie in slots, which are made in chunks, and stay until engine_fini().
  * The number of a task is its slot and the turn of the slot, which is odd while
- * the slot is in use. So an old number is found out.
+ * the slot is in use. So an old number is found out, also that of an old
+ * engine: the turns of the next begin after those of the last.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -52,6 +53,7 @@ int engine_slots_more(void)
 	e.e_chunk[e.e_slots / CHUNK] = t;
 	for (i = CHUNK; i-- > 0; ) {
 		t[i].t_nr   = e.e_slots + i;
+		t[i].t_turn = e.e_turns;
 		t[i].t_next = e.e_free;
 		e.e_free = &t[i];
 	}
@@ -64,6 +66,21 @@ void engine_slot_free(struct task *t)
 	t->t_turn++;
 	t->t_next = e.e_free;
 	e.e_free  = t;
+}
+
+void engine_slots_end(void)
+{
+	unsigned i, k, most = e.e_turns;
+
+	for (i = 0; i < e.e_slots / CHUNK; i++) {
+		for (k = 0; k < CHUNK; k++)
+			if (e.e_chunk[i][k].t_turn - e.e_turns > most - e.e_turns)
+				most = e.e_chunk[i][k].t_turn;
+		free(e.e_chunk[i]);
+	}
+	e.e_turns = (most + 1) & ~1u;
+	e.e_slots = 0;
+	e.e_free  = NULL;
 }
 
 /* Ends. */
@@ -128,7 +145,7 @@ int engine_wait(engine_id id, int *result, utime_ns until)
 	engine_leave();
 	if (rc != 0)
 		return rc > 0 ? 0 : rc;
-	a = engine_waiter(until, &rc);
+	a = engine_waiter(true, until, &rc);
 	if (a == NULL)
 		return rc;
 	rc = engine_enter();

@@ -186,7 +186,7 @@ static int tree(void *arg)
 	CHECK(engine_self() != 0 && engine_self() != a);
 	CHECK(engine_wait(engine_self(), NULL, UNEVER) == -EDEADLK);
 	CHECK(engine_wait_all(UNOW) == -EDEADLK);
-	CHECK(engine_help(-1, 1, UNOW) == -EINVAL);
+	CHECK(engine_help(-1, 1, UNOW) == -EDEADLK);
 	CHECK(engine_shutdown(UNOW) == -EDEADLK);
 	left = result_of(a);
 	right = result_of(b);

@@ -104,7 +104,7 @@ static bool try_all(int workers)
 	}
 	work();
 	while (again(engine_shutdown(UNEVER)))
-		;
+		CHECK(engine_fini() == -EBUSY);
 	CHECK(engine_fini() == 0);
 	return true;
 }

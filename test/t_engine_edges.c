@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* t_engine_edges: no wait for a task or for room is forgotten at a limit. */
+
+/*
+ * Tasks wait for tasks, and for room, at any depth, though a single task may
+ * have begun. A caller that gives up its wait for room leaves the room to the
+ * next. Threads of rr wait for the engine while rr ends. Numbers of an old
+ * engine are unknown to the next. engine_help() takes a task below others that
+ * it must not run.
+ */
+#include "tasks.h"
+#include "rr.h"
+#include "usync.h"
+
+#include <pthread.h>
+
+static struct usem gate;
+static long calls;
+
+static void finish(void)
+{
+	struct engine_stats s;
+
+	CHECK(engine_shutdown(UNEVER) == 0);
+	s = stats();
+	CHECK(s.total_tasks_submitted == s.tasks_completed + s.tasks_canceled);
+	CHECK(s.tasks_memory == 0 && s.runners == 0);
+	CHECK(engine_fini() == 0);
+}
+
+static int at_gate(void *arg)
+{
+	(void)arg;
+	return usem_wait(&gate, UNEVER);
+}
+
+static int quick(void *arg)
+{
+	add(&calls, 1);
+	return (int)(intptr_t)arg;
+}
+
+static engine_id spawn(int (*f)(void *), intptr_t arg)
+{
+	struct engine_job j = { .j_f = f, .j_arg = (void *)arg };
+	engine_id id = 0;
+
+	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
+	return id;
+}
+
+static int result_of(engine_id id)
+{
+	int result;
+
+	CHECK(engine_wait(id, &result, UNEVER) == 0);
+	CHECK(engine_free(id) == 0);
+	return result;
+}
+
+/* A task waits for its children, one after the other or both. */
+static int tree(void *arg)
+{
+	intptr_t depth = (intptr_t)arg;
+	engine_id a, b;
+	int left;
+
+	if (depth == 0)
+		return 1;
+	a = spawn(tree, depth - 1);
+	if (depth % 2)
+		return result_of(a) + result_of(spawn(tree, depth - 1));
+	b = spawn(tree, depth - 1);
+	left = result_of(a);
+	return left + result_of(b);
+}
+
+static void trees(int c, int per_thread, int policy)
+{
+	begin((struct engine_config){ .c_workers = c, .c_policy = policy,
+				      .c_tasks_per_thread = per_thread });
+	CHECK(result_of(spawn(tree, 8)) == 256);
+	while (stats().runners > c)	/* the others were too many */
+		check_yield();
+	finish();
+}
+
+/* A task makes tasks, which do the same, and there is room for one. */
+static int spreads(void *arg)
+{
+	struct engine_job j = { .j_f = spreads, .j_flags = ENGINE_DETACHED,
+				.j_arg = (void *)((intptr_t)arg - 1) };
+	int i;
+
+	add(&calls, 1);
+	for (i = 0; i < 3 && arg != NULL; i++)
+		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	return 0;
+}
+
+static void rooms(int c, int policy)
+{
+	begin((struct engine_config){ .c_workers = c, .c_policy = policy,
+				      .c_tasks_per_thread = 1, .c_tasks = 1 });
+	set(&calls, 0);
+	CHECK(result_of(spawn(spreads, 5)) == 0);
+	CHECK(engine_wait_all(UNEVER) == 0);
+	CHECK(get(&calls) == 1 + 3 + 9 + 27 + 81 + 243);
+	finish();
+}
+
+/* Waits for room that never comes. */
+static int too_big(void *arg)
+{
+	struct engine_job j = { .j_f = quick, .j_bytes = 8000,
+				.j_flags = ENGINE_DETACHED };
+
+	(void)arg;
+	CHECK(engine_spawn(&j, NULL, UNEVER) == -ECANCELED);
+	return 5;
+}
+
+static void *small(void *arg)
+{
+	CHECK(result_of(spawn(quick, 6)) == 6);
+	return arg;
+}
+
+static void gives_up(void)
+{
+	struct engine_job j = { .j_f = at_gate, .j_flags = ENGINE_DETACHED,
+				.j_bytes = 4000 };
+	pthread_t native[2];
+	engine_id id;
+	int i;
+
+	begin((struct engine_config){ .c_workers = 2,
+				      .c_shared_amount = 10000 });
+	CHECK(engine_spawn(&j, NULL, UNOW) == 0);
+	id = spawn(too_big, 0);
+	j.j_f     = quick;
+	j.j_bytes = 0;
+	while (engine_spawn(&j, NULL, UNOW) == 0)
+		check_yield();
+	for (i = 0; i < 2; i++)
+		CHECK(pthread_create(&native[i], NULL, small, NULL) == 0);
+	usleep(10000);			/* both wait behind too_big() */
+	CHECK(engine_cancel(id) == 1);
+	for (i = 0; i < 2; i++)
+		CHECK(pthread_join(native[i], NULL) == 0);
+	CHECK(result_of(id) == 5);
+	CHECK(usem_post(&gate) == 0);
+	finish();
+}
+
+/* A thread of rr waits for a task that ends while rr_fini() waits. */
+static void waits(void *arg)
+{
+	add(&calls, 1);
+	CHECK(result_of((engine_id)(intptr_t)arg) == 0);
+	add(&calls, 1);
+}
+
+static void *opens(void *arg)
+{
+	while (get(&calls) != 3)
+		check_yield();
+	usleep(10000);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(usem_post(&gate) == 0);
+	return arg;
+}
+
+static void ends_rr(void)
+{
+	pthread_t native;
+	int i;
+
+	begin((struct engine_config){ .c_workers = 1 });
+	set(&calls, 0);
+	CHECK(rr_init(2, 0) == 0);
+	for (i = 0; i < 3; i++)
+		CHECK(rr_thread_init(waits, (void *)(intptr_t)
+				     spawn(at_gate, 0)) != NULL);
+	CHECK(pthread_create(&native, NULL, opens, NULL) == 0);
+	CHECK(rr_start() == 0);
+	CHECK(rr_fini() == 0 && get(&calls) == 6);
+	CHECK(pthread_join(native, NULL) == 0);
+	finish();
+}
+
+/* Numbers, in an engine and in the next. */
+static void numbers(void)
+{
+	engine_id id, old[2];
+
+	begin((struct engine_config){ .c_workers = 1 });
+	old[0] = spawn(quick, 1);
+	CHECK(result_of(spawn(quick, 2)) == 2);
+	old[1] = spawn(at_gate, 0);
+	CHECK(engine_free(old[1]) == 0);
+	CHECK(engine_cancel(old[1]) >= 0);	/* its number lives with it */
+	finish();
+	begin((struct engine_config){ .c_workers = 1 });
+	id = spawn(at_gate, 0);
+	CHECK(engine_free(old[0]) == -ESRCH && engine_free(old[1]) == -ESRCH);
+	CHECK(engine_cancel(old[0]) == -ESRCH);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(result_of(id) == 0);
+	finish();
+}
+
+/* A helper finds the task that it may run. */
+static void finds(int policy)
+{
+	struct engine_job j = { .j_f = quick, .j_flags = ENGINE_DETACHED };
+	int i;
+
+	begin((struct engine_config){ .c_workers = 1, .c_policy = policy,
+				      .c_tasks_per_thread = 1 });
+	set(&calls, 0);
+	(void)spawn(at_gate, 0);
+	while (stats().tasks_running != 1)
+		check_yield();
+	for (i = 0; i < 9; i++) {
+		j.j_flags = ENGINE_DETACHED | (i != 4 ? ENGINE_C_ONLY : 0);
+		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	}
+	CHECK(engine_help(-1, 9, UNOW) == 1 && get(&calls) == 1);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 9);
+	finish();
+}
+
+int main(int argc, char **argv)
+{
+	int c, policy;
+
+	check_start(argc, argv);
+	for (c = 1; c <= 2; c++)
+		for (policy = 0; policy <= 1; policy++) {
+			trees(c, 1, policy);
+			trees(c, 10, policy);
+			rooms(c, policy);
+		}
+	gives_up();
+	ends_rr();
+	numbers();
+	finds(ENGINE_LIFO);
+	finds(ENGINE_FIFO);
+	return 0;
+}

@@ -244,6 +244,7 @@ static int room_wait(const struct engine_job *j, bool first, utime_ns until)
 	struct waiter *a;
 	int rc;
 
+	USCHED_RACE(76);
 	a = engine_waiter(true, until, &rc);
 	if (a == NULL)
 		return rc;

@@ -173,6 +173,7 @@ static int begins_wait(struct runner *r, const struct uwait *w)
 	}
 	if (rc != 0)
 		return rc;
+	USCHED_RACE(74);
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
 	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
@@ -331,6 +332,7 @@ static bool park(struct runner *r, struct tell *l)
 	engine_is_gone(r);
 	engine_tell(l);
 	a = engine_waiter(false, UNEVER, &rc);
+	USCHED_RACE(73);
 	engine_relock();
 	if (a == NULL || e.e_state >= STOPPING || e.e_parked >= e.e_workers ||
 	    (is_work() && !surplus())) {
@@ -393,6 +395,7 @@ static void run(void *arg)
 	struct runner *r = arg;
 	struct tell l = { NULL };
 
+	USCHED_RACE(75);
 	r->r_stack = ustack_self();
 	keep_off(r);
 	scope_begin(r);
@@ -421,7 +424,9 @@ void engine_stop(struct runner *r)
 		return;
 	uscope_hold(s);
 	engine_leave();
+	USCHED_RACE(71);
 	uscope_cancel(s);
+	USCHED_RACE(72);
 	uscope_release(s);
 	engine_relock();
 }

@@ -41,6 +41,7 @@ int engine_slots_more(void)
 	if (e.e_slots / CHUNK == CHUNKS)
 		return -ENOMEM;
 	engine_leave();
+	USCHED_RACE(68);
 	t = calloc(CHUNK, sizeof *t);
 	engine_relock();
 	if (t == NULL)
@@ -89,6 +90,7 @@ void engine_finish_outside(struct task *t, int result)
 {
 	if (t->t_end != NULL)
 		t->t_end(engine_number(t), t->t_arg, result);
+	USCHED_RACE(69);
 	free(t->t_copy);
 	engine_bus_drop(t);
 }
@@ -145,6 +147,7 @@ int engine_wait(engine_id id, int *result, utime_ns until)
 	engine_leave();
 	if (rc != 0)
 		return rc > 0 ? 0 : rc;
+	USCHED_RACE(70);
 	a = engine_waiter(true, until, &rc);
 	if (a == NULL)
 		return rc;

@@ -90,6 +90,7 @@ static void told(struct tell *l)
 void engine_tell(struct tell *l)
 {
 	engine_leave();
+	USCHED_RACE(65);
 	told(l);
 }
 
@@ -106,10 +107,12 @@ int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
 	if (a->a_aside)
 		(void)engine_send_for(&l);		/* E1, E6 */
 	engine_tell(&l);
+	USCHED_RACE(66);
 	uproc_hold(set);
 	*rc = uwait_for(&a->a_wait, until);
 	uproc_release(set);
 	if (*rc != 0) {
+		USCHED_RACE(67);
 		engine_relock();
 		if (a->a_in)
 			ring_out(last, a);

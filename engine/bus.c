@@ -337,7 +337,8 @@ int engine_bus_end(void)
 {
 	if (bus.b_pins > 0)
 		return -EBUSY;
-	(void)engine_bus_clear();
+	while (engine_bus_clear() > 0)
+		;			/* a release may have pushed */
 	bus.b_limit = 0;
 	return 0;
 }

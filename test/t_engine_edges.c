@@ -3,13 +3,14 @@
 
 /*
  * Tasks wait for tasks, and for room, at any depth, though a single task may
- * have begun. A caller that gives up its wait for room leaves the room to the
- * next. Threads of rr wait for the engine while rr ends. Numbers of an old
+ * have begun. Callers get room in their order, and a caller that gives up leaves
+ * the room to the next. Threads of rr wait for the engine while rr ends. Numbers of an old
  * engine are unknown to the next. engine_help() takes a task below others that
  * it must not run.
  */
 #include "tasks.h"
 #include "rr.h"
+#include "uscope.h"
 #include "usync.h"
 
 #include <pthread.h>
@@ -109,6 +110,18 @@ static void rooms(int c, int policy)
 	finish();
 }
 
+/* Returns what id waits for, once that is not `but`. */
+static const char *waits_for(engine_id id, const char *but)
+{
+	struct engine_stack k;
+
+	for (;; check_yield()) {
+		CHECK(engine_get_call_stack(id, &k, false, UNOW) == 0);
+		if (k.k_stage == ENGINE_WAITS && k.k_waits_for != but)
+			return k.k_waits_for;
+	}
+}
+
 /* Waits for room that never comes. */
 static int too_big(void *arg)
 {
@@ -117,6 +130,8 @@ static int too_big(void *arg)
 
 	(void)arg;
 	CHECK(engine_spawn(&j, NULL, UNEVER) == -ECANCELED);
+	while (get(&calls) == 0)	/* its own end would make room, too */
+		check_yield();
 	return 5;
 }
 
@@ -140,8 +155,9 @@ static void gives_up(void)
 	id = spawn(too_big, 0);
 	j.j_f     = quick;
 	j.j_bytes = 0;
-	while (engine_spawn(&j, NULL, UNOW) == 0)
-		check_yield();
+	(void)waits_for(id, NULL);
+	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);
+	set(&calls, 0);
 	for (i = 0; i < 2; i++)
 		CHECK(pthread_create(&native[i], NULL, small, NULL) == 0);
 	usleep(10000);			/* both wait behind too_big() */
@@ -150,6 +166,54 @@ static void gives_up(void)
 		CHECK(pthread_join(native[i], NULL) == 0);
 	CHECK(result_of(id) == 5);
 	CHECK(usem_post(&gate) == 0);
+	finish();
+}
+
+/* Callers get room in the order in which they came. */
+static struct usem go[3];
+static long order[3];
+
+static int notes(void *arg)
+{
+	order[add(&calls, 1) - 1] = (intptr_t)arg;
+	return 0;
+}
+
+static int in_turn(void *arg)
+{
+	struct engine_job j = { .j_f = notes, .j_arg = arg,
+				.j_flags = ENGINE_DETACHED };
+
+	CHECK(usem_wait(&go[(intptr_t)arg], UNEVER) == 0);
+	return engine_spawn(&j, NULL, UNEVER);
+}
+
+static void queue_up(void)
+{
+	const char *at_go[3];
+	engine_id id[3];
+	intptr_t i;
+
+	begin((struct engine_config){ .c_workers = 1,
+				      .c_policy = ENGINE_FIFO });
+	set(&calls, 0);
+	for (i = 0; i < 3; i++) {
+		id[i] = spawn(in_turn, i);
+		at_go[i] = waits_for(id[i], NULL);
+	}
+	CHECK(engine_pause(ENGINE_INTAKE | ENGINE_START) == 0);
+	for (i = 0; i < 3; i++) {
+		CHECK(usem_post(&go[i]) == 0);
+		(void)waits_for(id[i], at_go[i]);
+	}
+	CHECK(engine_resume(ENGINE_INTAKE) == 0);
+	for (i = 0; i < 3; i++)
+		CHECK(result_of(id[i]) == 0);
+	CHECK(stats().tasks_in_queue == 3);
+	CHECK(engine_resume(ENGINE_START) == 0);
+	CHECK(engine_wait_all(UNEVER) == 0);
+	for (i = 0; i < 3; i++)
+		CHECK(order[i] == i);
 	finish();
 }
 
@@ -233,11 +297,47 @@ static void finds(int policy)
 	finish();
 }
 
+/* A task must end its scopes: the process ends with the runner. */
+static int leaves(void *arg)
+{
+	struct uscope *s;
+
+	(void)arg;
+	return uscope_begin(&s, UNEVER);
+}
+
+static void ends_inside(void)
+{
+	begin((struct engine_config){ .c_workers = 1 });
+	(void)result_of(spawn(leaves, 0));
+	finish();
+}
+
+/* Memory whose release pushes memory. */
+static void pushes(void *data, void *arg)
+{
+	(void)data;
+	if (add(arg, -1) > 0)
+		CHECK(engine_bus_push("again", arg, 1, pushes, arg) == 0);
+}
+
+static void releases(void)
+{
+	long times = 3;
+
+	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 1 });
+	CHECK(engine_bus_push("again", &times, 1, pushes, &times) == 0);
+	CHECK(engine_bus_clear() == 1 && get(&times) == 2);
+	finish();
+	CHECK(get(&times) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int c, policy;
 
 	check_start(argc, argv);
+	CHECK(check_dies("scope", ends_inside, "not the innermost") == 0);
 	for (c = 1; c <= 2; c++)
 		for (policy = 0; policy <= 1; policy++) {
 			trees(c, 1, policy);
@@ -245,9 +345,11 @@ int main(int argc, char **argv)
 			rooms(c, policy);
 		}
 	gives_up();
+	queue_up();
 	ends_rr();
 	numbers();
 	finds(ENGINE_LIFO);
 	finds(ENGINE_FIFO);
+	releases();
 	return 0;
 }

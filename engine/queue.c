@@ -215,19 +215,16 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	       struct tell *l)
 {
 	struct task *t = e.e_free;
-	struct task *free_next = t->t_next;
 	int rc;
 
-	level_add(t, j->j_priority);
 	count_queued(1);
 	rc = engine_send_for(l);
 	if (rc != 0) {
-		level_out(t);
 		count_queued(-1);
-		t->t_next = free_next;
 		return rc;
 	}
-	e.e_free = free_next;
+	e.e_free = t->t_next;
+	level_add(t, j->j_priority);
 	t->t_turn++;
 	fill(t, j, copy);
 	e.e_submitted++;

@@ -46,9 +46,8 @@ int engine_slots_more(void)
 	engine_relock();
 	if (t == NULL)
 		return -ENOMEM;
-	if (e.e_free != NULL || e.e_slots / CHUNK == CHUNKS ||
-	    e.e_state != OPEN) {
-		free(t);		/* another caller was faster */
+	if (e.e_slots / CHUNK == CHUNKS || e.e_state != OPEN) {
+		free(t);		/* the caller looks again */
 		return 0;
 	}
 	e.e_chunk[e.e_slots / CHUNK] = t;

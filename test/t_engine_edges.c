@@ -143,18 +143,19 @@ static void *small(void *arg)
 
 static void gives_up(void)
 {
-	struct engine_job j = { .j_f = at_gate, .j_flags = ENGINE_DETACHED,
-				.j_bytes = 4000 };
+	struct engine_job j = { .j_f = at_gate, .j_bytes = 4000 };
 	pthread_t native[2];
-	engine_id id;
+	engine_id first, id;
 	int i;
 
 	begin((struct engine_config){ .c_workers = 2,
 				      .c_shared_amount = 10000 });
-	CHECK(engine_spawn(&j, NULL, UNOW) == 0);
+	CHECK(engine_spawn(&j, &first, UNOW) == 0);
+	(void)waits_for(first, NULL);
 	id = spawn(too_big, 0);
 	j.j_f     = quick;
 	j.j_bytes = 0;
+	j.j_flags = ENGINE_DETACHED;
 	(void)waits_for(id, NULL);
 	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);
 	set(&calls, 0);
@@ -166,6 +167,44 @@ static void gives_up(void)
 		CHECK(pthread_join(native[i], NULL) == 0);
 	CHECK(result_of(id) == 5);
 	CHECK(usem_post(&gate) == 0);
+	CHECK(result_of(first) == 0);
+	finish();
+}
+
+/* Room comes by a cancellation in the queue, and by the bytes of an end. */
+static void *enters(void *arg)
+{
+	struct engine_job j = { .j_f = quick, .j_bytes = (size_t)arg,
+				.j_flags = ENGINE_DETACHED };
+
+	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	return NULL;
+}
+
+static void leave_room(void)
+{
+	struct engine_job j = { .j_f = at_gate, .j_bytes = 700 };
+	pthread_t native[2];
+	engine_id id, last;
+
+	begin((struct engine_config){ .c_workers = 1, .c_tasks = 1,
+				      .c_shared_amount = 1200 });
+	CHECK(engine_spawn(&j, &id, UNOW) == 0);
+	(void)waits_for(id, NULL);
+	CHECK(engine_pause(ENGINE_START) == 0);
+	last = spawn(quick, 0);
+	CHECK(pthread_create(&native[0], NULL, enters, NULL) == 0);
+	usleep(5000);
+	CHECK(engine_cancel(last) == 0);
+	CHECK(pthread_join(native[0], NULL) == 0);
+	CHECK(engine_resume(ENGINE_START) == 0);
+	while (stats().tasks_completed != 1)
+		check_yield();
+	CHECK(pthread_create(&native[1], NULL, enters, (void *)700) == 0);
+	usleep(5000);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(pthread_join(native[1], NULL) == 0);
+	CHECK(result_of(id) == 0 && result_of(last) == -ECANCELED);
 	finish();
 }
 
@@ -215,6 +254,36 @@ static void queue_up(void)
 	for (i = 0; i < 3; i++)
 		CHECK(order[i] == i);
 	finish();
+}
+
+/* A call-back meddles with its own task, which was cancelled in the queue. */
+static void meddles(engine_id id, void *arg, int result)
+{
+	(void)arg;
+	CHECK(result == -ECANCELED);
+	CHECK(engine_cancel(id) == -EALREADY);
+	CHECK(engine_set_priority(id, 1) == -EALREADY);
+	CHECK(engine_wait(id, NULL, UNOW) == -EAGAIN);
+	CHECK(engine_free(id) == 0);
+	add(&calls, 1);
+}
+
+static void call_backs(void)
+{
+	struct engine_job j = { .j_f = quick, .j_end = meddles };
+	engine_id id[3];
+	int i;
+
+	begin((struct engine_config){ .c_workers = 1 });
+	set(&calls, 0);
+	CHECK(engine_pause(ENGINE_START) == 0);
+	for (i = 0; i < 3; i++)
+		CHECK(engine_spawn(&j, &id[i], UNOW) == 0);
+	CHECK(engine_cancel(id[1]) == 0);
+	CHECK(engine_cancel(id[1]) == -ESRCH && get(&calls) == 1);
+	CHECK(stats().tasks_in_queue == 2);
+	finish();
+	CHECK(get(&calls) == 3);
 }
 
 /* A thread of rr waits for a task that ends while rr_fini() waits. */
@@ -345,7 +414,9 @@ int main(int argc, char **argv)
 			rooms(c, policy);
 		}
 	gives_up();
+	leave_room();
 	queue_up();
+	call_backs();
 	ends_rr();
 	numbers();
 	finds(ENGINE_LIFO);

@@ -143,18 +143,18 @@ static bool runner_wake(int nr, struct tell *l)
 
 int engine_send_for(struct tell *l)
 {
+	bool full = e.e_runners - e.e_aside >= e.e_limit;
 	int nr;
 
 	if (e.e_queued == 0 || e.e_paused & ENGINE_START)
 		return 0;
-	if (e.e_helpers != NULL && e.e_busy - engine_waiting() >= e.e_workers)
+	if (e.e_helpers != NULL &&
+	    (full || e.e_busy - engine_waiting() >= e.e_workers))
 		(void)engine_claim_first(&e.e_helpers, 0, l);
 	if (e.e_coming > 0 || e.e_workers == 0)
 		return 0;
 	nr = idle_worker();
-	if (runner_wake(nr, l) || e.e_runners - e.e_aside >= e.e_limit)
-		return 0;
-	return runner_make(nr);
+	return runner_wake(nr, l) || full ? 0 : runner_make(nr);
 }
 
 /* Waits of tasks. */

@@ -60,7 +60,7 @@ struct actor {
 
 static struct entry entry[JOBS];
 static struct piece piece[JOBS];
-static long entries, pieces, adopted, released, over;
+static long entries, pieces, adopted, released, over, paused;
 static struct engine_config config;
 static int batch, hosts;
 static struct usem sem;
@@ -407,6 +407,7 @@ static void act(struct actor *a)
 		return;
 	case 14:
 		CHECK(engine_pause(1 + (int)any(a, 3)) == 0);
+		set(&paused, 1);
 		return;
 	default:
 		nap(a);
@@ -461,26 +462,32 @@ static void draw_config(struct actor *a)
 	};
 	memset(entry, 0, sizeof entry);
 	memset(piece, 0, sizeof piece);
-	entries = pieces = adopted = released = over = 0;
+	entries = pieces = adopted = released = over = paused = 0;
 }
 
-/* Ends pauses, and helps, until it is time to shut down. */
+/* Ends pauses. Helps at times; always, if nothing else runs tasks. */
+static void attend_once(struct actor *a)
+{
+	if (__atomic_exchange_n(&paused, 0, __ATOMIC_SEQ_CST))
+		CHECK(engine_resume(ENGINE_INTAKE | ENGINE_START) == 0);
+	if (config.c_workers == hosts || any(a, 16) == 0)
+		(void)engine_help(-1, 3, UNOW);
+}
+
+/* Attends, until it is time to shut down. */
 static void attend(struct actor *a)
 {
 	long turns = any(a, 3) == 0 ? (long)any(a, 60) : -1;
 
 	while (get(&over) < NATIVES && turns-- != 0) {
-		CHECK(engine_resume(ENGINE_INTAKE | ENGINE_START) == 0);
-		(void)engine_help(-1, 3, UNOW);
+		attend_once(a);
 		take(a);
 		usleep(any(a, 200));
 	}
 	if (any(a, 2) == 0 || turns == -1)
 		return;
-	while (engine_wait_all(uafter(UTIME_MS)) != 0) {
-		CHECK(engine_resume(ENGINE_INTAKE | ENGINE_START) == 0);
-		(void)engine_help(-1, 3, UNOW);
-	}
+	while (engine_wait_all(uafter(UTIME_MS)) != 0)
+		attend_once(a);
 }
 
 static void check_entry(const struct entry *j)

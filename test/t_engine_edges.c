@@ -86,6 +86,47 @@ static void trees(int c, int per_thread, int policy)
 	finish();
 }
 
+/* No more begin than may, also after tasks have waited for others. */
+static struct usem inner;
+
+static int at_inner(void *arg)
+{
+	(void)arg;
+	return usem_wait(&inner, UNEVER);
+}
+
+static int nests(void *arg)
+{
+	(void)arg;
+	CHECK(result_of(spawn(at_inner, 0)) == 0);
+	return usem_wait(&gate, UNEVER);
+}
+
+static void limit(int c, int per_thread)
+{
+	int i, most = c * per_thread;
+
+	begin((struct engine_config){ .c_workers = c,
+				      .c_tasks_per_thread = per_thread });
+	for (i = 0; i < most; i++)
+		(void)spawn(nests, 0);
+	while (stats().tasks_running != 2 * most)
+		check_yield();
+	for (i = 0; i < most; i++)
+		(void)spawn(at_gate, 0);
+	for (i = 0; i < most; i++)
+		CHECK(usem_post(&inner) == 0);
+	while (stats().tasks_completed != most)
+		check_yield();
+	usleep(10000);			/* as if to begin more */
+	CHECK(stats().tasks_running == most);
+	CHECK(stats().tasks_in_queue == most);
+	for (i = 0; i < 2 * most; i++)
+		CHECK(usem_post(&gate) == 0);
+	CHECK(engine_wait_all(UNEVER) == 0);
+	finish();
+}
+
 /* A task makes tasks, which do the same, and there is room for one. */
 static int spreads(void *arg)
 {
@@ -344,6 +385,73 @@ static void numbers(void)
 	finish();
 }
 
+/* Helpers come when no worker does: it computes, or no more may begin. */
+static void *helper(void *arg)
+{
+	CHECK(engine_help(-1, 1, UNEVER) == 1);
+	return arg;
+}
+
+static int computes(void *arg)
+{
+	set(arg, 1);
+	while (get(arg) == 1)
+		check_yield();
+	return 0;
+}
+
+static void comes(bool busy)
+{
+	pthread_t native;
+	long doing = 0;
+	engine_id id;
+
+	begin((struct engine_config){ .c_workers = 1,
+				      .c_tasks_per_thread = busy ? 9 : 1 });
+	id = busy ? spawn(computes, (intptr_t)&doing) : spawn(at_gate, 0);
+	while (busy ? get(&doing) == 0 : waits_for(id, NULL) == NULL)
+		check_yield();
+	CHECK(pthread_create(&native, NULL, helper, NULL) == 0);
+	usleep(5000);
+	CHECK(result_of(spawn(quick, 3)) == 3);
+	CHECK(pthread_join(native, NULL) == 0);
+	CHECK(busy || usem_post(&gate) == 0);
+	set(&doing, 2);
+	CHECK(result_of(id) == 0 && stats().tasks_helped == 1);
+	finish();
+}
+
+/* A task whose wait has ended goes on, though the queue is never empty. */
+static long stop;
+
+static int endless(void *arg)
+{
+	struct engine_job j = { .j_f = endless, .j_flags = ENGINE_DETACHED };
+
+	(void)arg;
+	if (get(&stop) == 0)
+		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	return 0;
+}
+
+static void goes_on(void)
+{
+	engine_id id;
+	int i;
+
+	begin((struct engine_config){ .c_workers = 1 });
+	set(&stop, 0);
+	id = spawn(at_gate, 0);
+	(void)waits_for(id, NULL);
+	for (i = 0; i < 3; i++)
+		(void)spawn(endless, 0);
+	CHECK(usem_post(&gate) == 0);
+	CHECK(result_of(id) == 0);
+	set(&stop, 1);
+	CHECK(engine_wait_all(UNEVER) == 0);
+	finish();
+}
+
 /* A helper finds the task that it may run. */
 static void finds(int policy)
 {
@@ -413,12 +521,17 @@ int main(int argc, char **argv)
 			trees(c, 10, policy);
 			rooms(c, policy);
 		}
+	limit(1, 1);
+	limit(2, 3);
 	gives_up();
 	leave_room();
 	queue_up();
 	call_backs();
 	ends_rr();
 	numbers();
+	comes(true);
+	comes(false);
+	goes_on();
 	finds(ENGINE_LIFO);
 	finds(ENGINE_FIFO);
 	releases();

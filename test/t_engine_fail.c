@@ -82,7 +82,8 @@ static int nests(void *arg)
 	return 0;
 }
 
-static void work(void)
+/* paused: no submission comes after the first start. */
+static void work(bool paused)
 {
 	struct engine_end ends[NR];
 	int i, rc, b = engine_batch(), taken = 0;
@@ -90,10 +91,13 @@ static void work(void)
 	CHECK(b > 0);
 	rc = engine_bus_push("name", &i, sizeof i, NULL, NULL);
 	CHECK(rc == 0 || again(rc));
+	CHECK(!paused || engine_pause(ENGINE_START) == 0);
 	for (i = 0; i < NR; i++)
 		spawn(waits, i % 2 ? b : 0);
 	for (i = 0; i < NR; i++)
 		spawn(i < 3 ? nests : opens, i % 2 ? 0 : b);
+	while (paused && again(engine_resume(ENGINE_START)))
+		;
 	while (again(engine_wait_all(UNEVER)))
 		;
 	do {
@@ -106,7 +110,9 @@ static void work(void)
 
 static bool try_all(int workers)
 {
-	struct engine_config c = { .c_workers = workers, .c_tasks = 9,
+	struct engine_config c = { .c_workers = workers,
+				   .c_policy = ENGINE_FIFO,
+				   .c_tasks = workers == 1 ? 9 : 0,
 				   .c_shared_memory = 100,
 				   .c_tasks_per_thread = NR / workers + 1,
 				   .c_flags = ENGINE_MORE_WORKERS };
@@ -118,7 +124,7 @@ static bool try_all(int workers)
 		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
 		return false;
 	}
-	work();
+	work(workers > 1);
 	while (again(engine_shutdown(UNEVER)))
 		CHECK(engine_fini() == -EBUSY);
 	CHECK(engine_fini() == 0);

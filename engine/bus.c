@@ -104,6 +104,7 @@ static int enter(void)
 
 static void mem_free(struct mem *m)
 {
+	USCHED_RACE(78);
 	if (m->m_release != NULL)
 		m->m_release(m->m_data, m->m_arg);
 	free(m);
@@ -182,6 +183,7 @@ int engine_bus_push(const char *name, void *data, size_t size,
 	if (rc != 0)
 		return rc;
 	m = mem_make(name, data, size, release, arg);
+	USCHED_RACE(77);
 	ulock_get(&bus.b_lock);
 	at = find(name);
 	rc = m == NULL ? -ENOMEM : *at != NULL ? -EEXIST : 0;
@@ -335,7 +337,8 @@ int engine_bus_end(void)
 {
 	if (bus.b_pins > 0)
 		return -EBUSY;
-	(void)engine_bus_clear();
+	while (engine_bus_clear() > 0)
+		;			/* a release may have pushed */
 	bus.b_limit = 0;
 	return 0;
 }

@@ -28,7 +28,7 @@
  * INVARIANTS
  *
  * E1. If tasks are queued, starts are not paused, and less than e_limit runners
- *     live, then e_coming > 0. There are two exceptions: engine_spawn() has
+ *     live (E6), then e_coming > 0. There are two exceptions: engine_spawn() has
  *     returned -ENOMEM, or a live runner has found no memory for another. It
  *     tries again as its task waits or ends. A wait that would break this
  *     returns -ENOMEM.
@@ -39,6 +39,9 @@
  * E4. A runner is in the ring of all from its making to its end, and r_task
  *     changes only under the lock.
  * E5. No call-back of the program is called under the lock.
+ * E6. e_limit runners live at most, beside those whose tasks wait for a task or
+ *     for room: then another runner may take what they wait for. A runner that
+ *     is too many when they go on ends after its task.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -127,28 +130,25 @@ int engine_resume(int what)
 static int drain(bool (*enough)(void), utime_ns until)
 {
 	struct waiter *a;
-	bool done = false;
-	int rc = 0;
+	int rc, error;
 
-	while (!done && (rc = engine_enter()) == 0) {
-		done = enough();
-		engine_leave();
-		if (done)
-			break;
-		a = engine_waiter(until, &rc);
-		if (a == NULL)
-			break;
-		engine_relock();
-		if (!enough())
+	for (;;) {
+		a  = engine_waiter(false, until, &error);
+		rc = engine_enter();
+		if (rc == 0 && a != NULL && !enough()) {
 			(void)engine_wait_in(&e.e_drain, a, false, until, &rc);
-		else {
-			engine_leave();
-			uwait_free(a);
+			if (rc != 0)
+				return rc;
+			continue;
 		}
-		if (rc != 0)
-			break;
+		if (rc == 0) {
+			rc = enough() ? 0 : error;
+			engine_leave();
+		}
+		if (a != NULL)
+			uwait_free(a);
+		return rc;
 	}
-	return rc;
 }
 
 static bool all_ended(void)
@@ -191,22 +191,32 @@ static void stop_all(struct tell *l)
 	}
 }
 
-/* Ends the workers, once. Caller holds no lock. */
-static int stop_workers(void)
+/* Ends the runners. Any number of callers. 0, -ENOMEM. Caller holds no lock. */
+static int stop_runners(void)
 {
 	struct tell l = { NULL };
-	bool first;
-	int rc;
 
 	engine_relock();
-	first = e.e_state == CLOSING;
-	if (first)
+	if (e.e_state == CLOSING)
 		e.e_state = STOPPING;
 	engine_claim_all(&e.e_idlers, 1, &l);
 	engine_tell(&l);
-	if (!first)
+	return drain(all_gone, UNEVER);
+}
+
+/* Ends ws, once, after the runners. Caller holds no lock. */
+static int stop_workers(void)
+{
+	struct tell l = { NULL };
+	bool mine;
+
+	engine_relock();
+	mine = e.e_state == STOPPING;
+	if (mine)
+		e.e_state = LEAVING;
+	engine_leave();
+	if (!mine)
 		return drain(all_over, UNEVER);
-	rc = drain(all_gone, UNEVER);
 	if (e.e_workers > 0) {
 		ws_release();
 		(void)ws_fini();	/* threads that tasks have left */
@@ -215,7 +225,7 @@ static int stop_workers(void)
 	e.e_state = ENDED;
 	engine_claim_all(&e.e_drain, 0, &l);
 	engine_tell(&l);
-	return rc;
+	return 0;
 }
 
 int engine_shutdown(utime_ns until)
@@ -237,6 +247,8 @@ int engine_shutdown(utime_ns until)
 	if (rc != 0)
 		return 0;
 	rc = drain(all_ended, until);
+	if (rc == 0)
+		rc = stop_runners();
 	return rc != 0 ? rc : stop_workers();
 }
 
@@ -251,7 +263,6 @@ static void batches_end(void)
 
 int engine_fini(void)
 {
-	unsigned i;
 	int rc = engine_enter();
 
 	if (rc != 0)
@@ -265,9 +276,7 @@ int engine_fini(void)
 	engine_relock();
 	if (e.e_state == ENDED) {
 		batches_end();
-		for (i = 0; i < e.e_slots / CHUNK; i++)
-			free(e.e_chunk[i]);
-		e.e_slots = 0;
+		engine_slots_end();
 		e.e_state = NONE;
 	}
 	engine_leave();
@@ -335,13 +344,11 @@ static void clear(const struct engine_config *c)
 	e.e_amount  = c->c_shared_amount;
 	e.e_policy  = c->c_policy;
 	e.e_paused  = e.e_runners = e.e_parked = e.e_coming = 0;
-	e.e_busy    = e.e_waiting = e.e_helping = 0;
+	e.e_busy    = e.e_waiting = e.e_helping = e.e_aside = 0;
 	e.e_mask    = e.e_turn[0] = e.e_turn[1] = 0;
 	e.e_queued  = e.e_alive = 0;
 	e.e_bytes   = 0;
 	e.e_idlers  = e.e_helpers = e.e_room = e.e_drain = NULL;
-	e.e_free    = NULL;
-	e.e_slots   = 0;
 	e.e_submitted = e.e_completed = e.e_failed = e.e_canceled = 0;
 	e.e_helped  = e.e_contended = 0;
 	e.e_latency = 0;
@@ -357,6 +364,9 @@ static void forget_parent(void)
 	memset(e.e_batch, 0, sizeof e.e_batch);
 	engine_host_forked();
 	engine_bus_forked();
+	e.e_slots = 0;
+	e.e_free  = NULL;
+	e.e_turns += 1u << 30;			/* no number of the parent */
 	e.e_state = NONE;
 	__atomic_store_n(&e.e_forked, 0, __ATOMIC_RELAXED);
 }

@@ -40,7 +40,10 @@
  * call all functions. Exceptions: engine_setup(), engine_shutdown(),
  * engine_fini() and engine_help() are for native threads. No function may be
  * called by a signal handler, nor by a call-back of a dispatcher. There is one
- * engine in a process at a time, and it owns ws (ws.h) meanwhile.
+ * engine in a process at a time, and it owns ws (ws.h) meanwhile. A scheduler
+ * whose threads wait for the engine does not end before these waits: the engine
+ * holds it (rr_hold()). Beside that a scheduler must be held while tasks may
+ * wake its threads by other means, such as locks and channels.
  *
  * OWNERSHIP. Arguments and memory belong to the caller until a function has
  * returned 0, and to the caller again afterwards, unless the text says that the
@@ -51,7 +54,8 @@
  * negative errno. A task may wait by all functions of wait/ and io/, and by
  * ucall(). Then its worker runs others, and the task may go on elsewhere: see
  * MIGRATION in ws.h. A task that makes threads begins a scope for them
- * (uscope.h), and ends it.
+ * (uscope.h), and ends it. A scope that is left ends the
+ * process, as its runner ends.
  *
  * fork(). In the child all functions return -ECHILD, except engine_setup(),
  * which makes a new engine there. The memory of the old is neither used nor
@@ -88,7 +92,8 @@ struct engine_config {
 	int      c_workers;		/* C and host workers [the cpus] */
 	int      c_gil_threads;		/* of them, host workers */
 	int      c_tasks_per_thread;	/* begun on a C worker, that have not
-					 * ended [100] */
+					 * ended, and do not wait for a task or
+					 * for room [100] */
 	long     c_tasks;		/* queued [1,000,000] */
 	size_t   c_shared_amount;	/* bytes of tasks [no limit] */
 	size_t   c_shared_memory;	/* bytes of named memory [none] */
@@ -110,7 +115,8 @@ int engine_setup(const struct engine_config *c);
 /* Flags of a task. */
 enum {
 	ENGINE_DETACHED = 1,	/* its number is given back as it ends */
-	ENGINE_C_ONLY = 2	/* engine_help() must not run it */
+	ENGINE_C_ONLY = 2	/* engine_help() must not run it, and looks at
+				 * some tasks behind it, not at all */
 };
 
 struct engine_job {
@@ -131,8 +137,9 @@ struct engine_job {
 /*
  * Queues a task. id may be NULL with ENGINE_DETACHED, or with a batch. If a
  * limit is reached, or intake is paused, waits until the deadline: UNOW refuses
- * at once. A task that waits here keeps its place among the tasks that have
- * begun. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
+ * at once. A task that waits here does not count in c_tasks_per_thread, so
+ * others may make room. But if the bytes belong to tasks that all wait here,
+ * only a deadline ends that. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
  * -ESHUTDOWN; -E2BIG: it would never fit; -ENOTSUP: ENGINE_C_ONLY without C
  * workers.
  */
@@ -148,12 +155,17 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 
 /*
  * Waits until a task has ended, and sets *result, if result is not NULL: to
- * what f() has returned, or to -ECANCELED if it was cancelled in the queue.
+ * what f() has returned, or to -ECANCELED if it was cancelled in the queue. A
+ * task that waits here does not count in c_tasks_per_thread, so tasks may wait
+ * for each other at any depth.
  * -ESRCH; -ETIMEDOUT, -ECANCELED, -EAGAIN; -EDEADLK: id is the caller.
  */
 int engine_wait(engine_id id, int *result, utime_ns until);
 
-/* Gives a number back. The task still runs. -ESRCH. */
+/*
+ * Gives a number back: at once if the task has ended, else as it ends. It is
+ * not stopped. -ESRCH.
+ */
 int engine_free(engine_id id);
 
 /*
@@ -224,7 +236,7 @@ int engine_wait_all(utime_ns until);
  * until they have ended, and stops the workers. Nothing is killed. Results,
  * batches and named memory stay until engine_fini(). Native threads.
  * -ETIMEDOUT, -EAGAIN: some tasks still run, and the engine refuses work; call
- * again. -EDEADLK: a task or a helper calls.
+ * again. -ENOMEM: call again. -EDEADLK: a task or a helper calls.
  */
 int engine_shutdown(utime_ns until);
 

@@ -152,7 +152,7 @@ static int help_get(struct runner *r, utime_ns until, struct tell *l)
 			rc = e.e_state == OPEN ? 0 : -ESHUTDOWN;
 			engine_tell(l);
 			if (rc == 0)
-				a = engine_waiter(until, &rc);
+				a = engine_waiter(false, until, &rc);
 		}
 		if (rc != 0)
 			break;
@@ -184,9 +184,11 @@ int engine_help(int host, int nr, utime_ns until)
 	struct tell l = { NULL };
 	int rc, done = 0;
 
-	if (nr < 1 || until < 0 || ustack_self() != NULL)
+	if (nr < 1 || until < 0)
 		return -EINVAL;
-	rc = helping != NULL ? -EDEADLK : help_host(&r, host);
+	if (engine_here() != NULL)
+		return -EDEADLK;
+	rc = ustack_self() != NULL ? -EINVAL : help_host(&r, host);
 	if (rc != 0)
 		return rc;
 	while (done < nr) {

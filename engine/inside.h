@@ -58,6 +58,7 @@ struct waiter {
 	struct waiter *a_next, *a_prev;
 	struct runner *a_runner;	/* is parked, or NULL */
 	bool           a_in;		/* is in a ring */
+	bool           a_aside;		/* of a task, which does not count */
 	int            a_result;
 };
 
@@ -86,7 +87,7 @@ struct level {
 	struct task *l_last;		/* newest */
 };
 
-enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
+enum { NONE, MAKING, OPEN, CLOSING, STOPPING, LEAVING, ENDED };
 
 #define CHUNK	512			/* tasks */
 #define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
@@ -113,6 +114,7 @@ struct engine {
 	size_t         e_bytes;
 	struct runner  e_ring;		/* runners; the head */
 	int            e_runners;	/* threads of ws */
+	int            e_aside;		/* their tasks wait for the engine */
 	int            e_parked;	/* of them, without a task */
 	int            e_coming;	/* woken or made, have not looked yet */
 	int            e_busy;		/* have a task */
@@ -126,6 +128,7 @@ struct engine {
 	struct task   *e_free;
 	struct task   *e_chunk[CHUNKS];
 	unsigned       e_slots;
+	unsigned       e_turns;		/* turn of a new slot, even */
 	struct batch   e_batch[ENGINE_BATCHES];
 	struct worker  e_worker[ENGINE_WORKERS];
 
@@ -171,8 +174,11 @@ HIDDEN void engine_claim_all(struct waiter **last, int result, struct tell *l);
 /* Puts the lock, and tells the claimed. Caller holds the lock. */
 HIDDEN void engine_tell(struct tell *l);
 
-/* Makes what engine_wait_in() needs. NULL: see *rc. Caller holds no lock. */
-HIDDEN struct waiter *engine_waiter(utime_ns until, int *rc);
+/*
+ * Makes what engine_wait_in() needs. aside: a task that waits makes room for
+ * another runner: E6. NULL: see *rc. Caller holds no lock.
+ */
+HIDDEN struct waiter *engine_waiter(bool aside, utime_ns until, int *rc);
 
 /*
  * Waits in a ring. Caller holds the lock, which is put. Returns the a_result
@@ -198,8 +204,9 @@ static inline engine_id engine_number(const struct task *t)
 /* Adds a chunk of slots. 0, -ENOMEM. Caller holds the lock, put meanwhile. */
 HIDDEN int engine_slots_more(void);
 
-/* Frees the slot of t, which has ended. Caller holds the lock. */
+/* Frees the slot of t, which has ended; all slots. Caller holds the lock. */
 HIDDEN void engine_slot_free(struct task *t);
+HIDDEN void engine_slots_end(void);
 
 /* Calls what is called at the end of t. Caller holds no lock. */
 HIDDEN void engine_finish_outside(struct task *t, int result);

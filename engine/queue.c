@@ -9,6 +9,9 @@
  * below. In FAIR * ENGINE_LEVELS picks each level has its turn. So the n-th
  * oldest task of a level begins after n * ENGINE_BOUND picks by C workers.
  *
+ * A helper passes over tasks with ENGINE_C_ONLY, LOOK of a level at most: the
+ * lock is held meanwhile.
+ *
  * LIMITS
  *
  * A caller beyond a limit waits in e_room. While there is room, and callers
@@ -36,6 +39,7 @@ UPREEMPT_NEVER;
 #define e engine_all		/* in this file */
 #define FAIR		(ENGINE_BOUND / ENGINE_LEVELS)
 #define TOGETHER	32		/* jobs queued under one lock */
+#define LOOK		32		/* tasks that a helper passes over */
 
 /* Levels. */
 
@@ -83,27 +87,38 @@ static int fair(unsigned nr)
 	return highest(below != 0 ? below : e.e_mask);
 }
 
+/* Returns a task that may run, of t and LOOK tasks behind it, or NULL. */
+static struct task *allowed(struct task *t, bool newer, bool host)
+{
+	int n;
+
+	for (n = 0; n <= LOOK && t != NULL; n++) {
+		if (!host || !(t->t_flags & ENGINE_C_ONLY))
+			return t;
+		t = newer ? t->t_next : t->t_prev;
+	}
+	return NULL;
+}
+
 /* Returns the task to run next, or NULL. Caller holds the lock. */
 static struct task *pick(bool host)
 {
 	unsigned turn = e.e_turn[host]++;
 	unsigned mask = e.e_mask;
-	struct task *t;
-	int nr;
+	bool oldest = e.e_policy != ENGINE_LIFO;
+	struct task *t = NULL;
+	struct level *l;
 
 	if (mask != 0 && turn % FAIR == FAIR - 1) {
-		t = e.e_level[fair(turn / FAIR % ENGINE_LEVELS)].l_first;
-		if (!host || !(t->t_flags & ENGINE_C_ONLY))
-			return t;
+		l = &e.e_level[fair(turn / FAIR % ENGINE_LEVELS)];
+		t = allowed(l->l_first, true, host);
 	}
-	for (; mask != 0; mask &= ~(1u << nr)) {
-		nr = highest(mask);
-		t = e.e_policy == ENGINE_LIFO ? e.e_level[nr].l_last :
-			e.e_level[nr].l_first;
-		if (!host || !(t->t_flags & ENGINE_C_ONLY))
-			return t;
+	while (t == NULL && mask != 0) {
+		l = &e.e_level[highest(mask)];
+		t = allowed(oldest ? l->l_first : l->l_last, oldest, host);
+		mask &= ~(1u << (l - e.e_level));
 	}
-	return NULL;
+	return t;
 }
 
 struct task *engine_dequeue(bool host, struct tell *l)
@@ -200,19 +215,16 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	       struct tell *l)
 {
 	struct task *t = e.e_free;
-	struct task *free_next = t->t_next;
 	int rc;
 
-	level_add(t, j->j_priority);
 	count_queued(1);
 	rc = engine_send_for(l);
 	if (rc != 0) {
-		level_out(t);
 		count_queued(-1);
-		t->t_next = free_next;
 		return rc;
 	}
-	e.e_free = free_next;
+	e.e_free = t->t_next;
+	level_add(t, j->j_priority);
 	t->t_turn++;
 	fill(t, j, copy);
 	e.e_submitted++;
@@ -229,7 +241,8 @@ static int room_wait(const struct engine_job *j, bool first, utime_ns until)
 	struct waiter *a;
 	int rc;
 
-	a = engine_waiter(until, &rc);
+	USCHED_RACE(76);
+	a = engine_waiter(true, until, &rc);
 	if (a == NULL)
 		return rc;
 	rc = engine_enter();
@@ -259,7 +272,7 @@ static int copy_arg(const struct engine_job *j, void **copy)
 static int submit(const struct engine_job *j, void *copy, engine_id *id,
 		  utime_ns until, struct tell *l)
 {
-	bool first = false;
+	bool first = false, waited = false;
 	int rc;
 
 	for (;;) {
@@ -273,13 +286,14 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 		if (rc != -EAGAIN || until == UNOW)
 			break;
 		engine_tell(l);
+		waited = true;
 		rc = room_wait(j, first, until);
 		engine_relock();
 		if (rc != 0)
 			break;
 		first = true;
 	}
-	if (first && e.e_room != NULL)
+	if (waited && e.e_room != NULL)
 		(void)engine_claim_first(&e.e_room, 0, l);
 	return rc;
 }

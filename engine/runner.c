@@ -143,18 +143,18 @@ static bool runner_wake(int nr, struct tell *l)
 
 int engine_send_for(struct tell *l)
 {
+	bool full = e.e_runners - e.e_aside >= e.e_limit;
 	int nr;
 
 	if (e.e_queued == 0 || e.e_paused & ENGINE_START)
 		return 0;
-	if (e.e_helpers != NULL && e.e_busy - engine_waiting() >= e.e_workers)
+	if (e.e_helpers != NULL &&
+	    (full || e.e_busy - engine_waiting() >= e.e_workers))
 		(void)engine_claim_first(&e.e_helpers, 0, l);
 	if (e.e_coming > 0 || e.e_workers == 0)
 		return 0;
 	nr = idle_worker();
-	if (runner_wake(nr, l) || e.e_runners >= e.e_limit)
-		return 0;
-	return runner_make(nr);
+	return runner_wake(nr, l) || full ? 0 : runner_make(nr);
 }
 
 /* Waits of tasks. */
@@ -173,6 +173,7 @@ static int begins_wait(struct runner *r, const struct uwait *w)
 	}
 	if (rc != 0)
 		return rc;
+	USCHED_RACE(74);
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
 	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
@@ -308,6 +309,12 @@ static bool surplus(void)
 	return e.e_coming > 0 && e.e_busy - engine_waiting() >= e.e_workers;
 }
 
+/* Returns whether the caller is one runner too many: E6. */
+static bool too_many(void)
+{
+	return e.e_runners - e.e_aside > e.e_limit;
+}
+
 /* Returns whether a runner should look into the queue. */
 static bool is_work(void)
 {
@@ -324,7 +331,8 @@ static bool park(struct runner *r, struct tell *l)
 
 	engine_is_gone(r);
 	engine_tell(l);
-	a = engine_waiter(UNEVER, &rc);
+	a = engine_waiter(false, UNEVER, &rc);
+	USCHED_RACE(73);
 	engine_relock();
 	if (a == NULL || e.e_state >= STOPPING || e.e_parked >= e.e_workers ||
 	    (is_work() && !surplus())) {
@@ -350,6 +358,8 @@ static struct task *next(struct runner *r, struct tell *l)
 	struct task *t;
 
 	do {
+		if (too_many())
+			return NULL;
 		t = surplus() ? NULL : engine_dequeue(false, l);
 	} while (t == NULL && park(r, l));
 	if (t == NULL)
@@ -385,6 +395,7 @@ static void run(void *arg)
 	struct runner *r = arg;
 	struct tell l = { NULL };
 
+	USCHED_RACE(75);
 	r->r_stack = ustack_self();
 	keep_off(r);
 	scope_begin(r);
@@ -413,7 +424,9 @@ void engine_stop(struct runner *r)
 		return;
 	uscope_hold(s);
 	engine_leave();
+	USCHED_RACE(71);
 	uscope_cancel(s);
+	USCHED_RACE(72);
 	uscope_release(s);
 	engine_relock();
 }

@@ -4,7 +4,8 @@
 /*
  * Tasks lie in slots, which are made in chunks, and stay until engine_fini().
  * The number of a task is its slot and the turn of the slot, which is odd while
- * the slot is in use. So an old number is found out.
+ * the slot is in use. So an old number is found out, also that of an old
+ * engine: the turns of the next begin after those of the last.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -40,18 +41,19 @@ int engine_slots_more(void)
 	if (e.e_slots / CHUNK == CHUNKS)
 		return -ENOMEM;
 	engine_leave();
+	USCHED_RACE(68);
 	t = calloc(CHUNK, sizeof *t);
 	engine_relock();
 	if (t == NULL)
 		return -ENOMEM;
-	if (e.e_free != NULL || e.e_slots / CHUNK == CHUNKS ||
-	    e.e_state != OPEN) {
-		free(t);		/* another caller was faster */
+	if (e.e_slots / CHUNK == CHUNKS || e.e_state != OPEN) {
+		free(t);		/* the caller looks again */
 		return 0;
 	}
 	e.e_chunk[e.e_slots / CHUNK] = t;
 	for (i = CHUNK; i-- > 0; ) {
 		t[i].t_nr   = e.e_slots + i;
+		t[i].t_turn = e.e_turns;
 		t[i].t_next = e.e_free;
 		e.e_free = &t[i];
 	}
@@ -66,12 +68,28 @@ void engine_slot_free(struct task *t)
 	e.e_free  = t;
 }
 
+void engine_slots_end(void)
+{
+	unsigned i, k, most = e.e_turns;
+
+	for (i = 0; i < e.e_slots / CHUNK; i++) {
+		for (k = 0; k < CHUNK; k++)
+			if (e.e_chunk[i][k].t_turn - e.e_turns > most - e.e_turns)
+				most = e.e_chunk[i][k].t_turn;
+		free(e.e_chunk[i]);
+	}
+	e.e_turns = (most + 1) & ~1u;
+	e.e_slots = 0;
+	e.e_free  = NULL;
+}
+
 /* Ends. */
 
 void engine_finish_outside(struct task *t, int result)
 {
 	if (t->t_end != NULL)
 		t->t_end(engine_number(t), t->t_arg, result);
+	USCHED_RACE(69);
 	free(t->t_copy);
 	engine_bus_drop(t);
 }
@@ -128,7 +146,8 @@ int engine_wait(engine_id id, int *result, utime_ns until)
 	engine_leave();
 	if (rc != 0)
 		return rc > 0 ? 0 : rc;
-	a = engine_waiter(until, &rc);
+	USCHED_RACE(70);
+	a = engine_waiter(true, until, &rc);
 	if (a == NULL)
 		return rc;
 	rc = engine_enter();

@@ -9,6 +9,9 @@
  * and claims them (uwait_claim()). It tells them after it has put the lock:
  * struct tell has them meanwhile. If a deadline was faster, the claim fails, and
  * the next in the ring is claimed.
+ *
+ * If the waiter is a thread of a scheduler, it holds that. Otherwise a scheduler
+ * that ends (rr_fini()) would take the thread for stuck, and drop it.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -16,6 +19,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "inside.h"
+#include "uproc_set.h"
 
 UPREEMPT_NEVER;
 
@@ -32,6 +36,7 @@ static void ring_add(struct waiter **last, struct waiter *a)
 	}
 	*last = a;
 	a->a_in = true;
+	e.e_aside += a->a_aside;
 }
 
 static void ring_out(struct waiter **last, struct waiter *a)
@@ -41,6 +46,7 @@ static void ring_out(struct waiter **last, struct waiter *a)
 	a->a_prev->a_next = a->a_next;
 	a->a_next->a_prev = a->a_prev;
 	a->a_in = false;
+	e.e_aside -= a->a_aside;
 }
 
 bool engine_claim(struct waiter **last, struct waiter *a, int result,
@@ -84,20 +90,29 @@ static void told(struct tell *l)
 void engine_tell(struct tell *l)
 {
 	engine_leave();
+	USCHED_RACE(65);
 	told(l);
 }
 
 int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
 		   utime_ns until, int *rc)
 {
+	struct uproc_set *set = engine_here() == NULL ? uproc_running() : NULL;
+	struct tell l = { NULL };
 	int result;
 
 	ring_add(last, a);
 	if (front)
 		*last = a->a_prev;
-	engine_leave();
+	if (a->a_aside)
+		(void)engine_send_for(&l);		/* E1, E6 */
+	engine_tell(&l);
+	USCHED_RACE(66);
+	uproc_hold(set);
 	*rc = uwait_for(&a->a_wait, until);
+	uproc_release(set);
 	if (*rc != 0) {
+		USCHED_RACE(67);
 		engine_relock();
 		if (a->a_in)
 			ring_out(last, a);
@@ -108,8 +123,9 @@ int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
 	return result;
 }
 
-struct waiter *engine_waiter(utime_ns until, int *rc)
+struct waiter *engine_waiter(bool aside, utime_ns until, int *rc)
 {
+	const struct runner *r = aside ? engine_here() : NULL;
 	struct waiter *a;
 
 	*rc = until < 0 ? -EINVAL : until == UNOW ? -EAGAIN : 0;
@@ -120,6 +136,7 @@ struct waiter *engine_waiter(utime_ns until, int *rc)
 		a->a_runner = NULL;
 		a->a_result = 0;
 		a->a_in     = false;
+		a->a_aside  = r != NULL && r->r_stack != NULL;
 	}
 	return a;
 }
@@ -129,7 +146,7 @@ int engine_await(struct waiter **ring, const bool *done, utime_ns until)
 	struct waiter *a;
 	int rc;
 
-	a = engine_waiter(until, &rc);
+	a = engine_waiter(false, until, &rc);
 	if (a == NULL)
 		return rc;
 	engine_relock();

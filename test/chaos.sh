@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # chaos.sh: random programs over rr, ll and ws at once, with delays at race
 # windows: no wake or value is lost, none is doubled, locks exclude, all end
-# (chaos/chaos.h).
+# (chaos/chaos.h). The engine owns ws, so it has programs and builds of its own
+# (t_engine_chaos.c).
 #
 #	test/chaos.sh			new programs
 #	test/chaos.sh --full		longer, with all builds, and --mutants
@@ -28,15 +29,15 @@ cc=${CC:-cc}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)}
 seconds=${CHAOS_SECONDS:-20}
-quick='plain hard tsan'
-long="$quick asan fault preempt portable"
+quick='plain hard tsan engine'
+long="$quick asan fault preempt portable engine-tsan"
 passed=0 failed=0 skipped=0
 
 flags_of() { # build
 	case $1 in
-	plain)		echo "-O2" ;;
+	plain|engine)	echo "-O2" ;;
 	hard|fault)	echo "-O1 -DUSCHED_HARD" ;;
-	tsan)		echo "-O1 -DUSCHED_HARD -fsanitize=thread" ;;
+	*tsan)		echo "-O1 -DUSCHED_HARD -fsanitize=thread" ;;
 	asan)		echo "-O1 -DUSCHED_HARD -fsanitize=address" ;;
 	preempt)	echo "-O2 -DUSCHED_PREEMPT" ;;
 	portable)	echo "-O2 -DUSCHED_PORTABLE" ;;
@@ -48,7 +49,7 @@ flags_of() { # build
 words_of() { # build: USCHED_DEBUG
 	case $1 in
 	hard)	echo evict=always,poison ;;
-	tsan)	echo evict=7 ;;
+	*tsan)	echo evict=7 ;;
 	asan)	echo evict=7,yield=3 ;;
 	fault)	echo evict=7,poison,fault ;;
 	esac
@@ -59,15 +60,20 @@ build() (
 	top=$2
 	. "$2/test/layout"
 	flags=$(flags_of "$1") || exit
-	more=
+	more= driver=test/chaos/*.c wrap=-Wl,--wrap=mmap,--wrap=posix_memalign
+	case $1 in
+	engine*)
+		more="$2/engine/*.c $(where usymbol.c utrace.c)"
+		driver=test/t_engine_chaos.c wrap= ;;
+	esac
 	case $flags in
-	*HARD*)		more=$(where uhard.c) ;;
+	*HARD*)		more="$more $(where uhard.c)" ;;
 	*PREEMPT*)	more=$(where upreempt.c) ;;
 	esac
 	$cc -std=gnu11 -g -Wall -Wextra $flags $includes -Itest \
 		-include test/chaos/window.h "$2"/wait/*.c "$2"/proc/*.c "$2"/steal/*.c \
-		$(where usched.c rr.c ll.c) $more test/chaos/*.c $LDFLAGS \
-		-o "$dir/$1" -pthread -Wl,--wrap=mmap,--wrap=posix_memalign
+		$(where usched.c rr.c ll.c) $more $driver $LDFLAGS \
+		-o "$dir/$1" -pthread $wrap
 )
 
 # Succeeds if the compiler can make this build.
@@ -83,7 +89,8 @@ can() { # build
 # chaos BUILD run|replay SECONDS SEED: $dir/at is the program that ran last.
 chaos() {
 	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
-		timeout $(($3 + 300)) "$dir/$1" "$2" "$3" "$4"
+		WATCHDOG=$CHAOS_PATIENCE timeout $(($3 + 300)) \
+		"$dir/$1" "$2" "$3" "$4"
 }
 
 line() { # build: how to see it again
@@ -120,7 +127,8 @@ broken() { # what, build, file, sed script
 	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
 	rm -rf "$dir/tree" "$dir/$2"
 	mkdir "$dir/tree" "$dir/tree/test"
-	cp -r usched.[ch] rr.[ch] ll.[ch] wait proc steal extra "$dir/tree" &&
+	cp -r usched.[ch] rr.[ch] ll.[ch] wait proc steal extra engine \
+		"$dir/tree" &&
 	cp test/layout "$dir/tree/test" || exit 1
 	sed "$4" "$3" >"$dir/tree/$3"
 	if cmp -s "$3" "$dir/tree/$3"; then

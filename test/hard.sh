@@ -79,7 +79,7 @@ each() { # items: job for each, as many at a time as there are processors
 }
 
 names() {
-	for src in test/u_*.c test/s_*.c; do
+	for src in test/u_*.c test/s_*.c test/t_engine*.c; do
 		name=$(basename "$src" .c)
 		if grep -q '^/\* VARIANTS: RR LL \*/$' "$src"; then
 			echo "$name-RR $name-LL"

@@ -186,7 +186,7 @@ static int tree(void *arg)
 	CHECK(engine_self() != 0 && engine_self() != a);
 	CHECK(engine_wait(engine_self(), NULL, UNEVER) == -EDEADLK);
 	CHECK(engine_wait_all(UNOW) == -EDEADLK);
-	CHECK(engine_help(-1, 1, UNOW) == -EINVAL);
+	CHECK(engine_help(-1, 1, UNOW) == -EDEADLK);
 	CHECK(engine_shutdown(UNOW) == -EDEADLK);
 	left = result_of(a);
 	right = result_of(b);
@@ -247,18 +247,31 @@ static void orders(int policy)
 	finish();
 }
 
-/* Each task of the top makes the next: still the n-th of the lowest begins. */
+/* Each task of other levels makes the next: still the n-th of a level begins. */
 static long lowest;
 
 static int endless(void *arg)
 {
-	struct engine_job j = { .j_f = endless, .j_arg = arg, .j_priority = 7,
+	struct engine_job j = { .j_f = endless, .j_arg = arg,
+				.j_priority = (int)(intptr_t)arg,
 				.j_flags = ENGINE_DETACHED };
 
 	add(&calls, 1);
 	if (get(&lowest) > 0)
 		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
 	return 0;
+}
+
+/* Makes endless tasks of all levels but one. */
+static void flood(int but)
+{
+	struct engine_job j = { .j_f = endless, .j_flags = ENGINE_DETACHED };
+
+	for (; j.j_priority < ENGINE_LEVELS; j.j_priority++) {
+		j.j_arg = (void *)(intptr_t)j.j_priority;
+		if (j.j_priority != but)
+			CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	}
 }
 
 static int low(void *arg)
@@ -270,9 +283,9 @@ static int low(void *arg)
 	return 0;
 }
 
-static void starves(int policy)
+static void starves(int policy, int level)
 {
-	struct engine_job j = { .j_f = endless, .j_priority = 7,
+	struct engine_job j = { .j_f = low, .j_priority = level,
 				.j_flags = ENGINE_DETACHED };
 	int i;
 
@@ -281,10 +294,7 @@ static void starves(int policy)
 	CHECK(engine_pause(ENGINE_START) == 0);
 	set(&calls, 0);
 	set(&lowest, 5);
-	for (i = 0; i < 3; i++)
-		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
-	j.j_f = low;
-	j.j_priority = 0;
+	flood(level);
 	for (i = 0; i < 5; i++) {
 		j.j_arg = (void *)(intptr_t)i;
 		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
@@ -718,7 +728,8 @@ int main(int argc, char **argv)
 			trees(c);
 		}
 		orders(round);
-		starves(round);
+		for (c = 0; c < ENGINE_LEVELS; c++)
+			starves(round, c);
 		copies();
 		limits();
 		cancels();

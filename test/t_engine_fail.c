@@ -5,8 +5,8 @@
 /*
  * The n-th call fails, once or from then on, for each n, of each kind alone and
  * of all (fail.h). A task whose submission got -ENOMEM does not run; all others
- * run once, also while tasks wait for later tasks. At the end all memory was
- * given back.
+ * run once, also while tasks wait for later tasks, and no more may begin. At
+ * the end all memory was given back.
  */
 #include "counts.h"
 #include <pthread.h>
@@ -67,7 +67,23 @@ static void spawn(int (*f)(void *), int batch)
 	add(&accepted, 1);
 }
 
-static void work(void)
+/* Waits for a task, though no other may begin beside it. */
+static int nests(void *arg)
+{
+	struct engine_job j = { .j_f = opens, .j_arg = arg, .j_end = end };
+	engine_id id;
+
+	while (again(engine_spawn(&j, &id, UNEVER)))
+		;
+	while (again(engine_wait(id, NULL, UNEVER)))
+		;
+	CHECK(engine_free(id) == 0);
+	add(&calls, 1);
+	return 0;
+}
+
+/* paused: no submission comes after the first start. */
+static void work(bool paused)
 {
 	struct engine_end ends[NR];
 	int i, rc, b = engine_batch(), taken = 0;
@@ -75,10 +91,13 @@ static void work(void)
 	CHECK(b > 0);
 	rc = engine_bus_push("name", &i, sizeof i, NULL, NULL);
 	CHECK(rc == 0 || again(rc));
+	CHECK(!paused || engine_pause(ENGINE_START) == 0);
 	for (i = 0; i < NR; i++)
 		spawn(waits, i % 2 ? b : 0);
 	for (i = 0; i < NR; i++)
-		spawn(opens, i % 2 ? 0 : b);
+		spawn(i < 3 ? nests : opens, i % 2 ? 0 : b);
+	while (paused && again(engine_resume(ENGINE_START)))
+		;
 	while (again(engine_wait_all(UNEVER)))
 		;
 	do {
@@ -86,13 +105,16 @@ static void work(void)
 		taken += rc;
 	} while (rc > 0);
 	CHECK(rc == 0 && taken == NR);
-	CHECK(get(&calls) == 2 * NR && get(&ended) == 2 * NR);
+	CHECK(get(&calls) == 2 * NR + 3 && get(&ended) == 2 * NR + 3);
 }
 
 static bool try_all(int workers)
 {
-	struct engine_config c = { .c_workers = workers, .c_tasks = 9,
+	struct engine_config c = { .c_workers = workers,
+				   .c_policy = ENGINE_FIFO,
+				   .c_tasks = workers == 1 ? 9 : 0,
 				   .c_shared_memory = 100,
+				   .c_tasks_per_thread = NR / workers + 1,
 				   .c_flags = ENGINE_MORE_WORKERS };
 	int rc;
 
@@ -102,9 +124,9 @@ static bool try_all(int workers)
 		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
 		return false;
 	}
-	work();
+	work(workers > 1);
 	while (again(engine_shutdown(UNEVER)))
-		;
+		CHECK(engine_fini() == -EBUSY);
 	CHECK(engine_fini() == 0);
 	return true;
 }

@@ -47,7 +47,8 @@ few() { # tool
 				u_signal s_join-LL s_cross-RR s_join-WS s_freed-WS \
 				s_waitmem-RR ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
-				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL ;;
+				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL \
+				t_engine t_engine_edges t_engine_fail ;;
 	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;
 	esac
 }

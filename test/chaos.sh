@@ -211,6 +211,27 @@ mutants() {
 		s/;if (likely(uwait_claim(w)))/;/'
 	broken 'uchan: a case that was not chosen stays' plain wait/uchan.c \
 		'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1/'
+	broken 'engine: a waiter that has gone stays in its ring' engine \
+		engine/waiter.c 's/^		if (a->a_in)$/		if (0)/'
+	broken 'engine: a wait that has ended is told' engine engine/waiter.c \
+		's/^	if (!uwait_claim(&a->a_wait))/	(void)uwait_claim(\&a->a_wait);\n	if (0)/'
+	broken 'engine: one waiter of many is told' engine engine/task.c \
+		's/engine_claim_all(&t->t_waiters/(void)engine_claim_first(\&t->t_waiters/'
+	broken 'engine: cancelled twice' engine engine/queue.c \
+		's/^	t->t_ending = true;/	;/'
+	broken 'engine: a scope ends before its cancellation' engine \
+		engine/runner.c 's/^	uscope_hold(s);/	;/
+		s/^	uscope_release(s);/	;/'
+	broken 'engine: a task that was asked to stop stops the next' engine \
+		engine/runner.c '/^	if (stopped || u_canceled())/,+1d'
+	broken 'bus: freed with pins' engine engine/bus.c \
+		's/if (m->m_named || m->m_pins > 0)/if (m->m_named)/'
+	broken 'bus: two pushes of a name' engine engine/bus.c \
+		's/\*at != NULL ? -EEXIST : 0;/0;/'
+	broken 'bus: a task keeps a pin' engine engine/bus.c \
+		's/^	while (t->t_pins != NULL) {/	while (t->t_pins != NULL \&\& t->t_pins->p_next != NULL) {/'
+	broken 'batch: no wake for ends that were left' engine \
+		engine/batch.c '/^		if (b->b_first != NULL)$/,+1d'
 }
 
 case $1 in

@@ -443,6 +443,8 @@ static void *native(void *arg)
 	for (i = 0; i < PINS; i++)
 		unpin(&a, i);
 	add(&over, 1);
+	if (a.a_stops)
+		CHECK(engine_shutdown(UNEVER) == 0);
 	return NULL;
 }
 

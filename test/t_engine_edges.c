@@ -127,6 +127,18 @@ static void limit(int c, int per_thread)
 	finish();
 }
 
+/* The only runner is about to park as the next task comes. */
+static void one_by_one(void)
+{
+	int i;
+
+	begin((struct engine_config){ .c_workers = 1,
+				      .c_tasks_per_thread = 1 });
+	for (i = 0; i < 10000; i++)
+		CHECK(result_of(spawn(quick, i)) == i);
+	finish();
+}
+
 /* A task makes tasks, which do the same, and there is room for one. */
 static int spreads(void *arg)
 {
@@ -421,6 +433,47 @@ static void comes(bool busy)
 	finish();
 }
 
+/* A helper's task is asked to stop; the next is not. */
+static int cancels(void *arg)
+{
+	CHECK(engine_cancel(engine_self()) == 1 && engine_stopping());
+	return (int)(intptr_t)arg;
+}
+
+static int goes(void *arg)
+{
+	(void)arg;
+	CHECK(!engine_stopping());
+	return 0;
+}
+
+static int stays(void *arg)
+{
+	set(arg, 1);
+	while (!engine_stopping())
+		check_yield();
+	return 0;
+}
+
+static void stops(void)
+{
+	pthread_t native;
+	long doing = 0;
+	engine_id id;
+
+	begin((struct engine_config){ .c_workers = 1, .c_gil_threads = 1,
+				      .c_policy = ENGINE_FIFO });
+	id = spawn(cancels, 7);
+	(void)spawn(goes, 0);
+	CHECK(engine_help(-1, 2, UNOW) == 2 && result_of(id) == 7);
+	CHECK(pthread_create(&native, NULL, helper, NULL) == 0);
+	(void)spawn(stays, (intptr_t)&doing);
+	while (get(&doing) == 0)
+		check_yield();
+	finish();
+	CHECK(pthread_join(native, NULL) == 0);
+}
+
 /* A task whose wait has ended goes on, though the queue is never empty. */
 static long stop;
 
@@ -523,6 +576,7 @@ int main(int argc, char **argv)
 		}
 	limit(1, 1);
 	limit(2, 3);
+	one_by_one();
 	gives_up();
 	leave_room();
 	queue_up();
@@ -531,6 +585,7 @@ int main(int argc, char **argv)
 	numbers();
 	comes(true);
 	comes(false);
+	stops();
 	goes_on();
 	finds(ENGINE_LIFO);
 	finds(ENGINE_FIFO);

@@ -205,7 +205,8 @@ HIDDEN void engine_slot_free(struct task *t);
 HIDDEN void engine_finish_outside(struct task *t, int result);
 
 /* Ends t: tells all that wait for it. Caller holds the lock. */
-HIDDEN void engine_finish(struct task *t, int result, struct tell *l);
+HIDDEN void engine_finish(struct task *t, int result, utime_ns now,
+			  struct tell *l);
 
 /*
  * queue.c: takes the next task out of the queue, which makes room. NULL: there

@@ -168,7 +168,8 @@ static int admit(const struct engine_job *j, bool mine)
 	return 0;
 }
 
-static void fill(struct task *t, const struct engine_job *j, void *copy)
+static void fill(struct task *t, const struct engine_job *j, void *copy,
+		 utime_ns now)
 {
 	struct batch *b = engine_batch_find(j->j_batch);
 	size_t length = j->j_name != NULL ? strlen(j->j_name) : 0;
@@ -184,7 +185,7 @@ static void fill(struct task *t, const struct engine_job *j, void *copy)
 	t->t_ending = false;
 	t->t_runner = NULL;
 	t->t_pins   = NULL;
-	t->t_time   = unow();
+	t->t_time   = now;
 	length = length < ENGINE_NAME ? length : ENGINE_NAME - 1;
 	memcpy(t->t_name, j->j_name != NULL ? j->j_name : "", length);
 	t->t_name[length] = '\0';
@@ -197,7 +198,7 @@ static void fill(struct task *t, const struct engine_job *j, void *copy)
  * lock.
  */
 static int put(const struct engine_job *j, void *copy, engine_id *id,
-	       struct tell *l)
+	       utime_ns now, struct tell *l)
 {
 	struct task *t = e.e_free;
 	struct task *free_next = t->t_next;
@@ -214,7 +215,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	}
 	e.e_free = free_next;
 	t->t_turn++;
-	fill(t, j, copy);
+	fill(t, j, copy, now);
 	e.e_submitted++;
 	e.e_alive++;
 	e.e_bytes += t->t_bytes;
@@ -255,9 +256,12 @@ static int copy_arg(const struct engine_job *j, void **copy)
 	return 0;
 }
 
-/* Queues j, or waits for room. Caller holds the lock, put meanwhile. */
+/*
+ * Queues j, or waits for room. *now: the time, nearly. Caller holds the lock,
+ * put meanwhile.
+ */
 static int submit(const struct engine_job *j, void *copy, engine_id *id,
-		  utime_ns until, struct tell *l)
+		  utime_ns until, utime_ns *now, struct tell *l)
 {
 	bool first = false;
 	int rc;
@@ -269,11 +273,12 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 			if (rc == 0)
 				continue;
 		} else if (rc == 0)
-			rc = put(j, copy, id, l);
+			rc = put(j, copy, id, *now, l);
 		if (rc != -EAGAIN || until == UNOW)
 			break;
 		engine_tell(l);
 		rc = room_wait(j, first, until);
+		*now = unow();
 		engine_relock();
 		if (rc != 0)
 			break;
@@ -284,9 +289,9 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 	return rc;
 }
 
-/* Queues jobs. Returns how many; sets *rc. Caller holds no lock. */
+/* Queues jobs. Returns how many; sets *rc. Caller holds the lock, which is put. */
 static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
-		      utime_ns until, int *rc)
+		      utime_ns until, utime_ns now, int *rc)
 {
 	struct tell l = { NULL };
 	void *copy = NULL;
@@ -296,11 +301,12 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
 			engine_tell(&l);
 			*rc = copy_arg(&j[n], &copy);
+			now = unow();
 			engine_relock();
 		}
 		if (*rc == 0)
 			*rc = submit(&j[n], copy, ids != NULL ? &ids[n] : NULL,
-				     until, &l);
+				     until, &now, &l);
 		if (*rc != 0)
 			break;
 		copy = NULL;
@@ -314,6 +320,7 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until)
 {
 	int i, n, rc = j == NULL || nr < 1 || until < 0 ? -EINVAL : 0;
+	utime_ns now = unow();
 
 	for (i = 0; rc == 0 && i < nr; i++)
 		rc = check(&j[i], ids);
@@ -321,7 +328,7 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		rc = engine_enter();
 	if (rc != 0)
 		return rc;
-	n = submit_all(j, nr, ids, until, &rc);
+	n = submit_all(j, nr, ids, until, now, &rc);
 	return n > 0 ? n : rc;
 }
 
@@ -355,14 +362,17 @@ int engine_set_priority(engine_id id, int priority)
 
 void engine_cancel_queued(struct task *t, struct tell *l)
 {
+	utime_ns now;
+
 	level_out(t);
 	count_queued(-1);
 	t->t_ending = true;
 	engine_tell(l);
 	engine_finish_outside(t, -ECANCELED);
+	now = unow();
 	engine_relock();
 	e.e_canceled++;
-	engine_finish(t, -ECANCELED, l);
+	engine_finish(t, -ECANCELED, now, l);
 	if (e.e_room != NULL)
 		(void)engine_claim_first(&e.e_room, 0, l);
 }

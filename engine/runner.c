@@ -122,14 +122,25 @@ static int runner_make(int nr)
 	return 0;
 }
 
-/* Wakes a parked runner, best at home on worker nr. False: there is none. */
-static bool runner_wake(int nr, struct tell *l)
+/* Returns whether nothing runs where r has run last. */
+static bool home_idle(const struct runner *r)
+{
+	const struct worker *k = engine_worker_of(r);
+
+	return k != NULL && engine_current(k) == NULL;
+}
+
+/*
+ * Wakes a parked runner, best at home on an idle worker: the newest, whose
+ * worker may be awake still. False: there is none.
+ */
+static bool runner_wake(bool idle, struct tell *l)
 {
 	struct waiter *a;
 
 	while ((a = e.e_idlers) != NULL) {
 		do {
-			if (nr >= 0 && a->a_runner->r_thread == nr)
+			if (idle && home_idle(a->a_runner))
 				break;
 			a = a->a_prev;
 		} while (a != e.e_idlers);
@@ -152,7 +163,7 @@ int engine_send_for(struct tell *l)
 	if (e.e_coming > 0 || e.e_workers == 0)
 		return 0;
 	nr = idle_worker();
-	if (runner_wake(nr, l) || e.e_runners >= e.e_limit)
+	if (runner_wake(nr >= 0, l) || e.e_runners >= e.e_limit)
 		return 0;
 	return runner_make(nr);
 }
@@ -243,7 +254,7 @@ void engine_begin(struct task *t, struct runner *r)
 }
 
 /* Counts the end of the task of r, of a worker or a helper. */
-static void count(struct runner *r, int result, struct tell *l)
+static void count(struct runner *r, int result, utime_ns now, struct tell *l)
 {
 	struct worker *k = engine_worker_of(r);
 	struct task *t = r->r_task;
@@ -251,12 +262,12 @@ static void count(struct runner *r, int result, struct tell *l)
 	e.e_completed++;
 	e.e_failed += result < 0;
 	r->r_task = NULL;
-	engine_finish(t, result, l);
-	r->r_begun = t->t_time;			/* of the next, nearly */
+	engine_finish(t, result, now, l);
+	r->r_begun = now;			/* of the next, nearly */
 	if (k == NULL)
 		return;
 	k->k_completed++;
-	k->k_last = t->t_time;
+	k->k_last = now;
 }
 
 /* Runs the task of r. Caller holds no lock. */
@@ -271,12 +282,14 @@ static int call(struct runner *r)
 
 void engine_run(struct runner *r, struct tell *l)
 {
+	utime_ns now;
 	int result;
 
 	engine_tell(l);
 	result = call(r);
+	now = unow();			/* no clock is read under the lock */
 	engine_relock();
-	count(r, result, l);
+	count(r, result, now, l);
 	engine_is_gone(r);
 }
 

@@ -337,14 +337,15 @@ static void tasks_late(const struct probe *p)
 	free(late);
 }
 
-/* Returns at this time or later. Sleeps if workers need all cpus. */
+/* The submitter sleeps, because workers need all cpus. */
+static bool tasks_sleeps;
+
+/* Returns at this time or later. */
 static void tasks_until(int64_t due)
 {
 	struct timespec t = { due / TASKS_S, due % TASKS_S };
-	cpu_set_t cpus;
 
-	if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 ||
-	    CPU_COUNT(&cpus) <= tasks.t_p)
+	if (tasks_sleeps)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 	while (tasks_now() < due)
 		;
@@ -354,9 +355,12 @@ static void tasks_until(int64_t due)
 static void tasks_probes(void (*send)(struct probe *p), double apart)
 {
 	struct probe *p = tasks_memory(tasks.t_n * sizeof *p);
+	cpu_set_t cpus;
 	int64_t start;
 	long i;
 
+	tasks_sleeps = sched_getaffinity(0, sizeof cpus, &cpus) != 0 ||
+		CPU_COUNT(&cpus) <= tasks.t_p;
 	(void)prctl(PR_SET_TIMERSLACK, 1);
 	start = tasks_now();
 	for (i = 0; i < tasks.t_n; i++) {

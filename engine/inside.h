@@ -100,6 +100,7 @@ struct engine {
 	int            e_hosts;
 	int            e_limit;		/* runners */
 	long           e_tasks;		/* limit of queued tasks */
+	long           e_spare;		/* told of room if so many are free */
 	size_t         e_amount;	/* limit of bytes; 0: none */
 	enum engine_policy e_policy;
 	int            e_paused;

@@ -36,6 +36,7 @@ UPREEMPT_NEVER;
 #define e engine_all		/* in this file */
 #define FAIR		(ENGINE_BOUND / ENGINE_LEVELS)
 #define TOGETHER	32		/* jobs queued under one lock */
+#define NAP		UTIME_MS
 
 /* Levels. */
 
@@ -117,7 +118,7 @@ struct task *engine_dequeue(bool host, struct tell *l)
 		return NULL;
 	level_out(t);
 	count_queued(-1);
-	if (e.e_room != NULL)
+	if (e.e_room != NULL && e.e_tasks - e.e_queued >= e.e_spare)
 		(void)engine_claim_first(&e.e_room, 0, l);
 	return t;
 }
@@ -224,10 +225,15 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	return 0;
 }
 
-/* Waits until j may be queued. 0: the caller is the first. */
-static int room_wait(const struct engine_job *j, bool first, utime_ns until)
+/*
+ * Waits until j may be queued, or may be: the first in e_room naps, each time
+ * twice as long. 0: the caller is the first.
+ */
+static int room_wait(const struct engine_job *j, bool first, utime_ns *nap,
+		     utime_ns until)
 {
 	struct waiter *a;
+	utime_ns look;
 	int rc;
 
 	a = engine_waiter(until, &rc);
@@ -235,8 +241,12 @@ static int room_wait(const struct engine_job *j, bool first, utime_ns until)
 		return rc;
 	rc = engine_enter();
 	if (rc == 0 && admit(j, first) == -EAGAIN) {
-		(void)engine_wait_in(&e.e_room, a, first, until, &rc);
-		return rc;
+		look = (first || e.e_room == NULL) && e.e_spare > 1 ?
+			uafter(*nap) : until;
+		(void)engine_wait_in(&e.e_room, a, first,
+				     look < until ? look : until, &rc);
+		*nap *= 2;
+		return rc == -ETIMEDOUT && look < until ? 0 : rc;
 	}
 	if (rc == 0)
 		engine_leave();
@@ -263,6 +273,7 @@ static int copy_arg(const struct engine_job *j, void **copy)
 static int submit(const struct engine_job *j, void *copy, engine_id *id,
 		  utime_ns until, utime_ns *now, struct tell *l)
 {
+	utime_ns nap = NAP;
 	bool first = false;
 	int rc;
 
@@ -277,7 +288,7 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 		if (rc != -EAGAIN || until == UNOW)
 			break;
 		engine_tell(l);
-		rc = room_wait(j, first, until);
+		rc = room_wait(j, first, &nap, until);
 		*now = unow();
 		engine_relock();
 		if (rc != 0)

@@ -88,6 +88,7 @@ struct level {
 
 enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 
+#define TOGETHER 32			/* tasks under one lock, at most */
 #define CHUNK	512			/* tasks */
 #define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
 

@@ -35,7 +35,6 @@ UPREEMPT_NEVER;
 
 #define e engine_all		/* in this file */
 #define FAIR		(ENGINE_BOUND / ENGINE_LEVELS)
-#define TOGETHER	32		/* jobs queued under one lock */
 #define NAP		UTIME_MS
 
 /* Levels. */

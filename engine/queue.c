@@ -11,9 +11,15 @@
  *
  * LIMITS
  *
- * A caller beyond a limit waits in e_room. While there is room, and callers
- * wait, the first of them was told, or comes: each caller that leaves e_room,
- * with a place or with an error, tells the next. New callers stand behind them.
+ * A caller beyond a limit waits in e_room. If e_spare places are free, and
+ * callers wait, the first of them was told, or comes: each caller that has been
+ * in e_room, and has places for all its jobs or an error, tells the next. New
+ * callers stand behind them.
+ *
+ * e_spare is an eighth of the limit, so that not each task costs a wake and a
+ * sleep. Fewer places may stay free as long as running tasks last, and perhaps
+ * these wait for the caller. So the first in e_room looks by itself, too: after
+ * NAP, and each time twice as long.
  *
  * REJECTED
  *
@@ -193,12 +199,22 @@ static void fill(struct task *t, const struct engine_job *j, void *copy,
 		b->b_tasks++;
 }
 
+/* A call that queues jobs. */
+struct call {
+	utime_ns    c_until;
+	utime_ns    c_now;		/* nearly */
+	utime_ns    c_nap;
+	bool        c_waited;		/* tells the next in e_room, in the end */
+	bool        c_first;		/* no caller in e_room is before it */
+	struct tell c_tell;
+};
+
 /*
  * Queues j, in a free slot. 0, -ENOMEM: nothing has changed. Caller holds the
  * lock.
  */
 static int put(const struct engine_job *j, void *copy, engine_id *id,
-	       utime_ns now, struct tell *l)
+	       struct call *c)
 {
 	struct task *t = e.e_free;
 	struct task *free_next = t->t_next;
@@ -206,7 +222,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 
 	level_add(t, j->j_priority);
 	count_queued(1);
-	rc = engine_send_for(l);
+	rc = engine_send_for(&c->c_tell);
 	if (rc != 0) {
 		level_out(t);
 		count_queued(-1);
@@ -215,7 +231,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	}
 	e.e_free = free_next;
 	t->t_turn++;
-	fill(t, j, copy, now);
+	fill(t, j, copy, c->c_now);
 	e.e_submitted++;
 	e.e_alive++;
 	e.e_bytes += t->t_bytes;
@@ -224,28 +240,34 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	return 0;
 }
 
-/*
- * Waits until j may be queued, or may be: the first in e_room naps, each time
- * twice as long. 0: the caller is the first.
- */
-static int room_wait(const struct engine_job *j, bool first, utime_ns *nap,
-		     utime_ns until)
+/* Returns when a caller that waits for room looks again. Caller holds the lock. */
+static utime_ns look_again(struct call *c)
+{
+	utime_ns look;
+
+	if (e.e_spare == 1 || (e.e_room != NULL && !c->c_first))
+		return c->c_until;
+	look = uafter(c->c_nap);
+	c->c_nap *= 2;
+	return look < c->c_until ? look : c->c_until;
+}
+
+/* Waits until j may be queued, or it is time to look. 0: the caller is first. */
+static int room_wait(const struct engine_job *j, struct call *c)
 {
 	struct waiter *a;
 	utime_ns look;
 	int rc;
 
-	a = engine_waiter(until, &rc);
+	c->c_waited = true;
+	a = engine_waiter(c->c_until, &rc);
 	if (a == NULL)
 		return rc;
 	rc = engine_enter();
-	if (rc == 0 && admit(j, first) == -EAGAIN) {
-		look = (first || e.e_room == NULL) && e.e_spare > 1 ?
-			uafter(*nap) : until;
-		(void)engine_wait_in(&e.e_room, a, first,
-				     look < until ? look : until, &rc);
-		*nap *= 2;
-		return rc == -ETIMEDOUT && look < until ? 0 : rc;
+	if (rc == 0 && admit(j, c->c_first) == -EAGAIN) {
+		look = look_again(c);
+		(void)engine_wait_in(&e.e_room, a, c->c_first, look, &rc);
+		return rc == -ETIMEDOUT && look < c->c_until ? 0 : rc;
 	}
 	if (rc == 0)
 		engine_leave();
@@ -265,63 +287,57 @@ static int copy_arg(const struct engine_job *j, void **copy)
 	return 0;
 }
 
-/*
- * Queues j, or waits for room. *now: the time, nearly. Caller holds the lock,
- * put meanwhile.
- */
+/* Queues j, or waits for room. Caller holds the lock, put meanwhile. */
 static int submit(const struct engine_job *j, void *copy, engine_id *id,
-		  utime_ns until, utime_ns *now, struct tell *l)
+		  struct call *c)
 {
-	utime_ns nap = NAP;
-	bool first = false;
 	int rc;
 
+	c->c_nap = NAP;
 	for (;;) {
-		rc = admit(j, first);
+		rc = admit(j, c->c_first);
 		if (rc == 0 && e.e_free == NULL) {
 			rc = engine_slots_more();
 			if (rc == 0)
 				continue;
 		} else if (rc == 0)
-			rc = put(j, copy, id, *now, l);
-		if (rc != -EAGAIN || until == UNOW)
-			break;
-		engine_tell(l);
-		rc = room_wait(j, first, &nap, until);
-		*now = unow();
+			rc = put(j, copy, id, c);
+		if (rc != -EAGAIN || c->c_until == UNOW)
+			return rc;
+		engine_tell(&c->c_tell);
+		rc = room_wait(j, c);
+		c->c_now = unow();
 		engine_relock();
 		if (rc != 0)
-			break;
-		first = true;
+			return rc;
+		c->c_first = true;
 	}
-	if (first && e.e_room != NULL)
-		(void)engine_claim_first(&e.e_room, 0, l);
-	return rc;
 }
 
 /* Queues jobs. Returns how many; sets *rc. Caller holds the lock, which is put. */
 static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
-		      utime_ns until, utime_ns now, int *rc)
+		      struct call *c, int *rc)
 {
-	struct tell l = { NULL };
 	void *copy = NULL;
 	int n;
 
 	for (n = 0; n < nr; n++) {
 		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
-			engine_tell(&l);
+			engine_tell(&c->c_tell);
 			*rc = copy_arg(&j[n], &copy);
-			now = unow();
+			c->c_now = unow();
 			engine_relock();
 		}
 		if (*rc == 0)
 			*rc = submit(&j[n], copy, ids != NULL ? &ids[n] : NULL,
-				     until, &now, &l);
+				     c);
 		if (*rc != 0)
 			break;
 		copy = NULL;
 	}
-	engine_tell(&l);
+	if (c->c_waited && e.e_room != NULL)
+		(void)engine_claim_first(&e.e_room, 0, &c->c_tell);
+	engine_tell(&c->c_tell);
 	free(copy);
 	return n;
 }
@@ -329,8 +345,8 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until)
 {
+	struct call c = { .c_until = until, .c_now = unow() };
 	int i, n, rc = j == NULL || nr < 1 || until < 0 ? -EINVAL : 0;
-	utime_ns now = unow();
 
 	for (i = 0; rc == 0 && i < nr; i++)
 		rc = check(&j[i], ids);
@@ -338,7 +354,7 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		rc = engine_enter();
 	if (rc != 0)
 		return rc;
-	n = submit_all(j, nr, ids, until, now, &rc);
+	n = submit_all(j, nr, ids, &c, &rc);
 	return n > 0 ? n : rc;
 }
 

@@ -122,25 +122,14 @@ static int runner_make(int nr)
 	return 0;
 }
 
-/* Returns whether nothing runs where r has run last. */
-static bool home_idle(const struct runner *r)
-{
-	const struct worker *k = engine_worker_of(r);
-
-	return k != NULL && engine_current(k) == NULL;
-}
-
-/*
- * Wakes a parked runner, best at home on an idle worker: the newest, whose
- * worker may be awake still. False: there is none.
- */
-static bool runner_wake(bool idle, struct tell *l)
+/* Wakes a parked runner, best at home on worker nr. False: there is none. */
+static bool runner_wake(int nr, struct tell *l)
 {
 	struct waiter *a;
 
 	while ((a = e.e_idlers) != NULL) {
 		do {
-			if (idle && home_idle(a->a_runner))
+			if (nr >= 0 && a->a_runner->r_thread == nr)
 				break;
 			a = a->a_prev;
 		} while (a != e.e_idlers);
@@ -163,7 +152,7 @@ int engine_send_for(struct tell *l)
 	if (e.e_coming > 0 || e.e_workers == 0)
 		return 0;
 	nr = idle_worker();
-	if (runner_wake(nr >= 0, l) || e.e_runners >= e.e_limit)
+	if (runner_wake(nr, l) || e.e_runners >= e.e_limit)
 		return 0;
 	return runner_make(nr);
 }

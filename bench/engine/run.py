@@ -177,7 +177,9 @@ def measure(options, to):
 
 
 def brief(value):
-    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
+    if value >= 99.5:
+        return f"{value:.0f}" if value < 1e5 else f"{value / 1e3:.0f}k"
+    return f"{value:.2g}"
 
 
 def lines(row, column, scale):

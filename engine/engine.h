@@ -132,7 +132,8 @@ struct engine_job {
  * Queues a task. id may be NULL with ENGINE_DETACHED, or with a batch. If a
  * limit is reached, or intake is paused, waits until the deadline: UNOW refuses
  * at once. A task that waits here keeps its place among the tasks that have
- * begun. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
+ * begun. If few places become free, a caller may wait twice as long as it must,
+ * and a millisecond. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
  * -ESHUTDOWN; -E2BIG: it would never fit; -ENOTSUP: ENGINE_C_ONLY without C
  * workers.
  */

@@ -133,9 +133,9 @@ struct engine_job {
  * limit is reached, or intake is paused, waits until the deadline: UNOW refuses
  * at once. A task that waits here keeps its place among the tasks that have
  * begun. If few places become free, a caller may wait twice as long as it must,
- * and a millisecond. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
- * -ESHUTDOWN; -E2BIG: it would never fit; -ENOTSUP: ENGINE_C_ONLY without C
- * workers.
+ * and a millisecond. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT,
+ * -ECANCELED; -ESHUTDOWN; -E2BIG: it would never fit; -ENOTSUP: ENGINE_C_ONLY
+ * without C workers.
  */
 int engine_spawn(const struct engine_job *j, engine_id *id, utime_ns until);
 

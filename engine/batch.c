@@ -6,13 +6,13 @@
  * memory. If the descriptor cannot be read yet, the ender makes it readable.
  * engine_take() reads it, and so the next end makes the next wake:
  *
- *	end: link; b_told? done		take: b_told = false, read
- *	     b_told = true, write	      take from the list
- *	                                      the list is not empty:
- *	                                      b_told = true, write
+ *	end: link; b_told? done		take: take from the list
+ *	     b_told = true, write	      the list is empty, b_told?
+ *	                                      b_told = false, read
  *
  * All steps are made under the lock of the engine. A batch cannot be closed
- * meanwhile, and no wake is lost. The descriptor never blocks.
+ * meanwhile, and no wake is lost. The descriptor never blocks. A caller that
+ * takes many puts the lock now and then, so that runners need not sleep.
  *
  * B1. b_told is true exactly if the descriptor can be read, and if the list is
  *     not empty.
@@ -164,27 +164,37 @@ static void take_first(struct batch *b, struct engine_end *end)
 	engine_slot_free(t);
 }
 
-int engine_take(int batch, struct engine_end *ends, int nr)
+/* Takes up to nr under one lock. Returns how many, or an error. */
+static int take(int batch, struct engine_end *ends, int nr)
 {
 	struct batch *b;
-	int n = 0, rc;
+	int n = 0, rc = engine_enter();
 
-	if (nr < 1 || ends == NULL)
-		return -EINVAL;
-	rc = engine_enter();
 	if (rc != 0)
 		return rc;
 	b = engine_batch_find(batch);
 	if (b != NULL) {
-		if (b->b_told)
-			quiet(b);
 		while (n < nr && b->b_first != NULL)
 			take_first(b, &ends[n++]);
-		if (b->b_first != NULL)
-			tell(b);
+		if (b->b_first == NULL && b->b_told)
+			quiet(b);
 	}
 	engine_leave();
 	return b != NULL ? n : -EINVAL;
+}
+
+int engine_take(int batch, struct engine_end *ends, int nr)
+{
+	int n, most, sum = 0;
+
+	if (nr < 1 || ends == NULL)
+		return -EINVAL;
+	do {
+		most = nr - sum < TOGETHER ? nr - sum : TOGETHER;
+		n = take(batch, ends + sum, most);
+		sum += n > 0 ? n : 0;
+	} while (n == most && sum < nr);
+	return sum > 0 ? sum : n;
 }
 
 int engine_batch_free(int batch)

@@ -341,6 +341,7 @@ static void clear(const struct engine_config *c)
 	e.e_hosts   = c->c_gil_threads;
 	e.e_limit   = e.e_workers * c->c_tasks_per_thread;
 	e.e_tasks   = c->c_tasks;
+	e.e_spare   = utime_is_virtual() || c->c_tasks < 8 ? 1 : c->c_tasks / 8;
 	e.e_amount  = c->c_shared_amount;
 	e.e_policy  = c->c_policy;
 	e.e_paused  = e.e_runners = e.e_parked = e.e_coming = 0;

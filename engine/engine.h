@@ -139,9 +139,10 @@ struct engine_job {
  * limit is reached, or intake is paused, waits until the deadline: UNOW refuses
  * at once. A task that waits here does not count in c_tasks_per_thread, so
  * others may make room. But if the bytes belong to tasks that all wait here,
- * only a deadline ends that. -EAGAIN: full or paused, and until is UNOW; -ETIMEDOUT, -ECANCELED;
- * -ESHUTDOWN; -E2BIG: it would never fit; -ENOTSUP: ENGINE_C_ONLY without C
- * workers.
+ * only a deadline ends that. If few places become free, a caller may wait twice
+ * as long as it must, and a millisecond. -EAGAIN: full or paused, and until is
+ * UNOW; -ETIMEDOUT; -ECANCELED; -ESHUTDOWN; -E2BIG: it would never fit;
+ * -ENOTSUP: ENGINE_C_ONLY without C workers.
  */
 int engine_spawn(const struct engine_job *j, engine_id *id, utime_ns until);
 

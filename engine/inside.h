@@ -5,6 +5,8 @@
 #define ENGINE_INSIDE_H
 
 #include "engine.h"
+/* A sleep costs a system call for all cpus; with 8, each 80th task made one. */
+#define ULOCK_SPINS	32
 #include "lock.h"
 #include "uscope.h"
 
@@ -89,6 +91,7 @@ struct level {
 
 enum { NONE, MAKING, OPEN, CLOSING, STOPPING, LEAVING, ENDED };
 
+#define TOGETHER 32			/* tasks under one lock, at most */
 #define CHUNK	512			/* tasks */
 #define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
 
@@ -101,6 +104,7 @@ struct engine {
 	int            e_hosts;
 	int            e_limit;		/* runners */
 	long           e_tasks;		/* limit of queued tasks */
+	long           e_spare;		/* told of room if so many are free */
 	size_t         e_amount;	/* limit of bytes; 0: none */
 	enum engine_policy e_policy;
 	int            e_paused;
@@ -212,7 +216,8 @@ HIDDEN void engine_slots_end(void);
 HIDDEN void engine_finish_outside(struct task *t, int result);
 
 /* Ends t: tells all that wait for it. Caller holds the lock. */
-HIDDEN void engine_finish(struct task *t, int result, struct tell *l);
+HIDDEN void engine_finish(struct task *t, int result, utime_ns now,
+			  struct tell *l);
 
 /*
  * queue.c: takes the next task out of the queue, which makes room. NULL: there

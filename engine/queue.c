@@ -14,9 +14,15 @@
  *
  * LIMITS
  *
- * A caller beyond a limit waits in e_room. While there is room, and callers
- * wait, the first of them was told, or comes: each caller that leaves e_room,
- * with a place or with an error, tells the next. New callers stand behind them.
+ * A caller beyond a limit waits in e_room. If e_spare places are free, and
+ * callers wait, the first of them was told, or comes: each caller that has been
+ * in e_room, and has places for all its jobs or an error, tells the next. New
+ * callers stand behind them.
+ *
+ * e_spare is an eighth of the limit, so that not each task costs a wake and a
+ * sleep. Fewer places may stay free as long as running tasks last, and perhaps
+ * these wait for the caller. So the first in e_room looks by itself, too: after
+ * NAP, and each time twice as long.
  *
  * REJECTED
  *
@@ -38,7 +44,7 @@ UPREEMPT_NEVER;
 
 #define e engine_all		/* in this file */
 #define FAIR		(ENGINE_BOUND / ENGINE_LEVELS)
-#define TOGETHER	32		/* jobs queued under one lock */
+#define NAP		UTIME_MS
 #define LOOK		32		/* tasks that a helper passes over */
 
 /* Levels. */
@@ -132,7 +138,7 @@ struct task *engine_dequeue(bool host, struct tell *l)
 		return NULL;
 	level_out(t);
 	count_queued(-1);
-	if (e.e_room != NULL)
+	if (e.e_room != NULL && e.e_tasks - e.e_queued >= e.e_spare)
 		(void)engine_claim_first(&e.e_room, 0, l);
 	return t;
 }
@@ -183,7 +189,8 @@ static int admit(const struct engine_job *j, bool mine)
 	return 0;
 }
 
-static void fill(struct task *t, const struct engine_job *j, void *copy)
+static void fill(struct task *t, const struct engine_job *j, void *copy,
+		 utime_ns now)
 {
 	struct batch *b = engine_batch_find(j->j_batch);
 	size_t length = j->j_name != NULL ? strlen(j->j_name) : 0;
@@ -199,7 +206,7 @@ static void fill(struct task *t, const struct engine_job *j, void *copy)
 	t->t_ending = false;
 	t->t_runner = NULL;
 	t->t_pins   = NULL;
-	t->t_time   = unow();
+	t->t_time   = now;
 	length = length < ENGINE_NAME ? length : ENGINE_NAME - 1;
 	memcpy(t->t_name, j->j_name != NULL ? j->j_name : "", length);
 	t->t_name[length] = '\0';
@@ -207,18 +214,28 @@ static void fill(struct task *t, const struct engine_job *j, void *copy)
 		b->b_tasks++;
 }
 
+/* A call that queues jobs. */
+struct call {
+	utime_ns    c_until;
+	utime_ns    c_now;		/* nearly */
+	utime_ns    c_nap;
+	bool        c_waited;		/* tells the next in e_room, in the end */
+	bool        c_first;		/* no caller in e_room is before it */
+	struct tell c_tell;
+};
+
 /*
  * Queues j, in a free slot. 0, -ENOMEM: nothing has changed. Caller holds the
  * lock.
  */
 static int put(const struct engine_job *j, void *copy, engine_id *id,
-	       struct tell *l)
+	       struct call *c)
 {
 	struct task *t = e.e_free;
 	int rc;
 
 	count_queued(1);
-	rc = engine_send_for(l);
+	rc = engine_send_for(&c->c_tell);
 	if (rc != 0) {
 		count_queued(-1);
 		return rc;
@@ -226,7 +243,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	e.e_free = t->t_next;
 	level_add(t, j->j_priority);
 	t->t_turn++;
-	fill(t, j, copy);
+	fill(t, j, copy, c->c_now);
 	e.e_submitted++;
 	e.e_alive++;
 	e.e_bytes += t->t_bytes;
@@ -235,20 +252,35 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	return 0;
 }
 
-/* Waits until j may be queued. 0: the caller is the first. */
-static int room_wait(const struct engine_job *j, bool first, utime_ns until)
+/* Returns when a caller that waits for room looks again. Caller holds the lock. */
+static utime_ns look_again(struct call *c)
+{
+	utime_ns look;
+
+	if (e.e_spare == 1 || (e.e_room != NULL && !c->c_first))
+		return c->c_until;
+	look = uafter(c->c_nap);
+	c->c_nap *= 2;
+	return look < c->c_until ? look : c->c_until;
+}
+
+/* Waits until j may be queued, or it is time to look. 0: the caller is first. */
+static int room_wait(const struct engine_job *j, struct call *c)
 {
 	struct waiter *a;
+	utime_ns look;
 	int rc;
 
+	c->c_waited = true;
 	USCHED_RACE(76);
-	a = engine_waiter(true, until, &rc);
+	a = engine_waiter(true, c->c_until, &rc);
 	if (a == NULL)
 		return rc;
 	rc = engine_enter();
-	if (rc == 0 && admit(j, first) == -EAGAIN) {
-		(void)engine_wait_in(&e.e_room, a, first, until, &rc);
-		return rc;
+	if (rc == 0 && admit(j, c->c_first) == -EAGAIN) {
+		look = look_again(c);
+		(void)engine_wait_in(&e.e_room, a, c->c_first, look, &rc);
+		return rc == -ETIMEDOUT && look < c->c_until ? 0 : rc;
 	}
 	if (rc == 0)
 		engine_leave();
@@ -270,56 +302,55 @@ static int copy_arg(const struct engine_job *j, void **copy)
 
 /* Queues j, or waits for room. Caller holds the lock, put meanwhile. */
 static int submit(const struct engine_job *j, void *copy, engine_id *id,
-		  utime_ns until, struct tell *l)
+		  struct call *c)
 {
-	bool first = false, waited = false;
 	int rc;
 
+	c->c_nap = NAP;
 	for (;;) {
-		rc = admit(j, first);
+		rc = admit(j, c->c_first);
 		if (rc == 0 && e.e_free == NULL) {
 			rc = engine_slots_more();
 			if (rc == 0)
 				continue;
 		} else if (rc == 0)
-			rc = put(j, copy, id, l);
-		if (rc != -EAGAIN || until == UNOW)
-			break;
-		engine_tell(l);
-		waited = true;
-		rc = room_wait(j, first, until);
+			rc = put(j, copy, id, c);
+		if (rc != -EAGAIN || c->c_until == UNOW)
+			return rc;
+		engine_tell(&c->c_tell);
+		rc = room_wait(j, c);
+		c->c_now = unow();
 		engine_relock();
 		if (rc != 0)
-			break;
-		first = true;
+			return rc;
+		c->c_first = true;
 	}
-	if (waited && e.e_room != NULL)
-		(void)engine_claim_first(&e.e_room, 0, l);
-	return rc;
 }
 
-/* Queues jobs. Returns how many; sets *rc. Caller holds no lock. */
+/* Queues jobs. Returns how many; sets *rc. Caller holds the lock, which is put. */
 static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
-		      utime_ns until, int *rc)
+		      struct call *c, int *rc)
 {
-	struct tell l = { NULL };
 	void *copy = NULL;
 	int n;
 
 	for (n = 0; n < nr; n++) {
 		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
-			engine_tell(&l);
+			engine_tell(&c->c_tell);
 			*rc = copy_arg(&j[n], &copy);
+			c->c_now = unow();
 			engine_relock();
 		}
 		if (*rc == 0)
 			*rc = submit(&j[n], copy, ids != NULL ? &ids[n] : NULL,
-				     until, &l);
+				     c);
 		if (*rc != 0)
 			break;
 		copy = NULL;
 	}
-	engine_tell(&l);
+	if (c->c_waited && e.e_room != NULL)
+		(void)engine_claim_first(&e.e_room, 0, &c->c_tell);
+	engine_tell(&c->c_tell);
 	free(copy);
 	return n;
 }
@@ -327,6 +358,7 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until)
 {
+	struct call c = { .c_until = until, .c_now = unow() };
 	int i, n, rc = j == NULL || nr < 1 || until < 0 ? -EINVAL : 0;
 
 	for (i = 0; rc == 0 && i < nr; i++)
@@ -335,7 +367,7 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		rc = engine_enter();
 	if (rc != 0)
 		return rc;
-	n = submit_all(j, nr, ids, until, &rc);
+	n = submit_all(j, nr, ids, &c, &rc);
 	return n > 0 ? n : rc;
 }
 
@@ -369,14 +401,17 @@ int engine_set_priority(engine_id id, int priority)
 
 void engine_cancel_queued(struct task *t, struct tell *l)
 {
+	utime_ns now;
+
 	level_out(t);
 	count_queued(-1);
 	t->t_ending = true;
 	engine_tell(l);
 	engine_finish_outside(t, -ECANCELED);
+	now = unow();
 	engine_relock();
 	e.e_canceled++;
-	engine_finish(t, -ECANCELED, l);
+	engine_finish(t, -ECANCELED, now, l);
 	if (e.e_room != NULL)
 		(void)engine_claim_first(&e.e_room, 0, l);
 }

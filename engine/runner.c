@@ -244,7 +244,7 @@ void engine_begin(struct task *t, struct runner *r)
 }
 
 /* Counts the end of the task of r, of a worker or a helper. */
-static void count(struct runner *r, int result, struct tell *l)
+static void count(struct runner *r, int result, utime_ns now, struct tell *l)
 {
 	struct worker *k = engine_worker_of(r);
 	struct task *t = r->r_task;
@@ -252,12 +252,12 @@ static void count(struct runner *r, int result, struct tell *l)
 	e.e_completed++;
 	e.e_failed += result < 0;
 	r->r_task = NULL;
-	engine_finish(t, result, l);
-	r->r_begun = t->t_time;			/* of the next, nearly */
+	engine_finish(t, result, now, l);
+	r->r_begun = now;			/* of the next, nearly */
 	if (k == NULL)
 		return;
 	k->k_completed++;
-	k->k_last = t->t_time;
+	k->k_last = now;
 }
 
 /* Runs the task of r. Caller holds no lock. */
@@ -272,12 +272,14 @@ static int call(struct runner *r)
 
 void engine_run(struct runner *r, struct tell *l)
 {
+	utime_ns now;
 	int result;
 
 	engine_tell(l);
 	result = call(r);
+	now = unow();			/* no clock is read under the lock */
 	engine_relock();
-	count(r, result, l);
+	count(r, result, now, l);
 	engine_is_gone(r);
 }
 

@@ -94,10 +94,8 @@ void engine_finish_outside(struct task *t, int result)
 	engine_bus_drop(t);
 }
 
-void engine_finish(struct task *t, int result, struct tell *l)
+void engine_finish(struct task *t, int result, utime_ns now, struct tell *l)
 {
-	utime_ns now = unow();
-
 	e.e_latency += (double)(now - t->t_time);
 	e.e_alive--;
 	e.e_bytes -= t->t_bytes;

@@ -48,7 +48,7 @@ layer() {
 upwards() {
 	while read -r file; do
 		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*|bench/http/*|bench/mpi/*)	continue ;;
+		bench/peers/*|bench/waits/*|bench/io/*|bench/http/*|bench/mpi/*|bench/engine/*)	continue ;;
 		bench/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch]|steal/*.[ch]|extra/*.[ch]|wrap/*.[ch]|engine/*.[ch]|mpi/*.[ch])	;;
 		*/*)		continue ;;
 		*.[ch])		;;

@@ -357,6 +357,44 @@ static void limits(void)
 	finish();
 }
 
+/* A single place is free, while a task waits for what is queued there. */
+static int holds(void *arg)
+{
+	while (get(arg) == 0)
+		check_yield();
+	return 0;
+}
+
+static void *resumes(void *arg)
+{
+	CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
+	CHECK(engine_resume(ENGINE_START) == 0);
+	return arg;
+}
+
+static void last_place(void)
+{
+	struct engine_job j = { .j_f = holds, .j_flags = ENGINE_DETACHED };
+	pthread_t native;
+	long over = 0;
+	int i;
+
+	doing("last_place");
+	begin((struct engine_config){ .c_workers = 1, .c_tasks = 64,
+				      .c_policy = ENGINE_FIFO });
+	set(&calls, 0);
+	CHECK(engine_pause(ENGINE_START) == 0);
+	j.j_arg = &over;
+	for (i = 0; i < 64; i++, j.j_f = count)
+		CHECK(engine_spawn(&j, NULL, UNOW) == 0);
+	CHECK(pthread_create(&native, NULL, resumes, NULL) == 0);
+	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
+	set(&over, 1);
+	CHECK(pthread_join(native, NULL) == 0);
+	CHECK(engine_wait_all(UNEVER) == 0 && get(&calls) == 64);
+	finish();
+}
+
 /* Cancelled in the queue: never runs. Asked to stop: its wait ends. */
 static int stops(void *arg)
 {
@@ -737,6 +775,7 @@ int main(int argc, char **argv)
 			starves(round, c);
 		copies();
 		limits();
+		last_place();
 		cancels();
 		batches();
 		helps();

@@ -1,0 +1,3 @@
+module usched/bench/engine
+
+go 1.23

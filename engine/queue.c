@@ -216,6 +216,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	t->t_turn++;
 	fill(t, j, copy);
 	e.e_submitted++;
+	e.e_from = engine_cpu();
 	e.e_alive++;
 	e.e_bytes += t->t_bytes;
 	if (id != NULL)

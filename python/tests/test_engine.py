@@ -149,6 +149,62 @@ class Waits(WithEngine):
             return self.engine.c_spawn(C.nap, (20, None))
         self.assertEqual(asyncio.run(main()).result(PATIENCE), 20)
 
+    def test_loops_that_do_not_run(self):
+        """Threads wait for futures of a loop that has stopped, or that is
+        closed, or in which they run; callbacks are called."""
+        def waited(futures):
+            told = []
+            for future in futures:
+                future.add_done_callback(told.append)
+            done, left = concurrent.futures.wait(futures, PATIENCE)
+            self.assertEqual((len(done), len(left)), (3, 0))
+            self.assertEqual(set(told), done)
+            return [future.result(0) for future in futures]
+
+        async def main():
+            return [self.engine.c_spawn(C.nap, (n, None))
+                    for n in (20, 5, 30)]
+
+        async def blocks():
+            return waited(await main())
+        loop = asyncio.new_event_loop()
+        self.assertEqual(waited(loop.run_until_complete(main())), [20, 5, 30])
+        self.assertEqual(loop.run_until_complete(blocks()), [20, 5, 30])
+        loop.close()
+        self.assertEqual(asyncio.run(blocks()), [20, 5, 30])
+        futures = asyncio.run(main())
+        asyncio.run(blocks())               # forgets the closed loop
+        self.assertEqual(waited(futures), [20, 5, 30])
+        with self.assertRaises(TimeoutError if sys.version_info >= (3, 11)
+                               else concurrent.futures.TimeoutError):
+            asyncio.run(main())[2].result(0)
+
+    def test_short_calls_let_others_run(self):
+        """Awaits of calls that have ended do not keep off other coroutines."""
+        async def spawns():
+            for n in range(2000):
+                self.assertEqual(await self.engine.c_spawn(C.add, (n, 1)),
+                                 n + 1)
+            turns.append(None)
+
+        async def main():
+            task = asyncio.ensure_future(spawns())
+            while not task.done():
+                turns.append(1)
+                await asyncio.sleep(0)
+            await task
+        turns = []
+        asyncio.run(main())
+        self.assertGreaterEqual(turns.index(None), 2000 // 32)
+
+        async def cancelled():
+            task = asyncio.ensure_future(spawns())
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        asyncio.run(cancelled())
+
     def test_concurrent_futures(self):
         futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(50)]
         done, left = concurrent.futures.wait(futures, PATIENCE)
@@ -213,6 +269,35 @@ class Limits(WithEngine):
         self.engine.resume()
         self.assertEqual([f.result(PATIENCE) for f in futures],
                          list(range(10)))
+
+    def test_room(self):
+        async def spawns(n):
+            while True:
+                try:
+                    return await self.engine.c_spawn(C.nap, (n % 3, None))
+                except EngineFull:
+                    await self.engine.room()
+
+        async def main():
+            self.assertEqual(await asyncio.gather(*map(spawns, range(100))),
+                             [n % 3 for n in range(100)])
+            self.engine.pause("start")
+            futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(10)]
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(self.engine.room(), 0.02)
+            waits = asyncio.ensure_future(self.engine.room())
+            await asyncio.sleep(0)
+            self.engine.resume()
+            await waits
+            await asyncio.gather(*futures)
+            self.engine.pause("start")
+            futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(10)]
+            waits = asyncio.ensure_future(self.engine.room())
+            await asyncio.sleep(0)
+            self.engine.shutdown(PATIENCE)
+            with self.assertRaises(EngineClosed):
+                await waits
+        asyncio.run(main())
 
     def test_bus(self):
         engine = self.engine

@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+from asyncio import _get_running_loop
 from concurrent.futures import CancelledError
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
                                       PENDING)
@@ -59,26 +60,34 @@ class Future(concurrent.futures.Future):
     task_id: Any = None             # int; a text for coroutines
     _ids: bytes = b""               # of a batch
     _port: _Port | None = None
+    _result: Any = None
+    _exception: Any = None
+    _awaited: list[asyncio.Future] | None = None
+    _made: threading.Condition | None = None
+    _told: list[Any] | None = None  # waiters of concurrent.futures
 
     def __init__(self, engine: Engine, name: str) -> None:
         # Not the base's: it makes a condition.
         self._state = PENDING
-        self._result = None
-        self._exception = None
-        self._waiters = []
         self._done_callbacks = []
-        self._awaited: list[asyncio.Future] = []
         self._engine = engine
         self.task_name = name
 
     @property
     def _condition(self) -> threading.Condition:
-        condition = self.__dict__.get("_made")
-        if condition is None:
+        if self._made is None:
             with _lock:
-                condition = self.__dict__.setdefault("_made",
-                                                     threading.Condition())
-        return condition
+                if self._made is None:
+                    self._made = threading.Condition()
+        return self._made
+
+    @property
+    def _waiters(self) -> list[Any]:    # type: ignore[override]
+        """Used by wait() and its like, with the condition, for their own."""
+        if self._told is None:
+            self._told = []
+            self._thread_waits()
+        return self._told
 
     def __repr__(self) -> str:
         state = self._state.lower()
@@ -100,11 +109,11 @@ class Future(concurrent.futures.Future):
             self._result = value
             self._exception = error
             self._state = state
-            condition = self.__dict__.get("_made")
+            condition = self._made
             awaited = self._awaited
         if condition is not None:
             with condition:
-                for waiter in self._waiters:
+                for waiter in self._told or ():
                     if state != FINISHED:
                         waiter.add_cancelled(self)
                     elif error is not None:
@@ -112,7 +121,7 @@ class Future(concurrent.futures.Future):
                     else:
                         waiter.add_result(self)
                 condition.notify_all()
-        for mine in awaited:
+        for mine in awaited or ():
             _wake(mine)
         if self._done_callbacks:
             self._invoke_callbacks()
@@ -130,13 +139,12 @@ class Future(concurrent.futures.Future):
 
     # Waits
 
-    def _help_loop(self, timeout: float | None) -> None:
-        """Takes ends itself, if its own event loop cannot, since it waits."""
-        port = self._port
+    def _thread_waits(self) -> None:
+        """Sees to it that an end is told, even if no event loop runs."""
         if self._engine._forked:
             raise _closed("the process has forked: its tasks run in the parent")
-        if port is not None and self._state == PENDING:
-            port.wait_for(self, timeout)
+        if self._port is not None and self._state == PENDING:
+            self._engine._thread_waits(self._port)
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits up to timeout seconds, and returns what the function returned.
@@ -144,13 +152,13 @@ class Future(concurrent.futures.Future):
         Raises TaskError if that was an error, CancelledError, TimeoutError.
         """
         if self._state == PENDING:
-            self._help_loop(timeout)
+            self._thread_waits()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
         """Waits up to timeout seconds, and returns the exception, or None."""
         if self._state == PENDING:
-            self._help_loop(timeout)
+            self._thread_waits()
         return super().exception(timeout)
 
     def running(self) -> bool:
@@ -162,15 +170,18 @@ class Future(concurrent.futures.Future):
         except (LookupError, RuntimeError):
             return False
 
+    def add_done_callback(self, fn: Any) -> None:
+        """Calls fn(future) after the end, or now: in the event loop where the
+        call was made, or in another thread."""
+        if self._state == PENDING and self._port is not None and \
+                self._port.loop is not _get_running_loop():
+            self._thread_waits()
+        super().add_done_callback(fn)
+
     def __await__(self) -> Generator[Any, None, Any]:
-        mine = asyncio.get_running_loop().create_future()
-        with _lock:
-            pending = self._state == PENDING
-            if pending:
-                self._awaited.append(mine)
-        if pending:
+        if self._state == PENDING:
             try:
-                yield from mine
+                yield from self._end()
             except asyncio.CancelledError:
                 self.cancel()
                 raise
@@ -179,6 +190,25 @@ class Future(concurrent.futures.Future):
         if self._exception is not None:
             raise self._exception
         return self._result
+
+    def _end(self) -> Generator[Any, None, None]:
+        """Waits for the end. A short call may have ended already, without the
+        loop: then the loop need not go round."""
+        loop = asyncio.get_running_loop()
+        port = self._port
+        if port is not None and port.loop is loop:
+            if not port.look():
+                yield
+            if self._state != PENDING:
+                return
+        mine = loop.create_future()
+        with _lock:
+            if self._state != PENDING:
+                return
+            if self._awaited is None:
+                self._awaited = []
+            self._awaited.append(mine)
+        yield from mine
 
     # Cancellation
 
@@ -218,7 +248,7 @@ def _set(mine: asyncio.Future) -> None:
 def _wake(mine: asyncio.Future) -> None:
     """Wakes a coroutine that awaits, in its own loop."""
     loop = mine.get_loop()
-    if asyncio._get_running_loop() is loop:
+    if _get_running_loop() is loop:
         _set(mine)
         return
     try:

@@ -179,6 +179,58 @@ class Waits(WithEngine):
                                else concurrent.futures.TimeoutError):
             asyncio.run(main())[2].result(0)
 
+    def test_functions_of_asyncio(self):
+        """asyncio waits for futures, whether they have ended or not."""
+        async def futures(ended):
+            spawn = self.engine.c_spawn
+            made = [spawn(C.nap, (1, None)), spawn(C.add, (-5, 0)),
+                    spawn(C.add, (3, 0))]
+            while ended and not all(future.done() for future in made):
+                await asyncio.sleep(0.001)
+            return made
+
+        async def cancelled():
+            self.engine.pause("start")
+            future = self.engine.c_spawn(C.add, (1, 1))
+            self.engine.resume()
+            return [future] if future.cancel() else []
+
+        async def main(ended):
+            error = TaskError(5, "add")
+            made = await futures(ended) + await cancelled()
+            values = await asyncio.gather(*made, return_exceptions=True)
+            self.assertEqual(list(map(str, values[:3])), ["1", str(error), "3"])
+            self.assertIsInstance((values + [asyncio.CancelledError()])[3],
+                                  asyncio.CancelledError)
+            with self.assertRaises(TaskError):
+                await asyncio.gather(*await futures(ended))
+            self.assertEqual(await asyncio.shield((await futures(ended))[0]),
+                             1)
+            self.assertEqual(await asyncio.wait_for(
+                (await futures(ended))[2], PATIENCE), 3)
+            told = []
+            for future in asyncio.as_completed(await futures(ended)):
+                try:
+                    told.append(await future)
+                except TaskError:
+                    told.append(-5)
+            self.assertEqual(sorted(told), [-5, 1, 3])
+            made = await futures(ended)
+            tasks = [asyncio.ensure_future(future) for future in made]
+            self.assertEqual((await asyncio.wait(tasks, timeout=PATIENCE))[1],
+                             set())
+            self.assertEqual([task.exception() is None for task in tasks],
+                             [True, False, True])
+            flag = bytearray(1)             # a function that does not stop
+            future = self.engine.c_spawn(C.until, (flag,))
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(future, 0.01)
+            self.assertFalse(future.done())
+            flag[0] = 1
+            self.assertEqual(await future, 1)
+        for ended in (False, True):
+            asyncio.run(main(ended))
+
     def test_short_calls_let_others_run(self):
         """Awaits of calls that have ended do not keep off other coroutines."""
         async def spawns():

@@ -153,13 +153,25 @@ class Future(concurrent.futures.Future):
         """
         if self._state == PENDING:
             self._thread_waits()
+        elif self._state == FINISHED and self._exception is None:
+            return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
         """Waits up to timeout seconds, and returns the exception, or None."""
         if self._state == PENDING:
             self._thread_waits()
+        elif self._state == FINISHED:
+            return self._exception
         return super().exception(timeout)
+
+    def done(self) -> bool:
+        """Returns whether it has ended."""
+        return self._state != PENDING
+
+    def cancelled(self) -> bool:
+        """Returns whether it was cancelled."""
+        return self._state == CANCELLED_AND_NOTIFIED
 
     def running(self) -> bool:
         """Returns whether the task has begun, and not ended."""
@@ -170,13 +182,46 @@ class Future(concurrent.futures.Future):
         except (LookupError, RuntimeError):
             return False
 
-    def add_done_callback(self, fn: Any) -> None:
-        """Calls fn(future) after the end, or now: in the event loop where the
-        call was made, or in another thread."""
-        if self._state == PENDING and self._port is not None and \
-                self._port.loop is not _get_running_loop():
-            self._thread_waits()
+    def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
+        """Calls fn(future) after the end: in the event loop where the call of
+        the C function was made, or in a thread."""
+        port = self._port
+        loop = _get_running_loop()
+        if port is None or port.loop is not loop or loop is None:
+            if self._state == PENDING:
+                self._thread_waits()
+        elif self._state != PENDING:
+            loop.call_soon(fn, self, context=context)
+            return
         super().add_done_callback(fn)
+
+    @property
+    def _asyncio_future_blocking(self) -> bool | None:
+        """asyncio takes a future for its own if this is False.
+
+        It may do so after the end, in the loop where the call was made: then
+        gather() and its like need no asyncio.Task. Before the end it must not,
+        since asyncio expects that cancel() ends a future at once.
+        """
+        port = self._port
+        if port is None or port.loop is None or \
+                port.loop is not _get_running_loop():
+            return None
+        if self._state == PENDING:
+            port.look()
+        return False if self._state == FINISHED else None
+
+    def get_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Returns the event loop where the call was made, or None."""
+        return self._port.loop if self._port is not None else None
+
+    def remove_done_callback(self, fn: Any) -> int:
+        """For asyncio. Returns how many it has removed."""
+        with self._condition:
+            left = [old for old in self._done_callbacks if old != fn]
+            removed = len(self._done_callbacks) - len(left)
+            self._done_callbacks[:] = left
+        return removed
 
     def __await__(self) -> Generator[Any, None, Any]:
         if self._state == PENDING:
@@ -212,8 +257,8 @@ class Future(concurrent.futures.Future):
 
     # Cancellation
 
-    def cancel(self) -> bool:
-        """Cancels a queued task, and returns True.
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancels a queued task, and returns True. msg is for asyncio.
 
         A task that runs is asked to stop, and False is returned: its waits end,
         and engine_stopping() is true. A C function that does neither goes on.

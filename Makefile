@@ -300,5 +300,5 @@ uninstall:
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
-		bench/http/*/ test/attack/; do \
+		bench/http/*/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

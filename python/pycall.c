@@ -27,7 +27,8 @@
  *	if o_told was false. take() reads, clears o_told, and then empties the
  *	list. take_quietly() only empties the list: the descriptor stays readable
  *	for nothing, and pushers write no more. So a series of calls that end
- *	before their loop looks for them costs no system call.
+ *	before their loop looks for them costs no system call. take_soon() sets
+ *	o_told while it waits, and clears it before it empties the list.
  *
  * CALLS. On x86-64, AArch64 and RISC-V, integers and floating point numbers
  * are passed in registers of two kinds, counted apart. So a call with six
@@ -42,6 +43,7 @@
  */
 
 #include "pycall.h"
+#include "lock.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -55,6 +57,7 @@
 #define INTS	6
 #define FLOATS	8
 #define CHUNK	64
+#define SOON	(20 * UTIME_US)
 
 union word {
 	long long l;
@@ -980,6 +983,32 @@ static PyObject *port_take_quietly(struct port *o, PyObject *none)
 	return port_outcomes(o);
 }
 
+/* Waits a little for an end, without the GIL. */
+static void port_spin(struct port *o)
+{
+	utime_ns until = uafter(SOON);
+
+	Py_BEGIN_ALLOW_THREADS
+	while (atomic_load(&o->o_ended) == NULL && unow() < until)
+		ulock_relax();
+	Py_END_ALLOW_THREADS
+}
+
+/* Pushers write nothing meanwhile: the caller takes what they push. */
+static PyObject *port_take_soon(struct port *o, PyObject *none)
+{
+	bool told;
+
+	(void)none;
+	if (atomic_load(&o->o_ended) == NULL) {
+		told = atomic_exchange(&o->o_told, true);
+		port_spin(o);
+		if (!told)
+			atomic_store(&o->o_told, false);
+	}
+	return port_outcomes(o);
+}
+
 static PyObject *port_ready(struct port *o, PyObject *none)
 {
 	(void)none;
@@ -1000,6 +1029,8 @@ static PyMethodDef port_methods[] = {
 	  "ended." },
 	{ "take_quietly", (PyCFunction)port_take_quietly, METH_NOARGS,
 	  "Does so, and leaves the descriptor as it is." },
+	{ "take_soon", (PyCFunction)port_take_soon, METH_NOARGS,
+	  "Does so, and waits 20 microseconds for an end, if there is none." },
 	{ "ready", (PyCFunction)port_ready, METH_NOARGS,
 	  "Returns whether calls have ended, and were not taken." },
 	{ "calls", (PyCFunction)port_calls, METH_NOARGS,

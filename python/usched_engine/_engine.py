@@ -86,6 +86,11 @@ class _Port:
                 self.tell(self.port.take_quietly())
         return True
 
+    def wait(self) -> None:
+        """Waits a little for an end, for a thread that has to wait anyway."""
+        with self.lock:
+            self.tell(self.port.take_soon())
+
     def detach(self) -> None:
         """Takes the descriptor out of the loop. Any thread."""
         if self.loop is None or self.loop.is_closed():
@@ -133,10 +138,14 @@ class _Collector:
     def adopt(self, port: _Port) -> None:
         """Tells futures of a port, too. Caller holds the engine's lock."""
         port.collected = True
-        self.ports = [old for old in self.ports
-                      if old.loop is None or not old.loop.is_closed() or
-                      old.port.calls()] + [port]
+        self.ports = self.ports + [port]
         self.wake()
+
+    def forget(self) -> None:
+        """Forgets ports that have no use. Caller holds the engine's lock."""
+        self.ports = [port for port in self.ports
+                      if port.loop is None or not port.loop.is_closed() or
+                      port.port.calls()]
 
     def stop(self) -> None:
         self.stopping = True
@@ -437,9 +446,10 @@ class Engine:
             for old in [old for old in self._ports
                         if old is not None and old.is_closed()]:
                 closed = self._ports.pop(old)
-                closed.drain()
                 if closed.port.calls() and not closed.collected:
                     self._collect().adopt(closed)
+            if self._collector is not None:
+                self._collector.forget()
             if loop in self._ports:
                 return self._ports[loop]
             if loop is None:
@@ -458,12 +468,10 @@ class Engine:
 
     def _thread_waits(self, port: _Port) -> None:
         """Called as a thread is about to wait for a future of a port."""
-        if self._forked:
-            self._check()
         if port.collected:
             return
         with self._lock:
-            if self._open and not port.collected:
+            if _current is self and not port.collected:
                 self._collect().adopt(port)
 
     def _submit(self, function: Any, args: Any, many: bool, priority: int,

@@ -139,11 +139,16 @@ class Future(concurrent.futures.Future):
 
     # Waits
 
-    def _thread_waits(self) -> None:
-        """Sees to it that an end is told, even if no event loop runs."""
+    def _thread_waits(self, timeout: float | None = 0) -> None:
+        """Lets an end be told, even if no event loop runs. With a timeout
+        other than 0, waits a little."""
         if self._engine._forked:
             raise _closed("the process has forked: its tasks run in the parent")
-        if self._port is not None and self._state == PENDING:
+        if self._port is None:
+            return
+        if timeout != 0:
+            self._port.wait()
+        if self._state == PENDING:
             self._engine._thread_waits(self._port)
 
     def result(self, timeout: float | None = None) -> Any:
@@ -152,16 +157,16 @@ class Future(concurrent.futures.Future):
         Raises TaskError if that was an error, CancelledError, TimeoutError.
         """
         if self._state == PENDING:
-            self._thread_waits()
-        elif self._state == FINISHED and self._exception is None:
+            self._thread_waits(timeout)
+        if self._state == FINISHED and self._exception is None:
             return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
         """Waits up to timeout seconds, and returns the exception, or None."""
         if self._state == PENDING:
-            self._thread_waits()
-        elif self._state == FINISHED:
+            self._thread_waits(timeout)
+        if self._state == FINISHED:
             return self._exception
         return super().exception(timeout)
 

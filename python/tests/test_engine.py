@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 from usched_engine import (Engine, EngineClosed, EngineFull, TaskError,
@@ -178,6 +179,27 @@ class Waits(WithEngine):
         with self.assertRaises(TimeoutError if sys.version_info >= (3, 11)
                                else concurrent.futures.TimeoutError):
             asyncio.run(main())[2].result(0)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/fd"), "no /proc")
+    def test_loops_leave_no_descriptors(self):
+        async def main():
+            return [self.engine.c_spawn(C.nap, (n, None)) for n in range(3)]
+
+        def descriptors():
+            self.engine.wait_all(PATIENCE)
+            asyncio.run(main())
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+        concurrent.futures.wait(asyncio.run(main()))
+        before = descriptors()
+        for n in range(60):
+            futures = asyncio.run(main())
+            if n % 3 == 0:
+                concurrent.futures.wait(futures)
+        until = time.monotonic() + PATIENCE     # for the collector
+        while descriptors() > before + 5 and time.monotonic() < until:
+            pass
+        self.assertLess(time.monotonic(), until)
 
     def test_functions_of_asyncio(self):
         """asyncio waits for futures, whether they have ended or not."""

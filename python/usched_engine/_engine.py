@@ -143,9 +143,12 @@ class _Collector:
 
     def forget(self) -> None:
         """Forgets ports that have no use. Caller holds the engine's lock."""
-        self.ports = [port for port in self.ports
-                      if port.loop is None or not port.loop.is_closed() or
-                      port.port.calls()]
+        kept = [port for port in self.ports
+                if port.loop is None or not port.loop.is_closed() or
+                port.port.calls()]
+        if len(kept) != len(self.ports):
+            self.ports = kept
+            self.wake()                 # run() refers to the old list
 
     def stop(self) -> None:
         self.stopping = True

@@ -312,7 +312,7 @@ static int workers_start(const struct engine_config *c)
 		return rc;
 	rc = c->c_stack != 0 ? ws_stack_size(c->c_stack) : 0;
 	if (rc == 0)
-		rc = ws_pinning(0);		/* the program has cpus, too */
+		rc = ws_pinning(0);		/* the program needs a cpu, too */
 	ws_hold();
 	if (rc == 0)
 		rc = ws_start();

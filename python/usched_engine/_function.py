@@ -81,7 +81,12 @@ def _from_numba(function: Any) -> CFunction:
 
 _KINDS = {"double": "d", "float": "f", "void": "v", "long": "l",
           "longlong": "l", "ssize_t": "l", "Py_ssize_t": "l", "int64_t": "l",
-          "size_t": "l", "ptrdiff_t": "l", "intptr_t": "l"}
+          "uint64_t": "l", "size_t": "l", "ptrdiff_t": "l", "intptr_t": "l",
+          "uintptr_t": "l", "npy_intp": "l", "utime_ns": "l",
+          "engine_id": "l"}
+# What no register of integers or doubles brings whole.
+_REFUSED = re.compile(r"\b(long double|complex|_Complex|longdouble)\b")
+_SHORT = re.compile(r"\b(char|short|_?[bB]ool|u?int8_t|u?int16_t)\b")
 
 
 def _kinds_of_text(text: str) -> tuple[str, str | None]:
@@ -90,6 +95,11 @@ def _kinds_of_text(text: str) -> tuple[str, str | None]:
                      text)
     if match is None:
         return "i", None
+    if _REFUSED.search(text) or _SHORT.search(match.group(1)) and \
+            "*" not in match.group(1):
+        raise TypeError("%r is not supported: a C function takes integers, "
+                        "pointers, doubles and floats, and returns int, long, "
+                        "double, float or nothing" % text)
     kinds = ""
     for part in filter(None, match.group(2).split(",")):
         part = re.sub(r"\b(const|volatile|struct|unsigned|signed)\b", "",

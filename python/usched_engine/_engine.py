@@ -328,6 +328,9 @@ class Engine:
     There is one engine in a process at a time. As a context manager it waits
     for all tasks at the end; after an exception it cancels them.
 
+    A timeout is in seconds, and None is no limit. After shutdown(), and in a
+    child of fork(), methods raise EngineClosed.
+
     Raises TypeError and ValueError for arguments, RuntimeError if there is an
     engine, OSError or MemoryError if the system refuses.
     """
@@ -488,8 +491,10 @@ class Engine:
         An element is a tuple of arguments, or a single argument; all have the
         same kinds. The future's result is the list of results. If calls fail,
         the future raises the TaskError of the first in order. cancel() cancels
-        all calls. Else as c_spawn(); with EngineFull, the calls that fitted
-        are cancelled.
+        all calls.
+
+        Else as c_spawn(), also what it raises; with EngineFull, the calls that
+        fitted are cancelled.
         """
         tuples = [arg if type(arg) is tuple else (arg,) for arg in args]
         return self._submit(function, tuples, True, priority, name, out, block,
@@ -497,13 +502,16 @@ class Engine:
 
     def get_c_function(self, function: Any, library: Any = None,
                        **options: Any) -> CFunction:
-        """Does what usched_engine.get_c_function() does."""
+        """Does and raises what usched_engine.get_c_function() does."""
         return get_c_function(function, library, **options)
 
     def set_priority(self, task: Any, priority: int) -> None:
         """Moves a queued C task to another priority, 0 to 7.
 
-        Raises LookupError if the task has begun.
+        task        a future of c_spawn(), or its task_id; or one of
+                    c_spawn_many(): then those calls that have not begun
+
+        Raises LookupError if the task has begun; TypeError, ValueError.
         """
         self._check()
         if getattr(task, "_ids", b""):
@@ -519,7 +527,7 @@ class Engine:
         """Lends the calling thread: runs up to tasks queued C tasks.
 
         Waits up to timeout seconds for the first. The GIL is released. Returns
-        how many were run.
+        how many were run. Raises TypeError, ValueError.
         """
         self._check()
         if _count("tasks", tasks) < 1:
@@ -532,11 +540,13 @@ class Engine:
 
     def spawn(self, coroutine: Coroutine, *,
               name: str | None = None) -> Future:
-        """Runs a coroutine on the host thread with the least load.
+        """Runs a coroutine on the host thread with the least load, and returns
+        its future. name is for messages.
 
         Python code of host threads runs in parallel only without the GIL.
-        Raises TypeError if it is no coroutine, EngineFull if intake is paused,
-        EngineClosed; then the coroutine is closed.
+        Raises TypeError if it is no coroutine; EngineFull if intake is paused,
+        ValueError without gil_threads, EngineClosed: then the coroutine is
+        closed.
         """
         if not asyncio.iscoroutine(coroutine):
             raise TypeError("spawn() takes a coroutine, not %s"
@@ -551,7 +561,8 @@ class Engine:
         except BaseException:
             coroutine.close()
             raise
-        future = _CoroutineFuture(self, name or coroutine.__name__)
+        future = _CoroutineFuture(self, name or str(getattr(
+            coroutine, "__name__", "coroutine")))
         future._host = host
         with self._lock:
             self._numbers += 1
@@ -580,12 +591,14 @@ class Engine:
                         copy: bool = True) -> str:
         """Gives memory a name, and returns the name.
 
+        key     the name, which must be free
         data    a contiguous buffer; or an address, as an int, with size
         size    bytes; by default all
         copy    False: data is pinned, not copied, until it has no name and no
                 pin; then it must be writable
 
-        Raises ValueError if the name is taken, MemoryError over the limit.
+        Raises ValueError if the name is taken, MemoryError over the limit,
+        TypeError or BufferError if data is no such buffer.
         """
         self._check()
         if isinstance(data, int):
@@ -602,15 +615,15 @@ class Engine:
         return _usched.bus_push(key, data, copy)
 
     def memory_bus_get(self, key: str) -> memoryview:
-        """Returns a writable view, which pins the memory as long as it lives.
-
-        Raises KeyError.
+        """Returns a writable view of the bytes that are named key. The view
+        pins them as long as it lives. Raises KeyError if there are none.
         """
         self._check()
         return _usched.bus_get(key, False)
 
     def memory_bus_pop(self, key: str) -> memoryview:
-        """Returns a view as memory_bus_get() does, and takes the name away."""
+        """Returns a view as memory_bus_get() does, and takes the name key away.
+        Raises KeyError."""
         self._check()
         return _usched.bus_get(key, True)
 
@@ -631,14 +644,15 @@ class Engine:
         return table[what]
 
     def pause(self, what: str = "intake") -> None:
-        """Pauses: "intake": new tasks wait or are refused, others run;
-        "start": no task begins, tasks that have begun go on; "all": both."""
+        """Pauses what is named: "intake": new tasks wait or are refused, and
+        others run; "start": no task begins, and tasks that have begun go on;
+        "all": both. Raises ValueError."""
         self._check()
         _usched.pause(self._what(what), False)
         self._paused |= self._what(what)
 
     def resume(self, what: str = "all") -> None:
-        """Ends pauses, named as for pause()."""
+        """Ends pauses of what is named, as for pause(). Raises ValueError."""
         self._check()
         _usched.pause(self._what(what), True)
         self._paused &= ~self._what(what)
@@ -759,14 +773,26 @@ class Engine:
     # Seeing
 
     def get_stats(self) -> Stats:
-        """Returns counts, bytes, and the mean time from submission to end in
-        milliseconds (avg_task_latency_ms), as a dictionary."""
+        """Returns a dictionary of integers, which prints as a table.
+
+        total_tasks_submitted, tasks_completed (of these tasks_failed),
+        tasks_canceled, tasks_helped, bus_contention_count: counts since the
+        engine began. tasks_in_queue, tasks_running, the ..._threads_active and
+        ..._idle, shared_memory_names, shared_memory_pins: counts of now.
+        tasks_memory, shared_memory_used, shared_memory_available: bytes of
+        now. avg_task_latency_ms: a float, the mean milliseconds from
+        submission to end.
+        """
         self._check()
         return stats_of(_usched.stats(), self._hosts)
 
     def thread_info(self, thread_id: int | None = None) -> Any:
-        """Describes a worker, or all, as dictionaries: times in milliseconds,
-        last_active as local time, or None. Raises LookupError."""
+        """Describes the worker thread_id, from 0, as a dictionary; or all, as
+        a list: C workers first.
+
+        cpu_time_ms and idle_time_ms are milliseconds, last_active is local
+        time as text, or None. Raises LookupError if there is no such worker.
+        """
         self._check()
         if thread_id is not None:
             return thread_of(_usched.thread(_count("thread_id", thread_id)))

@@ -74,9 +74,9 @@ def _from_ctypes(function: Any) -> CFunction:
 
 def _from_numba(function: Any) -> CFunction:
     made = _from_ctypes(function.ctypes)
-    return CFunction(getattr(function, "__name__", None) or
-                     getattr(function, "native_name", "cfunc"), made.address,
-                     made.result, made.arguments, function)
+    name = getattr(function, "__name__", None) or \
+        getattr(function, "native_name", None) or "cfunc"
+    return CFunction(name, made.address, made.result, made.arguments, function)
 
 
 _KINDS = {"double": "d", "float": "f", "void": "v", "long": "l",
@@ -121,7 +121,7 @@ def _from_capsule(capsule: Any) -> CFunction:
 
 
 def _ffi() -> Any:
-    import _cffi_backend
+    import _cffi_backend                # type: ignore
     return _cffi_backend
 
 
@@ -161,7 +161,7 @@ def _from_cffi(function: Any) -> CFunction:
 def _load(library: Any) -> Any:
     _share_symbols()
     if isinstance(library, (str, bytes, os.PathLike)):
-        return ctypes.CDLL(os.fspath(library))
+        return ctypes.CDLL(os.fsdecode(library))
     return library
 
 

@@ -62,17 +62,17 @@ class Future(concurrent.futures.Future):
 
     def __init__(self, engine: Engine, name: str) -> None:
         # Not the base's: it makes a condition.
-        self._state = PENDING
-        self._result = None
-        self._exception = None
-        self._waiters = []
-        self._done_callbacks = []
+        self._state: str = PENDING
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
         self._awaited: list[asyncio.Future] = []
         self._engine = engine
         self.task_name = name
 
     @property
-    def _condition(self) -> threading.Condition:
+    def _condition(self) -> threading.Condition:    # type: ignore
         condition = self.__dict__.get("_made")
         if condition is None:
             with _lock:
@@ -115,7 +115,7 @@ class Future(concurrent.futures.Future):
         for mine in awaited:
             _wake(mine)
         if self._done_callbacks:
-            self._invoke_callbacks()
+            self._invoke_callbacks()    # type: ignore[attr-defined]
         return True
 
     def _ended(self, value: Any, error: int, index: int) -> None:
@@ -148,7 +148,10 @@ class Future(concurrent.futures.Future):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
-        """Waits up to timeout seconds, and returns the exception, or None."""
+        """Waits up to timeout seconds, and returns the exception, or None.
+
+        Raises CancelledError, TimeoutError.
+        """
         if self._state == PENDING:
             self._help_loop(timeout)
         return super().exception(timeout)
@@ -199,9 +202,10 @@ class Future(concurrent.futures.Future):
         return True
 
     def set_result(self, result: Any) -> None:
+        """Raises InvalidStateError: result and exception are the engine's."""
         raise concurrent.futures.InvalidStateError("only the engine sets it")
 
-    set_exception = set_result
+    set_exception = set_result              # type: ignore[assignment]
     set_running_or_notify_cancel = None     # type: ignore[assignment]
 
 

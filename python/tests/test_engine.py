@@ -52,7 +52,7 @@ class Calls(WithEngine):
         try:
             import numpy
         except ImportError:
-            self.skipTest("no numpy")
+            self.skipTest("no numpy (package python3-numpy)")
         data = numpy.arange(1001.0)
         self.assertEqual(self.call(C.mean, (data, numpy.int64(1001))), 500.0)
         with self.assertRaises(BufferError):
@@ -62,7 +62,7 @@ class Calls(WithEngine):
         try:
             import cffi
         except ImportError:
-            self.skipTest("no cffi")
+            self.skipTest("no cffi (package python3-cffi)")
         ffi = cffi.FFI()
         ffi.cdef("double mean(double *d, long nr);")
         lib = ffi.dlopen(os.environ["USCHED_TEST_LIBRARY"])

@@ -853,14 +853,20 @@ class _Progress:
             except ImportError:
                 self.wanted = False
                 return
-            self.bar = tqdm(unit="task")
-        stats = self.engine.get_stats()
-        self.bar.total = stats["total_tasks_submitted"]
-        self.bar.n = stats["tasks_completed"] + stats["tasks_canceled"]
+            self.bar = tqdm(unit="task", initial=self.ended())
+        self.bar.n = self.ended()
         self.bar.refresh()
+
+    def ended(self) -> int:
+        """Returns how many tasks have ended. Notes how many there are."""
+        stats = self.engine.get_stats()
+        if self.bar is not None:
+            self.bar.total = stats["total_tasks_submitted"]
+        return stats["tasks_completed"] + stats["tasks_canceled"]
 
     def close(self) -> None:
         if self.bar is not None:
+            self.show()
             self.bar.close()
 
 

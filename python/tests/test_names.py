@@ -10,10 +10,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import usched_engine
-from usched_engine import CallStack, Engine, Frame, Future
+from usched_engine import Engine, _see
 
 PACKAGE = os.path.dirname(usched_engine.__file__)
 
@@ -106,6 +107,47 @@ with Engine(2, shared_memory="1MB") as engine:
     def test_stub(self):
         self.assertIn("Success", self.mypy("mypy.stubtest",
                                            "usched_engine._usched"))
+
+
+class Notebook(unittest.TestCase):
+    STATS = {"tasks_running": 1234567, "avg_task_latency_ms": 0.5}
+    THREADS = [{"thread_id": 0, "state": "<IDLE>"},
+               {"thread_id": 10, "state": None}]
+
+    def test_tables(self):
+        self.assertEqual(repr(_see.Stats(self.STATS)),
+                         "tasks_running        1,234,567\n"
+                         "avg_task_latency_ms  0.500")
+        table = _see.ThreadList(map(_see.ThreadInfo, self.THREADS))
+        self.assertEqual(repr(table), "thread_id  state\n"
+                         "0          <IDLE>\n10         -")
+        self.assertIn("<td>&lt;IDLE&gt;</td>", table._repr_html_())
+        self.assertIn("1,234,567", _see.Stats(self.STATS)._repr_html_())
+        self.assertEqual((repr(_see.ThreadList()), repr(_see.Stats())),
+                         ("[]", ""))
+
+    def test_states(self):
+        with Engine(workers=2) as engine:
+            engine.pause("start")
+            future = engine.c_spawn("usleep", (200000,))
+            self.assertRegex(repr(future), r"<Future of usleep \(\d+\) pending")
+            self.assertIn("1 queued, 0 completed, paused>", repr(engine))
+            engine.resume()
+            while "pending" in repr(future):
+                time.sleep(0.001)
+            self.assertIn("running>", repr(future))
+            future.result(20)
+            self.assertIn("done: 0>", repr(future))
+            coroutine = engine.spawn(asyncio.sleep(20))
+            while not coroutine.running():
+                time.sleep(0.001)
+            stack = engine.get_call_stack(coroutine)
+            kinds = [info["type"] for info in engine.thread_info()]
+            self.assertEqual(kinds[stack.thread_id], "GIL_THREAD")
+            self.assertRegex(repr(stack), r"task sleep \(coroutine-1\): WAITING"
+                             r"\n    sleep at .*:\d+")
+            coroutine.cancel()
+        self.assertEqual(repr(engine), "<Engine, shut down>")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any, Callable, Coroutine, Iterable
 from . import _future, _usched
 from ._function import _address_of, get_c_function
 from ._future import Future
-from ._see import (CallStack, Stats, ThreadInfo, stack_of_c,
+from ._see import (CallStack, Stats, ThreadList, stack_of_c,
                    stack_of_coroutine, stats_of, thread_of)
 from ._usched import CFunction
 
@@ -395,10 +395,14 @@ class Engine:
             return "<Engine, shut down>"
         stats = self.get_stats()
         return "<Engine: %d C threads, %d host threads, %d tasks run, %d " \
-            "queued, %d completed>" % (
-                stats["c_threads_active"] + stats["c_threads_idle"],
-                self._gil_threads, stats["tasks_running"],
-                stats["tasks_in_queue"], stats["tasks_completed"])
+            "queued, %d completed%s>" % (
+                self._c_threads(stats), self._gil_threads,
+                stats["tasks_running"], stats["tasks_in_queue"],
+                stats["tasks_completed"], ", paused" if self._paused else "")
+
+    @staticmethod
+    def _c_threads(stats: dict) -> int:
+        return stats["c_threads_active"] + stats["c_threads_idle"]
 
     def _check(self) -> None:
         if self._forked:
@@ -796,7 +800,7 @@ class Engine:
         self._check()
         if thread_id is not None:
             return thread_of(_usched.thread(_count("thread_id", thread_id)))
-        found: list[ThreadInfo] = []
+        found = ThreadList()
         try:
             while True:
                 found.append(thread_of(_usched.thread(len(found))))
@@ -821,7 +825,8 @@ class Engine:
             future = self._coroutines.get(task)
             if future is None or future.done():
                 raise LookupError("%s has ended" % task)
-            return stack_of_coroutine(future, timeout)
+            return stack_of_coroutine(
+                future, self._c_threads(_usched.stats()), timeout)
         return stack_of_c(_usched.stack(_task_id(task), lines, timeout))
 
     def _own_task(self) -> str:

@@ -87,6 +87,8 @@ class Future(concurrent.futures.Future):
                 else "done: %.60r" % (self._result,)
         elif self._state == CANCELLED_AND_NOTIFIED:
             state = "cancelled"
+        elif self.running():
+            state = "running"
         return "<Future of %s (%s) %s>" % (self.task_name, self.task_id, state)
 
     # Ends

@@ -312,11 +312,23 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+/* Returns whether the module is imported where its only state belongs. */
+static bool is_main(void)
+{
+	if (PyThreadState_Get()->interp == PyInterpreterState_Main())
+		return true;
+	PyErr_SetString(PyExc_ImportError, "usched_engine is for the main "
+			"interpreter only");
+	return false;
+}
+
 static int module_exec(PyObject *module)
 {
 	PyTypeObject *types[] = { &function_type, &port_type, &pin_type };
 	const char *names[] = { "CFunction", "Port", "Pin" };
 
+	if (!is_main())
+		return -1;
 	for (int n = 0; n < 3; n++) {
 		if (PyType_Ready(types[n]) != 0)
 			return -1;

@@ -500,6 +500,10 @@ class Engine:
         Else as c_spawn(), also what it raises; with EngineFull, the calls that
         fitted are cancelled.
         """
+        if not hasattr(args, "__iter__") and not hasattr(args, "__len__"):
+            # A pointer of ctypes could be indexed without end.
+            raise TypeError("args must be an iterable, with an element for "
+                            "each call, not %s" % type(args).__name__)
         tuples = [arg if type(arg) is tuple else (arg,) for arg in args]
         return self._submit(function, tuples, True, priority, name, out, block,
                             timeout, check)
@@ -605,7 +609,7 @@ class Engine:
         TypeError or BufferError if data is no such buffer.
         """
         self._check()
-        if isinstance(data, int):
+        if isinstance(data, int) and not isinstance(data, bool):
             if size is None or data <= 0:
                 raise ValueError("an address needs a size, and is not %d"
                                  % data)

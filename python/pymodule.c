@@ -242,8 +242,9 @@ struct helper { int host, nr; };
 static int help_until(void *arg, utime_ns until)
 {
 	struct helper *h = arg;
+	int rc = engine_help(h->host, h->nr, until);
 
-	return engine_help(h->host, h->nr, until);
+	return rc == 0 ? -ETIMEDOUT : rc;	/* none came in this slice */
 }
 
 static PyObject *help(PyObject *self, PyObject *args)
@@ -339,7 +340,9 @@ static int module_exec(PyObject *module)
 	}
 	if (PyModule_AddIntConstant(module, "LEVELS", ENGINE_LEVELS) != 0 ||
 	    PyModule_AddIntConstant(module, "INTAKE", ENGINE_INTAKE) != 0 ||
-	    PyModule_AddIntConstant(module, "START", ENGINE_START) != 0)
+	    PyModule_AddIntConstant(module, "START", ENGINE_START) != 0 ||
+	    PyModule_AddIntConstant(module, "TASKS", ENGINE_TASKS) != 0 ||
+	    PyModule_AddIntConstant(module, "WORKERS", ENGINE_WORKERS) != 0)
 		return -1;
 	return PyModule_AddStringConstant(module, "__version__",
 					  USCHED_VERSION);

@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import unittest
 
 from usched_engine import (Engine, EngineClosed, EngineFull, TaskError,
@@ -196,6 +197,11 @@ class Waits(WithEngine):
             future = engine.c_spawn(C.add, (1, 2))
             self.assertEqual(engine.help(1, PATIENCE), 1)
             self.assertEqual(future.result(PATIENCE), 3)
+            self.assertEqual(engine.help(1), 0)
+            timer = threading.Timer(0.2, engine.c_spawn, (C.add, (1, 2)))
+            timer.start()
+            self.assertEqual(engine.help(1, PATIENCE), 1)
+            timer.join()
 
 
 class Limits(WithEngine):

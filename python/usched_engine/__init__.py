@@ -18,7 +18,7 @@ import os
 try:
     from . import _usched as _usched
 except ImportError as _error:
-    if "main interpreter" in str(_error):
+    if "cannot import name" not in str(_error):
         raise
     raise ImportError("usched_engine: the part in C is missing here: run pip "
                       "install ./python, and start Python elsewhere") \

@@ -274,12 +274,12 @@ def _bytes(name: str, value: Any) -> int:
     return _count(name, value)
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: Any, most: int = 2 ** 62 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError("%s must be an int, not %s"
                         % (name, type(value).__name__))
-    if not 0 <= value < 2 ** 62:
-        raise ValueError("%s: %d is out of range" % (name, value))
+    if not 0 <= value <= most:
+        raise ValueError("%s: %d is not from 0 to %d" % (name, value, most))
     return value
 
 
@@ -344,17 +344,24 @@ class Engine:
         global _current
         _count("gil_threads", gil_threads)
         if workers is None:
-            workers, oversubscribe = _cpus() + gil_threads, True
+            workers = min(_cpus() + gil_threads, _usched.WORKERS)
+            oversubscribe = True
         if _count("workers", workers) < 1:
             raise ValueError("workers: there must be at least 1")
+        if oversubscribe:
+            _count("workers", workers, _usched.WORKERS)
+        if stack is not None and not 1 << 14 <= _bytes("stack", stack) <= \
+                1 << 30:
+            raise ValueError("stack: %r is not from 16 KiB to 1 GiB" % stack)
         if gil_threads > workers:
             raise ValueError("gil_threads: %d are more than the %d workers"
                              % (gil_threads, workers))
         if policy not in ("LIFO", "FIFO"):
             raise ValueError("policy is 'LIFO' or 'FIFO', not %r" % (policy,))
         self._fifo = policy == "FIFO"
-        self._tasks_per_thread = tasks_per_thread and \
-            _count("tasks_per_thread", tasks_per_thread)
+        self._tasks_per_thread = tasks_per_thread and _count(
+            "tasks_per_thread", tasks_per_thread,
+            _usched.TASKS // _usched.WORKERS)
         self._open = False
         self._forked = False
         self._paused = 0
@@ -367,8 +374,8 @@ class Engine:
             = weakref.WeakValueDictionary()
         self._numbers = 0
         setup = (min(workers, 1 << 20), min(gil_threads, 1 << 20),
-                 min(self._tasks_per_thread or 0, 1 << 30),
-                 _count("tasks", tasks or 0),
+                 self._tasks_per_thread or 0,
+                 _count("tasks", tasks or 0, _usched.TASKS),
                  _bytes("shared_amount", shared_amount),
                  _bytes("shared_memory", shared_memory), self._fifo,
                  bool(oversubscribe), _bytes("stack", stack))
@@ -743,6 +750,10 @@ class Engine:
             return
         if self._own_host() is not None:
             raise RuntimeError("a coroutine of the engine cannot shut it down")
+        if self._collector is not None and \
+                self._collector.thread is threading.current_thread():
+            raise RuntimeError("a callback of the engine's thread cannot shut "
+                               "it down")
         end = float("inf") if timeout is None else time.monotonic() + timeout
         with self._lock:
             self._open = False

@@ -8,6 +8,8 @@ __version__: str
 LEVELS: int
 INTAKE: int
 START: int
+TASKS: int
+WORKERS: int
 
 @final
 class CFunction:

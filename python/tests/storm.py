@@ -9,6 +9,7 @@ An address that is none may crash, so none is passed.
 
 import array
 import asyncio
+import concurrent.futures
 import ctypes
 import faulthandler
 import os
@@ -27,7 +28,8 @@ private = usched_engine._usched
 KNOWN = (TypeError, ValueError, LookupError, BufferError, OverflowError,
          EngineFull, EngineClosed, OSError, MemoryError,
          TimeoutError, asyncio.TimeoutError, usched_engine.CancelledError,
-         asyncio.CancelledError, ZeroDivisionError)
+         asyncio.CancelledError, concurrent.futures.TimeoutError,
+         ZeroDivisionError)
 
 
 class Bad:

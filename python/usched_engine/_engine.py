@@ -523,8 +523,8 @@ class Engine:
     def set_priority(self, task: Any, priority: int) -> None:
         """Moves a queued C task to another priority, 0 to 7.
 
-        task        a future of c_spawn(), or its task_id; or one of
-                    c_spawn_many(): then those calls that have not begun
+        task        a future of c_spawn(), or its task_id; or a future of
+                    c_spawn_many(): moves the calls that have not begun
 
         Raises LookupError if the task has begun; TypeError, ValueError.
         """

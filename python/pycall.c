@@ -421,8 +421,12 @@ static PyObject *number_of(PyObject *o)
 	if (!PyLong_Check(o) && !PyFloat_Check(o)) {
 		if (PyObject_HasAttrString(o, "item"))	/* NumPy */
 			return PyObject_CallMethod(o, "item", NULL);
-		if (PyObject_CheckBuffer(o))		/* ctypes */
+		if (PyObject_HasAttrString(o, "value"))	/* ctypes */
 			return PyObject_GetAttrString(o, "value");
+		if (PyObject_CheckBuffer(o))
+			return PyErr_Format(PyExc_TypeError, "a number cannot "
+					    "be made of %.100s",
+					    Py_TYPE(o)->tp_name);
 	}
 	Py_INCREF(o);
 	return o;

@@ -254,8 +254,9 @@ struct helper { int host, nr; };
 static int help_until(void *arg, utime_ns until)
 {
 	struct helper *h = arg;
+	int rc = engine_help(h->host, h->nr, until);
 
-	return engine_help(h->host, h->nr, until);
+	return rc == 0 ? -ETIMEDOUT : rc;	/* none came in this slice */
 }
 
 static PyObject *help(PyObject *self, PyObject *args)
@@ -325,11 +326,23 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+/* Returns whether the module is imported where its only state belongs. */
+static bool is_main(void)
+{
+	if (PyThreadState_Get()->interp == PyInterpreterState_Main())
+		return true;
+	PyErr_SetString(PyExc_ImportError, "usched_engine is for the main "
+			"interpreter only");
+	return false;
+}
+
 static int module_exec(PyObject *module)
 {
 	PyTypeObject *types[] = { &function_type, &port_type, &pin_type };
 	const char *names[] = { "CFunction", "Port", "Pin" };
 
+	if (!is_main())
+		return -1;
 	for (int n = 0; n < 3; n++) {
 		if (PyType_Ready(types[n]) != 0)
 			return -1;
@@ -340,7 +353,9 @@ static int module_exec(PyObject *module)
 	}
 	if (PyModule_AddIntConstant(module, "LEVELS", ENGINE_LEVELS) != 0 ||
 	    PyModule_AddIntConstant(module, "INTAKE", ENGINE_INTAKE) != 0 ||
-	    PyModule_AddIntConstant(module, "START", ENGINE_START) != 0)
+	    PyModule_AddIntConstant(module, "START", ENGINE_START) != 0 ||
+	    PyModule_AddIntConstant(module, "TASKS", ENGINE_TASKS) != 0 ||
+	    PyModule_AddIntConstant(module, "WORKERS", ENGINE_WORKERS) != 0)
 		return -1;
 	return PyModule_AddStringConstant(module, "__version__",
 					  USCHED_VERSION);

@@ -52,10 +52,13 @@ tests() { # interpreter, name
 		! grep -q warning: "$dir/out"
 	verdict "python/backend.py with $1" || return
 	PYTHONPATH=$dir/$2 timeout 120 "$1" -W error::ResourceWarning \
-		-m unittest discover -s python/tests >"$dir/out" 2>&1
+		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
 	verdict "python/tests with $1" || return
-	skips=$(sed -n 's/^OK (skipped=\([0-9]*\))/\1/p' "$dir/out")
-	[ -z "$skips" ] || skip "$skips tests with $1 (numpy, cffi)"
+	sed -n "s/.* \.\.\. skipped [\"']\(.*\)[\"']\$/\1/p" "$dir/out" |
+		sort | uniq -c >"$dir/skips"
+	while read -r nr why; do
+		skip "$nr tests with $1: $why"
+	done <"$dir/skips"
 }
 
 # The picture has as many bytes as its header says.

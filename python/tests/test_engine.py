@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -53,7 +54,7 @@ class Calls(WithEngine):
         try:
             import numpy
         except ImportError:
-            self.skipTest("no numpy")
+            self.skipTest("no numpy (package python3-numpy)")
         data = numpy.arange(1001.0)
         self.assertEqual(self.call(C.mean, (data, numpy.int64(1001))), 500.0)
         with self.assertRaises(BufferError):
@@ -63,7 +64,7 @@ class Calls(WithEngine):
         try:
             import cffi
         except ImportError:
-            self.skipTest("no cffi")
+            self.skipTest("no cffi (package python3-cffi)")
         ffi = cffi.FFI()
         ffi.cdef("double mean(double *d, long nr);")
         lib = ffi.dlopen(os.environ["USCHED_TEST_LIBRARY"])
@@ -329,6 +330,11 @@ class Waits(WithEngine):
             future = engine.c_spawn(C.add, (1, 2))
             self.assertEqual(engine.help(1, PATIENCE), 1)
             self.assertEqual(future.result(PATIENCE), 3)
+            self.assertEqual(engine.help(1), 0)
+            timer = threading.Timer(0.2, engine.c_spawn, (C.add, (1, 2)))
+            timer.start()
+            self.assertEqual(engine.help(1, PATIENCE), 1)
+            timer.join()
 
 
 class Limits(WithEngine):

@@ -15,6 +15,14 @@ from __future__ import annotations
 
 import os
 
+try:
+    from . import _usched as _usched
+except ImportError as _error:
+    if "cannot import name" not in str(_error):
+        raise
+    raise ImportError("usched_engine: the part in C is missing here: run pip "
+                      "install ./python, and start Python elsewhere") \
+        from _error
 from ._engine import Engine, EngineClosed, EngineFull
 from ._function import get_c_function, _share_symbols
 from ._future import CancelledError, Future, TaskError
@@ -23,7 +31,10 @@ from ._usched import CFunction, __version__
 
 
 def get_include() -> str:
-    """Returns the folder of the C headers: engine.h, uwait.h, and others."""
+    """Returns the folder of the C headers: engine.h, uwait.h, and others.
+
+    For Cython, "from usched_engine.usched cimport ..." declares them.
+    """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 

@@ -24,7 +24,7 @@ from typing import Any, Callable, Coroutine, Iterable
 from . import _future, _usched
 from ._function import _address_of, get_c_function
 from ._future import Future
-from ._see import (CallStack, Stats, ThreadInfo, stack_of_c,
+from ._see import (CallStack, Stats, ThreadList, stack_of_c,
                    stack_of_coroutine, stats_of, thread_of)
 from ._usched import CFunction
 
@@ -314,12 +314,12 @@ def _bytes(name: str, value: Any) -> int:
     return _count(name, value)
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: Any, most: int = 2 ** 62 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError("%s must be an int, not %s"
                         % (name, type(value).__name__))
-    if not 0 <= value < 2 ** 62:
-        raise ValueError("%s: %d is out of range" % (name, value))
+    if not 0 <= value <= most:
+        raise ValueError("%s: %d is not from 0 to %d" % (name, value, most))
     return value
 
 
@@ -368,6 +368,9 @@ class Engine:
     There is one engine in a process at a time. As a context manager it waits
     for all tasks at the end; after an exception it cancels them.
 
+    A timeout is in seconds, and None is no limit. After shutdown(), and in a
+    child of fork(), methods raise EngineClosed.
+
     Raises TypeError and ValueError for arguments, RuntimeError if there is an
     engine, OSError or MemoryError if the system refuses.
     """
@@ -381,17 +384,24 @@ class Engine:
         global _current
         _count("gil_threads", gil_threads)
         if workers is None:
-            workers, oversubscribe = _cpus() + gil_threads, True
+            workers = min(_cpus() + gil_threads, _usched.WORKERS)
+            oversubscribe = True
         if _count("workers", workers) < 1:
             raise ValueError("workers: there must be at least 1")
+        if oversubscribe:
+            _count("workers", workers, _usched.WORKERS)
+        if stack is not None and not 1 << 14 <= _bytes("stack", stack) <= \
+                1 << 30:
+            raise ValueError("stack: %r is not from 16 KiB to 1 GiB" % stack)
         if gil_threads > workers:
             raise ValueError("gil_threads: %d are more than the %d workers"
                              % (gil_threads, workers))
         if policy not in ("LIFO", "FIFO"):
             raise ValueError("policy is 'LIFO' or 'FIFO', not %r" % (policy,))
         self._fifo = policy == "FIFO"
-        self._tasks_per_thread = tasks_per_thread and \
-            _count("tasks_per_thread", tasks_per_thread)
+        self._tasks_per_thread = tasks_per_thread and _count(
+            "tasks_per_thread", tasks_per_thread,
+            _usched.TASKS // _usched.WORKERS)
         self._open = False
         self._forked = False
         self._paused = 0
@@ -404,8 +414,8 @@ class Engine:
             = weakref.WeakValueDictionary()
         self._numbers = 0
         setup = (min(workers, 1 << 20), min(gil_threads, 1 << 20),
-                 min(self._tasks_per_thread or 0, 1 << 30),
-                 _count("tasks", tasks or 0),
+                 self._tasks_per_thread or 0,
+                 _count("tasks", tasks or 0, _usched.TASKS),
                  _bytes("shared_amount", shared_amount),
                  _bytes("shared_memory", shared_memory), self._fifo,
                  bool(oversubscribe), _bytes("stack", stack))
@@ -432,10 +442,14 @@ class Engine:
             return "<Engine, shut down>"
         stats = self.get_stats()
         return "<Engine: %d C threads, %d host threads, %d tasks run, %d " \
-            "queued, %d completed>" % (
-                stats["c_threads_active"] + stats["c_threads_idle"],
-                self._gil_threads, stats["tasks_running"],
-                stats["tasks_in_queue"], stats["tasks_completed"])
+            "queued, %d completed%s>" % (
+                self._c_threads(stats), self._gil_threads,
+                stats["tasks_running"], stats["tasks_in_queue"],
+                stats["tasks_completed"], ", paused" if self._paused else "")
+
+    @staticmethod
+    def _c_threads(stats: dict) -> int:
+        return stats["c_threads_active"] + stats["c_threads_idle"]
 
     def _check(self) -> None:
         if self._forked:
@@ -542,9 +556,15 @@ class Engine:
         An element is a tuple of arguments, or a single argument; all have the
         same kinds. The future's result is the list of results. If calls fail,
         the future raises the TaskError of the first in order. cancel() cancels
-        all calls. Else as c_spawn(); with EngineFull, the calls that fitted
-        are cancelled.
+        all calls.
+
+        Else as c_spawn(), also what it raises; with EngineFull, the calls that
+        fitted are cancelled.
         """
+        if not hasattr(args, "__iter__") and not hasattr(args, "__len__"):
+            # A pointer of ctypes could be indexed without end.
+            raise TypeError("args must be an iterable, with an element for "
+                            "each call, not %s" % type(args).__name__)
         tuples = [arg if type(arg) is tuple else (arg,) for arg in args]
         return self._submit(function, tuples, True, priority, name, out, block,
                             timeout, check)
@@ -572,13 +592,16 @@ class Engine:
 
     def get_c_function(self, function: Any, library: Any = None,
                        **options: Any) -> CFunction:
-        """Does what usched_engine.get_c_function() does."""
+        """Does and raises what usched_engine.get_c_function() does."""
         return get_c_function(function, library, **options)
 
     def set_priority(self, task: Any, priority: int) -> None:
         """Moves a queued C task to another priority, 0 to 7.
 
-        Raises LookupError if the task has begun.
+        task        a future of c_spawn(), or its task_id; or a future of
+                    c_spawn_many(): moves the calls that have not begun
+
+        Raises LookupError if the task has begun; TypeError, ValueError.
         """
         self._check()
         if getattr(task, "_ids", b""):
@@ -594,7 +617,7 @@ class Engine:
         """Lends the calling thread: runs up to tasks queued C tasks.
 
         Waits up to timeout seconds for the first. The GIL is released. Returns
-        how many were run.
+        how many were run. Raises TypeError, ValueError.
         """
         self._check()
         if _count("tasks", tasks) < 1:
@@ -607,11 +630,13 @@ class Engine:
 
     def spawn(self, coroutine: Coroutine, *,
               name: str | None = None) -> Future:
-        """Runs a coroutine on the host thread with the least load.
+        """Runs a coroutine on the host thread with the least load, and returns
+        its future. name is for messages.
 
         Python code of host threads runs in parallel only without the GIL.
-        Raises TypeError if it is no coroutine, EngineFull if intake is paused,
-        EngineClosed; then the coroutine is closed.
+        Raises TypeError if it is no coroutine; EngineFull if intake is paused,
+        ValueError without gil_threads, EngineClosed: then the coroutine is
+        closed.
         """
         if not asyncio.iscoroutine(coroutine):
             raise TypeError("spawn() takes a coroutine, not %s"
@@ -626,7 +651,8 @@ class Engine:
         except BaseException:
             coroutine.close()
             raise
-        future = _CoroutineFuture(self, name or coroutine.__name__)
+        future = _CoroutineFuture(self, name or str(getattr(
+            coroutine, "__name__", "coroutine")))
         future._host = host
         with self._lock:
             self._numbers += 1
@@ -655,14 +681,18 @@ class Engine:
                         copy: bool = True) -> str:
         """Gives memory a name, and returns the name.
 
+        key     the name, which must be free
         data    a contiguous buffer; or an address, as an int, with size
         size    bytes; by default all
         copy    False: data is pinned, not copied, until it has no name and no
                 pin; then it must be writable
 
-        Raises ValueError if the name is taken, MemoryError over the limit.
+        Raises ValueError if the name is taken, MemoryError over the limit,
+        TypeError or BufferError if data is no such buffer.
         """
         self._check()
+        if isinstance(data, bool):
+            raise TypeError("data is a buffer or an address, not bool")
         if isinstance(data, int):
             if size is None or data <= 0:
                 raise ValueError("an address needs a size, and is not %d"
@@ -677,15 +707,15 @@ class Engine:
         return _usched.bus_push(key, data, copy)
 
     def memory_bus_get(self, key: str) -> memoryview:
-        """Returns a writable view, which pins the memory as long as it lives.
-
-        Raises KeyError.
+        """Returns a writable view of the bytes that are named key. The view
+        pins them as long as it lives. Raises KeyError if there are none.
         """
         self._check()
         return _usched.bus_get(key, False)
 
     def memory_bus_pop(self, key: str) -> memoryview:
-        """Returns a view as memory_bus_get() does, and takes the name away."""
+        """Returns a view as memory_bus_get() does, and takes the name key away.
+        Raises KeyError."""
         self._check()
         return _usched.bus_get(key, True)
 
@@ -706,14 +736,15 @@ class Engine:
         return table[what]
 
     def pause(self, what: str = "intake") -> None:
-        """Pauses: "intake": new tasks wait or are refused, others run;
-        "start": no task begins, tasks that have begun go on; "all": both."""
+        """Pauses what is named: "intake": new tasks wait or are refused, and
+        others run; "start": no task begins, and tasks that have begun go on;
+        "all": both. Raises ValueError."""
         self._check()
         _usched.pause(self._what(what), False)
         self._paused |= self._what(what)
 
     def resume(self, what: str = "all") -> None:
-        """Ends pauses, named as for pause()."""
+        """Ends pauses of what is named, as for pause(). Raises ValueError."""
         self._check()
         _usched.pause(self._what(what), True)
         self._paused &= ~self._what(what)
@@ -796,6 +827,10 @@ class Engine:
             return
         if self._own_host() is not None:
             raise RuntimeError("a coroutine of the engine cannot shut it down")
+        if self._collector is not None and \
+                self._collector.thread is threading.current_thread():
+            raise RuntimeError("a callback of the engine's thread cannot shut "
+                               "it down")
         end = float("inf") if timeout is None else time.monotonic() + timeout
         with self._lock:
             self._open = False
@@ -834,18 +869,30 @@ class Engine:
     # Seeing
 
     def get_stats(self) -> Stats:
-        """Returns counts, bytes, and the mean time from submission to end in
-        milliseconds (avg_task_latency_ms), as a dictionary."""
+        """Returns a dictionary of integers, which prints as a table.
+
+        total_tasks_submitted, tasks_completed (of these tasks_failed),
+        tasks_canceled, tasks_helped, bus_contention_count: counts since the
+        engine began. tasks_in_queue, tasks_running, the ..._threads_active and
+        ..._idle, shared_memory_names, shared_memory_pins: counts of now.
+        tasks_memory, shared_memory_used, shared_memory_available: bytes of
+        now. avg_task_latency_ms: a float, the mean milliseconds from
+        submission to end.
+        """
         self._check()
         return stats_of(_usched.stats(), self._hosts)
 
     def thread_info(self, thread_id: int | None = None) -> Any:
-        """Describes a worker, or all, as dictionaries: times in milliseconds,
-        last_active as local time, or None. Raises LookupError."""
+        """Describes the worker thread_id, from 0, as a dictionary; or all, as
+        a list: C workers first.
+
+        cpu_time_ms and idle_time_ms are milliseconds, last_active is local
+        time as text, or None. Raises LookupError if there is no such worker.
+        """
         self._check()
         if thread_id is not None:
             return thread_of(_usched.thread(_count("thread_id", thread_id)))
-        found: list[ThreadInfo] = []
+        found = ThreadList()
         try:
             while True:
                 found.append(thread_of(_usched.thread(len(found))))
@@ -870,7 +917,8 @@ class Engine:
             future = self._coroutines.get(task)
             if future is None or future.done():
                 raise LookupError("%s has ended" % task)
-            return stack_of_coroutine(future, timeout)
+            return stack_of_coroutine(
+                future, self._c_threads(_usched.stats()), timeout)
         return stack_of_c(_usched.stack(_task_id(task), lines, timeout))
 
     def _own_task(self) -> str:
@@ -902,14 +950,20 @@ class _Progress:
             except ImportError:
                 self.wanted = False
                 return
-            self.bar = tqdm(unit="task")
-        stats = self.engine.get_stats()
-        self.bar.total = stats["total_tasks_submitted"]
-        self.bar.n = stats["tasks_completed"] + stats["tasks_canceled"]
+            self.bar = tqdm(unit="task", initial=self.ended())
+        self.bar.n = self.ended()
         self.bar.refresh()
+
+    def ended(self) -> int:
+        """Returns how many tasks have ended. Notes how many there are."""
+        stats = self.engine.get_stats()
+        if self.bar is not None:
+            self.bar.total = stats["total_tasks_submitted"]
+        return stats["tasks_completed"] + stats["tasks_canceled"]
 
     def close(self) -> None:
         if self.bar is not None:
+            self.show()
             self.bar.close()
 
 

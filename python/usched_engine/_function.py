@@ -74,34 +74,49 @@ def _from_ctypes(function: Any) -> CFunction:
 
 def _from_numba(function: Any) -> CFunction:
     made = _from_ctypes(function.ctypes)
-    return CFunction(getattr(function, "__name__", None) or
-                     getattr(function, "native_name", "cfunc"), made.address,
-                     made.result, made.arguments, function)
+    name = getattr(function, "__name__", None) or \
+        getattr(function, "native_name", None) or "cfunc"
+    return CFunction(name, made.address, made.result, made.arguments, function)
 
 
 _KINDS = {"double": "d", "float": "f", "void": "v", "long": "l",
           "longlong": "l", "ssize_t": "l", "Py_ssize_t": "l", "int64_t": "l",
-          "size_t": "l", "ptrdiff_t": "l", "intptr_t": "l"}
+          "uint64_t": "l", "size_t": "l", "ptrdiff_t": "l", "intptr_t": "l",
+          "uintptr_t": "l", "npy_intp": "l", "utime_ns": "l",
+          "engine_id": "l"}
+# What is not passed as it is in a register of integers or of doubles.
+_REFUSED = re.compile(r"\b(long double|longdouble|complex|_Complex|struct|"
+                      r"union)\b")
+_SHORT = re.compile(r"\b(char|short|_?[bB]ool|u?int8_t|u?int16_t)\b")
+
+
+def _kind_of_text(text: str, refused: Any = _REFUSED) -> str:
+    """Returns the kind of a type such as "unsigned long" or "const char *"."""
+    if re.search(r"[*\[]", text):
+        return "p"
+    if refused.search(text):
+        raise TypeError("%r is not supported: a C function takes integers, "
+                        "pointers, doubles and floats, and returns int, long, "
+                        "double, float or nothing" % text)
+    text = re.sub(r"\b(const|volatile|unsigned|signed|int)\b", "", text)
+    text = re.sub(r"\blong(\s+long)?\b", "longlong", text).strip()
+    return _KINDS.get(text.split(" ")[-1], "i")
 
 
 def _kinds_of_text(text: str) -> tuple[str, str | None]:
     """Returns the kinds of a prototype such as "double (double, void *)"."""
+    while re.search(r"\([^()]*\)\s*\(", text):        # pointers to functions
+        text = re.sub(r"\(\s*(\*?)[^()]*\)\s*\([^()]*\)", r"\1", text)
     match = re.match(r"\s*(.*?)\s*\(\s*(.*?)\s*\)\s*(nogil|noexcept|\s)*$",
                      text)
     if match is None:
         return "i", None
-    kinds = ""
-    for part in filter(None, match.group(2).split(",")):
-        part = re.sub(r"\b(const|volatile|struct|unsigned|signed)\b", "",
-                      part).strip()
-        if part == "void":
-            continue
-        kinds += "p" if re.search(r"[*\[]", part) else \
-            _KINDS.get(part, "i").replace("l", "i").replace("v", "p")
-    result = re.sub(r"\b(const|unsigned|signed|long)\s+long\b", "longlong",
-                    match.group(1)).strip()
-    return "l" if "*" in result else _KINDS.get(result.split(" ")[-1], "i"), \
-        kinds
+    result = _kind_of_text(match.group(1), re.compile(
+        _REFUSED.pattern + "|" + _SHORT.pattern))
+    kinds = "".join(_kind_of_text(part).replace("l", "i") for part in
+                    match.group(2).split(",") if part.strip() not in
+                    ("", "void"))
+    return result.replace("p", "l"), kinds
 
 
 def _from_capsule(capsule: Any) -> CFunction:
@@ -111,7 +126,7 @@ def _from_capsule(capsule: Any) -> CFunction:
 
 
 def _ffi() -> Any:
-    import _cffi_backend
+    import _cffi_backend                # type: ignore
     return _cffi_backend
 
 
@@ -151,7 +166,7 @@ def _from_cffi(function: Any) -> CFunction:
 def _load(library: Any) -> Any:
     _share_symbols()
     if isinstance(library, (str, bytes, os.PathLike)):
-        return ctypes.CDLL(os.fspath(library))
+        return ctypes.CDLL(os.fsdecode(library))
     return library
 
 

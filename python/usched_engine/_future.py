@@ -68,13 +68,13 @@ class Future(concurrent.futures.Future):
 
     def __init__(self, engine: Engine, name: str) -> None:
         # Not the base's: it makes a condition.
-        self._state = PENDING
-        self._done_callbacks = []
+        self._state: str = PENDING
+        self._done_callbacks: list[Any] = []
         self._engine = engine
         self.task_name = name
 
     @property
-    def _condition(self) -> threading.Condition:
+    def _condition(self) -> threading.Condition:    # type: ignore
         if self._made is None:
             with _lock:
                 if self._made is None:
@@ -96,6 +96,8 @@ class Future(concurrent.futures.Future):
                 else "done: %.60r" % (self._result,)
         elif self._state == CANCELLED_AND_NOTIFIED:
             state = "cancelled"
+        elif self.running():
+            state = "running"
         return "<Future of %s (%s) %s>" % (self.task_name, self.task_id, state)
 
     # Ends
@@ -124,7 +126,7 @@ class Future(concurrent.futures.Future):
         for mine in awaited or ():
             _wake(mine)
         if self._done_callbacks:
-            self._invoke_callbacks()
+            self._invoke_callbacks()    # type: ignore[attr-defined]
         return True
 
     def _ended(self, value: Any, error: int, index: int) -> None:
@@ -163,7 +165,10 @@ class Future(concurrent.futures.Future):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
-        """Waits up to timeout seconds, and returns the exception, or None."""
+        """Waits up to timeout seconds, and returns the exception, or None.
+
+        Raises CancelledError, TimeoutError.
+        """
         if self._state == PENDING:
             self._thread_waits(timeout)
         if self._state == FINISHED:
@@ -279,9 +284,10 @@ class Future(concurrent.futures.Future):
         return True
 
     def set_result(self, result: Any) -> None:
+        """Raises InvalidStateError: result and exception are the engine's."""
         raise concurrent.futures.InvalidStateError("only the engine sets it")
 
-    set_exception = set_result
+    set_exception = set_result              # type: ignore[assignment]
     set_running_or_notify_cancel = None     # type: ignore[assignment]
 
 

@@ -27,10 +27,34 @@ class _Table(dict):
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return "{:,}".format(value) if isinstance(value, int) else \
         "%.3f" % value
+
+
+class _Rows(list):
+    """A list of dictionaries with the same keys, which prints as a table."""
+
+    def _rows(self) -> list[list[str]]:
+        return [list(self[0])] + [
+            [_shown(value) for value in row.values()] for row in self]
+
+    def __repr__(self) -> str:
+        if not self:
+            return "[]"
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip()
+                         for row in rows)
+
+    def _repr_html_(self) -> str:
+        return "<table>%s</table>" % "".join(
+            "<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell)
+                                    for cell in row)
+            for row in (self._rows() if self else []))
 
 
 class Stats(_Table):
@@ -39,6 +63,10 @@ class Stats(_Table):
 
 class ThreadInfo(_Table):
     """A worker or a host thread."""
+
+
+class ThreadList(_Rows):
+    """All workers and host threads."""
 
 
 def stats_of(stats: dict, hosts: Any) -> Stats:
@@ -82,7 +110,7 @@ class Frame:
                                 self.line)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CallStack:
     """A snapshot, which nothing changes later."""
 
@@ -92,13 +120,14 @@ class CallStack:
     priority: int | None
     thread_id: int
     waits_for: str | None
-    seconds: float                      # in this state
+    seconds: float | None               # in this state; None: unknown
     pinned_bytes: int
     frames: tuple[Frame, ...]
 
-    def __str__(self) -> str:
-        head = "task %s (%s): %s for %.3f s%s" % (
-            self.task_name, self.task_id, self.state, self.seconds,
+    def __repr__(self) -> str:
+        head = "task %s (%s): %s%s%s" % (
+            self.task_name, self.task_id, self.state,
+            "" if self.seconds is None else " for %.3f s" % self.seconds,
             ", for " + self.waits_for if self.waits_for else "")
         return "\n    ".join([head] + [str(frame) for frame in self.frames])
 
@@ -129,14 +158,16 @@ def _frames_of(coroutine: Any, thread: int) -> list[Frame]:
     return frames[::-1]
 
 
-def stack_of_coroutine(future: Any, timeout: float) -> CallStack:
-    """Asks the loop of a coroutine for its frames."""
+def stack_of_coroutine(future: Any, first: int,
+                       timeout: float) -> CallStack:
+    """Asks the loop of a coroutine for its frames. first: of the hosts."""
     host, task = future._host, future._task
+    thread = first + host.host
     frames: list[Frame] = []
     told = threading.Event()
 
     def look() -> None:
-        frames.extend(_frames_of(task.get_coro(), host.host))
+        frames.extend(_frames_of(task.get_coro(), thread))
         told.set()
 
     if task is not None:
@@ -147,5 +178,5 @@ def stack_of_coroutine(future: Any, timeout: float) -> CallStack:
             told.wait(timeout)
     state = "QUEUED" if task is None else \
         "WAITING" if told.is_set() else "RUNNING"
-    return CallStack(future.task_id, future.task_name, state, None, host.host,
-                     None, 0.0, 0, tuple(frames))
+    return CallStack(future.task_id, future.task_name, state, None, thread,
+                     None, None, 0, tuple(frames))

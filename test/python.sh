@@ -51,7 +51,7 @@ tests() { # interpreter, name
 		"$1" python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
 		! grep -q warning: "$dir/out"
 	verdict "python/backend.py with $1" || return
-	PYTHONPATH=$dir/$2 timeout 120 "$1" -W error::ResourceWarning \
+	PYTHONPATH=$dir/$2 timeout 300 "$1" -W error::ResourceWarning \
 		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
 	verdict "python/tests with $1" || return
 	sed -n "s/.* \.\.\. skipped [\"']\(.*\)[\"']\$/\1/p" "$dir/out" |

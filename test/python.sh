@@ -110,7 +110,10 @@ verdict 'the library of the tests'
 count=0
 for python in ${PYTHONS:-/usr/bin/python3 python3 python3.12 python3.13t \
 	      python3.14 python3.14t}; do
-	command -v "$python" >/dev/null || continue
+	command -v "$python" >/dev/null || {
+		skip "$python: not installed"
+		continue
+	}
 	has=$("$python" -c 'import os, sys, sysconfig
 print(sys.version_info >= (3, 8) and os.path.exists(
     sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null)

@@ -6,11 +6,13 @@
 #include "either.h"
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <termios.h>
 
 static int fd[2];		/* static: threads share it */
 static long ran, saw;
@@ -201,6 +203,60 @@ static void minimum(void)
 	close(fd[1]);
 }
 
+static void other_clock(void)
+{
+	struct timespec t = { 0, 20000000 };
+
+	doing("other clocks");
+	set(&ran, 0);
+	make(0, partner, NULL);
+	CHECK(clock_nanosleep(CLOCK_BOOTTIME, 0, &t, NULL) == 0);
+	CHECK(get(&ran) == 0);
+	yield();
+}
+
+#define MUCH	400000
+
+static void *reads_late(void *arg)
+{
+	struct timespec t = { 0, 50000000 };
+	static char buf[4096];
+	long got = 0;
+	ssize_t n;
+
+	nanosleep(&t, NULL);
+	saw = get(&ran);
+	for (; got < MUCH; got += n)
+		CHECK((n = read(fd[0], buf, sizeof buf)) > 0);
+	return arg;
+}
+
+/* A terminal that takes less than it is given. */
+static void terminal(void)
+{
+	static char much[MUCH];
+	struct termios t;
+	char name[32];
+	pthread_t id;
+
+	doing("terminal");
+	set(&ran, 0);
+	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);
+	CHECK(ptsname_r(fd[0], name, sizeof name) == 0);
+	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(tcgetattr(fd[1], &t) == 0);
+	cfmakeraw(&t);
+	CHECK(tcsetattr(fd[1], TCSANOW, &t) == 0);
+	make(0, partner, NULL);
+	id = native(reads_late, NULL);
+	CHECK(write(fd[1], much, MUCH) == MUCH && saw == 0);
+	native_join(id);
+	close(fd[0]);
+	close(fd[1]);
+	yield();
+}
+
 static int server, waits[2];
 static struct sockaddr_un at = { .sun_family = AF_UNIX };
 
@@ -278,6 +334,8 @@ static void each(void *arg)
 	native_state();
 	interrupt();
 	minimum();
+	other_clock();
+	terminal();
 	flags();
 #if !defined(USCHED_HARD)
 	reuse();

@@ -433,7 +433,11 @@ static ssize_t try_again(struct io *o)
 	if (rc != -EAGAIN || o->o_out || !is_shut(o->o_fd))
 		return rc;
 	rc = try(o);
-	return rc == -EAGAIN ? 0 : rc;
+	if (rc != -EAGAIN)
+		return rc;
+	o->o_msg.msg_namelen = o->o_msg.msg_controllen = 0;
+	o->o_msg.msg_flags = 0;
+	return 0;
 }
 
 /*
@@ -686,7 +690,7 @@ ssize_t hook_writev(int fd, const struct iovec *v, int nr)
 {
 	MESSAGE_V(m, v, nr);
 
-	if (!ours() || nr < 1 || nr > IOV_MAX)
+	if (!ours() || nr < 1 || nr > IOV_MAX || size_of(&m) == 0)
 		return REAL(writev)(fd, v, nr);
 	return transmit(fd, &m, 0, true);
 }
@@ -918,6 +922,7 @@ static void sets_leave(struct sets *s)
 /* poll() may report what select() would not: then this naps, and asks again. */
 static int sets_wait(struct sets *s, utime_ns until)
 {
+	utime_ns nap;
 	int rc;
 
 	for (;;) {
@@ -926,9 +931,10 @@ static int sets_wait(struct sets *s, utime_ns until)
 			rc = sets_count(s);
 		else if (rc == 0 || rc == -ETIMEDOUT)
 			return 0;
-		if (rc != 0)
+		if (rc != 0 || unow() >= until)
 			return rc;
-		rc = u_sleep(uafter(NAP));
+		nap = uafter(NAP);
+		rc  = u_sleep(nap < until ? nap : until);
 		if (rc < 0)
 			return rc;
 	}

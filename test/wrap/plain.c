@@ -345,6 +345,10 @@ static void ended(void)
 	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
 	CHECK(writev(fd[1], parts, 2) == 3);
 	close_both();
+	pair(SOCK_DGRAM);
+	CHECK(writev(fd[1], parts, 1) == 0);
+	CHECK(recv(fd[0], buf, 8, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	close_both();
 }
 
 static void accepts_fast(void)
@@ -561,6 +565,13 @@ static void polls(void)
 	meanwhile(nothing);
 	CHECK(select(0, NULL, NULL, NULL, &tv) == 0 && get(&ran) == 1);
 	CHECK(tv.tv_sec == 0 && tv.tv_usec == 0);
+	/* An end is always reported by poll(), and not by select(). */
+	CHECK(shutdown(fd[1], SHUT_RDWR) == 0 && shutdown(fd[0], SHUT_RDWR) == 0);
+	FD_ZERO(&w);
+	FD_SET(fd[0], &w);
+	tv = (struct timeval){ 0, 3000 };
+	meanwhile(nothing);
+	CHECK(select(fd[0] + 1, NULL, NULL, &w, &tv) == 0 && get(&ran) == 1);
 	FD_SET(fd[0], &r);
 	close_both();
 	CHECK(select(fd[0] + 1, &r, NULL, NULL, NULL) == -1 && errno == EBADF);

@@ -5,6 +5,7 @@
  */
 #include "either.h"
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -203,6 +204,36 @@ static void minimum(void)
 	close(fd[1]);
 }
 
+static void sends_urgent(void *arg)
+{
+	CHECK(send(fd[1], "ux", 2, MSG_OOB) == 2);
+	CHECK(send(fd[1], "yz", 2, 0) == 2);
+	(void)arg;
+}
+
+static void urgent(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof in;
+	char buf[8];
+	int s;
+
+	doing("urgent");
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK((s = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK(bind(s, (void *)&in, len) == 0 && listen(s, 1) == 0);
+	CHECK(getsockname(s, (void *)&in, &len) == 0);
+	CHECK(connect(fd[1], (void *)&in, len) == 0);
+	CHECK((fd[0] = accept(s, NULL, NULL)) >= 0 && close(s) == 0);
+	CHECK(send(fd[1], "a", 1, 0) == 1);
+	make(0, sends_urgent, NULL);
+	CHECK(recv(fd[0], buf, 4, MSG_WAITALL) == 4);	/* libc: 2 */
+	CHECK(memcmp(buf, "auyz", 4) == 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static void other_clock(void)
 {
 	struct timespec t = { 0, 20000000 };
@@ -231,7 +262,7 @@ static void *reads_late(void *arg)
 	return arg;
 }
 
-/* A terminal that takes less than it is given. */
+/* Writes to a terminal that takes less than it is given. */
 static void terminal(void)
 {
 	static char much[MUCH];
@@ -250,11 +281,22 @@ static void terminal(void)
 	CHECK(tcsetattr(fd[1], TCSANOW, &t) == 0);
 	make(0, partner, NULL);
 	id = native(reads_late, NULL);
-	CHECK(write(fd[1], much, MUCH) == MUCH && saw == 0);
+	CHECK(write(fd[1], much, MUCH) == MUCH);
 	native_join(id);
 	close(fd[0]);
 	close(fd[1]);
 	yield();
+}
+
+/* It stops the processor unless it is full when it is asked. */
+static void terminals(void)
+{
+	int i;
+
+	saw = 1;
+	for (i = 0; i < 20 && saw != 0; i++)
+		terminal();
+	CHECK(saw == 0);
 }
 
 static int server, waits[2];
@@ -334,8 +376,9 @@ static void each(void *arg)
 	native_state();
 	interrupt();
 	minimum();
+	urgent();
 	other_clock();
-	terminal();
+	terminals();
 	flags();
 #if !defined(USCHED_HARD)
 	reuse();

@@ -170,6 +170,7 @@ static NOINLINE ssize_t blocking_writev(int fd, const struct iovec *v, int nr)
 	return rc;
 }
 
+#if defined(RWF_NOWAIT)
 /*
  * Returns whether the system has no RWF_NOWAIT for a file. EINVAL is the file's
  * own answer: a counter, for instance, refuses less than eight bytes.
@@ -178,6 +179,7 @@ static bool no_nowait(ssize_t rc)
 {
 	return rc == -EOPNOTSUPP || rc == -ENOSYS;
 }
+#endif
 
 static bool is_ready(int fd, short what)
 {

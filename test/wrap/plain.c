@@ -337,7 +337,9 @@ static void ended(void)
 	CHECK(accept(fd[0], NULL, NULL) == -1 && errno == EINVAL);
 	close(fd[0]);
 	CHECK((fd[0] = eventfd(0, 0)) >= 0);
+#if defined(RWF_NOWAIT)		/* else the wait comes first */
 	CHECK(read(fd[0], buf, 4) == -1 && errno == EINVAL);
+#endif
 	close(fd[0]);
 	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
 	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);

@@ -93,6 +93,7 @@
 #include <string.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,8 +175,8 @@ PLAIN(DECLARE) CHECKED(DECLARE)
 #define NAME(type, name, args)	#name,
 enum { PLAIN(NEXT) CHECKED(NEXT) NEXT_ALL };
 
-/* Returns the function of libc with the same name. */
-static void *next(int nr)
+/* Returns the function of libc with the same name; NULL: it has none. */
+static void *look(int nr)
 {
 	static const char *const names[] = { PLAIN(NAME) CHECKED(NAME) };
 	static void *known[NEXT_ALL];		/* atomic */
@@ -188,12 +189,29 @@ static void *next(int nr)
 	return f;
 }
 
+/* Ends the program. usched_fail() would come here again, by writev(). */
+static NOINLINE void *missing(void)
+{
+	static const char text[] = "usched: wrap: a static program needs "
+		"uwrap_link.o and wrap.flags\n";
+
+	(void)syscall(SYS_write, 2, text, sizeof text - 1);
+	abort();
+}
+
+static void *next(int nr)
+{
+	void *f = look(nr);
+
+	return f != NULL ? f : missing();
+}
+
 __attribute__((constructor)) static void next_all(void)		/* H5 */
 {
 	int i;
 
 	for (i = 0; i < NEXT_ALL; i++)
-		(void)next(i);
+		(void)look(i);
 }
 #endif
 

@@ -43,11 +43,13 @@
 #define UEVENTS_MOST	256	/* events of a wait */
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
+#define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
 
 /* Returns what poll(2) calls a mask of UREAD and UWRITE. */
 static inline short uevents_poll(int mask)
 {
 	return (short)((mask & UREAD ? POLLIN : 0) |
+		       (mask & UEVENTS_URGENT ? POLLPRI : 0) |
 		       (mask & UWRITE ? POLLOUT : 0));
 }
 
@@ -106,6 +108,7 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask)
 {
 	struct epoll_event e = { .events = EPOLLET | EPOLLRDHUP |
 				 (mask & UREAD ? EPOLLIN : 0) |
+				 (mask & UEVENTS_URGENT ? EPOLLPRI : 0) |
 				 (mask & UWRITE ? EPOLLOUT : 0),
 				 .data.fd = fd };
 
@@ -153,11 +156,12 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	for (i = 0; i < nr; i++) {
 		unsigned e = list[i].events;
 		unsigned any = EPOLLHUP | EPOLLERR;
+		unsigned in = EPOLLIN | EPOLLPRI | EPOLLRDHUP | any;
 
 		if (list[i].data.fd < 0)
 			continue;
 		event(arg, list[i].data.fd,
-		      (e & (EPOLLIN | EPOLLRDHUP | any) ? UREAD : 0) |
+		      (e & in ? UREAD : 0) |
 		      (e & (EPOLLOUT | any) ? UWRITE : 0) |
 		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0));
 	}

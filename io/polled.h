@@ -203,7 +203,7 @@ static inline int uevents_mask(int fd, struct uevents_id id, int is)
 	if (fstat(fd, &st) != 0 || st.st_ino != id.i_ino ||
 	    st.st_dev != id.i_dev)
 		return UEVENTS_OTHER;
-	return (is & (POLLIN | any) ? UREAD : 0) |
+	return (is & (POLLIN | POLLPRI | any) ? UREAD : 0) |
 	       (is & (POLLOUT | any) ? UWRITE : 0);
 }
 

@@ -57,6 +57,37 @@ static NOINLINE int wait_for(int fd, int what, utime_ns until)
 	return upoll_wait(fd, what, until);
 }
 
+#if defined(POLLRDHUP)
+/*
+ * Returns whether the reading side of a socket is shut. Then datagram sockets,
+ * and listeners of AF_UNIX, stay ready, and yet say EAGAIN.
+ */
+static NOINLINE bool is_shut(int fd)
+{
+	struct pollfd f = { .fd = fd, .events = POLLRDHUP };
+
+	return upoll_is_last(fd) && poll(&f, 1, 0) > 0 &&
+		f.revents & POLLRDHUP;
+}
+#else
+static bool is_shut(int fd)
+{
+	return (void)fd, false;
+}
+#endif
+
+/* Waits for another attempt to read. 1: also if fd is shut, so it is the last. */
+static NOINLINE int wait_to_read(int fd, utime_ns until)
+{
+	return is_shut(fd) ? 1 : upoll_wait(fd, UREAD, until);
+}
+
+/* Returns the result of a read that was the last attempt. */
+static ssize_t ended(ssize_t rc)
+{
+	return again(rc) ? 0 : rc;
+}
+
 /* Lets time pass before another attempt. 0 or -errno. */
 static NOINLINE int nap(utime_ns until)
 {
@@ -84,6 +115,10 @@ static NOINLINE int wait_to_send(int fd, utime_ns until, unsigned *vain)
  */
 #define UNTIL_DONE(fd, what, until, attempt, blocking)			\
 	UNTIL_DONE_BY(wait_for(fd, what, until), until, attempt, blocking)
+
+/* Does the same for reads, which end when fd is shut. */
+#define UNTIL_READ(fd, until, attempt, blocking)			\
+	UNTIL_DONE_BY(wait_to_read(fd, until), until, attempt, ended(blocking))
 
 #define UNTIL_DONE_BY(wait, until, attempt, blocking) do {		\
 	ssize_t rc = upoll_enter(until);				\
@@ -136,10 +171,13 @@ static NOINLINE ssize_t blocking_writev(int fd, const struct iovec *v, int nr)
 }
 
 #if defined(RWF_NOWAIT)
-/* Returns whether the system has no RWF_NOWAIT for a file. */
+/*
+ * Returns whether the system has no RWF_NOWAIT for a file. EINVAL is the file's
+ * own answer: a counter, for instance, refuses less than eight bytes.
+ */
 static bool no_nowait(ssize_t rc)
 {
-	return rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EINVAL;
+	return rc == -EOPNOTSUPP || rc == -ENOSYS;
 }
 #endif
 
@@ -165,7 +203,7 @@ static ssize_t try_readv(int fd, const struct iovec *v, int nr)
 /* Writes at most PIPE_BUF bytes where more might block. */
 static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 {
-	struct iovec one = v[0];
+	struct iovec one;
 #if defined(RWF_NOWAIT)
 	ssize_t rc;
 
@@ -177,6 +215,9 @@ static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 		return -EAGAIN;
 	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return blocking_writev(fd, v, nr);
+	for (; nr > 1 && v->iov_len == 0; nr--)
+		v++;
+	one = *v;
 	if (one.iov_len > PIPE_BUF)
 		one.iov_len = PIPE_BUF;
 	return blocking_writev(fd, &one, 1);
@@ -238,9 +279,9 @@ static int wait_if_drained(int fd, utime_ns until)
 			upoll_set_drained(fd, word);			\
 		if (!again(rc))						\
 			return rc;					\
-		rc = wait_for(fd, UREAD, until);			\
+		rc = wait_to_read(fd, until);				\
 	}								\
-	return rc > 0 ? blocking : rc;					\
+	return rc > 0 ? ended(blocking) : rc;				\
 } while (0)
 
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
@@ -279,8 +320,7 @@ ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until)
 {
 	if (nr < 1 || nr > IOV_MAX)
 		return -EINVAL;
-	UNTIL_DONE(fd, UREAD, until, try_recvv(fd, v, nr),
-		   blocking_readv(fd, v, nr));
+	UNTIL_READ(fd, until, try_recvv(fd, v, nr), blocking_readv(fd, v, nr));
 }
 
 ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until)
@@ -362,8 +402,8 @@ static NOINLINE ssize_t try_sendmsg(int fd, const struct msghdr *m, int flags)
 ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 		   struct sockaddr *from, socklen_t *len, utime_ns until)
 {
-	UNTIL_DONE(fd, UREAD, until,
-		   try_recvfrom(fd, buf, size, flags, from, len), -EAGAIN);
+	UNTIL_READ(fd, until, try_recvfrom(fd, buf, size, flags, from, len),
+		   try_recvfrom(fd, buf, size, flags, from, len));
 }
 
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
@@ -371,7 +411,8 @@ ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 	if (flags != 0)
 		return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
 	READ_ALL_THERE(fd, size, until,
-		       try_recvfrom(fd, buf, size, 0, NULL, NULL), -EAGAIN);
+		       try_recvfrom(fd, buf, size, 0, NULL, NULL),
+		       try_recvfrom(fd, buf, size, 0, NULL, NULL));
 }
 
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
@@ -390,7 +431,8 @@ ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until)
 
 ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until)
 {
-	UNTIL_DONE(fd, UREAD, until, try_recvmsg(fd, m, flags), -EAGAIN);
+	UNTIL_READ(fd, until, try_recvmsg(fd, m, flags),
+		   try_recvmsg(fd, m, flags));
 }
 
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until)
@@ -432,6 +474,14 @@ static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 	return rc;
 }
 
+/* Tries for the last time: fd is shut. */
+static int last_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int rc = try_accept(fd, addr, len, flags);
+
+	return again(rc) ? -EINVAL : rc;
+}
+
 int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 	     utime_ns until)
 {
@@ -439,7 +489,9 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 
 	if (rc < 0)
 		return rc;
-	UNTIL_DONE(fd, UREAD, until, try_accept(fd, addr, len, flags), -EAGAIN);
+	UNTIL_DONE_BY(wait_to_read(fd, until), until,
+		      try_accept(fd, addr, len, flags),
+		      last_accept(fd, addr, len, flags));
 }
 
 /* -EINPROGRESS: to be called again when fd may be written. */

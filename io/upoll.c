@@ -101,6 +101,11 @@ UPREEMPT_NEVER;
 #define PAGES		16384	/* so numbers up to 2^24 */
 #define LOOK_MOST	64	/* events of a look while threads can run */
 #define MOST		16000	/* descriptors of a wait: uwait.h has a limit */
+#if !defined(POLLRDHUP)
+#define POLLRDHUP	0
+#endif
+#define READ_BITS	(POLLIN | POLLRDNORM | POLLRDBAND | POLLPRI | POLLRDHUP)
+#define WRITE_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
 #define IN_A_ROW	64	/* calls before a thread gives way */
 #define CHECK		(100 * UTIME_MS)
 #define NOINLINE	__attribute__((noinline))
@@ -131,7 +136,8 @@ struct node {
 	struct node *n_prev;		/* NULL: in no ring */
 	int          n_fd;
 	uint16_t     n_index;		/* in r_node */
-	uint8_t      n_ring;
+	uint8_t      n_ring : 1;
+	uint8_t      n_urgent : 1;	/* waits for POLLPRI, too */
 	bool         n_is_last;		/* of r_node; the waiter's alone */
 };
 
@@ -151,7 +157,8 @@ struct entry {
 	unsigned       e_word;		/* atomic */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
-	int            e_mask;		/* for what: UREAD, UWRITE */
+	unsigned       e_mask : 8;	/* for what, as uevents_arm() */
+	unsigned       e_urgent : 24;	/* nodes in e_first with n_urgent */
 	unsigned       e_noted;		/* p_nr of a poller: L6 */
 };
 
@@ -225,6 +232,7 @@ static void put_last(struct entry *e, struct node *n)
 	struct node **first = &e->e_first[n->n_ring];
 	struct node *next = *first;
 
+	e->e_urgent += n->n_urgent;
 	if (next == NULL) {
 		n->n_next = n->n_prev = *first = n;
 		return;
@@ -238,6 +246,7 @@ static void take_out(struct entry *e, struct node *n)
 {
 	struct node **first = &e->e_first[n->n_ring];
 
+	e->e_urgent -= n->n_urgent;
 	if (n->n_next == n)
 		*first = NULL;
 	else if (*first == n)
@@ -334,6 +343,8 @@ static int arm(struct poller *p, int fd, struct entry *e)
 	if (e->e_armed_at != NULL && e->e_armed_at != p &&
 	    mask_of(e, e->e_armed_at) == 0)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
+	if (mask & UREAD && e->e_urgent > 0)
+		mask |= UEVENTS_URGENT;
 	rc = uevents_arm(&p->p_events, fd, mask);
 	if (rc > 0)
 		__atomic_store_n(&e->e_word, word_of_new(e) | stream(fd),
@@ -654,6 +665,7 @@ static void node_init(struct record *r, unsigned i, int fd, int ring)
 	n->n_fd      = fd;
 	n->n_index   = i;
 	n->n_ring    = ring;
+	n->n_urgent  = 0;
 	n->n_is_last = 1;
 	if (i > 0)
 		n[-1].n_is_last = 0;
@@ -762,6 +774,8 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 		return rc;
 	if (what & UREAD)
 		node_init(r, to++, fd, READERS);
+	if (what & UEVENTS_URGENT)
+		r->r_node[from].n_urgent = 1;
 	if (what & UWRITE)
 		node_init(r, to++, fd, WRITERS);
 	ulock_get(&e->e_lock);
@@ -827,30 +841,35 @@ int upoll_natively(int fd, int what, utime_ns until)
 	return rc == 0 && f.revents & POLLNVAL ? -EBADF : rc;
 }
 
+/* An error is told to both. With no other bit, only errors are asked for. */
 static int what_of(const struct pollfd *f)
 {
-	return (f->events & POLLOUT ? UWRITE : 0) |
-	       (f->events & (POLLIN | POLLPRI) || !(f->events & POLLOUT) ?
-		UREAD : 0);
+	bool out = f->events & WRITE_BITS;
+
+	return (out ? UWRITE : 0) |
+	       (!out || f->events & READ_BITS ? UREAD : 0) |
+	       (f->events & POLLPRI ? UEVENTS_URGENT : 0);
 }
 
 struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 {
-	struct upoll_begun b = { NULL, -EINVAL };
+	struct upoll_begun b = { NULL, 1 };
 	unsigned nodes = 0;
 	struct record *r;
 	nfds_t i;
+	int what;
 
 	if (nr > MOST)
-		return b;
+		return b;			/* u_poll() naps */
 	r = record_new(nr > 0 ? 2 * (unsigned)nr : 1, (void *)-1, &b.b_rc);
 	if (r == NULL)
 		return b;
 	for (i = 0; i < nr && b.b_rc == 0; i++) {
 		if (fds[i].fd < 0)
 			continue;
-		b.b_rc = queue(r, nodes, fds[i].fd, what_of(&fds[i]));
-		nodes += what_of(&fds[i]) == (UREAD | UWRITE) ? 2 : 1;
+		what   = what_of(&fds[i]);
+		b.b_rc = queue(r, nodes, fds[i].fd, what);
+		nodes += what & UREAD && what & UWRITE ? 2 : 1;
 	}
 	if (b.b_rc == 0) {
 		b.b_wait = &r->r_wait;
@@ -875,6 +894,13 @@ unsigned upoll_word(int fd)
 bool upoll_drained(int fd)
 {
 	return upoll_word(fd) & E_DRAINED;
+}
+
+/* Native threads, and events by poll(), leave no E_LAST. */
+bool upoll_is_last(int fd)
+{
+	return !UEVENTS_STAY || ustack_self() == NULL ||
+		upoll_word(fd) & E_LAST;
 }
 
 void upoll_set_drained(int fd, unsigned word)

@@ -56,6 +56,9 @@ unsigned upoll_word(int fd);
 void upoll_set_drained(int fd, unsigned word);
 bool upoll_drained(int fd);
 
+/* Returns whether an event may have told that no more bytes will come. */
+bool upoll_is_last(int fd);
+
 /* Tells that fd is a new file, so that nothing is known of it. */
 void upoll_new(int fd);
 

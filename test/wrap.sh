@@ -144,6 +144,7 @@ calls() {
 	try 'limits, hard mode' run hard RR limits ''
 	try 'calls, --wrap' linked "$fortified"
 	try 'calls, static' linked -static
+	try 'a static program needs --wrap, and is told so' misplaced
 	try 'without hooks, calls' hangs plain ''
 	# Debian's musl-gcc comes without an unwinder, and programs have glibc.
 	case ${CC:-cc} in
@@ -158,6 +159,16 @@ calls() {
 linked() { # flags
 	link plain RR plain $1 "$tmp/plain/uwrap_link.o" @wrap/wrap.flags \
 		"$tmp/plain/libusched.a" && timeout 100 "$tmp/program"
+}
+
+misplaced() {
+	echo '#include <unistd.h>' >"$tmp/misplaced.c"
+	echo 'int main(void) { return (int)read(0, 0, 0); }' \
+		>>"$tmp/misplaced.c"
+	${CC:-cc} ${CFLAGS:-} -static "$tmp/misplaced.c" "$tmp/plain/uwrap.o" \
+		"$tmp/plain/libusched.a" -o "$tmp/program" -pthread || return 1
+	"$tmp/program" 2>"$tmp/told"
+	[ $? -gt 128 ] && grep 'needs uwrap_link.o' "$tmp/told"
 }
 
 static_hangs() {

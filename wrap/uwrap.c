@@ -93,6 +93,7 @@
 #include <string.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,8 +175,8 @@ PLAIN(DECLARE) CHECKED(DECLARE)
 #define NAME(type, name, args)	#name,
 enum { PLAIN(NEXT) CHECKED(NEXT) NEXT_ALL };
 
-/* Returns the function of libc with the same name. */
-static void *next(int nr)
+/* Returns the function of libc with the same name; NULL: it has none. */
+static void *look(int nr)
 {
 	static const char *const names[] = { PLAIN(NAME) CHECKED(NAME) };
 	static void *known[NEXT_ALL];		/* atomic */
@@ -188,12 +189,29 @@ static void *next(int nr)
 	return f;
 }
 
+/* Ends the program. usched_fail() would come here again, by writev(). */
+static NOINLINE void *missing(void)
+{
+	static const char text[] = "usched: wrap: a static program needs "
+		"uwrap_link.o and wrap.flags\n";
+
+	(void)syscall(SYS_write, 2, text, sizeof text - 1);
+	abort();
+}
+
+static void *next(int nr)
+{
+	void *f = look(nr);
+
+	return f != NULL ? f : missing();
+}
+
 __attribute__((constructor)) static void next_all(void)		/* H5 */
 {
 	int i;
 
 	for (i = 0; i < NEXT_ALL; i++)
-		(void)next(i);
+		(void)look(i);
 }
 #endif
 
@@ -361,7 +379,7 @@ static ssize_t try_nowait(const struct io *o)
 			    pwritev2(o->o_fd, v, nr, -1, RWF_NOWAIT) :
 			    preadv2(o->o_fd, v, nr, -1, RWF_NOWAIT));
 
-	return rc == -ENOSYS || rc == -EINVAL ? -EOPNOTSUPP : rc;
+	return rc == -ENOSYS ? -EOPNOTSUPP : rc;
 }
 #else
 static ssize_t try_nowait(const struct io *o)
@@ -373,11 +391,16 @@ static ssize_t try_nowait(const struct io *o)
 /* Where ready means only that some bytes fit. */
 static ssize_t write_some(const struct io *o)
 {
-	struct iovec v = o->o_msg.msg_iov[0];
+	const struct iovec *v = o->o_msg.msg_iov;
+	size_t nr = o->o_msg.msg_iovlen;
+	struct iovec part;
 
-	if (v.iov_len > PIPE_BUF)
-		v.iov_len = PIPE_BUF;
-	return result(REAL(writev)(o->o_fd, &v, 1));
+	for (; nr > 1 && v->iov_len == 0; nr--)
+		v++;
+	part = *v;
+	if (part.iov_len > PIPE_BUF)
+		part.iov_len = PIPE_BUF;
+	return result(REAL(writev)(o->o_fd, &part, 1));
 }
 
 /* Tries to read or write what is no socket. */
@@ -398,6 +421,7 @@ static ssize_t try_file(struct io *o)
 	return o->o_out ? write_some(o) : call_file(o);
 }
 
+/* Tries. 0 or more; -EAGAIN: it would block; or another error. */
 static ssize_t try(struct io *o)
 {
 	int flags = o->o_flags | MSG_DONTWAIT;
@@ -406,6 +430,44 @@ static ssize_t try(struct io *o)
 	rc = result(o->o_out ? REAL(sendmsg)(o->o_fd, &o->o_msg, flags) :
 		    REAL(recvmsg)(o->o_fd, &o->o_msg, flags));
 	return rc == -ENOTSOCK && o->o_any ? try_file(o) : rc;
+}
+
+/*
+ * Returns whether the reading side of a socket is shut. Then datagram sockets,
+ * and listeners of AF_UNIX, stay ready, and yet say EAGAIN to a try.
+ */
+static bool is_shut(int fd)
+{
+	struct pollfd f = { .fd = fd, .events = POLLRDHUP };
+
+	return REAL(poll)(&f, 1, 0) > 0 && f.revents & POLLRDHUP;
+}
+
+/* Tries again, after a wait. 0: also if the socket is shut, as in libc. */
+static ssize_t try_again(struct io *o)
+{
+	ssize_t rc = try(o);
+
+	if (rc != -EAGAIN || o->o_out || !is_shut(o->o_fd))
+		return rc;
+	rc = try(o);
+	if (rc != -EAGAIN)
+		return rc;
+	o->o_msg.msg_namelen = o->o_msg.msg_controllen = 0;
+	o->o_msg.msg_flags = 0;
+	return 0;
+}
+
+/*
+ * Returns whether a try that gave rc would block in libc. With MSG_FASTOPEN the
+ * first try begins to connect.
+ */
+static bool would_block(struct io *o, ssize_t rc)
+{
+	if ((rc != -EAGAIN && rc != -EINPROGRESS) || !blocks(o))
+		return false;
+	o->o_flags &= ~MSG_FASTOPEN;
+	return true;
 }
 
 /*
@@ -434,7 +496,7 @@ static ssize_t some(struct io *o)
 	ssize_t rc = try(o);
 	unsigned vain = 0;
 
-	if (rc != -EAGAIN || !blocks(o))
+	if (!would_block(o, rc))
 		return rc;
 	if (o->o_until == 0)
 		o->o_until = deadline(o->o_fd,
@@ -442,7 +504,7 @@ static ssize_t some(struct io *o)
 	do
 		rc = wait_for(o->o_fd, o->o_out ? UWRITE : UREAD, o->o_until,
 			      vain++);
-	while (rc == 0 && (rc = try(o)) == -EAGAIN);
+	while (rc == 0 && (rc = try_again(o)) == -EAGAIN);
 	return rc;
 }
 
@@ -455,8 +517,12 @@ static size_t size_of(const struct msghdr *m)
 	return size;
 }
 
-/* Lets o go on behind the first `done` bytes of m. */
-static void go_on(struct io *o, const struct msghdr *m, size_t done)
+/*
+ * Lets o go on behind the first `done` bytes of m. To write: control messages
+ * went with the first part. To read: they may come with each, to where m has
+ * `room` for them.
+ */
+static void go_on(struct io *o, const struct msghdr *m, size_t done, size_t room)
 {
 	struct iovec *v = m->msg_iov;
 	size_t nr = m->msg_iovlen;
@@ -471,8 +537,8 @@ static void go_on(struct io *o, const struct msghdr *m, size_t done)
 		o->o_msg.msg_iov = &o->o_part;
 		o->o_msg.msg_iovlen = 1;
 	}
-	o->o_msg.msg_control = NULL;		/* went with the first part */
-	o->o_msg.msg_controllen = 0;
+	o->o_msg.msg_control = o->o_out ? NULL : m->msg_control;
+	o->o_msg.msg_controllen = o->o_out ? 0 : room;
 }
 
 static bool is_stream(int fd)
@@ -499,21 +565,44 @@ static void tell_back(struct msghdr *m, const struct msghdr *found)
 	m->msg_flags      = found->msg_flags;
 }
 
+/* Returns whether descriptors came with a part: it is the last, also in libc. */
+static bool has_descriptors(struct msghdr *m)
+{
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			return true;
+	return m->msg_flags & MSG_CTRUNC;
+}
+
+/* Reads or writes a part. Returns its size, or an error. Sets *last. */
+static ssize_t part(struct io *o, struct msghdr *m, bool *last)
+{
+	ssize_t rc = some(o);
+
+	if (rc >= 0 && !o->o_out) {
+		tell_back(m, &o->o_msg);
+		*last = has_descriptors(&o->o_msg);
+	}
+	return rc;
+}
+
 /* Does what libc would do before it returns. */
 static ssize_t all(struct io *o, struct msghdr *m)
 {
+	size_t room = m->msg_controllen;
+	bool last = false;
 	ssize_t done, rc;
 	size_t size;
 
 	o->o_msg = *m;
-	done = some(o);
-	if (done >= 0 && !o->o_out)
-		tell_back(m, &o->o_msg);
+	done = part(o, m, &last);
 	if (done <= 0 || (size_t)done >= (size = size_of(m)) || !wants_all(o))
 		return done;
-	while ((size_t)done < size) {
-		go_on(o, m, done);
-		rc = some(o);
+	while ((size_t)done < size && !last) {
+		go_on(o, m, done, room);
+		rc = part(o, m, &last);
 		if (rc <= 0)
 			break;
 		done += rc;
@@ -619,7 +708,7 @@ ssize_t hook_writev(int fd, const struct iovec *v, int nr)
 {
 	MESSAGE_V(m, v, nr);
 
-	if (!ours() || nr < 1 || nr > IOV_MAX)
+	if (!ours() || nr < 1 || nr > IOV_MAX || size_of(&m) == 0)
 		return REAL(writev)(fd, v, nr);
 	return transmit(fd, &m, 0, true);
 }
@@ -682,14 +771,17 @@ static int wait_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	utime_ns until = deadline(fd, SO_RCVTIMEO);
 	unsigned vain = 0;
-	bool blocks;
+	bool blocks, shut;
 	int rc;
 
-	do
+	do {
 		rc = wait_for(fd, UREAD, until, vain++);
-	while (rc == 0 && (rc = try_accept(fd, addr, len, flags, &blocks)) ==
-	       -EAGAIN && blocks);
-	return rc;
+		if (rc != 0)
+			return rc;
+		shut = is_shut(fd);
+		rc = try_accept(fd, addr, len, flags, &blocks);
+	} while (rc == -EAGAIN && blocks && !shut);
+	return rc == -EAGAIN && blocks ? -EINVAL : rc;
 }
 
 int hook_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -848,6 +940,7 @@ static void sets_leave(struct sets *s)
 /* poll() may report what select() would not: then this naps, and asks again. */
 static int sets_wait(struct sets *s, utime_ns until)
 {
+	utime_ns nap;
 	int rc;
 
 	for (;;) {
@@ -856,9 +949,10 @@ static int sets_wait(struct sets *s, utime_ns until)
 			rc = sets_count(s);
 		else if (rc == 0 || rc == -ETIMEDOUT)
 			return 0;
-		if (rc != 0)
+		if (rc != 0 || unow() >= until)
 			return rc;
-		rc = u_sleep(uafter(NAP));
+		nap = uafter(NAP);
+		rc  = u_sleep(nap < until ? nap : until);
 		if (rc < 0)
 			return rc;
 	}

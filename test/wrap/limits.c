@@ -5,12 +5,15 @@
  */
 #include "either.h"
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <termios.h>
 
 static int fd[2];		/* static: threads share it */
 static long ran, saw;
@@ -201,6 +204,101 @@ static void minimum(void)
 	close(fd[1]);
 }
 
+static void sends_urgent(void *arg)
+{
+	CHECK(send(fd[1], "ux", 2, MSG_OOB) == 2);
+	CHECK(send(fd[1], "yz", 2, 0) == 2);
+	(void)arg;
+}
+
+static void urgent(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof in;
+	char buf[8];
+	int s;
+
+	doing("urgent");
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK((s = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK(bind(s, (void *)&in, len) == 0 && listen(s, 1) == 0);
+	CHECK(getsockname(s, (void *)&in, &len) == 0);
+	CHECK(connect(fd[1], (void *)&in, len) == 0);
+	CHECK((fd[0] = accept(s, NULL, NULL)) >= 0 && close(s) == 0);
+	CHECK(send(fd[1], "a", 1, 0) == 1);
+	make(0, sends_urgent, NULL);
+	CHECK(recv(fd[0], buf, 4, MSG_WAITALL) == 4);	/* libc: 2 */
+	CHECK(memcmp(buf, "auyz", 4) == 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void other_clock(void)
+{
+	struct timespec t = { 0, 20000000 };
+
+	doing("other clocks");
+	set(&ran, 0);
+	make(0, partner, NULL);
+	CHECK(clock_nanosleep(CLOCK_BOOTTIME, 0, &t, NULL) == 0);
+	CHECK(get(&ran) == 0);
+	yield();
+}
+
+#define MUCH	400000
+
+static void *reads_late(void *arg)
+{
+	struct timespec t = { 0, 50000000 };
+	static char buf[4096];
+	long got = 0;
+	ssize_t n;
+
+	nanosleep(&t, NULL);
+	saw = get(&ran);
+	for (; got < MUCH; got += n)
+		CHECK((n = read(fd[0], buf, sizeof buf)) > 0);
+	return arg;
+}
+
+/* Writes to a terminal that takes less than it is given. */
+static void terminal(void)
+{
+	static char much[MUCH];
+	struct termios t;
+	char name[32];
+	pthread_t id;
+
+	doing("terminal");
+	set(&ran, 0);
+	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);
+	CHECK(ptsname_r(fd[0], name, sizeof name) == 0);
+	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(tcgetattr(fd[1], &t) == 0);
+	cfmakeraw(&t);
+	CHECK(tcsetattr(fd[1], TCSANOW, &t) == 0);
+	make(0, partner, NULL);
+	id = native(reads_late, NULL);
+	CHECK(write(fd[1], much, MUCH) == MUCH);
+	native_join(id);
+	close(fd[0]);
+	close(fd[1]);
+	yield();
+}
+
+/* It stops the processor unless it is full when it is asked. */
+static void terminals(void)
+{
+	int i;
+
+	saw = 1;
+	for (i = 0; i < 20 && saw != 0; i++)
+		terminal();
+	CHECK(saw == 0);
+}
+
 static int server, waits[2];
 static struct sockaddr_un at = { .sun_family = AF_UNIX };
 
@@ -278,6 +376,9 @@ static void each(void *arg)
 	native_state();
 	interrupt();
 	minimum();
+	urgent();
+	other_clock();
+	terminals();
 	flags();
 #if !defined(USCHED_HARD)
 	reuse();

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
@@ -261,6 +262,129 @@ static void whole(void)
 	close(fd[0]);
 }
 
+/* Sends four bytes, and a descriptor with the second. */
+static void with_descriptor(void)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	struct iovec v = { big, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		m.msg_control    = i == 1 ? control : NULL;
+		m.msg_controllen = i == 1 ? sizeof control : 0;
+		if (i == 1) {
+			memset(control, 0, sizeof control);
+			CMSG_FIRSTHDR(&m)->cmsg_level = SOL_SOCKET;
+			CMSG_FIRSTHDR(&m)->cmsg_type  = SCM_RIGHTS;
+			CMSG_FIRSTHDR(&m)->cmsg_len   = CMSG_LEN(sizeof(int));
+			memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &fd[1], sizeof(int));
+		}
+		CHECK(sendmsg(fd[1], &m, 0) == 1);
+		yield();
+	}
+}
+
+/* A message with a descriptor ends also a call that wants all. */
+static void whole_until(void)
+{
+	char control[CMSG_SPACE(sizeof(int))], buf[8];
+	struct iovec v = { buf, 4 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof control };
+	int got;
+
+	doing("MSG_WAITALL and a descriptor");
+	pair(SOCK_STREAM);
+	meanwhile(with_descriptor);
+	CHECK(recvmsg(fd[0], &m, MSG_WAITALL) == 2);
+	CHECK(m.msg_controllen >= CMSG_LEN(sizeof(int)));
+	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
+	CHECK(close(got) == 0);
+	CHECK(recv(fd[0], buf, 2, MSG_WAITALL) == 2);
+	meanwhile(with_descriptor);
+	CHECK(recv(fd[0], buf, 4, MSG_WAITALL) == 2);
+	CHECK(recv(fd[0], buf, 2, MSG_WAITALL) == 2);
+	close_both();
+}
+
+static void shut(void)
+{
+	(void)shutdown(fd[0], SHUT_RDWR);
+}
+
+/* What libc ends with 0 or EINVAL waits no longer here. */
+static void ended(void)
+{
+	char name[32], buf[8];
+	struct iovec parts[2] = { { big, 0 }, { big, 3 } };
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	doing("ended");
+	CHECK((fd[0] = socket(AF_INET, SOCK_DGRAM, 0)) >= 0);
+	meanwhile(shut);
+	CHECK(recv(fd[0], buf, 8, 0) == 0);
+	close(fd[0]);
+	pair(SOCK_DGRAM);
+	meanwhile(shut);
+	CHECK(read(fd[0], buf, 8) == 0);
+	close_both();
+	CHECK((fd[0] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0);
+	snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "e%d", getpid());
+	CHECK(bind(fd[0], (void *)&un, sizeof un) == 0);
+	CHECK(listen(fd[0], 1) == 0);
+	meanwhile(shut);
+	CHECK(accept(fd[0], NULL, NULL) == -1 && errno == EINVAL);
+	close(fd[0]);
+	CHECK((fd[0] = eventfd(0, 0)) >= 0);
+#if defined(RWF_NOWAIT)		/* else the wait comes first */
+	CHECK(read(fd[0], buf, 4) == -1 && errno == EINVAL);
+#endif
+	close(fd[0]);
+	CHECK((fd[0] = posix_openpt(O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(grantpt(fd[0]) == 0 && unlockpt(fd[0]) == 0);
+	CHECK(ptsname_r(fd[0], name, sizeof name) == 0);
+	CHECK((fd[1] = open(name, O_RDWR | O_NOCTTY)) >= 0);
+	CHECK(writev(fd[1], parts, 2) == 3);
+	close_both();
+	pair(SOCK_DGRAM);
+	CHECK(writev(fd[1], parts, 1) == 0);
+	CHECK(recv(fd[0], buf, 8, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	close_both();
+}
+
+static void accepts_fast(void)
+{
+	char buf[8];
+	int s = accept(fd[0], NULL, NULL);
+
+	CHECK(recv(s, buf, 3, MSG_WAITALL) == 3 && close(s) == 0);
+}
+
+/* The first try only begins to connect. */
+static void fast_open(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof in;
+
+	doing("MSG_FASTOPEN");
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK((fd[0] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK((fd[1] = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	CHECK(bind(fd[0], (void *)&in, len) == 0 && listen(fd[0], 1) == 0);
+	CHECK(getsockname(fd[0], (void *)&in, &len) == 0);
+	meanwhile(accepts_fast);
+	errno = 0;
+	if (sendto(fd[1], "abc", 3, MSG_FASTOPEN, (void *)&in, len) != 3) {
+		CHECK(errno == EOPNOTSUPP);	/* the system has none */
+		CHECK(connect(fd[1], (void *)&in, len) == 0);
+		CHECK(write(fd[1], "abc", 3) == 3);
+	}
+	while (get(&ran) == 0)
+		yield();
+	close_both();
+}
+
 static void limit(int socket, int option)
 {
 	struct timeval t = { 0, 20000 };
@@ -443,6 +567,13 @@ static void polls(void)
 	meanwhile(nothing);
 	CHECK(select(0, NULL, NULL, NULL, &tv) == 0 && get(&ran) == 1);
 	CHECK(tv.tv_sec == 0 && tv.tv_usec == 0);
+	/* An end is always reported by poll(), and not by select(). */
+	CHECK(shutdown(fd[1], SHUT_RDWR) == 0 && shutdown(fd[0], SHUT_RDWR) == 0);
+	FD_ZERO(&w);
+	FD_SET(fd[0], &w);
+	tv = (struct timeval){ 0, 3000 };
+	meanwhile(nothing);
+	CHECK(select(fd[0] + 1, NULL, NULL, &w, &tv) == 0 && get(&ran) == 1);
 	FD_SET(fd[0], &r);
 	close_both();
 	CHECK(select(fd[0] + 1, &r, NULL, NULL, NULL) == -1 && errno == EBADF);
@@ -592,6 +723,9 @@ static void each(void *arg)
 	writes();
 	straight();
 	whole();
+	whole_until();
+	ended();
+	fast_open();
 	timeouts();
 	connections();
 	datagrams();

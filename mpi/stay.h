@@ -95,17 +95,23 @@ static inline bool umpi_is_alone(const struct ustack *u)
 #endif
 }
 
+/* Returns the bytes of a copy: a multiple of 16, see s_alloc in usched.h. */
+static inline size_t umpi_copy_size(size_t nob)
+{
+	return (sizeof(struct umpi_copy) + nob + 15) & ~(size_t)15;
+}
+
 /* A small copy is a block of the pool that also has the slices of threads. */
 static inline struct umpi_copy *umpi_copy_new(struct usched *s, size_t nob)
 {
-	size_t size = sizeof(struct umpi_copy) + nob;
+	size_t size = umpi_copy_size(nob);
 
 	return size <= UMPI_SMALL ? s->s_alloc(s, (int)size) : malloc(size);
 }
 
 static inline void umpi_copy_free(struct usched *s, struct umpi_copy *c)
 {
-	size_t size = sizeof *c + c->c_nob;
+	size_t size = umpi_copy_size(c->c_nob);
 
 	if (size <= UMPI_SMALL)
 		s->s_free(s, c, (int)size);

@@ -4,7 +4,7 @@
 /*
  * Each member is a state, and has a request for the next message. A single
  * member is tested by MPI_Test(), more by MPI_Testsome(). LEVEL is the thread
- * level: that of MPI_Init(), if none is given.
+ * level; MPI_Init() asks for MPI_THREAD_SINGLE.
  */
 #include "mring.h"
 

@@ -55,7 +55,8 @@ try() { # what, command ...
 compile() { # program, source, flags: all of a program but the library
 	mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
 		-Wno-stringop-overflow -Wno-unknown-warning-option \
-		$CFLAGS $includes -Itest -Ibench/mpi $3 $2 -o "$dir/$1.$mpi" $4 -pthread
+		$CFLAGS $includes -Itest -Ibench/mpi \
+		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
 }
 
 objects() { # folder, flags: the library, compiled once for all

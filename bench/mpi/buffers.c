@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* buffers: the cost of a buffer: on the heap, on a stack, in a lane of its own. */
+/* buffers: the cost of a buffer: on the heap, on a stack, in an own lane. */
 
 /*
  *	buffers HOW PAIRS BYTES MESSAGES
@@ -14,8 +14,8 @@
  * Threads get lanes of their own after others of the same function have blocked
  * in 2 KiB of stack. Those of `stack' begin before any has blocked so deep.
  *
- * Prints nanoseconds of cpu for a message; resident bytes of a thread that waits
- * for the first message; and the part of the threads with lanes of their own.
+ * Prints nanoseconds of cpu for a message; resident bytes of a thread that
+ * waits for the first message; and the part of the threads with own lanes.
  */
 
 #include "bench.h"

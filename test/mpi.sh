@@ -54,7 +54,8 @@ try() { # what, command ...
 # MPICH's MPI_STATUSES_IGNORE is an address that gcc takes for an array.
 compile() { # program, source, flags: all of a program but the library
 	mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
-		-Wno-stringop-overflow $CFLAGS $includes -Itest -Ibench/mpi \
+		-Wno-stringop-overflow -Wno-unknown-warning-option \
+		$CFLAGS $includes -Itest -Ibench/mpi \
 		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
 }
 
@@ -100,7 +101,7 @@ all() {
 				"-D$sched -DUSCHED_HARD" "$dir/hard/*.o"
 		done
 	done
-	for program in beside refused; do
+	for program in beside refused ends; do
 		try $program compile $program "test/mpi/$program.c $ours" -DRR \
 			"$dir/plain/*.o"
 	done
@@ -112,10 +113,28 @@ all() {
 	for program in raw native; do
 		try $program compile $program bench/mpi/$program.c
 	done
+	other_compilers
 	tests
 	contracts
+	early
 	examples
 	rings
+}
+
+checked() { # compiler, flags: the sources, without a program
+	for file in $ours; do
+		OMPI_CC=$1 MPICH_CC=$1 mpicc.$mpi -std=gnu11 -O2 -Wall -Wextra \
+			-Werror $CFLAGS $includes $2 -c $file \
+			-o "$dir/checked.o" || return
+	done
+}
+
+other_compilers() {
+	try 'portable' checked "${CC:-cc}" -DUSCHED_PORTABLE
+	command -v clang >/dev/null || { echo 'skip clang'; return; }
+	try 'clang' checked clang ''
+	try 'clang, portable, hard' checked clang \
+		'-DUSCHED_PORTABLE -DUSCHED_HARD'
 }
 
 tests() {
@@ -150,6 +169,22 @@ contracts() {
 	try 'finalize' refuses 'MPI_Finalize: threads wait for MPI' finalize
 	try 'early' refuses 'MPI' early
 	try 'print' refuses 'waits: MPI_Recv, rank -[0-9]*, tag 5$' print
+}
+
+# MPICH's mpirun returns 0 if a rank exits with 0 before MPI_Finalize().
+all_end() { # how: rank 1 takes rank 0 along
+	run 2 ends "$1" >"$dir/out" 2>&1
+	rc=$?
+	cat "$dir/out"
+	[ $rc != 124 ] && ! grep -q passed "$dir/out" &&
+		{ [ "$1" = exit ] || [ $rc != 0 ]; }
+}
+
+early() {
+	for how in exit fails abort; do
+		try "a rank ends early: $how" all_end $how
+	done
+	try 'a rank ends early: finalize' passes 2 ends finalize
 }
 
 # The same sum for any number of strips; the tree counts itself serially, too.

@@ -3,9 +3,14 @@
 
 /*
  * Each member is a state, and has a request for the next message. A single
- * member is tested by MPI_Test(), more by MPI_Testsome().
+ * member is tested by MPI_Test(), more by MPI_Testsome(). LEVEL is the thread
+ * level; MPI_Init() asks for MPI_THREAD_SINGLE.
  */
 #include "mring.h"
+
+#if !defined(LEVEL)
+#define LEVEL	MPI_THREAD_SINGLE
+#endif
 
 static MPI_Request *request;
 static char *byte;
@@ -75,7 +80,7 @@ int main(int argc, char **argv)
 	long i;
 	int rc;
 
-	MPI_Init(&argc, &argv);
+	MPI_Init_thread(&argc, &argv, LEVEL, &rc);
 	rc = ring_begin(argc, argv);
 	if (rc == 0) {
 		request = malloc((member_nr + 1) * sizeof *request);

@@ -13,7 +13,7 @@ second.
 --rounds	5
 --limit	seconds (1200) after which no round begins that would take longer
 --only	questions that begin so
---by	columns: floor, ours, nginx, go; ws: ours, with that scheduler
+--by	columns: floor, ours, nginx, go
 --to	where to put http.txt and the tables: in bench/results/, a folder
 	named after the date, the machine and the commit
 --from	only the tables, of this http.txt
@@ -59,12 +59,10 @@ COLUMNS = {
     "ours": ("ours/server", "gcc"),
     "nginx": (NGINX, "nginx-light"),
     "go": ("go/server", "golang-go"),
-    "ws": ("ours/server", "gcc"),
 }
 USUAL = ("floor", "ours", "nginx", "go")
-OURS = ("ours", "ws")
+OURS = ("ours",)
 
-OPTIONS = {"ours": ["-s", "rr"], "ws": ["-s", "ws"]}
 PLAIN = ("/plaintext", 13)              # a path, and the bytes of its body
 FILES = {"4k": 4096, "1m": 1 << 20}
 BETWEEN, RATE = 512, 20000              # connections, a second, of latency
@@ -171,7 +169,7 @@ class Server(IO.Process):
         else:
             super().__init__([os.path.join(HERE, COLUMNS[column][0]),
                               "-p", "0", "-r", folder, "-n", str(p),
-                              "-c", str(m)] + OPTIONS.get(column, []), cpus)
+                              "-c", str(m)], cpus)
 
     def __enter__(self):
         if self.column == "nginx":

@@ -27,11 +27,10 @@ struct http {
 	enum http_method h_method;
 	struct http_span h_start;	/* the request line, if it is right */
 	struct http_span h_path;	/* as it was sent, with no query */
-	struct http_span h_since;	/* If-Modified-Since */
 	unsigned char    h_hosts, h_lengths, h_codings;
 	bool             h_minor;	/* HTTP/1.1, not 1.0 */
 	bool             h_begun;	/* the request line was read */
-	bool             h_close, h_keep, h_expect;
+	bool             h_close;
 };
 
 /*

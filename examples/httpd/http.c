@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define IS_DIGIT(c)	((unsigned)((c) - '0') < 10)
+
 enum { TOKEN = 1, TARGET = 2, VALUE = 4, MOST = 6, ALL = 7 };
 
 /* What a byte may be a part of. */
@@ -39,11 +41,6 @@ static bool is(const char *p, const char *end, const char *word)
 	return (size_t)(end - p) == len && strncasecmp(p, word, len) == 0;
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Reads METHOD /path?query HTTP/1.x. */
 static int request_line(struct http *h, const char *buf, const char *p,
 			const char *end)
@@ -54,8 +51,8 @@ static int request_line(struct http *h, const char *buf, const char *p,
 	if (t - 1 > p && t <= end && t[-1] == ' ')
 		v = past(t, end, TARGET) + 1;
 	if (v - 1 <= t || v[-1] != ' ' || end - v != 8 ||
-	    memcmp(v, "HTTP/", 5) != 0 || !is_digit(v[5]) || v[6] != '.' ||
-	    !is_digit(v[7]))
+	    memcmp(v, "HTTP/", 5) != 0 || !IS_DIGIT(v[5]) || v[6] != '.' ||
+	    !IS_DIGIT(v[7]))
 		return -400;
 	h->h_minor  = v[7] != '0';
 	h->h_method = memcmp(p, "GET ", 4) == 0 ? HTTP_GET :
@@ -73,7 +70,7 @@ static int length(struct http *h, const char *p, const char *end)
 {
 	if (h->h_lengths++ > 0 || p == end)
 		return -400;
-	for (; p < end && is_digit(*p); p++) {
+	for (; p < end && IS_DIGIT(*p); p++) {
 		if (h->h_body > HTTP_BODY / 10)
 			return -413;
 		h->h_body = h->h_body * 10 + (*p - '0');

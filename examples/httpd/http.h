@@ -34,9 +34,9 @@ struct http {
 };
 
 /*
- * Reads on, in a buffer that begins with the head, and has n bytes so far.
- * Returns the length of the head, when it is complete; 0: more bytes are
- * needed; or the negative of a status, after which the connection has to end.
+ * Reads on in a buffer that begins with the head. Returns the length of a head
+ * that is complete; 0: more bytes must come; or the negative of a status, after
+ * which the connection has to end.
  */
 int http_parse(struct http *h, const char *buf, int n);
 

@@ -8,20 +8,15 @@
  */
 #include "httpd.h"
 #include "rr.h"
-#include "ucall.h"
 #include "unet.h"
 #include "userve.h"
 #include "usignal.h"
 
 #include <netdb.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #define MOMENT	(UTIME_S / 2)		/* for clients that are about to ask */
-#define LOOK	(20 * UTIME_MS)
-#define MOST	(1 << 20)		/* of any option */
-#define ROOM	(4 << 20)		/* bytes of the log */
 
 static const char letters[] = "a:r:l:p:f:n:c:k:t:b:g:";
 
@@ -36,42 +31,13 @@ const char *text[OPTIONS] = {
 };
 long number[OPTIONS], counter[COUNTERS];
 int root, stopping;
+static int log_file;
 static struct userve *server;		/* for each processor */
 static int ended;			/* of them (atomic) */
 
-/* The log: lines go to a buffer, while a native thread writes the other. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char buf[2][ROOM];
-static int used[2], now;		/* under lock, but the other */
-
-/* Writes the other buffer. Called by ucall(). */
-static void write_other(void *file)
-{
-	int other = !now, at = 0;
-	ssize_t n = 1;
-
-	for (; n > 0 && at < used[other]; at += n)
-		n = write(*(int *)file, buf[other] + at, used[other] - at);
-	used[other] = 0;
-}
-
-int log_writer(void *file)
-{
-	int rc;
-
-	do {
-		rc = u_sleep(uafter(UTIME_S / 10));
-		pthread_mutex_lock(&lock);
-		now = !now;
-		pthread_mutex_unlock(&lock);
-		(void)ucall(write_other, file);
-	} while (rc == 0);
-	return 0;
-}
-
 void log_answer(int fd, int status, long bytes, const char *line, int len)
 {
-	char host[64] = "-", when[64];
+	char all[HTTP_LINE + 200], host[64] = "-", when[64];
 	struct sockaddr_storage a;
 	socklen_t size = sizeof a;
 	time_t t = time(NULL);
@@ -81,15 +47,10 @@ void log_answer(int fd, int status, long bytes, const char *line, int len)
 		(void)getnameinfo((struct sockaddr *)&a, size, host,
 				  sizeof host, NULL, 0, NI_NUMERICHOST);
 	strftime(when, sizeof when, "%d/%b/%Y:%T +0000", gmtime_r(&t, &tm));
-	pthread_mutex_lock(&lock);
-	len = snprintf(buf[now] + used[now], ROOM - used[now],
-		       "%s - - [%s] \"%.*s\" %d %ld\n", host, when, len, line,
-		       status, bytes);
-	if (len < ROOM - used[now])
-		used[now] += len;
-	else
-		count(LOST, 1);		/* no connection waits for the disk */
-	pthread_mutex_unlock(&lock);
+	len = sprintf(all, "%s - - [%s] \"%.*s\" %d %ld\n", host, when, len,
+		      line, status, bytes);
+	if (write(log_file, all, len) != len)
+		count(LOST, 1);
 }
 
 static void die(const char *what, int rc)
@@ -108,7 +69,7 @@ static void options(int argc, char **argv)
 		text[(strchr(letters, c) - letters) / 2] = optarg;
 	for (i = PORT; i < OPTIONS; i++) {
 		number[i] = strtol(text[i], &end, 10);
-		right &= end > text[i] && *end == 0 && number[i] <= MOST &&
+		right &= end > text[i] && *end == 0 && number[i] <= 1 << 20 &&
 			number[i] >= (i == CONNS || i == TIME);
 	}
 	if (c == '?' || optind < argc || !right) {
@@ -146,6 +107,10 @@ static void prepare(void)
 	root = open(text[ROOT], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die(text[ROOT], -errno);
+	log_file = open(text[LOG], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
+			O_NONBLOCK, 0644);
+	if (*text[LOG] != 0 && log_file < 0)
+		die(text[LOG], -errno);
 	server = calloc(nr, sizeof *server);
 	for (i = 0; server != NULL && i < nr; i++)
 		server[i] = (struct userve){
@@ -194,20 +159,17 @@ static void stop(struct uscope *serving)
 	(void)u_sleep(uafter(MOMENT));
 	while (__atomic_load_n(&ended, __ATOMIC_RELAXED) < number[PROCS]) {
 		close_idle();
-		(void)u_sleep(uafter(LOOK));
+		(void)u_sleep(uafter(20 * UTIME_MS));
 	}
 	(void)uscope_end(&shield);
 }
 
-static void run(void *log)
+static void run(void *arg)
 {
-	struct uscope *others, *serving;
-	int rc = uscope_begin(&others, UNEVER), i;
+	struct uscope *serving;
+	int rc = uscope_begin(&serving, UNEVER), i;
 
-	if (rc == 0 && log != NULL)
-		rc = uscope_go(others, log_writer, log);
-	if (rc == 0)
-		rc = uscope_begin(&serving, UNEVER);
+	(void)arg;
 	for (i = 0; rc == 0 && i < number[PROCS]; i++)
 		rc = uscope_go_by(serving, make_next, serve_there, &server[i]);
 	if (rc != 0 || (rc = usignal_watch(SIGTERM)) != 0 ||
@@ -220,24 +182,17 @@ static void run(void *log)
 	(void)usignal_unwatch(SIGINT);
 	stop(serving);
 	(void)uscope_end(&serving);
-	uscope_cancel(others);
-	(void)uscope_end(&others);
 }
 
 int main(int argc, char **argv)
 {
-	int file, i;
 	long cut = 0;
+	int i;
 
 	options(argc, argv);
 	prepare();
-	file = *text[LOG] == 0 ? -1 : open(text[LOG], O_WRONLY | O_CREAT |
-					   O_APPEND | O_CLOEXEC, 0644);
-	if (*text[LOG] != 0 && file < 0)
-		die(text[LOG], -errno);
 	if (rr_init(number[PROCS], 0) || rr_pinning(0) ||
-	    !rr_thread_init(run, file >= 0 ? &file : NULL) || rr_start() ||
-	    rr_fini())
+	    !rr_thread_init(run, NULL) || rr_start() || rr_fini())
 		return 1;
 	for (i = 0; i < number[PROCS]; i++)
 		cut += server[i].sv_cut;

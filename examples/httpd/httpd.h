@@ -31,17 +31,16 @@ extern int  root;			/* the folder */
 extern int  stopping;			/* atomic */
 extern long counter[COUNTERS];		/* atomic */
 
-static inline void count(int what, long nr)
+static inline long count(int what, long nr)
 {
-	__atomic_fetch_add(&counter[what], nr, __ATOMIC_RELAXED);
+	return __atomic_add_fetch(&counter[what], nr, __ATOMIC_RELAXED);
 }
 
 /* Serves a connection. Ends connections that wait for a request. */
 void serve(int fd, void *arg);
 void close_idle(void);
 
-/* A thread that writes the log. Appends a line to it. */
-int  log_writer(void *file);
+/* Writes a line of the log. line: the request line. */
 void log_answer(int fd, int status, long bytes, const char *line, int len);
 
 #endif /* HTTPD_H */

@@ -70,7 +70,7 @@ static NOINLINE const char *date(void)
 /* Puts the head of an answer with a body of len bytes, and notes it. */
 static void put_head(struct conn *c, int status, const char *type, long len)
 {
-	const struct http *h = &c->c_http;
+	struct http_span line = c->c_http.h_start;
 
 	c->c_to += sprintf(c->c_to, "HTTP/1.1 %d %s\r\nServer: usched\r\n"
 			   "Date: %s\r\nContent-Type: %s\r\n"
@@ -78,12 +78,11 @@ static void put_head(struct conn *c, int status, const char *type, long len)
 			   reason[status], date(), type, len,
 			   status == 405 ? "Allow: GET, HEAD\r\n" : "",
 			   c->c_close ? "Connection: close\r\n" : "");
-	len = h->h_method == HTTP_ONLY_HEAD ? 0 : len;
+	len = c->c_http.h_method == HTTP_ONLY_HEAD ? 0 : len;
 	count(status, 1);
 	count(BYTES, len);
 	if (*text[LOG] != 0)
-		log_answer(c->c_fd, status, len, c->c_at + h->h_start.s_at,
-			   h->h_start.s_len);
+		log_answer(c->c_fd, status, len, c->c_at + line.s_at, line.s_len);
 }
 
 /* Answers with a text; NULL: with the meaning of the status. */
@@ -111,11 +110,11 @@ static void reply_metrics(struct conn *c)
 	for (i = 0; i < STATUSES; i++)
 		if (reason[i] != NULL)
 			to += sprintf(to, "httpd_answers{status=\"%d\"} %ld\n",
-				      i, counter[i]);
+				      i, count(i, 0));
 	sprintf(to, "httpd_body_bytes %ld\nhttpd_connections %ld\n"
 		"httpd_connections_accepted %ld\nhttpd_log_lines_lost %ld\n",
-		counter[BYTES], counter[CONNECTIONS], counter[ACCEPTED],
-		counter[LOST]);
+		count(BYTES, 0), count(CONNECTIONS, 0), count(ACCEPTED, 0),
+		count(LOST, 0));
 	reply(c, 200, s);
 }
 

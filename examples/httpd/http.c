@@ -155,9 +155,8 @@ int http_parse(struct http *h, const char *buf, int n)
 			rc = line(h, buf, buf + h->h_line, q);
 		h->h_line = h->h_seen;
 	}
-	if (rc == 0) {
-		h->h_seen = n;
-		rc = too_far(h, n + 1);
-	}
-	return rc;
+	if (rc != 0)
+		return rc;
+	h->h_seen = n;
+	return too_far(h, n + 1);
 }

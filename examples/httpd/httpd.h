@@ -23,7 +23,8 @@ enum { HOST, ROOT, LOG, PORT, LISTENER, PROCS, CONNS, IDLE, TIME, BODY, GRACE,
        OPTIONS };
 
 /* Counters; below STATUSES: answers by their status. */
-enum { STATUSES = 600, BYTES = STATUSES, CONNECTIONS, ACCEPTED, LOST, COUNTERS };
+enum { STATUSES = 600, BYTES = STATUSES, CONNECTIONS, ACCEPTED, LOST,
+       COUNTERS };
 
 extern const char *text[OPTIONS];
 extern long number[OPTIONS];

@@ -3,9 +3,10 @@
 
 /*
  * answer() reads what there is, answers all requests in it, and sends with a
- * single call. Its buffers are on its stack, and it waits only for a client that
- * does not take its answers. All else waits in serve(), whose frame is small: an
- * idle connection has no buffer, and a slow request has its bytes on the heap.
+ * single call. Its buffers are on its stack, and it only waits for a client
+ * that does not take its answers. All else waits in serve(), whose frame is
+ * small: an idle connection has no buffer, and a slow request has its bytes on
+ * the heap.
  */
 #include "httpd.h"
 
@@ -82,7 +83,8 @@ static void put_head(struct conn *c, int status, const char *type, long len)
 	count(status, 1);
 	count(BYTES, len);
 	if (*text[LOG] != 0)
-		log_answer(c->c_fd, status, len, c->c_at + line.s_at, line.s_len);
+		log_answer(c->c_fd, status, len, c->c_at + line.s_at,
+			   line.s_len);
 }
 
 /* Answers with a text; NULL: with the meaning of the status. */
@@ -153,8 +155,8 @@ static const char *type_of(const char *path)
 }
 
 /*
- * Answers with a file, and leaves it open to be sent. The kernel lets no part of
- * the path be a link, or lead out of the root.
+ * Answers with a file, and leaves it open to be sent. The kernel lets no part
+ * of the path be a link, or lead out of the root.
  */
 static void reply_file(struct conn *c, const char *path)
 {
@@ -306,8 +308,8 @@ static bool await(struct conn *c)
 }
 
 /*
- * Lets the client read the last answer. A close while bytes come would reset the
- * connection, and the answer could be lost.
+ * Lets the client read the last answer. A close while bytes come would reset
+ * the connection, and the answer could be lost.
  */
 static void linger(int fd)
 {

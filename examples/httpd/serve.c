@@ -24,7 +24,7 @@ enum {
 	LINGER = 2			/* seconds */
 };
 
-/* For answer(): read more; what is left; the request is too late. */
+/* For answer(): read more; answer the rest; the request is too late. */
 enum { READ, AGAIN, LATE };
 
 struct conn {

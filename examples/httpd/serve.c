@@ -11,7 +11,6 @@
 #include "httpd.h"
 
 #include <ctype.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -23,6 +22,9 @@ enum {
 	RATE   = 16 * 1024,		/* bytes a second, at least */
 	LINGER = 2			/* seconds */
 };
+
+/* Of openat2(2). */
+enum { NO_LINKS = 4, BENEATH = 8 };
 
 /* For answer(): read more; answer the rest; the request is too late. */
 enum { READ, AGAIN, LATE };
@@ -160,13 +162,12 @@ static const char *type_of(const char *path)
  */
 static void reply_file(struct conn *c, const char *path)
 {
-	struct open_how how = {
-		.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS
+	unsigned long long how[3] = {
+		O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, BENEATH | NO_LINKS
 	};
 	struct stat st;
 
-	c->c_file = syscall(SYS_openat2, root, path + strspn(path, "/"), &how,
+	c->c_file = syscall(SYS_openat2, root, path + strspn(path, "/"), how,
 			    sizeof how);
 	if (c->c_file < 0)
 		reply(c, errno == EACCES ? 403 : errno == EMFILE ||

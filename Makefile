@@ -20,7 +20,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync uthread uscope umem uproc rr ll ws ucall \
 	   uguard upreempt ustats utrace usymbol uwaits \
-	   engine batch bus see
+	   engine queue runner task waiter host batch bus see
 HEADERS := usched.h uhard.h uio.h ufile.h usignal.h uchild.h unet.h userve.h ugen.h uwait.h uchan.h uwork.h usync.h uthread.h uscope.h wheel.h umem.h uproc.h uproc_api.h uproc_set.h wakes.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h rr.h ll.h ws.h ucall.h uguard.h upreempt.h ustats.h utrace.h uwaits.h engine.h
 HEADERS_CXX := ugen.hpp usched.hpp
 ALL_H   := $(wildcard *.h $(FOLDERS:%=%/*.h) $(FOLDERS:%=%/*.hpp))
@@ -300,5 +300,5 @@ uninstall:
 clean:
 	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
-		bench/http/*/ test/attack/; do \
+		bench/http/*/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

@@ -136,35 +136,146 @@ struct engine {
 
 HIDDEN extern struct engine engine_all;
 
-/* Takes the lock. 0, -ECHILD, -ENODEV: it is not taken. */
+/* Waiters that a caller tells, once it has put the lock. */
+struct tell {
+	struct waiter *l_first;		/* claimed, by a_next */
+};
+
+/* engine.c: takes the lock. 0, -ECHILD, -ENODEV: it is not taken. */
 HIDDEN int engine_enter(void);
+
+/* Takes the lock. Caller knows that the engine is there. */
+HIDDEN void engine_relock(void);
 
 static inline void engine_leave(void)
 {
 	ulock_put(&engine_all.e_lock);
 }
 
-/* Returns the task, or NULL. Caller has entered. */
+/* Changes a count that others read without the lock. Caller holds the lock. */
+static inline void engine_add(int *at, int nr)
+{
+	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+}
+
+/*
+ * waiter.c: takes a out of its ring, and claims it to be told of result. False:
+ * its wait has ended. Claims the first; all. Caller holds the lock.
+ */
+HIDDEN bool engine_claim(struct waiter **last, struct waiter *a, int result,
+			 struct tell *l);
+HIDDEN bool engine_claim_first(struct waiter **last, int result,
+			       struct tell *l);
+HIDDEN void engine_claim_all(struct waiter **last, int result, struct tell *l);
+
+/* Puts the lock, and tells the claimed. Caller holds the lock. */
+HIDDEN void engine_tell(struct tell *l);
+
+/* Makes what engine_wait_in() needs. NULL: see *rc. Caller holds no lock. */
+HIDDEN struct waiter *engine_waiter(utime_ns until, int *rc);
+
+/*
+ * Waits in a ring. Caller holds the lock, which is put. Returns the a_result
+ * that it was told, or sets *rc to an error of the wait. front: before others.
+ */
+HIDDEN int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
+			  utime_ns until, int *rc);
+
+/* Waits in a ring until *done, which is set under the lock. 0 or an error. */
+HIDDEN int engine_await(struct waiter **last, const bool *done, utime_ns until);
+
+/* task.c: returns the task, or NULL. Caller holds the lock. */
 HIDDEN struct task *engine_find(engine_id id);
+
+/* Takes the lock, and finds a task. 0; or an error: the lock is not taken. */
+HIDDEN int engine_enter_task(engine_id id, struct task **t);
 
 static inline engine_id engine_number(const struct task *t)
 {
 	return (engine_id)t->t_turn << 32 | (t->t_nr + 1);
 }
 
-/* Frees the slot of t, which has ended. Caller has entered. */
+/* Adds a chunk of slots. 0, -ENOMEM. Caller holds the lock, put meanwhile. */
+HIDDEN int engine_slots_more(void);
+
+/* Frees the slot of t, which has ended. Caller holds the lock. */
 HIDDEN void engine_slot_free(struct task *t);
+
+/* Calls what is called at the end of t. Caller holds no lock. */
+HIDDEN void engine_finish_outside(struct task *t, int result);
+
+/* Ends t: tells all that wait for it. Caller holds the lock. */
+HIDDEN void engine_finish(struct task *t, int result, struct tell *l);
+
+/*
+ * queue.c: takes the next task out of the queue, which makes room. NULL: there
+ * is none for the caller. Caller holds the lock.
+ */
+HIDDEN struct task *engine_dequeue(bool host, struct tell *l);
+
+/* Ends t, which is queued; ends all. Caller holds the lock, put meanwhile. */
+HIDDEN void engine_cancel_queued(struct task *t, struct tell *l);
+HIDDEN void engine_cancel_queue(struct tell *l);
+
+/* runner.c: returns the runner of the calling task, or NULL. */
+HIDDEN struct runner *engine_here(void);
+
+/* Sends for a runner if the queue needs it: E1. 0, -ENOMEM. Caller holds lock. */
+HIDDEN int engine_send_for(struct tell *l);
+
+/* Begins t on r. Caller holds the lock. */
+HIDDEN void engine_begin(struct task *t, struct runner *r);
+
+/* Runs the task of r, and ends it. Caller holds the lock, put meanwhile. */
+HIDDEN void engine_run(struct runner *r, struct tell *l);
+
+/* Asks the task of r to stop. Caller holds the lock, put meanwhile. */
+HIDDEN void engine_stop(struct runner *r);
+
+static inline void engine_runner_in(struct runner *r)
+{
+	r->r_next = &engine_all.e_ring;
+	r->r_prev = engine_all.e_ring.r_prev;
+	r->r_prev->r_next = r->r_next->r_prev = r;
+}
+
+static inline void engine_runner_out(struct runner *r)
+{
+	r->r_prev->r_next = r->r_next;
+	r->r_next->r_prev = r->r_prev;
+}
+
+/* Returns the worker of r, or NULL. */
+static inline struct worker *engine_worker_of(const struct runner *r)
+{
+	int nr = __atomic_load_n(&r->r_thread, __ATOMIC_RELAXED);
+
+	return nr >= 0 ? &engine_all.e_worker[nr] : NULL;
+}
+
+/* Returns what runs on k, or NULL. */
+static inline struct runner *engine_current(const struct worker *k)
+{
+	return __atomic_load_n(&k->k_current, __ATOMIC_RELAXED);
+}
+
+/* Returns how many tasks on workers wait. */
+static inline int engine_waiting(void)
+{
+	return __atomic_load_n(&engine_all.e_waiting, __ATOMIC_RELAXED);
+}
+
+/* host.c: returns the helper whose task calls, or NULL; forgets it. */
+HIDDEN struct runner *engine_helper(void);
+HIDDEN void engine_host_forked(void);
 
 /*
  * batch.c: returns the batch of a number, or NULL; adds t, which has ended, to
- * its batch; closes a batch. Caller has entered.
+ * its batch; closes a batch. Caller holds the lock.
  */
 HIDDEN struct batch *engine_batch_find(int batch);
 HIDDEN void engine_batch_add(struct task *t);
 HIDDEN void engine_batch_close(struct batch *b);
-
-/* Returns the runner of the calling task, or NULL. */
-HIDDEN struct runner *engine_here(void);
 
 /* bus.c: sets the limit; ends the pins of t, whose task calls; frees all. */
 HIDDEN void engine_bus_begin(size_t limit);
@@ -173,12 +284,6 @@ HIDDEN int  engine_bus_end(void);
 HIDDEN void engine_bus_forked(void);
 HIDDEN void engine_bus_count(struct engine_stats *s);
 HIDDEN void engine_bus_pinned(const struct task *t, size_t *size, int *nr);
-
-/* Puts the lock, and ends the waits of a ring. Caller has entered. */
-HIDDEN void engine_leave_to(struct waiter **ring);
-
-/* Waits in a ring until *done, which is set under the lock. 0 or an error. */
-HIDDEN int engine_await(struct waiter **ring, const bool *done, utime_ns until);
 
 /* see.c: notes the native thread of k, the caller. */
 HIDDEN void engine_worker_known(struct worker *k);

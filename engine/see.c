@@ -51,11 +51,6 @@ UPREEMPT_NEVER;
 #define e engine_all		/* in this file */
 #define TRIES	10
 
-static struct runner *current(const struct worker *k)
-{
-	return __atomic_load_n(&k->k_current, __ATOMIC_RELAXED);
-}
-
 /* Statistics. */
 
 static int active(int from, int nr)
@@ -63,7 +58,7 @@ static int active(int from, int nr)
 	int i, sum = 0;
 
 	for (i = from; i < from + nr; i++)
-		sum += current(&e.e_worker[i]) != NULL ||
+		sum += engine_current(&e.e_worker[i]) != NULL ||
 			e.e_worker[i].k_task[0] != '\0';
 	return sum;
 }
@@ -127,7 +122,7 @@ static long cpu_ms(const struct worker *k)
 static void describe(int nr, struct engine_thread *h)
 {
 	const struct worker *k = &e.e_worker[nr];
-	const struct runner *r = current(k);
+	const struct runner *r = engine_current(k);
 	utime_ns now = unow();
 
 	*h = (struct engine_thread){
@@ -167,77 +162,6 @@ void engine_worker_known(struct worker *k)
 {
 	if (pthread_getcpuclockid(pthread_self(), &k->k_clock) == 0)
 		__atomic_store_n(&k->k_known, true, __ATOMIC_RELEASE);
-}
-
-/* Host workers. */
-
-int engine_host_attach(void)
-{
-	int i, rc = engine_enter();
-
-	if (rc != 0)
-		return rc;
-	rc = -EAGAIN;
-	for (i = 0; rc < 0 && i < e.e_hosts; i++) {
-		struct worker *k = &e.e_worker[e.e_workers + i];
-
-		if (k->k_attached)
-			continue;
-		k->k_attached = true;
-		engine_worker_known(k);
-		rc = i;
-	}
-	engine_leave();
-	return rc;
-}
-
-/* Returns the worker of a number. NULL: *rc is set. Else the caller has entered. */
-static struct worker *host_enter(int host, int *rc)
-{
-	*rc = engine_enter();
-	if (*rc != 0)
-		return NULL;
-	if (host >= 0 && host < e.e_hosts &&
-	    e.e_worker[e.e_workers + host].k_attached)
-		return &e.e_worker[e.e_workers + host];
-	*rc = -EINVAL;
-	engine_leave();
-	return NULL;
-}
-
-int engine_host_tell(int host, const char *task)
-{
-	size_t length = task != NULL ? strlen(task) : 0;
-	struct worker *k;
-	int rc;
-
-	k = host_enter(host, &rc);
-	if (k == NULL)
-		return rc;
-	length = length < ENGINE_NAME ? length : ENGINE_NAME - 1;
-	if (length != 0)
-		memcpy(k->k_task, task, length);
-	else if (k->k_task[0] != '\0') {
-		k->k_completed++;
-		k->k_last = unow();
-	}
-	k->k_task[length] = '\0';
-	engine_leave();
-	return 0;
-}
-
-int engine_host_detach(int host)
-{
-	struct worker *k;
-	int rc;
-
-	k = host_enter(host, &rc);
-	if (k == NULL)
-		return rc;
-	k->k_attached = k->k_known = false;
-	k->k_task[0]  = '\0';
-	engine_leave();
-	return 0;
 }
 
 /* Call stacks. */
@@ -282,6 +206,7 @@ static int walk_here(const struct ustack *u, void **pc)
 /* What the pinned thread runs. */
 static void walk(void *arg)
 {
+	struct tell l = { NULL };
 	struct walk *w = arg;
 	struct runner *r;
 
@@ -290,7 +215,8 @@ static void walk(void *arg)
 	w->w_nr   = r != NULL ? walk_here(r->r_stack, w->w_pc) : 0;
 	w->w_done = true;
 	if (!let_go(w)) {
-		engine_leave_to(&w->w_asker);			/* C5 */
+		engine_claim_all(&w->w_asker, 0, &l);
+		engine_tell(&l);				/* C5 */
 		return;
 	}
 	engine_leave();

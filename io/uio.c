@@ -135,11 +135,13 @@ static NOINLINE ssize_t blocking_writev(int fd, const struct iovec *v, int nr)
 	return rc;
 }
 
+#if defined(RWF_NOWAIT)
 /* Returns whether the system has no RWF_NOWAIT for a file. */
 static bool no_nowait(ssize_t rc)
 {
 	return rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EINVAL;
 }
+#endif
 
 static bool is_ready(int fd, short what)
 {

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 # python.sh: the Python face of the engine installs by pip without a network,
 # and its example and tests pass, with each interpreter that has its headers.
+# With the first, the tiles of python/examples/mandelbrot.py make the picture
+# of a single call, and bench/python measures what it names.
 # PYTHONS chooses the interpreters.
 
 cd "$(dirname "$0")/.." || exit 1
@@ -56,6 +58,49 @@ tests() { # interpreter, name
 	[ -z "$skips" ] || skip "$skips tests with $1 (numpy, cffi)"
 }
 
+# The picture has as many bytes as its header says.
+pictures() { # interpreter, name
+	PYTHONPATH=$dir/$2 timeout 20 "$1" python/examples/mandelbrot.py \
+		--size 192 --tile 16 --check "$dir/picture.png" \
+		>"$dir/out" 2>&1 && grep -q '^all pictures' "$dir/out" &&
+		"$1" - "$dir/picture.png" >>"$dir/out" 2>&1 <<-'END'
+	import re, sys, zlib
+	data = open(sys.argv[1], "rb").read()
+	length = int.from_bytes(data.split(b"IDAT")[0][-4:], "big")
+	lines = zlib.decompress(data.split(b"IDAT")[1][:length])
+	assert len(lines) == 192 * 193 and len(set(lines)) > 50
+	END
+	verdict "python/examples/mandelbrot.py with $1"
+}
+
+# Each column answers, and the table has the row that is asked for.
+measures() { # interpreter, name
+	if ! "$1" -c 'from asyncio import to_thread' 2>/dev/null; then
+		skip "bench/python with $1: older than 3.9"
+		return
+	fi
+	make -s -C bench/python work.so >"$dir/out" 2>&1
+	verdict 'bench/python/work.c' || return
+	for only in one-e batch-s latency memory-b; do
+		ENGINE=$dir/$2 timeout 60 "$1" bench/python/run.py --quick \
+			--only $only --to "$dir/to" >"$dir/out" 2>&1 &&
+			cat "$dir/to/python.txt" >>"$dir/python.txt"
+		verdict "bench/python: $only with $1" || return
+	done
+	"$1" bench/python/run.py --from "$dir/python.txt" >"$dir/out" 2>&1
+	while read -r row pattern; do
+		grep -qE "^\| $row (\|[^|]*){$pattern" "$dir/out"
+		verdict "bench/python: the row $row of the table: $pattern"
+	done <<-'END'
+	engine 0}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
+	to_thread 0}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] \|
+	executor 2}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
+	process 2}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
+	2.pthreads 4}$
+	engine,.7 4}$
+	END
+}
+
 ${CC:-cc} -O2 -shared -fPIC -o "$USCHED_TEST_LIBRARY" python/tests/library.c \
 	>"$dir/out" 2>&1
 verdict 'the library of the tests'
@@ -76,7 +121,10 @@ print(os.path.realpath(sys.executable))')
 	seen="$seen $real"
 	count=$((count + 1))
 	tests "$python" $count
-	[ $count != 1 ] || fresh "$python" $count
+	[ $count = 1 ] || continue
+	fresh "$python" $count
+	pictures "$python" $count
+	measures "$python" $count
 done
 [ $count != 0 ] || { echo 'no Python.h (package python3-dev)'; exit 77; }
 echo "$passed passed, $failed failed, $skipped skipped"

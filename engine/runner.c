@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/* runner.c: threads of ws, which run tasks. */
+
+/*
+ * THE NEXT RUNNER
+ *
+ * While tasks are queued, a runner is on its way: it was woken or made, and has
+ * not looked into the queue yet (e_coming). If a worker is idle, it runs there.
+ * Otherwise it waits in the queues of ws, and gets a worker as soon as a task
+ * waits, for whatever reason: the engine need not know. When it takes a task it
+ * sends for the next, so all idle workers are woken in turn.
+ *
+ * A runner between tasks lets others run that ws has, such as tasks whose wait
+ * has ended, each SLICE. A runner on its way that is switched to then goes back
+ * (k_yields): it waits for a worker with nothing to do.
+ *
+ * STOPPING A TASK
+ *
+ * A runner begins a scope (uscope.h), and runs its tasks in that. To stop a task
+ * is to cancel this scope. Its canceller holds the scope, and cancels it without
+ * the lock. After the task the runner sees r_stopped, ends the scope, which
+ * waits for the hold, and begins another. So the cancellation cannot reach the
+ * next task.
+ *
+ * The runner puts its own call-backs in front of those of the scope. They tell
+ * which worker runs what, and what a task waits for.
+ *
+ * REJECTED
+ *
+ * A thread of ws for each task, and a pump that keeps twice as many of them as
+ * there are workers: if those wait, the queue stands still, and if they do not
+ * count, no limit holds. A runner on its way only when a wait is known: ucall()
+ * and ws_wait() are not seen, and their workers would idle.
+ *
+ * A scope for each task: it costs more than all else of an empty task.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* syscall() in park.h */
+#endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#include "inside.h"
+#include "ws.h"
+
+#include <stdlib.h>
+
+UPREEMPT_NEVER;
+
+#define e engine_all		/* in this file */
+#define SLICE		(50 * UTIME_US)
+
+static void run(void *arg);
+
+struct runner *engine_here(void)
+{
+	const struct ustack *u = ustack_self();
+
+	if (u == NULL)
+		return engine_helper();
+	if (ustack_f(u->u_f, u->u_arg) != run)
+		return NULL;
+	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
+		u->u_arg;
+}
+
+/* Runners. */
+
+/* Notes that r runs on its worker. */
+static void is_here(struct runner *r)
+{
+	struct worker *k = &e.e_worker[ws_proc()];
+
+	__atomic_store_n(&r->r_thread, (int)(k - e.e_worker), __ATOMIC_RELAXED);
+	__atomic_store_n(&k->k_current, r, __ATOMIC_RELAXED);
+	if (!k->k_known)
+		engine_worker_known(k);
+}
+
+void engine_is_gone(struct runner *r)
+{
+	struct worker *k = engine_worker_of(r);
+	struct runner *mine = r;
+
+	if (k != NULL)
+		(void)__atomic_compare_exchange_n(&k->k_current, &mine, NULL,
+				false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Returns an idle C worker, or -1. */
+static int idle_worker(void)
+{
+	int i;
+
+	if (e.e_busy - engine_waiting() >= e.e_workers)
+		return -1;
+	for (i = 0; i < e.e_workers; i++)
+		if (engine_current(&e.e_worker[i]) == NULL)
+			return i;
+	return -1;
+}
+
+/* Makes a runner, on worker nr if that is not -1. 0, -ENOMEM. */
+static int runner_make(int nr)
+{
+	struct runner *r = calloc(1, sizeof *r);
+	int rc;
+
+	if (r == NULL)
+		return -ENOMEM;
+	r->r_thread = -1;
+	if (nr < 0)
+		rc = ws_spawn(run, r);
+	else
+		rc = ws_thread_on(nr, run, r) != NULL ? 0 : -ENOMEM;
+	if (rc != 0) {
+		free(r);
+		return rc;
+	}
+	engine_runner_in(r);
+	e.e_runners++;
+	engine_add(&e.e_coming, 1);
+	return 0;
+}
+
+/* Wakes a parked runner, best at home on worker nr. False: there is none. */
+static bool runner_wake(int nr, struct tell *l)
+{
+	struct waiter *a;
+
+	while ((a = e.e_idlers) != NULL) {
+		do {
+			if (nr >= 0 && a->a_runner->r_thread == nr)
+				break;
+			a = a->a_prev;
+		} while (a != e.e_idlers);
+		if (engine_claim(&e.e_idlers, a, 0, l)) {
+			engine_add(&e.e_coming, 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+int engine_send_for(struct tell *l)
+{
+	int nr;
+
+	if (e.e_queued == 0 || e.e_paused & ENGINE_START)
+		return 0;
+	if (e.e_helpers != NULL && e.e_busy - engine_waiting() >= e.e_workers)
+		(void)engine_claim_first(&e.e_helpers, 0, l);
+	if (e.e_coming > 0 || e.e_workers == 0)
+		return 0;
+	nr = idle_worker();
+	if (runner_wake(nr, l) || e.e_runners >= e.e_limit)
+		return 0;
+	return runner_make(nr);
+}
+
+/* Waits of tasks. */
+
+/* Notes that r waits. -ENOMEM: nothing would run the queue meanwhile. */
+static int begins_wait(struct runner *r, const struct uwait *w)
+{
+	struct tell l = { NULL };
+	int rc = 0;
+
+	if (__atomic_load_n(&e.e_queued, __ATOMIC_RELAXED) > 0 &&
+	    __atomic_load_n(&e.e_coming, __ATOMIC_RELAXED) == 0) {
+		engine_relock();
+		rc = engine_send_for(&l);
+		engine_tell(&l);
+	}
+	if (rc != 0)
+		return rc;
+	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
+	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
+	engine_is_gone(r);
+	return 0;
+}
+
+static void ends_wait(struct runner *r)
+{
+	if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) == 0)
+		return;
+	__atomic_store_n(&r->r_kind, 0, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
+	is_here(r);
+}
+
+static int enter(struct uself *s, struct uwait *w)
+{
+	struct runner *r = s->e_shell.h_arg;
+	int rc = r->r_base->eo_enter(s, w);
+
+	if (rc != 0 || r->r_task == NULL)
+		return rc;
+	rc = begins_wait(r, w);
+	if (rc != 0)
+		r->r_base->eo_leave(s, w);
+	return rc;
+}
+
+static void leave(struct uself *s, struct uwait *w)
+{
+	struct runner *r = s->e_shell.h_arg;
+
+	r->r_base->eo_leave(s, w);
+	ends_wait(r);
+}
+
+static const struct uself_ops hooks = {
+	.eo_enter = enter, .eo_leave = leave
+};
+
+/* Begins the scope of r, the caller, if it has none and there is memory. */
+static void scope_begin(struct runner *r)
+{
+	struct uself *s;
+
+	if (r->r_scope != NULL || uscope_begin(&r->r_scope, UNEVER) != 0)
+		return;
+	s = (struct uself *)ustack_self()->u_arg;
+	r->r_base = s->e_ops;
+	s->e_ops  = &hooks;
+}
+
+static void scope_end(struct runner *r)
+{
+	while (r->r_scope != NULL && uscope_end(&r->r_scope) == -ENOMEM &&
+	       r->r_scope != NULL)
+		(void)ws_yield();
+}
+
+/* The task of a runner. */
+
+void engine_begin(struct task *t, struct runner *r)
+{
+	t->t_stage  = ENGINE_RUNS;
+	t->t_runner = r;
+	r->r_task   = t;
+}
+
+/* Counts the end of the task of r, of a worker or a helper. */
+static void count(struct runner *r, int result, struct tell *l)
+{
+	struct worker *k = engine_worker_of(r);
+	struct task *t = r->r_task;
+
+	e.e_completed++;
+	e.e_failed += result < 0;
+	r->r_task = NULL;
+	engine_finish(t, result, l);
+	r->r_begun = t->t_time;			/* of the next, nearly */
+	if (k == NULL)
+		return;
+	k->k_completed++;
+	k->k_last = t->t_time;
+}
+
+/* Runs the task of r. Caller holds no lock. */
+static int call(struct runner *r)
+{
+	struct task *t = r->r_task;
+	int result = t->t_f(t->t_copy != NULL ? t->t_copy : t->t_arg);
+
+	engine_finish_outside(t, result);
+	return result;
+}
+
+void engine_run(struct runner *r, struct tell *l)
+{
+	int result;
+
+	engine_tell(l);
+	result = call(r);
+	engine_relock();
+	count(r, result, l);
+	engine_is_gone(r);
+}
+
+/* Runners: see "The next runner". */
+
+/* Lets other threads of the worker run. Caller holds no lock. */
+static void give_turn(struct runner *r)
+{
+	int *yields = &e.e_worker[ws_proc()].k_yields;
+
+	__atomic_add_fetch(yields, 1, __ATOMIC_RELAXED);
+	(void)ws_yield();
+	__atomic_sub_fetch(yields, 1, __ATOMIC_RELAXED);
+	r->r_slice = unow();
+}
+
+/* Goes back while a runner of the worker only lets others run. */
+static void keep_off(struct runner *r)
+{
+	while (__atomic_load_n(&e.e_worker[ws_proc()].k_yields,
+			       __ATOMIC_RELAXED) > 0 && ws_yield() == 0)
+		;
+	r->r_slice = r->r_begun = unow();
+}
+
+/* Returns whether another runner takes the place of the caller. */
+static bool surplus(void)
+{
+	return e.e_coming > 0 && e.e_busy - engine_waiting() >= e.e_workers;
+}
+
+/* Returns whether a runner should look into the queue. */
+static bool is_work(void)
+{
+	return e.e_queued > 0 && !(e.e_paused & ENGINE_START);
+}
+
+/*
+ * Parks r. False: it shall end. Caller holds the lock, which is put meanwhile.
+ */
+static bool park(struct runner *r, struct tell *l)
+{
+	struct waiter *a;
+	int rc, stop;
+
+	engine_is_gone(r);
+	engine_tell(l);
+	a = engine_waiter(UNEVER, &rc);
+	engine_relock();
+	if (a == NULL || e.e_state >= STOPPING || e.e_parked >= e.e_workers ||
+	    (is_work() && !surplus())) {
+		if (a != NULL)
+			uwait_free(a);
+		return e.e_state < STOPPING && is_work() && !surplus();
+	}
+	a->a_runner = r;
+	e.e_parked++;
+	stop = engine_wait_in(&e.e_idlers, a, false, UNEVER, &rc);
+	if (rc == 0)
+		keep_off(r);
+	engine_relock();
+	e.e_parked--;
+	if (rc == 0 && !stop)
+		engine_add(&e.e_coming, -1);
+	return e.e_state < STOPPING && (rc == 0 || is_work());
+}
+
+/* Returns the next task of r, begun, or NULL. Caller holds the lock. */
+static struct task *next(struct runner *r, struct tell *l)
+{
+	struct task *t;
+
+	do {
+		t = surplus() ? NULL : engine_dequeue(false, l);
+	} while (t == NULL && park(r, l));
+	if (t == NULL)
+		return NULL;
+	engine_begin(t, r);
+	e.e_busy++;
+	is_here(r);
+	(void)engine_send_for(l);			/* E1 */
+	return t;
+}
+
+/* Makes r ready for another task. Caller holds the lock, put meanwhile. */
+static void between(struct runner *r, struct tell *l)
+{
+	bool stopped = r->r_stopped;
+	bool turn = r->r_begun - r->r_slice > SLICE;
+
+	if (!stopped && !turn && r->r_scope != NULL && !u_canceled())
+		return;
+	engine_tell(l);
+	if (stopped || u_canceled())
+		scope_end(r);
+	scope_begin(r);
+	if (turn)
+		give_turn(r);
+	engine_relock();
+	r->r_stopped = false;
+}
+
+/* What a thread of ws runs. */
+static void run(void *arg)
+{
+	struct runner *r = arg;
+	struct tell l = { NULL };
+
+	r->r_stack = ustack_self();
+	keep_off(r);
+	scope_begin(r);
+	engine_relock();
+	engine_add(&e.e_coming, -1);
+	while (next(r, &l) != NULL) {
+		engine_run(r, &l);
+		e.e_busy--;
+		between(r, &l);
+	}
+	engine_runner_out(r);
+	engine_is_gone(r);
+	if (--e.e_runners == 0)
+		engine_claim_all(&e.e_drain, 0, &l);
+	engine_tell(&l);
+	scope_end(r);
+	free(r);
+}
+
+void engine_stop(struct runner *r)
+{
+	struct uscope *s = r->r_scope;
+
+	__atomic_store_n(&r->r_stopped, true, __ATOMIC_RELAXED);
+	if (s == NULL)
+		return;
+	uscope_hold(s);
+	engine_leave();
+	uscope_cancel(s);
+	uscope_release(s);
+	engine_relock();
+}

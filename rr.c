@@ -19,6 +19,7 @@
 #define RR_INLINE	__attribute__((noinline))
 #include "rr.h"
 
+#include <errno.h>
 #include <limits.h>
 
 UPREEMPT_NEVER;
@@ -53,6 +54,11 @@ struct rr_thread *rr_thread_init(void (*f)(void *), void *arg)
 struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg)
 {
 	return make(proc, f, arg, 0);
+}
+
+int rr_make_here(struct usched *d, void (*f)(void *), void *arg)
+{
+	return uproc_make((struct uproc *)d, f, arg, 0) != NULL ? 0 : -errno;
 }
 
 struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg)

@@ -144,6 +144,12 @@ struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
 struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
 
 /*
+ * Makes a thread of rr on the processor of the caller, a thread of rr whose
+ * dispatcher is d. For uscope_go_by(), and sv_make (userve.h). 0, -ENOMEM.
+ */
+int rr_make_here(struct usched *d, void (*f)(void *), void *arg);
+
+/*
  * Makes a thread as rr_thread_init(), which lives until rr_join() frees it. It
  * may be woken until it is joined; after its end a wake changes nothing.
  */

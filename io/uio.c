@@ -561,7 +561,8 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 
 /*
  * Sends, but raises no SIGPIPE. sendfile() has no flag for that, so the signal is
- * blocked meanwhile, and taken: it is for the native thread that has called.
+ * blocked meanwhile, and taken: it is for the native thread that has called. It
+ * may also come with a count, if the peer has closed after these bytes.
  */
 static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 				     size_t size)
@@ -575,7 +576,7 @@ static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 	sigaddset(&pipes, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipes, &old);
 	UNINTERRUPTED(rc, sendfile(out, in, offset, size));
-	if (rc == -EPIPE && !sigismember(&old, SIGPIPE))
+	if (rc < (ssize_t)size && !again(rc) && !sigismember(&old, SIGPIPE))
 		(void)sigtimedwait(&pipes, NULL, &none);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

@@ -42,8 +42,10 @@
  * from the wait before: then the next change is reported, and the wait saves the
  * system call. This trust may be wrong: the descriptor may have been
  * closed by close() and its number used again, or a read was short for another
- * reason. So each wait in trust is noted, and armed after CHECK if it still
- * lasts. Then trust that was wrong has cost up to two CHECKs, and nothing else.
+ * reason. So each wait in trust is noted, and armed after CHECK if no event has
+ * come since then. If events have come, the descriptor is noted again, which
+ * costs no system call: so busy connections pay none. Trust that was wrong has
+ * cost up to four CHECKs, and nothing else.
  *
  * e_word holds the hint, a bit that tells that the end of the stream was
  * reported, and a count of events. A read notes e_word before, and leaves the
@@ -75,7 +77,8 @@
  * that waits for a number used again would wait without an end. EPOLLONESHOT, so
  * that each event disarms: a system call more for each message, 0.3 us of 3. A
  * CHECK of 10 ms: 8,000 busy connections take longer for a round, so each wait
- * pays the system call, 1 us of 6 with its cache misses.
+ * pays the system call, 1 us of 6 with its cache misses. Arming all that were
+ * noted, with events since or not: 5 % of the cpu at 8,000 busy connections.
  *
  * Records in epoll_data: in ws another worker may hold an event in its array
  * while the record is freed and used again. A table for each poller: a close
@@ -110,11 +113,16 @@ UPREEMPT_NEVER;
 #define CHECK		(100 * UTIME_MS)
 #define NOINLINE	__attribute__((noinline))
 
-/* Descriptors for which threads wait in trust. */
+/* A descriptor for which a thread waits in trust, and its e_word then. */
+struct noted {
+	int      i_fd;
+	unsigned i_word;
+};
+
 struct notes {
-	int *o_fd;
-	int  o_nr;
-	int  o_room;
+	struct noted *o_item;
+	int           o_nr;
+	int           o_room;
 };
 
 struct poller {
@@ -388,21 +396,21 @@ static int noted(const struct poller *p)
 	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
 }
 
-static bool notes_add(struct notes *o, int fd)
+static bool notes_add(struct notes *o, int fd, unsigned word)
 {
 	if (o->o_nr == o->o_room) {
 		int room = o->o_room > 0 ? 2 * o->o_room : 64;
-		int *grown = malloc(room * sizeof *grown);
+		struct noted *grown = malloc(room * sizeof *grown);
 
 		if (grown == NULL)
 			return false;
 		if (o->o_nr > 0)
-			memcpy(grown, o->o_fd, o->o_nr * sizeof *grown);
-		free(o->o_fd);
-		o->o_fd   = grown;
+			memcpy(grown, o->o_item, o->o_nr * sizeof *grown);
+		free(o->o_item);
+		o->o_item = grown;
 		o->o_room = room;
 	}
-	o->o_fd[o->o_nr] = fd;
+	o->o_item[o->o_nr] = (struct noted){ fd, word };
 	__atomic_store_n(&o->o_nr, o->o_nr + 1, __ATOMIC_RELAXED);
 	return true;
 }
@@ -417,16 +425,16 @@ static void order(struct poller *p)
 }
 
 /*
- * Notes fd. False: no memory. In ws another worker may sleep in p without an end,
- * as nothing was noted. Then this wakes it: L7.
+ * Notes fd, whose entry is e. False: no memory. In ws another worker may sleep in
+ * p without an end, as nothing was noted. Then this wakes it: L7. Under e_lock.
  */
-static bool note(struct poller *p, int fd)
+static bool note(struct poller *p, int fd, struct entry *e)
 {
 	bool first, done;
 
 	ulock_get(&p->p_lock);
 	first = noted(p) == 0;
-	done  = notes_add(&p->p_notes[0], fd);
+	done  = notes_add(&p->p_notes[0], fd, word_of(e));
 	ulock_put(&p->p_lock);
 	if (!first || !done)
 		return done;
@@ -448,26 +456,33 @@ static bool trust(struct poller *p, int fd, struct entry *e)
 	    e->e_mask != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
-	if (e->e_noted != p->p_nr && !note(p, fd))
+	if (e->e_noted != p->p_nr && !note(p, fd, e))
 		return false;
 	e->e_noted = p->p_nr;
 	return true;
 }
 
-/* Arms a descriptor that p has noted, if a thread waits to read it. */
-static void check_one(const struct poller *p, int fd)
+/*
+ * Arms a descriptor that p has noted, if a thread waits to read it. If events
+ * have come since, notes it again instead.
+ */
+static void check_one(struct poller *p, struct noted i)
 {
-	struct entry *e = entry_look(fd);
+	struct entry *e = entry_look(i.i_fd);
 	struct node *failed = NULL;
 	const struct node *n;
 	int rc = 0;
 
 	ulock_get(&e->e_lock);
-	if (e->e_noted == p->p_nr)
-		e->e_noted = 0;
 	n = e->e_first[READERS];
-	if (n != NULL)
-		rc = arm(record_of(n)->r_poller, fd, e);
+	if (n == NULL || e->e_noted != p->p_nr ||
+	    word_of(e) / E_EVENT == i.i_word / E_EVENT ||
+	    !note(p, i.i_fd, e)) {
+		if (e->e_noted == p->p_nr)
+			e->e_noted = 0;
+		if (n != NULL)
+			rc = arm(record_of(n)->r_poller, i.i_fd, e);
+	}
 	if (rc < 0)
 		take_all(e, NULL, &failed);
 	ulock_put(&e->e_lock);
@@ -490,7 +505,7 @@ static struct notes notes_take(struct poller *p)
 	ulock_get(&p->p_lock);
 	old = p->p_notes[1];
 	p->p_notes[1] = p->p_notes[0];
-	p->p_notes[0].o_fd   = NULL;
+	p->p_notes[0].o_item = NULL;
 	p->p_notes[0].o_room = 0;
 	__atomic_store_n(&p->p_notes[0].o_nr, 0, __ATOMIC_RELAXED);
 	ulock_put(&p->p_lock);
@@ -503,8 +518,8 @@ static void check_notes(struct poller *p)
 	int i;
 
 	for (i = 0; i < old.o_nr; i++)
-		check_one(p, old.o_fd[i]);
-	free(old.o_fd);
+		check_one(p, old.o_item[i]);
+	free(old.o_item);
 }
 
 /* Checks what was noted more than CHECK ago. Only who has the role. */
@@ -566,8 +581,8 @@ static void poller_free(struct uwait_source *o)
 	if (p->p_next != NULL)
 		p->p_next->p_at = p->p_at;
 	ulock_put(&pollers_lock);
-	check_notes(p);
-	check_notes(p);
+	free(p->p_notes[0].o_item);
+	free(p->p_notes[1].o_item);
 	disarm_all(p);
 	uevents_fini(&p->p_events);
 	free(p);

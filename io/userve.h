@@ -22,7 +22,9 @@
  * PROCESSORS. sv_make says where threads run. If it is NULL, rr deals them to
  * its processors in turn, ll keeps them on that of the acceptor, and workers of
  * ws take them from each other. For a listener at each processor, make a server
- * for each by UNET_REUSEPORT (unet.h), with an sv_make that stays there.
+ * for each by UNET_REUSEPORT (unet.h), with an sv_make that stays there: in rr,
+ * rr_make_here(). Such processors send each other no messages, and need not be
+ * pinned: see rr_pinning().
  *
  * THE END. userve() returns when the scope around its caller is cancelled
  * (uscope.h), or when accept fails for good: u_close(sv_fd) or shutdown() by

@@ -9,8 +9,7 @@
 #	test/attack.sh			some seconds
 #	test/attack.sh --full		10,000 slow connections, a million requests
 #
-# With rr and ws, on two processors; in the hard mode with few requests. The
-# quotient of the latencies of the good client beside slow connections and alone
+# On two processors; in the hard mode with few requests. The quotient of the latencies of the good client beside slow connections and alone
 # is printed, and is no claim here: see bench/http.
 #
 # CC is the compiler, CFLAGS are more options for it.
@@ -174,7 +173,7 @@ all="resets:$rounds cuts:$rounds half:$rounds long:$rounds garbage:$many
 campaign() { # server, options
 	server=$1 program=$2
 	shift 2
-	start "$dir/$program" -n 2 -c $((held + 200)) "$@"
+	start "$dir/$program" -n 2 -c $((held + held / 8 + 200)) "$@"
 	look "$server"
 	for round in 1 2; do
 		does "$server" $all
@@ -224,11 +223,9 @@ mkdir "$dir/root" && test/attack/attack files "$dir/root" &&
 finds
 build httpd ''
 build hard '-DUSCHED_HARD'
-campaign rr httpd
-few ws httpd -s ws
-[ "$full" != --full ] || campaign ws httpd -s ws
+campaign httpd httpd
+few 'few connections' httpd
 export USCHED_DEBUG=evict=always,poison,fault
-few 'rr, hard mode' hard
-few 'ws, hard mode' hard -s ws
+few 'hard mode' hard
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -373,6 +373,9 @@ static void count_here(int fd, void *arg)
 /* Makes threads on the processor of the caller. */
 static int make_here(struct usched *d, void (*f)(void *), void *arg)
 {
+#if !defined(LL) && !defined(WS) && !defined(PR)
+	return rr_make_here(d, f, arg);
+#endif
 	return try_make(((struct uproc *)d)->p_nr, f, arg) != NULL ? 0 :
 		-errno;
 }

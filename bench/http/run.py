@@ -13,7 +13,7 @@ second.
 --rounds	5
 --limit	seconds (1200) after which no round begins that would take longer
 --only	questions that begin so
---by	columns: floor, ours, nginx, go; ws: ours, with that scheduler
+--by	columns: floor, ours, nginx, go
 --to	where to put http.txt and the tables: in bench/results/, a folder
 	named after the date, the machine and the commit
 --from	only the tables, of this http.txt
@@ -59,17 +59,16 @@ COLUMNS = {
     "ours": ("ours/server", "gcc"),
     "nginx": (NGINX, "nginx-light"),
     "go": ("go/server", "golang-go"),
-    "ws": ("ours/server", "gcc"),
 }
 USUAL = ("floor", "ours", "nginx", "go")
-OURS = ("ours", "ws")
+OURS = ("ours",)
 
-OPTIONS = {"ours": ["-s", "rr"], "ws": ["-s", "ws"]}
 PLAIN = ("/plaintext", 13)              # a path, and the bytes of its body
 FILES = {"4k": 4096, "1m": 1 << 20}
 BETWEEN, RATE = 512, 20000              # connections, a second, of latency
 GOOD, GOOD_RATE = 64, 2000              # the same, of slow
 DRIBBLE = 10000                         # ms between two bytes, of slow
+TURNS = 3                               # of a second each, alone and beside
 SPARE = 500                             # connections beyond those measured
 
 TARGET_NGINX, TARGET_SLOW = 1, 2
@@ -101,7 +100,8 @@ class Question:
             rate = RATE if self.name == "latency" else GOOD_RATE
             what = "open" if self.p == 1 and self.name == "latency" else \
                 "open-sleep"
-            nr = int(rate * (0.3 if quick else 2))
+            seconds = 0.3 if quick else 2 if self.name == "latency" else 1
+            nr = int(rate * seconds)
             return (what, self.connections(), nr, *self.asked(), rate)
         nr = {"1m": 1500, "4k": 40000, 1: 80000, 16: 200000}[self.kind]
         nr = max(nr // 20 if quick else nr, 2 * self.m * self.depth())
@@ -171,7 +171,7 @@ class Server(IO.Process):
         else:
             super().__init__([os.path.join(HERE, COLUMNS[column][0]),
                               "-p", "0", "-r", folder, "-n", str(p),
-                              "-c", str(m)] + OPTIONS.get(column, []), cpus)
+                              "-c", str(m)], cpus)
 
     def __enter__(self):
         if self.column == "nginx":
@@ -234,26 +234,33 @@ class Cell(IO.Cell):
                     ("cpu_us", "per_s", "wrk_cpu_us", "wrk_per_s"))
 
     def ask(self, server, quick):
+        if self.question.name == "slow":
+            return self.beside_slow(server, quick)
         got = super().ask(server, quick)
         if got is None:
             return None
-        if self.question.name == "slow":
-            return self.beside_slow(server, quick, got)
         if self.question.group in ("plaintext", "files"):
             got.update(self.wrk(server, quick))
         return got
 
-    def beside_slow(self, server, quick, alone):
-        """Asks again, while many slow connections are open."""
+    def p99(self, server, quick):
+        """The median of TURNS; None."""
+        got = [super(Cell, self).ask(server, quick) for _ in range(TURNS)]
+        return None if None in got else statistics.median(
+            g["p99_us"] for g in got)
+
+    def beside_slow(self, server, quick):
+        """Asks alone, and while many slow connections are open."""
+        alone = self.p99(server, quick)
         with Slow(server, self.question) as slow:
             if not slow.holds:
                 say(f"{self.name()}: not all were opened: {slow.why()}")
                 return None
-            got = super().ask(server, quick)
-        if got is not None:
-            got["alone_p99_us"] = alone["p99_us"]
-            got["p99_ratio"] = got["p99_us"] / alone["p99_us"]
-        return got
+            beside = self.p99(server, quick)
+        if alone is None or beside is None:
+            return None
+        return {"alone_p99_us": alone, "p99_us": beside,
+                "p99_ratio": beside / alone}
 
     def wrk(self, server, quick):
         """The same load by wrk; its connections are opened meanwhile."""

@@ -3,15 +3,16 @@
 
 /*
  * A head is read line by line, and no byte twice, however it is cut in pieces.
- * Where the RFC lets a recipient choose, this is strict, so that no proxy takes
- * another view of where a request ends: lines end in CR LF, no space stands
- * before a colon, no line is folded, and a length is a number that stands once.
- * A body with a transfer coding is refused: 411, or 501 if it is not chunked.
+ * This is strict, so that no proxy takes another view of where a request ends:
+ * lines end in CR LF, no space stands before a colon, no line is folded, a
+ * length is a number that stands once, and there are no transfer codings.
  */
 #include "http.h"
 
 #include <string.h>
 #include <strings.h>
+
+#define IS_DIGIT(c)	((unsigned)((c) - '0') < 10)
 
 enum { TOKEN = 1, TARGET = 2, VALUE = 4, MOST = 6, ALL = 7 };
 
@@ -40,63 +41,36 @@ static bool is(const char *p, const char *end, const char *word)
 	return (size_t)(end - p) == len && strncasecmp(p, word, len) == 0;
 }
 
-static struct http_span span(const char *buf, const char *p, const char *end)
-{
-	return (struct http_span){ p - buf, end - p };
-}
-
-static int version(struct http *h, const char *p, const char *end)
-{
-	if (end - p != 8 || memcmp(p, "HTTP/", 5) != 0 || p[6] != '.' ||
-	    p[5] < '0' || p[5] > '9' || p[7] < '0' || p[7] > '9')
-		return -400;
-	h->h_minor = p[7] != '0';
-	return p[5] == '1' ? 0 : -505;
-}
-
-/* Finds the path in a target: /path?query, or http://host/path?query. */
-static int path(struct http *h, const char *buf, const char *p, const char *end)
-{
-	const char *query = memchr(p, '?', end - p);
-
-	end = query != NULL ? query : end;
-	if (end - p >= 7 && is(p, p + 7, "http://")) {
-		p = memchr(p + 7, '/', end - p - 7);
-		p = p != NULL ? p : end;
-	} else if (p == end || *p != '/')
-		return h->h_method == HTTP_OTHER ? 0 : -400;
-	h->h_path = span(buf, p, end);
-	return 0;
-}
-
+/* Reads METHOD /path?query HTTP/1.x. */
 static int request_line(struct http *h, const char *buf, const char *p,
 			const char *end)
 {
-	const char *q = past(p, end, TOKEN), *t = q + 1;
-	int rc;
+	const char *t = past(p, end, TOKEN) + 1, *v = t, *query;
 
 	h->h_begun = true;
-	if (q == p || q == end || *q != ' ')
+	if (t - 1 > p && t <= end && t[-1] == ' ')
+		v = past(t, end, TARGET) + 1;
+	if (v - 1 <= t || v[-1] != ' ' || end - v != 8 ||
+	    memcmp(v, "HTTP/", 5) != 0 || !IS_DIGIT(v[5]) || v[6] != '.' ||
+	    !IS_DIGIT(v[7]))
 		return -400;
-	h->h_method = q - p == 3 && memcmp(p, "GET", 3) == 0 ? HTTP_GET :
-		q - p == 4 && memcmp(p, "HEAD", 4) == 0 ? HTTP_ONLY_HEAD :
-		HTTP_OTHER;
-	q = past(t, end, TARGET);
-	if (q == t || q == end || *q != ' ')
+	h->h_minor  = v[7] != '0';
+	h->h_method = memcmp(p, "GET ", 4) == 0 ? HTTP_GET :
+		memcmp(p, "HEAD ", 5) == 0 ? HTTP_ONLY_HEAD : HTTP_OTHER;
+	if (*t != '/' && h->h_method != HTTP_OTHER)
 		return -400;
-	rc = version(h, q + 1, end);
-	if (rc == 0)
-		rc = path(h, buf, t, q);
-	if (rc == 0)
-		h->h_start = span(buf, p, end);
-	return rc;
+	query = memchr(t, '?', v - 1 - t);
+	query = query != NULL ? query : v - 1;
+	h->h_path  = (struct http_span){ t - buf, query - t };
+	h->h_start = (struct http_span){ p - buf, end - p };
+	return v[5] == '1' ? 0 : -505;
 }
 
 static int length(struct http *h, const char *p, const char *end)
 {
 	if (h->h_lengths++ > 0 || p == end)
 		return -400;
-	for (; p < end && *p >= '0' && *p <= '9'; p++) {
+	for (; p < end && IS_DIGIT(*p); p++) {
 		if (h->h_body > HTTP_BODY / 10)
 			return -413;
 		h->h_body = h->h_body * 10 + (*p - '0');
@@ -105,39 +79,31 @@ static int length(struct http *h, const char *p, const char *end)
 }
 
 /* Looks at the words of a list. */
-static void connection(struct http *h, const char *p, const char *end)
+static int connection(struct http *h, const char *p, const char *end)
 {
 	const char *q;
 
 	for (; p < end; p = q + 1) {
 		q = past(p, end, TOKEN);
 		h->h_close |= is(p, q, "close");
-		h->h_keep  |= is(p, q, "keep-alive");
 	}
+	return 0;
 }
 
 /* Reads a field whose name ends at colon, and whose value is v to end. */
-static int field(struct http *h, const char *buf, const char *name,
-		 const char *colon, const char *v, const char *end)
+static int field(struct http *h, const char *name, const char *colon,
+		 const char *v, const char *end)
 {
 	if (is(name, colon, "host"))
 		return h->h_hosts++ == 0 ? 0 : -400;
 	if (is(name, colon, "content-length"))
 		return length(h, v, end);
 	if (is(name, colon, "transfer-encoding"))
-		return h->h_codings++ > 0 ? -400 :
-			is(v, end, "chunked") ? 0 : -501;
-	if (is(name, colon, "connection"))
-		connection(h, v, end);
-	else if (is(name, colon, "expect"))
-		h->h_expect = true;
-	else if (is(name, colon, "if-modified-since"))
-		h->h_since = span(buf, v, end);
-	return 0;
+		return h->h_codings++ == 0 ? 0 : -400;
+	return is(name, colon, "connection") ? connection(h, v, end) : 0;
 }
 
-static int field_line(struct http *h, const char *buf, const char *p,
-		      const char *end)
+static int field_line(struct http *h, const char *p, const char *end)
 {
 	const char *q = past(p, end, TOKEN), *v = q + 1;
 
@@ -147,17 +113,16 @@ static int field_line(struct http *h, const char *buf, const char *p,
 		v++;
 	while (v < end && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
-	return field(h, buf, p, q, v, end);
+	return field(h, p, q, v, end);
 }
 
 /* Looks at a complete head. Returns its length, or what is wrong with it. */
 static int complete(const struct http *h)
 {
-	if (h->h_hosts == 0 && h->h_minor)
+	if ((h->h_minor && h->h_hosts == 0) ||
+	    (h->h_codings > 0 && (h->h_lengths > 0 || !h->h_minor)))
 		return -400;
-	if (h->h_codings > 0)
-		return h->h_lengths > 0 || !h->h_minor ? -400 : -411;
-	return h->h_seen;
+	return h->h_codings > 0 ? -411 : h->h_seen;
 }
 
 /* Reads the line from p to the LF at q. CR LF may stand before the first. */
@@ -166,7 +131,7 @@ static int line(struct http *h, const char *buf, const char *p, const char *q)
 	if (q == p || *--q != '\r')
 		return -400;
 	if (h->h_begun)
-		return q == p ? complete(h) : field_line(h, buf, p, q);
+		return q == p ? complete(h) : field_line(h, p, q);
 	return q == p && p == buf ? 0 : request_line(h, buf, p, q);
 }
 
@@ -190,9 +155,8 @@ int http_parse(struct http *h, const char *buf, int n)
 			rc = line(h, buf, buf + h->h_line, q);
 		h->h_line = h->h_seen;
 	}
-	if (rc == 0) {
-		h->h_seen = n;
-		rc = too_far(h, n + 1);
-	}
-	return rc;
+	if (rc != 0)
+		return rc;
+	h->h_seen = n;
+	return too_far(h, n + 1);
 }

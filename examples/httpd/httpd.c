@@ -1,203 +1,202 @@
 /* SPDX-License-Identifier: MIT */
-/* httpd.c: options, the start, and the stop. */
+/* httpd.c: options, the log, the start, and the stop. */
 
+/*
+ * Each processor has a listener of its own, and a connection stays where it was
+ * accepted. So processors send each other no messages, and need not be pinned:
+ * the kernel may move them away from a cpu that others use.
+ */
 #include "httpd.h"
 #include "rr.h"
 #include "unet.h"
 #include "userve.h"
 #include "usignal.h"
-#include "ws.h"
 
+#include <netdb.h>
 #include <signal.h>
 #include <sys/resource.h>
 
-#define MOMENT	(UTIME_S / 2)		/* between no and no more requests */
-#define LOOK	(20 * UTIME_MS)
+#define MOMENT	(UTIME_S / 2)		/* for clients that are about to ask */
 
-static const char letters[] = "apfrnscktbgl";
+static const char letters[] = "a:r:l:p:f:n:c:k:t:b:g:";
 
 static const char usage[] =
-	"options of httpd, and defaults:\n"
-	"  -a 127.0.0.1  address\n"
-	"  -p 8080       port; 0: any that is free\n"
-	"  -f -1         descriptor of a socket that listens, inherited\n"
-	"  -r .          folder of the files\n"
-	"  -n 0          processors; 0: as many as there are\n"
-	"  -s rr         scheduler: rr or ws\n"
-	"  -c 1000       connections at a time\n"
-	"  -k 60         s until an idle connection ends\n"
-	"  -t 10         s for a head, for a body, and to take an answer\n"
-	"  -b 1048576    bytes of a body\n"
-	"  -g 10         s for connections after SIGTERM or SIGINT\n"
-	"  -l FILE       access log, which SIGHUP opens again; none\n";
+	"usage: httpd [-a address] [-p port] [-f fd that listens] [-r folder]\n"
+	"	[-n processors] [-c connections] [-l log] [-b bytes of a body]\n"
+	"	[-k s for idle connections] [-t s for steps] [-g s to end]\n";
 
-char *text[OPTIONS] = {
-	[HOST] = "127.0.0.1", [PORT] = "8080", [LISTENER] = "-1", [ROOT] = ".",
-	[PROCS] = "0", [SCHED] = "rr", [CONNS] = "1000", [IDLE] = "60",
-	[TIME] = "10", [BODY] = "1048576", [GRACE] = "10"
+const char *text[OPTIONS] = {
+	"127.0.0.1", ".", "", "8080", "0", "0", "1000", "60", "10", "1048576",
+	"10"
 };
-static const long most[OPTIONS] = {	/* 0: it is no number */
-	[PORT] = 65535, [LISTENER] = DESCRIPTORS, [PROCS] = 1024,
-	[CONNS] = DESCRIPTORS / 2 - RESERVE, [IDLE] = 86400, [TIME] = 86400,
-	[BODY] = HTTP_BODY, [GRACE] = 86400
-};
-long number[OPTIONS];
+long number[OPTIONS], counter[COUNTERS];
 int root, stopping;
-static struct userve server = { .sv_f = serve };
-static int ended;			/* atomic */
+static int log_file;
+static struct userve *server;		/* for each processor */
+static int ended;			/* of them (atomic) */
 
-/* Ends the program, with an error. rc 0: an option is wrong. */
+void log_answer(int fd, int status, long bytes, const char *line, int len)
+{
+	char all[HTTP_LINE + 200], host[64] = "-", when[64];
+	struct sockaddr_storage a;
+	socklen_t size = sizeof a;
+	time_t t = time(NULL);
+	struct tm tm;
+
+	if (getpeername(fd, (struct sockaddr *)&a, &size) == 0)
+		(void)getnameinfo((struct sockaddr *)&a, size, host,
+				  sizeof host, NULL, 0, NI_NUMERICHOST);
+	strftime(when, sizeof when, "%d/%b/%Y:%T +0000", gmtime_r(&t, &tm));
+	len = sprintf(all, "%s - - [%s] \"%.*s\" %d %ld\n", host, when, len,
+		      line, status, bytes);
+	if (write(log_file, all, len) != len)
+		count(LOST, 1);
+}
+
 static void die(const char *what, int rc)
 {
-	fprintf(stderr, "httpd: %s: %s\n", what, rc != 0 ? strerror(-rc) :
-		"is no option, or out of range");
-	if (rc == 0)
-		fputs(usage, stderr);
-	exit(rc == 0 ? 2 : 1);
+	fprintf(stderr, "httpd: %s: %s\n", what, strerror(-rc));
+	exit(1);
 }
 
 static void options(int argc, char **argv)
 {
-	const char *at;
+	bool right = true;
 	char *end;
-	int i;
+	int c, i;
 
-	for (i = 1; i < argc; i += 2) {
-		at = argv[i][0] == '-' && argv[i][1] && !argv[i][2] ?
-			strchr(letters, argv[i][1]) : NULL;
-		if (at == NULL || i + 1 == argc)
-			die(argv[i], 0);
-		text[at - letters] = argv[i + 1];
-	}
-	for (i = 0; i < OPTIONS; i++) {
-		if (most[i] == 0)
-			continue;
+	while ((c = getopt(argc, argv, letters)) != -1 && c != '?')
+		text[(strchr(letters, c) - letters) / 2] = optarg;
+	for (i = PORT; i < OPTIONS; i++) {
 		number[i] = strtol(text[i], &end, 10);
-		if (end == text[i] || *end != 0 || number[i] > most[i] ||
-		    number[i] < (i == LISTENER ? -1 : i == CONNS || i == TIME))
-			die(text[i], 0);
+		right &= end > text[i] && *end == 0 && number[i] <= 1 << 20 &&
+			number[i] >= (i == CONNS || i == TIME);
 	}
-	if (strcmp(text[SCHED], "rr") != 0 && strcmp(text[SCHED], "ws") != 0)
-		die(text[SCHED], 0);
+	if (c == '?' || optind < argc || !right) {
+		fputs(usage, stderr);
+		exit(2);
+	}
 	if (number[PROCS] == 0)
 		number[PROCS] = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Makes room for all connections, or says what lacks. */
-static void descriptors(void)
+/* Makes the listener of processor i. */
+static int listener(int i)
 {
-	rlim_t need = number[CONNS] + RESERVE;
-	struct rlimit l;
+	int port = i > 0 ? u_port(server[0].sv_fd) : number[PORT];
+	int fd = number[LISTENER] > 0 ? dup(number[LISTENER]) :
+		u_listen_tcp(text[HOST], port, 0, number[PROCS] > 1 ?
+			     UNET_REUSEPORT : 0);
 
-	if (getrlimit(RLIMIT_NOFILE, &l) != 0)
-		die("getrlimit", -errno);
-	if (l.rlim_max < need) {
-		fprintf(stderr, "httpd: -c %s needs %ld descriptors, and the "
-			"limit is %ld (ulimit -Hn)\n", text[CONNS], (long)need,
-			(long)l.rlim_max);
-		exit(1);
-	}
-	l.rlim_cur = l.rlim_cur < need ? need : l.rlim_cur;
-	if (setrlimit(RLIMIT_NOFILE, &l) != 0)
-		die("setrlimit", -errno);
+	if (fd < 0)
+		die(text[number[LISTENER] > 0 ? LISTENER : PORT],
+		    fd == -1 ? -errno : fd);
+	return fd;
 }
 
 static void prepare(void)
 {
-	int rc = 0;
+	int i, nr = number[PROCS];
+	struct rlimit l;
 
-	descriptors();
+	if (getrlimit(RLIMIT_NOFILE, &l) != 0 ||
+	    (long)l.rlim_max < number[CONNS] + RESERVE)
+		die("-c is above the limit of descriptors", -EMFILE);
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
 	root = open(text[ROOT], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die(text[ROOT], -errno);
-	if (text[LOG] != NULL && (rc = log_open()) != 0)
-		die(text[LOG], rc);
-	server.sv_fd = number[LISTENER] >= 0 ? (int)number[LISTENER] :
-		u_listen_tcp(text[HOST], number[PORT], 0, 0);
-	if (server.sv_fd < 0) {
-		fprintf(stderr, "httpd: port %s of %s: %s\n", text[PORT],
-			text[HOST], strerror(-server.sv_fd));
-		exit(1);
-	}
-	server.sv_limit = number[CONNS];
-	server.sv_grace = number[GRACE] * UTIME_S;
+	log_file = open(text[LOG], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
+			O_NONBLOCK, 0644);
+	if (*text[LOG] != 0 && log_file < 0)
+		die(text[LOG], -errno);
+	server = calloc(nr, sizeof *server);
+	for (i = 0; server != NULL && i < nr; i++)
+		server[i] = (struct userve){
+			.sv_f = serve, .sv_fd = listener(i),
+			.sv_make = rr_make_here,
+			.sv_limit = (number[CONNS] + nr - 1) / nr,
+			.sv_grace = number[GRACE] * UTIME_S };
 }
 
-static int serve_all(void *arg)
+/* Serves at a processor. */
+static int serve_there(void *arg)
 {
-	int rc = userve(&server);
+	int rc = userve(arg);
 
-	(void)arg;
 	if (rc != -ECANCELED)
-		fprintf(stderr, "httpd: accept: %s\n", strerror(-rc));
-	__atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
-	return rc;
+		die("accept", rc);
+	__atomic_fetch_add(&ended, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Makes threads on processors in turn. */
+static int make_next(struct usched *d, void (*f)(void *), void *arg)
+{
+	static int nr;
+
+	(void)d;
+	return rr_thread_on(nr++, f, arg) != NULL ? 0 : -errno;
 }
 
 /*
  * For a moment answers say that the connection closes, and more connections are
  * accepted: so clients that were about to ask are answered. Then the server
- * accepts no more, and idle connections are closed, until all have ended. Those
- * that were just accepted have a moment more for their first request.
+ * accepts no more. After another moment, for those that were just accepted, it
+ * closes idle connections, until all have ended.
  */
 static void stop(struct uscope *serving)
 {
 	struct uscope *shield;
-	utime_ns patience;
+	int rc = uscope_shield(&shield, UNEVER);
 
-	if (uscope_shield(&shield, UNEVER) != 0)
-		return;
+	if (rc != 0)
+		die("stop", rc);
 	__atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
-	if (!__atomic_load_n(&ended, __ATOMIC_RELAXED))
-		(void)u_sleep(uafter(MOMENT));
+	(void)u_sleep(uafter(MOMENT));
 	uscope_cancel(serving);
-	patience = uafter(MOMENT);
-	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED)) {
-		close_idle(unow() > patience);
-		(void)u_sleep(uafter(LOOK));
+	(void)u_sleep(uafter(MOMENT));
+	while (__atomic_load_n(&ended, __ATOMIC_RELAXED) < number[PROCS]) {
+		close_idle();
+		(void)u_sleep(uafter(20 * UTIME_MS));
 	}
 	(void)uscope_end(&shield);
 }
 
 static void run(void *arg)
 {
-	struct uscope *others, *serving;
-	int rc = uscope_begin(&others, UNEVER);
+	struct uscope *serving;
+	int rc = uscope_begin(&serving, UNEVER), i;
 
-	if (rc == 0 && text[LOG] != NULL)
-		rc = uscope_go(others, log_writer, arg);
+	(void)arg;
+	for (i = 0; rc == 0 && i < number[PROCS]; i++)
+		rc = uscope_go_by(serving, make_next, serve_there, &server[i]);
 	if (rc != 0 || (rc = usignal_watch(SIGTERM)) != 0 ||
-	    (rc = usignal_watch(SIGINT)) != 0 ||
-	    (rc = usignal_watch(SIGHUP)) != 0 ||
-	    (rc = uscope_begin(&serving, UNEVER)) != 0 ||
-	    (rc = uscope_go(serving, serve_all, arg)) != 0)
+	    (rc = usignal_watch(SIGINT)) != 0)
 		die("start", rc);
-	printf("listening on %s:%d\n", text[HOST], u_port(server.sv_fd));
+	printf("listening on %s:%d\n", text[HOST], u_port(server[0].sv_fd));
 	fflush(stdout);
-	while (usignal_wait(UNEVER) == SIGHUP)
-		log_reopen();
+	(void)usignal_wait(UNEVER);
 	(void)usignal_unwatch(SIGTERM);		/* the next ends it at once */
 	(void)usignal_unwatch(SIGINT);
 	stop(serving);
 	(void)uscope_end(&serving);
-	uscope_cancel(others);
-	(void)uscope_end(&others);
-	if (server.sv_cut > 0)
-		fprintf(stderr, "httpd: %ld connections were cut\n",
-			server.sv_cut);
 }
 
 int main(int argc, char **argv)
 {
-	int nr;
+	long cut = 0;
+	int i;
 
 	options(argc, argv);
-	(void)signal(SIGPIPE, SIG_IGN);		/* by sendfile() */
 	prepare();
-	nr = number[PROCS];
-	return (text[SCHED][0] == 'r' ?
-		rr_init(nr, 0) || !rr_thread_init(run, NULL) || rr_start() ||
-		rr_fini() :
-		ws_init(nr, 0) || !ws_thread_init(run, NULL) || ws_start() ||
-		ws_fini()) || server.sv_cut > 0;
+	if (rr_init(number[PROCS], 0) || rr_pinning(0) ||
+	    !rr_thread_init(run, NULL) || rr_start() || rr_fini())
+		return 1;
+	for (i = 0; i < number[PROCS]; i++)
+		cut += server[i].sv_cut;
+	if (cut > 0)
+		fprintf(stderr, "httpd: %ld connections were cut\n", cut);
+	return cut > 0;
 }

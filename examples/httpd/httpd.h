@@ -4,9 +4,7 @@
 #ifndef HTTPD_H
 #define HTTPD_H
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
+#define _GNU_SOURCE	1
 #include "http.h"
 #include "uio.h"
 
@@ -18,38 +16,32 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESERVE		64		/* descriptors beside connections */
-#define DESCRIPTORS	(1 << 20)	/* their numbers are below this */
+enum { RESERVE = 64 };			/* descriptors beside connections */
 
-enum { HOST, PORT, LISTENER, ROOT, PROCS, SCHED, CONNS, IDLE, TIME, BODY, GRACE,
-       LOG, OPTIONS };
+/* Options; from PORT on, they are numbers. */
+enum { HOST, ROOT, LOG, PORT, LISTENER, PROCS, CONNS, IDLE, TIME, BODY, GRACE,
+       OPTIONS };
 
-extern char *text[OPTIONS];		/* options */
-extern long  number[OPTIONS];		/* the same */
-extern int   root;			/* the folder */
-extern int   stopping;			/* atomic */
+/* Counters; below STATUSES: answers by their status. */
+enum { STATUSES = 600, BYTES = STATUSES, CONNECTIONS, ACCEPTED, LOST,
+       COUNTERS };
 
-/* serve.c: serves a connection. */
+extern const char *text[OPTIONS];
+extern long number[OPTIONS];
+extern int  root;			/* the folder */
+extern int  stopping;			/* atomic */
+extern long counter[COUNTERS];		/* atomic */
+
+static inline long count(int what, long nr)
+{
+	return __atomic_add_fetch(&counter[what], nr, __ATOMIC_RELAXED);
+}
+
+/* Serves a connection. Ends connections that wait for a request. */
 void serve(int fd, void *arg);
+void close_idle(void);
 
-/* Ends connections that wait for another request; all: or for their first. */
-void close_idle(bool all);
-
-/* log.c. log_open(): 0 or -errno. log_writer() is a thread. */
-int  log_open(void);
-int  log_writer(void *arg);
-void log_reopen(void);
-
-/* Returns the number and the reason of a status. */
-const char *reason(int status);
-
-/* Counts an answer with bytes of body, and logs it. line: the request line. */
-void note(int fd, int status, long bytes, const char *line, int len);
-
-/* Counts a connection that begins (1) or ends (-1). */
-void note_connection(int nr);
-
-/* Writes the counters. */
-void metrics(char *to);
+/* Writes a line of the log. line: the request line. */
+void log_answer(int fd, int status, long bytes, const char *line, int len);
 
 #endif /* HTTPD_H */

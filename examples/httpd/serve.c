@@ -3,417 +3,314 @@
 
 /*
  * answer() reads what there is, answers all requests in it, and sends with a
- * single call. It has a buffer for answers on its stack, and never waits. serve()
- * waits, and its frame is small. So an idle connection has no buffer. A slow one
- * has the bytes of its request so far, or of answers that are left.
+ * single call. Its buffers are on its stack, and it only waits for a client
+ * that does not take its answers. All else waits in serve(), whose frame is
+ * small: an idle connection has no buffer, and a slow request has its bytes on
+ * the heap.
  */
 #include "httpd.h"
 
 #include <ctype.h>
-#include <limits.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define NOINLINE	__attribute__((noinline))
 
 enum {
-	SMALL  = 4096,			/* files that are read, not sent */
-	REPLY  = SMALL + 512,		/* and their heads */
-	INPUT  = HTTP_HEAD,
 	OUTPUT = 16384,
-	PIECE  = 1 << 20,		/* of a file */
+	REPLY  = 2048,			/* the longest answer but a file */
 	RATE   = 16 * 1024,		/* bytes a second, at least */
 	LINGER = 2			/* seconds */
 };
 
-/* What has come. The request that is not answered begins at i_at. */
-struct in {
-	struct http i_http;
-	int         i_at, i_nr;
-	char        i_bytes[];
-};
+/* Of openat2(2). */
+enum { NO_LINKS = 4, BENEATH = 8 };
+
+/* For answer(): read more; answer the rest; the request is too late. */
+enum { READ, AGAIN, LATE };
 
 struct conn {
-	struct in *c_in;		/* NULL: nothing */
-	char      *c_out, *c_end;	/* answers, in the frame of answer() */
-	char      *c_rest;		/* answers that the client has to take */
-	int        c_rest_nr;
-	int        c_fd, c_file;	/* the latter: to be sent, or -1 */
-	off_t      c_sent, c_left;	/* of c_file */
-	utime_ns   c_until;		/* for the request; 0: none is set */
-	int        c_skip;		/* bytes of a body that will come */
-	bool       c_more;		/* c_in may be complete */
-	bool       c_asked, c_close, c_linger;
+	struct http c_http;		/* the request that comes */
+	char    *c_in;			/* bytes of it, while it is slow */
+	int      c_in_nr;
+	int      c_skip;		/* bytes of a body that will come */
+	int      c_fd, c_file;		/* the latter: to be sent, or -1 */
+	off_t    c_sent, c_left;	/* of c_file */
+	utime_ns c_until;		/* for the request; 0: none is set */
+	bool     c_close, c_linger;
+	/* In the frame of answer(). */
+	char    *c_at, *c_end;		/* what has come, and is not answered */
+	char    *c_out, *c_to;		/* answers */
 };
 
-/* Descriptors that wait for their first request (2), or another (1) (atomic). */
-static struct {
-	int s_idle;
-} __attribute__((aligned(64))) slot[DESCRIPTORS];
+/* Which descriptors wait for a request: a cache line for each (atomic). */
+static int idle[1 << 20][16];
 
-/* Answers. */
-
-static void put(struct conn *c, const char *s)
-{
-	c->c_end = stpcpy(c->c_end, s);
-}
-
-static const char *date(char *to, time_t when)
-{
-	struct tm tm;
-
-	strftime(to, 64, "%a, %d %b %Y %T GMT", gmtime_r(&when, &tm));
-	return to;
-}
+static const char *const reason[STATUSES] = {
+	[200] = "OK", [400] = "Bad Request", [403] = "Forbidden",
+	[404] = "Not Found", [405] = "Method Not Allowed",
+	[408] = "Request Timeout", [411] = "Length Required",
+	[413] = "Content Too Large", [414] = "URI Too Long",
+	[431] = "Request Header Fields Too Large",
+	[503] = "Service Unavailable", [505] = "HTTP Version Not Supported"
+};
 
 /* Out of line: its variables belong to the native thread. */
-static NOINLINE void put_date(struct conn *c)
+static NOINLINE const char *date(void)
 {
 	static __thread char s[64];
 	static __thread time_t when;
 	time_t now = time(NULL);
+	struct tm tm;
 
-	put(c, now == when ? s : date(s, when = now));
+	if (now != when)
+		strftime(s, sizeof s, "%a, %d %b %Y %T GMT",
+			 gmtime_r(&now, &tm));
+	when = now;
+	return s;
 }
 
 /* Puts the head of an answer with a body of len bytes, and notes it. */
-static void put_head(struct conn *c, int status, const char *type, long len,
-		     const char *modified)
+static void put_head(struct conn *c, int status, const char *type, long len)
 {
-	const struct http *h = &c->c_in->i_http;
+	struct http_span line = c->c_http.h_start;
 
-	put(c, "HTTP/1.1 ");
-	put(c, reason(status));
-	put(c, "\r\nServer: usched\r\nDate: ");
-	put_date(c);
-	put(c, status == 405 ? "\r\nAllow: GET, HEAD" : "");
-	put(c, modified != NULL ? "\r\nLast-Modified: " : "");
-	put(c, modified != NULL ? modified : "");
-	if (status != 304)
-		c->c_end += sprintf(c->c_end, "\r\nContent-Type: %s\r\n"
-				    "Content-Length: %ld", type, len);
-	put(c, c->c_close ? "\r\nConnection: close\r\n\r\n" :
-	    h->h_minor ? "\r\n\r\n" : "\r\nConnection: keep-alive\r\n\r\n");
-	note(c->c_fd, status, h->h_method == HTTP_ONLY_HEAD ? 0 : len,
-	     c->c_in->i_bytes + c->c_in->i_at + h->h_start.s_at,
-	     h->h_start.s_len);
+	c->c_to += sprintf(c->c_to, "HTTP/1.1 %d %s\r\nServer: usched\r\n"
+			   "Date: %s\r\nContent-Type: %s\r\n"
+			   "Content-Length: %ld\r\n%s%s\r\n", status,
+			   reason[status], date(), type, len,
+			   status == 405 ? "Allow: GET, HEAD\r\n" : "",
+			   c->c_close ? "Connection: close\r\n" : "");
+	len = c->c_http.h_method == HTTP_ONLY_HEAD ? 0 : len;
+	count(status, 1);
+	count(BYTES, len);
+	if (*text[LOG] != 0)
+		log_answer(c->c_fd, status, len, c->c_at + line.s_at,
+			   line.s_len);
 }
 
+/* Answers with a text; NULL: with the meaning of the status. */
 static void reply(struct conn *c, int status, const char *body)
 {
-	put_head(c, status, "text/plain", strlen(body), NULL);
-	if (c->c_in->i_http.h_method != HTTP_ONLY_HEAD)
-		put(c, body);
+	body = body != NULL ? body : reason[status];
+	put_head(c, status, "text/plain", strlen(body));
+	if (c->c_http.h_method != HTTP_ONLY_HEAD)
+		c->c_to = stpcpy(c->c_to, body);
 }
 
 /* Answers, and ends the connection. */
 static bool fail(struct conn *c, int status)
 {
 	c->c_close = c->c_linger = true;
-	reply(c, status, reason(status));
+	reply(c, status, NULL);
 	return false;
 }
 
-static bool same(const struct in *i, struct http_span s, const char *word)
+static void reply_metrics(struct conn *c)
 {
-	return s.s_len == strlen(word) &&
-		memcmp(i->i_bytes + i->i_at + s.s_at, word, s.s_len) == 0;
+	char s[REPLY], *to = s;
+	int i;
+
+	for (i = 0; i < STATUSES; i++)
+		if (reason[i] != NULL)
+			to += sprintf(to, "httpd_answers{status=\"%d\"} %ld\n",
+				      i, count(i, 0));
+	sprintf(to, "httpd_body_bytes %ld\nhttpd_connections %ld\n"
+		"httpd_connections_accepted %ld\nhttpd_log_lines_lost %ld\n",
+		count(BYTES, 0), count(CONNECTIONS, 0), count(ACCEPTED, 0),
+		count(LOST, 0));
+	reply(c, 200, s);
 }
 
-/* Files. */
-
-/* Decodes a path. 0; -EINVAL: it is none. */
-static int decode(char *to, const char *p, int len)
+/* Decodes a path, and completes it. False: it is none. */
+static bool decode(char *to, const char *p, int len)
 {
-	char *first = to, hex[3] = "";
 	const char *end = p + len;
+	char hex[3] = "";
 
 	for (; p < end; p++, to++) {
 		*to = *p;
 		if (*p == '%') {
 			if (end - p < 3 || !isxdigit((unsigned char)p[1]) ||
 			    !isxdigit((unsigned char)p[2]))
-				return -EINVAL;
+				return false;
 			*to = strtol(memcpy(hex, p + 1, 2), NULL, 16);
 			p += 2;
 		}
 		if (*to == 0)
-			return -EINVAL;
+			return false;
 	}
-	strcpy(to, to == first ? "/index.html" :
-	       to[-1] == '/' ? "index.html" : "");
-	return 0;
-}
-
-/*
- * Opens a file below the root. No part of the path may be a link, or dot-dot: so
- * there is no way out. Returns a descriptor, or -errno.
- */
-static int open_below(const char *path)
-{
-	char part[NAME_MAX + 1];
-	int dir = root, fd, len;
-	bool last;
-
-	do {
-		path += strspn(path, "/");
-		len  = strcspn(path, "/");
-		last = path[len] == 0;
-		snprintf(part, sizeof part, "%.*s", len, path);
-		fd = len > NAME_MAX || strcmp(part, "..") == 0 ? -ENOENT :
-			openat(dir, part, O_NOFOLLOW | O_CLOEXEC | (last ?
-				O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY));
-		fd = fd == -1 ? -errno : fd;
-		if (dir != root)
-			close(dir);
-		dir = fd;
-		path += len;
-	} while (fd >= 0 && !last);
-	return fd;
+	strcpy(to, to[-1] == '/' ? "index.html" : "");
+	return true;
 }
 
 static const char *type_of(const char *path)
 {
-	static const char *const type[][2] = {
-		{ ".html", "text/html; charset=utf-8" }, { ".css", "text/css" },
-		{ ".js", "text/javascript" }, { ".json", "application/json" },
-		{ ".svg", "image/svg+xml" }, { ".png", "image/png" },
-		{ ".jpg", "image/jpeg" }, { ".txt", "text/plain" }
-	};
 	const char *dot = strrchr(path, '.');
-	unsigned i;
 
-	for (i = 0; dot != NULL && i < sizeof type / sizeof *type; i++)
-		if (strcmp(dot, type[i][0]) == 0)
-			return type[i][1];
-	return "application/octet-stream";
+	return dot == NULL ? "application/octet-stream" :
+		strcmp(dot, ".html") == 0 ? "text/html; charset=utf-8" :
+		strcmp(dot, ".css") == 0 ? "text/css" :
+		strcmp(dot, ".js") == 0 ? "text/javascript" :
+		strcmp(dot, ".txt") == 0 ? "text/plain" :
+		"application/octet-stream";
 }
 
-/* Answers with a file, which it closes, or leaves open to be sent. */
-static void reply_file(struct conn *c, int fd, const char *type)
+/*
+ * Answers with a file, and leaves it open to be sent. The kernel lets no part
+ * of the path be a link, or lead out of the root.
+ */
+static void reply_file(struct conn *c, const char *path)
 {
-	const struct http *h = &c->c_in->i_http;
-	char modified[64];
+	unsigned long long how[3] = {
+		O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, BENEATH | NO_LINKS
+	};
 	struct stat st;
 
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		reply(c, 404, reason(404));
-	else if (same(c->c_in, h->h_since, date(modified, st.st_mtime)))
-		put_head(c, 304, type, 0, modified);
+	c->c_file = syscall(SYS_openat2, root, path + strspn(path, "/"), how,
+			    sizeof how);
+	if (c->c_file < 0)
+		reply(c, errno == EACCES ? 403 : errno == EMFILE ||
+		      errno == ENFILE || errno == ENOMEM ? 503 : 404, NULL);
+	else if (fstat(c->c_file, &st) != 0 || !S_ISREG(st.st_mode))
+		reply(c, 404, NULL);
 	else {
-		put_head(c, 200, type, st.st_size, modified);
-		if (h->h_method == HTTP_GET && st.st_size > SMALL) {
-			c->c_file = fd;
-			c->c_sent = 0;
-			c->c_left = st.st_size;
-			return;
-		}
-		if (h->h_method == HTTP_GET) {
-			ssize_t n = pread(fd, c->c_end, st.st_size, 0);
-
-			c->c_close |= n != st.st_size;	/* it has changed */
-			c->c_end += n > 0 ? n : 0;
-		}
+		put_head(c, 200, type_of(path), st.st_size);
+		c->c_sent = 0;
+		c->c_left = c->c_http.h_method == HTTP_GET ? st.st_size : 0;
 	}
-	close(fd);
 }
 
 /* Out of line, as the path would be in each frame. */
-static NOINLINE void find_file(struct conn *c)
+static NOINLINE void respond(struct conn *c)
 {
-	struct http_span s = c->c_in->i_http.h_path;
+	struct http_span s = c->c_http.h_path;
 	char path[HTTP_LINE + 16];
-	int rc = decode(path, c->c_in->i_bytes + c->c_in->i_at + s.s_at,
-			s.s_len);
 
-	if (rc == 0 && (rc = open_below(path)) >= 0)
-		return reply_file(c, rc, type_of(path));
-	rc = rc == -EINVAL ? 400 : rc == -EACCES ? 403 : rc == -EMFILE ||
-		rc == -ENFILE || rc == -ENOMEM ? 503 : 404;
-	reply(c, rc, reason(rc));
-}
-
-/* Requests. */
-
-static void respond(struct conn *c)
-{
-	const struct http *h = &c->c_in->i_http;
-	char s[2048];
-
-	if (h->h_method == HTTP_OTHER)
-		reply(c, 405, reason(405));
-	else if (same(c->c_in, h->h_path, "/plaintext"))
+	if (c->c_http.h_method == HTTP_OTHER)
+		reply(c, 405, NULL);
+	else if (!decode(path, c->c_at + s.s_at, s.s_len))
+		reply(c, 400, NULL);
+	else if (strcmp(path, "/plaintext") == 0)
 		reply(c, 200, "Hello, World!");
-	else if (same(c->c_in, h->h_path, "/metrics"))
-		metrics(s), reply(c, 200, s);
+	else if (strcmp(path, "/metrics") == 0)
+		reply_metrics(c);
 	else
-		find_file(c);
+		reply_file(c, path);
 }
 
 /* Answers a request. False: it is not complete, or the connection ends. */
 static bool next(struct conn *c)
 {
-	struct in *i = c->c_in;
-	struct http *h = &i->i_http;
-	int nr = i->i_nr - i->i_at < c->c_skip ? i->i_nr - i->i_at : c->c_skip;
-	int rc;
+	struct http *h = &c->c_http;
+	int nr = c->c_end - c->c_at, rc;
 
-	i->i_at   += nr;
+	nr = nr < c->c_skip ? nr : c->c_skip;
+	c->c_at   += nr;
 	c->c_skip -= nr;
 	c->c_until = nr > 0 ? 0 : c->c_until;
-	if (c->c_skip > 0 || i->i_at == i->i_nr)
+	if (c->c_skip > 0 || c->c_at == c->c_end)
 		return false;
-	rc = http_parse(h, i->i_bytes + i->i_at, i->i_nr - i->i_at);
+	rc = http_parse(h, c->c_at, c->c_end - c->c_at);
 	if (rc < 0 || (rc > 0 && h->h_body > number[BODY]))
 		return fail(c, rc < 0 ? -rc : 413);
 	if (rc == 0)
 		return false;
-	c->c_close = h->h_close || (!h->h_minor && !h->h_keep) ||
-		(h->h_expect && h->h_body > 0) ||
+	c->c_close = h->h_close || !h->h_minor ||
 		(__atomic_load_n(&stopping, __ATOMIC_RELAXED) &&
-		 i->i_at + rc + h->h_body >= i->i_nr);
+		 c->c_at + rc + h->h_body >= c->c_end);
 	respond(c);
-	i->i_at  += rc;
-	c->c_skip = h->h_body;
+	c->c_at += rc;
+	c->c_skip  = h->h_body;
 	c->c_until = 0;
-	c->c_asked = true;
 	memset(h, 0, sizeof *h);
-	return true;
+	return !c->c_close;
 }
 
-/* Sends the answers, or keeps what the client does not take now. */
+/* Sends the answers. False: the client does not take them. */
 static bool flush(struct conn *c)
 {
-	int nr = c->c_end - c->c_out;
-	ssize_t n = nr == 0 ? 0 : u_send(c->c_fd, c->c_out, nr,
-					 c->c_left > 0 ? MSG_MORE : 0, UNOW);
+	int flags = c->c_left > 0 ? MSG_MORE : 0;
+	utime_ns until = uafter(number[TIME] * UTIME_S);
+	char *at = c->c_out;
+	ssize_t n = 0;
 
-	n = n == -EAGAIN ? 0 : n;
-	c->c_end = c->c_out;
-	if (n < 0 || n == nr)
-		return n == nr;
-	c->c_rest_nr = nr - n;
-	c->c_rest = malloc(nr - n);
-	return c->c_rest != NULL && memcpy(c->c_rest, c->c_out + n, nr - n);
+	for (; n >= 0 && at < c->c_to; at += n)
+		n = u_send(c->c_fd, at, c->c_to - at, flags, until);
+	c->c_to = c->c_out;
+	return n >= 0;
 }
 
-/* Returns whether there is room for an answer. */
-static bool room(struct conn *c)
+/* Answers what has come, as far as the next file. False: the end. */
+static NOINLINE bool answer(struct conn *c, int what)
 {
-	if (c->c_close || c->c_left > 0)
+	char in[HTTP_HEAD], out[OUTPUT];
+	bool sent = true;
+	ssize_t n = -EAGAIN;
+
+	c->c_out = c->c_to = out;
+	c->c_at  = in;
+	c->c_end = in + c->c_in_nr;
+	if (c->c_in != NULL)
+		memcpy(in, c->c_in, c->c_in_nr);
+	free(c->c_in);
+	c->c_in = NULL;
+	if (what == LATE)
+		return fail(c, 408) || flush(c);
+	if (what == READ)
+		n = u_read(c->c_fd, c->c_end, in + HTTP_HEAD - c->c_end, UNOW);
+	if (n <= 0 && n != -EAGAIN)
 		return false;
-	return c->c_end <= c->c_out + OUTPUT - REPLY ||
-		(flush(c) && c->c_rest == NULL);
-}
-
-/* Makes the buffer for input as large as it can be. False: no memory. */
-static bool grow(struct conn *c)
-{
-	struct in *i = realloc(c->c_in, sizeof *i + INPUT);
-
-	if (i == NULL)
-		return false;
-	if (c->c_in == NULL)
-		memset(i, 0, sizeof *i);
-	c->c_in = i;
-	return true;
-}
-
-/* Makes it as small as it can be. False: no memory. */
-static bool shrink(struct conn *c)
-{
-	struct in *i = c->c_in;
-	int left = i->i_nr - i->i_at;
-
-	if (left == 0 && c->c_skip == 0)
+	c->c_end += n > 0 ? n : 0;
+	while (sent && next(c) && c->c_file < 0)
+		sent = c->c_to <= out + OUTPUT - REPLY || flush(c);
+	sent = sent && flush(c);
+	c->c_in_nr = c->c_end - c->c_at;
+	if (c->c_in_nr == 0 && c->c_skip == 0)
 		c->c_until = 0;
 	else if (c->c_until == 0)
 		c->c_until = uafter(number[TIME] * UTIME_S);
-	c->c_linger |= c->c_close && (left > 0 || c->c_skip > 0);
-	memmove(i->i_bytes, i->i_bytes + i->i_at, left);
-	i->i_at = 0;
-	i->i_nr = left;
-	c->c_in = left > 0 ? realloc(i, sizeof *i + left) : NULL;
-	if (c->c_in == NULL)
-		free(i);
-	return left == 0 || c->c_in != NULL;
+	c->c_linger |= c->c_close && (c->c_in_nr > 0 || c->c_skip > 0);
+	if (c->c_in_nr > 0)
+		c->c_in = malloc(c->c_in_nr);
+	return sent && (c->c_in_nr == 0 ||
+		(c->c_in != NULL && memcpy(c->c_in, c->c_at, c->c_in_nr)));
 }
 
-/* Reads, and answers; or answers that the request is late. False: the end. */
-static NOINLINE bool answer(struct conn *c, bool late)
-{
-	char out[OUTPUT];
-	ssize_t n;
-
-	c->c_out = c->c_end = out;
-	if (!grow(c))
-		return false;
-	if (late)
-		(void)fail(c, 408);
-	else if (!c->c_more) {
-		n = u_read(c->c_fd, c->c_in->i_bytes + c->c_in->i_nr,
-			   INPUT - c->c_in->i_nr, UNOW);
-		if (n <= 0 && n != -EAGAIN)
-			return false;
-		c->c_in->i_nr += n > 0 ? n : 0;
-	}
-	while ((c->c_more = room(c)) && next(c))
-		;
-	c->c_more = !c->c_more;
-	return shrink(c) && flush(c);
-}
-
-/* Waiting. */
-
-static NOINLINE ssize_t send_piece(struct conn *c)
-{
-	ssize_t n = sendfile(c->c_fd, c->c_file, &c->c_sent,
-			     c->c_left < PIECE ? c->c_left : PIECE);
-
-	return n > 0 ? n : n < 0 ? -errno : -EPIPE;	/* it was cut */
-}
-
-/* Sends what is left of the answers. False: the client does not take it. */
-static bool drain(struct conn *c)
+/* Sends a file. False: the client does not take it. */
+static bool send_file(struct conn *c)
 {
 	utime_ns until = uafter((number[TIME] + c->c_left / RATE) * UTIME_S);
-	ssize_t n = c->c_rest == NULL ? 0 : c->c_rest_nr -
-		u_write_all(c->c_fd, c->c_rest, c->c_rest_nr, until);
+	ssize_t n = 1;
 
-	free(c->c_rest);
-	c->c_rest = NULL;
-	while (n == 0 && c->c_left > 0) {
-		n = send_piece(c);
-		if (n > 0)
-			c->c_left -= n;
-		n = n > 0 ? 0 : n != -EAGAIN ? n :
-			u_wait_fd(c->c_fd, UWRITE, until);
-	}
-	if (c->c_file >= 0)
-		close(c->c_file);
+	for (; n > 0 && c->c_left > 0; c->c_left -= n > 0 ? n : 0)
+		n = u_sendfile(c->c_fd, c->c_file, &c->c_sent, c->c_left,
+			       until);
+	close(c->c_file);
 	c->c_file = -1;
-	return n == 0;
+	return n > 0;					/* 0: it was cut */
 }
 
 /* Waits for a request, or the rest of it, and answers. False: the end. */
 static bool await(struct conn *c)
 {
-	int idle = c->c_until != 0 ? 0 : c->c_asked ? 1 : 2;
+	bool begun = c->c_until != 0, goes_on;
 	int rc;
 
-	if (c->c_more)
-		return answer(c, false);
-	__atomic_store_n(&slot[c->c_fd].s_idle, idle, __ATOMIC_RELAXED);
-	rc = u_wait_fd(c->c_fd, UREAD, !idle ? c->c_until :
+	__atomic_store_n(idle[c->c_fd], !begun, __ATOMIC_RELAXED);
+	rc = u_wait_fd(c->c_fd, UREAD, begun ? c->c_until :
 		       uafter(number[IDLE] * UTIME_S));
-	__atomic_store_n(&slot[c->c_fd].s_idle, 0, __ATOMIC_RELAXED);
-	return rc == 0 ? answer(c, false) :
-		rc == -ETIMEDOUT && c->c_in != NULL && answer(c, true);
+	__atomic_store_n(idle[c->c_fd], 0, __ATOMIC_RELAXED);
+	goes_on = rc == 0 ? answer(c, READ) : rc == -ETIMEDOUT &&
+		c->c_in != NULL && answer(c, LATE);
+	while (goes_on && c->c_file >= 0)
+		goes_on = send_file(c) && (c->c_close || answer(c, AGAIN));
+	return goes_on && !c->c_close;
 }
 
 /*
- * Lets the client read the last answer. A close while bytes come would reset the
- * connection, and the answer could be lost.
+ * Lets the client read the last answer. A close while bytes come would reset
+ * the connection, and the answer could be lost.
  */
 static void linger(int fd)
 {
@@ -421,7 +318,7 @@ static void linger(int fd)
 	int i = 0;
 
 	(void)shutdown(fd, SHUT_WR);
-	while (i++ < 256 && u_recv(fd, NULL, INPUT, MSG_TRUNC, until) > 0)
+	while (i++ < 256 && u_recv(fd, NULL, HTTP_HEAD, MSG_TRUNC, until) > 0)
 		;
 }
 
@@ -430,26 +327,23 @@ void serve(int fd, void *arg)
 	struct conn c = { .c_fd = fd, .c_file = -1 };
 
 	(void)arg;
-	note_connection(1);
-	while (await(&c) && ((c.c_rest == NULL && c.c_left == 0) || drain(&c))
-	       && !c.c_close)
+	count(CONNECTIONS, 1);
+	count(ACCEPTED, 1);
+	while (await(&c))
 		;
 	if (c.c_linger)
 		linger(fd);
 	if (c.c_file >= 0)
 		close(c.c_file);
 	free(c.c_in);
-	free(c.c_rest);
-	note_connection(-1);
+	count(CONNECTIONS, -1);
 }
 
-void close_idle(bool all)
+void close_idle(void)
 {
-	int fd, idle, end = 2 * number[CONNS] + RESERVE;
+	int fd;
 
-	for (fd = 0; fd < end; fd++) {
-		idle = __atomic_load_n(&slot[fd].s_idle, __ATOMIC_RELAXED);
-		if (idle == 1 || (idle == 2 && all))
+	for (fd = 0; fd < 2 * number[CONNS] + RESERVE; fd++)
+		if (__atomic_load_n(idle[fd], __ATOMIC_RELAXED))
 			(void)shutdown(fd, SHUT_RD);
-	}
 }

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-# check.py SERVER DIR [rr|ws]: asks the server of examples/httpd, well and badly.
+# check.py SERVER DIR [last|escapes]: asks the server of examples/httpd, well and badly.
 # Prints what is wrong, and "N passed, N failed". DIR is empty, for its files.
 
 import os, re, signal, socket, struct, subprocess, sys, threading, time
 
 program, folder = sys.argv[1], sys.argv[2]
-sched = sys.argv[3] if len(sys.argv) > 3 else 'rr'
 root = folder + '/root'
 passed = failed = 0
 GET = b'GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -24,9 +23,9 @@ def check(what, ok, *more):
 class Server:
     def __init__(self, *options, fds=()):
         self.process = subprocess.Popen(
-            [program, '-p', '0', '-r', root, '-n', '2', '-s', sched] +
-            list(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, pass_fds=fds)
+            [program, '-p', '0', '-r', root, '-n', '2'] + list(options),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            pass_fds=fds)
         line = self.process.stdout.readline()
         found = re.fullmatch(r'listening on 127\.0\.0\.1:(\d+)\n', line)
         if not found:
@@ -71,7 +70,7 @@ def read_answers(s, nr=1 << 30, heads=False):
             fields = dict(line.lower().split(': ', 1) for line in lines[1:])
             status = int(lines[0].split()[1])
             size = at + 4
-            if not heads and status != 304:
+            if not heads:
                 size += int(fields['content-length'])
         if size is not None and len(data) >= size:
             answers.append(Answer(status, fields, data[at + 4:size]))
@@ -152,14 +151,8 @@ def check_files(server, files):
         check('HEAD ' + name, statuses(h) == [200] and
               h[0].fields['content-length'] == str(len(data)) and
               {**h[0].fields, 'date': ''} == {**a[0].fields, 'date': ''})
-        since = 'If-Modified-Since: ' + a[0].fields['last-modified'].replace(
-            'gmt', 'GMT').title().replace('Gmt', 'GMT')
-        check('since ' + name,
-              statuses(ask(server, request(path, since))) == [304])
     check('index', ask(server, request('/'))[0].body == b'index')
     check('sub', ask(server, request('/sub/?x'))[0].body == b'sub')
-    check('whole', ask(server, request('http://a/sub/'))[0].body == b'sub')
-    check('host', ask(server, request('http://a'))[0].body == b'index')
     check('type', ask(server, request('/sub/deep/x.css'))[0].fields[
         'content-type'] == 'text/css')
     check('encoded', ask(server, request('/%73mal%6c'))[0].status == 200)
@@ -176,7 +169,7 @@ def check_escapes(server):
         wanted = [400] if '\\' in path else [404]
         check('escape ' + path[:40], statuses(got) == wanted, statuses(got))
     for path in ['/%', '/%4', '/%zz', '/%00', '/a%00b', '/small%00.html', 'x',
-                 '*', 'ftp://a/']:
+                 '*', 'http://a/']:
         got = ask(server, request(path))
         check('path ' + path, statuses(got) == [400], statuses(got))
 
@@ -236,8 +229,7 @@ BAD += [
     (body(b'Transfer-Encoding: chunked', version=b'1.0'), 400),
     (body(b'Transfer-Encoding: chunked', b'5\r\nHello\r\n0\r\n\r\n'), 411),
     (body(b'Transfer-Encoding : chunked', b'0\r\n\r\n'), 400),
-    (body(b'Transfer-Encoding: gzip, chunked', b'0\r\n\r\n'), 501),
-    (body(b'Transfer-Encoding: xchunked', b'0\r\n\r\n'), 501),
+    (body(b'Transfer-Encoding: gzip, chunked', b'0\r\n\r\n'), 411),
 ]
 
 
@@ -268,7 +260,7 @@ def check_good(server):
     bytes_ = [LAST[i:i + 1] for i in range(len(LAST))]
     check('byte by byte', statuses(ask(server, *bytes_)) == [200])
     for fields, version, answers in [
-            ([], '1.0', 1), (['Connection: keep-alive'], '1.0', 2),
+            ([], '1.0', 1), (['Connection: keep-alive'], '1.0', 1),
             (['Connection: close'], '1.1', 1),
             (['Connection: x,CLOSE'], '1.1', 1), (['A: b'], '1.1', 2)]:
         text = request('/plaintext', *fields, version=version)
@@ -288,8 +280,6 @@ def check_good(server):
         body(b'Content-Length: 100000', 50000 * b'x'), 50000 * b'x' +
         request('/', 'Content-Length: 3') + b'abc' + GET)) ==
         [405, 200, 405, 200, 200])
-    check('Expect', statuses(ask(server, body(
-        b'Content-Length: 5\r\nExpect: 100-continue'), b'Hello' + GET)) == [405])
     check('half a request', ask(server, GET[:-1]) == [])
     check('nothing', ask(server, b'') == [])
 
@@ -320,21 +310,19 @@ def check_gone(server):
     check('clients that go away', statuses(ask(server, GET)) == [200])
 
 
-# A client that still sends when it is refused can read why.
-def check_last_answer(server):
+# A client that still sends when it is refused can read why, and is not reset.
+def check_last(server):
     with server.dial() as s:
         s.sendall(body(b'Content-Length: 2000000'))
-        for _ in range(3):
-            time.sleep(0.1)
-            try:
-                s.sendall(200000 * b'x')
-            except OSError:
-                break
         try:
+            for _ in range(3):
+                time.sleep(0.1)
+                s.sendall(200000 * b'x')
             got = statuses(read_answers(s, 1)[0])
+            end = s.recv(1)
         except OSError as error:
-            got = error
-        check('the last answer', got == [413], got)
+            got = end = error
+        check('the last answer', got == [413] and end == b'', got, end)
 
 
 def check_times():
@@ -367,7 +355,7 @@ def check_times():
 
 
 def check_limit():
-    server = Server('-c', '4')
+    server = Server('-c', '4', '-n', '1')
     held = [server.dial() for _ in range(4)]
     for s in held:
         s.sendall(GET)
@@ -505,26 +493,17 @@ def check_log_and_metrics():
     check('metrics', [m['httpd_answers{status="%d"}' % s] for s in
                       (200, 400, 404, 414)] == ['4', '2', '1', '0'] and
           m['httpd_connections'] == '1' and
-          m['httpd_connections_accepted'] == '4' and
-          m['httpd_threads'] == '5' and m['httpd_body_bytes'] ==
-          str(13 + 4096 + 13 + 2 * 15), m)
-    os.rename(log, log + '.1')
-    server.signal(signal.SIGHUP)
-    for _ in range(100):
-        if os.path.exists(log):
-            break
-        time.sleep(0.05)
+          m['httpd_connections_accepted'] == '4' and m['httpd_body_bytes'] ==
+          str(13 + 4096 + 9 + 2 * 11), m)
     ask(server, LAST)
     server.stop('log')
-    with open(log + '.1') as f:
-        lines = [re.sub(r'\[.*?\]', '[]', line) for line in f]
     with open(log) as f:
-        lines += [re.sub(r'\[.*?\]', '[]', line) for line in f]
+        lines = [re.sub(r'\[.*?\]', '[]', line) for line in f]
     first = '127.0.0.1 - - [] "'
     wanted = [first + line + '\n' for line in [
         'GET /plaintext HTTP/1.1" 200 13', 'GET /small HTTP/1.1" 200 4096',
-        'GET /none HTTP/1.1" 404 13', 'HEAD /empty HTTP/1.1" 200 0',
-        '" 400 15', 'HEAD /large HTTP/1.1" 200 0', '" 400 15',
+        'GET /none HTTP/1.1" 404 9', 'HEAD /empty HTTP/1.1" 200 0',
+        '" 400 11', 'HEAD /large HTTP/1.1" 200 0', '" 400 11',
         'GET /metrics HTTP/1.1" 200 %d' % 0,
         'GET /plaintext HTTP/1.1" 200 13']]
     lines = [re.sub(r'(metrics.* 200) \d+', r'\1 0', x) for x in lines]
@@ -541,27 +520,31 @@ def refused(what, words, *options):
 def check_options():
     with socket.create_server(('127.0.0.1', 0)) as taken:
         port = str(taken.getsockname()[1])
-        refused('port taken', 'port %s of 127.0.0.1: Address already in use' %
-                port, '-p', port)
+        refused('no port', '65536: Invalid argument', '-p', '65536')
+        refused('port taken', port + ': Address already in use', '-p', port)
     refused('no root', '/none: No such file', '-r', root + '/none')
     refused('root is a file', 'Not a directory', '-r', root + '/small')
-    refused('too many', 'descriptors, and the limit is', '-c', '500000')
+    refused('too many', 'limit of descriptors', '-c', '500000')
     refused('no address', 'Invalid argument', '-a', 'nowhere')
     refused('no log', 'No such file', '-l', folder + '/none/log')
-    for options in [['-x', '1'], ['-p'], ['-p', 'x'], ['-p', '65536'], ['x'],
-                    ['-c', '0'], ['-t', '-1'], ['-s', 'xx'], ['-pp', '1']]:
-        refused(options, 'options of httpd', *options)
+    for options in [['-x', '1'], ['-p'], ['-p', 'x'], ['x'],
+                    ['-c', '0'], ['-t', '-1'], ['-pp', '1']]:
+        refused(options, 'usage: httpd', *options)
 
 
 def main():
     files = make_files()
     server = Server()
+    if len(sys.argv) > 3:               # only this
+        globals()['check_' + sys.argv[3]](server)
+        server.stop('only')
+        return failed != 0
     check_good(server)
     check_bad(server)
     check_files(server, files)
     check_escapes(server)
     check_slow_reader(server)
-    check_last_answer(server)
+    check_last(server)
     check_gone(server)
     time.sleep(0.3)
     check('all connections have ended',

@@ -17,8 +17,8 @@ static const struct {
 	int         h_rc;
 } head[] = {
 	{ "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 27 },
-	{ "\r\nHEAD http://a/b?c HTTP/1.0\r\nConnection: x, keep-alive\r\n\r\n",
-	  59 },
+	{ "\r\nHEAD /b?c HTTP/1.0\r\nConnection: x, keep-alive\r\n\r\n",
+	  51 },
 	{ "POST /%41 HTTP/1.1\r\nHost:a\r\nContent-Length: 12\r\n"
 	  "Expect: 100-continue\r\n\r\nHello", 72 },
 	{ "PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -52,11 +52,8 @@ static struct result result(int rc, const struct http *h)
 	r.r_http.h_method = h->h_method;
 	r.r_http.h_start  = h->h_start;
 	r.r_http.h_path   = h->h_path;
-	r.r_http.h_since  = h->h_since;
 	r.r_http.h_minor  = h->h_minor;
 	r.r_http.h_close  = h->h_close;
-	r.r_http.h_keep   = h->h_keep;
-	r.r_http.h_expect = h->h_expect;
 	return r;
 }
 
@@ -111,7 +108,6 @@ static void check_head(const char *text, const struct result *r)
 	}
 	check_span(r->r_http.h_start, r->r_rc);
 	check_span(r->r_http.h_path, r->r_rc);
-	check_span(r->r_http.h_since, r->r_rc);
 }
 
 static void check_text(const char *text, int n, int step)

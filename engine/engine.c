@@ -312,7 +312,7 @@ static int workers_start(const struct engine_config *c)
 		return rc;
 	rc = c->c_stack != 0 ? ws_stack_size(c->c_stack) : 0;
 	if (rc == 0)
-		rc = ws_pinning(0);		/* the program has cpus, too */
+		rc = ws_pinning(0);		/* the program needs a cpu, too */
 	ws_hold();
 	if (rc == 0)
 		rc = ws_start();
@@ -330,6 +330,7 @@ static void clear(const struct engine_config *c)
 	memset(e.e_worker, 0, sizeof e.e_worker);
 	e.e_workers = c->c_workers - c->c_gil_threads;
 	e.e_hosts   = c->c_gil_threads;
+	e.e_cpus    = uproc_cpus();
 	e.e_limit   = e.e_workers * c->c_tasks_per_thread;
 	e.e_tasks   = c->c_tasks;
 	e.e_amount  = c->c_shared_amount;
@@ -345,6 +346,8 @@ static void clear(const struct engine_config *c)
 	e.e_submitted = e.e_completed = e.e_failed = e.e_canceled = 0;
 	e.e_helped  = e.e_contended = 0;
 	e.e_latency = 0;
+	e.e_last    = e.e_gap = 0;
+	e.e_from    = -1;
 	e.e_ring.r_next = e.e_ring.r_prev = &e.e_ring;
 	e.e_began   = unow();
 	engine_bus_begin(c->c_shared_memory);

@@ -147,6 +147,12 @@ int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until);
 
 /*
+ * Returns whether a task with so many bytes, as j_size and j_bytes, could be
+ * queued now: 1 or 0. Others may be faster. -ESHUTDOWN; -E2BIG.
+ */
+int engine_room(size_t bytes);
+
+/*
  * Waits until a task has ended, and sets *result, if result is not NULL: to
  * what f() has returned, or to -ECANCELED if it was cancelled in the queue.
  * -ESRCH; -ETIMEDOUT, -ECANCELED, -EAGAIN; -EDEADLK: id is the caller.

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 
 #define HIDDEN	__attribute__((visibility("hidden")))
 
@@ -98,6 +99,7 @@ struct engine {
 	int            e_state;
 	int            e_workers;	/* C */
 	int            e_hosts;
+	int            e_cpus;		/* of the process */
 	int            e_limit;		/* runners */
 	long           e_tasks;		/* limit of queued tasks */
 	size_t         e_amount;	/* limit of bytes; 0: none */
@@ -118,6 +120,9 @@ struct engine {
 	int            e_busy;		/* have a task */
 	int            e_waiting;	/* of these, wait (atomic) */
 	int            e_helping;	/* helpers have a task */
+	int            e_from;		/* cpu of the last submission, or -1 */
+	utime_ns       e_last;		/* end of a task */
+	utime_ns       e_gap;		/* without tasks, mean of late */
 	struct waiter *e_idlers;	/* parked: the last of a ring */
 	struct waiter *e_helpers;	/* wait for a task */
 	struct waiter *e_room;		/* wait for room */
@@ -135,6 +140,16 @@ struct engine {
 };
 
 HIDDEN extern struct engine engine_all;
+
+/* Returns the number of the caller's cpu, or -1. */
+static inline int engine_cpu(void)
+{
+#if defined(__linux__)
+	return sched_getcpu();
+#else
+	return -1;
+#endif
+}
 
 /* Waiters that a caller tells, once it has put the lock. */
 struct tell {

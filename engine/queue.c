@@ -168,6 +168,18 @@ static int admit(const struct engine_job *j, bool mine)
 	return 0;
 }
 
+int engine_room(size_t bytes)
+{
+	struct engine_job j = { .j_bytes = bytes };
+	int rc = engine_enter();
+
+	if (rc != 0)
+		return rc;
+	rc = admit(&j, false);
+	engine_leave();
+	return rc == 0 ? 1 : rc == -EAGAIN ? 0 : rc;
+}
+
 static void fill(struct task *t, const struct engine_job *j, void *copy)
 {
 	struct batch *b = engine_batch_find(j->j_batch);
@@ -216,6 +228,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	t->t_turn++;
 	fill(t, j, copy);
 	e.e_submitted++;
+	e.e_from = engine_cpu();
 	e.e_alive++;
 	e.e_bytes += t->t_bytes;
 	if (id != NULL)

@@ -1540,7 +1540,8 @@ int uproc_start(struct uproc_set *set)
 	if (rc != 0)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */
-	set->set_spare = set->set_nr <= ucpus_nr(set->set_cpus);
+	set->set_spare = set->set_nr + (set->set_pins == 0) <=
+		ucpus_nr(set->set_cpus);
 	pinned_init(set);
 	set->set_lane_nr = lane_nr(set);
 	do {

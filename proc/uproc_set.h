@@ -34,7 +34,8 @@ struct uproc_set {
 	struct ucpus   *set_cpus;	/* of the native thread that made it */
 	int             set_pins;	/* asked for: 0, 1; -1: by default */
 	bool            set_pinned;	/* processors are pinned, if possible */
-	bool            set_spare;	/* there is a cpu for each processor */
+	bool            set_spare;	/* there is a cpu for each processor, and
+					 * for the program: uproc_pinning(0) */
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: all on native stacks */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */

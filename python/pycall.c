@@ -22,9 +22,13 @@
  * I2	A record with tasks holds its port, its future, its function and its
  *	buffers. c_left counts the items that have not ended, and the submitter,
  *	so a record is on no list while its submitter looks at it.
- * I3	The descriptor is readable whenever the list is not empty: the pusher
- *	writes after its push on an empty list, and take() reads before it
- *	empties the list.
+ * I3	If the list is not empty, the descriptor can be read, or its pusher is
+ *	about to write (o_told). A pusher sets o_told after its push, and writes
+ *	if o_told was false. take() reads, clears o_told, and then empties the
+ *	list. take_quietly() only empties the list: the descriptor stays readable
+ *	for nothing, and pushers write no more. So a series of calls that end
+ *	before their loop looks for them costs no system call. take_soon() sets
+ *	o_told while it waits, and clears it before it empties the list.
  *
  * CALLS. On x86-64, AArch64 and RISC-V, integers and floating point numbers
  * are passed in registers of two kinds, counted apart. So a call with six
@@ -39,6 +43,7 @@
  */
 
 #include "pycall.h"
+#include "lock.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -52,6 +57,7 @@
 #define INTS	6
 #define FLOATS	8
 #define CHUNK	64
+#define SOON	(20 * UTIME_US)
 
 union word {
 	long long l;
@@ -71,6 +77,8 @@ struct function {
 struct port {
 	PyObject_HEAD
 	_Atomic(struct call *) o_ended;
+	atomic_bool o_told;	/* the descriptor can be read, or will be */
+	atomic_long o_calls;	/* records */
 	int o_fd, o_write;
 };
 
@@ -240,17 +248,19 @@ static void port_push(struct port *o, struct call *c)
 	do
 		c->c_next = head;
 	while (!atomic_compare_exchange_weak(&o->o_ended, &head, c));
-	if (head == NULL && write(fd, &one, sizeof(one)) < 0)
+	if (!atomic_load(&o->o_told) && !atomic_exchange(&o->o_told, true) &&
+	    write(fd, &one, sizeof(one)) < 0)
 		errno = saved;	/* it is readable already */
 }
 
-/* Reads what wakes have written. */
+/* Reads what wakes have written: I3. */
 static void port_quiet(struct port *o)
 {
 	uint64_t seen[32];
 
 	while (read(o->o_fd, seen, sizeof(seen)) == sizeof(seen))
 		;
+	atomic_store(&o->o_told, false);
 }
 
 static int port_open(struct port *o)
@@ -283,6 +293,8 @@ static PyObject *port_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	if (o == NULL)
 		return NULL;
 	atomic_init(&o->o_ended, NULL);
+	atomic_init(&o->o_told, false);
+	atomic_init(&o->o_calls, 0);
 	o->o_fd = o->o_write = -1;
 	if (port_open(o) == 0)
 		return (PyObject *)o;
@@ -317,6 +329,8 @@ static void call_free(struct call *c)
 	for (long n = 0; n < c->c_pins; n++)
 		PyBuffer_Release(&c->c_pin[n]);
 	free(c->c_pin);
+	if (c->c_port != NULL)
+		atomic_fetch_sub(&c->c_port->o_calls, 1);
 	Py_XDECREF(c->c_port);
 	Py_XDECREF(c->c_future);
 	Py_XDECREF(c->c_function);
@@ -789,6 +803,7 @@ static struct call *order_prepare(struct order *p)
 	Py_INCREF(p->p_future);
 	c->c_port   = p->p_port;
 	c->c_future = p->p_future;
+	atomic_fetch_add(&p->p_port->o_calls, 1);
 	c->c_many   = p->p_many;
 	c->c_check  = p->p_check && strchr("il", c->c_returns) != NULL;
 	if (p->p_result != Py_None) {
@@ -912,7 +927,6 @@ static struct call *port_take(struct port *o)
 {
 	struct call *c, *next, *oldest = NULL;
 
-	port_quiet(o);
 	for (c = atomic_exchange(&o->o_ended, NULL); c != NULL; c = next) {
 		next = c->c_next;
 		c->c_next = oldest;
@@ -937,12 +951,11 @@ static int outcome_add(PyObject *list, struct call *c)
 	return rc;
 }
 
-static PyObject *port_outcomes(struct port *o, PyObject *none)
+static PyObject *port_outcomes(struct port *o)
 {
 	PyObject *list = PyList_New(0);
 	struct call *c, *next;
 
-	(void)none;
 	bus_reap();
 	if (list == NULL)
 		return NULL;
@@ -961,12 +974,71 @@ static PyObject *port_outcomes(struct port *o, PyObject *none)
 	return list;
 }
 
+static PyObject *port_take_all(struct port *o, PyObject *none)
+{
+	(void)none;
+	port_quiet(o);
+	return port_outcomes(o);
+}
+
+static PyObject *port_take_quietly(struct port *o, PyObject *none)
+{
+	(void)none;
+	return port_outcomes(o);
+}
+
+/* Waits a little for an end, without the GIL. */
+static void port_spin(struct port *o)
+{
+	utime_ns until = uafter(SOON);
+
+	Py_BEGIN_ALLOW_THREADS
+	while (atomic_load(&o->o_ended) == NULL && unow() < until)
+		ulock_relax();
+	Py_END_ALLOW_THREADS
+}
+
+/* Pushers write nothing meanwhile: the caller takes what they push. */
+static PyObject *port_take_soon(struct port *o, PyObject *none)
+{
+	bool told;
+
+	(void)none;
+	if (atomic_load(&o->o_ended) == NULL) {
+		told = atomic_exchange(&o->o_told, true);
+		port_spin(o);
+		if (!told)
+			atomic_store(&o->o_told, false);
+	}
+	return port_outcomes(o);
+}
+
+static PyObject *port_ready(struct port *o, PyObject *none)
+{
+	(void)none;
+	return PyBool_FromLong(atomic_load(&o->o_ended) != NULL);
+}
+
+static PyObject *port_calls(struct port *o, PyObject *none)
+{
+	(void)none;
+	return PyLong_FromLong(atomic_load(&o->o_calls));
+}
+
 static PyMethodDef port_methods[] = {
 	{ "fileno", (PyCFunction)port_fileno, METH_NOARGS,
 	  "Descriptor that can be read when calls have ended." },
-	{ "take", (PyCFunction)port_outcomes, METH_NOARGS,
+	{ "take", (PyCFunction)port_take_all, METH_NOARGS,
 	  "Returns [(future, value, error, index), ...] of calls that have "
 	  "ended." },
+	{ "take_quietly", (PyCFunction)port_take_quietly, METH_NOARGS,
+	  "Does so, and leaves the descriptor as it is." },
+	{ "take_soon", (PyCFunction)port_take_soon, METH_NOARGS,
+	  "Does so, and waits 20 microseconds for an end, if there is none." },
+	{ "ready", (PyCFunction)port_ready, METH_NOARGS,
+	  "Returns whether calls have ended, and were not taken." },
+	{ "calls", (PyCFunction)port_calls, METH_NOARGS,
+	  "Returns how many calls and batches were not taken." },
 	{ NULL, NULL, 0, NULL },
 };
 

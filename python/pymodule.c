@@ -188,6 +188,18 @@ static PyObject *pause_what(PyObject *self, PyObject *args)
 	return result((resume ? engine_resume : engine_pause)(what));
 }
 
+static PyObject *room(PyObject *self, PyObject *args)
+{
+	Py_ssize_t bytes;
+	int rc;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "n", &bytes))
+		return NULL;
+	rc = engine_room(bytes);
+	return rc < 0 ? raise_error(rc) : PyBool_FromLong(rc);
+}
+
 static PyObject *cancel(PyObject *self, PyObject *args)
 {
 	unsigned long long id;
@@ -297,6 +309,7 @@ static PyMethodDef methods[] = {
 	{ "wait_all", wait_all, METH_VARARGS, NULL },
 	{ "pause", pause_what, METH_VARARGS, NULL },
 	{ "spawn", call_spawn, METH_VARARGS, NULL },
+	{ "room", room, METH_VARARGS, NULL },
 	{ "cancel", cancel, METH_VARARGS, NULL },
 	{ "set_priority", set_priority, METH_VARARGS, NULL },
 	{ "host_attach", host_attach, METH_NOARGS, NULL },

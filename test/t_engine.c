@@ -323,13 +323,15 @@ static void limits(void)
 	CHECK(engine_pause(ENGINE_START) == 0);
 	for (i = 0; i < 3; i++)
 		CHECK(engine_spawn(&j, NULL, UNOW) == 0);
-	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);
+	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN && engine_room(0) == 0);
 	CHECK(engine_spawn(&j, NULL, uafter(UTIME_MS)) == -ETIMEDOUT);
 	CHECK(engine_resume(ENGINE_START) == 0);
 	CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
 	while (stats().tasks_in_queue != 0)
 		check_yield();
 	CHECK(engine_spawn(&j, NULL, UNOW) == -EAGAIN);	/* bytes */
+	CHECK(engine_room(0) == 1 && engine_room(j.j_bytes) == 0);
+	CHECK(engine_room(5000) == -E2BIG && engine_room(SIZE_MAX) == -E2BIG);
 	j.j_bytes = 5000;
 	CHECK(engine_spawn(&j, NULL, UNEVER) == -E2BIG);
 	j.j_bytes = SIZE_MAX;

@@ -35,3 +35,10 @@ int nap(int ms, void *data)
 	usleep(ms * 1000);
 	return ms;
 }
+
+int until(const volatile char *flag)
+{
+	while (*flag == 0)
+		usleep(1000);
+	return *flag;
+}

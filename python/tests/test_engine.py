@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from usched_engine import (Engine, EngineClosed, EngineFull, TaskError,
@@ -150,6 +151,138 @@ class Waits(WithEngine):
             return self.engine.c_spawn(C.nap, (20, None))
         self.assertEqual(asyncio.run(main()).result(PATIENCE), 20)
 
+    def test_loops_that_do_not_run(self):
+        """Threads wait for futures of a loop that has stopped, or that is
+        closed, or in which they run; callbacks are called."""
+        def waited(futures):
+            told = []
+            for future in futures:
+                future.add_done_callback(told.append)
+            done, left = concurrent.futures.wait(futures, PATIENCE)
+            self.assertEqual((len(done), len(left)), (3, 0))
+            self.assertEqual(set(told), done)
+            return [future.result(0) for future in futures]
+
+        async def main():
+            return [self.engine.c_spawn(C.nap, (n, None))
+                    for n in (20, 5, 30)]
+
+        async def blocks():
+            return waited(await main())
+        loop = asyncio.new_event_loop()
+        self.assertEqual(waited(loop.run_until_complete(main())), [20, 5, 30])
+        self.assertEqual(loop.run_until_complete(blocks()), [20, 5, 30])
+        loop.close()
+        self.assertEqual(asyncio.run(blocks()), [20, 5, 30])
+        futures = asyncio.run(main())
+        asyncio.run(blocks())               # forgets the closed loop
+        self.assertEqual(waited(futures), [20, 5, 30])
+        with self.assertRaises(TimeoutError if sys.version_info >= (3, 11)
+                               else concurrent.futures.TimeoutError):
+            asyncio.run(main())[2].result(0)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/fd"), "no /proc")
+    def test_loops_leave_no_descriptors(self):
+        async def main():
+            return [self.engine.c_spawn(C.nap, (n, None)) for n in range(3)]
+
+        def descriptors():
+            self.engine.wait_all(PATIENCE)
+            asyncio.run(main())
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+        concurrent.futures.wait(asyncio.run(main()))
+        before = descriptors()
+        for n in range(60):
+            futures = asyncio.run(main())
+            if n % 3 == 0:
+                concurrent.futures.wait(futures)
+        until = time.monotonic() + PATIENCE     # for the collector
+        while descriptors() > before + 5 and time.monotonic() < until:
+            pass
+        self.assertLess(time.monotonic(), until)
+
+    def test_functions_of_asyncio(self):
+        """asyncio waits for futures, whether they have ended or not."""
+        async def futures(ended):
+            spawn = self.engine.c_spawn
+            made = [spawn(C.nap, (1, None)), spawn(C.add, (-5, 0)),
+                    spawn(C.add, (3, 0))]
+            while ended and not all(future.done() for future in made):
+                await asyncio.sleep(0.001)
+            return made
+
+        async def cancelled():
+            self.engine.pause("start")
+            future = self.engine.c_spawn(C.add, (1, 1))
+            self.engine.resume()
+            return [future] if future.cancel() else []
+
+        async def main(ended):
+            error = TaskError(5, "add")
+            made = await futures(ended) + await cancelled()
+            values = await asyncio.gather(*made, return_exceptions=True)
+            self.assertEqual(list(map(str, values[:3])), ["1", str(error), "3"])
+            self.assertIsInstance((values + [asyncio.CancelledError()])[3],
+                                  asyncio.CancelledError)
+            with self.assertRaises(TaskError):
+                await asyncio.gather(*await futures(ended))
+            self.assertEqual(await asyncio.shield((await futures(ended))[0]),
+                             1)
+            self.assertEqual(await asyncio.wait_for(
+                (await futures(ended))[2], PATIENCE), 3)
+            told = []
+            for future in asyncio.as_completed(await futures(ended)):
+                try:
+                    told.append(await future)
+                except TaskError:
+                    told.append(-5)
+            self.assertEqual(sorted(told), [-5, 1, 3])
+            made = await futures(ended)
+            tasks = [asyncio.ensure_future(future) for future in made]
+            self.assertEqual((await asyncio.wait(tasks, timeout=PATIENCE))[1],
+                             set())
+            self.assertEqual([task.exception() is None for task in tasks],
+                             [True, False, True])
+            flag = bytearray(1)             # a function that does not stop
+            future = self.engine.c_spawn(C.until, (flag,))
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(future, 0.01)
+            self.assertFalse(future.done())
+            flag[0] = 1
+            self.assertEqual(await future, 1)
+        for ended in (False, True):
+            asyncio.run(main(ended))
+
+    def test_short_calls_let_others_run(self):
+        """Awaits of calls that have ended do not keep off other coroutines."""
+        async def spawns():
+            for n in range(320):
+                future = self.engine.c_spawn(C.add, (n, 1))
+                while sum(map(self.engine.get_stats().get,
+                              ("tasks_in_queue", "tasks_running"))):
+                    pass
+                self.assertEqual(await future, n + 1)
+            turns.append(None)
+
+        async def main():
+            task = asyncio.ensure_future(spawns())
+            while not task.done():
+                turns.append(1)
+                await asyncio.sleep(0)
+            await task
+        turns = []
+        asyncio.run(main())
+        self.assertGreaterEqual(turns.index(None), 320 // 32)
+
+        async def cancelled():
+            task = asyncio.ensure_future(spawns())
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        asyncio.run(cancelled())
+
     def test_concurrent_futures(self):
         futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(50)]
         done, left = concurrent.futures.wait(futures, PATIENCE)
@@ -219,6 +352,35 @@ class Limits(WithEngine):
         self.engine.resume()
         self.assertEqual([f.result(PATIENCE) for f in futures],
                          list(range(10)))
+
+    def test_room(self):
+        async def spawns(n):
+            while True:
+                try:
+                    return await self.engine.c_spawn(C.nap, (n % 3, None))
+                except EngineFull:
+                    await self.engine.room()
+
+        async def main():
+            self.assertEqual(await asyncio.gather(*map(spawns, range(100))),
+                             [n % 3 for n in range(100)])
+            self.engine.pause("start")
+            futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(10)]
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(self.engine.room(), 0.02)
+            waits = asyncio.ensure_future(self.engine.room())
+            await asyncio.sleep(0)
+            self.engine.resume()
+            await waits
+            await asyncio.gather(*futures)
+            self.engine.pause("start")
+            futures = [self.engine.c_spawn(C.add, (n, 0)) for n in range(10)]
+            waits = asyncio.ensure_future(self.engine.room())
+            await asyncio.sleep(0)
+            self.engine.shutdown(PATIENCE)
+            with self.assertRaises(EngineClosed):
+                await waits
+        asyncio.run(main())
 
     def test_bus(self):
         engine = self.engine

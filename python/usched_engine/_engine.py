@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import weakref
+from asyncio import _get_running_loop
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
                                       PENDING)
 from typing import Any, Callable, Coroutine, Iterable
@@ -29,6 +30,8 @@ from ._usched import CFunction
 
 SLICE = 0.1                     # seconds: between two looks, in rare waits
 AT_EXIT = 1.0                   # seconds that tasks get as Python exits
+TURNS = 32                      # awaits that do not let their loop go round
+ROOM = 0.005                    # seconds: between two looks for room
 PRIORITY = 4
 
 _current: Engine | None = None
@@ -53,35 +56,46 @@ class _Port:
         self.port = _usched.Port()
         self.loop = loop
         self.lock = threading.RLock()
+        self.turns = 0
+        self.rooms: dict[asyncio.Future, None] = {}
+        self.collected = loop is None
 
     def drain(self) -> None:
+        """Tells futures of ended calls. Called as the descriptor is readable,
+        and to be sure that no end is left."""
+        self.turns = 0
         with self.lock:
-            for future, value, error, index in self.port.take():
-                future._ended(value, error, index)
+            self.tell(self.port.take())
 
-    def wait_for(self, future: Future, timeout: float | None) -> None:
-        """Drains the port of a loop that does not run, or that calls us."""
-        if self.loop is None:
-            return
-        end = float("inf") if timeout is None else time.monotonic() + timeout
-        while future._state == PENDING:
-            left = min(end - time.monotonic(), SLICE)
-            if left <= 0:
-                return
-            if self.loop.is_running() and \
-                    self.loop is not asyncio._get_running_loop():
-                with future._condition:
-                    if future._state == PENDING:
-                        future._condition.wait(left)
-            else:
-                _readable([self.port.fileno()], left)
-                self.drain()
+    def tell(self, ended: list[tuple]) -> None:
+        """Tells futures, and coroutines that wait for room."""
+        for future, value, error, index in ended:
+            future._ended(value, error, index)
+        for room in tuple(self.rooms):
+            _future._wake(room)
+
+    def look(self) -> bool:
+        """Does so without a system call, for the loop's own thread. Returns
+        False once in TURNS, without a look: others shall get their turn."""
+        self.turns += 1
+        if self.turns >= TURNS:
+            self.turns = 0
+            return False
+        if self.port.ready():
+            with self.lock:
+                self.tell(self.port.take_quietly())
+        return True
+
+    def wait(self) -> None:
+        """Waits a little for an end, for a thread that has to wait anyway."""
+        with self.lock:
+            self.tell(self.port.take_soon())
 
     def detach(self) -> None:
         """Takes the descriptor out of the loop. Any thread."""
         if self.loop is None or self.loop.is_closed():
             return
-        if self.loop is asyncio._get_running_loop():
+        if self.loop is _get_running_loop():
             self.loop.remove_reader(self.port.fileno())
             return
         try:
@@ -94,38 +108,63 @@ class _Port:
         self.loop.remove_reader(self.port.fileno())
 
 
-def _readable(fds: list[int], seconds: float | None) -> None:
-    poll = select.poll()
-    for fd in fds:
-        poll.register(fd, select.POLLIN)
-    poll.poll(None if seconds is None else seconds * 1000)
-
-
 class _Collector:
-    """A thread that tells futures of plain threads."""
+    """A thread that tells futures of plain threads; and those of event loops
+    for which a thread waits, since a loop may stop, or be what waits."""
 
     def __init__(self) -> None:
         self.port = _Port(None)
+        self.ports = [self.port]
+        self.stopping = False
         self.read_end, self.write_end = os.pipe()
         self.thread = threading.Thread(target=self.run, daemon=True,
                                        name="usched-collector")
         self.thread.start()
 
     def run(self) -> None:
-        poll = select.poll()
-        poll.register(self.port.port.fileno(), select.POLLIN)
-        poll.register(self.read_end, select.POLLIN)
-        while True:
-            ready = poll.poll()
-            self.port.drain()
-            if any(fd == self.read_end for fd, _ in ready):
-                return
+        while not self.stopping:
+            ports = self.ports
+            ready = _readable([self.read_end] +
+                              [port.port.fileno() for port in ports])
+            if self.read_end in ready:
+                os.read(self.read_end, 4096)
+            for port in ports:
+                if port.port.fileno() in ready:
+                    port.drain()
+
+    def wake(self) -> None:
+        os.write(self.write_end, b"x")
+
+    def adopt(self, port: _Port) -> None:
+        """Tells futures of a port, too. Caller holds the engine's lock."""
+        port.collected = True
+        self.ports = self.ports + [port]
+        self.wake()
+
+    def forget(self) -> None:
+        """Forgets ports that have no use. Caller holds the engine's lock."""
+        kept = [port for port in self.ports
+                if port.loop is None or not port.loop.is_closed() or
+                port.port.calls()]
+        if len(kept) != len(self.ports):
+            self.ports = kept
+            self.wake()                 # run() refers to the old list
 
     def stop(self) -> None:
-        os.write(self.write_end, b"x")
+        self.stopping = True
+        self.wake()
         self.thread.join()
         os.close(self.read_end)
         os.close(self.write_end)
+        for port in self.ports:
+            port.drain()
+
+
+def _readable(fds: list[int]) -> list[int]:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll()]
 
 
 class _CoroutineFuture(Future):
@@ -419,27 +458,38 @@ class Engine:
 
     # C functions
 
-    def _port(self) -> _Port:
-        """Returns the port for the caller's futures."""
-        loop = asyncio._get_running_loop()
-        port = self._ports.get(loop)
-        return port if port is not None else self._new_port(loop)
-
     def _new_port(self, loop: Any) -> _Port:
         with self._lock:
             for old in [old for old in self._ports
                         if old is not None and old.is_closed()]:
-                self._ports.pop(old).drain()
+                closed = self._ports.pop(old)
+                if closed.port.calls() and not closed.collected:
+                    self._collect().adopt(closed)
+            if self._collector is not None:
+                self._collector.forget()
             if loop in self._ports:
                 return self._ports[loop]
             if loop is None:
-                self._collector = _Collector()
-                port = self._collector.port
+                port = self._collect().port
             else:
                 port = _Port(loop)
                 loop.add_reader(port.port.fileno(), port.drain)
             self._ports[loop] = port
             return port
+
+    def _collect(self) -> _Collector:
+        """Returns the collector. Caller holds the lock."""
+        if self._collector is None:
+            self._collector = _Collector()
+        return self._collector
+
+    def _thread_waits(self, port: _Port) -> None:
+        """Called as a thread is about to wait for a future of a port."""
+        if port.collected:
+            return
+        with self._lock:
+            if _current is self and not port.collected:
+                self._collect().adopt(port)
 
     def _submit(self, function: Any, args: Any, many: bool, priority: int,
                 name: str | None, out: Any, block: bool | None,
@@ -448,14 +498,17 @@ class Engine:
             self._check()
         if type(function) is not CFunction:
             function = get_c_function(function)
-        port = self._port()
+        loop = _get_running_loop()
+        port = self._ports.get(loop) or self._new_port(loop)
         future = Future(self, name or function.name)
         future._port = port
         if block is None:
-            block = port.loop is None
+            block = loop is None
+        if type(priority) is not int or not 0 <= priority < _usched.LEVELS:
+            _priority(priority)
         made = _usched.spawn(port.port, future, function, args, many, check,
-                             out, timeout if block else 0,
-                             _priority(priority), future.task_name)
+                             out, timeout if block else 0, priority,
+                             future.task_name)
         if many:
             future._ids = made
             future.task_id = int.from_bytes(made[:8], sys.byteorder)
@@ -514,6 +567,27 @@ class Engine:
         tuples = [arg if type(arg) is tuple else (arg,) for arg in args]
         return self._submit(function, tuples, True, priority, name, out, block,
                             timeout, check)
+
+    async def room(self, size: int = 0) -> None:
+        """Waits until a call with so many bytes of buffers could be queued.
+
+        Others may be faster, so c_spawn() may still raise EngineFull: then
+        wait again. Raises ValueError if size is over shared_amount,
+        EngineClosed.
+        """
+        self._check()
+        loop = asyncio.get_running_loop()
+        port = self._ports.get(loop) or self._new_port(loop)
+        while not _usched.room(_count("size", size)):
+            mine = loop.create_future()
+            port.rooms[mine] = None
+            timer = loop.call_later(ROOM, _future._set, mine)
+            try:
+                await mine
+            finally:
+                timer.cancel()
+                port.rooms.pop(mine, None)
+            self._check()
 
     def get_c_function(self, function: Any, library: Any = None,
                        **options: Any) -> CFunction:

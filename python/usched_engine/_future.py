@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+from asyncio import _get_running_loop
 from concurrent.futures import CancelledError
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
                                       PENDING)
@@ -59,26 +60,34 @@ class Future(concurrent.futures.Future):
     task_id: Any = None             # int; a text for coroutines
     _ids: bytes = b""               # of a batch
     _port: _Port | None = None
+    _result: Any = None
+    _exception: Any = None
+    _awaited: list[asyncio.Future] | None = None
+    _made: threading.Condition | None = None
+    _told: list[Any] | None = None  # waiters of concurrent.futures
 
     def __init__(self, engine: Engine, name: str) -> None:
         # Not the base's: it makes a condition.
         self._state: str = PENDING
-        self._result: Any = None
-        self._exception: BaseException | None = None
-        self._waiters: list[Any] = []
         self._done_callbacks: list[Any] = []
-        self._awaited: list[asyncio.Future] = []
         self._engine = engine
         self.task_name = name
 
     @property
     def _condition(self) -> threading.Condition:    # type: ignore
-        condition = self.__dict__.get("_made")
-        if condition is None:
+        if self._made is None:
             with _lock:
-                condition = self.__dict__.setdefault("_made",
-                                                     threading.Condition())
-        return condition
+                if self._made is None:
+                    self._made = threading.Condition()
+        return self._made
+
+    @property
+    def _waiters(self) -> list[Any]:    # type: ignore
+        """Used by wait() and its like, with the condition, for their own."""
+        if self._told is None:
+            self._told = []
+            self._thread_waits()
+        return self._told
 
     def __repr__(self) -> str:
         state = self._state.lower()
@@ -102,11 +111,11 @@ class Future(concurrent.futures.Future):
             self._result = value
             self._exception = error
             self._state = state
-            condition = self.__dict__.get("_made")
+            condition = self._made
             awaited = self._awaited
         if condition is not None:
             with condition:
-                for waiter in self._waiters:
+                for waiter in self._told or ():
                     if state != FINISHED:
                         waiter.add_cancelled(self)
                     elif error is not None:
@@ -114,7 +123,7 @@ class Future(concurrent.futures.Future):
                     else:
                         waiter.add_result(self)
                 condition.notify_all()
-        for mine in awaited:
+        for mine in awaited or ():
             _wake(mine)
         if self._done_callbacks:
             self._invoke_callbacks()    # type: ignore[attr-defined]
@@ -132,13 +141,17 @@ class Future(concurrent.futures.Future):
 
     # Waits
 
-    def _help_loop(self, timeout: float | None) -> None:
-        """Takes ends itself, if its own event loop cannot, since it waits."""
-        port = self._port
+    def _thread_waits(self, timeout: float | None = 0) -> None:
+        """Lets an end be told, even if no event loop runs. With a timeout
+        other than 0, waits a little."""
         if self._engine._forked:
             raise _closed("the process has forked: its tasks run in the parent")
-        if port is not None and self._state == PENDING:
-            port.wait_for(self, timeout)
+        if self._port is None:
+            return
+        if timeout != 0:
+            self._port.wait()
+        if self._state == PENDING:
+            self._engine._thread_waits(self._port)
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits up to timeout seconds, and returns what the function returned.
@@ -146,7 +159,9 @@ class Future(concurrent.futures.Future):
         Raises TaskError if that was an error, CancelledError, TimeoutError.
         """
         if self._state == PENDING:
-            self._help_loop(timeout)
+            self._thread_waits(timeout)
+        if self._state == FINISHED and self._exception is None:
+            return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
@@ -155,8 +170,18 @@ class Future(concurrent.futures.Future):
         Raises CancelledError, TimeoutError.
         """
         if self._state == PENDING:
-            self._help_loop(timeout)
+            self._thread_waits(timeout)
+        if self._state == FINISHED:
+            return self._exception
         return super().exception(timeout)
+
+    def done(self) -> bool:
+        """Returns whether it has ended."""
+        return self._state != PENDING
+
+    def cancelled(self) -> bool:
+        """Returns whether it was cancelled."""
+        return self._state == CANCELLED_AND_NOTIFIED
 
     def running(self) -> bool:
         """Returns whether the task has begun, and not ended."""
@@ -167,15 +192,51 @@ class Future(concurrent.futures.Future):
         except (LookupError, RuntimeError):
             return False
 
+    def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
+        """Calls fn(future) after the end: in the event loop where the call of
+        the C function was made, or in a thread."""
+        port = self._port
+        loop = _get_running_loop()
+        if port is None or port.loop is not loop or loop is None:
+            if self._state == PENDING:
+                self._thread_waits()
+        elif self._state != PENDING:
+            loop.call_soon(fn, self, context=context)
+            return
+        super().add_done_callback(fn)
+
+    @property
+    def _asyncio_future_blocking(self) -> bool | None:
+        """asyncio takes a future for its own if this is False.
+
+        It may do so after the end, in the loop where the call was made: then
+        gather() and its like need no asyncio.Task. Before the end it must not,
+        since asyncio expects that cancel() ends a future at once.
+        """
+        port = self._port
+        if port is None or port.loop is None or \
+                port.loop is not _get_running_loop():
+            return None
+        if self._state == PENDING:
+            port.look()
+        return False if self._state == FINISHED else None
+
+    def get_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Returns the event loop where the call was made, or None."""
+        return self._port.loop if self._port is not None else None
+
+    def remove_done_callback(self, fn: Any) -> int:
+        """For asyncio. Returns how many it has removed."""
+        with self._condition:
+            left = [old for old in self._done_callbacks if old != fn]
+            removed = len(self._done_callbacks) - len(left)
+            self._done_callbacks[:] = left
+        return removed
+
     def __await__(self) -> Generator[Any, None, Any]:
-        mine = asyncio.get_running_loop().create_future()
-        with _lock:
-            pending = self._state == PENDING
-            if pending:
-                self._awaited.append(mine)
-        if pending:
+        if self._state == PENDING:
             try:
-                yield from mine
+                yield from self._end()
             except asyncio.CancelledError:
                 self.cancel()
                 raise
@@ -185,10 +246,29 @@ class Future(concurrent.futures.Future):
             raise self._exception
         return self._result
 
+    def _end(self) -> Generator[Any, None, None]:
+        """Waits for the end. A short call may have ended already, without the
+        loop: then the loop need not go round."""
+        loop = asyncio.get_running_loop()
+        port = self._port
+        if port is not None and port.loop is loop:
+            if not port.look():
+                yield
+            if self._state != PENDING:
+                return
+        mine = loop.create_future()
+        with _lock:
+            if self._state != PENDING:
+                return
+            if self._awaited is None:
+                self._awaited = []
+            self._awaited.append(mine)
+        yield from mine
+
     # Cancellation
 
-    def cancel(self) -> bool:
-        """Cancels a queued task, and returns True.
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancels a queued task, and returns True. msg is for asyncio.
 
         A task that runs is asked to stop, and False is returned: its waits end,
         and engine_stopping() is true. A C function that does neither goes on.
@@ -224,7 +304,7 @@ def _set(mine: asyncio.Future) -> None:
 def _wake(mine: asyncio.Future) -> None:
     """Wakes a coroutine that awaits, in its own loop."""
     loop = mine.get_loop()
-    if asyncio._get_running_loop() is loop:
+    if _get_running_loop() is loop:
         _set(mine)
         return
     try:

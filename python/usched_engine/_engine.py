@@ -690,7 +690,9 @@ class Engine:
         TypeError or BufferError if data is no such buffer.
         """
         self._check()
-        if isinstance(data, int) and not isinstance(data, bool):
+        if isinstance(data, bool):
+            raise TypeError("data is a buffer or an address, not bool")
+        if isinstance(data, int):
             if size is None or data <= 0:
                 raise ValueError("an address needs a size, and is not %d"
                                  % data)

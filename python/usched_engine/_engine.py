@@ -67,7 +67,7 @@ class _Port:
         with self.lock:
             self.tell(self.port.take())
 
-    def tell(self, ended: list[tuple]) -> None:
+    def tell(self, ended: Iterable[tuple]) -> None:
         """Tells futures, and coroutines that wait for room."""
         for future, value, error, index in ended:
             future._ended(value, error, index)
@@ -173,7 +173,7 @@ class _CoroutineFuture(Future):
     _task: asyncio.Task | None = None
     _host: _Host
 
-    def cancel(self) -> bool:
+    def cancel(self, msg: Any = None) -> bool:
         """Cancels the coroutine. False: it runs, and is asked to stop."""
         if self._state != PENDING:
             return self.cancelled()

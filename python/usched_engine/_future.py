@@ -194,7 +194,7 @@ class Future(concurrent.futures.Future):
 
     def add_done_callback(self, fn: Any, *, context: Any = None) -> None:
         """Calls fn(future) after the end: in the event loop where the call of
-        the C function was made, or in a thread."""
+        the C function was made, or in a thread. context is for asyncio."""
         port = self._port
         loop = _get_running_loop()
         if port is None or port.loop is not loop or loop is None:
@@ -226,7 +226,7 @@ class Future(concurrent.futures.Future):
         return self._port.loop if self._port is not None else None
 
     def remove_done_callback(self, fn: Any) -> int:
-        """For asyncio. Returns how many it has removed."""
+        """Takes fn back, for asyncio. Returns how many it has removed."""
         with self._condition:
             left = [old for old in self._done_callbacks if old != fn]
             removed = len(self._done_callbacks) - len(left)

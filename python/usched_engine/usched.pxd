@@ -315,6 +315,7 @@ cdef extern from "engine.h" nogil:
     int engine_spawn(const engine_job *j, engine_id *id, utime_ns until)
     int engine_spawn_many(const engine_job *j, int nr, engine_id *ids,
                           utime_ns until)
+    int engine_room(size_t bytes)
     int engine_wait(engine_id id, int *result, utime_ns until)
     int engine_free(engine_id id)
     int engine_cancel(engine_id id)

@@ -174,7 +174,8 @@ class _CoroutineFuture(Future):
     _host: _Host
 
     def cancel(self, msg: Any = None) -> bool:
-        """Cancels the coroutine. False: it runs, and is asked to stop."""
+        """Cancels the coroutine. False: it runs, and is asked to stop. msg is
+        for asyncio."""
         if self._state != PENDING:
             return self.cancelled()
         task = self._task

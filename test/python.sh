@@ -51,7 +51,7 @@ tests() { # interpreter, name
 		"$1" python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
 		! grep -q warning: "$dir/out"
 	verdict "python/backend.py with $1" || return
-	PYTHONPATH=$dir/$2 timeout 120 "$1" -W error::ResourceWarning \
+	PYTHONPATH=$dir/$2 timeout 300 "$1" -W error::ResourceWarning \
 		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
 	verdict "python/tests with $1" || return
 	sed -n "s/.* \.\.\. skipped [\"']\(.*\)[\"']\$/\1/p" "$dir/out" |
@@ -110,7 +110,10 @@ verdict 'the library of the tests'
 count=0
 for python in ${PYTHONS:-/usr/bin/python3 python3 python3.12 python3.13t \
 	      python3.14 python3.14t}; do
-	command -v "$python" >/dev/null || continue
+	command -v "$python" >/dev/null || {
+		skip "$python: not installed"
+		continue
+	}
 	has=$("$python" -c 'import os, sys, sysconfig
 print(sys.version_info >= (3, 8) and os.path.exists(
     sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null)

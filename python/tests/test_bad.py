@@ -167,12 +167,22 @@ def fails(future):
 def shuts_down(future):
     raises(RuntimeError, 'callback', e.shutdown)
     told.append(1)
+def waits(future):
+    raises(RuntimeError, 'cannot wait', e.c_spawn(C.nap, (20, None)).result)
+    told.append(2)
 f = e.c_spawn(C.nap, (20, None))
-f.add_done_callback(fails)
-f.add_done_callback(shuts_down)
+for callback in fails, shuts_down, waits:
+    f.add_done_callback(callback)
 f.result()
-while not told:
+while 2 not in told:
     time.sleep(.001)
+async def main():
+    future = e.c_spawn(C.nap, (20, None))
+    future.add_done_callback(waits)
+    await future
+    await asyncio.sleep(0)
+asyncio.run(main())
+assert told == [1, 2, 2], told
 e.shutdown()
 print('OK')
 """, "coroutines that end their engine": """

@@ -172,7 +172,8 @@ class Cython(unittest.TestCase):
     def run_python(self, text):
         path = os.pathsep.join([self.folder.name] + sys.path)
         done = subprocess.run([sys.executable, "-c", text], timeout=60,
-                              cwd=self.folder.name, env=dict(os.environ, PYTHONPATH=path),
+                              cwd=self.folder.name,
+                              env=dict(os.environ, PYTHONPATH=path),
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.stdout.decode()

@@ -54,7 +54,8 @@ class Docstrings(unittest.TestCase):
                 if argument == "timeout":
                     self.assertRegex(doc, "seconds|as c_spawn", name)
             if owner is Engine and re.search(
-                    r"raise |_usched\.(?!stats|bus_clear)", inspect.getsource(thing)):
+                    r"raise |_usched\.(?!stats|bus_clear)",
+                    inspect.getsource(thing)):
                 self.assertRegex(doc, "[Rr]aises", name)
 
 

@@ -484,6 +484,16 @@ class Engine:
             self._collector = _Collector()
         return self._collector
 
+    def _may_wait(self, port: _Port) -> None:
+        """Refuses waits for which no thread could be told of the end."""
+        collector = self._collector
+        owned = port.lock._is_owned()           # type: ignore
+        if owned or port.collected and \
+                collector is not None and \
+                collector.thread is threading.current_thread():
+            raise RuntimeError("a callback of a future cannot wait for "
+                               "another: let a thread or a coroutine wait")
+
     def _thread_waits(self, port: _Port) -> None:
         """Called as a thread is about to wait for a future of a port."""
         if port.collected:

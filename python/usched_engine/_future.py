@@ -82,7 +82,7 @@ class Future(concurrent.futures.Future):
         return self._made
 
     @property
-    def _waiters(self) -> list[Any]:    # type: ignore[override]
+    def _waiters(self) -> list[Any]:    # type: ignore
         """Used by wait() and its like, with the condition, for their own."""
         if self._told is None:
             self._told = []
@@ -149,6 +149,7 @@ class Future(concurrent.futures.Future):
         if self._port is None:
             return
         if timeout != 0:
+            self._engine._may_wait(self._port)
             self._port.wait()
         if self._state == PENDING:
             self._engine._thread_waits(self._port)

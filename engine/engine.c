@@ -156,11 +156,6 @@ static bool all_ended(void)
 	return e.e_alive == 0;
 }
 
-static bool all_gone(void)
-{
-	return e.e_runners == 0;
-}
-
 static bool all_over(void)
 {
 	return e.e_state == ENDED;
@@ -191,31 +186,22 @@ static void stop_all(struct tell *l)
 	}
 }
 
-/* Ends the runners. Any number of callers. 0, -ENOMEM. Caller holds no lock. */
-static int stop_runners(void)
-{
-	struct tell l = { NULL };
-
-	engine_relock();
-	if (e.e_state == CLOSING)
-		e.e_state = STOPPING;
-	engine_claim_all(&e.e_idlers, 1, &l);
-	engine_tell(&l);
-	return drain(all_gone, UNEVER);
-}
-
-/* Ends ws, once, after the runners. Caller holds no lock. */
+/*
+ * Ends the runners and ws, once. ws holds itself until all have been told and
+ * cancelled (waiter.c, engine_stop()). Caller holds no lock.
+ */
 static int stop_workers(void)
 {
 	struct tell l = { NULL };
-	bool mine;
+	bool first;
 
 	engine_relock();
-	mine = e.e_state == STOPPING;
-	if (mine)
-		e.e_state = LEAVING;
-	engine_leave();
-	if (!mine)
+	first = e.e_state == CLOSING;
+	if (first)
+		e.e_state = STOPPING;
+	engine_claim_all(&e.e_idlers, 1, &l);
+	engine_tell(&l);
+	if (!first)
 		return drain(all_over, UNEVER);
 	if (e.e_workers > 0) {
 		ws_release();
@@ -247,8 +233,6 @@ int engine_shutdown(utime_ns until)
 	if (rc != 0)
 		return 0;
 	rc = drain(all_ended, until);
-	if (rc == 0)
-		rc = stop_runners();
 	return rc != 0 ? rc : stop_workers();
 }
 

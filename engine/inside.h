@@ -60,6 +60,7 @@ struct waiter {
 	struct uwait   a_wait;		/* first */
 	struct waiter *a_next, *a_prev;
 	struct runner *a_runner;	/* is parked, or NULL */
+	struct uproc_set *a_set;	/* held; NULL: of no scheduler */
 	bool           a_in;		/* is in a ring */
 	bool           a_aside;		/* of a task, which does not count */
 	int            a_result;
@@ -90,7 +91,7 @@ struct level {
 	struct task *l_last;		/* newest */
 };
 
-enum { NONE, MAKING, OPEN, CLOSING, STOPPING, LEAVING, ENDED };
+enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 
 #define TOGETHER 32			/* tasks under one lock, at most */
 #define CHUNK	512			/* tasks */

@@ -491,8 +491,7 @@ static void run(void *arg)
 	}
 	engine_runner_out(r);
 	engine_is_gone(r);
-	if (--e.e_runners == 0)
-		engine_claim_all(&e.e_drain, 0, &l);
+	e.e_runners--;
 	engine_tell(&l);
 	scope_end(r);
 	free(r);
@@ -506,10 +505,12 @@ void engine_stop(struct runner *r)
 	if (s == NULL)
 		return;
 	uscope_hold(s);
+	ws_hold();			/* while a canceller wakes its threads */
 	engine_leave();
 	USCHED_RACE(71);
 	uscope_cancel(s);
 	USCHED_RACE(72);
 	uscope_release(s);
+	ws_release();
 	engine_relock();
 }

@@ -10,8 +10,10 @@
  * struct tell has them meanwhile. If a deadline was faster, the claim fails, and
  * the next in the ring is claimed.
  *
- * If the waiter is a thread of a scheduler, it holds that. Otherwise a scheduler
- * that ends (rr_fini()) would take the thread for stuck, and drop it.
+ * A waiter that is a thread of a scheduler holds that. Otherwise a scheduler that
+ * ends (rr_fini()) would take the thread for stuck, and drop it. If the waiter
+ * is claimed, the teller ends the hold once it has told: the scheduler must not
+ * be freed while it is told.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -79,10 +81,14 @@ void engine_claim_all(struct waiter **last, int result, struct tell *l)
 static void told(struct tell *l)
 {
 	struct waiter *a, *next;
+	struct uproc_set *set;
 
 	for (a = l->l_first; a != NULL; a = next) {
 		next = a->a_next;
+		set  = a->a_set;
 		uwait_tell(&a->a_wait, 0);
+		USCHED_RACE(79);
+		uproc_release(set);
 	}
 	l->l_first = NULL;
 }
@@ -97,10 +103,10 @@ void engine_tell(struct tell *l)
 int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
 		   utime_ns until, int *rc)
 {
-	struct uproc_set *set = engine_here() == NULL ? uproc_running() : NULL;
 	struct tell l = { NULL };
 	int result;
 
+	uproc_hold(a->a_set);
 	ring_add(last, a);
 	if (front)
 		*last = a->a_prev;
@@ -108,15 +114,14 @@ int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
 		(void)engine_send_for(&l);		/* E1, E6 */
 	engine_tell(&l);
 	USCHED_RACE(66);
-	uproc_hold(set);
 	*rc = uwait_for(&a->a_wait, until);
-	uproc_release(set);
 	if (*rc != 0) {
 		USCHED_RACE(67);
 		engine_relock();
 		if (a->a_in)
 			ring_out(last, a);
 		engine_leave();
+		uproc_release(a->a_set);
 	}
 	result = a->a_result;
 	uwait_free(a);
@@ -134,6 +139,7 @@ struct waiter *engine_waiter(bool aside, utime_ns until, int *rc)
 	a = uwait_new(sizeof *a, UWAIT_OTHER, &e, rc);
 	if (a != NULL) {
 		a->a_runner = NULL;
+		a->a_set    = uproc_running();
 		a->a_result = 0;
 		a->a_in     = false;
 		a->a_aside  = r != NULL && r->r_stack != NULL;

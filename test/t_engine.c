@@ -504,6 +504,7 @@ static void batches(void)
 	for (i = 0; i < ENGINE_BATCHES; i++)
 		CHECK(engine_batch() > 0);
 	CHECK(engine_batch() == -EMFILE);
+	CHECK(engine_take(b, end, 1) == -EINVAL);	/* its place is taken */
 	finish();
 }
 

@@ -86,7 +86,7 @@
  *     out, under m_lock, or the look that has found it complete.
  * M4. No request of the list is MPI_REQUEST_NULL or inactive, since
  *     PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet",
- *     or it is a receive that has just begun, and not from MPI_PROC_NULL.
+ *     or it is a receive that has just begun.
  * M5. Only who has o_role changes m_rest, m_since, and the arrays of answers.
  *
  * REJECTED

@@ -107,7 +107,7 @@ SEND(Rsend, Irsend)
 int MPI_Recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 	     MPI_Comm comm, MPI_Status *status)
 {
-	struct umpi_why why = { "MPI_Recv", from, tag, from != MPI_PROC_NULL };
+	struct umpi_why why = { "MPI_Recv", from, tag, true };
 	struct umpi_stay s = { NULL, false };
 	MPI_Request r;
 	int rc;

@@ -48,10 +48,19 @@ static NOINLINE void deep(int frames, bool blocks)
 	CHECK(frame[0] == (char)frames && frame[1499] == (char)frames);
 }
 
-/* Called by the last thread of each round, while its processor is awake. */
+/*
+ * Notes the most of a round, while the caller's processor is awake. The other may
+ * have given back its memory before the last thread comes here.
+ */
 static void note_peak(void)
 {
-	set(&peak, resident());
+	long now = resident();
+	long most = get(&peak);
+
+	while (now > most &&
+	       !__atomic_compare_exchange_n(&peak, &most, now, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 static void goes_deep(void *arg)
@@ -83,6 +92,7 @@ static void *wakes_all(void *arg)
 		until(&waiting, (round + 1) * (long)THREADS);
 		while (SHRINKS && get(&peak) - resident() < least)
 			check_yield();
+		set(&peak, 0);
 		for (i = 0; i < THREADS; i++)
 			SCHED(wake)(threads[i]);
 	}

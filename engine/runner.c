@@ -8,7 +8,9 @@
  * not looked into the queue yet (e_coming). If a worker is idle, it runs there.
  * Otherwise it waits in the queues of ws, and gets a worker as soon as a task
  * waits, for whatever reason: the engine need not know. When it takes a task it
- * sends for the next, so all idle workers are woken in turn.
+ * sends for the next, so all idle workers are woken in turn. It takes none if
+ * tasks that run occupy all workers: then the runner on its way gets the first
+ * worker that is free (surplus()).
  *
  * A runner between tasks lets others run that ws has, such as tasks whose wait
  * has ended, each SLICE. A runner on its way that is switched to then goes back
@@ -36,7 +38,7 @@
  * A task of Python that is awaited at once, alone, with a worker for each of two
  * cpus, takes 4 us with a spin, and 42 without. If other programs leave a single
  * cpu to worker and caller, it takes 10 us. Without the comparison of cpus it
- * takes 25 there; if idle workers of ws search for work, too, 43: so
+ * takes 25 there. If idle workers of ws search for work, too, it takes 43: so
  * ws_pinning(0) tells ws that the program needs a cpu.
  *
  * STOPPING A TASK
@@ -103,7 +105,8 @@ static void is_here(struct runner *r)
 		engine_worker_known(k);
 }
 
-void engine_is_gone(struct runner *r)
+/* Notes that r runs on no worker. */
+static void is_gone(struct runner *r)
 {
 	struct worker *k = engine_worker_of(r);
 	struct runner *mine = r;
@@ -204,7 +207,7 @@ static int begins_wait(struct runner *r, const struct uwait *w)
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
 	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
-	engine_is_gone(r);
+	is_gone(r);
 	return 0;
 }
 
@@ -307,7 +310,7 @@ void engine_run(struct runner *r, struct tell *l)
 	now = unow();			/* no clock is read under the lock */
 	engine_relock();
 	count(r, result, now, l);
-	engine_is_gone(r);
+	is_gone(r);
 }
 
 /* Runners: see "The next runner". */
@@ -357,17 +360,18 @@ static bool park(struct runner *r, struct tell *l)
 {
 	struct waiter *a;
 	int rc, stop;
+	bool wanted;
 
-	engine_is_gone(r);
 	engine_tell(l);
 	a = engine_waiter(false, UNEVER, &rc);
 	USCHED_RACE(73);
 	engine_relock();
-	if (a == NULL || e.e_state >= STOPPING || e.e_parked >= e.e_workers ||
-	    (is_work() && !surplus())) {
+	wanted = is_work() && !surplus();
+	if (a == NULL || wanted || e.e_state >= STOPPING ||
+	    e.e_parked >= e.e_workers) {
 		if (a != NULL)
 			uwait_free(a);
-		return e.e_state < STOPPING && is_work() && !surplus();
+		return wanted;
 	}
 	a->a_runner = r;
 	e.e_parked++;
@@ -490,8 +494,8 @@ static void run(void *arg)
 		between(r, &l);
 	}
 	engine_runner_out(r);
-	engine_is_gone(r);
 	e.e_runners--;
+	(void)engine_send_for(&l);			/* E1 */
 	engine_tell(&l);
 	scope_end(r);
 	free(r);

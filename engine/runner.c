@@ -23,7 +23,10 @@
  * SPIN before it parks. Meanwhile it is on its way (e_coming), so a submission
  * makes no system call. These are the conditions for a spin.
  *
- *   - The mean time without tasks was less than SPIN lately (e_gap).
+ *   - The mean time without tasks was less than SPIN lately (e_gap). If a spin
+ *     finds a task whose submission began before the last end, the caller does
+ *     not wait for ends. It only waits for the lock, after each task, and a
+ *     queue would serve both better. So that counts as a long time.
  *   - No other runner is on its way.
  *   - No task waits, because the worker would not see its wake meanwhile.
  *   - There is a cpu for each task that runs, for the caller, and for this
@@ -39,7 +42,9 @@
  * cpus, takes 4 us with a spin, and 42 without. If other programs leave a single
  * cpu to worker and caller, it takes 10 us. Without the comparison of cpus it
  * takes 25 there. If idle workers of ws search for work, too, it takes 43: so
- * ws_pinning(0) tells ws that the program needs a cpu.
+ * ws_pinning(0) tells ws that the program needs a cpu. A caller that submits
+ * empty tasks, and does not wait for them, gets 7.5 million a second on a worker.
+ * If a spin follows each of them, it gets 2.3.
  *
  * STOPPING A TASK
  *
@@ -385,12 +390,15 @@ static bool park(struct runner *r, struct tell *l)
 	return e.e_state < STOPPING && (rc == 0 || is_work());
 }
 
-/* Notes how long there was nothing to do before t. Caller holds the lock. */
-static void note_gap(const struct task *t)
+/*
+ * Notes how long there was nothing to do before t. spun: the caller found it by
+ * a spin. Caller holds the lock.
+ */
+static void note_gap(const struct task *t, bool spun)
 {
 	utime_ns gap = t->t_time - e.e_last;
 
-	if (gap > 4 * SPIN)
+	if (gap > 4 * SPIN || (gap <= 0 && spun))
 		gap = 4 * SPIN;
 	if (gap > 0)
 		e.e_gap += (gap - e.e_gap) / 4;
@@ -442,15 +450,16 @@ static bool spin(struct tell *l)
 static struct task *next(struct runner *r, struct tell *l)
 {
 	struct task *t;
+	bool spun = false;
 
 	do {
 		if (too_many())
 			return NULL;
 		t = surplus() ? NULL : engine_dequeue(false, l);
-	} while (t == NULL && (spin(l) || park(r, l)));
+	} while (t == NULL && ((spun = spin(l)) || park(r, l)));
 	if (t == NULL)
 		return NULL;
-	note_gap(t);
+	note_gap(t, spun);
 	engine_begin(t, r);
 	e.e_busy++;
 	is_here(r);

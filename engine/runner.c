@@ -43,8 +43,8 @@
  * cpu to worker and caller, it takes 10 us. Without the comparison of cpus it
  * takes 25 there. If idle workers of ws search for work, too, it takes 43: so
  * ws_pinning(0) tells ws that the program needs a cpu. A caller that submits
- * empty tasks, and does not wait for them, gets 7.5 million a second on a worker.
- * If a spin follows each of them, it gets 2.3.
+ * empty tasks, and does not wait for them, gets 7.5 million a second on a
+ * worker. If a spin follows each of them, it gets 2.3.
  *
  * STOPPING A TASK
  *

@@ -13,6 +13,7 @@ struct umpi_why {
 	const char *y_call;
 	int         y_peer;	/* or UMPI_NO_PEER */
 	int         y_tag;
+	bool        y_receives;	/* a receive that has just begun */
 };
 
 enum { UMPI_NO_PEER = -1000000 };

@@ -62,17 +62,31 @@
  * has to wait for that. So after tries in vain the next waits do without: 1, 3,
  * 7 and so on, up to TRIES - 1.
  *
+ * THE CROWD
+ *
+ * PMPI_Test() of a request that is not complete makes progress: MPI takes
+ * messages for other threads, too. Their receives may not be posted, because
+ * these threads have not run since their last message. Such a message joins a
+ * list of unexpected ones, which each new receive then searches. With 1,000
+ * threads this took three quarters of the time under Open MPI. So if CROWD
+ * threads wait, a receive that has just begun is not tested by its thread. Then
+ * progress is made between messages only, by a processor that has run all
+ * threads, or that looks. With 1,000 threads the rate is twice as high under Open
+ * MPI, and 1.6 times under MPICH. A receive that is complete at once then costs
+ * two switches.
+ *
  * INVARIANTS
  *
  * M1. o_place of a record is where its request stands in m_request, or NOWHERE.
  *     The list changes under m_lock.
- * M2. A request is tested by its thread before it is in the list, and after
- *     that only under m_lock. So after a claim by a deadline, the place tells
- *     whether the request is complete: then the event wins.
+ * M2. A request in the list is tested under m_lock only. So after a claim by a
+ *     deadline, the place tells whether the request is complete: then the event
+ *     wins.
  * M3. A record in the list or in the ring is not freed: its thread takes it
  *     out, under m_lock, or the look that has found it complete.
  * M4. No request of the list is MPI_REQUEST_NULL or inactive, since
- *     PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet".
+ *     PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet",
+ *     or it is a receive that has just begun.
  * M5. Only who has o_role changes m_rest, m_since, and the arrays of answers.
  *
  * REJECTED
@@ -123,6 +137,7 @@ UPREEMPT_NEVER;
 #define NAP_MAX		(1 * UTIME_MS)
 #define NAP_SHARE	20
 #define TRIES		64
+#define CROWD		64	/* waits */
 #define NOINLINE	__attribute__((noinline))
 
 struct umpi;
@@ -762,6 +777,13 @@ static bool test_here(MPI_Request *request, MPI_Status *status, bool once,
 	return flag || *rc != MPI_SUCCESS;
 }
 
+/* Returns whether a test by the caller would do harm: see "THE CROWD". */
+static bool is_crowded(void)
+{
+	return __atomic_load_n(&umpi_of_caller()->m_source.o_waits,
+			       __ATOMIC_RELAXED) >= CROWD;
+}
+
 /* Waits without memory for a record: lets others run between two tests. */
 static NOINLINE int wait_poorly(MPI_Request *request, MPI_Status *status,
 				utime_ns until)
@@ -785,7 +807,8 @@ int umpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until,
 	struct one *n;
 	int rc;
 
-	if (test_here(request, status, until == UNOW, &rc))
+	if (!(why->y_receives && is_crowded()) &&
+	    test_here(request, status, until == UNOW, &rc))
 		return rc;
 	if (until == UNOW)
 		return -EAGAIN;
@@ -933,7 +956,8 @@ static int ask_natively(struct umpi_ask *a, utime_ns until)
 
 static int ask_until(struct umpi_ask *a, utime_ns until, const char *call)
 {
-	struct umpi_why why = { call, UMPI_NO_PEER, 0 };
+	struct umpi_why why = { .y_call = call,
+				.y_peer = UMPI_NO_PEER };
 
 	if (until < 0)
 		return -EINVAL;
@@ -947,7 +971,8 @@ static int ask_until(struct umpi_ask *a, utime_ns until, const char *call)
 
 int u_mpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until)
 {
-	static const struct umpi_why why = { "u_mpi_wait", UMPI_NO_PEER, 0 };
+	static const struct umpi_why why = { .y_call = "u_mpi_wait",
+					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_ANY, .a_nr = 1, .a_request = request,
 		.a_status = status

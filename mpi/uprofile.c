@@ -73,7 +73,8 @@ static int message(struct umpi_stay *s, int rc, MPI_Request *r,
 static int collective(struct umpi_stay *s, int rc, MPI_Request *r,
 		      const char *call)
 {
-	struct umpi_why why = { call, UMPI_NO_PEER, 0 };
+	struct umpi_why why = { .y_call = call,
+				.y_peer = UMPI_NO_PEER };
 
 	if (rc != MPI_SUCCESS || umpi_here(call))
 		return message(s, rc, r, MPI_STATUS_IGNORE, &why);
@@ -86,7 +87,7 @@ static int collective(struct umpi_stay *s, int rc, MPI_Request *r,
 int MPI_##name(const void *buf, int n, MPI_Datatype type, int to,	\
 	       int tag, MPI_Comm comm)					\
 {									\
-	struct umpi_why why = { "MPI_" #name, to, tag };		\
+	struct umpi_why why = { "MPI_" #name, to, tag, false };		\
 	struct umpi_stay s = { NULL, false };				\
 	MPI_Request r;							\
 	int rc;								\
@@ -106,7 +107,7 @@ SEND(Rsend, Irsend)
 int MPI_Recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 	     MPI_Comm comm, MPI_Status *status)
 {
-	struct umpi_why why = { "MPI_Recv", from, tag };
+	struct umpi_why why = { "MPI_Recv", from, tag, true };
 	struct umpi_stay s = { NULL, false };
 	MPI_Request r;
 	int rc;
@@ -122,7 +123,8 @@ int MPI_Recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 int MPI_Mrecv(void *buf, int n, MPI_Datatype type, MPI_Message *m,
 	      MPI_Status *status)
 {
-	struct umpi_why why = { "MPI_Mrecv", UMPI_NO_PEER, 0 };
+	struct umpi_why why = { .y_call = "MPI_Mrecv",
+				.y_peer = UMPI_NO_PEER };
 	struct umpi_stay s = { NULL, false };
 	MPI_Request r;
 	int rc;
@@ -147,7 +149,7 @@ int u_mpi_recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 
 static int probe(struct umpi_ask *a, const char *call)
 {
-	struct umpi_why why = { call, a->a_peer, a->a_tag };
+	struct umpi_why why = { call, a->a_peer, a->a_tag, false };
 
 	return umpi_ask(a, UNEVER, true, &why);
 }
@@ -210,7 +212,7 @@ int MPI_Sendrecv(const void *out, int out_n, MPI_Datatype out_type, int to,
 		 int out_tag, void *in, int in_n, MPI_Datatype in_type,
 		 int from, int in_tag, MPI_Comm comm, MPI_Status *status)
 {
-	struct umpi_why why = { "MPI_Sendrecv", from, in_tag };
+	struct umpi_why why = { "MPI_Sendrecv", from, in_tag, false };
 	struct umpi_stay s = { NULL, false };
 	MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
 	int rc;
@@ -261,7 +263,8 @@ int MPI_Sendrecv_replace(void *buf, int n, MPI_Datatype type, int to,
 
 int MPI_Wait(MPI_Request *r, MPI_Status *status)
 {
-	static const struct umpi_why why = { "MPI_Wait", UMPI_NO_PEER, 0 };
+	static const struct umpi_why why = { .y_call = "MPI_Wait",
+					     .y_peer = UMPI_NO_PEER };
 
 	return umpi_here(why.y_call) ?
 		umpi_wait(r, status, UNEVER, true, &why) :
@@ -270,7 +273,8 @@ int MPI_Wait(MPI_Request *r, MPI_Status *status)
 
 int MPI_Waitall(int n, MPI_Request r[], MPI_Status status[])
 {
-	static const struct umpi_why why = { "MPI_Waitall", UMPI_NO_PEER, 0 };
+	static const struct umpi_why why = { .y_call = "MPI_Waitall",
+					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_ALL, .a_nr = n, .a_request = r,
 		.a_status = status
@@ -282,7 +286,8 @@ int MPI_Waitall(int n, MPI_Request r[], MPI_Status status[])
 
 int MPI_Waitany(int n, MPI_Request r[], int *index, MPI_Status *status)
 {
-	static const struct umpi_why why = { "MPI_Waitany", UMPI_NO_PEER, 0 };
+	static const struct umpi_why why = { .y_call = "MPI_Waitany",
+					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_ANY, .a_nr = n, .a_request = r,
 		.a_status = status
@@ -299,7 +304,8 @@ int MPI_Waitany(int n, MPI_Request r[], int *index, MPI_Status *status)
 int MPI_Waitsome(int n, MPI_Request r[], int *done, int index[],
 		 MPI_Status status[])
 {
-	static const struct umpi_why why = { "MPI_Waitsome", UMPI_NO_PEER, 0 };
+	static const struct umpi_why why = { .y_call = "MPI_Waitsome",
+					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_SOME, .a_nr = n, .a_request = r,
 		.a_index = index, .a_status = status

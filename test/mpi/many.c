@@ -9,7 +9,7 @@
  * begun before the first message is sent: a sender waits for a barrier that all
  * ranks enter when their receivers are blocked. Each byte is checked, and so
  * are the neighbours of the buffer. Each thread then answers by MPI_Ssend()
- * from its stack, in another order.
+ * from its stack, in another order. A receive from MPI_PROC_NULL ends beside them.
  */
 #include "mpitest.h"
 
@@ -78,6 +78,8 @@ static void sender(void *arg)
 		yield();
 	yield();
 	CHECK(several || umpi_print(-1) >= threads);
+	CHECK(MPI_Recv(buf, (int)bytes, MPI_BYTE, MPI_PROC_NULL, 0, senders,
+		       MPI_STATUS_IGNORE) == MPI_SUCCESS);
 	CHECK(MPI_Barrier(senders) == MPI_SUCCESS);
 	for (i = 0; i < threads; i++) {
 		nr = (i * 7919 + 13) % threads;

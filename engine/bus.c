@@ -110,7 +110,7 @@ static void mem_free(struct mem *m)
 	free(m);
 }
 
-/* Returns m if it has no holder left, and is to be freed. Caller holds the lock. */
+/* Returns m if it has no holder left: to be freed. Caller holds the lock. */
 static struct mem *last(struct mem *m)
 {
 	if (m->m_named || m->m_pins > 0)

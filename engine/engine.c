@@ -23,15 +23,16 @@
  *
  * A single lock protects the queue, the tasks and all counts. It is held for
  * some ten nanoseconds, and a runner takes it once for the end of a task and
- * the start of the next.
+ * the start of the next. It is held longer for the descriptor of a batch, and
+ * for the walk of a stack.
  *
  * INVARIANTS
  *
- * E1. If tasks are queued, starts are not paused, and less than e_limit runners
- *     live (E6), then e_coming > 0. There are two exceptions: engine_spawn() has
- *     returned -ENOMEM, or a live runner has found no memory for another. It
- *     tries again as its task waits or ends. A wait that would break this
- *     returns -ENOMEM.
+ * E1. If tasks are queued and starts are not paused, then e_coming > 0, unless
+ *     e_limit runners live (E6) and none of them is parked. There is an
+ *     exception: a live runner has found no memory for another. It tries again
+ *     as its task ends, or waits, if the runner has a scope. A wait that would
+ *     break this returns -ENOMEM.
  * E2. e_alive is the number of tasks that were queued and have not ended, and
  *     e_bytes is the sum of their t_bytes.
  * E3. A slot with waiters is in use. Whoever ends the task takes all of them
@@ -112,14 +113,15 @@ int engine_pause(int what)
 int engine_resume(int what)
 {
 	struct tell l = { NULL };
-	int rc = enter_pause(what);
+	int was, rc = enter_pause(what);
 
 	if (rc != 0)
 		return rc;
+	was = e.e_paused;
 	e.e_paused &= ~what;
 	rc = engine_send_for(&l);
 	if (rc != 0)
-		e.e_paused |= what;
+		e.e_paused = was;
 	else
 		(void)engine_claim_first(&e.e_room, 0, &l);
 	engine_tell(&l);

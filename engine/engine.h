@@ -54,8 +54,8 @@
  * negative errno. A task may wait by all functions of wait/ and io/, and by
  * ucall(). Then its worker runs others, and the task may go on elsewhere: see
  * MIGRATION in ws.h. A task that makes threads begins a scope for them
- * (uscope.h), and ends it. A scope that is left ends the
- * process, as its runner ends.
+ * (uscope.h), and ends it. If the task leaves it, the process ends when the
+ * runner ends.
  *
  * fork(). In the child all functions return -ECHILD, except engine_setup(),
  * which makes a new engine there. The memory of the old is neither used nor

@@ -110,6 +110,7 @@ static bool help_take(struct runner *r, struct tell *l)
 	if (t == NULL)
 		return false;
 	engine_begin(t, r);
+	r->r_begun = unow();
 	e.e_helping++;
 	engine_runner_in(r);
 	if (k != NULL)

@@ -107,7 +107,7 @@ struct engine {
 	int            e_cpus;		/* of the process */
 	int            e_limit;		/* runners */
 	long           e_tasks;		/* limit of queued tasks */
-	long           e_spare;		/* told of room if so many are free */
+	long           e_spare;		/* callers are told of so much room */
 	size_t         e_amount;	/* limit of bytes; 0: none */
 	enum engine_policy e_policy;
 	int            e_paused;
@@ -116,20 +116,21 @@ struct engine {
 	struct level   e_level[ENGINE_LEVELS];
 	unsigned       e_mask;		/* levels that are not empty */
 	unsigned       e_turn[2];	/* picks by C workers, by helpers */
-	long           e_queued;
+	long           e_queued;	/* (atomic) */
 	long           e_alive;		/* not ended */
 	size_t         e_bytes;
 	struct runner  e_ring;		/* runners; the head */
 	int            e_runners;	/* threads of ws */
 	int            e_aside;		/* their tasks wait for the engine */
 	int            e_parked;	/* of them, without a task */
-	int            e_coming;	/* woken or made, have not looked yet */
+	int            e_coming;	/* 1: woken, made or spins, and has not
+					 * looked yet (atomic) */
 	int            e_busy;		/* have a task */
 	int            e_waiting;	/* of these, wait (atomic) */
 	int            e_helping;	/* helpers have a task */
 	int            e_from;		/* cpu of the last submission, or -1 */
 	utime_ns       e_last;		/* end of a task */
-	utime_ns       e_gap;		/* without tasks, mean of late */
+	utime_ns       e_gap;		/* mean time without tasks, lately */
 	struct waiter *e_idlers;	/* parked: the last of a ring */
 	struct waiter *e_helpers;	/* wait for a task */
 	struct waiter *e_room;		/* wait for room */
@@ -248,7 +249,10 @@ HIDDEN void engine_cancel_queue(struct tell *l);
 /* runner.c: returns the runner of the calling task, or NULL. */
 HIDDEN struct runner *engine_here(void);
 
-/* Sends for a runner if the queue needs it: E1. 0, -ENOMEM. Caller holds lock. */
+/*
+ * Sends for a runner, or a helper, if the queue needs it: E1. 0, -ENOMEM. Caller
+ * holds the lock.
+ */
 HIDDEN int engine_send_for(struct tell *l);
 
 /* Begins t on r. Caller holds the lock. */

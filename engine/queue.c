@@ -265,7 +265,7 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 	return 0;
 }
 
-/* Returns when a caller that waits for room looks again. Caller holds the lock. */
+/* Returns when a caller that waits for room looks. Caller holds the lock. */
 static utime_ns look_again(struct call *c)
 {
 	utime_ns look;
@@ -340,7 +340,7 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 	}
 }
 
-/* Queues jobs. Returns how many; sets *rc. Caller holds the lock, which is put. */
+/* Queues jobs. Returns how many; sets *rc. Caller holds the lock, put then. */
 static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		      struct call *c, int *rc)
 {

@@ -10,10 +10,10 @@
  * struct tell has them meanwhile. If a deadline was faster, the claim fails, and
  * the next in the ring is claimed.
  *
- * A waiter that is a thread of a scheduler holds that. Otherwise a scheduler that
- * ends (rr_fini()) would take the thread for stuck, and drop it. If the waiter
- * is claimed, the teller ends the hold once it has told: the scheduler must not
- * be freed while it is told.
+ * A waiter that is a thread of a scheduler holds the scheduler. Otherwise a
+ * scheduler that ends (rr_fini()) would take the thread for stuck, and drop it.
+ * If the waiter is claimed, the teller ends the hold once it has told: the
+ * scheduler must not be freed while it is told.
  */
 
 #if !defined(_GNU_SOURCE)

@@ -401,8 +401,7 @@ static char kind_of(PyObject *o)
 		return 'p';
 	if (PyObject_CheckBuffer(o))
 		return kind_of_buffer(o);
-	if (strcmp(Py_TYPE(o)->tp_name, "_cffi_backend._CDataBase") == 0 ||
-	    strncmp(Py_TYPE(o)->tp_name, "_cffi_backend", 13) == 0)
+	if (strncmp(Py_TYPE(o)->tp_name, "_cffi_backend", 13) == 0)
 		return 'p';
 	if (PyIndex_Check(o))
 		return 'i';
@@ -907,12 +906,14 @@ static long call_failed(struct call *c)
 static PyObject *call_outcome(struct call *c)
 {
 	long failed = call_failed(c);
-	struct item *i = item_at(c, failed);
 	PyObject *value = c->c_result;
+	const struct item *i;
 
-	if (failed >= 0)
+	if (failed >= 0) {
+		i = item_at(c, failed);
 		return Py_BuildValue("OOil", c->c_future, Py_None,
 				     i->i_began ? i->i_error : 1, failed);
+	}
 	if (value != NULL)
 		Py_INCREF(value);
 	else

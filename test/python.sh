@@ -107,7 +107,7 @@ measures() { # interpreter, name
 ${CC:-cc} -O2 -shared -fPIC -o "$USCHED_TEST_LIBRARY" python/tests/library.c \
 	>"$dir/out" 2>&1
 verdict 'the library of the tests'
-count=0
+count=0 seen=''
 for python in ${PYTHONS:-/usr/bin/python3 python3 python3.12 python3.13t \
 	      python3.14 python3.14t}; do
 	command -v "$python" >/dev/null || {

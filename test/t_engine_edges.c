@@ -3,10 +3,11 @@
 
 /*
  * Tasks wait for tasks, and for room, at any depth, though a single task may
- * have begun. Callers get room in their order, and a caller that gives up leaves
- * the room to the next. Threads of rr wait for the engine while rr ends. Numbers of an old
- * engine are unknown to the next. engine_help() takes a task below others that
- * it must not run.
+ * have begun. A runner that is too many leaves the queue to another. Callers get
+ * room in their order, and a caller that gives up leaves the room to the next.
+ * Threads of rr wait for the engine while rr ends. Numbers of an old engine are
+ * unknown to the next. engine_help() takes a task below others that it must not
+ * run.
  */
 #include "tasks.h"
 #include "rr.h"
@@ -535,6 +536,73 @@ static void finds(int policy)
 	finish();
 }
 
+/*
+ * Two runners park while two tasks wait for a third, which a helper runs. Then
+ * the runners are too many, and a later task needs one that is left.
+ */
+static engine_id lent, lender[2];
+static struct usem last[2];
+
+static int waits_twice(void *arg)
+{
+	CHECK(usem_wait(&gate, UNEVER) == 0);
+	CHECK(engine_wait(lent, NULL, UNEVER) == 0);
+	return usem_wait(arg, UNEVER);
+}
+
+/* Returns once all that it has begun has ended, and two runners park. */
+static int lends(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		CHECK(usem_post(&gate) == 0);
+	for (i = 0; i < 2; i++)
+		(void)waits_for(lender[i], arg);
+	for (i = 0; i < 2; i++)
+		(void)spawn(at_inner, 0);
+	while (stats().tasks_running != 5)
+		check_yield();
+	for (i = 0; i < 2; i++)
+		CHECK(usem_post(&inner) == 0);
+	while (stats().tasks_completed != 2)
+		check_yield();
+	usleep(10000);
+	return 0;
+}
+
+static int posts(void *arg)
+{
+	return usem_post(arg);
+}
+
+static void too_many(void)
+{
+	const char *other = uwait_kind_name(UWAIT_OTHER);
+	const char *semaphore = NULL;
+	engine_id id;
+	int i;
+
+	begin((struct engine_config){ .c_workers = 2,
+				      .c_tasks_per_thread = 1 });
+	for (i = 0; i < 2; i++)
+		lender[i] = spawn(waits_twice, (intptr_t)&last[i]);
+	for (i = 0; i < 2; i++)
+		semaphore = waits_for(lender[i], NULL);
+	lent = spawn(lends, (intptr_t)semaphore);
+	CHECK(engine_help(-1, 1, UNOW) == 1 && result_of(lent) == 0);
+	for (i = 0; i < 2; i++)
+		(void)waits_for(lender[i], other);
+	id = spawn(posts, (intptr_t)&last[1]);
+	while (stats().runners == 4)
+		check_yield();
+	CHECK(usem_post(&last[0]) == 0);
+	for (i = 0; i < 2; i++)
+		CHECK(result_of(lender[i]) == 0);
+	CHECK(result_of(id) == 0);
+	finish();
+}
+
 /* A task must end its scopes: the process ends with the runner. */
 static int leaves(void *arg)
 {
@@ -584,6 +652,7 @@ int main(int argc, char **argv)
 		}
 	limit(1, 1);
 	limit(2, 3);
+	too_many();
 	one_by_one();
 	gives_up();
 	leave_queue();

@@ -96,8 +96,8 @@ static void work(bool paused)
 		spawn(waits, i % 2 ? b : 0);
 	for (i = 0; i < NR; i++)
 		spawn(i < 3 ? nests : opens, i % 2 ? 0 : b);
-	while (paused && again(engine_resume(ENGINE_START)))
-		;
+	while (paused && again(engine_resume(ENGINE_INTAKE | ENGINE_START)))
+		CHECK(engine_room(0) == 1);	/* intake was not paused */
 	while (again(engine_wait_all(UNEVER)))
 		;
 	do {

@@ -273,11 +273,22 @@ static int runs(void *arg)
 	return 0;
 }
 
+/* A helper's task runs since its begin. */
+static int since(void *arg)
+{
+	struct engine_stack k;
+
+	CHECK(engine_get_call_stack(engine_self(), &k, false, UNOW) == 0);
+	CHECK(k.k_since >= *(const utime_ns *)arg && k.k_since <= k.k_time);
+	return 0;
+}
+
 static void workers(void)
 {
 	struct engine_thread h;
 	struct engine_stats s;
 	engine_id id, other;
+	utime_ns before;
 	int began = 0;
 
 	begin((struct engine_config){ .c_workers = 3, .c_gil_threads = 2 });
@@ -300,13 +311,16 @@ static void workers(void)
 	CHECK(s.c_threads_active == 1 && s.c_threads_idle == 0);
 	CHECK(s.gil_threads_active == 0 && s.gil_threads_idle == 2);
 	CHECK(s.tasks_running == 2 && s.tasks_in_queue == 0);
+	before = unow();
+	(void)spawn(since, &before, NULL);
+	CHECK(engine_help(-1, 1, UNOW) == 1);
 	CHECK(engine_cancel(id) == 1 && engine_wait(id, NULL, UNEVER) == 0);
 	CHECK(engine_thread_info(0, &h) == 0 && h.h_completed == 1);
 	CHECK(h.h_last_active_ms >= 0);
 	CHECK(usem_post(&gate) == 0);
 	CHECK(engine_wait(other, NULL, UNEVER) == 0);
 	s = stats();
-	CHECK(s.tasks_completed == 2 && s.avg_task_latency_ms > 0);
+	CHECK(s.tasks_completed == 3 && s.avg_task_latency_ms > 0);
 	CHECK(engine_thread_info(2, &h) == 0 && h.h_host);
 	CHECK(engine_thread_info(3, &h) == -ESRCH);
 	finish();

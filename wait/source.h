@@ -103,8 +103,7 @@ static inline struct uwait_source *usource_take_all(struct uwait_source *o,
 		if (!usource_take(o, who))			/* Z2 */
 			continue;
 		nap = o->o_nap > 0 ? o->o_nap : USOURCE_NAP;
-		if (in == NULL &&
-		    __atomic_load_n(&o->o_sleep, __ATOMIC_RELAXED) != NULL)
+		if (in == NULL && o->o_sleep != NULL)
 			in = o;
 		else if (nap < *ns)
 			*ns = nap;

@@ -365,8 +365,7 @@ struct uwait_source {
 	 * Sleeps until an event comes, o_wake can be read, or ns have passed
 	 * (UNEVER: for ever). Then does what o_look() does. It may return early.
 	 * It returns if o_wake can be read, and reads that only after its sleep:
-	 * before, a wake would be lost. Or NULL. Others may set it (atomic), but
-	 * only the holder of the role sets it to NULL.
+	 * before, a wake would be lost. Or NULL.
 	 */
 	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
 	/* Frees it: its scheduler has ended. Or NULL. */

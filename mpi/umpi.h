@@ -13,9 +13,8 @@
  *
  *	Send Ssend Rsend Recv Mrecv Sendrecv Sendrecv_replace Probe Mprobe
  *	Wait Waitall Waitany Waitsome
- *	Barrier Bcast Reduce Allreduce Gather Gatherv Scatter Scatterv
- *	Allgather Allgatherv Alltoall Alltoallv Reduce_scatter_block Scan
- *	Exscan
+ *	Barrier Bcast Reduce Allreduce Reduce_scatter_block Scan Exscan
+ *	Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv
  *
  * Other calls are those of MPI, and may stop the whole processor of the caller:
  * MPI_Comm_dup(), files, windows, MPI_Finalize(). Outside of threads, and in

@@ -35,10 +35,10 @@
  * if a thousand threads take turns (stay.h). Buffers elsewhere are not copied,
  * nor are those of a deep thread, which has a lane of its own (usched.h).
  *
- * MPI_Isend(), MPI_Irecv() and the like with a buffer on the stack of the caller
- * end the program with a message, because MPI would use it while the thread
- * waits. Not checked are MPI_Ibcast() and its like, windows and files: give them
- * no such buffer.
+ * MPI_Isend(), MPI_Irecv() and the like with a buffer on the stack of the
+ * caller end the program with a message, because MPI would use it while the
+ * thread waits. Not checked are MPI_Ibcast() and its like, windows and files:
+ * give them no such buffer.
  *
  * ERRORS are those of MPI, by its rules. But MPI finds the error of a request
  * when a processor looks, so a handler of the program's runs there, outside of

@@ -148,8 +148,8 @@ int uproc_preempt(struct uproc_set *set);
  * is 0): by a native thread before uproc_start(). If not called, two or more
  * processors are pinned, and a single processor is not. USCHED_PIN in the
  * environment of uproc_start(), 0 or 1, overrides both. If the program asks for
- * 0, a cpu is counted for its other native threads, too: processors look for work
- * before they sleep only if there are more cpus than processors.
+ * 0, a cpu is counted for its other native threads, too: processors look for
+ * work before they sleep only if there are more cpus than processors.
  *
  * By a thread of the set: its processor may run on all cpus from now on (on is
  * 0), or is pinned again, if the set is. pthread_create(), system() and

@@ -5,7 +5,8 @@
  * A thread reads all that its socket has, and waits again in trust. But the
  * number stands for another socket by then, which has a byte already, so no
  * event will come. The poller checks this in time, also if its worker was
- * asleep before the wait began, or if an event has ended a wait in trust before.
+ * asleep before the wait began, or if an event has ended a wait in trust
+ * before.
  */
 #define WS
 #include "either.h"

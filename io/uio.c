@@ -576,7 +576,8 @@ static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 	sigaddset(&pipes, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipes, &old);
 	UNINTERRUPTED(rc, sendfile(out, in, offset, size));
-	if (rc < (ssize_t)size && !again(rc) && !sigismember(&old, SIGPIPE))
+	if ((rc < 0 || (size_t)rc < size) && !again(rc) &&
+	    !sigismember(&old, SIGPIPE))
 		(void)sigtimedwait(&pipes, NULL, &none);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

@@ -42,10 +42,10 @@
  * from the wait before: then the next change is reported, and the wait saves the
  * system call. This trust may be wrong: the descriptor may have been
  * closed by close() and its number used again, or a read was short for another
- * reason. So each wait in trust is noted, and armed after CHECK if no event has
- * come since then. If events have come, the descriptor is noted again, which
- * costs no system call: so busy connections pay none. Trust that was wrong has
- * cost up to four CHECKs, and nothing else.
+ * reason. So each wait in trust is noted, and armed after CHECK if it still
+ * lasts. But if an event has ended it since then, the wait may be another, and
+ * the descriptor is noted again. That costs no system call, so busy connections
+ * pay none. Trust that was wrong has cost up to four CHECKs, and nothing else.
  *
  * e_word holds the hint, a bit that tells that the end of the stream was
  * reported, and a count of events. A read notes e_word before, and leaves the
@@ -67,6 +67,8 @@
  *     ring, o_waits keeps the scheduler from its end.
  * L6. A descriptor is in the notes of the poller e_noted. A thread that waits in
  *     trust, waits at this poller: others may have no waits, and so never check.
+ *     Notes at other pollers are void. A poller notes a descriptor twice if
+ *     another has noted it in between, and then arms it more often than it must.
  * L7. A sleep in a poller ends within CHECK while something is noted. The
  *     sleeper takes the role before it looks at the notes. A thread adds the
  *     first note before it looks at the role, and then wakes the holder.
@@ -113,16 +115,11 @@ UPREEMPT_NEVER;
 #define CHECK		(100 * UTIME_MS)
 #define NOINLINE	__attribute__((noinline))
 
-/* A descriptor for which a thread waits in trust, and its e_word then. */
-struct noted {
-	int      i_fd;
-	unsigned i_word;
-};
-
+/* Descriptors for which threads wait in trust. */
 struct notes {
-	struct noted *o_item;
-	int           o_nr;
-	int           o_room;
+	int *o_fd;
+	int  o_nr;
+	int  o_room;
 };
 
 struct poller {
@@ -165,7 +162,8 @@ struct entry {
 	unsigned       e_word;		/* atomic */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
-	unsigned       e_mask : 8;	/* for what, as uevents_arm() */
+	unsigned       e_mask : 7;	/* for what, as uevents_arm() */
+	unsigned       e_again : 1;	/* since the note an event ended a wait */
 	unsigned       e_urgent : 24;	/* nodes in e_first with n_urgent */
 	unsigned       e_noted;		/* p_nr of a poller: L6 */
 };
@@ -376,8 +374,9 @@ static void event(void *poller, int fd, int mask)
 	if (mask & UEVENTS_LAST)
 		word |= E_LAST;
 	__atomic_store_n(&e->e_word, word, __ATOMIC_RELEASE);
-	if (mask & UREAD)
-		(void)take_first(e, READERS, p, &told);
+	if (mask & UREAD && take_first(e, READERS, p, &told) &&
+	    e->e_noted == p->p_nr)
+		e->e_again = 1;
 	if (mask & UWRITE)
 		(void)take_first(e, WRITERS, p, &told);
 	rc = mask & UEVENTS_OTHER ? -EBADF : arm(p, fd, e);
@@ -396,21 +395,21 @@ static int noted(const struct poller *p)
 	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
 }
 
-static bool notes_add(struct notes *o, int fd, unsigned word)
+static bool notes_add(struct notes *o, int fd)
 {
 	if (o->o_nr == o->o_room) {
 		int room = o->o_room > 0 ? 2 * o->o_room : 64;
-		struct noted *grown = malloc(room * sizeof *grown);
+		int *grown = malloc(room * sizeof *grown);
 
 		if (grown == NULL)
 			return false;
 		if (o->o_nr > 0)
-			memcpy(grown, o->o_item, o->o_nr * sizeof *grown);
-		free(o->o_item);
-		o->o_item = grown;
+			memcpy(grown, o->o_fd, o->o_nr * sizeof *grown);
+		free(o->o_fd);
+		o->o_fd   = grown;
 		o->o_room = room;
 	}
-	o->o_item[o->o_nr] = (struct noted){ fd, word };
+	o->o_fd[o->o_nr] = fd;
 	__atomic_store_n(&o->o_nr, o->o_nr + 1, __ATOMIC_RELAXED);
 	return true;
 }
@@ -434,8 +433,12 @@ static bool note(struct poller *p, int fd, struct entry *e)
 
 	ulock_get(&p->p_lock);
 	first = noted(p) == 0;
-	done  = notes_add(&p->p_notes[0], fd, word_of(e));
+	done  = notes_add(&p->p_notes[0], fd);
 	ulock_put(&p->p_lock);
+	if (done) {
+		e->e_noted = p->p_nr;
+		e->e_again = 0;
+	}
 	if (!first || !done)
 		return done;
 	order(p);
@@ -456,32 +459,27 @@ static bool trust(struct poller *p, int fd, struct entry *e)
 	    e->e_mask != UREAD || n == NULL || n->n_next != n ||
 	    e->e_first[WRITERS] != NULL)
 		return false;
-	if (e->e_noted != p->p_nr && !note(p, fd, e))
-		return false;
-	e->e_noted = p->p_nr;
-	return true;
+	return e->e_noted == p->p_nr || note(p, fd, e);
 }
 
 /*
- * Arms a descriptor that p has noted, if a thread waits to read it. If events
- * have come since, notes it again instead.
+ * Arms a descriptor that p has noted, if a thread waits to read it. If an event
+ * has ended a wait since, notes it again instead.
  */
-static void check_one(struct poller *p, struct noted i)
+static void check_one(struct poller *p, int fd)
 {
-	struct entry *e = entry_look(i.i_fd);
+	struct entry *e = entry_look(fd);
 	struct node *failed = NULL;
 	const struct node *n;
 	int rc = 0;
 
 	ulock_get(&e->e_lock);
 	n = e->e_first[READERS];
-	if (n == NULL || e->e_noted != p->p_nr ||
-	    word_of(e) / E_EVENT == i.i_word / E_EVENT ||
-	    !note(p, i.i_fd, e)) {
-		if (e->e_noted == p->p_nr)
-			e->e_noted = 0;
+	if (e->e_noted == p->p_nr &&
+	    (n == NULL || !e->e_again || !note(p, fd, e))) {
+		e->e_noted = 0;
 		if (n != NULL)
-			rc = arm(record_of(n)->r_poller, i.i_fd, e);
+			rc = arm(record_of(n)->r_poller, fd, e);
 	}
 	if (rc < 0)
 		take_all(e, NULL, &failed);
@@ -505,7 +503,7 @@ static struct notes notes_take(struct poller *p)
 	ulock_get(&p->p_lock);
 	old = p->p_notes[1];
 	p->p_notes[1] = p->p_notes[0];
-	p->p_notes[0].o_item = NULL;
+	p->p_notes[0].o_fd   = NULL;
 	p->p_notes[0].o_room = 0;
 	__atomic_store_n(&p->p_notes[0].o_nr, 0, __ATOMIC_RELAXED);
 	ulock_put(&p->p_lock);
@@ -518,8 +516,8 @@ static void check_notes(struct poller *p)
 	int i;
 
 	for (i = 0; i < old.o_nr; i++)
-		check_one(p, old.o_item[i]);
-	free(old.o_item);
+		check_one(p, old.o_fd[i]);
+	free(old.o_fd);
 }
 
 /* Checks what was noted more than CHECK ago. Only who has the role. */
@@ -581,8 +579,8 @@ static void poller_free(struct uwait_source *o)
 	if (p->p_next != NULL)
 		p->p_next->p_at = p->p_at;
 	ulock_put(&pollers_lock);
-	free(p->p_notes[0].o_item);
-	free(p->p_notes[1].o_item);
+	free(p->p_notes[0].o_fd);
+	free(p->p_notes[1].o_fd);
 	disarm_all(p);
 	uevents_fini(&p->p_events);
 	free(p);

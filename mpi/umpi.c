@@ -515,7 +515,7 @@ static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
 	struct umpi *m = (struct umpi *)o;
 	utime_ns begun = real_now();
-	utime_ns now = begun;
+	utime_ns now;
 
 	check_level(m, "sleep");
 	if (__atomic_exchange_n(&m->m_fresh, 0, __ATOMIC_RELAXED) != 0 ||

@@ -13,8 +13,8 @@
  *
  *	Send Ssend Rsend Recv Mrecv Sendrecv Sendrecv_replace Probe Mprobe
  *	Wait Waitall Waitany Waitsome
- *	Barrier Bcast Reduce Allreduce Gather Gatherv Scatter Scatterv
- *	Allgather Allgatherv Alltoall Alltoallv Reduce_scatter_block Scan
+ *	Barrier Bcast Reduce Allreduce Reduce_scatter_block Scan Exscan
+ *	Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv
  *
  * Other calls are those of MPI, and may stop the whole processor of the caller:
  * MPI_Comm_dup(), files, windows, MPI_Finalize(). Outside of threads, and in
@@ -31,12 +31,14 @@
  *
  * BUFFERS ON A STACK. While a thread waits, its stack may move. So a blocking
  * call copies a buffer that lies on the stack of the caller: to the heap before
- * the call, and back after a receive. That costs 10 ns for a few bytes (stay.h).
- * Buffers elsewhere are not copied, nor are those of a deep thread, which has a
- * lane of its own (usched.h). MPI_Isend(), MPI_Irecv() and the like with a
- * buffer on the stack of the caller end the program with a message, because MPI
- * would use it while the thread waits. Not checked are MPI_Ibcast() and its
- * like, windows and files: give them no such buffer.
+ * the call, and back after a receive. For a few bytes that costs 10 ns, and 50
+ * if a thousand threads take turns (stay.h). Buffers elsewhere are not copied,
+ * nor are those of a deep thread, which has a lane of its own (usched.h).
+ *
+ * MPI_Isend(), MPI_Irecv() and the like with a buffer on the stack of the
+ * caller end the program with a message, because MPI would use it while the
+ * thread waits. Not checked are MPI_Ibcast() and its like, windows and files:
+ * give them no such buffer.
  *
  * ERRORS are those of MPI, by its rules. But MPI finds the error of a request
  * when a processor looks, so a handler of the program's runs there, outside of

@@ -69,16 +69,16 @@ static int message(struct umpi_stay *s, int rc, MPI_Request *r,
 	return rc;
 }
 
-/* Waits for the request of a collective that was started with rc. */
-static int collective(struct umpi_stay *s, int rc, MPI_Request *r,
+/* Does so for a collective. here: as umpi_here(). */
+static int collective(struct umpi_stay *s, int rc, MPI_Request *r, bool here,
 		      const char *call)
 {
 	struct umpi_why why = { .y_call = call,
 				.y_peer = UMPI_NO_PEER };
 
-	if (rc != MPI_SUCCESS || umpi_here(call))
-		return message(s, rc, r, MPI_STATUS_IGNORE, &why);
-	return PMPI_Wait(r, MPI_STATUS_IGNORE);
+	if (rc == MPI_SUCCESS && !here)
+		return PMPI_Wait(r, MPI_STATUS_IGNORE);
+	return message(s, rc, r, MPI_STATUS_IGNORE, &why);
 }
 
 /* Messages. */
@@ -420,15 +420,16 @@ static NOINLINE void *stay_parts(struct umpi_stay *s, const void *buf,
 /* The body: replacements, then the start. */
 #define COLLECTIVE(name, comm, replacements, start)			\
 {									\
+	bool here = umpi_here("MPI_" #name);				\
 	struct umpi_stay s = { NULL, false };				\
 	MPI_Request r;							\
 	int rc;								\
 									\
-	if (ustack_self() != NULL) {					\
+	if (here) {							\
 		replacements;						\
 	}								\
 	rc = s.s_failed ? no_memory(comm) : (start);			\
-	return collective(&s, rc, &r, "MPI_" #name);			\
+	return collective(&s, rc, &r, here, "MPI_" #name);		\
 }
 
 int MPI_Barrier(MPI_Comm comm)

@@ -147,9 +147,9 @@ int uproc_preempt(struct uproc_set *set);
  * Pins each processor to a cpu (on is not 0), or lets all run on all cpus (on
  * is 0): by a native thread before uproc_start(). If not called, two or more
  * processors are pinned, and a single processor is not. USCHED_PIN in the
- * environment of uproc_start(), 0 or 1, overrides both. With 0 a cpu is counted
- * for other native threads of the program, too: processors look for work before
- * they sleep only if there are more cpus than processors.
+ * environment of uproc_start(), 0 or 1, overrides both. If the program asks for
+ * 0, a cpu is counted for its other native threads, too: processors look for
+ * work before they sleep only if there are more cpus than processors.
  *
  * By a thread of the set: its processor may run on all cpus from now on (on is
  * 0), or is pinned again, if the set is. pthread_create(), system() and

@@ -152,10 +152,10 @@ int main(int argc, char **argv)
 	barrier = calloc(1, sizeof *barrier);
 	utime_virtual(1);
 	begun = unow();
-	for (i = 0; i < roots; i++)
-		push(&all[0], hash(i << 32));
 	if (all == NULL || barrier == NULL || rr_init(1, 0) != 0)
 		return 1;
+	for (i = 0; i < roots; i++)
+		push(&all[0], hash(i << 32));
 	*barrier = (struct ubarrier)UBARRIER(ranks);
 	for (i = 0; i < ranks; i++)
 		if (rr_thread_init(work, &all[i]) == NULL ||

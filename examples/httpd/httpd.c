@@ -102,7 +102,7 @@ static void prepare(void)
 	if (getrlimit(RLIMIT_NOFILE, &l) != 0 ||
 	    (long)l.rlim_max < number[CONNS] + RESERVE)
 		die("-c is above the limit of descriptors", -EMFILE);
-	l.rlim_cur = l.rlim_max;
+	l.rlim_cur = l.rlim_max < FDS ? l.rlim_max : FDS;
 	(void)setrlimit(RLIMIT_NOFILE, &l);
 	root = open(text[ROOT], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RESERVE = 64 };			/* descriptors beside connections */
+enum { RESERVE = 64, FDS = 1 << 20 };	/* descriptors: spare; in all */
 
 /* Options; from PORT on, they are numbers. */
 enum { HOST, ROOT, LOG, PORT, LISTENER, PROCS, CONNS, IDLE, TIME, BODY, GRACE,

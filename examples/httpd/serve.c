@@ -44,7 +44,7 @@ struct conn {
 };
 
 /* Which descriptors wait for a request: a cache line for each (atomic). */
-static int idle[1 << 20][16];
+static int idle[FDS][16];
 
 static const char *const reason[STATUSES] = {
 	[200] = "OK", [400] = "Bad Request", [403] = "Forbidden",
@@ -343,7 +343,7 @@ void close_idle(void)
 {
 	int fd;
 
-	for (fd = 0; fd < 2 * number[CONNS] + RESERVE; fd++)
+	for (fd = 0; fd < FDS && fd < 2 * number[CONNS] + RESERVE; fd++)
 		if (__atomic_load_n(idle[fd], __ATOMIC_RELAXED))
 			(void)shutdown(fd, SHUT_RD);
 }

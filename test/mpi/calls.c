@@ -9,7 +9,8 @@
  * on its stack, which moves. It gives way now and then.
  *
  * Data types with gaps leave the gaps alone. Errors reach the thread that
- * called. Waits with a deadline end, and lose no message.
+ * called. Waits with a deadline end, and lose no message. First a thread whose
+ * dispatcher cannot wait makes the calls, which are those of MPI there.
  */
 #include "mpitest.h"
 #include "uscope.h"
@@ -135,23 +136,12 @@ static void probes(struct test *t)
 	free(kept);
 }
 
-/* Several requests at once: buffers on the heap, arrays on the stack. */
-static void waits(struct test *t)
+/* Waits for all of 8 requests, in one of three ways. */
+static void wait_for_all(struct test *t, MPI_Request r[8])
 {
-	int (*buf)[2][N] = malloc(4 * sizeof *buf);
-	MPI_Request r[8];
 	MPI_Status st[8];
-	int index[8], i, done, left, got;
+	int index[8], i, done, left;
 
-	CHECK(buf != NULL);
-	for (i = 0; i < 4; i++) {
-		OK(MPI_Irecv(buf[i][0], N, MPI_INT, t->t_before, 10 + i,
-			     t->t_comm, &r[i]));
-		put(t, buf[i][1], rank, t->t_next);
-	}
-	for (i = 0; i < 4; i++)
-		OK(MPI_Isend(buf[3 - i][1], N, MPI_INT, t->t_next, 13 - i,
-			     t->t_comm, &r[4 + i]));
 	switch (check_random(&t->t_random) % 3) {
 	case 0:
 		OK(MPI_Waitall(8, r, st));
@@ -176,11 +166,27 @@ static void waits(struct test *t)
 	}
 	for (i = 0; i < 8; i++)
 		CHECK(r[i] == MPI_REQUEST_NULL);
+}
+
+/* Several requests at once: buffers on the heap, arrays on the stack. */
+static void waits(struct test *t)
+{
+	int (*buf)[2][N] = malloc(4 * sizeof *buf);
+	MPI_Request r[8];
+	int i;
+
+	CHECK(buf != NULL);
 	for (i = 0; i < 4; i++) {
-		expect(t, buf[i][0], t->t_before, rank);
-		got = buf[i][0][0];
-		CHECK(got == value(t, t->t_before, rank, 0));
+		OK(MPI_Irecv(buf[i][0], N, MPI_INT, t->t_before, 10 + i,
+			     t->t_comm, &r[i]));
+		put(t, buf[i][1], rank, t->t_next);
 	}
+	for (i = 0; i < 4; i++)
+		OK(MPI_Isend(buf[3 - i][1], N, MPI_INT, t->t_next, 13 - i,
+			     t->t_comm, &r[4 + i]));
+	wait_for_all(t, r);
+	for (i = 0; i < 4; i++)
+		expect(t, buf[i][0], t->t_before, rank);
 	free(buf);
 }
 
@@ -360,17 +366,14 @@ static void truncation(struct test *t)
 	CHECK(rc != MPI_SUCCESS);
 }
 
-/* Deadlines: u_mpi_recv() that is given up loses no message. */
-static void deadlines(struct test *t)
+/* Nothing has been sent: each wait ends by its deadline. *r goes on. */
+static void too_early(struct test *t, MPI_Request *r)
 {
-	int out[N], in[N], rc, tries = 0;
+	MPI_Request two[2] = { *r, MPI_REQUEST_NULL };
+	int in[N], done, index[2];
 	MPI_Message m;
 	MPI_Status st;
-	MPI_Request r[2];
-	int done, index[2];
-	int *kept = malloc(2 * sizeof out);
 
-	CHECK(kept != NULL);
 	CHECK(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
 			 UNOW) == -EAGAIN);
 	CHECK(u_mpi_recv(in, N, MPI_INT, t->t_before, 8, t->t_comm, &st,
@@ -379,14 +382,26 @@ static void deadlines(struct test *t)
 			 -1) == -EINVAL);
 	CHECK(u_mpi_mprobe(t->t_before, 8, t->t_comm, &m, &st, UNOW) ==
 	      -EAGAIN);
-	OK(MPI_Irecv(kept + N, N, MPI_INT, t->t_before, 9, t->t_comm, &r[0]));
-	CHECK(u_mpi_wait(&r[0], &st, uafter(UTIME_MS)) == -ETIMEDOUT);
-	r[1] = MPI_REQUEST_NULL;
-	CHECK(u_mpi_waitall(2, r, MPI_STATUSES_IGNORE, uafter(UTIME_MS)) ==
+	CHECK(u_mpi_wait(r, &st, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(u_mpi_waitall(2, two, MPI_STATUSES_IGNORE, uafter(UTIME_MS)) ==
 	      -ETIMEDOUT);
-	CHECK(u_mpi_waitsome(2, r, &done, index, MPI_STATUSES_IGNORE,
+	CHECK(u_mpi_waitsome(2, two, &done, index, MPI_STATUSES_IGNORE,
 			     uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(r[0] != MPI_REQUEST_NULL);
+	CHECK(*r != MPI_REQUEST_NULL && two[0] == *r);
+}
+
+/* Deadlines: u_mpi_recv() that is given up loses no message. */
+static void deadlines(struct test *t)
+{
+	int out[N], in[N], rc, tries = 0;
+	MPI_Message m;
+	MPI_Status st;
+	MPI_Request r;
+	int *kept = malloc(sizeof out);
+
+	CHECK(kept != NULL);
+	OK(MPI_Irecv(kept, N, MPI_INT, t->t_before, 9, t->t_comm, &r));
+	too_early(t, &r);
 	OK(MPI_Barrier(t->t_comm));
 	put(t, out, rank, t->t_next);
 	rest(t);
@@ -398,8 +413,8 @@ static void deadlines(struct test *t)
 	CHECK(rc == 0 && st.MPI_SOURCE == t->t_before);
 	expect(t, in, t->t_before, rank);
 	OK(MPI_Send(out, N, MPI_INT, t->t_next, 9, t->t_comm));
-	OK(u_mpi_wait(&r[0], &st, UNEVER));
-	expect(t, kept + N, t->t_before, rank);
+	OK(u_mpi_wait(&r, &st, UNEVER));
+	expect(t, kept, t->t_before, rank);
 	OK(MPI_Send(out, N, MPI_INT, t->t_next, 8, t->t_comm));
 	OK(u_mpi_mprobe(t->t_before, 8, t->t_comm, &m, &st, UNEVER));
 	OK(MPI_Mrecv(in, N, MPI_INT, &m, MPI_STATUS_IGNORE));
@@ -451,15 +466,61 @@ static void (*const part[])(struct test *) = {
 	bcast, gathers, gathers_v, alltoalls, truncation, deadlines, canceled
 };
 
-static void member(void *arg)
+static void test_init(struct test *t, int nr)
 {
-	struct test t = { .t_nr = (int)(intptr_t)arg };
+	t->t_nr     = nr;
+	t->t_random = check_hash(check_seed, (unsigned)nr);
+	t->t_comm   = comms[nr];
+	t->t_next   = (rank + 1) % ranks;
+	t->t_before = (rank + ranks - 1) % ranks;
+}
+
+/* A thread whose dispatcher has no s_wait, and that never blocks. */
+static struct ustack stiff;
+
+static void makes_all_calls(void *arg)
+{
+	struct test t;
 	int i;
 
-	t.t_random = check_hash(check_seed, (unsigned)t.t_nr);
-	t.t_comm   = comms[t.t_nr];
-	t.t_next   = (rank + 1) % ranks;
-	t.t_before = (rank + ranks - 1) % ranks;
+	(void)arg;
+	test_init(&t, 0);
+	for (i = 0; part[i] != deadlines; i++)
+		part[i](&t);
+}
+
+static struct ustack *next_stiff(struct usched *s)
+{
+	static int begun;
+
+	return (void)s, begun++ == 0 ? &stiff : NULL;
+}
+
+static void *alloc(struct usched *s, int size)
+{
+	return (void)s, malloc(size);
+}
+
+static void release(struct usched *s, void *buf, int size)
+{
+	(void)s, (void)size, free(buf);
+}
+
+static void cannot_wait(void)
+{
+	struct usched s = { .s_next = next_stiff, .s_alloc = alloc,
+			    .s_free = release };
+
+	ustack_init(&stiff, &s, makes_all_calls, NULL, NULL, 0);
+	usched_run(&s);
+}
+
+static void member(void *arg)
+{
+	struct test t;
+	int i;
+
+	test_init(&t, (int)(intptr_t)arg);
 	for (i = 0; i < rounds * COUNT(part); i++) {
 		int nr = (int)(check_random(&t.t_random) % COUNT(part));
 
@@ -486,6 +547,7 @@ int main(int argc, char **argv)
 	CHECK(comms != NULL);
 	for (i = 0; i < threads; i++)
 		OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+	cannot_wait();
 	begin(procs, 0);
 	for (i = 0; i < threads; i++)
 		make(i, member, (void *)(intptr_t)i);

@@ -34,7 +34,6 @@
 #include "../http.h"
 #include "client.h"
 
-
 struct client client;
 
 enum { PIDS = 8, ROOM = 1 << 16, SPARE_FILES = 50, DEPTH = 64, REQUEST = 256,

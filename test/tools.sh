@@ -98,7 +98,7 @@ senseless() { # tool, compiler and options, test
 		echo "measures memory, which is kept for a while when freed" ;;
 	address:*return=1:u_lane|address:*return=1:u_order|address:*return=1:u_hard)
 		echo "looks for its stack where its arrays are" ;;
-	address:clang*:s_fail*|address:clang*:s_nomem*)
+	address:clang*:s_fail*|address:clang*:s_nomem*|thread:clang*:t_engine_fail)
 		echo "counts calls, and so those of a runtime linked in" ;;
 	address:*return=1:s_million*|address:*return=1:u_many)
 		echo "a million fake stacks" ;;

@@ -150,7 +150,7 @@ struct engine {
 
 HIDDEN extern struct engine engine_all;
 
-/* Returns the number of the caller's cpu, or -1. */
+/* Returns the cpu of the caller, or -1. */
 static inline int engine_cpu(void)
 {
 #if defined(__linux__)

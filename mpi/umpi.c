@@ -66,9 +66,9 @@
  *
  * PMPI_Test() of a request that is not complete makes progress: MPI takes
  * messages for other threads, too. Their receives may not be posted, because
- * these threads have not run since their last message. Such a message joins a
- * list of unexpected ones, which each new receive then searches. With 1,000
- * threads this took three quarters of the time under Open MPI. So if CROWD
+ * these threads have not run since their last message. Such a message joins the
+ * unexpected messages, which each new receive then searches. With 1,000 threads
+ * this took three quarters of the time under Open MPI. So if CROWD
  * threads wait, a receive that has just begun is not tested by its thread. Then
  * progress is made between messages only, by a processor that has run all
  * threads, or that looks. With 1,000 threads the rate is twice as high under Open

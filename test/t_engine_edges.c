@@ -538,7 +538,7 @@ static void finds(int policy)
 
 /*
  * Two runners park while two tasks wait for a third, which a helper runs. Then
- * the runners are too many, and a later task needs one that is left.
+ * the runners are too many, and a later task needs a runner that is left.
  */
 static engine_id lent, lender[2];
 static struct usem last[2];

@@ -23,7 +23,7 @@ enum {
 	LINGER = 2			/* seconds */
 };
 
-/* Of openat2(2). */
+/* Flags for openat2(2). */
 enum { NO_LINKS = 4, BENEATH = 8 };
 
 /* For answer(): read more; answer the rest; the request is too late. */

@@ -39,7 +39,8 @@ export LC_ALL=C
 # so that one ring runs while the others wait, cold, where all threads take turns,
 # mixed, or empty, if the program makes empty threads only; the part of the
 # messages that it sends, 1 for all, 10 for a tenth; the package that brings the
-# compiler if the program is missing; the program, its D and its P. P is the number of processors, which each column without 1T in its
+# compiler if the program is missing; the program, its D and its P. P is the
+# number of processors, which each column without 1T in its
 # name uses (but RUST and those of Python, which have one native thread). FP is a
 # build with -DUSCHED_SHARE_FP. The names up to UL are the article's.
 columns='
@@ -76,6 +77,8 @@ ASYNCIO	empty	100	python3	bench/peers/python/empty-asyncio	0	1
 UVLOOP	empty	100	python3-uvloop bench/peers/python/empty-uvloop	0	1
 GEVENT	empty	100	python3-gevent bench/peers/python/empty-gevent	0	1
 '
+# Those that README.md and the slide show (bench/results/readme.py).
+shown='UL1T UW1T C++H1T STACKH1T U1T C++1T STACK1T BOOST1T RUST GO1T POSIX'
 # Those that have lines of turns, and, if cold, of steady; and those of wrap.
 in_turn='C++1T C++H1T STACK1T STACKH1T U U1T U1TFP U1TOLD UL UL1T UL1TFP UL1TOLD
 	UW UW1T'
@@ -83,16 +86,20 @@ wrapped='U1T U1TFP U1TOLD UL1T UL1TFP UL1TOLD UW1T'
 
 usage() {
 	cat <<EOF
-usage: bench.sh [--full | --short | --targets] [--runs K] [--only COLUMN,...]
-                [--hot | --cold] [--limit S] [--against FOLDER]
+usage: bench.sh [--wide | --full | --short | --targets] [--runs K] [--plan]
+                [--only COLUMN,...] [--hot | --cold] [--limit S]
+                [--against FOLDER]
        bench.sh --machine
-  (none)    up to 200000 threads, 3 runs, two minutes or a little more
+  (none)    what README.md shows: rings of two of few columns, 3 runs, a minute
+            and a half; fewer runs if that takes too long
+  --wide    all columns up to 200000 threads, 3 runs, four minutes
   --full    R from 2 to 1000000 and M as in the article, 3 runs, and --targets
             besides: an hour
   --short   a few small R, 1 run, some seconds: do the programs work?
   --targets only what targets.py reads, of few columns, 9 runs, a quarter of an
             hour
   --runs K  measure K times (what takes long, once)
+  --plan    the lines with 1 in each cell that would be measured; runs nothing
   --against columns OLD, of the programs in this folder
   --machine prints a name of this machine, for a file, and ends
   --only    these columns, of
@@ -108,15 +115,25 @@ EOF
 # that sends a part has a part of this M, but FEWEST if M allows. CROWD empty
 # threads are made, and each of MANY are blocked at once. There are rings up to
 # MOST threads in all. Those of more than LARGE are measured in the first run
-# only, what is no ring in the first ONCE runs. The lines of TURNS, each a kind
+# only, what is no ring in the first ONCE runs. No run begins that would end
+# later than WITHIN seconds. The lines of TURNS, each a kind
 # and its numbers, are measured TURNING times. Where these are more than HUGE
 # threads, they are measured in the first ONCE runs, too.
-quick() {
+wide() {
+	within=''
 	sizes='2 8 100 1000 10000 100000'
+	rings='2 8'
 	runs=3 least=10 fewest=20 messages=10000000
 	most=200000 large=10000 crowd=500000 many=100000 once=1
 	turning=3 turns=$(wraps 2000000) huge=1000000
 	further='blocks empty blocked' focus=''
+}
+
+usual() {
+	wide
+	rings=2 sizes='2 10000 100000' large=$most once=$runs
+	messages=40000000
+	turning=0 turns='' further=blocked focus=$shown within=110
 }
 
 full() {
@@ -128,7 +145,7 @@ full() {
 }
 
 short() {
-	quick
+	wide
 	sizes='2 100 1000'
 	runs=1 fewest=10 messages=20000 crowd=1000 many=1000
 	turning=1
@@ -140,7 +157,7 @@ short() {
 
 # M is such that a slow column runs for some tenths of a second.
 targets() {
-	quick
+	wide
 	sizes='' many='100000 1000000' once=3 further=blocked focus=$in_turn
 	turning=9
 	turns="$(wraps 10000000)
@@ -168,12 +185,13 @@ wraps() {
 blocks_r=100 blocks_m=1000
 
 main() {
-	quick
-	only='' heat='' repeat='' limit=300 against=''
+	usual
+	only='' heat='' repeat='' limit=300 against='' dry=''
 	procs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) || procs=1
 	options "$@"
 	runs=${repeat:-$runs}
-	turning=${repeat:-$turning}
+	if [ "$repeat" ]; then within=''; fi
+	if [ "$turns" ]; then turning=${repeat:-$turning}; fi
 	only=${only:-$focus}
 	dir=$(dirname "$0")
 	bin=${BENCH_DIR:-$dir}
@@ -184,11 +202,17 @@ main() {
 	if [ -t 2 ] && [ "${TERM:-dumb}" != dumb ]; then terminal=yes; fi
 	prepare
 	about "$@"
-	absent
+	[ "$dry" ] || absent
 	total=0 done=0 filled=0 empty=0 titled=''
 	each_run weigh
 	start=$(date +%s)
+	busy_before=$(busy)
+	if [ "$dry" ]; then
+		each_run line 2>/dev/null
+		return
+	fi
 	each_run line
+	quiet
 	finish
 }
 
@@ -196,17 +220,26 @@ each_run() {
 	run=0
 	last=$((runs > turning ? runs : turning))
 	while [ $((run += 1)) -le $last ]; do
+		began_run=$(date +%s)
 		plan "$1"
+		[ "$1" = line ] && [ "$run" -lt $last ] && [ "$within" ] || continue
+		now=$(date +%s)
+		[ $((2 * now - began_run - start)) -le "$within" ] || {
+			say "no time for run $((run + 1)) of $last"
+			break
+		}
 	done
 }
 
 options() {
 	while [ $# -gt 0 ]; do
 		case $1 in
+		--wide)		wide;;
 		--full)		full;;
 		--short)	short;;
 		--targets)	targets;;
 		--machine)	machine; exit 0;;
+		--plan)		dry=yes;;
 		--against)	[ -d "${2:-}" ] || bad '--against needs a folder'
 				against=$2; shift;;
 		--hot | --cold)	heat=${1#--};;
@@ -278,7 +311,7 @@ plan() {
 }
 
 plan_rings() {
-	for n in 2 8; do
+	for n in $rings; do
 		for r in $sizes; do
 			nr=$((n * r))
 			[ $nr -le $most ] || continue
@@ -431,6 +464,10 @@ cell() {
 	[ $kind != empty ] || [ "$d" = 0 ] || return 0
 	if [ $kind = wrap ]; then program=$(wrapper "$program"); fi
 	path=$(path "$program")
+	if [ "$dry" ]; then
+		value=1
+		return
+	fi
 	if [ ! -x "$path" ]; then
 		empty=$((empty + 1))
 		return
@@ -559,7 +596,8 @@ reason() {
 absent() {
 	while read -r name _ _ package program _; do
 		missing "$program"
-		among "$name" "$wrapped" && missing "$(wrapper "$program")"
+		[ "$turns" ] && among "$name" "$wrapped" &&
+			missing "$(wrapper "$program")"
 	done <<EOF
 $columns
 EOF
@@ -570,7 +608,7 @@ missing() {
 	case $1 in
 	bench/peers/*) target='make peers';;
 	against/*) target='make against AGAINST=TREE';;
-	*.fp | *wrap) target='make bench';;
+	*.fp | *wrap) target='make timed';;
 	*)	 target='make';;
 	esac
 	say "$name: $1 is missing: $target (package $package)"
@@ -611,6 +649,30 @@ room() {
 
 wipe() {
 	if [ "$terminal" ]; then printf '\r\033[K' >&2; fi
+}
+
+# Ticks of programs and the kernel, and of other virtual machines. Interrupts are
+# left out, since the kernel may charge them to no program.
+busy() {
+	awk '/^cpu / { print $2 + $3 + $4 + $9 }' /proc/stat \
+		2>/dev/null
+}
+
+# Says how many processors other programs used on average, if the kernel tells:
+# what was busy less the time of our children, which times prints last.
+quiet() {
+	seconds=$(($(date +%s) - start))
+	[ "$busy_before" ] && [ $seconds -gt 0 ] || return 0
+	times >"$tmp/times"
+	others=$(tail -n 1 "$tmp/times" | tr ms '  ' | awk -v procs="$procs" \
+		-v ticks=$(($(busy) - busy_before)) -v seconds=$seconds \
+		-v hertz="$(getconf CLK_TCK)" '{
+		used = ticks / hertz - ($1 + $3) * 60 - $2 - $4
+		printf "%.2f of %d processors", (used > 0) * used / seconds, procs
+	}')
+	echo "# others: $others"
+	[ "$(awk "BEGIN { print (${others%% *} > $procs * 0.05) }")" = 1 ] || return 0
+	say "other programs used $others: these figures are not to be trusted"
 }
 
 finish() {

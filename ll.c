@@ -54,13 +54,14 @@ static void soon(struct uproc *p, struct uproc_thread *t)
 }
 
 /* A thread made by another stays with it, as in a group. */
-static int make_here(struct uproc *p, void (*f)(void *), void *arg)
+static int make_here(struct uproc *p, void (*f)(void *), void *arg, int flags)
 {
-	return uproc_make(p, f, arg, 0) != NULL ? 0 : -errno;
+	return uproc_make(p, f, arg, flags) != NULL ? 0 : -errno;
 }
 
 static const struct uproc_ops ops = {
-	.op_next = next, .op_soon = soon, .op_move.mv_make = make_here
+	.op_next = next, .op_soon = soon, .op_move.mv_make = make_here,
+	.op_name = "ll_"
 };
 
 #define SCHED(name)	ll_##name

@@ -40,7 +40,7 @@ static struct ustack *next(struct usched *s)
 	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 
-static const struct uproc_ops ops = { .op_next = next };
+static const struct uproc_ops ops = { .op_next = next, .op_name = "rr_" };
 
 #define SCHED(name)	rr_##name
 #define THREAD		struct rr_thread

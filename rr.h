@@ -55,14 +55,15 @@ struct rr_thread {
 };
 
 /*
- * Makes the scheduler with proc_nr processors, 1 to UPROC_MOST (4096). The hint
- * thread_nr says how many threads there will be, about; 0: no hint. With a
- * hint, threads that are made one after another before rr_start() share a
- * processor, in chunks: see rr_thread_init(). Each processor is a native
- * thread, and two or more are pinned to cpus: see rr_pinning(). 0, -EINVAL,
+ * Makes the scheduler with proc_nr processors, up to UPROC_MOST (4096); 0: as
+ * many as the caller may use cpus. The hint thread_nr says how many threads
+ * there will be, about; 0: no hint. With a hint, threads that are made one
+ * after another before rr_start() share a processor, in chunks: see
+ * rr_thread_init(). Each processor is a native thread, and two or more are
+ * pinned to cpus: see rr_pinning(). 0, -EINVAL,
  * -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler of rr.
  */
-int rr_init(int proc_nr, int thread_nr);
+USCHED_MUST int rr_init(int proc_nr, int thread_nr);
 
 /*
  * Sets how many bytes of stack each thread can use, at least 16 KiB; 256 KiB if
@@ -87,6 +88,26 @@ struct usched *rr_sched(int proc);
 int rr_preempt(void);
 
 /*
+ * Gives threads that are made from now on private stacks (on is not 0), or lets
+ * them share lanes (on is 0), as they do if this is not called. A private stack
+ * is never moved, so while a thread waits others may use what lies there, as
+ * with pthreads. Such a thread takes 4 KiB of memory at least, 0.7 KB of page
+ * tables, and some 330 KB of addresses.
+ *
+ * There are 64 private stacks for each lane, 16,384 for a processor with 256
+ * lanes. Before Linux 6.13, and in the hard mode, guards allow 4,095 in a
+ * process (of vm.max_map_count, one part in 8, for two each). Then, and if there are
+ * no lanes (portable builds, Valgrind), makers fail with EAGAIN; if no more can
+ * be mapped, with ENOMEM. For threads made before rr_start(), that may say so
+ * instead. No thread ever shares a lane against its maker's wish.
+ *
+ * USCHED_STACKS in the environment of rr_init() overrides the program: private,
+ * shared. With any other word rr_init() writes a line, and returns -EINVAL.
+ * Any thread, any native thread; after rr_init(). 0, -EINVAL; -ECHILD.
+ */
+int rr_private(int on);
+
+/*
  * Pins each processor to a cpu, in turn (on is not 0), or lets all run on all
  * cpus (on is 0). Optional, between rr_init() and rr_start(). If not called,
  * two or more processors are pinned, and a single processor is not. USCHED_PIN
@@ -108,18 +129,19 @@ int rr_pinning(int on);
 
 /*
  * Starts the processors, so threads begin to run. 0; -EAGAIN: the system
- * refuses native threads; -ENOMEM: no memory, or no mappings for lanes. After
+ * refuses native threads, or there are too few private stacks (rr_private());
+ * -ENOMEM: no memory, or no mappings for lanes. After
  * an error no thread runs, and rr_start() may be called again. Up to 1,000
  * processors have been tried.
  */
-int rr_start(void);
+USCHED_MUST int rr_start(void);
 
 /*
  * Waits for the end of all threads, and frees everything. Native threads only;
  * not by a function that a thread has given to ucall(). -EDEADLK: the threads
  * that were left could never be woken, and were dropped; rr_stuck() says how
- * many. A native thread that may still wake some must hold the scheduler: see
- * rr_hold(). 0, -EINVAL.
+ * many. A native thread, or a thread of another scheduler, that may still wake
+ * some must hold the scheduler: see rr_hold(). 0, -EINVAL.
  */
 int rr_fini(void);
 
@@ -129,7 +151,7 @@ long rr_stuck(void);
 /*
  * Makes a thread that runs f(arg). Any thread; any native thread between
  * rr_init() and rr_fini(). The thread is freed when it ends, so a waker must
- * know that it has not ended. NULL: ENOMEM, EINVAL.
+ * know that it has not ended. NULL: ENOMEM, EINVAL; EAGAIN: see rr_private().
  *
  * Without a hint, and after rr_start(), each processor gets one thread in turn.
  * Before rr_start(), with a hint, a processor gets a chunk of threads that are
@@ -138,14 +160,15 @@ long rr_stuck(void);
  * of the hint. Then it begins again. So give a hint if neighbours wake each
  * other, and 0 if each thread works alone.
  */
-struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
+USCHED_MUST struct rr_thread *rr_thread_init(void (*f)(void *), void *arg);
 
 /* Makes a thread as rr_thread_init(), on processor proc modulo proc_nr. */
-struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
+USCHED_MUST struct rr_thread *rr_thread_on(int proc, void (*f)(void *), void *arg);
 
 /*
  * Makes a thread of rr on the processor of the caller, a thread of rr whose
- * dispatcher is d. For uscope_go_by(), and sv_make (userve.h). 0, -ENOMEM.
+ * dispatcher is d. For uscope_go_by(), and sv_make (userve.h). 0, -ENOMEM,
+ * -EAGAIN: see rr_private().
  */
 int rr_make_here(struct usched *d, void (*f)(void *), void *arg);
 
@@ -153,7 +176,7 @@ int rr_make_here(struct usched *d, void (*f)(void *), void *arg);
  * Makes a thread as rr_thread_init(), which lives until rr_join() frees it. It
  * may be woken until it is joined; after its end a wake changes nothing.
  */
-struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
+USCHED_MUST struct rr_thread *rr_thread_joinable(void (*f)(void *), void *arg);
 
 /*
  * Waits until t, a joinable thread, has ended, and frees it. Threads of rr,
@@ -169,17 +192,19 @@ int rr_join(struct rr_thread *t);
  * are no processor, and know that the scheduler does not end meanwhile. As
  * rr_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t can be joined again.
  */
-int rr_join_until(struct rr_thread *t, utime_ns until);
+USCHED_MUST int rr_join_until(struct rr_thread *t, utime_ns until);
 
 /*
  * Holds the scheduler: rr_fini() does not return before the release, even if
  * all threads wait. For native threads that wake or make threads, and for
- * programs whose signal handlers wake threads. Call it before rr_start(),
- * within another hold, or as a thread of rr.
+ * programs whose signal handlers wake threads. Also for threads of another
+ * scheduler that wake threads of rr, by whatever call: a lock, a channel. Call
+ * it before rr_start(), within another hold, or as a thread of rr. 2^30 holds
+ * may be left; the next ends the program in usched_fail().
  */
 void rr_hold(void);
 
-/* Ends a hold. */
+/* Ends an rr_hold(). Any thread or native thread. */
 void rr_release(void);
 
 /* Puts the caller at the end of the queue. 0; -ENOMEM: it goes on at once. */
@@ -195,6 +220,7 @@ void rr_post(struct rr_thread *t);
 void rr_done(void);
 
 /* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
+
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(RR_INLINE)
 int  rr_wait(void);
 void rr_wake(struct rr_thread *t);

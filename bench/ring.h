@@ -20,6 +20,7 @@
  */
 
 #include "bench.h"
+#include <stdbool.h>
 
 typedef struct SCHED(thread) ring_thread;
 

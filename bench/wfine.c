@@ -28,6 +28,7 @@
 
 #include "ws.h"
 #include "bench.h"
+#include <stdbool.h>
 
 #define PRIME	2147483647L
 

@@ -27,6 +27,7 @@
 
 #include "bench.h"
 #include "wheel.h"
+#include <stdbool.h>
 
 #define SHIFT	16
 #define SECOND	1000000000ull

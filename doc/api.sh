@@ -1,29 +1,44 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# api.sh: prints doc/api.md, a line for each function of the installed headers,
-# with the first sentence of the comment above it. After a change of a header:
+# api.sh: prints doc/api.md, a row for each function of the installed headers.
+# After a change of a header:
 #
 #	sh doc/api.sh >doc/api.md
 #
+# A row is the first sentence of the prototype's own comment, which stands
+# directly above the prototype, above the inline function itself, or above the
+# struct of the same name. A comment
+# above several prototypes belongs to the first, and to the others only where a
+# sentence begins with their name: "x() returns ...".
+#
+# The document has a part for programs and a part for schedulers and modules.
+# Rows are of the second part if the header is in the list below, the comment
+# begins with "For modules" or "For schedulers", or the heading before it
+# (a comment that begins with a line in capitals) begins with FOR.
+#
 # Functions whose comment begins with "Not API" are left out. Instead, --check
-# prints the functions that have no comment, --not those that are left out,
-# --headers the headers. HEADERS in environ: other headers.
+# prints the functions that have no comment of their own, --not those that are
+# left out, --headers the headers, --installed all that are installed. HEADERS in
+# environ: other headers.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
-# What programs use comes first. Other headers are parts of these.
-first='usched.h rr.h ll.h ws.h uwait.h usync.h ucall.h'
-parts='wheel.h umem.h uproc_api.h inbox.h mail.h fence.h deque.h kept.h stop.h worth.h'
+# What programs use comes first, as all.h has it. Other headers are parts of these.
+first="usched.h $(sed -n 's/^#include "\(.*\)"/\1/p' include/usched/all.h)"
+parts='all.h wheel.h umem.h uproc_api.h inbox.h mail.h fence.h stop.h'
 
-# The Makefile says which headers it installs.
+# All functions of these are for schedulers and modules.
+schedulers='uhard.h sched.h inplace.h uproc.h uproc_set.h wakes.h'
+
+# All of include/ is installed.
 installed() {
-	sed -n '/^HEADERS *:*=/,/[^\\]$/{s/^HEADERS *:*=//;s/\\$//;p;}' Makefile
+	(cd include/usched && ls *.h && cd private && ls *.h)
 }
 
 headers() {
 	for header in $first $(installed); do
-		case " $parts $seen " in
+		case " $(echo $parts) $seen " in
 		*" $header "*)	continue ;;
 		esac
 		seen="$seen $header"
@@ -34,51 +49,55 @@ headers() {
 cat_headers() {
 	for header in ${HEADERS:-$(headers)}; do
 		echo "@@ ${header##*/}"
-		cat "$header"
+		case $header in	# usched.h with its parts
+		usched.h)	awk -v file="$header" -f core/single.awk ;;
+		*)		cat "$header" ;;
+		esac
 	done
 }
 
-if [ "$1" = --headers ]; then
-	headers
-	exit
-fi
+case $1 in
+--headers)	headers; exit ;;
+--installed)	installed; exit ;;
+esac
 [ $# -ne 0 ] || cat <<'END'
 # All functions
 
-<!-- Made by doc/api.sh from the headers. To change a line, change the comment. -->
+<!-- Made by doc/api.sh from the headers. To change a row, change the comment. -->
 
-A line for each function that a program may call. The comment in the header also
-names the permitted callers, the results and the errors.
+A row for each function: first those for [programs](#for-programs), then those
+for [schedulers and modules](#for-schedulers-and-modules). The comment in the
+header also names the permitted callers, the results and the errors.
 END
 
-cat_headers | awk -v mode="${1:-print}" '
+cat_headers | awk -v mode="${1:-print}" -v schedulers=" $schedulers " '
 # A header begins.
 $1 == "@@" {
 	header = $2
-	state = depth = 0
+	depth = for_schedulers = 0
 	text = comment = code = ""
 	next
 }
 
-# Comments. text is the comment that is being read, comment the last complete
-# comment that stands for itself.
+# Comments. text is the comment that is being read, comment the comment that
+# the next statement has above it.
 !in_comment && /^[ \t]*\/\*/ {
 	in_comment = 1
 	text = ""
-	keep = code == "" && depth == 0
+	stands = code == "" && depth == 0
 }
 in_comment {
 	line = $0
 	in_comment = sub(/[ \t]*\*\/.*/, "", line) == 0
 	sub(/^[ \t]*\/?\*+[ \t]?/, "", line)
 	text = text (line == "" ? "\n" : line " ")
-	if (!in_comment && keep)
+	if (!in_comment && stands)
 		comment_is(text)
 	next
 }
 
-# Lines of the preprocessor belong to no function. What a macro is told of has
-# been told.
+# Lines of the preprocessor belong to no function, but a macro takes the comment
+# above it.
 in_define || /^[ \t]*#/ {
 	if ($0 ~ /^#[ \t]*define/)
 		comment = ""
@@ -87,9 +106,9 @@ in_define || /^[ \t]*#/ {
 }
 /^extern "C" \{/ || /^}$/ && depth == 0	{ next }
 
-# A blank line after a function ends what a comment is about.
+# A blank line ends what a comment is about.
 /^[ \t]*$/ {
-	if (code == "" && depth == 0 && used)
+	if (code == "" && depth == 0)
 		comment = ""
 	next
 }
@@ -106,20 +125,23 @@ in_define || /^[ \t]*#/ {
 	}
 }
 
-function comment_is(text,	i, nr, part, name, told_first) {
-	delete inner
+# A heading says for whom the next functions are.
+function comment_is(text) {
 	sub(/^\n*/, "", text)
+	if (text ~ /^[A-Z]+ [A-Z ]*[A-Z]([^A-Za-z]|$)/) {
+		for_schedulers = text ~ /^FOR /
+		sub(/^[A-Z -]+\n*/, "", text)
+	}
 	comment = text
-	used = 0
+}
+
+# In a comment above functions, sentences that begin with a name are its own.
+function named(text,	i, nr, part, name) {
 	nr = split(text, part, /[.] +|[.]?\n+/)
 	for (i = 1; i <= nr; i++) {
 		name = part[i]
-		if (!sub(/\(\) .*/, "", name) || name !~ /^[a-z_0-9]+$/)
-			continue
-		inner[name] = part[i] "."
-		if (i == 1)
-			told_first = 1
-		if (told_first && !((header, name) in told))
+		if (sub(/\(\) .*/, "", name) && name ~ /^[a-z_0-9]+$/ &&
+		    !((header, name) in told))
 			told[header, name] = part[i] "."
 	}
 }
@@ -130,9 +152,17 @@ function statement(code,	name) {
 	sub(/\{.*/, "", code)
 	sub(/;.*/, "", code)
 	gsub(/^ | $/, "", code)
-	if (code ~ /^(struct|enum|union) [a-z_]*$/ || code ~ /[=]/ ||
-	    code ~ /^__asm__|^extern |^typedef/ || code !~ /\(/)
-		return
+	name = code
+	if (sub(/^struct /, "", name) && name ~ /^[a-z0-9_]+$/)
+		above_struct[header, name] = comment
+	else if (code !~ /^(enum|union) [a-z0-9_]*$/ && code !~ /[=]/ &&
+		 code !~ /^__asm__|^extern |^typedef/ && code ~ /\(/)
+		prototype(code)
+	if (comment !~ /^Not API/)
+		comment = ""
+}
+
+function prototype(code,	name) {
 	gsub(/(static|__inline__|inline|[A-Z][A-Z_]*) /, "", code)
 	if (match(code, /^[^(]* \(/))
 		code = substr(code, 1, RLENGTH - 2) substr(code, RLENGTH)
@@ -143,9 +173,7 @@ function statement(code,	name) {
 		found(name, code)
 }
 
-function found(name, code,	first) {
-	first = !used
-	used = 1
+function found(name, code,	own) {
 	if (comment ~ /^Not API/) {
 		if (mode == "--not")
 			print name
@@ -154,24 +182,25 @@ function found(name, code,	first) {
 	}
 	if (name in hidden)
 		return
-	if (!(name in line_of)) {
-		line_of[name] = ++n
+	if (!(name in row_of)) {
+		row_of[name] = ++n
 		name_at[n] = name
 		header_at[n] = header
 		code_at[n] = code
 	}
-	if ((header, name) in told)
-		sentence[name] = summary(told[header, name])
-	else if (comment != "" && !first && name in inner)
-		sentence[name] = summary(inner[name])
-	else if (comment != "")
-		sentence[name] = summary(comment)
-}
-
-# A function of ll or ws without a comment does what that of rr does.
-function other(name,	rr) {
-	rr = "rr" substr(name, 3)
-	return name ~ /^(ll|ws)_/ && rr in line_of ? "As " rr "()." : ""
+	named(comment)
+	if (comment != "")
+		own = comment
+	else if ((header, name) in told)
+		own = told[header, name]
+	else
+		own = above_struct[header, name]
+	if (own != "") {
+		sentence[name] = summary(own)
+		scheduler_row[name] = for_schedulers ||
+			index(schedulers, " " header " ") != 0 ||
+			own ~ /^For [a-z ]*(modules|schedulers)/
+	}
 }
 
 # The first sentence, in a line.
@@ -185,19 +214,25 @@ function summary(text) {
 	return text
 }
 
-END {
+function section(title, schedulers,	i, last) {
+	printf "\n## %s\n", title
 	for (i = 1; i <= n; i++) {
-		name = name_at[i]
-		if (sentence[name] == "")
-			sentence[name] = other(name)
-		if (mode == "--check" && sentence[name] == "")
-			print header_at[i] ": " name
-		if (mode != "print")
+		if (scheduler_row[name_at[i]] != schedulers)
 			continue
 		if (header_at[i] != last)
-			printf "\n## %s\n\n| function | what it does |\n|---|---|\n",
+			printf "\n### %s\n\n| function | what it does |\n|---|---|\n",
 				header_at[i]
 		last = header_at[i]
-		print "| `" code_at[i] "` | " sentence[name] " |"
+		print "| `" code_at[i] "` | " sentence[name_at[i]] " |"
+	}
+}
+
+END {
+	for (i = 1; i <= n; i++)
+		if (mode == "--check" && sentence[name_at[i]] == "")
+			print header_at[i] ": " name_at[i]
+	if (mode == "print") {
+		section("For programs", 0)
+		section("For schedulers and modules", 1)
 	}
 }'

@@ -17,13 +17,24 @@ trap 'exit 1' HUP INT TERM
 here=$PWD
 
 files() {
-	git ls-files 2>/dev/null | grep . || find . -type f | sed 's,^\./,,'
+	git ls-files -s 2>/dev/null | sed -n 's/^100[^	]*	//p' | grep . ||
+		find . -type f | sed 's,^\./,,'
 }
 
-# The sources of the library: C files at the top and in three folders.
+# The sources of the library: C files at the top and in its folders.
 library() {
-	grep -E '^((proc|steal|extra)/)?[^/]*\.[ch]$' "$dir/files" |
-		grep -v '^[rlw]main\.c$'
+	grep -E '^((core|core/machine|wait|io|proc|steal|extra|engine|wrap|mpi)/)?[^/]*\.[ch]$' \
+		"$dir/files" | grep -v '^[rlw]main\.c$'
+}
+
+# The dispatcher: its two files, and their parts.
+core() {
+	grep -E '^(usched\.[ch]$|core/.*\.h$)' "$dir/files"
+}
+
+# Prints the number of lines of all files in a folder.
+all_lines() { # folder
+	grep "^$1/" "$dir/files" | tr '\n' '\0' | xargs -0 -r cat | wc -l
 }
 
 # Prints each line as code, comment or both, with the text of the comment.
@@ -130,20 +141,28 @@ documents() {
 
 tree() {
 	files >"$dir/files"
-	core='usched.c usched.h'
-	ws=$(grep -E '(^|/)ws\.[ch]$' "$dir/files")
+	ws=$(grep -E -e '(^|/)ws\.[ch]$' \
+		-e '^steal/(ws_inside|worker|homes|runnable|messages|theft|search|choose)\.h$' \
+		"$dir/files")
 	echo "entries at the top|$(sed 's,/.*,,' "$dir/files" | sort -u | wc -l)"
-	echo "usched.[ch]: lines of code, of comment|$(lines $core)"
-	echo "ws.[ch]: lines of code, of comment|$(lines $ws)"
-	echo "functions of usched.[ch]: median, p90, max, over 35|$(functions $core)"
-	echo "functions of ws.[ch]|$(functions $ws)"
+	echo "usched.c: lines|$(wc -l <usched.c)"
+	echo "usched.c: lines of code, of comment|$(lines usched.c)"
+	echo "usched.h: lines|$(wc -l <usched.h)"
+	echo "usched.[ch], core/: lines of code, of comment|$(lines $(core))"
+	echo "ws.[ch] and parts: lines of code, of comment|$(lines $ws)"
+	echo "functions of usched.[ch], core/: median, p90, max, over 35|$(
+		functions $(core))"
+	echo "functions of ws.[ch] and parts|$(functions $ws)"
 	echo "functions of the library|$(functions $(library))"
-	echo "usched.h: line of usched_run(), lines|$(awk '
-		/^void usched_run\(/ && !at { at = NR } END { print at ", " NR }
-		' usched.h)"
+	echo "library: lines of code, of comment|$(lines $(library))"
+	echo "test/: lines|$(all_lines test)"
+	echo "bench/: lines|$(all_lines bench)"
+	echo "Makefile: lines|$(wc -l <Makefile)"
+	echo "usched.h: line of usched_run()|$(grep -n '^void usched_run(' usched.h |
+		head -n 1 | cut -d: -f1)"
 	echo "README.md: lines|$(awk 'END { print NR }' README.md)"
-	echo "words of usched.[ch]: one, it, who, nobody, he in a thousand|$(
-		comments $core)"
+	echo "words of usched.[ch], core/: one, it, who, nobody, he in a thousand|$(
+		comments $(core))"
 	echo "words of the library|$(comments $(library))"
 	echo "words of documents|$(documents)"
 }

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* batch.c: many ends of tasks, told by a single wake of a descriptor. */
+/* batch.c: many ends of tasks, and a single wake of a descriptor. */
 
 /*
  * A task that ends is linked into the list of its batch, so the end needs no
  * memory. If the descriptor cannot be read yet, the ender makes it readable.
  * engine_take() reads it, and so the next end makes the next wake:
  *
- *	end: link; b_told? done		take: take from the list
- *	     b_told = true, write	      the list is empty, b_told?
- *	                                      b_told = false, read
+ *	end: link; b_readable? done	take: take from the list
+ *	     b_readable = true, write	      the list is empty, b_readable?
+ *	                                      b_readable = false, read
  *
  * All steps are made under the lock of the engine. A batch cannot be closed
  * meanwhile, and no wake is lost. The descriptor never blocks. A caller that
- * takes many puts the lock now and then, so that runners need not sleep.
+ * takes many releases the lock now and then, so that runners need not sleep.
  *
- * B1. b_told is true exactly if the descriptor can be read, and if the list is
- *     not empty.
+ * EB1. b_readable is true exactly if the descriptor can be read, and if the
+ *	list is not empty.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* eventfd(), pipe2() */
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "inside.h"
+#include "park.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,12 +27,8 @@
 #include <sys/eventfd.h>
 #endif
 
-UPREEMPT_NEVER;
-
-#define e engine_all		/* in this file */
-
 /* Opens the descriptors of b. 0 or -errno. */
-static int opens(struct batch *b)
+static int open_fds(struct batch *b)
 {
 #if defined(__linux__)
 	b->b_fd = b->b_write = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -55,60 +48,58 @@ static int opens(struct batch *b)
 #endif
 }
 
-/* A number is the place and the turn, which is odd while the batch is in use. */
+/* A number is place and generation, which is odd while the batch is in use. */
 struct batch *engine_batch_find(int batch)
 {
 	struct batch *b;
 
 	if (batch <= 0)
 		return NULL;
-	b = &e.e_batch[batch % ENGINE_BATCHES];
-	return b->b_turn == batch / ENGINE_BATCHES && b->b_turn % 2 == 1 ? b :
-		NULL;
+	b = &e->e_batch[batch % ENGINE_BATCHES];
+	return b->b_generation == batch / ENGINE_BATCHES &&
+		b->b_generation % 2 == 1 ? b : NULL;
 }
 
-void engine_batch_close(struct batch *b)
+static void close_batch(struct batch *b)
 {
 	if (b->b_write != b->b_fd)
 		(void)close(b->b_write);
 	(void)close(b->b_fd);
-	b->b_turn = (b->b_turn + 1) % (INT32_MAX / ENGINE_BATCHES - 1);
+	b->b_generation = (b->b_generation + 1) % (INT32_MAX / ENGINE_BATCHES - 1);
 }
 
-/* Makes the descriptor of b readable, if it is not. Caller has entered. */
-static void tell(struct batch *b)
+/* Makes the descriptor of b readable, if it is not. Caller holds the lock. */
+static void make_readable(struct batch *b)
 {
-	static const uint64_t one = 1;
-
-	if (b->b_told)
+	if (b->b_readable)
 		return;
-	b->b_told = true;
-	(void)!write(b->b_write, &one, sizeof one);
+	b->b_readable = true;
+	upark_write(b->b_write);
 }
 
 void engine_batch_add(struct task *t)
 {
-	struct batch *b = &e.e_batch[t->t_batch];
+	struct batch *b = &e->e_batch[t->t_batch];
 
 	t->t_next = NULL;
 	*b->b_end = t;
 	b->b_end  = &t->t_next;
-	tell(b);
+	make_readable(b);
 }
 
 /* Opens b, which is not in use. Returns its number, or -errno. */
 static int begin(struct batch *b)
 {
-	int rc = opens(b);
+	int rc = open_fds(b);
 
 	if (rc != 0)
 		return rc;
-	b->b_turn++;
+	b->b_generation++;
 	b->b_tasks = 0;
-	b->b_told  = false;
+	b->b_readable  = false;
 	b->b_first = NULL;
 	b->b_end   = &b->b_first;
-	return b->b_turn * ENGINE_BATCHES + (int)(b - e.e_batch);
+	return b->b_generation * ENGINE_BATCHES + (int)(b - e->e_batch);
 }
 
 int engine_batch(void)
@@ -117,14 +108,14 @@ int engine_batch(void)
 
 	if (rc != 0)
 		return rc;
-	rc = e.e_state == OPEN ? -EMFILE : -ESHUTDOWN;
+	rc = e->e_state == OPEN ? -EMFILE : -ESHUTDOWN;
 	for (i = 0; rc == -EMFILE && i < ENGINE_BATCHES; i++) {
-		if (e.e_batch[i].b_turn % 2 == 1)
+		if (e->e_batch[i].b_generation % 2 == 1)
 			continue;
-		rc = begin(&e.e_batch[i]);
+		rc = begin(&e->e_batch[i]);
 		break;
 	}
-	engine_leave();
+	engine_unlock();
 	return rc;
 }
 
@@ -137,17 +128,17 @@ int engine_batch_fd(int batch)
 		return rc;
 	b  = engine_batch_find(batch);
 	rc = b != NULL ? b->b_fd : -EINVAL;
-	engine_leave();
+	engine_unlock();
 	return rc;
 }
 
-/* Empties the descriptor of b. Caller has entered. */
-static void quiet(struct batch *b)
+/* Empties the descriptor of b. Caller holds the lock. */
+static void make_unreadable(struct batch *b)
 {
 	uint64_t any;
 
 	(void)!read(b->b_fd, &any, sizeof any);
-	b->b_told = false;
+	b->b_readable = false;
 }
 
 static void take_first(struct batch *b, struct engine_end *end)
@@ -176,10 +167,10 @@ static int take(int batch, struct engine_end *ends, int nr)
 	if (b != NULL) {
 		while (n < nr && b->b_first != NULL)
 			take_first(b, &ends[n++]);
-		if (b->b_first == NULL && b->b_told)
-			quiet(b);
+		if (b->b_first == NULL && b->b_readable)
+			make_unreadable(b);
 	}
-	engine_leave();
+	engine_unlock();
 	return b != NULL ? n : -EINVAL;
 }
 
@@ -210,7 +201,16 @@ int engine_batch_free(int batch)
 	else if (b->b_tasks != 0)
 		rc = -EBUSY;
 	else
-		engine_batch_close(b);
-	engine_leave();
+		close_batch(b);
+	engine_unlock();
 	return rc;
+}
+
+void engine_batches_end(void)
+{
+	int i;
+
+	for (i = 0; i < ENGINE_BATCHES; i++)
+		if (e->e_batch[i].b_generation % 2 == 1)
+			close_batch(&e->e_batch[i]);
 }

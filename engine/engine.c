@@ -7,7 +7,7 @@
  *	engine_spawn()        the queue, by level             ws
  *	                 7  [t]->[t]->[t]            +---------------------+
  *	 limits of       6                           | runner: takes, runs,|
- *	 tasks and  -->  :                   ----->  | tells; again        |
+ *	 tasks and  -->  :                   ----->  | ends; again         |
  *	 of bytes        1  [t]                      +---------------------+
  *	                 0  [t]->[t]                 | runner that parks   |
  *	                                             +---------------------+
@@ -28,66 +28,106 @@
  *
  * INVARIANTS
  *
- * E1. If tasks are queued and starts are not paused, then e_coming > 0, unless
- *     e_limit runners live (E6) and none of them is parked. There is an
- *     exception: a live runner has found no memory for another. It tries again
- *     as its task ends, or waits, if the runner has a scope. A wait that would
- *     break this returns -ENOMEM.
- * E2. e_alive is the number of tasks that were queued and have not ended, and
- *     e_bytes is the sum of their t_bytes.
- * E3. A slot with waiters is in use. Whoever ends the task takes all of them
- *     out, under the same lock.
- * E4. A runner is in the ring of all from its making to its end, and r_task
- *     changes only under the lock.
- * E5. No call-back of the program is called under the lock.
- * E6. e_limit runners live at most, beside those whose tasks wait for a task or
- *     for room: then another runner may take what they wait for. A runner that
- *     is too many when they go on ends after its task.
+ * EN1. If tasks are queued and starts are not paused, then e_coming > 0,
+ *	unless e_limit runners live (EN6) and none of them is parked. There is an
+ *	exception: a live runner has found no memory for another. It tries again
+ *	as its task ends, or waits, if the runner has a scope. A wait that would
+ *	break this returns -ENOMEM.
+ * EN2. e_alive is the number of tasks that were queued and have not ended, and
+ *	e_bytes is the sum of their t_bytes.
+ * EN3. A slot with waiters is in use. The end of its task takes all of them
+ *	out, under the same lock.
+ * EN4. A runner is in the ring of all from its making to its end, and r_task
+ *	changes only under the lock.
+ * EN5. No call-back of the program is called under the lock.
+ * EN6. e_limit runners live at most, beside those whose tasks wait for a task
+ *	or for room: another runner may take what they wait for. If they go on
+ *	and make too many runners, a runner ends after its task.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* syscall() in park.h */
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "inside.h"
+#include "ufork.h"
 #include "uproc_set.h"
 #include "ws.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-UPREEMPT_NEVER;
-
-#define e engine_all		/* in this file */
 #define PER_THREAD	100
 #define TASKS		1000000L
 
-struct engine engine_all;
+/* Tasks. */
 
-/* Entering. */
-
-void engine_relock(void)
+/*
+ * Returns 1, and sets *result, if the task has ended; 0: not yet; or an error.
+ * Caller holds the lock.
+ */
+static int look(engine_id id, int *result)
 {
-	if (!ulock_try(&e.e_lock)) {
-		ulock_get(&e.e_lock);
-		e.e_contended++;
+	const struct runner *r = engine_here();
+	const struct task *t = engine_find(id);
+
+	if (t == NULL)
+		return -ESRCH;
+	if (t->t_stage == ENGINE_ENDED) {
+		*result = t->t_result;
+		return 1;
 	}
+	return r != NULL && r->r_task == t ? -EDEADLK : 0;
 }
 
-int engine_enter(void)
+int engine_wait(engine_id id, int *result, utime_ns until)
 {
-	if (__atomic_load_n(&e.e_forked, __ATOMIC_RELAXED))
-		return -ECHILD;
-	engine_relock();
-	if (e.e_state > MAKING)
-		return 0;
-	engine_leave();
-	return -ENODEV;
+	struct claimed l = { NULL };
+	struct waiter *a;
+	int none, ended, rc = engine_enter();
+
+	if (result == NULL)
+		result = &none;
+	if (rc != 0)
+		return rc;
+	rc = look(id, result);
+	engine_unlock();
+	if (rc != 0)
+		return rc > 0 ? 0 : rc;
+	USCHED_RACE(engine_join);
+	a = engine_waiter(until, &rc);
+	if (a == NULL)
+		return rc;
+	rc = engine_enter();
+	if (rc == 0 && (rc = look(id, result)) == 0) {
+		engine_aside_begin(a, &l);
+		ended = engine_wait_in(&engine_find(id)->t_waiters, a, until,
+				       &l, &rc);
+		if (rc == 0)
+			*result = ended;
+		return rc;
+	}
+	if (rc != -ECHILD && rc != -ENODEV)
+		engine_unlock();
+	uwait_free(a);
+	return rc > 0 ? 0 : rc;
 }
 
-static void in_child(void)
+int engine_cancel(engine_id id)
 {
-	__atomic_store_n(&e.e_forked, 1, __ATOMIC_RELAXED);
+	struct claimed l = { NULL };
+	struct task *t;
+	int rc = engine_enter_task(id, &t);
+
+	if (rc != 0)
+		return rc;
+	if (t->t_ending || t->t_stage == ENGINE_ENDED)
+		rc = -EALREADY;
+	else if (t->t_stage == ENGINE_QUEUED) {
+		engine_cancel_queued(t, &l);
+		engine_give_room(&l);
+	} else {
+		rc = 1;
+		if (!t->t_runner->r_stopped)
+			engine_stop(t->t_runner);
+	}
+	engine_complete(&l);
+	return rc;
 }
 
 /* Lifecycle. */
@@ -105,47 +145,48 @@ int engine_pause(int what)
 
 	if (rc != 0)
 		return rc;
-	e.e_paused |= what;
-	engine_leave();
+	e->e_paused |= what;
+	engine_unlock();
 	return 0;
 }
 
 int engine_resume(int what)
 {
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 	int was, rc = enter_pause(what);
 
 	if (rc != 0)
 		return rc;
-	was = e.e_paused;
-	e.e_paused &= ~what;
+	was = e->e_paused;
+	e->e_paused &= ~what;
 	rc = engine_send_for(&l);
 	if (rc != 0)
-		e.e_paused = was;
+		e->e_paused = was;
 	else
-		(void)engine_claim_first(&e.e_room, 0, &l);
-	engine_tell(&l);
+		engine_give_room(&l);
+	engine_complete(&l);
 	return rc;
 }
 
-/* Waits until enough(). Caller holds no lock. */
+/* Waits until enough(). Caller does not hold the lock. */
 static int drain(bool (*enough)(void), utime_ns until)
 {
+	struct claimed l = { NULL };
 	struct waiter *a;
 	int rc, error;
 
 	for (;;) {
-		a  = engine_waiter(false, until, &error);
+		a  = engine_waiter(until, &error);
 		rc = engine_enter();
 		if (rc == 0 && a != NULL && !enough()) {
-			(void)engine_wait_in(&e.e_drain, a, false, until, &rc);
+			(void)engine_wait_in(&e->e_drain, a, until, &l, &rc);
 			if (rc != 0)
 				return rc;
 			continue;
 		}
 		if (rc == 0) {
 			rc = enough() ? 0 : error;
-			engine_leave();
+			engine_unlock();
 		}
 		if (a != NULL)
 			uwait_free(a);
@@ -155,12 +196,12 @@ static int drain(bool (*enough)(void), utime_ns until)
 
 static bool all_ended(void)
 {
-	return e.e_alive == 0;
+	return e->e_alive == 0;
 }
 
 static bool all_over(void)
 {
-	return e.e_state == ENDED;
+	return e->e_state == ENDED;
 }
 
 int engine_wait_all(utime_ns until)
@@ -168,57 +209,59 @@ int engine_wait_all(utime_ns until)
 	return engine_here() != NULL ? -EDEADLK : drain(all_ended, until);
 }
 
-/* Refuses, cancels, asks to stop. Caller holds the lock, put meanwhile. */
-static void stop_all(struct tell *l)
+/* Refuses, cancels, asks to stop. Caller holds the lock; released meanwhile. */
+static void stop_all(struct claimed *l)
 {
 	struct runner *r;
 
-	e.e_state = CLOSING;
-	engine_claim_all(&e.e_room, 0, l);
-	engine_claim_all(&e.e_helpers, 0, l);
+	e->e_state = CLOSING;
+	while (e->e_room != NULL)
+		engine_refuse(e->e_room, -ESHUTDOWN, l);
+	engine_claim_all(&e->e_helpers, 0, l);
 	engine_cancel_queue(l);
-	r = e.e_ring.r_next;
-	while (r != &e.e_ring) {
+	r = e->e_ring.r_next;
+	while (r != &e->e_ring) {
 		if (r->r_task == NULL || r->r_stopped)
 			r = r->r_next;
 		else {
 			engine_stop(r);
-			r = e.e_ring.r_next;
+			r = e->e_ring.r_next;
 		}
 	}
 }
 
 /*
- * Ends the runners and ws, once. ws holds itself until all have been told and
- * cancelled (waiter.c, engine_stop()). Caller holds no lock.
+ * Ends the runners and ws. The first caller works, and others wait for it until
+ * their deadline. ws is held until all waits were completed and all tasks
+ * cancelled (waiter.c, engine_stop()). Caller does not hold the lock.
  */
-static int stop_workers(void)
+static int stop_workers(utime_ns until)
 {
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 	bool first;
 
-	engine_relock();
-	first = e.e_state == CLOSING;
+	engine_lock();
+	first = e->e_state == CLOSING;
 	if (first)
-		e.e_state = STOPPING;
-	engine_claim_all(&e.e_idlers, 1, &l);
-	engine_tell(&l);
+		e->e_state = STOPPING;
+	engine_claim_all(&e->e_idlers, 1, &l);
+	engine_complete(&l);
 	if (!first)
-		return drain(all_over, UNEVER);
-	if (e.e_workers > 0) {
+		return drain(all_over, until);
+	if (e->e_c_workers > 0) {
 		ws_release();
 		(void)ws_fini();	/* threads that tasks have left */
 	}
-	engine_relock();
-	e.e_state = ENDED;
-	engine_claim_all(&e.e_drain, 0, &l);
-	engine_tell(&l);
+	engine_lock();
+	e->e_state = ENDED;
+	engine_claim_all(&e->e_drain, 0, &l);
+	engine_complete(&l);
 	return 0;
 }
 
 int engine_shutdown(utime_ns until)
 {
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 	int rc;
 
 	if (until < 0)
@@ -228,23 +271,16 @@ int engine_shutdown(utime_ns until)
 	rc = engine_enter();
 	if (rc != 0)
 		return rc;
-	if (e.e_state == OPEN || e.e_state == CLOSING)
+	if (e->e_state == OPEN || e->e_state == CLOSING)
 		stop_all(&l);
-	rc = e.e_state == ENDED;
-	engine_tell(&l);
+	rc = e->e_state == ENDED;
+	engine_complete(&l);
 	if (rc != 0)
 		return 0;
 	rc = drain(all_ended, until);
-	return rc != 0 ? rc : stop_workers();
-}
-
-static void batches_end(void)
-{
-	int i;
-
-	for (i = 0; i < ENGINE_BATCHES; i++)
-		if (e.e_batch[i].b_turn % 2 == 1)
-			engine_batch_close(&e.e_batch[i]);
+	if (rc == 0)
+		rc = stop_workers(until);
+	return rc == -ENODEV ? 0 : rc;	/* another caller ended and freed it */
 }
 
 int engine_fini(void)
@@ -253,43 +289,43 @@ int engine_fini(void)
 
 	if (rc != 0)
 		return rc;
-	rc = e.e_state != ENDED ? -EBUSY : 0;
-	engine_leave();
+	rc = e->e_state != ENDED ? -EBUSY : 0;
+	engine_unlock();
 	if (rc == 0)
 		rc = engine_bus_end();
 	if (rc != 0)
 		return rc;
-	engine_relock();
-	if (e.e_state == ENDED) {
-		batches_end();
+	engine_lock();
+	if (e->e_state == ENDED) {
+		engine_batches_end();
 		engine_slots_end();
-		e.e_state = NONE;
+		e->e_state = NONE;
 	}
-	engine_leave();
+	engine_unlock();
 	return 0;
 }
 
 /* Setup. */
 
 /* Fills in what is 0. 0, -EINVAL, -ENOMEM. */
-static int complete(struct engine_config *c)
+static int defaults(struct engine_config *c)
 {
 	int cpus = uproc_cpus();
 
 	if (cpus < 0)
 		return cpus;
 	if (c->c_workers == 0)
-		c->c_workers = cpus > c->c_gil_threads ? cpus :
-			c->c_gil_threads;
+		c->c_workers = cpus > c->c_host_workers ? cpus :
+			c->c_host_workers;
 	if (c->c_workers > cpus && !(c->c_flags & ENGINE_MORE_WORKERS))
-		c->c_workers = c->c_gil_threads > cpus ? c->c_gil_threads :
+		c->c_workers = c->c_host_workers > cpus ? c->c_host_workers :
 			cpus;
 	if (c->c_tasks_per_thread == 0)
 		c->c_tasks_per_thread = PER_THREAD;
 	if (c->c_tasks == 0)
 		c->c_tasks = TASKS;
 	return c->c_workers < 1 || c->c_workers > ENGINE_WORKERS ||
-		c->c_gil_threads < 0 || c->c_gil_threads > c->c_workers ||
+		c->c_host_workers < 0 || c->c_host_workers > c->c_workers ||
 		c->c_tasks_per_thread < 1 || c->c_tasks < 1 ||
 		c->c_tasks_per_thread > ENGINE_TASKS / ENGINE_WORKERS ||
 		c->c_tasks > ENGINE_TASKS ||
@@ -300,7 +336,7 @@ static int complete(struct engine_config *c)
 /* Starts ws, held. 0 or an error. */
 static int workers_start(const struct engine_config *c)
 {
-	int nr = c->c_workers - c->c_gil_threads;
+	int nr = c->c_workers - c->c_host_workers;
 	int rc = nr > 0 ? ws_init(nr, 0) : 0;
 
 	if (rc != 0 || nr == 0)
@@ -321,62 +357,61 @@ static int workers_start(const struct engine_config *c)
 /* Sets all that begins at 0. Caller holds the lock. */
 static void clear(const struct engine_config *c)
 {
-	memset(e.e_level, 0, sizeof e.e_level);
-	memset(e.e_worker, 0, sizeof e.e_worker);
-	e.e_workers = c->c_workers - c->c_gil_threads;
-	e.e_hosts   = c->c_gil_threads;
-	e.e_cpus    = uproc_cpus();
-	e.e_limit   = e.e_workers * c->c_tasks_per_thread;
-	e.e_tasks   = c->c_tasks;
-	e.e_spare   = utime_is_virtual() || c->c_tasks < 8 ? 1 : c->c_tasks / 8;
-	e.e_amount  = c->c_shared_amount;
-	e.e_policy  = c->c_policy;
-	e.e_paused  = e.e_runners = e.e_parked = e.e_coming = 0;
-	e.e_busy    = e.e_waiting = e.e_helping = e.e_aside = 0;
-	e.e_mask    = e.e_turn[0] = e.e_turn[1] = 0;
-	e.e_queued  = e.e_alive = 0;
-	e.e_bytes   = 0;
-	e.e_idlers  = e.e_helpers = e.e_room = e.e_drain = NULL;
-	e.e_submitted = e.e_completed = e.e_failed = e.e_canceled = 0;
-	e.e_helped  = e.e_contended = 0;
-	e.e_latency = 0;
-	e.e_last    = e.e_gap = 0;
-	e.e_from    = -1;
-	e.e_ring.r_next = e.e_ring.r_prev = &e.e_ring;
-	e.e_began   = unow();
+	memset(e->e_level, 0, sizeof e->e_level);
+	memset(e->e_native, 0, sizeof e->e_native);
+	e->e_c_workers = c->c_workers - c->c_host_workers;
+	e->e_host_workers   = c->c_host_workers;
+	e->e_cpus    = uproc_cpus();
+	e->e_limit   = e->e_c_workers * c->c_tasks_per_thread;
+	e->e_tasks   = c->c_tasks;
+	e->e_spare   = utime_is_virtual() || c->c_tasks < 8 ||
+		c->c_shared_amount != 0 ? 1 : c->c_tasks / 8;
+	e->e_amount  = c->c_shared_amount;
+	e->e_policy  = c->c_policy;
+	e->e_paused  = e->e_runners = e->e_parked = e->e_coming = 0;
+	e->e_busy    = e->e_waiting = e->e_helping = e->e_aside = 0;
+	e->e_mask    = e->e_picks[0] = e->e_picks[1] = 0;
+	e->e_queued  = e->e_alive = 0;
+	e->e_bytes   = 0;
+	e->e_idlers  = e->e_helpers = e->e_room = e->e_drain = NULL;
+	e->e_submitted = e->e_completed = e->e_failed = e->e_canceled = 0;
+	e->e_helped  = e->e_contended = 0;
+	e->e_latency = 0;
+	e->e_last    = e->e_gap = 0;
+	e->e_from    = -1;
+	e->e_ring.r_next = e->e_ring.r_prev = &e->e_ring;
+	__atomic_store_n(&e->e_run, engine_runner, __ATOMIC_RELAXED);
+	e->e_began   = unow();
 	engine_bus_begin(c->c_shared_memory);
 }
 
 /* Forgets, in a child of fork(), the engine of the parent. */
 static void forget_parent(void)
 {
-	memset(&e.e_lock, 0, sizeof e.e_lock);
-	memset(e.e_batch, 0, sizeof e.e_batch);
-	engine_host_forked();
+	memset(e->e_batch, 0, sizeof e->e_batch);
+	engine_helper_set(NULL);
 	engine_bus_forked();
-	e.e_slots = 0;
-	e.e_free  = NULL;
-	e.e_turns += 1u << 30;			/* no number of the parent */
-	e.e_state = NONE;
-	__atomic_store_n(&e.e_forked, 0, __ATOMIC_RELAXED);
+	e->e_slots = 0;
+	e->e_free  = NULL;
+	e->e_generation += 1u << 30;			/* no number of the parent */
+	e->e_state = NONE;
+	__atomic_store_n(&e->e_forked, 0, __ATOMIC_RELAXED);
 }
 
-/* Claims the engine. 0, -EBUSY, -EAGAIN: forks cannot be watched. */
+/* Claims the engine. 0, -EBUSY, -ENOMEM: forks cannot be watched. */
 static int claim_engine(void)
 {
-	int rc;
+	int rc = ufork_watch();
 
-	if (__atomic_load_n(&e.e_forked, __ATOMIC_RELAXED))
+	if (rc != 0)
+		return rc;
+	if (__atomic_load_n(&e->e_forked, __ATOMIC_RELAXED))
 		forget_parent();
-	ulock_get(&e.e_lock);
-	rc = e.e_state != NONE ? -EBUSY : 0;
-	if (rc == 0 && !e.e_watched)
-		rc = -pthread_atfork(NULL, NULL, in_child);
-	if (rc == 0) {
-		e.e_watched = true;
-		e.e_state = MAKING;
-	}
-	engine_leave();
+	engine_lock();
+	rc = e->e_state != NONE ? -EBUSY : 0;
+	if (rc == 0)
+		e->e_state = MAKING;
+	engine_unlock();
 	return rc;
 }
 
@@ -388,17 +423,17 @@ int engine_setup(const struct engine_config *config)
 	if (config == NULL || ustack_self() != NULL)
 		return -EINVAL;
 	c = *config;
-	rc = complete(&c);
+	rc = defaults(&c);
 	if (rc == 0)
 		rc = claim_engine();
 	if (rc != 0)
 		return rc;
 	rc = workers_start(&c);
-	ulock_get(&e.e_lock);
+	engine_lock();
 	if (rc == 0)
 		clear(&c);
-	e.e_state = rc == 0 ? OPEN : NONE;
-	engine_leave();
+	e->e_state = rc == 0 ? OPEN : NONE;
+	engine_unlock();
 	return rc;
 }
 
@@ -424,6 +459,7 @@ const char *engine_error(int error)
 	case ENFILE:	return "the system has no more descriptors";
 	case EEXIST:	return "the name is taken";
 	case ENOENT:	return "no memory has this name";
+	case EOVERFLOW:	return "there are too many pins";
 	case ENOSPC:	return "the limit of named memory is reached";
 	case ENOSYS:	return "the caller cannot wait, or this build cannot do it";
 	default:	return "an error of the task";

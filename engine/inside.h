@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* inside.h: shared by the files of the engine. Private. */
+/* inside.h: shared by the files of the engine, lowest layer first. Private. */
 
 #ifndef ENGINE_INSIDE_H
 #define ENGINE_INSIDE_H
 
-#include "engine.h"
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* first: park.h calls syscall() */
+#endif
+#define USCHED_PREEMPT	1	/* no file here leaves a mark: see uproc.h */
+#include "uengine.h"
 /* A sleep costs a system call for all cpus; with 8, each 80th task made one. */
 #define ULOCK_SPINS	32
 #include "lock.h"
@@ -13,6 +17,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
 
 #define HIDDEN	__attribute__((visibility("hidden")))
 
@@ -26,17 +33,17 @@ struct task {
 	void         (*t_end)(engine_id id, void *arg, int result);
 	struct waiter *t_waiters;	/* the last */
 	struct runner *t_runner;	/* runs it, or NULL */
-	struct pin    *t_pins;		/* bus.c */
-	utime_ns       t_time;		/* submitted, begun, ended */
+	struct pin    *t_pins;		/* of named memory: bus.c */
+	utime_ns       t_time;		/* of its submission, then of its end */
 	size_t         t_bytes;		/* that count against the limit */
 	unsigned       t_nr;		/* slot */
-	unsigned       t_turn;		/* odd: in use */
+	unsigned       t_generation;	/* of the slot; odd: in use */
 	int            t_result;
 	short          t_batch;		/* place in the table, or -1 */
 	unsigned char  t_level;
 	unsigned char  t_stage;
 	unsigned char  t_flags;
-	bool           t_ending;	/* ended, but not told yet */
+	bool           t_ending;	/* cancelled, and not yet ENGINE_ENDED */
 	char           t_name[ENGINE_NAME];
 };
 
@@ -50,8 +57,8 @@ struct runner {
 	utime_ns       r_begun;		/* its task, nearly */
 	utime_ns       r_slice;		/* last let others run */
 	utime_ns       r_since;		/* waits since then */
-	int            r_kind;		/* for this; 0: not (both atomic) */
-	int            r_thread;	/* worker (atomic) */
+	const struct uwait_kind *r_kind; /* for this, or NULL (both atomic) */
+	int            r_thread;	/* place in e_native, or -1 (atomic) */
 	bool           r_stopped;	/* its task was asked to stop (atomic) */
 };
 
@@ -59,31 +66,34 @@ struct runner {
 struct waiter {
 	struct uwait   a_wait;		/* first */
 	struct waiter *a_next, *a_prev;
+	struct waiter *a_claimed;	/* the next in struct claimed */
 	struct runner *a_runner;	/* is parked, or NULL */
+	struct task   *a_task;		/* for which there is no room, or NULL */
 	struct uproc_set *a_set;	/* held; NULL: of no scheduler */
 	bool           a_in;		/* is in a ring */
-	bool           a_aside;		/* of a task, which does not count */
+	bool           a_aside;		/* its runner does not count */
 	int            a_result;
 };
 
 struct batch {
-	int          b_fd;		/* -1: there is none */
+	int          b_fd;		/* to read */
 	int          b_write;		/* the same, or the end of a pipe */
-	int          b_turn;		/* numbers differ */
+	int          b_generation;	/* odd: in use */
 	long         b_tasks;		/* not taken */
-	bool         b_told;		/* can be read */
+	bool         b_readable;	/* b_fd is */
 	struct task *b_first, **b_end;	/* ended */
 };
 
-struct worker {
-	struct runner *k_current;	/* (atomic) */
-	long           k_completed;
-	utime_ns       k_last;		/* 0: never */
-	clockid_t      k_clock;		/* cpu time of its native thread */
-	bool           k_known;		/* k_clock is set (atomic) */
-	int            k_yields;	/* a runner here lets others run (atomic) */
-	bool           k_attached;	/* a host worker */
-	char           k_task[ENGINE_NAME]; /* of a host worker */
+/* A native thread that runs tasks: a worker of ws (C worker), or of a host. */
+struct native {
+	struct runner *nt_current;	/* (atomic) */
+	long           nt_completed;
+	utime_ns       nt_last;		/* 0: never */
+	clockid_t      nt_clock;	/* its cpu time */
+	bool           nt_clocked;	/* nt_clock is set (atomic) */
+	int            nt_yields;	/* a runner here lets others run (atomic) */
+	bool           nt_attached;	/* a host worker */
+	char           nt_task[ENGINE_NAME]; /* of a host worker */
 };
 
 struct level {
@@ -93,6 +103,8 @@ struct level {
 
 enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 
+#define OUTSIDE	(ENGINE_ENDED + 1)	/* t_stage: waits for room */
+
 #define TOGETHER 32			/* tasks under one lock, at most */
 #define CHUNK	512			/* tasks */
 #define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
@@ -100,14 +112,13 @@ enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 struct engine {
 	struct ulock   e_lock;		/* protects all but atomics */
 	int            e_forked;	/* (atomic) */
-	bool           e_watched;	/* forks are */
 	int            e_state;
-	int            e_workers;	/* C */
-	int            e_hosts;
+	int            e_c_workers;
+	int            e_host_workers;
 	int            e_cpus;		/* of the process */
 	int            e_limit;		/* runners */
 	long           e_tasks;		/* limit of queued tasks */
-	long           e_spare;		/* callers are told of so much room */
+	long           e_spare;		/* free places, before a runner gives room */
 	size_t         e_amount;	/* limit of bytes; 0: none */
 	enum engine_policy e_policy;
 	int            e_paused;
@@ -115,18 +126,18 @@ struct engine {
 
 	struct level   e_level[ENGINE_LEVELS];
 	unsigned       e_mask;		/* levels that are not empty */
-	unsigned       e_turn[2];	/* picks by C workers, by helpers */
+	unsigned       e_picks[2];	/* picks by C workers, by helpers */
 	long           e_queued;	/* (atomic) */
 	long           e_alive;		/* not ended */
 	size_t         e_bytes;
 	struct runner  e_ring;		/* runners; the head */
 	int            e_runners;	/* threads of ws */
-	int            e_aside;		/* their tasks wait for the engine */
-	int            e_parked;	/* of them, without a task */
-	int            e_coming;	/* 1: woken, made or spins, and has not
-					 * looked yet (atomic) */
-	int            e_busy;		/* have a task */
-	int            e_waiting;	/* of these, wait (atomic) */
+	int            e_aside;		/* of these, wait for a task or room */
+	int            e_parked;	/* of e_runners, wait in e_idlers */
+	int            e_coming;	/* on their way: woken, made or spin, and
+					 * have not looked yet (atomic) */
+	int            e_busy;		/* of e_runners, have a task */
+	int            e_waiting;	/* of e_busy, wait (atomic) */
 	int            e_helping;	/* helpers have a task */
 	int            e_from;		/* cpu of the last submission, or -1 */
 	utime_ns       e_last;		/* end of a task */
@@ -139,9 +150,10 @@ struct engine {
 	struct task   *e_free;
 	struct task   *e_chunk[CHUNKS];
 	unsigned       e_slots;
-	unsigned       e_turns;		/* turn of a new slot, even */
+	unsigned       e_generation;	/* of a new slot, even */
 	struct batch   e_batch[ENGINE_BATCHES];
-	struct worker  e_worker[ENGINE_WORKERS];
+	struct native  e_native[ENGINE_WORKERS]; /* C, then host workers */
+	void         (*e_run)(void *arg); /* engine_runner() (atomic) */
 
 	long           e_submitted, e_completed, e_failed, e_canceled;
 	long           e_helped, e_contended;
@@ -150,7 +162,52 @@ struct engine {
 
 HIDDEN extern struct engine engine_all;
 
-/* Returns the cpu of the caller, or -1. */
+static struct engine *const e = &engine_all;	/* the only one */
+
+/* Waits that a caller has claimed, and completes without the lock. */
+struct claimed {
+	struct waiter *cl_first;
+};
+
+/* Copies a name, which is cut; NULL: "". */
+static inline void engine_name(char to[ENGINE_NAME], const char *from)
+{
+	size_t length = from != NULL ? strnlen(from, ENGINE_NAME - 1) : 0;
+
+	if (length != 0)
+		memcpy(to, from, length);
+	to[length] = '\0';
+}
+
+/*
+ * The functions stand here by the file that has them, the lowest layer first.
+ * A file calls no file that comes later (test/layers.sh).
+ *
+ * "Released meanwhile": the function releases the lock, and takes it again, so
+ * what the caller has read may have changed. "Released": it only releases.
+ */
+
+/* state.c */
+
+/* Takes the lock. There is an engine: the caller knows. */
+HIDDEN void engine_lock(void);
+
+/* Takes the lock. 0; -ECHILD, -ENODEV: the lock is not taken. */
+HIDDEN int engine_enter(void);
+
+/* Releases the lock. Caller holds the lock. */
+static inline void engine_unlock(void)
+{
+	ulock_put(&e->e_lock);
+}
+
+/* Changes a count that others read without the lock. Caller holds the lock. */
+static inline void engine_add(int *at, int nr)
+{
+	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+}
+
+/* Returns the cpu of the caller, or -1. Any thread. */
 static inline int engine_cpu(void)
 {
 #if defined(__linux__)
@@ -160,164 +217,213 @@ static inline int engine_cpu(void)
 #endif
 }
 
-/* Waiters that a caller tells, once it has put the lock. */
-struct tell {
-	struct waiter *l_first;		/* claimed, by a_next */
-};
-
-/* engine.c: takes the lock. 0, -ECHILD, -ENODEV: it is not taken. */
-HIDDEN int engine_enter(void);
-
-/* Takes the lock. Caller knows that the engine is there. */
-HIDDEN void engine_relock(void);
-
-static inline void engine_leave(void)
+/* Returns the number of t. Caller holds the lock, or runs t. */
+static inline engine_id engine_number(const struct task *t)
 {
-	ulock_put(&engine_all.e_lock);
+	return (engine_id)t->t_generation << 32 | (t->t_nr + 1);
 }
 
-/* Changes a count that others read without the lock. Caller holds the lock. */
-static inline void engine_add(int *at, int nr)
+/* Returns the native thread of r, or NULL. Any thread. */
+static inline struct native *engine_native_of(const struct runner *r)
 {
-	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+	int nr = __atomic_load_n(&r->r_thread, __ATOMIC_RELAXED);
+
+	return nr >= 0 ? &e->e_native[nr] : NULL;
 }
+
+/* Returns what runs on k, or NULL. Any thread. */
+static inline struct runner *engine_current(const struct native *k)
+{
+	return __atomic_load_n(&k->nt_current, __ATOMIC_RELAXED);
+}
+
+/* Returns the runner of the calling task, or NULL. Any thread. */
+HIDDEN struct runner *engine_here(void);
+
+/* Notes that the calling native thread runs the task of r; or none. */
+HIDDEN void engine_helper_set(struct runner *r);
+
+/* waiter.c */
 
 /*
- * waiter.c: takes a out of its ring, and claims it to be told of result. False:
- * its wait has ended. Claims the first; all. Caller holds the lock.
+ * Takes a out of its ring, sets its result, and claims it. False: its wait has
+ * ended. Caller holds the lock, and completes the claimed.
  */
 HIDDEN bool engine_claim(struct waiter **last, struct waiter *a, int result,
-			 struct tell *l);
+			 struct claimed *l);
+
+/* Claims the first of a ring whose wait goes on. Caller holds the lock. */
 HIDDEN bool engine_claim_first(struct waiter **last, int result,
-			       struct tell *l);
-HIDDEN void engine_claim_all(struct waiter **last, int result, struct tell *l);
+			       struct claimed *l);
 
-/* Puts the lock, and tells the claimed. Caller holds the lock. */
-HIDDEN void engine_tell(struct tell *l);
+/* Claims all of a ring. Caller holds the lock. */
+HIDDEN void engine_claim_all(struct waiter **last, int result,
+			     struct claimed *l);
+
+/* Claims the first of a ring, which stays there. Caller holds the lock. */
+HIDDEN void engine_wake_first(struct waiter *last, struct claimed *l);
+
+/* Completes the waits that were claimed. Caller holds the lock; released. */
+HIDDEN void engine_complete(struct claimed *l);
+
+/* Makes what a wait needs. NULL: see *rc. Caller does not hold the lock. */
+HIDDEN struct waiter *engine_waiter(utime_ns until, int *rc);
+
+/* Adds a to a ring, behind another waiter or the last. Caller holds the lock. */
+HIDDEN void engine_ring_add(struct waiter **last, struct waiter *a,
+			    struct waiter *before);
+
+/* Takes a out of its ring. Caller holds the lock. */
+HIDDEN void engine_ring_out(struct waiter **last, struct waiter *a);
 
 /*
- * Makes what engine_wait_in() needs. aside: a task that waits makes room for
- * another runner: E6. NULL: see *rc. Caller holds no lock.
+ * Waits in the ring to which a was added. An error: a is still there, unless a
+ * waker has taken it out. Caller does not hold the lock.
  */
-HIDDEN struct waiter *engine_waiter(bool aside, utime_ns until, int *rc);
+HIDDEN int engine_ring_wait(struct waiter *a, utime_ns until);
 
 /*
- * Waits in a ring. Caller holds the lock, which is put. Returns the a_result
- * that it was told, or sets *rc to an error of the wait. front: before others.
+ * Adds a to a ring, completes the waits that were claimed, waits, and frees a.
+ * Returns the result that the waker has set, or sets *rc to an error of the
+ * wait. Caller holds the lock; released.
  */
-HIDDEN int engine_wait_in(struct waiter **last, struct waiter *a, bool front,
-			  utime_ns until, int *rc);
+HIDDEN int engine_wait_in(struct waiter **last, struct waiter *a,
+			  utime_ns until, struct claimed *l, int *rc);
 
-/* Waits in a ring until *done, which is set under the lock. 0 or an error. */
-HIDDEN int engine_await(struct waiter **last, const bool *done, utime_ns until);
+/* Counts the runner of a again. Caller holds the lock. */
+HIDDEN void engine_aside_end(struct waiter *a);
 
-/* task.c: returns the task, or NULL. Caller holds the lock. */
+/* task.c */
+
+/* Returns the task, or NULL. Caller holds the lock. */
 HIDDEN struct task *engine_find(engine_id id);
 
 /* Takes the lock, and finds a task. 0; or an error: the lock is not taken. */
 HIDDEN int engine_enter_task(engine_id id, struct task **t);
 
-static inline engine_id engine_number(const struct task *t)
-{
-	return (engine_id)t->t_turn << 32 | (t->t_nr + 1);
-}
-
-/* Adds a chunk of slots. 0, -ENOMEM. Caller holds the lock, put meanwhile. */
+/* Adds a chunk of slots. -ENOMEM. Caller holds the lock; released meanwhile. */
 HIDDEN int engine_slots_more(void);
 
-/* Frees the slot of t, which has ended; all slots. Caller holds the lock. */
+/* Frees the slot of t, which has ended. Caller holds the lock. */
 HIDDEN void engine_slot_free(struct task *t);
+
+/* Frees all slots. Caller holds the lock. */
 HIDDEN void engine_slots_end(void);
 
-/* Calls what is called at the end of t. Caller holds no lock. */
+/* batch.c */
+
+/* Returns the batch of a number, or NULL. Caller holds the lock. */
+HIDDEN struct batch *engine_batch_find(int batch);
+
+/* Adds t, which has ended, to its batch. Caller holds the lock. */
+HIDDEN void engine_batch_add(struct task *t);
+
+/* Closes all batches. Caller holds the lock. */
+HIDDEN void engine_batches_end(void);
+
+/* bus.c */
+
+/* Sets the limit. Caller holds the lock. */
+HIDDEN void engine_bus_begin(size_t limit);
+
+/* Frees all, or returns -EBUSY. No other caller uses the bus. */
+HIDDEN int engine_bus_end(void);
+
+/* Forgets all, in a child of fork(). No other caller uses the bus. */
+HIDDEN void engine_bus_forked(void);
+
+/* Ends the pins of t, which is ending. Caller does not hold the lock. */
+HIDDEN void engine_bus_drop(struct task *t);
+
+/* Fills in the statistics of the bus. Caller holds the lock. */
+HIDDEN void engine_bus_count(struct engine_stats *s);
+
+/* Sums up the bytes and the number of pins of t. Caller holds the lock. */
+HIDDEN void engine_bus_pinned(const struct task *t, size_t *size, int *nr);
+
+/* Returns how many records were looked at, for tests. Any thread. */
+HIDDEN long engine_bus_steps(void);
+
+/* end.c */
+
+/* Calls j_end, frees the copy, ends the pins. Caller does not hold the lock. */
 HIDDEN void engine_finish_outside(struct task *t, int result);
 
-/* Ends t: tells all that wait for it. Caller holds the lock. */
+/* Ends t, and claims all that wait for the end. Caller holds the lock. */
 HIDDEN void engine_finish(struct task *t, int result, utime_ns now,
-			  struct tell *l);
+			  struct claimed *l);
+
+/* queue.c */
+
+/* Changes the number of queued tasks. Caller holds the lock. */
+HIDDEN void engine_count_queued(int nr);
+
+/* Returns whether there is room for a task. Caller holds the lock. */
+HIDDEN bool engine_has_room(size_t bytes);
+
+/* Queues t, as the newest of its level. Caller holds the lock, and counts. */
+HIDDEN void engine_enqueue(struct task *t);
 
 /*
- * queue.c: takes the next task out of the queue, which makes room. NULL: there
- * is none for the caller. Caller holds the lock.
+ * Queues tasks whose callers wait for room, while there is some. Caller holds
+ * the lock, and sends for a runner.
  */
-HIDDEN struct task *engine_dequeue(bool host, struct tell *l);
+HIDDEN void engine_let_in(struct claimed *l);
 
-/* Ends t, which is queued; ends all. Caller holds the lock, put meanwhile. */
-HIDDEN void engine_cancel_queued(struct task *t, struct tell *l);
-HIDDEN void engine_cancel_queue(struct tell *l);
-
-/* runner.c: returns the runner of the calling task, or NULL. */
-HIDDEN struct runner *engine_here(void);
+/* Ends the wait of a for room, without it. Caller holds the lock. */
+HIDDEN void engine_refuse(struct waiter *a, int result, struct claimed *l);
 
 /*
- * Sends for a runner, or a helper, if the queue needs it: E1. 0, -ENOMEM. Caller
- * holds the lock.
+ * Takes the next task out of the queue, which makes room. NULL: there is none
+ * for the caller. Caller holds the lock.
  */
-HIDDEN int engine_send_for(struct tell *l);
+HIDDEN struct task *engine_dequeue(bool host);
+
+/* Ends t, which is queued. Caller holds the lock; released meanwhile. */
+HIDDEN void engine_cancel_queued(struct task *t, struct claimed *l);
+
+/* Ends all queued tasks. Caller holds the lock; released meanwhile. */
+HIDDEN void engine_cancel_queue(struct claimed *l);
+
+/* runner.c */
+
+/* What a thread of ws runs: a runner. */
+HIDDEN void engine_runner(void *arg);
+
+/*
+ * Sends for a runner, or a helper, if the queue needs it: EN1. 0, -ENOMEM.
+ * Caller holds the lock.
+ */
+HIDDEN int engine_send_for(struct claimed *l);
+
+/*
+ * Queues tasks whose callers wait for room, and sends for a runner. If there is
+ * no memory for that, the first caller gets -ENOMEM. Caller holds the lock.
+ */
+HIDDEN void engine_give_room(struct claimed *l);
+
+/*
+ * a is about to wait. If a task calls, another runner may begin meanwhile: EN6.
+ * Caller holds the lock.
+ */
+HIDDEN void engine_aside_begin(struct waiter *a, struct claimed *l);
 
 /* Begins t on r. Caller holds the lock. */
 HIDDEN void engine_begin(struct task *t, struct runner *r);
 
-/* Runs the task of r, and ends it. Caller holds the lock, put meanwhile. */
-HIDDEN void engine_run(struct runner *r, struct tell *l);
+/* Runs and ends the task of r. Caller holds the lock; released meanwhile. */
+HIDDEN void engine_run(struct runner *r, struct claimed *l);
 
-/* Asks the task of r to stop. Caller holds the lock, put meanwhile. */
+/* Asks the task of r to stop. Caller holds the lock; released meanwhile. */
 HIDDEN void engine_stop(struct runner *r);
 
-static inline void engine_runner_in(struct runner *r)
-{
-	r->r_next = &engine_all.e_ring;
-	r->r_prev = engine_all.e_ring.r_prev;
-	r->r_prev->r_next = r->r_next->r_prev = r;
-}
+/* Adds r to the ring of all. Caller holds the lock. */
+HIDDEN void engine_runner_in(struct runner *r);
 
-static inline void engine_runner_out(struct runner *r)
-{
-	r->r_prev->r_next = r->r_next;
-	r->r_next->r_prev = r->r_prev;
-}
+/* Takes r out of the ring of all. Caller holds the lock. */
+HIDDEN void engine_runner_out(struct runner *r);
 
-/* Returns the worker of r, or NULL. */
-static inline struct worker *engine_worker_of(const struct runner *r)
-{
-	int nr = __atomic_load_n(&r->r_thread, __ATOMIC_RELAXED);
-
-	return nr >= 0 ? &engine_all.e_worker[nr] : NULL;
-}
-
-/* Returns what runs on k, or NULL. */
-static inline struct runner *engine_current(const struct worker *k)
-{
-	return __atomic_load_n(&k->k_current, __ATOMIC_RELAXED);
-}
-
-/* Returns how many tasks on workers wait. */
-static inline int engine_waiting(void)
-{
-	return __atomic_load_n(&engine_all.e_waiting, __ATOMIC_RELAXED);
-}
-
-/* host.c: returns the helper whose task calls, or NULL; forgets it. */
-HIDDEN struct runner *engine_helper(void);
-HIDDEN void engine_host_forked(void);
-
-/*
- * batch.c: returns the batch of a number, or NULL; adds t, which has ended, to
- * its batch; closes a batch. Caller holds the lock.
- */
-HIDDEN struct batch *engine_batch_find(int batch);
-HIDDEN void engine_batch_add(struct task *t);
-HIDDEN void engine_batch_close(struct batch *b);
-
-/* bus.c: sets the limit; ends the pins of t, whose task calls; frees all. */
-HIDDEN void engine_bus_begin(size_t limit);
-HIDDEN void engine_bus_drop(struct task *t);
-HIDDEN int  engine_bus_end(void);
-HIDDEN void engine_bus_forked(void);
-HIDDEN void engine_bus_count(struct engine_stats *s);
-HIDDEN void engine_bus_pinned(const struct task *t, size_t *size, int *nr);
-
-/* see.c: notes the native thread of k, the caller. */
-HIDDEN void engine_worker_known(struct worker *k);
+/* Notes the clock of k, the calling native thread. */
+HIDDEN void engine_clock_note(struct native *k);
 
 #endif /* ENGINE_INSIDE_H */

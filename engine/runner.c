@@ -14,7 +14,7 @@
  *
  * A runner between tasks lets others run that ws has, such as tasks whose wait
  * has ended, each SLICE. A runner on its way that is switched to then goes back
- * (k_yields): it waits for a worker with nothing to do.
+ * (nt_yields): it waits for a worker with nothing to do.
  *
  * SPIN
  *
@@ -34,15 +34,15 @@
  *   - The last caller was on another cpu. On the same cpu the spin would delay
  *     the caller.
  *
- * While the queue is empty after each task, other threads of ws get their turn
- * each SERIES instead of SLICE. A turn may wake a sleeping worker, and there
- * mostly is nothing for it.
+ * While the queue is empty after each task, a runner lets others run each
+ * SERIES instead of SLICE, because that may wake a sleeping worker, for which
+ * there mostly is nothing to do.
  *
  * A task of Python that is awaited at once, alone, with a worker for each of two
  * cpus, takes 4 us with a spin, and 42 without. If other programs leave a single
  * cpu to worker and caller, it takes 10 us. Without the comparison of cpus it
  * takes 25 there. If idle workers of ws search for work, too, it takes 43: so
- * ws_pinning(0) tells ws that the program needs a cpu. A caller that submits
+ * ws_pinning(0) says to ws that the program needs a cpu. A caller that submits
  * empty tasks, and does not wait for them, gets 7.5 million a second on a
  * worker. If a spin follows each of them, it gets 2.3.
  *
@@ -54,7 +54,7 @@
  * waits for the hold, and begins another. So the cancellation cannot reach the
  * next task.
  *
- * The runner puts its own call-backs in front of those of the scope. They tell
+ * The runner puts its own call-backs in front of those of the scope. They note
  * which worker runs what, and what a task waits for.
  *
  * REJECTED
@@ -67,58 +67,49 @@
  * A scope for each task: it costs more than all else of an empty task.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* syscall() in park.h */
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "inside.h"
 #include "ws.h"
 
 #include <stdlib.h>
 
-UPREEMPT_NEVER;
-
-#define e engine_all		/* in this file */
 #define SLICE		(50 * UTIME_US)
 #define SERIES		UTIME_MS	/* SLICE, while the queue is empty */
 #define SPIN		(100 * UTIME_US)
 
-static void run(void *arg);
+/* Native threads. */
 
-struct runner *engine_here(void)
+void engine_clock_note(struct native *k)
 {
-	const struct ustack *u = ustack_self();
-
-	if (u == NULL)
-		return engine_helper();
-	if (ustack_f(u->u_f, u->u_arg) != run)
-		return NULL;
-	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
-		u->u_arg;
+	if (pthread_getcpuclockid(pthread_self(), &k->nt_clock) == 0)
+		__atomic_store_n(&k->nt_clocked, true, __ATOMIC_RELEASE);
 }
 
-/* Runners. */
-
-/* Notes that r runs on its worker. */
-static void is_here(struct runner *r)
+/* Notes that r runs on its worker. The runner itself. */
+static void note_here(struct runner *r)
 {
-	struct worker *k = &e.e_worker[ws_proc()];
+	struct native *k = &e->e_native[ws_proc()];
 
-	__atomic_store_n(&r->r_thread, (int)(k - e.e_worker), __ATOMIC_RELAXED);
-	__atomic_store_n(&k->k_current, r, __ATOMIC_RELAXED);
-	if (!k->k_known)
-		engine_worker_known(k);
+	__atomic_store_n(&r->r_thread, (int)(k - e->e_native), __ATOMIC_RELAXED);
+	__atomic_store_n(&k->nt_current, r, __ATOMIC_RELAXED);
+	if (!k->nt_clocked)
+		engine_clock_note(k);
 }
 
 /* Notes that r runs on no worker. */
-static void is_gone(struct runner *r)
+static void note_gone(struct runner *r)
 {
-	struct worker *k = engine_worker_of(r);
+	struct native *k = engine_native_of(r);
 	struct runner *mine = r;
 
 	if (k != NULL)
-		(void)__atomic_compare_exchange_n(&k->k_current, &mine, NULL,
+		(void)__atomic_compare_exchange_n(&k->nt_current, &mine, NULL,
 				false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Returns how many tasks on C workers wait. */
+static int waiting(void)
+{
+	return __atomic_load_n(&e->e_waiting, __ATOMIC_RELAXED);
 }
 
 /* Returns an idle C worker, or -1. */
@@ -126,12 +117,27 @@ static int idle_worker(void)
 {
 	int i;
 
-	if (e.e_busy - engine_waiting() >= e.e_workers)
+	if (e->e_busy - waiting() >= e->e_c_workers)
 		return -1;
-	for (i = 0; i < e.e_workers; i++)
-		if (engine_current(&e.e_worker[i]) == NULL)
+	for (i = 0; i < e->e_c_workers; i++)
+		if (engine_current(&e->e_native[i]) == NULL)
 			return i;
 	return -1;
+}
+
+/* Runners. */
+
+void engine_runner_in(struct runner *r)
+{
+	r->r_next = &e->e_ring;
+	r->r_prev = e->e_ring.r_prev;
+	r->r_prev->r_next = r->r_next->r_prev = r;
+}
+
+void engine_runner_out(struct runner *r)
+{
+	r->r_prev->r_next = r->r_next;
+	r->r_next->r_prev = r->r_prev;
 }
 
 /* Makes a runner, on worker nr if that is not -1. 0, -ENOMEM. */
@@ -144,85 +150,112 @@ static int runner_make(int nr)
 		return -ENOMEM;
 	r->r_thread = -1;
 	if (nr < 0)
-		rc = ws_spawn(run, r);
+		rc = ws_spawn(engine_runner, r);
 	else
-		rc = ws_thread_on(nr, run, r) != NULL ? 0 : -ENOMEM;
+		rc = ws_thread_on(nr, engine_runner, r) != NULL ? 0 : -ENOMEM;
 	if (rc != 0) {
 		free(r);
 		return rc;
 	}
 	engine_runner_in(r);
-	e.e_runners++;
-	engine_add(&e.e_coming, 1);
+	e->e_runners++;
+	engine_add(&e->e_coming, 1);
 	return 0;
 }
 
 /* Wakes a parked runner, best at home on worker nr. False: there is none. */
-static bool runner_wake(int nr, struct tell *l)
+static bool runner_wake(int nr, struct claimed *l)
 {
 	struct waiter *a;
 
-	while ((a = e.e_idlers) != NULL) {
+	while ((a = e->e_idlers) != NULL) {
 		do {
 			if (nr >= 0 && a->a_runner->r_thread == nr)
 				break;
 			a = a->a_prev;
-		} while (a != e.e_idlers);
-		if (engine_claim(&e.e_idlers, a, 0, l)) {
-			engine_add(&e.e_coming, 1);
+		} while (a != e->e_idlers);
+		if (engine_claim(&e->e_idlers, a, 0, l)) {
+			engine_add(&e->e_coming, 1);
 			return true;
 		}
 	}
 	return false;
 }
 
-int engine_send_for(struct tell *l)
+int engine_send_for(struct claimed *l)
 {
-	bool full = e.e_runners - e.e_aside >= e.e_limit;
+	bool full = e->e_runners - e->e_aside >= e->e_limit;
 	int nr;
 
-	if (e.e_queued == 0 || e.e_paused & ENGINE_START)
+	if (e->e_queued == 0 || e->e_paused & ENGINE_START)
 		return 0;
-	if (e.e_helpers != NULL &&
-	    (full || e.e_busy - engine_waiting() >= e.e_workers))
-		(void)engine_claim_first(&e.e_helpers, 0, l);
-	if (e.e_coming > 0 || e.e_workers == 0)
+	if (e->e_helpers != NULL &&
+	    (full || e->e_busy - waiting() >= e->e_c_workers))
+		(void)engine_claim_first(&e->e_helpers, 0, l);
+	if (e->e_coming > 0 || e->e_c_workers == 0)
 		return 0;
 	nr = idle_worker();
 	return runner_wake(nr, l) || full ? 0 : runner_make(nr);
 }
 
+void engine_give_room(struct claimed *l)
+{
+	int rc;
+
+	if (e->e_room == NULL ||
+	    !engine_has_room(e->e_room->a_next->a_task->t_bytes))
+		return;
+	engine_count_queued(1);
+	rc = engine_send_for(l);
+	engine_count_queued(-1);
+	if (rc == 0)
+		engine_let_in(l);
+	else
+		engine_refuse(e->e_room->a_next, rc, l);
+}
+
 /* Waits of tasks. */
+
+void engine_aside_begin(struct waiter *a, struct claimed *l)
+{
+	const struct runner *r = engine_here();
+
+	if (r == NULL || r->r_stack == NULL)
+		return;
+	a->a_aside = true;
+	e->e_aside++;
+	(void)engine_send_for(l);			/* EN1, EN6 */
+}
 
 /* Notes that r waits. -ENOMEM: nothing would run the queue meanwhile. */
 static int begins_wait(struct runner *r, const struct uwait *w)
 {
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 	int rc = 0;
 
-	if (__atomic_load_n(&e.e_queued, __ATOMIC_RELAXED) > 0 &&
-	    __atomic_load_n(&e.e_coming, __ATOMIC_RELAXED) == 0) {
-		engine_relock();
+	if (__atomic_load_n(&e->e_queued, __ATOMIC_RELAXED) > 0 &&
+	    __atomic_load_n(&e->e_coming, __ATOMIC_RELAXED) == 0) {
+		engine_lock();
 		rc = engine_send_for(&l);
-		engine_tell(&l);
+		engine_complete(&l);
 	}
 	if (rc != 0)
 		return rc;
-	USCHED_RACE(74);
+	USCHED_RACE(engine_begins_wait);
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
-	__atomic_store_n(&r->r_kind, w->w_kind, __ATOMIC_RELAXED);
-	__atomic_add_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
-	is_gone(r);
+	__atomic_store_n(&r->r_kind, uwait_kind(w), __ATOMIC_RELAXED);
+	__atomic_add_fetch(&e->e_waiting, 1, __ATOMIC_RELAXED);
+	note_gone(r);
 	return 0;
 }
 
 static void ends_wait(struct runner *r)
 {
-	if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) == 0)
+	if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) == NULL)
 		return;
-	__atomic_store_n(&r->r_kind, 0, __ATOMIC_RELAXED);
-	__atomic_sub_fetch(&e.e_waiting, 1, __ATOMIC_RELAXED);
-	is_here(r);
+	__atomic_store_n(&r->r_kind, NULL, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&e->e_waiting, 1, __ATOMIC_RELAXED);
+	note_here(r);
 }
 
 static int enter(struct uself *s, struct uwait *w)
@@ -279,23 +312,23 @@ void engine_begin(struct task *t, struct runner *r)
 }
 
 /* Counts the end of the task of r, of a worker or a helper. */
-static void count(struct runner *r, int result, utime_ns now, struct tell *l)
+static void count(struct runner *r, int result, utime_ns now, struct claimed *l)
 {
-	struct worker *k = engine_worker_of(r);
+	struct native *k = engine_native_of(r);
 	struct task *t = r->r_task;
 
-	e.e_completed++;
-	e.e_failed += result < 0;
+	e->e_completed++;
+	e->e_failed += result < 0;
 	r->r_task = NULL;
 	engine_finish(t, result, now, l);
-	r->r_begun = e.e_last = now;		/* of the next, nearly */
+	r->r_begun = e->e_last = now;		/* of the next, nearly */
 	if (k == NULL)
 		return;
-	k->k_completed++;
-	k->k_last = now;
+	k->nt_completed++;
+	k->nt_last = now;
 }
 
-/* Runs the task of r. Caller holds no lock. */
+/* Runs the task of r. Caller does not hold the lock. */
 static int call(struct runner *r)
 {
 	struct task *t = r->r_task;
@@ -305,25 +338,25 @@ static int call(struct runner *r)
 	return result;
 }
 
-void engine_run(struct runner *r, struct tell *l)
+void engine_run(struct runner *r, struct claimed *l)
 {
 	utime_ns now;
 	int result;
 
-	engine_tell(l);
+	engine_complete(l);
 	result = call(r);
 	now = unow();			/* no clock is read under the lock */
-	engine_relock();
+	engine_lock();
 	count(r, result, now, l);
-	is_gone(r);
+	note_gone(r);
 }
 
 /* Runners: see "The next runner". */
 
-/* Lets other threads of the worker run. Caller holds no lock. */
-static void give_turn(struct runner *r)
+/* Lets other threads of the worker run. Caller does not hold the lock. */
+static void yield_worker(struct runner *r)
 {
-	int *yields = &e.e_worker[ws_proc()].k_yields;
+	int *yields = &e->e_native[ws_proc()].nt_yields;
 
 	__atomic_add_fetch(yields, 1, __ATOMIC_RELAXED);
 	(void)ws_yield();
@@ -334,60 +367,61 @@ static void give_turn(struct runner *r)
 /* Goes back while a runner of the worker only lets others run. */
 static void keep_off(struct runner *r)
 {
-	while (__atomic_load_n(&e.e_worker[ws_proc()].k_yields,
+	while (__atomic_load_n(&e->e_native[ws_proc()].nt_yields,
 			       __ATOMIC_RELAXED) > 0 && ws_yield() == 0)
 		;
 	r->r_slice = r->r_begun = unow();
 }
 
-/* Returns whether another runner takes the place of the caller. */
+/*
+ * Returns whether another runner takes the place of the caller. Caller holds the
+ * lock.
+ */
 static bool surplus(void)
 {
-	return e.e_coming > 0 && e.e_busy - engine_waiting() >= e.e_workers;
+	return e->e_coming > 0 && e->e_busy - waiting() >= e->e_c_workers;
 }
 
-/* Returns whether the caller is one runner too many: E6. */
+/* Returns whether there are too many runners: EN6. Caller holds the lock. */
 static bool too_many(void)
 {
-	return e.e_runners - e.e_aside > e.e_limit;
+	return e->e_runners - e->e_aside > e->e_limit;
 }
 
-/* Returns whether a runner should look into the queue. */
+/* Returns whether there is a task to begin. Caller holds the lock. */
 static bool is_work(void)
 {
-	return e.e_queued > 0 && !(e.e_paused & ENGINE_START);
+	return e->e_queued > 0 && !(e->e_paused & ENGINE_START);
 }
 
-/*
- * Parks r. False: it shall end. Caller holds the lock, which is put meanwhile.
- */
-static bool park(struct runner *r, struct tell *l)
+/* Parks r. False: r must end. Caller holds the lock; released meanwhile. */
+static bool park(struct runner *r, struct claimed *l)
 {
 	struct waiter *a;
 	int rc, stop;
 	bool wanted;
 
-	engine_tell(l);
-	a = engine_waiter(false, UNEVER, &rc);
-	USCHED_RACE(73);
-	engine_relock();
+	engine_complete(l);
+	a = engine_waiter(UNEVER, &rc);
+	USCHED_RACE(engine_park);
+	engine_lock();
 	wanted = is_work() && !surplus();
-	if (a == NULL || wanted || e.e_state >= STOPPING ||
-	    e.e_parked >= e.e_workers) {
+	if (a == NULL || wanted || e->e_state >= STOPPING ||
+	    e->e_parked >= e->e_c_workers) {
 		if (a != NULL)
 			uwait_free(a);
 		return wanted;
 	}
 	a->a_runner = r;
-	e.e_parked++;
-	stop = engine_wait_in(&e.e_idlers, a, false, UNEVER, &rc);
+	e->e_parked++;
+	stop = engine_wait_in(&e->e_idlers, a, UNEVER, l, &rc);
 	if (rc == 0)
 		keep_off(r);
-	engine_relock();
-	e.e_parked--;
+	engine_lock();
+	e->e_parked--;
 	if (rc == 0 && !stop)
-		engine_add(&e.e_coming, -1);
-	return e.e_state < STOPPING && (rc == 0 || is_work());
+		engine_add(&e->e_coming, -1);
+	return e->e_state < STOPPING && (rc == 0 || is_work());
 }
 
 /*
@@ -396,12 +430,12 @@ static bool park(struct runner *r, struct tell *l)
  */
 static void note_gap(const struct task *t, bool spun)
 {
-	utime_ns gap = t->t_time - e.e_last;
+	utime_ns gap = t->t_time - e->e_last;
 
 	if (gap > 4 * SPIN || (gap <= 0 && spun))
 		gap = 4 * SPIN;
 	if (gap > 0)
-		e.e_gap += (gap - e.e_gap) / 4;
+		e->e_gap += (gap - e->e_gap) / 4;
 }
 
 /*
@@ -412,18 +446,18 @@ static bool may_spin(void)
 {
 	int cpu = engine_cpu();
 
-	return !is_work() && e.e_coming == 0 && engine_waiting() == 0 &&
-		e.e_busy + 2 <= e.e_cpus && e.e_gap < SPIN &&
-		(cpu < 0 || cpu != e.e_from) &&
-		e.e_state == OPEN && !utime_is_virtual();
+	return !is_work() && e->e_coming == 0 && waiting() == 0 &&
+		e->e_busy + 2 <= e->e_cpus && e->e_gap < SPIN &&
+		(cpu < 0 || cpu != e->e_from) &&
+		e->e_state == OPEN && !utime_is_virtual();
 }
 
 /* Waits until a task is queued. True: the lock is taken. */
 static bool spin_until(utime_ns until)
 {
 	do {
-		if (__atomic_load_n(&e.e_queued, __ATOMIC_RELAXED) > 0 &&
-		    ulock_try(&e.e_lock))
+		if (__atomic_load_n(&e->e_queued, __ATOMIC_RELAXED) > 0 &&
+		    ulock_try(&e->e_lock))
 			return true;
 		ulock_relax();
 	} while (unow() < until);
@@ -432,22 +466,29 @@ static bool spin_until(utime_ns until)
 
 /*
  * Waits a little for a task. Returns whether a runner should look into the
- * queue. Caller holds the lock, which is put meanwhile.
+ * queue. Caller holds the lock; released meanwhile.
  */
-static bool spin(struct tell *l)
+static bool spin(struct claimed *l)
 {
 	if (!may_spin())
 		return false;
-	engine_add(&e.e_coming, 1);
-	engine_tell(l);
+	engine_add(&e->e_coming, 1);
+	engine_complete(l);
 	if (!spin_until(uafter(SPIN)))
-		engine_relock();
-	engine_add(&e.e_coming, -1);
+		engine_lock();
+	engine_add(&e->e_coming, -1);
 	return is_work();
 }
 
+/* Gives room to callers, if enough is free. Caller holds the lock. */
+static void let_in(struct claimed *l)
+{
+	if (e->e_room != NULL && e->e_tasks - e->e_queued >= e->e_spare)
+		engine_let_in(l);
+}
+
 /* Returns the next task of r, begun, or NULL. Caller holds the lock. */
-static struct task *next(struct runner *r, struct tell *l)
+static struct task *next(struct runner *r, struct claimed *l)
 {
 	struct task *t;
 	bool spun = false;
@@ -455,57 +496,59 @@ static struct task *next(struct runner *r, struct tell *l)
 	do {
 		if (too_many())
 			return NULL;
-		t = surplus() ? NULL : engine_dequeue(false, l);
+		let_in(l);				/* bytes of an end */
+		t = surplus() ? NULL : engine_dequeue(false);
 	} while (t == NULL && ((spun = spin(l)) || park(r, l)));
 	if (t == NULL)
 		return NULL;
 	note_gap(t, spun);
 	engine_begin(t, r);
-	e.e_busy++;
-	is_here(r);
-	(void)engine_send_for(l);			/* E1 */
+	e->e_busy++;
+	note_here(r);
+	let_in(l);
+	(void)engine_send_for(l);			/* EN1 */
 	return t;
 }
 
-/* Makes r ready for another task. Caller holds the lock, put meanwhile. */
-static void between(struct runner *r, struct tell *l)
+/* Makes r ready for another task. Caller holds the lock; released meanwhile. */
+static void between(struct runner *r, struct claimed *l)
 {
 	bool stopped = r->r_stopped;
-	bool turn = r->r_begun - r->r_slice > (is_work() ? SLICE : SERIES);
+	bool yields = r->r_begun - r->r_slice > (is_work() ? SLICE : SERIES);
 
-	if (!stopped && !turn && r->r_scope != NULL && !u_canceled())
+	if (!stopped && !yields && r->r_scope != NULL && !u_canceled())
 		return;
-	engine_tell(l);
+	engine_complete(l);
 	if (stopped || u_canceled())
 		scope_end(r);
 	scope_begin(r);
-	if (turn)
-		give_turn(r);
-	engine_relock();
+	if (yields)
+		yield_worker(r);
+	engine_lock();
 	r->r_stopped = false;
 }
 
-/* What a thread of ws runs. */
-static void run(void *arg)
+void engine_runner(void *arg)
 {
 	struct runner *r = arg;
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 
-	USCHED_RACE(75);
+	USCHED_RACE(engine_run);
 	r->r_stack = ustack_self();
 	keep_off(r);
 	scope_begin(r);
-	engine_relock();
-	engine_add(&e.e_coming, -1);
+	engine_lock();
+	engine_add(&e->e_coming, -1);
 	while (next(r, &l) != NULL) {
 		engine_run(r, &l);
-		e.e_busy--;
+		e->e_busy--;
 		between(r, &l);
 	}
 	engine_runner_out(r);
-	e.e_runners--;
-	(void)engine_send_for(&l);			/* E1 */
-	engine_tell(&l);
+	e->e_runners--;
+	engine_give_room(&l);
+	(void)engine_send_for(&l);			/* EN1 */
+	engine_complete(&l);
 	scope_end(r);
 	free(r);
 }
@@ -519,11 +562,11 @@ void engine_stop(struct runner *r)
 		return;
 	uscope_hold(s);
 	ws_hold();			/* while a canceller wakes its threads */
-	engine_leave();
-	USCHED_RACE(71);
+	engine_unlock();
+	USCHED_RACE(engine_cancel);
 	uscope_cancel(s);
-	USCHED_RACE(72);
+	USCHED_RACE(engine_canceled);
 	uscope_release(s);
 	ws_release();
-	engine_relock();
+	engine_lock();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* see.c: statistics, workers, and call stacks of tasks that wait. */
+/* see.c: statistics, native threads, and call stacks of tasks that wait. */
 
 /*
  * A task that waits lies on a lane (usched.h) or in a buffer, and only its home,
@@ -8,18 +8,18 @@
  *
  *	asks					at the home
  *
- *	C1 a thread, pinned to the home
- *						C2 get the lock: the task has
- *						   not ended, and waits
- *						C3 in (stop.h): it is at home
- *						   here, and no thief takes it
- *						C4 walk, out
- *	C6 copy					C5 put the lock, tell
+ *	EC1 a thread, pinned to the home
+ *						EC2 get the lock: the task has
+ *						    not ended, and waits
+ *						EC3 in (stop.h): it is at home
+ *						    here, and no thief takes it
+ *						EC4 walk, out
+ *	EC6 copy				EC5 release, complete
  *
- * While the thread of C3 runs, its worker runs no other. The lock keeps the task
- * from its end, and so the runner from its own. If the task has moved between
- * C1 and C3, the asker tries again, until its deadline. If the home computes,
- * the thread comes late: then the snapshot has no frames.
+ * While the thread of EC3 runs, its worker runs no other. The lock keeps the
+ * task from its end, and so the runner from its own. If the task has moved
+ * between EC1 and EC3, the asker tries again, until its deadline. If the home
+ * computes, the thread comes late: then the snapshot has no frames.
  *
  * The asker and the thread share a block on the heap, which the last frees.
  *
@@ -28,27 +28,21 @@
  * counted, so a later wait would see it.
  */
 
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* dladdr() */
-#endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "inside.h"
+#include "ufork.h"
 #include "usymbol.h"
 #include "utrace.h"
+#include "worker.h"
 #include "ws.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-UPREEMPT_NEVER;
 
 #pragma weak dladdr
 
-#define e engine_all		/* in this file */
 #define TRIES	10
 
 /* Statistics. */
@@ -58,8 +52,8 @@ static int active(int from, int nr)
 	int i, sum = 0;
 
 	for (i = from; i < from + nr; i++)
-		sum += engine_current(&e.e_worker[i]) != NULL ||
-			e.e_worker[i].k_task[0] != '\0';
+		sum += engine_current(&e->e_native[i]) != NULL ||
+			e->e_native[i].nt_task[0] != '\0';
 	return sum;
 }
 
@@ -70,76 +64,76 @@ int engine_get_stats(struct engine_stats *s)
 
 	if (rc != 0)
 		return rc;
-	ended = e.e_completed + e.e_canceled;
+	ended = e->e_completed + e->e_canceled;
 	*s = (struct engine_stats){
-		.total_tasks_submitted = e.e_submitted,
-		.tasks_completed       = e.e_completed,
-		.tasks_failed          = e.e_failed,
-		.tasks_canceled        = e.e_canceled,
-		.tasks_in_queue        = e.e_queued,
-		.tasks_running         = e.e_busy + e.e_helping,
-		.gil_threads_active    = active(e.e_workers, e.e_hosts),
-		.c_threads_active      = active(0, e.e_workers),
-		.tasks_memory          = e.e_bytes,
+		.total_tasks_submitted = e->e_submitted,
+		.tasks_completed       = e->e_completed,
+		.tasks_failed          = e->e_failed,
+		.tasks_canceled        = e->e_canceled,
+		.tasks_in_queue        = e->e_queued,
+		.tasks_running         = e->e_busy + e->e_helping,
+		.gil_threads_active    = active(e->e_c_workers, e->e_host_workers),
+		.c_threads_active      = active(0, e->e_c_workers),
+		.tasks_memory          = e->e_bytes,
 		.avg_task_latency_ms   = ended == 0 ? 0 :
-			e.e_latency / (double)ended / UTIME_MS,
-		.bus_contention_count  = e.e_contended,
-		.tasks_helped          = e.e_helped,
-		.runners               = e.e_runners
+			e->e_latency / (double)ended / UTIME_MS,
+		.bus_contention_count  = e->e_contended,
+		.tasks_helped          = e->e_helped,
+		.runners               = e->e_runners
 	};
-	s->gil_threads_idle = e.e_hosts - s->gil_threads_active;
-	s->c_threads_idle   = e.e_workers - s->c_threads_active;
+	s->gil_threads_idle = e->e_host_workers - s->gil_threads_active;
+	s->c_threads_idle   = e->e_c_workers - s->c_threads_active;
 	engine_bus_count(s);
-	engine_leave();
+	engine_unlock();
 	return 0;
 }
 
-/* Workers. */
+/* Native threads. */
 
-/* Returns whether a task that began on worker nr waits. Caller has entered. */
+/* Returns whether a task that began there waits. Caller holds the lock. */
 static bool is_waiting(int nr)
 {
 	const struct runner *r;
 
-	for (r = e.e_ring.r_next; r != &e.e_ring; r = r->r_next)
-		if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != 0 &&
+	for (r = e->e_ring.r_next; r != &e->e_ring; r = r->r_next)
+		if (__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != NULL &&
 		    __atomic_load_n(&r->r_thread, __ATOMIC_RELAXED) == nr)
 			return true;
 	return false;
 }
 
 /* Returns the ms that the native thread of k has used, or -1. */
-static long cpu_ms(const struct worker *k)
+static long cpu_ms(const struct native *k)
 {
 	struct timespec t;
 
-	if (!__atomic_load_n(&k->k_known, __ATOMIC_ACQUIRE) ||
-	    clock_gettime(k->k_clock, &t) != 0)
+	if (!__atomic_load_n(&k->nt_clocked, __ATOMIC_ACQUIRE) ||
+	    clock_gettime(k->nt_clock, &t) != 0)
 		return -1;
 	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
 }
 
 static void describe(int nr, struct engine_thread *h)
 {
-	const struct worker *k = &e.e_worker[nr];
+	const struct native *k = &e->e_native[nr];
 	const struct runner *r = engine_current(k);
 	utime_ns now = unow();
 
 	*h = (struct engine_thread){
-		.h_thread_id = nr, .h_host = nr >= e.e_workers,
-		.h_completed = k->k_completed, .h_cpu_ms = cpu_ms(k),
-		.h_last_active_ms = k->k_last == 0 ? -1 :
-			(long)((now - k->k_last) / UTIME_MS)
+		.h_thread_id = nr, .h_host = nr >= e->e_c_workers,
+		.h_completed = k->nt_completed, .h_cpu_ms = cpu_ms(k),
+		.h_last_active_ms = k->nt_last == 0 ? -1 :
+			(long)((now - k->nt_last) / UTIME_MS)
 	};
-	h->h_idle_ms = (long)((now - e.e_began) / UTIME_MS) -
+	h->h_idle_ms = (long)((now - e->e_began) / UTIME_MS) -
 		(h->h_cpu_ms > 0 ? h->h_cpu_ms : 0);
 	if (r != NULL && r->r_task != NULL) {
 		h->h_state   = ENGINE_RUNNING;
 		h->h_current = engine_number(r->r_task);
 		memcpy(h->h_task, r->r_task->t_name, ENGINE_NAME);
-	} else if (k->k_task[0] != '\0') {
+	} else if (k->nt_task[0] != '\0') {
 		h->h_state = ENGINE_BLOCKED;
-		memcpy(h->h_task, k->k_task, ENGINE_NAME);
+		memcpy(h->h_task, k->nt_task, ENGINE_NAME);
 	} else if (is_waiting(nr))
 		h->h_state = ENGINE_WAITING;
 }
@@ -150,35 +144,29 @@ int engine_thread_info(int thread, struct engine_thread *h)
 
 	if (rc != 0)
 		return rc;
-	if (thread >= 0 && thread < e.e_workers + e.e_hosts)
+	if (thread >= 0 && thread < e->e_c_workers + e->e_host_workers)
 		describe(thread, h);
 	else
 		rc = -ESRCH;
-	engine_leave();
+	engine_unlock();
 	return rc;
-}
-
-void engine_worker_known(struct worker *k)
-{
-	if (pthread_getcpuclockid(pthread_self(), &k->k_clock) == 0)
-		__atomic_store_n(&k->k_known, true, __ATOMIC_RELEASE);
 }
 
 /* Call stacks. */
 
 struct walk {
-	int            w_holders;
-	engine_id      w_id;
-	struct waiter *w_asker;		/* a ring */
-	int            w_nr;		/* frames; -EAGAIN: not yet */
-	bool           w_done;
-	void          *w_pc[ENGINE_FRAMES];
+	int            wk_holders;
+	engine_id      wk_id;
+	struct waiter *wk_asker;		/* a ring */
+	int            wk_nr;		/* frames; -EAGAIN: not yet */
+	bool           wk_done;
+	void          *wk_pc[ENGINE_FRAMES];
 };
 
-/* Ends a part of w. Returns whether that was the last. Caller has entered. */
+/* Returns whether the caller is the last holder of w. Caller holds the lock. */
 static bool let_go(struct walk *w)
 {
-	return --w->w_holders == 0;
+	return --w->wk_holders == 0;
 }
 
 /* Returns the runner of a task that waits on a thread of ws, or NULL. */
@@ -187,40 +175,60 @@ static struct runner *waits(const struct task *t)
 	struct runner *r = t != NULL ? t->t_runner : NULL;
 
 	return r != NULL && r->r_stack != NULL &&
-		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != 0 ? r : NULL;
+		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != NULL ? r : NULL;
 }
 
-/* Walks the stack of u, if it is at home here: C3, C4. */
+/* Walks the stack of u, if it is at home here: EC3, EC4. */
 static int walk_here(const struct ustack *u, void **pc)
 {
 	struct ws_worker *w = (struct ws_worker *)usched_self();
 	int nr = -EAGAIN;
 
-	ws_stop_enter(&w->w_stop);
+	ws_enter(w);
 	if (ws_home((const struct uproc_thread *)u) == w)
 		nr = ustack_trace(u, pc, ENGINE_FRAMES);
-	ws_stop_leave(&w->w_stop);
+	ws_leave(w);
 	return nr;
 }
 
-/* What the pinned thread runs. */
+/* What the pinned thread runs. It frees w if the asker has gone. */
 static void walk(void *arg)
 {
-	struct tell l = { NULL };
+	struct claimed l = { NULL };
 	struct walk *w = arg;
 	struct runner *r;
 
-	ulock_get(&e.e_lock);					/* C2 */
-	r = waits(engine_find(w->w_id));
-	w->w_nr   = r != NULL ? walk_here(r->r_stack, w->w_pc) : 0;
-	w->w_done = true;
+	engine_lock();						/* EC2 */
+	r = waits(engine_find(w->wk_id));
+	w->wk_nr   = r != NULL ? walk_here(r->r_stack, w->wk_pc) : 0;
+	w->wk_done = true;
 	if (!let_go(w)) {
-		engine_claim_all(&w->w_asker, 0, &l);
-		engine_tell(&l);				/* C5 */
+		engine_claim_all(&w->wk_asker, 0, &l);
+		engine_complete(&l);				/* EC5 */
 		return;
 	}
-	engine_leave();
+	engine_unlock();
 	free(w);
+}
+
+/* Waits until *done, which is set under the lock. 0 or an error. */
+static int await(struct waiter **ring, const bool *done, utime_ns until)
+{
+	struct claimed l = { NULL };
+	struct waiter *a;
+	int rc;
+
+	a = engine_waiter(until, &rc);
+	if (a == NULL)
+		return rc;
+	engine_lock();
+	if (!*done) {
+		(void)engine_wait_in(ring, a, until, &l, &rc);
+		return rc;
+	}
+	engine_unlock();
+	uwait_free(a);
+	return 0;
 }
 
 /* Has the stack of r walked. Returns the number of frames, or an error. */
@@ -228,25 +236,26 @@ static int ask(struct walk *w, int home, utime_ns until)
 {
 	int rc, nr;
 
-	w->w_holders = 2;
-	w->w_done    = false;
-	w->w_nr      = 0;
-	if (ws_thread_pinned(home, walk, w) == NULL) {		/* C1 */
-		w->w_holders = 1;
+	w->wk_holders = 2;
+	w->wk_done    = false;
+	w->wk_nr      = 0;
+	if (ws_thread_pinned(home, walk, w) == NULL) {		/* EC1 */
+		w->wk_holders = 1;
 		return -ENOMEM;
 	}
-	rc = engine_await(&w->w_asker, &w->w_done, until);
+	rc = await(&w->wk_asker, &w->wk_done, until);
 	if (rc != 0)
 		return rc;
-	nr = w->w_nr;
+	nr = w->wk_nr;
 	return nr < ENGINE_FRAMES ? nr : ENGINE_FRAMES;
 }
 
-/* Describes t. Caller has entered. */
+/* Describes t. Caller holds the lock. */
 static void snapshot(const struct task *t, struct engine_stack *k)
 {
 	const struct runner *r = t->t_runner;
-	int kind = r != NULL ? __atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) : 0;
+	const struct uwait_kind *kind = r != NULL ?
+		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) : NULL;
 
 	*k = (struct engine_stack){
 		.k_id = engine_number(t), .k_stage = t->t_stage,
@@ -258,7 +267,7 @@ static void snapshot(const struct task *t, struct engine_stack *k)
 	};
 	memcpy(k->k_name, t->t_name, ENGINE_NAME);
 	engine_bus_pinned(t, &k->k_pinned, &k->k_pins);
-	if (kind == 0)
+	if (kind == NULL)
 		return;
 	k->k_stage     = ENGINE_WAITS;
 	k->k_waits_for = uwait_kind_name(kind);
@@ -279,7 +288,7 @@ static int look(engine_id id, struct engine_stack *k, int *home)
 	if (t != NULL)
 		snapshot(t, k);
 	r = waits(t);
-	if (r != NULL && e.e_state < STOPPING) {
+	if (r != NULL && e->e_state < STOPPING) {
 		const struct ws_worker *w = ws_home(
 			(const struct uproc_thread *)r->r_stack);
 
@@ -288,13 +297,24 @@ static int look(engine_id id, struct engine_stack *k, int *home)
 	}
 	if (*home >= 0)
 		ws_hold();		/* until it has been asked */
-	engine_leave();
+	engine_unlock();
 	return t != NULL ? 0 : -ESRCH;
 }
 
 /* Names. */
 
+/* Held while another program runs, so not taken before a fork. */
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+
+static void naming_forked(void)
+{
+	naming = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_NAMES, .f_child = naming_forked
+};
+UFORK(at_fork)
 
 /* Returns the path of the loaded file, in which no quote stands, or "". */
 static const char *path_of(const Dl_info *info, char *path, size_t size)
@@ -343,12 +363,18 @@ static void name(struct engine_frame *f, void *pc, bool lines)
 {
 	char *at = (char *)pc - 1;
 	Dl_info info;
+	int found;
 
 	memset(f, 0, sizeof *f);
 	f->f_pc = pc;
 	(void)usymbol_name(f->f_function, sizeof f->f_function, at, 0);
 	f->f_function[strcspn(f->f_function, "+")] = '\0';
-	if (&dladdr == NULL || dladdr(at, &info) == 0)
+	if (&dladdr == NULL)
+		return;
+	usymbol_ask();
+	found = dladdr(at, &info);
+	usymbol_asked();
+	if (found == 0)
 		return;
 	snprintf(f->f_file, sizeof f->f_file, "%.*s",
 		 (int)sizeof f->f_file - 1, info.dli_fname);
@@ -369,7 +395,7 @@ static void name_all(struct engine_stack *k, void *const *pc, int nr,
 	k->k_frames = nr;
 }
 
-int engine_get_call_stack(engine_id id, struct engine_stack *k, bool lines,
+int engine_get_call_stack(engine_id id, struct engine_stack *k, int lines,
 			  utime_ns until)
 {
 	struct walk *w;
@@ -381,18 +407,18 @@ int engine_get_call_stack(engine_id id, struct engine_stack *k, bool lines,
 	w = calloc(1, sizeof *w);
 	if (w == NULL)
 		return -ENOMEM;
-	w->w_id = id;
-	w->w_holders = 1;
+	w->wk_id = id;
+	w->wk_holders = 1;
 	while (nr == -EAGAIN && tries++ < TRIES &&
 	       (rc = look(id, k, &home)) == 0 && home >= 0) {
 		nr = until != UNOW ? ask(w, home, until) : 0;
 		ws_release();
 	}
 	if (rc == 0 && nr > 0)
-		name_all(k, w->w_pc, nr, lines);
-	ulock_get(&e.e_lock);
+		name_all(k, w->wk_pc, nr, lines);
+	engine_lock();
 	last = let_go(w);
-	engine_leave();
+	engine_unlock();
 	if (last)
 		free(w);
 	return rc;

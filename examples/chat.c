@@ -2,7 +2,7 @@
 /* chat.c: a room. A thread reads from each guest, and a thread writes. */
 
 #include "loop.h"
-#include "uchan.h"
+#include <usched/all.h>
 
 #define LINE	32
 #define SEATS	3

@@ -5,8 +5,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include "rr.h"
-#include "usched.hpp"
+#include <usched/all.hpp>
 
 using namespace std::chrono_literals;
 

@@ -2,9 +2,7 @@
 /* echo.c: a TCP server, with a thread for each connection; and a client. */
 
 #include <stdio.h>
-#include "rr.h"
-#include "unet.h"
-#include "userve.h"
+#include <usched/all.h>
 
 static void echo(int fd, void *arg)
 {
@@ -39,7 +37,6 @@ static void run(void *arg)
 	u_close(fd);
 	uscope_cancel(s);		/* userve() returns when all have ended */
 	uscope_end(&s);
-	u_close(server.sv_fd);
 }
 
 int main(void)

@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "rr.h"
-#include "ucall.h"
+#include <usched/all.h>
 
 #define FILES	3
 

@@ -3,8 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include "rr.h"
-#include "uchan.h"
+#include <usched/all.h>
 
 static struct uchan *tokens;
 

@@ -2,8 +2,7 @@
 /* loader.c: a cache, where the first that asks for a key loads it for all. */
 
 #include <stdio.h>
-#include "rr.h"
-#include "usync.h"
+#include <usched/all.h>
 
 #define KEYS	10
 #define ASKERS	1000

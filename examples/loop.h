@@ -3,9 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "rr.h"
-#include "unet.h"
-#include "userve.h"
+#include <usched/all.h>
 
 static inline int loop_serve(void *server)
 {

@@ -2,7 +2,7 @@
 /* message.c: a message, or 50 ms: a wait for it ends at a deadline, too. */
 
 #include <stdio.h>
-#include "rr.h"
+#include <usched/all.h>
 
 static struct rr_thread *reader;
 static const char *message;		/* NULL: none has come */
@@ -19,7 +19,7 @@ static int receive(const char **text, utime_ns until)
 	return *text != NULL ? 0 : rc;
 }
 
-static void send(const char *text)
+static void tell(const char *text)
 {
 	message = text;
 	rr_wake(reader);
@@ -43,9 +43,9 @@ static void write_all(void *arg)
 {
 	(void)arg;
 	u_sleep(uafter(20 * UTIME_MS));
-	send("hello");
+	tell("hello");
 	u_sleep(uafter(110 * UTIME_MS));
-	send("bye");
+	tell("bye");
 }
 
 int main(void)

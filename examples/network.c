@@ -8,8 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include "rr.h"
-#include "uwait.h"
+#include <usched/all.h>
 
 #define NODES	1000
 #define GROUP	20
@@ -28,25 +27,26 @@ static struct node {
 } node[NODES];
 
 static unsigned long bug, hash, events;
+static utime_ns begun;
 
 /* Notes an event. Ends the program after the last, or a finding. */
 static void note(struct node *n, unsigned kind, unsigned seq, const char *end)
 {
-	hash ^= (unsigned long)unow() ^ (n - node) << 50 ^ kind << 26 ^ seq;
+	hash ^= (unsigned long)(unow() - begun) ^ (n - node) << 50 ^ kind << 26 ^ seq;
 	hash  = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
 	events++;
 	if (end == NULL)
 		return;
 	printf("seed %d: %s; node %d, %d ms, event %lu, hash %016lx\n",
 	       (int)utime_seed(), end, (int)(n - node),
-	       (int)(unow() / UTIME_MS), events, hash);
+	       (int)((unow() - begun) / UTIME_MS), events, hash);
 	exit(kind != ENDED);
 }
 
 static void carry(void *packet);
 
 /* Sends a packet, which is a number, from a client to its server, or back. */
-static void send(struct node *client, long kind, long seq)
+static void pass(struct node *client, long kind, long seq)
 {
 	long packet = (seq * ENDED + kind) * NODES + (client - node);
 
@@ -74,7 +74,7 @@ static void receive(struct node *client, unsigned kind, unsigned seq)
 	else if (seq < client->done || bug == 'a')
 		return;
 	client->done = seq;
-	send(client, client->answer, seq);
+	pass(client, client->answer, seq);
 }
 
 static void carry(void *packet)
@@ -102,7 +102,7 @@ static unsigned ask(struct node *me, unsigned request)
 	for (me->seq++, me->got = i = 0; me->got == 0 && i < 50; i++) {
 		utime_ns until = uafter(25 * UTIME_MS);
 
-		send(me, request, me->seq);
+		pass(me, request, me->seq);
 		while (me->got == 0 && u_wait_until(until) == 0)
 			;
 	}
@@ -136,6 +136,7 @@ int main(int argc, char **argv)
 	struct node *n;
 
 	utime_virtual(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
+	begun = unow();
 	bug = argc > 1 ? argv[1][0] : 0;
 	if (rr_init(1, 0) != 0)
 		abort();

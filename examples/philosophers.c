@@ -2,8 +2,8 @@
 /* philosophers.c: five dine, each with the two forks beside the plate. */
 
 #include <stdio.h>
-#include "usync.h"
-#include "ws.h"
+#include <stdlib.h>
+#include <usched/all.h>
 
 #define NR	5
 #define MEALS	1000
@@ -19,9 +19,11 @@ static void dine(void *arg)
 	struct umutex *high = &forks[a < b ? b : a];
 
 	while (meals[me] < MEALS) {
-		umutex_lock(low, UNEVER);
+		if (umutex_lock(low, UNEVER) != 0)
+			abort();
 		ws_yield();				/* reaches for it */
-		umutex_lock(high, UNEVER);
+		if (umutex_lock(high, UNEVER) != 0)
+			abort();
 		meals[me]++;
 		umutex_unlock(high);
 		umutex_unlock(low);

@@ -2,8 +2,7 @@
 /* powser.c: the power series of tan from tan' = 1 + tan^2, by two threads. */
 
 #include <stdio.h>
-#include "ll.h"
-#include "uchan.h"
+#include <usched/all.h>
 
 #define NR	20
 

@@ -45,8 +45,9 @@ static void proxy(int client, void *arg)
 		p->last   = unow();
 		p->way[0] = (struct way){ client, server, p };
 		p->way[1] = (struct way){ server, client, p };
-		uscope_go(both, carry, &p->way[0]);
-		uscope_go(both, carry, &p->way[1]);
+		if (uscope_go(both, carry, &p->way[0]) != 0 ||
+		    uscope_go(both, carry, &p->way[1]) != 0)
+			uscope_cancel(both);
 		uscope_end(&both);
 	}
 	u_close(server);

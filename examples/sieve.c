@@ -2,8 +2,7 @@
 /* sieve.c: a thread for each prime passes on what its prime does not divide. */
 
 #include <stdio.h>
-#include "ll.h"
-#include "uchan.h"
+#include <usched/all.h>
 
 #define PRIMES	50
 
@@ -31,14 +30,16 @@ static void primes(void *arg)
 {
 	struct uchan *in = arg;
 
-	ll_thread_init(source, in, 0);
+	if (!ll_thread_init(source, in, 0))
+		return;
 	for (int i = 0, n; i < PRIMES && uchan_recv(in, &n, UNEVER) == 0; i++) {
 		struct filter *f = &filters[i];
 
 		printf("%d%c", n, i % 10 == 9 ? '\n' : ' ');
 		*f = (struct filter){ n, in, uchan_make(sizeof n, 0) };
 		in = f->out;
-		ll_thread_init(filter, f, 0);
+		if (!ll_thread_init(filter, f, 0))
+			break;
 	}
 	uchan_close(in);
 }

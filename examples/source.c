@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "rr.h"
+#include <usched/all.h>
 
 /* On the heap: the device writes there while the thread waits. */
 static struct job { struct uwait wait; int number; } *ring[3];
@@ -49,7 +49,7 @@ static void square(void *number)
 	int rc = uwait_source_of(look) ? 0 : uwait_source_add(&source);
 	struct job *j = uwait_new(sizeof *j, UWAIT_OTHER, &source, &rc);
 
-	if (rc != 0 || j == NULL)
+	if (rc != 0 || j == NULL || (rc = uwait_reserve(UNEVER)) != 0)
 		return (void)printf("error %d\n", rc);
 	j->number = *(int *)number;
 	j->wait.w_flags |= UWAIT_SURE;	/* the device gives no job back */
@@ -71,7 +71,8 @@ int main(void)
 		return 1;
 	source.o_wake = bell[1];
 	for (int i = 0; i < 3; i++)
-		rr_thread_init(square, &number[i]);
+		if (!rr_thread_init(square, &number[i]))
+			return 1;
 	if (pthread_create(&id, NULL, device, NULL) || rr_start() || rr_fini())
 		return 1;
 	return pthread_join(id, NULL);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "uwait.h"
+#include <usched/all.h>
 
 #define NR	3
 

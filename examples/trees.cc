@@ -4,7 +4,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include "ugen.hpp"
+#include <usched/all.hpp>
 
 struct node {
 	std::string key;

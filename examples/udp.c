@@ -51,8 +51,8 @@ static void talk(void)
 	server = u_bind_udp("127.0.0.1", 0, 0);
 	to.sin_port = htons(u_port(server));
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	uscope_go(uscope_self(), answer, &server);
-	ask(client, &to, "hello");
+	if (uscope_go(uscope_self(), answer, &server) == 0)
+		ask(client, &to, "hello");
 	u_close(client);
 }
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "ugen.h"
+#include <usched/all.h>
 
 struct node {
 	int key;

@@ -2,8 +2,8 @@
 /* workers.c: ten thousand workers take jobs from a queue with room for 100. */
 
 #include <stdio.h>
-#include "rr.h"
-#include "uchan.h"
+#include <stdlib.h>
+#include <usched/all.h>
 
 #define WORKERS	10000
 #define JOBS	1000000
@@ -26,7 +26,8 @@ static void boss(void *arg)
 
 	(void)arg;
 	for (i = 0; i < WORKERS; i++)
-		rr_thread_init(worker, NULL);
+		if (!rr_thread_init(worker, NULL))
+			abort();
 	for (i = 1; i <= JOBS; i++)
 		uchan_send(jobs, &i, UNEVER);		/* waits if full */
 	uchan_close(jobs);

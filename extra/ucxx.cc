@@ -15,8 +15,7 @@
  *	c++ ... ucxx.o libusched.a -pthread \
  *		-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
  *
- * (in the hard mode -Wl,--wrap=ustack_block_hard,--wrap=ustack_abort,\
- * --wrap=usched_run_hard; `make install' writes usched-cxx.pc, which says so).
+ * (`make install' writes usched-cxx.pc, which says so).
  *
  * A block then saves the list and the count on the thread's own stack, that is,
  * in its slice. So it needs no memory, and they go with the thread to another
@@ -64,18 +63,13 @@ struct handled {
  */
 extern "C" handled *__cxa_get_globals(void);
 
-/* In the hard mode functions have other names (usched.h). */
-#define PASTE(a, b)	a##b
-#define REAL(function)	PASTE(__real_, function)
-#define WRAP(function)	PASTE(__wrap_, function)
-
 extern "C" {
-int  REAL(ustack_block)(void);
-void REAL(ustack_abort)(void) __attribute__((noreturn));
-void REAL(usched_run)(struct usched *s);
-int  WRAP(ustack_block)(void);
-void WRAP(ustack_abort)(void) __attribute__((noreturn));
-void WRAP(usched_run)(struct usched *s);
+int  __real_ustack_block(void);
+void __real_ustack_abort(void) __attribute__((noreturn));
+void __real_usched_run(struct usched *s);
+int  __wrap_ustack_block(void);
+void __wrap_ustack_abort(void) __attribute__((noreturn));
+void __wrap_usched_run(struct usched *s);
 }
 
 /* Returns the exceptions of this native thread, and leaves none (Z1). */
@@ -88,25 +82,25 @@ static handled take()
 	return was;
 }
 
-int WRAP(ustack_block)(void)
+int __wrap_ustack_block(void)
 {
 	handled was = take();
-	int rc = REAL(ustack_block)();
+	int rc = __real_ustack_block();
 
 	*__cxa_get_globals() = was;	/* perhaps of another native thread */
 	return rc;
 }
 
-void WRAP(ustack_abort)(void)
+void __wrap_ustack_abort(void)
 {
 	(void)take();
-	REAL(ustack_abort)();
+	__real_ustack_abort();
 }
 
-void WRAP(usched_run)(struct usched *s)
+void __wrap_usched_run(struct usched *s)
 {
 	handled was = take();
 
-	REAL(usched_run)(s);
+	__real_usched_run(s);
 	*__cxa_get_globals() = was;
 }

@@ -20,10 +20,8 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define FAULT_STACK	((size_t)64 << 10)
 /* Seconds that the loader is given to name a function. */
 #define NAME_PATIENCE	1
 
@@ -151,40 +149,6 @@ static void pass_on(const struct sigaction *old, int signo, siginfo_t *info,
 		old->sa_handler(signo);
 	else if (sigaction(signo, old, NULL) == 0 && info->si_code <= 0)
 		(void)raise(signo);	/* a sent signal is not repeated */
-}
-
-/*
- * Gives this native thread an alternate stack and returns that. Returns NULL if
- * the native thread has an alternate stack already, which then serves us, too;
- * and if there is no memory, in which case a fault has no message.
- */
-static void *alternate_begin(void)
-{
-	stack_t alt;
-
-	if (sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_DISABLE))
-		return NULL;
-	alt = (stack_t) { .ss_size = FAULT_STACK };
-	alt.ss_sp = mmap(NULL, FAULT_STACK, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (alt.ss_sp == MAP_FAILED)
-		return NULL;
-	if (sigaltstack(&alt, NULL) == 0)
-		return alt.ss_sp;
-	munmap(alt.ss_sp, FAULT_STACK);
-	return NULL;
-}
-
-static void alternate_end(void *own)
-{
-	const stack_t none = { .ss_flags = SS_DISABLE };
-	stack_t alt;
-
-	if (own == NULL || sigaltstack(NULL, &alt) != 0)
-		return;
-	if (alt.ss_sp == own)		/* else the program has set its own */
-		(void)sigaltstack(&none, NULL);
-	munmap(own, FAULT_STACK);
 }
 
 #endif /* UFAULT_H */

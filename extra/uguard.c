@@ -6,23 +6,10 @@
  * overflowed has no room left. Each native thread gets an alternate stack when
  * it enters usched_run(), by usched_hook(), and gives it back when it leaves.
  *
- * The handler knows the running thread, and so its lane:
- *
- *	        guard           lane of the thread
- *	  |<-- USCHED_GUARD -->|<------------- size ------------->|
- *	  ^                    ^                                  ^
- *	                       l_low                              l_bottom
- *
- * From the address of the fault it tells what has happened:
- *
- *	in this guard			the thread is too deep
- *	between the lane and a stack	the same: a large frame has skipped the
- *	pointer below the lane		guard
- *	in the guard of the next lane	the thread has written past the bottom
- *					of its own
- *	in any other guard		the thread has used a wild pointer
- *	about where the native stack	the native stack, which is lane 0, has
- *	ends (pthread_getattr_np())	overflowed
+ * core/guard.h, whose own handler is installed only by schedulers, and only if
+ * there is no other, tells what a thread has done. Here are besides: names of
+ * functions; SIGBUS; and faults about where the native stack ends
+ * (pthread_getattr_np()), which is lane 0 and has overflowed.
  *
  * All other faults are passed on. Among them is the overflow of a dispatcher
  * that runs within a thread of another dispatcher, on the native lane: the lane
@@ -52,15 +39,12 @@
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
-#include <ucontext.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
 
-/* How far a fault may be from the end of the native stack, or below a frame. */
+/* How far a fault may be from the end of the native stack. */
 #define REACH		((uintptr_t)USCHED_GUARD)
-/* How far below its lane a stack pointer may be: no frame is that large. */
-#define FRAME_MAX	((uintptr_t)64 << 20)
 
 /* What is known of this native thread. */
 static __thread struct {
@@ -71,86 +55,15 @@ static __thread struct {
 
 static struct sigaction before[2];	/* SIGSEGV, SIGBUS */
 
-static void put_lane(struct text *x, int nr, uintptr_t size)
-{
-	put(x, "lane ");
-	put_number(x, nr, 10);
-	put(x, ", of ");
-	put_number(x, size, 10);
-	put(x, " bytes");
-}
-
-/* Returns the stack pointer at the fault, or 0 on machines not known here. */
-static uintptr_t sp_of(const void *context)
-{
-	const ucontext_t *c = context;
-
-#if defined(__x86_64__) && defined(REG_RSP)
-	return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
-#elif defined(__aarch64__) && defined(__linux__)
-	return (uintptr_t)c->uc_mcontext.sp;
-#elif defined(__riscv) && defined(REG_SP)
-	return (uintptr_t)c->uc_mcontext.__gregs[REG_SP];
-#else
-	(void)c;
-	return 0;
-#endif
-}
-
-/* Returns the number of the lane in whose guard the address is, or 0. */
-static int guard_of(const struct usched *s, uintptr_t at)
-{
-	int last = s->s_lane_nr + usched_own_nr(s->s_own);
-	int i;
-
-	for (i = 1; i <= last; i++) {
-		if ((uintptr_t)s->s_lane[i].l_low - at - 1 < USCHED_GUARD)
-			return i;
-	}
-	return 0;
-}
-
-static uintptr_t lane_size(const struct usched_lane *l)
-{
-	return l->l_bottom - l->l_low;
-}
-
-/* Tells whether the thread is below its lane and has touched its frame. */
-static bool is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
-{
-	uintptr_t low = (uintptr_t)l->l_low;
-
-	return low != 0 && low - sp - 1 < FRAME_MAX &&
-	       at - (sp - REACH) < low - (sp - REACH);
-}
-
-/*
- * Tells whether the thread has touched a guard, or has its stack pointer below
- * its lane. If so, writes to x what has happened.
- */
 static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
-		    uintptr_t sp)
+		    const void *context)
 {
-	const struct usched *s = u->u_sched;
-	int nr = guard_of(s, at);
+	char what[512];
 
-	if (is_below(&s->s_lane[u->u_lane], at, sp))
-		nr = u->u_lane;
-	if (nr == 0)
+	if (!usched_explain(u, at, context, what, sizeof what))
 		return false;
 	put_thread(x, u, u->u_f, u->u_arg);
-	if (nr == u->u_lane)
-		put(x, " has run out of ");
-	else if (nr == u->u_lane + 1)
-		put(x, " has gone past the bottom of ");
-	else
-		put(x, ", by a wild pointer, has touched the guard of ");
-	if (nr == u->u_lane + 1)
-		nr--;
-	put_lane(x, nr, lane_size(&s->s_lane[nr]));
-	if (nr == u->u_lane)
-		put(x, "; larger lanes: usched_lanes(), rr_stack_size(), "
-		    "ll_stack_size(), ws_stack_size()");
+	put(x, what);
 	return true;
 }
 
@@ -162,9 +75,9 @@ static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
 		put_thread(x, u, u->u_f, u->u_arg);
 	else
 		put(x, "the dispatcher");
-	put(x, " has run out of the native stack, ");
-	put_lane(x, 0, native.n_size);
-	put(x, "; a larger stack: ulimit -s, or pthread_attr_setstacksize(); "
+	put(x, " has run out of the native stack, lane 0, of ");
+	put_number(x, native.n_size, 10);
+	put(x, " bytes; a larger stack: ulimit -s, or pthread_attr_setstacksize(); "
 	    "or lanes: usched_lanes()");
 	return true;
 }
@@ -177,7 +90,7 @@ static void fault(int signo, siginfo_t *info, void *context)
 
 	/* A signal that kill() sends has no address. */
 	if (info->si_code > 0 &&
-	    ((u != NULL && on_lane(&x, u, at, sp_of(context))) ||
+	    ((u != NULL && on_lane(&x, u, at, context)) ||
 	     on_native(&x, u, at)))
 		usched_fail(x.x_text);
 	pass_on(&before[signo == SIGBUS], signo, info, context);	/* G2 */
@@ -216,7 +129,7 @@ static void begin(struct usched *s)
 	if (native.n_depth++ > 0)
 		return;
 	native_bounds();
-	native.n_alt = alternate_begin();
+	native.n_alt = usched_alternate_begin();
 }
 
 static void end(struct usched *s)
@@ -225,7 +138,7 @@ static void end(struct usched *s)
 	if (--native.n_depth > 0)
 		return;
 	native.n_size = 0;
-	alternate_end(native.n_alt);
+	usched_alternate_end(native.n_alt);
 }
 
 int uguard_start(void)

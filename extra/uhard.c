@@ -48,16 +48,10 @@
  * nor usched_run() need it, because a dispatcher without lanes may never reach
  * usched_fini().
  *
- * MEMORY OF ENDED THREADS
+ * OBJECTS
  *
- * The memory of a thread belongs to its scheduler, which uses it again at once:
- * then a late wake of the thread wakes a stranger. So schedulers give the
- * memory to uhard_keep() first, and get it back when many other threads have
- * ended. Meanwhile all of it behind struct ustack is poison. The struct keeps
- * the function and the argument for a message. u_hard says that the memory is
- * kept (H5), u_stack links it to the next, and u_len is the negated size. No
- * live thread has a negative length. By this the debugger, which searches all
- * memory of a set, knows not to list the block.
+ * Locks, channels, scopes and the like are checked by each call that uses them:
+ * uobject.h.
  *
  * FAULTS
  *
@@ -98,15 +92,16 @@
  * H4. Code that touches slices, poison and shut lanes runs on another stack. On
  *     lane 0 it runs below the slice; or above it, when it poisons stack that a
  *     thread has left.
- * H5. u_hard is KEPT from uhard_keep() until the memory is used again.
  */
 
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* MAP_ANONYMOUS, REG_ERR */
 #endif
 #include "uhard.h"
+#include "compiler.h"
 #if defined(USCHED_HARD)		/* else this file is empty */
 #include "ufault.h"
+#include "ufork.h"
 #include "upreempt.h"
 #include "usan.h"
 #include "uslice.h"
@@ -128,14 +123,13 @@ UPREEMPT_NEVER;
 
 /* Sanitizers must not instrument functions that run between two stacks. */
 #define UNCHECKED	USAN_UNCHECKED
-#define NOINLINE	__attribute__((noinline))
 #define NORETURN	__attribute__((noreturn))
 
 #define POISON		((uintptr_t)0xdbdbdbdbdbdbdbdbu)
 /* Bytes of dead frames that are poisoned below a slice. */
 #define DEAD		1024
 /*
- * Not poisoned below a slice: a free word, and what mark_return() in usched.c
+ * Not poisoned below a slice: a free word, and what mark_return() in core/
  * writes.
  */
 #define GAP		64
@@ -151,13 +145,11 @@ UPREEMPT_NEVER;
 #define PATIENCE	100000
 /* How often one access is repeated although the lane is open. */
 #define REPEATS		1000
+/* Threads that a message names: the others, it counts. */
+#define NAMES		3
 /* One of so many points yields, and one of so many blocks is evicted. */
 #define YIELD_ONE_IN	4
 #define EVICT_ONE_IN	2
-
-/* u_hard of a thread that has ended, and whose memory was freed. */
-static char kept_mark;
-#define KEPT		((struct uhard_stack *)&kept_mark)
 
 /* A thread that may be gone. */
 struct name {
@@ -197,7 +189,7 @@ struct uhard_stack {
 /* The record of a dispatcher. */
 struct uhard_sched {
 	struct usan         d_san;
-	struct ustack      *d_left;	/* who left last; NULL after home */
+	struct ustack      *d_left;	/* who left last; NULL after at_base */
 	int                 d_ended;	/* d_left has ended */
 	struct uhard_stack  d_first;	/* of a thread that has not blocked */
 	struct uhard_stack *d_list;	/* threads that have blocked */
@@ -208,7 +200,7 @@ struct uhard_sched {
 	bool                d_busy;	/* in use */
 	struct usched_lane *d_lane;	/* for the handler, as s may be gone */
 	int                 d_lane_nr;
-	struct usched_own  *d_own;
+	struct usched_private *d_private;
 	struct uhard_sched *d_next;
 };
 
@@ -229,8 +221,9 @@ static struct {
 
 static struct uhard_sched few[FEW];
 static struct uhard_sched *all;		/* dispatchers */
-/* Protects all, d_list, and mode until m_known. NULL or its holder's &depth. */
-static const void *locked;
+/* Protects all, d_list, and mode until m_known. */
+static struct ulock all_lock;
+static const void  *holder;		/* its &depth, or NULL (atomic) */
 
 /* A native thread's nested usched_run()s, and the alternate stack for them. */
 static __thread int   depth;
@@ -258,14 +251,15 @@ static void handled_see(struct ustack *u);
 static void sum_see(struct ustack *u, char *slice, const char *how);
 static void buf_see(struct ustack *u);
 static void handler_set(void);
+static void near_set(const void *at, size_t nob);
+static void holds_see(const struct ustack *u);
 
 static bool lock_try(void)
 {
-	const void *none = NULL;
-
-	/* Pairs with the release in unlock(). */
-	return __atomic_compare_exchange_n(&locked, &none, &depth, false,
-				__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	if (!ulock_try(&all_lock))
+		return false;
+	__atomic_store_n(&holder, &depth, __ATOMIC_RELAXED);
+	return true;
 }
 
 static void lock(void)
@@ -276,8 +270,20 @@ static void lock(void)
 
 static void unlock(void)
 {
-	__atomic_store_n(&locked, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&holder, NULL, __ATOMIC_RELAXED);
+	ulock_put(&all_lock);
 }
+
+static void in_child(void)
+{
+	holder = NULL;
+}
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_HARD, .f_lock = &all_lock, .f_nr = 1,
+	.f_child = in_child
+};
+UFORK(at_fork)
 
 static inline char *slice_of(const struct ustack *u)
 {
@@ -304,7 +310,7 @@ UNCHECKED void uhard_begin(struct usched *s)
 	mode_read();
 	d = s->s_hard != NULL ? s->s_hard : sched_make(s);
 	if (mode.m_fault && depth++ == 0)
-		alternate = alternate_begin();
+		alternate = usched_alternate_begin();
 	usan_home(&d->d_san);
 	d->d_handled = handled();
 }
@@ -313,12 +319,12 @@ UNCHECKED void uhard_end(struct usched *s)
 {
 	usan_home_end(&s->s_hard->d_san);
 	if (mode.m_fault && --depth == 0)
-		alternate_end(alternate);
+		usched_alternate_end(alternate);
 	if (s->s_hard->d_list == NULL && s->s_lane_nr == 0)
 		sched_drop(s);
 }
 
-UNCHECKED void uhard_home(struct usched *s)
+UNCHECKED void uhard_at_base(struct usched *s)
 {
 	struct ustack *u = s->s_hard->d_left;
 
@@ -341,8 +347,9 @@ static void vacate(struct usched *s, struct ustack *u)
 			fill_below(h->h_slice);
 		return;
 	}
-	if (mode.m_evict == ALWAYS || (mode.m_evict == RANDOM &&
-			one_in(&s->s_hard->d_evict, EVICT_ONE_IN))) {
+	if (!ustack_is_private(u) && (mode.m_evict == ALWAYS ||
+	    (mode.m_evict == RANDOM &&
+	     one_in(&s->s_hard->d_evict, EVICT_ONE_IN)))) {
 		usched_evict(l);
 		lane_shut(l, l);
 	} else if (mode.m_poison && h->h_slice - GAP - DEAD > l->l_low) {
@@ -461,6 +468,8 @@ UNCHECKED void uhard_leave(struct ustack *u, struct usched_lane *l)
 	struct uhard_stack *h = u->u_hard;
 	char *frame = __builtin_frame_address(0);
 
+	if (l == NULL)
+		holds_see(u);
 	d->d_left  = u;
 	d->d_ended = l == NULL;
 	if (h->h_deep == NULL || h->h_deep > frame)
@@ -559,6 +568,8 @@ static UNCHECKED void lanes_tell(struct usched *s, int begins)
 UNCHECKED void uhard_lanes(struct usched *s)
 {
 	mode_read();
+	near_set(s->s_lane[1].l_low, (size_t)(s->s_lane[s->s_lane_nr].l_bottom -
+					      s->s_lane[1].l_low));
 	lanes_tell(s, 1);
 	lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
 }
@@ -572,7 +583,7 @@ static void lanes_forget(const struct usched *s)
 	for (d = all; d != NULL; d = d->d_next) {
 		if (d->d_lane == s->s_lane) {
 			d->d_lane_nr = 0;
-			d->d_own     = NULL;
+			d->d_private = NULL;
 		}
 	}
 	unlock();
@@ -589,8 +600,10 @@ UNCHECKED void uhard_fini(struct usched *s)
 		sched_drop(s);
 }
 
-UNCHECKED void uhard_own(const void *at, size_t nob, int begins)
+UNCHECKED void uhard_private(const void *at, size_t nob, int begins)
 {
+	if (begins)
+		near_set(at, nob);				/* J2 */
 	usan_lanes(at, nob, begins);
 }
 
@@ -641,7 +654,7 @@ static struct uhard_sched *sched_make(struct usched *s)
 	d->d_yield   = seed(mode.m_yield_seed, mode.m_nr);
 	d->d_lane    = s->s_lane;
 	d->d_lane_nr = s->s_lane_nr;
-	d->d_own     = s->s_own;
+	d->d_private = s->s_private;
 	d->d_next    = all;
 	all = d;
 	mode.m_nr++;
@@ -788,80 +801,6 @@ static NOINLINE UNCHECKED void fill_below(char *from)
 	     (char *)((uintptr_t)to & -sizeof POISON));
 }
 
-/* Memory of ended threads. */
-
-/* The poison in the block that begins with u is from here to its end. */
-static UNCHECKED char *kept_from(struct ustack *u)
-{
-	return (char *)(u + 1);
-}
-
-static UNCHECKED char *kept_to(struct ustack *u)
-{
-	return (char *)u + (-u->u_len & -(int)sizeof POISON);
-}
-
-UNCHECKED void uhard_keep(struct uhard_kept *k, struct ustack *u, size_t nob)
-{
-	u->u_stack = NULL;
-	u->u_len   = -(int)nob;
-	if (k->g_nr == 0)
-		k->g_first = u;
-	else
-		k->g_last->u_stack = u;
-	k->g_last = u;
-	k->g_nob += nob;
-	fill(kept_from(u), kept_to(u));
-	__atomic_store_n(&u->u_hard, KEPT, __ATOMIC_RELAXED);
-	usan_close(u, nob);
-	__atomic_store_n(&k->g_nr, k->g_nr + 1, __ATOMIC_RELEASE);
-}
-
-/* Fails if the block was written to while it was kept. */
-static UNCHECKED void kept_see(struct ustack *u)
-{
-	const char *at = spoilt(kept_from(u), kept_to(u));
-	struct text x = { .x_nob = 0 };
-
-	if (at == NULL)
-		return;
-	put(&x, "the memory of ");
-	put_thread(&x, u, u->u_f, u->u_arg);
-	put(&x, ", which has ended, was written to at ");
-	put_number(&x, (uintptr_t)at, 16);
-	usched_fail(x.x_text);
-}
-
-UNCHECKED struct ustack *uhard_kept_get(struct uhard_kept *k, int all)
-{
-	struct ustack *u = k->g_first;
-	size_t nob;
-
-	if (k->g_nr == 0 || (!all && k->g_nr <= UHARD_KEPT &&
-			     k->g_nob <= UHARD_KEPT_NOB))
-		return NULL;
-	kept_see(u);
-	nob = -u->u_len;
-	k->g_first = u->u_stack;
-	k->g_nr--;
-	k->g_nob -= nob;
-	usan_open(u, nob);
-	return u;
-}
-
-UNCHECKED void uhard_live(const struct ustack *u, const char *call)
-{
-	struct text x = { .x_nob = 0 };
-
-	if (__atomic_load_n(&u->u_hard, __ATOMIC_RELAXED) != KEPT)
-		return;
-	put(&x, call);
-	put(&x, ": ");
-	put_thread(&x, u, u->u_f, u->u_arg);
-	put(&x, " has ended, and was freed");
-	usched_fail(x.x_text);
-}
-
 /* Messages: see ufault.h. */
 
 static void put_name(struct text *x, struct name w)
@@ -893,11 +832,12 @@ static bool shares(const struct uhard_sched *e, const struct uhard_sched *d)
 }
 
 /*
- * Writes to x the names of all threads that are away from this address, copies
- * the last to *victim, and returns how many there are. Caller holds the lock.
+ * Writes to x the names of the first threads that are blocked and have this
+ * address in their slices: STAYS, or only if they are away: IS_AWAY. Copies one
+ * to *victim, and returns how many there are. Caller holds the lock.
  */
-static int put_away(struct text *x, const struct uhard_sched *d, int lane,
-		    const char *at, struct name *victim)
+static int put_blocked(struct text *x, const struct uhard_sched *d, int lane,
+		       const char *at, struct name *victim, enum where least)
 {
 	const struct uhard_sched *e;
 	const struct uhard_stack *h;
@@ -906,14 +846,21 @@ static int put_away(struct text *x, const struct uhard_sched *d, int lane,
 	for (e = all; e != NULL; e = e->d_next) {
 		for (h = shares(e, d) ? e->d_list : NULL; h; h = h->h_next) {
 			if (h->h_lane != lane || __atomic_load_n(&h->h_where,
-					__ATOMIC_ACQUIRE) != IS_AWAY ||
+					__ATOMIC_ACQUIRE) < least ||
 			    at < h->h_slice || at >= d->d_lane[lane].l_bottom)
 				continue;
-			if (nr++ > 0)
-				put(x, " or of ");
 			*victim = h->h_name;
+			if (nr++ >= NAMES)
+				continue;
+			if (nr > 1)
+				put(x, " or of ");
 			put_name(x, *victim);
 		}
+	}
+	if (nr > NAMES) {
+		put(x, " or of ");
+		put_number(x, (uintptr_t)(nr - NAMES), 10);
+		put(x, " others");
 	}
 	return nr;
 }
@@ -949,7 +896,7 @@ static void poison_see(struct usched *s, struct usched_lane *l)
 		return;
 	put(&x, "the stack of ");
 	lock();
-	if (put_away(&x, s->s_hard, lane, at, &victim) > 0) {
+	if (put_blocked(&x, s->s_hard, lane, at, &victim, IS_AWAY) > 0) {
 		put(&x, ", which is blocked, was written to at ");
 		put_place(&x, at, lane);
 		put(&x, " while it was away");
@@ -972,7 +919,8 @@ static void sum_see(struct ustack *u, char *slice, const char *how)
 	char *buf = u->u_stack;
 	struct text x = { .x_nob = 0 };
 
-	if (!mode.m_check || sum(slice, slice + nob) == h->h_sum)
+	if (!mode.m_check || sum(slice, slice + nob) == h->h_sum ||
+	    ustack_is_private(u))	/* others may write there */
 		return;
 	if (*how != 0 && sum(buf, buf + nob) == h->h_sum) {
 		how = "";		/* but just now, on the stack, */
@@ -1128,8 +1076,6 @@ static void mode_read(void)
 			words_read(env);
 		if (mode.m_fault)
 			handler_set();
-		/* A child has no holder. The lists are always whole. */
-		(void)pthread_atfork(NULL, NULL, unlock);
 	}
 	unlock();
 }
@@ -1137,7 +1083,7 @@ static void mode_read(void)
 /* Faults. */
 
 /* Returns whether the access was a read or a write, if the processor tells. */
-static const char *deed(void *context)
+static const char *access_of(void *context)
 {
 #if defined(__x86_64__) && defined(REG_ERR)
 	const ucontext_t *c = context;
@@ -1157,7 +1103,7 @@ static void put_culprit(struct text *x, void *context)
 		put_name(x, (struct name) { u, u->u_f, u->u_arg });
 	else
 		put(x, "a native thread, or a dispatcher,");
-	put(x, deed(context));
+	put(x, access_of(context));
 }
 
 /* Returns the number of the lane that contains the address, or 0. */
@@ -1166,7 +1112,7 @@ static int lane_at(const struct uhard_sched *d, const char *at)
 	const struct usched_lane *l;
 	int i;
 
-	for (i = 1; i <= d->d_lane_nr + usched_own_nr(d->d_own); i++) {
+	for (i = 1; i <= d->d_lane_nr + usched_private_nr(d->d_private); i++) {
 		l = &d->d_lane[i];
 		if (at >= l->l_low &&
 		    at < (char *)(((uintptr_t)l->l_bottom + mode.m_page - 1) &
@@ -1191,7 +1137,7 @@ static bool explain(struct text *x, const struct uhard_sched *d, int lane,
 	put_culprit(x, context);
 	put_place(x, at, lane);
 	put(x, ", on the stack of ");
-	if (put_away(x, d, lane, at, &victim) > 0)			/* F3 */
+	if (put_blocked(x, d, lane, at, &victim, IS_AWAY) > 0)			/* F3 */
 		put(x, ", which is blocked");
 	else {
 		put_name(x, victim);
@@ -1219,7 +1165,7 @@ static bool lock_soon(void)
 	for (i = 0; i < PATIENCE; i++) {
 		if (lock_try())
 			return true;
-		if (__atomic_load_n(&locked, __ATOMIC_RELAXED) == &depth)
+		if (__atomic_load_n(&holder, __ATOMIC_RELAXED) == &depth)
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -1268,5 +1214,7 @@ static void handler_set(void)
 	(void)sigaction(SIGSEGV, &action, &mode.m_before[0]);
 	(void)sigaction(SIGBUS, &action, &mode.m_before[1]);
 }
+
+#include "uobject.h"
 
 #endif /* USCHED_HARD */

@@ -114,6 +114,7 @@
 #define _GNU_SOURCE		/* dl_iterate_phdr(), REG_RIP */
 #endif
 #include "upreempt.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -140,14 +141,8 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 	int64_t        n_cpu;		/* cpu time used at the last tick */
 } native;
 
-#define CONTRACT(cond, text)						\
-	do {								\
-		if (!(cond))						\
-			usched_fail(text);				\
-	} while (0)
-
 /* A tick must see n_who set whenever it sees n_forbidden set. */
-static __attribute__((noinline)) void forbid(struct ustack *u, int nr)
+static NOINLINE void forbid(struct ustack *u, int nr)
 {
 	native.n_who = u;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -136,16 +136,19 @@ int upreempt_stop(void);
 int upreempt_text(const void *from, const void *to);
 
 /*
- * The running thread is not preempted between these two, which nest. In between
- * it must not run a dispatcher, and may block only by upreempt_block(). If
- * another thread runs there meanwhile, usched_fail() ends the program. Any
- * thread.
+ * Keeps the running thread from preemption until upreempt_allow(). The two nest.
+ * In between the thread must not run a dispatcher, and may block only by
+ * upreempt_block(). If another thread runs there meanwhile, usched_fail() ends
+ * the program. Any thread.
  */
 void upreempt_forbid(void);
+
+/* Ends an upreempt_forbid() of the running thread. */
 void upreempt_allow(void);
 
 /*
- * Blocks, as ustack_block(), a thread that is between the two. Preemption is
+ * Blocks, as ustack_block(), a thread between upreempt_forbid() and
+ * upreempt_allow(). Preemption is
  * allowed for the other threads, and still forbidden when this thread goes on.
  */
 int upreempt_block(void);
@@ -163,7 +166,7 @@ struct upreempt_stats {
 				 * no timer, and runs without; or 0 */
 };
 
-/* Any thread. The counts are exact while no dispatcher runs. */
+/* Stores the counts. Any thread. They are exact while no dispatcher runs. */
 void upreempt_stats(struct upreempt_stats *stats);
 
 #ifdef __cplusplus

@@ -132,9 +132,9 @@ class Dispatcher:
         lanes = s["s_lane"]
         self.lanes_at = int(lanes)
         self.lanes = []             # (lowest byte, bottom, owner)
-        self.lane_all = self.lane_nr    # with own lanes
-        if int(s["s_own"]) != 0:
-            self.lane_all += int(s["s_own"].dereference()["o_used"])
+        self.lane_all = self.lane_nr    # with private lanes
+        if int(s["s_private"]) != 0:
+            self.lane_all += int(s["s_private"].dereference()["pl_used"])
         if self.lanes_at != 0 and 0 <= self.lane_nr <= self.lane_all <= 32767:
             for i in range(self.lane_all + 1):
                 lane = lanes[i]
@@ -413,7 +413,7 @@ class Thread:
 
 
 def own_lanes(ds):
-    """Returns where own lanes lie, (low, high), with their guards."""
+    """Returns where private lanes lie, (low, high), with their guards."""
     found = []
     for low, bottom in sorted((low - GUARD, bottom) for d in ds
                               for low, bottom, _ in d.lanes[d.lane_nr + 1:]):
@@ -465,9 +465,7 @@ class Records:
         self.size = record.sizeof
         self.fields = {}
         self.add(record, 0)
-        self.kinds = {}
-        for f in gdb.lookup_type("enum uwait_kind").fields():
-            self.kinds[f.enumval] = f.name.replace("UWAIT_", "").lower()
+        self.kinds = {}     # by number; None: it is none
 
     def add(self, record, off):
         for f in record.fields():
@@ -475,6 +473,22 @@ class Records:
                 self.add(f.type, off + f.bitpos // 8)
             else:
                 self.fields[f.name] = (off + f.bitpos // 8, f.type.sizeof)
+
+    def kind(self, number):
+        """Returns (name, wk_number) of the kind with a number, or None."""
+        if number not in self.kinds:
+            kinds = gdb.parse_and_eval("kind_by_id")
+            low, high = kinds.type.range()
+            at = kinds[number] if low < number <= high else 0
+            self.kinds[number] = self.read(at) if at else None
+        return self.kinds[number]
+
+    @staticmethod
+    def read(kind):
+        try:
+            return kind["wk_name"].string(), bool(kind["wk_number"])
+        except gdb.error:       # its library is not there, or has gone
+            return "other", False
 
     def text(self, data, size):
         """
@@ -485,11 +499,14 @@ class Records:
             off, nob = self.fields[name]
             return int.from_bytes(data[off:off + nob], "little")
         nob = field("w_size") * 16
-        if field("w_state") > 1 or field("w_kind") not in self.kinds or \
-                nob < self.size or size not in (0, nob):
+        if field("w_state") > 1 or nob < self.size or size not in (0, nob):
             return None
-        text = ": " + self.kinds[field("w_kind")]
-        if self.kinds[field("w_kind")] == "fd":
+        kind = self.kind(field("w_kind"))
+        if kind is None:
+            return None
+        what, is_number = kind
+        text = ": " + what
+        if is_number:
             if field("object") < 1 << 31:           # else several: u_poll()
                 text += " %d" % field("object")
         elif field("object") != 0:
@@ -671,7 +688,7 @@ def print_frames(those):
 
 def is_portable():
     """Tells whether registers are in a jmp_buf, which only libc can read."""
-    return any(symbol.symtab.filename.endswith("usched.c")
+    return any(symbol.symtab.filename.endswith(("usched.c", "portable.h"))
                for symbol in gdb.lookup_static_symbols("next_round"))
 
 

@@ -6,7 +6,13 @@
 
 #include "usched.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 #define USLICE_HIDDEN	__attribute__((visibility("hidden")))
+
+/* What a slice holds depends on the switch: as usched_kind in usched.h. */
+USCHED_STAYS static const char *const uslice_kind = USCHED_KIND_PORTABLE;
 
 /* Bits of u_top: the same as in usched.c, where they are explained. */
 #define USLICE_FP	1
@@ -34,20 +40,71 @@ USLICE_HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 /* Returns how many bytes are copied when u, which is blocked, moves. */
 USLICE_HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 
-/* Returns the lane of the next new thread, unless that gets an own lane. */
-USLICE_HIDDEN int usched_lane(const struct usched *s);
+/* Returns the lane of the next new thread, unless that gets a private lane. */
+USLICE_HIDDEN int usched_lane_next(const struct usched *s);
 
 /*
- * Returns how many own lanes are mapped; their numbers follow s_lane_nr. The
- * result never decreases. o is s_own, and may be NULL. Any thread; signal
+ * Returns how many private lanes are mapped; their numbers follow s_lane_nr. The
+ * result never decreases. p is s_private, and may be NULL. Any thread; signal
  * handlers.
  */
-USLICE_HIDDEN int usched_own_nr(const struct usched_own *o);
+USLICE_HIDDEN int usched_private_nr(const struct usched_private *p);
 
-/* The machine: see usched.c. usched_back() is its usched_resume(). */
+/*
+ * Writes to text what u has done, which runs and has faulted at this address,
+ * with this context of a handler. 0: unknown. Signal handlers.
+ */
+USLICE_HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
+				 const void *context, char *text, size_t size);
+
+/*
+ * Gives this native thread an alternate stack for handlers of faults, and
+ * returns that. NULL: it has an alternate stack already, which then serves, too;
+ * or there is no memory, and a fault has no message.
+ */
+USLICE_HIDDEN void *usched_alternate_begin(void);
+
+/* Takes away what usched_alternate_begin() has returned. */
+USLICE_HIDDEN void usched_alternate_end(void *alternate);
+
+/* Returns whether the nr-th private lane, from 1, was promised to its thread. */
+USLICE_HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
+
+/* Takes a private lane for u, which is new, and about to begin, if it gets one. */
+static inline void uslice_lane(struct usched *s, struct ustack *u)
+{
+	if (u->u_lane == USCHED_PRIVATE)
+		u->u_lane = (short)usched_lane_private(s);
+	else if (u->u_lane == 0)
+		u->u_lane = (short)usched_lane_own(s, ustack_f(u->u_f,
+							       u->u_arg));
+}
+
+/* The machine: see usched.c. usched_resume_at() is its usched_resume(). */
 USLICE_HIDDEN int usched_save(void (*f)(char *sp, void *arg), void *arg);
 USLICE_HIDDEN void usched_launch(char *bottom, void (*f)(void *), void *arg);
-USLICE_HIDDEN __attribute__((noreturn)) void usched_back(char *sp, int rc);
+USLICE_HIDDEN __attribute__((noreturn)) void usched_resume_at(char *sp, int rc);
+
+/*
+ * A running thread at one moment: its registers by their numbers in DWARF (on
+ * x86-64: 7 is sp, 16 is pc), zero where they are unknown, and what lay then in
+ * the m_nob bytes from sp upwards. m_bottom is the end of its stack.
+ */
+struct utrace_moment {
+	uintptr_t   m_reg[17];
+	const char *m_bottom;
+	const char *m_copy;
+	size_t      m_nob;
+	int         m_sure;	/* set: the thread ran code of its own */
+};
+
+/*
+ * Stores the addresses at which that thread was, innermost first; all but the
+ * first are return addresses. Ends where the copy does, and where a register is
+ * needed that is unknown. Returns how many there are, as ustack_trace(); 0 in
+ * the middle of a switch; -ENOMEM, -ENOSYS. Any native thread.
+ */
+USLICE_HIDDEN int utrace_moment(struct utrace_moment *m, void **pc, int nr);
 
 /* The address that seems to call s_alloc() and s_free() in a block. */
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)

@@ -106,14 +106,14 @@ static void keep(struct usched *s, struct usched_stats *st, struct ustack *u,
 	st->st_last   = u;
 	st->st_lane   = lane;
 	st->st_bound  = bound;
-	st->st_forgot = s->s_forgot;
+	st->st_forgot = s->s_forgotten_nr;
 }
 
 /* Counts the copy if the thread that ran last was copied out by its block. */
 static void count_last(struct usched *s, struct usched_stats *st)
 {
 	const struct ustack *u = st->st_last;
-	int forgot = s->s_forgot - st->st_forgot;
+	int forgot = s->s_forgotten_nr - st->st_forgot;
 
 	st->st_last = NULL;
 	if (u == NULL || (s->s_lane_nr > 0 && forgot != 0) ||
@@ -130,13 +130,12 @@ static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 	const struct usched_lane *l;
 	int lane;
 
-	if (u->u_sched != s || u->u_top == USLICE_ENDED || u->u_lane < 0 ||
-	    u->u_lane > s->s_lane_nr + usched_own_nr(s->s_own))
+	if (u->u_sched != s || u->u_top == USLICE_ENDED || u->u_lane < (new ? USCHED_PRIVATE : 0) ||
+	    u->u_lane > s->s_lane_nr + usched_private_nr(s->s_private))
 		return;
-	if (new && u->u_lane == 0)
-		u->u_lane = usched_lane_own(s, ustack_f(u->u_f,
-							       u->u_arg));
-	lane = new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
+	if (new)
+		uslice_lane(s, u);
+	lane = new && u->u_lane == 0 ? usched_lane_next(s) : u->u_lane;
 	l = &s->s_lane[lane];
 	add(&st->dispatches, 1);
 	if (l->l_owner != NULL && l->l_owner != u)

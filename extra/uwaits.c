@@ -25,20 +25,20 @@
  * needs d_lock. So the maker of a list takes the d_lock of all dispatchers, and
  * waits until they are INSIDE:
  *
- *	L1 take d_lock of each		E1 state = INSIDE (release)
- *	L2 look at each state (acquire)	E2 s_next() of the scheduler, sleep
- *	L3 list what does not run	E3 take d_lock
- *	L4 put all d_lock		E4 state = RUNS, put d_lock
+ *	F1 take d_lock of each		E1 state = INSIDE (release)
+ *	F2 look at each state (acquire)	E2 s_next() of the scheduler, sleep
+ *	F3 list what does not run	E3 take d_lock
+ *	F4 put all d_lock		E4 state = RUNS, put d_lock
  *
- * A dispatcher that is INSIDE at L2 stays there until L4. All its threads are
+ * A dispatcher that is INSIDE at F2 stays there until F4. All its threads are
  * blocked, on lanes or in buffers that nothing touches. A dispatcher that still
  * RUNS after PATIENCE is not waited for. Its thread may touch
  *
  *   - itself: the list does not look at it, only at d_entry, which E3 protects;
  *   - the thread whose place on the lane it takes (d_victim), as long as it is
- *     being copied. A running thread that answers a signal from its own code
- *     has taken its place already. Without an answer the list does not look at
- *     the victim;
+ *     being copied. A running thread that is seen in its own code has taken its
+ *     place already. If it is not seen there, the list does not look at the
+ *     victim;
  *   - the wake count of others, so "waits" or "is ready" is a hint.
  *
  * If it gives way later, it stops at E1 or E3, and is still listed as running.
@@ -54,13 +54,22 @@
  *
  * RUNNING THREADS
  *
- * The maker sends SIGURG to the native thread. The handler walks the stack and
- * stores the return addresses, unless it has been too slow (r_state). It does
- * not walk code of usched.c, where the stack pointer may be on its way.
+ * What a running thread does is told by the kernel (ulook.c): no signal is
+ * sent, so no system call ends. The look is believed if the dispatcher RUNS
+ * behind it, too. It has run the same thread all the time, as d_lock is held.
  *
  * LONG RUNS
  *
- * A native thread looks at d_turn of each dispatcher, which each enter changes.
+ * A native thread looks at d_switches of each dispatcher, which enter() changes.
+ *
+ * THE PROGRAM'S SIGNAL
+ *
+ * The kernel gives a signal to any native thread that does not block it, and
+ * ends a system call there. So this module blocks the signal in the caller of
+ * uwaits_on_signal(), from which native threads made later inherit that, and in
+ * each native thread while it runs a dispatcher. The native thread that listens
+ * does not block it. The child of fork() unblocks it, for the program that it
+ * may execute.
  *
  * INVARIANTS
  *
@@ -77,28 +86,36 @@
  *
  * Words behind each thread, linked in a list, as UPROC_JOIN has them: each
  * place in uproc.c and ws.c that makes, starts or frees a thread would look
- * whether it is asked for; and bare dispatchers would have no list.
+ * whether it is asked for; and plain dispatchers would have no list.
  *
  * A search through memory, as in usched-gdb.py: it needs nothing before, but a
  * buffer can hold words that look like a thread, and between two steps of a
  * processor that runs nothing is where it should be.
+ *
+ * A signal to the running thread, whose handler walks the stack: it ended the
+ * call that the report was to be about.
+ *
+ * The program's signal by sigwait() alone, without a handler: where a native
+ * thread of the program leaves it unblocked, SIGQUIT would end the process.
  *
  * Lanes and records alone: threads in buffers that wait by rr_wait() are in
  * neither.
  */
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* SYS_rt_tgsigqueueinfo, REG_RIP */
+#define _GNU_SOURCE		/* syscall() */
 #endif
 #include "uwaits.h"
 #include "lock.h"
-#include "upreempt.h"
+#include "ufork.h"
+#include "ulook.h"
 #include "uself.h"
 #include "uslice.h"
 #include "ustats.h"
 #include "usymbol.h"
 #include "utrace.h"
 #include "uwait.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -114,23 +131,20 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
 #define STRIPES		64
 #define BUCKETS		16		/* of a stripe, at first */
-#define PCS		64		/* return addresses of a thread */
+#define PCS		ULOOK_PCS	/* return addresses of a thread */
 #define LISTED		1000		/* threads of a list */
 #define PATIENCE	(100 * UTIME_MS)	/* until threads give way */
-#define ANSWER		(100 * UTIME_MS)	/* to a signal */
 #define RUN_MIN		1000000L	/* ns */
 #define LOOKS		4		/* in a run that is reported */
-#define SIGNAL		SIGURG
 
 struct entry {
 	struct entry  *e_next;		/* in its bucket */
 	struct ustack *e_stack;
 	struct usched_waits *e_home;	/* has run it last */
 	int            e_runs;		/* (atomic) */
-	unsigned char  e_kind;		/* of the record; 0: it has none */
+	const struct uwait_kind *e_kind; /* of the record */
 	bool           e_waits;		/* by the record */
 	const void    *e_object;
 	utime_ns       e_until;
@@ -153,11 +167,11 @@ struct usched_waits {
 	struct usched       *d_sched;
 	struct ustack *(*d_was)(struct usched *s);	/* s_next, */
 	int            (*d_again)(struct usched *s, struct ustack *u);
-	bool             d_blocked;	/* SIGNAL was */
+	sigset_t         d_mask;	/* of the native thread, before */
 	long             d_native;	/* as gettid() names it */
 	int              d_state;	/* (atomic) */
 	struct ulock     d_lock;	/* protects what follows, for others */
-	unsigned         d_turn;	/* (atomic) */
+	unsigned         d_switches;	/* (atomic) */
 	struct entry    *d_entry;	/* that runs; NULL: it is not known */
 	struct ustack   *d_stack;
 	void           (*d_f)(void *);
@@ -168,19 +182,18 @@ struct usched_waits {
 	/* For the maker of a list. */
 	bool             d_runs;
 	bool             d_sure;	/* it runs its own code */
-	int              d_pc_nr;	/* or -errno */
-	void            *d_pc[PCS];
+	struct ulook     d_look;
 	/* For the native thread that looks for long runs. */
 	unsigned         d_seen;
 	utime_ns         d_seen_at;
-	bool             d_told;
+	bool             d_reported;
 };
 
 /* A native thread that waits. It lies on the stack of that. */
 struct native_wait {
 	struct native_wait *n_next, **n_prev;
 	long        n_native;
-	int         n_kind;
+	const struct uwait_kind *n_kind;
 	const void *n_object;
 	utime_ns    n_since;
 };
@@ -196,7 +209,8 @@ static struct {
 	bool                 a_started;
 	/* For the native thread that listens. */
 	pid_t                a_listens;	/* in this process, or 0 */
-	int                  a_asked;	/* by the signal (atomic) */
+	sigset_t             a_signals;	/* that it listens to */
+	int                  a_asked;	/* by a signal (atomic) */
 	long                 a_run;	/* ns, or 0 (atomic) */
 } all;
 
@@ -409,10 +423,9 @@ static void leave(struct usched_waits *d)
 /* Returns the lane in which u will run, and whose l_bound counts it then. */
 static int lane_of(struct usched *s, struct ustack *u, bool is_new)
 {
-	if (is_new && u->u_lane == 0)
-		u->u_lane = (short)usched_lane_own(s, ustack_f(u->u_f,
-							       u->u_arg));
-	return is_new && u->u_lane == 0 ? usched_lane(s) : u->u_lane;
+	if (is_new)
+		uslice_lane(s, u);
+	return is_new && u->u_lane == 0 ? usched_lane_next(s) : u->u_lane;
 }
 
 /* Copies the name of u, which is blocked or new. */
@@ -465,7 +478,7 @@ static void enter(struct usched_waits *d, struct ustack *u)
 	d->d_lane   = lane_of(s, u, is_new);
 	d->d_bound  = s->s_lane[d->d_lane].l_bound + is_new;
 	d->d_victim = s->s_lane[d->d_lane].l_owner;
-	__atomic_store_n(&d->d_turn, d->d_turn + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->d_switches, d->d_switches + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->d_state, RUNS, __ATOMIC_RELEASE);		/* E4 */
 	ulock_put(&d->d_lock);
 }
@@ -473,8 +486,9 @@ static void enter(struct usched_waits *d, struct ustack *u)
 /* Returns whether usched.c will run u, and not end in usched_fail(). */
 static bool is_valid(const struct usched *s, const struct ustack *u)
 {
-	return u->u_sched == s && u->u_top != USLICE_ENDED && u->u_lane >= 0 &&
-	       u->u_lane <= s->s_lane_nr + usched_own_nr(s->s_own);
+	return u->u_sched == s && u->u_top != USLICE_ENDED &&
+	       u->u_lane >= (uslice_is_new(u) ? USCHED_PRIVATE : 0) &&
+	       u->u_lane <= s->s_lane_nr + usched_private_nr(s->s_private);
 }
 
 static struct ustack *next(struct usched *s)
@@ -527,19 +541,6 @@ static void hook_out(struct usched_waits *d)
 	s->s_listed = NULL;
 }
 
-static bool signal_mask(int how, bool *was)
-{
-	sigset_t mask, old;
-
-	(void)sigemptyset(&mask);
-	(void)sigaddset(&mask, SIGNAL);
-	if (pthread_sigmask(how, &mask, &old) != 0)
-		return false;
-	if (was != NULL)
-		*was = sigismember(&old, SIGNAL);
-	return true;
-}
-
 static int listen(void);
 
 /* Called as a dispatcher begins to run. */
@@ -559,12 +560,27 @@ static void begin(struct usched *s)
 	d->d_sched  = s;
 	d->d_native = native_id();
 	d->d_state  = INSIDE;
-	(void)signal_mask(SIG_UNBLOCK, &d->d_blocked);
 	hook_in(d);
 	ulock_get(&all.a_lock);
+	(void)pthread_sigmask(SIG_BLOCK, &all.a_signals, &d->d_mask);
 	d->d_next = all.a_first;
 	__atomic_store_n(&all.a_first, d, __ATOMIC_RELEASE);
 	ulock_put(&all.a_lock);
+}
+
+/* Unblocks the signals that are listened to, but those in before; has a_lock */
+static void signals_restore(const sigset_t *before)
+{
+	sigset_t now;
+	int i;
+
+	(void)pthread_sigmask(SIG_BLOCK, NULL, &now);
+	for (i = 1; i < NSIG; i++) {
+		if (sigismember(&all.a_signals, i) == 1 &&
+		    sigismember(before, i) == 0)
+			(void)sigdelset(&now, i);
+	}
+	(void)pthread_sigmask(SIG_SETMASK, &now, NULL);
 }
 
 /* Called before it stops, or after a longjmp() has left it. */
@@ -581,9 +597,8 @@ static void end(struct usched *s)
 	__atomic_store_n(at, d->d_next, __ATOMIC_RELEASE);
 	hook_out(d);
 	entries_drop(d);
+	signals_restore(&d->d_mask);
 	ulock_put(&all.a_lock);
-	if (d->d_blocked)
-		(void)signal_mask(SIG_BLOCK, NULL);
 	free(d);
 }
 
@@ -615,7 +630,7 @@ static struct usched_hook hook = {
 
 /* Kind and object of the record that this native thread has made last. */
 static __thread struct {
-	int         m_kind;
+	const struct uwait_kind *m_kind;
 	const void *m_object;
 } made;
 
@@ -632,10 +647,10 @@ static NOINLINE void wait_made(const struct uwait *w)
 	struct entry *e;
 
 	if (w->w_stack == NULL) {
-		made.m_kind   = w->w_kind;
+		made.m_kind   = uwait_kind(w);
 		made.m_object = w->w_at.object;
 	} else if ((e = entry_here(w->w_stack)) != NULL) {
-		e->e_kind   = w->w_kind;
+		e->e_kind   = uwait_kind(w);
 		e->e_object = w->w_at.object;
 	}
 }
@@ -694,189 +709,20 @@ static const struct uwait_watch watch = {
 	.v_native = wait_native, .v_stuck = stuck
 };
 
-/* Backtraces of running threads. */
+/* Running threads. */
 
-#if defined(__linux__) && defined(__ELF__) && defined(__LP64__) &&	\
-	(defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)) && \
-	!defined(USCHED_PORTABLE)
-
-#include <sys/syscall.h>
-#include <unwind.h>
-
-#define ROOM	((size_t)16 << 10)	/* of a lane, for the walk */
-enum { IDLE, ASKED, ANSWERS, ANSWERED };
-
-static struct {
-	int                  r_state;	/* (atomic) */
-	struct usched_waits *r_d;	/* the maker's, while IDLE */
-} ask;
-
-/* The code of usched.c, from and to. */
-static uintptr_t core[2];
-
-struct walk {
-	struct usched_waits *w_d;
-	enum { HANDLER, THREAD, LAUNCH, CORE } w_at;
-	int w_nr;
-};
-
-/* Called for the frames of the handler, then for those of the thread. */
-static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *arg)
+/*
+ * Looks at the thread of d. Returns whether it has run it all the time, and
+ * still does. Holds d_lock; the native thread that calls does not run d.
+ */
+static bool look_at(struct usched_waits *d)
 {
-	struct walk *w = arg;
-	int interrupted = 0;
-	uintptr_t pc = _Unwind_GetIPInfo(c, &interrupted);
+	const struct usched_lane *l = &d->d_sched->s_lane[d->d_lane];
 
-	if (w->w_at == HANDLER && !interrupted)
-		return _URC_NO_REASON;
-	if (_Unwind_GetRegionStart(c) == (uintptr_t)usched_launch) {
-		if (w->w_at != CORE)
-			w->w_at = LAUNCH;
-		return _URC_END_OF_STACK;
-	}
-	if (w->w_at != CORE)
-		w->w_at = pc - core[0] < core[1] - core[0] ? CORE : THREAD;
-	if (w->w_nr < PCS)
-		w->w_d->d_pc[w->w_nr++] = (void *)pc;
-	return _URC_NO_REASON;
+	ulook(&d->d_look, d->d_native, l->l_low, l->l_bottom);
+	d->d_sure = d->d_look.l_sure;
+	return __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS;
 }
-
-#if defined(__x86_64__)
-#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.gregs[REG_RIP])
-#elif defined(__aarch64__)
-#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.pc)
-#else
-#define PC(uc)	((uintptr_t)(uc)->uc_mcontext.__gregs[REG_PC])
-#endif
-
-/* Tells whether u runs here, in its lane, with room for a walk. */
-static bool may_walk(const struct ustack *u, const ucontext_t *uc)
-{
-	const struct usched_lane *l;
-	char here;
-
-	if (u == NULL || PC(uc) - core[0] < core[1] - core[0])
-		return false;
-	l = &u->u_sched->s_lane[u->u_lane];
-	return (uintptr_t)&here < (uintptr_t)l->l_bottom &&
-	       (l->l_low == NULL ||
-		(uintptr_t)&here > (uintptr_t)l->l_low + ROOM);
-}
-
-static void answer(void *context)
-{
-	struct walk w = { .w_at = HANDLER };
-	int state = ASKED;
-
-	if (!__atomic_compare_exchange_n(&ask.r_state, &state, ANSWERS, false,
-			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return;
-	w.w_d = ask.r_d;
-	if (w.w_d->d_native != native_id()) {	/* late, for an earlier ask */
-		__atomic_store_n(&ask.r_state, ASKED, __ATOMIC_RELEASE);
-		return;
-	}
-	if (ustack_self() == w.w_d->d_stack &&
-	    may_walk(w.w_d->d_stack, context))
-		(void)_Unwind_Backtrace(frame, &w);
-	w.w_d->d_pc_nr = w.w_nr;
-	w.w_d->d_sure  = w.w_at == LAUNCH;
-	__atomic_store_n(&ask.r_state, ANSWERED, __ATOMIC_RELEASE);
-}
-
-static struct sigaction before;
-
-static void handler(int signo, siginfo_t *info, void *context)
-{
-	int saved = errno;
-
-	if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == &ask)
-		answer(context);
-	else if (before.sa_flags & SA_SIGINFO)
-		before.sa_sigaction(signo, info, context);
-	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-		before.sa_handler(signo);
-	errno = saved;
-}
-
-/* Lets the thread of d, which runs, store its backtrace in d. */
-static void trace_running(struct usched_waits *d)
-{
-	utime_ns until = now(CLOCK_MONOTONIC) + ANSWER;
-	siginfo_t info;
-	int state = ASKED;
-
-	d->d_pc_nr = 0;
-	d->d_sure  = false;
-	if (core[1] == 0 || d->d_native == native_id())
-		return;
-	memset(&info, 0, sizeof info);
-	info.si_signo = SIGNAL;
-	info.si_code  = SI_QUEUE;
-	info.si_pid   = getpid();
-	info.si_uid   = getuid();
-	info.si_value.sival_ptr = &ask;
-	ask.r_d = d;
-	__atomic_store_n(&ask.r_state, ASKED, __ATOMIC_RELEASE);
-	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), d->d_native, SIGNAL,
-		    &info) == 0) {
-		while (__atomic_load_n(&ask.r_state, __ATOMIC_ACQUIRE) !=
-		       ANSWERED && now(CLOCK_MONOTONIC) < until)
-			nap();
-	}
-	/* An answer that has begun is waited for: it only walks. */
-	while (!__atomic_compare_exchange_n(&ask.r_state, &state, IDLE, false,
-			__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE) &&
-	       state != ANSWERED) {
-		state = ASKED;
-		nap();
-	}
-	__atomic_store_n(&ask.r_state, IDLE, __ATOMIC_RELAXED);
-}
-
-static _Unwind_Reason_Code nothing(struct _Unwind_Context *c, void *arg)
-{
-	(void)c, (void)arg;
-	return _URC_NO_REASON;
-}
-
-/* Finds usched.c, as upreempt.c does. Does the first walk, which allocates. */
-static int trace_start(void)
-{
-	const struct upreempt_never *v;
-	struct sigaction action = {
-		.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART
-	};
-
-	for (v = __start_upreempt_never; v < __stop_upreempt_never; v++) {
-		uintptr_t from = (uintptr_t)&v->v_from + v->v_from;
-		uintptr_t to = (uintptr_t)&v->v_to + v->v_to;
-
-		if ((uintptr_t)usched_runs - from < to - from &&
-		    (uintptr_t)usched_launch - from < to - from) {
-			core[0] = from;
-			core[1] = to;
-		}
-	}
-	(void)_Unwind_Backtrace(nothing, NULL);
-	(void)sigemptyset(&action.sa_mask);
-	return sigaction(SIGNAL, &action, &before) != 0 ? -errno : 0;
-}
-
-#else
-
-static void trace_running(struct usched_waits *d)
-{
-	d->d_pc_nr = -ENOSYS;
-	d->d_sure  = false;
-}
-
-static int trace_start(void)
-{
-	return 0;
-}
-
-#endif
 
 /* The list. */
 
@@ -908,7 +754,18 @@ static bool any_runs(long self)
 	return false;
 }
 
-/* Stops all dispatchers: L1, L2. Caller holds a_lock. */
+/* Looks at d, if that still runs a thread. */
+static void freeze_one(struct usched_waits *d, long self)
+{
+	d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS;
+	if (d->d_native == self) {
+		memset(&d->d_look, 0, sizeof d->d_look);
+		d->d_sure = true;
+	} else if (d->d_runs && is_asked(d))
+		d->d_runs = look_at(d);
+}
+
+/* Stops all dispatchers: F1, F2. Caller holds a_lock. */
 static void freeze(void)
 {
 	utime_ns until = now(CLOCK_MONOTONIC) + PATIENCE;
@@ -919,17 +776,11 @@ static void freeze(void)
 		ulock_get(&d->d_lock);
 	while (any_runs(self) && now(CLOCK_MONOTONIC) < until)
 		nap();
-	for (d = all.a_first; d != NULL; d = d->d_next) {
-		d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) ==
-			RUNS;
-		if (d->d_runs && is_asked(d))
-			trace_running(d);
-		if (d->d_native == self)
-			d->d_sure = true;
-	}
+	for (d = all.a_first; d != NULL; d = d->d_next)
+		freeze_one(d, self);
 }
 
-/* Lets them go on: L4. */
+/* Lets them go on: F4. */
 static void thaw(void)
 {
 	struct usched_waits *d;
@@ -966,14 +817,14 @@ static void say_thread(const void *u, void (*f)(void *), const void *arg,
 		say(" \"%.*s\"", UTHREAD_NAME, name);
 }
 
-static void say_object(int kind, const void *object)
+static void say_object(const struct uwait_kind *kind, const void *object)
 {
 	char text[128];
 
-	say("waits: %s", uwait_kind_name(kind));
-	if (kind == UWAIT_FD && (intptr_t)object >= 0)
+	say("waits: %s", kind->wk_name);
+	if (kind->wk_number && (intptr_t)object >= 0)
 		say(" %ld", (long)(intptr_t)object);
-	if (kind == UWAIT_FD || object == NULL)
+	if (kind->wk_number || object == NULL)
 		return;
 	say(" %#lx", at(object));
 	if (*usymbol_name(text, sizeof text, object, 0) != 0)
@@ -1002,7 +853,7 @@ static void say_state(const struct entry *e)
 {
 	const struct usched *s = e->e_stack->u_sched;
 	const struct uwait_host *h = s->s_waits;
-	bool known = h != NULL && h->h_ops != NULL && h->h_ops->o_waits != NULL;
+	bool known = h != NULL && h->h_ops->o_waits != NULL;
 
 	if (known && !h->h_ops->o_waits(e->e_stack)) {
 		say("ready");
@@ -1054,12 +905,22 @@ static void say_blocked(const struct entry *e)
 	say_frames(pc, is_moving(u) ? 0 : ustack_trace(u, pc, PCS), true);
 }
 
+/* Ends the line of a running thread: where it is, and its frames. */
+static void say_look(const struct usched_waits *d)
+{
+	char text[ULOOK_TEXT];
+
+	(void)ulook_says(&d->d_look, text);
+	say("%s%s\n", *text != 0 ? ", " : "", text);
+	say_frames(d->d_look.l_pc, d->d_look.l_pc_nr, false);
+}
+
 static void say_running(const struct usched_waits *d)
 {
 	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
-	say(": runs\n");
+	say(": runs");
 	list.l_run++;
-	say_frames(d->d_pc, d->d_pc_nr, false);
+	say_look(d);
 }
 
 static void say_entry(const struct entry *e)
@@ -1197,18 +1058,16 @@ static void stuck(struct usched *first, size_t size, int nr, long left)
 /* Reports the thread of d, which has run since d_seen_at. Holds d_lock. */
 static void report(struct usched_waits *d, utime_ns time)
 {
-	trace_running(d);
-	if (__atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) != RUNS)
+	if (!look_at(d))
 		return;
 	say("usched: run: ");
 	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
 	say(" has not given way for ");
 	say_ns(time - d->d_seen_at);
-	say("\n");
-	say_frames(d->d_pc, d->d_pc_nr, false);
+	say_look(d);
 	flush();
 	usymbol_end();
-	d->d_told = true;
+	d->d_reported = true;
 }
 
 /* Looks at all dispatchers. Caller holds a_lock. */
@@ -1220,29 +1079,46 @@ static void look(long ns)
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		ulock_get(&d->d_lock);
 		if (__atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) != RUNS ||
-		    d->d_turn != d->d_seen) {
-			d->d_seen    = d->d_turn;
+		    d->d_switches != d->d_seen) {
+			d->d_seen    = d->d_switches;
 			d->d_seen_at = time;
-			d->d_told    = false;
-		} else if (!d->d_told && time - d->d_seen_at >= ns)
+			d->d_reported = false;
+		} else if (!d->d_reported && time - d->d_seen_at >= ns)
 			report(d, time);
 		ulock_put(&d->d_lock);
 	}
 }
 
-/* The native thread that listens to the signal, and looks for long runs. */
+/* The native thread that listens to signals, and looks for long runs. */
+
+enum { LIST = 1, CHANGED = 2 };			/* a_asked */
+
+/* A signal handler may call this. */
+static void ask(int what)
+{
+	__atomic_fetch_or(&all.a_asked, what, __ATOMIC_RELEASE);
+	upark_futex_wake(&all.a_asked);
+}
+
+static void signals_unblock(void)
+{
+	ulock_get(&all.a_lock);
+	(void)pthread_sigmask(SIG_UNBLOCK, &all.a_signals, NULL);
+	ulock_put(&all.a_lock);
+}
 
 static void *listener(void *arg)
 {
 	long run;
 
 	for (;;) {
+		signals_unblock();
 		run = __atomic_load_n(&all.a_run, __ATOMIC_RELAXED);
 		if (run != 0)
 			upark_futex_wait_for(&all.a_asked, 0, run / LOOKS);
 		else
 			upark_futex_wait(&all.a_asked, 0);
-		if (__atomic_exchange_n(&all.a_asked, 0, __ATOMIC_ACQ_REL) > 0)
+		if (__atomic_exchange_n(&all.a_asked, 0, __ATOMIC_ACQ_REL) & LIST)
 			uwaits_print("asked by a signal");
 		if (run == 0)
 			continue;
@@ -1273,11 +1149,16 @@ static int listen(void)
 	return 0;
 }
 
-/* Called in the child of fork(): other native threads held locks, perhaps. */
+/*
+ * Called in the child of fork(): other native threads held locks, perhaps. A
+ * list is written under a_lock, so no fork waits for that.
+ */
 static void in_child(void)
 {
 	struct usched_waits *d;
 
+	if (!all.a_started)
+		return;
 	memset(stripes, 0, sizeof stripes);	/* what they held is lost */
 	memset(&all.a_lock, 0, sizeof all.a_lock);
 	all.a_native = NULL;
@@ -1287,7 +1168,11 @@ static void in_child(void)
 		d->d_entry  = NULL;
 		d->d_native = native_id();
 	}
+	(void)pthread_sigmask(SIG_UNBLOCK, &all.a_signals, NULL);
 }
+
+static struct ufork at_fork = { .f_rank = UFORK_WAITS, .f_child = in_child };
+UFORK(at_fork)
 
 /* Starting. */
 
@@ -1297,10 +1182,7 @@ int uwaits_start(void)
 
 	if (all.a_started)
 		return 0;
-	rc = pthread_atfork(NULL, NULL, in_child);
-	if (rc != 0)
-		return -rc;
-	rc = trace_start();
+	rc = ufork_watch();
 	if (rc != 0)
 		return rc;
 	usched_hook(&hook);
@@ -1309,33 +1191,49 @@ int uwaits_start(void)
 	return 0;
 }
 
-/* A signal handler. */
-static void asked(int signo)
+static void handler(int signo)
 {
 	int saved = errno;
 
 	(void)signo;
-	__atomic_store_n(&all.a_asked, 1, __ATOMIC_RELEASE);
-	upark_futex_wake(&all.a_asked);
+	ask(LIST);
 	errno = saved;
+}
+
+/* Blocks a signal here, and lets the native thread that listens unblock it. */
+static void signal_take(int signo)
+{
+	sigset_t mask;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, signo);
+	(void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
+	ulock_get(&all.a_lock);
+	(void)sigaddset(&all.a_signals, signo);
+	ulock_put(&all.a_lock);
+	ask(CHANGED);
 }
 
 int uwaits_on_signal(int signo)
 {
 	struct sigaction action = {
-		.sa_handler = asked, .sa_flags = SA_RESTART | SA_ONSTACK
+		.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK
 	};
+	struct sigaction before;
 	int rc;
 
-	if (signo == SIGNAL || signo < 1)
-		return -EINVAL;
+	(void)sigemptyset(&action.sa_mask);
+	if (sigaction(signo, &action, &before) != 0)
+		return -errno;
 	rc = uwaits_start();
 	if (rc == 0)
 		rc = listen();
-	if (rc != 0)
+	if (rc != 0) {
+		(void)sigaction(signo, &before, NULL);
 		return rc;
-	(void)sigemptyset(&action.sa_mask);
-	return sigaction(signo, &action, NULL) != 0 ? -errno : 0;
+	}
+	signal_take(signo);
+	return 0;
 }
 
 int uwaits_on_run(long ns)
@@ -1347,7 +1245,7 @@ int uwaits_on_run(long ns)
 	if (rc != 0)
 		return rc;
 	__atomic_store_n(&all.a_run, ns, __ATOMIC_RELAXED);
-	upark_futex_wake(&all.a_asked);
+	ask(CHANGED);
 	return 0;
 }
 

@@ -43,9 +43,11 @@
  *	waits: KIND ADDRESS (SYMBOL)	for this object, as uwait.h names kinds
  *	waits: wake			in rr_wait() or its like
  *	ready				it can run, but others do
- *	blocked				a bare dispatcher does not tell why
+ *	blocked				a plain dispatcher does not tell why
  *	runs				on a processor that has not switched for
- *					0.1 s, with the backtrace of this moment
+ *					0.1 s
+ *	runs, in poll()			in this call, as the kernel names it; the
+ *					processor stands still
  *
  * Then the time since it has blocked, and, with a deadline, the time that is
  * left. A list ends with the native threads that wait, and has 1000 threads at
@@ -56,14 +58,22 @@
  *
  * While a list is made, no processor begins another thread. Each processor
  * stops when its thread gives way. So the list shows a single moment for all
- * threads but those that run. Of these it shows the function, the name and, on
- * Linux, a backtrace, which the thread makes itself in a signal handler
- * (SIGURG). A thread that runs in code that the handler cannot walk, or blocks
- * signals, is listed without it. So may be a blocked thread whose place on the
- * stack the running thread has just taken.
+ * threads but those that run. So may a blocked thread be listed without its
+ * backtrace, if a running thread has just taken its place on the stack.
+ *
+ * RUNNING THREADS
+ *
+ * Looking does not touch: no signal is sent to a thread that runs, and none of
+ * its system calls ends. The kernel tells (Linux) which call it is in: "in
+ * poll()", "in call 123" for calls that seldom block, "in the kernel" in a page
+ * fault, "in a call" where /proc does not tell the number. On x86-64 a
+ * backtrace follows. In a call it ends at the first function that has a frame
+ * pointer. Of a thread that computes it needs a sample by perf_event_open(2),
+ * and lacks where that is refused (kernel.perf_event_paranoid above 2,
+ * containers).
  *
  * Not listed: threads that have not begun; threads run by usched_step(); of a
- * bare dispatcher, those that have not run since usched_run() was called.
+ * plain dispatcher, those that have not run since usched_run() was called.
  *
  * RETURN VALUES: 0 or a negative errno. A failure has changed nothing.
  */
@@ -84,14 +94,23 @@ int uwaits_start(void);
 /*
  * Lists all threads, of all dispatchers, whenever this signal comes, beside
  * what uwaits_start() does. The handler only wakes a native thread, which makes
- * the list, also while all processors compute. -EINVAL: no such signal, or
- * SIGURG; -EAGAIN: no native thread can be made; -ENOMEM.
+ * the list, also while all processors compute.
+ *
+ * Blocks the signal in the caller, and in each native thread while it runs a
+ * dispatcher, since the kernel ends a system call where it delivers a signal.
+ * So call it in main(), before other native threads are made: they inherit the
+ * mask. A native thread that was made before may be interrupted. Children of
+ * fork() do not block the signal; programs that are started otherwise
+ * (posix_spawn(), system()) inherit that it is blocked.
+ *
+ * -EINVAL: no such signal, or SIGKILL or SIGSTOP; -EAGAIN: no native thread can
+ * be made; -ENOMEM.
  */
 int uwaits_on_signal(int signo);
 
 /*
  * Reports, once for each such run, a thread that has run for ns nanoseconds
- * (1,000,000 or more) without giving way, with its function and a backtrace,
+ * (1,000,000 or more) without giving way, with its function and where it is,
  * beside what uwaits_start() does. A native thread looks four times in this
  * time, so a report comes up to two quarters late. Time in system calls counts,
  * and so does time in which the native thread had no cpu. -EINVAL, -EAGAIN,
@@ -102,7 +121,7 @@ int uwaits_on_run(long ns);
 /*
  * Makes a list now, with this reason in the first line. After uwaits_start(),
  * else it does nothing. Any thread or native thread; also in s_next(), as by a
- * bare dispatcher that is about to return NULL. Not in a signal handler.
+ * plain dispatcher that is about to return NULL. Not in a signal handler.
  */
 void uwaits_print(const char *why);
 

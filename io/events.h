@@ -20,7 +20,8 @@
  *			-ENOMEM, -ENOSPC
  *	uevents_disarm	any thread, as uevents_arm(). It may be armed no more
  *	uevents_wait	a single thread at a time. Reports at most most
- *			descriptors by event(arg, fd, mask). Sleeps for ns at
+ *			descriptors by event(arg, fd, mask, generation), with the
+ *			generation of uevents_arm(). Sleeps for ns at
  *			most, until a descriptor is ready or v_wake is written.
  *			Returns how many it has reported
  *
@@ -44,6 +45,8 @@
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 #define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
+#define UEVENTS_FD_BITS	24	/* of a number: upoll.c knows no larger */
+#define UEVENTS_GENERATIONS	((1ULL << 39) - 1)	/* mask of a generation */
 
 /* Returns what poll(2) calls a mask of UREAD and UWRITE. */
 static inline short uevents_poll(int mask)
@@ -68,6 +71,7 @@ static inline int uevents_ms(utime_ns ns)
 #include <sys/syscall.h>
 
 #define UEVENTS_STAY	1
+#define UEVENTS_WOKEN	(~0ULL)	/* the eventfd */
 
 struct uevents {
 	int v_epoll;
@@ -91,7 +95,7 @@ static inline void uevents_fini(struct uevents *v)
 static inline int uevents_init(struct uevents *v)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLET,
-				 .data.fd = -1 };
+				 .data.u64 = UEVENTS_WOKEN };
 	int rc;
 
 	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -104,13 +108,15 @@ static inline int uevents_init(struct uevents *v)
 	return rc;
 }
 
-static inline int uevents_arm(struct uevents *v, int fd, int mask)
+static inline int uevents_arm(struct uevents *v, int fd, int mask,
+			      uint64_t generation)
 {
 	struct epoll_event e = { .events = EPOLLET | EPOLLRDHUP |
 				 (mask & UREAD ? EPOLLIN : 0) |
 				 (mask & UEVENTS_URGENT ? EPOLLPRI : 0) |
 				 (mask & UWRITE ? EPOLLOUT : 0),
-				 .data.fd = fd };
+				 .data.u64 = generation << UEVENTS_FD_BITS |
+					     (uint64_t)fd };
 
 	if (epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &e) == 0)
 		return 0;
@@ -146,7 +152,8 @@ static inline int uevents_pwait(struct uevents *v, struct epoll_event *list,
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			       void (*event)(void *arg, int fd, int mask),
+			       void (*event)(void *arg, int fd, int mask,
+					     uint64_t generation),
 			       void *arg)
 {
 	struct epoll_event list[UEVENTS_MOST];
@@ -158,12 +165,14 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 		unsigned any = EPOLLHUP | EPOLLERR;
 		unsigned in = EPOLLIN | EPOLLPRI | EPOLLRDHUP | any;
 
-		if (list[i].data.fd < 0)
+		if (list[i].data.u64 == UEVENTS_WOKEN)
 			continue;
-		event(arg, list[i].data.fd,
+		event(arg, (int)(list[i].data.u64 &
+				 ((1 << UEVENTS_FD_BITS) - 1)),
 		      (e & in ? UREAD : 0) |
 		      (e & (EPOLLOUT | any) ? UWRITE : 0) |
-		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0));
+		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0),
+		      list[i].data.u64 >> UEVENTS_FD_BITS);
 	}
 	return nr;
 }

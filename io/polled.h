@@ -21,6 +21,7 @@
 struct uevents_id {
 	dev_t i_dev;
 	ino_t i_ino;
+	uint64_t i_generation;
 };
 
 struct uevents {
@@ -35,7 +36,9 @@ struct uevents {
 	int               *v_at;	/* place in v_fd, from 1; 0: none */
 	int                v_at_nr;
 	struct pollfd     *v_copy;
+	struct uevents_id *v_copy_id;
 	int                v_copy_room;
+	int                v_copy_id_room;
 };
 
 static inline void uevents_close(struct uevents *v)
@@ -51,6 +54,7 @@ static inline void uevents_fini(struct uevents *v)
 	free(v->v_id);
 	free(v->v_at);
 	free(v->v_copy);
+	free(v->v_copy_id);
 }
 
 static inline int uevents_init(struct uevents *v)
@@ -129,7 +133,8 @@ static inline int uevents_put(struct uevents *v, int fd, int mask,
 	return rc;
 }
 
-static inline int uevents_arm(struct uevents *v, int fd, int mask)
+static inline int uevents_arm(struct uevents *v, int fd, int mask,
+			      uint64_t generation)
 {
 	struct stat st;
 	int rc;
@@ -140,7 +145,7 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask)
 		return -EPERM;
 	ulock_get(&v->v_lock);
 	rc = uevents_put(v, fd, mask,
-			 (struct uevents_id){ st.st_dev, st.st_ino });
+			 (struct uevents_id){ st.st_dev, st.st_ino, generation });
 	ulock_put(&v->v_lock);
 	return rc;
 }
@@ -155,29 +160,34 @@ static inline int uevents_copy(struct uevents *v, bool sleeps, bool *all)
 
 	ulock_get(&v->v_lock);
 	nr = v->v_nr;
-	*all = uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
+	*all = uevents_grow(&v->v_copy_id, &v->v_copy_id_room, nr + 1,
+			    sizeof *v->v_copy_id) &&
+	       uevents_grow(&v->v_copy, &v->v_copy_room, nr + 1,
 			    sizeof *v->v_copy);
 	if (!*all)
 		nr = v->v_copy_room - 1;
 	if (nr >= 0) {
 		v->v_copy[0] = (struct pollfd){ v->v_read, POLLIN, 0 };
 		memcpy(v->v_copy + 1, v->v_fd, nr * sizeof *v->v_fd);
+		memcpy(v->v_copy_id + 1, v->v_id, nr * sizeof *v->v_id);
 	}
 	v->v_sleeps = sleeps;
 	ulock_put(&v->v_lock);
 	return nr + 1;
 }
 
-/* Takes fd out, if it is still armed: for the file *id. */
+/* Takes fd out, if it is still armed by the arming *generation; NULL: by any. */
 static inline bool uevents_take(struct uevents *v, int fd,
-				struct uevents_id *id)
+				const uint64_t *generation)
 {
 	int at;
 
 	ulock_get(&v->v_lock);
 	at = v->v_at[fd];
+	if (at != 0 && generation != NULL &&
+	    v->v_id[at - 1].i_generation != *generation)
+		at = 0;
 	if (at != 0) {
-		*id = v->v_id[at - 1];
 		v->v_fd[at - 1] = v->v_fd[--v->v_nr];
 		v->v_id[at - 1] = v->v_id[v->v_nr];
 		v->v_at[v->v_fd[at - 1].fd] = at;
@@ -189,9 +199,7 @@ static inline bool uevents_take(struct uevents *v, int fd,
 
 static inline void uevents_disarm(struct uevents *v, int fd)
 {
-	struct uevents_id id;
-
-	(void)uevents_take(v, fd, &id);
+	(void)uevents_take(v, fd, NULL);
 }
 
 /* Returns what to report of fd, which was armed for the file id. */
@@ -208,12 +216,12 @@ static inline int uevents_mask(int fd, struct uevents_id id, int is)
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			       void (*event)(void *arg, int fd, int mask),
+			       void (*event)(void *arg, int fd, int mask,
+					     uint64_t generation),
 			       void *arg)
 {
 	bool all;
 	int nr = uevents_copy(v, ns != 0, &all);
-	struct uevents_id id;
 	char drop[64];
 	int reported = 0;
 	int left;
@@ -233,9 +241,10 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 		if (is == 0)
 			continue;
 		left--;
-		if (!uevents_take(v, fd, &id))
+		if (!uevents_take(v, fd, &v->v_copy_id[i].i_generation))
 			continue;
-		event(arg, fd, uevents_mask(fd, id, is));
+		event(arg, fd, uevents_mask(fd, v->v_copy_id[i], is),
+		      v->v_copy_id[i].i_generation);
 		reported++;
 	}
 	return reported;

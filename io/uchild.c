@@ -25,6 +25,7 @@
 #include "uchild.h"
 #include "uio.h"
 #include "upoll.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -34,7 +35,6 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
 #define NAP_FIRST	(UTIME_MS / 2)
 #define NAP_MOST	(16 * UTIME_MS)
 

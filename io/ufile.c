@@ -42,6 +42,7 @@
 #include "ufile.h"
 #include "ucall.h"
 #include "upoll.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +53,6 @@
 #include <unistd.h>
 
 UPREEMPT_NEVER;
-
-#define NOINLINE	__attribute__((noinline))
 
 struct info {
 	struct addrinfo  hints;
@@ -422,7 +421,8 @@ int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 	struct job *j;
 	int rc;
 
-	if (len > sizeof j->fj_of.name.addr)
+	if (len > sizeof j->fj_of.name.addr || host_size > UFILE_PART ||
+	    service_size > UFILE_PART)
 		return -EINVAL;
 	j = job_new(call_getnameinfo, (size_t)host_size + service_size);
 	if (j != NULL) {

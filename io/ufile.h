@@ -62,37 +62,56 @@
 extern "C" {
 #endif
 
+struct addrinfo;		/* netdb.h has it, but not with -std=c99 */
+
 #define UFILE_PART	65536	/* of a read or write, for a native thread */
 
 /* Opens a file, as open(2) does. */
 int u_open(const char *path, int flags, mode_t mode, utime_ns until);
 
 /*
- * Read and write as pread(2) and pwrite(2), but in parts, which others may come
- * between. Less than size: the file ends; or after some bytes came an error,
- * the deadline or a cancellation, which the next call returns.
+ * Reads as pread(2), but in parts, which others may come between. Less than
+ * size: the file ends; or after some bytes came an error, the deadline or a
+ * cancellation, which the next call returns.
  */
 ssize_t u_pread(int fd, void *buf, size_t size, off_t at, utime_ns until);
+
+/*
+ * Writes as pwrite(2), but in parts, which others may come between. Less than
+ * size: as for u_pread().
+ */
 ssize_t u_pwrite(int fd, const void *buf, size_t size, off_t at,
 		 utime_ns until);
 
-/* Do what fsync(2), stat(2), rename(2) and unlink(2) do. */
+/* Writes a file's data to its disk, as fsync(2) does. */
 int u_fsync(int fd, utime_ns until);
+
+/* Stores what the system knows of a file in *st, as stat(2) does. */
 int u_stat(const char *path, struct stat *st, utime_ns until);
+
+/* Renames a file, as rename(2) does. */
 int u_rename(const char *from, const char *to, utime_ns until);
+
+/* Removes a name of a file, as unlink(2) does. */
 int u_unlink(const char *path, utime_ns until);
 
 /* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
 #define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
 
 /*
- * Do what getaddrinfo(3) and getnameinfo(3) do. The errors EAI_... are
- * positive: U_EAI(). EAI_SYSTEM does not come: instead the result is negative,
- * as above. freeaddrinfo(3) frees *list.
+ * Looks up addresses of a name, as getaddrinfo(3) does; freeaddrinfo(3) frees
+ * *list. The errors EAI_... are positive: U_EAI(). EAI_SYSTEM does not come:
+ * instead the result is negative, as above.
  */
 int u_getaddrinfo(const char *host, const char *service,
 		  const struct addrinfo *hints, struct addrinfo **list,
 		  utime_ns until);
+
+/*
+ * Looks up the name of an address, as getnameinfo(3) does. Errors are those of
+ * u_getaddrinfo(). -EINVAL: len is longer than any address, or a size is above
+ * UFILE_PART.
+ */
 int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 		  char *host, socklen_t host_size,
 		  char *service, socklen_t service_size, int flags,

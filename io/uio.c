@@ -9,9 +9,9 @@
  * have RWF_NOWAIT, or are non-blocking anyway. accept() and connect() have
  * neither, so O_NONBLOCK is set.
  *
- * After a short read a stream is empty. So the next read waits first, without a
- * try in vain. This is a hint by number (upoll.h), which may be wrong: the wait
- * itself looks whether there is something.
+ * Each read tries before it waits, also after a short read: packets in a pipe,
+ * bytes that came with descriptors, and urgent bytes make a read short while more
+ * is there. So no read waits for bytes that are there.
  *
  * The tries are functions of their own, out of line: errno belongs to the native
  * thread, and after a wait the thread may run on another.
@@ -23,6 +23,7 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uio.h"
 #include "upoll.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,6 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
 #define NAP		(2 * UTIME_MS)	/* where no event tells */
 #define VAIN		8		/* waits in vain, before naps */
 
@@ -257,37 +257,10 @@ static ssize_t blocking_write(int fd, const void *buf, size_t size)
 	return blocking_writev(fd, &v, 1);
 }
 
-/* Waits first if the last read has left nothing. 0 or -errno. */
-static int wait_if_drained(int fd, utime_ns until)
-{
-	if (until == UNOW || !upoll_drained(fd))
-		return 0;
-	return wait_for(fd, UREAD, until);
-}
-
-/* Does the same for reads, which tell whether they have left something. */
-#define READ_ALL_THERE(fd, size, until, attempt, blocking) do {		\
-	ssize_t rc = upoll_enter(until);				\
-	unsigned word;							\
-									\
-	if (rc == 0)							\
-		rc = wait_if_drained(fd, until);			\
-	while (rc == 0) {						\
-		word = upoll_word(fd);					\
-		rc = attempt;						\
-		if (rc > 0 && (size_t)rc < (size))			\
-			upoll_set_drained(fd, word);			\
-		if (!again(rc))						\
-			return rc;					\
-		rc = wait_to_read(fd, until);				\
-	}								\
-	return rc > 0 ? ended(blocking) : rc;				\
-} while (0)
-
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 {
-	READ_ALL_THERE(fd, size, until, try_read(fd, buf, size),
-		       blocking_read(fd, buf, size));
+	UNTIL_READ(fd, until, try_read(fd, buf, size),
+		   blocking_read(fd, buf, size));
 }
 
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
@@ -408,11 +381,7 @@ ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until)
 {
-	if (flags != 0)
-		return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
-	READ_ALL_THERE(fd, size, until,
-		       try_recvfrom(fd, buf, size, 0, NULL, NULL),
-		       try_recvfrom(fd, buf, size, 0, NULL, NULL));
+	return u_recvfrom(fd, buf, size, flags, NULL, NULL, until);
 }
 
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
@@ -469,8 +438,6 @@ static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 		UNINTERRUPTED(rc, ACCEPT(fd, addr, len, flags));
 	} while (rc == -ECONNABORTED);
 	(void)flags;
-	if (rc >= 0)
-		upoll_new(rc);
 	return rc;
 }
 
@@ -522,7 +489,6 @@ int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 		flags = unblock(fd);
 	if (flags < 0)
 		return flags;
-	upoll_new(fd);
 	for (;; first = false) {
 		rc = try_connect(fd, addr, len, first);
 		if (rc != -EINPROGRESS && !again(rc))
@@ -556,7 +522,7 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 			return ready;
 		rc = vain++ < VAIN ? wait_any(fds, nr, until) : nap(until);
 	}
-	return rc == -ETIMEDOUT ? 0 : rc;
+	return rc;
 }
 
 /*

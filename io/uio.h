@@ -77,37 +77,60 @@ enum { UREAD = 1, UWRITE = 2 };
 
 /*
  * Waits until fd may be read (UREAD), written (UWRITE), or either (both). 0, or
- * an error as above. It may return 0 without cause, so what follows must not
- * block: the calls below, or those of POSIX if fd is non-blocking. A regular
+ * an error as above. 0: fd was ready after this call began. Others may have taken
+ * what was there since, so what follows must not block: the calls below, or those
+ * of POSIX if fd is non-blocking. A regular
  * file is always ready.
  */
 int u_wait_fd(int fd, int what, utime_ns until);
 
-/* These act as read(2), write(2), readv(2), writev(2). Sockets raise no SIGPIPE. */
+/* Reads, as read(2) does. */
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until);
+
+/* Writes, as write(2) does. A socket raises no SIGPIPE. */
 ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until);
+
+/* Reads into nr buffers, as readv(2) does. */
 ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until);
+
+/* Writes from nr buffers, as writev(2) does. A socket raises no SIGPIPE. */
 ssize_t u_writev(int fd, const struct iovec *v, int nr, utime_ns until);
 
 /*
- * Read and write size bytes. Less: the stream has ended, or an error came after
- * some bytes, and the next call returns it. An error: nothing was done.
+ * Reads size bytes. Less: the stream has ended, or an error came after some
+ * bytes, and the next call returns it. An error: nothing was read.
  */
 ssize_t u_read_all(int fd, void *buf, size_t size, utime_ns until);
+
+/*
+ * Writes size bytes. Less: an error came after some bytes, and the next call
+ * returns it. An error: nothing was written.
+ */
 ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until);
 
-/* These act as recv(2), send(2) and so on. Sends raise no SIGPIPE. */
+/* Receives from a socket, as recv(2) does. */
 ssize_t u_recv(int fd, void *buf, size_t size, int flags, utime_ns until);
+
+/* Sends on a socket, as send(2) does, but raises no SIGPIPE. */
 ssize_t u_send(int fd, const void *buf, size_t size, int flags, utime_ns until);
+
+/* Receives, and stores the sender's address, as recvfrom(2) does. */
 ssize_t u_recvfrom(int fd, void *buf, size_t size, int flags,
 		   struct sockaddr *from, socklen_t *len, utime_ns until);
+
+/* Sends to an address, as sendto(2) does, but raises no SIGPIPE. */
 ssize_t u_sendto(int fd, const void *buf, size_t size, int flags,
 		 const struct sockaddr *to, socklen_t len, utime_ns until);
+
+/* Receives a message with control data, as recvmsg(2) does. */
 ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until);
+
+/* Sends a message with control data, as sendmsg(2), but raises no SIGPIPE. */
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until);
 
 /*
- * As accept4(2). Makes fd non-blocking, for all who share it: otherwise a
+ * Accepts a connection, as accept4(2) does. Makes fd non-blocking, for all who
+ * share it: otherwise a
  * connection that was reset meanwhile would stop the processor. -EMFILE,
  * -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog. See userve.h
  * for a server that goes on after that.
@@ -116,20 +139,22 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 	     utime_ns until);
 
 /*
- * As connect(2). fd is non-blocking during the call. After -ETIMEDOUT or
+ * Connects a socket, as connect(2) does. fd is non-blocking during the call. After -ETIMEDOUT or
  * -ECANCELED the socket is still connecting, and is good only for u_close().
  */
 int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 	      utime_ns until);
 
 /*
- * As poll(2), with a deadline. Returns how many are ready; 0: the deadline has
- * passed. UNOW: looks only.
+ * Waits for any of nr descriptors, as poll(2) does, but with a deadline. Returns
+ * how many are ready. -ETIMEDOUT: none was, at the deadline. UNOW: looks only,
+ * and returns 0 if none is ready.
  */
 int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until);
 
 /*
- * As sendfile(2), but raises no SIGPIPE. Reads of `in` may stop the processor.
+ * Sends a part of a file, as sendfile(2), but raises no SIGPIPE. Reads of `in`
+ * may stop the processor.
  * Sends no more than the socket takes, so it may send less than size.
  */
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);

@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -107,6 +108,45 @@ int u_listen(const struct sockaddr *addr, socklen_t len, int backlog,
 		return fd;
 	return listen(fd, backlog > 0 ? backlog : 1 << 20) == 0 ? fd :
 		drop(fd, error());
+}
+
+#if defined(__linux__)
+/* Those of <linux/filter.h>, which not every compiler finds. */
+struct filter_step { uint16_t code; uint8_t yes, no; uint32_t k; };
+struct filter { unsigned short nr; const struct filter_step *step; };
+
+/* Drops segments that open a connection: with SYN, and without ACK. */
+static int drop_openings(int fd)
+{
+	static const struct filter_step step[] = {
+		{ 0x30, 0, 0, 13 },		/* load a byte: the flags */
+		{ 0x54, 0, 0, 0x12 },		/* and: SYN, ACK */
+		{ 0x15, 0, 1, 0x02 },		/* is equal: SYN alone */
+		{ 0x06, 0, 0, 0 },		/* return: drop */
+		{ 0x06, 0, 0, ~0u }		/* return: take all of it */
+	};
+	struct filter f = { sizeof step / sizeof step[0], step };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof f) == 0 ?
+		0 : error();
+}
+#else
+static int drop_openings(int fd)
+{
+	return (void)fd, -ENOSYS;
+}
+#endif
+
+int u_unlisten(int fd)
+{
+	union address a;
+	socklen_t len = sizeof a;
+
+	if (getsockname(fd, &a.any, &len) != 0)
+		return error();
+	if (is_inet(&a.any))
+		return drop_openings(fd);
+	return shutdown(fd, SHUT_RD) == 0 ? 0 : error();
 }
 
 int u_dial(const struct sockaddr *addr, socklen_t len, utime_ns until)

@@ -41,15 +41,43 @@ extern "C" {
  */
 #define UNET_REUSEPORT	1
 
-/* Makes a socket that listens. backlog 0: as many as the system allows. */
+/*
+ * Makes a socket that listens at an address. Returns the descriptor, or an error.
+ * backlog 0: as many as the system allows, as for the next two.
+ */
 int u_listen(const struct sockaddr *addr, socklen_t len, int backlog,
 	     int flags);
+
+/* Makes a socket that listens at a port of TCP. */
 int u_listen_tcp(const char *host, int port, int backlog, int flags);
+
+/* Makes a socket that listens at a path. */
 int u_listen_unix(const char *path, int backlog);
 
-/* Connects. After an error no socket is left. */
+/*
+ * Lets the kernel take no more clients for a listener. Those that it has taken
+ * can be accepted, and handshakes that have begun end as ever. Newcomers of TCP
+ * are not answered: they ask again after a second, and then find the socket
+ * closed, or another that listens. Newcomers of a unix socket are refused. So
+ * no connection is lost if a program calls this, lets a moment pass for the
+ * handshakes, accepts what is there, and closes: see doc/servers.md.
+ *
+ * It lasts, and is for all who share the socket: so not for a listener that
+ * another process goes on with. 0; -ENOTSOCK and so on; -ENOSYS: the system has
+ * no such thing (Linux has).
+ */
+int u_unlisten(int fd);
+
+/*
+ * Makes a socket that is connected to an address. Returns the descriptor, or an
+ * error, after which no socket is left, as do the next two.
+ */
 int u_dial(const struct sockaddr *addr, socklen_t len, utime_ns until);
+
+/* Makes a socket that is connected to a port of TCP. */
 int u_dial_tcp(const char *host, int port, utime_ns until);
+
+/* Makes a socket that is connected to a path. */
 int u_dial_unix(const char *path, utime_ns until);
 
 /* Makes a socket for datagrams. port 0: any that is free. */

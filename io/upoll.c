@@ -35,21 +35,17 @@
  * rings, the file that they wait for was closed behind their back. They would
  * be woken by events of the new file, so they get -EBADF instead.
  *
- * TRUST
+ * Nothing is trusted from the wait before: not that the number is still the same
+ * file, nor that a short read has left nothing. So a wait is never late.
  *
- * A server's thread mostly reads all that there is, and waits again. The last
- * read was short, no event has come since, and the descriptor is still armed
- * from the wait before: then the next change is reported, and the wait saves the
- * system call. This trust may be wrong: the descriptor may have been
- * closed by close() and its number used again, or a read was short for another
- * reason. So each wait in trust is noted, and armed after CHECK if it still
- * lasts. But if an event has ended it since then, the wait may be another, and
- * the descriptor is noted again. That costs no system call, so busy connections
- * pay none. Trust that was wrong has cost up to four CHECKs, and nothing else.
+ * GENERATIONS
  *
- * e_word holds the hint, a bit that tells that the end of the stream was
- * reported, and a count of events. A read notes e_word before, and leaves the
- * hint only if the word has not changed since.
+ * Each arming has a generation, which its events carry. An event of the last
+ * arming is believed. Any other was fetched before that, or is of a file that a
+ * copy (dup(), fork()) keeps alive after its number was used again, or was armed
+ * at another poller since. Then the descriptor is armed once more, for those who
+ * wait at this poller: if it is ready, that makes an event to be believed. So an
+ * event of another file, or of a time before the wait, ends no wait.
  *
  * INVARIANTS
  *
@@ -57,30 +53,29 @@
  *     e_lock.
  * L2. After each change of the rings, under the same lock, the descriptor is
  *     armed at each poller for all directions for which nodes of the poller
- *     are in the rings. Or an event for it is on its way. Or the single reader
- *     waits in trust, and the descriptor is noted.
+ *     are in the rings. Or an event for it is on its way.
  * L3. While a record has a node in a ring, the lock of that ring keeps the
  *     record: its thread takes its nodes out before it frees it.
  * L4. A close, and all that queued before it, exclude each other by e_lock. So a
  *     node is for the file that has the number when it is armed.
  * L5. A poller lives as long as its scheduler. While a record of it is in a
  *     ring, o_waits keeps the scheduler from its end.
- * L6. A descriptor is in the notes of the poller e_noted. A thread that waits in
- *     trust, waits at this poller: others may have no waits, and so never check.
- *     Notes at other pollers are void. A poller notes a descriptor twice if
- *     another has noted it in between, and then arms it more often than it must.
- * L7. A sleep in a poller ends within CHECK while something is noted. The
- *     sleeper takes the role before it looks at the notes. A thread adds the
- *     first note before it looks at the role, and then wakes the holder.
+ * L6. e_generation is that of the last arming, at any poller. An event with
+ *     another takes no node out of a ring: it arms for the nodes of its poller.
  *
  * REJECTED
  *
- * Trust without an end: the poller would have to know of each close, or a thread
- * that waits for a number used again would wait without an end. EPOLLONESHOT, so
- * that each event disarms: a system call more for each message, 0.3 us of 3. A
- * CHECK of 10 ms: 8,000 busy connections take longer for a round, so each wait
- * pays the system call, 1 us of 6 with its cache misses. Arming all that were
- * noted, with events since or not: 5 % of the cpu at 8,000 busy connections.
+ * Trust: to leave out the system call if the descriptor is armed from the wait
+ * before, and the last read was short. It saved 13 to 15 % of the server's cpu
+ * for an echo by TCP, 25 to 30 % by unix sockets, and the try that a short read
+ * made needless another 7 % (10 to 15 %). But both beliefs were wrong: close()
+ * and dup2() may replace a file, and packets in a pipe, bytes with descriptors,
+ * and urgent bytes make reads short. Then bytes that were there were late by up
+ * to four of the intervals in which trust was checked. A cheaper proof than MOD:
+ * ADD fails if the file is armed, but saves only 2 to 4 %, and would not renew
+ * the generation. Trust in the connections of userve() alone, whose handlers may
+ * not close them: not built so far; it would save 14 % of those that read until
+ * nothing is left. EPOLLONESHOT, so that each event disarms: no call less.
  *
  * Records in epoll_data: in ws another worker may hold an event in its array
  * while the record is freed and used again. A table for each poller: a close
@@ -95,10 +90,11 @@
 #include "events.h"
 #include "lock.h"
 #include "park.h"
+#include "ufork.h"
 #include "uscope.h"
+#include "compiler.h"
 
 #include <pthread.h>
-#include <sys/stat.h>
 
 UPREEMPT_NEVER;
 
@@ -112,27 +108,13 @@ UPREEMPT_NEVER;
 #define READ_BITS	(POLLIN | POLLRDNORM | POLLRDBAND | POLLPRI | POLLRDHUP)
 #define WRITE_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
 #define IN_A_ROW	64	/* calls before a thread gives way */
-#define CHECK		(100 * UTIME_MS)
-#define NOINLINE	__attribute__((noinline))
-
-/* Descriptors for which threads wait in trust. */
-struct notes {
-	int *o_fd;
-	int  o_nr;
-	int  o_room;
-};
 
 struct poller {
 	struct uwait_source p_source;	/* first */
 	struct uevents      p_events;
 	int                 p_forks;
-	unsigned            p_nr;	/* no other poller has it; not 0 */
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
-	struct ulock        p_lock;	/* protects p_notes */
-	struct notes        p_notes[2];	/* since p_checked, and before */
-	utime_ns            p_checked;	/* belongs to who has the role */
-	int                 p_order;	/* atomic */
 };
 
 /* Stands in a ring of a descriptor. */
@@ -154,24 +136,18 @@ struct record {
 
 enum { READERS, WRITERS, RINGS };
 
-/* In e_word; events are counted above. */
-enum { E_DRAINED = 1, E_LAST = 2, E_STREAM = 4, E_EVENT = 8 };
-
 struct entry {
 	struct ulock   e_lock;
-	unsigned       e_word;		/* atomic */
+	unsigned       e_urgent;	/* nodes in e_first with n_urgent */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
-	unsigned       e_mask : 7;	/* for what, as uevents_arm() */
-	unsigned       e_again : 1;	/* since the note an event ended a wait */
-	unsigned       e_urgent : 24;	/* nodes in e_first with n_urgent */
-	unsigned       e_noted;		/* p_nr of a poller: L6 */
+	uint64_t       e_generation;	/* of the last arming: L6 */
+	bool           e_is_last;	/* no more bytes will come (atomic) */
 };
 
 static struct entry *page[PAGES];	/* each made once (atomic) */
 static struct ulock  pollers_lock;
 static struct poller *pollers;
-static unsigned poller_nr;		/* made so far; under pollers_lock */
 static int forks;			/* of this process, or its ancestors */
 static __thread unsigned calls;		/* since a thread has waited here */
 
@@ -221,16 +197,9 @@ static struct record *record_of(const struct node *n)
 					    offsetof(struct record, r_node));
 }
 
-/* Returns e_word, which upoll_set_drained() changes without the lock. */
-static unsigned word_of(const struct entry *e)
+static void set_last(struct entry *e, bool is_last)
 {
-	return __atomic_load_n(&e->e_word, __ATOMIC_ACQUIRE);
-}
-
-/* Returns e_word of a new file, of which nothing is known. Under e_lock. */
-static unsigned word_of_new(const struct entry *e)
-{
-	return (word_of(e) + E_EVENT) & -(unsigned)E_EVENT;
+	__atomic_store_n(&e->e_is_last, is_last, __ATOMIC_RELAXED);
 }
 
 static void put_last(struct entry *e, struct node *n)
@@ -281,10 +250,10 @@ static struct node *first_of(const struct entry *e, int ring,
 
 /*
  * Takes the first node of p that still waits out of a ring, its record claimed,
- * and puts it in front of *told. False: there is none. p is NULL: of any.
+ * and puts it in front of *claimed. False: there is none. p is NULL: of any.
  */
 static bool take_first(struct entry *e, int ring, const struct poller *p,
-		       struct node **told)
+		       struct node **claimed)
 {
 	struct node *n;
 
@@ -292,28 +261,28 @@ static bool take_first(struct entry *e, int ring, const struct poller *p,
 		take_out(e, n);
 		if (!uwait_claim(&record_of(n)->r_wait))
 			continue;
-		n->n_next = *told;
-		*told = n;
+		n->n_next = *claimed;
+		*claimed = n;
 		return true;
 	}
 	return false;
 }
 
 static void take_all(struct entry *e, const struct poller *p,
-		     struct node **told)
+		     struct node **claimed)
 {
-	while (take_first(e, READERS, p, told) ||
-	       take_first(e, WRITERS, p, told))
+	while (take_first(e, READERS, p, claimed) ||
+	       take_first(e, WRITERS, p, claimed))
 		;
 }
 
-static void tell(struct node *told, int result)
+static void tell(struct node *claimed, int result)
 {
 	struct node *next;
 
-	for (; told != NULL; told = next) {
-		next = told->n_next;
-		uwait_tell(&record_of(told)->r_wait, result);
+	for (; claimed != NULL; claimed = next) {
+		next = claimed->n_next;
+		uwait_tell(&record_of(claimed)->r_wait, result);
 	}
 }
 
@@ -325,18 +294,6 @@ static int mask_of(const struct entry *e, const struct poller *p)
 }
 
 /* Pollers. */
-
-/* Returns E_STREAM if a short read of fd leaves nothing behind. */
-static unsigned stream(int fd)
-{
-	socklen_t size = sizeof(int);
-	struct stat st;
-	int type;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
-		return type == SOCK_STREAM ? E_STREAM : 0;
-	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? E_STREAM : 0;
-}
 
 /* Arms fd at p for all that wait there: L2. As uevents_arm(). Under e_lock. */
 static int arm(struct poller *p, int fd, struct entry *e)
@@ -351,187 +308,46 @@ static int arm(struct poller *p, int fd, struct entry *e)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
 	if (mask & UREAD && e->e_urgent > 0)
 		mask |= UEVENTS_URGENT;
-	rc = uevents_arm(&p->p_events, fd, mask);
+	e->e_generation = (e->e_generation + 1) & UEVENTS_GENERATIONS;
+	rc = uevents_arm(&p->p_events, fd, mask, e->e_generation);
+	USCHED_RACE(poll_armed);
 	if (rc > 0)
-		__atomic_store_n(&e->e_word, word_of_new(e) | stream(fd),
-				 __ATOMIC_RELAXED);
+		set_last(e, false);
 	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
-	e->e_mask     = mask;
 	return rc;
 }
 
-static void event(void *poller, int fd, int mask)
+/* Takes out the first nodes that an event of p ends. Under e_lock. */
+static void take_by_event(struct entry *e, const struct poller *p, int mask,
+			  struct node **claimed)
+{
+	if (mask & UEVENTS_LAST)
+		set_last(e, true);
+	if (mask & UREAD)
+		(void)take_first(e, READERS, p, claimed);
+	if (mask & UWRITE)
+		(void)take_first(e, WRITERS, p, claimed);
+}
+
+static void event(void *poller, int fd, int mask, uint64_t generation)
 {
 	struct poller *p = poller;
 	struct entry *e = entry_look(fd);
-	struct node *told = NULL;
+	struct node *claimed = NULL;
 	struct node *failed = NULL;
-	unsigned word;
 	int rc;
 
+	USCHED_RACE(poll_event);
 	ulock_get(&e->e_lock);
-	word = (word_of(e) & ~E_DRAINED) + E_EVENT;
-	if (mask & UEVENTS_LAST)
-		word |= E_LAST;
-	__atomic_store_n(&e->e_word, word, __ATOMIC_RELEASE);
-	if (mask & UREAD && take_first(e, READERS, p, &told) &&
-	    e->e_noted == p->p_nr)
-		e->e_again = 1;
-	if (mask & UWRITE)
-		(void)take_first(e, WRITERS, p, &told);
+	if (generation == e->e_generation)			/* L6 */
+		take_by_event(e, p, mask, &claimed);
 	rc = mask & UEVENTS_OTHER ? -EBADF : arm(p, fd, e);
 	if (rc < 0)
 		take_all(e, p, &failed);
 	ulock_put(&e->e_lock);
-	tell(told, 0);
+	USCHED_RACE(poll_tell);
+	tell(claimed, 0);
 	tell(failed, rc);
-}
-
-/* Notes. */
-
-static int noted(const struct poller *p)
-{
-	return __atomic_load_n(&p->p_notes[0].o_nr, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&p->p_notes[1].o_nr, __ATOMIC_RELAXED);
-}
-
-static bool notes_add(struct notes *o, int fd)
-{
-	if (o->o_nr == o->o_room) {
-		int room = o->o_room > 0 ? 2 * o->o_room : 64;
-		int *grown = malloc(room * sizeof *grown);
-
-		if (grown == NULL)
-			return false;
-		if (o->o_nr > 0)
-			memcpy(grown, o->o_fd, o->o_nr * sizeof *grown);
-		free(o->o_fd);
-		o->o_fd   = grown;
-		o->o_room = room;
-	}
-	o->o_fd[o->o_nr] = fd;
-	__atomic_store_n(&o->o_nr, o->o_nr + 1, __ATOMIC_RELAXED);
-	return true;
-}
-
-/*
- * Of two callers, the later sees what the earlier has written before. A fence
- * would do, but ThreadSanitizer knows none.
- */
-static void order(struct poller *p)
-{
-	__atomic_fetch_add(&p->p_order, 1, __ATOMIC_ACQ_REL);
-}
-
-/*
- * Notes fd, whose entry is e. False: no memory. In ws another worker may sleep in
- * p without an end, as nothing was noted. Then this wakes it: L7. Under e_lock.
- */
-static bool note(struct poller *p, int fd, struct entry *e)
-{
-	bool first, done;
-
-	ulock_get(&p->p_lock);
-	first = noted(p) == 0;
-	done  = notes_add(&p->p_notes[0], fd);
-	ulock_put(&p->p_lock);
-	if (done) {
-		e->e_noted = p->p_nr;
-		e->e_again = 0;
-	}
-	if (!first || !done)
-		return done;
-	order(p);
-	if (__atomic_load_n(&p->p_source.o_role, __ATOMIC_RELAXED) != NULL)
-		upark_write(p->p_events.v_wake);
-	return true;
-}
-
-/*
- * Returns whether the only node of e, which waits to read fd at p, may wait in
- * trust, and notes it. Under e_lock.
- */
-static bool trust(struct poller *p, int fd, struct entry *e)
-{
-	const struct node *n = e->e_first[READERS];
-
-	if (!(word_of(e) & E_DRAINED) || e->e_armed_at != p ||
-	    e->e_mask != UREAD || n == NULL || n->n_next != n ||
-	    e->e_first[WRITERS] != NULL)
-		return false;
-	return e->e_noted == p->p_nr || note(p, fd, e);
-}
-
-/*
- * Arms a descriptor that p has noted, if a thread waits to read it. If an event
- * has ended a wait since, notes it again instead.
- */
-static void check_one(struct poller *p, int fd)
-{
-	struct entry *e = entry_look(fd);
-	struct node *failed = NULL;
-	const struct node *n;
-	int rc = 0;
-
-	ulock_get(&e->e_lock);
-	n = e->e_first[READERS];
-	if (e->e_noted == p->p_nr &&
-	    (n == NULL || !e->e_again || !note(p, fd, e))) {
-		e->e_noted = 0;
-		if (n != NULL)
-			rc = arm(record_of(n)->r_poller, fd, e);
-	}
-	if (rc < 0)
-		take_all(e, NULL, &failed);
-	ulock_put(&e->e_lock);
-	tell(failed, rc);
-}
-
-static utime_ns real_now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * UTIME_S + t.tv_nsec;
-}
-
-/* Takes the older notes, which the caller frees. The newer become the older. */
-static struct notes notes_take(struct poller *p)
-{
-	struct notes old;
-
-	ulock_get(&p->p_lock);
-	old = p->p_notes[1];
-	p->p_notes[1] = p->p_notes[0];
-	p->p_notes[0].o_fd   = NULL;
-	p->p_notes[0].o_room = 0;
-	__atomic_store_n(&p->p_notes[0].o_nr, 0, __ATOMIC_RELAXED);
-	ulock_put(&p->p_lock);
-	return old;
-}
-
-static void check_notes(struct poller *p)
-{
-	struct notes old = notes_take(p);
-	int i;
-
-	for (i = 0; i < old.o_nr; i++)
-		check_one(p, old.o_fd[i]);
-	free(old.o_fd);
-}
-
-/* Checks what was noted more than CHECK ago. Only who has the role. */
-static void check(struct poller *p)
-{
-	utime_ns now;
-
-	if (noted(p) == 0)
-		return;
-	now = real_now();
-	if (now - p->p_checked < CHECK)
-		return;
-	p->p_checked = now;
-	check_notes(p);
 }
 
 static void look(struct uwait_source *o)
@@ -539,18 +355,13 @@ static void look(struct uwait_source *o)
 	struct poller *p = (struct poller *)o;
 
 	(void)uevents_wait(&p->p_events, LOOK_MOST, 0, event, p);
-	check(p);
 }
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
 	struct poller *p = (struct poller *)o;
 
-	order(p);						/* L7 */
-	if (ns > CHECK && noted(p) != 0)
-		ns = CHECK;
 	(void)uevents_wait(&p->p_events, UEVENTS_MOST, ns, event, p);
-	check(p);
 }
 
 /* Forgets where descriptors are armed: another poller may have this address. */
@@ -579,8 +390,6 @@ static void poller_free(struct uwait_source *o)
 	if (p->p_next != NULL)
 		p->p_next->p_at = p->p_at;
 	ulock_put(&pollers_lock);
-	free(p->p_notes[0].o_fd);
-	free(p->p_notes[1].o_fd);
 	disarm_all(p);
 	uevents_fini(&p->p_events);
 	free(p);
@@ -596,26 +405,22 @@ static void in_child(void)
 	for (p = pollers; p != NULL; p = p->p_next)
 		uevents_close(&p->p_events);
 	pollers = NULL;
-	memset(&pollers_lock, 0, sizeof pollers_lock);
 	for (i = 0; i < PAGES; i++)
 		if (page[i] != NULL)
 			memset(page[i], 0, PAGE * sizeof *page[i]);
 }
 
-static int forks_watch(void)
-{
-	static bool watched;		/* under pollers_lock */
-	int rc = watched ? 0 : pthread_atfork(NULL, NULL, in_child);
-
-	watched = rc == 0;
-	return -rc;
-}
+static struct ufork at_fork = {
+	.f_rank = UFORK_POLLERS, .f_lock = &pollers_lock, .f_nr = 1,
+	.f_child = in_child
+};
+UFORK(at_fork)
 
 /* Makes a poller for the caller's dispatcher. 0 or -errno. */
 static int poller_make(struct poller **out)
 {
 	struct poller *p = calloc(1, sizeof *p);
-	int rc = p != NULL ? forks_watch() : -ENOMEM;
+	int rc = p != NULL ? ufork_watch() : -ENOMEM;
 
 	if (rc == 0)
 		rc = uevents_init(&p->p_events);
@@ -624,8 +429,6 @@ static int poller_make(struct poller **out)
 		return rc;
 	}
 	p->p_forks = forks;
-	p->p_nr    = ++poller_nr;
-	__atomic_store_n(&uwait_fd_end, finish, __ATOMIC_RELAXED);
 	p->p_source.o_look  = look;
 	p->p_source.o_sleep = sleep_in;
 	p->p_source.o_fini  = poller_free;
@@ -709,7 +512,7 @@ static void record_free(struct record *r)
 	uwait_free(r);
 }
 
-/* Ends a wait: see uwait_fd_end. A single node was taken out by its event. */
+/* Ends a wait. A single node was taken out by its event. */
 static int finish(struct uwait *w, int rc)
 {
 	struct record *r = (struct record *)w;
@@ -719,6 +522,11 @@ static int finish(struct uwait *w, int rc)
 	record_free(r);
 	return rc;
 }
+
+static struct uwait_kind fd_kind = {
+	.wk_name = "fd", .wk_call = "a wait for a descriptor",
+	.wk_end = finish, .wk_number = true
+};
 
 /* Makes a record for up to nr nodes. NULL and *rc. */
 static NOINLINE struct record *record_new(unsigned nr, const void *object,
@@ -731,7 +539,7 @@ static NOINLINE struct record *record_new(unsigned nr, const void *object,
 	if (*rc != 0)
 		return NULL;
 	r = uwait_new(offsetof(struct record, r_node) +
-		      nr * sizeof *r->r_node, UWAIT_FD, object, rc);
+		      nr * sizeof *r->r_node, &fd_kind, object, rc);
 	if (r == NULL)
 		return NULL;
 	r->r_poller = p;
@@ -746,7 +554,7 @@ static void record_drop(struct record *r)
 	if (uwait_claim(&r->r_wait))
 		record_free(r);
 	else
-		(void)uwait_for(&r->r_wait, UNEVER);	/* it is being told */
+		(void)uwait_for(&r->r_wait, UNEVER);	/* it is being completed */
 }
 
 /*
@@ -754,7 +562,7 @@ static void record_drop(struct record *r)
  * r from `from` to `to` are for the new file.
  */
 static void take_stale(struct entry *e, struct record *r, unsigned from,
-		       unsigned to, struct node **told)
+		       unsigned to, struct node **claimed)
 {
 	unsigned i;
 
@@ -765,7 +573,7 @@ static void take_stale(struct entry *e, struct record *r, unsigned from,
 		usched_fail("close: threads wait for the descriptor, so only "
 			    "u_close() may close it");
 #endif
-	take_all(e, r->r_poller, told);
+	take_all(e, r->r_poller, claimed);
 	for (i = from; i < to; i++)
 		put_last(e, &r->r_node[i]);
 }
@@ -794,13 +602,14 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 	ulock_get(&e->e_lock);
 	for (i = from; i < to; i++)
 		put_last(e, &r->r_node[i]);
-	if (what != UREAD || !trust(r->r_poller, fd, e))
-		rc = arm(r->r_poller, fd, e);
+	USCHED_RACE(poll_arm);
+	rc = arm(r->r_poller, fd, e);
 	if (rc > 0)
 		take_stale(e, r, from, to, &stale);
 	for (i = from; rc < 0 && i < to; i++)
 		take_out(e, &r->r_node[i]);
 	ulock_put(&e->e_lock);
+	USCHED_RACE(poll_stale);
 	tell(stale, -EBADF);
 	return rc == -EPERM ? 1 : rc < 0 ? rc : 0;
 }
@@ -854,7 +663,7 @@ int upoll_natively(int fd, int what, utime_ns until)
 	return rc == 0 && f.revents & POLLNVAL ? -EBADF : rc;
 }
 
-/* An error is told to both. With no other bit, only errors are asked for. */
+/* An error is for both. With no other bit, only errors are asked for. */
 static int what_of(const struct pollfd *f)
 {
 	bool out = f->events & WRITE_BITS;
@@ -895,69 +704,34 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 	return b;
 }
 
-/* Hints, closing, and calls in a row. */
+/* Closing, and calls in a row. */
 
-unsigned upoll_word(int fd)
+/* Native threads, and events by poll(), leave no e_is_last. */
+bool upoll_is_last(int fd)
 {
 	const struct entry *e = entry_look(fd);
 
-	return e != NULL ? word_of(e) : 0;
-}
-
-bool upoll_drained(int fd)
-{
-	return upoll_word(fd) & E_DRAINED;
-}
-
-/* Native threads, and events by poll(), leave no E_LAST. */
-bool upoll_is_last(int fd)
-{
 	return !UEVENTS_STAY || ustack_self() == NULL ||
-		upoll_word(fd) & E_LAST;
-}
-
-void upoll_set_drained(int fd, unsigned word)
-{
-	struct entry *e = entry_look(fd);
-
-	if (e != NULL && (word & (E_STREAM | E_LAST)) == E_STREAM)
-		(void)__atomic_compare_exchange_n(&e->e_word, &word,
-				word | E_DRAINED, false,
-				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
-/* Forgets what is known of a file. Under e_lock. */
-static void forget(struct entry *e)
-{
-	__atomic_store_n(&e->e_word, word_of_new(e), __ATOMIC_RELAXED);
-	e->e_armed_at = NULL;
-}
-
-void upoll_new(int fd)
-{
-	struct entry *e = entry_look(fd);
-
-	if (e == NULL)
-		return;
-	ulock_get(&e->e_lock);
-	forget(e);
-	ulock_put(&e->e_lock);
+		(e != NULL && __atomic_load_n(&e->e_is_last,
+					      __ATOMIC_RELAXED));
 }
 
 int upoll_close(int fd)
 {
 	struct entry *e = entry_look(fd);
-	struct node *told = NULL;
+	struct node *claimed = NULL;
 	int rc;
 
 	if (e == NULL)
 		return close(fd) == 0 ? 0 : -errno;
 	ulock_get(&e->e_lock);
-	take_all(e, NULL, &told);
-	forget(e);
+	take_all(e, NULL, &claimed);
+	set_last(e, false);
+	e->e_armed_at = NULL;
+	USCHED_RACE(poll_L4);
 	rc = close(fd) == 0 ? 0 : -errno;			/* L4 */
 	ulock_put(&e->e_lock);
-	tell(told, -EBADF);
+	tell(claimed, -EBADF);
 	return rc;
 }
 

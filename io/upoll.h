@@ -7,6 +7,7 @@
 #include "uio.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,20 +48,8 @@ static __inline__ int upoll_wait(int fd, int what, utime_ns until)
 	return b.b_wait != NULL ? uwait_for(b.b_wait, until) : b.b_rc;
 }
 
-/*
- * The hint that a stream is drained, so that a wait comes before the next
- * attempt. It is set after a short read, if upoll_word() was called before the
- * read and no event has come since. A wrong hint costs time.
- */
-unsigned upoll_word(int fd);
-void upoll_set_drained(int fd, unsigned word);
-bool upoll_drained(int fd);
-
 /* Returns whether an event may have told that no more bytes will come. */
 bool upoll_is_last(int fd);
-
-/* Tells that fd is a new file, so that nothing is known of it. */
-void upoll_new(int fd);
 
 /*
  * Returns rc, the result of a call of POSIX, or -errno. In functions that do not

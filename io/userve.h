@@ -11,7 +11,6 @@
  *
  *	server.sv_fd = u_listen_tcp(NULL, 7000, 0, 0);
  *	rc = userve(&server);		until the scope is cancelled
- *	u_close(server.sv_fd);
  *
  * BACK-PRESSURE. While sv_limit connections are open, no more are accepted.
  * Others wait in the backlog of the listener, and then their clients wait. So
@@ -26,11 +25,38 @@
  * rr_make_here(). Such processors send each other no messages, and need not be
  * pinned: see rr_pinning().
  *
- * THE END. userve() returns when the scope around its caller is cancelled
- * (uscope.h), or when accept fails for good: u_close(sv_fd) or shutdown() by
- * another thread. First it accepts no more. Then it waits for the connections
- * for sv_grace. It cancels those that are left: each wait in them returns
- * -ECANCELED. Then it waits for the end of their functions.
+ * SHARED PLACES. Several servers, such as those of the processors, share places
+ * if sv_share of each points to the same semaphore, which has a unit for each
+ * connection at a time:
+ *
+ *	static struct usem places = USEM(1000);
+ *
+ *	server[i].sv_share = &places;
+ *
+ * A server takes a unit only when a connection is there. So as long as a place
+ * is free, each client finds it, at whichever listener. A unit comes back after
+ * the close of its connection, and goes to the server that has waited longest.
+ * The semaphore is the program's, and lives until all these servers have ended.
+ *
+ * THE END. The server stops when the scope around the caller of userve() is
+ * cancelled (uscope.h), or when accept fails for good, as after shutdown() by
+ * another thread.
+ *
+ * 1. It accepts what the kernel had taken for it: all in the backlog, also if
+ *    its places are full. Such a connection waits for a place before sv_f is
+ *    called, so it has a descriptor beyond the limit. Without descriptors or
+ *    memory, the server goes on while connections of its own end, in sv_grace.
+ * 2. It closes sv_fd, and sets it to -1. Clients that come now are refused. A
+ *    listener that other processes have, too, stays open for these.
+ * 3. It waits for the connections until sv_grace has passed since the stop. It
+ *    cancels those that are left: each wait in them returns -ECANCELED, and
+ *    those that still wait for a place are closed.
+ * 4. When all functions have returned, userve() returns.
+ *
+ * The kernel resets a connection whose handshake ends between the last accept
+ * and the close, which are some microseconds; and over a network, those that
+ * are half open by then. To lose none of these, call u_unlisten() (unet.h) a
+ * moment before the stop, or hand the listener over: doc/servers.md.
  */
 
 #include "uio.h"
@@ -48,7 +74,11 @@ extern "C" {
  * The program does not change it while userve() runs.
  */
 struct userve {
-	int          sv_fd;	/* listens; the program closes it, afterwards */
+	/*
+	 * Listens. The server closes it, and sets it to -1 (atomic). From the
+	 * call of userve() on no other thread closes it.
+	 */
+	int          sv_fd;
 	/*
 	 * Called for each connection, in a thread of its own. fd is
 	 * non-blocking and is closed by exec. f does not close it: the server
@@ -57,6 +87,7 @@ struct userve {
 	void       (*sv_f)(int fd, void *arg);
 	void        *sv_arg;
 	int          sv_limit;	/* connections at a time; 0: USERVE_LIMIT */
+	struct usem *sv_share;	/* in place of sv_limit, or NULL: see above */
 	utime_ns     sv_grace;	/* a length; UNEVER: cancels none */
 	uscope_make *sv_make;	/* makes the threads: see uscope_go_by() */
 
@@ -67,17 +98,22 @@ struct userve {
 
 	/* The library's. */
 	struct uscope *sv_scope;
-	struct usem    sv_places;
+	struct usem    sv_places; /* unless they are shared */
 	struct usem    sv_ended;
+	struct usem    sv_stopped;
+	struct ugroup  sv_open;
 	int            sv_waits; /* for the end of a connection (atomic) */
+	int            sv_next;	/* accepted, without a thread; or -1 */
 	int            sv_result;
 	utime_ns       sv_pause; /* the last, if descriptors or memory lack */
 };
 
 /*
- * Serves. Threads only; a thread for each server. Returns why it has ended:
- * -ECANCELED, or an error of u_accept() such as -EBADF, -EINVAL, -ENOTSOCK. Or
- * it has not begun: -EINVAL: sv_limit or sv_grace is negative, sv_f is NULL, or
+ * Accepts clients, and runs a thread for each, until it is told to stop.
+ * Threads only; a thread for each server. Returns why it has ended:
+ * -ECANCELED, or an error of u_accept() such as -EINVAL (shutdown), -ENOTSOCK; then
+ * sv_fd is -1. Or it has not begun, and sv_fd is as it was: -EINVAL: sv_limit or
+ * sv_grace is negative, sv_f is NULL, sv_limit and sv_share are both set, or
  * the caller is no thread; -ENOSYS: the dispatcher has no s_make. -ENOMEM:
  * there was no memory even for the wait for memory.
  */

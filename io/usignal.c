@@ -36,17 +36,17 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "usignal.h"
 #include "lock.h"
+#include "ufork.h"
 #include "uio.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
 #define MOST		(NSIG - 1)
 
 /* What is kept of a signal. */
@@ -100,22 +100,25 @@ static void in_child(void)
 			close(bell[i]);
 		bell[i] = -1;
 	}
-	memset(&lock, 0, sizeof lock);
 	for (i = 0; i <= MOST; i++)
 		watch[i].sg_came = 0;
 }
 
+static struct ufork at_fork = {
+	.f_rank = UFORK_SIGNALS, .f_lock = &lock, .f_nr = 1,
+	.f_child = in_child
+};
+UFORK(at_fork)
+
 /* Makes the bell, if there is none. 0 or -errno. Caller holds lock. */
 static NOINLINE int bell_make(void)
 {
-	static bool forks_watched;
 	int fd[2];
 
 	if (load(&bell[READ]) >= 0)
 		return 0;
-	if (!forks_watched && pthread_atfork(NULL, NULL, in_child) != 0)
+	if (ufork_watch() != 0)
 		return -ENOMEM;
-	forks_watched = true;
 	if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
 		return -errno;
 	__atomic_store_n(&bell[WRITE], fd[WRITE], __ATOMIC_RELEASE);

@@ -14,10 +14,11 @@
  * A span of a derived type has gaps, which the copy brings back as they were:
  * the thread waits meanwhile, and nothing else may write to its stack.
  *
- * A thread with an own lane (usched.h) is never moved, so its buffers stay
- * where they are. The hard mode moves these, too. Threads get such lanes when
- * others of their function have blocked in 2 KiB of stack or more. So copies
- * are small, but for the first threads of a function.
+ * A thread with a private stack (ustack_is_private()) is never moved, so its
+ * buffers stay where they are. Threads have one if their maker asks for it
+ * (rr_private()), or if others of their function have blocked in 2 KiB of stack
+ * or more; in the hard mode the latter are moved, too. So copies are small, but
+ * for the first threads of a function.
  *
  * Nanoseconds of cpu for a message between two threads of a rank, and resident
  * bytes of a thread that waits for it (bench/mpi/buffers.c, minima of 3; AMD
@@ -38,7 +39,7 @@
  * on one of them, perhaps by way of another rank, it never comes. And a lane
  * holds a single such thread.
  *
- * REJECTED: a lane of its own for each thread that receives. For small messages
+ * REJECTED: a private lane for each thread that receives. For small messages
  * it costs more than a copy, in time and in bytes: see the table.
  */
 
@@ -81,18 +82,8 @@ static __attribute__((noinline)) bool umpi_moves(const void *at)
 {
 	const struct ustack *u = ustack_self();
 
-	return u != NULL && umpi_is_above(u, __builtin_frame_address(0), at);
-}
-
-/* Returns whether the caller u has a lane to itself. */
-static inline bool umpi_is_alone(const struct ustack *u)
-{
-#if defined(USCHED_HARD)
-	(void)u;
-	return false;
-#else
-	return u->u_sched->s_lane_nr > 0 && u->u_lane > u->u_sched->s_lane_nr;
-#endif
+	return u != NULL && umpi_is_above(u, __builtin_frame_address(0), at) &&
+		!ustack_is_private(u);
 }
 
 /* Returns the bytes of a copy: a multiple of 16, see s_alloc in usched.h. */
@@ -145,7 +136,7 @@ void *umpi_stay(struct umpi_stay *s, const void *at, size_t nob, int way)
 	const char *frame = __builtin_frame_address(0);
 
 	if (nob == 0 || u == NULL || !umpi_is_above(u, frame, at) ||
-	    umpi_is_alone(u))
+	    ustack_is_private(u))
 		return (void *)(uintptr_t)at;
 	if (!umpi_is_above(u, frame, (const char *)at + nob - 1))
 		usched_fail("mpi: a buffer begins on the stack of a thread, "

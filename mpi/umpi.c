@@ -75,6 +75,12 @@
  * MPI, and 1.6 times under MPICH. A receive that is complete at once then costs
  * two switches.
  *
+ * NO MEMORY
+ *
+ * A request that has begun must complete. If there is no memory for the wait, or
+ * for the slice (A7 in uwait.c), the thread tests the request itself, and lets
+ * others run between two tests.
+ *
  * INVARIANTS
  *
  * M1. o_place of a record is where its request stands in m_request, or NOWHERE.
@@ -103,6 +109,10 @@
  * request was cancelled although a message was matched, and the message is
  * lost: in 1 of 4 runs of test/mpi/calls.c with 2 processors and 4 ranks.
  *
+ * Records and slices that are reserved before the request begins: MPI_Wait()
+ * gets a request that has begun, and a message that is there at once would pay
+ * for a record.
+ *
  * PMPI_Request_get_status(), which would leave the error to the thread itself:
  * each call makes progress, 40 ns or more, and there is no call for many.
  */
@@ -113,6 +123,8 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "progress.h"
 #include "lock.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +150,6 @@ UPREEMPT_NEVER;
 #define NAP_SHARE	20
 #define TRIES		64
 #define CROWD		64	/* waits */
-#define NOINLINE	__attribute__((noinline))
 
 struct umpi;
 
@@ -188,6 +199,11 @@ static struct ulock all_lock;
 static struct umpi *all;		/* under all_lock */
 static int level = -1;			/* of MPI; -1: it does not work */
 static int wake_fd = -1;		/* under all_lock */
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_MPI, .f_lock = &all_lock, .f_nr = 1
+};
+UFORK(at_fork)
 
 static utime_ns real_now(void)
 {
@@ -647,6 +663,11 @@ static void *record_new(size_t size, const struct umpi_why *why, bool sure)
 
 	if (r == NULL)
 		return NULL;
+	if (sure && uwait_reserve(UNEVER) != 0) {
+		(void)uwait_claim(&r->o_wait);
+		uwait_free(r);
+		return NULL;
+	}
 	r->o_at    = umpi_of_caller();
 	r->o_why   = *why;
 	r->o_error = MPI_SUCCESS;

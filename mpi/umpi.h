@@ -8,7 +8,7 @@
  * A program of MPI needs nothing of this header. Linked with umpi.c and
  * uprofile.c, each call of MPI below blocks only the thread that makes it:
  *
- *	mpicc -O2 -I. -Iwait -Iproc -Impi program.c mpi/umpi.c mpi/uprofile.c \
+ *	mpicc -O2 -Iinclude -I. -Iwait -Iproc -Impi program.c mpi/umpi.c mpi/uprofile.c \
  *		libusched.a -pthread
  *
  *	Send Ssend Rsend Recv Mrecv Sendrecv Sendrecv_replace Probe Mprobe
@@ -33,7 +33,7 @@
  * call copies a buffer that lies on the stack of the caller: to the heap before
  * the call, and back after a receive. For a few bytes that costs 10 ns, and 50
  * if a thousand threads take turns (stay.h). Buffers elsewhere are not copied,
- * nor are those of a deep thread, which has a lane of its own (usched.h).
+ * nor are those of a deep thread, which has a private lane (usched.h).
  *
  * MPI_Isend(), MPI_Irecv() and the like with a buffer on the stack of the
  * caller end the program with a message, because MPI would use it while the

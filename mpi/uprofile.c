@@ -21,13 +21,16 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "progress.h"
 #include "stay.h"
+#include "compiler.h"
 
 #include <limits.h>
 #include <stdio.h>
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
+/* For usched_is_wrapped(). */
+extern const char uprofile_linked[];
+const char uprofile_linked[1] = "";
 
 /* Starting and ending. */
 
@@ -323,11 +326,12 @@ int MPI_Waitsome(int n, MPI_Request r[], int *done, int index[],
 
 static NOINLINE void refuse(const char *call)
 {
-	char text[160];
+	char text[200];
 
 	snprintf(text, sizeof text, "%s: the buffer is on the stack of a "
 		 "thread, which moves while the thread waits: take it from "
-		 "the heap", call);
+		 "the heap, or give the thread a private stack (rr_private())",
+		 call);
 	usched_fail(text);
 }
 

@@ -60,11 +60,11 @@ static inline bool uidle_enter(int *idle, int nr)
 {
 	bool all;
 
-	USCHED_RACE(11);
+	USCHED_RACE(idle_D1);
 	all = __atomic_add_fetch(idle, 1, __ATOMIC_SEQ_CST) == nr; /* D1 */
 	if (all)
 		upark_futex_wake(idle);
-	USCHED_RACE(12);
+	USCHED_RACE(idle_S4);
 	return all;
 }
 
@@ -104,11 +104,11 @@ static inline void uidle_wake(int *idle, int *asleep)
 {
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
 		return;
-	USCHED_RACE(13);
+	USCHED_RACE(idle_D2);
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);		/* D2 */
-	USCHED_RACE(14);
+	USCHED_RACE(idle_W4);
 	if (!upark_wake(asleep)) {				/* W4 */
-		USCHED_RACE(15);
+		USCHED_RACE(idle_D3);
 		uidle_release(idle);				/* D3 */
 	}
 }
@@ -121,9 +121,9 @@ static inline bool uidle_awake(int *idle, int *asleep)
 {
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)
 		return true;
-	USCHED_RACE(13);
+	USCHED_RACE(idle_D2);
 	__atomic_fetch_sub(idle, 1, __ATOMIC_SEQ_CST);		/* D2 */
-	USCHED_RACE(14);
+	USCHED_RACE(idle_W4);
 	uidle_stay(idle, asleep);				/* W4 D3 */
 	return false;
 }

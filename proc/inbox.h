@@ -45,7 +45,7 @@
 
 /* Stands between two steps that others may come between: tests delay there. */
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)
+#define USCHED_RACE(step)	((void)0)
 #endif
 
 struct uinbox_node {
@@ -70,9 +70,9 @@ static __inline__ void uinbox_post(struct uinbox *i, struct uinbox_node *n)
 	struct uinbox_node *before;
 
 	__atomic_store_n(&n->n_next, NULL, __ATOMIC_RELAXED);
-	USCHED_RACE(1);
+	USCHED_RACE(inbox_R2);
 	before = __atomic_exchange_n(&i->i_tail, n, __ATOMIC_SEQ_CST); /* R2 A2 */
-	USCHED_RACE(2);
+	USCHED_RACE(inbox_R1);
 	__atomic_store_n(&before->n_next, n, __ATOMIC_RELEASE);	/* R1 */
 }
 
@@ -95,13 +95,13 @@ static __inline__ struct uinbox_node *uinbox_take(struct uinbox *i)
 		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
 	}
 	if (next == NULL) {
-		USCHED_RACE(3);
+		USCHED_RACE(inbox_last);
 		/* head is the last node, or its successor is not linked yet. */
 		if (__atomic_load_n(&i->i_tail, __ATOMIC_ACQUIRE) != head)
 			return NULL;
-		USCHED_RACE(4);
+		USCHED_RACE(inbox_stub);
 		uinbox_post(i, &i->i_stub);
-		USCHED_RACE(5);
+		USCHED_RACE(inbox_A1);
 		next = __atomic_load_n(&head->n_next, __ATOMIC_ACQUIRE);
 		if (next == NULL)
 			return NULL;

@@ -22,12 +22,12 @@
  * time of superfluous native threads runs out.
  *
  * A job is a wait record (uwait.h) with a function behind it, since no native
- * thread may use a pointer to the stack of a thread that waits. While it is in
- * ca_queue the caller may take it out again. Then a native thread has it, calls
- * f(), claims the record and tells. After the tell it does not touch the job.
+ * thread may use a pointer to the stack of a thread that waits. A native thread
+ * takes it out of ca_queue, calls f(), claims the record and tells. After the
+ * tell it does not touch the job.
  *
- * A caller that cannot block for want of memory takes its job out of the queue.
- * If the job has begun, the caller holds its processor until the end of f().
+ * The caller reserves all memory for its wait before its job is in the queue
+ * (uwait_reserve()), since a job that has begun cannot be taken back.
  *
  * NATIVE THREADS
  *
@@ -51,9 +51,8 @@
  * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in
- *     the queue, and ends after the tell, or when the caller has taken the job out.
- * B4. A caller does not return before its job was told, unless it has taken the
- *     job out.
+ *     the queue, and ends after the tell.
+ * B4. A caller whose job was in the queue does not return before it was told.
  *
  * REJECTED
  *
@@ -71,7 +70,9 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "ucall.h"
 #include "park.h"
+#include "ufork.h"
 #include "uproc_set.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -91,6 +92,8 @@ struct link {
 	struct link *lk_next;
 	struct link *lk_prev;
 };
+
+static struct uwait_kind call_kind = { .wk_name = "call" };
 
 struct job {
 	struct uwait      jb_wait;	/* first */
@@ -155,32 +158,28 @@ static int job_begin(struct ucalls *c, struct job *j)
 	pthread_mutex_lock(&c->ca_lock);
 	rc = queue_put(c, j, &chosen);
 	pthread_mutex_unlock(&c->ca_lock);
-	USCHED_RACE(38);
+	USCHED_RACE(call_wake);
 	if (chosen != NULL)
 		upark_wake(&chosen->na_asleep);
 	return rc;
 }
 
-/* Takes the job of w out of the queue, and claims it. False: it has begun. */
-static bool job_take_out(struct uwait *w)
+/* Waits for the end of j, for whose wait memory is reserved. 0, -EAGAIN. */
+static int job_wait(struct ucalls *c, struct job *j)
 {
-	struct job *j = (struct job *)w;
-	bool queued;
+	int rc;
 
-	pthread_mutex_lock(&j->jb_calls->ca_lock);
-	queued = j->jb_link.lk_next != NULL;
-	if (queued) {
-		queue_out(j->jb_calls, j);
-		(void)uwait_claim(w);
-	}
-	pthread_mutex_unlock(&j->jb_calls->ca_lock);
-	return queued;
+	uproc_hold(j->jb_set);					/* B3 */
+	rc = job_begin(c, j);
+	if (rc == 0)
+		return uwait_for(&j->jb_wait, UNEVER);		/* B4 */
+	uproc_release(j->jb_set);
+	return rc;
 }
 
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		void (*f)(void *), void *arg)
 {
-	struct uproc_set *set;
 	struct job *j;
 	int rc;
 
@@ -189,22 +188,17 @@ int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 	if (inherited(c))
 		return -ECHILD;
 	usched_point();
-	set = uproc_of(self)->p_set;
-	j = uwait_new(sizeof *j, UWAIT_CALL, f, &rc);
+	j = uwait_new(sizeof *j, &call_kind, f, &rc);
 	if (j == NULL)
 		return rc;
 	j->jb_f     = f;
 	j->jb_arg   = arg;
 	j->jb_calls = c;
-	j->jb_set   = set;
-	uproc_hold(set);					/* B3 */
-	rc = job_begin(c, j);
-	if (rc == 0) {
-		uwait_block(&j->jb_wait, job_take_out);		/* B4 */
-		rc = j->jb_wait.w_result;
-	}
-	if (rc != 0)
-		uproc_release(set);
+	j->jb_set   = uproc_of(self)->p_set;
+	j->jb_wait.w_flags |= UWAIT_SURE;
+	rc = uwait_reserve(UNEVER);
+	if (rc == 0)
+		rc = job_wait(c, j);
 	uwait_free(j);
 	return rc;
 }
@@ -250,7 +244,7 @@ static bool nap(int *asleep)
 		left = until - unow();
 		if (left <= 0)
 			return false;
-		upark_futex_wait_for(asleep, 1, (long)left);
+		upark_futex_wait_for(asleep, 1, left);
 	}
 	return true;
 }
@@ -265,9 +259,9 @@ static bool idle(struct ucalls *c, struct native *n)
 	upark_prepare(&n->na_asleep);
 	link_first(&c->ca_idle, &n->na_link);
 	pthread_mutex_unlock(&c->ca_lock);
-	USCHED_RACE(41);
+	USCHED_RACE(call_nap);
 	if (!nap(&n->na_asleep)) {
-		USCHED_RACE(42);
+		USCHED_RACE(call_woken);
 		pthread_mutex_lock(&c->ca_lock);
 		if (n->na_link.lk_next != NULL) {
 			link_out(&n->na_link);
@@ -327,11 +321,11 @@ static void job_run(struct ucalls *c, struct job *j)
 		usched_fail("call: the function has returned in the child of a "
 			    "fork(): it must exec or _exit there");
 	coming(c, 1);		/* before the next call of the caller */
-	USCHED_RACE(43);
+	USCHED_RACE(call_claim);
 	(void)uwait_claim(&j->jb_wait);
-	USCHED_RACE(44);
+	USCHED_RACE(call_tell);
 	uwait_tell(&j->jb_wait, 0);
-	USCHED_RACE(45);
+	USCHED_RACE(call_release);
 	uproc_release(set);
 }
 
@@ -357,8 +351,7 @@ static void native_run(struct ucalls *c, struct native *n)
 }
 
 /* Runs jobs under a cleanup handler. Not inline: the handler is a setjmp(). */
-static __attribute__((noinline)) void native_guard(struct ucalls *c,
-						   struct native *n)
+static NOINLINE void native_guard(struct ucalls *c, struct native *n)
 {
 	pthread_cleanup_push(left, NULL);
 	native_run(c, n);
@@ -422,7 +415,7 @@ struct ucalls *ucalls_init(void)
 
 	if (c == NULL)
 		return NULL;
-	errno = -uproc_forks_watch();
+	errno = -ufork_watch();
 	if (errno == 0)
 		errno = pthread_mutex_init(&c->ca_lock, NULL);
 	if (errno != 0) {

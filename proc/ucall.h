@@ -71,6 +71,8 @@ int ucall_limit(int nr);
 
 struct ucalls;
 
+/* FOR SCHEDULERS over uproc.h */
+
 /* Makes what calls need. NULL and errno: ENOMEM or another error of pthreads. */
 struct ucalls *ucalls_init(void);
 
@@ -87,8 +89,8 @@ int ucalls_limit(struct ucalls *c, int nr);
 #define UCALL_LIMIT	64
 
 /*
- * Does what ucall() does, for self, the running thread of a set over uproc.h. -EINVAL:
- * self is NULL, too. -ECHILD: an ancestor of the process has made c.
+ * Does what ucall() does, for self, the running thread of a set over uproc.h.
+ * -EINVAL: self is NULL, too. -ECHILD: an ancestor of the process has made c.
  */
 int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		void (*f)(void *), void *arg);

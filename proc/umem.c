@@ -126,7 +126,9 @@
 #endif
 #include "umem.h"
 #include "usched.h"
+#include "compiler.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +137,6 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
 /* Cache lines are fetched in pairs. */
 #define LINE		((size_t)128)
 #define PAGE		((size_t)4 << 10)
@@ -944,7 +945,7 @@ static void stock_add(struct umem_stock *k, struct umem_block *batch)
 	k->k_free = batch;
 }
 
-bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size, long nr)
+int umem_reserve(struct umem_stock *k, struct umem *m, size_t size, long nr)
 {
 	int class = class_of(&size);
 	struct umem_block *batch;
@@ -1044,4 +1045,79 @@ size_t umem_held(struct umem *m)
 	pages += m->m_large_nob / PAGE;
 	pthread_mutex_unlock(&m->m_lock);
 	return pages * PAGE;
+}
+
+/* Calls f for the blocks of a span. */
+static void span_each(const struct umem *m, const struct umem_span *p,
+		      void (*f)(void *arg, const void *block, size_t size),
+		      void *arg)
+{
+	size_t size;
+	int i;
+
+	if (p->s_class >= UMEM_CLASS_NR)	/* RUN, FREE */
+		return;
+	size = m->m_cut[p->s_class].c_size;
+	for (i = 0; i < p->s_cut; i++)
+		f(arg, address(p) + i * size, size);
+}
+
+/* The i-th segment of a chunk. */
+static struct umem_segment *segment_nth(const struct umem_chunk *c, size_t i)
+{
+	return (struct umem_segment *)((char *)segment_of(c) + i * SEGMENT);
+}
+
+void umem_each(struct umem *m, void (*f)(void *arg, const void *block,
+					 size_t size), void *arg)
+{
+	const struct umem_link *l;
+	const struct umem_span *p;
+	size_t i;
+
+	pthread_mutex_lock(&m->m_lock);
+	for (l = m->m_chunk.l_next; l != &m->m_chunk; l = l->l_next) {
+		const struct umem_chunk *c = (const struct umem_chunk *)l;
+
+		for (i = 0; i < c->c_segs; i++) {
+			p = segment_nth(c, i)->g_span;
+			for (; p < segment_nth(c, i)->g_span + RUN_NR;
+			     p += p->s_pages)
+				span_each(m, p, f, arg);
+		}
+	}
+	pthread_mutex_unlock(&m->m_lock);
+}
+
+/* Returns whether m has begun the segment in which this lies. */
+static bool is_ours(const struct umem *m, const void *at)
+{
+	const struct umem_segment *g = segment_of(at);
+	const struct umem_link *l;
+
+	for (l = m->m_chunk.l_next; l != &m->m_chunk; l = l->l_next) {
+		const struct umem_chunk *c = (const struct umem_chunk *)l;
+
+		if ((size_t)((const char *)g - (const char *)segment_of(c)) <
+		    c->c_segs * SEGMENT)
+			return true;
+	}
+	return false;
+}
+
+size_t umem_size_at(const struct umem *m, const void *at)
+{
+	const struct umem_span *p;
+	size_t size, from;
+
+	if (!is_ours(m, at) || ((uintptr_t)at & (SEGMENT - 1)) < HEAD * PAGE)
+		return 0;
+	p = &segment_of(at)->g_span[((uintptr_t)at & (SEGMENT - 1)) / PAGE -
+				    HEAD];
+	if (p->s_class >= UMEM_CLASS_NR)
+		return 0;
+	p -= p->s_first;
+	size = m->m_cut[p->s_class].c_size;
+	from = (size_t)((const char *)at - address(p));
+	return from % size == 0 && from / size < p->s_cut ? size : 0;
 }

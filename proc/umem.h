@@ -25,7 +25,6 @@
  */
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -116,6 +115,17 @@ UMEM_HIDDEN void umem_fini(struct umem *m);
  */
 UMEM_HIDDEN size_t umem_held(struct umem *m);
 
+/*
+ * Calls f for each block that was cut and not merged, in use or free. A free
+ * block begins with a link. f must not call functions of this file, except
+ * umem_size_at(). Any thread.
+ */
+UMEM_HIDDEN void umem_each(struct umem *m, void (*f)(void *arg,
+			   const void *block, size_t size), void *arg);
+
+/* Returns the size of the block that begins there; 0: none does. */
+UMEM_HIDDEN size_t umem_size_at(const struct umem *m, const void *at);
+
 /* Makes *o an empty pool of m. *o is zeroed. */
 static inline void umem_pool_init(struct umem_pool *o, struct umem *m)
 {
@@ -156,17 +166,17 @@ static inline void *umem_pop(struct umem_pool *o, int class_nr)
 }
 
 /* Puts a block into the pool. False: the pool is full, it must spill. */
-static inline bool umem_push(struct umem_pool *o, int class_nr, void *block)
+static inline int umem_push(struct umem_pool *o, int class_nr, void *block)
 {
 	struct umem_block *b = (struct umem_block *)block;
 
 	if ((unsigned)(o->o_nr[class_nr] + 1) * (unsigned)(class_nr + 1) *
 	    (unsigned)UMEM_FINE >= 2 * (unsigned)UMEM_BATCH)
-		return false;
+		return 0;
 	b->b_next = (struct umem_block *)o->o_free[class_nr];
 	o->o_free[class_nr] = b;
 	o->o_nr[class_nr]++;
-	return true;
+	return 1;
 }
 
 /* Returns at least size bytes, aligned for two words. NULL: no memory. */
@@ -189,7 +199,7 @@ static inline void umem_put(struct umem_pool *o, void *block, size_t size)
  * Reserves blocks until k_nr is at least nr. size is at most UMEM_SMALL, and
  * the same in each call for k. False: no memory; k_nr may have grown.
  */
-UMEM_HIDDEN bool umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
+UMEM_HIDDEN int umem_reserve(struct umem_stock *k, struct umem *m, size_t size,
 			      long nr);
 /* Gives back batches that were not touched, while k_nr stays at least nr. */
 UMEM_HIDDEN void umem_stock_trim(struct umem_stock *k, struct umem *m,

@@ -68,7 +68,8 @@
  * dispatcher call-backs that name the contract, so waits and wakes pay nothing
  * for this check.
  *
- * A prepare handler that takes set_lock would make the whole set usable in the
+ * The locks of the whole library are whole in the child: ufork.h. A prepare
+ * handler that takes set_lock, too, would make the whole set usable in the
  * child, except for half-way posts. Rejected: a signal handler may fork while
  * its native thread holds the lock.
  *
@@ -119,6 +120,14 @@
  * fails, half as many lanes are tried, down to a single lane for each
  * processor.
  *
+ * PRIVATE
+ *
+ * A private stack is a private lane, which usched_private() promises to the
+ * maker of a thread. Makers before the start are given promises, too, but
+ * there are no lanes yet: p_promised counts them, up to the number of lanes that
+ * there will be, and uproc_start() asks for all of them at once. It fails if
+ * memory, or guards, do not suffice.
+ *
  * INVARIANTS
  *
  * P1. Threads of p in p_queue <= p_threads <= p_room; a ring with p_room
@@ -156,6 +165,8 @@
 #include "idle.h"
 #include "lock.h"
 #include "ucall.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -173,6 +184,7 @@ UPREEMPT_NEVER;
 #define LANE_MIN	((size_t)16 << 10)
 #define RING_MIN	64u
 #define RING_MAX	(1u << 31)
+#define HOLDS_MOST	(1 << 30)	/* and as many may pass by at once */
 #define ROOM_HINT	(1u << 20)	/* a hint is believed up to here */
 #define DEAL_MIN	32u
 
@@ -190,7 +202,6 @@ struct joint {
 	int           j_ended;
 };
 
-#define NOINLINE	__attribute__((noinline))
 /*
  * Mappings. A native thread has its stack, the guard and, after malloc(), the
  * two parts of an arena. The others are those of UCALL_LIMIT native threads
@@ -200,8 +211,11 @@ struct joint {
 #define MAPS_MORE	(UCALL_LIMIT * MAPS_NATIVE + 64)
 #define MAPS_LANES	3		/* of a processor with a single lane */
 
+#include "stuck.h"
+
 static int  is_new(const struct uproc_set *set);
 static int  lanes_each(struct uproc_set *set);
+static int  lane_nr(const struct uproc_set *set);
 
 /* Call-backs of the dispatcher. */
 
@@ -272,7 +286,7 @@ static void waits_post(struct uwait_host *h, struct uwait *w)
 	struct uproc *p = (struct uproc *)h->h_sched;
 
 	uwait_post(h, w);					/* W1 */
-	USCHED_RACE(58);
+	USCHED_RACE(proc_wake);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
@@ -297,7 +311,7 @@ static void waits_drain(struct ustack *u)
 }
 
 /* No event from outside is a wake, so this does not look there. */
-static bool waits_try(struct ustack *u)
+static int waits_try(struct ustack *u)
 {
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
@@ -310,7 +324,7 @@ static bool waits_try(struct ustack *u)
 
 /* Reads what the thread's processor may be changing: see uwaits.c. */
 __attribute__((no_sanitize("thread")))
-bool uproc_waits(const struct ustack *u)
+int uproc_waits(const struct ustack *u)
 {
 	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
 
@@ -331,7 +345,7 @@ static void waits_source(struct uwait_host *h, struct uwait_source *o)
 }
 
 /* The caller, a thread, is awake: the end of its hold tells no sleeper. */
-void uproc_waits_hold(struct uwait_host *h, bool on)
+void uproc_waits_hold(struct uwait_host *h, int on)
 {
 	int *idle = &((struct uproc *)h->h_sched)->p_set->set_idle;
 
@@ -369,20 +383,21 @@ static void any_wake(struct usched *s, struct ustack *u)
 						(struct uproc_thread *)u);
 }
 
-static int any_make(struct usched *s, void (*f)(void *), void *arg)
+static int any_make(struct usched *s, void (*f)(void *), void *arg, int flags)
 {
 	struct uproc *p = (struct uproc *)s;
 
-	return p->p_set->set_ops.op_move.mv_make(p, f, arg);
+	return p->p_set->set_ops.op_move.mv_make(p, f, arg,
+			flags & USCHED_MAKE_PRIVATE ? UPROC_PRIVATE : 0);
 }
 
 /* Makes a thread as rr_thread_init() does. */
-static int make_dealt(struct uproc *p, void (*f)(void *), void *arg)
+static int make_dealt(struct uproc *p, void (*f)(void *), void *arg, int flags)
 {
 	struct uproc_set *set = p->p_set;
 
-	return uproc_make(uproc_at(set, uproc_deal(set)), f, arg, 0) != NULL ?
-		0 : -errno;
+	return uproc_make(uproc_at(set, uproc_deal(set)), f, arg, flags) !=
+		NULL ? 0 : -errno;
 }
 
 /* Wakes t. here: the processor of the caller, or NULL. Any native thread. */
@@ -408,38 +423,112 @@ static void thread_done(struct usched *s, struct ustack *u)
 		uproc_free(p, t);
 }
 
-#if defined(USCHED_HARD)
-/* Keeps t for a while, to catch wakes that come too late: see uhard.h. */
-void uproc_free(struct uproc *p, struct uproc_thread *t)
-{
-	struct ustack *u;
-
-	uhard_keep(&p->p_kept, &t->t_stack,
-		   thread_size(p, t->t_stack.u_mark));
-	while ((u = uhard_kept_get(&p->p_kept, 0)) != NULL)
-		umem_put(&p->p_pool, u, thread_size(p, u->u_mark));
-}
-
-/* Forgets the threads that are kept. Their memory goes back with set_mem. */
-static void kept_drop(struct uproc *p)
-{
-	while (uhard_kept_get(&p->p_kept, 1) != NULL)
-		;
-}
-#else
-void uproc_free(struct uproc *p, struct uproc_thread *t)
+static void block_free(struct uproc *p, struct uproc_thread *t)
 {
 	umem_put(&p->p_pool, t, thread_size(p, t->t_stack.u_mark));
 }
 
-static void kept_drop(struct uproc *p)
+/* Does what block_free() does, for a native thread that is no processor. */
+static void block_free_shared(struct uproc *p, struct uproc_thread *t)
+{
+	umem_put_shared(&p->p_outer, t, thread_size(p, t->t_stack.u_mark));
+}
+
+static const char *ops_name(const struct uproc_ops *o)
+{
+	return o->op_name != NULL ? o->op_name : "uproc_";
+}
+
+static const char *name_of(const struct uproc_set *set)
+{
+	return ops_name(&set->set_ops);
+}
+
+#if defined(USCHED_HARD)
+/*
+ * Keeps t for a while, so that a late wake or join of t is noticed: uobject.h.
+ * What was kept before is freed instead.
+ */
+static void keep(struct uproc *p, struct uproc_thread *t,
+		 void (*instead)(struct uproc *p, struct uproc_thread *t))
+{
+	struct ustack *u = &t->t_stack;
+
+	u->u_stack = NULL;
+	u->u_len   = -1;		/* for usched-gdb.py: not a thread */
+	uhard_ends(&t->t_object, UHARD_THREAD,
+		   u->u_mark & UPROC_JOIN ? " by its join" : "");
+	t->t_object.o_who = u;
+	t->t_object.o_f   = u->u_f;
+	t->t_object.o_arg = u->u_arg;
+	uhard_grave_put(&p->p_graves, &t->t_object, t, thread_size(p, u->u_mark));
+	while ((t = uhard_grave_get(&p->p_graves, 0)) != NULL)
+		instead(p, t);
+}
+
+void uproc_free(struct uproc *p, struct uproc_thread *t)
+{
+	keep(p, t, block_free);
+}
+
+static void free_natively(struct uproc *p, struct uproc_thread *t)
+{
+	keep(p, t, block_free_shared);
+}
+
+/* Forgets the threads that are kept. Their memory goes back with set_mem. */
+static void graves_drop(struct uproc *p)
+{
+	while (uhard_grave_get(&p->p_graves, 1) != NULL)
+		;
+}
+
+void uproc_live(const struct uproc_thread *t, const char *call)
+{
+	uhard_live(&t->t_stack, &t->t_object, name_of(uproc_of(t)->p_set),
+		   call);
+}
+
+static void hold_count(struct uproc_set *set, int nr)
+{
+	if (__atomic_add_fetch(&set->set_holds, nr, __ATOMIC_RELAXED) < 0)
+		uhard_fail(name_of(set), "release", "there is no hold");
+}
+#else
+void uproc_free(struct uproc *p, struct uproc_thread *t)
+{
+	block_free(p, t);
+}
+
+static void free_natively(struct uproc *p, struct uproc_thread *t)
+{
+	block_free_shared(p, t);
+}
+
+static void graves_drop(struct uproc *p)
 {
 	(void)p;
 }
+
+static void hold_count(struct uproc_set *set, int nr)
+{
+	(void)set, (void)nr;
+}
 #endif
+
+/* Fails if the thread, which has ended, has not left its scopes. */
+static NOINLINE void shell_left(const struct ustack *u)
+{
+	if (uwait_self(u, uwait_run) != NULL)
+		usched_fail("uscope: the thread has ended in a scope that it "
+			    "has begun; or a thread of uscope_go() or "
+			    "uthread_make() has called ustack_abort()");
+}
 
 void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 {
+	if (unlikely(t->t_stack.u_f == ustack_shell))
+		shell_left(&t->t_stack);
 	if (t->t_stack.u_stack != NULL)
 		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
 }
@@ -458,7 +547,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	struct joint *j = joint(t);
 	struct uwait *w;
 
-	USCHED_RACE(17);
+	USCHED_RACE(proc_end);
 	ulock_get(&j->j_lock);
 	w = j->j_wait;
 	j->j_wait  = NULL;
@@ -466,7 +555,7 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	ulock_put(&j->j_lock);
-	USCHED_RACE(18);
+	USCHED_RACE(proc_tell);
 	if (w != NULL && !tell_joiner(p, w))
 		uwait_tell(w, 0);
 }
@@ -539,7 +628,7 @@ struct uproc *uproc_at(struct uproc_set *set, unsigned nr)
 unsigned uproc_turn(struct uproc_set *set)
 {
 	return set != NULL ?
-		__atomic_fetch_add(&set->set_turn, 1, __ATOMIC_RELAXED) : 0;
+		__atomic_fetch_add(&set->set_next_nr, 1, __ATOMIC_RELAXED) : 0;
 }
 
 /* Returns the processor of the nr-th thread: see DEALING. */
@@ -610,23 +699,124 @@ static void ring_move(struct uproc *p)
 	free(old);
 }
 
+/* Returns the processor whose dispatcher owns the lanes of p. */
+static struct uproc *lanes_owner(struct uproc *p)
+{
+	return p->p_set->set_ops.op_move.mv_lanes == lanes_each ? p :
+		uproc_nth(p->p_set, 0);
+}
+
+/*
+ * Returns how many private lanes p has if each processor has nr lanes, unless
+ * memory lacks.
+ */
+static int private_most(const struct uproc *p, int nr)
+{
+	const struct uproc_set *set = p->p_set;
+	bool each = set->set_ops.op_move.mv_lanes == lanes_each;
+
+	return usched_private_most(each ? nr : nr * set->set_nr);
+}
+
+/* Promises nr private stacks on p, or fewer. 0, -EAGAIN, -ENOMEM. */
+static int promise(struct uproc *p, int nr)
+{
+	struct uproc_set *set = p->p_set;
+	int rc = 0;
+
+	p = lanes_owner(p);
+	if (__atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE) > 0)
+		return usched_private(&p->p_sched, nr);
+	pthread_mutex_lock(&set->set_lock);
+	if (p->p_promised + nr > private_most(p, lane_nr(set)))
+		rc = -EAGAIN;
+	else if (set->set_promising)
+		rc = usched_private(&p->p_sched, nr);
+	if (rc == 0)
+		p->p_promised += nr;
+	pthread_mutex_unlock(&set->set_lock);
+	return rc;
+}
+
+/*
+ * Promises for the dispatchers, which have lanes now, what was promised before
+ * (on), or lets makers only count. 0, -EAGAIN, -ENOMEM.
+ */
+static int promises(struct uproc_set *set, bool on)
+{
+	int rc = 0;
+	int i;
+
+	pthread_mutex_lock(&set->set_lock);
+	for (i = 0; i < set->set_nr && rc == 0 && on; i++) {
+		struct uproc *p = uproc_nth(set, i);
+
+		if (p->p_promised != 0)
+			rc = usched_private(&p->p_sched, p->p_promised);
+	}
+	set->set_promising = on && rc == 0;
+	pthread_mutex_unlock(&set->set_lock);
+	return rc;
+}
+
+int uproc_private(struct uproc_set *set, int on)
+{
+	int i;
+
+	if (set == NULL)
+		return -EINVAL;
+	if (uproc_inherited(set))
+		return -ECHILD;
+	for (i = 0; i < set->set_nr && set->set_private < 0; i++)
+		__atomic_store_n(&uproc_nth(set, i)->p_private, (char)(on != 0),
+				 __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Frees the memory of a thread that is not made after all. */
+static void thread_drop(struct uproc *here, struct uproc *p,
+			struct uproc_thread *t, int flags)
+{
+	if (flags & UPROC_PRIVATE)
+		(void)promise(p, -1);
+	if (t == NULL)
+		return;
+	if (here == p)
+		umem_put(&p->p_pool, t, thread_size(p, flags));
+	else
+		umem_put_shared(&p->p_outer, t, thread_size(p, flags));
+}
+
 struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 			       void (*f)(void *), void *arg, int flags)
 {
 	struct uproc_thread *t;
+	int rc;
 
 	if (p == NULL || f == NULL || uproc_inherited(p->p_set)) {
 		errno = p == NULL || f == NULL ? EINVAL : ECHILD;
 		return NULL;
 	}
+	ustack_lawful("the argument of a new thread", arg);
+	if (__atomic_load_n(&p->p_private, __ATOMIC_RELAXED))
+		flags |= UPROC_PRIVATE;
+	if (flags & UPROC_PRIVATE && (rc = promise(p, 1)) != 0) {
+		errno = -rc;
+		return NULL;
+	}
 	t = here == p ? umem_get(&p->p_pool, thread_size(p, flags)) :
 		umem_get_shared(&p->p_outer, thread_size(p, flags));
 	if (t == NULL) {
+		thread_drop(here, p, NULL, flags);
 		errno = ENOMEM;
 		return NULL;
 	}
 	ustack_init(&t->t_stack, &p->p_sched, f, arg, NULL, 0);
+	if (flags & UPROC_PRIVATE &&
+	    p->p_set->set_ops.op_move.mv_lanes == lanes_each)
+		t->t_stack.u_lane = USCHED_PRIVATE;
 	t->t_stack.u_mark = flags;
+	UHARD(begins(&t->t_object));
 	uwakes_init(&t->t_wakes);
 	if (flags & UPROC_JOIN)
 		memset(joint(t), 0, sizeof(struct joint));
@@ -642,10 +832,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 	if (t == NULL)
 		return NULL;
 	if (!room_get(p)) {
-		if (here == p)
-			umem_put(&p->p_pool, t, thread_size(p, flags));
-		else
-			umem_put_shared(&p->p_outer, t, thread_size(p, flags));
+		thread_drop(here, p, t, t->t_stack.u_mark);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -653,6 +840,26 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 		ring_move(p);
 	wake(here, t);
 	return t;
+}
+
+/* Says that a call was refused. Returns -EINVAL. */
+static NOINLINE int refused(const struct uproc_thread *t, const char *why)
+{
+	const struct uproc_set *set = uproc_running();
+
+	usched_message("%sjoin: the thread %p %s",
+		       set != NULL ? name_of(set) : "", (const void *)t, why);
+	return -EINVAL;
+}
+
+/*
+ * Returns whether t was freed. Then only its first words are those of a free
+ * block, if no other thread has its memory yet.
+ */
+static bool was_freed(const struct uproc_thread *t)
+{
+	return (__atomic_load_n(&t->t_wakes.w_posted, __ATOMIC_RELAXED) &
+		UWAKES_LEFT) != 0;
 }
 
 /*
@@ -666,7 +873,7 @@ static int join_begin(struct joint *j, struct uproc_thread *t, utime_ns until)
 	if (j->j_ended)
 		return 1;
 	if (j->j_wait != NULL)
-		return -EINVAL;
+		return refused(t, "has another joiner");
 	if (until == UNOW)
 		return -EAGAIN;
 	j->j_wait = uwait_new(sizeof *j->j_wait, UWAIT_JOIN, t, &rc);
@@ -686,7 +893,7 @@ static int join_wait(struct uproc_thread *t, utime_ns until)
 	ulock_put(&j->j_lock);
 	if (rc != 0)
 		return rc > 0 ? 0 : rc;
-	USCHED_RACE(19);
+	USCHED_RACE(proc_join);
 	rc = uwait_for(w, until);
 	if (rc != 0) {
 		ulock_get(&j->j_lock);
@@ -708,8 +915,7 @@ static void join_free(struct uproc_thread *t, struct uproc_thread *self)
 	if (self != NULL)
 		uproc_free(uproc_of(self), t);
 	else
-		umem_put_shared(&p->p_outer, t,
-				thread_size(p, t->t_stack.u_mark));
+		free_natively(p, t);
 }
 
 static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns until)
@@ -718,10 +924,14 @@ static int join(struct uproc_thread *t, struct uproc_thread *self, utime_ns unti
 
 	/* Atomic: the processor of t may be changing the scheduler's bits. */
 	if (!(__atomic_load_n(&t->t_stack.u_mark, __ATOMIC_RELAXED) &
-	      UPROC_JOIN) || until < 0)
+	      UPROC_JOIN))
+		return refused(t, "is not joinable");
+	if (until < 0)
 		return -EINVAL;
-	if (self == t)
+	if (self == t) {
+		(void)refused(t, "joins itself");
 		return -EDEADLK;
+	}
 	usched_point();
 	rc = join_wait(t, until);
 	if (rc == 0)
@@ -734,6 +944,8 @@ int uproc_join(struct uproc_thread *t)
 	struct uproc_thread *self;
 
 	uproc_live(t, "join");
+	if (unlikely(was_freed(t)))
+		return refused(t, "was joined before, or freed at its end");
 	if (uproc_inherited(uproc_of(t)->p_set))
 		return -ECHILD;
 	self = uproc_self(uproc_of(t)->p_set);
@@ -742,9 +954,12 @@ int uproc_join(struct uproc_thread *t)
 
 int uproc_join_until(struct uproc_thread *t, utime_ns until)
 {
-	struct uproc_set *set = uproc_of(t)->p_set;
+	struct uproc_set *set;
 
 	uproc_live(t, "join");
+	if (unlikely(was_freed(t)))
+		return refused(t, "was joined before, or freed at its end");
+	set = uproc_of(t)->p_set;
 	if (uproc_inherited(set))
 		return -ECHILD;
 	if (uproc_self(set) == NULL &&
@@ -860,7 +1075,7 @@ static bool jump(struct uproc_set *set)
 
 	if (due == UNEVER)
 		return false;
-	USCHED_RACE(48);
+	USCHED_RACE(proc_jump);
 	utime_jump(due);
 	for (i = 0; i < set->set_nr; i++) {
 		struct uproc *q = uproc_nth(set, i);
@@ -959,11 +1174,11 @@ static void look_in_time(struct uproc *p, bool looked)
 		look_outside(p);
 }
 
-bool uproc_look(struct uproc *p)
+int uproc_look(struct uproc *p)
 {
 	struct uproc_set *set = p->p_set;
 	int spin = set->set_spare && !utime_is_virtual() ? UPROC_SPIN : 0;
-	unsigned turns = 0;
+	unsigned tries = 0;
 	bool rested = false;
 	bool looked = false;
 
@@ -989,31 +1204,36 @@ bool uproc_look(struct uproc *p)
 			continue;
 		}
 		spin = 0;
-		USCHED_RACE(21);
+		USCHED_RACE(proc_S1);
 		upark_prepare(&p->p_asleep);			/* S1 S2 */
-		USCHED_RACE(16);
+		USCHED_RACE(proc_S3);
 		if ((!uinbox_empty(&p->p_inbox) ||		/* S3 */
 		     uwait_posted(&p->p_waits) || uproc_is_due(p) ||
 		     uproc_stopped(set)) &&
 		    upark_cancel(&p->p_asleep)) {
-			uproc_pause(&turns);	/* a post may be half-way */
+			uproc_pause(&tries);	/* a post may be half-way */
 			continue;
 		}
 		sleep_and_rest(p, &rested);				/* S4 */
-		turns = 0;
+		tries = 0;
 	}
 }
 
 void uproc_hold(struct uproc_set *set)
 {
-	if (set != NULL)
-		uidle_hold(&set->set_idle);
+	if (set == NULL)
+		return;
+	if (__atomic_load_n(&set->set_idle, __ATOMIC_RELAXED) <= -HOLDS_MOST)
+		usched_fail("hold: there are 2^30 holds without a release");
+	hold_count(set, 1);
+	uidle_hold(&set->set_idle);
 }
 
 void uproc_release(struct uproc_set *set)
 {
 	if (set == NULL)
 		return;
+	hold_count(set, -1);
 	while (utime_is_virtual()) {					/* P9 */
 		if (uidle_enter_unless_last(&set->set_idle, set->set_nr))
 			return;
@@ -1143,19 +1363,10 @@ static void in_child(void)
 		p->p_set->set_ops.op_move.mv_forked(p);
 }
 
-/* Counts forks from now on. Two callers at once may count each fork twice. */
-int uproc_forks_watch(void)
-{
-	static int watched;
-	int rc;
-
-	if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE))
-		return 0;
-	rc = pthread_atfork(NULL, NULL, in_child);
-	if (rc == 0)
-		__atomic_store_n(&watched, 1, __ATOMIC_RELEASE);
-	return -rc;
-}
+static struct ufork at_fork = {
+	.f_rank = UFORK_PROCESSORS, .f_child = in_child
+};
+UFORK(at_fork)
 
 /* The set: from its beginning to its end. */
 
@@ -1167,6 +1378,13 @@ static int is_new(const struct uproc_set *set)
 	if (uproc_inherited(set))
 		return -ECHILD;
 	return set->set_running > 0 ? -EBUSY : 0;
+}
+
+int uproc_none(const struct uproc_ops *o, const char *call)
+{
+	usched_message("%s%s: %sinit() was not called before, or failed",
+		       ops_name(o), call, ops_name(o));
+	return -EINVAL;
 }
 
 int uproc_stack_size(struct uproc_set *set, size_t size)
@@ -1208,6 +1426,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	p->p_set   = set;
 	p->p_nr    = nr;
 	p->p_room  = room;
+	p->p_private = set->set_private > 0;
 	p->p_sched = (struct usched) {
 		.s_next  = o->op_next,
 		.s_alloc = buf_alloc,
@@ -1258,7 +1477,7 @@ static void set_free(struct uproc_set *set)
 	for (i = 0; set->set_proc != NULL && i < set->set_nr; i++) {
 		struct uproc *p = uproc_nth(set, i);
 
-		kept_drop(p);
+		graves_drop(p);
 		usched_fini(&p->p_sched);
 		free(p->p_queue.q_ring);
 		free(p->p_ring);
@@ -1308,6 +1527,21 @@ static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 		m->mv_make = make_dealt;
 }
 
+/* Reads USCHED_STACKS. 0, -EINVAL. */
+static int stacks_init(struct uproc_set *set)
+{
+	const char *env = getenv("USCHED_STACKS");
+
+	set->set_private = -1;
+	if (env == NULL || *env == 0)
+		return 0;
+	set->set_private = strcmp(env, "private") == 0;
+	if (set->set_private || strcmp(env, "shared") == 0)
+		return 0;
+	usched_message("USCHED_STACKS=%s: neither private nor shared", env);
+	return -EINVAL;
+}
+
 /* Makes a set without processors. 0 or -errno. */
 static int set_make(struct uproc_set **out, int proc_nr,
 		    const struct uproc_ops *ops)
@@ -1334,7 +1568,7 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	set->set_stack = LANE_SIZE;
 	set->set_pins  = -1;
 	*out = set;
-	return 0;
+	return stacks_init(set);
 }
 
 /*
@@ -1369,20 +1603,27 @@ int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
 	struct uproc_set *set = NULL;
 	int rc;
 
-	if (*out != NULL && !uproc_inherited(*out))
+	if (*out != NULL && !uproc_inherited(*out)) {
+		usched_message("%sinit: there is a scheduler already, until "
+			       "%sfini()", name_of(*out), name_of(*out));
 		return -EBUSY;
+	}
+	if (proc_nr == 0)
+		proc_nr = UPROC_SINGLE ? 1 : uproc_cpus();
+	if (proc_nr == -ENOMEM)
+		return proc_nr;
 	if (proc_nr < 1 || thread_nr < 0 || (UPROC_SINGLE && proc_nr > 1) ||
 	    proc_nr > UPROC_MOST)
 		return -EINVAL;
 	(void)ws_fence_init();		/* if it fails, it is only slower */
-	rc = uproc_forks_watch();
+	rc = ufork_watch();
 	if (rc == 0)
 		rc = set_make(&set, proc_nr, ops);
-	if (rc != 0)
-		return rc;
-	rc = procs_init(set, thread_nr);
+	if (rc == 0)
+		rc = procs_init(set, thread_nr);
 	if (rc != 0) {
-		set_free(set);
+		if (set != NULL)
+			set_free(set);
 		return rc;
 	}
 	__atomic_store_n(out, set, __ATOMIC_RELAXED);
@@ -1393,6 +1634,7 @@ static void *native(void *arg)
 {
 	struct uproc *p = arg;
 	struct uproc_set *set = p->p_set;
+	void *guard;
 	int go;
 
 	mine = p;
@@ -1400,8 +1642,11 @@ static void *native(void *arg)
 	(void)uproc_pin(true);
 	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
 		upark_futex_wait(&set->set_go, 0);
-	if (go > 0)
+	if (go > 0) {
+		guard = usched_guard_begin();
 		usched_run(&p->p_sched);
+		usched_guard_end(guard);
+	}
 	return NULL;
 }
 
@@ -1525,18 +1770,32 @@ static int native_start(struct uproc_set *set)
 	return -rc;
 }
 
-/* Halves the lanes, which may take what native threads need. False: give up. */
+/*
+ * Halves the lanes, which may take what native threads need. False: give up, as
+ * one lane does not suffice, or fewer do not for the promises.
+ */
 static bool fewer_lanes(struct uproc_set *set, int rc)
 {
+	int i;
+
 	if ((rc != -ENOMEM && rc != -EAGAIN) || set->set_on_native)
 		return false;
-	return (set->set_lane_nr /= 2) > 0;
+	set->set_lane_nr /= 2;
+	for (i = 0; i < set->set_nr; i++) {
+		const struct uproc *p = uproc_nth(set, i);
+
+		if (p->p_promised > private_most(p, set->set_lane_nr))
+			return false;
+	}
+	return set->set_lane_nr > 0;
 }
 
 int uproc_start(struct uproc_set *set)
 {
 	int rc = is_new(set);
 
+	if (rc == -EBUSY)
+		usched_message("%sstart: it was called before", name_of(set));
 	if (rc != 0)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */
@@ -1547,9 +1806,13 @@ int uproc_start(struct uproc_set *set)
 	do {
 		rc = lanes_reserving(set);
 		if (rc == 0)
+			rc = promises(set, true);
+		if (rc == 0)
 			rc = native_start(set);
-		if (rc != 0)
+		if (rc != 0) {
+			(void)promises(set, false);
 			lanes_free(set);
+		}
 	} while (fewer_lanes(set, rc));
 	if (rc != 0) {
 		set->set_forks = INT_MAX;
@@ -1578,6 +1841,22 @@ static long threads_left(const struct uproc_set *set)
 	return nr;
 }
 
+/* Says why threads are left, of which none will ever run. */
+static NOINLINE void left_over(struct uproc_set *set, long left)
+{
+	const char *name = name_of(set);
+
+	if (set->set_running == 0)
+		usched_message("%sfini: %sstart() was not called, or failed: %ld "
+			       "thread%s dropped", name, name, left,
+			       left == 1 ? " was" : "s were");
+	else if (uwait_watch != NULL)
+		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
+				     set->set_ops.op_size, set->set_nr, left);
+	else
+		stuck_tell(set, name, left);
+}
+
 int uproc_fini(struct uproc_set **out, long *left)
 {
 	struct uproc_set *set = *out;
@@ -1594,10 +1873,9 @@ int uproc_fini(struct uproc_set **out, long *left)
 			    "set has given to ucall()");
 	uidle_wait(&set->set_idle, set->set_running);
 	*left = threads_left(set);
-	if (*left != 0 && uwait_watch != NULL)
-		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
-				     set->set_ops.op_size, set->set_nr, *left);
-	USCHED_RACE(20);
+	if (*left != 0)
+		left_over(set, *left);
+	USCHED_RACE(proc_stop);
 	__atomic_store_n(&set->set_stop, 1, __ATOMIC_SEQ_CST);
 	for (i = 0; i < set->set_nr; i++)
 		upark_wake(&uproc_nth(set, i)->p_asleep);

@@ -25,12 +25,11 @@
 #include "usched.h"
 #include "umem.h"
 #include "uwait.h"
-#include "wakes.h"
+#include "private/wakes.h"
 #if defined(USCHED_HARD)
 #include "uhard.h"
 #endif
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -45,6 +44,9 @@ struct uproc_set;
 /* A thread. A single cache line on 64-bit machines: cold threads miss less. */
 struct uproc_thread {
 	struct ustack t_stack;
+#if defined(USCHED_HARD)
+	struct uhard_object t_object;
+#endif
 	struct uwakes t_wakes;
 };
 
@@ -55,12 +57,13 @@ struct uproc {
 	unsigned            p_turn;	/* for the scheduler */
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
-	bool                p_pinned;	/* to its cpu */
+	char                p_pinned;	/* to its cpu */
+	char                p_private;	/* new threads are (atomic) */
 	unsigned            p_random;	/* draws the order; 0: it is as usual */
 	unsigned            p_unseen;	/* switches since a look outside */
 	struct umem_pool    p_pool;
 #if defined(USCHED_HARD)
-	struct uhard_kept   p_kept;	/* threads that have ended */
+	struct uhard_graves  p_graves;	/* threads that have ended */
 #endif
 	/*
 	 * Written by others. On cache lines of its own, so that these writes do
@@ -71,6 +74,7 @@ struct uproc {
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
+	int                 p_promised;	/* private stacks: PRIVATE in uproc.c */
 	unsigned            p_room;	/* of p_queue or p_ring (atomic) */
 	struct ustack     **p_ring;	/* a larger ring for p_queue, or NULL */
 	struct umem_pool    p_outer;	/* for makers that run elsewhere */
@@ -79,7 +83,8 @@ struct uproc {
 /* Flags for uproc_make(). All are kept in u_mark. */
 enum {
 	UPROC_JOIN = 1,		/* lives until it is joined */
-	UPROC_OWN  = 2		/* this bit and all above are the scheduler's */
+	UPROC_PRIVATE = 2,	/* has a private stack */
+	UPROC_OWN  = 4		/* this bit and all above are the scheduler's */
 };
 
 /* For schedulers whose threads move. A member that is NULL: as in rr. */
@@ -96,9 +101,11 @@ struct uproc_move_ops {
 	const struct uwait_ops *mv_waits;
 	/* Ends the wait of w, which is claimed, if its thread is at home at p,
 	 * whose dispatcher calls. False: uwait_tell() has to. Or NULL. */
-	bool (*mv_tell)(struct uproc *p, struct uwait *w);
-	/* Makes a thread for a thread of p, the caller. 0 or -errno. */
-	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg);
+	int  (*mv_tell)(struct uproc *p, struct uwait *w);
+	/* Makes a thread for a thread of p, the caller, with flags as for
+	 * uproc_make(). 0 or -errno. */
+	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg,
+			int flags);
 	/* In the child that a thread of p has forked: later calls must not
 	 * wait. Or NULL. */
 	void (*mv_forked)(struct uproc *p);
@@ -118,17 +125,25 @@ struct uproc_ops {
 	int  (*op_init)(struct uproc *p);	/* 0 or -errno */
 	void (*op_fini)(struct uproc *p);	/* also if op_init() failed */
 	struct uproc_move_ops op_move;
+	const char *op_name;	/* its functions begin with it: "rr_"; or NULL */
 };
 
 /*
- * Makes a set of proc_nr processors, 1 to UPROC_MOST, with room for thread_nr
- * threads to begin with. The ops are copied. 0, -EINVAL, -ENOMEM, -EAGAIN;
+ * Makes a set of proc_nr processors, up to UPROC_MOST (0: as many as the caller
+ * may use cpus), with room for thread_nr threads to begin with. The ops are
+ * copied. 0, -EINVAL, -ENOMEM, -EAGAIN;
  * -EBUSY: *set is not NULL, and no ancestor of the process has started it. For
  * a set that an ancestor has started the functions below return -ECHILD: see
  * FORK in rr.h.
  */
-int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
+USCHED_MUST int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
 	       const struct uproc_ops *ops);
+
+/*
+ * Says that a call of a scheduler with these ops needs its init() first. For
+ * functions that find no set. Returns -EINVAL.
+ */
+int uproc_none(const struct uproc_ops *ops, const char *call);
 
 /*
  * Sets how many bytes of stack each thread can use, at least 16 KiB. Before
@@ -142,6 +157,13 @@ int uproc_stack_size(struct uproc_set *set, size_t size);
  * compiled without USCHED_PREEMPT.
  */
 int uproc_preempt(struct uproc_set *set);
+
+/*
+ * Gives threads that are made from now on private stacks (on is not 0), or lets
+ * them share lanes (on is 0): see rr_private(). Any thread, any native thread.
+ * 0, -EINVAL.
+ */
+int uproc_private(struct uproc_set *set, int on);
 
 /*
  * Pins each processor to a cpu (on is not 0), or lets all run on all cpus (on
@@ -172,11 +194,11 @@ int uproc_pinning(struct uproc_set *set, int on);
  * leave less than 4 mappings for each processor, and 320 for ucall(), malloc()
  * and the like. Two processors can start with some 20 mappings.
  */
-int uproc_start(struct uproc_set *set);
+USCHED_MUST int uproc_start(struct uproc_set *set);
 
 /*
  * Waits until all threads have ended, or can never be woken. The latter is so
- * if all threads that are left wait, and no native thread holds the set. Then
+ * if all threads that are left wait, and no hold is left. Then
  * stops the native threads, frees everything, and sets *set to NULL. Sets *left
  * to the number of threads that were left; left must not be NULL. 0, -EINVAL;
  * -EDEADLK: *left is not 0. A thread of the set must not call it, nor a
@@ -185,13 +207,14 @@ int uproc_start(struct uproc_set *set);
 int uproc_fini(struct uproc_set **set, long *left);
 
 /*
- * Holds the set: until the release, native threads that are not its processors
- * may wake its threads. Any thread, while the set cannot end: before
- * uproc_start(), within another hold, or as a thread of the set.
+ * Holds the set: until the release, native threads that are not its processors,
+ * and threads of other sets, may wake its threads. Any thread, while the set
+ * cannot end: before uproc_start(), within another hold, or as a thread of the
+ * set.
  */
 void uproc_hold(struct uproc_set *set);
 
-/* Ends a hold. */
+/* Ends an uproc_hold(). Any thread or native thread. */
 void uproc_release(struct uproc_set *set);
 
 /*
@@ -213,9 +236,12 @@ unsigned uproc_turn(struct uproc_set *set);
  */
 unsigned uproc_deal(struct uproc_set *set);
 
-/* Makes a thread on p. NULL and errno: ENOMEM, EINVAL, ECHILD. Any thread. */
-struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
-				int flags);
+/*
+ * Makes a thread on p. NULL and errno: ENOMEM, EINVAL, ECHILD; EAGAIN: there is
+ * no further private stack. Any thread.
+ */
+USCHED_MUST struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *),
+					    void *arg, int flags);
 
 /*
  * Waits until t, made with UPROC_JOIN, has ended, and frees it. Wakes of the
@@ -248,7 +274,7 @@ void uproc_post(struct uproc_thread *t);
  * until a thread can. op_next() calls it when the queue is empty, and now and
  * then. False: the set is being stopped.
  */
-bool uproc_look(struct uproc *p);
+int uproc_look(struct uproc *p);
 
 /*
  * Takes the wakes that have come to the inbox, and never sleeps. For schedulers
@@ -311,18 +337,18 @@ static __inline__ struct uproc *uproc_of(const struct uproc_thread *t)
 #endif
 
 /* Checks, in the hard mode, that t was not freed. Caller wakes or joins t. */
+#if defined(USCHED_HARD)
+void uproc_live(const struct uproc_thread *t, const char *call);
+#else
 static __inline__ void uproc_live(const struct uproc_thread *t,
 				  const char *call)
 {
-#if defined(USCHED_HARD)
-	uhard_live(&t->t_stack, call);
-#else
 	(void)t, (void)call;
-#endif
 }
+#endif
 
 /* Sets *p to the caller's processor, and returns whether t belongs to it. */
-static __inline__ bool uproc_is_here(const struct uproc_thread *t,
+static __inline__ int uproc_is_here(const struct uproc_thread *t,
 				     struct uproc **p)
 {
 	struct usched *s = UPROC_SINGLE ? t->t_stack.u_sched : usched_self();
@@ -350,7 +376,7 @@ static __inline__ unsigned uproc_queue_len(const struct usched_queue *q)
 }
 
 /* Returns whether no thread is queued. */
-static __inline__ bool uproc_queue_empty(const struct usched_queue *q)
+static __inline__ int uproc_queue_empty(const struct usched_queue *q)
 {
 	return q->q_head == q->q_tail;
 }

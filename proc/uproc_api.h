@@ -32,6 +32,11 @@ int SCHED(preempt)(void)
 	return uproc_preempt(set);
 }
 
+int SCHED(private)(int on)
+{
+	return uproc_private(set, on);
+}
+
 int SCHED(pinning)(int on)
 {
 	return uproc_pinning(set, on);
@@ -39,12 +44,13 @@ int SCHED(pinning)(int on)
 
 int SCHED(start)(void)
 {
-	return uproc_start(set);
+	return set != NULL ? uproc_start(set) : uproc_none(&ops, "start");
 }
 
 int SCHED(fini)(void)
 {
-	return uproc_fini(&set, &stuck);
+	return set != NULL ? uproc_fini(&set, &stuck) :
+		uproc_none(&ops, "fini");
 }
 
 long SCHED(stuck)(void)
@@ -78,12 +84,12 @@ THREAD *SCHED(self)(void)
 	return (THREAD *)uproc_self(__atomic_load_n(&set, __ATOMIC_RELAXED));
 }
 
+/* Schedulers whose threads move have these in their own files. */
+#if !defined(SCHED_MOVES)
 void SCHED(done)(void)
 {
 }
 
-/* Schedulers whose threads move have these in their own files. */
-#if !defined(SCHED_MOVES)
 int SCHED(init)(int proc_nr, int thread_nr)
 {
 	return uproc_init(&set, proc_nr, thread_nr, &ops);
@@ -91,7 +97,11 @@ int SCHED(init)(int proc_nr, int thread_nr)
 
 static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)
 {
-	return (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
+	THREAD *t = (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
+
+	if (__builtin_expect(t == NULL, 0) && set == NULL)
+		(void)uproc_none(&ops, "thread_init");
+	return t;
 }
 
 int SCHED(yield)(void)

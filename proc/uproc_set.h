@@ -7,6 +7,7 @@
 #include "uproc.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #define UPROC_HIDDEN	__attribute__((visibility("hidden")))
 
@@ -25,7 +26,7 @@ struct uproc_set {
 	struct uproc_ops set_ops;
 	char           *set_proc;	/* set_nr of set_ops.op_size bytes */
 	int             set_nr;
-	unsigned        set_turn;	/* atomic */
+	unsigned        set_next_nr;	/* atomic */
 	unsigned        set_share;	/* hint: threads of each (atomic) */
 	size_t          set_stack;
 	pthread_t      *set_native;
@@ -38,16 +39,21 @@ struct uproc_set {
 					 * for the program: uproc_pinning(0) */
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: all on native stacks */
+	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
+	bool            set_promising;	/* there are lanes: PRIVATE in uproc.c */
 	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucalls *);
 
 	struct umem     set_mem;
-	pthread_mutex_t set_lock;	/* protects p_ring and p_room */
+	pthread_mutex_t set_lock;	/* protects p_ring, p_room, p_promised */
 
 	/* Atomic; seldom written. */
 	int             set_idle __attribute__((aligned(64)));
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
+#if defined(USCHED_HARD)
+	int             set_holds;	/* by uproc_hold() */
+#endif
 };
 
 /*
@@ -84,9 +90,6 @@ static inline bool uproc_inherited(const struct uproc_set *set)
 /* Returns whether the caller runs on the stack of a thread that has forked. */
 UPROC_HIDDEN bool uproc_lost(void);
 
-/* Counts forks from now on. 0, or -ENOMEM. */
-UPROC_HIDDEN int uproc_forks_watch(void);
-
 /* Names the broken contract and aborts; in the child of a thread, fork's. */
 UPROC_HIDDEN void uproc_fail(const char *misuse)
 	__attribute__((noreturn, cold));
@@ -99,13 +102,13 @@ extern UPROC_HIDDEN __thread const struct uproc_set *uproc_serves;
 /*
  * Passes a turn of a wait that another native thread ends by a few steps, most
  * often at once: a post that is half-way, for example. That native thread may
- * have lost its cpu to the caller, so some turns give way. *turns is 0 before
+ * have lost its cpu to the caller, so some tries give way. *tries is 0 before
  * the first turn.
  */
-static inline void uproc_pause(unsigned *turns)
+static inline void uproc_pause(unsigned *tries)
 {
-	if (++*turns % UPROC_PATIENCE == 0)
-		uproc_give_way(*turns / UPROC_PATIENCE);
+	if (++*tries % UPROC_PATIENCE == 0)
+		uproc_give_way(*tries / UPROC_PATIENCE);
 	else
 		uproc_relax();
 }
@@ -138,10 +141,10 @@ static inline bool uproc_is_due(const struct uproc *p)
 }
 
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
-UPROC_HIDDEN bool uproc_waits(const struct ustack *u);
+UPROC_HIDDEN int uproc_waits(const struct ustack *u);
 
-/* For uwait.h: holds the set of h, the caller's processor, or ends that. */
-UPROC_HIDDEN void uproc_waits_hold(struct uwait_host *h, bool on);
+/* For uwait.h: holds the set of h, the caller's processor, or ends a hold. */
+UPROC_HIDDEN void uproc_waits_hold(struct uwait_host *h, int on);
 
 /* Returns the processor that this native thread is, or NULL. Any thread. */
 UPROC_HIDDEN struct uproc *uproc_native(void);
@@ -155,7 +158,7 @@ UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
 /*
  * Allocates a thread of p. The thread waits, and p_threads does not count it
  * yet. Its memory is from p_pool if p is the caller (here), else from p_outer.
- * NULL: ENOMEM, EINVAL, ECHILD.
+ * NULL: ENOMEM, EINVAL, ECHILD, EAGAIN.
  */
 UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		void (*f)(void *), void *arg, int flags);

@@ -79,8 +79,7 @@
  * thread, and the later of the two acquires it.
  */
 
-#include "inbox.h"
-#include "usched.h"
+#include "inbox.h"	/* the includer has usched.h */
 
 /* Flags of w_posted. The bits between LEFT and ONE are those of mail.h. */
 #define UWAKES_POSTED	1u	/* the node is in an inbox, or about to be */
@@ -149,12 +148,15 @@ static __inline__ int uwakes_post(struct uwakes *w, struct uinbox *inbox)
 		uwakes_bound(was);
 		return 0;
 	}
-	USCHED_RACE(9);
+	USCHED_RACE(wakes_C2);
 	uinbox_post(inbox, &w->w_node);				/* C2 */
 	return 1;
 }
 
-/* Takes the number of wakes: T2. Caller is the processor, and has the node. */
+/*
+ * Takes the number of remote wakes (T2). Caller is the processor, and has the
+ * node.
+ */
 static __inline__ int uwakes_clear(struct uwakes *w)
 {
 	unsigned was = __atomic_exchange_n(&w->w_posted, 0, __ATOMIC_ACQ_REL);
@@ -162,7 +164,10 @@ static __inline__ int uwakes_clear(struct uwakes *w)
 	return (int)(was / UWAKES_ONE);				/* A3 R4 */
 }
 
-/* Notes that the node is in no inbox any more: T4. Caller as in T2. */
+/*
+ * Notes that the node is in no inbox any more (T4). Caller is the processor.
+ * Nonzero: the joiner has left, so the caller frees the thread.
+ */
 static __inline__ int uwakes_end(struct uwakes *w)
 {
 	return __atomic_fetch_and(&w->w_posted, ~UWAKES_POSTED,	/* R5 */
@@ -183,7 +188,7 @@ static __inline__ struct uwakes *uwakes_take(struct uinbox *inbox, int *nr)
 	if (n == NULL)
 		return NULL;
 	w = (struct uwakes *)((char *)n - offsetof(struct uwakes, w_node));
-	USCHED_RACE(10);
+	USCHED_RACE(wakes_T2);
 	/* Relaxed: only the caller sets GONE. */
 	if (__atomic_load_n(&w->w_posted, __ATOMIC_RELAXED) & UWAKES_GONE)
 		*nr = uwakes_end(w);
@@ -193,7 +198,7 @@ static __inline__ struct uwakes *uwakes_take(struct uinbox *inbox, int *nr)
 }
 
 /*
- * Notes that the thread has ended: E1. With flags UWAKES_LEFT it has no joiner.
+ * Notes that the thread has ended (E1). With flags UWAKES_LEFT it has no joiner.
  * True: its node is in no inbox, and never will be.
  */
 static __inline__ int uwakes_close(struct uwakes *w, unsigned flags)
@@ -211,7 +216,7 @@ static __inline__ int uwakes_close(struct uwakes *w, unsigned flags)
 	return was == 0;
 }
 
-/* Notes that the joiner has left: E2. True: the caller frees the thread. */
+/* Notes that the joiner has left (E2). True: the caller frees the thread. */
 static __inline__ int uwakes_leave(struct uwakes *w)
 {
 	return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,	/* R5 */

@@ -2,7 +2,10 @@
 """backend.py: builds the wheel, for pip (PEP 517), with a C compiler only.
 
 It compiles the modules of ../Makefile, ../engine and this folder, and zips the
-result. So an installation needs no network, and no other package.
+result. So an installation needs no network, and no other package. A source
+distribution keeps the layout of the tree, without folders that it needs no file
+of. An editable installation (PEP 660) has what is compiled and the headers that
+it was compiled with, and takes the Python files from the tree.
 
 In the environment: CC, CFLAGS, LDFLAGS; and USCHED_OBJECTS, a folder for objects
 of the library, which another build may use again.
@@ -24,6 +27,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)             # as in an sdist
+INCLUDE = os.path.join(TOP, "include", "usched")
 PACKAGE = "usched_engine"
 OWN = ["pymodule", "pycall", "pybus", "pysee"]
 SUMMARY = "C functions as tasks: awaitable, bounded, prioritized, without the GIL"
@@ -45,8 +49,11 @@ def variable(name):
 
 
 def folders():
-    return [TOP] + [os.path.join(TOP, name) for name in variable("FOLDERS")
-                    if name != "bench"]
+    """Returns the folders of the library that are here."""
+    paths = [os.path.join(TOP, name) for name in variable("FOLDERS")
+             if name != "bench"]
+    return [INCLUDE, TOP] + \
+        [path for path in paths if os.path.isdir(path)]
 
 
 def sources():
@@ -63,9 +70,19 @@ def sources():
     return paths
 
 
+def headers_in(folder):
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))
+            if name.endswith(".h")]
+
+
 def headers():
-    return [os.path.join(folder, name) for folder in folders()
-            for name in sorted(os.listdir(folder)) if name.endswith(".h")]
+    """Returns the paths of the headers, and links to some of them."""
+    core = os.path.join(TOP, "core")    # which usched.c includes by its path
+    links = [os.path.join(INCLUDE, "core"), os.path.join(TOP, "wait", "private")]
+    return [path for folder in
+            folders() + [core, os.path.join(core, "machine"),
+                         os.path.join(INCLUDE, "private")]
+            for path in headers_in(folder)] + links
 
 
 # Compiling
@@ -138,11 +155,28 @@ def metadata():
 def package_files():
     """Returns pairs: the name in the wheel, and the path here."""
     folder = os.path.join(HERE, PACKAGE)
-    pairs = [(PACKAGE + "/" + name, os.path.join(folder, name))
-             for name in sorted(os.listdir(folder))
-             if name.endswith((".py", ".pyi", ".pxd", ".typed"))]
-    return pairs + [("%s/include/%s" % (PACKAGE, os.path.basename(path)), path)
-                    for path in headers()]
+    return [(PACKAGE + "/" + name, os.path.join(folder, name))
+            for name in sorted(os.listdir(folder))
+            if name.endswith((".py", ".pyi", ".pxd", ".typed"))]
+
+
+def include_files():
+    """The headers as <usched/...>; usched.h finds its parts in core/ there."""
+    return [("%s/include/usched/%s" % (PACKAGE, os.path.relpath(path, INCLUDE)),
+             path)
+            for folder in (INCLUDE, os.path.join(INCLUDE, "private"),
+                           os.path.join(INCLUDE, "core"))
+            for path in headers_in(folder)]
+
+
+def old_headers():
+    """Pairs of a name and bytes: the headers without usched/ in front, as in
+    the release before."""
+    names = [os.path.basename(path) for path in headers_in(INCLUDE)]
+    renamed = [old.split(":") for old in variable("OLD")]
+    return [("%s/include/%s" % (PACKAGE, old),
+             ('#include "usched/%s"\n' % new).encode())
+            for old, new in [(name, name) for name in names] + renamed]
 
 
 def hashed(data):
@@ -150,14 +184,16 @@ def hashed(data):
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+def write_wheel(wheel_directory, files):
+    """Writes a wheel: files (pairs of a name and bytes), what is compiled, and
+    the headers. Returns its name."""
     name = "usched-%s-%s.whl" % (version(), tag())
     info = "usched-%s.dist-info" % version()
     with tempfile.TemporaryDirectory() as folder:
-        pairs = package_files()
+        pairs = include_files()
         pairs.append(("%s/_usched%s" % (PACKAGE, suffix()),
                       build_module(folder)))
-        contents = [(to, open(path, "rb").read()) for to, path in pairs]
+        contents = files + contents_of(pairs) + old_headers()
     contents += [
         (info + "/METADATA", metadata().encode()),
         (info + "/WHEEL", ("Wheel-Version: 1.0\nGenerator: usched\n"
@@ -178,6 +214,39 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return name
 
 
+def contents_of(pairs):
+    """Returns pairs of a name and bytes."""
+    contents = []
+    for to, path in pairs:
+        with open(path, "rb") as file:
+            contents.append((to, file.read()))
+    return contents
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return write_wheel(wheel_directory, contents_of(package_files()))
+
+
+# In an editable installation, the package finds its other files in the tree.
+EDITABLE = """# Made by %(backend)s for an editable installation.
+__path__.insert(0, %(folder)r)
+with open(%(init)r, encoding="utf-8") as _file:
+    exec(compile(_file.read(), %(init)r, "exec"))
+del _file
+"""
+
+
+def build_editable(wheel_directory, config_settings=None,
+                   metadata_directory=None):
+    folder = os.path.join(HERE, PACKAGE)
+    init = EDITABLE % {"backend": os.path.join(HERE, "backend.py"),
+                       "folder": folder,
+                       "init": os.path.join(folder, "__init__.py")}
+    pxd = [pair for pair in package_files() if pair[0].endswith(".pxd")]
+    return write_wheel(wheel_directory, contents_of(pxd) +
+                       [(PACKAGE + "/__init__.py", init.encode())])
+
+
 def build_sdist(sdist_directory, config_settings=None):
     """Keeps the layout of the tree; this folder's project file is on top."""
     base = "usched-" + version()
@@ -186,8 +255,7 @@ def build_sdist(sdist_directory, config_settings=None):
     for name in sorted(os.listdir(HERE)):
         if os.path.isfile(os.path.join(HERE, name)):
             paths.append(os.path.join(HERE, name))
-    paths += [path for to, path in package_files()
-              if "/include/" not in to]
+    paths += [path for _, path in package_files()]
     with tarfile.open(os.path.join(sdist_directory, base + ".tar.gz"), "w:gz",
                       format=tarfile.PAX_FORMAT) as tar:
         for path in paths:
@@ -204,8 +272,8 @@ def get_requires_for_build_wheel(config_settings=None):
     return []
 
 
-def get_requires_for_build_sdist(config_settings=None):
-    return []
+get_requires_for_build_sdist = get_requires_for_build_wheel
+get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 if __name__ == "__main__":

@@ -34,7 +34,16 @@
  * are passed in registers of two kinds, counted apart. So a call with six
  * integers and eight doubles calls any function that takes at most so many, in
  * any order. A float is passed in the low half of its register. The other bits
- * are set: RISC-V asks for that, and the others ignore them.
+ * are set: RISC-V asks for that, and the others ignore them. A narrow integer
+ * is extended to the register as its type says.
+ *
+ * CONVERSION. An int that its type can hold, and a float, become words here: all
+ * libraries agree on these. For anything else, a function of ctypes or cffi has
+ * f_convert(), which lets its library convert: the library passes the object to
+ * same_word() or real_bits(), and gets the word of a register back. Likewise
+ * f_make() makes a result as a call of the library would, by a call of
+ * same_word() or bits_real(). So widths, signs, errors and call-backs are
+ * those of the library. Besides, the engine takes buffers, and pins them.
  *
  * REJECTED
  *	libffi: a dependency.
@@ -59,6 +68,20 @@
 #define CHUNK	64
 #define SOON	(20 * UTIME_US)
 
+/*
+ * Kinds of arguments: any integer, a pointer, double, float; integers of 8, 16,
+ * 32 and 64 bits, signed and unsigned; bool; a pointer to what may be written;
+ * what f_convert() tells.
+ */
+#define ARGUMENTS	"ipdf" "bBhHwWqQ" "?" "P" "O"
+/*
+ * Kinds of results: int, 64 bits, double, float, none; other integers, the last
+ * two unsigned int and 64 bits; bool; a result of f_make(), of an integer's
+ * register, or of a double's.
+ */
+#define RESULTS		"ildfv" "bBhHIL" "?" "OR"
+#define SIGNED		"ilbh"
+
 union word {
 	long long l;
 	double    d;
@@ -70,8 +93,10 @@ struct function {
 	PyObject_HEAD
 	PyObject *f_name, *f_owner;
 	PyObject *f_arguments;	/* kinds, as text, or None */
+	PyObject *f_convert;	/* f(n, object), or NULL */
+	PyObject *f_make;	/* f(word, errno, arguments), or NULL */
 	void    (*f_f)(void);
-	char      f_result;	/* kind: i l d f v */
+	char      f_result;	/* a kind of RESULTS */
 };
 
 struct port {
@@ -87,6 +112,7 @@ struct item {
 	union word   i_value;
 	int          i_error;
 	bool         i_began;
+	short        i_errno;		/* if f_make() makes the result */
 	union word   i_word[];	/* integers, then floating point numbers */
 };
 
@@ -96,6 +122,7 @@ struct call {
 	PyObject        *c_future;
 	struct function *c_function;
 	PyObject        *c_result;	/* a buffer, or NULL: f()'s result */
+	PyObject        *c_arguments;	/* for f_make(), or NULL */
 	void           (*c_f)(void);
 	char             c_returns;	/* as f_result */
 	atomic_long      c_left;
@@ -103,6 +130,8 @@ struct call {
 	size_t           c_stride;
 	int              c_ints, c_floats;
 	bool             c_many, c_check, c_abandoned;
+	bool             c_inferred;	/* kinds are those of what is passed */
+	bool             c_fixed;	/* all items have the same layout */
 	Py_buffer       *c_pin;
 	long             c_pins;
 	size_t           c_pinned;	/* bytes */
@@ -121,10 +150,28 @@ static struct item *item_at(struct call *c, long n)
  * FUNCTIONS
  */
 
+static int function_traverse(struct function *f, visitproc visit, void *arg)
+{
+	Py_VISIT(f->f_owner);
+	Py_VISIT(f->f_convert);
+	Py_VISIT(f->f_make);
+	return 0;
+}
+
+/* Breaks cycles: owners refer to their functions. */
+static int function_clear(struct function *f)
+{
+	Py_CLEAR(f->f_owner);
+	Py_CLEAR(f->f_convert);
+	Py_CLEAR(f->f_make);
+	return 0;
+}
+
 static void function_dealloc(struct function *f)
 {
+	PyObject_GC_UnTrack(f);
+	(void)function_clear(f);
 	Py_XDECREF(f->f_name);
-	Py_XDECREF(f->f_owner);
 	Py_XDECREF(f->f_arguments);
 	Py_TYPE(f)->tp_free((PyObject *)f);
 }
@@ -132,7 +179,7 @@ static void function_dealloc(struct function *f)
 /* Checks text that tells kinds. Returns whether it is right. */
 static int kinds_right(const char *kinds, const char *allowed)
 {
-	int ints = 0, floats = 0;
+	int ints = 0, floats = 0, others = 0;
 
 	for (; *kinds != '\0'; kinds++) {
 		if (strchr(allowed, *kinds) == NULL) {
@@ -142,10 +189,12 @@ static int kinds_right(const char *kinds, const char *allowed)
 		}
 		if (*kinds == 'd' || *kinds == 'f')
 			floats++;
+		else if (*kinds == 'O')
+			others++;
 		else
 			ints++;
 	}
-	if (ints <= INTS && floats <= FLOATS)
+	if (ints + others <= INTS && floats + others <= FLOATS)
 		return 1;
 	PyErr_Format(PyExc_ValueError, "a function may take %d integers and "
 		     "pointers, and %d floats, not %d and %d", INTS, FLOATS,
@@ -157,15 +206,16 @@ static PyObject *function_new(PyTypeObject *type, PyObject *args,
 			      PyObject *kw)
 {
 	static char *names[] = { "name", "address", "result", "arguments",
-				 "owner", NULL };
+				 "owner", "convert", "make", NULL };
 	PyObject *name, *address, *arguments = Py_None, *owner = Py_None;
+	PyObject *convert = NULL, *make = NULL;
 	const char *result = "i", *kinds = "";
 	struct function *f;
 	void *p;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kw, "UO!|sOO", names, &name,
+	if (!PyArg_ParseTupleAndKeywords(args, kw, "UO!|sOOOO", names, &name,
 					 &PyLong_Type, &address, &result,
-					 &arguments, &owner))
+					 &arguments, &owner, &convert, &make))
 		return NULL;
 	p = PyLong_AsVoidPtr(address);
 	if (p == NULL)
@@ -173,9 +223,11 @@ static PyObject *function_new(PyTypeObject *type, PyObject *args,
 			"function %R has the address 0", name);
 	if (arguments != Py_None)
 		kinds = PyUnicode_AsUTF8(arguments);
-	if (kinds == NULL || !kinds_right(kinds, "ipdf"))
+	if (kinds == NULL || !kinds_right(kinds, ARGUMENTS))
 		return NULL;
-	if (strlen(result) != 1 || strchr("ildfv", *result) == NULL)
+	if (strlen(result) != 1 || strchr(RESULTS, *result) == NULL ||
+	    (strchr("OR", *result) != NULL && make == NULL) ||
+	    (strchr(kinds, 'O') != NULL && convert == NULL))
 		return PyErr_Format(PyExc_ValueError, "unknown result '%s'",
 				    result);
 	f = (struct function *)type->tp_alloc(type, 0);
@@ -184,6 +236,10 @@ static PyObject *function_new(PyTypeObject *type, PyObject *args,
 	Py_INCREF(name);
 	Py_INCREF(arguments);
 	Py_INCREF(owner);
+	Py_XINCREF(convert);
+	Py_XINCREF(make);
+	f->f_convert   = convert;
+	f->f_make      = make;
 	f->f_name      = name;
 	f->f_arguments = arguments;
 	f->f_owner     = owner;
@@ -208,11 +264,15 @@ static PyMemberDef function_members[] = {
 	{ "name", T_OBJECT, offsetof(struct function, f_name), READONLY,
 	  "Name, for messages." },
 	{ "arguments", T_OBJECT, offsetof(struct function, f_arguments),
-	  READONLY, "Kinds of the arguments (i, p, d, f), or None." },
+	  READONLY, "Kinds of the arguments, a letter for each, or None." },
 	{ "owner", T_OBJECT, offsetof(struct function, f_owner), READONLY,
 	  "Keeps the machine code loaded." },
 	{ "result", T_CHAR, offsetof(struct function, f_result), READONLY,
-	  "Kind of the result: i, l, d, f, v." },
+	  "Kind of the result, a letter." },
+	{ "convert", T_OBJECT, offsetof(struct function, f_convert), READONLY,
+	  "Converts arguments, or None." },
+	{ "make", T_OBJECT, offsetof(struct function, f_make), READONLY,
+	  "Makes results, or None." },
 	{ NULL, 0, 0, 0, NULL },
 };
 
@@ -226,8 +286,10 @@ PyTypeObject function_type = {
 	.tp_name = "usched_engine.CFunction",
 	.tp_doc = "A C function: its name, address, and how to call it.",
 	.tp_basicsize = sizeof(struct function),
-	.tp_flags = Py_TPFLAGS_DEFAULT,
+	.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
 	.tp_new = function_new,
+	.tp_traverse = (traverseproc)function_traverse,
+	.tp_clear = (inquiry)function_clear,
 	.tp_dealloc = (destructor)function_dealloc,
 	.tp_repr = (reprfunc)function_repr,
 	.tp_members = function_members,
@@ -335,6 +397,7 @@ static void call_free(struct call *c)
 	Py_XDECREF(c->c_future);
 	Py_XDECREF(c->c_function);
 	Py_XDECREF(c->c_result);
+	Py_XDECREF(c->c_arguments);
 	free(c);
 }
 
@@ -363,14 +426,21 @@ static char format_of(const Py_buffer *b)
 	return *f != '\0' ? f[strlen(f) - 1] : 'B';
 }
 
-/* Returns the kind of an object without dimensions, such as c_int(1). */
+/*
+ * Returns the kind of an object without dimensions, such as c_int(1); or 0: it
+ * has no register of its own here, such as a structure.
+ */
 static char kind_of_scalar(const Py_buffer *b)
 {
 	char f = format_of(b);
 
 	if (f == 'd' || f == 'f')
 		return f;
-	return strchr("bBhHiIlLqQnN?", f) != NULL ? 'i' : 'p';
+	if (strchr("bBhHiIlLqQnN?", f) != NULL)
+		return 'i';
+	if (f == 'Z' && b->format[0] == 'Z')	/* a complex number of NumPy */
+		return '\0';
+	return strchr("&XPzZ", f) != NULL ? 'p' : '\0';
 }
 
 static char kind_of_buffer(PyObject *o)
@@ -385,6 +455,10 @@ static char kind_of_buffer(PyObject *o)
 	if (b.ndim == 0)
 		kind = kind_of_scalar(&b);
 	PyBuffer_Release(&b);
+	if (kind == '\0')
+		PyErr_Format(PyExc_TypeError, "a C function cannot take "
+			     "%.100s by value: pass its address, as byref()",
+			     Py_TYPE(o)->tp_name);
 	return kind;
 }
 
@@ -469,7 +543,7 @@ static int put_float(PyObject *o, char kind, union word *w)
 }
 
 /* Pins a buffer, and finds its address. */
-static int put_buffer(struct call *c, PyObject *o, union word *w)
+static int put_buffer(struct call *c, PyObject *o, bool write, union word *w)
 {
 	Py_buffer *b = pin_room(c);
 	char f;
@@ -488,6 +562,13 @@ static int put_buffer(struct call *c, PyObject *o, union word *w)
 				"contiguous: pass a copy");
 		return -1;
 	}
+	if (write && b->readonly) {
+		PyErr_Format(PyExc_TypeError, "the buffer of %.100s is "
+			     "read-only, and the function may write to it: "
+			     "pass a copy that can be written",
+			     Py_TYPE(o)->tp_name);
+		return -1;
+	}
 	c->c_pinned += b->len;
 	w->u = (uintptr_t)b->buf;
 	if (strchr("&PzZ", f) != NULL)	/* a pointer of ctypes */
@@ -495,17 +576,26 @@ static int put_buffer(struct call *c, PyObject *o, union word *w)
 	return 0;
 }
 
-/* Holds an object of cffi, and asks for its address. */
-static int put_cdata(struct call *c, PyObject *o, union word *w)
+/* Keeps an object with the record. */
+static int keep(struct call *c, PyObject *o)
 {
 	Py_buffer *b = pin_room(c);
-	PyObject *address;
-	char none;
-	int rc;
+	static char none;
 
 	if (b == NULL || PyBuffer_FillInfo(b, o, &none, 0, 1, PyBUF_SIMPLE))
 		return -1;
 	c->c_pins++;
+	return 0;
+}
+
+/* Holds an object of cffi, and asks for its address. */
+static int put_cdata(struct call *c, PyObject *o, union word *w)
+{
+	PyObject *address;
+	int rc;
+
+	if (keep(c, o) != 0)
+		return -1;
 	address = PyObject_CallFunctionObjArgs(address_of, o, NULL);
 	if (address == NULL)
 		return -1;
@@ -514,7 +604,7 @@ static int put_cdata(struct call *c, PyObject *o, union word *w)
 	return rc;
 }
 
-static int put_pointer(struct call *c, PyObject *o, union word *w)
+static int put_pointer(struct call *c, PyObject *o, bool write, union word *w)
 {
 	w->u = 0;
 	if (o == Py_None)
@@ -522,7 +612,7 @@ static int put_pointer(struct call *c, PyObject *o, union word *w)
 	if (PyLong_Check(o))
 		return put_int(o, w);
 	if (PyObject_CheckBuffer(o))
-		return put_buffer(c, o, w);
+		return put_buffer(c, o, write, w);
 	if (Py_TYPE(o) == &function_type)
 		w->u = (uintptr_t)((struct function *)o)->f_f;
 	else if (kind_of(o) == 'p')
@@ -534,7 +624,7 @@ static int put_pointer(struct call *c, PyObject *o, union word *w)
 }
 
 /* Infers the kinds of arguments. Returns whether it could. */
-static int kinds_infer(PyObject *tuple, char *kinds)
+static int kinds_infer(const struct function *f, PyObject *tuple, char *kinds)
 {
 	Py_ssize_t n, nr = PyTuple_GET_SIZE(tuple);
 
@@ -546,11 +636,157 @@ static int kinds_infer(PyObject *tuple, char *kinds)
 	}
 	for (n = 0; n < nr; n++) {
 		kinds[n] = kind_of(PyTuple_GET_ITEM(tuple, n));
+		if (kinds[n] == '\0' && f->f_convert != NULL &&
+		    PyErr_ExceptionMatches(PyExc_TypeError)) {
+			PyErr_Clear();
+			kinds[n] = 'O';
+		}
 		if (kinds[n] == '\0')
 			return 0;
 	}
 	kinds[nr] = '\0';
-	return kinds_right(kinds, "ipdf");
+	return kinds_right(kinds, ARGUMENTS);
+}
+
+/* Returns the bits of an integer kind, or 0; sets *sign. */
+static int width_of(char kind, bool *sign)
+{
+	const char *at = strchr("bhwqBHWQ", kind);
+	long n = at != NULL ? at - "bhwqBHWQ" : 0;
+
+	*sign = n < 4;
+	return at == NULL ? 0 : 8 << n % 4;
+}
+
+/* Extends w, of 32 bits, as registers of the machine hold them. */
+static void extend(union word *w)
+{
+#ifdef __riscv
+	w->l = (int32_t)w->l;
+#else
+	(void)w;
+#endif
+}
+
+/* Puts an int that an integer kind can hold. Returns whether it could. */
+static bool put_exact(char kind, PyObject *o, union word *w)
+{
+	int over, bits;
+	bool sign;
+
+	if (kind == '?') {
+		w->u = PyLong_AsLongAndOverflow(o, &over) == 1;
+		return w->u == 1 || (over == 0 && PyObject_Not(o) == 1);
+	}
+	bits = width_of(kind, &sign);
+	w->l = PyLong_AsLongLongAndOverflow(o, &over);
+	if (over != 0 && kind == 'Q') {
+		w->u = PyLong_AsUnsignedLongLong(o);
+		if (PyErr_Occurred() == NULL)
+			return true;
+		PyErr_Clear();
+		return false;
+	}
+	if (bits == 0 || over != 0 || (!sign && w->l < 0))
+		return false;
+	if (bits < 64 && (sign ? w->l << (64 - bits) >> (64 - bits) :
+			  (long long)(w->u << (64 - bits) >> (64 - bits))) !=
+	    w->l)
+		return false;
+	if (bits == 32)
+		extend(w);
+	return true;
+}
+
+/* Puts what all libraries pass alike. Returns whether it is that. */
+static bool put_plain(char kind, PyObject *o, union word *w)
+{
+	if (PyFloat_CheckExact(o) && (kind == 'd' || kind == 'f'))
+		return put_float(o, kind, w) == 0;
+	return PyLong_CheckExact(o) && put_exact(kind, o, w);
+}
+
+/* Puts an object for which there is no library. */
+static int put_alone(struct call *c, char kind, PyObject *o, union word *w)
+{
+	PyObject *number;
+
+	if (kind == 'p' || kind == 'P')
+		return put_pointer(c, o, kind == 'P', w);
+	if (kind == 'd' || kind == 'f')
+		return put_float(o, kind, w);
+	if (kind == 'i')
+		return put_int(o, w);
+	number = number_of(o);
+	if (number == NULL)
+		return -1;
+	Py_SETREF(number, PyNumber_Index(number));
+	if (number != NULL && !put_exact(kind, number, w))
+		PyErr_Format(PyExc_OverflowError, "%S does not fit its type",
+			     number);
+	Py_XDECREF(number);
+	return PyErr_Occurred() ? -1 : 0;
+}
+
+/*
+ * Lets the library put argument n. It tells (kept, word, is a float's bits), or
+ * None: o is a buffer that may be written. Returns the kind, or 0.
+ */
+static char put_by_library(struct call *c, int n, PyObject *o, union word *w)
+{
+	PyObject *told, *kept;
+	char kind = c->c_kind[n];
+	unsigned long long word;
+	int real;
+
+	told = PyObject_CallFunction(c->c_function->f_convert, "iO", n, o);
+	if (told == Py_None) {
+		Py_DECREF(told);
+		return put_pointer(c, o, true, w) == 0 ? kind : '\0';
+	}
+	if (told == NULL)
+		return '\0';
+	if (!PyArg_ParseTuple(told, "OKp", &kept, &word, &real) ||
+	    keep(c, kept) != 0 || keep(c, o) != 0)
+		kind = '\0';
+	else {
+		w->u = kind == 'f' ? word | ~(uint64_t)0 << 32 : word;
+		kind = kind != 'O' ? kind : real ? 'd' : 'i';
+	}
+	Py_DECREF(told);
+	return kind;
+}
+
+/* Says which argument an exception is about. */
+static int blame(const struct call *c, int n)
+{
+	PyObject *type, *value, *trace;
+
+	if (!PyErr_ExceptionMatches(PyExc_TypeError) &&
+	    !PyErr_ExceptionMatches(PyExc_OverflowError))
+		return -1;
+	PyErr_Fetch(&type, &value, &trace);
+	PyErr_NormalizeException(&type, &value, &trace);
+	PyErr_Format(type == PyExc_OverflowError ? type : PyExc_TypeError,
+		     "%U(), argument %d: %S", c->c_function->f_name, n + 1,
+		     value);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(trace);
+	return -1;
+}
+
+/* Puts argument n. Returns its kind, or 0 with an exception. */
+static char put(struct call *c, int n, PyObject *o, union word *w)
+{
+	char kind = c->c_kind[n];
+
+	if (put_plain(kind, o, w))
+		return kind;
+	if (c->c_function->f_convert == NULL || c->c_inferred ? kind != 'O' :
+	    kind == 'i' || kind == 'p')
+		return put_alone(c, kind, o, w) == 0 ? kind : '\0';
+	return put_by_library(c, n, o, w);
 }
 
 /* Fills an item. before is the tuple of the item before, or NULL. */
@@ -558,26 +794,59 @@ static int item_fill(struct call *c, long nr, PyObject *tuple,
 		     PyObject *before)
 {
 	struct item *i = item_at(c, nr);
-	union word *integer = i->i_word, *real = i->i_word + c->c_ints, *w;
-	int rc = 0;
+	union word *integer = i->i_word, *real = i->i_word + c->c_ints, w;
 
-	for (int n = 0; c->c_kind[n] != '\0' && rc == 0; n++) {
+	i->i_call = c;
+	for (int n = 0; c->c_kind[n] != '\0'; n++) {
 		PyObject *o = PyTuple_GET_ITEM(tuple, n);
 		char kind = c->c_kind[n];
 
-		w = kind == 'd' || kind == 'f' ? real++ : integer++;
-		if (before != NULL && kind == 'p' &&
-		    o == PyTuple_GET_ITEM(before, n))
-			*w = *(union word *)((char *)w - c->c_stride);
-		else if (kind == 'p')
-			rc = put_pointer(c, o, w);
-		else if (kind == 'i')
-			rc = put_int(o, w);
-		else
-			rc = put_float(o, kind, w);
+		if (before != NULL && strchr("pP", kind) != NULL &&
+		    c->c_fixed && o == PyTuple_GET_ITEM(before, n)) {
+			*integer = *(union word *)((char *)integer -
+						   c->c_stride);
+			integer++;
+			continue;
+		}
+		kind = put(c, n, o, &w);
+		if (kind == '\0')
+			return blame(c, n);
+		*(kind == 'd' || kind == 'f' ? real++ : integer++) = w;
 	}
-	i->i_call = c;
-	return rc;
+	return 0;
+}
+
+/* What libraries call to convert: see CONVERSION. With the GIL. */
+
+static uint64_t same_word(uint64_t word)
+{
+	return word;
+}
+
+static uint64_t real_bits(double d)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &d, sizeof(bits));
+	return bits;
+}
+
+static double bits_real(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+/* converters(): returns the addresses of these three. */
+PyObject *call_converters(PyObject *self, PyObject *none)
+{
+	(void)self;
+	(void)none;
+	return Py_BuildValue("KKK", (unsigned long long)(uintptr_t)same_word,
+			     (unsigned long long)(uintptr_t)real_bits,
+			     (unsigned long long)(uintptr_t)bits_real);
 }
 
 /*
@@ -590,6 +859,15 @@ static int item_fill(struct call *c, long nr, PyObject *tuple,
 #define VALUES	l[0], l[1], l[2], l[3], l[4], l[5], \
 		d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]
 
+#define RESULT(type)	((type (*)(TYPES))f)(VALUES)
+
+/* The function may have waited, and gone on in another native thread. */
+static __attribute__((noinline)) short errno_now(void)
+{
+	__asm__ volatile("");
+	return (short)errno;
+}
+
 /* Calls a function, and keeps its result. Without the GIL. */
 static void item_call(struct item *i, const struct call *c)
 {
@@ -600,12 +878,23 @@ static void item_call(struct item *i, const struct call *c)
 	memcpy(l, i->i_word, c->c_ints * sizeof(*l));
 	memcpy(d, i->i_word + c->c_ints, c->c_floats * sizeof(*d));
 	switch (c->c_returns) {
-	case 'i': i->i_value.l = ((int (*)(TYPES))f)(VALUES); break;
-	case 'l': i->i_value.l = ((long long (*)(TYPES))f)(VALUES); break;
-	case 'd': i->i_value.d = ((double (*)(TYPES))f)(VALUES); break;
-	case 'f': i->i_value.d = ((float (*)(TYPES))f)(VALUES); break;
-	default:  ((void (*)(TYPES))f)(VALUES);
+	case 'i': i->i_value.l = RESULT(int); break;
+	case 'l': i->i_value.l = RESULT(long long); break;
+	case 'b': i->i_value.l = RESULT(int8_t); break;
+	case 'h': i->i_value.l = RESULT(int16_t); break;
+	case 'B': i->i_value.u = RESULT(uint8_t); break;
+	case 'H': i->i_value.u = RESULT(uint16_t); break;
+	case 'I': i->i_value.u = RESULT(uint32_t); break;
+	case 'O':
+	case 'L': i->i_value.u = RESULT(uint64_t); break;
+	case '?': i->i_value.u = RESULT(bool); break;
+	case 'R':
+	case 'd': i->i_value.d = RESULT(double); break;
+	case 'f': i->i_value.d = RESULT(float); break;
+	default:  RESULT(void);
 	}
+	if (strchr("OR", c->c_returns) != NULL)
+		i->i_errno = errno_now();
 }
 
 /* A task: step 2. Returns 0, or an error. */
@@ -709,17 +998,24 @@ static int call_start(struct call *c, const struct engine_job *job,
 /* Makes a record for nr calls of f(), whose kinds are known. */
 static struct call *call_make(struct function *f, const char *kinds, long nr)
 {
+	bool fixed = strchr(kinds, 'O') == NULL;
 	int n, ints = 0, floats = 0;
 	struct call *c;
 	size_t stride;
 
 	for (n = 0; kinds[n] != '\0'; n++)
 		*(kinds[n] == 'd' || kinds[n] == 'f' ? &floats : &ints) += 1;
+	if (!fixed) {
+		ints   = INTS;
+		floats = FLOATS;
+	}
 	stride = sizeof(struct item) + (ints + floats) * sizeof(union word);
 	c = calloc(1, sizeof(*c) + nr * stride);
 	if (c == NULL)
 		return (struct call *)PyErr_NoMemory();
 	strcpy(c->c_kind, kinds);
+	c->c_fixed = fixed;
+	c->c_inferred = f->f_arguments == Py_None;
 	c->c_nr = nr;
 	c->c_stride = stride;
 	c->c_ints = ints;
@@ -764,7 +1060,7 @@ static struct call *call_prepare(struct function *f, PyObject **tuples,
 	if (f->f_arguments != Py_None)
 		kinds = PyUnicode_AsUTF8(f->f_arguments);
 	else if (nr > 0 && PyTuple_Check(tuples[0]) &&
-		 !kinds_infer(tuples[0], inferred))
+		 !kinds_infer(f, tuples[0], inferred))
 		return NULL;
 	c = kinds != NULL ? call_make(f, kinds, nr) : NULL;
 	if (c == NULL || call_fill(c, tuples) == 0)
@@ -804,7 +1100,11 @@ static struct call *order_prepare(struct order *p)
 	c->c_future = p->p_future;
 	atomic_fetch_add(&p->p_port->o_calls, 1);
 	c->c_many   = p->p_many;
-	c->c_check  = p->p_check && strchr("il", c->c_returns) != NULL;
+	c->c_check  = p->p_check && strchr(SIGNED, c->c_returns) != NULL;
+	if (strchr("OR", c->c_returns) != NULL) {
+		Py_INCREF(p->p_arguments);
+		c->c_arguments = p->p_arguments;
+	}
 	if (p->p_result != Py_None) {
 		Py_INCREF(p->p_result);
 		c->c_result = p->p_result;
@@ -863,15 +1163,38 @@ PyObject *call_spawn(PyObject *self, PyObject *args)
  * ENDS: step 4. Caller holds the GIL.
  */
 
-static PyObject *value_of(const struct call *c, const struct item *i)
+/* Lets the library make the result of item n. */
+static PyObject *value_made(struct call *c, long n)
 {
+	const struct item *i = item_at(c, n);
+	PyObject *arguments = c->c_arguments;
+
+	if (c->c_many)
+		arguments = PyList_GET_ITEM(arguments, n);
+	return PyObject_CallFunction(c->c_function->f_make, "KiO",
+				     (unsigned long long)i->i_value.u,
+				     (int)i->i_errno, arguments);
+}
+
+static PyObject *value_of(struct call *c, long n)
+{
+	const struct item *i = item_at(c, n);
+
 	switch (c->c_returns) {
-	case 'i':
-	case 'l':
-		return PyLong_FromLongLong(i->i_value.l);
+	case 'v':
+		break;
 	case 'd':
 	case 'f':
 		return PyFloat_FromDouble(i->i_value.d);
+	case '?':
+		return PyBool_FromLong(i->i_value.u != 0);
+	case 'O':
+	case 'R':
+		return value_made(c, n);
+	default:
+		return strchr(SIGNED, c->c_returns) != NULL ?
+			PyLong_FromLongLong(i->i_value.l) :
+			PyLong_FromUnsignedLongLong(i->i_value.u);
 	}
 	Py_RETURN_NONE;
 }
@@ -881,7 +1204,7 @@ static PyObject *values_of(struct call *c)
 	PyObject *list = PyList_New(c->c_nr), *value;
 
 	for (long n = 0; list != NULL && n < c->c_nr; n++) {
-		value = value_of(c, item_at(c, n));
+		value = value_of(c, n);
 		if (value == NULL)
 			Py_CLEAR(list);
 		else
@@ -899,9 +1222,23 @@ static long call_failed(struct call *c)
 	return -1;
 }
 
+/* Returns the exception that is set, and clears it. */
+static PyObject *exception_taken(void)
+{
+	PyObject *type, *value, *trace;
+
+	PyErr_Fetch(&type, &value, &trace);
+	PyErr_NormalizeException(&type, &value, &trace);
+	if (trace != NULL)
+		PyException_SetTraceback(value, trace);
+	Py_XDECREF(type);
+	Py_XDECREF(trace);
+	return value;
+}
+
 /*
  * Returns (future, value, error, index): error is 0, a negative errno of the
- * item index, or 1, if the item did not begin.
+ * item index; 1, if the item did not begin; or 2: value is an exception.
  */
 static PyObject *call_outcome(struct call *c)
 {
@@ -917,7 +1254,11 @@ static PyObject *call_outcome(struct call *c)
 	if (value != NULL)
 		Py_INCREF(value);
 	else
-		value = c->c_many ? values_of(c) : value_of(c, item_at(c, 0));
+		value = c->c_many ? values_of(c) : value_of(c, 0);
+	if (value == NULL && c->c_arguments != NULL) {
+		value = exception_taken();
+		return Py_BuildValue("ONii", c->c_future, value, 2, 0);
+	}
 	if (value == NULL)
 		return NULL;
 	return Py_BuildValue("ONii", c->c_future, value, 0, 0);

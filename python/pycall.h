@@ -9,8 +9,9 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include "engine.h"
+#include "uengine.h"
 
 /* Engine functions that wait, as wait_sliced() calls them. */
 typedef int wait_f(void *arg, utime_ns until);
@@ -37,6 +38,7 @@ void bus_reap(void);
 int engine_end(void);
 
 PyObject *call_spawn(PyObject *self, PyObject *args);
+PyObject *call_converters(PyObject *self, PyObject *none);
 PyObject *bus_push(PyObject *self, PyObject *args);
 PyObject *bus_get(PyObject *self, PyObject *args);
 PyObject *bus_clear(PyObject *self, PyObject *none);

@@ -100,7 +100,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 
 	(void)self;
 	if (!PyArg_ParseTuple(args, "iiilnnppn", &c.c_workers,
-			      &c.c_gil_threads, &c.c_tasks_per_thread,
+			      &c.c_host_workers, &c.c_tasks_per_thread,
 			      &c.c_tasks, &amount, &memory, &fifo, &more,
 			      &stack))
 		return NULL;
@@ -309,6 +309,7 @@ static PyMethodDef methods[] = {
 	{ "wait_all", wait_all, METH_VARARGS, NULL },
 	{ "pause", pause_what, METH_VARARGS, NULL },
 	{ "spawn", call_spawn, METH_VARARGS, NULL },
+	{ "converters", call_converters, METH_NOARGS, NULL },
 	{ "room", room, METH_VARARGS, NULL },
 	{ "cancel", cancel, METH_VARARGS, NULL },
 	{ "set_priority", set_priority, METH_VARARGS, NULL },

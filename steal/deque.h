@@ -109,11 +109,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "fence.h"
+#include "usched.h"
+#include "private/fence.h"
 
 /* A place between two steps, where tests put a delay. */
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)
+#define USCHED_RACE(step)	((void)0)
 #endif
 
 /* Two lines of 64: some machines fetch the neighbour of a line, too. */
@@ -273,9 +274,9 @@ int ws_deque_make_room(struct ws_deque *d)
 	for (i = d->d_seen; i != d->d_bottom; i++)
 		ws_deque_put(big, i, ws_deque_get(a, i));
 	big->a_old = a;
-	USCHED_RACE(22);
+	USCHED_RACE(deque_R2);
 	__atomic_store_n(&d->d_array, big, __ATOMIC_RELEASE);		/* R2 */
-	USCHED_RACE(23);
+	USCHED_RACE(deque_grown);
 	return 0;
 }
 
@@ -290,7 +291,7 @@ static __inline__ int ws_deque_push(struct ws_deque *d, struct ws_deque_item x)
 	    && (rc = ws_deque_make_room(d)) != 0)
 		return rc;
 	ws_deque_put(d->d_array, b, x);
-	USCHED_RACE(24);
+	USCHED_RACE(deque_push);
 	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELEASE);	/* R1 */
 	return 0;
 }
@@ -313,17 +314,17 @@ struct ws_deque_item ws_deque_pop(struct ws_deque *d)
 	/* d_top only grows. So a look at an empty deque costs little. */
 	if (ws_deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED)) < 0)
 		return x;
-	USCHED_RACE(25);
+	USCHED_RACE(deque_pop);
 	__atomic_store_n(&d->d_bottom, b, __ATOMIC_RELEASE);		/* R1 */
-	USCHED_RACE(26);
+	USCHED_RACE(deque_F);
 	ws_fence_light();						/* F */
 	left = ws_deque_span(b, __atomic_load_n(&d->d_top, __ATOMIC_RELAXED));
 	if (left > 0)							/* Q2 */
 		return ws_deque_get(d->d_array, b);
-	USCHED_RACE(27);
+	USCHED_RACE(deque_last);
 	if (left == 0 && ws_deque_win(d, b))
 		x = ws_deque_get(d->d_array, b);
-	USCHED_RACE(28);
+	USCHED_RACE(deque_Q1);
 	__atomic_store_n(&d->d_bottom, b + 1, __ATOMIC_RELAXED);	/* Q1 */
 	return x;
 }
@@ -343,7 +344,7 @@ static __inline__ struct ws_deque_item ws_deque_steal_alone(struct ws_deque *d)
 	if (ws_deque_span(b, t) <= 0)
 		return ws_deque_none(NULL);
 	x = ws_deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
-	USCHED_RACE(29);						/* A2 */
+	USCHED_RACE(deque_A2);						/* A2 */
 	return ws_deque_win(d, t) ? x : ws_deque_none(WS_DEQUE_LOST);
 }
 
@@ -372,7 +373,7 @@ static __inline__ struct ws_deque_item ws_deque_steal(struct ws_deque *d)
 	if (ws_deque_span(b, t) <= 0)
 		return ws_deque_none(NULL);
 	x = ws_deque_get(__atomic_load_n(&d->d_array, __ATOMIC_ACQUIRE), t);
-	USCHED_RACE(29);						/* A2 */
+	USCHED_RACE(deque_A2);						/* A2 */
 	return ws_deque_win(d, t) ? x : ws_deque_none(WS_DEQUE_LOST);
 }
 

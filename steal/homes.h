@@ -19,8 +19,9 @@
  * pinned thread is bound to it.
  *
  * A thread that has not begun has no lane and no home: the worker that runs it
- * first chooses both. If the function is known to block deep, the lane is for
- * this thread alone (usched_lane_own()). Such a lane is in no list, but its
+ * first chooses both. If the thread was promised a private lane, or its function
+ * is known to block deep, the lane is for this thread alone
+ * (usched_lane_private(), usched_lane_own()). Such a lane is in no list, but its
  * home moves as that of any other.
  *
  *	ws_homes[lane]		the home
@@ -42,25 +43,21 @@
  *     or in the inbox of w. So if a thread leaves w, the thief that takes it,
  *     or w that sends it, sets u_sched. If other threads are bound to its lane,
  *     their u_sched may be w, and WS_STOP_LOOK is set, too, for good. A wake
- *     reads u_sched while it is in. So it needs no look at ws_homes while
- *     WS_STOP_LOOK is not set.
+ *     reads u_sched inside the section of its worker. So the wake needs no
+ *     look at ws_homes while WS_STOP_LOOK is not set.
  */
 
-#include "ws.h"
-#include "uproc_set.h"
+#include "ws_inside.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
-#define LIKELY		UPROC_LIKELY
-#define NOINLINE	__attribute__((noinline))
-
-/* In u_mark, beside UPROC_JOIN. */
+/* In u_mark, beside UPROC_JOIN and UPROC_PRIVATE. */
 enum {
 	PINNED = UPROC_OWN,
 	BEGUN  = UPROC_OWN * 2,
-	GAVE   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
+	PREEMPTED   = UPROC_OWN * 4	/* preempted: pinned until it goes on */
 };
 
 #define SHARED		16	/* lanes in turn, if there are more threads */
@@ -70,17 +67,26 @@ enum {
 
 struct ws_lane {
 	struct ws_worker    *e_list;	/* the worker that has it in w_lane */
-	struct ws_worker    *e_from;	/* the last that sent a wake (atomic) */
+	struct ws_worker    *e_from;	/* the last waker elsewhere (atomic) */
 	int                  e_at;	/* where in w_lane; -1: it never is */
 	int                  e_next;	/* the next free lane, or 0 */
 	int                  e_pins;	/* more than 0: it stays (atomic) */
 	int                  e_wakes;	/* that came from other workers */
-	struct ws_kept_group e_kept;	/* its threads in w_kept (W8) */
+	struct ws_pinned_group e_pinned; /* its threads in w_pinned (W8) */
 };
 
 static struct ws_lane *lane_list;
 
 struct ws_worker **ws_homes;
+
+/* Returns the home of t if there are no lanes: where t has begun, or NULL. */
+struct ws_worker *ws_home_native(const struct uproc_thread *t)
+{
+	/* Acquires the u_sched of thread_begin(). */
+	return set != NULL && set->set_on_native &&
+	       __atomic_load_n(&t->t_stack.u_mark, __ATOMIC_ACQUIRE) & BEGUN ?
+		(struct ws_worker *)uproc_of(t) : NULL;
+}
 
 static inline struct ws_lane *lane_of(const struct uproc_thread *t)
 {
@@ -93,7 +99,10 @@ static inline bool lane_stays(const struct uproc_thread *t)
 	return __atomic_load_n(&lane_of(t)->e_pins, __ATOMIC_RELAXED) != 0;
 }
 
-/* Returns whether t can leave w. Caller is in w, or has stopped w. */
+/*
+ * Returns whether t can leave w. Caller is inside the section of w, or has
+ * stopped w.
+ */
 static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 {
 	if (t->t_stack.u_lane == 0)
@@ -102,9 +111,9 @@ static bool can_go(const struct ws_worker *w, const struct uproc_thread *t)
 }
 
 /*
- * Returns whether t must run on w: while it is pinned. Caller is in w, or has
- * stopped w. If the lane is pinned at another home, t does not stay here: it
- * has to go there.
+ * Returns whether t must run on w: while it is pinned. Caller is inside the
+ * section of w, or has stopped w. If the lane is pinned at another home, t does
+ * not stay here: it has to go there.
  */
 static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 {
@@ -132,7 +141,10 @@ static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
 			 __ATOMIC_RELEASE);
 }
 
-/* Moves e from w to another home. Caller is in w, or has stopped w. */
+/*
+ * Moves e from w to another home. Caller is inside the section of w, or has
+ * stopped w.
+ */
 static void lane_move(struct ws_worker *w, struct ws_lane *e,
 		      struct ws_worker *to)
 {
@@ -148,12 +160,15 @@ static void lane_move(struct ws_worker *w, struct ws_lane *e,
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);
 }
 
-/* Moves t and its lane from w. Caller is in w, or has stopped w. */
+/*
+ * Moves t and its lane from w. Caller is inside the section of w, or has
+ * stopped w.
+ */
 static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
 			 struct ws_worker *to)
 {
 	if (w->w_proc.p_sched.s_lane[t->t_stack.u_lane].l_bound > 1)
-		ws_stop_look(&w->w_stop);
+		ws_stop_look(&w->w_gate.g_stop);
 	lane_move(w, lane_of(t), to);
 	sched_set(to, t);
 }
@@ -168,7 +183,7 @@ static inline int lane_free(struct ws_worker *w)
 }
 
 /* Makes w the home of a lane that was just mapped, or has been left. */
-static NOINLINE int lane_own_begin(struct ws_worker *w, int lane)
+static NOINLINE int lane_private_begin(struct ws_worker *w, int lane)
 {
 	lane_list[lane].e_at = -1;
 	lane_move(w, &lane_list[lane], w);
@@ -176,24 +191,34 @@ static NOINLINE int lane_own_begin(struct ws_worker *w, int lane)
 }
 
 /* Returns a lane for one thread alone, which runs f; or 0. */
-static inline int lane_own(struct ws_worker *w, void (*f)(void *))
+static inline int lane_private(struct ws_worker *w, void (*f)(void *))
 {
 	int lane = usched_lane_own(&w->w_proc.p_sched, f);
 
-	return LIKELY(lane == 0) ? 0 : lane_own_begin(w, lane);
+	return LIKELY(lane == 0) ? 0 : lane_private_begin(w, lane);
+}
+
+/* Returns a private lane for t, which begins; or 0. */
+static inline int lane_private_of(struct ws_worker *w,
+				  const struct uproc_thread *t)
+{
+	if (!LIKELY(!(t->t_stack.u_mark & UPROC_PRIVATE)))
+		return lane_private_begin(w,
+				usched_lane_private(&w->w_proc.p_sched));
+	return lane_private(w, ustack_f(t->t_stack.u_f, t->t_stack.u_arg));
 }
 
 /* Chooses a lane for t, which begins. Pinned threads share the fixed lanes. */
 static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 {
 	int nr = w->w_lane_nr < SHARED ? w->w_lane_nr : SHARED;
-	int own = lane_own(w, ustack_f(t->t_stack.u_f, t->t_stack.u_arg));
+	int lane = lane_private_of(w, t);
 
-	if (own != 0)
-		return own;
+	if (lane != 0)
+		return lane;
 	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
-		return w->w_fixed + w->w_share++ % w->w_fixed_nr;
-	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_share++ % nr];
+		return w->w_fixed + w->w_next_lane++ % w->w_fixed_nr;
+	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_next_lane++ % nr];
 }
 
 /* Threads that wake t may read this at any time. */
@@ -303,7 +328,7 @@ static int lanes_init(struct uproc_set *s)
 		if (rc == 0)
 			lanes_deal(w, 1 + i * nr, nr);
 		else if (rc == -ENOSYS)
-			ws_stop_look(&w->w_stop);
+			ws_stop_look(&w->w_gate.g_stop);
 	}
 	return rc;
 }

@@ -50,7 +50,7 @@
  *
  * The taker that opens the node of a live thread goes on to use its count and
  * its home. So only the home may close it. A joinable thread may be woken until
- * it has been joined. The joiner is told of the end at once, even if the node
+ * it has been joined. The joiner learns of the end at once, even if the node
  * is under way, because the taker may compute for long. The joiner leaves by
  * uwakes_leave(). The thread is freed by uwakes_leave() or by the last
  * ws_mail_open(), whichever is later, as in wakes.h (E1, E2, T4). A post that

@@ -45,11 +45,12 @@
  *
  * A worker that seeks may nap: it sleeps for a bounded time, between looks. G3
  * finds that it seeks, so the giver makes no system call, and the worker finds
- * the work after its nap. Naps are for work that comes and goes (worth.h).
- * While there is no work, a single worker naps. The others sleep, and N7 wakes
- * them if there is more than the first can take. A napping worker counts as
- * idle (idle.h), though it has not looked after a fence. So a giver must not
- * become idle before its work is taken: it takes the rest itself.
+ * the work after its nap. Naps are for work that comes and goes: see
+ * steal_policy.h. While there is no work, a single worker naps. The others
+ * sleep, and N7 wakes them if there is more than the first can take. A napping
+ * worker counts as idle (idle.h), though it has not looked after a fence. So a
+ * giver must not become idle before its work is taken: it takes the rest
+ * itself.
  *
  * Orders: N7 and the load of m_parked that follows are sequentially consistent,
  * for the last case above. All else rests on the fences, and could be relaxed.
@@ -65,12 +66,13 @@
  *	ws_seek_parked  any thread: how many sleep, or are about to
  */
 
-#include "fence.h"
+#include "usched.h"
+#include "private/fence.h"
 
 #include <stdbool.h>
 
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
+#define USCHED_RACE(step)	((void)0)	/* a test puts delays there */
 #endif
 
 struct ws_seek {
@@ -91,7 +93,7 @@ static __inline__ int ws_seek_parked(const struct ws_seek *m)
 static __inline__ bool ws_seek_end(struct ws_seek *m)
 {
 	__atomic_fetch_sub(&m->m_seeking, 1, __ATOMIC_SEQ_CST);	/* N3 N7 */
-	USCHED_RACE(32);
+	USCHED_RACE(seek_N7);
 	if (ws_seek_parked(m) == 0)
 		return false;
 	ws_fence_heavy();
@@ -106,7 +108,7 @@ static __inline__ bool ws_seek_alone(const struct ws_seek *m)
 static __inline__ void ws_seek_park(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_parked, 1, __ATOMIC_SEQ_CST);	/* N4 */
-	USCHED_RACE(33);
+	USCHED_RACE(seek_N4);
 	ws_fence_heavy();
 }
 
@@ -118,7 +120,7 @@ static __inline__ void ws_seek_unpark(struct ws_seek *m)
 static __inline__ bool ws_seek_must_wake(const struct ws_seek *m)
 {
 	ws_fence_light();					/* G2 */
-	USCHED_RACE(34);
+	USCHED_RACE(seek_G3);
 	return __builtin_expect(__atomic_load_n(&m->m_parked,
 				__ATOMIC_RELAXED), 0) &&	/* G3 */
 	       !__atomic_load_n(&m->m_seeking, __ATOMIC_RELAXED);

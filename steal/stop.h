@@ -5,12 +5,12 @@
 #define WS_STOP_H
 
 /*
- * A native thread, the owner, touches its own structs only while it is in. To
- * go in takes two stores and a load. Other native threads, thieves, touch these
- * structs while they have stopped the owner. If the owner comes by, it answers
- * the thief. Otherwise a stop costs the thief a system call, and the owner an
- * interrupt. After D. Dice, H. Huang and M. Yang, "Asymmetric Dekker
- * Synchronization" (2001); compare biased locks.
+ * A native thread, the owner, touches its own structs only inside its section:
+ * while it is in. To go in takes two stores and a load. Other native threads,
+ * thieves, touch these structs while they have stopped the owner. If the owner
+ * comes by, it answers the thief. Otherwise a stop costs the thief a system
+ * call, and the owner an interrupt. After D. Dice, H. Huang and M. Yang,
+ * "Asymmetric Dekker Synchronization" (2001); compare biased locks.
  *
  *	The owner:				A thief:
  *
@@ -81,12 +81,10 @@
  * before; K9 acquires it.
  */
 
-#include "fence.h"
-
-#include <stdbool.h>
+#include "fence.h"	/* the includer has uproc.h */
 
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
+#define USCHED_RACE(step)	((void)0)	/* a test puts delays there */
 #endif
 
 /* How often the owner, or a thief, looks before it yields or gives up. */
@@ -96,7 +94,6 @@
 
 /* A moment of a wait for another native thread; and the nr-th longer wait. */
 #if !defined(WS_STOP_RELAX)
-#include "uproc.h"
 #define WS_STOP_RELAX()	uproc_relax()
 #define WS_STOP_GIVE_WAY(nr)	uproc_give_way(nr)
 #endif
@@ -118,7 +115,7 @@ struct ws_stop {
 static __inline__ int ws_stop_in(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
-	USCHED_RACE(30);
+	USCHED_RACE(stop_K2);
 	ws_fence_light();
 	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
 		 WS_STOP_ASKED);				/* K2 T2 */
@@ -132,7 +129,7 @@ static __inline__ void ws_stop_init(struct ws_stop *k)
 static __inline__ int ws_stop_quick(struct ws_stop *k)
 {
 	__atomic_store_n(&k->k_in, 1, __ATOMIC_RELAXED);	/* K1 */
-	USCHED_RACE(30);
+	USCHED_RACE(stop_K2);
 	__asm__ volatile("" : : : "memory");	/* free, or false */
 	return !(__atomic_load_n(&k->k_stop, __ATOMIC_ACQUIRE) &
 		 (WS_STOP_NEXT - 1));				/* K2 T2 */
@@ -153,7 +150,7 @@ static __attribute__((noinline, cold, unused))
 void ws_stop_wait(struct ws_stop *k)
 {
 	unsigned long stop;
-	unsigned turns = 0;
+	unsigned looks = 0;
 
 	do {
 		ws_stop_leave(k);
@@ -163,8 +160,8 @@ void ws_stop_wait(struct ws_stop *k)
 			__atomic_store_n(&k->k_answer, stop,
 					 __ATOMIC_RELEASE);	/* K8 T3 */
 			WS_STOP_RELAX();
-			if (++turns % WS_STOP_PATIENCE == 0)
-				WS_STOP_GIVE_WAY(turns / WS_STOP_PATIENCE);
+			if (++looks % WS_STOP_PATIENCE == 0)
+				WS_STOP_GIVE_WAY(looks / WS_STOP_PATIENCE);
 		}
 	} while (!ws_stop_in(k));
 }
@@ -188,31 +185,31 @@ static __attribute__((unused)) unsigned long ws_stop_ask(struct ws_stop *k)
 
 	if (was & WS_STOP_ASKED || !__atomic_compare_exchange_n(&k->k_stop,
 								&was,
-			stop, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			stop, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;						/* K3 */
-	USCHED_RACE(31);
+	USCHED_RACE(stop_K4);
 	return stop;
 }
 
-static __inline__ bool ws_stop_answered(const struct ws_stop *k,
+static __inline__ int ws_stop_answered(const struct ws_stop *k,
 					unsigned long stop)
 {
 	return __atomic_load_n(&k->k_answer, __ATOMIC_ACQUIRE) ==
 		stop;						/* K9 T3 */
 }
 
-static __attribute__((unused)) bool ws_stop_force(struct ws_stop *k)
+static __attribute__((unused)) int ws_stop_force(struct ws_stop *k)
 {
 	int i;
 
 	ws_fence_heavy();						/* K4 */
 	for (i = 0; i < WS_STOP_PATIENCE; i++) {
 		if (!__atomic_load_n(&k->k_in, __ATOMIC_ACQUIRE)) /* K5 T1 */
-			return true;
+			return 1;
 		WS_STOP_RELAX();
 	}
 	ws_stop_end(k);
-	return false;
+	return 0;
 }
 
 #endif /* WS_STOP_H */

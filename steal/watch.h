@@ -14,11 +14,11 @@
  *
  *	A sleeper:				A worker that runs threads:
  *
- *	U1 ws_watch_begin(); false: there is	U5 ws_watch_kept()? Then it leaves
- *	   a watch, so sleep until woken	   the rest to the watch
- *	U2 remember the turns of all		U6 ws_watch_due(); false: go on
+ *	U1 ws_watch_begin(); false: there is	U5 ws_is_watched()? Then the
+ *	   a watch, so sleep until woken	   watch will look
+ *	U2 remember the switches of all	U6 ws_watch_due(); false: go on
  *	U3 sleep for WS_WATCH at most		U7 look for what is stuck
- *	U4 is the time over? Then		U8 remember the turns of all
+ *	U4 is the time over? Then		U8 remember the switches of all
  *	   ws_watch_due(): others need not
  *	   look; ws_watch_end(); look for
  *	   what is stuck
@@ -28,18 +28,19 @@
  *     finds a watch, which will look (U4), or U6 becomes true in time.
  * X2. If several workers ask at the same time, U6 is true for a single worker.
  *
- * A watch that is woken before the time is over looks, too (U4). Turns are
- * remembered with the time at which each was seen first (worth.h). So wakes
- * cannot delay the moment at which a worker is found to be stuck.
+ * A watch that is woken before the time is over looks, too (U4). Numbers of
+ * switches are remembered with the time at which each was first seen
+ * (steal_policy.h). So wakes cannot delay the moment at which a worker is found
+ * to be stuck.
  *
  * These words publish nothing. A worker that loses a race looks once more in a
- * period, or once less. The turns that it remembers count switches: if they are
- * old, the look finds nothing.
+ * period, or once less. If the numbers that it remembers are old, the look
+ * finds nothing.
  *
  *	operation	who may call
  *	ws_watch_begin	a worker about to sleep. True: it is the watch
  *	ws_watch_end	the same, awake
- *	ws_watch_kept	any worker. True: a sleeper is the watch
+ *	ws_is_watched	any worker. True: a sleeper is the watch
  *	ws_watch_due	any worker. True: it has to look now, alone
  *	ws_watch_now	any worker: milliseconds, modulo 2^32
  */
@@ -50,7 +51,7 @@
 #define WS_WATCH	5	/* milliseconds */
 
 struct ws_watch {
-	int      v_kept;	/* a sleeper is the watch */
+	int      v_watched;	/* a sleeper is the watch */
 	unsigned v_looked;	/* when a worker looked last */
 };
 
@@ -76,18 +77,18 @@ static __inline__ bool ws_watch_begin(struct ws_watch *v)
 {
 	int no = 0;
 
-	return __atomic_compare_exchange_n(&v->v_kept, &no, 1, false,
+	return __atomic_compare_exchange_n(&v->v_watched, &no, 1, false,
 			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
 static __inline__ void ws_watch_end(struct ws_watch *v)
 {
-	__atomic_store_n(&v->v_kept, 0, __ATOMIC_SEQ_CST);	/* U4 */
+	__atomic_store_n(&v->v_watched, 0, __ATOMIC_SEQ_CST);	/* U4 */
 }
 
-static __inline__ bool ws_watch_kept(const struct ws_watch *v)
+static __inline__ bool ws_is_watched(const struct ws_watch *v)
 {
-	return __atomic_load_n(&v->v_kept, __ATOMIC_SEQ_CST);	/* U5 */
+	return __atomic_load_n(&v->v_watched, __ATOMIC_SEQ_CST);	/* U5 */
 }
 
 static __inline__ bool ws_watch_due(struct ws_watch *v)

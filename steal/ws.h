@@ -29,7 +29,7 @@
  * stay any more becomes the last of the second sort.
  *
  * While a thread computes, another worker takes away the threads that wait
- * behind it, within some milliseconds (W6 in ws.c). Any worker does so that
+ * behind it, within some milliseconds (W6 in search.h). Any worker does so that
  * sleeps or switches. Only if all workers compute do these threads wait.
  * Threads that run for nanoseconds between waits stay: moving them would cost
  * more.
@@ -64,171 +64,221 @@
  */
 
 #include "uproc.h"
-#include "deque.h"
-#include "kept.h"
-#include "mail.h"
-#include "stop.h"
-#include "worth.h"
+#include "private/mail.h"
+#include "private/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* The oldest runs once in WS_RUN + 1 switches: ORDER above. */
 #define WS_RUN	63
 
+/* A thread of ws. Its fields belong to the library. */
 struct ws_thread {
 	struct uproc_thread s_thread;
 };
 
 /*
  * Makes the scheduler, of proc_nr workers, up to UPROC_MOST (4096): native
- * threads, two or more of them pinned to cpus (see rr_pinning()). 0: a worker
+ * threads, two or more of them pinned to cpus: see ws_pinning(). 0: a worker
  * for each cpu that the caller may use; if the caller is a thread, that its own
- * scheduler may use. There will be about thread_nr threads: a hint. -EINVAL,
- * -ENOMEM, -EAGAIN, -EBUSY: there is one.
+ * scheduler may use. The hint thread_nr says how many threads there will be,
+ * about; 0: no hint. 0, -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler
+ * of ws.
  */
-int ws_init(int proc_nr, int thread_nr);
+USCHED_MUST int ws_init(int proc_nr, int thread_nr);
 
-/* These are as in rr.h: see there. */
-int  ws_stack_size(size_t size);
+/*
+ * Sets how much stack each thread of ws can use: see rr_stack_size(). Optional,
+ * between ws_init() and ws_start(). 0, -EINVAL, -EBUSY.
+ */
+int ws_stack_size(size_t size);
+
+/*
+ * Returns the dispatcher of worker proc modulo their number, to give it to
+ * usched_stats() before ws_start(). NULL: ws_init() was not called.
+ */
 struct usched *ws_sched(int proc);
-int  ws_preempt(void);
-int  ws_pinning(int on);	/* workers; ws_pin() is about threads */
-int  ws_start(void);
-int  ws_fini(void);
+
+/*
+ * Lets threads of ws be preempted: see rr_preempt(). Optional, between
+ * ws_init() and ws_start(). 0, -EINVAL, -EBUSY; -ENOTSUP: a file that includes
+ * ws.h was compiled without -DUSCHED_PREEMPT.
+ */
+int ws_preempt(void);
+
+/*
+ * Gives threads of ws that are made from now on private stacks: see
+ * rr_private(). There are 64 for each lane of all workers, but with these no
+ * more than 32,767. Any thread; after ws_init(). 0, -EINVAL, -ECHILD.
+ */
+int ws_private(int on);
+
+/*
+ * Pins workers to cpus (on is not 0), or lets them run on all: see
+ * rr_pinning(). ws_pin() pins a thread to a worker. Between ws_init() and
+ * ws_start(), and by threads of ws. 0, -EINVAL, -EBUSY.
+ */
+int ws_pinning(int on);
+
+/*
+ * Starts the workers, so threads begin to run: see rr_start(). 0; -EAGAIN: the
+ * system refuses native threads; -ENOMEM: no memory, or no mappings for lanes.
+ */
+USCHED_MUST int ws_start(void);
+
+/*
+ * Waits for the end of all threads of ws, and frees everything: see rr_fini().
+ * Native threads only. 0, -EINVAL; -EDEADLK: the threads that were left could
+ * never be woken, and were dropped; ws_stuck() says how many.
+ */
+int ws_fini(void);
+
+/* Returns how many threads the last ws_fini() has dropped. */
 long ws_stuck(void);
+
+/*
+ * Holds the scheduler against ws_fini(): see rr_hold(). For native threads, and
+ * threads of other schedulers, that may still wake threads of ws. Before
+ * ws_start(), within another hold, or by a thread of ws.
+ */
 void ws_hold(void);
+
+/* Ends a ws_hold(). Any thread or native thread. */
 void ws_release(void);
 
 /*
- * Makes a thread: by a native thread, at any time between ws_init() and
- * ws_fini(), which deals it to a worker, in turn; or by a thread, on its own
- * worker, until it is taken away. It is freed when it ends: before waking it,
- * the waker must know that it has not ended. NULL: ENOMEM, EINVAL.
- *
- * ws_spawn() makes a thread to which the maker needs no pointer: 0, -ENOMEM,
- * -EINVAL. Called by a thread it costs two words until the new thread begins,
- * and less time.
+ * Makes a thread of ws that runs f(arg). A thread of ws makes it on its own
+ * worker, until it is taken away. Any native thread between ws_init() and
+ * ws_fini() deals it to a worker, in turn. The thread is freed when it ends, so
+ * a waker must know that it has not ended. NULL: ENOMEM, EINVAL; EAGAIN: see
+ * ws_private().
  */
-struct ws_thread *ws_thread_init(void (*f)(void *), void *arg);
+USCHED_MUST struct ws_thread *ws_thread_init(void (*f)(void *), void *arg);
+
+/*
+ * Makes a thread as ws_thread_init(), to which the maker needs no pointer. By a
+ * thread of ws it takes less time, and two words until the new thread begins.
+ * 0, -ENOMEM, -EINVAL; -EAGAIN: see ws_private().
+ */
 int ws_spawn(void (*f)(void *), void *arg);
 
-/* Makes a thread that begins on worker proc modulo their number. */
-struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg);
+/*
+ * Makes a thread as ws_thread_init(), but it begins on worker proc modulo their
+ * number, unless it is taken away before.
+ */
+USCHED_MUST struct ws_thread *ws_thread_on(int proc, void (*f)(void *), void *arg);
 
-/* Makes a thread that stays there until it calls ws_unpin(), if ever. */
-struct ws_thread *ws_thread_pinned(int proc, void (*f)(void *), void *arg);
+/*
+ * Makes a thread as ws_thread_on(), which stays with that worker until it calls
+ * ws_unpin(), if ever.
+ */
+USCHED_MUST struct ws_thread *ws_thread_pinned(int proc, void (*f)(void *), void *arg);
 
-/* Makes a thread that lives until ws_join(). These are as in rr.h. */
-struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg);
+/*
+ * Makes a thread as ws_thread_init(), which lives until ws_join() frees it: see
+ * rr_thread_joinable().
+ */
+USCHED_MUST struct ws_thread *ws_thread_joinable(void (*f)(void *), void *arg);
+
+/*
+ * Waits until t, a joinable thread of ws, has ended, and frees it: see
+ * rr_join(). Threads of ws, once for each t. 0, -ENOMEM, -EINVAL, -EDEADLK,
+ * -ECANCELED.
+ */
 int ws_join(struct ws_thread *t);
-int  ws_join_until(struct ws_thread *t, utime_ns until);
+
+/*
+ * Joins t until a deadline: see rr_join_until(). Threads of ws, and native
+ * threads that are no worker. As ws_join(); -ETIMEDOUT, -ECANCELED, -EAGAIN: t
+ * can be joined again.
+ */
+USCHED_MUST int ws_join_until(struct ws_thread *t, utime_ns until);
 
 /*
  * Pins the running thread: it stays with the worker that runs it until it calls
  * ws_unpin(). Two pins count as a single pin. All other threads of its lane
- * stay as well. So pins should be short if there are many threads.
+ * stay as well. So pins should be short if there are many threads. Threads of
+ * ws; by any other caller the program ends in usched_fail().
  */
 void ws_pin(void);
+
+/* Ends the pin of the running thread, if it is pinned. Threads of ws. */
 void ws_unpin(void);
 
-/* Returns which worker runs the calling thread; -1: it is no thread of ws. */
+/*
+ * Returns the number of the worker that runs the calling thread, or -1: the
+ * caller is no thread of ws. It may be old after the next call that may block.
+ */
 int ws_proc(void);
 
-/* Lets others run, then goes on. 0, or -ENOMEM: it goes on at once. */
+/*
+ * Puts the caller at the end of the queue of its worker. 0; -ENOMEM: it goes on
+ * at once. Threads of ws; by any other caller the program ends in
+ * usched_fail().
+ */
 int ws_yield(void);
 
-/* Returns the running thread of this scheduler, or NULL. */
+/* Returns the running thread if it is a thread of ws, else NULL. */
 struct ws_thread *ws_self(void);
 
-/* Wakes t: from a signal handler (on Linux), or from anywhere else. */
+/* Wakes t, as ws_wake() does. Any thread; on Linux also a signal handler. */
 void ws_post(struct ws_thread *t);
 
-/* Does nothing: it is not needed. */
-void ws_done(void);
+/*
+ * Not API, down to ws_wait(): the beginning of a worker, and functions that an
+ * inline wake calls.
+ */
+struct ws_worker;			/* worker.h */
 
-/* Not API. The rest of this file is here so that a wake can be inline. */
+/* In a cache line: the owner touches both at each wake, thieves seldom. */
+struct ws_gate {
+	struct ws_stop       g_stop;	/* around the section of the owner */
+	struct uproc_thread *g_slot;	/* woken last, or NULL */
+} __attribute__((aligned(64)));
 
-/* A processor. */
-struct ws_worker {
-	struct uproc         w_proc;	/* first */
-	/* The owner, in, or a thief that has stopped it, uses these. */
-	struct uproc_thread *w_slot;	/* woken last, or NULL */
-	int                  w_running_lane;	/* of the thread that it runs */
-	int                 *w_lane;	/* lanes that are at home here, */
-	int                  w_lane_nr;	/* and may move */
-	struct ws_kept       w_kept;	/* threads that must stay, by lane */
-	/* The owner uses these, in or not. */
-	unsigned             w_turn;	/* switches (atomic) */
-	int                  w_free;	/* first lane without threads, or 0 */
-	unsigned             w_share;	/* the shared lane given out last */
-	int                  w_fixed;	/* first of the lanes that stay */
-	int                  w_fixed_nr;
-	unsigned             w_random;
-	unsigned             w_fair_turn;	/* see oldest() in ws.c */
-	unsigned             w_dry;	/* w_turn of the last note (atomic) */
-	unsigned             w_mail;	/* messages that it has taken, */
-	unsigned             w_mail_at;	/* when, not counting */
-	unsigned             w_idle;	/* ns in which it had nothing to do, */
-	bool                 w_dense;	/* and the last came fast */
-	struct ws_thief      w_thief;
-	/* Memory for tasks: see "Tasks" in ws.c. */
-	struct umem_stock    w_stock;
-	/* Written by thieves (atomic). */
-	unsigned             w_looked;	/* end of the queue at the last look */
-	struct ws_sight      w_sight;
-	struct ws_stop       w_stop __attribute__((aligned(64)));
-	struct ws_deque      w_deque;	/* threads that can run, tasks */
+/* A worker begins so. */
+struct ws_front {
+	struct uproc   f_proc;
+	struct ws_gate f_gate;
 };
 
-/* The home of each lane, by number (atomic). [0]: NULL. */
-extern struct ws_worker **ws_homes;
 /* All workers sleep, and none would see a thread in a slot (atomic). */
 extern int ws_unwatched;
 
-/* Not API, but called by the inline functions below. */
+/* Not API. Wakes t where ws_wake() cannot. Caller may be inside its section. */
 void ws_wake_slow(struct ws_thread *t);
+
+/*
+ * Not API. Does the rest of a wake: before, if not NULL, was in the slot.
+ * Owner, inside its section, which ends.
+ */
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before);
-struct ws_worker *ws_home_native(const struct uproc_thread *t);
 
-/* Not API. Returns the home of t; NULL while it has not begun. */
-static __inline__ struct ws_worker *ws_home(const struct uproc_thread *t)
+/* Not API. Returns the gate of the worker s. */
+static __inline__ struct ws_gate *ws_gate_of(struct usched *s)
 {
-	/* Pairs with lane_set(): the caller may know t from before it began. */
-	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_ACQUIRE);
-
-	return UPROC_LIKELY(lane != 0) ?
-		__atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) :
-		ws_home_native(t);
+	return &((struct ws_front *)s)->f_gate;
 }
 
-/* Not API. Returns whether t has a lane at home at w. Caller is in w. */
-static __inline__ bool ws_is_home(const struct ws_worker *w,
-				  const struct uproc_thread *t)
+/* Not API. Sets the slot. Atomic: thieves look whether there is something. */
+static __inline__ void ws_slot_set(struct ws_gate *g, struct uproc_thread *t)
 {
-	/* Relaxed: if the home is w, w has set the lane, or has acquired it. */
-	int lane = __atomic_load_n(&t->t_stack.u_lane, __ATOMIC_RELAXED);
-
-	return __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) == w;
+	__atomic_store_n(&g->g_slot, t, __ATOMIC_RELAXED);
 }
 
 /*
- * Not API. Returns whether t is at home at s, if WS_STOP_LOOK is not set (W9).
- * Caller is in s. Acquires what the last home has done.
+ * Not API. Returns whether t is at home at s, if WS_STOP_LOOK is not set (W9 in
+ * homes.h). Owner, inside its section. Acquires what the last home has done.
  */
-static __inline__ bool ws_is_hint(const struct uproc_thread *t,
-				  const struct usched *s)
+static __inline__ int ws_is_hint(const struct uproc_thread *t,
+				 const struct usched *s)
 {
 	return __atomic_load_n(&t->t_stack.u_sched, __ATOMIC_ACQUIRE) == s;
 }
 
-/* Not API. Sets the slot. Atomic: thieves look whether there is something. */
-static __inline__ void ws_slot_set(struct ws_worker *w, struct uproc_thread *t)
-{
-	__atomic_store_n(&w->w_slot, t, __ATOMIC_RELAXED);
-}
-
-/* With USCHED_PREEMPT, and in the hard mode, these are not inline. */
+/* With USCHED_PREEMPT, or in the hard mode, these are not inline. */
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(WS_INLINE)
 int  ws_wait(void);
 void ws_wake(struct ws_thread *t);
@@ -237,7 +287,10 @@ void ws_wake(struct ws_thread *t);
 #define WS_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, unless there is one. 0 or -ENOMEM. Threads of ws. */
+/*
+ * Waits for a wake of the caller, or takes one wake that has come. 0, -ENOMEM.
+ * Threads of ws.
+ */
 WS_INLINE int ws_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
@@ -250,32 +303,38 @@ WS_INLINE int ws_wait(void)
 	return uproc_wait_block();
 }
 
-/* Wakes t, or lets its next wait through. Any thread, but no signal handler. */
+/*
+ * Wakes t, wherever it is; if t does not wait, its next wait returns at once.
+ * Any thread, not a signal handler. The program ends in usched_fail() if 2^31
+ * wakes come that no wait has taken, or 3 * 2^25 remote wakes that no worker
+ * has taken.
+ */
 WS_INLINE void ws_wake(struct ws_thread *t)
 {
 	struct uproc_thread *u = &t->s_thread;
 	struct usched *s = usched_self();
-	struct ws_worker *w = (struct ws_worker *)s;
 	struct uproc_thread *before;
+	struct ws_gate *g;
 
 	uproc_live(u, "wake");
 	/* The first look tells that s is of ws. Before K1 t may be stolen. */
 	if (!UPROC_LIKELY(s == (struct usched *)uproc_of(u)) ||
-	    !UPROC_LIKELY(ws_stop_quick(&w->w_stop)) ||
+	    !UPROC_LIKELY(ws_stop_quick(&ws_gate_of(s)->g_stop)) ||
 	    !UPROC_LIKELY(ws_is_hint(u, s))) {
 		ws_wake_slow(t);
 		return;
 	}
+	g = ws_gate_of(s);
 	if (uwakes_add(&u->t_wakes, 1)) {
-		before = w->w_slot;
-		ws_slot_set(w, u);
+		before = g->g_slot;
+		ws_slot_set(g, u);
 		if (before != NULL || __builtin_expect(__atomic_load_n(
 				&ws_unwatched, __ATOMIC_RELAXED), 0)) {
-			ws_displaced(w, before);
+			ws_displaced((struct ws_worker *)s, before);
 			return;
 		}
 	}
-	ws_stop_leave(&w->w_stop);
+	ws_stop_leave(&g->g_stop);
 }
 #endif
 

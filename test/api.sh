@@ -1,24 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# api.sh: doc/api.md has a line for each function of the installed headers, as
-# the headers tell it now, and each function has a comment. All functions that
-# the library exports and an installed header declares are in api.md, unless a
-# comment says "Not API". What is planted in a header is seen.
+# api.sh: doc/api.md has a row for each function of the installed headers, made
+# from the prototype's own comment as it is now. Each function has such a
+# comment, no two rows have the same text, and none needs the row above it. All
+# functions that the library exports and an installed header declares are in
+# api.md, unless a comment says "Not API". What is planted in a header is seen.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
-
-must() { # what, output that should be empty
-	if [ -z "$2" ]; then
-		passed=$((passed + 1))
-	else
-		printf 'FAIL  %s:\n%s\n' "$1" "$2"
-		failed=$((failed + 1))
-	fi
-}
+. test/count
 
 # Functions that are in the library, are declared in a header, and are not told.
 untold() {
@@ -33,13 +23,26 @@ untold() {
 	done
 }
 
+# Prints the texts that two rows have.
+same() { # document
+	sed -n 's/^| `.*` | //p' "$1" | sort | uniq -d
+}
+
+# Prints rows whose text begins with a pronoun, or ends with "this", "that".
+leaning() { # document
+	grep -E -e '` \| (These|This|That|It|The same|Ends (this|that)|Does the same)\b' \
+		-e '\b(this|that|these|those)\. \|$' "$1"
+}
+
 headers=$(sh doc/api.sh --headers)
 sh doc/api.sh >"$dir/api.md"
 sh doc/api.sh --not >"$dir/not"
-must 'out of date: sh doc/api.sh >doc/api.md' "$(diff doc/api.md "$dir/api.md")"
-must 'functions without a comment' "$(sh doc/api.sh --check)"
-must 'lines' "$([ "$(grep -c '^| `' doc/api.md)" -gt 100 ] || echo 'too few')"
-must 'exported, but not told' "$(untold)"
+empty 'out of date: sh doc/api.sh >doc/api.md' "$(diff doc/api.md "$dir/api.md")"
+empty 'functions without a comment' "$(sh doc/api.sh --check)"
+empty 'rows with the same text' "$(same doc/api.md)"
+empty 'rows that need the row above' "$(leaning doc/api.md)"
+empty 'lines' "$([ "$(grep -c '^| `' doc/api.md)" -gt 100 ] || echo 'too few')"
+empty 'exported, but not told' "$(untold)"
 
 cat >"$dir/planted.h" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -71,18 +74,57 @@ static __inline__ void planted_water(int a)
 	if (a)
 		planted_hidden();
 }
+
+/* Hides these. Not API: this is a sentence. */
+int planted_twin(void);
+int planted_second_twin(void);
+
+/* planted_sun() shines. planted_moon() waxes, and
+ * wanes. */
+void planted_sun(void);
+void planted_moon(void);
+
+/* A seed; the function of the same name makes it. */
+struct planted_seed {
+	int s_size;
+};
+
+struct planted_seed planted_seed(int size);
+
+/* FOR SCHEDULERS of trees */
+
+/* Waters it; a|b. */
+void planted_again(void);
+
+/* OTHER PLANTS */
+
+/* For modules: these. */
+void planted_module(void);
 END
 cat >"$dir/expected" <<'END'
+## For programs
 | `int *planted_trees(struct planted *p, void (*f)(void *), int n)` | Plants n trees. |
 | `int planted_bare(void)` |  |
 | `void planted_water(int a)` | Waters it; a\|b. |
+| `int planted_twin(void)` | Hides these. |
+| `int planted_second_twin(void)` |  |
+| `void planted_sun(void)` | planted_sun() shines. |
+| `void planted_moon(void)` | planted_moon() waxes, and wanes. |
+| `struct planted_seed planted_seed(int size)` | A seed; the function of the same name makes it. |
+## For schedulers and modules
+| `void planted_again(void)` | Waters it; a\|b. |
+| `void planted_module(void)` | For modules: these. |
 END
-must 'planted' "$(HEADERS=$dir/planted.h sh doc/api.sh | grep '^| `' |
-	diff "$dir/expected" -)"
-must 'planted without a comment' "$(HEADERS=$dir/planted.h sh doc/api.sh --check |
-	grep -vx 'planted.h: planted_bare'
-	HEADERS=$dir/planted.h sh doc/api.sh --check | grep -q . || echo missed)"
-must 'planted, not API' "$(HEADERS=$dir/planted.h sh doc/api.sh --not |
+HEADERS=$dir/planted.h sh doc/api.sh >"$dir/planted.md"
+empty 'planted' "$(grep -E '^(\| `|## )' "$dir/planted.md" | diff "$dir/expected" -)"
+empty 'planted without a comment' "$(HEADERS=$dir/planted.h sh doc/api.sh --check |
+	tr '\n' ' ' | grep -vx \
+	'planted.h: planted_bare planted.h: planted_second_twin ')"
+empty 'planted, the same text' "$(same "$dir/planted.md" | grep -vxE \
+	' \||Waters it; a\\\|b. \|' ; [ "$(same "$dir/planted.md" | wc -l)" = 2 ] ||
+	echo missed)"
+empty 'planted, leaning' "$([ "$(leaning "$dir/planted.md" | wc -l)" = 2 ] ||
+	echo missed)"
+empty 'planted, not API' "$(HEADERS=$dir/planted.h sh doc/api.sh --not |
 	grep -vx planted_hidden)"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

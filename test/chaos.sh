@@ -21,9 +21,7 @@
 # note failures: in OUT/found, one line for each.
 
 cd "$(dirname "$0")/.." || exit 1
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+. test/count
 
 cc=${CC:-cc}
 out=${OUT:-out}
@@ -31,7 +29,6 @@ seed=${SEED:-$(date +%s)}
 seconds=${CHAOS_SECONDS:-20}
 quick='plain hard tsan engine'
 long="$quick asan fault preempt portable engine-tsan"
-passed=0 failed=0 skipped=0
 
 flags_of() { # build
 	case $1 in
@@ -63,7 +60,7 @@ build() (
 	more= driver=test/chaos/*.c wrap=-Wl,--wrap=mmap,--wrap=posix_memalign
 	case $1 in
 	engine*)
-		more="$2/engine/*.c $(where usymbol.c utrace.c)"
+		more="$2/engine/*.c $(where utrace.c)"
 		driver=test/t_engine_chaos.c wrap= ;;
 	esac
 	case $flags in
@@ -81,30 +78,30 @@ can() { # build
 	echo 'int main(void) { return 0; }' >"$dir/try.c"
 	$cc $(flags_of "$1") "$dir/try.c" -o "$dir/try" 2>/dev/null &&
 		"$dir/try" 2>/dev/null && return
-	echo "skip the build $1: $cc has no $(flags_of "$1") here"
-	skipped=$((skipped + 1))
+	skip "the build $1: $cc has no $(flags_of "$1") here"
 	return 1
 }
 
 # chaos BUILD run|replay SECONDS SEED: $dir/at is the program that ran last.
 chaos() {
-	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
+	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at \
+		TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
 		WATCHDOG=$CHAOS_PATIENCE timeout $(($3 + 300)) \
 		"$dir/$1" "$2" "$3" "$4"
 }
 
 line() { # build: how to see it again
-	echo "CC='$cc' CHAOS_BUILDS=$1 CHAOS_OFF='$CHAOS_OFF' test/chaos.sh --replay $(cat "$dir/at")"
+	echo "CC='$cc' CHAOS_BUILDS=$1 CHAOS_OFF='$CHAOS_OFF'" \
+		"test/chaos.sh --replay $(cat "$dir/at")"
 }
 
 run() { # build, run or replay, seconds, seed
 	rm -f "$dir/at"
 	if chaos "$@"; then
-		passed=$((passed + 1))
+		pass
 		return 0
 	fi
-	failed=$((failed + 1))
-	echo "FAILED $1; to see it again:"
+	fail "$1; to see it again:"
 	line "$1" | tee "$dir/found"
 	mkdir -p "$out" && cat "$dir/found" >>"$out/found" &&
 		echo "noted in $out/found"
@@ -127,7 +124,7 @@ broken() { # what, build, file, sed script
 	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
 	rm -rf "$dir/tree" "$dir/$2"
 	mkdir "$dir/tree" "$dir/tree/test"
-	cp -r usched.[ch] rr.[ch] ll.[ch] wait proc steal extra engine \
+	cp -r usched.[ch] rr.[ch] ll.[ch] core include wait proc steal extra engine start \
 		"$dir/tree" &&
 	cp test/layout "$dir/tree/test" || exit 1
 	sed "$4" "$3" >"$dir/tree/$3"
@@ -141,9 +138,8 @@ broken() { # what, build, file, sed script
 	fi
 	case $status in
 	[1-9]*)	echo "found    $1"
-		passed=$((passed + 1)) ;;
-	*)	echo "FAILED   $1 ($2): $status"
-		failed=$((failed + 1)) ;;
+		pass ;;
+	*)	fail "$1 ($2): $status" ;;
 	esac
 }
 
@@ -160,7 +156,7 @@ mutants() {
 		'/R1 \*/s/_RELEASE/_RELAXED/'
 	broken 'inbox: a link cleared too late' plain proc/inbox.h \
 		'/n_next, NULL, __ATOMIC_RELAXED/d
-		s/^	USCHED_RACE(2);/&\n	n->n_next = NULL;/'
+		s/^	USCHED_RACE(inbox_R1);/&\n	n->n_next = NULL;/'
 	broken 'park: no unpark' plain wait/park.h \
 		'/^		upark_futex_wake(asleep);/s/up.*/;/'
 	broken 'idle: a waker is not counted' plain proc/idle.h \
@@ -190,13 +186,13 @@ mutants() {
 		's/left == 0 && ws_deque_win(d, b)/left == 0/'
 	broken 'deque: indices that do not wrap' plain steal/deque.h \
 		's/return (long)(bottom - top);/return bottom > top ? (long)(bottom - top) : -1;/'
-	broken 'ws: what is stuck stays' plain steal/ws.c \
+	broken 'ws: what is stuck stays' plain steal/theft.h \
 		'/^static bool is_stuck/,/^}/s/return /&0 \&\& /'
-	broken 'ws: wrong home' plain steal/ws.c \
+	broken 'ws: wrong home' plain steal/messages.h \
 		's/if (home != w && home != NULL) {/if (0) {/'
 	broken 'ws: pinned threads go' plain steal/homes.h \
 		's/ && !lane_stays(t);/;/'
-	broken 'ws: a wake for a worker that sleeps' plain steal/ws.c \
+	broken 'ws: a wake for a worker that sleeps' plain steal/ws_inside.h \
 		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
 	broken 'uwait: a deadline stays in the wheel' plain wait/uwait.c \
 		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
@@ -206,6 +202,16 @@ mutants() {
 		's/z->z_claimed || uwait_claim(&z->z_wait)/true/'
 	broken 'usync: the last reader is relaxed' tsan wait/usync.c \
 		'/R3 \*/s/acquired(y)/usync_state(y)/'
+	broken 'usync: a wait for a condition reserves nothing' plain \
+		wait/usync.c 's/^	rc = uwait_reserve(until);$/	rc = 0;/'
+	broken 'usync: a wait for a condition reserves when it has unlocked' \
+		plain wait/usync.c '/^int ucond_wait/,/^}/{
+		/^	cond_put(c, m, /d
+		s/^	rc = uwait_reserve(until);$/	cond_put(c, m, \&p->pr_signal);\n&/;}'
+	broken 'ucall: a call reserves nothing' plain proc/ucall.c \
+		's/^	rc = uwait_reserve(UNEVER);$/	rc = 0;/'
+	broken 'uwait: it reserves for a shallower wait' plain wait/uwait.c \
+		's/return usched_reserve(DEPTH);/return usched_reserve(0);/'
 	broken 'uchan: a value for a receiver that has gone' plain \
 		wait/uchan.c 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
 		s/;if (likely(uwait_claim(w)))/;/'
@@ -213,10 +219,14 @@ mutants() {
 		'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1/'
 	broken 'engine: a waiter that has gone stays in its ring' engine \
 		engine/waiter.c 's/^		if (a->a_in)$/		if (0)/'
-	broken 'engine: a wait that has ended is told' engine engine/waiter.c \
+	broken 'engine: a wait that has ended is completed' engine engine/waiter.c \
 		's/^	if (!uwait_claim(&a->a_wait))/	(void)uwait_claim(\&a->a_wait);\n	if (0)/'
-	broken 'engine: one waiter of many is told' engine engine/task.c \
+	broken 'engine: one waiter of many is woken' engine engine/end.c \
 		's/engine_claim_all(&t->t_waiters/(void)engine_claim_first(\&t->t_waiters/'
+	broken 'engine: a caller that gives up stays in its ring' engine \
+		engine/spawn.c 's/^	if (s->su_waiter->a_in) {/	if (0) {/'
+	broken 'engine: bytes of an end are no room' engine engine/runner.c \
+		'/bytes of an end \*\//d'
 	broken 'engine: cancelled twice' engine engine/queue.c \
 		's/^	t->t_ending = true;/	;/'
 	broken 'engine: a scope ends before its cancellation' engine \
@@ -227,11 +237,11 @@ mutants() {
 	broken 'bus: freed with pins' engine engine/bus.c \
 		's/if (m->m_named || m->m_pins > 0)/if (m->m_named)/'
 	broken 'bus: two pushes of a name' engine engine/bus.c \
-		's/\*at != NULL ? -EEXIST : 0;/0;/'
+		's|find(name, hash) != NULL ? -EEXIST : 0;|0;|'
 	broken 'bus: a task keeps a pin' engine engine/bus.c \
-		's/^	while (t->t_pins != NULL) {/	while (t->t_pins != NULL \&\& t->t_pins->p_next != NULL) {/'
+		's/^	while (t->t_pins != NULL) {/	while (t->t_pins != NULL \&\& t->t_pins->pn_next != NULL) {/'
 	broken 'batch: no wake for ends that were left' engine \
-		engine/batch.c '/^		if (b->b_first != NULL)$/,+1d'
+		engine/batch.c 's/b->b_first == NULL && b->b_readable/b->b_readable/'
 }
 
 case $1 in
@@ -266,6 +276,4 @@ case $1 in
 	only=
 	[ "$1" != --full ] || mutants ;;
 esac
-[ "$skipped" = 0 ] || without=", $skipped skipped"
-echo "$passed passed, $failed failed$without"
-[ "$failed" = 0 ] && [ "$passed" != 0 ]
+counted

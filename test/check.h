@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCHDOG	60		/* seconds, unless WATCHDOG is set */
+#define WATCHDOG	60		/* seconds of cpu, unless WATCHDOG is set */
+#define WATCHDOGS_MOST	20		/* watchdogs: the longest test, on the wall */
+#define ASLEEP		2000		/* less than this part of a cpu: asleep */
 #define UNUSED		__attribute__((unused))
 #define NOINLINE	__attribute__((noinline))
 #define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
@@ -35,6 +38,10 @@
 
 static unsigned check_seed;
 static long check_begun;		/* us */
+static int  check_limit = WATCHDOG;	/* seconds, of the watchdog: */
+static long check_since;		/* us, of the wall and of cpu, when it */
+static long check_cpu_since;		/* was set, */
+static long check_cpu_seen;		/* and when it last looked */
 static char check_doing[64];		/* which part of the test runs */
 
 static NOINLINE void check_fail(const char *file, int line, const char *what)
@@ -49,23 +56,29 @@ static NOINLINE void check_fail(const char *file, int line, const char *what)
 	_exit(1);
 }
 
-static void check_hang(int signo)
-{
-	(void)signo;
-	check_fail(__FILE__, __LINE__, "the watchdog");
-}
-
 static UNUSED void check_skip(const char *why)
 {
 	printf("skipped: %s\n", why);
 	exit(77);
 }
 
-static UNUSED int check_watchdog(void)
+/*
+ * Skips a test that forks under sanitizers that hold locks of their own over
+ * fork(), or forbid threads after it.
+ */
+static UNUSED void check_forks(void)
 {
-	const char *env = getenv("WATCHDOG");
+	int is_sanitized = 0;
 
-	return env != NULL && atoi(env) > 0 ? atoi(env) : WATCHDOG;
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	is_sanitized = 1;
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	is_sanitized = 1;
+#endif
+	if (is_sanitized)
+		check_skip("ASan and TSan have locks that outlive fork()");
 }
 
 static UNUSED long check_us(void)
@@ -77,12 +90,71 @@ static UNUSED long check_us(void)
 }
 
 /*
- * True until this many percent of the watchdog's time are over. For tests that
- * repeat something as often as they can, after a minimum of repetitions.
+ * True until this many percent of a minute are over, or of CHECK_MINUTES. For
+ * tests that repeat something as often as they can, after a minimum of
+ * repetitions.
  */
 static UNUSED int check_time(int percent)
 {
-	return check_us() - check_begun < check_watchdog() * 10000l * percent;
+	const char *env = getenv("CHECK_MINUTES");
+	int minutes = env != NULL && atoi(env) > 0 ? atoi(env) : 1;
+
+	return check_us() - check_begun < minutes * 600000l * percent;
+}
+
+/* Returns the cpu time of this process, and of its children that have ended. */
+static long check_cpu(void)
+{
+	const int who[] = { RUSAGE_SELF, RUSAGE_CHILDREN };
+	struct rusage used;
+	long us = 0;
+	int i;
+
+	for (i = 0; i < COUNT(who); i++) {
+		getrusage(who[i], &used);
+		us += (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000l +
+			used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+	}
+	return us;
+}
+
+/*
+ * Looks whether the test hangs; called about every check_limit seconds. Beside
+ * other programs it gets only a part of a cpu. So it fails if it has used these
+ * seconds of cpu, if it has slept since the last look, or if it never ends.
+ */
+static UNUSED void check_look(void)
+{
+	long limit = check_limit * 1000000l, cpu = check_cpu();
+
+	if (cpu - check_cpu_since >= limit)
+		check_fail(__FILE__, __LINE__, "the watchdog: it runs on");
+	if (cpu - check_cpu_seen < limit / ASLEEP)
+		check_fail(__FILE__, __LINE__, "the watchdog: it sleeps on");
+	if (check_us() - check_since >= limit * WATCHDOGS_MOST)
+		check_fail(__FILE__, __LINE__, "the watchdog: it has no end");
+	check_cpu_seen = cpu;
+}
+
+static void check_alarm(int signo)
+{
+	int saved = errno;
+
+	(void)signo;
+	check_look();
+	alarm((unsigned)check_limit);
+	errno = saved;
+}
+
+/*
+ * Starts the watchdog again: for a part of a long test, or in a child, which
+ * inherits no alarm. The watchdog first looks after so many times its seconds.
+ */
+static UNUSED void check_watch(int times)
+{
+	check_since = check_us();
+	check_cpu_since = check_cpu_seen = check_cpu();
+	alarm((unsigned)(times * check_limit));
 }
 
 /*
@@ -91,12 +163,21 @@ static UNUSED int check_time(int percent)
 static UNUSED void check_start(int argc, char **argv)
 {
 	const char *env = argc > 1 ? argv[1] : getenv("SEED");
+	const char *watchdog = getenv("WATCHDOG");
 
 	check_seed = env != NULL && *env != 0 ?
 		(unsigned)strtoul(env, NULL, 0) : (unsigned)getpid() * 7919u;
+	check_limit = watchdog != NULL && atoi(watchdog) > 0 ?
+		atoi(watchdog) : WATCHDOG;
 	check_begun = check_us();
-	signal(SIGALRM, check_hang);
-	alarm((unsigned)check_watchdog());
+	signal(SIGALRM, check_alarm);
+	check_watch(1);
+}
+
+/* For tests whose mistakes have messages, after which a program goes on. */
+static UNUSED void check_quiet(void)
+{
+	setenv("USCHED_QUIET", "1", 1);
 }
 
 /*

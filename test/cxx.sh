@@ -9,21 +9,14 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-passed=0 failed=0 skipped=0
+. test/count
+
 wrap=-Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
-wrap=$wrap,--wrap=ustack_block_hard,--wrap=usched_run_hard
 modules="usched $modules"
 
-# verdict WHAT: judges the last command; its output is in $dir/out.
-verdict() {
-	if [ $? = 0 ]; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAILED $1"
-		head -n 20 "$dir/out"
-	fi
+# The output of the last command is in $dir/out.
+verdict() { # what
+	judge $(($? != 0)) "$1" "$dir/out"
 }
 
 library() { # flags
@@ -99,8 +92,7 @@ for cxx in ${CXX:-g++ clang++}; do
 		    2>"$dir/out" && "$dir/probe"; then
 			all
 		elif [ "$lib" != -stdlib=libc++ ] || [ "$cxx" = clang++ ]; then
-			skipped=$((skipped + 1))
-			echo "skipped: $cxx $lib (Debian: $(case $cxx$lib in
+			skip "$cxx $lib (Debian: $(case $cxx$lib in
 			*libc++) echo libc++-dev libc++abi-dev ;;
 			clang*) echo clang ;;
 			*) echo g++ ;;
@@ -108,6 +100,4 @@ for cxx in ${CXX:-g++ clang++}; do
 		fi
 	done
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] || exit 1
-[ $passed -gt 0 ] || exit 77
+counted

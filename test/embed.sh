@@ -5,13 +5,10 @@
 # installed.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/count
 top=$PWD
-dir=$(cd "$(mktemp -d)" && pwd -P) && trap 'rm -rf "$dir"' EXIT || exit 1
 export CC="${CC:-cc}" PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig"
 export LD_LIBRARY_PATH="$dir/usr/lib"
-passed=0 failed=0 skipped=0
-
-have() { command -v "$1" >/dev/null; }
 
 # Prints a block of a language; '' is that of the lines that CMake begins with.
 block() { # language, number
@@ -42,7 +39,7 @@ project() { # number
 	case $1 in
 	1)	cp "$top/examples/hello.c" app.c
 		cp "$top/examples/hello.expected" expected
-		cp "$top"/usched.[ch] . ;;
+		${MAKE:-make} -s -C "$top" single TO="$PWD" || exit 1 ;;
 	*)	cp "$dir/rr.c" app.c
 		echo 'a thread of rr' >expected ;;
 	esac
@@ -50,22 +47,12 @@ project() { # number
 }
 
 must() { # tool, number
-	if (
+	(
 		project "$2" && "with_$1" "$2" && timeout 60 ./app >got &&
 		diff expected got
-	) >"$dir/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $1, block $2 of doc/embed.md"
-		cat "$dir/log"
-		failed=$((failed + 1))
-	fi
+	) >"$dir/log" 2>&1
+	judge $(($? != 0)) "$1, block $2 of doc/embed.md" "$dir/log"
 	rm -rf "$dir/project"
-}
-
-skip() {
-	echo "skip  $1"
-	skipped=$((skipped + 1))
 }
 
 # What the tool needs that is not here, with its package.
@@ -77,7 +64,7 @@ missing() { # tool, number
 
 cat >"$dir/rr.c" <<'END'
 #include <stdio.h>
-#include <rr.h>
+#include <usched/all.h>
 
 static void speak(void *word)
 {
@@ -102,5 +89,4 @@ for tool in sh cmake meson; do
 		fi
 	done
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted

@@ -3,21 +3,16 @@
 # enginebench.sh: each program of bench/engine answers each question, or says
 # that it has no counterpart; all tasks have run exactly once, or the program
 # fails. A task that is lost, or runs twice, is found. What is no question ends
-# with 2 and a sentence. run.py makes its table. A peer that is not built is
+# with 2 and a sentence. bench/run.py makes its table, and tells what is wrong
+# with what it reads, or is asked. A peer that is not built is
 # skipped by name.
 
 cd "$(dirname "$0")/../bench/engine" || exit 1
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
+. ../../test/count
 
-must() { # 0 or not, what
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $2: $(head -n 3 "$dir/out" "$dir/err")"
-		failed=$((failed + 1))
-	fi
+# 0 or not, what
+must() {
+	judge $(($1 != 0)) "$2" "$dir/out" "$dir/err"
 }
 
 # The exit is 0, and there is a line for each suffix; or it is 77, and may be.
@@ -76,22 +71,49 @@ finds() { # times, what sed does
 	must $? "$2: not found"
 }
 
-# All programs that there are, by run.py; the table is not too wide.
+# All programs that there are, by run.py.
 measures() {
 	command -v python3 >/dev/null || { echo 'skip run.py: no python3'; return; }
-	timeout 60 python3 run.py --quick --only empty --to "$dir/to" \
+	timeout 60 python3 ../run.py engine --built --quick --only empty --to "$dir/to" \
 		>"$dir/out" 2>"$dir/err"
 	must $? run.py
-	[ "$(grep -cE '^empty empty.per_s [12] (ours|many|pool) 0 [0-9]' \
+	[ "$(grep -cE '^empty empty.per_s [12] (ours|many|pool) [0-9]' \
 		"$dir/to/engine.txt")" = 6 ] &&
-		grep -q '^empty  *1 ' "$dir/to/engine.md" &&
-		[ "$(wc -L <"$dir/to/engine.md")" -le 100 ]
+		grep -q '^| empty | 1 | [0-9]' "$dir/to/engine.md"
 	must $? 'run.py: the table'
-	python3 run.py --by none >"$dir/out" 2>"$dir/err"
-	[ $? = 1 ] && grep -q 'no such column: none' "$dir/err"
-	must $? 'run.py: a column that is none'
+	while read -r what args; do
+		# shellcheck disable=SC2086 # words
+		python3 ../run.py $args >"$dir/out" 2>"$dir/err"
+		[ $? -gt 0 ] && grep -q "$(echo "$what" | tr _ ' ')" "$dir/err"
+		must $? "run.py $args: not refused"
+	done <<-END
+		no_such_column:_none engine --built --by none
+		no_such_question:_none engine --built --only none --to $dir/to
+		invalid_choice nothing
+		not_a_line_of_results:_a_line engine --from $dir/bad
+		No_such_file engine --from $dir/none
+	END
+	doubts
 }
 
+# Ratios are of a round, and what differs much has a ?; what else ran is told.
+doubts() {
+	cat >"$dir/good" <<-'END'
+		# others: 0.50 of 2 processors
+		empty empty.per_s 1 ours 1e6 - 3e6
+		empty empty.per_s 1 pool 1e6 1e6 1e6
+	END
+	python3 ../run.py engine --from "$dir/good" >"$dir/out" 2>"$dir/err"
+	must $? 'run.py --from'
+	grep -qF '| empty | 1 | 2? [1, 3] x2.00 | 1 [1, 1] |' "$dir/out"
+	must $? 'run.py: a cell of doubt'
+	grep -q '^1 of 2 cells have a ?' "$dir/out"
+	must $? 'run.py: counts cells of doubt'
+	grep -q 'other programs used 0.50 of 2 processors' "$dir/err"
+	must $? 'run.py: tells what else ran'
+}
+
+echo 'a line' >"$dir/bad"
 for folder in ours pool; do
 	make -s -C $folder >"$dir/out" 2>"$dir/err"
 	must $? "make -C $folder"
@@ -105,7 +127,7 @@ for program in ours pool openmp; do
 		answers $none $program/tasks one
 		refuses $program/tasks one
 	else
-		echo "skip bench/engine/$program: not built (bench/engine/run.sh)"
+		echo "skip bench/engine/$program: not built (bench/run.py engine)"
 	fi
 done
 for program in ours pool; do
@@ -120,8 +142,7 @@ if [ -x go/tasks ]; then
 	answers yes go/tasks each
 	refuses go/tasks each
 else
-	echo 'skip bench/engine/go: not built (bench/engine/run.sh)'
+	echo 'skip bench/engine/go: not built (bench/run.py engine)'
 fi
 measures
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

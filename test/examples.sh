@@ -10,11 +10,8 @@
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 . "$top/test/layout"
+. "$top/test/count"
 . "$top/test/blocks"
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
 
 main() {
 	command -v "${CXX:=c++}" >/dev/null && more="$top/examples/*.cc"
@@ -22,32 +19,23 @@ main() {
 		name=$(basename "${source%.*}")
 		libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$source")
 		if ! has_libs; then
-			echo "skip $name: no $libs"
-			skipped=$((skipped + 1))
+			skip "$name: no $libs"
 		elif all_builds; then
 			echo "ok $name"
-			passed=$((passed + 1))
+			pass
 		else
-			echo "FAILED $name"
-			failed=$((failed + 1))
+			fail "$name"
 		fi
 	done
-	if blocks_stand "$top/README.md" 1 "$top/examples/echo.c" >&2; then
-		passed=$((passed + 1))
-	else
-		echo 'FAILED README.md: does not show echo.c'
-		failed=$((failed + 1))
-	fi
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed -eq 0 ] && [ $passed -ne 0 ]
+	counted
 }
 
 # A line at the head of an example may name libraries that it needs.
 has_libs() {
 	[ -n "$libs" ] || return 0
-	{ grep '^#include <' "$source"; echo 'int main(void) { return 0; }'; } \
-		>"$tmp/libs.c"
-	${CC:-cc} ${CFLAGS:-} "$tmp/libs.c" $libs -o "$tmp/libs" 2>/dev/null
+	grep '^#include <' "$source" | grep -v '<usched/' >"$dir/libs.c"
+	echo 'int main(void) { return 0; }' >>"$dir/libs.c"
+	${CC:-cc} ${CFLAGS:-} "$dir/libs.c" $libs -o "$dir/libs" 2>/dev/null
 }
 
 all_builds() {
@@ -68,7 +56,7 @@ compile() {
 
 # Compiles the library for these flags, once, without what only debugging needs.
 objects() {
-	o=$tmp/$(echo "$flags" | tr -d ' =')
+	o=$dir/$(echo "$flags" | tr -d ' =')
 	[ -d "$o" ] && return
 	mkdir "$o"
 	for m in $(where usched.c $(printf '%s.c ' $modules)); do
@@ -81,12 +69,12 @@ build_and_run() {
 	objects || return 1
 	std=c11
 	case $source in *.cc) std=c++17 ;; esac
-	grep -q '^#include "' "$source" && set -- "$o"/*.o || set --
-	compile $std "$source" "$@" $libs -o "$tmp/$name" || return 1
-	timeout 20 ${RUN:-} "$tmp/$name" >"$tmp/got" </dev/null
+	grep -qE '^#include ("|<usched/)' "$source" && set -- "$o"/*.o || set --
+	compile $std "$source" "$@" $libs -o "$dir/$name" || return 1
+	timeout 20 ${RUN:-} "$dir/$name" >"$dir/got" </dev/null
 	rc=$?
 	[ $rc -eq 0 ] || { echo "$name: exit status $rc"; return 1; }
-	diff "${source%.*}.expected" "$tmp/got"
+	diff "${source%.*}.expected" "$dir/got"
 }
 
 main

@@ -47,12 +47,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <time.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
+#if defined(__linux__) && !defined(FAIL_MAPS)
+#include "system_call.h"
 #endif
 
 enum {
@@ -516,20 +515,12 @@ FAIL_WRAP(int, sched_setaffinity, pid_t pid, size_t nob, const cpu_set_t *may)
 	return __real_sched_setaffinity(pid, nob, may);
 }
 
-enum { FAIL_FUTEX_WAIT = 0, FAIL_FUTEX_WAKE = 1, FAIL_FUTEX_OP = 127 };
-
-FAIL_WRAP(long, syscall, long nr, ...)
+static long system_call(long nr, long a[6])
 {
-	struct { long s, ns; } soon = { 0, FAIL_A_WHILE };
-	long a[6];
-	va_list list;
-	int i, error;
+	static struct { long s, ns; } soon = { 0, FAIL_A_WHILE };
+	int error;
 
-	va_start(list, nr);
-	for (i = 0; i < COUNT(a); i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	if (nr == SYS_futex && (a[1] & FAIL_FUTEX_OP) == FAIL_FUTEX_WAIT) {
+	if (is_futex(nr, a, SYSTEM_WAIT)) {
 		if (fail_now(FAIL_SLEEP)) {
 			check_yield();
 			error = FAIL_ANY(0, EINTR, EAGAIN, ENOSYS);
@@ -539,10 +530,9 @@ FAIL_WRAP(long, syscall, long nr, ...)
 					  FAIL_A_WHILE))
 			a[3] = (long)&soon;
 	}
-	if (nr == SYS_futex && (a[1] & FAIL_FUTEX_OP) == FAIL_FUTEX_WAKE &&
-	    fail_now(FAIL_WAKE))
+	if (is_futex(nr, a, SYSTEM_WAKE) && fail_now(FAIL_WAKE))
 		return fail_errno(FAIL_ANY(ENOSYS, EPERM));
-	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return really_call(nr, a);
 }
 #endif /* __linux__ */
 

@@ -14,9 +14,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+. test/count
 
 cc=${CC:-cc}
 lib=${FUZZ_LIB:-usched.c wait/uwait.c proc/umem.c proc/uproc.c rr.c ll.c}
@@ -24,7 +22,6 @@ seconds=${FUZZ_SECONDS:-20}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)$$}
 src=test/fuzz
-passed=0 failed=0 skipped=0 without=
 
 cxx_of() { # compiler: the C++ compiler that goes with it
 	case "$1" in
@@ -39,8 +36,8 @@ cxx_of() { # compiler: the C++ compiler that goes with it
 cxx=${CXX:-$(cxx_of "$cc")}
 echo '#include <stdexcept>' >"$dir/try.cc"
 if [ -z "$cxx" ] || ! $cxx -fsyntax-only "$dir/try.cc" 2>/dev/null; then
-	echo "skip the shapes in C++: no C++ compiler for $cc (package g++)"
-	cxx= skipped=1
+	skip "the shapes in C++: no C++ compiler for $cc (package g++)"
+	cxx=
 fi
 
 build() { # name, flags
@@ -91,7 +88,7 @@ corpus() { # build
 
 random() { # build, seconds, seed
 	if fuzz "$1" run "$2" "$3" ${FUZZ_JOBS:-2}; then
-		passed=$((passed + 1))
+		pass
 		return 0
 	fi
 	failed=$((failed + 1))
@@ -119,9 +116,8 @@ nr=$(echo $builds | wc -w)
 for b in $builds; do
 	[ "$b" = portable ] && [ "$1" = --replay ] && continue
 	if ! build $b $(flags_of $b); then
-		echo "fuzz.sh: no build with $cc $(flags_of $b)"
-		echo "$passed passed, $((failed + 1)) failed"
-		exit 1
+		fail "no build with $cc $(flags_of $b)"
+		counted
 	fi
 done
 
@@ -147,6 +143,4 @@ for b in $builds; do
 	corpus $b
 	random $b $(expr "$seconds" / "$nr") "$seed"
 done
-[ "$skipped" = 0 ] || without=", $skipped skipped"
-echo "$passed passed, $failed failed$without"
-[ "$failed" = 0 ] && [ "$passed" != 0 ]
+counted

@@ -5,15 +5,15 @@
 # optimisation, with the portable switch, and in the hard mode, and compiles
 # without a warning.
 #
+#	test/guide.sh [--text]		--text: only by the commands of the text
+#
 # CC and CXX are the compilers, CFLAGS are more options for them.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
+. test/count
 . test/blocks
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+
 unset MAKEFLAGS USCHED_DEBUG
 ulimit -c 0
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
@@ -25,34 +25,22 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] wait io proc steal extra engine wrap examples \
-		"$dir"/programs/* "$dir/copy" || exit 1
+	cp -r Makefile ./*.[ch] core wait io proc steal extra engine start wrap posix \
+		include examples "$dir"/programs/* "$dir/copy" || exit 1
 	for text in guide waits servers; do
 		n=0
 		while [ -e "$dir/steps/$text/$((n += 1)).sh" ]; do
-			try "$text, step $n" step "$dir/steps/$text/$n"
+			try "$text, step $n" apart step "$dir/steps/$text/$n"
 		done
 	done
+	[ "${1:-}" != --text ] || counted
 	for mode in '-O0' '-O2 -DUSCHED_PORTABLE' '-O1 -DUSCHED_HARD'; do
-		try "library, $mode" library "$mode"
+		try "library, $mode" apart library "$mode"
 		for program in "$dir"/programs/*.c; do
-			try "${program##*/}, $mode" again "$mode"
+			try "${program##*/}, $mode" apart again "$mode"
 		done
 	done
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed = 0 ] && [ $passed != 0 ]
-}
-
-try() { # what, command ...
-	what=$1; shift
-	("$@") >"$dir/log" 2>&1
-	case $? in
-	0)	passed=$((passed + 1));;
-	77)	skipped=$((skipped + 1))
-		echo "skip  $what: $(tail -n 1 "$dir/log")";;
-	*)	failed=$((failed + 1))
-		echo "FAIL  $what"; cat "$dir/log";;
-	esac
+	counted
 }
 
 # The commands of a step, in a copy of the tree, print what the text says.
@@ -85,7 +73,7 @@ same() { # exit status, expected
 	[ $1 != 0 ] && words "$dir/got" | diff "$dir/expected" -
 }
 
-words() { # without backtraces, and times
+words() { # without backtraces and times, too
 	sed '/Aborted/d; /^	/d; s/0x[0-9a-f]*/0x/g; s/[0-9]* ms$/ms/' "$1" |
 		tr -s ' \n' '\n'
 }
@@ -93,7 +81,7 @@ words() { # without backtraces, and times
 # The library for "again", without files that only some programs need.
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c usched.c wait/uwait.c wait/uchan.c \
+	for source in rr.c ll.c steal/ws.c start/umain.c usched.c wait/uwait.c wait/uchan.c \
 	    wait/uscope.c wait/usync.c wait/uthread.c io/uio.c io/unet.c \
 	    io/upoll.c io/userve.c proc/umem.c \
 	    proc/uproc.c proc/ucall.c $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
@@ -121,4 +109,4 @@ expected_of() { # program
 	return 1
 }
 
-main
+main "$@"

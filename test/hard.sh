@@ -41,8 +41,9 @@ compile() { # what else
 # output goes to a file, the status to another.
 job() (
 	case $1 in
-	*.o)	compile -c $(where "${1%.o}.c") -o "$dir/$1" >"$dir/$1.log" 2>&1 ||
-			{ cat "$dir/$1.log"; echo 1 >>"$dir/status"; }
+	*.o)	compile -c $(where "$(basename "$1" .o).c") -o "$dir/$1" \
+			>"$dir/${1#*/}.log" 2>&1 ||
+			{ cat "$dir/${1#*/}.log"; echo 1 >>"$dir/status"; }
 		exit ;;
 	*:*)	;;
 	*)	src=test/${1%-[RLW][RLS]}.c var=${1##*-}
@@ -52,6 +53,7 @@ job() (
 		esac
 		case $1 in
 		u_*)	objs="$dir/usched.o $dir/uhard.o" ;;
+		s_pthread*) objs=$(ls "$dir"/*.o "$dir"/face/*.o) ;;
 		*)	objs=$(ls "$dir"/*.o) ;;
 		esac
 		compile $var "$src" $objs -o "$dir/$1" -pthread $(libs "$src") \
@@ -79,20 +81,12 @@ each() { # items: job for each, as many at a time as there are processors
 }
 
 names() {
-	for src in test/u_*.c test/s_*.c test/t_engine*.c; do
-		name=$(basename "$src" .c)
-		if grep -q '^/\* VARIANTS: RR LL \*/$' "$src"; then
-			echo "$name-RR $name-LL"
-			# ws has a different order
-			[ $name = s_order ] || echo "$name-WS"
-		else
-			echo "$name"
-		fi
-	done
+	MAKEFLAGS='' make -s programs | grep -E '^(u_|s_|t_engine)'
 }
 
 round() { # words ...: all tests with each
-	each $(printf '%s.o\n' $modules)
+	mkdir -p "$dir/face"
+	each $(printf '%s.o\n' $modules) face/pthreads.o face/plocks.o face/pstart.o
 	each $tests
 	for w in "$@"; do
 		each $(for t in $tests; do echo "$t:$w"; done)
@@ -107,9 +101,7 @@ fi
 full=
 [ "$1" = --full ] && { full=1; shift; }
 tests=${*:-$(names)}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+. test/count
 WATCHDOG=${WATCHDOG:-600} more=
 export dir more WATCHDOG
 : >"$dir/status"
@@ -118,9 +110,7 @@ if [ "$full" ]; then
 	round check evict=7,poison,yield=3 evict=never,poison,check=never \
 		evict=always,poison,fault evict=7,fault
 	more=-DUSCHED_PORTABLE
-	rm -f "$dir"/*.o
+	rm -f "$dir"/*.o "$dir"/face/*.o
 	round evict=always,poison
 fi
-awk '$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
-	END { printf "%d passed, %d failed, %d skipped\n", p, f, s
-	      exit f > 0 || p == 0 }' "$dir/status"
+counted_in "$dir/status"

@@ -5,19 +5,11 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-failed=0
-
-have() { command -v "$1" >/dev/null; }
+. test/count
 
 must() { # what, command ...
 	what=$1; shift
-	if ! "$@" >"$dir/log" 2>&1 || [ -s "$dir/log" ]; then
-		echo "FAIL  $what: $*"
-		cat "$dir/log"
-		failed=1
-	fi
+	try "$what: $*" silent "$@"
 }
 
 echo '#include "usched.h"' >"$dir/once.c"
@@ -57,8 +49,14 @@ for cxx in g++ clang++ clang++-19; do
 		done
 	done
 done
-for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait usync umem uproc rr ll ws ucall uhard uguard upreempt ustats utrace; do
-	printf '#include "%s.h"\n#include "%s.h"\n' $h $h >"$dir/$h.c"
+# All that are installed, but a template; and parts of ws. Private headers are
+# for headers that have included uproc.h.
+parts=$(where seek.h deque.h pinned_queue.h steal_policy.h worker.h)
+for h in $({ basename -a $parts; sh doc/api.sh --installed; } |
+		grep -v uproc_api | sed 's/\.h$//' | sort -u); do
+	first=
+	[ ! -e include/usched/private/$h.h ] || first='#include "uproc.h"\n'
+	printf "$first"'#include "%s.h"\n#include "%s.h"\n' $h $h >"$dir/$h.c"
 	cp "$dir/$h.c" "$dir/$h.cc"
 	for cc in gcc clang; do
 		have $cc && must $h.h $cc -std=c99 $flags -c "$dir/$h.c" -o "$dir/o"
@@ -68,17 +66,73 @@ for h in ugen wheel inbox wakes mail fence deque stop worth seek uwait usync ume
 			-o "$dir/o"
 	done
 done
-for h in ugen usched; do
+for h in ugen usched all; do
 	printf '#include "%s.hpp"\n#include "%s.hpp"\n' $h $h >"$dir/$h.cc"
 	for cxx in "g++ -std=c++17" "g++ -std=c++20" "clang++ -std=c++17"; do
 		have "${cxx%% *}" && must $h.hpp $cxx $flags -c "$dir/$h.cc" \
 			-o "$dir/o"
 	done
 done
+
+flag() { [ "$1" = - ] || echo "$1"; }
+
+# A file that includes a header, whatever else it does, links with a library of
+# its kind only, and the linker says what to do.
+kind() { # of the library, of the file: - for no flag
+	words="or_compile_this_file_with_it"
+	[ "$2" = - ] || words="or_compile_this_file_without_it"
+	for more in -O1 "-O2 -flto" \
+			"-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections"; do
+		if $cc $includes $more $(flag $2) "$dir/main.c" "$dir/$1.o" \
+		    "$dir/stubs.o" -o "$dir/main" >"$dir/log" 2>&1; then
+			[ "$1" = "$2" ] && "$dir/main"
+		else
+			[ "$1" != "$2" ] && grep -q "$words" "$dir/log"
+		fi
+		judge $? "$cc $h $more: library $1, file $2" "$dir/log"
+	done
+}
+
+kinds='- -DUSCHED_HARD -DUSCHED_SHARE_FP -DUSCHED_SINGLE'
+program() { # that includes $h.h
+	printf '#include "%s.h"\nint main(void) { return 0; }\n' $h >"$dir/main.c"
+}
+
+# The switch is a kind for modules that read slices, and for no other file.
+switches_hold() {
+	h=uslice && program
+	for k in - -DUSCHED_PORTABLE; do kind $k $k; done
+	kind - -DUSCHED_PORTABLE
+	kind -DUSCHED_PORTABLE -
+	h=usched && program
+	must "$h: portable" $cc $includes "$dir/main.c" \
+		"$dir/-DUSCHED_PORTABLE.o" -o "$dir/main"
+}
+
+kinds_hold() {
+	nm "$dir/-DUSCHED_HARD.o" | sed -n 's/^ *U \(uhard_.*\)/int \1;/p' \
+		>"$dir/stubs.c"
+	must stubs $cc -c "$dir/stubs.c" -o "$dir/stubs.o"
+	for h in usched rr ws userve uengine; do
+		program
+		for k in $kinds; do
+			kind $k $k
+			[ $k = - ] || { kind - $k; kind $k -; }
+		done
+	done
+}
+for cc in gcc clang; do
+	have $cc || continue
+	for k in $kinds -DUSCHED_PORTABLE; do
+		must "$k" $cc $includes $(flag $k) -c usched.c -o "$dir/$k.o"
+	done
+	kinds_hold
+	switches_hold
+done
 for cc in aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc; do
 	have $cc || continue
 	must source $cc -std=c11 $flags -O2 -c usched.c -o "$dir/o"
 done
 
-[ $tried = 1 ] || { echo "skipped: no compiler"; exit 77; }
-exit $failed
+[ $tried = 1 ] || skip "no compiler"
+counted

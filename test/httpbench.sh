@@ -109,7 +109,8 @@ checks() {
 # All servers that there are answer questions of run.py.
 measures() {
 	command -v python3 >/dev/null || { echo 'skip run.py: no python3'; return; }
-	timeout 60 python3 run.py --quick --only plain-1: --to "$dir/to" \
+	timeout 60 python3 ../run.py http --built --quick --only plain-1: \
+		--to "$dir/to" \
 		>"$dir/out" 2>"$dir/err"
 	must $? run.py
 	for column in floor ours nginx go; do
@@ -117,7 +118,7 @@ measures() {
 			echo "skip $(grep "^run.py: $column:" "$dir/err")"
 			continue
 		fi
-		[ "$(grep -cE "plain-1:64.(cpu_us|per_s) [12] $column 0 [0-9]" \
+		[ "$(grep -cE "plain-1:64.(cpu_us|per_s) [12] $column [0-9]" \
 			"$dir/to/http.txt")" = 4 ]
 		must $? "run.py: $column"
 	done
@@ -135,9 +136,8 @@ for server in floor/server ours/server go/server; do
 	if [ -x $server ]; then
 		serves $server
 	else
-		echo "skip bench/http/$server: not built (bench/http/run.sh)"
+		echo "skip bench/http/$server: not built (bench/run.py http)"
 	fi
 done
 measures
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

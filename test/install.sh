@@ -4,30 +4,15 @@
 # the flags of usched.pc, with the static and with the shared library. Each
 # header that is installed finds what it includes, a scheduler can be built from
 # them, and gdb lists the threads of a program without being asked to load
-# anything. DESTDIR and LIBDIR are honoured; uninstall takes away what install
-# put, and nothing else. A program linked in the tree runs there.
+# anything. The debug library checks, and does not mix with other files. DESTDIR
+# and LIBDIR are honoured; uninstall takes away what install put, and nothing
+# else. A program linked in the tree runs there.
 
 cd "$(dirname "$0")/.." || exit 1
-dir=$(cd "$(mktemp -d)" && pwd -P) && trap 'rm -rf "$dir"' EXIT || exit 1
+. test/count
 cc=${CC:-cc} make=${MAKE:-make}
-passed=0 failed=0 skipped=0
+
 usr=$dir/usr lib=$dir/usr/lib/here
-
-must() { # what, command ...
-	what=$1; shift
-	if "$@" >"$dir/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $what: $*"
-		cat "$dir/log"
-		failed=$((failed + 1))
-	fi
-}
-
-skip() {
-	echo "skip  $1"
-	skipped=$((skipped + 1))
-}
 
 make_it() { # target, variables
 	$make -s "$@" CC="$cc"
@@ -42,7 +27,7 @@ flags() { # package, --cflags or --libs
 		--libs)		key=Libs ;;
 		esac
 		sed -n "s|^$key: ||p" "$lib/pkgconfig/$1.pc" |
-			sed "s|\${includedir}|$usr/include/usched|
+			sed "s|\${includedir}|$usr/include|g
 				s|\${libdir}|$lib|"
 	fi
 }
@@ -62,44 +47,117 @@ files() { # below
 
 programs() { # what to link with
 	for how; do
-		must "$how" build a test/s_article.c -Itest $how
-		must "$how" run a
+		try "$how" build a test/s_article.c -Itest $how
+		try "$how" run a
 		# Inline functions of ws.h call into the library.
-		must "$how" build a -DWS test/s_join.c -Itest $how
-		must "$how" run a
-		must "$how" build pr -Iexamples/pr examples/pr/demo.c \
+		try "$how" build a -DWS test/s_join.c -Itest $how
+		try "$how" run a
+		try "$how" build pr -Iexamples/pr examples/pr/demo.c \
 			examples/pr/pr.c $how
-		must "$how" run pr
+		try "$how" run pr
 	done
 }
 
-# uproc_api.h is a template: pr.h has tried it.
+# Each header stands alone behind one flag, and without usched/ in front, as up
+# to 0.3. uproc_api.h is a template: pr.h has tried it. Private headers are for
+# others.
 headers() {
 	for header in "$usr"/include/usched/*.h; do
-		case $header in
-		*/uproc_api.h)	continue ;;
-		esac
-		echo "#include <${header##*/}>" >"$dir/alone.c"
-		must "${header##*/}" $cc -Wall -Werror $cflags -fsyntax-only \
-			"$dir/alone.c"
+		header=${header##*/}
+		[ "$header" != uproc_api.h ] || continue
+		echo "#include <usched/$header>" >"$dir/alone.c"
+		try "usched/$header" $cc -Wall -Wextra -Werror "-I$usr/include" \
+			-fsyntax-only "$dir/alone.c"
+		echo "#include <$header>" >"$dir/alone.c"
+		try "$header" $cc -Wall -Werror $cflags -fsyntax-only "$dir/alone.c"
 	done
+	for old in $(sed -n 's/^OLD *:= *//p' Makefile); do
+		printf '#include "%s"\n#include <usched/%s>\n' "${old%:*}" \
+			"${old#*:}" >"$dir/alone.c"
+		try "$old" $cc -Wall -Werror $cflags -fsyntax-only "$dir/alone.c"
+	done
+	try 'names of others' [ -z "$(cd "$usr/include/usched" &&
+		ls *.h | grep -vE '^(u[a-z_]+|all|rr|ll|ws|pthreads)\.h$')" ]
+	# A header of the program is found before ours, and bool is the program's.
+	mkdir -p "$dir/theirs" && echo 'enum { THEIRS };' >"$dir/theirs/engine.h"
+	printf '%s\n' '#include <usched/all.h>' '#include <engine.h>' \
+		'typedef enum { false, true } bool;' \
+		'int main(void) { return THEIRS + false; }' >"$dir/theirs.c"
+	try 'names of the program' $cc -std=gnu11 -Wall -Werror $cflags \
+		-isystem "$dir/theirs" -fsyntax-only "$dir/theirs.c"
 	for header in $(grep -o '\<u[a-z_]*\.h' doc/scheduler.md | sort -u); do
-		must "$header of doc/scheduler.md" [ -e \
-			"$usr/include/usched/$header" ]
+		try "$header of doc/scheduler.md" [ -e \
+			"$usr/include/usched/$header" -o -e \
+			"$usr/include/usched/private/$header" ]
 	done
 }
 
 # By what usched-cxx.pc says.
 cxx() {
 	if [ -e "$lib/libusched_cxx.a" ]; then
-		must usched-cxx.pc ${CXX:-g++} -std=c++17 -DRR $cflags \
+		printf '%s\n' '#include <usched/all.hpp>' \
+			'int main() { ucxx::mutex m; return 0; }' >"$dir/all.cc"
+		try all.hpp ${CXX:-g++} -std=c++17 -Wall -Wextra -Werror \
+			"-I$usr/include" "$dir/all.cc" -o "$dir/x" $libs
+		try usched-cxx.pc ${CXX:-g++} -std=c++17 -DRR $cflags \
 			test/t_cxx.cc -Itest -o "$dir/x" $(flags usched-cxx --libs)
 		# Threads that abort in a handler leave their exceptions.
-		must usched-cxx.pc env ASAN_OPTIONS=detect_leaks=0 \
+		try usched-cxx.pc env ASAN_OPTIONS=detect_leaks=0 \
 			timeout 60 "$dir/x"
 	else
 		skip 'usched-cxx.pc: no C++ compiler'
 	fi
+}
+
+# The debug library: a list of the threads that are stuck, a message at a stack
+# overflow, evict=always,poison; and files of the other kind do not link.
+debug() {
+	cat >"$dir/d.c" <<-'END'
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <usched/all.h>
+
+	static struct usem never;
+
+	static int deeper(int *above)
+	{
+		int here[1024];
+
+		here[0] = *above + 1;
+		return *above < 100000 ? deeper(here) + here[0] : 0;
+	}
+
+	static int run(void *arg)
+	{
+		int zero = 0;
+
+		puts(getenv("USCHED_DEBUG"));
+		return arg == NULL ? usem_wait(&never, UNEVER) : deeper(&zero);
+	}
+
+	int main(int argc, char **argv)
+	{
+		return usched_main(run, argv[1]) + argc - argc;
+	}
+	END
+	try usched-debug.pc $cc -g -Wall -Wextra $(flags usched-debug --cflags) \
+		"$dir/d.c" $(flags usched-debug --libs) -o "$dir/d"
+	timeout 60 "$dir/d" >"$dir/said" 2>&1
+	try 'debug: status' [ $? = 125 ]
+	try "debug: $(cat "$dir/said")" grep -q 'run(.* sem ' "$dir/said"
+	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
+	(ulimit -c 0; timeout 60 "$dir/d" deep >"$dir/said" 2>&1)
+	try "debug: $(cat "$dir/said")" grep -q 'run out of lane' "$dir/said"
+	USCHED_DEBUG=poison timeout 60 "$dir/d" >"$dir/said" 2>&1
+	try 'debug: the user chooses' grep -qx poison "$dir/said"
+	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \
+		-o "$dir/d" >"$dir/said" 2>&1
+	try 'debug: other files' grep -q or_compile_this_file_with_it "$dir/said"
+	$cc $(flags usched-debug --cflags) "$dir/d.c" $(flags usched --libs) \
+		-o "$dir/d" >"$dir/said" 2>&1
+	try 'debug: other library' grep -q or_compile_this_file_without_it \
+		"$dir/said"
 }
 
 listed() {
@@ -111,9 +169,12 @@ listed() {
 }
 
 hooks() {
-	must hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
+	try hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
 		"@$lib/usched/wrap.flags" "$lib/libusched.a" -pthread
-	must hooks run w
+	try hooks run w
+	try usched-wrap.pc build w -Itest test/wrap/plain.c \
+		$(flags usched-wrap --libs)
+	try usched-wrap.pc run w
 }
 
 gdb_finds() {
@@ -141,27 +202,33 @@ gdb_finds() {
 	if ! command -v gdb >/dev/null; then
 		skip 'gdb finds the script: no gdb (package gdb)'
 	else
-		must gdb build g -g "$dir/g.c" $libs
+		try gdb build g -g "$dir/g.c" $libs
 		listed >"$dir/listed"
-		must "gdb: $(cat "$dir/listed")" grep -q ' in waits (' \
+		try "gdb: $(cat "$dir/listed")" grep -q ' in waits (' \
 			"$dir/listed"
 	fi
 }
 
 in_tree() {
-	must 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
+	echo '#include <usched/all.h>' >"$dir/t.c"
+	echo 'int main(void) { return rr_init(1, 0) || rr_start() || rr_fini(); }' \
+		>>"$dir/t.c"
+	try 'make flags' $cc -Wall -Wextra -Werror "$dir/t.c" \
+		$($make -s flags CC="$cc") -o "$dir/t"
+	try 'make flags' timeout 60 "$dir/t"
+	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
 		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
-	must 'in the tree' env LD_LIBRARY_PATH=. timeout 60 "$dir/a"
+	try 'in the tree' env LD_LIBRARY_PATH=. timeout 60 "$dir/a"
 }
 
-must install make_it install PREFIX="$usr" LIBDIR="$lib"
-must 'install with DESTDIR' make_it install DESTDIR="$dir/stage" PREFIX=/usr \
+try install make_it install PREFIX="$usr" LIBDIR="$lib"
+try 'install with DESTDIR' make_it install DESTDIR="$dir/stage" PREFIX=/usr \
 	LIBDIR=/usr/lib/here
 files "$usr" >"$dir/direct"
 files "$dir/stage" >"$dir/staged"
-must DESTDIR diff "$dir/direct" "$dir/staged"
-must LIBDIR [ -z "$(grep '^/usr/lib/[^/]*$' "$dir/direct")" ]
-must include/usched [ -z "$(grep '^/usr/include/[^/]*$' "$dir/direct")" ]
+try DESTDIR diff "$dir/direct" "$dir/staged"
+try LIBDIR [ -z "$(grep '^/usr/lib/[^/]*$' "$dir/direct")" ]
+try include/usched [ -z "$(grep '^/usr/include/[^/]*$' "$dir/direct")" ]
 cflags=$(flags usched --cflags) libs=$(flags usched --libs)
 programs "$lib/libusched.a -pthread"
 headers
@@ -172,17 +239,17 @@ case $cc in
 *musl*)	skip "the shared library with $cc" ;;
 *)	programs "$libs"
 	gdb_finds
+	debug
 	in_tree ;;
 esac
 
 # Others' files stay.
 touch "$usr/include/usched/other.h" "$lib/libusched.conf"
-must uninstall make_it uninstall PREFIX="$usr" LIBDIR="$lib"
-must 'what is left' [ "$(files "$usr" | tr '\n' ' ')" = \
+try uninstall make_it uninstall PREFIX="$usr" LIBDIR="$lib"
+try 'what is left' [ "$(files "$usr" | tr '\n' ' ')" = \
 	'/usr/include/usched/other.h /usr/lib/here/libusched.conf ' ]
-must 'uninstall with DESTDIR' make_it uninstall DESTDIR="$dir/stage" \
+try 'uninstall with DESTDIR' make_it uninstall DESTDIR="$dir/stage" \
 	PREFIX=/usr LIBDIR=/usr/lib/here
-must 'what is left' [ -z "$(files "$dir/stage"; ls -d \
+try 'what is left' [ -z "$(files "$dir/stage"; ls -d \
 	"$dir"/stage/usr/*/*usched* "$dir"/stage/usr/share/gdb/*/* 2>&-)" ]
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted

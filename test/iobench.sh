@@ -135,8 +135,7 @@ for server in floor/server ours/server-rr ours/server-ll ours/server-ws \
 		serves $server
 		refuses $server
 	else
-		echo "skip bench/io/$server: not built (bench/io/run.sh)"
+		echo "skip bench/io/$server: not built (bench/run.py io)"
 	fi
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# matrix.sh: the tests of the core, with every compiler and many flags.
+# matrix.sh: the tests of the core, with every compiler and many flags; on other
+# machines hello.c and the ring of rr, too; without --quick also tests of rr.
 #
 #	test/matrix.sh [--quick] [-j jobs] [test ...]
 #
@@ -24,6 +25,10 @@ toolchains() {
 	musl-gcc||-static|musl-tools
 	aarch64-linux-gnu-gcc|qemu-aarch64|-static|gcc-aarch64-linux-gnu qemu-user
 	riscv64-linux-gnu-gcc|qemu-riscv64|-static|gcc-riscv64-linux-gnu qemu-user
+	i686-linux-gnu-gcc|qemu-i386|-static|gcc-i686-linux-gnu qemu-user
+	arm-linux-gnueabihf-gcc|qemu-arm|-static|gcc-arm-linux-gnueabihf qemu-user
+	s390x-linux-gnu-gcc|qemu-s390x|-static|gcc-s390x-linux-gnu qemu-user
+	powerpc64le-linux-gnu-gcc|qemu-ppc64le|-static|gcc-powerpc64le-linux-gnu qemu-user
 	END
 }
 
@@ -55,6 +60,8 @@ flags() {
 senseless() { # compiler, flags
 	case "$1:$2" in
 	*:*FORTIFY*-O0*|*:*-O0*FORTIFY*)	return 0 ;;
+	i686*:*PORTABLE*|arm-*:*PORTABLE*)	return 0 ;;	# as all
+	s390x*:*PORTABLE*|powerpc*:*PORTABLE*)	return 0 ;;
 	musl-gcc:*FORTIFY*|musl-gcc:*pie*|musl-gcc:*sanitize*)	return 0 ;;
 	*-linux-gnu-gcc:*pie*|*-linux-gnu-gcc:*march=native*)	return 0 ;;
 	*-linux-gnu-gcc:*cf-protection*)	return 0 ;;
@@ -65,11 +72,13 @@ senseless() { # compiler, flags
 	return 1
 }
 
-# Succeeds if a test needs control words of each thread, but all share them.
-untrue() { # flags, test
-	case "$2:$1" in
+# Succeeds if a test needs control words of each thread, but all share them; or
+# if it needs an emulator that keeps x87 registers in a signal handler.
+untrue() { # flags, test, emulator
+	case "$2:$1:$3" in
 	u_fpu:*SHARE_FP*|u_again:*SHARE_FP*)	return 0 ;;
 	u_fail:*SHARE_FP*|u_left:*SHARE_FP*)	return 0 ;;
+	u_signal:*:qemu-i386*)			return 0 ;;
 	esac
 	return 1
 }
@@ -97,6 +106,28 @@ build_and_run() ( # compiler, emulator, flags, test
 		-o "$dir/$4" -lpthread $libs || exit 1
 	timeout 300 $2 "$dir/$4"
 )
+
+# Programs for machines that are emulated: each is called as build_and_run.
+hello() {
+	$1 -std=c11 $3 -I"$inc" examples/hello.c "$dir/usched.o" \
+		-o "$dir/hello" &&
+	$2 "$dir/hello" >"$dir/said" && grep -q "^world 3$" "$dir/said"
+}
+
+ring() {
+	$1 -std=gnu11 $3 -I"$inc" $includes rmain.c \
+		$(where rr.c uwait.c umem.c uproc.c) "$dir/usched.o" \
+		-o "$dir/ring" -lpthread -lm &&
+	timeout 300 $2 "$dir/ring" 4 10 20 0 1
+}
+
+rr() {
+	for test in s_wait s_chan s_sync s_join; do
+		make -s CC="$1" LDFLAGS=-static B="$dir/rr" "$dir/rr/$test-RR" &&
+			WATCHDOG=300 timeout 400 $2 "$dir/rr/$test-RR" ||
+			return 1
+	done
+}
 
 # Prints a line, and exits as a test does.
 one() { # toolchain | flags
@@ -128,12 +159,22 @@ one() { # toolchain | flags
 		cat "$dir/log"
 	else
 		for test in $TESTS; do
-			untrue "$flags" "$test" && continue
+			untrue "$flags" "$test" "$emulator" && continue
 			build_and_run "$cc" "$emulator" "$always $flags" \
 				"$test" >"$dir/log" 2>&1
 			rc=$?
 			[ $rc -eq 0 ] || [ $rc -eq 77 ] && continue
 			bad="$bad $test($rc)"
+			sed "s/^/	/" "$dir/log" >>"$dir/all"
+		done
+		case $emulator:${flags% } in
+		qemu*:-O2)	;;
+		*)		PROGRAMS= ;;
+		esac
+		for program in $PROGRAMS; do
+			$program "$cc" "$emulator" "$always $flags" \
+				>"$dir/log" 2>&1 && continue
+			bad="$bad $program"
 			sed "s/^/	/" "$dir/log" >>"$dir/all"
 		done
 	fi
@@ -148,9 +189,13 @@ one() { # toolchain | flags
 configurations() {
 	toolchains | while IFS= read -r chain; do
 		if [ -n "$quick" ]; then
-			for flags in -O0 -O2 -O3 "-O2 -DUSCHED_PORTABLE"; do
-				echo "$chain|$flags"
-			done
+			case $chain in
+			i686*|arm-*|s390x*|powerpc*)	levels=-O2 ;;
+			*)	levels='-O0 -O2 -O3' ;;
+			esac
+			for flags in $levels; do echo "$chain|$flags"; done
+			senseless "${chain%%|*}" -DUSCHED_PORTABLE ||
+				echo "$chain|-O2 -DUSCHED_PORTABLE"
 			case $chain in
 			gcc*)	echo "$chain|-O2 -DUSCHED_SHARE_FP" ;;
 			esac
@@ -182,19 +227,15 @@ while :; do
 	esac
 done
 
-TESTS=$*
+TESTS=$* PROGRAMS=
+[ -n "$TESTS" ] || PROGRAMS="hello ring"
+[ -n "$TESTS$quick" ] || PROGRAMS="$PROGRAMS rr"
 [ -n "$TESTS" ] || TESTS=$(cd test && ls u_*.c u_*.cc | sed 's/\..*//' | grep -v u_hard)
-made=
-[ -n "$OUT" ] || { OUT=$(mktemp -d); made=$OUT; }
+. test/count
+OUT=${OUT:-$dir}
 mkdir -p "$OUT"
-export TESTS OUT
-[ -n "$made" ] && trap 'rm -rf "$made"' EXIT
-trap 'exit 1' INT TERM
+export TESTS PROGRAMS OUT
 rm -f "$OUT"/rc.*
 
 configurations | tr '\n' '\0' | xargs -0 -P "$jobs" -n 1 nice sh test/matrix.sh --one
-set -- $(cat "$OUT"/rc.* | awk '
-	$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
-	END { print p + 0, f + 0, s + 0 }')
-echo "$1 passed, $2 failed, $3 skipped"
-[ "$2" -eq 0 ] && [ "$1" -gt 0 ]
+counted_in "$OUT"/rc.*

@@ -4,16 +4,14 @@
 # cancel.h, usync.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h
 # hold in all executions of small programs that the memory model allows
 # (test/model/model.c). Sources that are broken on purpose do not. --full: all
-# scenarios, some minutes; else the quick ones.
+# scenarios, some minutes; else the quick ones. --some: a few, and none is broken.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. test/count
 cc=${CC:-cc}
 full=
 [ "$1" = --full ] && full=--full
-passed=0 failed=0
 
 build() { # headers and scenarios in $1; which
 	$cc -std=gnu11 -O1 -g -fsanitize=thread -DUSCHED_SANITIZE_ANYWAY \
@@ -34,20 +32,24 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
-cp usched.h wait/*.h wait/usync.c proc/*.h steal/*.h test/model/m_*.c "$dir/good"
-for m in inbox park lock wakes wait idle poll cancel sync deque mail stop seek watch; do
+ln -s . "$dir/good/private"
+cp -r usched.h core wait/*.h wait/usync.c proc/*.h steal/*.h test/model/m_*.c "$dir/good"
+all='inbox park lock wakes wait idle poll cancel sync deque mail stop seek watch'
+[ "$1" != --some ] || all='inbox park lock wait deque stop'
+for m in $all; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
-		passed=$((passed + 1))
+		pass
 	else
-		echo "FAIL  $m"
-		failed=$((failed + 1))
+		fail "$m"
 	fi
 done
+
+[ "$1" != --some ] || counted	# which ends
 
 # A broken header: it must fail in the scenarios named second.
 broken() { # what, scenarios, file, sed script [, only in the full part]
 	[ "$5" ] && [ -z "$full" ] && return
-	cp "$dir/good/"* "$dir/bad"
+	cp -r "$dir/good/"* "$dir/bad"
 	sed "$4" "$dir/good/$3" >"$dir/bad/$3"
 	if cmp -s "$dir/good/$3" "$dir/bad/$3"; then
 		status="nothing was broken"
@@ -64,10 +66,9 @@ broken() { # what, scenarios, file, sed script [, only in the full part]
 	if [ "$status" = 1 ]; then
 		echo "caught  $1:"
 		echo "	$(tail -n 1 "$dir/log" | sed 's/   */ /g')"
-		passed=$((passed + 1))
+		pass
 	else
-		echo "FAIL  not caught ($status): $1"
-		failed=$((failed + 1))
+		fail "not caught ($status): $1"
 	fi
 }
 
@@ -78,7 +79,7 @@ broken 'A1 relaxed' inbox inbox.h 's/_ACQUIRE/_RELAXED/' full
 broken 'R2 a load and a store' inbox inbox.h \
 	"s/before = __atomic_exchange_n(&i->i_tail, n, $seq)/before = __atomic_load_n(\&i->i_tail, $seq); __atomic_store_n(\&i->i_tail, n, $seq)/"
 broken 'a link cleared too late' inbox inbox.h \
-	'/(&n->n_next, NULL/d; /USCHED_RACE(2)/i\
+	'/(&n->n_next, NULL/d; /USCHED_RACE(inbox_R1)/i\
 	__atomic_store_n(\&n->n_next, NULL, __ATOMIC_RELAXED);' full
 broken 'the stub posted without a look at the tail' inbox inbox.h \
 	'/i_tail, __ATOMIC_ACQUIRE) != head)/,/return NULL/d' full
@@ -107,7 +108,7 @@ broken 'S3 relaxed' park inbox.h \
 	'/i_tail, __ATOMIC_SEQ_CST) ==/s/_SEQ_CST/_RELAXED/' full
 broken 'nobody tells the futex' park park.h '/^		upark_futex_wake(asleep);/s/up.*/;/' full
 broken 'each waker says that it was he' park park.h \
-	'/USCHED_RACE(7)/,/return false/s/if (was == 0)/if (0)/' full
+	'/USCHED_RACE(park_W3)/,/return false/s/if (was == 0)/if (0)/' full
 broken 'a wait that returns for no reason is believed' park park.h \
 	's/while (__atomic_load_n(asleep/if (__atomic_load_n(asleep/' full
 broken 'a descriptor: upark_by() does not compare' park park.h \
@@ -230,11 +231,12 @@ broken 'lock: taken by a load and a store' lock lock.h \
 	/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/d'
 broken 'lock: not acquired' lock lock.h \
 	's/^			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED);/			__ATOMIC_RELAXED, __ATOMIC_RELAXED);/'
-broken 'lock: not acquired after a sleep' lock lock.h 's/ULOCK_ORDER(__ATOMIC_ACQUIRE)/__ATOMIC_RELAXED/'
+broken 'lock: not acquired after a sleep' lock lock.h \
+	's/ULOCK_ORDER(__ATOMIC_ACQUIRE)/__ATOMIC_RELAXED/'
 broken 'lock: not released' lock lock.h 's/ULOCK_ORDER(__ATOMIC_RELEASE)/__ATOMIC_RELAXED/'
 broken 'L1: made odd after the look' lock lock.h \
 	's/__atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST)/__atomic_load_n(place, __ATOMIC_SEQ_CST)/
-	s/^		USCHED_RACE(56);/		was = __atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST);/'
+	s/^		USCHED_RACE(lock_L4);/		was = __atomic_fetch_or(place, 1, __ATOMIC_SEQ_CST);/'
 broken 'L2: no heavy fence' lock lock.h '/L2 \*\/$/d'
 broken 'L4: sleeps while the place is odd' lock lock.h \
 	's/upark_futex_wait(place, was | 1);/upark_futex_wait(place, __atomic_load_n(place, __ATOMIC_RELAXED) | 1);/'
@@ -251,8 +253,8 @@ broken 'P4: a look at the lock after it is free' lock lock.h \
 # one native thread: t_wheel.c tests them. Not needed in any scenario: an order
 # of the claim (record.h says why).
 broken 'A1: a claim is a load and a store' wait uwait.h \
-	's/^	return __atomic_compare_exchange_n(&w->w_state, &waits, UWAIT_CLAIMED,/	if (__atomic_load_n(\&w->w_state, __ATOMIC_ACQUIRE) != waits) return false; __atomic_store_n(\&w->w_state, UWAIT_CLAIMED, __ATOMIC_RELEASE); return true;/
-	/^			false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);/d'
+	's/^	return __atomic_compare_exchange_n(&w->w_state, &waits, UWAIT_CLAIMED,/	if (__atomic_load_n(\&w->w_state, __ATOMIC_ACQUIRE) != waits) return 0; __atomic_store_n(\&w->w_state, UWAIT_CLAIMED, __ATOMIC_RELEASE); return 1;/
+	/^			0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);/d'
 broken 'A1: an event does not claim' wait m_wait.c \
 	's/if (w != NULL && !uwait_claim(w))/if (0)/'
 broken 'A1: a deadline does not claim' wait m_wait.c \
@@ -300,7 +302,7 @@ broken 'O1: a post does not release' wait uwait.h \
 broken 'O1: the taker does not acquire' wait record.h \
 	's/posted, NULL, __ATOMIC_ACQUIRE/posted, NULL, __ATOMIC_RELAXED/'
 broken 'a post is a load and a store' wait uwait.h \
-	's/^	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,/	__atomic_store_n(\&h->h_posted, w, __ATOMIC_SEQ_CST);/
+	's/^	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, 0,/	__atomic_store_n(\&h->h_posted, w, __ATOMIC_SEQ_CST);/
 	/^			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))/,/;/d'
 broken 'the list is taken by a load and a store' wait record.h \
 	's/w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQUIRE);/w = __atomic_load_n(\&h->h_posted, __ATOMIC_ACQUIRE); __atomic_store_n(\&h->h_posted, NULL, __ATOMIC_RELAXED);/'
@@ -352,9 +354,9 @@ broken 'the swap a load and a store' deque deque.h \
 	's/return __atomic_compare_exchange_n.*/if (__atomic_load_n(\&d->d_top, __ATOMIC_SEQ_CST) != i) return 0; __atomic_store_n(\&d->d_top, i + 1, __ATOMIC_SEQ_CST); return 1;/
 	/__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);/d' full
 broken 'R1 relaxed in push' deque deque.h \
-	'/USCHED_RACE(24)/,/R1 \*/s/_RELEASE/_RELAXED/' full
+	'/USCHED_RACE(deque_push)/,/R1 \*/s/_RELEASE/_RELAXED/' full
 broken 'R1 relaxed in pop, first (P0982)' deque deque.h \
-	'/USCHED_RACE(25)/,/R1 \*/s/_RELEASE/_RELAXED/' full
+	'/USCHED_RACE(deque_pop)/,/R1 \*/s/_RELEASE/_RELAXED/' full
 broken 'A1 relaxed, without a fence' deque deque.h \
 	'/^static.*ws_deque_steal_alone/,/A1 \*/s/__ATOMIC_ACQUIRE);		/__ATOMIC_RELAXED);	/' full
 broken 'Q5: an old array is written' deque deque.h \
@@ -490,7 +492,7 @@ broken 'ws_mail_collect() takes POSTED along' mail mail.h \
 
 broken 'G2: no light fence' seek seek.h '/ws_fence_light();/d'
 broken 'N4: no heavy fence' seek seek.h \
-	'/USCHED_RACE(33);/,/ws_fence_heavy/{/ws_fence_heavy/d
+	'/USCHED_RACE(seek_N4);/,/ws_fence_heavy/{/ws_fence_heavy/d
 	}'
 broken 'N7: no heavy fence' seek seek.h \
 	'/^	ws_fence_heavy();/{N
@@ -538,15 +540,15 @@ broken 'uidle_doze: D2 after W4' seek idle.h \
 	}'
 
 broken 'who lets threads yield does not look' watch m_watch.c \
-	's/if (ws_watch_kept(&s.watch) || !ws_watch_due(&s.watch))/if (1)/'
+	's/if (ws_is_watched(&s.watch) || !ws_watch_due(&s.watch))/if (1)/'
 broken 'U4: the watch is never given back' watch watch.h \
-	'/__atomic_store_n(&v->v_kept, 0/d'
+	'/__atomic_store_n(&v->v_watched, 0/d'
 broken 'U4: no look' watch m_watch.c \
 	's/got = take();	/got = false;	/'
 broken 'U6: never due' watch watch.h 's/return now - last >= WS_WATCH/return 0/'
 broken 'U8: nobody remembers' watch m_watch.c '/U8 \*\//d'
 broken 'U2: nobody remembers' watch m_watch.c \
-	'/U2 \*\//d; /^	if (!got)/{N; s/remember_turns()//
+	'/U2 \*\//d; /^	if (!got)/{N; s/remember_switches()//
 	}'
 
 # usync.c: more of it in sync.sh.
@@ -561,9 +563,9 @@ broken 'N6 the end of a group is relaxed' sync usync.c \
 broken 'R3 the last reader is relaxed' sync usync.c \
 	'/R3 \*/s/acquired(y)/usync_state(y)/'
 broken 'changes are relaxed' sync usync.h \
-	'/to, false,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
+	'/to, 0,$/{n;s/_ACQ_REL/_RELAXED/;s/_ACQUIRE/_RELAXED/}'
 broken 'changes do not release' sync usync.h \
-	'/to, false,$/{n;s/_ACQ_REL/_ACQUIRE/}'
+	'/to, 0,$/{n;s/_ACQ_REL/_ACQUIRE/}'
 broken 'the last change is relaxed' sync usync.c \
 	'/^static void set(/,/^}/s/_RELEASE/_RELAXED/' full
 broken 'M1 the first is not woken' sync usync.c \
@@ -573,11 +575,10 @@ broken 'M1 queued while it is free' sync usync.c \
 broken 'M3 WOKEN stays' sync usync.c \
 	's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
 broken 'C1 the mutex is unlocked first' sync usync.c \
-	'/^int ucond_wait/,/^}/{s/lock = enter(y);/umutex_unlock(m); &/;/C1/d}'
+	'/^static void cond_put/,/^}/{s/^	struct ulock \*lock/	umutex_unlock(m); &/;/C1/d;}'
 broken 'G1 the count is 0 before the waiters are taken' sync usync.c \
 	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
 broken 'B1 who was counted comes again' sync usync.c \
 	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

@@ -12,10 +12,8 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+. test/count
+
 ulimit -c 0
 unset USCHED_DEBUG MAKEFLAGS
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -31,24 +29,10 @@ main() {
 		    command -v mpirun.$mpi >/dev/null; then
 			all
 		else
-			echo "skip $mpi: no mpicc.$mpi, mpirun.$mpi"
-			skipped=$((skipped + 1))
+			skip "$mpi: no mpicc.$mpi, mpirun.$mpi"
 		fi
 	done
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed = 0 ] || exit 1
-	[ $passed != 0 ] || exit 77
-}
-
-try() { # what, command ...
-	what=$1; shift
-	if ("$@") >"$dir/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $mpi: $what"
-		grep -v '^$' "$dir/log" | cut -c 1-300 | tail -n 12
-	fi
+	counted
 }
 
 # MPICH's MPI_STATUSES_IGNORE is an address that gcc takes for an array.
@@ -89,29 +73,29 @@ refuses() { # message, what
 ours='mpi/umpi.c mpi/uprofile.c'
 
 all() {
-	try 'objects' objects plain ''
-	try 'objects, hard mode' objects hard -DUSCHED_HARD
+	try 'objects' apart objects plain ''
+	try 'objects, hard mode' apart objects hard -DUSCHED_HARD
 	for sched in RR WS; do
 		for program in many calls; do
-			try "$program $sched" compile $program-$sched \
+			try "$program $sched" apart compile $program-$sched \
 				"test/mpi/$program.c $ours" -D$sched \
 				"$dir/plain/*.o"
-			try "$program $sched hard" compile $program-$sched-hard \
+			try "$program $sched hard" apart compile $program-$sched-hard \
 				"test/mpi/$program.c $ours" \
 				"-D$sched -DUSCHED_HARD" "$dir/hard/*.o"
 		done
 	done
 	for program in beside refused ends; do
-		try $program compile $program "test/mpi/$program.c $ours" -DRR \
+		try $program apart compile $program "test/mpi/$program.c $ours" -DRR \
 			"$dir/plain/*.o"
 	done
 	for program in halo tree; do
-		try $program compile $program "examples/mpi/$program.c $ours" \
+		try $program apart compile $program "examples/mpi/$program.c $ours" \
 			'' "$dir/plain/*.o"
 	done
-	try mmain compile mmain "bench/mpi/mmain.c $ours" '' "$dir/plain/*.o"
+	try mmain apart compile mmain "bench/mpi/mmain.c $ours" '' "$dir/plain/*.o"
 	for program in raw native; do
-		try $program compile $program bench/mpi/$program.c
+		try $program apart compile $program bench/mpi/$program.c
 	done
 	other_compilers
 	tests
@@ -130,45 +114,47 @@ checked() { # compiler, flags: the sources, without a program
 }
 
 other_compilers() {
-	try 'portable' checked "${CC:-cc}" -DUSCHED_PORTABLE
+	try 'portable' apart checked "${CC:-cc}" -DUSCHED_PORTABLE
 	command -v clang >/dev/null || { echo 'skip clang'; return; }
-	try 'clang' checked clang ''
-	try 'clang, portable, hard' checked clang \
+	try 'clang' apart checked clang ''
+	try 'clang, portable, hard' apart checked clang \
 		'-DUSCHED_PORTABLE -DUSCHED_HARD'
 }
 
 tests() {
-	try '10,000 threads' passes 2 many-RR 10000 1 64
-	try '10,000 threads, two processors' passes 2 many-WS 5000 2 300
-	try 'long messages' passes 2 many-RR 50 1 100000
+	try '10,000 threads' apart passes 2 many-RR 10000 1 64
+	try '10,000 threads, two processors' apart passes 2 many-WS 5000 2 300
+	try 'long messages' apart passes 2 many-RR 50 1 100000
+	try 'no memory at times' apart passes 2 many-RR 300 1 64 2
+	try 'no memory at times, two processors' apart passes 2 many-WS 300 2 64 2
 	for ranks in 2 4; do
-		try "threads, $ranks ranks" passes $ranks many-RR 500 1 64
+		try "threads, $ranks ranks" apart passes $ranks many-RR 500 1 64
 		for sched in RR WS; do
-			try "calls $sched, $ranks ranks, two processors" \
+			try "calls $sched, $ranks ranks, two processors" apart \
 				passes $ranks calls-$sched 50 2 2
 		done
-		try "calls, $ranks ranks" passes $ranks calls-RR 50 1 2
-		try "beside, $ranks ranks" passes $ranks beside 150
+		try "calls, $ranks ranks" apart passes $ranks calls-RR 50 1 2
+		try "beside, $ranks ranks" apart passes $ranks beside 150
 	done
 	for words in evict=always,poison evict=always,poison,fault; do
 		export USCHED_DEBUG=$words
 		nr=10000
 		case $words in *fault) nr=2000 ;; esac
-		try "threads, $words" passes 2 many-RR-hard $nr 1 64
-		try "threads, $words, ws" passes 2 many-WS-hard 1000 2 64
-		try "calls, $words" passes 2 calls-RR-hard 50 1 2
-		try "calls, $words, 4 ranks" passes 4 calls-WS-hard 50 2 2
+		try "threads, $words" apart passes 2 many-RR-hard $nr 1 64
+		try "threads, $words, ws" apart passes 2 many-WS-hard 1000 2 64
+		try "calls, $words" apart passes 2 calls-RR-hard 50 1 2
+		try "calls, $words, 4 ranks" apart passes 4 calls-WS-hard 50 2 2
 		unset USCHED_DEBUG
 	done
 }
 
 contracts() {
-	try 'irecv' refuses 'MPI_Irecv: the buffer is on the stack' irecv
-	try 'several' refuses 'needs MPI_THREAD_MULTIPLE' several
-	try 'funneled' refuses 'needs MPI_THREAD_SERIALIZED' funneled
-	try 'finalize' refuses 'MPI_Finalize: threads wait for MPI' finalize
-	try 'early' refuses 'MPI' early
-	try 'print' refuses 'waits: MPI_Recv, rank -[0-9]*, tag 5$' print
+	try 'irecv' apart refuses 'MPI_Irecv: the buffer is on the stack' irecv
+	try 'several' apart refuses 'needs MPI_THREAD_MULTIPLE' several
+	try 'funneled' apart refuses 'needs MPI_THREAD_SERIALIZED' funneled
+	try 'finalize' apart refuses 'MPI_Finalize: threads wait for MPI' finalize
+	try 'early' apart refuses 'MPI' early
+	try 'print' apart refuses 'waits: MPI_Recv, rank -[0-9]*, tag 5$' print
 }
 
 # MPICH's mpirun returns 0 if a rank exits with 0 before MPI_Finalize().
@@ -182,9 +168,9 @@ all_end() { # how: rank 1 takes rank 0 along
 
 early() {
 	for how in exit fails abort; do
-		try "a rank ends early: $how" all_end $how
+		try "a rank ends early: $how" apart all_end $how
 	done
-	try 'a rank ends early: finalize' passes 2 ends finalize
+	try 'a rank ends early: finalize' apart passes 2 ends finalize
 }
 
 # The same sum for any number of strips; the tree counts itself serially, too.
@@ -199,9 +185,9 @@ same_sums() { # ranks, method
 
 examples() {
 	for ranks in 2 4; do
-		try "halo, heat, $ranks ranks" same_sums $ranks heat
-		try "halo, seidel, $ranks ranks" same_sums $ranks seidel
-		try "tree, $ranks ranks" run $ranks tree 4 500
+		try "halo, heat, $ranks ranks" apart same_sums $ranks heat
+		try "halo, seidel, $ranks ranks" apart same_sums $ranks seidel
+		try "tree, $ranks ranks" apart run $ranks tree 4 500
 	done
 }
 
@@ -213,9 +199,9 @@ answers() { # program, arguments: a number
 
 rings() {
 	for program in mmain raw native; do
-		try "$program answers" answers $program 2 3 50 0 1
+		try "$program answers" apart answers $program 2 3 50 0 1
 	done
-	try 'mmain, deep, two processors' answers mmain 5 4 20 500 2
+	try 'mmain, deep, two processors' apart answers mmain 5 4 20 500 2
 }
 
 main "$@"

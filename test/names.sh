@@ -7,13 +7,21 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-passed=0 failed=0
-prefixes="usched|ushell|u|uwait|uwaits|usymbol|uself|uchan|ucase|uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|ustack|ugen|uproc|uwakes|uinbox|ucpus|ucalls?|umem|uhard|uguard|upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|uevents|engine|uread|uwrite|rr|ll|ws"
+. test/count
+
+prefixes=$(tr -d ' \n' <<END
+usched|ufork|ushell|u|uwait|uwaits|ulook|usymbol|uself|uchan|ucase|
+uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|
+upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|
+ustack|ugen|uproc|uwakes|uinbox|ucpus|ucalls?|umem|uhard|uguard|
+upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|
+uevents|uengine|engine|umain|uread|uwrite|rr|ll|ws
+END
+)
 prefixed="^($prefixes)(_|\$)|^($(echo "$prefixes" | tr a-z A-Z))(_|\$)"
 
 # A template, which only sources of schedulers include.
-headers=$(sed -n 's/^HEADERS := //p' Makefile | tr ' ' '\n' | grep -v uproc_api.h)
+headers=$(sh doc/api.sh --installed | grep -v uproc_api.h)
 
 # Splits what the compiler has read into the files ours and theirs, with a line
 # for each definition of a macro, or for each other token.
@@ -69,24 +77,17 @@ bare() { # file
 	names | grep -vE "$prefixed" | grep -vxF -f "$dir/tags"
 }
 
-must() { # what, output that should be empty
-	if [ -z "$2" ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $1:" $2
-		failed=$((failed + 1))
-	fi
-}
-
 for flags in '' -DUSCHED_HARD -DUSCHED_PORTABLE -DUSCHED_PREEMPT; do
 	printf '#include "%s"\n' $headers >"$dir/a.c"
-	must "headers $flags" "$(bare "$dir/a.c")"
+	empty "headers $flags" "$(bare "$dir/a.c")"
 done
 # Macros that a header asks for may be set by chance, too.
-must 'macros that are asked for' "$(where $headers | xargs grep -ohE \
+empty 'macros that are asked for' "$(where $headers | xargs grep -ohE \
 	'(defined\(|# *ifn?def )\w+' | sed 's/.*[( ]//' | sort -u |
 	grep -vE "$prefixed|^_|^SYS_")"
-must libusched.a "$(nm -g --defined-only libusched.a 2>/dev/null |
+library=${LIBRARY:-libusched.a}
+empty "no $library: make" "$([ -s "$library" ] || echo x)"
+empty libusched.a "$(nm -g --defined-only "$library" 2>/dev/null |
 	awk 'NF == 3 { print $3 }' | grep -vE "$prefixed")"
 
 flags=
@@ -95,8 +96,7 @@ for planted in 'struct planted { int x; };' 'enum ws_e { one, WS_TWO };' \
 { return x; }' 'extern int (*ws_f)(int), v;' 'typedef struct ws_s *t;' \
     'int a[3];'; do
 	echo "$planted" >"$dir/a.c"
-	must "'$planted' is not seen" \
+	empty "'$planted' is not seen" \
 		"$([ "$(bare "$dir/a.c" | wc -l)" = 1 ] || echo x)"
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

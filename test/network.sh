@@ -11,11 +11,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
+. test/count
 unset USCHED_SEED
-passed=0 failed=0
 
 main() {
 	library o2 -O2 & library o0 -O0 && wait $! || exit 1
@@ -30,32 +27,22 @@ main() {
 		try "$sched: replayed" replayed
 		try "$sched: each seed another run" differ
 	done
-	echo "$passed passed, $failed failed"
-	[ $failed -eq 0 ] && [ $passed -ne 0 ]
-}
-
-try() { # what, command
-	if $2 >"$tmp/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $1"; cat "$tmp/log"
-	fi
+	counted
 }
 
 library() { # name, flags
-	dir=$tmp/$1; shift
-	mkdir "$dir" && echo "$*" >"$dir/flags" || return 1
+	built=$dir/$1; shift
+	mkdir "$built" && echo "$*" >"$built/flags" || return 1
 	for source in $(where usched.c uwait.c umem.c uproc.c rr.c ll.c ws.c)
 	do
-		compile -c "$source" -o "$dir/$(basename "$source" .c).o" ||
+		compile -c "$source" -o "$built/$(basename "$source" .c).o" ||
 			return 1
 	done
 }
 
 compile() {
 	# Unquoted: several words.
-	${CC:-cc} -std=gnu11 -Wall -Wextra -Werror $(cat "$dir/flags") \
+	${CC:-cc} -std=gnu11 -Wall -Wextra -Werror $(cat "$built/flags") \
 		${CFLAGS:-} $includes "$@"
 }
 
@@ -72,14 +59,14 @@ builds() {
 	ll)	set -- "$@" '-Drr_thread_init(f,a)=ll_thread_init(f,a,0)';;
 	ws)	set -- "$@" -Drr_thread_init=ws_thread_init;;
 	esac
-	for dir in "$tmp"/o2 "$tmp"/o0; do
-		compile "$@" examples/network.c "$dir"/[u$sched]*.o \
-			-pthread -o "$dir/$sched" || return 1
+	for built in "$dir"/o2 "$dir"/o0; do
+		compile "$@" examples/network.c "$built"/[u$sched]*.o \
+			-pthread -o "$built/$sched" || return 1
 	done
 }
 
 run() { # build, seed
-	timeout 60 ${RUN:-} "$tmp/$1/$sched" $bug $2 >"$tmp/out"
+	timeout 60 ${RUN:-} "$dir/$1/$sched" $bug $2 >"$dir/out"
 }
 
 # Leaves the first seed that finds the bug, with the output.
@@ -88,10 +75,10 @@ found() {
 	while [ $((seed += 1)) -le 20 ]; do
 		run o2 $seed || break
 	done
-	cat "$tmp/out"
+	cat "$dir/out"
 	case $bug in
-	ack)	grep -q "^seed $seed: no answer" "$tmp/out";;
-	*)	grep -q "^seed $seed: two work" "$tmp/out"
+	ack)	grep -q "^seed $seed: no answer" "$dir/out";;
+	*)	grep -q "^seed $seed: two work" "$dir/out"
 	esac
 }
 
@@ -100,8 +87,8 @@ silent() {
 	while [ $((seed += 1)) -le $([ $sched = rr ] && echo 50 || echo 10) ]
 	do
 		run o2 $seed
-		tee -a "$tmp/all.$sched" <"$tmp/out"
-		grep -q "^seed $seed: all have ended" "$tmp/out" || return 1
+		tee -a "$dir/all.$sched" <"$dir/out"
+		grep -q "^seed $seed: all have ended" "$dir/out" || return 1
 	done
 	seed=1
 }
@@ -109,16 +96,16 @@ silent() {
 # The seed gives the same output again, whatever the build.
 replayed() {
 	run o2 $seed
-	mv "$tmp/out" "$tmp/first"
+	mv "$dir/out" "$dir/first"
 	for build in o2 o0; do
 		run $build $seed
-		diff "$tmp/first" "$tmp/out" || return 1
+		diff "$dir/first" "$dir/out" || return 1
 	done
 }
 
 differ() {
-	same=$(sed 's/.*hash//' "$tmp/all.$sched" | sort | uniq -d)
-	[ -z "$same" ] && [ -s "$tmp/all.$sched" ]
+	same=$(sed 's/.*hash//' "$dir/all.$sched" | sort | uniq -d)
+	[ -z "$same" ] && [ -s "$dir/all.$sched" ]
 }
 
 main

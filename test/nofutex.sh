@@ -6,10 +6,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
-passed=0 failed=0
+. test/count
 
 build() {
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $includes "$@"
@@ -30,11 +27,9 @@ for test in s_park s_count s_dead s_join s_fail; do
 	libs=$(sed -n '1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' test/$test.c)
 	if build -include test/nolinux.h -DRR -o "$dir/$test" test/$test.c \
 		"$dir"/*.o -pthread $libs && "$dir/$test"; then
-		passed=$((passed + 1))
+		pass
 	else
-		echo "failed: $test"
-		failed=$((failed + 1))
+		fail "$test"
 	fi
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted

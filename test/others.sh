@@ -12,10 +12,8 @@
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 . "$top/test/layout"
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+. "$top/test/count"
+
 flags="-std=gnu11 -O2 -g -Wall -Wextra -Werror ${CFLAGS:-} ${OTHERS_FLAGS:-}"
 
 main() {
@@ -27,8 +25,7 @@ main() {
 	    '-I/usr/include/lua5.3 -llua5.3' '-I/usr/include/lua5.2 -llua5.2' \
 	    '-I/usr/include/lua5.1 -llua5.1' '-llua -lm -ldl' \
 	    '-I/usr/local/include -L/usr/local/lib -llua -lm -ldl'
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed -eq 0 ]
+	counted
 }
 
 # The library's own sources, as they are in the tree.
@@ -40,9 +37,9 @@ library() {
 	objects=''
 	for source in $sources; do
 		# Unquoted: these may be several words each.
-		${CC:-cc} $flags $includes -c -o "$tmp/$source.o" \
+		${CC:-cc} $flags $includes -c -o "$dir/$source.o" \
 		    "$(where $source.c)" || return 1
-		objects="$objects $tmp/$source.o"
+		objects="$objects $dir/$source.o"
 	done
 }
 
@@ -50,35 +47,23 @@ library() {
 check() {
 	name=$1 package=$2 header=$3
 	shift 3
-	echo "#include <$header>" >"$tmp/probe.c"
-	echo 'int main(void) { return 0; }' >>"$tmp/probe.c"
+	echo "#include <$header>" >"$dir/probe.c"
+	echo 'int main(void) { return 0; }' >>"$dir/probe.c"
 	for options; do
-		${CC:-cc} ${CFLAGS:-} "$tmp/probe.c" -o "$tmp/probe" $options \
+		${CC:-cc} ${CFLAGS:-} "$dir/probe.c" -o "$dir/probe" $options \
 		    2>/dev/null || continue
 		build_and_run
 		return
 	done
-	echo "skip  $name: $package"
-	skipped=$((skipped + 1))
+	skip "$name: $package"
 }
 
 build_and_run() {
-	: >"$tmp/out"
+	: >"$dir/out"
 	${CC:-cc} $flags $includes -I"$top/test" "$top/test/others/$name.c" $objects \
-	    -o "$tmp/$name" $options -pthread &&
-	    TMPDIR=$tmp ${RUN:-} "$tmp/$name" >"$tmp/out" 2>&1
-	case $? in
-	0)
-		echo "ok $name"
-		passed=$((passed + 1)) ;;
-	77)
-		echo "skip  $name: $(tail -n 1 "$tmp/out")"
-		skipped=$((skipped + 1)) ;;
-	*)
-		cat "$tmp/out"
-		echo "FAILED $name"
-		failed=$((failed + 1)) ;;
-	esac
+	    -o "$dir/$name" $options -pthread &&
+	    TMPDIR=$dir ${RUN:-} "$dir/$name" >"$dir/out" 2>&1
+	judge $? "$name" "$dir/out"
 }
 
 lua_config() {

@@ -2,43 +2,45 @@
 # SPDX-License-Identifier: MIT
 # ports.sh: the programs of examples/ports print the same with native threads
 # and with ours: under rr, ll and ws, on one processor and on two, also in the
-# hard mode, where each thread that blocks is evicted. If a barrier or a signal
-# is left out, they fail. The hard mode finds jobs on the stack of a thread that
-# waits.
+# hard mode, where each thread that blocks is evicted. Names are renamed by
+# usched/pthreads.h, or by the linker. If a barrier or a signal is left out, they
+# fail.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
+. test/count
 unset USCHED_SEED USCHED_DEBUG
 ulimit -c 0
-passed=0 failed=0 scheds='RR LL WS'
+scheds='rr ll ws'
 programs='pack radix fft lu names'
-library='usched.c uwait.c usync.c uthread.c umem.c uproc.c rr.c ll.c ws.c'
+library='usched.c umain.c uwait.c usync.c uthread.c uscope.c umem.c uproc.c rr.c ll.c ws.c
+	pthreads.c plocks.c pstart.c'
 
 main() {
-	cp -r examples/ports "$tmp/ports" && names || exit 1
+	cp -r examples/ports "$dir/ports" && names || exit 1
+	try 'the header, the linker and the sources have the same names' agree
 	mode native -O1
 	for program in $programs; do
 		try "$program, native" prints $program
 	done
 	mode plain -O1
 	each_prints
+	mode link -O1
+	scheds=ws each_prints
+	try 'C++, with std::thread' cxx
 	mode hard -O1 -DUSCHED_HARD
 	export USCHED_DEBUG=evict=always,poison,fault
 	each_prints
 	planted
-	echo "$passed passed, $failed failed"
-	[ $failed = 0 ] && [ $passed != 0 ]
+	counted
 }
 
 # A program that looks at no result, as most do, and has initializers.
 names() {
-	cat >"$tmp/ports/names.c" <<-END
+	cat >"$dir/ports/names.c" <<-END
 	#include <pthread.h>
 	#include <stdio.h>
 
@@ -82,28 +84,88 @@ names() {
 		pthread_cond_init(&turn, NULL);
 		pthread_mutex_destroy(&lock);
 		pthread_mutex_init(&lock, NULL);
-		return pthread_mutex_lock(&lock);
+		return pthread_mutex_lock(&lock) || pthread_mutex_unlock(&lock);
 	}
 	END
-	echo '10 turns, 1 last, 2 results' >"$tmp/ports/names.expected"
+	echo '10 turns, 1 last, 2 results' >"$dir/ports/names.expected"
 }
 
-try() { # what, command ...
-	what=$1; shift
-	if "$@" >"$tmp/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $what"; cat "$tmp/log"
-	fi
+# The names of the face, in each place.
+agree() {
+	sed -n 's/^#pragma redefine_extname \([^ ]*\) __wrap_\1$/\1/p' \
+		posix/pthreads.h | sort >"$dir/header"
+	tr ',' '\n' <posix/pthread.flags | sed -n 's/--wrap=//p' |
+		grep -vx main | sort >"$dir/linker"
+	sed -n 's/^[a-z_].*FACE(\([a-z_]*\))(.*/\1/p' posix/pthreads.c \
+		posix/plocks.c | sort >"$dir/sources"
+	[ -s "$dir/header" ] && diff "$dir/header" "$dir/linker" &&
+		diff "$dir/header" "$dir/sources"
+}
+
+# Threads of the C++ library are ours if it is among the objects.
+cxx() {
+	have g++ || return 77
+	cat >"$dir/threads.cc" <<-END
+	#include <chrono>
+	#include <condition_variable>
+	#include <cstdio>
+	#include <future>
+	#include <mutex>
+	#include <thread>
+	#include <vector>
+	extern "C" void *usched_self_is_here(void);
+	static std::mutex lock;
+	static std::recursive_mutex again;
+	static std::condition_variable more;
+	static int came, ours;
+	static void come()
+	{
+		{
+			std::lock_guard<std::recursive_mutex> a(again), b(again);
+			ours += usched_self_is_here() != nullptr;
+		}
+		std::unique_lock<std::mutex> l(lock);
+		came++;
+		more.notify_all();
+		more.wait(l, [] { return came == 100; });
+	}
+	int main()
+	{
+		std::vector<std::thread> all;
+		for (int i = 0; i < 100; i++)
+			all.emplace_back(come);
+		for (auto &t : all)
+			t.join();
+		auto f = std::async(std::launch::async, [] {
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+			return 7;
+		});
+		std::printf("%d %d %d\\n", came, ours, f.get());
+	}
+	END
+	cat >"$dir/here.c" <<-END
+	#include "usched.h"
+	void *usched_self_is_here(void) { return ustack_self(); }
+	END
+	compile $includes -c "$dir/here.c" -o "$dir/here.o" &&
+		g++ -O1 -c "$dir/threads.cc" -o "$dir/threads.o" &&
+		g++ -nostdlib -r @posix/pthread.flags "$dir/threads.o" \
+			-l:libstdc++.a -o "$dir/all.o" &&
+		g++ "$dir/all.o" "$dir/here.o" "$dir"/plain/library/*.o \
+			-Wl,--wrap=main -nodefaultlibs -lm -lgcc_eh -lgcc -lc \
+			-pthread -o "$dir/threads" || return 1
+	for USCHED in rr ws:2; do
+		export USCHED
+		[ "$(timeout 60 "$dir/threads")" = '100 100 7' ] || return 1
+	done
 }
 
 # All that follows is built so.
 mode() { # name, flags ...
 	mode=$1; shift
 	flags=$*
-	dir=$tmp/$mode
-	mkdir "$dir"
+	built=$dir/$mode
+	mkdir "$built"
 	try "$mode: builds" build
 }
 
@@ -112,65 +174,62 @@ compile() { # unquoted: several words
 }
 
 build() {
-	[ $mode = native ] || build_library || return 1
+	case $mode in plain|hard) build_library || return 1 ;; esac
 	for program in $programs; do
-		link_program $program "$tmp/ports" || return 1
+		link_program $program "$dir/ports" || return 1
 	done
 }
 
 build_library() {
 	[ $mode != hard ] || library="$library uhard.c"
-	mkdir "$dir/library" || return 1
+	mkdir "$built/library" || return 1
 	for source in $(where $library); do
 		compile $includes -c "$source" \
-			-o "$dir/library/${source##*/}.o" ||
-			touch "$dir/failed" &
-	done
-	for sched in $scheds; do
-		compile $includes -D$sched -c "$tmp/ports/start.c" \
-			-o "$dir/$sched.o" || return 1
+			-o "$built/library/${source##*/}.o" ||
+			touch "$built/failed" &
 	done
 	wait
-	[ ! -e "$dir/failed" ]
+	[ ! -e "$built/failed" ]
 }
 
-# Compiles a program, and links it with each scheduler.
+# Compiles a program, and links it.
 link_program() { # name, folder
-	rm -rf "$dir/program" && mkdir "$dir/program" || return 1
-	case $mode in
-	native)	set -- $1 "$2" ;;
-	*)	set -- $1 "$2" $includes "-I$2" -include pthreads.h ;;
-	esac
-	to=$dir/$1 sources=$2/$1.c
+	rm -rf "$built/program" && mkdir "$built/program" || return 1
+	to=$built/$1 sources=$2/$1.c before= linked=
 	[ $1 != pack ] || sources="$sources $2/pool.c"
-	shift 2
+	case $mode in
+	native)	;;
+	link)	linked=$dir/plain/library ;;
+	*)	linked=$built/library before='-include usched/pthreads.h' ;;
+	esac
 	for source in $sources; do
-		compile "$@" -c "$source" \
-			-o "$dir/program/${source##*/}.o" || return 1
+		compile $includes $before -c "$source" \
+			-o "$built/program/${source##*/}.o" || return 1
 	done
-	[ $mode != native ] || { compile "$dir"/program/*.o -o "$to" \
-		-pthread -lm; return; }
-	for sched in $scheds; do
-		compile "$dir"/program/*.o "$dir/$sched.o" "$dir"/library/*.o \
-			-o "$to-$sched" -pthread -lm || return 1
-	done
+	if [ $mode = link ]; then
+		compile -nostdlib -r @posix/pthread.flags "$built"/program/*.o \
+			-o "$built/program.o" || return 1
+		rm "$built"/program/*.o
+		mv "$built/program.o" "$built/program"
+	fi
+	compile "$built"/program/*.o ${linked:+"$linked"/*.o \
+		-Wl,--wrap=main} -o "$to" -pthread -lm
 }
 
 run() { # program in the folder of the mode
-	timeout 60 ${RUN:-} "$dir/$1"
+	timeout ${patience:-60} ${RUN:-} "$built/$1"
 }
 
-prints() { # program, suffix
-	run "$1${2:-}" >"$tmp/got" && diff "$tmp/ports/$1.expected" "$tmp/got"
+prints() { # program
+	run "$1" >"$dir/got" && diff "$dir/ports/$1.expected" "$dir/got"
 }
 
 each_prints() {
 	for program in $programs; do
 		for sched in $scheds; do
-			for PROCS in 1 2; do
-				export PROCS
-				try "$program, $mode $sched $PROCS" \
-					prints $program -$sched
+			for nr in 1 2; do
+				export USCHED=$sched:$nr
+				try "$program, $mode $USCHED" prints $program
 			done
 		done
 	done
@@ -178,40 +237,53 @@ each_prints() {
 
 # Bugs, each of which shows on one processor of rr.
 planted() {
-	export PROCS=1
-	scheds=RR
+	export USCHED=rr:1
 	for program in radix fft lu; do
 		n=0
 		while [ $((n += 1)) -le "$(grep -c 'meet();' \
-				"$tmp/ports/$program.c")" ]; do
+				"$dir/ports/$program.c")" ]; do
 			try "$program, without meet() $n" fails $program \
 				$program.c '' \
 				awk -v n=$n '!/meet\(\);/ || ++i != n'
 		done
 	done
+	patience=5		# as natively, it waits for ever
 	for what in more space done; do
-		try "pack, no thread is told of $what" fails pack pool.c '' \
+		try "pack, no thread is told of $what" fails pack pool.c hangs \
 			sed "s/pthread_cond_[a-z]*(&p->p_$what)/0/"
 	done
-	try 'a wait without memory' fails names names.c 'a wait has failed' \
-		sed 's/pthread_mutex_lock(&lock);$/port(-ENOMEM);/'
-	try 'pack, jobs on a stack' fails pack pack.c 'which is blocked' \
+	patience=
+	try 'pack, jobs on a private stack' on_stack
+	export USCHED_STACKS=shared
+	try 'pack, jobs on a shared stack' fails pack pack.c 'which is blocked' \
 		sed 's/static struct job job/struct job job/'
+}
+
+# A thread's locals may be given to others.
+on_stack() {
+	rm -rf "$dir/broken" && cp -r "$dir/ports" "$dir/broken" || return 1
+	sed 's/static struct job job/struct job job/' "$dir/ports/pack.c" \
+		>"$dir/broken/pack.c"
+	! cmp -s "$dir/ports/pack.c" "$dir/broken/pack.c" &&
+		link_program pack "$dir/broken" && prints pack
 }
 
 # Builds a program with a file that went through a filter: it must fail.
 fails() { # program, file, what it says, filter ...
 	program=$1 file=$2 says=$3; shift 3
-	rm -rf "$tmp/broken" && cp -r "$tmp/ports" "$tmp/broken" || return 1
-	"$@" <"$tmp/ports/$file" >"$tmp/broken/$file"
-	! cmp "$tmp/ports/$file" "$tmp/broken/$file" &&
-		link_program $program "$tmp/broken" || return 1
-	run $program-RR >"$tmp/got" 2>&1
+	rm -rf "$dir/broken" && cp -r "$dir/ports" "$dir/broken" || return 1
+	"$@" <"$dir/ports/$file" >"$dir/broken/$file"
+	! cmp "$dir/ports/$file" "$dir/broken/$file" &&
+		link_program $program "$dir/broken" || return 1
+	run $program >"$dir/got" 2>&1
 	status=$?
-	cat "$tmp/got"
+	cat "$dir/got"
 	echo "status $status"
-	[ $status != 0 ] && [ $status != 124 ] &&
-		{ [ -z "$says" ] || grep -q "$says" "$tmp/got"; }
+	case $says,$status in
+	hangs,124)	;;
+	*,0|*,124)	return 1 ;;
+	*)		[ -z "$says" ] || grep -q "$says" "$dir/got" ;;
+	esac
 }
 
 main

@@ -9,10 +9,8 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+. test/count
+
 all="usched uwait uthread uscope umem uproc rr ll ws upreempt"
 others='uguard uhard ustats utrace uwaits
 	ucall uchan ugen usync uwork'
@@ -20,16 +18,6 @@ flags="-std=gnu11 $includes"
 long=$([ "${PREEMPT_SECONDS:-0}" -ge 60 ] && echo long)
 PREEMPT_SECONDS=0 WATCHDOG=${WATCHDOG:-300}
 export PREEMPT_SECONDS WATCHDOG
-
-have() { command -v "$1" >/dev/null; }
-
-result() { # status, what
-	case $1 in
-	0)	passed=$((passed + 1));;
-	77)	skipped=$((skipped + 1)); echo "skip  $2";;
-	*)	failed=$((failed + 1)); echo "FAIL  $2"; cat "$dir/log";;
-	esac
-}
 
 # Prints functions outside of the sections that are noted, and missing tables.
 stray() { # object
@@ -200,12 +188,6 @@ never() {
 	LD_LIBRARY_PATH=$dir timeout 60 "$dir/t"
 }
 
-try() { # what, command ...
-	what=$1; shift
-	"$@" >"$dir/log" 2>&1
-	result $? "$what"
-}
-
 # In numbers: ENOTSUP and ENOSYS are the same on all of these machines.
 nosys=-38 notsup=-95
 
@@ -224,7 +206,7 @@ if have nm && have objdump; then
 		done
 	done
 else
-	result 77 "stretches: no nm and objdump (Debian: binutils)"
+	skip "stretches: no nm and objdump (Debian: binutils)"
 fi
 try "files of the user's that are never preempted" never
 try "shared library" shared "${CC:-cc}"
@@ -232,14 +214,14 @@ try "an object of the user's" own_object
 try "static" static_too
 for how in "gcc -O0" "clang -O2" "gcc -O3 -no-pie -fno-pie" "gcc -O2 -fPIE -pie" \
     "gcc -O2 -DUSCHED_PORTABLE"; do
-	have ${how%% *} || { result 77 "$how (Debian: ${how%% *})"; continue; }
+	have ${how%% *} || { skip "$how (Debian: ${how%% *})"; continue; }
 	try "$how" ends 0 "$how" test/t_preempt.c
 done
 for how in "gcc -O2 -flto" "clang -O2 -flto=thin" "gcc -O2 -ffunction-sections" \
     "gcc -O2 -fsanitize=address -DUSCHED_SANITIZE_ANYWAY"; do
-	have ${how%% *} || { result 77 "$how (Debian: ${how%% *})"; continue; }
+	have ${how%% *} || { skip "$how (Debian: ${how%% *})"; continue; }
 	$how "$dir/empty.c" -o "$dir/t" >/dev/null 2>&1 ||
-		{ result 77 "$how: does not link"; continue; }
+		{ skip "$how: does not link"; continue; }
 	try "$how" ends 77 "$how" test/t_preempt.c
 done
 try "inlined" says "0 $notsup" "" ""
@@ -250,11 +232,10 @@ try "no unwind tables" says "$notsup 0" \
 for machine in ${long:+aarch64 riscv64}; do
 	cc=$machine-linux-gnu-gcc
 	if ! have $cc || ! have qemu-$machine; then
-		result 77 "$machine (Debian: gcc-$machine-linux-gnu qemu-user)"
+		skip "$machine (Debian: gcc-$machine-linux-gnu qemu-user)"
 		continue
 	fi
 	try "$machine" ends 0 "$cc -O2 -fasynchronous-unwind-tables" \
 		test/t_preempt.c "qemu-$machine -L /usr/$machine-linux-gnu"
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+counted

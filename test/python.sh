@@ -1,49 +1,72 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # python.sh: the Python face of the engine installs by pip without a network,
+# from the tree, from its source distribution and as an editable installation,
 # and its example and tests pass, with each interpreter that has its headers.
 # With the first, the tiles of python/examples/mandelbrot.py make the picture
 # of a single call, and bench/python measures what it names.
 # PYTHONS chooses the interpreters.
 
 cd "$(dirname "$0")/.." || exit 1
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-passed=0 failed=0 skipped=0
+. test/count
+
 export USCHED_OBJECTS="$dir/objects" USCHED_TEST_LIBRARY="$dir/library.so"
 export PYTHONDONTWRITEBYTECODE=1
 
-skip() {
-	echo "skip $*"
-	skipped=$((skipped + 1))
+# The output of the last command is in $dir/out.
+verdict() { # what
+	judge $(($? != 0)) "$1" "$dir/out"
 }
 
-# verdict WHAT: judges the last command; its output is in $dir/out.
-verdict() {
-	if [ $? = 0 ]; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAILED $1"
-		tail -n 40 "$dir/out"
-		return 1
-	fi
+# The example of the README, in a fresh environment. What is installed last is
+# what pip was given.
+example() { # interpreter, name, what, arguments of pip
+	venv=$dir/venv-$2/bin/python what="$3 with $1"
+	shift 3
+	PIP_NO_INDEX=1 PIP_FIND_LINKS='' timeout 300 "$venv" -m pip install \
+		-q --force-reinstall "$@" >"$dir/out" 2>&1
+	verdict "pip install $what" || return
+	(cd "$dir" && timeout 20 "$venv" example.py) >"$dir/out" 2>&1 &&
+		[ "$(cat "$dir/out")" = 5 ]
+	verdict "the example of python/README.md from $what"
 }
 
-# The example of the README, in a fresh environment.
+# The source distribution lies outside of the tree, and is compiled: no object
+# of the tree stands in for a file that it lacks.
+distributed() { # interpreter, name
+	(cd python && "$1" -c 'import backend, sys
+print(backend.build_sdist(sys.argv[1]))' "$dir") >"$dir/sdist" 2>"$dir/out"
+	verdict "the source distribution with $1" || return
+	kept=$USCHED_OBJECTS USCHED_OBJECTS=
+	example "$1" "$2" 'the source distribution' "$dir/$(cat "$dir/sdist")"
+	USCHED_OBJECTS=$kept
+}
+
+# A change of the tree is seen, and what is compiled lies outside of it.
+editable() { # interpreter, name
+	mkdir "$dir/tree" &&
+		tar xzf "$dir/$(cat "$dir/sdist")" -C "$dir/tree" \
+			--strip-components 1 >"$dir/out" 2>&1
+	verdict "the source distribution unpacks" || return
+	example "$1" "$2" 'an editable tree' -e "$dir/tree/python"
+	echo 'seen = 1' >>"$dir/tree/python/usched_engine/_see.py"
+	(cd "$dir" && "$dir/venv-$2/bin/python" -c '
+import os, usched_engine as u
+assert u._see.seen and "uengine.h" in os.listdir(u.get_include() + "/usched")
+assert not [name for name in os.listdir(os.path.dirname(u._see.__file__))
+            if name.endswith(".so")]') >"$dir/out" 2>&1
+	verdict "a change of an editable tree with $1"
+}
+
 fresh() { # interpreter, name
 	if ! "$1" -m venv "$dir/venv-$2" >"$dir/out" 2>&1; then
 		skip "a fresh environment with $1 (package python3-venv)"
 		return 0
 	fi
-	PIP_NO_INDEX=1 PIP_FIND_LINKS='' timeout 300 \
-		"$dir/venv-$2/bin/python" -m pip install -q ./python \
-		>"$dir/out" 2>&1
-	verdict "pip install ./python with $1" || return
 	sed -n '/^```python/,/^```$/{/^```/d;p;}' python/README.md \
 		>"$dir/example.py"
-	(cd "$dir" && timeout 20 "venv-$2/bin/python" example.py) \
-		>"$dir/out" 2>&1 && [ "$(cat "$dir/out")" = 5 ]
-	verdict "the example of python/README.md with $1"
+	example "$1" "$2" ./python ./python
+	distributed "$1" "$2" && editable "$1" "$2"
 }
 
 tests() { # interpreter, name
@@ -85,22 +108,20 @@ measures() { # interpreter, name
 	make -s -C bench/python work.so >"$dir/out" 2>&1
 	verdict 'bench/python/work.c' || return
 	for only in one-e batch-s latency memory-b; do
-		ENGINE=$dir/$2 timeout 60 "$1" bench/python/run.py --quick \
+		ENGINE=$dir/$2 timeout 60 "$1" bench/run.py python --built --quick \
 			--only $only --to "$dir/to" >"$dir/out" 2>&1 &&
 			cat "$dir/to/python.txt" >>"$dir/python.txt"
 		verdict "bench/python: $only with $1" || return
 	done
-	"$1" bench/python/run.py --from "$dir/python.txt" >"$dir/out" 2>&1
+	"$1" bench/run.py python --from "$dir/python.txt" >"$dir/out" 2>&1
 	while read -r row pattern; do
-		grep -qE "^\| $row (\|[^|]*){$pattern" "$dir/out"
+		grep -qE "^\| $row \| 2 $pattern" "$dir/out"
 		verdict "bench/python: the row $row of the table: $pattern"
 	done <<-'END'
-	engine 0}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
-	to_thread 0}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] \|
-	executor 2}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
-	process 2}\| [0-9.]+ \[[0-9.]+, [0-9.]+\] [0-9.]+ \|
-	2.pthreads 4}$
-	engine,.7 4}$
+	one \| [0-9.]+ x[0-9.]+ \| [0-9.]+ \| [0-9.]+ x[0-9.]+ \| [0-9.]+ x
+	batch \| [0-9.]+ x[0-9.]+ \| [0-9.]+ \| [0-9.]+ x[0-9.]+ \| [0-9.]+ x
+	p99 \| [0-9.kM]+ x
+	batches.of.1000 \| [0-9]+ \|$
 	END
 }
 
@@ -133,5 +154,4 @@ print(os.path.realpath(sys.executable))')
 	measures "$python" $count
 done
 [ $count != 0 ] || { echo 'no Python.h (package python3-dev)'; exit 77; }
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted

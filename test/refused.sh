@@ -8,27 +8,16 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
+. test/count
 includes="$includes -Itest"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0 skipped=0
-
-have() { command -v "$1" >/dev/null; }
 
 # The last command must have failed, with this message.
 must() { # what, status, words
 	if [ "$2" != 0 ] && grep -q -- "$3" "$dir/log"; then
-		passed=$((passed + 1))
+		pass
 	else
-		echo "FAIL  $1: status $2, not \"$3\":"
-		cat "$dir/log"
-		failed=$((failed + 1))
+		fail "$1: status $2, not \"$3\":" "$dir/log"
 	fi
-}
-
-skip() {
-	echo "skip  $1"
-	skipped=$((skipped + 1))
 }
 
 compile() { # what, words, command ...
@@ -49,7 +38,7 @@ sanitizers() { # compiler
 			$1 -fsanitize=$san
 		if $1 -fsanitize=$san -DUSCHED_HARD $includes \
 		    -c "$dir/header.c" -o "$dir/o" >"$dir/log" 2>&1; then
-			passed=$((passed + 1))
+			pass
 		else
 			must "$1, $san, in the hard mode" 0 'no error'
 		fi
@@ -136,5 +125,4 @@ if makes gcc -fsplit-stack; then
 else
 	skip "gcc: no program with -fsplit-stack"
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+counted

@@ -79,7 +79,7 @@ rings() {
 # Builds that only the benchmark uses. They block as often as the plain builds.
 timed() {
 	prog=$dir/$1
-	[ -x "$prog" ] || echo "skip $1: not built (make bench)"
+	[ -x "$prog" ] || echo "skip $1: not built (make timed)"
 	[ -x "$prog" ]
 }
 

@@ -5,8 +5,10 @@
 # may be followed by arguments. If its last line is "N passed, N failed[, N
 # skipped]", these counts are added.
 #
-# Programs run in turn, since most of them use several processors. Then scripts
-# run, JOBS at a time: as many as there are processors. They mostly compile.
+# JOBS tests run at a time, in the order given: one more than there are processors,
+# because many of them wait.
+# On a terminal, a line says how many have passed; else each has a line. What has
+# failed is told at once, and again at the end, in some 40 lines.
 
 # Runs a test, reports it at once, and adds a line to $dir/counts.
 one() { # test
@@ -19,15 +21,23 @@ one() { # test
 	*)	"$1" >"$log" 2>&1;;
 	esac
 	status=$?
+	last=$(tail -n 1 "$log")
+	counts=$(expr "x$last" : 'x\([0-9]* passed, [0-9]* failed.*\)$')
 	report $((($(date +%s) - began))) >"$log.report"
-	cat "$log.report"
 	count >>"$dir/counts"
-	rm "$log" "$log.report"
+	if [ -t 1 ]; then
+		progress
+	else
+		cat "$log.report"
+	fi
+	case $(head -n 1 "$log.report") in
+	FAILED*)	mv "$log.report" "$log.failed";;
+	*)		rm "$log.report";;
+	esac
+	rm "$log"
 }
 
 report() { # seconds
-	last=$(tail -n 1 "$log")
-	counts=$(expr "x$last" : 'x\([0-9]* passed, [0-9]* failed.*\)$')
 	time=
 	[ "$1" -lt 10 ] || time=", $1 s"
 	case $status in
@@ -57,9 +67,36 @@ count() {
 	echo $passed $failed $skipped
 }
 
+# For a person: what is not ok stays, and one line tells the rest.
+progress() {
+	printf '\r\033[K'
+	grep -q '^ok' "$log.report" || cat "$log.report"
+	printf '%d of %d: %s' "$(wc -l <"$dir/counts")" "$given" "$name"
+}
+
+# All names, and what each test says about its failure. The end of a long log
+# often is all that is read, so it is short.
+failures() {
+	set -- "$dir"/log.*.failed
+	[ -e "$1" ] || return
+	{
+		echo "$# of $given failed:"
+		head -q -n 1 "$@" | sed 's/^FAILED  //; s/ (status.*//'
+	} | tr '\n' ' ' | fold -s -w 79
+	echo
+	each=$((30 / $# + 1))
+	for log; do
+		head -n 1 "$log"
+		{
+			grep -E '^	(FAIL|fail|.*CHECK\()' "$log" ||
+				tail -n +2 "$log" | tail -n $each
+		} | head -n $each
+	done | cut -c 1-200 | head -n 30
+}
+
 if [ "$1" = --one ]; then
-	dir=$2
-	one "$3"
+	dir=$2 given=$3
+	one "$4"
 	exit 0
 fi
 
@@ -68,16 +105,12 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 
 given=$#
-for test; do
-	case $test in
-	*.sh*)	printf '%s\0' "$test" >>"$dir/scripts";;
-	*)	one "$test";;
-	esac
-done
-[ ! -e "$dir/scripts" ] ||
-	xargs -0 -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" \
-		sh "$0" --one "$dir" <"$dir/scripts"
-awk -v given=$given '
+: >"$dir/counts"
+printf '%s\0' "$@" | xargs -0 -n 1 -P "${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}" \
+	sh "$0" --one "$dir" "$given"
+[ ! -t 1 ] || printf '\r\033[K'
+failures
+awk -v given="$given" '
 	{ passed += $1; failed += $2; skipped += $3 }
 	END {
 		if (NR != given) {	# a test without a report

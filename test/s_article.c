@@ -62,10 +62,10 @@ static void rr_article(void)
 	int i;
 
 	received = 0;
-	rr_init(P, N * R);
+	(void)!rr_init(P, N * R);
 	for (i = 0; i < N * R; i++)
 		rt[i / N][i % N] = rr_thread_init(&rloop, (void *)(intptr_t)i);
-	rr_start();
+	(void)!rr_start();
 	rr_fini();
 	CHECK(received == N * R * M);
 }
@@ -75,11 +75,11 @@ static void ll_article(void)
 	int i;
 
 	received = 0;
-	ll_init(P, N * R);
+	(void)!ll_init(P, N * R);
 	for (i = 0; i < N * R; i++)
 		lt[i / N][i % N] = ll_thread_init(&lloop, (void *)(intptr_t)i,
 						  i / N);
-	ll_start();
+	(void)!ll_start();
 	ll_fini();
 	CHECK(received == N * R * M);
 }

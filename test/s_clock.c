@@ -124,6 +124,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
+	check_quiet();
 	utime_virtual(0);
 	for (p = 1; p <= 3; p++) {
 		calls_and_deadlines(p);

@@ -327,6 +327,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
+	check_quiet();
 	state = check_seed;
 	doing("in some ");
 	for (i = 0; i < 100; i++)

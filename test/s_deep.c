@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* s_deep: deep threads of all processors keep their stacks, on own lanes */
+/* s_deep: deep threads of all processors keep their stacks, on private lanes */
 /* VARIANTS: RR LL WS */
 
 /*
  * Thousands of threads, most of them deep, wake each other across processors,
  * make more threads, move (ws), and are joined. No thread finds another thread
- * on its own lane, and each finds its frames where they were. From the second
- * generation on all deep threads have own lanes. In ws this includes tasks
+ * on its private lane, and each finds its frames where they were. From the second
+ * generation on all deep threads have private lanes. In ws this includes tasks
  * (ws_spawn()) that begin where another thread has ended.
  */
 #include "either.h"
@@ -18,7 +18,7 @@
 #define TRIPS	4
 #define TASKS	300
 
-/* By processor: with rr and ll each processor has its own lanes. */
+/* By processor: with rr and ll each processor has its private lanes. */
 static long used[PROCS][SHRT_MAX + 1];
 static thread *threads[NR];
 static long owners, sharers, ended, lanes;

@@ -464,6 +464,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < COUNT(begins); i++)
 		alone(i);
 	each_kind();
-	window_check(22, 29);
+	window_check("deque_R2 deque_grown deque_push deque_pop");
+	window_check("deque_F deque_last deque_Q1 deque_A2");
 	return 0;
 }

@@ -200,6 +200,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
+	check_quiet();
 	fail_sample = 31;		/* each processor makes 256 calls */
 	for (p = 1; p <= 3; p++)
 		fail_all(scenario, p);

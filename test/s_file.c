@@ -16,6 +16,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 
@@ -238,6 +239,10 @@ static void names(void *arg)
 	freeaddrinfo(list);
 	CHECK(u_getnameinfo((struct sockaddr *)&a, 100000, host, sizeof host,
 			    NULL, 0, 0, UNEVER) == -EINVAL);
+	CHECK(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, UINT_MAX,
+			    service, 1, 0, UNEVER) == -EINVAL);
+	CHECK(u_getnameinfo((struct sockaddr *)&a, sizeof a, host, 1,
+			    service, UINT_MAX, 0, UNEVER) == -EINVAL);
 	add(&ended, 1);
 }
 

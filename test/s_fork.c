@@ -166,7 +166,7 @@ static void child(int nr)
 
 	sigemptyset(&none);
 	CHECK(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
-	alarm((unsigned)check_watchdog());
+	check_watch(1);
 	switch (nr % 8) {
 	case 0:
 		_exit(0);
@@ -224,7 +224,7 @@ static void reaps(void *arg)
 	int status;
 
 	CHECK(waitpid(f->f_pid, &status, 0) == f->f_pid);
-	alarm(2 * (unsigned)check_watchdog());
+	check_watch(2);
 	if (status != 0)
 		fprintf(stderr, "child %d: status %#x\n", f->f_nr - 1,
 			(unsigned)status);
@@ -403,7 +403,7 @@ static void forks_watched(void *arg)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		alarm((unsigned)check_watchdog());
+		check_watch(1);
 		turns = 3;
 		begin(2, 0);
 		make(0, captor, NULL);
@@ -476,7 +476,7 @@ static void dies_in_child(void *arg)
 	(void)arg;
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		alarm((unsigned)check_watchdog());
+		check_watch(1);
 		goes_on();
 		return;
 	}
@@ -573,26 +573,11 @@ static int deaths(void)
 			   "call: the function has returned in the child");
 }
 
-/*
- * Sanitizers hold locks of their own over fork(), or forbid threads after it.
- */
-static bool is_sanitized(void)
-{
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-	return true;
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	return true;
-#endif
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
-	if (is_sanitized())
-		check_skip("ASan and TSan have locks that outlive fork()");
+	check_quiet();
+	check_forks();
 	first = getpid();
 	CHECK(atexit(at_exit) == 0);
 	not_started();

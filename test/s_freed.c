@@ -8,7 +8,7 @@
  * ran, and its argument. This holds for any caller, and also if many threads
  * were made since. A write to that memory is reported when the memory is used
  * again. A thread that is woken before it is freed is never reported, and its
- * memory is used again. (Cites H5.)
+ * memory is used again. (Cites J1.)
  */
 
 #include "either.h"
@@ -27,7 +27,7 @@ int main(void)
 
 #define ARG	((void *)42)
 #define MANY	200
-#define ROUNDS	(3 * UHARD_KEPT)
+#define ROUNDS	(3 * UHARD_GRAVES)
 #define PROC	2
 
 static thread *dead, *joined;
@@ -55,7 +55,7 @@ static void waits(void *arg)
 	_exit(1);
 }
 
-/* Tells whether the memory of a thread is kept. Pairs with uhard_keep(). */
+/* Tells whether the memory of a thread is kept: see uhard_grave_put(). */
 static bool freed(void)
 {
 	int i, nr = 0;
@@ -63,7 +63,7 @@ static bool freed(void)
 	for (i = 0; i < procs; i++) {
 		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
 
-		nr += __atomic_load_n(&p->p_kept.g_nr, __ATOMIC_ACQUIRE);
+		nr += __atomic_load_n(&p->p_graves.g_nr, __ATOMIC_ACQUIRE);
 	}
 	return nr > 0;
 }
@@ -212,7 +212,9 @@ static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
 	status = check_child(how, text, sizeof text);
 	if (f == scribbles && strstr(text, "use-after-poison") != NULL)
 		return;
-	snprintf(want[0], sizeof want[0], "usched: %s thread 0x", call);
+	/* The name of the public function: rr_wake, say. */
+	snprintf(want[0], sizeof want[0], "%s%s thread 0x",
+		 f == scribbles ? "usched: " : "_", call);
 	snprintf(want[1], sizeof want[1], "(function %#lx, argument 0x2a)",
 		 (unsigned long)(uintptr_t)ends);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -241,8 +243,8 @@ static void looks(void)
 	for (i = 0; i < PROC; i++) {
 		const struct uproc *p = (struct uproc *)SCHED(sched)(i);
 
-		CHECK(__atomic_load_n(&p->p_kept.g_nr, __ATOMIC_RELAXED) <=
-		      UHARD_KEPT + 1);
+		CHECK(__atomic_load_n(&p->p_graves.g_nr, __ATOMIC_RELAXED) <=
+		      UHARD_GRAVES + 1);
 	}
 }
 

@@ -101,11 +101,11 @@ static void measures(void *arg)
 	      resident() <= most_pages - most_held / KB / 2);
 }
 
-/* Runs first. Otherwise deep threads would soon have own lanes. */
+/* Runs first. Otherwise deep threads would soon have private lanes. */
 static void no_own_lanes(void *arg)
 {
 	(void)arg;
-	uproc_of(STRUCT(SCHED(self)()))->p_sched.s_own = NULL;
+	uproc_of(STRUCT(SCHED(self)()))->p_sched.s_private = NULL;
 }
 
 static NOINLINE void touch_lane(void)

@@ -9,12 +9,15 @@
  * is posted to has blocked before, and waits only for this store. The same is
  * shown for the owner of a struct ws_stop, while another thread stops it.
  */
-static void race_window(int nr);
+static void race_window(const char *step);
 
-#define USCHED_RACE(nr)	race_window(nr)
+#define USCHED_RACE(step)	race_window(#step)
 #include "either.h"
 #include "idle.h"
 #include "uproc_set.h"
+#if defined(WS)
+#include "worker.h"
+#endif
 #include <sys/syscall.h>
 
 #define ROUNDS	20
@@ -47,9 +50,9 @@ static void until_asleep(pid_t tid)
 		check_yield();
 }
 
-static void race_window(int nr)
+static void race_window(const char *step)
 {
-	if (nr != 2 || !posts)
+	if (strcmp(step, "inbox_R1") != 0 || !posts)
 		return;
 	add(&half, 1);
 	until_asleep(sleeper);

@@ -178,6 +178,6 @@ int main(int argc, char **argv)
 	alone();
 	CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
 	stress();
-	window_check(1, 5);
+	window_check("inbox_R2 inbox_R1 inbox_last inbox_stub inbox_A1");
 	return 0;
 }

@@ -5,7 +5,7 @@
 /*
  * A number is closed by close() and used again: behind a thread that waits for
  * it, which gets -EBADF as soon as another waits there, or waits on; or between
- * waits, also in trust of a short read. Bytes of the new file arrive in any
+ * waits, also after a short read. Bytes of the new file arrive in any
  * case. A copy by dup() or fork() may keep the old file open, so that its events
  * go on. Threads of several processors wait for the same descriptor in turn.
  * The child of fork() waits for descriptors of its parent under a scheduler of
@@ -75,7 +75,7 @@ static void close_all(const int *s, int nr)
 
 /* Waiters whose descriptor is closed. */
 
-enum { READS, IN_TRUST, WRITES, POLLS, KINDS };
+enum { READS, AGAIN, WRITES, POLLS, KINDS };
 
 static int  ends[2], quiet[2], new_end;
 static int  kind, procs;
@@ -119,11 +119,10 @@ static void old_waiter(void *arg)
 	int rc;
 
 	(void)arg;
-	if (kind == IN_TRUST)
+	if (kind == AGAIN)
 		reads_late(ends[0], ends[1]);
 	rc = waits_as_kind(procs == 1 ? UNEVER : SOON);
-	CHECK(rc == -EBADF || (procs > 1 &&
-			       rc == (kind == POLLS ? 0 : -ETIMEDOUT)));
+	CHECK(rc == -EBADF || (procs > 1 && rc == -ETIMEDOUT));
 	add(&done, 1);
 }
 
@@ -140,7 +139,7 @@ static void closes_behind(void *arg)
 	make_pinned(0, old_waiter, NULL);
 	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
-	if (kind == IN_TRUST)		/* the byte has come */
+	if (kind == AGAIN)		/* the byte has come */
 		CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
 	new_end = replace(ends[0]);
 	make_pinned(procs - 1, new_waiter, NULL);
@@ -171,7 +170,7 @@ static int all_closed_behind(void)
 
 	for (procs = 1; procs <= 2; procs++)
 		for (kind = 0; kind < KINDS; kind++) {
-			if (kind == IN_TRUST && procs > 1)
+			if (kind == AGAIN && procs > 1)
 				continue;	/* may take the new file's */
 #if defined(USCHED_HARD)
 			if (procs > 1)
@@ -300,8 +299,8 @@ static void takes_turns(void *arg)
 	}
 }
 
-/* Waits in trust, and leaves, while the descriptor is still noted there. */
-static void trusts_first(void *arg)
+/* Waits, and leaves the descriptor armed at its poller. */
+static void waits_first(void *arg)
 {
 	int i;
 
@@ -311,7 +310,7 @@ static void trusts_first(void *arg)
 	set(&turn, 1);
 }
 
-static void trusts_wrongly(void *arg)
+static void waits_second(void *arg)
 {
 	int i, end;
 
@@ -366,7 +365,7 @@ static void in_child(int nr)
 {
 	char b[8];
 
-	alarm((unsigned)check_watchdog());
+	check_watch(1);
 	CHECK(u_read(ends[0], b, sizeof b, SOON) == -ECHILD);
 	if (nr % 2 == 0) {
 		begin(2, 0);
@@ -456,7 +455,7 @@ int main(int argc, char **argv)
 	}
 	doing("passed on");
 	passed_on(takes_turns, takes_turns);
-	passed_on(trusts_first, trusts_wrongly);
+	passed_on(waits_first, waits_second);
 	forked();
 	return failed != 0;
 }

@@ -312,6 +312,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
+	check_quiet();
 	misuse();
 	for (i = 1; i <= 3; i++) {
 		doing("in many ");

@@ -324,6 +324,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
+	check_quiet();
 	doing("in succession ");
 	succession();
 	doing("in abort_all ");

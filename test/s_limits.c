@@ -252,6 +252,7 @@ int main(int argc, char **argv)
 	bool lanes;
 
 	check_start(argc, argv);
+	check_quiet();
 	CHECK(SCHED(init)(UPROC_MOST + 1, 0) == -EINVAL);
 	lanes = has_lanes();
 	refuses(0, 1, lanes);

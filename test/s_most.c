@@ -6,9 +6,10 @@
  * The test sets a count to a value near its bound; then some wakes come. Up to
  * the bound each lets a wait through. The first wake beyond it ends the program
  * with the name of the contract. So does a wake by a native thread, if the
- * processor of the thread does not look at its inbox.
+ * processor of the thread does not look at its inbox. So does a hold.
  */
 #include "either.h"
+#include "uproc_set.h"
 #include <limits.h>
 
 #define FEW	5
@@ -103,15 +104,43 @@ static void from_elsewhere(void)
 	native_join(id);
 }
 
+/* Holds. */
+
+static void ends_at_once(void *arg)
+{
+	(void)arg;
+}
+
+static void holds(void)
+{
+	int *idle;
+	int i;
+
+	begin(1, 0);
+	make(0, ends_at_once, NULL);
+	idle = &((struct uproc *)SCHED(sched)(0))->p_set->set_idle;
+	CHECK(*idle == 0);
+	*idle = 2 - (1 << 30);
+	for (i = 0; i < 2 + beyond; i++)
+		SCHED(hold)();
+	CHECK(*idle == -(1 << 30));
+	for (i = 0; i < 2; i++)
+		SCHED(release)();
+	*idle = 0;
+	start_and_finish();
+}
+
 int main(int argc, char **argv)
 {
 	int bad;
 
 	check_start(argc, argv);
+	holds();
 	by_itself();
 	from_elsewhere();
 	beyond = 1;
 	bad = check_dies("count", by_itself, "2^31 wakes that no wait") +
-		check_dies("posted", from_elsewhere, "wakes posted to a thread");
+		check_dies("posted", from_elsewhere, "wakes posted to a thread") +
+		check_dies("holds", holds, "2^30 holds");
 	return bad != 0;
 }

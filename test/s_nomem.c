@@ -293,6 +293,7 @@ int main(int argc, char **argv)
 	int p, by;
 
 	check_start(argc, argv);
+	check_quiet();
 	fail_sample = 13;		/* each processor makes 256 calls */
 	for (p = 1; p <= 2; p++) {
 		fail_all(scenario, p);

@@ -53,9 +53,9 @@ static void sleeper(void)
 			continue;
 		}
 		sleeps++;
-		USCHED_RACE(21);
+		USCHED_RACE(park_S1);
 		upark_prepare(&asleep);				/* S1 S2 */
-		USCHED_RACE(16);
+		USCHED_RACE(park_S3);
 		if (given() > taken) {				/* S3 */
 			if (upark_cancel(&asleep)) {
 				cancels++;
@@ -80,7 +80,7 @@ static void *by_turns(void *arg)
 
 	for (i = me; i < 100000; i += 2) {
 		while (__atomic_load_n(&at, __ATOMIC_SEQ_CST) != i) {
-			USCHED_RACE(21);
+			USCHED_RACE(park_S1);
 			upark_prepare(&turns[me]);
 			if (__atomic_load_n(&at, __ATOMIC_SEQ_CST) == i &&
 			    upark_cancel(&turns[me]))
@@ -115,6 +115,6 @@ int main(int argc, char **argv)
 	for (i = 0; i < 2; i++)
 		CHECK(pthread_join(id[i], NULL) == 0);
 	CHECK(at == 100000);
-	window_check(6, 8);
+	window_check("park_S4 park_W3 park_wake");
 	return 0;
 }

@@ -180,7 +180,7 @@ static void tree(void *arg)
 {
 	utime_ns from = unow();
 	struct uscope *s = scope(from + 1000);
-	struct uscope *inner;
+	struct uscope *inner, *third;
 
 	(void)arg;
 	go(s, nested, 6);
@@ -203,6 +203,45 @@ static void tree(void *arg)
 	uscope_cancel(s);
 	uscope_cancel(inner);
 	CHECK(end(inner) == -ETIMEDOUT && end(s) == -ECANCELED);
+	/* A deadline that is passed down is that of each scope (S5). */
+	from  = unow();
+	s     = scope(from + 100);
+	inner = scope(from + 101);
+	third = scope(from + 100);
+	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
+	CHECK(end(third) == -ETIMEDOUT && end(inner) == -ECANCELED);
+	inner = scope(from + 100);		/* it has passed */
+	CHECK(end(inner) == -ETIMEDOUT && end(s) == -ETIMEDOUT);
+	s     = scope(uafter(100));
+	inner = scope(uafter(100));
+	uscope_cancel(s);
+	CHECK(end(inner) == -ECANCELED && end(s) == -ECANCELED);
+	/* By hand, when it is the time, but before any timer is called. */
+	from  = unow();
+	s     = scope(from + 100);
+	inner = scope(from + 100);
+	utime_jump(from + 100);
+	uscope_cancel(s);
+	CHECK(end(inner) == -ECANCELED && end(s) == -ECANCELED);
+}
+
+/* Deadlines in a shield, equal to one around it, and to that of the shield. */
+static void equal_deadlines(void *arg)
+{
+	utime_ns from = unow();
+	struct uscope *s = scope(from + 100);
+	struct uscope *shield, *inner, *later;
+
+	(void)arg;
+	CHECK(uscope_shield(&shield, from + 200) == 0);
+	inner = scope(from + 100);
+	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
+	CHECK(end(inner) == -ETIMEDOUT && !u_canceled());
+	inner = scope(from + 200);
+	later = scope(from + 201);
+	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 200);
+	CHECK(end(later) == -ECANCELED && end(inner) == -ETIMEDOUT);
+	CHECK(end(shield) == -ECANCELED && end(s) == -ETIMEDOUT);
 }
 
 #define DEEP	3000
@@ -452,7 +491,7 @@ static int takers(void *arg)
 	for (round = 0; round < 60; round++) {
 		s = scope(check_random(&r) % 2 ? uafter(3 * unit) : UNEVER);
 		for (i = 0; i < 5 && !u_canceled(); i++)
-			(void)uscope_go(s, taker, (void *)(uintptr_t)
+			(void)!uscope_go(s, taker, (void *)(uintptr_t)
 					(check_random(&r) & 0xffff));
 		(void)u_sleep(uafter(check_random(&r) % 5 * unit));
 		uscope_cancel(s);
@@ -539,6 +578,7 @@ static void natives(int p)
 struct mirror {
 	struct mirror *m_up;
 	struct uscope *m_scope;
+	utime_ns          m_begun;
 	utime_ns          m_deadline;
 	utime_ns          m_canceled;	/* by cancel or error; or UNEVER */
 	bool           m_shield;
@@ -642,7 +682,8 @@ static void check_end(struct mirror *m, int rc, long errors)
 	else if (rc == 0)
 		CHECK(at >= unow());
 	else if (rc == -ETIMEDOUT)
-		CHECK(!m->m_shield && at == m->m_deadline && at <= unow());
+		CHECK(!m->m_shield && at <= unow() &&
+		      (at == m->m_deadline || m->m_deadline <= m->m_begun));
 	else
 		CHECK(rc == -ECANCELED && at <= unow() &&
 		      (m->m_shield || others_by(m, m->m_deadline)));
@@ -662,6 +703,7 @@ static int play_scope(struct node *n, struct mirror *up)
 	CHECK(m != NULL);
 	m->m_up       = up;
 	m->m_canceled = UNEVER;
+	m->m_begun    = unow();
 	m->m_shield   = check_random(&n->n_random) % 4 == 0;
 	until = check_random(&n->n_random) % 2 ? UNEVER :
 		uafter(check_random(&n->n_random) % SPAN);
@@ -853,10 +895,16 @@ static void misuse(void)
 {
 	struct uscope *s = NULL;
 	const char *innermost = "uscope_end: the scope is not the innermost";
+	/* The hard mode knows that the scope has ended. */
+#if defined(USCHED_HARD)
+	const char *freed = "was freed by uscope_end()";
+#else
+	const char *freed = innermost;
+#endif
 
 	CHECK(uscope_begin(&s, UNEVER) == -EINVAL && s == NULL);
 	CHECK(uscope_self() == NULL && !u_canceled());
-	CHECK(check_dies("twice", dies_twice, innermost) +
+	CHECK(check_dies("twice", dies_twice, freed) +
 	      check_dies("outside", dies_outside, innermost) +
 	      check_dies("in order", dies_in_order, innermost) +
 	      check_dies("stranger", dies_stranger, innermost) +
@@ -868,7 +916,7 @@ static void real(void)
 {
 	int p;
 
-	alarm((unsigned)check_watchdog());
+	check_watch(1);
 	unit = 100 * UTIME_US;
 	for (p = 1; p <= 2; p++) {
 		alone(p, tokens);
@@ -944,6 +992,7 @@ int main(int argc, char **argv)
 		alone(p, join_of_sched);
 		doing("tree ");
 		alone(p, tree);
+		alone(p, equal_deadlines);
 		doing("deep ");
 		alone(p, deep);
 		doing("shields ");

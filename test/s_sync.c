@@ -830,6 +830,59 @@ static void memory(int p)
 	}
 }
 
+/* A mutex without an owner, owners, values, and a reader that reads again. */
+
+static struct umutex any;
+static struct urw again;
+static struct usem some = USEM(3);
+static long steps;
+
+static void adopter(void *arg)
+{
+	(void)arg;
+	CHECK(umutex_owner(&any) == NULL && umutex_lock(&any, UNOW) == -EAGAIN);
+	CHECK(umutex_adopt(&any) == 0 && umutex_owner(&any) == usync_caller());
+	CHECK(umutex_adopt(&any) == -EPERM);
+	umutex_unlock(&any);
+	CHECK(umutex_adopt(&any) == -EPERM);		/* it is free */
+	CHECK(urw_owner(&again) == NULL);
+	add(&steps, 1);
+	CHECK(urw_write(&again, UNEVER) == 0);
+	CHECK(urw_owner(&again) == usync_caller() && steps == 2);
+	CHECK(urw_read_again(&again, UNEVER) == -EDEADLK);
+	urw_unlock(&again);
+}
+
+static void adopted(void *arg)
+{
+	(void)arg;
+	CHECK(umutex_lock(&any, UNEVER) == 0);
+	CHECK(umutex_owner(&any) == usync_caller());
+	umutex_disown(&any);
+	CHECK(urw_read(&again, UNEVER) == 0);
+	make(0, adopter, NULL);
+	CHECK(umutex_lock(&any, UNEVER) == 0);		/* waits for adopter() */
+	umutex_unlock(&any);
+	CHECK(u_sleep(uafter(10)) == 0);		/* the writer waits */
+	CHECK(steps == 1 && urw_read(&again, UNOW) == -EAGAIN);
+	CHECK(urw_read_again(&again, uafter(10)) == 0);
+	urw_unlock(&again);
+	CHECK(u_sleep(uafter(10)) == 0);
+	add(&steps, 1);
+	urw_unlock(&again);
+	CHECK(usem_value(&some) == 3 && usem_wait(&some, UNOW) == 0);
+	CHECK(usem_value(&some) == 2 && usem_post(&some) == 0);
+}
+
+static void owners(int p)
+{
+	steps = 0;
+	begin(p, 0);
+	make(0, adopted, NULL);
+	start_and_finish();
+	CHECK(steps == 2 && umutex_busy(&any) == 0 && urw_busy(&again) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int p, i;
@@ -848,6 +901,7 @@ int main(int argc, char **argv)
 			groups(p);
 			onces(p);
 			memory(p);
+			owners(p);
 		}
 		is_gone();
 	}

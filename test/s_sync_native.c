@@ -3,10 +3,11 @@
 /* VARIANTS: RR LL */
 
 /*
- * In real time. Threads of 1 and 2 processors and native threads share all
- * objects, with deadlines that often have passed. Each counts what must hold,
- * as in s_sync. A native thread frees objects for which threads have waited,
- * and the other way round: the memory is poisoned, and stays as it is.
+ * In real time. Threads of 1 and 2 processors and native threads, or native
+ * threads alone, share all objects, with deadlines that often have passed. Each
+ * counts what must hold, as in s_sync. A native thread frees objects for which
+ * threads have waited, and the other way round: the memory is poisoned, and
+ * stays as it is.
  */
 #include "either.h"
 #include "usync.h"
@@ -60,6 +61,7 @@ static void use_mutex(unsigned *r)
 
 	if (!ok(umutex_lock(&mutex, soon(r))))
 		return;
+	CHECK(umutex_lock(&mutex, UNEVER) == -EDEADLK);
 	CHECK(add(&inside, 1) == 1);
 	gives_way(r);
 	if (check_random(r) % 2 == 0) {
@@ -190,7 +192,8 @@ static void uses(int who)
 	ugroup_done(&group);
 }
 
-/* Numbers 0 and 3 are native threads, the next are threads. */
+static bool all_native;			/* there is no scheduler */
+
 static void thread_uses(void *arg)
 {
 	uses((int)(intptr_t)arg);
@@ -199,13 +202,14 @@ static void thread_uses(void *arg)
 static void *native_uses(void *arg)
 {
 	uses((int)(intptr_t)arg);
-	SCHED(release)();
+	if (!all_native)
+		SCHED(release)();
 	return NULL;
 }
 
 static bool is_native(int i)
 {
-	return i % 4 == 0 && i / 4 < NATIVES;
+	return all_native || (i % 4 == 0 && i / 4 < NATIVES);
 }
 
 static void init(void)
@@ -239,27 +243,32 @@ static void buried(void)
 	}
 }
 
+/* On p processors; 0: on none. */
 static void run(int p)
 {
 	pthread_t id[ALL];
 	intptr_t i;
 
 	init();
-	begin(p, 0);
+	all_native = p == 0;
+	if (p > 0)
+		begin(p, 0);
 	for (i = 0; i < ALL; i++) {
 		if (is_native((int)i)) {
-			SCHED(hold)();
+			if (p > 0)
+				SCHED(hold)();
 			id[i] = native(native_uses, (void *)i);
 		} else
 			make((int)i, thread_uses, (void *)i);
 	}
-	CHECK(SCHED(start)() == 0);
+	CHECK(p == 0 || SCHED(start)() == 0);
 	CHECK(ugroup_wait(&group, UNEVER) == 0);
 	for (i = 0; i < ALL; i++) {
 		if (is_native((int)i))
 			native_join(id[i]);
 	}
-	finish();
+	if (p > 0)
+		finish();
 	CHECK(serial == ROUNDS / 50 && late > 0);
 	CHECK(umutex_busy(&mutex) == 0 && ucond_busy(&cond) == 0 &&
 	      usem_busy(&sem) == 0 && urw_busy(&rw) == 0 &&
@@ -272,7 +281,7 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	for (i = 0; i < 6 || (i < 200 && check_time(3)); i++)
-		run(1 + i % 2);
+	for (i = 0; i < 9 || (i < 200 && check_time(4)); i++)
+		run(i % 3);
 	return 0;
 }

@@ -278,6 +278,7 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
+	check_quiet();
 	late_waiter();
 	utime_virtual(0);
 	for (p = 1; p <= 3; p++) {

@@ -4,6 +4,7 @@
 /* VARIANTS: RR LL */
 
 /*
+ * An interrupt ends one wait, the present or the next, and takes nothing away.
  * A join returns the result after the end, and can be asked again if its
  * deadline passes or it is cancelled. Threads, threads of another set of
  * processors, and native threads join. A detached thread is freed at its end.
@@ -12,6 +13,7 @@
  */
 #include "either.h"
 #include "uscope.h"
+#include "usync.h"
 #include "uthread.h"
 
 #define THREADS	300
@@ -454,11 +456,118 @@ static void misuse(void)
 	CHECK(check_dies("left", dies_left, "has ended in a scope") == 0);
 }
 
+/* Interrupts. */
+
+static struct usem units, go_on;
+static long interrupted, taken;
+
+static void *is_interrupted(void *arg)
+{
+	struct uscope *s;
+
+	(void)arg;
+	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK(u_sleep(uafter(10)) == 0 && !uthread_interrupted());
+	add(&ended, 1);				/* 1: interrupted, and runs */
+	CHECK(uthread_interruptible(0) == 1);
+	CHECK(usem_wait(&go_on, UNEVER) == 0);
+	CHECK(uthread_interruptible(1) == 0);
+	CHECK(usem_wait(&units, UNEVER) == 0);	/* does not have to wait */
+	CHECK(usem_wait(&units, uafter(10)) == -ECANCELED);
+	CHECK(usem_wait(&units, uafter(10)) == -ETIMEDOUT);
+	CHECK(uthread_interruptible(0) == 1 && uthread_interruptible(0) == 0);
+	add(&ended, 1);				/* 3: not interruptible */
+	CHECK(u_sleep(uafter(100)) == 0 && ended == 4);
+	CHECK(uthread_interrupted() && !uthread_interrupted());
+	CHECK(uthread_interruptible(1) == 0);
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	add(&ended, 1);				/* 5: in a scope */
+	CHECK(u_sleep(UNEVER) == -ECANCELED && !u_canceled());
+	CHECK(u_sleep(uafter(10)) == 0);
+	uscope_cancel(s);
+	CHECK(u_sleep(UNEVER) == -ECANCELED);
+	CHECK(uscope_end(&s) == -ECANCELED);
+	return NULL;
+}
+
+static void interrupts(void *arg)
+{
+	struct uthread *t = start(is_interrupted, 0);
+
+	(void)arg;
+	units = (struct usem)USEM(1);
+	go_on = (struct usem)USEM(0);
+	CHECK(uthread_interrupt(NULL) == -EINVAL && !uthread_interrupted());
+	CHECK(uthread_interruptible(1) == 0);		/* no handle */
+	CHECK(u_sleep(uafter(10)) == 0);
+	CHECK(uthread_interrupt(t) == 0);
+	while (ended < 1)
+		CHECK(u_sleep(uafter(1)) == 0);
+	CHECK(uthread_interrupt(t) == 0 && uthread_interrupt(t) == 0);
+	add(&ended, 1);					/* 2 */
+	CHECK(usem_post(&go_on) == 0);
+	while (ended < 3)
+		CHECK(u_sleep(uafter(1)) == 0);
+	CHECK(uthread_interrupt(t) == 0);
+	add(&ended, 1);					/* 4 */
+	while (ended < 5)
+		CHECK(u_sleep(uafter(1)) == 0);
+	CHECK(u_sleep(uafter(5)) == 0 && uthread_interrupt(t) == 0);
+	CHECK(join(t) == 0);
+}
+
+/* Waits in a scope or not, up to its deadlines; then says what it has got. */
+static void *waits(void *arg)
+{
+	struct uscope *s = NULL;
+	int i, rc;
+
+	for (i = 0; i < 50; i++) {
+		if ((intptr_t)arg % 2)
+			CHECK(uscope_begin(&s, UNEVER) == 0);
+		rc = usem_wait(&units, i % 3 ? UNEVER : uafter(i % 7 + 1));
+		if (s != NULL)
+			CHECK(uscope_end(&s) == 0);
+		CHECK(rc == 0 || rc == -ECANCELED || rc == -ETIMEDOUT);
+		add(&interrupted, rc == -ECANCELED);
+		add(&taken, rc == 0);
+	}
+	add(&interrupted, uthread_interrupted());
+	add(&ended, 1);
+	return NULL;
+}
+
+/* No interrupt counts twice, and no unit is lost. */
+static void storm(void *arg)
+{
+	struct uthread *t[20];
+	long sent = 0, posted = 0;
+	int i;
+
+	(void)arg;
+	interrupted = taken = 0;
+	units = (struct usem)USEM(0);
+	for (i = 0; i < 20; i++)
+		t[i] = start(waits, i);
+	while (ended < 20) {
+		CHECK(uthread_interrupt(t[sent++ % 20]) == 0);
+		if (sent % 3 == 0)
+			CHECK(usem_post(&units) == 0 && ++posted);
+		if (sent % 5 == 0)
+			CHECK(u_sleep(uafter(1)) == 0);
+	}
+	for (i = 0; i < 20; i++)
+		CHECK(join(t[i]) == 0);
+	CHECK(interrupted > 0 && interrupted <= sent);
+	CHECK(taken + usem_value(&units) == posted);
+}
+
 int main(int argc, char **argv)
 {
 	int p;
 
 	check_start(argc, argv);
+	check_quiet();
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
@@ -480,6 +589,10 @@ int main(int argc, char **argv)
 		alone(p, names);
 		doing("keys ");
 		alone(p, keys);
+		doing("interrupts ");
+		alone(p, interrupts);
+		doing("storm ");
+		alone(p, storm);
 	}
 	return 0;
 }

@@ -190,7 +190,7 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 	struct sem_wait *w;
 	int rc;
 
-	w = uwait_new(sizeof *w, UWAIT_SEM, s, &rc);
+	w = uwait_new(sizeof *w, UWAIT_OTHER, s, &rc);
 	CHECK(w != NULL);
 	if (deadline != UNEVER)
 		l = list_put(&w->sw_wait, nr);
@@ -214,6 +214,12 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 	return rc;
 }
 
+/* The kind of u_wait_until(), but whoever cancels needs w while it is listed. */
+static struct uwait_kind listed_wake = {
+	.wk_name = "wake", .wk_end = wake_result,
+	.wk_wakes = true
+};
+
 /* Waits for a wake, and can be canceled meanwhile, as if by a scope. */
 static int take_wake(utime_ns deadline, unsigned nr)
 {
@@ -221,11 +227,10 @@ static int take_wake(utime_ns deadline, unsigned nr)
 	struct uwait *w;
 	int rc;
 
-	/* Not UWAIT_WAKE: whoever cancels needs w as long as it is listed. */
-	w = uwait_new(sizeof *w, UWAIT_OTHER, NULL, &rc);
+	w = uwait_new(sizeof *w, &listed_wake, NULL, &rc);
 	CHECK(w != NULL);
 	l = list_put(w, nr);
-	rc = prepare(w, deadline) ? block_for_wake(w) : ended(w);
+	rc = prepare(w, deadline) ? block(w) : ended(w);
 	list_out(l, w);
 	uwait_free(w);
 	CHECK(rc == 0 || rc == -ECANCELED ||
@@ -576,7 +581,7 @@ static void *locks(void *arg)
 
 		ulock_get(&lock);
 		was = locked;
-		USCHED_RACE(63);
+		USCHED_RACE(test_again);
 		locked = was + 1;
 		ulock_put(&lock);
 	}
@@ -594,7 +599,7 @@ static void lock_alone(void)
 	for (i = 0; i < 3; i++)
 		native_join(id[i]);
 	CHECK(locked == 3 * LOCKS && lock.l_state == 0);
-	window_check(56, 57);
+	window_check("lock_L4 lock_wake");
 }
 
 int main(int argc, char **argv)
@@ -619,8 +624,9 @@ int main(int argc, char **argv)
 	printf("%u programs: %ld events, %ld deadlines, %ld cancels\n", i,
 	       events, timeouts, cancels);
 	CHECK(events > 0 && timeouts > 0 && cancels > 0);
-	window_check(49, 55);
-	window_check(58, 58);
-	window_check(60, 60);
+	window_check("record_H1 record_wake record_sleep record_A3");
+	window_check("record_A2 wait_H2 wait_expired");
+	window_check("proc_wake");
+	window_check("wait_block");
 	return 0;
 }

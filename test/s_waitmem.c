@@ -7,10 +7,14 @@
  * deadline is in no wheel. The same wait succeeds when it is repeated. Wakes
  * that were sent, ends of threads that are joined, and all memory are still
  * there. A thread that cannot block, but whose wait was claimed elsewhere, gets
- * the result of the claim.
+ * the result of the claim. A wait that cannot fail has its memory before it
+ * gives anything up, however deep it is, and also if no wait has blocked before.
  */
 #include "either.h"
+#include "uscope.h"
+#include "usync.h"
 #include "uwait.h"
+#include <alloca.h>
 
 #define SPAN	1000		/* ns of virtual time */
 
@@ -23,7 +27,7 @@
 
 static void *(*real_alloc)(struct usched *s, int size);
 static void (*real_free)(struct usched *s, void *block, int size);
-static long calls, fails_at;	/* fails_at: 0 none, -1 all */
+static long calls, fails_at;	/* fails_at: 0 none, -1 all, -n from n on */
 static long live, done;
 static struct ustack *victim;		/* only its calls fail, and count */
 
@@ -39,7 +43,7 @@ static void *try_alloc(struct usched *s, int size)
 	if (ustack_self() != victim)
 		return real_alloc(s, size);
 	calls++;
-	if (fails_at == -1 || calls == fails_at)
+	if ((fails_at < 0 && calls >= -fails_at) || calls == fails_at)
 		return NULL;
 	block = real_alloc(s, size);
 	live += block != NULL;
@@ -212,6 +216,137 @@ static void claimed_elsewhere(unsigned us)
 	CHECK(done == 1);
 }
 
+/*
+ * ucond_wait(): its thread, the victim, gets no more memory from the n-th call
+ * of s_alloc() on. Either it returns -ENOMEM, and has never unlocked the mutex.
+ * Or it unlocks, and then needs no more, though the mutex was given to a rival
+ * that holds it over some yields. The wait for the signal ends by a signal or by
+ * its deadline, or it never blocks: the deadline has passed, or it is cancelled.
+ */
+enum { SIGNAL, DEADLINE, PASSED, CANCELLED, WAYS };
+
+static struct umutex mutex;
+static struct ucond cond;
+static int way;
+static long passed;
+
+static void yields(int nr)
+{
+	while (nr-- > 0)
+		CHECK(SCHED(yield)() == 0);
+}
+
+static void rival(void *arg)
+{
+	(void)arg;
+	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	add(&passed, 1);
+	yields(3);
+	if (way == SIGNAL)
+		ucond_signal(&cond);
+	utime_jump(unow() + 2 * SPAN);
+	yields(100);				/* the deadline is seen */
+	umutex_unlock(&mutex);
+	add(&passed, 1);
+}
+
+/* The next unlock gives the mutex to the rival, which was woken in vain. */
+static void lock_before(void)
+{
+	passed = 0;
+	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	make(0, rival, NULL);
+	yields(2);
+	umutex_unlock(&mutex);
+	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	yields(2);
+	CHECK(passed == 0);
+}
+
+static int cond_waits(long n)
+{
+	struct uscope *s = NULL;
+	int rc;
+
+	if (way == CANCELLED) {
+		CHECK(uscope_begin(&s, UNEVER) == 0);
+		uscope_cancel(s);
+	}
+	calls = 0;
+	fails_at = -n;
+	rc = ucond_wait(&cond, &mutex, way == DEADLINE ? uafter(SPAN) :
+			way == PASSED ? 1 : UNEVER);
+	fails_at = 0;
+	if (s != NULL)
+		CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
+	CHECK(rc == -ENOMEM ? passed == 0 : passed == 2);
+	return rc;
+}
+
+/* Below nob bytes of frames, where the thread may not have blocked before. */
+static NOINLINE int deep(size_t nob, int (*f)(long n), long n)
+{
+	volatile char *space = alloca(nob);
+	int rc;
+
+	space[0] = space[nob - 1] = 3;
+	rc = f(n);
+	CHECK(space[0] == 3 && space[nob - 1] == 3);
+	return rc;
+}
+
+static int blocks(long n)
+{
+	yields((int)n);
+	return 0;
+}
+
+/* Returns the first n for which the wait succeeds. */
+static long cond_needs(size_t before, size_t nob)
+{
+	static const int wanted[WAYS] = {
+		0, -ETIMEDOUT, -ETIMEDOUT, -ECANCELED
+	};
+	int rc = -ENOMEM;
+	long n;
+
+	for (n = 1; rc == -ENOMEM; n++) {
+		(void)deep(before, blocks, 1);
+		lock_before();
+		rc = deep(nob, cond_waits, n);
+		umutex_unlock(&mutex);
+		while (get(&passed) < 2)
+			yields(1);
+	}
+	CHECK(rc == wanted[way]);
+	return n - 1;
+}
+
+static void conditions(void *arg)
+{
+	static const size_t size[] = { 16, 300, 3000, 9000, 40000 };
+	unsigned i, j;
+
+	(void)arg;
+	hook();
+	for (way = 0; way < WAYS; way++)
+		for (i = 0; i < COUNT(size); i++)
+			for (j = 0; j < COUNT(size); j++)
+				CHECK(cond_needs(size[i], size[j]) >= 2);
+	add(&done, 1);
+}
+
+static void cannot_fail(void)
+{
+	doing("conditions");
+	done = 0;
+	begin(1, 0);
+	make(0, conditions, NULL);
+	start_and_finish();
+	CHECK(done == 1);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned i;
@@ -224,5 +359,6 @@ int main(int argc, char **argv)
 	CHECK(done == 1);
 	for (i = 0; i < 4; i++)
 		claimed_elsewhere(i * 1000);
+	cannot_fail();
 	return 0;
 }

@@ -12,11 +12,9 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
+. test/count
 . test/blocks
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+
 WATCHDOG=${WATCHDOG:-300}
 export WATCHDOG
 text=doc/scheduler.md
@@ -27,21 +25,9 @@ sources='examples/priority.c examples/pr/pr.h examples/pr/pr.c
 # The priority of threads in test/either.h: the same for all, or by processor.
 same='-DPR=3' mixed='-DPR=(unsigned)p%PR_NR'
 
-try() { # what, command ...
-	what=$1; shift
-	"$@" >"$dir/log" 2>&1
-	status=$?
-	if [ $status = 0 ]; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $what (status $status)"; cat "$dir/log"
-	fi
-}
-
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
-	cp ./*.[ch] "$dir/copy" && cp -r wait proc bench examples "$dir/copy" &&
+	cp ./*.[ch] "$dir/copy" && cp -r core include wait proc bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
 	commands $text >"$dir/commands" && tools "$dir/tools" || return 1
 	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&
@@ -132,9 +118,7 @@ for san in $([ "$1" != --full ] || echo address thread undefined); do
 		try "build, $san" build $san
 		try "order, $san" runs $san examples/pr/order.c
 	else
-		skipped=$((skipped + 1))
-		echo "skip  $san"
+		skip "$san"
 	fi
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+counted

@@ -6,6 +6,7 @@
 
 #define WS
 #include "either.h"
+#include "worker.h"
 
 /*
  * Tells whether, in this build, threads that have begun may move. By a thread.
@@ -15,22 +16,34 @@ static UNUSED bool moves(void)
 	return ustack_self()->u_lane != 0;
 }
 
-static UNUSED bool moves_here;
-
-static UNUSED void asks_whether(void *arg)
+static UNUSED void asks_whether(void *may_move)
 {
-	(void)arg;
-	moves_here = moves();
+	*(int *)may_move = moves();
+}
+
+/* The same, by the main program. At the first call there must be no set. */
+static UNUSED bool threads_move(void)
+{
+	static int may_move = -1;
+
+	if (may_move < 0) {
+		begin(1, 0);
+		make(0, asks_whether, &may_move);
+		start_and_finish();
+	}
+	return may_move;
 }
 
 /* Skips the test if threads do not move. There must be no set yet. */
 static UNUSED void need_moves(void)
 {
-	begin(1, 0);
-	make(0, asks_whether, NULL);
-	start_and_finish();
-	if (!moves_here)
+	if (!threads_move())
 		check_skip("no lanes: threads that have begun do not move");
+}
+
+static UNUSED struct ws_worker *worker_at(int p)
+{
+	return (struct ws_worker *)ws_sched(p);
 }
 
 /*

@@ -1,90 +1,172 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A stranger copies usched.c and usched.h beside a program and says cc *.c. That
+# A stranger puts usched.c and usched.h, as `make single` writes them, beside a
+# program and says cc *.c. That
 # builds, without options and without warnings, and runs: for the program of the
 # README, and for a program that was written for the usched of the article.
 # The README is short, and its commands work in a fresh clone as they are
-# printed; but make only says how the benchmark and the tests would run. The
-# server of the README builds and runs from the README alone, and is echo.c.
+# printed. Its programs are those of examples/first, which compile without a
+# warning, and run: the server answers, and libcurl fetches from a server.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
 # program (an emulator).
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
 . "$top/test/blocks"
-passed=0 failed=0
+. "$top/test/count"
+
 unset MAKEFLAGS
 
 main() {
 	cd "$top" || exit 1
-	mkdir "$tmp/hello" "$tmp/article" || exit 1
-	cp "$top/examples/hello.c" "$tmp/hello/main.c" || exit 1
-	cp "$top/examples/hello.expected" "$tmp/hello/expected" || exit 1
-	article >"$tmp/article/main.c"
-	echo '15 passes, 0 bytes left' >"$tmp/article/expected"
+	mkdir "$dir/hello" "$dir/article" || exit 1
+	cp "$top/examples/hello.c" "$dir/hello/main.c" || exit 1
+	cp "$top/examples/hello.expected" "$dir/hello/expected" || exit 1
+	article >"$dir/article/main.c"
+	echo '15 passes, 0 bytes left' >"$dir/article/expected"
 	for name in hello article; do
-		count "$name" stranger ''
-		count "$name -Wall" stranger '-Wall -Wextra -Werror'
+		try "$name" apart stranger ''
+		try "$name -Wall" apart stranger '-Wall -Wextra -Werror'
 	done
-	[ -n "${RUN:-}" ] || count commands readme_commands
-	[ -n "${RUN:-}" ] || count server readme_server
-	count length [ "$(wc -l <README.md)" -le 150 ]
-	echo "$passed passed, $failed failed"
-	[ $failed -eq 0 ]
+	try 'programs of the README' apart blocks_stand README.md 3 \
+		examples/first/*.c
+	[ -n "${RUN:-}" ] || first
+	try length apart [ "$(wc -l <README.md)" -le 120 ]
+	counted
 }
 
-count() { # what, command ...
-	what=$1; shift
-	if ("$@") >"$tmp/log" 2>&1; then
-		echo "ok $what"
-		passed=$((passed + 1))
-	else
-		cat "$tmp/log"
-		echo "FAILED $what"
-		failed=$((failed + 1))
+# In a clone, with a client and a server in a program of our own.
+first() {
+	commands README.md >"$dir/commands"
+	try 'a command for each program' apart [ "$(grep -c \
+		'examples/first/[a-z]*.c' "$dir/commands")" = 3 ]
+	clone "$dir/clone" && tools "$dir/tools" || exit 1
+	if ! echo '#include <curl/curl.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then
+		sed -i '/-lcurl/d' "$dir/commands"
+		skip 'get.c: no curl/curl.h (package libcurl4-openssl-dev)'
 	fi
+	try 'commands of the README' apart readme_commands
+	cp "$dir/log" "$dir/got"
+	try 'workers.c: the sum' grep -qx 49995000 "$dir/got"
+	for cc in ${CC:-gcc} clang; do
+		have "$cc" || continue
+		for file in examples/first/*.c; do
+			try "$cc $file" silent $cc -O2 -Wall -Wextra -Werror \
+				-Iinclude -fsyntax-only "$file"
+		done
+	done
+	peer >"$dir/peer.c"
+	try 'peer' ${CC:-cc} -O2 -Wall -Wextra -Werror -Iinclude "$dir/peer.c" \
+		"$dir/clone/libusched.a" -pthread -o "$dir/peer"
+	try 'echo.c answers' timeout 60 "$dir/peer" "$dir/clone/echo"
+	[ ! -e "$dir/clone/get" ] ||
+		try 'get.c fetches' timeout 60 "$dir/peer" - "$dir/clone/get"
 }
 
 readme_commands() {
-	clone "$tmp/clone" && tools "$tmp/tools" || return 1
-	row_commands README.md >"$tmp/printed"
-	sed 's/^make bench/& -n/; s/^make test/& -n/' "$tmp/printed" \
-		>"$tmp/commands"
-	grep -q 'make bench -n' "$tmp/commands" &&
-		grep -q 'make test -n' "$tmp/commands" &&
-		grep -q libusched.a "$tmp/commands" || return 1
-	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands "$tmp/commands")
+	(cd "$dir/clone" && PATH=$dir/tools:$PATH run_commands "$dir/commands")
 }
 
-# The first block is echo.c. The lines that begin with a tab build and run it.
-readme_server() {
-	awk '/^```/ { n++; next } n == 1' README.md >"$tmp/clone/echo.c" &&
-		commands README.md >"$tmp/commands" &&
-		grep -q echo.c "$tmp/commands" || return 1
-	(cd "$tmp/clone" && PATH=$tmp/tools:$PATH run_commands \
-		"$tmp/commands") >"$tmp/got" &&
-		diff "$top/examples/echo.expected" "$tmp/got"
+# Starts a program. For a server, connects to its port until that answers; for a
+# client, is the server, and looks at what the client prints.
+peer() {
+	cat <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <usched/all.h>
+
+static char **args;
+static pid_t child;
+
+static int asks(void *unused)
+{
+	char reply[6] = "";
+	int fd = -1, i;
+
+	for (i = 0; fd < 0 && i < 2000; i++)
+		if ((fd = u_dial_tcp("127.0.0.1", 7777, uafter(UTIME_S))) < 0 &&
+		    u_sleep(uafter(10 * UTIME_MS)) != 0)
+			return 1;
+	if (u_write_all(fd, "hello", 5, uafter(UTIME_S)) != 5 ||
+	    u_read_all(fd, reply, 5, uafter(20 * UTIME_S)) != 5)
+		return 1;
+	u_close(fd);
+	return unused != NULL || strcmp(reply, "hello") != 0;
+}
+
+static int answers(int listener)
+{
+	static const char page[] = "HTTP/1.0 200 OK\r\n\r\n<page>\n";
+	char text[4096], url[64], *both = text;
+	int out[2], fd, nr = 0;
+	ssize_t n;
+
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/", u_port(listener));
+	if (pipe(out) != 0)
+		return 1;
+	child = fork();
+	if (child == 0) {
+		dup2(out[1], 1);
+		execl(args[2], args[2], url, url, (char *)NULL);
+		_exit(1);
+	}
+	close(out[1]);
+	for (; nr < 2; nr++) {
+		fd = u_accept(listener, NULL, NULL, 0, uafter(30 * UTIME_S));
+		if (fd < 0 || u_read(fd, text, sizeof text, UNEVER) <= 0 ||
+		    u_write_all(fd, page, sizeof page - 1, UNEVER) < 0)
+			return 1;
+		u_close(fd);
+	}
+	memset(text, 0, sizeof text);
+	while ((n = u_read(out[0], both, 100, uafter(20 * UTIME_S))) > 0)
+		both += n;
+	return n != 0 || strcmp(text, "<page>\n<page>\n") != 0;
+}
+
+static int serves(void *unused)
+{
+	return answers(u_listen_tcp("127.0.0.1", 0, 0, 0)) || unused != NULL;
+}
+
+int main(int argc, char **argv)
+{
+	int rc;
+
+	args = argv;
+	if (argc > 2)
+		return usched_main(serves, NULL);
+	if ((child = fork()) == 0) {
+		execl(argv[1], argv[1], (char *)NULL);
+		_exit(1);
+	}
+	rc = usched_main(asks, NULL);
+	kill(child, SIGTERM);
+	return rc != 0 || waitpid(child, &argc, 0) != child;
+}
+END
 }
 
 # Copies what a clone would have after a commit of all files.
 clone() { # directory
 	mkdir "$1" || return 1
-	git ls-files -co --exclude-standard >"$tmp/files" ||
-		find . -type f ! -path './build/*' >"$tmp/files"
+	git ls-files -co --exclude-standard >"$dir/files" ||
+		find . -type f ! -path './build/*' >"$dir/files"
 	while read -r file; do
 		[ ! -e "$file" ] || echo "$file"
-	done <"$tmp/files" | tar cf - -T - | tar xf - -C "$1"
+	done <"$dir/files" | tar cf - -T - | tar xf - -C "$1"
 }
 
 # stranger FLAGS: runs cc FLAGS *.c in the directory of $name. The compiler must
 # say nothing.
 stranger() {
-	cd "$tmp/$name" && rm -f a.out &&
-	cp "$top/usched.c" "$top/usched.h" . || return 1
+	cd "$dir/$name" && rm -f a.out &&
+	${MAKE:-make} -s -C "$top" single TO="$PWD" || return 1
 	${CC:-cc} $1 ${CFLAGS:-} ./*.c 2>log || { cat log; return 1; }
 	[ ! -s log ] || { cat log; return 1; }
 	timeout 20 ${RUN:-} ./a.out >got && diff expected got

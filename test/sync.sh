@@ -6,10 +6,8 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0
+. test/count
+
 full=
 [ "$1" = --full ] && full=1
 
@@ -23,7 +21,7 @@ build_all() {
 		compile -c $(where $module.c) -o "$dir/$module.o" || return 1
 		library="$library $dir/$module.o"
 	done
-	for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
+	for test in s_sync s_sync_model s_sync_native s_sync_scope s_waitmem t_sync; do
 		compile -DRR -c test/$test.c -o "$dir/$test.o" || return 1
 	done
 }
@@ -53,23 +51,17 @@ broken() { # what, test, sed script [, only in the full part]
 	1|139|134)
 		echo "caught  $1 ($2): $(grep -o 'CHECK(.*' "$dir/log" |
 			head -n 1)"
-		passed=$((passed + 1)) ;;
-	*)	echo "FAIL  not caught ($status): $1"
-		failed=$((failed + 1)) ;;
+		pass ;;
+	*)	fail "not caught ($status): $1" ;;
 	esac
 }
 
 build_all || exit 1
 only=$2	# begins the names of the only obligations that are tried
 compile -c wait/usync.c -o "$dir/usync.o" || exit 1
-for test in s_sync s_sync_model s_sync_native s_sync_scope t_sync; do
+for test in s_sync s_sync_model s_sync_native s_sync_scope s_waitmem t_sync; do
 	run $test 20
-	if [ $status = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $test ($status)"
-		failed=$((failed + 1))
-	fi
+	judge $status "$test" "$dir/log"
 done
 
 broken 'N1 a group ends before its waiters are taken' s_sync \
@@ -92,19 +84,22 @@ broken 'M3 the mutex is not given' s_sync \
 	's/z != NULL && z->z_first/0/'
 broken 'M4 nothing is kept' s_sync 's/++y->y_passed > UMUTEX_BYPASS_FAR/0/'
 broken 'C1 the mutex is unlocked first' s_sync \
-	'/^int ucond_wait/,/^}/{s/lock = enter(y);/umutex_unlock(m); (void)sched_yield(); &/;/C1/d};s/#include <string.h>/&\n#include <sched.h>/' full
+	'/^static void cond_put/,/^}/{s/^	put_last/	umutex_unlock(m); (void)sched_yield();\n&/;/C1/d};s/#include <string.h>/&\n#include <sched.h>/' full
 broken 'C2 the signal does not move' s_sync \
 	'/^static void cond_pass/,/^}/s/now & (UMUTEX_TAKEN | UMUTEX_WOKEN)/0/'
 broken 'C2 what was moved can be late' s_sync_model \
 	'/C2 \*/,/^}/s/z->z_claimed = true/z->z_claimed = true; z->z_wait.w_state = 0/'
 broken 'C3 the wait for the mutex can be given up' t_sync \
 	'/w_flags |= UWAIT_SURE/d'
-broken 'C3 the two waits are in different places' t_sync \
-	's/^static int busy(/static __attribute__((noinline)) int deeper(struct uwait *w, utime_ns until) { volatile char space[999]; space[9] = 1; return uwait_for(w, until) + space[9] - 1; }\n&/;/^static int mutex_wait/,/^}/s/(rc = uwait_for(/(rc = (c == NULL ? deeper : uwait_for)(/'
+broken 'C3 nothing is reserved' s_waitmem 's/rc = uwait_reserve(until);/rc = 0;/'
+broken 'C3 the deadline is not reserved' s_waitmem \
+	's/uwait_reserve(until)/uwait_reserve(UNEVER)/'
+broken 'C3 reserved after the unlock' s_waitmem \
+	'/rc = uwait_reserve(until);/s/.*/	cond_put(c, m, \&p->pr_signal);\n&/;/^	cond_put(c, m, &p->pr_signal);/d'
 broken 'C3 no new lock after the deadline' s_sync \
-	'/^static int mutex_wait/,/^}/s/if (c == NULL)/if (1)/'
+	'/^int ucond_wait/,/^}/s/rc != GIVEN &&/rc > GIVEN \&\&/'
 broken 'C3 the deadline is forgotten' s_sync_model \
-	'/^static int mutex_wait/,/^}/s/result = rc;/result = 0;/'
+	's/^	return rc < 0 ? rc : 0;$/	return 0;/'
 broken 'S1 a unit is given twice' s_sync_model \
 	's/z == NULL ? USEM_UNIT : 0/USEM_UNIT/'
 broken 'S1 a unit is lost' s_sync_model 's/z == NULL ? USEM_UNIT : 0/0/'
@@ -126,12 +121,12 @@ broken 'O1 two run it' s_sync_model \
 	'/^static void once_next/,/^}/s/UONCE_RUNS : 0/0 : 0/'
 broken 'O1 not done' s_sync_model 's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
 broken 'O1 who fails lets none run' s_sync \
-	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& z->z_wait.w_kind == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
+	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& uwait_kind(\&z->z_wait) == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
 broken 'a stranger unlocks' t_sync \
 	'/^void umutex_unlock_slow/,/^}/s/usync_owner(&m->mx_owner) != usync_self()/0/'
 broken 'the owner waits for itself' s_sync \
 	'/^int umutex_lock_slow/,/^}/s/usync_owner(&m->mx_owner) == usync_self()/0/'
-broken 'locks stay after a fork' t_sync 's/(void)pthread_atfork(.*/(void)in_child;/' full
+broken 'locks stay after a fork' t_sync 's/^UFORK(at_fork)$//' full
 
 # A file that has the locks inline forbids preemption.
 echo '#include "usync.h"' >"$dir/mark.c"
@@ -146,10 +141,8 @@ if [ $status = 77 ]; then
 	:
 elif [ $status = 0 ] && library="$library $dir/mark.o" &&
 		run t_preempt_lock 20 && [ $status = 1 ]; then
-	passed=$((passed + 1))
+	pass
 else
-	echo "FAIL  preemption and locks inline ($status)"
-	failed=$((failed + 1))
+	fail "preemption and locks inline ($status)"
 fi
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ] && [ $passed -ne 0 ]
+counted

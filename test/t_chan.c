@@ -43,9 +43,9 @@ static void wakes(struct usched *s, struct ustack *u)
 	tiny_wake((struct tiny_thread *)u);
 }
 
-static int makes(struct usched *s, void (*f)(void *), void *arg)
+static int makes(struct usched *s, void (*f)(void *), void *arg, int flags)
 {
-	(void)s;
+	(void)s, (void)flags;
 	tiny_start(&t, &tt[++made], f, arg);
 	return 0;
 }

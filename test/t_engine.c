@@ -22,28 +22,6 @@
 static long calls, told, sum;
 static struct usem gate;
 
-static void doing(const char *what)
-{
-	snprintf(check_doing, sizeof check_doing, "%s ", what);
-}
-
-/* Ends the engine, and checks that nothing is left. */
-static void finish(void)
-{
-	struct engine_stats s;
-
-	CHECK(engine_shutdown(UNEVER) == 0);
-	CHECK(engine_shutdown(UNOW) == 0);
-	s = stats();
-	CHECK(s.tasks_in_queue == 0 && s.tasks_running == 0 && s.runners == 0);
-	CHECK(s.total_tasks_submitted ==
-	      s.tasks_completed + s.tasks_canceled);
-	CHECK(s.tasks_memory == 0);
-	CHECK(s.shared_memory_pins == 0);
-	CHECK(engine_fini() == 0);
-	CHECK(engine_fini() == -ENODEV);
-}
-
 static int count(void *arg)
 {
 	add(&calls, 1);
@@ -81,18 +59,6 @@ static engine_id spawn(int (*f)(void *), intptr_t arg, int priority)
 	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
 	CHECK(id != 0);
 	return id;
-}
-
-/* Waits for a task, and gives its number back. */
-static int result_of(engine_id id)
-{
-	int result = 1 << 30;
-
-	CHECK(engine_wait(id, &result, UNEVER) == 0);
-	CHECK(engine_free(id) == 0);
-	CHECK(engine_free(id) == -ESRCH);
-	CHECK(engine_wait(id, NULL, UNOW) == -ESRCH);
-	return result;
 }
 
 /* Results, of tasks that were submitted in all ways. */
@@ -518,7 +484,7 @@ static void helps(void)
 	int i, host;
 
 	doing("helps");
-	begin((struct engine_config){ .c_workers = 1, .c_gil_threads = 1 });
+	begin((struct engine_config){ .c_workers = 1, .c_host_workers = 1 });
 	set(&calls, 0);
 	CHECK(engine_spawn(&j, NULL, UNOW) == -ENOTSUP);
 	CHECK(engine_host_tell(0, "x") == -EINVAL);
@@ -565,7 +531,7 @@ static void helped(void)
 	int i;
 
 	doing("helped");
-	begin((struct engine_config){ .c_workers = 4, .c_gil_threads = 2,
+	begin((struct engine_config){ .c_workers = 4, .c_host_workers = 2,
 				      .c_tasks_per_thread = 1 });
 	set(&calls, 0);
 	for (i = 0; i < 3; i++)
@@ -678,7 +644,7 @@ static void wrong(void)
 	CHECK(engine_batch() == -ENODEV && engine_bus_clear() == -ENODEV);
 	CHECK(engine_setup(NULL) == -EINVAL);
 	CHECK(engine_setup(&(struct engine_config){ .c_workers = 1,
-			   .c_gil_threads = 2 }) == -EINVAL);
+			   .c_host_workers = 2 }) == -EINVAL);
 	CHECK(engine_setup(&(struct engine_config){ .c_workers = -1 }) ==
 	      -EINVAL);
 	CHECK(engine_setup(&(struct engine_config){ .c_tasks = -1 }) ==

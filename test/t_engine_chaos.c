@@ -62,7 +62,7 @@ static struct entry entry[JOBS];
 static struct piece piece[JOBS];
 static long entries, pieces, adopted, released, over, paused;
 static struct engine_config config;
-static int batch, hosts;
+static int batch, hosts, names;
 static struct usem sem;
 
 static unsigned any(struct actor *a, unsigned nr)
@@ -75,6 +75,7 @@ static utime_ns soon(struct actor *a)
 	return any(a, 3) == 0 ? UNOW : uafter(any(a, 300) * UTIME_US);
 }
 
+/* Each program makes some windows hot, where a native thread often sleeps. */
 #if defined(CHAOS_WINDOW_H)
 void chaos_window(unsigned nr)
 {
@@ -85,8 +86,8 @@ void chaos_window(unsigned nr)
 	if (state == 0)
 		state = check_hash(nr, (unsigned)(uintptr_t)&state) | 1;
 	r = (check_random(&state) >> 8) % 1024;
-	if (r < 8)
-		usleep(r * 20);
+	if (r < (check_hash(nr, check_seed) % 8 == 0 ? 256 : 8))
+		usleep(r % 8 * 20);
 	else if (r < 64)
 		sched_yield();
 	errno = saved;
@@ -107,7 +108,7 @@ static void end(engine_id id, void *arg, int result)
 	CHECK(add(&j->j_ends, 1) == 1);
 }
 
-static int result_of(const struct entry *j)
+static int result_at_end(const struct entry *j)
 {
 	CHECK(get(&j->j_ends) == 1);
 	return __atomic_load_n(&j->j_result, __ATOMIC_SEQ_CST);
@@ -150,11 +151,17 @@ static utime_ns patience(struct actor *a)
 		(a->a_task && config.c_shared_amount != 0) ? soon(a) : UNEVER;
 }
 
+/* A cancellation never reaches the next task of a runner. */
+static bool is_stopped(const struct actor *a, int rc)
+{
+	return rc == -ECANCELED && a->a_task && engine_stopping();
+}
+
 static bool is_refusal(const struct actor *a, int rc)
 {
 	return rc == -EAGAIN || rc == -ETIMEDOUT || rc == -ESHUTDOWN ||
 		rc == -ENOTSUP || (rc == -E2BIG && config.c_shared_amount) ||
-		(rc == -ECANCELED && a->a_task);
+		is_stopped(a, rc);
 }
 
 static struct entry *submit(struct actor *a)
@@ -197,12 +204,12 @@ static void wait_for(struct actor *a, struct entry *j, engine_id id,
 	int result, rc = engine_wait(id, &result, until);
 
 	if (rc == 0)
-		CHECK(result == result_of(j));
+		CHECK(result == result_at_end(j));
 	else if (rc == -ESRCH)
 		CHECK(get(&j->j_freed));
 	else
 		CHECK(((rc == -EAGAIN || rc == -ETIMEDOUT) && until != UNEVER) ||
-		      ((rc == -ECANCELED || rc == -EDEADLK) && a->a_task));
+		      (rc == -EDEADLK && a->a_task) || is_stopped(a, rc));
 }
 
 /* Waits for a job of its own, as long as that takes. */
@@ -228,7 +235,7 @@ static void meddle(struct actor *a)
 	case 0:	rc = engine_cancel(id);
 		CHECK(rc == 0 || rc == 1 || rc == -EALREADY || rc == -ESRCH);
 		if (rc == 0)
-			CHECK(result_of(j) == -ECANCELED);
+			CHECK(result_at_end(j) == -ECANCELED);
 		break;
 	case 1:	rc = engine_set_priority(id, (int)any(a, ENGINE_LEVELS));
 		CHECK(rc == 0 || rc == -EALREADY || rc == -ESRCH);
@@ -309,7 +316,7 @@ static void unpin(struct actor *a, int i)
 
 static void bus(struct actor *a)
 {
-	char name[2] = { (char)('a' + any(a, NAMES)) };
+	char name[2] = { (char)('a' + any(a, (unsigned)names)) };
 	unsigned what = any(a, 16);
 
 	if (what < 5)
@@ -334,7 +341,7 @@ static void take(struct actor *a)
 		struct entry *j = &entry[((struct note *)ends[i].e_arg)->n_nr];
 
 		CHECK(add(&j->j_taken, 1) == 1);
-		CHECK(ends[i].e_result == result_of(j));
+		CHECK(ends[i].e_result == result_at_end(j));
 	}
 }
 
@@ -349,6 +356,7 @@ static void look(struct actor *a)
 	CHECK(config.c_shared_amount == 0 ||
 	      s.tasks_memory <= config.c_shared_amount);
 	CHECK(s.shared_memory_used <= config.c_shared_memory);
+	CHECK(s.shared_memory_names <= names);	/* each is there once */
 	CHECK(s.total_tasks_submitted >= s.tasks_completed + s.tasks_canceled +
 	      s.tasks_in_queue + s.tasks_running);
 	CHECK(engine_thread_info(nr, &h) == 0 && h.h_thread_id == nr);
@@ -378,7 +386,7 @@ static void nap(struct actor *a)
 		if (rc == 0 || any(a, 2))
 			CHECK(usem_post(&sem) == 0);
 	}
-	CHECK(rc == 0 || rc == -ETIMEDOUT || (rc == -ECANCELED && a->a_task));
+	CHECK(rc == 0 || rc == -ETIMEDOUT || is_stopped(a, rc));
 }
 
 static void act(struct actor *a)
@@ -455,13 +463,14 @@ static void draw_config(struct actor *a)
 	hosts  = any(a, 3) == 0 ? (int)any(a, 3) : 0;
 	config = (struct engine_config){
 		.c_workers = hosts + (hosts == 0) + (int)any(a, 3),
-		.c_gil_threads = hosts,
+		.c_host_workers = hosts,
 		.c_tasks_per_thread = any(a, 2) ? 1 + (int)any(a, 4) : 0,
 		.c_tasks = any(a, 2) ? 1 + (long)any(a, 9) : 1000,
 		.c_shared_amount = any(a, 2) ? 2000 + any(a, 9000) : 0,
-		.c_shared_memory = 64 * any(a, 12),
+		.c_shared_memory = 150 * any(a, 12),
 		.c_policy = any(a, 2) ? ENGINE_FIFO : ENGINE_LIFO
 	};
+	names = 1 + (int)any(a, NAMES);
 	memset(entry, 0, sizeof entry);
 	memset(piece, 0, sizeof piece);
 	entries = pieces = adopted = released = over = paused = 0;
@@ -500,7 +509,7 @@ static void check_entry(const struct entry *j)
 		CHECK(j->j_runs == 0 && j->j_ends == 0 && j->j_taken == 0);
 		return;
 	}
-	result = result_of(j);
+	result = result_at_end(j);
 	CHECK(j->j_runs == (result != -ECANCELED));
 	rc = engine_wait(j->j_id, &result, UNOW);
 	CHECK(rc == 0 || (rc == -ESRCH && j->j_freed));
@@ -511,7 +520,7 @@ static void check_all(struct actor *a)
 {
 	struct pollfd p = { .fd = engine_batch_fd(batch), .events = POLLIN };
 	struct engine_stats s;
-	long i, nr = get(&entries), accepted = 0;
+	long i, nr = get(&entries), accepted = 0, cleared;
 
 	while (poll(&p, 1, 0) == 1)
 		take(a);
@@ -520,7 +529,8 @@ static void check_all(struct actor *a)
 		check_entry(&entry[i]);
 		accepted += entry[i].j_accepted;
 	}
-	CHECK(engine_bus_clear() >= 0);
+	cleared = engine_bus_clear();
+	CHECK(cleared >= 0 && cleared <= names);
 	s = stats();
 	CHECK(s.total_tasks_submitted == accepted);
 	CHECK(s.tasks_completed + s.tasks_canceled == accepted);
@@ -538,7 +548,7 @@ static void program(unsigned seed)
 	int rc;
 
 	check_seed = seed;
-	alarm((unsigned)check_watchdog());
+	check_watch(1);
 	draw_config(&a);
 	memset(&sem, 0, sizeof sem);
 	begin(config);

@@ -19,17 +19,6 @@
 static struct usem gate;
 static long calls;
 
-static void finish(void)
-{
-	struct engine_stats s;
-
-	CHECK(engine_shutdown(UNEVER) == 0);
-	s = stats();
-	CHECK(s.total_tasks_submitted == s.tasks_completed + s.tasks_canceled);
-	CHECK(s.tasks_memory == 0 && s.runners == 0);
-	CHECK(engine_fini() == 0);
-}
-
 static int at_gate(void *arg)
 {
 	(void)arg;
@@ -49,15 +38,6 @@ static engine_id spawn(int (*f)(void *), intptr_t arg)
 
 	CHECK(engine_spawn(&j, &id, UNEVER) == 0);
 	return id;
-}
-
-static int result_of(engine_id id)
-{
-	int result;
-
-	CHECK(engine_wait(id, &result, UNEVER) == 0);
-	CHECK(engine_free(id) == 0);
-	return result;
 }
 
 /* A task waits for its children, one after the other or both. */
@@ -470,7 +450,7 @@ static void stops(void)
 	long doing = 0;
 	engine_id id;
 
-	begin((struct engine_config){ .c_workers = 1, .c_gil_threads = 1,
+	begin((struct engine_config){ .c_workers = 1, .c_host_workers = 1,
 				      .c_policy = ENGINE_FIFO });
 	id = spawn(cancels, 7);
 	(void)spawn(goes, 0);
@@ -631,7 +611,7 @@ static void releases(void)
 {
 	long times = 3;
 
-	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 1 });
+	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 100 });
 	CHECK(engine_bus_push("again", &times, 1, pushes, &times) == 0);
 	CHECK(engine_bus_clear() == 1 && get(&times) == 2);
 	finish();

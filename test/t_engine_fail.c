@@ -11,7 +11,7 @@
 #include "counts.h"
 #include <pthread.h>
 #include "fail.h"
-#include "engine.h"
+#include "uengine.h"
 #include "usync.h"
 
 #define NR	12

@@ -12,17 +12,13 @@
 
 #include <pthread.h>
 
+long engine_bus_steps(void);		/* bus.c: records looked at */
+
 #define ROUNDS	300
 
 static long pushed, released;
 static struct usem gate;
 static long at_gate_nr;
-
-static void finish(void)
-{
-	CHECK(engine_shutdown(UNEVER) == 0);
-	CHECK(engine_fini() == 0);
-}
 
 static engine_id spawn(int (*f)(void *), void *arg, const char *name)
 {
@@ -108,7 +104,7 @@ static void race(void)
 	(void)engine_cancel(id[3]);
 	CHECK(engine_wait_all(UNEVER) == 0);
 	CHECK(stats().shared_memory_pins == 0);
-	CHECK(stats().shared_memory_used <= 64);
+	CHECK(stats().shared_memory_used <= 64 + 100);
 	CHECK(engine_bus_clear() <= 1);
 	CHECK(stats().shared_memory_used == 0);
 	CHECK(get(&pushed) > 0 && get(&pushed) == get(&released));
@@ -118,33 +114,80 @@ static void race(void)
 /* Copies, limits, and pins of the program. */
 static void plain(void)
 {
+	static char space[500];
 	char text[100] = "some bytes";
 	void *data, *again;
 	size_t size;
 
-	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 150 });
+	size_t record;
+
+	begin((struct engine_config){ .c_workers = 1, .c_shared_memory = 500 });
+	CHECK(engine_bus_push("nothing", NULL, 0, NULL, NULL) == 0);
+	record = stats().shared_memory_used;	/* of a name of one to 8 bytes */
+	CHECK(record >= 8 && record < 100);
 	CHECK(engine_bus_push("a", text, sizeof text, NULL, NULL) == 0);
 	CHECK(engine_bus_push("a", text, 1, NULL, NULL) == -EEXIST);
-	CHECK(engine_bus_push("b", text, 51, NULL, NULL) == -ENOSPC);
+	CHECK(engine_bus_push("b", text, 401 - 3 * record, NULL, NULL) ==
+	      -ENOSPC);
 	CHECK(engine_bus_push("", text, 1, NULL, NULL) == -EINVAL);
 	CHECK(engine_bus_push(NULL, text, 1, NULL, NULL) == -EINVAL);
 	CHECK(engine_bus_push("b", NULL, 1, NULL, NULL) == -EINVAL);
-	CHECK(engine_bus_push("nothing", NULL, 0, NULL, NULL) == 0);
 	memset(text, 0, sizeof text);
 	CHECK(engine_bus_get("a", &data, &size) == 0 && size == sizeof text);
 	CHECK(strcmp(data, "some bytes") == 0 && data != text);
 	CHECK(engine_bus_pop("a", &again, NULL) == 0 && again == data);
 	CHECK(engine_bus_get("a", &again, NULL) == -ENOENT);
-	CHECK(stats().shared_memory_used == 100);
-	CHECK(engine_bus_push("a", text, 50, NULL, NULL) == 0);
+	CHECK(stats().shared_memory_used == 100 + 2 * record);
+	CHECK(engine_bus_push("a", space, 400 - 3 * record, NULL, NULL) == 0);
 	CHECK(stats().shared_memory_available == 0);
 	CHECK(engine_bus_unpin(data) == 0 && engine_bus_unpin(data) == 0);
 	CHECK(engine_bus_unpin(data) == -ESRCH);
 	CHECK(engine_bus_get("a", &data, NULL) == 0);
 	CHECK(engine_bus_clear() == 2);
-	CHECK(stats().shared_memory_used == 50);
+	CHECK(stats().shared_memory_used == 400 - 2 * record);
 	CHECK(engine_shutdown(UNEVER) == 0 && engine_fini() == -EBUSY);
 	CHECK(engine_bus_unpin(data) == 0 && engine_fini() == 0);
+}
+
+#define MANY	100000
+
+/*
+ * Each call looks at a few records, with 100,000 names and as many pins. How many
+ * share a bucket with "7", on which half of the calls work, is chance, so the
+ * bounds are wide. A table that does not grow looks at hundreds.
+ */
+static void many(void)
+{
+	static void *data[MANY];
+	char name[32];
+	long i, steps = engine_bus_steps();
+
+	begin((struct engine_config){ .c_workers = 1,
+				      .c_shared_memory = 100L * MANY });
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "%ld", i);
+		CHECK(engine_bus_push(name, &i, sizeof i, NULL, NULL) == 0);
+	}
+	CHECK(engine_bus_push("no room", data, 16 * MANY, NULL, NULL) ==
+	      -ENOSPC);
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "%ld", i);
+		CHECK(engine_bus_get(name, &data[i], NULL) == 0);
+		CHECK(engine_bus_get("7", NULL, NULL) == 0);
+		CHECK(*(long *)data[i] == i);
+	}
+	CHECK(engine_bus_steps() - steps < 24L * MANY);
+	steps = engine_bus_steps();
+	for (i = 0; i < MANY; i++)
+		CHECK(engine_bus_unpin(data[i]) == 0 &&
+		      engine_bus_unpin(data[7]) == 0);
+	CHECK(engine_bus_unpin(data[0]) == -ESRCH);
+	CHECK(engine_bus_unpin(data[7]) == -ESRCH);
+	CHECK(engine_bus_steps() - steps < 12L * MANY);
+	CHECK(stats().shared_memory_names == MANY);
+	CHECK(engine_bus_clear() == MANY);
+	CHECK(stats().shared_memory_used == 0);
+	finish();
 }
 
 /* Waits at a depth that the stack shows. */
@@ -291,7 +334,7 @@ static void workers(void)
 	utime_ns before;
 	int began = 0;
 
-	begin((struct engine_config){ .c_workers = 3, .c_gil_threads = 2 });
+	begin((struct engine_config){ .c_workers = 3, .c_host_workers = 2 });
 	CHECK(engine_thread_info(0, &h) == 0 && h.h_state == ENGINE_IDLE);
 	CHECK(!h.h_host && h.h_last_active_ms == -1);
 	at_gate_nr = 0;
@@ -330,6 +373,7 @@ int main(int argc, char **argv)
 {
 	check_start(argc, argv);
 	plain();
+	many();
 	race();
 	stacks(1);
 	stacks(2);

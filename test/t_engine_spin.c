@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "counts.h"
-#include "engine.h"
+#include "uengine.h"
 #include "usync.h"
 
 #define NR	3000

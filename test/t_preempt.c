@@ -1220,7 +1220,7 @@ static void inlined(void)
 
 static void start_bare(void (*f)(void *), void (*g)(void *))
 {
-	alarm((unsigned)check_watchdog());	/* not inherited */
+	check_watch(1);			/* not inherited */
 	CHECK(open_kind(&kinds[0]));
 	set(&stop, 0);
 	spawn(0, f, NULL);
@@ -1283,7 +1283,8 @@ int main(int argc, char **argv)
 	int rc;
 
 	check_start(argc, argv);
-	alarm((unsigned)(check_watchdog() + 4 * seconds));
+	check_limit += 8 * seconds;	/* of two cpus */
+	check_watch(1);
 	rc = upreempt_start(TICK);
 	if (rc == -ENOSYS || rc == -ENOTSUP)
 		check_skip(rc == -ENOSYS ? "no preemption on this system" :

@@ -8,122 +8,33 @@
  * lost. A second try works. Without the call-backs the result is
  * -ENOSYS. Another set of call-backs, and native threads, join and cancel.
  */
+#include "plain.h"
 #include "fail.h"
 #include "uscope.h"
 #include "uthread.h"
 
 #define CHILDREN	8
 
-struct thread {
-	struct ustack  th_stack;	/* first */
-	int            th_wakes;
-	struct thread *th_next;
-};
-
-struct set {
-	struct usched  st_sched;	/* first */
-	struct thread *st_first;
-	struct thread *st_last;
-};
-
-static long bytes, told, ended, canceled, cleaned;
-
-/* The bare set. */
-
-static void put(struct set *st, struct thread *t)
-{
-	t->th_next = NULL;
-	if (st->st_first == NULL)
-		st->st_first = t;
-	else
-		st->st_last->th_next = t;
-	st->st_last = t;
-}
-
-static struct ustack *next(struct usched *s)
-{
-	struct set *st = (struct set *)s;
-	struct thread *t;
-
-	utime_run(s);
-	while ((t = st->st_first) == NULL) {
-		if (!utime_idle(s))
-			return NULL;
-	}
-	st->st_first = t->th_next;
-	return &t->th_stack;
-}
-
-static void *alloc(struct usched *s, int size)
-{
-	void *block = malloc(size);
-
-	(void)s;
-	bytes += block != NULL ? size : 0;
-	return block;
-}
-
-static void release(struct usched *s, void *block, int size)
-{
-	(void)s;
-	bytes -= size;
-	free(block);
-}
+static long told, ended, canceled, cleaned;
 
 static void done(struct usched *s, struct ustack *u)
 {
 	CHECK(u->u_f != ustack_shell);	/* its block may be freed */
-	if (u->u_stack != NULL)
-		release(s, u->u_stack, u->u_len);
-	free(u);
+	plain_done(s, u);
 }
 
-static int waits(struct usched *s)
+static int set_init(struct tiny *t, int lanes)
 {
-	struct thread *t = (struct thread *)ustack_self();
-	int rc = 0;
+	int rc = plain_init(t, lanes);
 
-	(void)s;
-	if (--t->th_wakes < 0)
-		rc = ustack_block();
-	t->th_wakes += rc != 0;
+	t->t_sched.s_done = done;
 	return rc;
 }
 
-static void wakes(struct usched *s, struct ustack *u)
+static void set_run(struct tiny *t)
 {
-	struct thread *t = (struct thread *)u;
-
-	if (t->th_wakes++ < 0)
-		put((struct set *)s, t);
-}
-
-static int makes(struct usched *s, void (*f)(void *), void *arg)
-{
-	struct thread *t = calloc(1, sizeof *t);
-
-	if (t == NULL)
-		return -ENOMEM;
-	ustack_init(&t->th_stack, s, f, arg, NULL, 0);
-	put((struct set *)s, t);
-	return 0;
-}
-
-static void set_init(struct set *st)
-{
-	*st = (struct set){ .st_sched = {
-		.s_next = next,  .s_alloc = alloc, .s_free = release,
-		.s_done = done,  .s_wait  = waits, .s_wake = wakes,
-		.s_make = makes
-	} };
-}
-
-static void set_run(struct set *st)
-{
-	usched_run(&st->st_sched);
-	utime_fini(&st->st_sched);
-	usched_fini(&st->st_sched);
-	CHECK(bytes == 0);
+	tiny_run(t);
+	plain_fini(t);
 }
 
 /* Whichever allocation fails. */
@@ -277,20 +188,20 @@ static void scenario(void *arg)
 
 static void run(int p)
 {
-	static struct set st;
+	static struct tiny t;
 
 	(void)p;
 	ended = canceled = cleaned = 0;
-	set_init(&st);
-	while (again(makes(&st.st_sched, scenario, &st)))
+	CHECK(set_init(&t, 0) == 0);
+	while (again(plain_make(&t.t_sched, scenario, &t)))
 		;
-	set_run(&st);
+	set_run(&t);
 	CHECK(ended == CHILDREN);
 }
 
 /* A dispatcher in a thread of another, whose scope is around nothing there. */
 
-static struct set outer, inner;
+static struct tiny outer, inner;
 static struct uthread *joined;
 
 static void *outlives(void *arg)
@@ -317,20 +228,19 @@ static void outside(void *arg)
 	void *result;
 
 	(void)arg;
-	set_init(&inner);
-	CHECK(makes(&inner.st_sched, inside, s) == 0);
-	usched_run(&inner.st_sched);
+	CHECK(set_init(&inner, 0) == 0);
+	CHECK(plain_make(&inner.t_sched, inside, s) == 0);
+	usched_run(&inner.t_sched);
 	CHECK(u_canceled() && u_sleep(UNEVER) == -ECANCELED);
 	CHECK(uthread_join(joined, &result, UNEVER) == 0 && result == s);
 	CHECK(ends(s) == -ECANCELED);
-	utime_fini(&inner.st_sched);
-	usched_fini(&inner.st_sched);
+	plain_fini(&inner);
 }
 
 static void nested(void)
 {
-	set_init(&outer);
-	CHECK(makes(&outer.st_sched, outside, NULL) == 0);
+	CHECK(set_init(&outer, 0) == 0);
+	CHECK(plain_make(&outer.t_sched, outside, NULL) == 0);
 	set_run(&outer);
 }
 
@@ -345,7 +255,7 @@ static struct ustack *last;
 static int ends_first(void *arg)
 {
 	last = ustack_self();
-	CHECK(waits(&inner.st_sched) == 0);
+	CHECK(plain_wait(&inner.t_sched) == 0);
 	return (int)(intptr_t)arg;
 }
 
@@ -357,8 +267,8 @@ static void goes(void *arg)
 static void runs_inner(struct uwait_timer *t)
 {
 	(void)t;
-	wakes(&inner.st_sched, last);
-	usched_run(&inner.st_sched);
+	plain_wake(&inner.t_sched, last);
+	usched_run(&inner.t_sched);
 }
 
 static void races(void *arg)
@@ -373,8 +283,8 @@ static void races(void *arg)
 	t->t_f = runs_inner;
 	CHECK(uwait_timer_start(t, until) == 0);
 	late_scope = begins(until, false);
-	CHECK(makes(&inner.st_sched, goes, NULL) == 0);
-	usched_run(&inner.st_sched);
+	CHECK(plain_make(&inner.t_sched, goes, NULL) == 0);
+	usched_run(&inner.t_sched);
 	CHECK(uscope_end(&late_scope) == -ETIMEDOUT && unow() == until);
 	CHECK(!uwait_claim(&t->t_wait));
 	uwait_free(t);
@@ -382,13 +292,12 @@ static void races(void *arg)
 
 static void race(void)
 {
-	set_init(&outer);
-	set_init(&inner);
-	if (usched_lanes(&inner.st_sched, 1, 65536) != 0)
+	CHECK(set_init(&outer, 0) == 0);
+	if (set_init(&inner, 1) != 0)
 		return;			/* a portable build */
-	CHECK(makes(&outer.st_sched, races, NULL) == 0);
+	CHECK(plain_make(&outer.t_sched, races, NULL) == 0);
 	set_run(&outer);
-	usched_fini(&inner.st_sched);
+	plain_fini(&inner);
 }
 
 /* Without the call-backs. */
@@ -408,7 +317,7 @@ static void lacks(void *arg)
 
 	s->s_wait = NULL;
 	CHECK(uscope_begin(&scope, UNEVER) == -ENOSYS && scope == NULL);
-	s->s_wait = waits;
+	s->s_wait = plain_wait;
 	s->s_make = NULL;
 	CHECK(uscope_begin(&scope, UNEVER) == 0);
 	CHECK(uscope_go(scope, never, NULL) == -ENOSYS);
@@ -418,8 +327,8 @@ static void lacks(void *arg)
 
 static void lacking(void)
 {
-	set_init(&outer);
-	CHECK(makes(&outer.st_sched, lacks, &outer) == 0);
+	CHECK(set_init(&outer, 0) == 0);
+	CHECK(plain_make(&outer.t_sched, lacks, &outer) == 0);
 	set_run(&outer);
 }
 

@@ -19,11 +19,6 @@
 static struct usched_stats each[2];
 static long came, over;
 
-static struct ws_worker *worker(int nr)
-{
-	return (struct ws_worker *)ws_sched(nr);
-}
-
 static void start(void)
 {
 	int i;
@@ -63,7 +58,7 @@ static void answered(void)
 
 	start();
 	for (i = 0; i < 2; i++)
-		worker(i)->w_thief.h_fence = LONG;
+		worker_at(i)->w_thief.h_fence = LONG;
 	for (i = 0; i < THREADS; i++)
 		make(0, yields, NULL);
 	start_and_finish();

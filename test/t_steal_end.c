@@ -154,6 +154,7 @@ int main(int argc, char **argv)
 	int i, maps = 0;
 
 	check_start(argc, argv);
+	check_quiet();
 	for (i = 0; i < TIMES; i++) {
 		run(1 + i * 5 % 9, i % 2);
 		/* A joined native thread may be listed for a moment. */

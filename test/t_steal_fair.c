@@ -2,7 +2,7 @@
 /* t_steal_fair: threads that always run cannot keep others from running. */
 
 /*
- * W5 of ws.c, with one worker. The threads of a pair wake each other, and so
+ * W5 of choose.h, with one worker. The threads of a pair wake each other, and so
  * one of them is always in the slot. Behind it are threads that were made or
  * displaced (in the deque), that have yielded (in the queue), and pinned
  * threads that have yielded (kept). The n-th thread of a kind runs after n *
@@ -24,15 +24,10 @@ static thread *pair[2], *posted;
 static long live, checked;
 static int kinds;		/* how many kinds are present */
 
-/* Returns the worker. It is the only one, so nothing here need be atomic. */
-static struct ws_worker *worker(void)
-{
-	return (struct ws_worker *)ws_sched(0);
-}
-
+/* There is one worker, so nothing here need be atomic. */
 static unsigned now(void)
 {
-	return worker()->w_turn;
+	return worker_at(0)->w_switches;
 }
 
 static void check_bound(unsigned from, long place)
@@ -65,8 +60,8 @@ static void yields(bool kept)
 	int i;
 
 	for (i = 0; i < TURNS; i++) {
-		long place = 1 + (kept ? ws_kept_len(&worker()->w_kept) :
-				  uproc_queue_len(&worker()->w_proc.p_queue));
+		long place = 1 + (kept ? ws_pinned_len(&worker_at(0)->w_pinned) :
+				  uproc_queue_len(&worker_at(0)->w_proc.p_queue));
 		unsigned from = now();
 
 		yield();
@@ -117,7 +112,7 @@ static void makes(void *arg)
 	for (i = 0; i < BATCHES; i++) {
 		batch_left = BATCH;
 		for (j = 0; j < BATCH; j++) {
-			made[j].m_place = ws_deque_size(&worker()->w_deque) + 1;
+			made[j].m_place = ws_deque_size(&worker_at(0)->w_deque) + 1;
 			made[j].m_from  = now();
 			make(0, in_deque, &made[j]);
 		}

@@ -19,8 +19,7 @@
  */
 #include "steal.h"
 #include "ustats.h"
-#include <stdarg.h>
-#include <sys/syscall.h>
+#include "system_call.h"
 
 #define NODES	31
 #define DEMANDS	40000
@@ -34,23 +33,12 @@ static long mail, calls, stops;		/* at the end of the first part */
 static long called;			/* system calls to wake another */
 static long answers;
 
-long __real_syscall(long nr, ...);
-long __wrap_syscall(long nr, ...);
-
 /* Counts wakes by the system. A thief that ends its own nap is not counted. */
-long __wrap_syscall(long nr, ...)
+static long system_call(long nr, long a[6])
 {
-	long a[6];
-	va_list list;
-	int i;
-
-	va_start(list, nr);
-	for (i = 0; i < COUNT(a); i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	if (nr == SYS_futex && (a[1] & 127) == 1)
+	if (is_futex(nr, a, SYSTEM_WAKE))
 		add(&called, 1);
-	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return really_call(nr, a);
 }
 
 static struct usched_moves moved(void)
@@ -64,8 +52,7 @@ static struct usched_moves moved(void)
 
 static long mails(void)
 {
-	return (long)((struct ws_worker *)ws_sched(0))->w_mail +
-	       (long)((struct ws_worker *)ws_sched(1))->w_mail;
+	return (long)worker_at(0)->w_mail + (long)worker_at(1)->w_mail;
 }
 
 static void first_is_over(void)

@@ -18,14 +18,9 @@
 static thread *threads[MANY];
 static long nr, begun, go, seen, over, looking;
 
-static struct ws_worker *worker(int p)
-{
-	return (struct ws_worker *)ws_sched(p);
-}
-
 static bool may_look(void)
 {
-	return __atomic_load_n(&worker(0)->w_stop.k_stop, __ATOMIC_ACQUIRE) &
+	return __atomic_load_n(&worker_at(0)->w_gate.g_stop.k_stop, __ATOMIC_ACQUIRE) &
 		WS_STOP_LOOK;
 }
 
@@ -38,7 +33,7 @@ static bool is_hint(const thread *t, int p)
 /* By a thread of worker 1, while that of worker 0 does not change. */
 static void look(void)
 {
-	struct ws_worker *w = worker(1);
+	struct ws_worker *w = worker_at(1);
 	long wrong = 0;
 	long i;
 
@@ -56,7 +51,7 @@ static void look(void)
 /* Threads that have not begun have no home: those that were taken are here. */
 static void look_new(void)
 {
-	struct ws_worker *w = worker(1);
+	struct ws_worker *w = worker_at(1);
 	long came = add(&begun, 1);
 	long hints = 0;
 	long i;

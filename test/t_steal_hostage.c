@@ -1,50 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_hostage: threads behind a thread that computes run elsewhere (W6). */
+/* t_steal_hostage: threads behind a thread that computes run (W6, X1). */
 
 /*
- * A thread keeps its worker until another thread has run that is at home there.
- * That thread was woken by it, and is in the slot; was woken from outside, and
- * is in the inbox; has yielded, and is in the queue; or has not begun. Or there
- * is a chain of such threads, as long as there are workers. Meanwhile the other
- * workers sleep, or have just found nothing, or one of them has a thread that
- * only yields. Each part would hang if no worker came.
+ * A thread keeps its worker until other threads have run that are at home
+ * there: woken by it, in the slot; woken from outside, in the inbox; in the
+ * queue, after a yield; or not begun. Meanwhile the other workers sleep, or
+ * have just found nothing (W6). Or they have threads of their own that run
+ * until then, so none of these workers ever sleeps (X1): threads that yield,
+ * pinned or not, wake each other, or make tasks. Or there is a chain of such
+ * threads, as long as there are workers. Each part would hang if no worker
+ * came.
  */
 #include "steal.h"
 
 #define ROUNDS	20		/* fewer, if they take long, */
 #define LEAST	2		/* but at least this many */
+#define POLLED	3		/* rounds while others poll */
+#define MOST	5		/* pollers on a worker */
 
-static long ran, here;
-static thread *peer[16];
-static bool native_lanes;	/* threads that have begun never move */
-
-/* Waits, runs, and ends. */
-static void runs(void *arg)
-{
-	(void)arg;
-	add(&here, 1);
-	wait_one();
-	add(&ran, 1);
-}
-
-static void tells(void *arg)
-{
-	(void)arg;
-	add(&ran, 1);
-}
-
-static void is_native(void *arg)
-{
-	(void)arg;
-	native_lanes = !moves();
-}
-
-static void probe(void)
-{
-	begin(1, 0);
-	make(0, is_native, NULL);
-	start_and_finish();
-}
+static long ran, here, holding;
+static long wanted;		/* so many hostages are to run */
+static thread *hostage[16];
 
 /* At times the others are asleep already. This only adds variety. */
 static void doze(int round)
@@ -53,59 +29,186 @@ static void doze(int round)
 		usleep((useconds_t)(round % 5) * 300);
 }
 
-/* Woken by the thread that computes: in the slot. */
+/* Pollers, which run until the hostages have run. */
 
-static void wakes_and_holds(void *arg)
+enum { NONE, YIELD, YIELD_PINNED, PLAY, MAKE, MIXED, KINDS };
+
+static long polling, pollers;		/* on all workers */
+static thread *pair[16];
+static long over[COUNT(pair) / 2];	/* of each pair, how many have ended */
+
+static void yields_on(void *arg)
 {
-	yield_until(&here, 1);
-	doze((int)(intptr_t)arg);
-	SCHED(wake)(peer[0]);
-	hold_until(&ran, 1);
+	(void)arg;
+	add(&polling, 1);
+	yield_until(&ran, wanted);
 }
 
-static void in_slot(int p, intptr_t round)
+/* Two threads wake each other. The argument is the number of the other. */
+static void plays_on(void *arg)
 {
-	ran = here = 0;
-	begin(p, 0);
-	peer[0] = make(0, runs, NULL);
-	make(0, wakes_and_holds, (void *)round);
-	start_and_finish();
-	CHECK(ran == 1);
+	thread **other = &pair[(intptr_t)arg];
+
+	add(&polling, 1);
+	while (get(&ran) < wanted) {
+		SCHED(wake)(*other);
+		wait_one();
+	}
+	if (add(&over[(intptr_t)arg / 2], 1) == 1)
+		SCHED(wake)(*other);	/* that still waits */
 }
 
-/* Woken by a native thread while its home computes: in the inbox. */
+static void nothing(void *arg)
+{
+	(void)arg;
+}
 
-static long holding;
+static void makes_on(void *arg)
+{
+	(void)arg;
+	add(&polling, 1);
+	while (get(&ran) < wanted) {
+		CHECK(ws_spawn(nothing, NULL) == 0);
+		yield();
+	}
+}
+
+static void pollers_yield(int p, int nr, bool pins)
+{
+	pollers += nr;
+	while (nr-- > 0)
+		(pins ? make_pinned : make)(p, yields_on, NULL);
+}
+
+/* Two pairs play. */
+static void pollers_play(int p)
+{
+	intptr_t a;
+
+	pollers += 4;
+	for (a = 4 * (p - 1); a < 4 * p; a++)
+		pair[a] = make_pinned(p, plays_on, (void *)(a ^ 1));
+}
+
+/* Starts pollers on worker p; nr of them, if the kind leaves that open. */
+static void poll_on(int p, int kind, int nr)
+{
+	if (kind == YIELD_PINNED || kind == MIXED)
+		pollers_yield(p, nr, true);
+	if (kind == YIELD || kind == MIXED)
+		pollers_yield(p, nr, false);
+	if (kind == PLAY || kind == MIXED)
+		pollers_play(p);
+	if (kind == MAKE || kind == MIXED) {
+		pollers++;
+		make_pinned(p, makes_on, NULL);
+	}
+}
+
+/* Hostages, and the places in which they wait. */
+
+enum { SLOT, INBOX, QUEUE, DEQUE, MADE, PLACES };
+static const char *const names[] = {
+	"slot", "inbox", "queue", "deque", "deque and inbox"
+};
+
+static struct part {
+	int p_procs;
+	int p_place;
+	int p_nr;		/* hostages */
+	int p_kind;		/* of pollers */
+	int p_polled;		/* workers with pollers */
+	int p_each;		/* pollers on each */
+	int p_round;
+} part;
+
+static void is_woken(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	wait_one();
+	add(&ran, 1);
+}
+
+static void is_queued(void *arg)
+{
+	(void)arg;
+	add(&here, 1);
+	while (get(&holding) == 0)
+		yield();
+	add(&ran, 1);
+}
+
+static void is_new(void *arg)
+{
+	(void)arg;
+	add(&ran, 1);
+}
+
+static void make_new(void)
+{
+	int i;
+
+	for (i = 0; i < part.p_nr; i++)
+		make(0, is_new, NULL);
+}
 
 static void holds(void *arg)
 {
-	yield_until(&here, (long)(intptr_t)arg);
+	const struct part *p = &part;
+
+	(void)arg;
+	yield_until(&polling, pollers);
+	if (p->p_place < DEQUE)
+		yield_until(&here, p->p_nr);
+	doze(p->p_round);
+	if (p->p_place == SLOT)
+		SCHED(wake)(hostage[0]);
+	if (p->p_place == DEQUE)
+		make_new();
 	set(&holding, 1);
-	hold_until(&ran, (long)(intptr_t)arg);
+	if (p->p_place == MADE)
+		make_new();
+	hold_until(&ran, wanted);
 }
 
+/* While the holder computes, from outside. */
 static void *posts(void *arg)
 {
 	int i;
 
 	until(&holding, 1);
-	for (i = 0; i < (intptr_t)arg; i++)
-		SCHED(wake)(peer[i]);
+	for (i = 0; i < part.p_nr && part.p_place == INBOX; i++)
+		SCHED(wake)(hostage[i]);
+	if (part.p_place == MADE)
+		make_new();
 	SCHED(release)();
-	return NULL;
+	return arg;
 }
 
-static void in_inbox(int p, intptr_t nr)
+static void run(struct part p)
 {
+	bool begins = p.p_place == SLOT || p.p_place == INBOX;
+	bool pins = p.p_place >= DEQUE || p.p_kind != NONE;
 	int i;
 
-	ran = here = holding = 0;
-	begin(p, 0);
-	for (i = 0; i < nr; i++)
-		peer[i] = make(0, runs, NULL);
-	make(0, holds, (void *)nr);
-	start_and_finish_with(posts, (void *)nr);
-	CHECK(ran == nr);
+	part = p;
+	snprintf(check_doing, sizeof check_doing,
+		 "in %s, kind %d, %d on each of %d of %d ", names[p.p_place],
+		 p.p_kind, p.p_each, p.p_polled, p.p_procs);
+	wanted = p.p_place == MADE ? 2 * p.p_nr : p.p_nr;
+	ran = here = holding = polling = pollers = 0;
+	memset(over, 0, sizeof over);
+	begin(p.p_procs, 0);
+	for (i = 0; i < p.p_nr && begins; i++)
+		hostage[i] = make(0, is_woken, NULL);
+	for (i = 0; i < p.p_nr && p.p_place == QUEUE; i++)
+		make(0, is_queued, NULL);
+	for (i = 1; i <= p.p_polled; i++)
+		poll_on(i, p.p_kind, p.p_each);
+	(pins ? make_pinned : make)(0, holds, NULL);
+	start_and_finish_with(posts, NULL);
+	CHECK(ran == wanted);
 }
 
 /*
@@ -126,8 +229,8 @@ static void *posts_two(void *arg)
 {
 	until(&here, 2);
 	usleep((useconds_t)(intptr_t)arg);
-	SCHED(wake)(peer[0]);
-	SCHED(wake)(peer[1]);
+	SCHED(wake)(hostage[0]);
+	SCHED(wake)(hostage[1]);
 	SCHED(release)();
 	return NULL;
 }
@@ -136,66 +239,10 @@ static void two_at_once(int p, intptr_t us)
 {
 	ran = here = 0;
 	begin(p, 0);
-	peer[0] = make(0, first_or_second, NULL);
-	peer[1] = make(0, first_or_second, NULL);
+	hostage[0] = make(0, first_or_second, NULL);
+	hostage[1] = make(0, first_or_second, NULL);
 	start_and_finish_with(posts_two, (void *)us);
 	CHECK(ran == 2);
-}
-
-/* Has yielded: in the queue. */
-
-static void yields(void *arg)
-{
-	(void)arg;
-	add(&here, 1);
-	while (get(&holding) == 0)
-		yield();
-	add(&ran, 1);
-}
-
-static void in_queue(int p, int nr)
-{
-	int i;
-
-	ran = here = holding = 0;
-	begin(p, 0);
-	for (i = 0; i < nr; i++)
-		make(0, yields, NULL);
-	make(0, holds, (void *)(intptr_t)nr);
-	start_and_finish();
-	CHECK(ran == nr);
-}
-
-/* Has not begun: made by the thread that computes, or by a native thread. */
-
-static void makes_and_holds(void *arg)
-{
-	intptr_t i;
-
-	set(&holding, 1);
-	for (i = 0; i < (intptr_t)arg; i++)
-		make(0, tells, NULL);
-	hold_until(&ran, 2 * (intptr_t)arg);
-}
-
-static void *makes(void *arg)
-{
-	intptr_t i;
-
-	until(&holding, 1);
-	for (i = 0; i < (intptr_t)arg; i++)
-		make(0, tells, NULL);
-	SCHED(release)();
-	return NULL;
-}
-
-static void not_begun(int p, intptr_t nr)
-{
-	ran = holding = 0;
-	begin(p, 0);
-	make_pinned(0, makes_and_holds, (void *)nr);
-	start_and_finish_with(makes, (void *)nr);
-	CHECK(ran == 2 * nr);
 }
 
 /*
@@ -214,7 +261,7 @@ static void link_run(void *arg)
 	add(&here, 1);
 	wait_one();
 	if (me + 1 < links) {
-		SCHED(wake)(peer[me + 1]);
+		SCHED(wake)(hostage[me + 1]);
 		hold_until(&ran, links - me - 1);
 	}
 	add(&ran, 1);
@@ -224,7 +271,7 @@ static void starts_chain(void *arg)
 {
 	yield_until(&here, links);
 	doze((int)(intptr_t)arg);
-	SCHED(wake)(peer[0]);
+	SCHED(wake)(hostage[0]);
 }
 
 static void chain(int p, intptr_t round)
@@ -235,74 +282,54 @@ static void chain(int p, intptr_t round)
 	links = p;
 	begin(p, 0);
 	for (i = 0; i < links; i++)
-		peer[i] = make(0, link_run, (void *)i);
+		hostage[i] = make(0, link_run, (void *)i);
 	make(0, starts_chain, (void *)round);
 	start_and_finish();
 	CHECK(ran == links);
 }
 
-/* Other threads yield again and again until the hostage has run. */
-
-static void yields_on(void *arg)
-{
-	(void)arg;
-	add(&here, 1);
-	yield_until(&ran, 1);
-}
-
-static void polled(int p, int yielders, int round)
-{
-	int i;
-
-	ran = here = 0;
-	begin(p, 0);
-	for (i = 0; i < yielders; i++)
-		make_pinned(1 + i % (p - 1), yields_on, NULL);
-	peer[0] = make(0, runs, NULL);
-	make(0, wakes_and_holds, (void *)(intptr_t)round);
-	start_and_finish();
-	CHECK(ran == 1);
-}
-
-static void part(const char *name, int p)
-{
-	snprintf(check_doing, sizeof check_doing, "in %s, %d workers ", name, p);
-}
+/* All of it. */
 
 static bool more(int round, int most)
 {
-	return round < LEAST || (round < most && check_time(30));
+	return round < LEAST || (round < most && check_time(12));
 }
 
-static void all(int p)
+static int hostages(int place, int round)
 {
-	int i;
+	return place == SLOT ? 1 : place == INBOX ? 1 + round % COUNT(hostage) :
+		place == QUEUE ? 1 + round % 70 : 1 + round * 7;
+}
 
-	part("not_begun", p);
-	for (i = 0; more(i, ROUNDS); i++)
-		not_begun(p, 1 + i * 7);
-	if (native_lanes)
+static void others_sleep(int p)
+{
+	int i, place;
+
+	for (place = threads_move() ? SLOT : DEQUE; place < PLACES; place++)
+		for (i = 0; more(i, ROUNDS); i++)
+			run((struct part){ p, place, hostages(place, i),
+				NONE, 0, 0, i });
+	if (!threads_move())
 		return;
-	part("in_slot", p);
-	for (i = 0; more(i, ROUNDS); i++)
-		in_slot(p, i);
-	part("in_inbox", p);
-	for (i = 0; more(i, ROUNDS); i++)
-		in_inbox(p, 1 + i % COUNT(peer));
-	part("in_queue", p);
-	for (i = 0; more(i, ROUNDS); i++)
-		in_queue(p, 1 + i % 70);
-	part("two_at_once", p);
+	doing("in two_at_once ");
 	for (i = 0; more(i, 5 * ROUNDS); i++)
 		two_at_once(p, i % 50 * 10);
-	part("chain", p);
+	doing("in chain ");
 	for (i = 0; more(i, ROUNDS); i++)
 		chain(p, i);
-	part("polled", p);
-	for (i = 0; more(i, ROUNDS / 10); i++)
-		polled(p, 1, i);
-	for (i = 0; more(i, ROUNDS / 10); i++)
-		polled(p, p - 1, i);
+	for (i = 0; i < LEAST; i++)	/* all but one sleep; none sleeps */
+		run((struct part){ p, SLOT, 1, YIELD_PINNED,
+			i ? p - 1 : 1, 1, i });
+}
+
+static void others_poll(int p)
+{
+	int place, kind;
+
+	for (place = threads_move() ? SLOT : DEQUE; place < PLACES; place++)
+		for (kind = YIELD; kind < KINDS; kind++)
+			run((struct part){ p, place, 1, kind, p - 1,
+				1 + (p + kind) % MOST, p });
 }
 
 int main(int argc, char **argv)
@@ -310,8 +337,9 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
-	probe();
 	for (p = 2; p <= 4; p++)
-		all(p);
+		others_sleep(p);
+	for (p = 2; p < 2 + POLLED; p++)
+		others_poll(p);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_kept: kept.h is first in, first out, as a whole and by group. */
+/* t_steal_kept: pinned_queue.h is first in, first out, as a whole and by group. */
 
 /*
  * Random calls are compared with a plain list in the order in which the items
@@ -19,7 +19,7 @@ static void *test_calloc(size_t nr, size_t size)
 	return no_memory ? NULL : calloc(nr, size);
 }
 #define calloc test_calloc
-#include "kept.h"
+#include "pinned_queue.h"
 #undef calloc
 
 #define ROOM	4
@@ -27,8 +27,8 @@ static void *test_calloc(size_t nr, size_t size)
 #define MOST	700
 #define STEPS	200000
 
-static struct ws_kept k;
-static struct ws_kept_group groups[GROUPS];
+static struct ws_pinned_queue k;
+static struct ws_pinned_group groups[GROUPS];
 
 /*
  * The items that are there, oldest first. An item is a number, which gives its
@@ -38,7 +38,7 @@ static long list[MOST];
 static int nr;
 static long next_item;
 
-static struct ws_kept_group *group_of(long item)
+static struct ws_pinned_group *group_of(long item)
 {
 	return item % (GROUPS + 1) < GROUPS ? &groups[item % (GROUPS + 1)] : NULL;
 }
@@ -63,7 +63,7 @@ static void puts_one(unsigned r)
 
 	if (nr == MOST)
 		return;
-	if (ws_kept_put(&k, group_of(item), (void *)item))
+	if (ws_pinned_put(&k, group_of(item), (void *)item))
 		list[nr++] = item;
 	else
 		CHECK(no_memory);
@@ -71,7 +71,7 @@ static void puts_one(unsigned r)
 
 static void gets_one(void)
 {
-	CHECK(ws_kept_get(&k) == (nr > 0 ? (void *)list[0] : NULL));
+	CHECK(ws_pinned_get(&k) == (nr > 0 ? (void *)list[0] : NULL));
 	if (nr > 0)
 		forget(0);
 }
@@ -80,7 +80,7 @@ static void gets_of(int group)
 {
 	int at = oldest_of(group);
 
-	CHECK(ws_kept_get_of(&k, &groups[group]) ==
+	CHECK(ws_pinned_get_of(&k, &groups[group]) ==
 	      (at < nr ? (void *)list[at] : NULL));
 	if (at < nr)
 		forget(at);
@@ -93,7 +93,7 @@ static void leaves(unsigned r)
 
 	if (at < 0)
 		return;
-	ws_kept_leave(&k, (void *)list[at]);
+	ws_pinned_leave(&k, (void *)list[at]);
 	forget(at);
 }
 
@@ -102,7 +102,7 @@ static void same(void)
 	unsigned sum[GROUPS] = { 0 };
 	int i;
 
-	CHECK(ws_kept_len(&k) == (unsigned)nr);
+	CHECK(ws_pinned_len(&k) == (unsigned)nr);
 	CHECK(k.kq_tail - k.kq_head <= k.kq_mask + 1);
 	for (i = 0; i < nr; i++)
 		if (group_of(list[i]) != NULL)
@@ -139,7 +139,7 @@ static void any(void)
 	no_memory = 0;
 	while (nr > 0)
 		gets_one();
-	CHECK(ws_kept_get(&k) == NULL);
+	CHECK(ws_pinned_get(&k) == NULL);
 	same();
 }
 
@@ -150,27 +150,27 @@ static void holes(void)
 	unsigned mask;
 	long i;
 
-	CHECK(ws_kept_put(&k, NULL, (void *)oldest));
+	CHECK(ws_pinned_put(&k, NULL, (void *)oldest));
 	mask = k.kq_mask;
 	callocs = 0;
 	for (i = 1; i <= STEPS; i++) {
-		CHECK(ws_kept_put(&k, &groups[i % 3], (void *)(oldest + i)));
-		CHECK(ws_kept_get_of(&k,
+		CHECK(ws_pinned_put(&k, &groups[i % 3], (void *)(oldest + i)));
+		CHECK(ws_pinned_get_of(&k,
 				     &groups[i % 3]) == (void *)(oldest + i));
 	}
 	CHECK(callocs == 0 && k.kq_mask == mask);
-	CHECK(ws_kept_get(&k) == (void *)oldest && ws_kept_len(&k) == 0);
+	CHECK(ws_pinned_get(&k) == (void *)oldest && ws_pinned_len(&k) == 0);
 }
 
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
-	CHECK(ws_kept_init(&k, ROOM));
+	CHECK(ws_pinned_init(&k, ROOM));
 	k.kq_head = k.kq_tail = -1000u;
 	any();
 	holes();
-	ws_kept_fini(&k);
+	ws_pinned_fini(&k);
 	no_memory = 1;
-	CHECK(!ws_kept_init(&k, ROOM));
+	CHECK(!ws_pinned_init(&k, ROOM));
 	return 0;
 }

@@ -12,10 +12,9 @@
  * need. That is so, too, if one worker makes all threads, and the other runs
  * them all.
  *
- * Tasks (see "Tasks" in ws.c) have memory when they begin, however many there
+ * Tasks (see TASKS in runnable.h) have memory when they begin, however many there
  * are and whichever worker takes them (W7). No task begins with a wake that was
- * meant for another. If there is no more memory, ws_spawn() returns an error,
- * and no task is lost.
+ * meant for another. Without memory: t_steal_task.
  */
 #include "steal.h"
 #include <limits.h>
@@ -35,7 +34,6 @@
 /* Memory that the library asks for. */
 
 static long mapped, blocks;
-static long allowed = LONG_MAX;	/* so many calls work, and then none */
 
 void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
@@ -48,13 +46,7 @@ void *__wrap_calloc(size_t nr, size_t nob);
 int   __real_posix_memalign(void **out, size_t align, size_t nob);
 int   __wrap_posix_memalign(void **out, size_t align, size_t nob);
 
-/* Not for malloc() and calloc(): calls by uhard.c must not fail. */
-static bool refuses(void)
-{
-	return add(&allowed, -1) < 0;
-}
-
-/* Own lanes only take addresses, so they are not counted. */
+/* Private lanes only take addresses, so they are not counted. */
 #define RESERVED	64
 
 static void *reserved[RESERVED];
@@ -62,13 +54,8 @@ static long reserved_nr;
 
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
-	void *map;
+	void *map = __real_mmap(at, nob, prot, flags, fd, off);
 
-	if (refuses()) {
-		errno = ENOMEM;
-		return MAP_FAILED;
-	}
-	map = __real_mmap(at, nob, prot, flags, fd, off);
 	if (flags & MAP_NORESERVE && map != MAP_FAILED)
 		reserved[(add(&reserved_nr, 1) - 1) % RESERVED] = map;
 	else
@@ -103,8 +90,6 @@ void *__wrap_calloc(size_t nr, size_t nob)
 
 int __wrap_posix_memalign(void **out, size_t align, size_t nob)
 {
-	if (refuses())
-		return ENOMEM;
 	add(&blocks, 1);
 	return __real_posix_memalign(out, align, nob);
 }
@@ -223,7 +208,7 @@ static void make_batch(bool in_thread)
 static void next_turn(void)
 {
 	long nr = get(&turn) + 1;
-	bool over = nr >= BATCHES || (nr >= LEAST && !check_time(30));
+	bool over = nr >= BATCHES || (nr >= LEAST && !check_time(12));
 	int i;
 
 	if (over)
@@ -391,7 +376,7 @@ static void all_block(int p, int nr)
 /* Makes tasks until memory runs out, which must be noticed exactly. */
 static void fills(void *arg)
 {
-	const struct ws_worker *w = (struct ws_worker *)ws_sched(0);
+	const struct ws_worker *w = worker_at(0);
 
 	for (tasks = 0; tasks < TASKS; tasks++) {
 		task[tasks].k_woken = 0;
@@ -414,82 +399,10 @@ static void filled(int least)
 	CHECK(ended == tasks);
 }
 
-/* There is no memory for a task, or no room: each of the calls fails. */
-
-static long spawned;
-
-static void spawns(void *arg)
-{
-	int rc = 0;
-
-	set(&allowed, (intptr_t)arg);
-	while (spawned < TASKS && (rc = ws_spawn(leaves_wakes, NULL)) == 0)
-		spawned++;
-	CHECK(rc == (get(&allowed) < 0 ? -ENOMEM : 0));
-	set(&allowed, LONG_MAX);
-	spawn(leaves_wakes, NULL);
-	spawned++;
-}
-
-static void refused(void)
-{
-	long nr = 0;
-
-	doing("in refused ");
-	do {
-		spawned = left = 0;
-		begin(1, 0);
-		make(0, spawns, (void *)(intptr_t)nr++);
-		start_and_finish();
-		CHECK(left == spawned);
-	} while (spawned <= TASKS);	/* until no task was refused */
-	CHECK(nr > 8);
-}
-
-/*
- * A worker takes more than its deque has room for, and gets no memory for that.
- */
-
-#define LOOT	1000
-
-static void is_busy(void *arg)
-{
-	(void)arg;
-	add(&begun, 1);
-	until(&told, 1);
-}
-
-static void is_robbed(void *arg)
-{
-	int i;
-
-	(void)arg;
-	spawn(leaves_wakes, NULL);
-	hold_until(&left, 1);		/* the other has looked for work */
-	make_pinned(1, is_busy, NULL);
-	hold_until(&begun, 1);
-	for (i = 0; i < LOOT; i++)
-		spawn(leaves_wakes, NULL);
-	set(&allowed, 0);
-	set(&told, 1);
-	hold_until(&left, LOOT / 10);
-	CHECK(get(&allowed) < 0);
-	set(&allowed, LONG_MAX);
-}
-
-static void no_room(void)
-{
-	doing("in no_room ");
-	begun = told = left = 0;
-	begin(2, 0);
-	make_pinned(0, is_robbed, NULL);
-	start_and_finish();
-	CHECK(left == 1 + LOOT);
-}
-
 /* Far more threads pass through than are alive at a time. */
 
 #define FLOWS	100
+#define FLOW	1000		/* of each */
 
 static void makes_all(void *arg)
 {
@@ -498,11 +411,11 @@ static void makes_all(void *arg)
 
 	(void)arg;
 	for (nr = 1; nr <= FLOWS; nr++) {
-		for (i = 0; i < LOOT; i += 2) {
+		for (i = 0; i < FLOW; i += 2) {
 			spawn(leaves_wakes, NULL);
 			CHECK(ws_thread_init(leaves_wakes, NULL) != NULL);
 		}
-		hold_until(&left, LOOT * nr);
+		hold_until(&left, FLOW * nr);
 		if (nr == 1)
 			first = get(&mapped);
 		CHECK(get(&mapped) - first <= (long)MOST_KB << 10);
@@ -513,10 +426,10 @@ static void flow(void)
 {
 	doing("in flow ");
 	left = 0;
-	begin(2, 2 * FLOWS * LOOT);
+	begin(2, 2 * FLOWS * FLOW);
 	make_pinned(0, makes_all, NULL);
 	start_and_finish();
-	CHECK(left == FLOWS * LOOT);
+	CHECK(left == FLOWS * FLOW);
 }
 
 int main(int argc, char **argv)
@@ -529,8 +442,6 @@ int main(int argc, char **argv)
 		all_block(1 + i % 2, nr[i / 2]);
 	filled(1);
 	filled(TASKS / 2);
-	refused();
-	no_room();
 	flow();
 	doing("in for_ever ");
 	ended = 0;

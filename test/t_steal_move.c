@@ -155,7 +155,7 @@ static void make_all(void)
 	for (i = 0; i < travellers; i++) {
 		struct traveller *t = &traveller[i];
 
-		/* Deep threads would get own lanes. */
+		/* Deep threads would get private lanes. */
 		t->t_depth = (int)(check_random(&state) %
 				   (travellers > 1000 ? 3 : 40));
 		t->t_thread = make(0, begins, t);

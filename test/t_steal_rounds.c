@@ -14,8 +14,7 @@
  * ROUNDS in the environment is the number of rounds.
  */
 #include "steal.h"
-#include <stdarg.h>
-#include <sys/syscall.h>
+#include "system_call.h"
 #include <time.h>
 
 #define USUAL		200000
@@ -27,9 +26,6 @@ static long slept;		/* sleeps of worker 0 that a wake ended */
 static int  *asleep;		/* its futex word */
 static long inside;		/* worker 0 is in the system call, or almost */
 static thread *one, *other;
-
-long __real_syscall(long nr, ...);
-long __wrap_syscall(long nr, ...);
 
 /*
  * Tells whether a worker sleeps at this word. Other waits, as naps, keep their
@@ -47,21 +43,16 @@ static bool is_worker(long at)
 }
 
 /* Removes the time limit of a worker's futex wait. */
-long __wrap_syscall(long nr, ...)
+static long system_call(long nr, long a[6])
 {
-	long a[6], rc;
-	va_list list;
-	bool waits, ours;
-	int i;
+	bool waits = is_futex(nr, a, SYSTEM_WAIT) && is_worker(a[0]);
+	bool ours = waits && (int *)a[0] == asleep;
+	long rc;
 
-	va_start(list, nr);
-	for (i = 0; i < COUNT(a); i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	waits = nr == SYS_futex && (a[1] & 127) == 0 && is_worker(a[0]);
-	ours = waits && (int *)a[0] == asleep;
+	if (waits)
+		a[3] = 0;
 	add(&inside, ours);
-	rc = __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4], a[5]);
+	rc = really_call(nr, a);
 	add(&inside, -ours);
 	if (ours && rc == 0)
 		add(&slept, 1);

@@ -12,8 +12,7 @@
  * itself, and that is short (J5).
  */
 #include "steal.h"
-#include <stdarg.h>
-#include <sys/syscall.h>
+#include "system_call.h"
 #include "watch.h"
 
 #define ROUNDS	500		/* fewer, if they take long, */
@@ -24,25 +23,13 @@ static long come, gone;
 static long made;
 static int  others;
 
-long __real_syscall(long nr, ...);
-long __wrap_syscall(long nr, ...);
-
 /* Removes the time limit of a watch. */
-long __wrap_syscall(long nr, ...)
+static long system_call(long nr, long a[6])
 {
-	long a[6];
-	va_list list;
-	bool waits;
-	int i;
-
-	va_start(list, nr);
-	for (i = 0; i < COUNT(a); i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	waits = nr == SYS_futex && (a[1] & 127) == 0 && a[3] != 0 &&
-		((long *)a[3])[1] == WS_WATCH * 1000000L;
-	return __real_syscall(nr, a[0], a[1], a[2], waits ? 0 : a[3], a[4],
-			      a[5]);
+	if (is_futex(nr, a, SYSTEM_WAIT) && a[3] != 0 &&
+	    ((long *)a[3])[1] == WS_WATCH * 1000000L)
+		a[3] = 0;
+	return really_call(nr, a);
 }
 
 static void some_time(unsigned *state)
@@ -67,7 +54,7 @@ static void comes(void *arg)
 
 static bool more(long rounds)
 {
-	return rounds < LEAST || (rounds < ROUNDS && check_time(8 * others));
+	return rounds < LEAST || (rounds < ROUNDS && check_time(2 * others));
 }
 
 static void makes(void *arg)
@@ -125,7 +112,7 @@ static void last_moment(void *arg)
 	long nr, pause = 0, turns;
 
 	(void)arg;
-	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(45));
+	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(15));
 	     nr++) {
 		turns = check_random(&state) % (unsigned)(pause + 1);
 		for (turns += pause / 2; turns > 0; turns--) {

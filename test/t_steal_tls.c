@@ -7,17 +7,19 @@
  * ws_self(), ws_proc() and the like are right each time. The address of a
  * thread-local variable that a function keeps meanwhile is not: it is that of
  * the old native thread (ws.h says so). This shows that the thread did migrate.
+ * Wakes that it sends go to the queue of the new worker: all come, each once.
  *
  * test/tls.sh compiles this together with the library, at all levels.
  */
 #include "steal.h"
 
 #define TRIPS	100		/* trips in each function */
+#define NR	8		/* threads that the traveller wakes */
 
 static __thread int local = -1;
 static int  *local_at[2];
-static thread *helper[2], *dummy[2], *traveller;
-static long  helped, arrived, over;
+static thread *helper[2], *dummy[2], *woken[NR], *traveller;
+static long  helped, arrived, over, wakes;
 
 /* Hides the address, which compilers assume to be always the same. */
 static NOINLINE int *local_now(void)
@@ -28,11 +30,16 @@ static NOINLINE int *local_now(void)
 	return at;
 }
 
+/* Counts the wakes at *arg. */
 static void is_woken(void *arg)
 {
-	(void)arg;
-	while (get(&over) == 0)
+	for (;;) {
 		wait_one();
+		if (get(&over))
+			break;
+		if (arg != NULL)
+			add(arg, 1);
+	}
 }
 
 /*
@@ -159,6 +166,35 @@ static NOINLINE void kept_address(void)
 	CHECK(local_now() == local_at[!p] && *local_now() == !p);
 }
 
+/* Wakes others before each of three trips, and after it. */
+static NOINLINE void wakes_on_the_way(int i)
+{
+	struct usched *before = usched_self();
+	int k;
+
+	CHECK(before == ws_sched(ws_proc()));
+	for (k = 0; k < 3; k++) {
+		SCHED(wake)(woken[(i + k) % NR]);
+		go();
+		CHECK(usched_self() != before);
+		CHECK(usched_self() == ws_sched(ws_proc()));
+		CHECK(usched_self() == ustack_self()->u_sched);
+		SCHED(wake)(woken[(i + k) % NR]);
+		before = usched_self();
+	}
+}
+
+/* Each wake has come, and none is left that comes twice. */
+static void all_came(void)
+{
+	int i;
+
+	yield_until(&wakes, TRIPS * 6);
+	for (i = 0; i < 100; i++)
+		yield();
+	CHECK(get(&wakes) == TRIPS * 6);
+}
+
 static void travels(void *arg)
 {
 	int i;
@@ -174,8 +210,12 @@ static void travels(void *arg)
 		counts(3);
 		errors();
 		kept_address();
+		wakes_on_the_way(i);
 	}
+	all_came();
 	set(&over, 1);
+	for (i = 0; i < NR; i++)
+		SCHED(wake)(woken[i]);
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(helper[i]);
 		SCHED(wake)(dummy[i]);
@@ -193,6 +233,8 @@ int main(int argc, char **argv)
 		helper[i] = make_pinned((int)i, helps, (void *)i);
 		dummy[i]  = make_pinned((int)i, is_woken, NULL);
 	}
+	for (i = 0; i < NR; i++)
+		woken[i] = make((int)i, is_woken, &wakes);
 	make(0, travels, &traveller);
 	start_and_finish();
 	return 0;

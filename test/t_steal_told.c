@@ -18,9 +18,9 @@
 #include "check.h"
 #include <stdbool.h>
 
-static void window(int n);
+static void window(const char *step);
 
-#define USCHED_RACE(n)	window(n)
+#define USCHED_RACE(step)	window(#step)
 #include "uproc.h"
 
 static int refuse(void);
@@ -107,9 +107,9 @@ static thread *mover;
 static long busy, waits, go;
 
 /* The waker has read the home; only now its thread moves. */
-static void window(int n)
+static void window(const char *step)
 {
-	if (n == 1 && slow_poster) {
+	if (slow_poster && strcmp(step, "inbox_R2") == 0) {
 		slow_poster = false;
 		set(&posted, 1);
 		until(&moved, 1);

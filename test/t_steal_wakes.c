@@ -18,6 +18,7 @@
  * large.
  */
 #include "window.h"
+#include "uproc.h"
 #include "mail.h"
 #include "stop.h"
 #include <stdbool.h>
@@ -36,24 +37,22 @@ static int add_slowly(struct uwakes *w, int nr)
 {
 	int was = w->w_count;
 
-	USCHED_RACE(40);
+	USCHED_RACE(test_add);
 	w->w_count = was + nr;
 	return was < 0;
 }
 
 /* Windows within ws.c: after each step of these calls, or before. */
-#define AFTER(n, type, call)						\
-	({ type after = call; USCHED_RACE(n); after; })
-#define ws_mail_post(w)	AFTER(35, int, ws_mail_post(w))
-#define ws_mail_hand(w)	AFTER(36, int, ws_mail_hand(w))
-#define ws_mail_open(w)	AFTER(37, unsigned, opened(ws_mail_open(w)))
-#define ws_mail_settle(w)	AFTER(38, int, ws_mail_settle(w))
-#define uinbox_take(i)	AFTER(39, struct uinbox_node *, uinbox_take(i))
+#define AFTER(step, type, call)						\
+	({ type after = call; USCHED_RACE(step); after; })
+#define ws_mail_post(w)	AFTER(mail_post, int, ws_mail_post(w))
+#define ws_mail_hand(w)	AFTER(mail_hand, int, ws_mail_hand(w))
+#define ws_mail_open(w)	AFTER(mail_open, unsigned, opened(ws_mail_open(w)))
+#define ws_mail_settle(w)	AFTER(mail_settle, int, ws_mail_settle(w))
+#define uinbox_take(i)	AFTER(inbox_take, struct uinbox_node *, uinbox_take(i))
 #define uwakes_wait(w)	(add_slowly(w, -1), (w)->w_count < 0)
 #define uwakes_add(w, nr)	add_slowly(w, nr)
-#define ws_stop_quick(k)	({ USCHED_RACE(41); ws_stop_quick(k); })
-#define FIRST_WINDOW	22		/* windows of deque.h and so on */
-#define LAST_WINDOW	41
+#define ws_stop_quick(k)	({ USCHED_RACE(stop_quick); ws_stop_quick(k); })
 
 #include "ws.c"
 #include <pthread.h>
@@ -649,7 +648,12 @@ int main(int argc, char **argv)
 		snprintf(check_doing, sizeof check_doing, "in program %d ", i);
 		program(p, 1 + (int)any((unsigned)most));
 	}
-	if (nr >= PROGRAMS)
-		window_check(FIRST_WINDOW, LAST_WINDOW);
+	if (nr >= PROGRAMS) {
+		window_check("deque_R2 deque_grown deque_push deque_pop");
+		window_check("deque_F deque_last deque_Q1 deque_A2");
+		window_check("stop_K2 stop_K4 seek_N7 seek_N4 seek_G3");
+		window_check("mail_post mail_hand mail_open mail_settle");
+		window_check("inbox_take test_add stop_quick");
+	}
 	return 0;
 }

@@ -11,7 +11,7 @@
  * succeeds. A condition wait that has begun ends with the mutex, however it
  * ends, while no allocation succeeds any more. At the end all is freed.
  */
-#include "tiny.h"
+#include "plain.h"
 #include "usync.h"
 #include <pthread.h>
 
@@ -19,46 +19,8 @@
 #define TRIPS	3
 #define TRIES	2		/* failures in a row, then all works again */
 
-/* The dispatcher. */
-
-struct waiter {
-	struct tiny_thread w_tiny;	/* first */
-	int                w_wakes;	/* -1: it waits */
-};
-
 static struct tiny t;
-static struct waiter waiters[THREADS];
 static int failures;			/* in a row */
-
-static int wait_for_wake(struct usched *s)
-{
-	struct waiter *me = (struct waiter *)tiny_self();
-	int rc = 0;
-
-	CHECK(s == &t.t_sched);
-	if (--me->w_wakes < 0 && (rc = ustack_block()) != 0)
-		me->w_wakes++;
-	return rc;
-}
-
-static void wake(struct usched *s, struct ustack *u)
-{
-	struct waiter *w = (struct waiter *)u;
-
-	CHECK(s == &t.t_sched);
-	if (w->w_wakes++ < 0)
-		tiny_wake(&w->w_tiny);
-}
-
-static struct ustack *next(struct usched *s)
-{
-	struct ustack *u;
-
-	utime_run(s);
-	while ((u = tiny_next(s)) == NULL && utime_idle(s))
-		;
-	return u;
-}
 
 /* Checks a result. True: for lack of memory, so try again. */
 static bool failed(int rc)
@@ -201,25 +163,20 @@ static void program(void *arg)
 	}
 }
 
-static void start(int i, void (*f)(void *), void *arg)
+static void start(void (*f)(void *), void *arg)
 {
-	waiters[i].w_wakes = 0;
-	tiny_start(&t, &waiters[i].w_tiny, f, arg);
+	CHECK(plain_make(&t.t_sched, f, arg) == 0);
 }
 
 static void dispatcher(int lanes)
 {
-	CHECK(tiny_init(&t, lanes) == 0);
-	t.t_sched.s_next = next;
-	t.t_sched.s_wait = wait_for_wake;
-	t.t_sched.s_wake = wake;
+	CHECK(plain_init(&t, lanes) == 0);
 }
 
 static void end(void)
 {
 	tiny_run(&t);
-	utime_fini(&t.t_sched);
-	tiny_fini(&t);
+	plain_fini(&t);
 	CHECK(umutex_busy(&mutex) == 0 && ucond_busy(&cond) == 0 &&
 	      usem_busy(&sem) == 0 && urw_busy(&rw) == 0 &&
 	      ugroup_busy(&group) == 0 && ubarrier_busy(&barrier) == 0);
@@ -240,7 +197,7 @@ static void bare(int lanes, bool local)
 			t.t_fail = nr;
 			t.t_fail_all = all;
 			for (i = 0; i < THREADS; i++)
-				start(i, program, (void *)(intptr_t)i);
+				start(program, (void *)(intptr_t)i);
 			end();
 			CHECK(tokens == 0 && runs == 3);
 			if (nr == 0)
@@ -315,8 +272,8 @@ static void locks_again(int lanes, bool local, bool signals)
 	dispatcher(lanes);
 	init(local);
 	stage = 0;
-	start(0, holds, signals ? &t : NULL);
-	start(1, waits, signals ? &t : NULL);
+	start(holds, signals ? &t : NULL);
+	start(waits, signals ? &t : NULL);
 	end();
 	CHECK(stage == 2);
 }
@@ -392,8 +349,8 @@ static void cancellation(void)
 		uwait_run, (void (*)(void *))(uintptr_t)is_cancelled, NULL
 	};
 	shell.s_self.e_ops = &shell_ops;
-	start(0, ustack_shell, &shell);
-	start(1, cancels, NULL);
+	start(ustack_shell, &shell);
+	start(cancels, NULL);
 	end();
 	CHECK(shell.s_waits == 2);
 }
@@ -567,7 +524,7 @@ static void lock_local(void)
 {
 	struct umutex m = UMUTEX_LOCAL;
 
-	(void)umutex_lock(&m, UNEVER);	/* a native thread is no processor */
+	(void)!umutex_lock(&m, UNEVER);	/* a native thread is no processor */
 }
 #endif
 

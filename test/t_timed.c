@@ -7,11 +7,13 @@
  * its event or its deadline. No wait ends early, and under virtual time none
  * ends late. With wakes that are counted in u_mark, u_wait_until() loses none.
  * If s_alloc() fails, a wait has the result -ENOMEM, and nothing else happens.
- * Without the call-backs it is -ENOSYS. A dispatcher may run in a thread of
+ * Without the call-backs it is -ENOSYS. A wake between claim and tell is not
+ * lost. Each kind has one number. A dispatcher may run in a thread of
  * another. All memory is given back.
  */
 #include "check.h"
 #include "uwait.h"
+#include <pthread.h>
 
 #define NR	200
 #define ROUNDS	30
@@ -289,6 +291,139 @@ static void no_memory(bool lanes)
 	CHECK(i > 3);
 }
 
+/*
+ * A wake that comes after a claim, and before its tell, is the event. Thread 0
+ * waits, thread 1 claims its record, as a cancellation by a native thread would.
+ */
+
+static struct uwait *record;
+static int result;
+
+static void nothing(const struct uwait *w)
+{
+	(void)w;
+}
+
+static void keep(const struct uwait *w, utime_ns until)
+{
+	(void)until;
+	record = (struct uwait *)(uintptr_t)w;
+}
+
+static void waits(void *arg)
+{
+	(void)arg;
+	result = u_wait_until(uafter(10));
+	bare.b_done++;
+}
+
+static void let_run(void)
+{
+	put(&bare, ustack_self());
+	(void)usched_block();
+}
+
+static void claims(void *arg)
+{
+	(void)arg;
+	let_run();
+	CHECK(uwait_claim(record));
+	ready(&bare.b_sched, &bare.b_thread[0]);
+	let_run();
+	uwait_tell(record, -ECANCELED);
+	bare.b_done++;
+}
+
+static void wake_between(bool lanes)
+{
+	static const struct uwait_watch watch = {
+		.v_made = nothing, .v_begin = keep, .v_end = nothing
+	};
+
+	uwait_watch = &watch;
+	open_(&bare, lanes);
+	make(&bare, 0, waits);
+	make(&bare, 1, claims);
+	run(&bare, 2);
+	CHECK(result == 0 && bare.b_thread[0].u_mark == 0);
+}
+
+/* A thread that gives way for ever does not keep events outside from others. */
+
+static int looks;
+
+static void look(struct uwait_source *o)
+{
+	(void)o;
+	looks++;
+}
+
+static struct uwait_source source = { .o_look = look };
+
+static struct ustack *next_idle(struct usched *s)
+{
+	struct bare *b = bare_of(s);
+
+	while (b->b_head == b->b_tail)
+		if (!utime_idle(s))
+			return NULL;
+	return b->b_queue[b->b_head++ % RING];
+}
+
+static void gives_way(void *arg)
+{
+	(void)arg;
+	CHECK(uwait_source_add(&source) == 0);
+	uwait_source_begin(&source);
+	while (looks < 10)
+		CHECK(uwait_give_way() == 0);
+	uwait_source_end(&source);
+	bare.b_done++;
+}
+
+static void gives_way_idle(void)
+{
+	open_(&bare, true);
+	bare.b_sched.s_next = next_idle;
+	make(&bare, 0, gives_way);
+	run(&bare, 1);
+}
+
+/* Native threads that ask for the number of a kind at once get the same. */
+
+#define KINDS	200
+
+static struct uwait_kind kinds[KINDS];
+static int asking;
+
+static void *ask(void *arg)
+{
+	int i;
+
+	for (i = 0; i < KINDS; i++) {
+		__atomic_add_fetch(&asking, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&asking, __ATOMIC_SEQ_CST) <= 2 * i + 1)
+			;
+		CHECK(uwait_id(&kinds[i]) != 0);
+	}
+	return arg;
+}
+
+static void kinds_at_once(void)
+{
+	static struct uwait_kind next;
+	pthread_t thread;
+	int i, before = uwait_id(UWAIT_TIMER);
+
+	CHECK(pthread_create(&thread, NULL, ask, NULL) == 0);
+	(void)ask(NULL);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(kinds[0].wk_id > before);
+	for (i = 1; i < KINDS; i++)
+		CHECK(kinds[i].wk_id == kinds[i - 1].wk_id + 1);
+	CHECK(uwait_id(&next) == kinds[KINDS - 1].wk_id + 1);
+}
+
 /* Another dispatcher in a thread; none of the call-backs. */
 
 static void sleeps(void *arg)
@@ -325,6 +460,7 @@ static void cannot(void *arg)
 	(void)arg;
 	CHECK(u_sleep(UNEVER) == -ENOSYS && u_wait_until(UNOW) == -ENOSYS);
 	CHECK(uwait_new(1, UWAIT_OTHER, NULL, &rc) == NULL && rc == -ENOSYS);
+	CHECK(uwait_give_way() == -ENOSYS && bare.b_sched.s_waits == NULL);
 	bare.b_done++;
 }
 
@@ -350,5 +486,9 @@ int main(int argc, char **argv)
 	}
 	nested();
 	without();
+	gives_way_idle();
+	kinds_at_once();
+	for (lanes = 0; lanes < 2; lanes++)
+		wake_between(lanes);
 	return 0;
 }

@@ -395,9 +395,10 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
+	check_quiet();
 	alone();
-	window_check(1, 5);
-	window_check(9, 10);
+	window_check("inbox_R2 inbox_R1 inbox_last inbox_stub inbox_A1");
+	window_check("wakes_C2 wakes_T2");
 	for (i = 0; i < 2; i++)
 		together();
 	for (i = 0; i < 3; i++)
@@ -406,7 +407,7 @@ int main(int argc, char **argv)
 		outside();
 	for (i = 0; i < ROUNDS; i++)
 		stuck();
-	window_check(11, 14);
-	window_check(16, 21);
+	window_check("idle_D1 idle_S4 idle_D2 idle_W4");
+	window_check("proc_S3 proc_end proc_tell proc_join proc_stop proc_S1");
 	return 0;
 }

@@ -99,7 +99,10 @@ static UNUSED void *tiny_alloc(struct usched *s, int size)
 		return NULL;
 	}
 	h = (struct tiny_head *)malloc(sizeof *h + size + sizeof h->h_pad);
-	CHECK(h != NULL);
+	if (h == NULL) {		/* fail.h */
+		t->t_failed++;
+		return NULL;
+	}
 	h->h_magic = TINY_MAGIC;
 	h->h_size  = size;
 	h->h_pad   = (uint64_t)-size;
@@ -175,7 +178,7 @@ static UNUSED int tiny_init(struct tiny *t, int lanes)
 	t->t_sched.s_done  = tiny_done;
 	rc = lanes != 0 ? usched_lanes(&t->t_sched, lanes, TINY_LANE) : 0;
 	if (tiny_shares)
-		t->t_sched.s_own = NULL;
+		t->t_sched.s_private = NULL;
 	return rc;
 }
 

@@ -10,28 +10,12 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-passed=0 failed=0 skipped=0
+. test/count
+
 first=${SEED:-$((${RANDOM:-0} + $$))} number=${PROGRAMS:-60}
 
-have() { command -v "$1" >/dev/null; }
-
-# The result of the last command, and what it was.
 result() { # status, words
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $2 (SEED=$first)"
-		head -n 20 "$dir/log"
-		failed=$((failed + 1))
-	fi
-}
-
-skip() {
-	echo "skip  $1"
-	skipped=$((skipped + 1))
+	judge $(($1 != 0)) "$2 (SEED=$first)" "$dir/log"
 }
 
 # The header that tiny.c would have.
@@ -122,5 +106,4 @@ wrong 's/if (HERE > u->u_top)/if (0)/'
 wrong 's/\(memcpy(u->u_stack, u->u_top, size\))/\1 - 64)/'
 wrong 's/s->s_free(s, u->u_stack, u->u_len);/;/'
 wrong 's/return -ENOMEM/return 0/'
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+counted

@@ -72,13 +72,9 @@ if [ "$1" = --one ]; then
 	echo $? >>"$dir/status"
 	exit 0
 fi
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
+. test/count
 WATCHDOG=${WATCHDOG:-300}
 export dir WATCHDOG
 configurations | tr '\n' '\0' | xargs -0 -n 1 \
 	-P "$(getconf _NPROCESSORS_ONLN)" sh test/tls.sh --one
-awk '$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
-	END { printf "%d passed, %d failed, %d skipped\n", p, f, s
-	      exit f > 0 || p == 0 }' "$dir/status"
+counted_in "$dir/status"

@@ -54,14 +54,7 @@ few() { # tool
 }
 
 all() {
-	for src in test/[stu]_*.c; do
-		test=$(basename "$src" .c)
-		case $test in
-		s_article|s_inbox|s_park|s_deque|t_*|u_*)	echo "$test" ;;
-		s_order)	echo "$test-RR $test-LL" ;;
-		*)	echo "$test-RR $test-LL $test-WS" ;;
-		esac
-	done
+	MAKEFLAGS='' make -s programs
 }
 
 # Prints why a test is not run with a tool.
@@ -90,7 +83,8 @@ senseless() { # tool, compiler and options, test
 		echo "more than 8000 threads" ;;
 	thread:*:s_cross*|thread:*:s_signal*)
 		echo "queued signals, of which it keeps one" ;;
-	valgrind:*:s_cross*|valgrind:*:s_join*|valgrind:*:s_life*|valgrind:*:t_wakes|valgrind:*:s_wait-*)
+	valgrind:*:s_cross*|valgrind:*:s_join*|valgrind:*:s_life*|\
+	valgrind:*:t_wakes|valgrind:*:s_wait-*)
 		echo "native threads that wait for each other: it runs one" ;;
 	thread:*:s_join*|thread:*:s_life*)
 		echo "more than 8000 threads" ;;
@@ -151,6 +145,7 @@ library() { # compiler, tool, flags
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
 	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c; do
+		[ $src != extra/udebug.c ] || continue	# the debug library's
 		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
 	done
 }
@@ -271,19 +266,13 @@ done
 TESTS=$*
 [ -n "$full" ] && [ -z "$TESTS" ] && TESTS=$(all)
 export WATCHDOG="${WATCHDOG:-600}"
-made=
-[ -n "$OUT" ] || { OUT=$(mktemp -d); made=$OUT; }
+. test/count
+OUT=${OUT:-$dir}
 mkdir -p "$OUT"
 export TESTS OUT
-[ -n "$made" ] && trap 'rm -rf "$made"' EXIT
-trap 'exit 1' INT TERM
 rm -f "$OUT"/rc.*
 
 if [ -n "$full" ]; then tools | sed 's/^+//'; else tools | grep -v '^+'; fi |
 	grep -E "${TOOLS:-.}" | tr '\n' '\0' |
 	xargs -0 -P "$jobs" -n 1 nice sh test/tools.sh --one
-set -- $(cat "$OUT"/rc.* 2>/dev/null | awk '
-	$1 == 0 { p++ } $1 == 77 { s++ } $1 != 0 && $1 != 77 { f++ }
-	END { print p + 0, f + 0, s + 0 }')
-echo "$1 passed, $2 failed, $3 skipped"
-[ "$2" -eq 0 ]
+counted_in "$OUT"/rc.*

@@ -6,18 +6,15 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-passed=0 failed=0 skipped=0
+. test/count
 
 one() { # emulator, compiler, flags
 	if ! $2 -std=gnu11 -Wall -Wextra -g $3 -I. -Iextra test/t_trace.c usched.c \
 		extra/utrace.c -o "$dir/t" -lm >"$dir/log" 2>&1 ||
 	   ! timeout 600 $1 "$dir/t" >"$dir/log" 2>&1; then
-		failed=$((failed + 1))
-		echo "FAILED $2 $3"
-		cat "$dir/log"
+		fail "$2 $3" "$dir/log"
 	else
-		passed=$((passed + 1))
+		pass
 	fi
 }
 
@@ -31,10 +28,7 @@ for machine in aarch64 riscv64; do
 	   command -v qemu-$machine >/dev/null; then
 		one qemu-$machine $cc "-O2 -static -fasynchronous-unwind-tables"
 	else
-		echo "skipped: no $cc or qemu-$machine" \
-			"(packages gcc-$machine-linux-gnu, qemu-user)"
-		skipped=$((skipped + 1))
+		skip "no $cc or qemu-$machine (gcc-$machine-linux-gnu, qemu-user)"
 	fi
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+counted

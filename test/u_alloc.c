@@ -4,7 +4,9 @@
  * large. s_free() gets the same size as s_alloc(). If any allocation fails,
  * once or from there on, ustack_block() returns -ENOMEM and has changed
  * nothing; the thread goes on and may try again (I5). The last buffer is left
- * to the scheduler. A thread's first buffer is used if the slice fits.
+ * to the scheduler. A thread's first buffer is used if the slice fits. After
+ * usched_reserve() no block down to the depth that it was told changes the
+ * buffer, whatever that was before; and if it fails, nothing has changed.
  */
 #include "tiny.h"
 #include <alloca.h>
@@ -225,6 +227,141 @@ static void first_buffer_fits(int lanes)
 	tiny_fini(&t);
 }
 
+/* Reservations. */
+
+static long asked;		/* of s_alloc() and s_free(), together */
+
+static long asks(void)
+{
+	return t.t_allocs + t.t_frees;
+}
+
+/*
+ * Blocks with nob bytes more, if it is to, by ustack_block() itself. Returns
+ * how far that is below high.
+ */
+static NOINLINE int block_below(const char *high, int nob, int blocks)
+{
+	volatile char *low = alloca(nob);
+
+	low[0] = low[nob - 1] = 7;
+	if (blocks) {
+		t.t_yields = tiny_self();
+		CHECK(ustack_block() == 0);
+	}
+	CHECK(low[0] == 7 && low[nob - 1] == 7);
+	return (int)(high - (const char *)low);
+}
+
+/* Blocks here and below, in any order; without memory, or with. */
+static NOINLINE void reserves(int nob, int none)
+{
+	volatile char *high = alloca(16);
+	int more = block_below((char *)high, nob, 0);
+	long fail = t.t_fail;
+	int rc;
+
+	asked = asks();
+	rc = usched_reserve(more);
+	CHECK(rc == 0 || (rc == -ENOMEM && asked + 1 == asks()));
+	if (rc != 0) {
+		t.t_fail = 0;
+		CHECK(usched_reserve(more) == 0);
+	}
+	asked = asks();
+	t.t_fail = none ? 1 : 0;
+	t.t_fail_all = 1;
+	(void)block_below((char *)high, 16, 1);
+	CHECK(usched_reserve(more) == 0 && usched_reserve(more / 2) == 0);
+	(void)block_below((char *)high, nob, 1);
+	(void)block_below((char *)high, 16, 1);
+	(void)block_below((char *)high, nob / 2 + 1, 1);
+	(void)block_below((char *)high, nob, 1);
+	CHECK(asked == asks());
+	t.t_fail = fail;
+	high[0] = 0;
+}
+
+static NOINLINE void reserves_below(int above, int nob, int none)
+{
+	volatile char *space = alloca(above);
+
+	space[0] = 0;
+	reserves(nob, none);
+}
+
+static void reserver(void *arg)
+{
+	static const int above[] = { 16, 100, 3000, 5000, 70000, 8 };
+	static const int nob[] = { 16, 40, 500, 1500 };
+	int i, j, k;
+
+	for (i = 0; i < COUNT(above); i++)
+		for (j = 0; j < COUNT(above); j++)
+			for (k = 0; k < COUNT(nob); k++) {
+				with(above[i], 9);
+				reserves_below(above[j], nob[k], k & 1);
+			}
+	ended++;
+	(void)arg;
+}
+
+/* Shares lanes. It has its buffer when reserver() has blocked once. */
+static void neighbour(void *arg)
+{
+	(void)arg;
+	while (ended == 0)
+		tiny_yield();
+}
+
+static void reservations(int lanes, int nr)
+{
+	int i;
+
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	ended = 0;
+	memset(tt, 0, sizeof tt);
+	for (i = 0; i < nr; i++)
+		tiny_start(&t, &tt[i], i == 0 ? reserver : neighbour, NULL);
+	tiny_run(&t);
+	CHECK(ended == 1);
+	tiny_fini(&t);
+}
+
+/* Without memory, nothing changes. */
+static void refused(void *arg)
+{
+	struct state before[NR], after[NR];
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 2; i++) {
+		look(before);
+		t.t_fail = 1;
+		t.t_fail_all = 1;
+		CHECK(usched_reserve(1000) == -ENOMEM);
+		t.t_fail = 0;
+		look(after);
+		CHECK(memcmp(before, after, sizeof before) == 0);
+		intact();
+		with(i == 0 ? 100 : 20000, 1);	/* too short, then too long */
+	}
+	ended++;
+}
+
+static void refusals(int lanes)
+{
+	if (tiny_init(&t, lanes) == -ENOSYS)
+		return;
+	ended = 0;
+	memset(tt, 0, sizeof tt);
+	tiny_start(&t, &tt[0], refused, NULL);
+	tiny_run(&t);
+	CHECK(ended == 1);
+	tiny_fini(&t);
+}
+
 int main(int argc, char **argv)
 {
 	static const int lanes[] = { 0, 1, 2, NR };
@@ -237,6 +374,9 @@ int main(int argc, char **argv)
 	for (i = 0; i < COUNT(lanes); i++) {
 		sizes(lanes[i]);
 		first_buffer_fits(lanes[i]);
+		reservations(lanes[i], 1);
+		reservations(lanes[i], NR);
+		refusals(lanes[i]);
 		for (len = 1; len < 700; len += 1 + len / 100)
 			first_buffer(lanes[i], len);
 		first_buffer(lanes[i], 60000);

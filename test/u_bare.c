@@ -8,7 +8,7 @@
 #include "tiny.h"
 
 #define NR	24
-#define WORDS	14			/* more than are ever BARE */
+#define WORDS	14			/* more than there are prologue words */
 
 static struct tiny t;
 static struct tiny_thread tt[NR];

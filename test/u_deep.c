@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* u_deep: a thread whose function blocks deep gets a lane of its own */
+/* u_deep: a thread whose function blocks deep gets a private lane */
 /* LIBS: -Wl,--wrap=mmap,--wrap=madvise,--wrap=mprotect */
 
 /*
@@ -126,7 +126,7 @@ static int owners(int nr)
 }
 
 /*
- * All threads have own lanes, except the first: it teaches, and has a buffer.
+ * All threads have private lanes, except the first: it teaches, and has a buffer.
  */
 static void alone(void)
 {
@@ -143,18 +143,18 @@ static void alone(void)
 	for (i = 100; i < 150; i++)
 		CHECK(!is_own(lane_of[i]));
 	CHECK(IN_HARD || t.t_allocs < 60);
-	/* Free own lanes are used again, also by the first thread. */
+	/* Free private lanes are used again, also by the first thread. */
 	start(deep, 0, 100);
-	i = usched_own_nr(t.t_sched.s_own);
+	i = usched_private_nr(t.t_sched.s_private);
 	t.t_allocs = 0;
 	tiny_run(&t);
 	CHECK(owners(100) == 100);
 	CHECK(IN_HARD || t.t_allocs == 0);
-	CHECK(usched_own_nr(t.t_sched.s_own) <= i + 16);
+	CHECK(usched_private_nr(t.t_sched.s_private) <= i + 16);
 	tiny_fini(&t);
 }
 
-/* There are 64 own lanes for each other lane, and no more. */
+/* There are 64 private lanes for each other lane, and no more. */
 static void too_many(void)
 {
 	CHECK(tiny_init(&t, 1) == 0);
@@ -181,11 +181,11 @@ static void refused(void)
 	tiny_fini(&t);
 }
 
-/* Returns how many bytes of own lanes are in memory. */
+/* Returns how many bytes of private lanes are in memory. */
 static long resident(void)
 {
 	static unsigned char map[1024];
-	int i, last = t.t_sched.s_lane_nr + usched_own_nr(t.t_sched.s_own);
+	int i, last = t.t_sched.s_lane_nr + usched_private_nr(t.t_sched.s_private);
 	long nr = 0;
 	size_t j, pages;
 
@@ -365,7 +365,7 @@ static void silent(void)
 	tiny_fini(&t);
 }
 
-/* If few threads of many are deep, there are at most two own lanes for each. */
+/* If few threads of many are deep, there are at most two private lanes for each. */
 static void mixed(void *arg)
 {
 	note((struct tiny_thread *)arg);
@@ -405,7 +405,7 @@ static void first_buffer(void)
 	tiny_fini(&t);
 }
 
-/* A scheduler may reserve an own lane, for a single thread. */
+/* A scheduler may reserve a private lane, for a single thread. */
 static void told(void)
 {
 	int lane;
@@ -443,7 +443,7 @@ static void die_unmapped(void)
 	tiny_run(&t);
 }
 
-/* Tells whether the fault is in the guard below the thread's own lane. */
+/* Tells whether the fault is in the guard below the thread's lane. */
 static void overrun(int signo, siginfo_t *si, void *context)
 {
 	const struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
@@ -548,7 +548,7 @@ int main(int argc, char **argv)
 	first_buffer();
 	told();
 	guarded();
-	failed += check_dies("die_twice", die_twice, "own lane of another");
+	failed += check_dies("die_twice", die_twice, "private lane of another");
 	failed += check_dies("die_unmapped", die_unmapped, "does not exist");
 	return failed != 0;
 }

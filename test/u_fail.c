@@ -96,7 +96,7 @@ static void lanes(struct tiny *it, int nr)
 		CHECK((rc == 0) == (fail_told() == told));
 		if (rc == 0) {
 			CHECK(it->t_sched.s_lane_nr == nr);
-			/* Mappings for own lanes may be gone. */
+			/* Mappings for private lanes may be gone. */
 			CHECK(fail_holds() <= held + (was.s_lane_nr == 0));
 			return;
 		}
@@ -209,7 +209,7 @@ static void scenario(int nr)
 	if (nr > 0)
 		lanes(&t, nr);
 	if (nr == SHARE)
-		t.t_sched.s_own = NULL;
+		t.t_sched.s_private = NULL;
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < NR; i++)
 			tiny_start(&t, &tt[i], i < WAITS ? waiter :

@@ -49,76 +49,75 @@ static struct words variant(int i)
 	return v[i % COUNT(v)];
 }
 
-#elif defined(__aarch64__)
+#else
 
-struct words { unsigned long w_fpcr; };
+/* Rounding; and where the machine has them, flushing, default NaNs, traps. */
+#if defined(__aarch64__)
+#define GET		"mrs %0, fpcr"
+#define SET		"msr fpcr, %0"
+#define CONTROL		~0ul
+#define VARIANTS	1ul << 22, 2ul << 22, 3ul << 22, 1ul << 24,	\
+			1ul << 25, 0, 3ul << 22 | 1ul << 24
+#elif defined(__riscv) && defined(__riscv_flen)
+#define GET		"frrm %0"
+#define SET		"fsrm %0"
+#define CONTROL		~0ul
+#define VARIANTS	0, 1, 2, 3, 4
+#elif defined(__arm__) && defined(__ARM_FP)
+#define GET		"vmrs %0, fpscr"
+#define SET		"vmsr fpscr, %0"
+#define CONTROL		0x07c09f00ul
+#define VARIANTS	1ul << 22, 2ul << 22, 3ul << 22, 1ul << 24, 1ul << 25, 0
+#elif defined(__s390x__)
+#define GET		"efpc %0"
+#define SET		"sfpc %0"
+#define CONTROL		0xfc000077ul
+#define VARIANTS	1, 2, 3, 7, 0x10, 0x80000000ul, 0, 0x70000003ul
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#define GET		"mffs 0\n mfvsrd %0, 0"
+#define SET		"mtvsrd 0, %0\n mtfsf 255, 0"
+#define LOST		, "fr0"
+#define CONTROL		0xfful
+#define VARIANTS	1, 2, 3, 0x80, 0x10, 0, 0xc2
+#else
+#define UNKNOWN
+#define GET		""
+#define SET		""
+#define CONTROL		0ul
+#define VARIANTS	0
+#endif
+#if !defined(LOST)
+#define LOST
+#endif
+
+struct words { unsigned long w_control; };
 
 static NOINLINE struct words get(void)
 {
-	struct words w;
+	struct words w = { 0 };
 
-	__asm__ volatile("mrs %0, fpcr" : "=r"(w.w_fpcr));
+	__asm__ volatile(GET : "+r"(w.w_control) : : "cc" LOST);
+	w.w_control &= CONTROL;
 	return w;
 }
 
 static NOINLINE void set(struct words w)
 {
-	__asm__ volatile("msr fpcr, %0" : : "r"(w.w_fpcr));
+	__asm__ volatile(SET : : "r"(w.w_control) : "cc" LOST);
 }
 
 static int same(struct words a, struct words b)
 {
-	return a.w_fpcr == b.w_fpcr;
+	return a.w_control == b.w_control;
 }
 
 static struct words variant(int i)
 {
-	static const unsigned long v[] = {
-		1ul << 22, 2ul << 22, 3ul << 22, 1ul << 24, 1ul << 25, 0,
-		3ul << 22 | 1ul << 24
-	};
+	static const unsigned long v[] = { VARIANTS };
 	struct words w = { v[i % COUNT(v)] };
 
 	return w;
 }
-
-#elif defined(__riscv) && defined(__riscv_flen)
-
-struct words { unsigned long w_frm; };
-
-static NOINLINE struct words get(void)
-{
-	struct words w;
-
-	__asm__ volatile("frrm %0" : "=r"(w.w_frm));
-	return w;
-}
-
-static NOINLINE void set(struct words w)
-{
-	__asm__ volatile("fsrm %0" : : "r"(w.w_frm));
-}
-
-static int same(struct words a, struct words b)
-{
-	return a.w_frm == b.w_frm;
-}
-
-static struct words variant(int i)
-{
-	struct words w = { (unsigned long)i % 5 };
-
-	return w;
-}
-
-#else
-
-#define UNKNOWN
-struct words { int w_none; };
-static struct words get(void) { struct words w = { 0 }; return w; }
-static void set(struct words w) { (void)w; }
-static int same(struct words a, struct words b) { (void)a, (void)b; return 1; }
-static struct words variant(int i) { (void)i; return get(); }
 
 #endif
 

@@ -57,6 +57,12 @@ static int my_lanes(struct usched *s, int nr, size_t size)
 #define free		my_free
 #define posix_memalign	my_memalign
 #define usched_lanes	my_lanes
+#if defined(USCHED_HARD)		/* it knows more: uobject.h */
+#define TWICE		"was freed by ugen_end()"
+#else
+#define TWICE		"ugen_end() was called before"
+#endif
+#define ENDED		0	/* memory is given back at once */
 #include "ugen.c"
 #undef malloc
 #undef free
@@ -589,7 +595,7 @@ static int deaths(void)
 		check_dies("end", end_inside, "the generator runs: it") +
 		check_dies("circle", circle, "the generator runs: it") +
 		check_dies("block", block_inside, "blocked without ugen_yield") +
-		check_dies("twice", end_twice, "ugen_end() was called before");
+		check_dies("twice", end_twice, TWICE);
 }
 
 static struct ugen *begun;

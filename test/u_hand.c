@@ -259,7 +259,7 @@ static void begins(void *arg)
 	while (trips-- > 0) {
 		if (check_random(&seed) % 2)
 			goes_deep(me, (int)(check_random(&seed) % 4));
-		/* In place, so this function saves all registers (BARE). */
+		/* In place, so this function saves all registers (prologue words). */
 		wake_some(me);
 		foretell();
 		if (usched_block() == 0)

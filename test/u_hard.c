@@ -177,7 +177,7 @@ static void writes_buffer(void *arg)
 	((char *)a->u_stack)[a->u_len / 2] ^= 1;
 }
 
-/* A blocks, in a lane of its own; B writes; A goes on. */
+/* A blocks, in a private lane; B writes; A goes on. */
 static void local_written(void)
 {
 	begin(2);
@@ -1009,7 +1009,7 @@ static void writes_wild(void *arg)
 	*wild = 1;
 }
 
-/* Writes in its own lane, which is open: to repeat the access does not help. */
+/* Writes in its private lane, which is open: to repeat the access does not help. */
 static void writes_closed(void *arg)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -7,7 +7,8 @@
  * unchanged, whichever threads block in between, with lanes or without, deep or
  * not. Threads of the inner dispatcher may use the stack of the thread that
  * runs it. While a thread runs a dispatcher, the thread must not be forgotten,
- * and its own dispatcher must not be run or freed.
+ * and its own dispatcher must not be run or freed. A dispatcher without lanes
+ * may be run again on the same stack, also by a call-back, but on no other.
  */
 #include "tiny.h"
 #include <alloca.h>
@@ -154,6 +155,80 @@ static void all(int lanes, int in, int most, int deep)
 }
 
 /*
+ * The stack of a call-back: a thread of t runs a dispatcher without threads,
+ * whose s_next() runs inner[0].
+ */
+static struct tiny middle;
+static int call_back_rounds;
+
+static void yields(void *arg)
+{
+	(void)arg;
+	tiny_yield();
+	tiny_yield();
+}
+
+static struct ustack *middle_next(struct usched *s)
+{
+	struct tiny *e = &inner[0].e_tiny;
+
+	(void)s;
+	e->t_stop = e->t_rounds + call_back_rounds;
+	tiny_run(e);
+	return NULL;
+}
+
+/* Runs inner[0] until its thread has blocked, from deep in the stack. */
+static NOINLINE void from_deep(void)
+{
+	struct tiny *e = &inner[0].e_tiny;
+	char *array = (char *)alloca(4096);
+
+	__asm__ volatile("" : : "r"(array) : "memory");
+	e->t_stop = e->t_rounds + 2;
+	tiny_run(e);
+	CHECK(e->t_live == 1);
+	__asm__ volatile("" : : "r"(array) : "memory");
+}
+
+static void runs_middle(void *deep)
+{
+	if (deep != NULL)
+		from_deep();
+	tiny_run(&middle);
+}
+
+static void call_back(int rounds, void *deep)
+{
+	CHECK(tiny_init(&t, tiny_has_lanes()) == 0);
+	CHECK(tiny_init(&middle, 0) == 0);
+	CHECK(tiny_init(&inner[0].e_tiny, 0) == 0);
+	middle.t_sched.s_next = middle_next;
+	call_back_rounds = rounds;
+	tiny_start(&inner[0].e_tiny, &inner[0].e_thread[0], yields, NULL);
+	tiny_start(&t, &tt[0], runs_middle, deep);
+	tiny_run(&t);
+	CHECK(t.t_live == 0);
+}
+
+static void from_call_back(void)
+{
+	call_back(9, &middle);
+	CHECK(inner[0].e_tiny.t_live == 0);
+	tiny_fini(&inner[0].e_tiny);
+	tiny_fini(&middle);
+	tiny_fini(&t);
+}
+
+static void elsewhere(void)
+{
+	call_back(2, NULL);
+	CHECK(inner[0].e_tiny.t_live == 1);
+	inner[0].e_tiny.t_stop = 0;
+	tiny_run(&inner[0].e_tiny);
+}
+
+/*
  * Misuses that must die, by a thread of the inner dispatcher, of the outer
  * threads.
  */
@@ -204,6 +279,9 @@ static int deaths(void)
 	failed += check_dies("reruns", die, "usched_run: this dispatcher runs");
 	deed = frees;
 	failed += check_dies("frees", die, "usched_fini: the dispatcher is running");
+	if (tiny_has_lanes())
+		failed += check_dies("elsewhere", elsewhere,
+				     "usched_run: threads are blocked");
 	return failed;
 }
 
@@ -223,5 +301,6 @@ int main(int argc, char **argv)
 		all(3, 2, 1, deep[i]);
 		all(8, 8, 8, deep[i]);
 	}
+	from_call_back();
 	return deaths() != 0;
 }

@@ -132,22 +132,28 @@ static NOINLINE unsigned aligned_vla(unsigned seed)
 
 /* Registers. */
 
+#if defined(__SIZEOF_INT128__)
+__extension__ typedef unsigned __int128 wide;
+#else
+typedef unsigned long long wide;
+#endif
+
 static NOINLINE unsigned integers(unsigned seed)
 {
 	unsigned long a = seed, b = a * 3, c = b ^ 5, d = c * 7, e = d + 11;
 	unsigned long f = e * 13, g = f ^ 17, h = g * 19, k = h + 23;
 	unsigned long l = k * 29, m = l ^ 31, n = m * 37, o = n + 41, p = o * 43;
-	__extension__ unsigned __int128 wide = (unsigned __int128)p * n;
+	wide w = (wide)p * n;
 	int i;
 
 	for (i = 0; i < 3; i++) {
 		give();
 		a += b ^ p; b += c; c ^= d; d += e * 3; e ^= f; f += g; g += h;
 		h ^= k; k += l; l += m; m ^= n; n += o; o += p; p ^= a;
-		wide = wide * 3 + a;
+		w = w * 3 + a;
 	}
 	return (unsigned)(a + b + c + d + e + f + g + h + k + l + m + n + o +
-			  p + (unsigned long)(wide >> 64));
+			  p + (unsigned long)(w >> 4 * sizeof w));
 }
 
 #if defined(__SSE2__) || !defined(__x86_64__)

@@ -5,17 +5,11 @@
 # is no question ends with 2. A peer that is not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/waits" || exit 1
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
+. ../../test/count
 
-must() { # 0 or not, what
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL  $2: $(head -n 3 "$dir/out" "$dir/err")"
-		failed=$((failed + 1))
-	fi
+# 0 or not, what
+must() {
+	judge $(($1 != 0)) "$2" "$dir/out" "$dir/err"
 }
 
 # Asks: the exit is 0, and there is at least one line, all of this question; or
@@ -76,8 +70,7 @@ for peer in go/waits tokio/waits-tokio tokio/waits-kanal cxx/waits; do
 	if [ -x "$peer" ]; then
 		answers yes yes $peer
 	else
-		echo "skip bench/waits/$peer: not built (bench/waits/run.sh)"
+		echo "skip bench/waits/$peer: not built (bench/run.py waits)"
 	fi
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

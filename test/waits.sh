@@ -9,14 +9,14 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-passed=0 failed=0
+. test/count
+
 case $(uname -s) in
 Linux)	;;
 *)	echo "skipped: signals to native threads are those of Linux"; exit 77;;
 esac
 sources="rr.c usched.c $(where uwait.c uproc.c umem.c ucall.c upreempt.c \
-	ustats.c utrace.c usymbol.c uwaits.c)"
+	ustats.c utrace.c usymbol.c ulook.c uwaits.c)"
 
 build() { # program, flags, files
 	${CC:-cc} -std=gnu11 -g -O1 -Wall -Wextra $includes "$dir/$1.c" \
@@ -32,13 +32,8 @@ has() {
 
 check() { # what, command
 	what=$1; shift
-	if "$@"; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAILED $what: $*"
-		cat "$dir/out"
-	fi
+	"$@"
+	judge $? "$what: $*" "$dir/out"
 }
 
 cat >"$dir/plain.c" <<'END'
@@ -98,7 +93,7 @@ build alone "-Wl,-u,uwaits_start" "$dir/libusched.a"
 
 for program in plain alone; do
 	for no in "" 0; do
-		USCHED_WAITS=$no "$dir/$program" 2>"$dir/out"
+		USCHED_QUIET=1 USCHED_WAITS=$no "$dir/$program" 2>"$dir/out"
 		check "$program, not asked" test ! -s "$dir/out"
 	done
 	USCHED_WAITS=stuck "$dir/$program" 2>"$dir/out"
@@ -107,7 +102,8 @@ for program in plain alone; do
 		"thread 0x[0-9a-f]* w_wait(0x[0-9a-f]*): waits: wake, [0-9]* ms\$"
 	check "$program" has "$dir/out" \
 		"thread 0x[0-9a-f]* w_sleep(0x0): waits: sleep, [0-9]* ms\$"
-	check "$program" grep -q "^	#[0-9] 0x[0-9a-f]* w_sleep+0x[0-9a-f]* ($program+0x[0-9a-f]*)\$" \
+	check "$program" grep -q \
+		"^	#[0-9] 0x[0-9a-f]* w_sleep+0x[0-9a-f]* ($program+0x[0-9a-f]*)\$" \
 		"$dir/out"
 	check "$program" has "$dir/out" "usched: end of list: 2 threads, 2 wait\$"
 done
@@ -217,5 +213,4 @@ for first in "" waits; do
 		"usched: end of list: 3 threads, 2 ready, 1 run\$"
 done
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counted

@@ -12,18 +12,16 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
-tmp=$(mktemp -d) || exit 1
+. test/count
 servers=
-trap 'stop; rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
 unset USCHED_SEED USCHED_DEBUG MAKEFLAGS NR LD_PRELOAD
 export WATCHDOG=${WATCHDOG:-60}
 ulimit -c 0
-passed=0 failed=0 skipped=0
+
 hard=evict=always,poison,fault
 
 main() {
-	try 'builds' build || { cat "$tmp/log"; exit 1; }
+	try 'builds' build || { cat "$dir/log"; exit 1; }
 	try 'wrap.flags names all hooks' flags
 	calls
 	if has openssl/ssl.h -lssl libssl-dev; then
@@ -34,34 +32,17 @@ main() {
 		library curl -lcurl 16
 		try 'curl by LD_PRELOAD' preload curl -lcurl
 		try 'curl by --wrap hangs: it reaches only what is linked' \
-			hangs curl '' "$tmp/plain/uwrap_link.o" \
+			hangs curl '' "$dir/plain/uwrap_link.o" \
 			@wrap/wrap.flags -lcurl
 	fi
 	if has hiredis/hiredis.h -lhiredis libhiredis-dev && redis; then
-		library redis -lhiredis 16 "$tmp/redis.sock"
+		library redis -lhiredis 16 "$dir/redis.sock"
 	fi
 	pq_flags
 	if has libpq-fe.h "$pq" libpq-dev && postgres; then
-		library pq "$pq" 8 "host=$tmp/pg user=test dbname=postgres"
+		library pq "$pq" 8 "host=$dir/pg user=test dbname=postgres"
 	fi
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed = 0 ] && [ $passed != 0 ]
-}
-
-try() { # what, command ...
-	what=$1; shift
-	if "$@" >"$tmp/log" 2>&1; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL  $what"; cat "$tmp/log"; false
-	fi
-}
-
-skip() { # what
-	skipped=$((skipped + 1))
-	echo "skip  $1"
-	false
+	counted
 }
 
 make_it() { # target, variables
@@ -74,11 +55,11 @@ build() {
 	plain=$(make_it --eval='where: ; @echo $(B)' where) &&
 		make_it $plain/libusched.a $plain/libusched.so $plain/uwrap.o \
 			$plain/uwrap_link.o $plain/libuwrap.so &&
-		make_it "B=$tmp/hard" O=-O0 DEFS=-DUSCHED_HARD \
-			"$tmp/hard/libusched.a" "$tmp/hard/uwrap.o" &&
-		ln -s "$PWD/$plain" "$tmp/plain" &&
-		mkdir "$tmp/so" &&
-		ln -s "$tmp/plain/libusched.so" "$tmp/so/libusched.so.0"
+		make_it "B=$dir/hard" O=-O0 DEFS=-DUSCHED_HARD \
+			"$dir/hard/libusched.a" "$dir/hard/uwrap.o" &&
+		ln -s "$PWD/$plain" "$dir/plain" &&
+		mkdir "$dir/so" &&
+		ln -s "$dir/plain/libusched.so" "$dir/so/libusched.so.0"
 }
 
 hooks() { # object
@@ -87,9 +68,9 @@ hooks() { # object
 
 flags() {
 	tr ',' '\n' <wrap/wrap.flags | sed -n 's/^--wrap=//p' | sort \
-		>"$tmp/flags"
-	hooks "$tmp/plain/uwrap_link.o" | comm -3 - "$tmp/flags" >"$tmp/odd"
-	! grep -v __ "$tmp/odd" && [ "$(wc -l <"$tmp/flags")" -gt 20 ]
+		>"$dir/flags"
+	hooks "$dir/plain/uwrap_link.o" | comm -3 - "$dir/flags" >"$dir/odd"
+	! grep -v __ "$dir/odd" && [ "$(wc -l <"$dir/flags")" -gt 20 ]
 }
 
 # Links a program of test/wrap. unquoted: several words each.
@@ -98,16 +79,16 @@ link() { # mode, scheduler, program, what to link with ...
 	[ $mode = plain ] || sched="$sched -DUSCHED_HARD"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Werror ${CFLAGS:-} \
 		-D$sched $includes -Itest "test/wrap/$program.c" "$@" \
-		-o "$tmp/program" -pthread
+		-o "$dir/program" -pthread
 }
 
 # Links it with the hooks in the program, and runs it.
 run() { # mode, scheduler, program, libraries, arguments ...
 	mode=$1 sched=$2 program=$3 libs=$4; shift 4
-	link $mode $sched $program "$tmp/$mode/uwrap.o" \
-		"$tmp/$mode/libusched.a" $libs || return 1
+	link $mode $sched $program "$dir/$mode/uwrap.o" \
+		"$dir/$mode/libusched.a" $libs || return 1
 	[ $mode = plain ] || export USCHED_DEBUG=$hard
-	timeout 100 "$tmp/program" "$@"
+	timeout 100 "$dir/program" "$@"
 	status=$?
 	unset USCHED_DEBUG
 	return $status
@@ -116,19 +97,19 @@ run() { # mode, scheduler, program, libraries, arguments ...
 # Links it otherwise, and checks that it hangs.
 hangs() { # program, argument or '', what else to link with ...
 	program=$1 arg=$2; shift 2
-	link plain RR $program "$@" "$tmp/plain/libusched.a" || return 1
-	until_hung "$tmp/program" ${arg:+"$arg"}
+	link plain RR $program "$@" "$dir/plain/libusched.a" || return 1
+	until_hung "$dir/program" ${arg:+"$arg"}
 }
 
 until_hung() { # command ...
-	NR=16 WATCHDOG=1 timeout 60 "$@" 2>"$tmp/hung"
-	[ $? = 1 ] && grep 'watchdog' "$tmp/hung"
+	NR=16 WATCHDOG=1 timeout 60 "$@" 2>"$dir/hung"
+	[ $? = 1 ] && grep 'watchdog' "$dir/hung"
 }
 
 preload() { # program, libraries
-	link plain RR $1 -L"$tmp/plain" -lusched $2 &&
-		LD_LIBRARY_PATH=$tmp/so LD_PRELOAD=$tmp/plain/libuwrap.so \
-			timeout 100 "$tmp/program"
+	link plain RR $1 -L"$dir/plain" -lusched $2 &&
+		LD_LIBRARY_PATH=$dir/so LD_PRELOAD=$dir/plain/libuwrap.so \
+			timeout 100 "$dir/program"
 }
 
 fortified='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2'
@@ -157,34 +138,34 @@ calls() {
 }
 
 linked() { # flags
-	link plain RR plain $1 "$tmp/plain/uwrap_link.o" @wrap/wrap.flags \
-		"$tmp/plain/libusched.a" && timeout 100 "$tmp/program"
+	link plain RR plain $1 "$dir/plain/uwrap_link.o" @wrap/wrap.flags \
+		"$dir/plain/libusched.a" && timeout 100 "$dir/program"
 }
 
 misplaced() {
-	echo '#include <unistd.h>' >"$tmp/misplaced.c"
+	echo '#include <unistd.h>' >"$dir/misplaced.c"
 	echo 'int main(void) { return (int)read(0, 0, 0); }' \
-		>>"$tmp/misplaced.c"
-	${CC:-cc} ${CFLAGS:-} -static "$tmp/misplaced.c" "$tmp/plain/uwrap.o" \
-		"$tmp/plain/libusched.a" -o "$tmp/program" -pthread || return 1
-	"$tmp/program" 2>"$tmp/told"
-	[ $? -gt 128 ] && grep 'needs uwrap_link.o' "$tmp/told"
+		>>"$dir/misplaced.c"
+	${CC:-cc} ${CFLAGS:-} -static "$dir/misplaced.c" "$dir/plain/uwrap.o" \
+		"$dir/plain/libusched.a" -o "$dir/program" -pthread || return 1
+	"$dir/program" 2>"$dir/told"
+	[ $? -gt 128 ] && grep 'needs uwrap_link.o' "$dir/told"
 }
 
 static_hangs() {
-	link plain RR plain -static "$tmp/plain/libusched.a" &&
-		LD_PRELOAD=$tmp/plain/libuwrap.so until_hung "$tmp/program"
+	link plain RR plain -static "$dir/plain/libusched.a" &&
+		LD_PRELOAD=$dir/plain/libuwrap.so until_hung "$dir/program"
 }
 
 stranger() {
-	[ "$(LD_PRELOAD=$tmp/plain/libuwrap.so sh -c 'sleep 0.01; echo a | cat' \
+	[ "$(LD_PRELOAD=$dir/plain/libuwrap.so sh -c 'sleep 0.01; echo a | cat' \
 		2>&1)" = a ]
 }
 
 has() { # header, flag, package
-	echo "#include <$1>" >"$tmp/probe.c"
-	echo 'int main(void) { return 0; }' >>"$tmp/probe.c"
-	${CC:-cc} ${CFLAGS:-} "$tmp/probe.c" -o "$tmp/probe" $2 2>/dev/null ||
+	echo "#include <$1>" >"$dir/probe.c"
+	echo 'int main(void) { return 0; }' >>"$dir/probe.c"
+	${CC:-cc} ${CFLAGS:-} "$dir/probe.c" -o "$dir/probe" $2 2>/dev/null ||
 		skip "no $1 (package $3)"
 }
 
@@ -202,12 +183,12 @@ library() { # program, libraries, NR in the hard mode, arguments ...
 
 # OpenSSL in a static program.
 by_flags() {
-	link plain RR tls -static "$tmp/plain/uwrap_link.o" @wrap/wrap.flags \
-		-lssl -lcrypto "$tmp/plain/libusched.a" >"$tmp/log" 2>&1 || {
+	link plain RR tls -static "$dir/plain/uwrap_link.o" @wrap/wrap.flags \
+		-lssl -lcrypto "$dir/plain/libusched.a" >"$dir/log" 2>&1 || {
 		skip 'tls, static: no libssl.a, or it needs more'
 		return
 	}
-	try 'tls, static' timeout 100 "$tmp/program"
+	try 'tls, static' timeout 100 "$dir/program"
 }
 
 # Servers, each of which a user without privileges runs.
@@ -216,7 +197,7 @@ unprivileged() {
 	if [ "$(id -u)" != 0 ]; then
 		exec "$@"
 	fi
-	chmod 711 "$tmp"
+	chmod 711 "$dir"
 	exec setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
 }
 
@@ -238,7 +219,7 @@ begun() { # what, command that succeeds when the server answers
 		n=$((n + 1))
 		if [ $n = 200 ]; then
 			skip "$what does not start"
-			cat "$tmp/server"
+			cat "$dir/server"
 			return 1
 		fi
 		sleep 0.1
@@ -248,10 +229,10 @@ begun() { # what, command that succeeds when the server answers
 redis() {
 	command -v redis-server >/dev/null ||
 		skip 'no redis-server (package redis-server)' || return
-	redis-server --port 0 --unixsocket "$tmp/redis.sock" --save '' \
-		--appendonly no --dir "$tmp" >"$tmp/server" 2>&1 &
+	redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' \
+		--appendonly no --dir "$dir" >"$dir/server" 2>&1 &
 	servers="$servers $!"
-	begun redis-server [ -S "$tmp/redis.sock" ]
+	begun redis-server [ -S "$dir/redis.sock" ]
 }
 
 pq_flags() {
@@ -264,15 +245,15 @@ postgres() {
 	PATH=$PATH${bin:+:$bin}
 	command -v initdb >/dev/null ||
 		skip 'no initdb (package postgresql)' || return
-	owned "$tmp/pg"
-	(unprivileged initdb -D "$tmp/pg/data" -U test -A trust --no-sync \
-		--locale=C) >"$tmp/server" 2>&1 ||
-		{ skip "initdb: $(tail -n 1 "$tmp/server")"; return; }
-	(unprivileged postgres -D "$tmp/pg/data" -k "$tmp/pg" \
+	owned "$dir/pg"
+	(unprivileged initdb -D "$dir/pg/data" -U test -A trust --no-sync \
+		--locale=C) >"$dir/server" 2>&1 ||
+		{ skip "initdb: $(tail -n 1 "$dir/server")"; return; }
+	(unprivileged postgres -D "$dir/pg/data" -k "$dir/pg" \
 		-c listen_addresses= -c fsync=off -c max_connections=80) \
-		>"$tmp/server" 2>&1 &
+		>"$dir/server" 2>&1 &
 	servers="$servers $!"
-	begun postgres grep -q 'ready to accept' "$tmp/server"
+	begun postgres grep -q 'ready to accept' "$dir/server"
 }
 
 main

@@ -15,10 +15,10 @@
  *	E1 slot = record		K1 set the flag
  *	E2 is the flag set? then	K2 record = exchange slot for NULL
  *	   L, and it does not wait	K3 claim the record
- *	   ... it waits ...		   ... puts the lock ...
+ *	   ... it waits ...		   ... releases the lock ...
  *	L1 exchange slot for NULL	K4 tell the record
  *	L2 if it was NULL already:
- *	   get and put the lock
+ *	   get and release the lock
  *	   ... it frees the record ...
  *
  * E1, E2, K1 and K2 have an order (seq_cst). If E2 comes before K1, E1 comes
@@ -54,7 +54,7 @@ static __inline__ bool ucancel_enter(struct uwait **slot, struct uwait *w,
 				     const int *flag)
 {
 	__atomic_store_n(slot, w, __ATOMIC_SEQ_CST);		/* E1 */
-	USCHED_RACE(35);
+	USCHED_RACE(cancel_E2);
 	return ucancel_why(flag) == 0;				/* E2 */
 }
 
@@ -71,19 +71,19 @@ static __inline__ void ucancel_leave(struct uwait **slot, struct ulock *lock)
 static __inline__ void ucancel_set(int *flag, int why)
 {
 	__atomic_store_n(flag, why, __ATOMIC_SEQ_CST);		/* K1 */
-	USCHED_RACE(36);
+	USCHED_RACE(cancel_K2);
 }
 
 /*
  * Returns the record of a slot, claimed, or NULL. The caller tells it (K4)
- * after it has put the lock. Caller holds the lock, and has set the flag.
+ * after it has released the lock. Caller holds the lock, and has set the flag.
  */
 static __inline__ struct uwait *ucancel_take(struct uwait **slot)
 {
 	struct uwait *w = __atomic_exchange_n(slot, NULL,
 					      __ATOMIC_SEQ_CST); /* K2 */
 
-	USCHED_RACE(37);
+	USCHED_RACE(cancel_K3);
 	return w != NULL && uwait_claim(w) ? w : NULL;		/* K3 */
 }
 

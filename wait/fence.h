@@ -77,7 +77,7 @@
 long syscall(long nr, ...);	/* -std=c99: not declared */
 #endif
 #endif
-#include "usched.h"
+/* The includer has usched.h. */
 
 #if defined(WS_FENCE_TSAN)
 /* Weak, so that a single copy is in the program, without a .c file. */

@@ -43,7 +43,8 @@
  * stores: it may lose a wake.
  */
 
-#include "fence.h"
+#include "usched.h"
+#include "private/fence.h"
 #include "park.h"
 
 #include <stdint.h>
@@ -66,7 +67,7 @@ __attribute__((weak, visibility("hidden"), aligned(64)))
 int ulock_place[ULOCK_PLACES];		/* atomic */
 #endif
 
-/* Fences would order all that put any lock, and hide races from the tool. */
+/* Fences would order all that release any lock, and hide races from the tool. */
 #if defined(WS_FENCE_TSAN)
 #define ULOCK_FENCE(kind)	((void)0)
 #define ULOCK_ORDER(order)	__ATOMIC_SEQ_CST
@@ -105,7 +106,7 @@ void ulock_sleep(struct ulock *l)
 		if (__atomic_exchange_n(&l->l_state, 1,
 				ULOCK_ORDER(__ATOMIC_ACQUIRE)) == 0) /* L3 */
 			return;
-		USCHED_RACE(56);
+		USCHED_RACE(lock_L4);
 		upark_futex_wait(place, was | 1);		/* L4 */
 	}
 }
@@ -137,7 +138,7 @@ void ulock_wake(int *place, int was)
 {
 	if (__atomic_compare_exchange_n(place, &was, (int)(was + 1u), false,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {	/* P4 */
-		USCHED_RACE(57);
+		USCHED_RACE(lock_wake);
 		upark_futex_wake(place);
 	}
 }

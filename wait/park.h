@@ -42,7 +42,7 @@
 #include <unistd.h>
 
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)	/* a test puts delays there */
+#define USCHED_RACE(step)	((void)0)	/* a test puts delays there */
 #endif
 
 #if defined(__linux__)
@@ -58,10 +58,13 @@ static inline void upark_futex_wait(int *word, int value)
 }
 
 /* Sleeps like upark_futex_wait(), for at most ns nanoseconds. */
-static inline void upark_futex_wait_for(int *word, int value, long ns)
+static inline void upark_futex_wait_for(int *word, int value, int64_t ns)
 {
+	int64_t s = ns / 1000000000;
 	/* The kernel's struct timespec. */
-	long most[2] = { ns / 1000000000, ns % 1000000000 };
+	long most[2] = {
+		s < INT32_MAX ? (long)s : INT32_MAX, (long)(ns % 1000000000)
+	};
 
 	(void)syscall(SYS_futex, word, UPARK_FUTEX_WAIT, value, most, NULL, 0);
 }
@@ -71,12 +74,20 @@ static inline void upark_futex_wake(int *word)
 	(void)syscall(SYS_futex, word, UPARK_FUTEX_WAKE, 1 << 30, NULL, NULL,
 		      0);
 }
+
+/* Called in the child of fork(). A futex has no state. */
+static inline void upark_forked(void)
+{
+}
 #else
 #include <pthread.h>
 #include <time.h>
 
-static pthread_mutex_t upark_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t  upark_cond  = PTHREAD_COND_INITIALIZER;
+/* A single copy in the program or library, which all wakes reach. */
+__attribute__((weak, visibility("hidden")))
+pthread_mutex_t upark_mutex = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((weak, visibility("hidden")))
+pthread_cond_t upark_cond = PTHREAD_COND_INITIALIZER;
 
 #define UPARK_STEP	1000000L	/* ns: signals may come too early */
 
@@ -97,12 +108,12 @@ static inline void upark_futex_step(int *word, int value, long ns)
 	pthread_mutex_unlock(&upark_mutex);
 }
 
-static inline void upark_futex_wait_for(int *word, int value, long ns)
+static inline void upark_futex_wait_for(int *word, int value, int64_t ns)
 {
 	for (; ns > 0 && __atomic_load_n(word, __ATOMIC_SEQ_CST) == value;
 	     ns -= UPARK_STEP)
 		upark_futex_step(word, value,
-				 ns < UPARK_STEP ? ns : UPARK_STEP);
+				 ns < UPARK_STEP ? (long)ns : UPARK_STEP);
 }
 
 static inline void upark_futex_wait(int *word, int value)
@@ -114,6 +125,13 @@ static inline void upark_futex_wake(int *word)
 {
 	(void)word;
 	pthread_cond_broadcast(&upark_cond);
+}
+
+/* Called in the child of fork(): another native thread may have held both. */
+static inline void upark_forked(void)
+{
+	upark_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	upark_cond  = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 #endif
 
@@ -149,10 +167,21 @@ static inline bool upark_by(int *asleep, int fd)
 static inline void upark_sleep(int *asleep)
 {
 	while (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 1) {
-		USCHED_RACE(6);
+		USCHED_RACE(park_S4);
 		upark_futex_wait(asleep, 1);
 	}
 }
+
+/*
+ * The call that hooks of write() (wrap/) do not see: a waker may be a thread, and
+ * a hook would ask about the descriptor, and might wait. The model has its own.
+ */
+#if defined(UPARK_WRITE)
+#elif defined(__linux__)
+#define UPARK_WRITE(fd, at, size)	syscall(SYS_write, fd, at, size)
+#else
+#define UPARK_WRITE(fd, at, size)	write(fd, at, size)
+#endif
 
 /* Writes to fd: if it is full already, the sleeper finds that. */
 static inline void upark_write(int fd)
@@ -160,7 +189,7 @@ static inline void upark_write(int fd)
 	static const uint64_t one = 1;
 	int was = errno;
 
-	while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+	while (UPARK_WRITE(fd, &one, sizeof one) < 0 && errno == EINTR)
 		;
 	errno = was;
 }
@@ -171,11 +200,11 @@ static inline bool upark_wake(int *asleep)
 
 	if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST) == 0)	/* W3 */
 		return false;
-	USCHED_RACE(7);
+	USCHED_RACE(park_W3);
 	was = __atomic_exchange_n(asleep, 0, __ATOMIC_SEQ_CST);
 	if (was == 0)
 		return false;
-	USCHED_RACE(8);
+	USCHED_RACE(park_wake);
 	if (was >= UPARK_FD)
 		upark_write(was - UPARK_FD);
 	else

@@ -9,8 +9,8 @@
  * threads meet. They are here so that test/model can run them alone. The essay
  * of uwait.c explains them.
  *
- * Orders. O1: a post (A2) releases what the claimer has written, and the taker
- * (A3) acquires that. O2: ARRIVED releases this to a waiter on another native
+ * Orders. O1: a post (H2) releases what the claimer has written, and the taker
+ * (H3) acquires that. O2: ARRIVED releases this to a waiter on another native
  * thread, which acquires it with the state. O3: a post is sequentially
  * consistent, and so is the look before a sleep: W1 and S3 of park.h. A claim
  * is an atomic exchange, and no order hangs on it: a claimer knows the record
@@ -31,8 +31,8 @@ static inline int uwait_state(const struct uwait *w)
 /* Ends the wait of w, the caller's own. False: it was claimed before. */
 static inline bool uwait_withdraw(struct uwait *w, int result)
 {
-	USCHED_RACE(49);
-	if (!uwait_claim(w))					/* A1 */
+	USCHED_RACE(record_H1);
+	if (!uwait_claim(w))					/* H1 */
 		return false;
 	w->w_result = result;
 	uwait_arrived(w);
@@ -45,30 +45,30 @@ static inline void uwait_tell_native(struct uwait *w)
 	int *word = &w->w_state;
 
 	uwait_arrived(w);
-	USCHED_RACE(50);
+	USCHED_RACE(record_wake);
 	upark_futex_wake(word);
 }
 
 /* Waits natively until w has arrived, or the deadline has passed. */
 static inline void uwait_native_block(struct uwait *w, utime_ns until)
 {
-	int now;
+	int state;
 
-	while ((now = uwait_state(w)) != UWAIT_ARRIVED) {
+	while ((state = uwait_state(w)) != UWAIT_ARRIVED) {
 		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
 
-		USCHED_RACE(51);
+		USCHED_RACE(record_sleep);
 		if (left == UNEVER)
-			upark_futex_wait(&w->w_state, now);
+			upark_futex_wait(&w->w_state, state);
 		else if (left > 0)
-			upark_futex_wait_for(&w->w_state, now,
-				left < UTIME_S ? (long)left : UTIME_S - 1);
+			upark_futex_wait_for(&w->w_state, state,
+				left < UTIME_S ? left : UTIME_S - 1);
 		else if (!uwait_withdraw(w, -ETIMEDOUT))
 			until = UNEVER;		/* it is being told */
 	}
 }
 
-/* Takes the list of h, first in first out, linked by w_at.link: A3. */
+/* Takes the list of h, first in first out, linked by w_at.link: H3. */
 static inline struct uwait *uwait_take_list(struct uwait_host *h)
 {
 	struct uwait *list = NULL;
@@ -76,7 +76,7 @@ static inline struct uwait *uwait_take_list(struct uwait_host *h)
 
 	if (__atomic_load_n(&h->h_posted, __ATOMIC_RELAXED) == NULL)
 		return NULL;
-	USCHED_RACE(52);
+	USCHED_RACE(record_A3);
 	w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQUIRE); /* O1 */
 	for (; w != NULL; w = next) {
 		next = w->w_at.link;

@@ -82,7 +82,7 @@ static inline void usource_look(struct uwait_source *o, const void *who)
 	for (; o != NULL; o = o->o_next) {
 		if (!usource_take(o, who))			/* F1 */
 			continue;
-		USCHED_RACE(63);
+		USCHED_RACE(source_F2);
 		o->o_look(o);					/* F2 */
 		usource_leave(o);				/* F3 */
 	}
@@ -129,8 +129,7 @@ static inline void usource_sleep_natively(int *asleep, utime_ns ns)
 	if (ns == UNEVER)
 		upark_sleep(asleep);
 	else
-		upark_futex_wait_for(asleep, 1,
-				     ns < LONG_MAX ? (long)ns : LONG_MAX);
+		upark_futex_wait_for(asleep, 1, ns);
 }
 
 /*
@@ -142,7 +141,7 @@ static inline void usource_sleep(struct uwait_source *o, int *asleep,
 {
 	struct uwait_source *in = usource_take_all(o, asleep, &ns);
 
-	USCHED_RACE(64);
+	USCHED_RACE(source_Z3);
 	if (in == NULL)
 		usource_sleep_natively(asleep, ns);
 	else if (upark_by(asleep, in->o_wake))

@@ -118,6 +118,8 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uchan.h"
 #include "lock.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -127,10 +129,6 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
-#define ALWAYS_INLINE	inline __attribute__((always_inline))
-#define likely(x)	__builtin_expect(!!(x), 1)
-#define unlikely(x)	__builtin_expect(!!(x), 0)
 #define UNIT		8u	/* of ln_value, and of values in a record */
 
 enum { RECEIVERS, SENDERS };
@@ -145,6 +143,10 @@ struct link {
 };
 
 struct uchan {
+#if defined(USCHED_HARD)
+	struct uhard_object ch_object;	/* first: poison begins behind it */
+#endif
+	struct link    ch_line[2];	/* first: free() may write there */
 	struct ulock   ch_lock;
 	bool           ch_local;
 	bool           ch_closed;	/* (atomic: HINTS) */
@@ -154,11 +156,10 @@ struct uchan {
 	unsigned       ch_count;	/* values in the ring (atomic: HINTS) */
 	unsigned       ch_head;		/* index of the first value */
 	unsigned       ch_late;		/* C5 */
-	struct link    ch_line[2];
 #if defined(USCHED_HARD)
 	struct usched *ch_home;		/* of a local channel */
 #endif
-	char           ch_ring[];
+	char           ch_ring[] __attribute__((aligned(8)));
 };
 
 /* Lines. Caller holds ch_lock. */
@@ -237,6 +238,10 @@ static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
 
 /* The lock. */
 
+/* Checks c at the beginning of a call. In the hard mode only. */
+#define CALL(c, call)	UHARD(object((c), (unsigned *)(uintptr_t)	\
+				&(c)->ch_object.o_magic, UHARD_CHAN, (call)))
+
 #if defined(USCHED_HARD)
 static void check_home(struct uchan *c)
 {
@@ -291,9 +296,10 @@ static void count_set(struct uchan *c, unsigned nr)
 
 static void ring_put(struct uchan *c, const void *v)
 {
-	unsigned i = c->ch_head + c->ch_count;
+	unsigned after = c->ch_room - c->ch_head;	/* up to the end */
 
-	copy(ring_at(c, i < c->ch_room ? i : i - c->ch_room), v, c->ch_size);
+	copy(ring_at(c, c->ch_count < after ? c->ch_head + c->ch_count :
+		     c->ch_count - after), v, c->ch_size);
 	count_set(c, c->ch_count + 1);
 }
 
@@ -306,11 +312,20 @@ static void ring_get(struct uchan *c, void *v)
 	count_set(c, c->ch_count - 1);
 }
 
+/* Returns the result for a channel that is closed, or freed. */
+static NOINLINE int closed(const struct uchan *c)
+{
+	if (c->ch_freed)
+		usched_fail("uchan: the channel was freed before by "
+			    "uchan_free()");
+	return -EPIPE;
+}
+
 /*
- * Receives a value if there is one. *told: a record to be told after the lock
- * was released. 0, -EPIPE, -EAGAIN. Caller holds ch_lock.
+ * Receives a value if there is one. *claimed: a record to be completed after the
+ * lock was released. 0, -EPIPE, -EAGAIN. Caller holds ch_lock.
  */
-static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **told)
+static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **claimed)
 {
 	bool ring = c->ch_count != 0;
 	struct uwait *w;
@@ -324,25 +339,25 @@ static ALWAYS_INLINE int take(struct uchan *c, void *v, struct uwait **told)
 			ring_put(c, value);			/* C2 C3 */
 		else if (v != NULL)
 			copy(v, value, c->ch_size);
-		*told = w;
+		*claimed = w;
 	} else if (!ring)
-		return c->ch_closed ? -EPIPE : -EAGAIN;
+		return c->ch_closed ? closed(c) : -EAGAIN;
 	return 0;
 }
 
 /* Sends a value if there is room, or a receiver. As take(). */
 static ALWAYS_INLINE int give(struct uchan *c, const void *v,
-			      struct uwait **told)
+			      struct uwait **claimed)
 {
 	struct uwait *w;
 	char *value;
 
 	if (c->ch_closed)
-		return -EPIPE;
+		return closed(c);
 	w = line_claim(c, RECEIVERS, &value);
 	if (w != NULL) {
 		copy(value, v, c->ch_size);
-		*told = w;
+		*claimed = w;
 	} else if (c->ch_count < c->ch_room)
 		ring_put(c, v);
 	else
@@ -351,9 +366,9 @@ static ALWAYS_INLINE int give(struct uchan *c, const void *v,
 }
 
 static ALWAYS_INLINE int pass(struct uchan *c, void *v, bool send,
-			      struct uwait **told)
+			      struct uwait **claimed)
 {
-	return send ? give(c, v, told) : take(c, v, told);
+	return send ? give(c, v, claimed) : take(c, v, claimed);
 }
 
 /* Returns whether pass() may find something: HINTS. Any thread. */
@@ -372,19 +387,30 @@ static inline bool possible(const struct uchan *c, bool send)
 /* Does pass() with the lock. */
 static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
 {
-	struct uwait *told = NULL;
+	struct uwait *claimed = NULL;
 	int rc;
 
 	lock(c);
-	rc = pass(c, v, send, &told);
+	rc = pass(c, v, send, &claimed);
 	unlock(c);
-	if (told != NULL)
-		uwait_tell(told, told->w_result);
+	if (claimed != NULL)
+		uwait_tell(claimed, claimed->w_result);
 	return rc;
 }
 
 /* Threads in give_up(): SOLE. */
 static int quitters;
+
+/* Those of the parent never leave give_up() in the child. */
+static void in_child(void)
+{
+	quitters = 0;
+}
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_CHANNELS, .f_child = in_child
+};
+UFORK(at_fork)
 
 /* Frees the memory of c. */
 static void release(struct uchan *c)
@@ -392,10 +418,14 @@ static void release(struct uchan *c)
 	while (__atomic_fetch_add(&quitters, 0, __ATOMIC_ACQ_REL) != 0)
 		sched_yield();					/* Q4 */
 #if defined(USCHED_HARD)
-	memset(c, 0x5a, sizeof *c);
-	__asm__ volatile("" : : "r"(c) : "memory");	/* keeps memset() */
-#endif
+	uhard_free(&c->ch_object, c,
+		   sizeof *c + (size_t)c->ch_size * c->ch_room);
+#else
+	count_set(c, 0);
+	__atomic_store_n(&c->ch_closed, true, __ATOMIC_RELEASE);
+	*(volatile bool *)&c->ch_freed = true;
 	free(c);
+#endif
 }
 
 /*
@@ -423,16 +453,18 @@ static struct link *links_of(struct uwait *w)
 	return (struct link *)(void *)(w + 1);
 }
 
-#define VALUE	(sizeof(struct uwait) + sizeof(struct link))
-
-_Static_assert(sizeof(struct uwait) % UNIT == 0 &&
-	       sizeof(struct link) % UNIT == 0, "values are aligned");
+/* Returns where the values begin in a record of nr cases, in units. */
+static inline size_t values_at(int nr)
+{
+	return (sizeof(struct uwait) + (size_t)nr * sizeof(struct link) +
+		UNIT - 1) / UNIT;
+}
 
 /* Makes a record for a single operation. NULL: *rc says why. */
 static inline struct uwait *record_one(struct uchan *c, const void *v,
 				       bool send, bool timed, int *rc)
 {
-	struct uwait *w = uwait_new(VALUE + c->ch_size,
+	struct uwait *w = uwait_new(values_at(1) * UNIT + c->ch_size,
 				    send ? UWAIT_SEND : UWAIT_RECV, c, rc);
 	struct link *l;
 
@@ -441,7 +473,7 @@ static inline struct uwait *record_one(struct uchan *c, const void *v,
 	l = links_of(w);
 	l->ln_case  = 0;
 	l->ln_size  = c->ch_size;
-	l->ln_value = VALUE / UNIT;
+	l->ln_value = (unsigned short)values_at(1);
 	l->ln_sole  = !timed && uwait_self(w->w_stack, uwait_run) == NULL;
 	w->w_node.n_when = (uintptr_t)c;	/* if no timer needs it */
 	if (send)
@@ -453,30 +485,32 @@ static inline struct uwait *record_one(struct uchan *c, const void *v,
 static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 			      bool send)
 {
-	struct uwait *told = NULL;
+	struct uwait *claimed = NULL;
 	int rc = -EAGAIN;
 
 	lock(c);
 	if (unlikely(possible(c, send)))
-		rc = pass(c, v, send, &told);
+		rc = pass(c, v, send, &claimed);
 	if (rc == -EAGAIN)
 		line_put(&c->ch_line[send], links_of(w));
 	unlock(c);
-	if (told != NULL)
-		uwait_tell(told, told->w_result);
+	if (claimed != NULL)
+		uwait_tell(claimed, claimed->w_result);
 	return rc;
 }
 
 /*
- * Claims w, which is sole, for its own thread, which got no memory to block.
- * False: w was claimed.						(SOLE)
+ * Claims w, of a single operation, for its own thread, which got no memory to
+ * block. False: w was claimed.						(SOLE)
  */
-static bool give_up(struct uwait *w)
+static int give_up(struct uwait *w)
 {
 	struct uchan *c = (struct uchan *)(uintptr_t)w->w_node.n_when;
 	struct link *l = links_of(w);
 	bool waits = false;
 
+	if (!l->ln_sole)
+		return uwait_claim(w);
 	__atomic_fetch_add(&quitters, 1, __ATOMIC_ACQ_REL);	/* Q1 */
 	if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) ==	/* Q2 */
 	    UWAIT_WAITS) {
@@ -492,6 +526,16 @@ static bool give_up(struct uwait *w)
 	return waits;
 }
 
+struct uwait_kind UWAIT_SEND[1] = { {
+	.wk_name = "send", .wk_call = "uchan_send", .wk_give_up = give_up
+} };
+struct uwait_kind UWAIT_RECV[1] = { {
+	.wk_name = "recv", .wk_call = "uchan_recv", .wk_give_up = give_up
+} };
+struct uwait_kind UWAIT_SELECT[1] = { {
+	.wk_name = "select", .wk_call = "uselect"
+} };
+
 /* Waits for the claim of w, which is queued. Returns the result of the call. */
 static inline int await_one(struct uchan *c, struct uwait *w, utime_ns until)
 {
@@ -500,7 +544,7 @@ static inline int await_one(struct uchan *c, struct uwait *w, utime_ns until)
 	int rc;
 
 	if (sole && w->w_stack != NULL) {
-		uwait_block(w, give_up);
+		uwait_block(w);
 		rc = w->w_result;
 	} else
 		rc = uwait_for(w, until);
@@ -539,6 +583,7 @@ static ALWAYS_INLINE int do_one(struct uchan *c, void *v, bool send, utime_ns un
 
 	if (c == NULL || until < 0)
 		return -EINVAL;
+	CALL(c, send ? "uchan_send" : "uchan_recv");
 	usched_point();
 	if (possible(c, send)) {
 		rc = pass_locked(c, v, send);
@@ -615,6 +660,7 @@ int uchan_close(struct uchan *c)
 
 	if (c == NULL)
 		return -EINVAL;
+	CALL(c, "uchan_close");
 	usched_point();
 	lock(c);
 	if (!c->ch_closed) {
@@ -639,12 +685,16 @@ void uchan_free(struct uchan *c)
 
 	if (c == NULL)
 		return;
+	CALL(c, "uchan_free");
 	if (!c->ch_local)
 		ulock_get(&c->ch_lock);
-	if (c->ch_freed || line_claim(c, RECEIVERS, &value) != NULL ||
+	if (c->ch_freed)
+		usched_fail("uchan_free: the channel was freed before");
+	if (line_claim(c, RECEIVERS, &value) != NULL ||
 	    line_claim(c, SENDERS, &value) != NULL)
 		usched_fail("uchan_free: a thread waits for the channel");
 	c->ch_freed = true;
+	UHARD(ends(&c->ch_object, UHARD_CHAN, "uchan_free"));
 	last = c->ch_late == 0;
 	unlock(c);
 	if (last)
@@ -653,6 +703,7 @@ void uchan_free(struct uchan *c)
 
 unsigned uchan_count(const struct uchan *c)
 {
+	CALL(c, "uchan_count");
 	return __atomic_load_n(&c->ch_count, __ATOMIC_RELAXED);
 }
 
@@ -667,24 +718,24 @@ static NOINLINE int try_each(struct ucase *a, int nr, bool ordered)
 	int i;
 
 	for (i = 0; i < nr; i++)
-		a[i].cs_turn = (unsigned)i;
+		a[i].cs_order = (unsigned)i;
 	for (i = 0; i < nr; i++) {
 		unsigned left = (unsigned)(nr - i);
 		unsigned drawn = (unsigned)i;
-		unsigned turn;
+		unsigned which;
 
 		if (!ordered && left > 1)
 			drawn += uwait_random(left);
-		turn = a[drawn].cs_turn;
-		a[drawn].cs_turn = a[i].cs_turn;
-		a[i].cs_turn = turn;
-		if (a[turn].cs_chan == NULL ||
-		    !possible(a[turn].cs_chan, a[turn].cs_send))
+		which = a[drawn].cs_order;
+		a[drawn].cs_order = a[i].cs_order;
+		a[i].cs_order = which;
+		if (a[which].cs_chan == NULL ||
+		    !possible(a[which].cs_chan, a[which].cs_send))
 			continue;
-		a[turn].cs_result = pass_locked(a[turn].cs_chan,
-				a[turn].cs_value, a[turn].cs_send);
-		if (a[turn].cs_result != -EAGAIN)
-			return (int)turn;
+		a[which].cs_result = pass_locked(a[which].cs_chan,
+				a[which].cs_value, a[which].cs_send);
+		if (a[which].cs_result != -EAGAIN)
+			return (int)which;
 	}
 	return -EAGAIN;
 }
@@ -727,19 +778,19 @@ static inline void each_once(struct ucase *a, int nr, void (*f)(struct uchan *))
 }
 
 /* Tries the cases in the order drawn. As try_each(). Caller holds all locks. */
-static int try_locked(struct ucase *a, int nr, struct uwait **told)
+static int try_locked(struct ucase *a, int nr, struct uwait **claimed)
 {
 	int i;
 
 	for (i = 0; i < nr; i++) {
-		unsigned turn = a[i].cs_turn;
+		unsigned which = a[i].cs_order;
 
-		if (a[turn].cs_chan == NULL)
+		if (a[which].cs_chan == NULL)
 			continue;
-		a[turn].cs_result = pass(a[turn].cs_chan, a[turn].cs_value,
-					 a[turn].cs_send, told);
-		if (a[turn].cs_result != -EAGAIN)
-			return (int)turn;
+		a[which].cs_result = pass(a[which].cs_chan, a[which].cs_value,
+					 a[which].cs_send, claimed);
+		if (a[which].cs_result != -EAGAIN)
+			return (int)which;
 	}
 	return -EAGAIN;
 }
@@ -750,12 +801,12 @@ static int try_locked(struct ucase *a, int nr, struct uwait **told)
  */
 static NOINLINE int queue_all(struct ucase *a, int nr, struct uwait *w)
 {
-	struct uwait *told = NULL;
+	struct uwait *claimed = NULL;
 	int rc, i;
 
 	sort(a, nr);
 	each_once(a, nr, lock);
-	rc = try_locked(a, nr, &told);
+	rc = try_locked(a, nr, &claimed);
 	if (rc == -EAGAIN && w != NULL) {
 		for (i = 0; i < nr; i++)
 			if (a[i].cs_chan != NULL)
@@ -763,8 +814,8 @@ static NOINLINE int queue_all(struct ucase *a, int nr, struct uwait *w)
 					 links_of(w) + i);
 	}
 	each_once(a, nr, unlock);
-	if (told != NULL)
-		uwait_tell(told, told->w_result);
+	if (claimed != NULL)
+		uwait_tell(claimed, claimed->w_result);
 	return rc;
 }
 
@@ -817,8 +868,7 @@ static void record_fill(const struct ucase *a, int nr, struct uwait *w,
 /* Makes a record for the cases. NULL: *rc says why. */
 static NOINLINE struct uwait *record_all(const struct ucase *a, int nr, int *rc)
 {
-	size_t value = (sizeof(struct uwait) +
-			(size_t)nr * sizeof(struct link)) / UNIT;
+	size_t value = values_at(nr);
 	size_t end = value + values_of(a, nr);
 	struct uwait *w;
 
@@ -877,12 +927,28 @@ static NOINLINE int wait_all(struct ucase *a, int nr, utime_ns until)
 	return rc;
 }
 
+/* Checks the channels of all cases. In the hard mode only. */
+static void see_all(const struct ucase *a, int nr, bool ordered)
+{
+#if defined(USCHED_HARD)
+	int i;
+
+	for (i = 0; i < nr; i++)
+		if (a[i].cs_chan != NULL)
+			CALL(a[i].cs_chan, ordered ? "uselect_ordered" :
+			     "uselect");
+#else
+	(void)a, (void)nr, (void)ordered;
+#endif
+}
+
 static inline int choose(struct ucase *a, int nr, utime_ns until, bool ordered)
 {
 	int rc;
 
 	if (until < 0 || nr < 0 || (a == NULL && nr != 0))
 		return -EINVAL;
+	see_all(a, nr, ordered);
 	usched_point();
 	rc = try_each(a, nr, ordered);
 	if (likely(rc != -EAGAIN))

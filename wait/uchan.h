@@ -57,6 +57,11 @@
 extern "C" {
 #endif
 
+/* The kinds of the waits for them. */
+extern struct uwait_kind UWAIT_SEND[1];
+extern struct uwait_kind UWAIT_RECV[1];
+extern struct uwait_kind UWAIT_SELECT[1];
+
 struct uchan;
 
 #define UCHAN_SIZE_MOST	65535	/* bytes of a value */
@@ -66,7 +71,7 @@ struct uchan;
  * count, and may be NULL everywhere. NULL: no memory, or size is negative or
  * above UCHAN_SIZE_MOST. Any thread.
  */
-struct uchan *uchan_make(int size, unsigned room);
+USCHED_MUST struct uchan *uchan_make(int size, unsigned room);
 
 /*
  * As uchan_make(), for threads of a single processor. No call uses an atomic
@@ -109,10 +114,10 @@ unsigned uchan_count(const struct uchan *c);
 struct ucase {
 	struct uchan *cs_chan;	/* NULL: the case is off, and never chosen */
 	void         *cs_value;	/* as v of uchan_recv() and uchan_send() */
-	bool          cs_send;	/* send or receive */
+	unsigned char cs_send;	/* send or receive */
 	/* Set for the case that was chosen: 0 or -EPIPE. */
 	int           cs_result;
-	unsigned      cs_turn;	/* the library's */
+	unsigned      cs_order;	/* the library's */
 	unsigned      cs_lock;	/* the library's */
 };
 

@@ -75,7 +75,7 @@
  *
  *   - A lane mapped for each generator alone: 9 us to begin and 8 us to end,
  *     and a page for its descriptor; in batches of 16 it is 4 us, and then 0.
- *   - Own lanes of the dispatcher (usched_lane_own()): each dispatcher keeps a
+ *   - Private lanes of the dispatcher (usched_lane_own()): each dispatcher keeps a
  *     list of those that its threads have left, so with a dispatcher for each
  *     generator no other would find them.
  *   - To abandon the frames at once in ugen_end(): C programs could not free
@@ -86,9 +86,10 @@
 #define _GNU_SOURCE
 #endif
 #include "ugen.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,19 +100,17 @@ UPREEMPT_NEVER;
 #define BATCH		16
 /* Batches without a generator in use that are kept. */
 #define SPARE		4
+/* Generators that were ended are kept in the hard mode: so many. */
+#if !defined(ENDED)		/* a test has none */
+#define ENDED		32
+#endif
 /* The lanes of a batch are trimmed if a slice has had so many bytes. */
 #define DEEP		8192
 /* Bytes that a trimmed lane keeps. */
-#define KEPT		4096
+#define MARGIN		4096
 /* How far the first step goes down, and how much more, for its own frame. */
 #define LEDGE		(UGEN_DEEPER + 4096)
 #define SLACK		256
-
-#define CONTRACT(cond, text)						\
-	do {								\
-		if (__builtin_expect(!(cond), 0))			\
-			usched_fail(text);				\
-	} while (0)
 
 struct ugen_batch {
 	struct usched       gb_lanes;	/* owns them; never runs */
@@ -124,9 +123,14 @@ struct ugen_batch {
 };
 
 /* All protected by lock. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ulock lock;
 static struct ugen_batch *batches;	/* with free generators */
 static int spare;			/* of these, with all free */
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_GENERATORS, .f_lock = &lock, .f_nr = 1
+};
+UFORK(at_fork)
 
 /* The call-backs. */
 
@@ -208,6 +212,7 @@ static struct ugen_batch *batch_make(void)
 	if (posix_memalign(&space, UGEN_ALIGN, sizeof *b) != 0)
 		return NULL;
 	b = memset(space, 0, sizeof *b);
+	b->gb_lanes.s_coroutine = 1;	/* not checked: core/law.h */
 	rc = usched_lanes(&b->gb_lanes, BATCH, UGEN_STACK);
 	if (rc != 0 && rc != -ENOSYS) {
 		free(b);
@@ -235,7 +240,7 @@ static struct ugen *gen_get(void)
 	struct ugen_batch *b;
 	struct ugen *g = NULL;
 
-	pthread_mutex_lock(&lock);
+	ulock_get(&lock);
 	if (batches == NULL && (b = batch_make()) != NULL) {
 		batch_link(b);
 		spare++;
@@ -249,7 +254,7 @@ static struct ugen *gen_get(void)
 		if (--b->gb_nr == 0)
 			batch_unlink(b);
 	}
-	pthread_mutex_unlock(&lock);
+	ulock_put(&lock);
 	return g;
 }
 
@@ -258,7 +263,7 @@ static void gen_put(struct ugen *g)
 {
 	struct ugen_batch *b = g->ge_batch;
 
-	pthread_mutex_lock(&lock);
+	ulock_get(&lock);
 	b->gb_deep |= g->ge_deep;
 	g->ge_next  = b->gb_free;
 	b->gb_free = g;
@@ -269,21 +274,55 @@ static void gen_put(struct ugen *g)
 	else if (spare < SPARE) {
 		spare++;
 		if (b->gb_deep)
-			usched_trim(&b->gb_lanes, KEPT);
+			usched_trim(&b->gb_lanes, MARGIN);
 		b->gb_deep = 0;
 		b = NULL;
 	} else
 		batch_unlink(b);
-	pthread_mutex_unlock(&lock);
+	ulock_put(&lock);
 	if (b != NULL)
 		batch_free(b);
 }
+
+#if defined(USCHED_HARD)
+/* Generators that have been ended, for a while: uobject.h. */
+static struct uhard_graves quarantine;
+
+/* Takes back generators that were kept, so that most stay. */
+static void quarantine_trim(int most)
+{
+	struct ugen *g;
+
+	while (__atomic_load_n(&quarantine.g_nr, __ATOMIC_ACQUIRE) > most &&
+	       (g = uhard_grave_get(&quarantine, 1)) != NULL)
+		gen_put(g);
+}
+
+/* Keeps g, and its memory as it is. */
+static void gen_free(struct ugen *g)
+{
+	uhard_ends(&g->ge_object, UHARD_GEN, "ugen_end");
+	uhard_grave_put(&quarantine, &g->ge_object, g, 0);
+	quarantine_trim(ENDED);
+}
+#else
+static void quarantine_trim(int most)
+{
+	(void)most;
+}
+
+static void gen_free(struct ugen *g)
+{
+	gen_put(g);
+}
+#endif
 
 void ugen_trim(void)
 {
 	struct ugen_batch *b, *next;
 
-	pthread_mutex_lock(&lock);
+	quarantine_trim(0);
+	ulock_get(&lock);
 	for (b = batches; b != NULL; b = next) {
 		next = b->gb_next;
 		if (b->gb_nr == BATCH) {
@@ -292,7 +331,7 @@ void ugen_trim(void)
 			spare--;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	ulock_put(&lock);
 }
 
 /* Generators. */
@@ -322,9 +361,10 @@ struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
 	if (moves(s))
 		ustack_init(&g->ge_stack, s, f, arg, NULL, 0);
 	else
-		ustack_init(&g->ge_stack, s, f, arg, g, KEPT);
+		ustack_init(&g->ge_stack, s, f, arg, g, MARGIN);
 	if (g->ge_held == UGEN_HELD)
 		g->ge_stack.u_lane = (short)(g - g->ge_batch->gb_gen + 1);
+	UHARD(begins(&g->ge_object));
 	g->ge_state = UGEN_NEW;
 	g->ge_rc    = g->ge_deep = 0;
 	g->ge_size  = size;
@@ -336,7 +376,7 @@ struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
  * Steps a generator without lanes. Each call begins its step at ge_ledge, or a
  * few bytes above, as alloca() rounds up.
  */
-static __attribute__((noinline)) int step_low(struct ugen *g)
+static NOINLINE int step_low(struct ugen *g)
 {
 	char *here = (char *)__builtin_frame_address(0);
 	size_t down = SLACK;
@@ -385,10 +425,15 @@ static void check(const struct ugen *g)
 		 "or has blocked without ugen_yield()");
 }
 
+/* Checks g at the beginning of a call. In the hard mode only. */
+#define CALL(g, call)	\
+	UHARD(object((g), &(g)->ge_object.o_magic, UHARD_GEN, (call)))
+
 void *ugen_next_slow(struct ugen *g)
 {
 	if (g == NULL)
 		return NULL;
+	CALL(g, "ugen_next");
 	check(g);
 	return g->ge_state != UGEN_ENDED && step(g) == 0 ? g->ge_value : NULL;
 }
@@ -411,6 +456,7 @@ int ugen_end(struct ugen *g)
 
 	if (g == NULL)
 		return -ENOMEM;
+	CALL(g, "ugen_end");
 	ugen_stop(g);
 	rc = g->ge_rc == -ENOMEM ? -ENOMEM : 0;
 	if (g->ge_stack.u_stack != NULL)
@@ -418,6 +464,6 @@ int ugen_end(struct ugen *g)
 	if (g->ge_value != g->ge_room)
 		free(g->ge_value);
 	g->ge_state = UGEN_FREE;
-	gen_put(g);
+	gen_free(g);
 	return rc;
 }

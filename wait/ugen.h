@@ -71,6 +71,9 @@
  */
 
 #include "usched.h"
+#if defined(USCHED_HARD)
+#include "uhard.h"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -99,6 +102,9 @@ enum {
 /* Not API, except that all its values are aligned for any type. */
 struct ugen {
 	struct ustack      ge_stack;	/* first: ustack_self() */
+#if defined(USCHED_HARD)
+	struct uhard_object ge_object;	/* here, as in struct uproc_thread */
+#endif
 	int                ge_none[4];	/* a counted wait finds no wake */
 	int                ge_state;
 	int                ge_held;	/* ge_state after a yield */
@@ -117,7 +123,7 @@ struct ugen {
  * Makes a generator of values of size bytes, which will run f(arg) from the
  * first ugen_next() on. NULL: no memory, or too many mappings.
  */
-struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg);
+USCHED_MUST struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg);
 
 /*
  * Runs the generator until it yields, and returns a pointer to the value. NULL:

@@ -35,6 +35,11 @@
  * them when it holds no lock any more. A wait asks the flag of its innermost
  * scope only.
  *
+ * The flag says why. Often a deadline is passed down, so that it is the deadline
+ * of many scopes, of which only the outermost has a timer. If a deadline
+ * passes, it has passed for each scope on the way that has this deadline or an
+ * earlier deadline, in whatever order timers are called (S5).
+ *
  * THE END
  *
  * sc_alive counts the threads that uscope_go() has made, the holds, and the
@@ -59,6 +64,10 @@
  *     around: parents first.
  * S4. When a scope is freed it has no scopes, no thread but the owner, and its
  *     timer is in no wheel or an orphan.
+ *
+ * S5. A scope that a deadline cancels, its own or one around it, says
+ *     -ETIMEDOUT exactly if its own deadline is not later. A scope that begins
+ *     after its deadline says so, too. Any other cancellation is -ECANCELED.
  *
  * REJECTED
  *
@@ -88,9 +97,14 @@ UPREEMPT_NEVER;
 
 struct uscope {
 	struct uwait         sc_wait;	/* first: of the owner, in the end */
+#if defined(USCHED_HARD)
+	struct uhard_object  sc_object;
+	long                 sc_holds;	/* of uscope_hold(); sc_lock protects */
+#endif
 	struct uself_block  *sc_owner;
 	struct uscope       *sc_parent;	/* the scope around it, or NULL */
 	struct deadline     *sc_timer;	/* or NULL */
+	utime_ns             sc_until;	/* its own, or UNEVER if a shield */
 	utime_ns                sc_due;	/* first deadline up to a shield */
 	const struct uself_ops *sc_before; /* of the owner, if outermost */
 	struct ulock         sc_lock;	/* protects what follows */
@@ -104,6 +118,21 @@ struct uscope {
 	struct uself_link    sc_scopes;
 	struct uself_link    sc_threads;
 };
+
+/* The record is there all the time: its owner waits only in the end. */
+static int see(const struct uwait *w, struct uwait_seen *v)
+{
+	const struct uscope *s = (const struct uscope *)w;
+
+	(void)v;
+	return s->sc_ends && w->w_state == UWAIT_WAITS;
+}
+
+static struct uwait_kind scope_kind = {
+	.wk_name = "scope", .wk_see = see, .wk_stays = true	/* uobject.h */
+};
+
+#define NONE	((utime_ns)-1)	/* no deadline has passed */
 
 struct deadline {
 	struct uwait_timer d_timer;	/* first */
@@ -130,6 +159,10 @@ static struct uself_block *block_of(struct uself_link *l)
 	return (struct uself_block *)((char *)l -
 				      offsetof(struct uself_block, b_link));
 }
+
+/* Checks s at the beginning of a call. In the hard mode only. */
+#define CALL(s, call)	\
+	UHARD(object((s), &(s)->sc_object.o_magic, UHARD_SCOPE, (call)))
 
 static int canceled(const struct uscope *s)
 {
@@ -183,10 +216,12 @@ static bool cancel_into(struct uscope *s)
 }
 
 /*
- * Cancels top, if it is not cancelled, and the scopes in it. Caller holds the
- * lock of top. On the way the locks from top to s are held.
+ * Cancels top, if it is not cancelled, and the scopes in it. passed: the
+ * deadline that did it, or NONE. Caller holds the lock of top. On the way the
+ * locks from top to s are held.
  */
-static void cancel(struct uscope *top, int why, struct list *r)
+static void cancel(struct uscope *top, int why, utime_ns passed,
+		   struct list *r)
 {
 	struct uscope *s = top;
 	struct uself_link *l;
@@ -204,7 +239,8 @@ static void cancel(struct uscope *top, int why, struct list *r)
 			ulock_put(&done->sc_lock);
 		} else if (cancel_into(scope_of(l))) {	/* down */
 			s = scope_of(l);
-			cancel_one(s, -ECANCELED, r);
+			cancel_one(s, s->sc_until <= passed ? -ETIMEDOUT :
+				   -ECANCELED, r);		/* S5 */
 			l = s->sc_scopes.l_next;
 		} else
 			l = l->l_next;
@@ -215,9 +251,10 @@ void uscope_cancel(struct uscope *s)
 {
 	struct list r;
 
+	CALL(s, "uscope_cancel");
 	list_init(&r);
 	ulock_get(&s->sc_lock);
-	cancel(s, -ECANCELED, &r);
+	cancel(s, -ECANCELED, NONE, &r);
 	ulock_put(&s->sc_lock);
 	list_tell(&r);
 }
@@ -228,7 +265,8 @@ static int enter(struct uself *e, struct uwait *w)
 {
 	struct uself_block *b = (struct uself_block *)e;
 
-	if (ucancel_enter(&b->b_wait, w, &b->b_scope->sc_canceled))
+	if (ucancel_enter(&b->b_wait, w, &b->b_scope->sc_canceled) &&
+	    uself_show(b, w) == 0)
 		return 0;
 	ucancel_leave(&b->b_wait, &b->b_scope->sc_lock);
 	return -ECANCELED;
@@ -239,6 +277,7 @@ static void leave(struct uself *e, struct uwait *w)
 	struct uself_block *b = (struct uself_block *)e;
 
 	(void)w;
+	uself_hide(b);
 	ucancel_leave(&b->b_wait, &b->b_scope->sc_lock);
 }
 
@@ -279,7 +318,7 @@ static void ended(struct uscope *s, struct uself_block *b, int rc)
 	if (rc != 0 && !(rc == -ECANCELED && canceled(s) != 0)) {
 		if (s->sc_errors++ == 0)
 			s->sc_error = rc;
-		cancel(s, -ECANCELED, &r);
+		cancel(s, -ECANCELED, NONE, &r);
 	}
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
@@ -337,8 +376,10 @@ int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
 
 	if (u == NULL || s == NULL || f == NULL)
 		return -EINVAL;
-	if (make == NULL && (make = u->u_sched->s_make) == NULL)
+	CALL(s, "uscope_go");
+	if (make == NULL && u->u_sched->s_make == NULL)
 		return -ENOSYS;
+	ustack_lawful("uscope_go: the argument", arg);
 	b = u->u_sched->s_alloc(u->u_sched, sizeof *b);
 	if (b == NULL)
 		return -ENOMEM;
@@ -346,7 +387,8 @@ int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
 		   &ops);
 	rc = into(s, b);
 	if (rc == 0) {
-		rc = make(u->u_sched, ustack_shell, b);
+		rc = make != NULL ? make(u->u_sched, ustack_shell, b) :
+			u->u_sched->s_make(u->u_sched, ustack_shell, b, 0);
 		if (rc == 0)
 			return 0;
 		ended(s, b, 0);
@@ -360,9 +402,23 @@ int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 	return uscope_go_by(s, NULL, f, arg);
 }
 
+/* Counts holds of s. Caller holds its lock. In the hard mode only. */
+static void hold_count(struct uscope *s, int nr)
+{
+#if defined(USCHED_HARD)
+	s->sc_holds += nr;
+	if (s->sc_holds < 0)
+		uhard_fail("", "uscope_release", "there is no hold");
+#else
+	(void)s, (void)nr;
+#endif
+}
+
 void uscope_hold(struct uscope *s)
 {
+	CALL(s, "uscope_hold");
 	ulock_get(&s->sc_lock);
+	hold_count(s, 1);
 	s->sc_alive++;
 	ulock_put(&s->sc_lock);
 }
@@ -371,7 +427,9 @@ void uscope_release(struct uscope *s)
 {
 	struct uwait *end;
 
+	CALL(s, "uscope_release");
 	ulock_get(&s->sc_lock);
+	hold_count(s, -1);
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
 	if (end != NULL)
@@ -390,11 +448,11 @@ static void lapse(struct uwait_timer *t)
 	list_init(&r);
 	ulock_get(&s->sc_lock);
 	if (!s->sc_shield)
-		cancel(s, -ETIMEDOUT, &r);
+		cancel(s, -ETIMEDOUT, s->sc_until, &r);
 	else {
 		s->sc_shield = false;
 		if (s->sc_parent != NULL && canceled(s->sc_parent) != 0)
-			cancel(s, -ECANCELED, &r);
+			cancel(s, -ECANCELED, unow(), &r);
 	}
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
@@ -428,11 +486,11 @@ static int deadline_set(struct uscope *s, utime_ns until)
 	utime_ns around = s->sc_parent != NULL && !s->sc_shield ?
 		s->sc_parent->sc_due : UNEVER;
 
+	s->sc_until = s->sc_shield ? UNEVER : until;
 	s->sc_due = until < around && !s->sc_shield ? until : around;
-	if (until >= around)
-		return 0;
 	if (until > unow())
-		return deadline_start(s, until);
+		return until < around ? deadline_start(s, until) : 0;
+	uwait_deadline(until, s->sc_shield ? "uscope_shield" : "uscope_begin");
 	if (s->sc_shield)
 		s->sc_shield = false;
 	else
@@ -446,7 +504,7 @@ static int deadline_set(struct uscope *s, utime_ns until)
 static struct uscope *scope_make(struct uscope *parent, bool shield,
 				 utime_ns until, int *rc)
 {
-	struct uscope *s = uwait_new(sizeof *s, UWAIT_SCOPE, NULL, rc);
+	struct uscope *s = uwait_new(sizeof *s, &scope_kind, NULL, rc);
 
 	if (s == NULL)
 		return NULL;
@@ -474,7 +532,8 @@ static void scope_enter(struct uscope *s, struct uself_block *b)
 	if (parent != NULL) {
 		link_out(&b->b_link);
 		link_last(&parent->sc_scopes, &s->sc_link);
-		if (canceled(parent) != 0 && !s->sc_shield)
+		if (canceled(parent) != 0 && !s->sc_shield &&
+		    s->sc_canceled == 0)
 			s->sc_canceled = -ECANCELED;
 	}
 	link_last(&s->sc_threads, &b->b_link);
@@ -552,6 +611,7 @@ static int begin(struct uscope **out, utime_ns until, bool shield)
 	if (s != NULL) {
 		scope_enter(s, b);
 		shell_enter(s, b);
+		UHARD(hold(s, UHARD_SCOPE));
 		*out = s;
 	} else if (u->u_arg != b)
 		block_free(b);
@@ -581,11 +641,23 @@ static int await(struct uscope *s)
 	if (!left)
 		return 0;
 	usched_point();
-	uwait_block(&s->sc_wait, uwait_claim);
+	uwait_block(&s->sc_wait);
 	ulock_get(&s->sc_lock);
 	left = !alone(s);
 	ulock_put(&s->sc_lock);
 	return left ? -ENOMEM : 0;
+}
+
+/* Frees s, whose owner is the caller. */
+static void scope_free(struct uscope *s)
+{
+#if defined(USCHED_HARD)
+	(void)uhard_unhold(s);
+	uhard_ends(&s->sc_object, UHARD_SCOPE, "uscope_end");
+	uhard_free(&s->sc_object, s, sizeof *s);
+#else
+	uwait_free(s);
+#endif
 }
 
 /* Ends s, in which only the caller is left. Returns its result. */
@@ -598,7 +670,7 @@ static int finish(struct uscope *s, struct uself_block *b, long *errors)
 	shell_leave(s, b);
 	if (s->sc_timer != NULL)
 		uwait_free(s->sc_timer);
-	uwait_free(s);
+	scope_free(s);
 	return rc;
 }
 
@@ -610,6 +682,7 @@ int uscope_end_errors(struct uscope **out, long *errors)
 
 	if (s == NULL)
 		return -EINVAL;
+	CALL(s, "uscope_end");
 	if (b == NULL || b->b_scope != s || s->sc_owner != b)
 		usched_fail("uscope_end: the scope is not the innermost that "
 			    "the caller has begun");
@@ -631,6 +704,7 @@ long uscope_errors(struct uscope *s)
 {
 	long errors;
 
+	CALL(s, "uscope_errors");
 	ulock_get(&s->sc_lock);
 	errors = s->sc_errors;
 	ulock_put(&s->sc_lock);
@@ -644,7 +718,7 @@ struct uscope *uscope_self(void)
 	return b != NULL ? b->b_scope : NULL;
 }
 
-bool u_canceled(void)
+int u_canceled(void)
 {
 	const struct uscope *s = uscope_self();
 

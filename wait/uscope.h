@@ -72,14 +72,14 @@ struct uscope;
  * has no deadline. 0 and *s; -EINVAL: the caller is no thread, or until is
  * negative; -ENOMEM, -ENOSYS.
  */
-int uscope_begin(struct uscope **s, utime_ns until);
+USCHED_MUST int uscope_begin(struct uscope **s, utime_ns until);
 
 /*
  * Begins a scope that is not cancelled with the scopes around it until the
  * deadline has passed, or the shield was ended. Then what was kept off comes
  * in. For clean-up: uscope_end() ends it. As uscope_begin().
  */
-int uscope_shield(struct uscope **s, utime_ns until);
+USCHED_MUST int uscope_shield(struct uscope **s, utime_ns until);
 
 /*
  * Makes a thread in s, which runs f(arg). If f() returns anything but 0, that
@@ -88,33 +88,38 @@ int uscope_shield(struct uscope **s, utime_ns until);
  * and no thread was made; -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has no
  * s_make.
  */
-int uscope_go(struct uscope *s, int (*f)(void *), void *arg);
+USCHED_MUST int uscope_go(struct uscope *s, int (*f)(void *), void *arg);
 
 /*
- * Makes a thread as uscope_go(), by a function of the program's: to choose a
- * processor, for instance. make(d, g, arg) makes a thread that runs g(arg), of
- * the scheduler of d, the caller's dispatcher. 0, or a negative errno, which
- * uscope_go_by() returns. NULL: as uscope_go().
+ * A function of the program's that makes a thread which runs g(arg), of the
+ * scheduler of d, the caller's dispatcher. 0, or a negative errno.
  */
 typedef int uscope_make(struct usched *d, void (*g)(void *), void *arg);
 
-int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
+/*
+ * Makes a thread as uscope_go(), by make(): to choose a processor, for instance.
+ * Returns what make() returns, if that is not 0. make is NULL: as uscope_go().
+ */
+USCHED_MUST int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
 		 void *arg);
 
 /*
  * Holds s: uscope_end() waits until the release, as for a thread. So others may
  * cancel s, or make threads in it. The owner of s, a thread in s, or within
- * another hold. The release may be called by any thread or native thread.
+ * another hold.
  */
 void uscope_hold(struct uscope *s);
+
+/* Ends a uscope_hold(). Any thread or native thread. */
 void uscope_release(struct uscope *s);
 
 /*
  * Waits until all threads that uscope_go() has made in *s have ended, ends the
  * scope, and sets *s to NULL. The caller has begun *s, and it is its innermost
  * scope; else the program ends in usched_fail(). Returns the first error of a
- * thread; else -ETIMEDOUT if it was cancelled by its deadline; else -ECANCELED
- * if it was cancelled; else 0. -ENOMEM with *s not NULL: no memory to wait,
+ * thread; else -ETIMEDOUT if it was cancelled by its deadline, or by a deadline
+ * around it that is not earlier; else -ECANCELED if it was cancelled; else 0.
+ * -ENOMEM with *s not NULL: no memory to wait,
  * and the scope has not ended; call again. -EINVAL: *s is NULL.
  */
 int uscope_end(struct uscope **s);
@@ -132,7 +137,7 @@ int uscope_end_errors(struct uscope **s, long *errors);
 struct uscope *uscope_self(void);
 
 /* Returns whether the innermost scope of the running thread is cancelled. */
-bool u_canceled(void);
+int u_canceled(void);
 
 #ifdef __cplusplus
 }

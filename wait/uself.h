@@ -44,6 +44,15 @@ void uself_init(struct uself_block *b, int kind, void (*f)(void *),
 /* Runs the destructors of the caller, whose block b is. */
 void uself_end(struct uself_block *b);
 
+/*
+ * Shows w to uthread_interrupt(), if b is that of a handle. 0; -ECANCELED: the
+ * caller was interrupted before, so w shall not wait, and is not shown.
+ */
+int uself_show(struct uself_block *b, struct uwait *w);
+
+/* Undoes a uself_show() that has returned 0. */
+void uself_hide(struct uself_block *b);
+
 /* Makes the caller, whose block b is, a plain thread again. */
 void uself_leave(struct uself_block *b);
 

@@ -7,7 +7,7 @@
  * An object has a word of state. Where no thread has to wait, an operation is
  * a single compare-and-swap of it. Threads that wait leave records (uwait.h) in
  * a ring, under a lock. Whoever ends a wait takes the record out of the ring,
- * claims it, puts the lock, and tells the waiter.
+ * claims it, releases the lock, and tells the waiter.
  *
  *	   y_state                        y_first
  *	+-----------------+---+---+         |
@@ -73,9 +73,9 @@
  *     the signal away. If the mutex is taken, the record changes over to the
  *     ring of the mutex, as it is. Otherwise the waiter is woken as by M2.
  * C3. The wait for the mutex has a record of its own, since a wheel may still
- *     have a deadline of the first. They are allocated together. Both waits are
- *     the same call in the same function, so the thread blocks where it blocked
- *     before, and needs no memory.
+ *     have a deadline of the first. They are allocated together. All else that
+ *     the two waits need is reserved before the mutex is unlocked, because the
+ *     second must not fail, also if the first has not blocked.
  *
  * THE OTHERS
  *
@@ -87,6 +87,8 @@
  * R2. A writer that gives up lets the readers in that waited only for it.
  * R3. The last reader has acquired what the readers before it released, since the
  *     writer that it lets in sees only what that reader has seen.
+ * R4. While QUEUED is set, a reader comes only under the lock, as the last
+ *     reader passes the lock on by a plain store.
  * G1. With waiters, the count becomes 0 under the lock, as the last touch.
  * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
  *     has been counted, and gets 0, even if its deadline was first.
@@ -123,6 +125,8 @@
 #endif
 #include "usync.h"
 #include "lock.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -158,12 +162,60 @@ struct pair {
 	struct umutex     *pr_mutex;
 };
 
+/* Holders, for messages. The address of an object is that of its usync. */
+
+static int see_mutex(const struct uwait *w, struct uwait_seen *v)
+{
+	v->vs_owner = &((const struct umutex *)v->vs_object)->mx_owner;
+	return w->w_state == UWAIT_WAITS;
+}
+
+/* A signal may have moved the record to the mutex: C2, C3. */
+static int see_cond(const struct uwait *w, struct uwait_seen *v)
+{
+	const struct umutex *m = ((const struct pair *)w)->pr_mutex;
+
+	if (w->w_state != UWAIT_WAITS)
+		*v = (struct uwait_seen) { UWAIT_MUTEX, m, &m->mx_owner };
+	return 1;
+}
+
+static int see_rw(const struct uwait *w, struct uwait_seen *v)
+{
+	v->vs_owner = &((const struct urw *)v->vs_object)->rw_owner;
+	return w->w_state == UWAIT_WAITS;
+}
+
+static int see_once(const struct uwait *w, struct uwait_seen *v)
+{
+	v->vs_owner = &((const struct uonce *)v->vs_object)->on_owner;
+	return w->w_state == UWAIT_WAITS;
+}
+
+#define KIND(name, call, see)	\
+	{ { .wk_name = (name), .wk_call = (call), .wk_see = (see) } }
+
+struct uwait_kind UWAIT_MUTEX[1]   = KIND("mutex", "umutex_lock", see_mutex);
+struct uwait_kind UWAIT_COND[1]    = KIND("cond", "ucond_wait", see_cond);
+struct uwait_kind UWAIT_SEM[1]     = KIND("sem", "usem_wait", NULL);
+struct uwait_kind UWAIT_READ[1]    = KIND("read", "urw_read", see_rw);
+struct uwait_kind UWAIT_WRITE[1]   = KIND("write", "urw_write", see_rw);
+struct uwait_kind UWAIT_GROUP[1]   = KIND("group", "ugroup_wait", NULL);
+struct uwait_kind UWAIT_BARRIER[1] = KIND("barrier", "ubarrier_wait", NULL);
+struct uwait_kind UWAIT_ONCE[1]    = KIND("once", "uonce", see_once);
+
 /* Locks. */
 
 #if !defined(USYNC_LOCKS)	/* a test has them elsewhere */
 static struct {
 	struct ulock s_lock;
 } __attribute__((aligned(64))) locks[1 << LOCKS_LOG];
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_SYNC, .f_lock = &locks[0].s_lock,
+	.f_nr = 1 << LOCKS_LOG, .f_step = sizeof locks[0]
+};
+UFORK(at_fork)
 #else
 #define locks	USYNC_LOCKS
 #endif
@@ -193,25 +245,9 @@ static struct ulock *enter(struct usync *y)
 {
 	struct ulock *lock = lock_of(y);
 
-	usync_check(y);
+	usync_check(y, "usync");
 	lock_get(lock);
 	return lock;
-}
-
-/* In the child of a fork, those that held locks are gone. */
-static void in_child(void)
-{
-	memset(locks, 0, sizeof locks);
-}
-
-/* Called before the first wait. */
-static void locks_init(void)
-{
-	static int done;
-
-	if (__atomic_load_n(&done, __ATOMIC_RELAXED) == 0 &&
-	    __atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) == 0)
-		(void)pthread_atfork(NULL, NULL, in_child);
 }
 
 const void *usync_native(void)
@@ -222,17 +258,17 @@ const void *usync_native(void)
 }
 
 #if defined(USCHED_HARD)
-void usync_check(struct usync *y)
+void usync_check(struct usync *y, const char *call)
 {
-	struct usched *s = usched_self();
+	unsigned here = (unsigned)((uintptr_t)usched_self() / 16);
 
 	if (!(usync_state(y) & USYNC_LOCAL))
 		return;
-	if (y->y_home == NULL)
-		y->y_home = s;
-	if (s == NULL || s != y->y_home)
-		usched_fail("usync: an object that is local to a processor is "
-			    "used by another");
+	if (y->y_home == 0)
+		y->y_home = here;
+	if (here == 0 || here != y->y_home)
+		uhard_fail("", call, "the object is local to a processor, and is "
+			   "used by another");
 }
 #endif
 
@@ -328,7 +364,7 @@ static unsigned queued(const struct usync_wait *first)
 /* Sets the state. For callers that know that nothing else changes the state. */
 static void set(struct usync *y, unsigned to)
 {
-	usync_check(y);
+	usync_check(y, "usync");
 	__atomic_store_n(&y->y_state, to, __ATOMIC_RELEASE);
 }
 
@@ -346,7 +382,6 @@ static void set_queued(struct usync *y)
 
 static void wait_init(struct usync_wait *z, const struct usync *y)
 {
-	locks_init();
 	z->z_prev    = NULL;
 	z->z_lock    = lock_of(y);
 	z->z_self    = usync_self();
@@ -355,8 +390,9 @@ static void wait_init(struct usync_wait *z, const struct usync *y)
 }
 
 /* Makes a record for a wait that is necessary. NULL and *rc. */
-static struct usync_wait *wait_new(const struct usync *y, enum uwait_kind kind,
-				   utime_ns until, int *rc)
+static struct usync_wait *wait_new(const struct usync *y,
+				   struct uwait_kind *kind, utime_ns until,
+				   int *rc)
 {
 	struct usync_wait *z;
 
@@ -418,6 +454,10 @@ static bool spin(struct usync *y, unsigned bits)
 	return i < SPINS;
 }
 
+/* Checks an object that this call does not change. In the hard mode only. */
+#define LOOK(y, kind, call)	\
+	UHARD(object((y), (unsigned *)(uintptr_t)&(y)->y_magic, (kind), (call)))
+
 static int busy(const struct usync *y)
 {
 	return (usync_state(y) & ~(unsigned)USYNC_LOCAL) != 0 ? -EBUSY : 0;
@@ -426,8 +466,8 @@ static int busy(const struct usync *y)
 /* Mutexes. */
 
 /* Bits that keep a caller from taking a mutex, and those that it clears. */
-#define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_KEPT)
-#define CLEARS(woken)	((woken) ? UMUTEX_WOKEN | UMUTEX_KEPT : 0u)
+#define BARS(woken)	((woken) ? UMUTEX_TAKEN : UMUTEX_TAKEN | UMUTEX_RESERVED)
+#define CLEARS(woken)	((woken) ? UMUTEX_WOKEN | UMUTEX_RESERVED : 0u)
 
 /*
  * Puts z into the ring of m, and returns true; or takes m for the caller. If
@@ -491,42 +531,28 @@ static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
 	return other;
 }
 
-/*
- * Waits until m is the caller's, whose record is in the ring of c or, if c is
- * NULL, of m. All waits are this call of uwait_for(): C3.
- */
-static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until,
-		      struct ucond *c)
+/* Waits until m is the caller's, whose record is in the ring of m. */
+static int mutex_wait(struct umutex *m, struct usync_wait **at, utime_ns until)
 {
 	struct usync_wait *z = *at;
-	struct usync_wait *next;
-	int result = 0;
 	int rc;
 
 	while ((rc = uwait_for(&z->z_wait, until)) != GIVEN) {
 		if (rc < 0) {
-			give_up(c != NULL ? &c->cd_sync : &m->mx_sync, z);
-			if (c == NULL)
-				return rc;
-			result = rc;
-		} else if (mutex_take(m, true, true))
-			break;
-		if (c != NULL) {
-			next  = &((struct pair *)z)->pr_lock;
-			until = UNEVER;
-			c     = NULL;
-		} else {
-			next = again(z, &m->mx_sync, until);
-			if (next != NULL)
-				*at = next;
+			give_up(&m->mx_sync, z);
+			return rc;
 		}
-		if (!mutex_put(m, next, rc == RETRY))
+		if (mutex_take(m, true, true))
 			break;
-		if (next == NULL)
+		z = again(z, &m->mx_sync, until);
+		if (z != NULL)
+			*at = z;
+		if (!mutex_put(m, z, true))
+			break;
+		if (z == NULL)
 			return -ENOMEM;
-		z = next;
 	}
-	return result;
+	return 0;
 }
 
 int umutex_lock_slow(struct umutex *m, utime_ns until)
@@ -535,15 +561,19 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	struct usync_wait *z;
 	int rc;
 
-	if (mutex_take(m, false, until > UNOW))
+	if (mutex_take(m, false, until > UNOW)) {
+		UHARD(hold(m, UHARD_MUTEX));
 		return 0;
+	}
 	if (usync_owner(&m->mx_owner) == usync_self())
 		return -EDEADLK;
 	z = wait_new(y, UWAIT_MUTEX, until, &rc);
 	if (z == NULL)
 		return rc;
-	rc = mutex_put(m, z, false) ? mutex_wait(m, &z, until, NULL) : 0;
+	rc = mutex_put(m, z, false) ? mutex_wait(m, &z, until) : 0;
 	uwait_free(z);
+	if (rc == 0)
+		UHARD(hold(m, UHARD_MUTEX));
 	return rc;
 }
 
@@ -586,9 +616,12 @@ void umutex_unlock_slow(struct umutex *m)
 	unsigned now = usync_state(y);
 	unsigned to;
 
-	if (!(now & UMUTEX_TAKEN) ||
-	    usync_owner(&m->mx_owner) != usync_self())
-		usched_fail("umutex_unlock: the caller does not hold it");
+	if (!(now & UMUTEX_TAKEN))
+		usched_fail("umutex_unlock: the caller does not hold it: it is "
+			    "not locked");
+	if (usync_owner(&m->mx_owner) != usync_self())
+		usched_fail("umutex_unlock: the caller does not hold it, but "
+			    "another thread");
 	usync_own(&m->mx_owner, NULL);
 	do {
 		if ((now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED) {
@@ -597,48 +630,119 @@ void umutex_unlock_slow(struct umutex *m)
 		}
 		to = now - UMUTEX_TAKEN;
 		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS_FAR)
-			to |= UMUTEX_KEPT;		/* M4 */
+			to |= UMUTEX_RESERVED;		/* M4 */
 	} while (!usync_change(y, &now, to));
+}
+
+const void *umutex_owner(const struct umutex *m)
+{
+	const void *owner = usync_owner(&m->mx_owner);
+
+	LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_owner");
+	return owner != m ? owner : NULL;
+}
+
+const void *urw_owner(const struct urw *l)
+{
+	LOOK(&l->rw_sync, UHARD_RW, "urw_owner");
+	return usync_owner(&l->rw_owner);
+}
+
+const void *usync_caller(void)
+{
+	return usync_self();
+}
+
+/* An address that no thread has stands for no owner. */
+void umutex_disown(struct umutex *m)
+{
+	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_disown");
+	if (usync_owner(&m->mx_owner) != usync_self())
+		usched_fail("umutex_disown: the caller does not hold the mutex");
+	UHARD(unhold(m));
+	usync_own(&m->mx_owner, m);
+}
+
+int umutex_adopt(struct umutex *m)
+{
+	const void *none = m;
+
+	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_adopt");
+	if (!__atomic_compare_exchange_n(&m->mx_owner, &none, usync_self(), false,
+			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return -EPERM;
+	UHARD(hold(m, UHARD_MUTEX));
+	return 0;
 }
 
 int umutex_busy(const struct umutex *m)
 {
+	LOOK(&m->mx_sync, UHARD_MUTEX, "umutex_busy");
 	return busy(&m->mx_sync);
 }
 
 /* Conditions. */
 
+/* Makes a record for a wait for c and then for m. NULL and *rc. */
+static struct pair *pair_new(struct ucond *c, struct umutex *m, int *rc)
+{
+	struct pair *p = uwait_new(sizeof *p, UWAIT_COND, &c->cd_sync, rc);
+
+	if (p == NULL)
+		return NULL;
+	wait_init(&p->pr_signal, &c->cd_sync);
+	wait_init(&p->pr_lock, &m->mx_sync);
+	p->pr_lock.z_wait = p->pr_signal.z_wait;
+	p->pr_lock.z_wait.w_kind   = uwait_id(UWAIT_MUTEX);
+	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
+	p->pr_lock.z_wait.w_at.object = m;
+	p->pr_mutex = m;
+	return p;
+}
+
+/* Puts z into the ring of c, and unlocks m. */
+static void cond_put(struct ucond *c, struct umutex *m, struct usync_wait *z)
+{
+	struct ulock *lock = enter(&c->cd_sync);
+
+	put_last(&c->cd_sync.y_first, z);
+	set_queued(&c->cd_sync);
+	lock_put(lock);
+	umutex_unlock(m);				/* C1 */
+}
+
 int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 {
-	struct usync *y = &c->cd_sync;
 	struct usync_wait *z;
-	struct ulock *lock;
 	struct pair *p;
 	int rc;
 
+	USYNC_CALL(&c->cd_sync, UHARD_COND, "ucond_wait");
+	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "ucond_wait");
 	if (usync_owner(&m->mx_owner) != usync_self())
 		return -EPERM;
 	if (until <= UNOW)
 		return until < 0 ? -EINVAL : -EAGAIN;
-	p = uwait_new(sizeof *p, UWAIT_COND, y, &rc);
+	p = pair_new(c, m, &rc);
 	if (p == NULL)
 		return rc;
-	z = &p->pr_signal;
-	wait_init(z, y);
-	wait_init(&p->pr_lock, &m->mx_sync);
-	p->pr_lock.z_wait = z->z_wait;
-	p->pr_lock.z_wait.w_kind   = UWAIT_MUTEX;
-	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
-	p->pr_lock.z_wait.w_at.object = m;
-	p->pr_mutex = m;
-	lock = enter(y);
-	put_last(&y->y_first, z);
-	set_queued(y);
-	lock_put(lock);
-	umutex_unlock(m);				/* C1 */
-	rc = mutex_wait(m, &z, until, c);
+	rc = uwait_reserve(until);
+	if (rc != 0) {
+		(void)uwait_claim(&p->pr_signal.z_wait);
+		uwait_free(p);
+		return rc;
+	}
+	cond_put(c, m, &p->pr_signal);
+	rc = uwait_for(&p->pr_signal.z_wait, until);
+	if (rc < 0)
+		give_up(&c->cd_sync, &p->pr_signal);
+	z = &p->pr_lock;
+	if (rc != GIVEN && (rc < 0 || !mutex_take(m, true, true)) &&
+	    mutex_put(m, z, rc == RETRY))
+		(void)mutex_wait(m, &z, UNEVER);	/* C3 */
+	UHARD(hold(m, UHARD_MUTEX));
 	uwait_free(p);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* Lets z, which has its signal, lock its mutex, or wait for that. */
@@ -668,6 +772,7 @@ void ucond_signal(struct ucond *c)
 	struct usync_wait *z;
 	struct ulock *lock;
 
+	USYNC_CALL(y, UHARD_COND, "ucond_signal");
 	if (!(acquired(y) & USYNC_QUEUED))		/* N6 */
 		return;
 	lock = enter(y);
@@ -685,6 +790,7 @@ void ucond_broadcast(struct ucond *c)
 	struct ulock *lock;
 	unsigned nr;
 
+	USYNC_CALL(y, UHARD_COND, "ucond_broadcast");
 	if (!(acquired(y) & USYNC_QUEUED))		/* N6 */
 		return;
 	lock = enter(y);
@@ -699,6 +805,7 @@ void ucond_broadcast(struct ucond *c)
 
 int ucond_busy(const struct ucond *c)
 {
+	LOOK(&c->cd_sync, UHARD_COND, "ucond_busy");
 	return busy(&c->cd_sync);
 }
 
@@ -763,15 +870,22 @@ int usem_post_slow(struct usem *s)
 	return rc;
 }
 
+unsigned usem_value(const struct usem *s)
+{
+	LOOK(&s->sm_sync, UHARD_SEM, "usem_value");
+	return usync_state(&s->sm_sync) / USEM_UNIT;
+}
+
 int usem_busy(const struct usem *s)
 {
+	LOOK(&s->sm_sync, UHARD_SEM, "usem_busy");
 	return usync_state(&s->sm_sync) & USYNC_QUEUED ? -EBUSY : 0;
 }
 
 /* Read-write locks. */
 
 /*
- * Passes the lock on, and then puts the lock of the rings. The caller was the
+ * Passes the lock on, and then releases the lock of the rings. The caller was the
  * last to hold it: a writer if readers go first.
  */
 static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
@@ -835,15 +949,18 @@ static int rw_wait(struct urw *l, struct usync_wait *z, utime_ns until,
 }
 
 /* Returns the state after a reader has come; or now: it has to wait. */
-static unsigned rw_reads(const struct urw *l, unsigned now, bool in)
+static unsigned rw_reads(const struct urw *l, unsigned now, bool in, bool again)
 {
-	if (now & URW_WRITER || (in ? l->rw_writers != NULL :
-				 now & USYNC_QUEUED))
+	bool writer_waits = in ? l->rw_writers != NULL :
+		(now & USYNC_QUEUED) != 0;
+
+	if (now & URW_WRITER || (writer_waits && !again))
 		return now;
 	return now + URW_READER;
 }
 
-int urw_read(struct urw *l, utime_ns until)
+/* again: the caller passes writers that wait, under the lock: R4. */
+static int rw_read(struct urw *l, utime_ns until, bool again)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
@@ -853,7 +970,7 @@ int urw_read(struct urw *l, utime_ns until)
 
 	do {
 		now = usync_state(y);
-		while ((to = rw_reads(l, now, false)) != now) {
+		while ((to = rw_reads(l, now, false, false)) != now) {
 			if (now / URW_READER >= USYNC_MOST)
 				return -EOVERFLOW;
 			if (usync_change(y, &now, to))
@@ -868,7 +985,7 @@ int urw_read(struct urw *l, utime_ns until)
 	lock = enter(y);
 	now = usync_state(y);
 	do
-		to = rw_reads(l, now, true);
+		to = rw_reads(l, now, true, again);
 	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
 	if (to == now)
 		put_last(&y->y_first, z);
@@ -879,7 +996,7 @@ int urw_read(struct urw *l, utime_ns until)
 	return 0;
 }
 
-int urw_write(struct urw *l, utime_ns until)
+static int rw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
@@ -916,12 +1033,58 @@ int urw_write(struct urw *l, utime_ns until)
 	return 0;
 }
 
+int urw_read(struct urw *l, utime_ns until)
+{
+	int rc;
+
+	USYNC_CALL(&l->rw_sync, UHARD_RW, "urw_read");
+	rc = rw_read(l, until, false);
+	if (rc == 0)
+		UHARD(hold(l, UHARD_RW));
+	return rc;
+}
+
+int urw_read_again(struct urw *l, utime_ns until)
+{
+	int rc;
+
+	USYNC_CALL(&l->rw_sync, UHARD_RW, "urw_read_again");
+	rc = rw_read(l, until, true);
+	if (rc == 0)
+		UHARD(hold(l, UHARD_RW));
+	return rc;
+}
+
+int urw_write(struct urw *l, utime_ns until)
+{
+	int rc;
+
+	USYNC_CALL(&l->rw_sync, UHARD_RW, "urw_write");
+	rc = rw_write(l, until);
+	if (rc == 0)
+		UHARD(hold(l, UHARD_RW));
+	return rc;
+}
+
+/* Fails if the caller has no part in l, which is held. In the hard mode. */
+#if defined(USCHED_HARD)
+static void rw_held(const struct urw *l, unsigned now)
+{
+	if (!uhard_unhold(l) && now >= URW_WRITER)
+		uhard_fail("", "urw_unlock", "the caller does not hold the lock");
+}
+#define RW_HELD(l, now)		rw_held((l), (now))
+#else
+#define RW_HELD(l, now)		((void)0)
+#endif
+
 static void rw_write_unlock(struct urw *l, unsigned now)
 {
 	struct usync *y = &l->rw_sync;
 
 	if (usync_owner(&l->rw_owner) != usync_self())
-		usched_fail("urw_unlock: the caller does not hold the lock");
+		usched_fail("urw_unlock: the caller does not hold the lock: "
+			    "another thread writes");
 	usync_own(&l->rw_owner, NULL);
 	while (!(now & USYNC_QUEUED)) {
 		if (usync_change(y, &now, now - URW_WRITER))
@@ -933,9 +1096,12 @@ static void rw_write_unlock(struct urw *l, unsigned now)
 void urw_unlock(struct urw *l)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = usync_state(y);
 	struct ulock *lock;
+	unsigned now;
 
+	USYNC_CALL(y, UHARD_RW, "urw_unlock");
+	now = usync_state(y);
+	RW_HELD(l, now);
 	if (now & URW_WRITER) {
 		rw_write_unlock(l, now);
 		return;
@@ -960,6 +1126,7 @@ void urw_unlock(struct urw *l)
 
 int urw_busy(const struct urw *l)
 {
+	LOOK(&l->rw_sync, UHARD_RW, "urw_busy");
 	return busy(&l->rw_sync);
 }
 
@@ -985,7 +1152,7 @@ static bool group_end(struct usync *y, unsigned *now)
 	return ended;
 }
 
-int ugroup_add(struct ugroup *g, int nr)
+static int group_add(struct ugroup *g, int nr)
 {
 	struct usync *y = &g->gr_sync;
 	unsigned now = usync_state(y);
@@ -1005,9 +1172,16 @@ int ugroup_add(struct ugroup *g, int nr)
 	return 0;
 }
 
+int ugroup_add(struct ugroup *g, int nr)
+{
+	USYNC_CALL(&g->gr_sync, UHARD_GROUP, "ugroup_add");
+	return group_add(g, nr);
+}
+
 void ugroup_done(struct ugroup *g)
 {
-	if (ugroup_add(g, -1) != 0)
+	USYNC_CALL(&g->gr_sync, UHARD_GROUP, "ugroup_done");
+	if (group_add(g, -1) != 0)
 		usched_fail("ugroup_done: the count is 0");
 }
 
@@ -1019,6 +1193,7 @@ int ugroup_wait(struct ugroup *g, utime_ns until)
 	unsigned now;
 	int rc;
 
+	USYNC_CALL(y, UHARD_GROUP, "ugroup_wait");
 	if (acquired(y) < UGROUP_UNIT)
 		return 0;
 	z = wait_new(y, UWAIT_GROUP, until, &rc);
@@ -1039,6 +1214,7 @@ int ugroup_wait(struct ugroup *g, utime_ns until)
 
 int ugroup_busy(const struct ugroup *g)
 {
+	LOOK(&g->gr_sync, UHARD_GROUP, "ugroup_busy");
 	return busy(&g->gr_sync);
 }
 
@@ -1089,7 +1265,8 @@ int ubarrier_wait(struct ubarrier *b, utime_ns until)
 	struct usync_wait *z;
 	int rc;
 
-	if (b->br_nr == 0)
+	USYNC_CALL(y, UHARD_BARRIER, "ubarrier_wait");
+	if (b->br_nr < 1 || b->br_nr > USYNC_MOST)
 		return -EINVAL;
 	if (usync_state(y) / CAME + 1 == b->br_nr && barrier_last(b, NULL))
 		return 1;
@@ -1109,6 +1286,7 @@ int ubarrier_wait(struct ubarrier *b, utime_ns until)
 
 int ubarrier_busy(const struct ubarrier *b)
 {
+	LOOK(&b->br_sync, UHARD_BARRIER, "ubarrier_busy");
 	return busy(&b->br_sync);
 }
 
@@ -1189,9 +1367,11 @@ static int once_wait(struct uonce *o, utime_ns until)
 int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until)
 {
 	struct usync *y = &o->on_sync;
-	unsigned now = acquired(y);
+	unsigned now;
 	int rc;
 
+	USYNC_CALL(y, UHARD_ONCE, "uonce");
+	now = acquired(y);
 	while (!(now & (UONCE_RUNS | UONCE_DONE))) {
 		if (usync_change(y, &now, now | UONCE_RUNS)) {
 			usync_own(&o->on_owner, usync_self());

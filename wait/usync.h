@@ -37,14 +37,21 @@
  *	-EOVERFLOW	the count would be above USYNC_MOST
  *
  * Unlock has no result, so it ends the program in usched_fail() if the caller
- * does not hold the lock. Unlock, signal, post and done need no memory, nor
- * does the new lock at the end of ucond_wait(): they cannot fail.
+ * does not hold the lock. Unlock, signal, post and done need no memory. The new
+ * lock at the end of ucond_wait() has its memory before the mutex is unlocked.
+ * So they cannot fail.
  *
  * WHO MAY CALL WHAT
  *
  * All functions: threads and native threads. Not a signal handler, nor a
- * call-back of a dispatcher. While a native thread may still wake threads of a
- * scheduler, it must hold the scheduler: rr_hold().
+ * call-back of a dispatcher. While a native thread, or a thread of another
+ * scheduler, may still wake threads of a scheduler, the program must hold that
+ * scheduler: rr_hold(). Else it may end, since its last thread has run, and be
+ * freed while the wake still looks for a processor that sleeps.
+ *
+ * Nothing is given back for a caller that never returns. So pthread_cancel()
+ * must not end a native thread in one of these functions, nor in the function
+ * of uonce().
  *
  * ORDER
  *
@@ -54,9 +61,10 @@
  * mutex by the next unlock. While a waiter is on its way, newcomers get at most
  * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. A
  * semaphore's units go to waiters in order. A read-write lock alternates: after
- * a writer all readers that wait, after the readers the next writer. So a
- * thread that reads must not read again before it unlocks: a writer may wait
- * between the two.
+ * a writer all readers that wait, after the readers the next writer, also if
+ * they came in another order. Priorities of native threads do not count, as
+ * POSIX would have it. A thread that reads, and reads again before it unlocks,
+ * does so by urw_read_again(): a writer may wait between the two.
  *
  * MEMORY
  *
@@ -64,6 +72,10 @@
  * the call that ends its use has returned. Other calls that have had their
  * effect, such as the unlock before, may still be running. The functions
  * ..._busy() tell in a test whether an object could be freed.
+ *
+ * A mutex or read-write lock is unlocked before its memory is freed or reused,
+ * also by the last thread that knows it. The hard mode remembers what a thread
+ * holds by address, and ends a program whose thread ends with a lock.
  *
  * LOCAL OBJECTS, from the macros ..._LOCAL, are for threads of a single
  * processor, such as all threads of rr_init(1, 0). As long as no thread has to
@@ -83,6 +95,16 @@ extern "C" {
 
 struct usync_wait;
 
+/* The kinds of the waits for them. */
+extern struct uwait_kind UWAIT_MUTEX[1];
+extern struct uwait_kind UWAIT_COND[1];
+extern struct uwait_kind UWAIT_SEM[1];
+extern struct uwait_kind UWAIT_READ[1];
+extern struct uwait_kind UWAIT_WRITE[1];
+extern struct uwait_kind UWAIT_GROUP[1];
+extern struct uwait_kind UWAIT_BARRIER[1];
+extern struct uwait_kind UWAIT_ONCE[1];
+
 /* What all objects begin with. The fields belong to the library. */
 struct usync {
 	unsigned           y_state;	/* atomic: see the enum */
@@ -91,7 +113,8 @@ struct usync {
 	unsigned char      y_penalty;	/* y_skip after a spin in vain */
 	struct usync_wait *y_first;	/* of those that wait, in a ring */
 #if defined(USCHED_HARD)
-	struct usched     *y_home;	/* of a local object */
+	unsigned           y_home;	/* of a local object: usync_check() */
+	unsigned           y_magic;	/* what it is: uhard.h (atomic) */
 #endif
 };
 
@@ -113,7 +136,7 @@ enum {
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
 	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
-	UMUTEX_KEPT  = 16,	/* and no other thread may take the mutex */
+	UMUTEX_RESERVED  = 16,	/* and no other thread may take the mutex */
 	USEM_UNIT    = 4,	/* that many times the units */
 	UGROUP_UNIT  = 4,
 	URW_WRITER   = 4,
@@ -141,9 +164,10 @@ enum {
  * Waits for c: unlocks m, which the caller holds, waits for a signal, and locks
  * m again, also if the result is not 0. A cancellation or the deadline ends
  * only the wait for the signal. As there may be other reasons for a return of
- * 0 than the caller's, the caller looks at its condition in a loop. -EPERM.
+ * 0 than the caller's, the caller looks at its condition in a loop. -EPERM;
+ * -ENOMEM: nothing has changed, and m was held all the time.
  */
-int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
+USCHED_MUST int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
 
 /*
  * Ends the first wait for c. If the mutex is taken, the waiter changes over to
@@ -156,10 +180,16 @@ void ucond_signal(struct ucond *c);
 void ucond_broadcast(struct ucond *c);
 
 /* Locks l for reading, beside other readers. -EDEADLK, -EOVERFLOW. */
-int urw_read(struct urw *l, utime_ns until);
+USCHED_MUST int urw_read(struct urw *l, utime_ns until);
+
+/*
+ * Locks l for reading as urw_read(), also if a writer waits: for a caller that
+ * reads already, and so would wait for that writer, which waits for it.
+ */
+int urw_read_again(struct urw *l, utime_ns until);
 
 /* Locks l for writing, alone. -EDEADLK. */
-int urw_write(struct urw *l, utime_ns until);
+USCHED_MUST int urw_write(struct urw *l, utime_ns until);
 
 /* Unlocks what the caller holds, for reading or for writing. */
 void urw_unlock(struct urw *l);
@@ -174,30 +204,68 @@ int ugroup_add(struct ugroup *g, int nr);
 void ugroup_done(struct ugroup *g);
 
 /* Waits until the count is 0. */
-int ugroup_wait(struct ugroup *g, utime_ns until);
+USCHED_MUST int ugroup_wait(struct ugroup *g, utime_ns until);
 
 /*
  * Waits until nr callers have come. The last gets 1, the others 0. A wait that
- * ends otherwise does not count as come. -EINVAL, also if nr is 0.
+ * ends otherwise does not count as come. -EINVAL, also if nr is 0, or above
+ * USYNC_MOST.
  */
-int ubarrier_wait(struct ubarrier *b, utime_ns until);
+USCHED_MUST int ubarrier_wait(struct ubarrier *b, utime_ns until);
 
 /*
  * Calls f(arg), unless a call for o has returned 0 before. If a call is under
  * way, waits for its end; unless that returns 0, calls f(arg) next. Returns 0,
  * the result of f, or of a wait. -EDEADLK: o's own f calls it.
  */
-int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
+USCHED_MUST int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
 
 /*
- * Return 0; -EBUSY: the object is held, or threads wait. They are not exact
- * while others use the object.
+ * A MUTEX WITHOUT AN OWNER is locked, and no thread holds it. So any thread can
+ * adopt and then unlock it, and a caller that locks it a second time waits.
+ */
+
+/*
+ * Returns what stands for the owner of m: the struct ustack of a thread, or
+ * else an address that stands for a native thread; NULL: m is free, or has no
+ * owner. Not exact while others use m.
+ */
+const void *umutex_owner(const struct umutex *m);
+
+/* Returns what stands for the writer of l, as umutex_owner(); NULL: none. */
+const void *urw_owner(const struct urw *l);
+
+/* Returns what stands for the caller as an owner. */
+const void *usync_caller(void);
+
+/* Gives up the ownership of m, which the caller holds, and leaves m locked. */
+void umutex_disown(struct umutex *m);
+
+/* Makes the caller the owner of m. 0; -EPERM: m is free, or has an owner. */
+int umutex_adopt(struct umutex *m);
+
+/* Returns how many units s has. Not exact while others use s. */
+unsigned usem_value(const struct usem *s);
+
+/*
+ * Returns 0; -EBUSY: m is locked, or threads wait. Not exact while others use
+ * the object, as the next five.
  */
 int umutex_busy(const struct umutex *m);
+
+/* Returns 0; -EBUSY: threads wait for c. */
 int ucond_busy(const struct ucond *c);
+
+/* Returns 0; -EBUSY: threads wait for units of s. */
 int usem_busy(const struct usem *s);
+
+/* Returns 0; -EBUSY: l is locked, or threads wait. */
 int urw_busy(const struct urw *l);
+
+/* Returns 0; -EBUSY: the count of g is not 0, or threads wait. */
 int ugroup_busy(const struct ugroup *g);
+
+/* Returns 0; -EBUSY: callers wait at b for others. */
 int ubarrier_busy(const struct ubarrier *b);
 
 /* Not API. */
@@ -207,11 +275,20 @@ int  usem_wait_slow(struct usem *s, utime_ns until);
 int  usem_post_slow(struct usem *s);
 const void *usync_native(void);
 
-/* Not API. Checks that a local object is not used by another processor. */
+/*
+ * Not API. Check an object at the beginning of each call, and that a local
+ * object is not used by another processor. In the hard mode only.
+ */
 #if defined(USCHED_HARD)
-void usync_check(struct usync *y);
+void usync_check(struct usync *y, const char *call);
+#define USYNC_CALL(y, kind, call)					\
+	do {								\
+		uhard_object((y), &(y)->y_magic, (kind), (call));	\
+		usync_check((y), (call));				\
+	} while (0)
 #else
-#define usync_check(y)	((void)0)
+#define usync_check(y, call)		((void)0)
+#define USYNC_CALL(y, kind, call)	((void)0)
 #endif
 
 /*
@@ -225,9 +302,9 @@ void usync_check(struct usync *y);
 __attribute__((weak)) char uproc_inlined;
 #endif
 #if (defined(USCHED_PREEMPT) || defined(USCHED_HARD)) && !defined(USYNC_INLINE)
-int  umutex_lock(struct umutex *m, utime_ns until);
+USCHED_MUST int umutex_lock(struct umutex *m, utime_ns until);
 void umutex_unlock(struct umutex *m);
-int  usem_wait(struct usem *s, utime_ns until);
+USCHED_MUST int usem_wait(struct usem *s, utime_ns until);
 int  usem_post(struct usem *s);
 #else
 #if !defined(USYNC_INLINE)	/* usync.c makes functions of them */
@@ -250,14 +327,14 @@ static __inline__ unsigned usync_state(const struct usync *y)
 }
 
 /* Not API. Sets the state from *s to a state; else updates *s. */
-static __inline__ bool usync_change(struct usync *y, unsigned *s, unsigned to)
+static __inline__ int usync_change(struct usync *y, unsigned *s, unsigned to)
 {
-	usync_check(y);
+	usync_check(y, "usync");
 	if (*s & USYNC_LOCAL) {
 		y->y_state = to;
-		return true;
+		return 1;
 	}
-	return __atomic_compare_exchange_n(&y->y_state, s, to, false,
+	return __atomic_compare_exchange_n(&y->y_state, s, to, 0,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
@@ -273,14 +350,17 @@ static __inline__ const void *usync_owner(const void *const *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* Locks m. -EDEADLK. */
-USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
+/* Locks m, or waits until m is the caller's. -EDEADLK. */
+USCHED_MUST USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 {
-	unsigned s = usync_state(&m->mx_sync);
+	unsigned s;
 
+	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_lock");
+	s = usync_state(&m->mx_sync);
 	if (__builtin_expect((s & ~(unsigned)USYNC_LOCAL) == 0, 1) &&
 	    usync_change(&m->mx_sync, &s, s | UMUTEX_TAKEN)) {
 		usync_own(&m->mx_owner, usync_self());
+		UHARD(hold(m, UHARD_MUTEX));
 		return 0;
 	}
 	return umutex_lock_slow(m, until);
@@ -289,9 +369,13 @@ USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 /* Unlocks m, which the caller holds. */
 USYNC_INLINE void umutex_unlock(struct umutex *m)
 {
-	unsigned s = usync_state(&m->mx_sync);
-	const void *self = usync_self();
+	const void *self;
+	unsigned s;
 
+	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_unlock");
+	UHARD(unhold(m));
+	s = usync_state(&m->mx_sync);
+	self = usync_self();
 	if (__builtin_expect(usync_owner(&m->mx_owner) == self, 1) &&
 	    (s & ~(unsigned)USYNC_LOCAL) == UMUTEX_TAKEN) {
 		usync_own(&m->mx_owner, NULL);
@@ -303,10 +387,12 @@ USYNC_INLINE void umutex_unlock(struct umutex *m)
 }
 
 /* Takes a unit, or waits for a unit. */
-USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
+USCHED_MUST USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
 {
-	unsigned now = usync_state(&s->sm_sync);
+	unsigned now;
 
+	USYNC_CALL(&s->sm_sync, UHARD_SEM, "usem_wait");
+	now = usync_state(&s->sm_sync);
 	if (__builtin_expect(now >= USEM_UNIT, 1) &&
 	    usync_change(&s->sm_sync, &now, now - USEM_UNIT))
 		return 0;
@@ -316,8 +402,10 @@ USYNC_INLINE int usem_wait(struct usem *s, utime_ns until)
 /* Gives a unit: to the first that waits, or to the count. 0, -EOVERFLOW. */
 USYNC_INLINE int usem_post(struct usem *s)
 {
-	unsigned now = usync_state(&s->sm_sync);
+	unsigned now;
 
+	USYNC_CALL(&s->sm_sync, UHARD_SEM, "usem_post");
+	now = usync_state(&s->sm_sync);
 	if (__builtin_expect(!(now & USYNC_QUEUED), 1) &&
 	    now / USEM_UNIT < USYNC_MOST &&
 	    usync_change(&s->sm_sync, &now, now + USEM_UNIT))

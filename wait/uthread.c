@@ -45,7 +45,9 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uself.h"
-#include "lock.h"
+#include "cancel.h"
+#include "ufork.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,14 +58,25 @@ UPREEMPT_NEVER;
 /* In ut_state. */
 #define ENDED		1
 #define DETACHED	2
+#define JOINED		4	/* it was freed: for late calls, if its memory is as it was */
 
 struct uthread {
 	struct uself_block ut_block;	/* first */
+#if defined(USCHED_HARD)
+	struct uhard_object ut_object;	/* poison begins behind it */
+#endif
 	struct ulock       ut_lock;	/* protects what follows, and b_name */
 	int                ut_state;
 	struct uwait      *ut_wait;	/* of the joiner, or NULL */
 	void              *ut_result;
+	bool               ut_deaf;	/* not interruptible: its own */
+	int                ut_asked;	/* it was interrupted (atomic) */
+	struct uwait      *ut_shown;	/* to be interrupted (atomic) */
 };
+
+/* Checks t at the beginning of a call. In the hard mode only. */
+#define CALL(t, call)	UHARD(object((t), (unsigned *)(uintptr_t)	\
+				&(t)->ut_object.o_magic, UHARD_UTHREAD, (call)))
 
 typedef void call(void *);
 
@@ -112,6 +125,19 @@ static struct uthread *handle(struct uself_block *b)
 
 /* Threads. */
 
+/* Frees t. call: by which the program has given it up. */
+static void thread_free(struct uthread *t, const char *call)
+{
+#if defined(USCHED_HARD)
+	uhard_ends(&t->ut_object, UHARD_UTHREAD, call);
+	uhard_free(&t->ut_object, t, sizeof *t);
+#else
+	(void)call;
+	*(volatile int *)&t->ut_state |= JOINED;
+	free(t);
+#endif
+}
+
 /* Notes the end of t, the caller. */
 static void ended(struct uthread *t)
 {
@@ -129,7 +155,7 @@ static void ended(struct uthread *t)
 	if (w != NULL)
 		uwait_tell(w, 0);				/* D4 */
 	if (detached)
-		free(t);
+		thread_free(t, "uthread_detach");
 }
 
 static void end(struct uself *e, void *result)
@@ -145,32 +171,95 @@ static void end(struct uself *e, void *result)
 	ended(t);
 }
 
-/* Outside of scopes waits need no care. */
+/* Interrupts: cancel.h, with a flag that the first wait takes back. */
+
+/* Takes an interrupt of t, the caller. */
+static bool asked_take(struct uthread *t)
+{
+	return __atomic_load_n(&t->ut_asked, __ATOMIC_RELAXED) != 0 &&
+		__atomic_exchange_n(&t->ut_asked, 0, __ATOMIC_RELAXED) != 0;
+}
+
+int uself_show(struct uself_block *b, struct uwait *w)
+{
+	struct uthread *t = handle(b);
+
+	if (t == NULL || t->ut_deaf ||
+	    ucancel_enter(&t->ut_shown, w, &t->ut_asked))
+		return 0;
+	ucancel_leave(&t->ut_shown, &t->ut_lock);
+	(void)asked_take(t);
+	return -ECANCELED;
+}
+
+void uself_hide(struct uself_block *b)
+{
+	struct uthread *t = handle(b);
+
+	if (t != NULL && !t->ut_deaf)
+		ucancel_leave(&t->ut_shown, &t->ut_lock);
+}
+
+int uthread_interrupt(struct uthread *t)
+{
+	struct uwait *w;
+
+	if (t == NULL)
+		return -EINVAL;
+	CALL(t, "uthread_interrupt");
+	ulock_get(&t->ut_lock);
+	ucancel_set(&t->ut_asked, -ECANCELED);
+	w = ucancel_take(&t->ut_shown);
+	if (w != NULL)				/* this wait takes it */
+		__atomic_store_n(&t->ut_asked, 0, __ATOMIC_RELAXED);
+	ulock_put(&t->ut_lock);
+	if (w != NULL)
+		uwait_tell(w, -ECANCELED);
+	return 0;
+}
+
+int uthread_interrupted(void)
+{
+	struct uthread *t = uthread_self();
+
+	return t != NULL && asked_take(t);
+}
+
+int uthread_interruptible(int on)
+{
+	struct uthread *t = uthread_self();
+	bool was = t != NULL && !t->ut_deaf;
+
+	if (t != NULL)
+		t->ut_deaf = !on;
+	return was;
+}
 
 static int enter(struct uself *e, struct uwait *w)
 {
-	(void)e, (void)w;
-	return 0;
+	return uself_show((struct uself_block *)e, w);
 }
 
 static void leave(struct uself *e, struct uwait *w)
 {
-	(void)e, (void)w;
+	(void)w;
+	uself_hide((struct uself_block *)e);
 }
 
 static const struct uself_ops ops = { false, end, enter, leave };
 
-int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
-		 const char *name)
+int uthread_make_by(struct uthread **out, void *(*f)(void *), void *arg,
+		    const char *name, int flags)
 {
 	struct ustack *u = ustack_self();
 	struct uthread *t;
 	int rc;
 
-	if (u == NULL || f == NULL)
+	if (u == NULL || f == NULL || flags & ~USCHED_MAKE_PRIVATE)
 		return -EINVAL;
 	if (u->u_sched->s_make == NULL)
 		return -ENOSYS;
+	ustack_lawful("uthread_make: the argument", arg);
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
 		return -ENOMEM;
@@ -181,10 +270,26 @@ int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
 		*out = t;
 	else
 		t->ut_state = DETACHED;
-	rc = u->u_sched->s_make(u->u_sched, ustack_shell, t);
+	rc = u->u_sched->s_make(u->u_sched, ustack_shell, t, flags);
 	if (rc != 0)
 		free(t);
 	return rc;
+}
+
+int uthread_make(struct uthread **out, void *(*f)(void *), void *arg,
+		 const char *name)
+{
+	return uthread_make_by(out, f, arg, name, 0);
+}
+
+/* Says why t cannot be joined or detached. Returns -EINVAL. */
+static NOINLINE int refused(const struct uthread *t, const char *call)
+{
+	usched_message("%s: the thread %p %s", call, (const void *)t,
+		       t->ut_state & DETACHED ? "was detached before" :
+		       t->ut_state & JOINED ? "was joined before" :
+		       "has another joiner");
+	return -EINVAL;
 }
 
 /*
@@ -196,8 +301,8 @@ static int join_look(struct uthread *t, struct uwait *w, utime_ns until)
 	int rc = 1;
 
 	ulock_get(&t->ut_lock);
-	if (t->ut_state & DETACHED || t->ut_wait != NULL)
-		rc = -EINVAL;
+	if (t->ut_state & (DETACHED | JOINED) || t->ut_wait != NULL)
+		rc = refused(t, "uthread_join");
 	else if (t->ut_state & ENDED)
 		rc = 0;
 	else if (until == UNOW)
@@ -241,15 +346,19 @@ int uthread_join(struct uthread *t, void **result, utime_ns until)
 
 	if (t == NULL || until < 0)
 		return -EINVAL;
-	if (t == uthread_self())
+	if (t == uthread_self()) {
+		usched_message("uthread_join: the thread %p joins itself",
+			       (void *)t);
 		return -EDEADLK;
+	}
+	CALL(t, "uthread_join");
 	usched_point();
 	rc = join_wait(t, until);
 	if (rc != 0)
 		return rc;
 	if (result != NULL)
 		*result = t->ut_result;
-	free(t);
+	thread_free(t, "uthread_join");
 	return 0;
 }
 
@@ -260,15 +369,16 @@ int uthread_detach(struct uthread *t)
 
 	if (t == NULL)
 		return -EINVAL;
+	CALL(t, "uthread_detach");
 	ulock_get(&t->ut_lock);
 	was = t->ut_state;
-	if (was & DETACHED || t->ut_wait != NULL)
-		rc = -EINVAL;
+	if (was & (DETACHED | JOINED) || t->ut_wait != NULL)
+		rc = refused(t, "uthread_detach");
 	else
 		t->ut_state |= DETACHED;
 	ulock_put(&t->ut_lock);
 	if (rc == 0 && was & ENDED)
-		free(t);
+		thread_free(t, "uthread_detach");
 	return rc;
 }
 
@@ -295,6 +405,8 @@ int uthread_name(struct uthread *t, char name[UTHREAD_NAME])
 {
 	struct uself_block *b = t != NULL ? &t->ut_block : self();
 
+	if (t != NULL)
+		CALL(t, "uthread_name");
 	if (b == NULL)
 		return -EINVAL;
 	name_lock(handle(b));
@@ -319,6 +431,8 @@ void *uthread_data(const struct uthread *t)
 {
 	const struct uself_block *b = t != NULL ? &t->ut_block : self();
 
+	if (t != NULL)
+		CALL(t, "uthread_data");
 	return b != NULL ? __atomic_load_n(&b->b_data, __ATOMIC_ACQUIRE) : NULL;
 }
 
@@ -326,6 +440,8 @@ int uthread_set_data(struct uthread *t, void *data)
 {
 	struct uself_block *b = t != NULL ? &t->ut_block : self();
 
+	if (t != NULL)
+		CALL(t, "uthread_set_data");
 	if (b == NULL)
 		return -EINVAL;
 	__atomic_store_n(&b->b_data, data, __ATOMIC_RELEASE);
@@ -334,13 +450,18 @@ int uthread_set_data(struct uthread *t, void *data)
 
 /* Keys. */
 
-/* A key is turn * UKEY_MOST + place: so a number that was freed is unknown. */
+/* A key is generation * UKEY_MOST + place, so a freed number is unknown. */
 static struct ulock keys_lock;
-static unsigned     keys_turn;
+static unsigned     keys_generation;
 static struct {
 	unsigned  k_key;		/* or 0 */
 	call     *k_destroy;
 } keys[UKEY_MOST];
+
+static struct ufork at_fork = {
+	.f_rank = UFORK_KEYS, .f_lock = &keys_lock, .f_nr = 1
+};
+UFORK(at_fork)
 
 struct uthread_keys {
 	unsigned ks_nr;
@@ -358,8 +479,8 @@ int ukey_make(unsigned *key, void (*destroy)(void *))
 	for (i = 0; i < UKEY_MOST && keys[i].k_key != 0; i++)
 		;
 	if (i < UKEY_MOST) {
-		keys_turn = keys_turn % (UINT32_MAX / UKEY_MOST) + 1;
-		*key = keys_turn * UKEY_MOST + i;
+		keys_generation = keys_generation % (UINT32_MAX / UKEY_MOST) + 1;
+		*key = keys_generation * UKEY_MOST + i;
 		keys[i].k_destroy = destroy;
 		__atomic_store_n(&keys[i].k_key, *key, __ATOMIC_RELEASE);
 	}

@@ -42,13 +42,21 @@ struct uthread;
 #define UTHREAD_NAME	15	/* bytes of a name, with its 0 */
 
 /*
- * Makes a thread that runs f(arg). *t becomes its handle before it begins;
- * with t = NULL the thread is detached. name may be NULL, and is cut to
- * UTHREAD_NAME. Threads only. 0, -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has
- * no s_make.
+ * Makes a thread with a handle, which runs f(arg). *t becomes its handle before
+ * it begins; with t = NULL the thread is detached. name may be NULL, and is cut
+ * to UTHREAD_NAME. Threads only. 0, -ENOMEM, -EINVAL; -ENOSYS: the dispatcher
+ * has no s_make.
  */
-int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
+USCHED_MUST int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		 const char *name);
+
+/*
+ * Makes a thread as uthread_make(). With USCHED_MAKE_PRIVATE in flags it has a
+ * private stack, whatever its scheduler gives others: see rr_private() in rr.h.
+ * As uthread_make(); -EAGAIN: there are no more private stacks.
+ */
+int uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
+		    const char *name, int flags);
 
 /*
  * Waits until t has ended, frees it, and sets *result, if result is not NULL,
@@ -57,7 +65,7 @@ int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
  * -EDEADLK: t is the caller; -EINVAL: t is detached, another thread waits for
  * t, or until is negative.
  */
-int uthread_join(struct uthread *t, void **result, utime_ns until);
+USCHED_MUST int uthread_join(struct uthread *t, void **result, utime_ns until);
 
 /*
  * Lets t be freed when it ends; its result is lost. Instead of a join. Any
@@ -65,6 +73,34 @@ int uthread_join(struct uthread *t, void **result, utime_ns until);
  * waits for it.
  */
 int uthread_detach(struct uthread *t);
+
+/*
+ * INTERRUPTING ONE WAIT
+ *
+ * A scope (uscope.h) cancels all waits of its threads, for good. This ends a
+ * single wait of a single thread.
+ */
+
+/*
+ * Interrupts t: its wait in progress returns -ECANCELED, or, if t does not wait
+ * or its event has come, its next wait that cannot go on at once. Later waits
+ * are as always. Several interrupts before that wait are one. Any thread or
+ * native thread, while the handle is valid. 0, -EINVAL: t is NULL.
+ */
+int uthread_interrupt(struct uthread *t);
+
+/*
+ * Takes an interrupt of the running thread that no wait has returned yet. 1; 0:
+ * there is none.
+ */
+int uthread_interrupted(void);
+
+/*
+ * Lets waits of the running thread be interrupted, as they are at first (on is
+ * not 0), or keeps interrupts for later (on is 0). Returns what was before; 0: the thread
+ * has no handle.
+ */
+int uthread_interruptible(int on);
 
 /* Returns the running thread if uthread_make() has made it, else NULL. */
 struct uthread *uthread_self(void);
@@ -93,9 +129,9 @@ int uthread_set_data(struct uthread *t, void *data);
  * A key stands for a pointer in each thread, NULL at first. When a thread
  * ends, destroy(value) is called for each of its values that is not NULL,
  * after the value has become NULL. Destructors run in the thread that ends,
- * and may wait. Values that they set are destroyed in further rounds, UKEY_ROUNDS in
- * all. A number that is no key, such as 0, or that was freed, is -EINVAL or
- * NULL for all functions.
+ * and may wait. Values that they set are destroyed in further rounds,
+ * UKEY_ROUNDS in all. A number that is no key, such as 0, or that was freed, is
+ * -EINVAL or NULL for all functions.
  */
 #define UKEY_MOST	128	/* keys at a time */
 #define UKEY_ROUNDS	4

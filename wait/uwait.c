@@ -27,13 +27,13 @@
  *
  *	claimer elsewhere		the thread's dispatcher
  *
- *	A1 claim, results		A3 take the list, first in first out
- *	A2 post the record to the	A4 state = ARRIVED, and add a wake
- *	   host, wake the host		   (or, if the thread has moved, A2)
+ *	H1 claim, results		H3 take the list, first in first out
+ *	H2 post the record to the	H4 state = ARRIVED, and add a wake
+ *	   host, wake the host		   (or, if the thread has moved, H2)
  *
- * A claimer that loses its cpu between A1 and A2 delays the waiter, which stays
+ * A claimer that loses its cpu between H1 and H2 delays the waiter, which stays
  * blocked. Nothing spins for it, and the thread and the record exist as long as
- * A2 needs them, because the waiter cannot go on before A4.
+ * H2 needs them, because the waiter cannot go on before H4.
  *
  * A native thread waits on w_state itself, with futex(2). The tell stores
  * ARRIVED and then only passes the address to the system, since the waiter may
@@ -52,6 +52,28 @@
  * afterwards. Between the two steps the records exist, since they have not
  * arrived.
  *
+ * WAITS THAT CANNOT FAIL
+ *
+ * A wait may need memory: for its record, for the wheel, and for the slice of
+ * its thread. Where that is missing, the wait takes its record back, and returns
+ * -ENOMEM. Some waits have given up something by then that they do not get
+ * back: a mutex, or a job that has begun. The caller of such a wait makes its
+ * records, and calls uwait_reserve(), before it gives that up. Then the wait
+ * needs nothing more (A7), and is marked with UWAIT_SURE.
+ *
+ *	may fail			cannot: reserves before
+ *
+ *	sleeps, wakes, joins		ucond_wait(): both waits, for the signal
+ *	locks, semaphores, groups,	    and then for the mutex
+ *	    barriers, channels		ucall(): its function has begun
+ *	the end of a scope, which	MPI in plain calls: the request has
+ *	    has not ended then		    begun, and its thread tests
+ *					    it if nothing can be reserved
+ *
+ * A wait that was claimed, and has not arrived, is on its way in any case. If
+ * its thread cannot block, the thread takes what comes to its processor until
+ * the record is there: uwait_give_way() always ends like that.
+ *
  * INVARIANTS
  *
  * A1. A record is claimed once. The claimer calls uwait_tell() once.
@@ -63,6 +85,9 @@
  *     uwheel_next(), and UNEVER exactly if h_timers is 0.
  * A6. No timer fires before its deadline. It fires at the first look after the
  *     tick that holds its deadline, or is the next.
+ * A7. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
+ *     until the thread blocks elsewhere: usched_reserve(). Frames from there to
+ *     the block take DEPTH at most.
  *
  * REJECTED
  *
@@ -83,21 +108,34 @@
 #include "uwait.h"
 #include "record.h"
 #include "source.h"
+#include "compiler.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 UPREEMPT_NEVER;
 
-#define UNIT		16	/* of w_size */
-#define SIZE_MOST	(UNIT * 65535u)
+#define SIZE_MOST	(UWAIT_UNIT * 65535u)
 #define TICK_SHIFT	16	/* real time: 65.5 us */
 #define PAUSE		50000L	/* ns */
-#define BY_NATIVE	1	/* in w_flags: made by a native thread */
+#define FROM_MALLOC	1	/* in w_flags: else it is from s_alloc() */
 #define LIMITED		4	/* a deadline or a scope may end it */
-#define NOINLINE	__attribute__((noinline))
+/*
+ * Most bytes of frames between the caller of uwait_reserve() and the block. The
+ * most that our own take is in ucond_wait(), whose second wait is that of
+ * umutex_lock(): 112 at -O2, 160 at -O0, and more with sanitizers. The rest is
+ * for s_wait(). The hard mode looks whether that was enough.
+ */
+#if defined(__OPTIMIZE__) && !defined(USCHED_HARD)
+#define DEPTH		224
+#elif !defined(USCHED_HARD)
+#define DEPTH		512
+#else
+#define DEPTH		1024
+#endif
 
 /* Time. */
 
@@ -107,6 +145,12 @@ static struct {
 	utime_ns c_now;			/* virtual (atomic) */
 	uint64_t c_seed;
 } clock_ = { .c_virtual = 0 };
+
+/*
+ * Earlier than any deadline of the program, or of its life before an exec: half
+ * of the time since the start of the machine; or the start of virtual time.
+ */
+static utime_ns earliest;
 
 utime_ns unow(void)
 {
@@ -134,8 +178,9 @@ void utime_virtual(uint64_t seed)
 	if (env != NULL && *env != 0)
 		seed = strtoull(env, NULL, 0);
 	clock_.c_seed    = seed;
-	clock_.c_now     = UTIME_S;
+	clock_.c_now     = UTIME_VIRTUAL;
 	clock_.c_virtual = 1;
+	earliest = UTIME_VIRTUAL;
 	clock_.c_begun++;
 }
 
@@ -144,7 +189,7 @@ uint64_t utime_seed(void)
 	return clock_.c_seed;
 }
 
-bool utime_is_virtual(void)
+int utime_is_virtual(void)
 {
 	return clock_.c_virtual;
 }
@@ -163,7 +208,7 @@ void utime_jump(utime_ns to)
  * Generators", OOPSLA 2014, figure 16. Never inline: its variables belong to
  * the native thread.
  */
-static __attribute__((noinline)) uint64_t random64(void)
+static NOINLINE uint64_t random64(void)
 {
 	static __thread uint64_t state;
 	static __thread unsigned begun;
@@ -184,6 +229,75 @@ unsigned uwait_random(unsigned nr)
 	return (unsigned)((random64() >> 32) * nr >> 32);
 }
 
+/*
+ * Deadlines that are mistakes: a length, which as a point in time lies far in
+ * the past. Looked at only when a wait has failed, or is about to.
+ */
+
+/* A deadline that is not 0, and has passed: no length. */
+#define PASSED		((utime_ns)1)
+
+/* Calls that were named, each with the function of its thread (atomic). */
+static uintptr_t named[32];
+
+__attribute__((constructor)) static void time_begins(void)
+{
+	earliest = unow() / 2;
+}
+
+/* Returns whether this call was not named before in such a thread. */
+static bool name_once(const char *call)
+{
+	const struct ustack *u = ustack_self();
+	uintptr_t who = (uintptr_t)call;
+	uintptr_t was;
+	unsigned i;
+
+	if (u != NULL)
+		who ^= (uintptr_t)ustack_f(u->u_f, u->u_arg);
+	for (i = 0; i < sizeof named / sizeof *named; i++) {
+		was = 0;
+		if (__atomic_compare_exchange_n(&named[i], &was, who, false,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return true;
+		if (was == who)
+			return false;
+	}
+	return false;
+}
+
+/* Returns ns in the longest unit that divides it, whose name becomes *unit. */
+static utime_ns in_unit(utime_ns ns, const char **unit)
+{
+	*unit = ns % UTIME_S == 0 ? " * UTIME_S" :
+		ns % UTIME_MS == 0 ? " * UTIME_MS" :
+		ns % UTIME_US == 0 ? " * UTIME_US" : "";
+	return ns / (ns % UTIME_S == 0 ? UTIME_S : ns % UTIME_MS == 0 ? UTIME_MS :
+		     ns % UTIME_US == 0 ? UTIME_US : 1);
+}
+
+NOINLINE void uwait_deadline(utime_ns until, const char *call)
+{
+	const char *unit;
+	utime_ns nr;
+
+	if (until <= PASSED || until >= earliest || !name_once(call))
+		return;
+	nr = in_unit(until, &unit);
+	usched_message("%s: the deadline %lld lies before the start of the "
+		       "program. Is it a length? uafter(%lld%s) is the deadline "
+		       "after that", call, (long long)until, (long long)nr, unit);
+}
+
+static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)
+{
+	const struct uwait_kind *kind = uwait_kind(w);
+
+	if (kind != UWAIT_TIMER)
+		uwait_deadline(until, kind->wk_call != NULL ? kind->wk_call :
+			       kind->wk_name);
+}
+
 /* Hosts and timers. */
 
 void uwait_host_init(struct uwait_host *h, struct usched *s,
@@ -197,23 +311,29 @@ void uwait_host_init(struct uwait_host *h, struct usched *s,
 
 static void enter(struct uwait_host *h)
 {
-	if (h->h_ops != NULL)
-		h->h_ops->o_enter(h);
+	h->h_ops->o_enter(h);
 }
 
 static void leave(struct uwait_host *h)
 {
-	if (h->h_ops != NULL)
-		h->h_ops->o_leave(h);
+	h->h_ops->o_leave(h);
 }
 
-/* Returns the host of s, made if s is bare. NULL: no memory. */
+static const struct uwait_ops plain_ops;
+
+/* A plain dispatcher has a host from its first deadline or source on. */
+static const struct uwait_ops *ops_of(const struct usched *s)
+{
+	return s->s_waits != NULL ? s->s_waits->h_ops : &plain_ops;
+}
+
+/* Returns the host of s, made if s is plain. NULL: no memory. */
 static struct uwait_host *host_of(struct usched *s)
 {
 	struct uwait_host *h = s->s_waits;
 
 	if (h == NULL && (h = s->s_alloc(s, sizeof *h)) != NULL) {
-		uwait_host_init(h, s, NULL);
+		uwait_host_init(h, s, &plain_ops);
 		s->s_waits = h;
 	}
 	return h;
@@ -248,12 +368,20 @@ static void timers_add(struct uwait_host *h, long nr)
 	__atomic_store_n(&h->h_timers, h->h_timers + nr, __ATOMIC_RELAXED);
 }
 
-/* Starts the deadline of w, whose thread is the caller. 0, -ENOMEM. */
-static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
+/* Returns the host of s, the caller's, with a wheel. NULL: no memory. */
+static struct uwait_host *timed_host_of(struct usched *s)
 {
 	struct uwait_host *h = host_of(s);
 
-	if (h == NULL || (h->h_wheel == NULL && !wheel_make(h)))
+	return h != NULL && (h->h_wheel != NULL || wheel_make(h)) ? h : NULL;
+}
+
+/* Starts the deadline of w, whose thread is the caller. 0, -ENOMEM. */
+static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
+{
+	struct uwait_host *h = timed_host_of(s);
+
+	if (h == NULL)
 		return -ENOMEM;
 	w->w_host = h;
 	enter(h);
@@ -262,6 +390,8 @@ static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 	if (until < h->h_due)
 		due_set(h);
 	leave(h);
+	if (unlikely(until < earliest))
+		deadline_see(w, until);
 	return 0;
 }
 
@@ -318,28 +448,87 @@ struct uwait *uwait_expire(struct uwait_host *h)
 /* Records. */
 
 const struct uwait_watch *uwait_watch;
-int (*uwait_fd_end)(struct uwait *w, int rc);
 
-const char *uwait_kind_name(int kind)
+/* Kinds of waits that no other file ends. */
+
+static int sleep_end(struct uwait *w, int rc)
 {
-	static const char *const name[] = {
-		[UWAIT_SLEEP] = "sleep", [UWAIT_WAKE] = "wake",
-		[UWAIT_JOIN] = "join", [UWAIT_CALL] = "call",
-		[UWAIT_SCOPE] = "scope", [UWAIT_MUTEX] = "mutex",
-		[UWAIT_COND] = "cond", [UWAIT_SEM] = "sem",
-		[UWAIT_READ] = "read", [UWAIT_WRITE] = "write",
-		[UWAIT_GROUP] = "group", [UWAIT_BARRIER] = "barrier",
-		[UWAIT_ONCE] = "once", [UWAIT_SEND] = "send",
-		[UWAIT_RECV] = "recv", [UWAIT_SELECT] = "select", [UWAIT_FD] = "fd",
-		[UWAIT_TIMER] = "timer",
-		[UWAIT_OTHER] = "other"
-	};
-
-	return kind > 0 && kind <= UWAIT_OTHER && name[kind] != NULL ?
-		name[kind] : "other";
+	uwait_free(w);
+	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
-static void *record_alloc(const struct ustack *u, size_t size, int *rc)
+static int wake_end(struct uwait *w, int rc);
+
+static struct uwait_kind sleep_kind = {
+	.wk_name = "sleep", .wk_call = "u_sleep", .wk_end = sleep_end
+};
+static struct uwait_kind wake_kind = {
+	.wk_name = "wake", .wk_call = "u_wait_until", .wk_end = wake_end,
+	.wk_wakes = true
+};
+struct uwait_kind UWAIT_JOIN[1]  = { { .wk_name = "join" } };
+struct uwait_kind UWAIT_TIMER[1] = { { .wk_name = "timer" } };
+struct uwait_kind UWAIT_OTHER[1] = { { .wk_name = "other" } };
+
+/*
+ * Also read by usched-gdb.py. A kind has the first place that was free, and its
+ * number is the index. No place becomes free again, so native threads that look
+ * for one at once find the same.
+ */
+static const struct uwait_kind *kind_by_id[UCHAR_MAX + 1];
+
+/* Puts kind into this place. False: another kind is there. */
+static bool is_place_of(const struct uwait_kind *kind, int id)
+{
+	const struct uwait_kind *there = NULL;
+
+	return __atomic_compare_exchange_n(&kind_by_id[id], &there, kind, false,
+			__ATOMIC_RELEASE, __ATOMIC_RELAXED) || there == kind;
+}
+
+/* Gives a kind its number. */
+static NOINLINE int id_new(struct uwait_kind *kind)
+{
+	int id = 1;
+
+	while (!is_place_of(kind, id))
+		if (++id > UCHAR_MAX)
+			usched_fail("wait: more than 255 kinds of waits");
+	__atomic_store_n(&kind->wk_id, id, __ATOMIC_RELEASE);
+	return id;
+}
+
+unsigned char uwait_id(struct uwait_kind *kind)
+{
+	int id = __atomic_load_n(&kind->wk_id, __ATOMIC_ACQUIRE);
+
+	return (unsigned char)(__builtin_expect(id != 0, 1) ? id : id_new(kind));
+}
+
+const struct uwait_kind *uwait_kind(const struct uwait *w)
+{
+	return __atomic_load_n(&kind_by_id[w->w_kind], __ATOMIC_RELAXED);
+}
+
+const char *uwait_kind_name(const struct uwait_kind *kind)
+{
+	return kind->wk_name;
+}
+
+/* Returns whether the record is from malloc(). */
+static bool is_from_malloc(const struct ustack *u,
+			   const struct uwait_kind *kind)
+{
+#if defined(USCHED_HARD)
+	return u == NULL || kind->wk_stays;
+#else
+	(void)kind;
+	return u == NULL;
+#endif
+}
+
+static void *record_alloc(const struct ustack *u, bool from_malloc,
+			  size_t size, int *rc)
 {
 	struct usched *s = u != NULL ? u->u_sched : NULL;
 	void *block;
@@ -348,25 +537,35 @@ static void *record_alloc(const struct ustack *u, size_t size, int *rc)
 		*rc = size > SIZE_MOST ? -EINVAL : -ENOSYS;
 		return NULL;
 	}
-	block = s != NULL ? s->s_alloc(s, (int)size) : malloc(size);
+	block = from_malloc ? malloc(size) : s->s_alloc(s, (int)size);
 	*rc = block != NULL ? 0 : -ENOMEM;
 	return block;
 }
 
-void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
+_Static_assert(sizeof(void *) != 8 || sizeof(struct uwait) == 64,
+	       "a record fills a cache line");
+
+void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
 {
 	struct ustack *u = ustack_self();
+	bool from_malloc = is_from_malloc(u, kind);
 	struct uwait *w;
 
-	size = (size + UNIT - 1) / UNIT * UNIT;
-	w = record_alloc(u, size, rc);
+#if !defined(USCHED_HARD)		/* that looks itself: uobject.h */
+	if (usched_lent(object))
+		usched_law(kind->wk_call != NULL ? kind->wk_call :
+			   kind->wk_name, object);
+#endif
+	if (size <= SIZE_MOST)
+		size = (size + UWAIT_UNIT - 1) / UWAIT_UNIT * UWAIT_UNIT;
+	w = record_alloc(u, from_malloc, size, rc);
 	if (w == NULL)
 		return NULL;
 	w->w_stack = kind == UWAIT_TIMER ? NULL : u;
 	w->w_state = UWAIT_WAITS;
-	w->w_size  = (unsigned short)(size / UNIT);
-	w->w_kind  = (unsigned char)kind;
-	w->w_flags = u == NULL ? BY_NATIVE : 0;
+	w->w_size  = (unsigned short)(size / UWAIT_UNIT);
+	w->w_kind  = uwait_id(kind);
+	w->w_flags = from_malloc ? FROM_MALLOC : 0;
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_host  = NULL;
@@ -377,7 +576,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 
 static void record_free(struct usched *s, struct uwait *w)
 {
-	s->s_free(s, w, w->w_size * UNIT);
+	s->s_free(s, w, w->w_size * UWAIT_UNIT);
 }
 
 void uwait_free(void *record)
@@ -385,7 +584,7 @@ void uwait_free(void *record)
 	const struct ustack *u = ustack_self();
 	struct uwait *w = record;
 
-	if (w->w_flags & BY_NATIVE) {
+	if (w->w_flags & FROM_MALLOC) {
 		free(w);
 		return;
 	}
@@ -393,13 +592,13 @@ void uwait_free(void *record)
 		timer_stop(w, u->u_sched);
 	if (w->w_host != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
-		USCHED_RACE(59);
+		USCHED_RACE(wait_orphan);
 		w->w_host->h_ops->o_post(w->w_host, w);
 	} else
 		record_free(u->u_sched, w);
 }
 
-bool uwait_orphan(struct uwait_host *h, struct uwait *w)
+int uwait_orphan(struct uwait_host *h, struct uwait *w)
 {
 	if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != UWAIT_ARRIVED)
 		return false;
@@ -410,40 +609,33 @@ bool uwait_orphan(struct uwait_host *h, struct uwait *w)
 
 /* The end of a wait. */
 
-static void tell_bare(struct usched *s, struct uwait *w)
+/* Ends the wait of w, which no thread waits for: a timer's, or a native one. */
+static NOINLINE void tell_no_thread(struct uwait *w)
 {
-	struct ustack *u = w->w_stack;
+	struct uwait_timer *t = (struct uwait_timer *)w;
 
-	uwait_arrived(w);
-	s->s_wake(s, u);
+	if (uwait_kind(w) == UWAIT_TIMER)
+		t->t_f(t);
+	else
+		uwait_tell_native(w);
 }
 
 static void tell(struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
-	struct usched *s;
 
-	if (w->w_kind == UWAIT_TIMER) {
-		((struct uwait_timer *)w)->t_f((struct uwait_timer *)w);
-		return;
-	}
-	if (u == NULL) {
-		uwait_tell_native(w);
-		return;
-	}
-	/* Atomic: ws moves threads. Each dispatcher leads to the same ops. */
-	s = __atomic_load_n(&u->u_sched, __ATOMIC_RELAXED);
-	if (s->s_waits != NULL && s->s_waits->h_ops != NULL)
-		s->s_waits->h_ops->o_tell(w);
-	else
-		tell_bare(s, w);
+	if (u == NULL)
+		tell_no_thread(w);
+	else	/* Atomic: ws moves threads. All dispatchers have these ops. */
+		ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
+			o_tell(w);
 }
 
 void uwait_tell(struct uwait *w, int result)
 {
 	w->w_result = result;
-	USCHED_RACE(54);					/* after A1 */
-	tell(w);						/* A2 */
+	USCHED_RACE(wait_H2);					/* after H1 */
+	tell(w);						/* H2 */
 }
 
 void uwait_expired(struct uwait *list)
@@ -452,7 +644,7 @@ void uwait_expired(struct uwait *list)
 
 	for (; list != NULL; list = next) {
 		next = list->w_at.link;
-		USCHED_RACE(55);
+		USCHED_RACE(wait_expired);
 		tell(list);
 	}
 }
@@ -477,28 +669,15 @@ void uwait_look(struct uwait_host *h)
 
 /* Waiting. */
 
-static void back(struct ustack *u, int nr)
-{
-	struct uwait_host *h;
-
-	if (nr == 0)
-		return;
-	h = u->u_sched->s_waits;
-	if (h != NULL && h->h_ops != NULL)
-		h->h_ops->o_back(u, nr);
-}
-
 /*
  * Called if the caller cannot block, and its record was claimed: the record is
  * on its way here.
  */
 static void pause_and_drain(struct ustack *u)
 {
-	struct uwait_host *h = u->u_sched->s_waits;
 	int never = 0;
 
-	if (h != NULL && h->h_ops != NULL)
-		h->h_ops->o_drain(u);
+	ops_of(u->u_sched)->o_drain(u);
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
@@ -521,19 +700,37 @@ static struct uself *self_of(const struct ustack *u)
 	return uwait_self(u, uwait_run);
 }
 
+int uwait_reserve(utime_ns until)
+{
+	const struct ustack *u = ustack_self();
+
+	if (u == NULL)
+		return 0;
+	if (until != UNEVER && timed_host_of(u->u_sched) == NULL)
+		return -ENOMEM;
+	return usched_reserve(DEPTH);
+}
+
+static bool claim(struct uwait *w)
+{
+	const struct uwait_kind *kind = uwait_kind(w);
+
+	return kind->wk_give_up != NULL ? kind->wk_give_up(w) : uwait_claim(w);
+}
+
 /*
- * Called if the thread of w could not block. claim claims w; NULL: as always
- * else. True: the wait has ended with rc.
- * False: w was claimed, or must not be given up. Then the thread holds its
- * processor until w has arrived.
+ * Called if the thread of w could not block. True: the wait has ended with rc.
+ * False: w was claimed. Then the thread holds its processor until w has
+ * arrived.
  */
-static NOINLINE bool give_up(struct uwait *w, int rc,
-			     bool (*claim)(struct uwait *w))
+static bool give_up(struct uwait *w, int rc)
 {
 	if (uwait_state(w) == UWAIT_ARRIVED)
 		return false;
-	if (!(w->w_flags & UWAIT_SURE) &&
-	    (claim != NULL ? claim(w) : uwait_claim(w))) {
+	if (claim(w)) {
+		if (w->w_flags & UWAIT_SURE)
+			usched_fail("wait: no memory, and nothing was reserved "
+				    "by uwait_reserve() (A7)");
 		w->w_result = rc;
 		uwait_arrived(w);
 		w->w_taken++;		/* as if it had waited */
@@ -543,18 +740,15 @@ static NOINLINE bool give_up(struct uwait *w, int rc,
 	return false;
 }
 
-/*
- * Does what is left to do after a wait, and frees a record that only this file
- * knows. Returns the result of the wait.
- */
+/* Does what is left to do after a wait. Returns the result of the wait. */
 static NOINLINE int ended(struct uwait *w)
 {
+	const struct uwait_kind *kind = uwait_kind(w);
 	struct ustack *u = w->w_stack;
 	struct uself *e;
-	int rc;
 
 	if (w->w_taken != 1)
-		back(u, w->w_taken - 1);
+		ops_of(u->u_sched)->o_back(u, w->w_taken - 1);
 	watch_end(w);
 	if (w->w_flags & LIMITED) {
 		timer_stop(w, u->u_sched);
@@ -562,53 +756,50 @@ static NOINLINE int ended(struct uwait *w)
 		if (e != NULL)
 			e->e_ops->eo_leave(e, w);
 	}
-	rc = w->w_result;
-	if (w->w_kind == UWAIT_FD)
-		return __atomic_load_n(&uwait_fd_end, __ATOMIC_RELAXED)(w, rc);
-	if (w->w_kind > UWAIT_WAKE)
-		return rc;
-	if (w->w_kind == UWAIT_SLEEP && rc == -ETIMEDOUT)
-		rc = 0;
-	uwait_free(w);
-	return rc;
+	return kind->wk_end != NULL ? kind->wk_end(w, w->w_result) : w->w_result;
+}
+
+/*
+ * Called after s_wait(), which returned rc, if w has not arrived, or its wake
+ * has not come. True: the wait has ended.
+ */
+static NOINLINE bool is_over(struct uwait *w, int rc)
+{
+	if (uwait_kind(w)->wk_wakes && w->w_taken > 0 && uwait_withdraw(w, 0))
+		return true;
+	return rc != 0 && give_up(w, rc);
 }
 
 /*
  * The loop of each wait. Of the wakes that the caller takes, the last or an
- * earlier one belongs to w. It gives back the others. Its stack frame is a part
- * of each slice: so it keeps w only, and calls the rest last.
+ * earlier one belongs to w; ended() gives back the others. The stack frame is a
+ * part of each slice. So callers keep w only, and call the rest last.
  */
-static NOINLINE int block(struct uwait *w)
+static ALWAYS_INLINE void await(struct uwait *w)
 {
 	struct usched *s;
 	int rc;
 
 	do {
 		s = w->w_stack->u_sched;
-		USCHED_RACE(60);
+		USCHED_RACE(wait_block);
 		rc = s->s_wait(s);
 		w->w_taken += rc == 0;
-		if (__builtin_expect(rc != 0, 0) && give_up(w, rc, NULL))
-			break;
-	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
+	} while ((w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED) &&
+		 !is_over(w, rc));
+}
+
+static NOINLINE int block(struct uwait *w)
+{
+	await(w);
 	return ended(w);
 }
 
-void uwait_block(struct uwait *w, bool (*claim)(struct uwait *w))
+void uwait_block(struct uwait *w)
 {
-	struct usched *s;
-	int rc;
-
 	w->w_taken = 0;
 	watch_begin(w, UNEVER);
-	do {
-		s = w->w_stack->u_sched;
-		USCHED_RACE(60);
-		rc = s->s_wait(s);
-		w->w_taken += rc == 0;
-		if (rc != 0 && give_up(w, rc, claim))
-			break;
-	} while (w->w_taken == 0 || uwait_state(w) != UWAIT_ARRIVED);
+	await(w);
 	if (w->w_taken != 1 || uwait_watch != NULL)	/* not LIMITED */
 		(void)ended(w);
 }
@@ -618,6 +809,8 @@ static int native_for(struct uwait *w, utime_ns until)
 	if (until == UNEVER || !clock_.c_virtual ||
 	    !uwait_withdraw(w, -ENOSYS))
 		uwait_native_block(w, until);
+	if (w->w_result == -ETIMEDOUT)
+		deadline_see(w, until);
 	return w->w_result;
 }
 
@@ -661,6 +854,23 @@ static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 		uwait_watch->v_native(w, until, native_for);
 }
 
+#if defined(USCHED_HARD)
+/* Blocks, and fails if a wait that must not fail has got another buffer: A7. */
+static int block_sure(struct uwait *w)
+{
+	const struct ustack *u = w->w_stack;
+	bool sure = w->w_flags & UWAIT_SURE && uwait_state(w) == UWAIT_WAITS;
+	int len = u->u_len;
+	int rc = block(w);
+
+	if (sure && u->u_len > len && !ustack_is_private(u))
+		usched_fail("s_wait: it blocks too deep for a wait that cannot "
+			    "fail, or nothing was reserved by uwait_reserve()");
+	return rc;
+}
+#define block	block_sure
+#endif
+
 int uwait_for(struct uwait *w, utime_ns until)
 {
 	if (w->w_stack == NULL)
@@ -678,11 +888,13 @@ void uwait_run(struct ushell *h)
 	void (*f)(void) = (void (*)(void))h->h_f;
 	void *result;
 
+	UHARD(hold(e, UHARD_MADE));
 	if (e->e_ops->eo_int)
 		result = (void *)(intptr_t)((int (*)(void *))f)(h->h_arg);
 	else
 		result = ((void *(*)(void *))f)(h->h_arg);
 	e->e_ops->eo_end(e, result);
+	UHARD(unhold(e));
 }
 
 int uwait_timer_start(struct uwait_timer *t, utime_ns until)
@@ -709,14 +921,14 @@ static int native_sleep(utime_ns until)
 	return 0;
 }
 
-static NOINLINE struct uwait *short_new(enum uwait_kind kind)
+static NOINLINE struct uwait *short_new(struct uwait_kind *kind)
 {
 	int rc;
 
 	return uwait_new(sizeof(struct uwait), kind, NULL, &rc);
 }
 
-/* The record is freed by ended(), so no frame here has to wait for that. */
+/* The record is freed by sleep_end(), so no frame here has to wait for that. */
 int u_sleep(utime_ns until)
 {
 	const struct ustack *u = ustack_self();
@@ -724,9 +936,11 @@ int u_sleep(utime_ns until)
 
 	if (until < 0)
 		return -EINVAL;
-	if (u == NULL)
+	if (u == NULL) {
+		uwait_deadline(until, "u_sleep");
 		return native_sleep(until);
-	w = short_new(UWAIT_SLEEP);
+	}
+	w = short_new(&sleep_kind);
 	if (w == NULL)
 		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
 	return uwait_for(w, until);
@@ -736,14 +950,15 @@ int u_sleep(utime_ns until)
 int uwait_give_way(void)
 {
 	const struct ustack *u = ustack_self();
-	struct uwait_host *h = u->u_sched->s_waits;
+	struct uwait_host *h;
 	struct uwait *w;
 
-	if (h == NULL || h->h_ops == NULL)
-		return u_sleep(unow());
-	w = short_new(UWAIT_SLEEP);
+	if (u->u_sched->s_wait == NULL)
+		return -ENOSYS;
+	h = host_of(u->u_sched);
+	w = h != NULL ? short_new(&sleep_kind) : NULL;
 	if (w == NULL)
-		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
+		return -ENOMEM;
 	w->w_flags |= UWAIT_SURE;
 	w->w_result = 0;
 	(void)uwait_claim(w);
@@ -780,57 +995,32 @@ int uticker_wait(struct uticker *k, long *missed)
 /* Takes a wake that has come, if the dispatcher counts them. */
 static bool try_wake(struct ustack *u)
 {
-	struct uwait_host *h = u->u_sched->s_waits;
-
-	return h != NULL && h->h_ops != NULL && h->h_ops->o_try(u);
+	return ops_of(u->u_sched)->o_try(u);
 }
 
 /*
- * Called after s_wait(), which returned rc. Each wake that does not belong to w
- * is the event, even if w has arrived before the thread ran again. True: the
- * wait has ended. Wakes beyond the event are given back by ended().
+ * Returns 0 if a wake has come besides that of w: the event. Else, returns rc.
+ * A plain dispatcher takes no wakes back, so w_taken still has those too many.
  */
-static NOINLINE bool woken(struct uwait *w, int rc)
+static int wake_result(struct uwait *w, int rc)
 {
-	if (w->w_taken > 0 && uwait_withdraw(w, 0))
-		return true;
-	if (rc != 0 && w->w_taken == 0 && uwait_withdraw(w, rc)) {
-		w->w_taken = 1;
-		return true;
-	}
-	if (w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED) {
-		if (w->w_taken > 1)
-			w->w_taken--;
-		else if (!try_wake(w->w_stack))
-			return true;
-		w->w_result = 0;
-		return true;
-	}
-	if (rc != 0)
-		pause_and_drain(w->w_stack);
-	return false;
+	return rc != 0 && (try_wake(w->w_stack) || w->w_taken > 1) ? 0 : rc;
 }
 
-static NOINLINE int block_for_wake(struct uwait *w)
+static int wake_end(struct uwait *w, int rc)
 {
-	struct usched *s;
-	int rc;
-
-	do {
-		s  = w->w_stack->u_sched;
-		rc = s->s_wait(s);
-		w->w_taken += rc == 0;
-	} while (!woken(w, rc));
-	return ended(w);
+	rc = wake_result(w, rc);
+	uwait_free(w);
+	return rc;
 }
 
 static int wait_until(utime_ns until)
 {
-	struct uwait *w = short_new(UWAIT_WAKE);
+	struct uwait *w = short_new(&wake_kind);
 
 	if (w == NULL)
 		return -ENOMEM;
-	return prepare(w, until) ? block_for_wake(w) : ended(w);
+	return prepare(w, until) ? block(w) : ended(w);
 }
 
 int u_wait_until(utime_ns until)
@@ -866,12 +1056,7 @@ int uwait_source_add(struct uwait_source *o)
 
 	if (h == NULL)
 		return ustack_self() == NULL ? -EINVAL : -ENOMEM;
-	if (h->h_ops != NULL)
-		h->h_ops->o_source(h, o);
-	else {
-		o->o_next   = h->h_source;
-		h->h_source = o;
-	}
+	h->h_ops->o_source(h, o);
 	return 0;
 }
 
@@ -889,7 +1074,7 @@ static void waits_add(struct uwait_source *o, long nr)
 {
 	struct uwait_host *h = host_here();
 
-	if (usource_add(o, nr) && h->h_ops != NULL)
+	if (usource_add(o, nr))
 		h->h_ops->o_hold(h, nr > 0);
 }
 
@@ -925,7 +1110,7 @@ void uwait_sources_fini(struct uwait_host *h)
 	h->h_source = NULL;
 }
 
-bool uwait_awaits_outside(const struct uwait_host *h)
+int uwait_awaits_outside(const struct uwait_host *h)
 {
 	const struct uwait_source *o;
 
@@ -935,7 +1120,67 @@ bool uwait_awaits_outside(const struct uwait_host *h)
 	return false;
 }
 
-/* Bare sets of call-backs. */
+/* Plain dispatchers. */
+
+static void plain_tell(struct uwait *w)
+{
+	struct ustack *u = w->w_stack;
+	struct usched *s = u->u_sched;
+
+	uwait_arrived(w);
+	s->s_wake(s, u);
+}
+
+static void plain_arrive(struct uwait_host *h, struct uwait *w)
+{
+	(void)h;
+	plain_tell(w);
+}
+
+static void plain_back(struct ustack *u, int nr)
+{
+	(void)u, (void)nr;		/* wakes are not counted */
+}
+
+static int plain_try(struct ustack *u)
+{
+	(void)u;
+	return false;
+}
+
+static void plain_drain(struct ustack *u)
+{
+	(void)u;			/* all wakes come at once */
+}
+
+static void plain_enter(struct uwait_host *h)
+{
+	(void)h;			/* a single native thread has the wheel */
+}
+
+static void plain_source(struct uwait_host *h, struct uwait_source *o)
+{
+	o->o_next   = h->h_source;
+	h->h_source = o;
+}
+
+static void plain_hold(struct uwait_host *h, int on)
+{
+	(void)h, (void)on;		/* utime_idle() asks the sources */
+}
+
+static const struct uwait_ops plain_ops = {
+	.o_tell   = plain_tell,
+	.o_post   = uwait_post,
+	.o_arrive = plain_arrive,
+	.o_back   = plain_back,
+	.o_try    = plain_try,
+	.o_drain  = plain_drain,
+	.o_enter  = plain_enter,
+	.o_leave  = plain_enter,
+	.o_source = plain_source,
+	.o_hold   = plain_hold
+};
 
 void utime_run(struct usched *s)
 {
@@ -950,7 +1195,7 @@ void utime_run(struct usched *s)
 }
 
 /* Sleeps until the deadline of h, or an event. */
-static void sleep_bare(struct uwait_host *h, utime_ns due)
+static void sleep_plain(struct uwait_host *h, utime_ns due)
 {
 	int asleep = 1;
 	utime_ns ns = UNEVER;
@@ -966,14 +1211,19 @@ static void sleep_bare(struct uwait_host *h, utime_ns due)
 		(void)native_sleep(due);
 }
 
-bool utime_idle(struct usched *s)
+int utime_idle(struct usched *s)
 {
 	struct uwait_host *h = s->s_waits;
-	utime_ns due = h != NULL ? uwait_due(h) : UNEVER;
 
-	if (due == UNEVER && (h == NULL || !uwait_outside(h)))
+	if (h == NULL)
 		return false;
-	sleep_bare(h, due);
+	if (uwait_posted(h)) {			/* by uwait_give_way() */
+		utime_run(s);
+		return true;
+	}
+	if (uwait_due(h) == UNEVER && !uwait_outside(h))
+		return false;
+	sleep_plain(h, uwait_due(h));
 	uwait_look(h);
 	return true;
 }
@@ -982,7 +1232,7 @@ void utime_fini(struct usched *s)
 {
 	struct uwait_host *h = s->s_waits;
 
-	if (h == NULL || h->h_ops != NULL)
+	if (h == NULL || h->h_ops != &plain_ops)
 		return;
 	if (h->h_timers != 0)
 		usched_fail("utime_fini: a thread waits with a deadline");

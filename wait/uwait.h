@@ -20,7 +20,8 @@
  *	0		the event has come. If it comes with the deadline or
  *			with a cancellation, the event wins: nothing is lost
  *	-ETIMEDOUT	the deadline of this call has passed
- *	-ECANCELED	a scope around the caller was cancelled (uscope.h)
+ *	-ECANCELED	a scope around the caller was cancelled (uscope.h), or
+ *			uthread_interrupt() has ended the wait
  *	-EAGAIN		the deadline was UNOW, and the caller would have to wait
  *	-ENOMEM		no memory for the wait; nothing has changed
  *	-EINVAL		the deadline is negative, or the caller cannot wait
@@ -34,34 +35,40 @@
  * dispatcher that has the call-backs below, and native threads, which block in
  * the system. Not a signal handler, nor a call-back of a dispatcher.
  *
- * CALL-BACKS of struct usched. Schedulers over uproc.h have them. For a bare
+ * CALL-BACKS of struct usched. Schedulers over uproc.h have them. For a plain
  * set of call-backs two lines do: see examples/timed.c.
  *
  *	s_wait	The running thread waits until s_wake() is called for it. It
- *		may also return early. 0, or -ENOMEM: it has not waited.
+ *		may also return early. 0, or -ENOMEM: it has not waited. Above
+ *		ustack_block() it takes no more than 100 bytes of stack, or
+ *		300 without optimization: see uwait_reserve().
  *	s_wake	Makes u, which waits in s_wait(), able to run. Called by the
  *		native thread that runs s, in a thread or in s_next(). Other
  *		native threads call it if the program lets them: if they
  *		unlock, send or cancel what a thread of s waits for. Then s_wait
  *		must not return early, since u may end before s_wake() comes.
- *	s_make	Makes a thread that runs f(arg). 0 or -errno. For uscope_go();
- *		others need it not.
+ *	s_make	Makes a thread that runs f(arg). flags are 0, or
+ *		USCHED_MAKE_PRIVATE: with a private stack (core/sched.h), or not
+ *		at all. 0 or -errno. For uscope_go(); others need it not.
  *
- * A bare s_next() also calls utime_run(), and utime_idle() when no thread can
- * run. If the program itself wakes threads of a bare set, too, the set counts
- * wakes, so that it never queues a thread twice. A thread that waits for a
- * record takes such wakes, and u_wait_until(UNOW) does not see them.
+ * A plain dispatcher's s_next() also calls utime_run(), and utime_idle() when
+ * no thread can run. If the program itself wakes threads of a plain dispatcher,
+ * too, the set counts wakes, so that it never queues a thread twice. A thread
+ * that waits for a record takes such wakes, and u_wait_until(UNOW) does not see
+ * them.
  */
 
 #include "usched.h"
-#include "wheel.h"
+#include "private/wheel.h"
+#if defined(USCHED_HARD)
+#include "uhard.h"
+#endif
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Stands between two steps that others may come between: tests delay there. */
 #if !defined(USCHED_RACE)
-#define USCHED_RACE(n)	((void)0)
+#define USCHED_RACE(step)	((void)0)
 #endif
 
 #ifdef __cplusplus
@@ -77,6 +84,15 @@ typedef int64_t utime_ns;
 
 #define UNEVER		INT64_MAX	/* no deadline */
 #define UNOW		((utime_ns)0)	/* do not wait */
+
+/* Not API. Virtual time at the start: later than lengths, which are mistakes. */
+#define UTIME_VIRTUAL	((utime_ns)1000000000000000)
+
+/*
+ * Not API. Writes a line, once for each call in threads of a function, if the
+ * deadline, which has passed, lies so far back that it must be a length.
+ */
+void uwait_deadline(utime_ns until, const char *call);
 
 /* Returns the time: of CLOCK_MONOTONIC, or virtual. */
 utime_ns unow(void);
@@ -117,7 +133,8 @@ int uticker_wait(struct uticker *k, long *missed);
 /*
  * VIRTUAL TIME
  *
- * Time stands still while any thread runs. When all threads of a scheduler wait
+ * Makes all time virtual. Time stands still while any thread runs. When all
+ * threads of a scheduler wait
  * and at least one has a deadline, the clock jumps to the next deadline. While
  * a thread is in ucall(), or a native thread holds the scheduler, all is not
  * waiting, so the clock stands still. A scheduler knows only its own threads:
@@ -130,7 +147,7 @@ int uticker_wait(struct uticker *k, long *missed);
  * with lanes, or for all without.
  *
  * utime_virtual() is called before the schedulers are made, and stays until the
- * end of the process. It sets the clock to one second. After the end of all
+ * end of the process. It sets the clock to 10^15 ns. After the end of all
  * schedulers it may be called again, and all begins again. Native threads
  * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
  * above seed.
@@ -141,7 +158,7 @@ void utime_virtual(uint64_t seed);
 uint64_t utime_seed(void);
 
 /* Returns whether time is virtual. */
-bool utime_is_virtual(void);
+int utime_is_virtual(void);
 
 /*
  * Returns a random number below nr, 1 or more. Not for secrets. Under virtual
@@ -150,20 +167,26 @@ bool utime_is_virtual(void);
 unsigned uwait_random(unsigned nr);
 
 /*
- * BARE SETS OF CALL-BACKS
- *
- * utime_run() wakes the threads whose deadline has passed. s_next() calls it
- * now and then; without timers it costs a load.
- *
- * utime_idle() sleeps natively until the next deadline, or lets virtual time
- * jump there, and then does what utime_run() does. False: no thread waits with
- * a deadline, so nothing will happen. s_next() calls it when no thread can run.
- *
- * utime_fini() frees what timed waits have allocated, with s_free(). Called
- * before usched_fini(), while no thread waits with a deadline.
+ * FOR BARE SETS OF CALL-BACKS
+ */
+
+/*
+ * Wakes the threads whose deadline has passed. s_next() calls it now and then;
+ * without timers it costs a load.
  */
 void utime_run(struct usched *s);
-bool utime_idle(struct usched *s);
+
+/*
+ * Sleeps natively until the next deadline, or lets virtual time jump there, and
+ * then does what utime_run() does. s_next() calls it when no thread can run.
+ * False: no thread waits with a deadline, so nothing will happen.
+ */
+int utime_idle(struct usched *s);
+
+/*
+ * Frees what timed waits have allocated, with s_free(). Called before
+ * usched_fini(), while no thread waits with a deadline.
+ */
 void utime_fini(struct usched *s);
 
 /*
@@ -173,7 +196,7 @@ void utime_fini(struct usched *s);
  * touch may lie on the stack of a thread that waits. The module begins its own
  * struct with struct uwait, and puts it where the event will find it:
  *
- *	w = uwait_new(sizeof *w, UWAIT_..., object);	NULL: -ENOMEM, -ENOSYS
+ *	w = uwait_new(sizeof *w, UWAIT_OTHER, object, &rc);	NULL: rc
  *	lock; the event has come?  unlock, uwait_free(), return 0
  *	put w in the queue of the object; unlock
  *	rc = uwait_for(w, until);
@@ -193,24 +216,68 @@ void utime_fini(struct usched *s);
  * The waiter takes w out under the lock, so a claimer that has lost the claim
  * under the same lock can rely on w until it unlocks.
  */
-enum uwait_kind {
-	UWAIT_SLEEP = 1, UWAIT_WAKE,	/* first: freed by uwait.c */
-	UWAIT_JOIN, UWAIT_CALL, UWAIT_SCOPE,
-	UWAIT_MUTEX, UWAIT_COND, UWAIT_SEM, UWAIT_READ, UWAIT_WRITE,
-	UWAIT_GROUP, UWAIT_BARRIER, UWAIT_ONCE, UWAIT_SEND, UWAIT_RECV,
-	UWAIT_SELECT, UWAIT_FD, UWAIT_TIMER, UWAIT_OTHER
+struct uwait;
+
+/* What a thread waits for, in messages and lists. */
+struct uwait_seen {
+	const struct uwait_kind *vs_kind;
+	const void              *vs_object;	/* or NULL */
+	const void *const       *vs_owner;	/* in it: its holder; or NULL */
 };
 
-/* Returns the name of a kind: "sleep", "wake", "join", and so on. */
-const char *uwait_kind_name(int kind);
+/* Bytes in a unit of w_size. */
+#define UWAIT_UNIT	16
+
+/*
+ * A kind of waits: of its module, which changes nothing in it. A kind that
+ * other modules use has a name in capitals, and is an array of one, so that its
+ * name is its address. Records have its number, which takes a byte: 255 kinds.
+ */
+struct uwait_kind {
+	const char *wk_name;	/* in lists of waits: "mutex", say */
+	const char *wk_call;	/* in messages; NULL: the name */
+	/*
+	 * Does what is left of a thread's wait, frees w, and returns what
+	 * uwait_for() returns; rc is the result of the claim. So no frame of
+	 * the waiter has to stay for that. NULL: the waiter does it.
+	 */
+	int       (*wk_end)(struct uwait *w, int rc);
+	/*
+	 * Claims w, whose thread cannot block. False: it was claimed before.
+	 * NULL: uwait_claim().
+	 */
+	int       (*wk_give_up)(struct uwait *w);
+	/*
+	 * Notes in *v for what w waits: its kind and object are there already.
+	 * 0: its thread is not in this wait. Nothing else runs meanwhile. NULL:
+	 * it waits until it is claimed.
+	 */
+	int       (*wk_see)(const struct uwait *w, struct uwait_seen *v);
+	char        wk_wakes;	/* each wake that is not for w is the event */
+	char        wk_number;	/* the object is a number, or negative: none */
+	char        wk_stays;	/* hard mode: w may outlive its scheduler */
+	int         wk_id;	/* set at the first wait; 0: there was none */
+};
+
+extern struct uwait_kind UWAIT_JOIN[1];
+extern struct uwait_kind UWAIT_TIMER[1];	/* struct uwait_timer */
+extern struct uwait_kind UWAIT_OTHER[1];
+
+/* Returns the number of a kind. Any thread. */
+unsigned char uwait_id(struct uwait_kind *kind);
+
+/* Returns the kind of a record. Any thread. */
+const struct uwait_kind *uwait_kind(const struct uwait *w);
+
+/* Returns the name of a kind: "mutex", "sleep", "join", and so on. */
+const char *uwait_kind_name(const struct uwait_kind *kind);
 
 /* States of a record. */
 enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
 
 /*
- * Set by the maker, before the wait: this wait has no deadline, and is not
- * cancelled. If the maker has waited in the same place before, by the same call
- * of uwait_for(), and has not blocked since, the wait needs no memory.
+ * Set by the maker, before the wait: this wait has no deadline, is not
+ * cancelled, and cannot fail. The maker has called uwait_reserve().
  */
 enum { UWAIT_SURE = 2 };	/* in w_flags */
 
@@ -220,8 +287,8 @@ struct uwait {
 	struct ustack      *w_stack;	/* waits; NULL: a native thread does */
 	int                 w_state;	/* atomic */
 	int                 w_result;	/* by the claimer */
-	unsigned short      w_size;	/* in units of 16 bytes */
-	unsigned char       w_kind;
+	unsigned short      w_size;	/* in units of UWAIT_UNIT */
+	unsigned char       w_kind;	/* its wk_id */
 	unsigned char       w_flags;
 	int                 w_taken;	/* wakes, by the waiter */
 	union {
@@ -234,10 +301,12 @@ struct uwait {
 
 /*
  * Makes a record for a wait of the caller. The size is at least sizeof(struct
- * uwait), and what lies behind that is not cleared. Sets *rc to -ENOMEM or
- * -ENOSYS if it returns NULL. Threads and native threads.
+ * uwait), and what lies behind that is not cleared. Sets *rc if it returns
+ * NULL: -ENOMEM, -ENOSYS; -EINVAL: the size is above 1,048,560. Threads and
+ * native threads.
  */
-void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc);
+USCHED_MUST void *uwait_new(size_t size, struct uwait_kind *kind, const void *object,
+		int *rc);
 
 /* Frees a record that has arrived, or that the caller has claimed itself. */
 void uwait_free(void *record);
@@ -250,11 +319,15 @@ void uwait_free(void *record);
 int uwait_for(struct uwait *w, utime_ns until);
 
 /*
- * Ends each wait of a thread with UWAIT_FD, and frees its record: uwait_for()
- * returns what it returns. So no frame of the waiter has to stay for that. Set
- * by the module of these waits before the first of them (atomic).
+ * Gets all memory, but for the records, that later waits of the caller need, so
+ * that they cannot fail. For callers that give something up before a wait, and
+ * do not get it back: after uwait_new(), before they give up anything. Until
+ * the thread blocks elsewhere, no uwait_for() of the function that calls this,
+ * or of functions that it calls, returns -ENOMEM, if its deadline is UNEVER, or
+ * until is not. 0; -ENOMEM: nothing has changed. Any thread or native thread.
+ * If there is a buffer for the slice, as there mostly is, it compares.
  */
-extern int (*uwait_fd_end)(struct uwait *w, int rc);
+USCHED_MUST int uwait_reserve(utime_ns until);
 
 /*
  * Lets the caller, a thread, go on only after the next look of its dispatcher:
@@ -264,19 +337,18 @@ extern int (*uwait_fd_end)(struct uwait *w, int rc);
 int uwait_give_way(void);
 
 /*
- * Not API: for waits that cannot always be claimed. Waits until w, of a thread,
- * has arrived. If the thread cannot block, give_up() shall claim w, or else
- * return false: then the thread holds its processor until w has arrived.
+ * Not API. Waits until w, of a thread, has arrived, without a deadline, and
+ * without the scope of the thread.
  */
-void uwait_block(struct uwait *w, bool (*give_up)(struct uwait *w));
+void uwait_block(struct uwait *w);
 
 /* Claims w. False: it was claimed before. Any thread that can rely on w. */
-static __inline__ bool uwait_claim(struct uwait *w)
+static __inline__ int uwait_claim(struct uwait *w)
 {
 	int waits = UWAIT_WAITS;
 
 	return __atomic_compare_exchange_n(&w->w_state, &waits, UWAIT_CLAIMED,
-			false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+			0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /*
@@ -297,7 +369,7 @@ struct uself {
 
 struct uself_ops {
 	/* h_f returns an int; else, a pointer. */
-	bool eo_int;
+	char eo_int;
 	/* After h_f(h_arg), which has returned result. Then the thread ends. */
 	void (*eo_end)(struct uself *e, void *result);
 	/* Before w waits. 0, or -ECANCELED: w shall not wait. */
@@ -318,7 +390,7 @@ static __inline__ struct uself *uwait_self(const struct ustack *u,
 	return h->h_run == run ? (struct uself *)h : NULL;
 }
 
-/* The h_run of all threads that have a struct uself: h_f(h_arg), eo_end(). */
+/* Calls h_f(h_arg) and eo_end(): h_run of all threads with a struct uself. */
 void uwait_run(struct ushell *h);
 
 /*
@@ -331,11 +403,14 @@ struct uwait_timer {
 	void       (*t_f)(struct uwait_timer *t);
 };
 
-/* Starts t. 0, -ENOMEM. Then uwait_claim() stops it, or it is too late. */
+/*
+ * Starts t, which calls t_f() at the deadline. 0, -ENOMEM. Then uwait_claim()
+ * stops it, or it is too late.
+ */
 int uwait_timer_start(struct uwait_timer *t, utime_ns until);
 
 /*
- * EVENTS FROM OUTSIDE
+ * FOR MODULES WITH EVENTS FROM OUTSIDE
  *
  * A source stands where a dispatcher looks for what happens outside of it, and
  * where it sleeps: for descriptors (uio.h), for a device, or for the loop of
@@ -355,17 +430,17 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until);
  * A processor calls o_look and o_sleep, mostly while it runs no thread. But a
  * preemption (upreempt.h) calls o_look in the thread, and so does a wait that
  * finds no memory. So o_look must be left out of preemption (UPREEMPT_NEVER),
- * and take no lock that a thread keeps where it can be preempted. Both end waits
- * by uwait_claim() and uwait_tell(). They must not wait.
+ * and take no lock that a thread keeps where it can be preempted. Both end
+ * waits by uwait_claim() and uwait_tell(). They must not wait.
  */
 struct uwait_source {
 	/* Looks for events, and does not sleep. */
 	void (*o_look)(struct uwait_source *o);
 	/*
 	 * Sleeps until an event comes, o_wake can be read, or ns have passed
-	 * (UNEVER: for ever). Then does what o_look() does. It may return early.
-	 * It returns if o_wake can be read, and reads that only after its sleep:
-	 * before, a wake would be lost. Or NULL.
+	 * (UNEVER: for ever). Then does what o_look() does. It may return
+	 * early. It returns if o_wake can be read, and reads that only after
+	 * its sleep: before, a wake would be lost. Or NULL.
 	 */
 	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
 	/* Frees it: its scheduler has ended. Or NULL. */
@@ -387,15 +462,17 @@ int uwait_source_add(struct uwait_source *o);
 struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o));
 
 /*
- * Called by a thread before it waits for events of o, a source of its
- * dispatcher, and after that.
+ * Counts the caller, a thread, before it waits for events of o, a source of its
+ * dispatcher.
  */
 void uwait_source_begin(struct uwait_source *o);
+
+/* Ends uwait_source_begin(), by the same thread after its wait. */
 void uwait_source_end(struct uwait_source *o);
 
 /*
  * FOR SCHEDULERS that count wakes, such as those over uproc.h: a host stands in
- * front of the bare call-backs.
+ * front of the call-backs of struct usched.
  */
 struct uwait_ops {
 	/* Brings w home, which is claimed: to the dispatcher of its thread. */
@@ -407,9 +484,9 @@ struct uwait_ops {
 	/* Gives nr wakes to the running thread, which has taken too many. */
 	void (*o_back)(struct ustack *u, int nr);
 	/* Takes a wake of the running thread, if it has come. */
-	bool (*o_try)(struct ustack *u);
+	int  (*o_try)(struct ustack *u);
 	/* Tells whether u, which is blocked, waits for a wake. A hint. */
-	bool (*o_waits)(const struct ustack *u);
+	int  (*o_waits)(const struct ustack *u);
 	/* Takes what was posted to the processor of the running thread. */
 	void (*o_drain)(struct ustack *u);
 	/* Keep other native threads from the wheel of h, or may be empty. */
@@ -418,12 +495,12 @@ struct uwait_ops {
 	/* Puts o first in h_source of h, and of all that share sources with h. */
 	void (*o_source)(struct uwait_host *h, struct uwait_source *o);
 	/* Keep the scheduler from its end while a source has threads (on). */
-	void (*o_hold)(struct uwait_host *h, bool on);
+	void (*o_hold)(struct uwait_host *h, int on);
 };
 
 struct uwait_host {
 	struct usched          *h_sched;
-	const struct uwait_ops *h_ops;		/* NULL: a bare dispatcher */
+	const struct uwait_ops *h_ops;		/* the plain ones have their own */
 	struct uwheel          *h_wheel;	/* made for the first timer */
 	long                    h_timers;	/* in it (atomic) */
 	utime_ns                h_due;		/* next look, or UNEVER (atomic) */
@@ -431,6 +508,7 @@ struct uwait_host {
 	struct uwait_source    *h_source;	/* the first, or NULL (atomic) */
 };
 
+/* Makes h the host in front of s, with the operations of its scheduler. */
 void uwait_host_init(struct uwait_host *h, struct usched *s,
 		     const struct uwait_ops *ops);
 
@@ -438,14 +516,14 @@ void uwait_host_init(struct uwait_host *h, struct usched *s,
 static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
 {
 	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
-	USCHED_RACE(53);
-	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, false,
+	USCHED_RACE(record_A2);
+	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */
 		;
 }
 
 /* Returns whether something was posted to h. Any thread. */
-static __inline__ bool uwait_posted(const struct uwait_host *h)
+static __inline__ int uwait_posted(const struct uwait_host *h)
 {
 	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
 }
@@ -456,8 +534,8 @@ static __inline__ utime_ns uwait_due(const struct uwait_host *h)
 	return __atomic_load_n(&h->h_due, __ATOMIC_RELAXED);
 }
 
-/* Returns whether uwait_look() is worth a call. Owner only. */
-static __inline__ bool uwait_must_look(const struct uwait_host *h)
+/* Returns whether uwait_look() may find something. Owner only. */
+static __inline__ int uwait_must_look(const struct uwait_host *h)
 {
 	return __builtin_expect(uwait_due(h) != UNEVER, 0) ||
 	       __builtin_expect(__atomic_load_n(&h->h_posted,
@@ -471,10 +549,10 @@ static __inline__ struct uwait_source *uwait_sources(const struct uwait_host *h)
 }
 
 /* Not API: a part of uwait_outside(). */
-bool uwait_awaits_outside(const struct uwait_host *h);
+int uwait_awaits_outside(const struct uwait_host *h);
 
 /* Returns whether threads wait for events of sources of h. Owner only. */
-static __inline__ bool uwait_outside(const struct uwait_host *h)
+static __inline__ int uwait_outside(const struct uwait_host *h)
 {
 	return __builtin_expect(uwait_sources(h) != NULL, 0) &&
 	       uwait_awaits_outside(h);
@@ -496,16 +574,27 @@ void uwait_sources_fini(struct uwait_host *h);
 void uwait_look(struct uwait_host *h);
 
 /*
- * The parts of uwait_look(). uwait_take() returns what was posted, first in
- * first out, linked by w_at.link; uwait_orphan() frees a record of it that has
- * ended, and else returns false. Caller has h to itself (o_enter).
- * uwait_expire() claims the records whose deadline has passed, and returns
- * them, linked by w_at.link. Caller has h to itself. Then it need no longer, and
- * calls uwait_expired() for the list.
+ * Takes what was posted, and returns it, first in first out, linked by
+ * w_at.link. A part of uwait_look(). Caller has h to itself (o_enter).
  */
 struct uwait *uwait_take(struct uwait_host *h);
-bool uwait_orphan(struct uwait_host *h, struct uwait *w);
+
+/*
+ * Frees w, which uwait_take() has returned, if its wait has ended: true. A part
+ * of uwait_look(). Caller has h to itself.
+ */
+int uwait_orphan(struct uwait_host *h, struct uwait *w);
+
+/*
+ * Claims the records whose deadline has passed, and returns them, linked by
+ * w_at.link. A part of uwait_look(). Caller has h to itself.
+ */
 struct uwait *uwait_expire(struct uwait_host *h);
+
+/*
+ * Ends the waits of a list from uwait_expire(). A part of uwait_look(). Caller
+ * need not have h to itself.
+ */
 void uwait_expired(struct uwait *list);
 
 /* Notes that w, whose thread is at home here, has arrived. Then wake it. */
@@ -515,8 +604,8 @@ static __inline__ void uwait_arrived(struct uwait *w)
 }
 
 /*
- * For uwaits.h, which is told of each wait by a record if uwait_watch is set. It
- * is set before any wait, and stays.
+ * For uwaits.h, which is told of each wait by a record if uwait_watch is set.
+ * It is set before any wait, and stays.
  */
 struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */

@@ -11,6 +11,7 @@
 #include "uwork.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 UPREEMPT_NEVER;
@@ -21,6 +22,9 @@ struct job {
 };
 
 struct uwork {
+#if defined(USCHED_HARD)
+	struct uhard_object k_object;
+#endif
 	int           k_levels;
 	int           k_workers;	/* that have not ended (atomic) */
 	int           k_holders;	/* (atomic) */
@@ -28,6 +32,10 @@ struct uwork {
 	struct uchan *k_idle;
 	struct uchan *k_level[UWORK_LEVELS];
 };
+
+/* Checks k at the beginning of a call. In the hard mode only. */
+#define CALL(k, call)	\
+	UHARD(object((k), &(k)->k_object.o_magic, UHARD_WORK, (call)))
 
 static void job_ends(struct uwork *k)
 {
@@ -70,7 +78,11 @@ static void let_go(struct uwork *k, int nr)
 	for (i = 0; i < k->k_levels; i++)
 		uchan_free(k->k_level[i]);
 	uchan_free(k->k_idle);
+#if defined(USCHED_HARD)
+	uhard_free(&k->k_object, k, sizeof *k);
+#else
 	free(k);
+#endif
 }
 
 static void worker(void *arg)
@@ -96,7 +108,7 @@ struct uwork *uwork_make(int workers, int levels, unsigned room)
 	struct uwork *k;
 	int made = 0;
 
-	if (workers < 1 || levels < 1 || levels > UWORK_LEVELS || u == NULL ||
+	if (workers < 1 || workers == INT_MAX || levels < 1 || levels > UWORK_LEVELS || u == NULL ||
 	    u->u_sched->s_make == NULL || (k = calloc(1, sizeof *k)) == NULL)
 		return NULL;
 	k->k_workers = workers;
@@ -107,11 +119,12 @@ struct uwork *uwork_make(int workers, int levels, unsigned room)
 		k->k_levels++;
 	if (k->k_idle != NULL && k->k_levels == levels)
 		while (made < workers &&
-		       u->u_sched->s_make(u->u_sched, worker, k) == 0)
+		       u->u_sched->s_make(u->u_sched, worker, k, 0) == 0)
 			made++;
 	if (made == workers)
 		return k;
 	close_all(k);
+	UHARD(ends(&k->k_object, UHARD_WORK, "uwork_make"));
 	let_go(k, workers + 1 - made);
 	return NULL;
 }
@@ -122,6 +135,7 @@ int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
 	struct job j = { f, arg };
 	int rc;
 
+	CALL(k, "uwork_put");
 	if (level < 0 || level >= k->k_levels)
 		return -EINVAL;
 	__atomic_add_fetch(&k->k_jobs, 1, __ATOMIC_RELAXED);
@@ -131,7 +145,7 @@ int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
 	return rc;
 }
 
-int uwork_drain(struct uwork *k, utime_ns until)
+static int drain(struct uwork *k, utime_ns until)
 {
 	int rc;
 
@@ -144,13 +158,22 @@ int uwork_drain(struct uwork *k, utime_ns until)
 	return 0;
 }
 
+int uwork_drain(struct uwork *k, utime_ns until)
+{
+	CALL(k, "uwork_drain");
+	return drain(k, until);
+}
+
 int uwork_end(struct uwork *k, utime_ns until)
 {
 	int rc;
 
+	CALL(k, "uwork_end");
 	close_all(k);
-	rc = uwork_drain(k, until);
-	if (rc == 0 || rc == -EPIPE)
-		let_go(k, 1);
+	rc = drain(k, until);
+	if (rc != 0 && rc != -EPIPE)
+		return rc;
+	UHARD(ends(&k->k_object, UHARD_WORK, "uwork_end"));
+	let_go(k, 1);
 	return rc;
 }

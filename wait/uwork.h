@@ -30,7 +30,7 @@ struct uwork;
  * job of level 0 first: a level runs only while all before it are empty. NULL:
  * no memory, a bad argument, or no s_make. Threads only.
  */
-struct uwork *uwork_make(int workers, int levels, unsigned room);
+USCHED_MUST struct uwork *uwork_make(int workers, int levels, unsigned room);
 
 /*
  * Lets a worker call f(arg). Waits while the level is full. f() may wait, and

@@ -124,7 +124,6 @@
  * - Lists that are last in, first out: each cascade reverses them.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -164,7 +163,7 @@ static __inline__ void uwheel_init(struct uwheel *h, uint64_t now, int shift)
 }
 
 /* Returns whether no node is in the wheel. */
-static __inline__ bool uwheel_empty(const struct uwheel *h)
+static __inline__ int uwheel_empty(const struct uwheel *h)
 {
 	return h->h_levels == 0 && h->h_below == 0;
 }
@@ -233,8 +232,8 @@ static __inline__ void uwheel_append(struct uwheel *h, int i,
 }
 
 /* Returns whether at is a word of h_last, so that its node is the first: W5. */
-static __inline__ bool uwheel_first(const struct uwheel *h,
-				    struct uwheel_node *const *at)
+static __inline__ int uwheel_first(const struct uwheel *h,
+				   struct uwheel_node *const *at)
 {
 	return (uintptr_t)at - (uintptr_t)h->h_last < sizeof h->h_last;
 }
@@ -306,19 +305,19 @@ static __inline__ void uwheel_cascade(struct uwheel *h, int i)
  * Moves h_base, from where no node is left, to the next slot that has begun
  * (W2). If there is none, moves it to tick and returns false.
  */
-static __inline__ bool uwheel_advance(struct uwheel *h, uint64_t tick)
+static __inline__ int uwheel_advance(struct uwheel *h, uint64_t tick)
 {
 	int i;
 
 	if (h->h_levels == 0 ||
 	    uwheel_begin(h, i = uwheel_soonest(h)) > tick) {
 		h->h_base = tick;
-		return false;
+		return 0;
 	}
 	h->h_base = uwheel_begin(h, i);
 	if (i >= UWHEEL_WIDTH)
 		uwheel_cascade(h, i);
-	return true;
+	return 1;
 }
 
 /*

@@ -81,7 +81,9 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "ufile.h"
+#include "ufork.h"
 #include "uio.h"
+#include "compiler.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -99,7 +101,10 @@
 
 UPREEMPT_NEVER;
 
-#define NOINLINE	__attribute__((noinline))
+/* For usched_is_wrapped(). */
+extern const char uwrap_linked[];
+const char uwrap_linked[1] = "";
+
 #define READS		64		/* calls before a thread gives way */
 #define VAIN		8		/* tries in vain before it naps */
 #define NAP		UTIME_MS
@@ -189,21 +194,14 @@ static void *look(int nr)
 	return f;
 }
 
-/* Ends the program. usched_fail() would come here again, by writev(). */
-static NOINLINE void *missing(void)
-{
-	static const char text[] = "usched: wrap: a static program needs "
-		"uwrap_link.o and wrap.flags\n";
-
-	(void)syscall(SYS_write, 2, text, sizeof text - 1);
-	abort();
-}
-
 static void *next(int nr)
 {
 	void *f = look(nr);
 
-	return f != NULL ? f : missing();
+	if (f == NULL)
+		usched_fail("wrap: a static program needs uwrap_link.o and "
+			    "wrap.flags");
+	return f;
 }
 
 __attribute__((constructor)) static void next_all(void)		/* H5 */
@@ -224,6 +222,13 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 #pragma weak uafter
 #pragma weak unow
 #pragma weak uwait_give_way
+/* It looks into no struct, and so serves each kind of library, or none. */
+#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+#pragma weak usched_with_USCHED_SHARE_FP__or_compile_this_file_without_it
+#pragma weak usched_without_USCHED_SHARE_FP__or_compile_this_file_with_it
+#pragma weak usched_with_USCHED_SINGLE__or_compile_this_file_without_it
+#pragma weak usched_without_USCHED_SINGLE__or_compile_this_file_with_it
 #if defined(__x86_64__) && defined(__LP64__)
 __asm__(".weak usched_current");
 #else
@@ -246,10 +251,8 @@ static void in_child(void)
 	forked = LINKED ? ustack_self() : NULL;
 }
 
-__attribute__((constructor)) static void forks_watch(void)
-{
-	(void)pthread_atfork(NULL, NULL, in_child);
-}
+static struct ufork at_fork = { .f_rank = UFORK_ACCEPT, .f_child = in_child };
+UFORK(at_fork)
 
 /*
  * Returns whether the caller is a thread that can wait. In the child of fork()
@@ -834,10 +837,12 @@ static utime_ns length(time_t s, long ns)
 	return s < UNEVER / UTIME_S - 1 ? s * UTIME_S + ns : UNEVER;
 }
 
-/* With no descriptor poll() is a sleep. */
+/* With no descriptor poll() is a sleep. 0: the deadline has passed. */
 static int poll_until(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
-	return nr > 0 ? u_poll(fds, nr, until) : u_sleep(until);
+	int rc = nr > 0 ? u_poll(fds, nr, until) : u_sleep(until);
+
+	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
 int hook_poll(struct pollfd *fds, nfds_t nr, int ms)

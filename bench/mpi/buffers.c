@@ -96,7 +96,7 @@ static void make(void *arg)
 
 	(void)arg;
 	for (i = 0; how == 'l' && i < LEARN; i++)
-		(void)rr_thread_init(on_stack, (void *)-1L);
+		(void)!rr_thread_init(on_stack, (void *)-1L);
 	(void)u_sleep(uafter(20 * UTIME_MS));
 	before = bench_resident(0);
 	make_half(1);

@@ -117,13 +117,13 @@ static bool agreed(const struct rank *k, long *before)
 		doublings++;
 	sum_sent     += k->k_sent;
 	sum_received += k->k_received;
-	ubarrier_wait(barrier, UNEVER);
+	(void)!ubarrier_wait(barrier, UNEVER);
 	u_sleep(uafter(2 * doublings * latency));
 	end = sum_sent == sum_received && sum_sent == *before;
 	*before = sum_sent == sum_received ? sum_sent : -1;
 	if (ubarrier_wait(barrier, UNEVER) == 1)
 		sum_sent = sum_received = 0;
-	ubarrier_wait(barrier, UNEVER);
+	(void)!ubarrier_wait(barrier, UNEVER);
 	return end;
 }
 

@@ -67,12 +67,12 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		printf("%ld\n", requests(byte) / nr);
 	before = bench_resident(0);
-	rr_init(1, nr);
+	(void)!rr_init(1, nr);
 	for (i = 0; argc <= 2 && i < nr; i++)
-		rr_thread_init(receiver, &byte[i]);
+		(void)!rr_thread_init(receiver, &byte[i]);
 	if (argc <= 2)
-		rr_thread_init(sender, NULL);
-	rr_start();
+		(void)!rr_thread_init(sender, NULL);
+	(void)!rr_start();
 	if (rr_fini() != 0)
 		return 1;
 	if (argc <= 2)

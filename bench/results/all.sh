@@ -5,15 +5,17 @@
 # usage: all.sh [TREE [OPTION OF bench.sh]...]
 #
 # TREE is another tree of usched, with which the library is compared, in turn;
-# none if it is empty. Without options they are --full --limit 150. The name of
-# the folder is the date, the machine and the commit:
+# none if it is empty. Without options they are --full --limit 150. The folder is
+# that of this machine, and what it has is replaced:
 #
 #	ring.txt ring.log	lines of bench.sh, and why cells are empty
-#	ring.md spread.md ring.svg	graph.py of them
-#	slide.svg slide.txt	one panel of it, by slide.py
-#	targets.md readme.md	what was wanted; the table of README.md
-#	fork.txt fork.md	forks and joins, ours and peers, by fork.py
+#	ring.md			graph.py --spread of them
+#	slide.svg		one panel of it, by slide.py
+#	targets.md		what was wanted, by targets.py
+#	fork.md			forks and joins, ours and peers, by fork.py
 #	speedup.md		two native threads to one, by speedup.py
+#
+# The plot of all rings is out/ring.svg.
 
 cd "$(dirname "$0")/../.." || exit 1
 tree=${1:-}
@@ -26,20 +28,17 @@ case " $* " in
 esac
 
 make -s timed ${tree:+"AGAINST=$tree"} || exit 1
-to=bench/results/$(date -u +%Y-%m-%d)-$(./bench.sh --machine)-$(
-	git rev-parse --short HEAD) || exit 1
+to=bench/results/$(./bench.sh --machine)
 mkdir -p "$to" || exit 1
 results=bench/results
 # shellcheck disable=SC2086 # words
 ./bench.sh "$@" $against >"$to/ring.txt" 2>out/ring.log || exit 1
 grep -v ': run [0-9]* of' out/ring.log >"$to/ring.log"
-python3 graph.py "$to/ring.svg" "$to/ring.txt" >"$to/ring.md"
-python3 $results/slide.py "$to/slide.svg" "$to/ring.txt" >"$to/slide.txt"
-python3 graph.py --spread "$to/ring.txt" >"$to/spread.md"
+python3 graph.py --spread out/ring.svg "$to/ring.txt" >"$to/ring.md"
+python3 $results/slide.py "$to/slide.svg" "$to/ring.txt"
 python3 $results/targets.py "$to/ring.txt" >"$to/targets.md"
-python3 $results/readme.py "$to/ring.txt" >"$to/readme.md"
 # shellcheck disable=SC2086 # words
-python3 $results/fork.py $forks $against --raw "$to/fork.txt" >"$to/fork.md"
+python3 $results/fork.py $forks $against --raw out/fork.txt >"$to/fork.md"
 # shellcheck disable=SC2086 # words
 python3 $results/speedup.py $against $pairs 'batches 500000 1000' \
 	'empty 500000' 'uts T1 8' 'fib 33 10' skynet \

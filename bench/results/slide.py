@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""slide.py: one panel of ours and of what is best known, from lines of bench.sh.
+"""slide.py: one panel of the rings that README.md shows, from lines of bench.sh.
 
-usage: slide.py [SLIDE.svg|SLIDE.png] [FILE...]
+usage: slide.py SLIDE.svg|SLIDE.png [FILE...]
 
-Rings of two, at up to four numbers of threads, as means of the runs. Each row is
-the fastest of its columns, with one native thread or more. Prints a table, and
-draws the slide if gnuplot is there.
+The rows and the numbers of threads are those of readme.py: hot beside hot, cold
+beside cold. Bars are medians of the runs, and lines on them go from the least to
+the most.
 
 Exit status: 0, also when gnuplot is missing; 1 nothing to read or a slide that
-failed.
+failed; 2 usage.
 """
 
 import os
@@ -17,30 +17,15 @@ import shutil
 import statistics
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                "..", ".."))
-import graph                                    # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import readme                                   # noqa: E402
+from readme import graph                        # noqa: E402
 
-ROWS = {
-    "usched ll": ("UL", "UL1T"),
-    "usched ws": ("UW", "UW1T"),
-    "usched rr": ("U", "U1T"),
-    "C++20 coroutines": ("C++", "C++1T", "C++H1T"),
-    "Rust tokio": ("RUST", "RUSTMT"),
-    "Go": ("GO", "GO1T", "GOB", "GOB1T"),
-    "pthreads": ("POSIX",),
-}
-SIZES = (4, 200, 20000, 200000, 2000000)
 TITLE = "Messages between threads, millions a second: higher is better"
-WHAT = ("Threads in pairs: each wakes the other, and waits. A row is the fastest "
-        "of its variants.")
-NOTES = {
-    "usched ll": "ll: a thread that is woken runs next",
-    "usched ws": "ws: the same, and idle processors steal threads",
-    "usched rr": "rr: all threads take turns",
-}
+WHAT = ("Threads in pairs: each wakes the other, and waits. One processor; POSIX "
+        "threads have all.")
 # Pixels: the slide, where the bars begin, and of a row.
-WIDE, HIGH, LEFT, TOP, ROW = 1280, 720, 250, 195, 58
+WIDE, HIGH, LEFT, TOP, ROW, BAR = 1280, 720, 340, 152, 35, 12
 STRONG, PALE = "#d55e00", "#a9b3bd"
 
 
@@ -49,79 +34,67 @@ def main(argv):
         print(__doc__.rstrip())
         return 0
     out, files = graph.split(argv[1:])
+    if not out:
+        print("usage: slide.py SLIDE.svg|SLIDE.png [FILE...]", file=sys.stderr)
+        return 2
     try:
         runs, _, origin = graph.parse(graph.lines(files))
     except OSError as err:
         print(f"slide.py: {err.filename}: {err.strerror}", file=sys.stderr)
         return 1
-    sizes, rows = pick(runs[""].get(2, {}))
-    if not rows:
+    if 2 not in runs[""]:
         print("slide.py: no rings of two", file=sys.stderr)
         return 1
-    print(graph.plain(f"{TITLE}, by threads", sizes, {
-        name: [*map(brief, rates)] for name, rates in rows.items()}, {}))
-    if not out:
-        return 0
     if not shutil.which("gnuplot"):
         print(f"slide.py: {out}: not drawn, gnuplot is missing: install "
               "gnuplot-nox", file=sys.stderr)
         return 0
-    return graph.gnuplot(out, slide(out, sizes, rows, origin))
+    return graph.gnuplot(out, slide(out, readme.rows(runs), origin))
 
 
-def pick(columns):
-    """The numbers of threads, and of each row the best rates, or None."""
-    measured = {size for cells in columns.values()
-                for size, cell in cells.items() if cell}
-    sizes = [size for size in SIZES if size in measured] or sorted(measured)
-    sizes = sizes[:1] + sizes[1:][-3:]
-    rows = {name: [best([columns.get(column, {}).get(size, [])
-                         for column in mine]) for size in sizes]
-            for name, mine in ROWS.items()}
-    return sizes, {name: rates for name, rates in rows.items() if any(rates)}
-
-
-def best(cells):
-    return max((statistics.fmean(graph.rate(*run) for run in cell)
-                for cell in cells if cell), default=None)
-
-
-def brief(rate):
-    return graph.digits(rate, 2) if rate else ""
-
-
-def slide(out, sizes, rows, origin):
+def slide(out, groups, origin):
     """All is drawn by hand: one unit is a pixel, from the upper left."""
-    step = (WIDE - LEFT - 20) / len(sizes)
-    scale = (step - 75) / max(filter(None, sum(rows.values(), [])))
+    rates = [cells[:-1] for members in groups.values()
+             for cells in members.values()]          # the last are bytes
+    step = (WIDE - LEFT - 20) / len(readme.SIZES)
+    scale = (step - 75) / max((rate for row in rates for cell in row
+                               for rate in cell), default=1)
     text = [graph.terminal(out, WIDE, HIGH),
             f"set xrange [0:{WIDE}]", f"set yrange [{HIGH}:0]",
             "set margins 0, 0, 0, 0", "unset border", "unset tics",
             "unset key",
-            label(40, 50, TITLE, 24, bold=True), label(40, 92, WHAT, 16)]
-    for i, size in enumerate(sizes):
-        text.append(label(LEFT + i * step, TOP - 40, f"{size:,} threads", 18,
+            label(40, 40, TITLE, 24, bold=True), label(40, 76, WHAT, 16)]
+    for i, size in enumerate(readme.SIZES):
+        text.append(label(LEFT + i * step, TOP - 32, f"{size:,} threads", 17,
                           bold=True))
-    for nr, (name, rates) in enumerate(rows.items()):
-        y = TOP + nr * ROW
-        text.append(label(LEFT - 15, y, name, 17, graph.ours(name), "right"))
-        for i, rate in enumerate(rates):
-            text += bar(LEFT + i * step, y, rate, scale, graph.ours(name))
-    notes = ("; ".join(NOTES[name] for name in rows if name in NOTES), origin)
-    text += [label(40, HIGH - 30 - 30 * i, note, 14, colour="#555555")
-             for i, note in enumerate(reversed(notes))]
-    return "\n".join([*text, "plot NaN", ""])
+    y = TOP
+    for group, members in groups.items():
+        text.append(label(40, y, group, 16, bold=True))
+        y += ROW
+        for title, cells in members.items():
+            strong = readme.ours(title)
+            text.append(label(LEFT - 15, y, title.split(" (")[0], 14, strong,
+                              "right"))
+            for i, cell in enumerate(cells[:-1]):
+                text += bar(LEFT + i * step, y, cell, scale, strong)
+            y += ROW
+    return "\n".join([*text, label(40, HIGH - 18, origin, 14,
+                                   colour="#555555"), "plot NaN", ""])
 
 
-def bar(x, y, rate, scale, strong):
+def bar(x, y, rates, scale, strong):
     """Its value stands at its end, or says that there is none."""
-    if not rate:
-        return [label(x, y, "no result", 14, colour="#888888")]
-    long = max(1, rate * scale)
-    return [f"set object rectangle from {x},{y - 18} to {x + long},{y + 18} "
-            f'fillcolor rgb "{STRONG if strong else PALE}" fillstyle solid '
-            "noborder",
-            label(x + long + 8, y, brief(rate), 17, strong)]
+    if not rates:
+        return [label(x, y, readme.NONE, 13, colour="#888888")]
+    middle, least, most = (scale * rate for rate in (
+        statistics.median(rates), min(rates), max(rates)))
+    return [f"set object rectangle from {x},{y - BAR} to "
+            f"{x + max(1, middle)},{y + BAR} fillcolor rgb "
+            f'"{STRONG if strong else PALE}" fillstyle solid noborder',
+            f"set arrow from {x + least},{y} to {x + most},{y} heads size 0,90 "
+            'front linewidth 1.5 linecolor rgb "#222222"',
+            label(x + max(middle, most) + 8, y,
+                  readme.brief(statistics.median(rates)), 15, strong)]
 
 
 def label(x, y, text, size, bold=False, where="left", colour="#222222"):

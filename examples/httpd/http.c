@@ -9,21 +9,25 @@
  */
 #include "http.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
 #define IS_DIGIT(c)	((unsigned)((c) - '0') < 10)
 
-enum { TOKEN = 1, TARGET = 2, VALUE = 4, MOST = 6, ALL = 7 };
+enum { TOKEN = 1, TARGET = 2, VALUE = 4, MOST = 6, ALL = 7, HOST = 8 };
 
 /* What a byte may be a part of. */
 static const unsigned char kind[256] = {
-	['\t'] = VALUE, [' '] = VALUE, ['!'] = ALL, ['"'] = VALUE,
-	['#' ... '\''] = ALL, ['(' ... ')'] = MOST, ['*' ... '+'] = ALL,
-	[','] = MOST, ['-' ... '.'] = ALL, ['/'] = MOST, ['0' ... '9'] = ALL,
-	[':' ... '@'] = MOST, ['A' ... 'Z'] = ALL, ['['] = MOST,
-	['\\'] = VALUE, [']'] = MOST, ['^' ... 'z'] = ALL, ['{'] = MOST,
-	['|'] = ALL, ['}'] = MOST, ['~'] = ALL, [0x80 ... 0xff] = VALUE
+	['\t'] = VALUE, [' '] = VALUE, ['!'] = ALL | HOST, ['"'] = VALUE,
+	['#'] = ALL, ['$' ... '\''] = ALL | HOST, ['(' ... ')'] = MOST | HOST,
+	['*' ... '+'] = ALL | HOST, [','] = MOST | HOST,
+	['-' ... '.'] = ALL | HOST, ['/'] = MOST, ['0' ... '9'] = ALL | HOST,
+	[':'] = MOST, [';'] = MOST | HOST, ['<'] = MOST, ['='] = MOST | HOST,
+	['>' ... '@'] = MOST, ['A' ... 'Z'] = ALL | HOST, ['['] = MOST,
+	['\\'] = VALUE, [']'] = MOST, ['^'] = ALL, ['_'] = ALL | HOST,
+	['`'] = ALL, ['a' ... 'z'] = ALL | HOST, ['{'] = MOST, ['|'] = ALL,
+	['}'] = MOST, ['~'] = ALL | HOST, [0x80 ... 0xff] = VALUE
 };
 
 /* Returns the first byte that is not of this kind. */
@@ -41,7 +45,49 @@ static bool is(const char *p, const char *end, const char *word)
 	return (size_t)(end - p) == len && strncasecmp(p, word, len) == 0;
 }
 
-/* Reads METHOD /path?query HTTP/1.x. */
+/* Reads the host of a URI, and its port, if any. Returns its end, or NULL. */
+static const char *host(const char *p, const char *end)
+{
+	const char *q = p;
+
+	if (p < end && *p == '[') {			/* an address of IPv6 */
+		do
+			q++;
+		while (q < end && (isxdigit((unsigned char)*q) || *q == ':' ||
+				   *q == '.'));
+		if (q == end || *q++ != ']' || q - p < 4)
+			return NULL;
+	} else
+		for (; q < end && kind[(unsigned char)*q] & HOST; q++)
+			if (*q == '%' && (end - q < 3 ||
+			    !isxdigit((unsigned char)q[1]) ||
+			    !isxdigit((unsigned char)q[2])))
+				return NULL;
+	if (q < end && *q == ':')
+		do
+			q++;
+		while (q < end && IS_DIGIT(*q));
+	return q;
+}
+
+/*
+ * Goes past http://host, which a proxy's request has before its path. Returns
+ * where the path begins, which may be empty then; NULL: it is no such target.
+ */
+static const char *past_host(const char *p, const char *end)
+{
+	const char *q = p + strlen("http://");
+
+	if (*p == '/')
+		return p;
+	if (end - q < 1 || strncasecmp(p, "http://", q - p) != 0 || *q == ':')
+		return NULL;
+	p = host(q, end);
+	return p != NULL && p > q && (p == end || *p == '/' || *p == '?') ? p :
+		NULL;
+}
+
+/* Reads METHOD [http://host]/path?query HTTP/1.x. */
 static int request_line(struct http *h, const char *buf, const char *p,
 			const char *end)
 {
@@ -57,12 +103,12 @@ static int request_line(struct http *h, const char *buf, const char *p,
 	h->h_minor  = v[7] != '0';
 	h->h_method = memcmp(p, "GET ", 4) == 0 ? HTTP_GET :
 		memcmp(p, "HEAD ", 5) == 0 ? HTTP_ONLY_HEAD : HTTP_OTHER;
-	if (*t != '/' && h->h_method != HTTP_OTHER)
+	h->h_start = (struct http_span){ p - buf, end - p };
+	if (h->h_method != HTTP_OTHER && (t = past_host(t, v - 1)) == NULL)
 		return -400;
 	query = memchr(t, '?', v - 1 - t);
 	query = query != NULL ? query : v - 1;
 	h->h_path  = (struct http_span){ t - buf, query - t };
-	h->h_start = (struct http_span){ p - buf, end - p };
 	return v[5] == '1' ? 0 : -505;
 }
 
@@ -95,7 +141,7 @@ static int field(struct http *h, const char *name, const char *colon,
 		 const char *v, const char *end)
 {
 	if (is(name, colon, "host"))
-		return h->h_hosts++ == 0 ? 0 : -400;
+		return h->h_hosts++ == 0 && host(v, end) == end ? 0 : -400;
 	if (is(name, colon, "content-length"))
 		return length(h, v, end);
 	if (is(name, colon, "transfer-encoding"))

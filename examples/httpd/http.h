@@ -22,7 +22,7 @@ struct http {
 	int              h_line, h_seen; /* the line that comes; looked at */
 	int              h_body;	/* bytes of the body */
 	enum http_method h_method;
-	struct http_span h_start, h_path; /* the request line; no query */
+	struct http_span h_start, h_path; /* the request line; no host, query */
 	unsigned char    h_hosts, h_lengths, h_codings;
 	bool             h_minor;	/* HTTP/1.1, not 1.0 */
 	bool             h_begun, h_close;

@@ -7,16 +7,11 @@
  * the kernel may move them away from a cpu that others use.
  */
 #include "httpd.h"
-#include "rr.h"
-#include "unet.h"
-#include "userve.h"
-#include "usignal.h"
+#include <usched/all.h>
 
 #include <netdb.h>
 #include <signal.h>
 #include <sys/resource.h>
-
-#define MOMENT	(UTIME_S / 2)		/* for clients that are about to ask */
 
 static const char letters[] = "a:r:l:p:f:n:c:k:t:b:g:";
 
@@ -33,6 +28,7 @@ long number[OPTIONS], counter[COUNTERS];
 int root, stopping;
 static int log_file;
 static struct userve *server;		/* for each processor */
+static struct usem places;		/* of all of them */
 static int ended;			/* of them (atomic) */
 
 void log_answer(int fd, int status, long bytes, const char *line, int len)
@@ -94,16 +90,23 @@ static int listener(int i)
 	return fd;
 }
 
+static void allow_descriptors(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+		die("descriptors", -errno);
+	l.rlim_cur = l.rlim_max < FDS ? l.rlim_max : FDS;
+	if ((long)l.rlim_cur < descriptors())
+		die("-c is above the limit of descriptors", -EMFILE);
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
 static void prepare(void)
 {
 	int i, nr = number[PROCS];
-	struct rlimit l;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) != 0 ||
-	    (long)l.rlim_max < number[CONNS] + RESERVE)
-		die("-c is above the limit of descriptors", -EMFILE);
-	l.rlim_cur = l.rlim_max < FDS ? l.rlim_max : FDS;
-	(void)setrlimit(RLIMIT_NOFILE, &l);
+	allow_descriptors();
 	root = open(text[ROOT], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die(text[ROOT], -errno);
@@ -111,12 +114,12 @@ static void prepare(void)
 			O_NONBLOCK, 0644);
 	if (*text[LOG] != 0 && log_file < 0)
 		die(text[LOG], -errno);
+	places = (struct usem)USEM(number[CONNS]);
 	server = calloc(nr, sizeof *server);
 	for (i = 0; server != NULL && i < nr; i++)
 		server[i] = (struct userve){
 			.sv_f = serve, .sv_fd = listener(i),
-			.sv_make = rr_make_here,
-			.sv_limit = (number[CONNS] + nr - 1) / nr,
+			.sv_make = rr_make_here, .sv_share = &places,
 			.sv_grace = number[GRACE] * UTIME_S };
 }
 
@@ -142,21 +145,25 @@ static int make_next(struct usched *d, void (*f)(void *), void *arg)
 
 /*
  * For a moment answers say that the connection closes, and more connections are
- * accepted: so clients that were about to ask are answered. Then the server
- * accepts no more. After another moment, for those that were just accepted, it
- * closes idle connections, until all have ended.
+ * accepted: so clients that were about to ask are answered. Then the kernel takes
+ * no newcomers, unless another process may have the listener, and handshakes have
+ * a moment to end. The servers accept what has come, and close their listeners.
+ * Connections that have been idle since before are closed, until all have ended.
+ * New connections have a moment of their own: see serve.c.
  */
 static void stop(struct uscope *serving)
 {
 	struct uscope *shield;
-	int rc = uscope_shield(&shield, UNEVER);
+	int rc = uscope_shield(&shield, UNEVER), i;
 
 	if (rc != 0)
 		die("stop", rc);
 	__atomic_store_n(&stopping, 1, __ATOMIC_RELAXED);
 	(void)u_sleep(uafter(MOMENT));
-	uscope_cancel(serving);
+	for (i = 0; i < number[PROCS] && number[LISTENER] == 0; i++)
+		(void)u_unlisten(server[i].sv_fd);
 	(void)u_sleep(uafter(MOMENT));
+	uscope_cancel(serving);
 	while (__atomic_load_n(&ended, __ATOMIC_RELAXED) < number[PROCS]) {
 		close_idle();
 		(void)u_sleep(uafter(20 * UTIME_MS));

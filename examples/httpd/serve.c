@@ -20,7 +20,7 @@ enum {
 	OUTPUT = 16384,
 	REPLY  = 2048,			/* the longest answer but a file */
 	RATE   = 16 * 1024,		/* bytes a second, at least */
-	LINGER = 2			/* seconds */
+	LINGER = 2			/* seconds, but half of -g at most */
 };
 
 /* Flags for openat2(2). */
@@ -122,11 +122,14 @@ static void reply_metrics(struct conn *c)
 	reply(c, 200, s);
 }
 
-/* Decodes a path, and completes it. False: it is none. */
+/* Decodes a path, and completes it. An empty path is "/". False: it is none. */
 static bool decode(char *to, const char *p, int len)
 {
 	const char *end = p + len;
 	char hex[3] = "";
+
+	if (len == 0)
+		*to++ = '/';
 
 	for (; p < end; p++, to++) {
 		*to = *p;
@@ -199,7 +202,16 @@ static NOINLINE void respond(struct conn *c)
 		reply_file(c, path);
 }
 
-/* Answers a request. False: it is not complete, or the connection ends. */
+static bool stops(void)
+{
+	return __atomic_load_n(&stopping, __ATOMIC_RELAXED);
+}
+
+/*
+ * Answers a request. False: it is not complete, or the connection ends. At a
+ * stop the last answer says so; the client may have sent a request meanwhile,
+ * and must be able to read this answer, so the connection lingers.
+ */
 static bool next(struct conn *c)
 {
 	struct http *h = &c->c_http;
@@ -216,9 +228,9 @@ static bool next(struct conn *c)
 		return fail(c, rc < 0 ? -rc : 413);
 	if (rc == 0)
 		return false;
-	c->c_close = h->h_close || !h->h_minor ||
-		(__atomic_load_n(&stopping, __ATOMIC_RELAXED) &&
-		 c->c_at + rc + h->h_body >= c->c_end);
+	c->c_close = h->h_close || !h->h_minor;
+	if (!c->c_close && stops() && c->c_at + rc + h->h_body >= c->c_end)
+		c->c_close = c->c_linger = true;
 	respond(c);
 	c->c_at += rc;
 	c->c_skip  = h->h_body;
@@ -291,15 +303,18 @@ static bool send_file(struct conn *c)
 	return n > 0;					/* 0: it was cut */
 }
 
-/* Waits for a request, or the rest of it, and answers. False: the end. */
+/*
+ * Waits for a request, or the rest of it, and answers. False: the end. At a stop
+ * a request has a moment to begin, and close_idle() leaves it that.
+ */
 static bool await(struct conn *c)
 {
-	bool begun = c->c_until != 0, goes_on;
+	bool begun = c->c_until != 0, last = stops(), goes_on;
 	int rc;
 
-	__atomic_store_n(idle[c->c_fd], !begun, __ATOMIC_RELAXED);
-	rc = u_wait_fd(c->c_fd, UREAD, begun ? c->c_until :
-		       uafter(number[IDLE] * UTIME_S));
+	__atomic_store_n(idle[c->c_fd], !begun && !last, __ATOMIC_RELAXED);
+	rc = u_wait_fd(c->c_fd, UREAD, begun ? c->c_until : uafter(last ?
+		       MOMENT : number[IDLE] * UTIME_S));
 	__atomic_store_n(idle[c->c_fd], 0, __ATOMIC_RELAXED);
 	goes_on = rc == 0 ? answer(c, READ) : rc == -ETIMEDOUT &&
 		c->c_in != NULL && answer(c, LATE);
@@ -314,7 +329,9 @@ static bool await(struct conn *c)
  */
 static void linger(int fd)
 {
-	utime_ns until = uafter(LINGER * UTIME_S);
+	utime_ns half = number[GRACE] * UTIME_S / 2;
+	utime_ns until = uafter(stops() && half < LINGER * UTIME_S ? half :
+				LINGER * UTIME_S);
 	int i = 0;
 
 	(void)shutdown(fd, SHUT_WR);
@@ -343,7 +360,7 @@ void close_idle(void)
 {
 	int fd;
 
-	for (fd = 0; fd < FDS && fd < 2 * number[CONNS] + RESERVE; fd++)
+	for (fd = 0; fd < descriptors(); fd++)
 		if (__atomic_load_n(idle[fd], __ATOMIC_RELAXED))
 			(void)shutdown(fd, SHUT_RD);
 }

@@ -170,9 +170,10 @@ int main(int argc, char **argv)
 	if (rr_init(1, 0) != 0)
 		return 1;
 	for (i = 0; i < workers; i++)
-		rr_thread_init(work, (void *)(intptr_t)i);
-	rr_thread_init(answer, NULL);
-	rr_thread_init(end, NULL);
+		if (!rr_thread_init(work, (void *)(intptr_t)i))
+			return 1;
+	if (!rr_thread_init(answer, NULL) || !rr_thread_init(end, NULL))
+		return 1;
 	MPI_Barrier(MPI_COMM_WORLD);
 	begun = MPI_Wtime();
 	if (rr_start() != 0 || rr_fini() != 0)

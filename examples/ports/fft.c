@@ -5,7 +5,8 @@
 /*
  * The values are put in the order of reversed bits. Then each step combines
  * pairs of transforms to transforms twice as long, and each thread a part of
- * the pairs: at first only values that it has put there itself. The serial transform is recursive. It computes each value from the
+ * the pairs: at first only values that it has put there itself. The serial
+ * transform is recursive. It computes each value from the
  * same values by the same function, so the results are equal to the bit.
  */
 #include "kernel.h"

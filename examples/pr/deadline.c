@@ -2,7 +2,7 @@
 /* deadline.c: threads with deadlines; the earliest deadline runs first. */
 
 #include <stdio.h>
-#include "uproc.h"
+#include <usched/uproc.h>
 
 struct dl_thread {
 	struct uproc_thread dt_thread;	/* first */

@@ -11,7 +11,7 @@
  */
 #include "check.h"
 #include "pr.h"
-#include "upreempt.h"
+#include <usched/upreempt.h>
 #include <errno.h>
 
 #define NR	40

@@ -115,12 +115,13 @@ static const struct uproc_ops ops = {
 	.op_size    = sizeof(struct pr_proc),
 	.op_thread  = sizeof(struct pr_thread),
 	.op_next    = next,
-	.op_preempt = preempt
+	.op_preempt = preempt,
+	.op_name    = "pr_"
 };
 
 #define SCHED(name)	pr_##name
 #define THREAD		struct pr_thread
-#include "uproc_api.h"
+#include <usched/uproc_api.h>
 
 struct pr_thread *pr_thread_init(void (*f)(void *), void *arg, int proc,
 				 unsigned priority)

@@ -18,7 +18,7 @@
  * Otherwise this scheduler is used like rr.h, and its functions do the same.
  */
 
-#include "uproc.h"
+#include <usched/uproc.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,11 +32,12 @@ struct pr_thread {
 	struct pr_thread   *pt_next;	/* in the list of its priority */
 };
 
-int  pr_init(int proc_nr, int thread_nr);
+int  pr_init(int proc_nr, int thread_nr);	/* proc_nr 0: all cpus */
 int  pr_stack_size(size_t size);
 struct usched *pr_sched(int proc);
 int  pr_preempt(void);
 int  pr_pinning(int on);
+int  pr_private(int on);
 int  pr_start(void);
 int  pr_fini(void);
 long pr_stuck(void);

@@ -12,7 +12,8 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 START = """
-import asyncio, copy, ctypes, gc, os, pickle, signal, sys, threading, time
+import asyncio, copy, ctypes, gc, io, os, pickle, signal, sys, threading, time
+import usched_engine
 from usched_engine import *
 C = ctypes.CDLL(os.environ["USCHED_TEST_LIBRARY"])
 
@@ -26,6 +27,15 @@ def raises(wanted, text, call):
 
 def interrupt():
     threading.Timer(.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+def said(call):
+    # Returns what call() writes on stderr.
+    sys.stderr, kept = io.StringIO(), sys.stderr
+    try:
+        call()
+    finally:
+        sys.stderr, text = kept, sys.stderr.getvalue()
+    return text
 """
 
 # A program ends with "print('OK')", or what it prints as it exits is ignored.
@@ -193,6 +203,102 @@ async def ends():
     e.shutdown()
 raises(RuntimeError, 'wait for itself', e.spawn(waits()).result)
 raises(RuntimeError, 'shut it down', e.spawn(ends()).result)
+print('OK')
+""", "shutdown by many threads": """
+def again(e):
+    while True:
+        try:
+            return e.shutdown(.0005)
+        except TimeoutError:
+            pass
+def fails(e):
+    raises(KeyError, 'x', lambda: e.__exit__(KeyError, 1, 2) or {}['x'])
+def opens():
+    while left:
+        fd = os.open(os.devnull, os.O_RDONLY)
+        time.sleep(0)
+        os.close(fd)                # EBADF, if another thread has closed it
+def tries(call, e):
+    try:
+        call(e)
+    except BaseException as error:
+        told.append(repr(error))
+def spawns(e):
+    try:
+        while True:
+            made.append(e.c_spawn(C.nap, (0, None)))
+            made.append(e.spawn(asyncio.sleep(0)))
+    except EngineClosed:
+        pass
+left, told, made = [1], [], []
+opener = threading.Thread(target=tries, args=(lambda e: opens(), None))
+opener.start()
+for n in range(60):
+    e = Engine(gil_threads=1)
+    made = [e.c_spawn(C.nap, (n % 3, None)) for n in range(8)]
+    calls = [Engine.shutdown, again, fails, spawns,
+             lambda e: e.__exit__(None, None, None),
+             lambda e: usched_engine._engine._at_exit()] * 2
+    threads = [threading.Thread(target=tries, args=(call, e))
+               for call in calls[n % 6:] + calls[:n % 6]]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert all(future.done() for future in made), n
+    assert not told, told
+    assert e._collector.ends == [] and 'shut down' in repr(e)
+left.clear()
+opener.join()
+assert not told, told
+Engine().shutdown()
+print('OK')
+""", "Ctrl-C while a function computes": """
+flag = bytearray(1)
+def run():
+    interrupt()
+    with Engine() as e:
+        f.append(e.c_spawn(C.until, (flag,), name='forever'))
+        engines.append(e)
+        if waits:
+            f[-1].result()
+async def runs():
+    async with Engine() as e:
+        f.append(e.c_spawn(C.until, (flag,), name='forever'))
+        engines.append(e)
+        if waits:
+            await f[-1]
+def asynchronous():
+    interrupt()
+    asyncio.run(runs())
+for call in run, asynchronous:
+    for waits in False, True:
+        f, engines, flag[0] = [], [], 0
+        text = said(lambda: raises(KeyboardInterrupt, '', call))
+        assert text.count('tasks (forever) still run') == 1, text
+        assert not f[0].done()
+        flag[0] = 1
+        engines[0].shutdown()
+        assert f[0].result() == 1
+print('OK')
+""", "exit after Ctrl-C while a function computes": """
+interrupt()
+try:
+    with Engine() as e:
+        e.c_spawn(C.until, (bytearray(1),))
+except KeyboardInterrupt:
+    print('OK')
+""", "a signal within a shutdown": """
+flag = bytearray(1)
+e = Engine()
+f = e.c_spawn(C.until, (flag,))
+while not f.running():                  # a queued task would be cancelled
+    time.sleep(.001)
+def handler(*_):
+    raises(RuntimeError, 'already', e.shutdown)
+    flag[0] = 1
+signal.signal(signal.SIGINT, handler)
+interrupt()
+e.shutdown()
+assert flag[0] and f.done()
 print('OK')
 """, "imported again": """
 e = Engine()

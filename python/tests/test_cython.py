@@ -21,8 +21,8 @@ EXAMPLE = os.path.join(HERE, os.pardir, "examples", "coroutines.pyx")
 CC = shlex.split(os.environ.get("CC") or "cc")
 # Functions that no Cython program needs: see usched.pxd.
 LEFT_OUT = re.compile(r"_(done|sched|preempt|slow|native|by|check|self|change|"
-                      r"own|owner|state)$|^engine_(host|thread|get_call)|"
-                      r"^(rr_make_here|ws_home|ws_is|ws_slot|ws_displaced|ucalls_)")
+                      r"own|owner|caller|state)$|^engine_(host|thread|get_call)|"
+                      r"^(rr_make_here|ws_gate_of|ws_is|ws_slot|ws_displaced|ucalls_)")
 
 
 def declarations():
@@ -57,7 +57,7 @@ def in_c(text):
     """Translates a declaration to C."""
     known = tags()
     text = re.sub(r" (noexcept|nogil)", "", text)
-    text = re.sub(r"\bu_bool\b", "bool", text).replace("()", "(void)")
+    text = text.replace("()", "(void)")
     return re.sub(r"\b\w+\b(?=[ *])", lambda found: known.get(
         found.group(0), found.group(0)), text)
 
@@ -133,10 +133,10 @@ class Pxd(unittest.TestCase):
 
     def test_complete(self):
         declared = {name for _, name, *_ in functions()}
-        for header in ("engine", "usync", "uchan", "uscope", "uthread", "ws",
+        for header in ("uengine", "usync", "uchan", "uscope", "uthread", "ws",
                        "rr", "ll", "ucall"):
             with open(os.path.join(usched_engine.get_include(),
-                                   header + ".h")) as file:
+                                   "usched", header + ".h")) as file:
                 names = re.findall(r"(?m)^(?!static|typedef|extern)[a-zA-Z]"
                                    r"[\w ]*[ *](\w+)\([^()]*(?:\([^()]*\)"
                                    r"[^()]*)*\);", file.read())
@@ -194,6 +194,7 @@ class Cython(unittest.TestCase):
             "50 blocking calls: 50\n"
             "100 times the 90th number: 288006719437081612000\n"
             "2880067194370816120 uint64_t (long)\n"
+            "usched: ws_init: there is a scheduler already, until ws_fini()\n"
             "%d\nTrue\n" % errno.EBUSY)
 
     def test_all_names(self):

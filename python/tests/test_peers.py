@@ -56,23 +56,32 @@ class Functions(WithEngine):
         text = b"double (double const *, long)"
         mean = capsule_of(address_of(C.mean), text)
         self.assertEqual(self.call(mean, (data, 2)), 1.5)
-        self.assertEqual(get_c_function(mean).arguments, "pi")
+        self.assertEqual(get_c_function(mean).arguments, "pq")
         untyped = capsule_of(address_of(C.add), None)
         self.assertEqual(self.call(untyped, (1, 2)), 3)
-        for text in (b"short (int)", b"long double (int)", b"_Bool (void)",
-                     b"int (float complex)", b"int (struct pair)"):
+        for text in (b"long double (int)", b"int (float complex)", b"int (struct pair)"):
             with self.assertRaises(TypeError):
                 get_c_function(capsule_of(address_of(C.add), text))
         kept = [b"unsigned long (void)", b"long int (int, double)",
                 b"char const *(char *)", b"void (void) noexcept nogil",
                 b"float (float, float)", b"uint64_t (size_t)",
                 b"int (int (*)(void *, void *), void *, double)",
-                b"void (long unsigned int, struct pair *, unsigned char)"]
+                b"void (long unsigned int, struct pair *, unsigned char)",
+                b"short (signed char, uint8_t, unsigned short int)",
+                b"_Bool (char const *)"]
         self.assertEqual(
             [(made.result, made.arguments) for made in
              (get_c_function(capsule_of(1, text)) for text in kept)],
-            [("l", ""), ("l", "id"), ("l", "p"), ("v", ""), ("f", "ff"),
-             ("l", "i"), ("i", "ppd"), ("v", "ipi")])
+            [("L", ""), ("l", "wd"), ("L", "P"), ("v", ""), ("f", "ff"),
+             ("L", "Q"), ("i", "PPd"), ("v", "QPB"), ("h", "bBH"),
+             ("?", "p")])
+        with self.assertRaises(OverflowError):
+            self.engine.c_spawn(capsule_of(address_of(C.add), b"int (int)"),
+                                (1 << 31,))
+        with self.assertRaisesRegex(TypeError, "read-only"):
+            self.engine.c_spawn(capsule_of(
+                address_of(C.fill), b"int (void *, size_t, int)"),
+                (b"abc", 3, 0))
 
     @needs("numba", "python3-numba")
     def test_numba(self):
@@ -235,8 +244,8 @@ class Notebook(WithEngine):
 
 class Symbols(WithEngine):
     SOURCE = """
-#include "engine.h"
-#include "usync.h"
+#include <usched/uengine.h>
+#include <usched/usync.h>
 static struct umutex lock;
 long counts;
 

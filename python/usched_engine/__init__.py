@@ -31,7 +31,7 @@ from ._usched import CFunction, __version__
 
 
 def get_include() -> str:
-    """Returns the folder of the C headers: engine.h, uwait.h, and others.
+    """Returns the folder of the C headers: <usched/all.h>, and others.
 
     For Cython, "from usched_engine.usched cimport ..." declares them.
     """

@@ -29,10 +29,11 @@ from ._see import (CallStack, Stats, ThreadList, stack_of_c,
 from ._usched import CFunction
 
 SLICE = 0.1                     # seconds: between two looks, in rare waits
-AT_EXIT = 1.0                   # seconds that tasks get as Python exits
+AT_EXIT = 1.0                   # seconds that tasks get after Ctrl-C, at exit
 TURNS = 32                      # awaits that do not let their loop go round
 ROOM = 0.005                    # seconds: between two looks for room
 PRIORITY = 4
+INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
 
 _current: Engine | None = None
 _current_lock = threading.Lock()
@@ -116,7 +117,7 @@ class _Collector:
         self.port = _Port(None)
         self.ports = [self.port]
         self.stopping = False
-        self.read_end, self.write_end = os.pipe()
+        self.read_end, self.write_end = self.ends = list(os.pipe())
         self.thread = threading.Thread(target=self.run, daemon=True,
                                        name="usched-collector")
         self.thread.start()
@@ -150,14 +151,28 @@ class _Collector:
             self.ports = kept
             self.wake()                 # run() refers to the old list
 
-    def stop(self) -> None:
+    def stop(self, end: float) -> None:
+        """Ends the thread. Caller is alone, and calls again after an
+        exception: an end of the pipe leaves the list before it is closed."""
         self.stopping = True
-        self.wake()
-        self.thread.join()
-        os.close(self.read_end)
-        os.close(self.write_end)
+        if self.ends:
+            self.wake()
+        _join(self.thread, end, "a callback of a future")
+        while self.ends:
+            os.close(self.ends.pop())
         for port in self.ports:
             port.drain()
+
+
+def _left(end: float) -> float:
+    """Returns the seconds until a deadline, at most those of a lock."""
+    return min(max(0, end - time.monotonic()), threading.TIMEOUT_MAX)
+
+
+def _join(thread: threading.Thread, end: float, what: str) -> None:
+    thread.join(_left(end))
+    if thread.is_alive():
+        raise TimeoutError("%s still runs" % what)
 
 
 def _readable(fds: list[int]) -> list[int]:
@@ -198,7 +213,7 @@ class _Host:
         self.idle = threading.Condition(self.lock)
         self.waiting: list[tuple[Coroutine, _CoroutineFuture]] = []
         self.load = self.submitted = self.completed = self.running = 0
-        self.armed = False
+        self.armed = self.closed = False
         self.host = -1
         self.thread = threading.Thread(target=self.run, daemon=True,
                                        name="usched-host-%d" % number)
@@ -222,6 +237,8 @@ class _Host:
 
     def submit(self, coroutine: Coroutine, future: _CoroutineFuture) -> None:
         with self.lock:
+            if self.closed:
+                raise EngineClosed("the engine was shut down")
             self.load += 1
             self.submitted += 1
             self.waiting.append((coroutine, future))
@@ -296,6 +313,18 @@ class _Host:
         with self.lock:
             return self.idle.wait_for(lambda: self.load == 0, seconds)
 
+    def close(self, seconds: float) -> bool:
+        """Does so, and takes no more then."""
+        idle = self.wait_idle(seconds)
+        with self.lock:
+            self.closed = idle and self.load == 0
+        return self.closed
+
+    def stop(self, end: float) -> None:
+        """Ends the thread. Nothing runs. May be called again."""
+        self.call(self.loop.stop)
+        _join(self.thread, end, "a host thread")
+
 
 def _bytes(name: str, value: Any) -> int:
     """Converts a size, such as 1000000, "512MB" or "1 GiB"."""
@@ -366,7 +395,10 @@ class Engine:
     stack               bytes of a task's stack
 
     There is one engine in a process at a time. As a context manager it waits
-    for all tasks at the end; after an exception it cancels them.
+    for all tasks at the end; after an exception it cancels them, and waits for
+    those that have begun. After Ctrl-C, and if its asyncio task is cancelled,
+    it waits a second at most: a C function that goes on is named on stderr, and
+    ends with the process. shutdown() may wait for it.
 
     A timeout is in seconds, and None is no limit. After shutdown(), and in a
     child of fork(), methods raise EngineClosed.
@@ -403,10 +435,13 @@ class Engine:
             "tasks_per_thread", tasks_per_thread,
             _usched.TASKS // _usched.WORKERS)
         self._open = False
+        self._ended = False             # no thread and no port is made
         self._forked = False
         self._paused = 0
         self._gil_threads = gil_threads
         self._lock = threading.Lock()
+        self._ending = threading.RLock()    # held by who shuts down
+        self._ender: int | None = None
         self._hosts: list[_Host] = []
         self._ports: dict[Any, _Port] = {}
         self._collector: _Collector | None = None
@@ -461,6 +496,7 @@ class Engine:
 
     def _new_port(self, loop: Any) -> _Port:
         with self._lock:
+            self._check()
             for old in [old for old in self._ports
                         if old is not None and old.is_closed()]:
                 closed = self._ports.pop(old)
@@ -499,7 +535,7 @@ class Engine:
         if port.collected:
             return
         with self._lock:
-            if _current is self and not port.collected:
+            if not self._ended and not port.collected:
                 self._collect().adopt(port)
 
     def _submit(self, function: Any, args: Any, many: bool, priority: int,
@@ -525,6 +561,8 @@ class Engine:
             future.task_id = int.from_bytes(made[:8], sys.byteorder)
         else:
             future.task_id = made
+        if not self._open:
+            port.drain()                # the last look may be over
         return future
 
     def c_spawn(self, function: Any, args: tuple = (),
@@ -668,7 +706,11 @@ class Engine:
             self._numbers += 1
             future.task_id = "coroutine-%d" % self._numbers
             self._coroutines[future.task_id] = future
-        host.submit(coroutine, future)
+        try:
+            host.submit(coroutine, future)
+        except EngineClosed:
+            coroutine.close()
+            raise
         return future
 
     def _least_loaded(self) -> _Host:
@@ -812,69 +854,150 @@ class Engine:
         for host in hosts:
             host.cancel_all()
         for host in hosts:
-            while not host.wait_idle(max(0, min(end - time.monotonic(),
-                                                SLICE))):
+            while not host.close(min(_left(end), SLICE)):
                 self._drain()
                 if time.monotonic() >= end:
                     raise TimeoutError("coroutines still run")
                 host.cancel_all()
         for host in hosts:
-            host.call(host.loop.stop)
-            host.thread.join(None if end == float("inf") else
-                             max(0, end - time.monotonic()))
-            if host.thread.is_alive():
-                raise TimeoutError("a host thread still runs")
+            host.stop(end)
+
+    def _stop_tasks(self, end: float) -> None:
+        try:
+            _usched.shutdown(None if end == float("inf") else _left(end))
+        except TimeoutError:
+            raise TimeoutError(
+                "%s still run: shutdown() may wait for them, and they end "
+                "with the process" % self._running()) from None
+
+    @staticmethod
+    def _running() -> str:
+        """Names the tasks on workers."""
+        threads: list[tuple] = []
+        try:
+            while True:
+                threads.append(_usched.thread(len(threads)))
+        except LookupError:
+            pass
+        return "tasks (%s)" % ", ".join(thread[4] for thread in threads
+                                        if thread[3])
+
+    def _may_end(self) -> None:
+        """Refuses callers for which a shutdown would wait."""
+        if self._own_host() is not None:
+            raise RuntimeError("a coroutine of the engine cannot shut it down")
+        if self._ender == threading.get_ident():
+            raise RuntimeError("this thread shuts the engine down already")
+        collector = self._collector
+        ports = list(self._ports.values()) + (
+            collector.ports if collector is not None else [])
+        if any(port.lock._is_owned() for port in ports):    # type: ignore
+            raise RuntimeError("a callback of a future cannot shut the engine "
+                               "down: let a thread or a coroutine do it")
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Refuses new tasks, cancels what is queued, asks what runs to stop,
-        and waits until that has ended. Does nothing the second time.
+        and waits until that has ended. Does nothing the second time. If several
+        threads call, one works, and the others wait for it.
 
         Raises TimeoutError after timeout seconds, if tasks still run: nothing
-        is killed. Call again. RuntimeError if a coroutine of this engine calls.
+        is killed. Call again. RuntimeError if a coroutine of this engine calls,
+        a callback of a future, or a signal handler within a shutdown().
         """
-        global _current
         if self._forked or _current is not self:
             return
-        if self._own_host() is not None:
-            raise RuntimeError("a coroutine of the engine cannot shut it down")
-        if self._collector is not None and \
-                self._collector.thread is threading.current_thread():
-            raise RuntimeError("a callback of the engine's thread cannot shut "
-                               "it down")
+        self._may_end()
         end = float("inf") if timeout is None else time.monotonic() + timeout
+        if not self._ending.acquire(timeout=_left(end)):
+            raise TimeoutError("another thread still shuts the engine down")
+        try:
+            self._ender = threading.get_ident()
+            if _current is self:
+                self._end(end)
+        finally:
+            self._ender = None
+            self._ending.release()
+
+    def _end(self, end: float) -> None:
+        """Each step may be done again, if a later one has raised. Caller holds
+        _ending."""
+        global _current
         with self._lock:
             self._open = False
         self._stop_hosts(end)
-        _usched.shutdown(None if timeout is None else
-                         max(0, end - time.monotonic()))
+        self._stop_tasks(end)
         self._drain()
         with self._lock:
+            self._ended = True
             ports, self._ports = self._ports, {}
         for port in ports.values():
             port.detach()
         if self._collector is not None:
-            self._collector.stop()
-            self._collector = None
+            self._collector.stop(end)
         with _current_lock:
-            if _current is self:
-                _current = None
-                _usched.fini()
+            _current = None
+            _usched.fini()
 
     def __enter__(self) -> Engine:
         self._check()
         return self
 
+    def _leave(self, kind: Any) -> None:
+        """Shuts down at the end of a block, after an exception of a kind."""
+        if kind is None or not issubclass(kind, INTERRUPTS):
+            self.shutdown()
+            return
+        try:
+            self.shutdown(AT_EXIT)
+        except TimeoutError as error:
+            _say(error)
+
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None and self._open:
-            self.wait_all()
-        self.shutdown()
+        try:
+            if kind is None and self._open:
+                self.wait_all()
+        except EngineClosed:
+            pass                        # by another thread
+        except BaseException as error:
+            self._leave(type(error))
+            raise
+        self._leave(kind)
 
     async def __aenter__(self) -> Engine:
         return self.__enter__()
 
-    async def __aexit__(self, *error: Any) -> None:
+    def _is_idle(self, seconds: float) -> bool:
+        try:
+            return not self._open or self._all_done(seconds)
+        except EngineClosed:
+            return True                 # by another thread
+
+    def _is_shut(self, seconds: float) -> bool:
+        try:
+            self.shutdown(seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _slices(self, done: Callable[[float], bool]) -> None:
+        """Calls done() in threads, until it is true: a cancellation leaves no
+        thread behind that waits for long."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.__exit__, *error)
+        while not await loop.run_in_executor(None, done, SLICE):
+            pass
+
+    async def __aexit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                await self._slices(self._is_idle)
+            if kind is None or not issubclass(kind, INTERRUPTS):
+                await self._slices(self._is_shut)
+        except BaseException as error:
+            kind = type(error)
+            raise
+        finally:
+            await asyncio.get_running_loop().run_in_executor(
+                None, self._leave, kind)
 
     # Seeing
 
@@ -988,15 +1111,18 @@ def _after_fork() -> None:
         _current = None
 
 
+def _say(error: BaseException) -> None:
+    if sys.stderr is not None:
+        print("usched_engine: %s" % error, file=sys.stderr)
+
+
 def _at_exit() -> None:
     engine = _current
-    if engine is None:
-        return
-    try:
-        engine.shutdown(AT_EXIT)
-    except TimeoutError:
-        print("usched_engine: tasks still run as Python exits",
-              file=sys.stderr)
+    if engine is not None:
+        try:
+            engine.shutdown(AT_EXIT)
+        except TimeoutError as error:
+            _say(error)
 
 
 os.register_at_fork(after_in_child=_after_fork)

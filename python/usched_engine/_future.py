@@ -133,6 +133,8 @@ class Future(concurrent.futures.Future):
         """Takes an outcome from a port: see take() in pycall.c."""
         if error == 0:
             self._finish(FINISHED, value)
+        elif error == 2:
+            self._finish(FINISHED, None, value)
         elif error > 0:
             self._finish(CANCELLED_AND_NOTIFIED)
         else:

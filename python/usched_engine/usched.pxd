@@ -25,10 +25,7 @@ uonce_do() is uonce(), and uticker_every() is uticker().
 
 from libc.stdint cimport int64_t, uint64_t
 
-cdef extern from "<stdbool.h>" nogil:
-    ctypedef bint u_bool "bool"
-
-cdef extern from "usched.h" nogil:
+cdef extern from "usched/usched.h" nogil:
     struct ustack:
         pass
     struct usched:
@@ -36,7 +33,7 @@ cdef extern from "usched.h" nogil:
 
     ustack *ustack_self()
 
-cdef extern from "uwait.h" nogil:
+cdef extern from "usched/uwait.h" nogil:
     ctypedef int64_t utime_ns
 
     const utime_ns UTIME_US
@@ -57,17 +54,18 @@ cdef extern from "uwait.h" nogil:
     int uticker_wait(uticker *k, long *missed)
     void utime_virtual(uint64_t seed)
     uint64_t utime_seed()
-    u_bool utime_is_virtual()
+    int utime_is_virtual()
 
 # Threads: rr is fair, ll keeps groups together, ws lets threads move.
 
-cdef extern from "rr.h" nogil:
+cdef extern from "usched/rr.h" nogil:
     struct rr_thread:
         pass
 
     int rr_init(int proc_nr, int thread_nr)
     int rr_stack_size(size_t size)
     int rr_pinning(int on)
+    int rr_private(int on)
     int rr_start()
     int rr_fini()
     long rr_stuck()
@@ -85,13 +83,14 @@ cdef extern from "rr.h" nogil:
     void rr_wake(rr_thread *t)
     void rr_post(rr_thread *t)
 
-cdef extern from "ll.h" nogil:
+cdef extern from "usched/ll.h" nogil:
     struct ll_thread:
         pass
 
     int ll_init(int proc_nr, int thread_nr)
     int ll_stack_size(size_t size)
     int ll_pinning(int on)
+    int ll_private(int on)
     int ll_start()
     int ll_fini()
     long ll_stuck()
@@ -109,13 +108,14 @@ cdef extern from "ll.h" nogil:
     void ll_wake(ll_thread *t)
     void ll_post(ll_thread *t)
 
-cdef extern from "ws.h" nogil:
+cdef extern from "usched/ws.h" nogil:
     struct ws_thread:
         pass
 
     int ws_init(int proc_nr, int thread_nr)
     int ws_stack_size(size_t size)
     int ws_pinning(int on)
+    int ws_private(int on)
     int ws_start()
     int ws_fini()
     long ws_stuck()
@@ -139,13 +139,13 @@ cdef extern from "ws.h" nogil:
     void ws_wake(ws_thread *t)
     void ws_post(ws_thread *t)
 
-cdef extern from "ucall.h" nogil:
+cdef extern from "usched/ucall.h" nogil:
     int ucall(void (*f)(void *) noexcept nogil, void *arg)
     int ucall_limit(int nr)
 
 # Locks and groups.
 
-cdef extern from "usync.h" nogil:
+cdef extern from "usched/usync.h" nogil:
     struct umutex:
         pass
     struct ucond:
@@ -162,12 +162,16 @@ cdef extern from "usync.h" nogil:
         unsigned br_nr
 
     int umutex_lock(umutex *m, utime_ns until)
+    void umutex_disown(umutex *m)
+    int umutex_adopt(umutex *m)
+    int urw_read_again(urw *l, utime_ns until)
     void umutex_unlock(umutex *m)
     int ucond_wait(ucond *c, umutex *m, utime_ns until)
     void ucond_signal(ucond *c)
     void ucond_broadcast(ucond *c)
     int usem_wait(usem *s, utime_ns until)
     int usem_post(usem *s)
+    unsigned usem_value(const usem *s)
     int urw_read(urw *l, utime_ns until)
     int urw_write(urw *l, utime_ns until)
     void urw_unlock(urw *l)
@@ -186,7 +190,7 @@ cdef extern from "usync.h" nogil:
 
 # Channels.
 
-cdef extern from "uchan.h" nogil:
+cdef extern from "usched/uchan.h" nogil:
     const int UCHAN_SIZE_MOST
 
     struct uchan:
@@ -194,7 +198,7 @@ cdef extern from "uchan.h" nogil:
     struct ucase:
         uchan *cs_chan
         void *cs_value
-        u_bool cs_send
+        unsigned char cs_send
         int cs_result
 
     uchan *uchan_make(int size, unsigned room)
@@ -209,7 +213,7 @@ cdef extern from "uchan.h" nogil:
 
 # Threads that end together, and threads with a result.
 
-cdef extern from "uscope.h" nogil:
+cdef extern from "usched/uscope.h" nogil:
     struct uscope:
         pass
 
@@ -223,9 +227,9 @@ cdef extern from "uscope.h" nogil:
     long uscope_errors(uscope *s)
     int uscope_end_errors(uscope **s, long *errors)
     uscope *uscope_self()
-    u_bool u_canceled()
+    int u_canceled()
 
-cdef extern from "uthread.h" nogil:
+cdef extern from "usched/uthread.h" nogil:
     const int UTHREAD_NAME
 
     struct uthread:
@@ -235,6 +239,9 @@ cdef extern from "uthread.h" nogil:
                      const char *name)
     int uthread_join(uthread *t, void **result, utime_ns until)
     int uthread_detach(uthread *t)
+    int uthread_interrupt(uthread *t)
+    int uthread_interrupted()
+    int uthread_interruptible(int on)
     uthread *uthread_self()
     int uthread_name(uthread *t, char *name)
     int uthread_set_name(const char *name)
@@ -247,7 +254,7 @@ cdef extern from "uthread.h" nogil:
 
 # Descriptors: only the waiting thread waits.
 
-cdef extern from "uio.h" nogil:
+cdef extern from "usched/uio.h" nogil:
     int u_wait_fd(int fd, int what, utime_ns until)
     ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
     ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
@@ -260,7 +267,7 @@ cdef extern from "uio.h" nogil:
 
 # The engine, as tasks of c_spawn() and C programs see it.
 
-cdef extern from "engine.h" nogil:
+cdef extern from "usched/uengine.h" nogil:
     ctypedef uint64_t engine_id
 
     enum engine_policy:
@@ -277,7 +284,7 @@ cdef extern from "engine.h" nogil:
 
     struct engine_config:
         int c_workers
-        int c_gil_threads
+        int c_host_workers
         int c_tasks_per_thread
         long c_tasks
         size_t c_shared_amount
@@ -319,7 +326,7 @@ cdef extern from "engine.h" nogil:
     int engine_wait(engine_id id, int *result, utime_ns until)
     int engine_free(engine_id id)
     int engine_cancel(engine_id id)
-    u_bool engine_stopping()
+    int engine_stopping()
     engine_id engine_self()
     int engine_set_priority(engine_id id, int priority)
     int engine_batch()

@@ -6,6 +6,7 @@
 
 #include "../check.h"
 #include "../../bench/http/http.h"
+#include <stdbool.h>
 
 enum {
 	PEER_ROOM  = 16384,

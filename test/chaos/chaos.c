@@ -167,11 +167,12 @@ static void make_hot(void)
  */
 
 static size_t most = SIZE_MAX;		/* bytes, limit of mmap() (atomic) */
+static int    least;			/* bytes that s_alloc() may refuse */
 
-static bool fails(void)
+static bool fails(int thing)
 {
 	static __thread unsigned state;
-	long one_in = get(&failing);
+	long one_in = program.p_may[thing] ? get(&failing) : 0;
 
 	if (state == 0)
 		state = check_hash(2, (unsigned)(uintptr_t)&state) | 1;
@@ -185,7 +186,7 @@ int __wrap_posix_memalign(void **out, size_t align, size_t size);
 
 void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
-	if (!fails() && nob <= __atomic_load_n(&most, __ATOMIC_RELAXED))
+	if (!fails(T_fail) && nob <= __atomic_load_n(&most, __ATOMIC_RELAXED))
 		return __real_mmap(at, nob, prot, flags, fd, off);
 	errno = ENOMEM;
 	return MAP_FAILED;
@@ -193,7 +194,22 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 
 int __wrap_posix_memalign(void **out, size_t align, size_t size)
 {
-	return fails() ? ENOMEM : __real_posix_memalign(out, align, size);
+	return fails(T_fail) ? ENOMEM : __real_posix_memalign(out, align, size);
+}
+
+/* In place of the s_alloc() of each processor. */
+
+static void *(*slice_alloc)(struct usched *s, int nob);
+
+static void *may_alloc(struct usched *s, int nob)
+{
+	return nob >= least && fails(T_slice) ? NULL : slice_alloc(s, nob);
+}
+
+static void refuse_slices(struct usched *s)
+{
+	slice_alloc = s->s_alloc;
+	s->s_alloc  = may_alloc;
 }
 
 static void set_most(size_t nob)
@@ -206,8 +222,11 @@ static void set_most(size_t nob)
 static void init_set(int s)
 {
 	const struct sched *c = &sched[s];
+	int p;
 
 	CHECK(c->c_init(program.p_procs[s], 0) == 0);
+	for (p = 0; program.p_may[T_slice] && p < program.p_procs[s]; p++)
+		refuse_slices(c->c_sched(p));
 	if (program.p_may[T_wrap])
 		c->c_wrap(program.p_procs[s], any(&program.p_random, 100));
 #if defined(USCHED_PREEMPT)
@@ -299,6 +318,8 @@ static void prepare(void)
 	int i;
 
 	alive = children_ended = hostages = registered = 0;
+	/* From 256 on only slices, and wheels: no records. */
+	least = program.p_seed % 2 ? 256 : 0;
 	make_hot();
 	share_init();
 	handler_set();
@@ -323,8 +344,8 @@ static void run(unsigned seed)
 	each_set(start_set);
 	if (!early)
 		natives_start();
-	__atomic_store_n(&failing, program.p_may[T_fail] ? 2 : 0,
-			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&failing, program.p_may[T_fail] ||
+			 program.p_may[T_slice] ? 2 : 0, __ATOMIC_SEQ_CST);
 	at_stage("fini");
 	each_set(fini_set);
 	at_stage("join");

@@ -56,6 +56,13 @@
  * any actor may end a wait in any set, native threads hold all sets until then.
  *
  * So nothing may be lost, doubled, or stuck: each set ends with 0.
+ *
+ * NO MEMORY
+ *
+ * In some programs the library gets no memory now and then: neither from the
+ * system (fail), nor from a processor, for a slice or a record (slice). Then a
+ * wait may return -ENOMEM, having changed nothing, and is repeated. Where a
+ * wait cannot fail any more, it must not ask.
  */
 
 #include "tiny.h"
@@ -68,12 +75,15 @@
 enum { RR, LL, WS, SETS, OUTSIDE = SETS };
 enum { LIVES, PURE, NATIVE, BARE, HANDLER };
 
-/* What a program may do. A thing that is off is not done. */
+/*
+ * What a program may do. A thing that is off is not done. New things come
+ * last, so that a seed still makes the same program.
+ */
 #define THINGS(t)							\
 	t(late) t(fail) t(wrap) t(hot) t(lanes) t(signal) t(nest)	\
 	t(call) t(pin) t(post) t(child) t(errand) t(join) t(deep)	\
 	t(preempt) t(many) t(cross) t(hold) t(time)	\
-	t(lock) t(chan)
+	t(lock) t(chan) t(slice)
 
 enum {
 #define T(name)	T_##name,

@@ -46,6 +46,7 @@ static void draw_things(void)
 	program.p_may[T_fail]   = any(&state, 4) == 0;
 	program.p_may[T_lanes]  = any(&state, 4) == 0;
 	program.p_may[T_many]   = any(&state, 16) == 0;
+	program.p_may[T_slice]  = check_hash(program.p_seed, T_slice) % 4 == 0;
 	for (i = 0; i < THING_NR; i++)
 		program.p_may[i] = program.p_may[i] && !off[i];
 }

@@ -5,7 +5,7 @@
 #include "ll.h"
 #include "rr.h"
 #include "uproc_set.h"
-#include "ws.h"
+#include "worker.h"
 
 /* Sets indices so that they wrap soon. Nothing is in the queues yet. */
 static void proc_wrap(struct usched *s, unsigned at)
@@ -14,7 +14,7 @@ static void proc_wrap(struct usched *s, unsigned at)
 
 	p->p_queue.q_head = p->p_queue.q_tail = 0u - at;
 	p->p_turn = 0u - at;
-	p->p_set->set_turn = 0u - at;
+	p->p_set->set_next_nr = 0u - at;
 }
 
 static void rr_wrap(int procs, unsigned at)
@@ -36,9 +36,9 @@ static void ws_wrap(int procs, unsigned at)
 		struct ws_deque *d = &w->w_deque;
 
 		proc_wrap(ws_sched(procs), at);
-		w->w_turn = w->w_dry = 0u - at;
-		w->w_looked = w->w_fair_turn = 0u - at;
-		w->w_share = 0u - at;
+		w->w_switches = w->w_drained = 0u - at;
+		w->w_looked = w->w_next_kind = 0u - at;
+		w->w_next_lane = 0u - at;
 		d->d_bottom = d->d_top = d->d_seen = at % 2 ? 0ul - at :
 			~0ul / 2 - at;
 	}

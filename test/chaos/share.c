@@ -90,6 +90,8 @@ static int cond_enter(utime_ns until)
 		return rc;
 	while (rc == 0 && plain[COND] == most[COND])
 		rc = ucond_wait(&cond, &guard, until);
+	/* Without memory it has kept the mutex. */
+	CHECK(rc != -ENOMEM || plain[COND] == most[COND]);
 	plain[COND] += rc == 0;
 	umutex_unlock(&guard);
 	return rc;

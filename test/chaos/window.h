@@ -7,7 +7,7 @@
 /*
  * Mostly there is no delay; often there is a short delay. Each program makes a
  * few windows hot, where a native thread often sleeps for long. A window is
- * known by its line, so its name and number may change.
+ * known by its line, so its step may be renamed.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -18,6 +18,6 @@ extern "C"
 #endif
 void chaos_window(unsigned nr);
 
-#define USCHED_RACE(n)	chaos_window((unsigned)__LINE__)
+#define USCHED_RACE(step)	chaos_window((unsigned)__LINE__)
 
 #endif /* CHAOS_WINDOW_H */

@@ -307,7 +307,7 @@ static void note(struct bare *b, const struct ustack *u)
 	if ((low & NO_SLICE) == 0 && (low & AWAY) != 0) {
 		fuzz_count(K_copy);
 		if (l->l_bottom - (char *)((uintptr_t)u->u_top - low) > u->u_len)
-			fuzz_count(K_bare_words);
+			fuzz_count(K_prologue_words);
 	}
 }
 
@@ -422,7 +422,7 @@ void bare_run(struct world *w)
 	b->b_pad = PAD;
 	open_lanes(b, w->w_trace->c_lanes);
 	if (w->w_trace->c_lives % 2 != 0)
-		b->b_sched.s_own = NULL;	/* deep threads share, too */
+		b->b_sched.s_private = NULL;	/* deep threads share, too */
 	for (i = 0; i < w->w_trace->c_lives; i++) {
 		if (w->w_life[i] == NULL)
 			continue;

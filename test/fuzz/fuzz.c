@@ -739,7 +739,7 @@ static int possible(int kind)
 		return 0;
 #endif
 		return lanes && sizeof(void *) == 8;
-	case K_bare_words:
+	case K_prologue_words:
 #if defined(USCHED_HARD) || !defined(__OPTIMIZE__) || !defined(__x86_64__)
 		return 0;
 #endif

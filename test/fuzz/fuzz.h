@@ -58,7 +58,7 @@ extern "C" {
 
 /* Kinds of events. */
 #define EVENTS(k)							\
-	k(block) k(copy) k(bare_words) k(post) k(cross_join)		\
+	k(block) k(copy) k(prologue_words) k(post) k(cross_join)		\
 	k(nested_signal) k(tick) k(nomem) k(reenter) k(moved)		\
 	k(other_round) k(drop) k(first_buffer) k(few_lanes)		\
 	k(outer_wake) k(rr) k(ll)

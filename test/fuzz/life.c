@@ -512,7 +512,7 @@ uint64_t under(struct life *l)
 	return hash;
 }
 
-/* First frames: see "The bottom of a slice" in usched.c. */
+/* First frames: see "The bottom of a slice" in core/buffer.h. */
 
 static NOINLINE void body(struct life *l)
 {

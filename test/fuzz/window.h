@@ -24,6 +24,6 @@ static __inline__ void fuzz_window(void)
 			;
 }
 
-#define USCHED_RACE(n)	fuzz_window()
+#define USCHED_RACE(step)	fuzz_window()
 
 #endif /* FUZZ_WINDOW_H */

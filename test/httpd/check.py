@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# check.py SERVER DIR [last|escapes]: asks the server of examples/httpd, well and badly.
+# check.py SERVER DIR [CHECK]: asks the server of examples/httpd, well and badly.
 # Prints what is wrong, and "N passed, N failed". DIR is empty, for its files.
 
-import os, re, signal, socket, struct, subprocess, sys, threading, time
+import os, re, resource, signal, socket, struct, subprocess, sys, threading, time
 
 program, folder = sys.argv[1], sys.argv[2]
 root = folder + '/root'
@@ -79,7 +79,7 @@ def read_answers(s, nr=1 << 30, heads=False):
         data, begin = data[begin:], 0
         try:
             more = s.recv(1 << 20)
-        except ConnectionResetError:
+        except (ConnectionResetError, socket.timeout):
             break
         if not more:
             break
@@ -169,7 +169,9 @@ def check_escapes(server):
         wanted = [400] if '\\' in path else [404]
         check('escape ' + path[:40], statuses(got) == wanted, statuses(got))
     for path in ['/%', '/%4', '/%zz', '/%00', '/a%00b', '/small%00.html', 'x',
-                 '*', 'http://a/']:
+                 '*', 'http:/a', 'http://', 'http:///', 'http://:80/', 'http://u@a/',
+                 'http://a:b/', 'http://[::1/', 'http://[]/', 'http://a b/',
+                 'http://%4/', 'https://a/', 'ftp://a/', 'http://a\\/']:
         got = ask(server, request(path))
         check('path ' + path, statuses(got) == [400], statuses(got))
 
@@ -179,6 +181,16 @@ BAD = [
     (b'GET / HTTP/1.1\r\n\r\n', 400),                   # no Host
     (b'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n', 400),
     (b'GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: a b\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: a,b:1:2\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: u@a\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: [::1\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: [x]\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: a:8x\r\n\r\n', 400),
+    (b'GET / HTTP/1.1\r\nHost: %4\r\n\r\n', 400),
+    (b'GET http://a/ HTTP/1.1\r\n\r\n', 400),
+    (b'GET http://a/ HTTP/1.1\r\nHost: a b\r\n\r\n', 400),
     (b'GET / HTTP/1.1\r\n Host: a\r\n\r\n', 400),
     (b'GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n', 400),
     (b'GET / HTTP/1.1\nHost: a\n\n', 400),
@@ -280,6 +292,15 @@ def check_good(server):
         body(b'Content-Length: 100000', 50000 * b'x'), 50000 * b'x' +
         request('/', 'Content-Length: 3') + b'abc' + GET)) ==
         [405, 200, 405, 200, 200])
+    for host in [b'', b'a', b'a.b:80', b'[::1]:8080', b'a%20b', b'127.0.0.1:']:
+        got = ask(server, GET.replace(b': a', b': ' + host))
+        check('host', statuses(got) == [200], host)
+    for target, text in [('http://a/sub/', b'sub'), ('HTTP://a:80', b'index'),
+                         ('http://b?x', b'index'), ('http://[::1]/?/y', b'index'),
+                         ('http://a/plaintext?b', b'Hello, World!')]:
+        got = ask(server, request(target) + GET)
+        check('target ' + target, statuses(got) == [200, 200] and
+              got[0].body == text, statuses(got))
     check('half a request', ask(server, GET[:-1]) == [])
     check('nothing', ask(server, b'') == [])
 
@@ -429,6 +450,130 @@ def check_stop():
           len(lines), sum(counts))
 
 
+# As many clients as places, at whichever listener: each is answered, and stays.
+# One more waits until any of them goes.
+def check_places():
+    for nr in range(1, 5):
+        server = Server('-n', str(nr), '-c', '9')
+        for _ in range(5):
+            held = [server.dial() for _ in range(9)]
+            for s in held:
+                s.settimeout(5)
+                s.sendall(GET)
+            got = []
+            while len(got) < 9 and (not got or got[-1] == [200]):
+                got.append(statuses(read_answers(held[len(got)], 1)[0]))
+            check('a place for each', got == 9 * [[200]], nr, got)
+            more = server.dial()
+            more.sendall(GET)
+            held.pop().close()
+            check('then a place', statuses(read_answers(more, 1)[0]) == [200])
+            for s in held + [more]:
+                s.close()
+            if failed:
+                break
+        server.stop('places')
+
+
+# Clients that come again and again while a server stops: each gets an answer,
+# the last with Connection: close, or is refused. Some keep their connections.
+def check_stop_coming():
+    server = Server()
+    lost, last, refused = [], [], []
+
+    def client():
+        s = None
+        while True:
+            try:
+                s = s or server.dial()
+            except ConnectionRefusedError:
+                refused.append(1)
+                return
+            except OSError as error:
+                lost.append(error)
+                return
+            try:
+                s.sendall(GET)
+                got, _ = read_answers(s, 1)
+            except OSError as error:
+                got = error
+            if got == [] or isinstance(got, OSError) or statuses(got) != [200]:
+                lost.append(got)
+                return
+            if 'connection' in got[0].fields:
+                last.append(1)
+                s.close()
+                s = None
+
+    clients = [threading.Thread(target=client) for _ in range(16)]
+    for c in clients:
+        c.start()
+    time.sleep(0.3)
+    server.stop('coming')
+    for c in clients:
+        c.join()
+    check('who comes at a stop is answered or refused', lost == [] and
+          len(refused) == 16 and len(last) >= 16, lost, len(refused), len(last))
+
+
+# All places are taken at the stop, and clients wait in the backlog.
+def check_stop_full():
+    server = Server('-c', '3', '-g', '8')
+    held = [server.dial() for _ in range(3)]
+    for s in held:
+        s.sendall(GET + GET[:9])
+        read_answers(s, 1)
+    more = [server.dial() for _ in range(6)]
+    for s in more:
+        s.sendall(GET)
+    server.signal(signal.SIGTERM)
+    refused, until = False, time.time() + 15
+    while time.time() < until:
+        try:
+            with socket.create_connection(('127.0.0.1', server.port), 5):
+                time.sleep(0.05)
+        except ConnectionRefusedError:
+            refused = True
+            break
+        except OSError:
+            pass
+    check('newcomers are refused', refused)
+    for s in held:
+        s.sendall(GET[9:])
+    for s in held + more:
+        got, _ = read_answers(s)
+        check('full, and answered', statuses(got) == [200] and
+              got[0].fields.get('connection') == 'close', statuses(got))
+        s.close()
+    check('the end of a full server', server.wait() == (0, ''))
+
+
+# What comes after the last answer of a stop does not reset the connection.
+def check_stop_late():
+    server = Server()
+    with server.dial() as s, server.dial() as other:
+        s.sendall(GET[:9])
+        time.sleep(0.1)
+        server.signal(signal.SIGTERM)
+        got = [None]
+        while got and 'connection' not in (got[0].fields if got[0] else ()):
+            other.sendall(GET)
+            got, _ = read_answers(other, 1)
+        other.close()
+        s.sendall(GET[9:])
+        got, _ = read_answers(s, 1)
+        try:
+            for _ in range(3):
+                s.sendall(GET)
+                time.sleep(0.1)
+            end = s.recv(1)
+        except OSError as error:
+            end = error
+        check('the last answer of a stop', statuses(got) == [200] and
+              got[0].fields.get('connection') == 'close' and end == b'', end)
+    check('late', server.wait() == (0, ''))
+
+
 # A new server gets the socket, and the old stops: no connection fails.
 def check_hand_over():
     listener = socket.create_server(('127.0.0.1', 0), backlog=512)
@@ -524,7 +669,10 @@ def check_options():
         refused('port taken', port + ': Address already in use', '-p', port)
     refused('no root', '/none: No such file', '-r', root + '/none')
     refused('root is a file', 'Not a directory', '-r', root + '/small')
-    refused('too many', 'limit of descriptors', '-c', '500000')
+    refused('too many', 'limit of descriptors', '-c', '524288')
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < 1 << 20:
+        refused('two for each', 'limit of descriptors', '-c', str(hard // 2))
     refused('no address', 'Invalid argument', '-a', 'nowhere')
     refused('no log', 'No such file', '-l', folder + '/none/log')
     for options in [['-x', '1'], ['-p'], ['-p', 'x'], ['x'],
@@ -536,7 +684,8 @@ def main():
     files = make_files()
     server = Server()
     if len(sys.argv) > 3:               # only this
-        globals()['check_' + sys.argv[3]](server)
+        only = globals()['check_' + sys.argv[3]]
+        only(*[server][:only.__code__.co_argcount])
         server.stop('only')
         return failed != 0
     check_good(server)
@@ -554,7 +703,11 @@ def main():
     server.stop('main')
     check_log_and_metrics()
     check_limit()
+    check_places()
     check_stop()
+    check_stop_coming()
+    check_stop_full()
+    check_stop_late()
     check_hand_over()
     check_times()
     check_grace()

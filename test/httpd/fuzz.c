@@ -23,6 +23,9 @@ static const struct {
 	  "Expect: 100-continue\r\n\r\nHello", 72 },
 	{ "PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
 	  -411 },
+	{ "GET http://[::1]:80?x HTTP/1.1\r\nHost: a:8\r\n\r\n", 45 },
+	{ "HEAD HTTP://a/b HTTP/1.1\r\nhost:\r\n\r\n", 35 },
+	{ "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", -400 },
 	{ "GET / HTTP/2.0\r\nhost: a\r\nCONNECTION: close\r\n\r\n", -505 },
 	{ "GET /a HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: Mon, 1\r\n"
 	  "X: \t y \t\r\nContent-Length: 0\r\n\r\nGET /b", 84 },
@@ -31,7 +34,7 @@ static const char *const word[] = {
 	"\r\n", "\n", "\r", " ", "\t", ":", "\r\n\r\n", "\r\n ", "HTTP/1.1",
 	"HTTP/9.9", "Host: b\r\n", "Content-Length: 5\r\n", "chunked", "99999",
 	"Transfer-Encoding: gzip\r\n", "Content-Length : 1\r\n", "?", "%00",
-	"http://", ",", "close"
+	"http://", "http://a", "[::", "]:8", ",", "close"
 };
 
 /* What a head was read as. Bytes that were looked at are of no interest. */

@@ -16,6 +16,7 @@
 #define WS_STOP_RELAX()		((void)0)
 #define WS_STOP_GIVE_WAY(nr)	model_pause(1)
 #define WS_FENCE_MODEL
+#include "usched.h"
 #include "mail.h"
 #include "stop.h"
 

@@ -10,7 +10,7 @@
 
 #include "model.h"
 #include "inbox.h"
-#define write(fd, at, nob)	fd_write((fd), (nob))
+#define UPARK_WRITE(fd, at, nob)	fd_write((fd), (nob))
 static long fd_write(int fd, unsigned long nob);
 #include "park.h"
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "model.h"
-#define write(fd, at, nob)	fd_write((fd), (nob))
+#define UPARK_WRITE(fd, at, nob)	fd_write((fd), (nob))
 static long fd_write(int fd, unsigned long nob);
 #include "park.h"
 #define upark_futex_wait_for(word, value, ns)	nap((word), (value), (ns))

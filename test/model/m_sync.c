@@ -73,7 +73,19 @@ static int me(void)
 	return i;
 }
 
-void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
+int uwait_reserve(utime_ns until)
+{
+	(void)until;
+	return 0;
+}
+
+unsigned char uwait_id(struct uwait_kind *kind)
+{
+	(void)kind;
+	return 1;
+}
+
+void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
 {
 	struct uwait *w = (struct uwait *)s.record[me()].r_block;
 
@@ -81,7 +93,7 @@ void *uwait_new(size_t size, enum uwait_kind kind, const void *object, int *rc)
 	*rc = 0;
 	w->w_stack = NULL;
 	w->w_state = UWAIT_WAITS;
-	w->w_kind  = (unsigned char)kind;
+	w->w_kind  = uwait_id(kind);
 	w->w_flags = 0;
 	w->w_host  = NULL;
 	w->w_at.object = object;

@@ -15,6 +15,7 @@
  * Or a native thread waits, until its event or a deadline.
  */
 #include "model.h"
+#include "usched.h"
 #include "wakes.h"
 #include "park.h"
 /* A timed sleep ends when the time or the state may have changed. */
@@ -173,7 +174,7 @@ static void release(struct uwait *w)
 
 static void post(struct worker *p, struct uwait *w)
 {
-	uwait_post(&p->p_host, w);			/* A2 */
+	uwait_post(&p->p_host, w);			/* H2 */
 	(void)upark_wake(&p->p_asleep);
 }
 
@@ -187,7 +188,7 @@ static void arrive(struct worker *p, struct uwait *w)
 {
 	MUST(__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == UWAIT_CLAIMED);
 	MUST(home() == number(p));
-	uwait_arrived(w);				/* A4 */
+	uwait_arrived(w);				/* H4 */
 	if (uwakes_add(&s.thread.t_wakes, 1))
 		p->p_runs = 1;
 }
@@ -454,7 +455,7 @@ static void claims(struct uwait **queue, int result, int *count)
 	ulock_get(&s.lock);
 	w = *queue;
 	*queue = NULL;
-	if (w != NULL && !uwait_claim(w))		/* A1 */
+	if (w != NULL && !uwait_claim(w))		/* H1 */
 		w = NULL;
 	ulock_put(&s.lock);
 	if (w == NULL)

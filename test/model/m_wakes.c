@@ -2,6 +2,7 @@
 /* m_wakes.c: scenarios of wakes.h: a processor, and wakers. */
 
 #include "model.h"
+#include "usched.h"
 #include "wakes.h"
 
 #define WAKERS	3

@@ -10,10 +10,10 @@
  * sleep. (X1, X2.)
  *
  * The four headers are the real code. look_around(), seek(), park(), doze(),
- * is_stuck() and remember_turns() repeat what ws.c does. Time is not part of
+ * is_stuck() and remember_switches() repeat what ws.c does. Time is not part of
  * the model: a period has passed whenever a worker asks, or a futex wait
  * returns for no reason, as often as the scenario says (m_spurious). So a
- * worker counts as stuck if its turn is the same at two looks.
+ * worker counts as stuck if its switches are as many at two looks.
  */
 #include "model.h"
 #define WS_FENCE_MODEL
@@ -33,7 +33,7 @@ static struct {
 	int idle;			/* see idle.h */
 	int asleep;			/* the worker that sleeps */
 	int message;			/* atomic: in its inbox */
-	int turn, watched;		/* atomic: of the worker that computes */
+	int switches, watched;		/* atomic: of the worker that computes */
 	int slot;			/* atomic: the thread waits there */
 	int data;			/* plain: written by its waker */
 	int ran;			/* atomic: the thread has run */
@@ -54,14 +54,14 @@ static void set(int *at, int value)
 
 static bool is_stuck(void)
 {
-	return __atomic_load_n(&s.turn, __ATOMIC_RELAXED) ==
+	return __atomic_load_n(&s.switches, __ATOMIC_RELAXED) ==
 	       __atomic_load_n(&s.watched, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&s.slot, __ATOMIC_RELAXED) != 0;
 }
 
-static void remember_turns(void)
+static void remember_switches(void)
 {
-	__atomic_store_n(&s.watched, __atomic_load_n(&s.turn,
+	__atomic_store_n(&s.watched, __atomic_load_n(&s.switches,
 			__ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
@@ -78,10 +78,10 @@ static bool take(void)
 /* The worker runs two threads that yield by turns, so it never searches. */
 static void look_around(void)
 {
-	if (ws_watch_kept(&s.watch) || !ws_watch_due(&s.watch))	/* U5 U6 */
+	if (ws_is_watched(&s.watch) || !ws_watch_due(&s.watch))	/* U5 U6 */
 		return;
 	(void)take();						/* U7 */
-	remember_turns();					/* U8 */
+	remember_switches();					/* U8 */
 }
 
 /* Sleeping. */
@@ -93,7 +93,7 @@ static bool called(void)
 
 static void doze(void)
 {
-	remember_turns();					/* U2 */
+	remember_switches();					/* U2 */
 	if (!uidle_doze(&s.idle, 3, &s.asleep, 1))		/* U3 */
 		(void)ws_watch_due(&s.watch);
 	ws_watch_end(&s.watch);					/* U4 */
@@ -119,7 +119,7 @@ static void seek(void)
 	ws_seek_begin(&s.seek);
 	got = take();						/* U4 */
 	if (!got)
-		remember_turns();
+		remember_switches();
 	(void)ws_seek_end(&s.seek);
 	if (!got && !called())
 		park();
@@ -137,7 +137,7 @@ static void until_it_has_run(void)
 /* Switches; then the thread that it runs wakes the other. */
 static void computes(void)
 {
-	__atomic_store_n(&s.turn, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&s.switches, 1, __ATOMIC_RELAXED);
 	s.data = 5;
 	__atomic_store_n(&s.slot, 1, __ATOMIC_RELEASE);
 	until_it_has_run();
@@ -152,14 +152,14 @@ static void computes_on(void)
 /*
  * Looks, while the thread waits in the slot, are bounded. (Before that, a
  * second look leaves the same data as the first.) A look may be in vain, if
- * another worker writes turns that it remembered long ago, or is faster to find
+ * another worker writes switches that it remembered long ago, or is faster to find
  * that a look is due. There are few of these.
  */
 static void yields(int nr)
 {
 	look_around();
 	while (get(&s.ran) == 0) {
-		if (get(&s.slot) == 0 || ws_watch_kept(&s.watch))
+		if (get(&s.slot) == 0 || ws_is_watched(&s.watch))
 			model_pause(2);
 		else {
 			look_around();
@@ -217,11 +217,11 @@ static void init(void)
 	ws_fence_mode = WS_FENCE_BOTH_FULL;
 #endif
 	s.idle = -1;
-	NAME(s.watch.v_kept);
+	NAME(s.watch.v_watched);
 	NAME(s.watch.v_looked);
 	NAME(s.asleep);
 	NAME(s.message);
-	NAME(s.turn);
+	NAME(s.switches);
 	NAME(s.watched);
 	NAME(s.slot);
 	NAME(s.ran);
@@ -230,7 +230,7 @@ static void init(void)
 static void waits_already(void)
 {
 	init();
-	s.turn = 1;
+	s.switches = 1;
 	s.data = 5;
 	s.slot = 1;
 }
@@ -239,7 +239,7 @@ static void done(void)
 {
 	MUST(s.ran == 1 && s.slot == 0 && s.data == 6);
 	MUST(s.seek.m_parked == 0 && s.seek.m_seeking == 0);
-	MUST(s.watch.v_kept == 0);
+	MUST(s.watch.v_watched == 0);
 }
 
 #define ANY	MODEL_ANY

@@ -19,6 +19,7 @@
 
 #include "../tiny.h"
 #include "rr.h"
+#include <stdbool.h>
 
 struct other {
 	struct tiny_thread o_thread;	/* first; for the bare dispatcher */

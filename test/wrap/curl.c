@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", listen_here());
 	CHECK((pid = fork()) >= 0);
 	if (pid == 0) {
-		alarm(check_watchdog());
+		check_watch(1);
 		serve();
 		_exit(0);
 	}

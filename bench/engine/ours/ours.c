@@ -2,7 +2,7 @@
 /* ours.c: the engine. one: engine_spawn(); many: with a batch. */
 
 #include "../tasks.h"
-#include "engine.h"
+#include "uengine.h"
 
 #include <poll.h>
 

@@ -22,6 +22,7 @@
 #include "uchan.h"
 #include "usync.h"
 #include "uwait.h"
+#include <stdbool.h>
 
 /* time.c, chan.c, lock.c, flow.c. */
 void churn_random(void), churn_same(void), timed(void), sleepers(void);

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+# rules.mk: the programs of the benchmark, and how it runs. A part of ../Makefile.
+
+# Only for the benchmark: waits below wrappers; no thread changes control words.
+WRAPS   := rwrap lwrap wwrap
+TIMED   := wheel $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).fp)
+
+.PHONY: bench timed against peers $(TIMED)
+
+$(TIMED): %: $(B)/%
+	@cmp -s $< $@ || cp $< $@
+
+# Timers alone: the wheel, and a heap.
+$(B)/wheel: wheel.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $<
+
+# The programs that only the benchmark needs; *.fp have a library of their own.
+$(B)/rwrap $(B)/rwrap.fp: WITH = -DRR
+$(B)/lwrap $(B)/lwrap.fp: WITH = -DLL
+$(B)/wwrap: WITH = -DWS
+$(WRAPS:%=$(B)/%): wrap.c $(B)/libusched.a
+	$(CC) $(ALLFLAGS) $(WITH) $(LDFLAGS) -o $@ $^ -pthread
+
+FP      := -DUSCHED_SHARE_FP
+$(B)/rmain.fp: rmain.c
+$(B)/lmain.fp: lmain.c
+$(B)/rwrap.fp $(B)/lwrap.fp: wrap.c
+$(filter %.fp,$(TIMED:%=$(B)/%)): $(B)/fp/libusched.a
+	$(CC) $(ALLFLAGS) $(FP) $(WITH) $(LDFLAGS) -o $@ \
+		$(filter %.c,$^) $(filter %.a,$^) -pthread
+
+$(B)/fp/%.o: %.c $(ALL_H) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALLFLAGS) $(FP) -c -o $@ $<
+
+$(B)/fp/libusched.a: $(MODULES:%=$(B)/fp/%.o)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+# What README shows (bench/make.sh). BENCH: options of bench.sh, for other rings.
+# AGAINST: a tree of usched, for the columns OLD.
+PEERS   := $(wildcard bench/peers/*)
+SHOWN   := $(addprefix bench/peers/,posix go tokio coro stackful boost)
+bench: PEERS := $(if $(BENCH),$(PEERS),$(SHOWN))
+bench: $(if $(BENCH)$(AGAINST),timed,$(PROGS) peers)
+	@bench/make.sh $(BENCH) $(if $(AGAINST),--against build/against)
+
+# All programs of the benchmark.
+timed: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
+
+# This benchmark on the library of the tree AGAINST.
+against:
+	@test -e "$(AGAINST)/usched.h" || { echo "make $@ AGAINST=TREE"; false; }
+	$(MAKE) -C $(AGAINST) libusched.a
+	@rm -rf build/against && mkdir -p build/against/src
+	@cp rmain.c lmain.c bench/*.[ch] build/against/src
+	@git -C $(AGAINST) rev-parse --short=12 HEAD > build/against/commit 2>/dev/null || true
+	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
+		 'lwrap wrap.c -DLL' 'wfork wfork.c' 'wfine wfine.c'; do set -- $$p; \
+		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
+			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
+			build/against/src/$$2 $(AGAINST)/libusched.a \
+			$(LDFLAGS) -pthread -lm || exit 1; done
+
+# What to compare with. What could not be built is named, with the first error;
+# bench.sh names the package that brings it.
+peers:
+	@mkdir -p out
+	@for p in $(PEERS); do \
+		[ -d $$p ] && ! $(MAKE) -s -q -C $$p 2>out/peers.log || continue; \
+		echo "building $$p" >&2; \
+		$(MAKE) -s -k -C $$p 2>out/peers.log || echo "$$p: not built:" \
+			"$$(grep -m 1 -iE 'error|not found|no such' \
+			out/peers.log)" >&2; \
+	done

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* core/guard.h: says why a thread has touched memory that is not there. */
+
+/*
+ * FAULTS
+ *
+ * A scheduler calls usched_guard_begin() on each of its native threads. The
+ * first installs a handler of SIGSEGV, if the program has none, and the last takes it
+ * away. The handler runs on an alternate stack, since a stack that overflowed
+ * has no room left. It knows the running thread, and so its lane:
+ *
+ *	        guard           lane of the thread
+ *	  |<-- USCHED_GUARD -->|<------------- size ------------->|
+ *	  ^                    ^                                  ^
+ *	                       l_low                              l_bottom
+ *
+ * From the address of the fault and the registers it tells what has happened:
+ *
+ *	in this guard			the thread is too deep
+ *	between the lane and a stack	the same: a large frame has skipped the
+ *	pointer below the lane		guard
+ *	in the guard of the next lane	the thread has written past the bottom
+ *					of its own
+ *	in any other guard		the thread has used a wild pointer
+ *	LAW_FILL is in a register, or	the thread has read a word of a stack
+ *	on top of the stack		that was moved (core/law.h)
+ *
+ * Of a moved place the handler knows whose it is, if a register points there:
+ * law_take() has left the thread in its first word.
+ *
+ * A fault that it cannot explain has the effect that it would have without it:
+ * the handler is taken away, the fault happens again, and ends the process.
+ * USCHED_GUARD=0 in the environment: no handler. uguard.h has more: names of
+ * functions, the native stack, dispatchers without a scheduler.
+ */
+
+#include <signal.h>
+#include <ucontext.h>
+
+/* For uguard.c and uhard.c. */
+HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
+			  const void *context, char *text, size_t size);
+HIDDEN void *usched_alternate_begin(void);
+HIDDEN void usched_alternate_end(void *alternate);
+
+#define GUARD_STACK	((size_t)64 << 10)
+/* Registers that are looked at, at most. */
+#define GUARD_REGS	34
+
+/*
+ * Writes to reg what the registers held at the fault, the stack pointer first,
+ * and returns how many; 0 on machines not known here.
+ */
+static int registers(const void *context, uintptr_t *reg)
+{
+	const ucontext_t *c = context;
+	int nr = 1, i;
+
+	(void)c, (void)i;
+#if defined(__x86_64__) && defined(REG_RSP)
+	reg[0] = (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
+	for (i = REG_R8; i <= REG_RIP; i++)
+		reg[nr++] = (uintptr_t)c->uc_mcontext.gregs[i];
+#elif defined(__aarch64__) && defined(__linux__)
+	reg[0] = (uintptr_t)c->uc_mcontext.sp;
+	for (i = 0; i < 31; i++)
+		reg[nr++] = (uintptr_t)c->uc_mcontext.regs[i];
+	reg[nr++] = (uintptr_t)c->uc_mcontext.pc;
+#elif defined(__riscv) && defined(REG_SP)
+	reg[0] = (uintptr_t)c->uc_mcontext.__gregs[REG_SP];
+	for (i = 0; i < 32; i++)
+		reg[nr++] = (uintptr_t)c->uc_mcontext.__gregs[i];
+#else
+	(void)reg;
+	nr = 0;
+#endif
+	return nr;
+}
+
+/* Returns the number of the lane in whose guard the address is, or 0. */
+static int guard_of(const struct usched *s, uintptr_t at)
+{
+	int last = s->s_lane_nr + usched_private_nr(s->s_private);
+	int i;
+
+	for (i = 1; i <= last; i++) {
+		if ((uintptr_t)s->s_lane[i].l_low - at - 1 < USCHED_GUARD)
+			return i;
+	}
+	return 0;
+}
+
+/* Tells whether a thread is below its lane and has touched its frame. */
+static int is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
+{
+	uintptr_t low = (uintptr_t)l->l_low;
+
+	return low != 0 && low - sp - 1 < REACH &&
+	       at - (sp - USCHED_GUARD) < low - (sp - USCHED_GUARD);
+}
+
+/* Adds to m what usched_explain() says if a guard was touched. */
+static int in_guard(struct message *m, const struct ustack *u, uintptr_t at,
+		    uintptr_t sp)
+{
+	const struct usched *s = u->u_sched;
+	const struct usched_lane *l;
+	int nr = guard_of(s, at);
+	int past = nr == u->u_lane + 1;
+
+	if (is_below(&s->s_lane[u->u_lane], at, sp)) {
+		nr = u->u_lane;
+		past = 0;
+	}
+	if (nr == 0)
+		return 0;
+	l = &s->s_lane[nr - past];
+	message_add(m, "%s lane %d, of %lu bytes%s",
+		past ? " has gone past the bottom of" : nr == u->u_lane ?
+		" has run out of" :
+		", by a wild pointer, has touched the guard of",
+		nr - past, (unsigned long)(l->l_bottom - l->l_low),
+		nr == u->u_lane ? "; larger lanes: usched_lanes(), "
+		"rr_stack_size(), ll_stack_size(), ws_stack_size()" : "");
+	return 1;
+}
+
+/* Is word what is read from a place that law_take() has filled, or a half? */
+static int is_fill(uintptr_t word)
+{
+	return word == LAW_FILL || word == (uint32_t)LAW_FILL;
+}
+
+/* Is v a thread in lane i? It may be any word. */
+static int is_thread_of(const struct ustack *v, int i)
+{
+	size_t page = page_size();
+	uintptr_t low = (uintptr_t)v & -page;
+	unsigned char there[2];
+
+	return (uintptr_t)v % sizeof(void *) == 0 && low != 0 &&
+	       mincore((void *)low, (uintptr_t)(v + 1) - low, (void *)there) ==
+		       0 && v->u_lane == i;
+}
+
+/* Returns the thread that has left the place at which at points, or NULL. */
+static UNCHECKED const struct ustack *law_left(const struct usched *s,
+					       uintptr_t at)
+{
+	const struct usched_lane *l;
+	const struct ustack *v;
+	const uintptr_t *word;
+	int i;
+
+	for (i = 1; i <= s->s_lane_nr; i++) {
+		l = &s->s_lane[i];
+		if (!l->l_sole || at < (uintptr_t)l->l_low ||
+		    at >= (uintptr_t)l->l_bottom)
+			continue;
+		word = (const uintptr_t *)(at & -(uintptr_t)WORD);
+		while ((const char *)word > l->l_low && *word == LAW_FILL)
+			word--;
+		v = (const struct ustack *)*word;
+		return is_thread_of(v, i) ? v : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * Adds to m what usched_explain() says if a place that law_take() has filled was
+ * read.
+ */
+static UNCHECKED int in_fill(struct message *m, const struct ustack *u,
+			     uintptr_t at, const uintptr_t *reg, int nr)
+{
+	const struct usched *s = u->u_sched;
+	const struct usched_lane *l = &s->s_lane[u->u_lane];
+	const struct ustack *v = NULL;
+	int found = is_fill(at);
+	int i;
+
+	if (l->l_low != NULL && reg[0] >= (uintptr_t)l->l_low &&
+	    reg[0] < (uintptr_t)l->l_bottom)
+		found |= is_fill(*(const uintptr_t *)(reg[0] & -(uintptr_t)WORD));
+	for (i = 1; i < nr; i++) {
+		found |= is_fill(reg[i]);
+		if (v == NULL)
+			v = law_left(s, reg[i]);
+	}
+	if (!found && v == NULL)
+		return 0;
+	message_add(m, " has used a word read from a stack that was moved");
+	if (v != NULL) {
+		message_add(m, ": that of ");
+		law_name(m, v);
+	}
+	message_add(m, ". %s", LAW_ADVICE);
+	return 1;
+}
+
+/* Adds to m what usched_explain() says. */
+static int explain(struct message *m, const struct ustack *u, uintptr_t at,
+		   const void *context)
+{
+	uintptr_t reg[GUARD_REGS] = { 0 };
+	int nr = registers(context, reg);
+
+	return in_guard(m, u, at, reg[0]) || in_fill(m, u, at, reg, nr);
+}
+
+/*
+ * Writes to text what u has done, which runs and has faulted at this address,
+ * as words that follow its name. 0: unknown.
+ */
+int usched_explain(const struct ustack *u, uintptr_t at, const void *context,
+		   char *text, size_t size)
+{
+	struct message m = { .ms_nob = 0 };
+
+	if (!explain(&m, u, at, context) || m.ms_nob >= size)
+		return 0;
+	memcpy(text, m.ms_text, m.ms_nob + 1);
+	return 1;
+}
+
+static int guarded;		/* native threads (atomic) */
+
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+	const struct ustack *u = usched_current;
+	struct message m = { .ms_nob = 0 };
+
+	/* A signal that kill() sends has no address. */
+	if (info->si_code > 0 && u != NULL) {
+		law_name(&m, u);
+		if (explain(&m, u, (uintptr_t)info->si_addr, context))
+			usched_fail(m.ms_text);
+	}
+	(void)signal(signo, SIG_DFL);
+	if (info->si_code <= 0)
+		(void)raise(signo);	/* it does not happen again */
+}
+
+/* Is the handler of SIGSEGV what h is? */
+static int handles(void (*h)(int, siginfo_t *, void *))
+{
+	struct sigaction now;
+
+	if (sigaction(SIGSEGV, NULL, &now) != 0)
+		return 0;
+	return now.sa_flags & SA_SIGINFO ? now.sa_sigaction == h :
+	       h == NULL && now.sa_handler == SIG_DFL;
+}
+
+static int guard_off(void)
+{
+	const char *word = getenv("USCHED_GUARD");
+
+	return HARD || (word != NULL && strcmp(word, "0") == 0);
+}
+
+void *usched_alternate_begin(void)
+{
+	stack_t alt;
+
+	if (sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_DISABLE))
+		return NULL;
+	alt = (stack_t) { .ss_size = GUARD_STACK };
+	alt.ss_sp = mmap(NULL, GUARD_STACK, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (alt.ss_sp == MAP_FAILED)
+		return NULL;
+	if (sigaltstack(&alt, NULL) == 0)
+		return alt.ss_sp;
+	munmap(alt.ss_sp, GUARD_STACK);
+	return NULL;
+}
+
+void usched_alternate_end(void *alternate)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+	stack_t alt;
+
+	if (alternate == NULL || sigaltstack(NULL, &alt) != 0)
+		return;
+	if (alt.ss_sp == alternate)	/* else the program has set its own */
+		(void)sigaltstack(&none, NULL);
+	munmap(alternate, GUARD_STACK);
+}
+
+void *usched_guard_begin(void)
+{
+	struct sigaction action = {
+		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK
+	};
+
+	sigemptyset(&action.sa_mask);
+	if (__atomic_fetch_add(&guarded, 1, __ATOMIC_ACQ_REL) == 0 &&
+	    !guard_off() && handles(NULL))
+		(void)sigaction(SIGSEGV, &action, NULL);
+	return handles(on_fault) ? usched_alternate_begin() : NULL;
+}
+
+void usched_guard_end(void *guard)
+{
+	usched_alternate_end(guard);
+	if (__atomic_sub_fetch(&guarded, 1, __ATOMIC_ACQ_REL) == 0 &&
+	    handles(on_fault))
+		(void)signal(SIGSEGV, SIG_DFL);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* core/law.h: the first law, checked: no other touches the stack of a waiter. */
+
+/*
+ * THE LAW
+ *
+ * Nothing that another thread or the kernel touches may lie on the stack of a
+ * thread that waits: the slice may be moved meanwhile. A program that breaks
+ * the law runs well as long as each thread has a lane for itself, and fails
+ * with some hundred threads. So the dispatcher moves slices before it has to,
+ * where that costs little, and looks where pointers are handed over:
+ *
+ *	what			when			who
+ *	the argument of a	it is made, by a	makers, by
+ *	thread			thread			ustack_moves()
+ *	the object of a wait	the waiter queues	uwait_new(), by
+ *							usched_lent()
+ *	the place of a slice	the thread goes on	law_enter()
+ *
+ * A thread that is alone in its lane (l_bound is 1) is evicted at some of its
+ * blocks, although no thread needs the lane, and its place is filled with
+ * LAW_FILL. If no other thread has entered the lane when the thread goes on,
+ * each word must still be there: another word breaks the law. A reader gets
+ * LAW_FILL, which is no address and no small number, so the first use of it
+ * fails. The handler of faults (core/guard.h) knows the word, and says where it
+ * was read. The first word holds the thread, for that message.
+ *
+ * l_law counts the blocks of a lane that will be checked: the first LAW_FIRST
+ * when the lane is made, and one more for each LAW_SAMPLE threads that begin
+ * there. A block is checked only where the dispatcher has to look at the buffer
+ * anyway: at another depth than before. So after a check u_top is set one word
+ * off, as long as l_law lasts, and the next block of the thread is at another
+ * depth, too. A check costs some 30 ns, and the end of a short thread a
+ * small part of that. Threads of private lanes are never moved, so never
+ * checked. Nor are coroutines in lanes that a dispatcher of coroutines has
+ * mapped: each generator has a lane to itself and only the address of a buffer
+ * (ugen.c).
+ *
+ * Between the check and the return the lane is as follows; test/u_law.c tries
+ * all short orders.
+ *
+ * F1. l_sole implies that the lane has no owner, and that since the check no
+ *     thread has entered it, ended there, or lost its place (trim): each of
+ *     these clears l_sole.
+ * F2. So if the thread that enters is AWAY, it has left the place, and is
+ *     compared.
+ * F3. A check runs below the slice (I4).
+ *
+ * USCHED_LAW in the environment is read with the first lanes: "abort" (the
+ * default) ends the program with a message; "warn" writes the message for the
+ * first LAW_WARNINGS places, and only compares: nothing is filled; "off" looks
+ * at nothing. -DUSCHED_LAW_STORM, for tests, checks each block of a thread
+ * that is alone.
+ *
+ * NOT FOUND
+ *
+ *   - What happens only among threads that share lanes (beyond the first 256
+ *     of rr), or only after a thread's first blocks. The hard mode moves all.
+ *   - A write of what was there: LAW_FILL, or with "warn" the same value.
+ *   - Bytes that the kernel reads from the place: write() sends LAW_FILL.
+ *   - An object of a wait for several things, or one made of atomics by hand.
+ *   - In an argument: a pointer within the struct to which the argument points.
+ *
+ * REJECTED
+ *
+ *   - A test of l_law where a thread blocks at the same place, too: 7 to 9 % of
+ *     a switch at 2,000 to 16,000 threads, and it found no more.
+ *   - To make the lane inaccessible, as the hard mode does: two system calls for
+ *     each check.
+ */
+
+/* No address, on any machine, and no small number. */
+#define LAW_FILL	((uintptr_t)USCHED_LAW_FILL)
+/* Blocks of a new lane that are checked. */
+#define LAW_FIRST	64
+/* Threads that begin in a lane, until that adds a block. */
+#define LAW_SAMPLE	32
+#define LAW_ADVICE							\
+	"What others use lies on the heap, in static storage, or on a private " \
+	"stack (USCHED_STACKS=private); see \"Sharing\" in doc/guide.md"
+/* Messages with USCHED_LAW=warn. */
+#define LAW_WARNINGS	10
+#if defined(USCHED_LAW_STORM)
+#define STORM		1
+#else
+#define STORM		0
+#endif
+
+enum { LAW_UNREAD, LAW_OFF, LAW_WARN, LAW_ABORT };
+
+/* Returns what USCHED_LAW says. */
+static int law_read(void)
+{
+	static const struct { const char *w_word; int w_how; } words[] = {
+		{ "abort", LAW_ABORT }, { "warn", LAW_WARN }, { "off", LAW_OFF }
+	};
+	const char *word = getenv("USCHED_LAW");
+	size_t i;
+
+	if (word == NULL)
+		return LAW_ABORT;
+	for (i = 0; i < sizeof words / sizeof *words; i++) {
+		if (strcmp(word, words[i].w_word) == 0)
+			return words[i].w_how;
+	}
+	usched_fail("USCHED_LAW in the environment is none of abort, warn, off");
+}
+
+static int law_how(void)
+{
+	static int known;		/* atomic */
+	int how = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (unlikely(how == LAW_UNREAD)) {
+		how = law_read();
+		__atomic_store_n(&known, how, __ATOMIC_RELAXED);
+	}
+	return how;
+}
+
+/* Adds the name of a thread to m. */
+static void law_name(struct message *m, const struct ustack *u)
+{
+	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
+		ustack_shell_of(u->u_arg)->h_arg;
+
+	message_add(m, "thread %p (function %p, argument %p)", (const void *)u,
+		    (void *)(uintptr_t)f_of(u), arg);
+}
+
+/* Reports what u, or whoever calls, has done, which concerns the address at. */
+static NOINLINE void law_broken(const struct ustack *u, const char *what,
+				const void *at)
+{
+	static int warned;		/* atomic */
+	struct message m = { .ms_nob = 0 };
+	int how = law_how();
+
+	if (how == LAW_OFF)
+		return;
+	if (u != NULL)
+		law_name(&m, u);
+	else
+		message_add(&m, "the caller");
+	message_add(&m, ": %s: %p is on the stack of a thread, which is moved "
+		    "while the thread waits. %s", what, at, LAW_ADVICE);
+	if (how == LAW_ABORT)
+		usched_fail(m.ms_text);
+	if (__atomic_fetch_add(&warned, 1, __ATOMIC_RELAXED) < LAW_WARNINGS)
+		usched_message("%s", m.ms_text);
+}
+
+void usched_law(const char *what, const void *p)
+{
+	law_broken(usched_current, what, p);
+}
+
+NOINLINE int usched_may_move(void)
+{
+	const struct ustack *u = usched_current;
+
+	return !is_private(u->u_sched, u->u_lane);
+}
+
+/*
+ * Where lanes are that threads share, of all dispatchers. A place is free if
+ * t_low is NULL; a range counts once t_high is set. [lent_low, lent_high) is
+ * around all that there ever were.
+ */
+#define LENT_NR		1024
+static struct { char *t_low, *t_high; } lent[LENT_NR];	/* atomic */
+static int lent_used;					/* atomic, only grows */
+static char *lent_low = (char *)UINTPTR_MAX, *lent_high;	/* atomic */
+
+/* Moves *edge to at, unless it is beyond. */
+static void edge_move(char **edge, char *at, int up)
+{
+	char *now = __atomic_load_n(edge, __ATOMIC_RELAXED);
+
+	while ((up ? now < at : now > at) &&
+	       !__atomic_compare_exchange_n(edge, &now, at, 0, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* Notes that lanes lie from low to high. Beyond LENT_NR ranges: nothing. */
+static void lent_add(char *low, char *high)
+{
+	int used, i;
+
+	for (i = 0; i < LENT_NR; i++) {
+		char *none = NULL;
+
+		if (__atomic_compare_exchange_n(&lent[i].t_low, &none, low, 0,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			break;
+	}
+	if (i == LENT_NR)
+		return;
+	__atomic_store_n(&lent[i].t_high, high, __ATOMIC_RELEASE);
+	used = __atomic_load_n(&lent_used, __ATOMIC_RELAXED);
+	while (used <= i && !__atomic_compare_exchange_n(&lent_used, &used,
+				i + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	edge_move(&lent_low, low, 0);
+	edge_move(&lent_high, high, 1);
+}
+
+/* Forgets the lanes that begin at low. */
+static void lent_drop(const char *low)
+{
+	int i;
+
+	for (i = 0; i < __atomic_load_n(&lent_used, __ATOMIC_ACQUIRE); i++) {
+		if (__atomic_load_n(&lent[i].t_low, __ATOMIC_RELAXED) != low)
+			continue;
+		__atomic_store_n(&lent[i].t_high, NULL, __ATOMIC_RELAXED);
+		__atomic_store_n(&lent[i].t_low, NULL, __ATOMIC_RELEASE);
+		return;
+	}
+}
+
+/* Is at in range i, unless that is changed meanwhile? */
+static int lent_in(const char *at, int i)
+{
+	const char *low = __atomic_load_n(&lent[i].t_low, __ATOMIC_ACQUIRE);
+	const char *high = __atomic_load_n(&lent[i].t_high, __ATOMIC_ACQUIRE);
+
+	return low != NULL && at >= low && at < high &&
+	       __atomic_load_n(&lent[i].t_low, __ATOMIC_RELAXED) == low;
+}
+
+/* Is at on the stack of a thread that runs a dispatcher, and us within it? */
+static int stays(const char *at)
+{
+	const struct usched_frame *f;
+
+	for (f = usched_here; f != NULL; f = f->f_up) {
+		const struct ustack *u = f->f_self;
+		const struct usched_lane *l = u != NULL ?
+			&u->u_sched->s_lane[u->u_lane] : NULL;
+
+		if (l != NULL && at >= l->l_low && at < l->l_bottom)
+			return 1;
+	}
+	return 0;
+}
+
+int usched_lent(const void *p)
+{
+	const char *at = p;
+	int used, i;
+
+	if (likely(at < __atomic_load_n(&lent_low, __ATOMIC_RELAXED) ||
+		   at >= __atomic_load_n(&lent_high, __ATOMIC_RELAXED)))
+		return 0;
+	used = __atomic_load_n(&lent_used, __ATOMIC_ACQUIRE);
+	for (i = 0; i < used; i++) {
+		if (lent_in(at, i))
+			return !stays(at);
+	}
+	return 0;
+}
+
+/* Notes that a thread begins in l, which may make a block of it due. */
+static NOINLINE void law_sample(const struct usched *s, struct usched_lane *l)
+{
+	if (l->l_low != NULL && !is_private(s, (int)(l - s->s_lane)) &&
+	    !s->s_coroutine && l->l_law < LAW_FIRST && law_how() != LAW_OFF)
+		l->l_law++;
+}
+
+static ALWAYS_INLINE void law_begin(const struct usched *s,
+				    struct usched_lane *l)
+{
+	l->l_sample += 256 / LAW_SAMPLE;
+	if (!HARD && unlikely(l->l_sample == 0))
+		law_sample(s, l);
+}
+
+/* Sets up the law for the lanes of s, which are new. */
+static void law_lanes(const struct usched *s)
+{
+	int i;
+
+	if (s->s_coroutine)
+		return;
+	lent_add(s->s_lane[1].l_low, s->s_lane[s->s_lane_nr].l_bottom);
+	for (i = 1; i <= s->s_lane_nr && !HARD && law_how() != LAW_OFF; i++)
+		s->s_lane[i].l_law = LAW_FIRST;
+}
+
+/*
+ * Checks a block of u, the owner of l, whose buffer is as it must be: if the
+ * thread is alone, its slice goes to the buffer. Runs below the slice.
+ */
+static NOINLINE UNCHECKED void law_take(struct usched_lane *l, struct ustack *u)
+{
+	char *at = slice(u);
+	const char *end = at + stored(l, u);
+
+	l->l_law -= !STORM;
+	if (l->l_bound != 1 || u->u_stack == NULL)
+		return;
+	evict(l);
+	l->l_sole = 1;
+	if (law_how() == LAW_WARN)
+		return;
+	*(struct ustack **)at = u;
+	while ((at += WORD) < end)
+		*(uintptr_t *)at = LAW_FILL;
+}
+
+/* Returns the first word of the place of u that was written to, or NULL. */
+static UNCHECKED const char *law_look(const struct usched_lane *l,
+				      const struct ustack *u)
+{
+	const char *at = slice(u);
+	const char *buf = u->u_stack;
+	ptrdiff_t nob = stored(l, u);
+	int filled = law_how() != LAW_WARN;
+	ptrdiff_t i;
+
+	if (filled && *(struct ustack *const *)at != u)
+		return at;
+	for (i = filled ? WORD : 0; i < nob; i += WORD) {
+		if (*(const uintptr_t *)(at + i) !=
+		    (filled ? LAW_FILL : *(const uintptr_t *)(buf + i)))
+			return at + i;
+	}
+	return NULL;
+}
+
+/*
+ * Notes that u is about to enter l, where l_sole is set. Compares its place. If
+ * further blocks are due, copies the slice in and returns its top, where u goes
+ * on. Else NULL: the caller does that.
+ */
+static NOINLINE UNCHECKED char *law_enter(struct usched_lane *l,
+					  struct ustack *u)
+{
+	char *top = slice(u);
+	const char *at;
+
+	l->l_sole = 0;
+	if (bits(u) & NO_SLICE || !(bits(u) & AWAY))
+		return NULL;
+	at = law_look(l, u);
+	if (unlikely(at != NULL)) {
+		law_broken(u, "its stack was written to while it waited", at);
+		copy(u->u_stack, top, stored(l, u));	/* "warn": as it is */
+	}
+	if (bits(u) != AWAY || l->l_law == 0)
+		return NULL;
+	l->l_owner = u;
+	restore(l, u);
+	u->u_top = top + TOP;	/* the next block is at another depth */
+	return top;
+}

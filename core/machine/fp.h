@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* core/machine/fp.h: floating-point control words. */
+
+/* Floating-point control: the control bits of mxcsr above the x87 word. */
+#if defined(USCHED_SHARE_FP)		/* no thread changes them */
+
+static inline unsigned fp_get(void *scratch)
+{
+	(void)scratch;
+	return 0;
+}
+
+static INLINE void fp_set(unsigned fp)
+{
+	(void)fp;
+}
+
+#elif defined(__x86_64__) || defined(__i386__)
+
+#define MXCSR_CONTROL	0xffc0u
+
+static inline unsigned fp_of(const volatile struct fp_words *w)
+{
+	return (w->w_mxcsr & MXCSR_CONTROL) << 16 | w->w_x87;
+}
+
+/* Without SSE in this file, others may use it: libm does where there is some. */
+#if defined(__x86_64__) || defined(__SSE__)
+#define HAS_MXCSR	1
+#else
+#define HAS_MXCSR	__builtin_cpu_supports("sse")
+#endif
+
+static inline void fp_read(struct fp_words *w)
+{
+	if (HAS_MXCSR)
+		__asm__ volatile("stmxcsr %0" : "=m"(w->w_mxcsr));
+	else
+		w->w_mxcsr = 0;
+	__asm__ volatile("fnstcw %0" : "=m"(w->w_x87));
+}
+
+static inline void fp_load(const struct fp_words *w)
+{
+	if (HAS_MXCSR)
+		__asm__ volatile("ldmxcsr %0" : : "m"(w->w_mxcsr));
+	__asm__ volatile("fldcw %0" : : "m"(w->w_x87));
+}
+
+static inline unsigned fp_get(void *scratch)
+{
+	fp_read(scratch);
+	return fp_of(scratch);
+}
+
+static NOINLINE void fp_write(unsigned fp)
+{
+	struct fp_words w;
+
+	fp_read(&w);
+	w.w_mxcsr = (w.w_mxcsr & ~MXCSR_CONTROL) | fp >> 16;
+	w.w_x87   = (unsigned short)fp;
+	fp_load(&w);
+}
+
+/* Writes only what differs: a write may cost a hundred reads. */
+static INLINE void fp_set(unsigned fp)
+{
+	struct fp_words scratch;
+
+	if (unlikely(fp_get(&scratch) != fp))
+		fp_write(fp);
+}
+
+#else
+
+/* FP_CONTROL: the bits that are kept. Others are flags. */
+#if defined(__aarch64__)
+#define FP_GET		"mrs %0, fpcr"
+#define FP_SET		"msr fpcr, %0"
+#define FP_CONTROL	~0u
+#elif defined(__riscv_flen)
+#define FP_GET		"frrm %0"
+#define FP_SET		"fsrm %0"
+#define FP_CONTROL	~0u
+#elif defined(__arm__) && defined(__ARM_FP)
+#define FP_GET		"vmrs %0, fpscr"
+#define FP_SET		"vmsr fpscr, %0"
+#define FP_CONTROL	0x07c09f00u
+#elif defined(__s390x__)
+#define FP_GET		"efpc %0"
+#define FP_SET		"sfpc %0"
+#define FP_CONTROL	0xfc000077u
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#define FP_GET		"mffs 0\n mfvsrd %0, 0"
+#define FP_SET		"mtvsrd 0, %0\n mtfsf 255, 0"
+#define FP_LOST		, "fr0"
+#define FP_CONTROL	0xffu
+#else
+#define FP_GET		""	/* not kept */
+#define FP_SET		""
+#define FP_CONTROL	0u
+#endif
+#if !defined(FP_LOST)
+#define FP_LOST
+#endif
+
+static inline unsigned long fp_read(void)
+{
+	unsigned long fp = 0;
+
+	__asm__ volatile(FP_GET : "+r"(fp) : : "cc" FP_LOST);
+	return fp;
+}
+
+static inline unsigned fp_get(void *scratch)
+{
+	(void)scratch;
+	return (unsigned)fp_read() & FP_CONTROL;
+}
+
+static INLINE void fp_set(unsigned word)
+{
+	unsigned long flags = FP_CONTROL != ~0u ? fp_read() : 0;
+	unsigned long fp = (flags & ~(unsigned long)FP_CONTROL) | word;
+
+	__asm__ volatile(FP_SET : : "r"(fp) : "cc" FP_LOST);
+}
+
+#endif
+
+/* Those of a thread that blocks: TOP bytes below sp are free. */
+static inline unsigned fp_saved(char *sp)
+{
+#if defined(FP_STORED)
+	return fp_of((struct fp_words *)(sp - TOP));
+#else
+	return fp_get(sp - TOP);
+#endif
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* core/sched.h: the dispatcher, for those who write schedulers and modules. */
+
+/*
+ * PREPARED THREADS
+ *
+ * s_next() costs a call on another stack. A scheduler that knows which threads
+ * run next may prepare them, and the dispatcher takes them itself. While s_left
+ * is more than 0, a thread that blocks is followed by s_hot, which becomes
+ * NULL; or, if that is NULL, by the first of s_queue, which is taken out. Each
+ * counts s_left down. If there is none, or s_left is 0, s_next() is called, and
+ * may set s_left again. A prepared thread is new or blocked, and was made by
+ * ustack_init(). A module may replace s_next while the scheduler runs, to be
+ * asked first. The module then sets s_left to 0. A scheduler's function sets
+ * s_left only while s_next points to that function.
+ *
+ * A scheduler whose queues are shared with other native threads may set s_quick
+ * and s_gate instead. If no thread is prepared, the dispatcher may call
+ * s_quick() before s_next(), in builds with waits in place. s_quick() runs on
+ * the stack of the thread that blocks, and must not sleep. It returns NULL, or
+ * a thread that lies in its lane (no bit of USCHED_NOT_READY in u_top). The
+ * dispatcher sets *s_gate to 0 when that stack has been left. Before that, no
+ * other native thread may run the thread that blocks.
+ */
+
+/* Threads, first in, first out. Others may ask for its length (atomic). */
+struct usched_queue {
+	struct ustack **q_ring;
+	unsigned        q_head;	/* next to run */
+	unsigned        q_tail;	/* next free place */
+	unsigned        q_mask;	/* places - 1, a power of two less 1 */
+};
+
+/*
+ * Lets s run its threads on the lanes of another dispatcher, which still owns
+ * them. For schedulers that let threads go on in another native thread after
+ * they have run. Such a scheduler sets u_lane of each thread before it first
+ * runs, and u_sched to the dispatcher that runs it next. It must let only one
+ * native thread at a time run the threads of a lane, where a run lasts from
+ * s_next() until the next s_next(). To be called while no thread of s is alive.
+ * 0, -EINVAL: the other has no lanes; -EBUSY, as above.
+ */
+int usched_lanes_share(struct usched *s, const struct usched *other);
+
+/*
+ * PRIVATE STACKS
+ *
+ * A thread with a private lane, where no other thread ever runs, has a private
+ * stack: it is never moved, so other threads may use what lies there until the
+ * function returns. Programs ask their scheduler for such threads: see
+ * rr_private() (rr.h). This is for schedulers.
+ *
+ * usched_private() promises private lanes for nr more threads that are not made
+ * yet. Each must begin with USCHED_PRIVATE in u_lane, or with a result of
+ * usched_lane_private(): then it has used up its promise. A thread that never
+ * begins gives its promise back by ustack_fini(); a maker that fails, by
+ * usched_private() with a negative nr. All that can be refused is refused here,
+ * not when the thread begins: addresses are mapped, with guards. 0; -EAGAIN: all
+ * private lanes are taken or promised, there is no room for more guards, or
+ * there are no lanes (portable builds, Valgrind); -ENOMEM: no more can be
+ * mapped. Any thread, any native thread.
+ */
+int usched_private(struct usched *s, int nr);
+
+/*
+ * Takes a private lane that was promised, for a scheduler that sets u_lane.
+ * Returns its number, above the nr of usched_lanes(). As usched_lane_own().
+ */
+int usched_lane_private(struct usched *s);
+
+/*
+ * Returns whether the stack of u, which has begun, stays where it is: u has a
+ * private lane. In the hard mode only if that was promised. Any thread that
+ * knows that u has not ended.
+ */
+int ustack_is_private(const struct ustack *u);
+
+/*
+ * Returns whether the program is linked with other people's ways to block, the
+ * hooks of wrap/ or the profile of mpi/: its threads run code that does not know
+ * of this library, so they want private stacks. Any thread.
+ */
+int usched_is_wrapped(void);
+
+/*
+ * Returns how many private lanes a dispatcher with nr lanes has, unless memory
+ * or guards lack; 0: it would have no lanes. Any thread.
+ */
+int usched_private_most(int nr);
+
+struct usched_credit;
+struct usched_private_lane;
+
+/* Not API. Private lanes that threads of a dispatcher have left. */
+struct usched_warm {
+	int    wm_lock;		/* protects this */
+	int    wm_first;	/* or 0 */
+	size_t wm_nob;		/* bytes of memory that they keep */
+	char   wm_line[64 - 2 * sizeof(int) - sizeof(size_t)];
+};
+
+#define USCHED_WARM_NR	64
+
+/* Not API. Private lanes, of all dispatchers that share lanes. */
+struct usched_private {
+	struct usched_warm pl_warm[USCHED_WARM_NR];
+	int    pl_known;		/* a function was deep (atomic) */
+	int    pl_dispatchers;	/* that share these lanes, so far (atomic) */
+	int    pl_used;		/* mapped lanes: numbers after s_lane_nr */
+	int    pl_lock;		/* protects pl_used, and the next four */
+	int    pl_free;		/* first lane that none has, or 0 */
+	int    pl_free_nr;	/* such lanes, */
+	int    pl_promised;	/* and how many of them were promised */
+	int    pl_rest;		/* do not try to map, so many times */
+	size_t pl_size;		/* bytes from a lane to the next */
+	struct usched_credit *pl_credit;	/* functions, */
+	struct usched_private_lane *pl_lane;	/* and lanes, from the first */
+};
+
+/*
+ * For schedulers that set u_lane. Returns the number of a private lane, above
+ * the nr of usched_lanes(), for a new thread that will run f; or 0: the
+ * scheduler chooses a lane. The thread takes the lane with its first run. When
+ * it ends, the dispatcher that runs it then gets the lane back; if it never
+ * begins, by ustack_fini(). By the native thread that runs s.
+ */
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *));
+
+/* Not API. The part of usched_lane_own() for programs with deep functions. */
+int usched_private_for(struct usched *s, void (*f)(void *));
+
+static __inline__ int usched_lane_own(struct usched *s, void (*f)(void *))
+{
+	const struct usched_private *p = s->s_private;
+
+	return __builtin_expect(p != NULL && __atomic_load_n(
+				&p->pl_known, __ATOMIC_RELAXED) != 0, 0) ?
+		usched_private_for(s, f) : 0;
+}
+
+/*
+ * Returns how many bytes of the lanes of s are resident below the slices that
+ * are there now. By the native thread that runs or ran s, outside of its
+ * threads, or in s_next(). 0 if the system does not tell, or another dispatcher
+ * owns the lanes.
+ */
+size_t usched_spare(const struct usched *s);
+
+/*
+ * Gives that memory of each lane to the system, but for a margin of bytes next
+ * to the slice. May be called where usched_spare() may. Meant for a scheduler
+ * that has nothing to do for some time: it makes a system call for each lane,
+ * and the next touch of each page costs a fault. In the hard mode it does
+ * nothing. No other dispatcher may use the lanes (usched_lanes_share()).
+ */
+void usched_trim(struct usched *s, size_t margin);
+
+/*
+ * Runs one thread, new or blocked, until it blocks (0) or ends (1): for its
+ * caller it is a coroutine. s_next() is not asked. Threads that it wakes wait
+ * for usched_run() or another usched_step(). A call costs about 2.5 switches
+ * between threads; less if the thread blocks by usched_pass(). s_again() may
+ * let the thread go on as another thread. s_left becomes 0, and s_quick NULL,
+ * until s_next() sets them again. May be called where usched_run() may, while
+ * that does not run. The schedulers of this library run their threads
+ * themselves.
+ */
+int usched_step(struct ustack *u);
+
+/*
+ * A shell is a function around the function of a thread: a module calls its own
+ * code before and after. Such a thread is made to run ustack_shell() on a block
+ * that begins with struct ushell. For questions by function, such as which
+ * threads are deep, it counts as a thread of h_f. It may be preempted in h_f
+ * (upreempt.h) if h_run itself calls h_f.
+ */
+struct ushell {
+	void (*h_run)(struct ushell *h);	/* what the thread really runs */
+	void (*h_f)(void *);			/* the function inside, */
+	void  *h_arg;				/* and its argument */
+};
+
+/* Calls h_run of the struct ushell at shell. */
+void ustack_shell(void *shell);
+
+/* Not API. Returns shell, with its type. */
+const struct ushell *ustack_shell_of(void *shell);
+
+/* Returns the function that a thread of f and arg stands for. */
+static __inline__ void (*ustack_f(void (*f)(void *), void *arg))(void *)
+{
+	return __builtin_expect(f == ustack_shell, 0) ? 
+		ustack_shell_of(arg)->h_f : f;
+}
+
+/*
+ * Ends a run that a longjmp() has left: puts back all that a return of
+ * usched_run(s) would have put back, ustack_self() and the floating-point
+ * control words among it. If the jump has left runs inside of that, too, these
+ * are ended first. Called where the jump has landed, before any other function
+ * of the library. Does nothing if s does not run. A thread or a call-back of s
+ * must not call this function: the library cannot always detect such a call.
+ *
+ * A jump may be made from s_next(), s_alloc(), s_free(), s_done() and
+ * s_again(), and from a thread's own code, at any depth; from a signal handler
+ * only if that has interrupted a thread's own code. s_preempt() must not jump.
+ * Nor may anyone jump out of a scheduler that calls usched_run() itself, such
+ * as rr.
+ *
+ * A thread that ran then has ended, as by ustack_abort(), but s_done() is not
+ * called: its struct and buffer are the scheduler's, and must be there until
+ * usched_left() returns, as must the struct of each dispatcher that was left.
+ * ustack_fini() may be called for the thread, and changes nothing. All others
+ * are as they were: the next usched_run(s) runs them (without lanes, only from
+ * where that is permitted). A thread that s_next() was about to return, or
+ * s_done() to free, is the scheduler's to remember.
+ *
+ * Glibc's check of longjmp() with _FORTIFY_SOURCE refuses a jump to a stack at
+ * a lower address. The main stack is above all lanes, but that of another
+ * native thread may be below them, and so may the lane of a thread that runs a
+ * dispatcher. The file that jumps is compiled without _FORTIFY_SOURCE then.
+ * ThreadSanitizer does not permit such jumps.
+ */
+void usched_left(struct usched *s);
+
+/*
+ * Writes a line about a mistake of the caller to standard error: "usched: ", the
+ * text, and the end of the line, by one system call; nothing if the environment
+ * has USCHED_QUIET=1. The format has %s, %p, %%, and %d, %u, %x with or without
+ * l or ll, as printf(), but no widths. A text of more than a thousand bytes ends
+ * with "...". errno stays. Any thread; a signal handler, too, unless the program
+ * changes its environment.
+ */
+#if defined(__GNUC__)
+__attribute__((cold, format(printf, 1, 2)))
+#endif
+void usched_message(const char *format, ...);
+
+/*
+ * Gives each message from now on to f, whatever USCHED_QUIET says, instead of
+ * writing it; NULL: writes again. The line has no end of line, and is gone when
+ * f returns. f runs wherever a mistake is found, with locks held or in a signal
+ * handler, so it must neither block nor call functions of the library. Any
+ * thread.
+ */
+void usched_on_message(void (*f)(const char *line));
+
+/*
+ * Ends the process after a broken contract: gives the contract out as a message,
+ * also with USCHED_QUIET=1, and aborts. A place for a breakpoint. Schedulers may
+ * call it for contracts of their own. Any thread, as usched_message().
+ */
+#if defined(__GNUC__)
+__attribute__((noreturn, cold))
+#endif
+void usched_fail(const char *contract);
+
+/*
+ * THE LAW
+ *
+ * No other thread may touch what lies on the stack of a thread that waits: see
+ * core/law.h. usched_law() reports that the caller has done what ("rr_start:
+ * the argument") with p, which lies on such a stack: by USCHED_LAW in the
+ * environment it ends the program, writes a line, or does nothing. Any thread.
+ */
+void usched_law(const char *what, const void *p);
+
+/* Not API. May the stack of the caller, a thread, be moved? */
+int usched_may_move(void);
+/*
+ * Returns whether p lies on the stack of the calling thread, and that may be
+ * moved while the thread waits. For makers, of their argument.
+ */
+static __inline__ int ustack_moves(const void *p)
+{
+	const struct ustack *u = ustack_self();
+	const void *bottom;
+
+	if (u == NULL || p < __builtin_frame_address(0))
+		return 0;
+	bottom = u->u_sched->s_lane[u->u_lane].l_bottom;
+	return p < bottom && usched_may_move();
+}
+
+/* Reports p by usched_law(), if it lies there. */
+static __inline__ void ustack_lawful(const char *what, const void *p)
+{
+	if (__builtin_expect(ustack_moves(p), 0))
+		usched_law(what, p);
+}
+
+/*
+ * Returns whether p lies in a lane that threads share, of any dispatcher, but
+ * not on the stack of a thread that runs a dispatcher with the caller in it:
+ * that stack stays. For waits, of their object.
+ */
+int usched_lent(const void *p);
+
+/*
+ * For schedulers: a native thread calls this before it runs dispatchers. Then a
+ * thread that overflows its lane, or uses what it has read from a stack that
+ * was moved, ends the process with a message: by a handler of SIGSEGV, if there
+ * is none (core/guard.h).
+ */
+void *usched_guard_begin(void);
+
+/* Ends the guard of this native thread: the result of usched_guard_begin(). */
+void usched_guard_end(void *guard);
+
+/* Fills the place of a stack that was moved: no address, no small number. */
+#define USCHED_LAW_FILL	0x6b6b6b6b6b6b6b6bu
+
+/*
+ * Counts how a scheduler has moved threads between native threads. The native
+ * thread that runs the dispatcher counts; others may read.
+ */
+struct usched_moves {
+	long thefts;		/* times that threads were taken from another */
+	long stolen;		/* threads taken */
+	long stops;		/* times that the other was asked to stop */
+	long forced;		/* of these without an answer: with a barrier */
+	long fences;		/* all barriers, also before a sleep */
+};
+
+/*
+ * For modules and schedulers: marks a place where the running thread may block.
+ * In the hard mode, with yield=SEED (uhard.h), the thread gives way here now
+ * and then, if its dispatcher has an s_preempt(); those of rr, ll and ws have.
+ * In other builds, and outside of threads, it does nothing.
+ */
+#if defined(USCHED_HARD)
+void usched_point(void);
+#else
+static __inline__ void usched_point(void)
+{
+}
+#endif
+
+/* Not API. A call of uhard.h by another module; nothing in other builds. */
+#if defined(USCHED_HARD)
+#define UHARD(call)	uhard_##call
+#else
+#define UHARD(call)	((void)0)
+#endif
+
+/*
+ * For modules whose threads give something up before they block, so that the
+ * block must not fail. Reserves a buffer for the running thread: until that
+ * blocks elsewhere, no block in the function that calls this, or in functions
+ * that it calls, with frames of more bytes in all, asks s_alloc(), or gives a
+ * buffer back. more is at most USCHED_RESERVE. If there is such a buffer, this
+ * only compares. 0; -ENOMEM: nothing has changed. Threads only.
+ */
+USCHED_MUST int usched_reserve(int more);
+
+#define USCHED_RESERVE	2048
+
+/*
+ * For other modules: each usched_run() calls these on its native thread, as it
+ * begins and before it returns. If it does not return, usched_left() calls
+ * h_end(), where ustack_self() still is the thread of s that was left, if a
+ * thread ran. ustack_fini() calls h_gone(), if that is not NULL, before a
+ * blocked thread leaves its lane. Given once, and before any dispatcher runs.
+ */
+struct usched_hook {
+	void (*h_begin)(struct usched *s);
+	void (*h_end)  (struct usched *s);
+	void (*h_gone) (struct ustack *u);
+	struct usched_hook *h_next;
+};
+
+void usched_hook(struct usched_hook *h);
+
+/*
+ * For modules and schedulers: stands in a file outside of functions, and
+ * nothing in that file is preempted (upreempt.h). It notes in a table where the
+ * code of the object file begins and ends, in each section that compilers use.
+ */
+#if defined(__ELF__)
+#define UPREEMPT_SECTION(name)						\
+	".pushsection " name ",\"ax\",%progbits\n"			\
+	".subsection 8191\n772:\n.popsection\n"			\
+	".pushsection upreempt_never,\"a\",%progbits\n.balign 4\n"	\
+	".long " name " - ., 772b - .\n.popsection\n"
+#define UPREEMPT_NEVER							\
+	__asm__(UPREEMPT_SECTION(".text")				\
+		UPREEMPT_SECTION(".text.hot")				\
+		UPREEMPT_SECTION(".text.hot.")				\
+		UPREEMPT_SECTION(".text.unlikely")			\
+		UPREEMPT_SECTION(".text.unlikely.")			\
+		UPREEMPT_SECTION(".text.startup"))
+#else
+#define UPREEMPT_NEVER	struct upreempt_never
+#endif

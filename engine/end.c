@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* end.c: the end of a task, in two parts: without the lock, and with it. */
+
+#include "inside.h"
+
+#include <stdlib.h>
+
+void engine_finish_outside(struct task *t, int result)
+{
+	if (t->t_end != NULL)
+		t->t_end(engine_number(t), t->t_arg, result);
+	USCHED_RACE(engine_end);
+	free(t->t_copy);
+	engine_bus_drop(t);
+}
+
+void engine_finish(struct task *t, int result, utime_ns now, struct claimed *l)
+{
+	e->e_latency += (double)(now - t->t_time);
+	e->e_alive--;
+	e->e_bytes -= t->t_bytes;
+	t->t_time   = now;
+	t->t_result = result;
+	t->t_stage  = ENGINE_ENDED;
+	t->t_runner = NULL;
+	engine_claim_all(&t->t_waiters, result, l);
+	if (t->t_batch >= 0)
+		engine_batch_add(t);
+	else if (t->t_flags & ENGINE_DETACHED)
+		engine_slot_free(t);
+	if (e->e_alive == 0)
+		engine_claim_all(&e->e_drain, 0, l);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* spawn.c: callers submit tasks, within limits. */
+
+/*
+ * A caller beyond a limit waits in e_room, and its task has a slot already. The
+ * thread that makes room takes callers out there, the longest wait first, and
+ * queues their tasks. So the order is kept even while a caller is on its way,
+ * with its wait over: it cannot be overtaken. All is done under the lock. A
+ * caller goes on if it is no longer in e_room, whatever has ended its wait;
+ * otherwise it gives up, or looks and waits again with a new record in the same
+ * place. Newcomers stand behind all.
+ *
+ * A runner gives room only if e_spare places are free, which is a part of the
+ * limit, so that not each task costs a wake and a sleep. Fewer places may stay
+ * free as long as running tasks last, and perhaps these wait for the caller. So
+ * the first in e_room looks by itself, too: after NAP, and each time twice as
+ * long. If the first is taken out, the next is woken, and begins to nap.
+ *
+ * REJECTED
+ *
+ * Callers that are woken, and queue their tasks themselves. If the first keeps
+ * its place until it runs, each task costs a wake, and 4 native threads queue an
+ * eighth as many. If not, newcomers overtake.
+ */
+
+#include "inside.h"
+
+#include <stdlib.h>
+
+#define NAP		UTIME_MS
+
+static int check(const struct engine_job *j, const engine_id *ids)
+{
+	if (j->j_f == NULL || j->j_priority < 0 ||
+	    j->j_priority >= ENGINE_LEVELS || j->j_batch < 0 ||
+	    j->j_flags & ~(unsigned)(ENGINE_DETACHED | ENGINE_C_ONLY) ||
+	    (j->j_size != 0 && j->j_arg == NULL))
+		return -EINVAL;
+	return ids == NULL && !(j->j_flags & ENGINE_DETACHED) &&
+		j->j_batch == 0 ? -EINVAL : 0;
+}
+
+static size_t bytes_of(const struct engine_job *j)
+{
+	size_t sum = sizeof(struct task);
+
+	return __builtin_add_overflow(sum, j->j_size, &sum) ||
+		__builtin_add_overflow(sum, j->j_bytes, &sum) ? SIZE_MAX : sum;
+}
+
+/*
+ * Returns 0 if j may be queued now; -EAGAIN if it has to wait. Caller holds the
+ * lock.
+ */
+static int admit(const struct engine_job *j)
+{
+	size_t size = bytes_of(j);
+
+	if (e->e_state <= MAKING)
+		return -ENODEV;
+	if (e->e_state != OPEN)
+		return -ESHUTDOWN;
+	if (j->j_batch != 0 && engine_batch_find(j->j_batch) == NULL)
+		return -EINVAL;
+	if (j->j_flags & ENGINE_C_ONLY && e->e_c_workers == 0)
+		return -ENOTSUP;
+	if (e->e_amount != 0 && size > e->e_amount)
+		return -E2BIG;
+	return e->e_room == NULL && engine_has_room(size) ? 0 : -EAGAIN;
+}
+
+int engine_room(size_t bytes)
+{
+	struct engine_job j = { .j_bytes = bytes };
+	int rc = engine_enter();
+
+	if (rc != 0)
+		return rc;
+	rc = admit(&j);
+	engine_unlock();
+	return rc == 0 ? 1 : rc == -EAGAIN ? 0 : rc;
+}
+
+/* Takes a free slot for j. Caller holds the lock. */
+static struct task *slot_take(const struct engine_job *j, void *copy,
+			      utime_ns now)
+{
+	struct batch *b = engine_batch_find(j->j_batch);
+	struct task *t = e->e_free;
+
+	e->e_free = t->t_next;
+	t->t_generation++;
+	t->t_f      = j->j_f;
+	t->t_arg    = j->j_arg;
+	t->t_copy   = copy;
+	t->t_end    = j->j_end;
+	t->t_bytes  = bytes_of(j);
+	t->t_batch  = (short)(b != NULL ? b - e->e_batch : -1);
+	t->t_level  = (unsigned char)j->j_priority;
+	t->t_flags  = (unsigned char)j->j_flags;
+	t->t_stage  = OUTSIDE;
+	t->t_ending = false;
+	t->t_runner = NULL;
+	t->t_pins   = NULL;
+	t->t_time   = now;
+	engine_name(t->t_name, j->j_name);
+	if (b != NULL)
+		b->b_tasks++;
+	return t;
+}
+
+/* A call that queues jobs. */
+struct submit {
+	utime_ns       su_until;
+	utime_ns       su_now;		/* nearly */
+	struct waiter *su_waiter;	/* for a wait, or NULL */
+	struct waiter *su_old;		/* to be freed, without the lock */
+	struct claimed su_claimed;
+};
+
+/* Completes and frees. Caller holds the lock; released. */
+static void release(struct submit *s)
+{
+	engine_complete(&s->su_claimed);
+	if (s->su_old != NULL)
+		uwait_free(s->su_old);
+	s->su_old = NULL;
+}
+
+/*
+ * Queues j, in a free slot. 0, -ENOMEM: nothing has changed. Caller holds the
+ * lock.
+ */
+static int put(const struct engine_job *j, void *copy, engine_id *id,
+	       struct submit *s)
+{
+	struct task *t;
+	int rc;
+
+	engine_count_queued(1);
+	rc = engine_send_for(&s->su_claimed);
+	if (rc != 0) {
+		engine_count_queued(-1);
+		return rc;
+	}
+	t = slot_take(j, copy, s->su_now);
+	engine_enqueue(t);
+	e->e_from = engine_cpu();
+	if (id != NULL)
+		*id = engine_number(t);
+	return 0;
+}
+
+/*
+ * Looks for room. If there is none, the caller gets another record, in the same
+ * place. 0, -ENOMEM. Caller holds the lock; released meanwhile.
+ */
+static int look(struct submit *s)
+{
+	struct waiter *a = s->su_waiter, *b;
+	int rc;
+
+	engine_give_room(&s->su_claimed);
+	if (!a->a_in)
+		return 0;
+	release(s);
+	USCHED_RACE(engine_room);
+	b = engine_waiter(s->su_until, &rc);
+	engine_lock();
+	if (b == NULL)
+		return rc;
+	if (!a->a_in) {
+		uwait_free(b);
+		return 0;
+	}
+	b->a_task = a->a_task;
+	engine_ring_add(&e->e_room, b, a);
+	engine_ring_out(&e->e_room, a);
+	s->su_waiter = b;
+	s->su_old    = a;
+	return 0;
+}
+
+/* Returns when the caller looks by itself. Caller holds the lock. */
+static utime_ns look_at(const struct submit *s, utime_ns nap)
+{
+	utime_ns at;
+
+	if (e->e_spare == 1 || e->e_room->a_next != s->su_waiter)
+		return s->su_until;
+	at = uafter(nap);
+	return at < s->su_until ? at : s->su_until;
+}
+
+/* Waits in e_room, and looks. Caller holds the lock; released meanwhile. */
+static int room_wait(struct submit *s, utime_ns nap)
+{
+	struct waiter *a = s->su_waiter;
+	utime_ns until = look_at(s, nap);
+	int rc;
+
+	engine_aside_begin(a, &s->su_claimed);
+	release(s);
+	rc = engine_ring_wait(a, until);
+	s->su_now = unow();
+	engine_lock();
+	engine_aside_end(a);
+	if (!a->a_in)
+		return 0;
+	if (rc != 0 && (rc != -ETIMEDOUT || until == s->su_until))
+		return rc;
+	return look(s);
+}
+
+/* Waits until t is queued. Caller holds the lock; released meanwhile. */
+static int stand(struct task *t, struct submit *s)
+{
+	utime_ns nap = NAP;
+	int rc = 0;
+
+	s->su_waiter->a_task = t;
+	engine_ring_add(&e->e_room, s->su_waiter, e->e_room);
+	while (rc == 0 && s->su_waiter->a_in) {
+		rc = room_wait(s, nap);
+		nap *= 2;
+	}
+	if (s->su_waiter->a_in) {
+		engine_refuse(s->su_waiter, rc, &s->su_claimed);
+		engine_give_room(&s->su_claimed);
+		engine_wake_first(e->e_room, &s->su_claimed);
+	}
+	s->su_old    = s->su_waiter;
+	s->su_waiter = NULL;
+	return s->su_old->a_result;
+}
+
+/* Copies the argument. 0, -ENOMEM. Caller does not hold the lock. */
+static int copy_arg(const struct engine_job *j, void **copy)
+{
+	*copy = j->j_size != 0 ? malloc(j->j_size) : NULL;
+	if (j->j_size == 0)
+		return 0;
+	if (*copy == NULL)
+		return -ENOMEM;
+	memcpy(*copy, j->j_arg, j->j_size);
+	return 0;
+}
+
+/* Makes a record for the caller. Caller holds the lock; released meanwhile. */
+static int get_ready(struct submit *s)
+{
+	int rc;
+
+	release(s);
+	USCHED_RACE(engine_stand);
+	s->su_waiter = engine_waiter(s->su_until, &rc);
+	s->su_now = unow();
+	engine_lock();
+	return s->su_waiter != NULL ? 0 : rc;
+}
+
+/* Queues j, or waits for room. Caller holds the lock; released meanwhile. */
+static int submit(const struct engine_job *j, void *copy, engine_id *id,
+		  struct submit *s)
+{
+	struct task *t;
+	engine_id number;
+	int rc;
+
+	for (;;) {
+		rc = admit(j);
+		if (rc != 0 && (rc != -EAGAIN || s->su_until == UNOW))
+			return rc;
+		if (e->e_free == NULL)
+			rc = engine_slots_more();
+		else if (rc == 0)
+			return put(j, copy, id, s);
+		else if (s->su_waiter == NULL)
+			rc = get_ready(s);
+		else
+			break;
+		if (rc != 0)
+			return rc;
+	}
+	t = slot_take(j, copy, s->su_now);
+	number = engine_number(t);
+	rc = stand(t, s);
+	if (rc == 0 && id != NULL)
+		*id = number;
+	return rc;
+}
+
+/* Queues jobs. Returns how many; sets *rc. Caller holds the lock; released. */
+static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
+		      struct submit *s, int *rc)
+{
+	void *copy = NULL;
+	int n;
+
+	for (n = 0; n < nr; n++) {
+		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
+			release(s);
+			*rc = copy_arg(&j[n], &copy);
+			s->su_now = unow();
+			engine_lock();
+		}
+		if (*rc == 0)
+			*rc = submit(&j[n], copy, ids != NULL ? &ids[n] : NULL,
+				     s);
+		if (*rc != 0)
+			break;
+		copy = NULL;
+	}
+	release(s);
+	if (s->su_waiter != NULL)
+		uwait_free(s->su_waiter);
+	free(copy);
+	return n;
+}
+
+int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
+		      utime_ns until)
+{
+	struct submit s = { .su_until = until, .su_now = unow() };
+	int i, n, rc = j == NULL || nr < 1 || until < 0 ? -EINVAL : 0;
+
+	for (i = 0; rc == 0 && i < nr; i++)
+		rc = check(&j[i], ids);
+	if (rc == 0)
+		rc = engine_enter();
+	if (rc != 0)
+		return rc;
+	n = submit_all(j, nr, ids, &s, &rc);
+	return n > 0 ? n : rc;
+}
+
+int engine_spawn(const struct engine_job *j, engine_id *id, utime_ns until)
+{
+	int rc = engine_spawn_many(j, 1, id, until);
+
+	return rc > 0 ? 0 : rc;
+}
+

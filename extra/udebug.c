@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* udebug.c: what libusched-debug.a switches on before main(). */
+
+#include "uguard.h"
+#include "uwaits.h"
+
+#include <stdlib.h>
+
+/*
+ * The hard mode moves and poisons the stack of each thread that waits, unless
+ * USCHED_DEBUG in the environment says otherwise; stack overflow has a message;
+ * and a scheduler that is stuck lists its threads. Where one of these
+ * is missing, the others are switched on.
+ */
+__attribute__((constructor)) static void begin(void)
+{
+	(void)setenv("USCHED_DEBUG", "evict=always,poison", 0);
+	(void)uguard_start();
+	(void)uwaits_start();
+}

@@ -1,0 +1,1 @@
+../../proc/uproc_api.h

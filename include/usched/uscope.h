@@ -1,0 +1,1 @@
+../../wait/uscope.h

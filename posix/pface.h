@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* pface.h: what the parts of the pthread face share. Private. */
+
+#ifndef PFACE_H
+#define PFACE_H
+
+/*
+ * A function f of the face is called __wrap_f, as the linker's --wrap would
+ * have it. The function of libc is f, or, in a program that is linked with
+ * --wrap=f, __real_f. So these files are compiled once for both ways of use.
+ */
+#include "uself.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#define FACE(name)	__wrap_##name
+
+/* Names the function of libc; REAL(f) calls it. */
+#define NATIVE(name)	\
+	extern __typeof__(name) __real_##name __attribute__((weak))
+#define REAL(name)	(__real_##name != NULL ? __real_##name : name)
+
+/* A thread of the face. Its pthread_t is its address. */
+struct pthread_face;
+
+/* Returns the running thread if the face has made it, else NULL. */
+struct pthread_face *pface_self(void);
+
+/*
+ * Begins a wait that is a cancellation point. Does not return if the caller was
+ * cancelled.
+ */
+void pface_point(void);
+
+/* Ends it. rc: of the wait. Does not return if the wait was cancelled. */
+void pface_pointed(int rc);
+
+/* Returns the count of read locks that the caller, or native thread, has. */
+unsigned *pface_reads(void);
+
+/*
+ * Does a wait again, in a shield, if a scope around the caller is cancelled:
+ * POSIX knows no lock that fails for that. A wait without memory ends the
+ * program, since most code for pthreads looks at no result.
+ */
+#define PFACE_INSIST(rc, wait)						\
+	do {								\
+		struct uscope *shield_ = NULL;				\
+									\
+		(rc) = (wait);						\
+		if ((rc) == -ECANCELED &&				\
+		    uscope_shield(&shield_, UNEVER) == 0) {		\
+			(rc) = (wait);					\
+			(void)uscope_end(&shield_);			\
+		}							\
+		if ((rc) == -ENOMEM || (rc) == -ECANCELED)		\
+			usched_fail("pthread: no memory for a wait");	\
+	} while (0)
+
+/* Sets *until to a point in time of a clock. 0, EINVAL. */
+int pface_deadline(clockid_t clock, const struct timespec *t, utime_ns *until);
+
+#endif /* PFACE_H */

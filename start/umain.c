@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* umain.c: starts the scheduler that USCHED names. */
+
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
+#include "umain.h"
+#include "ll.h"
+#include "rr.h"
+#include "upreempt.h"
+#include "ws.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+UPREEMPT_NEVER;
+
+/* The first thread. Lies on the native stack of the caller, which waits there. */
+struct first {
+	int (*fi_f)(void *arg);
+	void *fi_arg;
+	int   fi_result;
+};
+
+static void run(void *first)
+{
+	struct first *i = first;
+
+	i->fi_result = i->fi_f(i->fi_arg);
+}
+
+/*
+ * Makes a thread of s. It has a private stack if other people's code may block
+ * in it, and this build has private stacks.
+ */
+static int make(struct usched *s, void (*f)(void *), void *arg)
+{
+	return s->s_make(s, f, arg, usched_is_wrapped() &&
+			 usched_private_most(1) > 0 ? USCHED_MAKE_PRIVATE : 0);
+}
+
+/* What is the same for all schedulers. */
+struct kind {
+	const char *k_name;
+	int         k_nr;	/* processors, if USCHED says no number */
+	int       (*k_init)(int proc_nr, int thread_nr);
+	int       (*k_stack_size)(size_t size);
+	int       (*k_private)(int on);
+	void      (*k_hold)(void);
+	struct usched *(*k_sched)(int proc);
+	int       (*k_start)(void);
+	int       (*k_fini)(void);
+};
+
+static const struct kind kinds[] = {
+	{ "rr", 1, rr_init, rr_stack_size, rr_private,
+	  rr_hold, rr_sched, rr_start, rr_fini },
+	{ "ll", 1, ll_init, ll_stack_size, ll_private,
+	  ll_hold, ll_sched, ll_start, ll_fini },
+	{ "ws", 0, ws_init, ws_stack_size, ws_private,
+	  ws_hold, ws_sched, ws_start, ws_fini }
+};
+
+/* Returns the number that is all of the text; -1: it is none that is allowed. */
+static int number(const char *text)
+{
+	int nr = 0;
+
+	if (*text == 0)
+		return -1;
+	for (; *text != 0; text++) {
+		if (*text < '0' || *text > '9')
+			return -1;
+		nr = nr * 10 + *text - '0';
+		if (nr > UPROC_MOST)
+			return -1;
+	}
+	return nr > 0 ? nr : -1;
+}
+
+/* Finds what USCHED names, and sets how many processors. NULL: nothing. */
+static const struct kind *named(const char *how, int *nr)
+{
+	const struct kind *k;
+	size_t i, len;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		k = &kinds[i];
+		len = strlen(k->k_name);
+		if (strncmp(how, k->k_name, len) != 0)
+			continue;
+		*nr = how[len] == 0 ? k->k_nr :
+			how[len] == ':' ? number(how + len + 1) : -1;
+		return *nr >= 0 ? k : NULL;
+	}
+	return NULL;
+}
+
+/* Says what went wrong. */
+static int failed(const struct kind *k, const char *what, int rc)
+{
+	usched_message("usched_main: %s_%s: %s", k->k_name, what, strerror(-rc));
+	return USCHED_FAILED;
+}
+
+static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
+{
+	int rc = k->k_init(nr, 0);
+
+	if (rc != 0)
+		return failed(k, "init", rc);
+	if (size != 0) {
+		rc = k->k_stack_size(size);
+		if (rc == 0)
+			rc = k->k_private(1);
+		k->k_hold();
+	}
+	if (rc != 0 || (rc = make(k->k_sched(0), run, i)) != 0 ||
+	    (rc = k->k_start()) != 0) {
+		(void)k->k_fini();	/* the thread has not begun */
+		return failed(k, "start", rc);
+	}
+	rc = k->k_fini();
+	if (rc == 0)
+		return i->fi_result;
+	return rc == -EDEADLK ? USCHED_FAILED : failed(k, "fini", rc);
+}
+
+int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
+{
+	struct first first = { f, arg, 0 };
+	const char *how = getenv("USCHED");
+	const struct kind *k;
+	int nr = 0;
+
+	if (usched_self() != NULL) {
+		usched_message("usched_main: called by a thread; usched_go() "
+			       "makes further threads");
+		return USCHED_FAILED;
+	}
+	k = named(how != NULL && *how != 0 ? how : "rr", &nr);
+	if (k == NULL) {
+		usched_message("USCHED=%s is no scheduler; allowed are rr, ll and "
+			       "ws, with a number of processors from 1 to %d: "
+			       "rr:2", how, UPROC_MOST);
+		return USCHED_FAILED;
+	}
+	return run_by(k, nr, size, &first);
+}
+
+int usched_main(int (*f)(void *arg), void *arg)
+{
+	return usched_main_held(f, arg, 0);
+}
+
+int usched_go(void (*f)(void *arg), void *arg)
+{
+	struct usched *s = usched_self();
+
+	if (s == NULL || s->s_make == NULL)
+		return -ENOSYS;
+	return make(s, f, arg);
+}

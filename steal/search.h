@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* search.h: a worker without threads searches, naps, sleeps. A part of ws.c. */
+
+#ifndef WS_SEARCH_H
+#define WS_SEARCH_H
+
+/*
+ * A worker that finds nothing to run searches for a while, and then sleeps, as
+ * in seek.h. In between it naps, while other workers have work that comes and
+ * goes. No worker sleeps with a thread that can run. The end is found as in
+ * idle.h.
+ *
+ * A searching worker sees within some microseconds that another is stuck
+ * (theft.h). If no worker searches, some worker has to look, each WS_WATCH
+ * milliseconds (watch.h):
+ *
+ *   - a sleeping worker, if another runs;
+ *   - if none sleeps, each worker asks once in WS_RUN + 1 switches whether a
+ *     look is due (choose.h). It asks whatever its own threads do: they may
+ *     yield, or wake each other, until a stuck worker has done something;
+ *   - if all sleep, none has to look, and ws_unwatched is set. The next worker
+ *     that puts a thread in a slot or an inbox wakes a sleeper.
+ *
+ * W6. A thread that could be taken away, and waits behind a running thread,
+ *     does so for no longer than two looks of a watch and two naps
+ *     (WS_POLICY_NAP_MOST), unless all other workers compute, too. A sleeping
+ *     worker looks each WS_WATCH milliseconds, a napping worker after each nap.
+ *     While no worker sleeps or naps, each looks within WS_RUN + 1 switches
+ *     after that time. A look may take others first: half of a queue, or 256
+ *     threads. While the worker switches, W5 holds. A searching thief takes
+ *     from a surplus that has lasted for the patience of the thief,
+ *     WS_POLICY_MOST at most.
+ *
+ * REJECTED
+ *
+ * Looks after a number of switches instead of a time: too soon for threads that
+ * yield at once, too late for threads that compute in between.
+ *
+ * Taking whatever is seen: a tree of 31 threads, for which one worker takes 90
+ * ms, took 2.4 s with two workers, and takes 100 ms now. Without naps, 1.8
+ * times the cpu time of that; without the notes of J1, 1.4 times.
+ */
+
+#include "theft.h"
+
+#define SEARCH		30000u	/* ns, if there is a spare cpu */
+#define SEARCH_RELAX	16	/* between looks */
+
+/* Returns whether a worker other than w has what a thief could take. */
+static bool others_have_work(const struct ws_worker *w)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct ws_worker *v = worker(i);
+
+		if (v != w && (ws_deque_size(&v->w_deque) > 0 || queue_has(v)))
+			return true;
+	}
+	return false;
+}
+
+/* Notes how often each worker has switched, and since when (U2, U8). */
+static void remember_switches(void)
+{
+	unsigned now = now_ns();
+	int i;
+
+	for (i = 0; i < set->set_nr; i++)
+		(void)ws_policy_stands(&worker(i)->w_observed,
+				       switches_of(worker(i)), now);
+}
+
+/* Returns whether w has no thread to run, and no message. */
+static bool has_nothing(struct ws_worker *w)
+{
+	return __atomic_load_n(&w->w_gate.g_slot, __ATOMIC_RELAXED) == NULL &&
+	       ws_deque_size(&w->w_deque) == 0 &&
+	       uproc_queue_len(&w->w_proc.p_queue) == 0 &&
+	       ws_pinned_len(&w->w_pinned) == 0 &&
+	       uinbox_empty(&w->w_proc.p_inbox) &&
+	       !uwait_posted(&w->w_proc.p_waits) && !uproc_is_due(&w->w_proc);
+}
+
+/*
+ * Returns whether w has something to run, or shall end. A thief may have moved
+ * messages from the inbox to the queue.
+ */
+static bool must_return(struct ws_worker *w)
+{
+	return !has_nothing(w) || uproc_stopped(set);
+}
+
+/* Sleeps as the watch: for WS_WATCH at most, and then looks. */
+static void sleep_as_watch(struct ws_worker *w)
+{
+	bool woken;
+
+	remember_switches();						/* U2 */
+	woken = uproc_sleep(&w->w_proc, WS_WATCH * UTIME_MS);		/* U3 */
+	if (!woken)
+		(void)ws_watch_due(&all.s_watch);	/* so others need not */
+	ws_watch_end(&all.s_watch);					/* U4 */
+	if (woken && ws_seek_parked(&all.s_seek) > 1)
+		wake_sleeper();		/* to watch instead */
+}
+
+/* Returns whether all workers sleep, so that none can get stuck. */
+static bool all_sleep(struct ws_worker *w)
+{
+	if (ws_seek_parked(&all.s_seek) != set->set_nr)
+		return false;
+	if (ws_is_watched(&all.s_watch))
+		return true;		/* the watch will see */
+	__atomic_store_n(&ws_unwatched, 1, __ATOMIC_SEQ_CST);
+	TALLY(w, fences, 1);
+	ws_fence_heavy();
+	return ws_seek_parked(&all.s_seek) == set->set_nr;
+}
+
+/* Sleeps until woken, as in seek.h, or as the watch. */
+static void park(struct ws_worker *w, unsigned *vain)
+{
+	int *asleep = &w->w_proc.p_asleep;
+
+	upark_prepare(asleep);						/* S1 */
+	TALLY(w, fences, 1);
+	ws_seek_park(&all.s_seek);					/* S2 */
+	if ((must_return(w) || others_have_work(w)) &&			/* S3 */
+	    upark_cancel(asleep)) {
+		ws_seek_unpark(&all.s_seek);
+		uproc_pause(vain);
+		return;
+	}
+	if (set->set_nr > 1 && !all_sleep(w) &&
+	    ws_watch_begin(&all.s_watch))				/* U1 */
+		sleep_as_watch(w);					/* S4 */
+	else
+		(void)uproc_sleep(&w->w_proc, UNEVER);			/* S4 */
+	ws_seek_unpark(&all.s_seek);
+	*vain = 0;
+}
+
+/* Returns whether a worker has something, and has not switched since then. */
+static bool others_stand(const struct ws_worker *w, unsigned since)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct ws_worker *v = worker(i);
+
+		if (v != w && ws_policy_stood(&v->w_observed, since) &&
+		    is_behind(v))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Looks for work elsewhere: once, or, if there is a spare cpu, for a while.
+ * After a nap it goes on only while a worker has something, and does not
+ * switch.
+ */
+static struct uproc_thread *search(struct ws_worker *w, bool napped)
+{
+	unsigned most = napped ? WS_POLICY_FENCE_MOST : SEARCH;
+	struct uproc_thread *t = steal_round(w, true, true);
+	unsigned began = now_ns();
+	int i;
+
+	if (!set->set_spare || set->set_nr == 1)
+		return t;
+	while (t == NULL && !must_return(w) &&
+	       ws_policy_age(now_ns(), began) < most &&
+	       (!napped || others_stand(w, began))) {
+		for (i = 0; i < SEARCH_RELAX; i++)
+			uproc_relax();
+		t = steal_round(w, false, true);
+	}
+	return t;
+}
+
+/* Sums up the notes of other workers (J1), to see whether any has changed. */
+static unsigned drained_sum(const struct ws_worker *w)
+{
+	unsigned sum = 0;
+	int i;
+
+	for (i = 0; i < set->set_nr; i++)
+		if (worker(i) != w)
+			sum += __atomic_load_n(&worker(i)->w_drained,
+					       __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* Sleeps for a bounded time, and still counts as searching (J5). */
+static void nap(struct ws_worker *w)
+{
+	int *asleep = &w->w_proc.p_asleep;
+
+	upark_prepare(asleep);						/* S1 */
+	if (must_return(w) && upark_cancel(asleep))			/* S3 */
+		return;
+	(void)uproc_sleep(&w->w_proc, ws_policy_nap(&w->w_thief));	/* S4 */
+}
+
+/*
+ * Returns whether others have work, or have drained since, so that more work
+ * may come. If there is none now, a single napping worker is enough.
+ */
+static bool should_nap(const struct ws_worker *w, unsigned since)
+{
+	if (others_have_work(w))
+		return true;
+	return ws_seek_alone(&all.s_seek) &&
+	       (drained_sum(w) != since ||
+		(w->w_thief.h_nap < WS_POLICY_NAP_MOST &&
+		 others_stand(w, now_ns())));
+}
+
+/* Searches, and naps while work comes and goes. */
+static struct uproc_thread *search_and_nap(struct ws_worker *w)
+{
+	unsigned since = drained_sum(w);
+	struct uproc_thread *t = search(w, false);
+
+	while (t == NULL && !must_return(w) && should_nap(w, since)) {
+		since = drained_sum(w);
+		nap(w);
+		t = must_return(w) ? NULL : search(w, true);
+	}
+	return t;
+}
+
+/*
+ * Finds a thread to run elsewhere, or sleeps. NULL: look at home again. Owner,
+ * outside its section. *vain counts searches in vain since the last sleep. If
+ * there are many, a post to this worker may be half-way, and its poster needs
+ * the cpu.
+ */
+static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
+{
+	unsigned began = now_ns();
+	struct uproc_thread *t;
+	bool more;
+
+	if (uwait_outside(&w->w_proc.p_waits)) {
+		uwait_look_outside(&w->w_proc.p_waits);
+		if (must_return(w))
+			return NULL;
+	}
+	ws_policy_judge(&w->w_thief, began, w->w_mail);
+	ws_seek_begin(&all.s_seek);
+	t = search_and_nap(w);
+	more = ws_seek_end(&all.s_seek);
+	TALLY(w, fences, more);
+	more = more && others_have_work(NULL);
+	if (t == NULL && !must_return(w)) {
+		ws_policy_calm(&w->w_thief);
+		park(w, vain);
+	} else {
+		if (more)
+			wake_sleeper();
+		if (t == NULL)
+			uproc_pause(vain);
+	}
+	w->w_idle += now_ns() - began;
+	return t;
+}
+
+#endif /* WS_SEARCH_H */

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* theft.h: taking threads from another worker. A part of ws.c. */
+
+#ifndef WS_THEFT_H
+#define WS_THEFT_H
+
+/*
+ * A thief stops the owner first (stop.h); the thief itself is outside of its
+ * own section then. It stops once, and takes half of the deque, or of the
+ * queue. An owner that switches answers the thief, and waits until the thief
+ * has ended. An owner whose thread computes is outside of its section, and does
+ * not answer. The thief waits for an answer for as long as a forced stop takes
+ * by its own measurements, and then uses force.
+ *
+ * A theft costs more than a thread is worth that runs for nanoseconds. So
+ * steal_policy.h says when a theft pays: the surplus of the owner must have
+ * lasted, or the owner must not have switched for a while. Thieves learn from
+ * each theft.
+ *
+ * A thread in the slot, or with a message in the inbox, runs as soon as the
+ * running thread blocks. If that thread computes for long, the worker is stuck:
+ * it has not switched for longer than a forced stop takes (J3). Then all that
+ * waits there can be taken.
+ *
+ * What was taken goes to the deque of the thief, which has reserved memory for
+ * the tasks among it (W7).
+ */
+
+#include "messages.h"
+
+#define STEAL_MOST	256	/* items that are taken at once */
+
+/* What was taken in a theft, oldest first. */
+struct stolen {
+	struct ws_deque_item o_item[STEAL_MOST];
+	int                  o_nr;
+	int                  o_tasks;	/* that there is memory for */
+};
+
+/* Adds x, for which there is room. */
+static void stolen_add(struct stolen *o, struct ws_deque_item x)
+{
+	o->o_item[o->o_nr++] = x;
+}
+
+/* Takes t, which can run, from v for w, or sends t home. False: t stays. */
+static bool steal_thread(struct ws_worker *w, struct ws_worker *v,
+			 struct uproc_thread *t, struct stolen *o)
+{
+	struct ws_worker *home = ws_home(t);
+
+	if (home == v) {
+		if (!can_go(v, t))
+			return false;
+		lane_move_of(v, t, w);
+	} else if (home != NULL && home != w) {
+		send_to(home, t);
+		return true;
+	} else if (home == NULL) {
+		if (!can_go(v, t))
+			return false;
+		sched_set(w, t);
+	}
+	stolen_add(o, thread_item(t));
+	return true;
+}
+
+/*
+ * Takes the older half of the queue of v, as far as its threads can go. Called,
+ * as the next function, while v is stopped.
+ */
+static void steal_queue(struct ws_worker *w, struct ws_worker *v,
+			struct stolen *o)
+{
+	struct usched_queue *q = &v->w_proc.p_queue;
+	unsigned left = (uproc_queue_len(q) + 1) / 2;
+	unsigned from, to;
+
+	if (left > (unsigned)(STEAL_MOST - o->o_nr))
+		left = STEAL_MOST - o->o_nr;
+	for (from = q->q_head; from != q->q_tail && left > 0; from++) {
+		struct ustack **at = &q->q_ring[from & q->q_mask];
+
+		if (steal_thread(w, v, (struct uproc_thread *)*at, o)) {
+			*at = NULL;
+			left--;
+		}
+	}
+	for (to = from; from-- != q->q_head; ) {
+		struct ustack *t = q->q_ring[from & q->q_mask];
+
+		if (t != NULL)
+			q->q_ring[--to & q->q_mask] = t;
+	}
+	__atomic_store_n(&q->q_head, to, __ATOMIC_RELAXED);
+	/* If no thread could go, the next look waits for another thread. */
+	__atomic_store_n(&v->w_looked, q->q_tail - (o->o_nr > 0),
+			 __ATOMIC_RELAXED);
+}
+
+/* Takes the older half of the deque of v, as far as its items can go. */
+static void steal_deque(struct ws_worker *w, struct ws_worker *v,
+			struct stolen *o)
+{
+	long most = (ws_deque_size(&v->w_deque) + 1) / 2;
+
+	while (most-- > 0 && o->o_nr < o->o_tasks) {
+		struct ws_deque_item x = ws_deque_steal_alone(&v->w_deque);
+
+		if (x.i_what == NULL)
+			return;
+		if (is_task(x))
+			stolen_add(o, x);
+		else if (is_thread(x) && !steal_thread(w, v, x.i_arg, o) &&
+			 !enqueue(v, x.i_arg))
+			send_to(v, x.i_arg);
+	}
+}
+
+/* Returns whether the queue of v has more than was left at the last look. */
+static bool queue_has(const struct ws_worker *v)
+{
+	const struct usched_queue *q = &v->w_proc.p_queue;
+
+	return uproc_queue_len(q) != 0 &&
+	       __atomic_load_n(&q->q_tail, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&v->w_looked, __ATOMIC_RELAXED);
+}
+
+/* Returns whether something waits for the thread that v runs. */
+static bool is_behind(const struct ws_worker *v)
+{
+	return !load(&v->w_proc.p_asleep) &&
+	       (__atomic_load_n(&v->w_gate.g_slot, __ATOMIC_RELAXED) != NULL ||
+		ws_deque_size(&v->w_deque) != 0 ||
+		uproc_queue_len(&v->w_proc.p_queue) != 0 ||
+		!uinbox_empty((struct uinbox *)&v->w_proc.p_inbox) ||
+		uwait_posted(&v->w_proc.p_waits) || uproc_is_due(&v->w_proc));
+}
+
+/* Returns how many switches v has made. Any worker. */
+static unsigned switches_of(const struct ws_worker *v)
+{
+	return __atomic_load_n(&v->w_switches, __ATOMIC_RELAXED);
+}
+
+/* Returns whether v computes, and something waits for that (J3). */
+static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
+{
+	return ws_policy_stuck(&w->w_thief, &v->w_observed, switches_of(v),
+			       now) && is_behind(v);
+}
+
+/* Returns whether w should take what v has (J1, J2). */
+static bool has_surplus(struct ws_worker *w, struct ws_worker *v, unsigned now)
+{
+	unsigned drained = __atomic_load_n(&v->w_drained, __ATOMIC_RELAXED);
+
+	if (ws_deque_size(&v->w_deque) != 0 || queue_has(v))
+		return ws_policy_surplus(&w->w_thief, &v->w_observed, drained,
+					 switches_of(v), now);
+	ws_policy_none(&v->w_observed, drained);
+	return false;
+}
+
+/* Moves threads in the slot and the inbox of v to its queue. v is stopped. */
+static void enqueue_stuck(struct ws_worker *w, struct ws_worker *v)
+{
+	struct uproc_thread *t = v->w_gate.g_slot;
+
+	take_messages(v, w);
+	if (t != NULL && enqueue(v, t))
+		ws_slot_set(&v->w_gate, NULL);
+}
+
+/* Stops v: asks and waits, then uses force; at_once: force only. */
+static bool stop_worker(struct ws_worker *w, struct ws_worker *v, bool at_once)
+{
+	unsigned long ticket = ws_stop_ask(&v->w_gate.g_stop);
+	unsigned from = now_ns();
+	bool stopped;
+
+	if (ticket == 0)
+		return false;
+	TALLY(w, stops, 1);
+	while (!at_once && ws_policy_age(now_ns(), from) < w->w_thief.h_fence) {
+		if (ws_stop_answered(&v->w_gate.g_stop, ticket))
+			return true;
+		uproc_relax();
+	}
+	from = now_ns();
+	TALLY(w, forced, 1);
+	TALLY(w, fences, 1);
+	stopped = ws_stop_force(&v->w_gate.g_stop);
+	ws_policy_fence(&w->w_thief, ws_policy_age(now_ns(), from));
+	return stopped;
+}
+
+/* Takes threads and tasks from v, another worker. w is outside its section. */
+static void steal_from(struct ws_worker *w, struct ws_worker *v,
+		       struct stolen *o, bool stuck_now)
+{
+	if (!stop_worker(w, v, stuck_now)) {
+		ws_policy_vain(&w->w_thief, &v->w_observed, switches_of(v),
+			       now_ns());
+		return;
+	}
+	steal_deque(w, v, o);
+	if (stuck_now && v->w_running_lane != NONE)
+		enqueue_stuck(w, v);		/* for the queue below */
+	if (o->o_nr == 0)
+		steal_queue(w, v, o);
+	ws_stop_end(&v->w_gate.g_stop);
+	if (o->o_nr == 0)
+		ws_policy_vain(&w->w_thief, &v->w_observed, switches_of(v),
+			       now_ns());
+}
+
+/* Puts x, which was taken, where it can be taken again. */
+static void adopt(struct ws_worker *w, struct ws_deque_item x)
+{
+	struct uproc_thread *t;
+
+	if (is_task(x) && LIKELY(ws_deque_push(&w->w_deque, x) == 0)) {
+		announce();
+		return;
+	}
+	t = thread_for(w, x);
+	lane_note(w, lane_of(t));
+	make_stealable(w, t);
+}
+
+/* Puts what was stolen into the deque of w, and returns the first thread. */
+static struct uproc_thread *adopt_stolen(struct ws_worker *w, struct stolen *o)
+{
+	struct uproc_thread *t;
+	int i;
+
+	ws_enter(w);
+	for (i = o->o_nr; --i > 0; )
+		adopt(w, o->o_item[i]);
+	t = thread_for(w, o->o_item[0]);
+	lane_note(w, lane_of(t));
+	ws_leave(w);
+	return t;
+}
+
+/*
+ * Tries all other workers once, from a random worker on (xorshift: G.
+ * Marsaglia, 2003), until something is taken.
+ */
+static void steal_from_any(struct ws_worker *w, struct stolen *o,
+			   bool stuck_only, unsigned now)
+{
+	int nr = set->set_nr;
+	int i;
+
+	w->w_random ^= w->w_random << 13;
+	w->w_random ^= w->w_random >> 17;
+	w->w_random ^= w->w_random << 5;
+	for (i = 0; i < nr && o->o_nr == 0; i++) {
+		struct ws_worker *v = worker((w->w_random % nr + i) % nr);
+		bool stuck_now = v != w && is_stuck(w, v, now);
+
+		if (stuck_now || (v != w && !stuck_only &&
+				  has_surplus(w, v, now)))
+			steal_from(w, v, o, stuck_now);
+	}
+}
+
+/* Tries stuck workers first, if a look is due; then all, if w is idle. */
+static struct uproc_thread *steal_round(struct ws_worker *w, bool due,
+					bool idle)
+{
+	long tasks = ws_deque_look(&w->w_deque);
+	unsigned now = now_ns();
+	struct uproc_thread *t;
+	struct stolen o;
+
+	o.o_nr = 0;
+	o.o_tasks = stock_reserve(w, tasks + STEAL_MOST) ?		/* W7 */
+		STEAL_MOST : (int)(w->w_stock.k_nr - tasks);
+	if (due)
+		steal_from_any(w, &o, true, now);
+	if (o.o_nr == 0 && idle)
+		steal_from_any(w, &o, false, now);
+	if (o.o_nr == 0)
+		return NULL;
+	t = adopt_stolen(w, &o);
+	ws_policy_stole(&w->w_thief, now, now_ns(), w->w_mail);
+	TALLY(w, thefts, 1);
+	TALLY(w, stolen, o.o_nr);
+	return t;
+}
+
+#endif /* WS_THEFT_H */

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# law.sh: the tests find broken checks of the law (core/law.h, core/guard.h).
+# With each block of each lone thread checked, tests of the core pass, too.
+#
+# CC is the compiler, CFLAGS are more options for it.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+. test/count
+
+flags="-std=gnu11 -O1 -g -w $includes -Itest $CFLAGS"
+for module in $modules; do
+	${CC:-cc} $flags -c "$(where $module.c)" -o "$dir/$module.o" || exit 1
+done
+
+# The tests over a library whose parts lie in $dir/tree.
+passes() { # more options
+	for test in u_law s_law u_gen; do
+		objects=
+		[ $test != s_law ] || objects="$dir/*.o"
+		(cd "$dir/tree" && ${CC:-cc} $flags $1 -DRR "$OLDPWD/test/$test.c" \
+			usched.c $objects -o "$dir/program" -pthread -lm) ||
+			return 1
+		"$dir/program" 7 >"$dir/out" 2>&1 || return 1
+	done
+}
+
+fresh() {
+	rm -rf "$dir/tree"
+	mkdir "$dir/tree" && cp -r usched.[ch] rr.h core include wait proc io \
+		"$dir/tree"
+}
+
+# A mutant is found if the change is made, and a test fails.
+found() { # what, file, sed
+	fresh
+	sed "$3" "$2" >"$dir/tree/$2"
+	! cmp -s "$2" "$dir/tree/$2" && ! passes
+}
+
+try 'the tests pass' eval 'fresh && passes'
+try 'each block checked' eval 'fresh && passes -DUSCHED_LAW_STORM'
+while IFS='|' read -r what file change; do
+	try "found: $what" found "$what" "$file" "$change"
+done <<'END'
+no compare|core/law.h|s/at = law_look(l, u);/at = NULL;/
+nothing filled|core/law.h|s/\*(uintptr_t \*)at = LAW_FILL/(void)0/
+a trim is not noted|core/memory.h|s/l->l_sole = 0;//
+a lane waits for ever|core/law.h|s/^	l->l_sole = 0;//
+only the first block|core/law.h|s/u->u_top = top + TOP;/u->u_top = top;/
+only the first threads|core/law.h|s/l->l_law++;/;/
+lanes are not lent|core/law.h|s/^	lent_add(/	if (0) lent_add(/
+generators are checked|core/law.h|s/if (s->s_coroutine)/if (0)/
+a warning changes the stack|core/law.h|s/copy(u->u_stack, top/(void)(u->u_stack, top/
+no explanation|core/guard.h|s/if (!found \&\& v == NULL)/if (1)/
+a place without a name|core/law.h|s/\*(struct ustack \*\*)at = u;/*(uintptr_t *)at = LAW_FILL;/
+the handler stays|core/guard.h|s/(void)signal(SIGSEGV, SIG_DFL);/;/
+any handler is replaced|core/guard.h|s/!guard_off() \&\& handles(NULL)/!guard_off()/
+END
+counted

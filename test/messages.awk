@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# messages.awk: prints the text of each message in a C file, one a line. Values
+# are left out.
+
+{ all = all $0 "\n" }
+
+# Prints the literals of the first argument that has some.
+function message(at,	i, c, depth, quoted, text)
+{
+	depth = 1
+	for (i = 1; i <= length(at) && depth > 0; i++) {
+		c = substr(at, i, 1)
+		if (quoted && c == "\\")
+			text = text substr(at, ++i, 1)
+		else if (c == "\"")
+			quoted = !quoted
+		else if (quoted)
+			text = text c
+		else if (c == "(")
+			depth++
+		else if (c == ")")
+			depth--
+		else if (c == "," && text != "" && depth == 1)
+			break
+	}
+	gsub(/%l*[a-z]/, "", text)
+	if (text ~ /[ :]/)
+		print text
+}
+
+END {
+	while (match(all, /(usched_fail|usched_message|uproc_fail|CONTRACT)\(/)) {
+		all = substr(all, RSTART + RLENGTH)
+		message(all)
+	}
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * s_law: a thread that uses the stack of another thread, which waits, ends the
+ * program with a message, whether there is one such thread or thousands. The
+ * message names the thread whose stack it is, its function and argument, and
+ * the address. With USCHED_LAW=warn the program goes on with what was written;
+ * with off the library does not look. A program that keeps the law is never accused.
+ *
+ * A thread that uses a pointer or a function it has read there, or overflows
+ * its lane, ends the program with a message, by a handler of SIGSEGV that is
+ * there while the scheduler runs, if the program has none.
+ */
+#include "either.h"
+#include "ugen.h"
+#include "uscope.h"
+#include "usync.h"
+#include "uthread.h"
+
+#define MOST	2000
+#define WROTE	0x5eed
+#define SAYS	"its stack was written to while it waited: 0x"
+
+/* Parents hand pointers to children in static storage: no maker sees them. */
+static int many;
+static int *handed[MOST];
+static struct usem told[MOST];
+static const char *how;			/* USCHED_LAW, read once a process */
+
+static void set_how(void)
+{
+	CHECK(how == NULL ? unsetenv("USCHED_LAW") == 0 :
+	      setenv("USCHED_LAW", how, 1) == 0);
+}
+
+static void writes(void *arg)
+{
+	int nr = (int)((struct usem *)arg - told);
+
+	*handed[nr] = WROTE;
+	CHECK(usem_post(arg) == 0);
+}
+
+static void parent(void *arg)
+{
+	volatile int local = 1;
+	int nr = (int)((struct usem *)arg - told);
+
+	handed[nr] = (int *)&local;
+	make(0, writes, arg);
+	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK(local == WROTE || many > 1);
+}
+
+static void parents(void)
+{
+	int i;
+
+	set_how();
+	begin(1, 0);
+	for (i = 0; i < many; i++)
+		make(0, parent, &told[i]);
+	start_and_finish();
+}
+
+/* The message names the parent: function and argument. */
+static int by_number(int nr)
+{
+	char name[32], text[4096], function[64], argument[64];
+	int status;
+
+	many = nr;
+	snprintf(name, sizeof name, "%d parents", nr);
+	snprintf(function, sizeof function, "(function %p, ", (void *)parent);
+	snprintf(argument, sizeof argument, "argument %p): ", (void *)told);
+	status = check_child(parents, text, sizeof text);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+	    strstr(text, function) != NULL && strstr(text, SAYS) != NULL &&
+	    (nr > 1 || strstr(text, argument) != NULL))
+		return 0;
+	fprintf(stderr, "%s: status %#x, \"%s\"\n", name, (unsigned)status,
+		text);
+	return 1;
+}
+
+/* What was written is there, and one line says so. */
+static void warned(void)
+{
+	char text[4096];
+	int status;
+
+	many = 1;
+	how = "warn";
+	status = check_child(parents, text, sizeof text);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(strstr(text, SAYS) != NULL);
+	how = "off";
+	status = check_child(parents, text, sizeof text);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0 && text[0] == 0);
+	how = NULL;
+}
+
+/* The wait in a loop at which the child writes, and lawful threads before. */
+static int at_turn, before;
+
+static void writes_late(void *arg)
+{
+	int i;
+
+	for (i = 0; i <= at_turn; i++) {
+		if (i == at_turn)
+			*handed[0] = WROTE;
+		CHECK(usem_post(arg) == 0);
+		yield();
+	}
+}
+
+static void parent_late(void *arg)
+{
+	volatile int local = 1;
+	int i;
+
+	handed[0] = (int *)&local;
+	make(0, writes_late, arg);
+	for (i = 0; i <= at_turn; i++)
+		CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK(usem_post(&told[2]) == 0);
+}
+
+static void yields(void *arg)
+{
+	yield();
+	CHECK(usem_post(arg) == 0);
+}
+
+static void boss(void *arg)
+{
+	int i, nr = before == 0 ? 1 : 200;
+
+	for (i = 0; i < before; i++) {
+		make(0, yields, &told[1]);
+		if (i % 4 == 3) {	/* they take turns on some lanes */
+			int j;
+
+			for (j = 0; j < 4; j++)
+				CHECK(usem_wait(&told[1], UNEVER) == 0);
+		}
+	}
+	for (i = 0; i < nr; i++) {
+		make(0, parent_late, arg);
+		CHECK(usem_wait(&told[2], UNEVER) == 0);
+	}
+}
+
+static void late(void)
+{
+	begin(1, 0);
+	make(0, boss, &told[0]);
+	start_and_finish();
+}
+
+static int at_later_blocks(void)
+{
+	int bad;
+
+	before  = 0;
+	at_turn = 5;
+	bad = check_dies("sixth wait", late, SAYS);
+	before  = 2000;
+	at_turn = 0;
+	return bad + check_dies("after 2000 threads", late, SAYS);
+}
+
+static void word(void)
+{
+	how = "maybe";
+	many = 1;
+	parents();
+}
+
+/* Who only reads gets no value that could be right. */
+static volatile int read_there;
+
+static void reads(void *arg)
+{
+	int nr = (int)((struct usem *)arg - told);
+
+	read_there = *handed[nr];
+	CHECK(usem_post(arg) == 0);
+}
+
+static void parent_read(void *arg)
+{
+	volatile int local = 1;
+
+	handed[0] = (int *)&local;
+	make(0, reads, arg);
+	CHECK(usem_wait(arg, UNEVER) == 0);
+	CHECK(local == 1 && read_there == (int)USCHED_LAW_FILL);
+}
+
+static void readers(void)
+{
+	begin(1, 0);
+	make(0, parent_read, &told[0]);
+	start_and_finish();
+}
+
+/* Makers look at their argument. */
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static int nothing_int(void *arg)
+{
+	return arg == NULL;
+}
+
+static void *nothing_pointer(void *arg)
+{
+	return arg;
+}
+
+static void hands_to_thread(void *arg)
+{
+	int local = arg == NULL;
+
+	make(0, nothing, &local);
+}
+
+static void hands_to_scope(void *arg)
+{
+	struct uscope *scope;
+	int local = arg == NULL;
+
+	CHECK(uscope_begin(&scope, UNEVER) == 0);
+	CHECK(uscope_go(scope, nothing_int, &local) == 0);
+}
+
+static void hands_to_uthread(void *arg)
+{
+	int local = arg == NULL;
+
+	CHECK(uthread_make(NULL, nothing_pointer, &local, NULL) == 0);
+}
+
+#if defined(WS)
+static void hands_to_task(void *arg)
+{
+	int local = arg == NULL;
+
+	CHECK(ws_spawn(nothing, &local) == 0);
+}
+
+static void hands_to_any(void *arg)
+{
+	int local = arg == NULL;
+
+	CHECK(ws_thread_init(nothing, &local) != NULL);
+}
+#endif
+
+/* Waits look at their object. */
+static void waits_for_sem(void *arg)
+{
+	struct usem sem = USEM(0);
+
+	(void)arg;
+	CHECK(usem_wait(&sem, uafter(UTIME_MS)) == -ETIMEDOUT);
+}
+
+static void waits_for_group(void *arg)
+{
+	struct ugroup group = { USYNC_INIT(0) };
+
+	(void)arg;
+	CHECK(ugroup_add(&group, 1) == 0);
+	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);
+}
+
+/* Faults. */
+struct box {
+	int  *at;
+	void (*f)(void);
+};
+
+static struct box *volatile box;
+static int value;
+static int as_told;			/* what the child does */
+
+static void empty(void)
+{
+}
+
+/* As deep as the stack goes. */
+static NOINLINE unsigned deep(unsigned n)
+{
+	volatile char frame[5000];
+
+	frame[0] = (char)n;
+	return n == ~0u ? 0 : check_hash(deep(n + 1), (unsigned)frame[0]);
+}
+
+static void faults(void *arg)
+{
+	(void)arg;
+	switch (as_told) {
+	case 0:
+		value = *box->at;
+		break;
+	case 1:
+		box->f();
+		break;
+	case 2:
+		value = (int)deep(0);
+		break;
+	default:
+		value = *(volatile int *)(uintptr_t)strtoul("16", NULL, 10);
+	}
+	CHECK(usem_post(&told[0]) == 0);
+}
+
+static void parent_box(void *arg)
+{
+	struct box own = { &value, empty };
+
+	(void)arg;
+	box = &own;
+	make(0, faults, &told[1]);
+	CHECK(usem_wait(&told[0], UNEVER) == 0);
+}
+
+static void box_up(void)
+{
+	begin(1, 0);
+	make(0, parent_box, &told[2]);
+	start_and_finish();
+}
+
+static void box_up_bare(void)
+{
+	CHECK(setenv("USCHED_GUARD", "0", 1) == 0);
+	box_up();
+}
+
+static void own_handler(int signo)
+{
+	(void)signo;
+	_exit(42);
+}
+
+static void box_up_own(void)
+{
+	signal(SIGSEGV, own_handler);
+	box_up();
+}
+
+static void looks(void *arg)
+{
+	struct sigaction now;
+
+	CHECK(sigaction(SIGSEGV, NULL, &now) == 0);
+	*(int *)arg = now.sa_flags & SA_SIGINFO || now.sa_handler != SIG_DFL;
+}
+
+static void fault_tests(void)
+{
+	static int there;
+	char text[4096], victim[64];
+	int status, failed = 0;
+
+	as_told = 0;
+	failed += check_dies("pointer", box_up, "argument ") +
+		check_dies("pointer", box_up,
+			   "has used a word read from a stack that was moved");
+	as_told = 1;
+	snprintf(victim, sizeof victim, "(function %p, argument %p). What",
+		 (void *)parent_box, (void *)&told[2]);
+	failed += check_dies("function", box_up, victim);
+	as_told = 2;
+	failed += check_dies("deep", box_up, " has run out of lane ");
+	status = check_child(box_up_bare, text, sizeof text);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
+	as_told = 3;
+	status = check_child(box_up, text, sizeof text);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
+	status = check_child(box_up_own, text, sizeof text);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+	CHECK(failed == 0);
+	begin(2, 0);
+	make(0, looks, &there);
+	start_and_finish();
+	CHECK(there == 1);
+	looks(&there);
+	CHECK(there == 0);
+}
+
+static void (*does)(void *);
+
+static void one(void)
+{
+	begin(1, 0);
+	make(0, does, NULL);
+	start_and_finish();
+}
+
+static int dies(const char *name, void (*f)(void *), const char *text)
+{
+	does = f;
+	return check_dies(name, one, text);
+}
+
+/*
+ * A program that keeps the law: locals that are its own, arguments and objects
+ * on the heap, and the stack of a thread that runs a dispatcher meanwhile.
+ */
+static int sum;
+
+static void adds(void *arg)
+{
+	int own[8], i;
+
+	for (i = 0; i < 8; i++) {
+		own[i] = i;
+		yield();
+	}
+	for (i = 0; i < 8; i++)
+		*(int *)arg += own[i] == i;
+	free(arg);
+}
+
+static void squares(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		*(int *)arg += i;	/* the consumer's, which stays */
+		CHECK(ugen_yield(&i) == 0);
+	}
+}
+
+static void lawful(void *arg)
+{
+	struct umutex *mutex = calloc(1, sizeof *mutex);
+	int seen = 0, nr = 0, i;
+	struct ugen *g;
+	const int *at;
+
+	(void)arg;
+	CHECK(mutex != NULL);
+	for (i = 0; i < 20; i++) {
+		int *number = calloc(1, sizeof *number);
+
+		CHECK(number != NULL);
+		make(0, adds, number);
+		CHECK(umutex_lock(mutex, UNEVER) == 0);
+		yield();
+		umutex_unlock(mutex);
+	}
+	g = ugen_begin(sizeof(int), squares, &seen);
+	while ((at = ugen_next(g)) != NULL)
+		CHECK(*at == nr++);
+	CHECK(ugen_end(g) == 0 && nr == 100 && seen == 4950);
+	free(mutex);
+	__atomic_add_fetch(&sum, 1, __ATOMIC_RELAXED);
+}
+
+static void innocent(void)
+{
+	int i;
+
+	begin(2, 0);
+	for (i = 0; i < 300; i++)
+		make(i, lawful, NULL);
+	start_and_finish();
+	CHECK(sum == 300);
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	check_start(argc, argv);
+	check_forks();
+#if defined(USCHED_HARD) || defined(USCHED_PORTABLE)
+	innocent();
+	check_skip("the hard mode looks itself; a portable build has no lanes");
+#endif
+	failed += by_number(1) + by_number(2) + by_number(140) +
+		by_number(MOST);
+	failed += at_later_blocks();
+	failed += check_dies("word", word, "USCHED_LAW in the environment");
+	failed += dies("thread", hands_to_thread, "the argument of a new") +
+		dies("scope", hands_to_scope, "uscope_go: the argument") +
+		dies("uthread", hands_to_uthread, "uthread_make: the argument");
+#if defined(WS)
+	failed += dies("task", hands_to_task, "ws_spawn: the argument") +
+		dies("any", hands_to_any, "the argument of a new");
+#endif
+	failed += dies("sem", waits_for_sem, "): usem_wait: 0x") +
+		dies("group", waits_for_group, "): ugroup_wait: 0x");
+	CHECK(failed == 0);
+	warned();
+	fault_tests();
+	innocent();
+	readers();
+	return 0;
+}

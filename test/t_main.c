@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * t_main.c: usched_main() runs a function as the first thread of the scheduler
+ * that USCHED names, waits for all threads, and returns the function's result;
+ * it does so again and again. Any other USCHED, a call by a thread, and threads
+ * that nothing can wake give 125 and a message. usched_go() makes threads of the
+ * caller's scheduler, by any depth, and says -ENOSYS to all others.
+ */
+#include "check.h"
+#include <usched/all.h>
+
+#define WORKERS	1000
+
+static struct ugroup all;
+static struct usem   never;
+static long sum;
+static int  messages;
+static char first[512], last[512];
+
+static void note(const char *line)
+{
+	if (messages++ == 0)
+		snprintf(first, sizeof first, "%s", line);
+	snprintf(last, sizeof last, "%s", line);
+}
+
+static void worker(void *arg)
+{
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	__atomic_add_fetch(&sum, (long)arg, __ATOMIC_RELAXED);
+	ugroup_done(&all);
+}
+
+/* Makes the second half of the workers. */
+static void maker(void *arg)
+{
+	long i;
+
+	for (i = WORKERS / 2; i < WORKERS; i++)
+		CHECK(usched_go(worker, (void *)i) == 0);
+	CHECK(arg == NULL);
+}
+
+static int work(void *arg)
+{
+	long i;
+
+	CHECK(arg == &all && ustack_self() != NULL);
+	sum = 0;
+	ugroup_add(&all, WORKERS);
+	CHECK(usched_go(maker, NULL) == 0);
+	for (i = 0; i < WORKERS / 2; i++)
+		CHECK(usched_go(worker, (void *)i) == 0);
+	CHECK(ugroup_wait(&all, UNEVER) == 0);
+	CHECK(sum == (long)WORKERS * (WORKERS - 1) / 2);
+	return 42;
+}
+
+/* Which scheduler runs, and with how many processors: rr_sched() is shared. */
+static int which(void *arg)
+{
+	return rr_self() != NULL ? 1 : ll_self() != NULL ? 2 :
+		ws_self() != NULL ? 3 : arg == NULL;
+}
+
+static void late(void *arg)
+{
+	CHECK(u_sleep(uafter(5 * UTIME_MS)) == 0);
+	*(int *)arg = 1;
+}
+
+static int returns_first(void *arg)
+{
+	CHECK(usched_go(late, arg) == 0);
+	return 7;
+}
+
+static int stays(void *arg)
+{
+	(void)arg;
+	return usem_wait(&never, UNEVER);
+}
+
+static int within(void *arg)
+{
+	CHECK(usched_main(which, arg) == USCHED_FAILED);
+	return 5;
+}
+
+static int fails(const char *how, const char *says)
+{
+	messages = 0;
+	CHECK(setenv("USCHED", how, 1) == 0);
+	return usched_main(which, NULL) == USCHED_FAILED && messages == 1 &&
+		strstr(last, says) != NULL && strstr(last, "rr:2") != NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const right[] = {
+		"", "rr", "rr:1", "rr:3", "ll", "ll:2", "ws", "ws:1", "ws:3"
+	};
+	static const char *const wrong[] = {
+		"r", "rrr", "RR", "rr:", "rr:0", "rr:-1", "rr:+1", "rr: 1", "rr:1 ",
+		"rr:1x", "rr:4097", "rr:99999999999999999999", ":2", "2", "rr,2",
+		" rr", "ws:0", "ll:x", "none"
+	};
+	static int done;
+	int i;
+
+	check_start(argc, argv);
+	usched_on_message(note);
+	CHECK(usched_go(late, &done) == -ENOSYS);
+	for (i = 0; i < COUNT(right); i++) {
+		CHECK(setenv("USCHED", right[i], 1) == 0);
+		CHECK(usched_main(work, &all) == 42);
+		CHECK(usched_main(which, NULL) ==
+		      (strncmp(right[i], "ll", 2) == 0 ? 2 :
+		       strncmp(right[i], "ws", 2) == 0 ? 3 : 1));
+		done = 0;
+		CHECK(usched_main(returns_first, &done) == 7 && done);
+	}
+	CHECK(unsetenv("USCHED") == 0);
+	CHECK(usched_main(which, NULL) == 1);
+	CHECK(messages == 0);
+	for (i = 0; i < COUNT(wrong); i++)
+		CHECK(fails(wrong[i], wrong[i]));
+
+	/* By a thread; and then the program goes on. */
+	messages = 0;
+	CHECK(setenv("USCHED", "rr:2", 1) == 0);
+	CHECK(usched_main(within, NULL) == 5 && messages == 1);
+	CHECK(strstr(last, "usched_go()") != NULL);
+
+	/* How many are stuck. */
+	for (i = 0; i < COUNT(right); i++) {
+		messages = 0;
+		CHECK(setenv("USCHED", right[i], 1) == 0);
+		CHECK(usched_main(stays, NULL) == USCHED_FAILED);
+		CHECK(messages >= 1 && strstr(first, "1 thread") != NULL);
+		never = (struct usem){ 0 };
+	}
+	return 0;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * u_law: no order of blocks, ends, forgotten threads and trims makes the check
+ * of the law accuse a thread, or changes what a thread finds on its stack (F1,
+ * F2): all short orders for three threads on one lane and on two, by runs and
+ * by steps, and long orders at random. A write to the place of a thread that is
+ * away and alone is found in each of these states.
+ */
+#include "check.h"
+#include "usched.h"
+
+#define NR	3
+#define SHORT	4		/* operations of each short order */
+#define LONG	60
+#define SIZE	((size_t)64 << 10)
+
+enum { SHALLOW, DEEP, END, FORGET, KINDS };	/* what a thread does */
+#define OPS	(NR * KINDS * 2 + 1)		/* by a run, by a step; a trim */
+
+#if defined(USCHED_HARD)
+#define CHECKED	0		/* it evicts by rules of its own */
+#else
+#define CHECKED	1
+#endif
+
+static struct usched s;
+static struct ustack u[NR], *chosen;
+static int state[NR];			/* 0: new, 1: blocked */
+static int kind[NR];			/* of its next leg */
+static long soles;			/* states with a lane that waits */
+
+static struct ustack *next(struct usched *sched)
+{
+	struct ustack *t = chosen;
+
+	(void)sched;
+	chosen = NULL;
+	return t;
+}
+
+static void *get(struct usched *sched, int size)
+{
+	(void)sched;
+	return malloc((size_t)size);
+}
+
+static void put(struct usched *sched, void *buf, int size)
+{
+	(void)sched;
+	(void)size;
+	free(buf);
+}
+
+static NOINLINE void block_deep(int i)
+{
+	volatile int frame[50];
+	int j;
+
+	for (j = 0; j < COUNT(frame); j++)
+		frame[j] = i + j;
+	CHECK(ustack_block() == 0);
+	for (j = 0; j < COUNT(frame); j++)
+		CHECK(frame[j] == i + j);
+}
+
+static void body(void *arg)
+{
+	volatile int local = 1000;
+	int i = (int)((int *)arg - kind);
+
+	local += i;
+	while (kind[i] != END) {
+		if (kind[i] == DEEP)
+			block_deep(i);
+		else
+			CHECK(ustack_block() == 0);
+		CHECK(local == 1000 + i);
+	}
+}
+
+static void fresh(int i)
+{
+	free(u[i].u_stack);
+	ustack_init(&u[i], &s, body, &kind[i], NULL, 0);
+	state[i] = 0;
+}
+
+static void look(void)
+{
+	int i;
+
+	for (i = 1; i <= s.s_lane_nr; i++) {
+		CHECK(!s.s_lane[i].l_sole || s.s_lane[i].l_owner == NULL);
+		soles += s.s_lane[i].l_sole;
+	}
+}
+
+static void operate(int op)
+{
+	int i = op / (KINDS * 2), what = op / 2 % KINDS;
+
+	if (op == OPS - 1) {
+		usched_trim(&s, 0);
+		return;
+	}
+	if (what == FORGET) {
+		ustack_fini(&u[i]);
+		fresh(i);
+		return;
+	}
+	kind[i] = what;
+	if (op % 2 == 0)
+		usched_step(&u[i]);
+	else {
+		chosen = &u[i];
+		usched_run(&s);
+	}
+	if (what == END)
+		fresh(i);
+	else
+		state[i] = 1;
+	look();
+}
+
+static void begin(int lanes)
+{
+	int i;
+
+	memset(&s, 0, sizeof s);
+	memset(u, 0, sizeof u);
+	s.s_next  = next;
+	s.s_alloc = get;
+	s.s_free  = put;
+	if (usched_lanes(&s, lanes, SIZE) == -ENOSYS)
+		check_skip("no lanes in this build");
+	for (i = 0; i < NR; i++)
+		fresh(i);
+}
+
+static void end(void)
+{
+	int i;
+
+	for (i = 0; i < NR; i++) {
+		ustack_fini(&u[i]);
+		free(u[i].u_stack);
+		u[i].u_stack = NULL;
+	}
+	usched_fini(&s);
+}
+
+/* Forgets all, but keeps the lanes. */
+static void again(void)
+{
+	int i;
+
+	for (i = 0; i < NR; i++) {
+		ustack_fini(&u[i]);
+		fresh(i);
+	}
+	for (i = 1; i <= s.s_lane_nr && CHECKED && s.s_lane[i].l_law < 60; i++)
+		s.s_lane[i].l_law = 60;		/* all blocks are checked */
+}
+
+static void short_orders(int lanes)
+{
+	long order, all = 1, rest;
+	int i;
+
+	for (i = 0; i < SHORT; i++)
+		all *= OPS;
+	begin(lanes);
+	for (order = 0; order < all; order++) {
+		again();
+		for (i = 0, rest = order; i < SHORT; i++, rest /= OPS)
+			operate((int)(rest % OPS));
+	}
+	end();
+}
+
+static void long_orders(int lanes)
+{
+	unsigned random = check_seed;
+	int i, j;
+
+	for (i = 0; i < 300 || (i < 3000 && check_time(10)); i++) {
+		begin(lanes);
+		for (j = 0; j < LONG; j++)
+			operate((int)(check_random(&random) % OPS));
+		end();
+	}
+}
+
+/* A trim drops the place of a slice that is longer than a page. */
+static void long_slice(void *arg)
+{
+	volatile char frame[9000];
+	int i;
+
+	for (i = 0; i < COUNT(frame); i++)
+		frame[i] = (char)i;
+	CHECK(ustack_block() == 0);
+	for (i = 0; i < COUNT(frame); i++)
+		CHECK(frame[i] == (char)i);
+	*(int *)arg = 1;
+}
+
+static void trimmed(void)
+{
+	int done = 0;
+
+	begin(1);
+	ustack_init(&u[0], &s, long_slice, &done, NULL, 0);
+	usched_step(&u[0]);
+	look();
+	usched_trim(&s, 0);
+	usched_step(&u[0]);
+	CHECK(done == 1);
+	end();
+}
+
+/* The place of a thread that is away is written to, and then it goes on. */
+static int by_step, by_kind;
+
+static void broken(void)
+{
+	struct usched_lane *l;
+	char *at;
+
+	begin(1);
+	operate(by_kind * 2 + by_step);
+	l = &s.s_lane[u[0].u_lane];
+	CHECK(l->l_sole);
+	at = (char *)((uintptr_t)u[0].u_top & ~(uintptr_t)7);
+	at[l->l_bottom - at - 1] ^= 1;
+	operate(SHALLOW * 2 + by_step);
+}
+
+int main(int argc, char **argv)
+{
+	int lanes, bad = 0;
+
+	check_start(argc, argv);
+	trimmed();
+	for (lanes = 1; lanes <= 2; lanes++) {
+		short_orders(lanes);
+		long_orders(lanes);
+	}
+	CHECK((soles > 0) == CHECKED);
+	for (by_step = 0; by_step < 2 && CHECKED; by_step++) {
+		for (by_kind = SHALLOW; by_kind <= DEEP; by_kind++)
+			bad += check_dies("a write", broken, "was written to");
+	}
+	CHECK(bad == 0);
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* compiler.h: attributes and hints for the compiler; contracts. Private. */
+
+#ifndef UCOMPILER_H
+#define UCOMPILER_H
+
+/* The core has the same words in core/base.h, since it stands alone. */
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#define NOINLINE	__attribute__((noinline))
+#define ALWAYS_INLINE	inline __attribute__((always_inline))
+
+/* Ends the program, with this text, if the caller has broken its contract. */
+#define CONTRACT(cond, text)						\
+	do {								\
+		if (unlikely(!(cond)))					\
+			usched_fail(text);				\
+	} while (0)
+
+#endif /* UCOMPILER_H */

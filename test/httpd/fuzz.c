@@ -4,7 +4,7 @@
  * two pieces cut anywhere, and byte by byte. It reads no byte behind those that
  * have come. It finds heads only where they end in an empty line.
  *
- *	fuzz SECONDS [SEED]	random changes to the heads below
+ *	fuzz SECONDS [SEED]	random changes to the heads below, for so much cpu time
  *
  * Each piece is in a block of exactly its size, so the address sanitizer sees
  * what is read behind it.
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 	int i, n;
 
 	check_start(argc > 2 ? 2 : 1, argc > 2 ? argv + 1 : argv);
-	until = check_us() + (argc > 1 ? atol(argv[1]) : 1) * 1000000;
+	until = check_cpu() + (argc > 1 ? atol(argv[1]) : 1) * 1000000;
 	for (i = 0; i < COUNT(head); i++) {
 		n = strlen(head[i].h_text);
 		check_text(head[i].h_text, n, 1);
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	check_length(HTTP_LINE, HTTP_HEAD, HTTP_HEAD);
 	check_length(HTTP_LINE + 1, HTTP_HEAD, -414);
 	check_length(HTTP_LINE, HTTP_HEAD + 1, -431);
-	for (; nr % 16 != 0 || check_us() < until; nr++) {
+	for (; nr % 16 != 0 || check_cpu() < until; nr++) {
 		seed = check_seed + nr;
 		n = strlen(head[nr % COUNT(head)].h_text);
 		memcpy(text, head[nr % COUNT(head)].h_text, n);

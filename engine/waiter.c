@@ -99,11 +99,11 @@ void engine_complete(struct claimed *l)
 	struct uproc_set *set;
 
 	engine_unlock();
-	USCHED_RACE(engine_tell);
+	USCHED_RACE(engine_complete);
 	for (a = l->cl_first; a != NULL; a = next) {
 		next = a->a_claimed;
 		set  = a->a_set;
-		uwait_tell(&a->a_wait, 0);
+		uwait_complete(&a->a_wait, 0);
 		USCHED_RACE(engine_release);
 		uproc_release(set);
 	}

@@ -29,7 +29,7 @@ static void look(struct uwait_source *o)
 {
 	for ((void)o; seen < __atomic_load_n(&done, __ATOMIC_ACQUIRE); seen++)
 		if (uwait_claim(&ring[seen]->wait))
-			uwait_tell(&ring[seen]->wait, 0);
+			uwait_complete(&ring[seen]->wait, 0);
 }
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)

@@ -276,13 +276,13 @@ static void take_all(struct entry *e, const struct poller *p,
 		;
 }
 
-static void tell(struct node *claimed, int result)
+static void complete(struct node *claimed, int result)
 {
 	struct node *next;
 
 	for (; claimed != NULL; claimed = next) {
 		next = claimed->n_next;
-		uwait_tell(&record_of(claimed)->r_wait, result);
+		uwait_complete(&record_of(claimed)->r_wait, result);
 	}
 }
 
@@ -345,9 +345,9 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	if (rc < 0)
 		take_all(e, p, &failed);
 	ulock_put(&e->e_lock);
-	USCHED_RACE(poll_tell);
-	tell(claimed, 0);
-	tell(failed, rc);
+	USCHED_RACE(poll_complete);
+	complete(claimed, 0);
+	complete(failed, rc);
 }
 
 static void look(struct uwait_source *o)
@@ -610,7 +610,7 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 		take_out(e, &r->r_node[i]);
 	ulock_put(&e->e_lock);
 	USCHED_RACE(poll_stale);
-	tell(stale, -EBADF);
+	complete(stale, -EBADF);
 	return rc == -EPERM ? 1 : rc < 0 ? rc : 0;
 }
 
@@ -731,7 +731,7 @@ int upoll_close(int fd)
 	USCHED_RACE(poll_L4);
 	rc = close(fd) == 0 ? 0 : -errno;			/* L4 */
 	ulock_put(&e->e_lock);
-	tell(claimed, -EBADF);
+	complete(claimed, -EBADF);
 	return rc;
 }
 

@@ -320,31 +320,31 @@ static void ring_take(struct umpi *m, struct many *y)
 
 /* Looking. */
 
-/* Claims r, which is complete and in no list, and puts it in front of *told. */
-static void claim(struct record *r, int error, struct record **told)
+/* Claims r, which is complete and in no list. Puts it in front of *claimed. */
+static void claim(struct record *r, int error, struct record **claimed)
 {
 	r->o_error = error;
 	if (!uwait_claim(&r->o_wait))
 		return;			/* its thread finds it complete: M2 */
-	r->o_wait.w_at.object = *told;
-	*told = r;
+	r->o_wait.w_at.object = *claimed;
+	*claimed = r;
 }
 
-static int tell(struct record *told)
+static int complete(struct record *claimed)
 {
 	struct record *next;
 	int nr;
 
-	for (nr = 0; told != NULL; told = next, nr++) {
-		next = (struct record *)(uintptr_t)told->o_wait.w_at.object;
-		uwait_tell(&told->o_wait, 0);
+	for (nr = 0; claimed != NULL; claimed = next, nr++) {
+		next = (struct record *)(uintptr_t)claimed->o_wait.w_at.object;
+		uwait_complete(&claimed->o_wait, 0);
 	}
 	return nr;
 }
 
 /* Tests each request of a window, since PMPI_Testsome() has failed. */
 static NOINLINE void test_each(struct umpi *m, int from, int to,
-			       struct record **told)
+			       struct record **claimed)
 {
 	int i, rc, flag;
 
@@ -356,7 +356,7 @@ static NOINLINE void test_each(struct umpi *m, int from, int to,
 		if (!flag && rc == MPI_SUCCESS)
 			continue;
 		list_take(m, i);
-		claim(&n->n_record, rc, told);
+		claim(&n->n_record, rc, claimed);
 	}
 }
 
@@ -389,7 +389,7 @@ static bool in_status(int rc)
 }
 
 /* Tests the requests from a place on, up to WINDOW. Caller holds m_lock. */
-static void test_window(struct umpi *m, int from, struct record **told)
+static void test_window(struct umpi *m, int from, struct record **claimed)
 {
 	int nr = m->m_nr - from < WINDOW ? m->m_nr - from : WINDOW;
 	int done = 0;
@@ -400,7 +400,7 @@ static void test_window(struct umpi *m, int from, struct record **told)
 	rc = PMPI_Testsome(nr, m->m_request + from, &done, m->m_index,
 			   m->m_status);
 	if (rc != MPI_SUCCESS && !in_status(rc)) {
-		test_each(m, from, from + nr, told);
+		test_each(m, from, from + nr, claimed);
 		return;
 	}
 	if (done == MPI_UNDEFINED)
@@ -412,12 +412,12 @@ static void test_window(struct umpi *m, int from, struct record **told)
 		n->n_status = m->m_status[i];
 		list_take(m, from + m->m_index[i]);
 		claim(&n->n_record, rc == MPI_SUCCESS ? rc :
-		      m->m_status[i].MPI_ERROR, told);
+		      m->m_status[i].MPI_ERROR, claimed);
 	}
 }
 
 /* Asks for up to nr of the ring. Caller holds m_lock. */
-static void ask_ring(struct umpi *m, int nr, struct record **told)
+static void ask_ring(struct umpi *m, int nr, struct record **claimed)
 {
 	struct many *last = m->m_first != NULL ? m->m_first->y_prev : NULL;
 	struct many *y;
@@ -427,7 +427,7 @@ static void ask_ring(struct umpi *m, int nr, struct record **told)
 		m->m_first = y->y_next;
 		if (asked(&y->y_ask, &error)) {
 			ring_take(m, y);
-			claim(&y->y_record, error, told);
+			claim(&y->y_record, error, claimed);
 		}
 		if (y == last)
 			return;
@@ -437,7 +437,7 @@ static void ask_ring(struct umpi *m, int nr, struct record **told)
 /* Tests a part, or all. Returns how many waits have ended. */
 static int test(struct umpi *m, bool everything)
 {
-	struct record *told = NULL;
+	struct record *claimed = NULL;
 	int from;
 
 	ulock_get(&m->m_lock);
@@ -446,13 +446,13 @@ static int test(struct umpi *m, bool everything)
 	if (everything)
 		for (from = (m->m_nr - 1) / WINDOW * WINDOW; from >= 0;
 		     from -= WINDOW)
-			test_window(m, from, &told);
+			test_window(m, from, &claimed);
 	else
-		test_window(m, m->m_at, &told);
+		test_window(m, m->m_at, &claimed);
 	m->m_at += WINDOW;
-	ask_ring(m, everything ? INT_MAX : FEW, &told);
+	ask_ring(m, everything ? INT_MAX : FEW, &claimed);
 	ulock_put(&m->m_lock);
-	return tell(told);
+	return complete(claimed);
 }
 
 /* Fails if the caller's native thread may not call MPI. */

@@ -23,8 +23,8 @@
  *
  * A job is a wait record (uwait.h) with a function behind it, since no native
  * thread may use a pointer to the stack of a thread that waits. A native thread
- * takes it out of ca_queue, calls f(), claims the record and tells. After the
- * tell it does not touch the job.
+ * takes it out of ca_queue, calls f(), claims the record, and completes it.
+ * After that it does not touch the job.
  *
  * The caller reserves all memory for its wait before its job is in the queue
  * (uwait_reserve()), since a job that has begun cannot be taken back.
@@ -51,8 +51,9 @@
  * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in
- *     the queue, and ends after the tell.
- * B4. A caller whose job was in the queue does not return before it was told.
+ *     the queue, and ends after the completion.
+ * B4. A caller whose job was in the queue does not return before that was
+ *     completed.
  *
  * REJECTED
  *
@@ -323,8 +324,8 @@ static void job_run(struct ucalls *c, struct job *j)
 	coming(c, 1);		/* before the next call of the caller */
 	USCHED_RACE(call_claim);
 	(void)uwait_claim(&j->jb_wait);
-	USCHED_RACE(call_tell);
-	uwait_tell(&j->jb_wait, 0);
+	USCHED_RACE(call_complete);
+	uwait_complete(&j->jb_wait, 0);
 	USCHED_RACE(call_release);
 	uproc_release(set);
 }

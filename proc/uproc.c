@@ -290,7 +290,7 @@ static void waits_post(struct uwait_host *h, struct uwait *w)
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
 
-static void waits_tell(struct uwait *w)
+static void waits_complete(struct uwait *w)
 {
 	struct uproc *p = uproc_of((struct uproc_thread *)w->w_stack);
 
@@ -356,17 +356,17 @@ void uproc_waits_hold(struct uwait_host *h, int on)
 }
 
 static const struct uwait_ops wait_ops = {
-	.o_tell   = waits_tell,
-	.o_post   = waits_post,
-	.o_arrive = waits_arrive,
-	.o_back   = waits_back,
-	.o_try    = waits_try,
-	.o_waits  = uproc_waits,
-	.o_drain  = waits_drain,
-	.o_enter  = waits_enter,
-	.o_leave  = waits_enter,
-	.o_source = waits_source,
-	.o_hold   = uproc_waits_hold
+	.o_complete = waits_complete,
+	.o_post     = waits_post,
+	.o_arrive   = waits_arrive,
+	.o_back     = waits_back,
+	.o_try      = waits_try,
+	.o_waits    = uproc_waits,
+	.o_drain    = waits_drain,
+	.o_enter    = waits_enter,
+	.o_leave    = waits_enter,
+	.o_source   = waits_source,
+	.o_hold     = uproc_waits_hold
 };
 
 /* The call-backs of the dispatcher for it. */
@@ -534,12 +534,13 @@ void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 }
 
 /* Lets the joiner run soon, if p runs it. A native joiner has no thread. */
-static bool tell_joiner(struct uproc *p, struct uwait *w)
+static bool complete_join(struct uproc *p, struct uwait *w)
 {
 	const struct uproc_move_ops *m = &p->p_set->set_ops.op_move;
 
 	w->w_result = 0;
-	return w->w_stack != NULL && m->mv_tell != NULL && m->mv_tell(p, w);
+	return w->w_stack != NULL && m->mv_complete != NULL &&
+	       m->mv_complete(p, w);
 }
 
 void uproc_end(struct uproc *p, struct uproc_thread *t)
@@ -555,9 +556,9 @@ void uproc_end(struct uproc *p, struct uproc_thread *t)
 	if (w != NULL && !uwait_claim(w))
 		w = NULL;
 	ulock_put(&j->j_lock);
-	USCHED_RACE(proc_tell);
-	if (w != NULL && !tell_joiner(p, w))
-		uwait_tell(w, 0);
+	USCHED_RACE(proc_complete);
+	if (w != NULL && !complete_join(p, w))
+		uwait_complete(w, 0);
 }
 
 /* Puts u at the end of the queue, as after a yield, if others can run. */

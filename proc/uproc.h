@@ -100,8 +100,8 @@ struct uproc_move_ops {
 	/* For uwait.h; NULL: as in rr. */
 	const struct uwait_ops *mv_waits;
 	/* Ends the wait of w, which is claimed, if its thread is at home at p,
-	 * whose dispatcher calls. False: uwait_tell() has to. Or NULL. */
-	int  (*mv_tell)(struct uproc *p, struct uwait *w);
+	 * whose dispatcher calls. False: uwait_complete() has to. Or NULL. */
+	int  (*mv_complete)(struct uproc *p, struct uwait *w);
 	/* Makes a thread for a thread of p, the caller, with flags as for
 	 * uproc_make(). 0 or -errno. */
 	int  (*mv_make)(struct uproc *p, void (*f)(void *), void *arg,

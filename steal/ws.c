@@ -392,7 +392,7 @@ static void waits_complete(struct uwait *r)
 	if (w != NULL)
 		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
 	home = ws_home(t);
-	USCHED_RACE(ws_tell);
+	USCHED_RACE(ws_complete);
 	/* In a source the caller sleeps, and must not wake itself. */
 	if (&home->w_proc == uproc_native()) {
 		uwait_post(&home->w_proc.p_waits, r);
@@ -458,16 +458,16 @@ static void waits_source(struct uwait_host *h, struct uwait_source *o)
 }
 
 static const struct uwait_ops wait_ops = {
-	.o_tell   = waits_complete,
-	.o_post   = waits_post,
-	.o_back   = waits_back,
-	.o_try    = waits_try,
-	.o_waits  = uproc_waits,
-	.o_drain  = waits_drain,
-	.o_enter  = waits_enter,
-	.o_leave  = waits_leave,
-	.o_source = waits_source,
-	.o_hold   = uproc_waits_hold
+	.o_complete = waits_complete,
+	.o_post     = waits_post,
+	.o_back     = waits_back,
+	.o_try      = waits_try,
+	.o_waits    = uproc_waits,
+	.o_drain    = waits_drain,
+	.o_enter    = waits_enter,
+	.o_leave    = waits_leave,
+	.o_source   = waits_source,
+	.o_hold     = uproc_waits_hold
 };
 
 static int wait_here(struct usched *s)
@@ -536,16 +536,16 @@ static const struct uproc_ops ops = {
 	.op_size    = sizeof(struct ws_worker),
 	.op_init    = worker_init,
 	.op_fini    = worker_fini,
-	.op_move = {
-		.mv_lanes  = lanes_init,
-		.mv_done   = done,
-		.mv_again  = again,
-		.mv_wait   = wait_here,
-		.mv_wake   = wake,
-		.mv_waits  = &wait_ops,
-		.mv_tell   = complete_here,
-		.mv_make   = make_here,
-		.mv_forked = in_child
+	.op_move    = {
+		.mv_lanes    = lanes_init,
+		.mv_done     = done,
+		.mv_again    = again,
+		.mv_wait     = wait_here,
+		.mv_wake     = wake,
+		.mv_waits    = &wait_ops,
+		.mv_complete = complete_here,
+		.mv_make     = make_here,
+		.mv_forked   = in_child
 	}
 };
 

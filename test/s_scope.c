@@ -418,7 +418,7 @@ static void give(void)
 		bowl.b_tokens++;
 	bowl_unlock();
 	if (k != NULL)
-		uwait_tell(&k->tk_wait, 0);
+		uwait_complete(&k->tk_wait, 0);
 }
 
 static int take(utime_ns deadline)

@@ -63,7 +63,7 @@ static void look(struct uwait_source *o)
 		w = NULL;
 	ulock_put(&g->g_lock);
 	if (w != NULL)
-		uwait_tell(w, 0);
+		uwait_complete(w, 0);
 }
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)

@@ -128,7 +128,7 @@ static void cancel(unsigned nr)
 		w = NULL;
 	ulock_put(&l->l_lock);
 	if (w != NULL)
-		uwait_tell(w, -ECANCELED);
+		uwait_complete(w, -ECANCELED);
 }
 
 /* Semaphores. */
@@ -148,7 +148,7 @@ static void post(struct sem *s)
 	s->s_count += w == NULL;
 	ulock_put(&s->s_lock);
 	if (w != NULL)
-		uwait_tell(&w->sw_wait, 0);
+		uwait_complete(&w->sw_wait, 0);
 }
 
 static void sem_out(struct sem *s, const struct sem_wait *w)

@@ -176,7 +176,7 @@ static void *tells(void *arg)
 	CHECK(uwait_claim(claimed));
 	set(&stage, 2);
 	usleep((unsigned)(uintptr_t)arg);
-	uwait_tell(claimed, 5);
+	uwait_complete(claimed, 5);
 	SCHED(release)();
 	return NULL;
 }

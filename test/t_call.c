@@ -1026,6 +1026,6 @@ int main(int argc, char **argv)
 	if (!RUNTIME_LINKED)
 		each_fails();
 	window_check("call_wake call_nap call_woken");
-	window_check("call_claim call_tell call_release");
+	window_check("call_claim call_complete call_release");
 	return 0;
 }

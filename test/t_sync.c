@@ -333,7 +333,7 @@ static void cancels(void *arg)
 	inside = 1;
 	shell.s_cancelled = true;
 	CHECK(uwait_claim(shell.s_wait));
-	uwait_tell(shell.s_wait, -ECANCELED);
+	uwait_complete(shell.s_wait, -ECANCELED);
 	yields();
 	yields();
 	inside = 0;

@@ -161,7 +161,7 @@ static void event_set(int nr)
 		if (!uwait_claim(&w->w_wait))
 			break;		/* its thread will take it out */
 		waiting[nr] = w->w_next;
-		uwait_tell(&w->w_wait, 0);
+		uwait_complete(&w->w_wait, 0);
 	}
 }
 
@@ -330,7 +330,7 @@ static void claims(void *arg)
 	CHECK(uwait_claim(record));
 	ready(&bare.b_sched, &bare.b_thread[0]);
 	let_run();
-	uwait_tell(record, -ECANCELED);
+	uwait_complete(record, -ECANCELED);
 	bare.b_done++;
 }
 

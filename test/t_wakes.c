@@ -408,6 +408,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < ROUNDS; i++)
 		stuck();
 	window_check("idle_D1 idle_S4 idle_D2 idle_W4");
-	window_check("proc_S3 proc_end proc_tell proc_join proc_stop proc_S1");
+	window_check("proc_S3 proc_end proc_complete proc_join "
+		     "proc_stop proc_S1");
 	return 0;
 }

@@ -16,7 +16,7 @@
  *	E2 is the flag set? then	K2 record = exchange slot for NULL
  *	   L, and it does not wait	K3 claim the record
  *	   ... it waits ...		   ... releases the lock ...
- *	L1 exchange slot for NULL	K4 tell the record
+ *	L1 exchange slot for NULL	K4 complete the record
  *	L2 if it was NULL already:
  *	   get and release the lock
  *	   ... it frees the record ...
@@ -75,7 +75,7 @@ static __inline__ void ucancel_set(int *flag, int why)
 }
 
 /*
- * Returns the record of a slot, claimed, or NULL. The caller tells it (K4)
+ * Returns the record of a slot, claimed, or NULL. The caller completes it (K4)
  * after it has released the lock. Caller holds the lock, and has set the flag.
  */
 static __inline__ struct uwait *ucancel_take(struct uwait **slot)

@@ -40,7 +40,7 @@ static inline bool uwait_withdraw(struct uwait *w, int result)
 }
 
 /* Tells the native thread that waits for w: only its address is used last. */
-static inline void uwait_tell_native(struct uwait *w)
+static inline void uwait_complete_native(struct uwait *w)
 {
 	int *word = &w->w_state;
 
@@ -64,7 +64,7 @@ static inline void uwait_native_block(struct uwait *w, utime_ns until)
 			upark_futex_wait_for(&w->w_state, state,
 				left < UTIME_S ? left : UTIME_S - 1);
 		else if (!uwait_withdraw(w, -ETIMEDOUT))
-			until = UNEVER;		/* it is being told */
+			until = UNEVER;		/* it is being completed */
 	}
 }
 

@@ -10,9 +10,10 @@
  *	           +--------------------------------------------------+
  *
  * The party that runs does all the work. It finds the other party's record in a
- * line of the channel, claims the record (uwait.h), copies the value, and tells
- * the other party after it has released the lock. If there is no other party,
- * and the ring cannot help, it makes a record itself, queues it, and waits.
+ * line of the channel, claims the record (uwait.h), copies the value, and
+ * completes the record after it has released the lock. If there is no other
+ * party, and the ring cannot help, it makes a record itself, queues it, and
+ * waits.
  *
  * RECORDS
  *
@@ -394,7 +395,7 @@ static ALWAYS_INLINE int pass_locked(struct uchan *c, void *v, bool send)
 	rc = pass(c, v, send, &claimed);
 	unlock(c);
 	if (claimed != NULL)
-		uwait_tell(claimed, claimed->w_result);
+		uwait_complete(claimed, claimed->w_result);
 	return rc;
 }
 
@@ -495,7 +496,7 @@ static NOINLINE int queue_one(struct uchan *c, struct uwait *w, void *v,
 		line_put(&c->ch_line[send], links_of(w));
 	unlock(c);
 	if (claimed != NULL)
-		uwait_tell(claimed, claimed->w_result);
+		uwait_complete(claimed, claimed->w_result);
 	return rc;
 }
 
@@ -673,7 +674,7 @@ int uchan_close(struct uchan *c)
 	unlock(c);
 	for (; w != NULL; w = next) {
 		next = w->w_at.link;
-		uwait_tell(w, w->w_result);
+		uwait_complete(w, w->w_result);
 	}
 	return rc;
 }
@@ -815,7 +816,7 @@ static NOINLINE int queue_all(struct ucase *a, int nr, struct uwait *w)
 	}
 	each_once(a, nr, unlock);
 	if (claimed != NULL)
-		uwait_tell(claimed, claimed->w_result);
+		uwait_complete(claimed, claimed->w_result);
 	return rc;
 }
 

@@ -30,8 +30,8 @@
  *
  * CANCELLATION
  *
- * A cancellation walks over the tree from its scope down. In each scope it
- * sets a flag and takes the records of the threads' waits: cancel.h. It tells
+ * A cancellation walks over the tree from its scope down. In each scope it sets
+ * a flag and takes the records of the threads' waits: cancel.h. It completes
  * them when it holds no lock any more. A wait asks the flag of its innermost
  * scope only.
  *
@@ -46,7 +46,7 @@
  * timer if it was started. The owner waits for 0. The last thread that ends while the owner
  * waits also stops the timer. If it is too late for that, the call of the timer
  * lowers sc_alive. So the last access to a scope, except by its owner, is under
- * sc_lock, and before the owner is told.
+ * sc_lock, and before the owner's wait is completed.
  *
  * The record of this wait is the scope itself: an end needs no memory. It
  * cannot be cancelled, and is claimed under sc_lock only. If the owner cannot
@@ -177,15 +177,15 @@ static void list_init(struct list *r)
 	r->r_end   = &r->r_first;
 }
 
-/* Tells the waits of the list that they are cancelled. Caller holds no lock. */
-static void list_tell(struct list *r)
+/* Completes the waits of the list as cancelled. Caller holds no lock. */
+static void list_cancel(struct list *r)
 {
 	struct uwait *w, *next;
 
 	*r->r_end = NULL;
 	for (w = r->r_first; w != NULL; w = next) {
 		next = w->w_at.link;
-		uwait_tell(w, -ECANCELED);
+		uwait_complete(w, -ECANCELED);
 	}
 }
 
@@ -256,7 +256,7 @@ void uscope_cancel(struct uscope *s)
 	ulock_get(&s->sc_lock);
 	cancel(s, -ECANCELED, NONE, &r);
 	ulock_put(&s->sc_lock);
-	list_tell(&r);
+	list_cancel(&r);
 }
 
 /* Waits of threads in scopes. */
@@ -297,7 +297,7 @@ static bool alone(struct uscope *s)
 
 /*
  * Takes a thread or the timer off s. Returns the record of the owner if that
- * is to be told. Caller holds the lock, and touches s no more after it.
+ * is to be completed. Caller holds the lock, and touches s no more after it.
  */
 static struct uwait *one_less(struct uscope *s)
 {
@@ -322,9 +322,9 @@ static void ended(struct uscope *s, struct uself_block *b, int rc)
 	}
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
-	list_tell(&r);
+	list_cancel(&r);
 	if (end != NULL)
-		uwait_tell(end, 0);
+		uwait_complete(end, 0);
 }
 
 /* Frees the memory of b, from uscope_go() or begin(). Caller is a thread. */
@@ -433,7 +433,7 @@ void uscope_release(struct uscope *s)
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
 	if (end != NULL)
-		uwait_tell(end, 0);
+		uwait_complete(end, 0);
 }
 
 /* Deadlines. */
@@ -456,9 +456,9 @@ static void lapse(struct uwait_timer *t)
 	}
 	end = one_less(s);
 	ulock_put(&s->sc_lock);
-	list_tell(&r);
+	list_cancel(&r);
 	if (end != NULL)
-		uwait_tell(end, 0);
+		uwait_complete(end, 0);
 }
 
 /* Starts the deadline of s, which is new. 0, -ENOMEM. */

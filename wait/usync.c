@@ -7,7 +7,7 @@
  * An object has a word of state. Where no thread has to wait, an operation is
  * a single compare-and-swap of it. Threads that wait leave records (uwait.h) in
  * a ring, under a lock. Whoever ends a wait takes the record out of the ring,
- * claims it, releases the lock, and tells the waiter.
+ * claims it, releases the lock, and completes it.
  *
  *	   y_state                        y_first
  *	+-----------------+---+---+         |
@@ -333,13 +333,13 @@ static struct usync_wait *take_all(struct usync_wait **first, unsigned *nr)
 	return list;
 }
 
-static void tell_all(struct usync_wait *list, int result)
+static void complete_all(struct usync_wait *list, int result)
 {
 	struct usync_wait *next;
 
 	for (; list != NULL; list = next) {
 		next = list->z_next;
-		uwait_tell(&list->z_wait, result);
+		uwait_complete(&list->z_wait, result);
 	}
 }
 
@@ -416,7 +416,7 @@ static void give_up(struct usync *y, struct usync_wait *z)
 	lock_put(z->z_lock);
 }
 
-/* Waits until z, in the ring of y, is told. Frees z. */
+/* Waits until z, in the ring of y, is completed. Frees z. */
 static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
 {
 	int rc = uwait_for(&z->z_wait, until);
@@ -607,7 +607,7 @@ static void mutex_pass(struct umutex *m)
 	set(y, to | queued(y->y_first));
 	lock_put(lock);
 	if (z != NULL)
-		uwait_tell(&z->z_wait, result);
+		uwait_complete(&z->z_wait, result);
 }
 
 void umutex_unlock_slow(struct umutex *m)
@@ -763,7 +763,7 @@ static void cond_pass(struct usync_wait *z)
 	}
 	lock_put(lock);
 	if (more != USYNC_QUEUED)
-		uwait_tell(&z->z_wait, RETRY);
+		uwait_complete(&z->z_wait, RETRY);
 }
 
 void ucond_signal(struct ucond *c)
@@ -866,7 +866,7 @@ int usem_post_slow(struct usem *s)
 					 queued(y->y_first)) + more));
 	lock_put(lock);
 	if (z != NULL)
-		uwait_tell(&z->z_wait, 0);
+		uwait_complete(&z->z_wait, 0);
 	return rc;
 }
 
@@ -906,9 +906,9 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 	set(y, local(y) | nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
 	    queued(y->y_first) | queued(l->rw_writers));
 	lock_put(lock);
-	tell_all(all, 0);
+	complete_all(all, 0);
 	if (z != NULL)
-		uwait_tell(&z->z_wait, 0);
+		uwait_complete(&z->z_wait, 0);
 }
 
 /*
@@ -934,7 +934,7 @@ static void rw_give_up(struct urw *l, struct usync_wait *z,
 			;
 	}
 	lock_put(z->z_lock);
-	tell_all(all, 0);
+	complete_all(all, 0);
 }
 
 static int rw_wait(struct urw *l, struct usync_wait *z, utime_ns until,
@@ -1148,7 +1148,7 @@ static bool group_end(struct usync *y, unsigned *now)
 	else
 		y->y_first = first;
 	lock_put(lock);
-	tell_all(all, 0);
+	complete_all(all, 0);
 	return ended;
 }
 
@@ -1255,7 +1255,7 @@ static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 		set(y, now + CAME);
 	}
 	lock_put(lock);
-	tell_all(all, 0);
+	complete_all(all, 0);
 	return last;
 }
 
@@ -1303,7 +1303,7 @@ static void once_next(struct uonce *o, struct ulock *lock)
 	set(y, local(y) | (z != NULL ? UONCE_RUNS : 0) | queued(y->y_first));
 	lock_put(lock);
 	if (z != NULL)
-		uwait_tell(&z->z_wait, RETRY);
+		uwait_complete(&z->z_wait, RETRY);
 }
 
 static void once_done(struct usync *y, struct ulock *lock)
@@ -1313,7 +1313,7 @@ static void once_done(struct usync *y, struct ulock *lock)
 
 	set(y, local(y) | UONCE_DONE);
 	lock_put(lock);
-	tell_all(all, 0);
+	complete_all(all, 0);
 }
 
 static int once_run(struct uonce *o, int (*f)(void *), void *arg)

@@ -28,7 +28,7 @@
  *	D2 u_f and u_arg become those of the user. The dispatcher asks for the
  *	   function of the thread after its end, when the block may be freed
  *	D3 under ut_lock it sets ENDED, and claims the record of the joiner
- *	D4 it tells the joiner. From D3 on others may free the block
+ *	D4 it completes that. From D3 on others may free the block
  *
  * The handle is from malloc(), since another scheduler may free it.
  *
@@ -153,7 +153,7 @@ static void ended(struct uthread *t)
 	t->ut_state |= ENDED;					/* D3 */
 	ulock_put(&t->ut_lock);
 	if (w != NULL)
-		uwait_tell(w, 0);				/* D4 */
+		uwait_complete(w, 0);				/* D4 */
 	if (detached)
 		thread_free(t, "uthread_detach");
 }
@@ -214,7 +214,7 @@ int uthread_interrupt(struct uthread *t)
 		__atomic_store_n(&t->ut_asked, 0, __ATOMIC_RELAXED);
 	ulock_put(&t->ut_lock);
 	if (w != NULL)
-		uwait_tell(w, -ECANCELED);
+		uwait_complete(w, -ECANCELED);
 	return 0;
 }
 

@@ -8,14 +8,14 @@
  *	event --claim-->     +---------------+     <--claim-- deadline
  *	                     | state, result |
  *	cancel --claim-->    +---------------+
- *	                             | tell
+ *	                             | complete
  *	                             v
  *	      the dispatcher of the thread: arrived, and a wake
  *
  * A waiter makes a record on the heap and leaves it where its event, its
  * deadline and a cancellation find it. The first of them claims the record, by
  * a compare-and-swap from WAITS to CLAIMED; the others forget it. The claimer
- * may write results, and tells. A tell brings the record home.
+ * may write results, and completes the record: that brings it home.
  *
  * COMING HOME
  *
@@ -35,7 +35,7 @@
  * blocked. Nothing spins for it, and the thread and the record exist as long as
  * H2 needs them, because the waiter cannot go on before H4.
  *
- * A native thread waits on w_state itself, with futex(2). The tell stores
+ * A native thread waits on w_state itself, with futex(2). The claimer stores
  * ARRIVED and then only passes the address to the system, since the waiter may
  * have freed the record.
  *
@@ -48,8 +48,8 @@
  * the host takes the timer out and frees the record. An orphan has arrived
  * already, so if its deadline passes first, the claim fails.
  *
- * A host claims what is due while it has the wheel to itself, and tells
- * afterwards. Between the two steps the records exist, since they have not
+ * A host claims what is due while it has the wheel to itself, and completes
+ * it afterwards. Between the two steps the records exist, since they have not
  * arrived.
  *
  * WAITS THAT CANNOT FAIL
@@ -76,7 +76,7 @@
  *
  * INVARIANTS
  *
- * A1. A record is claimed once. The claimer calls uwait_tell() once.
+ * A1. A record is claimed once. The claimer calls uwait_complete() once.
  * A2. Only the dispatcher of the thread, or a native thread that has stopped
  *     it, changes CLAIMED to ARRIVED; the waiter itself if it has claimed.
  * A3. A record that has not arrived is not freed, nor is its thread.
@@ -610,32 +610,32 @@ int uwait_orphan(struct uwait_host *h, struct uwait *w)
 /* The end of a wait. */
 
 /* Ends the wait of w, which no thread waits for: a timer's, or a native one. */
-static NOINLINE void tell_no_thread(struct uwait *w)
+static NOINLINE void complete_no_thread(struct uwait *w)
 {
 	struct uwait_timer *t = (struct uwait_timer *)w;
 
 	if (uwait_kind(w) == UWAIT_TIMER)
 		t->t_f(t);
 	else
-		uwait_tell_native(w);
+		uwait_complete_native(w);
 }
 
-static void tell(struct uwait *w)
+static void complete(struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
 
 	if (u == NULL)
-		tell_no_thread(w);
+		complete_no_thread(w);
 	else	/* Atomic: ws moves threads. All dispatchers have these ops. */
 		ops_of(__atomic_load_n(&u->u_sched, __ATOMIC_RELAXED))->
-			o_tell(w);
+			o_complete(w);
 }
 
-void uwait_tell(struct uwait *w, int result)
+void uwait_complete(struct uwait *w, int result)
 {
 	w->w_result = result;
 	USCHED_RACE(wait_H2);					/* after H1 */
-	tell(w);						/* H2 */
+	complete(w);						/* H2 */
 }
 
 void uwait_expired(struct uwait *list)
@@ -645,7 +645,7 @@ void uwait_expired(struct uwait *list)
 	for (; list != NULL; list = next) {
 		next = list->w_at.link;
 		USCHED_RACE(wait_expired);
-		tell(list);
+		complete(list);
 	}
 }
 
@@ -1122,7 +1122,7 @@ int uwait_awaits_outside(const struct uwait_host *h)
 
 /* Plain dispatchers. */
 
-static void plain_tell(struct uwait *w)
+static void plain_complete(struct uwait *w)
 {
 	struct ustack *u = w->w_stack;
 	struct usched *s = u->u_sched;
@@ -1134,7 +1134,7 @@ static void plain_tell(struct uwait *w)
 static void plain_arrive(struct uwait_host *h, struct uwait *w)
 {
 	(void)h;
-	plain_tell(w);
+	plain_complete(w);
 }
 
 static void plain_back(struct ustack *u, int nr)
@@ -1170,16 +1170,16 @@ static void plain_hold(struct uwait_host *h, int on)
 }
 
 static const struct uwait_ops plain_ops = {
-	.o_tell   = plain_tell,
-	.o_post   = uwait_post,
-	.o_arrive = plain_arrive,
-	.o_back   = plain_back,
-	.o_try    = plain_try,
-	.o_drain  = plain_drain,
-	.o_enter  = plain_enter,
-	.o_leave  = plain_enter,
-	.o_source = plain_source,
-	.o_hold   = plain_hold
+	.o_complete = plain_complete,
+	.o_post     = uwait_post,
+	.o_arrive   = plain_arrive,
+	.o_back     = plain_back,
+	.o_try      = plain_try,
+	.o_drain    = plain_drain,
+	.o_enter    = plain_enter,
+	.o_leave    = plain_enter,
+	.o_source   = plain_source,
+	.o_hold     = plain_hold
 };
 
 void utime_run(struct usched *s)

@@ -208,13 +208,13 @@ void utime_fini(struct usched *s);
  *	lock
  *	take the first w out of the queue; if uwait_claim(w), stop
  *	unlock
- *	uwait_tell(w, 0);
+ *	uwait_complete(w, 0);
  *
  * A record is claimed once, by its event, its deadline, or a cancellation. From
- * the claim to the tell the claimer owns it, and may write results into it.
- * After the tell it touches neither w nor, on behalf of this wait, the object.
- * The waiter takes w out under the lock, so a claimer that has lost the claim
- * under the same lock can rely on w until it unlocks.
+ * the claim on the claimer owns it, and may write results into it, until it
+ * completes the record. After that it touches neither w nor, on behalf of this
+ * wait, the object. The waiter takes w out under the lock, so a claimer that
+ * has lost the claim under the same lock can rely on w until it unlocks.
  */
 struct uwait;
 
@@ -313,7 +313,7 @@ void uwait_free(void *record);
 
 /*
  * Waits until w was claimed, and returns the result of the claim: the result of
- * uwait_tell(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
+ * uwait_complete(), or -ETIMEDOUT, -ECANCELED, or -ENOMEM. The maker of w only,
  * once. until is not negative.
  */
 int uwait_for(struct uwait *w, utime_ns until);
@@ -356,7 +356,7 @@ static __inline__ int uwait_claim(struct uwait *w)
  * or native thread that has claimed w. It must not hold native locks that
  * s_wake() would take. The waiter sees all that it has written before.
  */
-void uwait_tell(struct uwait *w, int result);
+void uwait_complete(struct uwait *w, int result);
 
 /*
  * What a module around a thread keeps of it: uthread.h, uscope.h. The thread is
@@ -431,7 +431,7 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until);
  * preemption (upreempt.h) calls o_look in the thread, and so does a wait that
  * finds no memory. So o_look must be left out of preemption (UPREEMPT_NEVER),
  * and take no lock that a thread keeps where it can be preempted. Both end
- * waits by uwait_claim() and uwait_tell(). They must not wait.
+ * waits by uwait_claim() and uwait_complete(). They must not wait.
  */
 struct uwait_source {
 	/* Looks for events, and does not sleep. */
@@ -476,7 +476,7 @@ void uwait_source_end(struct uwait_source *o);
  */
 struct uwait_ops {
 	/* Brings w home, which is claimed: to the dispatcher of its thread. */
-	void (*o_tell)(struct uwait *w);
+	void (*o_complete)(struct uwait *w);
 	/* Puts w where h will take it (uwait_post()), and wakes h. */
 	void (*o_post)(struct uwait_host *h, struct uwait *w);
 	/* w, which is claimed, has come to h. Only for uwait_look(). */

@@ -129,7 +129,7 @@ int uwait_for(struct uwait *w, utime_ns until)
 	return w->w_result;
 }
 
-void uwait_tell(struct uwait *w, int result)
+void uwait_complete(struct uwait *w, int result)
 {
 	w->w_result = result;
 	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
@@ -154,7 +154,7 @@ static void deadline(void)
 		w = NULL;
 	ulock_put(&s.timer);
 	if (w != NULL)
-		uwait_tell(w, -ETIMEDOUT);
+		uwait_complete(w, -ETIMEDOUT);
 }
 
 /* Plain writes. */

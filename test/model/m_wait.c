@@ -464,7 +464,7 @@ static void claims(struct uwait **queue, int result, int *count)
 	s.value = result;
 	w->w_result = result;
 	if (w->w_stack == NULL)
-		uwait_tell_native(w);
+		uwait_complete_native(w);
 	else
 		tell(w);
 }

@@ -39,7 +39,7 @@ static struct native *host_enter(int host, int *rc)
 	return NULL;
 }
 
-int engine_host_tell(int host, const char *task)
+int engine_host_report(int host, const char *task)
 {
 	struct native *k;
 	int rc;

@@ -262,7 +262,7 @@ int engine_fini(void);
 int engine_host_attach(void);
 
 /* Says what a host worker does: a name, which is copied, or NULL: nothing. */
-int engine_host_tell(int host, const char *task);
+int engine_host_report(int host, const char *task);
 
 /* Ends the work of a host worker: the caller is none any more. -EINVAL. */
 int engine_host_detach(int host);

@@ -228,7 +228,7 @@ static PyObject *host_attach(PyObject *self, PyObject *none)
 	return result(engine_host_attach());
 }
 
-static PyObject *host_tell(PyObject *self, PyObject *args)
+static PyObject *host_report(PyObject *self, PyObject *args)
 {
 	const char *task;
 	int host;
@@ -236,7 +236,7 @@ static PyObject *host_tell(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "iz", &host, &task))
 		return NULL;
-	return result(engine_host_tell(host, task));
+	return result(engine_host_report(host, task));
 }
 
 static PyObject *host_detach(PyObject *self, PyObject *args)
@@ -314,7 +314,7 @@ static PyMethodDef methods[] = {
 	{ "cancel", cancel, METH_VARARGS, NULL },
 	{ "set_priority", set_priority, METH_VARARGS, NULL },
 	{ "host_attach", host_attach, METH_NOARGS, NULL },
-	{ "host_tell", host_tell, METH_VARARGS, NULL },
+	{ "host_report", host_report, METH_VARARGS, NULL },
 	{ "host_detach", host_detach, METH_VARARGS, NULL },
 	{ "help", help, METH_VARARGS, NULL },
 	{ "capsule", capsule, METH_O, NULL },

@@ -487,7 +487,7 @@ static void helps(void)
 	begin((struct engine_config){ .c_workers = 1, .c_host_workers = 1 });
 	set(&calls, 0);
 	CHECK(engine_spawn(&j, NULL, UNOW) == -ENOTSUP);
-	CHECK(engine_host_tell(0, "x") == -EINVAL);
+	CHECK(engine_host_report(0, "x") == -EINVAL);
 	CHECK(engine_help(0, 1, UNOW) == -EINVAL);
 	host = engine_host_attach();
 	CHECK(host == 0 && engine_host_attach() == -EAGAIN);
@@ -501,11 +501,11 @@ static void helps(void)
 	CHECK(result_of(id) == 5 && stats().tasks_helped == 10);
 	CHECK(engine_thread_info(0, &h) == 0);
 	CHECK(h.h_host && h.h_completed == 4 && h.h_state == ENGINE_IDLE);
-	CHECK(engine_host_tell(host, "a coroutine") == 0);
+	CHECK(engine_host_report(host, "a coroutine") == 0);
 	CHECK(engine_thread_info(0, &h) == 0 && h.h_state == ENGINE_BLOCKED);
 	CHECK(strcmp(h.h_task, "a coroutine") == 0);
 	CHECK(stats().gil_threads_active == 1);
-	CHECK(engine_host_tell(host, NULL) == 0);
+	CHECK(engine_host_report(host, NULL) == 0);
 	CHECK(stats().gil_threads_idle == 1);
 	CHECK(engine_host_detach(host) == 0);
 	CHECK(engine_host_detach(host) == -EINVAL);

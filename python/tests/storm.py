@@ -161,7 +161,7 @@ class Caller:
             engine.memory_bus_push, engine.memory_bus_get,
             engine.memory_bus_pop, engine.pause, engine.resume,
             engine.thread_info, engine.get_call_stack, private.cancel,
-            private.thread, private.stack, private.capsule, private.host_tell,
+            private.thread, private.stack, private.capsule, private.host_report,
             CFunction, Engine])
         args = [self.any() for _ in range(self.random.randrange(4))]
         addresses = (int, str, type(C.add))

@@ -268,7 +268,7 @@ class _Host:
                 self.ended()
                 continue
             self.running += 1
-            _usched.host_tell(self.host, future.task_name)
+            _usched.host_report(self.host, future.task_name)
             task = self.loop.create_task(coroutine)
             future._task = task
             task.add_done_callback(functools.partial(self.done, future))
@@ -278,7 +278,7 @@ class _Host:
         self.running -= 1
         self.completed += 1
         if self.running == 0 and not self.engine._forked:
-            _usched.host_tell(self.host, None)
+            _usched.host_report(self.host, None)
         if task.cancelled():
             future._finish(CANCELLED_AND_NOTIFIED)
         elif task.exception() is not None:

@@ -514,7 +514,7 @@ class Records:
             name = re.match(r"(.*?)(?: in section| of )", gdb.execute(
                 "info symbol %#x" % field("object"), to_string=True))
             text += " (%s)" % name.group(1) if name else ""
-        if field("w_host") != 0:
+        if field("w_base") != 0:
             text += ", until %.3f s" % (field("n_when") / 1e9)
         return text
 

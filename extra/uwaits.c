@@ -852,10 +852,10 @@ static void say_frames(void *const *pc, int nr, bool called)
 static void say_state(const struct entry *e)
 {
 	const struct usched *s = e->e_stack->u_sched;
-	const struct uwait_host *h = s->s_waits;
-	bool known = h != NULL && h->h_ops->o_waits != NULL;
+	const struct uwait_base *b = s->s_waits;
+	bool known = b != NULL && b->wb_ops->o_waits != NULL;
 
-	if (known && !h->h_ops->o_waits(e->e_stack)) {
+	if (known && !b->wb_ops->o_waits(e->e_stack)) {
 		say("ready");
 		list.l_ready++;
 	} else if (e->e_waits) {

@@ -69,7 +69,7 @@ static bool stuck_is_thread(const struct uproc_set *set, const void *block,
 	    at % set->set_ops.op_size != 0 || u->u_f == NULL || u->u_len < 0 ||
 	    u->u_lane < 0 || (uintptr_t)u->u_top <= USCHED_NOT_READY)
 		return false;
-	ops = ((struct uproc *)u->u_sched)->p_waits.h_ops;
+	ops = ((struct uproc *)u->u_sched)->p_waits.wb_ops;
 	return ops->o_waits == NULL || ops->o_waits(u);
 }
 

@@ -31,7 +31,7 @@
  *
  * DEADLINES
  *
- * Each processor is a host (uwait.h): it has a wheel for the deadlines of its
+ * Each processor has a timer base (uwait.h): a wheel for the deadlines of its
  * threads, and a list of records whose wait was ended elsewhere. It looks at
  * both where it takes remote wakes, once in some 64 switches, and before it
  * sleeps. A processor with a deadline sleeps until then at most. Meanwhile it
@@ -276,16 +276,16 @@ static void arrive(struct uproc *p, struct uwait *w)
 		uproc_queue_put(&p->p_queue, t);
 }
 
-static void waits_arrive(struct uwait_host *h, struct uwait *w)
+static void waits_arrive(struct uwait_base *b, struct uwait *w)
 {
-	arrive((struct uproc *)h->h_sched, w);
+	arrive((struct uproc *)b->wb_sched, w);
 }
 
-static void waits_post(struct uwait_host *h, struct uwait *w)
+static void waits_post(struct uwait_base *b, struct uwait *w)
 {
-	struct uproc *p = (struct uproc *)h->h_sched;
+	struct uproc *p = (struct uproc *)b->wb_sched;
 
-	uwait_post(h, w);					/* W1 */
+	uwait_post(b, w);					/* W1 */
 	USCHED_RACE(proc_wake);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 }
@@ -333,21 +333,21 @@ int uproc_waits(const struct ustack *u)
 }
 
 /* A processor has its wheel to itself. */
-static void waits_enter(struct uwait_host *h)
+static void waits_enter(struct uwait_base *b)
 {
-	(void)h;
+	(void)b;
 }
 
-static void waits_source(struct uwait_host *h, struct uwait_source *o)
+static void waits_source(struct uwait_base *b, struct uwait_source *o)
 {
-	o->o_next = h->h_source;
-	__atomic_store_n(&h->h_source, o, __ATOMIC_RELEASE);
+	o->o_next = b->wb_source;
+	__atomic_store_n(&b->wb_source, o, __ATOMIC_RELEASE);
 }
 
 /* The caller, a thread, is awake: the end of its hold tells no sleeper. */
-void uproc_waits_hold(struct uwait_host *h, int on)
+void uproc_waits_hold(struct uwait_base *b, int on)
 {
-	int *idle = &((struct uproc *)h->h_sched)->p_set->set_idle;
+	int *idle = &((struct uproc *)b->wb_sched)->p_set->set_idle;
 
 	if (on)
 		uidle_hold(idle);
@@ -1442,7 +1442,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 		.s_preempt = o->op_preempt	/* for usched_point() */
 #endif
 	};
-	uwait_host_init(&p->p_waits, &p->p_sched, o->op_move.mv_waits);
+	uwait_base_init(&p->p_waits, &p->p_sched, o->op_move.mv_waits);
 	if (utime_seed() != 0)		/* 0 is no state of the generator */
 		p->p_random = (unsigned)(utime_seed() + nr) * 2654435769u | 1;
 	umem_pool_init(&p->p_pool, &set->set_mem);
@@ -1458,11 +1458,11 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 /* Frees the sources of events: all processors share them, or none do. */
 static void sources_free(struct uproc_set *set)
 {
-	const struct uwait_source *shared = uproc_nth(set, 0)->p_waits.h_source;
+	const struct uwait_source *shared = uproc_nth(set, 0)->p_waits.wb_source;
 	int i;
 
 	for (i = 1; i < set->set_nr; i++)
-		if (uproc_nth(set, i)->p_waits.h_source != shared)
+		if (uproc_nth(set, i)->p_waits.wb_source != shared)
 			uwait_sources_fini(&uproc_nth(set, i)->p_waits);
 	uwait_sources_fini(&uproc_nth(set, 0)->p_waits);
 }

@@ -70,7 +70,7 @@ struct uproc {
 	 * not evict the lines above from the owner's cache.
 	 */
 	struct uinbox       p_inbox;
-	struct uwait_host   p_waits;	/* deadlines, records from elsewhere */
+	struct uwait_base   p_waits;	/* deadlines, records from elsewhere */
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */

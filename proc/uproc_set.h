@@ -143,8 +143,8 @@ static inline bool uproc_is_due(const struct uproc *p)
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN int uproc_waits(const struct ustack *u);
 
-/* For uwait.h: holds the set of h, the caller's processor, or ends a hold. */
-UPROC_HIDDEN void uproc_waits_hold(struct uwait_host *h, int on);
+/* For uwait.h: holds the set of b, the caller's processor, or ends a hold. */
+UPROC_HIDDEN void uproc_waits_hold(struct uwait_base *b, int on);
 
 /* Returns the processor that this native thread is, or NULL. Any thread. */
 UPROC_HIDDEN struct uproc *uproc_native(void);

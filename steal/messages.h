@@ -163,11 +163,11 @@ static void arrive(struct ws_worker *w, struct uwait *r, bool owner)
 }
 
 /* Posts r to w, whose list is taken at the next look. Any thread. */
-static void waits_post(struct uwait_host *h, struct uwait *r)
+static void waits_post(struct uwait_base *b, struct uwait *r)
 {
-	struct uproc *p = (struct uproc *)h->h_sched;
+	struct uproc *p = (struct uproc *)b->wb_sched;
 
-	uwait_post(h, r);
+	uwait_post(b, r);
 	USCHED_RACE(proc_wake);
 	uidle_wake(&p->p_set->set_idle, &p->p_asleep);
 	end_unwatched();
@@ -198,14 +198,14 @@ static bool take_wait(struct ws_worker *w, struct uwait *r, bool owner)
  */
 static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 {
-	struct uwait_host *h = &w->w_proc.p_waits;
+	struct uwait_base *b = &w->w_proc.p_waits;
 	struct uwait *left = NULL;
 	struct uwait **end = &left;
 	struct uwait *r, *more;
 
 	if (uproc_is_due(&w->w_proc))
-		uwait_expired(uwait_expire(h));	/* posts them to homes */
-	for (r = uwait_take(h); r != NULL; r = more) {
+		uwait_expired(uwait_expire(b));	/* posts them to homes */
+	for (r = uwait_take(b); r != NULL; r = more) {
 		more = r->w_at.link;
 		if (take_wait(w, r, owner))
 			continue;
@@ -214,7 +214,7 @@ static NOINLINE void take_waits(struct ws_worker *w, bool owner)
 	}
 	for (*end = NULL; left != NULL; left = more) {
 		more = left->w_at.link;
-		uwait_post(h, left);
+		uwait_post(b, left);
 	}
 }
 

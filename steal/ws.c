@@ -420,17 +420,17 @@ static int waits_try(struct ustack *u)
 }
 
 /* Begins the section. In the child of fork() there is no thief to wait for. */
-static void waits_enter(struct uwait_host *h)
+static void waits_enter(struct uwait_base *b)
 {
-	struct ws_worker *w = (struct ws_worker *)h->h_sched;
+	struct ws_worker *w = (struct ws_worker *)b->wb_sched;
 
 	if (!uproc_inherited(w->w_proc.p_set))
 		ws_enter(w);
 }
 
-static void waits_leave(struct uwait_host *h)
+static void waits_leave(struct uwait_base *b)
 {
-	ws_leave((struct ws_worker *)h->h_sched);
+	ws_leave((struct ws_worker *)b->wb_sched);
 }
 
 /* Takes all messages that have come. */
@@ -445,14 +445,14 @@ static void waits_drain(struct ustack *u)
 }
 
 /* Adds o to a single list for all: a thread may go on at another worker. */
-static void waits_source(struct uwait_host *h, struct uwait_source *o)
+static void waits_source(struct uwait_base *b, struct uwait_source *o)
 {
 	int i;
 
 	pthread_mutex_lock(&set->set_lock);
-	o->o_next = h->h_source;
+	o->o_next = b->wb_source;
 	for (i = 0; i < set->set_nr; i++)
-		__atomic_store_n(&worker(i)->w_proc.p_waits.h_source, o,
+		__atomic_store_n(&worker(i)->w_proc.p_waits.wb_source, o,
 				 __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&set->set_lock);
 }

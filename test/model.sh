@@ -287,10 +287,10 @@ broken 'A3: a wake that came with the deadline is lost' wait m_wait.c \
 broken 'A3: the wake of a timed wait is given back, too' wait m_wait.c \
 	'/^static void run_for_wake/,/^}/s/t_waits--/t_waits -= 0/'
 broken 'A4: a timer is taken out elsewhere' wait m_wait.c \
-	'/^static void free_record/,/^}/s/if (w->w_host == &p->p_host) {/if (1) {/
+	'/^static void free_record/,/^}/s/if (w->w_base == &p->p_base) {/if (1) {/
 	/^static void timer_out/,/^}/s/p->p_timer/s.worker[0].p_timer/'
 broken 'A4: the waiter frees a record whose timer is elsewhere' wait m_wait.c \
-	'/^static void free_record/,/^}/s/if (w->w_host == NULL) {/if (1) {/'
+	'/^static void free_record/,/^}/s/if (w->w_base == NULL) {/if (1) {/'
 broken 'A4: the timer of an orphan stays' wait m_wait.c \
 	'/^static void take(/,/^}/s/^		timer_out(p);//'
 broken 'an orphan is sent home' wait m_wait.c \
@@ -302,10 +302,10 @@ broken 'O1: a post does not release' wait uwait.h \
 broken 'O1: the taker does not acquire' wait record.h \
 	's/posted, NULL, __ATOMIC_ACQUIRE/posted, NULL, __ATOMIC_RELAXED/'
 broken 'a post is a load and a store' wait uwait.h \
-	's/^	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, 0,/	__atomic_store_n(\&h->h_posted, w, __ATOMIC_SEQ_CST);/
+	's/^	while (!__atomic_compare_exchange_n(&b->wb_posted, &w->w_at.link, w, 0,/	__atomic_store_n(\&b->wb_posted, w, __ATOMIC_SEQ_CST);/
 	/^			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))/,/;/d'
 broken 'the list is taken by a load and a store' wait record.h \
-	's/w = __atomic_exchange_n(&h->h_posted, NULL, __ATOMIC_ACQUIRE);/w = __atomic_load_n(\&h->h_posted, __ATOMIC_ACQUIRE); __atomic_store_n(\&h->h_posted, NULL, __ATOMIC_RELAXED);/'
+	's/w = __atomic_exchange_n(&b->wb_posted, NULL, __ATOMIC_ACQUIRE);/w = __atomic_load_n(\&b->wb_posted, __ATOMIC_ACQUIRE); __atomic_store_n(\&b->wb_posted, NULL, __ATOMIC_RELAXED);/'
 broken 'the last posted is the first' wait record.h \
 	'/O1 \*/,/^}/s/^	return list;/	while (list != NULL) { next = list->w_at.link; list->w_at.link = w; w = list; list = next; } return w;/'
 broken 'O2: ARRIVED is not released' wait uwait.h \
@@ -316,7 +316,7 @@ broken 'O3: W1 is not sequentially consistent' wait uwait.h \
 	'/^static __inline__ void uwait_post/,/^}/s/_SEQ_CST/_RELEASE/'
 broken 'O3: S3 is not sequentially consistent' wait uwait.h \
 	'/O3 \*\/$/s/posted, __ATOMIC_SEQ_CST/posted, __ATOMIC_RELAXED/'
-broken 'S3: no look at the list' wait m_wait.c 's/(uwait_posted(&p->p_host) || /(/'
+broken 'S3: no look at the list' wait m_wait.c 's/(uwait_posted(&p->p_base) || /(/'
 broken 'a native waiter is not woken' wait record.h \
 	'/^	upark_futex_wake(word);/d'
 broken 'a native waiter is woken too early' wait record.h \

@@ -70,8 +70,8 @@ static void hook(void)
 /* Waits with the n-th allocation failing. True: none has failed. */
 static bool fails(long n, int (*wait)(void *arg), void *arg, int wanted)
 {
-	struct uwait_host *h = here()->s_waits;
-	long timers = h->h_timers;
+	struct uwait_base *b = here()->s_waits;
+	long timers = b->wb_timers;
 	int rc;
 
 	calls = 0;
@@ -82,7 +82,7 @@ static bool fails(long n, int (*wait)(void *arg), void *arg, int wanted)
 		CHECK(rc == wanted);
 		return true;
 	}
-	CHECK(rc == -ENOMEM && h->h_timers == timers);
+	CHECK(rc == -ENOMEM && b->wb_timers == timers);
 	return false;
 }
 
@@ -161,7 +161,7 @@ static void each(void *arg)
 	fails_at = -1;
 	CHECK(u_sleep(uafter(SPAN)) == -ENOMEM);
 	fails_at = 0;
-	CHECK(here()->s_waits->h_timers == 0);
+	CHECK(here()->s_waits->wb_timers == 0);
 	add(&done, 1);
 }
 

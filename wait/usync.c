@@ -523,7 +523,7 @@ static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
 	struct usync_wait *other = z;
 	int rc;
 
-	if (z->z_wait.w_host == NULL) {
+	if (z->z_wait.w_base == NULL) {
 		z->z_wait.w_state  = UWAIT_WAITS;
 		z->z_wait.w_at.object = y;
 	} else if ((other = wait_new(y, UWAIT_MUTEX, until, &rc)) != NULL)

@@ -4,7 +4,7 @@
 /*
  * OVERVIEW
  *
- *	   object's queue          record              wheel of a host
+ *	   object's queue          record              wheel of a base
  *	event --claim-->     +---------------+     <--claim-- deadline
  *	                     | state, result |
  *	cancel --claim-->    +---------------+
@@ -29,7 +29,7 @@
  *
  *	H1 claim, results		H3 take the list, first in first out
  *	H2 post the record to the	H4 state = ARRIVED, and add a wake
- *	   host, wake the host		   (or, if the thread has moved, H2)
+ *	   base, wake its owner	   (or, if the thread has moved, H2)
  *
  * A claimer that loses its cpu between H1 and H2 delays the waiter, which stays
  * blocked. Nothing spins for it, and the thread and the record exist as long as
@@ -41,16 +41,16 @@
  *
  * DEADLINES
  *
- * Each host has a wheel (wheel.h). The record is its own timer, so a deadline
+ * Each base has a wheel (wheel.h). The record is its own timer, so a deadline
  * needs no memory but the wheel, which is made once. A timer belongs to the
- * host that started it, also if its thread then moves to another (ws). The
+ * base that started it, also if its thread then moves to another (ws). The
  * thread that ends its wait elsewhere posts the record back as an orphan, and
- * the host takes the timer out and frees the record. An orphan has arrived
- * already, so if its deadline passes first, the claim fails.
+ * the owner of the base takes the timer out and frees the record. An orphan has
+ * arrived already, so if its deadline passes first, the claim fails.
  *
- * A host claims what is due while it has the wheel to itself, and completes
- * it afterwards. Between the two steps the records exist, since they have not
- * arrived.
+ * The owner of a base claims what is due while it has the wheel to itself, and
+ * completes it afterwards. Between the two steps the records exist, since they
+ * have not arrived.
  *
  * WAITS THAT CANNOT FAIL
  *
@@ -80,9 +80,9 @@
  * A2. Only the dispatcher of the thread, or a native thread that has stopped
  *     it, changes CLAIMED to ARRIVED; the waiter itself if it has claimed.
  * A3. A record that has not arrived is not freed, nor is its thread.
- * A4. A timer is touched only by who has its host to itself (o_enter).
- * A5. h_timers is the number of nodes in the wheel. h_due is not later than
- *     uwheel_next(), and UNEVER exactly if h_timers is 0.
+ * A4. A timer is touched only by who has its base to itself (o_enter).
+ * A5. wb_timers is the number of nodes in the wheel. wb_due is not later than
+ *     uwheel_next(), and UNEVER exactly if wb_timers is 0.
  * A6. No timer fires before its deadline. It fires at the first look after the
  *     tick that holds its deadline, or is the next.
  * A7. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
@@ -300,140 +300,140 @@ static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)
 
 /* Hosts and timers. */
 
-void uwait_host_init(struct uwait_host *h, struct usched *s,
+void uwait_base_init(struct uwait_base *b, struct usched *s,
 		     const struct uwait_ops *ops)
 {
-	memset(h, 0, sizeof *h);
-	h->h_sched = s;
-	h->h_ops   = ops;
-	h->h_due   = UNEVER;
+	memset(b, 0, sizeof *b);
+	b->wb_sched = s;
+	b->wb_ops   = ops;
+	b->wb_due   = UNEVER;
 }
 
-static void enter(struct uwait_host *h)
+static void enter(struct uwait_base *b)
 {
-	h->h_ops->o_enter(h);
+	b->wb_ops->o_enter(b);
 }
 
-static void leave(struct uwait_host *h)
+static void leave(struct uwait_base *b)
 {
-	h->h_ops->o_leave(h);
+	b->wb_ops->o_leave(b);
 }
 
 static const struct uwait_ops plain_ops;
 
-/* A plain dispatcher has a host from its first deadline or source on. */
+/* A plain dispatcher has a base from its first deadline or source on. */
 static const struct uwait_ops *ops_of(const struct usched *s)
 {
-	return s->s_waits != NULL ? s->s_waits->h_ops : &plain_ops;
+	return s->s_waits != NULL ? s->s_waits->wb_ops : &plain_ops;
 }
 
-/* Returns the host of s, made if s is plain. NULL: no memory. */
-static struct uwait_host *host_of(struct usched *s)
+/* Returns the base of s, made if s is plain. NULL: no memory. */
+static struct uwait_base *base_of(struct usched *s)
 {
-	struct uwait_host *h = s->s_waits;
+	struct uwait_base *b = s->s_waits;
 
-	if (h == NULL && (h = s->s_alloc(s, sizeof *h)) != NULL) {
-		uwait_host_init(h, s, &plain_ops);
-		s->s_waits = h;
+	if (b == NULL && (b = s->s_alloc(s, sizeof *b)) != NULL) {
+		uwait_base_init(b, s, &plain_ops);
+		s->s_waits = b;
 	}
-	return h;
+	return b;
 }
 
-/* Makes the wheel of h, the caller's. False: no memory. */
-static bool wheel_make(struct uwait_host *h)
+/* Makes the wheel of b, the caller's. False: no memory. */
+static bool wheel_make(struct uwait_base *b)
 {
-	struct uwheel *wheel = h->h_sched->s_alloc(h->h_sched, sizeof *wheel);
+	struct uwheel *wheel = b->wb_sched->s_alloc(b->wb_sched, sizeof *wheel);
 
 	if (wheel == NULL)
 		return false;
 	uwheel_init(wheel, unow(), clock_.c_virtual ? 0 : TICK_SHIFT);
-	enter(h);
-	h->h_wheel = wheel;
-	leave(h);
+	enter(b);
+	b->wb_wheel = wheel;
+	leave(b);
 	return true;
 }
 
-/* Sets h_due (A5). Caller has h to itself. */
-static void due_set(struct uwait_host *h)
+/* Sets wb_due (A5). Caller has b to itself. */
+static void due_set(struct uwait_base *b)
 {
-	uint64_t next = h->h_timers != 0 ? uwheel_next(h->h_wheel) : UNEVER;
+	uint64_t next = b->wb_timers != 0 ? uwheel_next(b->wb_wheel) : UNEVER;
 
-	if (next >= UNEVER && h->h_timers != 0)
+	if (next >= UNEVER && b->wb_timers != 0)
 		next = UNEVER - 1;
-	__atomic_store_n(&h->h_due, (utime_ns)next, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->wb_due, (utime_ns)next, __ATOMIC_RELAXED);
 }
 
-static void timers_add(struct uwait_host *h, long nr)
+static void timers_add(struct uwait_base *b, long nr)
 {
-	__atomic_store_n(&h->h_timers, h->h_timers + nr, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->wb_timers, b->wb_timers + nr, __ATOMIC_RELAXED);
 }
 
-/* Returns the host of s, the caller's, with a wheel. NULL: no memory. */
-static struct uwait_host *timed_host_of(struct usched *s)
+/* Returns the base of s, the caller's, with a wheel. NULL: no memory. */
+static struct uwait_base *timed_base_of(struct usched *s)
 {
-	struct uwait_host *h = host_of(s);
+	struct uwait_base *b = base_of(s);
 
-	return h != NULL && (h->h_wheel != NULL || wheel_make(h)) ? h : NULL;
+	return b != NULL && (b->wb_wheel != NULL || wheel_make(b)) ? b : NULL;
 }
 
 /* Starts the deadline of w, whose thread is the caller. 0, -ENOMEM. */
 static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 {
-	struct uwait_host *h = timed_host_of(s);
+	struct uwait_base *b = timed_base_of(s);
 
-	if (h == NULL)
+	if (b == NULL)
 		return -ENOMEM;
-	w->w_host = h;
-	enter(h);
-	uwheel_start(h->h_wheel, &w->w_node, (uint64_t)until);
-	timers_add(h, 1);
-	if (until < h->h_due)
-		due_set(h);
-	leave(h);
+	w->w_base = b;
+	enter(b);
+	uwheel_start(b->wb_wheel, &w->w_node, (uint64_t)until);
+	timers_add(b, 1);
+	if (until < b->wb_due)
+		due_set(b);
+	leave(b);
 	if (unlikely(until < earliest))
 		deadline_see(w, until);
 	return 0;
 }
 
-/* Takes the timer of w out. Caller has h, its host, to itself. */
-static void timer_out(struct uwait_host *h, struct uwait *w)
+/* Takes the timer of w out. Caller has b, its base, to itself. */
+static void timer_out(struct uwait_base *b, struct uwait *w)
 {
 	if (w->w_node.n_prev == NULL)
 		return;
-	uwheel_stop(h->h_wheel, &w->w_node);
-	timers_add(h, -1);
-	if (h->h_timers == 0)
-		__atomic_store_n(&h->h_due, UNEVER, __ATOMIC_RELAXED);
+	uwheel_stop(b->wb_wheel, &w->w_node);
+	timers_add(b, -1);
+	if (b->wb_timers == 0)
+		__atomic_store_n(&b->wb_due, UNEVER, __ATOMIC_RELAXED);
 }
 
-/* Takes the timer of w out, unless another host than that of s has it. */
+/* Takes the timer of w out, unless another base than that of s has it. */
 static void timer_stop(struct uwait *w, const struct usched *s)
 {
-	struct uwait_host *h = w->w_host;
+	struct uwait_base *b = w->w_base;
 
-	if (h == NULL || h != s->s_waits)
+	if (b == NULL || b != s->s_waits)
 		return;
-	enter(h);
-	timer_out(h, w);
-	leave(h);
-	w->w_host = NULL;
+	enter(b);
+	timer_out(b, w);
+	leave(b);
+	w->w_base = NULL;
 }
 
-struct uwait *uwait_expire(struct uwait_host *h)
+struct uwait *uwait_expire(struct uwait_base *b)
 {
 	struct uwait *list = NULL;
 	struct uwait **end = &list;
 	struct uwheel_node *n;
 	uint64_t now;
 
-	if (h->h_timers == 0)
+	if (b->wb_timers == 0)
 		return NULL;
 	now = (uint64_t)unow();
-	while ((n = uwheel_take(h->h_wheel, now)) != NULL) {
+	while ((n = uwheel_take(b->wb_wheel, now)) != NULL) {
 		struct uwait *w = (struct uwait *)((char *)n -
 					offsetof(struct uwait, w_node));
 
-		timers_add(h, -1);
+		timers_add(b, -1);
 		if (!uwait_claim(w))
 			continue;
 		w->w_result = -ETIMEDOUT;
@@ -441,7 +441,7 @@ struct uwait *uwait_expire(struct uwait_host *h)
 		end = &w->w_at.link;
 	}
 	*end = NULL;
-	due_set(h);
+	due_set(b);
 	return list;
 }
 
@@ -568,7 +568,7 @@ void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *r
 	w->w_flags = from_malloc ? FROM_MALLOC : 0;
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
-	w->w_host  = NULL;
+	w->w_base  = NULL;
 	if (__builtin_expect(uwait_watch != NULL, 0))
 		uwait_watch->v_made(w);
 	return w;
@@ -588,22 +588,22 @@ void uwait_free(void *record)
 		free(w);
 		return;
 	}
-	if (w->w_host != NULL)
+	if (w->w_base != NULL)
 		timer_stop(w, u->u_sched);
-	if (w->w_host != NULL) {
+	if (w->w_base != NULL) {
 		uwait_arrived(w);	/* also a timer that was claimed */
 		USCHED_RACE(wait_orphan);
-		w->w_host->h_ops->o_post(w->w_host, w);
+		w->w_base->wb_ops->o_post(w->w_base, w);
 	} else
 		record_free(u->u_sched, w);
 }
 
-int uwait_orphan(struct uwait_host *h, struct uwait *w)
+int uwait_orphan(struct uwait_base *b, struct uwait *w)
 {
 	if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != UWAIT_ARRIVED)
 		return false;
-	timer_out(h, w);
-	record_free(h->h_sched, w);
+	timer_out(b, w);
+	record_free(b->wb_sched, w);
 	return true;
 }
 
@@ -649,22 +649,22 @@ void uwait_expired(struct uwait *list)
 	}
 }
 
-struct uwait *uwait_take(struct uwait_host *h)
+struct uwait *uwait_take(struct uwait_base *b)
 {
-	return uwait_take_list(h);
+	return uwait_take_list(b);
 }
 
-void uwait_look(struct uwait_host *h)
+void uwait_look(struct uwait_base *b)
 {
 	struct uwait *w, *next;
 
-	for (w = uwait_take(h); w != NULL; w = next) {
+	for (w = uwait_take(b); w != NULL; w = next) {
 		next = w->w_at.link;
-		if (!uwait_orphan(h, w))
-			h->h_ops->o_arrive(h, w);
+		if (!uwait_orphan(b, w))
+			b->wb_ops->o_arrive(b, w);
 	}
-	if (uwait_due(h) != UNEVER && uwait_due(h) <= unow())
-		uwait_expired(uwait_expire(h));
+	if (uwait_due(b) != UNEVER && uwait_due(b) <= unow())
+		uwait_expired(uwait_expire(b));
 }
 
 /* Waiting. */
@@ -706,7 +706,7 @@ int uwait_reserve(utime_ns until)
 
 	if (u == NULL)
 		return 0;
-	if (until != UNEVER && timed_host_of(u->u_sched) == NULL)
+	if (until != UNEVER && timed_base_of(u->u_sched) == NULL)
 		return -ENOMEM;
 	return usched_reserve(DEPTH);
 }
@@ -946,23 +946,23 @@ int u_sleep(utime_ns until)
 	return uwait_for(w, until);
 }
 
-/* The record is posted to its own host, which takes it at its next look. */
+/* Posts the record to its own base, which takes it at the next look. */
 int uwait_give_way(void)
 {
 	const struct ustack *u = ustack_self();
-	struct uwait_host *h;
+	struct uwait_base *b;
 	struct uwait *w;
 
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
-	h = host_of(u->u_sched);
-	w = h != NULL ? short_new(&sleep_kind) : NULL;
+	b = base_of(u->u_sched);
+	w = b != NULL ? short_new(&sleep_kind) : NULL;
 	if (w == NULL)
 		return -ENOMEM;
 	w->w_flags |= UWAIT_SURE;
 	w->w_result = 0;
 	(void)uwait_claim(w);
-	h->h_ops->o_post(h, w);
+	b->wb_ops->o_post(b, w);
 	return uwait_for(w, UNEVER);
 }
 
@@ -1043,27 +1043,27 @@ int u_wait_until(utime_ns until)
 
 /* Events from outside. */
 
-static struct uwait_host *host_here(void)
+static struct uwait_base *base_here(void)
 {
 	const struct ustack *u = ustack_self();
 
-	return u != NULL ? host_of(u->u_sched) : NULL;
+	return u != NULL ? base_of(u->u_sched) : NULL;
 }
 
 int uwait_source_add(struct uwait_source *o)
 {
-	struct uwait_host *h = host_here();
+	struct uwait_base *b = base_here();
 
-	if (h == NULL)
+	if (b == NULL)
 		return ustack_self() == NULL ? -EINVAL : -ENOMEM;
-	h->h_ops->o_source(h, o);
+	b->wb_ops->o_source(b, o);
 	return 0;
 }
 
 struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 {
-	const struct uwait_host *h = host_here();
-	struct uwait_source *o = h != NULL ? uwait_sources(h) : NULL;
+	const struct uwait_base *b = base_here();
+	struct uwait_source *o = b != NULL ? uwait_sources(b) : NULL;
 
 	while (o != NULL && o->o_look != look)
 		o = o->o_next;
@@ -1072,10 +1072,10 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 
 static void waits_add(struct uwait_source *o, long nr)
 {
-	struct uwait_host *h = host_here();
+	struct uwait_base *b = base_here();
 
 	if (usource_add(o, nr))
-		h->h_ops->o_hold(h, nr > 0);
+		b->wb_ops->o_hold(b, nr > 0);
 }
 
 void uwait_source_begin(struct uwait_source *o)
@@ -1088,33 +1088,33 @@ void uwait_source_end(struct uwait_source *o)
 	waits_add(o, -1);
 }
 
-void uwait_look_outside(struct uwait_host *h)
+void uwait_look_outside(struct uwait_base *b)
 {
-	usource_look(uwait_sources(h), h);
+	usource_look(uwait_sources(b), b);
 }
 
-void uwait_sleep_outside(struct uwait_host *h, int *asleep, utime_ns ns)
+void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
 {
-	usource_sleep(uwait_sources(h), asleep, ns);
+	usource_sleep(uwait_sources(b), asleep, ns);
 }
 
-void uwait_sources_fini(struct uwait_host *h)
+void uwait_sources_fini(struct uwait_base *b)
 {
 	struct uwait_source *o, *next;
 
-	for (o = h->h_source; o != NULL; o = next) {
+	for (o = b->wb_source; o != NULL; o = next) {
 		next = o->o_next;
 		if (o->o_fini != NULL)
 			o->o_fini(o);
 	}
-	h->h_source = NULL;
+	b->wb_source = NULL;
 }
 
-int uwait_awaits_outside(const struct uwait_host *h)
+int uwait_awaits_outside(const struct uwait_base *b)
 {
 	const struct uwait_source *o;
 
-	for (o = uwait_sources(h); o != NULL; o = o->o_next)
+	for (o = uwait_sources(b); o != NULL; o = o->o_next)
 		if (__atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
 			return true;
 	return false;
@@ -1131,9 +1131,9 @@ static void plain_complete(struct uwait *w)
 	s->s_wake(s, u);
 }
 
-static void plain_arrive(struct uwait_host *h, struct uwait *w)
+static void plain_arrive(struct uwait_base *b, struct uwait *w)
 {
-	(void)h;
+	(void)b;
 	plain_complete(w);
 }
 
@@ -1153,20 +1153,20 @@ static void plain_drain(struct ustack *u)
 	(void)u;			/* all wakes come at once */
 }
 
-static void plain_enter(struct uwait_host *h)
+static void plain_enter(struct uwait_base *b)
 {
-	(void)h;			/* a single native thread has the wheel */
+	(void)b;			/* a single native thread has the wheel */
 }
 
-static void plain_source(struct uwait_host *h, struct uwait_source *o)
+static void plain_source(struct uwait_base *b, struct uwait_source *o)
 {
-	o->o_next   = h->h_source;
-	h->h_source = o;
+	o->o_next   = b->wb_source;
+	b->wb_source = o;
 }
 
-static void plain_hold(struct uwait_host *h, int on)
+static void plain_hold(struct uwait_base *b, int on)
 {
-	(void)h, (void)on;		/* utime_idle() asks the sources */
+	(void)b, (void)on;		/* utime_idle() asks the sources */
 }
 
 static const struct uwait_ops plain_ops = {
@@ -1184,18 +1184,18 @@ static const struct uwait_ops plain_ops = {
 
 void utime_run(struct usched *s)
 {
-	struct uwait_host *h = s->s_waits;
+	struct uwait_base *b = s->s_waits;
 
-	if (h == NULL)
+	if (b == NULL)
 		return;
-	if (uwait_must_look(h))
-		uwait_look(h);
-	if (h->h_source != NULL)
-		uwait_look_outside(h);
+	if (uwait_must_look(b))
+		uwait_look(b);
+	if (b->wb_source != NULL)
+		uwait_look_outside(b);
 }
 
-/* Sleeps until the deadline of h, or an event. */
-static void sleep_plain(struct uwait_host *h, utime_ns due)
+/* Sleeps until the deadline of b, or an event. */
+static void sleep_plain(struct uwait_base *b, utime_ns due)
 {
 	int asleep = 1;
 	utime_ns ns = UNEVER;
@@ -1203,8 +1203,8 @@ static void sleep_plain(struct uwait_host *h, utime_ns due)
 	/* Virtual time stands still while threads wait for events. */
 	if (due != UNEVER && !clock_.c_virtual)
 		ns = due - unow();
-	if (uwait_outside(h))
-		uwait_sleep_outside(h, &asleep, ns > 0 ? ns : 0);
+	if (uwait_outside(b))
+		uwait_sleep_outside(b, &asleep, ns > 0 ? ns : 0);
 	else if (clock_.c_virtual)
 		utime_jump(due);
 	else
@@ -1213,34 +1213,34 @@ static void sleep_plain(struct uwait_host *h, utime_ns due)
 
 int utime_idle(struct usched *s)
 {
-	struct uwait_host *h = s->s_waits;
+	struct uwait_base *b = s->s_waits;
 
-	if (h == NULL)
+	if (b == NULL)
 		return false;
-	if (uwait_posted(h)) {			/* by uwait_give_way() */
+	if (uwait_posted(b)) {			/* by uwait_give_way() */
 		utime_run(s);
 		return true;
 	}
-	if (uwait_due(h) == UNEVER && !uwait_outside(h))
+	if (uwait_due(b) == UNEVER && !uwait_outside(b))
 		return false;
-	sleep_plain(h, uwait_due(h));
-	uwait_look(h);
+	sleep_plain(b, uwait_due(b));
+	uwait_look(b);
 	return true;
 }
 
 void utime_fini(struct usched *s)
 {
-	struct uwait_host *h = s->s_waits;
+	struct uwait_base *b = s->s_waits;
 
-	if (h == NULL || h->h_ops != &plain_ops)
+	if (b == NULL || b->wb_ops != &plain_ops)
 		return;
-	if (h->h_timers != 0)
+	if (b->wb_timers != 0)
 		usched_fail("utime_fini: a thread waits with a deadline");
-	if (uwait_outside(h))
+	if (uwait_outside(b))
 		usched_fail("utime_fini: a thread waits for an event");
-	uwait_sources_fini(h);
-	if (h->h_wheel != NULL)
-		s->s_free(s, h->h_wheel, sizeof *h->h_wheel);
+	uwait_sources_fini(b);
+	if (b->wb_wheel != NULL)
+		s->s_free(s, b->wb_wheel, sizeof *b->wb_wheel);
 	s->s_waits = NULL;
-	s->s_free(s, h, sizeof *h);
+	s->s_free(s, b, sizeof *b);
 }

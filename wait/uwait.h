@@ -281,7 +281,7 @@ enum { UWAIT_WAITS, UWAIT_CLAIMED, UWAIT_ARRIVED };
  */
 enum { UWAIT_SURE = 2 };	/* in w_flags */
 
-struct uwait_host;
+struct uwait_base;
 
 struct uwait {
 	struct ustack      *w_stack;	/* waits; NULL: a native thread does */
@@ -296,7 +296,7 @@ struct uwait {
 		struct uwait *link;	/* then: the next on the way home */
 	} w_at;
 	struct uwheel_node  w_node;	/* its deadline */
-	struct uwait_host  *w_host;	/* has the wheel; NULL: no deadline */
+	struct uwait_base  *w_base;	/* has the wheel; NULL: no deadline */
 };
 
 /*
@@ -471,16 +471,16 @@ void uwait_source_begin(struct uwait_source *o);
 void uwait_source_end(struct uwait_source *o);
 
 /*
- * FOR SCHEDULERS that count wakes, such as those over uproc.h: a host stands in
- * front of the call-backs of struct usched.
+ * FOR SCHEDULERS that count wakes, such as those over uproc.h: a timer base
+ * stands in front of the call-backs of struct usched.
  */
 struct uwait_ops {
 	/* Brings w home, which is claimed: to the dispatcher of its thread. */
 	void (*o_complete)(struct uwait *w);
-	/* Puts w where h will take it (uwait_post()), and wakes h. */
-	void (*o_post)(struct uwait_host *h, struct uwait *w);
-	/* w, which is claimed, has come to h. Only for uwait_look(). */
-	void (*o_arrive)(struct uwait_host *h, struct uwait *w);
+	/* Puts w where b will take it (uwait_post()), and wakes b. */
+	void (*o_post)(struct uwait_base *b, struct uwait *w);
+	/* w, which is claimed, has come to b. Only for uwait_look(). */
+	void (*o_arrive)(struct uwait_base *b, struct uwait *w);
 	/* Gives nr wakes to the running thread, which has taken too many. */
 	void (*o_back)(struct ustack *u, int nr);
 	/* Takes a wake of the running thread, if it has come. */
@@ -489,107 +489,107 @@ struct uwait_ops {
 	int  (*o_waits)(const struct ustack *u);
 	/* Takes what was posted to the processor of the running thread. */
 	void (*o_drain)(struct ustack *u);
-	/* Keep other native threads from the wheel of h, or may be empty. */
-	void (*o_enter)(struct uwait_host *h);
-	void (*o_leave)(struct uwait_host *h);
-	/* Puts o first in h_source of h, and of all that share sources with h. */
-	void (*o_source)(struct uwait_host *h, struct uwait_source *o);
+	/* Keep other native threads from the wheel of b, or may be empty. */
+	void (*o_enter)(struct uwait_base *b);
+	void (*o_leave)(struct uwait_base *b);
+	/* Puts o first in wb_source of b, and of all that share sources with b. */
+	void (*o_source)(struct uwait_base *b, struct uwait_source *o);
 	/* Keep the scheduler from its end while a source has threads (on). */
-	void (*o_hold)(struct uwait_host *h, int on);
+	void (*o_hold)(struct uwait_base *b, int on);
 };
 
-struct uwait_host {
-	struct usched          *h_sched;
-	const struct uwait_ops *h_ops;		/* the plain ones have their own */
-	struct uwheel          *h_wheel;	/* made for the first timer */
-	long                    h_timers;	/* in it (atomic) */
-	utime_ns                h_due;		/* next look, or UNEVER (atomic) */
-	struct uwait           *h_posted;	/* last first (atomic) */
-	struct uwait_source    *h_source;	/* the first, or NULL (atomic) */
+struct uwait_base {
+	struct usched          *wb_sched;
+	const struct uwait_ops *wb_ops;		/* the plain ones have their own */
+	struct uwheel          *wb_wheel;	/* made for the first timer */
+	long                    wb_timers;	/* in it (atomic) */
+	utime_ns                wb_due;		/* next look, or UNEVER (atomic) */
+	struct uwait           *wb_posted;	/* last first (atomic) */
+	struct uwait_source    *wb_source;	/* the first, or NULL (atomic) */
 };
 
-/* Makes h the host in front of s, with the operations of its scheduler. */
-void uwait_host_init(struct uwait_host *h, struct usched *s,
+/* Makes b the base in front of s, with the operations of its scheduler. */
+void uwait_base_init(struct uwait_base *b, struct usched *s,
 		     const struct uwait_ops *ops);
 
-/* Puts w on the list of h. Any thread. */
-static __inline__ void uwait_post(struct uwait_host *h, struct uwait *w)
+/* Puts w on the list of b. Any thread. */
+static __inline__ void uwait_post(struct uwait_base *b, struct uwait *w)
 {
-	w->w_at.link = __atomic_load_n(&h->h_posted, __ATOMIC_RELAXED);
+	w->w_at.link = __atomic_load_n(&b->wb_posted, __ATOMIC_RELAXED);
 	USCHED_RACE(record_A2);
-	while (!__atomic_compare_exchange_n(&h->h_posted, &w->w_at.link, w, 0,
+	while (!__atomic_compare_exchange_n(&b->wb_posted, &w->w_at.link, w, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */
 		;
 }
 
-/* Returns whether something was posted to h. Any thread. */
-static __inline__ int uwait_posted(const struct uwait_host *h)
+/* Returns whether something was posted to b. Any thread. */
+static __inline__ int uwait_posted(const struct uwait_base *b)
 {
-	return __atomic_load_n(&h->h_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
+	return __atomic_load_n(&b->wb_posted, __ATOMIC_SEQ_CST) != NULL;	/* O3 */
 }
 
-/* Returns when the next deadline of h may be; UNEVER: there is none. */
-static __inline__ utime_ns uwait_due(const struct uwait_host *h)
+/* Returns when the next deadline of b may be; UNEVER: there is none. */
+static __inline__ utime_ns uwait_due(const struct uwait_base *b)
 {
-	return __atomic_load_n(&h->h_due, __ATOMIC_RELAXED);
+	return __atomic_load_n(&b->wb_due, __ATOMIC_RELAXED);
 }
 
 /* Returns whether uwait_look() may find something. Owner only. */
-static __inline__ int uwait_must_look(const struct uwait_host *h)
+static __inline__ int uwait_must_look(const struct uwait_base *b)
 {
-	return __builtin_expect(uwait_due(h) != UNEVER, 0) ||
-	       __builtin_expect(__atomic_load_n(&h->h_posted,
+	return __builtin_expect(uwait_due(b) != UNEVER, 0) ||
+	       __builtin_expect(__atomic_load_n(&b->wb_posted,
 						__ATOMIC_RELAXED) != NULL, 0);
 }
 
-/* Returns the first source of h; NULL: there is none. Any thread. */
-static __inline__ struct uwait_source *uwait_sources(const struct uwait_host *h)
+/* Returns the first source of b; NULL: there is none. Any thread. */
+static __inline__ struct uwait_source *uwait_sources(const struct uwait_base *b)
 {
-	return __atomic_load_n(&h->h_source, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&b->wb_source, __ATOMIC_ACQUIRE);
 }
 
 /* Not API: a part of uwait_outside(). */
-int uwait_awaits_outside(const struct uwait_host *h);
+int uwait_awaits_outside(const struct uwait_base *b);
 
-/* Returns whether threads wait for events of sources of h. Owner only. */
-static __inline__ int uwait_outside(const struct uwait_host *h)
+/* Returns whether threads wait for events of sources of b. Owner only. */
+static __inline__ int uwait_outside(const struct uwait_base *b)
 {
-	return __builtin_expect(uwait_sources(h) != NULL, 0) &&
-	       uwait_awaits_outside(h);
+	return __builtin_expect(uwait_sources(b) != NULL, 0) &&
+	       uwait_awaits_outside(b);
 }
 
-/* Looks at the sources of h for which threads wait. Owner only. */
-void uwait_look_outside(struct uwait_host *h);
+/* Looks at the sources of b for which threads wait. Owner only. */
+void uwait_look_outside(struct uwait_base *b);
 
 /*
- * Sleeps in a source of h, or else in the system, after upark_prepare(asleep),
+ * Sleeps in a source of b, or else in the system, after upark_prepare(asleep),
  * until *asleep is 0, an event has come, or ns have passed. Owner only.
  */
-void uwait_sleep_outside(struct uwait_host *h, int *asleep, utime_ns ns);
+void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
 
-/* Frees the sources of h. All that share them with h have stopped. */
-void uwait_sources_fini(struct uwait_host *h);
+/* Frees the sources of b. All that share them with b have stopped. */
+void uwait_sources_fini(struct uwait_base *b);
 
 /* Takes what was posted, and wakes whose deadline has passed. Owner only. */
-void uwait_look(struct uwait_host *h);
+void uwait_look(struct uwait_base *b);
 
 /*
  * Takes what was posted, and returns it, first in first out, linked by
- * w_at.link. A part of uwait_look(). Caller has h to itself (o_enter).
+ * w_at.link. A part of uwait_look(). Caller has b to itself (o_enter).
  */
-struct uwait *uwait_take(struct uwait_host *h);
+struct uwait *uwait_take(struct uwait_base *b);
 
 /*
  * Frees w, which uwait_take() has returned, if its wait has ended: true. A part
- * of uwait_look(). Caller has h to itself.
+ * of uwait_look(). Caller has b to itself.
  */
-int uwait_orphan(struct uwait_host *h, struct uwait *w);
+int uwait_orphan(struct uwait_base *b, struct uwait *w);
 
 /*
  * Claims the records whose deadline has passed, and returns them, linked by
- * w_at.link. A part of uwait_look(). Caller has h to itself.
+ * w_at.link. A part of uwait_look(). Caller has b to itself.
  */
-struct uwait *uwait_expire(struct uwait_host *h);
+struct uwait *uwait_expire(struct uwait_base *b);
 
 /*
  * Ends the waits of a list from uwait_expire(). A part of uwait_look(). Caller

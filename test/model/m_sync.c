@@ -95,7 +95,7 @@ void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *r
 	w->w_state = UWAIT_WAITS;
 	w->w_kind  = uwait_id(kind);
 	w->w_flags = 0;
-	w->w_host  = NULL;
+	w->w_base  = NULL;
 	w->w_at.object = object;
 	return w;
 }

@@ -35,7 +35,7 @@ enum { RESULT = 5, CANCELED = 6, NO_MEMORY = 7, TIMED_OUT = -ETIMEDOUT };
 
 static struct {
 	struct worker {
-		struct uwait_host p_host;
+		struct uwait_base p_base;
 		struct uinbox     p_inbox;
 		struct ulock      p_in;
 		struct uwait     *p_timer;	/* the wheel; owner, in */
@@ -106,15 +106,15 @@ static void init(void)
 	int i;
 
 	for (i = 0; i < WORKERS; i++) {
-		uwait_host_init(&s.worker[i].p_host, NULL, NULL);
+		uwait_base_init(&s.worker[i].p_base, NULL, NULL);
 		uinbox_init(&s.worker[i].p_inbox);
 	}
 	w->w_stack = (struct ustack *)&s.thread;
 	uwakes_init(&s.thread.t_wakes);
 	s.queue = s.scope = w;
 	NAME(s.record.w_state);
-	NAME(s.worker[0].p_host.h_posted);
-	NAME(s.worker[1].p_host.h_posted);
+	NAME(s.worker[0].p_base.wb_posted);
+	NAME(s.worker[1].p_base.wb_posted);
 	NAME(s.worker[0].p_in.l_state);
 	NAME(s.worker[1].p_in.l_state);
 	NAME(s.worker[0].p_asleep);
@@ -131,12 +131,12 @@ static void init(void)
 	NAME(s.now);
 }
 
-void uwait_host_init(struct uwait_host *h, struct usched *sched,
+void uwait_base_init(struct uwait_base *b, struct usched *sched,
 		     const struct uwait_ops *ops)
 {
-	h->h_sched = sched;
-	h->h_ops   = ops;
-	h->h_due   = UNEVER;
+	b->wb_sched = sched;
+	b->wb_ops   = ops;
+	b->wb_due   = UNEVER;
 }
 
 /* Starts the deadline: in the wheel of worker 0. */
@@ -144,7 +144,7 @@ static void timer(int due)
 {
 	s.worker[0].p_timer = &s.record;
 	s.worker[0].p_due   = due;
-	s.record.w_host     = &s.worker[0].p_host;
+	s.record.w_base     = &s.worker[0].p_base;
 }
 
 static void init_sleeps(void)	{ init(); s.sleeps = 1; }
@@ -162,7 +162,7 @@ static void release(struct uwait *w)
 	w->w_stack  = NULL;
 	w->w_state  = 77;
 	w->w_result = 77;
-	w->w_host   = NULL;
+	w->w_base   = NULL;
 	w->w_flags  = 77;
 	w->w_at.link = NULL;
 	w->w_node.n_prev = NULL;
@@ -174,7 +174,7 @@ static void release(struct uwait *w)
 
 static void post(struct worker *p, struct uwait *w)
 {
-	uwait_post(&p->p_host, w);			/* H2 */
+	uwait_post(&p->p_base, w);			/* H2 */
 	(void)upark_wake(&p->p_asleep);
 }
 
@@ -237,7 +237,7 @@ static void look(struct worker *p)
 			p->p_runs = 1;
 	}
 	expire(p);
-	for (w = uwait_take_list(&p->p_host); w != NULL; w = next) {
+	for (w = uwait_take_list(&p->p_base); w != NULL; w = next) {
 		next = w->w_at.link;
 		take(p, w);
 	}
@@ -267,11 +267,11 @@ static void waits_more(void)
 
 static void free_record(struct worker *p, struct uwait *w)
 {
-	if (w->w_host == &p->p_host) {
+	if (w->w_base == &p->p_base) {
 		timer_out(p);
-		w->w_host = NULL;
+		w->w_base = NULL;
 	}
-	if (w->w_host == NULL) {
+	if (w->w_base == NULL) {
 		p->p_pool++;
 		release(w);
 	} else {
@@ -381,7 +381,7 @@ static void rest(struct worker *p)
 		return;
 	}
 	upark_prepare(&p->p_asleep);			/* S1 S2 */
-	if ((uwait_posted(&p->p_host) || has_ended()) &&	/* S3 */
+	if ((uwait_posted(&p->p_base) || has_ended()) &&	/* S3 */
 	    upark_cancel(&p->p_asleep))
 		return;
 	upark_sleep(&p->p_asleep);			/* S4 */
@@ -496,8 +496,8 @@ static void done(void)
 	MUST(s.result == (s.got ? RESULT : s.canceled ? CANCELED : TIMED_OUT));
 	MUST(s.freed == 1 && s.ended == 1);
 	MUST(s.worker[0].p_timer == NULL);
-	MUST(s.worker[0].p_host.h_posted == NULL);
-	MUST(s.worker[1].p_host.h_posted == NULL);
+	MUST(s.worker[0].p_base.wb_posted == NULL);
+	MUST(s.worker[1].p_base.wb_posted == NULL);
 	MUST(s.queue == NULL && s.scope == NULL);
 }
 
@@ -572,11 +572,11 @@ static void done_native(void)
 
 static void takes_all(void)
 {
-	struct uwait_host *h = &s.worker[0].p_host;
+	struct uwait_base *b = &s.worker[0].p_base;
 	struct uwait *w, *next;
 
 	while (s.taken < POSTS) {
-		for (w = uwait_take_list(h); w != NULL; w = next) {
+		for (w = uwait_take_list(b); w != NULL; w = next) {
 			next = w->w_at.link;
 			w->w_at.link = NULL;
 			MUST(w->w_kind == 0 && s.taken < POSTS);
@@ -591,13 +591,13 @@ static void takes_all(void)
 
 static void posts_two(void)
 {
-	uwait_post(&s.worker[0].p_host, &s.list[0]);
-	uwait_post(&s.worker[0].p_host, &s.list[1]);
+	uwait_post(&s.worker[0].p_base, &s.list[0]);
+	uwait_post(&s.worker[0].p_base, &s.list[1]);
 }
 
 static void posts_one(void)
 {
-	uwait_post(&s.worker[0].p_host, &s.list[2]);
+	uwait_post(&s.worker[0].p_base, &s.list[2]);
 }
 
 #define ANY	MODEL_ANY

@@ -35,11 +35,11 @@ static struct ustack *next(struct usched *s)
 	struct ustack *t = s->s_hot;
 
 	s->s_hot = NULL;
-	if (t != NULL && p->p_turn++ < LL_RUN && p->p_random == 0)
+	if (t != NULL && p->p_switches++ < LL_RUN && p->p_random == 0)
 		return t;
 	if (t != NULL)
 		uproc_queue_put(&p->p_queue, (struct uproc_thread *)t);
-	p->p_turn = uproc_hand(p, next, LL_RUN);
+	p->p_switches = uproc_prepare(p, next, LL_RUN);
 	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }
 

@@ -32,10 +32,10 @@ static long stuck;
 static struct ustack *next(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)s;
-	int left = uproc_hand(p, next, UPROC_SINGLE ? INT_MAX : RR_LOOK);
+	int left = uproc_prepare(p, next, UPROC_SINGLE ? INT_MAX : RR_LOOK);
 
 	if (left == 0 && !uproc_queue_empty(&p->p_queue) &&
-	    ++p->p_turn % RR_LOOK != 0)
+	    ++p->p_switches % RR_LOOK != 0)
 		return &uproc_queue_get(&p->p_queue)->t_stack;
 	return uproc_look(p) ? &uproc_queue_get(&p->p_queue)->t_stack : NULL;
 }

@@ -184,7 +184,7 @@ void upreempt_stats(struct upreempt_stats *stats)
 {
 	*stats = (struct upreempt_stats) {
 #define GET(field)	.field = __atomic_load_n(&count.field, __ATOMIC_RELAXED)
-		GET(pe_ticks),     GET(pe_preempted), GET(pe_kept),
+		GET(pe_ticks),     GET(pe_preempted), GET(pe_refused),
 		GET(pe_nomem),     GET(pe_forbidden), GET(pe_elsewhere),
 		GET(pe_asleep),    GET(pe_error)
 	};
@@ -377,7 +377,7 @@ static void give_way(struct ustack *u, ucontext_t *uc, int signo)
 	(void)sigaddset(&mask, signo);
 	(void)pthread_sigmask(SIG_UNBLOCK, &mask, NULL);
 	if (!s->s_preempt(s, u)) {
-		COUNT(pe_kept);
+		COUNT(pe_refused);
 		return;
 	}
 	COUNT(pe_preempted);

@@ -157,7 +157,7 @@ int upreempt_block(void);
 struct upreempt_stats {
 	long pe_ticks;		/* ticks of timers */
 	long pe_preempted;	/* s_preempt() returned 1 */
-	long pe_kept;		/* s_preempt() returned 0 */
+	long pe_refused;	/* s_preempt() returned 0 */
 	long pe_nomem;		/* ... and there was no memory */
 	long pe_forbidden;	/* ticks between forbid and allow */
 	long pe_elsewhere;	/* ticks in libc, the library, and the like */

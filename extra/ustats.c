@@ -106,18 +106,18 @@ static void keep(struct usched *s, struct usched_stats *st, struct ustack *u,
 	st->st_last   = u;
 	st->st_lane   = lane;
 	st->st_bound  = bound;
-	st->st_forgot = s->s_forgotten_nr;
+	st->st_forgotten_nr = s->s_forgotten_nr;
 }
 
 /* Counts the copy if the thread that ran last was copied out by its block. */
 static void count_last(struct usched *s, struct usched_stats *st)
 {
 	const struct ustack *u = st->st_last;
-	int forgot = s->s_forgotten_nr - st->st_forgot;
+	int forgotten = s->s_forgotten_nr - st->st_forgotten_nr;
 
 	st->st_last = NULL;
-	if (u == NULL || (s->s_lane_nr > 0 && forgot != 0) ||
-	    s->s_lane[st->st_lane].l_bound != st->st_bound - forgot)
+	if (u == NULL || (s->s_lane_nr > 0 && forgotten != 0) ||
+	    s->s_lane[st->st_lane].l_bound != st->st_bound - forgotten)
 		return;		/* it has ended, or may have */
 	if ((uintptr_t)u->u_top & USLICE_AWAY)
 		count_out(st, u);

@@ -80,7 +80,7 @@ struct usched_stats {
 	struct ustack  *st_last;	/* the thread that runs, or ran last */
 	int             st_lane;	/* its lane */
 	int             st_bound;	/* threads bound to that lane then */
-	int             st_forgot;	/* s_forgotten_nr then */
+	int             st_forgotten_nr; /* s_forgotten_nr then */
 	char            st_line[64];	/* so no cache line is shared */
 };
 

@@ -626,7 +626,7 @@ struct uproc *uproc_at(struct uproc_set *set, unsigned nr)
 	return set != NULL ? uproc_nth(set, nr % set->set_nr) : NULL;
 }
 
-unsigned uproc_turn(struct uproc_set *set)
+unsigned uproc_next_nr(struct uproc_set *set)
 {
 	return set != NULL ?
 		__atomic_fetch_add(&set->set_next_nr, 1, __ATOMIC_RELAXED) : 0;
@@ -651,7 +651,7 @@ unsigned uproc_deal(struct uproc_set *set)
 {
 	unsigned share = set != NULL ?
 		__atomic_load_n(&set->set_share, __ATOMIC_RELAXED) : 0;
-	unsigned nr = uproc_turn(set);
+	unsigned nr = uproc_next_nr(set);
 
 	return share == 0 ? nr : dealt(nr, share, set->set_nr);
 }

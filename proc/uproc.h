@@ -54,7 +54,7 @@ struct uproc {
 	/* The owner's. */
 	struct usched       p_sched;	/* first: s_next() casts */
 	struct usched_queue p_queue;	/* can run; there is room for all */
-	unsigned            p_turn;	/* for the scheduler */
+	unsigned            p_switches;	/* for the scheduler */
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	char                p_pinned;	/* to its cpu */
@@ -224,11 +224,11 @@ void uproc_release(struct uproc_set *set);
 struct uproc *uproc_at(struct uproc_set *set, unsigned nr);
 
 /* Returns the number of the next processor in turn. Any thread. */
-unsigned uproc_turn(struct uproc_set *set);
+unsigned uproc_next_nr(struct uproc_set *set);
 
 /*
  * Returns the number of the processor for a new thread. Any thread. Mostly this
- * is uproc_turn(). But before uproc_start(), if uproc_init() was given a
+ * is uproc_next_nr(). But before uproc_start(), if uproc_init() was given a
  * thread_nr, threads that are made one after another share a processor, in
  * chunks. Chunks are 32 threads in the first round, and double in each round
  * after that, until each processor has its part of thread_nr. Then it begins
@@ -395,8 +395,8 @@ void uproc_shuffle(struct uproc *p);
  * if s_next is not next, because another call-back stands in front, lets none
  * run. Returns nr or 0. op_next() calls it.
  */
-static __inline__ int uproc_hand(struct uproc *p,
-				 struct ustack *(*next)(struct usched *), int nr)
+static __inline__ int uproc_prepare(struct uproc *p,
+				    struct ustack *(*next)(struct usched *), int nr)
 {
 	struct usched *s = &p->p_sched;
 

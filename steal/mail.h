@@ -20,7 +20,7 @@
  *	operation     who may call		when it returns true
  *	ws_mail_post  any thread, also a	post the node, to the home as it
  *	              signal handler		is read after this
- *	ws_mail_hand  the holder of a thread	the same
+ *	ws_mail_give  the holder of a thread	the same
  *	              that can run, to give
  *	              it away
  *	ws_mail_open  the taker of the node,	(returns w_posted as it was,
@@ -65,7 +65,7 @@
  * did; pairs with the acquire in ws_mail_open(), ws_mail_settle() and
  * ws_mail_collect(). M3: ws_mail_open() releases the node, so that its link is
  * used again only after its last use; pairs with the acquire in ws_mail_post()
- * and ws_mail_hand(). It also releases its last use of a thread that has ended
+ * and ws_mail_give(). It also releases its last use of a thread that has ended
  * (R5). M4: the former home releases what it knows as it gives the lane away,
  * and the reader of the new home acquires it. A waker that knows the new home
  * by that alone may post the node there.
@@ -99,7 +99,7 @@ static __inline__ int ws_mail_post(struct uwakes *w)
 	return ws_mail_put(w, UWAKES_ONE, 0);
 }
 
-static __inline__ int ws_mail_hand(struct uwakes *w)
+static __inline__ int ws_mail_give(struct uwakes *w)
 {
 	return ws_mail_put(w, WS_MAIL_RUN, 1);
 }

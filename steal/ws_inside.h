@@ -112,7 +112,7 @@ static void post_node(struct ws_worker *w, struct uproc_thread *t)
 /* Sends t, which can run and is held by the caller, to w. Any thread. */
 static void send_to(struct ws_worker *w, struct uproc_thread *t)
 {
-	if (ws_mail_hand(&t->t_wakes))
+	if (ws_mail_give(&t->t_wakes))
 		post_node(w, t);
 }
 

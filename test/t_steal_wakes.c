@@ -46,7 +46,7 @@ static int add_slowly(struct uwakes *w, int nr)
 #define AFTER(step, type, call)						\
 	({ type after = call; USCHED_RACE(step); after; })
 #define ws_mail_post(w)	AFTER(mail_post, int, ws_mail_post(w))
-#define ws_mail_hand(w)	AFTER(mail_hand, int, ws_mail_hand(w))
+#define ws_mail_give(w)	AFTER(mail_give, int, ws_mail_give(w))
 #define ws_mail_open(w)	AFTER(mail_open, unsigned, opened(ws_mail_open(w)))
 #define ws_mail_settle(w)	AFTER(mail_settle, int, ws_mail_settle(w))
 #define uinbox_take(i)	AFTER(inbox_take, struct uinbox_node *, uinbox_take(i))
@@ -652,7 +652,7 @@ int main(int argc, char **argv)
 		window_check("deque_R2 deque_grown deque_push deque_pop");
 		window_check("deque_F deque_last deque_Q1 deque_A2");
 		window_check("stop_K2 stop_K4 seek_N7 seek_N4 seek_G3");
-		window_check("mail_post mail_hand mail_open mail_settle");
+		window_check("mail_post mail_give mail_open mail_settle");
 		window_check("inbox_take test_add stop_quick");
 	}
 	return 0;

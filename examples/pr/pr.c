@@ -81,9 +81,9 @@ static int in_turn(struct pr_proc *r)
 static struct ustack *next(struct usched *s)
 {
 	struct pr_proc *r = (struct pr_proc *)s;
-	unsigned turn = ++r->pp_proc.p_turn;
+	unsigned switches = ++r->pp_proc.p_switches;
 
-	if (!UPROC_SINGLE && turn % PR_LOOK == 0)
+	if (!UPROC_SINGLE && switches % PR_LOOK == 0)
 		uproc_drain(&r->pp_proc);
 	sort(r);
 	if (r->pp_can == 0) {
@@ -91,7 +91,7 @@ static struct ustack *next(struct usched *s)
 			return NULL;
 		sort(r);
 	}
-	return get(r, turn % PR_FAIR != 0 ? highest(r) : in_turn(r));
+	return get(r, switches % PR_FAIR != 0 ? highest(r) : in_turn(r));
 }
 
 /* Yields if other threads can run: next() says to which. See upreempt.h. */

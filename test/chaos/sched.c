@@ -13,7 +13,7 @@ static void proc_wrap(struct usched *s, unsigned at)
 	struct uproc *p = (struct uproc *)s;
 
 	p->p_queue.q_head = p->p_queue.q_tail = 0u - at;
-	p->p_turn = 0u - at;
+	p->p_switches = 0u - at;
 	p->p_set->set_next_nr = 0u - at;
 }
 

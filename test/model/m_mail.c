@@ -77,7 +77,7 @@ static void post_to(int nr)
 
 static void hand(int nr)
 {
-	if (ws_mail_hand(&s.wakes))
+	if (ws_mail_give(&s.wakes))
 		post_to(nr);
 }
 

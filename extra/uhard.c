@@ -558,7 +558,7 @@ static void bury(struct usched *s, struct ustack *u, struct usched_lane *l)
 	lane_shut(l, l);
 }
 
-static UNCHECKED void lanes_tell(struct usched *s, int begins)
+static UNCHECKED void lanes_announce(struct usched *s, int begins)
 {
 	const char *low = s->s_lane[1].l_low;
 
@@ -570,7 +570,7 @@ UNCHECKED void uhard_lanes(struct usched *s)
 	mode_read();
 	near_set(s->s_lane[1].l_low, (size_t)(s->s_lane[s->s_lane_nr].l_bottom -
 					      s->s_lane[1].l_low));
-	lanes_tell(s, 1);
+	lanes_announce(s, 1);
 	lane_shut(&s->s_lane[1], &s->s_lane[s->s_lane_nr]);
 }
 
@@ -593,7 +593,7 @@ static void lanes_forget(const struct usched *s)
 UNCHECKED void uhard_fini(struct usched *s)
 {
 	if (s->s_mapped != 0) {
-		lanes_tell(s, 0);
+		lanes_announce(s, 0);
 		lanes_forget(s);
 	}
 	if (s->s_hard != NULL)

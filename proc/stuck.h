@@ -275,7 +275,7 @@ static void stuck_say(struct stuck *k, const char *set, long left)
 }
 
 /* Says which threads of the set, none of which runs any more, are left. */
-static NOINLINE void stuck_tell(struct uproc_set *set, const char *name,
+static NOINLINE void stuck_report(struct uproc_set *set, const char *name,
 				long left)
 {
 	struct stuck k = { .st_set = set };

@@ -4,13 +4,13 @@
 /*
  * OVERVIEW
  *
- *	threads                 struct ucalls               native threads
+ *	threads                     struct ucall_pool            native threads
  *
- *	ucalls_call() --job--> ca_queue: first in, --job--> job_run(): f(arg)
- *	   waits               first out                         |
- *	     ^                 ca_idle: sleepers,                |
- *	     |                 last in, first out                |
- *	     +------------------------- a wake ------------------+
+ *	ucall_pool_call() --job--> ca_queue: first in, --job--> job_run(): f(arg)
+ *	   waits                    first out                         |
+ *	     ^                      ca_idle: sleepers,                |
+ *	     |                      last in, first out                |
+ *	     +------------------------------ a wake ------------------+
  *
  * ca_coming counts the native threads that are about to look at the queue. They
  * have been made or woken, or are done with their f(). A caller adds its job to
@@ -35,7 +35,7 @@
  * rare, and the caller knows at once whether its job will be taken. A native
  * thread that ends joins the native thread that ended before it, which is at
  * its last steps. So at most one native thread is left unjoined, for the next
- * or for ucalls_fini().
+ * or for ucall_pool_free().
  *
  * An idle native thread sleeps by park.h, and its struct native is on its own
  * stack. The waker first takes the struct from ca_idle, then wakes. So a native
@@ -62,7 +62,7 @@
  * Handing the job to a native thread directly: this is a second way besides the
  * queue, and a native thread that becomes busy late would keep its job from
  * idle native threads. Detached native threads: they may run our code after
- * ucalls_fini().
+ * ucall_pool_free().
  */
 
 #if !defined(_GNU_SOURCE)
@@ -97,12 +97,12 @@ struct link {
 static struct uwait_kind call_kind = { .wk_name = "call" };
 
 struct job {
-	struct uwait      jb_wait;	/* first */
-	struct link       jb_link;	/* in ca_queue, or in no ring */
-	void            (*jb_f)(void *);
-	void             *jb_arg;
-	struct ucalls    *jb_calls;
-	struct uproc_set *jb_set;	/* of the caller */
+	struct uwait       jb_wait;	/* first */
+	struct link        jb_link;	/* in ca_queue, or in no ring */
+	void             (*jb_f)(void *);
+	void              *jb_arg;
+	struct ucall_pool *jb_pool;
+	struct uproc_set  *jb_set;	/* of the caller */
 };
 
 struct native {
@@ -112,7 +112,7 @@ struct native {
 	pthread_t   na_before;
 };
 
-struct ucalls {
+struct ucall_pool {
 	int                     ca_limit;
 	int                     ca_forks;	/* uproc_forks when made */
 	pthread_mutex_t         ca_lock;	/* protects what follows */
@@ -126,10 +126,10 @@ struct ucalls {
 	pthread_t               ca_last;
 };
 
-static int          queue_put(struct ucalls *c, struct job *j,
+static int          queue_put(struct ucall_pool *c, struct job *j,
 			      struct native **chosen);
-static void         queue_out(struct ucalls *c, struct job *j);
-static int          native_start(struct ucalls *c);
+static void         queue_out(struct ucall_pool *c, struct job *j);
+static int          native_start(struct ucall_pool *c);
 static void         link_init(struct link *head);
 static bool         link_empty(const struct link *head);
 static void         link_first(struct link *head, struct link *l);
@@ -137,13 +137,13 @@ static void         link_last(struct link *head, struct link *l);
 static struct link *link_out(struct link *l);
 
 /* Adds nr to ca_coming, and returns it. To subtract, caller holds ca_lock. */
-static int coming(struct ucalls *c, int nr)
+static int coming(struct ucall_pool *c, int nr)
 {
 	return __atomic_add_fetch(&c->ca_coming, nr, __ATOMIC_RELAXED);
 }
 
 /* Returns whether an ancestor has made c, so its native threads are gone. */
-static bool inherited(const struct ucalls *c)
+static bool inherited(const struct ucall_pool *c)
 {
 	return c->ca_forks < uproc_forks;
 }
@@ -151,7 +151,7 @@ static bool inherited(const struct ucalls *c)
 /* Calls, by threads. */
 
 /* Puts j in the queue, and wakes a native thread for it (B1). 0, -EAGAIN. */
-static int job_begin(struct ucalls *c, struct job *j)
+static int job_begin(struct ucall_pool *c, struct job *j)
 {
 	struct native *chosen = NULL;
 	int rc;
@@ -166,7 +166,7 @@ static int job_begin(struct ucalls *c, struct job *j)
 }
 
 /* Waits for the end of j, for whose wait memory is reserved. 0, -EAGAIN. */
-static int job_wait(struct ucalls *c, struct job *j)
+static int job_wait(struct ucall_pool *c, struct job *j)
 {
 	int rc;
 
@@ -178,8 +178,8 @@ static int job_wait(struct ucalls *c, struct job *j)
 	return rc;
 }
 
-int ucalls_call(struct ucalls *c, struct uproc_thread *self,
-		void (*f)(void *), void *arg)
+int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
+		    void (*f)(void *), void *arg)
 {
 	struct job *j;
 	int rc;
@@ -194,7 +194,7 @@ int ucalls_call(struct ucalls *c, struct uproc_thread *self,
 		return rc;
 	j->jb_f     = f;
 	j->jb_arg   = arg;
-	j->jb_calls = c;
+	j->jb_pool = c;
 	j->jb_set   = uproc_of(self)->p_set;
 	j->jb_wait.w_flags |= UWAIT_SURE;
 	rc = uwait_reserve(UNEVER);
@@ -208,7 +208,7 @@ int ucalls_call(struct ucalls *c, struct uproc_thread *self,
  * Puts j in the queue, and sets *chosen to the native thread to wake, if any.
  * Caller holds ca_lock. -EAGAIN: j is not in the queue.
  */
-static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
+static int queue_put(struct ucall_pool *c, struct job *j, struct native **chosen)
 {
 	int rc = 0;
 
@@ -227,7 +227,7 @@ static int queue_put(struct ucalls *c, struct job *j, struct native **chosen)
 }
 
 /* Takes j out of the queue. Caller holds ca_lock. */
-static void queue_out(struct ucalls *c, struct job *j)
+static void queue_out(struct ucall_pool *c, struct job *j)
 {
 	link_out(&j->jb_link);
 	c->ca_queued--;
@@ -254,7 +254,7 @@ static bool nap(int *asleep)
  * Puts n, the caller, to sleep until it is woken. Caller holds ca_lock, which
  * is released during the sleep. False: the idle time is over.
  */
-static bool idle(struct ucalls *c, struct native *n)
+static bool idle(struct ucall_pool *c, struct native *n)
 {
 	coming(c, -1);
 	upark_prepare(&n->na_asleep);
@@ -277,7 +277,7 @@ static bool idle(struct ucalls *c, struct native *n)
 }
 
 /* Notes that n ends. Caller holds ca_lock. */
-static void native_leave(struct ucalls *c, struct native *n)
+static void native_leave(struct ucall_pool *c, struct native *n)
 {
 	coming(c, -1);
 	n->na_joins  = c->ca_ended;
@@ -293,7 +293,7 @@ static struct job *job_of(struct link *l)
 }
 
 /* Returns the first job, as soon as there is a job. NULL: n has to end. */
-static struct job *job_next(struct ucalls *c, struct native *n)
+static struct job *job_next(struct ucall_pool *c, struct native *n)
 {
 	struct job *j = NULL;
 	bool more = true;
@@ -312,7 +312,7 @@ static struct job *job_next(struct ucalls *c, struct native *n)
 	return j;
 }
 
-static void job_run(struct ucalls *c, struct job *j)
+static void job_run(struct ucall_pool *c, struct job *j)
 {
 	struct uproc_set *set = j->jb_set;
 
@@ -343,7 +343,7 @@ static void left(void *arg)
 	usched_fail("call: the function has ended its native thread");
 }
 
-static void native_run(struct ucalls *c, struct native *n)
+static void native_run(struct ucall_pool *c, struct native *n)
 {
 	struct job *j;
 
@@ -352,7 +352,7 @@ static void native_run(struct ucalls *c, struct native *n)
 }
 
 /* Runs jobs under a cleanup handler. Not inline: the handler is a setjmp(). */
-static NOINLINE void native_guard(struct ucalls *c, struct native *n)
+static NOINLINE void native_guard(struct ucall_pool *c, struct native *n)
 {
 	pthread_cleanup_push(left, NULL);
 	native_run(c, n);
@@ -361,7 +361,7 @@ static NOINLINE void native_guard(struct ucalls *c, struct native *n)
 
 static void *native_main(void *arg)
 {
-	struct ucalls *c = arg;
+	struct ucall_pool *c = arg;
 	struct native me = { .na_joins = false };
 
 	native_guard(c, &me);
@@ -388,7 +388,7 @@ static void signals(sigset_t *set)
  * Makes a native thread, with its signals blocked, and not pinned. Caller holds
  * ca_lock.
  */
-static int native_start(struct ucalls *c)
+static int native_start(struct ucall_pool *c)
 {
 	sigset_t block, old;
 	pthread_t id;
@@ -410,9 +410,9 @@ static int native_start(struct ucalls *c)
 
 /* From the beginning to the end. */
 
-struct ucalls *ucalls_init(void)
+struct ucall_pool *ucall_pool_make(void)
 {
-	struct ucalls *c = calloc(1, sizeof *c);
+	struct ucall_pool *c = calloc(1, sizeof *c);
 
 	if (c == NULL)
 		return NULL;
@@ -430,7 +430,7 @@ struct ucalls *ucalls_init(void)
 	return c;
 }
 
-int ucalls_limit(struct ucalls *c, int nr)
+int ucall_pool_limit(struct ucall_pool *c, int nr)
 {
 	if (c == NULL || nr < 1)
 		return -EINVAL;
@@ -442,7 +442,7 @@ int ucalls_limit(struct ucalls *c, int nr)
  * Joins all native threads. All have released the set, so each that is not idle
  * is at its last steps, and will see ca_stop.
  */
-static void native_stop(struct ucalls *c)
+static void native_stop(struct ucall_pool *c)
 {
 	int nr;
 
@@ -460,7 +460,7 @@ static void native_stop(struct ucalls *c)
 		native_reap(c->ca_last);
 }
 
-void ucalls_fini(struct ucalls *c)
+void ucall_pool_free(struct ucall_pool *c)
 {
 	if (c == NULL || inherited(c))
 		return;
@@ -473,19 +473,19 @@ void ucalls_fini(struct ucalls *c)
 
 static int most = UCALL_LIMIT;		/* atomic */
 
-/* Returns the ucalls of set, made for its first caller. NULL: no memory. */
-static struct ucalls *calls_of(struct uproc_set *set)
+/* Returns the pool of set, made for its first caller. NULL: no memory. */
+static struct ucall_pool *calls_of(struct uproc_set *set)
 {
-	struct ucalls *c = __atomic_load_n(&set->set_calls, __ATOMIC_ACQUIRE);
+	struct ucall_pool *c = __atomic_load_n(&set->set_calls, __ATOMIC_ACQUIRE);
 
 	if (c != NULL)
 		return c;
 	pthread_mutex_lock(&set->set_lock);
 	c = set->set_calls;
-	if (c == NULL && (c = ucalls_init()) != NULL) {
-		(void)ucalls_limit(c, __atomic_load_n(&most,
+	if (c == NULL && (c = ucall_pool_make()) != NULL) {
+		(void)ucall_pool_limit(c, __atomic_load_n(&most,
 						      __ATOMIC_RELAXED));
-		set->set_calls_fini = ucalls_fini;
+		set->set_calls_fini = ucall_pool_free;
 		__atomic_store_n(&set->set_calls, c, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&set->set_lock);
@@ -495,13 +495,13 @@ static struct ucalls *calls_of(struct uproc_set *set)
 int ucall(void (*f)(void *), void *arg)
 {
 	struct uproc_set *set = uproc_running();
-	struct ucalls *c;
+	struct ucall_pool *c;
 
 	if (set == NULL || f == NULL)
 		return uproc_lost() ? -ECHILD : -EINVAL;
 	c = calls_of(set);
 	return c == NULL ? -ENOMEM :
-		ucalls_call(c, (struct uproc_thread *)ustack_self(), f, arg);
+		ucall_pool_call(c, (struct uproc_thread *)ustack_self(), f, arg);
 }
 
 int ucall_limit(int nr)

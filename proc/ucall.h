@@ -38,7 +38,7 @@
  * WHO MAY CALL WHAT
  *
  * ucall(): a thread of any scheduler over uproc.h, not in a signal handler.
- * Link ucall.c. The functions ucalls_*() are for other schedulers.
+ * Link ucall.c. The functions ucall_pool_*() are for other schedulers.
  */
 
 #include "uproc.h"
@@ -69,18 +69,18 @@ int ucall(void (*f)(void *), void *arg);
  */
 int ucall_limit(int nr);
 
-struct ucalls;
+struct ucall_pool;
 
 /* FOR SCHEDULERS over uproc.h */
 
-/* Makes what calls need. NULL and errno: ENOMEM or another error of pthreads. */
-struct ucalls *ucalls_init(void);
+/* Makes a pool of native threads. NULL and errno: ENOMEM or another error of pthreads. */
+struct ucall_pool *ucall_pool_make(void);
 
 /*
  * Sets the limit of native threads; UCALL_LIMIT if not called. The scheduler
  * calls it before threads of the set run. 0, -EINVAL.
  */
-int ucalls_limit(struct ucalls *c, int nr);
+int ucall_pool_limit(struct ucall_pool *c, int nr);
 
 /*
  * A SATA disk takes 32 commands at a time, so this keeps two disks busy. 64
@@ -92,14 +92,14 @@ int ucalls_limit(struct ucalls *c, int nr);
  * Does what ucall() does, for self, the running thread of a set over uproc.h.
  * -EINVAL: self is NULL, too. -ECHILD: an ancestor of the process has made c.
  */
-int ucalls_call(struct ucalls *c, struct uproc_thread *self,
-		void (*f)(void *), void *arg);
+int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
+		    void (*f)(void *), void *arg);
 
 /*
  * Joins the native threads, and frees everything. All calls must have ended.
  * Does nothing if c is NULL, or an ancestor of the process has made c.
  */
-void ucalls_fini(struct ucalls *c);
+void ucall_pool_free(struct ucall_pool *c);
 
 #ifdef __cplusplus
 }

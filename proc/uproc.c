@@ -1855,7 +1855,7 @@ static NOINLINE void left_over(struct uproc_set *set, long left)
 		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
 				     set->set_ops.op_size, set->set_nr, left);
 	else
-		stuck_tell(set, name, left);
+		stuck_report(set, name, left);
 }
 
 int uproc_fini(struct uproc_set **out, long *left)

@@ -20,7 +20,7 @@
 #define UPROC_LINE	((size_t)128)
 
 struct ucpus;
-struct ucalls;
+struct ucall_pool;
 
 struct uproc_set {
 	struct uproc_ops set_ops;
@@ -41,8 +41,8 @@ struct uproc_set {
 	bool            set_on_native;	/* no lanes: all on native stacks */
 	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
 	bool            set_promising;	/* there are lanes: PRIVATE in uproc.c */
-	struct ucalls  *set_calls;	/* ucall.h, or NULL (atomic) */
-	void          (*set_calls_fini)(struct ucalls *);
+	struct ucall_pool *set_calls;	/* ucall.h, or NULL (atomic) */
+	void          (*set_calls_fini)(struct ucall_pool *);
 
 	struct umem     set_mem;
 	pthread_mutex_t set_lock;	/* protects p_ring, p_room, p_promised */

@@ -13,7 +13,7 @@ prefixes=$(tr -d ' \n' <<END
 usched|ufork|ushell|u|uwait|uwaits|ulook|usymbol|uself|uchan|ucase|
 uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|
 upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|
-ustack|ugen|uproc|uwakes|uinbox|ucpus|ucalls?|umem|uhard|uguard|
+ustack|ugen|uproc|uwakes|uinbox|ucpus|ucall|umem|uhard|uguard|
 upreempt|ustats|utrace|uio|upoll|unet|userve|ufile|usignal|uchild|
 uevents|uengine|engine|umain|uread|uwrite|rr|ll|ws
 END

@@ -44,11 +44,11 @@ static void yield_until(long *at, long nr)
 	}
 }
 
-static struct ucalls *calls;
+static struct ucall_pool *calls;
 
 static int try_call(void (*f)(void *), void *arg)
 {
-	return ucalls_call(calls, (struct uproc_thread *)rr_self(), f, arg);
+	return ucall_pool_call(calls, (struct uproc_thread *)rr_self(), f, arg);
 }
 
 static void call(void (*f)(void *), void *arg)
@@ -59,14 +59,14 @@ static void call(void (*f)(void *), void *arg)
 static void calls_begin(int p, int limit)
 {
 	set(&ended, 0);
-	calls = ucalls_init();
-	CHECK(calls != NULL && ucalls_limit(calls, limit) == 0);
+	calls = ucall_pool_make();
+	CHECK(calls != NULL && ucall_pool_limit(calls, limit) == 0);
 	begin(p, 0);
 }
 
 static void calls_end(void)
 {
-	ucalls_fini(calls);
+	ucall_pool_free(calls);
 	CHECK(get(&fail_natives) == 0);
 }
 
@@ -563,21 +563,21 @@ static void no_function(void *arg)
 
 static void misuse(void)
 {
-	CHECK(ucalls_call(NULL, NULL, nothing, NULL) == -EINVAL);
-	CHECK(ucalls_limit(NULL, 1) == -EINVAL);
-	ucalls_fini(NULL);
+	CHECK(ucall_pool_call(NULL, NULL, nothing, NULL) == -EINVAL);
+	CHECK(ucall_pool_limit(NULL, 1) == -EINVAL);
+	ucall_pool_free(NULL);
 	calls_begin(1, 1);
-	CHECK(ucalls_limit(calls, 0) == -EINVAL);
-	CHECK(ucalls_limit(calls, -1) == -EINVAL);
+	CHECK(ucall_pool_limit(calls, 0) == -EINVAL);
+	CHECK(ucall_pool_limit(calls, -1) == -EINVAL);
 	CHECK(try_call(nothing, NULL) == -EINVAL);
 	make(0, no_function, NULL);
 	calls_run();
 	CHECK(ended == 1);
 	fail_arm(FAIL_INIT, 1, false);
-	CHECK(ucalls_init() == NULL && errno == ENOMEM);
+	CHECK(ucall_pool_make() == NULL && errno == ENOMEM);
 #if !defined(USCHED_HARD)
 	fail_arm(FAIL_MEMORY, 1, false);
-	CHECK(ucalls_init() == NULL && errno == ENOMEM);
+	CHECK(ucall_pool_make() == NULL && errno == ENOMEM);
 #endif
 	fail_rest();
 	fail_clean();
@@ -932,7 +932,7 @@ static int init(void)
 
 static int calls_init(void)
 {
-	calls = ucalls_init();
+	calls = ucall_pool_make();
 	return calls != NULL ? 0 : -errno;
 }
 
@@ -943,7 +943,7 @@ static void scenario(int p)
 	ended = made = returned = 0;
 	proc_nr = p;
 	insist(calls_init);
-	CHECK(ucalls_limit(calls, 2) == 0);
+	CHECK(ucall_pool_limit(calls, 2) == 0);
 	insist(init);
 	for (i = 0; i < TASKS; i++) {
 		while (try_make(i, task, NULL) == NULL) {

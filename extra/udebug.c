@@ -2,7 +2,7 @@
 /* udebug.c: what libusched-debug.a switches on before main(). */
 
 #include "uguard.h"
-#include "uwaits.h"
+#include "ulist.h"
 
 #include <stdlib.h>
 
@@ -16,5 +16,5 @@ __attribute__((constructor)) static void begin(void)
 {
 	(void)setenv("USCHED_DEBUG", "evict=always,poison", 0);
 	(void)uguard_start();
-	(void)uwaits_start();
+	(void)ulist_start();
 }

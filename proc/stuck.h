@@ -6,7 +6,7 @@
 
 /*
  * A set does not know its threads: a blocked thread is only where its waker has
- * put it. (uwaits.h keeps a table, if the program asks for it.) So at the end,
+ * put it. (ulist.h keeps a table, if the program asks for it.) So at the end,
  * when no thread runs any more, threads and wait records are looked for in the
  * memory of the set. The first word of a thread is its dispatcher, that of a
  * record its thread, and that of a free block a link. So no free block is taken
@@ -265,7 +265,7 @@ static void stuck_say(struct stuck *k, const char *set, long left)
 			       stuck_holder(k, &holder, w->k_owner));
 	}
 	if (i < left && i > 0)
-		usched_message("%sfini: and %ld more; uwaits_start() (uwaits.h) "
+		usched_message("%sfini: and %ld more; ulist_start() (ulist.h) "
 			       "lists all", set, left - i);
 	for (i = 0; i < k->st_owner_nr; i++) {
 		nr = stuck_cycle(k, &k->st_owner[i]);

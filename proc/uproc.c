@@ -322,7 +322,7 @@ static int waits_try(struct ustack *u)
 	return true;
 }
 
-/* Reads what the thread's processor may be changing: see uwaits.c. */
+/* Reads what the thread's processor may be changing: see ulist.c. */
 __attribute__((no_sanitize("thread")))
 int uproc_waits(const struct ustack *u)
 {

@@ -175,7 +175,7 @@ calls() { # set of objects
 }
 
 # Leaves out variables that other folders only read; uwait_watch: lists of waits
-# (uwaits.h) look on, and change no result; kinds of waits, which get a number.
+# (ulist.h) look on, and change no result; kinds of waits, which get a number.
 unknown() {
 	read_only='usched_(current|running)|uproc_forks|ws_homes|uwait_watch|UWAIT_[A-Z]*'
 	grep -vE " uses ($read_only) of .*, a variable\$"

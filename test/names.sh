@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 prefixes=$(tr -d ' \n' <<END
-usched|ufork|ushell|u|uwait|uwaits|ulook|usymbol|uself|uchan|ucase|
+usched|ufork|ushell|u|uwait|ulist|ulook|usymbol|uself|uchan|ucase|
 uselect|uwork|uscope|uthread|ukey|utime|uticker|unow|uafter|unever|
 upark|ulock|uwheel|usync|umutex|ucond|usem|urw|ugroup|ubarrier|uonce|
 ustack|ugen|uproc|uwakes|uinbox|ucpus|ucall|umem|uhard|uguard|

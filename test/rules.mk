@@ -3,7 +3,7 @@
 
 # Debian's musl-gcc comes without an unwinder.
 UNWIND  := $(if $(findstring musl,$(CC)),t_trace t_preempt t_preempt_time t_preempt_lock \
-	   t_look t_waits s_waits)
+	   t_look t_list s_list)
 NAMES   := $(filter-out $(UNWIND),$(patsubst test/%.c,%,$(wildcard test/[ust]_*.c)))
 # The dispatcher alone; without a scheduler, or with any that they choose; built for rr, ll, ws.
 CORES   := $(filter u_%,$(NAMES))

@@ -9,7 +9,7 @@
  */
 #include "check.h"
 #include "rr.h"
-#include "uwaits.h"
+#include "ulist.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -356,8 +356,8 @@ static void start(void (*f)(void *), void *arg)
 
 	CHECK(dup2(mkstemp(name), STDERR_FILENO) == STDERR_FILENO);
 	unlink(name);
-	CHECK(uwaits_on_signal(SIGQUIT) == 0);
-	CHECK(uwaits_on_run(RUN) == 0);
+	CHECK(ulist_on_signal(SIGQUIT) == 0);
+	CHECK(ulist_on_run(RUN) == 0);
 	CHECK(rr_init(1, 0) == 0);
 	CHECK(rr_thread_init(f, arg) != NULL);
 	CHECK(pthread_create(&native, NULL, asks, NULL) == 0);

@@ -681,7 +681,7 @@ static void pause_and_drain(struct ustack *u)
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
-/* Tell uwaits.h, if it asks, that the wait of a thread begins, and ends. */
+/* Tell ulist.h, if it asks, that the wait of a thread begins, and ends. */
 
 static void watch_begin(const struct uwait *w, utime_ns until)
 {

@@ -604,7 +604,7 @@ static __inline__ void uwait_arrived(struct uwait *w)
 }
 
 /*
- * For uwaits.h, which is told of each wait by a record if uwait_watch is set.
+ * For ulist.h, which is told of each wait by a record if uwait_watch is set.
  * It is set before any wait, and stays.
  */
 struct uwait_watch {

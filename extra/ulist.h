@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* uwaits.h: lists which threads wait, where, and for what; and long runs. */
+/* ulist.h: lists which threads wait, where, and for what; and long runs. */
 
-#ifndef UWAITS_H
-#define UWAITS_H
+#ifndef ULIST_H
+#define ULIST_H
 
 /*
- *	uwaits_start();			before any dispatcher runs
- *	uwaits_on_signal(SIGQUIT);	also by `kill -QUIT'
- *	uwaits_on_run(100000000);	and threads that do not give way for 0.1 s
+ *	ulist_start();			before any dispatcher runs
+ *	ulist_on_signal(SIGQUIT);	also by `kill -QUIT'
+ *	ulist_on_run(100000000);	and threads that do not give way for 0.1 s
  *	rr_init(2, 0);
  *
  * If then all threads wait, and none can ever be woken, rr_fini() writes a list
  * of them before it drops them and returns -EDEADLK. ll, ws and other
  * schedulers over uproc.h do so, too.
  *
- * Without a change of the program: the environment variable USCHED_WAITS does
+ * Without a change of the program: the environment variable USCHED_LIST does
  * the same, if this module is in the program, as in each program that is linked
- * with the shared library (with libusched.a: -Wl,-u,uwaits_start). It holds
+ * with the shared library (with libusched.a: -Wl,-u,ulist_start). It holds
  * words, separated by commas:
  *
- *	stuck		uwaits_start(), as each other word does
- *	signal		uwaits_on_signal(SIGQUIT); signal=10: that number
- *	run=100		uwaits_on_run(), in milliseconds
+ *	stuck		ulist_start(), as each other word does
+ *	signal		ulist_on_signal(SIGQUIT); signal=10: that number
+ *	run=100		ulist_on_run(), in milliseconds
  *
  * A program that does not ask pays nothing. A program that asks pays for each
  * switch (some 50 ns), and some 100 bytes for each thread.
@@ -89,11 +89,11 @@ extern "C" {
  * scheduler that is stuck. Before any dispatcher runs. May be called again.
  * -ENOMEM.
  */
-int uwaits_start(void);
+int ulist_start(void);
 
 /*
  * Lists all threads, of all dispatchers, whenever this signal comes, beside
- * what uwaits_start() does. The handler only wakes a native thread, which makes
+ * what ulist_start() does. The handler only wakes a native thread, which makes
  * the list, also while all processors compute.
  *
  * Blocks the signal in the caller, and in each native thread while it runs a
@@ -106,27 +106,27 @@ int uwaits_start(void);
  * -EINVAL: no such signal, or SIGKILL or SIGSTOP; -EAGAIN: no native thread can
  * be made; -ENOMEM.
  */
-int uwaits_on_signal(int signo);
+int ulist_on_signal(int signo);
 
 /*
  * Reports, once for each such run, a thread that has run for ns nanoseconds
  * (1,000,000 or more) without giving way, with its function and where it is,
- * beside what uwaits_start() does. A native thread looks four times in this
+ * beside what ulist_start() does. A native thread looks four times in this
  * time, so a report comes up to two quarters late. Time in system calls counts,
  * and so does time in which the native thread had no cpu. -EINVAL, -EAGAIN,
  * -ENOMEM.
  */
-int uwaits_on_run(long ns);
+int ulist_on_run(long ns);
 
 /*
- * Makes a list now, with this reason in the first line. After uwaits_start(),
+ * Makes a list now, with this reason in the first line. After ulist_start(),
  * else it does nothing. Any thread or native thread; also in s_next(), as by a
  * plain dispatcher that is about to return NULL. Not in a signal handler.
  */
-void uwaits_print(const char *why);
+void ulist_print(const char *why);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* UWAITS_H */
+#endif /* ULIST_H */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# waits.sh: USCHED_WAITS in the environment makes lists of a program that knows
+# list.sh: USCHED_LIST in the environment makes lists of a program that knows
 # nothing of them: linked with the shared library, or with -u. Without it
 # nothing is written. Names are read from the program, also of static functions;
 # of a stripped program, addr2line and its debug information give the line. With
@@ -16,7 +16,7 @@ Linux)	;;
 *)	echo "skipped: signals to native threads are those of Linux"; exit 77;;
 esac
 sources="rr.c usched.c $(where uwait.c uproc.c umem.c ucall.c upreempt.c \
-	ustats.c utrace.c usymbol.c ulook.c uwaits.c)"
+	ustats.c utrace.c usymbol.c ulook.c ulist.c)"
 
 build() { # program, flags, files
 	${CC:-cc} -std=gnu11 -g -O1 -Wall -Wextra $includes "$dir/$1.c" \
@@ -89,14 +89,14 @@ done && ar rcs libusched.a ./*.o &&
 	${CC:-cc} -shared -o libusched.so ./*.o -pthread) || exit 1
 build plain "-Wl,-rpath,$dir" "$dir/libusched.so"
 cp "$dir/plain.c" "$dir/alone.c"
-build alone "-Wl,-u,uwaits_start" "$dir/libusched.a"
+build alone "-Wl,-u,ulist_start" "$dir/libusched.a"
 
 for program in plain alone; do
 	for no in "" 0; do
-		USCHED_QUIET=1 USCHED_WAITS=$no "$dir/$program" 2>"$dir/out"
+		USCHED_QUIET=1 USCHED_LIST=$no "$dir/$program" 2>"$dir/out"
 		check "$program, not asked" test ! -s "$dir/out"
 	done
-	USCHED_WAITS=stuck "$dir/$program" 2>"$dir/out"
+	USCHED_LIST=stuck "$dir/$program" 2>"$dir/out"
 	check "$program" has "$dir/out" "usched: list: 2 threads are left, and"
 	check "$program" has "$dir/out" \
 		"thread 0x[0-9a-f]* w_wait(0x[0-9a-f]*): waits: wake, [0-9]* ms\$"
@@ -111,7 +111,7 @@ done
 # The wait is in the line that addr2line gives; the name is gone.
 cp "$dir/alone" "$dir/stripped"
 strip "$dir/stripped"
-USCHED_WAITS=1 "$dir/stripped" 2>"$dir/out"
+USCHED_LIST=1 "$dir/stripped" 2>"$dir/out"
 at=$(sed -n 's/^	#.*(stripped+\(0x[0-9a-f]*\))$/\1/p' "$dir/out" |
 	while read -r at; do
 		addr2line -fe "$dir/alone" "$at" | tr '\n' ' '
@@ -138,7 +138,7 @@ list() {
 	wait $pid 2>/dev/null
 }
 
-USCHED_WAITS=signal,run=50 list "$dir/plain" busy
+USCHED_LIST=signal,run=50 list "$dir/plain" busy
 check "busy" test "$(grep -c '^usched: run: ' "$dir/out")" = 1
 check "busy" has "$dir/out" \
 	"usched: run: thread 0x[0-9a-f]* w_busy(0x0) has not given way for [0-9]* ms\$"
@@ -150,7 +150,7 @@ check "busy" has "$dir/out" \
 cat >"$dir/preempt.c" <<'END'
 #include "rr.h"
 #include "upreempt.h"
-#include "uwaits.h"
+#include "ulist.h"
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -179,7 +179,7 @@ static void w_forbid(void *arg)
 
 static int waits(void)
 {
-	return uwaits_on_signal(SIGQUIT) || uwaits_on_run(200000000);
+	return ulist_on_signal(SIGQUIT) || ulist_on_run(200000000);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * s_waits: a scheduler that is stuck writes a list of exactly the threads that
+ * s_list: a scheduler that is stuck writes a list of exactly the threads that
  * are left, each with its function, the object of its wait, and a backtrace.
  * The same list comes on a signal, also while a thread computes without end,
  * and while threads begin, end, and move. A thread that runs for too long is
@@ -11,7 +11,7 @@
 #include "usync.h"
 #include "uthread.h"
 #include "uwait.h"
-#include "uwaits.h"
+#include "ulist.h"
 
 #define TEXT	(4 << 20)
 #define MANY	900		/* more than there are lanes for two workers */
@@ -198,8 +198,8 @@ static void stuck_run(void)
 {
 	int i;
 
-	CHECK(uwaits_start() == 0);
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
+	CHECK(ulist_start() == 0);
 	begin(2, 0);
 	make(0, t_plain, NULL);
 	make(0, t_mutex, &lock_b);
@@ -256,7 +256,7 @@ static void t_maker(void *arg)
 
 static void named_run(void)
 {
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	begin(1, 0);
 	make(0, t_maker, NULL);
 	CHECK(SCHED(start)() == 0);
@@ -287,11 +287,11 @@ static void silent_run(void)
 	make(0, t_plain, NULL);
 	CHECK(SCHED(start)() == 0);
 	CHECK(SCHED(fini)() == -EDEADLK);
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	begin(2, 0);
 	make(0, t_end, NULL);
 	start_and_finish();
-	uwaits_print("by hand");
+	ulist_print("by hand");
 }
 
 static void silent(void)
@@ -311,7 +311,7 @@ static void many_run(void)
 {
 	int i;
 
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	begin(2, MANY);
 	for (i = 0; i < MANY; i++)
 		make(i, t_plain, NULL);
@@ -361,12 +361,12 @@ static void await(const char *what, int nr)
 static void signal_run(void)
 {
 	int err = dup(STDERR_FILENO);
-	char name[] = "/tmp/s_waits.XXXXXX";
+	char name[] = "/tmp/s_list.XXXXXX";
 
 	CHECK(dup2(mkstemp(name), STDERR_FILENO) == STDERR_FILENO);
 	unlink(name);
-	CHECK(uwaits_on_signal(SIGUSR1) == 0);
-	CHECK(uwaits_on_run(20 * UTIME_MS) == 0);
+	CHECK(ulist_on_signal(SIGUSR1) == 0);
+	CHECK(ulist_on_run(20 * UTIME_MS) == 0);
 	CHECK(pthread_create(&waits_natively, NULL, native_wait, &lock_b) == 0);
 	begin(1, 0);
 	ready_nr = 1;
@@ -441,7 +441,7 @@ static void churn_run(void)
 	int i;
 
 	CHECK(freopen("/dev/null", "w", stderr) != NULL);
-	CHECK(uwaits_on_signal(SIGUSR1) == 0);
+	CHECK(ulist_on_signal(SIGUSR1) == 0);
 	begin(2, 0);
 	for (i = 0; i < 400; i++)
 		make(i, t_churn, NULL);
@@ -455,7 +455,7 @@ static void churn_run(void)
 	finish();
 	CHECK(churns > 0);
 	CHECK(dup2(err, STDERR_FILENO) == STDERR_FILENO);
-	uwaits_print("at the end");
+	ulist_print("at the end");
 }
 
 static void churn(void)
@@ -469,11 +469,11 @@ static void churn(void)
 static void misuse(void)
 {
 	doing("misuse");
-	CHECK(uwaits_on_signal(0) == -EINVAL);
-	CHECK(uwaits_on_signal(SIGKILL) == -EINVAL);
-	CHECK(uwaits_on_run(0) == -EINVAL);
-	CHECK(uwaits_on_run(-5) == -EINVAL);
-	uwaits_print("not started: not written");
+	CHECK(ulist_on_signal(0) == -EINVAL);
+	CHECK(ulist_on_signal(SIGKILL) == -EINVAL);
+	CHECK(ulist_on_run(0) == -EINVAL);
+	CHECK(ulist_on_run(-5) == -EINVAL);
+	ulist_print("not started: not written");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * t_waits: uwaits.h lists the threads of a bare dispatcher, also if ustats.h
+ * t_list: ulist.h lists the threads of a bare dispatcher, also if ustats.h
  * counts it, and none that ustack_fini() has forgotten, that a jump has left,
  * or whose run is over. It leaves the call-backs as they were. The child of
  * fork() makes lists of its own. A scheduler that is stuck is listed alone, and
@@ -12,7 +12,7 @@
 #include "rr.h"
 #include "ucall.h"
 #include "ustats.h"
-#include "uwaits.h"
+#include "ulist.h"
 
 #include <setjmp.h>
 
@@ -58,7 +58,7 @@ static struct ustack *next(struct usched *s)
 	struct ustack *u = was(s);
 
 	if (u == NULL)
-		uwaits_print("no thread can run");
+		ulist_print("no thread can run");
 	return u;
 }
 
@@ -81,7 +81,7 @@ static void bare_run(void)
 	struct ustack *(*mine)(struct usched *s);
 	struct usched_stats st;
 
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	tiny_init(&t, lanes);
 	was = t.t_sched.s_next;
 	mine = t.t_sched.s_next = next;
@@ -97,7 +97,7 @@ static void bare_run(void)
 		usched_stats_end(&t.t_sched);
 	}
 	CHECK(t.t_sched.s_next == mine && t.t_sched.s_listed == NULL);
-	uwaits_print("run is over");
+	ulist_print("run is over");
 }
 
 static void bare(void)
@@ -141,17 +141,17 @@ static void t_jump(void *arg)
 
 static void jump_run(void)
 {
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	tiny_init(&t, 8);
 	tiny_start(&t, &tt[0], t_wait, NULL);
 	tiny_start(&t, &tt[1], t_jump, NULL);
 	if (setjmp(out) == 0)
 		usched_run(&t.t_sched);
 	usched_left(&t.t_sched);
-	uwaits_print("left");
+	ulist_print("left");
 	tiny_wake(&tt[0]);
 	usched_run(&t.t_sched);
-	uwaits_print("again");
+	ulist_print("again");
 }
 
 static void jump(void)
@@ -173,7 +173,7 @@ static void child_run(void)
 	CHECK(rr_init(2, 0) == 0);
 	CHECK(rr_thread_init(t_rr, &t) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == -EDEADLK);
-	uwaits_print("in the child");
+	ulist_print("in the child");
 	_exit(0);
 }
 
@@ -193,7 +193,7 @@ static void t_fork(void *arg)
 
 static void fork_run(void)
 {
-	CHECK(uwaits_on_run(1000000000) == 0);
+	CHECK(ulist_on_run(1000000000) == 0);
 	CHECK(rr_init(2, 0) == 0);
 	CHECK(rr_thread_init(t_fork, NULL) != NULL);
 	CHECK(rr_thread_init(t_rr, &tt) != NULL);
@@ -219,7 +219,7 @@ static void t_ll(void *arg)
 
 static void two_run(void)
 {
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	CHECK(ll_init(1, 0) == 0 && ll_thread_init(t_ll, NULL, 0) != NULL);
 	ll_hold();
 	CHECK(ll_start() == 0);
@@ -260,14 +260,14 @@ static void busy_run(void)
 {
 	int i;
 
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	CHECK(rr_init(2, 0) == 0);
 	for (i = 0; i < 4; i++)
 		CHECK(rr_thread_init(t_busy, NULL) != NULL);
 	CHECK(rr_start() == 0);
 	for (i = 0; i < 20; i++) {
 		usleep(5000);
-		uwaits_print("busy");
+		ulist_print("busy");
 	}
 	__atomic_store_n(&end, 1, __ATOMIC_RELAXED);
 	CHECK(rr_fini() == 0);
@@ -300,13 +300,13 @@ static void t_list(void *arg)
 {
 	(void)arg;
 	CHECK(rr_yield() == 0);
-	uwaits_print("by a thread");
+	ulist_print("by a thread");
 	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
 }
 
 static void call_run(void)
 {
-	CHECK(uwaits_start() == 0);
+	CHECK(ulist_start() == 0);
 	CHECK(rr_init(1, 0) == 0);
 	CHECK(rr_thread_init(t_call, NULL) != NULL);
 	CHECK(rr_thread_init(t_list, NULL) != NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uwaits.c: lists which threads wait, where, and for what; and long runs. */
+/* ulist.c: lists which threads wait, where, and for what; and long runs. */
 
 /*
  * OVERVIEW
@@ -10,7 +10,7 @@
  * each dispatcher, and so sees each thread that is about to run, and whether
  * the thread before it has ended.
  *
- *	s_next() of uwaits.c			table
+ *	s_next() of ulist.c			table
  *	  leave: the thread that ran has	+--------------------------+
  *	         blocked, or has ended  -----> | thread, function, number |
  *	  s_next() of the scheduler		| home: dispatcher that    |
@@ -66,7 +66,7 @@
  *
  * The kernel gives a signal to any native thread that does not block it, and
  * ends a system call there. So this module blocks the signal in the caller of
- * uwaits_on_signal(), from which native threads made later inherit that, and in
+ * ulist_on_signal(), from which native threads made later inherit that, and in
  * each native thread while it runs a dispatcher. The native thread that listens
  * does not block it. The child of fork() unblocks it, for the program that it
  * may execute.
@@ -105,7 +105,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* syscall() */
 #endif
-#include "uwaits.h"
+#include "ulist.h"
 #include "lock.h"
 #include "ufork.h"
 #include "ulook.h"
@@ -142,7 +142,7 @@ UPREEMPT_NEVER;
 struct entry {
 	struct entry  *e_next;		/* in its bucket */
 	struct ustack *e_stack;
-	struct usched_waits *e_home;	/* has run it last */
+	struct usched_listed *e_home; /* has run it last */
 	int            e_runs;		/* (atomic) */
 	const struct uwait_kind *e_kind; /* of the record */
 	bool           e_waits;		/* by the record */
@@ -162,8 +162,8 @@ struct stripe {
 enum { INSIDE, RUNS };
 
 /* A dispatcher that runs. */
-struct usched_waits {
-	struct usched_waits *d_next;
+struct usched_listed {
+	struct usched_listed *d_next;
 	struct usched       *d_sched;
 	struct ustack *(*d_was)(struct usched *s);	/* s_next, */
 	int            (*d_again)(struct usched *s, struct ustack *u);
@@ -204,7 +204,7 @@ static long missed;			/* no memory for an entry (atomic) */
 
 static struct {
 	struct ulock         a_lock;
-	struct usched_waits *a_first;	/* (atomic, for a child of fork()) */
+	struct usched_listed *a_first;	/* (atomic, for a child of fork()) */
 	struct native_wait  *a_native;
 	bool                 a_started;
 	/* For the native thread that listens. */
@@ -370,7 +370,7 @@ static void entry_remove(struct entry *e)
 }
 
 /* Forgets the threads that d has run last. */
-static void entries_drop(const struct usched_waits *d)
+static void entries_drop(const struct usched_listed *d)
 {
 	struct stripe *t;
 	struct entry **at, *e;
@@ -396,13 +396,13 @@ static void entries_drop(const struct usched_waits *d)
 /* Dispatchers. */
 
 /* Returns whether the thread that d has run last has ended. */
-static bool has_ended(const struct usched_waits *d)
+static bool has_ended(const struct usched_listed *d)
 {
 	return d->d_sched->s_lane[d->d_lane].l_bound != d->d_bound;
 }
 
 /* Notes that the thread of d has blocked, or has ended. Owner only. */
-static void leave(struct usched_waits *d)
+static void leave(struct usched_listed *d)
 {
 	struct entry *e = d->d_entry;
 	bool ended = e != NULL && has_ended(d);
@@ -446,7 +446,7 @@ static void *arg_of(const struct ustack *u)
 		u->u_arg;
 }
 
-static struct entry *entry_run(struct usched_waits *d, struct ustack *u)
+static struct entry *entry_run(struct usched_listed *d, struct ustack *u)
 {
 	struct stripe *t = stripe_of(u);
 	struct entry *e;
@@ -464,7 +464,7 @@ static struct entry *entry_run(struct usched_waits *d, struct ustack *u)
 }
 
 /* Notes that d will run u. Owner only. */
-static void enter(struct usched_waits *d, struct ustack *u)
+static void enter(struct usched_listed *d, struct ustack *u)
 {
 	struct usched *s = d->d_sched;
 	bool is_new = uslice_is_new(u);
@@ -493,7 +493,7 @@ static bool is_valid(const struct usched *s, const struct ustack *u)
 
 static struct ustack *next(struct usched *s)
 {
-	struct usched_waits *d = s->s_listed;
+	struct usched_listed *d = s->s_listed;
 	struct ustack *u;
 
 	leave(d);
@@ -506,7 +506,7 @@ static struct ustack *next(struct usched *s)
 }
 
 /* Puts next() in front of s_next; of that below ustats.h, if s is counted. */
-static void hook_in(struct usched_waits *d)
+static void hook_in(struct usched_listed *d)
 {
 	struct usched *s = d->d_sched;
 	struct usched_stats *st = s->s_stats;
@@ -526,7 +526,7 @@ static void hook_in(struct usched_waits *d)
 }
 
 /* Undoes that. */
-static void hook_out(struct usched_waits *d)
+static void hook_out(struct usched_listed *d)
 {
 	struct usched *s = d->d_sched;
 	struct usched_stats *st = s->s_stats;
@@ -546,7 +546,7 @@ static int listen(void);
 /* Called as a dispatcher begins to run. */
 static void begin(struct usched *s)
 {
-	struct usched_waits *d;
+	struct usched_listed *d;
 
 	if (s->s_steps != 0)
 		return;
@@ -586,8 +586,8 @@ static void signals_restore(const sigset_t *before)
 /* Called before it stops, or after a longjmp() has left it. */
 static void end(struct usched *s)
 {
-	struct usched_waits *d = s->s_listed;
-	struct usched_waits **at;
+	struct usched_listed *d = s->s_listed;
+	struct usched_listed **at;
 
 	if (d == NULL || s->s_steps != 0)
 		return;
@@ -605,7 +605,7 @@ static void end(struct usched *s)
 /* Called before ustack_fini() takes u, which is blocked, from its lane. */
 static void gone(struct ustack *u)
 {
-	struct usched_waits *d = u->u_sched->s_listed;
+	struct usched_listed *d = u->u_sched->s_listed;
 	struct stripe *t = stripe_of(u);
 	struct entry *e;
 
@@ -637,7 +637,7 @@ static __thread struct {
 /* Returns the entry of the thread that calls; NULL: it is not known. */
 static NOINLINE struct entry *entry_here(const struct ustack *u)
 {
-	struct usched_waits *d = u->u_sched->s_listed;
+	struct usched_listed *d = u->u_sched->s_listed;
 
 	return d != NULL && d->d_stack == u ? d->d_entry : NULL;
 }
@@ -715,7 +715,7 @@ static const struct uwait_watch watch = {
  * Looks at the thread of d. Returns whether it has run it all the time, and
  * still does. Holds d_lock; the native thread that calls does not run d.
  */
-static bool look_at(struct usched_waits *d)
+static bool look_at(struct usched_listed *d)
 {
 	const struct usched_lane *l = &d->d_sched->s_lane[d->d_lane];
 
@@ -735,7 +735,7 @@ static struct {
 } list;
 
 /* Returns whether the threads of d are asked for. */
-static bool is_asked(const struct usched_waits *d)
+static bool is_asked(const struct usched_listed *d)
 {
 	return list.l_sched_nr == 0 || (size_t)((char *)d->d_sched -
 		(char *)list.l_first) < list.l_sched_nr * list.l_size;
@@ -744,7 +744,7 @@ static bool is_asked(const struct usched_waits *d)
 /* Returns whether a dispatcher that is asked for runs a thread, elsewhere. */
 static bool any_runs(long self)
 {
-	const struct usched_waits *d;
+	const struct usched_listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		if (d->d_native != self && is_asked(d) &&
@@ -755,7 +755,7 @@ static bool any_runs(long self)
 }
 
 /* Looks at d, if that still runs a thread. */
-static void freeze_one(struct usched_waits *d, long self)
+static void freeze_one(struct usched_listed *d, long self)
 {
 	d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS;
 	if (d->d_native == self) {
@@ -769,7 +769,7 @@ static void freeze_one(struct usched_waits *d, long self)
 static void freeze(void)
 {
 	utime_ns until = now(CLOCK_MONOTONIC) + PATIENCE;
-	struct usched_waits *d;
+	struct usched_listed *d;
 	long self = native_id();
 
 	for (d = all.a_first; d != NULL; d = d->d_next)
@@ -783,7 +783,7 @@ static void freeze(void)
 /* Lets them go on: F4. */
 static void thaw(void)
 {
-	struct usched_waits *d;
+	struct usched_listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next)
 		ulock_put(&d->d_lock);
@@ -883,7 +883,7 @@ static void say_state(const struct entry *e)
 /* Returns whether the slice of u may be moving: see THE STOP. */
 static bool is_moving(const struct ustack *u)
 {
-	const struct usched_waits *d;
+	const struct usched_listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		if (d->d_runs && !d->d_sure && d->d_victim == u)
@@ -906,7 +906,7 @@ static void say_blocked(const struct entry *e)
 }
 
 /* Ends the line of a running thread: where it is, and its frames. */
-static void say_look(const struct usched_waits *d)
+static void say_look(const struct usched_listed *d)
 {
 	char text[ULOOK_TEXT];
 
@@ -915,7 +915,7 @@ static void say_look(const struct usched_waits *d)
 	say_frames(d->d_look.l_pc, d->d_look.l_pc_nr, false);
 }
 
-static void say_running(const struct usched_waits *d)
+static void say_running(const struct usched_listed *d)
 {
 	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
 	say(": runs");
@@ -1025,7 +1025,7 @@ static void list_make(const char *why)
 	usymbol_end();
 }
 
-void uwaits_print(const char *why)
+void ulist_print(const char *why)
 {
 	if (!all.a_started)
 		return;
@@ -1056,7 +1056,7 @@ static void stuck(struct usched *first, size_t size, int nr, long left)
 /* Long runs. */
 
 /* Reports the thread of d, which has run since d_seen_at. Holds d_lock. */
-static void report(struct usched_waits *d, utime_ns time)
+static void report(struct usched_listed *d, utime_ns time)
 {
 	if (!look_at(d))
 		return;
@@ -1074,7 +1074,7 @@ static void report(struct usched_waits *d, utime_ns time)
 static void look(long ns)
 {
 	utime_ns time = now(CLOCK_MONOTONIC);
-	struct usched_waits *d;
+	struct usched_listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		ulock_get(&d->d_lock);
@@ -1119,7 +1119,7 @@ static void *listener(void *arg)
 		else
 			upark_futex_wait(&all.a_asked, 0);
 		if (__atomic_exchange_n(&all.a_asked, 0, __ATOMIC_ACQ_REL) & LIST)
-			uwaits_print("asked by a signal");
+			ulist_print("asked by a signal");
 		if (run == 0)
 			continue;
 		ulock_get(&all.a_lock);
@@ -1155,7 +1155,7 @@ static int listen(void)
  */
 static void in_child(void)
 {
-	struct usched_waits *d;
+	struct usched_listed *d;
 
 	if (!all.a_started)
 		return;
@@ -1176,7 +1176,7 @@ UFORK(at_fork)
 
 /* Starting. */
 
-int uwaits_start(void)
+int ulist_start(void)
 {
 	int rc;
 
@@ -1214,7 +1214,7 @@ static void signal_take(int signo)
 	ask(CHANGED);
 }
 
-int uwaits_on_signal(int signo)
+int ulist_on_signal(int signo)
 {
 	struct sigaction action = {
 		.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK
@@ -1225,7 +1225,7 @@ int uwaits_on_signal(int signo)
 	(void)sigemptyset(&action.sa_mask);
 	if (sigaction(signo, &action, &before) != 0)
 		return -errno;
-	rc = uwaits_start();
+	rc = ulist_start();
 	if (rc == 0)
 		rc = listen();
 	if (rc != 0) {
@@ -1236,9 +1236,9 @@ int uwaits_on_signal(int signo)
 	return 0;
 }
 
-int uwaits_on_run(long ns)
+int ulist_on_run(long ns)
 {
-	int rc = ns >= RUN_MIN ? uwaits_start() : -EINVAL;
+	int rc = ns >= RUN_MIN ? ulist_start() : -EINVAL;
 
 	if (rc == 0)
 		rc = listen();
@@ -1249,10 +1249,10 @@ int uwaits_on_run(long ns)
 	return 0;
 }
 
-/* Obeys USCHED_WAITS. Words that are not known count as "stuck", except "0". */
+/* Obeys USCHED_LIST. Words that are not known count as "stuck", except "0". */
 static __attribute__((constructor)) void from_environment(void)
 {
-	const char *word = getenv("USCHED_WAITS");
+	const char *word = getenv("USCHED_LIST");
 
 	while (word != NULL && *word != 0) {
 		size_t nob = strcspn(word, ",");
@@ -1260,11 +1260,11 @@ static __attribute__((constructor)) void from_environment(void)
 			atol(strchr(word, '=') + 1) : 0;
 
 		if (strncmp(word, "signal", 6) == 0)
-			(void)uwaits_on_signal(nr > 0 ? (int)nr : SIGQUIT);
+			(void)ulist_on_signal(nr > 0 ? (int)nr : SIGQUIT);
 		else if (strncmp(word, "run=", 4) == 0)
-			(void)uwaits_on_run(nr * UTIME_MS);
+			(void)ulist_on_run(nr * UTIME_MS);
 		else if (nob != 1 || *word != '0')
-			(void)uwaits_start();
+			(void)ulist_start();
 		word += nob + (word[nob] == ',');
 	}
 }

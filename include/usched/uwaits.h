@@ -1,1 +1,0 @@
-../../extra/uwaits.h

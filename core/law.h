@@ -13,7 +13,7 @@
  *	what			when			who
  *	the argument of a	it is made, by a	makers, by
  *	thread			thread			ustack_moves()
- *	the object of a wait	the waiter queues	uwait_new(), by
+ *	the object of a wait	the waiter queues	uwait_make(), by
  *							usched_lent()
  *	the place of a slice	the thread goes on	law_enter()
  *

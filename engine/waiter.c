@@ -119,13 +119,15 @@ struct waiter *engine_waiter(utime_ns until, int *rc)
 	*rc = until < 0 ? -EINVAL : until == UNOW ? -EAGAIN : 0;
 	if (*rc != 0)
 		return NULL;
-	a = uwait_new(sizeof *a, UWAIT_OTHER, e, rc);
-	if (a != NULL) {
-		a->a_runner = NULL;
-		a->a_set    = uproc_running();
-		a->a_result = 0;
-		a->a_in     = a->a_aside = false;
+	a = uwait_make(UWAIT_OTHER, e, sizeof *a);
+	if (a == NULL) {
+		*rc = -errno;
+		return NULL;
 	}
+	a->a_runner = NULL;
+	a->a_set    = uproc_running();
+	a->a_result = 0;
+	a->a_in     = a->a_aside = false;
 	return a;
 }
 

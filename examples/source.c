@@ -47,9 +47,11 @@ static struct uwait_source source = { .o_look = look, .o_sleep = sleep_in };
 static void square(void *number)
 {
 	int rc = uwait_source_of(look) ? 0 : uwait_source_add(&source);
-	struct job *j = uwait_new(sizeof *j, UWAIT_OTHER, &source, &rc);
+	struct job *j = uwait_make(UWAIT_OTHER, &source, sizeof *j);
 
-	if (rc != 0 || j == NULL || (rc = uwait_reserve(UNEVER)) != 0)
+	if (j == NULL)
+		rc = -errno;
+	if (rc != 0 || (rc = uwait_reserve(UNEVER)) != 0)
 		return (void)printf("error %d\n", rc);
 	j->number = *(int *)number;
 	j->wait.w_flags |= UWAIT_SURE;	/* the device gives no job back */

@@ -88,7 +88,7 @@ struct job {
 /* Jobs. */
 
 /* Makes a job with room for so many bytes. NULL: no memory. */
-static struct job *job_new(void (*f)(struct job *), size_t size)
+static struct job *job_make(void (*f)(struct job *), size_t size)
 {
 	struct job *j = malloc(sizeof *j + size);
 
@@ -103,7 +103,7 @@ static struct job *job_strings(void (*f)(struct job *), const char *first,
 {
 	size_t size = first != NULL ? strlen(first) + 1 : 0;
 	size_t more = second != NULL ? strlen(second) + 1 : 0;
-	struct job *j = job_new(f, size + more);
+	struct job *j = job_make(f, size + more);
 
 	if (j == NULL)
 		return NULL;
@@ -181,7 +181,7 @@ static void call_fsync(struct job *j)
 
 int u_fsync(int fd, utime_ns until)
 {
-	struct job *j = job_new(call_fsync, 0);
+	struct job *j = job_make(call_fsync, 0);
 	int rc;
 
 	if (j != NULL)
@@ -303,7 +303,7 @@ static NOINLINE ssize_t move_by_call(struct job **j, const struct rest *t,
 	ssize_t rc;
 
 	if (*j == NULL)
-		*j = job_new(call_move, size);	/* later parts are not larger */
+		*j = job_make(call_move, size);	/* later parts are not larger */
 	if (*j == NULL)
 		return -ENOMEM;
 	(*j)->fj_fd    = t->rs_fd;
@@ -424,7 +424,7 @@ int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 	if (len > sizeof j->fj_of.name.addr || host_size > UFILE_PART ||
 	    service_size > UFILE_PART)
 		return -EINVAL;
-	j = job_new(call_getnameinfo, (size_t)host_size + service_size);
+	j = job_make(call_getnameinfo, (size_t)host_size + service_size);
 	if (j != NULL) {
 		j->fj_flags = flags;
 		memcpy(&j->fj_of.name.addr, addr, len);

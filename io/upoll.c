@@ -448,7 +448,7 @@ static int poller_make(struct poller **out)
 	return 0;
 }
 
-static NOINLINE int poller_new(struct poller **out)
+static NOINLINE int poller_once(struct poller **out)
 {
 	int rc = 0;
 
@@ -467,7 +467,7 @@ static int poller_here(struct poller **out)
 {
 	*out = (struct poller *)uwait_source_of(look);
 	if (*out == NULL)
-		return poller_new(out);
+		return poller_once(out);
 	return (*out)->p_forks == forks ? 0 : -ECHILD;
 }
 
@@ -529,8 +529,8 @@ static struct uwait_kind fd_kind = {
 };
 
 /* Makes a record for up to nr nodes. NULL and *rc. */
-static NOINLINE struct record *record_new(unsigned nr, const void *object,
-					  int *rc)
+static NOINLINE struct record *record_make(unsigned nr, const void *object,
+					   int *rc)
 {
 	struct poller *p = NULL;
 	struct record *r;
@@ -538,10 +538,12 @@ static NOINLINE struct record *record_new(unsigned nr, const void *object,
 	*rc = poller_here(&p);
 	if (*rc != 0)
 		return NULL;
-	r = uwait_new(offsetof(struct record, r_node) +
-		      nr * sizeof *r->r_node, &fd_kind, object, rc);
-	if (r == NULL)
+	r = uwait_make(&fd_kind, object, offsetof(struct record, r_node) +
+		       nr * sizeof *r->r_node);
+	if (r == NULL) {
+		*rc = -errno;
 		return NULL;
+	}
 	r->r_poller = p;
 	node_init(r, 0, -1, READERS);
 	uwait_source_begin(&p->p_source);
@@ -620,8 +622,8 @@ struct upoll_begun upoll_begin(int fd, int what)
 	struct record *r;
 
 	calls = 0;
-	r = record_new(what == (UREAD | UWRITE) ? 2 : 1,
-		       (const void *)(intptr_t)fd, &b.b_rc);
+	r = record_make(what == (UREAD | UWRITE) ? 2 : 1,
+			(const void *)(intptr_t)fd, &b.b_rc);
 	if (r == NULL)
 		return b;
 	b.b_rc = queue(r, 0, fd, what);
@@ -683,7 +685,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 
 	if (nr > MOST)
 		return b;			/* u_poll() naps */
-	r = record_new(nr > 0 ? 2 * (unsigned)nr : 1, (void *)-1, &b.b_rc);
+	r = record_make(nr > 0 ? 2 * (unsigned)nr : 1, (void *)-1, &b.b_rc);
 	if (r == NULL)
 		return b;
 	for (i = 0; i < nr && b.b_rc == 0; i++) {

@@ -93,7 +93,7 @@ static inline size_t umpi_copy_size(size_t nob)
 }
 
 /* A small copy is a block of the pool that also has the slices of threads. */
-static inline struct umpi_copy *umpi_copy_new(struct usched *s, size_t nob)
+static inline struct umpi_copy *umpi_copy_make(struct usched *s, size_t nob)
 {
 	size_t size = umpi_copy_size(nob);
 
@@ -114,7 +114,7 @@ static inline void umpi_copy_free(struct usched *s, struct umpi_copy *c)
 static inline void *umpi_copy(struct umpi_stay *s, const struct ustack *u,
 			      const char *at, size_t nob, int way)
 {
-	struct umpi_copy *c = umpi_copy_new(u->u_sched, nob);
+	struct umpi_copy *c = umpi_copy_make(u->u_sched, nob);
 
 	s->s_failed |= c == NULL;
 	if (c == NULL)

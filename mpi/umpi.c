@@ -656,10 +656,9 @@ void umpi_final(void)
 
 /* Waits of threads. */
 
-static void *record_new(size_t size, const struct umpi_why *why, bool sure)
+static void *record_make(size_t size, const struct umpi_why *why, bool sure)
 {
-	int rc;
-	struct record *r = uwait_new(size, UWAIT_OTHER, why->y_call, &rc);
+	struct record *r = uwait_make(UWAIT_OTHER, why->y_call, size);
 
 	if (r == NULL)
 		return NULL;
@@ -695,7 +694,7 @@ static void begins(struct umpi *m)
 static NOINLINE struct one *one_begin(MPI_Request request, bool sure,
 				      const struct umpi_why *why)
 {
-	struct one *n = record_new(sizeof *n, why, sure);
+	struct one *n = record_make(sizeof *n, why, sure);
 	struct umpi *m;
 	bool added;
 
@@ -897,7 +896,7 @@ static void ask_back(struct umpi_ask *a, const struct umpi_ask *from, bool done)
 static NOINLINE struct many *many_begin(const struct umpi_ask *a, bool sure,
 					const struct umpi_why *why)
 {
-	struct many *y = record_new(sizeof *y, why, sure);
+	struct many *y = record_make(sizeof *y, why, sure);
 	struct umpi *m;
 
 	if (y == NULL)

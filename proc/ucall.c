@@ -189,9 +189,9 @@ int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
 	if (inherited(c))
 		return -ECHILD;
 	usched_point();
-	j = uwait_new(sizeof *j, &call_kind, f, &rc);
+	j = uwait_make(&call_kind, f, sizeof *j);
 	if (j == NULL)
-		return rc;
+		return -errno;
 	j->jb_f     = f;
 	j->jb_arg   = arg;
 	j->jb_pool = c;

@@ -788,8 +788,8 @@ static void thread_drop(struct uproc *here, struct uproc *p,
 		umem_put_shared(&p->p_outer, t, thread_size(p, flags));
 }
 
-struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
-			       void (*f)(void *), void *arg, int flags)
+struct uproc_thread *uproc_alloc(struct uproc *here, struct uproc *p,
+				 void (*f)(void *), void *arg, int flags)
 {
 	struct uproc_thread *t;
 	int rc;
@@ -828,7 +828,7 @@ struct uproc_thread *uproc_make(struct uproc *p, void (*f)(void *), void *arg,
 				int flags)
 {
 	struct uproc *here = p != NULL ? uproc_here(p->p_set) : NULL;
-	struct uproc_thread *t = uproc_new(here, p, f, arg, flags);
+	struct uproc_thread *t = uproc_alloc(here, p, f, arg, flags);
 
 	if (t == NULL)
 		return NULL;
@@ -869,16 +869,14 @@ static bool was_freed(const struct uproc_thread *t)
  */
 static int join_begin(struct joint *j, struct uproc_thread *t, utime_ns until)
 {
-	int rc = 0;
-
 	if (j->j_ended)
 		return 1;
 	if (j->j_wait != NULL)
 		return refused(t, "has another joiner");
 	if (until == UNOW)
 		return -EAGAIN;
-	j->j_wait = uwait_new(sizeof *j->j_wait, UWAIT_JOIN, t, &rc);
-	return rc;
+	j->j_wait = uwait_make(UWAIT_JOIN, t, sizeof *j->j_wait);
+	return j->j_wait != NULL ? 0 : -errno;
 }
 
 /* Waits for the end of t. 0, or the reason why it has not come. */

@@ -158,10 +158,10 @@ UPROC_HIDDEN struct uproc *uproc_here(const struct uproc_set *set);
 /*
  * Allocates a thread of p. The thread waits, and p_threads does not count it
  * yet. Its memory is from p_pool if p is the caller (here), else from p_outer.
- * NULL: ENOMEM, EINVAL, ECHILD, EAGAIN.
+ * NULL and errno: ENOMEM, EINVAL, ECHILD, EAGAIN.
  */
-UPROC_HIDDEN struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
-		void (*f)(void *), void *arg, int flags);
+UPROC_HIDDEN struct uproc_thread *uproc_alloc(struct uproc *here,
+		struct uproc *p, void (*f)(void *), void *arg, int flags);
 
 /*
  * Tells the joiner of t, a joinable thread, that t has ended on p, the caller.

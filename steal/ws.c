@@ -160,7 +160,7 @@ static NOINLINE struct uproc_thread *create_slow(int nr, void (*f)(void *),
 
 	if (nr >= 0 || here == NULL)
 		p = uproc_at(set, nr >= 0 ? (unsigned)nr : uproc_next_nr(set));
-	t = uproc_new(here, p, f, arg, flags);
+	t = uproc_alloc(here, p, f, arg, flags);
 	if (t == NULL && p == NULL)
 		(void)uproc_none(&ops, "thread_init");
 	if (t == NULL)

@@ -340,8 +340,8 @@ FUNCTION void w_block(void)
 FUNCTION void w_record(void *object, utime_ns until)
 {
 	int rc;
-	struct uwait *w = uwait_new(sizeof *w, object != NULL ? &mutex :
-				    &lost, object, &rc);
+	struct uwait *w = uwait_make(object != NULL ? &mutex :
+				    &lost, object, sizeof *w);
 
 	if (w == NULL)
 		abort();

@@ -280,8 +280,8 @@ plant_call wait/uwork.c 'int planted(void) { extern int ws_hold(void); return ws
 plant_call proc/umem.c 'extern int u_poll(void) __attribute__((weak));
 int planted(void) { return u_poll ? u_poll() : 0; }' \
 	'proc/umem.c uses u_poll of io/uio.c'
-plant_call usched.c 'void *planted(void) { extern char uwait_new; return &uwait_new; }' \
-	'core/usched.c uses uwait_new of wait/uwait.c'
+plant_call usched.c 'void *planted(void) { extern char uwait_make; return &uwait_make; }' \
+	'core/usched.c uses uwait_make of wait/uwait.c'
 plant_call io/unet.c 'void *planted(void) { extern char uproc_serves; return &uproc_serves; }' \
 	'io/unet.c uses uproc_serves of proc/uproc.c, a variable'
 empty 'calls of engine/ point upwards' "$(engine_layers .)"

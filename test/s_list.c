@@ -64,8 +64,8 @@ static void t_plain(void *arg)
 static NOINLINE int w_record(struct uwait_kind *kind, void *object,
 			     utime_ns until)
 {
+	struct uwait *w = uwait_make(kind, object, sizeof *w);
 	int rc;
-	struct uwait *w = uwait_new(sizeof *w, kind, object, &rc);
 
 	CHECK(w != NULL);
 	rc = uwait_for(w, until);

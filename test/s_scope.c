@@ -426,7 +426,7 @@ static int take(utime_ns deadline)
 	struct taker *k;
 	int rc;
 
-	k = uwait_new(sizeof *k, UWAIT_OTHER, &bowl, &rc);
+	k = uwait_make(UWAIT_OTHER, &bowl, sizeof *k);
 	CHECK(k != NULL);
 	bowl_lock();
 	if (bowl.b_tokens > 0) {

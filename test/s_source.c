@@ -107,9 +107,8 @@ static void gate_init(struct gate *g, bool sleeps)
 static void gate_wait(struct gate *g)
 {
 	struct uwait *w;
-	int rc;
 
-	w = uwait_new(sizeof *w, UWAIT_OTHER, g, &rc);
+	w = uwait_make(UWAIT_OTHER, g, sizeof *w);
 	CHECK(w != NULL);
 	uwait_source_begin(&g->g_source);
 	ulock_get(&g->g_lock);

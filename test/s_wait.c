@@ -190,7 +190,7 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 	struct sem_wait *w;
 	int rc;
 
-	w = uwait_new(sizeof *w, UWAIT_OTHER, s, &rc);
+	w = uwait_make(UWAIT_OTHER, s, sizeof *w);
 	CHECK(w != NULL);
 	if (deadline != UNEVER)
 		l = list_put(&w->sw_wait, nr);
@@ -227,7 +227,7 @@ static int take_wake(utime_ns deadline, unsigned nr)
 	struct uwait *w;
 	int rc;
 
-	w = uwait_new(sizeof *w, &listed_wake, NULL, &rc);
+	w = uwait_make(&listed_wake, NULL, sizeof *w);
 	CHECK(w != NULL);
 	l = list_put(w, nr);
 	rc = prepare(w, deadline) ? block(w) : ended(w);
@@ -487,11 +487,11 @@ static void stops(struct uwait_timer *t)
 static void forks(void *arg)
 {
 	struct uwait_timer *t;
-	int status, rc;
+	int status;
 	pid_t pid;
 
 	(void)arg;
-	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
+	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = NULL;
 	CHECK(uwait_timer_start(t, uafter(1000 * UTIME_S)) == 0);

@@ -184,11 +184,10 @@ static void *tells(void *arg)
 static void cannot_block(void *arg)
 {
 	struct uwait *w;
-	int rc;
 
 	(void)arg;
 	hook();
-	claimed = w = uwait_new(sizeof *w, UWAIT_OTHER, NULL, &rc);
+	claimed = w = uwait_make(UWAIT_OTHER, NULL, sizeof *w);
 	CHECK(w != NULL);
 	set(&stage, 1);
 	until(&stage, 2);

@@ -275,10 +275,9 @@ static void races(void *arg)
 {
 	utime_ns until = uafter(100);
 	struct uwait_timer *t;
-	int rc;
 
 	(void)arg;
-	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
+	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = runs_inner;
 	CHECK(uwait_timer_start(t, until) == 0);

@@ -138,9 +138,9 @@ static int event_wait(int nr, utime_ns until)
 	struct waiter *w;
 	int rc;
 
-	w = uwait_new(sizeof *w, UWAIT_OTHER, &waiting[nr], &rc);
+	w = uwait_make(UWAIT_OTHER, &waiting[nr], sizeof *w);
 	if (w == NULL)
-		return rc;
+		return -errno;
 	w->w_next = waiting[nr];
 	waiting[nr] = w;
 	rc = uwait_for(&w->w_wait, until);
@@ -455,11 +455,9 @@ static void nested(void)
 
 static void cannot(void *arg)
 {
-	int rc;
-
 	(void)arg;
 	CHECK(u_sleep(UNEVER) == -ENOSYS && u_wait_until(UNOW) == -ENOSYS);
-	CHECK(uwait_new(1, UWAIT_OTHER, NULL, &rc) == NULL && rc == -ENOSYS);
+	CHECK(uwait_make(UWAIT_OTHER, NULL, 1) == NULL && errno == ENOSYS);
 	CHECK(uwait_give_way() == -ENOSYS && bare.b_sched.s_waits == NULL);
 	bare.b_done++;
 }

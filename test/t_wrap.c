@@ -79,11 +79,10 @@ static void counts(void)
 {
 	struct ubarrier none = UBARRIER(0);
 	struct ubarrier most = UBARRIER(USYNC_MOST + 1u);
-	int rc;
 
-	CHECK(uwork_make(INT_MAX, 1, 1) == NULL);
-	CHECK(uwait_new(SIZE_MAX, UWAIT_OTHER, NULL, &rc) == NULL &&
-	      rc == -EINVAL);
+	CHECK(uwork_make(INT_MAX, 1, 1) == NULL && errno == EINVAL);
+	CHECK(uwait_make(UWAIT_OTHER, NULL, SIZE_MAX) == NULL &&
+	      errno == EINVAL);
 	CHECK(ubarrier_wait(&none, UNOW) == -EINVAL);
 	CHECK(ubarrier_wait(&most, UNOW) == -EINVAL);
 	most.br_nr = USYNC_MOST;

@@ -461,12 +461,12 @@ static inline size_t values_at(int nr)
 		UNIT - 1) / UNIT;
 }
 
-/* Makes a record for a single operation. NULL: *rc says why. */
+/* Makes a record for a single operation. NULL and errno. */
 static inline struct uwait *record_one(struct uchan *c, const void *v,
-				       bool send, bool timed, int *rc)
+				       bool send, bool timed)
 {
-	struct uwait *w = uwait_new(values_at(1) * UNIT + c->ch_size,
-				    send ? UWAIT_SEND : UWAIT_RECV, c, rc);
+	struct uwait *w = uwait_make(send ? UWAIT_SEND : UWAIT_RECV, c,
+				     values_at(1) * UNIT + c->ch_size);
 	struct link *l;
 
 	if (w == NULL)
@@ -564,9 +564,9 @@ static NOINLINE int wait_one(struct uchan *c, void *v, bool send,
 
 	if (until == UNOW)
 		return -EAGAIN;
-	w = record_one(c, v, send, until != UNEVER, &rc);
+	w = record_one(c, v, send, until != UNEVER);
 	if (w == NULL)
-		return rc;
+		return -errno;
 	l = links_of(w);
 	rc = queue_one(c, w, v, send);
 	if (rc == -EAGAIN) {
@@ -613,8 +613,10 @@ static struct uchan *make(int size, unsigned room, bool local)
 
 	if (size < 0 || size > UCHAN_SIZE_MOST ||
 	    __builtin_mul_overflow((size_t)size, room, &ring) ||
-	    ring > SIZE_MAX / 2)
+	    ring > SIZE_MAX / 2) {
+		errno = EINVAL;
 		return NULL;
+	}
 	c = malloc(sizeof *c + ring);
 	if (c == NULL)
 		return NULL;
@@ -866,17 +868,18 @@ static void record_fill(const struct ucase *a, int nr, struct uwait *w,
 	}
 }
 
-/* Makes a record for the cases. NULL: *rc says why. */
-static NOINLINE struct uwait *record_all(const struct ucase *a, int nr, int *rc)
+/* Makes a record for the cases. NULL and errno. */
+static NOINLINE struct uwait *record_all(const struct ucase *a, int nr)
 {
 	size_t value = values_at(nr);
 	size_t end = value + values_of(a, nr);
 	struct uwait *w;
 
-	*rc = -EINVAL;
-	if (end > USHRT_MAX)
+	if (end > USHRT_MAX) {
+		errno = EINVAL;
 		return NULL;
-	w = uwait_new(end * UNIT, UWAIT_SELECT, NULL, rc);
+	}
+	w = uwait_make(UWAIT_SELECT, NULL, end * UNIT);
 	if (w != NULL)
 		record_fill(a, nr, w, value);
 	return w;
@@ -911,9 +914,9 @@ static NOINLINE int wait_all(struct ucase *a, int nr, utime_ns until)
 	int rc;
 
 	if (until != UNOW) {
-		w = record_all(a, nr, &rc);
+		w = record_all(a, nr);
 		if (w == NULL)
-			return rc;
+			return -errno;
 	}
 	rc = queue_all(a, nr, w);
 	if (w == NULL)

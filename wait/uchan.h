@@ -68,8 +68,8 @@ struct uchan;
 
 /*
  * Makes a channel for values of size bytes. size may be 0: the values then only
- * count, and may be NULL everywhere. NULL: no memory, or size is negative or
- * above UCHAN_SIZE_MOST. Any thread.
+ * count, and may be NULL everywhere. NULL and errno: ENOMEM; EINVAL: size is
+ * negative or above UCHAN_SIZE_MOST. Any thread.
  */
 USCHED_MUST struct uchan *uchan_make(int size, unsigned room);
 

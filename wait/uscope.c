@@ -467,9 +467,9 @@ static int deadline_start(struct uscope *s, utime_ns until)
 	struct deadline *d;
 	int rc;
 
-	d = uwait_new(sizeof *d, UWAIT_TIMER, s, &rc);
+	d = uwait_make(UWAIT_TIMER, s, sizeof *d);
 	if (d == NULL)
-		return rc;
+		return -errno;
 	d->d_timer.t_f = lapse;
 	d->d_scope     = s;
 	s->sc_timer = d;
@@ -504,10 +504,12 @@ static int deadline_set(struct uscope *s, utime_ns until)
 static struct uscope *scope_make(struct uscope *parent, bool shield,
 				 utime_ns until, int *rc)
 {
-	struct uscope *s = uwait_new(sizeof *s, &scope_kind, NULL, rc);
+	struct uscope *s = uwait_make(&scope_kind, NULL, sizeof *s);
 
-	if (s == NULL)
+	if (s == NULL) {
+		*rc = -errno;
 		return NULL;
+	}
 	memset(&s->sc_wait + 1, 0, sizeof *s - sizeof s->sc_wait);
 	s->sc_wait.w_at.object = s;
 	s->sc_parent = parent;

@@ -389,19 +389,24 @@ static void wait_init(struct usync_wait *z, const struct usync *y)
 	z->z_claimed = false;
 }
 
-/* Makes a record for a wait that is necessary. NULL and *rc. */
-static struct usync_wait *wait_new(const struct usync *y,
-				   struct uwait_kind *kind, utime_ns until,
-				   int *rc)
+/*
+ * Makes a record for a wait that is necessary, or sets *rc. Out of line, as
+ * callers try again after a wait: they must not keep the address of errno.
+ */
+static NOINLINE struct usync_wait *wait_make(const struct usync *y,
+					     struct uwait_kind *kind,
+					     utime_ns until, int *rc)
 {
 	struct usync_wait *z;
 
 	*rc = until < 0 ? -EINVAL : -EAGAIN;
 	if (until <= UNOW)
 		return NULL;
-	z = uwait_new(sizeof *z, kind, y, rc);
+	z = uwait_make(kind, y, sizeof *z);
 	if (z != NULL)
 		wait_init(z, y);
+	else
+		*rc = -errno;
 	return z;
 }
 
@@ -526,7 +531,7 @@ static struct usync_wait *again(struct usync_wait *z, const struct usync *y,
 	if (z->z_wait.w_base == NULL) {
 		z->z_wait.w_state  = UWAIT_WAITS;
 		z->z_wait.w_at.object = y;
-	} else if ((other = wait_new(y, UWAIT_MUTEX, until, &rc)) != NULL)
+	} else if ((other = wait_make(y, UWAIT_MUTEX, until, &rc)) != NULL)
 		uwait_free(z);
 	return other;
 }
@@ -567,7 +572,7 @@ int umutex_lock_slow(struct umutex *m, utime_ns until)
 	}
 	if (usync_owner(&m->mx_owner) == usync_self())
 		return -EDEADLK;
-	z = wait_new(y, UWAIT_MUTEX, until, &rc);
+	z = wait_make(y, UWAIT_MUTEX, until, &rc);
 	if (z == NULL)
 		return rc;
 	rc = mutex_put(m, z, false) ? mutex_wait(m, &z, until) : 0;
@@ -683,10 +688,10 @@ int umutex_busy(const struct umutex *m)
 
 /* Conditions. */
 
-/* Makes a record for a wait for c and then for m. NULL and *rc. */
-static struct pair *pair_new(struct ucond *c, struct umutex *m, int *rc)
+/* Makes a record for a wait for c and then for m. NULL and errno. */
+static struct pair *pair_make(struct ucond *c, struct umutex *m)
 {
-	struct pair *p = uwait_new(sizeof *p, UWAIT_COND, &c->cd_sync, rc);
+	struct pair *p = uwait_make(UWAIT_COND, &c->cd_sync, sizeof *p);
 
 	if (p == NULL)
 		return NULL;
@@ -723,9 +728,9 @@ int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 		return -EPERM;
 	if (until <= UNOW)
 		return until < 0 ? -EINVAL : -EAGAIN;
-	p = pair_new(c, m, &rc);
+	p = pair_make(c, m);
 	if (p == NULL)
-		return rc;
+		return -errno;
 	rc = uwait_reserve(until);
 	if (rc != 0) {
 		(void)uwait_claim(&p->pr_signal.z_wait);
@@ -839,7 +844,7 @@ int usem_wait_slow(struct usem *s, utime_ns until)
 		if (usync_change(y, &now, now - USEM_UNIT))
 			return 0;
 	}
-	z = wait_new(y, UWAIT_SEM, until, &rc);
+	z = wait_make(y, UWAIT_SEM, until, &rc);
 	if (z == NULL)
 		return rc;
 	if (sem_put(y, z))
@@ -979,7 +984,7 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
 	} while (until > UNOW && spin(y, URW_WRITER | USYNC_QUEUED));
-	z = wait_new(y, UWAIT_READ, until, &rc);
+	z = wait_make(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
 	lock = enter(y);
@@ -1014,7 +1019,7 @@ static int rw_write(struct urw *l, utime_ns until)
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
 	} while (until > UNOW && spin(y, ~(unsigned)USYNC_LOCAL));
-	z = wait_new(y, UWAIT_WRITE, until, &rc);
+	z = wait_make(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;
 	lock = enter(y);
@@ -1196,7 +1201,7 @@ int ugroup_wait(struct ugroup *g, utime_ns until)
 	USYNC_CALL(y, UHARD_GROUP, "ugroup_wait");
 	if (acquired(y) < UGROUP_UNIT)
 		return 0;
-	z = wait_new(y, UWAIT_GROUP, until, &rc);
+	z = wait_make(y, UWAIT_GROUP, until, &rc);
 	if (z == NULL)
 		return rc;
 	lock = enter(y);
@@ -1270,7 +1275,7 @@ int ubarrier_wait(struct ubarrier *b, utime_ns until)
 		return -EINVAL;
 	if (usync_state(y) / CAME + 1 == b->br_nr && barrier_last(b, NULL))
 		return 1;
-	z = wait_new(y, UWAIT_BARRIER, until, &rc);
+	z = wait_make(y, UWAIT_BARRIER, until, &rc);
 	if (z == NULL)
 		return rc;
 	if (barrier_last(b, z))
@@ -1344,7 +1349,7 @@ static int once_wait(struct uonce *o, utime_ns until)
 	unsigned now, more;
 	int rc;
 
-	z = wait_new(y, UWAIT_ONCE, until, &rc);
+	z = wait_make(y, UWAIT_ONCE, until, &rc);
 	if (z == NULL)
 		return rc;
 	lock = enter(y);

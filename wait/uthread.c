@@ -330,9 +330,9 @@ static int join_wait(struct uthread *t, utime_ns until)
 
 	if (rc <= 0)
 		return rc;
-	w = uwait_new(sizeof *w, UWAIT_JOIN, t, &rc);
+	w = uwait_make(UWAIT_JOIN, t, sizeof *w);
 	if (w == NULL)
-		return rc;
+		return -errno;
 	rc = join_look(t, w, until);
 	if (rc > 0 && (rc = uwait_for(w, until)) != 0)
 		join_leave(t, w);

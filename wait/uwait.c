@@ -527,25 +527,25 @@ static bool is_from_malloc(const struct ustack *u,
 #endif
 }
 
-static void *record_alloc(const struct ustack *u, bool from_malloc,
-			  size_t size, int *rc)
+static void *record_alloc(const struct ustack *u, bool from_malloc, size_t size)
 {
 	struct usched *s = u != NULL ? u->u_sched : NULL;
 	void *block;
 
 	if (size > SIZE_MOST || (s != NULL && s->s_wait == NULL)) {
-		*rc = size > SIZE_MOST ? -EINVAL : -ENOSYS;
+		errno = size > SIZE_MOST ? EINVAL : ENOSYS;
 		return NULL;
 	}
 	block = from_malloc ? malloc(size) : s->s_alloc(s, (int)size);
-	*rc = block != NULL ? 0 : -ENOMEM;
+	if (block == NULL)
+		errno = ENOMEM;
 	return block;
 }
 
 _Static_assert(sizeof(void *) != 8 || sizeof(struct uwait) == 64,
 	       "a record fills a cache line");
 
-void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
+void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 {
 	struct ustack *u = ustack_self();
 	bool from_malloc = is_from_malloc(u, kind);
@@ -558,7 +558,7 @@ void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *r
 #endif
 	if (size <= SIZE_MOST)
 		size = (size + UWAIT_UNIT - 1) / UWAIT_UNIT * UWAIT_UNIT;
-	w = record_alloc(u, from_malloc, size, rc);
+	w = record_alloc(u, from_malloc, size);
 	if (w == NULL)
 		return NULL;
 	w->w_stack = kind == UWAIT_TIMER ? NULL : u;
@@ -921,11 +921,9 @@ static int native_sleep(utime_ns until)
 	return 0;
 }
 
-static NOINLINE struct uwait *short_new(struct uwait_kind *kind)
+static NOINLINE struct uwait *short_make(struct uwait_kind *kind)
 {
-	int rc;
-
-	return uwait_new(sizeof(struct uwait), kind, NULL, &rc);
+	return uwait_make(kind, NULL, sizeof(struct uwait));
 }
 
 /* The record is freed by sleep_end(), so no frame here has to wait for that. */
@@ -940,7 +938,7 @@ int u_sleep(utime_ns until)
 		uwait_deadline(until, "u_sleep");
 		return native_sleep(until);
 	}
-	w = short_new(&sleep_kind);
+	w = short_make(&sleep_kind);
 	if (w == NULL)
 		return u->u_sched->s_wait != NULL ? -ENOMEM : -ENOSYS;
 	return uwait_for(w, until);
@@ -956,7 +954,7 @@ int uwait_give_way(void)
 	if (u->u_sched->s_wait == NULL)
 		return -ENOSYS;
 	b = base_of(u->u_sched);
-	w = b != NULL ? short_new(&sleep_kind) : NULL;
+	w = b != NULL ? short_make(&sleep_kind) : NULL;
 	if (w == NULL)
 		return -ENOMEM;
 	w->w_flags |= UWAIT_SURE;
@@ -1016,7 +1014,7 @@ static int wake_end(struct uwait *w, int rc)
 
 static int wait_until(utime_ns until)
 {
-	struct uwait *w = short_new(&wake_kind);
+	struct uwait *w = short_make(&wake_kind);
 
 	if (w == NULL)
 		return -ENOMEM;

@@ -196,7 +196,7 @@ void utime_fini(struct usched *s);
  * touch may lie on the stack of a thread that waits. The module begins its own
  * struct with struct uwait, and puts it where the event will find it:
  *
- *	w = uwait_new(sizeof *w, UWAIT_OTHER, object, &rc);	NULL: rc
+ *	w = uwait_make(UWAIT_OTHER, object, sizeof *w);	NULL: errno
  *	lock; the event has come?  unlock, uwait_free(), return 0
  *	put w in the queue of the object; unlock
  *	rc = uwait_for(w, until);
@@ -300,13 +300,13 @@ struct uwait {
 };
 
 /*
- * Makes a record for a wait of the caller. The size is at least sizeof(struct
- * uwait), and what lies behind that is not cleared. Sets *rc if it returns
- * NULL: -ENOMEM, -ENOSYS; -EINVAL: the size is above 1,048,560. Threads and
+ * Makes a record for a wait of the caller for the object, or NULL. The size is
+ * at least sizeof(struct uwait), and what lies behind that is not cleared. NULL
+ * and errno: ENOMEM, ENOSYS; EINVAL: the size is above 1,048,560. Threads and
  * native threads.
  */
-USCHED_MUST void *uwait_new(size_t size, struct uwait_kind *kind, const void *object,
-		int *rc);
+USCHED_MUST void *uwait_make(struct uwait_kind *kind, const void *object,
+			     size_t size);
 
 /* Frees a record that has arrived, or that the caller has claimed itself. */
 void uwait_free(void *record);
@@ -321,7 +321,7 @@ int uwait_for(struct uwait *w, utime_ns until);
 /*
  * Gets all memory, but for the records, that later waits of the caller need, so
  * that they cannot fail. For callers that give something up before a wait, and
- * do not get it back: after uwait_new(), before they give up anything. Until
+ * do not get it back: after uwait_make(), before they give up anything. Until
  * the thread blocks elsewhere, no uwait_for() of the function that calls this,
  * or of functions that it calls, returns -ENOMEM, if its deadline is UNEVER, or
  * until is not. 0; -ENOMEM: nothing has changed. Any thread or native thread.
@@ -395,8 +395,8 @@ void uwait_run(struct ushell *h);
 
 /*
  * A call at a point in time, in the dispatcher: it must not wait. For modules.
- * t is the first member of the module's struct, which uwait_new() has made with
- * UWAIT_TIMER, and t_f is set. Threads only.
+ * t is the first member of the module's struct, which uwait_make() has made
+ * with UWAIT_TIMER, and t_f is set. Threads only.
  */
 struct uwait_timer {
 	struct uwait t_wait;	/* first */

@@ -85,12 +85,11 @@ unsigned char uwait_id(struct uwait_kind *kind)
 	return 1;
 }
 
-void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
+void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 {
 	struct uwait *w = (struct uwait *)s.record[me()].r_block;
 
 	MUST(size <= RECORD);
-	*rc = 0;
 	w->w_stack = NULL;
 	w->w_state = UWAIT_WAITS;
 	w->w_kind  = uwait_id(kind);

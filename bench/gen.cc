@@ -43,25 +43,25 @@ static long take(struct ugen *g, long nr)
 			break;
 		sum += *value;
 	}
-	if (ugen_end(g) != 0)
+	if (ugen_free(g) != 0)
 		abort();
 	return sum;
 }
 
 static long count(long nr)
 {
-	return take(ugen_begin(sizeof(long), counts, NULL), nr);
+	return take(ugen_make(counts, NULL, sizeof(long)), nr);
 }
 
 static long tree(const node *root)
 {
-	return take(ugen_begin(sizeof(long), keys, const_cast<node *>(root)),
+	return take(ugen_make(keys, const_cast<node *>(root), sizeof(long)),
 		    TREE + 1);
 }
 
 static long brief(long key)
 {
-	return take(ugen_begin(sizeof(long), gives, &key), 2);
+	return take(ugen_make(gives, &key, sizeof(long)), 2);
 }
 
 #else

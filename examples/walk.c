@@ -35,7 +35,7 @@ static void odd(void *from)
 		if (*key % 2 != 0 && ugen_yield(key) != 0)
 			break;
 	}
-	ugen_end(from);
+	ugen_free(from);
 }
 
 static void letters(void *unused)
@@ -47,12 +47,12 @@ static void letters(void *unused)
 
 int main(void)
 {
-	struct ugen *all = ugen_begin(sizeof(int), keys, (void *)&four);
-	struct ugen *some = ugen_begin(sizeof(int), odd, all);
-	struct ugen *names = ugen_begin(sizeof(char), letters, NULL);
+	struct ugen *all = ugen_make(keys, (void *)&four, sizeof(int));
+	struct ugen *some = ugen_make(odd, all, sizeof(int));
+	struct ugen *names = ugen_make(letters, NULL, sizeof(char));
 
 	for (int *key; (key = ugen_next(some)) != NULL; )
 		printf("%c %d\n", *(char *)ugen_next(names), *key);
-	ugen_end(names);
-	return ugen_end(some) != 0;		/* out of memory, anywhere? */
+	ugen_free(names);
+	return ugen_free(some) != 0;		/* out of memory, anywhere? */
 }

@@ -53,7 +53,7 @@ static void pairs(void *arg)
 	const struct range *r = (const struct range *)arg;
 	int seen = 0, *value;
 	struct range in = { r->r_from, r->r_to, &seen };
-	struct ugen *g = ugen_begin(sizeof(int), range, &in);
+	struct ugen *g = ugen_make(range, &in, sizeof(int));
 
 	while ((value = (int *)ugen_next(g)) != NULL) {
 		int sum = *value;
@@ -65,7 +65,7 @@ static void pairs(void *arg)
 		if (ugen_yield(&sum) != 0)
 			break;
 	}
-	CHECK(ugen_end(g) == 0);
+	CHECK(ugen_free(g) == 0);
 }
 
 static NOINLINE void consume(unsigned me, int depth)
@@ -73,7 +73,7 @@ static NOINLINE void consume(unsigned me, int depth)
 	volatile unsigned here = me;
 	int seen = 0, i, *value;
 	struct range r = { (int)me, (int)me + 30, &seen };
-	struct ugen *g = ugen_begin(sizeof(int), me % 2 ? range : pairs, &r);
+	struct ugen *g = ugen_make(me % 2 ? range : pairs, &r, sizeof(int));
 
 	CHECK(g != NULL);
 	if (depth > 0)
@@ -90,7 +90,7 @@ static NOINLINE void consume(unsigned me, int depth)
 			break;
 	}
 	CHECK(i == (me % 7 == 0 ? 13 : me % 2 ? 30 : 15));
-	CHECK(ugen_end(g) == 0);
+	CHECK(ugen_free(g) == 0);
 }
 
 static void consumer(void *arg)
@@ -118,7 +118,7 @@ static void takes(void *arg)
 
 	if (me == 0) {
 		hand.h_range = (struct range) { 0, LAST, &hand.h_seen };
-		hand.h_gen   = ugen_begin(sizeof(int), range, &hand.h_range);
+		hand.h_gen   = ugen_make(range, &hand.h_range, sizeof(int));
 	} else
 		wait_one();
 	while (hand.h_gen != NULL) {
@@ -126,7 +126,7 @@ static void takes(void *arg)
 		if (value != NULL) {
 			CHECK(*value == hand.h_next++);
 		} else {
-			CHECK(ugen_end(hand.h_gen) == 0);
+			CHECK(ugen_free(hand.h_gen) == 0);
 			hand.h_gen = NULL;
 			break;
 		}
@@ -151,11 +151,11 @@ static void *natives(void *arg)
 		int j;
 
 		for (j = 0; j < COUNT(g); j++)
-			g[j] = ugen_begin(sizeof(int), range, &r);
+			g[j] = ugen_make(range, &r, sizeof(int));
 		for (j = 0; j < COUNT(g); j++) {
 			while (nr < 20 && ugen_next(g[j]) != NULL)
 				nr++;
-			CHECK(ugen_end(g[j]) == 0);
+			CHECK(ugen_free(g[j]) == 0);
 		}
 		CHECK(seen == nr || seen == nr + 1);	/* it was dropped */
 	}
@@ -176,7 +176,7 @@ static void wakes(void *arg)
 
 static void woken(void *arg)
 {
-	struct ugen *g = ugen_begin(sizeof(int), wakes, SCHED(self)());
+	struct ugen *g = ugen_make(wakes, SCHED(self)(), sizeof(int));
 	int i, *value;
 
 	(void)arg;
@@ -184,7 +184,7 @@ static void woken(void *arg)
 		CHECK(*value == i);
 		wait_one();
 	}
-	CHECK(i == 10 && ugen_end(g) == 0);
+	CHECK(i == 10 && ugen_free(g) == 0);
 }
 
 static void waits(void *arg)
@@ -195,7 +195,7 @@ static void waits(void *arg)
 
 static void waits_inside(void *arg)
 {
-	(void)ugen_next(ugen_begin(0, waits, arg));
+	(void)ugen_next(ugen_make(waits, arg, 0));
 }
 
 static void wait_inside(void)

@@ -457,10 +457,10 @@ static void lawful(void *arg)
 		yield();
 		umutex_unlock(mutex);
 	}
-	g = ugen_begin(sizeof(int), squares, &seen);
+	g = ugen_make(squares, &seen, sizeof(int));
 	while ((at = ugen_next(g)) != NULL)
 		CHECK(*at == nr++);
-	CHECK(ugen_end(g) == 0 && nr == 100 && seen == 4950);
+	CHECK(ugen_free(g) == 0 && nr == 100 && seen == 4950);
 	free(mutex);
 	__atomic_add_fetch(&sum, 1, __ATOMIC_RELAXED);
 }

@@ -147,23 +147,23 @@ static void rr_no_hold(void)	{ rr_release(); }
 
 static struct ugen *gen_ended(void)
 {
-	struct ugen *g = ugen_begin(sizeof v, yields, NULL);
+	struct ugen *g = ugen_make(yields, NULL, sizeof v);
 
-	ugen_end(g);
-	ugen_end(ugen_begin(sizeof v, yields, NULL));
+	ugen_free(g);
+	ugen_free(ugen_make(yields, NULL, sizeof v));
 	return g;
 }
 static void next_ended(void)	{ ugen_next(gen_ended()); }
-static void gen_end_twice(void)	{ ugen_end(gen_ended()); }
+static void gen_end_twice(void)	{ ugen_free(gen_ended()); }
 
 static struct uwork *work_ended(void)
 {
 	struct uwork *k = uwork_make(1, 1, 4);
 
-	uwork_end(k, UNEVER);
+	uwork_free(k, UNEVER);
 	return k;
 }
-static void put_ended(void)	{ uwork_put(work_ended(), 0, none, 0, UNOW); }
+static void put_ended(void)	{ uwork_put(work_ended(), none, 0, 0, UNOW); }
 static void drain_ended(void)	{ uwork_drain(work_ended(), UNOW); }
 
 static void ends_locked(void)	{ (void)!umutex_lock(&m, UNEVER); }
@@ -236,10 +236,10 @@ static const struct {
 	{ rr_wake_joined, { "rr_wake: thread", "freed by its join" }, 0 },
 	{ rr_post_joined, { "rr_post: thread", "freed by its join" }, 0 },
 	{ rr_no_hold, { "rr_release: ", "no hold" }, 0 },
-	{ next_ended, { "ugen_next: the ugen", "freed by ugen_end()" }, 0 },
-	{ gen_end_twice, { "ugen_end: the ugen", "freed by ugen_end()" }, 0 },
-	{ put_ended, { "uwork_put: the uwork", "freed by uwork_end()" }, 0 },
-	{ drain_ended, { "uwork_drain: the", "freed by uwork_end()" }, 0 },
+	{ next_ended, { "ugen_next: the ugen", "freed by ugen_free()" }, 0 },
+	{ gen_end_twice, { "ugen_free: the ugen", "freed by ugen_free()" }, 0 },
+	{ put_ended, { "uwork_put: the uwork", "freed by uwork_free()" }, 0 },
+	{ drain_ended, { "uwork_drain: the", "freed by uwork_free()" }, 0 },
 	{ ends_locked, { "holds the umutex", "umutex_unlock()" }, 0 },
 	{ ends_reading, { "holds the urw", "urw_unlock()" }, 0 },
 	{ ends_writing, { "holds the urw", "urw_unlock()" }, 0 },
@@ -351,11 +351,11 @@ static void consumer_uses(void *arg)
 static void by_generator(void)
 {
 	struct umutex here = { .mx_owner = NULL };
-	struct ugen *g = ugen_begin(sizeof v, consumer_uses, &here);
+	struct ugen *g = ugen_make(consumer_uses, &here, sizeof v);
 
 	CHECK(ugen_next(g) != NULL);
 	locks(&here);
-	CHECK(ugen_next(g) == NULL && ugen_end(g) == 0);
+	CHECK(ugen_next(g) == NULL && ugen_free(g) == 0);
 }
 
 static void right(void *arg)

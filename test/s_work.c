@@ -70,20 +70,20 @@ static void by_level(void *arg)
 	k = uwork_make(1, LEVELS, JOBS + 1);
 	CHECK(gate != NULL && k != NULL);
 	memset(order, 0, sizeof order);
-	CHECK(uwork_put(k, 0, waits_for_gate, NULL, UNOW) == 0);
+	CHECK(uwork_put(k, waits_for_gate, NULL, 0, UNOW) == 0);
 	/* From the least urgent on, so the order of puts is another. */
 	for (i = LEVELS; i-- > 0; )
 		for (j = 0; j < JOBS; j++)
-			CHECK(uwork_put(k, i, notes, (void *)(intptr_t)('0' + i),
-					UNOW) == 0);
+			CHECK(uwork_put(k, notes, (void *)(intptr_t)('0' + i),
+					i, UNOW) == 0);
 	CHECK(uchan_send(gate, NULL, UNEVER) == 0);
 	CHECK(uwork_drain(k, UNEVER) == 0);
 	CHECK(done == LEVELS * JOBS + 1);
 	for (i = 0; i < LEVELS * JOBS; i++)
 		CHECK(order[i + 1] == '0' + i / JOBS);
-	CHECK(uwork_put(k, LEVELS, notes, NULL, UNEVER) == -EINVAL);
-	CHECK(uwork_put(k, -1, notes, NULL, UNEVER) == -EINVAL);
-	CHECK(uwork_end(k, UNEVER) == 0);
+	CHECK(uwork_put(k, notes, NULL, LEVELS, UNEVER) == -EINVAL);
+	CHECK(uwork_put(k, notes, NULL, -1, UNEVER) == -EINVAL);
+	CHECK(uwork_free(k, UNEVER) == 0);
 	uchan_free(gate);
 }
 
@@ -98,19 +98,19 @@ static void bounded(void *arg)
 	k = uwork_make(2, 1, 5);
 	CHECK(gate != NULL && k != NULL);
 	for (i = 0; i < 7; i++)
-		CHECK(uwork_put(k, 0, waits_for_gate, NULL, UNEVER) == 0);
-	while (uwork_put(k, 0, waits_for_gate, NULL, UNOW) != -EAGAIN)
+		CHECK(uwork_put(k, waits_for_gate, NULL, 0, UNEVER) == 0);
+	while (uwork_put(k, waits_for_gate, NULL, 0, UNOW) != -EAGAIN)
 		CHECK(i++ < 8);
-	CHECK(uwork_put(k, 0, waits_for_gate, NULL, uafter(UTIME_MS)) ==
+	CHECK(uwork_put(k, waits_for_gate, NULL, 0, uafter(UTIME_MS)) ==
 	      -ETIMEDOUT);
 	CHECK(uwork_drain(k, UNOW) == -EAGAIN);
 	CHECK(uwork_drain(k, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(uwork_end(k, uafter(UTIME_MS)) == -ETIMEDOUT);
-	CHECK(uwork_put(k, 0, counts, NULL, UNEVER) == -EPIPE);
+	CHECK(uwork_free(k, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(uwork_put(k, counts, NULL, 0, UNEVER) == -EPIPE);
 	CHECK(done == 0);
 	while (i-- > 0)
 		CHECK(uchan_send(gate, NULL, UNEVER) == 0);
-	CHECK(uwork_end(k, UNEVER) == 0);
+	CHECK(uwork_free(k, UNEVER) == 0);
 	uchan_free(gate);
 }
 
@@ -121,8 +121,8 @@ static void puts_jobs(void *arg)
 	int i;
 
 	for (i = 0; i < JOBS; i++)
-		CHECK(uwork_put(k, i % LEVELS, waits_and_counts,
-				(void *)((intptr_t)arg * JOBS + i),
+		CHECK(uwork_put(k, waits_and_counts,
+				(void *)((intptr_t)arg * JOBS + i), i % LEVELS,
 				UNEVER) == 0);
 	CHECK(uwork_drain(k, UNEVER) == 0);
 	add(&puts_ended, 1);
@@ -140,7 +140,7 @@ static void puts_more(void *arg)
 {
 	int rc;
 
-	while ((rc = uwork_put(k, 0, counts, arg, UNOW)) != -EPIPE) {
+	while ((rc = uwork_put(k, counts, arg, 0, UNOW)) != -EPIPE) {
 		if (rc == 0)
 			add(&more, 1);
 		yield();
@@ -167,17 +167,17 @@ static void from_all(void *arg)
 	CHECK(get(&done) == 6 * JOBS);
 	native_join(id);
 	more = 0;
-	CHECK(uwork_put(k, 2, puts_more, NULL, UNEVER) == 0);
-	CHECK(uwork_end(k, UNEVER) == 0);
+	CHECK(uwork_put(k, puts_more, NULL, 2, UNEVER) == 0);
+	CHECK(uwork_free(k, UNEVER) == 0);
 	CHECK(get(&done) == 6 * JOBS + 1 + more);
 }
 
 static void bad(void *arg)
 {
 	(void)arg;
-	CHECK(uwork_make(0, 1, 1) == NULL);
-	CHECK(uwork_make(1, 0, 1) == NULL);
-	CHECK(uwork_make(1, UWORK_LEVELS + 1, 1) == NULL);
+	CHECK(uwork_make(0, 1, 1) == NULL && errno == EINVAL);
+	CHECK(uwork_make(1, 0, 1) == NULL && errno == EINVAL);
+	CHECK(uwork_make(1, UWORK_LEVELS + 1, 1) == NULL && errno == EINVAL);
 }
 
 /* Failures. */
@@ -194,12 +194,12 @@ static void tries(void *arg)
 		return;
 	}
 	for (i = 0; i < 20; i++) {
-		rc = uwork_put(k, (int)i % 2, waits_and_counts, (void *)i,
-			       UNEVER);
+		rc = uwork_put(k, waits_and_counts, (void *)i,
+			       (int)i % 2, UNEVER);
 		CHECK(rc == 0 || rc == -ENOMEM || rc == -EPIPE);
 		accepted += rc == 0;
 	}
-	while ((rc = uwork_end(k, UNEVER)) == -ENOMEM)
+	while ((rc = uwork_free(k, UNEVER)) == -ENOMEM)
 		fail_rest();
 	CHECK(rc == 0 ? get(&done) == accepted :
 	      rc == -EPIPE && get(&done) <= accepted);
@@ -228,7 +228,8 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
-	CHECK(uwork_make(1, 1, 1) == NULL);	/* not in a thread */
+	/* Not in a thread. */
+	CHECK(uwork_make(1, 1, 1) == NULL && errno == EINVAL);
 	for (p = 1; p <= 2; p++) {
 		alone(p, bad);
 		alone(1, by_level);

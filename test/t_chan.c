@@ -7,7 +7,7 @@
  * -ENOMEM and has sent or received nothing, and all else goes on. Without
  * s_wait, calls that need not wait succeed, and others return -ENOSYS. Workers
  * (uwork.h) that get no memory end. If all have ended, jobs are refused, and
- * uwork_end() says so. Under virtual time, so deadlines are exact.
+ * uwork_free() says so. Under virtual time, so deadlines are exact.
  */
 #include "tiny.h"
 #include "uwork.h"
@@ -172,7 +172,7 @@ static void boss(void *arg)
 	CHECK(k != NULL);
 	for (i = 1; i <= NR; i++) {
 		do
-			rc = uwork_put(k, 0, job, (void *)i, UNEVER);
+			rc = uwork_put(k, job, (void *)i, 0, UNEVER);
 		while (rc == -ENOMEM && again(rc));
 		CHECK(rc == 0 || (rc == -EPIPE && t.t_failed > 0));
 		accepted += rc == 0 ? i : 0;
@@ -183,7 +183,7 @@ static void boss(void *arg)
 		CHECK(sum == accepted);
 	else
 		CHECK(rc == -EPIPE && sum < accepted && t.t_failed > 0);
-	CHECK(uwork_end(k, UNEVER) == rc);
+	CHECK(uwork_free(k, UNEVER) == rc);
 	refused += rc != 0 || accepted < NR * (NR + 1) / 2;
 }
 

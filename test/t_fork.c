@@ -325,11 +325,11 @@ static void uses_generators(void)
 	int i, j, *v;
 
 	for (i = 0; i < COUNT(g); i++)
-		CHECK((g[i] = ugen_begin(sizeof(int), counts_to_3, NULL)) != NULL);
+		CHECK((g[i] = ugen_make(counts_to_3, NULL, sizeof(int))) != NULL);
 	for (i = 0; i < COUNT(g); i++) {
 		for (j = 0; j < i % 4 && (v = ugen_next(g[i])) != NULL; j++)
 			CHECK(*v == j);
-		CHECK(ugen_end(g[i]) == 0);
+		CHECK(ugen_free(g[i]) == 0);
 	}
 	ugen_trim();
 }

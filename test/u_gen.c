@@ -58,9 +58,9 @@ static int my_lanes(struct usched *s, int nr, size_t size)
 #define posix_memalign	my_memalign
 #define usched_lanes	my_lanes
 #if defined(USCHED_HARD)		/* it knows more: uobject.h */
-#define TWICE		"was freed by ugen_end()"
+#define TWICE		"was freed by ugen_free()"
 #else
-#define TWICE		"ugen_end() was called before"
+#define TWICE		"ugen_free() was called before"
 #endif
 #define ENDED		0	/* memory is given back at once */
 #include "ugen.c"
@@ -110,16 +110,16 @@ static void tree(void *nr)
 static void in_order(void)
 {
 	int nr = NODES, i, *value;
-	struct ugen *g = ugen_begin(sizeof i, tree, &nr);
+	struct ugen *g = ugen_make(tree, &nr, sizeof i);
 
 	for (i = 0; (value = (int *)next_below(g, i * 7 % 50)) != NULL; i++)
 		CHECK(*value == i);
 	CHECK(i == NODES);
 	CHECK(ugen_next(g) == NULL && ugen_next(g) == NULL);
-	CHECK(ugen_end(g) == 0);
+	CHECK(ugen_free(g) == 0);
 	nr = 0;
-	g = ugen_begin(sizeof i, tree, &nr);
-	CHECK(ugen_next(g) == NULL && ugen_end(g) == 0);
+	g = ugen_make(tree, &nr, sizeof i);
+	CHECK(ugen_next(g) == NULL && ugen_free(g) == 0);
 }
 
 /* Values of each size. */
@@ -153,7 +153,7 @@ static void of_size(size_t size)
 {
 	struct sizes z = { size, 5 };
 	unsigned char want[BIG], *value;
-	struct ugen *g = ugen_begin(size, bytes, &z);
+	struct ugen *g = ugen_make(bytes, &z, size);
 	int i;
 
 	for (i = 0; (value = (unsigned char *)ugen_next(g)) != NULL; i++) {
@@ -162,7 +162,7 @@ static void of_size(size_t size)
 		CHECK((uintptr_t)value % UGEN_ALIGN == 0);
 		memset(value, 0, size);
 	}
-	CHECK(i == z.z_nr && ugen_end(g) == 0);
+	CHECK(i == z.z_nr && ugen_free(g) == 0);
 }
 
 /* Many at once, each at another depth of its own. */
@@ -196,7 +196,7 @@ static void many(void)
 	int i, j, left = MANY;
 
 	for (i = 0; i < MANY; i++)
-		g[i] = ugen_begin(sizeof(long), deeper, (void *)(intptr_t)i);
+		g[i] = ugen_make(deeper, (void *)(intptr_t)i, sizeof(long));
 	for (j = 0; left > 0; j++) {
 		for (i = 0; i < MANY; i++) {
 			long *value = (long *)ugen_next(g[i]);
@@ -207,7 +207,7 @@ static void many(void)
 		}
 	}
 	for (i = 0; i < MANY; i++)
-		CHECK(ugen_end(g[i]) == 0);
+		CHECK(ugen_free(g[i]) == 0);
 }
 
 /* What is kept when all have ended, and taken again. */
@@ -220,12 +220,12 @@ static void kept(void)
 		many();
 		CHECK(held == SPARE && spare == SPARE);
 		for (i = 0; i < COUNT(g); i++)
-			g[i] = ugen_begin(0, tree, NULL);
+			g[i] = ugen_make(tree, NULL, 0);
 		CHECK(held == SPARE && spare == SPARE - 2);
 		ugen_trim();
 		CHECK(held == 2 && spare == 0);
 		for (i = 0; i < COUNT(g); i++)
-			CHECK(ugen_end(g[i]) == 0);
+			CHECK(ugen_free(g[i]) == 0);
 		CHECK(held == 2 && spare == 2);
 	}
 }
@@ -250,24 +250,24 @@ static void nested(void *arg)
 		tree(&nr);
 		return;
 	}
-	g = ugen_begin(sizeof(int), nested, &mine);
+	g = ugen_make(nested, &mine, sizeof(int));
 	while ((value = (int *)ugen_next(g)) != NULL) {
 		++*up->v_steps;
 		CHECK(mine.v_depth == 0 || steps == *value + 1);
 		CHECK(ugen_yield(value) == 0);
 	}
-	CHECK(ugen_end(g) == 0);
+	CHECK(ugen_free(g) == 0);
 }
 
 static void in_generators(int depth)
 {
 	int steps = 0, *value, i;
 	struct level top = { &steps, depth };
-	struct ugen *g = ugen_begin(sizeof(int), nested, &top);
+	struct ugen *g = ugen_make(nested, &top, sizeof(int));
 
 	for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++)
 		CHECK(*value == i && (depth == 0 || steps == i + 1));
-	CHECK(i == 20 && ugen_end(g) == 0);
+	CHECK(i == 20 && ugen_free(g) == 0);
 }
 
 /* A generator that has begun is handed to another, which goes on with it. */
@@ -287,18 +287,18 @@ static void doubles(void *arg)
 static void handed_on(void)
 {
 	int nr = 10, i, *value;
-	struct ugen *in = ugen_begin(sizeof nr, tree, &nr), *out;
+	struct ugen *in = ugen_make(tree, &nr, sizeof nr), *out;
 
 	CHECK(*(int *)ugen_next(in) == 0);
-	out = ugen_begin(sizeof nr, doubles, in);
+	out = ugen_make(doubles, in, sizeof nr);
 	for (i = 1; i < 5; i++) {
 		value = (int *)ugen_next(out);
 		CHECK(value != NULL && *value == 2 * i);
 	}
 	CHECK(*(int *)ugen_next(in) == i);
-	CHECK(ugen_end(out) == 0);
+	CHECK(ugen_free(out) == 0);
 	CHECK(*(int *)ugen_next(in) == i + 1);
-	CHECK(ugen_end(in) == 0);
+	CHECK(ugen_free(in) == 0);
 }
 
 /* Dropped before the end. */
@@ -346,20 +346,20 @@ static void dropped(void)
 	int i;
 
 	ran = cleaned = 0;
-	CHECK(ugen_end(ugen_begin(4, cleans, NULL)) == 0);
+	CHECK(ugen_free(ugen_make(cleans, NULL, 4)) == 0);
 	CHECK(ran == 0);
 	for (i = 0; i < 50; i++) {
-		g = ugen_begin(i % 2 ? 4 : BIG, i % 3 ? cleans : ignores, NULL);
+		g = ugen_make(i % 3 ? cleans : ignores, NULL, i % 2 ? 4 : BIG);
 		CHECK(ugen_next(g) != NULL);
 		CHECK(ugen_next(g) != NULL);
-		CHECK(ugen_end(g) == 0);
+		CHECK(ugen_free(g) == 0);
 	}
 	CHECK(ran == 50 && cleaned == 33);
-	g = ugen_begin(4, aborts, NULL);
+	g = ugen_make(aborts, NULL, 4);
 	CHECK(*(int *)ugen_next(g) == 7);
 	CHECK(ugen_next(g) == NULL && ugen_next(g) == NULL);
-	CHECK(ugen_end(g) == 0);
-	CHECK(ugen_next(NULL) == NULL && ugen_end(NULL) == -ENOMEM);
+	CHECK(ugen_free(g) == 0);
+	CHECK(ugen_next(NULL) == NULL && ugen_free(NULL) == -ENOMEM);
 }
 
 /* The consumer is a thread, which blocks between two steps, and is moved. */
@@ -370,7 +370,7 @@ static NOINLINE void consume(int me, int depth)
 {
 	volatile int local = me;
 	int nr = 30 + me, i, *value;
-	struct ugen *g = ugen_begin(sizeof nr, tree, &nr);
+	struct ugen *g = ugen_make(tree, &nr, sizeof nr);
 
 	if (depth > 0)
 		consume(me, depth - 1);
@@ -382,7 +382,7 @@ static NOINLINE void consume(int me, int depth)
 			break;
 	}
 	CHECK(i == (nr > 40 ? 40 : nr));
-	CHECK(ugen_end(g) == 0);
+	CHECK(ugen_free(g) == 0);
 }
 
 static void consumer(void *arg)
@@ -435,10 +435,10 @@ static void without_memory(size_t size, void *stops)
 	CHECK(held == 0);
 	for (told = 1, fail_at = 1; told != 0; fail_at++) {
 		allocs = told = 0;
-		g = ugen_begin(size, some, stops);
+		g = ugen_make(some, stops, size);
 		for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++)
 			CHECK(*value == i);
-		rc = ugen_end(g);
+		rc = ugen_free(g);
 		CHECK(rc == (told ? -ENOMEM : 0) && (told || i == 3));
 		ugen_trim();
 		CHECK(held == 0);
@@ -482,7 +482,7 @@ static void control_words(void)
 	int i;
 
 	for (i = 0; i < COUNT(g); i++)
-		g[i] = ugen_begin(sizeof i, rounds, NULL);
+		g[i] = ugen_make(rounds, NULL, sizeof i);
 	for (i = 0; i < COUNT(g); i++) {
 		CHECK(fesetround(FE_TOWARDZERO) == 0);
 		CHECK(next_rounds(g[i], FE_TOWARDZERO));
@@ -494,7 +494,7 @@ static void control_words(void)
 		CHECK(fesetround(FE_TOWARDZERO) == 0);
 		CHECK(!next_rounds(g[i], FE_UPWARD));
 		CHECK(fesetround(FE_TONEAREST) == 0);
-		CHECK(ugen_end(g[i]) == 0);
+		CHECK(ugen_free(g[i]) == 0);
 	}
 }
 
@@ -537,19 +537,19 @@ static void asks_itself(void *arg)
 
 static void next_inside(void)
 {
-	self = ugen_begin(0, asks_itself, NULL);
+	self = ugen_make(asks_itself, NULL, 0);
 	(void)ugen_next(self);
 }
 
 static void ends_itself(void *arg)
 {
 	(void)arg;
-	(void)ugen_end(self);
+	(void)ugen_free(self);
 }
 
 static void end_inside(void)
 {
-	self = ugen_begin(0, ends_itself, NULL);
+	self = ugen_make(ends_itself, NULL, 0);
 	(void)ugen_next(self);
 }
 
@@ -558,13 +558,13 @@ static void asks_first(void *arg)
 	struct ugen *g = (struct ugen *)arg;
 
 	if (g == NULL)
-		g = ugen_begin(0, asks_first, self);
+		g = ugen_make(asks_first, self, 0);
 	(void)ugen_next(g);
 }
 
 static void circle(void)
 {
-	self = ugen_begin(0, asks_first, NULL);
+	self = ugen_make(asks_first, NULL, 0);
 	(void)ugen_next(self);
 }
 
@@ -576,15 +576,15 @@ static void blocks(void *arg)
 
 static void block_inside(void)
 {
-	(void)ugen_next(ugen_begin(0, blocks, NULL));
+	(void)ugen_next(ugen_make(blocks, NULL, 0));
 }
 
 static void end_twice(void)
 {
-	struct ugen *g = ugen_begin(0, blocks, NULL);
+	struct ugen *g = ugen_make(blocks, NULL, 0);
 
-	(void)ugen_end(g);
-	(void)ugen_end(g);
+	(void)ugen_free(g);
+	(void)ugen_free(g);
 }
 
 static int deaths(void)
@@ -604,7 +604,7 @@ static NOINLINE void begin_high(void)
 {
 	int nr = 100;
 
-	begun = ugen_begin(sizeof nr, tree, &nr);
+	begun = ugen_make(tree, &nr, sizeof nr);
 	(void)ugen_next(begun);
 }
 

@@ -29,7 +29,7 @@
  * yield allocates nothing and cannot fail. Lanes are mapped in batches of
  * BATCH, which are shared by usched_lanes_share() with the dispatchers of the
  * generators, one lane for each. A generator that ends goes back to its batch,
- * with its lane, and the next ugen_begin() takes the generator that ended last:
+ * with its lane, and the next ugen_make() takes the generator that ended last:
  * its stack is in the cache. A batch without generators in use is unmapped if
  * there are SPARE such batches already.
  *
@@ -46,7 +46,7 @@
  *
  * The thread of a generator ends in four ways: its function returns; it calls
  * ustack_abort(); it yields after a yield has returned an error, which aborts
- * it; or ugen_end() finds that it was never run. In each case no slice is left.
+ * it; or ugen_free() finds that it was never run. In each case no slice is left.
  *
  * WITHOUT LANES
  *
@@ -78,7 +78,7 @@
  *   - Private lanes of the dispatcher (usched_lane_own()): each dispatcher keeps a
  *     list of those that its threads have left, so with a dispatcher for each
  *     generator no other would find them.
- *   - To abandon the frames at once in ugen_end(): C programs could not free
+ *   - To abandon the frames at once in ugen_free(): C programs could not free
  *     what the generator holds, C++ programs could not run destructors.
  */
 
@@ -301,7 +301,7 @@ static void quarantine_trim(int most)
 /* Keeps g, and its memory as it is. */
 static void gen_free(struct ugen *g)
 {
-	uhard_ends(&g->ge_object, UHARD_GEN, "ugen_end");
+	uhard_ends(&g->ge_object, UHARD_GEN, "ugen_free");
 	uhard_grave_put(&quarantine, &g->ge_object, g, 0);
 	quarantine_trim(ENDED);
 }
@@ -344,17 +344,20 @@ void ugen_copy(struct ugen *g, const void *value)
 		memcpy(g->ge_value, value, g->ge_size);
 }
 
-struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg)
+struct ugen *ugen_make(void (*f)(void *), void *arg, size_t size)
 {
 	struct ugen *g = gen_get();
 	struct usched *s;
 
-	if (g == NULL)
+	if (g == NULL) {
+		errno = ENOMEM;
 		return NULL;
+	}
 	g->ge_value = g->ge_room;
 	if (size > UGEN_ROOM &&
 	    posix_memalign(&g->ge_value, UGEN_ALIGN, size) != 0) {
 		gen_put(g);
+		errno = ENOMEM;
 		return NULL;
 	}
 	s = &g->ge_sched;
@@ -419,9 +422,9 @@ static int step(struct ugen *g)
 static void check(const struct ugen *g)
 {
 	CONTRACT(g->ge_state != UGEN_FREE,
-		 "ugen_next, ugen_end: ugen_end() was called before");
+		 "ugen_next, ugen_free: ugen_free() was called before");
 	CONTRACT(g->ge_state != UGEN_RUNS,
-		 "ugen_next, ugen_end: the generator runs: it has called this, "
+		 "ugen_next, ugen_free: the generator runs: it has called this, "
 		 "or has blocked without ugen_yield()");
 }
 
@@ -450,13 +453,13 @@ void ugen_stop(struct ugen *g)
 	}
 }
 
-int ugen_end(struct ugen *g)
+int ugen_free(struct ugen *g)
 {
 	int rc;
 
 	if (g == NULL)
 		return -ENOMEM;
-	CALL(g, "ugen_end");
+	CALL(g, "ugen_free");
 	ugen_stop(g);
 	rc = g->ge_rc == -ENOMEM ? -ENOMEM : 0;
 	if (g->ge_stack.u_stack != NULL)

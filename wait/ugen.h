@@ -19,10 +19,10 @@
  *		walk(root);
  *	}
  *
- *	g = ugen_begin(sizeof(int), keys, root);
+ *	g = ugen_make(keys, root, sizeof(int));
  *	while ((key = ugen_next(g)) != NULL)
  *		printf("%d\n", *key);
- *	rc = ugen_end(g);
+ *	rc = ugen_free(g);
  *
  * A generator is a function on a stack of its own (a lane), which runs only
  * while its consumer waits in ugen_next(). The consumer is a thread of any
@@ -34,8 +34,8 @@
  *
  * WHO MAY CALL WHAT
  *
- *	ugen_begin(), ugen_trim()	any thread, any native thread
- *	ugen_next(), ugen_end()		the same, one at a time for each
+ *	ugen_make(), ugen_trim()	any thread, any native thread
+ *	ugen_next(), ugen_free()		the same, one at a time for each
  *					generator
  *	ugen_yield()			the generator, in any function
  *
@@ -43,12 +43,12 @@
  *
  * ERRORS
  *
- * If a consumer ignores what ugen_begin() returns, ugen_next() and ugen_end()
- * take the NULL. So one look at the result of ugen_end() is enough.
+ * If a consumer ignores what ugen_make() returns, ugen_next() and ugen_free()
+ * take the NULL. So one look at the result of ugen_free() is enough.
  *
  * If ugen_yield() returns an error, the generator frees what it holds, and
  * returns. If it yields again instead, it ends there, as by ustack_abort(). The
- * calls of ugen_end() and ugen_next() by the generator itself, or by a
+ * calls of ugen_free() and ugen_next() by the generator itself, or by a
  * generator that it has called, break a contract. So does a yield outside of
  * generators.
  *
@@ -58,7 +58,7 @@
  *   a generator the waits of uwait.h return -ENOSYS. ustack_block(), rr_wait()
  *   and the like end the program. A generator may wake threads, and make them.
  *   It is not preempted (upreempt.h).
- * - A pointer to a value is valid until the next ugen_next() or ugen_end(). A
+ * - A pointer to a value is valid until the next ugen_next() or ugen_free(). A
  *   value must not point into the stack of its generator.
  * - Floating-point control words are those of the consumer, as in a function.
  * - A longjmp() must not leave a generator, nor may a C++ exception: see
@@ -91,7 +91,7 @@ extern "C" {
 
 /* Not API. States. HELD and LOW are also ge_held. */
 enum {
-	UGEN_FREE,		/* for another ugen_begin() */
+	UGEN_FREE,		/* for another ugen_make() */
 	UGEN_NEW,
 	UGEN_RUNS,
 	UGEN_HELD,		/* it has yielded, */
@@ -121,9 +121,9 @@ struct ugen {
 
 /*
  * Makes a generator of values of size bytes, which will run f(arg) from the
- * first ugen_next() on. NULL: no memory, or too many mappings.
+ * first ugen_next() on. NULL and ENOMEM: no memory, or too many mappings.
  */
-USCHED_MUST struct ugen *ugen_begin(size_t size, void (*f)(void *), void *arg);
+USCHED_MUST struct ugen *ugen_make(void (*f)(void *), void *arg, size_t size);
 
 /*
  * Runs the generator until it yields, and returns a pointer to the value. NULL:
@@ -137,12 +137,12 @@ static __inline__ void *ugen_next(struct ugen *g);
  * was never run, it never is. 0; -ENOMEM: g is NULL, or ugen_yield() has
  * returned that to the generator.
  */
-int ugen_end(struct ugen *g);
+int ugen_free(struct ugen *g);
 
 /*
  * Yields a copy of the value, and returns when the consumer calls ugen_next()
  * again. 0; -ENOMEM: the value was not yielded; -ECANCELED: the consumer has
- * called ugen_end(). After an error see "Errors" above. -ENOMEM comes only
+ * called ugen_free(). After an error see "Errors" above. -ENOMEM comes only
  * where slices are copied: in the hard mode, and without lanes.
  */
 static __inline__ int ugen_yield(const void *value);

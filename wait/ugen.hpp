@@ -182,14 +182,14 @@ public:
 		static_assert(alignof(body) <= UGEN_ALIGN,
 			      "a type with too large an alignment");
 
-		gen = ugen_begin(sizeof(body), body::run, nullptr);
+		gen = ugen_make(body::run, nullptr, sizeof(body));
 		if (gen == nullptr)
 			throw std::bad_alloc();
 		try {
 			at = ::new (gen->ge_value) body(gen,
 						      std::forward<F>(f));
 		} catch (...) {
-			(void)ugen_end(gen);
+			(void)ugen_free(gen);
 			throw;
 		}
 		gen->ge_stack.u_arg = at;
@@ -253,7 +253,7 @@ private:
 		ugen_stop(gen);
 		thrown = std::move(at->thrown);
 		at->destroy(at);
-		(void)ugen_end(std::exchange(gen, nullptr));
+		(void)ugen_free(std::exchange(gen, nullptr));
 		return thrown;
 	}
 };

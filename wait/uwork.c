@@ -102,34 +102,55 @@ static void worker(void *arg)
 	let_go(k, 1);
 }
 
+/* Makes the channels of k. 0, -errno. */
+static int channels_make(struct uwork *k, int levels, unsigned room)
+{
+	k->k_idle = uchan_make(0, 1);
+	if (k->k_idle == NULL)
+		return -errno;
+	for (; k->k_levels < levels; k->k_levels++) {
+		k->k_level[k->k_levels] = uchan_make(sizeof(struct job), room);
+		if (k->k_level[k->k_levels] == NULL)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Returns what uwork_make() refuses, or 0. */
+static int wrong(const struct ustack *u, int workers, int levels)
+{
+	if (workers < 1 || workers == INT_MAX || levels < 1 ||
+	    levels > UWORK_LEVELS || u == NULL)
+		return EINVAL;
+	return u->u_sched->s_make == NULL ? ENOSYS : 0;
+}
+
 struct uwork *uwork_make(int workers, int levels, unsigned room)
 {
 	const struct ustack *u = ustack_self();
 	struct uwork *k;
-	int made = 0;
+	int made = 0, rc;
 
-	if (workers < 1 || workers == INT_MAX || levels < 1 || levels > UWORK_LEVELS || u == NULL ||
-	    u->u_sched->s_make == NULL || (k = calloc(1, sizeof *k)) == NULL)
+	errno = wrong(u, workers, levels);
+	if (errno != 0 || (k = calloc(1, sizeof *k)) == NULL)
 		return NULL;
 	k->k_workers = workers;
 	k->k_holders = workers + 1;
-	k->k_idle    = uchan_make(0, 1);
-	while (k->k_levels < levels && (k->k_level[k->k_levels] =
-			uchan_make(sizeof(struct job), room)) != NULL)
-		k->k_levels++;
-	if (k->k_idle != NULL && k->k_levels == levels)
-		while (made < workers &&
-		       u->u_sched->s_make(u->u_sched, worker, k, 0) == 0)
-			made++;
-	if (made == workers)
+	rc = channels_make(k, levels, room);
+	while (rc == 0 && made < workers) {
+		rc = u->u_sched->s_make(u->u_sched, worker, k, 0);
+		made += rc == 0;
+	}
+	if (rc == 0)
 		return k;
 	close_all(k);
 	UHARD(ends(&k->k_object, UHARD_WORK, "uwork_make"));
 	let_go(k, workers + 1 - made);
+	errno = -rc;
 	return NULL;
 }
 
-int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
+int uwork_put(struct uwork *k, void (*f)(void *), void *arg, int level,
 	      utime_ns until)
 {
 	struct job j = { f, arg };
@@ -164,16 +185,16 @@ int uwork_drain(struct uwork *k, utime_ns until)
 	return drain(k, until);
 }
 
-int uwork_end(struct uwork *k, utime_ns until)
+int uwork_free(struct uwork *k, utime_ns until)
 {
 	int rc;
 
-	CALL(k, "uwork_end");
+	CALL(k, "uwork_free");
 	close_all(k);
 	rc = drain(k, until);
 	if (rc != 0 && rc != -EPIPE)
 		return rc;
-	UHARD(ends(&k->k_object, UHARD_WORK, "uwork_end"));
+	UHARD(ends(&k->k_object, UHARD_WORK, "uwork_free"));
 	let_go(k, 1);
 	return rc;
 }

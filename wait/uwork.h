@@ -7,9 +7,9 @@
 /*
  *	struct uwork *k = uwork_make(100, 1, 1000);
  *
- *	uwork_put(k, 0, f, arg, UNEVER);	waits while 1000 jobs wait
+ *	uwork_put(k, f, arg, 0, UNEVER);	waits while 1000 jobs wait
  *	uwork_drain(k, UNEVER);			all f() have returned
- *	uwork_end(k, UNEVER);
+ *	uwork_free(k, UNEVER);
  *
  * Results as in uchan.h. Threads and native threads call all but uwork_make().
  */
@@ -27,17 +27,18 @@ struct uwork;
 /*
  * Makes workers, which are threads of the caller's dispatcher (s_make), and up
  * to UWORK_LEVELS levels of jobs, with room for so many each. A worker takes a
- * job of level 0 first: a level runs only while all before it are empty. NULL:
- * no memory, a bad argument, or no s_make. Threads only.
+ * job of level 0 first: a level runs only while all before it are empty. NULL
+ * and errno: ENOMEM, or what s_make returns; EINVAL: a number, or no thread
+ * calls; ENOSYS: no s_make.
  */
 USCHED_MUST struct uwork *uwork_make(int workers, int levels, unsigned room);
 
 /*
  * Lets a worker call f(arg). Waits while the level is full. f() may wait, and
  * may put jobs; if all workers wait to put jobs, they do so for ever. After an
- * error f() will not be called. -EPIPE: after uwork_end(), or no worker is left.
+ * error f() will not be called. -EPIPE: after uwork_free(), or no worker is left.
  */
-int uwork_put(struct uwork *k, int level, void (*f)(void *), void *arg,
+int uwork_put(struct uwork *k, void (*f)(void *), void *arg, int level,
 	      utime_ns until);
 
 /*
@@ -51,7 +52,7 @@ int uwork_drain(struct uwork *k, utime_ns until);
  * but some jobs were not done. Other errors: k was not freed; call again. Only
  * jobs may use k meanwhile.
  */
-int uwork_end(struct uwork *k, utime_ns until);
+int uwork_free(struct uwork *k, utime_ns until);
 
 #ifdef __cplusplus
 }

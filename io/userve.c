@@ -157,7 +157,7 @@ static int launch(struct userve *s, int fd, bool placed)
 		return -ENOMEM;
 	*a = (struct accepted){ s, fd, placed };
 	(void)ugroup_add(&s->sv_open, 1);
-	rc = uscope_go_by(s->sv_scope, s->sv_make, connection, a);
+	rc = uscope_go_by(s->sv_scope, connection, a, s->sv_make);
 	if (rc == 0)
 		return 0;
 	ugroup_done(&s->sv_open);
@@ -279,7 +279,7 @@ static void end(struct uscope *s)
  */
 static int serve(struct userve *s, struct uscope *outer)
 {
-	int rc = uscope_go_by(outer, s->sv_make, acceptor, s);
+	int rc = uscope_go_by(outer, acceptor, s, s->sv_make);
 
 	if (rc != 0)
 		s->sv_result = rc;

@@ -1596,8 +1596,8 @@ static int procs_init(struct uproc_set *set, int thread_nr)
 	return rc;
 }
 
-int uproc_init(struct uproc_set **out, int proc_nr, int thread_nr,
-	       const struct uproc_ops *ops)
+int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
+	       int proc_nr, int thread_nr)
 {
 	struct uproc_set *set = NULL;
 	int rc;

@@ -136,8 +136,8 @@ struct uproc_ops {
  * a set that an ancestor has started the functions below return -ECHILD: see
  * FORK in rr.h.
  */
-USCHED_MUST int uproc_init(struct uproc_set **set, int proc_nr, int thread_nr,
-	       const struct uproc_ops *ops);
+USCHED_MUST int uproc_init(struct uproc_set **set, const struct uproc_ops *ops,
+			   int proc_nr, int thread_nr);
 
 /*
  * Says that a call of a scheduler with these ops needs its init() first. For

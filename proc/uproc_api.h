@@ -92,7 +92,7 @@ void SCHED(done)(void)
 
 int SCHED(init)(int proc_nr, int thread_nr)
 {
-	return uproc_init(&set, proc_nr, thread_nr, &ops);
+	return uproc_init(&set, &ops, proc_nr, thread_nr);
 }
 
 static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)

@@ -553,7 +553,7 @@ int ws_init(int proc_nr, int thread_nr)
 {
 	if (set == NULL || uproc_inherited(set))
 		forget_parent();
-	return uproc_init(&set, proc_nr, thread_nr, &ops);
+	return uproc_init(&set, &ops, proc_nr, thread_nr);
 }
 
 #define SCHED(name)	ws_##name

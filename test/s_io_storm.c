@@ -354,7 +354,7 @@ static int make_anywhere(struct usched *s, void (*f)(void *), void *arg)
 
 static void go(struct uscope *s, int (*f)(void *), struct end *e)
 {
-	int rc = uscope_go_by(s, make_anywhere, f, e);
+	int rc = uscope_go_by(s, f, e, make_anywhere);
 
 	CHECK(rc == 0 || (rc == -ECANCELED && explained(e, rc)));
 }

@@ -945,7 +945,7 @@ static void holder(void *arg)
 	struct uscope *s = arg;
 
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
-	CHECK(uscope_go_by(s, make_there, waits, NULL) == 0);
+	CHECK(uscope_go_by(s, waits, NULL, make_there) == 0);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	uscope_cancel(s);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
@@ -963,7 +963,7 @@ static void holds(void *arg)
 	uscope_release(s);
 	CHECK(end(s) == 0);
 	s = scope(uafter(UTIME_S));
-	CHECK(uscope_go_by(s, make_none, waits, NULL) == -EAGAIN);
+	CHECK(uscope_go_by(s, waits, NULL, make_none) == -EAGAIN);
 	uscope_hold(s);
 	make(1, holder, s);
 	CHECK(end(s) == -ECANCELED);

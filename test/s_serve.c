@@ -603,7 +603,7 @@ static void serve_each(void *arg)
 	struct uscope *scope;
 
 	CHECK(uscope_begin(&scope, UNEVER) == 0);
-	CHECK(uscope_go_by(scope, s->sv_make, serve, s) == 0);
+	CHECK(uscope_go_by(scope, serve, s, s->sv_make) == 0);
 	await(&answered, CONNECTIONS);
 	uscope_cancel(scope);
 	CHECK(uscope_end(&scope) == -ECANCELED);
@@ -680,8 +680,8 @@ static struct uscope *begin_pair(int most)
 			.sv_share = &places, .sv_grace = UNEVER,
 			.sv_fd = u_listen_tcp("127.0.0.1", 0, 0, 0) };
 		ports[i] = u_port(pair[i].sv_fd);
-		CHECK(uscope_go_by(s, i == 0 ? NULL : make_last, serve,
-				   &pair[i]) == 0);
+		CHECK(uscope_go_by(s, serve, &pair[i],
+				   i == 0 ? NULL : make_last) == 0);
 	}
 	return s;
 }

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 	long left;
 
 	check_start(argc, argv);
-	CHECK(uproc_init(&set, 2, 0, &ops) == 0);
+	CHECK(uproc_init(&set, &ops, 2, 0) == 0);
 	CHECK(uproc_make(uproc_at(set, 0), parent, NULL, 0) != NULL);
 	CHECK(uproc_start(set) == 0);
 	CHECK(uproc_fini(&set, &left) == 0 && left == 0);

@@ -367,8 +367,8 @@ static int into(struct uscope *s, struct uself_block *b)
 	return rc;
 }
 
-int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
-		 void *arg)
+int uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
+		 uscope_make *make)
 {
 	struct ustack *u = ustack_self();
 	struct uself_block *b;
@@ -399,7 +399,7 @@ int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
 
 int uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 {
-	return uscope_go_by(s, NULL, f, arg);
+	return uscope_go_by(s, f, arg, NULL);
 }
 
 /* Counts holds of s. Caller holds its lock. In the hard mode only. */

@@ -100,8 +100,8 @@ typedef int uscope_make(struct usched *d, void (*g)(void *), void *arg);
  * Makes a thread as uscope_go(), by make(): to choose a processor, for instance.
  * Returns what make() returns, if that is not 0. make is NULL: as uscope_go().
  */
-USCHED_MUST int uscope_go_by(struct uscope *s, uscope_make *make, int (*f)(void *),
-		 void *arg);
+USCHED_MUST int uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
+			     uscope_make *make);
 
 /*
  * Holds s: uscope_end() waits until the release, as for a thread. So others may

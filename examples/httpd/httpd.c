@@ -178,7 +178,7 @@ static void run(void *arg)
 
 	(void)arg;
 	for (i = 0; rc == 0 && i < number[PROCS]; i++)
-		rc = uscope_go_by(serving, make_next, serve_there, &server[i]);
+		rc = uscope_go_by(serving, serve_there, &server[i], make_next);
 	if (rc != 0 || (rc = usignal_watch(SIGTERM)) != 0 ||
 	    (rc = usignal_watch(SIGINT)) != 0)
 		die("start", rc);

@@ -81,7 +81,7 @@ int main(void)
 	long left;
 	int i;
 
-	if (uproc_init(&set, 1, 0, &ops) != 0)
+	if (uproc_init(&set, &ops, 1, 0) != 0)
 		return 1;
 	for (i = 0; i < 3; i++)
 		if (!uproc_make(uproc_at(set, 0), begin, &job[i], 0))

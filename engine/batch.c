@@ -102,7 +102,7 @@ static int begin(struct batch *b)
 	return b->b_generation * ENGINE_BATCHES + (int)(b - e->e_batch);
 }
 
-int engine_batch(void)
+int engine_batch_make(void)
 {
 	int i, rc = engine_enter();
 

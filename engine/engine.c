@@ -415,7 +415,7 @@ static int claim_engine(void)
 	return rc;
 }
 
-int engine_setup(const struct engine_config *config)
+int engine_init(const struct engine_config *config)
 {
 	struct engine_config c;
 	int rc;
@@ -442,8 +442,8 @@ const char *engine_error(int error)
 	switch (error < 0 ? -error : error) {
 	case 0:		return "no error";
 	case EINVAL:	return "an argument is out of range, or no such number";
-	case ENODEV:	return "there is no engine: call engine_setup() first";
-	case ECHILD:	return "the process has forked since engine_setup()";
+	case ENODEV:	return "there is no engine: call engine_init() first";
+	case ECHILD:	return "the process has forked since engine_init()";
 	case ENOMEM:	return "there is no memory";
 	case EBUSY:	return "it is in use: an engine, ws, a batch, or pins";
 	case EAGAIN:	return "it would have to wait: full, paused, or none is left";

@@ -18,7 +18,7 @@
  *	engine_id id;
  *	int rc, result;
  *
- *	rc = engine_setup(&c);
+ *	rc = engine_init(&c);
  *	rc = engine_spawn(&j, &id, UNEVER);
  *	rc = engine_wait(id, &result, UNEVER);
  *	rc = engine_shutdown(UNEVER);
@@ -31,13 +31,13 @@
  * each. A failure has changed nothing. All functions may return
  *
  *	-EINVAL		an argument is out of range, or no such number
- *	-ENODEV		there is no engine: before engine_setup(), or after
+ *	-ENODEV		there is no engine: before engine_init(), or after
  *			engine_fini()
- *	-ECHILD		the process has forked since engine_setup()
+ *	-ECHILD		the process has forked since engine_init()
  *	-ENOMEM		no memory
  *
  * WHO MAY CALL WHAT. Tasks, threads of other schedulers, and native threads
- * call all functions. Exceptions: engine_setup(), engine_shutdown(),
+ * call all functions. Exceptions: engine_init(), engine_shutdown(),
  * engine_fini() and engine_help() are for native threads. No function may be
  * called by a signal handler, nor by a call-back of a dispatcher. There is one
  * engine in a process at a time, and it owns ws (ws.h) meanwhile. A scheduler
@@ -57,7 +57,7 @@
  * (uscope.h), and ends it. If the task leaves it, the process ends when the
  * runner ends.
  *
- * fork(). In the child all functions return -ECHILD, except engine_setup(),
+ * fork(). In the child all functions return -ECHILD, except engine_init(),
  * which makes a new engine there. The memory of the old is neither used nor
  * freed. A task that forks must exec or _exit in the child.
  */
@@ -110,7 +110,7 @@ struct engine_config {
  * of a task. -EBUSY: there is an engine, or ws is in use; -EAGAIN: the system
  * refuses native threads.
  */
-int engine_setup(const struct engine_config *c);
+int engine_init(const struct engine_config *c);
 
 /* Flags of a task. */
 enum {
@@ -197,7 +197,7 @@ int engine_set_priority(engine_id id, int priority);
  */
 
 /* Makes a batch. Returns its number, above 0. -EMFILE, -ENFILE. */
-int engine_batch(void);
+int engine_batch_make(void);
 
 /* Returns the descriptor, for poll() and its like. Only engine_take() reads. */
 int engine_batch_fd(int batch);
@@ -306,7 +306,7 @@ int engine_bus_unpin(const void *data);
 /* Takes all names away. Returns how many. */
 long engine_bus_clear(void);
 
-/* What engine_get_stats() fills in: counts since engine_setup(), or of now. */
+/* What engine_get_stats() fills in: counts since engine_init(), or of now. */
 struct engine_stats {
 	long   total_tasks_submitted;
 	long   tasks_completed;		/* f() has returned, */

@@ -110,7 +110,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	c.c_policy = fifo ? ENGINE_FIFO : ENGINE_LIFO;
 	c.c_flags  = more ? ENGINE_MORE_WORKERS : 0;
 	Py_BEGIN_ALLOW_THREADS
-	rc = engine_setup(&c);
+	rc = engine_init(&c);
 	Py_END_ALLOW_THREADS
 	if (rc == 0)
 		atomic_store(&is_down, false);

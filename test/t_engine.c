@@ -435,7 +435,7 @@ static void batches(void)
 
 	doing("batches");
 	begin((struct engine_config){ .c_workers = 2 });
-	b = engine_batch();
+	b = engine_batch_make();
 	CHECK(b > 0);
 	p = (struct pollfd){ .fd = engine_batch_fd(b), .events = POLLIN };
 	CHECK(p.fd >= 0 && poll(&p, 1, 0) == 0);
@@ -468,8 +468,8 @@ static void batches(void)
 	CHECK(engine_take(b, end, 1) == -EINVAL);
 	CHECK(engine_spawn(j, NULL, UNOW) == -EINVAL);
 	for (i = 0; i < ENGINE_BATCHES; i++)
-		CHECK(engine_batch() > 0);
-	CHECK(engine_batch() == -EMFILE);
+		CHECK(engine_batch_make() > 0);
+	CHECK(engine_batch_make() == -EMFILE);
 	CHECK(engine_take(b, end, 1) == -EINVAL);	/* its place is taken */
 	finish();
 }
@@ -583,7 +583,7 @@ static void shutdowns(void)
 	begin((struct engine_config){ .c_workers = 2 });
 	set(&calls, 0);
 	set(&told, 0);
-	b = engine_batch();
+	b = engine_batch_make();
 	id[0] = spawn(refuses, 0, 7);
 	id[1] = spawn(obstinate, (intptr_t)&go, 6);
 	id[2] = spawn(stops, 0, 5);
@@ -596,7 +596,7 @@ static void shutdowns(void)
 	CHECK(engine_shutdown(uafter(10 * UTIME_MS)) == -ETIMEDOUT);
 	CHECK(engine_fini() == -EBUSY);
 	CHECK(engine_spawn(&j, NULL, UNEVER) == -ESHUTDOWN);
-	CHECK(engine_batch() == -ESHUTDOWN);
+	CHECK(engine_batch_make() == -ESHUTDOWN);
 	CHECK(engine_help(-1, 1, UNEVER) == -ESHUTDOWN);
 	CHECK(get(&told) == 100 && engine_take(b, end, 200) == 100);
 	set(&go, 1);
@@ -641,17 +641,17 @@ static void wrong(void)
 	CHECK(engine_spawn(&j, &id, UNOW) == -ENODEV);
 	CHECK(engine_wait(1, NULL, UNOW) == -ENODEV);
 	CHECK(engine_shutdown(UNOW) == -ENODEV && engine_fini() == -ENODEV);
-	CHECK(engine_batch() == -ENODEV && engine_bus_clear() == -ENODEV);
-	CHECK(engine_setup(NULL) == -EINVAL);
-	CHECK(engine_setup(&(struct engine_config){ .c_workers = 1,
+	CHECK(engine_batch_make() == -ENODEV && engine_bus_clear() == -ENODEV);
+	CHECK(engine_init(NULL) == -EINVAL);
+	CHECK(engine_init(&(struct engine_config){ .c_workers = 1,
 			   .c_host_workers = 2 }) == -EINVAL);
-	CHECK(engine_setup(&(struct engine_config){ .c_workers = -1 }) ==
+	CHECK(engine_init(&(struct engine_config){ .c_workers = -1 }) ==
 	      -EINVAL);
-	CHECK(engine_setup(&(struct engine_config){ .c_tasks = -1 }) ==
+	CHECK(engine_init(&(struct engine_config){ .c_tasks = -1 }) ==
 	      -EINVAL);
-	CHECK(engine_setup(&(struct engine_config){ .c_flags = 8 }) == -EINVAL);
+	CHECK(engine_init(&(struct engine_config){ .c_flags = 8 }) == -EINVAL);
 	begin((struct engine_config){ .c_workers = 1 });
-	CHECK(engine_setup(&(struct engine_config){ .c_workers = 1 }) ==
+	CHECK(engine_init(&(struct engine_config){ .c_workers = 1 }) ==
 	      -EBUSY);
 	CHECK(engine_spawn(&j, NULL, UNOW) == -EINVAL);
 	CHECK(engine_spawn(&j, &id, -1) == -EINVAL);

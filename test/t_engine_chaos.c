@@ -552,7 +552,7 @@ static void program(unsigned seed)
 	draw_config(&a);
 	memset(&sem, 0, sizeof sem);
 	begin(config);
-	batch = engine_batch();
+	batch = engine_batch_make();
 	CHECK(batch > 0);
 	for (i = 0; i < NATIVES; i++)
 		CHECK(pthread_create(&id[i], NULL, native, (void *)i) == 0);

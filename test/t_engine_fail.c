@@ -86,7 +86,7 @@ static int nests(void *arg)
 static void work(bool paused)
 {
 	struct engine_end ends[NR];
-	int i, rc, b = engine_batch(), taken = 0;
+	int i, rc, b = engine_batch_make(), taken = 0;
 
 	CHECK(b > 0);
 	rc = engine_bus_push("name", &i, sizeof i, NULL, NULL);
@@ -119,7 +119,7 @@ static bool try_all(int workers)
 	int rc;
 
 	calls = accepted = ended = 0;
-	rc = engine_setup(&c);
+	rc = engine_init(&c);
 	if (rc != 0) {
 		CHECK(rc == -ENOMEM || rc == -EAGAIN || rc == -EINVAL);
 		return false;

@@ -85,7 +85,7 @@ static void run(int workers)
 				   .c_flags = ENGINE_MORE_WORKERS };
 
 	done = 0;
-	CHECK(engine_setup(&c) == 0);
+	CHECK(engine_init(&c) == 0);
 	one_by_one();
 	CHECK(engine_shutdown(UNEVER) == 0);
 	CHECK(engine_fini() == 0);

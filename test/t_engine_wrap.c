@@ -57,7 +57,7 @@ static void batches(void)
 
 	engine_all.e_batch[0].b_generation = INT32_MAX / ENGINE_BATCHES - 1 - 4;
 	for (i = 0; i < EACH; i++) {
-		now = engine_batch();
+		now = engine_batch_make();
 		CHECK(now > 0 && now != was && engine_batch_fd(now) >= 0);
 		CHECK(now % ENGINE_BATCHES == 0);	/* the same place */
 		CHECK(engine_batch_fd(was) == -EINVAL);

@@ -165,7 +165,7 @@ static void not_watched(void)
 	CHECK(ufork_all.a_first != NULL && !ufork_all.a_watched);
 	CHECK(ufork_watch() == -ENOMEM);
 	CHECK(rr_init(1, 0) == -ENOMEM && ll_init(1, 0) == -ENOMEM);
-	CHECK(ws_init(1, 0) == -ENOMEM && engine_setup(&c) == -ENOMEM);
+	CHECK(ws_init(1, 0) == -ENOMEM && engine_init(&c) == -ENOMEM);
 	CHECK(usignal_watch(SIGUSR2) == -ENOMEM);
 	refuses = false;
 	CHECK(ufork_watch() == 0 && ufork_all.a_watched);
@@ -515,7 +515,7 @@ static void engine_begins(int workers)
 		.c_shared_memory = 1 << 20
 	};
 
-	CHECK(engine_setup(&c) == 0);
+	CHECK(engine_init(&c) == 0);
 }
 
 static void engine_ends(void)

@@ -19,7 +19,7 @@ static UNUSED struct engine_stats stats(void)
 static UNUSED void begin(struct engine_config c)
 {
 	c.c_flags |= ENGINE_MORE_WORKERS;
-	CHECK(engine_setup(&c) == 0);
+	CHECK(engine_init(&c) == 0);
 }
 
 static UNUSED void doing(const char *what)

@@ -318,7 +318,7 @@ cdef extern from "usched/uengine.h" nogil:
         size_t shared_memory_available
         double avg_task_latency_ms
 
-    int engine_setup(const engine_config *c)
+    int engine_init(const engine_config *c)
     int engine_spawn(const engine_job *j, engine_id *id, utime_ns until)
     int engine_spawn_many(const engine_job *j, int nr, engine_id *ids,
                           utime_ns until)
@@ -329,7 +329,7 @@ cdef extern from "usched/uengine.h" nogil:
     int engine_stopping()
     engine_id engine_self()
     int engine_set_priority(engine_id id, int priority)
-    int engine_batch()
+    int engine_batch_make()
     int engine_batch_fd(int batch)
     int engine_take(int batch, engine_end *ends, int nr)
     int engine_batch_free(int batch)

@@ -84,9 +84,9 @@ static void pool_run(void (*f)(void))
 		.c_policy = ENGINE_FIFO, .c_flags = ENGINE_MORE_WORKERS,
 	};
 
-	must(engine_setup(&c), "setup");
+	must(engine_init(&c), "setup");
 	if (tasks.t_many) {
-		batch = engine_batch();
+		batch = engine_batch_make();
 		must(batch, "batch");
 	}
 	f();

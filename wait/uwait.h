@@ -27,7 +27,8 @@
  *	-EINVAL		the deadline is negative, or the caller cannot wait
  *	-ENOSYS		the caller's dispatcher has no s_wait
  *
- * errno is not used, since it belongs to the native thread.
+ * Waits do not use errno, since it belongs to the native thread. Makers do, such
+ * as uchan_make(). Read errno before the thread waits: ws may move the thread.
  *
  * WHO MAY CALL WHAT
  *

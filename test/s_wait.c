@@ -188,7 +188,7 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 {
 	struct listed *l = NULL;
 	struct sem_wait *w;
-	int rc;
+	int rc = 0;
 
 	w = uwait_make(UWAIT_OTHER, s, sizeof *w);
 	CHECK(w != NULL);
@@ -201,7 +201,7 @@ static int take(struct sem *s, utime_ns deadline, unsigned nr)
 		add(rc == 0 ? &events : rc == -ETIMEDOUT ? &timeouts :
 		    &cancels, 1);
 	} else if (l != NULL && !uwait_claim(&w->sw_wait)) {
-		/* It is being told: there is a post for others, too. */
+		/* It is being completed: there is a post for others, too. */
 		CHECK(uwait_for(&w->sw_wait, UNEVER) == -ECANCELED);
 		rc = 0;
 	}

@@ -403,10 +403,9 @@ static NOINLINE struct usync_wait *wait_make(const struct usync *y,
 	if (until <= UNOW)
 		return NULL;
 	z = uwait_make(kind, y, sizeof *z);
+	*rc = z != NULL ? 0 : -errno;
 	if (z != NULL)
 		wait_init(z, y);
-	else
-		*rc = -errno;
 	return z;
 }
 

@@ -321,7 +321,7 @@ broken 'a native waiter is not woken' wait record.h \
 	'/^	upark_futex_wake(word);/d'
 broken 'a native waiter is woken too early' wait record.h \
 	'/^	upark_futex_wake(word);/d; s/^	uwait_arrived(w);$/	if (w->w_stack == NULL) upark_futex_wake(\&w->w_state); &/'
-broken 'a native waiter is looked at after the tell' wait record.h \
+broken 'a native waiter is looked at after it is completed' wait record.h \
 	's/^	upark_futex_wake(word);/	if (w->w_flags == 0) &/'
 broken 'a native deadline is forgotten' wait record.h \
 	's/^		else if (left > 0)/		else if (left > -100)/' full

@@ -68,16 +68,16 @@ static inline void uwait_native_block(struct uwait *w, utime_ns until)
 	}
 }
 
-/* Takes the list of h, first in first out, linked by w_at.link: H3. */
-static inline struct uwait *uwait_take_list(struct uwait_base *h)
+/* Takes the list of b, first in first out, linked by w_at.link: H3. */
+static inline struct uwait *uwait_take_list(struct uwait_base *b)
 {
 	struct uwait *list = NULL;
 	struct uwait *w, *next;
 
-	if (__atomic_load_n(&h->wb_posted, __ATOMIC_RELAXED) == NULL)
+	if (__atomic_load_n(&b->wb_posted, __ATOMIC_RELAXED) == NULL)
 		return NULL;
 	USCHED_RACE(record_A3);
-	w = __atomic_exchange_n(&h->wb_posted, NULL, __ATOMIC_ACQUIRE); /* O1 */
+	w = __atomic_exchange_n(&b->wb_posted, NULL, __ATOMIC_ACQUIRE); /* O1 */
 	for (; w != NULL; w = next) {
 		next = w->w_at.link;
 		w->w_at.link = list;

@@ -41,8 +41,8 @@ export LC_ALL=C
 # messages that it sends, 1 for all, 10 for a tenth; the package that brings the
 # compiler if the program is missing; the program, its D and its P. P is the
 # number of processors, which each column without 1T in its
-# name uses (but RUST and those of Python, which have one native thread). FP is a
-# build with -DUSCHED_SHARE_FP. The names up to UL are the article's.
+# name uses (but RUST and those of Python, which have one native thread). FP calls
+# usched_share_fp(). The names up to UL are the article's.
 columns='
 POSIX	mixed	100	gcc	bench/peers/posix/posix		0	P
 GO	mixed	10	golang-go	bench/peers/go/ring		0	P

@@ -242,8 +242,8 @@ typedef uint64_t pair __attribute__((vector_size(PAIR), aligned(1), may_alias));
 UPREEMPT_NEVER;			/* core/sched.h */
 
 /* What kind of library this is: see core/kinds.h. */
-const char USCHED_KIND_HARD[1] = "", USCHED_KIND_FP[1] = "";
-const char USCHED_KIND_SINGLE[1] = "", USCHED_KIND_PORTABLE[1] = "";
+const char USCHED_KIND_HARD[1] = "", USCHED_KIND_SINGLE[1] = "";
+const char USCHED_KIND_PORTABLE[1] = "";
 
 #if defined(__x86_64__) && defined(__ELF__)
 #define OURS	__attribute__((used))	/* core/inplace.h names them */
@@ -456,6 +456,25 @@ static INLINE void fp_put(const struct usched *s, unsigned fp)
 		fp_set(fp);
 }
 
+/* The hard mode finds a thread that has set words that threads share. */
+static inline void fp_check(const struct usched *s, unsigned fp)
+{
+	CONTRACT(!HARD || usched_fp_shared == 0 || s->s_coroutine ||
+		 fp == s->s_fp, "usched_share_fp: a thread has changed "
+		 "floating-point control words, which threads share");
+}
+
+/* A thread has ended: sets the control words of the call-backs. */
+static INLINE void fp_end(const struct usched *s)
+{
+	struct fp_words scratch;
+
+	if (HARD)
+		fp_check(s, fp_get(&scratch));
+	if (usched_fp_shared == 0)
+		fp_put(s, s->s_fp);
+}
+
 /* Does u lie in its lane, with the usual control words? Hard mode: never. */
 static ALWAYS_INLINE int is_simple(const struct ustack *u)
 {
@@ -637,6 +656,7 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 	ptrdiff_t need;
 	int rc = 0;
 
+	fp_check(s, fp);
 	mark_return(sp);		/* for debuggers */
 	if (fp != s->s_fp) {
 		top = sp - TOP;
@@ -716,7 +736,7 @@ static SWITCHES void thread_done(void *arg)
 
 	usched_current = NULL;
 	usched_running = NULL;
-	fp_put(s, s->s_fp);
+	fp_end(s);
 	POINT(at_base(s));
 	POINT(ended(u));
 	lane_put(s, u);
@@ -742,7 +762,7 @@ static ALWAYS_INLINE UNCHECKED void thread_reuse(struct ustack *u)
 
 	if (s->s_again == NULL || s->s_prologue == 0)
 		return;
-	fp_put(s, s->s_fp);
+	fp_end(s);
 	if (!s->s_again(s, u))
 		return;
 	u = usched_current;

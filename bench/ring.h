@@ -14,6 +14,8 @@
  * counts the threads that it chooses. Each run of a thread, except its first,
  * follows a block.
  *
+ * With SHARE_FP, threads share floating-point control words.
+ *
  * The includer defines SCHED(name), which gives the names of its scheduler, and
  * MAKE(f, arg, p), which makes a thread on processor p. If threads move, it
  * defines MOVES: then several processors may add to a score at the same time.
@@ -321,5 +323,8 @@ int main(int argc, char **argv)
 		return bench_usage(argv[0], "D is too large");
 	N = bench.b_n;
 	D = bench.b_d;
+#if defined(SHARE_FP)
+	usched_share_fp(1);
+#endif
 	return run();
 }

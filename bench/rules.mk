@@ -15,28 +15,19 @@ $(B)/wheel: wheel.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $<
 
-# The programs that only the benchmark needs; *.fp have a library of their own.
+# The programs that only the benchmark needs. *.fp share control words.
 $(B)/rwrap $(B)/rwrap.fp: WITH = -DRR
 $(B)/lwrap $(B)/lwrap.fp: WITH = -DLL
 $(B)/wwrap: WITH = -DWS
 $(WRAPS:%=$(B)/%): wrap.c $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(WITH) $(LDFLAGS) -o $@ $^ -pthread
 
-FP      := -DUSCHED_SHARE_FP
 $(B)/rmain.fp: rmain.c
 $(B)/lmain.fp: lmain.c
 $(B)/rwrap.fp $(B)/lwrap.fp: wrap.c
-$(filter %.fp,$(TIMED:%=$(B)/%)): $(B)/fp/libusched.a
-	$(CC) $(ALLFLAGS) $(FP) $(WITH) $(LDFLAGS) -o $@ \
+$(filter %.fp,$(TIMED:%=$(B)/%)): $(B)/libusched.a
+	$(CC) $(ALLFLAGS) -DSHARE_FP $(WITH) $(LDFLAGS) -o $@ \
 		$(filter %.c,$^) $(filter %.a,$^) -pthread
-
-$(B)/fp/%.o: %.c $(ALL_H) Makefile
-	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) $(FP) -c -o $@ $<
-
-$(B)/fp/libusched.a: $(MODULES:%=$(B)/fp/%.o)
-	rm -f $@
-	$(AR) rcs $@ $^
 
 # What README shows (bench/make.sh). BENCH: options of bench.sh, for other rings.
 # AGAINST: a tree of usched, for the columns OLD.

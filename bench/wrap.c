@@ -194,5 +194,8 @@ int main(int argc, char **argv)
 	if (!bench_number(argv[1], 1, &where) || where > WHERES ||
 	    !bench_number(argv[2], 1, &bench.b_m))
 		return usage("not a number, or out of range");
+#if defined(SHARE_FP)
+	usched_share_fp(1);
+#endif
 	return run(where);
 }

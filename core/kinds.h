@@ -20,11 +20,6 @@
 #else
 #define USCHED_KIND_HARD usched_without_USCHED_HARD__or_compile_this_file_with_it
 #endif
-#if defined(USCHED_SHARE_FP)
-#define USCHED_KIND_FP usched_with_USCHED_SHARE_FP__or_compile_this_file_without_it
-#else
-#define USCHED_KIND_FP usched_without_USCHED_SHARE_FP__or_compile_this_file_with_it
-#endif
 #if defined(USCHED_SINGLE)
 #define USCHED_KIND_SINGLE usched_with_USCHED_SINGLE__or_compile_this_file_without_it
 #else
@@ -44,10 +39,10 @@
 #define USCHED_STAYS	__attribute__((used, retain))
 #endif
 #endif
-extern const char USCHED_KIND_HARD[], USCHED_KIND_FP[], USCHED_KIND_SINGLE[];
+extern const char USCHED_KIND_HARD[], USCHED_KIND_SINGLE[];
 extern const char USCHED_KIND_PORTABLE[];
 USCHED_STAYS static const char *const usched_kind[] = {
-	USCHED_KIND_HARD, USCHED_KIND_FP, USCHED_KIND_SINGLE
+	USCHED_KIND_HARD, USCHED_KIND_SINGLE
 };
 
 #if defined(__has_feature)

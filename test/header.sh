@@ -93,7 +93,7 @@ kind() { # of the library, of the file: - for no flag
 	done
 }
 
-kinds='- -DUSCHED_HARD -DUSCHED_SHARE_FP -DUSCHED_SINGLE'
+kinds='- -DUSCHED_HARD -DUSCHED_SINGLE'
 program() { # that includes $h.h
 	printf '#include "%s.h"\nint main(void) { return 0; }\n' $h >"$dir/main.c"
 }

@@ -37,7 +37,6 @@ flags() {
 	cat <<-END
 
 	-DUSCHED_PORTABLE
-	-DUSCHED_SHARE_FP
 	-fstack-protector-all
 	-fstack-protector-all -DUSCHED_PORTABLE
 	-D_FORTIFY_SOURCE=3
@@ -72,13 +71,11 @@ senseless() { # compiler, flags
 	return 1
 }
 
-# Succeeds if a test needs control words of each thread, but all share them; or
-# if it needs an emulator that keeps x87 registers in a signal handler.
-untrue() { # flags, test, emulator
-	case "$2:$1:$3" in
-	u_fpu:*SHARE_FP*|u_again:*SHARE_FP*)	return 0 ;;
-	u_fail:*SHARE_FP*|u_left:*SHARE_FP*)	return 0 ;;
-	u_signal:*:qemu-i386*)			return 0 ;;
+# Succeeds if a test needs an emulator that keeps x87 registers in a signal
+# handler.
+untrue() { # test, emulator
+	case "$1:$2" in
+	u_signal:qemu-i386*)	return 0 ;;
 	esac
 	return 1
 }
@@ -159,7 +156,7 @@ one() { # toolchain | flags
 		cat "$dir/log"
 	else
 		for test in $TESTS; do
-			untrue "$flags" "$test" "$emulator" && continue
+			untrue "$test" "$emulator" && continue
 			build_and_run "$cc" "$emulator" "$always $flags" \
 				"$test" >"$dir/log" 2>&1
 			rc=$?
@@ -196,9 +193,6 @@ configurations() {
 			for flags in $levels; do echo "$chain|$flags"; done
 			senseless "${chain%%|*}" -DUSCHED_PORTABLE ||
 				echo "$chain|-O2 -DUSCHED_PORTABLE"
-			case $chain in
-			gcc*)	echo "$chain|-O2 -DUSCHED_SHARE_FP" ;;
-			esac
 			continue
 		fi
 		for opt in $opts; do

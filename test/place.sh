@@ -30,7 +30,7 @@ jobs() {
 		sed "s/CC/$cc/" <<-END
 		run|CC|-O3 -fno-omit-frame-pointer -mstackrealign|-O0
 		run|CC|-Os -fPIC -fstack-protector-all -fcf-protection|-O2 -fPIC -fcf-protection
-		run|CC|-O2 -mavx512f -DUSCHED_SHARE_FP|-O2 -DUSCHED_SHARE_FP
+		run|CC|-O2 -mavx512f|-O2
 		run|CC|-O1 -DUSCHED_CALL -mcmodel=large|-O3 -mavx512f
 		run|CC|-O2|-O2 -DUSCHED_PORTABLE
 		cxx|CC|-O2|-O2
@@ -72,8 +72,7 @@ jobs() {
 				'-flto -ffunction-sections -Wl,--gc-sections' \
 				'-fPIC -shared' '-fPIC -shared -Wl,-z,now' \
 				'-fPIC -shared -Wl,-Bsymbolic' \
-				-DUSCHED_PORTABLE '-flto -DUSCHED_PORTABLE' \
-				-DUSCHED_SHARE_FP; do
+				-DUSCHED_PORTABLE '-flto -DUSCHED_PORTABLE'; do
 				echo "lib|$cc|$o $f"
 			done
 			echo "cxx|$cc|$o|-O2"
@@ -161,7 +160,7 @@ do_call() {
 		-U__ELF__ '-D__aarch64__ -U__x86_64__'; do
 		[ "$(in_place $f)" = no ] || fail "$f: in place"
 	done
-	for f in -O0 -O2 -mavx512f -fPIC -DNDEBUG -DUSCHED_SHARE_FP; do
+	for f in -O0 -O2 -mavx512f -fPIC -DNDEBUG; do
 		[ "$(in_place $f)" = yes ] || fail "$f: not in place"
 	done
 }

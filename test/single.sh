@@ -18,7 +18,7 @@ single() { # tree, folder
 # Compiles the files alone, in an empty folder, for each kind of library.
 alone() { # folder, compiler
 	mkdir -p "$dir/empty" && cp "$1"/usched.[ch] "$dir/empty" || return 1
-	for kind in '' -DUSCHED_HARD -DUSCHED_PORTABLE -DUSCHED_SHARE_FP; do
+	for kind in '' -DUSCHED_HARD -DUSCHED_PORTABLE; do
 		(cd "$dir/empty" && $2 -O2 $warn $kind -c usched.c -o o) ||
 			return 1
 	done

@@ -4,6 +4,10 @@
  * flushing of denormals, traps). A thread starts with those of the caller of
  * usched_run(). s_next(), s_done() and the caller of usched_run() always have
  * those of the caller; s_alloc() and s_free() have those of the thread (I6).
+ *
+ * After usched_share_fp(1) threads that do not change the words have those of
+ * its caller, and on x86-64 blocks do not look at them. The hard mode names a
+ * thread that changes them. usched_share_fp(0) gives each thread its own again.
  */
 #include "tiny.h"
 
@@ -277,6 +281,97 @@ static void again(int lanes)
 	tiny_fini(&t);
 }
 
+/*
+ * Its words stay for the next thread, if no block looks at them. (The first
+ * block, which wants a buffer, does.)
+ */
+static void changes(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 2; i++) {
+		if (i == 1)
+			set(variant(1));
+		tiny_yield();
+	}
+	set(outside);
+}
+
+static void sees(void *arg)
+{
+	tiny_yield();
+	*(struct words *)arg = get();
+}
+
+static struct words seen;
+
+/* A thread changes the words, and another looks. */
+static void change_shared(void (*f)(void *))
+{
+	CHECK(tiny_init(&t, 1) == 0);
+	outside = get();
+	tiny_start(&t, &tt[0], f, NULL);
+	tiny_start(&t, &tt[1], sees, &seen);
+	tiny_run(&t);
+	tiny_fini(&t);
+}
+
+#if defined(USCHED_HARD)
+
+static void changes_at_end(void *arg)
+{
+	(void)arg;
+	set(variant(1));
+}
+
+static void at_block(void)
+{
+	change_shared(changes);
+}
+
+static void at_end(void)
+{
+	change_shared(changes_at_end);
+}
+
+#endif
+
+#define SHARED	"usched_share_fp: a thread has changed floating-point control words"
+
+static void shared_changes(void)
+{
+#if defined(USCHED_HARD)
+	int bad = 0;
+
+	bad += check_dies("at a block", at_block, SHARED);
+	bad += check_dies("at the end", at_end, SHARED);
+	CHECK(bad == 0);
+#elif defined(__x86_64__) && defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
+	struct words before = get();
+
+	change_shared(changes);
+	CHECK(same(seen, variant(1)));
+	CHECK(same(get(), before));
+#endif
+}
+
+static void shared(int lanes, struct words w)
+{
+	struct words before = get();
+	int i;
+
+	usched_share_fp(1);
+	start(lanes, w);
+	for (i = 0; i < NR; i++)
+		tt[i].tt_stack.u_f = rounding;
+	tiny_run(&t);
+	CHECK(same(get(), w));
+	set(before);
+	tiny_fini(&t);
+	usched_share_fp(0);
+}
+
 int main(int argc, char **argv)
 {
 	static const int lanes[] = { 0, 1, 7, NR };
@@ -295,6 +390,13 @@ int main(int argc, char **argv)
 			with_lanes(lanes[i], variant(v));
 		by_value(lanes[i]);
 		again(lanes[i]);
+		for (v = 0; v < 9; v++)
+			shared(lanes[i], variant(v));	/* others than shared, too */
+		usched_share_fp(1);
+		if (lanes[i] > 0)
+			shared_changes();
+		usched_share_fp(0);
+		by_value(lanes[i]);
 	}
 	return 0;
 }

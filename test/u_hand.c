@@ -171,7 +171,7 @@ static int again(struct usched *sched, struct ustack *u)
 /* Sets rounding, which the call-backs must not see. */
 static unsigned words(const struct member *me)
 {
-#if defined(__x86_64__) && !defined(USCHED_SHARE_FP)
+#if defined(__x86_64__)
 	return me - m > NR / 2 && me - m < NR / 2 + 4 ? 0x5f80 : 0x1f80;
 #else
 	(void)me;
@@ -181,7 +181,7 @@ static unsigned words(const struct member *me)
 
 static void words_set(unsigned w)
 {
-#if defined(__x86_64__) && !defined(USCHED_SHARE_FP)
+#if defined(__x86_64__)
 	__asm__ volatile("ldmxcsr %0" : : "m"(w));
 #endif
 	(void)w;
@@ -191,7 +191,7 @@ static unsigned words_get(void)
 {
 	unsigned w = 0;
 
-#if defined(__x86_64__) && !defined(USCHED_SHARE_FP)
+#if defined(__x86_64__)
 	__asm__ volatile("stmxcsr %0" : "=m"(w));
 	w &= 0xffc0;
 #endif

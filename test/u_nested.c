@@ -34,12 +34,8 @@ static struct tiny_thread tt[OUTER];
 static struct level inner[OUTER], inmost[OUTER];
 static int outer_deep;
 
-/* Control words belong to each thread, unless all threads share them. */
-#if defined(USCHED_SHARE_FP)
-static int rounding[] = { FE_TONEAREST };
-#else
+/* Control words belong to each thread. */
 static int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD };
-#endif
 
 
 static void rounds(struct level *e);

@@ -188,7 +188,7 @@ static void at_hand(void)
 	finish();
 }
 
-#if defined(FE_UPWARD) && defined(FE_DOWNWARD) && !defined(USCHED_SHARE_FP)
+#if defined(FE_UPWARD) && defined(FE_DOWNWARD)
 
 static void rounds(void *arg)
 {

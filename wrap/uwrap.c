@@ -225,8 +225,6 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 /* It looks into no struct, and so serves each kind of library, or none. */
 #pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
 #pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
-#pragma weak usched_with_USCHED_SHARE_FP__or_compile_this_file_without_it
-#pragma weak usched_without_USCHED_SHARE_FP__or_compile_this_file_with_it
 #pragma weak usched_with_USCHED_SINGLE__or_compile_this_file_without_it
 #pragma weak usched_without_USCHED_SINGLE__or_compile_this_file_with_it
 #if defined(__x86_64__) && defined(__LP64__)

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* core/machine/fp.h: floating-point control words. */
 
+/*
+ * Not 0: threads share them (usched_share_fp()). On x86 these are the words,
+ * which a block then stores instead of asking the processor, so all that
+ * compares them stays as it is. Bits that are always 1 make them other than 0.
+ */
+HIDDEN __attribute__((used)) uint64_t usched_fp_shared;
+
 /* Floating-point control: the control bits of mxcsr above the x87 word. */
-#if defined(USCHED_SHARE_FP)		/* no thread changes them */
-
-static inline unsigned fp_get(void *scratch)
-{
-	(void)scratch;
-	return 0;
-}
-
-static INLINE void fp_set(unsigned fp)
-{
-	(void)fp;
-}
-
-#elif defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) || defined(__i386__)
 
 #define MXCSR_CONTROL	0xffc0u
 
@@ -51,6 +45,17 @@ static inline unsigned fp_get(void *scratch)
 {
 	fp_read(scratch);
 	return fp_of(scratch);
+}
+
+static inline uint64_t fp_whole(void)
+{
+	union {
+		struct fp_words words;
+		uint64_t        whole;
+	} fp = { .whole = 0 };
+
+	fp_read(&fp.words);
+	return fp.whole;
 }
 
 static NOINLINE void fp_write(unsigned fp)
@@ -119,6 +124,11 @@ static inline unsigned fp_get(void *scratch)
 	return (unsigned)fp_read() & FP_CONTROL;
 }
 
+static inline uint64_t fp_whole(void)
+{
+	return 1;
+}
+
 static INLINE void fp_set(unsigned word)
 {
 	unsigned long flags = FP_CONTROL != ~0u ? fp_read() : 0;
@@ -137,4 +147,9 @@ static inline unsigned fp_saved(char *sp)
 #else
 	return fp_get(sp - TOP);
 #endif
+}
+
+void usched_share_fp(int yes)
+{
+	usched_fp_shared = yes ? fp_whole() : 0;
 }

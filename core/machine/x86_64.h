@@ -17,8 +17,8 @@
  * The control words are stored before all else, and compared late, since a
  * processor may have to wait for them. On AMD Zen 5 storing them takes 14
  * cycles, in which nothing else retires: a third of a switch. On Intel it is
- * cheap. With -DUSCHED_SHARE_FP they are neither stored nor compared, for
- * programs whose threads never change them.
+ * cheap. If threads share them (usched_share_fp()), a block stores the shared
+ * words instead, out of line.
  */
 #define SWITCH_MOST	112
 
@@ -26,19 +26,18 @@
 #define POP(r)	"pop %" r "\n.cfi_adjust_cfa_offset -8\n.cfi_restore " r "\n"
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
-#if defined(USCHED_SHARE_FP)
-#define FP_STORE
-#else
-#define FP_STORE	"stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"
 #define FP_STORED		/* struct fp_words, at sp - TOP */
-#endif
+#define FP_STORE							\
+	"mov usched_fp_shared(%rip), %rax\n test %rax, %rax\n"		\
+	"jne usched_share\n stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"	\
+	"2:\n"
 #if defined(__CET__) && __CET__ & 1
 #define ENDBR		"endbr64\n"
 #else
 #define ENDBR
 #endif
 
-/* Stores the control words, if any, and calls f(), with sp as argument arg. */
+/* Does what store says, and calls f(), with sp as argument arg. */
 #define LIVE(name, store, f, arg)					\
 ".globl " name "\n .protected " name "\n"				\
 ".type " name ", %function\n" name ":\n"				\
@@ -59,6 +58,10 @@ END(USCHED_NAME(usched_live_step))
 LIVE(USCHED_NAME(usched_live), FP_STORE, "usched_blocked", "rdi")
 	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
 END(USCHED_NAME(usched_live))
+FUNCTION("usched_share")
+	".cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
+	"mov %rax, -32(%rsp)\n jmp 2b\n"
+END("usched_share")
 FUNCTION("usched_save")
 	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
 	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")

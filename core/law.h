@@ -118,14 +118,22 @@ static int law_how(void)
 	return how;
 }
 
+void (*usched_name)(char *text, size_t size, const void *at);
+
 /* Adds the name of a thread to m. */
 static void law_name(struct message *m, const struct ustack *u)
 {
+	void (*look)(char *, size_t, const void *) =
+		__atomic_load_n(&usched_name, __ATOMIC_RELAXED);
+	void *f = (void *)(uintptr_t)f_of(u);
 	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
 		ustack_shell_of(u->u_arg)->h_arg;
+	char name[80] = "";
 
-	message_add(m, "thread %p (function %p, argument %p)", (const void *)u,
-		    (void *)(uintptr_t)f_of(u), arg);
+	if (look != NULL)
+		look(name, sizeof name, f);
+	message_add(m, "thread %p (function %s%s%p, argument %p)",
+		    (const void *)u, name, name[0] != 0 ? "() at " : "", f, arg);
 }
 
 /* Reports what u, or whoever calls, has done, which concerns the address at. */

@@ -320,6 +320,7 @@ int userve(void *server)
 
 	if (!is_sound(s))
 		return -EINVAL;
+	uwait_length(s->sv_grace, "userve: sv_grace");
 	if (s->sv_fd < 0)
 		return no_listener(s->sv_fd);
 	s->sv_places  = (struct usem)USEM(s->sv_limit > 0 ? s->sv_limit :

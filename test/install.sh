@@ -148,7 +148,7 @@ debug() {
 	try "debug: $(cat "$dir/said")" grep -q 'run(.* sem ' "$dir/said"
 	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
 	(ulimit -c 0; timeout 60 "$dir/d" deep >"$dir/said" 2>&1)
-	try "debug: $(cat "$dir/said")" grep -q 'run out of lane' "$dir/said"
+	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"
 	USCHED_DEBUG=poison timeout 60 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \

@@ -70,7 +70,7 @@ static int by_number(int nr)
 
 	many = nr;
 	snprintf(name, sizeof name, "%d parents", nr);
-	snprintf(function, sizeof function, "(function %p, ", (void *)parent);
+	snprintf(function, sizeof function, "%p, ", (void *)parent);
 	snprintf(argument, sizeof argument, "argument %p): ", (void *)told);
 	status = check_child(parents, text, sizeof text);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -366,7 +366,7 @@ static void looks(void *arg)
 static void fault_tests(void)
 {
 	static int there;
-	char text[4096], victim[64];
+	char text[4096], victim[96];
 	int status, failed = 0;
 
 	as_told = 0;
@@ -374,11 +374,11 @@ static void fault_tests(void)
 		check_dies("pointer", box_up,
 			   "has used a word read from a stack that was moved");
 	as_told = 1;
-	snprintf(victim, sizeof victim, "(function %p, argument %p). What",
+	snprintf(victim, sizeof victim, "(function parent_box() at %p, argument %p). What",
 		 (void *)parent_box, (void *)&told[2]);
 	failed += check_dies("function", box_up, victim);
 	as_told = 2;
-	failed += check_dies("deep", box_up, " has run out of lane ");
+	failed += check_dies("deep", box_up, " has run out of its stack ");
 	status = check_child(box_up_bare, text, sizeof text);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
 	as_told = 3;
@@ -490,12 +490,12 @@ int main(int argc, char **argv)
 		by_number(MOST);
 	failed += at_later_blocks();
 	failed += check_dies("word", word, "USCHED_LAW in the environment");
-	failed += dies("thread", hands_to_thread, "the argument of a new") +
+	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
 		dies("scope", hands_to_scope, "uscope_go: the argument") +
 		dies("uthread", hands_to_uthread, "uthread_make: the argument");
 #if defined(WS)
 	failed += dies("task", hands_to_task, "ws_spawn: the argument") +
-		dies("any", hands_to_any, "the argument of a new");
+		dies("any", hands_to_any, "thread_init: the argument");
 #endif
 	failed += dies("sem", waits_for_sem, "): usem_wait: 0x") +
 		dies("group", waits_for_group, "): ugroup_wait: 0x");

@@ -13,6 +13,8 @@
  *	what			when			who
  *	the argument of a	it is made, by a	makers, by
  *	thread			thread			ustack_moves()
+ *	a value that may be a	uchan_send()		the same
+ *	pointer
  *	the object of a wait	the waiter queues	uwait_new(), by
  *							usched_lent()
  *	the place of a slice	the thread goes on	law_enter()
@@ -57,7 +59,8 @@
  *   - What happens only among threads that share lanes (beyond the first 256
  *     of rr), or only after a thread's first blocks. The hard mode moves all.
  *   - A write of what was there: LAW_FILL, or with "warn" the same value.
- *   - Bytes that the kernel reads from the place: write() sends LAW_FILL.
+ *   - Bytes that the kernel reads from the place: write() sends LAW_FILL, and so
+ *     do all that read bytes and small numbers: 0x6b, 'k', has no message.
  *   - An object of a wait for several things, or one made of atomics by hand.
  *   - In an argument: a pointer within the struct to which the argument points.
  *

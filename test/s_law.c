@@ -11,6 +11,7 @@
  * there while the scheduler runs, if the program has none.
  */
 #include "either.h"
+#include "uchan.h"
 #include "ugen.h"
 #include "uscope.h"
 #include "usync.h"
@@ -244,6 +245,15 @@ static void hands_to_uthread(void *arg)
 	CHECK(uthread_make(NULL, nothing_pointer, &local, NULL) == 0);
 }
 
+/* By a channel with room, or to a receiver that does not come. */
+static void sends(void *arg)
+{
+	struct uchan *c = uchan_make(sizeof(void *), arg == NULL);
+	int local = 0, *at = &local;
+
+	CHECK(uchan_send(c, &at, UNOW) != 0);
+}
+
 #if defined(WS)
 static void hands_to_task(void *arg)
 {
@@ -442,12 +452,15 @@ static void squares(void *arg)
 static void lawful(void *arg)
 {
 	struct umutex *mutex = calloc(1, sizeof *mutex);
+	struct uchan *c = uchan_make(sizeof mutex, 2);
 	int seen = 0, nr = 0, i;
 	struct ugen *g;
 	const int *at;
 
 	(void)arg;
-	CHECK(mutex != NULL);
+	CHECK(mutex != NULL && c != NULL);
+	CHECK(uchan_send(c, &mutex, UNOW) == 0 && uchan_send(c, &arg, UNOW) == 0);
+	uchan_free(c);
 	for (i = 0; i < 20; i++) {
 		int *number = calloc(1, sizeof *number);
 
@@ -492,7 +505,8 @@ int main(int argc, char **argv)
 	failed += check_dies("word", word, "USCHED_LAW in the environment");
 	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
 		dies("scope", hands_to_scope, "uscope_go: the argument") +
-		dies("uthread", hands_to_uthread, "uthread_make: the argument");
+		dies("uthread", hands_to_uthread, "uthread_make: the argument") +
+		dies("channel", sends, "uchan_send: the value: 0x");
 #if defined(WS)
 	failed += dies("task", hands_to_task, "ws_spawn: the argument") +
 		dies("any", hands_to_any, "thread_init: the argument");

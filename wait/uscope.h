@@ -9,6 +9,8 @@
  * in it, and ends it. The end waits for these threads. A cancellation ends all
  * waits in the scope, of the thread that began it, too.
  *
+ * SHORTEST USE
+ *
  *	struct uscope *s;
  *	int i, rc, e;
  *

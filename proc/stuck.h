@@ -253,13 +253,12 @@ static void stuck_say(struct stuck *k, const char *set, long left)
 
 	if (left == 1)
 		usched_message("%sfini: 1 thread waits, and nothing is left that "
-			       "could wake it (a native thread that will holds "
-			       "the scheduler, by %shold()):", set, set);
+			       "could wake it (%shold() says that a native "
+			       "thread will):", set, set);
 	else
 		usched_message("%sfini: %ld threads wait, and nothing is left "
-			       "that could wake them (a native thread that will "
-			       "holds the scheduler, by %shold()):", set, left,
-			       set);
+			       "that could wake them (%shold() says that a "
+			       "native thread will):", set, left, set);
 	for (i = 0; i < k->st_nr; i++) {
 		struct stuck_wait *w = &k->st_first[i];
 

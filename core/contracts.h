@@ -69,9 +69,9 @@ static NOINLINE NORETURN void misplaced(const char *sp,
 	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
 		 "ustack_block: the thread has run out of its stack, and over "
 		 "the guard: USCHED_STACK_SIZE in the environment, "
-		 "rr_stack_size() or usched_lanes() gives more; -fstack-clash-protection stops at the "
-		 "guard (or has a longjmp() left usched_run() without "
-		 "usched_left()?)");
+		 "rr_stack_size() or usched_lanes() gives more; "
+		 "-fstack-clash-protection stops at the guard (or has a "
+		 "longjmp() left usched_run() without usched_left()?)");
 	usched_fail("ustack_block: not on the stack of the thread (but on one "
 		    "that it has made, or has a longjmp() left usched_run() "
 		    "without usched_left()?)");

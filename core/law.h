@@ -121,20 +121,35 @@ static int law_how(void)
 	return how;
 }
 
-void (*usched_name)(char *text, size_t size, const void *at);
+static void (*name_look)(char *, size_t, const void *);	/* atomic */
+
+void usched_name_by(void (*look)(char *text, size_t size, const void *at))
+{
+	__atomic_store_n(&name_look, look, __ATOMIC_RELAXED);
+}
+
+/* For uguard.c and uhard.c. */
+HIDDEN void usched_name(char *text, size_t size, const void *at);
+
+void usched_name(char *text, size_t size, const void *at)
+{
+	void (*look)(char *, size_t, const void *) =
+		__atomic_load_n(&name_look, __ATOMIC_RELAXED);
+
+	*text = 0;
+	if (look != NULL)
+		look(text, size, at);
+}
 
 /* Adds the name of a thread to m. */
 static void law_name(struct message *m, const struct ustack *u)
 {
-	void (*look)(char *, size_t, const void *) =
-		__atomic_load_n(&usched_name, __ATOMIC_RELAXED);
 	void *f = (void *)(uintptr_t)f_of(u);
 	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
 		ustack_shell_of(u->u_arg)->h_arg;
-	char name[80] = "";
+	char name[80];
 
-	if (look != NULL)
-		look(name, sizeof name, f);
+	usched_name(name, sizeof name, f);
 	message_add(m, "thread %p (function %s%s%p, argument %p)",
 		    (const void *)u, name, name[0] != 0 ? "() at " : "", f, arg);
 }

@@ -266,13 +266,10 @@ void usched_fail(const char *contract);
 void usched_law(const char *what, const void *p);
 
 /*
- * Not API. Writes the name of the function at an address to text, or nothing.
- * Signal handlers. NULL if there are no names: a library sets it (atomic).
+ * Not API. Names functions in messages by look(), which writes the name of the
+ * function at an address to text, or nothing. Signal handlers call it.
  */
-#if defined(__GNUC__)
-__attribute__((visibility("hidden")))
-#endif
-extern void (*usched_name)(char *text, size_t size, const void *at);
+void usched_name_by(void (*look)(char *text, size_t size, const void *at));
 
 /* Not API. May the stack of the caller, a thread, be moved? */
 int usched_may_move(void);

@@ -12,6 +12,7 @@
  * that was installed before it.
  */
 
+#include "uslice.h"
 #include "usched.h"
 
 #include <dlfcn.h>
@@ -80,9 +81,7 @@ static const char *name_look(void (*f)(void *))
 	const char *volatile name = NULL;
 	Dl_info info;
 
-	naming.n_text[0] = 0;
-	if (usched_name != NULL)
-		usched_name(naming.n_text, sizeof naming.n_text, at.p);
+	usched_name(naming.n_text, sizeof naming.n_text, at.p);
 	if (naming.n_text[0] != 0)
 		return naming.n_text;
 	if (&dladdr != NULL && sigsetjmp(naming.n_env, 0) == 0 && dladdr(at.p, &info) != 0 &&

@@ -794,7 +794,7 @@ static void thread_drop(struct uproc *here, struct uproc *p,
 }
 
 /* Reports the argument of a new thread, which lies where others shall not look. */
-static NOINLINE void lawless(const struct uproc_set *set, const void *arg)
+static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
 {
 	char what[48];
 
@@ -814,7 +814,7 @@ struct uproc_thread *uproc_new(struct uproc *here, struct uproc *p,
 		return NULL;
 	}
 	if (unlikely(ustack_moves(arg)))
-		lawless(p->p_set, arg);
+		arg_moves(p->p_set, arg);
 	if (__atomic_load_n(&p->p_private, __ATOMIC_RELAXED))
 		flags |= UPROC_PRIVATE;
 	if (flags & UPROC_PRIVATE && (rc = promise(p, 1)) != 0) {
@@ -1613,8 +1613,7 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	set->set_stack = LANE_SIZE;
 	set->set_pins  = -1;
 	if (STUCK_NAMES)
-		__atomic_store_n(&usched_name, usymbol_function,
-				 __ATOMIC_RELAXED);
+		usched_name_by(usymbol_function);
 	*out = set;
 	rc = stacks_init(set);
 	return rc == 0 ? size_init(set) : rc;

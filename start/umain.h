@@ -43,10 +43,11 @@ extern "C" {
 /*
  * Runs f(arg) as the first thread of a scheduler, and returns its result when
  * all threads have ended. Writes a message if that is an error below -1, since
- * an exit status shows only its last byte: -98 is 158 there. Native threads, again and again; at most one at a
- * time for each kind of scheduler. USCHED_FAILED, after a message
- * (usched_message()): USCHED names no scheduler, there is no memory, the caller
- * is a thread, or threads were left that nothing can wake.
+ * an exit status shows only its last byte: -98 is 158 there. Native threads,
+ * again and again; at most one at a time for each kind of scheduler.
+ * USCHED_FAILED, after a message (usched_message()): USCHED names no scheduler,
+ * there is no memory, the caller is a thread, or threads were left that nothing
+ * can wake.
  */
 int usched_main(int (*f)(void *arg), void *arg);
 
@@ -59,8 +60,8 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size);
 
 /*
  * Makes a thread of the caller's scheduler that runs f(arg). Threads of any
- * scheduler that can make threads (rr, ll and ws can). 0; -ENOMEM, -EAGAIN; -ENOSYS:
- * the caller is no such thread, and if it is none at all there is a message.
+ * scheduler that can make threads (rr, ll and ws can). 0; -ENOMEM, -EAGAIN;
+ * -ENOSYS: the caller is no such thread, after a message if it is none at all.
  */
 USCHED_MUST int usched_go(void (*f)(void *arg), void *arg);
 

@@ -236,7 +236,8 @@ USCHED_MUST int ubarrier_wait(struct ubarrier *b, utime_ns until);
  * Calls f(arg), unless a call for o has returned 0 before. If a call is under
  * way, waits for its end; unless that returns 0, calls f(arg) next. So after an
  * error each waiter calls its f, one after the other: to compute an error only
- * once, note it in arg, and return 0. Returns 0, the result of f, or of a wait. -EDEADLK: o's own f calls it.
+ * once, note it in arg, and return 0. Returns 0, the result of f, or of a wait.
+ * -EDEADLK: o's own f calls it.
  */
 USCHED_MUST int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
 

@@ -269,7 +269,7 @@ static bool name_once(const char *call)
 }
 
 /* Uptimes below it, and deadlines farther off, are not looked at. */
-#define UTIME_HOUR	(3600 * UTIME_S)
+#define LENGTH_NEAR	(3600 * UTIME_S)
 
 /* Returns ns in the longest unit that divides it, whose name becomes *unit. */
 static utime_ns in_unit(utime_ns ns, const char **unit)
@@ -298,7 +298,7 @@ NOINLINE void uwait_length(utime_ns ns, const char *call)
 {
 	utime_ns now = unow();
 
-	if (now < UTIME_HOUR || ns < now || ns - now > UTIME_HOUR ||
+	if (now < LENGTH_NEAR || ns < now || ns - now > LENGTH_NEAR ||
 	    ns % UTIME_MS == 0 || !name_once(call))
 		return;
 	usched_message("%s: the length %lld is the time since the system began. "

@@ -163,8 +163,9 @@ OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 # library was compiled.
 PC_FLAGS := $(strip $(filter -DUSCHED_%,$(DEFS) $(CFLAGS)) \
 	    $(if $(HARD),-DUSCHED_HARD) $(SAN))
-# Without usched/ in front headers are found behind all others.
-OLD_DIRS := -idirafter $${includedir}/usched -idirafter $${includedir}/usched/old
+# Without usched/ in front headers are found behind all others. CMake drops a word that it has
+# read before, so each flag is one word with its folder.
+OLD_DIRS := -idirafter$${includedir}/usched -idirafter$${includedir}/usched/old
 in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 # name, description, libraries, flags
 pc       = printf '%s\n' 'prefix=$(PREFIX)' \

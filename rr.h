@@ -12,10 +12,10 @@
  *
  * SHORTEST USE
  *
- *	rr_init(2, 0);
- *	rr_thread_init(f, arg);
- *	rr_start();
- *	rr_fini();		returns when all threads have ended
+ *	if (rr_init(2, 0) != 0 || rr_thread_init(f, arg) == NULL ||
+ *	    rr_start() != 0)
+ *		return 1;
+ *	return rr_fini() != 0;	returns when all threads have ended
  *
  * FORK
  *

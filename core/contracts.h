@@ -67,11 +67,11 @@ static NOINLINE NORETURN void misplaced(const char *sp,
 		 "ustack_block: not on the stack of the thread, but in a signal "
 		 "handler on an alternate stack");
 	CONTRACT(l->l_low == NULL || (uintptr_t)l->l_low - (uintptr_t)sp > REACH,
-		 "ustack_block: the thread has run out of its lane, and over "
-		 "the guard: usched_lanes(), or rr_stack_size() and the like, "
-		 "gives larger ones; -fstack-clash-protection stops at the "
-		 "guard (or has a longjmp() left usched_run() without "
-		 "usched_left()?)");
+		 "ustack_block: the thread has run out of its stack, and over "
+		 "the guard: USCHED_STACK_SIZE in the environment, "
+		 "rr_stack_size() or usched_lanes() gives more; "
+		 "-fstack-clash-protection stops at the guard (or has a "
+		 "longjmp() left usched_run() without usched_left()?)");
 	usched_fail("ustack_block: not on the stack of the thread (but on one "
 		    "that it has made, or has a longjmp() left usched_run() "
 		    "without usched_left()?)");

@@ -115,13 +115,13 @@ static int in_guard(struct message *m, const struct ustack *u, uintptr_t at,
 	if (nr == 0)
 		return 0;
 	l = &s->s_lane[nr - past];
-	message_add(m, "%s lane %d, of %lu bytes%s",
-		past ? " has gone past the bottom of" : nr == u->u_lane ?
-		" has run out of" :
-		", by a wild pointer, has touched the guard of",
+	message_add(m, "%s stack (lane %d), of %lu bytes%s",
+		past ? " has gone past the bottom of its" : nr == u->u_lane ?
+		" has run out of its" :
+		", by a wild pointer, has touched the guard of another",
 		nr - past, (unsigned long)(l->l_bottom - l->l_low),
-		nr == u->u_lane ? "; larger lanes: usched_lanes(), "
-		"rr_stack_size(), ll_stack_size(), ws_stack_size()" : "");
+		nr == u->u_lane ? "; larger stacks: USCHED_STACK_SIZE=1M in the "
+		"environment, rr_stack_size(), usched_lanes()" : "");
 	return 1;
 }
 

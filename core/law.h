@@ -13,6 +13,8 @@
  *	what			when			who
  *	the argument of a	it is made, by a	makers, by
  *	thread			thread			ustack_moves()
+ *	a value that may be a	uchan_send()		the same
+ *	pointer
  *	the object of a wait	the waiter queues	uwait_make(), by
  *							usched_lent()
  *	the place of a slice	the thread goes on	law_enter()
@@ -57,7 +59,8 @@
  *   - What happens only among threads that share lanes (beyond the first 256
  *     of rr), or only after a thread's first blocks. The hard mode moves all.
  *   - A write of what was there: LAW_FILL, or with "warn" the same value.
- *   - Bytes that the kernel reads from the place: write() sends LAW_FILL.
+ *   - Bytes that the kernel reads from the place: write() sends LAW_FILL, and so
+ *     do all that read bytes and small numbers: 0x6b, 'k', has no message.
  *   - An object of a wait for several things, or one made of atomics by hand.
  *   - In an argument: a pointer within the struct to which the argument points.
  *
@@ -118,14 +121,37 @@ static int law_how(void)
 	return how;
 }
 
+static void (*name_look)(char *, size_t, const void *);	/* atomic */
+
+void usched_name_by(void (*look)(char *text, size_t size, const void *at))
+{
+	__atomic_store_n(&name_look, look, __ATOMIC_RELAXED);
+}
+
+/* For uguard.c and uhard.c. */
+HIDDEN void usched_name(char *text, size_t size, const void *at);
+
+void usched_name(char *text, size_t size, const void *at)
+{
+	void (*look)(char *, size_t, const void *) =
+		__atomic_load_n(&name_look, __ATOMIC_RELAXED);
+
+	*text = 0;
+	if (look != NULL)
+		look(text, size, at);
+}
+
 /* Adds the name of a thread to m. */
 static void law_name(struct message *m, const struct ustack *u)
 {
+	void *f = (void *)(uintptr_t)f_of(u);
 	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
 		ustack_shell_of(u->u_arg)->h_arg;
+	char name[80];
 
-	message_add(m, "thread %p (function %p, argument %p)", (const void *)u,
-		    (void *)(uintptr_t)f_of(u), arg);
+	usched_name(name, sizeof name, f);
+	message_add(m, "thread %p (function %s%s%p, argument %p)",
+		    (const void *)u, name, name[0] != 0 ? "() at " : "", f, arg);
 }
 
 /* Reports what u, or whoever calls, has done, which concerns the address at. */

@@ -265,6 +265,12 @@ void usched_fail(const char *contract);
  */
 void usched_law(const char *what, const void *p);
 
+/*
+ * Not API. Names functions in messages by look(), which writes the name of the
+ * function at an address to text, or nothing. Signal handlers call it.
+ */
+void usched_name_by(void (*look)(char *text, size_t size, const void *at));
+
 /* Not API. May the stack of the caller, a thread, be moved? */
 int usched_may_move(void);
 /*

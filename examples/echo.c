@@ -16,20 +16,18 @@ static void echo(int fd, void *arg)
 
 static struct userve server = { .sv_f = echo, .sv_limit = 10000 };
 
-static int serve(void *arg)
-{
-	return (void)arg, userve(&server);
-}
-
 static void run(void *arg)
 {
 	struct uscope *s;
 	char reply[32] = "nothing\n";
 	int fd;
 
+	(void)arg;
 	server.sv_fd = u_listen_tcp("127.0.0.1", 0, 0, 0);	/* any port */
-	if (uscope_begin(&s, UNEVER) != 0 || uscope_go(s, serve, arg) != 0)
+	if (uscope_begin(&s, UNEVER) != 0)
 		return;
+	if (uscope_go(s, userve, &server) != 0)
+		uscope_cancel(s);	/* all waits below end at once */
 	fd = u_dial_tcp("127.0.0.1", u_port(server.sv_fd), uafter(UTIME_S));
 	u_write_all(fd, "hello, echo\n", 12, UNEVER);
 	u_read_all(fd, reply, 12, uafter(UTIME_S));

@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <usched/all.h>
 
-static inline int loop_serve(void *server)
-{
-	return userve(server);
-}
-
 /* Starts a server in the scope of the caller. Returns its port. */
 static inline int serve(struct userve *s)
 {
 	s->sv_fd = u_listen_tcp("127.0.0.1", 0, 0, 0);
-	if (s->sv_fd < 0 || uscope_go(uscope_self(), loop_serve, s) != 0)
+	if (s->sv_fd < 0 || uscope_go(uscope_self(), userve, s) != 0)
 		abort();
 	return u_port(s->sv_fd);
 }

@@ -12,6 +12,7 @@
  * that was installed before it.
  */
 
+#include "uslice.h"
 #include "usched.h"
 
 #include <dlfcn.h>
@@ -64,6 +65,7 @@ static struct {
 	int        n_busy;
 	pthread_t  n_who;
 	sigjmp_buf n_env;
+	char       n_text[80];
 } naming;
 
 static void name_late(int signo)
@@ -79,15 +81,19 @@ static const char *name_look(void (*f)(void *))
 	const char *volatile name = NULL;
 	Dl_info info;
 
-	if (sigsetjmp(naming.n_env, 0) == 0 && dladdr(at.p, &info) != 0 &&
+	usched_name(naming.n_text, sizeof naming.n_text, at.p);
+	if (naming.n_text[0] != 0)
+		return naming.n_text;
+	if (&dladdr != NULL && sigsetjmp(naming.n_env, 0) == 0 && dladdr(at.p, &info) != 0 &&
 	    info.dli_saddr == at.p)
 		name = info.dli_sname;
 	return name;
 }
 
 /*
- * Returns the name of a function, or NULL. The loader knows the name if the
- * function is exported, or if the program was linked with -rdynamic. dladdr()
+ * Returns the name of a function, or NULL. usched_name() finds it in the file,
+ * unless that was stripped. The loader knows the name of a function that is
+ * exported, or if the program was linked with -rdynamic. dladdr()
  * takes a lock of the loader, which another native thread, or the code that the
  * fault interrupted, may hold for long. So an alarm ends the lookup by a
  * siglongjmp(). A lock that this leaves held stays held, but the process is
@@ -100,8 +106,7 @@ static const char *name_of(void (*f)(void *))
 	sigset_t mask, old;
 	unsigned left;
 
-	if (&dladdr == NULL ||
-	    __atomic_exchange_n(&naming.n_busy, 1, __ATOMIC_ACQUIRE) != 0)
+	if (__atomic_exchange_n(&naming.n_busy, 1, __ATOMIC_ACQUIRE) != 0)
 		return NULL;
 	naming.n_who = pthread_self();
 	sigemptyset(&action.sa_mask);

@@ -11,11 +11,12 @@
  * process:
  *
  *	usched: thread 0x5581e0 (function parse() at 0x5540a9, argument 0x0) has
- *	run out of lane 3, of 262144 bytes; larger lanes: usched_lanes(),
- *	rr_stack_size(), ll_stack_size(), ws_stack_size()
+ *	run out of its stack (lane 3), of 262144 bytes; larger stacks:
+ *	USCHED_STACK_SIZE=1M in the environment, rr_stack_size(), usched_lanes()
  *
- * The message has the name of a function that the dynamic loader knows: the
- * function is exported, or the program was linked with -rdynamic.
+ * The message has the name of the function, unless the program was stripped.
+ * Without rr, ll or ws in the program, the dynamic loader has to know the name:
+ * the function is exported, or the program was linked with -rdynamic.
  *
  * At that time the slices of other threads are intact, for a debugger or a
  * core. An overflow of the native stack is reported, too, if threads (or

@@ -51,6 +51,12 @@ USLICE_HIDDEN int usched_lane_next(const struct usched *s);
 USLICE_HIDDEN int usched_private_nr(const struct usched_private *p);
 
 /*
+ * Writes the name of the function at an address to text; "": it has none, or
+ * there are no names (usched_name_by()). Signal handlers.
+ */
+USLICE_HIDDEN void usched_name(char *text, size_t size, const void *at);
+
+/*
  * Writes to text what u has done, which runs and has faulted at this address,
  * with this context of a handler. 0: unknown. Signal handlers.
  */

@@ -46,7 +46,8 @@
  * takes: see ufile.h.
  *
  * A descriptor for which threads wait is closed by u_close(). If it is closed
- * by close(), they go on waiting. If its number is then used again, and another
+ * by close(), they go on waiting until their deadline, UNEVER for ever, and no
+ * message says so. If its number is then used again, and another
  * thread waits for that, they get -EBADF; with USCHED_HARD the program ends in
  * usched_fail().
  *

@@ -53,6 +53,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 UPREEMPT_NEVER;
 
@@ -299,13 +300,29 @@ static bool is_sound(const struct userve *s)
 		(s->sv_share == NULL || s->sv_limit == 0);
 }
 
-int userve(struct userve *s)
+/*
+ * Says that sv_fd is an error of the call that was to make the listener, and
+ * returns that. -1: the error is not known, or this server has ended.
+ */
+static int no_listener(int fd)
 {
+	int rc = fd != -1 ? fd : -EBADF;
+
+	usched_message("userve: no listener: %s", strerror(-rc));
+	return rc;
+}
+
+int userve(void *server)
+{
+	struct userve *s = server;
 	struct uscope *outer;
 	int rc;
 
 	if (!is_sound(s))
 		return -EINVAL;
+	uwait_length(s->sv_grace, "userve: sv_grace");
+	if (s->sv_fd < 0)
+		return no_listener(s->sv_fd);
 	s->sv_places  = (struct usem)USEM(s->sv_limit > 0 ? s->sv_limit :
 					  USERVE_LIMIT);
 	s->sv_ended   = s->sv_stopped = (struct usem)USEM(0);

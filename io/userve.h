@@ -12,6 +12,11 @@
  *	server.sv_fd = u_listen_tcp(NULL, 7000, 0, 0);
  *	rc = userve(&server);		until the scope is cancelled
  *
+ * or as the first thread of a program, or as a thread of a scope:
+ *
+ *	return usched_main(userve, &server);
+ *	rc = uscope_go(s, userve, &server);
+ *
  * BACK-PRESSURE. While sv_limit connections are open, no more are accepted.
  * Others wait in the backlog of the listener, and then their clients wait. So
  * they do if the system has no descriptors or no memory left (EMFILE, ENFILE,
@@ -76,7 +81,8 @@ extern "C" {
 struct userve {
 	/*
 	 * Listens. The server closes it, and sets it to -1 (atomic). From the
-	 * call of userve() on no other thread closes it.
+	 * call of userve() on no other thread closes it. It may be the error of
+	 * u_listen_tcp(), which userve() then reports.
 	 */
 	int          sv_fd;
 	/*
@@ -88,7 +94,7 @@ struct userve {
 	void        *sv_arg;
 	int          sv_limit;	/* connections at a time; 0: USERVE_LIMIT */
 	struct usem *sv_share;	/* in place of sv_limit, or NULL: see above */
-	utime_ns     sv_grace;	/* a length; UNEVER: cancels none */
+	utime_ns     sv_grace;	/* a length: 5 * UTIME_S; UNEVER: cancels none */
 	uscope_make *sv_make;	/* makes the threads: see uscope_go_by() */
 
 	/* For any thread to read (atomic). */
@@ -109,15 +115,17 @@ struct userve {
 };
 
 /*
- * Accepts clients, and runs a thread for each, until it is told to stop.
- * Threads only; a thread for each server. Returns why it has ended:
+ * Accepts clients, and runs a thread for each, until it is told to stop. server
+ * is a struct userve; the type is that of functions of threads. Threads only; a
+ * thread for each server. Returns why it has ended:
  * -ECANCELED, or an error of u_accept() such as -EINVAL (shutdown), -ENOTSOCK; then
  * sv_fd is -1. Or it has not begun, and sv_fd is as it was: -EINVAL: sv_limit or
  * sv_grace is negative, sv_f is NULL, sv_limit and sv_share are both set, or
- * the caller is no thread; -ENOSYS: the dispatcher has no s_make. -ENOMEM:
+ * the caller is no thread; -ENOSYS: the dispatcher has no s_make; after a
+ * message, sv_fd itself if it is an error, and -EBADF if it is -1. -ENOMEM:
  * there was no memory even for the wait for memory.
  */
-int userve(struct userve *s);
+int userve(void *server);
 
 #ifdef __cplusplus
 }

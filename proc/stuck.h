@@ -34,6 +34,7 @@
 #else
 #pragma weak usymbol_name
 #pragma weak usymbol_end
+#pragma weak usymbol_function
 #define STUCK_NAMES	(usymbol_name != NULL)
 #endif
 
@@ -252,10 +253,12 @@ static void stuck_say(struct stuck *k, const char *set, long left)
 
 	if (left == 1)
 		usched_message("%sfini: 1 thread waits, and nothing is left that "
-			       "could wake it:", set);
+			       "could wake it (%shold() says that a native "
+			       "thread will):", set, set);
 	else
 		usched_message("%sfini: %ld threads wait, and nothing is left "
-			       "that could wake them:", set, left);
+			       "that could wake them (%shold() says that a "
+			       "native thread will):", set, left, set);
 	for (i = 0; i < k->st_nr; i++) {
 		struct stuck_wait *w = &k->st_first[i];
 

@@ -519,8 +519,14 @@ static void hold_count(struct uproc_set *set, int nr)
 /* Fails if the thread, which has ended, has not left its scopes. */
 static NOINLINE void shell_left(const struct ustack *u)
 {
-	if (uwait_self(u, uwait_run) != NULL)
-		usched_fail("uscope: the thread has ended in a scope that it "
+	struct stuck_text who;
+
+	if (uwait_self(u, uwait_run) == NULL)
+		return;
+	ulock_get(&stuck_lock);
+	usched_message("uscope: %s has not ended its scope:",
+		       stuck_who(&who, u));
+	usched_fail("uscope: the thread has ended in a scope that it "
 			    "has begun; or a thread of uscope_go() or "
 			    "uthread_make() has called ustack_abort()");
 }
@@ -788,6 +794,16 @@ static void thread_drop(struct uproc *here, struct uproc *p,
 		umem_put_shared(&p->p_outer, t, thread_size(p, flags));
 }
 
+/* Reports the argument of a new thread, which lies where others shall not look. */
+static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
+{
+	char what[48];
+
+	(void)snprintf(what, sizeof what, "%sthread_init: the argument",
+		       name_of(set));
+	usched_law(what, arg);
+}
+
 struct uproc_thread *uproc_alloc(struct uproc *here, struct uproc *p,
 				 void (*f)(void *), void *arg, int flags)
 {
@@ -798,7 +814,8 @@ struct uproc_thread *uproc_alloc(struct uproc *here, struct uproc *p,
 		errno = p == NULL || f == NULL ? EINVAL : ECHILD;
 		return NULL;
 	}
-	ustack_lawful("the argument of a new thread", arg);
+	if (unlikely(ustack_moves(arg)))
+		arg_moves(p->p_set, arg);
 	if (__atomic_load_n(&p->p_private, __ATOMIC_RELAXED))
 		flags |= UPROC_PRIVATE;
 	if (flags & UPROC_PRIVATE && (rc = promise(p, 1)) != 0) {
@@ -974,7 +991,8 @@ int uproc_yield(void)
 	int rc;
 
 	if (t == NULL || t->t_stack.u_sched->s_done != thread_done)
-		uproc_fail("yield: called outside of a thread");
+		uproc_fail("yield: called outside of a thread of this scheduler; "
+			   "u_sleep(UNOW) gives way in all");
 	usched_point();
 	p = uproc_of(t);
 	uproc_queue_put(&p->p_queue, t);
@@ -1390,7 +1408,7 @@ int uproc_stack_size(struct uproc_set *set, size_t size)
 {
 	int rc = size < LANE_MIN || size > INT_MAX ? -EINVAL : is_new(set);
 
-	if (rc == 0)
+	if (rc == 0 && !set->set_sized)
 		set->set_stack = size;
 	return rc;
 }
@@ -1541,6 +1559,33 @@ static int stacks_init(struct uproc_set *set)
 	return -EINVAL;
 }
 
+/*
+ * Reads USCHED_STACK_SIZE: bytes, or KiB or MiB with a k or M behind. 0,
+ * -EINVAL.
+ */
+static int size_init(struct uproc_set *set)
+{
+	const char *env = getenv("USCHED_STACK_SIZE");
+	unsigned long long size;
+	int shift = 0;
+	char *end;
+
+	if (env == NULL || *env == 0)
+		return 0;
+	size = strtoull(env, &end, 10);
+	if (*end == 'k' || *end == 'M')
+		shift = *end++ == 'k' ? 10 : 20;
+	if (*env < '0' || *env > '9' || *end != 0 ||
+	    size > (unsigned)INT_MAX >> shift || size << shift < LANE_MIN) {
+		usched_message("USCHED_STACK_SIZE=%s: no size of at least 16k, "
+			       "such as 1M", env);
+		return -EINVAL;
+	}
+	set->set_stack = size << shift;
+	set->set_sized = true;
+	return 0;
+}
+
 /* Makes a set without processors. 0 or -errno. */
 static int set_make(struct uproc_set **out, int proc_nr,
 		    const struct uproc_ops *ops)
@@ -1566,8 +1611,11 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	set->set_forks = INT_MAX;
 	set->set_stack = LANE_SIZE;
 	set->set_pins  = -1;
+	if (STUCK_NAMES)
+		usched_name_by(usymbol_function);
 	*out = set;
-	return stacks_init(set);
+	rc = stacks_init(set);
+	return rc == 0 ? size_init(set) : rc;
 }
 
 /*

@@ -17,7 +17,8 @@
 
 int SCHED(stack_size)(size_t size)
 {
-	return uproc_stack_size(set, size);
+	return set != NULL ? uproc_stack_size(set, size) :
+		uproc_none(&ops, "stack_size");
 }
 
 struct usched *SCHED(sched)(int proc)
@@ -29,17 +30,19 @@ struct usched *SCHED(sched)(int proc)
 
 int SCHED(preempt)(void)
 {
-	return uproc_preempt(set);
+	return set != NULL ? uproc_preempt(set) : uproc_none(&ops, "preempt");
 }
 
 int SCHED(private)(int on)
 {
-	return uproc_private(set, on);
+	return set != NULL ? uproc_private(set, on) :
+		uproc_none(&ops, "private");
 }
 
 int SCHED(pinning)(int on)
 {
-	return uproc_pinning(set, on);
+	return set != NULL ? uproc_pinning(set, on) :
+		uproc_none(&ops, "pinning");
 }
 
 int SCHED(start)(void)
@@ -60,6 +63,8 @@ long SCHED(stuck)(void)
 
 void SCHED(hold)(void)
 {
+	if (set == NULL)
+		(void)uproc_none(&ops, "hold");
 	uproc_hold(set);
 }
 

@@ -40,6 +40,7 @@ struct uproc_set {
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: all on native stacks */
 	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
+	bool            set_sized;	/* USCHED_STACK_SIZE overrides */
 	bool            set_promising;	/* there are lanes: PRIVATE in uproc.c */
 	struct ucall_pool *set_calls;	/* ucall.h, or NULL (atomic) */
 	void          (*set_calls_fini)(struct ucall_pool *);

@@ -13,6 +13,8 @@
 
 UPREEMPT_NEVER;
 
+#define ERRNO_MOST	4095	/* of Linux */
+
 /* The first thread. Lies on the native stack of the caller, which waits there. */
 struct first {
 	int (*fi_f)(void *arg);
@@ -101,6 +103,18 @@ static int failed(const struct kind *k, const char *what, int rc)
 	return USCHED_FAILED;
 }
 
+/*
+ * Returns the result of the first function, and says what it means if it seems
+ * to be an error: an exit status keeps only its last byte.
+ */
+static int result(int rc)
+{
+	if (rc < -1 && rc >= -ERRNO_MOST)
+		usched_message("usched_main: the first function has returned %d: "
+			       "%s", rc, strerror(-rc));
+	return rc;
+}
+
 static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 {
 	int rc = k->k_init(nr, 0);
@@ -120,7 +134,7 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 	}
 	rc = k->k_fini();
 	if (rc == 0)
-		return i->fi_result;
+		return result(i->fi_result);
 	return rc == -EDEADLK ? USCHED_FAILED : failed(k, "fini", rc);
 }
 
@@ -155,7 +169,11 @@ int usched_go(void (*f)(void *arg), void *arg)
 {
 	struct usched *s = usched_self();
 
+	if (s == NULL)
+		usched_message("usched_go: called outside of a thread; "
+			       "usched_main() runs the first");
 	if (s == NULL || s->s_make == NULL)
 		return -ENOSYS;
+	ustack_lawful("usched_go: the argument", arg);
 	return make(s, f, arg);
 }

@@ -21,6 +21,16 @@
  * processor, and ws has as many as the caller may use cpus. Without USCHED it is
  * rr. In a program that is linked with the hooks of wrap/, threads have private
  * stacks (rr_private()), unless USCHED_STACKS says otherwise.
+ *
+ * WHICHEVER SCHEDULER IT IS, these take the place of functions of rr.h:
+ *
+ *	give way		u_sleep(UNOW)
+ *	wait for a wake		usync.h, uchan.h, uthread_join()
+ *	stack size		USCHED_STACK_SIZE (in bytes, or 1M, 64k)
+ *	private stacks		USCHED_STACKS=private, or uthread_make_by()
+ *	hold			ucall() of a function that joins the native
+ *				thread which will wake threads: the scheduler
+ *				does not end while a call runs
  */
 
 #ifdef __cplusplus
@@ -32,10 +42,12 @@ extern "C" {
 
 /*
  * Runs f(arg) as the first thread of a scheduler, and returns its result when
- * all threads have ended. Native threads, again and again; at most one at a
- * time for each kind of scheduler. USCHED_FAILED, after a message
- * (usched_message()): USCHED names no scheduler, there is no memory, the caller
- * is a thread, or threads were left that nothing can wake.
+ * all threads have ended. Writes a message if that is an error below -1, since
+ * an exit status shows only its last byte: -98 is 158 there. Native threads,
+ * again and again; at most one at a time for each kind of scheduler.
+ * USCHED_FAILED, after a message (usched_message()): USCHED names no scheduler,
+ * there is no memory, the caller is a thread, or threads were left that nothing
+ * can wake.
  */
 int usched_main(int (*f)(void *arg), void *arg);
 
@@ -48,10 +60,10 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size);
 
 /*
  * Makes a thread of the caller's scheduler that runs f(arg). Threads of any
- * scheduler that can make threads. 0; -ENOMEM; -ENOSYS: the caller is no such
- * thread.
+ * scheduler that can make threads (rr, ll and ws can). 0; -ENOMEM, -EAGAIN;
+ * -ENOSYS: the caller is no such thread, after a message if it is none at all.
  */
-int usched_go(void (*f)(void *arg), void *arg);
+USCHED_MUST int usched_go(void (*f)(void *arg), void *arg);
 
 #ifdef __cplusplus
 }

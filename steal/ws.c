@@ -193,7 +193,7 @@ static inline struct uproc_thread *create(void (*f)(void *), void *arg)
 	t = umem_pop(&w->w_proc.p_pool, umem_class(BLOCK));
 	if (t == NULL)
 		return create_slow(-1, f, arg, 0);
-	ustack_lawful("the argument of a new thread", arg);
+	ustack_lawful("ws_thread_init: the argument", arg);
 	ustack_init(&t->t_stack, &w->w_proc.p_sched, f, arg, NULL, 0);
 	UHARD(begins(&t->t_object));
 	wakes_none(&t->t_wakes);
@@ -269,7 +269,8 @@ static struct ws_worker *here(const char *misuse)
 
 int ws_yield(void)
 {
-	struct ws_worker *w = here("yield: called outside of a thread");
+	struct ws_worker *w = here("yield: called outside of a thread of ws; "
+				  "u_sleep(UNOW) gives way in all");
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 	int rc;
 

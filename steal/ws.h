@@ -13,10 +13,12 @@
  *
  * SHORTEST USE
  *
- *	ws_init(0, 0);		as many workers as there are cpus
- *	ws_thread_init(f, arg);
- *	ws_start();
- *	ws_fini();		returns when all threads have ended
+ *	if (ws_init(0, 0) != 0 || ws_thread_init(f, arg) == NULL ||
+ *	    ws_start() != 0)
+ *		return 1;
+ *	return ws_fini() != 0;	returns when all threads have ended
+ *
+ * 0 processors are as many as there are cpus.
  *
  * ORDER
  *

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # embed.sh: each block of doc/embed.md builds a program that runs: commands,
 # CMake and Meson, with two files, with the whole tree, and with what is
-# installed.
+# installed. The program of the last two is a program of the README.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
@@ -40,8 +40,8 @@ project() { # number
 	1)	cp "$top/examples/hello.c" app.c
 		cp "$top/examples/hello.expected" expected
 		${MAKE:-make} -s -C "$top" single TO="$PWD" || exit 1 ;;
-	*)	cp "$dir/rr.c" app.c
-		echo 'a thread of rr' >expected ;;
+	*)	cp "$top/examples/first/workers.c" app.c
+		echo 49995000 >expected ;;
 	esac
 	[ "$1" != 2 ] || ln -s "$top" usched
 }
@@ -62,22 +62,6 @@ missing() { # tool, number
 	[ "$1" != meson ] || have ninja || echo 'no ninja (package ninja-build)'
 }
 
-cat >"$dir/rr.c" <<'END'
-#include <stdio.h>
-#include <usched/all.h>
-
-static void speak(void *word)
-{
-	rr_yield();
-	puts(word);
-}
-
-int main(void)
-{
-	return rr_init(1, 0) || !rr_thread_init(speak, "a thread of rr") ||
-		rr_start() || rr_fini();
-}
-END
 ${MAKE:-make} -s install CC="$CC" PREFIX="$dir/usr" || failed=1
 for tool in sh cmake meson; do
 	for number in 1 2 3; do

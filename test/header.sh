@@ -74,6 +74,44 @@ for h in ugen usched all; do
 	done
 done
 
+# What stands below SHORTEST USE compiles. A text behind a statement is left out,
+# and so are three points.
+shortest() { # header, what it needs
+	{
+		printf '#include "%s"\n%s\nint use(void);\nint use(void)\n{\n' "$1" "$2"
+		awk '/SHORTEST USE/ { on = 1; next }
+			on && /^ \*( [^ \t]|\/)/ { exit }
+			on' "$(where "$1")" |
+			sed 's/^ \*//; s/;	.*/;/; s/^	*\.\.\..*/;/'
+		printf 'return 0;\n}\n'
+	} >"$dir/use.c"
+	grep -q ';' "$dir/use.c" &&
+		must "$1: SHORTEST USE" $cc -std=gnu11 -O2 $flags -c "$dir/use.c" \
+			-o "$dir/o"
+}
+
+for cc in gcc clang; do
+	have $cc || continue
+	f='static void f(void *arg) { (void)arg; } static void *arg;'
+	shortest rr.h "$f"
+	shortest ws.h "$f"
+	shortest usync.h ''
+	shortest uthread.h 'static void *square(void *arg) { return arg; }
+static void *arg;'
+	shortest uscope.h 'int fetch(void *); static struct { int i; } job[10];'
+	shortest ucall.h "$f"
+	buf='extern int fd, at; extern char buf[512]; extern ssize_t n;'
+	shortest uio.h "$buf"
+	shortest ufile.h "#include <fcntl.h>
+#include \"uio.h\"
+$buf"
+	shortest uchild.h '#include <signal.h>
+#include <spawn.h>
+extern char **environ, **argv; extern pid_t pid; extern int status;'
+	shortest usignal.h '#include <signal.h>
+void configure(void); void shut_down(void);'
+done
+
 flag() { [ "$1" = - ] || echo "$1"; }
 
 # A file that includes a header, whatever else it does, links with a library of

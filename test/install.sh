@@ -92,6 +92,33 @@ headers() {
 	done
 }
 
+# By CMake, which drops words of the flags that it has read before, and by clang,
+# which warns of a flag that has no effect.
+by_cmake() {
+	for tool in cmake pkg-config; do
+		have $tool || { skip "CMake: no $tool"; return; }
+	done
+	mkdir -p "$dir/cmake" && printf '%s\n' '#include <usched/all.h>' \
+		'#include <rr.h>' '#include <engine.h>' \
+		'int main(void) { return rr_stuck() != 0; }' >"$dir/cmake/app.c"
+	cat >"$dir/cmake/CMakeLists.txt" <<-'END'
+	cmake_minimum_required(VERSION 3.10)
+	project(app C)
+	add_executable(app app.c)
+	find_package(PkgConfig REQUIRED)
+	pkg_check_modules(usched REQUIRED IMPORTED_TARGET usched)
+	target_link_libraries(app PRIVATE PkgConfig::usched)
+	END
+	for c in "$cc" clang; do
+		have ${c%% *} || continue
+		rm -rf "$dir/cmake/out"
+		try "CMake, $c" env CC="$c" PKG_CONFIG_PATH="$lib/pkgconfig" \
+			CFLAGS='-Wall -Werror' sh -c 'MAKEFLAGS= cmake \
+			-S "$0" -B "$0/out" && MAKEFLAGS= cmake --build "$0/out"' \
+			"$dir/cmake"
+	done
+}
+
 # By what usched-cxx.pc says.
 cxx() {
 	if [ -e "$lib/libusched_cxx.a" ]; then
@@ -148,7 +175,7 @@ debug() {
 	try "debug: $(cat "$dir/said")" grep -q 'run(.* sem ' "$dir/said"
 	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
 	(ulimit -c 0; timeout 60 "$dir/d" deep >"$dir/said" 2>&1)
-	try "debug: $(cat "$dir/said")" grep -q 'run out of lane' "$dir/said"
+	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"
 	USCHED_DEBUG=poison timeout 60 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \
@@ -234,6 +261,7 @@ programs "$lib/libusched.a -pthread"
 headers
 hooks
 cxx
+by_cmake
 # Debian's musl-gcc comes without an unwinder, which the shared library needs.
 case $cc in
 *musl*)	skip "the shared library with $cc" ;;

@@ -215,7 +215,7 @@ static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
 	/* The name of the public function: rr_wake, say. */
 	snprintf(want[0], sizeof want[0], "%s%s thread 0x",
 		 f == scribbles ? "usched: " : "_", call);
-	snprintf(want[1], sizeof want[1], "(function %#lx, argument 0x2a)",
+	snprintf(want[1], sizeof want[1], "%#lx, argument 0x2a)",
 		 (unsigned long)(uintptr_t)ends);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
 	    strstr(text, want[0]) != NULL && strstr(text, want[1]) != NULL)

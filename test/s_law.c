@@ -11,6 +11,7 @@
  * there while the scheduler runs, if the program has none.
  */
 #include "either.h"
+#include "uchan.h"
 #include "ugen.h"
 #include "uscope.h"
 #include "usync.h"
@@ -70,7 +71,7 @@ static int by_number(int nr)
 
 	many = nr;
 	snprintf(name, sizeof name, "%d parents", nr);
-	snprintf(function, sizeof function, "(function %p, ", (void *)parent);
+	snprintf(function, sizeof function, "%p, ", (void *)parent);
 	snprintf(argument, sizeof argument, "argument %p): ", (void *)told);
 	status = check_child(parents, text, sizeof text);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -244,6 +245,15 @@ static void hands_to_uthread(void *arg)
 	CHECK(uthread_make(NULL, nothing_pointer, &local, NULL) == 0);
 }
 
+/* By a channel with room, or to a receiver that does not come. */
+static void sends(void *arg)
+{
+	struct uchan *c = uchan_make(sizeof(void *), arg == NULL);
+	int local = 0, *at = &local;
+
+	CHECK(uchan_send(c, &at, UNOW) != 0);
+}
+
 #if defined(WS)
 static void hands_to_task(void *arg)
 {
@@ -366,7 +376,7 @@ static void looks(void *arg)
 static void fault_tests(void)
 {
 	static int there;
-	char text[4096], victim[64];
+	char text[4096], victim[96];
 	int status, failed = 0;
 
 	as_told = 0;
@@ -374,11 +384,11 @@ static void fault_tests(void)
 		check_dies("pointer", box_up,
 			   "has used a word read from a stack that was moved");
 	as_told = 1;
-	snprintf(victim, sizeof victim, "(function %p, argument %p). What",
+	snprintf(victim, sizeof victim, "(function parent_box() at %p, argument %p). What",
 		 (void *)parent_box, (void *)&told[2]);
 	failed += check_dies("function", box_up, victim);
 	as_told = 2;
-	failed += check_dies("deep", box_up, " has run out of lane ");
+	failed += check_dies("deep", box_up, " has run out of its stack ");
 	status = check_child(box_up_bare, text, sizeof text);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
 	as_told = 3;
@@ -442,12 +452,15 @@ static void squares(void *arg)
 static void lawful(void *arg)
 {
 	struct umutex *mutex = calloc(1, sizeof *mutex);
+	struct uchan *c = uchan_make(sizeof mutex, 2);
 	int seen = 0, nr = 0, i;
 	struct ugen *g;
 	const int *at;
 
 	(void)arg;
-	CHECK(mutex != NULL);
+	CHECK(mutex != NULL && c != NULL);
+	CHECK(uchan_send(c, &mutex, UNOW) == 0 && uchan_send(c, &arg, UNOW) == 0);
+	uchan_free(c);
 	for (i = 0; i < 20; i++) {
 		int *number = calloc(1, sizeof *number);
 
@@ -490,12 +503,13 @@ int main(int argc, char **argv)
 		by_number(MOST);
 	failed += at_later_blocks();
 	failed += check_dies("word", word, "USCHED_LAW in the environment");
-	failed += dies("thread", hands_to_thread, "the argument of a new") +
+	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
 		dies("scope", hands_to_scope, "uscope_go: the argument") +
-		dies("uthread", hands_to_uthread, "uthread_make: the argument");
+		dies("uthread", hands_to_uthread, "uthread_make: the argument") +
+		dies("channel", sends, "uchan_send: the value: 0x");
 #if defined(WS)
 	failed += dies("task", hands_to_task, "ws_spawn: the argument") +
-		dies("any", hands_to_any, "the argument of a new");
+		dies("any", hands_to_any, "thread_init: the argument");
 #endif
 	failed += dies("sem", waits_for_sem, "): usem_wait: 0x") +
 		dies("group", waits_for_group, "): ugroup_wait: 0x");

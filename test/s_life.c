@@ -7,7 +7,7 @@
  * alive at once, also if one processor makes them and they end on another. A
  * thread may abort at any depth; have a slice of any length, with blocks larger
  * than those of the pools; end with wakes that it never waited for; and use as
- * much stack as stack_size() says.
+ * much stack as stack_size() says, or USCHED_STACK_SIZE, which overrides it.
  */
 #include "either.h"
 
@@ -319,6 +319,28 @@ static void stack_errors(void)
 	finish();
 }
 
+/* The environment overrides the program. */
+static void stack_environment(void)
+{
+	static const char *const wrong[] = {
+		"1", "16383", "-1M", "2G", "1M ", "M", "2048M", "99999999999999999999"
+	};
+	int i;
+
+	for (i = 0; i < COUNT(wrong); i++) {
+		CHECK(setenv("USCHED_STACK_SIZE", wrong[i], 1) == 0);
+		CHECK(SCHED(init)(1, 0) == -EINVAL);
+	}
+	CHECK(setenv("USCHED_STACK_SIZE", "600k", 1) == 0);
+	set(&ended, 0);
+	begin(1, 0);
+	CHECK(SCHED(stack_size)(64 << 10) == 0);
+	make(0, uses, (void *)(uintptr_t)(600 << 10));
+	start_and_finish();
+	CHECK(ended == 1);
+	CHECK(setenv("USCHED_STACK_SIZE", "", 1) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -344,5 +366,6 @@ int main(int argc, char **argv)
 	stack(100001);
 	stack(2 << 20);
 	stack_errors();
+	stack_environment();
 	return 0;
 }

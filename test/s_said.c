@@ -74,6 +74,13 @@ static void order(void)
 	CHECK(try_make(0, nothing, NULL) == NULL && errno == EINVAL);
 	lines(NAME "_start: " NAME "_init() was not called before, or failed",
 	      NAME "_fini: " NAME "_init() was not", NAME "_thread_init: ", NULL);
+#if !defined(PR)
+	CHECK(SCHED(stack_size)(1 << 20) == -EINVAL);
+	CHECK(SCHED(private)(1) == -EINVAL);
+	SCHED(hold)();
+	lines(NAME "_stack_size: " NAME "_init() was not", NAME "_private: ",
+	      NAME "_hold: " NAME "_init() was not called before", NULL);
+#endif
 	begin(1, 0);
 	CHECK(SCHED(init)(1, 0) == -EBUSY);
 	lines(NAME "_init: there is a scheduler already, until " NAME "_fini()",
@@ -148,8 +155,26 @@ static void sleeps_too(void *arg)
 	CHECK(u_sleep(2 * UTIME_US) == 0);
 }
 
+/* A deadline for a length, unless the system has just begun. */
+static void deadline_of_deadline(void *arg)
+{
+	utime_ns length = 50 * UTIME_MS + 1;
+	int i;
+
+	CHECK(uafter(length) < uafter(UTIME_S) && uafter(UNEVER) == UNEVER);
+	CHECK(uafter(UNEVER - 1) == UNEVER);
+	CHECK(uafter(unow() / UTIME_S * UTIME_S + UTIME_S) > unow());
+	lines(NULL);
+	for (i = 0; i < 3; i++)
+		CHECK(uafter((unow() + UTIME_S) | 1) > unow() + UTIME_S);
+	if (unow() > 3600 * UTIME_S)
+		lines("uafter: the length ", NULL);
+	CHECK(arg == NULL && *said == 0);
+}
+
 static void lengths(void)
 {
+	in_thread(deadline_of_deadline);
 	in_thread(sleeps);
 	lines("u_sleep: the deadline 50000000 lies before the start of the "
 	      "program. Is it a length? uafter(50 * UTIME_MS) is", "u_wait_until:"
@@ -312,6 +337,9 @@ int main(int argc, char **argv)
 	usched_on_message(NULL);
 #if !defined(USCHED_HARD)	/* which has its own texts: s_object */
 	failed += check_dies("scope", left, "the thread has ended in a scope");
+#if defined(__linux__) && defined(__ELF__)
+	failed += check_dies("scope", left, ", leaves() has not ended its scope");
+#endif
 	failed += check_dies("scope", left_later, "has ended in a scope");
 	failed += check_dies("unlock", not_locked, "umutex_unlock: the caller "
 			     "does not hold it: it is not locked");

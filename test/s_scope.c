@@ -819,7 +819,11 @@ static void plain(void *arg)
 
 	(void)arg;
 	CHECK(uscope_end(&s) == -EINVAL);
+	s = (struct uscope *)(void *)&s;
 	CHECK(uscope_begin(&s, -1) == -EINVAL && s == NULL);
+	s = (struct uscope *)(void *)&s;
+	CHECK(uscope_shield(&s, -1) == -EINVAL && s == NULL);
+	CHECK(uscope_end(&s) == -EINVAL);
 	CHECK(uscope_shield(&s, -1) == -EINVAL && s == NULL);
 	CHECK(uscope_go(NULL, waits, NULL) == -EINVAL);
 	s = scope(UNEVER);

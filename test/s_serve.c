@@ -353,6 +353,13 @@ static void is_shut(void *arg)
 	CHECK(returned == EINVAL && served == 1 && cut == 0);
 }
 
+static char heard[256];
+
+static void hear(const char *line)
+{
+	snprintf(heard, sizeof heard, "%s", line);
+}
+
 static struct usem places;
 
 static void misuse(void *arg)
@@ -363,7 +370,13 @@ static void misuse(void *arg)
 
 	(void)arg;
 	server = bad;
+	usched_on_message(hear);
 	CHECK(userve(&server) == -EBADF && server.sv_fd == -1);
+	CHECK(strstr(heard, "userve: no listener: ") != NULL);
+	server.sv_fd = -EADDRINUSE;
+	CHECK(userve(&server) == -EADDRINUSE && server.sv_fd == -EADDRINUSE);
+	CHECK(strstr(heard, strerror(EADDRINUSE)) != NULL);
+	usched_on_message(NULL);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
 	server.sv_fd = s[0];
 	CHECK(userve(&server) == -EINVAL && server.sv_fd == -1);

@@ -376,28 +376,30 @@ int main(int argc, char **argv)
 		if (!tiny_has_lanes())
 			continue;
 		bad += ends("rr", on_rr, SIGABRT, 0,
-			    " has run out of lane 1, of 6");
+			    " has run out of its stack (lane 1), of 6");
 		bad += ends("lanes", on_lanes, 0, 42,
-			    " has run out of lane 3, of 6");
+			    " has run out of its stack (lane 3), of 6");
 	}
 	if (tiny_has_lanes()) {
 		bad += ends("past", past_bottom, SIGABRT, 0,
-			    " has gone past the bottom of lane 1, of 6");
+			    " has gone past the bottom of its stack (lane 1), of 6");
 		bad += ends("wild", wild, SIGABRT, 0,
-			    " by a wild pointer, has touched the guard of lane 3");
+			    " by a wild pointer, has touched the guard of another "
+			    "stack (lane 3)");
 		bad += ends("to nothing", leap_to_nothing, SIGABRT, 0,
-			    " has run out of lane 1, of 6");
+			    " has run out of its stack (lane 1), of 6");
 		bad += ends("to a lane", leap_to_lane, SIGABRT, 0,
-			    "has run out of its lane, and over the guard: "
-			    "usched_lanes(), or rr_stack_size()");
+			    "has run out of its stack, and over the guard: "
+			    "USCHED_STACK_SIZE");
 		bad += ends("to a guard", leap_to_guard, SIGABRT, 0,
-			    " has run out of lane 9, of 6");
+			    " has run out of its stack (lane 9), of 6");
 		bad += ends("named", leap_to_nothing, SIGABRT, 0,
 			    " (function t_guard_leaps() at 0x");
 		bad += ends("loader hangs", hang, SIGABRT, 0,
-			    " has run out of lane 1, of 6");
+			    " has run out of its stack (lane 1), of 6");
 		bad += ends("remedy", on_lanes_told, SIGABRT, 0,
-			    "; larger lanes: usched_lanes(), rr_stack_size()");
+			    "; larger stacks: USCHED_STACK_SIZE=1M in the "
+			    "environment, rr_stack_size(), usched_lanes()");
 		bad += ends("not started", not_started, SIGSEGV, 0, NULL);
 		bad += ends("not ours", not_ours, SIGSEGV, 0, NULL);
 		bad += ends("mine first", mine_first, 0, 43, NULL);

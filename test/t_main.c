@@ -4,7 +4,8 @@
  * that USCHED names, waits for all threads, and returns the function's result;
  * it does so again and again. Any other USCHED, a call by a thread, and threads
  * that nothing can wake give 125 and a message. usched_go() makes threads of the
- * caller's scheduler, by any depth, and says -ENOSYS to all others.
+ * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
+ * to those that are no threads. A result that seems to be an error has a line.
  */
 #include "check.h"
 #include <usched/all.h>
@@ -81,6 +82,25 @@ static int stays(void *arg)
 	return usem_wait(&never, UNEVER);
 }
 
+static int as_it_is(void *rc)
+{
+	return *(int *)rc;
+}
+
+/* A result that seems to be an error has a line, and stays as it is. */
+static void results(void)
+{
+	static int rc[] = { 0, 1, 125, -1, -4096, -2, -EADDRINUSE };
+	int i;
+
+	for (i = 0; i < COUNT(rc); i++) {
+		messages = 0;
+		CHECK(usched_main(as_it_is, &rc[i]) == rc[i]);
+		CHECK(messages == (rc[i] < -1 && rc[i] > -4096));
+	}
+	CHECK(strstr(last, strerror(EADDRINUSE)) != NULL);
+}
+
 static int within(void *arg)
 {
 	CHECK(usched_main(which, arg) == USCHED_FAILED);
@@ -110,7 +130,9 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	usched_on_message(note);
-	CHECK(usched_go(late, &done) == -ENOSYS);
+	CHECK(usched_go(late, &done) == -ENOSYS && messages == 1);
+	CHECK(strstr(last, "usched_go: called outside of a thread") != NULL);
+	messages = 0;
 	for (i = 0; i < COUNT(right); i++) {
 		CHECK(setenv("USCHED", right[i], 1) == 0);
 		CHECK(usched_main(work, &all) == 42);
@@ -131,6 +153,8 @@ int main(int argc, char **argv)
 	CHECK(setenv("USCHED", "rr:2", 1) == 0);
 	CHECK(usched_main(within, NULL) == 5 && messages == 1);
 	CHECK(strstr(last, "usched_go()") != NULL);
+
+	results();
 
 	/* How many are stuck. */
 	for (i = 0; i < COUNT(right); i++) {

@@ -45,7 +45,8 @@
  *
  * Values are copied twice if the caller waits. Send pointers instead of large
  * values; then memory that one thread sends to another must not lie on the
- * stack of a thread. The caller's value does lie there, if it likes.
+ * stack of a thread: uchan_send() reports a value that is an address of the
+ * sender's stack (core/law.h). The caller's value does lie there, if it likes.
  *
  * uchan_close() is seen by all threads that wait, in both directions. This is
  * the broadcast. To send a value to several receivers, give each a channel.

@@ -604,6 +604,7 @@ static int begin(struct uscope **out, utime_ns until, bool shield)
 	struct uscope *s;
 	int rc;
 
+	*out = NULL;
 	if (u == NULL || until < 0)
 		return -EINVAL;
 	usched_point();

@@ -9,16 +9,24 @@
  * in it, and ends it. The end waits for these threads. A cancellation ends all
  * waits in the scope, of the thread that began it, too.
  *
+ * SHORTEST USE
+ *
  *	struct uscope *s;
- *	int i, rc;
+ *	int i, rc, e;
  *
  *	rc = uscope_begin(&s, uafter(50 * UTIME_MS));
+ *	if (rc != 0)
+ *		return rc;
  *	for (i = 0; rc == 0 && i < 10; i++)
- *		(void)uscope_go(s, fetch, &job[i]);	int fetch(void *);
- *	rc = rc != 0 ? rc : uscope_end(&s);
+ *		rc = uscope_go(s, fetch, &job[i]);	int fetch(void *);
+ *	if (rc != 0)
+ *		uscope_cancel(s);
+ *	e = uscope_end(&s);
+ *	return e == -ECANCELED && rc != 0 ? rc : e;
  *
- * Then rc is the first error of a fetch(); -ETIMEDOUT if they took longer than
- * 50 ms; or 0. No fetch() runs any more.
+ * This returns the first error of a fetch(); -ETIMEDOUT if they took longer than
+ * 50 ms; -ENOMEM if not all were made; or 0. No fetch() runs any more. Between
+ * begin and end there is no return.
  *
  * NESTING
  *
@@ -70,7 +78,7 @@ struct uscope;
 /*
  * Begins a scope, and enters it. It is cancelled when until passes; UNEVER: it
  * has no deadline. 0 and *s; -EINVAL: the caller is no thread, or until is
- * negative; -ENOMEM, -ENOSYS.
+ * negative; -ENOMEM, -ENOSYS: *s is NULL, and there is no scope to end.
  */
 USCHED_MUST int uscope_begin(struct uscope **s, utime_ns until);
 
@@ -85,8 +93,9 @@ USCHED_MUST int uscope_shield(struct uscope **s, utime_ns until);
  * Makes a thread in s, which runs f(arg). If f() returns anything but 0, that
  * is an error: the first error cancels s, and uscope_end() returns it. But
  * -ECANCELED is no error once s is cancelled. 0; -ECANCELED: s is cancelled,
- * and no thread was made; -ENOMEM, -EINVAL; -ENOSYS: the dispatcher has no
- * s_make.
+ * and no thread was made; -ENOMEM, -EAGAIN, -EINVAL; -ENOSYS: the dispatcher has
+ * no s_make (rr, ll and ws have it). After an error s is as it was, and still to
+ * be ended.
  */
 USCHED_MUST int uscope_go(struct uscope *s, int (*f)(void *), void *arg);
 

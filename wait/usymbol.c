@@ -7,6 +7,9 @@
  * loaded with the program, and `strip' removes it; then there is only the file
  * and the offset, which addr2line takes for a file with debug information.
  *
+ * A handler of a fault may not ask the loader, whose locks the code that has
+ * faulted may hold. It finds the file in /proc/self/maps (usymbol_function()).
+ *
  * All offsets in a file are checked against its size, because the file may have
  * been replaced since it was loaded.
  */
@@ -249,6 +252,116 @@ const char *usymbol_name(char *text, size_t size, const void *at, int where)
 	return text;
 }
 
+/* A file that is read from its beginning. */
+struct reader {
+	int     r_fd;
+	ssize_t r_at, r_nob;		/* in r_buf */
+	char    r_buf[1024];
+};
+
+/* Returns the next byte; 0: there is none. */
+static char next_byte(struct reader *r)
+{
+	if (r->r_at == r->r_nob) {
+		r->r_at  = 0;
+		r->r_nob = read(r->r_fd, r->r_buf, sizeof r->r_buf);
+	}
+	if (r->r_nob > 0)
+		return r->r_buf[r->r_at++];
+	r->r_nob = 0;
+	return 0;
+}
+
+/* Reads a hexadecimal number, and the byte behind it. */
+static uintptr_t next_number(struct reader *r)
+{
+	static const char digits[] = "0123456789abcdef";
+	uintptr_t nr = 0;
+	const char *at;
+	char c;
+
+	while ((c = next_byte(r)) != 0 && (at = strchr(digits, c)) != NULL)
+		nr = nr * 16 + (uintptr_t)(at - digits);
+	return nr;
+}
+
+/* Reads the rest of a line, and sets path to its end, from a '/'. False: none. */
+static int next_path(struct reader *r, char *path, size_t size)
+{
+	size_t nob = 0;
+	char c;
+
+	while ((c = next_byte(r)) != 0 && c != '\n')
+		if (nob < size - 1 && (nob != 0 || c == '/'))
+			path[nob++] = c;
+	path[nob] = 0;
+	return c != 0;
+}
+
+/*
+ * Sets the path of the file that is mapped at this address, or "". Returns where
+ * in the file that is.
+ */
+static uintptr_t mapped(struct reader *maps, uintptr_t at, char *path, size_t size)
+{
+	uintptr_t low, high, off;
+
+	do {
+		low  = next_number(maps);	/* low-high r-xp off ... path */
+		high = next_number(maps);
+		while (next_byte(maps) > ' ')
+			;
+		off = next_number(maps);
+		if (!next_path(maps, path, size))
+			break;
+	} while (at - low >= high - low);
+	return at - low + off;
+}
+
+/* Returns the address that symbols have for an offset in the file; 0: none. */
+static uintptr_t linked_at(const struct image *i, uintptr_t off)
+{
+	const ElfW(Ehdr) *e = i->i_map != NULL ? part(i, 0, sizeof *e) : NULL;
+	const ElfW(Phdr) *p;
+	int n;
+
+	if (e == NULL || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    e->e_phentsize != sizeof *p)
+		return 0;
+	p = part(i, e->e_phoff, e->e_phnum * sizeof *p);
+	for (n = 0; p != NULL && n < e->e_phnum; n++) {
+		if (p[n].p_type == PT_LOAD && off - p[n].p_offset < p[n].p_filesz)
+			return off - p[n].p_offset + p[n].p_vaddr;
+	}
+	return 0;
+}
+
+void usymbol_function(char *text, size_t size, const void *at)
+{
+	struct reader maps = {
+		.r_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)
+	};
+	struct image i = { .i_map = NULL };
+	uintptr_t off, start = 0;
+	const char *name = NULL;
+	size_t nob = 0;
+
+	if (maps.r_fd >= 0) {
+		off = mapped(&maps, (uintptr_t)at, i.i_path, sizeof i.i_path);
+		close(maps.r_fd);
+		image_map(&i);
+		off = linked_at(&i, off);
+		if (off != 0)
+			name = name_of(&i, off, &start);
+		if (name != NULL && off == start)
+			for (; nob < size - 1 && name[nob] != 0; nob++)
+				text[nob] = name[nob];
+	}
+	text[nob] = 0;
+	if (i.i_map != NULL)
+		(void)munmap((void *)i.i_map, i.i_size);
+}
+
 void usymbol_end(void)
 {
 	while (image_nr > 0) {
@@ -266,6 +379,12 @@ const char *usymbol_name(char *text, size_t size, const void *at, int where)
 	(void)size, (void)at, (void)where;
 	*text = 0;
 	return text;
+}
+
+void usymbol_function(char *text, size_t size, const void *at)
+{
+	(void)size, (void)at;
+	*text = 0;
 }
 
 void usymbol_end(void)

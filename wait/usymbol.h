@@ -17,6 +17,14 @@ __attribute__((visibility("hidden")))
 const char *usymbol_name(char *text, size_t size, const void *at, int where);
 
 /*
+ * Writes the name of the function at this address to text, or "". As
+ * usymbol_name(), but it asks no loader and takes no lock. Any native thread, a
+ * signal handler, too.
+ */
+__attribute__((visibility("hidden")))
+void usymbol_function(char *text, size_t size, const void *at);
+
+/*
  * Around each question to the loader: a fork waits meanwhile, since locks of
  * the loader stay taken in the child.
  */

@@ -13,9 +13,14 @@
  *
  *	static struct umutex lock;
  *
- *	umutex_lock(&lock, UNEVER);
+ *	int rc = umutex_lock(&lock, UNEVER);
+ *
+ *	if (rc != 0)
+ *		return rc;
  *	...				may also wait
  *	umutex_unlock(&lock);
+ *
+ * OBJECTS
  *
  *	object		it is			zeroed, it is ready, and
  *	umutex		a lock			free
@@ -35,6 +40,20 @@
  *	-EDEADLK	the caller holds the lock, or runs the function, already
  *	-EPERM		the caller does not hold the mutex
  *	-EOVERFLOW	the count would be above USYNC_MOST
+ *
+ * IN A CANCELLED SCOPE a wait for a lock that is taken returns -ECANCELED at
+ * once, each time. So a loop around it never ends, and holds its processor.
+ * Return the error, or, for a lock that clean-up must have, begin a shield:
+ *
+ *	struct uscope *shield;
+ *
+ *	if (uscope_shield(&shield, UNEVER) != 0)
+ *		return;
+ *	if (umutex_lock(&lock, UNEVER) == 0) {
+ *		...
+ *		umutex_unlock(&lock);
+ *	}
+ *	uscope_end(&shield);
  *
  * Unlock has no result, so it ends the program in usched_fail() if the caller
  * does not hold the lock. Unlock, signal, post and done need no memory. The new
@@ -215,8 +234,10 @@ USCHED_MUST int ubarrier_wait(struct ubarrier *b, utime_ns until);
 
 /*
  * Calls f(arg), unless a call for o has returned 0 before. If a call is under
- * way, waits for its end; unless that returns 0, calls f(arg) next. Returns 0,
- * the result of f, or of a wait. -EDEADLK: o's own f calls it.
+ * way, waits for its end; unless that returns 0, calls f(arg) next. So after an
+ * error each waiter calls its f, one after the other: to compute an error only
+ * once, note it in arg, and return 0. Returns 0, the result of f, or of a wait.
+ * -EDEADLK: o's own f calls it.
  */
 USCHED_MUST int uonce(struct uonce *o, int (*f)(void *arg), void *arg, utime_ns until);
 

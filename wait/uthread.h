@@ -10,11 +10,15 @@
  *
  *	static void *square(void *arg);
  *
+ * SHORTEST USE
+ *
  *	struct uthread *t;
  *	void *result;
+ *	int rc;
  *
- *	uthread_make(&t, square, arg, "square");
- *	uthread_join(t, &result, UNEVER);
+ *	rc = uthread_make(&t, square, arg, "square");
+ *	if (rc == 0)
+ *		rc = uthread_join(t, &result, UNEVER);
  *
  * The handle t is valid until uthread_join() or uthread_detach() has returned
  * 0. Any thread may have it, also threads of other schedulers and native
@@ -44,8 +48,8 @@ struct uthread;
 /*
  * Makes a thread with a handle, which runs f(arg). *t becomes its handle before
  * it begins; with t = NULL the thread is detached. name may be NULL, and is cut
- * to UTHREAD_NAME. Threads only. 0, -ENOMEM, -EINVAL; -ENOSYS: the dispatcher
- * has no s_make.
+ * to UTHREAD_NAME. Threads only. 0, -ENOMEM, -EAGAIN, -EINVAL; -ENOSYS: the
+ * dispatcher has no s_make (rr, ll and ws have it).
  */
 USCHED_MUST int uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		 const char *name);

@@ -168,6 +168,8 @@ utime_ns uafter(utime_ns ns)
 
 	if (ns <= 0)
 		return now;
+	if (unlikely(ns >= now))
+		uwait_length(ns, "uafter");
 	return ns < UNEVER - now ? now + ns : UNEVER;
 }
 
@@ -266,6 +268,9 @@ static bool name_once(const char *call)
 	return false;
 }
 
+/* Uptimes below it, and deadlines farther off, are not looked at. */
+#define LENGTH_NEAR	(3600 * UTIME_S)
+
 /* Returns ns in the longest unit that divides it, whose name becomes *unit. */
 static utime_ns in_unit(utime_ns ns, const char **unit)
 {
@@ -287,6 +292,18 @@ NOINLINE void uwait_deadline(utime_ns until, const char *call)
 	usched_message("%s: the deadline %lld lies before the start of the "
 		       "program. Is it a length? uafter(%lld%s) is the deadline "
 		       "after that", call, (long long)until, (long long)nr, unit);
+}
+
+NOINLINE void uwait_length(utime_ns ns, const char *call)
+{
+	utime_ns now = unow();
+
+	if (now < LENGTH_NEAR || ns < now || ns - now > LENGTH_NEAR ||
+	    ns % UTIME_MS == 0 || !name_once(call))
+		return;
+	usched_message("%s: the length %lld is the time since the system began. "
+		       "Is it a deadline? 50 * UTIME_MS is a length, and "
+		       "uafter() makes a deadline of it", call, (long long)ns);
 }
 
 static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)

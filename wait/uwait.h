@@ -95,16 +95,27 @@ typedef int64_t utime_ns;
  */
 void uwait_deadline(utime_ns until, const char *call);
 
+/*
+ * Not API. Writes a line, as uwait_deadline(), if the length must be a deadline:
+ * it ends within an hour from now, counted from the start of the system, and no
+ * program writes such a length, since it is no number of ms.
+ */
+void uwait_length(utime_ns ns, const char *call);
+
 /* Returns the time: of CLOCK_MONOTONIC, or virtual. */
 utime_ns unow(void);
 
-/* Returns the deadline that is ns from now on; UNEVER if that is too far. */
+/*
+ * Returns the deadline that is ns from now on; UNEVER if that is too far. A
+ * deadline, where the length belongs, has a message.
+ */
 utime_ns uafter(utime_ns ns);
 
 /*
  * Sleeps until a point in time; with UNEVER until a cancellation. Never too
  * short. Too long by 65 us, and by what other threads of the processor run
- * before they give way. 0, -ECANCELED, -ENOMEM, -EINVAL, -ENOSYS.
+ * before they give way. A deadline that has passed, such as UNOW, gives way: all
+ * threads that can run go first, under each scheduler. 0, -ECANCELED, -ENOMEM, -EINVAL, -ENOSYS.
  */
 int u_sleep(utime_ns until);
 

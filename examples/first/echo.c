@@ -10,10 +10,9 @@ static void echo(int fd, void *arg)
 	       u_write_all(fd, buf, n, uafter(10 * UTIME_S)) == n)
 		;
 }
-static int run(void *server) { return userve(server); }
 int main(void)
 {
 	static struct userve server = { .sv_f = echo, .sv_limit = 10000 };
 	server.sv_fd = u_listen_tcp("127.0.0.1", 7777, 0, 0);
-	return usched_main(run, &server);
+	return usched_main(userve, &server);
 }

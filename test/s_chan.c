@@ -18,14 +18,6 @@
 static struct uchan *c, *d;
 static long sent, received, ended;
 
-/* Runs f(arg) as the only first thread of a scheduler. */
-static void alone(int p, void (*f)(void *), void *arg)
-{
-	begin(p, 0);
-	make(0, f, arg);
-	start_and_finish();
-}
-
 /* What a single thread sees. */
 
 static void fifo(void *arg)
@@ -475,12 +467,10 @@ static void *sends_natively(void *arg)
 
 static void freed(int p)
 {
-	pthread_t id;
 	int i;
 
 	ended = 0;
 	begin(p, 0);
-	SCHED(hold)();
 	for (i = 0; i < 500; i++) {
 		struct uchan *own = uchan_make(sizeof(long), i / 2 % 2);
 
@@ -488,10 +478,7 @@ static void freed(int p)
 		make(i, i % 3 ? sends_once : receives_and_frees, own);
 		make(i / 2, i % 3 ? receives_and_frees : sends_once, own);
 	}
-	CHECK(SCHED(start)() == 0);
-	id = native(sends_natively, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(sends_natively, NULL);
 	CHECK(ended == 1000);
 }
 
@@ -630,9 +617,9 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
-	alone(1, fifo, NULL);
-	alone(1, closed, NULL);
-	alone(1, bad, NULL);
+	one_thread(1, fifo, NULL);
+	one_thread(1, closed, NULL);
+	one_thread(1, bad, NULL);
 	close_all();
 	in_turn();
 	late(late_sender, receives_late, 3);

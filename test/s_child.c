@@ -149,8 +149,7 @@ static void rival(void *arg)
 static void killer(void *arg)
 {
 	(void)arg;
-	while (get(&waiting) < 2)
-		yield();
+	yield_until(&waiting, 2);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(kill(other.c_pid, SIGKILL) == 0);
 }
@@ -188,8 +187,7 @@ static void no_descriptor(void *arg)
 static void tells(void *arg)
 {
 	(void)arg;
-	while (get(&waiting) < 1)
-		yield();
+	yield_until(&waiting, 1);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(write(other.c_end, "x", 1) == 1);
 }
@@ -237,9 +235,7 @@ int main(int argc, char **argv)
 		many(p);
 		rivals(p);
 		no_descriptors(p);
-		begin(p, 0);
-		make(0, strangers, NULL);
-		start_and_finish();
+		one_thread(p, strangers, NULL);
 	}
 	CHECK(dup(2) == fd);			/* no descriptor is left */
 	return 0;

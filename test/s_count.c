@@ -31,8 +31,7 @@ static void three(void *arg)
 
 static void fourth(void *arg)
 {
-	while (get(&stage) == 0)
-		yield();
+	yield_until(&stage, 1);
 	yield();
 	yield();
 	CHECK(get(&stage) == 1);	/* there is no fourth wake */

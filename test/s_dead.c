@@ -329,24 +329,24 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	check_quiet();
 	state = check_seed;
-	doing("in some ");
+	doing("in some");
 	for (i = 0; i < 100; i++)
 		some(1 + i % 4, &state);
 	never_started();
 	joinable();
-	doing("in run_chain ");
+	doing("in run_chain");
 	for (i = 0; i < 100; i++)
 		run_chain(1 + i % 5, 1 + i % COUNT(chain), i % 3);
-	doing("in late_waker ");
+	doing("in late_waker");
 	for (i = 0; i < 60; i++)
 		late_waker(2 + i % 4, i, i / 4);
-	doing("in one_sided ");
+	doing("in one_sided");
 	for (i = 0; i < 100; i++)
 		one_sided(2 + i % 4, 0, i % 2 ? 1 : 2, 1000);
-	doing("in held ");
+	doing("in held");
 	held();
 	held_by_thread(30, 50);
-	doing("in release_race ");
+	doing("in release_race");
 	for (i = 0; i < 200; i++)
 		release_race(1 + i % 2, i * 15);
 	return 0;

@@ -160,8 +160,7 @@ static void generations(void *arg)
 			threads[i] = make(i, waits, &threads[i]);
 		for (i = 0; i < NR; i++)
 			SCHED(wake)(threads[i]);
-		while (get(&ended) < NR)
-			yield();
+		yield_until(&ended, NR);
 		CHECK(get(&owners) + get(&sharers) == NR);
 	}
 	CHECK(RUNNING_ON_VALGRIND || get(&owners) >= NR / 2);
@@ -172,14 +171,12 @@ static void of_all_kinds(void *arg)
 	generations(arg);
 	set(&ended, 0);
 	spawns(NULL);
-	while (get(&ended) < TASKS)
-		yield();
+	yield_until(&ended, TASKS);
 	set(&owners, 0);
 	set(&sharers, 0);
 	spawns(NULL);
 	joins(NULL);
-	while (get(&ended) < 2 * TASKS + 400)
-		yield();
+	yield_until(&ended, 2 * TASKS + 400);
 	CHECK(RUNNING_ON_VALGRIND || get(&owners) == TASKS + 400);
 }
 
@@ -189,9 +186,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	for (p = 1; p <= PROCS; p++) {
-		begin(p, 0);
-		make(0, of_all_kinds, NULL);
-		start_and_finish();
+		one_thread(p, of_all_kinds, NULL);
 	}
 	return 0;
 }

@@ -196,14 +196,12 @@ static void after_that(void *arg)
 	int fd;
 
 	(void)arg;
-	while (get(&begun) == 0)
-		yield();
+	yield_until(&begun, 1);
 	CHECK(u_sleep(uafter(3 * UTIME_MS)) == 0);
 	if (get(&begun) == 1) {
 		fd = u_open(fifo, O_RDWR, 0, UNEVER);
 		CHECK(fd >= 0);
-		while (get(&begun) == 1)
-			yield();
+		yield_until(&begun, 2);
 		CHECK(u_close(fd) == 0);
 	}
 	add(&ended, 1);
@@ -269,9 +267,7 @@ static void run(int proc_nr)
 	start_and_finish();
 	native_join(id);
 	CHECK(ended == WRITERS + 5);
-	begin(proc_nr, 0);
-	make(0, begins_not, NULL);
-	start_and_finish();
+	one_thread(proc_nr, begins_not, NULL);
 	begin(proc_nr, 0);
 	make(0, late, NULL);
 	make(0, after_that, NULL);

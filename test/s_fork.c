@@ -273,8 +273,7 @@ static void all_end(void *arg)
 	int i;
 
 	(void)arg;
-	while (get(&ended) < 2)
-		yield();
+	yield_until(&ended, 2);
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(sleepers[i]);
 		CHECK(SCHED(join)(sleepers[i]) == 0);
@@ -405,9 +404,7 @@ static void forks_watched(void *arg)
 	if (pid == 0) {
 		check_watch(1);
 		turns = 3;
-		begin(2, 0);
-		make(0, captor, NULL);
-		start_and_finish();
+		one_thread(2, captor, NULL);
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -415,9 +412,7 @@ static void forks_watched(void *arg)
 
 static void watched(void)
 {
-	begin(2, 0);
-	make(0, forks_watched, NULL);
-	start_and_finish();
+	one_thread(2, forks_watched, NULL);
 }
 #else
 static void watched(void)

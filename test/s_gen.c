@@ -200,9 +200,7 @@ static void waits_inside(void *arg)
 
 static void wait_inside(void)
 {
-	begin(1, 0);
-	make(0, waits_inside, NULL);
-	start_and_finish();
+	one_thread(1, waits_inside, NULL);
 }
 
 static int has_lanes(void)

@@ -206,7 +206,7 @@ static void program(const char *name, void (*f)(void *), int threads_nr,
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "%s ", name);
+	doing("%s", name);
 	nr = threads_nr;
 	deepest = depth;
 	ended = 0;

@@ -24,14 +24,6 @@
 
 static long done;
 
-static void alone(int p, void (*f)(void *), void *arg)
-{
-	doing("");
-	begin(p, 0);
-	make(0, f, arg);
-	start_and_finish();
-}
-
 /* What a single thread sees. */
 
 static void results(void *arg)
@@ -143,9 +135,9 @@ static void reads_big(void *arg)
 static void streams(int p)
 {
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	alone(p, reads_big, NULL);
+	one_thread(p, reads_big, NULL);
 	CHECK(pipe(ends) == 0);
-	alone(p, reads_big, NULL);
+	one_thread(p, reads_big, NULL);
 }
 
 /* Many threads read one socket: each datagram comes once. */
@@ -185,7 +177,7 @@ static void many_readers(int p)
 	done = 0;
 	memset(seen, 0, sizeof seen);
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
-	alone(p, sends_all, NULL);
+	one_thread(p, sends_all, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
 		CHECK(seen[i] == 1);
 	CHECK(done == READERS);
@@ -304,7 +296,7 @@ static void tcp(int p)
 	CHECK(bind(listener, (struct sockaddr *)&address, len) == 0);
 	CHECK(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
 	CHECK(listen(listener, 1000) == 0);
-	alone(p, serve, NULL);
+	one_thread(p, serve, NULL);
 	CHECK(done == CLIENTS);
 }
 
@@ -416,19 +408,19 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	for (p = 1; p <= 2; p++) {
-		alone(p, results, NULL);
-		alone(p, sends_file, NULL);
+		one_thread(p, results, NULL);
+		one_thread(p, sends_file, NULL);
 		streams(p);
 		many_readers(p);
 		done = begun = 0;
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-		alone(p, closes, NULL);
+		one_thread(p, closes, NULL);
 		CHECK(done == 9);
 		tcp(p);
-		alone(p, refused, NULL);
-		alone(p, cancels, NULL);
-		alone(p, polls, NULL);
-		alone(p, with_native, NULL);
+		one_thread(p, refused, NULL);
+		one_thread(p, cancels, NULL);
+		one_thread(p, polls, NULL);
+		one_thread(p, with_native, NULL);
 	}
 	return 0;
 }

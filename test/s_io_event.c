@@ -211,10 +211,8 @@ static void many(void *arg)
 
 static void alone(const char *what, void (*f)(void *))
 {
-	doing(what);
-	begin(1, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	doing("%s", what);
+	one_thread(1, f, NULL);
 }
 
 int main(int argc, char **argv)

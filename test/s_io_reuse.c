@@ -156,9 +156,7 @@ static void closed_behind(void)
 	doing("closed behind a waiter");
 	blocked = done = 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-	begin(procs, 0);
-	make(0, closes_behind, NULL);
-	start_and_finish();
+	one_thread(procs, closes_behind, NULL);
 	CHECK(done == 2);
 	close_all(ends, 2);
 	close_all(&new_end, 1);
@@ -290,8 +288,7 @@ static void takes_turns(void *arg)
 	int i;
 
 	for (i = me; i < TURNS; i += 2) {
-		while (get(&turn) != i)
-			yield();
+		yield_until(&turn, i);
 		reads_late(ends[0], ends[1]);
 		put(ends[1], 'm');
 		must_read(ends[0], 'm');
@@ -315,8 +312,7 @@ static void waits_second(void *arg)
 	int i, end;
 
 	(void)arg;
-	while (get(&turn) == 0)
-		yield();
+	yield_until(&turn, 1);
 	for (i = 0; i < 3; i++) {
 		put(ends[1], 'x');
 		must_read(ends[0], 'x');
@@ -368,9 +364,7 @@ static void in_child(int nr)
 	check_watch(1);
 	CHECK(u_read(ends[0], b, sizeof b, SOON) == -ECHILD);
 	if (nr % 2 == 0) {
-		begin(2, 0);
-		make(0, child_echoes, NULL);
-		start_and_finish();
+		one_thread(2, child_echoes, NULL);
 		_exit(0);
 	}
 	while (read(other[0], b, sizeof b) == 1 && b[0] != 'q')
@@ -417,9 +411,7 @@ static void forked(void)
 	doing("fork");
 	pair(ends);
 	pair(other);
-	begin(1, 0);
-	make(0, forks, NULL);
-	start_and_finish();
+	one_thread(1, forks, NULL);
 	close_all(ends, 2);
 	close_all(other, 2);
 }
@@ -432,13 +424,6 @@ static void forked(void)
 
 #endif
 
-static void alone(int p, void (*f)(void *))
-{
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
-}
-
 int main(int argc, char **argv)
 {
 	int failed, p;
@@ -448,10 +433,10 @@ int main(int argc, char **argv)
 	failed = all_closed_behind();
 	for (p = 1; p <= 2; p++) {
 		doing("used again");
-		alone(p, used_again);
+		one_thread(p, used_again, NULL);
 		doing("left behind");
-		alone(p, left_behind);
-		alone(p, closed_rightly);
+		one_thread(p, left_behind, NULL);
+		one_thread(p, closed_rightly, NULL);
 	}
 	doing("passed on");
 	passed_on(takes_turns, takes_turns);

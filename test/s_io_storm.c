@@ -542,7 +542,7 @@ static void storm(int procs, long nr)
 	long natives = entries("/proc/self/task");
 	long i;
 
-	snprintf(check_doing, sizeof check_doing, "%d processors ", procs);
+	doing("%d processors", procs);
 	conns = calloc(nr, sizeof *conns);
 	CHECK(conns != NULL);
 	for (i = 0; i < nr; i++)
@@ -551,9 +551,7 @@ static void storm(int procs, long nr)
 	left = 2 * nr;
 	next_conn = over = waited = moved = 0;
 	listen_all();
-	begin(procs, 0);
-	make(0, starts, NULL);
-	start_and_finish();
+	one_thread(procs, starts, NULL);
 	CHECK(unlink(path) == 0);
 	CHECK(entries("/proc/self/fd") == files);
 	while (entries("/proc/self/task") != natives)

@@ -307,7 +307,7 @@ static void stays_empty(void)
 static void new_file(struct both *d, int how)
 {
 	d->d_kind = any() % COUNT(kinds);
-	doing(kinds[d->d_kind].k_name);
+	doing("%s", kinds[d->d_kind].k_name);
 	if (how == 0)
 		(void)u_close(NUMBER);
 	else if (how == 1)
@@ -397,8 +397,7 @@ static void has_blocked(void *arg)
 static void gives_up(void *arg)
 {
 	(void)arg;
-	while (get(&blocked) == 0)
-		yield();
+	yield_until(&blocked, 1);
 	CHECK(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
 	CHECK(write(ends[1], "c", 1) == 1);
 }

@@ -100,9 +100,7 @@ static void at_once(int p, int late)
 	memset(result, 0, sizeof result);
 	all = malloc(MANY * sizeof all[0]);
 	CHECK(all != NULL);
-	begin(p, 0);
-	make(0, one_for_all, late ? all : NULL);
-	start_and_finish();
+	one_thread(p, one_for_all, late ? all : NULL);
 	CHECK(joins == MANY);
 	free(all);
 }
@@ -122,8 +120,7 @@ static long go;
 static void short_life(void *arg)
 {
 	(void)arg;
-	while (get(&go) == 0)
-		yield();
+	yield_until(&go, 1);
 	add(&ended, 1);
 }
 
@@ -248,9 +245,7 @@ static void leaves(int p, intptr_t nr)
 {
 	set(&left_nr, 0);
 	set(&allowed_nr, 0);
-	begin(p, 0);
-	make(0, nurse, (void *)nr);
-	start_and_finish();
+	one_thread(p, nurse, (void *)nr);
 	CHECK(left_nr == nr);
 }
 
@@ -315,18 +310,18 @@ int main(int argc, char **argv)
 	check_quiet();
 	misuse();
 	for (i = 1; i <= 3; i++) {
-		doing("in many ");
+		doing("in many");
 		many(i);
-		doing("in at_once ");
+		doing("in at_once");
 		at_once(i, i % 2);
 	}
-	doing("in pestered ");
+	doing("in pestered");
 	for (i = 0; i < 300; i++)
 		pestered(1 + i % 4, i % 3);
-	doing("in in_store ");
+	doing("in in_store");
 	for (i = 0; i < 20; i++)
 		in_store(2 + i % 3, 400);
-	doing("in leaves ");
+	doing("in leaves");
 	for (i = 2; i <= 4; i++)
 		leaves(i, 5000);
 	return 0;

@@ -153,9 +153,7 @@ static void boss(void *arg)
 
 static void late(void)
 {
-	begin(1, 0);
-	make(0, boss, &told[0]);
-	start_and_finish();
+	one_thread(1, boss, &told[0]);
 }
 
 static int at_later_blocks(void)
@@ -200,9 +198,7 @@ static void parent_read(void *arg)
 
 static void readers(void)
 {
-	begin(1, 0);
-	make(0, parent_read, &told[0]);
-	start_and_finish();
+	one_thread(1, parent_read, &told[0]);
 }
 
 /* Makers look at their argument. */
@@ -332,9 +328,7 @@ static void parent_box(void *arg)
 
 static void box_up(void)
 {
-	begin(1, 0);
-	make(0, parent_box, &told[2]);
-	start_and_finish();
+	one_thread(1, parent_box, &told[2]);
 }
 
 static void box_up_bare(void)
@@ -387,9 +381,7 @@ static void fault_tests(void)
 	status = check_child(box_up_own, text, sizeof text);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 	CHECK(failed == 0);
-	begin(2, 0);
-	make(0, looks, &there);
-	start_and_finish();
+	one_thread(2, looks, &there);
 	CHECK(there == 1);
 	looks(&there);
 	CHECK(there == 0);
@@ -399,9 +391,7 @@ static void (*does)(void *);
 
 static void one(void)
 {
-	begin(1, 0);
-	make(0, does, NULL);
-	start_and_finish();
+	one_thread(1, does, NULL);
 }
 
 static int dies(const char *name, void (*f)(void *), const char *text)

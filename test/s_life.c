@@ -244,8 +244,7 @@ static void makes_more(void *arg)
 	int i;
 
 	(void)arg;
-	while (get(&told) == 0)
-		yield();
+	yield_until(&told, 1);
 	yield();
 	for (i = 0; i < LATE; i++)
 		late[i] = make(0, waits_late, NULL);
@@ -325,20 +324,20 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	check_quiet();
-	doing("in succession ");
+	doing("in succession");
 	succession();
-	doing("in abort_all ");
+	doing("in abort_all");
 	for (i = 1; i <= 3; i++)
 		abort_all(i);
-	doing("in all_sizes ");
+	doing("in all_sizes");
 	all_sizes(1, 100);
 	all_sizes(2, 700);
-	doing("in dropped ");
+	doing("in dropped");
 	dropped();
-	doing("in surplus ");
+	doing("in surplus");
 	for (i = 0; i < 500; i++)
 		surplus();
-	doing("in stack ");
+	doing("in stack");
 	stack(0);
 	stack(16 << 10);
 	stack(100001);

@@ -59,8 +59,7 @@ static void wakes_half(void *arg)
 {
 	long i;
 
-	while (get(&blocked) < MILLION)
-		yield();
+	yield_until(&blocked, MILLION);
 	for (i = !(intptr_t)arg; i < MILLION; i += 2)
 		SCHED(wake)(threads[i]);
 }

@@ -253,7 +253,7 @@ static void awaits(void *arg)
 /* Connections. */
 
 #if defined(__linux__)
-FAIL_WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
+WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
 {
 	if (op != EPOLL_CTL_DEL && now->m_errors[1] == -ENOSPC &&
 	    fail_now(FAIL_MEMORY))
@@ -543,9 +543,7 @@ static void far_away(void *arg)
 
 static void far_numbers(void)
 {
-	begin(1, 0);
-	make(0, far_away, NULL);
-	start_and_finish();
+	one_thread(1, far_away, NULL);
 	fail_held_nr = 0;
 }
 

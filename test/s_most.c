@@ -44,9 +44,7 @@ static void wakes_itself(void *arg)
 
 static void by_itself(void)
 {
-	begin(1, 0);
-	make(0, wakes_itself, NULL);
-	start_and_finish();
+	one_thread(1, wakes_itself, NULL);
 }
 
 /* Wakes from elsewhere, while the processor does not look: w_posted. */
@@ -91,17 +89,11 @@ static void *wakes_it(void *arg)
 
 static void from_elsewhere(void)
 {
-	pthread_t id;
-
 	ready = sent = 0;
 	begin(1, 0);
 	target = make(0, is_woken, NULL);
-	SCHED(hold)();
 	SCHED(wake)(target);
-	CHECK(SCHED(start)() == 0);
-	id = native(wakes_it, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(wakes_it, NULL);
 }
 
 /* Holds. */

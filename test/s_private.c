@@ -185,13 +185,8 @@ static void choosers(void)
 
 static long early;
 
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg)
+WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
+     void *(*f)(void *), void *arg)
 {
 	for (; early > 0; early--)
 		(void)make(0, counts, NULL);

@@ -38,9 +38,7 @@ static void *result(void *arg)
 
 static void in_thread(void (*f)(void *))
 {
-	begin(1, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(1, f, NULL);
 }
 
 /* Checks that just these lines were said, which begin so. */

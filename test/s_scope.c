@@ -22,9 +22,7 @@ static void alone(int p, void (*f)(void *))
 {
 	set(&ended, 0);
 	set(&begun, 0);
-	begin(p, 0);
-	make(0, f, (void *)(intptr_t)p);
-	start_and_finish();
+	one_thread(p, f, (void *)(intptr_t)p);
 }
 
 static int sleeps(void *arg)
@@ -558,15 +556,11 @@ static void fills(void *arg)
 static void natives(int p)
 {
 	const intptr_t nr = 40;
-	pthread_t id;
 
 	ready = canceled = 0;
 	begin(p, 0);
-	SCHED(hold)();
 	make(0, fills, (void *)nr);
-	id = native(cancels, (void *)nr);
-	start_and_finish();
-	native_join(id);
+	start_and_finish_with(cancels, (void *)nr);
 	CHECK(canceled == nr);
 }
 
@@ -984,29 +978,29 @@ int main(int argc, char **argv)
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
-		doing("plain ");
+		doing("plain");
 		alone(p, plain);
-		doing("results ");
+		doing("results");
 		alone(p, results);
-		doing("join ");
+		doing("join");
 		alone(p, join_of_sched);
-		doing("tree ");
+		doing("tree");
 		alone(p, tree);
 		alone(p, equal_deadlines);
-		doing("deep ");
+		doing("deep");
 		alone(p, deep);
-		doing("shields ");
+		doing("shields");
 		alone(p, shields);
-		doing("errors ");
+		doing("errors");
 		alone(p, errors);
-		doing("holds ");
+		doing("holds");
 		alone(p, holds);
-		doing("tokens ");
+		doing("tokens");
 		for (i = 0; i < 5; i++)
 			alone(p, tokens);
-		doing("natives ");
+		doing("natives");
 		natives(p);
-		doing("programs ");
+		doing("programs");
 		for (i = 0; i < 20 || (i < 500 && check_time(p * 2)); i++)
 			programs(p, i);
 	}

@@ -18,13 +18,6 @@
 static struct uchan *c, *d, *e;
 static long ended;
 
-static void alone(int p, void (*f)(void *))
-{
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
-}
-
 /* Which case is chosen. */
 
 static int pick(struct ucase *k, int nr, bool ordered)
@@ -502,11 +495,11 @@ int main(int argc, char **argv)
 			play(p, 3);
 	}
 	utime_virtual(check_seed);
-	alone(1, chance);
+	one_thread(1, chance, NULL);
 	c = uchan_make(sizeof(long), 1);
-	alone(1, odd);
+	one_thread(1, odd, NULL);
 	uchan_free(c);
-	alone(1, large);
+	one_thread(1, large, NULL);
 	twice(NULL);
 	twice(&ended);
 	for (p = 1; p <= 2; p++) {

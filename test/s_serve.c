@@ -629,7 +629,7 @@ static void balance(int nr, uscope_make *by)
 	int i;
 
 	port = 0;
-	doing(nr > 1 ? "reuseport" : "dealt");
+	doing("%s", nr > 1 ? "reuseport" : "dealt");
 	answered = now_open = on[0] = on[1] = 0;
 	begin(PROCESSORS, 0);
 	for (i = 0; i < nr; i++) {
@@ -758,10 +758,8 @@ static void alone(int p, const char *what, void (*f)(void *), intptr_t arg)
 	int fds = count_fds();
 
 	last_processor = p - 1;
-	doing(what);
-	begin(p, 0);
-	make(0, f, (void *)arg);
-	start_and_finish();
+	doing("%s", what);
+	one_thread(p, f, (void *)arg);
 	CHECK(count_fds() == fds);
 }
 

@@ -245,8 +245,7 @@ static void bursts(void *arg)
 	int i;
 
 	(void)arg;
-	while (get(&running) < WAITERS)
-		yield();
+	yield_until(&running, WAITERS);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	for (i = 0; i < WAITERS; i++)
 		CHECK(raise(number(0)) == 0);
@@ -343,8 +342,7 @@ static void finds_nothing(void *arg)
 static void unwatches(void *arg)
 {
 	(void)arg;
-	while (get(&running) < WAITERS)
-		yield();
+	yield_until(&running, WAITERS);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(usignal_unwatch(SIGUSR1) == 0);
 }

@@ -158,8 +158,7 @@ static void owner(void *arg)
 static void yields(void *arg)
 {
 	(void)arg;
-	while (get(&done) < gate_nr)
-		yield();
+	yield_until(&done, gate_nr);
 }
 
 static void *opens(void *arg)
@@ -189,7 +188,7 @@ static void all_come(int procs, bool busy)
 	pthread_t id;
 	int i;
 
-	doing(busy ? "beside a thread that yields" : "all");
+	doing("%s", busy ? "beside a thread that yields" : "all");
 	gate_nr = procs * GATES;
 	done = freed = woken = 0;
 	for (i = 0; i < gate_nr; i++)
@@ -236,9 +235,7 @@ static void not_starved(void)
 	done = freed = 0;
 	gate_init(&gates[0], true);
 	gate_open(&gates[0]);
-	begin(1, 0);
-	make(0, wakes_itself, &gates[0]);
-	start_and_finish();
+	one_thread(1, wakes_itself, &gates[0]);
 	CHECK(done == 1 && freed == 1);
 }
 

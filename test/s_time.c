@@ -221,9 +221,7 @@ static void ticks(void *arg)
 static void ticker(int p)
 {
 	done = 0;
-	begin(p, 0);
-	make(0, ticks, NULL);
-	start_and_finish();
+	one_thread(p, ticks, NULL);
 	CHECK(done == 1);
 }
 

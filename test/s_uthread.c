@@ -24,9 +24,7 @@ static void alone(int p, void (*f)(void *))
 {
 	set(&ended, 0);
 	set(&destroyed, 0);
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(p, f, NULL);
 }
 
 static struct uthread *start(void *(*f)(void *), intptr_t arg)
@@ -212,15 +210,10 @@ static void makes(void *arg)
 
 static void natives(int p)
 {
-	pthread_t id;
-
 	set(&made, 0);
 	begin(p, 0);
-	SCHED(hold)();
 	make(0, makes, NULL);
-	id = native(native_joins, NULL);
-	start_and_finish();
-	native_join(id);
+	start_and_finish_with(native_joins, NULL);
 }
 
 /* Names and pointers. */
@@ -571,27 +564,27 @@ int main(int argc, char **argv)
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
-		doing("plain ");
+		doing("plain");
 		alone(p, plain);
-		doing("results ");
+		doing("results");
 		alone(p, results);
 		CHECK(ended == THREADS + 2);
-		doing("ties ");
+		doing("ties");
 		alone(p, ties);
-		doing("joiners ");
+		doing("joiners");
 		alone(p, joiners);
-		doing("detached ");
+		doing("detached");
 		alone(p, detached);
 		CHECK(ended == 300);
-		doing("natives ");
+		doing("natives");
 		natives(p);
-		doing("names ");
+		doing("names");
 		alone(p, names);
-		doing("keys ");
+		doing("keys");
 		alone(p, keys);
-		doing("interrupts ");
+		doing("interrupts");
 		alone(p, interrupts);
-		doing("storm ");
+		doing("storm");
 		alone(p, storm);
 	}
 	return 0;

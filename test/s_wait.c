@@ -460,7 +460,7 @@ static void ring(int p, int tokens)
 	pthread_t id;
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "ring of %d ", p);
+	doing("ring of %d", p);
 	ends = 0;
 	memset(sem, 0, sizeof sem);
 	for (i = 0; i < tokens; i++)
@@ -617,8 +617,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < PROGRAMS && (i < 2 || check_time(15)); i++)
 		for (p = 1; p <= 3; p++) {
-			snprintf(check_doing, sizeof check_doing,
-				 "program %u of %d ", i, p);
+			doing("program %u of %d", i, p);
 			program(p, i);
 		}
 	printf("%u programs: %ld events, %ld deadlines, %ld cancels\n", i,

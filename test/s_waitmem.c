@@ -341,9 +341,7 @@ static void cannot_fail(void)
 {
 	doing("conditions");
 	done = 0;
-	begin(1, 0);
-	make(0, conditions, NULL);
-	start_and_finish();
+	one_thread(1, conditions, NULL);
 	CHECK(done == 1);
 }
 
@@ -353,9 +351,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	utime_virtual(0);
-	begin(1, 0);
-	make(0, each, NULL);
-	start_and_finish();
+	one_thread(1, each, NULL);
 	CHECK(done == 1);
 	for (i = 0; i < 4; i++)
 		claimed_elsewhere(i * 1000);

@@ -288,9 +288,7 @@ static void silent_run(void)
 	CHECK(SCHED(start)() == 0);
 	CHECK(SCHED(fini)() == -EDEADLK);
 	CHECK(uwaits_start() == 0);
-	begin(2, 0);
-	make(0, t_end, NULL);
-	start_and_finish();
+	one_thread(2, t_end, NULL);
 	uwaits_print("by hand");
 }
 

@@ -46,9 +46,7 @@ static void waits_and_counts(void *arg)
 static void alone(int p, void (*f)(void *))
 {
 	done = 0;
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(p, f, NULL);
 }
 
 static struct uchan *gate;

@@ -36,7 +36,7 @@ static void sleep_until(long *at, long nr)
 }
 
 /* For threads. */
-static void yield_until(long *at, long nr)
+static void nap_until(long *at, long nr)
 {
 	while (get(at) < nr) {
 		yield();
@@ -130,14 +130,14 @@ static void writer(void *arg)
 	int i;
 
 	(void)arg;
-	yield_until(&inside, all_inside);
+	nap_until(&inside, all_inside);
 	for (i = 0; i < 100; i++)
 		yield();
 	CHECK(get(&ended) == 0 && get(&inside) == all_inside);
 	for (i = READERS; i-- > 0; ) {
 		CHECK(write(pipes[i][1], "x", 1) == 1);
 		if (exact) {
-			yield_until(&ended, READERS - i);
+			nap_until(&ended, READERS - i);
 			CHECK(get(&ended) == READERS - i);
 		}
 	}
@@ -262,7 +262,7 @@ static void idler(void *arg)
 		set(&inside, 0);
 		for (j = 0; j < LIMIT; j++)
 			make(j, meeter, NULL);
-		yield_until(&ended, i * LIMIT);
+		nap_until(&ended, i * LIMIT);
 		while (get(&fail_natives) > (i == 2 ? p + 2 : p + 1)) {
 			if (i == 2)
 				call(nothing, &nr);
@@ -349,7 +349,7 @@ static void pesters(void *arg)
 	int i;
 
 	(void)arg;
-	yield_until(&sync_nr, 1);
+	nap_until(&sync_nr, 1);
 	for (i = 0; i < OTHER; i++) {
 		rr_wake(target);
 		if (i == OTHER / 2)
@@ -410,7 +410,7 @@ static void nurse(void *arg)
 		thread *t;
 
 		make(0, leaver, NULL);
-		yield_until(&left_nr, i + 1);
+		nap_until(&left_nr, i + 1);
 		t = make(0, heir, (void *)i);
 		for (j = 0; j < 20; j++)
 			yield();
@@ -452,7 +452,7 @@ static long called;
 static void in_turn(void *arg)
 {
 	(void)arg;
-	yield_until(&inside, 1);
+	nap_until(&inside, 1);
 	call(nothing, &called);
 	CHECK(get(&go_on) == 1);
 	add(&ended, 1);
@@ -508,7 +508,7 @@ static void refuser(void *arg)
 		called = 0;
 		given  = i % 10;
 		make(0, is_refused, (void *)(intptr_t)(i / 10));
-		yield_until(&ended, i + 1);
+		nap_until(&ended, i + 1);
 	}
 	rr_sched(0)->s_alloc = real_alloc;
 }
@@ -621,7 +621,7 @@ static void none_to_be_had(void *arg)
 	CHECK(try_call(nothing, &called) == -EAGAIN);
 	fail_rest();
 	make(0, blocker, NULL);
-	yield_until(&inside, 1);
+	nap_until(&inside, 1);
 	alloc = sched->s_alloc;
 	sched->s_alloc = no_memory;
 	CHECK(try_call(nothing, &called) == -ENOMEM);
@@ -633,7 +633,7 @@ static void none_to_be_had(void *arg)
 	yield();
 	CHECK(get(&called) == 0);
 	set(&go_on, 1);
-	yield_until(&ended, 3);
+	nap_until(&ended, 3);
 	CHECK(fail_told() == 2 && get(&called) == 2);
 	fail_rest();
 }
@@ -988,40 +988,40 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	state = check_seed;
-	doing("in misuse ");
+	doing("in misuse");
 	misuse();
 	CHECK(check_dies("pthread_exit", exit_in_call, "call: ") == 0);
 	failures();
 	for (i = 1; i <= 3; i++) {
-		doing("in goes_on ");
+		doing("in goes_on");
 		goes_on(i, READERS);
 		goes_on(i, 3);
-		doing("in limited ");
+		doing("in limited");
 		limited(i, 1);
 		limited(i, 3);
 		limited(i, 8);
-		doing("in used_again ");
+		doing("in used_again");
 		used_again(i);
-		doing("in nested ");
+		doing("in nested");
 		nested(i);
-		doing("in idle_end ");
+		doing("in idle_end");
 		idle_end(i);
-		doing("in idle_race ");
+		doing("in idle_race");
 		idle_race(i);
-		doing("in leaves ");
+		doing("in leaves");
 		leaves(i, 500);
-		doing("in refusal ");
+		doing("in refusal");
 		refusal();
-		doing("in signals ");
+		doing("in signals");
 		signals_elsewhere(i);
 	}
-	doing("in keeps_wakes ");
+	doing("in keeps_wakes");
 	for (i = 0; i < 200; i++)
 		keeps_wakes(1 + i % 3, i / 3 % 4);
-	doing("in at_random ");
+	doing("in at_random");
 	for (i = 0; i < 20; i++)
 		at_random(1 + i % 3, &state);
-	doing("in affinity ");
+	doing("in affinity");
 	affinity();
 	if (!RUNTIME_LINKED)
 		each_fails();

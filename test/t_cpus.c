@@ -123,7 +123,7 @@ static void run(int bits)
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "%d bits ", bits);
+	doing("%d bits", bits);
 	kernel.k_bits = bits;
 	total = 0;
 	CHECK(rr_init(2 * allowed(), 0) == 0);

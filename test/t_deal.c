@@ -45,8 +45,7 @@ static void make(int nr, void (*f)(void *))
 
 static void begin(int procs, int hint)
 {
-	snprintf(check_doing, sizeof check_doing, "procs %d hint %d ", procs,
-		 hint);
+	doing("procs %d hint %d", procs, hint);
 	CHECK(rr_init(procs, hint) == 0);
 }
 

@@ -140,11 +140,9 @@ static void outer_child(void)
 }
 
 static bool refuses;		/* handlers */
-int __real_pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
-int __wrap_pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
 
-int __wrap_pthread_atfork(void (*before)(void), void (*parent)(void),
-			  void (*child)(void))
+WRAP(int, pthread_atfork, void (*before)(void), void (*parent)(void),
+     void (*child)(void))
 {
 	return refuses ? ENOMEM : __real_pthread_atfork(before, parent, child);
 }

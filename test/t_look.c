@@ -488,7 +488,7 @@ static void run(const char *what, void (*f)(void))
 {
 	static char said[1 << 16];
 
-	snprintf(check_doing, sizeof check_doing, "%s", what);
+	doing("%s", what);
 	if (check_child(f, said, sizeof said) != 0) {
 		fprintf(stderr, "%s: %s\n", what, said);
 		CHECK(!"the child has ended well");

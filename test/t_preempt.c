@@ -106,7 +106,7 @@ static int open_kind(const struct kind *k)
 {
 	kind = k;
 	thread_nr = 0;
-	snprintf(check_doing, sizeof check_doing, "on %s ", k->k_name);
+	doing("on %s", k->k_name);
 	if (k->k_sched != BARE) {
 		CHECK(scheds[k->k_sched].d_init(k->k_nr, 0) == 0);
 		CHECK(scheds[k->k_sched].d_preempt() == 0);

@@ -103,7 +103,7 @@ static void run(int p, bool dead)
 {
 	int i, rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d workers ", p);
+	doing("with %d workers", p);
 	moved = ended = here = 0;
 	workers = p;
 	deadlock = dead;

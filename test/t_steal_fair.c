@@ -162,8 +162,7 @@ static void bound(int which, bool with_pair)
 {
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "of kinds %d, pair %d ",
-		 which, with_pair);
+	doing("of kinds %d, pair %d", which, with_pair);
 	begin(1, 0);
 	live = 0;
 	kinds = 2 + (which & KEPT ? 1 : 0);

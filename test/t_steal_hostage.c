@@ -134,8 +134,7 @@ static void is_queued(void *arg)
 {
 	(void)arg;
 	add(&here, 1);
-	while (get(&holding) == 0)
-		yield();
+	yield_until(&holding, 1);
 	add(&ran, 1);
 }
 
@@ -193,9 +192,8 @@ static void run(struct part p)
 	int i;
 
 	part = p;
-	snprintf(check_doing, sizeof check_doing,
-		 "in %s, kind %d, %d on each of %d of %d ", names[p.p_place],
-		 p.p_kind, p.p_each, p.p_polled, p.p_procs);
+	doing("in %s, kind %d, %d on each of %d of %d", names[p.p_place],
+	      p.p_kind, p.p_each, p.p_polled, p.p_procs);
 	wanted = p.p_place == MADE ? 2 * p.p_nr : p.p_nr;
 	ran = here = holding = polling = pollers = 0;
 	memset(over, 0, sizeof over);
@@ -311,10 +309,10 @@ static void others_sleep(int p)
 				NONE, 0, 0, i });
 	if (!threads_move())
 		return;
-	doing("in two_at_once ");
+	doing("in two_at_once");
 	for (i = 0; more(i, 5 * ROUNDS); i++)
 		two_at_once(p, i % 50 * 10);
-	doing("in chain ");
+	doing("in chain");
 	for (i = 0; more(i, ROUNDS); i++)
 		chain(p, i);
 	for (i = 0; i < LEAST; i++)	/* all but one sleep; none sleeps */

@@ -147,16 +147,14 @@ static void c_is_last(void)
 {
 	add(&queued, 1);
 	wake(x);
-	while (get(&held) == 0)
-		yield();
+	yield_until(&held, 1);
 	add(&ran, 1);
 }
 
 static void mate_stays(void)
 {
 	add(&queued, 1);
-	while (get(&ran) == 0)
-		yield();
+	yield_until(&ran, 1);
 }
 
 static void x_holds(void)
@@ -240,8 +238,7 @@ static void part(const char *name, void (*of_x)(void))
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "in %s, %d workers ", name,
-		 procs);
+	doing("in %s, %d workers", name, procs);
 	here = ran = held = queued = phase = pinned = displaced = 0;
 	memset(role, 0, sizeof role);
 	part_of_x = of_x;

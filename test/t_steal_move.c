@@ -210,8 +210,7 @@ static void travel(int p, int nr)
 {
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "%d workers %d threads ", p,
-		 nr);
+	doing("%d workers %d threads", p, nr);
 	procs = p;
 	travellers = nr;
 	traveller = calloc((size_t)nr, sizeof traveller[0]);

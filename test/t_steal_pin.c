@@ -80,8 +80,7 @@ static void holds(void *arg)
 			i % 4 == 2 ? make_pinned(0, stays_waiting, NULL) :
 			make_pinned(0, stays_yielding, NULL);
 	}
-	while (get(&here) < 2 * NR)
-		yield();
+	yield_until(&here, 2 * NR);
 	set(&held, 1);			/* from here on it does not block */
 	set(&others, 1);
 	for (i = 0; i < nr; i++)
@@ -349,12 +348,12 @@ int main(int argc, char **argv)
 	make(0, asks, NULL);
 	start_and_finish();
 	for (i = 0; i < 20 && have_lanes; i++) {
-		doing("in only_others ");
+		doing("in only_others");
 		only_others(2 + i % 4, i * 10);
-		doing("in unpinned ");
+		doing("in unpinned");
 		unpinned(2 + i % 4);
 	}
-	doing("in together ");
+	doing("in together");
 	for (i = 0; i < 20; i++) {
 		together(1 + i % 5);
 		gone += moved;

@@ -236,12 +236,12 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	nr = how_many("ROUNDS", USUAL);
-	doing("in from_worker ");
+	doing("in from_worker");
 	from_worker(nr / 2);
-	doing("in from_outside ");
+	doing("in from_outside");
 	from_outside(2, nr / 4);
 	from_outside(1, nr / 16);
-	doing("in to_and_fro ");
+	doing("in to_and_fro");
 	to_and_fro(nr / 4);
 	return 0;
 }

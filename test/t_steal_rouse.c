@@ -137,7 +137,7 @@ static void last_moment(void *arg)
 
 static void run_late(void)
 {
-	doing("in run_late ");
+	doing("in run_late");
 	come = gone = 0;
 	begin(2, 0);
 	asleep = &((struct uproc *)ws_sched(1))->p_asleep;

@@ -67,9 +67,7 @@ static void refuse(long at, bool ever)
 	ran = told = refused = 0;
 	fail_at   = at;
 	fail_ever = ever;
-	begin(1, 0);
-	make(0, spawns, NULL);
-	start_and_finish();
+	one_thread(1, spawns, NULL);
 	CHECK(ran == told && told + refused == TASKS + 1 && told > 0);
 	CHECK(!ever || (refused > 0) == (fail_failed() > 0));
 	fail_clean();
@@ -263,16 +261,16 @@ static void pinned(void)
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
-	doing("in refusals ");
+	doing("in refusals");
 	refusals();
-	doing("in exhausted ");
+	doing("in exhausted");
 	exhausted();
-	doing("in no_room ");
+	doing("in no_room");
 	no_room();
-	doing("in hoard ");
+	doing("in hoard");
 	hoard();
 #if !defined(USCHED_HARD)
-	doing("in pinned ");
+	doing("in pinned");
 	pinned();
 #endif
 	return 0;

@@ -189,9 +189,8 @@ static void bare(int lanes, bool local)
 
 	for (all = 0; all < 2; all++) {
 		for (nr = 0; nr == 0 || t.t_failed > 0; nr++) {
-			snprintf(check_doing, sizeof check_doing, "lanes %d "
-				 "local %d call %ld all %ld ", lanes, local,
-				 nr, all);
+			doing("lanes %d local %d call %ld all %ld", lanes,
+			      local, nr, all);
 			dispatcher(lanes);
 			init(local);
 			t.t_fail = nr;
@@ -267,8 +266,8 @@ static void waits(void *arg)
 
 static void locks_again(int lanes, bool local, bool signals)
 {
-	snprintf(check_doing, sizeof check_doing, "no memory, lanes %d local "
-		 "%d signals %d ", lanes, local, signals);
+	doing("no memory, lanes %d local %d signals %d", lanes, local,
+	      signals);
 	dispatcher(lanes);
 	init(local);
 	stage = 0;

@@ -215,8 +215,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (i = 0; i < COUNT(lanes); i++) {
 		for (len = 0; len < 420; len++) {
-			snprintf(check_doing, sizeof check_doing,
-				 "with %d lanes, %d bytes ", lanes[i], len);
+			doing("with %d lanes, %d bytes", lanes[i], len);
 			with_lanes(lanes[i], len);
 			if (len > 0)
 				without_memory(lanes[i], len);

@@ -135,8 +135,7 @@ static void all(int lanes, int in, int most, int deep)
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "lanes %d %d %d, deep %d ",
-		 lanes, in, most, deep);
+	doing("lanes %d %d %d, deep %d", lanes, in, most, deep);
 	outer_deep = deep;
 	CHECK(tiny_init(&t, lanes) == 0);
 	for (i = 0; i < OUTER; i++) {

@@ -83,8 +83,8 @@ static void with_lanes(int lanes, int flags, int period)
 	struct tiny t;
 	int i, rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d lanes, %s ", lanes,
-		 flags & SA_ONSTACK ? "alternate stack" : "same stack");
+	doing("with %d lanes, %s", lanes,
+	      flags & SA_ONSTACK ? "alternate stack" : "same stack");
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;

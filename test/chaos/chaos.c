@@ -179,12 +179,7 @@ static bool fails(int thing)
 	return one_in != 0 && any(&state, (unsigned)one_in) == 0;
 }
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-int __real_posix_memalign(void **out, size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size);
-
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	if (!fails(T_fail) && nob <= __atomic_load_n(&most, __ATOMIC_RELAXED))
 		return __real_mmap(at, nob, prot, flags, fd, off);
@@ -192,7 +187,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 	return MAP_FAILED;
 }
 
-int __wrap_posix_memalign(void **out, size_t align, size_t size)
+WRAP(int, posix_memalign, void **out, size_t align, size_t size)
 {
 	return fails(T_fail) ? ENOMEM : __real_posix_memalign(out, align, size);
 }

@@ -98,7 +98,7 @@ static void *ws_joinable(int p, void (*f)(void *), void *arg)
 }
 
 /* Casts: arguments and results have types of their own in each scheduler. */
-#define WRAP(x)								\
+#define CASTS(x)								\
 static int x##_joins(void *t)						\
 {									\
 	return x##_join((struct x##_thread *)t);			\
@@ -124,9 +124,9 @@ static void *x##_is(void)						\
 	return x##_self();						\
 }
 
-WRAP(rr)
-WRAP(ll)
-WRAP(ws)
+CASTS(rr)
+CASTS(ll)
+CASTS(ws)
 
 #define SCHED(x, stays)							\
 	{ #x, x##_init, x##_preempt, x##_start, x##_fini, x##_stuck,	\

@@ -47,7 +47,7 @@ static void run(const char *what, void (*f)(void), void *(*release)(void *))
 {
 	pthread_t id;
 
-	doing(what);
+	doing("%s", what);
 	CHECK(pipe(fd) == 0);
 	set(&ran, 0);
 	make(0, partner, NULL);

@@ -9,7 +9,7 @@
  * (uwork.h) that get no memory end. If all have ended, jobs are refused, and
  * uwork_end() says so. Under virtual time, so deadlines are exact.
  */
-#include "tiny.h"
+#include "plain.h"
 #include "uwork.h"
 
 #define NR	20
@@ -20,16 +20,6 @@ static struct uchan *c, *d;
 static long sum, failed;
 static int made;
 static long refused;
-
-static struct ustack *next(struct usched *s)
-{
-	struct ustack *u;
-
-	utime_run(s);
-	while ((u = tiny_next(s)) == NULL && utime_idle(s))
-		;
-	return u;
-}
 
 static int waits(struct usched *s)
 {
@@ -129,8 +119,8 @@ static void receiver(void *arg)
 static void init(long at, bool all)
 {
 	sum = failed = made = 0;
-	CHECK(tiny_init(&t, 0) == 0);
-	t.t_sched.s_next = next;
+	CHECK(plain_init(&t, 0) == 0);
+	t.t_sched.s_done = tiny_done;
 	t.t_sched.s_wait = waits;
 	t.t_sched.s_wake = wakes;
 	t.t_sched.s_make = makes;
@@ -150,8 +140,7 @@ static long run(long at, bool all, unsigned room)
 	CHECK(sum == NR * (NR + 1) / 2);
 	uchan_free(c);
 	uchan_free(d);
-	utime_fini(&t.t_sched);
-	tiny_fini(&t);
+	plain_fini(&t);
 	return t.t_failed;
 }
 
@@ -192,8 +181,7 @@ static long work(long at, bool all, long levels)
 	init(at, all);
 	tiny_start(&t, &tt[0], boss, (void *)levels);
 	tiny_run(&t);
-	utime_fini(&t.t_sched);
-	tiny_fini(&t);
+	plain_fini(&t);
 	return t.t_failed;
 }
 

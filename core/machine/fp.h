@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* core/machine/fp.h: floating-point control words. */
 
-/* Floating-point control: the control bits of mxcsr above the x87 word. */
+/*
+ * fp_get() returns the control words of the running thread as a single number:
+ * on x86 the control bits of mxcsr above the x87 word. fp_set() sets them.
+ */
 #if defined(USCHED_SHARE_FP)		/* no thread changes them */
 
 static inline unsigned fp_get(void *scratch)
@@ -129,7 +132,10 @@ static INLINE void fp_set(unsigned word)
 
 #endif
 
-/* Those of a thread that blocks: TOP bytes below sp are free. */
+/*
+ * Returns the control words of a thread that blocks, with its registers at sp.
+ * They are stored in the TOP free bytes below sp, or were already.
+ */
 static inline unsigned fp_saved(char *sp)
 {
 #if defined(FP_STORED)

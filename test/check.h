@@ -23,6 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Functions of threads, handlers and call-backs leave parameters alone. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define WATCHDOG	60		/* seconds of cpu, unless WATCHDOG is set */
 #define WATCHDOGS_MOST	20		/* watchdogs: the longest test, on the wall */
 #define ASLEEP		2000		/* less than this part of a cpu: asleep */
@@ -163,7 +166,6 @@ static void check_alarm(int signo)
 {
 	int saved = errno;
 
-	(void)signo;
 	check_look();
 	alarm((unsigned)check_limit);
 	errno = saved;

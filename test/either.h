@@ -76,7 +76,6 @@ static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
 #elif defined(PR)
 	return pr_thread_joinable(f, arg, p, PR);
 #else
-	(void)p;
 	return SCHED(thread_joinable)(f, arg);
 #endif
 }

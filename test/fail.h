@@ -310,7 +310,6 @@ static void *fail_block(void *block, size_t size)
 	else
 		fail_hold(block, size);
 #endif
-	(void)size;
 	return block;
 }
 

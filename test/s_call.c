@@ -43,7 +43,6 @@ static void caller(void *arg)
 /* While this runs, other threads of its processor are in their calls. */
 static void opens(void *arg)
 {
-	(void)arg;
 	yield_until(&inside, 1);
 	set(&gate, 1);
 }
@@ -67,12 +66,10 @@ static void calls(int proc_nr, int limit)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void wrong(void *arg)
 {
-	(void)arg;
 	CHECK(ucall(NULL, NULL) == -EINVAL);
 	add(&ended, 1);
 }

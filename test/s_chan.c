@@ -24,7 +24,6 @@ static void fifo(void *arg)
 {
 	int i, v = -1;
 
-	(void)arg;
 	c = uchan_make(sizeof v, 3);
 	CHECK(c != NULL && uchan_count(c) == 0);
 	for (i = 0; i < 10; i++) {
@@ -49,7 +48,6 @@ static void closed(void *arg)
 {
 	int v = 7;
 
-	(void)arg;
 	c = uchan_make(sizeof v, 2);
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	CHECK(uchan_close(c) == 0);
@@ -72,7 +70,6 @@ static void bad(void *arg)
 {
 	int v = 0;
 
-	(void)arg;
 	CHECK(uchan_make(-1, 0) == NULL);
 	CHECK(uchan_make(UCHAN_SIZE_MOST + 1, 0) == NULL);
 	CHECK(uchan_send(NULL, &v, UNOW) == -EINVAL);
@@ -200,7 +197,6 @@ static void sender(void *arg)
 
 static void receiver(void *arg)
 {
-	(void)arg;
 	receives();
 }
 
@@ -276,7 +272,6 @@ static void waits_to_receive(void *arg)
 {
 	long v = -5;
 
-	(void)arg;
 	CHECK(uchan_recv(d, &v, UNEVER) == -EPIPE && v == -5);
 	ended++;
 }
@@ -286,7 +281,6 @@ static void closer(void *arg)
 	long v = 0;
 	int i;
 
-	(void)arg;
 	let_run();
 	CHECK(ended == 2 && uchan_count(c) == 2);
 	CHECK(uchan_close(c) == 0 && uchan_close(d) == 0);
@@ -327,7 +321,6 @@ static void receives_in_turn(void *arg)
 {
 	long mine = first++, v;
 
-	(void)arg;
 	CHECK(uchan_recv(c, &v, UNEVER) == 0 && v == mine);
 }
 
@@ -335,7 +328,6 @@ static void sends_in_turn(void *arg)
 {
 	long mine = second++;
 
-	(void)arg;
 	CHECK(uchan_send(d, &mine, UNEVER) == 0);
 }
 
@@ -343,7 +335,6 @@ static void takes_turns(void *arg)
 {
 	long i, v;
 
-	(void)arg;
 	let_run();
 	for (i = 0; i < 5; i++) {
 		CHECK(uchan_send(c, &i, UNOW) == 0);
@@ -381,7 +372,6 @@ static void selects_both(void *arg)
 	long v = -1, w = -1;
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_RECV(d, &w) };
 
-	(void)arg;
 	CHECK(uselect(k, 2, UNEVER) == 0);
 	CHECK(k[0].cs_result == 0 && v == 1 && w == -1);
 	ended |= 1;
@@ -391,14 +381,12 @@ static void receives_late(void *arg)
 {
 	long v;
 
-	(void)arg;
 	CHECK(uchan_recv(d, &v, UNEVER) == 0 && v == 2);
 	ended |= 2;
 }
 
 static void late_sender(void *arg)
 {
-	(void)arg;
 	let_run();
 	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
 	CHECK(ended == 0);		/* its link in d is still there */
@@ -412,7 +400,6 @@ static void late_sender(void *arg)
 /* The same, if nothing has met the link before uchan_free(). */
 static void unmet_sender(void *arg)
 {
-	(void)arg;
 	let_run();
 	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
 	uchan_free(d);
@@ -488,7 +475,6 @@ static void *echoes(void *arg)
 {
 	long v;
 
-	(void)arg;
 	while (uchan_recv(c, &v, UNEVER) == 0)
 		CHECK(uchan_send(d, &v, UNEVER) == 0);
 	CHECK(uchan_close(d) == 0);
@@ -557,7 +543,6 @@ static void local(void)
 
 static void frees_used(void *arg)
 {
-	(void)arg;
 	let_run();
 	uchan_free(c);
 }

@@ -55,7 +55,6 @@ static void waits(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < (long)wakers * each; i++)
 		wait_one();
 	add(&ended, 1);
@@ -156,7 +155,6 @@ static void *kicker(void *arg)
 	unsigned state = check_seed;
 	int i;
 
-	(void)arg;
 	until(&here, 2);
 	for (i = 0; i < KICKS; i++) {
 		kick(proc[0], SIGRTMIN);

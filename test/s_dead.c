@@ -13,14 +13,12 @@ static long ended;
 
 static void waits(void *arg)
 {
-	(void)arg;
 	wait_one();
 	add(&ended, 1);
 }
 
 static void ends(void *arg)
 {
-	(void)arg;
 	add(&ended, 1);
 }
 
@@ -82,7 +80,6 @@ static thread *joined;
 
 static void joins(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(joined) == 0);
 	add(&ended, 1);
 }
@@ -162,7 +159,6 @@ static void quick(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 200; i++) {
 		wait_one();
 		SCHED(wake)(slow_thread);
@@ -251,7 +247,6 @@ static void *worker(void *arg)
 {
 	thread *t;
 
-	(void)arg;
 	while (get(&stop) == 0) {
 		t = __atomic_exchange_n(&job, NULL, __ATOMIC_SEQ_CST);
 		if (t == NULL)

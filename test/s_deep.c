@@ -102,7 +102,6 @@ static void task(void *arg)
 {
 	long *mine;
 
-	(void)arg;
 	enter(&mine);
 	down(5, 7, 0);
 	leave(mine);
@@ -112,7 +111,6 @@ static void spawns(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TASKS; i++) {
 #if defined(WS)
 		CHECK(ws_spawn(task, NULL) == 0);
@@ -130,7 +128,6 @@ static void joins(void *arg)
 	thread *t[20];
 	int i, j;
 
-	(void)arg;
 	for (i = 0; i < 20; i++) {
 		for (j = 0; j < COUNT(t); j++)
 			t[j] = make_joinable(j, task, NULL);
@@ -151,7 +148,6 @@ static void generations(void *arg)
 {
 	int round, i;
 
-	(void)arg;
 	for (round = 0; round < 3; round++) {
 		set(&ended, 0);
 		set(&owners, 0);

@@ -22,7 +22,6 @@ static long ended, computes, joined, served;
 
 static void child(void *arg)
 {
-	(void)arg;
 	wait_one();
 	add(&ended, 1);
 }
@@ -40,7 +39,6 @@ static void newcomer(void *arg)
 /* Keeps the processor of child from its inbox until child was joined. */
 static void hog(void *arg)
 {
-	(void)arg;
 	yield_until(&ended, 1);
 	yield();
 	yield();
@@ -77,7 +75,6 @@ static void joins_late(void *arg)
 	thread *t = joinable_on(1, child), *fresh[NEW];
 	int i;
 
-	(void)arg;
 	make(1, hog, NULL);
 	SCHED(wake)(t);
 	until(&computes, 1);
@@ -113,7 +110,6 @@ static thread *posted;
 
 static void posts(int signo)
 {
-	(void)signo;
 	SCHED(post)(posted);
 }
 
@@ -121,7 +117,6 @@ static void joins_at_once(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		thread *t = posted = make_joinable((int)(i % 2), child, NULL);
 		int times = (int)(i % 5);
@@ -158,7 +153,6 @@ static void joins_pool(void *arg)
 {
 	int i;
 
-	(void)arg;
 	yield_until(&told, 1);
 	for (i = 0; i < POOL; i++) {
 		CHECK(SCHED(join)(pool[i]) == 0);
@@ -219,7 +213,6 @@ static void joins_crowd(void *arg)
 {
 	int i, round;
 
-	(void)arg;
 	for (round = 0; round < ROUNDS / 10; round++) {
 		sent = 0;
 		for (i = 0; i < CROWD; i++)

@@ -43,13 +43,11 @@ static NOINLINE void ends(void *arg)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 	add(&over, 1);
 }
 
 static void waits(void *arg)
 {
-	(void)arg;
 	wait_one();
 	fprintf(stderr, "a stranger was woken\n");
 	_exit(1);
@@ -77,21 +75,18 @@ static void until_freed(void)
 
 static void wakes(void *arg)
 {
-	(void)arg;
 	until_freed();
 	SCHED(wake)(dead);
 }
 
 static void posts(void *arg)
 {
-	(void)arg;
 	until_freed();
 	SCHED(post)(dead);
 }
 
 static void joins(void *arg)
 {
-	(void)arg;
 	until_freed();
 	SCHED(join)(dead);
 }
@@ -104,21 +99,18 @@ static void make_and_join(void)
 
 static void joins_twice(void *arg)
 {
-	(void)arg;
 	make_and_join();
 	SCHED(join)(joined);
 }
 
 static void wakes_joined(void *arg)
 {
-	(void)arg;
 	make_and_join();
 	SCHED(wake)(joined);
 }
 
 static void posts_joined(void *arg)
 {
-	(void)arg;
 	make_and_join();
 	SCHED(post)(joined);
 }
@@ -143,13 +135,11 @@ static void wakes_late(void *arg)
 
 static void on_signal(int signo)
 {
-	(void)signo;
 	SCHED(post)(dead);
 }
 
 static void posts_by_handler(void *arg)
 {
-	(void)arg;
 	until_freed();
 	signal(SIGUSR1, on_signal);
 	raise(SIGUSR1);
@@ -158,7 +148,6 @@ static void posts_by_handler(void *arg)
 /* Wakes from a thread of a dispatcher that is not a processor. */
 static void wakes_stranger(void *arg)
 {
-	(void)arg;
 	SCHED(wake)(dead);
 }
 
@@ -183,7 +172,6 @@ static void *natively(void *arg)
 /* Writes to memory that is not its own any more. */
 static void scribbles(void *arg)
 {
-	(void)arg;
 	until_freed();
 	((volatile char *)STRUCT(dead))[sizeof *STRUCT(dead) - 3] ^= 1;
 }
@@ -246,7 +234,6 @@ static void dies(void (*how)(void), void (*f)(void *), int p, const char *call)
 
 static void sleeps(void *arg)
 {
-	(void)arg;
 	wait_one();
 	wait_one();
 	add(&over, 1);
@@ -269,7 +256,6 @@ static void cares(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		thread *t = make((int)i, sleeps, NULL);
 

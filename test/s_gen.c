@@ -179,7 +179,6 @@ static void woken(void *arg)
 	struct ugen *g = ugen_begin(sizeof(int), wakes, SCHED(self)());
 	int i, *value;
 
-	(void)arg;
 	for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++) {
 		CHECK(*value == i);
 		wait_one();
@@ -189,7 +188,6 @@ static void woken(void *arg)
 
 static void waits(void *arg)
 {
-	(void)arg;
 	(void)SCHED(wait)();
 }
 

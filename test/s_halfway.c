@@ -116,7 +116,6 @@ static void posted_to(void *arg)
 {
 	long i;
 
-	(void)arg;
 	settle();
 	sleeper = (pid_t)syscall(SYS_gettid);
 	for (i = 1; i <= ROUNDS; i++) {

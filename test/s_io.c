@@ -32,7 +32,6 @@ static void results(void *arg)
 	char b[8] = "";
 	struct iovec v[2] = { { b, 2 }, { b + 2, 6 } };
 
-	(void)arg;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0 && pipe(p) == 0);
 	CHECK(u_read(s[0], b, sizeof b, UNOW) == -EAGAIN);
 	CHECK(u_read(p[0], b, sizeof b, UNOW) == -EAGAIN);
@@ -85,7 +84,6 @@ static void sends_file(void *arg)
 	sigset_t pending;
 	off_t at = 2;
 
-	(void)arg;
 	CHECK(f >= 0 && unlink(path) == 0 && write(f, "abcdef", 6) == 6);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
 	CHECK(u_sendfile(s[1], f, &at, 3, UNEVER) == 3 && at == 5);
@@ -110,7 +108,6 @@ static void writes_big(void *arg)
 	unsigned char *b = malloc(BIG);
 	size_t i;
 
-	(void)arg;
 	for (i = 0; i < BIG; i++)
 		b[i] = byte_at(i);
 	CHECK(u_write_all(ends[1], b, BIG, UNEVER) == BIG);
@@ -124,7 +121,6 @@ static void reads_big(void *arg)
 	size_t at = 0;
 	ssize_t n, i;
 
-	(void)arg;
 	make(1, writes_big, NULL);
 	while ((n = u_read(ends[0], b, sizeof b, UNEVER)) > 0)
 		for (i = 0; i < n; i++)
@@ -151,7 +147,6 @@ static void reads_some(void *arg)
 {
 	int i;
 
-	(void)arg;
 	while (u_recv(ends[0], &i, sizeof i, 0, UNEVER) == sizeof i && i >= 0)
 		__atomic_fetch_add(&seen[i], 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
@@ -161,7 +156,6 @@ static void sends_all(void *arg)
 {
 	int i, last = -1;
 
-	(void)arg;
 	for (i = 0; i < READERS; i++)
 		make(i, reads_some, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
@@ -213,7 +207,6 @@ static void closes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 9; i++)
 		make(i, waits_for_close, (void *)(intptr_t)i);
 	do {
@@ -245,7 +238,6 @@ static void accepts(void *arg)
 {
 	int fd;
 
-	(void)arg;
 	while ((fd = u_accept(listener, NULL, NULL, 0, UNEVER)) >= 0)
 		make(fd, echoes, (void *)(intptr_t)fd);
 	CHECK(fd == -EBADF);
@@ -277,7 +269,6 @@ static void serve(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		make(i, accepts, NULL);
 	for (i = 0; i < CLIENTS; i++)
@@ -304,7 +295,6 @@ static void refused(void *arg)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	(void)arg;
 	CHECK(u_connect(fd, (struct sockaddr *)&address, sizeof address,
 			UNEVER) == -ECONNREFUSED);
 	CHECK(u_close(fd) == 0);
@@ -316,7 +306,6 @@ static int waits_canceled(void *arg)
 {
 	char c;
 
-	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == -ECANCELED);
 	CHECK(u_write(ends[0], &c, 1, UNEVER) == -ECANCELED);
 	done++;
@@ -327,7 +316,6 @@ static void cancels(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	done = 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	CHECK(uscope_begin(&s, uafter(100 * UTIME_MS)) == 0);
@@ -351,7 +339,6 @@ static void polls(void *arg)
 	char c;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10; i++) {
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]) == 0);
 		f[i] = (struct pollfd){ s[i][0], POLLIN, 0 };
@@ -377,7 +364,6 @@ static void *natively(void *arg)
 {
 	char c = 0;
 
-	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, SOON) == -ETIMEDOUT);
 	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1 && c == 'x');
@@ -390,7 +376,6 @@ static void with_native(void *arg)
 	pthread_t native;
 	char c;
 
-	(void)arg;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	done = 0;
 	CHECK(pthread_create(&native, NULL, natively, NULL) == 0);

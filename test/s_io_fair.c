@@ -188,7 +188,6 @@ static void is_served(void *arg)
 	int i;
 	char c;
 
-	(void)arg;
 	for (i = 0; i < TURNS; i++) {
 		waits = true;
 		CHECK(u_read(ends[0], &c, 1, UNEVER) == 1);
@@ -241,7 +240,6 @@ static long      ready, handled;
 
 static void handles(int signo)
 {
-	(void)signo;
 	add(&handled, 1);
 }
 

@@ -118,7 +118,6 @@ static void old_waiter(void *arg)
 {
 	int rc;
 
-	(void)arg;
 	if (kind == AGAIN)
 		reads_late(ends[0], ends[1]);
 	rc = waits_as_kind(procs == 1 ? UNEVER : SOON);
@@ -128,14 +127,12 @@ static void old_waiter(void *arg)
 
 static void new_waiter(void *arg)
 {
-	(void)arg;
 	must_read(ends[0], 'n');
 	add(&done, 1);
 }
 
 static void closes_behind(void *arg)
 {
-	(void)arg;
 	make_pinned(0, old_waiter, NULL);
 	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
@@ -190,7 +187,6 @@ static void used_again(void *arg)
 	int i, s[2], end;
 	char c;
 
-	(void)arg;
 	pair(s);
 	for (i = 0; i < 4 * ROUNDS; i++) {
 		reads_late(s[0], s[1]);
@@ -225,7 +221,6 @@ static void left_behind(void *arg)
 {
 	int i, s[2], copy, end;
 
-	(void)arg;
 	pair(s);
 	reads_late(s[0], s[1]);
 	copy = dup(s[0]);
@@ -260,7 +255,6 @@ static void closed_rightly(void *arg)
 {
 	int s[2], copy;
 
-	(void)arg;
 	pair(s);
 	copy = dup(s[0]);
 	set(&done, 0);
@@ -301,7 +295,6 @@ static void waits_first(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		reads_late(ends[0], ends[1]);
 	set(&turn, 1);
@@ -311,7 +304,6 @@ static void waits_second(void *arg)
 {
 	int i, end;
 
-	(void)arg;
 	yield_until(&turn, 1);
 	for (i = 0; i < 3; i++) {
 		put(ends[1], 'x');
@@ -349,7 +341,6 @@ static void child_echoes(void *arg)
 	char b[8];
 	ssize_t n;
 
-	(void)arg;
 	CHECK(u_read(ends[0], b, sizeof b, uafter(UTIME_MS)) == -ETIMEDOUT);
 	CHECK(u_close(ends[0]) == 0);
 	while ((n = u_read(other[0], b, sizeof b, UNEVER)) > 0 && b[0] != 'q')
@@ -374,7 +365,6 @@ static void in_child(int nr)
 
 static void reads_once(void *arg)
 {
-	(void)arg;
 	must_read(ends[0], 'o');
 	add(&done, 1);
 }
@@ -384,7 +374,6 @@ static void forks(void *arg)
 	int i, k, status;
 	pid_t pid;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		done = 0;
 		make(0, reads_once, NULL);

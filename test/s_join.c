@@ -119,7 +119,6 @@ static long go;
 
 static void short_life(void *arg)
 {
-	(void)arg;
 	yield_until(&go, 1);
 	add(&ended, 1);
 }
@@ -128,7 +127,6 @@ static void pesters(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < PESTER; i++) {
 		SCHED(wake)(joiner);
 		if (i == PESTER / 2)
@@ -255,20 +253,17 @@ static thread *shared, *plain_thread;
 
 static void waits(void *arg)
 {
-	(void)arg;
 	wait_one();
 }
 
 static void joins_itself(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(SCHED(self)()) ==
 	      (arg != NULL ? -EDEADLK : -EINVAL));
 }
 
 static void first_joins(void *arg)
 {
-	(void)arg;
 	join(shared);
 	add(&ended, 1);
 }
@@ -277,7 +272,6 @@ static void second_joins(void *arg)
 {
 	thread *self = joinable(0, joins_itself, &shared);
 
-	(void)arg;
 	yield();
 	yield();
 	CHECK(SCHED(join)(plain_thread) == -EINVAL);

@@ -204,7 +204,6 @@ static void readers(void)
 /* Makers look at their argument. */
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static int nothing_int(void *arg)
@@ -261,7 +260,6 @@ static void waits_for_sem(void *arg)
 {
 	struct usem sem = USEM(0);
 
-	(void)arg;
 	CHECK(usem_wait(&sem, uafter(UTIME_MS)) == -ETIMEDOUT);
 }
 
@@ -269,7 +267,6 @@ static void waits_for_group(void *arg)
 {
 	struct ugroup group = { USYNC_INIT(0) };
 
-	(void)arg;
 	CHECK(ugroup_add(&group, 1) == 0);
 	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);
 }
@@ -299,7 +296,6 @@ static NOINLINE unsigned deep(unsigned n)
 
 static void faults(void *arg)
 {
-	(void)arg;
 	switch (as_told) {
 	case 0:
 		value = *box->at;
@@ -320,7 +316,6 @@ static void parent_box(void *arg)
 {
 	struct box own = { &value, empty };
 
-	(void)arg;
 	box = &own;
 	make(0, faults, &told[1]);
 	CHECK(usem_wait(&told[0], UNEVER) == 0);
@@ -339,7 +334,6 @@ static void box_up_bare(void)
 
 static void own_handler(int signo)
 {
-	(void)signo;
 	_exit(42);
 }
 
@@ -436,7 +430,6 @@ static void lawful(void *arg)
 	struct ugen *g;
 	const int *at;
 
-	(void)arg;
 	CHECK(mutex != NULL);
 	for (i = 0; i < 20; i++) {
 		int *number = calloc(1, sizeof *number);

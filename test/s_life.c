@@ -97,7 +97,6 @@ static thread *to_join;
 
 static void joins(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(to_join) == 0);
 	add(&ended, 1);
 }
@@ -175,7 +174,6 @@ static NOINLINE void deep_for_ever(void)
 
 static void waits_deep(void *arg)
 {
-	(void)arg;
 	deep_for_ever();
 }
 
@@ -215,7 +213,6 @@ static void gives_more(void *arg)
 {
 	int i;
 
-	(void)arg;
 	wait_one();
 	SCHED(wake)(wanted);
 	wait_one();
@@ -232,7 +229,6 @@ static long allowed;
 
 static void waits_late(void *arg)
 {
-	(void)arg;
 	wait_one();
 	CHECK(get(&allowed) != 0);	/* not by another thread's wake */
 	add(&ended, 1);
@@ -243,7 +239,6 @@ static void makes_more(void *arg)
 {
 	int i;
 
-	(void)arg;
 	yield_until(&told, 1);
 	yield();
 	for (i = 0; i < LATE; i++)

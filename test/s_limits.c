@@ -108,7 +108,6 @@ static void caller(void *arg)
 {
 	int rc = SCHED(yield)();
 
-	(void)arg;
 	CHECK(rc == 0 || rc == -ENOMEM);
 	if (ucall(job, &called) != 0)
 		add(&refused, 1);

@@ -24,7 +24,6 @@ static void wakes_all(void *arg)
 {
 	long i;
 
-	(void)arg;
 	while (blocked < MILLION)
 		yield();
 	for (i = 0; i < MILLION; i++)

@@ -28,7 +28,6 @@ static void wakes_itself(void *arg)
 {
 	int i;
 
-	(void)arg;
 	target = SCHED(self)();
 	wakes_of(target)->w_count = INT_MAX - FEW;
 	for (i = 0; i < FEW; i++)
@@ -51,7 +50,6 @@ static void by_itself(void)
 
 static void computes(void *arg)
 {
-	(void)arg;
 	set(&ready, 1);
 	until(&sent, 1);
 }
@@ -64,14 +62,12 @@ static void is_woken(void *arg)
 	make(0, computes, NULL);
 	for (i = 0; i <= FEW; i++)
 		wait_one();
-	(void)arg;
 }
 
 static void *wakes_it(void *arg)
 {
 	int i;
 
-	(void)arg;
 	until(&ready, 1);
 	SCHED(wake)(target);		/* the first posts the node */
 	__atomic_fetch_add(&wakes_of(target)->w_posted,
@@ -100,7 +96,6 @@ static void from_elsewhere(void)
 
 static void ends_at_once(void *arg)
 {
-	(void)arg;
 }
 
 static void holds(void)

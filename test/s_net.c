@@ -212,7 +212,6 @@ static void all(void *arg)
 	int free = lowest_free(), i;
 	void (*part[])(void) = { tcp, reuseport, udp, local, descriptors };
 
-	(void)arg;
 	(void)u_wait_fd(0, UWRITE, uafter(0));	/* makes the poller */
 	free = lowest_free();
 	for (i = 0; i < COUNT(part); i++) {

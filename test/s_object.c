@@ -245,7 +245,6 @@ static int now;
 
 static void runs(void *arg)
 {
-	(void)arg;
 	row[now].f();
 }
 
@@ -350,7 +349,6 @@ static void right(void *arg)
 {
 	struct ucond cond = { .cd_sync.y_state = 0 };
 
-	(void)arg;
 	many_locks();
 	memory();
 	large();

@@ -87,7 +87,6 @@ static void *wakes_all(void *arg)
 	long least = THREADS / 8 * FRAMES * 1500L / sysconf(_SC_PAGESIZE);
 	int i, round;
 
-	(void)arg;
 	for (round = 0; round < ROUNDS; round++) {
 		until(&waiting, (round + 1) * (long)THREADS);
 		while (SHRINKS && get(&peak) - resident() < least)

@@ -28,7 +28,6 @@ static void hear(const char *line)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void *result(void *arg)
@@ -88,7 +87,6 @@ static void joins(void *arg)
 	thread *t = make_joinable(0, nothing, NULL);
 	struct uthread *u;
 
-	(void)arg;
 	CHECK(SCHED(join)(t) == 0);
 	CHECK(SCHED(join)(SCHED(self)()) == -EINVAL);
 #if !defined(USCHED_HARD)
@@ -120,7 +118,6 @@ static void makes_that(void *arg)
 {
 	struct uthread *u;
 
-	(void)arg;
 	CHECK(uthread_make(&u, joins_itself, NULL, NULL) == 0);
 	CHECK(uthread_join(u, NULL, UNEVER) == 0);
 }
@@ -130,7 +127,6 @@ static void sleeps(void *arg)
 	struct uscope *s;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		CHECK(u_sleep(50 * UTIME_MS) == 0);
 	CHECK(u_sleep(UNOW) == 0 && u_sleep(uafter(-UTIME_S)) == 0);
@@ -142,7 +138,6 @@ static void sleeps(void *arg)
 
 static void sleeps_too(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(2 * UTIME_US) == 0);
 }
 
@@ -164,7 +159,6 @@ static void lengths(void)
 
 static void sleeps_virtually(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(5 * UTIME_S) == 0);
 	CHECK(u_sleep(uafter(5 * UTIME_S)) == 0);
 }
@@ -182,7 +176,6 @@ static void leaves(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	(void)!uscope_begin(&s, UNEVER);
 }
 
@@ -209,7 +202,6 @@ static UNUSED void left_later(void)
 
 static void unlocks(void *arg)
 {
-	(void)arg;
 	umutex_unlock(&mutex);
 }
 
@@ -226,7 +218,6 @@ static UNUSED void not_mine(void)
 
 static void unlocks_rw(void *arg)
 {
-	(void)arg;
 	urw_unlock(&rw);
 }
 
@@ -241,7 +232,6 @@ static void sends(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	(void)arg;
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	uchan_free(c);
 	(void)uchan_send(c, &v, UNOW);
@@ -252,7 +242,6 @@ static void receives(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	(void)arg;
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	uchan_free(c);
 	(void)uchan_recv(c, &v, UNOW);
@@ -262,7 +251,6 @@ static void frees(void *arg)
 {
 	struct uchan *c = uchan_make(4, 1);
 
-	(void)arg;
 	uchan_free(c);
 	uchan_free(c);
 }
@@ -277,7 +265,6 @@ static void many(void *arg)
 	struct uthread *u;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10000; i++) {
 		uchan_free(uchan_make(8, i % 300));
 		CHECK(uthread_make(&u, result, NULL, NULL) == 0);

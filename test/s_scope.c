@@ -145,7 +145,6 @@ static void join_of_sched(void *arg)
 	struct uscope *s = scope(from + 50);
 	thread *t = make_joinable(0, ends_late, (void *)(intptr_t)(from + 100));
 
-	(void)arg;
 	CHECK(SCHED(join)(t) == -ECANCELED && unow() == from + 50);
 	CHECK(SCHED(join)(t) == -ECANCELED);
 	CHECK(end(s) == -ETIMEDOUT && ended == 0);
@@ -180,7 +179,6 @@ static void tree(void *arg)
 	struct uscope *s = scope(from + 1000);
 	struct uscope *inner, *third;
 
-	(void)arg;
 	go(s, nested, 6);
 	inner = scope(from + 500);
 	go(inner, nested, 5);
@@ -230,7 +228,6 @@ static void equal_deadlines(void *arg)
 	struct uscope *s = scope(from + 100);
 	struct uscope *shield, *inner, *later;
 
-	(void)arg;
 	CHECK(uscope_shield(&shield, from + 200) == 0);
 	inner = scope(from + 100);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
@@ -250,7 +247,6 @@ static void deep(void *arg)
 	struct uscope **s = malloc(DEEP * sizeof *s);
 	int i;
 
-	(void)arg;
 	CHECK(s != NULL);
 	for (i = 0; i < DEEP; i++)
 		s[i] = scope(UNEVER);
@@ -268,7 +264,6 @@ static int cleans_up(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	(void)arg;
 	CHECK(uscope_shield(&s, from + 1000) == 0);
 	CHECK(u_sleep(from + 100) == 0 && unow() == from + 100);
 	go(s, sleeps, (intptr_t)from + 200);
@@ -289,7 +284,6 @@ static int cleans_too_long(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	(void)arg;
 	CHECK(uscope_shield(&s, from + 100) == 0);
 	in = scope(from + 300);
 	go(in, waits, 0);
@@ -325,7 +319,6 @@ static void shields(void *arg)
 	utime_ns from = unow();
 	struct uscope *s = scope(from + 50), *shield;
 
-	(void)arg;
 	go(s, then, (intptr_t)cleans_up);
 	go(s, then, (intptr_t)cleans_too_long);
 	go(s, shielded, (intptr_t)from + 200);
@@ -356,7 +349,6 @@ static void errors(void *arg)
 	long nr;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 100; i++)
 		go(s, i % 10 ? waits : fails, i % 10 ? -EPIPE : (intptr_t)at);
 	nr = 0;
@@ -503,7 +495,6 @@ static void tokens(void *arg)
 	struct uscope *s = scope(UNEVER);
 	intptr_t i;
 
-	(void)arg;
 	got = given = 0;
 	for (i = 0; i < 4; i++) {
 		go(s, giver, i);
@@ -811,7 +802,6 @@ static void plain(void *arg)
 {
 	struct uscope *s = NULL;
 
-	(void)arg;
 	CHECK(uscope_end(&s) == -EINVAL);
 	CHECK(uscope_begin(&s, -1) == -EINVAL && s == NULL);
 	CHECK(uscope_shield(&s, -1) == -EINVAL && s == NULL);
@@ -825,7 +815,6 @@ static void twice(void *arg)
 {
 	struct uscope *s, *again;
 
-	(void)arg;
 	s = again = scope(UNEVER);
 	CHECK(end(s) == 0);
 	uscope_end(&again);
@@ -835,7 +824,6 @@ static void in_order(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	scope(UNEVER);
 	uscope_end(&s);
 }
@@ -844,7 +832,6 @@ static int ends_it(void *arg)
 {
 	struct uscope *s = uscope_self();
 
-	(void)arg;
 	return uscope_end(&s);
 }
 
@@ -852,14 +839,12 @@ static void stranger(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	go(s, ends_it, 0);
 	end(s);
 }
 
 static int leaves_it(void *arg)
 {
-	(void)arg;
 	scope(UNEVER);
 	return 0;
 }
@@ -868,7 +853,6 @@ static void left(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	go(s, leaves_it, 0);
 	end(s);
 }
@@ -929,7 +913,6 @@ static int make_there(struct usched *d, void (*f)(void *), void *arg)
 
 static int make_none(struct usched *d, void (*f)(void *), void *arg)
 {
-	(void)d, (void)f, (void)arg;
 	return -EAGAIN;
 }
 
@@ -951,7 +934,6 @@ static void holds(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	set(&got, 0);
 	uscope_hold(s);
 	uscope_release(s);

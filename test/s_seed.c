@@ -93,7 +93,6 @@ static void make_all(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < THREADS; i++)
 		all[i] = make_joinable(0, act, (void *)i);
 	set(&made, 1);

@@ -143,7 +143,6 @@ static int client(void *arg)
 {
 	int fd = dial(), i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		CHECK(ask(fd));
 	CHECK(u_close(fd) == 0);
@@ -157,7 +156,6 @@ static void limits(void *arg)
 	struct uscope *clients;
 	int early[LIMIT], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(early[i] = dial()));
 	CHECK(uscope_begin(&clients, UNEVER) == 0);
@@ -183,7 +181,6 @@ static void ends_gracefully(void *arg)
 	struct uscope *shield;
 	int fd[2] = { dial(), dial() };
 
-	(void)arg;
 	CHECK(ask(fd[0]) && ask(fd[1]));
 	uscope_cancel(s);
 	CHECK(u_sleep(uafter(UTIME_MS)) == -ECANCELED);
@@ -272,7 +269,6 @@ static void unlistens(void *arg)
 	struct uscope *s = begin_server(LIMIT, UNEVER), *shield;
 	int first[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
@@ -295,7 +291,6 @@ static void unlistens_unix(void *arg)
 	struct uscope *s = begin_at(u_listen_unix(PATH, 0), LIMIT, UNEVER);
 	int first[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
@@ -344,7 +339,6 @@ static void is_shut(void *arg)
 	struct uscope *s = begin_server(10, UNEVER);
 	int fd = dial();
 
-	(void)arg;
 	CHECK(ask(fd));
 	CHECK(shutdown(server.sv_fd, SHUT_RDWR) == 0);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0 && ask(fd));
@@ -361,7 +355,6 @@ static void misuse(void *arg)
 	struct userve *b = &bad;
 	int s[2];
 
-	(void)arg;
 	server = bad;
 	CHECK(userve(&server) == -EBADF && server.sv_fd == -1);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
@@ -410,7 +403,6 @@ static void short_of_fds(void *arg)
 	int fd[CLIENTS], other[FDS], i, nr;
 	rlim_t was;
 
-	(void)arg;
 	for (i = 0; i < CLIENTS; i++)
 		CHECK(ask(fd[i] = dial()));
 	was = limit_fds(FDS);
@@ -445,7 +437,6 @@ static void ends_short_of_fds(void *arg)
 	int first = dial(), late, other[FDS], nr;
 	rlim_t was;
 
-	(void)arg;
 	CHECK(ask(first));
 	was = limit_fds(FDS);
 	nr = take_all(other, FDS);
@@ -473,7 +464,6 @@ static void ends_without_fds(void *arg)
 	rlim_t was;
 	char c;
 
-	(void)arg;
 	CHECK(ask(late) && u_close(late) == 0);
 	await(&served, 1);
 	was = limit_fds(FDS);
@@ -544,7 +534,6 @@ static void short_of_memory(void *arg)
 {
 	long n = 1;
 
-	(void)arg;
 	recovered = 0;
 	while (serves_without(n, 1))
 		n++;
@@ -571,7 +560,6 @@ static int here(void)
 
 static void count_here(int fd, void *arg)
 {
-	(void)arg;
 	CHECK(fd >= 0);
 	add(&on[here()], 1);
 }
@@ -591,7 +579,6 @@ static int UNUSED make_in_turn(struct usched *d, void (*f)(void *), void *arg)
 {
 	static int turn;
 
-	(void)d;
 	return try_make(turn++, f, arg) != NULL ? 0 : -errno;
 }
 
@@ -620,7 +607,6 @@ static void connects(void *arg)
 		CHECK(u_close(fd) == 0);
 		add(&answered, 1);
 	}
-	(void)arg;
 }
 
 /* nr listeners; each thread is dealt, or stays where its listener is. */
@@ -662,7 +648,6 @@ static int make_last(struct usched *d, void (*f)(void *), void *arg)
 
 static void answer_shared(int fd, void *arg)
 {
-	(void)arg;
 	answer(fd, &server);
 }
 
@@ -734,7 +719,6 @@ static void shares_at_a_stop(void *arg)
 	struct uscope *s = begin_pair(LIMIT), *shield;
 	int fd[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(fd[i] = dial_at(0)));
 	port = ports[1];

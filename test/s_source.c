@@ -157,7 +157,6 @@ static void owner(void *arg)
 
 static void yields(void *arg)
 {
-	(void)arg;
 	yield_until(&done, gate_nr);
 }
 
@@ -166,7 +165,6 @@ static void *opens(void *arg)
 	unsigned r = check_hash(check_seed, 1);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS + gate_nr; i++) {
 		struct gate *g = &gates[i < ROUNDS ?
 			(int)(check_random(&r) % (unsigned)gate_nr) :
@@ -262,7 +260,6 @@ static void waits(void *arg)
 
 static void *opens_late(void *arg)
 {
-	(void)arg;
 	usleep(5000);
 	gate_open(&gates[0]);
 	return NULL;

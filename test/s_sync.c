@@ -184,7 +184,6 @@ static void takes_turns(void *arg)
 	long last = turns, most = 0;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 200; i++) {
 		CHECK(umutex_lock(&mutex, UNEVER) == 0);
 		if (turns - last > most)
@@ -355,7 +354,6 @@ static void waits_once(void *arg)
 	CHECK(add(&inside, -1) == 0);
 	umutex_unlock(&mutex);
 	add(&done, 1);
-	(void)arg;
 }
 
 static long through_now(void)
@@ -838,7 +836,6 @@ static long steps;
 
 static void adopter(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_owner(&any) == NULL && umutex_lock(&any, UNOW) == -EAGAIN);
 	CHECK(umutex_adopt(&any) == 0 && umutex_owner(&any) == usync_caller());
 	CHECK(umutex_adopt(&any) == -EPERM);
@@ -854,7 +851,6 @@ static void adopter(void *arg)
 
 static void adopted(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&any, UNEVER) == 0);
 	CHECK(umutex_owner(&any) == usync_caller());
 	umutex_disown(&any);

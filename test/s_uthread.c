@@ -71,7 +71,6 @@ static void results(void *arg)
 	struct uthread *t[THREADS];
 	int i;
 
-	(void)arg;
 	CHECK(join(start(sums, 100)) == 5050);
 	for (i = 0; i < THREADS; i++)
 		t[i] = start(sleeps, (intptr_t)from + i % 100);
@@ -96,7 +95,6 @@ static void ties(void *arg)
 	struct uthread *t;
 	int i, rc;
 
-	(void)arg;
 	for (i = 0; i < 100; i++) {
 		t = start(sleeps, (intptr_t)uafter(100));
 		if (i % 2)
@@ -122,7 +120,6 @@ static void joiners(void *arg)
 	long errors;
 	int i;
 
-	(void)arg;
 	CHECK(uscope_begin(&s, from + 50) == 0);
 	CHECK(uscope_go(s, joins, t) == 0);
 	CHECK(u_sleep(from + 10) == 0);
@@ -138,7 +135,6 @@ static void joiners(void *arg)
 
 static void *joins_itself(void *arg)
 {
-	(void)arg;
 	CHECK(uthread_join(uthread_self(), NULL, UNEVER) == -EDEADLK);
 	return NULL;
 }
@@ -157,7 +153,6 @@ static void detached(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 100; i++) {
 		CHECK(uthread_detach(start(sleeps, (intptr_t)uafter(i))) == 0);
 		CHECK(uthread_make(NULL, sleeps, (void *)(intptr_t)uafter(i),
@@ -199,7 +194,6 @@ static void makes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < THREADS; i++) {
 		waited_for[i] = start(spins, i);
 		add(&made, 1);
@@ -370,7 +364,6 @@ static void keys(void *arg)
 	struct uscope *s;
 	intptr_t i;
 
-	(void)arg;
 	CHECK(ukey_make(&key[0], destroy_waits) == 0);
 	CHECK(ukey_make(&key[1], destroy_sets) == 0);
 	CHECK(ukey_make(&key[2], NULL) == 0);
@@ -409,7 +402,6 @@ static void *leaves_scope(void *arg)
 
 static void left(void *arg)
 {
-	(void)arg;
 	(void)join(start(leaves_scope, 0));
 }
 
@@ -429,7 +421,6 @@ static void plain(void *arg)
 {
 	struct uthread *t = start(ends_scopes, 0);
 
-	(void)arg;
 	CHECK(join(t) == 0);
 	t = start(sleeps, (intptr_t)uafter(10));
 	CHECK(uthread_detach(t) == 0 && uthread_detach(t) == -EINVAL);
@@ -458,7 +449,6 @@ static void *is_interrupted(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	CHECK(u_sleep(UNEVER) == -ECANCELED);
 	CHECK(u_sleep(uafter(10)) == 0 && !uthread_interrupted());
 	add(&ended, 1);				/* 1: interrupted, and runs */
@@ -487,7 +477,6 @@ static void interrupts(void *arg)
 {
 	struct uthread *t = start(is_interrupted, 0);
 
-	(void)arg;
 	units = (struct usem)USEM(1);
 	go_on = (struct usem)USEM(0);
 	CHECK(uthread_interrupt(NULL) == -EINVAL && !uthread_interrupted());
@@ -537,7 +526,6 @@ static void storm(void *arg)
 	long sent = 0, posted = 0;
 	int i;
 
-	(void)arg;
 	interrupted = taken = 0;
 	units = (struct usem)USEM(0);
 	for (i = 0; i < 20; i++)

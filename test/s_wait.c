@@ -361,7 +361,6 @@ static void posts_last(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; get(&for_ever) > 0; i++) {
 		post(&sem[i % SEMS]);
 		CHECK(u_sleep(uafter(20 * UTIME_US)) == 0);
@@ -490,7 +489,6 @@ static void forks(void *arg)
 	int status, rc;
 	pid_t pid;
 
-	(void)arg;
 	t = uwait_new(sizeof *t, UWAIT_TIMER, NULL, &rc);
 	CHECK(t != NULL);
 	t->t_f = NULL;
@@ -526,14 +524,12 @@ static long turns, joined;		/* of a single native thread */
 
 static void ends_at_once(void *arg)
 {
-	(void)arg;
 }
 
 static void joins_many(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < JOINS; i++)
 		CHECK(SCHED(join)(make_joinable(0, ends_at_once, NULL)) == 0);
 	joined = 1;
@@ -541,7 +537,6 @@ static void joins_many(void *arg)
 
 static void takes_turns(void *arg)
 {
-	(void)arg;
 	while (!joined) {
 		turns++;
 		yield();

@@ -91,7 +91,6 @@ static int sleeps(void *arg)
 	utime_ns until = uafter(SPAN);
 	int rc = u_sleep(until);
 
-	(void)arg;
 	CHECK(rc != 0 || unow() == until);
 	return rc;
 }
@@ -113,7 +112,6 @@ static int joins_late(void *arg)
 
 static void sleeps_and_ends(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(uafter(3 * SPAN)) == 0);
 }
 
@@ -129,7 +127,6 @@ static void each(void *arg)
 	thread *t;
 	long n, was;
 
-	(void)arg;
 	hook();
 	for (n = 1; !fails(n, sleeps, NULL, 0); n++)
 		;
@@ -186,7 +183,6 @@ static void cannot_block(void *arg)
 	struct uwait *w;
 	int rc;
 
-	(void)arg;
 	hook();
 	claimed = w = uwait_new(sizeof *w, UWAIT_OTHER, NULL, &rc);
 	CHECK(w != NULL);
@@ -238,7 +234,6 @@ static void yields(int nr)
 
 static void rival(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	add(&passed, 1);
 	yields(3);
@@ -328,7 +323,6 @@ static void conditions(void *arg)
 	static const size_t size[] = { 16, 300, 3000, 9000, 40000 };
 	unsigned i, j;
 
-	(void)arg;
 	hook();
 	for (way = 0; way < WAYS; way++)
 		for (i = 0; i < COUNT(size); i++)

@@ -129,7 +129,6 @@ static void writer(void *arg)
 	bool exact = all_inside == READERS;
 	int i;
 
-	(void)arg;
 	nap_until(&inside, all_inside);
 	for (i = 0; i < 100; i++)
 		yield();
@@ -239,14 +238,12 @@ static void used_again(int p)
 
 static void meets(void *arg)
 {
-	(void)arg;
 	add(&inside, 1);
 	sleep_until(&inside, LIMIT);
 }
 
 static void meeter(void *arg)
 {
-	(void)arg;
 	call(meets, NULL);
 	add(&ended, 1);
 }
@@ -348,7 +345,6 @@ static void pesters(void *arg)
 {
 	int i;
 
-	(void)arg;
 	nap_until(&sync_nr, 1);
 	for (i = 0; i < OTHER; i++) {
 		rr_wake(target);
@@ -390,7 +386,6 @@ static void leaver(void *arg)
 {
 	static long nr;
 
-	(void)arg;
 	wake_self(50);
 	call(nothing, &nr);
 	add(&left_nr, 1);
@@ -435,14 +430,12 @@ static void leaves(int p, intptr_t nr)
 
 static void stays(void *arg)
 {
-	(void)arg;
 	add(&inside, 1);
 	sleep_until(&go_on, 1);
 }
 
 static void blocker(void *arg)
 {
-	(void)arg;
 	call(stays, NULL);
 	add(&ended, 1);
 }
@@ -451,7 +444,6 @@ static long called;
 
 static void in_turn(void *arg)
 {
-	(void)arg;
 	nap_until(&inside, 1);
 	call(nothing, &called);
 	CHECK(get(&go_on) == 1);
@@ -501,7 +493,6 @@ static void refuser(void *arg)
 {
 	int i;
 
-	(void)arg;
 	real_alloc = rr_sched(0)->s_alloc;
 	rr_sched(0)->s_alloc = few;
 	for (i = 0; i < 50; i++) {
@@ -556,7 +547,6 @@ static void nested(int p)
 
 static void no_function(void *arg)
 {
-	(void)arg;
 	CHECK(try_call(NULL, NULL) == -EINVAL);
 	add(&ended, 1);
 }
@@ -585,13 +575,11 @@ static void misuse(void)
 
 static void exits(void *arg)
 {
-	(void)arg;
 	pthread_exit(NULL);
 }
 
 static void calls_exits(void *arg)
 {
-	(void)arg;
 	call(exits, NULL);
 }
 
@@ -605,8 +593,6 @@ static void exit_in_call(void)
 
 static void *no_memory(struct usched *s, int size)
 {
-	(void)s;
-	(void)size;
 	return NULL;
 }
 
@@ -615,7 +601,6 @@ static void none_to_be_had(void *arg)
 	struct usched *sched = rr_sched(0);
 	void *(*alloc)(struct usched *, int);
 
-	(void)arg;
 	fail_arm(FAIL_THREAD, 1, true);
 	CHECK(try_call(nothing, &called) == -EAGAIN);
 	CHECK(try_call(nothing, &called) == -EAGAIN);
@@ -660,7 +645,6 @@ static long handled;
 
 static void handler(int signo)
 {
-	(void)signo;
 	CHECK(!in_call);
 	add(&handled, 1);
 }
@@ -682,14 +666,12 @@ static void waits_for_signals(void *arg)
 	in_call = 1;
 	for (first = get(&handled); get(&handled) < first + 20; )
 		CHECK(usleep(100) == 0);	/* not EINTR */
-	(void)arg;
 }
 
 static void signalled(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 5; i++) {
 		call(waits_for_signals, NULL);
 		CHECK(!blocks(SIGUSR1) && !blocks(SIGINT));
@@ -755,7 +737,6 @@ static void pinned(void *arg)
 {
 	cpu_set_t mask;
 
-	(void)arg;
 	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
 	CHECK(CPU_COUNT(&mask) == 1);
 	call(where, &ended);
@@ -907,7 +888,6 @@ static void task(void *arg)
 			fail_rest();
 	}
 	CHECK(rr_self()->r_thread.t_wakes.w_count == 0);
-	(void)arg;
 	add(&ended, 1);
 }
 

@@ -23,19 +23,16 @@ static long refused;
 
 static int waits(struct usched *s)
 {
-	(void)s;
 	return ustack_block();
 }
 
 static void wakes(struct usched *s, struct ustack *u)
 {
-	(void)s;
 	tiny_wake((struct tiny_thread *)u);
 }
 
 static int makes(struct usched *s, void (*f)(void *), void *arg, int flags)
 {
-	(void)s, (void)flags;
 	tiny_start(&t, &tt[++made], f, arg);
 	return 0;
 }
@@ -57,7 +54,6 @@ static void sender(void *arg)
 	long i, v;
 	int rc;
 
-	(void)arg;
 	for (i = 1; i <= NR; i++) {
 		v = i;
 		do
@@ -75,7 +71,6 @@ static void relay(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_SEND(NULL, &w) };
 	int rc;
 
-	(void)arg;
 	for (;;) {
 		do
 			rc = uselect(k, 2, UNEVER);
@@ -97,7 +92,6 @@ static void receiver(void *arg)
 	long last = 0, v;
 	int rc;
 
-	(void)arg;
 	for (;;) {
 		rc = uchan_recv(d, &v, UNEVER);
 		if (again(rc))
@@ -190,7 +184,6 @@ static void none(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, NULL), UCASE_RECV(d, NULL) };
 	long v = 3;
 
-	(void)arg;
 	CHECK(uchan_recv(c, &v, UNOW) == -EAGAIN);
 	CHECK(uchan_recv(c, &v, UNEVER) == -ENOSYS);
 	CHECK(uchan_send(d, &v, uafter(5)) == -ENOSYS);

@@ -110,7 +110,6 @@ static void where(void *arg)
 
 static void nested(void *arg)
 {
-	(void)arg;
 	kernel.k_error = EPERM;		/* ws_init() need not ask again */
 	CHECK(ws_init(0, 0) == 0);
 	CHECK(ws_sched(allowed()) == ws_sched(0));

@@ -22,7 +22,6 @@ static int counts[PROCS];
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static int proc_of(int i)

@@ -365,7 +365,6 @@ static void last_place(void)
 /* Cancelled in the queue: never runs. Asked to stop: its wait ends. */
 static int stops(void *arg)
 {
-	(void)arg;
 	add(&calls, 1);
 	CHECK(u_sleep(UNEVER) == -ECANCELED);
 	CHECK(engine_stopping() && u_canceled());
@@ -552,7 +551,6 @@ static void helped(void)
 /* Shutdown refuses, cancels, asks, and tells all. */
 static int refuses(void *arg)
 {
-	(void)arg;
 	while (!engine_stopping())
 		check_yield();
 	CHECK(engine_spawn(&(struct engine_job){ .j_f = count,

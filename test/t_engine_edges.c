@@ -22,7 +22,6 @@ static long calls;
 
 static int at_gate(void *arg)
 {
-	(void)arg;
 	return usem_wait(&gate, UNEVER);
 }
 
@@ -73,13 +72,11 @@ static struct usem inner;
 
 static int at_inner(void *arg)
 {
-	(void)arg;
 	return usem_wait(&inner, UNEVER);
 }
 
 static int nests(void *arg)
 {
-	(void)arg;
 	CHECK(result_of(spawn(at_inner, 0)) == 0);
 	return usem_wait(&gate, UNEVER);
 }
@@ -202,7 +199,6 @@ static int too_big(void *arg)
 	struct engine_job j = { .j_f = quick, .j_bytes = 8000,
 				.j_flags = ENGINE_DETACHED };
 
-	(void)arg;
 	CHECK(engine_spawn(&j, NULL, UNEVER) == -ECANCELED);
 	while (get(&calls) == 0)	/* its own end would make room, too */
 		check_yield();
@@ -341,7 +337,6 @@ static void queue_up(void)
 /* A call-back meddles with its own task, which was cancelled in the queue. */
 static void meddles(engine_id id, void *arg, int result)
 {
-	(void)arg;
 	CHECK(result == -ECANCELED);
 	CHECK(engine_cancel(id) == -EALREADY);
 	CHECK(engine_set_priority(id, 1) == -EALREADY);
@@ -469,7 +464,6 @@ static int cancels(void *arg)
 
 static int goes(void *arg)
 {
-	(void)arg;
 	CHECK(!engine_stopping());
 	return 0;
 }
@@ -507,7 +501,6 @@ static int endless(void *arg)
 {
 	struct engine_job j = { .j_f = endless, .j_flags = ENGINE_DETACHED };
 
-	(void)arg;
 	if (get(&stop) == 0)
 		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
 	return 0;
@@ -625,7 +618,6 @@ static int leaves(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	return uscope_begin(&s, UNEVER);
 }
 
@@ -639,7 +631,6 @@ static void ends_inside(void)
 /* Memory whose release pushes memory. */
 static void pushes(void *data, void *arg)
 {
-	(void)data;
 	if (add(arg, -1) > 0)
 		CHECK(engine_bus_push("again", arg, 1, pushes, arg) == 0);
 }

@@ -275,7 +275,6 @@ static int moves(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 30; i++)
 		CHECK(u_sleep(uafter((i % 3) * 20 * UTIME_US)) == 0);
 	return 0;

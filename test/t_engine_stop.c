@@ -31,7 +31,6 @@ static void race_window(const char *step)
 
 static int stops(void *arg)
 {
-	(void)arg;
 	set(&begun, 1);
 	while (!engine_stopping())
 		check_yield();
@@ -43,7 +42,6 @@ static int waits_on(void *arg)
 {
 	static struct usem never;
 
-	(void)arg;
 	set(&second, 1);
 	return usem_wait(&never, uafter(UTIME_MS));
 }

@@ -94,7 +94,6 @@ static void forks_in_handler(int signo)
 {
 	pid_t pid;
 
-	(void)signo;
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
@@ -311,7 +310,6 @@ static void counts_to_3(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		if (ugen_yield(&i) != 0)
 			return;
@@ -461,7 +459,6 @@ static void uses_all(void *arg)
 /* A task that waits until it is cancelled, and is looked at meanwhile. */
 static int sleeps(void *arg)
 {
-	(void)arg;
 	return u_sleep(UNEVER);
 }
 
@@ -593,7 +590,6 @@ static void churn(void *arg)
 {
 	unsigned mine;
 
-	(void)arg;
 	while (get(&forking) > 0) {
 		uses_generators();
 		CHECK(ukey_make(&mine, NULL) == 0 && ukey_free(mine) == 0);

@@ -77,7 +77,6 @@ static void makes(void *arg)
 	int i, nr = deadlock ? NR : NR - STUCK;
 	int fates = deadlock ? FATES : WAITS;
 
-	(void)arg;
 	for (i = 0; i < nr; i++) {
 		int at = i / fates * FATES + i % fates;
 
@@ -95,7 +94,6 @@ static void makes(void *arg)
 
 static void busy(void *arg)
 {
-	(void)arg;
 	until(&here, NR);
 }
 

@@ -39,7 +39,6 @@ static long over[COUNT(pair) / 2];	/* of each pair, how many have ended */
 
 static void yields_on(void *arg)
 {
-	(void)arg;
 	add(&polling, 1);
 	yield_until(&ran, wanted);
 }
@@ -60,12 +59,10 @@ static void plays_on(void *arg)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void makes_on(void *arg)
 {
-	(void)arg;
 	add(&polling, 1);
 	while (get(&ran) < wanted) {
 		CHECK(ws_spawn(nothing, NULL) == 0);
@@ -124,7 +121,6 @@ static struct part {
 
 static void is_woken(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	wait_one();
 	add(&ran, 1);
@@ -132,7 +128,6 @@ static void is_woken(void *arg)
 
 static void is_queued(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	yield_until(&holding, 1);
 	add(&ran, 1);
@@ -140,7 +135,6 @@ static void is_queued(void *arg)
 
 static void is_new(void *arg)
 {
-	(void)arg;
 	add(&ran, 1);
 }
 
@@ -156,7 +150,6 @@ static void holds(void *arg)
 {
 	const struct part *p = &part;
 
-	(void)arg;
 	yield_until(&polling, pollers);
 	if (p->p_place < DEQUE)
 		yield_until(&here, p->p_nr);
@@ -216,7 +209,6 @@ static void run(struct part p)
 
 static void first_or_second(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	wait_one();
 	if (add(&ran, 1) == 1)

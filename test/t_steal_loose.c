@@ -215,7 +215,6 @@ static void starts(void *arg)
 {
 	intptr_t i;
 
-	(void)arg;
 	for (i = 0; i < CROWD; i++)
 		crowd[i] = make(0, member, (void *)i);
 	yield_until(&here, CROWD);
@@ -230,7 +229,6 @@ static void starts(void *arg)
 /* Keeps all other workers busy until the part begins. */
 static void busy(void *arg)
 {
-	(void)arg;
 	until(&phase, 1);
 }
 

@@ -123,7 +123,6 @@ static thread *follower;
 
 static void follows(void *arg)
 {
-	(void)arg;
 	follower = SCHED(self)();
 	set(&late, 3);
 	until(&told, 3);
@@ -232,7 +231,6 @@ static void *native_makes(void *arg)
 {
 	intptr_t nr;
 
-	(void)arg;
 	for (nr = WORKERS; ; nr += MAKERS) {
 		while (get(&turn) < nr && nr < get(&batches))
 			check_yield();
@@ -282,7 +280,6 @@ static void spawn(void (*f)(void *), void *arg)
 
 static void leaves_wakes(void *arg)
 {
-	(void)arg;
 	SCHED(wake)(SCHED(self)());
 	SCHED(wake)(SCHED(self)());
 	add(&left, 1);
@@ -336,7 +333,6 @@ static void mother(void *arg)
 	long twice;
 	int i;
 
-	(void)arg;
 	for (twice = 1; twice <= 2; twice++) {
 		make_tasks();
 		elsewhere_until(&begun, tasks * twice);
@@ -395,7 +391,6 @@ static void makes_all(void *arg)
 	long nr, first = 0;
 	int i;
 
-	(void)arg;
 	for (nr = 1; nr <= FLOWS; nr++) {
 		for (i = 0; i < FLOW; i += 2) {
 			spawn(leaves_wakes, NULL);

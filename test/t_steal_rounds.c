@@ -118,7 +118,6 @@ static void is_woken(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		wait_one();
 		add(&got, 1);
@@ -131,7 +130,6 @@ static void wakes(void *arg)
 	unsigned state = check_seed;
 	int pause = 0;
 
-	(void)arg;
 	while (sent < rounds) {
 		int turns = 0;
 
@@ -195,7 +193,6 @@ static void answers(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		wait_one();
 		got++;			/* plain: passed on with the wake */
@@ -208,7 +205,6 @@ static void asks(void *arg)
 	unsigned state = check_seed;
 	volatile unsigned spin;
 
-	(void)arg;
 	while (sent < rounds) {
 		for (spin = check_random(&state) % 512; spin > 256; spin--)
 			;

@@ -24,7 +24,6 @@ static long phase;
 
 static void runs(void *arg)
 {
-	(void)arg;
 	add(&ran, 1);
 }
 
@@ -54,7 +53,6 @@ static void spawns(void *arg)
 {
 	int i;
 
-	(void)arg;
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, fail_at, fail_ever);
 	for (i = 0; i < TASKS; i++)
 		count_spawn();
@@ -94,7 +92,6 @@ static thread *sleeper;
 /* A task that is stolen, and keeps a block of the thief's. */
 static void sleeps(void *arg)
 {
-	(void)arg;
 	sleeper = SCHED(self)();
 	yield();			/* so it has a buffer */
 	set(&phase, 1);
@@ -106,7 +103,6 @@ static void sleeps(void *arg)
  */
 static void exhausts(void *arg)
 {
-	(void)arg;
 	CHECK(ws_spawn(sleeps, NULL) == 0);
 	hold_until(&phase, 1);
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
@@ -131,7 +127,6 @@ static void exhausted(void)
 
 static void is_busy(void *arg)
 {
-	(void)arg;
 	set(&phase, 1);
 	until(&phase, 2);
 }
@@ -140,7 +135,6 @@ static void is_robbed(void *arg)
 {
 	int i;
 
-	(void)arg;
 	spawn();
 	hold_until(&ran, 1);		/* the other has looked for work */
 	make_pinned(1, is_busy, NULL);
@@ -170,7 +164,6 @@ static void feeds(void *arg)
 {
 	long i, j;
 
-	(void)arg;
 	for (i = 1; i <= CHUNKS; i++) {
 		for (j = 0; j < CHUNK; j++)
 			spawn();
@@ -180,7 +173,6 @@ static void feeds(void *arg)
 
 static void looks(void *arg)
 {
-	(void)arg;
 	CHECK(worker_at(0)->w_stock.k_nr < KEPT && worker_at(1)->w_stock.k_nr < KEPT);
 }
 
@@ -205,7 +197,6 @@ static void hoard(void)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void is_pinned(void *arg)
@@ -213,7 +204,6 @@ static void is_pinned(void *arg)
 	const struct ws_worker *w = worker_at(0);
 	int lane = ustack_self()->u_lane;
 
-	(void)arg;
 	CHECK(ws_proc() == 0);
 	CHECK(!moves() || (lane >= w->w_fixed &&
 			   lane < w->w_fixed + w->w_fixed_nr));
@@ -230,7 +220,6 @@ static void computes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < PLACES; i++)
 		make_pinned(0, nothing, NULL);
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);

@@ -29,7 +29,6 @@ static void sleeps(void *arg)
 
 static void computes(void *arg)
 {
-	(void)arg;
 	while (!__atomic_load_n(&awake, __ATOMIC_ACQUIRE))
 		;
 }
@@ -39,7 +38,6 @@ static void rounds(void *arg)
 	struct ws_thread *t;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		awake = 0;
 		CHECK(ws_thread_on(0, sleeps, (void *)(intptr_t)(i % 5)) !=
@@ -60,7 +58,6 @@ static void far(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 50; i++)
 		CHECK(u_wait_until(uafter(FAR * UTIME_S)) == 0);
 	__atomic_add_fetch(&ended, 1, __ATOMIC_RELAXED);
@@ -70,7 +67,6 @@ static void wakes(void *arg)
 {
 	int i, j;
 
-	(void)arg;
 	for (i = 0; i < 50; i++) {
 		for (j = 0; j < 64; j++)
 			ws_wake(far_of[j]);

@@ -199,7 +199,6 @@ static void travels(void *arg)
 {
 	int i;
 
-	(void)arg;
 	traveller = SCHED(self)();
 	yield_until(&helped, 2);
 	for (i = 0; i < TRIPS; i++) {

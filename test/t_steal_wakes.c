@@ -405,7 +405,6 @@ static void handler(int signo)
 	struct actor *a = &actor[threads + PURE + NATIVE];
 	long i = __atomic_fetch_add(&hand_next, 1, __ATOMIC_SEQ_CST);
 
-	(void)signo;
 	if (i >= a->a_nr)
 		return;
 	add(&actor[a->a_to[i]].a_sent, 1);
@@ -513,7 +512,6 @@ static void joins_late(void *arg)
 {
 	struct late *l;
 
-	(void)arg;
 	for (l = late; l < late + LATES; l++) {
 		l->l_thread = ws_thread_joinable(is_late, l);
 		CHECK(l->l_thread != NULL);
@@ -561,7 +559,6 @@ static void counts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	CHECK(ws_wait() == 0);
 	while (get(&counting) < POSTS) {
 		/* Not by ws_wake(), which waits while its worker is stopped. */
@@ -577,7 +574,6 @@ static void *posts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	/* Until it has blocked, there are no messages. */
 	while (!ws_mail_settled(&counter->s_thread.t_wakes))
 		check_yield();

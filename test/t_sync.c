@@ -127,7 +127,6 @@ static void use_others(int me, int trip)
 
 static int fails_twice(void *arg)
 {
-	(void)arg;
 	yields();
 	return ++runs < 3 ? -77 : 0;
 }
@@ -311,7 +310,6 @@ static const struct uself_ops shell_ops = {
 
 static void *is_cancelled(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	CHECK(ucond_wait(&cond, &mutex, UNEVER) == -ECANCELED);
 	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK && inside == 0);
@@ -325,7 +323,6 @@ static void *is_cancelled(void *arg)
 
 static void cancels(void *arg)
 {
-	(void)arg;
 	while (shell.s_wait == NULL)
 		yields();
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
@@ -481,7 +478,6 @@ static void unlock_free(void)
 
 static void *holds_for_ever(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0 && urw_write(&rw, UNEVER) == 0);
 	return NULL;
 }
@@ -544,7 +540,6 @@ static int misuse(void)
 
 static int never(void *arg)
 {
-	(void)arg;
 	return -1;
 }
 

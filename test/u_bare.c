@@ -69,7 +69,6 @@ static void some(void *arg)
 /* Has no more on the stack than a call needs. */
 static void least(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 	ended++;
@@ -77,7 +76,6 @@ static void least(void *arg)
 
 static void waits(void *arg)
 {
-	(void)arg;
 	(void)ustack_block();
 	ended++;
 }

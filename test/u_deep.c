@@ -442,7 +442,6 @@ static void overrun(int signo, siginfo_t *si, void *context)
 	const struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
 	const char *at = (const char *)si->si_addr;
 
-	(void)signo, (void)context;
 	_exit(is_own(ustack_self()->u_lane) && at < l->l_low &&
 	      at >= l->l_low - USCHED_GUARD ? 42 : 1);
 }

@@ -209,7 +209,6 @@ static void rounding(void *arg)
 	double third_was = third(1);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TRIPS; i++) {
 		now = get();
 		tiny_yield();
@@ -242,7 +241,6 @@ static struct words first;
 
 static void keeper(void *arg)
 {
-	(void)arg;
 	now = first;
 	CHECK(same(get(), first));
 	tiny_yield();

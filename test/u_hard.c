@@ -107,7 +107,6 @@ static void tells_local(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	tell(local + 35);
 	tiny_yield();
@@ -118,7 +117,6 @@ static void tells_and_ends(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	tell(local + 35);
 }
@@ -136,26 +134,22 @@ static void say_target(void)
 
 static void writes(void *arg)
 {
-	(void)arg;
 	say_target();
 	*target = 2;
 }
 
 static void reads(void *arg)
 {
-	(void)arg;
 	say_target();
 	seen = *target;
 }
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void yields(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 	tiny_yield();
@@ -188,7 +182,6 @@ static void writes_buffer(void *arg)
 {
 	struct ustack *a = &tt[A].tt_stack;
 
-	(void)arg;
 	CHECK(a->u_stack != NULL);
 	((char *)a->u_stack)[a->u_len / 2] ^= 1;
 }
@@ -233,7 +226,6 @@ static NOINLINE void deep(void)
 
 static void tells_dead(void *arg)
 {
-	(void)arg;
 	deep();
 	tiny_yield();
 }
@@ -295,7 +287,6 @@ static NOINLINE void tell_deep(int yield)
 
 static void tells_deep(void *arg)
 {
-	(void)arg;
 	tell_deep(1);
 }
 
@@ -502,7 +493,6 @@ static void tells_and_yields(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	__atomic_store_n(&target, local + 35, __ATOMIC_RELEASE);
 	for (;;)
@@ -511,7 +501,6 @@ static void tells_and_yields(void *arg)
 
 static void yields_ever(void *arg)
 {
-	(void)arg;
 	for (;;)
 		tiny_yield();
 }
@@ -749,7 +738,6 @@ static void blocks_twice(void *arg)
 	void *buf = u->u_stack;
 	int len = u->u_len;
 
-	(void)arg;
 	fail_in = 1;
 	CHECK(tiny_try_yield() == -ENOMEM);
 	CHECK(fail_in == 0 && local == 77);
@@ -797,7 +785,6 @@ static void points(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 1000; i++)
 		usched_point();
 }
@@ -869,7 +856,6 @@ static void sees_alternate(void *arg)
 {
 	stack_t ss;
 
-	(void)arg;
 	CHECK(sigaltstack(NULL, &ss) == 0 && !(ss.ss_flags & SS_DISABLE));
 }
 
@@ -902,7 +888,6 @@ static void idle_points(void)
 
 static void wait_once(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 }
 
@@ -976,7 +961,6 @@ static int *volatile wild = (int *)16;
 
 static void writes_wild(void *arg)
 {
-	(void)arg;
 	*wild = 1;
 }
 
@@ -992,21 +976,17 @@ static void writes_closed(void *arg)
 
 static void sends_itself(void *arg)
 {
-	(void)arg;
 	raise(SIGSEGV);
 	CHECK(!"here");
 }
 
 static void mine(int signo)
 {
-	(void)signo;
 	_exit(3);
 }
 
 static void mine_info(int signo, siginfo_t *info, void *context)
 {
-	(void)signo;
-	(void)context;
 	_exit(info->si_addr == (void *)16 ? 4 : 5);
 }
 

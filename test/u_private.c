@@ -111,7 +111,6 @@ static void writer(void *arg)
 		tiny_yield();
 	}
 	writers--;
-	(void)arg;
 }
 
 /* Makes a writer in d, whose lane may be said. */
@@ -132,7 +131,6 @@ static void shares(void *arg)
 {
 	CHECK(!ustack_is_private(ustack_self()));
 	tiny_yield();
-	(void)arg;
 }
 
 static NOINLINE void hold_deep(void)
@@ -333,7 +331,6 @@ static int agains;
 
 static int again(struct usched *s, struct ustack *u)
 {
-	(void)s;
 	CHECK(ustack_is_private(u));
 	u->u_f = waiter;
 	return agains-- > 0;

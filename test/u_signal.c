@@ -52,7 +52,6 @@ static void handler(int signo)
 	int err = errno;
 	sigset_t due;
 
-	(void)signo;
 	if (time(NULL) > deadline) {	/* SIGALRM is taken: our watchdog */
 		check_look();
 		deadline = time(NULL) + check_limit;

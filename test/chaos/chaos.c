@@ -104,7 +104,6 @@ static void *watchdog(void *arg)
 	long patience = number("CHAOS_PATIENCE", PATIENCE) * 10;
 	long last = -1, idle = 0, now;
 
-	(void)arg;
 	for (;; usleep(100000)) {
 		now = __atomic_load_n(&progress, __ATOMIC_RELAXED);
 		idle = now == last ? idle + 1 : 0;

@@ -19,7 +19,6 @@ static void on_signal(int signo)
 	struct note *n;
 	long i;
 
-	(void)signo;
 	i = __atomic_fetch_add(&hand_next, 1, __ATOMIC_SEQ_CST);
 	if (i >= hand->a_nr)
 		return;
@@ -148,7 +147,6 @@ static void *bare_main(void *arg)
 	struct tiny t;
 	int i, nr = 0;
 
-	(void)arg;
 	if (tiny_init(&t, (int)any(&random, 4)) != 0)
 		CHECK(tiny_init(&t, 0) == 0);
 	for (i = 0; i < program.p_actors; i++)

@@ -57,7 +57,6 @@ static void *rr_stays(int p, void (*f)(void *), void *arg)
 
 static void *rr_joinable(int p, void (*f)(void *), void *arg)
 {
-	(void)p;
 	return rr_thread_joinable(f, arg);
 }
 
@@ -93,7 +92,6 @@ static void *ws_stays(int p, void (*f)(void *), void *arg)
 
 static void *ws_joinable(int p, void (*f)(void *), void *arg)
 {
-	(void)p;
 	return ws_thread_joinable(f, arg);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_hostage: threads behind a thread that computes run (W6, X1). */
+/* t_steal_hostage: threads behind a thread that computes run (W6, X1), in time. */
 
 /*
  * A thread keeps its worker until other threads have run that are at home
@@ -8,10 +8,11 @@
  * have just found nothing (W6). Or they have threads of their own that run
  * until then, so none of these workers ever sleeps (X1): threads that yield,
  * pinned or not, wake each other, or make tasks. Or there is a chain of such
- * threads, as long as there are workers. Each part would hang if no worker
- * came.
+ * threads, as long as there are workers. Or a thread sleeps, and another worker
+ * must run the wheel of its worker. Each part would hang if no worker came.
  */
 #include "steal.h"
+#include "uwait.h"
 
 #define ROUNDS	20		/* fewer, if they take long, */
 #define LEAST	2		/* but at least this many */
@@ -278,6 +279,42 @@ static void chain(int p, intptr_t round)
 	CHECK(ran == links);
 }
 
+/* A thread sleeps, and another computes there until the first has gone on. */
+
+static void sleeps(void *arg)
+{
+	utime_ns until = uafter((intptr_t)arg * UTIME_MS);
+
+	CHECK(u_sleep(until) == 0 && unow() >= until);
+	set(&ran, 1);
+}
+
+static void computes(void *arg)
+{
+	hold_until(&ran, 1);
+}
+
+static void sleepers(void *arg)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ran = 0;
+		make(0, sleeps, (void *)(intptr_t)(i % 5));
+		yield();
+		CHECK(SCHED(join)(make_joinable(0, computes, NULL)) == 0);
+	}
+}
+
+static void deadlines(void)
+{
+	doing("in deadlines");
+	begin(2, 0);
+	make_pinned(0, sleepers, NULL);
+	start_and_finish();
+	CHECK(ran == 1);
+}
+
 /* All of it. */
 
 static bool more(int round, int most)
@@ -331,5 +368,6 @@ int main(int argc, char **argv)
 		others_sleep(p);
 	for (p = 2; p < 2 + POLLED; p++)
 		others_poll(p);
+	deadlines();
 	return 0;
 }

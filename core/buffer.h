@@ -61,7 +61,10 @@ static ALWAYS_INLINE int is_prologue(const struct usched_lane *l, ptrdiff_t nob)
 	return diff == 0;
 }
 
-/* Does the buffer lack no more of the slice than prologue words (I7)? */
+/*
+ * Does the buffer lack no more of the slice than prologue words (I7)? spare:
+ * the bytes that it has beyond the slice, less than 0 if it is shorter.
+ */
 static ALWAYS_INLINE int is_short(const struct usched *s,
 				  const struct ustack *u,
 				  const struct usched_lane *l, ptrdiff_t spare)
@@ -81,7 +84,7 @@ static ptrdiff_t prologue_most(const struct usched_lane *l)
 	return is_prologue(l, nob) ? nob : 0;
 }
 
-/* Would blocks of need - more to need bytes leave the buffer alone? */
+/* Does the buffer serve blocks of need - more to need bytes, as it is? */
 static inline int keeps(const struct ustack *u, ptrdiff_t need, int more)
 {
 	return (size_t)(u->u_len - need) <= (size_t)(USCHED_SLACK - more);

@@ -5,11 +5,11 @@
  * COLD THREADS
  *
  * A thread that blocks where it blocked before, with a buffer for its whole
- * slice, needs no look at the buffer. If u_top is the stack pointer, it stayed
- * in its lane; with AWAY, it was copied in, and is cold. A cold thread that
- * blocks is nearly always followed by another. If both slices begin at the same
- * address, and have buffers of the same length, one loop copies the owner of
- * the lane out and the other in (swap()).
+ * slice, needs no look at the buffer. If u_top is the stack pointer, the thread
+ * stayed in its lane; with AWAY, it was copied in, and is cold. A cold thread
+ * that blocks is nearly always followed by another. If both slices begin at the
+ * same address, and have buffers of the same length, one loop copies the owner
+ * of the lane out and the other in (swap()).
  */
 
 /* Copies the owner of the lane, if any, out, and u in. */
@@ -66,8 +66,8 @@ static ALWAYS_INLINE SWITCHES void swap(struct usched *s, struct ustack *u)
 
 /*
  * Goes from u, which has blocked and is cold, to the next thread, which
- * probably is cold, too. The slice of that is copied from here, if it belongs
- * to another lane, or above us (I4).
+ * probably is cold, too. If so, and its slice belongs to another lane or above
+ * sp (I4), this copies the slice in, on the stack of u.
  */
 static ALWAYS_INLINE SWITCHES void switch_cold(char *sp, struct ustack *u)
 {
@@ -109,8 +109,8 @@ static NOINLINE SWITCHES void block_new_depth(char *sp, struct ustack *u)
 
 /*
  * Blocks u, which is probably cold. If it blocks where it blocked before, its
- * buffer is long enough, if the bytes that the buffer lacks still are prologue
- * words.
+ * buffer still serves, unless the buffer is SHORT and the bottom of the slice
+ * has changed.
  */
 static NOINLINE SWITCHES void block_cold(char *sp, struct ustack *u)
 {

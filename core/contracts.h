@@ -9,8 +9,8 @@ extern const char __safestack_init[] __attribute__((weak));
 extern const char __morestack_allocate_stack_space[] __attribute__((weak));
 
 /*
- * Is the call of usched_run() still there, as far as can be known? It may read
- * a stack frame that was left.
+ * Is the call of usched_run() to which f belongs still on the stack, as far as
+ * can be known? f may lie in a stack frame that was left.
  */
 static UNCHECKED int stands(const struct usched_frame *f)
 {
@@ -19,6 +19,7 @@ static UNCHECKED int stands(const struct usched_frame *f)
 	       *f->f_mark == f->f_sched;
 }
 
+/* Checks, at each run, that no run before was left without usched_left(). */
 static INLINE void check(const struct usched *s)
 {
 	CONTRACT(s->s_base == NULL, "usched_run: this dispatcher runs already; "
@@ -28,6 +29,7 @@ static INLINE void check(const struct usched *s)
 		 "usched_left() first");
 }
 
+/* Checks, at the first run, all that does not change later. */
 static NOINLINE void check_once(const struct usched *s)
 {
 	CONTRACT(s->s_next && s->s_alloc && s->s_free,

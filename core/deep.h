@@ -9,13 +9,19 @@
  * USCHED_DEEP bytes or more), its new threads are given private lanes.
  *
  * The dispatcher learns by function, u_f: pl_credit, a small table, keeps a
- * credit for each, at first DEEP_FIRST. A thread that blocks deep, with a
- * shorter buffer, adds DEEP_EARNS; in a private lane, its first deep block does.
- * A thread that blocks in its private lane for the first time takes 1. A thread
- * that ends there, and blocked but never deep, takes DEEP_WRONG. So a function
- * that becomes shallow soon has no credit, and a function that is deep at times
- * is given no more lanes than are of use. A function whose places in the table
- * are taken takes credit from the poorest there, until that has none left.
+ * credit for each, at first DEEP_FIRST. These change the credit of the function
+ * of a thread:
+ *
+ *	+ DEEP_EARNS	the thread blocks deep, and its buffer is shallow; in a
+ *			private lane, it blocks deep for the first time
+ *	- 1		it blocks in a private lane for the first time
+ *	- DEEP_WRONG	it ends in a private lane, and has blocked there, but
+ *			never deep
+ *
+ * So a function that becomes shallow soon has no credit, and a function that is
+ * deep at times is given no more lanes than are of use. If other functions have
+ * all places of the table where a function may stand, it takes credit from the
+ * poorest of these, until that has none left.
  *
  * This is a policy. It is asked when a thread begins, if any function ever had
  * credit (pl_known), and told of blocks for which the buffer does not fit.
@@ -46,7 +52,7 @@ struct usched_credit {
 	int    ct_credit;
 };
 
-/* Returns the place of f; or of the places that f may take, the poorest. */
+/* Returns the place of f, or else the poorest of the places that f may have. */
 static struct usched_credit *credit_of(struct usched_private *p,
 				       void (*f)(void *))
 {
@@ -99,7 +105,7 @@ static int wanted(struct usched_private *p, void (*f)(void *))
 	       __atomic_load_n(&d->ct_credit, __ATOMIC_RELAXED) > 0;
 }
 
-/* Learns from a block in a private lane, whose thread was so before. */
+/* Learns from a block in a private lane. *was: how deep its thread ever was. */
 static void learn_private(struct usched_private *p, void (*f)(void *),
 			  char *was, int deep)
 {

@@ -125,13 +125,13 @@ static int in_guard(struct message *m, const struct ustack *u, uintptr_t at,
 	return 1;
 }
 
-/* Is word what is read from a place that law_take() has filled, or a half? */
+/* Is word LAW_FILL, or its lower half? */
 static int is_fill(uintptr_t word)
 {
 	return word == LAW_FILL || word == (uint32_t)LAW_FILL;
 }
 
-/* Is v a thread in lane i? It may be any word. */
+/* Does v point to a thread of lane i? v may be any word. */
 static int is_thread_of(const struct ustack *v, int i)
 {
 	size_t page = page_size();

@@ -72,5 +72,5 @@ void uhard_fini    (struct usched *s);
 void uhard_private     (const void *at, size_t nob, int begins);
 void uhard_cooled  (struct usched_lane *l);
 
-/* Not API. In usched.c: copies the slice of the owner of l to its buffer. */
+/* Not API (core/ask.h). Copies the slice of the owner of l to its buffer. */
 void usched_evict(struct usched_lane *l);

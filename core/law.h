@@ -189,9 +189,9 @@ NOINLINE int usched_may_move(void)
 }
 
 /*
- * Where lanes are that threads share, of all dispatchers. A place is free if
- * t_low is NULL; a range counts once t_high is set. [lent_low, lent_high) is
- * around all that there ever were.
+ * Where lanes are that threads share, of all dispatchers. An entry is free if
+ * t_low is NULL, and counts once t_high is set. [lent_low, lent_high) is around
+ * all ranges that there ever were.
  */
 #define LENT_NR		1024
 static struct { char *t_low, *t_high; } lent[LENT_NR];	/* atomic */
@@ -256,7 +256,7 @@ static int lent_in(const char *at, int i)
 	       __atomic_load_n(&lent[i].t_low, __ATOMIC_RELAXED) == low;
 }
 
-/* Is at on the stack of a thread that runs a dispatcher, and us within it? */
+/* Is at on the stack of a thread that runs a dispatcher, around the caller? */
 static int stays(const char *at)
 {
 	const struct usched_frame *f;
@@ -296,6 +296,7 @@ static NOINLINE void law_sample(const struct usched *s, struct usched_lane *l)
 		l->l_law++;
 }
 
+/* Called when a thread begins in l. l_sample wraps after LAW_SAMPLE threads. */
 static ALWAYS_INLINE void law_begin(const struct usched *s,
 				    struct usched_lane *l)
 {

@@ -45,7 +45,7 @@ void usched_fini(struct usched *s)
 	memset(&s->s_native, 0, sizeof s->s_native);
 }
 
-/* Maps the head, and nr lanes. */
+/* Maps nr lanes of so many bytes, behind a head for their descriptors. */
 static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 {
 	size_t nob = head + (size_t)nr * lane;
@@ -76,7 +76,7 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 	usched_fini(s);
 	s->s_lane    = l;
 	s->s_lane_nr = nr;
-	s->s_free_lane = 1;	/* never used: behind those that are put back */
+	s->s_free_lane = 1;	/* all; those that are put back come before */
 	s->s_mapped  = nob;
 	p = (struct usched_private *)(((uintptr_t)(l + nr + 1 +
 		private_most(nr)) + LINE - 1) & -(uintptr_t)LINE);

@@ -46,7 +46,7 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 	}
 }
 
-/* Takes the prepared thread. There is one. If s_ahead is 0, the - 1 wraps. */
+/* Takes the prepared thread; there is one. s_ahead 0: - 1 wraps, no fetch. */
 static ALWAYS_INLINE void prepared_take(struct usched *s)
 {
 	struct usched_queue *q = s->s_queue;

@@ -24,10 +24,10 @@
  *	         their memory: WARM bytes at most
  *	pl_free  all others that have no thread (under pl_lock)
  *
- * The lane of a thread that ends goes to the first list. If there are too many,
- * some give their memory to the system and go to the second list. The lane that
- * came last stays, but without its memory if that is more than WARM / 4. A
- * maker that finds no other lane takes the warm lanes of all dispatchers.
+ * The lane of a thread that ends goes to s_warm. If there are too many, some
+ * give their memory to the system and go to pl_free. The lane that came last
+ * stays, but without its memory if that is more than WARM / 4. A maker that
+ * finds no other lane takes the warm lanes of all dispatchers.
  *
  * PV1. At least pl_promised lanes are in pl_free. So a thread that was promised
  *      a lane finds one, whatever fails meanwhile.
@@ -84,11 +84,11 @@
 
 /* A lane of one thread. */
 struct usched_private_lane {
-	size_t pv_mapped;	/* with those after it, if it is the first */
+	size_t pv_mapped;	/* bytes of its mapping, if it is first there */
 	size_t pv_touched;	/* bytes above its lowest slice */
-	short  pv_patience;	/* see above */
-	short  pv_left;
-	char   pv_was;		/* its thread, at its blocks: core/deep.h */
+	short  pv_patience;	/* shallow blocks until it is cooled, */
+	short  pv_left;		/* and how many of them are to come */
+	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* to its thread, which stays here */
 };
@@ -121,7 +121,10 @@ static inline int is_private(const struct usched *s, int lane)
 	       usched_private_nr(s->s_private);
 }
 
-/* Is the lane of u, which is above s_lane_nr, its own, or free to be? */
+/*
+ * Is the lane of u, whose number is above s_lane_nr, a private lane where u has
+ * begun, or that no thread has?
+ */
 static int is_private_of(const struct usched *s, const struct ustack *u)
 {
 	return is_private(s, u->u_lane) &&
@@ -135,7 +138,7 @@ static inline struct usched_private_lane *private_of(const struct usched *s,
 	return &s->s_private->pl_lane[lane - s->s_lane_nr - 1];
 }
 
-/* Marks of such modules: they are NULL if not linked. */
+/* Marks of wrap/uwrap.c and mpi/uprofile.c: NULL if these are not linked. */
 extern const char uwrap_linked[] __attribute__((weak));
 extern const char uprofile_linked[] __attribute__((weak));
 
@@ -206,7 +209,7 @@ static int guards_most(void)
 /* Guards that are mappings, of all dispatchers (atomic). */
 static int guards;
 
-/* Maps a guard. 0; -1: there are most of them, or too many mappings. */
+/* Maps a guard, unless there are already most of them. 0, or -1. */
 static int guard_map(struct usched_private_lane *w, char *low, int most)
 {
 	if (most > guards_most())
@@ -368,7 +371,7 @@ static void cool_all(struct usched_lane *l, struct usched_private_lane *w)
 	w->pv_touched = 0;
 }
 
-/* Returns what the lane counts in s_private_warm. */
+/* Returns how many bytes a warm lane adds to wm_nob. */
 static size_t warmth(const struct usched_private_lane *w)
 {
 	return w->pv_touched + WARM_LEAST;
@@ -445,7 +448,7 @@ NOINLINE int usched_private(struct usched *s, int nr)
 	return rc;
 }
 
-/* Begins a lane that was free. promised: its thread was promised one. */
+/* Begins lane i, which was free or warm. promised: its thread stays there. */
 static int private_take(struct usched *s, int i, int promised)
 {
 	struct usched_private_lane *w = private_of(s, i);

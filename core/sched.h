@@ -64,7 +64,8 @@ int usched_private(struct usched *s, int nr);
 
 /*
  * Takes a private lane that was promised, for a scheduler that sets u_lane.
- * Returns its number, above the nr of usched_lanes(). As usched_lane_own().
+ * Returns its number, above the nr of usched_lanes(). The lane comes back, and
+ * this is called, as with usched_lane_own().
  */
 int usched_lane_private(struct usched *s);
 
@@ -94,7 +95,7 @@ struct usched_private_lane;
 /* Not API. Private lanes that threads of a dispatcher have left. */
 struct usched_warm {
 	int    wm_lock;		/* protects this */
-	int    wm_first;	/* or 0 */
+	int    wm_first;	/* first lane, or 0 */
 	size_t wm_nob;		/* bytes of memory that they keep */
 	char   wm_line[64 - 2 * sizeof(int) - sizeof(size_t)];
 };
@@ -108,10 +109,10 @@ struct usched_private {
 	int    pl_dispatchers;	/* that share these lanes, so far (atomic) */
 	int    pl_used;		/* mapped lanes: numbers after s_lane_nr */
 	int    pl_lock;		/* protects pl_used, and the next four */
-	int    pl_free;		/* first lane that none has, or 0 */
+	int    pl_free;		/* first lane that no thread has, or 0 */
 	int    pl_free_nr;	/* such lanes, */
 	int    pl_promised;	/* and how many of them were promised */
-	int    pl_rest;		/* do not try to map, so many times */
+	int    pl_rest;		/* threads for which none is to be mapped */
 	size_t pl_size;		/* bytes from a lane to the next */
 	struct usched_credit *pl_credit;	/* functions, */
 	struct usched_private_lane *pl_lane;	/* and lanes, from the first */
@@ -273,6 +274,7 @@ void usched_name_by(void (*look)(char *text, size_t size, const void *at));
 
 /* Not API. May the stack of the caller, a thread, be moved? */
 int usched_may_move(void);
+
 /*
  * Returns whether p lies on the stack of the calling thread, and that may be
  * moved while the thread waits. For makers, of their argument.

@@ -48,9 +48,9 @@ void usched_entered(struct ustack *u, char *sp)
 }
 
 /*
- * Blocks a coroutine, and ends the step. No control words are compared. Another
- * depth than at the last block is usual, if the buffer is long enough, or would
- * be, and then no round starts.
+ * Blocks a coroutine, and ends the step. No control words are compared. Often
+ * the depth is another than at the last block. That needs no round if the buffer
+ * is long enough, and not far too long.
  */
 void usched_passed(char *sp)
 {

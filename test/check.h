@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,12 +23,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Functions of threads, handlers and call-backs leave parameters alone. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define WATCHDOG	60		/* seconds of cpu, unless WATCHDOG is set */
 #define WATCHDOGS_MOST	20		/* watchdogs: the longest test, on the wall */
 #define ASLEEP		2000		/* less than this part of a cpu: asleep */
 #define UNUSED		__attribute__((unused))
 #define NOINLINE	__attribute__((noinline))
 #define COUNT(array)	((int)(sizeof(array) / sizeof((array)[0])))
+
+/*
+ * Begins a function that the linker calls for name(), with -Wl,--wrap=name. The
+ * real function is __real_name(). Used: compilers may drop what only the linker
+ * refers to.
+ */
+#define WRAP(type, name, ...)						\
+	type __real_##name(__VA_ARGS__);				\
+	type __wrap_##name(__VA_ARGS__);				\
+	__attribute__((used)) type __wrap_##name(__VA_ARGS__)
 
 /* Never compiled out. */
 #define CHECK(cond)							\
@@ -50,10 +64,22 @@ static NOINLINE void check_fail(const char *file, int line, const char *what)
 	int nob;
 
 	nob = snprintf(text, sizeof text,
-		       "%s:%d: CHECK(%s) failed %s(seed %u)\n",
-		       file, line, what, check_doing, check_seed);
+		       "%s:%d: CHECK(%s) failed %s%s(seed %u)\n", file, line,
+		       what, check_doing, *check_doing != 0 ? " " : "",
+		       check_seed);
 	(void)!write(STDERR_FILENO, text, nob < 512 ? nob : 511);
 	_exit(1);
+}
+
+/* Says which part of the test runs from now on. */
+static UNUSED __attribute__((format(printf, 1, 2)))
+void doing(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(check_doing, sizeof check_doing, format, args);
+	va_end(args);
 }
 
 static UNUSED void check_skip(const char *why)
@@ -140,7 +166,6 @@ static void check_alarm(int signo)
 {
 	int saved = errno;
 
-	(void)signo;
 	check_look();
 	alarm((unsigned)check_limit);
 	errno = saved;

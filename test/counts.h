@@ -21,4 +21,11 @@ static UNUSED void set(long *at, long nr)
 	__atomic_store_n(at, nr, __ATOMIC_SEQ_CST);
 }
 
+/* Waits for a number, and lets native threads of the same cpu run. */
+static UNUSED void until(long *at, long nr)
+{
+	while (get(at) < nr)
+		check_yield();
+}
+
 #endif /* COUNTS_H */

@@ -76,7 +76,6 @@ static UNUSED thread *try_make_joinable(int p, void (*f)(void *), void *arg)
 #elif defined(PR)
 	return pr_thread_joinable(f, arg, p, PR);
 #else
-	(void)p;
 	return SCHED(thread_joinable)(f, arg);
 #endif
 }
@@ -99,9 +98,11 @@ static UNUSED void yield(void)
 	CHECK(SCHED(yield)() == 0);
 }
 
-static UNUSED void doing(const char *what)
+/* Lets other threads run here until *at is nr. */
+static UNUSED void yield_until(long *at, long nr)
 {
-	snprintf(check_doing, sizeof check_doing, "%s", what);
+	while (get(at) < nr)
+		yield();
 }
 
 static UNUSED void begin(int proc_nr, int thread_nr)
@@ -126,6 +127,14 @@ static UNUSED void start_and_finish(void)
 	finish();
 }
 
+/* Runs f(arg) as the only first thread, on p processors. */
+static UNUSED void one_thread(int p, void (*f)(void *), void *arg)
+{
+	begin(p, 0);
+	make(0, f, arg);
+	start_and_finish();
+}
+
 static UNUSED pthread_t native(void *(*f)(void *), void *arg)
 {
 	pthread_t id;
@@ -139,11 +148,16 @@ static UNUSED void native_join(pthread_t id)
 	CHECK(pthread_join(id, NULL) == 0);
 }
 
-/* Waits for a number, and lets native threads of the same cpu run. */
-static UNUSED void until(long *at, long nr)
+/* Starts, while a native thread does f(arg), which must release its hold. */
+static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
 {
-	while (get(at) < nr)
-		check_yield();
+	pthread_t id;
+
+	SCHED(hold)();
+	CHECK(SCHED(start)() == 0);
+	id = native(f, arg);
+	finish();
+	native_join(id);
 }
 
 #endif /* EITHER_H */

@@ -98,8 +98,7 @@ static __thread volatile int fail_exempt;
 /* From now on, the at-th call of these kinds fails. */
 static UNUSED void fail_arm(unsigned kinds, long at, bool all)
 {
-	snprintf(check_doing, sizeof check_doing, "kinds %#x call %ld %s ",
-		 kinds, at, all ? "and on" : "once");
+	doing("kinds %#x call %ld %s", kinds, at, all ? "and on" : "once");
 	fail.f_at     = at;
 	fail.f_all    = all;
 	fail.f_calls  = fail.f_mprotects = fail.f_failed = fail.f_told = 0;
@@ -249,14 +248,9 @@ static UNUSED void fail_all(void (*run)(int p), int p)
 	}
 }
 
-/* The calls. Used: the compiler may drop what only the linker refers to. */
+/* The calls. */
 
-#define FAIL_WRAP(type, name, ...)					\
-	type __real_##name(__VA_ARGS__);				\
-	type __wrap_##name(__VA_ARGS__);				\
-	__attribute__((used)) type __wrap_##name(__VA_ARGS__)
-
-FAIL_WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd,
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd,
 	  off_t off)
 {
 	void *map = MAP_FAILED;
@@ -268,7 +262,7 @@ FAIL_WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd,
 	return map != MAP_FAILED && !fail_exempt ? fail_hold(map, nob) : map;
 }
 
-FAIL_WRAP(int, munmap, void *at, size_t nob)
+WRAP(int, munmap, void *at, size_t nob)
 {
 	CHECK(nob != 0);
 	if (!fail_exempt)
@@ -283,14 +277,14 @@ static int fail_errno(int error)
 	return -1;
 }
 
-FAIL_WRAP(int, madvise, void *at, size_t nob, int advice)
+WRAP(int, madvise, void *at, size_t nob, int advice)
 {
 	if (fail_now(FAIL_MADVISE))
 		return fail_errno(FAIL_ANY(EINVAL, ENOMEM, EAGAIN));
 	return __real_madvise(at, nob, advice);
 }
 
-FAIL_WRAP(int, mprotect, void *at, size_t nob, int prot)
+WRAP(int, mprotect, void *at, size_t nob, int prot)
 {
 	if (fail_now(FAIL_MPROTECT))
 		return fail_errno(ENOMEM);
@@ -316,22 +310,21 @@ static void *fail_block(void *block, size_t size)
 	else
 		fail_hold(block, size);
 #endif
-	(void)size;
 	return block;
 }
 
-FAIL_WRAP(void *, malloc, size_t size)
+WRAP(void *, malloc, size_t size)
 {
 	return fail_block(fail_malloc() ? NULL : __real_malloc(size), size);
 }
 
-FAIL_WRAP(void *, calloc, size_t nr, size_t size)
+WRAP(void *, calloc, size_t nr, size_t size)
 {
 	return fail_block(fail_malloc() ? NULL : __real_calloc(nr, size),
 			  nr * size);
 }
 
-FAIL_WRAP(int, posix_memalign, void **out, size_t align, size_t size)
+WRAP(int, posix_memalign, void **out, size_t align, size_t size)
 {
 	int rc = fail_now(FAIL_MEMORY) ? ENOMEM :
 		__real_posix_memalign(out, align, size);
@@ -358,7 +351,7 @@ static bool fail_foreign(const void *block)
 }
 
 /* Dropped before another thread can be given the same block. */
-FAIL_WRAP(void, free, void *block)
+WRAP(void, free, void *block)
 {
 	if (!fail_foreign(block))
 		fail_drop(block, 0);
@@ -380,7 +373,7 @@ static size_t fail_size(const void *block)
 }
 
 /* Always moves the block. */
-FAIL_WRAP(void *, realloc, void *block, size_t size)
+WRAP(void *, realloc, void *block, size_t size)
 {
 	void *moved = __wrap_malloc(size);
 	size_t had = fail_size(block);
@@ -392,7 +385,7 @@ FAIL_WRAP(void *, realloc, void *block, size_t size)
 	return moved;
 }
 #else
-FAIL_WRAP(void *, realloc, void *block, size_t size)
+WRAP(void *, realloc, void *block, size_t size)
 {
 	return __real_realloc(block, size);
 }
@@ -403,7 +396,7 @@ static void fail_count(long *what, long nr)
 	CHECK(__atomic_add_fetch(what, nr, __ATOMIC_SEQ_CST) >= 0);
 }
 
-FAIL_WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
+WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
 	  void *(*f)(void *), void *arg)
 {
 	int rc = fail_now(FAIL_THREAD) ? EAGAIN :
@@ -414,7 +407,7 @@ FAIL_WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
 	return rc;
 }
 
-FAIL_WRAP(int, pthread_join, pthread_t id, void **result)
+WRAP(int, pthread_join, pthread_t id, void **result)
 {
 	int rc = __real_pthread_join(id, result);
 
@@ -423,7 +416,7 @@ FAIL_WRAP(int, pthread_join, pthread_t id, void **result)
 	return rc;
 }
 
-FAIL_WRAP(int, pthread_mutex_init, pthread_mutex_t *m,
+WRAP(int, pthread_mutex_init, pthread_mutex_t *m,
 	  const pthread_mutexattr_t *attr)
 {
 	if (fail_now(FAIL_INIT))
@@ -432,14 +425,14 @@ FAIL_WRAP(int, pthread_mutex_init, pthread_mutex_t *m,
 	return __real_pthread_mutex_init(m, attr);
 }
 
-FAIL_WRAP(int, pthread_mutex_destroy, pthread_mutex_t *m)
+WRAP(int, pthread_mutex_destroy, pthread_mutex_t *m)
 {
 	fail_count(&fail_mutexes, -1);
 	CHECK(__real_pthread_mutex_destroy(m) == 0);
 	return 0;
 }
 
-FAIL_WRAP(int, pthread_attr_init, pthread_attr_t *attr)
+WRAP(int, pthread_attr_init, pthread_attr_t *attr)
 {
 	if (fail_now(FAIL_INIT))
 		return ENOMEM;
@@ -447,14 +440,14 @@ FAIL_WRAP(int, pthread_attr_init, pthread_attr_t *attr)
 	return __real_pthread_attr_init(attr);
 }
 
-FAIL_WRAP(int, pthread_attr_setstacksize, pthread_attr_t *attr, size_t size)
+WRAP(int, pthread_attr_setstacksize, pthread_attr_t *attr, size_t size)
 {
 	if (fail_now(FAIL_INIT))
 		return EINVAL;
 	return __real_pthread_attr_setstacksize(attr, size);
 }
 
-FAIL_WRAP(int, pthread_attr_destroy, pthread_attr_t *attr)
+WRAP(int, pthread_attr_destroy, pthread_attr_t *attr)
 {
 	fail_count(&fail_attrs, -1);
 	return __real_pthread_attr_destroy(attr);
@@ -463,7 +456,7 @@ FAIL_WRAP(int, pthread_attr_destroy, pthread_attr_t *attr)
 #define FAIL_A_YEAR	(1 << 25)	/* s */
 #define FAIL_A_WHILE	200000		/* ns */
 
-FAIL_WRAP(int, clock_gettime, clockid_t clock, struct timespec *now)
+WRAP(int, clock_gettime, clockid_t clock, struct timespec *now)
 {
 	int rc = __real_clock_gettime(clock, now);
 
@@ -480,7 +473,7 @@ static bool fail_wakes_fail(void)
 }
 
 /* Checks that the wait is limited: a signal may come before the sleep. */
-FAIL_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
+WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
 	  const struct timespec *until)
 {
 	struct timespec now;
@@ -493,7 +486,7 @@ FAIL_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *m,
 	return FAIL_ANY(0, ETIMEDOUT, EINVAL);
 }
 
-FAIL_WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond)
+WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond)
 {
 	if (fail_now(FAIL_WAKE))
 		return EINVAL;
@@ -501,14 +494,14 @@ FAIL_WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond)
 }
 
 #if defined(__linux__)
-FAIL_WRAP(int, sched_getaffinity, pid_t pid, size_t nob, cpu_set_t *may)
+WRAP(int, sched_getaffinity, pid_t pid, size_t nob, cpu_set_t *may)
 {
 	if (fail_now(FAIL_CPU))
 		return fail_errno(FAIL_ANY(EINVAL, EPERM));
 	return __real_sched_getaffinity(pid, nob, may);
 }
 
-FAIL_WRAP(int, sched_setaffinity, pid_t pid, size_t nob, const cpu_set_t *may)
+WRAP(int, sched_setaffinity, pid_t pid, size_t nob, const cpu_set_t *may)
 {
 	if (fail_now(FAIL_CPU))
 		return fail_errno(FAIL_ANY(EINVAL, EPERM));

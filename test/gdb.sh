@@ -152,6 +152,26 @@ FUNCTION void w_stop(void)
 {
 	END;
 }
+
+#if defined(RR_H)
+FUNCTION void w_block(void)
+{
+	if (rr_wait() != 0)
+		abort();
+	END;
+}
+#endif
+
+/* Memory of a dispatcher alone. */
+static void *get(struct usched *d, int size)
+{
+	return malloc(size);
+}
+
+static void put(struct usched *d, void *buf, int size)
+{
+	free(buf);
+}
 END
 
 cat >"$dir/bare.c" <<'END'
@@ -170,16 +190,6 @@ static struct ustack *next(struct usched *d)
 	if (d == &in)
 		return turn < 3 ? &v[turn++ % 2] : NULL;
 	return queue < NR - 1 ? &u[queue++] : NULL;
-}
-
-static void *get(struct usched *d, int size)
-{
-	return malloc(size);
-}
-
-static void put(struct usched *d, void *buf, int size)
-{
-	free(buf);
 }
 
 FUNCTION void w_block(void)
@@ -262,13 +272,6 @@ cat >"$dir/procs.c" <<'END'
 
 static struct rr_thread *all[NR], *joinable;
 
-FUNCTION void w_block(void)
-{
-	if (rr_wait() != 0)
-		abort();
-	END;
-}
-
 /* The second of these has a private lane, and no buffer. */
 FUNCTION void t_huge(void *n)
 {
@@ -330,13 +333,6 @@ static struct rr_thread *joined;
 static struct usched s;
 static struct ustack u[2];
 
-FUNCTION void w_block(void)
-{
-	if (rr_wait() != 0)
-		abort();
-	END;
-}
-
 FUNCTION void w_record(void *object, utime_ns until)
 {
 	int rc;
@@ -382,16 +378,6 @@ static struct ustack *next(struct usched *d)
 	static int turn;
 
 	return d == &s && turn < 2 ? &u[turn++] : NULL;
-}
-
-static void *get(struct usched *d, int size)
-{
-	return malloc(size);
-}
-
-static void put(struct usched *d, void *buf, int size)
-{
-	free(buf);
 }
 
 static int bare_wait(struct usched *d)
@@ -445,13 +431,6 @@ cat >"$dir/live.c" <<'END'
 #include "kinds.h"
 
 void stop(void);
-
-FUNCTION void w_block(void)
-{
-	if (rr_wait() != 0)
-		abort();
-	END;
-}
 
 FUNCTION void t_run(void *n)
 {
@@ -534,12 +513,16 @@ brief() {
 	END { flush() }' "$1"
 }
 
-# debug PROGRAM ARGS: command ... ; gdb's output is in $dir/out
-debug() {
-	program=$1; shift
+# with_script OPTION...: runs gdb with the script; its output is in $dir/out
+with_script() {
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
 		-ex 'set width 0' -ex 'source extra/usched-gdb.py' "$@" \
-		--args "$dir/$program" $args >"$dir/out" 2>&1
+		>"$dir/out" 2>&1
+}
+
+debug() { # program, option ...
+	program=$1; shift
+	with_script "$@" --args "$dir/$program" $args
 }
 
 # same WHAT: compares $dir/out with $dir/want
@@ -618,9 +601,7 @@ bare() { # lanes, flags, portable
 	same "bare $1 $2"
 	[ -z "$3" ] || return
 	cat "$dir/inner" "$dir/outer" >"$dir/want"
-	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex 'usched bt' \
-		"$dir/bare" "$dir/core" >"$dir/out" 2>&1
+	with_script -ex 'usched bt' "$dir/bare" "$dir/core"
 	sed -i "$sub" "$dir/out"
 	same "bare $1 $2, core"
 }
@@ -633,10 +614,9 @@ procs() { # flags
 		-ex "generate-core-file $dir/core" -ex delete -ex continue
 	grep -q 'exited normally' "$dir/out" || fail "procs $1" "$dir/out"
 	procs_check "$1"
-	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex usched \
+	with_script -ex usched \
 		-ex 'usched bt all[0] all[1] all[2] all[3] all[4] all[5] all[299]' \
-		"$dir/procs" "$dir/core" >"$dir/out" 2>&1
+		"$dir/procs" "$dir/core"
 	procs_check "$1, core"
 }
 
@@ -677,10 +657,8 @@ reasons() { # flags
 		-ex "generate-core-file $dir/core" -ex continue
 	grep -q 'exited normally' "$dir/out" || fail "reasons $1" "$dir/out"
 	reasons_check "$1"
-	timeout 60 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source extra/usched-gdb.py' -ex usched \
-		-ex 'usched &s' -ex 'usched bt u[0]' -ex 'usched bt joined' \
-		"$dir/reasons" "$dir/core" >"$dir/out" 2>&1
+	with_script -ex usched -ex 'usched &s' -ex 'usched bt u[0]' \
+		-ex 'usched bt joined' "$dir/reasons" "$dir/core"
 	reasons_check "$1, core"
 }
 

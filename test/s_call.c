@@ -43,9 +43,7 @@ static void caller(void *arg)
 /* While this runs, other threads of its processor are in their calls. */
 static void opens(void *arg)
 {
-	(void)arg;
-	while (get(&inside) == 0)
-		yield();
+	yield_until(&inside, 1);
 	set(&gate, 1);
 }
 
@@ -68,12 +66,10 @@ static void calls(int proc_nr, int limit)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void wrong(void *arg)
 {
-	(void)arg;
 	CHECK(ucall(NULL, NULL) == -EINVAL);
 	add(&ended, 1);
 }
@@ -83,9 +79,7 @@ static void errors(void)
 	CHECK(ucall(nothing, NULL) == -EINVAL);
 	CHECK(ucall_limit(0) == -EINVAL && ucall_limit(-1) == -EINVAL);
 	set(&ended, 0);
-	begin(1, 0);
-	make(0, wrong, NULL);
-	start_and_finish();
+	one_thread(1, wrong, NULL);
 	CHECK(ended == 1);
 }
 

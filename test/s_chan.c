@@ -18,21 +18,12 @@
 static struct uchan *c, *d;
 static long sent, received, ended;
 
-/* Runs f(arg) as the only first thread of a scheduler. */
-static void alone(int p, void (*f)(void *), void *arg)
-{
-	begin(p, 0);
-	make(0, f, arg);
-	start_and_finish();
-}
-
 /* What a single thread sees. */
 
 static void fifo(void *arg)
 {
 	int i, v = -1;
 
-	(void)arg;
 	c = uchan_make(sizeof v, 3);
 	CHECK(c != NULL && uchan_count(c) == 0);
 	for (i = 0; i < 10; i++) {
@@ -57,7 +48,6 @@ static void closed(void *arg)
 {
 	int v = 7;
 
-	(void)arg;
 	c = uchan_make(sizeof v, 2);
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	CHECK(uchan_close(c) == 0);
@@ -80,7 +70,6 @@ static void bad(void *arg)
 {
 	int v = 0;
 
-	(void)arg;
 	CHECK(uchan_make(-1, 0) == NULL);
 	CHECK(uchan_make(UCHAN_SIZE_MOST + 1, 0) == NULL);
 	CHECK(uchan_send(NULL, &v, UNOW) == -EINVAL);
@@ -208,7 +197,6 @@ static void sender(void *arg)
 
 static void receiver(void *arg)
 {
-	(void)arg;
 	receives();
 }
 
@@ -284,7 +272,6 @@ static void waits_to_receive(void *arg)
 {
 	long v = -5;
 
-	(void)arg;
 	CHECK(uchan_recv(d, &v, UNEVER) == -EPIPE && v == -5);
 	ended++;
 }
@@ -294,7 +281,6 @@ static void closer(void *arg)
 	long v = 0;
 	int i;
 
-	(void)arg;
 	let_run();
 	CHECK(ended == 2 && uchan_count(c) == 2);
 	CHECK(uchan_close(c) == 0 && uchan_close(d) == 0);
@@ -335,7 +321,6 @@ static void receives_in_turn(void *arg)
 {
 	long mine = first++, v;
 
-	(void)arg;
 	CHECK(uchan_recv(c, &v, UNEVER) == 0 && v == mine);
 }
 
@@ -343,7 +328,6 @@ static void sends_in_turn(void *arg)
 {
 	long mine = second++;
 
-	(void)arg;
 	CHECK(uchan_send(d, &mine, UNEVER) == 0);
 }
 
@@ -351,7 +335,6 @@ static void takes_turns(void *arg)
 {
 	long i, v;
 
-	(void)arg;
 	let_run();
 	for (i = 0; i < 5; i++) {
 		CHECK(uchan_send(c, &i, UNOW) == 0);
@@ -389,7 +372,6 @@ static void selects_both(void *arg)
 	long v = -1, w = -1;
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_RECV(d, &w) };
 
-	(void)arg;
 	CHECK(uselect(k, 2, UNEVER) == 0);
 	CHECK(k[0].cs_result == 0 && v == 1 && w == -1);
 	ended |= 1;
@@ -399,14 +381,12 @@ static void receives_late(void *arg)
 {
 	long v;
 
-	(void)arg;
 	CHECK(uchan_recv(d, &v, UNEVER) == 0 && v == 2);
 	ended |= 2;
 }
 
 static void late_sender(void *arg)
 {
-	(void)arg;
 	let_run();
 	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
 	CHECK(ended == 0);		/* its link in d is still there */
@@ -420,7 +400,6 @@ static void late_sender(void *arg)
 /* The same, if nothing has met the link before uchan_free(). */
 static void unmet_sender(void *arg)
 {
-	(void)arg;
 	let_run();
 	CHECK(uchan_send(c, &(long){ 1 }, UNOW) == 0);
 	uchan_free(d);
@@ -475,12 +454,10 @@ static void *sends_natively(void *arg)
 
 static void freed(int p)
 {
-	pthread_t id;
 	int i;
 
 	ended = 0;
 	begin(p, 0);
-	SCHED(hold)();
 	for (i = 0; i < 500; i++) {
 		struct uchan *own = uchan_make(sizeof(long), i / 2 % 2);
 
@@ -488,10 +465,7 @@ static void freed(int p)
 		make(i, i % 3 ? sends_once : receives_and_frees, own);
 		make(i / 2, i % 3 ? receives_and_frees : sends_once, own);
 	}
-	CHECK(SCHED(start)() == 0);
-	id = native(sends_natively, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(sends_natively, NULL);
 	CHECK(ended == 1000);
 }
 
@@ -501,7 +475,6 @@ static void *echoes(void *arg)
 {
 	long v;
 
-	(void)arg;
 	while (uchan_recv(c, &v, UNEVER) == 0)
 		CHECK(uchan_send(d, &v, UNEVER) == 0);
 	CHECK(uchan_close(d) == 0);
@@ -544,10 +517,13 @@ static void local_sender(void *arg)
 
 static void local_receiver(void *arg)
 {
-	long i, v;
+	long i = 0, v;
+	int rc;
 
-	for (i = 0; uchan_recv(arg, &v, i % 9 ? UNEVER : SOON) == 0; i++)
-		CHECK(v == i);
+	while ((rc = uchan_recv(arg, &v, i % 9 ? UNEVER : SOON)) != -EPIPE) {
+		CHECK(rc == -ETIMEDOUT || (rc == 0 && v == i));
+		i += rc == 0;
+	}
 	CHECK(i == MANY);
 	uchan_free(arg);
 }
@@ -570,7 +546,6 @@ static void local(void)
 
 static void frees_used(void *arg)
 {
-	(void)arg;
 	let_run();
 	uchan_free(c);
 }
@@ -630,9 +605,9 @@ int main(int argc, char **argv)
 	int p;
 
 	check_start(argc, argv);
-	alone(1, fifo, NULL);
-	alone(1, closed, NULL);
-	alone(1, bad, NULL);
+	one_thread(1, fifo, NULL);
+	one_thread(1, closed, NULL);
+	one_thread(1, bad, NULL);
 	close_all();
 	in_turn();
 	late(late_sender, receives_late, 3);

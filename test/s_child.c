@@ -100,7 +100,6 @@ static void ends_them(void *arg)
 {
 	int i;
 
-	(void)arg;
 	while (get(&waiting) < NR)
 		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	for (i = NR - 1; i >= 0; i--)
@@ -137,7 +136,6 @@ static void rival(void *arg)
 	int status;
 	pid_t rc;
 
-	(void)arg;
 	add(&waiting, 1);
 	rc = u_waitpid(other.c_pid, &status, UNEVER);
 	CHECK(rc == other.c_pid || rc == -ECHILD);
@@ -148,9 +146,7 @@ static void rival(void *arg)
 
 static void killer(void *arg)
 {
-	(void)arg;
-	while (get(&waiting) < 2)
-		yield();
+	yield_until(&waiting, 2);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(kill(other.c_pid, SIGKILL) == 0);
 }
@@ -174,7 +170,6 @@ static void no_descriptor(void *arg)
 {
 	int status, fd, rc;
 
-	(void)arg;
 	CHECK(u_waitpid(other.c_pid, &status, UNOW) == -EAGAIN);
 	rc = u_waitpid(other.c_pid, &status, uafter(UTIME_MS));
 	CHECK(rc == -ETIMEDOUT);
@@ -187,9 +182,7 @@ static void no_descriptor(void *arg)
 
 static void tells(void *arg)
 {
-	(void)arg;
-	while (get(&waiting) < 1)
-		yield();
+	yield_until(&waiting, 1);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(write(other.c_end, "x", 1) == 1);
 }
@@ -216,7 +209,6 @@ static void strangers(void *arg)
 {
 	int status = 7;
 
-	(void)arg;
 	CHECK(u_waitpid(0, &status, UNEVER) == -EINVAL);
 	CHECK(u_waitpid(-1, &status, UNEVER) == -EINVAL);
 	CHECK(u_waitpid(-getpgrp(), &status, UNEVER) == -EINVAL);
@@ -237,9 +229,7 @@ int main(int argc, char **argv)
 		many(p);
 		rivals(p);
 		no_descriptors(p);
-		begin(p, 0);
-		make(0, strangers, NULL);
-		start_and_finish();
+		one_thread(p, strangers, NULL);
 	}
 	CHECK(dup(2) == fd);			/* no descriptor is left */
 	return 0;

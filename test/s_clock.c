@@ -22,7 +22,6 @@ static void sleeps(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		utime_ns until = uafter(SPAN);
 
@@ -88,14 +87,12 @@ static void hold(int p)
 
 static void waits_forever(void *arg)
 {
-	(void)arg;
 	(void)SCHED(wait)();
 	CHECK(0);
 }
 
 static void *releases(void *arg)
 {
-	(void)arg;
 	usleep(2000);
 	SCHED(release)();
 	return NULL;

@@ -20,7 +20,6 @@ static long stage, total;
 
 static void three(void *arg)
 {
-	(void)arg;
 	wait_one();
 	wait_one();
 	wait_one();
@@ -31,8 +30,7 @@ static void three(void *arg)
 
 static void fourth(void *arg)
 {
-	while (get(&stage) == 0)
-		yield();
+	yield_until(&stage, 1);
 	yield();
 	yield();
 	CHECK(get(&stage) == 1);	/* there is no fourth wake */
@@ -59,7 +57,6 @@ static void own(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 1000; i++)
 		SCHED(wake)(SCHED(self)());
 	for (i = 0; i < 1000; i++)
@@ -75,7 +72,6 @@ static void waits(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < WAKERS * EACH; i++)
 		wait_one();
 	add(&total, 1);

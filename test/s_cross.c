@@ -55,7 +55,6 @@ static void waits(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < (long)wakers * each; i++)
 		wait_one();
 	add(&ended, 1);
@@ -156,7 +155,6 @@ static void *kicker(void *arg)
 	unsigned state = check_seed;
 	int i;
 
-	(void)arg;
 	until(&here, 2);
 	for (i = 0; i < KICKS; i++) {
 		kick(proc[0], SIGRTMIN);
@@ -174,7 +172,6 @@ static void *kicker(void *arg)
 static void handlers(void)
 {
 	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART };
-	pthread_t id;
 	long i;
 
 	set(&here, 0);
@@ -184,11 +181,7 @@ static void handlers(void)
 	begin(2, 0);
 	for (i = 0; i < 2; i++)
 		target[i] = make((int)i, hit, (void *)i);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(kicker, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(kicker, NULL);
 	CHECK(received == 4 * KICKS);
 }
 
@@ -197,17 +190,17 @@ int main(int argc, char **argv)
 	int i;
 
 	check_start(argc, argv);
-	doing("in ping_pong ");
+	doing("in ping_pong");
 	ping_pong(2, 0, 1, 200000);
 	ping_pong(4, 0, 2, 20000);	/* with two cpus: on the same cpu */
 	for (i = 0; i < 100; i++)
 		ping_pong(1 + i % 5, i, i / 5, 20);
-	doing("in counts ");
+	doing("in counts");
 	counts(2, 2, 0, 60000);
 	counts(2, 0, 2, 60000);
 	counts(2, 2, 2, 30000);
 	counts(4, 4, 2, 20000);
-	doing("in handlers ");
+	doing("in handlers");
 	handlers();
 	return 0;
 }

@@ -13,14 +13,12 @@ static long ended;
 
 static void waits(void *arg)
 {
-	(void)arg;
 	wait_one();
 	add(&ended, 1);
 }
 
 static void ends(void *arg)
 {
-	(void)arg;
 	add(&ended, 1);
 }
 
@@ -82,7 +80,6 @@ static thread *joined;
 
 static void joins(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(joined) == 0);
 	add(&ended, 1);
 }
@@ -162,7 +159,6 @@ static void quick(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 200; i++) {
 		wait_one();
 		SCHED(wake)(slow_thread);
@@ -251,7 +247,6 @@ static void *worker(void *arg)
 {
 	thread *t;
 
-	(void)arg;
 	while (get(&stop) == 0) {
 		t = __atomic_exchange_n(&job, NULL, __ATOMIC_SEQ_CST);
 		if (t == NULL)
@@ -329,24 +324,24 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	check_quiet();
 	state = check_seed;
-	doing("in some ");
+	doing("in some");
 	for (i = 0; i < 100; i++)
 		some(1 + i % 4, &state);
 	never_started();
 	joinable();
-	doing("in run_chain ");
+	doing("in run_chain");
 	for (i = 0; i < 100; i++)
 		run_chain(1 + i % 5, 1 + i % COUNT(chain), i % 3);
-	doing("in late_waker ");
+	doing("in late_waker");
 	for (i = 0; i < 60; i++)
 		late_waker(2 + i % 4, i, i / 4);
-	doing("in one_sided ");
+	doing("in one_sided");
 	for (i = 0; i < 100; i++)
 		one_sided(2 + i % 4, 0, i % 2 ? 1 : 2, 1000);
-	doing("in held ");
+	doing("in held");
 	held();
 	held_by_thread(30, 50);
-	doing("in release_race ");
+	doing("in release_race");
 	for (i = 0; i < 200; i++)
 		release_race(1 + i % 2, i * 15);
 	return 0;

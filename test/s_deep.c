@@ -102,7 +102,6 @@ static void task(void *arg)
 {
 	long *mine;
 
-	(void)arg;
 	enter(&mine);
 	down(5, 7, 0);
 	leave(mine);
@@ -112,7 +111,6 @@ static void spawns(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TASKS; i++) {
 #if defined(WS)
 		CHECK(ws_spawn(task, NULL) == 0);
@@ -130,7 +128,6 @@ static void joins(void *arg)
 	thread *t[20];
 	int i, j;
 
-	(void)arg;
 	for (i = 0; i < 20; i++) {
 		for (j = 0; j < COUNT(t); j++)
 			t[j] = make_joinable(j, task, NULL);
@@ -151,7 +148,6 @@ static void generations(void *arg)
 {
 	int round, i;
 
-	(void)arg;
 	for (round = 0; round < 3; round++) {
 		set(&ended, 0);
 		set(&owners, 0);
@@ -160,8 +156,7 @@ static void generations(void *arg)
 			threads[i] = make(i, waits, &threads[i]);
 		for (i = 0; i < NR; i++)
 			SCHED(wake)(threads[i]);
-		while (get(&ended) < NR)
-			yield();
+		yield_until(&ended, NR);
 		CHECK(get(&owners) + get(&sharers) == NR);
 	}
 	CHECK(RUNNING_ON_VALGRIND || get(&owners) >= NR / 2);
@@ -172,14 +167,12 @@ static void of_all_kinds(void *arg)
 	generations(arg);
 	set(&ended, 0);
 	spawns(NULL);
-	while (get(&ended) < TASKS)
-		yield();
+	yield_until(&ended, TASKS);
 	set(&owners, 0);
 	set(&sharers, 0);
 	spawns(NULL);
 	joins(NULL);
-	while (get(&ended) < 2 * TASKS + 400)
-		yield();
+	yield_until(&ended, 2 * TASKS + 400);
 	CHECK(RUNNING_ON_VALGRIND || get(&owners) == TASKS + 400);
 }
 
@@ -189,9 +182,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	for (p = 1; p <= PROCS; p++) {
-		begin(p, 0);
-		make(0, of_all_kinds, NULL);
-		start_and_finish();
+		one_thread(p, of_all_kinds, NULL);
 	}
 	return 0;
 }

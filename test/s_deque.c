@@ -270,9 +270,7 @@ static void runs(const char *what)
 	lost = 0;
 	for (thieves = 1; thieves <= THIEVES; thieves++)
 		for (kind = 0; kind < KINDS; kind++) {
-			snprintf(check_doing, sizeof check_doing,
-				 "%s, %d thieves, kind %d ", what, thieves,
-				 kind);
+			doing("%s, %d thieves, kind %d", what, thieves, kind);
 			run(kind, thieves);
 		}
 	CHECK(stolen[0] > 0 && stolen[1] > 0 && stolen[2] > 0 && lost > 0);

@@ -22,7 +22,6 @@ static long ended, computes, joined, served;
 
 static void child(void *arg)
 {
-	(void)arg;
 	wait_one();
 	add(&ended, 1);
 }
@@ -40,9 +39,7 @@ static void newcomer(void *arg)
 /* Keeps the processor of child from its inbox until child was joined. */
 static void hog(void *arg)
 {
-	(void)arg;
-	while (get(&ended) == 0)
-		yield();
+	yield_until(&ended, 1);
 	yield();
 	yield();
 	set(&computes, 1);
@@ -78,7 +75,6 @@ static void joins_late(void *arg)
 	thread *t = joinable_on(1, child), *fresh[NEW];
 	int i;
 
-	(void)arg;
 	make(1, hog, NULL);
 	SCHED(wake)(t);
 	until(&computes, 1);
@@ -105,9 +101,7 @@ static UNUSED void late(void)
 {
 	doing("in late");
 	ended = computes = joined = served = 0;
-	begin(2, 0);
-	make(0, joins_late, NULL);
-	start_and_finish();
+	one_thread(2, joins_late, NULL);
 }
 
 /* The wakes come from its own processor, another processor, and a handler. */
@@ -116,7 +110,6 @@ static thread *posted;
 
 static void posts(int signo)
 {
-	(void)signo;
 	SCHED(post)(posted);
 }
 
@@ -124,7 +117,6 @@ static void joins_at_once(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		thread *t = posted = make_joinable((int)(i % 2), child, NULL);
 		int times = (int)(i % 5);
@@ -148,9 +140,7 @@ static void at_once(void)
 	doing("in at_once");
 	ended = served = 0;
 	signal(SIGUSR1, posts);
-	begin(2, 0);
-	make(0, joins_at_once, NULL);
-	start_and_finish();
+	one_thread(2, joins_at_once, NULL);
 	CHECK(served == 2 * ROUNDS);
 }
 
@@ -163,9 +153,7 @@ static void joins_pool(void *arg)
 {
 	int i;
 
-	(void)arg;
-	while (get(&told) == 0)
-		yield();
+	yield_until(&told, 1);
 	for (i = 0; i < POOL; i++) {
 		CHECK(SCHED(join)(pool[i]) == 0);
 		SCHED(wake)(make(i, newcomer, (void *)(intptr_t)i));
@@ -185,7 +173,6 @@ static void *stops(void *arg)
 
 static void pools(void)
 {
-	pthread_t id;
 	int i, round;
 
 	doing("in pools");
@@ -195,11 +182,7 @@ static void pools(void)
 		for (i = 0; i < POOL; i++)
 			pool[i] = make_joinable(i, child, NULL);
 		make(0, joins_pool, NULL);
-		SCHED(hold)();
-		CHECK(SCHED(start)() == 0);
-		id = native(stops, NULL);
-		finish();
-		native_join(id);
+		start_and_finish_with(stops, NULL);
 		CHECK(ended == POOL && served == POOL);
 	}
 }
@@ -230,7 +213,6 @@ static void joins_crowd(void *arg)
 {
 	int i, round;
 
-	(void)arg;
 	for (round = 0; round < ROUNDS / 10; round++) {
 		sent = 0;
 		for (i = 0; i < CROWD; i++)
@@ -238,8 +220,7 @@ static void joins_crowd(void *arg)
 						 (void *)(intptr_t)i);
 		for (i = 0; i < CROWD; i++)
 			SCHED(wake)(crowd[i]);
-		while (get(&sent) < CROWD)
-			yield();
+		yield_until(&sent, CROWD);
 		for (i = 0; i < CROWD; i++)
 			CHECK(SCHED(join)(crowd[i]) == 0);
 		for (i = 0; i < CROWD; i++)
@@ -251,9 +232,7 @@ static void crowds(void)
 {
 	doing("in crowds");
 	served = 0;
-	begin(3, 0);
-	make(0, joins_crowd, NULL);
-	start_and_finish();
+	one_thread(3, joins_crowd, NULL);
 	CHECK(served == ROUNDS / 10 * CROWD);
 }
 

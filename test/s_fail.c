@@ -63,7 +63,6 @@ static void sleeps(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < POSTS; i++) {
 		waits();
 		set(&posted, i + 1);
@@ -76,7 +75,6 @@ static void *posts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < POSTS; i++) {
 		until(&posted, i);
 		if (i % 2 == 0)
@@ -93,7 +91,6 @@ static void waits_for_ever(void *arg)
 {
 	volatile char space[530000];
 
-	(void)arg;
 	space[0] = space[sizeof space - 1] = 1;
 	waits();
 	CHECK(0 && "nobody wakes it");
@@ -103,7 +100,6 @@ static void child(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		again(SCHED(yield));
 	add(&ran, 1);
@@ -126,7 +122,6 @@ static int join_it(void)
 
 static void parent(void *arg)
 {
-	(void)arg;
 	do {
 		joined = made(try_make_joinable(1, child, NULL));
 	} while (joined == NULL);

@@ -159,7 +159,6 @@ static void begins_not(void *arg)
 	char path[80];
 	struct uscope *s;
 
-	(void)arg;
 	name(path, "never", 0);
 	none(path, UNOW, -EAGAIN);
 	none(path, 1, -ETIMEDOUT);
@@ -180,7 +179,6 @@ static void late(void *arg)
 	struct uscope *s;
 	int fd;
 
-	(void)arg;
 	CHECK(uscope_begin(&s, uafter(UTIME_MS)) == 0);
 	set(&begun, 1);
 	fd = u_open(fifo, O_RDONLY, 0, uafter(10 * UTIME_S));
@@ -195,15 +193,12 @@ static void after_that(void *arg)
 {
 	int fd;
 
-	(void)arg;
-	while (get(&begun) == 0)
-		yield();
+	yield_until(&begun, 1);
 	CHECK(u_sleep(uafter(3 * UTIME_MS)) == 0);
 	if (get(&begun) == 1) {
 		fd = u_open(fifo, O_RDWR, 0, UNEVER);
 		CHECK(fd >= 0);
-		while (get(&begun) == 1)
-			yield();
+		yield_until(&begun, 2);
 		CHECK(u_close(fd) == 0);
 	}
 	add(&ended, 1);
@@ -220,7 +215,6 @@ static void names(void *arg)
 	char host[64], service[16];
 	int rc;
 
-	(void)arg;
 	CHECK(u_getaddrinfo("127.1.2.3", "80", &hints, &list, UNEVER) == 0);
 	memcpy(&a, list->ai_addr, sizeof a);
 	CHECK(a.sin_family == AF_INET && a.sin_port == htons(80));
@@ -269,9 +263,7 @@ static void run(int proc_nr)
 	start_and_finish();
 	native_join(id);
 	CHECK(ended == WRITERS + 5);
-	begin(proc_nr, 0);
-	make(0, begins_not, NULL);
-	start_and_finish();
+	one_thread(proc_nr, begins_not, NULL);
 	begin(proc_nr, 0);
 	make(0, late, NULL);
 	make(0, after_that, NULL);

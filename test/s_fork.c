@@ -31,7 +31,6 @@ static pid_t first;		/* the first process */
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void leaf(void *arg)
@@ -69,7 +68,6 @@ static void load(void *arg)
 
 static void sleeps(void *arg)
 {
-	(void)arg;
 	wait_one();
 }
 
@@ -115,7 +113,6 @@ static void wakes_of_parent(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(sleepers[i]);
 		SCHED(post)(sleepers[i]);
@@ -150,7 +147,6 @@ static void grandchild(void *arg)
 	pid_t pid = fork();
 	int status;
 
-	(void)arg;
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		CHECK(SCHED(fini)() == -ECHILD);
@@ -272,9 +268,7 @@ static void all_end(void *arg)
 {
 	int i;
 
-	(void)arg;
-	while (get(&ended) < 2)
-		yield();
+	yield_until(&ended, 2);
 	for (i = 0; i < 2; i++) {
 		SCHED(wake)(sleepers[i]);
 		CHECK(SCHED(join)(sleepers[i]) == 0);
@@ -314,7 +308,6 @@ static void spawns(void *arg)
 	int status;
 	pid_t pid;
 
-	(void)arg;
 	CHECK(system("true") == 0);
 	CHECK(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ) == 0);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -370,7 +363,6 @@ static long rescued;
 
 static void is_rescued(void *arg)
 {
-	(void)arg;
 	wait_one();
 	set(&rescued, 1);
 }
@@ -380,7 +372,6 @@ static void captor(void *arg)
 {
 	int i;
 
-	(void)arg;
 	do {
 		hostage = make(ws_proc(), is_rescued, NULL);
 		for (i = 0; i < 5; i++)
@@ -398,16 +389,13 @@ static void forks_watched(void *arg)
 	int status;
 	pid_t pid;
 
-	(void)arg;
 	usleep(50000);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		check_watch(1);
 		turns = 3;
-		begin(2, 0);
-		make(0, captor, NULL);
-		start_and_finish();
+		one_thread(2, captor, NULL);
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
@@ -415,9 +403,7 @@ static void forks_watched(void *arg)
 
 static void watched(void)
 {
-	begin(2, 0);
-	make(0, forks_watched, NULL);
-	start_and_finish();
+	one_thread(2, forks_watched, NULL);
 }
 #else
 static void watched(void)
@@ -473,7 +459,6 @@ static void dies_in_child(void *arg)
 	pid_t pid = fork_locked();
 	int status;
 
-	(void)arg;
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		check_watch(1);
@@ -487,7 +472,6 @@ static void dies_in_child(void *arg)
 
 static void dies_in_call(void *arg)
 {
-	(void)arg;
 	(void)ucall(dies_in_child, NULL);
 }
 

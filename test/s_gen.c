@@ -179,7 +179,6 @@ static void woken(void *arg)
 	struct ugen *g = ugen_make(wakes, SCHED(self)(), sizeof(int));
 	int i, *value;
 
-	(void)arg;
 	for (i = 0; (value = (int *)ugen_next(g)) != NULL; i++) {
 		CHECK(*value == i);
 		wait_one();
@@ -189,7 +188,6 @@ static void woken(void *arg)
 
 static void waits(void *arg)
 {
-	(void)arg;
 	(void)SCHED(wait)();
 }
 
@@ -200,9 +198,7 @@ static void waits_inside(void *arg)
 
 static void wait_inside(void)
 {
-	begin(1, 0);
-	make(0, waits_inside, NULL);
-	start_and_finish();
+	one_thread(1, waits_inside, NULL);
 }
 
 static int has_lanes(void)

@@ -89,7 +89,6 @@ static void measures(void *arg)
 {
 	long held;
 
-	(void)arg;
 	while (ended < nr) {
 		measure();
 		yield();
@@ -104,7 +103,6 @@ static void measures(void *arg)
 /* Runs first. Otherwise deep threads would soon have private lanes. */
 static void no_own_lanes(void *arg)
 {
-	(void)arg;
 	uproc_of(STRUCT(SCHED(self)()))->p_sched.s_private = NULL;
 }
 
@@ -206,7 +204,7 @@ static void program(const char *name, void (*f)(void *), int threads_nr,
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "%s ", name);
+	doing("%s", name);
 	nr = threads_nr;
 	deepest = depth;
 	ended = 0;

@@ -116,7 +116,6 @@ static void posted_to(void *arg)
 {
 	long i;
 
-	(void)arg;
 	settle();
 	sleeper = (pid_t)syscall(SYS_gettid);
 	for (i = 1; i <= ROUNDS; i++) {
@@ -129,17 +128,12 @@ static void posted_to(void *arg)
 static void look(int proc_nr)
 {
 	static thread *t;
-	pthread_t id;
 
 	set(&half, 0);
 	set(&waiting, 0);
 	begin(proc_nr, 0);
 	t = make(0, posted_to, NULL);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(poster, &t);
-	finish();
-	native_join(id);
+	start_and_finish_with(poster, &t);
 	CHECK(half == ROUNDS);
 }
 

@@ -46,7 +46,6 @@ static void handler(int signo)
 {
 	int nr = __atomic_fetch_add(&next_signal, 1, __ATOMIC_RELAXED);
 
-	(void)signo;
 	if (nr < SIGNALS)
 		post(HANDLER, nr);
 }

@@ -24,14 +24,6 @@
 
 static long done;
 
-static void alone(int p, void (*f)(void *), void *arg)
-{
-	doing("");
-	begin(p, 0);
-	make(0, f, arg);
-	start_and_finish();
-}
-
 /* What a single thread sees. */
 
 static void results(void *arg)
@@ -40,7 +32,6 @@ static void results(void *arg)
 	char b[8] = "";
 	struct iovec v[2] = { { b, 2 }, { b + 2, 6 } };
 
-	(void)arg;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0 && pipe(p) == 0);
 	CHECK(u_read(s[0], b, sizeof b, UNOW) == -EAGAIN);
 	CHECK(u_read(p[0], b, sizeof b, UNOW) == -EAGAIN);
@@ -93,7 +84,6 @@ static void sends_file(void *arg)
 	sigset_t pending;
 	off_t at = 2;
 
-	(void)arg;
 	CHECK(f >= 0 && unlink(path) == 0 && write(f, "abcdef", 6) == 6);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
 	CHECK(u_sendfile(s[1], f, &at, 3, UNEVER) == 3 && at == 5);
@@ -118,7 +108,6 @@ static void writes_big(void *arg)
 	unsigned char *b = malloc(BIG);
 	size_t i;
 
-	(void)arg;
 	for (i = 0; i < BIG; i++)
 		b[i] = byte_at(i);
 	CHECK(u_write_all(ends[1], b, BIG, UNEVER) == BIG);
@@ -132,7 +121,6 @@ static void reads_big(void *arg)
 	size_t at = 0;
 	ssize_t n, i;
 
-	(void)arg;
 	make(1, writes_big, NULL);
 	while ((n = u_read(ends[0], b, sizeof b, UNEVER)) > 0)
 		for (i = 0; i < n; i++)
@@ -143,9 +131,9 @@ static void reads_big(void *arg)
 static void streams(int p)
 {
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	alone(p, reads_big, NULL);
+	one_thread(p, reads_big, NULL);
 	CHECK(pipe(ends) == 0);
-	alone(p, reads_big, NULL);
+	one_thread(p, reads_big, NULL);
 }
 
 /* Many threads read one socket: each datagram comes once. */
@@ -159,7 +147,6 @@ static void reads_some(void *arg)
 {
 	int i;
 
-	(void)arg;
 	while (u_recv(ends[0], &i, sizeof i, 0, UNEVER) == sizeof i && i >= 0)
 		__atomic_fetch_add(&seen[i], 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
@@ -169,7 +156,6 @@ static void sends_all(void *arg)
 {
 	int i, last = -1;
 
-	(void)arg;
 	for (i = 0; i < READERS; i++)
 		make(i, reads_some, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
@@ -185,7 +171,7 @@ static void many_readers(int p)
 	done = 0;
 	memset(seen, 0, sizeof seen);
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
-	alone(p, sends_all, NULL);
+	one_thread(p, sends_all, NULL);
 	for (i = 0; i < DATAGRAMS; i++)
 		CHECK(seen[i] == 1);
 	CHECK(done == READERS);
@@ -221,7 +207,6 @@ static void closes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 9; i++)
 		make(i, waits_for_close, (void *)(intptr_t)i);
 	do {
@@ -253,7 +238,6 @@ static void accepts(void *arg)
 {
 	int fd;
 
-	(void)arg;
 	while ((fd = u_accept(listener, NULL, NULL, 0, UNEVER)) >= 0)
 		make(fd, echoes, (void *)(intptr_t)fd);
 	CHECK(fd == -EBADF);
@@ -285,7 +269,6 @@ static void serve(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		make(i, accepts, NULL);
 	for (i = 0; i < CLIENTS; i++)
@@ -304,7 +287,7 @@ static void tcp(int p)
 	CHECK(bind(listener, (struct sockaddr *)&address, len) == 0);
 	CHECK(getsockname(listener, (struct sockaddr *)&address, &len) == 0);
 	CHECK(listen(listener, 1000) == 0);
-	alone(p, serve, NULL);
+	one_thread(p, serve, NULL);
 	CHECK(done == CLIENTS);
 }
 
@@ -312,7 +295,6 @@ static void refused(void *arg)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	(void)arg;
 	CHECK(u_connect(fd, (struct sockaddr *)&address, sizeof address,
 			UNEVER) == -ECONNREFUSED);
 	CHECK(u_close(fd) == 0);
@@ -324,7 +306,6 @@ static int waits_canceled(void *arg)
 {
 	char c;
 
-	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == -ECANCELED);
 	CHECK(u_write(ends[0], &c, 1, UNEVER) == -ECANCELED);
 	done++;
@@ -335,7 +316,6 @@ static void cancels(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	done = 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	CHECK(uscope_begin(&s, uafter(100 * UTIME_MS)) == 0);
@@ -359,7 +339,6 @@ static void polls(void *arg)
 	char c;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10; i++) {
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]) == 0);
 		f[i] = (struct pollfd){ s[i][0], POLLIN, 0 };
@@ -385,7 +364,6 @@ static void *natively(void *arg)
 {
 	char c = 0;
 
-	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, SOON) == -ETIMEDOUT);
 	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1 && c == 'x');
@@ -398,7 +376,6 @@ static void with_native(void *arg)
 	pthread_t native;
 	char c;
 
-	(void)arg;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	done = 0;
 	CHECK(pthread_create(&native, NULL, natively, NULL) == 0);
@@ -416,19 +393,19 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	for (p = 1; p <= 2; p++) {
-		alone(p, results, NULL);
-		alone(p, sends_file, NULL);
+		one_thread(p, results, NULL);
+		one_thread(p, sends_file, NULL);
 		streams(p);
 		many_readers(p);
 		done = begun = 0;
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-		alone(p, closes, NULL);
+		one_thread(p, closes, NULL);
 		CHECK(done == 9);
 		tcp(p);
-		alone(p, refused, NULL);
-		alone(p, cancels, NULL);
-		alone(p, polls, NULL);
-		alone(p, with_native, NULL);
+		one_thread(p, refused, NULL);
+		one_thread(p, cancels, NULL);
+		one_thread(p, polls, NULL);
+		one_thread(p, with_native, NULL);
 	}
 	return 0;
 }

@@ -53,21 +53,18 @@ static void fill(void)
 
 static void sends(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(SOON) == 0);
 	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
 }
 
 static void sends_urgent(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(SOON) == 0);
 	CHECK(u_send(ends[1], "u", 1, MSG_OOB, UNEVER) == 1);
 }
 
 static void drains(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(SOON) == 0);
 	while (u_read(ends[1], much, sizeof much, UNOW) > 0)
 		;
@@ -75,7 +72,6 @@ static void drains(void *arg)
 
 static void ends_it(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(SOON) == 0);
 	CHECK(shutdown(ends[1], SHUT_WR) == 0);
 }
@@ -93,7 +89,6 @@ static void events(void *arg)
 {
 	char c;
 
-	(void)arg;
 	connected();
 	sees(sends, POLLRDNORM, POLLRDNORM);
 	CHECK(u_read(ends[0], &c, 1, LATE) == 1);
@@ -117,7 +112,6 @@ static void reads_beside(void *arg)
 	char c;
 
 	CHECK(u_read(ends[0], &c, 1, LATE) == 1 && c == 'x');
-	(void)arg;
 }
 
 static void urgent_beside(void *arg)
@@ -129,12 +123,10 @@ static void urgent_beside(void *arg)
 	CHECK(u_poll(&p, 1, LATE) == 1 && p.revents == POLLPRI);
 	CHECK(u_write(ends[1], "x", 1, UNEVER) == 1);
 	CHECK(u_sleep(SOON) == 0);
-	(void)arg;
 }
 
 static void shuts(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(SOON) == 0);
 	(void)shutdown(ends[0], SHUT_RDWR);	/* ENOTCONN, but it is shut */
 }
@@ -167,7 +159,6 @@ static void shut(void *arg)
 	meanwhile(shuts);
 	CHECK(u_accept(ends[0], NULL, NULL, 0, LATE) == -EINVAL);
 	CHECK(u_close(ends[0]) == 0);
-	(void)arg;
 }
 
 /* EINVAL comes at once, and an empty part does not hide the next. */
@@ -177,7 +168,6 @@ static void files(void *arg)
 	char b[8];
 	int f, p;
 
-	(void)arg;
 	CHECK((f = eventfd(0, 0)) >= 0);
 	CHECK(u_read(f, b, 8, SOON) == -ETIMEDOUT);
 #if defined(RWF_NOWAIT)		/* else the wait comes first */
@@ -199,7 +189,6 @@ static void many(void *arg)
 	static struct pollfd f[17000];
 	int i;
 
-	(void)arg;
 	connected();
 	for (i = 0; i < COUNT(f); i++)
 		f[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
@@ -211,10 +200,8 @@ static void many(void *arg)
 
 static void alone(const char *what, void (*f)(void *))
 {
-	doing(what);
-	begin(1, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	doing("%s", what);
+	one_thread(1, f, NULL);
 }
 
 int main(int argc, char **argv)

@@ -36,20 +36,15 @@ static void pair(int s[2])
 
 static long asked;
 
-#define COUNTED(type, name, ...)					\
-	type __real_##name(__VA_ARGS__);				\
-	type __wrap_##name(__VA_ARGS__);				\
-	__attribute__((used)) type __wrap_##name(__VA_ARGS__)
-
 struct epoll_event;
 
-COUNTED(int, epoll_wait, int fd, struct epoll_event *e, int nr, int ms)
+WRAP(int, epoll_wait, int fd, struct epoll_event *e, int nr, int ms)
 {
 	add(&asked, 1);
 	return __real_epoll_wait(fd, e, nr, ms);
 }
 
-COUNTED(int, poll, struct pollfd *fds, nfds_t nr, int ms)
+WRAP(int, poll, struct pollfd *fds, nfds_t nr, int ms)
 {
 	add(&asked, 1);
 	return __real_poll(fds, nr, ms);
@@ -137,7 +132,7 @@ static void polls_for_errors(void *arg)
 static long sends;
 
 /* Counts sendto() by the library. */
-COUNTED(ssize_t, sendto, int fd, const void *b, size_t nob, int flags,
+WRAP(ssize_t, sendto, int fd, const void *b, size_t nob, int flags,
 	const struct sockaddr *to, socklen_t len)
 {
 	add(&sends, 1);
@@ -193,7 +188,6 @@ static void is_served(void *arg)
 	int i;
 	char c;
 
-	(void)arg;
 	for (i = 0; i < TURNS; i++) {
 		waits = true;
 		CHECK(u_read(ends[0], &c, 1, UNEVER) == 1);
@@ -246,7 +240,6 @@ static long      ready, handled;
 
 static void handles(int signo)
 {
-	(void)signo;
 	add(&handled, 1);
 }
 

@@ -118,7 +118,6 @@ static void old_waiter(void *arg)
 {
 	int rc;
 
-	(void)arg;
 	if (kind == AGAIN)
 		reads_late(ends[0], ends[1]);
 	rc = waits_as_kind(procs == 1 ? UNEVER : SOON);
@@ -128,14 +127,12 @@ static void old_waiter(void *arg)
 
 static void new_waiter(void *arg)
 {
-	(void)arg;
 	must_read(ends[0], 'n');
 	add(&done, 1);
 }
 
 static void closes_behind(void *arg)
 {
-	(void)arg;
 	make_pinned(0, old_waiter, NULL);
 	make_pinned(0, has_blocked, &blocked);
 	await(&blocked);
@@ -156,9 +153,7 @@ static void closed_behind(void)
 	doing("closed behind a waiter");
 	blocked = done = 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-	begin(procs, 0);
-	make(0, closes_behind, NULL);
-	start_and_finish();
+	one_thread(procs, closes_behind, NULL);
 	CHECK(done == 2);
 	close_all(ends, 2);
 	close_all(&new_end, 1);
@@ -192,7 +187,6 @@ static void used_again(void *arg)
 	int i, s[2], end;
 	char c;
 
-	(void)arg;
 	pair(s);
 	for (i = 0; i < 4 * ROUNDS; i++) {
 		reads_late(s[0], s[1]);
@@ -227,7 +221,6 @@ static void left_behind(void *arg)
 {
 	int i, s[2], copy, end;
 
-	(void)arg;
 	pair(s);
 	reads_late(s[0], s[1]);
 	copy = dup(s[0]);
@@ -262,7 +255,6 @@ static void closed_rightly(void *arg)
 {
 	int s[2], copy;
 
-	(void)arg;
 	pair(s);
 	copy = dup(s[0]);
 	set(&done, 0);
@@ -290,8 +282,7 @@ static void takes_turns(void *arg)
 	int i;
 
 	for (i = me; i < TURNS; i += 2) {
-		while (get(&turn) != i)
-			yield();
+		yield_until(&turn, i);
 		reads_late(ends[0], ends[1]);
 		put(ends[1], 'm');
 		must_read(ends[0], 'm');
@@ -304,7 +295,6 @@ static void waits_first(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		reads_late(ends[0], ends[1]);
 	set(&turn, 1);
@@ -314,9 +304,7 @@ static void waits_second(void *arg)
 {
 	int i, end;
 
-	(void)arg;
-	while (get(&turn) == 0)
-		yield();
+	yield_until(&turn, 1);
 	for (i = 0; i < 3; i++) {
 		put(ends[1], 'x');
 		must_read(ends[0], 'x');
@@ -353,7 +341,6 @@ static void child_echoes(void *arg)
 	char b[8];
 	ssize_t n;
 
-	(void)arg;
 	CHECK(u_read(ends[0], b, sizeof b, uafter(UTIME_MS)) == -ETIMEDOUT);
 	CHECK(u_close(ends[0]) == 0);
 	while ((n = u_read(other[0], b, sizeof b, UNEVER)) > 0 && b[0] != 'q')
@@ -368,9 +355,7 @@ static void in_child(int nr)
 	check_watch(1);
 	CHECK(u_read(ends[0], b, sizeof b, SOON) == -ECHILD);
 	if (nr % 2 == 0) {
-		begin(2, 0);
-		make(0, child_echoes, NULL);
-		start_and_finish();
+		one_thread(2, child_echoes, NULL);
 		_exit(0);
 	}
 	while (read(other[0], b, sizeof b) == 1 && b[0] != 'q')
@@ -380,7 +365,6 @@ static void in_child(int nr)
 
 static void reads_once(void *arg)
 {
-	(void)arg;
 	must_read(ends[0], 'o');
 	add(&done, 1);
 }
@@ -390,7 +374,6 @@ static void forks(void *arg)
 	int i, k, status;
 	pid_t pid;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		done = 0;
 		make(0, reads_once, NULL);
@@ -417,9 +400,7 @@ static void forked(void)
 	doing("fork");
 	pair(ends);
 	pair(other);
-	begin(1, 0);
-	make(0, forks, NULL);
-	start_and_finish();
+	one_thread(1, forks, NULL);
 	close_all(ends, 2);
 	close_all(other, 2);
 }
@@ -432,13 +413,6 @@ static void forked(void)
 
 #endif
 
-static void alone(int p, void (*f)(void *))
-{
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
-}
-
 int main(int argc, char **argv)
 {
 	int failed, p;
@@ -448,10 +422,10 @@ int main(int argc, char **argv)
 	failed = all_closed_behind();
 	for (p = 1; p <= 2; p++) {
 		doing("used again");
-		alone(p, used_again);
+		one_thread(p, used_again, NULL);
 		doing("left behind");
-		alone(p, left_behind);
-		alone(p, closed_rightly);
+		one_thread(p, left_behind, NULL);
+		one_thread(p, closed_rightly, NULL);
 	}
 	doing("passed on");
 	passed_on(takes_turns, takes_turns);

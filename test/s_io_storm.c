@@ -150,7 +150,6 @@ static void wakes(void *arg)
 	thread *t;
 	int i;
 
-	(void)arg;
 	while (!get(&over)) {
 		for (i = 0; i < SLOTS; i++) {
 			t = __atomic_exchange_n(&slots[i], NULL,
@@ -347,7 +346,6 @@ static int make_anywhere(struct usched *s, void (*f)(void *), void *arg)
 {
 	static long turn;
 
-	(void)s;
 	return try_make((int)(add(&turn, 1) & 1023), f, arg) != NULL ?
 		0 : -ENOMEM;
 }
@@ -492,7 +490,6 @@ static void calls(void *arg)
 {
 	long id;
 
-	(void)arg;
 	while ((id = add(&next_conn, 1) - 1) < conn_nr)
 		call(&conns[id], (unsigned)id);
 }
@@ -502,7 +499,6 @@ static void starts(void *arg)
 	long callers = conn_nr < CALLERS ? conn_nr : CALLERS;
 	int i;
 
-	(void)arg;
 	lanes = ustack_self()->u_lane != 0;
 	for (i = 0; i < 4; i++) {
 		make(i, accepts, &listener[i % 2 ? TCP : UNIX]);
@@ -542,7 +538,7 @@ static void storm(int procs, long nr)
 	long natives = entries("/proc/self/task");
 	long i;
 
-	snprintf(check_doing, sizeof check_doing, "%d processors ", procs);
+	doing("%d processors", procs);
 	conns = calloc(nr, sizeof *conns);
 	CHECK(conns != NULL);
 	for (i = 0; i < nr; i++)
@@ -551,9 +547,7 @@ static void storm(int procs, long nr)
 	left = 2 * nr;
 	next_conn = over = waited = moved = 0;
 	listen_all();
-	begin(procs, 0);
-	make(0, starts, NULL);
-	start_and_finish();
+	one_thread(procs, starts, NULL);
 	CHECK(unlink(path) == 0);
 	CHECK(entries("/proc/self/fd") == files);
 	while (entries("/proc/self/task") != natives)

@@ -186,7 +186,6 @@ static void open_signals(struct both *d)
 
 static void put_signal(const struct both *d)
 {
-	(void)d;
 	CHECK(kill(getpid(), SIGUSR1) == 0);
 }
 
@@ -257,7 +256,6 @@ static void late(void *d)
 /* Runs whenever the other thread waits or gives way. */
 static void watches(void *arg)
 {
-	(void)arg;
 	while (!over) {
 		ran++;
 		yield();
@@ -307,7 +305,7 @@ static void stays_empty(void)
 static void new_file(struct both *d, int how)
 {
 	d->d_kind = any() % COUNT(kinds);
-	doing(kinds[d->d_kind].k_name);
+	doing("%s", kinds[d->d_kind].k_name);
 	if (how == 0)
 		(void)u_close(NUMBER);
 	else if (how == 1)
@@ -348,7 +346,6 @@ static void reuses(void *arg)
 	struct both old;
 	int i, copy;
 
-	(void)arg;
 	new_file(&d, 2);
 	for (i = 0; i < turns; i++) {
 		uses(&d);
@@ -378,7 +375,6 @@ static void waits(void *arg)
 {
 	char c;
 
-	(void)arg;
 	CHECK(u_read(ends[0], &c, 1, UNEVER) == 1);
 }
 
@@ -387,7 +383,6 @@ static void has_blocked(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 5; i++)
 		yield();
 	add(&blocked, 1);
@@ -396,9 +391,7 @@ static void has_blocked(void *arg)
 /* Arms at its own poller in between, after the first arming. */
 static void gives_up(void *arg)
 {
-	(void)arg;
-	while (get(&blocked) == 0)
-		yield();
+	yield_until(&blocked, 1);
 	CHECK(u_wait_fd(ends[0], UREAD, uafter(UTIME_MS)) == -ETIMEDOUT);
 	CHECK(write(ends[1], "c", 1) == 1);
 }

@@ -100,9 +100,7 @@ static void at_once(int p, int late)
 	memset(result, 0, sizeof result);
 	all = malloc(MANY * sizeof all[0]);
 	CHECK(all != NULL);
-	begin(p, 0);
-	make(0, one_for_all, late ? all : NULL);
-	start_and_finish();
+	one_thread(p, one_for_all, late ? all : NULL);
 	CHECK(joins == MANY);
 	free(all);
 }
@@ -121,9 +119,7 @@ static long go;
 
 static void short_life(void *arg)
 {
-	(void)arg;
-	while (get(&go) == 0)
-		yield();
+	yield_until(&go, 1);
 	add(&ended, 1);
 }
 
@@ -131,7 +127,6 @@ static void pesters(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < PESTER; i++) {
 		SCHED(wake)(joiner);
 		if (i == PESTER / 2)
@@ -248,9 +243,7 @@ static void leaves(int p, intptr_t nr)
 {
 	set(&left_nr, 0);
 	set(&allowed_nr, 0);
-	begin(p, 0);
-	make(0, nurse, (void *)nr);
-	start_and_finish();
+	one_thread(p, nurse, (void *)nr);
 	CHECK(left_nr == nr);
 }
 
@@ -260,20 +253,17 @@ static thread *shared, *plain_thread;
 
 static void waits(void *arg)
 {
-	(void)arg;
 	wait_one();
 }
 
 static void joins_itself(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(SCHED(self)()) ==
 	      (arg != NULL ? -EDEADLK : -EINVAL));
 }
 
 static void first_joins(void *arg)
 {
-	(void)arg;
 	join(shared);
 	add(&ended, 1);
 }
@@ -282,7 +272,6 @@ static void second_joins(void *arg)
 {
 	thread *self = joinable(0, joins_itself, &shared);
 
-	(void)arg;
 	yield();
 	yield();
 	CHECK(SCHED(join)(plain_thread) == -EINVAL);
@@ -315,18 +304,18 @@ int main(int argc, char **argv)
 	check_quiet();
 	misuse();
 	for (i = 1; i <= 3; i++) {
-		doing("in many ");
+		doing("in many");
 		many(i);
-		doing("in at_once ");
+		doing("in at_once");
 		at_once(i, i % 2);
 	}
-	doing("in pestered ");
+	doing("in pestered");
 	for (i = 0; i < 300; i++)
 		pestered(1 + i % 4, i % 3);
-	doing("in in_store ");
+	doing("in in_store");
 	for (i = 0; i < 20; i++)
 		in_store(2 + i % 3, 400);
-	doing("in leaves ");
+	doing("in leaves");
 	for (i = 2; i <= 4; i++)
 		leaves(i, 5000);
 	return 0;

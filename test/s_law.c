@@ -154,9 +154,7 @@ static void boss(void *arg)
 
 static void late(void)
 {
-	begin(1, 0);
-	make(0, boss, &told[0]);
-	start_and_finish();
+	one_thread(1, boss, &told[0]);
 }
 
 static int at_later_blocks(void)
@@ -201,15 +199,12 @@ static void parent_read(void *arg)
 
 static void readers(void)
 {
-	begin(1, 0);
-	make(0, parent_read, &told[0]);
-	start_and_finish();
+	one_thread(1, parent_read, &told[0]);
 }
 
 /* Makers look at their argument. */
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static int nothing_int(void *arg)
@@ -275,7 +270,6 @@ static void waits_for_sem(void *arg)
 {
 	struct usem sem = USEM(0);
 
-	(void)arg;
 	CHECK(usem_wait(&sem, uafter(UTIME_MS)) == -ETIMEDOUT);
 }
 
@@ -283,7 +277,6 @@ static void waits_for_group(void *arg)
 {
 	struct ugroup group = { USYNC_INIT(0) };
 
-	(void)arg;
 	CHECK(ugroup_add(&group, 1) == 0);
 	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);
 }
@@ -313,7 +306,6 @@ static NOINLINE unsigned deep(unsigned n)
 
 static void faults(void *arg)
 {
-	(void)arg;
 	switch (as_told) {
 	case 0:
 		value = *box->at;
@@ -334,7 +326,6 @@ static void parent_box(void *arg)
 {
 	struct box own = { &value, empty };
 
-	(void)arg;
 	box = &own;
 	make(0, faults, &told[1]);
 	CHECK(usem_wait(&told[0], UNEVER) == 0);
@@ -342,9 +333,7 @@ static void parent_box(void *arg)
 
 static void box_up(void)
 {
-	begin(1, 0);
-	make(0, parent_box, &told[2]);
-	start_and_finish();
+	one_thread(1, parent_box, &told[2]);
 }
 
 static void box_up_bare(void)
@@ -355,7 +344,6 @@ static void box_up_bare(void)
 
 static void own_handler(int signo)
 {
-	(void)signo;
 	_exit(42);
 }
 
@@ -397,9 +385,7 @@ static void fault_tests(void)
 	status = check_child(box_up_own, text, sizeof text);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 	CHECK(failed == 0);
-	begin(2, 0);
-	make(0, looks, &there);
-	start_and_finish();
+	one_thread(2, looks, &there);
 	CHECK(there == 1);
 	looks(&there);
 	CHECK(there == 0);
@@ -409,9 +395,7 @@ static void (*does)(void *);
 
 static void one(void)
 {
-	begin(1, 0);
-	make(0, does, NULL);
-	start_and_finish();
+	one_thread(1, does, NULL);
 }
 
 static int dies(const char *name, void (*f)(void *), const char *text)
@@ -457,7 +441,6 @@ static void lawful(void *arg)
 	struct ugen *g;
 	const int *at;
 
-	(void)arg;
 	CHECK(mutex != NULL && c != NULL);
 	CHECK(uchan_send(c, &mutex, UNOW) == 0 && uchan_send(c, &arg, UNOW) == 0);
 	uchan_free(c);

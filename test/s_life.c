@@ -97,7 +97,6 @@ static thread *to_join;
 
 static void joins(void *arg)
 {
-	(void)arg;
 	CHECK(SCHED(join)(to_join) == 0);
 	add(&ended, 1);
 }
@@ -175,7 +174,6 @@ static NOINLINE void deep_for_ever(void)
 
 static void waits_deep(void *arg)
 {
-	(void)arg;
 	deep_for_ever();
 }
 
@@ -215,7 +213,6 @@ static void gives_more(void *arg)
 {
 	int i;
 
-	(void)arg;
 	wait_one();
 	SCHED(wake)(wanted);
 	wait_one();
@@ -232,7 +229,6 @@ static long allowed;
 
 static void waits_late(void *arg)
 {
-	(void)arg;
 	wait_one();
 	CHECK(get(&allowed) != 0);	/* not by another thread's wake */
 	add(&ended, 1);
@@ -243,9 +239,7 @@ static void makes_more(void *arg)
 {
 	int i;
 
-	(void)arg;
-	while (get(&told) == 0)
-		yield();
+	yield_until(&told, 1);
 	yield();
 	for (i = 0; i < LATE; i++)
 		late[i] = make(0, waits_late, NULL);
@@ -347,20 +341,20 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	check_quiet();
-	doing("in succession ");
+	doing("in succession");
 	succession();
-	doing("in abort_all ");
+	doing("in abort_all");
 	for (i = 1; i <= 3; i++)
 		abort_all(i);
-	doing("in all_sizes ");
+	doing("in all_sizes");
 	all_sizes(1, 100);
 	all_sizes(2, 700);
-	doing("in dropped ");
+	doing("in dropped");
 	dropped();
-	doing("in surplus ");
+	doing("in surplus");
 	for (i = 0; i < 500; i++)
 		surplus();
-	doing("in stack ");
+	doing("in stack");
 	stack(0);
 	stack(16 << 10);
 	stack(100001);

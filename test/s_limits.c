@@ -39,16 +39,11 @@ int main(void)
 
 static long ran, called, refused;
 
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-
 /* After refuse_after native threads, refuse_nr are refused. */
 static long refuse_after, refuse_nr, refused_nr;
 
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg)
+WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
+     void *(*f)(void *), void *arg)
 {
 	if (refuse_after > 0)
 		refuse_after--;
@@ -113,7 +108,6 @@ static void caller(void *arg)
 {
 	int rc = SCHED(yield)();
 
-	(void)arg;
 	CHECK(rc == 0 || rc == -ENOMEM);
 	if (ucall(job, &called) != 0)
 		add(&refused, 1);
@@ -156,7 +150,7 @@ static void rooms(void)
 
 	for (i = 0; i < COUNT(some); i++) {
 		room = some[i];
-		snprintf(check_doing, sizeof check_doing, "room %d ", room);
+		doing("room %d", room);
 		if (check_child(with_room, text, sizeof text) != 0)
 			check_fail(__FILE__, __LINE__, text);
 	}
@@ -224,7 +218,7 @@ static void refuses(int after, int nr, bool works)
 /* Makes lanes for procs. The native threads are refused, which saves time. */
 static void lanes_for(int procs)
 {
-	snprintf(check_doing, sizeof check_doing, "procs %d ", procs);
+	doing("procs %d", procs);
 	begin(procs, 0);
 	refuse_after = refused_nr = 0;
 	refuse_nr = 1000;
@@ -237,7 +231,7 @@ static void many(int procs)
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "procs %d ", procs);
+	doing("procs %d", procs);
 	ran = 0;
 	begin(procs, 2 * procs);
 	for (i = 0; i < 2 * procs; i++)

@@ -56,7 +56,6 @@ static NOINLINE void w_wait(void)
 
 static void t_plain(void *arg)
 {
-	(void)arg;
 	w_wait();
 	END;
 }
@@ -81,7 +80,6 @@ static void t_mutex(void *arg)
 
 static void t_join(void *arg)
 {
-	(void)arg;
 	SCHED(join)(joined);
 	END;
 }
@@ -96,14 +94,12 @@ static void t_twice(void *arg)
 
 static void t_until(void *arg)
 {
-	(void)arg;
 	u_sleep(uafter(900 * UTIME_S));
 	END;
 }
 
 static void t_end(void *arg)
 {
-	(void)arg;
 	yield();
 	u_sleep(uafter(UTIME_MS));
 }
@@ -117,7 +113,6 @@ static NOINLINE void w_compute(void)
 /* Runs when all others of its processor wait. */
 static void t_endless(void *arg)
 {
-	(void)arg;
 	while (__atomic_load_n(&ready_nr, __ATOMIC_RELAXED) != 0)
 		yield();
 	w_compute();
@@ -127,7 +122,6 @@ static void t_endless(void *arg)
 /* Never runs again behind t_endless(). */
 static void t_ready(void *arg)
 {
-	(void)arg;
 	__atomic_fetch_sub(&ready_nr, 1, __ATOMIC_RELAXED);
 	yield();
 	add(&ends, 1);
@@ -249,7 +243,6 @@ static void t_maker(void *arg)
 {
 	static int nr[2] = { 0, 1 };
 
-	(void)arg;
 	CHECK(uthread_make(NULL, t_named, &nr[0], "zero") == 0);
 	CHECK(uthread_make(NULL, t_named, &nr[1], "number one is cut") == 0);
 }
@@ -288,9 +281,7 @@ static void silent_run(void)
 	CHECK(SCHED(start)() == 0);
 	CHECK(SCHED(fini)() == -EDEADLK);
 	CHECK(ulist_start() == 0);
-	begin(2, 0);
-	make(0, t_end, NULL);
-	start_and_finish();
+	one_thread(2, t_end, NULL);
 	ulist_print("by hand");
 }
 
@@ -414,7 +405,6 @@ static long churns;
 
 static void t_short(void *arg)
 {
-	(void)arg;
 	add(&churns, 1);
 }
 
@@ -423,7 +413,6 @@ static void t_churn(void *arg)
 	thread *t;
 	int i;
 
-	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		for (i = 0; i < 20; i++)
 			CHECK(try_make(i, t_short, NULL) != NULL);

@@ -24,7 +24,6 @@ static void wakes_all(void *arg)
 {
 	long i;
 
-	(void)arg;
 	while (blocked < MILLION)
 		yield();
 	for (i = 0; i < MILLION; i++)
@@ -59,8 +58,7 @@ static void wakes_half(void *arg)
 {
 	long i;
 
-	while (get(&blocked) < MILLION)
-		yield();
+	yield_until(&blocked, MILLION);
 	for (i = !(intptr_t)arg; i < MILLION; i += 2)
 		SCHED(wake)(threads[i]);
 }

@@ -8,7 +8,6 @@
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void wait_outside(void)
@@ -25,7 +24,6 @@ static void yield_outside(void)
 
 static void ends_all(void *arg)
 {
-	(void)arg;
 	SCHED(fini)();
 }
 

@@ -108,7 +108,6 @@ static void receiver(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_RECV(d, &w) };
 	int rc, nr = 0;
 
-	(void)arg;
 	while (k[0].cs_chan != NULL || k[1].cs_chan != NULL) {
 		rc = uselect(k, 2, nr++ % 4 ? UNEVER : uafter(UTIME_US));
 		if (rc == -ETIMEDOUT || again(rc))
@@ -129,7 +128,6 @@ static void waits_late(void *arg)
 	struct ucase k[2] = { UCASE_RECV(two[0], &v), UCASE_RECV(two[1], &v) };
 	int rc;
 
-	(void)arg;
 	while (again(rc = uselect(k, 2, UNEVER)))
 		;
 	CHECK(rc == 0 && v == 9);
@@ -139,7 +137,6 @@ static void frees_early(void *arg)
 {
 	int rc;
 
-	(void)arg;
 	while (again(rc = uchan_send(two[0], &(long){ 9 }, UNEVER)))
 		;
 	CHECK(rc == 0);
@@ -208,7 +205,6 @@ static void uses(void *arg)
 	struct addrinfo *list;
 	int fd, rc;
 
-	(void)arg;
 	do
 		fd = u_open(path, O_CREAT | O_EXCL | O_RDWR, 0600, UNEVER);
 	while (again(fd));
@@ -226,7 +222,6 @@ static void uses(void *arg)
 
 static void raises(void *arg)
 {
-	(void)arg;
 	CHECK(raise(SIGUSR1) == 0);
 }
 
@@ -235,7 +230,6 @@ static void awaits(void *arg)
 	int rc, status;
 	pid_t pid;
 
-	(void)arg;
 	while (again(rc = usignal_wait(UNEVER)))
 		;
 	CHECK(rc == SIGUSR1);
@@ -253,7 +247,7 @@ static void awaits(void *arg)
 /* Connections. */
 
 #if defined(__linux__)
-FAIL_WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
+WRAP(int, epoll_ctl, int epoll, int op, int fd, struct epoll_event *e)
 {
 	if (op != EPOLL_CTL_DEL && now->m_errors[1] == -ENOSPC &&
 	    fail_now(FAIL_MEMORY))
@@ -301,7 +295,6 @@ static void pings(void *arg)
 {
 	char i;
 
-	(void)arg;
 	for (i = 0; i < MESSAGES; i++) {
 		must_write(small[0], i);
 		must_read(small[0], i);
@@ -313,7 +306,6 @@ static void pongs(void *arg)
 {
 	char i;
 
-	(void)arg;
 	for (i = 0; i < MESSAGES; i++) {
 		must_read(small[1], i);
 		must_write(small[1], i);
@@ -327,7 +319,6 @@ static void writes_big(void *arg)
 	size_t i, at = 0;
 	ssize_t rc;
 
-	(void)arg;
 	for (i = 0; i < BIG; i++)
 		b[i] = (char)check_hash((unsigned)i, 7);
 	while (at < BIG) {
@@ -344,7 +335,6 @@ static void reads_big(void *arg)
 	size_t i, at = 0;
 	ssize_t rc;
 
-	(void)arg;
 	while (at < BIG) {
 		rc = u_read(big[0], b + at, BIG - at, UNEVER);
 		CHECK(rc > 0 || again(rc));
@@ -362,7 +352,6 @@ static void shares(void *arg)
 	char b[8];
 	int i;
 
-	(void)arg;
 	for (i = 0; i < MESSAGES; i++) {
 		while (again(rc = u_read(shared[0], b, sizeof b, UNEVER)))
 			;
@@ -375,7 +364,6 @@ static void sends(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 2 * MESSAGES; i++) {
 		must_write(shared[1], 's');
 		yield();
@@ -389,7 +377,6 @@ static void polls(void *arg)
 	int i, rc;
 	char c;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		f[i] = (struct pollfd){ polled[i][0], POLLIN, 0 };
 	for (i = 0; i < 3; i++) {
@@ -406,7 +393,6 @@ static void is_polled(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++) {
 		must_write(polled[i][1], 'p');
 		must_read(polled[0][1], 'q');
@@ -418,7 +404,6 @@ static void accepts(void *arg)
 {
 	int fd;
 
-	(void)arg;
 	while (again(fd = u_accept(listener, NULL, NULL, 0, UNEVER)))
 		;
 	CHECK(fd >= 0);
@@ -432,7 +417,6 @@ static void connects(void *arg)
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	int rc;
 
-	(void)arg;
 	do
 		rc = u_connect(fd, (struct sockaddr *)&address, address_len,
 			       UNEVER);
@@ -452,7 +436,6 @@ static void recovers(void *arg)
 {
 	int rc;
 
-	(void)arg;
 	while (get(&done) < OTHERS) {
 		rc = u_sleep(uafter(10 * UTIME_MS));
 		if (!again(rc) && fail_failed() > 0 && fail.f_all)
@@ -519,7 +502,6 @@ static void far_away(void *arg)
 	bool may_pass = false;
 #endif
 
-	(void)arg;
 	pair(SOCK_STREAM, s);
 	do {
 		fail_rest();
@@ -543,9 +525,7 @@ static void far_away(void *arg)
 
 static void far_numbers(void)
 {
-	begin(1, 0);
-	make(0, far_away, NULL);
-	start_and_finish();
+	one_thread(1, far_away, NULL);
 	fail_held_nr = 0;
 }
 
@@ -596,7 +576,6 @@ static void full(void *arg)
 	int s[2], fd, next;
 	char c;
 
-	(void)arg;
 	pair(SOCK_STREAM, s);
 	next = next_fd();
 	no_room(s);

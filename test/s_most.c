@@ -28,7 +28,6 @@ static void wakes_itself(void *arg)
 {
 	int i;
 
-	(void)arg;
 	target = SCHED(self)();
 	wakes_of(target)->w_count = INT_MAX - FEW;
 	for (i = 0; i < FEW; i++)
@@ -44,16 +43,13 @@ static void wakes_itself(void *arg)
 
 static void by_itself(void)
 {
-	begin(1, 0);
-	make(0, wakes_itself, NULL);
-	start_and_finish();
+	one_thread(1, wakes_itself, NULL);
 }
 
 /* Wakes from elsewhere, while the processor does not look: w_posted. */
 
 static void computes(void *arg)
 {
-	(void)arg;
 	set(&ready, 1);
 	until(&sent, 1);
 }
@@ -66,14 +62,12 @@ static void is_woken(void *arg)
 	make(0, computes, NULL);
 	for (i = 0; i <= FEW; i++)
 		wait_one();
-	(void)arg;
 }
 
 static void *wakes_it(void *arg)
 {
 	int i;
 
-	(void)arg;
 	until(&ready, 1);
 	SCHED(wake)(target);		/* the first posts the node */
 	__atomic_fetch_add(&wakes_of(target)->w_posted,
@@ -91,24 +85,17 @@ static void *wakes_it(void *arg)
 
 static void from_elsewhere(void)
 {
-	pthread_t id;
-
 	ready = sent = 0;
 	begin(1, 0);
 	target = make(0, is_woken, NULL);
-	SCHED(hold)();
 	SCHED(wake)(target);
-	CHECK(SCHED(start)() == 0);
-	id = native(wakes_it, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(wakes_it, NULL);
 }
 
 /* Holds. */
 
 static void ends_at_once(void *arg)
 {
-	(void)arg;
 }
 
 static void holds(void)

@@ -212,11 +212,10 @@ static void all(void *arg)
 	int free = lowest_free(), i;
 	void (*part[])(void) = { tcp, reuseport, udp, local, descriptors };
 
-	(void)arg;
 	(void)u_wait_fd(0, UWRITE, uafter(0));	/* makes the poller */
 	free = lowest_free();
 	for (i = 0; i < COUNT(part); i++) {
-		snprintf(check_doing, sizeof check_doing, "part %d ", i);
+		doing("part %d", i);
 		part[i]();
 		CHECK(lowest_free() == free);
 	}
@@ -228,9 +227,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	for (p = 1; p <= 2; p++) {
-		begin(p, 0);
-		make(0, all, NULL);
-		start_and_finish();
+		one_thread(p, all, NULL);
 	}
 	return 0;
 }

@@ -142,7 +142,6 @@ static void joiner(void *arg)
 	thread *t;
 	int i;
 
-	(void)arg;
 	while ((t = try_make_joinable(1, joined, SCHED(self)())) == NULL) {
 		CHECK(errno == ENOMEM && fail_told() > 0);
 		if (fail.f_all)
@@ -203,7 +202,6 @@ static void wake_workers(int from)
 /* Where possible, her threads begin to wait before they are woken. */
 static void mother(void *arg)
 {
-	(void)arg;
 	make_workers(THREADS);
 	if (!fail.f_all)
 		yields();

@@ -36,7 +36,6 @@ static struct umutex m, ms[LOCKS];
 static struct urw w;
 static struct uchan *c;
 static struct uscope *s;
-static struct rr_thread *t;
 static void *volatile shared;
 static long v;
 
@@ -135,14 +134,6 @@ static void abort_thread(void)
 	(void)!uthread_join(u, NULL, UNEVER);
 }
 
-static void rr_joined(void)
-{
-	t = rr_thread_joinable(none, NULL);
-	rr_join(t);
-}
-static void rr_join_twice(void)	{ rr_joined(); rr_join(t); }
-static void rr_wake_joined(void) { rr_joined(); rr_wake(t); }
-static void rr_post_joined(void) { rr_joined(); rr_post(t); }
 static void rr_no_hold(void)	{ rr_release(); }
 
 static struct ugen *gen_ended(void)
@@ -232,9 +223,6 @@ static const struct {
 	{ join_joined, { "uthread_join: the", "by uthread_join()" }, 0 },
 	{ detach_joined, { "uthread_detach: the", "by uthread_join()" }, 0 },
 	{ data_joined, { "uthread_data: the", "by uthread_join()" }, 0 },
-	{ rr_join_twice, { "rr_join: thread", "freed by its join" }, 0 },
-	{ rr_wake_joined, { "rr_wake: thread", "freed by its join" }, 0 },
-	{ rr_post_joined, { "rr_post: thread", "freed by its join" }, 0 },
 	{ rr_no_hold, { "rr_release: ", "no hold" }, 0 },
 	{ next_ended, { "ugen_next: the ugen", "freed by ugen_free()" }, 0 },
 	{ gen_end_twice, { "ugen_free: the ugen", "freed by ugen_free()" }, 0 },
@@ -257,7 +245,6 @@ static int now;
 
 static void runs(void *arg)
 {
-	(void)arg;
 	row[now].f();
 }
 
@@ -362,7 +349,6 @@ static void right(void *arg)
 {
 	struct ucond cond = { .cd_sync.y_state = 0 };
 
-	(void)arg;
 	many_locks();
 	memory();
 	large();

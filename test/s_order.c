@@ -192,7 +192,6 @@ static void queued(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TURNS; i++) {
 		struct uproc *p = uproc_of(STRUCT(ll_self()));
 		long place = p->p_queue.q_tail - p->p_queue.q_head + 1;

@@ -90,7 +90,6 @@ static void anywhere(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10; i++) {
 		CHECK(is_free());
 		yield();
@@ -248,7 +247,6 @@ static void inner_where(void *arg)
 
 static void inner_anywhere(void *arg)
 {
-	(void)arg;
 	CHECK(is_free());
 	add(&total, 1);
 }
@@ -284,7 +282,6 @@ static void inner_ws(void)
 
 static void starter(void *arg)
 {
-	(void)arg;
 	CHECK(is_pinned());
 	inner(2, inner_where);
 	CHECK(CPU_COUNT(&may) == 1 || seen[0] != seen[1]);

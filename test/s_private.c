@@ -103,7 +103,6 @@ static void objects(int nr)
 
 static void counts(void *arg)
 {
-	(void)arg;
 	add(is_private() ? &private_nr : &shared_nr, 1);
 	yield();
 }
@@ -121,7 +120,6 @@ static void chooses(void *arg)
 	void *got;
 	int i;
 
-	(void)arg;
 	CHECK(uthread_make_by(&t[0], result, &t[0], "p", 2) == -EINVAL);
 	CHECK(uthread_make_by(&t[0], result, &t[0], "private",
 			      USCHED_MAKE_PRIVATE) == 0);
@@ -185,13 +183,8 @@ static void choosers(void)
 
 static long early;
 
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg);
-
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
-			  void *(*f)(void *), void *arg)
+WRAP(int, pthread_create, pthread_t *id, const pthread_attr_t *attr,
+     void *(*f)(void *), void *arg)
 {
 	for (; early > 0; early--)
 		(void)make(0, counts, NULL);

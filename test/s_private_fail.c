@@ -16,7 +16,6 @@ static long private_nr, refusals;
 
 static void counts(void *arg)
 {
-	(void)arg;
 	CHECK(ustack_is_private(ustack_self()));
 	(void)SCHED(yield)();		/* perhaps there is no memory */
 	add(&private_nr, 1);

@@ -541,7 +541,6 @@ static void *f_read(void *arg)
 
 static void *f_rw_unlock(void *arg)
 {
-	(void)arg;
 	return (void *)(intptr_t)pthread_rwlock_unlock(&rw);
 }
 

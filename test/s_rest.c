@@ -87,7 +87,6 @@ static void *wakes_all(void *arg)
 	long least = THREADS / 8 * FRAMES * 1500L / sysconf(_SC_PAGESIZE);
 	int i, round;
 
-	(void)arg;
 	for (round = 0; round < ROUNDS; round++) {
 		until(&waiting, (round + 1) * (long)THREADS);
 		while (SHRINKS && get(&peak) - resident() < least)
@@ -102,7 +101,6 @@ static void *wakes_all(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t id;
 	int i;
 
 	check_start(argc, argv);
@@ -110,11 +108,7 @@ int main(int argc, char **argv)
 	CHECK(SCHED(stack_size)(512 << 10) == 0);
 	for (i = 0; i < THREADS; i++)
 		threads[i] = make(i, goes_deep, &threads[i]);
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(wakes_all, NULL);
-	finish();
-	native_join(id);
+	start_and_finish_with(wakes_all, NULL);
 	CHECK(ended == THREADS);
 	return 0;
 }

@@ -28,7 +28,6 @@ static void hear(const char *line)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void *result(void *arg)
@@ -38,9 +37,7 @@ static void *result(void *arg)
 
 static void in_thread(void (*f)(void *))
 {
-	begin(1, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(1, f, NULL);
 }
 
 /* Checks that just these lines were said, which begin so. */
@@ -97,7 +94,6 @@ static void joins(void *arg)
 	thread *t = make_joinable(0, nothing, NULL);
 	struct uthread *u;
 
-	(void)arg;
 	CHECK(SCHED(join)(t) == 0);
 	CHECK(SCHED(join)(SCHED(self)()) == -EINVAL);
 #if !defined(USCHED_HARD)
@@ -129,7 +125,6 @@ static void makes_that(void *arg)
 {
 	struct uthread *u;
 
-	(void)arg;
 	CHECK(uthread_make(&u, joins_itself, NULL, NULL) == 0);
 	CHECK(uthread_join(u, NULL, UNEVER) == 0);
 }
@@ -139,7 +134,6 @@ static void sleeps(void *arg)
 	struct uscope *s;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		CHECK(u_sleep(50 * UTIME_MS) == 0);
 	CHECK(u_sleep(UNOW) == 0 && u_sleep(uafter(-UTIME_S)) == 0);
@@ -151,7 +145,6 @@ static void sleeps(void *arg)
 
 static void sleeps_too(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(2 * UTIME_US) == 0);
 }
 
@@ -191,7 +184,6 @@ static void lengths(void)
 
 static void sleeps_virtually(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(5 * UTIME_S) == 0);
 	CHECK(u_sleep(uafter(5 * UTIME_S)) == 0);
 }
@@ -209,7 +201,6 @@ static void leaves(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	(void)!uscope_begin(&s, UNEVER);
 }
 
@@ -236,7 +227,6 @@ static UNUSED void left_later(void)
 
 static void unlocks(void *arg)
 {
-	(void)arg;
 	umutex_unlock(&mutex);
 }
 
@@ -253,7 +243,6 @@ static UNUSED void not_mine(void)
 
 static void unlocks_rw(void *arg)
 {
-	(void)arg;
 	urw_unlock(&rw);
 }
 
@@ -268,7 +257,6 @@ static void sends(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	(void)arg;
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	uchan_free(c);
 	(void)uchan_send(c, &v, UNOW);
@@ -279,7 +267,6 @@ static void receives(void *arg)
 	struct uchan *c = uchan_make(4, 1);
 	int v = 1;
 
-	(void)arg;
 	CHECK(uchan_send(c, &v, UNOW) == 0);
 	uchan_free(c);
 	(void)uchan_recv(c, &v, UNOW);
@@ -289,7 +276,6 @@ static void frees(void *arg)
 {
 	struct uchan *c = uchan_make(4, 1);
 
-	(void)arg;
 	uchan_free(c);
 	uchan_free(c);
 }
@@ -304,7 +290,6 @@ static void many(void *arg)
 	struct uthread *u;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 10000; i++) {
 		uchan_free(uchan_make(8, i % 300));
 		CHECK(uthread_make(&u, result, NULL, NULL) == 0);

@@ -22,9 +22,7 @@ static void alone(int p, void (*f)(void *))
 {
 	set(&ended, 0);
 	set(&begun, 0);
-	begin(p, 0);
-	make(0, f, (void *)(intptr_t)p);
-	start_and_finish();
+	one_thread(p, f, (void *)(intptr_t)p);
 }
 
 static int sleeps(void *arg)
@@ -147,7 +145,6 @@ static void join_of_sched(void *arg)
 	struct uscope *s = scope(from + 50);
 	thread *t = make_joinable(0, ends_late, (void *)(intptr_t)(from + 100));
 
-	(void)arg;
 	CHECK(SCHED(join)(t) == -ECANCELED && unow() == from + 50);
 	CHECK(SCHED(join)(t) == -ECANCELED);
 	CHECK(end(s) == -ETIMEDOUT && ended == 0);
@@ -182,7 +179,6 @@ static void tree(void *arg)
 	struct uscope *s = scope(from + 1000);
 	struct uscope *inner, *third;
 
-	(void)arg;
 	go(s, nested, 6);
 	inner = scope(from + 500);
 	go(inner, nested, 5);
@@ -232,7 +228,6 @@ static void equal_deadlines(void *arg)
 	struct uscope *s = scope(from + 100);
 	struct uscope *shield, *inner, *later;
 
-	(void)arg;
 	CHECK(uscope_shield(&shield, from + 200) == 0);
 	inner = scope(from + 100);
 	CHECK(u_sleep(UNEVER) == -ECANCELED && unow() == from + 100);
@@ -252,7 +247,6 @@ static void deep(void *arg)
 	struct uscope **s = malloc(DEEP * sizeof *s);
 	int i;
 
-	(void)arg;
 	CHECK(s != NULL);
 	for (i = 0; i < DEEP; i++)
 		s[i] = scope(UNEVER);
@@ -270,7 +264,6 @@ static int cleans_up(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	(void)arg;
 	CHECK(uscope_shield(&s, from + 1000) == 0);
 	CHECK(u_sleep(from + 100) == 0 && unow() == from + 100);
 	go(s, sleeps, (intptr_t)from + 200);
@@ -291,7 +284,6 @@ static int cleans_too_long(void *arg)
 	utime_ns from = unow();
 	struct uscope *s, *in;
 
-	(void)arg;
 	CHECK(uscope_shield(&s, from + 100) == 0);
 	in = scope(from + 300);
 	go(in, waits, 0);
@@ -327,7 +319,6 @@ static void shields(void *arg)
 	utime_ns from = unow();
 	struct uscope *s = scope(from + 50), *shield;
 
-	(void)arg;
 	go(s, then, (intptr_t)cleans_up);
 	go(s, then, (intptr_t)cleans_too_long);
 	go(s, shielded, (intptr_t)from + 200);
@@ -358,7 +349,6 @@ static void errors(void *arg)
 	long nr;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 100; i++)
 		go(s, i % 10 ? waits : fails, i % 10 ? -EPIPE : (intptr_t)at);
 	nr = 0;
@@ -505,7 +495,6 @@ static void tokens(void *arg)
 	struct uscope *s = scope(UNEVER);
 	intptr_t i;
 
-	(void)arg;
 	got = given = 0;
 	for (i = 0; i < 4; i++) {
 		go(s, giver, i);
@@ -558,15 +547,11 @@ static void fills(void *arg)
 static void natives(int p)
 {
 	const intptr_t nr = 40;
-	pthread_t id;
 
 	ready = canceled = 0;
 	begin(p, 0);
-	SCHED(hold)();
 	make(0, fills, (void *)nr);
-	id = native(cancels, (void *)nr);
-	start_and_finish();
-	native_join(id);
+	start_and_finish_with(cancels, (void *)nr);
 	CHECK(canceled == nr);
 }
 
@@ -817,7 +802,6 @@ static void plain(void *arg)
 {
 	struct uscope *s = NULL;
 
-	(void)arg;
 	CHECK(uscope_end(&s) == -EINVAL);
 	s = (struct uscope *)(void *)&s;
 	CHECK(uscope_begin(&s, -1) == -EINVAL && s == NULL);
@@ -835,7 +819,6 @@ static void twice(void *arg)
 {
 	struct uscope *s, *again;
 
-	(void)arg;
 	s = again = scope(UNEVER);
 	CHECK(end(s) == 0);
 	uscope_end(&again);
@@ -845,7 +828,6 @@ static void in_order(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	scope(UNEVER);
 	uscope_end(&s);
 }
@@ -854,7 +836,6 @@ static int ends_it(void *arg)
 {
 	struct uscope *s = uscope_self();
 
-	(void)arg;
 	return uscope_end(&s);
 }
 
@@ -862,14 +843,12 @@ static void stranger(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	go(s, ends_it, 0);
 	end(s);
 }
 
 static int leaves_it(void *arg)
 {
-	(void)arg;
 	scope(UNEVER);
 	return 0;
 }
@@ -878,7 +857,6 @@ static void left(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	go(s, leaves_it, 0);
 	end(s);
 }
@@ -939,7 +917,6 @@ static int make_there(struct usched *d, void (*f)(void *), void *arg)
 
 static int make_none(struct usched *d, void (*f)(void *), void *arg)
 {
-	(void)d, (void)f, (void)arg;
 	return -EAGAIN;
 }
 
@@ -961,7 +938,6 @@ static void holds(void *arg)
 {
 	struct uscope *s = scope(UNEVER);
 
-	(void)arg;
 	set(&got, 0);
 	uscope_hold(s);
 	uscope_release(s);
@@ -988,29 +964,29 @@ int main(int argc, char **argv)
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
-		doing("plain ");
+		doing("plain");
 		alone(p, plain);
-		doing("results ");
+		doing("results");
 		alone(p, results);
-		doing("join ");
+		doing("join");
 		alone(p, join_of_sched);
-		doing("tree ");
+		doing("tree");
 		alone(p, tree);
 		alone(p, equal_deadlines);
-		doing("deep ");
+		doing("deep");
 		alone(p, deep);
-		doing("shields ");
+		doing("shields");
 		alone(p, shields);
-		doing("errors ");
+		doing("errors");
 		alone(p, errors);
-		doing("holds ");
+		doing("holds");
 		alone(p, holds);
-		doing("tokens ");
+		doing("tokens");
 		for (i = 0; i < 5; i++)
 			alone(p, tokens);
-		doing("natives ");
+		doing("natives");
 		natives(p);
-		doing("programs ");
+		doing("programs");
 		for (i = 0; i < 20 || (i < 500 && check_time(p * 2)); i++)
 			programs(p, i);
 	}

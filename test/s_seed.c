@@ -93,7 +93,6 @@ static void make_all(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < THREADS; i++)
 		all[i] = make_joinable(0, act, (void *)i);
 	set(&made, 1);
@@ -118,9 +117,7 @@ static uint64_t run(int p, uint64_t seed)
 	alone = p == 1;
 	trace = uwait_random(1u << 31);		/* of the native thread */
 	steps = made = done = 0;
-	begin(p, 0);
-	make(0, make_all, NULL);
-	start_and_finish();
+	one_thread(p, make_all, NULL);
 	CHECK(p > 1 || steps > THREADS * STEPS);
 	return trace;
 }

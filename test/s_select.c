@@ -18,13 +18,6 @@
 static struct uchan *c, *d, *e;
 static long ended;
 
-static void alone(int p, void (*f)(void *))
-{
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
-}
-
 /* Which case is chosen. */
 
 static int pick(struct ucase *k, int nr, bool ordered)
@@ -73,7 +66,6 @@ static void draws(int nr, unsigned ready)
 
 static void chance(void *arg)
 {
-	(void)arg;
 	draws(1, 1);
 	draws(2, 3);
 	draws(2, 2);
@@ -92,7 +84,6 @@ static void odd(void *arg)
 	};
 	utime_ns then = uafter(12345);
 
-	(void)arg;
 	CHECK(uselect(NULL, 0, UNOW) == -EAGAIN);
 	CHECK(uselect(NULL, 0, then) == -ETIMEDOUT && unow() == then);
 	CHECK(uselect(k, 2, UNOW) == -EAGAIN);
@@ -124,7 +115,6 @@ static void large(void *arg)
 	static char v[UCHAN_SIZE_MOST];
 	int i;
 
-	(void)arg;
 	for (i = 0; i < LARGE; i++)
 		k[i] = (struct ucase)UCASE_SEND(uchan_make(1, 0), v);
 	CHECK(uselect(k, LARGE, uafter(10)) == -ETIMEDOUT);
@@ -430,7 +420,6 @@ static void closes(void *arg)
 	unsigned seed = check_seed;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < CHANS; i++) {
 		CHECK(u_sleep(uafter(check_random(&seed) % 2000 *
 				     (utime_is_virtual() ? 1 : 10))) == 0);
@@ -450,7 +439,6 @@ static void drain(struct party *a)
 		CHECK(rc == -EPIPE);
 		uchan_free(chan[i]);
 	}
-	(void)a;
 	for (i = 0; i < PARTIES * VALUES; i++)
 		CHECK(got[i] == sent[i]);
 }
@@ -502,11 +490,11 @@ int main(int argc, char **argv)
 			play(p, 3);
 	}
 	utime_virtual(check_seed);
-	alone(1, chance);
+	one_thread(1, chance, NULL);
 	c = uchan_make(sizeof(long), 1);
-	alone(1, odd);
+	one_thread(1, odd, NULL);
 	uchan_free(c);
-	alone(1, large);
+	one_thread(1, large, NULL);
 	twice(NULL);
 	twice(&ended);
 	for (p = 1; p <= 2; p++) {

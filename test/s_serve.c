@@ -143,7 +143,6 @@ static int client(void *arg)
 {
 	int fd = dial(), i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		CHECK(ask(fd));
 	CHECK(u_close(fd) == 0);
@@ -157,7 +156,6 @@ static void limits(void *arg)
 	struct uscope *clients;
 	int early[LIMIT], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(early[i] = dial()));
 	CHECK(uscope_begin(&clients, UNEVER) == 0);
@@ -183,7 +181,6 @@ static void ends_gracefully(void *arg)
 	struct uscope *shield;
 	int fd[2] = { dial(), dial() };
 
-	(void)arg;
 	CHECK(ask(fd[0]) && ask(fd[1]));
 	uscope_cancel(s);
 	CHECK(u_sleep(uafter(UTIME_MS)) == -ECANCELED);
@@ -272,7 +269,6 @@ static void unlistens(void *arg)
 	struct uscope *s = begin_server(LIMIT, UNEVER), *shield;
 	int first[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
@@ -295,7 +291,6 @@ static void unlistens_unix(void *arg)
 	struct uscope *s = begin_at(u_listen_unix(PATH, 0), LIMIT, UNEVER);
 	int first[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
@@ -344,7 +339,6 @@ static void is_shut(void *arg)
 	struct uscope *s = begin_server(10, UNEVER);
 	int fd = dial();
 
-	(void)arg;
 	CHECK(ask(fd));
 	CHECK(shutdown(server.sv_fd, SHUT_RDWR) == 0);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0 && ask(fd));
@@ -368,7 +362,6 @@ static void misuse(void *arg)
 	struct userve *b = &bad;
 	int s[2];
 
-	(void)arg;
 	server = bad;
 	usched_on_message(hear);
 	CHECK(userve(&server) == -EBADF && server.sv_fd == -1);
@@ -423,7 +416,6 @@ static void short_of_fds(void *arg)
 	int fd[CLIENTS], other[FDS], i, nr;
 	rlim_t was;
 
-	(void)arg;
 	for (i = 0; i < CLIENTS; i++)
 		CHECK(ask(fd[i] = dial()));
 	was = limit_fds(FDS);
@@ -458,7 +450,6 @@ static void ends_short_of_fds(void *arg)
 	int first = dial(), late, other[FDS], nr;
 	rlim_t was;
 
-	(void)arg;
 	CHECK(ask(first));
 	was = limit_fds(FDS);
 	nr = take_all(other, FDS);
@@ -486,7 +477,6 @@ static void ends_without_fds(void *arg)
 	rlim_t was;
 	char c;
 
-	(void)arg;
 	CHECK(ask(late) && u_close(late) == 0);
 	await(&served, 1);
 	was = limit_fds(FDS);
@@ -557,7 +547,6 @@ static void short_of_memory(void *arg)
 {
 	long n = 1;
 
-	(void)arg;
 	recovered = 0;
 	while (serves_without(n, 1))
 		n++;
@@ -584,7 +573,6 @@ static int here(void)
 
 static void count_here(int fd, void *arg)
 {
-	(void)arg;
 	CHECK(fd >= 0);
 	add(&on[here()], 1);
 }
@@ -604,7 +592,6 @@ static int UNUSED make_in_turn(struct usched *d, void (*f)(void *), void *arg)
 {
 	static int turn;
 
-	(void)d;
 	return try_make(turn++, f, arg) != NULL ? 0 : -errno;
 }
 
@@ -633,7 +620,6 @@ static void connects(void *arg)
 		CHECK(u_close(fd) == 0);
 		add(&answered, 1);
 	}
-	(void)arg;
 }
 
 /* nr listeners; each thread is dealt, or stays where its listener is. */
@@ -642,7 +628,7 @@ static void balance(int nr, uscope_make *by)
 	int i;
 
 	port = 0;
-	doing(nr > 1 ? "reuseport" : "dealt");
+	doing("%s", nr > 1 ? "reuseport" : "dealt");
 	answered = now_open = on[0] = on[1] = 0;
 	begin(PROCESSORS, 0);
 	for (i = 0; i < nr; i++) {
@@ -675,7 +661,6 @@ static int make_last(struct usched *d, void (*f)(void *), void *arg)
 
 static void answer_shared(int fd, void *arg)
 {
-	(void)arg;
 	answer(fd, &server);
 }
 
@@ -747,7 +732,6 @@ static void shares_at_a_stop(void *arg)
 	struct uscope *s = begin_pair(LIMIT), *shield;
 	int fd[LIMIT], late[CLIENTS], i;
 
-	(void)arg;
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(fd[i] = dial_at(0)));
 	port = ports[1];
@@ -771,10 +755,8 @@ static void alone(int p, const char *what, void (*f)(void *), intptr_t arg)
 	int fds = count_fds();
 
 	last_processor = p - 1;
-	doing(what);
-	begin(p, 0);
-	make(0, f, (void *)arg);
-	start_and_finish();
+	doing("%s", what);
+	one_thread(p, f, (void *)arg);
 	CHECK(count_fds() == fds);
 }
 

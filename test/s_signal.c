@@ -68,7 +68,6 @@ static void sender(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < NR; i++) {
 		sends(2);
 		if (i % 8 == 0)
@@ -83,7 +82,6 @@ static void child(void *arg)
 	pid_t pid, parent = getpid();
 	int i, status;
 
-	(void)arg;
 	add(&sent[0], NR);
 	pid = fork();
 	CHECK(pid >= 0);
@@ -137,7 +135,6 @@ static int in_scope(void *arg)
 {
 	int rc = usignal_wait(UNEVER);
 
-	(void)arg;
 	if (rc > 0)
 		takes(rc);
 	else
@@ -150,7 +147,6 @@ static void cancels(void *arg)
 	struct uscope *s;
 	int rc;
 
-	(void)arg;
 	while (more()) {
 		CHECK(uscope_begin(&s, UNEVER) == 0);
 		CHECK(uscope_go(s, in_scope, NULL) == 0);
@@ -218,7 +214,6 @@ static void *kills(void *arg)
 
 static void last_waiter(void *arg)
 {
-	(void)arg;
 	add(&running, 1);
 	CHECK(usignal_wait(UNEVER) == SIGUSR1);
 	add(&ended, 1);
@@ -244,9 +239,7 @@ static void bursts(void *arg)
 {
 	int i;
 
-	(void)arg;
-	while (get(&running) < WAITERS)
-		yield();
+	yield_until(&running, WAITERS);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	for (i = 0; i < WAITERS; i++)
 		CHECK(raise(number(0)) == 0);
@@ -254,7 +247,6 @@ static void bursts(void *arg)
 
 static void burst_waiter(void *arg)
 {
-	(void)arg;
 	add(&running, 1);
 	CHECK(usignal_wait(UNEVER) == number(0));
 	add(&ended, 1);
@@ -294,7 +286,6 @@ static void in_turn(void)
 
 static void hand(int signo)
 {
-	(void)signo;
 	add(&by_hand, 1);
 }
 
@@ -334,7 +325,6 @@ static void handlers(void)
 
 static void finds_nothing(void *arg)
 {
-	(void)arg;
 	add(&running, 1);
 	CHECK(usignal_wait(UNEVER) == -EINVAL);
 	add(&ended, 1);
@@ -342,9 +332,7 @@ static void finds_nothing(void *arg)
 
 static void unwatches(void *arg)
 {
-	(void)arg;
-	while (get(&running) < WAITERS)
-		yield();
+	yield_until(&running, WAITERS);
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	CHECK(usignal_unwatch(SIGUSR1) == 0);
 }

@@ -156,9 +156,7 @@ static void owner(void *arg)
 
 static void yields(void *arg)
 {
-	(void)arg;
-	while (get(&done) < gate_nr)
-		yield();
+	yield_until(&done, gate_nr);
 }
 
 static void *opens(void *arg)
@@ -166,7 +164,6 @@ static void *opens(void *arg)
 	unsigned r = check_hash(check_seed, 1);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS + gate_nr; i++) {
 		struct gate *g = &gates[i < ROUNDS ?
 			(int)(check_random(&r) % (unsigned)gate_nr) :
@@ -188,7 +185,7 @@ static void all_come(int procs, bool busy)
 	pthread_t id;
 	int i;
 
-	doing(busy ? "beside a thread that yields" : "all");
+	doing("%s", busy ? "beside a thread that yields" : "all");
 	gate_nr = procs * GATES;
 	done = freed = woken = 0;
 	for (i = 0; i < gate_nr; i++)
@@ -235,9 +232,7 @@ static void not_starved(void)
 	done = freed = 0;
 	gate_init(&gates[0], true);
 	gate_open(&gates[0]);
-	begin(1, 0);
-	make(0, wakes_itself, &gates[0]);
-	start_and_finish();
+	one_thread(1, wakes_itself, &gates[0]);
 	CHECK(done == 1 && freed == 1);
 }
 
@@ -264,7 +259,6 @@ static void waits(void *arg)
 
 static void *opens_late(void *arg)
 {
-	(void)arg;
 	usleep(5000);
 	gate_open(&gates[0]);
 	return NULL;

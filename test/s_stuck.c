@@ -29,14 +29,12 @@ static void mark(void)
 void stuck_plain(void *arg);
 void stuck_plain(void *arg)
 {
-	(void)arg;
 	(void)SCHED(wait)();
 }
 
 void stuck_takes_a(void *arg);
 void stuck_takes_a(void *arg)
 {
-	(void)arg;
 	(void)!umutex_lock(&stuck_a, UNEVER);
 	mark();
 }
@@ -44,7 +42,6 @@ void stuck_takes_a(void *arg)
 void stuck_wants_a(void *arg);
 void stuck_wants_a(void *arg)
 {
-	(void)arg;
 	while (nr == 0)
 		yield();
 	(void)!umutex_lock(&stuck_a, UNEVER);
@@ -59,7 +56,6 @@ static UNUSED void ended(void)
 void stuck_a_then_b(void *arg);
 void stuck_a_then_b(void *arg)
 {
-	(void)arg;
 	(void)!umutex_lock(&stuck_a, UNEVER);
 	nr++;
 	while (nr < 2)
@@ -70,7 +66,6 @@ void stuck_a_then_b(void *arg)
 void stuck_b_then_a(void *arg);
 void stuck_b_then_a(void *arg)
 {
-	(void)arg;
 	(void)!umutex_lock(&stuck_b, UNEVER);
 	nr++;
 	while (nr < 2)
@@ -88,7 +83,6 @@ static void cycle(void)
 void stuck_awaits(void *arg);
 void stuck_awaits(void *arg)
 {
-	(void)arg;
 	(void)!umutex_lock(&stuck_a, UNEVER);
 	nr++;
 	(void)!ucond_wait(&stuck_cond, &stuck_a, UNEVER);
@@ -96,7 +90,6 @@ void stuck_awaits(void *arg)
 
 static void signals(void *arg)
 {
-	(void)arg;
 	while (nr == 0)
 		yield();
 	(void)!umutex_lock(&stuck_a, UNEVER);
@@ -116,7 +109,6 @@ static void cond(void)
 
 static int inner(void *arg)
 {
-	(void)arg;
 	return usem_wait(&sem, UNEVER);
 }
 
@@ -125,7 +117,6 @@ void stuck_scope(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	(void)!uscope_begin(&s, UNEVER);
 	(void)!uscope_go(s, inner, NULL);
 	(void)uscope_end(&s);
@@ -141,7 +132,6 @@ void stuck_group(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	(void)ugroup_add(&group, 1);
 	(void)!uscope_begin(&s, UNEVER);		/* its record waits for nothing */
 	(void)!ugroup_wait(&group, UNEVER);

@@ -73,7 +73,7 @@ static void run(int p, int nr, void (*f)(void *), const char *what)
 {
 	int i;
 
-	doing(what);
+	doing("%s", what);
 	set(&done, 0);
 	inside = passed = 0;
 	proc_nr = p;
@@ -82,7 +82,6 @@ static void run(int p, int nr, void (*f)(void *), const char *what)
 		make(i, f, (void *)(intptr_t)i);
 	start_and_finish();
 	CHECK(done == nr);
-	doing("");
 }
 
 static unsigned seed_of(const void *arg)
@@ -132,7 +131,7 @@ static void locks(void *arg)
 static void mutexes(int p)
 {
 	late = 0;
-	run(p, THREADS, locks, "mutex ");
+	run(p, THREADS, locks, "mutex");
 	CHECK(passed + late == THREADS * ROUNDS && late > 0);
 	CHECK(umutex_busy(&mutex) == 0 && mutex.mx_sync.y_first == NULL);
 }
@@ -185,7 +184,6 @@ static void takes_turns(void *arg)
 	long last = turns, most = 0;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 200; i++) {
 		CHECK(umutex_lock(&mutex, UNEVER) == 0);
 		if (turns - last > most)
@@ -228,11 +226,11 @@ static void hog_or_not(void *arg)
 static void fair(int p)
 {
 	locked = turns = 0;
-	run(p, THREADS, hogs, "hogs ");
+	run(p, THREADS, hogs, "hogs");
 	if (p == 1)
-		run(p, 3, takes_turns, "turns ");
+		run(p, 3, takes_turns, "turns");
 	hog_locks = 0;
-	run(1, 2, hog_or_not, "hog ");
+	run(1, 2, hog_or_not, "hog");
 	CHECK(umutex_busy(&mutex) == 0);
 }
 
@@ -327,7 +325,7 @@ static void queues(void *arg)
 static void conditions(int p)
 {
 	produced = consumed = sum_in = sum_out = late = 0;
-	run(p, THREADS, queues, "queue ");
+	run(p, THREADS, queues, "queue");
 	CHECK(produced == consumed && sum_in == sum_out && late > 0);
 	CHECK(produced == THREADS / 2 * ROUNDS && queued_nr == 0);
 	CHECK(umutex_busy(&mutex) == 0 && ucond_busy(&not_full) == 0 &&
@@ -356,7 +354,6 @@ static void waits_once(void *arg)
 	CHECK(add(&inside, -1) == 0);
 	umutex_unlock(&mutex);
 	add(&done, 1);
-	(void)arg;
 }
 
 static long through_now(void)
@@ -398,7 +395,7 @@ static void herds(void *arg)
 static void herd(int p)
 {
 	waiting = through = order_in = order_out = 0;
-	run(p, THREADS, herds, "herd ");
+	run(p, THREADS, herds, "herd");
 	CHECK(ucond_busy(&cond) == 0);
 }
 
@@ -432,7 +429,7 @@ static void semaphores(int p)
 	int i;
 
 	late = 0;
-	run(p, THREADS, uses_units, "units ");
+	run(p, THREADS, uses_units, "units");
 	CHECK(late > 0 && usem_busy(&sem) == 0);
 	for (i = 0; i < UNITS; i++)
 		CHECK(usem_wait(&sem, UNOW) == 0);
@@ -534,12 +531,12 @@ static void gives_up(void *arg)
 static void read_write(int p)
 {
 	late = reading = writing = 0;
-	run(p, THREADS, reads_and_writes, "rw ");
+	run(p, THREADS, reads_and_writes, "rw");
 	CHECK(late > 0 && urw_busy(&rw) == 0);
 	phases_read = phases_written = 0;
-	run(p, THREADS, starves, "starves ");
+	run(p, THREADS, starves, "starves");
 	reading = 0;
-	run(p, 4, gives_up, "gives up ");
+	run(p, 4, gives_up, "gives up");
 	CHECK(urw_busy(&rw) == 0);
 }
 
@@ -576,7 +573,7 @@ static void meets(void *arg)
 static void barriers(int p)
 {
 	late = arrived = serial = 0;
-	run(p, THREADS, meets, "barrier ");
+	run(p, THREADS, meets, "barrier");
 	CHECK(serial == ROUNDS && late > 0 && arrived == ROUNDS * THREADS);
 	CHECK(ubarrier_busy(&barrier) == 0);
 }
@@ -615,7 +612,7 @@ static void groups(int p)
 	for (i = 0; i < 10; i++) {
 		arrived = late = 0;
 		CHECK(ugroup_add(&group, THREADS) == 0);
-		run(p, THREADS + 10, pieces, "group ");
+		run(p, THREADS + 10, pieces, "group");
 		CHECK(ugroup_busy(&group) == 0);
 	}
 }
@@ -655,7 +652,7 @@ static void onces(int p)
 {
 	memset(&once, 0, sizeof once);
 	runs = 0;
-	run(p, THREADS, does_once, "once ");
+	run(p, THREADS, does_once, "once");
 	CHECK(runs == 5);
 }
 
@@ -796,7 +793,7 @@ static void is_gone(void)
 
 	memset(&gone, 0, sizeof gone);
 	gone_at = 0;
-	run(1, 2, late_or_frees, "gone ");
+	run(1, 2, late_or_frees, "gone");
 	for (i = 0; i < sizeof gone; i++)
 		CHECK(at[i] == POISON);
 }
@@ -820,7 +817,7 @@ static void memory(int p)
 
 	for (i = 0; i < OBJECTS; i++)
 		object_init(i);
-	run(p, 3, uses, "memory ");
+	run(p, 3, uses, "memory");
 	for (i = 0; i < OBJECTS; i++) {
 		const unsigned char *o = (unsigned char *)&shared[i].s_object;
 
@@ -839,7 +836,6 @@ static long steps;
 
 static void adopter(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_owner(&any) == NULL && umutex_lock(&any, UNOW) == -EAGAIN);
 	CHECK(umutex_adopt(&any) == 0 && umutex_owner(&any) == usync_caller());
 	CHECK(umutex_adopt(&any) == -EPERM);
@@ -855,7 +851,6 @@ static void adopter(void *arg)
 
 static void adopted(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&any, UNEVER) == 0);
 	CHECK(umutex_owner(&any) == usync_caller());
 	umutex_disown(&any);
@@ -876,10 +871,9 @@ static void adopted(void *arg)
 
 static void owners(int p)
 {
+	doing("owners");
 	steps = 0;
-	begin(p, 0);
-	make(0, adopted, NULL);
-	start_and_finish();
+	one_thread(p, adopted, NULL);
 	CHECK(steps == 2 && umutex_busy(&any) == 0 && urw_busy(&again) == 0);
 }
 

@@ -455,11 +455,9 @@ static void init(unsigned seed)
 
 static void round_of(unsigned seed)
 {
-	char text[32];
 	int i;
 
-	snprintf(text, sizeof text, "round %#x ", seed);
-	doing(text);
+	doing("round %#x", seed);
 	init(seed);
 	begin(1, 0);
 	for (i = 0; i < THREADS; i++)

@@ -107,7 +107,6 @@ static void use_rw(unsigned *r)
 
 static int fails_often(void *arg)
 {
-	(void)arg;
 	CHECK(add(&running, 1) == 1);
 	add(&running, -1);
 	return add(&runs, 1) < ALL ? -7 : 0;

@@ -182,9 +182,7 @@ static void round_of(int p, int nr)
 	memset(&once, 0, sizeof once);
 	ended = 0;
 	CHECK(ugroup_add(&group, 1) == 0);	/* never done */
-	begin(p, 0);
-	make(0, boss, (void *)(intptr_t)nr);
-	start_and_finish();
+	one_thread(p, boss, (void *)(intptr_t)nr);
 	CHECK(ended == THREADS);
 	idle_now();
 }

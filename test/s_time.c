@@ -65,7 +65,6 @@ static void waits(void *arg)
 	unsigned r = check_hash(check_seed, 77);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < THREADS; i++) {
 		utime_ns until = uafter(drawn(&r, 20) + 1);
 		int rc = u_wait_until(until);
@@ -88,7 +87,6 @@ static void wakes(void *arg)
 	unsigned r = check_hash(check_seed, 78);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < THREADS / 2; i++) {
 		CHECK(u_sleep(uafter(drawn(&r, 30))) == 0);
 		SCHED(wake)(waiter_of[0]);
@@ -123,7 +121,6 @@ static void waits_briefly(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 300; i++) {
 		limit = uafter(20 * UTIME_US);
 		stage = WAITS;
@@ -135,7 +132,6 @@ static void waits_briefly(void *arg)
 
 static void wakes_and_computes(void *arg)
 {
-	(void)arg;
 	for (; stage != OVER; yield()) {
 		if (stage != WAITS || unow() >= limit)
 			continue;
@@ -167,7 +163,6 @@ static void joins(void *arg)
 	utime_ns until = uafter(1000);
 	thread *t = make_joinable(1, sleeps_long, (void *)(intptr_t)until);
 
-	(void)arg;
 	CHECK(SCHED(join_until)(t, -1) == -EINVAL);
 	CHECK(SCHED(join_until)(t, UNOW) == -EAGAIN);
 	CHECK(SCHED(join_until)(t, until - 500) == -ETIMEDOUT);
@@ -200,7 +195,6 @@ static void ticks(void *arg)
 	long missed = -1;
 	int i;
 
-	(void)arg;
 	for (i = 1; i <= 10; i++)
 		CHECK(uticker_wait(&k, &missed) == 0 && missed == 0 &&
 		      unow() == from + 10 * i);
@@ -221,9 +215,7 @@ static void ticks(void *arg)
 static void ticker(int p)
 {
 	done = 0;
-	begin(p, 0);
-	make(0, ticks, NULL);
-	start_and_finish();
+	one_thread(p, ticks, NULL);
 	CHECK(done == 1);
 }
 
@@ -231,7 +223,6 @@ static void ticker(int p)
 
 static void waits_forever(void *arg)
 {
-	(void)arg;
 	(void)SCHED(wait)();
 	CHECK(0);
 }

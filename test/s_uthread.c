@@ -24,9 +24,7 @@ static void alone(int p, void (*f)(void *))
 {
 	set(&ended, 0);
 	set(&destroyed, 0);
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(p, f, NULL);
 }
 
 static struct uthread *start(void *(*f)(void *), intptr_t arg)
@@ -73,7 +71,6 @@ static void results(void *arg)
 	struct uthread *t[THREADS];
 	int i;
 
-	(void)arg;
 	CHECK(join(start(sums, 100)) == 5050);
 	for (i = 0; i < THREADS; i++)
 		t[i] = start(sleeps, (intptr_t)from + i % 100);
@@ -98,7 +95,6 @@ static void ties(void *arg)
 	struct uthread *t;
 	int i, rc;
 
-	(void)arg;
 	for (i = 0; i < 100; i++) {
 		t = start(sleeps, (intptr_t)uafter(100));
 		if (i % 2)
@@ -124,7 +120,6 @@ static void joiners(void *arg)
 	long errors;
 	int i;
 
-	(void)arg;
 	CHECK(uscope_begin(&s, from + 50) == 0);
 	CHECK(uscope_go(s, joins, t) == 0);
 	CHECK(u_sleep(from + 10) == 0);
@@ -140,7 +135,6 @@ static void joiners(void *arg)
 
 static void *joins_itself(void *arg)
 {
-	(void)arg;
 	CHECK(uthread_join(uthread_self(), NULL, UNEVER) == -EDEADLK);
 	return NULL;
 }
@@ -159,7 +153,6 @@ static void detached(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 100; i++) {
 		CHECK(uthread_detach(start(sleeps, (intptr_t)uafter(i))) == 0);
 		CHECK(uthread_make(NULL, sleeps, (void *)(intptr_t)uafter(i),
@@ -201,7 +194,6 @@ static void makes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < THREADS; i++) {
 		waited_for[i] = start(spins, i);
 		add(&made, 1);
@@ -212,15 +204,10 @@ static void makes(void *arg)
 
 static void natives(int p)
 {
-	pthread_t id;
-
 	set(&made, 0);
 	begin(p, 0);
-	SCHED(hold)();
 	make(0, makes, NULL);
-	id = native(native_joins, NULL);
-	start_and_finish();
-	native_join(id);
+	start_and_finish_with(native_joins, NULL);
 }
 
 /* Names and pointers. */
@@ -377,7 +364,6 @@ static void keys(void *arg)
 	struct uscope *s;
 	intptr_t i;
 
-	(void)arg;
 	CHECK(ukey_make(&key[0], destroy_waits) == 0);
 	CHECK(ukey_make(&key[1], destroy_sets) == 0);
 	CHECK(ukey_make(&key[2], NULL) == 0);
@@ -416,7 +402,6 @@ static void *leaves_scope(void *arg)
 
 static void left(void *arg)
 {
-	(void)arg;
 	(void)join(start(leaves_scope, 0));
 }
 
@@ -436,7 +421,6 @@ static void plain(void *arg)
 {
 	struct uthread *t = start(ends_scopes, 0);
 
-	(void)arg;
 	CHECK(join(t) == 0);
 	t = start(sleeps, (intptr_t)uafter(10));
 	CHECK(uthread_detach(t) == 0 && uthread_detach(t) == -EINVAL);
@@ -465,7 +449,6 @@ static void *is_interrupted(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	CHECK(u_sleep(UNEVER) == -ECANCELED);
 	CHECK(u_sleep(uafter(10)) == 0 && !uthread_interrupted());
 	add(&ended, 1);				/* 1: interrupted, and runs */
@@ -494,7 +477,6 @@ static void interrupts(void *arg)
 {
 	struct uthread *t = start(is_interrupted, 0);
 
-	(void)arg;
 	units = (struct usem)USEM(1);
 	go_on = (struct usem)USEM(0);
 	CHECK(uthread_interrupt(NULL) == -EINVAL && !uthread_interrupted());
@@ -544,7 +526,6 @@ static void storm(void *arg)
 	long sent = 0, posted = 0;
 	int i;
 
-	(void)arg;
 	interrupted = taken = 0;
 	units = (struct usem)USEM(0);
 	for (i = 0; i < 20; i++)
@@ -571,27 +552,27 @@ int main(int argc, char **argv)
 	utime_virtual(check_seed % 4 != 0 ? check_seed : 0);
 	misuse();
 	for (p = 1; p <= 2; p++) {
-		doing("plain ");
+		doing("plain");
 		alone(p, plain);
-		doing("results ");
+		doing("results");
 		alone(p, results);
 		CHECK(ended == THREADS + 2);
-		doing("ties ");
+		doing("ties");
 		alone(p, ties);
-		doing("joiners ");
+		doing("joiners");
 		alone(p, joiners);
-		doing("detached ");
+		doing("detached");
 		alone(p, detached);
 		CHECK(ended == 300);
-		doing("natives ");
+		doing("natives");
 		natives(p);
-		doing("names ");
+		doing("names");
 		alone(p, names);
-		doing("keys ");
+		doing("keys");
 		alone(p, keys);
-		doing("interrupts ");
+		doing("interrupts");
 		alone(p, interrupts);
-		doing("storm ");
+		doing("storm");
 		alone(p, storm);
 	}
 	return 0;

@@ -361,7 +361,6 @@ static void posts_last(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; get(&for_ever) > 0; i++) {
 		post(&sem[i % SEMS]);
 		CHECK(u_sleep(uafter(20 * UTIME_US)) == 0);
@@ -460,7 +459,7 @@ static void ring(int p, int tokens)
 	pthread_t id;
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "ring of %d ", p);
+	doing("ring of %d", p);
 	ends = 0;
 	memset(sem, 0, sizeof sem);
 	for (i = 0; i < tokens; i++)
@@ -490,7 +489,6 @@ static void forks(void *arg)
 	int status;
 	pid_t pid;
 
-	(void)arg;
 	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = NULL;
@@ -526,14 +524,12 @@ static long turns, joined;		/* of a single native thread */
 
 static void ends_at_once(void *arg)
 {
-	(void)arg;
 }
 
 static void joins_many(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < JOINS; i++)
 		CHECK(SCHED(join)(make_joinable(0, ends_at_once, NULL)) == 0);
 	joined = 1;
@@ -541,7 +537,6 @@ static void joins_many(void *arg)
 
 static void takes_turns(void *arg)
 {
-	(void)arg;
 	while (!joined) {
 		turns++;
 		yield();
@@ -617,8 +612,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < PROGRAMS && (i < 2 || check_time(15)); i++)
 		for (p = 1; p <= 3; p++) {
-			snprintf(check_doing, sizeof check_doing,
-				 "program %u of %d ", i, p);
+			doing("program %u of %d", i, p);
 			program(p, i);
 		}
 	printf("%u programs: %ld events, %ld deadlines, %ld cancels\n", i,

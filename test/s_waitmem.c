@@ -91,7 +91,6 @@ static int sleeps(void *arg)
 	utime_ns until = uafter(SPAN);
 	int rc = u_sleep(until);
 
-	(void)arg;
 	CHECK(rc != 0 || unow() == until);
 	return rc;
 }
@@ -113,7 +112,6 @@ static int joins_late(void *arg)
 
 static void sleeps_and_ends(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(uafter(3 * SPAN)) == 0);
 }
 
@@ -129,7 +127,6 @@ static void each(void *arg)
 	thread *t;
 	long n, was;
 
-	(void)arg;
 	hook();
 	for (n = 1; !fails(n, sleeps, NULL, 0); n++)
 		;
@@ -185,7 +182,6 @@ static void cannot_block(void *arg)
 {
 	struct uwait *w;
 
-	(void)arg;
 	hook();
 	claimed = w = uwait_make(UWAIT_OTHER, NULL, sizeof *w);
 	CHECK(w != NULL);
@@ -237,7 +233,6 @@ static void yields(int nr)
 
 static void rival(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	add(&passed, 1);
 	yields(3);
@@ -327,7 +322,6 @@ static void conditions(void *arg)
 	static const size_t size[] = { 16, 300, 3000, 9000, 40000 };
 	unsigned i, j;
 
-	(void)arg;
 	hook();
 	for (way = 0; way < WAYS; way++)
 		for (i = 0; i < COUNT(size); i++)
@@ -340,9 +334,7 @@ static void cannot_fail(void)
 {
 	doing("conditions");
 	done = 0;
-	begin(1, 0);
-	make(0, conditions, NULL);
-	start_and_finish();
+	one_thread(1, conditions, NULL);
 	CHECK(done == 1);
 }
 
@@ -352,9 +344,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	utime_virtual(0);
-	begin(1, 0);
-	make(0, each, NULL);
-	start_and_finish();
+	one_thread(1, each, NULL);
 	CHECK(done == 1);
 	for (i = 0; i < 4; i++)
 		claimed_elsewhere(i * 1000);

@@ -23,7 +23,6 @@ static char order[LEVELS * JOBS + 2];
 
 static void counts(void *arg)
 {
-	(void)arg;
 	add(&done, 1);
 }
 
@@ -46,16 +45,13 @@ static void waits_and_counts(void *arg)
 static void alone(int p, void (*f)(void *))
 {
 	done = 0;
-	begin(p, 0);
-	make(0, f, NULL);
-	start_and_finish();
+	one_thread(p, f, NULL);
 }
 
 static struct uchan *gate;
 
 static void waits_for_gate(void *arg)
 {
-	(void)arg;
 	CHECK(uchan_recv(gate, NULL, UNEVER) == 0);
 	add(&done, 1);
 }
@@ -65,7 +61,6 @@ static void by_level(void *arg)
 {
 	int i, j;
 
-	(void)arg;
 	gate = uchan_make(0, 0);
 	k = uwork_make(1, LEVELS, JOBS + 1);
 	CHECK(gate != NULL && k != NULL);
@@ -93,7 +88,6 @@ static void bounded(void *arg)
 {
 	int i;
 
-	(void)arg;
 	gate = uchan_make(0, 0);
 	k = uwork_make(2, 1, 5);
 	CHECK(gate != NULL && k != NULL);
@@ -153,7 +147,6 @@ static void from_all(void *arg)
 	pthread_t id;
 	int i;
 
-	(void)arg;
 	puts_ended = 0;
 	k = uwork_make(100, LEVELS, 50);
 	CHECK(k != NULL);
@@ -174,7 +167,6 @@ static void from_all(void *arg)
 
 static void bad(void *arg)
 {
-	(void)arg;
 	CHECK(uwork_make(0, 1, 1) == NULL && errno == EINVAL);
 	CHECK(uwork_make(1, 0, 1) == NULL && errno == EINVAL);
 	CHECK(uwork_make(1, UWORK_LEVELS + 1, 1) == NULL && errno == EINVAL);
@@ -187,7 +179,6 @@ static void tries(void *arg)
 	long accepted = 0, i;
 	int rc;
 
-	(void)arg;
 	k = uwork_make(3, 2, 4);
 	if (k == NULL) {
 		CHECK(fail_told() > 0);

@@ -57,25 +57,6 @@ static UNUSED void hold_until(long *at, long nr)
 	CHECK(ws_proc() == here);
 }
 
-/* Lets other threads run here until *at is nr. */
-static UNUSED void yield_until(long *at, long nr)
-{
-	while (get(at) < nr)
-		yield();
-}
-
-/* Starts, while a native thread does f(arg), which must release its hold. */
-static UNUSED void start_and_finish_with(void *(*f)(void *), void *arg)
-{
-	pthread_t id;
-
-	SCHED(hold)();
-	CHECK(SCHED(start)() == 0);
-	id = native(f, arg);
-	finish();
-	native_join(id);
-}
-
 /* Returns a number from the environment, or the usual number. */
 static UNUSED long how_many(const char *name, long usual)
 {

@@ -36,7 +36,7 @@ static void sleep_until(long *at, long nr)
 }
 
 /* For threads. */
-static void yield_until(long *at, long nr)
+static void nap_until(long *at, long nr)
 {
 	while (get(at) < nr) {
 		yield();
@@ -129,15 +129,14 @@ static void writer(void *arg)
 	bool exact = all_inside == READERS;
 	int i;
 
-	(void)arg;
-	yield_until(&inside, all_inside);
+	nap_until(&inside, all_inside);
 	for (i = 0; i < 100; i++)
 		yield();
 	CHECK(get(&ended) == 0 && get(&inside) == all_inside);
 	for (i = READERS; i-- > 0; ) {
 		CHECK(write(pipes[i][1], "x", 1) == 1);
 		if (exact) {
-			yield_until(&ended, READERS - i);
+			nap_until(&ended, READERS - i);
 			CHECK(get(&ended) == READERS - i);
 		}
 	}
@@ -239,14 +238,12 @@ static void used_again(int p)
 
 static void meets(void *arg)
 {
-	(void)arg;
 	add(&inside, 1);
 	sleep_until(&inside, LIMIT);
 }
 
 static void meeter(void *arg)
 {
-	(void)arg;
 	call(meets, NULL);
 	add(&ended, 1);
 }
@@ -262,7 +259,7 @@ static void idler(void *arg)
 		set(&inside, 0);
 		for (j = 0; j < LIMIT; j++)
 			make(j, meeter, NULL);
-		yield_until(&ended, i * LIMIT);
+		nap_until(&ended, i * LIMIT);
 		while (get(&fail_natives) > (i == 2 ? p + 2 : p + 1)) {
 			if (i == 2)
 				call(nothing, &nr);
@@ -348,8 +345,7 @@ static void pesters(void *arg)
 {
 	int i;
 
-	(void)arg;
-	yield_until(&sync_nr, 1);
+	nap_until(&sync_nr, 1);
 	for (i = 0; i < OTHER; i++) {
 		rr_wake(target);
 		if (i == OTHER / 2)
@@ -390,7 +386,6 @@ static void leaver(void *arg)
 {
 	static long nr;
 
-	(void)arg;
 	wake_self(50);
 	call(nothing, &nr);
 	add(&left_nr, 1);
@@ -410,7 +405,7 @@ static void nurse(void *arg)
 		thread *t;
 
 		make(0, leaver, NULL);
-		yield_until(&left_nr, i + 1);
+		nap_until(&left_nr, i + 1);
 		t = make(0, heir, (void *)i);
 		for (j = 0; j < 20; j++)
 			yield();
@@ -435,14 +430,12 @@ static void leaves(int p, intptr_t nr)
 
 static void stays(void *arg)
 {
-	(void)arg;
 	add(&inside, 1);
 	sleep_until(&go_on, 1);
 }
 
 static void blocker(void *arg)
 {
-	(void)arg;
 	call(stays, NULL);
 	add(&ended, 1);
 }
@@ -451,8 +444,7 @@ static long called;
 
 static void in_turn(void *arg)
 {
-	(void)arg;
-	yield_until(&inside, 1);
+	nap_until(&inside, 1);
 	call(nothing, &called);
 	CHECK(get(&go_on) == 1);
 	add(&ended, 1);
@@ -501,14 +493,13 @@ static void refuser(void *arg)
 {
 	int i;
 
-	(void)arg;
 	real_alloc = rr_sched(0)->s_alloc;
 	rr_sched(0)->s_alloc = few;
 	for (i = 0; i < 50; i++) {
 		called = 0;
 		given  = i % 10;
 		make(0, is_refused, (void *)(intptr_t)(i / 10));
-		yield_until(&ended, i + 1);
+		nap_until(&ended, i + 1);
 	}
 	rr_sched(0)->s_alloc = real_alloc;
 }
@@ -556,7 +547,6 @@ static void nested(int p)
 
 static void no_function(void *arg)
 {
-	(void)arg;
 	CHECK(try_call(NULL, NULL) == -EINVAL);
 	add(&ended, 1);
 }
@@ -585,13 +575,11 @@ static void misuse(void)
 
 static void exits(void *arg)
 {
-	(void)arg;
 	pthread_exit(NULL);
 }
 
 static void calls_exits(void *arg)
 {
-	(void)arg;
 	call(exits, NULL);
 }
 
@@ -605,8 +593,6 @@ static void exit_in_call(void)
 
 static void *no_memory(struct usched *s, int size)
 {
-	(void)s;
-	(void)size;
 	return NULL;
 }
 
@@ -615,13 +601,12 @@ static void none_to_be_had(void *arg)
 	struct usched *sched = rr_sched(0);
 	void *(*alloc)(struct usched *, int);
 
-	(void)arg;
 	fail_arm(FAIL_THREAD, 1, true);
 	CHECK(try_call(nothing, &called) == -EAGAIN);
 	CHECK(try_call(nothing, &called) == -EAGAIN);
 	fail_rest();
 	make(0, blocker, NULL);
-	yield_until(&inside, 1);
+	nap_until(&inside, 1);
 	alloc = sched->s_alloc;
 	sched->s_alloc = no_memory;
 	CHECK(try_call(nothing, &called) == -ENOMEM);
@@ -633,7 +618,7 @@ static void none_to_be_had(void *arg)
 	yield();
 	CHECK(get(&called) == 0);
 	set(&go_on, 1);
-	yield_until(&ended, 3);
+	nap_until(&ended, 3);
 	CHECK(fail_told() == 2 && get(&called) == 2);
 	fail_rest();
 }
@@ -660,7 +645,6 @@ static long handled;
 
 static void handler(int signo)
 {
-	(void)signo;
 	CHECK(!in_call);
 	add(&handled, 1);
 }
@@ -682,14 +666,12 @@ static void waits_for_signals(void *arg)
 	in_call = 1;
 	for (first = get(&handled); get(&handled) < first + 20; )
 		CHECK(usleep(100) == 0);	/* not EINTR */
-	(void)arg;
 }
 
 static void signalled(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 5; i++) {
 		call(waits_for_signals, NULL);
 		CHECK(!blocks(SIGUSR1) && !blocks(SIGINT));
@@ -755,7 +737,6 @@ static void pinned(void *arg)
 {
 	cpu_set_t mask;
 
-	(void)arg;
 	CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
 	CHECK(CPU_COUNT(&mask) == 1);
 	call(where, &ended);
@@ -907,7 +888,6 @@ static void task(void *arg)
 			fail_rest();
 	}
 	CHECK(rr_self()->r_thread.t_wakes.w_count == 0);
-	(void)arg;
 	add(&ended, 1);
 }
 
@@ -988,40 +968,40 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	state = check_seed;
-	doing("in misuse ");
+	doing("in misuse");
 	misuse();
 	CHECK(check_dies("pthread_exit", exit_in_call, "call: ") == 0);
 	failures();
 	for (i = 1; i <= 3; i++) {
-		doing("in goes_on ");
+		doing("in goes_on");
 		goes_on(i, READERS);
 		goes_on(i, 3);
-		doing("in limited ");
+		doing("in limited");
 		limited(i, 1);
 		limited(i, 3);
 		limited(i, 8);
-		doing("in used_again ");
+		doing("in used_again");
 		used_again(i);
-		doing("in nested ");
+		doing("in nested");
 		nested(i);
-		doing("in idle_end ");
+		doing("in idle_end");
 		idle_end(i);
-		doing("in idle_race ");
+		doing("in idle_race");
 		idle_race(i);
-		doing("in leaves ");
+		doing("in leaves");
 		leaves(i, 500);
-		doing("in refusal ");
+		doing("in refusal");
 		refusal();
-		doing("in signals ");
+		doing("in signals");
 		signals_elsewhere(i);
 	}
-	doing("in keeps_wakes ");
+	doing("in keeps_wakes");
 	for (i = 0; i < 200; i++)
 		keeps_wakes(1 + i % 3, i / 3 % 4);
-	doing("in at_random ");
+	doing("in at_random");
 	for (i = 0; i < 20; i++)
 		at_random(1 + i % 3, &state);
-	doing("in affinity ");
+	doing("in affinity");
 	affinity();
 	if (!RUNTIME_LINKED)
 		each_fails();

@@ -9,7 +9,7 @@
  * (uwork.h) that get no memory end. If all have ended, jobs are refused, and
  * uwork_free() says so. Under virtual time, so deadlines are exact.
  */
-#include "tiny.h"
+#include "plain.h"
 #include "uwork.h"
 
 #define NR	20
@@ -21,31 +21,18 @@ static long sum, failed;
 static int made;
 static long refused;
 
-static struct ustack *next(struct usched *s)
-{
-	struct ustack *u;
-
-	utime_run(s);
-	while ((u = tiny_next(s)) == NULL && utime_idle(s))
-		;
-	return u;
-}
-
 static int waits(struct usched *s)
 {
-	(void)s;
 	return ustack_block();
 }
 
 static void wakes(struct usched *s, struct ustack *u)
 {
-	(void)s;
 	tiny_wake((struct tiny_thread *)u);
 }
 
 static int makes(struct usched *s, void (*f)(void *), void *arg, int flags)
 {
-	(void)s, (void)flags;
 	tiny_start(&t, &tt[++made], f, arg);
 	return 0;
 }
@@ -67,7 +54,6 @@ static void sender(void *arg)
 	long i, v;
 	int rc;
 
-	(void)arg;
 	for (i = 1; i <= NR; i++) {
 		v = i;
 		do
@@ -85,7 +71,6 @@ static void relay(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, &v), UCASE_SEND(NULL, &w) };
 	int rc;
 
-	(void)arg;
 	for (;;) {
 		do
 			rc = uselect(k, 2, UNEVER);
@@ -107,7 +92,6 @@ static void receiver(void *arg)
 	long last = 0, v;
 	int rc;
 
-	(void)arg;
 	for (;;) {
 		rc = uchan_recv(d, &v, UNEVER);
 		if (again(rc))
@@ -129,8 +113,8 @@ static void receiver(void *arg)
 static void init(long at, bool all)
 {
 	sum = failed = made = 0;
-	CHECK(tiny_init(&t, 0) == 0);
-	t.t_sched.s_next = next;
+	CHECK(plain_init(&t, 0) == 0);
+	t.t_sched.s_done = tiny_done;
 	t.t_sched.s_wait = waits;
 	t.t_sched.s_wake = wakes;
 	t.t_sched.s_make = makes;
@@ -150,8 +134,7 @@ static long run(long at, bool all, unsigned room)
 	CHECK(sum == NR * (NR + 1) / 2);
 	uchan_free(c);
 	uchan_free(d);
-	utime_fini(&t.t_sched);
-	tiny_fini(&t);
+	plain_fini(&t);
 	return t.t_failed;
 }
 
@@ -192,8 +175,7 @@ static long work(long at, bool all, long levels)
 	init(at, all);
 	tiny_start(&t, &tt[0], boss, (void *)levels);
 	tiny_run(&t);
-	utime_fini(&t.t_sched);
-	tiny_fini(&t);
+	plain_fini(&t);
 	return t.t_failed;
 }
 
@@ -202,7 +184,6 @@ static void none(void *arg)
 	struct ucase k[2] = { UCASE_RECV(c, NULL), UCASE_RECV(d, NULL) };
 	long v = 3;
 
-	(void)arg;
 	CHECK(uchan_recv(c, &v, UNOW) == -EAGAIN);
 	CHECK(uchan_recv(c, &v, UNEVER) == -ENOSYS);
 	CHECK(uchan_send(d, &v, uafter(5)) == -ENOSYS);

@@ -110,7 +110,6 @@ static void where(void *arg)
 
 static void nested(void *arg)
 {
-	(void)arg;
 	kernel.k_error = EPERM;		/* ws_init() need not ask again */
 	CHECK(ws_init(0, 0) == 0);
 	CHECK(ws_sched(allowed()) == ws_sched(0));
@@ -123,7 +122,7 @@ static void run(int bits)
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "%d bits ", bits);
+	doing("%d bits", bits);
 	kernel.k_bits = bits;
 	total = 0;
 	CHECK(rr_init(2 * allowed(), 0) == 0);

@@ -22,7 +22,6 @@ static int counts[PROCS];
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static int proc_of(int i)
@@ -45,8 +44,7 @@ static void make(int nr, void (*f)(void *))
 
 static void begin(int procs, int hint)
 {
-	snprintf(check_doing, sizeof check_doing, "procs %d hint %d ", procs,
-		 hint);
+	doing("procs %d hint %d", procs, hint);
 	CHECK(rr_init(procs, hint) == 0);
 }
 

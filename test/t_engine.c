@@ -328,8 +328,7 @@ static void limits(void)
 /* A single place is free, while a task waits for what is queued there. */
 static int holds(void *arg)
 {
-	while (get(arg) == 0)
-		check_yield();
+	until(arg, 1);
 	return 0;
 }
 
@@ -366,7 +365,6 @@ static void last_place(void)
 /* Cancelled in the queue: never runs. Asked to stop: its wait ends. */
 static int stops(void *arg)
 {
-	(void)arg;
 	add(&calls, 1);
 	CHECK(u_sleep(UNEVER) == -ECANCELED);
 	CHECK(engine_stopping() && u_canceled());
@@ -399,8 +397,7 @@ static void cancels(void)
 	set(&calls, 0);
 	for (i = 0; i < 20; i++)
 		id[i] = spawn(stops, i, 0);
-	while (get(&calls) != 20)
-		check_yield();
+	until(&calls, 20);
 	for (i = 0; i < 20; i++)
 		CHECK(engine_cancel(id[i]) == 1);
 	for (i = 0; i < 20; i++)
@@ -408,8 +405,7 @@ static void cancels(void)
 	for (i = 0; i < 20; i++)
 		CHECK(result_of(spawn(not_stopped, i, 0)) == i);
 	id[0] = spawn(spins, (intptr_t)&spun, 0);
-	while (get(&spun) == 0)
-		check_yield();
+	until(&spun, 1);
 	CHECK(engine_cancel(id[0]) == 1 && engine_cancel(id[0]) >= -EALREADY);
 	CHECK(result_of(id[0]) == 3);
 	CHECK(engine_pause(ENGINE_START) == 0);
@@ -555,7 +551,6 @@ static void helped(void)
 /* Shutdown refuses, cancels, asks, and tells all. */
 static int refuses(void *arg)
 {
-	(void)arg;
 	while (!engine_stopping())
 		check_yield();
 	CHECK(engine_spawn(&(struct engine_job){ .j_f = count,
@@ -566,8 +561,7 @@ static int refuses(void *arg)
 
 static int obstinate(void *arg)
 {
-	while (get(arg) == 0)
-		check_yield();
+	until(arg, 1);
 	return 2;
 }
 

@@ -3,7 +3,8 @@
 
 /*
  * Tasks wait for tasks, and for room, at any depth, though a single task may
- * have begun. A runner that is too many leaves the queue to another. Callers get
+ * have begun. A task is run whenever it comes, though runners spin, park, or are
+ * paused. A runner that is too many leaves the queue to another. Callers get
  * room in their order, and a caller that gives up leaves the room to the next.
  * Threads of rr wait for the engine while rr ends. Numbers of an old engine are
  * unknown to the next. engine_help() takes a task below others that it must not
@@ -21,7 +22,6 @@ static long calls;
 
 static int at_gate(void *arg)
 {
-	(void)arg;
 	return usem_wait(&gate, UNEVER);
 }
 
@@ -72,13 +72,11 @@ static struct usem inner;
 
 static int at_inner(void *arg)
 {
-	(void)arg;
 	return usem_wait(&inner, UNEVER);
 }
 
 static int nests(void *arg)
 {
-	(void)arg;
 	CHECK(result_of(spawn(at_inner, 0)) == 0);
 	return usem_wait(&gate, UNEVER);
 }
@@ -117,6 +115,45 @@ static void one_by_one(void)
 				      .c_tasks_per_thread = 1 });
 	for (i = 0; i < 10000; i++)
 		CHECK(result_of(spawn(quick, i)) == i);
+	finish();
+}
+
+/* Lets up to 200 us pass: less than a spin, or more. */
+static void pass(unsigned n)
+{
+	utime_ns until = uafter(n * 2654435761u % 200 * UTIME_US);
+
+	while (unow() < until)
+		;
+}
+
+/*
+ * A task comes as a runner spins, begins to park, or has parked; at times as
+ * starts are paused, or as another task waits, which goes on meanwhile.
+ */
+static void now_and_then(int c)
+{
+	engine_id id, other;
+	int n;
+
+	begin((struct engine_config){ .c_workers = c });
+	for (n = 0; n < 3000; n++) {
+		pass((unsigned)n);
+		if (n % 7 == 0)
+			CHECK(engine_pause(ENGINE_START) == 0);
+		other = n % 5 == 0 ? spawn(at_gate, 0) : 0;
+		id = spawn(quick, n);
+		if (n % 7 == 0) {
+			pass((unsigned)n + 1);
+			CHECK(engine_resume(ENGINE_START) == 0);
+		}
+		CHECK(result_of(id) == n);
+		if (other == 0)
+			continue;
+		pass((unsigned)n + 2);
+		CHECK(usem_post(&gate) == 0);
+		CHECK(result_of(other) == 0);
+	}
 	finish();
 }
 
@@ -162,7 +199,6 @@ static int too_big(void *arg)
 	struct engine_job j = { .j_f = quick, .j_bytes = 8000,
 				.j_flags = ENGINE_DETACHED };
 
-	(void)arg;
 	CHECK(engine_spawn(&j, NULL, UNEVER) == -ECANCELED);
 	while (get(&calls) == 0)	/* its own end would make room, too */
 		check_yield();
@@ -301,7 +337,6 @@ static void queue_up(void)
 /* A call-back meddles with its own task, which was cancelled in the queue. */
 static void meddles(engine_id id, void *arg, int result)
 {
-	(void)arg;
 	CHECK(result == -ECANCELED);
 	CHECK(engine_cancel(id) == -EALREADY);
 	CHECK(engine_set_priority(id, 1) == -EALREADY);
@@ -338,8 +373,7 @@ static void waits(void *arg)
 
 static void *opens(void *arg)
 {
-	while (get(&calls) != 3)
-		check_yield();
+	until(&calls, 3);
 	usleep(10000);
 	CHECK(usem_post(&gate) == 0);
 	CHECK(usem_post(&gate) == 0);
@@ -396,8 +430,7 @@ static void *helper(void *arg)
 static int computes(void *arg)
 {
 	set(arg, 1);
-	while (get(arg) == 1)
-		check_yield();
+	until(arg, 2);
 	return 0;
 }
 
@@ -431,7 +464,6 @@ static int cancels(void *arg)
 
 static int goes(void *arg)
 {
-	(void)arg;
 	CHECK(!engine_stopping());
 	return 0;
 }
@@ -457,8 +489,7 @@ static void stops(void)
 	CHECK(engine_help(-1, 2, UNOW) == 2 && result_of(id) == 7);
 	CHECK(pthread_create(&native, NULL, helper, NULL) == 0);
 	(void)spawn(stays, (intptr_t)&doing);
-	while (get(&doing) == 0)
-		check_yield();
+	until(&doing, 1);
 	finish();
 	CHECK(pthread_join(native, NULL) == 0);
 }
@@ -470,7 +501,6 @@ static int endless(void *arg)
 {
 	struct engine_job j = { .j_f = endless, .j_flags = ENGINE_DETACHED };
 
-	(void)arg;
 	if (get(&stop) == 0)
 		CHECK(engine_spawn(&j, NULL, UNEVER) == 0);
 	return 0;
@@ -588,7 +618,6 @@ static int leaves(void *arg)
 {
 	struct uscope *s;
 
-	(void)arg;
 	return uscope_begin(&s, UNEVER);
 }
 
@@ -602,7 +631,6 @@ static void ends_inside(void)
 /* Memory whose release pushes memory. */
 static void pushes(void *data, void *arg)
 {
-	(void)data;
 	if (add(arg, -1) > 0)
 		CHECK(engine_bus_push("again", arg, 1, pushes, arg) == 0);
 }
@@ -634,6 +662,8 @@ int main(int argc, char **argv)
 	limit(2, 3);
 	too_many();
 	one_by_one();
+	for (c = 1; c <= 4; c *= 2)
+		now_and_then(c);
 	gives_up();
 	leave_queue();
 	leave_bytes();

@@ -36,7 +36,6 @@ static void end(engine_id id, void *arg, int result)
 
 static int waits(void *arg)
 {
-	(void)arg;
 	while (again(usem_wait(&gate, UNEVER)))
 		;
 	add(&calls, 1);

@@ -275,7 +275,6 @@ static int moves(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 30; i++)
 		CHECK(u_sleep(uafter((i % 3) * 20 * UTIME_US)) == 0);
 	return 0;
@@ -339,8 +338,7 @@ static void workers(void)
 	CHECK(!h.h_host && h.h_last_active_ms == -1);
 	at_gate_nr = 0;
 	other = spawn(outermost, NULL, "other");
-	while (get(&at_gate_nr) == 0)
-		check_yield();
+	until(&at_gate_nr, 1);
 	do
 		CHECK(engine_thread_info(0, &h) == 0);
 	while (h.h_state != ENGINE_WAITING);

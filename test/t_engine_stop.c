@@ -26,13 +26,11 @@ static void race_window(const char *step)
 	if (!cancels || strcmp(step, "engine_cancel") != 0)
 		return;
 	set(&kept, 1);
-	while (get(&kept) == 1)
-		check_yield();
+	until(&kept, 2);
 }
 
 static int stops(void *arg)
 {
-	(void)arg;
 	set(&begun, 1);
 	while (!engine_stopping())
 		check_yield();
@@ -44,7 +42,6 @@ static int waits_on(void *arg)
 {
 	static struct usem never;
 
-	(void)arg;
 	set(&second, 1);
 	return usem_wait(&never, uafter(UTIME_MS));
 }
@@ -67,8 +64,7 @@ static void late(void)
 	set(&ended, 0);
 	set(&second, 0);
 	CHECK(engine_spawn(&j, &id[0], UNOW) == 0);
-	while (get(&begun) == 0)
-		check_yield();
+	until(&begun, 1);
 	CHECK(engine_spawn(&next, &id[1], UNOW) == 0);
 	CHECK(pthread_create(&native, NULL, canceller, &id[0]) == 0);
 	while (get(&kept) == 0 || get(&ended) == 0)

@@ -40,8 +40,7 @@ static void pass(struct step *s, const char *name)
 	if (add(&s->st_passed[me], 1) != s->st_kept || me != 0)
 		return;
 	set(&kept, 1);
-	while (get(&kept) == 1)
-		check_yield();
+	until(&kept, 2);
 }
 
 static void race_window(const char *step)
@@ -81,14 +80,12 @@ static void call(intptr_t nr)
 /* Returns once a caller stands in e_room. */
 static void until_stands(int nr)
 {
-	while (get(&waits.st_passed[nr]) == 0)
-		check_yield();
+	until(&waits.st_passed[nr], 1);
 }
 
 static void until_kept(void)
 {
-	while (get(&kept) == 0)
-		check_yield();
+	until(&kept, 1);
 }
 
 /* tasks: with few no caller naps. newcomer: the second comes after there is room. */
@@ -114,8 +111,7 @@ static void turns(struct step *s, long nr, long tasks, bool newcomer)
 	until_kept();
 	if (newcomer)
 		call(1);
-	while (get(&calls) == 0)
-		check_yield();
+	until(&calls, 1);
 	CHECK(order[0] == 0);
 	set(&kept, 2);
 	CHECK(pthread_join(native[0], NULL) == 0);

@@ -20,7 +20,6 @@ static int olds;
 
 static int quick(void *arg)
 {
-	(void)arg;
 	return 7;
 }
 

@@ -94,7 +94,6 @@ static void forks_in_handler(int signo)
 {
 	pid_t pid;
 
-	(void)signo;
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
@@ -140,11 +139,9 @@ static void outer_child(void)
 }
 
 static bool refuses;		/* handlers */
-int __real_pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
-int __wrap_pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
 
-int __wrap_pthread_atfork(void (*before)(void), void (*parent)(void),
-			  void (*child)(void))
+WRAP(int, pthread_atfork, void (*before)(void), void (*parent)(void),
+     void (*child)(void))
 {
 	return refuses ? ENOMEM : __real_pthread_atfork(before, parent, child);
 }
@@ -313,7 +310,6 @@ static void counts_to_3(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		if (ugen_yield(&i) != 0)
 			return;
@@ -463,7 +459,6 @@ static void uses_all(void *arg)
 /* A task that waits until it is cancelled, and is looked at meanwhile. */
 static int sleeps(void *arg)
 {
-	(void)arg;
 	return u_sleep(UNEVER);
 }
 
@@ -595,7 +590,6 @@ static void churn(void *arg)
 {
 	unsigned mine;
 
-	(void)arg;
 	while (get(&forking) > 0) {
 		uses_generators();
 		CHECK(ukey_make(&mine, NULL) == 0 && ukey_free(mine) == 0);

@@ -67,7 +67,6 @@ static NOINLINE unsigned deep(int nob)
 
 static void fall(void *arg)
 {
-	(void)arg;
 	deep(frame);
 }
 
@@ -92,7 +91,6 @@ static void whole(int signo)
 {
 	int i;
 
-	(void)signo;
 	for (i = 0; i < LANES - 1; i++) {
 		if (sums[i] != sum(&threads[i].tt_stack))
 			_exit(1);
@@ -125,7 +123,6 @@ static void rise(void *arg)
 
 static void stray(void *arg)
 {
-	(void)arg;
 	*(volatile char *)(tiny.t_sched.s_lane[3].l_low - 1) = 1;
 }
 
@@ -133,7 +130,6 @@ static void null(void *arg)
 {
 	uintptr_t at = 16;
 
-	(void)arg;
 	__asm__ volatile("" : "+r"(at));
 	*(volatile char *)at = 1;
 }
@@ -184,7 +180,6 @@ static void on_native(void)
 
 static struct ustack *deep_next(struct usched *s)
 {
-	(void)s;
 	deep(frame);
 	return NULL;
 }
@@ -278,7 +273,6 @@ static void not_ours(void)
 
 static void mine(int signo, siginfo_t *info, void *context)
 {
-	(void)context;
 	_exit(signo == SIGSEGV && info->si_addr == (void *)16 ? 43 : 1);
 }
 
@@ -312,7 +306,6 @@ static void nothing(void *arg)
 {
 	stack_t alt;
 
-	(void)arg;
 	CHECK(sigaltstack(NULL, &alt) == 0 && !(alt.ss_flags & SS_DISABLE));
 }
 

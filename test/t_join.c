@@ -27,7 +27,6 @@ static int bad_wait(struct usched *s)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 
-	(void)s;
 	if (t->t_wakes.w_count > 0)
 		return uproc_wait();
 	while (__atomic_load_n(&ended, __ATOMIC_SEQ_CST) == 0)
@@ -37,7 +36,6 @@ static int bad_wait(struct usched *s)
 
 static void child(void *arg)
 {
-	(void)arg;
 	__atomic_store_n(&ended, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -47,7 +45,6 @@ static void parent(void *arg)
 	struct uproc_thread *t;
 	int i, rc;
 
-	(void)arg;
 	for (i = 0; i < ROUNDS; i++) {
 		__atomic_store_n(&ended, 0, __ATOMIC_SEQ_CST);
 		t = uproc_make(uproc_at(set, 1), child, NULL, UPROC_JOIN);

@@ -36,7 +36,6 @@ static void leaves_state(void *arg)
 {
 	sigset_t set;
 
-	(void)arg;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
@@ -55,7 +54,6 @@ static void finds_state(void *arg)
 {
 	sigset_t set;
 
-	(void)arg;
 	CHECK(errno == EDOM);
 	CHECK(local == 7);
 	CHECK(sigprocmask(SIG_BLOCK, NULL, &set) == 0);
@@ -75,7 +73,6 @@ static pthread_mutex_t recursive;
 
 static void holds_locks(void *arg)
 {
-	(void)arg;
 	CHECK(pthread_mutex_lock(&plain) == 0);
 	CHECK(pthread_mutex_lock(&recursive) == 0);
 	tiny_yield();
@@ -88,7 +85,6 @@ static void holds_locks(void *arg)
  */
 static void wants_locks(void *arg)
 {
-	(void)arg;
 	CHECK(pthread_mutex_trylock(&plain) == EBUSY);
 	CHECK(pthread_mutex_lock(&recursive) == 0);
 	CHECK(pthread_mutex_unlock(&recursive) == 0);
@@ -112,7 +108,6 @@ static void shares(void *arg)
 {
 	volatile int mine = 1;
 
-	(void)arg;
 	shared = (int *)&mine;
 	tiny_yield();
 	CHECK(mine == 1);	/* the other thread's write is lost */
@@ -122,7 +117,6 @@ static void writes(void *arg)
 {
 	volatile char room[4096];	/* so no other frame is written */
 
-	(void)arg;
 	room[0] = 0;
 	room[4095] = 0;
 	if ((char *)shared >= (char *)room && (char *)shared < room + 4096)
@@ -136,7 +130,6 @@ static void forks(void *arg)
 	pid_t pid = fork();
 	int status;
 
-	(void)arg;
 	CHECK(pid >= 0);
 	tiny_yield();
 	if (pid > 0)
@@ -145,7 +138,6 @@ static void forks(void *arg)
 
 static void counts(void *arg)
 {
-	(void)arg;
 	local++;
 }
 
@@ -167,14 +159,12 @@ static void forked(void)
 
 static void exits(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	pthread_exit(&tiny);
 }
 
 static void goes_on(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	_exit(1);
 }
@@ -205,7 +195,6 @@ static int elsewhere_rc;
 
 static void block_in_handler(int signo)
 {
-	(void)signo;
 	elsewhere_rc = ustack_block();
 }
 
@@ -217,7 +206,6 @@ static void on_alternate_stack(void *arg)
 		.sa_handler = block_in_handler, .sa_flags = SA_ONSTACK
 	};
 
-	(void)arg;
 	CHECK(sigaltstack(&alt, NULL) == 0);
 	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
 	raise(SIGUSR1);
@@ -225,7 +213,6 @@ static void on_alternate_stack(void *arg)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void alternate(void)
@@ -251,7 +238,6 @@ static void on_context(void *arg)
 {
 	static char elsewhere[65536];
 
-	(void)arg;
 	CHECK(getcontext(&there) == 0);
 	there.uc_link = &here;
 	there.uc_stack.ss_sp   = elsewhere;

@@ -405,7 +405,6 @@ static void t_calls(void *arg)
 /* Without names, two calls suffice. */
 static void t_nameless(void *arg)
 {
-	(void)arg;
 	do {
 		CHECK(c_poll() && c_sleep());
 		CHECK(rr_yield() == 0);
@@ -427,7 +426,6 @@ static NOINLINE void w_compute(void)
 
 static void t_compute(void *arg)
 {
-	(void)arg;
 	do {
 		w_compute();
 		read_text();
@@ -445,7 +443,6 @@ static void t_moves(void *arg)
 	const char *at;
 	int i;
 
-	(void)arg;
 	__atomic_store_n(&moving, 1, __ATOMIC_RELAXED);
 	do {
 		for (i = 0; i < 300; i++) {
@@ -488,7 +485,7 @@ static void run(const char *what, void (*f)(void))
 {
 	static char said[1 << 16];
 
-	snprintf(check_doing, sizeof check_doing, "%s", what);
+	doing("%s", what);
 	if (check_child(f, said, sizeof said) != 0) {
 		fprintf(stderr, "%s: %s\n", what, said);
 		CHECK(!"the child has ended well");

@@ -78,7 +78,6 @@ static int returns_first(void *arg)
 
 static int stays(void *arg)
 {
-	(void)arg;
 	return usem_wait(&never, UNEVER);
 }
 

@@ -106,7 +106,7 @@ static int open_kind(const struct kind *k)
 {
 	kind = k;
 	thread_nr = 0;
-	snprintf(check_doing, sizeof check_doing, "on %s ", k->k_name);
+	doing("on %s", k->k_name);
 	if (k->k_sched != BARE) {
 		CHECK(scheds[k->k_sched].d_init(k->k_nr, 0) == 0);
 		CHECK(scheds[k->k_sched].d_preempt() == 0);
@@ -210,7 +210,6 @@ static void for_ever(void *arg)
 {
 	volatile long turns = 0;
 
-	(void)arg;
 	while (!get(&stop))
 		turns++;
 }
@@ -219,7 +218,6 @@ static void answers(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < MANY; i++) {
 		add(&rounds, 1);
 		give_way();
@@ -319,7 +317,6 @@ static void message(void)
 
 static void asked(void *arg)
 {
-	(void)arg;
 	while (get(&working) > 0) {
 		wait_one();
 		add(&rounds, 1);
@@ -330,7 +327,6 @@ static void asks(void *arg)
 {
 	long next = 1;
 
-	(void)arg;
 	while (get(&working) > 0) {
 		add(&working, -1);
 		wake(peer[0]);
@@ -502,7 +498,6 @@ static void forbids(void *arg)
 {
 	volatile long mine = 0;
 
-	(void)arg;
 	while (preempted() < goal || stats().pe_forbidden < MANY) {
 		upreempt_forbid();
 		CHECK(inside == 0 && twin[0] == twin[1]);
@@ -562,20 +557,17 @@ static int compare(const void *a, const void *b)
 
 static int object(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	(void)info, (void)size, (void)arg;
 	lasts();
 	return 1;
 }
 
 static void handler(int signo)
 {
-	(void)signo;
 	lasts();
 }
 
 static ssize_t cookie_write(void *cookie, const char *buf, size_t nob)
 {
-	(void)cookie, (void)buf;
 	lasts();
 	return (ssize_t)nob;
 }
@@ -592,7 +584,6 @@ static void is_called(void *arg)
 	int array[] = { 3, 1, 2 };
 	FILE *file;
 
-	(void)arg;
 	qsort(array, 3, sizeof array[0], compare);
 	CHECK(array[0] == 1 && array[1] == 2 && array[2] == 3);
 	dl_iterate_phdr(object, NULL);
@@ -610,7 +601,6 @@ static void looks(void *arg)
 {
 	volatile long turns = 0;
 
-	(void)arg;
 	while (!get(&stop)) {
 		CHECK(caller == NULL);
 		turns++;
@@ -637,7 +627,6 @@ static void *slow_alloc(struct usched *s, int size)
 
 static void slow(void *arg)
 {
-	(void)arg;
 	give_way();
 	set(&stop, 1);
 }
@@ -648,7 +637,6 @@ static void slow(void *arg)
  */
 static void slow_jumps(void *arg)
 {
-	(void)arg;
 	tiny.t_yields = tiny_self();
 	set(&stop, 1);
 	ustack_block();
@@ -679,7 +667,6 @@ static long failures;
 
 static void suffers(void *arg)
 {
-	(void)arg;
 	failures = stats().pe_nomem + MANY;
 	while (stats().pe_nomem < failures)
 		compute(100);
@@ -838,7 +825,6 @@ static void deep(void *arg)
 	const struct ustack *u = ustack_self();
 	char here;
 
-	(void)arg;
 	deep_inside(&here, u->u_sched->s_lane[u->u_lane].l_low);
 	set(&stop, 1);
 }
@@ -864,7 +850,6 @@ static long inner_stop, inner_left, inner_runs;
 
 static void inner_loop(void *arg)
 {
-	(void)arg;
 	set(&inner_runs, 1);
 	while (!get(&inner_stop))
 		compute(100);
@@ -873,7 +858,6 @@ static void inner_loop(void *arg)
 
 static void inner_answers(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < MANY; i++) {
 		compute(1000);
 		CHECK(try_give_way() == 0);
@@ -886,7 +870,6 @@ static void runs_inner(void *arg)
 {
 	int i;
 
-	(void)arg;
 	CHECK(tiny_init(&inner, 0) == 0);
 	(void)usched_lanes(&inner.t_sched, 3, TINY_LANE); /* or none */
 	inner.t_sched.s_preempt = tiny_preempt;
@@ -904,7 +887,6 @@ static void runs_inner(void *arg)
 /* Other threads of the outer dispatcher do not run meanwhile. */
 static void not_inner(void *arg)
 {
-	(void)arg;
 	while (!get(&stop))
 		CHECK(get(&inner_runs) == 0);
 }
@@ -947,7 +929,6 @@ static void native_kept(void *arg)
 	stack_t alt;
 	sigset_t mask;
 
-	(void)arg;
 	while (!get(&stop)) {
 		compute(1000);
 		upreempt_forbid();
@@ -1003,7 +984,6 @@ static struct rr_thread *sleeper;
 
 static void sleeps(void *arg)
 {
-	(void)arg;
 	CHECK(rr_wait() == 0);
 	compute(1000);
 }
@@ -1050,7 +1030,6 @@ static void burn(void *arg)
 {
 	clock_t until = clock() + CLOCKS_PER_SEC / 20;
 
-	(void)arg;
 	while (clock() < until)
 		compute(1000);
 }
@@ -1094,7 +1073,6 @@ static void stops(void *arg)
 {
 	long ticks, was;
 
-	(void)arg;
 	while (preempted() < goal)
 		compute(100);
 	CHECK(upreempt_stop() == 0);
@@ -1138,7 +1116,6 @@ static void jumps(void *forbids)
 
 static void allows(void *arg)
 {
-	(void)arg;
 	upreempt_forbid();
 	upreempt_allow();
 }
@@ -1230,14 +1207,12 @@ static void start_bare(void (*f)(void *), void (*g)(void *))
 
 static void blocks_in_it(void *arg)
 {
-	(void)arg;
 	upreempt_forbid();
 	CHECK(tiny_try_yield() == 0);
 }
 
 static void forbids_too(void *arg)
 {
-	(void)arg;
 	upreempt_forbid();
 }
 

@@ -18,7 +18,6 @@ static long ended;
 
 static void sleeps(void *arg)
 {
-	(void)arg;
 	while (ended < ROUNDS) {
 		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 		awake++;
@@ -29,7 +28,6 @@ static void computes(void *arg)
 {
 	long seen;
 
-	(void)arg;
 	for (; ended < ROUNDS; ended++) {
 		for (seen = awake; awake == seen; )
 			;

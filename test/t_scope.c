@@ -190,7 +190,6 @@ static void run(int p)
 {
 	static struct tiny t;
 
-	(void)p;
 	ended = canceled = cleaned = 0;
 	CHECK(set_init(&t, 0) == 0);
 	while (again(plain_make(&t.t_sched, scenario, &t)))
@@ -227,7 +226,6 @@ static void outside(void *arg)
 	struct uscope *s = begins(UNEVER, false);
 	void *result;
 
-	(void)arg;
 	CHECK(set_init(&inner, 0) == 0);
 	CHECK(plain_make(&inner.t_sched, inside, s) == 0);
 	usched_run(&inner.t_sched);
@@ -266,7 +264,6 @@ static void goes(void *arg)
 
 static void runs_inner(struct uwait_timer *t)
 {
-	(void)t;
 	plain_wake(&inner.t_sched, last);
 	usched_run(&inner.t_sched);
 }
@@ -276,7 +273,6 @@ static void races(void *arg)
 	utime_ns until = uafter(100);
 	struct uwait_timer *t;
 
-	(void)arg;
 	t = uwait_make(UWAIT_TIMER, NULL, sizeof *t);
 	CHECK(t != NULL);
 	t->t_f = runs_inner;
@@ -303,7 +299,6 @@ static void race(void)
 
 static int never(void *arg)
 {
-	(void)arg;
 	CHECK(!"this thread begins");
 	return 0;
 }

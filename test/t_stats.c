@@ -224,7 +224,6 @@ static void random_walk(void *arg)
 {
 	int trips = (int)(check_random(&state) % 9), i;
 
-	(void)arg;
 	while (trips-- > 0) {
 		deep((int)(check_random(&state) % 300) + 1);
 		if (check_random(&state) % 8 == 0 && idle == NULL) {
@@ -302,7 +301,6 @@ static unsigned long at_random(int lanes, bool counted)
 
 static void begins(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	CHECK(usched_stats(&t.t_sched, &st) == 0);
 	tiny_yield();
@@ -318,7 +316,6 @@ static void yields(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 4; i++)
 		tiny_yield();
 }

@@ -70,14 +70,12 @@ static void answered(void)
 
 static void ends(void *arg)
 {
-	(void)arg;
 	add(&over, 1);
 }
 
 /* Keeps its worker until the other worker has run what waits behind it. */
 static void computes(void *arg)
 {
-	(void)arg;
 	make(0, ends, NULL);
 	hold_until(&over, 1);
 }

@@ -7,12 +7,17 @@
  * left waiting, some of these pinned. fini() returns 0 or -EDEADLK, and stuck()
  * is exact. That is repeated 200 times in a process, with one to nine workers.
  * At the end no native thread is left, and there are no more mappings than
- * after the first few times.
+ * after the first few times. Waits begun on one worker and ended on another leave
+ * no timer behind: the set ends at once, although their deadlines are far.
  */
 #include "steal.h"
+#include "uwait.h"
 
 #define TIMES	200
 #define MAPS	20		/* that malloc() may add */
+#define WAITERS	64
+#define WAITED	50		/* times, by each */
+#define FAR	300		/* s: longer than the watchdog waits */
 
 enum { ENDS, STORED, HELPS, HELPED, WAITS, PINNED, FATES };
 
@@ -77,7 +82,6 @@ static void makes(void *arg)
 	int i, nr = deadlock ? NR : NR - STUCK;
 	int fates = deadlock ? FATES : WAITS;
 
-	(void)arg;
 	for (i = 0; i < nr; i++) {
 		int at = i / fates * FATES + i % fates;
 
@@ -95,7 +99,6 @@ static void makes(void *arg)
 
 static void busy(void *arg)
 {
-	(void)arg;
 	until(&here, NR);
 }
 
@@ -103,7 +106,7 @@ static void run(int p, bool dead)
 {
 	int i, rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d workers ", p);
+	doing("with %d workers", p);
 	moved = ended = here = 0;
 	workers = p;
 	deadlock = dead;
@@ -149,12 +152,49 @@ static int natives(void)
 	return nr;
 }
 
+static thread *far_of[WAITERS];
+
+static void far(void *arg)
+{
+	int i;
+
+	for (i = 0; i < WAITED; i++)
+		CHECK(u_wait_until(uafter(FAR * UTIME_S)) == 0);
+	add(&ended, 1);
+}
+
+static void wakes(void *arg)
+{
+	int i, j;
+
+	for (i = 0; i < WAITED; i++) {
+		for (j = 0; j < WAITERS; j++)
+			SCHED(wake)(far_of[j]);
+		yield();
+	}
+}
+
+static void far_deadlines(void)
+{
+	int i;
+
+	doing("in far_deadlines");
+	ended = 0;
+	begin(3, 0);
+	for (i = 0; i < WAITERS; i++)
+		far_of[i] = make(i, far, NULL);
+	make(1, wakes, NULL);
+	start_and_finish();
+	CHECK(ended == WAITERS);
+}
+
 int main(int argc, char **argv)
 {
 	int i, maps = 0;
 
 	check_start(argc, argv);
 	check_quiet();
+	far_deadlines();
 	for (i = 0; i < TIMES; i++) {
 		run(1 + i * 5 % 9, i % 2);
 		/* A joined native thread may be listed for a moment. */

@@ -73,13 +73,11 @@ static void yields(bool kept)
 /* Without lanes all threads that have begun are kept. */
 static void queued(void *arg)
 {
-	(void)arg;
 	yields(!moves());
 }
 
 static void is_kept(void *arg)
 {
-	(void)arg;
 	yields(true);
 }
 
@@ -108,7 +106,6 @@ static void makes(void *arg)
 {
 	int i, j;
 
-	(void)arg;
 	for (i = 0; i < BATCHES; i++) {
 		batch_left = BATCH;
 		for (j = 0; j < BATCH; j++) {
@@ -131,7 +128,6 @@ static void is_posted(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TURNS; i++) {
 		wait_one();
 		check_bound(post_from + WS_RUN + 1, post_place);
@@ -144,7 +140,6 @@ static void posts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TURNS; i++) {
 		long nr = arrived;
 
@@ -162,8 +157,7 @@ static void bound(int which, bool with_pair)
 {
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "of kinds %d, pair %d ",
-		 which, with_pair);
+	doing("of kinds %d, pair %d", which, with_pair);
 	begin(1, 0);
 	live = 0;
 	kinds = 2 + (which & KEPT ? 1 : 0);

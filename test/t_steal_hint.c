@@ -73,7 +73,6 @@ static void looks(void (*f)(void))
 
 static void waits(void *arg)
 {
-	(void)arg;
 	add(&begun, 1);
 	wait_one();
 	looks(look);
@@ -82,7 +81,6 @@ static void waits(void *arg)
 
 static void begins(void *arg)
 {
-	(void)arg;
 	looks(look_new);
 	wait_one();
 }
@@ -116,7 +114,6 @@ static void keep(void)
 
 static void keeps(void *arg)
 {
-	(void)arg;
 	make_all(waits);
 	yield_until(&begun, nr);
 	wake_all();
@@ -125,7 +122,6 @@ static void keeps(void *arg)
 
 static void keeps_new(void *arg)
 {
-	(void)arg;
 	make_all(begins);
 	keep();
 }
@@ -133,7 +129,6 @@ static void keeps_new(void *arg)
 /* Worker 1 takes nothing before. */
 static void is_busy(void *arg)
 {
-	(void)arg;
 	hold_until(&go, 1);
 }
 

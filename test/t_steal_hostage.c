@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_steal_hostage: threads behind a thread that computes run (W6, X1). */
+/* t_steal_hostage: threads behind a thread that computes run (W6, X1), in time. */
 
 /*
  * A thread keeps its worker until other threads have run that are at home
@@ -8,10 +8,11 @@
  * have just found nothing (W6). Or they have threads of their own that run
  * until then, so none of these workers ever sleeps (X1): threads that yield,
  * pinned or not, wake each other, or make tasks. Or there is a chain of such
- * threads, as long as there are workers. Each part would hang if no worker
- * came.
+ * threads, as long as there are workers. Or a thread sleeps, and another worker
+ * must run the wheel of its worker. Each part would hang if no worker came.
  */
 #include "steal.h"
+#include "uwait.h"
 
 #define ROUNDS	20		/* fewer, if they take long, */
 #define LEAST	2		/* but at least this many */
@@ -39,7 +40,6 @@ static long over[COUNT(pair) / 2];	/* of each pair, how many have ended */
 
 static void yields_on(void *arg)
 {
-	(void)arg;
 	add(&polling, 1);
 	yield_until(&ran, wanted);
 }
@@ -60,12 +60,10 @@ static void plays_on(void *arg)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void makes_on(void *arg)
 {
-	(void)arg;
 	add(&polling, 1);
 	while (get(&ran) < wanted) {
 		CHECK(ws_spawn(nothing, NULL) == 0);
@@ -124,7 +122,6 @@ static struct part {
 
 static void is_woken(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	wait_one();
 	add(&ran, 1);
@@ -132,16 +129,13 @@ static void is_woken(void *arg)
 
 static void is_queued(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
-	while (get(&holding) == 0)
-		yield();
+	yield_until(&holding, 1);
 	add(&ran, 1);
 }
 
 static void is_new(void *arg)
 {
-	(void)arg;
 	add(&ran, 1);
 }
 
@@ -157,7 +151,6 @@ static void holds(void *arg)
 {
 	const struct part *p = &part;
 
-	(void)arg;
 	yield_until(&polling, pollers);
 	if (p->p_place < DEQUE)
 		yield_until(&here, p->p_nr);
@@ -193,9 +186,8 @@ static void run(struct part p)
 	int i;
 
 	part = p;
-	snprintf(check_doing, sizeof check_doing,
-		 "in %s, kind %d, %d on each of %d of %d ", names[p.p_place],
-		 p.p_kind, p.p_each, p.p_polled, p.p_procs);
+	doing("in %s, kind %d, %d on each of %d of %d", names[p.p_place],
+	      p.p_kind, p.p_each, p.p_polled, p.p_procs);
 	wanted = p.p_place == MADE ? 2 * p.p_nr : p.p_nr;
 	ran = here = holding = polling = pollers = 0;
 	memset(over, 0, sizeof over);
@@ -218,7 +210,6 @@ static void run(struct part p)
 
 static void first_or_second(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	wait_one();
 	if (add(&ran, 1) == 1)
@@ -288,6 +279,42 @@ static void chain(int p, intptr_t round)
 	CHECK(ran == links);
 }
 
+/* A thread sleeps, and another computes there until the first has gone on. */
+
+static void sleeps(void *arg)
+{
+	utime_ns until = uafter((intptr_t)arg * UTIME_MS);
+
+	CHECK(u_sleep(until) == 0 && unow() >= until);
+	set(&ran, 1);
+}
+
+static void computes(void *arg)
+{
+	hold_until(&ran, 1);
+}
+
+static void sleepers(void *arg)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ran = 0;
+		make(0, sleeps, (void *)(intptr_t)(i % 5));
+		yield();
+		CHECK(SCHED(join)(make_joinable(0, computes, NULL)) == 0);
+	}
+}
+
+static void deadlines(void)
+{
+	doing("in deadlines");
+	begin(2, 0);
+	make_pinned(0, sleepers, NULL);
+	start_and_finish();
+	CHECK(ran == 1);
+}
+
 /* All of it. */
 
 static bool more(int round, int most)
@@ -311,10 +338,10 @@ static void others_sleep(int p)
 				NONE, 0, 0, i });
 	if (!threads_move())
 		return;
-	doing("in two_at_once ");
+	doing("in two_at_once");
 	for (i = 0; more(i, 5 * ROUNDS); i++)
 		two_at_once(p, i % 50 * 10);
-	doing("in chain ");
+	doing("in chain");
 	for (i = 0; more(i, ROUNDS); i++)
 		chain(p, i);
 	for (i = 0; i < LEAST; i++)	/* all but one sleep; none sleeps */
@@ -341,5 +368,6 @@ int main(int argc, char **argv)
 		others_sleep(p);
 	for (p = 2; p < 2 + POLLED; p++)
 		others_poll(p);
+	deadlines();
 	return 0;
 }

@@ -147,16 +147,14 @@ static void c_is_last(void)
 {
 	add(&queued, 1);
 	wake(x);
-	while (get(&held) == 0)
-		yield();
+	yield_until(&held, 1);
 	add(&ran, 1);
 }
 
 static void mate_stays(void)
 {
 	add(&queued, 1);
-	while (get(&ran) == 0)
-		yield();
+	yield_until(&ran, 1);
 }
 
 static void x_holds(void)
@@ -217,7 +215,6 @@ static void starts(void *arg)
 {
 	intptr_t i;
 
-	(void)arg;
 	for (i = 0; i < CROWD; i++)
 		crowd[i] = make(0, member, (void *)i);
 	yield_until(&here, CROWD);
@@ -232,7 +229,6 @@ static void starts(void *arg)
 /* Keeps all other workers busy until the part begins. */
 static void busy(void *arg)
 {
-	(void)arg;
 	until(&phase, 1);
 }
 
@@ -240,8 +236,7 @@ static void part(const char *name, void (*of_x)(void))
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "in %s, %d workers ", name,
-		 procs);
+	doing("in %s, %d workers", name, procs);
 	here = ran = held = queued = phase = pinned = displaced = 0;
 	memset(role, 0, sizeof role);
 	part_of_x = of_x;

@@ -35,24 +35,13 @@
 
 static long mapped, blocks;
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-int   __real_munmap(void *at, size_t nob);
-int   __wrap_munmap(void *at, size_t nob);
-void *__real_malloc(size_t nob);
-void *__wrap_malloc(size_t nob);
-void *__real_calloc(size_t nr, size_t nob);
-void *__wrap_calloc(size_t nr, size_t nob);
-int   __real_posix_memalign(void **out, size_t align, size_t nob);
-int   __wrap_posix_memalign(void **out, size_t align, size_t nob);
-
 /* Private lanes only take addresses, so they are not counted. */
 #define RESERVED	64
 
 static void *reserved[RESERVED];
 static long reserved_nr;
 
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	void *map = __real_mmap(at, nob, prot, flags, fd, off);
 
@@ -63,7 +52,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 	return map;
 }
 
-int __wrap_munmap(void *at, size_t nob)
+WRAP(int, munmap, void *at, size_t nob)
 {
 	int i;
 
@@ -76,19 +65,19 @@ int __wrap_munmap(void *at, size_t nob)
 	return __real_munmap(at, nob);
 }
 
-void *__wrap_malloc(size_t nob)
+WRAP(void *, malloc, size_t nob)
 {
 	add(&blocks, 1);
 	return __real_malloc(nob);
 }
 
-void *__wrap_calloc(size_t nr, size_t nob)
+WRAP(void *, calloc, size_t nr, size_t nob)
 {
 	add(&blocks, 1);
 	return __real_calloc(nr, nob);
 }
 
-int __wrap_posix_memalign(void **out, size_t align, size_t nob)
+WRAP(int, posix_memalign, void **out, size_t align, size_t nob)
 {
 	add(&blocks, 1);
 	return __real_posix_memalign(out, align, nob);
@@ -134,7 +123,6 @@ static thread *follower;
 
 static void follows(void *arg)
 {
-	(void)arg;
 	follower = SCHED(self)();
 	set(&late, 3);
 	until(&told, 3);
@@ -243,7 +231,6 @@ static void *native_makes(void *arg)
 {
 	intptr_t nr;
 
-	(void)arg;
 	for (nr = WORKERS; ; nr += MAKERS) {
 		while (get(&turn) < nr && nr < get(&batches))
 			check_yield();
@@ -293,7 +280,6 @@ static void spawn(void (*f)(void *), void *arg)
 
 static void leaves_wakes(void *arg)
 {
-	(void)arg;
 	SCHED(wake)(SCHED(self)());
 	SCHED(wake)(SCHED(self)());
 	add(&left, 1);
@@ -347,7 +333,6 @@ static void mother(void *arg)
 	long twice;
 	int i;
 
-	(void)arg;
 	for (twice = 1; twice <= 2; twice++) {
 		make_tasks();
 		elsewhere_until(&begun, tasks * twice);
@@ -361,8 +346,7 @@ static void mother(void *arg)
 
 static void all_block(int p, int nr)
 {
-	snprintf(check_doing, sizeof check_doing, "%d workers %d tasks ", p,
-		 nr);
+	doing("%d workers %d tasks", p, nr);
 	workers = p;
 	tasks = nr;
 	begun = ended = left = 0;
@@ -391,11 +375,9 @@ static void fills(void *arg)
 
 static void filled(int least)
 {
-	doing("in filled ");
+	doing("in filled");
 	begun = ended = 0;
-	begin(1, 0);
-	make(0, fills, (void *)(intptr_t)least);
-	start_and_finish();
+	one_thread(1, fills, (void *)(intptr_t)least);
 	CHECK(ended == tasks);
 }
 
@@ -409,7 +391,6 @@ static void makes_all(void *arg)
 	long nr, first = 0;
 	int i;
 
-	(void)arg;
 	for (nr = 1; nr <= FLOWS; nr++) {
 		for (i = 0; i < FLOW; i += 2) {
 			spawn(leaves_wakes, NULL);
@@ -424,7 +405,7 @@ static void makes_all(void *arg)
 
 static void flow(void)
 {
-	doing("in flow ");
+	doing("in flow");
 	left = 0;
 	begin(2, 2 * FLOWS * FLOW);
 	make_pinned(0, makes_all, NULL);
@@ -443,7 +424,7 @@ int main(int argc, char **argv)
 	filled(1);
 	filled(TASKS / 2);
 	flow();
-	doing("in for_ever ");
+	doing("in for_ever");
 	ended = 0;
 	for_ever();
 	return 0;

@@ -132,7 +132,6 @@ static void begins(void *arg)
 
 static void ends_before(void *arg)
 {
-	(void)arg;
 	add(&before, 1);
 }
 
@@ -168,7 +167,6 @@ static void directs(void *arg)
 {
 	int i;
 
-	(void)arg;
 	hold_until(&kept, procs - 1);
 	make_all();
 	for (i = 0; i < TRIPS; i++) {
@@ -210,8 +208,7 @@ static void travel(int p, int nr)
 {
 	intptr_t i;
 
-	snprintf(check_doing, sizeof check_doing, "%d workers %d threads ", p,
-		 nr);
+	doing("%d workers %d threads", p, nr);
 	procs = p;
 	travellers = nr;
 	traveller = calloc((size_t)nr, sizeof traveller[0]);
@@ -233,7 +230,6 @@ static bool have_lanes;
 
 static void begins_elsewhere(void *arg)
 {
-	(void)arg;
 	CHECK(ws_proc() > 0);
 	add(&away, 1);
 }

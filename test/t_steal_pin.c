@@ -24,7 +24,6 @@ static thread *peer[2 * NR];
 
 static void is_taken(void *arg)
 {
-	(void)arg;
 	add(&here, 1);
 	wait_one();
 	CHECK(ws_proc() != 0);
@@ -59,7 +58,6 @@ static void stays_yielding(void *arg)
 
 static void begins_here(void *arg)
 {
-	(void)arg;
 	CHECK(ws_proc() == 0);
 	CHECK(get(&held) == 0);
 	add(&pinned_ran, 1);
@@ -80,8 +78,7 @@ static void holds(void *arg)
 			i % 4 == 2 ? make_pinned(0, stays_waiting, NULL) :
 			make_pinned(0, stays_yielding, NULL);
 	}
-	while (get(&here) < 2 * NR)
-		yield();
+	yield_until(&here, 2 * NR);
 	set(&held, 1);			/* from here on it does not block */
 	set(&others, 1);
 	for (i = 0; i < nr; i++)
@@ -97,7 +94,6 @@ static void holds(void *arg)
 
 static void busy(void *arg)
 {
-	(void)arg;
 	until(&others, 1);
 }
 
@@ -206,7 +202,6 @@ static void *wakes_from_outside(void *arg)
 {
 	struct one o = { .o_state = check_hash(check_seed, 1) };
 
-	(void)arg;
 	while (get(&left) > ALL / 2) {
 		wake_any(&o);
 		check_yield();
@@ -248,7 +243,6 @@ static void together(int p)
 
 static void ends_pinned(void *arg)
 {
-	(void)arg;
 	CHECK(ws_proc() == 0);
 	ws_pin();
 	yield();
@@ -259,7 +253,6 @@ static void goes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 3; i++)
 		ws_pin();
 	add(&here, 1);
@@ -289,7 +282,6 @@ static void lets_go(void *arg)
 	thread *t;
 	int i;
 
-	(void)arg;
 	for (i = 0; i < NR; i++)
 		make(0, ends_pinned, NULL);
 	yield_until(&pinned_ran, NR);
@@ -322,7 +314,6 @@ static bool have_lanes;
 
 static void asks(void *arg)
 {
-	(void)arg;
 	have_lanes = moves();
 }
 
@@ -349,12 +340,12 @@ int main(int argc, char **argv)
 	make(0, asks, NULL);
 	start_and_finish();
 	for (i = 0; i < 20 && have_lanes; i++) {
-		doing("in only_others ");
+		doing("in only_others");
 		only_others(2 + i % 4, i * 10);
-		doing("in unpinned ");
+		doing("in unpinned");
 		unpinned(2 + i % 4);
 	}
-	doing("in together ");
+	doing("in together");
 	for (i = 0; i < 20; i++) {
 		together(1 + i % 5);
 		gone += moved;

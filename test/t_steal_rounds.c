@@ -118,7 +118,6 @@ static void is_woken(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		wait_one();
 		add(&got, 1);
@@ -131,7 +130,6 @@ static void wakes(void *arg)
 	unsigned state = check_seed;
 	int pause = 0;
 
-	(void)arg;
 	while (sent < rounds) {
 		int turns = 0;
 
@@ -195,7 +193,6 @@ static void answers(void *arg)
 {
 	long i;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		wait_one();
 		got++;			/* plain: passed on with the wake */
@@ -208,7 +205,6 @@ static void asks(void *arg)
 	unsigned state = check_seed;
 	volatile unsigned spin;
 
-	(void)arg;
 	while (sent < rounds) {
 		for (spin = check_random(&state) % 512; spin > 256; spin--)
 			;
@@ -236,12 +232,12 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	nr = how_many("ROUNDS", USUAL);
-	doing("in from_worker ");
+	doing("in from_worker");
 	from_worker(nr / 2);
-	doing("in from_outside ");
+	doing("in from_outside");
 	from_outside(2, nr / 4);
 	from_outside(1, nr / 16);
-	doing("in to_and_fro ");
+	doing("in to_and_fro");
 	to_and_fro(nr / 4);
 	return 0;
 }

@@ -62,7 +62,6 @@ static void makes(void *arg)
 	unsigned state = check_seed;
 	intptr_t i, nr;
 
-	(void)arg;
 	for (nr = others; more(nr / others - 1); nr += others) {
 		unsigned r = check_random(&state);
 
@@ -111,7 +110,6 @@ static void last_moment(void *arg)
 	unsigned state = check_seed;
 	long nr, pause = 0, turns;
 
-	(void)arg;
 	for (nr = 1; nr <= LATE_LEAST || (nr <= LATE_ROUNDS && check_time(15));
 	     nr++) {
 		turns = check_random(&state) % (unsigned)(pause + 1);
@@ -137,7 +135,7 @@ static void last_moment(void *arg)
 
 static void run_late(void)
 {
-	doing("in run_late ");
+	doing("in run_late");
 	come = gone = 0;
 	begin(2, 0);
 	asleep = &((struct uproc *)ws_sched(1))->p_asleep;

@@ -24,7 +24,6 @@ static long phase;
 
 static void runs(void *arg)
 {
-	(void)arg;
 	add(&ran, 1);
 }
 
@@ -54,7 +53,6 @@ static void spawns(void *arg)
 {
 	int i;
 
-	(void)arg;
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, fail_at, fail_ever);
 	for (i = 0; i < TASKS; i++)
 		count_spawn();
@@ -67,9 +65,7 @@ static void refuse(long at, bool ever)
 	ran = told = refused = 0;
 	fail_at   = at;
 	fail_ever = ever;
-	begin(1, 0);
-	make(0, spawns, NULL);
-	start_and_finish();
+	one_thread(1, spawns, NULL);
 	CHECK(ran == told && told + refused == TASKS + 1 && told > 0);
 	CHECK(!ever || (refused > 0) == (fail_failed() > 0));
 	fail_clean();
@@ -96,7 +92,6 @@ static thread *sleeper;
 /* A task that is stolen, and keeps a block of the thief's. */
 static void sleeps(void *arg)
 {
-	(void)arg;
 	sleeper = SCHED(self)();
 	yield();			/* so it has a buffer */
 	set(&phase, 1);
@@ -108,7 +103,6 @@ static void sleeps(void *arg)
  */
 static void exhausts(void *arg)
 {
-	(void)arg;
 	CHECK(ws_spawn(sleeps, NULL) == 0);
 	hold_until(&phase, 1);
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
@@ -133,7 +127,6 @@ static void exhausted(void)
 
 static void is_busy(void *arg)
 {
-	(void)arg;
 	set(&phase, 1);
 	until(&phase, 2);
 }
@@ -142,7 +135,6 @@ static void is_robbed(void *arg)
 {
 	int i;
 
-	(void)arg;
 	spawn();
 	hold_until(&ran, 1);		/* the other has looked for work */
 	make_pinned(1, is_busy, NULL);
@@ -172,7 +164,6 @@ static void feeds(void *arg)
 {
 	long i, j;
 
-	(void)arg;
 	for (i = 1; i <= CHUNKS; i++) {
 		for (j = 0; j < CHUNK; j++)
 			spawn();
@@ -182,7 +173,6 @@ static void feeds(void *arg)
 
 static void looks(void *arg)
 {
-	(void)arg;
 	CHECK(worker_at(0)->w_stock.k_nr < KEPT && worker_at(1)->w_stock.k_nr < KEPT);
 }
 
@@ -207,7 +197,6 @@ static void hoard(void)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void is_pinned(void *arg)
@@ -215,7 +204,6 @@ static void is_pinned(void *arg)
 	const struct ws_worker *w = worker_at(0);
 	int lane = ustack_self()->u_lane;
 
-	(void)arg;
 	CHECK(ws_proc() == 0);
 	CHECK(!moves() || (lane >= w->w_fixed &&
 			   lane < w->w_fixed + w->w_fixed_nr));
@@ -232,7 +220,6 @@ static void computes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < PLACES; i++)
 		make_pinned(0, nothing, NULL);
 	fail_arm(FAIL_MEMORY | FAIL_MMAP, 1, true);
@@ -263,16 +250,16 @@ static void pinned(void)
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
-	doing("in refusals ");
+	doing("in refusals");
 	refusals();
-	doing("in exhausted ");
+	doing("in exhausted");
 	exhausted();
-	doing("in no_room ");
+	doing("in no_room");
 	no_room();
-	doing("in hoard ");
+	doing("in hoard");
 	hoard();
 #if !defined(USCHED_HARD)
-	doing("in pinned ");
+	doing("in pinned");
 	pinned();
 #endif
 	return 0;

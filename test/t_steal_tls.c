@@ -199,10 +199,8 @@ static void travels(void *arg)
 {
 	int i;
 
-	(void)arg;
 	traveller = SCHED(self)();
-	while (get(&helped) < 2)
-		yield();
+	yield_until(&helped, 2);
 	for (i = 0; i < TRIPS; i++) {
 		plain(traveller);
 		loop(traveller, 1 + i % 3);

@@ -47,7 +47,6 @@ static thread *target, *computer;
 
 static void computes(void *arg)
 {
-	(void)arg;
 	set(&here, 1);
 	wait_one();
 	hold_until(&joined, 1);
@@ -55,7 +54,6 @@ static void computes(void *arg)
 
 static void joins(void *arg)
 {
-	(void)arg;
 	yield_until(&begun, 1);
 	ws_wake(target);
 	set(&posted, 1);
@@ -71,7 +69,6 @@ static void wakes_back_again(void *arg)
 /* Has blocked before, so its wakes are messages. */
 static void ends_here(void *arg)
 {
-	(void)arg;
 	ws_pin();
 	computer = make_pinned(ws_proc(), computes, NULL);
 	yield_until(&here, 1);
@@ -85,7 +82,6 @@ static void ends_here(void *arg)
 
 static void starts(void *arg)
 {
-	(void)arg;
 	target = make_joinable(0, ends_here, NULL);
 }
 
@@ -146,7 +142,6 @@ static void is_busy(void *until_then)
 
 static void ends_elsewhere(void *arg)
 {
-	(void)arg;
 	CHECK(ws_proc() == 2);
 	make_pinned(2, is_busy, &joined);
 	set(&ended, 1);
@@ -157,7 +152,6 @@ static void moves_and_joins(void *arg)
 	thread *t;
 	int rc;
 
-	(void)arg;
 	set(&waits, 1);
 	wait_one();
 	CHECK(ws_proc() == 1);
@@ -176,7 +170,6 @@ static void moves_and_joins(void *arg)
 
 static void first_home(void *arg)
 {
-	(void)arg;
 	until(&busy, 2);
 	if (!moves()) {		/* threads could not be taken */
 		set(&joined, 1);

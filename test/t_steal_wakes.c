@@ -54,7 +54,10 @@ static int add_slowly(struct uwakes *w, int nr)
 #define uwakes_add(w, nr)	add_slowly(w, nr)
 #define ws_stop_quick(k)	({ USCHED_RACE(stop_quick); ws_stop_quick(k); })
 
+#define set	ws_set			/* counts.h has another */
 #include "ws.c"
+#undef set
+#include "counts.h"
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -75,28 +78,13 @@ static unsigned any(unsigned nr)
 
 static size_t mmap_most;
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	if (nob > mmap_most && flags & MAP_NORESERVE) {	/* lanes */
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
 	return __real_mmap(at, nob, prot, flags, fd, off);
-}
-
-/* Counters that all share. */
-
-static long get(long *at)
-{
-	return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-static long add(long *at, long nr)
-{
-	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
 }
 
 /* The wakes of a program. The first wakers are the threads themselves. */
@@ -417,7 +405,6 @@ static void handler(int signo)
 	struct actor *a = &actor[threads + PURE + NATIVE];
 	long i = __atomic_fetch_add(&hand_next, 1, __ATOMIC_SEQ_CST);
 
-	(void)signo;
 	if (i >= a->a_nr)
 		return;
 	add(&actor[a->a_to[i]].a_sent, 1);
@@ -430,8 +417,7 @@ static void *kicker(void *arg)
 	struct actor *a = arg;
 	int i = 0;
 
-	while (get(&registered) < procs)
-		check_yield();
+	until(&registered, procs);
 	while (get(&handled) < a->a_nr) {
 		CHECK(pthread_kill(worker_id[i++ % procs], SIGUSR1) == 0);
 		if (check_random(&a->a_state) % 4 == 0)
@@ -502,12 +488,6 @@ static struct late {
 	long              l_given;	/* a wake for the new thread */
 } late[LATES];
 
-static void until(long *at, long nr)
-{
-	while (get(at) < nr)
-		check_yield();
-}
-
 /* Keeps its worker, so that messages stay in the inbox. */
 static void is_late(void *arg)
 {
@@ -532,7 +512,6 @@ static void joins_late(void *arg)
 {
 	struct late *l;
 
-	(void)arg;
 	for (l = late; l < late + LATES; l++) {
 		l->l_thread = ws_thread_joinable(is_late, l);
 		CHECK(l->l_thread != NULL);
@@ -552,7 +531,7 @@ static void joins_late(void *arg)
 
 static void late_joins(void)
 {
-	snprintf(check_doing, sizeof check_doing, "in late_joins ");
+	doing("in late_joins");
 	memset(late, 0, sizeof late);
 	mmap_most = SIZE_MAX;
 	slowly = true;
@@ -580,7 +559,6 @@ static void counts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	CHECK(ws_wait() == 0);
 	while (get(&counting) < POSTS) {
 		/* Not by ws_wake(), which waits while its worker is stopped. */
@@ -596,7 +574,6 @@ static void *posts(void *arg)
 {
 	int i;
 
-	(void)arg;
 	/* Until it has blocked, there are no messages. */
 	while (!ws_mail_settled(&counter->s_thread.t_wakes))
 		check_yield();
@@ -614,7 +591,7 @@ static void own_count(void)
 {
 	pthread_t id;
 
-	snprintf(check_doing, sizeof check_doing, "in own_count ");
+	doing("in own_count");
 	counting = 0;
 	CHECK(ws_init(3, 0) == 0);
 	counter = ws_thread_on(0, counts, NULL);
@@ -645,7 +622,7 @@ int main(int argc, char **argv)
 		/* 64 MiB: some two hundred lanes. */
 		mmap_most = i % 3 == 0 ? SIZE_MAX : (size_t)(2 << 20) <<
 			any(5);
-		snprintf(check_doing, sizeof check_doing, "in program %d ", i);
+		doing("in program %d", i);
 		program(p, 1 + (int)any((unsigned)most));
 	}
 	if (nr >= PROGRAMS) {

@@ -127,7 +127,6 @@ static void use_others(int me, int trip)
 
 static int fails_twice(void *arg)
 {
-	(void)arg;
 	yields();
 	return ++runs < 3 ? -77 : 0;
 }
@@ -189,9 +188,8 @@ static void bare(int lanes, bool local)
 
 	for (all = 0; all < 2; all++) {
 		for (nr = 0; nr == 0 || t.t_failed > 0; nr++) {
-			snprintf(check_doing, sizeof check_doing, "lanes %d "
-				 "local %d call %ld all %ld ", lanes, local,
-				 nr, all);
+			doing("lanes %d local %d call %ld all %ld", lanes,
+			      local, nr, all);
 			dispatcher(lanes);
 			init(local);
 			t.t_fail = nr;
@@ -267,8 +265,8 @@ static void waits(void *arg)
 
 static void locks_again(int lanes, bool local, bool signals)
 {
-	snprintf(check_doing, sizeof check_doing, "no memory, lanes %d local "
-		 "%d signals %d ", lanes, local, signals);
+	doing("no memory, lanes %d local %d signals %d", lanes, local,
+	      signals);
 	dispatcher(lanes);
 	init(local);
 	stage = 0;
@@ -312,7 +310,6 @@ static const struct uself_ops shell_ops = {
 
 static void *is_cancelled(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
 	CHECK(ucond_wait(&cond, &mutex, UNEVER) == -ECANCELED);
 	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK && inside == 0);
@@ -326,7 +323,6 @@ static void *is_cancelled(void *arg)
 
 static void cancels(void *arg)
 {
-	(void)arg;
 	while (shell.s_wait == NULL)
 		yields();
 	CHECK(umutex_lock(&mutex, UNEVER) == 0);
@@ -482,7 +478,6 @@ static void unlock_free(void)
 
 static void *holds_for_ever(void *arg)
 {
-	(void)arg;
 	CHECK(umutex_lock(&mutex, UNEVER) == 0 && urw_write(&rw, UNEVER) == 0);
 	return NULL;
 }
@@ -545,7 +540,6 @@ static int misuse(void)
 
 static int never(void *arg)
 {
-	(void)arg;
 	return -1;
 }
 

@@ -84,7 +84,6 @@ static void *alloc(struct usched *s, int size)
 
 static void drop(struct usched *s, void *buf, int size)
 {
-	(void)size;
 	bare_of(s)->b_allocs--;
 	free(buf);
 }
@@ -212,7 +211,6 @@ static long sent, got;
 
 static void take(void *arg)
 {
-	(void)arg;
 	CHECK(u_wait_until(-1) == -EINVAL);
 	while (bare.b_done == 0 || got < sent) {
 		int rc = u_wait_until(uafter(7));
@@ -227,7 +225,6 @@ static void give(void *arg)
 {
 	unsigned r = check_seed | 1;
 
-	(void)arg;
 	for (; sent < 500; sent++) {
 		if (check_random(&r) % 4 != 0)
 			sleep_until(uafter(check_random(&r) % 20));
@@ -301,18 +298,15 @@ static int result;
 
 static void nothing(const struct uwait *w)
 {
-	(void)w;
 }
 
 static void keep(const struct uwait *w, utime_ns until)
 {
-	(void)until;
 	record = (struct uwait *)(uintptr_t)w;
 }
 
 static void waits(void *arg)
 {
-	(void)arg;
 	result = u_wait_until(uafter(10));
 	bare.b_done++;
 }
@@ -325,7 +319,6 @@ static void let_run(void)
 
 static void claims(void *arg)
 {
-	(void)arg;
 	let_run();
 	CHECK(uwait_claim(record));
 	ready(&bare.b_sched, &bare.b_thread[0]);
@@ -354,7 +347,6 @@ static int looks;
 
 static void look(struct uwait_source *o)
 {
-	(void)o;
 	looks++;
 }
 
@@ -372,7 +364,6 @@ static struct ustack *next_idle(struct usched *s)
 
 static void gives_way(void *arg)
 {
-	(void)arg;
 	CHECK(uwait_source_add(&source) == 0);
 	uwait_source_begin(&source);
 	while (looks < 10)
@@ -436,7 +427,6 @@ static void runs_inner(void *arg)
 {
 	int i;
 
-	(void)arg;
 	open_(&inner, false);
 	for (i = 0; i < 5; i++)
 		make(&inner, i, sleeps);
@@ -455,7 +445,6 @@ static void nested(void)
 
 static void cannot(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(UNEVER) == -ENOSYS && u_wait_until(UNOW) == -ENOSYS);
 	CHECK(uwait_make(UWAIT_OTHER, NULL, 1) == NULL && errno == ENOSYS);
 	CHECK(uwait_give_way() == -ENOSYS && bare.b_sched.s_waits == NULL);

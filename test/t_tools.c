@@ -41,7 +41,6 @@ static NOINLINE void other(int depth)
 
 static void others(void *arg)
 {
-	(void)arg;
 	other(TRIPS);
 	other(TRIPS);
 }
@@ -50,7 +49,6 @@ static void heap(void *arg)
 {
 	char *block = (char *)malloc(10);
 
-	(void)arg;
 	CHECK(block != NULL);
 	move();
 	block[9 + past] = 1;
@@ -62,7 +60,6 @@ static void after_free(void *arg)
 {
 	int *block = (int *)malloc(sizeof *block);
 
-	(void)arg;
 	CHECK(block != NULL);
 	*block = 1;
 	if (wrong)
@@ -77,7 +74,6 @@ static void stack(void *arg)
 {
 	char array[24];
 
-	(void)arg;
 	memset(array, 1, sizeof array);
 	move();
 	array[23 + past] = 2;
@@ -93,7 +89,6 @@ static void unset(void *arg)
 {
 	int array[16];
 
-	(void)arg;
 	if (!wrong)
 		memset(array, 0, sizeof array);
 	__asm__ volatile("" : : "r"(array) : "memory");
@@ -106,7 +101,6 @@ static void leak(void *arg)
 {
 	char *volatile block = (char *)malloc(100);
 
-	(void)arg;
 	CHECK(block != NULL);
 	move();
 	if (!wrong)
@@ -119,7 +113,6 @@ static void kept(void *arg)
 {
 	char *volatile block = (char *)malloc(100);
 
-	(void)arg;
 	CHECK(block != NULL);
 	move();
 	free(block);
@@ -129,7 +122,6 @@ static void overflow(void *arg)
 {
 	int nr = 0x7fffffff - !wrong;
 
-	(void)arg;
 	__asm__ volatile("" : "+r"(nr));
 	move();
 	sink = nr + 1;
@@ -144,7 +136,6 @@ static void racer(void *arg)
 {
 	int i;
 
-	(void)arg;
 	/* Then blocks need no memory, whose lock would order the threads. */
 	for (i = 0; i < TRIPS; i++)
 		CHECK(rr_yield() == 0);
@@ -257,7 +248,6 @@ static void forget(int lanes, int properly)
  */
 static void ends(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	exit(0);
 }

@@ -296,7 +296,6 @@ static void whole(const struct ustack *u)
 	CHECK(usched_slice(u, (char *)words) == nob);
 	CHECK(words[nob / 8 - 1] == (uintptr_t)usched_bottom);
 #else
-	(void)u;
 #endif
 }
 
@@ -432,7 +431,6 @@ static void outer(void *arg)
 {
 	void *pc[1];
 
-	(void)arg;
 	tiny_yield();
 	CHECK(tiny_init(&in, 0) == 0);
 	tiny_start(&in, &inner_tt, inner, ustack_self());
@@ -458,7 +456,6 @@ static NOINLINE void on_tick(int signo)
 {
 	volatile char space[4096];
 
-	(void)signo;
 	space[0] = space[4095] = 1;
 	ticks++;
 }

@@ -246,7 +246,7 @@ static void waves(unsigned refused)
 	size_t most = 0;
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "refuses %u ", refused);
+	doing("refuses %u", refused);
 	begin();
 	refuses = refused;
 	for (i = 0; i < 40; i++) {

@@ -143,7 +143,6 @@ static struct rr_thread *sink;
 
 static void sinks(void *arg)
 {
-	(void)arg;
 	wait_for((long)SENDERS * TIMES);
 	ended();
 }
@@ -152,7 +151,6 @@ static void sends(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TIMES; i++) {
 		rr_wake(sink);
 		if (i % 64 == 0)

@@ -47,7 +47,6 @@ static void maker(void *arg)
 {
 	long k;
 
-	(void)arg;
 	for (k = 0; k < THREADS; k++) {
 		CHECK(rr_thread_init(in_turn, (void *)(intptr_t)k) != NULL);
 		if (k < FIRST)

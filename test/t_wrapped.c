@@ -15,7 +15,6 @@ static long private_nr;
 
 static void counts(void *arg)
 {
-	(void)arg;
 	add(&private_nr, ustack_is_private(ustack_self()));
 }
 

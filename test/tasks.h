@@ -22,11 +22,6 @@ static UNUSED void begin(struct engine_config c)
 	CHECK(engine_init(&c) == 0);
 }
 
-static UNUSED void doing(const char *what)
-{
-	snprintf(check_doing, sizeof check_doing, "%s ", what);
-}
-
 /* Ends the engine, and checks that nothing is left. */
 static UNUSED void finish(void)
 {

@@ -94,7 +94,6 @@ static void with_lanes(int lanes)
 /* Runs without an s_done(). */
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void without_done(void)
@@ -115,7 +114,6 @@ static struct tiny_thread tt[NR];
 
 static void block_forever(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 	CHECK(0);
 }
@@ -132,7 +130,6 @@ static void killer(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 1; i < NR; i++)
 		forget(&tt[i]);
 	t.t_head = NULL;

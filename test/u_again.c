@@ -236,7 +236,6 @@ static void handler(int signo)
 	const struct mine *m = (struct mine *)ustack_self();
 	char dirt[NEAR];
 
-	(void)signo;
 	if (time(NULL) > deadline) {	/* SIGALRM is taken: our watchdog */
 		check_look();
 		deadline = time(NULL) + check_limit;

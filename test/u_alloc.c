@@ -145,7 +145,6 @@ static void grow_and_shrink(void *arg)
 	struct ustack *u = ustack_self();
 	int small;
 
-	(void)arg;
 	with(16, 0);
 	small = u->u_len;
 	CHECK(u->u_stack != NULL && small >= 16 && small < 16 + SLACK);
@@ -200,7 +199,6 @@ static void first_buffer(int lanes, int len)
 
 static void block_twice(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 	ended++;
@@ -303,13 +301,11 @@ static void reserver(void *arg)
 				reserves_below(above[j], nob[k], k & 1);
 			}
 	ended++;
-	(void)arg;
 }
 
 /* Shares lanes. It has its buffer when reserver() has blocked once. */
 static void neighbour(void *arg)
 {
-	(void)arg;
 	while (ended == 0)
 		tiny_yield();
 }
@@ -335,7 +331,6 @@ static void refused(void *arg)
 	struct state before[NR], after[NR];
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 2; i++) {
 		look(before);
 		t.t_fail = 1;

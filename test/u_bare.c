@@ -69,7 +69,6 @@ static void some(void *arg)
 /* Has no more on the stack than a call needs. */
 static void least(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 	ended++;
@@ -77,7 +76,6 @@ static void least(void *arg)
 
 static void waits(void *arg)
 {
-	(void)arg;
 	(void)ustack_block();
 	ended++;
 }
@@ -215,8 +213,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (i = 0; i < COUNT(lanes); i++) {
 		for (len = 0; len < 420; len++) {
-			snprintf(check_doing, sizeof check_doing,
-				 "with %d lanes, %d bytes ", lanes[i], len);
+			doing("with %d lanes, %d bytes", lanes[i], len);
 			with_lanes(lanes[i], len);
 			if (len > 0)
 				without_memory(lanes[i], len);

@@ -41,14 +41,7 @@ static int used[SHRT_MAX + 1];
 static int no_mmap, no_guard, no_mapped_guard;
 static long mmaps;
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-int   __real_madvise(void *at, size_t nob, int advice);
-int   __wrap_madvise(void *at, size_t nob, int advice);
-int   __real_mprotect(void *at, size_t nob, int prot);
-int   __wrap_mprotect(void *at, size_t nob, int prot);
-
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	mmaps++;
 	if (!no_mmap)
@@ -57,7 +50,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 	return MAP_FAILED;
 }
 
-int __wrap_madvise(void *at, size_t nob, int advice)
+WRAP(int, madvise, void *at, size_t nob, int advice)
 {
 	if (!no_guard || advice != GUARD_INSTALL)
 		return __real_madvise(at, nob, advice);
@@ -65,7 +58,7 @@ int __wrap_madvise(void *at, size_t nob, int advice)
 	return -1;
 }
 
-int __wrap_mprotect(void *at, size_t nob, int prot)
+WRAP(int, mprotect, void *at, size_t nob, int prot)
 {
 	if (!no_mapped_guard || nob != USCHED_GUARD)
 		return __real_mprotect(at, nob, prot);
@@ -449,7 +442,6 @@ static void overrun(int signo, siginfo_t *si, void *context)
 	const struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
 	const char *at = (const char *)si->si_addr;
 
-	(void)signo, (void)context;
 	_exit(is_own(ustack_self()->u_lane) && at < l->l_low &&
 	      at >= l->l_low - USCHED_GUARD ? 42 : 1);
 }

@@ -12,8 +12,7 @@ static void with_lanes(int lanes)
 	struct tiny t;
 	int rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d lanes %s", lanes,
-		 tiny_shares ? "all shared " : "");
+	doing("with %d lanes%s", lanes, tiny_shares ? ", all shared" : "");
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;			/* portable: the native lane only */

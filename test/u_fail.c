@@ -38,7 +38,6 @@ static void *alloc(struct usched *s, int size)
 {
 	void *buf;
 
-	(void)s;
 	if (fail_now(FAIL_MEMORY))
 		return NULL;
 	fail_exempt++;
@@ -50,7 +49,6 @@ static void *alloc(struct usched *s, int size)
 
 static void release(struct usched *s, void *buf, int size)
 {
-	(void)s;
 	fail_drop(buf, size);
 	fail_exempt++;
 	free(buf);

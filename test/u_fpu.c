@@ -213,7 +213,6 @@ static void rounding(void *arg)
 	double third_was = third(1);
 	int i;
 
-	(void)arg;
 	for (i = 0; i < TRIPS; i++) {
 		now = get();
 		tiny_yield();
@@ -246,7 +245,6 @@ static struct words first;
 
 static void keeper(void *arg)
 {
-	(void)arg;
 	now = first;
 	CHECK(same(get(), first));
 	tiny_yield();
@@ -289,7 +287,6 @@ static void changes(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 2; i++) {
 		if (i == 1)
 			set(variant(1));
@@ -321,7 +318,6 @@ static void change_shared(void (*f)(void *))
 
 static void changes_at_end(void *arg)
 {
-	(void)arg;
 	set(variant(1));
 }
 

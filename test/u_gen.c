@@ -311,7 +311,6 @@ static void cleans(void *arg)
 	char *block = (char *)malloc(100);
 	int i, rc = 0;
 
-	(void)arg;
 	ran++;
 	for (i = 0; rc == 0; i++)
 		rc = ugen_yield(large);
@@ -325,7 +324,6 @@ static void ignores(void *arg)
 {
 	int i;
 
-	(void)arg;
 	ran++;
 	for (i = 0; ; i++)
 		(void)ugen_yield(large);
@@ -336,7 +334,6 @@ static void aborts(void *arg)
 	int i = 7;
 
 	(void)ugen_yield(&i);
-	(void)arg;
 	ustack_abort();
 }
 
@@ -389,7 +386,6 @@ static void consumer(void *arg)
 {
 	struct tiny_thread *me = (struct tiny_thread *)ustack_self();
 
-	(void)arg;
 	consume((int)(intptr_t)me->tt_data, 3);
 }
 
@@ -455,7 +451,6 @@ static void rounds(void *arg)
 {
 	int now;
 
-	(void)arg;
 	now = fegetround();
 	CHECK(ugen_yield(&now) == 0);
 	now = fegetround();
@@ -531,7 +526,6 @@ static struct ugen *self;
 
 static void asks_itself(void *arg)
 {
-	(void)arg;
 	(void)ugen_next(self);
 }
 
@@ -543,7 +537,6 @@ static void next_inside(void)
 
 static void ends_itself(void *arg)
 {
-	(void)arg;
 	(void)ugen_free(self);
 }
 
@@ -570,7 +563,6 @@ static void circle(void)
 
 static void blocks(void *arg)
 {
-	(void)arg;
 	(void)ustack_block();
 }
 

@@ -174,7 +174,6 @@ static unsigned words(const struct member *me)
 #if defined(__x86_64__)
 	return me - m > NR / 2 && me - m < NR / 2 + 4 ? 0x5f80 : 0x1f80;
 #else
-	(void)me;
 	return 0;
 #endif
 }
@@ -184,7 +183,6 @@ static void words_set(unsigned w)
 #if defined(__x86_64__)
 	__asm__ volatile("ldmxcsr %0" : : "m"(w));
 #endif
-	(void)w;
 }
 
 static unsigned words_get(void)

@@ -40,14 +40,7 @@ int main(void)
 /* The blocks that uhard.o and this file hold, and the call that fails. */
 static long held, fail_in;
 
-void *__real_malloc(size_t nob);
-void *__real_realloc(void *at, size_t nob);
-void  __real_free(void *at);
-void *__wrap_malloc(size_t nob);
-void *__wrap_realloc(void *at, size_t nob);
-void  __wrap_free(void *at);
-
-void *__wrap_malloc(size_t nob)
+WRAP(void *, malloc, size_t nob)
 {
 	if (fail_in > 0 && --fail_in == 0)
 		return NULL;
@@ -55,14 +48,14 @@ void *__wrap_malloc(size_t nob)
 	return __real_malloc(nob);
 }
 
-void *__wrap_realloc(void *at, size_t nob)
+WRAP(void *, realloc, void *at, size_t nob)
 {
 	if (at == NULL)
 		return __wrap_malloc(nob);
 	return __real_realloc(at, nob);
 }
 
-void __wrap_free(void *at)
+WRAP(void, free, void *at)
 {
 	if (at != NULL)
 		__atomic_fetch_sub(&held, 1, __ATOMIC_RELAXED);
@@ -114,7 +107,6 @@ static void tells_local(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	tell(local + 35);
 	tiny_yield();
@@ -125,7 +117,6 @@ static void tells_and_ends(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	tell(local + 35);
 }
@@ -143,56 +134,61 @@ static void say_target(void)
 
 static void writes(void *arg)
 {
-	(void)arg;
 	say_target();
 	*target = 2;
 }
 
 static void reads(void *arg)
 {
-	(void)arg;
 	say_target();
 	seen = *target;
 }
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void yields(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 	tiny_yield();
 }
+
+/* Threads that begin in this order, each in its lane, and run. */
+struct part {
+	int    a_who;
+	void (*a_f)(void *);
+	int    a_lane;
+};
+
+static void play(int nr, const struct part *a, int parts)
+{
+	begin(nr);
+	for (; parts-- > 0; a++)
+		start(a->a_who, a->a_f, a->a_lane);
+	tiny_run(&t);
+}
+
+#define PLAY(name, nr, ...)						\
+	static void name(void)						\
+	{								\
+		const struct part parts[] = { __VA_ARGS__ };		\
+									\
+		play(nr, parts, COUNT(parts));				\
+	}
 
 static void writes_buffer(void *arg)
 {
 	struct ustack *a = &tt[A].tt_stack;
 
-	(void)arg;
 	CHECK(a->u_stack != NULL);
 	((char *)a->u_stack)[a->u_len / 2] ^= 1;
 }
 
 /* A blocks, in a private lane; B writes; A goes on. */
-static void local_written(void)
-{
-	begin(2);
-	start(A, tells_local, 1);
-	start(B, writes, 2);
-	tiny_run(&t);
-}
-
-static void local_read(void)
-{
-	begin(2);
-	start(A, tells_local, 1);
-	start(B, reads, 2);
-	tiny_run(&t);
-}
+PLAY(local_written, 2, { A, tells_local, 1 }, { B, writes, 2 })
+PLAY(local_read, 2, { A, tells_local, 1 }, { B, reads, 2 })
 
 /* The next thread in the lane finds the damage, though it is not A. */
 static void waits_written(void)
@@ -211,23 +207,11 @@ static void waits_written(void)
 }
 
 /* C needs the lane of A, and so moves A, after B has written. */
-static void written_then_moved(void)
-{
-	begin(2);
-	start(A, tells_local, 1);
-	start(B, writes, 2);
-	start(C, nothing, 1);
-	tiny_run(&t);
-}
+PLAY(written_then_moved, 2, { A, tells_local, 1 }, { B, writes, 2 },
+     { C, nothing, 1 })
 
-static void ended_written(void)
-{
-	begin(2);
-	start(A, tells_and_ends, 1);
-	start(B, writes, 2);
-	start(C, nothing, 1);
-	tiny_run(&t);
-}
+PLAY(ended_written, 2, { A, tells_and_ends, 1 }, { B, writes, 2 },
+     { C, nothing, 1 })
 
 /*
  * Tells an address in the frame of a function that has returned, below a slice.
@@ -242,18 +226,11 @@ static NOINLINE void deep(void)
 
 static void tells_dead(void *arg)
 {
-	(void)arg;
 	deep();
 	tiny_yield();
 }
 
-static void dead_written(void)
-{
-	begin(2);
-	start(A, tells_dead, 1);
-	start(B, writes, 2);
-	tiny_run(&t);
-}
+PLAY(dead_written, 2, { A, tells_dead, 1 }, { B, writes, 2 })
 
 static void forgotten_written(void)
 {
@@ -293,14 +270,8 @@ static void idle_buffer_written(void)
 	tiny_run(&t);
 }
 
-static void dead_written_then_moved(void)
-{
-	begin(2);
-	start(A, tells_dead, 1);
-	start(B, writes, 2);
-	start(C, nothing, 1);
-	tiny_run(&t);
-}
+PLAY(dead_written_then_moved, 2, { A, tells_dead, 1 }, { B, writes, 2 },
+     { C, nothing, 1 })
 
 /* Tells an address so deep that the slices of other threads do not reach it. */
 static NOINLINE void tell_deep(int yield)
@@ -316,20 +287,12 @@ static NOINLINE void tell_deep(int yield)
 
 static void tells_deep(void *arg)
 {
-	(void)arg;
 	tell_deep(1);
 }
 
 /* C and D are away, too, but are not involved. */
-static void one_of_three(void)
-{
-	begin(3);
-	start(C, tells_local, 2);
-	start(D, tells_deep, 1);
-	start(A, tells_deep, 2);
-	start(B, writes, 3);
-	tiny_run(&t);
-}
+PLAY(one_of_three, 3, { C, tells_local, 2 }, { D, tells_deep, 1 },
+     { A, tells_deep, 2 }, { B, writes, 3 })
 
 static void blocks_and_tells_deep(void *arg)
 {
@@ -377,7 +340,6 @@ static void runs(void)
 	begin(0);
 	tiny_run(&t);
 }
-
 
 static const struct death {
 	const char *d_words;
@@ -531,7 +493,6 @@ static void tells_and_yields(void *arg)
 {
 	char local[64];
 
-	(void)arg;
 	memset(local, 1, sizeof local);
 	__atomic_store_n(&target, local + 35, __ATOMIC_RELEASE);
 	for (;;)
@@ -540,7 +501,6 @@ static void tells_and_yields(void *arg)
 
 static void yields_ever(void *arg)
 {
-	(void)arg;
 	for (;;)
 		tiny_yield();
 }
@@ -778,7 +738,6 @@ static void blocks_twice(void *arg)
 	void *buf = u->u_stack;
 	int len = u->u_len;
 
-	(void)arg;
 	fail_in = 1;
 	CHECK(tiny_try_yield() == -ENOMEM);
 	CHECK(fail_in == 0 && local == 77);
@@ -826,7 +785,6 @@ static void points(void *arg)
 {
 	int i;
 
-	(void)arg;
 	for (i = 0; i < 1000; i++)
 		usched_point();
 }
@@ -898,7 +856,6 @@ static void sees_alternate(void *arg)
 {
 	stack_t ss;
 
-	(void)arg;
 	CHECK(sigaltstack(NULL, &ss) == 0 && !(ss.ss_flags & SS_DISABLE));
 }
 
@@ -931,7 +888,6 @@ static void idle_points(void)
 
 static void wait_once(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 }
 
@@ -1005,7 +961,6 @@ static int *volatile wild = (int *)16;
 
 static void writes_wild(void *arg)
 {
-	(void)arg;
 	*wild = 1;
 }
 
@@ -1021,21 +976,17 @@ static void writes_closed(void *arg)
 
 static void sends_itself(void *arg)
 {
-	(void)arg;
 	raise(SIGSEGV);
 	CHECK(!"here");
 }
 
 static void mine(int signo)
 {
-	(void)signo;
 	_exit(3);
 }
 
 static void mine_info(int signo, siginfo_t *info, void *context)
 {
-	(void)signo;
-	(void)context;
 	_exit(info->si_addr == (void *)16 ? 4 : 5);
 }
 

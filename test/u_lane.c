@@ -19,7 +19,6 @@ static int order;			/* threads that have started */
 
 static void note_lane(void *arg)
 {
-	(void)arg;
 	lane_of[order++] = ustack_self()->u_lane;
 }
 
@@ -224,8 +223,6 @@ static void overrun(int signo, siginfo_t *si, void *context)
 	char *at = (char *)si->si_addr;
 	int i, j;
 
-	(void)signo;
-	(void)context;
 	CHECK(at < l->l_low && at >= l->l_low - sysconf(_SC_PAGESIZE));
 	for (i = 0; i < 3; i += 2) {
 		for (j = 0; j < 64; j++)
@@ -258,7 +255,6 @@ static void neighbour(void *arg)
 
 static void deep(void *arg)
 {
-	(void)arg;
 	CHECK(recurse(0) != 1);
 }
 
@@ -307,7 +303,6 @@ static void fill_lane(void *arg)
 	struct usched_lane *l = &t.t_sched.s_lane[ustack_self()->u_lane];
 	char here;
 
-	(void)arg;
 	memset(l->l_low, 0x44, &here - l->l_low - 4096);
 	tiny_yield();
 	CHECK(l->l_bottom - l->l_low >= 16384);

@@ -33,21 +33,17 @@ static struct ustack *next(struct usched *sched)
 {
 	struct ustack *t = chosen;
 
-	(void)sched;
 	chosen = NULL;
 	return t;
 }
 
 static void *get(struct usched *sched, int size)
 {
-	(void)sched;
 	return malloc((size_t)size);
 }
 
 static void put(struct usched *sched, void *buf, int size)
 {
-	(void)sched;
-	(void)size;
 	free(buf);
 }
 

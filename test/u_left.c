@@ -71,7 +71,6 @@ static void done(struct usched *s, struct ustack *u)
 
 static int again(struct usched *s, struct ustack *u)
 {
-	(void)s, (void)u;
 	agains++;
 	visit(IN_AGAIN);
 	return 0;
@@ -84,7 +83,6 @@ static void handler(int signo)
 
 static void begins(struct usched *s)
 {
-	(void)s;
 	runs++;
 }
 
@@ -331,7 +329,6 @@ static void nested(int outer, int inner, int pumps)
 
 static void leaves(void *arg)
 {
-	(void)arg;
 	siglongjmp(out, 1);
 }
 

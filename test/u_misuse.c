@@ -11,24 +11,20 @@ static void (*deed)(void);
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void yield_once(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 }
 
 static void block_forever(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 }
 
 static void call_deed(void *arg)
 {
-	(void)arg;
 	deed();
 }
 
@@ -58,8 +54,6 @@ static struct ustack *evil_next(struct usched *s)
 
 static void evil_done(struct usched *s, struct ustack *u)
 {
-	(void)s;
-	(void)u;
 	deed();
 }
 
@@ -139,7 +133,6 @@ static void next_finished_new(void)
 
 static struct ustack *next_other_thread(struct usched *s)
 {
-	(void)s;
 	return &tu.tt_stack;
 }
 

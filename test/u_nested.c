@@ -131,8 +131,7 @@ static void all(int lanes, int in, int most, int deep)
 {
 	int i;
 
-	snprintf(check_doing, sizeof check_doing, "lanes %d %d %d, deep %d ",
-		 lanes, in, most, deep);
+	doing("lanes %d %d %d, deep %d", lanes, in, most, deep);
 	outer_deep = deep;
 	CHECK(tiny_init(&t, lanes) == 0);
 	for (i = 0; i < OUTER; i++) {
@@ -159,7 +158,6 @@ static int call_back_rounds;
 
 static void yields(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	tiny_yield();
 }
@@ -168,7 +166,6 @@ static struct ustack *middle_next(struct usched *s)
 {
 	struct tiny *e = &inner[0].e_tiny;
 
-	(void)s;
 	e->t_stop = e->t_rounds + call_back_rounds;
 	tiny_run(e);
 	return NULL;
@@ -231,19 +228,16 @@ static void elsewhere(void)
 
 static void forgets(void *arg)
 {
-	(void)arg;
 	ustack_fini(&tt[0].tt_stack);
 }
 
 static void reruns(void *arg)
 {
-	(void)arg;
 	tiny_run(&t);
 }
 
 static void frees(void *arg)
 {
-	(void)arg;
 	usched_fini(&t.t_sched);
 }
 
@@ -251,7 +245,6 @@ static void (*deed)(void *);
 
 static void hosts(void *arg)
 {
-	(void)arg;
 	tiny_yield();
 	CHECK(tiny_init(&inner[0].e_tiny, 0) == 0);
 	tiny_start(&inner[0].e_tiny, &inner[0].e_thread[0], deed, NULL);

@@ -513,7 +513,6 @@ static void thread(void *arg)
 /* Overwrites all registers from which other threads might read. */
 static void dirt(void *arg)
 {
-	(void)arg;
 	while (live > 0) {
 		ticks++;
 #if defined(__x86_64__) && defined(__SSE2__)

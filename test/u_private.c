@@ -30,14 +30,7 @@ static volatile int *local[NR];		/* on the stack of the thread */
 static int no_mmap, no_guard;
 static int lane_of[NR], begun, writers;
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-int   __real_madvise(void *at, size_t nob, int advice);
-int   __wrap_madvise(void *at, size_t nob, int advice);
-int   __real_mprotect(void *at, size_t nob, int prot);
-int   __wrap_mprotect(void *at, size_t nob, int prot);
-
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	if (!no_mmap)
 		return __real_mmap(at, nob, prot, flags, fd, off);
@@ -45,7 +38,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 	return MAP_FAILED;
 }
 
-int __wrap_madvise(void *at, size_t nob, int advice)
+WRAP(int, madvise, void *at, size_t nob, int advice)
 {
 	if (!no_guard || advice != GUARD_INSTALL)
 		return __real_madvise(at, nob, advice);
@@ -53,7 +46,7 @@ int __wrap_madvise(void *at, size_t nob, int advice)
 	return -1;
 }
 
-int __wrap_mprotect(void *at, size_t nob, int prot)
+WRAP(int, mprotect, void *at, size_t nob, int prot)
 {
 	if (!no_guard || nob != USCHED_GUARD)
 		return __real_mprotect(at, nob, prot);
@@ -118,7 +111,6 @@ static void writer(void *arg)
 		tiny_yield();
 	}
 	writers--;
-	(void)arg;
 }
 
 /* Makes a writer in d, whose lane may be said. */
@@ -139,7 +131,6 @@ static void shares(void *arg)
 {
 	CHECK(!ustack_is_private(ustack_self()));
 	tiny_yield();
-	(void)arg;
 }
 
 static NOINLINE void hold_deep(void)
@@ -340,7 +331,6 @@ static int agains;
 
 static int again(struct usched *s, struct ustack *u)
 {
-	(void)s;
 	CHECK(ustack_is_private(u));
 	u->u_f = waiter;
 	return agains-- > 0;

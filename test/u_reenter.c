@@ -63,7 +63,6 @@ static NOINLINE void deeper(struct tiny *s, int nob, int rounds)
 
 static void *native(void *arg)
 {
-	(void)arg;
 	deeper(&t, 100, 33);
 	CHECK(ustack_self() == NULL);
 	return NULL;
@@ -182,7 +181,6 @@ static void die_other_lane(void)
 /* A thread on a lane leaves it; then it is entered from the native stack. */
 static void pump_once(void *arg)
 {
-	(void)arg;
 	in.t_stop = in.t_rounds + 17;
 	tiny_run(&in);
 	tiny_yield();

@@ -89,7 +89,6 @@ static NOINLINE int step_deep(struct tiny_thread *u, int depth)
 
 static struct ustack *quick(struct usched *s)
 {
-	(void)s;
 	CHECK(!"a step asks s_quick()");
 	return NULL;
 }
@@ -126,7 +125,6 @@ static void in_turn(int lanes)
  */
 static void outer(void *arg)
 {
-	(void)arg;
 	in_turn(9);
 	tiny_yield();
 	in_turn(1);
@@ -146,7 +144,6 @@ static void nested(void)
 /* A run, steps, a run. A thread that a step has woken waits for the run. */
 static void waker(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 	tiny_wake(&tt[1]);
 	tiny_wait();
@@ -192,7 +189,6 @@ static void at_hand(void)
 
 static void rounds(void *arg)
 {
-	(void)arg;
 	CHECK(fegetround() == FE_TONEAREST);
 	tiny_wait();
 	CHECK(fesetround(FE_UPWARD) == 0);
@@ -232,7 +228,6 @@ static jmp_buf out;
 
 static void jumps(void *arg)
 {
-	(void)arg;
 	tiny_wait();
 	longjmp(out, 1);
 }

@@ -131,7 +131,6 @@ static void moves(void *arg)
 	struct usched *s = usched_self();
 	int i;
 
-	(void)arg;
 	CHECK(s == &outer.t_sched);
 	for (i = 0; i < 4; i++) {
 		CHECK(usched_block() == 0);
@@ -173,7 +172,6 @@ static jmp_buf back;
 
 static void jumps(void *arg)
 {
-	(void)arg;
 	CHECK(usched_self() == &outer.t_sched);
 	longjmp(back, 1);
 }

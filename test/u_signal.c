@@ -52,7 +52,6 @@ static void handler(int signo)
 	int err = errno;
 	sigset_t due;
 
-	(void)signo;
 	if (time(NULL) > deadline) {	/* SIGALRM is taken: our watchdog */
 		check_look();
 		deadline = time(NULL) + check_limit;
@@ -83,8 +82,8 @@ static void with_lanes(int lanes, int flags, int period)
 	struct tiny t;
 	int i, rc;
 
-	snprintf(check_doing, sizeof check_doing, "with %d lanes, %s ", lanes,
-		 flags & SA_ONSTACK ? "alternate stack" : "same stack");
+	doing("with %d lanes, %s", lanes,
+	      flags & SA_ONSTACK ? "alternate stack" : "same stack");
 	rc = tiny_init(&t, lanes);
 	if (rc == -ENOSYS)
 		return;

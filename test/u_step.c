@@ -17,7 +17,6 @@ static void handler(int signo)
 {
 	unsigned char array[DIRTY];
 
-	(void)signo;
 	memset(array, 0xee, sizeof array);
 	__asm__ volatile("" : : "r"(array) : "memory");
 	seen++;

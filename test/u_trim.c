@@ -97,7 +97,6 @@ static void trims(void *arg)
 
 static void runs_other(void *arg)
 {
-	(void)arg;
 	CHECK(tiny_init(&other, 1) == 0);
 	tiny_start(&other, &inner, trims, &t.t_sched);
 	tiny_run(&other);

@@ -52,7 +52,6 @@ static NOINLINE void middle(void)
 
 static void first(void *arg)
 {
-	(void)arg;
 	middle();
 	__asm__ volatile("");
 }

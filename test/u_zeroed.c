@@ -108,7 +108,6 @@ static void die_length(void)
 
 static struct ustack *next_nothing(struct usched *s)
 {
-	(void)s;
 	memset(&tt[0], 0, sizeof tt[0]);
 	return &tt[0].tt_stack;
 }

@@ -5,12 +5,7 @@
 # is no question ends with 2. A peer that is not built is skipped by name.
 
 cd "$(dirname "$0")/../bench/waits" || exit 1
-. ../../test/count
-
-# 0 or not, what
-must() {
-	judge $(($1 != 0)) "$2" "$dir/out" "$dir/err"
-}
+. ../../test/served
 
 # Asks: the exit is 0, and there is at least one line, all of this question; or
 # the exit is 77, and may be.
@@ -48,13 +43,8 @@ answers() { # may be none with P = 1, with P = 2, program
 		ask "$1" "$3" $q $n 1
 		ask "$2" "$3" $q $n 2
 	done
-	for bad in '' x 'sync 1' 'sync 0 1' 'sync 1 0' 'sync x 1' 'sync 1 -1' \
-		   'sync 1 1 1' 'buffer:x 1 1'; do
-		# shellcheck disable=SC2086 # words
-		"./$3" $bad >"$dir/out" 2>"$dir/err"
-		[ $? = 2 ]
-		must $? "$3 $bad: not refused"
-	done
+	refuses "./$3" '' x 'sync 1' 'sync 0 1' 'sync 1 0' 'sync x 1' 'sync 1 -1' \
+		'sync 1 1 1' 'buffer:x 1 1'
 }
 
 if ! make -s -C ours >"$dir/out" 2>"$dir/err"; then

@@ -2,13 +2,17 @@
 /* core/machine/fp.h: floating-point control words. */
 
 /*
+ * fp_get() returns the control words of the running thread as a single number:
+ * on x86 the control bits of mxcsr above the x87 word. fp_set() sets them.
+ */
+
+/*
  * Not 0: threads share them (usched_share_fp()). On x86 these are the words,
  * which a block then stores instead of asking the processor, so all that
  * compares them stays as it is. Bits that are always 1 make them other than 0.
  */
 HIDDEN __attribute__((used)) uint64_t usched_fp_shared;
 
-/* Floating-point control: the control bits of mxcsr above the x87 word. */
 #if defined(__x86_64__) || defined(__i386__)
 
 #define MXCSR_CONTROL	0xffc0u
@@ -139,7 +143,10 @@ static INLINE void fp_set(unsigned word)
 
 #endif
 
-/* Those of a thread that blocks: TOP bytes below sp are free. */
+/*
+ * Returns the control words of a thread that blocks, with its registers at sp.
+ * They are stored in the TOP free bytes below sp, or were already.
+ */
 static inline unsigned fp_saved(char *sp)
 {
 #if defined(FP_STORED)

@@ -15,6 +15,7 @@ enum { RESUME = 1, REWIND = 2 };
 static void base_set(struct usched *s, char *exit, char *base);
 static SWITCHES void round_start(void *sched);
 
+/* What first_round(), or call_and_end(), calls next. */
 static __thread struct {
 	void (*r_f)(void *);
 	void  *r_arg;
@@ -25,6 +26,7 @@ struct save {
 	int     v_rc;
 };
 
+/* Calls f() with the "sp" of v, in a frame below that of usched_save(). */
 static NOINLINE UNCHECKED void mark(void (*f)(char *, void *), void *arg, struct save *v)
 {
 	volatile struct {

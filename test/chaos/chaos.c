@@ -104,7 +104,6 @@ static void *watchdog(void *arg)
 	long patience = number("CHAOS_PATIENCE", PATIENCE) * 10;
 	long last = -1, idle = 0, now;
 
-	(void)arg;
 	for (;; usleep(100000)) {
 		now = __atomic_load_n(&progress, __ATOMIC_RELAXED);
 		idle = now == last ? idle + 1 : 0;
@@ -179,12 +178,7 @@ static bool fails(int thing)
 	return one_in != 0 && any(&state, (unsigned)one_in) == 0;
 }
 
-void *__real_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off);
-int __real_posix_memalign(void **out, size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size);
-
-void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
+WRAP(void *, mmap, void *at, size_t nob, int prot, int flags, int fd, off_t off)
 {
 	if (!fails(T_fail) && nob <= __atomic_load_n(&most, __ATOMIC_RELAXED))
 		return __real_mmap(at, nob, prot, flags, fd, off);
@@ -192,7 +186,7 @@ void *__wrap_mmap(void *at, size_t nob, int prot, int flags, int fd, off_t off)
 	return MAP_FAILED;
 }
 
-int __wrap_posix_memalign(void **out, size_t align, size_t size)
+WRAP(int, posix_memalign, void **out, size_t align, size_t size)
 {
 	return fails(T_fail) ? ENOMEM : __real_posix_memalign(out, align, size);
 }

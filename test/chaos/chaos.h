@@ -224,7 +224,7 @@ void  register_all(void);
 void  raise_here(struct actor *a);
 void  nest(struct actor *a);
 
-static UNUSED void doing(struct actor *a, const char *what)
+static UNUSED void is_doing(struct actor *a, const char *what)
 {
 	__atomic_store_n(&a->a_doing, what, __ATOMIC_RELAXED);
 }

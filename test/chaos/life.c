@@ -47,7 +47,7 @@ static NOINLINE void stops(struct actor *a)
 /* Lets other actors run, if there are any. */
 static void give_way(struct actor *a)
 {
-	doing(a, "yield");
+	is_doing(a, "yield");
 	switch (a->a_kind) {
 	case NATIVE:
 		check_yield();
@@ -80,7 +80,7 @@ static void waits(struct actor *a)
 {
 	int rc;
 
-	doing(a, "wait");
+	is_doing(a, "wait");
 	stops(a);
 	do
 		rc = wait_once(a);
@@ -133,7 +133,7 @@ void send_one(struct actor *a, bool post)
 	struct actor *to = &actor[n->n_to];
 	const struct sched *c = &sched[to->a_set];
 
-	doing(a, "wake");
+	is_doing(a, "wake");
 	n->n_word = check_hash(program.p_seed, (unsigned)(n - note));
 	count(&to->a_sent, 1);
 	(post ? c->c_post : c->c_wake)(to->a_thread);
@@ -278,7 +278,7 @@ static void join_one(struct actor *a)
 {
 	struct child *b = &a->a_child[a->a_children];
 
-	doing(a, "join");
+	is_doing(a, "join");
 	stops(a);
 	while (refused(sched[a->a_set].c_join(b->b_thread)))
 		;
@@ -293,12 +293,12 @@ void bear(struct actor *a)
 	struct child *b = &a->a_child[--a->a_children];
 	long left = b->b_wakes;
 
-	doing(a, "make");
+	is_doing(a, "make");
 	make_child(b);
 	for (; left > 0; left--) {
 		if (any(&a->a_random, 4) == 0)
 			give_way(a);
-		doing(a, "wake a child");
+		is_doing(a, "wake a child");
 		give(b, &a->a_random);
 	}
 	while (b->b_join && b->b_wakes > b->b_waits &&
@@ -375,7 +375,7 @@ static void holds(struct actor *a)
 	for (i = ustack_self()->u_lane != 0 ? (int)any(&a->a_random, 4) : 0;
 	     i > 0; i--)
 		give_way(a);
-	doing(a, "hold");
+	is_doing(a, "hold");
 	while (get(&hostage_joined) == 0)
 		check_yield();
 	__atomic_store_n(&hostage_taken, 0, __ATOMIC_RELEASE);
@@ -406,14 +406,14 @@ static void called(void *arg)
 		usleep(any(&a->a_random, 200));
 	if (a->a_nr > 0)
 		send_one(a, program.p_may[T_post] && any(&a->a_random, 2));
-	doing(a, "call");
+	is_doing(a, "call");
 }
 
 static void calls(struct actor *a)
 {
 	int rc;
 
-	doing(a, "call");
+	is_doing(a, "call");
 	stops(a);
 	rc = ucall(called, a);
 	CHECK(rc == 0 || get(&failing) != 0);
@@ -425,7 +425,7 @@ static void computes(struct actor *a)
 {
 	volatile unsigned spin;
 
-	doing(a, "compute");
+	is_doing(a, "compute");
 	for (spin = any(&a->a_random, rarely(&a->a_random, 64) ? 100000 : 500);
 	     spin > 0; spin--)
 		;
@@ -433,7 +433,7 @@ static void computes(struct actor *a)
 
 static void sleeps(struct actor *a)
 {
-	doing(a, "sleep");
+	is_doing(a, "sleep");
 	stops(a);
 	while (refused(u_sleep(soon(a))))
 		;
@@ -446,7 +446,7 @@ static void is_cancelled(struct actor *a)
 	struct uscope *s;
 	int rc;
 
-	doing(a, "scope");
+	is_doing(a, "scope");
 	stops(a);
 	if (!refused(uscope_begin(&s, soon(a)))) {
 		rc = u_sleep(UNEVER);
@@ -477,7 +477,7 @@ void wait_if_sure(struct actor *a)
 
 static void uses(struct actor *a)
 {
-	doing(a, "share");
+	is_doing(a, "share");
 	stops(a);
 	share(a);
 	goes_on(a);
@@ -559,7 +559,7 @@ static void begins(struct actor *a)
 static void ends(struct actor *a)
 {
 	stops(a);
-	doing(a, "end");
+	is_doing(a, "end");
 	a->a_ended++;
 	count(&progress, 1);
 	add(&alive, -1);

@@ -19,7 +19,6 @@ static void on_signal(int signo)
 	struct note *n;
 	long i;
 
-	(void)signo;
 	i = __atomic_fetch_add(&hand_next, 1, __ATOMIC_SEQ_CST);
 	if (i >= hand->a_nr)
 		return;
@@ -37,7 +36,7 @@ static void on_signal(int signo)
  */
 void raise_here(struct actor *a)
 {
-	doing(a, "raise");
+	is_doing(a, "raise");
 	CHECK(pthread_kill(pthread_self(), SIGUSR1) == 0);
 }
 
@@ -85,10 +84,10 @@ static void *kicker(void *arg)
 {
 	struct actor *a = arg;
 
-	doing(a, "wait for processors");
+	is_doing(a, "wait for processors");
 	while (get(&registered) < processors())
 		usleep(100);
-	doing(a, "kick");
+	is_doing(a, "kick");
 	while (get(&handled) < a->a_nr) {
 		int at = (int)any(&a->a_random, (unsigned)processors());
 		bool self = any(&a->a_random, 8) == 0;
@@ -100,7 +99,7 @@ static void *kicker(void *arg)
 	}
 	release_all();
 	a->a_ended++;
-	doing(a, "end");
+	is_doing(a, "end");
 	return NULL;
 }
 
@@ -126,7 +125,7 @@ static void *native_main(void *arg)
 	}
 	a->a_ended++;
 	add(&alive, -1);
-	doing(a, "run errands");
+	is_doing(a, "run errands");
 	while (get(&alive) > 0 || errands_left()) {
 		if (shares())
 			share(a);
@@ -135,7 +134,7 @@ static void *native_main(void *arg)
 	}
 	if (shares())
 		release_all();
-	doing(a, "end");
+	is_doing(a, "end");
 	return NULL;
 }
 
@@ -148,7 +147,6 @@ static void *bare_main(void *arg)
 	struct tiny t;
 	int i, nr = 0;
 
-	(void)arg;
 	if (tiny_init(&t, (int)any(&random, 4)) != 0)
 		CHECK(tiny_init(&t, 0) == 0);
 	for (i = 0; i < program.p_actors; i++)
@@ -188,7 +186,7 @@ NOINLINE void nest(struct actor *a)
 	struct tiny t;
 	int i;
 
-	doing(a, "nest");
+	is_doing(a, "nest");
 	CHECK(tiny_init(&t, 0) == 0);
 	for (i = 0; i < COUNT(thread); i++)
 		tiny_start(&t, &thread[i], nested, a);

@@ -57,7 +57,6 @@ static void *rr_stays(int p, void (*f)(void *), void *arg)
 
 static void *rr_joinable(int p, void (*f)(void *), void *arg)
 {
-	(void)p;
 	return rr_thread_joinable(f, arg);
 }
 
@@ -93,12 +92,11 @@ static void *ws_stays(int p, void (*f)(void *), void *arg)
 
 static void *ws_joinable(int p, void (*f)(void *), void *arg)
 {
-	(void)p;
 	return ws_thread_joinable(f, arg);
 }
 
 /* Casts: arguments and results have types of their own in each scheduler. */
-#define WRAP(x)								\
+#define CASTS(x)								\
 static int x##_joins(void *t)						\
 {									\
 	return x##_join((struct x##_thread *)t);			\
@@ -124,9 +122,9 @@ static void *x##_is(void)						\
 	return x##_self();						\
 }
 
-WRAP(rr)
-WRAP(ll)
-WRAP(ws)
+CASTS(rr)
+CASTS(ll)
+CASTS(ws)
 
 #define SCHED(x, stays)							\
 	{ #x, x##_init, x##_preempt, x##_start, x##_fini, x##_stuck,	\

@@ -31,7 +31,7 @@ static void yields(const struct user *u)
 static void says(const struct user *u, const char *what)
 {
 	if (u->u_actor != NULL)
-		doing(u->u_actor, what);
+		is_doing(u->u_actor, what);
 }
 
 static utime_ns before_long(struct user *u)

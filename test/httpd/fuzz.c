@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 		seed = check_seed + nr;
 		n = strlen(head[nr % COUNT(head)].h_text);
 		memcpy(text, head[nr % COUNT(head)].h_text, n);
-		snprintf(check_doing, sizeof check_doing, "case %ld", nr);
+		doing("case %ld", nr);
 		for (i = check_random(&seed) % 6; i >= 0; i--)
 			n = mutate(text, n, &seed);
 		check_text(text, n, n < 600 ? 1 : n / 32);

@@ -21,7 +21,6 @@ static void receives(void *arg)
 {
 	int i, token;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		CHECK(MPI_Recv(&token, 1, MPI_INT, (rank + ranks - 1) % ranks,
 			       0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
@@ -36,7 +35,6 @@ static void sends(void *arg)
 {
 	int i, token = 0;
 
-	(void)arg;
 	for (i = 0; i < rounds; i++) {
 		if (rank != 0 || i != 0)
 			CHECK(u_read_all(ends[0], &token, sizeof token,
@@ -54,7 +52,6 @@ static void sends(void *arg)
 
 static void sleeps(void *arg)
 {
-	(void)arg;
 	while (get(&done) == 0) {
 		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 		slept++;

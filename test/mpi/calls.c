@@ -483,7 +483,6 @@ static void makes_all_calls(void *arg)
 	struct test t;
 	int i;
 
-	(void)arg;
 	test_init(&t, 0);
 	for (i = 0; part[i] != deadlines; i++)
 		part[i](&t);

@@ -37,7 +37,6 @@ static void waits(void *arg)
 
 static void ends(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(uafter(100 * UTIME_MS)) == 0);
 	if (IS("exit"))
 		exit(0);

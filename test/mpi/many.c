@@ -112,7 +112,6 @@ static void sender(void *arg)
 	unsigned char *buf = malloc(bytes);
 	long i, nr;
 
-	(void)arg;
 	CHECK(buf != NULL);
 	while (get(&waiting) < threads)
 		give_way();

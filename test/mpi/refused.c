@@ -17,7 +17,6 @@ static void irecv(void *arg)
 	int buf[4];
 	MPI_Request r;
 
-	(void)arg;
 	MPI_Irecv(buf, 4, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &r);
 	MPI_Wait(&r, MPI_STATUS_IGNORE);
 }
@@ -26,14 +25,12 @@ static void waits(void *arg)
 {
 	int nr;
 
-	(void)arg;
 	MPI_Recv(&nr, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD,
 		 MPI_STATUS_IGNORE);
 }
 
 static void finalizes(void *arg)
 {
-	(void)arg;
 	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
 	if (IS("print"))
 		CHECK(umpi_print(STDERR_FILENO) == 1);

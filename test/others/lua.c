@@ -131,7 +131,6 @@ static void hook(lua_State *lua, lua_Debug *event)
 	struct job *j = (struct job *)others_self();
 	lua_Integer where;
 
-	(void)event;
 	if (j == NULL)
 		return;
 	lua_getglobal(lua, "where");

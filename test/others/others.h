@@ -145,7 +145,7 @@ static UNUSED bool others_run(const struct way *w, void *jobs, int nr,
 	int i;
 
 	way = w;
-	snprintf(check_doing, sizeof check_doing, "%s ", w->w_name);
+	doing("%s", w->w_name);
 	for (i = 0; i < nr; i++) {
 		o = others_at(jobs, i, size);
 		o->o_blocks = o->o_copies = o->o_done = 0;

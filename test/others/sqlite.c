@@ -112,7 +112,6 @@ static int busy(void *arg, int nr)
 {
 	struct job *j = arg;
 
-	(void)nr;
 	j->j_busy++;
 	others_block();
 	sched_yield();

@@ -20,7 +20,6 @@ static long ran, saw;
 
 static void partner(void *arg)
 {
-	(void)arg;
 	add(&ran, 1);
 }
 
@@ -47,7 +46,7 @@ static void run(const char *what, void (*f)(void), void *(*release)(void *))
 {
 	pthread_t id;
 
-	doing(what);
+	doing("%s", what);
 	CHECK(pipe(fd) == 0);
 	set(&ran, 0);
 	make(0, partner, NULL);
@@ -152,7 +151,6 @@ static __thread int own;
 static void changes(void *arg)
 {
 	own = 2;
-	(void)arg;
 }
 
 /* Stands for the error queue of OpenSSL, the locale, and the like. */
@@ -167,7 +165,6 @@ static void native_state(void)
 
 static void on_alarm(int signo)
 {
-	(void)signo;
 	partner(NULL);
 }
 
@@ -208,7 +205,6 @@ static void sends_urgent(void *arg)
 {
 	CHECK(send(fd[1], "ux", 2, MSG_OOB) == 2);
 	CHECK(send(fd[1], "yz", 2, 0) == 2);
-	(void)arg;
 }
 
 static void urgent(void)
@@ -365,7 +361,6 @@ static void reuse(void)
 
 static void each(void *arg)
 {
-	(void)arg;
 	run("read", read_it, after_partner);	/* does work */
 	stops("stdio", stream);
 	stops("epoll_wait", epoll);
@@ -395,7 +390,6 @@ static void hog(void *arg)
 			;
 		yield();
 	}
-	(void)arg;
 }
 
 /*
@@ -409,7 +403,6 @@ static void moves(void *arg)
 	while (syscall(SYS_gettid) == before)
 		usleep(100);
 	set(&ran, 1);
-	(void)arg;
 }
 #endif
 

@@ -695,7 +695,6 @@ static void on_signal(int signo)
 {
 	int i;
 
-	(void)signo;
 	for (i = 0; i < 200; i++)
 		CHECK(write(fd[1], "x", 1) == 1);
 }
@@ -718,7 +717,6 @@ static void signals(void)
 
 static void each(void *arg)
 {
-	(void)arg;
 	reads();
 	writes();
 	straight();
@@ -762,7 +760,6 @@ static void acceptor(void *arg)
 		CHECK(read(s, buf, 8) == 1 && close(s) == 0);
 		CHECK(read(fd[0], buf, 1) == 1);
 	}
-	(void)arg;
 }
 
 static void writer(void *arg)
@@ -771,7 +768,6 @@ static void writer(void *arg)
 
 	for (i = 0; i < 4 * EACH; i++)
 		CHECK(write(fd[1], "x", 1) == 1);
-	(void)arg;
 }
 
 static void shared(void)

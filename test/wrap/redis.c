@@ -71,7 +71,6 @@ static void impatient(void *arg)
 	CHECK(redisSetTimeout(c, (struct timeval){ 0, 50000 }) == REDIS_OK);
 	CHECK(redisCommand(c, "BLPOP never 0") == NULL && c->err != 0);
 	redisFree(c);
-	(void)arg;
 }
 
 int main(int argc, char **argv)

@@ -78,7 +78,6 @@ static void acceptor(void *arg)
 		CHECK((fd = accept(listener, NULL, NULL)) >= 0);
 		make_pinned(i, server, (void *)(long)fd);
 	}
-	(void)arg;
 }
 
 static void client(void *arg)
@@ -101,7 +100,6 @@ static void client(void *arg)
 	SSL_free(tls);
 	close(fd);
 	add(&done, 1);
-	(void)arg;
 }
 
 static void listen_here(void)

@@ -74,6 +74,33 @@ static void queue(unsigned before)
 	CHECK(next == THREADS);
 }
 
+/* A pool of so many workers makes none of them. */
+
+static int made;			/* threads */
+
+static int makes_none(struct usched *s, void (*f)(void *), void *arg, int level)
+{
+	(void)s, (void)f, (void)arg, (void)level;
+	made++;
+	return -ENOMEM;
+}
+
+static void pool(void *arg)
+{
+	(void)arg;
+	ustack_self()->u_sched->s_make = makes_none;
+	CHECK(uwork_make(INT_MAX, 1, 1) == NULL && made == 0);
+	CHECK(uwork_make(INT_MAX - 1, 1, 1) == NULL && made == 1);
+}
+
+static void pools(void)
+{
+	CHECK(rr_init(1, 0) == 0);
+	CHECK(rr_thread_init(pool, NULL) != NULL);
+	CHECK(rr_start() == 0);
+	CHECK(rr_fini() == 0);
+}
+
 /* Counts that are no such, or too large, are refused. */
 static void counts(void)
 {
@@ -81,7 +108,6 @@ static void counts(void)
 	struct ubarrier most = UBARRIER(USYNC_MOST + 1u);
 	int rc;
 
-	CHECK(uwork_make(INT_MAX, 1, 1) == NULL);
 	CHECK(uwait_new(SIZE_MAX, UWAIT_OTHER, NULL, &rc) == NULL &&
 	      rc == -EINVAL);
 	CHECK(ubarrier_wait(&none, UNOW) == -EINVAL);
@@ -103,6 +129,7 @@ int main(int argc, char **argv)
 	}
 	for (before = 190; before <= 250; before += 20)
 		queue(before);
+	pools();
 	counts();
 	return 0;
 }

@@ -9,8 +9,8 @@
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
+. test/mutants
 cc=${CC:-cc}
-full=
 [ "$1" = --full ] && full=--full
 
 build() { # headers and scenarios in $1; which
@@ -46,30 +46,17 @@ done
 
 [ "$1" != --some ] || counted	# which ends
 
-# A broken header: it must fail in the scenarios named second.
-broken() { # what, scenarios, file, sed script [, only in the full part]
-	[ "$5" ] && [ -z "$full" ] && return
-	cp -r "$dir/good/"* "$dir/bad"
-	sed "$4" "$dir/good/$3" >"$dir/bad/$3"
-	if cmp -s "$dir/good/$3" "$dir/bad/$3"; then
-		status="nothing was broken"
-	elif build "$dir/bad" "$2"; then
-		"$dir/m_$2" >"$dir/log" 2>&1
-		status=$?
-		if [ "$status" = 0 ] && [ "$full" ]; then
-			"$dir/m_$2" $full >"$dir/log" 2>&1
-			status=$?
-		fi
-	else
-		status="does not compile"
-	fi
-	if [ "$status" = 1 ]; then
-		echo "caught  $1:"
-		echo "	$(tail -n 1 "$dir/log" | sed 's/   */ /g')"
-		pass
-	else
-		fail "not caught ($status): $1"
-	fi
+cd "$dir/good" || exit 1
+
+# A broken header fails in a scenario.
+tries() { # scenarios, header
+	cp -r ./* "$dir/bad" && cp "$dir/broken" "$dir/bad/$2"
+	(cd "$OLDPWD" && build "$dir/bad" "$1") ||
+		{ status='does not compile'; return 0; }
+	"$dir/m_$1" >"$dir/log" 2>&1 && { [ -z "$full" ] ||
+		"$dir/m_$1" $full >"$dir/log" 2>&1; } && return
+	[ $? = 1 ] || status='the scenario crashes'
+	return 1
 }
 
 seq=__ATOMIC_SEQ_CST

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, source.h,
-# cancel.h, usync.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h
+# cancel.h, usync.c, upoll.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h
 # hold in all executions of small programs that the memory model allows
 # (test/model/model.c). Sources that are broken on purpose do not. --full: all
 # scenarios, some minutes; else the quick ones. --some: a few, and none is broken.

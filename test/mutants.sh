@@ -184,7 +184,8 @@ if [ "$python" ] && ${CC:-cc} -O2 -shared -fPIC -o "$dir/library.so" \
 		python:test_convert.Ctypes.test_buffers python/usched_engine/_function.py \
 		's/if size and (view.itemsize/if False and (view.itemsize/'
 	broken 'convert: no errcheck' \
-		python:test_convert.Ctypes.test_errcheck_and_errno python/usched_engine/_function.py \
+		python:test_convert.Ctypes.test_errcheck_and_errno \
+		python/usched_engine/_function.py \
 		's/if self.check is None:/if True:/'
 	broken 'convert: PyDLL is accepted' \
 		python:test_convert.Ctypes.test_refused python/usched_engine/_function.py \

@@ -107,7 +107,8 @@ broken 'B1 who was counted is late' s_sync_model wait/usync.c \
 	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
 broken 'O1 two run it' s_sync_model wait/usync.c \
 	'/^static void once_next/,/^}/s/UONCE_RUNS : 0/0 : 0/'
-broken 'O1 not done' s_sync_model wait/usync.c 's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
+broken 'O1 not done' s_sync_model wait/usync.c \
+	's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
 broken 'O1 who fails lets none run' s_sync wait/usync.c \
 	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& uwait_kind(\&z->z_wait) == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
 broken 'a stranger unlocks' t_sync wait/usync.c \

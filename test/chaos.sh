@@ -22,6 +22,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
+. test/mutants
 
 cc=${CC:-cc}
 out=${OUT:-out}
@@ -119,28 +120,15 @@ build_all() { # builds
 		sh test/chaos.sh --build "$dir" || exit 1
 }
 
-# A broken library: it must be found within some seconds.
-broken() { # what, build, file, sed script
-	[ -z "$only" ] || case $1 in *"$only"*) ;; *) return ;; esac
-	rm -rf "$dir/tree" "$dir/$2"
-	mkdir "$dir/tree" "$dir/tree/test"
-	cp -r usched.[ch] rr.[ch] ll.[ch] core include wait proc steal extra engine start \
-		"$dir/tree" &&
-	cp test/layout "$dir/tree/test" || exit 1
-	sed "$4" "$3" >"$dir/tree/$3"
-	if cmp -s "$3" "$dir/tree/$3"; then
-		status="nothing was broken"
-	elif build "$2" "$dir/tree" 2>"$dir/log"; then
-		CHAOS_PATIENCE=4 chaos "$2" run 40 1 >"$dir/log" 2>&1
-		status=$?
-	else
-		status="does not compile"
-	fi
-	case $status in
-	[1-9]*)	echo "found    $1"
-		pass ;;
-	*)	fail "$1 ($2): $status" ;;
-	esac
+# A broken library is found within some seconds.
+tries() { # build, file
+	rm -f "$dir/$1"
+	copy_tree "$dir/tree" && mkdir "$dir/tree/test" &&
+		cp test/layout "$dir/tree/test" || exit 1
+	cp "$dir/broken" "$dir/tree/$2"
+	build "$1" "$dir/tree" 2>"$dir/log" ||
+		{ status='does not compile'; return 0; }
+	CHAOS_PATIENCE=4 chaos "$1" run 40 1 >"$dir/log" 2>&1
 }
 
 mutants() {
@@ -273,7 +261,6 @@ case $1 in
 	for b in $builds; do
 		run $b run $((seconds / $(echo $builds | wc -w))) "$seed"
 	done
-	only=
 	[ "$1" != --full ] || mutants ;;
 esac
 counted

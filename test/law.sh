@@ -8,41 +8,36 @@
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
+. test/mutants
 
 flags="-std=gnu11 -O1 -g -w $includes -Itest $CFLAGS"
 for module in $modules; do
 	${CC:-cc} $flags -c "$(where $module.c)" -o "$dir/$module.o" || exit 1
 done
 
-# The tests over a library whose parts lie in $dir/tree.
+# The tests over a library whose parts lie in $dir/tree. 2: it does not compile.
 passes() { # more options
 	for test in u_law s_law u_gen; do
 		objects=
 		[ $test != s_law ] || objects="$dir/*.o"
 		(cd "$dir/tree" && ${CC:-cc} $flags $1 -DRR "$OLDPWD/test/$test.c" \
-			usched.c $objects -o "$dir/program" -pthread -lm) ||
-			return 1
-		"$dir/program" 7 >"$dir/out" 2>&1 || return 1
+			usched.c $objects -o "$dir/program" -pthread -lm) >"$dir/log" 2>&1 ||
+			return 2
+		"$dir/program" 7 >"$dir/log" 2>&1 || return 1
 	done
 }
 
-fresh() {
-	rm -rf "$dir/tree"
-	mkdir "$dir/tree" && cp -r usched.[ch] rr.h core include wait proc io \
-		"$dir/tree"
+tries() { # tests, file
+	copy_tree "$dir/tree" && cp "$dir/broken" "$dir/tree/$2" && passes
+	rc=$?
+	[ $rc != 2 ] || status='does not compile'
+	return $((rc == 1))
 }
 
-# A mutant is found if the change is made, and a test fails.
-found() { # what, file, sed
-	fresh
-	sed "$3" "$2" >"$dir/tree/$2"
-	! cmp -s "$2" "$dir/tree/$2" && ! passes
-}
-
-try 'the tests pass' eval 'fresh && passes'
-try 'each block checked' eval 'fresh && passes -DUSCHED_LAW_STORM'
+try 'the tests pass' eval 'copy_tree "$dir/tree" && passes'
+try 'each block checked' eval 'copy_tree "$dir/tree" && passes -DUSCHED_LAW_STORM'
 while IFS='|' read -r what file change; do
-	try "found: $what" found "$what" "$file" "$change"
+	broken "$what" 'u_law s_law u_gen' "$file" "$change"
 done <<'END'
 no compare|core/law.h|s/at = law_look(l, u);/at = NULL;/
 nothing filled|core/law.h|s/\*(uintptr_t \*)at = LAW_FILL/(void)0/

@@ -27,7 +27,7 @@ long() { # file ...
 	FILENAME ~ /\.md$/ && /^\|/	{ next }
 	FILENAME ~ /uncovered/ && /\|/	{ next }
 	FILENAME ~ /^doc\/.*\.md$/ && /^(\t|    )/	{ next }
-	FILENAME ~ /(model|sync|chaos)\.sh$/ && /^\t.*s[\/|].*[\/|]/	{ next }
+	FILENAME ~ /(model|sync|chaos|mutants)\.sh$/ && /^\t.*s[\/|].*[\/|]/	{ next }
 	length($0) > 50 && columns($0) > 100 {
 		print FILENAME ":" FNR ": " columns($0) " columns"
 	}' "$@"

@@ -33,7 +33,7 @@ int main(void)
 #define LOCKS	(UHARD_HOLDS + 4)
 
 static struct umutex m, ms[LOCKS];
-static struct urw w;
+static struct urw w, rws[LOCKS];
 static struct uchan *c;
 static struct uscope *s;
 static void *volatile shared;
@@ -291,6 +291,10 @@ static void many_locks(void)
 			CHECK(umutex_lock(&ms[i], UNEVER) == 0);
 		for (i = 0; i < LOCKS; i++)
 			umutex_unlock(&ms[round ? i : LOCKS - 1 - i]);
+		for (i = 0; i < LOCKS; i++)
+			CHECK(urw_read(&rws[i], UNEVER) == 0);
+		for (i = 0; i < LOCKS; i++)
+			urw_unlock(&rws[round ? i : LOCKS - 1 - i]);
 	}
 }
 

@@ -7,8 +7,8 @@
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
+. test/mutants
 
-full=
 [ "$1" = --full ] && full=1
 
 compile() {
@@ -34,99 +34,88 @@ run() {
 	status=$?
 }
 
-# Breaks a file by a sed script: test $2 must fail.
-broken() { # what, test, sed script [, only in the full part]
-	[ "$4" ] && [ -z "$full" ] && return
-	case $1 in "$only"*) ;; *) return ;; esac
-	sed "$3" wait/usync.c >"$dir/usync.c"
-	if cmp -s wait/usync.c "$dir/usync.c"; then
-		status="nothing was broken"
-	elif compile -Iwait -c "$dir/usync.c" -o "$dir/usync.o" \
-			2>"$dir/log"; then
-		run "$2" 4
-	else
-		status="does not compile"
-	fi
+tries() { # test, file
+	compile -Iwait -x c -c "$dir/broken" -o "$dir/usync.o" 2>"$dir/log" ||
+		{ status='does not compile'; return 0; }
+	run "$1" 4
 	case $status in
-	1|139|134)
-		echo "caught  $1 ($2): $(grep -o 'CHECK(.*' "$dir/log" |
-			head -n 1)"
-		pass ;;
-	*)	fail "not caught ($status): $1" ;;
+	1|139|134) status='' && return 1 ;;
 	esac
+	status="status $status"
 }
 
 build_all || exit 1
-only=$2	# begins the names of the only obligations that are tried
+only=$2
 compile -c wait/usync.c -o "$dir/usync.o" || exit 1
 for test in s_sync s_sync_model s_sync_native s_sync_scope s_waitmem t_sync; do
 	run $test 20
 	judge $status "$test" "$dir/log"
 done
 
-broken 'N1 a group ends before its waiters are taken' s_sync \
+broken 'N1 a group ends before its waiters are taken' s_sync wait/usync.c \
 	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
-broken 'N2 who gives up touches the object' s_sync \
+broken 'N2 who gives up touches the object' s_sync wait/usync.c \
 	'/^static void give_up/,/^}/s/if (z->z_prev != NULL) {/set_queued(y); if (z->z_prev != NULL) {/'
-broken 'N3 no lock' s_sync_native '/^static void lock_[gp][eu]t/,/^}/s/lock != NULL/0/'
-broken 'N3 a claim is not looked at' s_sync_model \
+broken 'N3 no lock' s_sync_native wait/usync.c '/^static void lock_[gp][eu]t/,/^}/s/lock != NULL/0/'
+broken 'N3 a claim is not looked at' s_sync_model wait/usync.c \
 	's/z->z_claimed || uwait_claim(&z->z_wait)/z->z_claimed || uwait_claim(\&z->z_wait) || 1/'
-broken 'N5 QUEUED is not cleared' s_sync \
+broken 'N5 QUEUED is not cleared' s_sync wait/usync.c \
 	'/^static void set_queued/,/^}/s/(now & ~(unsigned)USYNC_QUEUED)/now/'
-broken 'last in, first out' s_sync_model \
+broken 'last in, first out' s_sync_model wait/usync.c \
 	'/^static void put_last/,/^}/s/z->z_next = next;/*first = z; &/'
-broken 'M1 nothing is woken' s_sync \
+broken 'M1 nothing is woken' s_sync wait/usync.c \
 	's/(now & (USYNC_QUEUED | UMUTEX_WOKEN)) == USYNC_QUEUED/0/'
-broken 'M3 WOKEN stays' s_sync 's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
-broken 'M3 who loses goes last' s_sync \
+broken 'M3 WOKEN stays' s_sync wait/usync.c 's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
+broken 'M3 who loses goes last' s_sync wait/usync.c \
 	'/^static bool mutex_put/,/^}/s/woken && z != NULL/0/'
-broken 'M3 the mutex is not given' s_sync \
+broken 'M3 the mutex is not given' s_sync wait/usync.c \
 	's/z != NULL && z->z_first/0/'
-broken 'M4 nothing is kept' s_sync 's/++y->y_passed > UMUTEX_BYPASS_FAR/0/'
-broken 'C1 the mutex is unlocked first' s_sync \
+broken 'M4 nothing is kept' s_sync wait/usync.c 's/++y->y_passed > UMUTEX_BYPASS_FAR/0/'
+broken 'C1 the mutex is unlocked first' s_sync wait/usync.c \
 	'/^static void cond_put/,/^}/{s/^	put_last/	umutex_unlock(m); (void)sched_yield();\n&/;/C1/d};s/#include <string.h>/&\n#include <sched.h>/' full
-broken 'C2 the signal does not move' s_sync \
+broken 'C2 the signal does not move' s_sync wait/usync.c \
 	'/^static void cond_pass/,/^}/s/now & (UMUTEX_TAKEN | UMUTEX_WOKEN)/0/'
-broken 'C2 what was moved can be late' s_sync_model \
+broken 'C2 what was moved can be late' s_sync_model wait/usync.c \
 	'/C2 \*/,/^}/s/z->z_claimed = true/z->z_claimed = true; z->z_wait.w_state = 0/'
-broken 'C3 the wait for the mutex can be given up' t_sync \
+broken 'C3 the wait for the mutex can be given up' t_sync wait/usync.c \
 	'/w_flags |= UWAIT_SURE/d'
-broken 'C3 nothing is reserved' s_waitmem 's/rc = uwait_reserve(until);/rc = 0;/'
-broken 'C3 the deadline is not reserved' s_waitmem \
+broken 'C3 nothing is reserved' s_waitmem wait/usync.c 's/rc = uwait_reserve(until);/rc = 0;/'
+broken 'C3 the deadline is not reserved' s_waitmem wait/usync.c \
 	's/uwait_reserve(until)/uwait_reserve(UNEVER)/'
-broken 'C3 reserved after the unlock' s_waitmem \
+broken 'C3 reserved after the unlock' s_waitmem wait/usync.c \
 	'/rc = uwait_reserve(until);/s/.*/	cond_put(c, m, \&p->pr_signal);\n&/;/^	cond_put(c, m, &p->pr_signal);/d'
-broken 'C3 no new lock after the deadline' s_sync \
+broken 'C3 no new lock after the deadline' s_sync wait/usync.c \
 	'/^int ucond_wait/,/^}/s/rc != GIVEN &&/rc > GIVEN \&\&/'
-broken 'C3 the deadline is forgotten' s_sync_model \
+broken 'C3 the deadline is forgotten' s_sync_model wait/usync.c \
 	's/^	return rc < 0 ? rc : 0;$/	return 0;/'
-broken 'S1 a unit is given twice' s_sync_model \
+broken 'S1 a unit is given twice' s_sync_model wait/usync.c \
 	's/z == NULL ? USEM_UNIT : 0/USEM_UNIT/'
-broken 'S1 a unit is lost' s_sync_model 's/z == NULL ? USEM_UNIT : 0/0/'
-broken 'R1 readers pass writers' s_sync_model \
+broken 'S1 a unit is lost' s_sync_model wait/usync.c 's/z == NULL ? USEM_UNIT : 0/0/'
+broken 'R1 readers pass writers' s_sync_model wait/usync.c \
 	'/^static unsigned rw_reads/,/^}/{s/now & URW_WRITER || (in/now \& URW_WRITER || (0 \&\& in/;s/l->rw_writers != NULL/0/;s/now & USYNC_QUEUED/0/}'
-broken 'R1 a writer after a writer' s_sync_model \
+broken 'R1 a writer after a writer' s_sync_model wait/usync.c \
 	's/rw_pass(l, enter(y), true)/rw_pass(l, enter(y), false)/'
-broken 'R1 a reader after a reader' s_sync_model \
+broken 'R1 a reader after a reader' s_sync_model wait/usync.c \
 	's/rw_pass(l, lock, false)/rw_pass(l, lock, true)/'
-broken 'R2 readers wait for nothing' s_sync_model \
+broken 'R2 readers wait for nothing' s_sync_model wait/usync.c \
 	's/l->rw_writers == NULL && !(now & URW_WRITER)/0/'
-broken 'G1 the count is 0 too early' s_sync_model \
+broken 'G1 the count is 0 too early' s_sync_model wait/usync.c \
 	's/sum == 0 && now & USYNC_QUEUED/sum <= 1 \&\& now \& USYNC_QUEUED/'
-broken 'B1 who gave up has come' s_sync_model \
+broken 'B1 who gave up has come' s_sync_model wait/usync.c \
 	'/^static bool barrier_give_up/,/^}/s/usync_state(y) - CAME/usync_state(y)/'
-broken 'B1 who was counted is late' s_sync_model \
+broken 'B1 who was counted is late' s_sync_model wait/usync.c \
 	's/rc < 0 && barrier_give_up(y, z)/rc < 0 \&\& barrier_give_up(y, z) \&\& 0/'
-broken 'O1 two run it' s_sync_model \
+broken 'O1 two run it' s_sync_model wait/usync.c \
 	'/^static void once_next/,/^}/s/UONCE_RUNS : 0/0 : 0/'
-broken 'O1 not done' s_sync_model 's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
-broken 'O1 who fails lets none run' s_sync \
+broken 'O1 not done' s_sync_model wait/usync.c \
+	's/rc == 0 ? UONCE_DONE : 0/0/;s/local(y) | UONCE_DONE/local(y)/'
+broken 'O1 who fails lets none run' s_sync wait/usync.c \
 	's/^	struct usync_wait \*z = take_first(&y->y_first);$/&\n	if (z != NULL \&\& uwait_kind(\&z->z_wait) == UWAIT_ONCE) put_last(\&y->y_first, z), z = NULL;/'
-broken 'a stranger unlocks' t_sync \
+broken 'a stranger unlocks' t_sync wait/usync.c \
 	'/^void umutex_unlock_slow/,/^}/s/usync_owner(&m->mx_owner) != usync_self()/0/'
-broken 'the owner waits for itself' s_sync \
+broken 'the owner waits for itself' s_sync wait/usync.c \
 	'/^int umutex_lock_slow/,/^}/s/usync_owner(&m->mx_owner) == usync_self()/0/'
-broken 'locks stay after a fork' t_sync 's/^UFORK(at_fork)$//' full
+broken 'locks stay after a fork' t_sync wait/usync.c 's/^UFORK(at_fork)$//' full
 
 # A file that has the locks inline forbids preemption.
 echo '#include "usync.h"' >"$dir/mark.c"

@@ -23,12 +23,15 @@ static int quick(void *arg)
 	return 7;
 }
 
+/* Nor is the number of a slot that is free. */
 static void are_unknown(void)
 {
+	engine_id next = (engine_id)1 << 32;
 	int i;
 
 	for (i = 0; i < olds; i++)
-		CHECK(engine_wait(old[i], NULL, UNOW) == -ESRCH);
+		CHECK(engine_wait(old[i], NULL, UNOW) == -ESRCH &&
+		      engine_wait(old[i] + next, NULL, UNOW) == -ESRCH);
 }
 
 static void tasks(void)
@@ -46,6 +49,7 @@ static void tasks(void)
 			CHECK(result == 7 && engine_free(id[k]) == 0);
 			old[olds++] = id[k];
 		}
+		are_unknown();
 	}
 }
 

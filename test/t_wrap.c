@@ -73,13 +73,37 @@ static void queue(unsigned before)
 	CHECK(next == THREADS);
 }
 
+/* A pool of so many workers makes none of them. */
+
+static int made;			/* threads */
+
+static int makes_none(struct usched *s, void (*f)(void *), void *arg, int level)
+{
+	made++;
+	return -ENOMEM;
+}
+
+static void pool(void *arg)
+{
+	ustack_self()->u_sched->s_make = makes_none;
+	CHECK(uwork_make(INT_MAX, 1, 1) == NULL && made == 0);
+	CHECK(uwork_make(INT_MAX - 1, 1, 1) == NULL && made == 1);
+}
+
+static void pools(void)
+{
+	CHECK(rr_init(1, 0) == 0);
+	CHECK(rr_thread_init(pool, NULL) != NULL);
+	CHECK(rr_start() == 0);
+	CHECK(rr_fini() == 0);
+}
+
 /* Counts that are no such, or too large, are refused. */
 static void counts(void)
 {
 	struct ubarrier none = UBARRIER(0);
 	struct ubarrier most = UBARRIER(USYNC_MOST + 1u);
 
-	CHECK(uwork_make(INT_MAX, 1, 1) == NULL && errno == EINVAL);
 	CHECK(uwait_make(UWAIT_OTHER, NULL, SIZE_MAX) == NULL &&
 	      errno == EINVAL);
 	CHECK(ubarrier_wait(&none, UNOW) == -EINVAL);
@@ -101,6 +125,7 @@ int main(int argc, char **argv)
 	}
 	for (before = 190; before <= 250; before += 20)
 		queue(before);
+	pools();
 	counts();
 	return 0;
 }

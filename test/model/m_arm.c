@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/* m_arm.c: scenarios of upoll.c: events of each arming, and of no other, end waits. */
+
+/*
+ * upoll.c is part of this file. Instead of events.h there is a small kernel: a
+ * number names a file, and an epoll of each poller has entries by file and
+ * number, as epoll(7) does, so that an entry outlives the number if a copy of
+ * the file is open. A file has units. A put adds one, and makes an event of each
+ * entry; a MOD and an ADD make one if there are units. A poller fetches an event,
+ * and delivers it at any time after that.
+ *
+ * A wait must end only while the file that has the number has units, and must
+ * end if it has. Uwait.c is replaced as in m_sync.c.
+ */
+#include "model.h"
+
+#define FILES	2
+#define POLLERS	2
+#define ULOCK_PLACE(l)	place_of(l)
+struct ulock;
+static int *place_of(const struct ulock *l);
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "upoll.h"
+#include "lock.h"
+
+#define UEVENTS_H
+#define UEVENTS_MOST	1
+#define UEVENTS_LAST	4
+#define UEVENTS_OTHER	8
+#define UEVENTS_URGENT	16
+#define UEVENTS_GENERATIONS	((1ULL << 39) - 1)
+#define UEVENTS_STAY	1
+struct uevents { int v_wake, v_poller; };
+typedef void event_f(void *arg, int fd, int mask, uint64_t generation);
+
+static int uevents_arm(struct uevents *v, int fd, int mask, uint64_t generation);
+static void uevents_disarm(struct uevents *v, int fd);
+static int  uevents_init(struct uevents *v)	{ (void)v; return 0; }
+static void uevents_fini(struct uevents *v)	{ (void)v; }
+static void uevents_close(struct uevents *v)	{ (void)v; }
+static int  uevents_ms(utime_ns ns)		{ return ns != 0; }
+static short uevents_poll(int mask)		{ return (short)mask; }
+static int uevents_wait(struct uevents *v, int most, utime_ns ns,
+			event_f *event, void *arg)
+{
+	(void)v, (void)most, (void)ns, (void)event, (void)arg;
+	return 0;
+}
+
+/* No fork() here. */
+#define UFORK_H
+#define UFORK(entry)
+#define UFORK_POLLERS	0
+struct ufork {
+	int           f_rank, f_nr;
+	struct ulock *f_lock;
+	void        (*f_child)(void);
+};
+static int ufork_watch(void)			{ return 0; }
+
+static int file_close(int fd);
+#define close(fd)	file_close(fd)
+#define usched_fail(contract)	model_fail(contract)
+
+#include "upoll.c"
+
+#undef close
+
+static struct {
+	struct entry  entry[1];
+	struct poller poller[POLLERS];
+	struct place {
+		struct record r;
+		struct node   node;
+	} place[MODEL_THREADS];
+	int           kernel;		/* (atomic) its calls have an order */
+	int           number;		/* its file */
+	int           units[FILES];
+	struct known {
+		int      k_armed;
+		int      k_event;
+		uint64_t k_generation;
+	} known[POLLERS][FILES];
+	int           over;		/* waits that have ended (atomic) */
+	int           waits;		/* of the scenario */
+	int           place_of_lock;
+} s;
+
+static int *place_of(const struct ulock *l)
+{
+	(void)l;
+	return &s.place_of_lock;
+}
+
+/* What stands for uwait.c. */
+
+static struct ustack *threads[MODEL_THREADS];	/* the same in each execution */
+
+static int me(void)
+{
+	int i = 0;
+
+	while (threads[i] != ustack_self())
+		i++;
+	return i;
+}
+
+void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
+{
+	struct uwait *w = &s.place[me()].r.r_wait;
+
+	(void)kind;
+	MUST(size <= sizeof s.place[0]);
+	*rc = 0;
+	w->w_state = UWAIT_WAITS;
+	w->w_at.object = object;
+	return w;
+}
+
+/* A plain write. */
+void uwait_free(void *record)
+{
+	((struct uwait *)record)->w_state = 77;
+}
+
+void uwait_tell(struct uwait *w, int result)
+{
+	w->w_result = result;
+	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
+}
+
+int uwait_for(struct uwait *w, utime_ns until)
+{
+	int i = me();
+
+	(void)until;
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != UWAIT_ARRIVED)
+		model_pause(i);
+	return finish(w, w->w_result);
+}
+
+/* Waiter i has poller i. */
+struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
+{
+	(void)look;
+	return &s.poller[me()].p_source;
+}
+
+int  uwait_source_add(struct uwait_source *o)	{ (void)o; return 0; }
+void uwait_source_begin(struct uwait_source *o)	{ (void)o; }
+void uwait_source_end(struct uwait_source *o)	{ (void)o; }
+int  uwait_give_way(void)			{ return 0; }
+int  utime_is_virtual(void)			{ return 0; }
+utime_ns unow(void)				{ return 0; }
+int  u_canceled(void)				{ return 0; }
+
+/*
+ * The kernel. A call is a single step: the checker sees no access but that of
+ * step(), and may let other threads run before it.
+ */
+#define KERNEL	__attribute__((noinline, no_sanitize_thread))
+
+static void step(void)
+{
+	(void)__atomic_fetch_or(&s.kernel, 1, __ATOMIC_ACQ_REL);
+}
+
+static KERNEL int arms(int poller, uint64_t generation)
+{
+	struct known *k = &s.known[poller][s.number];
+	int is_new = !k->k_armed;
+
+	k->k_armed = 1;
+	k->k_generation = generation;
+	k->k_event = s.units[s.number] > 0;
+	return is_new;
+}
+
+static int uevents_arm(struct uevents *v, int fd, int mask, uint64_t generation)
+{
+	MUST(fd == 0 && mask == UREAD);
+	step();
+	return arms(v->v_poller, generation);
+}
+
+static KERNEL void disarms(int poller)
+{
+	s.known[poller][s.number] = (struct known){ 0 };
+}
+
+static void uevents_disarm(struct uevents *v, int fd)
+{
+	(void)fd;
+	step();
+	disarms(v->v_poller);
+}
+
+/* Takes an event. Units may have gone: epoll_wait(2) looks again. */
+static KERNEL bool fetches(int poller, uint64_t *generation)
+{
+	struct known *k = s.known[poller];
+	int i;
+
+	for (i = 0; i < FILES; i++) {
+		int has = k[i].k_event && s.units[i] > 0;
+
+		k[i].k_event = 0;
+		*generation = k[i].k_generation;
+		if (has)
+			return true;
+	}
+	return false;
+}
+
+/* Fetches an event of one of the first nr pollers. Returns whether there was one. */
+static bool polls(int nr)
+{
+	uint64_t generation;
+	int i;
+
+	step();
+	for (i = 0; i < nr; i++) {
+		if (!fetches(i, &generation))
+			continue;
+		event(&s.poller[i], 0, UREAD, generation);
+		return true;
+	}
+	return false;
+}
+
+static KERNEL void puts_unit(int file)
+{
+	int i;
+
+	s.units[file]++;
+	for (i = 0; i < POLLERS; i++)
+		s.known[i][file].k_event = s.known[i][file].k_armed;
+}
+
+static void put(int file)
+{
+	step();
+	puts_unit(file);
+}
+
+static KERNEL int takes(void)
+{
+	int nr = s.units[s.number];
+
+	s.units[s.number] = 0;
+	return nr;
+}
+
+/* Takes all units, as a read. Returns how many. */
+static int take(void)
+{
+	step();
+	return takes();
+}
+
+static KERNEL void renames(void)
+{
+	s.number++;
+}
+
+/* The number is the next file's from now on. A copy keeps the old file alive. */
+static int file_close(int fd)
+{
+	(void)fd;
+	step();
+	renames();
+	return 0;
+}
+
+/* Threads. */
+
+static bool over(void)
+{
+	return __atomic_load_n(&s.over, __ATOMIC_ACQUIRE) == s.waits;
+}
+
+static void begin(int i)
+{
+	threads[i] = ustack_self();
+}
+
+/* Waits once. Returns the result. */
+static int waits(void)
+{
+	struct record *r;
+	int rc = 0;
+
+	r = record_new(1, NULL, &rc);
+	MUST(rc == 0);
+	MUST(queue(r, 0, 0, UREAD) == 0);
+	return uwait_for(&r->r_wait, UNEVER);
+}
+
+static void ended(void)
+{
+	__atomic_fetch_add(&s.over, 1, __ATOMIC_RELEASE);
+}
+
+/* Nobody else takes units, so there are some. */
+static void waits_for_units(void)
+{
+	MUST(waits() == 0);
+	MUST(take() > 0);
+	ended();
+}
+
+static void waits_twice(void)
+{
+	begin(0);
+	waits_for_units();
+	waits_for_units();
+}
+
+static void waits_for_both(void)
+{
+	begin(0);
+	waits_for_units();
+	(void)file_close(0);
+	waits_for_units();
+}
+
+static void waits_0(void)	{ begin(0); MUST(waits() == 0); ended(); }
+static void waits_1(void)	{ begin(1); MUST(waits() == 0); ended(); }
+
+static void poll_until_over(int nr)
+{
+	begin(2);
+	for (;;) {
+		model_turn(20);
+		if (over())
+			return;
+		if (!polls(nr))
+			model_pause(10);
+	}
+}
+
+static void polls_first(void)	{ poll_until_over(1); }
+static void polls_both(void)	{ poll_until_over(2); }
+
+/* Two units come for the first wait, and one for the second. */
+static void puts_three(void)
+{
+	begin(1);
+	put(0);
+	put(0);
+	while (__atomic_load_n(&s.over, __ATOMIC_ACQUIRE) == 0)
+		model_pause(5);
+	put(0);
+}
+
+/* The old file reports, too. */
+static void puts_old(void)
+{
+	begin(1);
+	put(0);
+	while (__atomic_load_n(&s.over, __ATOMIC_ACQUIRE) == 0)
+		model_pause(5);
+	put(0);
+	put(0);
+	put(1);
+}
+
+static void puts_one(void)	{ begin(3); put(0); }
+
+/* A close ends the wait, or has come too late. */
+
+static void waits_or_not(void)
+{
+	int rc;
+
+	begin(0);
+	rc = waits();
+	MUST(rc == -EBADF || rc == 0);
+	ended();
+}
+
+static bool is_queued(void)
+{
+	bool is;
+
+	ulock_get(&s.entry[0].e_lock);
+	is = s.entry[0].e_first[READERS] != NULL;
+	ulock_put(&s.entry[0].e_lock);
+	return is;
+}
+
+static void waits_closed(void)
+{
+	begin(0);
+	MUST(waits() == -EBADF);
+	ended();
+}
+
+static void closes(void)
+{
+	begin(1);
+	for (;;) {
+		model_turn(22);
+		if (over() || is_queued())
+			break;
+		model_pause(12);
+	}
+	MUST(upoll_close(0) == 0);
+}
+
+static void puts_and_closes(void)
+{
+	put(0);
+	closes();
+}
+
+static void init(int nr)
+{
+	int i;
+
+	page[0] = s.entry;
+	s.waits = nr;
+	for (i = 0; i < POLLERS; i++)
+		s.poller[i].p_events.v_poller = i;
+	NAME(s.entry[0].e_lock.l_state);
+	NAME(s.kernel);
+	NAME(s.over);
+	NAME(s.place[0].r.r_wait.w_state);
+	NAME(s.place[1].r.r_wait.w_state);
+}
+
+static void init_1(void)	{ init(1); }
+static void init_2(void)	{ init(2); }
+
+/* No node is left. */
+static void done(void)
+{
+	MUST(s.over == s.waits);
+	MUST(s.entry[0].e_first[READERS] == NULL);
+}
+
+const struct model_scenario scenarios[] = {
+	{ "arm: a wait, and another", 2, 4, 0, &s, sizeof s, init_2,
+	  { waits_twice, puts_three, polls_first }, done },
+	{ "arm: the number is another file's", 2, 4, 0, &s, sizeof s, init_2,
+	  { waits_for_both, puts_old, polls_first }, done },
+	{ "arm: two pollers", 1, 2, 0, &s, sizeof s, init_2,
+	  { waits_0, waits_1, polls_both, puts_one }, done },
+	{ "arm: a close", 2, 4, 0, &s, sizeof s, init_1,
+	  { waits_closed, closes }, done },
+	{ "arm: a close, and an event", 1, 3, 0, &s, sizeof s, init_1,
+	  { waits_or_not, puts_and_closes, polls_first }, done },
+	{ 0 }
+};

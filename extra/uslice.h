@@ -52,7 +52,8 @@ USLICE_HIDDEN int usched_private_nr(const struct usched_private *p);
 
 /*
  * Writes to text what u has done, which runs and has faulted at this address,
- * with this context of a handler. 0: unknown. Signal handlers.
+ * with this context of a handler. NULL: no thread runs there. 0: unknown. Signal
+ * handlers.
  */
 USLICE_HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
 				 const void *context, char *text, size_t size);

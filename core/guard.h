@@ -138,7 +138,7 @@ static int is_fill(uintptr_t word)
 	       word - ((uint32_t)LAW_FILL - NEAR) < 2 * NEAR;
 }
 
-/* Is v a thread whose place begins at word? It may be anything. */
+/* Is v a thread whose place begins at word? It may be any word. */
 static int is_thread_at(const struct ustack *v, const uintptr_t *word)
 {
 	size_t page = page_size();

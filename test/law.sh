@@ -88,7 +88,7 @@ generators are checked|core/law.h|s/if (s->s_coroutine)/if (0)/
 a warning changes the stack|core/law.h|s/copy(u->u_stack, top/(void)(u->u_stack, top/
 no explanation|core/guard.h|s/if (!found \&\& v == NULL)/if (1)/
 a place without a name|core/law.h|s/\*(struct ustack \*\*)at = u;/*(uintptr_t *)at = LAW_FILL;/
-native threads are passed on|core/guard.h|s/if (info->si_code > 0) {/if (info->si_code > 0 \&\& u != NULL) {/
+native threads are passed on|core/guard.h|s/si_code > 0) {/si_code > 0 \&\& u) {/
 only the word itself|core/guard.h|s/define NEAR.*/define NEAR 1/
 lanes of others are not searched|core/law.h|s/__atomic_store_n(&lent.i..t_lane.*/;/
 the only place has no name|core/guard.h|s/v = law_left_only();/;/

@@ -165,7 +165,7 @@ static struct uself_block *block_of(struct uself_link *l)
 	UHARD(object((s), &(s)->sc_object.o_magic, UHARD_SCOPE, (call)))
 
 /* Fails if s has ended, as far as its memory still shows that. */
-static void check(const struct uscope *s, const char *call)
+static void check(struct uscope *s, const char *call)
 {
 	CALL(s, call);
 	(void)call;

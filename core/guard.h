@@ -25,8 +25,12 @@
  *	LAW_FILL is in a register, or	the thread has read a word of a stack
  *	on top of the stack		that was moved (core/law.h)
  *
- * Of a moved place the handler knows whose it is, if a register points there:
- * law_take() has left the thread in its first word.
+ * The last is also told of native threads that run no thread: a pool's, to which
+ * a thread has given a pointer to its stack.
+ *
+ * Of a moved place the handler knows whose it is, if a register points there, or
+ * a word near the stack pointer, or if there is no other: law_take() has left the
+ * thread in its first word.
  *
  * A fault that it cannot explain has the effect that it would have without it:
  * the handler is taken away, the fault happens again, and ends the process.
@@ -46,6 +50,8 @@ HIDDEN void usched_alternate_end(void *alternate);
 #define GUARD_STACK	((size_t)64 << 10)
 /* Registers that are looked at, at most. */
 #define GUARD_REGS	34
+/* Bytes around LAW_FILL that a pointer to a field or an element reaches. */
+#define NEAR		((uintptr_t)64 << 10)
 
 /*
  * Writes to reg what the registers held at the fault, the stack pointer first,
@@ -125,14 +131,15 @@ static int in_guard(struct message *m, const struct ustack *u, uintptr_t at,
 	return 1;
 }
 
-/* Is word LAW_FILL, or its lower half? */
+/* Is word what is read from a place that law_take() has filled, or near it? */
 static int is_fill(uintptr_t word)
 {
-	return word == LAW_FILL || word == (uint32_t)LAW_FILL;
+	return word - (LAW_FILL - NEAR) < 2 * NEAR ||
+	       word - ((uint32_t)LAW_FILL - NEAR) < 2 * NEAR;
 }
 
-/* Does v point to a thread of lane i? v may be any word. */
-static int is_thread_of(const struct ustack *v, int i)
+/* Is v a thread whose place begins at word? It may be any word. */
+static int is_thread_at(const struct ustack *v, const uintptr_t *word)
 {
 	size_t page = page_size();
 	uintptr_t low = (uintptr_t)v & -page;
@@ -140,55 +147,98 @@ static int is_thread_of(const struct ustack *v, int i)
 
 	return (uintptr_t)v % sizeof(void *) == 0 && low != 0 &&
 	       mincore((void *)low, (uintptr_t)(v + 1) - low, (void *)there) ==
-		       0 && v->u_lane == i;
+		       0 && slice(v) == (const char *)word;
 }
 
 /* Returns the thread that has left the place at which at points, or NULL. */
-static UNCHECKED const struct ustack *law_left(const struct usched *s,
-					       uintptr_t at)
+static UNCHECKED const struct ustack *law_left(uintptr_t at)
 {
-	const struct usched_lane *l;
+	const struct usched_lane *l = lent_lane((const char *)at);
 	const struct ustack *v;
 	const uintptr_t *word;
+
+	if (l == NULL || !l->l_sole)
+		return NULL;
+	word = (const uintptr_t *)(at & -(uintptr_t)WORD);
+	while ((const char *)word > l->l_low && *word == LAW_FILL)
+		word--;
+	v = (const struct ustack *)*word;
+	return is_thread_at(v, word) ? v : NULL;
+}
+
+/*
+ * Returns the same for words on top of the stack at sp, as far as its page goes:
+ * what is above may be a guard.
+ */
+static UNCHECKED const struct ustack *law_left_above(uintptr_t sp)
+{
+	uintptr_t end = sp | (page_size() - 1);
+	const struct ustack *v = NULL;
+
+	for (sp &= -(uintptr_t)WORD; v == NULL && sp < end; sp += WORD)
+		v = law_left(*(const uintptr_t *)sp);
+	return v;
+}
+
+/* Returns the only thread that has left such a place; NULL: there are others. */
+static UNCHECKED const struct ustack *law_left_only(void)
+{
+	int used = __atomic_load_n(&lent_used, __ATOMIC_ACQUIRE);
+	const struct usched_lane *l, *sole = NULL;
+	const struct ustack *v = NULL;
+	const char *at, *high;
 	int i;
 
-	for (i = 1; i <= s->s_lane_nr; i++) {
-		l = &s->s_lane[i];
-		if (!l->l_sole || at < (uintptr_t)l->l_low ||
-		    at >= (uintptr_t)l->l_bottom)
-			continue;
-		word = (const uintptr_t *)(at & -(uintptr_t)WORD);
-		while ((const char *)word > l->l_low && *word == LAW_FILL)
-			word--;
-		v = (const struct ustack *)*word;
-		return is_thread_of(v, i) ? v : NULL;
+	for (i = 0; i < used; i++) {
+		high = __atomic_load_n(&lent[i].t_high, __ATOMIC_ACQUIRE);
+		l = __atomic_load_n(&lent[i].t_lane, __ATOMIC_RELAXED);
+		while (high != NULL && (++l)->l_bottom <= high) {
+			if (l->l_sole && sole != NULL)
+				return NULL;
+			if (l->l_sole)
+				sole = l;
+			if (l->l_bottom == high)
+				break;
+		}
 	}
-	return NULL;
+	at = sole != NULL ? sole->l_bottom : NULL;
+	while (sole != NULL && v == NULL && at > sole->l_bottom - 2 * PROLOGUE)
+		v = law_left((uintptr_t)(at -= WORD));
+	return v;
+}
+
+/* Is what lies on top of the stack of u, which runs, read from such a place? */
+static UNCHECKED int is_fill_on_top(const struct ustack *u, uintptr_t sp)
+{
+	const struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
+
+	return l->l_low != NULL && sp >= (uintptr_t)l->l_low &&
+	       sp < (uintptr_t)l->l_bottom &&
+	       is_fill(*(const uintptr_t *)(sp & -(uintptr_t)WORD));
 }
 
 /*
  * Adds to m what usched_explain() says if a place that law_take() has filled was
  * read.
  */
-static UNCHECKED int in_fill(struct message *m, const struct ustack *u,
-			     uintptr_t at, const uintptr_t *reg, int nr)
+static int in_fill(struct message *m, const struct ustack *u, uintptr_t at,
+		   const uintptr_t *reg, int nr)
 {
-	const struct usched *s = u->u_sched;
-	const struct usched_lane *l = &s->s_lane[u->u_lane];
 	const struct ustack *v = NULL;
-	int found = is_fill(at);
+	int found = is_fill(at) || (u != NULL && is_fill_on_top(u, reg[0]));
 	int i;
 
-	if (l->l_low != NULL && reg[0] >= (uintptr_t)l->l_low &&
-	    reg[0] < (uintptr_t)l->l_bottom)
-		found |= is_fill(*(const uintptr_t *)(reg[0] & -(uintptr_t)WORD));
 	for (i = 1; i < nr; i++) {
 		found |= is_fill(reg[i]);
 		if (v == NULL)
-			v = law_left(s, reg[i]);
+			v = law_left(reg[i]);
 	}
 	if (!found && v == NULL)
 		return 0;
+	if (v == NULL && nr > 0)
+		v = law_left_above(reg[0]);
+	if (v == NULL)
+		v = law_left_only();
 	message_add(m, " has used a word read from a stack that was moved");
 	if (v != NULL) {
 		message_add(m, ": that of ");
@@ -205,12 +255,13 @@ static int explain(struct message *m, const struct ustack *u, uintptr_t at,
 	uintptr_t reg[GUARD_REGS] = { 0 };
 	int nr = registers(context, reg);
 
-	return in_guard(m, u, at, reg[0]) || in_fill(m, u, at, reg, nr);
+	return (u != NULL && in_guard(m, u, at, reg[0])) ||
+	       in_fill(m, u, at, reg, nr);
 }
 
 /*
  * Writes to text what u has done, which runs and has faulted at this address,
- * as words that follow its name. 0: unknown.
+ * as words that follow its name. NULL: no thread runs here. 0: unknown.
  */
 int usched_explain(const struct ustack *u, uintptr_t at, const void *context,
 		   char *text, size_t size)
@@ -231,8 +282,11 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	struct message m = { .ms_nob = 0 };
 
 	/* A signal that kill() sends has no address. */
-	if (info->si_code > 0 && u != NULL) {
-		law_name(&m, u);
+	if (info->si_code > 0) {
+		if (u != NULL)
+			law_name(&m, u);
+		else
+			message_add(&m, "a native thread");
 		if (explain(&m, u, (uintptr_t)info->si_addr, context))
 			usched_fail(m.ms_text);
 	}

@@ -189,12 +189,15 @@ NOINLINE int usched_may_move(void)
 }
 
 /*
- * Where lanes are that threads share, of all dispatchers. An entry is free if
- * t_low is NULL, and counts once t_high is set. [lent_low, lent_high) is around
- * all ranges that there ever were.
+ * Where lanes are that threads share, of all dispatchers, and lane 0 of these.
+ * A place is free if t_low is NULL; a range counts once t_high is set.
+ * [lent_low, lent_high) is around all that there ever were.
  */
 #define LENT_NR		1024
-static struct { char *t_low, *t_high; } lent[LENT_NR];	/* atomic */
+static struct {
+	char *t_low, *t_high;
+	const struct usched_lane *t_lane;
+} lent[LENT_NR];					/* atomic */
 static int lent_used;					/* atomic, only grows */
 static char *lent_low = (char *)UINTPTR_MAX, *lent_high;	/* atomic */
 
@@ -209,9 +212,11 @@ static void edge_move(char **edge, char *at, int up)
 		;
 }
 
-/* Notes that lanes lie from low to high. Beyond LENT_NR ranges: nothing. */
-static void lent_add(char *low, char *high)
+/* Notes the shared lanes of s. Beyond LENT_NR ranges: nothing. */
+static void lent_add(const struct usched *s)
 {
+	char *low = s->s_lane[1].l_low;
+	char *high = s->s_lane[s->s_lane_nr].l_bottom;
 	int used, i;
 
 	for (i = 0; i < LENT_NR; i++) {
@@ -223,6 +228,7 @@ static void lent_add(char *low, char *high)
 	}
 	if (i == LENT_NR)
 		return;
+	__atomic_store_n(&lent[i].t_lane, s->s_lane, __ATOMIC_RELAXED);
 	__atomic_store_n(&lent[i].t_high, high, __ATOMIC_RELEASE);
 	used = __atomic_load_n(&lent_used, __ATOMIC_RELAXED);
 	while (used <= i && !__atomic_compare_exchange_n(&lent_used, &used,
@@ -256,7 +262,26 @@ static int lent_in(const char *at, int i)
 	       __atomic_load_n(&lent[i].t_low, __ATOMIC_RELAXED) == low;
 }
 
-/* Is at on the stack of a thread that runs a dispatcher, around the caller? */
+/* Returns the lane, of any dispatcher, in which threads share at, or NULL. */
+static const struct usched_lane *lent_lane(const char *at)
+{
+	int used = __atomic_load_n(&lent_used, __ATOMIC_ACQUIRE);
+	const struct usched_lane *l;
+	int i;
+
+	for (i = 0; i < used; i++) {
+		l = __atomic_load_n(&lent[i].t_lane, __ATOMIC_RELAXED);
+		if (!lent_in(at, i))
+			continue;
+		do
+			l++;
+		while (at >= l->l_bottom);	/* the last ends at t_high */
+		return at >= l->l_low ? l : NULL;
+	}
+	return NULL;
+}
+
+/* Is at on the stack of a thread that runs a dispatcher, and us within it? */
 static int stays(const char *at)
 {
 	const struct usched_frame *f;
@@ -312,7 +337,7 @@ static void law_lanes(const struct usched *s)
 
 	if (s->s_coroutine)
 		return;
-	lent_add(s->s_lane[1].l_low, s->s_lane[s->s_lane_nr].l_bottom);
+	lent_add(s);
 	for (i = 1; i <= s->s_lane_nr && !HARD && law_how() != LAW_OFF; i++)
 		s->s_lane[i].l_law = LAW_FIRST;
 }

@@ -62,7 +62,10 @@ static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
 
 	if (!usched_explain(u, at, context, what, sizeof what))
 		return false;
-	put_thread(x, u, u->u_f, u->u_arg);
+	if (u != NULL)
+		put_thread(x, u, u->u_f, u->u_arg);
+	else
+		put(x, "a native thread");
 	put(x, what);
 	return true;
 }
@@ -90,8 +93,7 @@ static void fault(int signo, siginfo_t *info, void *context)
 
 	/* A signal that kill() sends has no address. */
 	if (info->si_code > 0 &&
-	    ((u != NULL && on_lane(&x, u, at, context)) ||
-	     on_native(&x, u, at)))
+	    (on_lane(&x, u, at, context) || on_native(&x, u, at)))
 		usched_fail(x.x_text);
 	pass_on(&before[signo == SIGBUS], signo, info, context);	/* G2 */
 }

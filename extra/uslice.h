@@ -58,7 +58,8 @@ USLICE_HIDDEN void usched_name(char *text, size_t size, const void *at);
 
 /*
  * Writes to text what u has done, which runs and has faulted at this address,
- * with this context of a handler. 0: unknown. Signal handlers.
+ * with this context of a handler. NULL: no thread runs there. 0: unknown. Signal
+ * handlers.
  */
 USLICE_HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
 				 const void *context, char *text, size_t size);

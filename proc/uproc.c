@@ -409,13 +409,36 @@ static void wake(struct uproc *here, struct uproc_thread *t)
 		uproc_post(t);
 }
 
+/* Fails if the thread, which has ended, has not left its scopes. */
+static NOINLINE void shell_left(const struct ustack *u)
+{
+	struct stuck_text who;
+
+	if (uwait_self(u, uwait_run) == NULL)
+		return;
+	ulock_get(&stuck_lock);
+	usched_message("uscope: %s has not ended its scope:",
+		       stuck_who(&who, u));
+	usched_fail("uscope: the thread has ended in a scope that it "
+			    "has begun; or a thread of uscope_go() or "
+			    "uthread_make() has called ustack_abort()");
+}
+
+static inline void slice_free(struct uproc *p, struct uproc_thread *t)
+{
+	if (unlikely(t->t_stack.u_f == ustack_shell))
+		shell_left(&t->t_stack);
+	if (t->t_stack.u_stack != NULL)
+		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
+}
+
 static void thread_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)s;
 	struct uproc_thread *t = (struct uproc_thread *)u;
 
 	__atomic_fetch_sub(&p->p_threads, 1, __ATOMIC_RELAXED);
-	uproc_slice_free(p, t);
+	slice_free(p, t);
 	if (u->u_mark & UPROC_JOIN) {
 		(void)uwakes_close(&t->t_wakes, 0);
 		uproc_end(p, t);
@@ -516,27 +539,9 @@ static void hold_count(struct uproc_set *set, int nr)
 }
 #endif
 
-/* Fails if the thread, which has ended, has not left its scopes. */
-static NOINLINE void shell_left(const struct ustack *u)
-{
-	struct stuck_text who;
-
-	if (uwait_self(u, uwait_run) == NULL)
-		return;
-	ulock_get(&stuck_lock);
-	usched_message("uscope: %s has not ended its scope:",
-		       stuck_who(&who, u));
-	usched_fail("uscope: the thread has ended in a scope that it "
-			    "has begun; or a thread of uscope_go() or "
-			    "uthread_make() has called ustack_abort()");
-}
-
 void uproc_slice_free(struct uproc *p, struct uproc_thread *t)
 {
-	if (unlikely(t->t_stack.u_f == ustack_shell))
-		shell_left(&t->t_stack);
-	if (t->t_stack.u_stack != NULL)
-		buf_free(&p->p_sched, t->t_stack.u_stack, t->t_stack.u_len);
+	slice_free(p, t);
 }
 
 /* Lets the joiner run soon, if p runs it. A native joiner has no thread. */

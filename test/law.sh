@@ -3,7 +3,11 @@
 # law.sh: the tests find broken checks of the law (core/law.h, core/guard.h).
 # With each block of each lone thread checked, tests of the core pass, too.
 #
-# CC is the compiler, CFLAGS are more options for it.
+#	test/law.sh [--full]
+#
+# With --full all programs of the tests pass so, and the programs of the
+# documents and examples: none is accused. CC is the compiler, CFLAGS are more
+# options for it.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -34,6 +38,35 @@ tries() { # tests, file
 	return $((rc == 1))
 }
 
+# No lawful program is accused, though each block of a lone thread is checked.
+storm() {
+	storm=-DUSCHED_LAW_STORM
+	names=$(make -s programs)
+	# shellcheck disable=SC2046,SC2086 # names
+	make -s -j"$(getconf _NPROCESSORS_ONLN)" CC="${CC:-cc}" O=-O1 \
+		CFLAGS="$CFLAGS $storm" B="$dir/storm" \
+		$(printf "$dir/storm/%s " $names) >"$dir/log" 2>&1
+	judge $? 'the storm compiles' "$dir/log" || return
+	# shellcheck disable=SC2046,SC2086 # names
+	LIBRARY=$dir/storm/libusched.a test/run.sh \
+		$(printf "$dir/storm/%s " $names) >"$dir/said"
+	tally
+	for script in guide examples; do
+		CFLAGS="$CFLAGS $storm" sh test/$script.sh >"$dir/said" 2>&1
+		tally
+	done
+}
+
+# Adds the counts of the last line of $dir/said.
+tally() {
+	# shellcheck disable=SC2046 # three numbers
+	set -- $(tail -n 1 "$dir/said" | tr -dc '0-9 ') 0
+	grep -A 20 '^FAIL' "$dir/said"
+	passed=$((passed + ${1:-0})) skipped=$((skipped + ${3:-0}))
+	failed=$((failed + ${2:-1}))
+}
+
+[ "$1" != --full ] || storm
 try 'the tests pass' eval 'copy_tree "$dir/tree" && passes'
 try 'each block checked' eval 'copy_tree "$dir/tree" && passes -DUSCHED_LAW_STORM'
 while IFS='|' read -r what file change; do
@@ -50,6 +83,10 @@ generators are checked|core/law.h|s/if (s->s_coroutine)/if (0)/
 a warning changes the stack|core/law.h|s/copy(u->u_stack, top/(void)(u->u_stack, top/
 no explanation|core/guard.h|s/if (!found \&\& v == NULL)/if (1)/
 a place without a name|core/law.h|s/\*(struct ustack \*\*)at = u;/*(uintptr_t *)at = LAW_FILL;/
+native threads are passed on|core/guard.h|s/si_code > 0) {/si_code > 0 \&\& u) {/
+only the word itself|core/guard.h|s/define NEAR.*/define NEAR 1/
+lanes of others are not searched|core/law.h|s/__atomic_store_n(&lent.i..t_lane.*/;/
+the only place has no name|core/guard.h|s/v = law_left_only();/;/
 the handler stays|core/guard.h|s/(void)signal(SIGSEGV, SIG_DFL);/;/
 any handler is replaced|core/guard.h|s/!guard_off() \&\& handles(NULL)/!guard_off()/
 END

@@ -6,9 +6,10 @@
  * the address. With USCHED_LAW=warn the program goes on with what was written;
  * with off the library does not look. A program that keeps the law is never accused.
  *
- * A thread that uses a pointer or a function it has read there, or overflows
- * its lane, ends the program with a message, by a handler of SIGSEGV that is
- * there while the scheduler runs, if the program has none.
+ * A thread that uses a pointer or a function it has read there, also on another
+ * processor, or overflows its lane, ends the program with a message, and so does
+ * a native thread that runs no thread: by a handler of SIGSEGV that is there
+ * while the scheduler runs, if the program has none.
  */
 #include "either.h"
 #include "uchan.h"
@@ -289,7 +290,10 @@ struct box {
 
 static struct box *volatile box;
 static int value;
-static int as_told;			/* what the child does */
+static int *volatile far;
+static enum {
+	READ, READ_FAR, CALL, DEEP, READ_ELSEWHERE, READ_NATIVE, OTHER
+} as_told;				/* what the child does */
 
 static void empty(void)
 {
@@ -304,19 +308,36 @@ static NOINLINE unsigned deep(unsigned n)
 	return n == ~0u ? 0 : check_hash(deep(n + 1), (unsigned)frame[0]);
 }
 
+static void *reads_box(void *arg)
+{
+	value = *box->at;
+	return arg;
+}
+
 static void faults(void *arg)
 {
 	switch (as_told) {
-	case 0:
+	case READ:
 		value = *box->at;
 		break;
-	case 1:
+	case READ_FAR:
+		far = box->at + 1000;
+		yield();		/* so that no register has box->at */
+		value = *far;
+		break;
+	case CALL:
 		box->f();
 		break;
-	case 2:
+	case DEEP:
 		value = (int)deep(0);
 		break;
-	default:
+	case READ_ELSEWHERE:		/* until the parent waits */
+		for (;;)
+			value = *box->at;
+	case READ_NATIVE:
+		native_join(native(reads_box, NULL));
+		break;
+	case OTHER:
 		value = *(volatile int *)(uintptr_t)strtoul("16", NULL, 10);
 	}
 	CHECK(usem_post(&told[0]) == 0);
@@ -327,13 +348,15 @@ static void parent_box(void *arg)
 	struct box own = { &value, empty };
 
 	box = &own;
-	make(0, faults, &told[1]);
+	make(as_told == READ_ELSEWHERE, faults, &told[1]);
 	CHECK(usem_wait(&told[0], UNEVER) == 0);
 }
 
 static void box_up(void)
 {
-	one_thread(1, parent_box, &told[2]);
+	begin(as_told == READ_ELSEWHERE ? 2 : 1, 0);
+	make(0, parent_box, &told[2]);
+	start_and_finish();
 }
 
 static void box_up_bare(void)
@@ -367,19 +390,20 @@ static void fault_tests(void)
 	char text[4096], victim[96];
 	int status, failed = 0;
 
-	as_told = 0;
-	failed += check_dies("pointer", box_up, "argument ") +
-		check_dies("pointer", box_up,
-			   "has used a word read from a stack that was moved");
-	as_told = 1;
+	for (as_told = READ; as_told <= READ_NATIVE; as_told++) {
+		failed += check_dies("box", box_up, as_told == DEEP ?
+			" has run out of its stack " : as_told == READ_NATIVE ?
+			"usched: a native thread has used a word" :
+			" has used a word read from a stack that was moved");
+	}
 	snprintf(victim, sizeof victim, "(function parent_box() at %p, argument %p). What",
 		 (void *)parent_box, (void *)&told[2]);
-	failed += check_dies("function", box_up, victim);
-	as_told = 2;
-	failed += check_dies("deep", box_up, " has run out of its stack ");
+	for (as_told = CALL; as_told <= READ_NATIVE; as_told++)
+		failed += as_told != DEEP && check_dies("box", box_up, victim);
+	as_told = READ;
 	status = check_child(box_up_bare, text, sizeof text);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
-	as_told = 3;
+	as_told = OTHER;
 	status = check_child(box_up, text, sizeof text);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
 	status = check_child(box_up_own, text, sizeof text);

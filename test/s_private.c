@@ -379,6 +379,10 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < 4; i++)
 		objects(nr[i]);
+#if defined(WS)
+	while (moved == 0)
+		objects(MANY);
+#endif
 	choosers();
 	starting();
 	if (plain) {

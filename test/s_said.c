@@ -225,6 +225,27 @@ static UNUSED void left_later(void)
 	in_thread(leaves_blocked);
 }
 
+static int none(void *arg)
+{
+	return arg != NULL;
+}
+
+/* A copy of the pointer: uscope_end() takes the other away. */
+static void goes_in_ended(void *arg)
+{
+	struct uscope *s, *copy;
+
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	copy = s;
+	CHECK(uscope_end(&s) == 0);
+	(void)!uscope_go(copy, none, NULL);
+}
+
+static UNUSED void scope_ended(void)
+{
+	in_thread(goes_in_ended);
+}
+
 static void unlocks(void *arg)
 {
 	umutex_unlock(&mutex);
@@ -326,6 +347,8 @@ int main(int argc, char **argv)
 	failed += check_dies("scope", left, ", leaves() has not ended its scope");
 #endif
 	failed += check_dies("scope", left_later, "has ended in a scope");
+	failed += check_dies("ended", scope_ended, "uscope: the scope has ended "
+			     "before");
 	failed += check_dies("unlock", not_locked, "umutex_unlock: the caller "
 			     "does not hold it: it is not locked");
 	failed += check_dies("unlock", not_mine, "umutex_unlock: the caller "

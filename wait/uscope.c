@@ -164,6 +164,15 @@ static struct uself_block *block_of(struct uself_link *l)
 #define CALL(s, call)	\
 	UHARD(object((s), &(s)->sc_object.o_magic, UHARD_SCOPE, (call)))
 
+/* Fails if s has ended, as far as its memory still shows that. */
+static void check(struct uscope *s, const char *call)
+{
+	CALL(s, call);
+	(void)call;
+	if (s->sc_owner == NULL)
+		usched_fail("uscope: the scope has ended before");
+}
+
 static int canceled(const struct uscope *s)
 {
 	return ucancel_why(&s->sc_canceled);
@@ -251,7 +260,7 @@ void uscope_cancel(struct uscope *s)
 {
 	struct list r;
 
-	CALL(s, "uscope_cancel");
+	check(s, "uscope_cancel");
 	list_init(&r);
 	ulock_get(&s->sc_lock);
 	cancel(s, -ECANCELED, NONE, &r);
@@ -376,7 +385,7 @@ int uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
 
 	if (u == NULL || s == NULL || f == NULL)
 		return -EINVAL;
-	CALL(s, "uscope_go");
+	check(s, "uscope_go");
 	if (make == NULL && u->u_sched->s_make == NULL)
 		return -ENOSYS;
 	ustack_lawful("uscope_go: the argument", arg);
@@ -416,7 +425,7 @@ static void hold_count(struct uscope *s, int nr)
 
 void uscope_hold(struct uscope *s)
 {
-	CALL(s, "uscope_hold");
+	check(s, "uscope_hold");
 	ulock_get(&s->sc_lock);
 	hold_count(s, 1);
 	s->sc_alive++;
@@ -427,7 +436,7 @@ void uscope_release(struct uscope *s)
 {
 	struct uwait *end;
 
-	CALL(s, "uscope_release");
+	check(s, "uscope_release");
 	ulock_get(&s->sc_lock);
 	hold_count(s, -1);
 	end = one_less(s);
@@ -673,6 +682,7 @@ static int finish(struct uscope *s, struct uself_block *b, long *errors)
 	shell_leave(s, b);
 	if (s->sc_timer != NULL)
 		uwait_free(s->sc_timer);
+	s->sc_owner = NULL;
 	scope_free(s);
 	return rc;
 }

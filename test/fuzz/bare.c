@@ -196,6 +196,9 @@ static void start(struct bare *b, struct life *l)
 	if (with(b, F_pin) && b->b_sched.s_lane_nr > 0 && any(b, 3) == 0)
 		l->l_stack.u_lane =
 			(short)(1 + any(b, b->b_sched.s_lane_nr));
+	else if (private_lanes(b->b_world) && any(b, 2) == 0 &&
+		 usched_private(&b->b_sched, 1) == 0)
+		l->l_stack.u_lane = USCHED_PRIVATE;
 	l->l_wakes = 0;
 	l->l_joiner = NULL;
 	ready(b, l);
@@ -435,6 +438,8 @@ void bare_run(struct world *w)
 		run_again(b);
 	MUST(w->w_alive == 0);
 	MUST(b->b_held == 0);
+	MUST(b->b_sched.s_private == NULL ||
+	     b->b_sched.s_private->pl_promised == 0);
 	usched_fini(&b->b_sched);
 	free(b->b_ready);
 	free(b);

@@ -295,6 +295,8 @@ static unsigned flags_any(unsigned *state)
 		flags |= F_drop;
 	if (pick(state, 4) == 0)
 		flags |= F_outer;
+	if (pick(state, 4) == 0)
+		flags |= F_private;
 	return flags;
 }
 
@@ -316,7 +318,7 @@ static void any(struct trace *c, uint64_t seed)
 		c->c_sched  = S_RR + (int)pick(&s, 2);
 		c->c_lanes  = pick(&s, 3) == 0;
 		c->c_procs  = 1 + (int)pick(&s, 2);
-		c->c_flags &= F_timer | F_outer;
+		c->c_flags &= F_timer | F_outer | F_private;
 	} else
 		c->c_flags &= ~F_outer;
 	c->c_lives = 1 + (int)pick(&s, pick(&s, 4) != 0 ? 12 : 60);
@@ -734,6 +736,7 @@ static int possible(int kind)
 #endif
 	case K_throw:		return fuzz_cxx;
 	case K_moved:		return lanes;
+	case K_private_lane:	return lanes && usched_private_most(1) > 0;
 	case K_few_lanes:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 		return 0;

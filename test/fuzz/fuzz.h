@@ -61,7 +61,7 @@ extern "C" {
 	k(block) k(copy) k(prologue_words) k(post) k(cross_join)		\
 	k(nested_signal) k(tick) k(nomem) k(reenter) k(moved)		\
 	k(other_round) k(drop) k(first_buffer) k(few_lanes)		\
-	k(outer_wake) k(rr) k(ll)
+	k(outer_wake) k(rr) k(ll) k(private_lane)
 
 enum {
 #define K(name)	K_##name,
@@ -76,7 +76,7 @@ enum {
 
 /* Flags of a case. */
 #define FLAGS(k)							\
-	k(nomem) k(reenter) k(timer) k(noise) k(pin) k(drop) k(outer)
+	k(nomem) k(reenter) k(timer) k(noise) k(pin) k(drop) k(outer) k(private)
 
 enum {
 #define K(name)	F_##name##_bit,
@@ -245,6 +245,12 @@ void back_to(struct life *l, const struct mark *m);
 /* bare.c, procs.c */
 void bare_run(struct world *w);
 void procs_run(struct world *w);
+
+/* Are there private lanes, in this build and here? */
+static UNUSED inline int private_lanes(const struct world *w)
+{
+	return w->w_trace->c_flags & F_private && usched_private_most(1) > 0;
+}
 
 /* Returns a value that the compiler cannot know. */
 static UNUSED NOINLINE uint64_t mix(uint64_t a, uint64_t b)

@@ -35,6 +35,7 @@ struct family {
 	int   (*f_wait) (void);
 	void  (*f_wake) (void *t);
 	void *(*f_self) (void);
+	int   (*f_private)(int on);
 };
 
 #define WRAP(x)								\
@@ -61,7 +62,7 @@ static void *x##_f_self(void)						\
 static const struct family x##_family = {				\
 	x##_init, x##_stack_size, x##_start, x##_fini, x##_hold,	\
 	x##_release, x##_f_make, x##_f_join, x##_yield, x##_f_wait,	\
-	x##_f_wake, x##_f_self						\
+	x##_f_wake, x##_f_self, x##_private				\
 };
 
 static void *rr_f_make(int proc, void (*f)(void *), void *arg, int joinable)
@@ -85,6 +86,8 @@ static void count_block(void)
 {
 	fuzz_count(K_block);
 	fuzz_count(fam == &rr_family ? K_rr : K_ll);
+	if (ustack_is_private(ustack_self()))
+		fuzz_count(K_private_lane);
 }
 
 static void procs_yield(struct life *l)
@@ -120,8 +123,11 @@ static void begin(void *arg)
 	life_main(l);
 }
 
+/* Makers of both processors choose, so a life gets either kind of stack. */
 static void start(struct life *l, int proc)
 {
+	if (private_lanes(l->l_world))
+		MUST(fam->f_private((int)(mix(l->l_seed, 9) % 2)) == 0);
 	l->l_proc   = proc;
 	l->l_thread = fam->f_make(proc, begin, l, l->l_joinable);
 	MUST(l->l_thread != NULL);
@@ -211,7 +217,8 @@ static int squeeze(const struct trace *c, struct rlimit *was)
 	ULONG_MAX <= 0xffffffffu
 	return 0;
 #endif
-	if (c->c_lanes == 0 || getrlimit(RLIMIT_AS, was) != 0 ||
+	/* A start fails if there is no room for private stacks. */
+	if (c->c_lanes == 0 || c->c_flags & F_private || getrlimit(RLIMIT_AS, was) != 0 ||
 	    was->rlim_cur < ROOM)
 		return 0;
 	less = *was;

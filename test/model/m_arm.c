@@ -111,13 +111,12 @@ static int me(void)
 	return i;
 }
 
-void *uwait_new(size_t size, struct uwait_kind *kind, const void *object, int *rc)
+void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 {
 	struct uwait *w = &s.place[me()].r.r_wait;
 
 	(void)kind;
 	MUST(size <= sizeof s.place[0]);
-	*rc = 0;
 	w->w_state = UWAIT_WAITS;
 	w->w_at.object = object;
 	return w;
@@ -129,7 +128,7 @@ void uwait_free(void *record)
 	((struct uwait *)record)->w_state = 77;
 }
 
-void uwait_tell(struct uwait *w, int result)
+void uwait_complete(struct uwait *w, int result)
 {
 	w->w_result = result;
 	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);

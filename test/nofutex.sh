@@ -12,8 +12,7 @@ build() {
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra $includes "$@"
 }
 
-build -c -o "$dir/usched.o" usched.c || exit 1	# the same on all systems
-for module in uwait umem uproc rr ll ws ucall; do
+for module in usched uwait umem uproc rr ll ws ucall; do
 	build -include test/nolinux.h -c -o "$dir/$module.o" $(where $module.c) || exit 1
 done
 

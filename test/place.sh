@@ -225,7 +225,7 @@ one() {
 		skip "$(grep -m 1 -i error "$exe.log")"
 	do_$kind
 	echo "ok    $kind $cc $flags${library:+ | $library}"
-	rm -f "$exe"*
+	rm -rf "$exe"*
 }
 
 if [ "$1" = --one ]; then

@@ -133,9 +133,12 @@ static void shares(void *arg)
 	tiny_yield();
 }
 
+/* clang makes an array as small as what is used of it, if it can. */
+static volatile int deep_nob = DEEP;
+
 static NOINLINE void hold_deep(void)
 {
-	volatile char *array = (volatile char *)alloca(DEEP);
+	volatile char *array = (volatile char *)alloca(deep_nob);
 
 	array[0] = array[DEEP - 1] = 1;
 	tiny_yield();

@@ -252,10 +252,11 @@ long counts;
 int counting(long rounds)
 {
 	for (long n = 0; n < rounds; n++) {
-		umutex_lock(&lock, UNEVER);
+		if (umutex_lock(&lock, UNEVER) != 0)
+			return -EINTR;
 		counts++;
 		umutex_unlock(&lock);
-		u_sleep(uafter(1000));
+		(void)u_sleep(uafter(1000));
 	}
 	return engine_self() != 0 ? 0 : -ENOENT;
 }

@@ -38,7 +38,7 @@ build() { # program, flags and files
 }
 
 run() { # program
-	LD_LIBRARY_PATH=$lib timeout 60 "$dir/$1"
+	LD_LIBRARY_PATH=$lib timeout 600 "$dir/$1"
 }
 
 files() { # below
@@ -130,7 +130,7 @@ cxx() {
 			test/t_cxx.cc -Itest -o "$dir/x" $(flags usched-cxx --libs)
 		# Threads that abort in a handler leave their exceptions.
 		try usched-cxx.pc env ASAN_OPTIONS=detect_leaks=0 \
-			timeout 60 "$dir/x"
+			timeout 600 "$dir/x"
 	else
 		skip 'usched-cxx.pc: no C++ compiler'
 	fi
@@ -170,13 +170,13 @@ debug() {
 	END
 	try usched-debug.pc $cc -g -Wall -Wextra $(flags usched-debug --cflags) \
 		"$dir/d.c" $(flags usched-debug --libs) -o "$dir/d"
-	timeout 60 "$dir/d" >"$dir/said" 2>&1
+	timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: status' [ $? = 125 ]
 	try "debug: $(cat "$dir/said")" grep -q 'run(.* sem ' "$dir/said"
 	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
-	(ulimit -c 0; timeout 60 "$dir/d" deep >"$dir/said" 2>&1)
+	(ulimit -c 0; timeout 600 "$dir/d" deep >"$dir/said" 2>&1)
 	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"
-	USCHED_DEBUG=poison timeout 60 "$dir/d" >"$dir/said" 2>&1
+	USCHED_DEBUG=poison timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \
 		-o "$dir/d" >"$dir/said" 2>&1
@@ -242,10 +242,10 @@ in_tree() {
 		>>"$dir/t.c"
 	try 'make flags' $cc -Wall -Wextra -Werror "$dir/t.c" \
 		$($make -s flags CC="$cc") -o "$dir/t"
-	try 'make flags' timeout 60 "$dir/t"
+	try 'make flags' timeout 600 "$dir/t"
 	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
 		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
-	try 'in the tree' env LD_LIBRARY_PATH=. timeout 60 "$dir/a"
+	try 'in the tree' env LD_LIBRARY_PATH=. timeout 600 "$dir/a"
 }
 
 try install make_it install PREFIX="$usr" LIBDIR="$lib"

@@ -43,6 +43,8 @@ B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(
 HAVE_CXX := $(shell command -v $(CXX))
 WRAP    := -Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
+WITH_HOOKS := $${libdir}/usched/uwrap.o -lusched
+WITH_FACE := -Wl,--wrap=main -lusched_pthread $(WITH_HOOKS)
 LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 	   $(if $(HAVE_CXX),libusched_cxx.a)
 # Hooks of libc, which no program needs: wrap/README.md.
@@ -154,9 +156,9 @@ PUT     := $(HEADERS:%=$(INCDIR)/%) $(PARTS:%=$(INCDIR)/private/%) $(SCRIPT) $(L
 	   $(foreach o,$(OLD),$(OLDDIR)/$(firstword $(subst :, ,$(o)))) \
 	   $(addprefix $(LIBDIR)/,libusched.a libusched-debug.a libusched_pthread.a \
 		libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
-	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-cxx) \
+	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread usched-cxx) \
 	   $(LIBDIR)/libuwrap.so \
-	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags)
+	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags)
 OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
 # A part of the library is inlined into programs, so usched.pc says how the
@@ -189,13 +191,16 @@ install: all
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
-	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags $(DESTDIR)$(HOOKDIR)
+	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags \
+		$(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
 	$(call pc,usched,cooperative threads that copy stacks,-lusched)
 	$(call pc,usched-debug,the same with checks,-l:libusched-debug.a,\
 		$(if $(HARD),,-DUSCHED_HARD))
-	$(call pc,usched-wrap,the same for calls of libc,$${libdir}/usched/uwrap.o -lusched)
+	$(call pc,usched-wrap,the same for calls of libc,$(WITH_HOOKS))
+	$(call pc,usched-pthread,programs for pthreads as they are,$(WITH_FACE),\
+		-include usched/pthreads.h)
 	$(if $(HAVE_CXX),$(call pc,usched-cxx,C++ threads that block in catch handlers,$(WITH_CXX)))
 
 uninstall:

@@ -43,6 +43,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
@@ -74,11 +75,12 @@ static int add(int *at, int nr)
 	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
 }
 
+/* Calls no hook of wrap/, which would end a thread that was cancelled. */
 static NOINLINE void ring(void)
 {
 	const char byte = 0;
 
-	(void)!write(load(&bell[WRITE]), &byte, 1);
+	(void)!syscall(SYS_write, load(&bell[WRITE]), &byte, 1);
 }
 
 static void handler(int signo)

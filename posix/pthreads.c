@@ -33,9 +33,11 @@
  * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
  * the handle (uthread_interrupt()). Threads are not interruptible, except
  * during the waits that are cancellation points. So no lock fails. A wait that
- * was interrupted returns, and then its function goes to E1. The asynchronous
- * type is kept and returned, and a thread that sets it looks at once, but no
- * thread is stopped between two calls.
+ * was interrupted returns, and then its function goes to E1. Hooks of wrap/, if
+ * they are linked, call pface_point() and pface_pointed(), so read(), write() and
+ * the like are such points, too. The asynchronous type is kept and returned, and
+ * a thread that sets it looks at once, but no thread is stopped between two
+ * calls.
  *
  * A clean-up handler in C is a frame of the program: the macros of glibc jump
  * there by siglongjmp(), and from there come back by __pthread_unwind_next().
@@ -49,7 +51,7 @@
  *     there touch it under the lock of its place.
  * T2. The handle is valid until the thread is ENDED, whoever detaches it: so it
  *     may be interrupted under the lock, if it is not ENDED.
- * T3. p_state, p_type, p_exits and p_cleanups are the thread's own.
+ * T3. p_state, p_type, p_exits, p_points and p_cleanups are the thread's own.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -121,6 +123,7 @@ struct pthread_face {
 	int                  p_state;	/* PTHREAD_CANCEL_ENABLE, or _DISABLE */
 	int                  p_type;
 	bool                 p_exits;	/* E1 has begun */
+	unsigned             p_points;	/* it is in a cancellation point */
 	unsigned             p_reads;	/* read locks that it has */
 	const void          *p_shell;	/* a frame: below are the program's */
 	jmp_buf              p_exit;
@@ -519,7 +522,9 @@ static _Noreturn void unwind(struct pthread_face *t)
 static _Noreturn void leave_with(struct pthread_face *t, void *result)
 {
 	t->p_exits  = true;
+	t->p_points = 0;
 	t->p_result = result;
+	(void)uthread_interruptible(false);
 	unwind(t);
 }
 
@@ -619,15 +624,18 @@ static bool is_canceled(const struct pthread_face *t)
 		__atomic_load_n(&t->p_canceled, __ATOMIC_RELAXED);
 }
 
+/* A signal handler may be in one within another. */
 void pface_point(void)
 {
 	struct pthread_face *t = pface_self();
 
-	if (t == NULL || t->p_state != PTHREAD_CANCEL_ENABLE || t->p_exits)
+	if (t == NULL)
 		return;
 	if (is_canceled(t))
 		leave_with(t, PTHREAD_CANCELED);
-	(void)uthread_interruptible(true);
+	if (t->p_points++ == 0)
+		(void)uthread_interruptible(!t->p_exits &&
+				t->p_state == PTHREAD_CANCEL_ENABLE);
 }
 
 void pface_pointed(int rc)
@@ -636,7 +644,8 @@ void pface_pointed(int rc)
 
 	if (t == NULL)
 		return;
-	(void)uthread_interruptible(false);
+	if (--t->p_points == 0)
+		(void)uthread_interruptible(false);
 	if (rc == -ECANCELED && is_canceled(t))
 		leave_with(t, PTHREAD_CANCELED);
 }

@@ -12,6 +12,8 @@
  *	cc program.o -Wl,--wrap=main -lusched_pthread -lusched -pthread
  *	USCHED=ws ./a.out
  *
+ * If it reads, writes or accepts, uwrap.o is linked, too: usched-pthread.pc.
+ *
  * A file that is compiled with this header in front calls the functions below
  * of usched, and not of libc. The header has no other effect: types, constants,
  * attributes, and all that it does not name are libc's. It may also be included

@@ -4,9 +4,10 @@
 # the flags of usched.pc, with the static and with the shared library. Each
 # header that is installed finds what it includes, a scheduler can be built from
 # them, and gdb lists the threads of a program without being asked to load
-# anything. The debug library checks, and does not mix with other files. DESTDIR
-# and LIBDIR are honoured; uninstall takes away what install put, and nothing
-# else. A program linked in the tree runs there.
+# anything. The debug library checks, and does not mix with other files. The
+# pthread face runs a program as it is. DESTDIR and LIBDIR are honoured; uninstall
+# takes away what install put, and nothing else. A program linked in the tree
+# runs there.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
@@ -204,6 +205,22 @@ hooks() {
 	try usched-wrap.pc run w
 }
 
+# A program for pthreads, by the header and by the linker.
+face() {
+	try usched-pthread.pc build p $(flags usched-pthread --cflags) \
+		examples/ports/chat.c $(flags usched-pthread --libs)
+	try usched-pthread.pc chats
+	try pthread.flags $cc -c examples/ports/chat.c -o "$dir/p.o"
+	try pthread.flags $cc -nostdlib -r "@$lib/usched/pthread.flags" \
+		"$dir/p.o" -o "$dir/all.o"
+	try pthread.flags build p "$dir/all.o" $(flags usched-pthread --libs)
+	try pthread.flags chats
+}
+
+chats() {
+	USCHED=rr:1 run p | diff examples/ports/chat.expected -
+}
+
 gdb_finds() {
 	cat >"$dir/g.c" <<-'END'
 	#include <rr.h>
@@ -268,6 +285,7 @@ case $cc in
 *)	programs "$libs"
 	gdb_finds
 	debug
+	face
 	in_tree ;;
 esac
 

@@ -3,7 +3,8 @@
 # ports.sh: the programs of examples/ports print the same with native threads
 # and with ours: under rr, ll and ws, on one processor and on two, also in the
 # hard mode, where each thread that blocks is evicted. Names are renamed by
-# usched/pthreads.h, or by the linker. If a barrier or a signal is left out, they
+# usched/pthreads.h, or by the linker. The chat server reads, writes and accepts
+# by the hooks of wrap/. If a barrier, signal or cancellation is left out, they
 # fail.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
@@ -15,9 +16,9 @@ cd "$(dirname "$0")/.." || exit 1
 unset USCHED_SEED USCHED_DEBUG
 ulimit -c 0
 scheds='rr ll ws'
-programs='pack radix fft lu names'
+programs='pack radix fft lu chat names'
 library='usched.c umain.c uwait.c usync.c uthread.c uscope.c umem.c uproc.c rr.c ll.c ws.c
-	pthreads.c plocks.c pstart.c'
+	pthreads.c plocks.c pstart.c uio.c upoll.c ufile.c ucall.c'
 
 main() {
 	cp -r examples/ports "$dir/ports" && names || exit 1
@@ -189,13 +190,14 @@ build_library() {
 			touch "$built/failed" &
 	done
 	wait
-	[ ! -e "$built/failed" ]
+	[ ! -e "$built/failed" ] &&
+		compile $includes -c wrap/uwrap.c -o "$built/uwrap.o"
 }
 
 # Compiles a program, and links it.
 link_program() { # name, folder
 	rm -rf "$built/program" && mkdir "$built/program" || return 1
-	to=$built/$1 sources=$2/$1.c before= linked=
+	to=$built/$1 sources=$2/$1.c before= linked= hooks=
 	[ $1 != pack ] || sources="$sources $2/pool.c"
 	case $mode in
 	native)	;;
@@ -212,7 +214,8 @@ link_program() { # name, folder
 		rm "$built"/program/*.o
 		mv "$built/program.o" "$built/program"
 	fi
-	compile "$built"/program/*.o ${linked:+"$linked"/*.o \
+	[ -z "$linked" ] || [ $1 != chat ] || hooks=$linked/../uwrap.o
+	compile "$built"/program/*.o ${linked:+$hooks "$linked"/*.o \
 		-Wl,--wrap=main} -o "$to" -pthread -lm
 }
 
@@ -252,6 +255,8 @@ planted() {
 		try "pack, no thread is told of $what" fails pack pool.c hangs \
 			sed "s/pthread_cond_[a-z]*(&p->p_$what)/0/"
 	done
+	try 'chat, not cancelled' fails chat chat.c hangs \
+		sed 's/pthread_cancel(door)/0/'
 	patience=
 	try 'pack, jobs on a private stack' on_stack
 	export USCHED_STACKS=shared

@@ -28,13 +28,14 @@ SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --so
 
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
-TEST_CC  = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %_pthread.a,$^) $(filter %.o %.a,$^) \
-	   -pthread $(call libs,$<)
+TEST_CC  = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(filter %_pthread.a,$^) \
+	   $(filter %.a,$^) -pthread $(call libs,$<)
 TEST_H  := $(wildcard test/*.h)
 
 .PHONY: test tested check checked check-all soak cover counted programs
 
 $(patsubst %,$(B)/%,$(filter s_pthread%,$(TESTS))): $(B)/libusched_pthread.a
+$(patsubst %,$(B)/%,$(filter s_pthread_io%,$(TESTS))): $(B)/uwrap.o
 
 $(CORES:%=$(B)/%): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(TEST_H)
 	$(TEST_CC)

@@ -77,12 +77,10 @@ static struct timespec *after(clockid_t clock, long ms)
 
 static pthread_t start(void *(*f)(void *), void *arg)
 {
-	static pthread_t t;
-	pthread_t made;
+	pthread_t t;
 
 	CHECK(pthread_create(&t, NULL, f, arg) == 0);
-	made = t;
-	return made;
+	return t;
 }
 
 /* Joins t, and returns its result, which then lies in static memory. */

@@ -333,6 +333,90 @@ static void conditions(int p)
 }
 
 /*
+ * The same over a read-write lock. Consumers first wait as readers, at the same
+ * time, and then take as writers. The hard mode knows who holds the lock.
+ */
+static struct urw shelf;
+
+static bool waits_rw(struct ucond *c, int while_nr, bool writes, unsigned *r)
+{
+	while (queued_nr == while_nr) {
+		utime_ns until = some_deadline(r);
+		int rc;
+
+		if (writes)
+			leaves();
+		rc = ucond_wait_rw(c, &shelf, until);
+		CHECK((urw_owner(&shelf) == usync_caller()) == writes);
+		if (writes)
+			enters();
+		if (!came(rc, until))
+			return false;
+	}
+	CHECK(writes || get(&inside) == 0);
+	return true;
+}
+
+/* Returns how many it has put: 0 or 1. */
+static int puts_one(unsigned *r)
+{
+	int nr;
+
+	CHECK(urw_write(&shelf, UNEVER) == 0);
+	enters();
+	nr = waits_rw(&not_full, PLACES, true, r);
+	queued_nr += nr;
+	produced  += nr;
+	leaves();
+	urw_unlock(&shelf);
+	signals(&not_empty, r);
+	return nr;
+}
+
+/* Returns how many it has taken. */
+static int takes_one(unsigned *r)
+{
+	int nr;
+
+	CHECK(urw_read(&shelf, UNEVER) == 0);
+	nr = waits_rw(&not_empty, 0, false, r);
+	maybe(r);
+	urw_unlock(&shelf);
+	if (nr == 0)
+		return 0;
+	CHECK(urw_write(&shelf, UNEVER) == 0);
+	enters();
+	nr = queued_nr > 0;
+	queued_nr -= nr;
+	consumed  += nr;
+	leaves();
+	urw_unlock(&shelf);
+	signals(&not_full, r);
+	return nr;
+}
+
+static void shelves(void *arg)
+{
+	unsigned r = seed_of(arg);
+	int left = ROUNDS;
+
+	while (left > 0)
+		left -= (intptr_t)arg % 2 == 0 ? puts_one(&r) : takes_one(&r);
+	add(&done, 1);
+}
+
+static void conditions_rw(int p)
+{
+	produced = consumed = late = 0;
+	CHECK(ucond_wait_rw(&not_full, &shelf, UNEVER) == -EPERM);
+	run(p, THREADS, shelves, "shelf ");
+	CHECK(produced == consumed && produced == THREADS / 2 * ROUNDS &&
+	      queued_nr == 0 && late > 0);
+	CHECK(urw_busy(&shelf) == 0 && ucond_busy(&not_full) == 0 &&
+	      ucond_busy(&not_empty) == 0);
+}
+
+/*
  * A signal lets exactly one through, a broadcast all that wait. They run only
  * when they can have the mutex, in order.
  */
@@ -888,6 +972,7 @@ int main(int argc, char **argv)
 			mutexes(p);
 			fair(p);
 			conditions(p);
+			conditions_rw(p);
 			herd(p);
 			semaphores(p);
 			read_write(p);

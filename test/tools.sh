@@ -45,10 +45,11 @@ few() { # tool
 	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL s_pin-WS ;;
 	address)	echo t_tools u_abort u_alloc u_depth u_reenter \
 				u_signal s_join-LL s_cross-RR s_join-WS s_freed-WS \
-				s_waitmem-RR ;;
+				s_waitmem-RR s_pthread-WS s_pthread_io-WS ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
 				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL \
-				t_engine t_engine_edges t_engine_fail ;;
+				t_engine t_engine_edges t_engine_fail \
+				s_pthread-WS s_pthread_io-WS ;;
 	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;
 	esac
 }
@@ -144,9 +145,15 @@ library() { # compiler, tool, flags
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
-	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c; do
-		[ $src != extra/udebug.c ] || continue	# the debug library's
-		$1 $cflags -c -o "$dir/$(basename $src .c).o" "$src" || return 1
+	mkdir -p "$dir/face" || return 1
+	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c \
+			start/*.c posix/*.c wrap/*.c; do
+		case $src in
+		extra/udebug.c)	continue ;;		# the debug library's
+		posix/*|wrap/*)	to=$dir/face ;;
+		*)		to=$dir ;;
+		esac
+		$1 $cflags -c -o "$to/$(basename $src .c).o" "$src" || return 1
 	done
 }
 
@@ -158,6 +165,7 @@ build() { # compiler, test
 	esac
 	case $2 in
 	u_*)	objs="$dir/usched.o $dir/uhard.o" ;;
+	s_pthread*)	objs=$(ls "$dir"/face/*.o "$dir"/*.o) ;;
 	*)	objs=$(ls "$dir"/*.o) ;;
 	esac
 	$1 $cflags $variant -o "$dir/$2" "$src" $objs -pthread \

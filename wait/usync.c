@@ -76,6 +76,8 @@
  *     have a deadline of the first. They are allocated together. All else that
  *     the two waits need is reserved before the mutex is unlocked, because the
  *     second must not fail, also if the first has not blocked.
+ * C4. A waiter that has had a read-write lock is woken by its signal, and then
+ *     comes to the lock as a newcomer does.
  *
  * THE OTHERS
  *
@@ -159,7 +161,7 @@ struct usync_wait {
 struct pair {
 	struct usync_wait  pr_signal;	/* first */
 	struct usync_wait  pr_lock;	/* for the new lock */
-	struct umutex     *pr_mutex;
+	struct umutex     *pr_mutex;	/* NULL: of ucond_wait_rw() */
 };
 
 /* Holders, for messages. The address of an object is that of its usync. */
@@ -170,14 +172,16 @@ static int see_mutex(const struct uwait *w, struct uwait_seen *v)
 	return w->w_state == UWAIT_WAITS;
 }
 
-/* A signal may have moved the record to the mutex: C2, C3. */
+/* After its signal a thread waits for its lock, by either record: C2, C3. */
 static int see_cond(const struct uwait *w, struct uwait_seen *v)
 {
-	const struct umutex *m = ((const struct pair *)w)->pr_mutex;
+	const struct uwait *lock = &((const struct pair *)w)->pr_lock.z_wait;
 
-	if (w->w_state != UWAIT_WAITS)
-		*v = (struct uwait_seen) { UWAIT_MUTEX, m, &m->mx_owner };
-	return 1;
+	if (w->w_state == UWAIT_WAITS)
+		return 1;
+	v->vs_kind   = uwait_kind(lock);
+	v->vs_object = lock->w_at.object;
+	return v->vs_kind->wk_see(lock, v);
 }
 
 static int see_rw(const struct uwait *w, struct uwait_seen *v)
@@ -687,32 +691,46 @@ int umutex_busy(const struct umutex *m)
 
 /* Conditions. */
 
-/* Makes a record for a wait for c and then for m. NULL and errno. */
-static struct pair *pair_make(struct ucond *c, struct umutex *m)
+/*
+ * Makes a record for a wait for c and then for a lock, and gets all else that
+ * these need: C3. NULL and *rc.
+ */
+static struct pair *pair_make(struct ucond *c, const struct usync *lock,
+			      struct uwait_kind *kind, utime_ns until, int *rc)
 {
-	struct pair *p = uwait_make(UWAIT_COND, &c->cd_sync, sizeof *p);
+	struct pair *p;
 
-	if (p == NULL)
+	*rc = until < 0 ? -EINVAL : -EAGAIN;
+	if (until <= UNOW)
 		return NULL;
+	p = uwait_make(UWAIT_COND, &c->cd_sync, sizeof *p);
+	if (p == NULL) {
+		*rc = -errno;
+		return NULL;
+	}
 	wait_init(&p->pr_signal, &c->cd_sync);
-	wait_init(&p->pr_lock, &m->mx_sync);
+	wait_init(&p->pr_lock, lock);
 	p->pr_lock.z_wait = p->pr_signal.z_wait;
-	p->pr_lock.z_wait.w_kind   = uwait_id(UWAIT_MUTEX);
+	p->pr_lock.z_wait.w_kind   = uwait_id(kind);
 	p->pr_lock.z_wait.w_flags |= UWAIT_SURE;
-	p->pr_lock.z_wait.w_at.object = m;
-	p->pr_mutex = m;
-	return p;
+	p->pr_lock.z_wait.w_at.object = lock;
+	p->pr_mutex = NULL;
+	*rc = uwait_reserve(until);
+	if (*rc == 0)
+		return p;
+	(void)uwait_claim(&p->pr_signal.z_wait);
+	uwait_free(p);
+	return NULL;
 }
 
-/* Puts z into the ring of c, and unlocks m. */
-static void cond_put(struct ucond *c, struct umutex *m, struct usync_wait *z)
+/* Puts z into the ring of c. */
+static void cond_put(struct ucond *c, struct usync_wait *z)
 {
 	struct ulock *lock = enter(&c->cd_sync);
 
 	put_last(&c->cd_sync.y_first, z);
 	set_queued(&c->cd_sync);
 	lock_put(lock);
-	umutex_unlock(m);				/* C1 */
 }
 
 int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
@@ -725,18 +743,12 @@ int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "ucond_wait");
 	if (usync_owner(&m->mx_owner) != usync_self())
 		return -EPERM;
-	if (until <= UNOW)
-		return until < 0 ? -EINVAL : -EAGAIN;
-	p = pair_make(c, m);
+	p = pair_make(c, &m->mx_sync, UWAIT_MUTEX, until, &rc);
 	if (p == NULL)
-		return -errno;
-	rc = uwait_reserve(until);
-	if (rc != 0) {
-		(void)uwait_claim(&p->pr_signal.z_wait);
-		uwait_free(p);
 		return rc;
-	}
-	cond_put(c, m, &p->pr_signal);
+	p->pr_mutex = m;
+	cond_put(c, &p->pr_signal);
+	umutex_unlock(m);				/* C1 */
 	rc = uwait_for(&p->pr_signal.z_wait, until);
 	if (rc < 0)
 		give_up(&c->cd_sync, &p->pr_signal);
@@ -752,11 +764,18 @@ int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until)
 /* Lets z, which has its signal, lock its mutex, or wait for that. */
 static void cond_pass(struct usync_wait *z)
 {
-	struct usync *y = &((struct pair *)z)->pr_mutex->mx_sync;
-	struct ulock *lock = enter(y);
-	unsigned now = usync_state(y);
-	unsigned more;
+	struct umutex *m = ((struct pair *)z)->pr_mutex;
+	struct ulock *lock;
+	struct usync *y;
+	unsigned now, more;
 
+	if (m == NULL) {				/* C4 */
+		uwait_complete(&z->z_wait, RETRY);
+		return;
+	}
+	y = &m->mx_sync;
+	lock = enter(y);
+	now = usync_state(y);
 	do {
 		more = now & (UMUTEX_TAKEN | UMUTEX_WOKEN) ? USYNC_QUEUED :
 			UMUTEX_WOKEN;
@@ -963,12 +982,30 @@ static unsigned rw_reads(const struct urw *l, unsigned now, bool in, bool again)
 	return now + URW_READER;
 }
 
-/* again: the caller passes writers that wait, under the lock: R4. */
+/*
+ * Puts z into the ring of readers, and returns true; or reads. again: the caller
+ * passes writers that wait: R4.
+ */
+static bool read_put(struct urw *l, struct usync_wait *z, bool again)
+{
+	struct usync *y = &l->rw_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	unsigned to;
+
+	do
+		to = rw_reads(l, now, true, again);
+	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
+	if (to == now)
+		put_last(&y->y_first, z);
+	lock_put(lock);
+	return to == now;
+}
+
 static int rw_read(struct urw *l, utime_ns until, bool again)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
-	struct ulock *lock;
 	unsigned now, to;
 	int rc;
 
@@ -986,27 +1023,36 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 	z = wait_make(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
-	lock = enter(y);
-	now = usync_state(y);
-	do
-		to = rw_reads(l, now, true, again);
-	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
-	if (to == now)
-		put_last(&y->y_first, z);
-	lock_put(lock);
-	if (to == now)
+	if (read_put(l, z, again))
 		return rw_wait(l, z, until, &y->y_first);
 	uwait_free(z);
 	return 0;
+}
+
+/* Puts z into the ring of writers, and returns true; or writes. */
+static bool write_put(struct urw *l, struct usync_wait *z)
+{
+	struct usync *y = &l->rw_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+	bool got;
+
+	do
+		got = now <= USYNC_LOCAL;
+	while (!usync_change(y, &now, now | (got ? URW_WRITER : USYNC_QUEUED)));
+	if (got)
+		usync_own(&l->rw_owner, z->z_self);
+	else
+		put_last(&l->rw_writers, z);
+	lock_put(lock);
+	return !got;
 }
 
 static int rw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
-	struct ulock *lock;
 	unsigned now;
-	bool got;
 	int rc;
 
 	do {
@@ -1021,17 +1067,7 @@ static int rw_write(struct urw *l, utime_ns until)
 	z = wait_make(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;
-	lock = enter(y);
-	now = usync_state(y);
-	do
-		got = now <= USYNC_LOCAL;
-	while (!usync_change(y, &now, now | (got ? URW_WRITER : USYNC_QUEUED)));
-	if (got)
-		usync_own(&l->rw_owner, z->z_self);
-	else
-		put_last(&l->rw_writers, z);
-	lock_put(lock);
-	if (!got)
+	if (write_put(l, z))
 		return rw_wait(l, z, until, &l->rw_writers);
 	uwait_free(z);
 	return 0;
@@ -1126,6 +1162,44 @@ void urw_unlock(struct urw *l)
 		}
 		lock_put(lock);
 	}
+}
+
+/* Returns whether the caller holds l, as far as that is known of readers. */
+static bool rw_is_held(const struct urw *l)
+{
+	const void *writer = usync_owner(&l->rw_owner);
+
+	return writer != NULL ? writer == usync_self() :
+		usync_state(&l->rw_sync) >= URW_READER;
+}
+
+int ucond_wait_rw(struct ucond *c, struct urw *l, utime_ns until)
+{
+	struct usync_wait *z;
+	struct pair *p;
+	bool writes;
+	int rc;
+
+	USYNC_CALL(&c->cd_sync, UHARD_COND, "ucond_wait_rw");
+	USYNC_CALL(&l->rw_sync, UHARD_RW, "ucond_wait_rw");
+	if (!rw_is_held(l))
+		return -EPERM;
+	writes = usync_owner(&l->rw_owner) != NULL;
+	p = pair_make(c, &l->rw_sync, writes ? UWAIT_WRITE : UWAIT_READ, until,
+		     &rc);
+	if (p == NULL)
+		return rc;
+	cond_put(c, &p->pr_signal);
+	urw_unlock(l);					/* C1 */
+	rc = uwait_for(&p->pr_signal.z_wait, until);
+	if (rc < 0)
+		give_up(&c->cd_sync, &p->pr_signal);
+	z = &p->pr_lock;
+	if (writes ? write_put(l, z) : read_put(l, z, false))
+		(void)uwait_for(&z->z_wait, UNEVER);	/* C3 */
+	UHARD(hold(l, UHARD_RW));
+	uwait_free(p);
+	return rc < 0 ? rc : 0;
 }
 
 int urw_busy(const struct urw *l)

@@ -38,7 +38,7 @@
  * does a cancellation count. More results:
  *
  *	-EDEADLK	the caller holds the lock, or runs the function, already
- *	-EPERM		the caller does not hold the mutex
+ *	-EPERM		the caller does not hold the lock
  *	-EOVERFLOW	the count would be above USYNC_MOST
  *
  * IN A CANCELLED SCOPE a wait for a lock that is taken returns -ECANCELED at
@@ -57,8 +57,8 @@
  *
  * Unlock has no result, so it ends the program in usched_fail() if the caller
  * does not hold the lock. Unlock, signal, post and done need no memory. The new
- * lock at the end of ucond_wait() has its memory before the mutex is unlocked.
- * So they cannot fail.
+ * lock at the end of ucond_wait() and ucond_wait_rw() has its memory before the
+ * lock is released. So they cannot fail.
  *
  * WHO MAY CALL WHAT
  *
@@ -187,6 +187,12 @@ enum {
  * -ENOMEM: nothing has changed, and m was held all the time.
  */
 USCHED_MUST int ucond_wait(struct ucond *c, struct umutex *m, utime_ns until);
+
+/*
+ * Waits for c as ucond_wait(), with a read-write lock, which the caller holds
+ * for reading or for writing, and then locks in the same way. -EPERM.
+ */
+USCHED_MUST int ucond_wait_rw(struct ucond *c, struct urw *l, utime_ns until);
 
 /*
  * Ends the first wait for c. If the mutex is taken, the waiter changes over to

@@ -36,7 +36,7 @@
  *
  * INVARIANTS
  *
- * H1. A try that succeeds calls no function of the library. So a signal handler
+ * H1. A try that succeeds calls no function that waits. So a signal handler
  *     may call write() or send() if the descriptor has room. Reads and accepts
  *     give way after READS in a row.
  * H2. The library itself calls poll() with time-out 0, sockets with
@@ -266,6 +266,26 @@ static bool ours(void)
 	return u != NULL && u != forked && u->u_sched->s_wait != NULL;
 }
 
+/*
+ * With the pthread face, hooks are cancellation points (pface.h): these do not
+ * return if the caller was cancelled. NULL: the face is not linked.
+ */
+void pface_point(void) __attribute__((weak));
+void pface_pointed(int rc) __attribute__((weak));
+
+/*
+ * Begins a hook, whose last call is finish(). False: the caller gets the real
+ * function.
+ */
+static bool begin(void)
+{
+	if (!ours())
+		return false;
+	if (pface_point != NULL)
+		pface_point();
+	return true;
+}
+
 /* Results are -errno inside: H4. */
 
 static NOINLINE ssize_t result(ssize_t rc)
@@ -279,10 +299,23 @@ static NOINLINE int errno_now(void)
 }
 
 /* Returns what libc would: rc, or -1 and errno, which success leaves as kept. */
-static NOINLINE ssize_t finish(ssize_t rc, int kept)
+static NOINLINE ssize_t answer(ssize_t rc, int kept)
 {
 	errno = rc < 0 ? (int)-rc : kept;
 	return rc < 0 ? -1 : rc;
+}
+
+/* Ends a hook that begin() has begun. */
+static void end(ssize_t rc)
+{
+	if (pface_pointed != NULL)
+		pface_pointed(rc < 0 ? (int)rc : 0);
+}
+
+static ssize_t finish(ssize_t rc, int kept)
+{
+	end(rc);
+	return answer(rc, kept);
 }
 
 static __thread unsigned in_a_row;	/* reads and accepts without a wait */
@@ -633,7 +666,7 @@ static ssize_t transmit(int fd, const struct msghdr *m, int flags, bool any)
 /* With MSG_DONTWAIT the real call is the only try: H2, and non-blocking code. */
 static bool may_wait(int flags)
 {
-	return !(flags & MSG_DONTWAIT) && ours();
+	return !(flags & MSG_DONTWAIT) && begin();
 }
 
 /* An iovec and a struct msghdr for a buffer. */
@@ -650,7 +683,7 @@ ssize_t hook_read(int fd, void *buf, size_t size)
 {
 	MESSAGE(m, buf, size);
 
-	if (!ours() || size == 0)
+	if (size == 0 || !begin())
 		return REAL(read)(fd, buf, size);
 	return receive(fd, &m, 0, true);
 }
@@ -659,7 +692,7 @@ ssize_t hook_readv(int fd, const struct iovec *v, int nr)
 {
 	MESSAGE_V(m, v, nr);
 
-	if (!ours() || nr < 1 || nr > IOV_MAX || size_of(&m) == 0)
+	if (nr < 1 || nr > IOV_MAX || size_of(&m) == 0 || !begin())
 		return REAL(readv)(fd, v, nr);
 	return receive(fd, &m, 0, true);
 }
@@ -700,7 +733,7 @@ ssize_t hook_write(int fd, const void *buf, size_t size)
 {
 	MESSAGE(m, buf, size);
 
-	if (!ours())
+	if (!begin())
 		return REAL(write)(fd, buf, size);
 	return transmit(fd, &m, 0, true);
 }
@@ -709,7 +742,7 @@ ssize_t hook_writev(int fd, const struct iovec *v, int nr)
 {
 	MESSAGE_V(m, v, nr);
 
-	if (!ours() || nr < 1 || nr > IOV_MAX || size_of(&m) == 0)
+	if (nr < 1 || nr > IOV_MAX || size_of(&m) == 0 || !begin())
 		return REAL(writev)(fd, v, nr);
 	return transmit(fd, &m, 0, true);
 }
@@ -791,7 +824,7 @@ int hook_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	bool blocks;
 	int rc;
 
-	if (!ours())
+	if (!begin())
 		return REAL(accept4)(fd, addr, len, flags);
 	rc = try_accept(fd, addr, len, flags, &blocks);
 	if (rc == -EAGAIN && blocks)
@@ -813,7 +846,7 @@ int hook_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	utime_ns until;
 	int rc;
 
-	if (!ours() || is_nonblocking(fd))
+	if (!ours() || is_nonblocking(fd) || !begin())
 		return REAL(connect)(fd, addr, len);
 	until = deadline(fd, SO_SNDTIMEO);
 	rc = u_connect(fd, addr, len, until);
@@ -847,7 +880,7 @@ int hook_poll(struct pollfd *fds, nfds_t nr, int ms)
 {
 	int kept = errno_now();
 
-	if (!ours() || ms == 0)
+	if (ms == 0 || !begin())
 		return REAL(poll)(fds, nr, ms);
 	return (int)finish(poll_until(fds, nr, ms < 0 ? UNEVER :
 				      uafter(ms * UTIME_MS)), kept);
@@ -859,7 +892,7 @@ int hook_ppoll(struct pollfd *fds, nfds_t nr, const struct timespec *t,
 {
 	int kept = errno_now();
 
-	if (!ours() || mask != NULL || (t != NULL && !is_valid(t)))
+	if (mask != NULL || (t != NULL && !is_valid(t)) || !begin())
 		return REAL(ppoll)(fds, nr, t, mask);
 	return (int)finish(poll_until(fds, nr, t == NULL ? UNEVER :
 			uafter(length(t->tv_sec, t->tv_nsec))), kept);
@@ -980,8 +1013,8 @@ int hook_select(int nr, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 	utime_ns until, left;
 	int rc;
 
-	if (!ours() || nr < 0 || (t != NULL && (t->tv_sec < 0 ||
-	    t->tv_usec < 0 || (t->tv_sec == 0 && t->tv_usec == 0))))
+	if (nr < 0 || (t != NULL && (t->tv_sec < 0 || t->tv_usec < 0 ||
+	    (t->tv_sec == 0 && t->tv_usec == 0))) || !begin())
 		return REAL(select)(nr, r, w, e, t);
 	until = t == NULL ? UNEVER :
 		uafter(length(t->tv_sec, t->tv_usec * 1000l));
@@ -999,7 +1032,7 @@ int hook_pselect(int nr, fd_set *r, fd_set *w, fd_set *e,
 {
 	int kept = errno_now();
 
-	if (!ours() || mask != NULL || nr < 0 || (t != NULL && !is_valid(t)))
+	if (mask != NULL || nr < 0 || (t != NULL && !is_valid(t)) || !begin())
 		return REAL(pselect)(nr, r, w, e, t, mask);
 	return (int)finish(select_until(nr, r, w, e, t == NULL ? UNEVER :
 			uafter(length(t->tv_sec, t->tv_nsec))), kept);
@@ -1026,7 +1059,7 @@ unsigned hook_sleep(unsigned seconds)
 	utime_ns left;
 	int rc;
 
-	if (!ours())
+	if (!begin())
 		return REAL(sleep)(seconds);
 	rc = sleep_for(seconds * UTIME_S, &left);
 	(void)finish(rc, kept);
@@ -1038,7 +1071,7 @@ int hook_usleep(useconds_t us)
 	int kept = errno_now();
 	utime_ns left;
 
-	if (!ours())
+	if (!begin())
 		return REAL(usleep)(us);
 	return (int)finish(sleep_for(us * UTIME_US, &left), kept);
 }
@@ -1059,7 +1092,7 @@ int hook_nanosleep(const struct timespec *t, struct timespec *left)
 {
 	int kept = errno_now();
 
-	if (!ours() || !is_valid(t))
+	if (!is_valid(t) || !begin())
 		return REAL(nanosleep)(t, left);
 	return (int)finish(sleep_rest(t, left), kept);
 }
@@ -1089,8 +1122,8 @@ int hook_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	int kept = errno_now();
 	int rc;
 
-	if (!ours() || !is_valid(t) || (flags & ~TIMER_ABSTIME) ||
-	    (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME))
+	if (!is_valid(t) || (flags & ~TIMER_ABSTIME) ||
+	    (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME) || !begin())
 		return REAL(clock_nanosleep)(clock, flags, t, left);
 	if (!(flags & TIMER_ABSTIME))
 		rc = sleep_rest(t, left);
@@ -1098,7 +1131,8 @@ int hook_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 		rc = u_sleep(length(t->tv_sec, t->tv_nsec));
 	else
 		rc = sleep_realtime(t);
-	(void)finish(0, kept);
+	end(rc);
+	(void)answer(0, kept);
 	return -rc;
 }
 
@@ -1109,11 +1143,13 @@ int hook_getaddrinfo(const char *host, const char *service,
 	int kept = errno_now();
 	int rc = -ENOSYS;
 
-	if (ours())
+	if (begin()) {
 		rc = u_getaddrinfo(host, service, hints, list, UNEVER);
+		end(rc);
+	}
 	if (rc == -ENOSYS || rc == -EAGAIN)
 		return REAL(getaddrinfo)(host, service, hints, list);
-	(void)finish(rc, kept);
+	(void)answer(rc, kept);
 	if (rc == -ENOMEM)
 		return EAI_MEMORY;
 	return rc < 0 ? EAI_SYSTEM : U_EAI(rc);

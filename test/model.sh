@@ -580,7 +580,7 @@ broken 'M1 queued while it is free' sync usync.c \
 broken 'M3 WOKEN stays' sync usync.c \
 	's/\(define CLEARS.*\)UMUTEX_WOKEN | /\1/'
 broken 'C1 the mutex is unlocked first' sync usync.c \
-	'/^static void cond_put/,/^}/{s/^	struct ulock \*lock/	umutex_unlock(m); &/;/C1/d;}'
+	'/^int ucond_wait(/,/^}/{/C1/d;s/^	cond_put/	umutex_unlock(m);\n&/;}'
 broken 'G1 the count is 0 before the waiters are taken' sync usync.c \
 	'/sum == 0 && now & USYNC_QUEUED/s/sum == 0/sum == -1/'
 broken 'B1 who was counted comes again' sync usync.c \

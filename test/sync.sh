@@ -72,7 +72,7 @@ broken 'M3 the mutex is not given' s_sync wait/usync.c \
 	's/z != NULL && z->z_first/0/'
 broken 'M4 nothing is kept' s_sync wait/usync.c 's/++y->y_passed > UMUTEX_BYPASS_FAR/0/'
 broken 'C1 the mutex is unlocked first' s_sync wait/usync.c \
-	'/^static void cond_put/,/^}/{s/^	put_last/	umutex_unlock(m); (void)sched_yield();\n&/;/C1/d};s/#include <string.h>/&\n#include <sched.h>/' full
+	'/^int ucond_wait(/,/^}/{/C1/d;s/^	cond_put/	umutex_unlock(m); (void)sched_yield();\n&/;};s/#include <string.h>/&\n#include <sched.h>/' full
 broken 'C2 the signal does not move' s_sync wait/usync.c \
 	'/^static void cond_pass/,/^}/s/now & (UMUTEX_TAKEN | UMUTEX_WOKEN)/0/'
 broken 'C2 what was moved can be late' s_sync_model wait/usync.c \

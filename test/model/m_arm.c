@@ -293,10 +293,10 @@ static void begin(int i)
 static int waits(void)
 {
 	struct record *r;
-	int rc = 0;
+	int rc;
 
-	r = record_new(1, NULL, &rc);
-	MUST(rc == 0);
+	r = record_make(1, NULL, &rc);
+	MUST(r != NULL);
 	MUST(queue(r, 0, 0, UREAD) == 0);
 	return uwait_for(&r->r_wait, UNEVER);
 }

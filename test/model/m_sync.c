@@ -85,6 +85,13 @@ unsigned char uwait_id(struct uwait_kind *kind)
 	return 1;
 }
 
+/* For lists of waits only. */
+const struct uwait_kind *uwait_kind(const struct uwait *w)
+{
+	(void)w;
+	return NULL;
+}
+
 void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 {
 	struct uwait *w = (struct uwait *)s.record[me()].r_block;

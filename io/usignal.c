@@ -75,7 +75,7 @@ static int add(int *at, int nr)
 	return __atomic_add_fetch(at, nr, __ATOMIC_SEQ_CST);
 }
 
-/* Calls no hook of wrap/, which would end a thread that was cancelled. */
+/* Calls no hook (uwrap.c), which would end a thread that was cancelled. */
 static NOINLINE void ring(void)
 {
 	const char byte = 0;

@@ -33,11 +33,11 @@
  * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
  * the handle (uthread_interrupt()). Threads are not interruptible, except
  * during the waits that are cancellation points. So no lock fails. A wait that
- * was interrupted returns, and then its function goes to E1. Hooks of wrap/, if
- * they are linked, call pface_point() and pface_pointed(), so read(), write() and
- * the like are such points, too. The asynchronous type is kept and returned, and
- * a thread that sets it looks at once, but no thread is stopped between two
- * calls.
+ * was interrupted returns, and then its function goes to E1. The hooks of
+ * uwrap.c, if they are linked, call pface_point() and pface_pointed(), so read(),
+ * write() and the like are such points, too. The asynchronous type is kept and
+ * returned, and a thread that sets it looks at once, but no thread is stopped
+ * between two calls.
  *
  * A clean-up handler in C is a frame of the program: the macros of glibc jump
  * there by siglongjmp(), and from there come back by __pthread_unwind_next().

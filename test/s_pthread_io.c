@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_pthread_io: with the hooks of wrap/, calls of libc are cancellation points. */
+/* s_pthread_io: with the hooks, calls of libc are cancellation points. */
 /* LIBS: -Wl,--wrap=main */
 
 /*

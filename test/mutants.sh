@@ -119,8 +119,8 @@ broken 'pins wrap' t_engine_wrap engine/bus.c \
 # Kinds of libraries.
 broken 'kinds: hard files ask for a plain library' 'kinds.sh --some' \
 	core/kinds.h 's/usched_with_USCHED_HARD__or_compile_this_file_without_it/usched_without_USCHED_HARD__or_compile_this_file_with_it/'
-broken 'kinds: shared control words are not asked for' 'kinds.sh --some' \
-	core/kinds.h 's/USCHED_KIND_HARD, USCHED_KIND_FP, USCHED_KIND_SINGLE$/USCHED_KIND_HARD, USCHED_KIND_HARD, USCHED_KIND_SINGLE/'
+broken 'kinds: a processor alone is not asked for' 'kinds.sh --some' \
+	core/kinds.h 's/USCHED_KIND_HARD, USCHED_KIND_SINGLE$/USCHED_KIND_HARD, USCHED_KIND_HARD/'
 broken 'kinds: the linker may drop the reference' 'kinds.sh --some' \
 	core/kinds.h 's/__attribute__((used, retain))//;s/__attribute__((used))//'
 broken 'kinds: a module that reads slices does not ask' 'kinds.sh --some' \

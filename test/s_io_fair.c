@@ -337,14 +337,17 @@ static void idles(void *arg)
 static void *watches(void *arg)
 {
 	int procs = (int)(intptr_t)arg;
-	long before;
+	long before, calls;
 	int i, k;
 
 	for (i = 0; i < 3; i++) {
 		usleep(50000);
-		before = get(&asked);
-		usleep(IDLE_MS * 1000);
-		CHECK(get(&asked) - before <= CALLS * procs);
+		do {		/* beside other programs it may come late */
+			before = get(&asked);
+			usleep(IDLE_MS * 1000);
+			calls = get(&asked) - before;
+		} while (calls > CALLS * procs && check_time(50));
+		CHECK(calls <= CALLS * procs);
 		for (k = 0; k < procs; k++)
 			CHECK(write(link_to[k][1], "", 1) == 1);
 		until(&seen, (i + 1) * procs);

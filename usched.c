@@ -449,32 +449,6 @@ static ALWAYS_INLINE void set_running(struct ustack *u)
 	usched_running = u != NULL ? u->u_sched : NULL;
 }
 
-/* Sets the control words, if threads of s have their own. */
-static INLINE void fp_put(const struct usched *s, unsigned fp)
-{
-	if (!s->s_coroutine)
-		fp_set(fp);
-}
-
-/* The hard mode finds a thread that has set words that threads share. */
-static inline void fp_check(const struct usched *s, unsigned fp)
-{
-	CONTRACT(!HARD || usched_fp_shared == 0 || s->s_coroutine ||
-		 fp == s->s_fp, "usched_share_fp: a thread has changed "
-		 "floating-point control words, which threads share");
-}
-
-/* A thread has ended: sets the control words of the call-backs. */
-static INLINE void fp_end(const struct usched *s)
-{
-	struct fp_words scratch;
-
-	if (HARD)
-		fp_check(s, fp_get(&scratch));
-	if (usched_fp_shared == 0)
-		fp_put(s, s->s_fp);
-}
-
 /* Does u lie in its lane, with the usual control words? Hard mode: never. */
 static ALWAYS_INLINE int is_simple(const struct ustack *u)
 {

@@ -191,11 +191,12 @@ mutants() {
 	broken 'usync: the last reader is relaxed' tsan wait/usync.c \
 		'/R3 \*/s/acquired(y)/usync_state(y)/'
 	broken 'usync: a wait for a condition reserves nothing' plain \
-		wait/usync.c 's/^	rc = uwait_reserve(until);$/	rc = 0;/'
+		wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
 	broken 'usync: a wait for a condition reserves when it has unlocked' \
-		plain wait/usync.c '/^int ucond_wait/,/^}/{
-		/^	cond_put(c, m, /d
-		s/^	rc = uwait_reserve(until);$/	cond_put(c, m, \&p->pr_signal);\n&/;}'
+		plain wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/
+		/^int ucond_wait(/,/^}/s/^	rc = uwait_for(/	rc = uwait_reserve(until);\
+	if (rc == 0)\
+	&/'
 	broken 'ucall: a call reserves nothing' plain proc/ucall.c \
 		's/^	rc = uwait_reserve(UNEVER);$/	rc = 0;/'
 	broken 'uwait: it reserves for a shallower wait' plain wait/uwait.c \

@@ -150,6 +150,11 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 			       "makes further threads");
 		return USCHED_FAILED;
 	}
+	if (size != 0 && usched_private_most(1) == 0) {
+		usched_message("pthread: programs for pthreads need private "
+			       "stacks, and this build has none");
+		return USCHED_FAILED;
+	}
 	k = named(how != NULL && *how != 0 ? how : "rr", &nr);
 	if (k == NULL) {
 		usched_message("USCHED=%s is no scheduler; allowed are rr, ll and "

@@ -193,10 +193,9 @@ mutants() {
 	broken 'usync: a wait for a condition reserves nothing' plain \
 		wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
 	broken 'usync: a wait for a condition reserves when it has unlocked' \
-		plain wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/
-		/^int ucond_wait(/,/^}/s/^	rc = uwait_for(/	rc = uwait_reserve(until);\
-	if (rc == 0)\
-	&/'
+		plain wait/usync.c '/^int ucond_wait(/,/^}/{/C1/d
+		s/^	p = pair_make(/	umutex_unlock(m);\
+&/;}'
 	broken 'ucall: a call reserves nothing' plain proc/ucall.c \
 		's/^	rc = uwait_reserve(UNEVER);$/	rc = 0;/'
 	broken 'uwait: it reserves for a shallower wait' plain wait/uwait.c \

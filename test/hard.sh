@@ -53,7 +53,8 @@ job() (
 		esac
 		case $1 in
 		u_*)	objs="$dir/usched.o $dir/uhard.o" ;;
-		s_pthread*) objs=$(ls "$dir"/*.o "$dir"/face/*.o) ;;
+		s_pthread_io*) objs=$(ls "$dir"/*.o "$dir"/face/*.o) ;;
+		s_pthread*) objs=$(ls "$dir"/*.o "$dir"/face/p*.o) ;;
 		*)	objs=$(ls "$dir"/*.o) ;;
 		esac
 		compile $var "$src" $objs -o "$dir/$1" -pthread $(libs "$src") \
@@ -86,7 +87,8 @@ names() {
 
 round() { # words ...: all tests with each
 	mkdir -p "$dir/face"
-	each $(printf '%s.o\n' $modules) face/pthreads.o face/plocks.o face/pstart.o
+	each $(printf '%s.o\n' $modules) face/pthreads.o face/plocks.o face/pstart.o \
+		face/uwrap.o
 	each $tests
 	for w in "$@"; do
 		each $(for t in $tests; do echo "$t:$w"; done)

@@ -167,6 +167,7 @@ cdef extern from "usched/usync.h" nogil:
     int urw_read_again(urw *l, utime_ns until)
     void umutex_unlock(umutex *m)
     int ucond_wait(ucond *c, umutex *m, utime_ns until)
+    int ucond_wait_rw(ucond *c, urw *l, utime_ns until)
     void ucond_signal(ucond *c)
     void ucond_broadcast(ucond *c)
     int usem_wait(usem *s, utime_ns until)

@@ -125,7 +125,9 @@
 
 /* Time. */
 #pragma redefine_extname sched_yield __wrap_sched_yield
+#if !defined(__clang__)	/* refuses it, as glibc gives the function a name, too */
 #pragma redefine_extname pthread_yield __wrap_pthread_yield
+#endif
 #pragma redefine_extname sleep __wrap_sleep
 #pragma redefine_extname usleep __wrap_usleep
 #pragma redefine_extname nanosleep __wrap_nanosleep

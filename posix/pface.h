@@ -58,6 +58,9 @@ unsigned *pface_reads(void);
 			usched_fail("pthread: no memory for a wait");	\
 	} while (0)
 
+/* Lets others run before the caller, if that is a thread of ours. */
+void pface_give_way(void);
+
 /* Sets *until to a point in time of a clock. 0, EINVAL. */
 int pface_deadline(clockid_t clock, const struct timespec *t, utime_ns *until);
 

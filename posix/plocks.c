@@ -31,6 +31,11 @@
  * taken, and 2 is taken and others wait; so a thread never spins here. For
  * once, 1 is running, and 2 is done.
  *
+ * POLLING. A thread that locks and unlocks in a loop until another has done
+ * something, or tries to, would keep its processor, and the other would never
+ * run. So a try that fails gives way, and so does each LOOKS-th call that may
+ * lock, whoever calls. A loop over a plain variable cannot be seen here.
+ *
  * All waits are those of native threads, too: a mutex may be used by libraries'
  * own threads that run the program's code.
  *
@@ -151,6 +156,30 @@ static void place_wake(struct int_place *p)
 	umutex_unlock(&p->i_lock);
 }
 
+/* Loops that poll. */
+
+enum { LOOKS = 1024 };
+
+/* Counts a call that may lock. */
+static void look(void)
+{
+	static __thread unsigned looks;
+
+	if (unlikely(++looks % LOOKS == 0))
+		pface_give_way();
+}
+
+/* Returns what a try says whose result is rc. */
+static int tried(int rc)
+{
+	if (rc != -EAGAIN && rc != -EDEADLK) {
+		look();
+		return rc == -EOVERFLOW ? EAGAIN : -rc;
+	}
+	pface_give_way();
+	return EBUSY;
+}
+
 /* Waits with a deadline of a clock. t is NULL: there is none. */
 
 /*
@@ -161,6 +190,7 @@ static void place_wake(struct int_place *p)
 	do {								\
 		utime_ns until = UNOW;					\
 									\
+		look();							\
 		(rc) = (wait);						\
 		if ((rc) != -EAGAIN)					\
 			break;						\
@@ -204,13 +234,6 @@ static unsigned type_of(struct mutex *m)
 	unsigned type = __atomic_load_n(&m->m_type, __ATOMIC_ACQUIRE);
 
 	return likely(type != UNSEEN) ? type : type_see(m);
-}
-
-/* Returns what a try says whose result is rc. */
-static int tried(int rc)
-{
-	return rc == -EAGAIN || rc == -EDEADLK ? EBUSY :
-		rc == -EOVERFLOW ? EAGAIN : -rc;
 }
 
 static bool is_mine(const struct mutex *m)
@@ -578,19 +601,25 @@ int FACE(pthread_spin_destroy)(pthread_spinlock_t *s)
 	return __atomic_load_n(s, __ATOMIC_RELAXED) != 0 ? EBUSY : 0;
 }
 
-int FACE(pthread_spin_trylock)(pthread_spinlock_t *s)
+static bool spin_take(pthread_spinlock_t *s)
 {
 	int is_free = 0;
 
 	return __atomic_compare_exchange_n(s, &is_free, 1, false,
-			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED) ? 0 : EBUSY;
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+int FACE(pthread_spin_trylock)(pthread_spinlock_t *s)
+{
+	return tried(spin_take(s) ? 0 : -EAGAIN);
 }
 
 int FACE(pthread_spin_lock)(pthread_spinlock_t *s)
 {
 	struct int_place *p = place_of(s);
 
-	if (likely(FACE(pthread_spin_trylock)(s) == 0))
+	look();
+	if (likely(spin_take(s)))
 		return 0;
 	place_lock(p);
 	while (__atomic_exchange_n(s, 2, __ATOMIC_ACQUIRE) != 0)
@@ -796,7 +825,11 @@ int FACE(sem_destroy)(sem_t *s)
 
 int FACE(sem_trywait)(sem_t *s)
 {
-	return with_errno(-wait_for(s, UNOW));
+	int rc = wait_for(s, UNOW);
+
+	if (rc == -EAGAIN)
+		pface_give_way();
+	return with_errno(-rc);
 }
 
 static int sem_wait_until(sem_t *s, clockid_t clock,

@@ -413,7 +413,11 @@ int FACE(pthread_join)(pthread_t name, void **result)
 
 int FACE(pthread_tryjoin_np)(pthread_t name, void **result)
 {
-	return join(name, result, UNOW);
+	int rc = join(name, result, UNOW);
+
+	if (rc == EBUSY)
+		pface_give_way();
+	return rc;
 }
 
 int FACE(pthread_clockjoin_np)(pthread_t name, void **result, clockid_t clock,
@@ -882,11 +886,17 @@ int pface_deadline(clockid_t clock, const struct timespec *t, utime_ns *until)
 	return 0;
 }
 
+void pface_give_way(void)
+{
+	if (!is_native())
+		(void)uwait_give_way();		/* without memory: goes on */
+}
+
 static int yield(void)
 {
 	if (is_native())
 		return REAL(sched_yield)();
-	(void)uwait_give_way();			/* without memory: goes on */
+	pface_give_way();
 	return 0;
 }
 

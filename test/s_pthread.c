@@ -714,6 +714,120 @@ static void try_others(void)
 	CHECK(pthread_spin_unlock(&spin) == 0 && pthread_spin_destroy(&spin) == 0);
 }
 
+/* Loops that poll, each for what another thread does later. */
+
+static bool polls_lock(void)
+{
+	bool done;
+
+	CHECK(pthread_mutex_lock(&lock) == 0);
+	done = count != 0;
+	CHECK(pthread_mutex_unlock(&lock) == 0);
+	return done;
+}
+
+static bool polls_read(void)
+{
+	bool done;
+
+	CHECK(pthread_rwlock_rdlock(&rw) == 0);
+	done = count != 0;
+	CHECK(pthread_rwlock_unlock(&rw) == 0);
+	return done;
+}
+
+static bool polls_spin(void)
+{
+	bool done;
+
+	CHECK(pthread_spin_lock(&spin) == 0);
+	done = count != 0;
+	CHECK(pthread_spin_unlock(&spin) == 0);
+	return done;
+}
+
+/* A mutex, read-write lock or spin lock that main() has locked. */
+static bool polls_try(void)
+{
+	if (pthread_mutex_trylock(&lock) != 0)
+		return false;
+	CHECK(count != 0 && pthread_mutex_unlock(&lock) == 0);
+	return true;
+}
+
+static bool polls_tryread(void)
+{
+	if (pthread_rwlock_tryrdlock(&rw) != 0)
+		return false;
+	CHECK(count != 0 && pthread_rwlock_unlock(&rw) == 0);
+	return true;
+}
+
+static bool polls_tryspin(void)
+{
+	if (pthread_spin_trylock(&spin) != 0)
+		return false;
+	CHECK(count != 0 && pthread_spin_unlock(&spin) == 0);
+	return true;
+}
+
+static bool polls_sem(void)
+{
+	return sem_trywait(&sem) == 0;
+}
+
+static void *f_poll(void *arg)
+{
+	bool (**polls)(void) = arg;
+
+	set(&stage, 1);
+	while (!(*polls)())
+		;
+	return arg;
+}
+
+static void try_polling(void)
+{
+	static bool (*polls[])(void) = {
+		polls_lock, polls_read, polls_spin, polls_try, polls_tryread,
+		polls_tryspin, polls_sem
+	};
+	pthread_t t;
+	size_t i;
+
+	for (i = 0; i < sizeof polls / sizeof *polls; i++) {
+		bool locks = i >= 3 && i < 6;
+
+		count = 0;
+		set(&stage, 0);
+		if (locks) {
+			CHECK(pthread_mutex_lock(&lock) == 0);
+			CHECK(pthread_rwlock_wrlock(&rw) == 0);
+			CHECK(pthread_spin_lock(&spin) == 0);
+		}
+		t = start(f_poll, &polls[i]);
+		until(&stage, 1);
+		if (!locks) {
+			CHECK(pthread_mutex_lock(&lock) == 0);
+			CHECK(pthread_rwlock_wrlock(&rw) == 0);
+			CHECK(pthread_spin_lock(&spin) == 0);
+		}
+		count = 1;
+		CHECK(pthread_spin_unlock(&spin) == 0);
+		CHECK(pthread_rwlock_unlock(&rw) == 0);
+		CHECK(pthread_mutex_unlock(&lock) == 0);
+		CHECK(sem_post(&sem) == 0 && end(t) == &polls[i]);
+		while (sem_trywait(&sem) == 0)
+			;
+	}
+	set(&stage, 0);
+	t = start(f_poll, &polls[6]);
+	until(&stage, 1);
+	CHECK(pthread_tryjoin_np(t, NULL) == EBUSY && sem_post(&sem) == 0);
+	while (pthread_tryjoin_np(t, NULL) == EBUSY)
+		;
+}
+
 /* Native threads and ours, with the same objects. */
 
 static void natively(void *arg)
@@ -771,6 +885,7 @@ int main(int argc, char **argv)
 	try_once();
 	try_semaphores();
 	try_others();
+	try_polling();
 	try_native();
 	return 0;
 }

@@ -164,6 +164,7 @@
  * and cold.h with this file; the others can wait:
  *
  *	core/base.h       macros: POINT() calls the hard mode, which checks
+ *	core/pages.h      pages for stacks, on each system
  *	core/machine.h    the switch, for each machine
  *	core/contracts.h  what callers must keep; message.h: lines about it
  *	core/ask.h        who runs; questions of other modules
@@ -331,6 +332,7 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 }
 
 #include "core/ask.h"
+#include "core/pages.h"
 #include "core/deep.h"
 #include "core/private.h"
 #include "core/law.h"

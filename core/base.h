@@ -15,10 +15,6 @@
 #include <setjmp.h>
 #endif
 
-#if !defined(MAP_NORESERVE)
-#define MAP_NORESERVE	0
-#endif
-
 /*
  * Valgrind does not know lanes: under it threads run on the native stack. And
  * it reports each look at words that no function has written (prologue words).

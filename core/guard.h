@@ -39,7 +39,6 @@
  */
 
 #include <signal.h>
-#include <ucontext.h>
 
 /* For uguard.c and uhard.c. */
 HIDDEN int usched_explain(const struct ustack *u, uintptr_t at,
@@ -146,7 +145,7 @@ static int is_thread_at(const struct ustack *v, const uintptr_t *word)
 	unsigned char there[2];
 
 	return (uintptr_t)v % sizeof(void *) == 0 && low != 0 &&
-	       mincore((void *)low, (uintptr_t)(v + 1) - low, (void *)there) ==
+	       pages_there((char *)low, (uintptr_t)(v + 1) - low, there) ==
 		       0 && slice(v) == (const char *)word;
 }
 

@@ -54,13 +54,9 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 	char *map;
 	int i;
 
-	map = mmap(NULL, nob, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
+	map = pages_map(nob);
+	if (map == NULL)
 		return -ENOMEM;
-#if defined(MADV_NOHUGEPAGE)
-	(void)madvise(map, nob, MADV_NOHUGEPAGE); /* a hint */
-#endif
 	l = (struct usched_lane *)map;
 	for (i = 1; i <= nr; i++) {
 		char *at = map + head + (size_t)(i - 1) * lane;
@@ -127,7 +123,7 @@ int usched_lanes_share(struct usched *s, const struct usched *other)
 	return 0;
 }
 
-/* Pages in one call of mincore(). */
+/* Pages in one call of pages_there(). */
 #define SPARE_PAGES	256
 
 /* Returns the bytes of resident pages from low to high; 0: unknown. */
@@ -140,7 +136,7 @@ static size_t resident(char *low, char *high, size_t page)
 	for (; low < high; low += nr * page) {
 		nr = (size_t)(high - low) / page;
 		nr = nr < SPARE_PAGES ? nr : SPARE_PAGES;
-		if (mincore(low, nr * page, (void *)pages) != 0)
+		if (pages_there(low, nr * page, pages) != 0)
 			return 0;
 		for (i = 0; i < nr; i++)
 			sum += pages[i] & 1 ? page : 0;

@@ -78,9 +78,6 @@
 #define PATIENCE	1024
 /* Bytes below a slice for the frames of a block, and a red zone. */
 #define FRAMES		1024
-#if defined(__linux__) && !defined(MADV_GUARD_INSTALL)
-#define MADV_GUARD_INSTALL	102
-#endif
 
 /* A lane of one thread. */
 struct usched_private_lane {
@@ -231,10 +228,8 @@ static int guard_set(struct usched_private_lane *w, char *low)
 {
 	if (guard_map(w, low, GUARDS_FEW) == 0)
 		return 0;
-#if defined(MADV_GUARD_INSTALL)
-	if (!HARD && madvise(low - GUARD, GUARD, MADV_GUARD_INSTALL) == 0)
+	if (!HARD && pages_guard(low - GUARD, GUARD) == 0)
 		return 0;
-#endif
 	return guard_map(w, low, INT_MAX);
 }
 
@@ -294,13 +289,9 @@ static NOINLINE int private_map(struct usched *s)
 	if (most > PRIVATE_NR)
 		most = PRIVATE_NR;
 	nob = (size_t)most * p->pl_size;
-	map = mmap(NULL, nob, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
+	map = pages_map(nob);
+	if (map == NULL)
 		return -ENOMEM;
-#if defined(MADV_NOHUGEPAGE)
-	(void)madvise(map, nob, MADV_NOHUGEPAGE);	/* a hint */
-#endif
 	while (nr < most &&
 	       private_make(s, first + nr, map + (size_t)nr * p->pl_size) == 0)
 		nr++;

@@ -21,33 +21,7 @@
 #include "inside.h"
 #include "park.h"
 
-#include <fcntl.h>
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/eventfd.h>
-#endif
-
-/* Opens the descriptors of b. 0 or -errno. */
-static int open_fds(struct batch *b)
-{
-#if defined(__linux__)
-	b->b_fd = b->b_write = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return b->b_fd >= 0 ? 0 : -errno;
-#else
-	int fd[2];
-
-	if (pipe(fd) != 0)
-		return -errno;
-	b->b_fd = fd[0];
-	b->b_write = fd[1];
-	(void)fcntl(fd[0], F_SETFL, O_NONBLOCK);
-	(void)fcntl(fd[1], F_SETFL, O_NONBLOCK);
-	(void)fcntl(fd[0], F_SETFD, FD_CLOEXEC);
-	(void)fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-	return 0;
-#endif
-}
-
 /* A number is place and generation, which is odd while the batch is in use. */
 struct batch *engine_batch_find(int batch)
 {
@@ -62,9 +36,7 @@ struct batch *engine_batch_find(int batch)
 
 static void close_batch(struct batch *b)
 {
-	if (b->b_write != b->b_fd)
-		(void)close(b->b_write);
-	(void)close(b->b_fd);
+	upark_bell_close(b->b_bell);
 	b->b_generation = (b->b_generation + 1) % (INT32_MAX / ENGINE_BATCHES - 1);
 }
 
@@ -74,7 +46,7 @@ static void make_readable(struct batch *b)
 	if (b->b_readable)
 		return;
 	b->b_readable = true;
-	upark_write(b->b_write);
+	upark_write(b->b_bell[1]);
 }
 
 void engine_batch_add(struct task *t)
@@ -90,7 +62,7 @@ void engine_batch_add(struct task *t)
 /* Opens b, which is not in use. Returns its number, or -errno. */
 static int begin(struct batch *b)
 {
-	int rc = open_fds(b);
+	int rc = upark_bell(b->b_bell);
 
 	if (rc != 0)
 		return rc;
@@ -127,7 +99,7 @@ int engine_batch_fd(int batch)
 	if (rc != 0)
 		return rc;
 	b  = engine_batch_find(batch);
-	rc = b != NULL ? b->b_fd : -EINVAL;
+	rc = b != NULL ? b->b_bell[0] : -EINVAL;
 	engine_unlock();
 	return rc;
 }
@@ -137,7 +109,7 @@ static void make_unreadable(struct batch *b)
 {
 	uint64_t any;
 
-	(void)!read(b->b_fd, &any, sizeof any);
+	(void)!read(b->b_bell[0], &any, sizeof any);
 	b->b_readable = false;
 }
 

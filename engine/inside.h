@@ -76,11 +76,10 @@ struct waiter {
 };
 
 struct batch {
-	int          b_fd;		/* to read */
-	int          b_write;		/* the same, or the end of a pipe */
+	int          b_bell[2];		/* upark_bell(); [0] is read */
 	int          b_generation;	/* odd: in use */
 	long         b_tasks;		/* not taken */
-	bool         b_readable;	/* b_fd is */
+	bool         b_readable;	/* b_bell[0] is */
 	struct task *b_first, **b_end;	/* ended */
 };
 

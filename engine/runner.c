@@ -71,6 +71,7 @@
 #include "ws.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SLICE		(50 * UTIME_US)
 #define SERIES		UTIME_MS	/* SLICE, while the queue is empty */
@@ -80,8 +81,12 @@
 
 void engine_clock_note(struct native *k)
 {
+#if _POSIX_THREAD_CPUTIME >= 0		/* others cannot ask */
 	if (pthread_getcpuclockid(pthread_self(), &k->nt_clock) == 0)
 		__atomic_store_n(&k->nt_clocked, true, __ATOMIC_RELEASE);
+#else
+	(void)k;
+#endif
 }
 
 /* Notes that r runs on its worker. The runner itself. */

@@ -36,7 +36,9 @@
 #include "ws.h"
 
 #include <dlfcn.h>
+#if defined(__linux__)
 #include <link.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -316,6 +318,7 @@ static struct ufork at_fork = {
 };
 UFORK(at_fork)
 
+#if defined(__linux__)
 /* Returns the path of the loaded file, in which no quote stands, or "". */
 static const char *path_of(const Dl_info *info, char *path, size_t size)
 {
@@ -357,6 +360,12 @@ static void line_of(struct engine_frame *f, const Dl_info *info, uintptr_t at)
 		 (int)sizeof f->f_file - 1, text);
 	f->f_line = atoi(colon + 1);
 }
+#else
+static void line_of(struct engine_frame *f, const Dl_info *info, uintptr_t at)
+{
+	(void)f, (void)info, (void)at;
+}
+#endif
 
 /* Names the call before pc. */
 static void name(struct engine_frame *f, void *pc, bool lines)

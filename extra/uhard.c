@@ -116,7 +116,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;

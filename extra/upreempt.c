@@ -216,7 +216,6 @@ void upreempt_stats(struct upreempt_stats *stats)
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
 

@@ -273,7 +273,7 @@ int utrace_moment(struct utrace_moment *m, void **pc, int nr)
 		return 0;
 	size = ROOM + page + at + reach + ZEROS;
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	w.w_top = map + ROOM + page + at;

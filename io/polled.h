@@ -6,7 +6,7 @@
 
 /*
  * The descriptors that are armed are in v_fd, and v_at tells where, by number.
- * The sleeper polls a copy. Whoever arms another meanwhile writes to the pipe.
+ * The sleeper polls a copy. Whoever arms another meanwhile writes to v_wake.
  * v_lock protects all but the copy, which belongs to the caller of
  * uevents_wait().
  */
@@ -25,8 +25,8 @@ struct uevents_id {
 };
 
 struct uevents {
-	int                v_wake;	/* the end to be written */
 	int                v_read;
+	int                v_wake;
 	struct ulock       v_lock;
 	bool               v_sleeps;
 	struct pollfd     *v_fd;
@@ -43,8 +43,7 @@ struct uevents {
 
 static inline void uevents_close(struct uevents *v)
 {
-	close(v->v_wake);
-	close(v->v_read);
+	upark_bell_close((int[]){ v->v_read, v->v_wake });
 }
 
 static inline void uevents_fini(struct uevents *v)
@@ -59,19 +58,14 @@ static inline void uevents_fini(struct uevents *v)
 
 static inline int uevents_init(struct uevents *v)
 {
-	int fd[2];
-	int i;
+	int fd[2] = { -1, -1 };
+	int rc;
 
 	memset(v, 0, sizeof *v);
-	if (pipe(fd) != 0)
-		return -errno;
-	for (i = 0; i < 2; i++) {
-		(void)fcntl(fd[i], F_SETFD, FD_CLOEXEC);
-		(void)fcntl(fd[i], F_SETFL, O_NONBLOCK);
-	}
+	rc = upark_bell(fd);
 	v->v_read = fd[0];
 	v->v_wake = fd[1];
-	return 0;
+	return rc;
 }
 
 /* Makes room for nr elements of size bytes. False: no memory. */
@@ -152,7 +146,7 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask,
 
 /*
  * Copies what is armed, and sets *all to whether there was memory for all of it.
- * Returns how many; the pipe is first.
+ * Returns how many; v_read is first.
  */
 static inline int uevents_copy(struct uevents *v, bool sleeps, bool *all)
 {

@@ -423,10 +423,17 @@ static NOINLINE int unblock(int fd)
 	return flags;
 }
 
-#if defined(__linux__)
-#define ACCEPT(fd, addr, len, flags)	accept4(fd, addr, len, flags)
-#else
-#define ACCEPT(fd, addr, len, flags)	accept(fd, addr, len)
+#if defined(UIO_PLAIN_SOCKETS)
+static int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int rc = accept(fd, addr, len);
+
+	if (rc >= 0)
+		(void)fcntl(rc, F_SETFD, flags & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
+	if (rc >= 0)
+		(void)fcntl(rc, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	return rc;
+}
 #endif
 
 static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
@@ -435,9 +442,8 @@ static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 	int rc;
 
 	do {
-		UNINTERRUPTED(rc, ACCEPT(fd, addr, len, flags));
+		UNINTERRUPTED(rc, accept4(fd, addr, len, flags));
 	} while (rc == -ECONNABORTED);
-	(void)flags;
 	return rc;
 }
 

@@ -73,6 +73,13 @@
 extern "C" {
 #endif
 
+/* For u_accept(), on systems whose sockets know no such flags. */
+#if !defined(SOCK_NONBLOCK)
+#define SOCK_NONBLOCK	0x20000000
+#define SOCK_CLOEXEC	0x10000000
+#define UIO_PLAIN_SOCKETS
+#endif
+
 /* What to wait for. */
 enum { UREAD = 1, UWRITE = 2 };
 
@@ -130,9 +137,9 @@ ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until);
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until);
 
 /*
- * Accepts a connection, as accept4(2) does. Makes fd non-blocking, for all who
- * share it: otherwise a
- * connection that was reset meanwhile would stop the processor. -EMFILE,
+ * Accepts a connection, as accept4(2) does, also on systems without that. Makes
+ * fd non-blocking, for all who share it: otherwise a connection that was reset
+ * meanwhile would stop the processor. -EMFILE,
  * -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog. See userve.h
  * for a server that goes on after that.
  */
@@ -140,8 +147,9 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 	     utime_ns until);
 
 /*
- * Connects a socket, as connect(2) does. fd is non-blocking during the call. After -ETIMEDOUT or
- * -ECANCELED the socket is still connecting, and is good only for u_close().
+ * Connects a socket, as connect(2) does. fd is non-blocking during the call.
+ * After -ETIMEDOUT or -ECANCELED the socket is still connecting, and is good
+ * only for u_close().
  */
 int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 	      utime_ns until);

@@ -54,7 +54,7 @@ static int drop(int fd, int rc)
 /* Makes a socket, non-blocking and closed by exec. */
 static int make(int family, int type)
 {
-#if defined(SOCK_NONBLOCK) && defined(SOCK_CLOEXEC)
+#if !defined(UIO_PLAIN_SOCKETS)
 	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	return fd >= 0 ? fd : error();

@@ -6,16 +6,16 @@
  *
  *	H1 add 1 to the count		W1 take 1 from a count that is not 0.
  *	   of the signal		   If it was found, go to W4
- *	H2 write to the bell, a pipe	W2 nothing is watched? go to W4
+ *	H2 write to the bell		W2 nothing is watched? go to W4
  *					W3 read the bell, which may wait; W1
  *					W4 if another waiter has something to
  *					   find: write to the bell
  *
- * The bell only says "look". After H2 there is something in the pipe until some
+ * The bell only says "look". After H2 there is something in the bell until some
  * waiter reads it, and this waiter then finds the count, or finds that another
  * has taken it. A waiter that reads the bell may have read for several signals,
  * or for several waiters, so it rings again if there is more: W4. So nothing is
- * lost if the pipe is full, and a bell without cause only costs a look.
+ * lost if the bell is full, and a bell without cause only costs a look.
  *
  * INVARIANTS
  *
@@ -31,11 +31,12 @@
  */
 
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE		/* pipe2(), park.h: syscall() */
+#define _GNU_SOURCE		/* park.h: syscall() */
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "usignal.h"
 #include "lock.h"
+#include "park.h"
 #include "ufork.h"
 #include "uio.h"
 #include "compiler.h"
@@ -43,7 +44,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
@@ -78,9 +78,7 @@ static int add(int *at, int nr)
 /* Calls no hook (uwrap.c), which would end a thread that was cancelled. */
 static NOINLINE void ring(void)
 {
-	const char byte = 0;
-
-	(void)!syscall(SYS_write, load(&bell[WRITE]), &byte, 1);
+	upark_write(load(&bell[WRITE]));
 }
 
 static void handler(int signo)
@@ -97,11 +95,9 @@ static void in_child(void)
 {
 	int i;
 
-	for (i = READ; i <= WRITE; i++) {
-		if (bell[i] >= 0)
-			close(bell[i]);
-		bell[i] = -1;
-	}
+	if (bell[READ] >= 0)
+		upark_bell_close(bell);
+	bell[READ] = bell[WRITE] = -1;
 	for (i = 0; i <= MOST; i++)
 		watch[i].sg_came = 0;
 }
@@ -116,13 +112,15 @@ UFORK(at_fork)
 static NOINLINE int bell_make(void)
 {
 	int fd[2];
+	int rc;
 
 	if (load(&bell[READ]) >= 0)
 		return 0;
 	if (ufork_watch() != 0)
 		return -ENOMEM;
-	if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
-		return -errno;
+	rc = upark_bell(fd);
+	if (rc != 0)
+		return rc;
 	__atomic_store_n(&bell[WRITE], fd[WRITE], __ATOMIC_RELEASE);
 	__atomic_store_n(&bell[READ], fd[READ], __ATOMIC_RELEASE);
 	return 0;

@@ -1733,8 +1733,8 @@ static void *reserve(size_t nr)
 	size_t i;
 	char *map;
 
-	map = mmap(NULL, nr * page, PROT_NONE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	map = mmap(NULL, nr * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		   0);
 	if (map == MAP_FAILED)
 		return NULL;
 	for (i = 1; i < nr; i += 2) {

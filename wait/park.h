@@ -36,6 +36,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@
 #endif
 
 #if defined(__linux__)
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 
 /* FUTEX_WAIT and _WAKE, private: some libcs come without linux/futex.h. */
@@ -78,6 +80,12 @@ static inline void upark_futex_wake(int *word)
 /* Called in the child of fork(). A futex has no state. */
 static inline void upark_forked(void)
 {
+}
+
+static inline int upark_bell(int fd[2])
+{
+	fd[0] = fd[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return fd[0] >= 0 ? 0 : -errno;
 }
 #else
 #include <pthread.h>
@@ -133,7 +141,32 @@ static inline void upark_forked(void)
 	upark_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	upark_cond  = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
+
+static inline int upark_bell(int fd[2])
+{
+	int i;
+
+	if (pipe(fd) != 0)
+		return -errno;
+	for (i = 0; i < 2; i++) {
+		(void)fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+		(void)fcntl(fd[i], F_SETFL, O_NONBLOCK);
+	}
+	return 0;
+}
 #endif
+
+/*
+ * upark_bell() makes descriptors for sleepers that wait for others, too: fd[0]
+ * is polled, and read, and wakers write to fd[1] (upark_write()). Both may be
+ * the same. Neither blocks, and exec closes both. 0 or -errno.
+ */
+static inline void upark_bell_close(const int fd[2])
+{
+	close(fd[0]);
+	if (fd[1] != fd[0])
+		close(fd[1]);
+}
 
 /*
  * *asleep is 0 while the owner is awake. It is 1 from upark_prepare() on, and

@@ -928,13 +928,15 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until)
 
 static int native_sleep(utime_ns until)
 {
-	struct timespec t = { until / UTIME_S, until % UTIME_S };
+	utime_ns left;
 
 	if (clock_.c_virtual)
 		return -ENOSYS;
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) ==
-	       EINTR)
-		;
+	while ((left = until - unow()) > 0) {
+		struct timespec t = { left / UTIME_S, left % UTIME_S };
+
+		(void)nanosleep(&t, NULL);
+	}
 	return 0;
 }
 

@@ -246,7 +246,7 @@ UPREEMPT_NEVER;			/* core/sched.h */
 const char USCHED_KIND_HARD[1] = "", USCHED_KIND_SINGLE[1] = "";
 const char USCHED_KIND_PORTABLE[1] = "";
 
-#if defined(__x86_64__) && defined(__ELF__)
+#if defined(USCHED_LOCAL)
 #define OURS	__attribute__((used))	/* core/inplace.h names them */
 #else
 #define OURS	static

@@ -30,15 +30,13 @@
  * mode and other machines.
  */
 
-#if defined(__x86_64__) && defined(__ELF__)
+#if defined(USCHED_LOCAL)
 /* Not API. */
 __attribute__((tls_model("initial-exec")))
 extern __thread struct ustack *usched_current;
 __attribute__((tls_model("initial-exec")))
 extern __thread struct usched *usched_running;
-#endif
 
-#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
 /*
  * By assembly, since a compiler would keep the offset over a block, in a
  * register that has to be saved. Volatile, since it would keep the value, too,
@@ -73,15 +71,15 @@ static __inline__ struct usched *usched_self(void)
  * names for those of AVX-512. So a function that uses them there, by a target
  * attribute, must not wait. With USCHED_CALL defined for the file, it may.
  */
-#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__) &&	\
-	defined(__GNUC__) && !defined(USCHED_PREEMPT) &&		\
-	!defined(USCHED_HARD) && !defined(USCHED_PORTABLE) &&		\
+#if defined(USCHED_LIVE) && defined(__GNUC__) &&			\
+	!defined(USCHED_PREEMPT) && !defined(USCHED_HARD) &&		\
+	!defined(USCHED_PORTABLE) &&					\
 	!defined(USCHED_CALL) && !defined(__APX_F__) &&			\
 	!defined(__AMX_TILE__) && !defined(__AMXTILE__)
 #define USCHED_IN_PLACE
 #endif
 
-#if defined(__x86_64__) && defined(__ELF__) && defined(__LP64__)
+#if defined(USCHED_LIVE)
 /* Not API. The switch itself: rc is 0 or -ENOMEM. */
 #if defined(__AVX512F__) || defined(__clang__)
 #define USCHED_CLOBBER_512						\
@@ -106,7 +104,11 @@ static __inline__ struct usched *usched_self(void)
 #define USCHED_CLOBBER_MMX
 #endif
 #define USCHED_STRING(name)	#name
-#define USCHED_NAME(name)	USCHED_STRING(name)
+#if defined(__APPLE__)
+#define USCHED_AT(name)		"_" USCHED_STRING(name)
+#else
+#define USCHED_AT(name)		USCHED_STRING(name) "@PLT"
+#endif
 #if defined(_SOFT_FLOAT)	/* gcc with -mno-80387 has no names for them */
 #define USCHED_CLOBBER_X87
 #else
@@ -119,7 +121,7 @@ int usched_refused(int rc);
 /* In braces, for compilers: AT&T's syntax | Intel's. */
 #define USCHED_JUMP(live)						\
 	"lea {1f(%%rip), %%rcx|rcx, 1f[rip]}\n\t"			\
-	"jmp " USCHED_NAME(live) "@PLT\n1:"
+	"jmp " USCHED_AT(live) "\n1:"
 #define USCHED_CLOBBER							\
 	"rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r13",	\
 	"r14", "r15", USCHED_CLOBBER_X87 USCHED_CLOBBER_MMX		\

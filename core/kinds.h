@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* core/kinds.h: the kind of library; files of two kinds do not link. */
 
-/* Other machines than these switch by setjmp() and longjmp(). */
-#if !defined(__ELF__) || !defined(__LP64__) ||				\
+/*
+ * Other machines than these switch by setjmp() and longjmp(). So do systems on
+ * which the switch never ran, but with USCHED_LANES they take it: that is for
+ * all files. See test/elsewhere.sh.
+ */
+#if !(defined(__linux__) || defined(USCHED_LANES)) ||			\
+	!(defined(__ELF__) || defined(__APPLE__)) ||			\
+	!defined(__LP64__) ||						\
 	!(defined(__x86_64__) || defined(__aarch64__) ||		\
 	  (defined(__riscv) && defined(__riscv_float_abi_double)))
 #undef  USCHED_PORTABLE
 #define USCHED_PORTABLE
+#endif
+/* Not API. Files can switch in place; assembly can read local variables. */
+#if defined(__x86_64__) && defined(__LP64__) &&				\
+	(defined(__ELF__) || defined(__APPLE__))
+#define USCHED_LIVE
+#endif
+#if defined(USCHED_LIVE) && defined(__ELF__) && !defined(__OpenBSD__)
+#define USCHED_LOCAL
 #endif
 
 /*

@@ -45,20 +45,35 @@ struct fp_words {
 	unsigned short w_x87;
 };
 
-#define FUNCTION(name)							\
-	".globl " name "\n.hidden " name "\n"				\
-	".type " name ", %function\n" name ":\n.cfi_startproc\n"
-#define END(name)							\
-	".cfi_endproc\n.size " name ", . - " name "\n"
+/*
+ * Names in assembly. A FUNCTION is the library's own, what is SHARED is jumped
+ * to from other files, too. A PLACE is an address within a function.
+ */
+#if defined(__APPLE__)
+#define NAME(name)	"_" name
+#define HIDE(name)	".globl _" name "\n.private_extern _" name "\n"
+#define SHARED(name)	".globl _" name "\n_" name ":\n"
+#define PLACE(name)	HIDE(name) ".alt_entry _" name "\n_" name ":\n"
+#define TYPE(name)	""
+#define SIZE(name)	""
+#else
+#define NAME(name)	name
+#define HIDE(name)	".globl " name "\n.hidden " name "\n"
+#define SHARED(name)	".globl " name "\n.protected " name "\n"	\
+			TYPE(name) name ":\n"
+#define PLACE(name)	HIDE(name) name ":\n"
+#define TYPE(name)	".type " name ", %function\n"
+#define SIZE(name)	".size " name ", . - " name "\n"
+#endif
+#define FUNCTION(name)	HIDE(name) TYPE(name) NAME(name) ":\n.cfi_startproc\n"
+#define END(name)	".cfi_endproc\n" SIZE(name)
 
 /*
  * Part of a wait that is in place: see usched_block(). In assembly, so that
  * compilers do not know what it does, not even with -flto.
  */
 #define REFUSED								\
-__asm__(".text\n"							\
-".globl usched_refused\n .protected usched_refused\n"			\
-".type usched_refused, %function\nusched_refused:\n"			\
+__asm__(".text\n" SHARED("usched_refused")				\
 	".cfi_startproc\n endbr64\n mov %edi, %eax\n ret\n"		\
 END("usched_refused"));
 

@@ -63,7 +63,7 @@
 
 UPREEMPT_NEVER;
 
-#if defined(USCHED_PORTABLE)
+#if defined(USCHED_PORTABLE) || !defined(__ELF__)
 
 int ustack_trace(const struct ustack *u, void **pc, int nr)
 {

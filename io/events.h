@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* events.h: how a poller asks the system: epoll, or poll. A part of upoll.c. */
+/* events.h: how a poller asks the system. A part of upoll.c. */
 
 #ifndef UEVENTS_H
 #define UEVENTS_H
@@ -25,8 +25,9 @@
  *			most, until a descriptor is ready or v_wake is written.
  *			Returns how many it has reported
  *
- * On Linux this is epoll(7), edge-triggered. Elsewhere, and with UIO_POLL, it
- * is poll(2), which costs time for each descriptor that is armed.
+ * On Linux this is epoll(7), edge-triggered; on macOS and the BSDs kqueue(2)
+ * (kqueue.h); elsewhere, and with UIO_POLL, poll(2), which costs time for each
+ * descriptor that is armed (polled.h).
  */
 
 #include "uwait.h"
@@ -46,7 +47,8 @@
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 #define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
 #define UEVENTS_FD_BITS	24	/* of a number: upoll.c knows no larger */
-#define UEVENTS_GENERATIONS	((1ULL << 39) - 1)	/* mask of a generation */
+/* Mask of a generation, which fits into a pointer. */
+#define UEVENTS_GENERATIONS	((1ULL << (sizeof(void *) < 8 ? 32 : 39)) - 1)
 
 /* Returns what poll(2) calls a mask of UREAD and UWRITE. */
 static inline short uevents_poll(int mask)
@@ -177,6 +179,10 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	return nr;
 }
 
+#elif !defined(UIO_POLL) && (defined(UIO_KQUEUE) ||			\
+	defined(__APPLE__) || defined(__FreeBSD__) ||			\
+	defined(__NetBSD__) || defined(__OpenBSD__) || defined(__DragonFly__))
+#include "kqueue.h"
 #else
 #include "polled.h"
 #endif

@@ -6,13 +6,16 @@
 
 /*
  * The descriptors that are armed are in v_fd, and v_at tells where, by number.
- * The sleeper polls a copy. Whoever arms another meanwhile writes to v_wake.
+ * The sleeper polls a copy. Whoever arms another meanwhile writes to v_wake. In
+ * poll() a file is open, so whoever is about to close it waits for the sleeper.
  * v_lock protects all but the copy, which belongs to the caller of
  * uevents_wait().
  */
 
 #include "lock.h"
+#include "park.h"
 
+#include <sched.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -29,6 +32,7 @@ struct uevents {
 	int                v_wake;
 	struct ulock       v_lock;
 	bool               v_sleeps;
+	unsigned           v_round;	/* odd: in poll() (atomic) */
 	struct pollfd     *v_fd;
 	struct uevents_id *v_id;	/* which file each of them is */
 	int                v_nr;
@@ -166,6 +170,7 @@ static inline int uevents_copy(struct uevents *v, bool sleeps, bool *all)
 		memcpy(v->v_copy_id + 1, v->v_id, nr * sizeof *v->v_id);
 	}
 	v->v_sleeps = sleeps;
+	__atomic_add_fetch(&v->v_round, 1, __ATOMIC_SEQ_CST);
 	ulock_put(&v->v_lock);
 	return nr + 1;
 }
@@ -177,7 +182,7 @@ static inline bool uevents_take(struct uevents *v, int fd,
 	int at;
 
 	ulock_get(&v->v_lock);
-	at = v->v_at[fd];
+	at = fd < v->v_at_nr ? v->v_at[fd] : 0;
 	if (at != 0 && generation != NULL &&
 	    v->v_id[at - 1].i_generation != *generation)
 		at = 0;
@@ -193,7 +198,16 @@ static inline bool uevents_take(struct uevents *v, int fd,
 
 static inline void uevents_disarm(struct uevents *v, int fd)
 {
-	(void)uevents_take(v, fd, NULL);
+	unsigned round;
+
+	if (!uevents_take(v, fd, NULL))
+		return;
+	round = __atomic_load_n(&v->v_round, __ATOMIC_SEQ_CST);
+	if (round % 2 == 0)
+		return;
+	upark_write(v->v_wake);
+	while (__atomic_load_n(&v->v_round, __ATOMIC_SEQ_CST) == round)
+		sched_yield();
 }
 
 /* Returns what to report of fd, which was armed for the file id. */
@@ -223,6 +237,7 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 
 	/* What was not copied is looked at soon. */
 	left = poll(v->v_copy, nr, all || ns == 0 ? uevents_ms(ns) : 1);
+	__atomic_add_fetch(&v->v_round, 1, __ATOMIC_SEQ_CST);
 	if (left > 0 && v->v_copy[0].revents != 0) {
 		while (read(v->v_read, drop, sizeof drop) == sizeof drop)
 			;

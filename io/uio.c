@@ -531,6 +531,7 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 	return rc;
 }
 
+#if defined(__linux__)
 /*
  * Sends, but raises no SIGPIPE. sendfile() has no flag for that, so the signal is
  * blocked meanwhile, and taken: it is for the native thread that has called. It
@@ -539,7 +540,6 @@ int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until)
 static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 				     size_t size)
 {
-#if defined(__linux__)
 	const struct timespec none = { 0, 0 };
 	sigset_t pipes, old;
 	ssize_t rc;
@@ -553,11 +553,30 @@ static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 		(void)sigtimedwait(&pipes, NULL, &none);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
-#else
-	(void)out, (void)in, (void)offset, (void)size;
-	return -ENOSYS;
-#endif
 }
+#else
+/* Copies a piece. What could not be written is left in the file. */
+static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
+				     size_t size)
+{
+	char piece[4096];
+	off_t at = offset != NULL ? *offset : lseek(in, 0, SEEK_CUR);
+	ssize_t rc;
+
+	if (at < 0)
+		return -errno;
+	UNINTERRUPTED(rc, pread(in, piece, size < sizeof piece ? size :
+				sizeof piece, at));
+	if (rc <= 0)
+		return rc;
+	rc = try_write(out, piece, rc);
+	if (rc > 0 && offset != NULL)
+		*offset = at + rc;
+	else if (rc > 0 && lseek(in, at + rc, SEEK_SET) < 0)
+		return -errno;
+	return rc;
+}
+#endif
 
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
 {

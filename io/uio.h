@@ -162,9 +162,9 @@ int u_connect(int fd, const struct sockaddr *addr, socklen_t len,
 int u_poll(struct pollfd *fds, nfds_t nr, utime_ns until);
 
 /*
- * Sends a part of a file, as sendfile(2), but raises no SIGPIPE. Reads of `in`
- * may stop the processor.
- * Sends no more than the socket takes, so it may send less than size.
+ * Sends a part of a file, as sendfile(2) of Linux, but raises no SIGPIPE. Reads
+ * of `in` may stop the processor. Sends no more than the socket takes, so it may
+ * send less than size.
  */
 ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
 

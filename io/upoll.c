@@ -718,6 +718,17 @@ bool upoll_is_last(int fd)
 					      __ATOMIC_RELAXED));
 }
 
+/* Disarms fd, which may be armed anywhere if that is not kept. Under e_lock. */
+static void disarm_everywhere(int fd)
+{
+	struct poller *p;
+
+	ulock_get(&pollers_lock);
+	for (p = pollers; p != NULL; p = p->p_next)
+		uevents_disarm(&p->p_events, fd);
+	ulock_put(&pollers_lock);
+}
+
 int upoll_close(int fd)
 {
 	struct entry *e = entry_look(fd);
@@ -730,6 +741,8 @@ int upoll_close(int fd)
 	take_all(e, NULL, &claimed);
 	set_last(e, false);
 	e->e_armed_at = NULL;
+	if (!UEVENTS_STAY)
+		disarm_everywhere(fd);
 	USCHED_RACE(poll_L4);
 	rc = close(fd) == 0 ? 0 : -errno;			/* L4 */
 	ulock_put(&e->e_lock);

@@ -467,7 +467,7 @@ WRAP(int, clock_gettime, clockid_t clock, struct timespec *now)
 	return fail_errno(FAIL_ANY(EINVAL, EPERM));
 }
 
-static bool fail_wakes_fail(void)
+static inline bool fail_wakes_fail(void)
 {
 	return __atomic_load_n(&fail.f_kinds, __ATOMIC_RELAXED) & FAIL_WAKE;
 }

@@ -12,7 +12,7 @@
  * thread and nothing has run, and the function works as soon as the calls do.
  * Clocks, affinity and futexes may fail at any time: no caller notices, each
  * wake arrives, and exactly the threads that wait forever are left.
- * test/nofutex.sh runs this without futexes.
+ * test/nolinux.sh runs this without futexes.
  */
 #include "either.h"
 #include "fail.h"

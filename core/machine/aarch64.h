@@ -38,13 +38,13 @@ FUNCTION("usched_save") LANDING
 	AT("d15", "152")
 	"mov x29, sp\n mov x16, x0\n mov x0, sp\n"
 	"sub sp, sp, #16\n .cfi_def_cfa_offset 176\n blr x16\n"
-	".globl usched_saved\n .hidden usched_saved\n usched_saved: brk #0\n"
+	PLACE("usched_saved") "brk #0\n"
 END("usched_save")
 FUNCTION("usched_launch") LANDING
 	".cfi_undefined x30\n mov sp, x0\n mov x0, x2\n"
 	"mov x19, #0\n mov x20, #0\n mov x21, #0\n mov x22, #0\n mov x23, #0\n"
 	"mov x24, #0\n mov x25, #0\n mov x26, #0\n mov x27, #0\n mov x28, #0\n"
-	"mov x29, #0\n blr x1\n bl usched_ended\n brk #0\n"
+	"mov x29, #0\n blr x1\n bl " NAME("usched_ended") "\n brk #0\n"
 END("usched_launch"));
 
 static ALWAYS_INLINE SWITCHES void usched_resume(char *sp, int rc)

@@ -122,21 +122,15 @@ void usched_launch(char *bottom, void (*f)(void *), void *arg)
 #if defined(USCHED_SWITCH) && !HARD
 REFUSED
 __asm__(".text\n"
-".globl usched_live\n .protected usched_live\n"
-".type usched_live, %function\nusched_live:\n"
-".globl usched_live_step\n .protected usched_live_step\n"
-".type usched_live_step, %function\nusched_live_step:\n"
+SHARED("usched_live") SHARED("usched_live_step")
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
-	"call ustack_block\n"
+	"call " NAME("ustack_block") "\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
-".size usched_live, . - usched_live\n"
-".size usched_live_step, . - usched_live_step\n"
-".globl usched_live_enter\n .protected usched_live_enter\n"
-".type usched_live_enter, %function\nusched_live_enter:\n"
+SIZE("usched_live") SIZE("usched_live_step") SHARED("usched_live_enter")
 	"push %rcx\n push %rbp\n push %rbx\n sub $8, %rsp\n"
-	"call usched_step\n"
+	"call " NAME("usched_step") "\n"
 	"add $8, %rsp\n pop %rbx\n pop %rbp\n pop %rcx\n jmp *%rcx\n"
-".size usched_live_enter, . - usched_live_enter\n");
+SIZE("usched_live_enter"));
 #endif
 
 static ALWAYS_INLINE int prologue_nr(void)

@@ -33,14 +33,14 @@ FUNCTION("usched_save")
 	AT("s10", "88") AT("s11", "96")
 	"mv t0, a0\n mv a0, sp\n"
 	"addi sp, sp, -16\n .cfi_def_cfa_offset 224\n jalr t0\n"
-	".globl usched_saved\n .hidden usched_saved\n usched_saved: ebreak\n"
+	PLACE("usched_saved") "ebreak\n"
 END("usched_save")
 FUNCTION("usched_launch")
 	".cfi_undefined ra\n mv sp, a0\n mv a0, a2\n"
 	"li s0, 0\n li s1, 0\n li s2, 0\n li s3, 0\n li s4, 0\n li s5, 0\n"
 	"li s6, 0\n li s7, 0\n li s8, 0\n li s9, 0\n li s10, 0\n li s11, 0\n"
 	"jalr a1\n"
-	".globl usched_bottom\n .hidden usched_bottom\n usched_bottom:\n"
+	PLACE("usched_bottom")
 	"call usched_ended\n ebreak\n"
 END("usched_launch"));
 

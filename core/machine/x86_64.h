@@ -28,8 +28,8 @@
 
 #define FP_STORED		/* struct fp_words, at sp - TOP */
 #define FP_STORE							\
-	"mov usched_fp_shared(%rip), %rax\n test %rax, %rax\n"		\
-	"jne usched_share\n stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"	\
+	"mov " NAME("usched_fp_shared") "(%rip), %rax\n test %rax, %rax\n"		\
+	"jne " NAME("usched_share") "\n stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"	\
 	"2:\n"
 #if defined(__CET__) && __CET__ & 1
 #define ENDBR		"endbr64\n"
@@ -39,25 +39,23 @@
 
 /* Does what store says, and calls f(), with sp as argument arg. */
 #define LIVE(name, store, f, arg)					\
-".globl " name "\n .protected " name "\n"				\
-".type " name ", %function\n" name ":\n"				\
-	".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n" \
+SHARED(name) ".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n" \
 	ENDBR store							\
 	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"	\
 	PUSH("rbp") PUSH("rbx")						\
 	"mov %rsp, %" arg "\n"						\
-	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp " f "\n"	\
+	"sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n jmp " NAME(f) "\n"	\
 	".cfi_adjust_cfa_offset -8\n nop\n"	/* where unwinders look */
 
 REFUSED
 __asm__(".text\n"
-LIVE(USCHED_NAME(usched_live_enter), "", "usched_entered", "rsi")
-END(USCHED_NAME(usched_live_enter))
-LIVE(USCHED_NAME(usched_live_step), "", "usched_passed", "rdi")
-END(USCHED_NAME(usched_live_step))
-LIVE(USCHED_NAME(usched_live), FP_STORE, "usched_blocked", "rdi")
-	".globl usched_saved\n .hidden usched_saved\n usched_saved: hlt\n"
-END(USCHED_NAME(usched_live))
+LIVE("usched_live_enter", "", "usched_entered", "rsi")
+END("usched_live_enter")
+LIVE("usched_live_step", "", "usched_passed", "rdi")
+END("usched_live_step")
+LIVE("usched_live", FP_STORE, "usched_blocked", "rdi")
+	PLACE("usched_saved") "hlt\n"
+END("usched_live")
 FUNCTION("usched_share")
 	".cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
 	"mov %rax, -32(%rsp)\n jmp 2b\n"
@@ -77,8 +75,7 @@ FUNCTION("usched_launch")
 	".cfi_undefined rip\n mov %rdi, %rsp\n mov %rdx, %rdi\n"
 	CLEAR("rbx") CLEAR("rbp") CLEAR("r12") CLEAR("r13") CLEAR("r14")
 	CLEAR("r15") "call *%rsi\n"
-	".globl usched_bottom\n .hidden usched_bottom\n usched_bottom:\n"
-	"call usched_ended\n hlt\n"
+	PLACE("usched_bottom") "call " NAME("usched_ended") "\n hlt\n"
 END("usched_launch"));
 
 static ALWAYS_INLINE SWITCHES void usched_resume(char *sp, int rc)

@@ -85,6 +85,19 @@
 /* For functions that end in a switch to another stack. */
 #define SWITCHES	UNCHECKED NORETURN
 
+/*
+ * Is name, of another library or module, in the program? Mach-O cannot ask for
+ * what may be nowhere.
+ */
+#if defined(__ELF__)
+#define IS_LINKED(name) __extension__({					\
+	extern const char name[] __attribute__((weak));			\
+	name != NULL;							\
+})
+#else
+#define IS_LINKED(name)	0
+#endif
+
 #define WORD		((int)sizeof(uintptr_t))
 #define LINE		64		/* bytes of a cache line */
 

@@ -4,10 +4,6 @@
 /* Bytes below a lane in which a stack pointer means that it is too small. */
 #define REACH		((uintptr_t)64 << 20)
 
-/* Parts of runtimes that move locals; NULL if they are not linked. */
-extern const char __safestack_init[] __attribute__((weak));
-extern const char __morestack_allocate_stack_space[] __attribute__((weak));
-
 /*
  * Is the call of usched_run() to which f belongs still on the stack, as far as
  * can be known? f may lie in a stack frame that was left.
@@ -37,7 +33,7 @@ static NOINLINE void check_once(const struct usched *s)
 	CONTRACT(!shadow_stack(),
 		 "usched_run: copied stacks and shadow stacks do not mix: "
 		 "turn shadow stacks off (link with -z noshstk)");
-	CONTRACT(__safestack_init == NULL,
+	CONTRACT(!IS_LINKED(__safestack_init),
 		 "usched_run: copied stacks and -fsanitize=safe-stack do not "
 		 "mix: locals that are kept elsewhere are not copied");
 }
@@ -62,7 +58,7 @@ static NOINLINE NORETURN void misplaced(const char *sp,
 {
 	stack_t alt;
 
-	CONTRACT(__morestack_allocate_stack_space == NULL,
+	CONTRACT(!IS_LINKED(__morestack_allocate_stack_space),
 		 "ustack_block: not on the stack of the thread: -fsplit-stack "
 		 "does not mix with lanes");
 	CONTRACT(sigaltstack(NULL, &alt) != 0 || !(alt.ss_flags & SS_ONSTACK),

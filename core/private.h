@@ -135,13 +135,10 @@ static inline struct usched_private_lane *private_of(const struct usched *s,
 	return &s->s_private->pl_lane[lane - s->s_lane_nr - 1];
 }
 
-/* Marks of wrap/uwrap.c and mpi/uprofile.c: NULL if these are not linked. */
-extern const char uwrap_linked[] __attribute__((weak));
-extern const char uprofile_linked[] __attribute__((weak));
-
+/* By the marks of wrap/uwrap.c and mpi/uprofile.c. */
 int usched_is_wrapped(void)
 {
-	return uwrap_linked != NULL || uprofile_linked != NULL;
+	return IS_LINKED(uwrap_linked) || IS_LINKED(uprofile_linked);
 }
 
 int usched_lane_promised(const struct usched_private *p, int nr)

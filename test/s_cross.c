@@ -13,6 +13,11 @@
 #define WAITERS	8
 #define KICKS	10000
 
+/* Two numbers in a row: those of macOS, which has no others, are. */
+#if !defined(SIGRTMIN)
+#define SIGRTMIN	SIGUSR1
+#endif
+
 static long ended;
 
 /* Ping-pong. */

@@ -81,8 +81,10 @@ static void whole(int fd, int writer)
 	memset(buf, 0, SIZE);
 	CHECK(u_fsync(fd, UNEVER) == 0);
 	for (i = 0; i < 2; i++) {	/* from the disk; from memory */
+#if defined(POSIX_FADV_DONTNEED)
 		if (i == 0)
 			(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+#endif
 		CHECK(u_pread(fd, buf, SIZE + 1, 0, UNEVER) == SIZE);
 		CHECK(same(buf, writer, 0, SIZE));
 		CHECK(u_pread(fd, buf, 1, SIZE, UNEVER) == 0);

@@ -14,7 +14,6 @@
 #include "uscope.h"
 #include "usync.h"
 #include "uwait.h"
-#include <alloca.h>
 
 #define SPAN	1000		/* ns of virtual time */
 

@@ -15,7 +15,6 @@
 #include "utrace.h"
 #include "uslice.h"
 
-#include <alloca.h>
 #include <fenv.h>
 #include <sys/mman.h>
 #include <sys/time.h>

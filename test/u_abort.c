@@ -6,7 +6,6 @@
  * forgets new and blocked threads, and their lanes with them (I2).
  */
 #include "tiny.h"
-#include <alloca.h>
 
 #define NR	100
 

@@ -9,7 +9,6 @@
  * buffer, whatever that was before; and if it fails, nothing has changed.
  */
 #include "tiny.h"
-#include <alloca.h>
 
 #define NR	6
 #define SLACK	4096			/* USCHED_SLACK of usched.c */

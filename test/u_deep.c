@@ -14,7 +14,6 @@
 #include "tiny.h"
 #include "grind.h"
 #include "uslice.h"
-#include <alloca.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>

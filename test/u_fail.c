@@ -16,7 +16,6 @@
 #include "tiny.h"
 #define FAIL_MAPS
 #include "fail.h"
-#include <alloca.h>
 #include <fenv.h>
 
 #define NR	7

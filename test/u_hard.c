@@ -24,7 +24,6 @@ int main(void)
 #include "tiny.h"
 #include "uhard.h"
 #include "uslice.h"
-#include <alloca.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>

@@ -11,7 +11,6 @@
  * may be run again on the same stack, also by a call-back, but on no other.
  */
 #include "tiny.h"
-#include <alloca.h>
 #include <fenv.h>
 
 #define OUTER	4

@@ -15,7 +15,6 @@
 #include "tiny.h"
 #include "grind.h"
 #include "uslice.h"
-#include <alloca.h>
 #include <limits.h>
 #include <sys/mman.h>
 

@@ -7,7 +7,6 @@
  * again afterwards.
  */
 #include "tiny.h"
-#include <alloca.h>
 #include <pthread.h>
 
 #define NR	40

@@ -12,7 +12,6 @@
  */
 
 #include "tiny.h"
-#include <alloca.h>
 #include <setjmp.h>
 #include <stdarg.h>
 

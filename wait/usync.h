@@ -104,6 +104,13 @@
 
 #include "uwait.h"
 
+#if defined(__FreeBSD__)
+/* The system has a struct umutex and a struct ucond, too, in some headers. */
+#include <sys/_umtx.h>
+#define umutex	usched_umutex
+#define ucond	usched_ucond
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

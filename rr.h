@@ -56,11 +56,11 @@ struct rr_thread {
 
 /*
  * Makes the scheduler with proc_nr processors, up to UPROC_MOST (4096); 0: as
- * many as the caller may use cpus. The hint thread_nr says how many threads
- * there will be, about; 0: no hint. With a hint, threads that are made one
- * after another before rr_start() share a processor, in chunks: see
- * rr_thread_init(). Each processor is a native thread, and two or more are
- * pinned to cpus: see rr_pinning(). 0, -EINVAL,
+ * many as the caller may use cpus, or as its control groups allow if that is
+ * less. The hint thread_nr says how many threads there will be, about; 0: no
+ * hint. With a hint, threads that are made one after another before rr_start()
+ * share a processor, in chunks: see rr_thread_init(). Each processor is a native
+ * thread, and two or more are pinned to cpus: see rr_pinning(). 0, -EINVAL,
  * -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler of rr.
  */
 USCHED_MUST int rr_init(int proc_nr, int thread_nr);

@@ -179,6 +179,35 @@ static bool no_nowait(ssize_t rc)
 {
 	return rc == -EOPNOTSUPP || rc == -ENOSYS;
 }
+
+/* Asks a pipe that has a byte: does the system look at flags? */
+static bool heeds_flags(void)
+{
+	struct iovec v = { &(char){ 0 }, 1 };
+	int fd[2] = { -1, -1 };
+	bool heeds = pipe(fd) == 0 && write(fd[1], "", 1) == 1 &&
+		preadv2(fd[0], &v, 1, -1, 1 << 30) < 0;
+
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	return heeds;
+}
+
+/*
+ * Returns whether a read of an empty pipe with RWF_NOWAIT does not block: in
+ * gVisor it does. -1 and 1 are known.
+ */
+static bool has_nowait(void)
+{
+	static int known;		/* atomic */
+	int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (has == 0) {
+		has = heeds_flags() ? 1 : -1;
+		__atomic_store_n(&known, has, __ATOMIC_RELAXED);
+	}
+	return has > 0;
+}
 #endif
 
 static bool is_ready(int fd, short what)
@@ -193,11 +222,23 @@ static ssize_t try_readv(int fd, const struct iovec *v, int nr)
 #if defined(RWF_NOWAIT)
 	ssize_t rc;
 
-	UNINTERRUPTED(rc, preadv2(fd, v, nr, -1, RWF_NOWAIT));
-	if (!no_nowait(rc))
-		return rc;
+	if (has_nowait()) {
+		UNINTERRUPTED(rc, preadv2(fd, v, nr, -1, RWF_NOWAIT));
+		if (!no_nowait(rc))
+			return rc;
+	}
 #endif
 	return is_ready(fd, POLLIN) ? blocking_readv(fd, v, nr) : -EAGAIN;
+}
+
+/* Returns whether nr buffers have at most PIPE_BUF bytes. */
+static bool is_small(const struct iovec *v, int nr)
+{
+	size_t sum = 0;
+
+	for (; nr > 0 && sum <= PIPE_BUF; nr--, v++)
+		sum = v->iov_len <= PIPE_BUF ? sum + v->iov_len : PIPE_BUF + 1;
+	return sum <= PIPE_BUF;
 }
 
 /* Writes at most PIPE_BUF bytes where more might block. */
@@ -207,13 +248,15 @@ static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 #if defined(RWF_NOWAIT)
 	ssize_t rc;
 
-	UNINTERRUPTED(rc, pwritev2(fd, v, nr, -1, RWF_NOWAIT));
-	if (!no_nowait(rc))
-		return rc;
+	if (has_nowait()) {
+		UNINTERRUPTED(rc, pwritev2(fd, v, nr, -1, RWF_NOWAIT));
+		if (!no_nowait(rc))
+			return rc;
+	}
 #endif
 	if (!is_ready(fd, POLLOUT))
 		return -EAGAIN;
-	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+	if (is_small(v, nr) || fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return blocking_writev(fd, v, nr);
 	for (; nr > 1 && v->iov_len == 0; nr--)
 		v++;

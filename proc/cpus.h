@@ -14,6 +14,7 @@
  *	ucpus_get      asks where it may run
  *	ucpus_use      may run on all cpus of the set from now on
  *	ucpus_use_nth  may run on a single cpu of the set from now on
+ *	ucpus_most     asks how many cpus of time its control groups allow
  *
  * If ucpus_get() cannot find out the mask (an error, or not Linux), the set is
  * empty, and ucpus_use() and ucpus_use_nth() do nothing. If the system refuses
@@ -24,7 +25,9 @@
  */
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +115,90 @@ static inline void ucpus_use_nth(const struct ucpus *c, int nr)
 	mask[cpu / UCPUS_WORD] = 1ul << cpu % UCPUS_WORD;
 	(void)sched_setaffinity(0, sizeof mask, (cpu_set_t *)mask);
 }
+
+/* Reads numbers, or "max" for a negative one, from a file of a control group. */
+static inline int ucpus_read(const char *group, const char *name,
+			     long *number, int nr)
+{
+	char path[PATH_MAX], word[32];
+	FILE *in;
+	int i;
+
+	if (snprintf(path, sizeof path, "%s/%s", group, name) >= PATH_MAX)
+		return 0;
+	in = fopen(path, "re");
+	if (in == NULL)
+		return 0;
+	for (i = 0; i < nr && fscanf(in, "%31s", word) == 1; i++)
+		number[i] = strcmp(word, "max") == 0 ? -1 : atol(word);
+	(void)fclose(in);
+	return i;
+}
+
+/* Returns how many cpus a group allows, rounded up; INT_MAX: any number. */
+static inline int ucpus_of_group(const char *group)
+{
+	long time[2];			/* us, in a period of us */
+
+	if (ucpus_read(group, "cpu.max", time, 2) != 2 &&
+	    (ucpus_read(group, "cpu.cfs_quota_us", &time[0], 1) != 1 ||
+	     ucpus_read(group, "cpu.cfs_period_us", &time[1], 1) != 1))
+		return INT_MAX;
+	if (time[0] <= 0 || time[1] <= 0 || time[0] / time[1] >= INT_MAX)
+		return INT_MAX;
+	return (int)((time[0] + time[1] - 1) / time[1]);
+}
+
+/*
+ * The least of a group and all above it; at is the path within the folder of
+ * groups, which is the root's. In a container that may be the only one there.
+ */
+static inline int ucpus_of_groups(const char *folder, char *at)
+{
+	char group[PATH_MAX];
+	int nr, least = INT_MAX;
+
+	for (;;) {
+		if (snprintf(group, sizeof group, "%s%s", folder, at) <
+		    PATH_MAX) {
+			nr = ucpus_of_group(group);
+			least = nr < least ? nr : least;
+		}
+		if (*at == '\0')
+			return least;
+		*strrchr(at, '/') = '\0';
+	}
+}
+
+/*
+ * Reads /proc/self/cgroup: "0::PATH", or for version 1 "NR:CONTROLLERS:PATH",
+ * where "cpu" is among the controllers.
+ */
+static inline int ucpus_most(void)
+{
+	FILE *in = fopen("/proc/self/cgroup", "re");
+	int nr, least = INT_MAX;
+	char line[PATH_MAX];
+
+	while (in != NULL && fgets(line, sizeof line, in) != NULL) {
+		char *at = strchr(line, '/');
+
+		if (at == NULL || line[strlen(line) - 1] != '\n')
+			continue;
+		line[strlen(line) - 1] = '\0';
+		if (strncmp(line, "0::", 3) == 0)
+			nr = ucpus_of_groups("/sys/fs/cgroup", at);
+		else if (strstr(line, ":cpu:") != NULL ||
+			 strstr(line, ":cpu,") != NULL)
+			nr = ucpus_of_groups("/sys/fs/cgroup/cpu", at);
+		else
+			continue;
+		least = nr < least ? nr : least;
+	}
+	if (in != NULL)
+		(void)fclose(in);
+	return least;
+}
 #else
 static inline struct ucpus *ucpus_get(void)
 {
@@ -132,6 +219,11 @@ static inline void ucpus_use(const struct ucpus *c)
 static inline void ucpus_use_nth(const struct ucpus *c, int nr)
 {
 	(void)c, (void)nr;
+}
+
+static inline int ucpus_most(void)
+{
+	return INT_MAX;
 }
 #endif
 

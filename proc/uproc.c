@@ -1278,12 +1278,15 @@ static struct ucpus *cpus_of_caller(void)
 int uproc_cpus(void)
 {
 	struct ucpus *c = cpus_of_caller();
-	int nr;
+	int nr, most = ucpus_most();
 
 	if (c == NULL)
 		return -ENOMEM;
 	nr = ucpus_nr(c);
 	free(c);
+	if (nr == 0)
+		nr = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	nr = nr < most ? nr : most;
 	return nr > 0 ? nr : 1;
 }
 

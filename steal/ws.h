@@ -18,7 +18,7 @@
  *		return 1;
  *	return ws_fini() != 0;	returns when all threads have ended
  *
- * 0 processors are as many as there are cpus.
+ * 0 processors are as many as for rr_init().
  *
  * ORDER
  *

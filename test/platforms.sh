@@ -93,7 +93,7 @@ else
 	systems='aarch64-macos x86_64-freebsd'
 	if [ $full = 1 ]; then
 		systems='aarch64-macos x86_64-macos x86_64-freebsd
-			aarch64-freebsd x86_64-netbsd.10.1 x86_64-openbsd'
+			aarch64-freebsd x86_64-netbsd.11.0.0 x86_64-openbsd'
 	fi
 	for system in $systems; do
 		try "$system" -DUSCHED_LANES tests

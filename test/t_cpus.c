@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* t_cpus: a machine with more than 1024 cpus is used like any other. */
-/* LIBS: -Wl,--wrap=sched_getaffinity,--wrap=sched_setaffinity */
+/* t_cpus: more than 1024 cpus, and limits of control groups, are respected. */
+/* LIBS: -Wl,--wrap=sched_getaffinity,--wrap=sched_setaffinity,--wrap=fopen */
 
 /*
  * Wrappers play the kernel: its masks have k_bits bits, and it refuses shorter
  * masks with EINVAL, as Linux does. The wrappers note the mask of each native
- * thread.
+ * thread. The files of control groups are texts here.
  */
 #include "check.h"
 
@@ -40,6 +40,29 @@ enum { NOTHING = -1, ALL = -2 };
 static __thread int given = NOTHING;
 
 static long total;
+
+/* What files of control groups say. */
+static struct {
+	const char *f_path, *f_text;
+} file[4];
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+	int i;
+
+	if (strncmp(path, "/sys/fs/cgroup", 14) != 0 &&
+	    strcmp(path, "/proc/self/cgroup") != 0)
+		return __real_fopen(path, mode);
+	for (i = 0; i < COUNT(file); i++)
+		if (file[i].f_path != NULL && strcmp(file[i].f_path, path) == 0)
+			return fmemopen((void *)(uintptr_t)file[i].f_text,
+					strlen(file[i].f_text), "r");
+	errno = ENOENT;
+	return NULL;
+}
 
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask);
 int __wrap_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *mask);
@@ -118,6 +141,18 @@ static void nested(void *arg)
 	kernel.k_error = 0;
 }
 
+/* Returns how many workers ws_init(0) makes. */
+static int workers(void)
+{
+	int nr = 1;
+
+	CHECK(ws_init(0, 0) == 0);
+	while (ws_sched(nr) != ws_sched(0))	/* behind the last: the first */
+		nr++;
+	CHECK(ws_start() == 0 && ws_fini() == 0);
+	return nr;
+}
+
 static void run(int bits)
 {
 	int i;
@@ -133,10 +168,7 @@ static void run(int bits)
 	CHECK(rr_init(2, 0) == 0);
 	CHECK(rr_thread_on(1, nested, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	CHECK(ws_init(0, 0) == 0);
-	CHECK(ws_sched(allowed()) == ws_sched(0));
-	CHECK(allowed() == 1 || ws_sched(allowed() - 1) != ws_sched(0));
-	CHECK(ws_start() == 0 && ws_fini() == 0);
+	CHECK(workers() == allowed());
 	CHECK(given == NOTHING);	/* main() is not a processor */
 }
 
@@ -160,10 +192,58 @@ static void without(int bits, int error)
 	CHECK(rr_thread_on(1, nowhere, &total) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 	CHECK(total == 2 && kernel.k_asked <= 10);
-	CHECK(ws_init(0, 0) == 0);
-	CHECK(ws_sched(1) == ws_sched(0));
-	CHECK(ws_start() == 0 && ws_fini() == 0);
+	CHECK(workers() == sysconf(_SC_NPROCESSORS_ONLN));
 	kernel.k_error = 0;
+}
+
+/* Of five cpus, groups allow nr. */
+static void groups(int nr)
+{
+	doing("groups that allow %d", nr);
+	kernel.k_bits = MOST;
+	CHECK(workers() == nr);
+	memset(file, 0, sizeof file);
+}
+
+#define FILE_IS(i, path, text)						\
+	(file[i].f_path = (path), file[i].f_text = (text))
+#define SELF	"/proc/self/cgroup"
+#define GROUPS	"/sys/fs/cgroup"
+
+static void all_groups(void)
+{
+	groups(CPUS);
+	FILE_IS(0, SELF, "0::/a/b\n");
+	FILE_IS(1, GROUPS "/a/b/cpu.max", "max 100000\n");
+	groups(CPUS);
+	FILE_IS(0, SELF, "0::/a/b\n");
+	FILE_IS(1, GROUPS "/a/b/cpu.max", "250000 100000\n");
+	groups(3);
+	FILE_IS(0, SELF, "0::/a/b\n");
+	FILE_IS(1, GROUPS "/a/b/cpu.max", "400000 100000\n");
+	FILE_IS(2, GROUPS "/a/cpu.max", "200000 100000\n");
+	groups(2);
+	/* In a container only the root is there. */
+	FILE_IS(0, SELF, "0::/elsewhere\n");
+	FILE_IS(1, GROUPS "/cpu.max", "5000 100000\n");
+	groups(1);
+	FILE_IS(0, SELF, "0::/\n");
+	FILE_IS(1, GROUPS "/cpu.max", "100000000 100000\n");
+	groups(CPUS);
+	FILE_IS(0, SELF, "5:memory:/m\n3:cpu,cpuacct:/v\n0::/\n");
+	FILE_IS(1, GROUPS "/cpu/v/cpu.cfs_quota_us", "400000\n");
+	FILE_IS(2, GROUPS "/cpu/v/cpu.cfs_period_us", "100000\n");
+	groups(4);
+	FILE_IS(0, SELF, "1:cpu:/v\n");
+	FILE_IS(1, GROUPS "/cpu/v/cpu.cfs_quota_us", "-1\n");
+	FILE_IS(2, GROUPS "/cpu/v/cpu.cfs_period_us", "100000\n");
+	groups(CPUS);
+	FILE_IS(0, SELF, "0:\nx");
+	FILE_IS(1, GROUPS "/cpu.max", "1");
+	groups(CPUS);
+	FILE_IS(0, SELF, "0::/\n");
+	FILE_IS(1, GROUPS "/cpu.max", "1 0\n");
+	groups(CPUS);
 }
 
 int main(int argc, char **argv)
@@ -180,6 +260,7 @@ int main(int argc, char **argv)
 	without(64, ENOSYS);
 	without(64, EINVAL);
 	without(4 * MOST, 0);
+	all_groups();
 	return 0;
 }
 #endif

@@ -598,21 +598,21 @@ static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 	return rc;
 }
 #else
-/* Copies a piece. What could not be written is left in the file. */
+/* Copies a part. What could not be written is left in the file. */
 static NOINLINE ssize_t try_sendfile(int out, int in, off_t *offset,
 				     size_t size)
 {
-	char piece[4096];
+	char part[4096];
 	off_t at = offset != NULL ? *offset : lseek(in, 0, SEEK_CUR);
 	ssize_t rc;
 
 	if (at < 0)
 		return -errno;
-	UNINTERRUPTED(rc, pread(in, piece, size < sizeof piece ? size :
-				sizeof piece, at));
+	UNINTERRUPTED(rc, pread(in, part, size < sizeof part ? size :
+				sizeof part, at));
 	if (rc <= 0)
 		return rc;
-	rc = try_write(out, piece, rc);
+	rc = try_write(out, part, rc);
 	if (rc > 0 && offset != NULL)
 		*offset = at + rc;
 	else if (rc > 0 && lseek(in, at + rc, SEEK_SET) < 0)

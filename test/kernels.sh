@@ -53,7 +53,7 @@ for error in ENOSYS EPERM; do
 done
 without preadv2=ENOSYS,pwritev2=ENOSYS s_io-RR s_net-RR
 without preadv2=EOPNOTSUPP,pwritev2=EOPNOTSUPP s_io-RR
-without madvise=EINVAL:$guard u_private s_private-RR s_pin-WS
+without madvise=EINVAL:$guard u_private s_pin-WS
 without madvise=EPERM u_lane s_million-RR
 without mincore=ENOSYS s_million-RR
 # A kernel of 4.14, as far as the library can tell.

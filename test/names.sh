@@ -84,7 +84,7 @@ done
 # Macros that a header asks for may be set by chance, too.
 empty 'macros that are asked for' "$(where $headers | xargs grep -ohE \
 	'(defined\(|# *ifn?def )\w+' | sed 's/.*[( ]//' | sort -u |
-	grep -vE "$prefixed|^_|^SYS_")"
+	grep -vE "$prefixed|^_|^SYS_|^SOCK_")"
 library=${LIBRARY:-libusched.a}
 empty "no $library: make" "$([ -s "$library" ] || echo x)"
 empty libusched.a "$(nm -g --defined-only "$library" 2>/dev/null |

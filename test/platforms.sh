@@ -87,17 +87,82 @@ try() {
 	rm -rf "$(made)"
 }
 
-if [ -z "$zig" ]; then
-	skip "macOS and the BSDs: no zig (python3 -m pip install ziglang)"
-else
-	systems='aarch64-macos x86_64-freebsd'
-	if [ $full = 1 ]; then
-		systems='aarch64-macos x86_64-macos x86_64-freebsd
-			aarch64-freebsd x86_64-netbsd.11.0.0 x86_64-openbsd'
-	fi
-	for system in $systems; do
-		try "$system" -DUSCHED_LANES tests
-		[ $full = 0 ] || try "$system" '' tests
+# Linux: builds the library, and runs tests of what threads need, by emulator.
+linux() { # compiler, emulator
+	have "$1" && { [ -z "$2" ] || have "$2"; } || {
+		skip "$1: it or its emulator is not installed"; return; }
+	for t in s_wait-RR s_chan-RR s_sync-RR; do
+		make -s CC="$1" LDFLAGS="${2:+-static}" B="$dir/$1" \
+			"$dir/$1/$t" >"$dir/log" 2>&1 &&
+		WATCHDOG=300 timeout 600 $2 "$dir/$1/$t" >"$dir/log" 2>&1
+		judge $? "$1: $t" "$dir/log"
 	done
+	rm -rf "${dir:?}/$1"
+}
+
+# row WHAT SWITCH LANES EVENTS TOOLS RUN COMMAND...: a row of the table, after the
+# commands that make it true, which are separated by words ";".
+row() {
+	was=$((failed + skipped))
+	line="| $1 | $2 | $3 | $4 | $5 |" run=$6
+	shift 6
+	words=''
+	for word in "$@" ';'; do
+		if [ "$word" = ';' ]; then
+			$words
+			words=''
+		else
+			words="$words $word"
+		fi
+	done
+	if [ $((failed + skipped)) = $was ]; then
+		echo "$line yes | $run |" >>"$dir/table"
+	else
+		echo "$line not now | $run |" >>"$dir/table"
+	fi
+}
+
+# Each system with the switch that was never run there, and with the default.
+both() { # target
+	try "$1" -DUSCHED_LANES tests
+	try "$1" '' tests
+}
+
+with_zig=both
+[ -n "$zig" ] || with_zig="skip no-zig:"
+asm='assembly by `-DUSCHED_LANES`, else `setjmp()`'
+if [ $full = 0 ] && [ -n "$zig" ]; then
+	try aarch64-macos -DUSCHED_LANES tests
+	try x86_64-freebsd -DUSCHED_LANES tests
+elif [ $full = 0 ]; then
+	skip 'macOS and the BSDs: no zig (python3 -m pip install ziglang)'
+else
+	row 'Linux, x86-64; gcc, clang, musl' 'assembly, in place' yes epoll all \
+		'all tests' linux gcc '' ';' linux clang '' ';' linux musl-gcc ''
+	row 'Linux, aarch64, riscv64' assembly yes epoll all \
+		'many tests, by qemu-user' \
+		linux aarch64-linux-gnu-gcc qemu-aarch64 ';' \
+		linux riscv64-linux-gnu-gcc qemu-riscv64
+	row 'Linux, i386, armhf, s390x, powerpc64le' '`setjmp()`' no epoll \
+		lists 'some tests, by qemu-user' \
+		linux i686-linux-gnu-gcc qemu-i386 ';' \
+		linux arm-linux-gnueabihf-gcc qemu-arm ';' \
+		linux s390x-linux-gnu-gcc qemu-s390x ';' \
+		linux powerpc64le-linux-gnu-gcc qemu-ppc64le
+	row 'macOS, arm64, x86-64' "$asm" 'with that' kqueue lists '**never**' \
+		$with_zig aarch64-macos ';' $with_zig x86_64-macos
+	row 'FreeBSD, x86-64, aarch64' "$asm" 'with that' kqueue lists \
+		'**never**' $with_zig x86_64-freebsd ';' $with_zig aarch64-freebsd
+	row 'NetBSD, OpenBSD, x86-64' "$asm" 'with that' kqueue lists \
+		'**never**' $with_zig x86_64-netbsd.11.0.0 ';' \
+		$with_zig x86_64-openbsd
+	cat "$dir/table"
+	while read -r line; do
+		if grep -qxF "$line" doc/embed.md; then
+			pass
+		else
+			fail "doc/embed.md has no line: $line"
+		fi
+	done <"$dir/table"
 fi
 counted

@@ -17,7 +17,6 @@
 #include "usync.h"
 #include "uthread.h"
 #include <limits.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #if defined(USCHED_HARD) || defined(__SANITIZE_ADDRESS__) || \
@@ -243,19 +242,6 @@ static void wake_all(long nr)
 		SCHED(wake)(all[i]);
 }
 
-/* Returns whether the kernel has guards without a mapping. */
-static bool has_guards(void)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	void *at = mmap(NULL, page, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool has = at != MAP_FAILED && madvise(at, page, 102) == 0;
-
-	munmap(at, page);
-	return has;
-}
-
-/* Without such guards there are fewer, which rr_start() finds. */
 static void limits(void)
 {
 	long nr, round;
@@ -263,11 +249,6 @@ static void limits(void)
 	begin(1, 0);
 	CHECK(SCHED(private)(1) == 0);
 	nr = fill(0);
-	if (!has_guards()) {
-		CHECK(SCHED(start)() == -EAGAIN);
-		(void)SCHED(fini)();		/* drops them */
-		return;
-	}
 	CHECK(nr >= 16384);
 	SCHED(hold)();
 	waiting = ended = 0;

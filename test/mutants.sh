@@ -118,6 +118,8 @@ broken 'engine: a timed task stands for itself alone' t_engine_time \
 broken 'engine: a series has no end' t_engine_time engine/spawn.c \
 	's/ < 2 \* EXACT ? s->su_series + 1 : EXACT + 1;/ + 1;/
 	s/^	if (nr > EXACT)$/	if (nr > EXACT * EXACT)/'
+broken 'mappings: lanes take those of calls' s_limits-RR proc/uproc.c \
+	's/^	return now < MAPS_COUNTED \&\& now + nr <= most;/	return now + nr + most > 0;/'
 broken 'pins wrap' t_engine_wrap engine/bus.c \
 	's/bus.bu_pins == LONG_MAX/0/'
 

@@ -29,7 +29,7 @@ struct batch *engine_batch_find(int batch)
 
 	if (batch <= 0)
 		return NULL;
-	b = &e->e_batch[batch % ENGINE_BATCHES];
+	b = &e->e_batch[engine_batch_place(batch)];
 	return b->b_generation == batch / ENGINE_BATCHES &&
 		b->b_generation % 2 == 1 ? b : NULL;
 }

@@ -433,6 +433,7 @@ static void pin(struct task *t, struct mem *m, struct pin **p)
 		if (n->pn_next != NULL)
 			n->pn_next->pn_at = &n->pn_next;
 		t->t_pins = n;
+		t->t_more = true;
 	}
 	add(&bus.bu_pinned, &n->pn_link, hash_pin(t, m->m_data));
 }

@@ -26,6 +26,34 @@
  * the start of the next. It is held longer for the descriptor of a batch, and
  * for the walk of a stack.
  *
+ * TIME
+ *
+ * To read the exact clock takes 17 ns on a Xeon (model 167), for submission and
+ * end a third of an empty task. The near clock (CLOCK_MONOTONIC_COARSE) takes 4
+ * ns, but stands still for some milliseconds between two ticks. It tells
+ * whether a tick has passed.
+ *
+ * The tasks of a call are a series. Calls for a single task make a series
+ * together, until a tick passes, or the queue is empty. In a series, tasks 1, 2,
+ * 4, 8 and 16 are timed exactly, and then each EXACT-th. A timed task stands for
+ * all since the timed task before (t_weight): the mean latency counts it so
+ * often. Tasks after the last timed task of a series do not count.
+ *
+ * A runner reads the exact clock at the end of a timed task, if the queue is
+ * empty, after a tick, and after r_skip other ends. It doubles r_skip while so
+ * many tasks take little of a SLICE. So after a series of short tasks, a long
+ * task delays other threads of its worker by a tick more.
+ *
+ * Gaps between tasks (runner.c, "Spin") are exact, because a submission into an
+ * empty queue and an end that leaves it empty are. Other times are up to a tick
+ * too early: those of the last end on a worker, and since when a task is in its
+ * stage. People read them. Virtual time is always exact.
+ *
+ * REJECTED. The time-stamp counter of the processor takes 8 ns, so it would be
+ * read as rarely, and on some machines it stops, or differs between sockets. A
+ * mean by the near clock alone is true for millions of tasks, but a hundred
+ * tasks between two ticks would take no time.
+ *
  * INVARIANTS
  *
  * EN1. If tasks are queued and starts are not paused, then e_coming > 0,
@@ -34,7 +62,7 @@
  *	as its task ends, or waits, if the runner has a scope. A wait that would
  *	break this returns -ENOMEM.
  * EN2. e_alive is the number of tasks that were queued and have not ended, and
- *	e_bytes is the sum of their t_bytes.
+ *	e_bytes is the sum of their bytes (engine_bytes()).
  * EN3. A slot with waiters is in use. The end of its task takes all of them
  *	out, under the same lock.
  * EN4. A runner is in the ring of all from its making to its end, and r_task
@@ -377,6 +405,10 @@ static void clear(const struct engine_config *c)
 	e->e_submitted = e->e_completed = e->e_failed = e->e_canceled = 0;
 	e->e_helped  = e->e_contended = 0;
 	e->e_latency = 0;
+	e->e_timed   = 0;
+	__atomic_store_n(&e->e_series, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->e_tick, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->e_virtual, utime_is_virtual(), __ATOMIC_RELAXED);
 	e->e_last    = e->e_gap = 0;
 	e->e_from    = -1;
 	e->e_ring.r_next = e->e_ring.r_prev = &e->e_ring;

@@ -96,6 +96,7 @@ static void help_run(struct runner *r, struct claimed *l)
 {
 	engine_helper_set(r);
 	engine_run(r, l);
+	engine_gone(r);
 	engine_helper_set(NULL);
 	e->e_helping--;
 	e->e_helped++;

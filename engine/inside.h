@@ -13,39 +13,52 @@
 #define ULOCK_SPINS	32
 #include "lock.h"
 #include "uscope.h"
+#include "compiler.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 UPREEMPT_NEVER;
 
 #define HIDDEN	__attribute__((visibility("hidden")))
 
-/* A task. Two cache lines: a million of them wait in the queue. */
+/*
+ * A task, two cache lines: a million of them wait in the queue. The second line
+ * is all 0 unless t_more is set. So few tasks need it.
+ */
 struct task {
 	struct task   *t_next;		/* in a level, a batch, or free */
-	struct task   *t_prev;		/* in a level */
-	int          (*t_f)(void *arg);
+	union {
+		struct task   *t_prev;	/* in a level, or */
+		struct runner *t_runner; /* runs it: ENGINE_RUNS */
+	};
+	union {
+		int  (*t_f)(void *arg);	/* or */
+		int    t_result;	/* ENGINE_ENDED */
+	};
 	void          *t_arg;
-	void          *t_copy;		/* of the argument, or NULL */
-	void         (*t_end)(engine_id id, void *arg, int result);
 	struct waiter *t_waiters;	/* the last */
-	struct runner *t_runner;	/* runs it, or NULL */
-	struct pin    *t_pins;		/* of named memory: bus.c */
-	utime_ns       t_time;		/* of its submission, then of its end */
-	size_t         t_bytes;		/* that count against the limit */
+	utime_ns       t_time;		/* of its submission, then of its end;
+					 * nearly, if t_weight is 0 */
 	unsigned       t_nr;		/* slot */
 	unsigned       t_generation;	/* of the slot; odd: in use */
-	int            t_result;
-	short          t_batch;		/* place in the table, or -1 */
+	signed char    t_batch;		/* place in the table, or -1 */
 	unsigned char  t_level;
 	unsigned char  t_stage;
 	unsigned char  t_flags;
+	unsigned char  t_weight;	/* tasks that its latency stands for */
 	bool           t_ending;	/* cancelled, and not yet ENGINE_ENDED */
+	bool           t_more;		/* the second line is not 0 */
+
+	void          *t_copy;		/* of the argument, or NULL */
+	void         (*t_end)(engine_id id, void *arg, int result);
+	struct pin    *t_pins;		/* of named memory: bus.c */
+	size_t         t_bytes;		/* of the job, against the limit */
 	char           t_name[ENGINE_NAME];
-};
+} __attribute__((aligned(64)));
 
 /* A thread of ws that runs tasks; or a native thread in engine_help(). */
 struct runner {
@@ -54,8 +67,13 @@ struct runner {
 	struct uscope *r_scope;		/* or NULL: a helper, or no memory */
 	struct ustack *r_stack;		/* NULL: a helper */
 	const struct uself_ops *r_base;	/* of its scope */
+	const struct usched *r_sched;	/* the worker of r_thread */
 	utime_ns       r_begun;		/* its task, nearly */
 	utime_ns       r_slice;		/* last let others run */
+	utime_ns       r_near;		/* the near clock, at the last end */
+	utime_ns       r_exact;		/* the exact clock was read */
+	int            r_skip;		/* ends between two exact times */
+	int            r_left;		/* of these, until the next */
 	utime_ns       r_since;		/* waits since then */
 	const struct uwait_kind *r_kind; /* for this, or NULL (both atomic) */
 	int            r_thread;	/* place in e_native, or -1 (atomic) */
@@ -105,12 +123,14 @@ enum { NONE, MAKING, OPEN, CLOSING, STOPPING, ENDED };
 #define OUTSIDE	(ENGINE_ENDED + 1)	/* t_stage: waits for room */
 
 #define TOGETHER 32			/* tasks under one lock, at most */
+#define EXACT	32			/* see TIME in engine.c; a power of 2 */
 #define CHUNK	512			/* tasks */
 #define CHUNKS	((ENGINE_TASKS + CHUNK - 1) / CHUNK)
 
 struct engine {
 	struct ulock   e_lock;		/* protects all but atomics */
 	int            e_forked;	/* (atomic) */
+	int            e_virtual;	/* time is (atomic) */
 	int            e_state;
 	int            e_c_workers;
 	int            e_host_workers;
@@ -154,9 +174,12 @@ struct engine {
 	struct native  e_native[ENGINE_WORKERS]; /* C, then host workers */
 	void         (*e_run)(void *arg); /* engine_runner() (atomic) */
 
+	int            e_series;	/* number of the next single task, */
+	utime_ns       e_tick;		/* at this near time (both atomic) */
 	long           e_submitted, e_completed, e_failed, e_canceled;
 	long           e_helped, e_contended;
-	double         e_latency;	/* ns, of all that have ended */
+	double         e_latency;	/* ns, of all that e_timed counts */
+	long           e_timed;		/* weights of tasks that have ended */
 };
 
 HIDDEN extern struct engine engine_all;
@@ -188,11 +211,15 @@ static inline void engine_name(char to[ENGINE_NAME], const char *from)
 
 /* state.c */
 
-/* Takes the lock. There is an engine: the caller knows. */
-HIDDEN void engine_lock(void);
+/* Takes the lock, which another caller has. */
+HIDDEN void engine_lock_slow(void);
 
-/* Takes the lock. 0; -ECHILD, -ENODEV: the lock is not taken. */
-HIDDEN int engine_enter(void);
+/* Takes the lock. There is an engine: the caller knows. */
+static inline void engine_lock(void)
+{
+	if (!ulock_try(&e->e_lock))
+		engine_lock_slow();
+}
 
 /* Releases the lock. Caller holds the lock. */
 static inline void engine_unlock(void)
@@ -200,10 +227,36 @@ static inline void engine_unlock(void)
 	ulock_put(&e->e_lock);
 }
 
+/* Takes the lock. 0; -ECHILD, -ENODEV: the lock is not taken. */
+static inline int engine_enter(void)
+{
+	if (__atomic_load_n(&e->e_forked, __ATOMIC_RELAXED))
+		return -ECHILD;
+	engine_lock();
+	if (e->e_state > MAKING)
+		return 0;
+	engine_unlock();
+	return -ENODEV;
+}
+
 /* Changes a count that others read without the lock. Caller holds the lock. */
 static inline void engine_add(int *at, int nr)
 {
 	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
+}
+
+/* Returns a time that may be a tick too early. Any thread. */
+static inline utime_ns engine_near(void)
+{
+#if defined(CLOCK_MONOTONIC_COARSE)
+	struct timespec t;
+
+	if (!__atomic_load_n(&e->e_virtual, __ATOMIC_RELAXED)) {
+		(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+		return t.tv_sec * UTIME_S + t.tv_nsec;
+	}
+#endif
+	return unow();
 }
 
 /* Returns the cpu of the caller, or -1. Any thread. */
@@ -214,6 +267,18 @@ static inline int engine_cpu(void)
 #else
 	return -1;
 #endif
+}
+
+/* Returns the bytes of t, which count against the limit. */
+static inline size_t engine_bytes(const struct task *t)
+{
+	return sizeof *t + (t->t_more ? t->t_bytes : 0);
+}
+
+/* Returns what runs t, or NULL. Caller holds the lock. */
+static inline struct runner *engine_runner_of(const struct task *t)
+{
+	return t->t_stage == ENGINE_RUNS ? t->t_runner : NULL;
 }
 
 /* Returns the number of t. Caller holds the lock, or runs t. */
@@ -262,8 +327,18 @@ HIDDEN void engine_claim_all(struct waiter **last, int result,
 /* Claims the first of a ring, which stays there. Caller holds the lock. */
 HIDDEN void engine_wake_first(struct waiter *last, struct claimed *l);
 
+/* As engine_complete(), if there are any. */
+HIDDEN void engine_complete_claimed(struct claimed *l);
+
 /* Completes the waits that were claimed. Caller holds the lock; released. */
-HIDDEN void engine_complete(struct claimed *l);
+static inline void engine_complete(struct claimed *l)
+{
+	if (l->cl_first != NULL)
+		engine_complete_claimed(l);
+	else
+		engine_unlock();
+	USCHED_RACE(engine_complete);
+}
 
 /* Makes what a wait needs. NULL: see *rc. Caller does not hold the lock. */
 HIDDEN struct waiter *engine_waiter(utime_ns until, int *rc);
@@ -311,6 +386,12 @@ HIDDEN void engine_slots_end(void);
 
 /* batch.c */
 
+/* Returns the place of a batch in the table. */
+static inline int engine_batch_place(int batch)
+{
+	return (int)((unsigned)batch % ENGINE_BATCHES);
+}
+
 /* Returns the batch of a number, or NULL. Caller holds the lock. */
 HIDDEN struct batch *engine_batch_find(int batch);
 
@@ -355,10 +436,17 @@ HIDDEN void engine_finish(struct task *t, int result, utime_ns now,
 /* queue.c */
 
 /* Changes the number of queued tasks. Caller holds the lock. */
-HIDDEN void engine_count_queued(int nr);
+static inline void engine_count_queued(int nr)
+{
+	__atomic_store_n(&e->e_queued, e->e_queued + nr, __ATOMIC_RELAXED);
+}
 
 /* Returns whether there is room for a task. Caller holds the lock. */
-HIDDEN bool engine_has_room(size_t bytes);
+static inline bool engine_has_room(size_t bytes)
+{
+	return e->e_queued < e->e_tasks && !(e->e_paused & ENGINE_INTAKE) &&
+		(e->e_amount == 0 || bytes <= e->e_amount - e->e_bytes);
+}
 
 /* Queues t, as the newest of its level. Caller holds the lock, and counts. */
 HIDDEN void engine_enqueue(struct task *t);
@@ -389,11 +477,18 @@ HIDDEN void engine_cancel_queue(struct claimed *l);
 /* What a thread of ws runs: a runner. */
 HIDDEN void engine_runner(void *arg);
 
+/* As engine_send_for(), if a runner or a helper may be missing. */
+HIDDEN int engine_send(struct claimed *l);
+
 /*
  * Sends for a runner, or a helper, if the queue needs it: EN1. 0, -ENOMEM.
  * Caller holds the lock.
  */
-HIDDEN int engine_send_for(struct claimed *l);
+static inline int engine_send_for(struct claimed *l)
+{
+	return e->e_queued == 0 || e->e_paused & ENGINE_START ||
+		(e->e_coming > 0 && e->e_helpers == NULL) ? 0 : engine_send(l);
+}
 
 /*
  * Queues tasks whose callers wait for room, and sends for a runner. If there is
@@ -421,6 +516,9 @@ HIDDEN void engine_runner_in(struct runner *r);
 
 /* Takes r out of the ring of all. Caller holds the lock. */
 HIDDEN void engine_runner_out(struct runner *r);
+
+/* Notes that r runs on no native thread. Caller holds the lock, or is r. */
+HIDDEN void engine_gone(struct runner *r);
 
 /* Notes the clock of k, the calling native thread. */
 HIDDEN void engine_clock_note(struct native *k);

@@ -24,11 +24,6 @@
 #define FAIR		(ENGINE_BOUND / ENGINE_LEVELS)
 #define LOOK		32		/* tasks that a helper passes over */
 
-void engine_count_queued(int nr)
-{
-	__atomic_store_n(&e->e_queued, e->e_queued + nr, __ATOMIC_RELAXED);
-}
-
 static void level_add(struct task *t, int nr)
 {
 	struct level *l = &e->e_level[nr];
@@ -44,7 +39,7 @@ static void level_add(struct task *t, int nr)
 	e->e_mask |= 1u << nr;
 }
 
-static void level_out(struct task *t)
+static ALWAYS_INLINE void level_out(struct task *t)
 {
 	struct level *l = &e->e_level[t->t_level];
 
@@ -54,19 +49,13 @@ static void level_out(struct task *t)
 		e->e_mask &= ~(1u << t->t_level);
 }
 
-bool engine_has_room(size_t bytes)
-{
-	return e->e_queued < e->e_tasks && !(e->e_paused & ENGINE_INTAKE) &&
-		(e->e_amount == 0 || bytes <= e->e_amount - e->e_bytes);
-}
-
 void engine_enqueue(struct task *t)
 {
 	level_add(t, t->t_level);
 	t->t_stage = ENGINE_QUEUED;
 	e->e_submitted++;
 	e->e_alive++;
-	e->e_bytes += t->t_bytes;
+	e->e_bytes += engine_bytes(t);
 }
 
 void engine_let_in(struct claimed *l)
@@ -76,7 +65,7 @@ void engine_let_in(struct claimed *l)
 
 	while (e->e_room != NULL && n < TOGETHER) {
 		a = e->e_room->a_next;
-		if (!engine_has_room(a->a_task->t_bytes))
+		if (!engine_has_room(engine_bytes(a->a_task)))
 			break;
 		engine_count_queued(1);
 		engine_enqueue(a->a_task);
@@ -111,36 +100,40 @@ static int fair(unsigned nr)
 	return highest(below != 0 ? below : e->e_mask);
 }
 
-/* Returns a task that may run, of t and LOOK tasks behind it, or NULL. */
-static struct task *allowed(struct task *t, bool newer, bool host)
+/* Returns a task for a helper, of t and LOOK tasks behind it, or NULL. */
+static struct task *for_helper(struct task *t, bool newer)
 {
 	int n;
 
 	for (n = 0; n <= LOOK && t != NULL; n++) {
-		if (!host || !(t->t_flags & ENGINE_C_ONLY))
+		if (!(t->t_flags & ENGINE_C_ONLY))
 			return t;
 		t = newer ? t->t_next : t->t_prev;
 	}
 	return NULL;
 }
 
+/* Returns the task of a level to run next, or NULL. Caller holds the lock. */
+static inline struct task *pick_of(int nr, bool oldest, bool host)
+{
+	struct level *l = &e->e_level[nr];
+	struct task *t = oldest ? l->l_first : l->l_last;
+
+	return host ? for_helper(t, oldest) : t;
+}
+
 /* Returns the task to run next, or NULL. Caller holds the lock. */
-static struct task *pick(bool host)
+static inline struct task *pick(bool host)
 {
 	unsigned nr = e->e_picks[host]++;
 	unsigned mask = e->e_mask;
-	bool oldest = e->e_policy != ENGINE_LIFO;
 	struct task *t = NULL;
-	struct level *l;
 
-	if (mask != 0 && nr % FAIR == FAIR - 1) {
-		l = &e->e_level[fair(nr / FAIR % ENGINE_LEVELS)];
-		t = allowed(l->l_first, true, host);
-	}
-	while (t == NULL && mask != 0) {
-		l = &e->e_level[highest(mask)];
-		t = allowed(oldest ? l->l_first : l->l_last, oldest, host);
-		mask &= ~(1u << (l - e->e_level));
+	if (nr % FAIR == FAIR - 1 && mask != 0)
+		t = pick_of(fair(nr / FAIR % ENGINE_LEVELS), true, host);
+	for (; t == NULL && mask != 0; mask &= ~(1u << nr)) {
+		nr = (unsigned)highest(mask);
+		t  = pick_of((int)nr, e->e_policy != ENGINE_LIFO, host);
 	}
 	return t;
 }
@@ -151,11 +144,12 @@ struct task *engine_dequeue(bool host)
 
 	if (e->e_queued == 0 || e->e_paused & ENGINE_START)
 		return NULL;
-	t = pick(host);
+	t = host ? pick(true) : pick(false);
 	if (t == NULL)
 		return NULL;
 	level_out(t);
 	engine_count_queued(-1);
+	__builtin_prefetch(e->e_policy == ENGINE_LIFO ? t->t_prev : t->t_next, 1);
 	return t;
 }
 

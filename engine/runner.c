@@ -76,6 +76,7 @@
 #define SLICE		(50 * UTIME_US)
 #define SERIES		UTIME_MS	/* SLICE, while the queue is empty */
 #define SPIN		(100 * UTIME_US)
+#define SHORT		(SLICE / 8)	/* between two exact times */
 
 /* Native threads. */
 
@@ -89,19 +90,7 @@ void engine_clock_note(struct native *k)
 #endif
 }
 
-/* Notes that r runs on its worker. The runner itself. */
-static void note_here(struct runner *r)
-{
-	struct native *k = &e->e_native[ws_proc()];
-
-	__atomic_store_n(&r->r_thread, (int)(k - e->e_native), __ATOMIC_RELAXED);
-	__atomic_store_n(&k->nt_current, r, __ATOMIC_RELAXED);
-	if (!k->nt_clocked)
-		engine_clock_note(k);
-}
-
-/* Notes that r runs on no worker. */
-static void note_gone(struct runner *r)
+void engine_gone(struct runner *r)
 {
 	struct native *k = engine_native_of(r);
 	struct runner *mine = r;
@@ -109,6 +98,23 @@ static void note_gone(struct runner *r)
 	if (k != NULL)
 		(void)__atomic_compare_exchange_n(&k->nt_current, &mine, NULL,
 				false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Notes that r runs on its worker. The runner itself. */
+static ALWAYS_INLINE void note_here(struct runner *r)
+{
+	struct native *k = engine_native_of(r);
+
+	if (r->r_sched != usched_self()) {
+		engine_gone(r);
+		r->r_sched = usched_self();
+		k = &e->e_native[ws_proc()];
+		__atomic_store_n(&r->r_thread, (int)(k - e->e_native),
+				 __ATOMIC_RELAXED);
+		if (!k->nt_clocked)
+			engine_clock_note(k);
+	}
+	__atomic_store_n(&k->nt_current, r, __ATOMIC_RELAXED);
 }
 
 /* Returns how many tasks on C workers wait. */
@@ -187,13 +193,11 @@ static bool runner_wake(int nr, struct claimed *l)
 	return false;
 }
 
-int engine_send_for(struct claimed *l)
+int engine_send(struct claimed *l)
 {
 	bool full = e->e_runners - e->e_aside >= e->e_limit;
 	int nr;
 
-	if (e->e_queued == 0 || e->e_paused & ENGINE_START)
-		return 0;
 	if (e->e_helpers != NULL &&
 	    (full || e->e_busy - waiting() >= e->e_c_workers))
 		(void)engine_claim_first(&e->e_helpers, 0, l);
@@ -208,7 +212,7 @@ void engine_give_room(struct claimed *l)
 	int rc;
 
 	if (e->e_room == NULL ||
-	    !engine_has_room(e->e_room->a_next->a_task->t_bytes))
+	    !engine_has_room(engine_bytes(e->e_room->a_next->a_task)))
 		return;
 	engine_count_queued(1);
 	rc = engine_send_for(l);
@@ -250,7 +254,7 @@ static int begins_wait(struct runner *r, const struct uwait *w)
 	__atomic_store_n(&r->r_since, unow(), __ATOMIC_RELAXED);
 	__atomic_store_n(&r->r_kind, uwait_kind(w), __ATOMIC_RELAXED);
 	__atomic_add_fetch(&e->e_waiting, 1, __ATOMIC_RELAXED);
-	note_gone(r);
+	engine_gone(r);
 	return 0;
 }
 
@@ -337,10 +341,38 @@ static void count(struct runner *r, int result, utime_ns now, struct claimed *l)
 static int call(struct runner *r)
 {
 	struct task *t = r->r_task;
-	int result = t->t_f(t->t_copy != NULL ? t->t_copy : t->t_arg);
+	bool copied = t->t_more && t->t_copy != NULL;
+	int result = t->t_f(copied ? t->t_copy : t->t_arg);
 
 	engine_finish_outside(t, result);
 	return result;
+}
+
+/* Returns whether the end of the task of r is timed: TIME. */
+static bool exactly(struct runner *r, utime_ns near)
+{
+	bool tick = r->r_near != near;
+
+	r->r_near = near;
+	return r->r_left-- <= 0 || tick || r->r_task->t_weight != 0 ||
+		__atomic_load_n(&e->e_queued, __ATOMIC_RELAXED) == 0;
+}
+
+/* Returns the time of the end of the task of r. Without the lock. */
+static utime_ns end_time(struct runner *r)
+{
+	utime_ns now = engine_near();
+
+	if (!exactly(r, now))
+		return now;
+	now = unow();
+	if (now - r->r_exact > SHORT)
+		r->r_skip = 0;
+	else if (r->r_left < 0 && r->r_skip < EXACT - 1)
+		r->r_skip = 2 * r->r_skip + 1;
+	r->r_left  = r->r_skip;
+	r->r_exact = now;
+	return now;
 }
 
 void engine_run(struct runner *r, struct claimed *l)
@@ -350,10 +382,9 @@ void engine_run(struct runner *r, struct claimed *l)
 
 	engine_complete(l);
 	result = call(r);
-	now = unow();			/* no clock is read under the lock */
+	now = end_time(r);		/* no clock is read under the lock */
 	engine_lock();
 	count(r, result, now, l);
-	note_gone(r);
 }
 
 /* Runners: see "The next runner". */
@@ -406,6 +437,7 @@ static bool park(struct runner *r, struct claimed *l)
 	int rc, stop;
 	bool wanted;
 
+	engine_gone(r);
 	engine_complete(l);
 	a = engine_waiter(UNEVER, &rc);
 	USCHED_RACE(engine_park);
@@ -473,10 +505,11 @@ static bool spin_until(utime_ns until)
  * Waits a little for a task. Returns whether a runner should look into the
  * queue. Caller holds the lock; released meanwhile.
  */
-static bool spin(struct claimed *l)
+static bool spin(struct runner *r, struct claimed *l)
 {
 	if (!may_spin())
 		return false;
+	engine_gone(r);
 	engine_add(&e->e_coming, 1);
 	engine_complete(l);
 	if (!spin_until(uafter(SPIN)))
@@ -503,7 +536,7 @@ static struct task *next(struct runner *r, struct claimed *l)
 			return NULL;
 		let_in(l);				/* bytes of an end */
 		t = surplus() ? NULL : engine_dequeue(false);
-	} while (t == NULL && ((spun = spin(l)) || park(r, l)));
+	} while (t == NULL && ((spun = spin(r, l)) || park(r, l)));
 	if (t == NULL)
 		return NULL;
 	note_gap(t, spun);
@@ -523,6 +556,7 @@ static void between(struct runner *r, struct claimed *l)
 
 	if (!stopped && !yields && r->r_scope != NULL && !u_canceled())
 		return;
+	engine_gone(r);
 	engine_complete(l);
 	if (stopped || u_canceled())
 		scope_end(r);
@@ -549,6 +583,7 @@ void engine_runner(void *arg)
 		e->e_busy--;
 		between(r, &l);
 	}
+	engine_gone(r);
 	engine_runner_out(r);
 	e->e_runners--;
 	engine_give_room(&l);

@@ -61,12 +61,10 @@ static int active(int from, int nr)
 
 int engine_get_stats(struct engine_stats *s)
 {
-	long ended;
 	int rc = s == NULL ? -EINVAL : engine_enter();
 
 	if (rc != 0)
 		return rc;
-	ended = e->e_completed + e->e_canceled;
 	*s = (struct engine_stats){
 		.total_tasks_submitted = e->e_submitted,
 		.tasks_completed       = e->e_completed,
@@ -77,8 +75,8 @@ int engine_get_stats(struct engine_stats *s)
 		.gil_threads_active    = active(e->e_c_workers, e->e_host_workers),
 		.c_threads_active      = active(0, e->e_c_workers),
 		.tasks_memory          = e->e_bytes,
-		.avg_task_latency_ms   = ended == 0 ? 0 :
-			e->e_latency / (double)ended / UTIME_MS,
+		.avg_task_latency_ms   = e->e_timed == 0 ? 0 :
+			e->e_latency / (double)e->e_timed / UTIME_MS,
 		.bus_contention_count  = e->e_contended,
 		.tasks_helped          = e->e_helped,
 		.runners               = e->e_runners
@@ -174,7 +172,7 @@ static bool let_go(struct walk *w)
 /* Returns the runner of a task that waits on a thread of ws, or NULL. */
 static struct runner *waits(const struct task *t)
 {
-	struct runner *r = t != NULL ? t->t_runner : NULL;
+	struct runner *r = t != NULL ? engine_runner_of(t) : NULL;
 
 	return r != NULL && r->r_stack != NULL &&
 		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) != NULL ? r : NULL;
@@ -255,7 +253,7 @@ static int ask(struct walk *w, int home, utime_ns until)
 /* Describes t. Caller holds the lock. */
 static void snapshot(const struct task *t, struct engine_stack *k)
 {
-	const struct runner *r = t->t_runner;
+	const struct runner *r = engine_runner_of(t);
 	const struct uwait_kind *kind = r != NULL ?
 		__atomic_load_n(&r->r_kind, __ATOMIC_RELAXED) : NULL;
 

@@ -52,19 +52,17 @@ static size_t bytes_of(const struct engine_job *j)
  * Returns 0 if j may be queued now; -EAGAIN if it has to wait. Caller holds the
  * lock.
  */
-static int admit(const struct engine_job *j)
+static ALWAYS_INLINE int admit(const struct engine_job *j)
 {
-	size_t size = bytes_of(j);
+	size_t size = e->e_amount != 0 ? bytes_of(j) : 0;
 
-	if (e->e_state <= MAKING)
-		return -ENODEV;
 	if (e->e_state != OPEN)
-		return -ESHUTDOWN;
+		return e->e_state <= MAKING ? -ENODEV : -ESHUTDOWN;
 	if (j->j_batch != 0 && engine_batch_find(j->j_batch) == NULL)
 		return -EINVAL;
 	if (j->j_flags & ENGINE_C_ONLY && e->e_c_workers == 0)
 		return -ENOTSUP;
-	if (e->e_amount != 0 && size > e->e_amount)
+	if (size > e->e_amount)
 		return -E2BIG;
 	return e->e_room == NULL && engine_has_room(size) ? 0 : -EAGAIN;
 }
@@ -81,42 +79,104 @@ int engine_room(size_t bytes)
 	return rc == 0 ? 1 : rc == -EAGAIN ? 0 : rc;
 }
 
-/* Takes a free slot for j. Caller holds the lock. */
-static struct task *slot_take(const struct engine_job *j, void *copy,
-			      utime_ns now)
-{
-	struct batch *b = engine_batch_find(j->j_batch);
-	struct task *t = e->e_free;
-
-	e->e_free = t->t_next;
-	t->t_generation++;
-	t->t_f      = j->j_f;
-	t->t_arg    = j->j_arg;
-	t->t_copy   = copy;
-	t->t_end    = j->j_end;
-	t->t_bytes  = bytes_of(j);
-	t->t_batch  = (short)(b != NULL ? b - e->e_batch : -1);
-	t->t_level  = (unsigned char)j->j_priority;
-	t->t_flags  = (unsigned char)j->j_flags;
-	t->t_stage  = OUTSIDE;
-	t->t_ending = false;
-	t->t_runner = NULL;
-	t->t_pins   = NULL;
-	t->t_time   = now;
-	engine_name(t->t_name, j->j_name);
-	if (b != NULL)
-		b->b_tasks++;
-	return t;
-}
-
 /* A call that queues jobs. */
 struct submit {
 	utime_ns       su_until;
-	utime_ns       su_now;		/* nearly */
+	utime_ns       su_now;		/* exact, or su_near */
+	utime_ns       su_near;		/* the near clock, of a single task */
+	int            su_nr;		/* jobs */
+	int            su_series;	/* number of the next task: TIME */
+	int            su_weight;	/* of the next task */
+	int            su_cpu;		/* of the caller, if su_now is exact */
 	struct waiter *su_waiter;	/* for a wait, or NULL */
 	struct waiter *su_old;		/* to be freed, without the lock */
 	struct claimed su_claimed;
 };
+
+/* Returns how many tasks number nr of a series stands for; 0: it is not timed. */
+static int weight_of(int nr)
+{
+	if (nr > EXACT)
+		return nr % EXACT == 0 ? EXACT : 0;
+	return (nr & (nr - 1)) == 0 ? (nr + 1) / 2 : 0;
+}
+
+/* Returns the number of a single task in its series, at a near time. */
+static int series_at(utime_ns near)
+{
+	return __atomic_load_n(&e->e_queued, __ATOMIC_RELAXED) == 0 ||
+		__atomic_load_n(&e->e_tick, __ATOMIC_RELAXED) != near ? 1 :
+		__atomic_load_n(&e->e_series, __ATOMIC_RELAXED);
+}
+
+/* Reads the exact clock. Caller does not hold the lock. */
+static void read_exact(struct submit *s)
+{
+	s->su_now = unow();
+	s->su_cpu = engine_cpu();
+}
+
+/* Reads a clock: TIME. Caller does not hold the lock. */
+static void read_clock(struct submit *s)
+{
+	if (s->su_nr == 1) {
+		s->su_now = s->su_near = engine_near();
+		s->su_series = series_at(s->su_near);
+		s->su_weight = weight_of(s->su_series);
+	}
+	if (s->su_weight != 0 || s->su_nr > 1)
+		read_exact(s);
+}
+
+/* Notes that a task of s was queued. Caller holds the lock. */
+static void note_series(struct submit *s)
+{
+	s->su_series = s->su_series < 2 * EXACT ? s->su_series + 1 : EXACT + 1;
+	if (s->su_nr == 1) {
+		__atomic_store_n(&e->e_series, s->su_series, __ATOMIC_RELAXED);
+		__atomic_store_n(&e->e_tick, s->su_near, __ATOMIC_RELAXED);
+	} else
+		s->su_weight = weight_of(s->su_series);
+	if (s->su_now != s->su_near)
+		e->e_from = s->su_cpu;
+}
+
+/* Fills in what few jobs have. Caller holds the lock. */
+static void fill_more(struct task *t, const struct engine_job *j, void *copy)
+{
+	t->t_more  = true;
+	t->t_copy  = copy;
+	t->t_end   = j->j_end;
+	t->t_bytes = bytes_of(j) - sizeof *t;
+	engine_name(t->t_name, j->j_name);
+}
+
+/* Takes a free slot for j, which has been admitted. Caller holds the lock. */
+static ALWAYS_INLINE struct task *slot_take(const struct engine_job *j,
+					    void *copy, const struct submit *s)
+{
+	int batch = j->j_batch != 0 ? engine_batch_place(j->j_batch) : -1;
+	struct task *t = e->e_free;
+
+	e->e_free = t->t_next;
+	__builtin_prefetch(e->e_free, 1);
+	t->t_generation++;
+	t->t_f      = j->j_f;
+	t->t_arg    = j->j_arg;
+	t->t_time   = s->su_now;
+	t->t_batch  = (signed char)batch;
+	t->t_level  = (unsigned char)j->j_priority;
+	t->t_stage  = OUTSIDE;
+	t->t_flags  = (unsigned char)j->j_flags;
+	t->t_weight = (unsigned char)s->su_weight;
+	t->t_ending = false;
+	if (copy != NULL || j->j_end != NULL || j->j_name != NULL ||
+	    j->j_bytes != 0)
+		fill_more(t, j, copy);
+	if (batch >= 0)
+		e->e_batch[batch].b_tasks++;
+	return t;
+}
 
 /* Completes and frees. Caller holds the lock; released. */
 static void release(struct submit *s)
@@ -143,9 +203,9 @@ static int put(const struct engine_job *j, void *copy, engine_id *id,
 		engine_count_queued(-1);
 		return rc;
 	}
-	t = slot_take(j, copy, s->su_now);
+	t = slot_take(j, copy, s);
 	engine_enqueue(t);
-	e->e_from = engine_cpu();
+	note_series(s);
 	if (id != NULL)
 		*id = engine_number(t);
 	return 0;
@@ -202,7 +262,7 @@ static int room_wait(struct submit *s, utime_ns nap)
 	engine_aside_begin(a, &s->su_claimed);
 	release(s);
 	rc = engine_ring_wait(a, until);
-	s->su_now = unow();
+	read_exact(s);
 	engine_lock();
 	engine_aside_end(a);
 	if (!a->a_in)
@@ -254,7 +314,7 @@ static int get_ready(struct submit *s)
 	release(s);
 	USCHED_RACE(engine_stand);
 	s->su_waiter = engine_waiter(s->su_until, &rc);
-	s->su_now = unow();
+	read_exact(s);
 	engine_lock();
 	return s->su_waiter != NULL ? 0 : rc;
 }
@@ -282,7 +342,7 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 		if (rc != 0)
 			return rc;
 	}
-	t = slot_take(j, copy, s->su_now);
+	t = slot_take(j, copy, s);
 	number = engine_number(t);
 	rc = stand(t, s);
 	if (rc == 0 && id != NULL)
@@ -301,7 +361,7 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
 			release(s);
 			*rc = copy_arg(&j[n], &copy);
-			s->su_now = unow();
+			read_clock(s);
 			engine_lock();
 		}
 		if (*rc == 0)
@@ -321,13 +381,17 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 int engine_spawn_many(const struct engine_job *j, int nr, engine_id *ids,
 		      utime_ns until)
 {
-	struct submit s = { .su_until = until, .su_now = unow() };
+	struct submit s = {
+		.su_until = until, .su_nr = nr, .su_series = 1, .su_weight = 1
+	};
 	int i, n, rc = j == NULL || nr < 1 || until < 0 ? -EINVAL : 0;
 
 	for (i = 0; rc == 0 && i < nr; i++)
 		rc = check(&j[i], ids);
-	if (rc == 0)
-		rc = engine_enter();
+	if (rc != 0)
+		return rc;
+	read_clock(&s);
+	rc = engine_enter();
 	if (rc != 0)
 		return rc;
 	n = submit_all(j, nr, ids, &s, &rc);

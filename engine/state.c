@@ -3,29 +3,15 @@
 
 #include "inside.h"
 #include "ufork.h"
-#include "compiler.h"
 
 struct engine engine_all;
 
 /* Entering. */
 
-void engine_lock(void)
+void engine_lock_slow(void)
 {
-	if (!ulock_try(&e->e_lock)) {
-		ulock_get(&e->e_lock);
-		e->e_contended++;
-	}
-}
-
-int engine_enter(void)
-{
-	if (__atomic_load_n(&e->e_forked, __ATOMIC_RELAXED))
-		return -ECHILD;
-	engine_lock();
-	if (e->e_state > MAKING)
-		return 0;
-	engine_unlock();
-	return -ENODEV;
+	ulock_get(&e->e_lock);
+	e->e_contended++;
 }
 
 static void in_child(void)

@@ -27,17 +27,22 @@ struct task *engine_find(engine_id id)
 
 int engine_slots_more(void)
 {
+	void *chunk;
 	struct task *t;
 	unsigned i;
+	int rc;
 
 	if (e->e_slots / CHUNK == CHUNKS)
 		return -ENOMEM;
 	engine_unlock();
 	USCHED_RACE(engine_slots);
-	t = calloc(CHUNK, sizeof *t);
+	rc = posix_memalign(&chunk, sizeof *t, CHUNK * sizeof *t);
+	if (rc == 0)
+		memset(chunk, 0, CHUNK * sizeof *t);
 	engine_lock();
-	if (t == NULL)
+	if (rc != 0)
 		return -ENOMEM;
+	t = chunk;
 	if (e->e_slots / CHUNK == CHUNKS || e->e_state != OPEN) {
 		free(t);		/* the caller looks again */
 		return 0;
@@ -56,6 +61,13 @@ int engine_slots_more(void)
 void engine_slot_free(struct task *t)
 {
 	t->t_generation++;
+	if (t->t_more) {
+		t->t_more  = false;
+		t->t_copy  = NULL;
+		t->t_end   = NULL;
+		t->t_bytes = 0;
+		t->t_name[0] = '\0';
+	}
 	t->t_next = e->e_free;
 	e->e_free  = t;
 }

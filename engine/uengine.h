@@ -323,7 +323,8 @@ struct engine_stats {
 	size_t shared_memory_available;
 	long   shared_memory_names;
 	long   shared_memory_pins;
-	double avg_task_latency_ms;	/* from submission to end */
+	double avg_task_latency_ms;	/* from submission to end: of all tasks
+					 * if they are few, else of a sample */
 	long   bus_contention_count;	/* the lock was taken */
 	long   tasks_helped;		/* run by engine_help() */
 	long   runners;			/* threads of ws for tasks, now */
@@ -377,7 +378,7 @@ struct engine_stack {
 	int       k_result;	/* if it has ended */
 	const char *k_waits_for; /* as uwait_kind_name(), or NULL */
 	utime_ns  k_time;	/* of the snapshot */
-	utime_ns  k_since;	/* it is in this stage */
+	utime_ns  k_since;	/* it is in this stage; up to 10 ms early */
 	size_t    k_pinned;	/* bytes of named memory, at most SIZE_MAX */
 	int       k_pins;	/* at most INT_MAX */
 	int       k_frames;

@@ -93,13 +93,13 @@ void engine_wake_first(struct waiter *last, struct claimed *l)
 		(void)claim(last->a_next, l);
 }
 
-void engine_complete(struct claimed *l)
+void engine_complete_claimed(struct claimed *l)
 {
 	struct waiter *a, *next;
 	struct uproc_set *set;
 
 	engine_unlock();
-	USCHED_RACE(engine_complete);
+	USCHED_RACE(engine_complete_claimed);
 	for (a = l->cl_first; a != NULL; a = next) {
 		next = a->a_claimed;
 		set  = a->a_set;

@@ -115,7 +115,8 @@
  * Linux allows a process 65530 mappings, and a lane takes two. With no mapping
  * left, native threads and large blocks cannot be created. So while lanes are
  * mapped, other mappings are held in reserve: MAPS_NATIVE for each processor,
- * and MAPS_MORE. If there are fewer mappings, the reserve takes all of them but
+ * and MAPS_MORE. That takes hundreds of system calls, so if the process has few
+ * mappings, they are only counted. If there are fewer mappings, the reserve takes all of them but
  * MAPS_LANES for each processor. If mapping lanes or creating native threads
  * fails, half as many lanes are tried, down to a single lane for each
  * processor.
@@ -169,6 +170,7 @@
 #include "compiler.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -210,6 +212,8 @@ struct joint {
 #define MAPS_NATIVE	4
 #define MAPS_MORE	(UCALL_LIMIT * MAPS_NATIVE + 64)
 #define MAPS_LANES	3		/* of a processor with a single lane */
+#define MAPS_LANE	2
+#define MAPS_COUNTED	1000		/* to count more takes as long as a reserve */
 
 #include "stuck.h"
 
@@ -1729,6 +1733,36 @@ static int lanes_each(struct uproc_set *set)
 	return rc;
 }
 
+/* Reads a file of the system, in parts. Returns the lines, up to most. */
+static size_t lines_in(const char *path, size_t most, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t nr = 0;
+	ssize_t nob = fd >= 0 ? 1 : -1;
+	char *at;
+
+	while (nob > 0 && nr < most) {
+		nob = read(fd, text, size);
+		for (at = text; at < text + nob; at++)
+			nr += *at == '\n';
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	return nob == 0 && nr < most ? nr : most;
+}
+
+/* Returns whether the system says that nr mappings are left. */
+static bool maps_left(size_t nr)
+{
+	char text[4096] = "";
+	size_t most, now;
+
+	(void)lines_in("/proc/sys/vm/max_map_count", 1, text, 20);
+	most = strtoul(text, NULL, 10);		/* 0: it cannot be read */
+	now  = lines_in("/proc/self/maps", MAPS_COUNTED, text, sizeof text);
+	return now < MAPS_COUNTED && now + nr <= most;
+}
+
 /* Makes up to nr mappings, of a page each. NULL: no mapping is left. */
 static void *reserve(size_t nr)
 {
@@ -1758,8 +1792,10 @@ static int lanes_reserving(struct uproc_set *set)
 {
 	size_t lanes = MAPS_LANES * (size_t)set->set_nr;
 	size_t more  = MAPS_NATIVE * (size_t)set->set_nr + MAPS_MORE;
-	void *first = reserve(lanes);	/* in case not even more is left */
-	void *map = reserve(more);
+	bool enough = maps_left(lanes + more + MAPS_LANE *
+				(size_t)set->set_lane_nr * (size_t)set->set_nr);
+	void *first = enough ? NULL : reserve(lanes); /* in case not even */
+	void *map = enough ? NULL : reserve(more);    /* more is left */
 	int rc;
 
 	release(first, lanes);

@@ -38,6 +38,8 @@ answers() { # may be none, program, HOW
 		ask "$1" 'p50_us p99_us' "$2" "$3" half:5000 100 $p
 		ask "$1" 'p50_us p99_us' "$2" "$3" urgent:1000 10 $p
 		ask "$1" 'bytes queue_ns run_ns' "$2" "$3" queued 2001 $p
+		[ $2 = go/tasks ] ||
+			ask "$1" queue_ns "$2" "$3" batch:300 1001 $p
 	done
 	ask no steps "$2" "$3" steps 20 1
 }
@@ -135,6 +137,7 @@ for program in ours pool; do
 		ask no 'per_s cpu_ns' $program/tasks many empty 2001 $p
 		ask no 'per_s cpu_ns' $program/tasks many submit:3 2001 $p
 		ask no 'bytes queue_ns run_ns' $program/tasks many queued 2001 $p
+		ask no queue_ns $program/tasks many batch:1000 2001 $p
 	done
 done
 if [ -x go/tasks ]; then

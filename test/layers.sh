@@ -27,7 +27,7 @@ below() { # folder or file
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	engine)		echo usched.h wait proc steal extra engine ;;
-	bench)		echo usched.h wait proc rr.h ll.h steal extra bench ;;
+	bench)		echo usched.h wait proc rr.h ll.h steal extra start bench ;;
 	esac
 }
 
@@ -286,7 +286,7 @@ plant_call io/unet.c 'void *planted(void) { extern char uproc_serves; return &up
 	'io/unet.c uses uproc_serves of proc/uproc.c, a variable'
 empty 'calls of engine/ point upwards' "$(engine_layers .)"
 plant_engine waiter.c 'int engine_planted(struct claimed *l) { return engine_send_for(l); }' \
-	'waiter.c calls engine_send_for() of runner.c'
+	'waiter.c calls engine_send() of runner.c'
 plant_engine state.c 'int engine_planted(void) { return engine_pause(0); }' \
 	'state.c calls engine_pause() of engine.c'
 plant_engine planted.c 'int engine_planted;' 'planted.c has no layer'

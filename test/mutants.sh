@@ -113,6 +113,13 @@ broken 'a slot is in use again under an old number' t_engine_wrap engine/task.c 
 	's/ (e->e_generation + oldest + 1) & ~1u;/ e->e_generation;/'
 broken 'an even number is a task' t_engine_wrap engine/task.c \
 	's/generation % 2 == 1 \&\&/1 \&\&/'
+broken 'engine: a timed task stands for itself alone' t_engine_time \
+	engine/spawn.c 's/(nr + 1) \/ 2 : 0;/1 : 0;/'
+broken 'engine: a series has no end' t_engine_time engine/spawn.c \
+	's/ < 2 \* EXACT ? s->su_series + 1 : EXACT + 1;/ + 1;/
+	s/^	if (nr > EXACT)$/	if (nr > EXACT * EXACT)/'
+broken 'mappings: lanes take those of calls' s_limits-RR proc/uproc.c \
+	's/^	return now < MAPS_COUNTED \&\& now + nr <= most;/	return now + nr + most > 0;/'
 broken 'pins wrap' t_engine_wrap engine/bus.c \
 	's/bus.bu_pins == LONG_MAX/0/'
 

@@ -35,6 +35,7 @@ int main(void)
 
 #define THREADS	20
 #define ENOUGH	40		/* mappings with which two processors work */
+#define CALLS	(4 * UCALL_LIMIT) /* mappings that calls may take */
 #define PAGE	((size_t)sysconf(_SC_PAGESIZE))
 
 static long ran, called, refused;
@@ -116,7 +117,25 @@ static void caller(void *arg)
 
 static int room;
 
-/* Runs in a child, whose mappings end with it. */
+static int lanes_of(int p)
+{
+	return SCHED(sched)(p)->s_lane_nr;
+}
+
+/* Returns how many mappings the lanes of two processors take. */
+static int maps_of_lanes(void)
+{
+#if defined(WS)				/* they share lanes */
+	return 2 * lanes_of(0);
+#else
+	return 2 * (lanes_of(0) + lanes_of(1));
+#endif
+}
+
+/*
+ * Two processors leave mappings for calls, if there are more. Runs in a child,
+ * whose mappings end with it.
+ */
 static void with_room(void)
 {
 	size_t nob;
@@ -134,7 +153,8 @@ static void with_room(void)
 		CHECK(room < ENOUGH && ran == 0);
 		munmap(filled, nob);
 		CHECK(SCHED(start)() == 0);
-	}
+	} else if (room > CALLS)
+		CHECK(maps_of_lanes() + CALLS <= room);
 	finish();
 	CHECK(ran == THREADS && called + refused == THREADS);
 	CHECK(refused == 0 || (rc == 0 && room < ENOUGH));
@@ -143,7 +163,7 @@ static void with_room(void)
 static void rooms(void)
 {
 	static const int some[] = {
-		2, 6, 12, 20, ENOUGH, 150, 340, 1030, 1400
+		2, 6, 12, 20, ENOUGH, 150, 340, 1030, 1036, 1042, 1048, 1400
 	};
 	char text[4096];
 	int i;
@@ -174,11 +194,6 @@ static void runs(void *arg)
 {
 	yield();
 	add(arg, 1);
-}
-
-static int lanes_of(int p)
-{
-	return SCHED(sched)(p)->s_lane_nr;
 }
 
 /* Tells whether this build has lanes. */

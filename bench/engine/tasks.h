@@ -34,6 +34,9 @@
  *	  .bytes	growth of resident memory, for each
  *	  .queue_ns	to submit one
  *	  .run_ns	then, to run one
+ *	batch:M		as queued, but M tasks are queued at a time, and then run,
+ *			again and again
+ *	  .queue_ns	to submit one
  *
  * steps N 1 answers how many steps take N microseconds, as .steps.
  *
@@ -59,7 +62,8 @@ enum { TASKS_FAILED = 1, TASKS_USAGE = 2, TASKS_NONE = 77 };
 
 enum {
 	TASKS_ROOM = 1024,
-	TASKS_MANY = 100,		/* at a time, if HOW is many */
+	TASKS_MANY = 100,		/* at a time, if HOW is many, or M */
+	TASKS_MOST = 1000,		/* of batch */
 	TASKS_LOAD = 1000,		/* queued, of urgent */
 	TASKS_SUBMITTERS = 64		/* at most */
 };
@@ -76,6 +80,7 @@ struct tasks {
 	int         t_p;
 	long        t_room;
 	bool        t_apart;		/* the submitter must not run tasks */
+	bool        t_batch;		/* many are t_m */
 };
 
 static struct tasks tasks;
@@ -215,7 +220,8 @@ static void tasks_check(void)
 /* Submits the tasks from first to before end. */
 static void tasks_submit(task_f f, long first, long end)
 {
-	long i, most = tasks.t_many ? TASKS_MANY : 1;
+	long i, most = !tasks.t_many ? 1 : tasks.t_batch ? tasks.t_m :
+		TASKS_MANY;
 
 	for (i = first; i < end; i += most)
 		pool_submit(f, seen + i, 1,
@@ -420,19 +426,50 @@ static int tasks_hold(void *arg)
 	return 0;
 }
 
-static void bench_queued(void)
+/* Gives each worker a task that lasts until tasks_let_go(). */
+static void tasks_hold_all(void)
 {
-	double before;
-	int64_t start, then;
 	int i;
 
-	sem_init(&held, 0, 0);
-	sem_init(&go_on, 0, 0);
 	for (i = 0; i < tasks.t_p; i++)
 		pool_submit(tasks_hold, seen, 1, 1);
 	for (i = 0; i < tasks.t_p; i++)
 		while (sem_wait(&held) != 0)
 			;
+}
+
+static void tasks_let_go(void)
+{
+	int i;
+
+	for (i = 0; i < tasks.t_p; i++)
+		sem_post(&go_on);
+	pool_drain();
+}
+
+static void bench_batch(void)
+{
+	int64_t start, took = 0;
+	long i, n;
+
+	for (i = 0; i < tasks.t_n; i += n) {
+		n = tasks.t_n - i < tasks.t_m ? tasks.t_n - i : tasks.t_m;
+		tasks_hold_all();
+		start = tasks_now();
+		tasks_submit(tasks_empty, i, i + n);
+		took += tasks_now() - start;
+		tasks_let_go();
+	}
+	tasks_say(".queue_ns", (double)took / tasks.t_n);
+	tasks_check();
+}
+
+static void bench_queued(void)
+{
+	double before;
+	int64_t start, then;
+
+	tasks_hold_all();
 	before = tasks_resident();
 	start = tasks_now();
 	tasks_submit(tasks_empty, 0, tasks.t_n);
@@ -440,9 +477,7 @@ static void bench_queued(void)
 	tasks_say(".bytes", (tasks_resident() - before) / tasks.t_n);
 	tasks_say(".queue_ns", (double)(then - start) / tasks.t_n);
 	start = tasks_now();
-	for (i = 0; i < tasks.t_p; i++)
-		sem_post(&go_on);
-	pool_drain();
+	tasks_let_go();
 	tasks_say(".run_ns", (double)(tasks_now() - start) / tasks.t_n);
 	tasks_check();
 }
@@ -458,6 +493,7 @@ static const struct tasks_bench {
 	{ "half",   bench_half,   true,  false, true },
 	{ "urgent", bench_urgent, true,  false, true },
 	{ "queued", bench_queued, false, true,  false },
+	{ "batch",  bench_batch,  true,  true,  false },
 };
 
 static int tasks_usage(const char *program, const char *why)
@@ -522,9 +558,15 @@ static int tasks_main(int argc, char **argv)
 	if ((tasks.t_many && !b->b_many) || !pool_has(b->b_name))
 		return TASKS_NONE;
 	tasks.t_apart = b->b_apart;
+	tasks.t_batch = b->b_run == bench_batch;
+	if (tasks.t_batch && tasks.t_m > TASKS_MOST)
+		return tasks_usage(argv[0], "a batch of too many");
 	tasks.t_room  = b->b_run == bench_queued ? tasks.t_n + tasks.t_p :
+		b->b_run == bench_batch ? tasks.t_m + tasks.t_p :
 		b->b_run == bench_urgent ? tasks.t_n + 2 * TASKS_LOAD :
 		TASKS_ROOM;
+	sem_init(&held, 0, 0);
+	sem_init(&go_on, 0, 0);
 	seen = tasks_memory(tasks.t_n);
 	pool_run(b->b_run);
 	free(seen);

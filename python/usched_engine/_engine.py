@@ -1010,7 +1010,7 @@ class Engine:
         ..._idle, shared_memory_names, shared_memory_pins: counts of now.
         tasks_memory, shared_memory_used, shared_memory_available: bytes of
         now. avg_task_latency_ms: a float, the mean milliseconds from
-        submission to end.
+        submission to end, of all tasks if they are few, else of a sample.
         """
         self._check()
         return stats_of(_usched.stats(), self._hosts)

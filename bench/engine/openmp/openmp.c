@@ -13,6 +13,7 @@
 static bool pool_has(const char *name)
 {
 	return !tasks.t_many && strcmp(name, "queued") != 0 &&
+		strcmp(name, "batch") != 0 &&
 		strcmp(name, "submit") != 0 && strcmp(name, "urgent") != 0;
 }
 

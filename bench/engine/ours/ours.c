@@ -26,8 +26,8 @@ static void must(int rc, const char *what)
 /* Takes ends of tasks, and so gives their slots back. */
 static int take(void)
 {
-	struct engine_end ends[2 * TASKS_MANY];
-	int nr = engine_take(batch, ends, 2 * TASKS_MANY);
+	struct engine_end ends[2 * TASKS_MOST];
+	int nr = engine_take(batch, ends, 2 * TASKS_MOST);
 
 	must(nr, "take");
 	__atomic_add_fetch(&taken, nr, __ATOMIC_RELAXED);
@@ -36,7 +36,7 @@ static int take(void)
 
 static void submit(task_f f, char *arg, size_t size, int nr, int level)
 {
-	struct engine_job j[TASKS_MANY];
+	struct engine_job j[TASKS_MOST];
 	int i;
 
 	for (i = 0; i < nr; i++)

@@ -433,7 +433,7 @@ static void base_set(struct usched *s, char *exit, char *base)
 	s->s_base  = base;
 	s->s_exit  = exit;
 	/* Never equal on lane 0: each block there is special. */
-	s->s_fp_expected = s->s_lane == l ? ~s->s_fp : s->s_fp;
+	s->s_fp_expected = s->s_lane == l ? ~s->s_fp : fp_expect(s->s_fp);
 }
 
 #include "core/memory.h"
@@ -662,6 +662,23 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 
 #include "core/cold.h"
 
+/* Is u cold, at a new place, with a SHORT buffer, or COUNTED? */
+static ALWAYS_INLINE int is_elsewhere(const char *sp, const struct ustack *u)
+{
+	return HARD || unlikely(u->u_top != sp || u->u_len & (SHORT | COUNTED));
+}
+
+/* Blocks u, whose control words are those that threads share: stores none. */
+static ALWAYS_INLINE SWITCHES void block_sharing(char *sp, struct usched *s,
+						 struct ustack *u)
+{
+	if (is_elsewhere(sp, u)) {
+		fp_store_shared(sp);
+		block_cold(sp, s, u);
+	}
+	switch_from(s);
+}
+
 /*
  * Blocks the running thread, whose slice starts at sp. Runs below the slice, on
  * the same stack. Usually it only compares, and touches no memory below the
@@ -671,13 +688,16 @@ void usched_blocked(char *sp, void *unused)
 {
 	struct usched *s = usched_running;
 	struct ustack *u = usched_current;
+	uint64_t fp = s->s_fp_expected;
 
 	(void)unused;
-	/* Cold, at a new place, with a SHORT buffer, or COUNTED? */
-	if (HARD || unlikely(u->u_top != sp || u->u_len & (SHORT | COUNTED)))
-		block_cold(sp, u);
+	if (unlikely(fp & FP_SHARED))
+		block_sharing(sp, s, u);
+	fp_store(sp);
+	if (is_elsewhere(sp, u))
+		block_cold(sp, s, u);
 	/* Other control words; or lane 0, where none are as expected. */
-	if (unlikely(fp_saved(sp) != s->s_fp_expected))
+	if (unlikely(fp_saved(sp) != (unsigned)fp))
 		block_special(sp, u, &s->s_lane[u->u_lane]);
 	switch_from(s);
 }

@@ -8,13 +8,18 @@
 static ALWAYS_INLINE struct ustack *prepared(const struct usched *s)
 {
 	const struct usched_queue *q = s->s_queue;
+	struct ustack *first;
 
 	if (s->s_left == 0)
 		return NULL;
 	if (s->s_hot != NULL)
 		return s->s_hot;
-	return q != NULL && q->q_head != q->q_tail ?
-		q->q_ring[q->q_head & q->q_mask] : NULL;
+	if (q == NULL || q->q_head == q->q_tail)
+		return NULL;
+	first = q->q_ring[q->q_head & q->q_mask];
+	if (first == NULL)
+		__builtin_unreachable();
+	return first;
 }
 
 /*

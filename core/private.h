@@ -5,10 +5,12 @@
  * PRIVATE LANES
  *
  * In a private lane no other thread ever runs. Its thread is never copied and
- * needs no buffer: u_stack is NULL, or a first buffer that is long enough. Two
- * kinds of threads get one: those whose function is deep (core/deep.h), if there
- * is a lane; and those that were promised one (usched_private()), whose stack
- * must stay where it is, since others use it.
+ * needs no buffer: u_stack is NULL, or a first buffer that is long enough. Three
+ * kinds of threads get one: those that were promised one (usched_private()),
+ * whose stack must stay where it is, since others use it; and, if there is a
+ * lane, those whose function is deep (core/deep.h), and those for which no other
+ * lane is free, while there are few threads (s_roomy). The last are threads like
+ * any other, for the law (core/law.h) and for what is learned of their function.
  *
  * u_len is set above the depth, so that a block at the same place looks like
  * any other to usched_blocked(), and private_fit() is called only after the
@@ -88,6 +90,7 @@ struct usched_private_lane {
 	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* to its thread, which stays here */
+	char   pv_roomy;	/* its thread is here because there was room */
 };
 
 /* Returns how many private lanes there may be beside nr others. */
@@ -176,7 +179,8 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	w = private_of(s, u->u_lane);
 	if (w->pv_touched < (size_t)need)
 		w->pv_touched = (size_t)need;
-	learn_private(s->s_private, f_of(u), &w->pv_was, deep);
+	if (deep || !w->pv_roomy)
+		learn_private(s->s_private, f_of(u), &w->pv_was, deep);
 }
 
 /* Returns for how many private lanes of a process there are mappings to spare. */
@@ -444,6 +448,7 @@ static int private_take(struct usched *s, int i, int promised)
 	s->s_lane[i].l_free = NOT_FREE;
 	w->pv_was      = NEVER_BLOCKED;
 	w->pv_promised = (char)promised;
+	w->pv_roomy    = 0;
 	w->pv_patience = w->pv_left = 0;
 	return i;
 }
@@ -466,14 +471,14 @@ NOINLINE int usched_lane_private(struct usched *s)
 	return private_take(s, i, 1);
 }
 
-/* Returns a lane that was not promised; or 0. */
-static NOINLINE int private_get(struct usched *s)
+/* Returns a lane that was not promised, free or warm; or 0. */
+static int private_find(struct usched *s)
 {
 	struct usched_private *p = s->s_private;
 	int i = warm_get(s);
 
 	if (i != 0)
-		return private_take(s, i, 0);
+		return i;
 	private_lock(&p->pl_lock);
 	if (p->pl_free_nr > p->pl_promised)
 		i = free_pop(s);
@@ -484,7 +489,19 @@ static NOINLINE int private_get(struct usched *s)
 	else
 		p->pl_rest = PRIVATE_REST;
 	private_unlock(&p->pl_lock);
-	return i != 0 ? private_take(s, i, 0) : 0;
+	return i;
+}
+
+/* Returns a lane for a thread that was promised none; or 0. */
+static NOINLINE int private_get(struct usched *s, int roomy)
+{
+	int i = private_find(s);
+
+	if (i != 0) {
+		(void)private_take(s, i, 0);
+		private_of(s, i)->pv_roomy = (char)roomy;
+	}
+	return i;
 }
 
 /* Gives the memory of lane i to the system, and the lane to all dispatchers. */
@@ -521,7 +538,8 @@ static NOINLINE void private_put(struct usched *s, struct ustack *u)
 {
 	struct usched_private_lane *w = private_of(s, u->u_lane);
 
-	learn_end(s->s_private, f_of(u), w->pv_was);
+	if (!w->pv_roomy)
+		learn_end(s->s_private, f_of(u), w->pv_was);
 	if (u->u_stack == NULL)
 		u->u_len = 0;
 	w->pv_promised = 0;
@@ -594,5 +612,5 @@ static NOINLINE void private_fit(struct ustack *u, struct usched_lane *l,
 
 NOINLINE int usched_private_for(struct usched *s, void (*f)(void *))
 {
-	return wanted(s->s_private, f) ? private_get(s) : 0;
+	return wanted(s->s_private, f) ? private_get(s, 0) : 0;
 }

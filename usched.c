@@ -96,7 +96,7 @@
  * function that blocks deep gets a lane for itself (core/private.h). Any other
  * takes the lane that was given back last, which is in the cache. If none was
  * given back it takes a lane that was never used. If all have threads bound to
- * them, it takes a private lane if the scheduler has few threads (s_roomy), else
+ * them, it takes a private lane if the scheduler has few threads (s_few), else
  * one of the first USCHED_SHARED, in rotation. These are few, so that lanes whose
  * slices move at each block stay in the first-level cache.
  *
@@ -374,7 +374,7 @@ static int lane_get(struct usched *s, const struct ustack *u)
 		if (s->s_lane[i].l_bound == 0)	/* else taken by u_lane */
 			return i;
 	}
-	if (s->s_roomy && (i = private_get(s, 1)) != 0)
+	if (s->s_few && (i = private_get(s, 1)) != 0)
 		return i;
 	s->s_shared_last = usched_lane_next(s);	/* none is free */
 	return s->s_shared_last;

@@ -9,7 +9,7 @@
  * kinds of threads get one: those that were promised one (usched_private()),
  * whose stack must stay where it is, since others use it; and, if there is a
  * lane, those whose function is deep (core/deep.h), and those for which no other
- * lane is free, while there are few threads (s_roomy). The last are threads like
+ * lane is free, while there are few threads (s_few). The last are threads like
  * any other, for the law (core/law.h) and for what is learned of their function.
  *
  * u_len is set above the depth, so that a block at the same place looks like
@@ -90,7 +90,7 @@ struct usched_private_lane {
 	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* to its thread, which stays here */
-	char   pv_roomy;	/* its thread is here because there was room */
+	char   pv_few;	/* its thread is here since there were few */
 };
 
 /* Returns how many private lanes there may be beside nr others. */
@@ -179,7 +179,7 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	w = private_of(s, u->u_lane);
 	if (w->pv_touched < (size_t)need)
 		w->pv_touched = (size_t)need;
-	if (deep || !w->pv_roomy)
+	if (deep || !w->pv_few)
 		learn_private(s->s_private, f_of(u), &w->pv_was, deep);
 }
 
@@ -448,7 +448,7 @@ static int private_take(struct usched *s, int i, int promised)
 	s->s_lane[i].l_free = NOT_FREE;
 	w->pv_was      = NEVER_BLOCKED;
 	w->pv_promised = (char)promised;
-	w->pv_roomy    = 0;
+	w->pv_few    = 0;
 	w->pv_patience = w->pv_left = 0;
 	return i;
 }
@@ -493,13 +493,13 @@ static int private_find(struct usched *s)
 }
 
 /* Returns a lane for a thread that was promised none; or 0. */
-static NOINLINE int private_get(struct usched *s, int roomy)
+static NOINLINE int private_get(struct usched *s, int few)
 {
 	int i = private_find(s);
 
 	if (i != 0) {
 		(void)private_take(s, i, 0);
-		private_of(s, i)->pv_roomy = (char)roomy;
+		private_of(s, i)->pv_few = (char)few;
 	}
 	return i;
 }
@@ -538,7 +538,7 @@ static NOINLINE void private_put(struct usched *s, struct ustack *u)
 {
 	struct usched_private_lane *w = private_of(s, u->u_lane);
 
-	if (!w->pv_roomy)
+	if (!w->pv_few)
 		learn_end(s->s_private, f_of(u), w->pv_was);
 	if (u->u_stack == NULL)
 		u->u_len = 0;

@@ -93,7 +93,7 @@ int usched_private_most(int nr);
  * FEW THREADS
  *
  * If there are more threads than lanes, threads that take turns are copied at
- * each block. While s_roomy is not 0, a new thread gets a private lane instead,
+ * each block. While s_few is not 0, a new thread gets a private lane instead,
  * if there is one, unless a lane is free. That costs a page of memory for the
  * thread, and spares two copies at each block. The scheduler may set and clear
  * it where s_next() runs: it should be set only while threads are so few that

@@ -129,11 +129,11 @@
  * there will be, and uproc_start() asks for all of them at once. It fails if
  * memory, or guards, do not suffice.
  *
- * ROOM
+ * FEW THREADS
  *
  * If threads take turns, those without a lane of their own cost two copies a
- * block. So while a processor has at most ROOMY threads, those that find no free
- * lane get private lanes (s_roomy). With 1,000 threads a ring of rr is 1.4 times
+ * block. So while a processor has at most FEW threads, those that find no free
+ * lane get private lanes (s_few). With 1,000 threads a ring of rr is 1.4 times
  * as fast, and a thread takes a page where it took some hundred bytes. More threads
  * than that share lanes, since the memory of 100,000 threads must stay small; and
  * threads that are alone in their lanes miss the TLB once a block.
@@ -200,7 +200,7 @@ UPREEMPT_NEVER;
 #define DEAL_MIN	32u
 
 #define YIELDS		10
-#define ROOMY		1024		/* threads with lanes of their own */
+#define FEW		1024		/* threads with lanes of their own */
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
 #define UNSEEN		64u		/* switches between looks outside */
@@ -1214,10 +1214,10 @@ static void look_in_time(struct uproc *p, bool looked)
  * While few threads are alive, each may have a lane for itself, unless those that
  * wake each other run in turn anyway (op_soon).
  */
-static void note_room(struct uproc *p)
+static void note_few(struct uproc *p)
 {
-	p->p_sched.s_roomy = p->p_set->set_ops.op_soon == NULL &&
-		__atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) <= ROOMY;
+	p->p_sched.s_few = p->p_set->set_ops.op_soon == NULL &&
+		__atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) <= FEW;
 }
 
 int uproc_look(struct uproc *p)
@@ -1228,7 +1228,7 @@ int uproc_look(struct uproc *p)
 	bool rested = false;
 	bool looked = false;
 
-	note_room(p);
+	note_few(p);
 	if (uwait_outside(&p->p_waits)) {
 		spin   = 0;		/* a sleep is a look, and costs no more */
 		looked = !uproc_queue_empty(&p->p_queue);
@@ -1723,7 +1723,7 @@ static void *native(void *arg)
 	while ((go = __atomic_load_n(&set->set_go, __ATOMIC_ACQUIRE)) == 0)
 		upark_futex_wait(&set->set_go, 0);
 	if (go > 0) {
-		note_room(p);
+		note_few(p);
 		guard = usched_guard_begin();
 		usched_run(&p->p_sched);
 		usched_guard_end(guard);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* s_room: few threads of rr have a lane each; many, and those of ll and ws, share. */
+/* s_few: few threads of rr have a lane each; many, and those of ll and ws, share. */
 /* VARIANTS: RR LL WS */
 
 /*
@@ -49,7 +49,7 @@ static int lanes_of(int nr)
 	return lanes;
 }
 
-static void rooms(void *arg)
+static void both(void *arg)
 {
 	int shared = ustack_self()->u_sched->s_lane_nr;
 	int few = lanes_of(FEW);
@@ -70,6 +70,6 @@ static void rooms(void *arg)
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
-	one_thread(1, rooms, NULL);
+	one_thread(1, both, NULL);
 	return 0;
 }

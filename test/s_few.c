@@ -18,12 +18,19 @@ static thread *threads[MANY];
 static int bound[SHRT_MAX + 1];	/* threads of each lane */
 static long here, gone;
 
+/* A thread that was promised no lane may not lend its stack: see core/law.h. */
+static NOINLINE int lends(const volatile char *at)
+{
+	return !ustack_moves((const char *)at);
+}
+
 static void waiter(void *arg)
 {
 	volatile char frame[100];
 
 	memset((char *)frame, (int)(long)arg, sizeof frame);
 	bound[ustack_self()->u_lane]++;
+	CHECK(!lends(frame));
 	add(&here, 1);
 	wait_one();
 	CHECK(frame[0] == (char)(long)arg && frame[99] == (char)(long)arg);

@@ -12,8 +12,8 @@
  * Bits that are always 1 make them other than 0.
  *
  * A block should not have to load that. s_fp_expected, with which it compares
- * its words, has FP_SHARED if the shared words are the expected words: then a
- * block where the thread blocked before stores and compares none.
+ * its words, has FP_SHARED then, and a block where the thread blocked before
+ * stores and compares none.
  */
 static uint64_t fp_shared;
 
@@ -166,8 +166,10 @@ static inline unsigned fp_saved(char *sp)
 /* Stores the words for fp_saved(). */
 static ALWAYS_INLINE void fp_store(char *sp)
 {
-	__asm__ volatile("stmxcsr %0\n fnstcw 4+%0"
-			 : "=o"(*(struct fp_words *)(sp - TOP)));
+	struct fp_words *w = (struct fp_words *)(sp - TOP);
+
+	__asm__ volatile("stmxcsr %0\n fnstcw %1"
+			 : "=m"(w->w_mxcsr), "=m"(w->w_x87));
 }
 
 /* Stores the words that threads share, for fp_saved(). */
@@ -176,13 +178,10 @@ static ALWAYS_INLINE void fp_store_shared(char *sp)
 	memcpy(sp - TOP, &fp_shared, sizeof fp_shared);
 }
 
-/* Returns s_fp_expected for a dispatcher whose words are fp. */
-static uint64_t fp_expect(unsigned fp)
+/* Returns s_fp_expected for a dispatcher with lanes, whose words are fp. */
+static inline uint64_t fp_expect(unsigned fp)
 {
-	struct fp_words w;
-
-	memcpy(&w, &fp_shared, sizeof w);
-	return fp_shared != 0 && fp_of(&w) == fp ? fp | FP_SHARED : fp;
+	return fp_shared != 0 ? fp | FP_SHARED : fp;
 }
 #else
 static ALWAYS_INLINE void fp_store(char *sp)
@@ -195,7 +194,7 @@ static ALWAYS_INLINE void fp_store_shared(char *sp)
 	(void)sp;
 }
 
-static uint64_t fp_expect(unsigned fp)
+static inline uint64_t fp_expect(unsigned fp)
 {
 	return fp;
 }

@@ -136,9 +136,10 @@
  * lane get private lanes (s_few). With 1,000 threads a ring of rr is 1.4 times
  * as fast, and a thread takes a page where it took some hundred bytes. More threads
  * than that share lanes, since the memory of 100,000 threads must stay small; and
- * threads that are alone in their lanes miss the TLB once a block: if 1,024 of
- * 20,000 were, the ring would take a seventh longer. If there were no mappings for
- * all lanes at the start, private lanes would take those that native threads need.
+ * threads that are alone in their lanes miss the TLB once a block: with 1,024
+ * lanes for any number of threads, a ring of 20,000 took a seventh longer. If there
+ * were no mappings for all lanes at the start, private lanes would take those that
+ * native threads need.
  *
  * INVARIANTS
  *

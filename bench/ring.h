@@ -125,9 +125,19 @@ static AT_LINE void member(void *arg)
 		usched_fail("ring: the stack of a thread was changed");	\
 } while (0)
 
-static AT_LINE void member_deep(void *arg)
+/*
+ * A function below the D bytes. In the function that has them, the locals of the
+ * loop would lie above: each thread would use two places D bytes apart.
+ */
+static AT_LINE __attribute__((noinline)) void member_below(void *arg)
 {
-	WITH_SPACE(member_run, arg);
+	member_run(arg);
+	__asm__ volatile("");		/* no jump to it instead of a call */
+}
+
+static void member_deep(void *arg)
+{
+	WITH_SPACE(member_below, arg);
 }
 
 static void empty(void *arg)

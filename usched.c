@@ -345,26 +345,42 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
  * Which lane a new thread gets, and where lane 0 begins on the native stack.
  */
 
+/* Returns the lane that lane_get() takes from the list; 0: none is free. */
+static int lane_free(const struct usched *s)
+{
+	int i = s->s_free_lane;
+
+	while (i != 0 && s->s_lane[i].l_bound != 0)
+		i = s->s_lane[i].l_free;
+	return i;
+}
+
 /* Returns the lane for the next thread without a private lane; 0: no lanes. */
 int usched_lane_next(const struct usched *s)
 {
 	int shared = USCHED_SHARED;
-	int i;
+	int i = lane_free(s);
 
 	if (shared > s->s_lane_nr)
 		shared = s->s_lane_nr;
-	for (i = s->s_free_lane; i != 0; i = s->s_lane[i].l_free) {
-		if (s->s_lane[i].l_bound == 0)
-			return i;
-	}
-	return shared > 0 ? s->s_shared_last % shared + 1 : 0;
+	return i != 0 ? i : shared > 0 ? s->s_shared_last % shared + 1 : 0;
+}
+
+/* Takes a private lane for u, which begins without a lane, or returns 0. */
+int usched_lane_alone(struct usched *s, const struct ustack *u)
+{
+	int i = u->u_lane == USCHED_PRIVATE ? usched_lane_private(s) :
+		usched_lane_own(s, ustack_f(u->u_f, u->u_arg));
+
+	if (i == 0 && s->s_few && s->s_private != NULL && lane_free(s) == 0)
+		i = private_get(s, 1);
+	return i;
 }
 
 /* Returns a lane for a new thread: see "Lanes" above. */
 static int lane_get(struct usched *s, const struct ustack *u)
 {
-	int i = u->u_lane == USCHED_PRIVATE ? usched_lane_private(s) :
-		usched_lane_own(s, ustack_f(u->u_f, u->u_arg));
+	int i = usched_lane_alone(s, u);
 
 	if (unlikely(i != 0))
 		return i;
@@ -374,8 +390,6 @@ static int lane_get(struct usched *s, const struct ustack *u)
 		if (s->s_lane[i].l_bound == 0)	/* else taken by u_lane */
 			return i;
 	}
-	if (s->s_few && (i = private_get(s, 1)) != 0)
-		return i;
 	s->s_shared_last = usched_lane_next(s);	/* none is free */
 	return s->s_shared_last;
 }

@@ -61,7 +61,7 @@
  *     there are lanes, and in ws the worker that runs a thread first chooses.
  *   - Private stacks for some threads and shared lanes for the rest, without
  *     being asked: a program that needs private stacks would be wrong with more than
- *     some number of threads.
+ *     some number of threads. (So for the law few threads have none.)
  */
 
 #define GUARD		((size_t)USCHED_GUARD)

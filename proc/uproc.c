@@ -134,7 +134,7 @@
  * If threads take turns, those without a lane of their own cost two copies a
  * block. So while a processor has at most FEW threads, those that find no free
  * lane get private lanes (s_few). With 1,000 threads a ring of rr is 1.4 times
- * as fast, and a thread takes a page where it took a few words. More threads
+ * as fast, and a thread takes a page where it took a buffer. More threads
  * than that share lanes, since the memory of 100,000 threads must stay small; and
  * threads that are alone in their lanes miss the TLB once a block: with 1,024
  * lanes for any number of threads, a ring of 20,000 took a seventh longer. If there

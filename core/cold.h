@@ -69,9 +69,9 @@ static ALWAYS_INLINE SWITCHES void swap(struct usched *s, struct ustack *u)
  * probably is cold, too. If so, and its slice belongs to another lane or above
  * sp (I4), this copies the slice in, on the stack of u.
  */
-static ALWAYS_INLINE SWITCHES void switch_cold(char *sp, struct ustack *u)
+static ALWAYS_INLINE SWITCHES void switch_cold(char *sp, struct usched *s,
+					    struct ustack *u)
 {
-	struct usched *s = u->u_sched;
 	struct ustack *t = prepared(s);
 
 	u->u_top = sp;
@@ -88,18 +88,18 @@ static ALWAYS_INLINE SWITCHES void switch_cold(char *sp, struct ustack *u)
  * Blocks u at another depth than before, or with its blocks COUNTED. The buffer
  * serves if it is long enough, and not far too long.
  */
-static NOINLINE SWITCHES void block_new_depth(char *sp, struct ustack *u)
+static NOINLINE SWITCHES void block_new_depth(char *sp, struct usched *s,
+					    struct ustack *u)
 {
-	struct usched *s = u->u_sched;
 	struct usched_lane *l = &s->s_lane[u->u_lane];
 	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
-	if (HARD || unlikely(fp_saved(sp) != s->s_fp_expected))
+	if (HARD || unlikely(fp_saved(sp) != (unsigned)s->s_fp_expected))
 		block_special(sp, u, l);
 	if (unlikely((size_t)spare > USCHED_SLACK)) {
 		if (!is_short(s, u, l, spare))
 			block_special(sp, u, l);
-		switch_cold(sp, u);
+		switch_cold(sp, s, u);
 	}
 	u->u_top = sp;
 	if (unlikely(l->l_law != 0))
@@ -112,9 +112,9 @@ static NOINLINE SWITCHES void block_new_depth(char *sp, struct ustack *u)
  * buffer still serves, unless the buffer is SHORT and the bottom of the slice
  * has changed.
  */
-static NOINLINE SWITCHES void block_cold(char *sp, struct ustack *u)
+static NOINLINE SWITCHES void block_cold(char *sp, struct usched *s,
+					    struct ustack *u)
 {
-	struct usched *s = u->u_sched;
 	const struct usched_lane *l = &s->s_lane[u->u_lane];
 	ptrdiff_t spare = u->u_len - (l->l_bottom - sp);
 
@@ -122,9 +122,9 @@ static NOINLINE SWITCHES void block_cold(char *sp, struct ustack *u)
 			     bits(u) & (FP_ON_TOP | NO_SLICE) ||
 			     (u->u_len & SHORT && !is_prologue(l, -spare)) ||
 			     u->u_len & COUNTED ||
-			     fp_saved(sp) != s->s_fp_expected))
-		block_new_depth(sp, u);
+			     fp_saved(sp) != (unsigned)s->s_fp_expected))
+		block_new_depth(sp, s, u);
 	if (u->u_top == sp)
 		switch_from(s);
-	switch_cold(sp, u);
+	switch_cold(sp, s, u);
 }

@@ -8,13 +8,18 @@
 static ALWAYS_INLINE struct ustack *prepared(const struct usched *s)
 {
 	const struct usched_queue *q = s->s_queue;
+	struct ustack *first;
 
 	if (s->s_left == 0)
 		return NULL;
 	if (s->s_hot != NULL)
 		return s->s_hot;
-	return q != NULL && q->q_head != q->q_tail ?
-		q->q_ring[q->q_head & q->q_mask] : NULL;
+	if (q == NULL || q->q_head == q->q_tail)
+		return NULL;
+	first = q->q_ring[q->q_head & q->q_mask];
+	if (first == NULL)
+		__builtin_unreachable();
+	return first;
 }
 
 /*
@@ -31,14 +36,14 @@ static ALWAYS_INLINE void fetch(const struct usched *s,
 	int i;
 
 	near = q->q_ring[(q->q_head + s->s_ahead / 2) & q->q_mask];
-	/* In a private lane it has no buffer. Both may be NULL. */
-	at = near->u_stack != NULL ? near->u_stack : near->u_top;
+	/* A slice in its lane is worth more than a buffer. Both may be NULL. */
+	at = (uintptr_t)near->u_top & AWAY ? near->u_stack : near->u_top;
 	/* Threads that were made together often wake each other. */
 	__builtin_prefetch((const void *)thread, 1);
 	__builtin_prefetch((const void *)(thread ^ LINE), 1);
 	__builtin_prefetch(at, 1);
 	__builtin_prefetch(at + LINE, 1);
-	if (likely(near->u_len <= 2 * LINE) || near->u_stack == NULL)
+	if (likely(near->u_len <= 2 * LINE) || !((uintptr_t)near->u_top & AWAY))
 		return;
 	for (i = 2 * LINE; i < near->u_len && i < WHOLE; i += LINE) {
 		__asm__ volatile("" : "+r"(i));	/* or gcc leaves it out */

@@ -5,10 +5,12 @@
  * PRIVATE LANES
  *
  * In a private lane no other thread ever runs. Its thread is never copied and
- * needs no buffer: u_stack is NULL, or a first buffer that is long enough. Two
- * kinds of threads get one: those whose function is deep (core/deep.h), if there
- * is a lane; and those that were promised one (usched_private()), whose stack
- * must stay where it is, since others use it.
+ * needs no buffer: u_stack is NULL, or a first buffer that is long enough. Three
+ * kinds of threads get one: those that were promised one (usched_private()),
+ * whose stack must stay where it is, since others use it; and, if there is a
+ * lane, those whose function is deep (core/deep.h), and those for which no other
+ * lane is free, while there are few threads (s_few). The last are threads like
+ * any other, for the law (core/law.h) and for what is learned of their function.
  *
  * u_len is set above the depth, so that a block at the same place looks like
  * any other to usched_blocked(), and private_fit() is called only after the
@@ -27,7 +29,9 @@
  * The lane of a thread that ends goes to s_warm. If there are too many, some
  * give their memory to the system and go to pl_free. The lane that came last
  * stays, but without its memory if that is more than WARM / 4. A maker that
- * finds no other lane takes the warm lanes of all dispatchers.
+ * finds no other lane takes the warm lanes of all dispatchers. Lanes of few
+ * threads count with what these have touched, or else 1,000 threads that begin and
+ * end together would take twenty times as long.
  *
  * PV1. At least pl_promised lanes are in pl_free. So a thread that was promised
  *      a lane finds one, whatever fails meanwhile.
@@ -57,7 +61,7 @@
  *     there are lanes, and in ws the worker that runs a thread first chooses.
  *   - Private stacks for some threads and shared lanes for the rest, without
  *     being asked: a program that needs private stacks would be wrong with more than
- *     some number of threads.
+ *     some number of threads. (So for the law few threads have none.)
  */
 
 #define GUARD		((size_t)USCHED_GUARD)
@@ -88,6 +92,7 @@ struct usched_private_lane {
 	char   pv_was;		/* how deep its thread has blocked: core/deep.h */
 	char   pv_guard;	/* its guard is a mapping */
 	char   pv_promised;	/* to its thread, which stays here */
+	char   pv_few;	/* its thread is here since there were few */
 };
 
 /* Returns how many private lanes there may be beside nr others. */
@@ -176,7 +181,8 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	w = private_of(s, u->u_lane);
 	if (w->pv_touched < (size_t)need)
 		w->pv_touched = (size_t)need;
-	learn_private(s->s_private, f_of(u), &w->pv_was, deep);
+	if (deep || !w->pv_few)
+		learn_private(s->s_private, f_of(u), &w->pv_was, deep);
 }
 
 /* Returns for how many private lanes of a process there are mappings to spare. */
@@ -362,7 +368,7 @@ static void cool_all(struct usched_lane *l, struct usched_private_lane *w)
 /* Returns how many bytes a warm lane adds to wm_nob. */
 static size_t warmth(const struct usched_private_lane *w)
 {
-	return w->pv_touched + WARM_LEAST;
+	return w->pv_touched + (w->pv_few ? 0 : WARM_LEAST);
 }
 
 /* Caller holds wm_lock. Takes the first warm lane of a list, or returns 0. */
@@ -444,6 +450,7 @@ static int private_take(struct usched *s, int i, int promised)
 	s->s_lane[i].l_free = NOT_FREE;
 	w->pv_was      = NEVER_BLOCKED;
 	w->pv_promised = (char)promised;
+	w->pv_few    = 0;
 	w->pv_patience = w->pv_left = 0;
 	return i;
 }
@@ -466,14 +473,14 @@ NOINLINE int usched_lane_private(struct usched *s)
 	return private_take(s, i, 1);
 }
 
-/* Returns a lane that was not promised; or 0. */
-static NOINLINE int private_get(struct usched *s)
+/* Returns a lane that was not promised, free or warm; or 0. */
+static int private_find(struct usched *s)
 {
 	struct usched_private *p = s->s_private;
 	int i = warm_get(s);
 
 	if (i != 0)
-		return private_take(s, i, 0);
+		return i;
 	private_lock(&p->pl_lock);
 	if (p->pl_free_nr > p->pl_promised)
 		i = free_pop(s);
@@ -484,7 +491,19 @@ static NOINLINE int private_get(struct usched *s)
 	else
 		p->pl_rest = PRIVATE_REST;
 	private_unlock(&p->pl_lock);
-	return i != 0 ? private_take(s, i, 0) : 0;
+	return i;
+}
+
+/* Returns a lane for a thread that was promised none; or 0. */
+static NOINLINE int private_get(struct usched *s, int few)
+{
+	int i = private_find(s);
+
+	if (i != 0) {
+		(void)private_take(s, i, 0);
+		private_of(s, i)->pv_few = (char)few;
+	}
+	return i;
 }
 
 /* Gives the memory of lane i to the system, and the lane to all dispatchers. */
@@ -521,7 +540,8 @@ static NOINLINE void private_put(struct usched *s, struct ustack *u)
 {
 	struct usched_private_lane *w = private_of(s, u->u_lane);
 
-	learn_end(s->s_private, f_of(u), w->pv_was);
+	if (!w->pv_few)
+		learn_end(s->s_private, f_of(u), w->pv_was);
 	if (u->u_stack == NULL)
 		u->u_len = 0;
 	w->pv_promised = 0;
@@ -594,5 +614,5 @@ static NOINLINE void private_fit(struct ustack *u, struct usched_lane *l,
 
 NOINLINE int usched_private_for(struct usched *s, void (*f)(void *))
 {
-	return wanted(s->s_private, f) ? private_get(s) : 0;
+	return wanted(s->s_private, f) ? private_get(s, 0) : 0;
 }

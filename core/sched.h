@@ -89,6 +89,18 @@ int usched_is_wrapped(void);
  */
 int usched_private_most(int nr);
 
+/*
+ * FEW THREADS
+ *
+ * If there are more threads than lanes, threads that take turns are copied at
+ * each block. While s_few is not 0, a new thread gets a private lane instead,
+ * if there is one, unless a lane is free. That spares two copies at each block,
+ * and costs a page of memory for the thread, which the dispatcher keeps when the
+ * thread has ended, until usched_trim(). The scheduler may set and clear s_few
+ * where s_next() runs. It should be set only while threads are so few that the
+ * pages that they touch stay in the second level of the TLB.
+ */
+
 struct usched_credit;
 struct usched_private_lane;
 

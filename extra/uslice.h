@@ -77,14 +77,14 @@ USLICE_HIDDEN void usched_alternate_end(void *alternate);
 /* Returns whether the nr-th private lane, from 1, was promised to its thread. */
 USLICE_HIDDEN int usched_lane_promised(const struct usched_private *p, int nr);
 
-/* Takes a private lane for u, which is new, and about to begin, if it gets one. */
+/* Takes a private lane for u, which begins without a lane, or returns 0. */
+USLICE_HIDDEN int usched_lane_alone(struct usched *s, const struct ustack *u);
+
+/* The same for u, which is new, and about to begin. */
 static inline void uslice_lane(struct usched *s, struct ustack *u)
 {
-	if (u->u_lane == USCHED_PRIVATE)
-		u->u_lane = (short)usched_lane_private(s);
-	else if (u->u_lane == 0)
-		u->u_lane = (short)usched_lane_own(s, ustack_f(u->u_f,
-							       u->u_arg));
+	if (u->u_lane <= 0)
+		u->u_lane = (short)usched_lane_alone(s, u);
 }
 
 /* The machine: see usched.c. usched_resume_at() is its usched_resume(). */

@@ -113,21 +113,35 @@ static __inline__ int uwakes_wait(struct uwakes *w)
 	return --w->w_count < 0;
 }
 
+/* Not API. */
+static __inline__ void uwakes_many(void)
+{
+	usched_fail("wake: 2^31 wakes that no wait has taken");
+}
+
 /* Takes back nr waits of the running thread, or gives nr wakes. */
 static __inline__ void uwakes_back(struct uwakes *w, int nr)
 {
 	if (__builtin_expect(__builtin_add_overflow(w->w_count, nr,
 						    &w->w_count), 0))
-		usched_fail("wake: 2^31 wakes that no wait has taken");
+		uwakes_many();
 }
 
-/* Adds nr wakes, 1 or more. True: the thread was waiting, and can run now. */
+/*
+ * Adds nr wakes, 1 or more. True: the thread was waiting, and can run now. A
+ * wake of a thread that does not wait is a single comparison: the number, which
+ * was -1 at least, is less than nr only if it was -1, or has wrapped.
+ */
 static __inline__ int uwakes_add(struct uwakes *w, int nr)
 {
-	int was = w->w_count;
+	int now = (int)((unsigned)w->w_count + (unsigned)nr);
 
-	uwakes_back(w, nr);
-	return was < 0;						/* T3 */
+	w->w_count = now;
+	if (now >= nr)
+		return 0;
+	if (__builtin_expect(now != nr - 1, 0))
+		uwakes_many();
+	return 1;						/* T3 */
 }
 
 /* Not API. */

@@ -133,7 +133,7 @@ broken 'each C1 posts' wakes wakes.h 's/if (was != 0) {/if (0) {/' full
 broken 'T2 forgets all but one' wakes wakes.h \
 	's/\*nr = uwakes_clear/*nr = 0 != uwakes_clear/' full
 broken 'T3 lets run who has not waited' wakes wakes.h \
-	's/return was < 0;/return was <= 0;/'
+	's/if (now >= nr)/if (now > nr)/; s/now != nr - 1, 0/now > nr, 0/'
 broken 'E2: the joiner frees, whatever is under way' wakes wakes.h \
 	's/return !(__atomic_fetch_or(&w->w_posted, UWAKES_LEFT,/return 1 || !(__atomic_fetch_or(\&w->w_posted, UWAKES_LEFT,/'
 broken 'C1: a wake after the end posts' wakes wakes.h \

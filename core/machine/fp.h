@@ -8,10 +8,16 @@
 
 /*
  * Not 0: threads share them (usched_share_fp()). On x86 these are the words,
- * which a block then stores instead of asking the processor, so all that
- * compares them stays as it is. Bits that are always 1 make them other than 0.
+ * which a block that compares them then stores instead of asking the processor.
+ * Bits that are always 1 make them other than 0.
+ *
+ * A block should not have to load that. s_fp_expected, with which it compares
+ * its words, has FP_SHARED then, and a block where the thread blocked before
+ * stores and compares none.
  */
-HIDDEN __attribute__((used)) uint64_t usched_fp_shared;
+static uint64_t fp_shared;
+
+#define FP_SHARED	((uint64_t)1 << 63)
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -156,6 +162,44 @@ static inline unsigned fp_saved(char *sp)
 #endif
 }
 
+#if defined(FP_STORED)
+/* Stores the words for fp_saved(). */
+static ALWAYS_INLINE void fp_store(char *sp)
+{
+	struct fp_words *w = (struct fp_words *)(sp - TOP);
+
+	__asm__ volatile("stmxcsr %0\n fnstcw %1"
+			 : "=m"(w->w_mxcsr), "=m"(w->w_x87));
+}
+
+/* Stores the words that threads share, for fp_saved(). */
+static ALWAYS_INLINE void fp_store_shared(char *sp)
+{
+	memcpy(sp - TOP, &fp_shared, sizeof fp_shared);
+}
+
+/* Returns s_fp_expected for a dispatcher with lanes, whose words are fp. */
+static inline uint64_t fp_expect(unsigned fp)
+{
+	return fp_shared != 0 ? fp | FP_SHARED : fp;
+}
+#else
+static ALWAYS_INLINE void fp_store(char *sp)
+{
+	(void)sp;
+}
+
+static ALWAYS_INLINE void fp_store_shared(char *sp)
+{
+	(void)sp;
+}
+
+static inline uint64_t fp_expect(unsigned fp)
+{
+	return fp;
+}
+#endif
+
 /* Sets the control words, if threads of s have their own. */
 static INLINE void fp_put(const struct usched *s, unsigned fp)
 {
@@ -166,7 +210,7 @@ static INLINE void fp_put(const struct usched *s, unsigned fp)
 /* The hard mode finds a thread that has set words that threads share. */
 static inline void fp_check(const struct usched *s, unsigned fp)
 {
-	CONTRACT(!HARD || usched_fp_shared == 0 || s->s_coroutine ||
+	CONTRACT(!HARD || fp_shared == 0 || s->s_coroutine ||
 		 fp == s->s_fp, "usched_share_fp: a thread has changed "
 		 "floating-point control words, which threads share");
 }
@@ -178,11 +222,11 @@ static INLINE void fp_end(const struct usched *s)
 
 	if (HARD)
 		fp_check(s, fp_get(&scratch));
-	if (usched_fp_shared == 0)
+	if (fp_shared == 0)
 		fp_put(s, s->s_fp);
 }
 
 void usched_share_fp(int yes)
 {
-	usched_fp_shared = yes ? fp_whole() : 0;
+	fp_shared = yes ? fp_whole() : 0;
 }

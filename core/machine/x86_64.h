@@ -14,11 +14,10 @@
  * x87 stack empty. Under IBT there is no target for a branch behind a jump,
  * hence notrack.
  *
- * The control words are stored before all else, and compared late, since a
+ * The control words are stored first of all, and compared late, since a
  * processor may have to wait for them. On AMD Zen 5 storing them takes 14
  * cycles, in which nothing else retires: a third of a switch. On Intel it is
- * cheap. If threads share them (usched_share_fp()), a block stores the shared
- * words instead, out of line.
+ * cheap.
  */
 #define SWITCH_MOST	112
 
@@ -27,20 +26,16 @@
 #define CLEAR(r) "xor %" r ", %" r "\n"
 
 #define FP_STORED		/* struct fp_words, at sp - TOP */
-#define FP_STORE							\
-	"mov " NAME("usched_fp_shared") "(%rip), %rax\n test %rax, %rax\n"		\
-	"jne " NAME("usched_share") "\n stmxcsr -32(%rsp)\n fnstcw -28(%rsp)\n"	\
-	"2:\n"
 #if defined(__CET__) && __CET__ & 1
 #define ENDBR		"endbr64\n"
 #else
 #define ENDBR
 #endif
 
-/* Does what store says, and calls f(), with sp as argument arg. */
-#define LIVE(name, store, f, arg)					\
+/* Calls f(), with sp as argument arg. */
+#define LIVE(name, f, arg)						\
 SHARED(name) ".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n" \
-	ENDBR store							\
+	ENDBR								\
 	"push %rcx\n .cfi_adjust_cfa_offset 8\n .cfi_offset rip, -8\n"	\
 	PUSH("rbp") PUSH("rbx")						\
 	"mov %rsp, %" arg "\n"						\
@@ -49,17 +44,13 @@ SHARED(name) ".cfi_startproc\n .cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
 
 REFUSED
 __asm__(".text\n"
-LIVE("usched_live_enter", "", "usched_entered", "rsi")
+LIVE("usched_live_enter", "usched_entered", "rsi")
 END("usched_live_enter")
-LIVE("usched_live_step", "", "usched_passed", "rdi")
+LIVE("usched_live_step", "usched_passed", "rdi")
 END("usched_live_step")
-LIVE("usched_live", FP_STORE, "usched_blocked", "rdi")
+LIVE("usched_live", "usched_blocked", "rdi")
 	PLACE("usched_saved") "hlt\n"
 END("usched_live")
-FUNCTION("usched_share")
-	".cfi_def_cfa_offset 0\n .cfi_register rip, rcx\n"
-	"mov %rax, -32(%rsp)\n jmp 2b\n"
-END("usched_share")
 FUNCTION("usched_save")
 	"sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n"
 	PUSH("r12") PUSH("r13") PUSH("r14") PUSH("r15")

@@ -455,10 +455,13 @@ struct uwait_source {
 	 * its sleep: before, a wake would be lost. Or NULL.
 	 */
 	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
-	/* Frees it: its scheduler has ended. Or NULL. */
+	/*
+	 * Frees it: its scheduler has ended. Or NULL. Sources without o_sleep
+	 * come first. If native threads post to the base, this joins them.
+	 */
 	void (*o_fini)(struct uwait_source *o);
 	int         o_wake;	/* others write 8 bytes; never blocks */
-	utime_ns    o_nap;	/* 0: 1 ms */
+	utime_ns    o_nap;	/* 0: 1 ms; UNEVER: it wakes its base */
 	long        o_waits;	/* threads that wait for its events (atomic) */
 	const void *o_role;	/* the holder, or NULL (atomic) */
 	struct uwait_source *o_next;
@@ -489,7 +492,11 @@ void uwait_source_end(struct uwait_source *o);
 struct uwait_ops {
 	/* Brings w home, which is claimed: to the dispatcher of its thread. */
 	void (*o_complete)(struct uwait *w);
-	/* Puts w where b will take it (uwait_post()), and wakes b. */
+	/*
+	 * Puts w, which is claimed and has its result, where b will take it
+	 * (uwait_post()), and wakes b. Any native thread, while b lives: so a
+	 * native thread ends a wait of a plain dispatcher, too.
+	 */
 	void (*o_post)(struct uwait_base *b, struct uwait *w);
 	/* w, which is claimed, has come to b. Only for uwait_look(). */
 	void (*o_arrive)(struct uwait_base *b, struct uwait *w);
@@ -579,7 +586,10 @@ void uwait_look_outside(struct uwait_base *b);
  */
 void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
 
-/* Frees the sources of b. All that share them with b have stopped. */
+/*
+ * Frees the sources of b, those without o_sleep first. All that share them with
+ * b have stopped.
+ */
 void uwait_sources_fini(struct uwait_base *b);
 
 /* Takes what was posted, and wakes whose deadline has passed. Owner only. */

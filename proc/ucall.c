@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ucall.c: calls that block, made while the processor goes on with others. */
+/* ucall.c: calls that block, made while other threads go on. */
 
 /*
  * OVERVIEW
@@ -214,8 +214,8 @@ static int job_wait(struct ucall_pool *c, struct job *j)
 }
 
 /* Has f(arg) called for the running thread, whose set is NULL if it is plain. */
-static int call(struct ucall_pool *c, struct uproc_set *set, void (*f)(void *),
-		void *arg)
+static int call_by(struct ucall_pool *c, struct uproc_set *set,
+		   void (*f)(void *), void *arg)
 {
 	struct job *j;
 	int rc;
@@ -245,7 +245,7 @@ int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
 {
 	if (c == NULL || self == NULL || f == NULL)
 		return -EINVAL;
-	return call(c, uproc_of(self)->p_set, f, arg);
+	return call_by(c, uproc_of(self)->p_set, f, arg);
 }
 
 /*
@@ -356,7 +356,7 @@ static struct job *job_next(struct ucall_pool *c, struct native *n)
 	return j;
 }
 
-/* Brings j home, whose record is claimed. Then j may be freed. */
+/* Posts or completes j, whose record is claimed. Then j may be freed. */
 static void job_end(struct job *j)
 {
 	struct uproc_set *set = j->jb_set;
@@ -593,7 +593,7 @@ static int call_plain(void (*f)(void *), void *arg)
 	c = (struct ucall_pool *)uwait_source_of(pool_look);
 	if (c == NULL)
 		c = pool_add();
-	return c == NULL ? -ENOMEM : call(c, NULL, f, arg);
+	return c == NULL ? -ENOMEM : call_by(c, NULL, f, arg);
 }
 
 int ucall(void (*f)(void *), void *arg)
@@ -608,7 +608,7 @@ int ucall(void (*f)(void *), void *arg)
 	if (set == NULL)
 		return call_plain(f, arg);
 	c = pool_of(set);
-	return c == NULL ? -ENOMEM : call(c, set, f, arg);
+	return c == NULL ? -ENOMEM : call_by(c, set, f, arg);
 }
 
 int ucall_limit(int nr)

@@ -1135,13 +1135,13 @@ void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
 }
 
 /* Takes the sources that can sleep, or the others, out of b, and frees them. */
-static void sources_fini(struct uwait_base *b, bool that_sleep)
+static void sources_fini(struct uwait_base *b, bool sleeping)
 {
 	struct uwait_source **at = &b->wb_source;
 	struct uwait_source *o;
 
 	while ((o = *at) != NULL) {
-		if ((o->o_sleep != NULL) != that_sleep) {
+		if ((o->o_sleep != NULL) != sleeping) {
 			at = &o->o_next;
 			continue;
 		}
@@ -1269,6 +1269,7 @@ static void sleep_for_event(struct uwait_base *b, utime_ns due)
 	/* Virtual time stands still while threads wait for events. */
 	if (due != UNEVER && !clock_.c_virtual)
 		ns = due - unow();
+	USCHED_RACE(plain_S1);
 	upark_prepare(asleep);					/* S1 S2 */
 	USCHED_RACE(plain_S3);
 	if (!uwait_posted(b))					/* S3 */

@@ -53,7 +53,8 @@
  *		at all. 0 or -errno. For uscope_go(); others need it not.
  *
  * A plain dispatcher's s_next() also calls utime_run(), and utime_idle() when
- * no thread can run. If the program itself wakes threads of a plain dispatcher,
+ * no thread can run: these take what native threads have ended (ucall.h), too.
+ * If the program itself wakes threads of a plain dispatcher,
  * too, the set counts wakes, so that it never queues a thread twice. A thread
  * that waits for a record takes such wakes, and u_wait_until(UNOW) does not see
  * them.
@@ -183,21 +184,22 @@ unsigned uwait_random(unsigned nr);
  */
 
 /*
- * Wakes the threads whose deadline has passed. s_next() calls it now and then;
- * without timers it costs a load.
+ * Wakes the threads whose deadline has passed, or whose event has come. s_next()
+ * calls it now and then; without timers it costs a load.
  */
 void utime_run(struct usched *s);
 
 /*
- * Sleeps natively until the next deadline, or lets virtual time jump there, and
- * then does what utime_run() does. s_next() calls it when no thread can run.
- * False: no thread waits with a deadline, so nothing will happen.
+ * Sleeps natively until the next deadline or event, or lets virtual time jump to
+ * the deadline, and then does what utime_run() does. s_next() calls it when no
+ * thread can run. False: no thread waits with a deadline, for a descriptor or
+ * for a call, so nothing will happen.
  */
 int utime_idle(struct usched *s);
 
 /*
- * Frees what timed waits have allocated, with s_free(). Called before
- * usched_fini(), while no thread waits with a deadline.
+ * Frees what these waits have allocated, with s_free(), and joins the native
+ * threads of calls. Called before usched_fini(), while no thread waits so.
  */
 void utime_fini(struct usched *s);
 

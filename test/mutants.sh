@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
 # generations of armings, looks at threads, the Python face, objects of the hard
-# mode, scopes, and calls of plain dispatchers. (Other mechanisms: chaos.sh,
+# mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
 # only mutants whose names contain it.
 #
@@ -266,6 +266,18 @@ broken 'scopes: a shield has a deadline of its own' s_scope wait/uscope.c \
 	's/s->sc_until = s->sc_shield ? UNEVER : until;/s->sc_until = until;/'
 broken 'scopes: a deadline behind that around it has a timer' s_scope \
 	wait/uscope.c 's/return until < around ? deadline_start/return until >= around ? deadline_start/'
+
+# Conditions over read-write locks.
+broken 'conditions: a reader waits for a write' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/writes = .*;/writes = 1;/'
+broken 'conditions: a reader passes writers' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/read_put(l, z, false)/read_put(l, z, true)/'
+broken 'conditions: no look whether the lock is held' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/if (!rw_is_held(l))/if (0)/'
+broken 'conditions: who has waited holds nothing' hard:s_object wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/UHARD(hold.*/;/'
+broken 'conditions: a read-write lock is given up, and then memory is asked for' \
+	s_waitmem wait/usync.c '/^static struct pair \*pair_make/,/^}/s/uwait_reserve(until)/kind == UWAIT_MUTEX ? uwait_reserve(until) : 0/'
 
 # Calls of plain dispatchers.
 broken 'calls: a dispatcher ends meanwhile' t_call_plain proc/ucall.c \

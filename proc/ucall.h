@@ -22,7 +22,7 @@
  *   yield, or call ucall(). It may block, wake threads and make threads.
  * - It must not touch the stack of any thread, so arg must not point there: the
  *   stack of the caller moves while the caller waits. An arg that does has a
- *   message; what lies behind arg is not looked at.
+ *   message, but pointers behind arg are not looked at.
  * - errno, signal mask and variables local to native threads are not those of
  *   the caller. All signals are blocked, so handlers of the program run in
  *   other native threads. The exceptions are signals that report an error of

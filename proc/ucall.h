@@ -45,7 +45,8 @@
  * WHO MAY CALL WHAT
  *
  * ucall(): a thread of any dispatcher that has waits, not in a signal handler.
- * Link ucall.c. The functions ucall_pool_*() are for other schedulers.
+ * Link ucall.c, which needs uproc.c and umem.c. The functions ucall_pool_*() are
+ * for other schedulers.
  */
 
 #include "uproc.h"
@@ -70,8 +71,8 @@ int ucall(void (*f)(void *), void *arg);
 
 /*
  * Sets the limit of native threads for each scheduler or plain dispatcher,
- * instead of UCALL_LIMIT. It applies to those whose threads have not called yet. Any thread. 0;
- * -EINVAL: nr is less than 1.
+ * instead of UCALL_LIMIT. It applies to those whose threads have not called yet.
+ * Any thread. 0; -EINVAL: nr is less than 1.
  */
 int ucall_limit(int nr);
 

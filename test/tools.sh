@@ -133,6 +133,7 @@ run() ( # tool, options, program and its arguments
 			--show-leak-kinds=definite \
 			--errors-for-leak-kinds=definite "$@" ;;
 	thread)
+		export WATCHDOG="${WATCHDOG:-300}"	# fibers are slow
 		[ -e "$dir/setarch" ] && set -- setarch -R "$@" ;;
 	esac
 	timeout 900 "$@"

@@ -229,7 +229,12 @@ void rr_wake(struct rr_thread *t);
 #define RR_INLINE	static __inline__
 #endif
 
-/* Waits for a wake, or takes a wake that has come. 0, -ENOMEM. Threads only. */
+/*
+ * Waits for a wake, or takes a wake that has come. 0, -ENOMEM. Threads of rr or
+ * ll. A thread of ws would miss wakes, and a thread of a plain dispatcher has
+ * none: the hard mode finds that, and ws_fini() says which thread was woken in
+ * vain. u_wait_until(UNEVER) waits in all.
+ */
 RR_INLINE int rr_wait(void)
 {
 	return uproc_wait();

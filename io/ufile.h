@@ -7,8 +7,8 @@
 /*
  * A regular file is always ready, so a thread cannot wait for it as it waits
  * for a socket. If data is not in memory, read(2) stops the processor until the
- * disk has it. These calls are made by a native thread that is no processor
- * (ucall.h), and only their caller waits.
+ * disk has it. These calls are made by a native thread beside it (ucall.h), and
+ * only their caller waits.
  *
  * SHORTEST USE
  *
@@ -30,13 +30,13 @@
  * their turn, and look at their deadline after that. More results:
  *
  *	-EAGAIN		also: the system refuses a native thread
- *	-ENOSYS		the caller is a thread of no scheduler over uproc.h
+ *	-ENOSYS		the caller's dispatcher has no s_wait
  *	-ECHILD		the caller has forked, and this is the child
  *
  * WHO MAY CALL WHAT
  *
- * Threads of rr, ll, ws and other schedulers over uproc.h; native threads, for
- * which these are plain calls that block.
+ * Threads of any dispatcher that has waits (uwait.h); native threads, for which
+ * these are plain calls that block.
  *
  * COSTS
  *

@@ -13,6 +13,10 @@
  * for one of them; and of a block with other contents all fields would have to
  * fit by chance.
  *
+ * A thread that was woken, and waits, has waited by the call of another
+ * scheduler: rr_wait() in a thread of ws does not look for wakes that have come,
+ * and gives the thread no home. All wakes under way have arrived by now.
+ *
  * An object that a thread waits for is the program's, which may have unmapped
  * it. So its owner is read by a system call, which returns an error then.
  */
@@ -43,6 +47,7 @@ struct stuck_wait {
 	const struct ustack *k_stack;
 	struct uwait_seen    k_seen;	/* vs_kind is NULL: no record was found */
 	const void          *k_owner;	/* of the object, or NULL */
+	bool                 k_in_vain;	/* its wake has come to nothing */
 };
 
 struct stuck {
@@ -54,32 +59,65 @@ struct stuck {
 
 static struct ulock stuck_lock;		/* usymbol_name() */
 
+/* Returns whether a block is a thread of the set that is blocked. */
+__attribute__((no_sanitize("address", "thread")))
+static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
+			     size_t size)
+{
+	const struct ustack *u = block;
+	size_t at, least = set->set_ops.op_thread;
+
+	if (size < least || size > least + sizeof(struct joint) + UMEM_FINE)
+		return false;
+	at = (size_t)((const char *)u->u_sched - set->set_proc);
+	return at < set->set_nr * set->set_ops.op_size &&
+		at % set->set_ops.op_size == 0 && u->u_f != NULL &&
+		u->u_len >= 0 && u->u_lane >= 0 &&
+		(uintptr_t)u->u_top > USCHED_NOT_READY;
+}
+
 /* Returns whether a block is a thread of the set that waits. */
 __attribute__((no_sanitize("address", "thread")))
 static bool stuck_is_thread(const struct uproc_set *set, const void *block,
 			    size_t size)
 {
-	const struct ustack *u = block;
-	size_t at, least = set->set_ops.op_thread;
 	const struct uwait_ops *ops;
 
-	if (size < least || size > least + sizeof(struct joint) + UMEM_FINE)
+	if (!stuck_is_blocked(set, block, size))
 		return false;
-	at = (size_t)((const char *)u->u_sched - set->set_proc);
-	if (at >= set->set_nr * set->set_ops.op_size ||
-	    at % set->set_ops.op_size != 0 || u->u_f == NULL || u->u_len < 0 ||
-	    u->u_lane < 0 || (uintptr_t)u->u_top <= USCHED_NOT_READY)
-		return false;
-	ops = ((struct uproc *)u->u_sched)->p_waits.wb_ops;
-	return ops->o_waits == NULL || ops->o_waits(u);
+	ops = uproc_of(block)->p_waits.wb_ops;
+	return ops->o_waits == NULL || ops->o_waits(block);
+}
+
+/*
+ * Returns whether u, a thread that moves and is blocked, was woken, and its node
+ * not posted.
+ */
+__attribute__((no_sanitize("address", "thread")))
+static bool stuck_in_vain(const struct ustack *u)
+{
+	const struct uwakes *k = &((const struct uproc_thread *)u)->t_wakes;
+
+	return uproc_of((const struct uproc_thread *)u)->
+		p_set->set_ops.op_move.mv_complete != NULL && k->w_count < 0 &&
+		k->w_posted >= UWAKES_ONE &&
+		!(k->w_posted & (UWAKES_POSTED | UWAKES_GONE));
 }
 
 static void stuck_thread(void *arg, const void *block, size_t size)
 {
 	struct stuck *k = arg;
+	bool in_vain;
 
-	if (k->st_nr < STUCK_MOST && stuck_is_thread(k->st_set, block, size))
-		k->st_first[k->st_nr++].k_stack = block;
+	if (k->st_nr == STUCK_MOST ||
+	    !stuck_is_blocked(k->st_set, block, size))
+		return;
+	in_vain = stuck_in_vain(block);
+	if (!in_vain && !stuck_is_thread(k->st_set, block, size))
+		return;
+	k->st_first[k->st_nr].k_stack   = block;
+	k->st_first[k->st_nr].k_in_vain = in_vain;
+	k->st_nr++;
 }
 
 /* Returns whether w is in a wait, and notes for what in *v. */
@@ -115,7 +153,7 @@ static void stuck_record(void *arg, const void *block, size_t size)
 	}
 	if (v.vs_owner != NULL && k->st_owner_nr < STUCK_OWNERS)
 		k->st_owner[k->st_owner_nr++] =
-			(struct stuck_wait) { w->w_stack, v, NULL };
+			(struct stuck_wait) { w->w_stack, v, NULL, false };
 }
 
 /* Sets the owners, as far as they can be read. */
@@ -262,10 +300,16 @@ static void stuck_say(struct stuck *k, const char *set, long left)
 	for (i = 0; i < k->st_nr; i++) {
 		struct stuck_wait *w = &k->st_first[i];
 
-		usched_message("%sfini: %s waits for %s%s", set,
-			       stuck_who(&who, w->k_stack),
-			       stuck_what(&what, &w->k_seen),
-			       stuck_holder(k, &holder, w->k_owner));
+		if (w->k_in_vain)
+			usched_message("%sfini: %s was woken in vain: it waits "
+				       "by the call of another scheduler, not "
+				       "by %swait()", set,
+				       stuck_who(&who, w->k_stack), set);
+		else
+			usched_message("%sfini: %s waits for %s%s", set,
+				       stuck_who(&who, w->k_stack),
+				       stuck_what(&what, &w->k_seen),
+				       stuck_holder(k, &holder, w->k_owner));
 	}
 	if (i < left && i > 0)
 		usched_message("%sfini: and %ld more; ulist_start() (ulist.h) "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ucall.c: calls that block, made while the processor goes on with others. */
+/* ucall.c: calls that block, made while other threads go on. */
 
 /*
  * OVERVIEW
@@ -29,6 +29,15 @@
  * The caller reserves all memory for its wait before its job is in the queue
  * (uwait_reserve()), since a job that has begun cannot be taken back.
  *
+ * PLAIN DISPATCHERS
+ *
+ * A set has a pool from its first call on, and so has each plain dispatcher. The
+ * pool of a plain dispatcher is a source of events (uwait.h), which keeps the
+ * dispatcher from its end while a thread calls, and joins the native threads
+ * when it ends. A native thread posts the record to the base of the dispatcher,
+ * which wakes the dispatcher out of any sleep, also that of another source. So
+ * there is nothing to look at, and nothing to sleep in.
+ *
  * NATIVE THREADS
  *
  * A caller makes a native thread under ca_lock. This takes some 20 us, but is
@@ -51,11 +60,18 @@
  * B2. No more than ca_limit native threads run f(). Jobs begin in the order in
  *     which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in
- *     the queue, and ends after the completion.
+ *     the queue, and ends after the completion. The hold of a plain dispatcher
+ *     is a wait of the pool as a source, and its caller ends it.
  * B4. A caller whose job was in the queue does not return before that was
  *     completed.
+ * B5. After a native thread has posted a record, it uses nothing of a plain
+ *     dispatcher but its base, and what that sleeps by. Both outlive the pool.
  *
  * REJECTED
+ *
+ * A list of ended calls in the pool of a plain dispatcher, which o_look takes,
+ * and a futex in o_sleep: while the dispatcher sleeps for descriptors, it would
+ * have to look now and then.
  *
  * Native threads that are processors, each with a thread of its own: the slice
  * would have to be on the native stack. Condition variables: see park.h.
@@ -102,7 +118,8 @@ struct job {
 	void             (*jb_f)(void *);
 	void              *jb_arg;
 	struct ucall_pool *jb_pool;
-	struct uproc_set  *jb_set;	/* of the caller */
+	struct uproc_set  *jb_set;	/* of the caller; NULL: it is plain, */
+	struct uwait_base *jb_base;	/* and this is its base */
 };
 
 struct native {
@@ -113,6 +130,7 @@ struct native {
 };
 
 struct ucall_pool {
+	struct uwait_source     ca_source;	/* first; for plain ones */
 	int                     ca_limit;
 	int                     ca_forks;	/* uproc_forks when made */
 	pthread_mutex_t         ca_lock;	/* protects what follows */
@@ -165,43 +183,69 @@ static int job_begin(struct ucall_pool *c, struct job *j)
 	return rc;
 }
 
+static void hold(const struct job *j)
+{
+	if (j->jb_set != NULL)
+		uproc_hold(j->jb_set);
+	else
+		uwait_source_begin(&j->jb_pool->ca_source);
+}
+
+static void release(const struct job *j)
+{
+	if (j->jb_set != NULL)
+		uproc_release(j->jb_set);
+	else
+		uwait_source_end(&j->jb_pool->ca_source);
+}
+
 /* Waits for the end of j, for whose wait memory is reserved. 0, -EAGAIN. */
 static int job_wait(struct ucall_pool *c, struct job *j)
 {
 	int rc;
 
-	uproc_hold(j->jb_set);					/* B3 */
+	hold(j);						/* B3 */
 	rc = job_begin(c, j);
 	if (rc == 0)
-		return uwait_for(&j->jb_wait, UNEVER);		/* B4 */
-	uproc_release(j->jb_set);
+		rc = uwait_for(&j->jb_wait, UNEVER);		/* B4 */
+	if (rc != 0 || j->jb_set == NULL)
+		release(j);
 	return rc;
 }
 
-int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
-		    void (*f)(void *), void *arg)
+/* Has f(arg) called for the running thread, whose set is NULL if it is plain. */
+static int call_by(struct ucall_pool *c, struct uproc_set *set,
+		   void (*f)(void *), void *arg)
 {
 	struct job *j;
 	int rc;
 
-	if (c == NULL || self == NULL || f == NULL)
-		return -EINVAL;
 	if (inherited(c))
 		return -ECHILD;
+	ustack_lawful("ucall: the argument", arg);
 	usched_point();
 	j = uwait_make(&call_kind, f, sizeof *j);
 	if (j == NULL)
 		return -errno;
-	j->jb_f     = f;
-	j->jb_arg   = arg;
+	j->jb_f    = f;
+	j->jb_arg  = arg;
 	j->jb_pool = c;
-	j->jb_set   = uproc_of(self)->p_set;
+	j->jb_set  = set;
+	j->jb_base = j->jb_wait.w_stack->u_sched->s_waits;
 	j->jb_wait.w_flags |= UWAIT_SURE;
 	rc = uwait_reserve(UNEVER);
 	if (rc == 0)
 		rc = job_wait(c, j);
 	uwait_free(j);
 	return rc;
+}
+
+int ucall_pool_call(struct ucall_pool *c, struct uproc_thread *self,
+		    void (*f)(void *), void *arg)
+{
+	if (c == NULL || self == NULL || f == NULL)
+		return -EINVAL;
+	return call_by(c, uproc_of(self)->p_set, f, arg);
 }
 
 /*
@@ -312,11 +356,25 @@ static struct job *job_next(struct ucall_pool *c, struct native *n)
 	return j;
 }
 
-static void job_run(struct ucall_pool *c, struct job *j)
+/* Posts or completes j, whose record is claimed. Then j may be freed. */
+static void job_end(struct job *j)
 {
 	struct uproc_set *set = j->jb_set;
+	struct uwait_base *b = j->jb_base;
 
-	uproc_serves = set;
+	if (set == NULL) {
+		j->jb_wait.w_result = 0;
+		b->wb_ops->o_post(b, &j->jb_wait);		/* B5 */
+		return;
+	}
+	uwait_complete(&j->jb_wait, 0);
+	USCHED_RACE(call_release);
+	uproc_release(set);
+}
+
+static void job_run(struct ucall_pool *c, struct job *j)
+{
+	uproc_serves = j->jb_set;
 	j->jb_f(j->jb_arg);
 	if (inherited(c))
 		usched_fail("call: the function has returned in the child of a "
@@ -325,9 +383,7 @@ static void job_run(struct ucall_pool *c, struct job *j)
 	USCHED_RACE(call_claim);
 	(void)uwait_claim(&j->jb_wait);
 	USCHED_RACE(call_complete);
-	uwait_complete(&j->jb_wait, 0);
-	USCHED_RACE(call_release);
-	uproc_release(set);
+	job_end(j);
 }
 
 static void native_reap(pthread_t id)
@@ -439,8 +495,8 @@ int ucall_pool_limit(struct ucall_pool *c, int nr)
 }
 
 /*
- * Joins all native threads. All have released the set, so each that is not idle
- * is at its last steps, and will see ca_stop.
+ * Joins all native threads. No thread calls, so each native thread that is not
+ * idle is at its last steps, and will see ca_stop.
  */
 static void native_stop(struct ucall_pool *c)
 {
@@ -469,12 +525,23 @@ void ucall_pool_free(struct ucall_pool *c)
 	free(c);
 }
 
-/* ucall(), for threads of any scheduler over processors. */
+/* ucall(), for threads of any dispatcher. */
 
 static int most = UCALL_LIMIT;		/* atomic */
 
+/* Makes a pool for ucall(). NULL and errno. */
+static struct ucall_pool *pool_make(void)
+{
+	struct ucall_pool *c = ucall_pool_make();
+
+	if (c != NULL)
+		(void)ucall_pool_limit(c, __atomic_load_n(&most,
+						      __ATOMIC_RELAXED));
+	return c;
+}
+
 /* Returns the pool of set, made for its first caller. NULL: no memory. */
-static struct ucall_pool *calls_of(struct uproc_set *set)
+static struct ucall_pool *pool_of(struct uproc_set *set)
 {
 	struct ucall_pool *c = __atomic_load_n(&set->set_calls, __ATOMIC_ACQUIRE);
 
@@ -482,9 +549,7 @@ static struct ucall_pool *calls_of(struct uproc_set *set)
 		return c;
 	pthread_mutex_lock(&set->set_lock);
 	c = set->set_calls;
-	if (c == NULL && (c = ucall_pool_make()) != NULL) {
-		(void)ucall_pool_limit(c, __atomic_load_n(&most,
-						      __ATOMIC_RELAXED));
+	if (c == NULL && (c = pool_make()) != NULL) {
 		set->set_calls_fini = ucall_pool_free;
 		__atomic_store_n(&set->set_calls, c, __ATOMIC_RELEASE);
 	}
@@ -492,16 +557,58 @@ static struct ucall_pool *calls_of(struct uproc_set *set)
 	return c;
 }
 
+static void pool_look(struct uwait_source *o)
+{
+	(void)o;			/* all comes by posts */
+}
+
+static void pool_fini(struct uwait_source *o)
+{
+	ucall_pool_free((struct ucall_pool *)o);
+}
+
+/* Makes the pool of the caller's dispatcher, which is plain. NULL: no memory. */
+static struct ucall_pool *pool_add(void)
+{
+	struct ucall_pool *c = pool_make();
+
+	if (c == NULL)
+		return NULL;
+	c->ca_source.o_look = pool_look;
+	c->ca_source.o_fini = pool_fini;
+	c->ca_source.o_nap  = UNEVER;
+	if (uwait_source_add(&c->ca_source) == 0)
+		return c;
+	ucall_pool_free(c);
+	return NULL;
+}
+
+/* Does what ucall() does, in a thread of a plain dispatcher. */
+static int call_plain(void (*f)(void *), void *arg)
+{
+	struct ucall_pool *c;
+
+	if (ustack_self()->u_sched->s_wait == NULL)
+		return -ENOSYS;
+	c = (struct ucall_pool *)uwait_source_of(pool_look);
+	if (c == NULL)
+		c = pool_add();
+	return c == NULL ? -ENOMEM : call_by(c, NULL, f, arg);
+}
+
 int ucall(void (*f)(void *), void *arg)
 {
 	struct uproc_set *set = uproc_running();
 	struct ucall_pool *c;
 
-	if (set == NULL || f == NULL)
-		return uproc_lost() ? -ECHILD : -EINVAL;
-	c = calls_of(set);
-	return c == NULL ? -ENOMEM :
-		ucall_pool_call(c, (struct uproc_thread *)ustack_self(), f, arg);
+	if (uproc_lost())
+		return -ECHILD;
+	if (f == NULL || ustack_self() == NULL)
+		return -EINVAL;
+	if (set == NULL)
+		return call_plain(f, arg);
+	c = pool_of(set);
+	return c == NULL ? -ENOMEM : call_by(c, set, f, arg);
 }
 
 int ucall_limit(int nr)

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* ucall.h: calls that block, made while the processor goes on with others. */
+/* ucall.h: calls that block, made while other threads go on. */
 
 #ifndef UCALL_H
 #define UCALL_H
 
 /*
- * A system call that blocks stops the processor, with all its threads. ucall()
- * has the system call made by a native thread that is no processor. Meanwhile
- * the thread that called waits, and the processor runs others. Native threads
+ * A system call that blocks stops the processor, or the plain dispatcher, with
+ * all its threads. ucall() has the system call made by a native thread beside
+ * it. Meanwhile the thread that called waits, and others run. Native threads
  * are made when they are needed, up to a limit. Idle native threads are kept
  * for the next call, and end after some seconds without a call. Calls beyond
  * the limit wait their turn: first in, first out.
  *
  * SHORTEST USE
  *
- *	ucall(f, arg);		by a thread of rr, ll, ws or the like: f(arg)
+ *	ucall(f, arg);		by a thread of rr, ll, ws or any other: f(arg)
  *
  * THE FUNCTION f
  *
  * - It is not a thread. In it ustack_self() is NULL, and it must not wait,
  *   yield, or call ucall(). It may block, wake threads and make threads.
  * - It must not touch the stack of any thread, so arg must not point there: the
- *   stack of the caller moves while the caller waits.
+ *   stack of the caller moves while the caller waits. An arg that does has a
+ *   message, but pointers behind arg are not looked at.
  * - errno, signal mask and variables local to native threads are not those of
  *   the caller. All signals are blocked, so handlers of the program run in
  *   other native threads. The exceptions are signals that report an error of
@@ -35,10 +36,17 @@
  * - If it waits until another call has done something, the limit must be large
  *   enough for both, or they deadlock.
  *
+ * PLAIN DISPATCHERS with s_wait and s_wake (uwait.h) have calls, too, if their
+ * s_next() calls utime_run() and utime_idle(). Each has native threads of its
+ * own, which utime_fini() joins. While a thread calls, utime_idle() sleeps, and
+ * utime_fini() ends the program. In the child of fork() no call of the parent
+ * ends.
+ *
  * WHO MAY CALL WHAT
  *
- * ucall(): a thread of any scheduler over uproc.h, not in a signal handler.
- * Link ucall.c. The functions ucall_pool_*() are for other schedulers.
+ * ucall(): a thread of any dispatcher that has waits, not in a signal handler.
+ * Link ucall.c, which needs uproc.c and umem.c. The functions ucall_pool_*() are
+ * for other schedulers.
  */
 
 #include "uproc.h"
@@ -48,24 +56,23 @@ extern "C" {
 #endif
 
 /*
- * Runs f(arg) on a native thread, while the caller, a thread, waits. Wakes of
- * the caller that come meanwhile are kept. Its scheduler does not end before
- * the call. Afterwards the caller sees what f() has written.
+ * Runs f(arg) on a native thread, while the caller, a thread, waits. Neither a
+ * deadline nor a cancellation ends the wait. Wakes of the caller that come
+ * meanwhile are kept (plain dispatchers: uwait.h). Its scheduler does not end
+ * before the call. Afterwards the caller sees what f() has written.
  *
  * 0: f() has returned. After an error f() was not called. -EINVAL: the caller
- * is no thread of such a scheduler, or f is NULL. -ECHILD: the caller is in the
- * child that a thread has forked (see FORK in rr.h). -ENOMEM. -EAGAIN: the
- * system refuses a native thread, and there is none yet.
- *
- * If the caller cannot block for want of memory, and f() has begun, the
- * processor stops until f() returns.
+ * is no thread, or f is NULL. -ENOSYS: its dispatcher has no s_wait. -ECHILD:
+ * the caller is in the child that a thread has forked (see FORK in rr.h), and
+ * the pool is the parent's. -ENOMEM. -EAGAIN: the system refuses a native
+ * thread, and there is none yet.
  */
 int ucall(void (*f)(void *), void *arg);
 
 /*
- * Sets the limit of native threads for each scheduler, instead of UCALL_LIMIT.
- * It applies to schedulers whose threads have not called yet. Any thread. 0;
- * -EINVAL: nr is less than 1.
+ * Sets the limit of native threads for each scheduler or plain dispatcher,
+ * instead of UCALL_LIMIT. It applies to those whose threads have not called yet.
+ * Any thread. 0; -EINVAL: nr is less than 1.
  */
 int ucall_limit(int nr);
 

@@ -1006,6 +1006,15 @@ int uproc_join_until(struct uproc_thread *t, utime_ns until)
 	return join(t, uproc_self(set), until);
 }
 
+#if defined(USCHED_HARD)
+void uproc_stays(const struct uproc_thread *t)
+{
+	if (t->t_stack.u_sched->s_done != thread_done)
+		uproc_fail("wait: called in a thread of another scheduler; "
+			   "u_wait_until(UNEVER) waits in all");
+}
+#endif
+
 int uproc_yield(void)
 {
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();

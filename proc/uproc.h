@@ -440,11 +440,25 @@ static __inline__ int uproc_wait_block(void)
 	return rc;
 }
 
-/* Waits for a wake. 0, or -ENOMEM: the caller has not waited. */
+/* Checks, in the hard mode, that t, which waits, is of a set that moves none. */
+#if defined(USCHED_HARD)
+void uproc_stays(const struct uproc_thread *t);
+#else
+static __inline__ void uproc_stays(const struct uproc_thread *t)
+{
+	(void)t;
+}
+#endif
+
+/*
+ * Waits for a wake. 0, or -ENOMEM: the caller has not waited. Threads of a set
+ * without op_move.
+ */
 static __inline__ int uproc_wait(void)
 {
 	struct uproc_thread *t = uproc_waiter();
 
+	uproc_stays(t);
 	return UPROC_LIKELY(!uwakes_wait(&t->t_wakes)) ? 0 : uproc_wait_block();
 }
 

@@ -66,7 +66,7 @@ enum {
 #define LANE_NR		(SHRT_MAX + 1)
 
 struct ws_lane {
-	struct ws_worker    *e_list;	/* the worker that has it in w_lane */
+	struct ws_worker    *e_list;	/* has it in w_lane; or NULL (atomic) */
 	struct ws_worker    *e_from;	/* the last waker elsewhere (atomic) */
 	int                  e_at;	/* where in w_lane; -1: it never is */
 	int                  e_next;	/* the next free lane, or 0 */
@@ -122,14 +122,31 @@ static bool stays(const struct ws_worker *w, const struct uproc_thread *t)
 	return lane_stays(t) && ws_is_home(w, t);
 }
 
-/* Puts e into the list of w, unless w is not its home. Owner only. */
+static inline struct ws_worker *lane_listed(const struct ws_lane *e)
+{
+	return __atomic_load_n(&e->e_list, __ATOMIC_RELAXED);
+}
+
+static inline void lane_list_set(struct ws_lane *e, struct ws_worker *w)
+{
+	__atomic_store_n(&e->e_list, w, __ATOMIC_RELAXED);
+}
+
+/*
+ * Puts e into the list of w, unless w is not its home. Owner, inside its
+ * section. Another home may be moving e meanwhile, even to w. But nothing but
+ * a move from w takes e out of the list of w. And the home that is read
+ * acquires what the move to it has written.
+ */
 static void lane_note(struct ws_worker *w, struct ws_lane *e)
 {
 	int lane = e - lane_list;
 
-	if (e->e_list == w || ws_homes[lane] != w || e->e_at < 0)
+	if (lane_listed(e) == w ||
+	    __atomic_load_n(&ws_homes[lane], __ATOMIC_ACQUIRE) != w ||
+	    e->e_at < 0)
 		return;
-	e->e_list = w;
+	lane_list_set(e, w);
 	e->e_at   = w->w_lane_nr;
 	w->w_lane[w->w_lane_nr++] = lane;
 }
@@ -148,13 +165,13 @@ static inline void sched_set(struct ws_worker *w, struct uproc_thread *t)
 static void lane_move(struct ws_worker *w, struct ws_lane *e,
 		      struct ws_worker *to)
 {
-	if (e->e_list == w) {
+	if (lane_listed(e) == w) {
 		int last = w->w_lane[--w->w_lane_nr];
 
 		w->w_lane[e->e_at]   = last;
 		lane_list[last].e_at = e->e_at;
 	}
-	e->e_list = NULL;
+	lane_list_set(e, NULL);
 	e->e_wakes = 0;
 	__atomic_store_n(&e->e_from, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&ws_homes[e - lane_list], to, __ATOMIC_SEQ_CST);

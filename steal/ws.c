@@ -267,6 +267,14 @@ static struct ws_worker *here(const char *misuse)
 	return w;
 }
 
+int ws_wait_first(struct uproc_thread *t)
+{
+	if (worker_of(&t->t_stack) == NULL)
+		uproc_fail("wait: called in a thread of another scheduler than "
+			   "ws; u_wait_until(UNEVER) waits in all");
+	return ws_mail_settle(&t->t_wakes);
+}
+
 int ws_yield(void)
 {
 	struct ws_worker *w = here("yield: called outside of a thread of ws; "

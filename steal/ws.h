@@ -258,6 +258,12 @@ void ws_wake_slow(struct ws_thread *t);
  */
 void ws_displaced(struct ws_worker *w, struct uproc_thread *before);
 
+/*
+ * Not API. Gives t, the caller, which waits for the first time, its home.
+ * Nonzero: a wake has come, so it need not wait.
+ */
+int ws_wait_first(struct uproc_thread *t);
+
 /* Not API. Returns the gate of the worker s. */
 static __inline__ struct ws_gate *ws_gate_of(struct usched *s)
 {
@@ -291,7 +297,7 @@ void ws_wake(struct ws_thread *t);
 
 /*
  * Waits for a wake of the caller, or takes one wake that has come. 0, -ENOMEM.
- * Threads of ws.
+ * Threads of ws; threads of others end the program at their first such wait.
  */
 WS_INLINE int ws_wait(void)
 {
@@ -300,7 +306,7 @@ WS_INLINE int ws_wait(void)
 	if (UPROC_LIKELY(!uwakes_wait(&t->t_wakes)))
 		return 0;
 	if (__builtin_expect(!ws_mail_settled(&t->t_wakes), 0) &&
-	    ws_mail_settle(&t->t_wakes))
+	    ws_wait_first(t))
 		return 0;
 	return uproc_wait_block();
 }

@@ -160,7 +160,7 @@ mutants() {
 	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
 		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
 	broken 'ucall: the set is not held' plain proc/ucall.c \
-		's/uproc_hold(set);/;/
+		's/uproc_hold(j->jb_set);/;/
 		s/uproc_release(set);/;/'
 	broken 'mail: the first block loses wakes' plain steal/mail.h \
 		'/^	uwakes_back(w, ws_mail_wakes(was));/d'

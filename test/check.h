@@ -89,10 +89,10 @@ static UNUSED void check_skip(const char *why)
 }
 
 /*
- * Skips a test that forks under sanitizers that hold locks of their own over
- * fork(), or forbid threads after it.
+ * Tells whether a sanitizer holds locks of its own over fork(), or forbids
+ * threads after it.
  */
-static UNUSED void check_forks(void)
+static UNUSED int check_sanitized(void)
 {
 	int is_sanitized = 0;
 
@@ -103,7 +103,13 @@ static UNUSED void check_forks(void)
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	is_sanitized = 1;
 #endif
-	if (is_sanitized)
+	return is_sanitized;
+}
+
+/* Skips a test that forks under such a sanitizer. */
+static UNUSED void check_forks(void)
+{
+	if (check_sanitized())
 		check_skip("ASan and TSan have locks that outlive fork()");
 }
 

@@ -89,6 +89,9 @@ static struct {
  */
 static long fail_sample = 1;
 
+/* Native threads that wake others by a descriptor write so many us too late. */
+static UNUSED unsigned fail_late;
+
 /*
  * While this is not 0, calls do not fail, and mmap() and munmap() are not
  * noted. Volatile, because compilers assume that free() reads no variable.
@@ -512,6 +515,7 @@ static long system_call(long nr, long a[6])
 {
 	static struct { long s, ns; } soon = { 0, FAIL_A_WHILE };
 	int error;
+	long rc;
 
 	if (is_futex(nr, a, SYSTEM_WAIT)) {
 		if (fail_now(FAIL_SLEEP)) {
@@ -525,7 +529,11 @@ static long system_call(long nr, long a[6])
 	}
 	if (is_futex(nr, a, SYSTEM_WAKE) && fail_now(FAIL_WAKE))
 		return fail_errno(FAIL_ANY(ENOSYS, EPERM));
-	return really_call(nr, a);
+	if (nr == SYS_write && fail_late > 0)
+		usleep(fail_late);
+	rc = really_call(nr, a);
+	CHECK(nr != SYS_write || rc >= 0 || errno != EBADF);	/* park.h */
+	return rc;
 }
 #endif /* __linux__ */
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
 # generations of armings, looks at threads, the Python face, objects of the hard
-# mode, and scopes. (Other mechanisms: chaos.sh, law.sh, model.sh, sync.sh,
-# httpd.sh.) --full: also those that take long. A word: only mutants whose names
-# contain it.
+# mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
+# law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
+# only mutants whose names contain it.
 #
 # CC is the compiler, CFLAGS are more options for it. PYTHONS: the first is used.
 
@@ -90,7 +90,7 @@ tries() { # test, file
 }
 
 copy_tree "$tree" && cp -r wrap posix python "$tree" && mkdir "$tree/test" &&
-	cp test/kinds.sh test/layout test/count "$tree/test" || exit 1
+	cp test/kinds.sh test/layout test/count test/fail.wrap "$tree/test" || exit 1
 
 # Rings, and other numbers near their wrap.
 broken 'ring: the index is added in 32 bits' t_wrap wait/uchan.c \
@@ -266,4 +266,39 @@ broken 'scopes: a shield has a deadline of its own' s_scope wait/uscope.c \
 	's/s->sc_until = s->sc_shield ? UNEVER : until;/s->sc_until = until;/'
 broken 'scopes: a deadline behind that around it has a timer' s_scope \
 	wait/uscope.c 's/return until < around ? deadline_start/return until >= around ? deadline_start/'
+
+# Conditions over read-write locks.
+broken 'conditions: a reader waits for a write' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/writes = .*;/writes = 1;/'
+broken 'conditions: a reader passes writers' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/read_put(l, z, false)/read_put(l, z, true)/'
+broken 'conditions: no look whether the lock is held' s_sync_model wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/if (!rw_is_held(l))/if (0)/'
+broken 'conditions: who has waited holds nothing' hard:s_object wait/usync.c \
+	'/^int ucond_wait_rw/,/^}/s/UHARD(hold.*/;/'
+broken 'conditions: a read-write lock is given up, and then memory is asked for' \
+	s_waitmem wait/usync.c '/^static struct pair \*pair_make/,/^}/s/uwait_reserve(until)/kind == UWAIT_MUTEX ? uwait_reserve(until) : 0/'
+
+# Calls of plain dispatchers.
+broken 'calls: a dispatcher ends meanwhile' t_call_plain proc/ucall.c \
+	's/uwait_source_begin(&j->jb_pool->ca_source);/;/
+	s/uwait_source_end(&j->jb_pool->ca_source);/;/'
+broken 'calls: a native thread completes' t_call_plain proc/ucall.c \
+	's/b->wb_ops->o_post(b, &j->jb_wait);/uwait_complete(\&j->jb_wait, 0);/'
+broken 'calls: in the child of a fork' t_call_plain proc/ucall.c \
+	's/^	if (inherited(c))$/	if (0)/'
+broken 'calls: the argument may move' t_call_plain proc/ucall.c \
+	'/ustack_lawful/d'
+broken 'calls: a post wakes no dispatcher' t_call_plain wait/uwait.c \
+	's/(void)upark_wake(&((struct plain \*)b)->pl_asleep);/;/'
+broken 'calls: no look before the sleep' t_call_plain wait/uwait.c \
+	's|if (!uwait_posted(b))\(.*S3\)|if (1)\1|'
+broken 'calls: a thread that cannot block takes nothing' t_call_plain \
+	wait/uwait.c '/^static void plain_drain/,/^}/s/take_posted(.*);/;/'
+broken 'calls: a thread that has not waited is woken' t_call_plain \
+	wait/uwait.c 's/if (w->w_stack != ustack_self())/if (1)/'
+broken 'calls: what arrived is waited for' t_call_plain wait/uwait.c \
+	's/return w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED;/return false;/'
+broken 'calls: a descriptor is closed before its last writer ends' t_call_plain \
+	wait/uwait.c 's/sources_fini(b, false);/sources_fini(b, true);&/'
 counted

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
 
-sleeps='s_park s_count s_dead s_join s_fail'
+sleeps='s_park s_count s_dead s_join s_fail t_call_plain'
 descriptors='s_io s_io_event s_io_fair s_io_reuse s_io_storm s_io_there s_net
 	s_serve s_signal s_child s_file'
 

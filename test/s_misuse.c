@@ -3,7 +3,9 @@
 /* VARIANTS: RR LL */
 
 #include "either.h"
+#include "rr.h"
 #include "ucall.h"
+#include "ws.h"
 #include <limits.h>
 
 static void nothing(void *arg)
@@ -52,9 +54,34 @@ static void block_outside(void)
 	ustack_block();
 }
 
+/* In plain builds a thread of ws misses wakes in rr_wait(): s_stuck. */
+#if defined(WS) && defined(USCHED_HARD)
+#define WRONG_WAIT	rr_wait
+#elif !defined(WS)
+#define WRONG_WAIT	ws_wait
+#endif
+
+#if defined(WRONG_WAIT)
+static void waits_wrongly(void *arg)
+{
+	(void)WRONG_WAIT();
+}
+
+static void wait_elsewhere(void)
+{
+	one_thread(1, waits_wrongly, NULL);
+}
+#endif
+
 static int deaths(void)
 {
-	return check_dies("wait", wait_outside,
+	int failed = 0;
+
+#if defined(WRONG_WAIT)
+	failed += check_dies("wait elsewhere", wait_elsewhere,
+			     "wait: called in a thread of another");
+#endif
+	return failed + check_dies("wait", wait_outside,
 			  "wait: called outside of a thread") +
 		check_dies("yield", yield_outside,
 			   "yield: called outside of a thread") +

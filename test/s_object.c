@@ -34,6 +34,7 @@ int main(void)
 
 static struct umutex m, ms[LOCKS];
 static struct urw w, rws[LOCKS];
+static struct ucond cond;
 static struct uchan *c;
 static struct uscope *s;
 static void *volatile shared;
@@ -160,6 +161,11 @@ static void drain_ended(void)	{ uwork_drain(work_ended(), UNOW); }
 static void ends_locked(void)	{ (void)!umutex_lock(&m, UNEVER); }
 static void ends_reading(void)	{ (void)!urw_read(&w, UNEVER); }
 static void ends_writing(void)	{ (void)!urw_write(&w, UNEVER); }
+static void ends_waited(void)
+{
+	(void)!urw_write(&w, UNEVER);
+	(void)!ucond_wait_rw(&cond, &w, uafter(UTIME_MS));
+}
 static void reads(void *arg)	{ (void)!urw_read(arg, UNEVER); rr_wait(); }
 
 static void unlock_other(void)
@@ -169,8 +175,25 @@ static void unlock_other(void)
 	urw_unlock(&w);
 }
 
+static void wait_other(void)
+{
+	(void)!rr_thread_init(reads, &w);
+	yield();
+	(void)!ucond_wait_rw(&cond, &w, UNEVER);
+}
+
 static void kind(void)		{ usem_post((struct usem *)(void *)ms); }
 static void other_kind(void)	{ umutex_busy(ms); kind(); }
+static void wait_kind(void)
+{
+	umutex_busy(ms);
+	(void)!ucond_wait_rw(&cond, (struct urw *)(void *)ms, UNEVER);
+}
+static void wait_cond_kind(void)
+{
+	umutex_busy(ms);
+	(void)!ucond_wait_rw((struct ucond *)(void *)ms, &w, UNEVER);
+}
 static void garbage(void)
 {
 	memset(ms, 0x77, sizeof ms);
@@ -231,6 +254,10 @@ static const struct {
 	{ ends_locked, { "holds the umutex", "umutex_unlock()" }, 0 },
 	{ ends_reading, { "holds the urw", "urw_unlock()" }, 0 },
 	{ ends_writing, { "holds the urw", "urw_unlock()" }, 0 },
+	{ ends_waited, { "holds the urw", "urw_unlock()" }, 0 },
+	{ wait_other, { "urw_unlock: ", "does not hold" }, 0 },
+	{ wait_kind, { "ucond_wait_rw: ", "was used as a umutex" }, 0 },
+	{ wait_cond_kind, { "ucond_wait_rw: ", "was used as a umutex" }, 0 },
 	{ unlock_other, { "urw_unlock: ", "does not hold" }, 0 },
 	{ other_kind, { "usem_post: ", "was used as a umutex" }, 0 },
 	{ garbage, { "umutex_lock: ", "is no umutex" }, 0 },
@@ -351,15 +378,24 @@ static void by_generator(void)
 
 static void right(void *arg)
 {
-	struct ucond cond = { .cd_sync.y_state = 0 };
+	struct ucond here = { .cd_sync.y_state = 0 };
 
 	many_locks();
 	memory();
 	large();
 	by_generator();
 	CHECK(umutex_lock(&m, UNEVER) == 0);
-	CHECK(ucond_wait(&cond, &m, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(ucond_wait(&here, &m, uafter(UTIME_MS)) == -ETIMEDOUT);
 	umutex_unlock(&m);
+	CHECK(urw_write(&w, UNEVER) == 0);
+	CHECK(ucond_wait_rw(&here, &w, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(urw_write(&w, UNOW) == -EDEADLK);
+	urw_unlock(&w);
+	CHECK(urw_read(&w, UNEVER) == 0);
+	CHECK(ucond_wait_rw(&here, &w, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(urw_write(&w, UNOW) == -EAGAIN);
+	urw_unlock(&w);
+	CHECK(urw_busy(&w) == 0);
 	CHECK(urw_read(&w, UNEVER) == 0 && urw_read(&w, UNEVER) == 0);
 	urw_unlock(&w);
 	urw_unlock(&w);

@@ -8,6 +8,7 @@
  * names a start that was forgotten. It says nothing if all threads have ended.
  */
 #include "either.h"
+#include "rr.h"
 #include "uchan.h"
 #include "uscope.h"
 #include "usync.h"
@@ -180,6 +181,40 @@ static void many(void)
 		make(i, stuck_plain, NULL);
 }
 
+#if defined(WS) && !defined(USCHED_HARD)
+static thread *woken;
+static long waits;
+
+/* Runs as soon as the other thread of its worker has blocked. */
+static void waits_now(void *arg)
+{
+	set(&waits, 1);
+}
+
+void stuck_waits_as_rr(void *arg);
+void stuck_waits_as_rr(void *arg)
+{
+	make_pinned(0, waits_now, NULL);
+	(void)rr_wait();
+	CHECK(0 && "it saw the wake of another worker");
+}
+
+static void wakes_it(void *arg)
+{
+	until(&waits, 1);
+	ws_wake(woken);
+}
+
+static void in_vain(void)
+{
+	woken = make_pinned(0, stuck_waits_as_rr, NULL);
+	make_pinned(1, wakes_it, NULL);
+}
+static void (*const in_vain_if)(void) = in_vain;
+#else
+static void (*const in_vain_if)(void);
+#endif
+
 static void none(void)
 {
 }
@@ -190,7 +225,7 @@ static int starts = 1;
 static void run(void)
 {
 	unsetenv("USCHED_QUIET");
-	begin(part == many ? 2 : 1, 0);
+	begin(part == many || part == in_vain_if ? 2 : 1, 0);
 	part();
 	if (starts)
 		CHECK(SCHED(start)() == 0);
@@ -242,6 +277,9 @@ int main(int argc, char **argv)
 	     " waits for sem", NULL);
 	says(unmapped, ", stuck_unmapped() waits for mutex 0x", NULL);
 #endif
+	if (in_vain_if != NULL)
+		says(in_vain_if, ", stuck_waits_as_rr() was woken in vain: ",
+		     "not by ws_wait()", NULL);
 	says(in_scope, ", stuck_group() waits for group", NULL);
 	starts = 0;
 	says(plain, NAME "_fini: " NAME "_start() was not called, or failed: 1 "

@@ -10,7 +10,9 @@
  * it runs again. The model has the queues of usync.h as plain arrays.
  *
  * Of a mutex the model knows only the owner, since a waiter that was woken
- * tries again by itself.
+ * tries again by itself. A thread that has waited for a condition over a
+ * read-write lock goes to the end of a queue of the lock, within the same call.
+ * The library tells of each wait (uwait_watch), and there the model follows.
  */
 #include "either.h"
 #include "usync.h"
@@ -32,6 +34,11 @@ static struct client {
 	utime_ns    c_until;		/* of its wait */
 	bool     c_let;			/* was let through, */
 	int      c_result;		/* with this result */
+	struct ustack *c_stack;
+	int      c_relocks;		/* RELOCK_... */
+	int      c_lock;		/* the read-write lock, and */
+	bool     c_lock_writes;		/* how it was held */
+	int      c_signal;		/* how the wait for the signal ended */
 	bool     c_mutex[EACH];		/* what it holds */
 	int      c_reads[EACH];
 	bool     c_writes[EACH];
@@ -41,6 +48,7 @@ static struct umutex   mutex[EACH];
 static struct ucond    cond[EACH];
 static struct usem     sem[EACH];
 static struct urw      rw[EACH];
+static struct ucond    rw_cond[EACH];
 static struct ugroup   group[EACH];
 static struct ubarrier barrier[EACH];
 static struct uonce    once[EACH];
@@ -54,6 +62,7 @@ static struct {
 	int         m_writer[EACH];
 	struct line m_reads[EACH];
 	struct line m_writes[EACH];
+	struct line m_rw_cond[EACH];
 	int         m_count[EACH];
 	struct line m_group[EACH];
 	struct line m_barrier[EACH];
@@ -61,6 +70,8 @@ static struct {
 	struct line m_next[EACH];
 	long        m_calls, m_waits, m_late;
 } model;
+
+static long relocks;		/* of all rounds */
 
 /* Lines. */
 
@@ -186,7 +197,8 @@ static void rw_next(int i, bool readers)
 	model.m_writer[i] = writer;
 }
 
-static void rw_unlock(int me, int i)
+/* The model's step of an unlock. */
+static void rw_give(int me, int i)
 {
 	struct client *c = &clients[me];
 
@@ -198,6 +210,11 @@ static void rw_unlock(int me, int i)
 		if (--model.m_readers[i] == 0)
 			rw_next(i, false);
 	}
+}
+
+static void rw_unlock(int me, int i)
+{
+	rw_give(me, i);
 	urw_unlock(&rw[i]);
 }
 
@@ -235,6 +252,124 @@ static void rw_write(int me, int i, utime_ns until)
 			model.m_readers[i] += let_all(&model.m_reads[i], 0);
 	} else if (wanted == 0 || wanted == WAITS)
 		clients[me].c_writes[i] = true;
+}
+
+/* Conditions over read-write locks. */
+
+enum {
+	RELOCK_NONE,
+	RELOCK_SIGNAL,		/* it waits for the signal, */
+	RELOCK_WAITS		/* and now for the lock */
+};
+
+/* The wait for the signal has ended. */
+static void signal_end(int me)
+{
+	struct client *c = &clients[me];
+
+	c->c_signal = c->c_let ? c->c_result : -ETIMEDOUT;
+	if (c->c_let)
+		return;
+	CHECK(unow() >= c->c_until);
+	(void)leave(&model.m_rw_cond[c->c_lock], me);
+	model.m_late++;
+}
+
+static bool rw_is_free(int i, bool writes)
+{
+	return model.m_writer[i] == NO_CLIENT && (writes ?
+		model.m_readers[i] == 0 : model.m_writes[i].l_nr == 0);
+}
+
+/* A thread begins to wait. */
+static void sees(const struct uwait *w, utime_ns until)
+{
+	const struct uwait_kind *kind = uwait_kind(w);
+	int me = 0, i;
+
+	while (me < THREADS && (clients[me].c_relocks != RELOCK_SIGNAL ||
+				clients[me].c_stack != ustack_self()))
+		me++;
+	if (me == THREADS || kind == UWAIT_COND)
+		return;
+	i = clients[me].c_lock;
+	CHECK(kind == (clients[me].c_lock_writes ? UWAIT_WRITE : UWAIT_READ));
+	CHECK(until == UNEVER && !rw_is_free(i, clients[me].c_lock_writes));
+	signal_end(me);
+	clients[me].c_relocks = RELOCK_WAITS;
+	relocks++;
+	(void)must_wait(clients[me].c_lock_writes ? &model.m_writes[i] :
+			&model.m_reads[i], me, UNEVER);
+}
+
+static void sees_none(const struct uwait *w)
+{
+	(void)w;
+}
+
+static int sees_native(struct uwait *w, utime_ns until,
+		       int (*wait)(struct uwait *w, utime_ns until))
+{
+	return wait(w, until);
+}
+
+static void sees_stuck(struct usched *first, size_t size, int nr, long left)
+{
+	(void)first, (void)size, (void)nr, (void)left;
+}
+
+static const struct uwait_watch watch = {
+	.v_made = sees_none, .v_begin = sees, .v_end = sees_none,
+	.v_native = sees_native, .v_stuck = sees_stuck
+};
+
+static void let_go_but(int me, int rw_nr);
+
+/* Waits for a signal, while the caller holds nothing but rw[i]. */
+static void rw_wait_cond(int me, int i, utime_ns until)
+{
+	struct client *c = &clients[me];
+	bool writes = c->c_writes[i];
+	int rc;
+
+	let_go_but(me, i);
+	if (must_wait(&model.m_rw_cond[i], me, until) != WAITS) {
+		CHECK(ucond_wait_rw(&rw_cond[i], &rw[i], until) == -EAGAIN);
+		return;
+	}
+	c->c_lock = i;
+	c->c_lock_writes = writes;
+	c->c_relocks = RELOCK_SIGNAL;
+	rw_give(me, i);
+	rc = ucond_wait_rw(&rw_cond[i], &rw[i], until);
+	if (c->c_relocks == RELOCK_SIGNAL) {
+		CHECK(rw_is_free(i, writes));
+		signal_end(me);
+		model.m_writer[i] = writes ? me : NO_CLIENT;
+		model.m_readers[i] += !writes;
+	} else
+		CHECK(c->c_let && c->c_result == 0);
+	c->c_relocks = RELOCK_NONE;
+	c->c_writes[i] = writes;
+	c->c_reads[i] += !writes;
+	CHECK(model.m_writer[i] == (writes ? me : NO_CLIENT));
+	CHECK(rc == c->c_signal);
+}
+
+static void do_rw_cond(int me, int i, utime_ns until)
+{
+	struct client *c = &clients[me];
+
+	if (drawn(me, 3) == 0) {
+		(void)let_first(&model.m_rw_cond[i], 0);
+		ucond_signal(&rw_cond[i]);
+	} else if (drawn(me, 6) == 0) {
+		(void)let_all(&model.m_rw_cond[i], 0);
+		ucond_broadcast(&rw_cond[i]);
+	} else if (c->c_writes[i] || c->c_reads[i] > 0)
+		rw_wait_cond(me, i, until);
+	else if (model.m_readers[i] == 0)	/* of readers it knows no more */
+		CHECK(ucond_wait_rw(&rw_cond[i], &rw[i], until) == -EPERM);
 }
 
 static void do_rw(int me, int i, utime_ns until)
@@ -397,24 +532,34 @@ static void do_mutex(int me, int i, utime_ns until)
 
 /* Programs. */
 
-static void let_go(int me)
+/* Unlocks all, but for one hold of rw[rw_nr]. */
+static void let_go_but(int me, int rw_nr)
 {
+	const struct client *c = &clients[me];
 	int i;
 
 	for (i = 0; i < EACH; i++) {
-		if (clients[me].c_mutex[i])
+		if (c->c_mutex[i])
 			unlock(me, i);
-		while (clients[me].c_writes[i] || clients[me].c_reads[i] > 0)
+		while (c->c_writes[i] + c->c_reads[i] > (i == rw_nr))
 			rw_unlock(me, i);
 	}
+}
+
+static void let_go(int me)
+{
+	let_go_but(me, -1);
 }
 
 static void program(void *arg)
 {
 	static void (*const kind[])(int, int, utime_ns) = {
-		do_sem, do_rw, do_group, do_barrier, do_once, do_mutex
+		do_sem, do_rw, do_rw_cond, do_group, do_barrier, do_once,
+		do_mutex
 	};
 	int me = (int)(intptr_t)arg, step;
+
+	clients[me].c_stack = ustack_self();
 
 	for (step = 0; step < STEPS; step++) {
 		utime_ns until = drawn(me, 6) == 0 ? UNOW :
@@ -465,7 +610,8 @@ static void round_of(unsigned seed)
 	start_and_finish();
 	for (i = 0; i < EACH; i++)
 		CHECK(umutex_busy(&mutex[i]) == 0 && urw_busy(&rw[i]) == 0 &&
-		      ucond_busy(&cond[i]) == 0 && usem_busy(&sem[i]) == 0 &&
+		      ucond_busy(&cond[i]) == 0 &&
+		      ucond_busy(&rw_cond[i]) == 0 && usem_busy(&sem[i]) == 0 &&
 		      ubarrier_busy(&barrier[i]) == 0);
 	CHECK(model.m_waits > THREADS && model.m_late > THREADS);
 }
@@ -476,7 +622,9 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	utime_virtual(0);
+	uwait_watch = &watch;
 	for (nr = 0; nr < 30 || (nr < 1000 && check_time(3)); nr++)
 		round_of(check_hash(check_seed, nr));
+	CHECK(relocks > 0);
 	return 0;
 }

@@ -211,17 +211,20 @@ static void claimed_elsewhere(unsigned us)
 }
 
 /*
- * ucond_wait(): its thread, the victim, gets no more memory from the n-th call
- * of s_alloc() on. Either it returns -ENOMEM, and has never unlocked the mutex.
- * Or it unlocks, and then needs no more, though the mutex was given to a rival
- * that holds it over some yields. The wait for the signal ends by a signal or by
- * its deadline, or it never blocks: the deadline has passed, or it is cancelled.
+ * Conditions: the thread that waits, the victim, gets no more memory from the
+ * n-th call of s_alloc() on. Either the wait returns -ENOMEM, and has never
+ * unlocked the lock. Or it unlocks, and then needs no more, though the lock was
+ * given to a rival that holds it over some yields. The wait for the signal ends
+ * by a signal or by its deadline, or it never blocks: the deadline has passed, or
+ * it is cancelled.
  */
 enum { SIGNAL, DEADLINE, PASSED, CANCELLED, WAYS };
+enum { MUTEX, READ, WRITE, LOCKS };
 
 static struct umutex mutex;
+static struct urw rw;
 static struct ucond cond;
-static int way;
+static int way, with;
 static long passed;
 
 static void yields(int nr)
@@ -230,30 +233,59 @@ static void yields(int nr)
 		CHECK(SCHED(yield)() == 0);
 }
 
+static void locks(bool reads)
+{
+	CHECK((with == MUTEX ? umutex_lock(&mutex, UNEVER) : reads ?
+	       urw_read(&rw, UNEVER) : urw_write(&rw, UNEVER)) == 0);
+}
+
+static void unlocks(void)
+{
+	if (with == MUTEX)
+		umutex_unlock(&mutex);
+	else
+		urw_unlock(&rw);
+}
+
 static void rival(void *arg)
 {
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	locks(false);
 	add(&passed, 1);
 	yields(3);
 	if (way == SIGNAL)
 		ucond_signal(&cond);
 	utime_jump(unow() + 2 * SPAN);
 	yields(100);				/* the deadline is seen */
-	umutex_unlock(&mutex);
+	unlocks();
 	add(&passed, 1);
 }
 
-/* The next unlock gives the mutex to the rival, which was woken in vain. */
+/* The next unlock gives the lock to the rival: a mutex, after a wake in vain. */
 static void lock_before(void)
 {
 	passed = 0;
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
+	locks(with == READ);
 	make(0, rival, NULL);
 	yields(2);
-	umutex_unlock(&mutex);
-	CHECK(umutex_lock(&mutex, UNEVER) == 0);
-	yields(2);
+	if (with == MUTEX) {
+		umutex_unlock(&mutex);
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		yields(2);
+	}
 	CHECK(passed == 0);
+}
+
+static int waits_for_signal(utime_ns until)
+{
+	return with == MUTEX ? ucond_wait(&cond, &mutex, until) :
+		ucond_wait_rw(&cond, &rw, until);
+}
+
+/* The caller holds the lock again: a reader keeps writers out. */
+static void check_locked(void)
+{
+	CHECK((with == MUTEX ? umutex_lock(&mutex, UNOW) :
+	       urw_write(&rw, UNOW)) == (with == READ ? -EAGAIN : -EDEADLK));
 }
 
 static int cond_waits(long n)
@@ -267,12 +299,12 @@ static int cond_waits(long n)
 	}
 	calls = 0;
 	fails_at = -n;
-	rc = ucond_wait(&cond, &mutex, way == DEADLINE ? uafter(SPAN) :
-			way == PASSED ? 1 : UNEVER);
+	rc = waits_for_signal(way == DEADLINE ? uafter(SPAN) :
+			      way == PASSED ? 1 : UNEVER);
 	fails_at = 0;
 	if (s != NULL)
 		CHECK(uscope_end(&s) == -ECANCELED);
-	CHECK(umutex_lock(&mutex, UNOW) == -EDEADLK);
+	check_locked();
 	CHECK(rc == -ENOMEM ? passed == 0 : passed == 2);
 	return rc;
 }
@@ -308,7 +340,7 @@ static long cond_needs(size_t before, size_t nob)
 		(void)deep(before, blocks, 1);
 		lock_before();
 		rc = deep(nob, cond_waits, n);
-		umutex_unlock(&mutex);
+		unlocks();
 		while (get(&passed) < 2)
 			yields(1);
 	}
@@ -322,10 +354,12 @@ static void conditions(void *arg)
 	unsigned i, j;
 
 	hook();
-	for (way = 0; way < WAYS; way++)
-		for (i = 0; i < COUNT(size); i++)
-			for (j = 0; j < COUNT(size); j++)
-				CHECK(cond_needs(size[i], size[j]) >= 2);
+	for (with = 0; with < LOCKS; with++)
+		for (way = 0; way < WAYS; way++)
+			for (i = 0; i < COUNT(size); i++)
+				for (j = 0; j < COUNT(size); j++)
+					CHECK(cond_needs(size[i], size[j]) >= 2);
+	CHECK(umutex_busy(&mutex) == 0 && urw_busy(&rw) == 0);
 	add(&done, 1);
 }
 

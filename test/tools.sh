@@ -48,6 +48,7 @@ few() { # tool
 				s_waitmem-RR s_pthread-WS s_pthread_io-WS ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
 				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL \
+				t_steal_move t_call_plain \
 				t_engine t_engine_edges t_engine_fail \
 				s_pthread-WS s_pthread_io-WS ;;
 	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;
@@ -132,6 +133,7 @@ run() ( # tool, options, program and its arguments
 			--show-leak-kinds=definite \
 			--errors-for-leak-kinds=definite "$@" ;;
 	thread)
+		export WATCHDOG="${WATCHDOG:-300}"	# fibers are slow
 		[ -e "$dir/setarch" ] && set -- setarch -R "$@" ;;
 	esac
 	timeout 900 "$@"

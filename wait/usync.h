@@ -93,8 +93,16 @@
  * ..._busy() tell in a test whether an object could be freed.
  *
  * A mutex or read-write lock is unlocked before its memory is freed or reused,
- * also by the last thread that knows it. The hard mode remembers what a thread
- * holds by address, and ends a program whose thread ends with a lock.
+ * also by the last thread that knows it.
+ *
+ * A THREAD THAT ENDS WITH A LOCK leaves the lock taken. The hard mode, and so the
+ * debug library, notes what each thread holds, and ends the program at the end
+ * of the thread. A plain build says nothing then: it would have to count in each
+ * lock and unlock. Nor can the next caller tell, since the memory of the thread
+ * goes to the next thread that is made. That thread gets -EDEADLK from the lock,
+ * as if it held the lock. Only if the scheduler ends while threads wait for the
+ * lock, rr_fini() and its like name the lock, and the holder if its memory was
+ * not used again.
  *
  * LOCAL OBJECTS, from the macros ..._LOCAL, are for threads of a single
  * processor, such as all threads of rr_init(1, 0). As long as no thread has to

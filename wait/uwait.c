@@ -35,6 +35,10 @@
  * blocked. Nothing spins for it, and the thread and the record exist as long as
  * H2 needs them, because the waiter cannot go on before H4.
  *
+ * The base of a plain dispatcher takes posts, too: of native threads that make
+ * calls (ucall.h). They wake its native thread, if that sleeps, by park.h. A
+ * claimer in the native thread of a plain dispatcher needs no post.
+ *
  * A native thread waits on w_state itself, with futex(2). The claimer stores
  * ARRIVED and then only passes the address to the system, since the waiter may
  * have freed the record.
@@ -71,8 +75,9 @@
  *					    it if nothing can be reserved
  *
  * A wait that was claimed, and has not arrived, is on its way in any case. If
- * its thread cannot block, the thread takes what comes to its processor until
- * the record is there: uwait_give_way() always ends like that.
+ * its thread cannot block, the thread takes what comes to its processor, or to
+ * its plain dispatcher, until the record is there: uwait_give_way() always ends
+ * like that.
  *
  * INVARIANTS
  *
@@ -338,6 +343,12 @@ static void leave(struct uwait_base *b)
 
 static const struct uwait_ops plain_ops;
 
+/* The base of a plain dispatcher. */
+struct plain {
+	struct uwait_base pl_base;	/* first */
+	int               pl_asleep;	/* park.h */
+};
+
 /* A plain dispatcher has a base from its first deadline or source on. */
 static const struct uwait_ops *ops_of(const struct usched *s)
 {
@@ -348,9 +359,12 @@ static const struct uwait_ops *ops_of(const struct usched *s)
 static struct uwait_base *base_of(struct usched *s)
 {
 	struct uwait_base *b = s->s_waits;
+	struct plain *p;
 
-	if (b == NULL && (b = s->s_alloc(s, sizeof *b)) != NULL) {
+	if (b == NULL && (p = s->s_alloc(s, sizeof *p)) != NULL) {
+		b = &p->pl_base;
 		uwait_base_init(b, s, &plain_ops);
+		p->pl_asleep = 0;
 		s->s_waits = b;
 	}
 	return b;
@@ -671,7 +685,7 @@ struct uwait *uwait_take(struct uwait_base *b)
 	return uwait_take_list(b);
 }
 
-void uwait_look(struct uwait_base *b)
+static void take_posted(struct uwait_base *b)
 {
 	struct uwait *w, *next;
 
@@ -680,6 +694,11 @@ void uwait_look(struct uwait_base *b)
 		if (!uwait_orphan(b, w))
 			b->wb_ops->o_arrive(b, w);
 	}
+}
+
+void uwait_look(struct uwait_base *b)
+{
+	take_posted(b);
 	if (uwait_due(b) != UNEVER && uwait_due(b) <= unow())
 		uwait_expired(uwait_expire(b));
 }
@@ -736,9 +755,9 @@ static bool claim(struct uwait *w)
 }
 
 /*
- * Called if the thread of w could not block. True: the wait has ended with rc.
- * False: w was claimed. Then the thread holds its processor until w has
- * arrived.
+ * Called if the thread of w could not block. True: the wait has ended, with rc
+ * or by its claim. False: w was claimed. Then the thread holds its processor
+ * until w has arrived, and its wake can be taken.
  */
 static bool give_up(struct uwait *w, int rc)
 {
@@ -754,7 +773,7 @@ static bool give_up(struct uwait *w, int rc)
 		return true;
 	}
 	pause_and_drain(w->w_stack);
-	return false;
+	return w->w_taken > 0 && uwait_state(w) == UWAIT_ARRIVED;
 }
 
 /* Does what is left to do after a wait. Returns the result of the wait. */
@@ -1115,16 +1134,31 @@ void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
 	usource_sleep(uwait_sources(b), asleep, ns);
 }
 
-void uwait_sources_fini(struct uwait_base *b)
+/* Takes the sources that can sleep, or the others, out of b, and frees them. */
+static void sources_fini(struct uwait_base *b, bool sleeping)
 {
-	struct uwait_source *o, *next;
+	struct uwait_source **at = &b->wb_source;
+	struct uwait_source *o;
 
-	for (o = b->wb_source; o != NULL; o = next) {
-		next = o->o_next;
+	while ((o = *at) != NULL) {
+		if ((o->o_sleep != NULL) != sleeping) {
+			at = &o->o_next;
+			continue;
+		}
+		*at = o->o_next;
 		if (o->o_fini != NULL)
 			o->o_fini(o);
 	}
-	b->wb_source = NULL;
+}
+
+/*
+ * Native threads of a source that only wakes may still write to a descriptor:
+ * that of the source in which the owner of b has slept.
+ */
+void uwait_sources_fini(struct uwait_base *b)
+{
+	sources_fini(b, false);
+	sources_fini(b, true);
 }
 
 int uwait_awaits_outside(const struct uwait_base *b)
@@ -1148,10 +1182,24 @@ static void plain_complete(struct uwait *w)
 	s->s_wake(s, u);
 }
 
+/* Puts w on the list of b, and wakes the native thread that runs b. */
+static void plain_post(struct uwait_base *b, struct uwait *w)
+{
+	uwait_post(b, w);					/* W1 W2 */
+	USCHED_RACE(plain_post);
+	(void)upark_wake(&((struct plain *)b)->pl_asleep);	/* W3 */
+}
+
+/* A thread that runs has not waited: it could not block, and drains. */
 static void plain_arrive(struct uwait_base *b, struct uwait *w)
 {
 	(void)b;
-	plain_complete(w);
+	if (w->w_stack != ustack_self()) {
+		plain_complete(w);
+		return;
+	}
+	uwait_arrived(w);
+	w->w_taken++;			/* as if s_wait() had taken a wake */
 }
 
 static void plain_back(struct ustack *u, int nr)
@@ -1167,7 +1215,8 @@ static int plain_try(struct ustack *u)
 
 static void plain_drain(struct ustack *u)
 {
-	(void)u;			/* all wakes come at once */
+	if (u->u_sched->s_waits != NULL)
+		take_posted(u->u_sched->s_waits);
 }
 
 static void plain_enter(struct uwait_base *b)
@@ -1188,7 +1237,7 @@ static void plain_hold(struct uwait_base *b, int on)
 
 static const struct uwait_ops plain_ops = {
 	.o_complete = plain_complete,
-	.o_post     = uwait_post,
+	.o_post     = plain_post,
 	.o_arrive   = plain_arrive,
 	.o_back     = plain_back,
 	.o_try      = plain_try,
@@ -1211,17 +1260,28 @@ void utime_run(struct usched *s)
 		uwait_look_outside(b);
 }
 
-/* Sleeps until the deadline of b, or an event. */
-static void sleep_plain(struct uwait_base *b, utime_ns due)
+/* Sleeps in a source of b, unless something was posted. */
+static void sleep_for_event(struct uwait_base *b, utime_ns due)
 {
-	int asleep = 1;
+	int *asleep = &((struct plain *)b)->pl_asleep;
 	utime_ns ns = UNEVER;
 
 	/* Virtual time stands still while threads wait for events. */
 	if (due != UNEVER && !clock_.c_virtual)
 		ns = due - unow();
+	USCHED_RACE(plain_S1);
+	upark_prepare(asleep);					/* S1 S2 */
+	USCHED_RACE(plain_S3);
+	if (!uwait_posted(b))					/* S3 */
+		uwait_sleep_outside(b, asleep, ns > 0 ? ns : 0);	/* S4 */
+	(void)upark_cancel(asleep);
+}
+
+/* Sleeps until the deadline of b, or an event. */
+static void sleep_plain(struct uwait_base *b, utime_ns due)
+{
 	if (uwait_outside(b))
-		uwait_sleep_outside(b, &asleep, ns > 0 ? ns : 0);
+		sleep_for_event(b, due);
 	else if (clock_.c_virtual)
 		utime_jump(due);
 	else
@@ -1259,5 +1319,5 @@ void utime_fini(struct usched *s)
 	if (b->wb_wheel != NULL)
 		s->s_free(s, b->wb_wheel, sizeof *b->wb_wheel);
 	s->s_waits = NULL;
-	s->s_free(s, b, sizeof *b);
+	s->s_free(s, b, sizeof(struct plain));
 }

@@ -53,7 +53,8 @@
  *		at all. 0 or -errno. For uscope_go(); others need it not.
  *
  * A plain dispatcher's s_next() also calls utime_run(), and utime_idle() when
- * no thread can run. If the program itself wakes threads of a plain dispatcher,
+ * no thread can run: these take what native threads have ended (ucall.h), too.
+ * If the program itself wakes threads of a plain dispatcher,
  * too, the set counts wakes, so that it never queues a thread twice. A thread
  * that waits for a record takes such wakes, and u_wait_until(UNOW) does not see
  * them.
@@ -183,21 +184,22 @@ unsigned uwait_random(unsigned nr);
  */
 
 /*
- * Wakes the threads whose deadline has passed. s_next() calls it now and then;
- * without timers it costs a load.
+ * Wakes the threads whose deadline has passed, or whose event has come. s_next()
+ * calls it now and then; without timers it costs a load.
  */
 void utime_run(struct usched *s);
 
 /*
- * Sleeps natively until the next deadline, or lets virtual time jump there, and
- * then does what utime_run() does. s_next() calls it when no thread can run.
- * False: no thread waits with a deadline, so nothing will happen.
+ * Sleeps natively until the next deadline or event, or lets virtual time jump to
+ * the deadline, and then does what utime_run() does. s_next() calls it when no
+ * thread can run. False: no thread waits with a deadline, for a descriptor or
+ * for a call, so nothing will happen.
  */
 int utime_idle(struct usched *s);
 
 /*
- * Frees what timed waits have allocated, with s_free(). Called before
- * usched_fini(), while no thread waits with a deadline.
+ * Frees what these waits have allocated, with s_free(), and joins the native
+ * threads of calls. Called before usched_fini(), while no thread waits so.
  */
 void utime_fini(struct usched *s);
 
@@ -455,10 +457,13 @@ struct uwait_source {
 	 * its sleep: before, a wake would be lost. Or NULL.
 	 */
 	void (*o_sleep)(struct uwait_source *o, utime_ns ns);
-	/* Frees it: its scheduler has ended. Or NULL. */
+	/*
+	 * Frees it: its scheduler has ended. Or NULL. Sources without o_sleep
+	 * come first. If native threads post to the base, this joins them.
+	 */
 	void (*o_fini)(struct uwait_source *o);
 	int         o_wake;	/* others write 8 bytes; never blocks */
-	utime_ns    o_nap;	/* 0: 1 ms */
+	utime_ns    o_nap;	/* 0: 1 ms; UNEVER: it wakes its base */
 	long        o_waits;	/* threads that wait for its events (atomic) */
 	const void *o_role;	/* the holder, or NULL (atomic) */
 	struct uwait_source *o_next;
@@ -489,7 +494,11 @@ void uwait_source_end(struct uwait_source *o);
 struct uwait_ops {
 	/* Brings w home, which is claimed: to the dispatcher of its thread. */
 	void (*o_complete)(struct uwait *w);
-	/* Puts w where b will take it (uwait_post()), and wakes b. */
+	/*
+	 * Puts w, which is claimed and has its result, where b will take it
+	 * (uwait_post()), and wakes b. Any native thread, while b lives: so a
+	 * native thread ends a wait of a plain dispatcher, too.
+	 */
 	void (*o_post)(struct uwait_base *b, struct uwait *w);
 	/* w, which is claimed, has come to b. Only for uwait_look(). */
 	void (*o_arrive)(struct uwait_base *b, struct uwait *w);
@@ -579,7 +588,10 @@ void uwait_look_outside(struct uwait_base *b);
  */
 void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
 
-/* Frees the sources of b. All that share them with b have stopped. */
+/*
+ * Frees the sources of b, those without o_sleep first. All that share them with
+ * b have stopped.
+ */
 void uwait_sources_fini(struct uwait_base *b);
 
 /* Takes what was posted, and wakes whose deadline has passed. Owner only. */

@@ -22,7 +22,8 @@ CC = shlex.split(os.environ.get("CC") or "cc")
 # Functions that no Cython program needs: see usched.pxd.
 LEFT_OUT = re.compile(r"_(done|sched|preempt|slow|native|by|check|self|change|"
                       r"own|owner|caller|state)$|^engine_(host|thread|get_call)|"
-                      r"^(rr_make_here|ws_gate_of|ws_is|ws_slot|ws_displaced|ucall_pool_)")
+                      r"^(rr_make_here|ws_gate_of|ws_is|ws_slot|ws_displaced|ws_wait_first|"
+                      r"ucall_pool_)")
 
 
 def declarations():

@@ -47,6 +47,9 @@
  * F2. So if the thread that enters is AWAY, it has left the place, and is
  *     compared.
  * F3. A check runs below the slice (I4).
+ * F4. Where l_sole is not set no word of LAW_FILL is left. So a thread that
+ *     reads a word that it has never written does not get it, and the gaps in
+ *     frames stay prologue words (core/buffer.h), as in a fresh lane.
  *
  * USCHED_LAW in the environment is read with the first lanes: "abort" (the
  * default) ends the program with a message; "warn" writes the message for the
@@ -363,6 +366,16 @@ static NOINLINE UNCHECKED void law_take(struct usched_lane *l, struct ustack *u)
 		*(uintptr_t *)at = LAW_FILL;
 }
 
+/* Notes that the place in l belongs to no thread now, and clears it (F4). */
+static NOINLINE UNCHECKED void law_drop(struct usched_lane *l)
+{
+	uintptr_t *at = (uintptr_t *)l->l_bottom;
+
+	l->l_sole = 0;
+	while ((char *)at > l->l_low && at[-1] == LAW_FILL)
+		*--at = 0;
+}
+
 /* Returns the first word of the place of u that was written to, or NULL. */
 static UNCHECKED const char *law_look(const struct usched_lane *l,
 				      const struct ustack *u)
@@ -394,9 +407,11 @@ static NOINLINE UNCHECKED char *law_enter(struct usched_lane *l,
 	char *top = slice(u);
 	const char *at;
 
-	l->l_sole = 0;
-	if (bits(u) & NO_SLICE || !(bits(u) & AWAY))
+	if (bits(u) & NO_SLICE || !(bits(u) & AWAY)) {
+		law_drop(l);
 		return NULL;
+	}
+	l->l_sole = 0;
 	at = law_look(l, u);
 	if (unlikely(at != NULL)) {
 		law_broken(u, "its stack was written to while it waited", at);

@@ -74,7 +74,8 @@ while IFS='|' read -r what file change; do
 done <<'END'
 no compare|core/law.h|s/at = law_look(l, u);/at = NULL;/
 nothing filled|core/law.h|s/\*(uintptr_t \*)at = LAW_FILL/(void)0/
-a trim is not noted|core/memory.h|s/l->l_sole = 0;//
+a trim is not noted|core/memory.h|s/if (l->l_sole)$/if (0)/
+a place is not cleared|core/law.h|s/--at = 0;/--at;/
 a lane waits for ever|core/law.h|s/^	l->l_sole = 0;//
 only the first block|core/law.h|s/u->u_top = top + TOP;/u->u_top = top;/
 only the first threads|core/law.h|s/l->l_law++;/;/

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_law: no order of blocks, ends, forgotten threads and trims makes the check
- * of the law accuse a thread, or changes what a thread finds on its stack (F1,
- * F2): all short orders for three threads on one lane and on two, by runs and
- * by steps, and long orders at random. A write to the place of a thread that is
- * away and alone is found in each of these states.
+ * of the law accuse a thread, changes what a thread finds on its stack, or
+ * leaves a word behind (F1, F2, F4): all short orders for three threads on one
+ * lane and on two, by runs and by steps, and long orders at random. A write to
+ * the place of a thread that is away and alone is found in each of these states.
  */
 #include "check.h"
 #include "usched.h"
@@ -13,6 +13,7 @@
 #define SHORT	4		/* operations of each short order */
 #define LONG	60
 #define SIZE	((size_t)64 << 10)
+#define NEAR	40		/* words that are looked at, of each lane */
 
 enum { SHALLOW, DEEP, END, FORGET, KINDS };	/* what a thread does */
 #define OPS	(NR * KINDS * 2 + 1)		/* by a run, by a step; a trim */
@@ -81,13 +82,28 @@ static void fresh(int i)
 	state[i] = 0;
 }
 
+/* Is there a word in the lane, near the bottom, that a check has left? */
+__attribute__((no_sanitize("address")))
+static int is_left(const struct usched_lane *l)
+{
+	const uintptr_t *at = (const uintptr_t *)l->l_bottom;
+	int i, found = 0;
+
+	for (i = 1; i <= NEAR; i++)
+		found |= at[-i] == (uintptr_t)USCHED_LAW_FILL;
+	return found;
+}
+
 static void look(void)
 {
 	int i;
 
 	for (i = 1; i <= s.s_lane_nr; i++) {
-		CHECK(!s.s_lane[i].l_sole || s.s_lane[i].l_owner == NULL);
-		soles += s.s_lane[i].l_sole;
+		const struct usched_lane *l = &s.s_lane[i];
+
+		CHECK(!l->l_sole || l->l_owner == NULL);		/* F1 */
+		CHECK(l->l_sole || !CHECKED || !is_left(l));		/* F4 */
+		soles += l->l_sole;
 	}
 }
 
@@ -97,6 +113,7 @@ static void operate(int op)
 
 	if (op == OPS - 1) {
 		usched_trim(&s, 0);
+		look();
 		return;
 	}
 	if (what == FORGET) {

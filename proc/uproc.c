@@ -811,7 +811,7 @@ static NOINLINE int make_private(struct uproc *p, struct uproc_thread *t)
 	return rc;
 }
 
-/* Reports the argument of a new thread, which lies where others shall not look. */
+/* Reports the argument of a new thread, which lies where others must not look. */
 static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
 {
 	char what[48];

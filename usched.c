@@ -590,6 +590,15 @@ static SWITCHES void round_start(void *arg)
 	switch_in(s, u);
 }
 
+/* Starts a round after a block of u, whose lane is to be shut. Runs at s_base. */
+static SWITCHES void round_shut(void *arg)
+{
+	struct ustack *u = arg;
+
+	law_shut(u);
+	round_start(u->u_sched);
+}
+
 #include "core/buffer.h"
 
 /*
@@ -674,8 +683,8 @@ static NOINLINE SWITCHES void block_special(char *sp, struct ustack *u,
 	}
 	if (l == &s->s_native)
 		evict(l);	/* I4: we are below the slice */
-	else if (unlikely(l->l_law != 0))
-		law_take(l, u);
+	else if (unlikely(l->l_law != 0) && law_take(l, u))
+		usched_jump(s->s_base, round_shut, u);
 	POINT(leave(u, l));
 	usched_jump(s->s_base, round_start, s);
 }

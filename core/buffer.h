@@ -119,8 +119,7 @@ static NOINLINE int buffer_fit(struct ustack *u, struct usched_lane *l,
 	int len = u->u_len;
 	ptrdiff_t nob;
 
-	note_depth(s, u, need);
-	if (ustack_is_private(u)) {
+	if (note_depth(s, u, need) && ustack_is_private(u)) {
 		private_fit(u, l, need);
 		return 0;
 	}
@@ -148,7 +147,7 @@ static NOINLINE int reserve(struct ustack *u, struct usched_lane *l,
 	if (ustack_is_private(u))
 		return 0;
 	if (!keeps(u, need, more)) {
-		note_depth(s, u, need);
+		(void)note_depth(s, u, need);
 		rc = buffer_get(u, need);
 	}
 	return rc != 0 ? rc : POINT_RC(fit(u, need));

@@ -102,8 +102,8 @@ static NOINLINE SWITCHES void block_new_depth(char *sp, struct usched *s,
 		switch_cold(sp, s, u);
 	}
 	u->u_top = sp;
-	if (unlikely(l->l_law != 0))
-		law_take(l, u);
+	if (unlikely(l->l_law != 0) && law_take(l, u))
+		usched_jump(s->s_base, round_shut, u);
 	switch_from(s);
 }
 

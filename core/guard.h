@@ -22,6 +22,8 @@
  *	in the guard of the next lane	the thread has written past the bottom
  *					of its own
  *	in any other guard		the thread has used a wild pointer
+ *	in a lane that is shut		the thread has used the stack of another
+ *					thread, which waits (core/law.h)
  *	LAW_FILL is in a register, or	the thread has read a word of a stack
  *	on top of the stack		that was moved (core/law.h)
  *
@@ -54,7 +56,7 @@ HIDDEN void usched_alternate_end(void *alternate);
 
 /*
  * Writes to reg what the registers held at the fault, the stack pointer first,
- * and returns how many; 0 on machines not known here.
+ * where the program was last, and returns how many; 0 on machines not known here.
  */
 static int registers(const void *context, uintptr_t *reg)
 {
@@ -73,8 +75,9 @@ static int registers(const void *context, uintptr_t *reg)
 	reg[nr++] = (uintptr_t)c->uc_mcontext.pc;
 #elif defined(__riscv) && defined(REG_SP)
 	reg[0] = (uintptr_t)c->uc_mcontext.__gregs[REG_SP];
-	for (i = 0; i < 32; i++)
+	for (i = 1; i < 32; i++)
 		reg[nr++] = (uintptr_t)c->uc_mcontext.__gregs[i];
+	reg[nr++] = (uintptr_t)c->uc_mcontext.__gregs[0];
 #else
 	(void)reg;
 	nr = 0;
@@ -247,6 +250,40 @@ static int in_fill(struct message *m, const struct ustack *u, uintptr_t at,
 	return 1;
 }
 
+/* Returns the thread that has left l, which is shut; NULL: it was opened (F5). */
+static UNCHECKED const struct ustack *shut_left(const struct usched_lane *l)
+{
+	const struct ustack *v;
+
+	if (!l->l_shut || law_access(l, PROT_READ | PROT_WRITE) != 0)
+		return NULL;
+	v = *law_thread(l);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return l->l_shut && l->l_bound == 1 ? v : NULL;
+}
+
+/*
+ * Adds to m what usched_explain() says if a lane that was shut was touched. It may
+ * have been opened since. No other access to a lane fails, but for a jump there.
+ */
+static int in_shut(struct message *m, uintptr_t at, const uintptr_t *reg, int nr)
+{
+	const struct usched_lane *l = lent_lane((const char *)at);
+	const struct ustack *v;
+
+	if (l == NULL || l->l_bound == 0 ||
+	    (!l->l_shut && (nr == 0 || reg[nr - 1] == at)))
+		return 0;
+	v = shut_left(l);
+	message_add(m, " has used the stack of ");
+	if (v != NULL)
+		law_name(m, v);
+	else
+		message_add(m, "a thread");
+	message_add(m, ", which waits: " LAW_SAYS, (void *)at);
+	return 1;
+}
+
 /* Adds to m what usched_explain() says. */
 static int explain(struct message *m, const struct ustack *u, uintptr_t at,
 		   const void *context)
@@ -254,7 +291,8 @@ static int explain(struct message *m, const struct ustack *u, uintptr_t at,
 	uintptr_t reg[GUARD_REGS] = { 0 };
 	int nr = registers(context, reg);
 
-	return (u != NULL && in_guard(m, u, at, reg[0])) ||
+	return in_shut(m, at, reg, nr) ||
+	       (u != NULL && in_guard(m, u, at, reg[0])) ||
 	       in_fill(m, u, at, reg, nr);
 }
 
@@ -349,15 +387,18 @@ void *usched_guard_begin(void)
 
 	sigemptyset(&action.sa_mask);
 	if (__atomic_fetch_add(&guarded, 1, __ATOMIC_ACQ_REL) == 0 &&
-	    !guard_off() && handles(NULL))
-		(void)sigaction(SIGSEGV, &action, NULL);
+	    !guard_off() && handles(NULL) &&
+	    sigaction(SIGSEGV, &action, NULL) == 0)
+		__atomic_store_n(&law_guarded, 1, __ATOMIC_RELAXED);
 	return handles(on_fault) ? usched_alternate_begin() : NULL;
 }
 
 void usched_guard_end(void *guard)
 {
 	usched_alternate_end(guard);
-	if (__atomic_sub_fetch(&guarded, 1, __ATOMIC_ACQ_REL) == 0 &&
-	    handles(on_fault))
+	if (__atomic_sub_fetch(&guarded, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	__atomic_store_n(&law_guarded, 0, __ATOMIC_RELAXED);
+	if (handles(on_fault))
 		(void)signal(SIGSEGV, SIG_DFL);
 }

@@ -27,6 +27,16 @@
  * fails. The handler of faults (core/guard.h) knows the word, and says where it
  * was read. The first word holds the thread, for that message.
  *
+ * A program that has read LAW_FILL as a number does not fail at once, but goes
+ * on with it. So for the first SHUT_EACH blocks of a lane, and SHUT_MOST of the
+ * process, the lane is shut in place of being filled, if the handler of faults
+ * is there: it cannot be accessed, and any access has a message that names both
+ * threads. That is done on the stack of the dispatcher, since the thread blocks
+ * on the lane. The lowest page stays accessible. The kernel joins it with the
+ * rest when the lane is opened, so that cannot fail for lack of a mapping. The
+ * last word holds the thread. A system call that is given an address there
+ * returns EFAULT. For u_read() and its like that has a message, too.
+ *
  * l_law counts the blocks of a lane that will be checked: the first LAW_FIRST
  * when the lane is made, and one more for each LAW_SAMPLE threads that begin
  * there. A block is checked only where the dispatcher has to look at the buffer
@@ -36,7 +46,7 @@
  * small part of that. Threads of private lanes are never moved, so never
  * checked. Nor are coroutines in lanes that a dispatcher of coroutines has
  * mapped: each generator has a lane to itself and only the address of a buffer
- * (ugen.c).
+ * (ugen.c). To shut a lane and open it takes two system calls, some 3 us.
  *
  * Between the check and the return the lane is as follows; test/u_law.c tries
  * all short orders.
@@ -47,20 +57,29 @@
  * F2. So if the thread that enters is AWAY, it has left the place, and is
  *     compared.
  * F3. A check runs below the slice (I4).
+ * F4. Where l_sole is not set no word of LAW_FILL is left. So a thread that
+ *     reads a word that it has never written does not get it, and the gaps in
+ *     frames stay prologue words (core/buffer.h), as in a fresh lane.
+ * F5. l_shut implies l_sole. A lane is opened before it is entered or written
+ *     to. l_shut is set before the lane is shut, cleared after it is opened, and
+ *     before the last word changes. So the handler finds it set, unless the lane
+ *     was opened meanwhile; and if it is set, the last word is the thread.
  *
  * USCHED_LAW in the environment is read with the first lanes: "abort" (the
  * default) ends the program with a message; "warn" writes the message for the
  * first LAW_WARNINGS places, and only compares: nothing is filled; "off" looks
- * at nothing. -DUSCHED_LAW_STORM, for tests, checks each block of a thread
- * that is alone.
+ * at nothing. -DUSCHED_LAW_STORM=1, for tests, checks each block of a thread
+ * that is alone; =2 also shuts the lane at each sixteenth.
  *
  * NOT FOUND
  *
  *   - What happens only among threads that share lanes (beyond the first 256
  *     of rr), or only after a thread's first blocks. The hard mode moves all.
  *   - A write of what was there: LAW_FILL, or with "warn" the same value.
- *   - Bytes that the kernel reads from the place: write() sends LAW_FILL, and so
- *     do all that read bytes and small numbers: 0x6b, 'k', has no message.
+ *   - Bytes that the kernel reads from a place that is filled: write() sends
+ *     LAW_FILL. And numbers that the program reads there: 0x6b, 'k'.
+ *   - What the kernel reads or writes in a lane that is shut, by a system call
+ *     of the program: the call returns EFAULT.
  *   - An object of a wait for several things, or one made of atomics by hand.
  *   - In an argument: a pointer within the struct to which the argument points.
  *
@@ -68,23 +87,31 @@
  *
  *   - A test of l_law where a thread blocks at the same place, too: 7 to 9 % of
  *     a switch at 2,000 to 16,000 threads, and it found no more.
- *   - To make the lane inaccessible, as the hard mode does: two system calls for
- *     each check.
+ *   - To shut the lane at each check, as the hard mode does: 3 us, or 7 to 12
+ *     while another native thread runs, where filling takes 30 ns.
+ *   - Guards in the page tables (MADV_GUARD_INSTALL) for that: they need no
+ *     mapping on any way, but take 5 and 20 us, and a new kernel.
  */
 
 /* No address, on any machine, and no small number. */
 #define LAW_FILL	((uintptr_t)USCHED_LAW_FILL)
 /* Blocks of a new lane that are checked. */
-#define LAW_FIRST	64
+#define LAW_FIRST	63
+/* For so many of them the lane is shut, and for so many of a process. */
+#define SHUT_EACH	4
+#define SHUT_MOST	64
 /* Threads that begin in a lane, until that adds a block. */
 #define LAW_SAMPLE	32
+#define LAW_SAYS							\
+	"%p is on the stack of a thread, which is moved while the thread waits. " \
+	LAW_ADVICE
 #define LAW_ADVICE							\
 	"What others use lies on the heap, in static storage, or on a private " \
 	"stack (USCHED_STACKS=private); see \"Sharing\" in doc/guide.md"
 /* Messages with USCHED_LAW=warn. */
 #define LAW_WARNINGS	10
 #if defined(USCHED_LAW_STORM)
-#define STORM		1
+#define STORM		USCHED_LAW_STORM
 #else
 #define STORM		0
 #endif
@@ -168,8 +195,7 @@ static NOINLINE void law_broken(const struct ustack *u, const char *what,
 		law_name(&m, u);
 	else
 		message_add(&m, "the caller");
-	message_add(&m, ": %s: %p is on the stack of a thread, which is moved "
-		    "while the thread waits. %s", what, at, LAW_ADVICE);
+	message_add(&m, ": %s: " LAW_SAYS, what, at);
 	if (how == LAW_ABORT)
 		usched_fail(m.ms_text);
 	if (__atomic_fetch_add(&warned, 1, __ATOMIC_RELAXED) < LAW_WARNINGS)
@@ -282,6 +308,13 @@ static const struct usched_lane *lent_lane(const char *at)
 	return NULL;
 }
 
+int usched_shut(const void *p)
+{
+	const struct usched_lane *l = lent_lane(p);
+
+	return l != NULL && l->l_shut;
+}
+
 /* Is at on the stack of a thread that runs a dispatcher, and us within it? */
 static int stays(const char *at)
 {
@@ -343,25 +376,117 @@ static void law_lanes(const struct usched *s)
 		s->s_lane[i].l_law = LAW_FIRST;
 }
 
+static int law_guarded;			/* the handler is there (atomic) */
+
 /*
- * Checks a block of u, the owner of l, whose buffer is as it must be: if the
- * thread is alone, its slice goes to the buffer. Runs below the slice.
+ * May lanes be opened again? Memory that cannot be written does not count for a
+ * limit of data, which might be used up meanwhile.
  */
-static NOINLINE UNCHECKED void law_take(struct usched_lane *l, struct ustack *u)
+static int law_opens(void)
+{
+	struct rlimit data;
+
+	return getrlimit(RLIMIT_DATA, &data) == 0 &&
+	       data.rlim_cur == RLIM_INFINITY;
+}
+
+/* Is l to be shut for this check? At most SHUT_MOST times. */
+static int law_shuts(const struct usched_lane *l)
+{
+	static unsigned shuts, asked;	/* so far (atomic) */
+
+	if (!__atomic_load_n(&law_guarded, __ATOMIC_RELAXED))
+		return 0;
+	if (STORM == 2 &&
+	    __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED) % 16 == 0)
+		return law_opens();
+	return l->l_law >= LAW_FIRST - SHUT_EACH &&
+	       __atomic_load_n(&shuts, __ATOMIC_RELAXED) < SHUT_MOST &&
+	       law_opens() &&
+	       __atomic_fetch_add(&shuts, 1, __ATOMIC_RELAXED) < SHUT_MOST;
+}
+
+/* Sets the access to l, but for its lowest page. 0, or -1. */
+static int law_access(const struct usched_lane *l, int how)
+{
+	uintptr_t low = (uintptr_t)l->l_low + page_size();
+	uintptr_t end = ((uintptr_t)l->l_bottom + page_size() - 1) &
+		-(uintptr_t)page_size();
+
+	return mprotect((void *)low, end - low, how);
+}
+
+/* Returns where a lane that is shut holds its thread. */
+static struct ustack **law_thread(const struct usched_lane *l)
+{
+	return (struct ustack **)l->l_bottom - 1;
+}
+
+/* Opens l. */
+static void law_open(struct usched_lane *l)
+{
+	if (law_access(l, PROT_READ | PROT_WRITE) != 0)
+		usched_fail("law: a lane that was shut cannot be opened");
+	l->l_shut = 0;
+	__atomic_thread_fence(__ATOMIC_RELEASE);		/* F5 */
+	*law_thread(l) = NULL;
+}
+
+/* Fills the place of u in l, which it has left. */
+static UNCHECKED void law_fill(const struct usched_lane *l, struct ustack *u)
 {
 	char *at = slice(u);
 	const char *end = at + stored(l, u);
 
-	l->l_law -= !STORM;
-	if (l->l_bound != 1 || u->u_stack == NULL)
-		return;
-	evict(l);
-	l->l_sole = 1;
-	if (law_how() == LAW_WARN)
-		return;
 	*(struct ustack **)at = u;
 	while ((at += WORD) < end)
 		*(uintptr_t *)at = LAW_FILL;
+}
+
+/* Shuts the lane of u, which has left it. Runs at s_base. */
+static UNCHECKED void law_shut(struct ustack *u)
+{
+	struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
+
+	*law_thread(l) = u;
+	l->l_shut = 1;						/* F5 */
+	if (law_access(l, PROT_NONE) == 0)
+		return;
+	l->l_shut = 0;
+	law_fill(l, u);
+}
+
+/*
+ * Checks a block of u, the owner of l, whose buffer is as it must be: if the
+ * thread is alone, its slice goes to the buffer. Runs below the slice. Returns
+ * whether the caller has to shut the lane.
+ */
+static NOINLINE UNCHECKED int law_take(struct usched_lane *l, struct ustack *u)
+{
+	if (STORM == 0 || l->l_law > 1)
+		l->l_law--;
+	if (l->l_bound != 1 || u->u_stack == NULL)
+		return 0;
+	evict(l);
+	l->l_sole = 1;
+	if (law_how() == LAW_WARN)
+		return 0;
+	if (law_shuts(l))
+		return 1;
+	law_fill(l, u);
+	return 0;
+}
+
+/* Notes that the place in l belongs to no thread now, and clears it (F4). */
+static NOINLINE UNCHECKED void law_drop(struct usched_lane *l)
+{
+	uintptr_t *at = (uintptr_t *)l->l_bottom;
+
+	l->l_sole = 0;
+	if (l->l_shut)
+		law_open(l);
+	while ((char *)at > l->l_low && at[-1] == LAW_FILL)
+		*--at = 0;
 }
 
 /* Returns the first word of the place of u that was written to, or NULL. */
@@ -393,12 +518,17 @@ static NOINLINE UNCHECKED char *law_enter(struct usched_lane *l,
 					  struct ustack *u)
 {
 	char *top = slice(u);
-	const char *at;
+	const char *at = NULL;
 
-	l->l_sole = 0;
-	if (bits(u) & NO_SLICE || !(bits(u) & AWAY))
+	if (bits(u) & NO_SLICE || !(bits(u) & AWAY)) {
+		law_drop(l);
 		return NULL;
-	at = law_look(l, u);
+	}
+	l->l_sole = 0;
+	if (l->l_shut)
+		law_open(l);
+	else
+		at = law_look(l, u);
 	if (unlikely(at != NULL)) {
 		law_broken(u, "its stack was written to while it waited", at);
 		copy(u->u_stack, top, stored(l, u));	/* "warn": as it is */

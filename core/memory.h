@@ -195,7 +195,8 @@ void usched_trim(struct usched *s, size_t margin)
 		struct usched_lane *l = &s->s_lane[i];
 		char *end = spare_end(l, margin, page);
 
-		l->l_sole = 0;		/* its place becomes zeros */
+		if (l->l_sole)
+			law_drop(l);	/* its place becomes zeros */
 		if (resident(l->l_low, end, page) != 0)
 			cool(l, end);
 	}

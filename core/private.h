@@ -166,9 +166,9 @@ static void (*f_of(const struct ustack *u))(void *)
 
 /*
  * Notes that u blocks with need bytes, for the first time or with a length that
- * differs.
+ * differs. Returns whether its lane is private.
  */
-static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
+static int note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 {
 	int deep = need >= USCHED_DEEP;
 	struct usched_private_lane *w;
@@ -176,13 +176,14 @@ static void note_depth(struct usched *s, const struct ustack *u, ptrdiff_t need)
 	if (!is_private(s, u->u_lane)) {
 		if (deep && u->u_len < USCHED_DEEP && s->s_private != NULL)
 			learn(s->s_private, f_of(u), DEEP_EARNS);
-		return;
+		return 0;
 	}
 	w = private_of(s, u->u_lane);
 	if (w->pv_touched < (size_t)need)
 		w->pv_touched = (size_t)need;
 	if (deep || !w->pv_few)
 		learn_private(s->s_private, f_of(u), &w->pv_was, deep);
+	return 1;
 }
 
 /* Returns for how many private lanes of a process there are mappings to spare. */

@@ -317,6 +317,12 @@ static __inline__ void ustack_lawful(const char *what, const void *p)
 int usched_lent(const void *p);
 
 /*
+ * Returns whether p lies in a lane that cannot be accessed now: on the stack of a
+ * thread that waits. For calls of the system that have returned EFAULT.
+ */
+int usched_shut(const void *p);
+
+/*
  * For schedulers: a native thread calls this before it runs dispatchers. Then a
  * thread that overflows its lane, or uses what it has read from a stack that
  * was moved, ends the process with a message: by a handler of SIGSEGV, if there

@@ -266,6 +266,21 @@ static ssize_t try_writev(int fd, const struct iovec *v, int nr)
 	return blocking_writev(fd, &one, 1);
 }
 
+/*
+ * A call has returned EFAULT. Reports a buffer that is on the stack of a thread
+ * that waits. Returns -EFAULT.
+ */
+static NOINLINE ssize_t fault(const char *what, const struct iovec *v, int nr)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		if (usched_shut(v[i].iov_base))
+			usched_law(what, v[i].iov_base);
+	}
+	return -EFAULT;
+}
+
 /* Streams. */
 
 static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
@@ -274,7 +289,9 @@ static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
-	return rc != -ENOTSOCK ? rc : try_readv(fd, &v, 1);
+	if (rc == -ENOTSOCK)
+		rc = try_readv(fd, &v, 1);
+	return rc != -EFAULT ? rc : fault("u_read: the buffer", &v, 1);
 }
 
 static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
@@ -283,7 +300,9 @@ static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL));
-	return rc != -ENOTSOCK ? rc : try_writev(fd, &v, 1);
+	if (rc == -ENOTSOCK)
+		rc = try_writev(fd, &v, 1);
+	return rc != -EFAULT ? rc : fault("u_write: the buffer", &v, 1);
 }
 
 static ssize_t blocking_read(int fd, void *buf, size_t size)
@@ -319,7 +338,9 @@ static NOINLINE ssize_t try_recvv(int fd, const struct iovec *v, int nr)
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, recvmsg(fd, &m, MSG_DONTWAIT));
-	return rc != -ENOTSOCK ? rc : try_readv(fd, v, nr);
+	if (rc == -ENOTSOCK)
+		rc = try_readv(fd, v, nr);
+	return rc != -EFAULT ? rc : fault("u_readv: the buffer", v, nr);
 }
 
 static NOINLINE ssize_t try_sendv(int fd, const struct iovec *v, int nr)
@@ -329,7 +350,9 @@ static NOINLINE ssize_t try_sendv(int fd, const struct iovec *v, int nr)
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL));
-	return rc != -ENOTSOCK ? rc : try_writev(fd, v, nr);
+	if (rc == -ENOTSOCK)
+		rc = try_writev(fd, v, nr);
+	return rc != -EFAULT ? rc : fault("u_writev: the buffer", v, nr);
 }
 
 ssize_t u_readv(int fd, const struct iovec *v, int nr, utime_ns until)

@@ -797,7 +797,7 @@ int uproc_private(struct uproc_set *set, int on)
 	if (uproc_inherited(set))
 		return -ECHILD;
 	for (i = 0; i < set->set_nr && set->set_private < 0; i++)
-		__atomic_store_n(&uproc_nth(set, i)->p_private, (char)(on != 0),
+		__atomic_store_n(&uproc_nth(set, i)->p_private, on ? UPROC_PRIVATE : 0,
 				 __ATOMIC_RELAXED);
 	return 0;
 }
@@ -808,15 +808,23 @@ static void thread_drop(struct uproc *here, struct uproc *p,
 {
 	if (flags & UPROC_PRIVATE)
 		(void)promise(p, -1);
-	if (t == NULL)
-		return;
 	if (here == p)
 		umem_put(&p->p_pool, t, thread_size(p, flags));
 	else
 		umem_put_shared(&p->p_outer, t, thread_size(p, flags));
 }
 
-/* Reports the argument of a new thread, which lies where others shall not look. */
+/* Promises a private stack on p to t, which is new. 0, -EAGAIN, -ENOMEM. */
+static NOINLINE int make_private(struct uproc *p, struct uproc_thread *t)
+{
+	int rc = promise(p, 1);
+
+	if (rc == 0 && p->p_set->set_ops.op_move.mv_lanes == lanes_each)
+		t->t_stack.u_lane = USCHED_PRIVATE;
+	return rc;
+}
+
+/* Reports the argument of a new thread, which lies where others must not look. */
 static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
 {
 	char what[48];
@@ -838,23 +846,19 @@ struct uproc_thread *uproc_alloc(struct uproc *here, struct uproc *p,
 	}
 	if (unlikely(ustack_moves(arg)))
 		arg_moves(p->p_set, arg);
-	if (__atomic_load_n(&p->p_private, __ATOMIC_RELAXED))
-		flags |= UPROC_PRIVATE;
-	if (flags & UPROC_PRIVATE && (rc = promise(p, 1)) != 0) {
-		errno = -rc;
-		return NULL;
-	}
+	flags |= __atomic_load_n(&p->p_private, __ATOMIC_RELAXED);
 	t = here == p ? umem_get(&p->p_pool, thread_size(p, flags)) :
 		umem_get_shared(&p->p_outer, thread_size(p, flags));
 	if (t == NULL) {
-		thread_drop(here, p, NULL, flags);
 		errno = ENOMEM;
 		return NULL;
 	}
 	ustack_init(&t->t_stack, &p->p_sched, f, arg, NULL, 0);
-	if (flags & UPROC_PRIVATE &&
-	    p->p_set->set_ops.op_move.mv_lanes == lanes_each)
-		t->t_stack.u_lane = USCHED_PRIVATE;
+	if (unlikely(flags & UPROC_PRIVATE) && (rc = make_private(p, t)) != 0) {
+		thread_drop(here, p, t, flags & ~UPROC_PRIVATE);
+		errno = -rc;
+		return NULL;
+	}
 	t->t_stack.u_mark = flags;
 	UHARD(begins(&t->t_object));
 	uwakes_init(&t->t_wakes);
@@ -1491,7 +1495,7 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	p->p_set   = set;
 	p->p_nr    = nr;
 	p->p_room  = room;
-	p->p_private = set->set_private > 0;
+	p->p_private = set->set_private > 0 ? UPROC_PRIVATE : 0;
 	p->p_sched = (struct usched) {
 		.s_next  = o->op_next,
 		.s_alloc = buf_alloc,

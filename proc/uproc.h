@@ -58,7 +58,7 @@ struct uproc {
 	struct uproc_set   *p_set;
 	int                 p_nr;	/* 0 .. processors - 1 */
 	char                p_pinned;	/* to its cpu */
-	char                p_private;	/* new threads are (atomic) */
+	char                p_private;	/* flags of new threads (atomic) */
 	unsigned            p_random;	/* draws the order; 0: it is as usual */
 	unsigned            p_unseen;	/* switches since a look outside */
 	struct umem_pool    p_pool;

@@ -102,11 +102,9 @@ int SCHED(init)(int proc_nr, int thread_nr)
 
 static THREAD *make(unsigned proc, void (*f)(void *), void *arg, int flags)
 {
-	THREAD *t = (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
-
-	if (__builtin_expect(t == NULL, 0) && set == NULL)
+	if (__builtin_expect(set == NULL, 0))
 		(void)uproc_none(&ops, "thread_init");
-	return t;
+	return (THREAD *)uproc_make(uproc_at(set, proc), f, arg, flags);
 }
 
 int SCHED(yield)(void)

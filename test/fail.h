@@ -25,10 +25,12 @@
  *			a condition			or 0 at once
  *	FAIL_WAKE	futex wake, broadcast		ENOSYS EPERM
  *
- * free(), munmap() and the like never fail. A futex wake has no error that a
- * correct program can meet, unless a filter of system calls refuses it; then it
- * refuses sleeps as well. So while wakes may fail, a sleep ends by itself after
- * a while. The tests show that nothing else is lost.
+ * free(), munmap() and the like never fail, nor does mprotect() where a lane that
+ * was shut is opened: that takes neither memory nor a mapping (core/law.h). A
+ * futex wake has no error that a correct program can meet, unless a filter of
+ * system calls refuses it; then it refuses sleeps as well. So while wakes may
+ * fail, a sleep ends by itself after a while. The tests show that nothing else is
+ * lost.
  *
  * Resources (blocks, mappings, native threads, mutexes, attributes) are noted,
  * and fail_clean() checks that none is left. A block that is freed must have
@@ -289,7 +291,7 @@ WRAP(int, madvise, void *at, size_t nob, int advice)
 
 WRAP(int, mprotect, void *at, size_t nob, int prot)
 {
-	if (fail_now(FAIL_MPROTECT))
+	if (prot != (PROT_READ | PROT_WRITE) && fail_now(FAIL_MPROTECT))
 		return fail_errno(ENOMEM);
 	return __real_mprotect(at, nob, prot);
 }

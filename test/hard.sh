@@ -23,7 +23,7 @@ words_of() { # test, words
 	u_hard:*)	echo none ;;	# it chooses its own words
 	# it tests that nothing is copied without need
 	u_lane:*)	echo "$2,evict=never" ;;
-	# mprotect() fails there, and a shut lane could not be opened again
+	# mprotect() fails there, so a lane is not shut, and no call says so
 	*_fail*:*fault*|s_nomem*:*fault*|t_call*:*fault*)
 			echo "$2" | sed 's/,*fault//' ;;
 	*)		echo "$2" ;;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # law.sh: the tests find broken checks of the law (core/law.h, core/guard.h).
-# With each block of each lone thread checked, tests of the core pass, too.
+# With each block of each lone thread checked, or its lane shut at many, tests of
+# the core pass, too.
 #
 #	test/law.sh [--full]
 #
@@ -38,9 +39,10 @@ tries() { # tests, file
 	return $((rc == 1))
 }
 
-# No lawful program is accused, though each block of a lone thread is checked.
-storm() {
-	storm=-DUSCHED_LAW_STORM
+# No lawful program is accused, though each block of a lone thread is checked (1),
+# or its lane is shut at each sixteenth (2).
+storm() { # which
+	storm=-DUSCHED_LAW_STORM=$1
 	names=$(make -s programs)
 	# shellcheck disable=SC2046,SC2086 # names
 	make -s -j"$(getconf _NPROCESSORS_ONLN)" CC="${CC:-cc}" O=-O1 \
@@ -66,15 +68,17 @@ tally() {
 	failed=$((failed + ${2:-1}))
 }
 
-[ "$1" != --full ] || storm
+[ "$1" != --full ] || { storm 1; storm 2; }
 try 'the tests pass' eval 'copy_tree "$dir/tree" && passes'
-try 'each block checked' eval 'copy_tree "$dir/tree" && passes -DUSCHED_LAW_STORM'
+try 'each block checked' eval 'copy_tree "$dir/tree" && passes -DUSCHED_LAW_STORM=1'
+try 'lanes shut at many' eval 'copy_tree "$dir/tree" && passes -DUSCHED_LAW_STORM=2'
 while IFS='|' read -r what file change; do
 	broken "$what" 'u_law s_law u_gen' "$file" "$change"
 done <<'END'
 no compare|core/law.h|s/at = law_look(l, u);/at = NULL;/
 nothing filled|core/law.h|s/\*(uintptr_t \*)at = LAW_FILL/(void)0/
-a trim is not noted|core/memory.h|s/l->l_sole = 0;//
+a trim is not noted|core/memory.h|s/if (l->l_sole)$/if (0)/
+a place is not cleared|core/law.h|s/--at = 0;/--at;/
 a lane waits for ever|core/law.h|s/^	l->l_sole = 0;//
 only the first block|core/law.h|s/u->u_top = top + TOP;/u->u_top = top;/
 only the first threads|core/law.h|s/l->l_law++;/;/
@@ -87,6 +91,11 @@ native threads are passed on|core/guard.h|s/si_code > 0) {/si_code > 0 \&\& u) {
 only the word itself|core/guard.h|s/define NEAR.*/define NEAR 1/
 lanes of others are not searched|core/law.h|s/__atomic_store_n(&lent.i..t_lane.*/;/
 the only place has no name|core/guard.h|s/v = law_left_only();/;/
+no lane is shut|core/law.h|s/if (law_shuts(l))/if (0)/
+a lane stays shut|core/law.h|s/^	if (l->l_shut)$/	if (0)/
+a lane is shut with a limit of data|core/law.h|s/data.rlim_cur == RLIM_INFINITY/1/
+its thread has no name|core/guard.h|s/^	return l->l_shut .*/	return NULL;/
+the first lanes alone|core/law.h|s/^	law_fill(l, u);/	;/
 the handler stays|core/guard.h|s/(void)signal(SIGSEGV, SIG_DFL);/;/
 any handler is replaced|core/guard.h|s/!guard_off() \&\& handles(NULL)/!guard_off()/
 END

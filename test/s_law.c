@@ -3,7 +3,9 @@
  * s_law: a thread that uses the stack of another thread, which waits, ends the
  * program with a message, whether there is one such thread or thousands. The
  * message names the thread whose stack it is, its function and argument, and
- * the address. With USCHED_LAW=warn the program goes on with what was written;
+ * the address. With the handler of faults it comes at once, also to a thread that
+ * only reads a number, or gives a buffer there to u_read(); without, when the
+ * thread whose stack it is goes on. With USCHED_LAW=warn the program goes on with what was written;
  * with off the library does not look. A program that keeps the law is never accused.
  *
  * A thread that uses a pointer or a function it has read there, also on another
@@ -14,13 +16,17 @@
 #include "either.h"
 #include "uchan.h"
 #include "ugen.h"
+#include "uio.h"
 #include "uscope.h"
 #include "usync.h"
 #include "uthread.h"
+#include <sys/resource.h>
 
 #define MOST	2000
 #define WROTE	0x5eed
 #define SAYS	"its stack was written to while it waited: 0x"
+#define WHY	" is on the stack of a thread, which is moved"
+#define USED	" has used the stack of thread 0x"
 
 /* Parents hand pointers to children in static storage: no maker sees them. */
 static int many;
@@ -28,8 +34,11 @@ static int *handed[MOST];
 static struct usem told[MOST];
 static const char *how;			/* USCHED_LAW, read once a process */
 
+static int bare;			/* no handler of faults */
+
 static void set_how(void)
 {
+	CHECK(!bare || setenv("USCHED_GUARD", "0", 1) == 0);
 	CHECK(how == NULL ? unsetenv("USCHED_LAW") == 0 :
 	      setenv("USCHED_LAW", how, 1) == 0);
 }
@@ -73,10 +82,12 @@ static int by_number(int nr)
 	many = nr;
 	snprintf(name, sizeof name, "%d parents", nr);
 	snprintf(function, sizeof function, "%p, ", (void *)parent);
-	snprintf(argument, sizeof argument, "argument %p): ", (void *)told);
+	snprintf(argument, sizeof argument, "argument %p)%s", (void *)told,
+		 bare ? ": " SAYS : ", which waits: 0x");
 	status = check_child(parents, text, sizeof text);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
-	    strstr(text, function) != NULL && strstr(text, SAYS) != NULL &&
+	    strstr(text, function) != NULL &&
+	    strstr(text, bare ? SAYS : USED) != NULL &&
 	    (nr > 1 || strstr(text, argument) != NULL))
 		return 0;
 	fprintf(stderr, "%s: status %#x, \"%s\"\n", name, (unsigned)status,
@@ -164,10 +175,10 @@ static int at_later_blocks(void)
 
 	before  = 0;
 	at_turn = 5;
-	bad = check_dies("sixth wait", late, SAYS);
+	bad = check_dies("sixth wait", late, WHY);
 	before  = 2000;
 	at_turn = 0;
-	return bad + check_dies("after 2000 threads", late, SAYS);
+	return bad + check_dies("after 2000 threads", late, WHY);
 }
 
 static void word(void)
@@ -177,7 +188,7 @@ static void word(void)
 	parents();
 }
 
-/* Who only reads gets no value that could be right. */
+/* Who only reads gets no value that could be right, or a message. */
 static volatile int read_there;
 
 static void reads(void *arg)
@@ -200,7 +211,66 @@ static void parent_read(void *arg)
 
 static void readers(void)
 {
+	set_how();
 	one_thread(1, parent_read, &told[0]);
+}
+
+/* With a limit of data no lane is shut. */
+static void readers_limited(void)
+{
+	const struct rlimit data = { (rlim_t)1 << 32, (rlim_t)1 << 32 };
+
+	CHECK(setrlimit(RLIMIT_DATA, &data) == 0);
+	readers();
+	_exit(0);
+}
+
+/* The kernel is given a buffer there, by each call of io/ that is a read or write. */
+static int by_call;
+
+static void gives(void *arg)
+{
+	struct iovec v = { handed[0], 4 };
+	int ends[2];
+
+	CHECK(pipe(ends) == 0 && write(ends[1], "word", 4) == 4);
+	switch (by_call) {
+	case 0: CHECK(u_read(ends[0], handed[0], 4, UNEVER) == 4); break;
+	case 1: CHECK(u_write(ends[1], handed[0], 4, UNEVER) == 4); break;
+	case 2: CHECK(u_readv(ends[0], &v, 1, UNEVER) == 4); break;
+	case 3: CHECK(u_writev(ends[1], &v, 1, UNEVER) == 4); break;
+	}
+	CHECK(usem_post(arg) == 0);
+}
+
+static void parent_gives(void *arg)
+{
+	volatile int local = 1;
+
+	handed[0] = (int *)&local;
+	make(0, gives, arg);
+	CHECK(usem_wait(arg, UNEVER) == 0);
+}
+
+static void givers(void)
+{
+	one_thread(1, parent_gives, &told[0]);
+}
+
+static int buffers(void)
+{
+	static const char *const call[] = {
+		"u_read", "u_write", "u_readv", "u_writev"
+	};
+	char text[64];
+	int bad = 0;
+
+	for (by_call = 0; by_call < 4; by_call++) {
+		snprintf(text, sizeof text, "): %s: the buffer: 0x",
+			 call[by_call]);
+		bad += check_dies("buffer", givers, text);
+	}
+	return bad;
 }
 
 /* Makers look at their argument. */
@@ -294,6 +364,8 @@ static int *volatile far;
 static enum {
 	READ, READ_FAR, CALL, DEEP, READ_ELSEWHERE, READ_NATIVE, OTHER
 } as_told;				/* what the child does */
+static int waits;			/* of the parent, before */
+#define SHUT		4		/* blocks that shut a new lane */
 
 static void empty(void)
 {
@@ -346,7 +418,10 @@ static void faults(void *arg)
 static void parent_box(void *arg)
 {
 	struct box own = { &value, empty };
+	int i;
 
+	for (i = 0; i < waits; i++)
+		yield();
 	box = &own;
 	make(as_told == READ_ELSEWHERE, faults, &told[1]);
 	CHECK(usem_wait(&told[0], UNEVER) == 0);
@@ -384,22 +459,35 @@ static void looks(void *arg)
 	*(int *)arg = now.sa_flags & SA_SIGINFO || now.sa_handler != SIG_DFL;
 }
 
+/* All messages, while the lane of the parent is shut, or after its first blocks. */
+static int boxes(int shut)
+{
+	const char *told_so = shut ? " has used the stack of" :
+		" has used a word read from a stack that was moved";
+	char victim[96], native[96];
+	int failed = 0;
+
+	waits = shut ? 0 : SHUT;
+	snprintf(native, sizeof native, "usched: a native thread%s", told_so);
+	snprintf(victim, sizeof victim, "(function parent_box() at %p, argument %p)%s",
+		 (void *)parent_box, (void *)&told[2],
+		 shut ? ", which waits: 0x" : ". What");
+	for (as_told = READ; as_told <= READ_NATIVE; as_told++) {
+		failed += check_dies("box", box_up, as_told == DEEP ?
+			" has run out of its stack " :
+			as_told == READ_NATIVE ? native : told_so);
+		if (as_told != DEEP && (shut || as_told >= CALL))
+			failed += check_dies("victim", box_up, victim);
+	}
+	return failed;
+}
+
 static void fault_tests(void)
 {
 	static int there;
-	char text[4096], victim[96];
-	int status, failed = 0;
+	char text[4096];
+	int status, failed = boxes(0) + boxes(1);
 
-	for (as_told = READ; as_told <= READ_NATIVE; as_told++) {
-		failed += check_dies("box", box_up, as_told == DEEP ?
-			" has run out of its stack " : as_told == READ_NATIVE ?
-			"usched: a native thread has used a word" :
-			" has used a word read from a stack that was moved");
-	}
-	snprintf(victim, sizeof victim, "(function parent_box() at %p, argument %p). What",
-		 (void *)parent_box, (void *)&told[2]);
-	for (as_told = CALL; as_told <= READ_NATIVE; as_told++)
-		failed += as_told != DEEP && check_dies("box", box_up, victim);
 	as_told = READ;
 	status = check_child(box_up_bare, text, sizeof text);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && !text[0]);
@@ -498,7 +586,8 @@ static void innocent(void)
 
 int main(int argc, char **argv)
 {
-	int failed = 0;
+	char text[4096];
+	int failed = 0, i;
 
 	check_start(argc, argv);
 	check_forks();
@@ -506,8 +595,11 @@ int main(int argc, char **argv)
 	innocent();
 	check_skip("the hard mode looks itself; a portable build has no lanes");
 #endif
-	failed += by_number(1) + by_number(2) + by_number(140) +
-		by_number(MOST);
+	for (i = 0; i < 2; i++) {
+		bare = !i;
+		failed += by_number(1) + by_number(2) + by_number(140) +
+			by_number(MOST);
+	}
 	failed += at_later_blocks();
 	failed += check_dies("word", word, "USCHED_LAW in the environment");
 	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
@@ -521,9 +613,14 @@ int main(int argc, char **argv)
 	failed += dies("sem", waits_for_sem, "): usem_wait: 0x") +
 		dies("group", waits_for_group, "): ugroup_wait: 0x");
 	CHECK(failed == 0);
+	CHECK(check_dies("number", readers, USED) == 0);
+	i = check_child(readers_limited, text, sizeof text);
+	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
+	CHECK(buffers() == 0);
 	warned();
 	fault_tests();
 	innocent();
+	bare = 1;
 	readers();
 	return 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * u_law: no order of blocks, ends, forgotten threads and trims makes the check
- * of the law accuse a thread, or changes what a thread finds on its stack (F1,
- * F2): all short orders for three threads on one lane and on two, by runs and
- * by steps, and long orders at random. A write to the place of a thread that is
- * away and alone is found in each of these states.
+ * of the law accuse a thread, changes what a thread finds on its stack, or
+ * leaves a word behind (F1, F2, F4): all short orders for three threads on one
+ * lane and on two, by runs and by steps, and long orders at random. A write to
+ * the place of a thread that is away and alone is found in each of these states,
+ * and any access to a lane that is shut: with the handler of faults the first
+ * lanes are (F5), or all with -DUSCHED_LAW_STORM=2.
  */
 #include "check.h"
 #include "usched.h"
@@ -13,6 +15,7 @@
 #define SHORT	4		/* operations of each short order */
 #define LONG	60
 #define SIZE	((size_t)64 << 10)
+#define NEAR	40		/* words that are looked at, of each lane */
 
 enum { SHALLOW, DEEP, END, FORGET, KINDS };	/* what a thread does */
 #define OPS	(NR * KINDS * 2 + 1)		/* by a run, by a step; a trim */
@@ -28,6 +31,7 @@ static struct ustack u[NR], *chosen;
 static int state[NR];			/* 0: new, 1: blocked */
 static int kind[NR];			/* of its next leg */
 static long soles;			/* states with a lane that waits */
+static long shuts;			/* and it is shut */
 
 static struct ustack *next(struct usched *sched)
 {
@@ -81,13 +85,30 @@ static void fresh(int i)
 	state[i] = 0;
 }
 
+/* Is there a word in the lane, near the bottom, that a check has left? */
+__attribute__((no_sanitize("address")))
+static int is_left(const struct usched_lane *l)
+{
+	const uintptr_t *at = (const uintptr_t *)l->l_bottom;
+	int i, found = 0;
+
+	for (i = 1; i <= NEAR; i++)
+		found |= at[-i] == (uintptr_t)USCHED_LAW_FILL;
+	return found;
+}
+
 static void look(void)
 {
 	int i;
 
 	for (i = 1; i <= s.s_lane_nr; i++) {
-		CHECK(!s.s_lane[i].l_sole || s.s_lane[i].l_owner == NULL);
-		soles += s.s_lane[i].l_sole;
+		const struct usched_lane *l = &s.s_lane[i];
+
+		CHECK(!l->l_sole || l->l_owner == NULL);		/* F1 */
+		CHECK(!l->l_shut || l->l_sole);				/* F5 */
+		CHECK(l->l_sole || !CHECKED || !is_left(l));		/* F4 */
+		soles += l->l_sole;
+		shuts += l->l_shut;
 	}
 }
 
@@ -97,6 +118,7 @@ static void operate(int op)
 
 	if (op == OPS - 1) {
 		usched_trim(&s, 0);
+		look();
 		return;
 	}
 	if (what == FORGET) {
@@ -216,37 +238,54 @@ static void trimmed(void)
 }
 
 /* The place of a thread that is away is written to, and then it goes on. */
-static int by_step, by_kind;
+static int by_step, by_kind, by_guard;
 
 static void broken(void)
 {
 	struct usched_lane *l;
 	char *at;
 
+	if (by_guard)
+		(void)usched_guard_begin();
 	begin(1);
 	operate(by_kind * 2 + by_step);
 	l = &s.s_lane[u[0].u_lane];
-	CHECK(l->l_sole);
+	CHECK(l->l_sole && l->l_shut == by_guard);
 	at = (char *)((uintptr_t)u[0].u_top & ~(uintptr_t)7);
 	at[l->l_bottom - at - 1] ^= 1;
 	operate(SHALLOW * 2 + by_step);
 }
 
+/* All ways of broken(). Returns how many were not found. */
+static int broken_all(void)
+{
+	int bad = 0;
+
+	for (by_step = 0; by_step < 2; by_step++) {
+		for (by_kind = SHALLOW; by_kind <= DEEP; by_kind++)
+			bad += check_dies("a write", broken, by_guard ?
+				"a native thread has used the stack of thread" :
+				"its stack was written to");
+	}
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
-	int lanes, bad = 0;
+	void *guard;
+	int lanes;
 
 	check_start(argc, argv);
+	trimmed();			/* first: it skips builds without lanes */
+	for (by_guard = 0; by_guard < 2 && CHECKED; by_guard++)
+		CHECK(broken_all() == 0);
+	guard = usched_guard_begin();
 	trimmed();
 	for (lanes = 1; lanes <= 2; lanes++) {
 		short_orders(lanes);
 		long_orders(lanes);
 	}
-	CHECK((soles > 0) == CHECKED);
-	for (by_step = 0; by_step < 2 && CHECKED; by_step++) {
-		for (by_kind = SHALLOW; by_kind <= DEEP; by_kind++)
-			bad += check_dies("a write", broken, "was written to");
-	}
-	CHECK(bad == 0);
+	usched_guard_end(guard);
+	CHECK((soles > 0) == CHECKED && (shuts > 0) == CHECKED);
 	return 0;
 }

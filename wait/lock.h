@@ -48,6 +48,7 @@
 #include "park.h"
 
 #include <stdint.h>
+#include <time.h>
 
 #if !defined(ULOCK_SPINS)
 #define ULOCK_SPINS	8
@@ -84,6 +85,19 @@ static __inline__ void ulock_relax(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("isb");
 #endif
+}
+
+/* Passes ns nanoseconds on the cpu, by the clock: no pause tells how long it is. */
+static __inline__ void ulock_pass(int64_t ns)
+{
+	struct timespec begin, now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		ulock_relax();
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec -
+		 begin.tv_nsec < ns);
 }
 
 static __inline__ bool ulock_try(struct ulock *l)

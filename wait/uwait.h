@@ -499,6 +499,12 @@ struct uwait_ops {
 	int  (*o_try)(struct ustack *u);
 	/* Tells whether u, which is blocked, waits for a wake. A hint. */
 	int  (*o_waits)(const struct ustack *u);
+	/*
+	 * Tells whether u, known by its address only, runs at the same time as
+	 * the caller, on another processor; NULL: whether any does. A hint. Or
+	 * NULL: it is not known.
+	 */
+	int  (*o_runs)(const struct uwait_base *b, const void *u);
 	/* Takes what was posted to the processor of the running thread. */
 	void (*o_drain)(struct ustack *u);
 	/* Keep other native threads from the wheel of b, or may be empty. */

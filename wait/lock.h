@@ -53,7 +53,7 @@
 #if !defined(ULOCK_SPINS)
 #define ULOCK_SPINS	8
 #endif
-#define ULOCK_PAUSES	64		/* of each */
+#define ULOCK_LOOK	1500		/* ns from a look to the next */
 
 struct ulock {
 	int l_state;		/* 0 free, 1 taken (atomic) */
@@ -87,7 +87,7 @@ static __inline__ void ulock_relax(void)
 #endif
 }
 
-/* Passes ns nanoseconds on the cpu, by the clock: no pause tells how long it is. */
+/* Passes ns nanoseconds, by the clock: how long a pause is, depends on the cpu. */
 static __inline__ void ulock_pass(int64_t ns)
 {
 	struct timespec begin, now;
@@ -128,11 +128,10 @@ void ulock_sleep(struct ulock *l)
 static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {
-	int i, j;
+	int i;
 
 	for (i = 0; i < ULOCK_SPINS; i++) {
-		for (j = 0; j < ULOCK_PAUSES; j++)
-			ulock_relax();
+		ulock_pass(ULOCK_LOOK);
 		if (__atomic_load_n(&l->l_state, __ATOMIC_RELAXED) == 0 &&
 		    ulock_try(l))
 			return;

@@ -10,15 +10,59 @@
  * claims it, releases the lock, and completes it.
  *
  *	   y_state                        y_first
- *	+-----------------+---+---+         |
- *	| units, readers, | Q | L |         v
- *	| TAKEN ...       |   |   |      record <-> record <-> record
- *	+-----------------+---+---+         ^                    |
+ *	+-----------------+---+             |
+ *	| units, readers, | Q |             v
+ *	| TAKEN ...       |   |          record <-> record <-> record
+ *	+-----------------+---+             ^                    |
  *	    QUEUED: the ring is not empty   +--------------------+
- *	    LOCAL
  *
  * Fast paths change the state without the lock, but none of them applies while
  * QUEUED is set, except those that leave the object held by others.
+ *
+ * GUESSES
+ *
+ * A load of a word that an atomic instruction has just changed waits for the
+ * end of that: 3 ns of 17 for a lock, and again for its unlock. If another
+ * processor has changed the word, the load fetches the line, and the change
+ * fetches it a second time, to write. So mutexes and read-write locks guess the
+ * state first, and let the compare-and-swap look. A load of another word of
+ * the line costs nothing, and the guess comes from there: y_hint. For the same
+ * reason it is y_penalty, and no bit of the state, that says that an object is
+ * local.
+ *
+ *	of a mutex		0: the state may be 0, or TAKEN alone. Else a
+ *				guess would be wrong; while WOKEN is set, y_hint
+ *				counts the locks of newcomers: M4
+ *	of a read-write lock	what the readers among the state may be
+ *
+ * Any thread that has a part in the object may write y_hint, before the last
+ * change of its call: N1. A guess that is wrong costs an atomic instruction.
+ *
+ * SPINS
+ *
+ * Before a thread waits for a lock, it spins for a moment, since critical
+ * sections are mostly short and the holder may run elsewhere. It looks LOOKS
+ * times, LOOK_NS apart. Each look fetches the line from the holder, which then
+ * fetches it back. That takes 50 ns between two hyperthreads, and 200 to 500
+ * between two cores. So looks are far apart, and the holder may lock again
+ * many times between them. A pause takes 11 ns in one processor, and ten times
+ * as long in another, so a clock says how long. It costs nothing, as it is
+ * part of the time that has to pass.
+ *
+ * H1. A thread spins only while the holder can let the lock go: if it runs on
+ *     another processor of the set, or on a processor that is awake, and may
+ *     run it next (o_runs in uwait.h). So there is no spin if the set has one
+ *     processor, or fewer cpus than processors, if the other processors sleep,
+ *     or if they run other threads. Nor is there under virtual time.
+ * H2. Readers are not known. They may be on any processor that is awake.
+ * H3. Native threads, and threads of plain dispatchers, always spin, as it is
+ *     not known what runs. So do all if a native thread holds the lock.
+ * H4. If spins are in vain, the next attempts do not spin: 1, 3, 7 and so on,
+ *     up to 127.
+ *
+ * A reader, or a user of a semaphore, whose change fails although it need not
+ * wait, leaves the object to the others for as long as a look. Else the line
+ * would move for each change.
  *
  * FREEING
  *
@@ -61,11 +105,6 @@
  *     by itself, unless its cpu has other work: then all would wait for that.
  *     So it may be passed over longer, up to about a millisecond.
  *
- * Before a thread waits, it spins for a moment, since critical sections are
- * mostly short and the holder may run elsewhere. If that is in vain, as always
- * with a single processor, the next attempts are left out: 1, 3, 7 and so on,
- * up to 255.
- *
  * CONDITIONS
  *
  * C1. The record enters the ring before the mutex is unlocked.
@@ -103,15 +142,16 @@
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
  *
- * No spin: with two processors and short sections a read-write lock takes 34 ns
+ * No spin: with two processors and short sections a read-write lock took 34 ns
  * instead of 18, a mutex 35 instead of 26, or with 50 ns of work outside 65
- * instead of 44. If the mutex is held over a yield, with one processor, no spin
- * would take 97 ns instead of 111.
+ * instead of 44.
  *
- * Fast paths that change the state before they load anything of the object:
- * with work outside, two hyperthreads took 50 ns instead of 62. But then a
- * local object would need an atomic instruction, and no unlock by a stranger
- * would be seen.
+ * Looks 30 pauses apart: with two cores a mutex takes 34 ns instead of 14. A
+ * fetch of the line to write (prefetchw) before the state is loaded: no gain.
+ * A guess in each lock and unlock, also while WOKEN or QUEUED is set: ws, whose
+ * waiters mostly are on their way, took 30 ns instead of 17.
+ *
+ * Who holds a lock read from the holder: it may have ended, and been freed.
  *
  * An unlock that gives the mutex to the first that waits, where spins have been
  * in vain: if ten threads yield while they hold it, there is a wait for each
@@ -143,7 +183,7 @@ UPREEMPT_NEVER;
 #define LOOKS	4		/* of a spin */
 #endif
 #define LOOK_NS	2400		/* from a look to the next */
-#define PROBE	31		/* from this penalty on, one look */
+#define PROBE	31		/* from this penalty on, one look at most */
 
 #define NATIVE	1u		/* a bit of an owner */
 
@@ -440,8 +480,8 @@ static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
 }
 
 /*
- * Returns whether the holder of an object may let it go soon, as owner, or a
- * reader (NULL), runs on another processor: "HOLDERS".
+ * Returns whether the holder of an object, which may be a reader (NULL), can let
+ * it go while the caller spins: H1 to H3.
  */
 static bool runs_elsewhere(const void *owner)
 {
@@ -456,8 +496,8 @@ static bool runs_elsewhere(const void *owner)
 }
 
 /*
- * Spins for some looks, up to which another processor may clear these bits.
- * Returns whether they are clear. Does so seldom if that was in vain before.
+ * Spins while another processor may clear these bits. Returns whether they are
+ * clear. Does so seldom if that was in vain before.
  */
 static bool spin(struct usync *y, unsigned bits, const void *const *owner)
 {
@@ -485,7 +525,7 @@ static bool spin(struct usync *y, unsigned bits, const void *const *owner)
 	return i < LOOKS;
 }
 
-/* Leaves y, which others change, to them for a while. Returns its state. */
+/* Leaves y to others, who have changed it first. Returns the state then. */
 static unsigned collide(const struct usync *y)
 {
 	if (LOOKS != 0 && !usync_is_local(y) && !utime_is_virtual())

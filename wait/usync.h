@@ -78,10 +78,14 @@
  * taken by a thread that just comes, which saves the switch. A waiter that was
  * woken and finds the mutex taken again becomes the first, and is given the
  * mutex by the next unlock. While a waiter is on its way, newcomers get at most
- * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. A
- * semaphore's units go to waiters in order. A read-write lock alternates: after
- * a writer all readers that wait, after the readers the next writer, also if
- * they came in another order. Priorities of native threads do not count, as
+ * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. If the
+ * holder runs on another processor, a thread looks for up to 10 us whether it
+ * lets the lock go, before it becomes a waiter. Others may lock any number of
+ * times meanwhile.
+ *
+ * A semaphore's units go to waiters in order. A read-write lock alternates:
+ * after a writer all readers that wait, after the readers the next writer, also
+ * if they came in another order. Priorities of native threads do not count, as
  * POSIX would have it. A thread that reads, and reads again before it unlocks,
  * does so by urw_read_again(): a writer may wait between the two.
  *
@@ -134,7 +138,7 @@ extern struct uwait_kind UWAIT_ONCE[1];
 /* What all objects begin with. The fields belong to the library. */
 struct usync {
 	unsigned           y_state;	/* atomic: see the enum */
-	unsigned short     y_hint;	/* of the state: SOLE LOADS (atomic) */
+	unsigned short     y_hint;	/* what y_state may be (atomic) */
 	unsigned char      y_skip;	/* do not spin, that many times */
 	unsigned char      y_penalty;	/* y_skip after a spin in vain; or
 					 * USYNC_LOCAL (atomic) */
@@ -378,8 +382,8 @@ static __inline__ int usync_is_local(const struct usync *y)
 }
 
 /*
- * Not API. Sets the state from *s, which may be a guess, to a state; else updates
- * *s. See WITHOUT A LOOK in usync.c.
+ * Not API. Sets the state from *s, which may be a guess (usync.c), to a state;
+ * else updates *s.
  */
 static __inline__ int usync_change(struct usync *y, unsigned *s, unsigned to)
 {

@@ -84,6 +84,12 @@ unsigned char uwait_id(struct uwait_kind *kind)
 	return 1;
 }
 
+/* Nothing spins. */
+int utime_is_virtual(void)
+{
+	return true;
+}
+
 /* For lists of waits only. */
 const struct uwait_kind *uwait_kind(const struct uwait *w)
 {

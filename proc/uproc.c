@@ -338,8 +338,9 @@ int uproc_waits(const struct ustack *u)
 }
 
 /*
- * Looks at the processors of the set, up to RUNS_MOST, unless they have to share
- * cpus. Reads what these may be changing.
+ * Looks at the processors of the set, unless they have to share cpus. There u may
+ * run soon, if it is awake and runs no thread. Of more than RUNS_MOST any may run
+ * u. Reads what they may be changing.
  */
 __attribute__((no_sanitize("thread")))
 int uproc_runs(const struct uwait_base *b, const void *u)

@@ -525,7 +525,7 @@ static bool spin(struct usync *y, unsigned bits, const void *const *owner)
 	return i < LOOKS;
 }
 
-/* Leaves y to others, who have changed it first. Returns the state then. */
+/* Leaves y to the others for a look, as they were faster. Returns its state. */
 static unsigned collide(const struct usync *y)
 {
 	if (LOOKS != 0 && !usync_is_local(y) && !utime_is_virtual())

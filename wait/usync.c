@@ -61,8 +61,8 @@
  *     up to 127.
  *
  * A reader, or a user of a semaphore, whose change fails although it need not
- * wait, leaves the object to the others for as long as a look. Else the line
- * would move for each change.
+ * wait, leaves the object to the others for COLLISION_NS. Else the line would
+ * move for each change.
  *
  * FREEING
  *
@@ -184,6 +184,7 @@ UPREEMPT_NEVER;
 #endif
 #define LOOK_NS	2400		/* from a look to the next */
 #define PROBE	31		/* from this penalty on, one look at most */
+#define COLLISION_NS	1000
 
 #define NATIVE	1u		/* a bit of an owner */
 
@@ -525,11 +526,11 @@ static bool spin(struct usync *y, unsigned bits, const void *const *owner)
 	return i < LOOKS;
 }
 
-/* Leaves y to the others for a look, as they were faster. Returns its state. */
+/* Leaves y to the others, as they were faster, and returns its state. */
 static unsigned collide(const struct usync *y)
 {
 	if (LOOKS != 0 && !usync_is_local(y) && !utime_is_virtual())
-		ulock_pass(LOOK_NS);
+		ulock_pass(COLLISION_NS);
 	return usync_state(y);
 }
 

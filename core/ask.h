@@ -3,6 +3,7 @@
 
 /* For modules that look into threads: see uslice.h. */
 HIDDEN int usched_runs(const struct ustack *u);
+HIDDEN struct ustack *const *usched_current_at(void);
 HIDDEN ptrdiff_t usched_slice(const struct ustack *u, char *to);
 HIDDEN ptrdiff_t usched_stored(const struct ustack *u);
 HIDDEN int usched_lane_next(const struct usched *s);
@@ -37,7 +38,13 @@ int usched_runs(const struct ustack *u)
 	return u == usched_current;
 }
 
-UNCHECKED ptrdiff_t usched_slice(const struct ustack *u, char *to)
+UNCHECKED /* Returns where this native thread has the thread that it runs, or NULL. */
+struct ustack *const *usched_current_at(void)
+{
+	return &usched_current;
+}
+
+ptrdiff_t usched_slice(const struct ustack *u, char *to)
 {
 	const struct usched_lane *l;
 	ptrdiff_t nob;

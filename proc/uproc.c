@@ -207,6 +207,7 @@ UPREEMPT_NEVER;
 #define NAP_MIN		20000L		/* ns; a wait may end so late */
 #define NAP_MAX		1000000L
 #define UNSEEN		64u		/* switches between looks outside */
+#define RUNS_MOST	8		/* processors: else it takes too long */
 #define REST		100000000L	/* ns */
 #define REST_STACK	((size_t)32 << 10)	/* bytes of each lane stay */
 
@@ -349,6 +350,34 @@ int uproc_waits(const struct ustack *u)
 	       __atomic_load_n(&k->w_posted, __ATOMIC_RELAXED) < UWAKES_ONE;
 }
 
+/*
+ * Looks at the processors of the set, unless they have to share cpus. There u may
+ * run soon, if it is awake and runs no thread. Of more than RUNS_MOST any may run
+ * u. Reads what they may be changing.
+ */
+__attribute__((no_sanitize("thread")))
+int uproc_runs(const struct uwait_base *b, const void *u)
+{
+	const struct uproc *p = (const struct uproc *)b->wb_sched;
+	const struct uproc_set *set = p->p_set;
+	int i;
+
+	for (i = 1; set->set_spare && i < set->set_nr; i++) {
+		const struct uproc *q = uproc_nth(set, (p->p_nr + i) % set->set_nr);
+		struct ustack *const *at = __atomic_load_n(&q->p_runs,
+							   __ATOMIC_RELAXED);
+		struct ustack *runs = at != NULL ?
+			__atomic_load_n(at, __ATOMIC_RELAXED) : NULL;
+
+		if (__atomic_load_n(&q->p_asleep, __ATOMIC_RELAXED) == 0 &&
+		    (u == NULL || runs == u || runs == NULL))
+			return true;
+		if (i == RUNS_MOST)
+			return true;
+	}
+	return false;
+}
+
 /* A processor has its wheel to itself. */
 static void waits_enter(struct uwait_base *b)
 {
@@ -379,6 +408,7 @@ static const struct uwait_ops wait_ops = {
 	.o_back     = waits_back,
 	.o_try      = waits_try,
 	.o_waits    = uproc_waits,
+	.o_runs     = uproc_runs,
 	.o_drain    = waits_drain,
 	.o_enter    = waits_enter,
 	.o_leave    = waits_enter,
@@ -1743,6 +1773,7 @@ static void *native(void *arg)
 		upark_futex_wait(&set->set_go, 0);
 	if (go > 0) {
 		note_few(p);
+		__atomic_store_n(&p->p_runs, usched_current_at(), __ATOMIC_RELAXED);
 		guard = usched_guard_begin();
 		usched_run(&p->p_sched);
 		usched_guard_end(guard);

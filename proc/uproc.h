@@ -72,6 +72,8 @@ struct uproc {
 	struct uinbox       p_inbox;
 	struct uwait_base   p_waits;	/* deadlines, records from elsewhere */
 	int                 p_asleep __attribute__((aligned(64))); /* park.h */
+	struct ustack *const *p_runs;	/* where its thread stands, once it runs
+					 * (atomic) */
 	unsigned            p_threads;	/* alive, or being made (atomic) */
 	unsigned            p_made;	/* in ws: by other makers (atomic) */
 	int                 p_promised;	/* private stacks: PRIVATE in uproc.c */

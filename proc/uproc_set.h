@@ -144,6 +144,12 @@ static inline bool uproc_is_due(const struct uproc *p)
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN int uproc_waits(const struct ustack *u);
 
+/* Of usched.c: where the caller, a native thread, has the thread that it runs. */
+UPROC_HIDDEN struct ustack *const *usched_current_at(void);
+
+/* For uwait.h: returns whether u runs on another processor. */
+UPROC_HIDDEN int uproc_runs(const struct uwait_base *b, const void *u);
+
 /* For uwait.h: holds the set of b, the caller's processor, or ends a hold. */
 UPROC_HIDDEN void uproc_waits_hold(struct uwait_base *b, int on);
 

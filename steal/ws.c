@@ -472,6 +472,7 @@ static const struct uwait_ops wait_ops = {
 	.o_back     = waits_back,
 	.o_try      = waits_try,
 	.o_waits    = uproc_waits,
+	.o_runs     = uproc_runs,
 	.o_drain    = waits_drain,
 	.o_enter    = waits_enter,
 	.o_leave    = waits_leave,

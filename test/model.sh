@@ -558,7 +558,7 @@ broken 'U2: nobody remembers' watch m_watch.c \
 
 # usync.c: more of it in sync.sh.
 broken 'N1 a touch after the last' sync usync.c \
-	'/^static void mutex_pass/,/^}/s/lock_put(lock);/& y->y_passed = 0;/' full
+	'/^static void mutex_pass/,/^}/s/lock_put(lock);/& y->y_hint = 0;/' full
 broken 'N2 a look at the object first' sync usync.c \
 	'/^static void give_up/,/^}/s/if (z->z_prev/if (queued(y->y_first) \&\& z->z_prev/'
 broken 'N6 a signal for none is relaxed' sync usync.c \

@@ -275,11 +275,98 @@ static void run(int p)
 	buried();
 }
 
+/*
+ * A holder that gives way does not run, on one processor. So no thread spins,
+ * which would be in vain, and be noted.
+ */
+static void gives_way_inside(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 20; i++) {
+		CHECK(umutex_lock(&mutex, UNEVER) == 0);
+		yield();
+		umutex_unlock(&mutex);
+	}
+}
+
+static void no_spin(void)
+{
+	int i;
+
+	mutex = (struct umutex){ 0 };
+	begin(1, 0);
+	for (i = 0; i < THREADS; i++)
+		make(i, gives_way_inside, NULL);
+	start_and_finish();
+	CHECK(mutex.mx_sync.y_penalty == 0);
+}
+
+/*
+ * What a thread is told about another, of another processor: H1 in usync.c. ws
+ * chooses where threads run.
+ */
+#if !defined(WS)
+static struct ustack *other;		/* atomic */
+static long over;
+
+static int runs_elsewhere(const struct ustack *u)
+{
+	const struct uwait_base *b = usched_self()->s_waits;
+
+	return b->wb_ops->o_runs(b, u);
+}
+
+static void is_seen(void *arg)
+{
+	(void)arg;
+	__atomic_store_n(&other, ustack_self(), __ATOMIC_RELEASE);
+	while (get(&over) == 0)
+		check_yield();
+}
+
+static void sees(void *arg)
+{
+	struct ustack *u;
+
+	(void)arg;
+	while ((u = __atomic_load_n(&other, __ATOMIC_ACQUIRE)) == NULL)
+		yield();
+	CHECK(runs_elsewhere(u) && runs_elsewhere(NULL));
+	CHECK(!runs_elsewhere(ustack_self()));
+	add(&over, 1);
+	while (runs_elsewhere(NULL))	/* until the other processor sleeps */
+		check_yield();
+}
+
+static void holders(void)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 &&
+	    CPU_COUNT(&cpus) < 2)
+		return;
+	other = NULL;
+	set(&over, 0);
+	begin(2, 0);
+	make(0, sees, NULL);
+	make(1, is_seen, NULL);
+	start_and_finish();
+}
+#else
+static void holders(void)
+{
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	int i;
 
 	check_start(argc, argv);
+	no_spin();
+	holders();
 	for (i = 0; i < 9 || (i < 200 && check_time(4)); i++)
 		run(i % 3);
 	return 0;

@@ -48,11 +48,12 @@
 #include "park.h"
 
 #include <stdint.h>
+#include <time.h>
 
 #if !defined(ULOCK_SPINS)
 #define ULOCK_SPINS	8
 #endif
-#define ULOCK_PAUSES	64		/* of each */
+#define ULOCK_LOOK	1500		/* ns from a look to the next */
 
 struct ulock {
 	int l_state;		/* 0 free, 1 taken (atomic) */
@@ -86,6 +87,19 @@ static __inline__ void ulock_relax(void)
 #endif
 }
 
+/* Passes ns nanoseconds, by the clock: how long a pause is, depends on the cpu. */
+static __inline__ void ulock_pass(int64_t ns)
+{
+	struct timespec begin, now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		ulock_relax();
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec -
+		 begin.tv_nsec < ns);
+}
+
 static __inline__ bool ulock_try(struct ulock *l)
 {
 	int was = 0;
@@ -114,11 +128,10 @@ void ulock_sleep(struct ulock *l)
 static __attribute__((noinline, cold, unused))
 void ulock_get_slow(struct ulock *l)
 {
-	int i, j;
+	int i;
 
 	for (i = 0; i < ULOCK_SPINS; i++) {
-		for (j = 0; j < ULOCK_PAUSES; j++)
-			ulock_relax();
+		ulock_pass(ULOCK_LOOK);
 		if (__atomic_load_n(&l->l_state, __ATOMIC_RELAXED) == 0 &&
 		    ulock_try(l))
 			return;

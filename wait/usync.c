@@ -10,15 +10,59 @@
  * claims it, releases the lock, and completes it.
  *
  *	   y_state                        y_first
- *	+-----------------+---+---+         |
- *	| units, readers, | Q | L |         v
- *	| TAKEN ...       |   |   |      record <-> record <-> record
- *	+-----------------+---+---+         ^                    |
+ *	+-----------------+---+             |
+ *	| units, readers, | Q |             v
+ *	| TAKEN ...       |   |          record <-> record <-> record
+ *	+-----------------+---+             ^                    |
  *	    QUEUED: the ring is not empty   +--------------------+
- *	    LOCAL
  *
  * Fast paths change the state without the lock, but none of them applies while
  * QUEUED is set, except those that leave the object held by others.
+ *
+ * GUESSES
+ *
+ * A load of a word that an atomic instruction has just changed waits for the
+ * end of that: 3 ns of 17 for a lock, and again for its unlock. If another
+ * processor has changed the word, the load fetches the line, and the change
+ * fetches it a second time, to write. So mutexes and read-write locks guess the
+ * state first, and let the compare-and-swap look. A load of another word of
+ * the line costs nothing, and the guess comes from there: y_hint. For the same
+ * reason it is y_penalty, and no bit of the state, that says that an object is
+ * local.
+ *
+ *	of a mutex		0: the state may be 0, or TAKEN alone. Else a
+ *				guess would be wrong; while WOKEN is set, y_hint
+ *				counts the locks of newcomers: M4
+ *	of a read-write lock	what the readers among the state may be
+ *
+ * Any thread that has a part in the object may write y_hint, before the last
+ * change of its call: N1. A guess that is wrong costs an atomic instruction.
+ *
+ * SPINS
+ *
+ * Before a thread waits for a lock, it spins for a moment, since critical
+ * sections are mostly short and the holder may run elsewhere. It looks LOOKS
+ * times, LOOK_NS apart. Each look fetches the line from the holder, which then
+ * fetches it back. That takes 50 ns between two hyperthreads, and 200 to 500
+ * between two cores. So looks are far apart, and the holder may lock again
+ * many times between them. A pause takes 11 ns in one processor, and ten times
+ * as long in another, so a clock says how long. It costs nothing, as it is
+ * part of the time that has to pass.
+ *
+ * H1. A thread spins only while the holder can let the lock go: if it runs on
+ *     another processor of the set, or on a processor that is awake, and may
+ *     run it next (o_runs in uwait.h). So there is no spin if the set has one
+ *     processor, or fewer cpus than processors, if the other processors sleep,
+ *     or if they run other threads. Nor is there under virtual time.
+ * H2. Readers are not known. They may be on any processor that is awake.
+ * H3. Native threads, and threads of plain dispatchers, always spin, as it is
+ *     not known what runs. So do all if a native thread holds the lock.
+ * H4. If spins are in vain, the next attempts do not spin: 1, 3, 7 and so on,
+ *     up to 127.
+ *
+ * A reader, or a user of a semaphore, whose change fails although it need not
+ * wait, leaves the object to the others for COLLISION_NS. Else the line would
+ * move for each change.
  *
  * FREEING
  *
@@ -61,11 +105,6 @@
  *     by itself, unless its cpu has other work: then all would wait for that.
  *     So it may be passed over longer, up to about a millisecond.
  *
- * Before a thread waits, it spins for a moment, since critical sections are
- * mostly short and the holder may run elsewhere. If that is in vain, as always
- * with a single processor, the next attempts are left out: 1, 3, 7 and so on,
- * up to 255.
- *
  * CONDITIONS
  *
  * C1. The record enters the ring before the mutex is unlocked.
@@ -103,15 +142,16 @@
  * as in a parking lot: a million waits are chains of thousands, and the table
  * cannot grow without memory.
  *
- * No spin: with two processors and short sections a read-write lock takes 34 ns
+ * No spin: with two processors and short sections a read-write lock took 34 ns
  * instead of 18, a mutex 35 instead of 26, or with 50 ns of work outside 65
- * instead of 44. If the mutex is held over a yield, with one processor, no spin
- * would take 97 ns instead of 111.
+ * instead of 44.
  *
- * Fast paths that change the state before they load anything of the object:
- * with work outside, two hyperthreads took 50 ns instead of 62. But then a
- * local object would need an atomic instruction, and no unlock by a stranger
- * would be seen.
+ * Looks 30 pauses apart: with two cores a mutex takes 34 ns instead of 14. A
+ * fetch of the line to write (prefetchw) before the state is loaded: no gain.
+ * A guess in each lock and unlock, also while WOKEN or QUEUED is set: ws, whose
+ * waiters mostly are on their way, took 30 ns instead of 17.
+ *
+ * Who holds a lock read from the holder: it may have ended, and been freed.
  *
  * An unlock that gives the mutex to the first that waits, where spins have been
  * in vain: if ten threads yield while they hold it, there is a wait for each
@@ -139,10 +179,14 @@ UPREEMPT_NEVER;
 #if !defined(LOCKS_LOG)
 #define LOCKS_LOG	8
 #endif
-#if !defined(SPINS)
-#define SPINS	4
-#define PAUSES	30		/* of each */
+#if !defined(LOOKS)
+#define LOOKS	4		/* of a spin */
 #endif
+#define LOOK_NS	2400		/* from a look to the next */
+#define PROBE	31		/* from this penalty on, one look at most */
+#define COLLISION_NS	1000
+
+#define NATIVE	1u		/* a bit of an owner */
 
 /* Results of waits. */
 enum { GIVEN, RETRY };
@@ -228,7 +272,7 @@ static struct ulock *lock_of(const struct usync *y)
 {
 	unsigned key = (unsigned)((uintptr_t)y / 16) * 0x9e3779b1u;
 
-	return usync_state(y) & USYNC_LOCAL ? NULL :
+	return usync_is_local(y) ? NULL :
 		&locks[key >> (32 - LOCKS_LOG)].s_lock;
 }
 
@@ -256,9 +300,9 @@ static struct ulock *enter(struct usync *y)
 
 const void *usync_native(void)
 {
-	static __thread char here;
+	static __thread char here[2] __attribute__((aligned(2)));
 
-	return &here;
+	return here + NATIVE;
 }
 
 #if defined(USCHED_HARD)
@@ -266,7 +310,7 @@ void usync_check(struct usync *y, const char *call)
 {
 	unsigned here = (unsigned)((uintptr_t)usched_self() / 16);
 
-	if (!(usync_state(y) & USYNC_LOCAL))
+	if (!usync_is_local(y))
 		return;
 	if (y->y_home == 0)
 		y->y_home = here;
@@ -349,11 +393,6 @@ static void complete_all(struct usync_wait *list, int result)
 
 /* States. */
 
-static unsigned local(const struct usync *y)
-{
-	return usync_state(y) & USYNC_LOCAL;
-}
-
 /* Returns the state, for callers that may go on without a change of it: N6. */
 static unsigned acquired(const struct usync *y)
 {
@@ -370,6 +409,12 @@ static void set(struct usync *y, unsigned to)
 {
 	usync_check(y, "usync");
 	__atomic_store_n(&y->y_state, to, __ATOMIC_RELEASE);
+}
+
+/* Notes what the state will be. */
+static void hint(struct usync *y, unsigned of)
+{
+	__atomic_store_n(&y->y_hint, (unsigned short)of, __ATOMIC_RELAXED);
 }
 
 /* Says whether threads wait. Caller holds the lock. */
@@ -436,30 +481,57 @@ static int wait_for(struct usync *y, struct usync_wait *z, utime_ns until)
 }
 
 /*
- * Spins for a moment in which another processor may clear these bits. Returns
- * whether they are clear. Does so seldom if that was in vain before.
+ * Returns whether the holder of an object, which may be a reader (NULL), can let
+ * it go while the caller spins: H1 to H3.
  */
-static bool spin(struct usync *y, unsigned bits)
+static bool runs_elsewhere(const void *owner)
+{
+	const struct usched *d = usched_self();
+	const struct uwait_base *b = d != NULL ? d->s_waits : NULL;
+
+	if (utime_is_virtual())
+		return false;
+	if (b == NULL || b->wb_ops->o_runs == NULL || (uintptr_t)owner & NATIVE)
+		return true;
+	return b->wb_ops->o_runs(b, owner);
+}
+
+/*
+ * Spins while another processor may clear these bits. Returns whether they are
+ * clear. Does so seldom if that was in vain before.
+ */
+static bool spin(struct usync *y, unsigned bits, const void *const *owner)
 {
 	unsigned char skip, penalty;
-	int i, j;
+	int i;
 
-	if (SPINS == 0 || local(y))
+	if (LOOKS == 0 || usync_is_local(y))
 		return false;
 	skip = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
 	if (skip > 0) {
 		__atomic_store_n(&y->y_skip, skip - 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	for (i = 0; i < SPINS && usync_state(y) & bits; i++) {
-		for (j = 0; j < PAUSES; j++)
-			ulock_relax();
-	}
 	penalty = __atomic_load_n(&y->y_penalty, __ATOMIC_RELAXED);
-	penalty = i < SPINS ? 0 : penalty < 128 ? 2 * penalty + 1 : penalty;
+	for (i = penalty < PROBE ? 0 : LOOKS - 1; usync_state(y) & bits; i++) {
+		if (!runs_elsewhere(usync_owner(owner)))
+			return false;
+		if (i == LOOKS)
+			break;
+		ulock_pass(LOOK_NS);
+	}
+	penalty = i < LOOKS ? 0 : penalty < 64 ? 2 * penalty + 1 : penalty;
 	__atomic_store_n(&y->y_penalty, penalty, __ATOMIC_RELAXED);
 	__atomic_store_n(&y->y_skip, penalty, __ATOMIC_RELAXED);
-	return i < SPINS;
+	return i < LOOKS;
+}
+
+/* Leaves y to the others, as they were faster, and returns its state. */
+static unsigned collide(const struct usync *y)
+{
+	if (LOOKS != 0 && !usync_is_local(y) && !utime_is_virtual())
+		ulock_pass(COLLISION_NS);
+	return usync_state(y);
 }
 
 /* Checks an object that this call does not change. In the hard mode only. */
@@ -468,7 +540,7 @@ static bool spin(struct usync *y, unsigned bits)
 
 static int busy(const struct usync *y)
 {
-	return (usync_state(y) & ~(unsigned)USYNC_LOCAL) != 0 ? -EBUSY : 0;
+	return usync_state(y) != 0 ? -EBUSY : 0;
 }
 
 /* Mutexes. */
@@ -493,6 +565,8 @@ static bool mutex_put(struct umutex *m, struct usync_wait *z, bool woken)
 		more = !(now & BARS(woken)) ? UMUTEX_TAKEN :
 			z != NULL ? USYNC_QUEUED : 0;
 	} while (!usync_change(y, &now, (now & ~CLEARS(woken)) | more));
+	if (woken || usync_hint(y) == 0)
+		hint(y, (now | more) & USYNC_QUEUED);
 	if (more == UMUTEX_TAKEN)
 		usync_own(&m->mx_owner, usync_self());
 	else if (woken && z != NULL) {
@@ -510,18 +584,21 @@ static bool mutex_take(struct umutex *m, bool woken, bool may_spin)
 	struct usync *y = &m->mx_sync;
 	unsigned now;
 
-	do {
+	for (;;) {
 		now = usync_state(y);
 		while (!(now & BARS(woken))) {
 			if (!usync_change(y, &now, (now & ~CLEARS(woken)) |
 					  UMUTEX_TAKEN))
 				continue;
 			usync_own(&m->mx_owner, usync_self());
+			if (woken || now == 0)
+				hint(y, now & USYNC_QUEUED);
 			return true;
 		}
-	} while (may_spin && usync_owner(&m->mx_owner) != usync_self() &&
-		 spin(y, BARS(woken)));
-	return false;
+		if (!may_spin || usync_owner(&m->mx_owner) == usync_self() ||
+		    !spin(y, BARS(woken), &m->mx_owner))
+			return false;
+	}
 }
 
 /* Returns a record for another wait like that of z, which it is or replaces. */
@@ -594,24 +671,31 @@ static bool is_here(const struct usync_wait *z)
 			    usched_self();
 }
 
+/* Returns the first y_hint while z, which is woken, is on its way: M4. */
+static unsigned passes(const struct usync_wait *z)
+{
+	return is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS : 1;
+}
+
 /* Gives m, which is the caller's, to the first that waits, or wakes it. */
 static void mutex_pass(struct umutex *m)
 {
 	struct usync *y = &m->mx_sync;
 	struct ulock *lock = enter(y);
 	struct usync_wait *z = take_first(&y->y_first);
-	unsigned to = local(y);
+	unsigned to = 0;
 	int result = RETRY;
 
 	if (z != NULL && z->z_first) {			/* M3 */
 		result = GIVEN;
 		usync_own(&m->mx_owner, z->z_self);
 		to |= UMUTEX_TAKEN;
+		hint(y, queued(y->y_first));
 	} else if (z != NULL) {
-		y->y_passed = is_here(z) ? UMUTEX_BYPASS_FAR - UMUTEX_BYPASS :
-			0;
+		hint(y, passes(z));
 		to |= UMUTEX_WOKEN;
-	}
+	} else
+		hint(y, 0);
 	set(y, to | queued(y->y_first));
 	lock_put(lock);
 	if (z != NULL)
@@ -622,7 +706,7 @@ void umutex_unlock_slow(struct umutex *m)
 {
 	struct usync *y = &m->mx_sync;
 	unsigned now = usync_state(y);
-	unsigned to;
+	unsigned passed, to;
 
 	if (!(now & UMUTEX_TAKEN))
 		usched_fail("umutex_unlock: the caller does not hold it: it is "
@@ -637,7 +721,9 @@ void umutex_unlock_slow(struct umutex *m)
 			return;
 		}
 		to = now - UMUTEX_TAKEN;
-		if (now & UMUTEX_WOKEN && ++y->y_passed > UMUTEX_BYPASS_FAR)
+		passed = now & UMUTEX_WOKEN ? usync_hint(y) + 1 : 0;
+		hint(y, passed);
+		if (passed > UMUTEX_BYPASS_FAR)
 			to |= UMUTEX_RESERVED;		/* M4 */
 	} while (!usync_change(y, &now, to));
 }
@@ -783,7 +869,8 @@ static void cond_pass(struct usync_wait *z)
 	if (more == USYNC_QUEUED) {			/* C2 */
 		z->z_claimed = true;
 		put_last(&y->y_first, z);
-	}
+	} else
+		hint(y, passes(z));
 	lock_put(lock);
 	if (more != USYNC_QUEUED)
 		uwait_complete(&z->z_wait, RETRY);
@@ -861,6 +948,7 @@ int usem_wait_slow(struct usem *s, utime_ns until)
 	while (now >= USEM_UNIT) {
 		if (usync_change(y, &now, now - USEM_UNIT))
 			return 0;
+		now = collide(y);
 	}
 	z = wait_make(y, UWAIT_SEM, until, &rc);
 	if (z == NULL)
@@ -871,9 +959,9 @@ int usem_wait_slow(struct usem *s, utime_ns until)
 	return 0;
 }
 
-int usem_post_slow(struct usem *s)
+/* Gives a unit while threads wait, or the count is full. */
+static int sem_pass(struct usync *y)
 {
-	struct usync *y = &s->sm_sync;
 	struct ulock *lock = enter(y);
 	struct usync_wait *z = take_first(&y->y_first);
 	unsigned now = usync_state(y);
@@ -891,6 +979,19 @@ int usem_post_slow(struct usem *s)
 	if (z != NULL)
 		uwait_complete(&z->z_wait, 0);
 	return rc;
+}
+
+int usem_post_slow(struct usem *s)
+{
+	struct usync *y = &s->sm_sync;
+	unsigned now = usync_state(y);
+
+	while (!(now & USYNC_QUEUED) && now / USEM_UNIT < USYNC_MOST) {
+		if (usync_change(y, &now, now + USEM_UNIT))
+			return 0;
+		now = collide(y);
+	}
+	return sem_pass(y);
 }
 
 unsigned usem_value(const struct usem *s)
@@ -926,7 +1027,7 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 		all = take_all(&y->y_first, &nr);
 	if (z != NULL)
 		usync_own(&l->rw_owner, z->z_self);
-	set(y, local(y) | nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
+	set(y, nr * URW_READER | (z != NULL ? URW_WRITER : 0) |
 	    queued(y->y_first) | queued(l->rw_writers));
 	lock_put(lock);
 	complete_all(all, 0);
@@ -1002,24 +1103,41 @@ static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 	return to == now;
 }
 
+/* Reads, if neither a writer nor a waiter is there. 0, -EAGAIN, -EOVERFLOW. */
+static int read_take(struct urw *l)
+{
+	struct usync *y = &l->rw_sync;
+	unsigned now = usync_hint(y);
+	bool guessed = true;
+	unsigned to;
+
+	while ((to = rw_reads(l, now, false, false)) != now) {
+		if (now / URW_READER >= USYNC_MOST)
+			return -EOVERFLOW;
+		hint(y, to & ~(URW_READER - 1u));
+		if (usync_change(y, &now, to))
+			return 0;
+		if (!guessed)
+			now = collide(y);
+		guessed = false;
+	}
+	return -EAGAIN;
+}
+
 static int rw_read(struct urw *l, utime_ns until, bool again)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
-	unsigned now, to;
 	int rc;
 
 	do {
-		now = usync_state(y);
-		while ((to = rw_reads(l, now, false, false)) != now) {
-			if (now / URW_READER >= USYNC_MOST)
-				return -EOVERFLOW;
-			if (usync_change(y, &now, to))
-				return 0;
-		}
+		rc = read_take(l);
+		if (rc != -EAGAIN)
+			return rc;
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
-	} while (until > UNOW && spin(y, URW_WRITER | USYNC_QUEUED));
+	} while (until > UNOW &&
+		 spin(y, URW_WRITER | USYNC_QUEUED, &l->rw_owner));
 	z = wait_make(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
@@ -1038,7 +1156,7 @@ static bool write_put(struct urw *l, struct usync_wait *z)
 	bool got;
 
 	do
-		got = now <= USYNC_LOCAL;
+		got = now == 0;
 	while (!usync_change(y, &now, now | (got ? URW_WRITER : USYNC_QUEUED)));
 	if (got)
 		usync_own(&l->rw_owner, z->z_self);
@@ -1056,14 +1174,14 @@ static int rw_write(struct urw *l, utime_ns until)
 	int rc;
 
 	do {
-		now = local(y);
-		if (busy(y) == 0 && usync_change(y, &now, now | URW_WRITER)) {
+		now = 0;
+		if (usync_change(y, &now, URW_WRITER)) {
 			usync_own(&l->rw_owner, usync_self());
 			return 0;
 		}
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
-	} while (until > UNOW && spin(y, ~(unsigned)USYNC_LOCAL));
+	} while (until > UNOW && spin(y, ~0u, &l->rw_owner));
 	z = wait_make(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;
@@ -1108,26 +1226,35 @@ int urw_write(struct urw *l, utime_ns until)
 
 /* Fails if the caller has no part in l, which is held. In the hard mode. */
 #if defined(USCHED_HARD)
-static void rw_held(const struct urw *l, unsigned now)
+static void rw_held(const struct urw *l)
 {
-	if (!uhard_unhold(l) && now >= URW_WRITER)
+	if (!uhard_unhold(l) && usync_state(&l->rw_sync) >= URW_WRITER)
 		uhard_fail("", "urw_unlock", "the caller does not hold the lock");
 }
-#define RW_HELD(l, now)		rw_held((l), (now))
+#define RW_HELD(l)		rw_held(l)
 #else
-#define RW_HELD(l, now)		((void)0)
+#define RW_HELD(l)		((void)0)
 #endif
 
-static void rw_write_unlock(struct urw *l, unsigned now)
+/* Fails if no reader has the lock, whose state is now. */
+static void rw_is_read(unsigned now)
 {
-	struct usync *y = &l->rw_sync;
-
-	if (usync_owner(&l->rw_owner) != usync_self())
+	if (now & URW_WRITER)
 		usched_fail("urw_unlock: the caller does not hold the lock: "
 			    "another thread writes");
+	if (now < URW_READER)
+		usched_fail("urw_unlock: the lock is free");
+}
+
+static void rw_write_unlock(struct urw *l)
+{
+	struct usync *y = &l->rw_sync;
+	unsigned now = URW_WRITER;
+
+	hint(y, 0);
 	usync_own(&l->rw_owner, NULL);
 	while (!(now & USYNC_QUEUED)) {
-		if (usync_change(y, &now, now - URW_WRITER))
+		if (usync_change(y, &now, 0))
 			return;
 	}
 	rw_pass(l, enter(y), true);
@@ -1136,22 +1263,27 @@ static void rw_write_unlock(struct urw *l, unsigned now)
 void urw_unlock(struct urw *l)
 {
 	struct usync *y = &l->rw_sync;
+	unsigned now = usync_hint(y);
+	bool guessed = true;
 	struct ulock *lock;
-	unsigned now;
 
 	USYNC_CALL(y, UHARD_RW, "urw_unlock");
-	now = usync_state(y);
-	RW_HELD(l, now);
-	if (now & URW_WRITER) {
-		rw_write_unlock(l, now);
+	RW_HELD(l);
+	if (usync_owner(&l->rw_owner) == usync_self()) {
+		rw_write_unlock(l);
 		return;
 	}
+	if (now == 0)
+		now = usync_state(y);
 	for (;;) {
-		if (now < URW_READER)
-			usched_fail("urw_unlock: the lock is free");
+		rw_is_read(now);
 		if (now >= 2 * URW_READER || !(now & USYNC_QUEUED)) {
+			hint(y, (now - URW_READER) & ~(URW_READER - 1u));
 			if (usync_change(y, &now, now - URW_READER))
 				return;
+			if (!guessed)
+				now = collide(y);
+			guessed = false;
 			continue;
 		}
 		lock = enter(y);
@@ -1220,7 +1352,7 @@ static bool group_end(struct usync *y, unsigned *now)
 	bool ended;
 
 	y->y_first = NULL;
-	ended = usync_change(y, now, *now & USYNC_LOCAL);
+	ended = usync_change(y, now, 0);
 	if (ended)			/* y may be free: G1 */
 		all = take_all(&first, &nr);
 	else
@@ -1327,7 +1459,7 @@ static bool barrier_last(struct ubarrier *b, struct usync_wait *z)
 
 	if (last) {
 		all = take_all(&y->y_first, &nr);
-		set(y, now & USYNC_LOCAL);
+		set(y, 0);
 	} else if (z != NULL) {
 		put_last(&y->y_first, z);
 		set(y, now + CAME);
@@ -1378,7 +1510,7 @@ static void once_next(struct uonce *o, struct ulock *lock)
 
 	if (z != NULL)
 		usync_own(&o->on_owner, z->z_self);
-	set(y, local(y) | (z != NULL ? UONCE_RUNS : 0) | queued(y->y_first));
+	set(y, (z != NULL ? UONCE_RUNS : 0) | queued(y->y_first));
 	lock_put(lock);
 	if (z != NULL)
 		uwait_complete(&z->z_wait, RETRY);
@@ -1389,7 +1521,7 @@ static void once_done(struct usync *y, struct ulock *lock)
 	unsigned nr;
 	struct usync_wait *all = take_all(&y->y_first, &nr);
 
-	set(y, local(y) | UONCE_DONE);
+	set(y, UONCE_DONE);
 	lock_put(lock);
 	complete_all(all, 0);
 }
@@ -1402,8 +1534,7 @@ static int once_run(struct uonce *o, int (*f)(void *), void *arg)
 
 	usync_own(&o->on_owner, NULL);
 	while (!(now & USYNC_QUEUED)) {
-		if (usync_change(y, &now, (now & USYNC_LOCAL) |
-				 (rc == 0 ? UONCE_DONE : 0)))
+		if (usync_change(y, &now, rc == 0 ? UONCE_DONE : 0))
 			return rc;
 	}
 	if (rc == 0)

@@ -78,10 +78,14 @@
  * taken by a thread that just comes, which saves the switch. A waiter that was
  * woken and finds the mutex taken again becomes the first, and is given the
  * mutex by the next unlock. While a waiter is on its way, newcomers get at most
- * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. A
- * semaphore's units go to waiters in order. A read-write lock alternates: after
- * a writer all readers that wait, after the readers the next writer, also if
- * they came in another order. Priorities of native threads do not count, as
+ * UMUTEX_BYPASS locks, or UMUTEX_BYPASS_FAR if it comes from elsewhere. If the
+ * holder runs on another processor, a thread looks for up to 10 us whether it
+ * lets the lock go, before it becomes a waiter. Others may lock any number of
+ * times meanwhile.
+ *
+ * A semaphore's units go to waiters in order. A read-write lock alternates:
+ * after a writer all readers that wait, after the readers the next writer, also
+ * if they came in another order. Priorities of native threads do not count, as
  * POSIX would have it. A thread that reads, and reads again before it unlocks,
  * does so by urw_read_again(): a writer may wait between the two.
  *
@@ -142,9 +146,10 @@ extern struct uwait_kind UWAIT_ONCE[1];
 /* What all objects begin with. The fields belong to the library. */
 struct usync {
 	unsigned           y_state;	/* atomic: see the enum */
-	unsigned short     y_passed;	/* of a mutex: locks by newcomers */
+	unsigned short     y_hint;	/* what y_state may be (atomic) */
 	unsigned char      y_skip;	/* do not spin, that many times */
-	unsigned char      y_penalty;	/* y_skip after a spin in vain */
+	unsigned char      y_penalty;	/* y_skip after a spin in vain; or
+					 * USYNC_LOCAL (atomic) */
 	struct usync_wait *y_first;	/* of those that wait, in a ring */
 #if defined(USCHED_HARD)
 	unsigned           y_home;	/* of a local object: usync_check() */
@@ -164,9 +169,11 @@ struct urw {
 	const void        *rw_owner;	/* which writes, or NULL */
 };
 
+/* Not API. y_penalty of an object that is local: its callers never spin. */
+#define USYNC_LOCAL	255
+
 /* Not API. Bits of y_state. */
 enum {
-	USYNC_LOCAL  = 1,
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
 	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
@@ -179,20 +186,21 @@ enum {
 	UONCE_DONE   = 8
 };
 
-#define USYNC_INIT(state)	{ .y_state = (state) }
-#define UMUTEX_LOCAL	{ .mx_sync = USYNC_INIT(USYNC_LOCAL) }
-#define UCOND_LOCAL	{ .cd_sync = USYNC_INIT(USYNC_LOCAL) }
-#define URW_LOCAL	{ .rw_sync = USYNC_INIT(USYNC_LOCAL) }
-#define UGROUP_LOCAL	{ .gr_sync = USYNC_INIT(USYNC_LOCAL) }
-#define UONCE_LOCAL	{ .on_sync = USYNC_INIT(USYNC_LOCAL) }
+#define USYNC_INIT(state)	\
+	{ .y_state = (state), .y_penalty = USYNC_LOCAL }
+#define UMUTEX_LOCAL	{ .mx_sync = USYNC_INIT(0) }
+#define UCOND_LOCAL	{ .cd_sync = USYNC_INIT(0) }
+#define URW_LOCAL	{ .rw_sync = USYNC_INIT(0) }
+#define UGROUP_LOCAL	{ .gr_sync = USYNC_INIT(0) }
+#define UONCE_LOCAL	{ .on_sync = USYNC_INIT(0) }
 /* nr: 0 to USYNC_MOST. */
-#define USEM(nr)	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT) }
+#define USEM(nr)	{ .sm_sync = { .y_state = (unsigned)(nr) * USEM_UNIT } }
 #define USEM_LOCAL(nr)	\
-	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT | USYNC_LOCAL) }
+	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT) }
 /* nr: 1 to USYNC_MOST. */
 #define UBARRIER(nr)	{ .br_nr = (nr) }
 #define UBARRIER_LOCAL(nr) \
-	{ .br_sync = USYNC_INIT(USYNC_LOCAL), .br_nr = (nr) }
+	{ .br_sync = USYNC_INIT(0), .br_nr = (nr) }
 
 /*
  * Waits for c: unlocks m, which the caller holds, waits for a signal, and locks
@@ -368,13 +376,33 @@ static __inline__ unsigned usync_state(const struct usync *y)
 	return __atomic_load_n(&y->y_state, __ATOMIC_RELAXED);
 }
 
-/* Not API. Sets the state from *s to a state; else updates *s. */
+/* Not API. */
+static __inline__ unsigned usync_hint(const struct usync *y)
+{
+	return __atomic_load_n(&y->y_hint, __ATOMIC_RELAXED);
+}
+
+/* Not API. */
+static __inline__ int usync_is_local(const struct usync *y)
+{
+	return __builtin_expect(__atomic_load_n(&y->y_penalty,
+				__ATOMIC_RELAXED) == USYNC_LOCAL, 0);
+}
+
+/*
+ * Not API. Sets the state from *s, which may be a guess (usync.c), to a state;
+ * else updates *s.
+ */
 static __inline__ int usync_change(struct usync *y, unsigned *s, unsigned to)
 {
+	unsigned now;
+
 	usync_check(y, "usync");
-	if (*s & USYNC_LOCAL) {
-		y->y_state = to;
-		return 1;
+	if (usync_is_local(y)) {
+		now = y->y_state;
+		if (now == *s)
+			y->y_state = to;
+		return now == *s || (*s = now, 0);
 	}
 	return __atomic_compare_exchange_n(&y->y_state, s, to, 0,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
@@ -395,12 +423,11 @@ static __inline__ const void *usync_owner(const void *const *at)
 /* Locks m, or waits until m is the caller's. -EDEADLK. */
 USCHED_MUST USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 {
-	unsigned s;
+	unsigned s = 0;
 
 	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_lock");
-	s = usync_state(&m->mx_sync);
-	if (__builtin_expect((s & ~(unsigned)USYNC_LOCAL) == 0, 1) &&
-	    usync_change(&m->mx_sync, &s, s | UMUTEX_TAKEN)) {
+	if (__builtin_expect(usync_hint(&m->mx_sync) == 0, 1) &&
+	    __builtin_expect(usync_change(&m->mx_sync, &s, UMUTEX_TAKEN), 1)) {
 		usync_own(&m->mx_owner, usync_self());
 		UHARD(hold(m, UHARD_MUTEX));
 		return 0;
@@ -412,16 +439,15 @@ USCHED_MUST USYNC_INLINE int umutex_lock(struct umutex *m, utime_ns until)
 USYNC_INLINE void umutex_unlock(struct umutex *m)
 {
 	const void *self;
-	unsigned s;
+	unsigned s = UMUTEX_TAKEN;
 
 	USYNC_CALL(&m->mx_sync, UHARD_MUTEX, "umutex_unlock");
 	UHARD(unhold(m));
-	s = usync_state(&m->mx_sync);
 	self = usync_self();
 	if (__builtin_expect(usync_owner(&m->mx_owner) == self, 1) &&
-	    (s & ~(unsigned)USYNC_LOCAL) == UMUTEX_TAKEN) {
+	    __builtin_expect(usync_hint(&m->mx_sync) == 0, 1)) {
 		usync_own(&m->mx_owner, NULL);
-		if (usync_change(&m->mx_sync, &s, s - UMUTEX_TAKEN))
+		if (__builtin_expect(usync_change(&m->mx_sync, &s, 0), 1))
 			return;
 		usync_own(&m->mx_owner, self);
 	}

@@ -508,6 +508,12 @@ struct uwait_ops {
 	int  (*o_try)(struct ustack *u);
 	/* Tells whether u, which is blocked, waits for a wake. A hint. */
 	int  (*o_waits)(const struct ustack *u);
+	/*
+	 * Tells whether u, known by its address only, runs at the same time as
+	 * the caller, on another processor; NULL: whether any does. A hint. Or
+	 * NULL: it is not known.
+	 */
+	int  (*o_runs)(const struct uwait_base *b, const void *u);
 	/* Takes what was posted to the processor of the running thread. */
 	void (*o_drain)(struct ustack *u);
 	/* Keep other native threads from the wheel of b, or may be empty. */
@@ -533,10 +539,13 @@ struct uwait_base {
 void uwait_base_init(struct uwait_base *b, struct usched *s,
 		     const struct uwait_ops *ops);
 
-/* Puts w on the list of b. Any thread. */
+/*
+ * Puts w on the list of b, which is guessed to be empty: a load of wb_posted, which
+ * b has changed last, would fetch the line once more. Any thread.
+ */
 static __inline__ void uwait_post(struct uwait_base *b, struct uwait *w)
 {
-	w->w_at.link = __atomic_load_n(&b->wb_posted, __ATOMIC_RELAXED);
+	w->w_at.link = NULL;
 	USCHED_RACE(record_A2);
 	while (!__atomic_compare_exchange_n(&b->wb_posted, &w->w_at.link, w, 0,
 			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 O3 */

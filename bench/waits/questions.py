@@ -43,6 +43,7 @@ ASKED = [
         "sync", "buffer:0", "buffer:10", "buffer:100", "uncontended",
         "contended", "fanin", "sem", "select", "select-sync",
         "select-buffer:128")],
+    ("channels", "flag", (2,), None, None),
     *[("locks", question, BOTH, None, None) for question in (
         "mutex-own", "mutex", "mutex-slack", "mutex-work", "mutex-hold",
         "skew", "rw-own", "rw-write:100")],

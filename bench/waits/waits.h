@@ -36,6 +36,8 @@
  * is always a message: a send and a receive.
  *	sync		two threads, no room; messages go to and fro, N / 2
  *			each way
+ *	flag		what sync is at least, if P = 2: two native threads that
+ *			spin, each on a flag of the other
  *	buffer:M	room for M, P senders and P receivers
  *	uncontended	each of P threads fills its channel, of 100, and drains it
  *	contended	the same, but they share one channel, of 100 * P

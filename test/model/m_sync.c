@@ -12,8 +12,7 @@
  * that is freed is written to, as well.
  */
 #include "model.h"
-#define SPINS		0
-#define PAUSES		0
+#define LOOKS		0
 #define USYNC_LOCKS	s.lock
 #define LOCKS_LOG	1
 #define USYNC_INLINE	static inline
@@ -83,6 +82,12 @@ unsigned char uwait_id(struct uwait_kind *kind)
 {
 	(void)kind;
 	return 1;
+}
+
+/* Nothing spins. */
+int utime_is_virtual(void)
+{
+	return true;
 }
 
 /* For lists of waits only. */
@@ -167,7 +172,7 @@ static void deadline(void)
 static void bury(struct usync *y)
 {
 	y->y_state  = 77;
-	y->y_passed = 77;
+	y->y_hint   = 77;
 	y->y_first  = NULL;
 }
 

@@ -466,6 +466,7 @@ static uint64_t memory_get(const void *at, int size)
 {
 	switch (size) {
 	case 1:	return *(const uint8_t *)at;
+	case 2:	return *(const uint16_t *)at;
 	case 4:	return *(const uint32_t *)at;
 	case 8:	return *(const uint64_t *)at;
 	}
@@ -477,6 +478,7 @@ static void memory_set(void *at, int size, uint64_t value)
 {
 	switch (size) {
 	case 1:	*(uint8_t *)at  = (uint8_t)value; break;
+	case 2:	*(uint16_t *)at = (uint16_t)value; break;
 	case 4:	*(uint32_t *)at = (uint32_t)value; break;
 	case 8:	*(uint64_t *)at = value; break;
 	}
@@ -1386,6 +1388,7 @@ TSAN_CAS(bits, type, weak)						\
 TSAN_CAS_VAL(bits, type)
 
 TSAN_ATOMIC(8, signed char)
+TSAN_ATOMIC(16, short)
 TSAN_ATOMIC(32, int)
 TSAN_ATOMIC(64, long long)
 

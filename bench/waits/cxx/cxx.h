@@ -14,6 +14,6 @@ void skew(), rw_own(), rw_write();
 void sieve(), powser(), pool();
 
 /* Channels between native threads: native.cpp. */
-void native_sync(), native_buffer();
+void native_sync(), native_buffer(), native_flag();
 
 #endif /* CXX_H */

@@ -24,6 +24,7 @@ static const struct waits_bench table[] = {
 	{ "timed",         alone<timed> },
 	{ "sleepers",      alone<sleepers> },
 	{ "sync",          chan_sync },
+	{ "flag",          native_flag },
 	{ "buffer",        chan_buffer },
 	{ "uncontended",   alone<uncontended> },
 	{ "contended",     alone<uncontended> },	/* if P is 1 */

@@ -71,6 +71,25 @@ void native_sync()
 	});
 }
 
+/* A word for each way, alone on its lines, and each spins on the other's. */
+void native_flag()
+{
+	struct alignas(128) {
+		std::atomic<long> nr{0};
+	} sent[2];
+
+	each(2, [&](int id, long) {
+		for (long i = 1; i <= waits.w_n / 2; i++) {
+			if (id == 0)
+				sent[0].nr.store(i, std::memory_order_release);
+			while (sent[!id].nr.load(std::memory_order_acquire) != i)
+				;
+			if (id == 1)
+				sent[1].nr.store(i, std::memory_order_release);
+		}
+	});
+}
+
 void native_buffer()
 {
 	channel c(waits.w_m > 0 ? waits.w_m : 1);

@@ -15,7 +15,8 @@
  *	uevents_init	the maker. 0 or -errno
  *	uevents_fini	the last user
  *	uevents_arm	any thread, a single one for each descriptor at a time.
- *			0; 1: armed, and it is another file than was armed
+ *			UEVENTS_NEW in the mask makes no difference but in
+ *			cost. 0; 1: armed, and it is another file than was armed
  *			before, or never was; -EPERM: always ready; -EBADF,
  *			-ENOMEM, -ENOSPC
  *	uevents_disarm	any thread, as uevents_arm(). It may be armed no more
@@ -46,6 +47,7 @@
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 #define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
+#define UEVENTS_NEW	32	/* it is probably not armed */
 #define UEVENTS_FD_BITS	24	/* of a number: upoll.c knows no larger */
 /* Mask of a generation, which fits into a pointer. */
 #define UEVENTS_GENERATIONS	((1ULL << (sizeof(void *) < 8 ? 32 : 39)) - 1)
@@ -120,6 +122,9 @@ static inline int uevents_arm(struct uevents *v, int fd, int mask,
 				 .data.u64 = generation << UEVENTS_FD_BITS |
 					     (uint64_t)fd };
 
+	if (mask & UEVENTS_NEW &&
+	    epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &e) == 0)
+		return 1;
 	if (epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &e) == 0)
 		return 0;
 	if (errno == ENOENT &&

@@ -285,10 +285,12 @@ static NOINLINE ssize_t fault(const char *what, const struct iovec *v, int nr)
 
 static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
 {
+	struct upoll_read r = upoll_read_begin(fd);
 	struct iovec v = { buf, size };
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
+	upoll_read_end(r, rc, size);
 	if (rc == -ENOTSOCK)
 		rc = try_readv(fd, &v, 1);
 	return rc != -EFAULT ? rc : fault("u_read: the buffer", &v, 1);
@@ -404,10 +406,12 @@ ssize_t u_write_all(int fd, const void *buf, size_t size, utime_ns until)
 static NOINLINE ssize_t try_recvfrom(int fd, void *buf, size_t size, int flags,
 				     struct sockaddr *from, socklen_t *len)
 {
+	struct upoll_read r = upoll_read_begin(flags == 0 ? fd : -1);
 	ssize_t rc;
 
 	UNINTERRUPTED(rc, recvfrom(fd, buf, size, flags | MSG_DONTWAIT, from,
 				   len));
+	upoll_read_end(r, rc, size);
 	return rc;
 }
 
@@ -505,11 +509,13 @@ static int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 static NOINLINE int try_accept(int fd, struct sockaddr *addr, socklen_t *len,
 			       int flags)
 {
+	struct upoll_read r = upoll_read_begin(fd);
 	int rc;
 
 	do {
 		UNINTERRUPTED(rc, accept4(fd, addr, len, flags));
 	} while (rc == -ECONNABORTED);
+	upoll_read_end(r, rc, 0);
 	return rc;
 }
 
@@ -652,6 +658,11 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until)
 		return rc;
 	UNTIL_DONE(out, UWRITE, until, try_sendfile(out, in, offset, size),
 		   -EAGAIN);
+}
+
+int u_trust(int fd)
+{
+	return upoll_trust(fd);
 }
 
 int u_close(int fd)

@@ -176,6 +176,21 @@ ssize_t u_sendfile(int out, int in, off_t *offset, size_t size, utime_ns until);
  */
 int u_close(int fd);
 
+/*
+ * Makes most waits to read fd free of a system call of their own. The caller
+ * promises that until u_close(fd)
+ *
+ *   - nothing else closes fd, or puts another file in its place (dup2());
+ *   - fd is a listener, or a stream of TCP or AF_UNIX; its messages carry no
+ *     descriptors, credentials or urgent bytes. So a read that gets less than it
+ *     has asked for has left nothing.
+ *
+ * If that does not hold, waits may be without end, though bytes are there. The
+ * child of fork() makes the promise anew. 0;
+ * -EBADF: fd is out of range; -ENOMEM. Any thread or native thread.
+ */
+int u_trust(int fd);
+
 #ifdef __cplusplus
 }
 #endif

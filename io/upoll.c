@@ -18,10 +18,10 @@
  *
  * A thread that waits for a descriptor makes a record (uwait.h) with a node in
  * the ring of the descriptor, and arms the descriptor at its poller. Each
- * processor of rr or ll has a poller, and all workers of ws share one. It is a
- * source of events (uwait.h), so processors look at it now and then, and sleep
- * in it. An event takes the first node out of a ring, and claims its record. So
- * many threads can wait for a listening socket, and each connection wakes one.
+ * processor has a poller, also each worker of ws. It is a local source of events
+ * (uwait.h), so the processor looks at it now and then, and sleeps in it. An
+ * event takes the first node out of a ring, and claims its record. So many
+ * threads can wait for a listening socket, and each connection wakes one.
  *
  * ARMING
  *
@@ -35,8 +35,39 @@
  * rings, the file that they wait for was closed behind their back. They would
  * be woken by events of the new file, so they get -EBADF instead.
  *
- * Nothing is trusted from the wait before: not that the number is still the same
- * file, nor that a short read has left nothing. So a wait is never late.
+ * Without TRUST nothing is believed from the wait before: not that the number is
+ * still the same file, nor that a short read has left nothing. So a wait is never
+ * late.
+ *
+ * GUESTS
+ *
+ * A thread of ws may wait at another worker than before, after a theft. Then it
+ * is a guest: its wait stays at the poller where the descriptor is armed. The
+ * worker of that poller brings the event to the thread. To arm the descriptor
+ * elsewhere takes two system calls, so that is done only after GUESTS such waits
+ * in a row, or if no thread waits at that poller, whose worker may then sleep
+ * elsewhere (Y1 in source.h). A worker whose thread computes does not look at
+ * its poller: thieves do (theft.h).
+ *
+ * TRUST
+ *
+ * A wait needs no system call if the descriptor is armed, and there is nothing to
+ * read: the next bytes make an event. Both are known only if the program has
+ * promised (u_trust()) that its number stays that of the file, and that a short
+ * read leaves nothing. So events are counted.
+ *
+ *	a read:			an event:		a wait:
+ *
+ *	V1 n = e_events		V2 add 1 to e_events	V4 if e_empty is e_events,
+ *	   try to read						   do not arm
+ *	V3 if nothing is left,
+ *	   e_empty = n
+ *
+ * V2 and V4 are under e_lock. Bytes that come after the read make an event later
+ * than V1. If V2 is before V4, the numbers differ, and the wait arms. Else V2
+ * finds the node in the ring. An event before V1 told of bytes that the read has
+ * taken, or of the end of the stream, which e_is_last keeps. A second reader only
+ * takes bytes, and changes nothing of this.
  *
  * GENERATIONS
  *
@@ -62,20 +93,31 @@
  *     ring, o_waits keeps the scheduler from its end.
  * L6. e_generation is that of the last arming, at any poller. An event with
  *     another takes no node out of a ring: it arms for the nodes of its poller.
+ * L7. With trust an event may belong to an arming before the wait. So an event
+ *     ends only waits that began before it was fetched (p_fetch); for others it
+ *     arms.
+ * L8. e_empty equals e_events only if all that can be read has come later, and
+ *     the event of that is still to come.
  *
  * REJECTED
  *
- * Trust: to leave out the system call if the descriptor is armed from the wait
- * before, and the last read was short. It saved 13 to 15 % of the server's cpu
- * for an echo by TCP, 25 to 30 % by unix sockets, and the try that a short read
- * made needless another 7 % (10 to 15 %). But both beliefs were wrong: close()
- * and dup2() may replace a file, and packets in a pipe, bytes with descriptors,
- * and urgent bytes make reads short. Then bytes that were there were late by up
- * to four of the intervals in which trust was checked. A cheaper proof than MOD:
- * ADD fails if the file is armed, but saves only 2 to 4 %, and would not renew
- * the generation. Trust in the connections of userve() alone, whose handlers may
- * not close them: not built so far; it would save 14 % of those that read until
- * nothing is left. EPOLLONESHOT, so that each event disarms: no call less.
+ * Trust without a promise. close() and dup2() may replace a file, and packets in
+ * a pipe, bytes with descriptors, and urgent bytes make reads short. Then bytes
+ * that were there were late by up to four of the intervals in which trust was
+ * checked. A cheaper proof than MOD: ADD fails if the file is armed, but saves
+ * only 2 to 4 %, and would not renew the generation. Trust in all connections of
+ * userve(): their messages may carry descriptors. EPOLLONESHOT, so that each
+ * event disarms: no call less.
+ *
+ * Trusted descriptors that are not edge-triggered, so that no read need leave
+ * nothing. What is ready, and for which no thread waits, ends each sleep, so it
+ * must be disarmed, and armed again: with 1,000 connections on two workers of ws
+ * 0.4 to 0.6 epoll_ctl a message, where edges need 0.05 to 0.2.
+ *
+ * A single poller for all workers of ws: a worker that sleeps elsewhere must be
+ * woken for each event that another fetches. Guests that never move, and guests
+ * that always do: as many calls within the spread, but the first keep a worker
+ * busy with threads of others.
  *
  * Records in epoll_data: in ws another worker may hold an event in its array
  * while the record is freed and used again. A table for each poller: a close
@@ -108,11 +150,13 @@ UPREEMPT_NEVER;
 #define READ_BITS	(POLLIN | POLLRDNORM | POLLRDBAND | POLLPRI | POLLRDHUP)
 #define WRITE_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
 #define IN_A_ROW	64	/* calls before a thread gives way */
+#define GUESTS		2	/* waits elsewhere, before it is armed there */
 
 struct poller {
 	struct uwait_source p_source;	/* first */
 	struct uevents      p_events;
 	int                 p_forks;
+	unsigned            p_fetch;	/* fetches of events (atomic) */
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
 };
@@ -122,6 +166,7 @@ struct node {
 	struct node *n_next;
 	struct node *n_prev;		/* NULL: in no ring */
 	int          n_fd;
+	unsigned     n_fetch;		/* p_fetch when the wait began */
 	uint16_t     n_index;		/* in r_node */
 	uint8_t      n_ring : 1;
 	uint8_t      n_urgent : 1;	/* waits for POLLPRI, too */
@@ -142,7 +187,12 @@ struct entry {
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
 	uint64_t       e_generation;	/* of the last arming: L6 */
+	unsigned long  e_events;	/* so far (atomic) */
+	unsigned long  e_empty;		/* before a read that left nothing (atomic) */
 	bool           e_is_last;	/* no more bytes will come (atomic) */
+	bool           e_trusted;	/* u_trust() (atomic) */
+	bool           e_armed_to_read;	/* in the last arming */
+	unsigned char  e_guests;	/* waits of guests: see stays() */
 };
 
 static struct entry *page[PAGES];	/* each made once (atomic) */
@@ -202,6 +252,11 @@ static void set_last(struct entry *e, bool is_last)
 	__atomic_store_n(&e->e_is_last, is_last, __ATOMIC_RELAXED);
 }
 
+static void armed_at(struct entry *e, struct poller *p)
+{
+	__atomic_store_n(&e->e_armed_at, p, __ATOMIC_RELAXED);
+}
+
 static void put_last(struct entry *e, struct node *n)
 {
 	struct node **first = &e->e_first[n->n_ring];
@@ -250,14 +305,17 @@ static struct node *first_of(const struct entry *e, int ring,
 
 /*
  * Takes the first node of p that still waits out of a ring, its record claimed,
- * and puts it in front of *claimed. False: there is none. p is NULL: of any.
+ * and puts it in front of *claimed. False: there is none. p is NULL: of any. Not
+ * if its wait began in the fetch or later; NULL: in any.
  */
 static bool take_first(struct entry *e, int ring, const struct poller *p,
-		       struct node **claimed)
+		       const unsigned *fetch, struct node **claimed)
 {
 	struct node *n;
 
 	while ((n = first_of(e, ring, p)) != NULL) {
+		if (fetch != NULL && n->n_fetch == *fetch)
+			return false;
 		take_out(e, n);
 		if (!uwait_claim(&record_of(n)->r_wait))
 			continue;
@@ -271,8 +329,8 @@ static bool take_first(struct entry *e, int ring, const struct poller *p,
 static void take_all(struct entry *e, const struct poller *p,
 		     struct node **claimed)
 {
-	while (take_first(e, READERS, p, claimed) ||
-	       take_first(e, WRITERS, p, claimed))
+	while (take_first(e, READERS, p, NULL, claimed) ||
+	       take_first(e, WRITERS, p, NULL, claimed))
 		;
 }
 
@@ -303,6 +361,9 @@ static int arm(struct poller *p, int fd, struct entry *e)
 
 	if (mask == 0)
 		return 0;
+	e->e_armed_to_read = mask & UREAD;
+	if (e->e_armed_at != p && (e->e_armed_at != NULL || e->e_trusted))
+		mask |= UEVENTS_NEW;
 	if (e->e_armed_at != NULL && e->e_armed_at != p &&
 	    mask_of(e, e->e_armed_at) == 0)
 		uevents_disarm(&e->e_armed_at->p_events, fd);
@@ -313,20 +374,29 @@ static int arm(struct poller *p, int fd, struct entry *e)
 	USCHED_RACE(poll_armed);
 	if (rc > 0)
 		set_last(e, false);
-	e->e_armed_at = rc >= 0 && UEVENTS_STAY ? p : NULL;
+	armed_at(e, rc >= 0 && UEVENTS_STAY ? p : NULL);
 	return rc;
+}
+
+/* Under e_lock. */
+static void event_counted(struct entry *e)
+{
+	__atomic_store_n(&e->e_events, e->e_events + 1, __ATOMIC_RELEASE);
 }
 
 /* Takes out the first nodes that an event of p ends. Under e_lock. */
 static void take_by_event(struct entry *e, const struct poller *p, int mask,
 			  struct node **claimed)
 {
+	unsigned now = __atomic_load_n(&p->p_fetch, __ATOMIC_RELAXED);
+	const unsigned *fetch = e->e_trusted ? &now : NULL;	/* L7 */
+
 	if (mask & UEVENTS_LAST)
 		set_last(e, true);
 	if (mask & UREAD)
-		(void)take_first(e, READERS, p, claimed);
+		(void)take_first(e, READERS, p, fetch, claimed);
 	if (mask & UWRITE)
-		(void)take_first(e, WRITERS, p, claimed);
+		(void)take_first(e, WRITERS, p, fetch, claimed);
 }
 
 static void event(void *poller, int fd, int mask, uint64_t generation)
@@ -339,6 +409,8 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 
 	USCHED_RACE(poll_event);
 	ulock_get(&e->e_lock);
+	if (e->e_trusted)
+		event_counted(e);				/* V2 */
 	if (generation == e->e_generation)			/* L6 */
 		take_by_event(e, p, mask, &claimed);
 	rc = mask & UEVENTS_OTHER ? -EBADF : arm(p, fd, e);
@@ -350,18 +422,21 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	complete(failed, rc);
 }
 
+/* Fetches events of p. Caller has its role. */
+static void fetch(struct poller *p, int most, utime_ns ns)
+{
+	(void)__atomic_add_fetch(&p->p_fetch, 1, __ATOMIC_SEQ_CST);	/* L7 */
+	(void)uevents_wait(&p->p_events, most, ns, event, p);
+}
+
 static void look(struct uwait_source *o)
 {
-	struct poller *p = (struct poller *)o;
-
-	(void)uevents_wait(&p->p_events, LOOK_MOST, 0, event, p);
+	fetch((struct poller *)o, LOOK_MOST, 0);
 }
 
 static void sleep_in(struct uwait_source *o, utime_ns ns)
 {
-	struct poller *p = (struct poller *)o;
-
-	(void)uevents_wait(&p->p_events, UEVENTS_MOST, ns, event, p);
+	fetch((struct poller *)o, UEVENTS_MOST, ns);
 }
 
 /* Forgets where descriptors are armed: another poller may have this address. */
@@ -375,7 +450,7 @@ static void disarm_all(const struct poller *p)
 		for (k = 0; list != NULL && k < PAGE; k++) {
 			ulock_get(&list[k].e_lock);
 			if (list[k].e_armed_at == p)
-				list[k].e_armed_at = NULL;
+				armed_at(&list[k], NULL);
 			ulock_put(&list[k].e_lock);
 		}
 	}
@@ -433,6 +508,7 @@ static int poller_make(struct poller **out)
 	p->p_source.o_sleep = sleep_in;
 	p->p_source.o_fini  = poller_free;
 	p->p_source.o_wake  = p->p_events.v_wake;
+	p->p_source.o_local = true;
 	rc = uwait_source_add(&p->p_source);
 	if (rc != 0) {
 		uevents_fini(&p->p_events);
@@ -528,10 +604,43 @@ static struct uwait_kind fd_kind = {
 	.wk_end = finish, .wk_number = true
 };
 
-/* Makes a record for up to nr nodes. NULL and *rc. */
-static NOINLINE struct record *record_make(unsigned nr, const void *object,
-					   int *rc)
+/*
+ * Returns the poller for a wait of fd, whose thread is at the poller here, and
+ * counts it there. It stays where fd is armed, unless guests come often.
+ */
+static NOINLINE struct poller *stays(struct entry *e, struct poller *here)
 {
+	struct poller *p;
+
+	ulock_get(&e->e_lock);
+	p = e->e_armed_at;
+	if (p == NULL || p == here || here->p_source.o_group == NULL ||
+	    p->p_source.o_group != here->p_source.o_group ||
+	    e->e_guests >= GUESTS || !uwait_source_join(&p->p_source))
+		p = here;
+	e->e_guests = p != here ? e->e_guests + 1 : 0;
+	ulock_put(&e->e_lock);
+	if (p == here)
+		uwait_source_begin(&p->p_source);
+	return p;
+}
+
+/* Does the same for fd; negative: for several descriptors. */
+static struct poller *poller_for(int fd, struct poller *here)
+{
+	struct entry *e = entry_look(fd);
+
+	if (e != NULL && __atomic_load_n(&e->e_armed_at, __ATOMIC_RELAXED) !=
+	    here)
+		return stays(e, here);
+	uwait_source_begin(&here->p_source);
+	return here;
+}
+
+/* Makes a record for up to nr nodes, for fd if nr is 1. NULL and *rc. */
+static NOINLINE struct record *record_make(unsigned nr, int fd, int *rc)
+{
+	const void *object = (const void *)(intptr_t)fd;
 	struct poller *p = NULL;
 	struct record *r;
 
@@ -544,9 +653,8 @@ static NOINLINE struct record *record_make(unsigned nr, const void *object,
 		*rc = -errno;
 		return NULL;
 	}
-	r->r_poller = p;
+	r->r_poller = poller_for(fd, p);
 	node_init(r, 0, -1, READERS);
-	uwait_source_begin(&p->p_source);
 	return r;
 }
 
@@ -581,6 +689,18 @@ static void take_stale(struct entry *e, struct record *r, unsigned from,
 }
 
 /*
+ * Returns whether fd is armed at p for a wait to read, and an event will come if
+ * it becomes ready, so that it need not be armed: TRUST.
+ */
+static bool is_armed(const struct entry *e, const struct poller *p, int what)
+{
+	return e->e_trusted && what == UREAD && e->e_armed_at == p &&
+		e->e_armed_to_read && !e->e_is_last && e->e_urgent == 0 &&
+		__atomic_load_n(&e->e_empty, __ATOMIC_ACQUIRE) ==
+		e->e_events;					/* V4 */
+}
+
+/*
  * Adds nodes for fd to r, which has `from` of them, and queues them. 0, or
  * -errno: none is queued. 1: the same, since fd is always ready.
  */
@@ -602,10 +722,13 @@ static int queue(struct record *r, unsigned from, int fd, int what)
 	if (what & UWRITE)
 		node_init(r, to++, fd, WRITERS);
 	ulock_get(&e->e_lock);
-	for (i = from; i < to; i++)
+	for (i = from; i < to; i++) {
+		r->r_node[i].n_fetch = __atomic_load_n(&r->r_poller->p_fetch,
+						       __ATOMIC_SEQ_CST);
 		put_last(e, &r->r_node[i]);
+	}
 	USCHED_RACE(poll_arm);
-	rc = arm(r->r_poller, fd, e);
+	rc = is_armed(e, r->r_poller, what) ? 0 : arm(r->r_poller, fd, e);
 	if (rc > 0)
 		take_stale(e, r, from, to, &stale);
 	for (i = from; rc < 0 && i < to; i++)
@@ -622,8 +745,7 @@ struct upoll_begun upoll_begin(int fd, int what)
 	struct record *r;
 
 	calls = 0;
-	r = record_make(what == (UREAD | UWRITE) ? 2 : 1,
-			(const void *)(intptr_t)fd, &b.b_rc);
+	r = record_make(what == (UREAD | UWRITE) ? 2 : 1, fd, &b.b_rc);
 	if (r == NULL)
 		return b;
 	b.b_rc = queue(r, 0, fd, what);
@@ -685,7 +807,7 @@ struct upoll_begun upoll_begin_any(const struct pollfd *fds, nfds_t nr)
 
 	if (nr > MOST)
 		return b;			/* u_poll() naps */
-	r = record_make(nr > 0 ? 2 * (unsigned)nr : 1, (void *)-1, &b.b_rc);
+	r = record_make(nr > 0 ? 2 * (unsigned)nr : 1, -1, &b.b_rc);
 	if (r == NULL)
 		return b;
 	for (i = 0; i < nr && b.b_rc == 0; i++) {
@@ -740,7 +862,8 @@ int upoll_close(int fd)
 	ulock_get(&e->e_lock);
 	take_all(e, NULL, &claimed);
 	set_last(e, false);
-	e->e_armed_at = NULL;
+	__atomic_store_n(&e->e_trusted, false, __ATOMIC_RELAXED);
+	armed_at(e, NULL);
 	if (!UEVENTS_STAY)
 		disarm_everywhere(fd);
 	USCHED_RACE(poll_L4);
@@ -748,6 +871,39 @@ int upoll_close(int fd)
 	ulock_put(&e->e_lock);
 	complete(claimed, -EBADF);
 	return rc;
+}
+
+int upoll_trust(int fd)
+{
+	int rc = 0;
+	struct entry *e = entry_of(fd, &rc);
+
+	if (e == NULL)
+		return rc;
+	ulock_get(&e->e_lock);
+	event_counted(e);	/* the last file's e_empty is none of this */
+	__atomic_store_n(&e->e_trusted, true, __ATOMIC_RELAXED);
+	ulock_put(&e->e_lock);
+	return 0;
+}
+
+struct upoll_read upoll_read_begin(int fd)
+{
+	struct upoll_read r = { entry_look(fd), 0 };
+
+	if (r.r_entry == NULL ||
+	    !__atomic_load_n(&r.r_entry->e_trusted, __ATOMIC_RELAXED))
+		r.r_entry = NULL;
+	else
+		r.r_events = __atomic_load_n(&r.r_entry->e_events,
+					     __ATOMIC_ACQUIRE);	/* V1 */
+	return r;
+}
+
+void upoll_read_empty(struct upoll_read r)
+{
+	__atomic_store_n(&r.r_entry->e_empty, r.r_events,	/* V3 */
+			 __ATOMIC_RELEASE);
 }
 
 /* Threads whose u_f is ustack_shell may be in a scope. */

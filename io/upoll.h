@@ -63,6 +63,30 @@ static __inline__ ssize_t upoll_result(ssize_t rc)
 /* Closes fd, and ends all waits for it with -EBADF. As u_close(). */
 int upoll_close(int fd);
 
+/* As u_trust(). */
+int upoll_trust(int fd);
+
+/* A read of a descriptor that is trusted; r_entry is NULL for others. */
+struct upoll_read {
+	struct entry *r_entry;
+	unsigned long r_events;
+};
+
+/* Called before an attempt to read, without a wait in between. */
+struct upoll_read upoll_read_begin(int fd);
+
+/* Notes that the attempt has left nothing. r_entry is not NULL. */
+void upoll_read_empty(struct upoll_read r);
+
+/* Ends upoll_read_begin(): rc, of an attempt to read size bytes. */
+static __inline__ void upoll_read_end(struct upoll_read r, ssize_t rc,
+				      size_t size)
+{
+	if (r.r_entry != NULL && (rc == -EAGAIN ||
+				  (rc > 0 && (size_t)rc < size)))
+		upoll_read_empty(r);
+}
+
 /*
  * Called first by each call. 0; -ECANCELED, -EINVAL. Gives way now and then, if
  * threads call and call without a wait.

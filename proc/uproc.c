@@ -1553,16 +1553,21 @@ static int proc_init(struct uproc *p, struct uproc_set *set, int nr,
 	return o->op_init != NULL ? o->op_init(p) : 0;
 }
 
-/* Frees the sources of events: all processors share them, or none do. */
+/* Frees the sources of events. All processors share them, or none do. */
 static void sources_free(struct uproc_set *set)
 {
-	const struct uwait_source *shared = uproc_nth(set, 0)->p_waits.wb_source;
+	struct uwait_base locals = { .wb_source = NULL };
+	const struct uwait_source *shared;
 	int i;
 
+	for (i = 0; i < set->set_nr; i++)
+		uwait_locals_move(&uproc_nth(set, i)->p_waits, &locals);
+	shared = uproc_nth(set, 0)->p_waits.wb_source;
 	for (i = 1; i < set->set_nr; i++)
 		if (uproc_nth(set, i)->p_waits.wb_source != shared)
 			uwait_sources_fini(&uproc_nth(set, i)->p_waits);
 	uwait_sources_fini(&uproc_nth(set, 0)->p_waits);
+	uwait_sources_fini(&locals);	/* last: see there */
 }
 
 static void set_free(struct uproc_set *set)

@@ -19,6 +19,10 @@
  * number, at once and never back. Without this rule a group of threads that is
  * split stays split: for each lane that comes another goes.
  *
+ * Events from outside do not count, though another worker may fetch them: lanes
+ * would go back to workers from which they were stolen, together with all
+ * threads of the lane. The descriptors follow the threads instead (upoll.c).
+ *
  * DEADLINES
  *
  * Each worker has a wheel (uwait.h), which it touches inside its section. A

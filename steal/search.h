@@ -10,6 +10,10 @@
  * goes. No worker sleeps with a thread that can run. The end is found as in
  * idle.h.
  *
+ * A worker for whose sources threads wait searches only once, and then sleeps in
+ * a source: that is a look, and costs no more than looks. It looks at the source
+ * before the search only if there is something to steal.
+ *
  * A searching worker sees within some microseconds that another is stuck
  * (theft.h). If no worker searches, some worker has to look, each WS_WATCH
  * milliseconds (watch.h):
@@ -91,7 +95,7 @@ static bool must_return(struct ws_worker *w)
 	return !has_nothing(w) || uproc_stopped(set);
 }
 
-/* Sleeps as the watch: for WS_WATCH at most, and then looks. */
+/* Sleeps as a watch: for WS_WATCH at most, and then looks. */
 static void sleep_as_watch(struct ws_worker *w)
 {
 	bool woken;
@@ -101,7 +105,9 @@ static void sleep_as_watch(struct ws_worker *w)
 	if (!woken)
 		(void)ws_watch_due(&all.s_watch);	/* so others need not */
 	ws_watch_end(&all.s_watch);					/* U4 */
-	if (woken && ws_seek_parked(&all.s_seek) > 1)
+	w->w_quiet = !woken && has_nothing(w);
+	if (woken && ws_seek_parked(&all.s_seek) > 1 &&
+	    !ws_is_watched(&all.s_watch))
 		wake_sleeper();		/* to watch instead */
 }
 
@@ -118,7 +124,22 @@ static bool all_sleep(struct ws_worker *w)
 	return ws_seek_parked(&all.s_seek) == set->set_nr;
 }
 
-/* Sleeps until woken, as in seek.h, or as the watch. */
+/*
+ * Returns whether w sleeps as a watch. While events come to it, it does so beside
+ * other watches: then no worker need be woken to watch, whichever has an event.
+ */
+static bool watches(struct ws_worker *w)
+{
+	if (set->set_nr == 1)
+		return false;
+	if (!w->w_quiet && uwait_outside(&w->w_proc.p_waits)) {
+		ws_watch_join(&all.s_watch);				/* U1 */
+		return true;
+	}
+	return !all_sleep(w) && ws_watch_begin(&all.s_watch);		/* U1 */
+}
+
+/* Sleeps until woken, as in seek.h, or as a watch. */
 static void park(struct ws_worker *w, unsigned *vain)
 {
 	int *asleep = &w->w_proc.p_asleep;
@@ -132,11 +153,12 @@ static void park(struct ws_worker *w, unsigned *vain)
 		uproc_pause(vain);
 		return;
 	}
-	if (set->set_nr > 1 && !all_sleep(w) &&
-	    ws_watch_begin(&all.s_watch))				/* U1 */
+	if (watches(w))
 		sleep_as_watch(w);					/* S4 */
-	else
+	else {
 		(void)uproc_sleep(&w->w_proc, UNEVER);			/* S4 */
+		w->w_quiet = false;
+	}
 	ws_seek_unpark(&all.s_seek);
 	*vain = 0;
 }
@@ -156,6 +178,17 @@ static bool others_stand(const struct ws_worker *w, unsigned since)
 	return false;
 }
 
+/* Returns whether threads of any worker wait for events from outside. */
+static bool any_waits_outside(void)
+{
+	int i;
+
+	for (i = 0; i < set->set_nr; i++)
+		if (uwait_outside(&worker(i)->w_proc.p_waits))
+			return true;
+	return false;
+}
+
 /*
  * Looks for work elsewhere: once, or, if there is a spare cpu, for a while.
  * After a nap it goes on only while a worker has something, and does not
@@ -168,7 +201,8 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 	unsigned began = now_ns();
 	int i;
 
-	if (!set->set_spare || set->set_nr == 1)
+	/* A sleep in a source is a look, and costs no more than looks. */
+	if (!set->set_spare || set->set_nr == 1 || any_waits_outside())
 		return t;
 	while (t == NULL && !must_return(w) &&
 	       ws_policy_age(now_ns(), began) < most &&
@@ -244,7 +278,7 @@ static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
 	struct uproc_thread *t;
 	bool more;
 
-	if (uwait_outside(&w->w_proc.p_waits)) {
+	if (uwait_outside(&w->w_proc.p_waits) && others_have_work(w)) {
 		uwait_look_outside(&w->w_proc.p_waits);
 		if (must_return(w))
 			return NULL;

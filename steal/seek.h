@@ -52,6 +52,21 @@
  * giver must not become idle before its work is taken: it takes the rest
  * itself.
  *
+ * FENCES
+ *
+ * The heavy fence is a system call that interrupts other cpus. Where events come
+ * from outside, workers sleep for microseconds, and two such calls for each sleep
+ * cost more than full fences for all givers. So with the first source of events
+ * both become full fences, for good:
+ *
+ *	O1 m_full = HALF: from now on light fences are full
+ *	O2 ws_fence_heavy()
+ *	O3 m_full = FULL: from now on heavy fences are only full
+ *
+ * A light fence that was free, since it has not seen O1, is before O2, as far as
+ * its own thread goes. So its work is visible to each look after a heavy fence
+ * that has seen O3. All others are two full fences, or as before.
+ *
  * Orders: N7 and the load of m_parked that follows are sequentially consistent,
  * for the last case above. All else rests on the fences, and could be relaxed.
  *
@@ -64,6 +79,8 @@
  *	ws_seek_unpark  the same, awake again
  *	ws_seek_must_wake any thread, as giver. True: it must wake a sleeper
  *	ws_seek_parked  any thread: how many sleep, or are about to
+ *	ws_seek_full   any thread, once sleeps are frequent. Returns before O3
+ *		        only if another is there
  */
 
 #include "usched.h"
@@ -78,7 +95,42 @@
 struct ws_seek {
 	int m_parked;
 	int m_seeking;
+	int m_full;		/* below; grows */
 };
+
+/* Which fences are full: none, light fences, both. */
+enum { WS_SEEK_FREE, WS_SEEK_HALF, WS_SEEK_FULL };
+
+static __inline__ void ws_seek_full(struct ws_seek *m)
+{
+	int none = WS_SEEK_FREE;
+
+	if (!__atomic_compare_exchange_n(&m->m_full, &none, WS_SEEK_HALF,
+			false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* O1 */
+		return;
+	USCHED_RACE(seek_O2);
+	ws_fence_heavy();						/* O2 */
+	__atomic_store_n(&m->m_full, WS_SEEK_FULL, __ATOMIC_RELEASE);	/* O3 */
+}
+
+/* The fence of a giver. */
+static __inline__ void ws_seek_light(const struct ws_seek *m)
+{
+	if (__builtin_expect(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED),
+			     0))
+		ws_fence_full();
+	else
+		ws_fence_light();
+}
+
+/* The fence of a worker about to sleep, or that has found work. */
+static __inline__ void ws_seek_heavy(const struct ws_seek *m)
+{
+	if (__atomic_load_n(&m->m_full, __ATOMIC_ACQUIRE) == WS_SEEK_FULL)
+		ws_fence_full();				/* pairs with O3 */
+	else
+		ws_fence_heavy();
+}
 
 static __inline__ void ws_seek_begin(struct ws_seek *m)
 {
@@ -96,7 +148,7 @@ static __inline__ bool ws_seek_end(struct ws_seek *m)
 	USCHED_RACE(seek_N7);
 	if (ws_seek_parked(m) == 0)
 		return false;
-	ws_fence_heavy();
+	ws_seek_heavy(m);
 	return true;
 }
 
@@ -109,7 +161,7 @@ static __inline__ void ws_seek_park(struct ws_seek *m)
 {
 	__atomic_fetch_add(&m->m_parked, 1, __ATOMIC_SEQ_CST);	/* N4 */
 	USCHED_RACE(seek_N4);
-	ws_fence_heavy();
+	ws_seek_heavy(m);
 }
 
 static __inline__ void ws_seek_unpark(struct ws_seek *m)
@@ -119,7 +171,7 @@ static __inline__ void ws_seek_unpark(struct ws_seek *m)
 
 static __inline__ bool ws_seek_must_wake(const struct ws_seek *m)
 {
-	ws_fence_light();					/* G2 */
+	ws_seek_light(m);					/* G2 */
 	USCHED_RACE(seek_G3);
 	return __builtin_expect(__atomic_load_n(&m->m_parked,
 				__ATOMIC_RELAXED), 0) &&	/* G3 */

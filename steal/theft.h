@@ -22,6 +22,9 @@
  * it has not switched for longer than a forced stop takes (J3). Then all that
  * waits there can be taken.
  *
+ * Nor does a stuck worker look at its local sources (source.h). The thief looks
+ * there first, which ends waits of threads that it can take then.
+ *
  * What was taken goes to the deque of the thief, which has reserved memory for
  * the tasks among it (W7).
  */
@@ -144,11 +147,17 @@ static unsigned switches_of(const struct ws_worker *v)
 	return __atomic_load_n(&v->w_switches, __ATOMIC_RELAXED);
 }
 
-/* Returns whether v computes, and something waits for that (J3). */
+/*
+ * Returns whether v computes, and something waits for that (J3). Events may have
+ * come to its sources, at which it does not look meanwhile.
+ */
 static bool is_stuck(struct ws_worker *w, struct ws_worker *v, unsigned now)
 {
-	return ws_policy_stuck(&w->w_thief, &v->w_observed, switches_of(v),
-			       now) && is_behind(v);
+	if (!ws_policy_stuck(&w->w_thief, &v->w_observed, switches_of(v), now))
+		return false;
+	if (!load(&v->w_proc.p_asleep))
+		uwait_look_local(&v->w_proc.p_waits, w);
+	return is_behind(v);
 }
 
 /* Returns whether w should take what v has (J1, J2). */

@@ -15,7 +15,8 @@
  *	A sleeper:				A worker that runs threads:
  *
  *	U1 ws_watch_begin(); false: there is	U5 ws_is_watched()? Then the
- *	   a watch, so sleep until woken	   watch will look
+ *	   a watch, so sleep until woken;	   watch will look
+ *	   or ws_watch_join()
  *	U2 remember the switches of all	U6 ws_watch_due(); false: go on
  *	U3 sleep for WS_WATCH at most		U7 look for what is stuck
  *	U4 is the time over? Then		U8 remember the switches of all
@@ -28,6 +29,10 @@
  *     finds a watch, which will look (U4), or U6 becomes true in time.
  * X2. If several workers ask at the same time, U6 is true for a single worker.
  *
+ * Workers to which events come sleep and wake often. If only one of them were the
+ * watch, each of its events would wake another worker to watch instead. So such
+ * workers join: several are the watch, until all of them end.
+ *
  * A watch that is woken before the time is over looks, too (U4). Numbers of
  * switches are remembered with the time at which each was first seen
  * (steal_policy.h). So wakes cannot delay the moment at which a worker is found
@@ -39,8 +44,9 @@
  *
  *	operation	who may call
  *	ws_watch_begin	a worker about to sleep. True: it is the watch
+ *	ws_watch_join	a worker about to sleep: it is a watch, too
  *	ws_watch_end	the same, awake
- *	ws_is_watched	any worker. True: a sleeper is the watch
+ *	ws_is_watched	any worker. True: a sleeper is a watch
  *	ws_watch_due	any worker. True: it has to look now, alone
  *	ws_watch_now	any worker: milliseconds, modulo 2^32
  */
@@ -51,7 +57,7 @@
 #define WS_WATCH	5	/* milliseconds */
 
 struct ws_watch {
-	int      v_watched;	/* a sleeper is the watch */
+	int      v_watches;	/* sleepers that watch */
 	unsigned v_looked;	/* when a worker looked last */
 };
 
@@ -77,18 +83,23 @@ static __inline__ bool ws_watch_begin(struct ws_watch *v)
 {
 	int no = 0;
 
-	return __atomic_compare_exchange_n(&v->v_watched, &no, 1, false,
+	return __atomic_compare_exchange_n(&v->v_watches, &no, 1, false,
 			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	/* U1 */
+}
+
+static __inline__ void ws_watch_join(struct ws_watch *v)
+{
+	__atomic_fetch_add(&v->v_watches, 1, __ATOMIC_SEQ_CST);	/* U1 */
 }
 
 static __inline__ void ws_watch_end(struct ws_watch *v)
 {
-	__atomic_store_n(&v->v_watched, 0, __ATOMIC_SEQ_CST);	/* U4 */
+	__atomic_fetch_sub(&v->v_watches, 1, __ATOMIC_SEQ_CST);	/* U4 */
 }
 
 static __inline__ bool ws_is_watched(const struct ws_watch *v)
 {
-	return __atomic_load_n(&v->v_watched, __ATOMIC_SEQ_CST);	/* U5 */
+	return __atomic_load_n(&v->v_watches, __ATOMIC_SEQ_CST) != 0; /* U5 */
 }
 
 static __inline__ bool ws_watch_due(struct ws_watch *v)

@@ -42,6 +42,7 @@ struct ws_worker {
 	unsigned             w_mail_at;	/* when, not counting */
 	unsigned             w_idle;	/* ns in which it had nothing to do, */
 	bool                 w_dense;	/* and the last came fast */
+	bool                 w_quiet;	/* nothing came in its last sleep */
 	struct ws_thief      w_thief;
 	struct umem_stock    w_stock;	/* for tasks: TASKS in runnable.h */
 	/* Thieves (atomic). */

@@ -387,6 +387,14 @@ static int complete_here(struct uproc *p, struct uwait *r)
 	return true;
 }
 
+/* Returns the worker of the native thread that calls. NULL: it has none. */
+static struct ws_worker *native_worker(void)
+{
+	struct uproc *p = uproc_native();
+
+	return p != NULL && p->p_set == set ? (struct ws_worker *)p : NULL;
+}
+
 /* Ends the wait of r, which the caller has claimed. Any thread. */
 static void waits_complete(struct uwait *r)
 {
@@ -395,15 +403,17 @@ static void waits_complete(struct uwait *r)
 
 	if (inherited(t))
 		return;
-	w = (struct ws_worker *)uproc_here(set);
-	if (w != NULL && !w->w_gate.g_stop.k_in && complete_here(&w->w_proc, r))
+	w = native_worker();
+	if (uproc_here(set) != NULL && !w->w_gate.g_stop.k_in &&
+	    complete_here(&w->w_proc, r))
 		return;
-	if (w != NULL)
-		__atomic_store_n(&lane_of(t)->e_from, w, __ATOMIC_RELAXED);
 	home = ws_home(t);
+	if (w != NULL && w != home)	/* an event makes no lane move */
+		__atomic_store_n(&lane_of(t)->e_from, uproc_here(set) != NULL ?
+				 w : home, __ATOMIC_RELAXED);
 	USCHED_RACE(ws_complete);
 	/* In a source the caller sleeps, and must not wake itself. */
-	if (&home->w_proc == uproc_native()) {
+	if (w != NULL && home == w) {
 		uwait_post(&home->w_proc.p_waits, r);
 		end_unwatched();
 	} else
@@ -453,15 +463,32 @@ static void waits_drain(struct ustack *u)
 	ws_leave(w);
 }
 
-/* Adds o to a single list for all: a thread may go on at another worker. */
+/* Returns where the sources of b begin that all workers share. */
+static struct uwait_source **shared_sources(struct uwait_base *b)
+{
+	struct uwait_source **at = &b->wb_source;
+
+	while (*at != NULL && (*at)->o_local)
+		at = &(*at)->o_next;
+	return at;
+}
+
+/*
+ * Adds o: to those of b if it is local, or else to all, since a thread may go on
+ * at another worker.
+ */
 static void waits_source(struct uwait_base *b, struct uwait_source *o)
 {
 	int i;
 
+	ws_seek_full(&all.s_seek);
 	pthread_mutex_lock(&set->set_lock);
-	o->o_next = b->wb_source;
-	for (i = 0; i < set->set_nr; i++)
-		__atomic_store_n(&worker(i)->w_proc.p_waits.wb_source, o,
+	o->o_group = set;
+	o->o_next  = o->o_local ? b->wb_source : *shared_sources(b);
+	if (o->o_local)
+		__atomic_store_n(&b->wb_source, o, __ATOMIC_RELEASE);
+	for (i = 0; i < set->set_nr && !o->o_local; i++)
+		__atomic_store_n(shared_sources(&worker(i)->w_proc.p_waits), o,
 				 __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&set->set_lock);
 }

@@ -200,6 +200,10 @@ broken 'Z2 before Z1' poll m_poll.c \
 broken 'Z3: the role is left before the events are told' poll source.h \
 	's/^		in->o_sleep(in, ns);/		usource_leave(in), &/'
 broken 'Z5: the role is not left' poll source.h '/\/\* Z5 \*/d'
+broken 'Y1: a guest comes where none waits' poll source.h \
+	's/^	while (nr > 0)/	for (;;)/'
+broken 'Z2: the owner ignores a role that a thief has' poll source.h \
+	's/if (!taken && (!o->o_local || !usource_waits(o)))/if (!taken)/'
 broken 'a thread that waits does not hold the set' poll m_poll.c \
 	'/^static void begin/,/^}/s/^		uidle_hold/		if (0) &/'
 broken 'the hold comes after the count of idle workers' poll m_poll.c \
@@ -223,7 +227,18 @@ broken 'L6: only two numbers' arm upoll.c \
 broken 'L6: an old event does not arm' arm upoll.c \
 	's/^	rc = mask & UEVENTS_OTHER ? -EBADF : arm/	rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'L2: armed before the node is queued' arm upoll.c \
-	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;s/^	rc = arm(r->r_poller, fd, e);$//;}'
+	'/^static int queue/,/^}/{s/^	ulock_get(&e->e_lock);/&\n	rc = arm(r->r_poller, fd, e);/;/^	rc = is_armed(/,/;$/d;}'
+broken 'L7: an event that was fetched before the wait' arm upoll.c \
+	's/fetch = e->e_trusted ? &now : NULL;/fetch = NULL;/'
+broken 'V1: the number of the end of the read' arm upoll.c \
+	's/e_empty, r.r_events,/e_empty, r.r_entry->e_events,/'
+broken 'V2: an event does not count' arm upoll.c '/^	if (e->e_trusted)$/,/V2/d'
+broken 'V3: a read that leaves some' arm upoll.h \
+	's/(size_t)rc < size/(size_t)rc <= size/'
+broken 'V4: always armed' arm upoll.c '/^		e->e_armed_to_read &&/,/V4/c\
+		e->e_armed_to_read;'
+broken 'trust stays after a close' arm upoll.c \
+	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
 broken 'L4: a close takes no node' arm upoll.c \
 	'/^int upoll_close/,/^}/s/^	take_all(e, NULL, &claimed);//'
 broken 'L1: a node is taken without the lock' arm upoll.c \
@@ -495,14 +510,19 @@ broken 'M2: ws_mail_collect() does not acquire' mail mail.h \
 broken 'ws_mail_collect() takes POSTED along' mail mail.h \
 	's/UWAKES_ONE - 1,/WS_MAIL_SETTLED,/' full
 
-broken 'G2: no light fence' seek seek.h '/ws_fence_light();/d'
+broken 'G2: no light fence' seek seek.h '/G2 \*/s/ws_seek_light(m);//'
 broken 'N4: no heavy fence' seek seek.h \
-	'/USCHED_RACE(seek_N4);/,/ws_fence_heavy/{/ws_fence_heavy/d
+	'/USCHED_RACE(seek_N4);/,/ws_seek_heavy/{/ws_seek_heavy/d
 	}'
 broken 'N7: no heavy fence' seek seek.h \
-	'/^	ws_fence_heavy();/{N
-	/return true/s/	ws_fence_heavy();//
+	'/^	ws_seek_heavy(m);/{N
+	/return true/s/	ws_seek_heavy(m);//
 	}'
+broken 'O1: both fences are full at once' seek seek.h \
+	's/WS_SEEK_HALF,$/WS_SEEK_FULL,/'
+broken 'O2: no heavy fence' seek seek.h '/^	ws_fence_heavy();.*O2/d'
+broken 'O3: givers know nothing' seek seek.h \
+	's/__builtin_expect(__atomic_load_n(&m->m_full, __ATOMIC_RELAXED),/__builtin_expect(0,/'
 broken 'N5: no second look' seek m_seek.c \
 	's/(stopped() || somebody_has_work())/stopped()/'
 broken 'N7: who sleeps is overlooked' seek seek.h \
@@ -547,7 +567,11 @@ broken 'uidle_doze: D2 after W4' seek idle.h \
 broken 'who lets threads yield does not look' watch m_watch.c \
 	's/if (ws_is_watched(&s.watch) || !ws_watch_due(&s.watch))/if (1)/'
 broken 'U4: the watch is never given back' watch watch.h \
-	'/__atomic_store_n(&v->v_watched, 0/d'
+	'/__atomic_fetch_sub(&v->v_watches/d'
+broken 'U1: who joins is not counted' watch watch.h \
+	'/__atomic_fetch_add(&v->v_watches/d'
+broken 'U4: the end of one is that of all' watch watch.h \
+	's/__atomic_fetch_sub(&v->v_watches, 1,/__atomic_store_n(\&v->v_watches, 0,/'
 broken 'U4: no look' watch m_watch.c \
 	's/got = take();	/got = false;	/'
 broken 'U6: never due' watch watch.h 's/return now - last >= WS_WATCH/return 0/'

@@ -147,7 +147,22 @@ broken 'armings: two numbers in turn' s_io_there io/upoll.c \
 broken 'armings: an old event does not arm' s_io_there io/upoll.c \
 	's/rc = mask & UEVENTS_OTHER ? -EBADF : arm/rc = mask \& UEVENTS_OTHER ? -EBADF : generation != e->e_generation ? 0 : arm/'
 broken 'armings: a wait does not arm where it was armed' s_io_there io/upoll.c \
-	's/^	rc = arm(r->r_poller, fd, e);/	rc = e->e_armed_at == r->r_poller ? 0 : arm(r->r_poller, fd, e);/'
+	's/? 0 : arm(r->r_poller, fd, e);/|| e->e_armed_at == r->r_poller &/'
+broken 'trust: an event does not count' s_io_trust io/upoll.c \
+	'/^	if (e->e_trusted)$/,/V2/d'
+broken 'trust: a read that leaves some' s_io_trust io/upoll.h \
+	's/(size_t)rc < size/(size_t)rc <= size/'
+broken 'trust: always armed' s_io_trust io/upoll.c \
+	'/^		e->e_armed_to_read &&/,/V4/c\
+		e->e_armed_to_read;'
+broken 'trust: armed to write is armed to read' s_io_trust io/upoll.c \
+	's/e->e_armed_to_read && //'
+broken 'trust: the end of a stream is as any event' s_io_trust io/upoll.c \
+	's/ && !e->e_is_last//'
+broken 'trust: armed for the file before' s_io_trust io/upoll.c \
+	'/^int upoll_close/,/^}/s/^	armed_at(e, NULL);//'
+broken 'trust: events before it do not count' s_io_trust io/upoll.c \
+	'/^int upoll_trust/,/^}/s/^	event_counted(e);//'
 broken 'a read waits first' s_io_there io/uio.c \
 	's/^	while (again(rc = attempt)) {/	for (rc = -EAGAIN; again(rc); rc = attempt) {/'
 broken 'a buffer on a stack that was moved has no message' s_law io/uio.c \

@@ -22,7 +22,8 @@
  * plan explains. Between calls threads yield, compute, sleep, or ask for a wake
  * by a thread of another processor. Some connections are reset before they are
  * accepted. In the end there are as many descriptors and native threads as
- * before. In ws some threads go on at another worker than where they waited.
+ * before. In ws some threads go on at another worker than where they waited. Half
+ * of the ends are trusted.
  *
  * STORM in the environment: how many connections, 400 if it is not set.
  */
@@ -401,6 +402,7 @@ static void run_end(struct end *e, int fd)
 	struct uscope *s;
 
 	e->e_fd = fd;
+	CHECK(drawn(id_of(e), 60 + e->e_side) % 2 == 0 || u_trust(fd) == 0);
 	CHECK(uscope_begin(&s, e->e_plan == LATE ? until : UNEVER) == 0);
 	go(s, reads, e);
 	go(s, writes, e);

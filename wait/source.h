@@ -28,6 +28,18 @@
  * So Z2 must come after Z1. Both loads of F1 may be relaxed. The role itself is
  * a lock: F3 and Z5 release what F1 and Z2 acquire.
  *
+ * LOCAL SOURCES
+ *
+ * A local source belongs to one worker of ws, its owner. Only the owner sleeps in
+ * it, and thieves look (F1 to F3) while the owner computes. So an owner that
+ * finds the role taken in Z2 knows that a thief has it, which does not sleep. The
+ * owner naps, and looks again: after o_nap at most.
+ *
+ * A thread of another worker, a guest, may wait for its events, too. The owner may
+ * sleep elsewhere while none waits. So the guest counts itself only where others
+ * are counted (Y1). As o_waits is not 0 then, and was not since the last owner's
+ * thread began, the owner has taken the role in its last Z2, or comes to Z1.
+ *
  * A source without o_sleep, and any source but the first of Z2, is looked at
  * after each o_nap. Its role is kept meanwhile, so a single processor naps.
  *
@@ -39,6 +51,8 @@
  *
  *	operation     who may call
  *	usource_add   a thread, before it waits, and after that
+ *	usource_join  a guest, before it waits: Y1. False: it cannot
+ *	usource_look_local a thief, for the sources of an owner
  *	usource_look  a processor, for all its sources: F1 to F3
  *	usource_sleep a processor, after uidle_enter(): Z2 to Z5
  */
@@ -61,6 +75,23 @@ static inline bool usource_add(struct uwait_source *o, long nr)
 	return before == 0 || before + nr == 0;
 }
 
+/* Adds 1 if some thread waits for o already. False: none does. */
+static inline bool usource_join(struct uwait_source *o)
+{
+	long nr = __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED);
+
+	while (nr > 0)
+		if (__atomic_compare_exchange_n(&o->o_waits, &nr, nr + 1, false,
+				__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))	/* Y1 */
+			return true;
+	return false;
+}
+
+static inline struct uwait_source *usource_next(const struct uwait_source *o)
+{
+	return __atomic_load_n(&o->o_next, __ATOMIC_ACQUIRE);
+}
+
 static inline bool usource_take(struct uwait_source *o, const void *who)
 {
 	const void *none = NULL;
@@ -79,13 +110,28 @@ static inline void usource_leave(struct uwait_source *o)
 /* Looks at the sources from o on, for a caller that the address who names. */
 static inline void usource_look(struct uwait_source *o, const void *who)
 {
-	for (; o != NULL; o = o->o_next) {
+	for (; o != NULL; o = usource_next(o)) {
 		if (!usource_take(o, who))			/* F1 */
 			continue;
 		USCHED_RACE(source_F2);
 		o->o_look(o);					/* F2 */
 		usource_leave(o);				/* F3 */
 	}
+}
+
+/* Looks at the first of them, if it is local: for a caller that has others. */
+static inline void usource_look_local(struct uwait_source *o, const void *who)
+{
+	if (o == NULL || !o->o_local || !usource_take(o, who))	/* F1 */
+		return;
+	USCHED_RACE(source_F2);
+	o->o_look(o);						/* F2 */
+	usource_leave(o);					/* F3 */
+}
+
+static inline bool usource_waits(const struct uwait_source *o)
+{
+	return __atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0;
 }
 
 /*
@@ -99,11 +145,14 @@ static inline struct uwait_source *usource_take_all(struct uwait_source *o,
 	struct uwait_source *in = NULL;
 	utime_ns nap;
 
-	for (; o != NULL; o = o->o_next) {
-		if (!usource_take(o, who))			/* Z2 */
+	for (; o != NULL; o = usource_next(o)) {
+		bool taken = usource_take(o, who);		/* Z2 */
+
+		/* A thief has the role of a local source, and does not sleep. */
+		if (!taken && (!o->o_local || !usource_waits(o)))
 			continue;
 		nap = o->o_nap > 0 ? o->o_nap : USOURCE_NAP;
-		if (in == NULL && o->o_sleep != NULL)
+		if (taken && in == NULL && o->o_sleep != NULL)
 			in = o;
 		else if (nap < *ns)
 			*ns = nap;
@@ -115,7 +164,7 @@ static inline struct uwait_source *usource_take_all(struct uwait_source *o,
 static inline void usource_leave_all(struct uwait_source *o, const void *who,
 				     const struct uwait_source *in)
 {
-	for (; o != NULL; o = o->o_next) {
+	for (; o != NULL; o = usource_next(o)) {
 		if (__atomic_load_n(&o->o_role, __ATOMIC_RELAXED) != who)
 			continue;
 		if (o != in)

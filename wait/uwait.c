@@ -1102,7 +1102,7 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 	struct uwait_source *o = b != NULL ? uwait_sources(b) : NULL;
 
 	while (o != NULL && o->o_look != look)
-		o = o->o_next;
+		o = usource_next(o);
 	return o;
 }
 
@@ -1119,6 +1119,11 @@ void uwait_source_begin(struct uwait_source *o)
 	waits_add(o, 1);
 }
 
+int uwait_source_join(struct uwait_source *o)
+{
+	return usource_join(o);
+}
+
 void uwait_source_end(struct uwait_source *o)
 {
 	waits_add(o, -1);
@@ -1127,6 +1132,11 @@ void uwait_source_end(struct uwait_source *o)
 void uwait_look_outside(struct uwait_base *b)
 {
 	usource_look(uwait_sources(b), b);
+}
+
+void uwait_look_local(struct uwait_base *b, const void *who)
+{
+	usource_look_local(uwait_sources(b), who);
 }
 
 void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns)
@@ -1161,11 +1171,22 @@ void uwait_sources_fini(struct uwait_base *b)
 	sources_fini(b, true);
 }
 
+void uwait_locals_move(struct uwait_base *b, struct uwait_base *to)
+{
+	struct uwait_source *o;
+
+	while ((o = b->wb_source) != NULL && o->o_local) {
+		b->wb_source  = o->o_next;
+		o->o_next     = to->wb_source;
+		to->wb_source = o;
+	}
+}
+
 int uwait_awaits_outside(const struct uwait_base *b)
 {
 	const struct uwait_source *o;
 
-	for (o = uwait_sources(b); o != NULL; o = o->o_next)
+	for (o = uwait_sources(b); o != NULL; o = usource_next(o))
 		if (__atomic_load_n(&o->o_waits, __ATOMIC_RELAXED) != 0)
 			return true;
 	return false;

@@ -436,7 +436,8 @@ int uwait_timer_start(struct uwait_timer *t, utime_ns until);
  * one list, and a single worker at a time looks or sleeps in a source: it has
  * o_role (source.h). A worker that is about to sleep, and finds the role taken,
  * need not look: the other sleeps there, or is awake, and will try before it
- * sleeps.
+ * sleeps. But a local source (o_local) belongs to the worker whose thread has
+ * added it, in front of what all share. Its worker alone sleeps in it.
  *
  * A processor sleeps in the first source that it can sleep in. Other sources
  * are looked at each o_nap ns meanwhile.
@@ -463,10 +464,12 @@ struct uwait_source {
 	 */
 	void (*o_fini)(struct uwait_source *o);
 	int         o_wake;	/* others write 8 bytes; never blocks */
+	int         o_local;	/* by its maker: a local source */
 	utime_ns    o_nap;	/* 0: 1 ms; UNEVER: it wakes its base */
 	long        o_waits;	/* threads that wait for its events (atomic) */
 	const void *o_role;	/* the holder, or NULL (atomic) */
-	struct uwait_source *o_next;
+	const void *o_group;	/* the set of workers; NULL: not of ws */
+	struct uwait_source *o_next;	/* (atomic) */
 };
 
 /*
@@ -483,6 +486,13 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o));
  * dispatcher.
  */
 void uwait_source_begin(struct uwait_source *o);
+
+/*
+ * Counts the caller, a thread, as a waiter for events of o, a local source of
+ * another worker with the same o_group, if a thread waits for these already.
+ * False: it has not.
+ */
+int uwait_source_join(struct uwait_source *o);
 
 /* Ends uwait_source_begin(), by the same thread after its wait. */
 void uwait_source_end(struct uwait_source *o);
@@ -591,6 +601,9 @@ static __inline__ int uwait_outside(const struct uwait_base *b)
 /* Looks at the sources of b for which threads wait. Owner only. */
 void uwait_look_outside(struct uwait_base *b);
 
+/* Looks at the local source of b for the worker who, which is another. */
+void uwait_look_local(struct uwait_base *b, const void *who);
+
 /*
  * Sleeps in a source of b, or else in the system, after upark_prepare(asleep),
  * until *asleep is 0, an event has come, or ns have passed. Owner only.
@@ -602,6 +615,9 @@ void uwait_sleep_outside(struct uwait_base *b, int *asleep, utime_ns ns);
  * b have stopped.
  */
 void uwait_sources_fini(struct uwait_base *b);
+
+/* Moves the local sources of b, which has stopped, to another, for their end. */
+void uwait_locals_move(struct uwait_base *b, struct uwait_base *to);
 
 /* Takes what was posted, and wakes whose deadline has passed. Owner only. */
 void uwait_look(struct uwait_base *b);

@@ -265,6 +265,7 @@ cdef extern from "usched/uio.h" nogil:
     ssize_t u_send(int fd, const void *buf, size_t size, int flags,
                    utime_ns until)
     int u_close(int fd)
+    int u_trust(int fd)
 
 # The engine, as tasks of c_spawn() and C programs see it.
 

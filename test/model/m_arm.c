@@ -34,6 +34,7 @@ static int *place_of(const struct ulock *l);
 #define UEVENTS_LAST	4
 #define UEVENTS_OTHER	8
 #define UEVENTS_URGENT	16
+#define UEVENTS_NEW	32
 #define UEVENTS_GENERATIONS	((1ULL << 39) - 1)
 #define UEVENTS_STAY	1
 struct uevents { int v_wake, v_poller; };
@@ -47,11 +48,7 @@ static void uevents_close(struct uevents *v)	{ (void)v; }
 static int  uevents_ms(utime_ns ns)		{ return ns != 0; }
 static short uevents_poll(int mask)		{ return (short)mask; }
 static int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			event_f *event, void *arg)
-{
-	(void)v, (void)most, (void)ns, (void)event, (void)arg;
-	return 0;
-}
+			event_f *event, void *arg);
 
 /* No fork() here. */
 #define UFORK_H
@@ -89,6 +86,7 @@ static struct {
 	} known[POLLERS][FILES];
 	int           over;		/* waits that have ended (atomic) */
 	int           waits;		/* of the scenario */
+	int           had;		/* the last fetch had an event */
 	int           place_of_lock;
 } s;
 
@@ -151,6 +149,7 @@ struct uwait_source *uwait_source_of(void (*look)(struct uwait_source *o))
 	return &s.poller[me()].p_source;
 }
 
+int  uwait_source_join(struct uwait_source *o)	{ (void)o; return 1; }
 int  uwait_source_add(struct uwait_source *o)	{ (void)o; return 0; }
 void uwait_source_begin(struct uwait_source *o)	{ (void)o; }
 void uwait_source_end(struct uwait_source *o)	{ (void)o; }
@@ -183,7 +182,7 @@ static KERNEL int arms(int poller, uint64_t generation)
 
 static int uevents_arm(struct uevents *v, int fd, int mask, uint64_t generation)
 {
-	MUST(fd == 0 && mask == UREAD);
+	MUST(fd == 0 && (mask & ~UEVENTS_NEW) == UREAD);
 	step();
 	return arms(v->v_poller, generation);
 }
@@ -201,7 +200,7 @@ static void uevents_disarm(struct uevents *v, int fd)
 }
 
 /* Takes an event. Units may have gone: epoll_wait(2) looks again. */
-static KERNEL bool fetches(int poller, uint64_t *generation)
+static KERNEL bool fetched(int poller, uint64_t *generation)
 {
 	struct known *k = s.known[poller];
 	int i;
@@ -217,18 +216,30 @@ static KERNEL bool fetches(int poller, uint64_t *generation)
 	return false;
 }
 
+static int uevents_wait(struct uevents *v, int most, utime_ns ns,
+			event_f *event, void *arg)
+{
+	uint64_t generation;
+
+	(void)most, (void)ns;
+	if (v->v_poller == 0)		/* else a pause would miss what came */
+		step();
+	s.had = fetched(v->v_poller, &generation);
+	if (s.had)
+		event(arg, 0, UREAD, generation);
+	return s.had;
+}
+
 /* Fetches an event of one of the first nr pollers. Returns whether there was one. */
 static bool polls(int nr)
 {
-	uint64_t generation;
 	int i;
 
-	step();
 	for (i = 0; i < nr; i++) {
-		if (!fetches(i, &generation))
-			continue;
-		event(&s.poller[i], 0, UREAD, generation);
-		return true;
+		s.had = 0;
+		fetch(&s.poller[i], 1, 0);
+		if (s.had)
+			return true;
 	}
 	return false;
 }
@@ -248,19 +259,32 @@ static void put(int file)
 	puts_unit(file);
 }
 
-static KERNEL int takes(void)
+static KERNEL int takes(int most)
 {
 	int nr = s.units[s.number];
 
-	s.units[s.number] = 0;
+	if (nr > most)
+		nr = most;
+	s.units[s.number] -= nr;
 	return nr;
 }
 
-/* Takes all units, as a read. Returns how many. */
+/* Takes units, as a read with room for so many. Returns how many. */
+static int take_some(int room)
+{
+	struct upoll_read r = upoll_read_begin(0);
+	int nr;
+
+	step();
+	nr = takes(room);
+	upoll_read_end(r, nr > 0 ? nr : -EAGAIN, room);
+	return nr;
+}
+
+/* Takes all. */
 static int take(void)
 {
-	step();
-	return takes();
+	return take_some(9);
 }
 
 static KERNEL void renames(void)
@@ -295,7 +319,7 @@ static int waits(void)
 	struct record *r;
 	int rc;
 
-	r = record_make(1, NULL, &rc);
+	r = record_make(1, 0, &rc);
 	MUST(r != NULL);
 	MUST(queue(r, 0, 0, UREAD) == 0);
 	return uwait_for(&r->r_wait, UNEVER);
@@ -321,12 +345,40 @@ static void waits_twice(void)
 	waits_for_units();
 }
 
+/* Reads leave units, or are short. */
+static void waits_for_three(void)
+{
+	int got = 0;
+
+	begin(0);
+	while (got < 3) {
+		MUST(waits() == 0);
+		got += take_some(2);
+		model_turn(21);
+	}
+	ended();
+}
+
 static void waits_for_both(void)
 {
 	begin(0);
 	waits_for_units();
 	(void)file_close(0);
 	waits_for_units();
+}
+
+/* The next file of the number is trusted, too. */
+static void trusts_both(void)
+{
+	begin(0);
+	waits_for_units();
+	MUST(upoll_close(0) == 0);
+	MUST(upoll_trust(0) == 0);
+	if (take() == 0) {
+		MUST(waits() == 0);
+		MUST(take() > 0);
+	}
+	ended();
 }
 
 static void waits_0(void)	{ begin(0); MUST(waits() == 0); ended(); }
@@ -355,6 +407,15 @@ static void puts_three(void)
 	put(0);
 	while (__atomic_load_n(&s.over, __ATOMIC_ACQUIRE) == 0)
 		model_pause(5);
+	put(0);
+}
+
+/* The last when the others are taken, so no event is left for them. */
+static void puts_in_turn(void)
+{
+	begin(1);
+	put(0);
+	put(0);
 	put(0);
 }
 
@@ -437,6 +498,17 @@ static void init(int nr)
 static void init_1(void)	{ init(1); }
 static void init_2(void)	{ init(2); }
 
+/* What u_trust() does. Both pollers are of one set. */
+static void init_trust(int nr)
+{
+	init(nr);
+	s.entry[0].e_trusted = true;
+	s.poller[0].p_source.o_group = s.poller[1].p_source.o_group = &s;
+}
+
+static void init_trust_1(void)	{ init_trust(1); }
+static void init_trust_2(void)	{ init_trust(2); }
+
 /* No node is left. */
 static void done(void)
 {
@@ -455,5 +527,15 @@ const struct model_scenario scenarios[] = {
 	  { waits_closed, closes }, done },
 	{ "arm: a close, and an event", 1, 3, 0, &s, sizeof s, init_1,
 	  { waits_or_not, puts_and_closes, polls_first }, done },
+	{ "arm: trusted, a wait, and another", 2, 3, 0, &s, sizeof s,
+	  init_trust_2, { waits_twice, puts_three, polls_first }, done },
+	{ "arm: trusted, reads that leave some", 2, 3, 0, &s, sizeof s,
+	  init_trust_1, { waits_for_three, puts_in_turn, polls_first }, done },
+	{ "arm: trusted, the number is another file's", 2, 3, 0, &s, sizeof s,
+	  init_trust_2, { trusts_both, puts_old, polls_first }, done },
+	{ "arm: trusted, two pollers", 1, 2, 0, &s, sizeof s, init_trust_2,
+	  { waits_0, waits_1, polls_both, puts_one }, done },
+	{ "arm: trusted, a close, and an event", 1, 3, 0, &s, sizeof s,
+	  init_trust_1, { waits_or_not, puts_and_closes, polls_first }, done },
 	{ 0 }
 };

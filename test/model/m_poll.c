@@ -16,6 +16,10 @@
  *
  * A thread that moves is sent to the other worker twice in each wait: between
  * usource_add() and the wait, and between the event and usource_add().
+ *
+ * A local source is that of the first worker. A thread of the other worker is a
+ * guest: it waits if some thread waits there already, and ends otherwise. The
+ * other worker looks at the source as a thief does, at any time.
  */
 #include <unistd.h>
 
@@ -52,6 +56,7 @@ static struct {
 	int threads;
 	int events;			/* for each thread */
 	int moves;
+	int guests;			/* waits of guests */
 	int idle;			/* see idle.h */
 	int stop;			/* atomic */
 	int fd;				/* what can be read (atomic) */
@@ -194,6 +199,19 @@ static bool move(struct worker *p, struct thread *t)
 	return true;
 }
 
+/* Begins a wait of t at p. False: t is a guest, and cannot wait. */
+static bool begins(const struct worker *p)
+{
+	if (!s.source.o_local || p == &s.worker[0]) {
+		begin();
+		return true;
+	}
+	if (!usource_join(&s.source))				/* Y1 */
+		return false;
+	s.guests++;
+	return true;
+}
+
 /* Runs t: up to its next wait, its next move, or its end. */
 static void run(struct worker *p, struct thread *t)
 {
@@ -201,7 +219,10 @@ static void run(struct worker *p, struct thread *t)
 	for (;;) {
 		switch (t->t_step) {
 		case BEGINS:
-			begin();
+			if (!begins(p)) {
+				t->t_step = ENDED;
+				return;
+			}
 			t->t_step = ARMS;
 			if (move(p, t))
 				return;
@@ -243,6 +264,12 @@ static bool over(void)
 	return s.source.o_waits == 0;
 }
 
+/* Returns the sources of p. */
+static struct uwait_source *sources(const struct worker *p)
+{
+	return !s.source.o_local || p == &s.worker[0] ? &s.source : NULL;
+}
+
 static void park(struct worker *p)
 {
 	upark_prepare(&p->p_asleep);				/* S1 S2 */
@@ -251,7 +278,7 @@ static void park(struct worker *p)
 		return;
 	if (uidle_enter(&s.idle, s.workers))			/* Z1 */
 		MUST(over());
-	usource_sleep(&s.source, &p->p_asleep, UNEVER);		/* Z2 to Z5 */
+	usource_sleep(sources(p), &p->p_asleep, UNEVER);	/* Z2 to Z5 */
 	(void)uidle_awake(&s.idle, &p->p_asleep);
 }
 
@@ -264,14 +291,18 @@ static void worker(int nr)
 		model_turn(1);
 		take_posted(p);
 		if (p->p_runs != 0) {
-			usource_look(&s.source, p);		/* F1 to F3 */
+			usource_look(sources(p), p);		/* F1 to F3 */
 			i = __builtin_ctz((unsigned)p->p_runs);
 			p->p_runs &= p->p_runs - 1;
 			run(p, &s.thread[i]);
 		} else if (stopped())
 			return;
-		else
-			park(p);
+		else {
+			if (sources(p) == NULL)
+				usource_look_local(&s.source, p);
+			if (p->p_runs == 0)
+				park(p);
+		}
 	}
 }
 
@@ -352,6 +383,19 @@ static void init_moves(void)	{ init(2, 1, 1); s.moves = 1; }
 static void init_early(void)	{ init(2, 1, 1); s.early = 1; }
 static void init_naps(void)	{ init_early(); s.source.o_sleep = NULL; }
 
+static void init_guest(void)
+{
+	init(2, 2, 1);
+	s.source.o_local = 1;
+}
+
+static void init_guest_again(void)
+{
+	init_guest();
+	s.thread[0].t_left = s.thread[1].t_left = 2;
+	s.events = 2;
+}
+
 /* Thread i waits on worker i, and its event has come. */
 static void goes_on(int i)
 {
@@ -401,6 +445,10 @@ const struct model_scenario scenarios[] = {
 	{ "poll: no sleep in the source", 1, 2, 0, &s, sizeof s, init_naps,
 	  { zero, one, events_finish }, NULL },
 	{ "poll: a thread, twice", 1, 2, 0, &s, sizeof s, init_again,
+	  { zero, one, events_finish }, NULL },
+	{ "poll: a guest", 1, 2, 0, &s, sizeof s, init_guest,
+	  { zero, one, events_finish }, NULL },
+	{ "poll: a guest, twice", 0, 1, 0, &s, sizeof s, init_guest_again,
 	  { zero, one, events_finish }, NULL },
 	{ "poll: two threads", 0, 1, 0, &s, sizeof s, init_two,
 	  { zero, one, events_finish }, NULL },

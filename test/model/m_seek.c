@@ -195,6 +195,9 @@ static void zero_quick(void)	{ quick(0, false); }
 static void one_quick(void)	{ quick(1, false); }
 static void zero_dozes(void)	{ quick(0, true); }
 
+/* From now on both fences are full. */
+static void fences_fill(void)		{ ws_seek_full(&s.seek); }
+
 static void give_one(void)	{ give(0); }
 static void give_other(void)	{ give(1); }
 static void give_two(void)	{ give(0); give(1); }
@@ -286,6 +289,8 @@ const struct model_scenario scenarios[] = {
 	      zero_busy, one_busy, give_two),
 	TWICE("two who give", 1, 2, NOT, 0, 0, two,
 	      zero_busy, one_busy, give_one, give_other),
+	TWICE("one thing, one worker, and fences become full", 2, ANY, 2, 3,
+	      0, one, zero_busy, give_one, fences_fill),
 	TWICE("one worker, and the end", 2, ANY, 2, 3, 0, one,
 	      zero_quick, give_one_finish),
 	TWICE("one who dozes, and the end", 2, ANY, 2, 3, 1, doze,

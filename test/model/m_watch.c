@@ -38,6 +38,7 @@ static struct {
 	int data;			/* plain: written by its waker */
 	int ran;			/* atomic: the thread has run */
 	int looks[2];			/* by the workers that yield */
+	int joins;			/* the sleeper watches beside others */
 } s;
 
 static int get(const int *at)
@@ -105,7 +106,10 @@ static void park(void)
 	ws_seek_park(&s.seek);
 	if (called() && upark_cancel(&s.asleep))
 		;
-	else if (ws_watch_begin(&s.watch))			/* U1 */
+	else if (s.joins) {
+		ws_watch_join(&s.watch);			/* U1 */
+		doze();
+	} else if (ws_watch_begin(&s.watch))			/* U1 */
 		doze();
 	else
 		uidle_sleep(&s.idle, 3, &s.asleep);
@@ -217,7 +221,7 @@ static void init(void)
 	ws_fence_mode = WS_FENCE_BOTH_FULL;
 #endif
 	s.idle = -1;
-	NAME(s.watch.v_watched);
+	NAME(s.watch.v_watches);
 	NAME(s.watch.v_looked);
 	NAME(s.asleep);
 	NAME(s.message);
@@ -235,11 +239,24 @@ static void waits_already(void)
 	s.slot = 1;
 }
 
+/* Another worker watches, too, and is woken at any time. */
+static void joins(void)
+{
+	waits_already();
+	s.joins = 1;
+	s.watch.v_watches = 1;
+}
+
+static void other_ends(void)
+{
+	ws_watch_end(&s.watch);
+}
+
 static void done(void)
 {
 	MUST(s.ran == 1 && s.slot == 0 && s.data == 6);
 	MUST(s.seek.m_parked == 0 && s.seek.m_seeking == 0);
-	MUST(s.watch.v_watched == 0);
+	MUST(s.watch.v_watches == 0);
 }
 
 #define ANY	MODEL_ANY
@@ -260,5 +277,7 @@ const struct model_scenario scenarios[] = {
 	     waits_already, computes_on, sleeps_and_computes, zero_yields, wakes),
 	WITH("one sleeps, and never for as long as it wants", 1, 2, 0,
 	     waits_already, computes_on, sleeps, wakes_thrice),
+	WITH("one watches, another stops, one yields", 1, 2, 1, joins,
+	     computes_on, sleeps, zero_yields, other_ends),
 	{ 0 }
 };

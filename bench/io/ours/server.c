@@ -6,7 +6,11 @@
  * keeps none: see "A buffer for each waiting thread" in uio.h.
  *
  * rr deals new threads to its processors in turn, and ll is told to do so. In
- * ws a thread begins where it was made, and an idle worker takes it.
+ * ws a thread begins where it was made, and an idle worker takes it. In mode once
+ * threads of rr stay with the acceptor, as the requests of the floor do: a message
+ * to another processor costs as much as a request.
+ *
+ * Connections and the listener are trusted: nothing but u_close() closes them.
  */
 #include "../io.h"
 #include "uio.h"
@@ -36,7 +40,10 @@ static void ok(const char *what, int rc)
 static void make(void (*f)(void *), intptr_t arg)
 {
 #if defined(RR)
-	int rc = rr_thread_init(f, (void *)arg) != NULL ? 0 : -ENOMEM;
+	int rc = ask.a_once && ustack_self() != NULL ?
+		rr_make_here(ustack_self()->u_sched, f,
+			     (void *)arg) :
+		rr_thread_init(f, (void *)arg) != NULL ? 0 : -ENOMEM;
 #elif defined(LL)
 	static int turn;
 	int rc = ll_thread_init(f, (void *)arg, turn++) != NULL ? 0 : -ENOMEM;
@@ -92,12 +99,14 @@ static void acceptor(void *arg)
 	(void)arg;
 	for (i = 0; i < ask.a_k; i++)
 		make(compute, 0);
+	ok("trust", u_trust(listener));
 	io_ready(listener);
 	for (;;) {
 		fd = u_accept(listener, NULL, NULL, SOCK_NONBLOCK |
 			      SOCK_CLOEXEC, UNEVER);
 		ok("accept", fd);
 		io_nodelay(fd, ask.a_at.a_any.sa_family);
+		ok("trust", u_trust(fd));
 		make(ask.a_once ? serve_once : serve, fd);
 	}
 }

@@ -6,15 +6,17 @@
  * reader, so that reads are short, or leave bytes. Between pieces they yield. Half
  * of them send a piece only when all before has been read, so that an event that
  * is missed has no successor; for the others the last piece and the end of the
- * stream come together. Half of the writers are a native thread. Readers wait, and read as long as they like before they wait
- * again. A wait that has ended by itself has found bytes, since there is no other
- * reader: no event of a time before the wait ends it. Some waits have deadlines
- * that pass. Between reads some readers compute, so that in ws thieves take them
- * together with others, whose descriptors stay where they were armed.
+ * stream come together. Half of the writers are a native thread. Readers wait,
+ * and read as long as they like before they wait again. A wait that has ended by
+ * itself has found bytes, since there is no other reader: no event of a time
+ * before the wait ends it. Some waits have deadlines that pass. Between reads some
+ * readers compute, so that in ws thieves take them together with others, whose
+ * descriptors stay where they were armed.
  *
  * A number is used again after u_close(), and is trusted again, while a copy by
  * dup() keeps the old file open. Threads wait in u_poll() for trusted descriptors,
- * too, and to write. Connections to a trusted listener are all accepted.
+ * too, and to write, beside another that reads. Connections to a trusted listener
+ * are all accepted.
  */
 #include "either.h"
 #include "uio.h"

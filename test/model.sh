@@ -570,8 +570,6 @@ broken 'U4: the watch is never given back' watch watch.h \
 	'/__atomic_fetch_sub(&v->v_watches/d'
 broken 'U1: who joins is not counted' watch watch.h \
 	'/__atomic_fetch_add(&v->v_watches/d'
-broken 'U4: the end of one is that of all' watch watch.h \
-	's/__atomic_fetch_sub(&v->v_watches, 1,/__atomic_store_n(\&v->v_watches, 0,/'
 broken 'U4: no look' watch m_watch.c \
 	's/got = take();	/got = false;	/'
 broken 'U6: never due' watch watch.h 's/return now - last >= WS_WATCH/return 0/'

@@ -137,7 +137,7 @@ ssize_t u_recvmsg(int fd, struct msghdr *m, int flags, utime_ns until);
 ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until);
 
 /*
- * Accepts a connection, as accept4(2) does, also on systems without that. Makes
+ * Accepts a connection, as accept4(2) of Linux does, on each system. Makes
  * fd non-blocking, for all who share it: otherwise a connection that was reset
  * meanwhile would stop the processor. -EMFILE,
  * -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog. See userve.h

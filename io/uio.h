@@ -139,9 +139,9 @@ ssize_t u_sendmsg(int fd, const struct msghdr *m, int flags, utime_ns until);
 /*
  * Accepts a connection, as accept4(2) of Linux does, on each system. Makes
  * fd non-blocking, for all who share it: otherwise a connection that was reset
- * meanwhile would stop the processor. -EMFILE,
- * -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog. See userve.h
- * for a server that goes on after that.
+ * meanwhile would stop the processor. -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the
+ * connection stays in the backlog. See userve.h for a server that goes on after
+ * that.
  */
 int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 	     utime_ns until);

@@ -22,7 +22,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
 	   uthread uscope umem uproc rr ll ws ucall \
-	   uguard upreempt ustats utrace usymbol ulook ulist \
+	   uguard upreempt uchain ustats utrace usymbol ulook ulist \
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
 # Installed: links of include/, and what that has itself (include/README.md). What programs include

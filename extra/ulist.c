@@ -671,9 +671,9 @@ static NOINLINE int wait_native(struct uwait *w, utime_ns until,
 	return rc;
 }
 
-static void stuck(struct usched *first, size_t size, int nr, long left);
+static int stuck(struct usched *first, size_t size, int nr, long left);
 
-static const struct uwait_watch watch = {
+static struct uwait_watch watch = {
 	.v_made = wait_made, .v_begin = wait_begin, .v_end = wait_end,
 	.v_native = wait_native, .v_stuck = stuck
 };
@@ -1008,7 +1008,7 @@ void ulist_print(const char *why)
  * Called by uproc.c when all threads of nr dispatchers wait, and none can be
  * woken. There is a dispatcher each size bytes. left counts the threads.
  */
-static void stuck(struct usched *first, size_t size, int nr, long left)
+static int stuck(struct usched *first, size_t size, int nr, long left)
 {
 	char why[80];
 
@@ -1020,6 +1020,7 @@ static void stuck(struct usched *first, size_t size, int nr, long left)
 	list.l_sched_nr = nr;
 	list_make(why);
 	ulock_put(&all.a_lock);
+	return 1;
 }
 
 /* Long runs. */
@@ -1155,7 +1156,7 @@ int ulist_start(void)
 	if (rc != 0)
 		return rc;
 	usched_hook(&hook);
-	uwait_watch = &watch;
+	uwait_watch_add(&watch);
 	all.a_started = true;
 	return 0;
 }

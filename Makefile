@@ -12,7 +12,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra engine start wrap posix mpi bench
+FOLDERS := wait io proc steal extra view engine start wrap posix mpi bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
@@ -22,7 +22,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
 	   uthread uscope umem uproc rr ll ws ucall \
-	   uguard upreempt uchain ustats utrace usymbol ulook ulist \
+	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
 # Installed: links of include/, and what that has itself (include/README.md). What programs include

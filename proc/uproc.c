@@ -465,7 +465,6 @@ static NOINLINE void shell_left(const struct ustack *u)
 
 	if (uwait_self(u, uwait_run) == NULL)
 		return;
-	ulock_get(&stuck_lock);
 	usched_message("uscope: %s has not ended its scope:",
 		       stuck_who(&who, u));
 	usched_fail("uscope: the thread has ended in a scope that it "

@@ -180,6 +180,20 @@ static inline bool uproc_is_due(const struct uproc *p)
 	return due != UNEVER && due <= unow();
 }
 
+/*
+ * Returns whether a block of the memory of set, of size bytes, is a thread that
+ * has not ended. Reads what its processor may be changing: a hint then.
+ */
+UPROC_HIDDEN bool uproc_is_thread(const struct uproc_set *set, const void *block,
+				  size_t size);
+
+/*
+ * Returns whether such a block is the record of a wait of a thread of set, which
+ * still waits, and notes for what in *v. As above.
+ */
+UPROC_HIDDEN bool uproc_is_record(const struct uproc_set *set, const void *block,
+				  size_t size, struct uwait_seen *v);
+
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN int uproc_waits(const struct ustack *u);
 

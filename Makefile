@@ -49,15 +49,18 @@ LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 	   $(if $(HAVE_CXX),libusched_cxx.a)
 # Hooks of libc, which no program needs: wrap/README.md.
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
+# Read what a recorder has written (uview.h).
+TOOLS   := uview utop
+READER  := walk find out
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 
-.PHONY: all single flags install uninstall clean $(PROGS) $(LIBS) $(HOOKS)
+.PHONY: all single flags install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
 
-all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS)
+all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS) $(TOOLS)
 
-$(PROGS) $(LIBS) $(HOOKS): %: $(B)/%
+$(PROGS) $(LIBS) $(HOOKS) $(TOOLS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 # Programs that are linked in the tree ask for this name.
@@ -80,6 +83,20 @@ $(B)/wmain.one: wmain.c $(B)/libusched.a
 $(B)/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -c -o $@ $<
+
+# The page is a part of uview.
+$(B)/page.h: $(wildcard view/page.html) Makefile
+	@mkdir -p $(@D)
+	@{ echo 'static const unsigned char page_html[] = {'; \
+		od -An -v -tu1 $(or $(filter %.html,$^),/dev/null) | \
+		sed 's/[0-9]\{1,\}/&,/g'; echo '0 };'; \
+		echo 'static const size_t page_size = sizeof page_html - 1;'; } >$@
+
+$(B)/out.o: $(B)/page.h
+$(B)/out.o: ALLFLAGS += -I$(B)
+
+$(TOOLS:%=$(B)/%): $(B)/%: $(B)/%_main.o $(READER:%=$(B)/%.o) $(B)/libusched.a
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
 
 $(B)/pic/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
@@ -209,7 +226,7 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(TOOLS) $(SONAME)
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
 		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

@@ -104,6 +104,7 @@ UPREEMPT_NEVER;
 #define LOG_LEAST	10
 #define LOG_MOST	24
 #define LOG_CALLS	12	/* of a native thread for ucall() */
+#define RINGS_KEPT	16	/* then those of ended native threads serve */
 #define NAMES		16384
 #define STACKS		8192
 #define TEXTS		(512u << 10)
@@ -598,7 +599,8 @@ static struct uview_tap *tap_choose(int log)
 				taps[i]->a_clock < oldest->a_clock))
 			oldest = taps[i];
 	}
-	if (i < UVIEW_RINGS && (taps[i] = tap_make(i, log)) != NULL) {
+	if (i < (oldest == NULL ? UVIEW_RINGS : RINGS_KEPT) &&
+	    (taps[i] = tap_make(i, log)) != NULL) {
 		__atomic_store_n(&uview_all.v_file->vf_part[UVIEW_PART_RINGS].vp_nr,
 				 i + 1, __ATOMIC_RELEASE);
 		return taps[i];

@@ -195,6 +195,7 @@ static void see_stop(struct walk *w, int ring, double time,
 	if (r->wr_reason == UVIEW_YIELDED) {
 		t->wt_woken   = time;
 		t->wt_by_ring = -1;
+		t->wt_by      = 0;
 	} else if (r->wr_reason == UVIEW_ENDED)
 		fresh(w, t, t->wt_at);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # What can be set: CC, CXX, O (level), SAN (sanitizer flags), DEFS, and for
-# install PREFIX, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
+# install PREFIX, BINDIR, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
 # DESTDIR. Objects of each configuration are kept apart. QUICK: the level of
 # make test, unless O is given.
 
@@ -8,6 +8,7 @@ O       ?= $(or $(QUICK),-O2)
 SAN     ?=
 DEFS    ?=
 PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
@@ -174,7 +175,7 @@ PUT     := $(HEADERS:%=$(INCDIR)/%) $(PARTS:%=$(INCDIR)/private/%) $(SCRIPT) $(L
 	   $(addprefix $(LIBDIR)/,libusched.a libusched-debug.a libusched_pthread.a \
 		libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
 	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread usched-cxx) \
-	   $(LIBDIR)/libuwrap.so \
+	   $(LIBDIR)/libuwrap.so $(TOOLS:%=$(BINDIR)/%) \
 	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags)
 OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
@@ -196,7 +197,7 @@ pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 
 install: all
 	install -d $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) $(HOOKDIR) \
-		$(dir $(SCRIPT) $(LOADED)))
+		$(BINDIR) $(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) \
 		$(DESTDIR)$(INCDIR)
 	install -m 644 $(PARTS:%=include/usched/private/%) $(DESTDIR)$(INCDIR)/private
@@ -208,6 +209,7 @@ install: all
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
+	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
 	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags \
 		$(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)

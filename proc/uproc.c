@@ -2010,18 +2010,18 @@ static long threads_left(const struct uproc_set *set)
 	return nr;
 }
 
-/* Tells the modules that watch waits. Returns whether one has told the user. */
-static bool stuck_told(struct uproc_set *set, long left)
+/* Tells the modules that watch waits. Returns whether one has shown the user. */
+static bool stuck_shown(struct uproc_set *set, long left)
 {
 	const struct uwait_watch *v;
-	bool told = false;
+	bool shown = false;
 
 	for (v = uwait_watch; v != NULL; v = v->v_next)
 		if (v->v_stuck != NULL &&
 		    v->v_stuck(&uproc_nth(set, 0)->p_sched,
 			       set->set_ops.op_size, set->set_nr, left))
-			told = true;
-	return told;
+			shown = true;
+	return shown;
 }
 
 /* Says why threads are left, of which none will ever run. */
@@ -2033,7 +2033,7 @@ static NOINLINE void left_over(struct uproc_set *set, long left)
 		usched_message("%sfini: %sstart() was not called, or failed: %ld "
 			       "thread%s dropped", name, name, left,
 			       left == 1 ? " was" : "s were");
-	else if (!stuck_told(set, left))
+	else if (!stuck_shown(set, left))
 		stuck_report(set, name, left);
 }
 

@@ -91,14 +91,16 @@ for m in $modules; do
 done
 
 # The library once; the tools also with a sanitizer, if there is one.
-: >"$dir/page.h"
 {
 	echo 'static const unsigned char page_html[] = "a const DATA = \"\";";'
 	echo 'static const size_t page_size = sizeof page_html - 1;'
 } >"$dir/page.h"
-for file in usched.c $library; do
-	echo "$file"
-done | xargs -n 8 -P 2 sh -c 'for f; do '"$cc $flags"' -c "$f" -o '"$dir"'/$(basename "$f" .c).o || exit 255; done' sh \
+cat >"$dir/objects" <<END
+for file; do
+	$cc $flags -c "\$file" -o "$dir/\$(basename "\$file" .c).o" || exit 255
+done
+END
+printf '%s\n' usched.c $library | xargs -n 8 -P 2 sh "$dir/objects" \
 	>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 objects=
 for m in usched $modules; do

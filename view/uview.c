@@ -15,20 +15,20 @@
  * has no instruction for it:
  *
  *	next() of uview.c
- *	  V1 the thread that ran has stopped: STOP, and why
- *	  V2 what it has put into the queues meanwhile: WAKE
- *	  V3 s_next() of the scheduler
- *	  V4 what that has put into the queues: WAKE, from outside
- *	  V5 a thread will run: RUN
+ *	  N1 the thread that ran has stopped: STOP, and why
+ *	  N2 what it has put into the queues meanwhile: WAKE
+ *	  N3 s_next() of the scheduler
+ *	  N4 what that has put into the queues: WAKE, from outside
+ *	  N5 a thread will run: RUN
  *
- * V2 is written before V1, since both have the time of the stop. Wakes that go
- * elsewhere, sleeps, and calls outside are told by uproc.c and ws.c, which run
- * no fast path there (struct uproc_watch). What a thread waits for is told by
+ * N2 is written before N1, since both have the time of the stop. Wakes that go
+ * elsewhere, sleeps, and calls outside are reported by uproc.c and ws.c, which run
+ * no fast path there (struct uproc_watch). What a thread waits for is reported by
  * uwait.c.
  *
  * Why a thread stops: it has ended if its lane has lost a thread (l_bound, as in
  * ustats.c); it has yielded if it is in the queue itself; it waits by a record
- * if uwait.c has told of a wait that has not ended. If neither a wait began nor
+ * if uwait.c has reported a wait that has not ended. If neither a wait began nor
  * ended while it ran, that may be the same wait as before, and the reader knows.
  *
  * STACKS
@@ -104,7 +104,7 @@ UPREEMPT_NEVER;
 #define LOG_LEAST	10
 #define LOG_MOST	24
 #define LOG_CALLS	12	/* of a native thread for ucall() */
-#define RINGS_KEPT	16	/* then those of ended native threads serve */
+#define RINGS_MANY	16	/* then those of ended native threads serve */
 #define NAMES		16384
 #define STACKS		8192
 #define TEXTS		(512u << 10)
@@ -124,7 +124,7 @@ static struct ulock taps_lock;		/* protects taps, a_runs and a_owner */
 static __thread struct uview_tap *here;	/* while it records */
 static __thread struct uview_tap *last;	/* that it had; under taps_lock */
 static int file_fd = -1;
-static bool keeps, told_space;
+static bool keeps, said_space;
 static int rooms_log;			/* of a ring */
 static uint64_t long_run = LONG_RUN;	/* in ticks, soon */
 
@@ -391,7 +391,7 @@ static bool has_ended(const struct uview_view *v)
 	return v->w_sched->s_lane[v->w_lane].l_bound != v->w_bound;
 }
 
-/* V1, V2. */
+/* N1, N2. */
 static inline void stopped(struct uview_view *v, struct usched *s)
 {
 	struct ustack *u = v->w_thread;
@@ -431,7 +431,7 @@ static void named(struct uview_tap *a, uint64_t time, const struct ustack *u)
 		put(a, time, UVIEW_NOTE, UVIEW_NAMED, u, uview_text(b->b_name));
 }
 
-/* V5. */
+/* N5. */
 static inline void started(struct uview_view *v, struct usched *s,
 			   struct ustack *u)
 {
@@ -513,14 +513,14 @@ static struct ustack *next(struct usched *s, struct usched_link *k)
 	if (unlikely(ask != uview_all.v_asked))
 		asked(v, ask);
 	idle(a);
-	u = uchain_next(s, k);						/* V3 */
+	u = uchain_next(s, k);						/* N3 */
 	busy(a);
 	if (v->w_ready == 0 || a->a_slept || v->w_proc == NULL ||
 	    uwait_sources(&v->w_proc->p_waits) != NULL) {
 		v->w_time  = tick();
 		a->a_slept = false;
 	}
-	v->w_ready = queues_see(v);					/* V4 */
+	v->w_ready = queues_see(v);					/* N4 */
 	if (unlikely(v->w_counted->stolen != v->w_stolen))
 		stolen(v);
 	if (likely(u != NULL && is_valid(s, u))) {
@@ -549,9 +549,9 @@ static struct uview_ring *ring_nth(unsigned nr)
 /* Says, once, that there is no space. */
 static void no_space(int error)
 {
-	if (told_space)
+	if (said_space)
 		return;
-	told_space = true;
+	said_space = true;
 	usched_message("view: no space for records in " UVIEW_PATH ": %s",
 		       (long)getpid(), strerror(error));
 }
@@ -599,7 +599,7 @@ static struct uview_tap *tap_choose(int log)
 				taps[i]->a_clock < oldest->a_clock))
 			oldest = taps[i];
 	}
-	if (i < (oldest == NULL ? UVIEW_RINGS : RINGS_KEPT) &&
+	if (i < (oldest == NULL ? UVIEW_RINGS : RINGS_MANY) &&
 	    (taps[i] = tap_make(i, log)) != NULL) {
 		__atomic_store_n(&uview_all.v_file->vf_part[UVIEW_PART_RINGS].vp_nr,
 				 i + 1, __ATOMIC_RELEASE);
@@ -1110,7 +1110,7 @@ static void in_child(void)
 	memset(&uview_all.v_lock, 0, sizeof uview_all.v_lock);
 	memset(&taps_lock, 0, sizeof taps_lock);
 	uview_all.v_gate = 0;
-	uview_names_forked();
+	uview_names_renew();
 	close(file_fd);
 	if (mmap(file, uview_all.v_size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
 		 MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != file)

@@ -94,7 +94,7 @@ static bool get(const struct uview_source *u, uint64_t at, void *to, uint64_t no
 	return true;
 }
 
-/* C1. Returns why the header cannot be used, or NULL. */
+/* Returns why the header cannot be used, or NULL (C1). */
 static const char *header_check(struct work *k)
 {
 	const struct uview_part *p = k->k_file.vf_part;
@@ -153,7 +153,7 @@ static const char *rings_get(struct work *k)
 	return why;
 }
 
-/* C2. Reads the records of ring i to where there is room for most. */
+/* Reads the records of ring i to where there is room for most (C2). */
 static bool records_get(struct work *k, int i, struct uview_record *to)
 {
 	struct uview_ring *r = &k->k_ring[i];
@@ -269,7 +269,7 @@ static void clock_find(struct work *k)
 	f->vf_tick = (uint64_t)k->k_zero;
 }
 
-/* C5, of a ring. */
+/* Sets the times of a ring (C5). */
 static void times_set(const struct work *k, const struct part_of_ring *g)
 {
 	uint64_t n = g->g_end - g->g_begin, i;
@@ -331,7 +331,7 @@ static void names_check(struct work *k)
 	}
 }
 
-/* C4. Leaves it out if it changes all the time, or lies about its rows. */
+/* Leaves it out if it changes all the time, or lies about its rows (C4). */
 static void census_get(struct work *k, const struct uview_part *was)
 {
 	struct uview_census *c = (void *)((char *)k->k_copy +

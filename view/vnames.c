@@ -42,7 +42,7 @@ static struct uview_stack *stack_list;
 static struct uview_part  *texts;
 static char *text_at;
 
-void uview_names_forked(void)
+void uview_names_renew(void)
 {
 	memset(&lock, 0, sizeof lock);
 }

@@ -25,6 +25,6 @@ USLICE_HIDDEN unsigned uview_text(const char *text);
 USLICE_HIDDEN unsigned uview_stack(unsigned f, void *const *pc, int nr);
 
 /* Makes the lock new, in a child of fork(). */
-USLICE_HIDDEN void uview_names_forked(void);
+USLICE_HIDDEN void uview_names_renew(void);
 
 #endif /* UVIEW_NAMES_H */

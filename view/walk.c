@@ -46,13 +46,13 @@ static void fresh(struct walk *w, struct walk_thread *t, uint64_t at)
 {
 	memset(t, 0, sizeof *t);
 	t->wt_at   = at;
-	t->wt_nr   = ++w->w_met;
+	t->wt_nr   = ++w->w_last_nr;
 	t->wt_ring = t->wt_by_ring = t->wt_early = -1;
 	t->wt_off  = t->wt_woken = WALK_NEVER;
 }
 
 /* Returns the thread at this address, which is new if it was not met. */
-static struct walk_thread *meet(struct walk *w, uint64_t at)
+static struct walk_thread *thread_at(struct walk *w, uint64_t at)
 {
 	struct walk_thread *t;
 
@@ -87,15 +87,15 @@ static bool is_wait(const struct walk_thread *t)
 /* The wait of t is over. */
 static void wait_over(struct walk *w, struct walk_thread *t, double to)
 {
-	if (is_wait(t) && !t->wt_told && w->w_wait != NULL)
+	if (is_wait(t) && !t->wt_given && w->w_wait != NULL)
 		w->w_wait(w, t, to > t->wt_off ? to : t->wt_off, false);
-	t->wt_told = true;
+	t->wt_given = true;
 }
 
 static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 		     bool by_thread)
 {
-	struct walk_thread *t = at != 0 ? meet(w, at) : NULL;
+	struct walk_thread *t = at != 0 ? thread_at(w, at) : NULL;
 	const struct walk_run *r = running(&w->w_ring[ring]);
 
 	if (t == NULL || t->wt_woken >= 0)
@@ -115,7 +115,7 @@ static void see_run(struct walk *w, int ring, double time,
 		    const struct uview_record *e)
 {
 	struct walk_ring *l = &w->w_ring[ring];
-	struct walk_thread *t = meet(w, walk_at(e));
+	struct walk_thread *t = thread_at(w, walk_at(e));
 	struct walk_run *r;
 
 	if (t == NULL || walk_at(e) == 0)
@@ -167,7 +167,7 @@ static void stop_note(struct walk_thread *t, struct walk_run *r, double time)
 	t->wt_holder = r->wr_holder;
 	t->wt_off  = time;
 	t->wt_ring = -1;
-	t->wt_told = false;
+	t->wt_given = false;
 }
 
 static void see_stop(struct walk *w, int ring, double time,
@@ -307,7 +307,7 @@ static void rest(struct walk *w)
 		struct walk_thread *t = &w->w_thread[i];
 
 		if (t->wt_at != 0 && t->wt_ring < 0 && is_wait(t) &&
-		    !t->wt_told && w->w_wait != NULL)
+		    !t->wt_given && w->w_wait != NULL)
 			w->w_wait(w, t, w->w_end, true);
 	}
 }

@@ -30,7 +30,7 @@ struct walk_thread {
 	uint64_t wt_by;		/* its waker, if that is a thread */
 	int      wt_early;	/* ring of a waker that came before the stop, */
 	uint64_t wt_early_by;	/* and which thread it was; -1: none */
-	bool     wt_told;	/* its wait was given to w_wait() */
+	bool     wt_given;	/* its wait was given to w_wait() */
 	/* The wait that it is in, or was. */
 	unsigned wt_reason, wt_stack, wt_kind;
 	uint64_t wt_object, wt_holder;
@@ -81,7 +81,7 @@ struct walk {
 	struct walk_ring   w_ring[UVIEW_RINGS];
 	struct walk_thread *w_thread;	/* a table */
 	size_t             w_room, w_threads;
-	unsigned           w_met;
+	unsigned           w_last_nr;
 	double             w_end;	/* of the copy */
 };
 

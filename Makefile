@@ -52,7 +52,7 @@ LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 # Read what a recorder has written (uview.h).
 TOOLS   := uview utop
-READER  := walk find out
+READER  := walk find out page
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
@@ -86,15 +86,15 @@ $(B)/%.o: %.c $(ALL_H) Makefile
 	$(CC) $(ALLFLAGS) -c -o $@ $<
 
 # The page is a part of uview.
-$(B)/page.h: $(wildcard view/page.html) Makefile
+$(B)/page.c: $(wildcard view/page.html) Makefile
 	@mkdir -p $(@D)
-	@{ echo 'static const unsigned char page_html[] = {'; \
+	@{ echo 'const unsigned char page_html[] = {'; \
 		od -An -v -tu1 $(or $(filter %.html,$^),/dev/null) | \
 		sed 's/[0-9]\{1,\}/&,/g'; echo '0 };'; \
-		echo 'static const size_t page_size = sizeof page_html - 1;'; } >$@
+		echo 'const unsigned long page_size = sizeof page_html - 1;'; } >$@
 
-$(B)/out.o: $(B)/page.h
-$(B)/out.o: ALLFLAGS += -I$(B)
+$(B)/page.o: $(B)/page.c
+	$(CC) $(ALLFLAGS) -c -o $@ $<
 
 $(TOOLS:%=$(B)/%): $(B)/%: $(B)/%_main.o $(READER:%=$(B)/%.o) $(B)/libusched.a
 	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread

@@ -102,7 +102,7 @@ empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 
 # Planted errors are found.
 mkdir "$dir/tree" &&
-	cp -r ./*.[ch] core include wait io proc steal extra engine start wrap posix \
+	cp -r ./*.[ch] core include wait io proc steal extra view engine start wrap posix \
 		mpi bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
@@ -257,7 +257,7 @@ plant_engine() {
 }
 
 modules=$(ls usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c start/*.c \
-	view/u[^_]*.c view/v*.c | grep -v _main)
+	view/uview.c view/v*.c)
 empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' $modules 2>&1)"
 empty 'calls point upwards' "$(calls plain | unknown)"
 

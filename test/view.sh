@@ -92,9 +92,9 @@ done
 
 # The library once; the tools also with a sanitizer, if there is one.
 {
-	echo 'static const unsigned char page_html[] = "a const DATA = \"\";";'
-	echo 'static const size_t page_size = sizeof page_html - 1;'
-} >"$dir/page.h"
+	echo 'const unsigned char page_html[] = "a const DATA = \"\";";'
+	echo 'const unsigned long page_size = sizeof page_html - 1;'
+} >"$dir/page.c"
 cat >"$dir/objects" <<END
 for file; do
 	$cc $flags -c "\$file" -o "$dir/\$(basename "\$file" .c).o" || exit 255
@@ -112,8 +112,9 @@ $cc $flags -o "$dir/work" "$dir/work.c" "$dir/lib.a" -Wl,-u,uview_start \
 	-pthread || exit 1
 tools() { # suffix, flags
 	for tool in uview utop; do
-		$cc $flags $2 -I"$dir" -o "$dir/$tool$1" view/${tool}_main.c \
-			view/walk.c view/find.c view/out.c $3 -pthread || return
+		$cc $flags $2 -o "$dir/$tool$1" view/${tool}_main.c \
+			view/walk.c view/find.c view/out.c "$dir/page.c" $3 \
+			-pthread || return
 	done
 }
 tools '' '' "$dir/lib.a" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }

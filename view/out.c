@@ -3,13 +3,16 @@
 
 #include "out.h"
 #include "walk.h"
-#include "page.h"		/* of the Makefile: page_html, page_size */
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_MEMORY	"there is no memory"
+
+/* The Makefile makes these of page.html. */
+extern const unsigned char page_html[];
+extern const unsigned long page_size;
 
 /* Names. */
 

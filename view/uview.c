@@ -70,6 +70,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* secure_getenv() */
 #endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uview.h"
 #include "vtap.h"
 #include "vcopy.h"

@@ -32,6 +32,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "vtap.h"
 #include "vnames.h"
 #include "compiler.h"

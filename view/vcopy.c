@@ -8,7 +8,7 @@
  * error of pread(), and not a SIGBUS of a mapping.
  *
  *	C1 header, rings		compared with the size
- *	C2 records of each ring		ring.h says which are whole
+ *	C2 records of each ring		vring.h says which are whole
  *	C3 names, texts, stacks		after the records, which may name them
  *	C4 the census
  *	C5 times			from one zero on, and never wrapping
@@ -18,7 +18,7 @@
  */
 
 #include "vcopy.h"
-#include "ring.h"
+#include "vring.h"
 #include "usched.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  */
 
 #include "lock.h"
-#include "ring.h"
+#include "vring.h"
 #include "uslice.h"
 #include "uproc_set.h"
 

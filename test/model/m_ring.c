@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* m_ring.c: scenarios of ring.h. */
+/* m_ring.c: scenarios of vring.h. */
 
 #include "model.h"
-#include "ring.h"
+#include "vring.h"
 
 #define ROOM	2
 #define MOST	4			/* records */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ring.h: a ring of records with one writer, which readers copy meanwhile. */
+/* vring.h: a ring of records with one writer, which readers copy meanwhile. */
 
 #ifndef URING_H
 #define URING_H

@@ -233,13 +233,19 @@ static int by_run(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
-	return (x->f_run < y->f_run) - (x->f_run > y->f_run);
+	if ((x->f_nr == 0) != (y->f_nr == 0))
+		return x->f_nr == 0 ? 1 : -1;
+	if (x->f_run != y->f_run)
+		return x->f_run < y->f_run ? 1 : -1;
+	return (x->f_wait < y->f_wait) - (x->f_wait > y->f_wait);
 }
 
 static int by_wait(const void *a, const void *b)
 {
 	const struct object *x = a, *y = b;
 
+	if ((x->o_kind == 0) != (y->o_kind == 0))
+		return x->o_kind == 0 ? 1 : -1;
 	return (x->o_wait < y->o_wait) - (x->o_wait > y->o_wait);
 }
 
@@ -323,11 +329,12 @@ static void show_objects(const struct top *p, const struct uview_file *copy,
 	}
 }
 
-/* Says whether the rings still grow: how old the newest record is. */
+/* Writes the head: what the process does as a whole. */
 static void show_head(const struct top *p, const struct uview_file *copy,
 		      bool lives)
 {
 	const struct uview_ring *r = uview_part_at(copy, UVIEW_PART_RINGS);
+	const struct uview_census *c = uview_part_at(copy, UVIEW_PART_CENSUS);
 	unsigned nr = copy->vf_part[UVIEW_PART_RINGS].vp_nr, i;
 	double window = p->p_to - p->p_from + 1, newest = 0;
 
@@ -342,6 +349,9 @@ static void show_head(const struct top *p, const struct uview_file *copy,
 		     ns_text(times_at(&p->p_late, .5)),
 		     ns_text(times_at(&p->p_late, .99)), p->p_lost,
 		     ns_text(window));
+	if (copy->vf_census != 0)
+		(void)printf("; %u threads, %s ago", c->vc_threads,
+			     ns_text((double)(int64_t)(copy->vf_end - c->vc_ns)));
 	if (p->p_to - newest > 5e8)
 		(void)printf("; nothing has happened for %s",
 			     ns_text(p->p_to - newest));

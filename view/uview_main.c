@@ -31,7 +31,25 @@ static int fail(const char *what, const char *why)
 	return 1;
 }
 
-/* Writes the copy, and says what is in it. */
+/* Says what is in the copy. */
+static void say(const struct uview_file *copy, const char *to)
+{
+	const struct uview_census *c = uview_part_at(copy, UVIEW_PART_CENSUS);
+
+	(void)fprintf(stderr, "uview: %s: %u records of %u native threads, %.3f s "
+		      "of %s [%u]", to, copy->vf_part[UVIEW_PART_RECORDS].vp_nr,
+		      copy->vf_part[UVIEW_PART_RINGS].vp_nr,
+		      (double)(int64_t)(copy->vf_end - copy->vf_ns) / 1e9,
+		      copy->vf_name, copy->vf_pid);
+	if (copy->vf_census != 0)
+		(void)fprintf(stderr, "; census: %u threads, %.3f s before the "
+			      "end, took %.3f ms", c->vc_threads,
+			      (double)(int64_t)(copy->vf_end - c->vc_ns) / 1e9,
+			      (double)c->vc_took / 1e6);
+	(void)fprintf(stderr, "\n");
+}
+
+/* Writes the copy. */
 static int show(const struct uview_file *copy, size_t size, enum form form,
 		const char *to)
 {
@@ -50,12 +68,7 @@ static int show(const struct uview_file *copy, size_t size, enum form form,
 	if (why != NULL)
 		return fail(to, why);
 	if (!is_stdout)
-		(void)fprintf(stderr, "uview: %s: %u records of %u native "
-			      "threads, %.3f s of %s [%u]\n", to,
-			      copy->vf_part[UVIEW_PART_RECORDS].vp_nr,
-			      copy->vf_part[UVIEW_PART_RINGS].vp_nr,
-			      (double)(int64_t)(copy->vf_end - copy->vf_ns) / 1e9,
-			      copy->vf_name, copy->vf_pid);
+		say(copy, to);
 	return 0;
 }
 

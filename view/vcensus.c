@@ -23,8 +23,12 @@
  * may wake others: whether a thread can run is a hint.
  *
  * KINDS OF WAITS are in records, which know their thread; but a thread does not
- * know its record. So all threads that are blocked are counted first, without a
- * kind, and then each record moves its thread to the row of its kind.
+ * know its record. So all threads that are blocked are counted without a kind, and
+ * each record moves its thread to the row of its kind: one more there, one less
+ * here, in whatever order both are found.
+ *
+ * A million threads are more than a cache holds, so what will be looked at is
+ * fetched some threads before (AHEAD).
  *
  * Threads of plain dispatchers are nowhere, so they are not counted.
  */
@@ -48,6 +52,8 @@ UPREEMPT_NEVER;
 #define TABLE		4096		/* a power of two, more than UVIEW_ROWS */
 #define WALKS		2000		/* unwindings of a census */
 #define WALK		256		/* as UNWIND in uview.c */
+#define AHEAD		16		/* threads, blocks */
+#define LINE		64		/* bytes of a cache line */
 
 /* All is protected by v_lock. */
 static struct {
@@ -57,6 +63,8 @@ static struct {
 	const void *const *c_owner[UVIEW_ROWS];
 	uint16_t          c_table[TABLE];	/* number of a row, plus 1 */
 	unsigned          c_rows, c_threads, c_left_out;
+	const struct ustack *c_next[AHEAD];	/* a ring: not counted so far */
+	unsigned          c_seen;
 } census;
 
 /* Returns the view in which u runs, if it runs. */
@@ -134,14 +142,11 @@ static void describe(struct uview_row *r, const struct ustack *u)
 						&p->p_sched, u, true);
 }
 
-static void see_thread(void *arg, const void *block, size_t size)
+static void count_thread(const struct ustack *u)
 {
 	struct uview_row r, *at;
 
-	(void)arg;
-	if (!uproc_is_thread(census.c_set, block, size))
-		return;
-	describe(&r, block);
+	describe(&r, u);
 	census.c_threads++;
 	at = row_of(&r, false);
 	if (at != NULL)
@@ -150,22 +155,43 @@ static void see_thread(void *arg, const void *block, size_t size)
 		census.c_left_out++;
 }
 
-/* Moves the thread of a record to the row of its kind. */
-static void see_record(void *arg, const void *block, size_t size)
+/* Fetches what will be hashed of u, and counts the thread before. */
+static void see_thread(const struct ustack *u)
 {
-	const struct uwait *w = block;
-	struct uwait_seen seen;
-	struct uview_row r, *from, *to;
-	bool owned;
+	const struct ustack **at = &census.c_next[census.c_seen++ % AHEAD];
+	const char *top = u->u_stack != NULL ? u->u_stack :
+		(const char *)((uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW);
 
-	(void)arg;
-	if (!uproc_is_record(census.c_set, block, size, &seen))
-		return;
+	__builtin_prefetch(top);
+	__builtin_prefetch(top + LINE);
+	if (*at != NULL)
+		count_thread(*at);
+	*at = u;
+}
+
+/* Counts those that are left. */
+static void see_rest(void)
+{
+	unsigned i;
+
+	for (i = 0; i < AHEAD; i++) {
+		if (census.c_next[i] != NULL)
+			count_thread(census.c_next[i]);
+		census.c_next[i] = NULL;
+	}
+}
+
+/* Moves the thread of a record to the row of its kind. */
+static void see_record(const struct uwait *w, const struct uwait_seen *v)
+{
+	struct uwait_seen seen = *v;
+	struct uview_row r, *from, *to;
+	bool owned = seen.vs_owner != NULL;
+
 	describe(&r, w->w_stack);
 	from = row_of(&r, false);
-	if (r.vw_reason != UVIEW_BLOCKED || from == NULL || from->vw_nr == 0)
+	if (r.vw_reason != UVIEW_BLOCKED || from == NULL)
 		return;
-	owned = seen.vs_owner != NULL;
 	r.vw_reason = UVIEW_WAITS;
 	r.vw_kind   = (uint16_t)uview_text(seen.vs_kind->wk_name);
 	r.vw_object = (uintptr_t)seen.vs_object;
@@ -178,6 +204,18 @@ static void see_record(void *arg, const void *block, size_t size)
 		to->vw_object = 0;		/* several */
 	if (owned)
 		census.c_owner[to - census.c_row] = seen.vs_owner;
+}
+
+static void see(void *arg, const void *block, size_t size)
+{
+	struct uwait_seen seen;
+
+	(void)arg;
+	__builtin_prefetch((const char *)block + AHEAD * size);
+	if (uproc_is_thread(census.c_set, block, size))
+		see_thread(block);
+	else if (uproc_is_record(census.c_set, block, size, &seen))
+		see_record(block, &seen);
 }
 
 /* Sets the holders, as far as they can be read: an object may be unmapped. */
@@ -224,10 +262,8 @@ static void count(void)
 				break;
 		if (w != v)
 			continue;		/* it was counted */
-		umem_each((struct umem *)&census.c_set->set_mem, see_thread,
-			  NULL);
-		umem_each((struct umem *)&census.c_set->set_mem, see_record,
-			  NULL);
+		umem_each((struct umem *)&census.c_set->set_mem, see, NULL);
+		see_rest();
 	}
 }
 
@@ -242,7 +278,7 @@ static void publish(uint64_t tick, uint64_t ns)
 
 	c->vc_nr = 0;
 	for (i = 0; i < census.c_rows; i++)
-		if (census.c_row[i].vw_nr != 0)
+		if ((int32_t)census.c_row[i].vw_nr > 0)
 			c->vc_row[c->vc_nr++] = census.c_row[i];
 	qsort(c->vc_row, c->vc_nr, sizeof c->vc_row[0], larger);
 	c->vc_tick     = tick;

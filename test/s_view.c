@@ -392,6 +392,69 @@ static void counts(void)
 	free(copy);
 }
 
+/* Censuses while threads run, block at all depths, and are moved. */
+
+#define MANY	600
+#define SAVES	20
+
+static long stops_, begun;
+
+static NOINLINE void deep(int nob)
+{
+	volatile char space[nob];
+
+	space[0] = space[nob - 1] = 1;
+	if (nob % 3 == 0)
+		CHECK(u_sleep(uafter(UTIME_US)) == 0);
+	else
+		yield();
+	CHECK(space[0] == 1 && space[nob - 1] == 1);
+}
+
+static void storms(void *arg)
+{
+	unsigned drawn = (unsigned)(intptr_t)arg;
+
+	add(&begun, 1);
+	while (get(&stops_) == 0)
+		deep(16 + (int)(check_random(&drawn) % 1500));
+}
+
+static void *saves(void *arg)
+{
+	int i;
+
+	while (get(&begun) < MANY)
+		usleep(1000);
+	for (i = 0; i < SAVES; i++) {
+		const struct uview_census *c;
+		struct uview_file *copy;
+		unsigned k, all = 0;
+
+		CHECK(uview_save(path) == 0);
+		copy = saved();
+		c = uview_part_at(copy, UVIEW_PART_CENSUS);
+		CHECK(copy->vf_census != 0 && c->vc_threads == MANY);
+		for (k = 0; k < c->vc_nr; k++)
+			all += c->vc_row[k].vw_nr;
+		CHECK(all + c->vc_left_out == MANY);
+		free(copy);
+	}
+	add(&stops_, 1);
+	SCHED(release)();
+	return arg;
+}
+
+static void storm(void)
+{
+	long i;
+
+	begin(2, 0);
+	for (i = 0; i < MANY; i++)
+		make((int)i, storms, (void *)(intptr_t)(i + 1));
+	start_and_finish_with(saves, NULL);
+}
+
 /* A child of a thread writes to memory of its own. */
 
 static uint64_t heads(void)
@@ -459,6 +522,7 @@ int main(int argc, char **argv)
 	exact(true);
 	across();
 	counts();
+	storm();
 	one_thread(1, forks, NULL);
 	return 0;
 }

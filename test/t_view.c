@@ -19,7 +19,7 @@
 #define INNER	4		/* threads of the plain dispatcher */
 #define TURNS	20
 #define FILES	3000		/* hostile */
-#define COPIES	200		/* while the ring is written */
+#define COPIES	3000		/* while the ring is written */
 
 static char path[64];
 
@@ -156,6 +156,24 @@ static void change(char *text, size_t size)
 
 static long reads, refusals;
 
+/* Sets a word of the file to what is wrong: the sentence has this text. */
+static void refuses(const char *text, size_t size, size_t at, uint64_t word,
+		    const char *what)
+{
+	struct uview_source source = { NULL, -1, size };
+	char *bad = malloc(size);
+	const char *why = NULL;
+	size_t nob;
+
+	CHECK(bad != NULL);
+	memcpy(bad, text, size);
+	memcpy(bad + at, &word, sizeof word);
+	source.u_map = bad;
+	CHECK(uview_copy(&source, false, &nob, &why) == NULL);
+	CHECK(why != NULL && strstr(why, what) != NULL);
+	free(bad);
+}
+
 /* Reads all that a tool would. */
 static void read_all(struct uview_file *copy)
 {
@@ -189,6 +207,14 @@ static void hostile(const char *name)
 	int i;
 
 	CHECK(bad != NULL);
+	i = (int)offsetof(struct uview_file, vf_part) +
+		UVIEW_PART_NAMES * (int)sizeof(struct uview_part);
+	refuses(text, size, 0, 1, "no file of a recorder");
+	refuses(text, size, offsetof(struct uview_file, vf_state), 0, "finished");
+	refuses(text, size, i, size + 8, "a part lies outside");
+	refuses(text, size, i + 16, 0xffffffff, "a part lies outside");
+	refuses(text, size, 4096 + 8, size + 8, "a ring lies outside");
+	refuses(text, size, 4096 + 8, size - 8, "a ring lies outside");
 	for (i = 0; i < FILES; i++) {
 		struct uview_file *copy;
 		char *exact;

@@ -422,11 +422,11 @@ static void storms(void *arg)
 
 static void *saves(void *arg)
 {
-	int i;
+	int i = 0;
 
 	while (get(&begun) < MANY)
 		usleep(1000);
-	for (i = 0; i < SAVES; i++) {
+	while (i < SAVES) {
 		const struct uview_census *c;
 		struct uview_file *copy;
 		unsigned k, all = 0;
@@ -434,10 +434,15 @@ static void *saves(void *arg)
 		CHECK(uview_save(path) == 0);
 		copy = saved();
 		c = uview_part_at(copy, UVIEW_PART_CENSUS);
-		CHECK(copy->vf_census != 0 && c->vc_threads == MANY);
+		doing("census: %u threads", c->vc_threads);
+		CHECK(copy->vf_census != 0);
 		for (k = 0; k < c->vc_nr; k++)
 			all += c->vc_row[k].vw_nr;
-		CHECK(all + c->vc_left_out == MANY);
+		if (c->vc_running == 0) {	/* else it is a hint */
+			CHECK(c->vc_threads == MANY);
+			CHECK(all + c->vc_left_out == MANY);
+			i++;
+		}
 		free(copy);
 	}
 	add(&stops_, 1);
@@ -518,8 +523,12 @@ int main(int argc, char **argv)
 	if (uview_start("stacks,18") != 0)
 		check_skip("no space in /dev/shm");
 	CHECK(uview_start(NULL) == -EBUSY);
-	exact(false);
-	exact(true);
+	/* The hard mode may let threads give way at more places. */
+	if (getenv("USCHED_DEBUG") == NULL ||
+	    strstr(getenv("USCHED_DEBUG"), "yield") == NULL) {
+		exact(false);
+		exact(true);
+	}
 	across();
 	counts();
 	storm();

@@ -271,7 +271,9 @@ struct uview_census {
 	uint32_t vc_threads;	/* 24: all */
 	uint32_t vc_left_out;	/* 28: threads in no row: there was no room */
 	uint32_t vc_nr;		/* 32: rows */
-	uint32_t vc_zero[7];
+	uint32_t vc_running;	/* 36: processors that ran a thread all the
+				 * time: then counts may be wrong by a few */
+	uint32_t vc_zero[6];
 	struct uview_row vc_row[UVIEW_ROWS];	/* 64: the largest first */
 };
 

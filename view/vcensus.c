@@ -64,7 +64,7 @@ static struct {
 	uint16_t          c_table[TABLE];	/* number of a row, plus 1 */
 	unsigned          c_rows, c_threads, c_left_out;
 	const struct ustack *c_next[AHEAD];	/* a ring: not counted so far */
-	unsigned          c_seen;
+	unsigned          c_seen, c_running;
 } census;
 
 /* Returns the view in which u runs, if it runs. */
@@ -206,13 +206,32 @@ static void see_record(const struct uwait *w, const struct uwait_seen *v)
 		census.c_owner[to - census.c_row] = seen.vs_owner;
 }
 
+/*
+ * Returns whether the top of u lies in its lane. A buffer may begin with saved
+ * registers that look like the first words of a thread, but hardly so.
+ */
+static bool is_in_lane(const struct ustack *u)
+{
+	const struct usched *s = u->u_sched;
+	const struct usched_lane *l;
+	uintptr_t top = (uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW;
+
+	if (uslice_is_new(u))
+		return true;
+	if (u->u_lane < 0 || s->s_lane == NULL ||
+	    u->u_lane > s->s_lane_nr + usched_private_nr(s->s_private))
+		return false;
+	l = &s->s_lane[u->u_lane];
+	return top < (uintptr_t)l->l_bottom && top >= (uintptr_t)l->l_low;
+}
+
 static void see(void *arg, const void *block, size_t size)
 {
 	struct uwait_seen seen;
 
 	(void)arg;
 	__builtin_prefetch((const char *)block + AHEAD * size);
-	if (uproc_is_thread(census.c_set, block, size))
+	if (uproc_is_thread(census.c_set, block, size) && is_in_lane(block))
 		see_thread(block);
 	else if (uproc_is_record(census.c_set, block, size, &seen))
 		see_record(block, &seen);
@@ -285,26 +304,28 @@ static void publish(uint64_t tick, uint64_t ns)
 	c->vc_ns       = ns;
 	c->vc_threads  = census.c_threads;
 	c->vc_left_out = census.c_left_out;
+	c->vc_running  = census.c_running;
 	c->vc_took     = uview_ns() - ns;
 	__atomic_store_n(&f->vf_part[UVIEW_PART_CENSUS].vp_nr, 2,
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&f->vf_census, nr, __ATOMIC_RELEASE);
 }
 
-/* Returns whether a dispatcher of another native thread runs a thread. */
-static bool any_runs(const struct uview_tap *own)
+/* Returns how many dispatchers of other native threads run a thread. */
+static unsigned running(const struct uview_tap *own)
 {
 	const struct uview_view *v;
+	unsigned nr = 0;
 
 	for (v = uview_all.v_first; v != NULL; v = v->w_next)
-		if (v->w_tap != own && __atomic_load_n(&v->w_state,
-				__ATOMIC_ACQUIRE) == UVIEW_RUNNING)
-			return true;
-	return false;
+		nr += v->w_tap != own && __atomic_load_n(&v->w_state,
+				__ATOMIC_ACQUIRE) == UVIEW_RUNNING;
+	return nr;
 }
 
 void uview_census_take(struct uview_view *self, long patience)
 {
+	const struct uview_tap *own = self != NULL ? self->w_tap : NULL;
 	const struct timespec nap = { 0, 50000 };
 	uint64_t tick, ns;
 
@@ -313,7 +334,7 @@ void uview_census_take(struct uview_view *self, long patience)
 	ns   = uview_ns();
 	__atomic_store_n(&uview_all.v_gate, 1, __ATOMIC_SEQ_CST);	/* G1 */
 	ws_fence_heavy();						/* G2 */
-	while (any_runs(self != NULL ? self->w_tap : NULL) &&		/* G3 */
+	while ((census.c_running = running(own)) != 0 &&		/* G3 */
 	       uview_ns() - ns < (uint64_t)patience)
 		(void)nanosleep(&nap, NULL);
 	census.c_rows = census.c_threads = census.c_left_out = 0;

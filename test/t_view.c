@@ -179,12 +179,16 @@ static void read_all(struct uview_file *copy)
 {
 	const struct uview_census *c = uview_part_at(copy, UVIEW_PART_CENSUS);
 	const struct uview_stack *k = uview_part_at(copy, UVIEW_PART_STACKS);
+	const struct uview_name *n = uview_part_at(copy, UVIEW_PART_NAMES);
 	struct walk w = { .w_run = NULL };
 	unsigned i, j, len, sum = 0;
 	const char *text;
 
 	CHECK(walk(&w, copy));
 	walk_end(&w);
+	for (i = 0; i < copy->vf_part[UVIEW_PART_NAMES].vp_nr; i++)
+		CHECK((uint64_t)n[i].vn_text + n[i].vn_len <=
+		      copy->vf_part[UVIEW_PART_TEXTS].vp_nr);
 	for (i = 0; i < 0x10000; i += 97) {
 		text = uview_name_text(copy, i, &len);
 		for (j = 0; j < len; j++)

@@ -1122,7 +1122,7 @@ static struct ufork at_fork = { .f_rank = UFORK_WAITS, .f_child = in_child };
 UFORK(at_fork)
 
 /* Ends the file, if the program ends by exit(). */
-static __attribute__((destructor)) void at_exit(void)
+static void at_exit(void)
 {
 	char path[64];
 
@@ -1178,9 +1178,8 @@ static int start(void)
 	usymbol_ask();
 	(void)dl_iterate_phdr(loaded, &nr);
 	usymbol_asked();
-	rc = ws_fence_init();
-	if (rc >= 0)
-		rc = file_open();
+	(void)ws_fence_init();		/* -ENOSYS: fences are full */
+	rc = atexit(at_exit) != 0 ? -ENOMEM : file_open();
 	if (rc < 0) {
 		usched_message("view: there is no recorder: " UVIEW_PATH ": %s",
 			       (long)getpid(), strerror(-rc));

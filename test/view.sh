@@ -314,6 +314,45 @@ else
 	skip 'setuid: not root'
 fi
 
+# Off: neither a switch nor a wake here knows of recorders, and a program with a
+# recorder in it runs as many instructions for 80,000 switches.
+knows() {
+	for module in usched rr ll; do
+		! objdump -r "$dir/$module.o" | grep -E 'watch|uview|uchain' ||
+			return 1
+	done
+	objdump -dr "$dir/ws.o" | awk '
+	/^[0-9a-f]+ </ { on = /<(ws_wake|ws_wait|next|quick)>:/; seen += on }
+	on && /_watch/ { print; bad = 1 }
+	END { exit bad || seen < 3 }'
+}
+counts() { # program: instructions of 80,000 switches
+	for turns in 20000 40000; do
+		valgrind --tool=cachegrind --cache-sim=no \
+			--cachegrind-out-file=/dev/null "$1" 4 1 $turns 0 1 2>&1 |
+			sed -n 's/.*I *refs: *//p' | tr -d ,
+	done | awk 'NR == 1 { first = $1 } END { print $1 - first }'
+}
+same() {
+	$cc $flags -o "$dir/with" "$1" "$dir/lib.a" -Wl,-u,uview_start -pthread -lm &&
+	$cc $flags -o "$dir/without" "$1" "$dir/lib.a" -pthread -lm || return
+	! nm "$dir/without" | grep -q uview_start || return
+	with=$(counts "$dir/with") without=$(counts "$dir/without")
+	echo "$with $without"
+	[ "$with" -gt 1000000 ] && [ $((with - without)) -lt 1000 ] &&
+		[ $((without - with)) -lt 1000 ]
+}
+if have objdump; then
+	try 'switches and wakes do not know' knows
+fi
+if have valgrind; then
+	for program in rmain.c lmain.c bench/wmain.c; do
+		try "instructions of $program" same $program
+	done
+else
+	skip 'instructions: no valgrind'
+fi
+
 # Random programs over all schedulers.
 storm() {
 	CC=$cc CHAOS_SECONDS=8 CHAOS_BUILDS=plain CHAOS_VIEW=stacks \

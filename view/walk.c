@@ -111,6 +111,19 @@ static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 	wait_over(w, t, time);
 }
 
+/* t, which seems to run, runs elsewhere from this time on. */
+static void move(struct walk *w, const struct walk_thread *t, double time)
+{
+	struct walk_ring *l = &w->w_ring[t->wt_ring];
+	int i;
+
+	for (i = 0; i < l->wl_depth; i++)
+		if (l->wl_run[i].wr_at == t->wt_at && !l->wl_run[i].wr_moved) {
+			l->wl_run[i].wr_moved = true;
+			l->wl_run[i].wr_to = time;
+		}
+}
+
 static void see_run(struct walk *w, int ring, double time,
 		    const struct uview_record *e)
 {
@@ -120,6 +133,8 @@ static void see_run(struct walk *w, int ring, double time,
 
 	if (t == NULL || walk_at(e) == 0)
 		return;
+	if (t->wt_ring >= 0)
+		move(w, t, time);
 	wait_over(w, t, t->wt_woken >= t->wt_off ? t->wt_woken : time);
 	if (l->wl_depth == WALK_DEPTH)
 		l->wl_depth--;
@@ -170,6 +185,15 @@ static void stop_note(struct walk_thread *t, struct walk_run *r, double time)
 	t->wt_given = false;
 }
 
+static bool is_running(const struct walk_ring *l, uint64_t at)
+{
+	int i = l->wl_depth;
+
+	while (i > 0 && l->wl_run[i - 1].wr_at != at)
+		i--;
+	return i > 0;
+}
+
 static void see_stop(struct walk *w, int ring, double time,
 		     const struct uview_record *e)
 {
@@ -177,18 +201,21 @@ static void see_stop(struct walk *w, int ring, double time,
 	struct walk_run *r = running(l);
 	struct walk_thread *t;
 
-	while (r != NULL && r->wr_at != walk_at(e)) {	/* its STOP is missing */
-		l->wl_depth--;
-		r = running(l);
-	}
-	if (r == NULL || (t = walk_thread(w, r->wr_at)) == NULL)
+	if (!is_running(l, walk_at(e)) ||
+	    (t = walk_thread(w, walk_at(e))) == NULL)
 		return;
+	for (; r->wr_at != walk_at(e); r = running(l))	/* no STOP was noted */
+		l->wl_depth--;
 	l->wl_depth--;
 	r->wr_reason = walk_arg(e);
 	r->wr_stack  = walk_id(e);
 	if (r->wr_reason != UVIEW_WAITS) {
 		r->wr_kind   = 0;
 		r->wr_object = r->wr_holder = 0;
+	}
+	if (r->wr_moved) {
+		run_over(w, r, r->wr_to);
+		return;
 	}
 	stop_note(t, r, time);
 	run_over(w, r, time);
@@ -299,8 +326,8 @@ static void rest(struct walk *w)
 		struct walk_run *r;
 
 		for (; (r = running(l)) != NULL; l->wl_depth--) {
-			r->wr_open = true;
-			run_over(w, r, w->w_end);
+			r->wr_open = !r->wr_moved;
+			run_over(w, r, r->wr_moved ? r->wr_to : w->w_end);
 		}
 	}
 	for (i = 0; i < w->w_room; i++) {

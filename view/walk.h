@@ -11,6 +11,9 @@
  *	RUN ------------ STOP ------------ WAKE or POST ------- RUN
  *	    w_run(slice)      w_wait(wait)              latency
  *
+ * A thread may be woken, and run elsewhere, before the processor that it has left
+ * has noted its STOP. Then its run ends where the next begins.
+ *
  * Times are in ns from the zero of the copy. Numbers of names and stacks may be
  * wrong in a file that is: uview_name_text() then returns "".
  */
@@ -51,6 +54,7 @@ struct walk_run {
 	uint64_t wr_object, wr_holder;
 	unsigned wr_lost;
 	bool     wr_open;
+	bool     wr_moved;	/* it ran elsewhere before its STOP was noted */
 };
 
 #define WALK_DEPTH	8	/* dispatchers in dispatchers */

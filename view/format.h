@@ -79,6 +79,15 @@
  * the time of this STOP, just before it: the real wake was earlier in this run.
  * So the time from wake to run leaves out the rest of the waker's run. A POST
  * has its real time. So has UVIEW_OUTSIDE.
+ * A dispatcher may find a thread twice: a WAKE of a thread that can run already
+ * says nothing.
+ *
+ * A thread that has blocked may be woken, and RUN elsewhere, before the processor
+ * that it has left has noted its STOP: that STOP is later than the RUN. It says
+ * why the thread stopped, but the run has ended with the RUN elsewhere.
+ *
+ * Native threads that run functions for ucall() have rings of their own, with
+ * CALL and POST only.
  *
  * WHAT A THREAD WAITS FOR: the reason of its STOP. UVIEW_WAITS: the last WAIT of
  * this run says for what. UVIEW_AGAIN: if the STOP before was UVIEW_WAITS or

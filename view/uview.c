@@ -70,8 +70,35 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE		/* secure_getenv() */
 #endif
-#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uview.h"
+#include "usched.h"
+
+#include <errno.h>
+
+#if !defined(__linux__)
+
+UPREEMPT_NEVER;
+
+int uview_start(const char *how)
+{
+	(void)how;
+	return -ENOSYS;
+}
+
+void uview_mark(const char *text)
+{
+	(void)text;
+}
+
+int uview_save(const char *path)
+{
+	(void)path;
+	return -ENOSYS;
+}
+
+#else
+
+#define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "vtap.h"
 #include "vcopy.h"
 #include "vnames.h"
@@ -84,7 +111,6 @@
 #include "utrace.h"
 #include "uwait.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stddef.h>
@@ -1207,3 +1233,5 @@ static __attribute__((constructor)) void from_environment(void)
 	(void)obey_all(how);
 	(void)start();
 }
+
+#endif

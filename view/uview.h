@@ -45,7 +45,7 @@ extern "C" {
 /*
  * Starts the recorder; how has the words of USCHED_VIEW, or is NULL. Before any
  * dispatcher runs. 0; -EBUSY: it was started; -EINVAL: how has another word;
- * else -errno of the file, with a message.
+ * -ENOSYS: this is not Linux; else -errno of the file, with a message.
  */
 int uview_start(const char *how);
 

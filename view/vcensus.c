@@ -33,6 +33,8 @@
  * Threads of plain dispatchers are nowhere, so they are not counted.
  */
 
+#if defined(__linux__)		/* as uview.c */
+
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -346,3 +348,5 @@ void uview_census_take(struct uview_view *self, long patience)
 	publish(tick, ns);
 	ulock_put(&uview_all.v_lock);
 }
+
+#endif

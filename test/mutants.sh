@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
-# generations of armings, looks at threads, the Python face, objects of the hard
+# generations of armings, looks at threads, recorders, the Python face, objects of the hard
 # mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
 # only mutants whose names contain it.

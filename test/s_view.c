@@ -395,7 +395,7 @@ static void counts(void)
 /* Censuses while threads run, block at all depths, and are moved. */
 
 #define MANY	600
-#define SAVES	20
+#define SAVES	10
 
 static long stops_, begun;
 
@@ -422,11 +422,11 @@ static void storms(void *arg)
 
 static void *saves(void *arg)
 {
-	int i = 0;
+	int i = 0, tries;
 
 	while (get(&begun) < MANY)
 		usleep(1000);
-	while (i < SAVES) {
+	for (tries = 0; i < SAVES && tries < 2 * SAVES; tries++) {
 		const struct uview_census *c;
 		struct uview_file *copy;
 		unsigned k, all = 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # What can be set: CC, CXX, O (level), SAN (sanitizer flags), DEFS, and for
-# install PREFIX, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
+# install PREFIX, BINDIR, LIBDIR, GDBDIR (where gdb looks for scripts of libraries) and
 # DESTDIR. Objects of each configuration are kept apart. QUICK: the level of
 # make test, unless O is given.
 
@@ -8,11 +8,12 @@ O       ?= $(or $(QUICK),-O2)
 SAN     ?=
 DEFS    ?=
 PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra engine start wrap posix mpi bench
+FOLDERS := wait io proc steal extra view engine start wrap posix mpi bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
@@ -22,7 +23,7 @@ MAJOR   := $(firstword $(subst ., ,$(VERSION)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
 	   uthread uscope umem uproc rr ll ws ucall \
-	   uguard upreempt ustats utrace usymbol ulook ulist \
+	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
@@ -49,15 +50,18 @@ LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 	   $(if $(HAVE_CXX),libusched_cxx.a)
 # Hooks of libc, which no program needs: wrap/README.md.
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
+# Read what a recorder has written (uview.h).
+TOOLS   := uview utop
+READER  := walk find out page
 REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 
-.PHONY: all single flags install uninstall clean $(PROGS) $(LIBS) $(HOOKS)
+.PHONY: all single flags install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
 
-all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS)
+all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS) $(TOOLS)
 
-$(PROGS) $(LIBS) $(HOOKS): %: $(B)/%
+$(PROGS) $(LIBS) $(HOOKS) $(TOOLS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
 
 # Programs that are linked in the tree ask for this name.
@@ -80,6 +84,20 @@ $(B)/wmain.one: wmain.c $(B)/libusched.a
 $(B)/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -c -o $@ $<
+
+# The page is a part of uview.
+$(B)/page.c: $(wildcard view/page.html) Makefile
+	@mkdir -p $(@D)
+	@{ echo 'const unsigned char page_html[] = {'; \
+		od -An -v -tu1 $(or $(filter %.html,$^),/dev/null) | \
+		sed 's/[0-9]\{1,\}/&,/g'; echo '0 };'; \
+		echo 'const unsigned long page_size = sizeof page_html - 1;'; } >$@
+
+$(B)/page.o: $(B)/page.c
+	$(CC) $(ALLFLAGS) -c -o $@ $<
+
+$(TOOLS:%=$(B)/%): $(B)/%: $(B)/%_main.o $(READER:%=$(B)/%.o) $(B)/libusched.a
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $^ -pthread
 
 $(B)/pic/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
@@ -157,7 +175,7 @@ PUT     := $(HEADERS:%=$(INCDIR)/%) $(PARTS:%=$(INCDIR)/private/%) $(SCRIPT) $(L
 	   $(addprefix $(LIBDIR)/,libusched.a libusched-debug.a libusched_pthread.a \
 		libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
 	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread usched-cxx) \
-	   $(LIBDIR)/libuwrap.so \
+	   $(LIBDIR)/libuwrap.so $(TOOLS:%=$(BINDIR)/%) \
 	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags)
 OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
@@ -179,7 +197,7 @@ pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 
 install: all
 	install -d $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) $(HOOKDIR) \
-		$(dir $(SCRIPT) $(LOADED)))
+		$(BINDIR) $(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) \
 		$(DESTDIR)$(INCDIR)
 	install -m 644 $(PARTS:%=include/usched/private/%) $(DESTDIR)$(INCDIR)/private
@@ -191,6 +209,7 @@ install: all
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
+	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
 	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags \
 		$(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
@@ -209,7 +228,7 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(SONAME)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(TOOLS) $(SONAME)
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
 		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

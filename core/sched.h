@@ -397,6 +397,15 @@ struct usched_hook {
 
 void usched_hook(struct usched_hook *h);
 
+/* Not API. A module before the s_next() of a dispatcher: uchain.h. */
+struct usched_link {
+	struct ustack *(*k_next)(struct usched *s, struct usched_link *k);
+	struct usched_link *k_below;	/* the next, or NULL */
+	/* The scheduler's. */
+	struct ustack *(*k_own_next)(struct usched *s);
+	int            (*k_own_again)(struct usched *s, struct ustack *u);
+};
+
 /*
  * For modules and schedulers: stands in a file outside of functions, and
  * nothing in that file is preempted (upreempt.h). It notes in a table where the

@@ -107,11 +107,11 @@
 #endif
 #include "ulist.h"
 #include "lock.h"
+#include "uchain.h"
 #include "ufork.h"
 #include "ulook.h"
 #include "uself.h"
 #include "uslice.h"
-#include "ustats.h"
 #include "usymbol.h"
 #include "utrace.h"
 #include "uwait.h"
@@ -142,7 +142,7 @@ UPREEMPT_NEVER;
 struct entry {
 	struct entry  *e_next;		/* in its bucket */
 	struct ustack *e_stack;
-	struct usched_listed *e_home; /* has run it last */
+	struct listed *e_home;		/* has run it last */
 	int            e_runs;		/* (atomic) */
 	const struct uwait_kind *e_kind; /* of the record */
 	bool           e_waits;		/* by the record */
@@ -162,11 +162,10 @@ struct stripe {
 enum { INSIDE, RUNS };
 
 /* A dispatcher that runs. */
-struct usched_listed {
-	struct usched_listed *d_next;
-	struct usched       *d_sched;
-	struct ustack *(*d_was)(struct usched *s);	/* s_next, */
-	int            (*d_again)(struct usched *s, struct ustack *u);
+struct listed {
+	struct usched_link d_link;	/* first */
+	struct listed   *d_next;
+	struct usched   *d_sched;
 	sigset_t         d_mask;	/* of the native thread, before */
 	long             d_native;	/* as gettid() names it */
 	int              d_state;	/* (atomic) */
@@ -204,7 +203,7 @@ static long missed;			/* no memory for an entry (atomic) */
 
 static struct {
 	struct ulock         a_lock;
-	struct usched_listed *a_first;	/* (atomic, for a child of fork()) */
+	struct listed       *a_first;	/* (atomic, for a child of fork()) */
 	struct native_wait  *a_native;
 	bool                 a_started;
 	/* For the native thread that listens. */
@@ -214,7 +213,13 @@ static struct {
 	long                 a_run;	/* ns, or 0 (atomic) */
 } all;
 
-static struct ustack *next(struct usched *s);
+static struct ustack *next(struct usched *s, struct usched_link *k);
+
+/* Returns what lists s, or NULL. */
+static struct listed *listed_of(const struct usched *s)
+{
+	return uchain_of(s, next);
+}
 
 /* Time and text. */
 
@@ -370,7 +375,7 @@ static void entry_remove(struct entry *e)
 }
 
 /* Forgets the threads that d has run last. */
-static void entries_drop(const struct usched_listed *d)
+static void entries_drop(const struct listed *d)
 {
 	struct stripe *t;
 	struct entry **at, *e;
@@ -396,13 +401,13 @@ static void entries_drop(const struct usched_listed *d)
 /* Dispatchers. */
 
 /* Returns whether the thread that d has run last has ended. */
-static bool has_ended(const struct usched_listed *d)
+static bool has_ended(const struct listed *d)
 {
 	return d->d_sched->s_lane[d->d_lane].l_bound != d->d_bound;
 }
 
 /* Notes that the thread of d has blocked, or has ended. Owner only. */
-static void leave(struct usched_listed *d)
+static void leave(struct listed *d)
 {
 	struct entry *e = d->d_entry;
 	bool ended = e != NULL && has_ended(d);
@@ -446,7 +451,7 @@ static void *arg_of(const struct ustack *u)
 		u->u_arg;
 }
 
-static struct entry *entry_run(struct usched_listed *d, struct ustack *u)
+static struct entry *entry_run(struct listed *d, struct ustack *u)
 {
 	struct stripe *t = stripe_of(u);
 	struct entry *e;
@@ -464,7 +469,7 @@ static struct entry *entry_run(struct usched_listed *d, struct ustack *u)
 }
 
 /* Notes that d will run u. Owner only. */
-static void enter(struct usched_listed *d, struct ustack *u)
+static void enter(struct listed *d, struct ustack *u)
 {
 	struct usched *s = d->d_sched;
 	bool is_new = uslice_is_new(u);
@@ -491,13 +496,13 @@ static bool is_valid(const struct usched *s, const struct ustack *u)
 	       u->u_lane <= s->s_lane_nr + usched_private_nr(s->s_private);
 }
 
-static struct ustack *next(struct usched *s)
+static struct ustack *next(struct usched *s, struct usched_link *k)
 {
-	struct usched_listed *d = s->s_listed;
+	struct listed *d = (struct listed *)k;
 	struct ustack *u;
 
 	leave(d);
-	u = d->d_was(s);						/* E2 */
+	u = uchain_next(s, k);						/* E2 */
 	if (u != NULL && is_valid(s, u))
 		enter(d, u);
 	else
@@ -505,48 +510,12 @@ static struct ustack *next(struct usched *s)
 	return u;
 }
 
-/* Puts next() in front of s_next; of that below ustats.h, if s is counted. */
-static void hook_in(struct usched_listed *d)
-{
-	struct usched *s = d->d_sched;
-	struct usched_stats *st = s->s_stats;
-
-	d->d_was   = st != NULL ? st->st_next : s->s_next;
-	d->d_again = st != NULL ? st->st_again : s->s_again;
-	if (st != NULL) {
-		st->st_next  = next;
-		st->st_again = NULL;
-	} else {
-		s->s_next  = next;
-		s->s_again = NULL;	/* would begin threads unseen, */
-		s->s_left  = 0;		/* as would prepared threads, */
-		s->s_quick = NULL;	/* and those of s_quick() */
-	}
-	s->s_listed = d;
-}
-
-/* Undoes that. */
-static void hook_out(struct usched_listed *d)
-{
-	struct usched *s = d->d_sched;
-	struct usched_stats *st = s->s_stats;
-
-	if (s->s_next == next) {
-		s->s_next  = d->d_was;
-		s->s_again = d->d_again;
-	} else if (st != NULL && st->st_next == next) {
-		st->st_next  = d->d_was;
-		st->st_again = d->d_again;
-	}	/* else s_next is that of a child of fork(): see uproc.c */
-	s->s_listed = NULL;
-}
-
 static int listen(void);
 
 /* Called as a dispatcher begins to run. */
 static void begin(struct usched *s)
 {
-	struct usched_listed *d;
+	struct listed *d;
 
 	if (s->s_steps != 0)
 		return;
@@ -560,7 +529,7 @@ static void begin(struct usched *s)
 	d->d_sched  = s;
 	d->d_native = native_id();
 	d->d_state  = INSIDE;
-	hook_in(d);
+	uchain_add(s, &d->d_link, next);
 	ulock_get(&all.a_lock);
 	(void)pthread_sigmask(SIG_BLOCK, &all.a_signals, &d->d_mask);
 	d->d_next = all.a_first;
@@ -586,8 +555,8 @@ static void signals_restore(const sigset_t *before)
 /* Called before it stops, or after a longjmp() has left it. */
 static void end(struct usched *s)
 {
-	struct usched_listed *d = s->s_listed;
-	struct usched_listed **at;
+	struct listed *d = listed_of(s);
+	struct listed **at;
 
 	if (d == NULL || s->s_steps != 0)
 		return;
@@ -595,7 +564,7 @@ static void end(struct usched *s)
 	for (at = &all.a_first; *at != d; at = &(*at)->d_next)
 		;
 	__atomic_store_n(at, d->d_next, __ATOMIC_RELEASE);
-	hook_out(d);
+	uchain_remove(s, &d->d_link);
 	entries_drop(d);
 	signals_restore(&d->d_mask);
 	ulock_put(&all.a_lock);
@@ -605,7 +574,7 @@ static void end(struct usched *s)
 /* Called before ustack_fini() takes u, which is blocked, from its lane. */
 static void gone(struct ustack *u)
 {
-	struct usched_listed *d = u->u_sched->s_listed;
+	struct listed *d = listed_of(u->u_sched);
 	struct stripe *t = stripe_of(u);
 	struct entry *e;
 
@@ -637,7 +606,7 @@ static __thread struct {
 /* Returns the entry of the thread that calls; NULL: it is not known. */
 static NOINLINE struct entry *entry_here(const struct ustack *u)
 {
-	struct usched_listed *d = u->u_sched->s_listed;
+	struct listed *d = listed_of(u->u_sched);
 
 	return d != NULL && d->d_stack == u ? d->d_entry : NULL;
 }
@@ -702,9 +671,9 @@ static NOINLINE int wait_native(struct uwait *w, utime_ns until,
 	return rc;
 }
 
-static void stuck(struct usched *first, size_t size, int nr, long left);
+static int stuck(struct usched *first, size_t size, int nr, long left);
 
-static const struct uwait_watch watch = {
+static struct uwait_watch watch = {
 	.v_made = wait_made, .v_begin = wait_begin, .v_end = wait_end,
 	.v_native = wait_native, .v_stuck = stuck
 };
@@ -715,7 +684,7 @@ static const struct uwait_watch watch = {
  * Looks at the thread of d. Returns whether it has run it all the time, and
  * still does. Holds d_lock; the native thread that calls does not run d.
  */
-static bool look_at(struct usched_listed *d)
+static bool look_at(struct listed *d)
 {
 	const struct usched_lane *l = &d->d_sched->s_lane[d->d_lane];
 
@@ -735,7 +704,7 @@ static struct {
 } list;
 
 /* Returns whether the threads of d are asked for. */
-static bool is_asked(const struct usched_listed *d)
+static bool is_asked(const struct listed *d)
 {
 	return list.l_sched_nr == 0 || (size_t)((char *)d->d_sched -
 		(char *)list.l_first) < list.l_sched_nr * list.l_size;
@@ -744,7 +713,7 @@ static bool is_asked(const struct usched_listed *d)
 /* Returns whether a dispatcher that is asked for runs a thread, elsewhere. */
 static bool any_runs(long self)
 {
-	const struct usched_listed *d;
+	const struct listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		if (d->d_native != self && is_asked(d) &&
@@ -755,7 +724,7 @@ static bool any_runs(long self)
 }
 
 /* Looks at d, if that still runs a thread. */
-static void freeze_one(struct usched_listed *d, long self)
+static void freeze_one(struct listed *d, long self)
 {
 	d->d_runs = __atomic_load_n(&d->d_state, __ATOMIC_ACQUIRE) == RUNS;
 	if (d->d_native == self) {
@@ -769,7 +738,7 @@ static void freeze_one(struct usched_listed *d, long self)
 static void freeze(void)
 {
 	utime_ns until = now(CLOCK_MONOTONIC) + PATIENCE;
-	struct usched_listed *d;
+	struct listed *d;
 	long self = native_id();
 
 	for (d = all.a_first; d != NULL; d = d->d_next)
@@ -783,7 +752,7 @@ static void freeze(void)
 /* Lets them go on: F4. */
 static void thaw(void)
 {
-	struct usched_listed *d;
+	struct listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next)
 		ulock_put(&d->d_lock);
@@ -883,7 +852,7 @@ static void say_state(const struct entry *e)
 /* Returns whether the slice of u may be moving: see THE STOP. */
 static bool is_moving(const struct ustack *u)
 {
-	const struct usched_listed *d;
+	const struct listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		if (d->d_runs && !d->d_sure && d->d_victim == u)
@@ -906,7 +875,7 @@ static void say_blocked(const struct entry *e)
 }
 
 /* Ends the line of a running thread: where it is, and its frames. */
-static void say_look(const struct usched_listed *d)
+static void say_look(const struct listed *d)
 {
 	char text[ULOOK_TEXT];
 
@@ -915,7 +884,7 @@ static void say_look(const struct usched_listed *d)
 	say_frames(d->d_look.l_pc, d->d_look.l_pc_nr, false);
 }
 
-static void say_running(const struct usched_listed *d)
+static void say_running(const struct listed *d)
 {
 	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
 	say(": runs");
@@ -1039,7 +1008,7 @@ void ulist_print(const char *why)
  * Called by uproc.c when all threads of nr dispatchers wait, and none can be
  * woken. There is a dispatcher each size bytes. left counts the threads.
  */
-static void stuck(struct usched *first, size_t size, int nr, long left)
+static int stuck(struct usched *first, size_t size, int nr, long left)
 {
 	char why[80];
 
@@ -1051,12 +1020,13 @@ static void stuck(struct usched *first, size_t size, int nr, long left)
 	list.l_sched_nr = nr;
 	list_make(why);
 	ulock_put(&all.a_lock);
+	return 1;
 }
 
 /* Long runs. */
 
 /* Reports the thread of d, which has run since d_seen_at. Holds d_lock. */
-static void report(struct usched_listed *d, utime_ns time)
+static void report(struct listed *d, utime_ns time)
 {
 	if (!look_at(d))
 		return;
@@ -1074,7 +1044,7 @@ static void report(struct usched_listed *d, utime_ns time)
 static void look(long ns)
 {
 	utime_ns time = now(CLOCK_MONOTONIC);
-	struct usched_listed *d;
+	struct listed *d;
 
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		ulock_get(&d->d_lock);
@@ -1155,7 +1125,7 @@ static int listen(void)
  */
 static void in_child(void)
 {
-	struct usched_listed *d;
+	struct listed *d;
 
 	if (!all.a_started)
 		return;
@@ -1186,7 +1156,7 @@ int ulist_start(void)
 	if (rc != 0)
 		return rc;
 	usched_hook(&hook);
-	uwait_watch = &watch;
+	uwait_watch_add(&watch);
 	all.a_started = true;
 	return 0;
 }

@@ -15,22 +15,33 @@
  */
 
 #include "ustats.h"
+#include "uchain.h"
 #include "uslice.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 UPREEMPT_NEVER;
 
-static struct ustack *next(struct usched *s);
+static struct ustack *next(struct usched *s, struct usched_link *k);
 static void *alloc(struct usched *s, int size);
 static void  release(struct usched *s, void *buf, int size);
 static void  keep(struct usched *s, struct usched_stats *st, struct ustack *u,
 		  int lane, int bound);
 static void  count_last(struct usched *s, struct usched_stats *st);
 static void  count(struct usched *s, struct usched_stats *st, struct ustack *u);
+
+/* Returns what counts s, or NULL. */
+static struct usched_stats *stats_of(const struct usched *s)
+{
+	void *k = uchain_of(s, next);
+
+	return k == NULL ? NULL : (struct usched_stats *)
+		((char *)k - offsetof(struct usched_stats, st_link));
+}
 
 int usched_stats(struct usched *s, struct usched_stats *st)
 {
@@ -39,21 +50,15 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 	if (s == NULL || s->s_next == NULL || s->s_alloc == NULL ||
 	    s->s_free == NULL)
 		return -EINVAL;
-	if (s->s_stats != NULL)
+	if (stats_of(s) != NULL)
 		return -EBUSY;
 	memset(st, 0, sizeof *st);
-	st->st_next  = s->s_next;
 	st->st_alloc = s->s_alloc;
 	st->st_free  = s->s_free;
-	st->st_again = s->s_again;
-	s->s_next  = next;
 	s->s_alloc = alloc;
 	s->s_free  = release;
-	s->s_again = NULL;		/* it would begin threads uncounted, */
-	s->s_left  = 0;			/* as would prepared threads, */
-	s->s_quick = NULL;		/* and those of s_quick() */
-	s->s_stats = st;
 	s->s_moves = &st->moves;
+	uchain_add(s, &st->st_link, next);
 	if (u != NULL && u->u_sched == s)
 		keep(s, st, u, u->u_lane, s->s_lane[u->u_lane].l_bound);
 	return 0;
@@ -61,15 +66,13 @@ int usched_stats(struct usched *s, struct usched_stats *st)
 
 void usched_stats_end(struct usched *s)
 {
-	struct usched_stats *st = s->s_stats;
+	struct usched_stats *st = stats_of(s);
 
 	if (st == NULL)
 		return;
-	s->s_next  = st->st_next;
+	uchain_remove(s, &st->st_link);
 	s->s_alloc = st->st_alloc;
 	s->s_free  = st->st_free;
-	s->s_again = st->st_again;
-	s->s_stats = NULL;
 	s->s_moves = NULL;
 }
 
@@ -79,16 +82,17 @@ static inline void add(long *at, long nr)
 	__atomic_store_n(at, *at + nr, __ATOMIC_RELAXED);
 }
 
-static struct ustack *next(struct usched *s)
+static struct ustack *next(struct usched *s, struct usched_link *k)
 {
-	struct usched_stats *st = s->s_stats;
+	struct usched_stats *st = (struct usched_stats *)
+		((char *)k - offsetof(struct usched_stats, st_link));
 	struct ustack *u;
 
 	count_last(s, st);
-	u = st->st_next(s);
+	u = uchain_next(s, k);
 	if (u == NULL)
 		add(&st->rests, 1);
-	else if (s->s_stats == st)	/* else s_next() has ended it */
+	else if (uchain_of(s, next) == k)	/* else s_next() has ended it */
 		count(s, st, u);
 	return u;
 }
@@ -152,7 +156,7 @@ static void count(struct usched *s, struct usched_stats *st, struct ustack *u)
 
 static void *alloc(struct usched *s, int size)
 {
-	struct usched_stats *st = s->s_stats;
+	struct usched_stats *st = stats_of(s);
 	void *buf = st->st_alloc(s, size);
 
 	if (buf != NULL) {
@@ -165,7 +169,7 @@ static void *alloc(struct usched *s, int size)
 
 static void release(struct usched *s, void *buf, int size)
 {
-	struct usched_stats *st = s->s_stats;
+	struct usched_stats *st = stats_of(s);
 
 	add(&st->frees, 1);
 	add(&st->free_bytes, size);

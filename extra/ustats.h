@@ -73,10 +73,9 @@ struct usched_stats {
 	struct usched_moves moves;	/* by schedulers that move threads: ws */
 
 	/* Private. */
-	struct ustack *(*st_next) (struct usched *s);
+	struct usched_link st_link;
 	void          *(*st_alloc)(struct usched *s, int size);
 	void           (*st_free) (struct usched *s, void *buf, int size);
-	int            (*st_again)(struct usched *s, struct ustack *u);
 	struct ustack  *st_last;	/* the thread that runs, or ran last */
 	int             st_lane;	/* its lane */
 	int             st_bound;	/* threads bound to that lane then */

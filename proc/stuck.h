@@ -22,7 +22,6 @@
  */
 
 #include "uproc_set.h"
-#include "lock.h"
 #include "usymbol.h"
 
 #include <stdint.h>
@@ -31,6 +30,7 @@
 
 #define STUCK_MOST	8	/* threads that are named */
 #define STUCK_OWNERS	256	/* waits for objects with an owner */
+#define STUCK_ENDED	6	/* USLICE_ENDED */
 
 /* Names in the library; a program of a few of its files does without. */
 #if defined(USCHED_NAMES)
@@ -57,12 +57,8 @@ struct stuck {
 	struct stuck_wait       st_owner[STUCK_OWNERS];
 };
 
-static struct ulock stuck_lock;		/* usymbol_name() */
-
-/* Returns whether a block is a thread of the set that is blocked. */
 __attribute__((no_sanitize("address", "thread")))
-static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
-			     size_t size)
+bool uproc_is_thread(const struct uproc_set *set, const void *block, size_t size)
 {
 	const struct ustack *u = block;
 	size_t at, least = set->set_ops.op_thread;
@@ -71,9 +67,20 @@ static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
 		return false;
 	at = (size_t)((const char *)u->u_sched - set->set_proc);
 	return at < set->set_nr * set->set_ops.op_size &&
-		at % set->set_ops.op_size == 0 && u->u_f != NULL &&
-		u->u_len >= 0 && u->u_lane >= 0 &&
-		(uintptr_t)u->u_top > USCHED_NOT_READY;
+	       at % set->set_ops.op_size == 0 && u->u_f != NULL &&
+	       u->u_len >= 0 && u->u_lane >= USCHED_PRIVATE &&
+	       u->u_top != (char *)STUCK_ENDED;
+}
+
+/* Returns whether a block is a thread of the set that is blocked. */
+__attribute__((no_sanitize("address", "thread")))
+static bool stuck_is_blocked(const struct uproc_set *set, const void *block,
+			     size_t size)
+{
+	const struct ustack *u = block;
+
+	return uproc_is_thread(set, block, size) && u->u_lane >= 0 &&
+	       (uintptr_t)u->u_top > USCHED_NOT_READY;
 }
 
 /* Returns whether a block is a thread of the set that waits. */
@@ -130,22 +137,30 @@ static bool stuck_see(const struct uwait *w, struct uwait_seen *v)
 		w->w_state == UWAIT_WAITS;
 }
 
-/* Notes what a block says if it is a record. */
 __attribute__((no_sanitize("address", "thread")))
+bool uproc_is_record(const struct uproc_set *set, const void *block, size_t size,
+		     struct uwait_seen *v)
+{
+	const struct uwait *w = block;
+	size_t thread;
+
+	if (size < sizeof *w || w->w_size * UWAIT_UNIT > size ||
+	    w->w_size * UWAIT_UNIT <= size / 2)
+		return false;
+	thread = umem_size_at(&set->set_mem, w->w_stack);
+	return thread != 0 && stuck_is_thread(set, w->w_stack, thread) &&
+	       stuck_see(w, v);
+}
+
+/* Notes what a block says if it is a record. */
 static void stuck_record(void *arg, const void *block, size_t size)
 {
 	const struct uwait *w = block;
 	struct stuck *k = arg;
 	struct uwait_seen v;
-	size_t thread;
 	int i;
 
-	if (size < sizeof *w || w->w_size * UWAIT_UNIT > size ||
-	    w->w_size * UWAIT_UNIT <= size / 2)
-		return;
-	thread = umem_size_at(&k->st_set->set_mem, w->w_stack);
-	if (thread == 0 || !stuck_is_thread(k->st_set, w->w_stack, thread) ||
-	    !stuck_see(w, &v))
+	if (!uproc_is_record(k->st_set, block, size, &v))
 		return;
 	for (i = 0; i < k->st_nr; i++) {
 		if (k->st_first[i].k_stack == w->w_stack)
@@ -331,11 +346,9 @@ static NOINLINE void stuck_report(struct uproc_set *set, const char *name,
 	umem_each(&set->set_mem, stuck_record, &k);
 	stuck_owners(k.st_first, k.st_nr);
 	stuck_owners(k.st_owner, k.st_owner_nr);
-	ulock_get(&stuck_lock);
 	stuck_say(&k, name, left);
 	if (STUCK_NAMES)
 		usymbol_end();
-	ulock_put(&stuck_lock);
 }
 
 #endif /* USTUCK_H */

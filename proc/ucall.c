@@ -375,10 +375,12 @@ static void job_end(struct job *j)
 static void job_run(struct ucall_pool *c, struct job *j)
 {
 	uproc_serves = j->jb_set;
+	UPROC_WATCH(pw_calls(j->jb_wait.w_stack, j->jb_f, true));
 	j->jb_f(j->jb_arg);
 	if (inherited(c))
 		usched_fail("call: the function has returned in the child of a "
 			    "fork(): it must exec or _exit there");
+	UPROC_WATCH(pw_calls(j->jb_wait.w_stack, j->jb_f, false));
 	coming(c, 1);		/* before the next call of the caller */
 	USCHED_RACE(call_claim);
 	(void)uwait_claim(&j->jb_wait);

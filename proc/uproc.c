@@ -312,10 +312,12 @@ static void waits_complete(struct uwait *w)
 {
 	struct uproc *p = uproc_of((struct uproc_thread *)w->w_stack);
 
-	if (p == uproc_native())
+	if (p == uproc_native()) {
 		arrive(p, w);
-	else
-		waits_post(&p->p_waits, w);
+		return;
+	}
+	UPROC_WATCH(pw_posted((struct uproc_thread *)w->w_stack, true));
+	waits_post(&p->p_waits, w);
 }
 
 static void waits_back(struct ustack *u, int nr)
@@ -463,7 +465,6 @@ static NOINLINE void shell_left(const struct ustack *u)
 
 	if (uwait_self(u, uwait_run) == NULL)
 		return;
-	ulock_get(&stuck_lock);
 	usched_message("uscope: %s has not ended its scope:",
 		       stuck_who(&who, u));
 	usched_fail("uscope: the thread has ended in a scope that it "
@@ -1067,12 +1068,15 @@ int uproc_yield(void)
 	return rc;
 }
 
+const struct uproc_watch *uproc_watch;
+
 /* Wakes t, which then sees what the waker has written before: R3 in wakes.h. */
 void uproc_post(struct uproc_thread *t)
 {
 	struct uproc *p;
 
 	uproc_live(t, "post");
+	UPROC_WATCH(pw_posted(t, false));
 	p = uproc_of(t);
 	if (uwakes_post(&t->t_wakes, &p->p_inbox))	/* t may be freed */
 		uidle_wake(&p->p_set->set_idle, &p->p_asleep);
@@ -1171,7 +1175,9 @@ static bool jump(struct uproc_set *set)
 /* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
 static bool sleep_entered(struct uproc *p, utime_ns ns)
 {
+	UPROC_WATCH(pw_sleeps(p, ns));
 	uwait_sleep_outside(&p->p_waits, &p->p_asleep, ns);
+	UPROC_WATCH(pw_awake());
 	return uidle_awake(&p->p_set->set_idle, &p->p_asleep);
 }
 
@@ -2009,6 +2015,20 @@ static long threads_left(const struct uproc_set *set)
 	return nr;
 }
 
+/* Tells the modules that watch waits. Returns whether one has shown the user. */
+static bool stuck_shown(struct uproc_set *set, long left)
+{
+	const struct uwait_watch *v;
+	bool shown = false;
+
+	for (v = uwait_watch; v != NULL; v = v->v_next)
+		if (v->v_stuck != NULL &&
+		    v->v_stuck(&uproc_nth(set, 0)->p_sched,
+			       set->set_ops.op_size, set->set_nr, left))
+			shown = true;
+	return shown;
+}
+
 /* Says why threads are left, of which none will ever run. */
 static NOINLINE void left_over(struct uproc_set *set, long left)
 {
@@ -2018,10 +2038,7 @@ static NOINLINE void left_over(struct uproc_set *set, long left)
 		usched_message("%sfini: %sstart() was not called, or failed: %ld "
 			       "thread%s dropped", name, name, left,
 			       left == 1 ? " was" : "s were");
-	else if (uwait_watch != NULL)
-		uwait_watch->v_stuck(&uproc_nth(set, 0)->p_sched,
-				     set->set_ops.op_size, set->set_nr, left);
-	else
+	else if (!stuck_shown(set, left))
 		stuck_report(set, name, left);
 }
 

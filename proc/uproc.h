@@ -113,6 +113,15 @@ struct uproc_move_ops {
 	void (*mv_forked)(struct uproc *p);
 };
 
+/* What op_fresh has seen. */
+struct uproc_mark {
+	const void   *mk_thread;
+	unsigned long mk_at[3];
+};
+
+/* Is told of a thread; or, if t is NULL, that tasks threads can be made. */
+typedef void uproc_fresh(void *arg, const struct ustack *t, unsigned tasks);
+
 /*
  * A scheduler over processors. op_next returns the thread that runs next; all
  * other members may be left out.
@@ -128,6 +137,14 @@ struct uproc_ops {
 	void (*op_fini)(struct uproc *p);	/* also if op_init() failed */
 	struct uproc_move_ops op_move;
 	const char *op_name;	/* its functions begin with it: "rr_"; or NULL */
+	/*
+	 * For uview.h: calls f for each thread that was put where it will run
+	 * at p since *m was set, and sets *m. outside: not by a thread. Returns
+	 * how many threads wait there. Owner only, before and after op_next().
+	 * NULL: they are in s_hot or p_queue.
+	 */
+	unsigned (*op_fresh)(struct uproc *p, struct uproc_mark *m, int outside,
+			     uproc_fresh *f, void *arg);
 };
 
 /*

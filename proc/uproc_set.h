@@ -76,6 +76,45 @@ static inline struct ustack **uproc_queue_move(struct usched_queue *q,
 }
 
 /*
+ * For op_fresh: tells of the threads that were put into q since its tail was
+ * from, but for known. Owner only.
+ */
+static inline void uproc_fresh_queue(const struct usched_queue *q, unsigned from,
+				     const void *known, uproc_fresh *f, void *arg)
+{
+	if (q->q_tail - from > q->q_mask + 1)
+		from = q->q_tail - q->q_mask - 1;
+	for (; from != q->q_tail; from++) {
+		const struct ustack *u = q->q_ring[from & q->q_mask];
+
+		if (u != known)
+			f(arg, u, 0);
+	}
+}
+
+/*
+ * For uview.h: what s_next() does not show. Set while no processor runs, and
+ * stays.
+ */
+struct uproc_watch {
+	/* The caller wakes t, which is elsewhere; record: ends its wait. */
+	void (*pw_posted)(const struct uproc_thread *t, bool record);
+	/* The caller, a processor, will sleep for ns; awake: has slept. */
+	void (*pw_sleeps)(const struct uproc *p, utime_ns ns);
+	void (*pw_awake)(void);
+	/* The caller, no processor, begins to run f for t; or has run it. */
+	void (*pw_calls)(const struct ustack *t, void (*f)(void *), bool begins);
+};
+
+extern UPROC_HIDDEN const struct uproc_watch *uproc_watch;
+
+/* Calls a member of it, if it is set. */
+#define UPROC_WATCH(call)	do {					\
+	if (__builtin_expect(uproc_watch != NULL, 0))			\
+		uproc_watch->call;					\
+} while (0)
+
+/*
  * FORK: see uproc.c. How many times an ancestor has forked to make this
  * process, as far as pthread_atfork() tells.
  */
@@ -140,6 +179,20 @@ static inline bool uproc_is_due(const struct uproc *p)
 
 	return due != UNEVER && due <= unow();
 }
+
+/*
+ * Returns whether a block of the memory of set, of size bytes, is a thread that
+ * has not ended. Reads what its processor may be changing: a hint then.
+ */
+UPROC_HIDDEN bool uproc_is_thread(const struct uproc_set *set, const void *block,
+				  size_t size);
+
+/*
+ * Returns whether such a block is the record of a wait of a thread of set, which
+ * still waits, and notes for what in *v. As above.
+ */
+UPROC_HIDDEN bool uproc_is_record(const struct uproc_set *set, const void *block,
+				  size_t size, struct uwait_seen *v);
 
 /* Returns whether u, which is blocked, waits for a wake. A hint: uwait.h. */
 UPROC_HIDDEN int uproc_waits(const struct ustack *u);

@@ -90,6 +90,7 @@ void ws_post(struct ws_thread *thread)
 	struct ws_worker *from = worker_of(ustack_self());
 
 	uproc_live(t, "post");
+	UPROC_WATCH(pw_posted(t, false));
 	if (inherited(t) || !ws_mail_post(&t->t_wakes))
 		return;
 	if (from != NULL)
@@ -411,6 +412,7 @@ static void waits_complete(struct uwait *r)
 	if (w != NULL && w != home)	/* an event makes no lane move */
 		__atomic_store_n(&lane_of(t)->e_from, uproc_here(set) != NULL ?
 				 w : home, __ATOMIC_RELAXED);
+	UPROC_WATCH(pw_posted(t, true));
 	USCHED_RACE(ws_complete);
 	/* In a source the caller sleeps, and must not wake itself. */
 	if (w != NULL && home == w) {
@@ -521,6 +523,76 @@ static int make_here(struct uproc *p, void (*f)(void *), void *arg, int flags)
 	return create_slow(-1, f, arg, flags) != NULL ? 0 : -errno;
 }
 
+/* For uview.h. */
+
+/* Tells of what was pushed on the deque since *at. */
+static void fresh_items(struct ws_worker *w, unsigned long *at,
+			const void *known, uproc_fresh *f, void *arg)
+{
+	unsigned long i = *at, end = w->w_deque.d_bottom;
+	unsigned tasks = 0;
+
+	if (ws_deque_span(end, i) > w->w_deque.d_array->a_room)
+		i = end - w->w_deque.d_array->a_room;
+	for (; ws_deque_span(end, i) > 0; i++) {
+		struct ws_deque_item x = ws_deque_get(w->w_deque.d_array, i);
+
+		if (!is_thread(x))
+			tasks += is_task(x);
+		else if (x.i_arg != known)
+			f(arg, x.i_arg, 0);
+	}
+	if (tasks != 0)
+		f(arg, NULL, tasks);
+}
+
+static void fresh_pinned(struct ws_worker *w, unsigned from, uproc_fresh *f,
+			 void *arg)
+{
+	const struct ws_pinned_queue *k = &w->w_pinned;
+
+	if (k->kq_tail - from > k->kq_mask + 1)
+		from = k->kq_tail - k->kq_mask - 1;
+	for (; from != k->kq_tail; from++) {
+		const void *t = ws_pinned_at(k, from)->kp_item;
+
+		if (t != NULL)
+			f(arg, t, 0);
+	}
+}
+
+/*
+ * In the section, since a thief that has stopped w may make its queue longer.
+ * Outside of threads, w pushes only what it has taken from elsewhere.
+ */
+static unsigned fresh(struct uproc *p, struct uproc_mark *m, int outside,
+		      uproc_fresh *f, void *arg)
+{
+	struct ws_worker *w = (struct ws_worker *)p;
+	const struct uproc_thread *slot;
+	unsigned nr;
+
+	ws_enter(w);
+	slot = w->w_gate.g_slot;
+	if (!outside && w->w_deque.d_bottom != m->mk_at[0])
+		fresh_items(w, &m->mk_at[0], m->mk_thread, f, arg);
+	if (p->p_queue.q_tail != m->mk_at[1])
+		uproc_fresh_queue(&p->p_queue, (unsigned)m->mk_at[1],
+				  m->mk_thread, f, arg);
+	if (w->w_pinned.kq_tail != m->mk_at[2])
+		fresh_pinned(w, (unsigned)m->mk_at[2], f, arg);
+	if (slot != NULL && slot != m->mk_thread)
+		f(arg, &slot->t_stack, 0);
+	m->mk_thread = slot;
+	m->mk_at[0]  = w->w_deque.d_bottom;
+	m->mk_at[1]  = p->p_queue.q_tail;
+	m->mk_at[2]  = w->w_pinned.kq_tail;
+	nr = (slot != NULL) + uproc_queue_len(&p->p_queue) +
+	     (unsigned)ws_deque_size(&w->w_deque) + ws_pinned_len(&w->w_pinned);
+	ws_leave(w);
+	return nr;
+}
+
 /* From the beginning to the end. */
 
 /* Initializes what is of ws. 0, -ENOMEM. */
@@ -573,6 +645,7 @@ static const struct uproc_ops ops = {
 	.op_size    = sizeof(struct ws_worker),
 	.op_init    = worker_init,
 	.op_fini    = worker_fini,
+	.op_fresh   = fresh,
 	.op_move    = {
 		.mv_lanes    = lanes_init,
 		.mv_done     = done,

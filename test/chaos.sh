@@ -17,7 +17,8 @@
 #
 # In the environment: CC; CHAOS_SECONDS, for all builds together; CHAOS_BUILDS,
 # some of those in flags_of(); CHAOS_OFF, things that programs must not do, such
-# as "late,fail" (THINGS in chaos/chaos.h); CHAOS_PATIENCE; SEED; OUT, where to
+# as "late,fail" (THINGS in chaos/chaos.h); CHAOS_VIEW, words of USCHED_VIEW, for
+# programs with a recorder (uview.h); CHAOS_PATIENCE; SEED; OUT, where to
 # note failures: in OUT/found, one line for each.
 
 cd "$(dirname "$0")/.." || exit 1
@@ -64,6 +65,8 @@ build() (
 		more="$2/engine/*.c $(where utrace.c)"
 		driver=test/t_engine_chaos.c wrap= ;;
 	esac
+	[ -z "$CHAOS_VIEW" ] || more="$more $(where uview.c vnames.c vcensus.c \
+		vcopy.c uchain.c utrace.c)"
 	case $flags in
 	*HARD*)		more="$more $(where uhard.c)" ;;
 	*PREEMPT*)	more=$(where upreempt.c) ;;
@@ -85,7 +88,7 @@ can() { # build
 
 # chaos BUILD run|replay SECONDS SEED: $dir/at is the program that ran last.
 chaos() {
-	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at \
+	USCHED_DEBUG=$(words_of "$1") CHAOS_AT=$dir/at USCHED_VIEW=$CHAOS_VIEW \
 		TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
 		WATCHDOG=$CHAOS_PATIENCE timeout $(($3 + 300)) \
 		"$dir/$1" "$2" "$3" "$4"

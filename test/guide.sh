@@ -25,7 +25,7 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] core wait io proc steal extra engine start wrap posix \
+	cp -r Makefile ./*.[ch] core wait io proc steal extra view engine start wrap posix \
 		include examples "$dir"/programs/* "$dir/copy" || exit 1
 	for text in guide waits servers; do
 		n=0

@@ -21,6 +21,7 @@ below() { # folder or file
 	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
 	steal)		echo usched.h wait proc steal ;;
 	extra)		echo usched.h wait extra ;;
+	view)		echo usched.h wait proc extra view ;;
 	mpi)		echo usched.h wait mpi ;;
 	include)	echo usched.h wait proc io rr.h ll.h steal extra engine start include ;;
 	start)		echo usched.h wait proc rr.h ll.h steal extra start ;;
@@ -46,7 +47,8 @@ upwards() {
 		bench/peers/*|bench/waits/*|bench/io/*)		continue ;;
 		bench/http/*|bench/mpi/*|bench/engine/*)	continue ;;
 		core/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch])	;;
-		steal/*.[ch]|extra/*.[ch]|wrap/*.[ch]|start/*.[ch]|posix/*.[ch]) ;;
+		steal/*.[ch]|extra/*.[ch]|view/*.[ch]|wrap/*.[ch]|start/*.[ch]) ;;
+		posix/*.[ch])	;;
 		include/usched/all.h)				;;
 		engine/*.[ch]|mpi/*.[ch]|bench/*.[ch])		;;
 		*/*)		continue ;;
@@ -100,7 +102,7 @@ empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 
 # Planted errors are found.
 mkdir "$dir/tree" &&
-	cp -r ./*.[ch] core include wait io proc steal extra engine start wrap posix \
+	cp -r ./*.[ch] core include wait io proc steal extra view engine start wrap posix \
 		mpi bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
@@ -142,7 +144,7 @@ objects() { # tree, set of objects, flags, files
 # Prints what objects of a set have of a folder outside of below(): functions and
 # constants; and variables of any other folder, which may be a hook upwards.
 calls() { # set of objects
-	for folder in core wait io proc rr.h ll.h steal extra engine start; do
+	for folder in core wait io proc rr.h ll.h steal extra view engine start; do
 		echo "below $folder $(below "$folder")"
 	done >"$dir/below"
 	(cd "$dir/$1" && nm -A ./*.o) |
@@ -177,7 +179,8 @@ calls() { # set of objects
 # Leaves out variables that other folders only read; uwait_watch: lists of waits
 # (ulist.h) look on, and change no result; kinds of waits, which get a number.
 unknown() {
-	read_only='usched_(current|running)|uproc_forks|ws_homes|uwait_watch|UWAIT_[A-Z]*'
+	read_only='usched_(current|running)|uproc_forks|uproc_watch|ws_homes|uwait_watch'
+	read_only="$read_only|UWAIT_[A-Z]*"
 	grep -vE " uses ($read_only) of .*, a variable\$"
 }
 
@@ -253,7 +256,8 @@ plant_engine() {
 	empty "planted in engine/$1" "${got:-nothing} is seen, not: $3"
 }
 
-modules=$(ls usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c start/*.c)
+modules=$(ls usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c start/*.c \
+	view/uview.c view/v*.c)
 empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' $modules 2>&1)"
 empty 'calls point upwards' "$(calls plain | unknown)"
 

@@ -16,7 +16,7 @@ Linux)	;;
 *)	echo "skipped: signals to native threads are those of Linux"; exit 77;;
 esac
 sources="rr.c usched.c $(where uwait.c uproc.c umem.c ucall.c upreempt.c \
-	ustats.c utrace.c usymbol.c ulook.c ulist.c)"
+	uchain.c ustats.c utrace.c usymbol.c ulook.c ulist.c)"
 
 build() { # program, flags, files
 	${CC:-cc} -std=gnu11 -g -O1 -Wall -Wextra $includes "$dir/$1.c" \

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # model.sh: inbox.h, park.h, lock.h, wakes.h, record.h, idle.h, source.h,
-# cancel.h, usync.c, upoll.c, and deque.h, mail.h, stop.h, seek.h, watch.h with fence.h
-# hold in all executions of small programs that the memory model allows
+# cancel.h, usync.c, upoll.c, vring.h, and deque.h, mail.h, stop.h, seek.h, watch.h
+# with fence.h hold in all executions of small programs that the memory model allows
 # (test/model/model.c). Sources that are broken on purpose do not. --full: all
 # scenarios, some minutes; else the quick ones. --some: a few, and none is broken.
 
@@ -34,9 +34,9 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 mkdir "$dir/good" "$dir/bad"
 ln -s . "$dir/good/private"
 cp -r usched.h core wait/*.h wait/usync.c io/*.h io/upoll.c proc/*.h steal/*.h \
-	extra/upreempt.h test/model/m_*.c "$dir/good"
-all='inbox park lock wakes wait idle poll arm cancel sync deque mail stop seek watch'
-[ "$1" != --some ] || all='inbox park lock wait deque stop'
+	extra/upreempt.h view/vring.h view/format.h test/model/m_*.c "$dir/good"
+all='inbox park lock wakes wait idle poll arm cancel sync deque mail stop seek watch ring'
+[ "$1" != --some ] || all='inbox park lock wait deque stop ring'
 for m in $all; do
 	if build "$dir/good" $m && "$dir/m_$m" -v $full; then
 		pass
@@ -73,6 +73,13 @@ broken 'the stub posted without a look at the tail' inbox inbox.h \
 	'/i_tail, __ATOMIC_ACQUIRE) != head)/,/return NULL/d' full
 broken 'empty: only the head' inbox inbox.h \
 	"s/return __atomic_load_n(&i->i_tail, $seq) == &i->i_stub &&/return/" full
+
+broken 'W1 relaxed' ring vring.h '/ve_word\[[01]\], /,/;/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+broken 'W2 relaxed' ring vring.h '/++g->g_head/,/;/s/_RELEASE/_RELAXED/'
+broken 'R5: a record too many' ring vring.h 's/now + 1 - room/now - room/'
+broken 'R4: no second look' ring m_ring.c \
+	's/__atomic_load_n(&s.head.vr_head, __ATOMIC_RELAXED))/head)/'
+broken 'R3: no fence' ring m_ring.c '/R3/d'
 
 broken 'E1 not sequentially consistent' cancel cancel.h \
 	'/E1 \*/s/_SEQ_CST/_RELEASE/'

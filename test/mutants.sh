@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # mutants.sh: tests find what is broken on purpose in rings, kinds of libraries,
-# generations of armings, looks at threads, the Python face, objects of the hard
+# generations of armings, looks at threads, recorders, the Python face, objects of the hard
 # mode, scopes, conditions, and calls of plain dispatchers. (Others: chaos.sh,
 # law.sh, model.sh, sync.sh, httpd.sh.) --full: also those that take long. A word:
 # only mutants whose names contain it.
@@ -183,6 +183,30 @@ broken 'look: a name without a number' t_look extra/ulook.c \
 	's/l->l_call  = -1;/l->l_call = 0;/'
 broken 'look: the place of the call is lost' t_look extra/ulook.c \
 	's/m->m_reg\[16\] = p->p_pc;//'
+
+# Recorders.
+broken 'view: a yield is a wait' s_view view/uview.c \
+	's/^		v->w_yields = true;/		;/'
+broken 'view: an end is a wait' s_view view/uview.c \
+	's/bool ended = has_ended(v);/bool ended = false;/'
+broken 'view: a wait does not end' s_view view/uview.c \
+	'/^static void wait_end/,/^}/s/UVIEW_BLOCKED/UVIEW_WAITS/'
+broken 'view: the child of a fork writes to the file' s_view view/uview.c \
+	'/^static void in_child(void)/,/^}/s/uview_all.v_file = NULL;/return;/'
+broken 'view: a remote wake has no waker' s_view proc/uproc.c \
+	's/UPROC_WATCH(pw_posted(t, false));/;/'
+broken 'view: records of waits are not counted' s_view view/vcensus.c \
+	's/^		see_record(block, &seen);/		;/'
+broken 'view: a holder is lost' s_view view/vcensus.c \
+	's/census.c_owner\[to - census.c_row\] = seen.vs_owner/(void)0/'
+broken 'view: a link that goes takes all others' t_view extra/uchain.c \
+	's/^	\*at = k->k_below;/	s->s_links = NULL;/'
+broken 'view: overwritten records are believed' t_view view/vcopy.c \
+	's/uring_whole(begin, r->vr_head, room, now)/begin/'
+broken 'view: a name may lie anywhere' t_view view/vcopy.c \
+	's/n\[i\].vn_text > texts/0/; s/n\[i\].vn_len > texts - n\[i\].vn_text/0/'
+broken 'view: a frame may have any name' t_view view/vcopy.c \
+	's/s\[i\].vk_frame\[j\] = 0;/;/'
 
 # The Python face: conversion, the end of an engine, tables of the bus.
 for python in ${PYTHONS:-python3 /usr/bin/python3} ''; do

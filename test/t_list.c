@@ -93,7 +93,7 @@ static void bare_run(void)
 		CHECK(st.starts == 4);
 		usched_stats_end(&t.t_sched);
 	}
-	CHECK(t.t_sched.s_next == mine && t.t_sched.s_listed == NULL);
+	CHECK(t.t_sched.s_next == mine && t.t_sched.s_links == NULL);
 	ulist_print("run is over");
 }
 

@@ -26,7 +26,7 @@ static bool off(const struct usched *s)
 {
 	return s->s_next == tiny_next && s->s_alloc == tiny_alloc &&
 	       s->s_free == tiny_free && s->s_done == tiny_done &&
-	       s->s_stats == NULL;
+	       s->s_links == NULL;
 }
 
 /* Two threads take turns, A B A B A B; in its last turn each ends. */
@@ -173,7 +173,7 @@ static struct ustack *next(struct usched *s)
 	int i;
 
 	see();
-	CHECK(s->s_stats == NULL || IN_HARD || same());
+	CHECK(s->s_links == NULL || IN_HARD || same());
 	u = tiny_next(s);
 	if (u == NULL) {
 		want.rests++;

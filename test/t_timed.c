@@ -329,11 +329,12 @@ static void claims(void *arg)
 
 static void wake_between(bool lanes)
 {
-	static const struct uwait_watch watch = {
+	static struct uwait_watch watch = {
 		.v_made = nothing, .v_begin = keep, .v_end = nothing
 	};
 
-	uwait_watch = &watch;
+	if (uwait_watch == NULL)
+		uwait_watch_add(&watch);
 	open_(&bare, lanes);
 	make(&bare, 0, waits);
 	make(&bare, 1, claims);

@@ -112,7 +112,7 @@ includes() { # folder
 }
 
 top=$PWD
-folders='core wait proc steal io extra engine start wrap mpi'
+folders='core wait proc steal io extra view engine start wrap mpi'
 least=100
 empty 'labels twice' "$(twice usched.[ch] rr.[ch] ll.[ch] \
 	$(find $folders -name '*.[ch]' 2>/dev/null))"

@@ -63,12 +63,14 @@ struct image {
 	size_t       i_size;
 };
 
+static struct ulock looks;		/* protects what follows */
 static struct image images[IMAGES];
 static int image_nr;
 
 /* Another native thread may have been writing it: its files stay mapped. */
 static void in_child(void)
 {
+	looks.l_state = 0;
 	image_nr = 0;
 }
 
@@ -129,6 +131,16 @@ static int holds(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+static void images_unmap(void)
+{
+	while (image_nr > 0) {
+		struct image *i = &images[--image_nr];
+
+		if (i->i_map != NULL)
+			(void)munmap((void *)i->i_map, i->i_size);
+	}
+}
+
 /* Returns the file that holds the address, or NULL. */
 static const struct image *image_of(uintptr_t at)
 {
@@ -146,7 +158,7 @@ static const struct image *image_of(uintptr_t at)
 			return i;
 	}
 	if (image_nr == IMAGES)
-		usymbol_end();
+		images_unmap();
 	i = &images[image_nr++];
 	i->i_base = s.s_base;
 	memcpy(i->i_path, s.s_path, sizeof i->i_path);
@@ -226,7 +238,8 @@ static const char *file_of(const struct image *i, char *self, size_t size)
 	return strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
 }
 
-const char *usymbol_name(char *text, size_t size, const void *at, int where)
+/* Caller holds looks. */
+static const char *look_up(char *text, size_t size, const void *at, int where)
 {
 	const struct image *i = image_of((uintptr_t)at);
 	uintptr_t off, start = 0;
@@ -249,6 +262,14 @@ const char *usymbol_name(char *text, size_t size, const void *at, int where)
 			       nob != 0 ? " " : "",
 			       file_of(i, self, sizeof self),
 			       (unsigned long)off);
+	return text;
+}
+
+const char *usymbol_name(char *text, size_t size, const void *at, int where)
+{
+	ulock_get(&looks);
+	(void)look_up(text, size, at, where);
+	ulock_put(&looks);
 	return text;
 }
 
@@ -364,12 +385,9 @@ void usymbol_function(char *text, size_t size, const void *at)
 
 void usymbol_end(void)
 {
-	while (image_nr > 0) {
-		struct image *i = &images[--image_nr];
-
-		if (i->i_map != NULL)
-			(void)munmap((void *)i->i_map, i->i_size);
-	}
+	ulock_get(&looks);
+	images_unmap();
+	ulock_put(&looks);
 }
 
 #else

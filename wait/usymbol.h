@@ -11,7 +11,7 @@
  * "name+0x1c", and "" if there is no name. With where, always an offset, and
  * also the file and the offset for `addr2line -fe FILE OFFSET':
  * "name+0x1c (program+0x115c)". Not in a signal handler, since it takes a lock
- * of the loader, and maps files. By one native thread at a time. Returns text.
+ * of the loader, and maps files. Any native thread. Returns text.
  */
 __attribute__((visibility("hidden")))
 const char *usymbol_name(char *text, size_t size, const void *at, int where);

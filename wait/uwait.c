@@ -478,7 +478,22 @@ struct uwait *uwait_expire(struct uwait_base *b)
 
 /* Records. */
 
-const struct uwait_watch *uwait_watch;
+struct uwait_watch *uwait_watch;
+
+void uwait_watch_add(struct uwait_watch *v)
+{
+	v->v_next = uwait_watch;
+	__atomic_store_n(&uwait_watch, v, __ATOMIC_RELEASE);
+}
+
+static NOINLINE void watch_made(const struct uwait *w)
+{
+	const struct uwait_watch *v;
+
+	for (v = uwait_watch; v != NULL; v = v->v_next)
+		if (v->v_made != NULL)
+			v->v_made(w);
+}
 
 /* Kinds of waits that no other file ends. */
 
@@ -601,7 +616,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 	w->w_node.n_prev = NULL;
 	w->w_base  = NULL;
 	if (__builtin_expect(uwait_watch != NULL, 0))
-		uwait_watch->v_made(w);
+		watch_made(w);
 	return w;
 }
 
@@ -717,18 +732,36 @@ static void pause_and_drain(struct ustack *u)
 	upark_futex_wait_for(&never, 0, PAUSE);
 }
 
-/* Tell ulist.h, if it asks, that the wait of a thread begins, and ends. */
+/* Tell modules that ask for it that the wait of a thread begins, and ends. */
+
+static NOINLINE void watch_begin_slow(const struct uwait *w, utime_ns until)
+{
+	const struct uwait_watch *v;
+
+	for (v = uwait_watch; v != NULL; v = v->v_next)
+		if (v->v_begin != NULL)
+			v->v_begin(w, until);
+}
 
 static void watch_begin(const struct uwait *w, utime_ns until)
 {
 	if (__builtin_expect(uwait_watch != NULL, 0))
-		uwait_watch->v_begin(w, until);
+		watch_begin_slow(w, until);
+}
+
+static NOINLINE void watch_end_slow(const struct uwait *w)
+{
+	const struct uwait_watch *v;
+
+	for (v = uwait_watch; v != NULL; v = v->v_next)
+		if (v->v_end != NULL)
+			v->v_end(w);
 }
 
 static void watch_end(const struct uwait *w)
 {
 	if (__builtin_expect(uwait_watch != NULL, 0))
-		uwait_watch->v_end(w);
+		watch_end_slow(w);
 }
 
 static struct uself *self_of(const struct ustack *u)
@@ -885,9 +918,12 @@ static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 
 static NOINLINE int wait_natively(struct uwait *w, utime_ns until)
 {
-	return __builtin_expect(uwait_watch == NULL, 1) ?
-		native_for(w, until) :
-		uwait_watch->v_native(w, until, native_for);
+	const struct uwait_watch *v = uwait_watch;
+
+	while (__builtin_expect(v != NULL, 0) && v->v_native == NULL)
+		v = v->v_next;
+	return __builtin_expect(v == NULL, 1) ? native_for(w, until) :
+		v->v_native(w, until, native_for);
 }
 
 #if defined(USCHED_HARD)

@@ -653,8 +653,8 @@ static __inline__ void uwait_arrived(struct uwait *w)
 }
 
 /*
- * For ulist.h, which is told of each wait by a record if uwait_watch is set.
- * It is set before any wait, and stays.
+ * For modules that are told of each wait by a record: ulist.h, uview.h. Each adds
+ * itself once, before any wait, and stays. Members may be NULL.
  */
 struct uwait_watch {
 	/* The caller, a thread or a native thread, has made w. */
@@ -662,17 +662,23 @@ struct uwait_watch {
 	/* The caller, a thread, begins and ends to wait. */
 	void (*v_begin)(const struct uwait *w, utime_ns until);
 	void (*v_end)(const struct uwait *w);
-	/* The caller, a native thread, waits: returns wait(w, until). */
+	/* The caller, a native thread, waits: returns wait(w, until). Of the
+	 * modules, only that which was added last is told. */
 	int  (*v_native)(struct uwait *w, utime_ns until,
 			 int (*wait)(struct uwait *w, utime_ns until));
 	/*
 	 * All threads of nr dispatchers wait for ever; left counts them. There
-	 * is a dispatcher each size bytes. None runs a thread meanwhile.
+	 * is a dispatcher each size bytes. None runs a thread meanwhile. Returns
+	 * whether it has told the user.
 	 */
-	void (*v_stuck)(struct usched *first, size_t size, int nr, long left);
+	int  (*v_stuck)(struct usched *first, size_t size, int nr, long left);
+	struct uwait_watch *v_next;
 };
 
-extern const struct uwait_watch *uwait_watch;
+extern struct uwait_watch *uwait_watch;		/* the first, or NULL */
+
+/* Adds v to them. */
+void uwait_watch_add(struct uwait_watch *v);
 
 /* Lets virtual time jump to a point, if that is later. Any thread. */
 void utime_jump(utime_ns to);

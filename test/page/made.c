@@ -6,8 +6,9 @@
  *
  * Simulates 4 processors with 12 threads each, until there are so many records.
  * Workers take turns at a mutex, and sleep; clients work and give way. Names are
- * hostile. If lost is not 0, ring 3 has lost its first half, and the kernel has
- * woken a native thread late. Prints what a reader must find, as JSON.
+ * hostile. Some clients run a dispatcher, some make calls. If lost is not 0, ring 3
+ * has lost its first half, and the kernel has woken a native thread late. Prints
+ * what a reader must find, as JSON.
  */
 
 #include "../../view/format.h"
@@ -20,24 +21,35 @@
 #define RATE	0.5		/* ns a tick */
 #define NS(t)	((double)(t) * RATE)
 #define PROCS	4
+#define CALLS	PROCS		/* the ring of a native thread that makes calls */
+#define RINGS	(PROCS + 1)
+#define LOSER	3		/* the ring that has lost its first half */
 #define EACH	12
 #define NR	(PROCS * EACH)
 #define LATE	((uint64_t)(7e6 / RATE))
+#define BEGAN	123456789000u	/* in ns of CLOCK_MONOTONIC */
+#define AFTER	5000u		/* ns from the newest record to the copy */
 
-enum { NOTHING, WORKER, CLIENT, MUTEX, SLEEP, LOCK, DEEP, TAKE, LIBRARY, MARK, RR, WRITER, NAMES };
+enum {
+	NOTHING, WORKER, CLIENT, MUTEX, SLEEP, LOCK, DEEP, TAKE, LIBRARY, MARK, RR, WRITER,
+	INNER, CALL, READER, NAMES
+};
 
 static const struct { const char *text; int kind; } names[NAMES] = {
 	[WORKER]	= { "worker", UVIEW_FUNCTION },
-	[CLIENT]	= { "client<script>alert(1)</script>\"'&\n", UVIEW_FUNCTION },
+	[CLIENT]	= { "client<script>attacked=1</script>\"'&\n", UVIEW_FUNCTION },
 	[MUTEX]		= { "mutex", UVIEW_TEXT },
 	[SLEEP]		= { "sleep", UVIEW_TEXT },
 	[LOCK]		= { "lock_<b>stock</b>", UVIEW_OBJECT },
 	[DEEP]		= { "worker+0x93 (made+0x1193)", UVIEW_CODE },
 	[TAKE]		= { "take_stock+0x64 (made+0x1064)", UVIEW_CODE },
 	[LIBRARY]	= { "umutex_lock+0x20 (made+0x2020)", UVIEW_LIBRARY },
-	[MARK]		= { "</script><img src=x onerror=alert(2)>", UVIEW_TEXT },
+	[MARK]		= { "</script><img src=x onerror=attacked=2>", UVIEW_TEXT },
 	[RR]		= { "rr", UVIEW_TEXT },
 	[WRITER]	= { "writer \"7\"", UVIEW_TEXT },
+	[INNER]		= { "inner", UVIEW_FUNCTION },
+	[READER]	= { "reader", UVIEW_TEXT },
+	[CALL]		= { "read_<file>", UVIEW_FUNCTION },
 };
 
 #define LOCK_AT	0x5600deadb0c0u
@@ -64,13 +76,14 @@ struct proc {
 };
 
 static struct thread threads[NR];
-static struct proc procs[PROCS];
+static struct proc procs[RINGS];
 static struct thread *owner, *first, **last = &first;
+static struct thread *given;	/* has the mutex, and has not run since */
 static size_t records;
 static uint64_t seed = 7;
 static struct {
-	long runs[NAMES], wakes, posts, waits, marks;
-	uint64_t ran[NAMES], waited, longest;
+	long runs[NAMES], wakes, posts, waits, marks, stolen, inner, calls;
+	uint64_t ran[NAMES], waited, longest, newest;
 } sum;
 
 static unsigned random_below(unsigned n)
@@ -125,6 +138,7 @@ static void unlock(struct proc *p)
 	if ((first = t->t_next) == NULL)
 		last = &first;
 	t->t_owner = true;
+	given = t;
 	waited(t, p->p_now);
 	home = &procs[t->t_home];
 	if (home == p) {
@@ -177,8 +191,38 @@ static void begin(struct proc *p, struct thread *t)
 {
 	p->p_runs = t;
 	p->p_begun = p->p_now;
+	if (t == given)
+		given = NULL;
 	put(p, UVIEW_RUN, p->p_tail - p->p_head, address(t), t->t_f);
+	if (t == &threads[PROCS + 1] && t->t_steps == 0)
+		put(p, UVIEW_NOTE, UVIEW_NAMED, address(t), READER);
 	p->p_now += 400 + random_below(6000);
+}
+
+/* Thread t runs a dispatcher, which runs a thread. */
+static void nest(struct proc *p, const struct thread *t)
+{
+	put(p, UVIEW_BEGIN, 0, address(t) + 8, RR);
+	p->p_now += 10;
+	put(p, UVIEW_RUN, 0, address(t) + 16, INNER);
+	p->p_now += 300;
+	put(p, UVIEW_STOP, UVIEW_ENDED, address(t) + 16, 0);
+	p->p_now += 10;
+	put(p, UVIEW_END, 0, address(t) + 8, 0);
+	p->p_now += 10;
+	sum.inner++;
+}
+
+static void call(const struct proc *p, const struct thread *t)
+{
+	struct proc *ring = &procs[CALLS];
+
+	if (ring->p_now < p->p_now)
+		ring->p_now = p->p_now;
+	put(ring, UVIEW_CALL, UVIEW_CALL_BEGINS, address(t), CALL);
+	ring->p_now += 3000;
+	put(ring, UVIEW_CALL, UVIEW_CALL_ENDS, address(t), CALL);
+	sum.calls++;
 }
 
 static void end(struct proc *p, struct thread *t)
@@ -186,6 +230,10 @@ static void end(struct proc *p, struct thread *t)
 	int reason;
 
 	p->p_runs = NULL;
+	if (t->t_f == CLIENT && random_below(200) == 0)
+		nest(p, t);
+	if (t->t_f == CLIENT && random_below(400) == 0)
+		call(p, t);
 	if (random_below(20000) == 0) {
 		put(p, UVIEW_MARK, 0, address(t), MARK);
 		sum.marks++;
@@ -236,6 +284,10 @@ static void turn(struct proc *p)
 	if (p->p_parked)
 		put(p, UVIEW_UNPARK, 0, 0, 0);
 	p->p_parked = false;
+	if (random_below(300) == 0) {
+		put(p, UVIEW_STEAL, 3, 0, 0);
+		sum.stolen += 3;
+	}
 	next = look(p);
 	if (p->p_head != p->p_tail) {
 		begin(p, p->p_ready[p->p_head++ % NR]);
@@ -271,7 +323,7 @@ static void simulate(size_t most, bool lost)
 		put(&procs[i], UVIEW_BEGIN, i, 0x7f0000000000 + i, RR);
 	}
 	put(&procs[0], UVIEW_NOTE, UVIEW_NAMED, address(&threads[NR - PROCS]), WRITER);
-	while (records < most) {
+	while (records < most || given == NULL) {
 		struct proc *p = earliest();
 
 		if (lost && records > most / 2 && p == &procs[1] && !p->p_parked && !p->p_runs) {
@@ -324,10 +376,10 @@ static void write_file(FILE *out, bool lost)
 {
 	static struct uview_file f = { .vf_magic = UVIEW_MAGIC, .vf_state = UVIEW_COPY,
 		.vf_flags = UVIEW_WITH_STACKS, .vf_pid = 4711, .vf_wall = 1800000000000000000,
-		.vf_rate = RATE, .vf_census = 1, .vf_name = "made <i>&amp;</i>" };
+		.vf_rate = RATE, .vf_ns = BEGAN, .vf_census = 1, .vf_name = "made <i>&amp;</i>" };
 	static const struct uview_stack stacks[2] = { { 0 },
 		{ .vk_nr = 3, .vk_f = WORKER, .vk_frame = { LIBRARY, TAKE, DEEP } } };
-	size_t at = part(&f, UVIEW_PART_RINGS, 4096, PROCS, sizeof(struct uview_ring)), all;
+	size_t at = part(&f, UVIEW_PART_RINGS, 4096, RINGS, sizeof(struct uview_ring)), all;
 
 	at = part(&f, UVIEW_PART_NAMES, at, NAMES, sizeof(struct uview_name));
 	at = part(&f, UVIEW_PART_TEXTS, at, sizeof texts, 1);
@@ -335,10 +387,16 @@ static void write_file(FILE *out, bool lost)
 	at = part(&f, UVIEW_PART_CENSUS, at, 1, sizeof(struct uview_census));
 	all = at;
 	part(&f, UVIEW_PART_RECORDS, at, (unsigned)records, sizeof(struct uview_record));
+	for (int i = 0; i < RINGS; i++) {
+		uint64_t t = procs[i].p_record[procs[i].p_nr - 1].ve_word[0] >> 16;
+
+		sum.newest = sum.newest < t ? t : sum.newest;
+	}
+	f.vf_end = BEGAN + (uint64_t)NS(sum.newest) + AFTER;
 	fwrite(&f, sizeof f, 1, out);
-	for (int i = 0; i < PROCS; i++) {
+	for (int i = 0; i < RINGS; i++) {
 		struct proc *p = &procs[i];
-		size_t skip = lost && i == PROCS - 1 ? p->p_nr / 2 : 0;
+		size_t skip = lost && i == LOSER ? p->p_nr / 2 : 0;
 		struct uview_ring r = { .vr_head = p->p_nr - skip, .vr_at = all,
 			.vr_room = (uint32_t)(p->p_nr - skip), .vr_tid = 4711 + (unsigned)i,
 			.vr_state = 1, .vr_lost = skip,
@@ -352,7 +410,7 @@ static void write_file(FILE *out, bool lost)
 	write_names(out);
 	fwrite(stacks, sizeof stacks, 1, out);
 	write_census(out);
-	for (int i = 0; i < PROCS; i++)
+	for (int i = 0; i < RINGS; i++)
 		fwrite(procs[i].p_record, sizeof(struct uview_record), procs[i].p_nr, out);
 }
 
@@ -366,9 +424,11 @@ int main(int argc, char **argv)
 	lost = atoi(argv[3]) != 0;
 	simulate(strtoul(argv[2], NULL, 10), lost);
 	write_file(out, lost);
-	printf("{\"records\": %zu, \"worker\": [%ld, %.1f], \"client\": [%ld, %.1f], "
-		"\"here\": %ld, \"posts\": %ld, \"lock\": [%ld, %.1f, %.1f], \"marks\": %ld}\n",
-		records, sum.runs[WORKER], NS(sum.ran[WORKER]), sum.runs[CLIENT],
+	printf("{\"records\": %zu, \"end\": %.1f, \"stolen\": %ld, \"inner\": %ld, \"calls\": %ld, "
+		"\"worker\": [%ld, %.1f], \"client\": [%ld, %.1f], \"here\": %ld, "
+		"\"posts\": %ld, \"lock\": [%ld, %.1f, %.1f], \"marks\": %ld}\n",
+		records, NS(sum.newest) + AFTER, sum.stolen, sum.inner, sum.calls,
+		sum.runs[WORKER], NS(sum.ran[WORKER]), sum.runs[CLIENT],
 		NS(sum.ran[CLIENT]), sum.wakes, sum.posts, sum.waits, NS(sum.waited),
 		NS(sum.longest), sum.marks);
 	return fclose(out) != 0;

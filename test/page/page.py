@@ -2,14 +2,19 @@
 # SPDX-License-Identifier: MIT
 """page.py: shows pages in Chromium and tries what checks.js claims.
 
-    page.py [--dump] EXPECT.json FULL PAGE [PICTURES]
+    page.py [--dump] known TEMPLATE COPY EXPECT FULL [PICTURES]
+    page.py mutants TEMPLATE COPY EXPECT
+    page.py real PAGE FINDING [PICTURE]
 
-Each page at 1280 and 400 pixels, light and dark, with the events of a person by
-chromedriver. --dump: without chromedriver, the checks alone. Prints a line for each
-claim that fails, and at the end how many passed and failed. With PICTURES, a folder,
-leaves a picture of each screen there.
+known: a page of a copy that made.c has made, and that says EXPECT, at 1280 and 400
+pixels, light and dark, with the events of a person, too. --dump: without chromedriver,
+the checks alone. FULL: true if nothing was lost. mutants: pages with an error each, of
+which some check must tell. real: a page of the tool; FINDING is crowd, hog, burst or
+none. Prints a line for each claim that fails, and then how many passed and failed. With
+PICTURES, a folder, leaves a picture of each screen there.
 """
 
+import base64
 import json
 import os
 import re
@@ -18,10 +23,41 @@ import sys
 import tempfile
 
 CHECKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "checks.js")
+PLACE = 'const DATA = "";'
 SHOWN = [(1280, 800, False), (400, 800, False), (1280, 800, True), (400, 800, True)]
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
            "--force-device-scale-factor=1", "--no-first-run", "--disable-extensions",
            "--disable-background-networking", "--disable-dev-shm-usage"]
+
+# What stands in the page, and an error in its place.
+MUTANTS = [
+    ("R.end[g] = t;", "R.end[g] = t - 100;"),
+    ("this.wake[s] = t;\n\t\tthis.by[s] = how", "this.wake[s] = -1;\n\t\tthis.by[s] = how"),
+    ("this.by[s] = ring.run;\n\t\tthis.from[s] = FROM.POST", "this.from[s] = FROM.POST"),
+    ("const is_known = this.wake[s] >= ring.oldest;", "const is_known = false;"),
+    ("ring.depth += ring.run >= 0;", ""),
+    ("ring.holder = s;", "ring.holder = -1;"),
+    ("T.name[this.thread[s]] = slot_name.get(s);", ";"),
+    ("return wake < 0 ? end_all : Math.max(wake, R.end[g]);", "return end_all;"),
+    ("sums.steals += arg;", "sums.steals++;"),
+    ("e[name] = value;", "e.innerHTML = value;"),
+    ("e.append(...children.filter(c => c !== null && c !== undefined && c !== \"\"));",
+     "children.forEach(c => typeof c === 'string' ? e.innerHTML += c : c && e.append(c));"),
+    ("return view.from + (x - view.left) / view.scale;", "return view.from + x / view.scale;"),
+    ("set_window(t - (t - view.from) * factor, t + (view.to - t) * factor);",
+     "set_window(view.from, view.from + (view.to - view.from) * factor);"),
+    ("const wide = width * drag.spread.size / now.size;", "const wide = width;"),
+    ("return set_window(drag.from - by, drag.to - by);", "return undefined;"),
+    ("pen.globalAlpha = lit ? 1 : 0.15;\n\tpen.fillStyle = colour(f);\n\tbox(x",
+     "pen.fillStyle = colour(f);\n\tbox(x"),
+    ("down = i === by ? !down : i > 0;", ""),
+    ("drawn.arrows++;", ""),
+    ("b: () => step(g => R.by[g]),", ""),
+    ('" " + object_name(row.object) : "")), row.nr);', '" " + object_name(row.object) : "")), 1);'),
+    ("main { flex-direction: column; }", ""),
+    ("--text: #e4e7eb; --dim: #98a1ad;", "--text: #404040; --dim: #98a1ad;"),
+    ("end: b.u64(56) - b.u64(48),", "end: 0,"),
+]
 
 passed = failed = 0
 
@@ -36,12 +72,27 @@ def count(where, claim, wrong):
         passed += 1
 
 
+def text_of(path):
+    """The text of a file."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def page_of(html, copy, folder):
+    """Puts a copy into the template, as the tool does. Returns the path of the page."""
+    with open(copy, "rb") as file:
+        data = base64.b64encode(file.read()).decode()
+    assert html.count(PLACE) == 1, "the template has no place for data"
+    path = os.path.join(folder, "page.html")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(html.replace(PLACE, f'const DATA = "{data}";'))
+    return path
+
+
 def script(expect, full, width, dark):
     """What makes checks.js fit to the page."""
-    with open(CHECKS, encoding="utf-8") as file:
-        checks = file.read().replace('"use strict";', "")
-    return (f"const EXPECT = {expect}, FULL = {full}, WIDTH = {width}, "
-            f"DARK = {json.dumps(dark)};\n{checks}")
+    return (f"const EXPECT = {text_of(expect)}, FULL = {full}, WIDTH = {width}, "
+            f"DARK = {json.dumps(dark)};\n" + text_of(CHECKS).replace('"use strict";', ""))
 
 
 def driver():
@@ -52,7 +103,9 @@ def driver():
     for option in OPTIONS:
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    browser = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    browser.set_script_timeout(60)
+    return browser
 
 
 def show(browser, page, width, height, dark):
@@ -70,53 +123,56 @@ def messages(browser):
             if "willReadFrequently" not in m["message"]]
 
 
+def add_script(browser, text):
+    """Adds a script to the page."""
+    browser.execute_script("const s = document.createElement('script');"
+                           "s.textContent = arguments[0]; document.body.append(s)", text)
+
+
 def person(browser, where):
     """The mouse and keys of a person, as the browser gets them."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
+    run = browser.execute_script
+    canvas = browser.find_element("css selector", "#canvas")
 
-    def run(text):
-        return browser.execute_script(text)
+    def claim(what, holds):
+        count(where, "a person's " + what, "" if holds else "has no effect")
 
-    def find(selector):
-        return browser.find_element("css selector", selector)
-
-    canvas = find("#canvas")
-    run("reset(); g = some_run(0, g => R.end[g] - R.begin[g] > 1000); show_near(g)")
+    run("reset(); window.g = some_run(0, g => R.end[g] - R.begin[g] > 1000); show_near(g)")
     x, y = run("const [x, y] = middle_of(g); return [x - canvas.clientWidth / 2,"
                "y - canvas.clientHeight / 2]")
-    ActionChains(browser).move_to_element_with_offset(canvas, round(x), round(y)) \
-        .click().perform()
-    count(where, "a person's click", "" if run("return chosen.run === g") else "not selected")
-    tip = run("return $('tip').hidden ? '' : $('tip').textContent")
-    ActionChains(browser).move_by_offset(1, 1).perform()
-    tip = tip or run("return $('tip').hidden ? '' : $('tip').textContent")
-    count(where, "a tip under the mouse", "" if "ran " in tip else "none")
+    tip = "return $('tip').hidden ? '' : $('tip').textContent"
+    ActionChains(browser).move_to_element_with_offset(canvas, round(x), round(y)).perform()
+    claim("mouse", "ran " in run(tip))
+    ActionChains(browser).click().perform()
+    claim("click", run("return chosen.run === g"))
     ActionChains(browser).send_keys("f").perform()
-    count(where, "a person's key",
-          "" if run("return view.from === begin_all") else "the window is not whole")
+    claim("key", run("return view.from === begin_all"))
     ActionChains(browser).send_keys("/").send_keys("worker").send_keys(Keys.ENTER).perform()
-    count(where, "a person's search", "" if run(
-        "return query === 'worker' && f_name(R.f[chosen.run]) === 'worker'") else "not found")
+    claim("search", run("return query === 'worker' && f_name(R.f[chosen.run]) === 'worker'"))
     for button in browser.find_elements("css selector", "#tabs button"):
         button.click()
-        name = button.text
-        count(where, f"a person's click on {name}",
-              "" if run("return page") == name else "not shown")
+        claim("click on " + button.text, run("return page") == button.text)
     run("reset()")
-    run("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def pictures(browser, folder, name):
     """A picture of each screen."""
-    screens = {"timeline": "reset()", "run": "reset(); show_run(some_run(1, g => R.holder[g] >= 0))",
+    screens = {"timeline": "reset()",
+               "run": "reset(); show_run(some_run(1, g => R.holder[g] >= 0))",
                "threads": "reset(); set_by_thread(true)", "functions": "show_page('Functions')",
                "objects": "show_page('Objects'); select({ thing: things[0] })",
                "waits": "show_page('Waits')", "delays": "show_page('Delays')"}
     for screen, text in screens.items():
         browser.execute_script(text)
-        browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
-        browser.save_screenshot(os.path.join(folder, f"{name}-{screen}.png"))
+        picture(browser, os.path.join(folder, f"{name}-{screen}.png"))
+
+
+def picture(browser, path):
+    """What is on the screen, when it is drawn."""
+    browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
+    browser.save_screenshot(path)
 
 
 def by_driver(page, expect, full, folder):
@@ -126,9 +182,7 @@ def by_driver(page, expect, full, folder):
         for width, height, dark in SHOWN:
             where = f"{width}{' dark' if dark else ''}"
             show(browser, page, width, height, dark)
-            browser.execute_script(
-                "const s = document.createElement('script'); s.textContent = arguments[0];"
-                "document.body.append(s)", script(expect, full, width, dark))
+            add_script(browser, script(expect, full, width, dark))
             for claim, wrong in browser.execute_script("return try_all()"):
                 count(where, claim, wrong)
             person(browser, where)
@@ -136,8 +190,8 @@ def by_driver(page, expect, full, folder):
                 pictures(browser, folder, where.replace(" ", "-"))
             said = messages(browser)
             count(where, "no message in the console", said[0] if said else "")
-            print(where, "loaded in %.0f ms;" % browser.execute_script("return loaded"),
-                  "; ".join("%s %.1f ms" % tuple(t) for t in
+            print(f"{where}: loaded in {browser.execute_script('return loaded'):.0f} ms;",
+                  "; ".join(f"{what} {ms:.1f} ms" for what, ms in
                             browser.execute_script("return TIMES")))
     finally:
         browser.quit()
@@ -145,14 +199,12 @@ def by_driver(page, expect, full, folder):
 
 def by_dump(page, expect, full, _):
     """The checks alone: Chromium prints the page with what they say."""
-    with open(page, encoding="utf-8") as file:
-        html = file.read()
+    html = text_of(page)
     for width, height, dark in SHOWN:
         where = f"{width}{' dark' if dark else ''}, dumped"
-        more = ("const said = document.createElement('pre'); said.id = 'said';"
-                "said.textContent = JSON.stringify(try_all());"
-                "document.body.replaceChildren(said);")
-        checks = script(expect, full, "innerWidth", dark) + more
+        checks = script(expect, full, "innerWidth", dark) + (
+            "const said = document.createElement('pre'); said.id = 'said';"
+            "said.textContent = JSON.stringify(try_all()); document.body.append(said);")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "page.html")
             with open(path, "w", encoding="utf-8") as file:
@@ -160,7 +212,7 @@ def by_dump(page, expect, full, _):
                                         checks.replace("</script>", "<\\/script>") +
                                         "</script></body>"))
             got = subprocess.run(
-                ["chromium", *OPTIONS, f"--window-size={width},{height}",
+                ["chromium", *OPTIONS, f"--window-size={width},{height + 150}",
                  f"--blink-settings=preferredColorScheme={0 if dark else 1}",
                  "--enable-logging=stderr", f"--user-data-dir={folder}", "--dump-dom",
                  "file://" + path], capture_output=True, text=True, timeout=60, check=False)
@@ -176,14 +228,74 @@ def by_dump(page, expect, full, _):
         count(where, "no message in the console", lines[0] if lines else "")
 
 
+def mutants(template, copy, expect):
+    """Some check must tell of each error, be it of two widths and colour schemes."""
+    html, browser = text_of(template), driver()
+    try:
+        for old, new in MUTANTS:
+            assert html.count(old) == 1, f"{html.count(old)} times in the page: {old}"
+            told = []
+            with tempfile.TemporaryDirectory() as folder:
+                page = page_of(html.replace(old, new), copy, folder)
+                for width, height, dark in (SHOWN[0], SHOWN[3]):
+                    show(browser, page, width, height, dark)
+                    if not browser.execute_script("return window.loaded > 0"):
+                        told.append("it does not load")
+                        break
+                    add_script(browser, script(expect, "true", width, dark))
+                    told += [claim for claim, wrong in
+                             browser.execute_script("return try_all()") if wrong]
+                    if told:
+                        break
+            count("mutants", f"{old!r} -> {new!r}", "" if told else "no check tells")
+            if os.environ.get("VERBOSE"):
+                print(f"{old.strip()[:50]!r}: {told[:2]}")
+    finally:
+        browser.quit()
+
+
+def real(page, finding, path):
+    """A page of the tool: it loads, says nothing, and finds what there is to find."""
+    browser = driver()
+    try:
+        show(browser, page, *SHOWN[0])
+        kinds = browser.execute_script(
+            "return [...document.querySelectorAll('.finding')].map(e => e.className.slice(8))")
+        told = [kind for kind in kinds if kind in ("crowd", "hog", "burst")] or ["none"]
+        count(page, "what stands out is " + finding, "" if told == [finding] else str(kinds))
+        wrong = browser.execute_script(
+            "for (let t = 0; t < T.nr; t++)"
+            "  for (let i = T.first[t]; i + 1 < T.first[t + 1]; i++) {"
+            "    const g = T.runs[i], h = T.runs[i + 1];"
+            "    if (!(R.begin[g] <= R.end[g] && R.end[g] <= wait_end(g) &&"
+            "        wait_end(g) <= R.begin[h] && delay(h) <= R.begin[h] - R.end[g] + 1e-3))"
+            "      return `${thread_text(t)}: ${at_text(R.begin[g])}`;"
+            "  } return ''")
+        count(page, "run, wait, wake and run come in this order", wrong)
+        for name in browser.execute_script("return Object.keys(PAGES)"):
+            browser.execute_script("show_page(arguments[0])", name)
+        said = messages(browser)
+        count(page, "no message in the console", said[0] if said else "")
+        if path:
+            browser.execute_script("show_page('Timeline')")
+            picture(browser, path)
+    finally:
+        browser.quit()
+
+
 def main():
     """See above."""
     words = sys.argv[1:]
     way = by_dump if words[0] == "--dump" else by_driver
     words = words[words[0] == "--dump":]
-    with open(words[0], encoding="utf-8") as file:
-        expect = file.read().strip()
-    way(words[2], expect, words[1], words[3] if len(words) > 3 else None)
+    if words[0] == "known":
+        with tempfile.TemporaryDirectory() as folder:
+            way(page_of(text_of(words[1]), words[2], folder), *words[3:5],
+                words[5] if len(words) > 5 else None)
+    elif words[0] == "mutants":
+        mutants(*words[1:4])
+    else:
+        real(words[1], words[2], words[3] if len(words) > 3 else None)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# page.sh: the page of a recording (view/page.html) shows in a browser what is in
+# it. Sums are those of the program that has made the recording; clicks, keys,
+# touch, zoom and search do what they say; names are text, whatever is in them;
+# 1,280 and 400 pixels, light and dark; a million records load within two seconds
+# and are drawn within 16 ms; the console stays empty. Errors that are planted in
+# the page are told. Pages of real programs show the problem that each has.
+#
+# PICTURES=folder leaves pictures of all screens there.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+. test/count
+export LC_ALL=C.UTF-8
+
+have python3 || { echo 'skipped: no python3'; exit 77; }
+have chromium || { echo 'skipped: no chromium (package chromium)'; exit 77; }
+python=
+for p in python3 /usr/bin/python3; do
+	$p -c 'import selenium' 2>/dev/null && python=$p && break
+done
+[ -x /usr/bin/chromedriver ] || python=
+
+# Counts what page.py counts.
+browse() { # what, words of page.py ...
+	what=$1; shift
+	"${python:-python3}" test/page/page.py "$@" >"$dir/log" 2>&1
+	counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$dir/log")
+	if [ -z "$counts" ]; then
+		fail "$what" "$dir/log"
+		return
+	fi
+	passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+	grep -E '^FAIL|loaded in' "$dir/log"
+}
+
+known() {
+	${CC:-cc} -std=gnu11 -Wall -Wextra -O2 test/page/made.c -o "$dir/made" &&
+		"$dir/made" "$dir/small" 20000 0 >"$dir/small.json" &&
+		"$dir/made" "$dir/large" 1200000 1 >"$dir/large.json" ||
+		{ fail 'made.c makes recordings'; return; }
+	if [ "$python" ]; then
+		browse 'a known recording' known view/page.html "$dir/small" \
+			"$dir/small.json" true
+		browse 'a million records' known view/page.html "$dir/large" \
+			"$dir/large.json" false ${PICTURES:-}
+		browse 'planted errors' mutants view/page.html "$dir/small" "$dir/small.json"
+	else
+		skip 'events of a person: no chromedriver with selenium' \
+			'(packages chromium-driver, python3-selenium)'
+		browse 'a known recording' --dump known view/page.html "$dir/small" \
+			"$dir/small.json" true
+	fi
+}
+
+known
+counted

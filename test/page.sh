@@ -54,5 +54,29 @@ known() {
 	fi
 }
 
+# Records an example, and looks for what there is to find.
+real() { # program, finding
+	${CC:-cc} -std=gnu11 -O2 -g "examples/$1.c" -Wl,-u,uview_start $flags -o "$dir/$1" ||
+		{ fail "$1 compiles"; return; }
+	USCHED_VIEW=stacks,keep "$dir/$1" >/dev/null 2>"$dir/log" & pid=$!
+	wait $pid
+	if [ ! -e /dev/shm/usched.$pid ]; then
+		skip "$1 is recorded: $(cat "$dir/log")"
+		return
+	fi
+	./uview $pid "$dir/$1.html" 2>"$dir/log"
+	judge $? "uview writes a page of $1"
+	rm -f /dev/shm/usched.$pid
+	[ ! -e "$dir/$1.html" ] || browse "$1" real "$dir/$1.html" "$2" \
+		${PICTURES:+"$PICTURES/$1.png"}
+}
+
 known
+if [ "$python" ]; then
+	flags=$(make -s libusched.a uview >/dev/null && make -s flags)
+	real shop crowd
+	real office hog
+	real depot burst
+	real kitchen none
+fi
 counted

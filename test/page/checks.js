@@ -1,7 +1,8 @@
 // checks.js: what page.sh tries in a page. Each check is a function with a name
 // that is its claim; it throws, or returns false, if that does not hold. EXPECT is
 // what made.c has printed, FULL says whether nothing was lost, WIDTH and DARK how
-// the page is shown, LOAD how many ms it took. Events are made here; page.py also sends those of a person.
+// the page is shown, LOAD how many ms it took. Events are made here; page.py also
+// sends those of a person.
 "use strict";
 
 const near_to = (a, b) => Math.abs(a - b) <= 1e-9 * Math.abs(b) + 0.51;

@@ -92,7 +92,8 @@ def page_of(html, copy, folder):
 def script(expect, full, width, dark, load="loaded"):
     """What makes checks.js fit to the page."""
     return (f"const EXPECT = {text_of(expect)}, FULL = {full}, WIDTH = {width}, "
-            f"DARK = {json.dumps(dark)}, LOAD = {load};\n" + text_of(CHECKS).replace('"use strict";', ""))
+            f"DARK = {json.dumps(dark)}, LOAD = {load};\n" +
+            text_of(CHECKS).replace('"use strict";', ""))
 
 
 def driver():

@@ -120,16 +120,11 @@ def show(browser, page, width, height, dark):
 
 def load_time(browser, page, *how):
     """Loads a page. Returns the ms it takes: of cpu, if the machine is busy."""
-    def tasks():
-        metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-        return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
-
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
-    began = tasks()
     show(browser, page, *how)
-    ended = tasks()
+    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return min(browser.execute_script("return window.loaded || Infinity"),
-               ended - began if ended > began else ended)
+               1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
 
 
 def messages(browser):

@@ -54,9 +54,36 @@ known() {
 	fi
 }
 
-# Records an example, and looks for what there is to find.
-real() { # program, finding
-	${CC:-cc} -std=gnu11 -O2 -g "examples/$1.c" -Wl,-u,uview_start $flags -o "$dir/$1" ||
+# Two threads, each of which locks a mutex and then asks for that of the other.
+circle() {
+	cat <<-END
+	#include <usched/all.h>
+
+	static struct umutex left, right;
+
+	static void both(void *arg)
+	{
+		struct umutex *other = arg == &left ? &right : &left;
+
+		if (umutex_lock(arg, UNEVER) == 0) {
+			rr_yield();
+			if (umutex_lock(other, UNEVER) == 0)
+				umutex_unlock(other);
+		}
+	}
+
+	int main(void)
+	{
+		return rr_init(1, 0) || !rr_thread_init(both, &left) ||
+			!rr_thread_init(both, &right) || rr_start() || !rr_fini();
+	}
+	END
+}
+
+# Records a program, and looks for what there is to find.
+real() { # folder, program, finding
+	folder=$1; shift
+	${CC:-cc} -std=gnu11 -O2 -g "$folder/$1.c" -Wl,-u,uview_start $flags -o "$dir/$1" ||
 		{ fail "$1 compiles"; return; }
 	USCHED_VIEW=stacks,keep "$dir/$1" >/dev/null 2>"$dir/log" & pid=$!
 	wait $pid
@@ -74,9 +101,11 @@ real() { # program, finding
 known
 if [ "$python" ]; then
 	flags=$(make -s libusched.a uview >/dev/null && make -s flags)
-	real shop crowd
-	real office hog
-	real depot burst
-	real kitchen none
+	circle >"$dir/circle.c"
+	real "$dir" circle cycle
+	real examples shop crowd
+	real examples office hog
+	real examples depot burst
+	real examples kitchen none
 fi
 counted

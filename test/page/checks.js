@@ -246,7 +246,7 @@ const CHECKS = {
 		return side().includes("Threads stand in line for the mutex lock_<b>stock</b>");
 	},
 	"what is found leads to where it is"() {
-		$("side").querySelector(".finding button").click();
+		$("side").querySelector(".crowd button").click();
 		return chosen.thing === things[0] && side().includes("What its holders do");
 	},
 	"what no ring holds is hatched"() {
@@ -427,7 +427,12 @@ const CHECKS = {
 		show_page("Waits");
 		[...document.querySelectorAll(".choices button")].find(b =>
 			b.textContent.includes("census")).click();
-		return text().includes("1,000,000 threads") && text().includes("1,000,048");
+		return text().includes("1,000,000 threads") && text().includes("1,000,050") &&
+			document.querySelectorAll("tbody tr").length === 4;
+	},
+	"a dead lock stands out"() {
+		return side().includes("A dead lock: worker waits for the mutex 0x1000, which " +
+			"0x2001 holds; worker waits for the mutex 0x1001, which 0x2000 holds.");
 	},
 	"a part of the icicle becomes wide, and back"() {
 		waits_by = "time";

@@ -364,11 +364,15 @@ static void write_names(FILE *out)
 
 static void write_census(FILE *out)
 {
-	static struct uview_census c = { .vc_took = 123000, .vc_threads = 1000048, .vc_nr = 2 };
+	static struct uview_census c = { .vc_took = 123000, .vc_threads = 1000050, .vc_nr = 4 };
 
 	c.vc_row[0] = (struct uview_row){ .vw_f = WORKER, .vw_stack = 1, .vw_kind = MUTEX,
 		.vw_reason = UVIEW_WAITS, .vw_nr = 1000000, .vw_object = LOCK_AT };
 	c.vc_row[1] = (struct uview_row){ .vw_f = CLIENT, .vw_reason = UVIEW_NEW, .vw_nr = 48 };
+	for (unsigned i = 0; i < 2; i++)	/* these two wait for each other */
+		c.vc_row[2 + i] = (struct uview_row){ .vw_f = WORKER, .vw_kind = MUTEX,
+			.vw_reason = UVIEW_WAITS, .vw_nr = 1, .vw_object = 0x1000 + i,
+			.vw_holder = 0x2001 - i, .vw_example = 0x2000 + i };
 	fwrite(&c, sizeof c, 1, out);
 }
 

@@ -54,6 +54,7 @@ MUTANTS = [
     ("drawn.arrows++;", ""),
     ("b: () => step(g => R.by[g]),", ""),
     ('" " + object_name(row.object) : "")), row.nr);', '" " + object_name(row.object) : "")), 1);'),
+    ("at = who.get(at).holder", "at = 0"),
     ("main { flex-direction: column; }", ""),
     ("--text: #e4e7eb; --dim: #98a1ad;", "--text: #404040; --dim: #98a1ad;"),
     ("end: b.u64(56) - b.u64(48),", "end: 0,"),
@@ -271,7 +272,7 @@ def real(page, finding, path):
         show(browser, page, *SHOWN[0])
         kinds = browser.execute_script(
             "return [...document.querySelectorAll('.finding')].map(e => e.className.slice(8))")
-        told = [kind for kind in kinds if kind in ("crowd", "hog", "burst")] or ["none"]
+        told = [kind for kind in kinds if kind in ("cycle", "crowd", "hog", "burst")] or ["none"]
         count(page, "what stands out is " + finding, "" if told == [finding] else str(kinds))
         wrong = browser.execute_script(
             "for (let t = 0; t < T.nr; t++)"

@@ -47,8 +47,7 @@ known() {
 			"$dir/large.json" false ${PICTURES:-}
 		browse 'planted errors' mutants view/page.html "$dir/small" "$dir/small.json"
 	else
-		skip 'events of a person: no chromedriver with selenium' \
-			'(packages chromium-driver, python3-selenium)'
+		skip 'events of a person: no chromium-driver with python3-selenium'
 		browse 'a known recording' --dump known view/page.html "$dir/small" \
 			"$dir/small.json" true
 	fi

@@ -25,7 +25,7 @@ done
 # Counts what page.py counts.
 browse() { # what, words of page.py ...
 	what=$1; shift
-	"${python:-python3}" test/page/page.py "$@" >"$dir/log" 2>&1
+	timeout 240 "${python:-python3}" test/page/page.py "$@" >"$dir/log" 2>&1
 	counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$dir/log")
 	if [ -z "$counts" ]; then
 		fail "$what" "$dir/log"

@@ -270,7 +270,8 @@ static struct ws_worker *here(const char *misuse)
 
 int ws_wait_first(struct uproc_thread *t)
 {
-	if (worker_of(&t->t_stack) == NULL)
+	/* A generator fails at its block, for any scheduler. */
+	if (worker_of(&t->t_stack) == NULL && !t->t_stack.u_sched->s_coroutine)
 		uproc_fail("wait: called in a thread of another scheduler than "
 			   "ws; u_wait_until(UNEVER) waits in all");
 	return ws_mail_settle(&t->t_wakes);

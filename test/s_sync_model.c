@@ -313,12 +313,13 @@ static int sees_native(struct uwait *w, utime_ns until,
 	return wait(w, until);
 }
 
-static void sees_stuck(struct usched *first, size_t size, int nr, long left)
+static int sees_stuck(struct usched *first, size_t size, int nr, long left)
 {
 	(void)first, (void)size, (void)nr, (void)left;
+	return 0;
 }
 
-static const struct uwait_watch watch = {
+static struct uwait_watch watch = {
 	.v_made = sees_none, .v_begin = sees, .v_end = sees_none,
 	.v_native = sees_native, .v_stuck = sees_stuck
 };
@@ -622,7 +623,7 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	utime_virtual(0);
-	uwait_watch = &watch;
+	uwait_watch_add(&watch);
 	for (nr = 0; nr < 30 || (nr < 1000 && check_time(3)); nr++)
 		round_of(check_hash(check_seed, nr));
 	CHECK(relocks > 0);

@@ -87,17 +87,27 @@ static __inline__ void ulock_relax(void)
 #endif
 }
 
-/* Passes ns nanoseconds, by the clock: how long a pause is, depends on the cpu. */
+/* Returns a point in time, or -1. */
+static __inline__ int64_t ulock_clock(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_MONOTONIC, &t) == 0 ?
+		(int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
+}
+
+/*
+ * Passes ns nanoseconds, by the clock: how long a pause is, depends on the cpu.
+ * Without a clock that goes on it passes a moment.
+ */
 static __inline__ void ulock_pass(int64_t ns)
 {
-	struct timespec begin, now;
+	int64_t begin = ulock_clock(), now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
 		ulock_relax();
-		(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec -
-		 begin.tv_nsec < ns);
+		now = ulock_clock();
+	} while (begin >= 0 && now >= begin && now - begin < ns);
 }
 
 static __inline__ bool ulock_try(struct ulock *l)

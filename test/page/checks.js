@@ -276,6 +276,20 @@ const CHECKS = {
 		same("its colour", colour_of, painted(colour(R.f[g])).join());
 		return side().includes("Why it ran") && side().includes(thread_name(R.thread[g]));
 	},
+	"a delay leads to the run that is late, and says who had the processor"() {
+		const g = some_run(1, g => delay(g) > 1000 && in_its_way(g).run >= 0);
+
+		select({ run: g });
+		set_window(R.begin[g] - 2 * delay(g), R.end[g] + delay(g));
+		draw();
+		const item = view.list.find(i => i.thread === R.thread[g]);
+		const [x, y] = [x_of(R.begin[g] - delay(g) / 2), item.y - view.top + 9];
+
+		same("found", run_at_point(x, y), g);
+		show_tip(x, y);
+		return $("tip").textContent.includes(`ran ${time_text(delay(g))} later, because ` +
+			f_name(R.f[in_its_way(g).run]));
+	},
 	"a click beside selects nothing"() {
 		select({ run: rows[0].from });
 		draw();

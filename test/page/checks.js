@@ -265,6 +265,19 @@ const CHECKS = {
 		return FULL ? text().includes("None woke more than") :
 			text().includes("The machine slept late") && text().includes("7.00 ms");
 	},
+	"a click on a late sleep tells of it"() {
+		const park = parks.find(is_late);
+
+		if (FULL || !park)
+			return FULL && !park;
+		set_window(park.t, park.until + lateness(park));
+		draw();
+		const item = view.list.find(i => i.row && i.row.ring === park.ring);
+
+		click(x_of(park.until) - 5, item.y - view.top + LANE / 2);
+		return chosen.park === park && side().includes(time_text(lateness(park)) +
+			" after its deadline");
+	},
 	"a click selects a run"() {
 		const g = some_run(1, g => R.end[g] - R.begin[g] > 1000);
 

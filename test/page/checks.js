@@ -396,6 +396,13 @@ const CHECKS = {
 		same("the writer", nr(), T.first[writer + 1] - T.first[writer]);
 		search_for("lock_<b>");
 		same("the lock", nr(), things[0].runs.length);
+		search_for("take_stock");
+		const inside = [...R.stack].filter(stack =>
+			frames(stack, true).some(name => frame_name(name) === "take_stock"));
+
+		same("runs that stop in take_stock", nr(), inside.length);
+		if (!inside.length || !shown_threads().length)
+			throw new Error("take_stock is not found");
 		search_for("no such thing");
 		same("none", nr(), 0);
 		show_page("Functions");

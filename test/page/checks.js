@@ -265,6 +265,19 @@ const CHECKS = {
 		return FULL ? text().includes("None woke more than") :
 			text().includes("The machine slept late") && text().includes("7.00 ms");
 	},
+	"a click on a late sleep tells of it"() {
+		const park = parks.find(is_late);
+
+		if (FULL || !park)
+			return FULL && !park;
+		set_window(park.t, park.until + lateness(park));
+		draw();
+		const item = view.list.find(i => i.row && i.row.ring === park.ring);
+
+		click(x_of(park.until) - 5, item.y - view.top + LANE / 2);
+		return chosen.park === park && side().includes(time_text(lateness(park)) +
+			" after its deadline");
+	},
 	"a click selects a run"() {
 		const g = some_run(1, g => R.end[g] - R.begin[g] > 1000);
 
@@ -275,6 +288,20 @@ const CHECKS = {
 
 		same("its colour", colour_of, painted(colour(R.f[g])).join());
 		return side().includes("Why it ran") && side().includes(thread_name(R.thread[g]));
+	},
+	"a delay leads to the run that is late, and says who had the processor"() {
+		const g = some_run(1, g => delay(g) > 1000 && in_its_way(g).run >= 0);
+
+		select({ run: g });
+		set_window(R.begin[g] - 2 * delay(g), R.end[g] + delay(g));
+		draw();
+		const item = view.list.find(i => i.thread === R.thread[g]);
+		const [x, y] = [x_of(R.begin[g] - delay(g) / 2), item.y - view.top + 9];
+
+		same("found", run_at_point(x, y), g);
+		show_tip(x, y);
+		return $("tip").textContent.includes(`ran ${time_text(delay(g))} later, because ` +
+			f_name(R.f[in_its_way(g).run]));
 	},
 	"a click beside selects nothing"() {
 		select({ run: rows[0].from });
@@ -369,6 +396,13 @@ const CHECKS = {
 		same("the writer", nr(), T.first[writer + 1] - T.first[writer]);
 		search_for("lock_<b>");
 		same("the lock", nr(), things[0].runs.length);
+		search_for("take_stock");
+		const inside = [...R.stack].filter(stack =>
+			frames(stack, true).some(name => frame_name(name) === "take_stock"));
+
+		same("runs that stop in take_stock", nr(), inside.length);
+		if (!inside.length || !shown_threads().length)
+			throw new Error("take_stock is not found");
 		search_for("no such thing");
 		same("none", nr(), 0);
 		show_page("Functions");

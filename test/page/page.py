@@ -57,6 +57,8 @@ MUTANTS = [
     ("at = who.get(at).holder", "at = 0"),
     ("main { flex-direction: column; }", ""),
     ("--text: #e4e7eb; --dim: #98a1ad;", "--text: #404040; --dim: #98a1ad;"),
+    ("if (a < to && could_run_since(run(a)) <= t)", "if (false)"),
+    ("|| s_match[R.stack[g]] ||", "||"),
     ("end: b.u64(56) - b.u64(48),", "end: 0,"),
 ]
 

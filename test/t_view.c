@@ -2,7 +2,8 @@
 /*
  * t_view: runs of a plain dispatcher in a thread nest in the run of the thread.
  * A recorder, a list and counters come and go before one s_next(), in any
- * order. A copy of a file that is torn or hostile is refused with a sentence, or
+ * order. The child of a thread goes on with its plain dispatcher, and has no
+ * recorder. A copy of a file that is torn or hostile is refused with a sentence, or
  * can be read without harm; so can a copy of a ring that is being written.
  */
 #include "tiny.h"
@@ -121,6 +122,36 @@ static void nests(void)
 	walk_end(&w);
 	free(copy);
 	free(text);
+}
+
+/* A child goes on. */
+
+static void forks(void *arg)
+{
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		CHECK(uview_start(NULL) == -EBUSY);
+		turns(NULL);
+		return;
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void goes_on(void)
+{
+	pid_t me = getpid();
+
+	tiny_init(&t, 4);
+	tiny_start(&t, &inner[0], forks, NULL);
+	tiny_start(&t, &inner[1], turns, NULL);
+	tiny_run(&t);
+	CHECK(t.t_live == 0 && t.t_held == 0);
+	usched_fini(&t.t_sched);
+	if (getpid() != me)
+		_exit(0);
 }
 
 /* Hostile files. */
@@ -317,6 +348,7 @@ int main(int argc, char **argv)
 	if (uview_start("10") != 0)
 		check_skip("no space in /dev/shm");
 	nests();
+	goes_on();
 	snprintf(file, sizeof file, UVIEW_PATH, (long)getpid());
 	hostile(path);
 	CHECK(unlink(path) == 0);

@@ -44,7 +44,8 @@
  * FORK
  *
  * The child maps memory of its own over the file, since the thread that has
- * forked still runs code that writes there.
+ * forked still runs code that writes there, and so does its dispatcher if that
+ * is a plain one, which goes on.
  *
  * SPACE
  *
@@ -536,7 +537,7 @@ static struct ustack *next(struct usched *s, struct usched_link *k)
 	if (likely(v->w_thread != NULL))
 		stopped(v, s);
 	__atomic_store_n(&v->w_state, UVIEW_INSIDE, __ATOMIC_RELEASE);
-	ask = __atomic_load_n(&uview_all.v_file->vf_ask, __ATOMIC_RELAXED);
+	ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
 	if (unlikely(ask != uview_all.v_asked))
 		asked(v, ask);
 	idle(a);
@@ -1121,6 +1122,7 @@ static int file_open(void)
 	}
 	__atomic_store_n(&file->vf_magic, UVIEW_MAGIC, __ATOMIC_RELEASE);
 	uview_all.v_size = size;
+	uview_all.v_ask  = &file->vf_ask;
 	__atomic_store_n(&uview_all.v_file, file, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -1136,7 +1138,7 @@ static void in_child(void)
 	here = last = NULL;
 	memset(&uview_all.v_lock, 0, sizeof uview_all.v_lock);
 	memset(&taps_lock, 0, sizeof taps_lock);
-	uview_all.v_gate = 0;
+	uview_all.v_gate = uview_all.v_asked = 0;
 	uview_names_renew();
 	close(file_fd);
 	if (mmap(file, uview_all.v_size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
@@ -1219,7 +1221,7 @@ static int start(void)
 
 int uview_start(const char *how)
 {
-	if (uview_all.v_file != NULL)
+	if (uview_all.v_ask != NULL)	/* also by the parent */
 		return -EBUSY;
 	return obey_all(how) ? start() : -EINVAL;
 }

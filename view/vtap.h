@@ -62,6 +62,7 @@ struct uview_all {
 	size_t             v_size;
 	bool               v_stacks;
 	int                v_gate;	/* a census stops dispatchers (atomic) */
+	const uint32_t    *v_ask;	/* vf_ask; in a child of fork() it is 0 */
 	unsigned           v_asked;	/* the last vf_ask that was answered */
 	struct ulock       v_lock;	/* protects v_first; held by a census */
 	struct uview_view *v_first;

@@ -139,7 +139,8 @@
  * threads that are alone in their lanes miss the TLB once a block: with 1,024
  * lanes for any number of threads, a ring of 20,000 took a seventh longer. If there
  * were no mappings for all lanes at the start, private lanes would take those that
- * native threads need.
+ * native threads need. And where addresses are limited (RLIMIT_AS), the 250 MB of
+ * these lanes may leave none for the program.
  *
  * INVARIANTS
  *
@@ -190,6 +191,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 UPREEMPT_NEVER;
@@ -1264,13 +1266,14 @@ static void look_in_time(struct uproc *p, bool looked)
 
 /*
  * While few threads are alive, each may have a lane for itself, unless those that
- * wake each other run in turn anyway (op_soon), or mappings lacked at the start.
+ * wake each other run in turn anyway (op_soon), addresses are limited, or mappings
+ * lacked at the start.
  */
 static void note_few(struct uproc *p)
 {
 	const struct uproc_set *set = p->p_set;
 
-	p->p_sched.s_few = set->set_ops.op_soon == NULL &&
+	p->p_sched.s_few = set->set_few &&
 		set->set_lane_nr == UPROC_LANE_NR &&
 		__atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) <= FEW;
 }
@@ -1964,6 +1967,19 @@ static bool fewer_lanes(struct uproc_set *set, int rc)
 	return set->set_lane_nr > 0;
 }
 
+/* Is there a limit of addresses? */
+static bool has_limit(void)
+{
+#if defined(RLIMIT_AS)
+	struct rlimit most;
+
+	return getrlimit(RLIMIT_AS, &most) == 0 &&
+		most.rlim_cur != RLIM_INFINITY;
+#else
+	return false;
+#endif
+}
+
 int uproc_start(struct uproc_set *set)
 {
 	int rc = is_new(set);
@@ -1977,6 +1993,7 @@ int uproc_start(struct uproc_set *set)
 		ucpus_nr(set->set_cpus);
 	pinned_init(set);
 	set->set_lane_nr = lane_nr(set);
+	set->set_few = set->set_ops.op_soon == NULL && !has_limit();
 	do {
 		rc = lanes_reserving(set);
 		if (rc == 0)

@@ -39,6 +39,7 @@ struct uproc_set {
 					 * for the program: uproc_pinning(0) */
 	int             set_lane_nr;	/* lanes of a processor: mv_lanes() */
 	bool            set_on_native;	/* no lanes: all on native stacks */
+	bool            set_few;	/* few threads have lanes: FEW in uproc.c */
 	int             set_private;	/* USCHED_STACKS: 0, 1; -1: not set */
 	bool            set_sized;	/* USCHED_STACK_SIZE overrides */
 	bool            set_promising;	/* there are lanes: PRIVATE in uproc.c */

@@ -44,6 +44,7 @@
 #include "compiler.h"
 #include "lock.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -246,7 +247,7 @@ static void holders_set(void)
 	unsigned i;
 	int fd[2];
 
-	if (pipe(fd) != 0)
+	if (pipe2(fd, O_CLOEXEC) != 0)
 		return;
 	for (i = 0; i < census.c_rows; i++) {
 		const void *at = census.c_owner[i];

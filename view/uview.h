@@ -21,7 +21,7 @@
  *
  *	stacks	with a backtrace of each block
  *	keep	the file stays when the program ends by exit(); else, only if it
- *		is killed
+ *		is killed, ends by _exit(), or becomes another by exec
  *	10-24	each ring has 2^NR records of 16 bytes, instead of 2^16
  *	0	no recorder; any other word: a recorder
  *

@@ -1046,7 +1046,9 @@ int uproc_join_until(struct uproc_thread *t, utime_ns until)
 #if defined(USCHED_HARD)
 void uproc_stays(const struct uproc_thread *t)
 {
-	if (t->t_stack.u_sched->s_done != thread_done)
+	/* A generator fails at its block, for any scheduler. */
+	if (t->t_stack.u_sched->s_done != thread_done &&
+	    !t->t_stack.u_sched->s_coroutine)
 		uproc_fail("wait: called in a thread of another scheduler; "
 			   "u_wait_until(UNEVER) waits in all");
 }

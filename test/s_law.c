@@ -346,7 +346,7 @@ static void waits_for_sem(void *arg)
 
 static void waits_for_group(void *arg)
 {
-	struct ugroup group = { USYNC_INIT(0) };
+	struct ugroup group = { .gr_sync = { .y_state = 0 } };
 
 	CHECK(ugroup_add(&group, 1) == 0);
 	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);

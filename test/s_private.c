@@ -63,8 +63,8 @@ static void child(void *arg)
 
 static void parent(void *arg)
 {
-	struct ugroup group = { .gr_sync = USYNC_INIT(0) };
-	struct umutex mutex = { .mx_sync = USYNC_INIT(0) };
+	struct ugroup group = { .gr_sync = { .y_state = 0 } };
+	struct umutex mutex = { .mx_sync = { .y_state = 0 } };
 	struct usched *was = here();
 	int i, sum = 0;
 

@@ -186,21 +186,21 @@ enum {
 	UONCE_DONE   = 8
 };
 
-#define USYNC_INIT(state)	\
+#define USYNC_INIT_LOCAL(state)	\
 	{ .y_state = (state), .y_penalty = USYNC_LOCAL }
-#define UMUTEX_LOCAL	{ .mx_sync = USYNC_INIT(0) }
-#define UCOND_LOCAL	{ .cd_sync = USYNC_INIT(0) }
-#define URW_LOCAL	{ .rw_sync = USYNC_INIT(0) }
-#define UGROUP_LOCAL	{ .gr_sync = USYNC_INIT(0) }
-#define UONCE_LOCAL	{ .on_sync = USYNC_INIT(0) }
+#define UMUTEX_LOCAL	{ .mx_sync = USYNC_INIT_LOCAL(0) }
+#define UCOND_LOCAL	{ .cd_sync = USYNC_INIT_LOCAL(0) }
+#define URW_LOCAL	{ .rw_sync = USYNC_INIT_LOCAL(0) }
+#define UGROUP_LOCAL	{ .gr_sync = USYNC_INIT_LOCAL(0) }
+#define UONCE_LOCAL	{ .on_sync = USYNC_INIT_LOCAL(0) }
 /* nr: 0 to USYNC_MOST. */
 #define USEM(nr)	{ .sm_sync = { .y_state = (unsigned)(nr) * USEM_UNIT } }
 #define USEM_LOCAL(nr)	\
-	{ .sm_sync = USYNC_INIT((unsigned)(nr) * USEM_UNIT) }
+	{ .sm_sync = USYNC_INIT_LOCAL((unsigned)(nr) * USEM_UNIT) }
 /* nr: 1 to USYNC_MOST. */
 #define UBARRIER(nr)	{ .br_nr = (nr) }
 #define UBARRIER_LOCAL(nr) \
-	{ .br_sync = USYNC_INIT(0), .br_nr = (nr) }
+	{ .br_sync = USYNC_INIT_LOCAL(0), .br_nr = (nr) }
 
 /*
  * Waits for c: unlocks m, which the caller holds, waits for a signal, and locks

@@ -428,8 +428,7 @@ static void law_open(struct usched_lane *l)
 	if (law_access(l, PROT_READ | PROT_WRITE) != 0)
 		usched_fail("law: a lane that was shut cannot be opened");
 	l->l_shut = 0;
-	__atomic_thread_fence(__ATOMIC_RELEASE);		/* F5 */
-	*law_thread(l) = NULL;
+	__atomic_store_n(law_thread(l), NULL, __ATOMIC_RELEASE);	/* F5 */
 }
 
 /* Fills the place of u in l, which it has left. */

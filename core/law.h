@@ -438,8 +438,9 @@ static UNCHECKED void law_fill(const struct usched_lane *l, struct ustack *u)
 	const char *end = at + stored(l, u);
 
 	*(struct ustack **)at = u;
+	/* Volatile, so no call of memset(): what preempts there walks up here. */
 	while ((at += WORD) < end)
-		*(uintptr_t *)at = LAW_FILL;
+		*(volatile uintptr_t *)at = LAW_FILL;
 }
 
 /* Shuts the lane of u, which has left it. Runs at s_base. */

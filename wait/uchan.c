@@ -172,6 +172,13 @@ static struct uwait *wait_of(struct link *l)
 	return (struct uwait *)(void *)(l - l->ln_case) - 1;
 }
 
+/* Returns where the values begin in a record of nr cases, in units. */
+static inline size_t values_at(int nr)
+{
+	return (sizeof(struct uwait) + (size_t)nr * sizeof(struct link) +
+		UNIT - 1) / UNIT;
+}
+
 static char *value_of(struct link *l)
 {
 	return (char *)wait_of(l) + l->ln_value * UNIT;
@@ -225,7 +232,7 @@ static ALWAYS_INLINE struct uwait *line_claim(struct uchan *c, int side,
 		if (likely(l->ln_sole)) {
 			w = (struct uwait *)(void *)l - 1;
 			claim_sole(w);
-			*value = (char *)(l + 1);
+			*value = (char *)w + values_at(1) * UNIT;
 			return w;
 		}
 		w = wait_of(l);
@@ -454,13 +461,6 @@ static void leave(struct uchan *c, struct link *l)
 static struct link *links_of(struct uwait *w)
 {
 	return (struct link *)(void *)(w + 1);
-}
-
-/* Returns where the values begin in a record of nr cases, in units. */
-static inline size_t values_at(int nr)
-{
-	return (sizeof(struct uwait) + (size_t)nr * sizeof(struct link) +
-		UNIT - 1) / UNIT;
 }
 
 /* Makes a record for a single operation. NULL and errno. */

@@ -48,7 +48,7 @@ few() { # tool
 				s_waitmem-RR s_pthread-WS s_pthread_io-WS ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
 				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL \
-				t_steal_move t_call_plain \
+				t_call_plain \
 				t_engine t_engine_edges t_engine_fail \
 				s_pthread-WS s_pthread_io-WS ;;
 	undefined)	echo t_tools s_join-RR s_life-LL s_order-LL s_cross-RR s_life-WS ;;

@@ -22,6 +22,7 @@
 #endif
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "uio.h"
+#include "park.h"
 #include "upoll.h"
 #include "compiler.h"
 
@@ -180,12 +181,13 @@ static bool no_nowait(ssize_t rc)
 	return rc == -EOPNOTSUPP || rc == -ENOSYS;
 }
 
-/* Asks a pipe that has a byte: does the system look at flags? */
+/* Asks a pipe that has a byte, without hooks: does the system look at flags? */
 static bool heeds_flags(void)
 {
 	struct iovec v = { &(char){ 0 }, 1 };
 	int fd[2] = { -1, -1 };
-	bool heeds = pipe(fd) == 0 && write(fd[1], "", 1) == 1 &&
+	bool heeds = pipe(fd) == 0 &&
+		UPARK_WRITE(fd[1], "", 1) == 1 &&
 		preadv2(fd[0], &v, 1, -1, 1 << 30) < 0;
 
 	(void)close(fd[0]);

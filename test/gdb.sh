@@ -265,6 +265,7 @@ int main(int argc, char **argv)
 END
 
 cat >"$dir/procs.c" <<'END'
+#include <sys/resource.h>
 #include "rr.h"
 #include "kinds.h"
 
@@ -301,9 +302,11 @@ FUNCTION void t_run(void *n)
 
 int main(void)
 {
+	/* With a limit, threads share lanes also if they are few. */
+	struct rlimit most = { RLIM_INFINITY - 1, RLIM_INFINITY };
 	long i;
 
-	if (rr_init(1, 0) != 0)
+	if (setrlimit(RLIMIT_AS, &most) != 0 || rr_init(1, 0) != 0)
 		return 1;
 	for (i = 0; i < NR; i++)
 		all[i] = rr_thread_init(i == 1 ? t_deep : i == 2 ? t_bare :

@@ -96,8 +96,8 @@ __attribute__((weak, visibility("hidden")))
 extern const struct upreempt_never __start_upreempt_never[],
 	__stop_upreempt_never[];
 #else
-#define __start_upreempt_never	NULL
-#define __stop_upreempt_never	NULL
+#define __start_upreempt_never	((const struct upreempt_never *)NULL)
+#define __stop_upreempt_never	((const struct upreempt_never *)NULL)
 #endif
 
 /* Not API. */

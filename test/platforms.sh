@@ -49,12 +49,16 @@ compiled() {
 	done
 }
 
+# Links with all modules, which are not called as the programs of the core are.
+link() {
+	build "$@" "$(made)"/[!rlw]*.o "$(made)"/rr.o "$(made)"/ll.o \
+		"$(made)"/ws.o "$(made)"/runner.o "$(made)"/waiter.o \
+		-lpthread -lm -lunwind
+}
+
 linked() {
 	for main in rmain lmain wmain; do
-		build -o "$(made)/$main" "$(made)/$main.o" \
-			"$(made)"/[!rlw]*.o "$(made)"/rr.o "$(made)"/ll.o \
-			"$(made)"/ws.o "$(made)"/runner.o "$(made)"/waiter.o \
-			-lpthread -lm -lunwind || return 1
+		link -o "$(made)/$main" "$(made)/$main.o" || return 1
 	done
 }
 
@@ -66,10 +70,8 @@ tests() {
 		case $t in
 		*-*)	scheduler=-D${t#*-} ;;
 		esac
-		build -w $scheduler -o "$(made)/test" "test/${t%-*}.c" \
-			"$(made)"/[!rlw]*.o "$(made)"/rr.o "$(made)"/ll.o \
-			"$(made)"/ws.o "$(made)"/runner.o "$(made)"/waiter.o \
-			-lpthread -lm -lunwind || return 1
+		link -w $scheduler -o "$(made)/test" "test/${t%-*}.c" ||
+			return 1
 	done
 }
 

@@ -54,22 +54,22 @@ compile() {
 	    -pthread
 }
 
-# Compiles the library for these flags, once, without what only debugging needs.
-objects() {
+# Compiles the library for these flags, once.
+library() {
 	o=$dir/$(echo "$flags" | tr -d ' =')
-	[ -d "$o" ] && return
-	mkdir "$o"
+	[ ! -e "$o.a" ] || return 0
+	mkdir -p "$o"
 	for m in $(where usched.c $(printf '%s.c ' $modules)); do
-		case $m in */extra/* | */engine/*) continue ;; esac
 		compile c11 -c "$m" -o "$o/$(basename "$m").o" || return 1
 	done
+	ar rc "$o.a" "$o"/*.o
 }
 
 build_and_run() {
-	objects || return 1
+	library || return 1
 	std=c11
 	case $source in *.cc) std=c++17 ;; esac
-	grep -qE '^#include ("|<usched/)' "$source" && set -- "$o"/*.o || set --
+	grep -qE '^#include ("|<usched/)' "$source" && set -- "$o.a" || set --
 	compile $std "$source" "$@" $libs -o "$dir/$name" || return 1
 	timeout 20 ${RUN:-} "$dir/$name" >"$dir/got" </dev/null
 	rc=$?

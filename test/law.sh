@@ -76,7 +76,7 @@ while IFS='|' read -r what file change; do
 	broken "$what" 'u_law s_law u_gen' "$file" "$change"
 done <<'END'
 no compare|core/law.h|s/at = law_look(l, u);/at = NULL;/
-nothing filled|core/law.h|s/\*(uintptr_t \*)at = LAW_FILL/(void)0/
+nothing filled|core/law.h|s/= LAW_FILL;$/= *(uintptr_t *)at;/
 a trim is not noted|core/memory.h|s/if (l->l_sole)$/if (0)/
 a place is not cleared|core/law.h|s/--at = 0;/--at;/
 a lane waits for ever|core/law.h|s/^	l->l_sole = 0;//

@@ -17,6 +17,10 @@
  * a name or stack that is not there for none.
  */
 
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE		/* pread() under -std=c11 */
+#endif
+
 #include "vcopy.h"
 #include "vring.h"
 #include "usched.h"

@@ -35,7 +35,7 @@
  * The program's own code is in its executable segments, except the files that
  * contain UPREEMPT_NEVER, as all files of the library do. Near the bottom of
  * the slice follow frames of ours, and then usched_launch(). Those of usched.c
- * are there only in builds with USCHED_HARD or USCHED_PORTABLE. The h_run of a
+ * are there only in builds with USCHED_PORTABLE. The h_run of a
  * shell (usched.h) has a frame, too. The thread is not preempted if there is
  * any other frame, or if the walk ends before usched_launch(). A refusal costs
  * no more than this tick: the next tick comes soon.
@@ -270,8 +270,14 @@ void upreempt_stats(struct upreempt_stats *stats)
 /* In the kernel a signal mask has 64 bits. */
 #define MASK_SIZE	8
 
-/* The frame between usched_launch() and the thread's function. */
-#if defined(USCHED_HARD)
+/*
+ * The frames between usched_launch() and the thread's function. At any other
+ * frame of usched.c a walk must stop: that may be on its way to another stack,
+ * and has called a function by the program's procedure linkage table.
+ */
+#if defined(USCHED_PORTABLE)
+#define IS_FIRST(at)	is_in(&core, (at) - 1)
+#elif defined(USCHED_HARD)
 #define IS_FIRST(at)	is_function(at, (uintptr_t)uhard_first)
 #else
 #define IS_FIRST(at)	false
@@ -465,7 +471,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 			w->w_state = NO;
 		else if (is_function(at, (uintptr_t)usched_launch))
 			w->w_state = YES;
-		else if (is_in(&core, at - 1) || IS_FIRST(at) ||
+		else if (IS_FIRST(at) ||
 			 (w->w_shell != 0 && is_function(at, w->w_shell)))
 			w->w_state = CORE;
 		else

@@ -379,26 +379,39 @@ void usched_alternate_end(void *alternate)
 	munmap(alternate, GUARD_STACK);
 }
 
-void *usched_guard_begin(void)
+/*
+ * Installs the handler if SIGSEGV has none. Returns whether it is there. All that
+ * begin call this: the first may have been descheduled before.
+ */
+static int guard_install(void)
 {
 	struct sigaction action = {
 		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK
 	};
+	int there;
 
 	sigemptyset(&action.sa_mask);
-	if (__atomic_fetch_add(&guarded, 1, __ATOMIC_ACQ_REL) == 0 &&
-	    !guard_off() && handles(NULL) &&
-	    sigaction(SIGSEGV, &action, NULL) == 0)
-		__atomic_store_n(&law_guarded, 1, __ATOMIC_RELAXED);
-	return handles(on_fault) ? usched_alternate_begin() : NULL;
+	if (!guard_off() && handles(NULL))
+		(void)sigaction(SIGSEGV, &action, NULL);
+	there = handles(on_fault);
+	__atomic_store_n(&law_guarded, there, __ATOMIC_RELAXED);
+	return there;
+}
+
+void *usched_guard_begin(void)
+{
+	__atomic_fetch_add(&guarded, 1, __ATOMIC_SEQ_CST);
+	return guard_install() ? usched_alternate_begin() : NULL;
 }
 
 void usched_guard_end(void *guard)
 {
 	usched_alternate_end(guard);
-	if (__atomic_sub_fetch(&guarded, 1, __ATOMIC_ACQ_REL) != 0)
+	if (__atomic_sub_fetch(&guarded, 1, __ATOMIC_SEQ_CST) != 0)
 		return;
 	__atomic_store_n(&law_guarded, 0, __ATOMIC_RELAXED);
 	if (handles(on_fault))
 		(void)signal(SIGSEGV, SIG_DFL);
+	if (__atomic_load_n(&guarded, __ATOMIC_SEQ_CST) != 0)
+		(void)guard_install();	/* another has begun meanwhile */
 }

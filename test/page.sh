@@ -3,9 +3,9 @@
 # page.sh: the page of a recording (view/page.html) shows in a browser what is in
 # it. Sums are those of the program that has made the recording; clicks, keys,
 # touch, zoom and search do what they say; names are text, whatever is in them;
-# 1,280 and 400 pixels, light and dark; a million records load within two seconds
-# and are drawn within 16 ms; the console stays empty. Errors that are planted in
-# the page are told. Pages of real programs show the problem that each has.
+# 1,280 and 400 pixels, light and dark; a picture of a million records looks at few
+# of them; the console stays empty. Errors that are planted in the page are told.
+# Pages of real programs show the problem that each has.
 #
 # PICTURES=folder leaves pictures of all screens there.
 

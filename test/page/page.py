@@ -92,10 +92,10 @@ def page_of(html, copy, folder):
     return path
 
 
-def script(expect, full, width, dark, load="loaded"):
+def script(expect, full, width, dark):
     """What makes checks.js fit to the page."""
     return (f"const EXPECT = {text_of(expect)}, FULL = {full}, WIDTH = {width}, "
-            f"DARK = {json.dumps(dark)}, LOAD = {load};\n" +
+            f"DARK = {json.dumps(dark)};\n" +
             text_of(CHECKS).replace('"use strict";', ""))
 
 
@@ -195,7 +195,7 @@ def by_driver(page, expect, full, folder):
         for width, height, dark in SHOWN:
             where = f"{width}{' dark' if dark else ''}"
             load = load_time(browser, page, width, height, dark)
-            add_script(browser, script(expect, full, width, dark, load))
+            add_script(browser, script(expect, full, width, dark))
             for claim, wrong in browser.execute_script("return try_all()"):
                 count(where, claim, wrong)
             person(browser, where)
@@ -204,7 +204,7 @@ def by_driver(page, expect, full, folder):
             said = messages(browser)
             count(where, "no message in the console", said[0] if said else "")
             print(f"{where}: loaded in {load:.0f} ms;",
-                  "; ".join(f"{what} {ms:.1f} ms" for what, ms in
+                  "; ".join(f"{what} {ms:.1f} ms ({looks})" for what, ms, looks in
                             browser.execute_script("return TIMES")))
     finally:
         browser.quit()

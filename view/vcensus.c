@@ -210,15 +210,19 @@ static void see_record(const struct uwait *w, const struct uwait_seen *v)
 }
 
 /*
- * Returns whether the top of u lies in its lane. A buffer may begin with saved
- * registers that look like the first words of a thread, but hardly so.
+ * Returns whether u_stack is as long as u says, and the top of u lies in its lane.
+ * A buffer may begin with saved registers that look like the first words of a
+ * thread, u_len being one half of an address.
  */
-static bool is_in_lane(const struct ustack *u)
+static bool is_whole(const struct ustack *u)
 {
 	const struct usched *s = u->u_sched;
 	const struct usched_lane *l;
 	uintptr_t top = (uintptr_t)u->u_top & ~(uintptr_t)USLICE_LOW;
+	size_t size = umem_size_at(&census.c_set->set_mem, u->u_stack);
 
+	if (size != 0 && (size_t)u->u_len > size + USLICE_LOW)
+		return false;
 	if (uslice_is_new(u))
 		return true;
 	if (u->u_lane < 0 || s->s_lane == NULL ||
@@ -234,7 +238,7 @@ static void see(void *arg, const void *block, size_t size)
 
 	(void)arg;
 	__builtin_prefetch((const char *)block + AHEAD * size);
-	if (uproc_is_thread(census.c_set, block, size) && is_in_lane(block))
+	if (uproc_is_thread(census.c_set, block, size) && is_whole(block))
 		see_thread(block);
 	else if (uproc_is_record(census.c_set, block, size, &seen))
 		see_record(block, &seen);

@@ -345,7 +345,59 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
  * THE LANE OF A THREAD
  *
  * Which lane a new thread gets, and where lane 0 begins on the native stack.
+ *
+ * A lane gets its guard when its first thread begins, so that a program with few
+ * threads does not wait for 256 calls of mprotect(). Lane 1 has it before. Where a
+ * lane can get none, threads share those that have one.
+ *
+ * l_sample counts threads, and wraps after LAW_SAMPLE of them. The lowest bit says
+ * that the lane is bare: it has no guard so far.
  */
+#define BARE	(256 - 256 / LAW_SAMPLE + 1)
+
+static int is_bare(const struct usched_lane *l)
+{
+	return l->l_sample & 1;
+}
+
+/*
+ * Maps the guard of a lane. The next lane, if there is one, gets its guard, too, so
+ * that a thread that writes past its bottom is seen. 0, -ENOMEM.
+ */
+static int guard_make(struct usched_lane *l, int is_last)
+{
+	if (mprotect(l->l_low - GUARD, GUARD, PROT_NONE) != 0 || (!is_last &&
+	    mprotect(l[1].l_low - GUARD, GUARD, PROT_NONE) != 0))
+		return -ENOMEM;
+	l->l_sample &= ~1;
+	return 0;
+}
+
+int usched_lane_guard(struct usched *s, int i)
+{
+	return is_bare(&s->s_lane[i]) ?
+		guard_make(&s->s_lane[i], i == s->s_lane_nr) : 0;
+}
+
+/*
+ * Called when a thread begins in l, the first, or one of LAW_SAMPLE. The lane is
+ * bare only if u_lane has chosen it.
+ */
+static NOINLINE void lane_sampled(struct usched *s, struct usched_lane *l)
+{
+	if (usched_lane_guard(s, (int)(l - s->s_lane)) != 0)
+		usched_fail("usched_lanes: a lane can get no guard, as all "
+			    "mappings are used up (vm.max_map_count)");
+	if (!HARD)
+		law_sample(s, l);
+}
+
+static ALWAYS_INLINE void lane_begin(struct usched *s, struct usched_lane *l)
+{
+	l->l_sample += 256 / LAW_SAMPLE;
+	if (unlikely(l->l_sample <= 1))
+		lane_sampled(s, l);
+}
 
 /* Returns the lane that lane_get() takes from the list; 0: none is free. */
 static int lane_free(const struct usched *s)
@@ -365,7 +417,13 @@ int usched_lane_next(const struct usched *s)
 
 	if (shared > s->s_lane_nr)
 		shared = s->s_lane_nr;
-	return i != 0 ? i : shared > 0 ? s->s_shared_last % shared + 1 : 0;
+	if (i != 0 || shared == 0)
+		return i;
+	i = s->s_shared_last;
+	do {
+		i = i % shared + 1;
+	} while (is_bare(&s->s_lane[i]));	/* lane 1 is not */
+	return i;
 }
 
 /* Takes a private lane for u, which begins without a lane, or returns 0. */
@@ -389,7 +447,9 @@ static int lane_get(struct usched *s, const struct ustack *u)
 	while ((i = s->s_free_lane) != 0) {
 		s->s_free_lane = s->s_lane[i].l_free;
 		s->s_lane[i].l_free = NOT_FREE;
-		if (s->s_lane[i].l_bound == 0)	/* else taken by u_lane */
+		if (s->s_lane[i].l_bound == 0 &&	/* else taken by u_lane */
+		    (likely(!is_bare(&s->s_lane[i])) ||
+		     usched_lane_guard(s, i) == 0))
 			return i;
 	}
 	s->s_shared_last = usched_lane_next(s);	/* none is free */
@@ -525,7 +585,7 @@ static NOINLINE SWITCHES void switch_in(struct usched *s, struct ustack *u)
 	l->l_owner = u;
 	if (u->u_top == NEW) {
 		l->l_bound++;
-		law_begin(s, l);
+		lane_begin(s, l);
 		POINT(resume(u));
 		usched_launch(l->l_bottom, FIRST(u));
 	}

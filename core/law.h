@@ -347,21 +347,12 @@ int usched_lent(const void *p)
 	return 0;
 }
 
-/* Notes that a thread begins in l, which may make a block of it due. */
-static NOINLINE void law_sample(const struct usched *s, struct usched_lane *l)
+/* Called when one of LAW_SAMPLE threads begins in l: a block of it may be due. */
+static void law_sample(const struct usched *s, struct usched_lane *l)
 {
 	if (l->l_low != NULL && !is_private(s, (int)(l - s->s_lane)) &&
 	    !s->s_coroutine && l->l_law < LAW_FIRST && law_how() != LAW_OFF)
 		l->l_law++;
-}
-
-/* Called when a thread begins in l. l_sample wraps after LAW_SAMPLE threads. */
-static ALWAYS_INLINE void law_begin(const struct usched *s,
-				    struct usched_lane *l)
-{
-	l->l_sample += 256 / LAW_SAMPLE;
-	if (!HARD && unlikely(l->l_sample == 0))
-		law_sample(s, l);
 }
 
 /* Sets up the law for the lanes of s, which are new. */

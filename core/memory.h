@@ -6,7 +6,7 @@
  *
  * One mapping has the descriptors of all lanes, then the lanes. The bottoms of
  * lanes are staggered, so that slices do not fight for the same cache sets. The
- * USCHED_GUARD bytes below each lane cannot be touched.
+ * USCHED_GUARD bytes below each lane cannot be touched, from its first thread on.
  *
  * The pages that a deep thread has touched stay when the thread has become
  * shallow, or has ended. usched_trim() gives back those below the slice, or all
@@ -64,10 +64,11 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 		l[i].l_low    = at + GUARD;
 		l[i].l_bottom = staggered(at + lane, i);
 		l[i].l_free   = (short)(i < nr ? i + 1 : 0);
-		if (mprotect(at, GUARD, PROT_NONE) != 0) {
-			munmap(map, nob);
-			return -ENOMEM;
-		}
+		l[i].l_sample = BARE;
+	}
+	if (guard_make(&l[1], nr == 1) != 0) {	/* a system may refuse that */
+		munmap(map, nob);
+		return -ENOMEM;
 	}
 	usched_fini(s);
 	s->s_lane    = l;

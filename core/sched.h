@@ -43,6 +43,14 @@ struct usched_queue {
 int usched_lanes_share(struct usched *s, const struct usched *other);
 
 /*
+ * Maps the guard of a lane, which else is mapped when the first thread begins
+ * there. 0, -ENOMEM: no mappings are left. Then threads share lanes with guards;
+ * but if the scheduler has set u_lane the program ends, so that calls this before.
+ * Where s_next() may be called.
+ */
+int usched_lane_guard(struct usched *s, int lane);
+
+/*
  * PRIVATE STACKS
  *
  * A thread with a private lane, where no other thread ever runs, has a private

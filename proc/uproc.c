@@ -1875,6 +1875,21 @@ static void release(void *map, size_t nr)
 		munmap(map, nr * sysconf(_SC_PAGESIZE));
 }
 
+/* Maps the guards of all lanes now. 0 or -errno. */
+static int lanes_guard(struct uproc_set *set)
+{
+	int rc = 0;
+	int i, lane;
+
+	for (i = 0; i < set->set_nr; i++) {
+		struct usched *s = &uproc_nth(set, i)->p_sched;
+
+		for (lane = 1; lane <= s->s_lane_nr && rc == 0; lane++)
+			rc = usched_lane_guard(s, lane);
+	}
+	return rc;
+}
+
 /* Maps lanes, if they leave the reserve, which is free afterwards (P6). */
 static int lanes_reserving(struct uproc_set *set)
 {
@@ -1888,6 +1903,8 @@ static int lanes_reserving(struct uproc_set *set)
 
 	release(first, lanes);
 	rc = set->set_ops.op_move.mv_lanes(set);
+	if (rc == 0 && !enough)
+		rc = lanes_guard(set);
 	release(map, more);
 	if (rc == -ENOSYS)
 		set->set_on_native = true;

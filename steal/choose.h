@@ -224,11 +224,9 @@ static NOINLINE struct ustack *next_slow(struct ws_worker *w)
 		note_if_drained(w);
 	}
 	if (t->t_stack.u_lane == 0 && w->w_free != 0 &&
-	    !(t->t_stack.u_mark & PINNED)) {
-		int lane = lane_private_of(w, t);
-
-		lane_set(t, lane != 0 ? lane : lane_free(w));
-	} else if (!LIKELY(ws_home(t) == w))
+	    !(t->t_stack.u_mark & PINNED))
+		lane_set(t, lane_get(w, t));
+	else if (!LIKELY(ws_home(t) == w))
 		return next_choose(w, t, false);
 	return go(w, t);
 }

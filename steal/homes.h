@@ -190,13 +190,30 @@ static void lane_move_of(struct ws_worker *w, struct uproc_thread *t,
 	sched_set(to, t);
 }
 
-/* Takes a lane to which no thread is bound. w_free is not 0. */
+/* Takes a lane to which no thread is bound; 0: there is none with a guard. */
 static inline int lane_free(struct ws_worker *w)
 {
-	int lane = w->w_free;
+	int lane;
 
-	w->w_free = lane_list[lane].e_next;
+	while ((lane = w->w_free) != 0) {
+		w->w_free = lane_list[lane].e_next;
+		if (LIKELY(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
+			break;
+	}
 	return lane;
+}
+
+/* Returns a lane that threads share, one of the first nr or a fixed one. */
+static int lane_shared(struct ws_worker *w, int nr)
+{
+	int i, lane;
+
+	for (i = 0; i < nr; i++) {
+		lane = w->w_lane[w->w_next_lane++ % nr];
+		if (LIKELY(usched_lane_guard(&w->w_proc.p_sched, lane) == 0))
+			return lane;
+	}
+	return w->w_fixed + w->w_next_lane++ % w->w_fixed_nr;
 }
 
 /* Makes w the home of a lane that was just mapped, or has been left. */
@@ -233,9 +250,10 @@ static int lane_get(struct ws_worker *w, const struct uproc_thread *t)
 
 	if (lane != 0)
 		return lane;
-	if (t->t_stack.u_mark & PINNED || (w->w_free == 0 && nr == 0))
-		return w->w_fixed + w->w_next_lane++ % w->w_fixed_nr;
-	return w->w_free != 0 ? lane_free(w) : w->w_lane[w->w_next_lane++ % nr];
+	if (t->t_stack.u_mark & PINNED)
+		return lane_shared(w, 0);
+	lane = lane_free(w);
+	return lane != 0 ? lane : lane_shared(w, nr);
 }
 
 /* Threads that wake t may read this at any time. */
@@ -285,6 +303,17 @@ static void lanes_deal(struct ws_worker *w, int first, int nr)
 		e->e_next = w->w_free;
 		w->w_free = lane;
 	}
+}
+
+/* Maps the guards of the lanes that threads always find. 0 or -errno. */
+static int lanes_fixed(struct ws_worker *w)
+{
+	int rc = 0;
+	int i;
+
+	for (i = 0; i < w->w_fixed_nr && rc == 0; i++)
+		rc = usched_lane_guard(&w->w_proc.p_sched, w->w_fixed + i);
+	return rc;
 }
 
 /* Maps the lanes of all workers at once: each dispatcher may use each lane. */
@@ -342,9 +371,10 @@ static int lanes_init(struct uproc_set *s)
 	for (i = 0; i < s->set_nr; i++) {
 		struct ws_worker *w = (struct ws_worker *)uproc_nth(s, i);
 
-		if (rc == 0)
+		if (rc == 0) {
 			lanes_deal(w, 1 + i * nr, nr);
-		else if (rc == -ENOSYS)
+			rc = lanes_fixed(w);
+		} else if (rc == -ENOSYS)
 			ws_stop_look(&w->w_gate.g_stop);
 	}
 	return rc;

@@ -121,8 +121,10 @@ static void rise(void *arg)
 		*at++ = 1;
 }
 
+/* Waits for the others to begin: then the lane has its guard. */
 static void stray(void *arg)
 {
+	tiny_yield();
 	*(volatile char *)(tiny.t_sched.s_lane[3].l_low - 1) = 1;
 }
 
@@ -228,12 +230,18 @@ static void hang(void)
 	leap_to_nothing();
 }
 
-/* Runs f(NULL) on the uppermost of nine lanes. */
+static void ends_at_once(void *arg)
+{
+}
+
+/* Runs f(NULL) on the uppermost of nine lanes, when one has run on the next. */
 static void on_last_lane(void (*f)(void *))
 {
 	start();
 	CHECK(tiny_init(&tiny, 0) == 0);
 	CHECK(usched_lanes(&tiny.t_sched, 9, SIZE) == 0);
+	tiny_start(&tiny, &threads[1], ends_at_once, NULL);
+	threads[1].tt_stack.u_lane = 8;
 	tiny_start(&tiny, &threads[0], f, NULL);
 	threads[0].tt_stack.u_lane = 9;
 	tiny_run(&tiny);

@@ -132,6 +132,12 @@ static void shares(void *arg)
 	tiny_yield();
 }
 
+static void shares_the_first(void *arg)
+{
+	shares(arg);
+	CHECK(ustack_self()->u_lane == 1);
+}
+
 /* clang makes an array as small as what is used of it, if it can. */
 static volatile int deep_nob = DEEP;
 
@@ -377,6 +383,33 @@ static void refused(void)
 	tiny_fini(&t);
 }
 
+/* Where no lane can get a guard any more, threads share those that have one. */
+static void shared_guards(void)
+{
+	int i;
+
+	CHECK(tiny_init(&t, 8) == 0);
+	no_guard = 1;
+	for (i = 0; i < 20; i++)
+		tiny_start(&t, &tt[i], shares_the_first, &tt[i]);
+	tiny_run(&t);
+	no_guard = 0;
+	CHECK(usched_lane_guard(&t.t_sched, 1) == 0);
+	CHECK(usched_lane_guard(&t.t_sched, 8) == 0);
+	tiny_fini(&t);
+}
+
+/* A thread whose lane was chosen must have a guard. */
+static void die_bare(void)
+{
+	CHECK(tiny_init(&t, 8) == 0);
+	no_guard = 1;
+	CHECK(usched_lane_guard(&t.t_sched, 8) == -ENOMEM);
+	tiny_start(&t, &tt[0], shares, NULL);
+	tt[0].tt_stack.u_lane = 8;
+	tiny_run(&t);
+}
+
 /* Private threads ask for no memory; shared ones do. */
 static void no_buffers(void)
 {
@@ -436,7 +469,10 @@ int main(int argc, char **argv)
 	beside_deep();
 	begins_again();
 	refused();
+	shared_guards();
 	no_buffers();
+	failed += check_dies("die_bare", die_bare,
+			     "a lane can get no guard");
 	failed += check_dies("die_not_promised", die_not_promised,
 			     "has not promised");
 	failed += check_dies("die_twice", die_twice, "has not promised");

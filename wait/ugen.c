@@ -344,11 +344,22 @@ void ugen_copy(struct ugen *g, const void *value)
 		memcpy(g->ge_value, value, g->ge_size);
 }
 
+/* Returns the lane of g in its batch; 0: there are no lanes. */
+static int lane_of(const struct ugen *g)
+{
+	return g->ge_held == UGEN_HELD ? (int)(g - g->ge_batch->gb_gen) + 1 : 0;
+}
+
 struct ugen *ugen_make(void (*f)(void *), void *arg, size_t size)
 {
 	struct ugen *g = gen_get();
 	struct usched *s;
 
+	if (g != NULL && lane_of(g) != 0 &&
+	    usched_lane_guard(&g->ge_sched, lane_of(g)) != 0) {
+		gen_put(g);
+		g = NULL;
+	}
 	if (g == NULL) {
 		errno = ENOMEM;
 		return NULL;
@@ -365,8 +376,7 @@ struct ugen *ugen_make(void (*f)(void *), void *arg, size_t size)
 		ustack_init(&g->ge_stack, s, f, arg, NULL, 0);
 	else
 		ustack_init(&g->ge_stack, s, f, arg, g, MARGIN);
-	if (g->ge_held == UGEN_HELD)
-		g->ge_stack.u_lane = (short)(g - g->ge_batch->gb_gen + 1);
+	g->ge_stack.u_lane = (short)lane_of(g);
 	UHARD(begins(&g->ge_object));
 	g->ge_state = UGEN_NEW;
 	g->ge_rc    = g->ge_deep = 0;

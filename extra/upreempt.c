@@ -35,8 +35,8 @@
  * The program's own code is in its executable segments, except the files that
  * contain UPREEMPT_NEVER, as all files of the library do. Near the bottom of
  * the slice follow frames of ours, and then usched_launch(). Those of usched.c
- * are there only in builds with USCHED_PORTABLE. The h_run of a
- * shell (usched.h) has a frame, too. The thread is not preempted if there is
+ * are there only in builds with USCHED_PORTABLE. A shell (usched.h) has two
+ * frames: ustack_shell(), and its h_run. The thread is not preempted if there is
  * any other frame, or if the walk ends before usched_launch(). A refusal costs
  * no more than this tick: the next tick comes soon.
  *
@@ -471,8 +471,9 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *arg)
 			w->w_state = NO;
 		else if (is_function(at, (uintptr_t)usched_launch))
 			w->w_state = YES;
-		else if (IS_FIRST(at) ||
-			 (w->w_shell != 0 && is_function(at, w->w_shell)))
+		else if (IS_FIRST(at) || (w->w_shell != 0 &&
+			 (is_function(at, w->w_shell) ||
+			  is_function(at, (uintptr_t)ustack_shell))))
 			w->w_state = CORE;
 		else
 			w->w_state = NO;

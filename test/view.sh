@@ -154,26 +154,36 @@ has() { # text, file
 	grep -q "$1" "$2" || { echo "no $1 in:"; head -n 20 "$2"; return 1; }
 }
 
-# The JSON parses, slices of a processor nest, and each arrow has two ends.
+# The JSON parses, and as Perfetto reads it no slice is dropped, each arrow has a
+# slice at both ends, and each name its own thread (view/out.c has the rules).
 nests() { # file
 	have python3 || return 0
 	python3 - "$1" <<'END'
 import collections, json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
 begun = collections.defaultdict(list)
-starts, ends = set(), set()
-for e in sorted((e for e in events if e["ph"] == "X"),
-                key=lambda e: (e["ts"], -e["dur"])):
+starts, ends, track = set(), set(), {}
+def ns(us):
+    return int(us * 1000)                   # cut, not rounded
+def at(e):
     stack = begun[e["pid"], e["tid"]]
-    while stack and stack[-1] <= e["ts"] + 0.0015:
+    while stack and stack[-1] <= ns(e["ts"]):
         stack.pop()
-    assert not stack or e["ts"] + e["dur"] <= stack[-1] + 0.0015, e
-    stack.append(e["ts"] + e["dur"])
+    return stack
 for e in events:
-    if e["ph"] == "s":
-        assert e["id"] not in starts
+    assert track.setdefault(e["tid"], e["pid"]) == e["pid"], e
+    assert e["tid"] not in (1, 2) and e["pid"] in (1, 2), e
+for e in sorted((e for e in events if e["ph"] in "Xsf"), key=lambda e: ns(e["ts"])):
+    stack = at(e)
+    if e["ph"] == "X":
+        end = ns(e["ts"]) + ns(e["dur"])
+        assert not stack or end <= stack[-1], e
+        stack.append(end)
+    elif e["ph"] == "s":
+        assert e["id"] not in starts and stack, e
         starts.add(e["id"])
-    elif e["ph"] == "f":
+    else:
+        assert e["bp"] == "e" and e["id"] not in ends and stack, e
         ends.add(e["id"])
 assert starts == ends and len(starts) > 10
 names = {e["name"] for e in events if e["ph"] == "X"}

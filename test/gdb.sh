@@ -457,7 +457,7 @@ static void t_run(void *arg)
 int main(void)
 {
 	return rr_init(1, 0) != 0 || rr_thread_init(t_run, NULL) == NULL ||
-		rr_start() != 0;
+		rr_start() != 0 || rr_fini() != 0;
 }
 END
 

@@ -203,8 +203,36 @@ read_it() { # PID or file
 	"$dir/utop" -n 1 "$1" >"$dir/t" && has '^worker ' "$dir/t"
 }
 
+# Samples as of perf: in five runs, elsewhere, and after all that is recorded.
+joined() { # JSON of a recording
+	have python3 || return 77
+	python3 - "$1" >"$dir/samples" <<'END'
+import json, re, sys
+recording = json.load(open(sys.argv[1]))
+zero = recording["otherData"]["zero, ns of CLOCK_MONOTONIC"]
+events = recording["traceEvents"]
+native = {e["tid"]: re.match(r"\d+: native thread (\d+)", e["args"]["name"])[1]
+          for e in events if e["name"] == "thread_name" and e["pid"] == 1}
+def sample(native, ns):
+    print("%s  %d.%09d: \n\t 55d0 inside\n\t 55d1 worker\n\t 55d2 below\n" %
+          (native, ns // 10 ** 9, ns % 10 ** 9))
+runs = [e for e in events if e["ph"] == "X" and e["pid"] == 1 and
+        e["name"] == "worker" and e["dur"] > 0.01]
+for e in runs[:5]:
+    sample(native[e["tid"]], zero + int((e["ts"] + e["dur"] / 2) * 1000))
+sample(1, zero + 1000)
+sample(native[runs[0]["tid"]], zero + 10 ** 12)
+END
+	python3 view/uview-perf.py "$1" <"$dir/samples" >"$dir/cpu" &&
+	has '^worker;inside 5$' "$dir/cpu" &&
+	has '^\[native thread\];below;worker;inside 1$' "$dir/cpu" &&
+	has '^\[not recorded\];below;worker;inside 1$' "$dir/cpu" &&
+	[ "$(wc -l <"$dir/cpu")" = 3 ]
+}
+
 begin stacks "$dir/work" 0 100
 try 'a program that runs' read_it $pid
+try 'samples of perf' joined "$dir/j"
 try 'threads that the ring does not know' has '^sleeper.*\[wake\]' "$dir/f"
 try 'mode 0600' [ "$(stat -c %a /dev/shm/usched.$pid)" = 600 ]
 "$dir/uview" -l >"$dir/l"

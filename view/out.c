@@ -330,7 +330,9 @@ const char *out_json(FILE *out, const struct uview_file *copy)
 	w->w_wait = json_wait;
 	w->w_note = json_note;
 	w->w_arg  = &j;
-	(void)fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+	(void)fprintf(out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"zero, ns of "
+		      "CLOCK_MONOTONIC\":%llu},\"traceEvents\":[\n",
+		      (unsigned long long)copy->vf_ns);
 	if (walk(w, copy))
 		json_names(&j, w);
 	else

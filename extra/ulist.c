@@ -19,6 +19,14 @@
  *	uwait.c, at each wait by a record ----> |   of its wait            |
  *	                                        +--------------------------+
  *
+ * ALIKE
+ *
+ * Ten thousand threads that wait for the same object in the same place say no
+ * more than one of them. So blocked threads of the same function, state and
+ * backtrace are a group: the first is listed, and a line counts the others. Their
+ * arguments, names and times may differ. Each is unwound while all processors
+ * stand still, so no more than LOOKED threads are looked at.
+ *
  * THE STOP
  *
  * A dispatcher is INSIDE from leave to enter, and else it RUNS a thread. Enter
@@ -134,7 +142,8 @@ UPREEMPT_NEVER;
 #define STRIPES		64
 #define BUCKETS		16		/* of a stripe, at first */
 #define PCS		ULOOK_PCS	/* return addresses of a thread */
-#define LISTED		1000		/* threads of a list */
+#define LISTED		1000		/* groups, and running threads */
+#define LOOKED		20000		/* threads */
 #define PATIENCE	(100 * UTIME_MS)	/* until threads give way */
 #define RUN_MIN		1000000L	/* ns */
 #define LOOKS		4		/* in a run that is reported */
@@ -147,6 +156,7 @@ struct entry {
 	const struct uwait_kind *e_kind; /* of the record */
 	bool           e_waits;		/* by the record */
 	const void    *e_object;
+	const void *const *e_owner;	/* in it: its holder; or NULL */
 	utime_ns       e_until;
 	utime_ns       e_since;		/* it has blocked */
 	unsigned long  e_nr;		/* in the order of beginning */
@@ -624,11 +634,22 @@ static NOINLINE void wait_made(const struct uwait *w)
 	}
 }
 
+/* Returns where the object of w says who holds it, or NULL. */
+static const void *const *owner_of(const struct uwait *w)
+{
+	const struct uwait_kind *kind = uwait_kind(w);
+	struct uwait_seen seen = { kind, w->w_at.object, NULL };
+
+	return kind->wk_see != NULL && w->w_at.object != NULL &&
+		kind->wk_see(w, &seen) ? seen.vs_owner : NULL;
+}
+
 static void wait_begin(const struct uwait *w, utime_ns until)
 {
 	struct entry *e = entry_here(w->w_stack);
 
 	if (e != NULL) {
+		e->e_owner = owner_of(w);
 		e->e_until = until;
 		e->e_waits = true;
 	}
@@ -696,7 +717,7 @@ static bool look_at(struct listed *d)
 /* The list. */
 
 static struct {
-	unsigned long l_nr, l_wait, l_ready, l_run, l_blocked, l_more;
+	unsigned long l_nr, l_shown, l_wait, l_ready, l_run, l_blocked;
 	struct usched *l_first;		/* of these dispatchers, */
 	size_t         l_size;		/* one each l_size bytes, */
 	int            l_sched_nr;	/* so many; 0: of all */
@@ -817,36 +838,17 @@ static void say_frames(void *const *pc, int nr, bool called)
 		say("\t(no backtrace: %s)\n", strerror(-nr));
 }
 
-/* Says what u, which is blocked, does. */
-static void say_state(const struct entry *e)
+/* What a blocked thread does. */
+enum state { READY, WAITS, WAITS_FOR, BLOCKED };
+
+static enum state state_of(const struct entry *e)
 {
-	const struct usched *s = e->e_stack->u_sched;
-	const struct uwait_base *b = s->s_waits;
+	const struct uwait_base *b = e->e_stack->u_sched->s_waits;
 	bool known = b != NULL && b->wb_ops->o_waits != NULL;
 
-	if (known && !b->wb_ops->o_waits(e->e_stack)) {
-		say("ready");
-		list.l_ready++;
-	} else if (e->e_waits) {
-		say_object(e->e_kind, e->e_object);
-		list.l_wait++;
-	} else if (known) {
-		say("waits: wake");
-		list.l_wait++;
-	} else {
-		say("blocked");
-		list.l_blocked++;
-	}
-	say(", ");
-	say_ns(list.l_now - e->e_since);
-	if (e->e_waits && e->e_until != UNEVER) {
-		utime_ns left = e->e_until - unow();
-
-		say(", ");
-		say_ns(left > 0 ? left : 0);
-		say(" left");
-	}
-	say("\n");
+	if (known && !b->wb_ops->o_waits(e->e_stack))
+		return READY;
+	return e->e_waits ? WAITS_FOR : known ? WAITS : BLOCKED;
 }
 
 /* Returns whether the slice of u may be moving: see THE STOP. */
@@ -861,17 +863,117 @@ static bool is_moving(const struct ustack *u)
 	return false;
 }
 
-static void say_blocked(const struct entry *e)
+/* Threads that do the same in the same place. */
+struct group {
+	const struct entry *k_first;
+	enum state    k_state;
+	unsigned long k_nr;
+	utime_ns      k_oldest, k_newest;	/* when they have blocked */
+	int           k_pcs;
+	void         *k_pc[PCS];
+};
+
+static int pcs_of(const struct group *k)
+{
+	return k->k_pcs < PCS ? k->k_pcs : PCS;
+}
+
+static void group_make(struct group *k, const struct entry *e)
 {
 	const struct ustack *u = e->e_stack;
+
+	k->k_first  = e;
+	k->k_state  = state_of(e);
+	k->k_nr     = 1;
+	k->k_oldest = k->k_newest = e->e_since;
+	k->k_pcs = is_moving(u) ? 0 : ustack_trace(u, k->k_pc, PCS);
+}
+
+static bool is_same(const struct group *k, const struct group *l)
+{
+	const struct entry *e = k->k_first, *f = l->k_first;
+
+	if (k->k_state != l->k_state || k->k_pcs != l->k_pcs ||
+	    ustack_f(e->e_stack->u_f, e->e_stack->u_arg) !=
+	    ustack_f(f->e_stack->u_f, f->e_stack->u_arg))
+		return false;
+	if (k->k_state == WAITS_FOR && (e->e_kind != f->e_kind ||
+			e->e_object != f->e_object ||
+			(e->e_until == UNEVER) != (f->e_until == UNEVER)))
+		return false;
+	return pcs_of(k) <= 0 || memcmp(k->k_pc, l->k_pc,
+			(size_t)pcs_of(k) * sizeof k->k_pc[0]) == 0;
+}
+
+/* Counts the thread of l, which is alike, to k. */
+static void group_count(struct group *k, const struct group *l)
+{
+	k->k_nr++;
+	if (l->k_oldest < k->k_oldest)
+		k->k_oldest = l->k_oldest;
+	if (l->k_newest > k->k_newest)
+		k->k_newest = l->k_newest;
+}
+
+static void state_count(enum state state)
+{
+	list.l_nr++;
+	list.l_ready   += state == READY;
+	list.l_wait    += state == WAITS || state == WAITS_FOR;
+	list.l_blocked += state == BLOCKED;
+}
+
+/* Says who holds that for which e waits, if that is known. */
+static void say_holder(const struct entry *e)
+{
+	const void *holder = NULL;
+
+	if (e->e_owner != NULL && ulook_copy(&holder, e->e_owner,
+			sizeof holder) == sizeof holder && holder != NULL)
+		say(", held by %#lx", at(holder));
+}
+
+/* Says what a thread does. */
+static void say_state(const struct group *k)
+{
+	const struct entry *e = k->k_first;
+
+	if (k->k_state == WAITS_FOR) {
+		say_object(e->e_kind, e->e_object);
+		say_holder(e);
+	} else
+		say("%s", k->k_state == READY ? "ready" : k->k_state == WAITS ?
+		    "waits: wake" : "blocked");
+	say(", ");
+	say_ns(list.l_now - e->e_since);
+	if (k->k_state == WAITS_FOR && e->e_until != UNEVER) {
+		utime_ns left = e->e_until - unow();
+
+		say(", ");
+		say_ns(left > 0 ? left : 0);
+		say(" left");
+	}
+	say("\n");
+}
+
+static void say_group(const struct group *k)
+{
+	const struct ustack *u = k->k_first->e_stack;
 	char name[UTHREAD_NAME];
-	void *pc[PCS];
 
 	name_copy(name, u);
 	say_thread(u, ustack_f(u->u_f, u->u_arg), arg_of(u), name);
 	say(": ");
-	say_state(e);
-	say_frames(pc, is_moving(u) ? 0 : ustack_trace(u, pc, PCS), true);
+	say_state(k);
+	say_frames(k->k_pc, k->k_pcs, true);
+	if (k->k_nr > 1) {
+		say("\tand %lu more like it, ", k->k_nr - 1);
+		say_ns(list.l_now - k->k_newest);
+		say(" to ");
+		say_ns(list.l_now - k->k_oldest);
+		say("\n");
+	}
+	flush();
 }
 
 /* Ends the line of a running thread: where it is, and its frames. */
@@ -888,20 +990,7 @@ static void say_running(const struct listed *d)
 {
 	say_thread(d->d_stack, d->d_f, d->d_arg, d->d_name);
 	say(": runs");
-	list.l_run++;
 	say_look(d);
-}
-
-static void say_entry(const struct entry *e)
-{
-	if (++list.l_nr > LISTED)
-		return;
-	if (__atomic_load_n(&e->e_runs, __ATOMIC_ACQUIRE) == 0)
-		say_blocked(e);
-	else if (e->e_home->d_runs && e->e_home->d_entry == e)
-		say_running(e->e_home);
-	else
-		list.l_nr--;		/* it has just ended */
 	flush();
 }
 
@@ -959,37 +1048,87 @@ static void say_end(void)
 	SAY(list.l_ready, "ready");
 	SAY(list.l_blocked, "blocked");
 	SAY(list.l_run, "run");
-	if (list.l_nr > LISTED)
-		say(", %lu not shown", list.l_nr - LISTED);
+	if (list.l_nr > list.l_shown)
+		say(", %lu not shown", list.l_nr - list.l_shown);
 	if (lost != 0)
 		say("; no memory for %ld", lost);
 	say("\n");
 	flush();
 }
 
+/* Says what e does, if it runs. False: it is blocked. */
+static bool is_running(const struct entry *e)
+{
+	const struct listed *d = e->e_home;
+
+	if (__atomic_load_n(&e->e_runs, __ATOMIC_ACQUIRE) == 0)
+		return false;
+	if (!d->d_runs || d->d_entry != e)
+		return true;		/* it has just ended */
+	list.l_nr++;
+	list.l_run++;
+	list.l_shown++;
+	say_running(d);
+	return true;
+}
+
+/* Adds e, which is blocked, to one of the nr groups, or a new one. Returns nr. */
+static size_t group_add(struct group *group, size_t nr, const struct entry *e)
+{
+	size_t i = 0;
+
+	group_make(&group[nr], e);
+	state_count(group[nr].k_state);
+	while (i < nr && !is_same(&group[i], &group[nr]))
+		i++;
+	if (i < nr)
+		group_count(&group[i], &group[nr]);
+	else if (nr < LISTED)
+		nr++;
+	else
+		return nr;
+	list.l_shown++;
+	return nr;
+}
+
+/* Says what the nr threads at e do; group has room. */
+static void say_entries(struct entry **e, size_t nr, struct group *group)
+{
+	size_t i, groups = 0;
+
+	for (i = 0; i < nr && i < LOOKED; i++)
+		if (!is_running(e[i]))
+			groups = group_add(group, groups, e[i]);
+	list.l_nr += nr - i;
+	for (i = 0; i < groups; i++)
+		say_group(&group[i]);
+}
+
 /* Writes the list. Caller holds a_lock. */
 static void list_make(const char *why)
 {
-	struct entry **at;
-	size_t i, nr;
+	struct entry **e;
+	struct group *group;
+	size_t nr;
 
 	freeze();
 	list.l_nr = list.l_wait = list.l_ready = list.l_run = 0;
-	list.l_blocked = 0;
+	list.l_blocked = list.l_shown = 0;
 	list.l_now = now(CLOCK_MONOTONIC);
 	say("usched: list: %s\n", why);
 	nr = collect(NULL);
-	at = malloc((nr + 1) * sizeof *at);
-	if (at != NULL) {
-		(void)collect(at);
-		qsort(at, nr, sizeof *at, by_nr);
-		for (i = 0; i < nr; i++)
-			say_entry(at[i]);
+	e  = malloc((nr + 1) * sizeof *e);
+	group = malloc(((nr < LISTED ? nr : LISTED) + 1) * sizeof *group);
+	if (e != NULL && group != NULL) {
+		(void)collect(e);
+		qsort(e, nr, sizeof *e, by_nr);
+		say_entries(e, nr, group);
 	} else
 		say("usched: no memory for a list of %zu\n", nr);
 	say_natives();
 	say_end();
-	free(at);
+	free(e);
+	free(group);
 	thaw();
 	usymbol_end();
 }

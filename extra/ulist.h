@@ -27,20 +27,26 @@
  * switch (some 50 ns), and some 100 bytes for each thread.
  *
  * THE LIST goes to standard error, with a line and a backtrace for each thread,
- * in the order in which the threads have begun:
+ * in the order in which the threads have begun, after those that run:
  *
- *	usched: list: 2 threads are left, and none can be woken
- *	thread 0x7f52a4404000 first(0x1): waits: mutex 0x55d0 (lock_b), 12 ms
+ *	usched: list: 101 threads are left, and none can be woken
+ *	thread 0x7f52a4404000 first(0x1): waits: mutex 0x55d0 (lock_b),
+ *	held by 0x7f52a4404040, 12 ms
  *		#0 0x55d034 u_lock+0x6e (program+0x2034)
  *		#1 0x55d012 first+0x23 (program+0x1012)
+ *		and 99 more like it, 3 ms to 12 ms
  *	thread 0x7f52a4404040 second(0x2) "writer": waits: wake, 12 ms
  *		#0 ...
- *	usched: end of list: 2 threads, 2 wait
+ *	usched: end of list: 101 threads, 101 wait
+ *
+ * Blocked threads of one function that do the same, for the same object and with
+ * the same backtrace, are listed together: the first, and how many are like it.
  *
  * After the function, its argument and the name of the thread (uthread.h)
  * follows what the thread does:
  *
- *	waits: KIND ADDRESS (SYMBOL)	for this object, as uwait.h names kinds
+ *	waits: KIND ADDRESS (SYMBOL)	for this object, as uwait.h names kinds;
+ *					"held by": by the thread at this address
  *	waits: wake			in rr_wait() or its like
  *	ready				it can run, but others do
  *	blocked				a plain dispatcher does not tell why
@@ -50,9 +56,9 @@
  *					processor stands still
  *
  * Then the time since it has blocked, and, with a deadline, the time that is
- * left. A list ends with the native threads that wait, and has 1000 threads at
- * most. Symbols are read from the files of the program; without them, addr2line
- * takes what stands in brackets.
+ * left. A list ends with the native threads that wait. It has 1000 entries at
+ * most, of the first 20,000 threads. Symbols are read from the files of the
+ * program; without them, addr2line takes what stands in brackets.
  *
  * WHAT IS CONSISTENT
  *

@@ -221,15 +221,20 @@ static long long cpu_time(long native)
 		t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Copies the stack from sp on. Returns the bytes, or 0. */
-static size_t copy_stack(char *to, uintptr_t sp, const char *bottom)
+size_t ulook_copy(void *to, const void *from, size_t nob)
 {
-	size_t nob = (uintptr_t)bottom - sp < COPY ? (uintptr_t)bottom - sp :
-		COPY;
-	struct iovec here = { to, nob }, there = { (void *)sp, nob };
+	struct iovec here = { to, nob }, there = { (void *)(uintptr_t)from, nob };
 
 	nob = (size_t)process_vm_readv(getpid(), &here, 1, &there, 1, 0);
 	return nob == (size_t)-1 ? 0 : nob;
+}
+
+/* Copies the stack from sp on. Returns the bytes, or 0. */
+static size_t copy_stack(char *to, uintptr_t sp, const char *bottom)
+{
+	size_t nob = (uintptr_t)bottom - sp;
+
+	return ulook_copy(to, (const void *)sp, nob < COPY ? nob : COPY);
 }
 
 static bool lies_in(uintptr_t sp, const char *low, const char *bottom)
@@ -437,6 +442,12 @@ void ulook(struct ulook *l, long native, const char *low, const char *bottom)
 	(void)native, (void)low, (void)bottom;
 	memset(l, 0, sizeof *l);
 	l->l_pc_nr = -ENOSYS;
+}
+
+size_t ulook_copy(void *to, const void *from, size_t nob)
+{
+	(void)to, (void)from, (void)nob;
+	return 0;
 }
 
 static const char *name_of(long nr)

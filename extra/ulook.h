@@ -4,6 +4,8 @@
 #ifndef ULOOK_H
 #define ULOOK_H
 
+#include <stddef.h>
+
 #define ULOOK_PCS	64		/* addresses of a look */
 #define ULOOK_TEXT	48
 
@@ -38,5 +40,12 @@ void ulook(struct ulook *l, long native, const char *low, const char *bottom);
  */
 __attribute__((visibility("hidden")))
 const char *ulook_says(const struct ulook *l, char text[ULOOK_TEXT]);
+
+/*
+ * Copies nob bytes of this process, which may be unmapped. Returns how many; 0:
+ * none, or the system does not copy.
+ */
+__attribute__((visibility("hidden")))
+size_t ulook_copy(void *to, const void *from, size_t nob);
 
 #endif /* ULOOK_H */

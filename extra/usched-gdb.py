@@ -15,6 +15,7 @@ USE
 
 Dispatchers that run, and those of rr, ll and ws, are found; others must be
 named. The program, or at least usched.c, must have been compiled with -g.
+A thread of uthread.h or uscope.h is shown with the name that it has now.
 A thread that waits by a record (uwait.h) is shown with the kind of the wait,
 its object and its deadline. Records are searched for in the memory of a set,
 where each block is known; of other dispatchers, in all memory.
@@ -408,8 +409,29 @@ class Thread:
         return text + (", %d in the inbox" % posted if posted else "")
 
     def line(self):
-        return "  %#x  %s(%#x)  %s%s\n" % (self.at, symbol_of(self.f), self.arg,
-                                           self.state(), self.extra())
+        f, arg, name = self.who()
+        return "  %#x  %s(%#x)%s  %s%s\n" % (
+            self.at, symbol_of(f), arg, ' "%s"' % name if name else "",
+            self.state(), self.extra())
+
+    def who(self):
+        """
+        Returns the function of the thread, its argument, and its name or "". A
+        shell runs a function inside; that of uthread.h or uscope.h has a name.
+        """
+        if symbol_of(self.f) != "ustack_shell":
+            return self.f, self.arg, ""
+        try:
+            shell = gdb.Value(self.arg).cast(gdb.lookup_type(
+                "struct ushell").pointer()).dereference()
+            f, arg = int(shell["h_f"]), int(shell["h_arg"])
+            if symbol_of(int(shell["h_run"])) != "uwait_run":
+                return f, arg, ""
+            block = gdb.Value(self.arg).cast(gdb.lookup_type(
+                "struct uself_block").pointer()).dereference()
+            return f, arg, block["b_name"].string(errors="replace")
+        except gdb.error:       # no debug information, or no memory
+            return self.f, self.arg, ""
 
 
 def own_lanes(ds):

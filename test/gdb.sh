@@ -4,10 +4,10 @@
 # on a lane and on the native stack. usched-gdb.py lists all threads with state
 # and backtrace, of rr and of a dispatcher alone, in a process and in a core:
 # threads in lanes, in buffers (with bare and other bottoms, frame pointers,
-# realigned stacks, frames of libc), and in inner dispatchers. It leaves the
-# process as it was. It also works after an attach to a process whose main
-# thread is in a system call. It works in any language that gdb is set to, and
-# leaves that set.
+# realigned stacks, frames of libc), and in inner dispatchers; and threads of
+# uthread.h by the names that they have by then. It leaves the process as it was.
+# It also works after an attach to a process whose main thread is in a system
+# call. It works in any language that gdb is set to, and leaves that set.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -427,6 +427,40 @@ int main(void)
 }
 END
 
+# Threads of uthread.h, of which one takes another name while it runs.
+cat >"$dir/names.c" <<'END'
+#include "rr.h"
+#include "uthread.h"
+#include "kinds.h"
+
+static void *t_named(void *arg)
+{
+	if (arg != NULL)
+		uthread_set_name("later");
+	rr_wait();
+	return NULL;
+}
+
+static void t_run(void *arg)
+{
+	static int renamed;
+
+	(void)arg;
+	uthread_make(NULL, t_named, NULL, "given");
+	uthread_make(NULL, t_named, NULL, NULL);
+	uthread_make(NULL, t_named, &renamed, "before");
+	rr_yield();
+	w_stop();
+	exit(0);
+}
+
+int main(void)
+{
+	return rr_init(1, 0) != 0 || rr_thread_init(t_run, NULL) == NULL ||
+		rr_start() != 0 || rr_fini() != 0;
+}
+END
+
 # The native thread that makes the call sleeps in assembly, as in libc. gdb's
 # language is that of the selected frame.
 cat >"$dir/live.c" <<'END'
@@ -685,6 +719,20 @@ reasons_check() {
 	fail "reasons $1" "$dir/diff" "$dir/out"
 }
 
+# Functions inside of shells, and names.
+names() { # flags
+	build names "$1" "rr.c wait/uwait.c wait/uthread.c proc/umem.c
+		proc/uproc.c usched.c" || { fail "names $1"; return; }
+	args=
+	debug names -ex 'break w_stop' -ex run -ex usched
+	sed -n 's/^  0x[0-9a-f]*  \(t_named(.*\)  blocked.*/\1/p' "$dir/out" |
+		sed 's/(0x[1-9a-f][0-9a-f]*)/(RENAMED)/' | LC_ALL=C sort >"$dir/got"
+	printf '%s\n' 't_named(0x0)' 't_named(0x0) "given"' \
+		't_named(RENAMED) "later"' | diff - "$dir/got" >"$dir/diff" &&
+		pass && return
+	fail "names $1" "$dir/diff" "$dir/out"
+}
+
 # attached LANGUAGE [DIRECTORY of debug information]: attaches to the process
 # $live; false if that is refused.
 attached() {
@@ -748,6 +796,8 @@ x86_64|aarch64|riscv64)
 	procs "-O2"
 	reasons "-O0"
 	reasons "-O2"
+	names "-O0"
+	names "-O2"
 	live;;
 *)	skip "threads by name on $(uname -m)";;
 esac

@@ -205,8 +205,8 @@ for first in "" waits; do
 	check "preempt $first" has "$dir/out" \
 		"usched: run: thread 0x[0-9a-f]* w_forbid(0x[0-9a-f]*) has not given way"
 	check "preempt $first" test \
-		"$(grep -c '^thread .* w_busy(0x[0-9a-f]*): ready, ' \
-			"$dir/out")" = 2
+		"$(grep -c -e '^thread .* w_busy(0x[0-9a-f]*): ready, ' \
+			-e '^	and 1 more like it, ' "$dir/out")" = 2
 	check "preempt $first" has "$dir/out" \
 		"thread 0x[0-9a-f]* w_forbid(0x[0-9a-f]*): runs\$"
 	check "preempt $first" has "$dir/out" \

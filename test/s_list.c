@@ -220,7 +220,7 @@ static void stuck(void)
 	CHECK(times("(lock_b)") == 0);		/* of t_mutex, which is cut */
 	snprintf(join, sizeof join, ": waits: join 0x");
 	listed("t_join", join, NULL);
-	listed("t_plain", ": waits: wake, ", "w_wait");
+	CHECK(times("\tand 1 more like it, ") == 1);
 	listed("t_plain", ": waits: wake, ", "w_wait");
 	CHECK(times("thread 0x") == 0);
 }
@@ -256,6 +256,22 @@ static void named_run(void)
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
 
+/* The two threads of the list hold what the other waits for. */
+static void check_holders(void)
+{
+	unsigned long thread[2], holder[2];
+	const char *at = text;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		at = strstr(at, "thread 0x");
+		CHECK(at != NULL && sscanf(at, "thread %lx", &thread[i]) == 1);
+		at = strstr(at, ", held by 0x");
+		CHECK(at != NULL && sscanf(at, ", held by %lx", &holder[i]) == 1);
+	}
+	CHECK(thread[0] == holder[1] && thread[1] == holder[0]);
+}
+
 static void named(void)
 {
 	char want[64];
@@ -266,6 +282,7 @@ static void named(void)
 	snprintf(want, sizeof want, ") \"zero\": waits: mutex %#lx (mutex",
 		 (unsigned long)(uintptr_t)&mutex[1]);
 	CHECK(times(want) == 1);
+	check_holders();
 	snprintf(want, sizeof want, ") \"number one is \": waits: mutex %#lx "
 		 "(mutex", (unsigned long)(uintptr_t)&mutex[0]);
 	CHECK(times(want) == 1);
@@ -297,7 +314,19 @@ static void silent(void)
 	CHECK(list == text);
 }
 
-/* Many threads, most of them in buffers. */
+/*
+ * Many threads, most of them in buffers. They do the same: one line, and how many
+ * are like it. Those that wait for an object each have a line each, of which there
+ * are 1000 at most.
+ */
+static char objects[1100];
+
+static void t_object(void *arg)
+{
+	w_record(UWAIT_SEM, arg, UNEVER);
+	__asm__ volatile("");
+}
+
 static void many_run(void)
 {
 	int i;
@@ -310,7 +339,7 @@ static void many_run(void)
 	CHECK(SCHED(fini)() == -EDEADLK);
 	begin(1, 0);
 	for (i = 0; i < 1100; i++)
-		make(0, t_plain, NULL);
+		make(0, t_object, &objects[i]);
 	CHECK(SCHED(start)() == 0);
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
@@ -320,11 +349,12 @@ static void many(void)
 	doing("many");
 	CHECK(check_child(many_run, text, TEXT) == 0);
 	CHECK(strstr(text, "end of list: 900 threads, 900 wait\n") != NULL);
-	CHECK(strstr(text, "end of list: 1100 threads, 1000 wait, "
+	CHECK(strstr(text, "end of list: 1100 threads, 1100 wait, "
 		     "100 not shown\n") != NULL);
-	CHECK(times("thread 0x") == 1900);
-	CHECK(!TRACES || (times(" w_wait+") == 1900 &&
-			  times(" t_plain+") == 1900));
+	CHECK(times("thread 0x") == 1 + 1000);
+	CHECK(times("\tand 899 more like it, ") == 1);
+	CHECK(!TRACES || (times(" t_plain+") == 1 &&
+			  times(" t_object+") == 1000));
 }
 
 static pthread_t waits_natively;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * s_view: a reccounted notes each run with what woke its thread, and why it
- * stopped, and for what; a copy has all of it in order. Its sums are those of
+ * s_view: a recorder notes each run with what woke its thread, and why it
+ * stopped, and for what; a copy has all of it in order. A thread is ready from
+ * its deadline on, also while another thread keeps the processor, and has the name
+ * that it was given last. Its sums are those of
  * ustats.h. A census counts each thread once, with its stack and its wait. A
  * child of fork() writes nothing.
  */
@@ -312,6 +314,81 @@ static void across(void)
 	free(copy);
 }
 
+/* A thread sleeps, and another keeps the processor until that is over. */
+
+static double kept_until, due_since;
+
+static void keeps(void *arg)
+{
+	utime_ns until = uafter(3 * UTIME_MS);
+
+	while (unow() < until)
+		;
+}
+
+static void sleeps(void *arg)
+{
+	make(0, keeps, NULL);
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+}
+
+static void see_due(struct walk *w, const struct walk_run *r)
+{
+	if (is_text(w->w_copy, r->wr_f, "keeps"))
+		kept_until = r->wr_to;
+	else if (is_text(w->w_copy, r->wr_f, "sleeps") && r->wr_by == 0)
+		due_since = r->wr_woken;
+}
+
+/* A thread has a name, and takes another. */
+static int names;
+
+static void *renames(void *arg)
+{
+	yield();
+	CHECK(uthread_set_name("later") == 0);
+	yield();
+	return NULL;
+}
+
+static void makes(void *arg)
+{
+	CHECK(uthread_make(NULL, renames, NULL, "before") == 0);
+}
+
+static void see_name(struct walk *w, const struct walk_run *r)
+{
+	if (is_text(w->w_copy, r->wr_f, "renames"))
+		CHECK(is_text(w->w_copy, r->wr_thread->wt_name,
+			      names++ == 0 ? "before" : "later"));
+}
+
+static void recorded(void (*f)(void *),
+		     void (*see)(struct walk *w, const struct walk_run *r))
+{
+	struct walk w = { .w_run = see };
+	struct uview_file *copy;
+
+	begin(1, 0);
+	make(0, f, NULL);
+	start_and_finish();
+	save();
+	copy = saved();
+	CHECK(walk(&w, copy));
+	walk_end(&w);
+	free(copy);
+}
+
+static void overdue(void)
+{
+	doing("overdue");
+	recorded(sleeps, see_due);
+	CHECK(kept_until > 0 && due_since > 0 && due_since < kept_until);
+	doing("names");
+	recorded(makes, see_name);
+	CHECK(names >= 2);
+}
+
 /* A census: so many threads by reason and by wait. */
 
 static struct umutex mutex;
@@ -530,6 +607,7 @@ int main(int argc, char **argv)
 		exact(true);
 	}
 	across();
+	overdue();
 	counts();
 	storm();
 	one_thread(1, forks, NULL);

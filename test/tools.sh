@@ -45,7 +45,7 @@ few() { # tool
 	valgrind)	echo t_tools u_abort u_depth u_reenter s_order-LL s_pin-WS ;;
 	address)	echo t_tools u_abort u_alloc u_depth u_reenter \
 				u_signal s_join-LL s_cross-RR s_join-WS s_freed-WS \
-				s_waitmem-RR s_pthread-WS s_pthread_io-WS ;;
+				s_waitmem-RR s_pthread-WS s_pthread_io-WS t_view ;;
 	thread)		echo t_tools u_abort u_depth u_reenter s_article \
 				s_inbox s_pin-RR s_pin-WS s_wait-WS s_io_storm-LL \
 				t_call_plain \
@@ -149,7 +149,7 @@ library() { # compiler, tool, flags
 	esac
 	mkdir -p "$dir/face" || return 1
 	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c \
-			start/*.c posix/*.c wrap/*.c; do
+			start/*.c view/uview.c view/v*.c posix/*.c wrap/*.c; do
 		case $src in
 		extra/udebug.c)	continue ;;		# the debug library's
 		posix/*|wrap/*)	to=$dir/face ;;

@@ -154,26 +154,36 @@ has() { # text, file
 	grep -q "$1" "$2" || { echo "no $1 in:"; head -n 20 "$2"; return 1; }
 }
 
-# The JSON parses, slices of a processor nest, and each arrow has two ends.
+# The JSON parses, and as Perfetto reads it no slice is dropped, each arrow has a
+# slice at both ends, and each name its own thread (view/out.c has the rules).
 nests() { # file
 	have python3 || return 0
 	python3 - "$1" <<'END'
 import collections, json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
 begun = collections.defaultdict(list)
-starts, ends = set(), set()
-for e in sorted((e for e in events if e["ph"] == "X"),
-                key=lambda e: (e["ts"], -e["dur"])):
+starts, ends, track = set(), set(), {}
+def ns(us):
+    return int(us * 1000)                   # cut, not rounded
+def at(e):
     stack = begun[e["pid"], e["tid"]]
-    while stack and stack[-1] <= e["ts"] + 0.0015:
+    while stack and stack[-1] <= ns(e["ts"]):
         stack.pop()
-    assert not stack or e["ts"] + e["dur"] <= stack[-1] + 0.0015, e
-    stack.append(e["ts"] + e["dur"])
+    return stack
 for e in events:
-    if e["ph"] == "s":
-        assert e["id"] not in starts
+    assert track.setdefault(e["tid"], e["pid"]) == e["pid"], e
+    assert e["tid"] not in (1, 2) and e["pid"] in (1, 2), e
+for e in sorted((e for e in events if e["ph"] in "Xsf"), key=lambda e: ns(e["ts"])):
+    stack = at(e)
+    if e["ph"] == "X":
+        end = ns(e["ts"]) + ns(e["dur"])
+        assert not stack or end <= stack[-1], e
+        stack.append(end)
+    elif e["ph"] == "s":
+        assert e["id"] not in starts and stack, e
         starts.add(e["id"])
-    elif e["ph"] == "f":
+    else:
+        assert e["bp"] == "e" and e["id"] not in ends and stack, e
         ends.add(e["id"])
 assert starts == ends and len(starts) > 10
 names = {e["name"] for e in events if e["ph"] == "X"}
@@ -193,8 +203,36 @@ read_it() { # PID or file
 	"$dir/utop" -n 1 "$1" >"$dir/t" && has '^worker ' "$dir/t"
 }
 
+# Samples as of perf: in five runs, elsewhere, and after all that is recorded.
+joined() { # JSON of a recording
+	have python3 || return 77
+	python3 - "$1" >"$dir/samples" <<'END'
+import json, re, sys
+recording = json.load(open(sys.argv[1]))
+zero = recording["otherData"]["zero, ns of CLOCK_MONOTONIC"]
+events = recording["traceEvents"]
+native = {e["tid"]: re.match(r"\d+: native thread (\d+)", e["args"]["name"])[1]
+          for e in events if e["name"] == "thread_name" and e["pid"] == 1}
+def sample(native, ns):
+    print("%s  %d.%09d: \n\t 55d0 inside\n\t 55d1 worker\n\t 55d2 below\n" %
+          (native, ns // 10 ** 9, ns % 10 ** 9))
+runs = [e for e in events if e["ph"] == "X" and e["pid"] == 1 and
+        e["name"] == "worker" and e["dur"] > 0.01]
+for e in runs[:5]:
+    sample(native[e["tid"]], zero + int((e["ts"] + e["dur"] / 2) * 1000))
+sample(1, zero + 1000)
+sample(native[runs[0]["tid"]], zero + 10 ** 12)
+END
+	python3 view/uview-perf.py "$1" <"$dir/samples" >"$dir/cpu" &&
+	has '^worker;inside 5$' "$dir/cpu" &&
+	has '^\[native thread\];below;worker;inside 1$' "$dir/cpu" &&
+	has '^\[not recorded\];below;worker;inside 1$' "$dir/cpu" &&
+	[ "$(wc -l <"$dir/cpu")" = 3 ]
+}
+
 begin stacks "$dir/work" 0 100
 try 'a program that runs' read_it $pid
+try 'samples of perf' joined "$dir/j"
 try 'threads that the ring does not know' has '^sleeper.*\[wake\]' "$dir/f"
 try 'mode 0600' [ "$(stat -c %a /dev/shm/usched.$pid)" = 600 ]
 "$dir/uview" -l >"$dir/l"

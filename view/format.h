@@ -79,6 +79,9 @@
  * the time of this STOP, just before it: the real wake was earlier in this run.
  * So the time from wake to run leaves out the rest of the waker's run. A POST
  * has its real time. So has UVIEW_OUTSIDE.
+ * A processor finds a deadline when it looks, which it does between two runs. So a
+ * thread whose wait ends by UVIEW_OUTSIDE, or by a POST of no thread, could run
+ * since its deadline, if that is earlier.
  * A dispatcher may find a thread twice: a WAKE of a thread that can run already
  * says nothing.
  *
@@ -99,8 +102,8 @@
  * time near its end in full. From there a reader goes back: the difference of
  * two neighbours is the signed difference of their lower 48 bits. If a ring has
  * a longer silence, a CLOCK stands behind it. In a copy all times count from
- * vf_tick on and never wrap: older records are left out. There the times of PARK
- * and CLOCK count from vf_ns on, too.
+ * vf_tick on and never wrap: older records are left out. There the times of PARK,
+ * CLOCK and UVIEW_DEADLINE count from vf_ns on, too.
  *
  *	ns = vf_ns + (tick - vf_tick) * rate
  *	rate: vf_rate in a copy; else (vr_ns - vf_ns) / (vr_tick - vf_tick),
@@ -167,8 +170,10 @@ enum uview_call { UVIEW_CALL_BEGINS, UVIEW_CALL_ENDS };
 
 enum uview_note {
 	UVIEW_NAMED,	/* the thread at the address has this name */
-	UVIEW_HOLDER	/* the thread at the address holds the object of the
+	UVIEW_HOLDER,	/* the thread at the address holds the object of the
 			 * WAIT just before (no name) */
+	UVIEW_DEADLINE	/* of the WAIT just before: the address is a time, the
+			 * lower 48 bits of ns of CLOCK_MONOTONIC (no name) */
 };
 
 struct uview_part {		/* 32 bytes */

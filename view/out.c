@@ -119,7 +119,21 @@ const char *out_html(FILE *out, const struct uview_file *copy, size_t size)
 	return NULL;
 }
 
-/* Chrome's JSON. */
+/*
+ * Chrome's JSON, as Perfetto reads it (by its source of 2026, since its program
+ * cannot be had without network):
+ *
+ * - ts is a double in us, which is cut to ns. So a digit stands behind the ns,
+ *   and all that is written are whole ns, as also the ends of slices are.
+ * - A slice that begins in another, and ends later, is dropped.
+ * - A name of a thread goes to its tid, of whatever process. So no tid serves
+ *   twice, and none is that of a process.
+ * - An arrow binds to the slice that is the last to have begun on its track, so
+ *   that comes first in the file.
+ */
+enum { PROCESSORS = 1, THREADS };	/* processes */
+#define TID_RING	10
+#define TID_THREAD	(TID_RING + UVIEW_RINGS)
 
 struct json {
 	FILE *j_out;
@@ -144,31 +158,40 @@ static void string(FILE *out, const char *text)
 	(void)fputc('"', out);
 }
 
-/* Begins an event: processors are threads of process 1, threads of process 2. */
-static void event(struct json *j, const char *ph, int pid, unsigned tid,
+/* Returns whole ns. */
+static unsigned long long whole(double ns)
+{
+	return ns > 0 ? (unsigned long long)(ns + 0.5) : 0;
+}
+
+/* Begins an event of ring or thread nr. */
+static void event(struct json *j, const char *ph, int pid, unsigned nr,
 		  double ns)
 {
 	(void)fprintf(j->j_out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%u,"
-		      "\"ts\":%.3f", j->j_more ? ",\n" : "", ph, pid, tid,
-		      ns / 1e3);
+		      "\"ts\":%llu.%03llu4", j->j_more ? ",\n" : "", ph, pid,
+		      nr + (pid == THREADS ? TID_THREAD : TID_RING),
+		      whole(ns) / 1000, whole(ns) % 1000);
 	j->j_more = true;
 }
 
-static void named(struct json *j, const char *what, int pid, unsigned tid,
+static void named(struct json *j, const char *what, int pid, unsigned nr,
 		  const char *name)
 {
-	event(j, "M", pid, tid, 0);
+	event(j, "M", pid, nr, 0);
 	(void)fprintf(j->j_out, ",\"name\":\"%s\",\"args\":{\"name\":", what);
 	string(j->j_out, name);
 	(void)fputs("}}", j->j_out);
 }
 
-static void slice(struct json *j, int pid, unsigned tid, double from, double to,
+static void slice(struct json *j, int pid, unsigned nr, double from, double to,
 		  const char *name, const char *category)
 {
-	event(j, "X", pid, tid, from);
-	(void)fprintf(j->j_out, ",\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
-		      (to - from) / 1e3, category);
+	unsigned long long length = whole(to) - whole(from);
+
+	event(j, "X", pid, nr, from);
+	(void)fprintf(j->j_out, ",\"dur\":%llu.%03llu,\"cat\":\"%s\",\"name\":",
+		      length / 1000, length % 1000, category);
 	string(j->j_out, name);
 }
 
@@ -178,10 +201,10 @@ static void arrow(struct json *j, const struct walk_run *r)
 	long id = ++j->j_flows;
 	double from = r->wr_woken > 1 ? r->wr_woken - 1 : 0;
 
-	event(j, "s", 1, (unsigned)r->wr_by_ring + 1, from);
+	event(j, "s", PROCESSORS, (unsigned)r->wr_by_ring, from);
 	(void)fprintf(j->j_out, ",\"cat\":\"wake\",\"name\":\"wake\",\"id\":%ld}",
 		      id);
-	event(j, "f", 1, (unsigned)r->wr_ring + 1, r->wr_from);
+	event(j, "f", PROCESSORS, (unsigned)r->wr_ring, r->wr_from);
 	(void)fprintf(j->j_out, ",\"bp\":\"e\",\"cat\":\"wake\","
 		      "\"name\":\"wake\",\"id\":%ld}", id);
 }
@@ -194,7 +217,8 @@ static void json_run(struct walk *w, const struct walk_run *r)
 	out_name(name, sizeof name, w->w_copy, r->wr_f);
 	wait_text(wait, sizeof wait, w->w_copy, r->wr_reason, r->wr_kind,
 		  r->wr_object);
-	slice(j, 1, (unsigned)r->wr_ring + 1, r->wr_from, r->wr_to, name, "run");
+	slice(j, PROCESSORS, (unsigned)r->wr_ring, r->wr_from, r->wr_to, name,
+	      "run");
 	(void)fprintf(j->j_out, ",\"args\":{\"thread\":%u,\"ready\":%u,\"then\":",
 		      r->wr_thread->wt_nr, r->wr_ready);
 	string(j->j_out, r->wr_open ? "runs" : wait);
@@ -205,7 +229,8 @@ static void json_run(struct walk *w, const struct walk_run *r)
 		(void)fprintf(j->j_out, ",\"the kernel took the cpu\":%u",
 			      r->wr_lost);
 	(void)fputs("}}", j->j_out);
-	slice(j, 2, r->wr_thread->wt_nr, r->wr_from, r->wr_to, "runs", "run");
+	slice(j, THREADS, r->wr_thread->wt_nr, r->wr_from, r->wr_to, "runs",
+	      "run");
 	(void)fputc('}', j->j_out);
 	if (r->wr_by_ring >= 0 && r->wr_by != 0)
 		arrow(j, r);
@@ -220,7 +245,7 @@ static void json_wait(struct walk *w, const struct walk_thread *t, double to,
 
 	wait_text(wait, sizeof wait, w->w_copy, t->wt_reason, t->wt_kind,
 		  t->wt_object);
-	slice(j, 2, t->wt_nr, t->wt_off, to, wait, "wait");
+	slice(j, THREADS, t->wt_nr, t->wt_off, to, wait, "wait");
 	(void)fprintf(j->j_out, ",\"args\":{\"open\":%s", open ? "true" : "false");
 	if (t->wt_holder != 0) {
 		out_name(holder, sizeof holder, w->w_copy, h != NULL ? h->wt_f : 0);
@@ -242,22 +267,22 @@ static void json_note(struct walk *w, int ring, double time,
 	switch (walk_kind(e)) {
 	case UVIEW_UNPARK:
 		if (l->wl_parked) {
-			slice(j, 1, (unsigned)ring + 1, l->wl_park, time,
+			slice(j, PROCESSORS, (unsigned)ring, l->wl_park, time,
 			      "asleep", "sleep");
 			(void)fputc('}', j->j_out);
 		}
 		break;
 	case UVIEW_MARK:
 		out_name(name, sizeof name, w->w_copy, walk_id(e));
-		event(j, "i", 1, (unsigned)ring + 1, time);
+		event(j, "i", PROCESSORS, (unsigned)ring, time);
 		(void)fputs(",\"s\":\"t\",\"cat\":\"mark\",\"name\":", j->j_out);
 		string(j->j_out, name);
 		(void)fputc('}', j->j_out);
 		break;
 	case UVIEW_CALL:
 		out_name(name, sizeof name, w->w_copy, walk_id(e));
-		event(j, walk_arg(e) == UVIEW_CALL_BEGINS ? "B" : "E", 1,
-		      (unsigned)ring + 1, time);
+		event(j, walk_arg(e) == UVIEW_CALL_BEGINS ? "B" : "E",
+		      PROCESSORS, (unsigned)ring, time);
 		(void)fputs(",\"cat\":\"call\",\"name\":", j->j_out);
 		string(j->j_out, name);
 		(void)fputc('}', j->j_out);
@@ -274,12 +299,12 @@ static void json_names(struct json *j, const struct walk *w)
 
 	(void)snprintf(name, sizeof name, "%s [%u]: processors",
 		       w->w_copy->vf_name, w->w_copy->vf_pid);
-	named(j, "process_name", 1, 0, name);
-	named(j, "process_name", 2, 0, "threads");
+	named(j, "process_name", PROCESSORS, 0, name);
+	named(j, "process_name", THREADS, 0, "threads");
 	for (k = 0; k < w->w_ring_nr; k++) {
 		(void)snprintf(name, sizeof name, "%d: native thread %u %s", k,
 			       w->w_rings[k].vr_tid, w->w_rings[k].vr_name);
-		named(j, "thread_name", 1, (unsigned)k + 1, name);
+		named(j, "thread_name", PROCESSORS, (unsigned)k, name);
 	}
 	for (i = 0; i < w->w_room; i++) {
 		const struct walk_thread *t = &w->w_thread[i];
@@ -289,7 +314,7 @@ static void json_names(struct json *j, const struct walk *w)
 		out_name(text, sizeof text, w->w_copy, t->wt_name != 0 ?
 			 t->wt_name : t->wt_f);
 		(void)snprintf(name, sizeof name, "%u: %s", t->wt_nr, text);
-		named(j, "thread_name", 2, t->wt_nr, name);
+		named(j, "thread_name", THREADS, t->wt_nr, name);
 	}
 }
 
@@ -305,7 +330,9 @@ const char *out_json(FILE *out, const struct uview_file *copy)
 	w->w_wait = json_wait;
 	w->w_note = json_note;
 	w->w_arg  = &j;
-	(void)fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+	(void)fprintf(out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"zero, ns of "
+		      "CLOCK_MONOTONIC\":%llu},\"traceEvents\":[\n",
+		      (unsigned long long)copy->vf_ns);
 	if (walk(w, copy))
 		json_names(&j, w);
 	else

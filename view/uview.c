@@ -139,6 +139,7 @@ UPREEMPT_NEVER;
 #define WORDS		128	/* of a slice are hashed */
 #define UNWIND		256	/* blocks that earn an unwinding */
 #define CREDIT		(4096L * UNWIND)	/* at the start */
+#define DEADLINE_MOST	((uint64_t)1 << 46)	/* ns from now: 19 hours */
 #define LONG_RUN	200000	/* ns: then ask whether the kernel took the cpu */
 /* Ticks from one CLOCK to the next: few at first, since the rate follows from
  * the newest. */
@@ -450,7 +451,7 @@ static bool is_valid(const struct usched *s, const struct ustack *u)
 	       u->u_lane <= s->s_lane_nr + usched_private_nr(s->s_private);
 }
 
-/* Names u, which is new, if its maker has. */
+/* Records the name of u, if it has one: u is new, or its name is. */
 static void named(struct uview_tap *a, uint64_t time, const struct ustack *u)
 {
 	const struct uself_block *b = uself_of(u);
@@ -815,6 +816,21 @@ static void holder_put(struct uview_tap *a, uint64_t time, const struct uwait *w
 		put(a, time, UVIEW_NOTE, UVIEW_HOLDER, holder, 0);
 }
 
+/*
+ * Notes a deadline, if a reader can tell its 48 bits from a time in the past. That
+ * is the last clock if it has passed long ago. Virtual time is not that of records.
+ */
+static void deadline_put(struct uview_tap *a, uint64_t time, utime_ns until)
+{
+	uint64_t now = a->a_ring.g_ring->vr_ns, at = (uint64_t)until;
+
+	if (at < now)
+		at = now;
+	if (at - now < DEADLINE_MOST && !utime_is_virtual())
+		put(a, time, UVIEW_NOTE, UVIEW_DEADLINE,
+		    (const void *)(uintptr_t)at, 0);
+}
+
 static void wait_begin(const struct uwait *w, utime_ns until)
 {
 	struct uview_view *v = view_here(w->w_stack);
@@ -830,6 +846,7 @@ static void wait_begin(const struct uwait *w, utime_ns until)
 		object_see(v->w_tap, object);
 	put(v->w_tap, time, UVIEW_WAIT, until != UNEVER, object, kind_of(w));
 	holder_put(v->w_tap, time, w);
+	deadline_put(v->w_tap, time, until);
 	idle(v->w_tap);
 }
 
@@ -839,6 +856,18 @@ static void wait_end(const struct uwait *w)
 
 	if (v != NULL)
 		v->w_reason = UVIEW_BLOCKED;
+}
+
+static void renamed(void)
+{
+	const struct ustack *u = ustack_self();
+	struct uview_view *v = view_here(u);
+
+	if (v == NULL || v->w_tap->a_busy)
+		return;
+	busy(v->w_tap);
+	named(v->w_tap, tick(), u);
+	idle(v->w_tap);
 }
 
 /* All threads of a set wait for ever: the file will say where. */
@@ -851,7 +880,8 @@ static int stuck(struct usched *first, size_t size, int nr, long left)
 }
 
 static struct uwait_watch watch = {
-	.v_begin = wait_begin, .v_end = wait_end, .v_stuck = stuck
+	.v_begin = wait_begin, .v_end = wait_end, .v_named = renamed,
+	.v_stuck = stuck
 };
 
 /* What processors do, but for switches: struct uproc_watch. */

@@ -273,6 +273,14 @@ static void clock_find(struct work *k)
 	f->vf_tick = (uint64_t)k->k_zero;
 }
 
+/* Returns a deadline, of which there are 48 bits, since base; 0: it was before. */
+static uint64_t deadline(uint64_t ns, uint64_t base)
+{
+	uint64_t since = (ns - base) << 16 >> 16;
+
+	return since < (uint64_t)1 << 47 ? since : 0;
+}
+
 /* Sets the times of a ring (C5). */
 static void times_set(const struct work *k, const struct part_of_ring *g)
 {
@@ -291,6 +299,9 @@ static void times_set(const struct work *k, const struct part_of_ring *g)
 		e->ve_word[0] = (uint64_t)t << 16 | (e->ve_word[0] & 0xffff);
 		if (kind == UVIEW_CLOCK || (kind == UVIEW_PARK && ns + 1 != 0))
 			e->ve_word[1] = ns > base ? ns - base : 0;
+		else if (kind == UVIEW_NOTE &&
+			 (e->ve_word[0] & 0xfff) == UVIEW_DEADLINE)
+			e->ve_word[1] = deadline(ns, base);
 	}
 }
 

@@ -48,7 +48,7 @@ static void fresh(struct walk *w, struct walk_thread *t, uint64_t at)
 	t->wt_at   = at;
 	t->wt_nr   = ++w->w_last_nr;
 	t->wt_ring = t->wt_by_ring = t->wt_early = -1;
-	t->wt_off  = t->wt_woken = WALK_NEVER;
+	t->wt_off  = t->wt_woken = t->wt_until = WALK_NEVER;
 }
 
 /* Returns the thread at this address, which is new if it was not met. */
@@ -105,6 +105,8 @@ static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 		t->wt_early_by = by_thread && r != NULL ? r->wr_at : 0;
 		return;
 	}
+	if ((!by_thread || r == NULL) && t->wt_until >= 0 && t->wt_until < time)
+		time = t->wt_until > t->wt_off ? t->wt_until : t->wt_off;
 	t->wt_woken   = time;
 	t->wt_by_ring = by_thread ? ring : t->wt_early;
 	t->wt_by      = !by_thread ? t->wt_early_by : r != NULL ? r->wr_at : 0;
@@ -151,6 +153,7 @@ static void see_run(struct walk *w, int ring, double time,
 	r->wr_by_ring = t->wt_woken >= 0 ? t->wt_by_ring : -1;
 	r->wr_by      = t->wt_woken >= 0 ? t->wt_by : 0;
 	r->wr_latency = t->wt_woken >= 0 ? time - t->wt_woken : WALK_NEVER;
+	r->wr_until   = WALK_NEVER;
 	t->wt_off = t->wt_woken = WALK_NEVER;
 	t->wt_early = -1;
 	t->wt_early_by = 0;
@@ -173,6 +176,7 @@ static void stop_note(struct walk_thread *t, struct walk_run *r, double time)
 		r->wr_kind   = t->wt_kind;
 		r->wr_object = t->wt_object;
 		r->wr_holder = t->wt_holder;
+		r->wr_until  = t->wt_until;
 	} else if (r->wr_reason == UVIEW_AGAIN)
 		r->wr_reason = UVIEW_BLOCKED;
 	t->wt_reason = r->wr_reason;
@@ -180,6 +184,7 @@ static void stop_note(struct walk_thread *t, struct walk_run *r, double time)
 	t->wt_kind   = r->wr_kind;
 	t->wt_object = r->wr_object;
 	t->wt_holder = r->wr_holder;
+	t->wt_until  = r->wr_reason == UVIEW_WAITS ? r->wr_until : WALK_NEVER;
 	t->wt_off  = time;
 	t->wt_ring = -1;
 	t->wt_given = false;
@@ -239,6 +244,7 @@ static void see_running(struct walk *w, int ring, const struct uview_record *e)
 			r->wr_kind   = walk_id(e);
 			r->wr_object = walk_at(e);
 			r->wr_holder = 0;
+			r->wr_until  = WALK_NEVER;
 		}
 		break;
 	case UVIEW_LOST:
@@ -248,6 +254,8 @@ static void see_running(struct walk *w, int ring, const struct uview_record *e)
 	case UVIEW_NOTE:
 		if (walk_arg(e) == UVIEW_HOLDER && r != NULL)
 			r->wr_holder = walk_at(e);
+		else if (walk_arg(e) == UVIEW_DEADLINE && r != NULL)
+			r->wr_until = (double)walk_at(e);
 		else if (walk_arg(e) == UVIEW_NAMED &&
 			 (t = walk_thread(w, walk_at(e))) != NULL)
 			t->wt_name = walk_id(e);

@@ -34,6 +34,7 @@ struct walk_thread {
 	int      wt_early;	/* ring of a waker that came before the stop, */
 	uint64_t wt_early_by;	/* and which thread it was; -1: none */
 	bool     wt_given;	/* its wait was given to w_wait() */
+	double   wt_until;	/* deadline of its wait; WALK_NEVER: none */
 	/* The wait that it is in, or was. */
 	unsigned wt_reason, wt_stack, wt_kind;
 	uint64_t wt_object, wt_holder;
@@ -52,6 +53,7 @@ struct walk_run {
 	uint64_t wr_by;
 	unsigned wr_ready, wr_reason, wr_stack, wr_kind;
 	uint64_t wr_object, wr_holder;
+	double   wr_until;
 	unsigned wr_lost;
 	bool     wr_open;
 	bool     wr_moved;	/* it ran elsewhere before its STOP was noted */

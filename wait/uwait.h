@@ -662,6 +662,8 @@ struct uwait_watch {
 	/* The caller, a thread, begins and ends to wait. */
 	void (*v_begin)(const struct uwait *w, utime_ns until);
 	void (*v_end)(const struct uwait *w);
+	/* The caller, a thread, has another name (uthread.h). */
+	void (*v_named)(void);
 	/* The caller, a native thread, waits: returns wait(w, until). Of the
 	 * modules, only that which was added last is told. */
 	int  (*v_native)(struct uwait *w, utime_ns until,

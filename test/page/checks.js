@@ -192,6 +192,21 @@ const CHECKS = {
 		same("together", waits.reduce((a, b) => a + b), EXPECT.lock[1]);
 		return same("longest", Math.max(...waits), EXPECT.lock[2]);
 	},
+	"a sleep ends at its deadline, whenever its processor looks"() {
+		const is_sleep = g => g >= 0 && why_text(R.why[g]) === "sleep";
+		const all = [...R.begin.keys()], over = all.filter(g => is_sleep(g) && ended(g));
+		const late = all.filter(h => R.from[h] === FROM.DUE && is_sleep(run_before(h)));
+		const h = late.find(h => delay(h) > 1000 && in_its_way(h).run >= 0);
+
+		if (FULL) {
+			same("sleeps", over.length, EXPECT.sleep[0]);
+			same("together", over.reduce((sum, g) => sum + wait_end(g) - R.end[g], 0),
+				EXPECT.sleep[1]);
+		}
+		show_run(h);
+		return side().includes("its deadline had come") && side().includes("due at") &&
+			late.length > EXPECT.sleep[2] * (FULL ? 0.9 : 0.3);
+	},
 	"the time of a waiter is its waits, its delays and its runs"() {
 		const t = R.thread[things[0].runs[9]];
 		let at = R.begin[T.runs[T.first[t]]];

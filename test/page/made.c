@@ -28,7 +28,7 @@
 #define NR	(PROCS * EACH)
 #define LATE	((uint64_t)(7e6 / RATE))
 #define BEGAN	123456789000u	/* in ns of CLOCK_MONOTONIC */
-#define AFTER	5000u		/* ns from the newest record to the copy */
+#define AFTER	40000u		/* ns from the newest record to the copy */
 
 enum {
 	NOTHING, WORKER, CLIENT, MUTEX, SLEEP, LOCK, DEEP, TAKE, LIBRARY, MARK, RR, WRITER,
@@ -58,7 +58,8 @@ static const struct { const char *text; int kind; } names[NAMES] = {
 
 struct thread {
 	int t_home, t_f, t_steps;
-	uint64_t t_until;		/* sleeps until then */
+	uint64_t t_until;		/* sleeps until then, or is woken outside */
+	bool t_sleeps;
 	bool t_owner;
 	uint64_t t_stopped;
 	struct thread *t_next;		/* waiter of the mutex */
@@ -82,8 +83,8 @@ static struct thread *given;	/* has the mutex, and has not run since */
 static size_t records;
 static uint64_t seed = 7;
 static struct {
-	long runs[NAMES], wakes, posts, waits, marks, stolen, inner, calls;
-	uint64_t ran[NAMES], waited, longest, newest;
+	long runs[NAMES], wakes, posts, waits, marks, stolen, inner, calls, sleeps, late;
+	uint64_t ran[NAMES], waited, longest, newest, slept;
 } sum;
 
 static unsigned random_below(unsigned n)
@@ -162,6 +163,23 @@ static void stop_for(struct proc *p, int kind, uint64_t object)
 	p->p_now += 20;
 }
 
+/* Sleeps, until a time in whole ns. */
+static void sleep_for(struct proc *p, struct thread *t, uint64_t ticks)
+{
+	t->t_until = (p->p_now + ticks) & ~(uint64_t)1;
+	t->t_sleeps = true;
+	stop_for(p, SLEEP, 0);
+	put(p, UVIEW_NOTE, UVIEW_DEADLINE, (uint64_t)NS(t->t_until), 0);
+}
+
+/* The sleep of t is over, at its deadline, at which no processor may have looked. */
+static void slept(struct thread *t)
+{
+	t->t_sleeps = false;
+	sum.sleeps++;
+	sum.slept += t->t_until - t->t_stopped;
+}
+
 /* One run of a worker: takes the mutex, or has it, or sleeps. */
 static int work(struct proc *p, struct thread *t)
 {
@@ -170,8 +188,7 @@ static int work(struct proc *p, struct thread *t)
 		return UVIEW_YIELDED;
 	}
 	if (++t->t_steps % 3 == 0) {
-		stop_for(p, SLEEP, 0);
-		t->t_until = p->p_now + 20000 + random_below(200000);
+		sleep_for(p, t, 20000 + random_below(200000));
 		return UVIEW_WAITS;
 	}
 	if (owner == NULL) {
@@ -260,6 +277,9 @@ static uint64_t look(struct proc *p)
 
 		if (t->t_until && t->t_until <= p->p_now) {
 			put(p, UVIEW_WAKE, UVIEW_OUTSIDE, address(t), 0);
+			sum.late += t->t_sleeps && t->t_until < p->p_now;
+			if (t->t_sleeps)
+				slept(t);
 			t->t_until = 0;
 			ready(p, t);
 		} else if (t->t_until && t->t_until < next)
@@ -397,6 +417,9 @@ static void write_file(FILE *out, bool lost)
 		sum.newest = sum.newest < t ? t : sum.newest;
 	}
 	f.vf_end = BEGAN + (uint64_t)NS(sum.newest) + AFTER;
+	for (struct thread *t = threads; t < threads + NR; t++)
+		if (t->t_sleeps && NS(t->t_until) < NS(sum.newest) + AFTER)
+			slept(t);
 	fwrite(&f, sizeof f, 1, out);
 	for (int i = 0; i < RINGS; i++) {
 		struct proc *p = &procs[i];
@@ -430,10 +453,11 @@ int main(int argc, char **argv)
 	write_file(out, lost);
 	printf("{\"records\": %zu, \"end\": %.1f, \"stolen\": %ld, \"inner\": %ld, \"calls\": %ld, "
 		"\"worker\": [%ld, %.1f], \"client\": [%ld, %.1f], \"here\": %ld, "
-		"\"posts\": %ld, \"lock\": [%ld, %.1f, %.1f], \"marks\": %ld}\n",
+		"\"posts\": %ld, \"lock\": [%ld, %.1f, %.1f], "
+		"\"sleep\": [%ld, %.1f, %ld], \"marks\": %ld}\n",
 		records, NS(sum.newest) + AFTER, sum.stolen, sum.inner, sum.calls,
 		sum.runs[WORKER], NS(sum.ran[WORKER]), sum.runs[CLIENT],
 		NS(sum.ran[CLIENT]), sum.wakes, sum.posts, sum.waits, NS(sum.waited),
-		NS(sum.longest), sum.marks);
+		NS(sum.longest), sum.sleeps, NS(sum.slept), sum.late, sum.marks);
 	return fclose(out) != 0;
 }

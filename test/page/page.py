@@ -60,6 +60,8 @@ MUTANTS = [
     ("if (a < to && could_run_since(run(a)) <= t)", "if (false)"),
     ("|| s_match[R.stack[g]] ||", "||"),
     ("end: b.u64(56) - b.u64(48),", "end: 0,"),
+    ("this.wake[s] = this.due[s];", ";"),
+    ("this.expire(s, end_all);", ";"),
 ]
 
 passed = failed = 0

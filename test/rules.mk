@@ -64,7 +64,8 @@ tested: $(ONCE:%=$(B)/%)
 		$(SHORT) $(DOCS) $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh
+LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
+	   test/release.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked

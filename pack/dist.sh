@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # dist.sh: writes a release to a folder: usched-VERSION.tar.gz, the two files of
-# `make single`, CHANGELOG.md, and SHA256SUMS.
+# `make single`, CHANGELOG.md, usched-doc-VERSION.tar.gz with the man pages and the
+# site, and SHA256SUMS.
 #
 #	pack/dist.sh [DIR]		out/dist, unless given
 #	pack/dist.sh --check [DIR]	also builds, tests and installs it, from an
@@ -30,7 +31,7 @@ git rev-parse HEAD >/dev/null 2>&1 && [ -e .git ] || {
 [ -z "$(git status --porcelain)" ] ||
 	say 'the tree differs from the last commit, which alone is packed'
 version=$(git show HEAD:usched.h | sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p')
-name=usched-$version
+name=usched-$version doc=usched-doc-$version
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d)
@@ -45,10 +46,20 @@ pack() {
 	cp "$work/tar.gz" "$out/$name.tar.gz"
 	"$make" -s -C "$work/$name" single TO="$out"
 	cp "$work/$name/CHANGELOG.md" "$out"
+	pack_doc || say "no $doc.tar.gz"
 	(cd "$out" && sha256sum "$name.tar.gz" usched.c usched.h CHANGELOG.md \
-		>SHA256SUMS)
-	chmod 644 "$out/$name.tar.gz" "$out"/usched.[ch] "$out/CHANGELOG.md" \
-		"$out/SHA256SUMS"
+		$(ls "$doc.tar.gz" 2>/dev/null) >SHA256SUMS && chmod 644 ./*)
+}
+
+# Needs what make doc needs, and GNU tar.
+pack_doc() {
+	rm -f "$out/$doc.tar.gz"
+	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct HEAD)
+	export SOURCE_DATE_EPOCH
+	"$make" -s -C "$work/$name" doc TO="$work/$doc" &&
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mode=go=u,go-w \
+		--mtime="@$SOURCE_DATE_EPOCH" -cf - -C "$work" "$doc" |
+		gzip -9n >"$out/$doc.tar.gz"
 }
 
 # Builds and uses the release as a person would who has nothing else.

@@ -19,7 +19,9 @@ ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOL
 	   $(if $(HARD),-DUSCHED_HARD)
 
 VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
-MAJOR   := $(firstword $(subst ., ,$(VERSION)))
+# Up to 1.0 each 0.N may break programs: pack/abi.sh.
+NUMBERS := $(subst ., ,$(VERSION))
+MAJOR   := $(firstword $(NUMBERS))$(if $(filter 0.%,$(VERSION)),.$(word 2,$(NUMBERS)))
 CORE    := usched $(if $(HARD),uhard)
 MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
 	   uthread uscope umem uproc rr ll ws ucall \
@@ -228,10 +230,10 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(TOOLS) $(SONAME)
+	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
 		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done
 
 # A copy of the library alone has no benchmark and no tests.
-include $(wildcard bench/rules.mk test/rules.mk)
+include $(wildcard bench/rules.mk test/rules.mk pack/rules.mk)

@@ -88,7 +88,7 @@ empty 'includes point upwards' "$(upwards .)"
 empty 'calls in ws.c and its parts point upwards' "$(declared steal/*.[ch])"
 empty 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
 	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|bench\.sh|graph\.py
-(README|HACKING|CHANGELOG)\.md|LICENSE|\.gitignore')"
+(README|HACKING|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|\.gitignore')"
 empty 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
 	"$dir/files" | sort -u | while read -r folder; do
 		[ -s "$folder/README.md" ] || echo "$folder"

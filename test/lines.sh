@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 ours() {
-	files | grep -vE '^(bench/results|test/fuzz/corpus)|\.(svg|png|ico|gz)$'
+	files | grep -vE -e '^(bench/results|test/fuzz/corpus)|\.(svg|png|ico|gz)$' \
+		-e '^test/entry/[a-z]*/'
 }
 
 # Prints the lines of files that are too long. A tab ends at a column that 8 divides.

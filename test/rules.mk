@@ -23,7 +23,7 @@ MODULAR := $(filter $(SCHEDS),s_call s_clock s_gen s_scope s_select s_serve s_si
 ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 # Documents and the house; of random programs and of models only some.
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/%.sh,stranger api layers names lines messages \
-	   words texts tables))
+	   tested words texts tables))
 SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --some'
 
 # A line at the head of a test may say what else it is linked with.
@@ -64,7 +64,8 @@ tested: $(ONCE:%=$(B)/%)
 		$(SHORT) $(DOCS) $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh
+LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
+	   test/release.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked

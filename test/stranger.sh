@@ -155,8 +155,8 @@ END
 # Copies what a clone would have after a commit of all files.
 clone() { # directory
 	mkdir "$1" || return 1
-	git ls-files -co --exclude-standard >"$dir/files" ||
-		find . -type f ! -path './build/*' >"$dir/files"
+	git ls-files -co --exclude-standard >"$dir/files" 2>/dev/null ||
+		find . ! -type d ! -path './build/*' >"$dir/files"
 	while read -r file; do
 		[ ! -e "$file" ] || echo "$file"
 	done <"$dir/files" | tar cf - -T - | tar xf - -C "$1"

@@ -59,7 +59,8 @@ build() {
 			"$dir/hard/libusched.a" "$dir/hard/uwrap.o" &&
 		ln -s "$PWD/$plain" "$dir/plain" &&
 		mkdir "$dir/so" &&
-		ln -s "$dir/plain/libusched.so" "$dir/so/libusched.so.0"
+		soname=$(make_it --eval='name: ; @echo $(SONAME)' name) &&
+		ln -s "$dir/plain/libusched.so" "$dir/so/$soname"
 }
 
 hooks() { # object

@@ -6,12 +6,15 @@
  *
  *	fuzz SECONDS [SEED]	random changes to the heads below, for so much cpu time
  *
+ * With -DENTRY it has no main(), and an entry point for libFuzzer: test/entry.sh.
+ *
  * Each piece is in a block of exactly its size, so the address sanitizer sees
  * what is read behind it.
  */
 #include "../check.h"
 #include "http.h"
 
+#ifndef ENTRY
 static const struct {
 	const char *h_text;
 	int         h_rc;
@@ -36,6 +39,7 @@ static const char *const word[] = {
 	"Transfer-Encoding: gzip\r\n", "Content-Length : 1\r\n", "?", "%00",
 	"http://", "http://a", "[::", "]:8", ",", "close"
 };
+#endif
 
 /* What a head was read as. Bytes that were looked at are of no interest. */
 struct result {
@@ -129,6 +133,16 @@ static void check_text(const char *text, int n, int step)
 
 enum { ROOM = 3 * HTTP_HEAD };
 
+#ifdef ENTRY
+int LLVMFuzzerTestOneInput(const unsigned char *text, size_t n);
+int LLVMFuzzerTestOneInput(const unsigned char *text, size_t n)
+{
+	if (n <= ROOM)
+		check_text((const char *)text, n, n < 600 ? 1 : n / 32);
+	return 0;
+}
+#else
+
 /* Checks a head of n bytes, with a request line of this length. */
 static void check_length(int line, int n, int rc)
 {
@@ -213,3 +227,4 @@ int main(int argc, char **argv)
 	printf("%ld heads\n", nr);
 	return 0;
 }
+#endif

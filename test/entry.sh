@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# entry.sh: entry points for libFuzzer, as OSS-Fuzz runs them. http: the parser of
+# examples/httpd reads a head alike however it is cut. channels: threads on two
+# channels do what a plain queue says. The inputs in test/entry/ pass, and each
+# finds a planted bug. Where clang has libFuzzer, new inputs are tried, too, with
+# the sanitizers of address and undefined behaviour; an input that fails is
+# printed, and kept in out/entry.
+#
+# FUZZ_SECONDS: for the new inputs of both. CC compiles what needs no libFuzzer.
+# To run one by hand until it fails:
+#
+#	FUZZ_SECONDS=3600 test/entry.sh
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+. test/count
+. test/mutants
+cc=${CC:-cc} seconds=$((${FUZZ_SECONDS:-10} / 2))
+export UBSAN_OPTIONS=print_stacktrace=1
+unset USCHED USCHED_DEBUG
+ulimit -c 0
+
+modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
+warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
+
+# Unquoted: several words.
+build() { # compiler, entry point, program, flags ...
+	by=$1 entry=$2 out=$3
+	shift 3
+	case $entry in
+	http)		$by $warn -DENTRY -Iexamples/httpd "$@" test/httpd/fuzz.c \
+				"${http:-examples/httpd/http.c}" -o "$out" ;;
+	channels)	$by $warn "$@" test/entry/channels.c -o "$out" \
+				"${uchan:-wait/uchan.c}" ${objects:-$(where $modules)} \
+				-pthread ;;
+	esac
+}
+
+# The library's other files, for mutants of channels.
+objects_make() {
+	for source in $(where $modules); do
+		$cc $warn -O1 -c "$source" -o "$dir/${source##*/}.o" || return 1
+	done
+}
+
+tries() { # entry point, file
+	http= uchan=
+	cp "$dir/broken" "$dir/broken.c"
+	case $1 in
+	http)		http=$dir/broken.c ;;
+	channels)	uchan=$dir/broken.c ;;
+	esac
+	build $cc $1 "$dir/mutant" -O1 test/entry/files.c >"$dir/log" 2>&1 ||
+		status='it does not compile'
+	http= uchan=
+	timeout 60 "$dir/mutant" test/entry/$1/* >"$dir/log" 2>&1
+}
+
+# New inputs, until the time is over.
+fuzz() { # entry point
+	hard=
+	[ $1 != channels ] || hard="-DUSCHED_HARD $(where uhard.c)"
+	build clang $1 "$dir/fuzz-$1" -O1 $hard -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all || return 1
+	mkdir -p "$dir/new-$1" out/entry
+	"$dir/fuzz-$1" -max_total_time=$seconds -timeout=60 -max_len=9000 -seed=${SEED:-0} \
+		-print_final_stats=1 -artifact_prefix=out/entry/$1- \
+		"$dir/new-$1" test/entry/$1 >"$dir/$1.log" 2>&1 && return
+	tail -n 40 "$dir/$1.log"
+	return 1
+}
+
+# Fails if libFuzzer ran nothing beyond the files.
+tried() { # entry point
+	nr=$(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/$1.log")
+	echo "$nr inputs"
+	[ "${nr:-0}" -gt "$(ls test/entry/$1 | wc -l)" ]
+}
+
+have_libfuzzer() {
+	echo 'int LLVMFuzzerTestOneInput(const char *p, long n);
+		int LLVMFuzzerTestOneInput(const char *p, long n)
+		{ return p == 0 && n > 0; }' >"$dir/none.c"
+	have clang && clang -fsanitize=fuzzer,address "$dir/none.c" \
+		-o "$dir/none" 2>"$dir/log"
+}
+
+for entry in http channels; do
+	try "$entry compiles" silent build $cc $entry "$dir/$entry" -O1 test/entry/files.c
+	try "$entry: the inputs" timeout 120 "$dir/$entry" test/entry/$entry/*
+	if have_libfuzzer; then
+		try "$entry: libFuzzer" fuzz $entry
+		try "$entry: new inputs" tried $entry
+	else
+		skip "$entry: no clang with libFuzzer (packages clang, libclang-rt-14-dev)"
+	fi
+done
+
+try objects silent objects_make
+objects=$(ls "$dir"/*.c.o)
+broken 'a byte that is skipped' http examples/httpd/http.c \
+	's/h->h_seen = n;/h->h_seen = n + 1;/'
+broken 'a bare LF' http examples/httpd/http.c "s/\*--q != '.r'/*--q == 0/"
+broken 'a room less' channels wait/uchan.c 's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
+broken 'the last waiter first' channels wait/uchan.c \
+	'/^static void line_put/,/^}/{s/line->ln_prev/line->LN/g;s/ln_prev/ln_P/g
+	s/ln_next/ln_prev/g;s/ln_P/ln_next/g;s/LN/ln_next/g;}'
+broken 'a sender that waits, before the ring' channels wait/uchan.c \
+	's/^	if (ring)$/	if (ring \&\& c->ch_head == 0)/'
+broken 'close leaves senders' channels wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
+broken 'a case that was not chosen stays' channels wait/uchan.c \
+	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
+counted

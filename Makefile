@@ -13,7 +13,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra view engine start wrap posix mpi bench
+FOLDERS := wait io proc steal extra view engine start wrap posix mpi sim bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
@@ -28,6 +28,7 @@ MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait u
 	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
+SIM     := usim sfault sfile snet sdisk snames ssearch
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
 # as <usched/x.h>, and the parts of these that are inlined.
 HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))
@@ -44,12 +45,15 @@ empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 # For C++ programs that need it (ucxx.cc), if there is a C++ compiler.
 HAVE_CXX := $(shell command -v $(CXX))
+# The simulator (sim/) is a Linux.
+HAVE_LINUX := $(filter Linux,$(shell uname -s))
 WRAP    := -Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
 WITH_HOOKS := $${libdir}/usched/uwrap.o -lusched
 WITH_FACE := -Wl,--wrap=main -lusched_pthread $(WITH_HOOKS)
+WITH_SIM := -lusched_sim -l:libusched.a
 LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
-	   $(if $(HAVE_CXX),libusched_cxx.a)
+	   $(HAVE_LINUX:%=libusched_sim.a) $(if $(HAVE_CXX),libusched_cxx.a)
 # Hooks of libc, which no program needs: wrap/README.md.
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 # Read what a recorder has written (uview.h).
@@ -132,8 +136,10 @@ $(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
 	rm -f $@
 	$(AR) rcs $@ $(B)/ucxx.o
 
-# Always static, since it has what the linker's --wrap asks for.
+# Always static, since they have what the linker's --wrap asks for.
 $(B)/libusched_pthread.a: $(FACE:%=$(B)/%.o)
+$(B)/libusched_sim.a: $(SIM:%=$(B)/%.o)
+$(B)/libusched_pthread.a $(B)/libusched_sim.a:
 	rm -f $@
 	$(AR) rcs $@ $^
 
@@ -175,10 +181,11 @@ LOADED  := $(GDBDIR)$(LIBDIR)/$(REALNAME)-gdb.py
 PUT     := $(HEADERS:%=$(INCDIR)/%) $(PARTS:%=$(INCDIR)/private/%) $(SCRIPT) $(LOADED) \
 	   $(foreach o,$(OLD),$(OLDDIR)/$(firstword $(subst :, ,$(o)))) \
 	   $(addprefix $(LIBDIR)/,libusched.a libusched-debug.a libusched_pthread.a \
-		libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
-	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread usched-cxx) \
+		libusched_sim.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
+	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread \
+		usched-sim usched-cxx) \
 	   $(LIBDIR)/libuwrap.so $(TOOLS:%=$(BINDIR)/%) \
-	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags)
+	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags sim.flags)
 OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
 # A part of the library is inlined into programs, so usched.pc says how the
@@ -212,7 +219,7 @@ install: all
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
-	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags \
+	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags sim/sim.flags \
 		$(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
@@ -222,6 +229,7 @@ install: all
 	$(call pc,usched-wrap,the same for calls of libc,$(WITH_HOOKS))
 	$(call pc,usched-pthread,programs for pthreads as they are,$(WITH_FACE),\
 		-include usched/pthreads.h)
+	$(call pc,usched-sim,programs on a simulated network,$(WITH_SIM))
 	$(if $(HAVE_CXX),$(call pc,usched-cxx,C++ threads that block in catch handlers,$(WITH_CXX)))
 
 uninstall:

@@ -23,6 +23,7 @@ below() { # folder or file
 	extra)		echo usched.h wait extra ;;
 	view)		echo usched.h wait proc extra view ;;
 	mpi)		echo usched.h wait mpi ;;
+	sim)		echo usched.h wait proc rr.h sim ;;
 	include)	echo usched.h wait proc io rr.h ll.h steal extra engine start include ;;
 	start)		echo usched.h wait proc rr.h ll.h steal extra start ;;
 	rmain.c)	echo rr.h bench ;;
@@ -48,7 +49,7 @@ upwards() {
 		bench/http/*|bench/mpi/*|bench/engine/*)	continue ;;
 		core/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch])	;;
 		steal/*.[ch]|extra/*.[ch]|view/*.[ch]|wrap/*.[ch]|start/*.[ch]) ;;
-		posix/*.[ch])	;;
+		posix/*.[ch]|sim/*.[ch])	;;
 		include/usched/all.h)				;;
 		engine/*.[ch]|mpi/*.[ch]|bench/*.[ch])		;;
 		*/*)		continue ;;
@@ -103,10 +104,10 @@ empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 # Planted errors are found.
 mkdir "$dir/tree" &&
 	cp -r ./*.[ch] core include wait io proc steal extra view engine start wrap posix \
-		mpi bench "$dir/tree"
+		mpi sim bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
-    steal/stop.h:rr.h mpi/umpi.h:uproc.h; do
+    steal/stop.h:rr.h mpi/umpi.h:uproc.h sim/sim.h:uio.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"

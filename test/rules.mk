@@ -24,7 +24,8 @@ ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 # Documents and the house; of random programs and of models only some.
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/%.sh,stranger api layers names lines messages \
 	   tested words texts tables))
-SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --some'
+SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --some' \
+	   test/sim.sh
 
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))
@@ -65,7 +66,7 @@ tested: $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
 LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
-	   test/release.sh
+	   test/release.sh test/sim.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: MIT */
+/* sdisk.c: the disk of a host: files, folders, and what a crash leaves of them. */
+
+/*
+ * A disk outlives the boots of its host. It has files (inodes), and entries that
+ * give them names. Both exist twice: as programs see them, and as they are
+ * stored. Between the two is a list of changes that are not stored yet.
+ *
+ *	write()		seen: at once		stored: by fsync() of the file
+ *	open(O_CREAT), mkdir(),
+ *	rename(), unlink()	at once		by fsync() of the folder
+ *
+ * THE MODEL OF A CRASH
+ *
+ * D1. All that was stored stays.
+ * D2. Of the changes of a file that were not stored, each is kept, lost or torn.
+ *     Of a torn write each sector of 512 bytes is kept or lost; a sector is
+ *     never mixed. A change of length is kept or lost. Where a later write was
+ *     kept and an earlier lost, a gap has zeros.
+ * D3. Of the changes of a folder that were not stored, a first part is kept, and
+ *     the others are lost: folders are journals.
+ * D4. A fsync() of a file stores no name, and a fsync() of a folder no bytes.
+ * D5. A sync promises only what was changed before it began.
+ *
+ * A crash draws one of four: all is kept (a process was killed), all is lost, or,
+ * twice as often, each change draws for itself. fdatasync() is fsync(), and
+ * O_SYNC and O_DSYNC sync after each write.
+ *
+ * Real file systems promise more, each its own: ext4 stores the name of a new
+ * file with its fsync(). POSIX does not, and this disk is as POSIX.
+ *
+ * Left out: links, modes, owners, times, space that ends, errors of the disk,
+ * writes by mmap().
+ */
+
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECTOR		512
+#define PATH_ROOM	128
+#define SYNC_MIN	(50 * UTIME_US)
+
+/* A change of a file: bytes at a place, or a length. */
+struct change {
+	struct change *a_next;
+	uint64_t       a_number;	/* D5 */
+	bool           a_is_length;
+	size_t         a_at, a_size;	/* a length is a_at */
+	char           a_data[];
+};
+
+struct content {
+	char  *x_data;
+	size_t x_size, x_room;
+};
+
+struct inode {
+	bool            i_is_dir;
+	struct content  i_seen, i_stored;
+	struct change  *i_first, *i_last;
+};
+
+/* A name. No inode: in a change, that the name is gone. */
+struct entry {
+	struct entry *y_next;
+	struct inode *y_inode;
+	uint64_t      y_number;		/* D5 */
+	char          y_path[PATH_ROOM];
+	char          y_from[PATH_ROOM];	/* of a rename, or "" */
+};
+
+struct sim_disk {
+	struct entry *d_seen, *d_stored;
+	struct entry *d_changes;	/* of folders, in order */
+	uint64_t      d_number;		/* the next change */
+};
+
+struct disk_file {
+	struct sim_file  m_file;	/* first */
+	struct sim_disk *m_disk;
+	struct inode    *m_inode;
+	off_t            m_at;
+	char             m_path[PATH_ROOM];	/* as it was opened */
+};
+
+static const struct sim_file_ops disk_ops;
+
+bool sim_is_disk(const struct sim_file *f)
+{
+	return f->f_ops == &disk_ops;
+}
+
+/* Content and changes. */
+
+static void content_grow(struct content *x, size_t size)
+{
+	char *block;
+
+	if (size > x->x_room) {
+		block = sim_alloc(size * 2);
+		if (x->x_size > 0)
+			memcpy(block, x->x_data, x->x_size);
+		free(x->x_data);
+		x->x_data = block;
+		x->x_room = size * 2;
+	}
+	if (size > x->x_size)
+		memset(x->x_data + x->x_size, 0, size - x->x_size);
+	x->x_size = size > x->x_size ? size : x->x_size;
+}
+
+static void content_put(struct content *x, size_t at, const void *data, size_t size)
+{
+	content_grow(x, at + size);
+	memcpy(x->x_data + at, data, size);
+}
+
+static void content_length(struct content *x, size_t size)
+{
+	content_grow(x, size);
+	x->x_size = size;
+}
+
+static void content_copy(struct content *to, const struct content *from)
+{
+	content_length(to, 0);
+	if (from->x_size > 0)
+		content_put(to, 0, from->x_data, from->x_size);
+}
+
+static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
+		       size_t at, const void *data, size_t size)
+{
+	struct change *a = sim_alloc(sizeof *a + size);
+
+	a->a_number = d->d_number++;
+	a->a_is_length = is_length;
+	a->a_at = at;
+	a->a_size = size;
+	if (size > 0)
+		memcpy(a->a_data, data, size);
+	if (i->i_first == NULL)
+		i->i_first = a;
+	else
+		i->i_last->a_next = a;
+	i->i_last = a;
+}
+
+static void change_store(struct inode *i, const struct change *a)
+{
+	if (a->a_is_length)
+		content_length(&i->i_stored, a->a_at);
+	else
+		content_put(&i->i_stored, a->a_at, a->a_data, a->a_size);
+}
+
+/* Stores each sector of a write, or not. */
+static void change_tear(struct inode *i, const struct change *a)
+{
+	size_t at = a->a_at, end = a->a_at + a->a_size, next;
+
+	for (; at < end; at = next) {
+		next = (at / SECTOR + 1) * SECTOR;
+		next = next < end ? next : end;
+		if (sim_below(DRAW_DISK, 2) == 0)
+			content_put(&i->i_stored, at,
+				    a->a_data + (at - a->a_at), next - at);
+	}
+}
+
+/* Entries. */
+
+static struct entry *entry_of(struct entry *list, const char *path)
+{
+	while (list != NULL && strcmp(list->y_path, path) != 0)
+		list = list->y_next;
+	return list;
+}
+
+static void entry_out(struct entry **list, const char *path)
+{
+	struct entry *y;
+
+	for (; (y = *list) != NULL; list = &y->y_next)
+		if (strcmp(y->y_path, path) == 0) {
+			*list = y->y_next;
+			free(y);
+			return;
+		}
+}
+
+/* Does what the change c says to a list of names. */
+static void entry_apply(struct entry **list, const struct entry *c)
+{
+	struct entry *y;
+
+	entry_out(list, c->y_path);
+	if (c->y_from[0] != 0)
+		entry_out(list, c->y_from);
+	if (c->y_inode == NULL)
+		return;
+	y = sim_alloc(sizeof *y);
+	*y = *c;
+	y->y_from[0] = 0;
+	y->y_next = *list;
+	*list = y;
+}
+
+static void entries_free(struct entry **list)
+{
+	struct entry *y;
+
+	while ((y = *list) != NULL) {
+		*list = y->y_next;
+		free(y);
+	}
+}
+
+static void entry_change(struct sim_disk *d, const char *path, const char *from,
+			 struct inode *i)
+{
+	struct entry *c = sim_alloc(sizeof *c), **end = &d->d_changes;
+
+	c->y_inode  = i;
+	c->y_number = d->d_number++;
+	strcpy(c->y_path, path);
+	strcpy(c->y_from, from);
+	entry_apply(&d->d_seen, c);
+	while (*end != NULL)
+		end = &(*end)->y_next;
+	*end = c;
+}
+
+/* Paths are kept as "/a/b". The working folder is "/". */
+static int path_get(const char *path, char to[PATH_ROOM])
+{
+	size_t nr = 0;
+
+	if (*path == 0)
+		return -ENOENT;
+	while (*path != 0) {
+		size_t part = strcspn(path, "/");
+
+		if (part == 2 && path[0] == '.' && path[1] == '.')
+			usim_fail("a path with .. is not simulated");
+		if (part > 0 && !(part == 1 && path[0] == '.')) {
+			if (nr + part + 2 > PATH_ROOM)
+				return -ENAMETOOLONG;
+			to[nr++] = '/';
+			memcpy(to + nr, path, part);
+			nr += part;
+		}
+		path += part + (path[part] == '/');
+	}
+	if (nr == 0)
+		to[nr++] = '/';
+	to[nr] = 0;
+	return 0;
+}
+
+/* Returns the length of the folder's part of a path; 1: it is the root. */
+static size_t folder_length(const char *path)
+{
+	size_t nr = (size_t)(strrchr(path, '/') - path);
+
+	return nr == 0 ? 1 : nr;
+}
+
+static bool is_in(const char *path, const char *folder)
+{
+	size_t nr = folder_length(path);
+
+	return strlen(folder) == nr && memcmp(path, folder, nr) == 0 &&
+		strcmp(path, "/") != 0;
+}
+
+static int folder_look(struct sim_disk *d, const char *path)
+{
+	char folder[PATH_ROOM];
+	const struct entry *y;
+
+	snprintf(folder, sizeof folder, "%.*s", (int)folder_length(path), path);
+	y = entry_of(d->d_seen, folder);
+	return y == NULL ? -ENOENT : y->y_inode->i_is_dir ? 0 : -ENOTDIR;
+}
+
+/* Finds what a call names: *y, or NULL. 0 or an error. */
+static int look(struct sim_boot *b, const char *path, char to[PATH_ROOM],
+		struct entry **y)
+{
+	struct sim_disk *d = b->b_host->h_disk;
+	int rc = path_get(path, to);
+
+	if (rc == 0 && strcmp(to, "/") != 0)
+		rc = folder_look(d, to);
+	*y = rc == 0 ? entry_of(d->d_seen, to) : NULL;
+	return rc;
+}
+
+static struct inode *inode_make(bool is_dir)
+{
+	struct inode *i = sim_alloc(sizeof *i);
+
+	i->i_is_dir = is_dir;
+	return i;
+}
+
+struct sim_disk *sim_disk_make(void)
+{
+	struct sim_disk *d = sim_alloc(sizeof *d);
+	struct entry root = { .y_inode = inode_make(true), .y_path = "/" };
+
+	entry_apply(&d->d_seen, &root);
+	entry_apply(&d->d_stored, &root);
+	return d;
+}
+
+/* A crash. */
+
+enum fate { KEEP, LOSE, DRAW };
+
+/* Returns how many changes were lost or torn. */
+static long inode_crash(struct inode *i, enum fate fate)
+{
+	struct change *a;
+	long lost = 0;
+
+	while ((a = i->i_first) != NULL) {
+		unsigned draw = fate == DRAW ? sim_below(DRAW_DISK, 3) :
+			(unsigned)fate;
+
+		if (draw == KEEP)
+			change_store(i, a);
+		else if (draw == DRAW && !a->a_is_length)
+			change_tear(i, a);
+		lost += draw != KEEP;
+		i->i_first = a->a_next;
+		free(a);
+	}
+	content_copy(&i->i_seen, &i->i_stored);
+	return lost;
+}
+
+/* An inode without changes that is met twice stays as it is. */
+static long inodes_crash(struct entry *list, enum fate fate)
+{
+	long lost = 0;
+
+	for (; list != NULL; list = list->y_next)
+		if (list->y_inode != NULL)
+			lost += inode_crash(list->y_inode, fate);
+	return lost;
+}
+
+/* Keeps a first part of the changes of each folder. */
+static long folders_crash(struct sim_disk *d, enum fate fate)
+{
+	struct entry *c, *lost = NULL, *other;
+	long nr = 0;
+
+	while ((c = d->d_changes) != NULL) {
+		d->d_changes = c->y_next;
+		for (other = lost; other != NULL; other = other->y_next)
+			if (folder_length(c->y_path) ==
+			    folder_length(other->y_path) &&
+			    memcmp(c->y_path, other->y_path,
+				   folder_length(c->y_path)) == 0)
+				break;
+		if (other == NULL && (fate == KEEP || (fate == DRAW &&
+		    sim_below(DRAW_DISK, 4) != 0))) {
+			entry_apply(&d->d_stored, c);
+			free(c);
+		} else {
+			c->y_next = lost;
+			lost = c;
+			nr++;
+		}
+	}
+	entries_free(&lost);
+	return nr;
+}
+
+long sim_disk_crash(struct sim_disk *d)
+{
+	static const enum fate fates[] = { KEEP, LOSE, DRAW, DRAW };
+	enum fate fate = fates[sim_below(DRAW_DISK, 4)];
+	long lost = inodes_crash(d->d_stored, fate) +
+		inodes_crash(d->d_changes, fate);
+	struct entry *y;
+
+	lost += folders_crash(d, fate);
+	entries_free(&d->d_seen);
+	for (y = d->d_stored; y != NULL; y = y->y_next)
+		entry_apply(&d->d_seen, y);
+	return lost;
+}
+
+/* Calls. */
+
+static struct disk_file *file_of(struct sim_file *f)
+{
+	return (struct disk_file *)f;
+}
+
+static int open_it(struct sim_boot *b, const char *path, struct inode *i, int flags)
+{
+	struct disk_file *m = sim_file_make(b, &disk_ops, sizeof *m, flags);
+
+	m->m_disk = b->b_host->h_disk;
+	m->m_inode = i;
+	strcpy(m->m_path, path);
+	return sim_fd(b, &m->m_file);
+}
+
+int sim_open(struct sim_boot *b, const char *name, int flags)
+{
+	struct sim_disk *d = b->b_host->h_disk;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+	char path[PATH_ROOM];
+	struct entry *y;
+	struct inode *i;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0)
+		return rc;
+	if (y == NULL && !(flags & O_CREAT))
+		return -ENOENT;
+	if (y != NULL && flags & O_CREAT && flags & O_EXCL)
+		return -EEXIST;
+	if (y != NULL && y->y_inode->i_is_dir && (writes || flags & O_CREAT))
+		return -EISDIR;
+	if (y != NULL && !y->y_inode->i_is_dir && flags & O_DIRECTORY)
+		return -ENOTDIR;
+	i = y != NULL ? y->y_inode : inode_make(false);
+	if (y == NULL)
+		entry_change(d, path, "", i);
+	if (flags & O_TRUNC && !i->i_is_dir && i->i_seen.x_size > 0) {
+		content_length(&i->i_seen, 0);
+		change_add(d, i, true, 0, NULL, 0);
+	}
+	return open_it(b, path, i, flags);
+}
+
+ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
+{
+	const struct inode *i = file_of(f)->m_inode;
+	size_t left;
+
+	if ((f->f_flags & O_ACCMODE) == O_WRONLY)
+		return -EBADF;
+	if (at < 0)
+		return -EINVAL;
+	if (i->i_is_dir)
+		return -EISDIR;
+	if ((size_t)at >= i->i_seen.x_size)
+		return 0;
+	left = i->i_seen.x_size - (size_t)at;
+	size = size < left ? size : left;
+	memcpy(buf, i->i_seen.x_data + at, size);
+	return (ssize_t)size;
+}
+
+ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
+{
+	struct disk_file *m = file_of(f);
+	int rc = 0;
+
+	if ((f->f_flags & O_ACCMODE) == O_RDONLY)
+		return -EBADF;
+	if (at < 0)
+		return -EINVAL;
+	if (size == 0)
+		return 0;
+	sim_trip(f->f_boot->b_host);
+	if (f->f_flags & O_APPEND)
+		at = (off_t)m->m_inode->i_seen.x_size;
+	content_put(&m->m_inode->i_seen, (size_t)at, buf, size);
+	change_add(m->m_disk, m->m_inode, false, (size_t)at, buf, size);
+	sim_hash_bytes(buf, size);
+	if (f->f_flags & O_DSYNC)
+		rc = sim_sync(f);
+	sim_trip(f->f_boot->b_host);
+	return rc < 0 ? rc : (ssize_t)size;
+}
+
+static ssize_t disk_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	ssize_t nr = sim_pread(f, buf, size, file_of(f)->m_at);
+
+	(void)flags;
+	file_of(f)->m_at += nr > 0 ? nr : 0;
+	return nr;
+}
+
+static ssize_t disk_write(struct sim_file *f, const void *buf, size_t size)
+{
+	struct disk_file *m = file_of(f);
+	ssize_t nr;
+
+	if (f->f_flags & O_APPEND && (f->f_flags & O_ACCMODE) != O_RDONLY)
+		m->m_at = (off_t)m->m_inode->i_seen.x_size;
+	nr = sim_pwrite(f, buf, size, m->m_at);
+	m->m_at += nr > 0 ? nr : 0;
+	return nr;
+}
+
+off_t sim_seek(struct sim_file *f, off_t at, int whence)
+{
+	struct disk_file *m = file_of(f);
+
+	if (whence == SEEK_CUR)
+		at += m->m_at;
+	else if (whence == SEEK_END)
+		at += (off_t)m->m_inode->i_seen.x_size;
+	else if (whence != SEEK_SET)
+		return -EINVAL;
+	return at < 0 ? -EINVAL : (m->m_at = at);
+}
+
+int sim_truncate(struct sim_file *f, off_t size)
+{
+	struct disk_file *m = file_of(f);
+
+	if ((f->f_flags & O_ACCMODE) == O_RDONLY || size < 0)
+		return -EINVAL;
+	sim_trip(f->f_boot->b_host);
+	content_length(&m->m_inode->i_seen, (size_t)size);
+	change_add(m->m_disk, m->m_inode, true, (size_t)size, NULL, 0);
+	sim_hash((uint64_t)size);
+	return 0;
+}
+
+static void file_store(struct inode *i, uint64_t end)
+{
+	struct change *a;
+
+	while ((a = i->i_first) != NULL && a->a_number < end) {
+		change_store(i, a);
+		i->i_first = a->a_next;
+		free(a);
+	}
+}
+
+static void folder_store(struct sim_disk *d, const char *path, uint64_t end)
+{
+	struct entry **at = &d->d_changes, *c;
+
+	while ((c = *at) != NULL && c->y_number < end)
+		if (is_in(c->y_path, path)) {
+			entry_apply(&d->d_stored, c);
+			*at = c->y_next;
+			free(c);
+		} else {
+			at = &c->y_next;
+		}
+}
+
+int sim_sync(struct sim_file *f)
+{
+	struct disk_file *m = file_of(f);
+	struct sim_host *h = f->f_boot->b_host;
+	uint64_t end = m->m_disk->d_number;			/* D5 */
+
+	sim_trip(h);
+	f->f_refs++;		/* it may be closed meanwhile */
+	sim_sleep(sim_now() + sim_length(DRAW_DISK, SYNC_MIN,
+					 sim_world.w_sync_max));
+	if (m->m_inode->i_is_dir)
+		folder_store(m->m_disk, m->m_path, end);
+	else
+		file_store(m->m_inode, end);
+	if (--f->f_refs == 0)
+		free(m);
+	sim_hash(end);
+	sim_trip(h);
+	return 0;
+}
+
+int sim_rename(struct sim_boot *b, const char *from, const char *to)
+{
+	char path[PATH_ROOM], other[PATH_ROOM];
+	struct entry *y, *z;
+	int rc = look(b, from, path, &y);
+
+	if (rc == 0 && y == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = look(b, to, other, &z);
+	if (rc != 0)
+		return rc;
+	if (y->y_inode->i_is_dir)
+		usim_fail("rename() of a folder is not simulated");
+	if (folder_length(path) != folder_length(other) ||
+	    memcmp(path, other, folder_length(path)) != 0)
+		usim_fail("rename() between folders is not simulated");
+	if (z != NULL && z->y_inode->i_is_dir)
+		return -EISDIR;
+	if (z == y)
+		return 0;
+	sim_trip(b->b_host);
+	entry_change(b->b_host->h_disk, other, path, y->y_inode);
+	sim_hash_bytes(other, strlen(other));
+	return 0;
+}
+
+static bool has_entries(const struct sim_disk *d, const char *folder)
+{
+	const struct entry *y;
+
+	for (y = d->d_seen; y != NULL; y = y->y_next)
+		if (is_in(y->y_path, folder))
+			return true;
+	return false;
+}
+
+int sim_unlink(struct sim_boot *b, const char *name, bool dir)
+{
+	struct sim_disk *d = b->b_host->h_disk;
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0 || y == NULL)
+		return rc != 0 ? rc : -ENOENT;
+	if (y->y_inode->i_is_dir != dir)
+		return dir ? -ENOTDIR : -EISDIR;
+	if (dir && has_entries(d, path))
+		return -ENOTEMPTY;
+	sim_trip(b->b_host);
+	entry_change(d, path, "", NULL);
+	sim_hash_bytes(path, strlen(path));
+	return 0;
+}
+
+int sim_mkdir(struct sim_boot *b, const char *name)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0 || y != NULL)
+		return rc != 0 ? rc : -EEXIST;
+	sim_trip(b->b_host);
+	entry_change(b->b_host->h_disk, path, "", inode_make(true));
+	return 0;
+}
+
+int sim_access(struct sim_boot *b, const char *name)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	return rc != 0 ? rc : y == NULL ? -ENOENT : 0;
+}
+
+static int disk_poll(struct sim_file *f)
+{
+	(void)f;
+	return POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+}
+
+static void disk_close(struct sim_file *f)
+{
+	free(f);
+}
+
+static const struct sim_file_ops disk_ops = {
+	"file", disk_read, disk_write, disk_poll, disk_close, disk_close, true
+};

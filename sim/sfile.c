@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: MIT */
+/* sfile.c: descriptors, waits for files, pipes, poll, epoll. */
+
+/*
+ * A descriptor is a place in the table of a boot, and points to an open file,
+ * as in any kernel. An open file is a socket, an end of a pipe, a file of the
+ * disk or an epoll. Its operations never wait: they return -EAGAIN, and the
+ * thread then waits here, until sim_changed() is called for the file.
+ *
+ *	rc = f->f_ops->o_read()		-EAGAIN
+ *	sim_wait(b, f, until)		a record in b_waits
+ *	... again
+ *
+ * A wait for several files, of poll() or epoll_wait(), has no file in its
+ * record, so each change in its host wakes it, and it looks again. Hosts have
+ * few threads, so that is cheap, and no list of files is kept for it.
+ *
+ * An edge of epoll is a change since the last report. sim_changed() counts
+ * what came from outside: inputs, which are bytes, connections and ends, and
+ * room to write. A read or a write by the host itself is no change.
+ */
+
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define PIPE_ROOM	65536
+
+/* A thread that waits. */
+struct sim_wait {
+	struct uwait           v_wait;	/* first */
+	struct sim_wait       *v_next;
+	const struct sim_file *v_file;	/* NULL: any of its boot */
+};
+
+static struct uwait_kind kind[1] = { { .wk_name = "simulated file" } };
+
+/* Takes w out of the waits of b, if it is there. */
+static void wait_out(struct sim_boot *b, const struct sim_wait *w)
+{
+	struct sim_wait **at;
+
+	for (at = &b->b_waits; *at != NULL; at = &(*at)->v_next)
+		if (*at == w) {
+			*at = w->v_next;
+			return;
+		}
+}
+
+int sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until)
+{
+	struct sim_wait *w = uwait_make(kind, f, sizeof *w);
+	int rc;
+
+	if (w == NULL)
+		return -errno;
+	w->v_file = f;
+	w->v_next = b->b_waits;
+	b->b_waits = w;
+	rc = uwait_for(&w->v_wait, until == UNEVER ? UNEVER :
+		       until + UTIME_VIRTUAL);
+	wait_out(b, w);
+	uwait_free(w);
+	return rc;
+}
+
+void sim_changed(struct sim_file *f, int bits)
+{
+	struct sim_wait **at = &f->f_boot->b_waits, *w;
+
+	f->f_inputs += bits != POLLOUT;
+	f->f_rooms  += bits != POLLIN;
+	if (f->f_boot->b_dead)
+		return;
+	while ((w = *at) != NULL) {
+		if (w->v_file != NULL && w->v_file != f) {
+			at = &w->v_next;
+			continue;
+		}
+		*at = w->v_next;
+		if (uwait_claim(&w->v_wait))
+			uwait_complete(&w->v_wait, 0);
+	}
+}
+
+/* Descriptors. */
+
+static int fd_from(struct sim_boot *b, struct sim_file *f, int fd)
+{
+	for (; fd < SIM_FDS; fd++)
+		if (b->b_fds[fd] == NULL) {
+			b->b_fds[fd] = f;
+			f->f_refs++;
+			return fd;
+		}
+	return -EMFILE;
+}
+
+/* Returns a descriptor for f; closes f if there is none. */
+int sim_fd(struct sim_boot *b, struct sim_file *f)
+{
+	int fd = fd_from(b, f, SIM_FIRST);
+
+	if (fd < 0 && f->f_refs == 0)
+		f->f_ops->o_close(f);
+	return fd;
+}
+
+struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
+void *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
+		    size_t size, int flags)
+{
+	struct sim_file *f = sim_alloc(size);
+
+	f->f_ops = ops;
+	f->f_boot = b;
+	f->f_flags = flags;
+	return f;
+}
+
+int sim_close(struct sim_boot *b, int fd)
+{
+	struct sim_file *f = sim_file(b, fd);
+
+	if (f == NULL)
+		return -EBADF;
+	b->b_fds[fd] = NULL;
+	if (--f->f_refs > 0)
+		return 0;
+	sim_epoll_forget(f);
+	f->f_ops->o_close(f);
+	return 0;
+}
+
+int sim_dup(struct sim_boot *b, int fd, int from)
+{
+	struct sim_file *f = sim_file(b, fd);
+
+	if (f == NULL)
+		return -EBADF;
+	return from < 0 || from >= SIM_FDS ? -EINVAL :
+		fd_from(b, f, from > SIM_FIRST ? from : SIM_FIRST);
+}
+
+int sim_dup_to(struct sim_boot *b, int fd, int to)
+{
+	struct sim_file *f = sim_file(b, fd);
+
+	if (f == NULL || to < SIM_FIRST || to >= SIM_FDS)
+		return -EBADF;
+	if (to == fd)
+		return fd;
+	f->f_refs++;
+	(void)sim_close(b, to);
+	b->b_fds[to] = f;
+	return to;
+}
+
+/* Bytes. */
+
+void sim_bytes_put(struct sim_bytes *y, const void *data, size_t size)
+{
+	if (y->y_start > 0 && y->y_start + y->y_size + size > y->y_room) {
+		memmove(y->y_data, y->y_data + y->y_start, y->y_size);
+		y->y_start = 0;
+	}
+	if (y->y_size + size > y->y_room) {
+		size_t room = (y->y_size + size) * 2;
+		char *block = sim_alloc(room);
+
+		if (y->y_size > 0)
+			memcpy(block, y->y_data, y->y_size);
+		free(y->y_data);
+		y->y_data = block;
+		y->y_room = room;
+	}
+	if (size > 0)
+		memcpy(y->y_data + y->y_start + y->y_size, data, size);
+	y->y_size += size;
+}
+
+size_t sim_bytes_get(struct sim_bytes *y, void *data, size_t size, bool peek)
+{
+	size_t nr = size < y->y_size ? size : y->y_size;
+
+	if (nr > 0)
+		memcpy(data, y->y_data + y->y_start, nr);
+	if (!peek) {
+		y->y_start += nr;
+		y->y_size  -= nr;
+	}
+	if (y->y_size == 0)
+		y->y_start = 0;
+	return nr;
+}
+
+void sim_bytes_free(struct sim_bytes *y)
+{
+	free(y->y_data);
+	*y = (struct sim_bytes) { NULL, 0, 0, 0 };
+}
+
+/* Pipes. An end that is closed is NULL. */
+
+struct pipe {
+	struct sim_bytes i_bytes;
+	struct pipe_end *i_reader, *i_writer;
+};
+
+struct pipe_end {
+	struct sim_file n_file;		/* first */
+	struct pipe    *n_pipe;
+};
+
+static ssize_t pipe_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
+	ssize_t nr;
+
+	(void)flags;
+	if (size == 0)
+		return 0;
+	nr = (ssize_t)sim_bytes_get(&p->i_bytes, buf, size, false);
+	if (nr == 0)
+		return p->i_writer == NULL ? 0 : -EAGAIN;
+	if (p->i_writer != NULL)
+		sim_changed(&p->i_writer->n_file, POLLOUT);
+	return nr;
+}
+
+/* Writes of up to PIPE_BUF bytes are whole. */
+static ssize_t pipe_write(struct sim_file *f, const void *buf, size_t size)
+{
+	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
+	size_t room = PIPE_ROOM - p->i_bytes.y_size;
+
+	if (size == 0)
+		return 0;
+	if (p->i_reader == NULL)
+		return -EPIPE;
+	if (room == 0 || (size <= 4096 && room < size))
+		return -EAGAIN;
+	size = size < room ? size : room;
+	sim_bytes_put(&p->i_bytes, buf, size);
+	sim_changed(&p->i_reader->n_file, POLLIN);
+	return (ssize_t)size;
+}
+
+static int reader_poll(struct sim_file *f)
+{
+	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
+
+	return (p->i_bytes.y_size > 0 ? POLLIN | POLLRDNORM : 0) |
+		(p->i_writer == NULL ? POLLHUP : 0);
+}
+
+static int writer_poll(struct sim_file *f)
+{
+	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
+	bool room = PIPE_ROOM - p->i_bytes.y_size >= 4096;
+
+	return (room ? POLLOUT | POLLWRNORM : 0) |
+		(p->i_reader == NULL ? POLLERR : 0);
+}
+
+/* The file frees itself, and the pipe with the last end. */
+static void pipe_close(struct sim_file *f)
+{
+	struct pipe_end *n = (struct pipe_end *)f;
+	struct pipe *p = n->n_pipe;
+	struct pipe_end *other;
+
+	if (p->i_reader == n)
+		p->i_reader = NULL;
+	else
+		p->i_writer = NULL;
+	other = p->i_reader != NULL ? p->i_reader : p->i_writer;
+	if (other != NULL) {
+		sim_changed(&other->n_file, POLLIN | POLLOUT);
+	} else {
+		sim_bytes_free(&p->i_bytes);
+		free(p);
+	}
+	free(n);
+}
+
+static ssize_t no_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	return (void)f, (void)buf, (void)size, (void)flags, -EBADF;
+}
+
+static ssize_t no_write(struct sim_file *f, const void *buf, size_t size)
+{
+	return (void)f, (void)buf, (void)size, -EBADF;
+}
+
+static const struct sim_file_ops reader_ops = {
+	"pipe", pipe_read, no_write, reader_poll, pipe_close, pipe_close, false
+}, writer_ops = {
+	"pipe", no_read, pipe_write, writer_poll, pipe_close, pipe_close, true
+};
+
+int sim_pipe(struct sim_boot *b, int fds[2], int flags)
+{
+	struct pipe *p = sim_alloc(sizeof *p);
+	struct pipe_end *r = sim_file_make(b, &reader_ops, sizeof *r, flags);
+	struct pipe_end *w = sim_file_make(b, &writer_ops, sizeof *w,
+					   flags | O_WRONLY);
+
+	p->i_reader = r;
+	p->i_writer = w;
+	r->n_pipe = w->n_pipe = p;
+	fds[0] = sim_fd(b, &r->n_file);
+	fds[1] = sim_fd(b, &w->n_file);
+	if (fds[0] >= 0 && fds[1] >= 0)
+		return 0;
+	if (fds[0] >= 0)
+		(void)sim_close(b, fds[0]);
+	return -EMFILE;
+}
+
+/* poll(). */
+
+static int poll_look(struct sim_boot *b, struct pollfd *fds, size_t nr)
+{
+	int ready = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		struct sim_file *f = sim_file(b, fds[i].fd);
+		int asked = fds[i].events | POLLERR | POLLHUP;
+
+		fds[i].revents = 0;
+		if (fds[i].fd < 0)
+			continue;
+		fds[i].revents = f == NULL ? POLLNVAL :
+			(short)(f->f_ops->o_poll(f) & asked);
+		ready += fds[i].revents != 0;
+	}
+	return ready;
+}
+
+int sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns until)
+{
+	int ready, rc;
+
+	for (;;) {
+		ready = poll_look(b, fds, nr);
+		if (ready != 0 || until <= sim_now())
+			return ready;
+		rc = sim_wait(b, NULL, until);
+		if (rc != 0 && rc != -ETIMEDOUT)
+			return rc;
+	}
+}
+
+/* epoll. */
+
+struct item {
+	struct item     *t_next;
+	struct sim_file *t_file;
+	int              t_fd;
+	uint32_t         t_events;	/* 0: it was one shot */
+	epoll_data_t     t_data;
+	bool             t_is_new;	/* not reported since it was changed */
+	unsigned         t_inputs, t_rooms;	/* at the last report */
+};
+
+struct epoll {
+	struct sim_file l_file;		/* first */
+	struct item    *l_items;
+};
+
+#define ALWAYS		(EPOLLERR | EPOLLHUP)
+#define INPUTS		(EPOLLIN | EPOLLRDHUP)
+
+/* Returns whether what the item asks for has changed since its report. */
+static bool is_edge(const struct item *t)
+{
+	const struct sim_file *f = t->t_file;
+
+	return t->t_is_new ||
+		(t->t_events & INPUTS && t->t_inputs != f->f_inputs) ||
+		(t->t_events & EPOLLOUT && t->t_rooms != f->f_rooms);
+}
+
+/* Returns the bits that a report would have. */
+static uint32_t item_bits(const struct item *t)
+{
+	struct sim_file *f = t->t_file;
+
+	if (t->t_events == 0 || (t->t_events & EPOLLET && !is_edge(t)))
+		return 0;
+	return (uint32_t)f->f_ops->o_poll(f) & (t->t_events | ALWAYS);
+}
+
+static int epoll_poll(struct sim_file *f)
+{
+	const struct item *t;
+
+	for (t = ((struct epoll *)f)->l_items; t != NULL; t = t->t_next)
+		if (item_bits(t) != 0)
+			return POLLIN | POLLRDNORM;
+	return 0;
+}
+
+static void epoll_close(struct sim_file *f)
+{
+	struct epoll *l = (struct epoll *)f;
+	struct item *t;
+
+	while ((t = l->l_items) != NULL) {
+		l->l_items = t->t_next;
+		free(t);
+	}
+	free(l);
+}
+
+static const struct sim_file_ops epoll_ops = {
+	"epoll", NULL, NULL, epoll_poll, epoll_close, epoll_close, false
+};
+
+int sim_epoll(struct sim_boot *b, int flags)
+{
+	return sim_fd(b, sim_file_make(b, &epoll_ops, sizeof(struct epoll), flags));
+}
+
+static struct item **item_of(struct epoll *l, const struct sim_file *f, int fd)
+{
+	struct item **at = &l->l_items;
+
+	while (*at != NULL && ((*at)->t_file != f || (*at)->t_fd != fd))
+		at = &(*at)->t_next;
+	return at;
+}
+
+/* Takes f, which is being closed, out of all epolls of its boot. */
+void sim_epoll_forget(struct sim_file *f)
+{
+	struct sim_boot *b = f->f_boot;
+	struct item **at, *t;
+	int fd;
+
+	for (fd = 0; fd < SIM_FDS; fd++) {
+		if (b->b_fds[fd] == NULL || b->b_fds[fd]->f_ops != &epoll_ops)
+			continue;
+		at = &((struct epoll *)b->b_fds[fd])->l_items;
+		while ((t = *at) != NULL)
+			if (t->t_file == f) {
+				*at = t->t_next;
+				free(t);
+			} else {
+				at = &t->t_next;
+			}
+	}
+}
+
+static void item_set(struct item *t, const struct epoll_event *e)
+{
+	t->t_events = e->events | ALWAYS;
+	t->t_data   = e->data;
+	t->t_is_new = true;
+}
+
+static int item_add(struct item **end, struct sim_file *f, int fd,
+		    const struct epoll_event *e)
+{
+	struct item *t = sim_alloc(sizeof *t);
+
+	t->t_file = f;
+	t->t_fd = fd;
+	item_set(t, e);
+	*end = t;
+	return 0;
+}
+
+int sim_epoll_change(struct sim_boot *b, int epfd, int op, int fd,
+		     const struct epoll_event *e)
+{
+	struct sim_file *l = sim_file(b, epfd), *f = sim_file(b, fd);
+	struct item **at, *t;
+
+	if (l == NULL || f == NULL)
+		return -EBADF;
+	if (l->f_ops != &epoll_ops || f == l)
+		return -EINVAL;
+	if (sim_is_disk(f))
+		return -EPERM;
+	at = item_of((struct epoll *)l, f, fd);
+	if ((*at == NULL) != (op == EPOLL_CTL_ADD))
+		return op == EPOLL_CTL_ADD ? -EEXIST : -ENOENT;
+	if (op == EPOLL_CTL_ADD) {
+		(void)item_add(at, f, fd, e);
+	} else if (op == EPOLL_CTL_MOD) {
+		item_set(*at, e);
+	} else {
+		t = *at;
+		*at = t->t_next;
+		free(t);
+	}
+	sim_changed(l, POLLIN);
+	return 0;
+}
+
+/* Items that were reported go to the end, so that all get their turn. */
+static int epoll_look(struct epoll *l, struct epoll_event *e, int nr)
+{
+	struct item **at = &l->l_items, *t, *reported = NULL, **end = &reported;
+	int ready = 0;
+	uint32_t bits;
+
+	while ((t = *at) != NULL) {
+		bits = ready < nr ? item_bits(t) : 0;
+		if (bits == 0) {
+			at = &t->t_next;
+			continue;
+		}
+		e[ready++] = (struct epoll_event) { bits, t->t_data };
+		t->t_is_new = false;
+		t->t_inputs = t->t_file->f_inputs;
+		t->t_rooms  = t->t_file->f_rooms;
+		if (t->t_events & EPOLLONESHOT)
+			t->t_events = 0;
+		*at = t->t_next;
+		*end = t;
+		end = &t->t_next;
+	}
+	*end = NULL;
+	*at = reported;
+	return ready;
+}
+
+int sim_epoll_wait(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
+		   utime_ns until)
+{
+	struct sim_file *f;
+	int ready, rc;
+
+	for (;;) {
+		f = sim_file(b, epfd);
+		if (f == NULL)
+			return -EBADF;
+		if (f->f_ops != &epoll_ops || nr <= 0)
+			return -EINVAL;
+		ready = epoll_look((struct epoll *)f, e, nr);
+		if (ready != 0 || until <= sim_now())
+			return ready;
+		rc = sim_wait(b, NULL, until);
+		if (rc != 0 && rc != -ETIMEDOUT)
+			return rc;
+	}
+}

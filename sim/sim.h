@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* sim.h: shared by the files of the simulated kernel. Private. */
+
+#ifndef SIM_H
+#define SIM_H
+
+#include "usim.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum {
+	SIM_FDS    = 256,	/* of a host */
+	SIM_FAULTS = 64,
+	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
+	SIM_FIRST  = 3		/* descriptors below are not simulated */
+};
+
+/* Chance has streams, so that more draws of one leave the others alone. */
+enum sim_stream { DRAW_PLAN, DRAW_NET, DRAW_DISK, DRAW_PROGRAM, DRAW_STREAMS };
+
+/* Kinds of faults: sfault.c. */
+enum sim_kind {
+	FAULT_CRASH,	/* a host, for some time */
+	FAULT_TRIP,	/* a host at its n-th write or sync from then on */
+	FAULT_CUT,	/* the link from a host to another, one way */
+	FAULT_ISOLATE,	/* all links of a host */
+	FAULT_SLOW,	/* all links of a host are 100 times as slow */
+	FAULT_RESET,	/* all connections of a host are reset */
+	FAULT_LOSS,	/* datagrams are lost, doubled, late */
+	FAULT_CLOCK,	/* the wall clock of a host jumps */
+	FAULT_KINDS
+};
+
+struct sim_fault {
+	enum sim_kind f_kind;
+	int           f_host;		/* number, from 1 on */
+	int           f_to;		/* of a cut */
+	int           f_nr;		/* of a trip: writes until then;
+					   of a clock: ms that it jumps */
+	utime_ns      f_at;		/* since the start */
+	utime_ns      f_length;
+	bool          f_on;		/* by the mask of the command line */
+	long          f_hits;		/* what it has changed */
+	char          f_text[100];
+};
+
+/* A name of usim_maybe() or usim_sometimes(). */
+struct sim_name {
+	char n_name[40];
+	bool n_is_maybe;
+	long n_asked;
+	long n_true;
+};
+
+/* What a run leaves, in memory that it shares with its parent. */
+struct sim_report {
+	bool             p_ended;	/* the run has come to its end */
+	bool             p_failed;
+	char             p_why[300];
+	uint64_t         p_hash;
+	utime_ns         p_time;
+	int              p_fault_nr;
+	struct sim_fault p_faults[SIM_FAULTS];
+	int              p_name_nr;
+	struct sim_name  p_names[SIM_NAMES];
+};
+
+struct sim_host;
+
+/* A host from its boot to its end. Never freed: dead threads point here. */
+struct sim_boot {
+	struct sim_host *b_host;
+	int              b_number;
+	bool             b_dead;	/* its threads run no more */
+	bool             b_crashed;
+	struct sim_file *b_fds[SIM_FDS];
+	struct sim_wait *b_waits;	/* threads that wait for files */
+};
+
+struct sim_host {
+	const char      *h_name;
+	int            (*h_f)(void *);
+	void            *h_arg;
+	int              h_number;	/* from 1 on */
+	bool             h_is_client;
+	bool             h_ended;	/* for good */
+	bool             h_is_down;	/* crashed, and has not booted */
+	int              h_boots;
+	struct sim_boot *h_boot;	/* NULL: it runs nothing */
+	struct sim_disk *h_disk;
+	unsigned short   h_port;	/* the next that bind() chooses */
+	utime_ns         h_clock;	/* wall clock ahead of the true time */
+	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
+	struct sim_fault *h_trip;	/* armed, or NULL */
+	int              h_trip_nr;	/* writes until it happens */
+	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
+	/* The faults that last, or NULL. */
+	struct sim_fault *h_isolated, *h_slow, *h_loss;
+	struct sim_fault *h_cut[USIM_HOSTS + 1];
+};
+
+/*
+ * An open file, to which descriptors point. Calls return -EAGAIN where a thread
+ * would have to wait; snames.c waits. A call may be NULL: -EINVAL.
+ */
+struct sim_file_ops {
+	const char *o_name;
+	ssize_t (*o_read)(struct sim_file *f, void *buf, size_t size, int flags);
+	ssize_t (*o_write)(struct sim_file *f, const void *buf, size_t size);
+	int     (*o_poll)(struct sim_file *f);	/* bits of poll() */
+	void    (*o_close)(struct sim_file *f);	/* and frees it */
+	/* The host has crashed: no word to the other side. */
+	void    (*o_crash)(struct sim_file *f);
+	bool      o_whole;	/* a blocking write goes on until all is written */
+};
+
+struct sim_file {
+	const struct sim_file_ops *f_ops;
+	struct sim_boot           *f_boot;
+	int                        f_refs;	/* descriptors */
+	int                        f_flags;	/* O_NONBLOCK and so on */
+	unsigned                   f_inputs, f_rooms;	/* edges of epoll */
+	utime_ns                   f_read_time;	/* SO_RCVTIMEO, or 0 */
+	utime_ns                   f_write_time;
+};
+
+/* usim.c: time, chance, threads, hosts. */
+
+extern struct usim_world  sim_world;
+extern struct sim_report *sim_report;
+extern struct sim_host    sim_hosts[USIM_HOSTS + 1];	/* from 1 on */
+extern int                sim_host_nr;
+extern bool               sim_is_on;			/* a run has begun */
+
+uint64_t         sim_draw(enum sim_stream stream);
+unsigned         sim_below(enum sim_stream stream, unsigned nr);
+utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
+void            *sim_alloc(size_t size);
+utime_ns         sim_now(void);
+void             sim_at(utime_ns at, void (*f)(void *), void *arg);
+void             sim_hash(uint64_t what);
+void             sim_hash_bytes(const void *data, size_t size);
+void             sim_story(const struct sim_host *h, const char *format, ...)
+			__attribute__((format(printf, 2, 3)));
+struct sim_boot *sim_self(void);	/* NULL: no thread of a host */
+int              sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
+void             sim_sleep(utime_ns until);
+void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
+void             sim_exit(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+void             sim_busy(void);	/* counts a call that takes no time */
+/* Runs one seed in this process, and ends the process. */
+void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
+			 bool story) __attribute__((noreturn));
+
+/* sfault.c: the plan of faults, and what they do. */
+
+extern const char *const sim_kind_names[FAULT_KINDS];
+
+void     sim_plan(uint64_t mask);
+void     sim_trip(struct sim_host *h);
+utime_ns sim_latency(struct sim_host *from, struct sim_host *to);
+bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
+/* Returns how many copies of a datagram arrive; *late is added to the latency. */
+int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
+
+/* sfile.c: descriptors, waits for files, pipes, epoll. */
+
+int              sim_fd(struct sim_boot *b, struct sim_file *f);
+struct sim_file *sim_file(struct sim_boot *b, int fd);
+void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
+			       size_t size, int flags);
+int              sim_close(struct sim_boot *b, int fd);
+int              sim_dup(struct sim_boot *b, int fd, int from);
+int              sim_dup_to(struct sim_boot *b, int fd, int to);
+/* Bytes or room have come, or an end: POLLIN, POLLOUT, or both. */
+void             sim_changed(struct sim_file *f, int bits);
+int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
+int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
+
+struct pollfd;
+struct epoll_event;
+int              sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr,
+			  utime_ns until);
+int              sim_epoll(struct sim_boot *b, int flags);
+int              sim_epoll_change(struct sim_boot *b, int epfd, int op, int fd,
+				  const struct epoll_event *e);
+int              sim_epoll_wait(struct sim_boot *b, int epfd,
+				struct epoll_event *e, int nr, utime_ns until);
+void             sim_epoll_forget(struct sim_file *f);
+
+/* Bytes, first in first out. */
+struct sim_bytes {
+	char  *y_data;
+	size_t y_start, y_size, y_room;
+};
+
+void             sim_bytes_put(struct sim_bytes *y, const void *data, size_t size);
+size_t           sim_bytes_get(struct sim_bytes *y, void *data, size_t size,
+			       bool peek);
+void             sim_bytes_free(struct sim_bytes *y);
+
+/* snet.c: sockets. Results are 0 or -errno. */
+
+bool             sim_is_socket(const struct sim_file *f);
+struct sim_file *sim_socket(struct sim_boot *b, int type, int flags);
+int              sim_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n);
+int              sim_listen(struct sim_file *f, int backlog);
+int              sim_accept(struct sim_file *f, struct sim_file **out, int flags,
+			    struct sockaddr *a, socklen_t *n);
+int              sim_connect(struct sim_file *f, const struct sockaddr *a,
+			     socklen_t n);
+int              sim_connected(struct sim_file *f);	/* after a wait */
+int              sim_shutdown(struct sim_file *f, int how);
+void             sim_name(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+int              sim_peer(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+ssize_t          sim_send_to(struct sim_file *f, const void *buf, size_t size,
+			     const struct sockaddr *a, socklen_t n);
+ssize_t          sim_receive_from(struct sim_file *f, void *buf, size_t size,
+				  int flags, struct sockaddr *a, socklen_t *n);
+int              sim_option(struct sim_file *f, int level, int name,
+			    const void *value, socklen_t n);
+int              sim_option_get(struct sim_file *f, int level, int name,
+				void *value, socklen_t *n);
+int              sim_readable(struct sim_file *f);	/* FIONREAD */
+int              sim_reset_all(struct sim_host *h);	/* how many */
+
+/* sdisk.c: files. Results are 0 or -errno. */
+
+struct sim_disk *sim_disk_make(void);
+bool             sim_is_disk(const struct sim_file *f);
+long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
+int              sim_open(struct sim_boot *b, const char *path, int flags);
+ssize_t          sim_pread(struct sim_file *f, void *buf, size_t size, off_t at);
+ssize_t          sim_pwrite(struct sim_file *f, const void *buf, size_t size,
+			    off_t at);
+off_t            sim_seek(struct sim_file *f, off_t at, int whence);
+int              sim_truncate(struct sim_file *f, off_t size);
+int              sim_sync(struct sim_file *f);
+int              sim_rename(struct sim_boot *b, const char *from, const char *to);
+int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
+int              sim_mkdir(struct sim_boot *b, const char *path);
+int              sim_access(struct sim_boot *b, const char *path);
+
+#endif /* SIM_H */

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* ssearch.c: runs of many seeds, a report of them, and a smaller failure. */
+
+/*
+ * Each run is a child process, one after the other, and leaves a report in
+ * memory that it shares with us. A signal that ends the child is a failure, too:
+ * a wrong address, abort(). So is a run that takes more than PATIENCE seconds of
+ * cpu time.
+ *
+ *	--seeds N	N runs from --from on, until one fails
+ *	shrinking	leaves out one fault at a time, again and again, as long as
+ *			the run still fails. The failure takes all that are left,
+ *			though there may be smaller sets
+ *	--seed N	one run with its story; --only leaves the other faults out
+ *
+ * A search of which all seeds have passed has failed all the same if a name of
+ * usim_sometimes() was never true. Kinds of faults that hit nothing in any run
+ * are reported, as is what usim_maybe() has done.
+ *
+ * Left out: several processes at a time, forks in the middle of a run.
+ */
+
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE	120	/* s of cpu time of a run */
+#define ALL		UINT64_MAX
+
+/* What the runs of a search have done together. */
+struct sums {
+	long            m_runs;
+	double          m_time;			/* s of simulated time */
+	long            m_faults[FAULT_KINDS];
+	long            m_hits[FAULT_KINDS];
+	int             m_name_nr;
+	struct sim_name m_names[SIM_NAMES];
+};
+
+struct options {
+	unsigned long long o_seed, o_seeds, o_from;
+	bool               o_is_one, o_twice, o_hashes;
+	uint64_t           o_mask;
+};
+
+static struct sim_report *report;	/* of the last run */
+
+static int usage(const char *program, FILE *to)
+{
+	fprintf(to, "%s --seeds N [--from N] [--twice] [--hashes]\n"
+		"%s --seed N [--only FAULT,...]\n"
+		"  --seeds N   runs N seeds, or until one fails: then leaves "
+		"out faults\n"
+		"  --from N    the first of them: 1\n"
+		"  --twice     runs each twice, and compares the hashes\n"
+		"  --hashes    prints the hash of each\n"
+		"  --seed N    runs one seed, and prints its story\n"
+		"  --only A,B  with these of its faults only; 0: none\n",
+		program, program);
+	return to == stdout ? 0 : 2;
+}
+
+/* Runs. */
+
+/* A run that only counts writes nothing. */
+static void hush(void)
+{
+	int fd = open("/dev/null", O_WRONLY);
+
+	if (fd >= 0 && (dup2(fd, 1) < 0 || dup2(fd, 2) < 0))
+		_exit(3);
+}
+
+static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed,
+					    uint64_t mask, bool story)
+{
+	struct itimerval t = { .it_value = { PATIENCE, 0 } };
+
+	if (unsetenv("USCHED_SEED") != 0 || setitimer(ITIMER_PROF, &t, NULL) != 0)
+		_exit(3);
+	if (!story)
+		hush();
+	sim_run(setup, seed, mask, story);
+}
+
+/* Says in the report how a child has ended that has not said so itself. */
+static void explain(int status)
+{
+	if (report->p_ended)
+		return;
+	report->p_failed = true;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
+		snprintf(report->p_why, sizeof report->p_why,
+			 "took more than %d s", PATIENCE);
+	else if (WIFSIGNALED(status))
+		snprintf(report->p_why, sizeof report->p_why, "%s",
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(report->p_why, sizeof report->p_why,
+			 "ended with status %d", WEXITSTATUS(status));
+}
+
+/* Runs a seed. Its report is in *report. Returns whether it has passed. */
+static bool run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	int status = 0;
+	pid_t pid;
+
+	memset(report, 0, sizeof *report);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		child(setup, seed, mask, story);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			pid = -1;
+	if (pid < 0) {
+		perror("usim");
+		exit(2);
+	}
+	explain(status);
+	return !report->p_failed;
+}
+
+/* Sums. */
+
+static struct sim_name *sum_of(struct sums *m, const struct sim_name *n)
+{
+	int i;
+
+	for (i = 0; i < m->m_name_nr; i++)
+		if (m->m_names[i].n_is_maybe == n->n_is_maybe &&
+		    strcmp(m->m_names[i].n_name, n->n_name) == 0)
+			return &m->m_names[i];
+	if (m->m_name_nr == SIM_NAMES)
+		return NULL;
+	m->m_names[i] = *n;
+	m->m_names[i].n_asked = m->m_names[i].n_true = 0;
+	m->m_name_nr++;
+	return &m->m_names[i];
+}
+
+static void add(struct sums *m)
+{
+	const struct sim_fault *f = report->p_faults;
+	struct sim_name *n;
+	int i;
+
+	m->m_runs++;
+	m->m_time += (double)(report->p_time / UTIME_MS) / 1000;
+	for (; f < report->p_faults + report->p_fault_nr; f++) {
+		m->m_faults[f->f_kind] += f->f_on;
+		m->m_hits[f->f_kind] += f->f_hits;
+	}
+	for (i = 0; i < report->p_name_nr; i++) {
+		n = sum_of(m, &report->p_names[i]);
+		if (n == NULL)
+			continue;
+		n->n_asked += report->p_names[i].n_asked;
+		n->n_true  += report->p_names[i].n_true;
+	}
+}
+
+/* Prints what was tried. Returns whether all that should be reached was. */
+static bool tried(const struct sums *m)
+{
+	bool all = true;
+	int i;
+
+	printf("%ld runs, %.0f simulated seconds\n", m->m_runs, m->m_time);
+	for (i = 0; i < FAULT_KINDS; i++)
+		printf("  %-10s %6ld faults %8ld hits%s\n", sim_kind_names[i],
+		       m->m_faults[i], m->m_hits[i], m->m_faults[i] > 0 &&
+		       m->m_hits[i] == 0 ? "  NOTHING WAS HIT" : "");
+	for (i = 0; i < m->m_name_nr; i++) {
+		const struct sim_name *n = &m->m_names[i];
+
+		printf("  %-9s  %s: %ld of %ld%s\n", n->n_is_maybe ? "maybe" :
+		       "sometimes", n->n_name, n->n_true, n->n_asked,
+		       n->n_true == 0 ? "  NEVER" : "");
+		all = all && (n->n_is_maybe || n->n_true > 0);
+	}
+	return all;
+}
+
+/* A failure, made smaller. */
+
+static void print_mask(uint64_t mask)
+{
+	const char *comma = "";
+	int i;
+
+	for (i = 0; i < SIM_FAULTS; i++)
+		if (mask >> i & 1) {
+			printf("%s%d", comma, i + 1);
+			comma = ",";
+		}
+	printf("%s\n", mask == 0 ? "0" : "");
+}
+
+/* Returns the faults that the failure of a seed takes. */
+static uint64_t shrink(usim_setup *setup, uint64_t seed, int *runs)
+{
+	uint64_t mask = report->p_fault_nr == SIM_FAULTS ? ALL :
+		((uint64_t)1 << report->p_fault_nr) - 1, less;
+	bool again = true;
+	int i;
+
+	while (again) {
+		again = false;
+		for (i = SIM_FAULTS - 1; i >= 0; i--) {
+			less = mask & ~((uint64_t)1 << i);
+			if (less == mask)
+				continue;
+			++*runs;
+			if (!run(setup, seed, less, false)) {
+				mask = less;
+				again = true;
+			}
+		}
+	}
+	return mask;
+}
+
+static void print_faults(uint64_t mask)
+{
+	int i;
+
+	for (i = 0; i < report->p_fault_nr; i++)
+		if (mask >> i & 1)
+			printf("  %2d  at %lld us: %s\n", i + 1,
+			       (long long)(report->p_faults[i].f_at / UTIME_US),
+			       report->p_faults[i].f_text);
+}
+
+static void failure(usim_setup *setup, const char *program, uint64_t seed)
+{
+	int faults = report->p_fault_nr, runs = 0, left = 0;
+	uint64_t mask, bits;
+
+	printf("seed %llu FAILED: %s\n", (unsigned long long)seed, report->p_why);
+	mask = shrink(setup, seed, &runs);
+	for (bits = mask; bits != 0; bits &= bits - 1)
+		left++;
+	(void)run(setup, seed, mask, false);
+	printf("faults that it takes: %d of %d, by %d runs: %s\n", left, faults,
+	       runs, report->p_why);
+	print_faults(mask);
+	printf("%s --seed %llu --only ", program, (unsigned long long)seed);
+	print_mask(mask);
+}
+
+/* The command line. */
+
+/* Runs a seed again. Returns whether all was the same. */
+static bool is_same(usim_setup *setup, uint64_t seed)
+{
+	uint64_t hash = report->p_hash;
+
+	(void)run(setup, seed, ALL, false);
+	if (report->p_hash == hash)
+		return true;
+	printf("seed %llu: two runs differ\n", (unsigned long long)seed);
+	return false;
+}
+
+static int search(const struct options *o, usim_setup *setup, const char *program)
+{
+	static struct sums m;
+	unsigned long long seed;
+	bool passed;
+
+	for (seed = o->o_from; seed < o->o_from + o->o_seeds; seed++) {
+		passed = run(setup, seed, ALL, false);
+		if (o->o_hashes)
+			printf("%llu %016llx\n", seed,
+			       (unsigned long long)report->p_hash);
+		add(&m);
+		if (!passed) {
+			failure(setup, program, seed);
+			return 1;
+		}
+		if (o->o_twice && !is_same(setup, seed))
+			return 1;
+	}
+	if (o->o_hashes)
+		return 0;
+	if (tried(&m))
+		return 0;
+	printf("FAILED: what is NEVER true should be, sometimes\n");
+	return 1;
+}
+
+static int one(const struct options *o, usim_setup *setup)
+{
+	bool passed = run(setup, o->o_seed, o->o_mask, true);
+
+	print_faults(o->o_mask);
+	printf("seed %llu %s%s, hash %016llx\n", o->o_seed,
+	       passed ? "passed" : "FAILED: ", report->p_why,
+	       (unsigned long long)report->p_hash);
+	return !passed;
+}
+
+static bool number(const char *text, unsigned long long *to)
+{
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*to = strtoull(text, &end, 10);
+	return errno == 0 && *end == 0;
+}
+
+/* Reads "1,4,5", the faults that stay. */
+static bool mask_of(const char *text, uint64_t *mask)
+{
+	char *end;
+	long nr;
+
+	*mask = 0;
+	if (text == NULL)
+		return false;
+	for (;; text = end + 1) {
+		nr = strtol(text, &end, 10);
+		if (end == text || nr < 0 || nr > SIM_FAULTS)
+			return false;
+		if (nr > 0)
+			*mask |= (uint64_t)1 << (nr - 1);
+		if (*end != ',')
+			return *end == 0;
+	}
+}
+
+/* Returns whether the line is right. */
+static bool parse(char **argv, struct options *o)
+{
+	for (; *argv != NULL; argv++) {
+		if (strcmp(*argv, "--twice") == 0) {
+			o->o_twice = true;
+		} else if (strcmp(*argv, "--hashes") == 0) {
+			o->o_hashes = true;
+		} else if (strcmp(*argv, "--seeds") == 0) {
+			if (!number(*++argv, &o->o_seeds))
+				return false;
+		} else if (strcmp(*argv, "--from") == 0) {
+			if (!number(*++argv, &o->o_from))
+				return false;
+		} else if (strcmp(*argv, "--seed") == 0) {
+			o->o_is_one = true;
+			if (!number(*++argv, &o->o_seed))
+				return false;
+		} else if (strcmp(*argv, "--only") == 0) {
+			if (!mask_of(*++argv, &o->o_mask))
+				return false;
+		} else {
+			return false;
+		}
+	}
+	return o->o_is_one || o->o_seeds > 0;
+}
+
+int usim_main(int argc, char **argv, usim_setup *setup)
+{
+	struct options o = { .o_from = 1, .o_mask = ALL };
+
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		return usage(argv[0], stdout);
+	if (argc < 1 || !parse(argv + 1, &o))
+		return usage(argv[0], stderr);
+	report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (report == MAP_FAILED) {
+		perror("usim");
+		return 2;
+	}
+	sim_report = report;
+	return o.o_is_one ? one(&o, setup) : search(&o, setup, argv[0]);
+}

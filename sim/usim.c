@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: MIT */
+/* usim.c: a simulated world: its time, its chance, its hosts. */
+
+/*
+ * OVERVIEW
+ *
+ * The simulator is a kernel for hosts that are threads. It lies below the names
+ * of libc, as the program's own objects call them, and above wait/: a thread
+ * that has to wait makes a record (uwait.h), as a thread that waits for a lock.
+ *
+ *	the program	read()  connect()  fsync()  clock_gettime()
+ *	                   |  sim.flags: the linker's --wrap
+ *	snames.c	the names of libc, and of calls that are refused
+ *	sfile.c		descriptors, waits, pipes, poll, epoll
+ *	snet.c sdisk.c	sockets; files
+ *	sfault.c	faults of links, disks, clocks and hosts
+ *	usim.c		events, chance, threads, hosts, the end of a run
+ *	wait/, rr	threads, virtual time
+ *
+ *	ssearch.c	seeds, processes, shrinking: outside of the runs
+ *
+ * Two threads belong to no host. The wire runs events: calls at a point in
+ * virtual time, such as a segment that arrives. The judge waits until all
+ * clients have ended or the time is over, and ends the process.
+ *
+ *	host's thread	sim_at(now + latency, deliver) ---> heap of events
+ *	wire		sleeps until the first is due, calls deliver()
+ *	deliver()	puts the bytes into the other socket, sim_changed()
+ *	sim_changed()	ends the waits of threads for that socket
+ *
+ * CHANCE
+ *
+ * Streams are drawn from the seed, a counter each. Draws of the program do not
+ * shift draws of the network, and a fault that is left out shifts neither
+ * the plan nor the program. It does change what happens, and so, later, how
+ * often each stream is drawn: a seed with a mask is a test case of its own.
+ * All is computed in integers, so that builds and machines agree.
+ *
+ * THE END OF A HOST
+ *
+ * A thread that waits is a slice on the heap and a record in some queue. It is
+ * never unwound: a crashed machine runs no clean-up. Its boot is marked dead,
+ * and its threads are frozen one by one when their waits end: uwait_watch calls
+ * us in the thread after each wait, where we let it wait until the end. So a dead
+ * thread runs nothing of the program. Its memory and its locks were its host's,
+ * and no other host uses them. The memory comes back when the process
+ * of the run ends.
+ *
+ * INVARIANTS
+ *
+ * V1. All runs on one processor, and no native thread of the program takes part,
+ *     so the kernel needs no locks. It changes nothing over a wait but what it
+ *     looks at again after the wait.
+ * V2. Nothing here asks the outside world: time, chance and addresses of memory
+ *     have no influence on what happens.
+ * V3. A thread whose boot is dead returns from no wait.
+ * V4. Only events and calls of hosts change the world. Each is mixed into the
+ *     hash with its time, so equal hashes mean equal runs.
+ *
+ * REJECTED
+ *
+ * A simulation below io/, where the library's own calls become the simulated
+ * calls: it needs hooks in io/, proc/ and wait/, which all programs would pay.
+ * Wakes by file instead of by boot in poll(): hosts have few threads. Unwinding
+ * the threads of a crashed host: destructors would send and write.
+ */
+
+#include "usim.h"
+#include "sim.h"
+#include "rr.h"
+#include "uthread.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUCKETS		256	/* of threads */
+#define BUSY		1000000	/* calls at one point in time */
+#define PAUSE		UTIME_S	/* before a host that has ended boots */
+#define COLUMN		20	/* of the story */
+
+struct usim_world  sim_world;
+struct sim_report *sim_report;
+struct sim_host    sim_hosts[USIM_HOSTS + 1];
+int                sim_host_nr;
+bool               sim_is_on;
+
+/* A call at a point in time. Equal times: in the order of numbers. */
+struct event {
+	utime_ns e_at;
+	uint64_t e_number;
+	void   (*e_f)(void *);
+	void    *e_arg;
+};
+
+/* A thread of a host. */
+struct member {
+	struct member   *m_next;	/* in its bucket */
+	const void      *m_stack;	/* its struct ustack */
+	struct sim_boot *m_boot;
+	void           (*m_f)(void *);
+	void            *m_arg;
+};
+
+static struct {
+	uint64_t          w_seed;
+	uint64_t          w_streams[DRAW_STREAMS];
+	struct event     *w_events;		/* a heap */
+	size_t            w_event_nr, w_event_room;
+	uint64_t          w_event_number;
+	struct rr_thread *w_wire, *w_judge;
+	struct member    *w_members[BUCKETS];
+	uint64_t          w_mask;		/* of faults */
+	bool              w_story;
+	bool              w_in_setup;
+	long              w_busy;
+	utime_ns          w_busy_at;
+	int               w_clients;		/* that have not ended */
+} world;
+
+/* Chance and time. */
+
+/* Is SplitMix64, as in uwait.c. */
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+uint64_t sim_draw(enum sim_stream stream)
+{
+	return mix(world.w_streams[stream] += 0x9e3779b97f4a7c15u);
+}
+
+unsigned sim_below(enum sim_stream stream, unsigned nr)
+{
+	return (unsigned)((sim_draw(stream) >> 32) * nr >> 32);
+}
+
+/* Most lengths are near from: a product of three numbers below 1. */
+utime_ns sim_length(enum sim_stream stream, utime_ns from, utime_ns to)
+{
+	uint64_t draw = sim_draw(stream);
+	uint64_t part = (draw & 0xffff) * (draw >> 16 & 0xffff) >> 16;
+
+	part = part * (draw >> 32 & 0xffff) >> 16;
+	return to <= from ? from :
+		from + (utime_ns)((uint64_t)((to - from) >> 16) * part);
+}
+
+utime_ns sim_now(void)
+{
+	return unow() - UTIME_VIRTUAL;
+}
+
+utime_ns usim_time(void)
+{
+	return sim_now();
+}
+
+void *sim_alloc(size_t size)
+{
+	void *block = calloc(1, size);
+
+	if (block == NULL)
+		usim_fail("no memory for the simulation");
+	return block;
+}
+
+void sim_hash(uint64_t what)
+{
+	uint64_t z = sim_report->p_hash ^ what;
+
+	sim_report->p_hash = mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+}
+
+void sim_hash_bytes(const void *data, size_t size)
+{
+	const unsigned char *at = data;
+	uint64_t sum = size;
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		sum = (sum ^ at[i]) * 0x100000001b3u;
+	sim_hash(sum);
+}
+
+/* The story. */
+
+static void tell(const struct sim_host *h, const char *format, va_list args)
+{
+	int column = h == NULL ? 0 : (h->h_number - 1) * COLUMN;
+	utime_ns us = sim_now() / UTIME_US;
+
+	printf("%6lld.%06lld  %*s", (long long)(us / 1000000),
+	       (long long)(us % 1000000), column, "");
+	if (h != NULL)
+		printf("%s: ", h->h_name);
+	vprintf(format, args);
+	putchar('\n');
+}
+
+void sim_story(const struct sim_host *h, const char *format, ...)
+{
+	va_list args;
+
+	if (!world.w_story)
+		return;
+	va_start(args, format);
+	tell(h, format, args);
+	va_end(args);
+}
+
+void usim_log(const char *format, ...)
+{
+	const struct sim_boot *b = sim_self();
+	va_list args;
+
+	if (!world.w_story)
+		return;
+	va_start(args, format);
+	tell(b != NULL ? b->b_host : NULL, format, args);
+	va_end(args);
+}
+
+/* Ends the process of the run. No handler of exit() of the program runs. */
+static __attribute__((noreturn)) void quit(void)
+{
+	sim_report->p_time  = sim_now();
+	sim_report->p_ended = true;
+	fflush(stdout);
+	_exit(0);
+}
+
+void usim_fail(const char *format, ...)
+{
+	const struct sim_boot *b = sim_is_on ? sim_self() : NULL;
+	char why[200];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof why, format, args);
+	va_end(args);
+	if (!sim_is_on) {
+		fprintf(stderr, "usim: %s\n", why);
+		exit(2);
+	}
+	snprintf(sim_report->p_why, sizeof sim_report->p_why, "%s%s%s",
+		 b != NULL ? b->b_host->h_name : "", b != NULL ? ": " : "", why);
+	sim_report->p_failed = true;
+	sim_story(NULL, "FAILED  %s", sim_report->p_why);
+	quit();
+}
+
+void sim_busy(void)
+{
+	if (world.w_busy_at != unow()) {
+		world.w_busy_at = unow();
+		world.w_busy = 0;
+	}
+	if (++world.w_busy > BUSY)
+		usim_fail("%d calls, and none of them waits", BUSY);
+}
+
+/* Events. */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->e_at != b->e_at ? a->e_at < b->e_at :
+		a->e_number < b->e_number;
+}
+
+static void event_put(struct event e)
+{
+	size_t i = world.w_event_nr++;
+	struct event *heap = world.w_events;
+
+	for (; i > 0 && is_before(&e, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+		heap[i] = heap[(i - 1) / 2];
+	heap[i] = e;
+}
+
+static struct event event_get(void)
+{
+	struct event *heap = world.w_events;
+	struct event first = heap[0], last = heap[--world.w_event_nr];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < world.w_event_nr) {
+		if (child + 1 < world.w_event_nr &&
+		    is_before(&heap[child + 1], &heap[child]))
+			child++;
+		if (!is_before(&heap[child], &last))
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = last;
+	return first;
+}
+
+void sim_at(utime_ns at, void (*f)(void *), void *arg)
+{
+	struct event e = { at, world.w_event_number++, f, arg };
+	size_t room = world.w_event_room * 2 + 64;
+
+	if (world.w_event_nr == world.w_event_room) {
+		world.w_events = realloc(world.w_events, room * sizeof e);
+		if (world.w_events == NULL)
+			usim_fail("no memory for the simulation");
+		world.w_event_room = room;
+	}
+	event_put(e);
+	if (world.w_wire != NULL && rr_self() != world.w_wire &&
+	    world.w_events[0].e_number == e.e_number)
+		rr_wake(world.w_wire);
+}
+
+static void wire(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
+			struct event e = event_get();
+
+			e.e_f(e.e_arg);
+		}
+		(void)u_wait_until(world.w_event_nr == 0 ? UNEVER :
+				   world.w_events[0].e_at + UTIME_VIRTUAL);
+	}
+}
+
+/* Threads. */
+
+static struct member **bucket_of(const void *stack)
+{
+	return &world.w_members[((uintptr_t)stack >> 4) * 31 % BUCKETS];
+}
+
+struct sim_boot *sim_self(void)
+{
+	const void *stack = sim_is_on ? ustack_self() : NULL;
+	struct member *m;
+
+	if (stack == NULL)
+		return NULL;
+	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
+		if (m->m_stack == stack)
+			return m->m_boot;
+	return NULL;
+}
+
+/* Keeps the caller, whose boot is dead, until the process ends. */
+static __attribute__((noreturn)) void freeze(void)
+{
+	for (;;)
+		(void)rr_wait();
+}
+
+/* Called in each thread after each wait. */
+static void after_wait(const struct uwait *w)
+{
+	const struct sim_boot *b = sim_self();
+
+	(void)w;
+	if (b != NULL && b->b_dead)				/* V3 */
+		freeze();
+}
+
+static struct uwait_watch watch = { .v_end = after_wait };
+
+static void member_run(void *arg)
+{
+	struct member *m = arg, **at = bucket_of(ustack_self());
+
+	m->m_stack = ustack_self();
+	m->m_next = *at;
+	*at = m;
+	if (m->m_boot->b_dead)
+		freeze();
+	m->m_f(m->m_arg);
+	for (at = bucket_of(m->m_stack); *at != m; at = &(*at)->m_next)
+		;
+	*at = m->m_next;
+	free(m);
+}
+
+int sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
+{
+	struct member *m = sim_alloc(sizeof *m);
+
+	m->m_boot = b;
+	m->m_f = f;
+	m->m_arg = arg;
+	if (rr_thread_init(member_run, m) != NULL)
+		return 0;
+	free(m);
+	return -ENOMEM;
+}
+
+void sim_sleep(utime_ns until)
+{
+	(void)u_sleep(until + UTIME_VIRTUAL);
+}
+
+/* A thread of the program's own, which has a handle: it joins its host. */
+
+struct made {
+	struct sim_boot *d_boot;
+	void          *(*d_f)(void *);
+	void            *d_arg;
+	void            *d_result;
+};
+
+static void made_call(void *arg)
+{
+	struct made *d = arg;
+
+	d->d_result = d->d_f(d->d_arg);
+}
+
+static void *made_run(void *arg)
+{
+	struct made *d = arg;
+	struct member *m = sim_alloc(sizeof *m);
+	void *result;
+
+	m->m_boot = d->d_boot;
+	m->m_f = made_call;
+	m->m_arg = d;
+	member_run(m);
+	result = d->d_result;
+	free(d);
+	return result;
+}
+
+int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
+			const char *name, int flags)
+	__asm__("__wrap_uthread_make_by");
+int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
+		     const char *name) __asm__("__wrap_uthread_make");
+
+int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
+			const char *name, int flags)
+{
+	struct sim_boot *b = sim_self();
+	struct made *d;
+	int rc;
+
+	if (b == NULL)
+		return uthread_make_by(t, f, arg, name, flags);
+	d = sim_alloc(sizeof *d);
+	*d = (struct made) { b, f, arg, NULL };
+	rc = uthread_make_by(t, made_run, d, name, flags);
+	if (rc != 0)
+		free(d);
+	return rc;
+}
+
+int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
+		     const char *name)
+{
+	return sim_uthread_make_by(t, f, arg, name, 0);
+}
+
+/* Hosts. */
+
+static int host_add(const char *name, int (*f)(void *), void *arg, bool client)
+{
+	struct sim_host *h;
+
+	if (!world.w_in_setup || f == NULL)
+		return -EINVAL;
+	if (sim_host_nr == USIM_HOSTS)
+		return -EAGAIN;
+	h = &sim_hosts[++sim_host_nr];
+	h->h_name = name;
+	h->h_f = f;
+	h->h_arg = arg;
+	h->h_number = sim_host_nr;
+	h->h_is_client = client;
+	h->h_disk = sim_disk_make();
+	world.w_clients += client;
+	return sim_host_nr;
+}
+
+int usim_host(const char *name, int (*f)(void *), void *arg)
+{
+	return host_add(name, f, arg, false);
+}
+
+int usim_client(const char *name, int (*f)(void *), void *arg)
+{
+	return host_add(name, f, arg, true);
+}
+
+static void host_run(void *boot)
+{
+	struct sim_boot *b = boot;
+
+	sim_exit(b, b->b_host->h_f(b->b_host->h_arg));
+}
+
+static void host_boot(void *host)
+{
+	struct sim_host *h = host;
+	struct sim_boot *b = sim_alloc(sizeof *b);
+
+	b->b_host = h;
+	b->b_number = ++h->h_boots;
+	h->h_boot = b;
+	h->h_is_down = false;
+	h->h_port = 32768;
+	h->h_start = sim_now();
+	sim_hash((uint64_t)(h->h_number << 16 | b->b_number));
+	sim_story(h, b->b_number == 1 ? "boots" : "boots again");
+	if (sim_thread(b, host_run, b) != 0)
+		usim_fail("no memory for the simulation");
+}
+
+void sim_crash(struct sim_host *h, utime_ns down, const char *why)
+{
+	struct sim_boot *b = h->h_boot;
+	long lost;
+	int fd;
+
+	if (b == NULL)
+		return;
+	b->b_dead = b->b_crashed = h->h_is_down = true;
+	h->h_boot = NULL;
+	h->h_trip = NULL;
+	for (fd = 0; fd < SIM_FDS; fd++)
+		if (b->b_fds[fd] != NULL && --b->b_fds[fd]->f_refs == 0)
+			b->b_fds[fd]->f_ops->o_crash(b->b_fds[fd]);
+	lost = sim_disk_crash(h->h_disk);
+	sim_hash((uint64_t)lost);
+	sim_story(h, "crashes (%s), %ld writes lost or torn", why, lost);
+	sim_at(sim_now() + down, host_boot, h);
+	if (sim_self() == b)
+		freeze();
+}
+
+void sim_exit(struct sim_boot *b, int status)
+{
+	struct sim_host *h = b->b_host;
+	int fd;
+
+	sim_story(h, "ends with %d", status);
+	if (h->h_is_client && status != 0)
+		usim_fail("ends with %d", status);
+	for (fd = 0; fd < SIM_FDS; fd++)
+		if (b->b_fds[fd] != NULL)
+			(void)sim_close(b, fd);
+	b->b_dead = true;
+	h->h_boot = NULL;
+	h->h_trip = NULL;
+	sim_hash((uint64_t)status);
+	if (status != 0)
+		sim_at(sim_now() + PAUSE, host_boot, h);
+	else
+		h->h_ended = true;
+	if (status == 0 && h->h_is_client && --world.w_clients == 0)
+		rr_wake(world.w_judge);
+	freeze();
+}
+
+int usim_self(void)
+{
+	const struct sim_boot *b = sim_self();
+
+	return b != NULL ? b->b_host->h_number : 0;
+}
+
+int usim_boot(void)
+{
+	const struct sim_boot *b = sim_self();
+
+	return b != NULL ? b->b_number : 0;
+}
+
+unsigned usim_random(unsigned nr)
+{
+	return sim_below(DRAW_PROGRAM, nr);
+}
+
+/* Names that programs give to states. */
+
+/* Returns the name, noted for the report; NULL: there are too many. */
+static struct sim_name *name_of(const char *name, bool is_maybe)
+{
+	struct sim_name *n = sim_report->p_names;
+	struct sim_name *end = n + sim_report->p_name_nr;
+
+	for (; n < end; n++)
+		if (n->n_is_maybe == is_maybe &&
+		    strncmp(n->n_name, name, sizeof n->n_name - 1) == 0)
+			return n;
+	if (sim_report->p_name_nr == SIM_NAMES)
+		usim_fail("more than %d names", SIM_NAMES);
+	sim_report->p_name_nr++;
+	snprintf(n->n_name, sizeof n->n_name, "%s", name);
+	n->n_is_maybe = is_maybe;
+	return n;
+}
+
+/* A run draws, by the name, whether the name ever says yes, and how often. */
+int usim_maybe(const char *name)
+{
+	uint64_t draw = world.w_seed;
+	struct sim_name *n;
+	const char *at;
+	bool yes;
+
+	if (!sim_is_on || sim_self() == NULL)
+		return 0;
+	for (at = name; *at != 0; at++)
+		draw = mix(draw + (unsigned char)*at);
+	n = name_of(name, true);
+	n->n_asked++;
+	yes = sim_below(DRAW_PROGRAM, 4u << (draw >> 8) % 6) == 0 && draw % 2 == 0;
+	n->n_true += yes;
+	return yes;
+}
+
+void usim_sometimes(int cond, const char *name)
+{
+	struct sim_name *n;
+
+	if (!sim_is_on || sim_self() == NULL)
+		return;
+	n = name_of(name, false);
+	n->n_asked++;
+	n->n_true += cond != 0;
+}
+
+/* The run. */
+
+static void judge(void *unused)
+{
+	utime_ns end = sim_world.w_run + sim_world.w_quiet;
+	int i;
+
+	(void)unused;
+	while (world.w_clients > 0 && sim_now() < end)
+		(void)u_wait_until(end + UTIME_VIRTUAL);
+	for (i = 1; i <= sim_host_nr; i++)
+		if (sim_hosts[i].h_is_client && !sim_hosts[i].h_ended)
+			usim_fail("%s has not ended, though all was well for "
+				  "%lld s", sim_hosts[i].h_name,
+				  (long long)(sim_world.w_quiet / UTIME_S));
+	sim_story(NULL, "passed");
+	quit();
+}
+
+static void world_begin(void)
+{
+	int i;
+
+	sim_is_on = true;
+	sim_plan(world.w_mask);
+	for (i = 1; i <= sim_host_nr; i++)
+		sim_at(0, host_boot, &sim_hosts[i]);
+	uwait_watch_add(&watch);
+	world.w_wire = rr_thread_init(wire, NULL);
+	world.w_judge = rr_thread_init(judge, NULL);
+}
+
+void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	int i;
+
+	world.w_seed = mix(seed + 1);
+	for (i = 0; i < DRAW_STREAMS; i++)
+		world.w_streams[i] = mix(world.w_seed + (uint64_t)i + 1);
+	world.w_mask = mask;
+	world.w_story = story;
+	sim_world = (struct usim_world) {
+		.w_run = 20 * UTIME_S, .w_quiet = 40 * UTIME_S,
+		.w_latency_min = 200 * UTIME_US, .w_latency_max = 20 * UTIME_MS,
+		.w_sync_max = 5 * UTIME_MS, .w_faults = 12,
+	};
+	utime_virtual(world.w_seed | 1);
+	world.w_in_setup = true;
+	setup(&sim_world);
+	world.w_in_setup = false;
+	if (rr_init(1, 0) != 0)
+		usim_fail("the scheduler does not start");
+	world_begin();
+	if (world.w_wire == NULL || world.w_judge == NULL || rr_start() != 0)
+		usim_fail("the scheduler does not start");
+	(void)rr_fini();
+	usim_fail("all threads wait for ever");
+}

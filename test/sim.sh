@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# sim.sh: the simulated network of sim/. It answers as Linux does, by random
+# scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
+# all of it (disk.c); time, threads and faults are as usim.h says (world.c). Runs
+# repeat: hashes of 20 seeds of examples/sim/ledger.c are those of
+# test/sim/ledger.hashes. Its planted errors are found within 200 seeds, and
+# without them as many pass. doc/sim.md runs as it stands.
+#
+#	test/sim.sh		for make test: some ten seconds
+#	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
+#				to -O3; the hard mode; mutants of the simulator
+#
+# CC is the compiler, CFLAGS are more options for it.
+
+cd "$(dirname "$0")/.." || exit 1
+. test/layout
+. test/count
+
+[ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+cc=${CC:-cc}
+scripts=30 seeds=200 full=
+[ "${1:-}" != --full ] || scripts=1000 seeds=5000 full=1
+# Compiles files with the library's sources, or the simulator's, in a folder.
+objects() { # folder, flags, compiler, file ...
+	folder=$dir/$1 flags=$2 with=$3
+	shift 3
+	mkdir -p "$folder" && for file; do
+		$with -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes $flags \
+			-c "$file" -o "$folder/$(basename "$file" .c).o" || return 1
+	done
+}
+
+# The library and the simulator by one compiler, once: $dir/KIND/lib.a
+kind() { # KIND, flags, compiler
+	[ -e "$dir/$1/lib.a" ] && return
+	objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c uthread.c \
+		usync.c uchan.c uproc.c umem.c ucall.c uwork.c usymbol.c) \
+		"${tree:-.}"/sim/*.c &&
+		ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
+}
+
+# A program of hosts: its objects are linked by sim.flags first.
+program() { # KIND, flags, compiler, source, name
+	mkdir -p "$dir/$1/p" &&
+	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest $2 \
+		-c "$4" -o "$dir/$1/p/$5.o" &&
+	$3 -nostdlib -r @sim/sim.flags "$dir/$1/p/$5.o" -o "$dir/$1/p/$5.all.o" &&
+	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" -pthread -o "$dir/$1/$5"
+}
+
+# Answers of this machine, and those of the simulator without its own lines.
+answers() { # seed, calls
+	rm -rf "$dir/files" && mkdir "$dir/files" &&
+	(cd "$dir/files" && ../truth "$1" "$2") >"$dir/real" &&
+	CALLS=$2 "$dir/plain/truth" --seed "$1" |
+		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
+}
+
+# A script that differs is tried again, since a busy machine is late.
+agrees() { # seed, calls
+	for pause in 0 1 1; do
+		sleep $pause
+		answers "$1" "$2" && cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
+}
+
+truth() {
+	try 'truth for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/sim/truth.c -o "$dir/truth" || return
+	try 'truth for a host' program plain '-O1 -DSIMULATED' $cc \
+		test/sim/truth.c truth || return
+	seed=1
+	while [ $seed -le $scripts ]; do
+		agrees $seed 200 >"$dir/differs" || break
+		seed=$((seed + 1))
+	done
+	[ $seed -gt $scripts ]
+	judge $? "script $seed differs from Linux" "$dir/differs"
+	[ "$(wc -l <"$dir/real")" -gt 100 ]
+	judge $? 'a script says nothing' "$dir/real"
+}
+
+# sim.flags has the names that are defined, and no others.
+flags() {
+	nm "$dir/plain/snames.o" "$dir/plain/usim.o" |
+		sed -n 's/.* T __wrap_//p' | sort >"$dir/defined"
+	tr ',' '\n' <sim/sim.flags | sed -n 's/--wrap=//p' | sort >"$dir/named"
+	try 'sim.flags has other names' diff "$dir/defined" "$dir/named"
+	# Outside of a run, too, what is refused ends the program and says why.
+	echo 'int select(void); int main(void) { return select(); }' >"$dir/refused.c"
+	try 'refused' program plain -fno-builtin $cc "$dir/refused.c" refused
+	"$dir/plain/refused" >"$dir/log" 2>&1
+	[ $? = 2 ] && grep -q '^usim: select() is not simulated' "$dir/log"
+	judge $? 'a refused call in main()' "$dir/log"
+}
+
+# disk shows all states of the model only by some hundred seeds, which are quick.
+claims() { # KIND, flags
+	try "$1 world" program $1 "$2" $cc test/sim/world.c world &&
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 13)) --twice
+	try "$1 disk" program $1 "$2" $cc test/sim/disk.c disk &&
+		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 2))
+}
+
+# Each failure of world.c that is asked for is one, and says why.
+failures() {
+	while read -r what why; do
+		FAILURE=$what "$dir/plain/world" --seeds 1 >"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q "FAILED: .*$why" "$dir/log"
+		judge $? "failure $what" "$dir/log"
+	done <<-END
+		fopen fopen() is not simulated
+		option setsockopt(6, 4) is not simulated
+		loop calls, and none of them waits
+		stuck has not ended, though all was well
+		status ends with 3
+		abort Aborted
+		check test/sim/world.c:.*: 1 == 2
+		never NEVER
+	END
+}
+
+ledger() { # KIND, flags, compiler
+	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger &&
+	"$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1 &&
+	try "hashes $1" diff "$dir/hashes" test/sim/ledger.hashes
+}
+
+bugs() {
+	try 'ledger without an error' "$dir/plain/ledger" --seeds $seeds
+	for bug in 1 2 3; do
+		LEDGER_BUG=$bug "$dir/plain/ledger" --seeds 200 --from $((bug * 1000)) \
+			>"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
+		judge $? "error $bug of ledger is not found" "$dir/log"
+		# The last line replays what is left, and it fails.
+		LEDGER_BUG=$bug sh -c "$(tail -n 1 "$dir/log")" >"$dir/story" 2>&1
+		[ $? = 1 ] && grep -q 'FAULT' "$dir/story"
+		judge $? "error $bug of ledger, with the faults that are left" "$dir/story"
+	done
+}
+
+# The program and the commands of doc/sim.md, and what it shows of their output.
+document() {
+	mkdir "$dir/doc" && cp "$dir/plain/lib.a" "$dir/doc/libusched.a" &&
+		cp "$dir/plain/lib.a" "$dir/doc/libusched_sim.a" &&
+		ln -s "$PWD/include" "$PWD/sim" "$PWD/examples" "$dir/doc" || exit 1
+	awk '/^\t#include/ { on = 1 } on && /^[^\t]/ { exit } on' doc/sim.md |
+		sed 's/^\t//' >"$dir/doc/till.c"
+	sed -n "s/^\t\(\.\/\|! \)/\1/p; s/^\tcc /$cc /p" doc/sim.md >"$dir/commands"
+	sed -n 's/^\t\(seed \|faults \|  *[0-9]\)/\1/p' doc/sim.md |
+		grep -v '^ .*; ' >"$dir/shown"
+	(cd "$dir/doc" && while read -r command; do
+		eval "$command" || case $command in
+		./till*)	;;
+		*)		echo "status $?: $command" ;;
+		esac
+	done) <"$dir/commands" >"$dir/log" 2>&1
+	! grep '^status' "$dir/log" >"$dir/differs"
+	judge $? 'commands of doc/sim.md' "$dir/log"
+	grep -vxFf "$dir/log" "$dir/shown" >"$dir/differs"
+	[ $? = 1 ] && [ "$(wc -l <"$dir/shown")" -gt 9 ]
+	judge $? 'doc/sim.md shows what is not so' "$dir/differs" "$dir/log"
+}
+
+builds() {
+	for with in gcc clang; do
+		have $with || { skip "no $with"; continue; }
+		for level in -O0 -O1 -O2 -O3; do
+			try "$with $level" kind $with$level $level $with &&
+				ledger $with$level $level $with
+		done
+	done
+	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
+		USCHED_DEBUG=evict=always,poison,fault claims hard '-O2 -DUSCHED_HARD'
+}
+
+try 'the simulator compiles' kind plain -O1 $cc || counted
+truth
+flags
+claims plain -O1
+failures
+ledger plain -O1 $cc
+bugs
+document
+[ -z "$full" ] || builds
+counted

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * truth.c: the simulated kernel answers as Linux does. A random script of calls
+ * on sockets, pipes, epoll and files runs on loopback, or, linked with sim.flags
+ * and -DSIMULATED, in a host. Both print each call with its result, its errno,
+ * the bits of poll() and the bytes; sim.sh compares. All descriptors are
+ * non-blocking, and after each call there is a pause in which all arrives. So
+ * the answers have no choice.
+ *
+ *	truth SEED CALLS	on this machine; files in the working folder
+ *	truth --seed SEED	in a host; CALLS are in the environment
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(SIMULATED)
+#include <usched/usim.h>
+#endif
+
+enum { SLOTS = 10, PORTS = 3, PATHS = 4 };
+
+enum type { NONE, STREAM, DATAGRAM, READER, WRITER, REGULAR, FOLDER };
+
+struct slot {
+	int       fd;
+	enum type type;
+	int       watched;	/* by the epoll */
+};
+
+static struct slot slots[SLOTS];
+static uint64_t state;
+static int ep;
+static unsigned short ports[PORTS];	/* that nothing else uses */
+
+static unsigned below(unsigned nr)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)((state >> 33) % nr);
+}
+
+/* Lets all arrive. Loopback has no latency, but closes take a moment. */
+static void settle(void)
+{
+#if defined(SIMULATED)
+	usleep(1000);
+#else
+	usleep(300);
+#endif
+}
+
+static const char *port_name(const struct sockaddr_in *a)
+{
+	static char text[20];
+	int i;
+
+	for (i = 0; i < PORTS; i++)
+		if (ntohs(a->sin_port) == ports[i]) {
+			snprintf(text, sizeof text, "port %d", i);
+			return text;
+		}
+	return a->sin_port == 0 ? "no port" : "some port";
+}
+
+/* Prints what a call has answered, and to which slot. */
+static void said(const char *call, int slot, long rc)
+{
+	int error = errno;
+
+	printf("%s %d: %ld", call, slot, rc);
+	if (rc < 0)
+		printf(" %s", strerrorname_np(error));
+	putchar('\n');
+	settle();
+}
+
+static void show(const char *data, ssize_t nr)
+{
+	ssize_t i;
+	unsigned sum = 0;
+
+	for (i = 0; i < nr; i++)
+		sum = sum * 31 + (unsigned char)data[i];
+	if (nr > 0)
+		printf("	bytes %08x\n", sum);
+}
+
+static struct sockaddr_in address(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a.sin_port = htons(ports[below(PORTS)]);
+	return a;
+}
+
+static int slot_free(void)
+{
+	int i;
+
+	for (i = 0; i < SLOTS; i++)
+		if (slots[i].type == NONE)
+			return i;
+	return -1;
+}
+
+static void slot_set(int i, int fd, enum type type)
+{
+	if (fd >= 0)
+		slots[i] = (struct slot) { fd, type, 0 };
+}
+
+static int slot_of(enum type a, enum type b)
+{
+	int i = (int)below(SLOTS), tries;
+
+	for (tries = 0; tries < SLOTS; tries++, i = (i + 1) % SLOTS)
+		if (slots[i].type == a || slots[i].type == b)
+			return i;
+	return -1;
+}
+
+/* Calls. Each takes a slot, or makes one. */
+
+/* Accepted sockets inherit both. Without TCP_NODELAY small writes wait. */
+static int stream_socket(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	return fd;
+}
+
+static void make_socket(void)
+{
+	int i = slot_free(), type = below(4) == 0 ? SOCK_DGRAM : SOCK_STREAM, fd;
+
+	if (i < 0)
+		return;
+	fd = type == SOCK_STREAM ? stream_socket() :
+		socket(AF_INET, type | SOCK_NONBLOCK, 0);
+	slot_set(i, fd, type == SOCK_STREAM ? STREAM : DATAGRAM);
+	said("socket", i, fd < 0 ? fd : type);
+}
+
+static void make_pipe(void)
+{
+	int i = slot_free(), fds[2], j, rc;
+
+	if (i < 0)
+		return;
+	rc = pipe2(fds, O_NONBLOCK);
+	slot_set(i, fds[0], READER);
+	j = slot_free();
+	if (j >= 0)
+		slot_set(j, fds[1], WRITER);
+	else
+		close(fds[1]);
+	said("pipe2", i, rc);
+}
+
+static void call_bind(int i)
+{
+	struct sockaddr_in a = address();
+
+	said("bind", i, bind(slots[i].fd, (struct sockaddr *)&a, sizeof a));
+}
+
+static void call_listen(int i)
+{
+	said("listen", i, listen(slots[i].fd, 8));
+}
+
+/*
+ * Not in a connect() of which nothing is known, and not to a port of its own:
+ * TCP would connect it to itself.
+ */
+static void call_connect(int i)
+{
+	struct sockaddr_in a = address(), own = { .sin_family = AF_INET };
+	socklen_t n = sizeof own;
+
+	if (getsockname(slots[i].fd, (struct sockaddr *)&own, &n) == 0 &&
+	    own.sin_port == a.sin_port)
+		return;
+	said("connect", i, connect(slots[i].fd, (struct sockaddr *)&a, sizeof a));
+}
+
+static void call_accept(int i)
+{
+	int j = slot_free(), fd;
+	struct sockaddr_in a = { .sin_family = 0 };
+	socklen_t n = sizeof a;
+
+	if (j < 0)
+		return;
+	fd = accept4(slots[i].fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK);
+	slot_set(j, fd, STREAM);
+	if (fd >= 0)
+		printf("	from %s\n", port_name(&a));
+	said("accept4", i, fd < 0 ? fd : j);
+}
+
+static void call_write(int i)
+{
+	char data[3000];
+	size_t size = below(3) == 0 ? 1 + below(sizeof data) : below(40), k;
+
+	for (k = 0; k < size; k++)
+		data[k] = (char)below(256);
+	said("write", i, slots[i].type == STREAM ?
+	     send(slots[i].fd, data, size, MSG_NOSIGNAL) :
+	     write(slots[i].fd, data, size));
+}
+
+static void call_read(int i)
+{
+	char data[4000];
+	size_t size = below(3) == 0 ? 1 + below(sizeof data) : 1 + below(40);
+	int flags = below(4) == 0 ? MSG_PEEK : 0;
+	ssize_t nr = slots[i].type == STREAM || slots[i].type == DATAGRAM ?
+		recv(slots[i].fd, data, size, flags) :
+		read(slots[i].fd, data, size);
+
+	said(flags ? "peek" : "read", i, nr);
+	show(data, nr);
+}
+
+static void call_sendto(int i)
+{
+	struct sockaddr_in a = address();
+	char data[200];
+
+	memset(data, (int)below(256), sizeof data);
+	said("sendto", i, sendto(slots[i].fd, data, below(sizeof data), 0,
+				 (struct sockaddr *)&a, sizeof a));
+}
+
+static void call_recvfrom(int i)
+{
+	struct sockaddr_in a = { .sin_family = 0 };
+	socklen_t n = sizeof a;
+	char data[200];
+	int flags = below(3) == 0 ? MSG_TRUNC : 0;
+	ssize_t nr = recvfrom(slots[i].fd, data, below(sizeof data), flags,
+			      (struct sockaddr *)&a, &n);
+
+	if (nr >= 0)
+		printf("	from %s\n", port_name(&a));
+	said("recvfrom", i, nr);
+}
+
+static void call_shutdown(int i)
+{
+	said("shutdown", i, shutdown(slots[i].fd, (int)below(3)));
+}
+
+static void call_close(int i)
+{
+	said("close", i, close(slots[i].fd));
+	slots[i].type = NONE;
+}
+
+static void call_names(int i)
+{
+	struct sockaddr_in a = { .sin_family = 0 };
+	socklen_t n = sizeof a;
+	int error = 0, left = 0;
+	long rc = getsockname(slots[i].fd, (struct sockaddr *)&a, &n);
+
+	printf("	%s at %s\n", port_name(&a), inet_ntoa(a.sin_addr));
+	said("getsockname", i, rc);
+	n = sizeof a;
+	rc = getpeername(slots[i].fd, (struct sockaddr *)&a, &n);
+	if (rc == 0)
+		printf("	%s at %s\n", port_name(&a), inet_ntoa(a.sin_addr));
+	said("getpeername", i, rc);
+	n = sizeof error;
+	rc = getsockopt(slots[i].fd, SOL_SOCKET, SO_ERROR, &error, &n);
+	printf("	%s\n", strerrorname_np(error));
+	said("SO_ERROR", i, rc);
+	if (slots[i].type == STREAM && slots[i].watched != 2 &&
+	    ioctl(slots[i].fd, FIONREAD, &left) == 0)
+		printf("	%d left\n", left);
+}
+
+static void call_poll(void)
+{
+	struct pollfd fds[SLOTS];
+	int i, nr;
+
+	for (i = 0; i < SLOTS; i++)
+		fds[i] = (struct pollfd) {
+			slots[i].type == NONE ? -1 : slots[i].fd,
+			POLLIN | POLLOUT | POLLRDHUP, 0 };
+	nr = poll(fds, SLOTS, 0);
+	printf("poll: %d", nr);
+	for (i = 0; i < SLOTS; i++)
+		printf(" %#x", (unsigned)fds[i].revents);
+	putchar('\n');
+}
+
+/* Level or edge; sometimes one shot. */
+static void call_watch(int i)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP };
+	int op = below(3) == 0 ? EPOLL_CTL_MOD : below(3) == 0 ? EPOLL_CTL_DEL :
+		EPOLL_CTL_ADD;
+
+	e.events |= below(2) == 0 ? EPOLLET : 0;
+	e.events |= below(4) == 0 ? EPOLLONESHOT : 0;
+	e.data.u32 = (uint32_t)i;
+	said(op == EPOLL_CTL_ADD ? "add" : op == EPOLL_CTL_MOD ? "mod" : "del", i,
+	     epoll_ctl(ep, op, slots[i].fd, &e));
+}
+
+static void call_epoll(void)
+{
+	struct epoll_event e[SLOTS];
+	uint32_t bits[SLOTS] = { 0 };
+	int nr = epoll_wait(ep, e, SLOTS, 0), i;
+
+	printf("epoll: %d", nr);
+	for (i = 0; i < nr; i++)
+		bits[e[i].data.u32] |= e[i].events;
+	for (i = 0; i < SLOTS; i++)
+		printf(" %#x", bits[i]);
+	putchar('\n');
+}
+
+/* Files. */
+
+static const char *path(void)
+{
+	static const char *const paths[PATHS] = { "a", "./b", "d/c", "d" };
+
+	return paths[below(PATHS)];
+}
+
+static void call_open(void)
+{
+	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
+	int i = slot_free(), flags = modes[below(3)], fd;
+	const char *name = path();
+
+	if (i < 0)
+		return;
+	flags |= below(2) == 0 ? O_CREAT : 0;
+	flags |= below(3) == 0 ? O_TRUNC : 0;
+	flags |= below(4) == 0 ? O_APPEND : 0;
+	flags |= flags & O_CREAT && below(4) == 0 ? O_EXCL : 0;
+	if (strcmp(name, "d") == 0)	/* what is open twice is not a choice */
+		flags = O_RDONLY | O_DIRECTORY;
+	fd = open(name, flags, 0644);
+	slot_set(i, fd, strcmp(name, "d") == 0 ? FOLDER : REGULAR);
+	printf("	%s %#x\n", name, (unsigned)flags);
+	said("open", i, fd < 0 ? fd : 0);
+}
+
+static void call_place(int i)
+{
+	char data[600];
+	ssize_t nr;
+
+	switch (below(5)) {
+	case 0:
+		nr = pread(slots[i].fd, data, below(sizeof data), below(900));
+		said("pread", i, nr);
+		show(data, nr);
+		break;
+	case 1:
+		memset(data, (int)below(256), sizeof data);
+		said("pwrite", i, pwrite(slots[i].fd, data, below(sizeof data),
+					 below(900)));
+		break;
+	case 2:
+		if (slots[i].type == FOLDER)	/* places of its own */
+			break;
+		said("lseek", i, lseek(slots[i].fd, (int)below(900) - 200,
+				       (int)below(3)));
+		break;
+	case 3:
+		said("ftruncate", i, ftruncate(slots[i].fd, below(900)));
+		break;
+	default:
+		said("fsync", i, fsync(slots[i].fd));
+	}
+}
+
+static void call_names_of_files(void)
+{
+	switch (below(5)) {
+	case 0:
+		said("rename", 0, rename("a", "b"));
+		break;
+	case 1:
+		said("rename", 1, rename("./b", "a"));
+		break;
+	case 2:
+		said("mkdir", 2, mkdir("d", 0755));
+		break;
+	case 3:
+		said("rmdir", 3, rmdir(below(2) ? "d" : "a"));
+		break;
+	default:
+		said("unlink", 4, unlink(path()));
+	}
+	said("access", 0, access("a", F_OK));
+	said("access", 1, access("d/c", F_OK));
+}
+
+static void call_dup(int i)
+{
+	int fd = dup(slots[i].fd), j = slot_free();
+
+	said("dup", i, fd < 0 ? fd : 0);
+	if (fd >= 0 && j >= 0)
+		slot_set(j, fd, slots[i].type);
+	else
+		close(fd);
+}
+
+static void call_socket(int i)
+{
+	switch (below(10)) {
+	case 0:		call_bind(i);		break;
+	case 1:		call_listen(i);		break;
+	case 2:
+	case 3:		call_connect(i);	break;
+	case 4:
+	case 5:		call_accept(i);		break;
+	case 6:		call_shutdown(i);	break;
+	case 7:		call_names(i);		break;
+	case 8:		call_watch(i);		break;
+	default:	call_close(i);
+	}
+}
+
+static void call_datagram(int i)
+{
+	switch (below(6)) {
+	case 0:		call_bind(i);		break;
+	case 1:		call_connect(i);	break;
+	case 2:
+	case 3:		call_sendto(i);		break;
+	case 4:		call_names(i);		break;
+	default:	call_recvfrom(i);
+	}
+}
+
+/* A connection, which random calls alone seldom make. */
+static void connected(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof a;
+	int l = stream_socket();
+	int i = slot_free(), j, rc;
+
+	if (i < 0 || l < 0 || listen(l, 4) != 0 ||
+	    getsockname(l, (struct sockaddr *)&a, &n) != 0) {
+		close(l);
+		return;
+	}
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	slot_set(i, stream_socket(), STREAM);
+	rc = connect(slots[i].fd, (struct sockaddr *)&a, sizeof a);
+	said("connect", i, rc);
+	j = slot_free();
+	if (j >= 0)
+		slot_set(j, accept4(l, NULL, NULL, SOCK_NONBLOCK), STREAM);
+	close(l);
+	said("connected", i, j);
+}
+
+static void step(void)
+{
+	int i;
+
+	switch (below(12)) {
+	case 0:
+		if (below(2) == 0)
+			make_socket();
+		else
+			connected();
+		break;
+	case 1:
+		if (below(3) == 0)
+			make_pipe();
+		else
+			call_open();
+		break;
+	case 2:
+		call_poll();
+		break;
+	case 3:
+		call_epoll();
+		break;
+	case 4:
+	case 5:
+		if ((i = slot_of(STREAM, STREAM)) >= 0)
+			call_socket(i);
+		break;
+	case 6:
+		if ((i = slot_of(DATAGRAM, DATAGRAM)) >= 0)
+			call_datagram(i);
+		break;
+	case 7:
+		if ((i = slot_of(REGULAR, FOLDER)) >= 0)
+			call_place(i);
+		else
+			call_names_of_files();
+		break;
+	case 8:
+		if ((i = slot_of(below(3) ? STREAM : WRITER, REGULAR)) >= 0)
+			call_write(i);
+		break;
+	case 9:
+		if ((i = slot_of(below(3) ? STREAM : READER, REGULAR)) >= 0)
+			call_read(i);
+		break;
+	case 10:
+		if ((i = slot_of(READER, WRITER)) >= 0 && below(3) == 0)
+			call_close(i);
+		else if (i >= 0)
+			call_watch(i);
+		break;
+	default:
+		if (below(3) == 0)
+			call_names_of_files();
+		else if ((i = slot_of(REGULAR, STREAM)) >= 0 && below(2) == 0)
+			call_close(i);
+		else if (i >= 0 && below(3) == 0)
+			call_dup(i);
+	}
+}
+
+static void script(int calls)
+{
+	int i;
+
+	ep = epoll_create1(0);
+	for (i = 0; i < calls; i++)
+		step();
+	call_poll();
+	call_epoll();
+	fflush(stdout);
+}
+
+#if defined(SIMULATED)
+static int host(void *unused)
+{
+	(void)unused;
+	script(atoi(getenv("CALLS")));
+	return 0;
+}
+
+static void setup(struct usim_world *w)
+{
+	w->w_faults = 0;
+	usim_client("host", host, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	int i;
+
+	state = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	for (i = 0; i < PORTS; i++)
+		ports[i] = (unsigned short)(20000 + i);
+	return usim_main(argc, argv, setup);
+}
+#else
+/* Finds ports that nothing uses, and lets them go. */
+static int ports_find(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof a;
+	int fds[PORTS], i;
+
+	for (i = 0; i < PORTS; i++) {
+		a.sin_port = 0;
+		a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+		if (bind(fds[i], (struct sockaddr *)&a, sizeof a) != 0 ||
+		    getsockname(fds[i], (struct sockaddr *)&a, &n) != 0)
+			return -1;
+		ports[i] = ntohs(a.sin_port);
+	}
+	for (i = 0; i < PORTS; i++)
+		close(fds[i]);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3 || ports_find() != 0)
+		return 2;
+	state = strtoull(argv[1], NULL, 10);
+	signal(SIGPIPE, SIG_IGN);
+	script(atoi(argv[2]));
+	return 0;
+}
+#endif

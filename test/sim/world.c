@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * world.c: time, threads, faults and the end of hosts are as usim.h says. The
+ * hosts of one world each check a claim, under faults of all kinds. FAILURE in
+ * the environment asks for a failure of the run, by name.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <usched/usim.h>
+#include <usched/uchan.h>
+#include <usched/usync.h>
+#include <usched/uthread.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORT = 9, ROUNDS = 40, DATAGRAMS = 2000 };
+
+/* Fails as it was asked to. */
+static int fails(const char *how)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+
+	if (strcmp(how, "fopen") == 0)
+		return fopen("a", "r") != NULL;
+	if (strcmp(how, "option") == 0)
+		return setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
+	while (strcmp(how, "loop") == 0)
+		(void)time(NULL);
+	while (strcmp(how, "stuck") == 0)
+		sleep(1);
+	if (strcmp(how, "status") == 0)
+		exit(3);
+	if (strcmp(how, "abort") == 0)
+		abort();
+	if (strcmp(how, "check") == 0)
+		USIM_CHECK(1 == 2);
+	usim_sometimes(0, "never");
+	return 0;
+}
+
+/* Time: sleeps take what they say, by each clock. */
+
+static long long now_of(clockid_t clock)
+{
+	struct timespec t;
+
+	USIM_CHECK(clock_gettime(clock, &t) == 0);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int sleeper(void *unused)
+{
+	const char *how = getenv("FAILURE");
+	struct timespec t = { 3600, 5 };
+	long long at = now_of(CLOCK_MONOTONIC), wall = now_of(CLOCK_REALTIME);
+	struct pollfd none = { -1, 0, 0 };
+
+	(void)unused;
+	if (how != NULL)
+		return fails(how);
+	usleep(1500);
+	USIM_CHECK(now_of(CLOCK_MONOTONIC) == at + 1500000);
+	USIM_CHECK(poll(&none, 1, 250) == 0);
+	USIM_CHECK(now_of(CLOCK_MONOTONIC) == at + 251500000);
+	USIM_CHECK(now_of(CLOCK_REALTIME) == wall + 251500000);
+	t.tv_sec = (at + 1000000000) / 1000000000;
+	t.tv_nsec = 7;
+	USIM_CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == 0);
+	USIM_CHECK(now_of(CLOCK_MONOTONIC) == t.tv_sec * 1000000000LL + 7);
+	USIM_CHECK(usim_self() == 1 && usim_boot() == 1);
+	return 0;
+}
+
+/* Threads of a host, with locks and channels; and that no thread of a boot runs
+ * after its crash. */
+
+static int lives[USIM_HOSTS + 1];	/* the boot whose threads may run */
+
+static void alive(void)
+{
+	USIM_CHECK(lives[usim_self()] == usim_boot());
+}
+
+struct group {
+	struct umutex lock;
+	struct uchan *channel;
+	int           fds[2];
+};
+
+static void *by_lock(void *arg)
+{
+	struct group *g = arg;
+
+	for (;;) {
+		alive();
+		if (umutex_lock(&g->lock, UNEVER) != 0)
+			return NULL;
+		alive();
+		usleep(700);
+		alive();
+		umutex_unlock(&g->lock);
+		usleep(100);
+	}
+}
+
+static void *by_channel(void *arg)
+{
+	struct group *g = arg;
+	int value = 1;
+
+	for (;;) {
+		alive();
+		if (uchan_send(g->channel, &value, UNEVER) != 0)
+			return NULL;
+		alive();
+		usleep(333);
+	}
+}
+
+static void *by_pipe(void *arg)
+{
+	struct group *g = arg;
+	char byte;
+
+	for (;;) {
+		alive();
+		USIM_CHECK(read(g->fds[0], &byte, 1) == 1);
+	}
+}
+
+static int mortal(void *unused)
+{
+	struct group *g = malloc(sizeof *g);
+	struct uthread *t;
+	int value, round;
+
+	(void)unused;
+	lives[usim_self()] = usim_boot();
+	memset(&g->lock, 0, sizeof g->lock);
+	g->channel = uchan_make(sizeof value, 0);
+	USIM_CHECK(g->channel != NULL && pipe(g->fds) == 0);
+	USIM_CHECK(uthread_make(&t, by_lock, g, "lock") == 0);
+	USIM_CHECK(uthread_make(NULL, by_lock, g, "lock") == 0);
+	USIM_CHECK(uthread_make(NULL, by_channel, g, "channel") == 0);
+	USIM_CHECK(uthread_make(NULL, by_pipe, g, "pipe") == 0);
+	usim_sometimes(usim_boot() > 1, "a host boots again");
+	for (round = 0; round < 5000; round++) {
+		alive();
+		USIM_CHECK(uchan_recv(g->channel, &value, UNEVER) == 0);
+		USIM_CHECK(write(g->fds[1], "", 1) == 1);
+		usleep(1000);
+	}
+	lives[usim_self()] = 0;		/* its threads end with it */
+	return usim_random(2) == 0 ? 0 : 7;
+}
+
+/* An echo by epoll and edges, and a client that sends more than a window. */
+
+static void answer(int fd, int *open)
+{
+	char data[5000];
+	ssize_t nr, at, put;
+
+	while ((nr = read(fd, data, sizeof data)) > 0)
+		for (at = 0; at < nr; at += put > 0 ? put : 0) {
+			put = write(fd, data + at, (size_t)(nr - at));
+			if (put < 0 && errno == EAGAIN)
+				usleep(1000);
+			else if (put < 0)
+				break;
+		}
+	usim_sometimes(nr < 0 && errno == ECONNRESET, "a reset");
+	if (nr == 0 || errno != EAGAIN) {
+		close(fd);
+		--*open;
+	}
+}
+
+static int echo(void *unused)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), open = 0, fd;
+	int ep = epoll_create1(0), nr, i;
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = l }, got[4];
+
+	(void)unused;
+	USIM_CHECK(bind(l, (struct sockaddr *)&at, sizeof at) == 0 &&
+		   listen(l, 4) == 0 && epoll_ctl(ep, EPOLL_CTL_ADD, l, &e) == 0);
+	for (;;) {
+		nr = epoll_wait(ep, got, 4, -1);
+		USIM_CHECK(nr > 0);
+		for (i = 0; i < nr; i++) {
+			if (got[i].data.fd != l) {
+				answer(got[i].data.fd, &open);
+				continue;
+			}
+			fd = accept4(l, NULL, NULL, SOCK_NONBLOCK);
+			USIM_CHECK(fd >= 0 || errno == EAGAIN);
+			e = (struct epoll_event) { EPOLLIN | EPOLLET, { .fd = fd } };
+			if (fd >= 0)
+				USIM_CHECK(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e) == 0);
+			open += fd >= 0;
+		}
+	}
+}
+
+static int dial(const char *name)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *at;
+	struct timeval t = { 3, 0 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), rc;
+
+	USIM_CHECK(getaddrinfo(name, "9", &hints, &at) == 0);
+	USIM_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) == 0 &&
+		   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) == 0);
+	rc = connect(fd, at->ai_addr, at->ai_addrlen);
+	freeaddrinfo(at);
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+struct job {
+	int  fd, good;
+	char data[50000];
+};
+
+static void *sender(void *arg)
+{
+	struct job *j = arg;
+	size_t at = 0;
+	ssize_t nr;
+
+	while (at < sizeof j->data) {
+		nr = write(j->fd, j->data + at, sizeof j->data - at);
+		if (nr <= 0)
+			break;
+		at += (size_t)nr;
+	}
+	return NULL;
+}
+
+/* All bytes come back as they were, or the connection has an error. */
+static void talk(struct job *j)
+{
+	char data[7000];
+	struct uthread *t;
+	ssize_t nr, at = 0;
+
+	USIM_CHECK(getrandom(j->data, sizeof j->data, 0) == sizeof j->data);
+	j->fd = dial("echo");
+	if (j->fd < 0)
+		return;
+	USIM_CHECK(uthread_make(&t, sender, j, "sender") == 0);
+	while (at < (ssize_t)sizeof j->data &&
+	       (nr = read(j->fd, data, sizeof data)) > 0) {
+		USIM_CHECK(memcmp(data, j->data + at, (size_t)nr) == 0);
+		at += nr;
+	}
+	(void)shutdown(j->fd, SHUT_RDWR);
+	USIM_CHECK(uthread_join(t, NULL, UNEVER) == 0);
+	close(j->fd);
+	usim_sometimes(at < (ssize_t)sizeof j->data, "a connection breaks");
+	j->good += at == (ssize_t)sizeof j->data;
+}
+
+static int talker(void *unused)
+{
+	struct job *j = malloc(sizeof *j);
+
+	(void)unused;
+	for (j->good = 0; j->good < ROUNDS; usleep(400000))
+		talk(j);
+	free(j);
+	return 0;
+}
+
+/* Datagrams: each that comes was sent; some are lost, doubled or overtaken. */
+
+static int collector(void *unused)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), number, last = 0;
+	char seen[DATAGRAMS + 1] = { 0 };
+
+	(void)unused;
+	USIM_CHECK(bind(fd, (struct sockaddr *)&at, sizeof at) == 0);
+	for (;;) {
+		USIM_CHECK(recv(fd, &number, sizeof number, 0) == sizeof number);
+		USIM_CHECK(number > 0 && number <= DATAGRAMS);
+		usim_sometimes(seen[number], "a datagram comes twice");
+		usim_sometimes(number < last, "a datagram is overtaken");
+		usim_sometimes(number > last + 1, "a datagram is lost");
+		seen[number] = 1;
+		last = number;
+	}
+}
+
+static int caster(void *unused)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), number;
+
+	(void)unused;
+	USIM_CHECK(inet_pton(AF_INET, "10.0.0.5", &at.sin_addr) == 1);
+	for (number = 1; number <= DATAGRAMS; number++) {
+		USIM_CHECK(sendto(fd, &number, sizeof number, 0,
+				  (struct sockaddr *)&at, sizeof at) ==
+			   sizeof number || errno == ECONNREFUSED);
+		usleep(10000);
+	}
+	return 0;
+}
+
+/* The wall clock may jump; the other does not. */
+static int watch(void *unused)
+{
+	long long wall, steady;
+	int i;
+
+	(void)unused;
+	for (i = 0; i < 1000; i++) {
+		wall = now_of(CLOCK_REALTIME);
+		steady = now_of(CLOCK_MONOTONIC);
+		usleep(20000);
+		USIM_CHECK(now_of(CLOCK_MONOTONIC) == steady + 20000000);
+		usim_sometimes(now_of(CLOCK_REALTIME) < wall, "a clock goes back");
+	}
+	return 0;
+}
+
+static void setup(struct usim_world *w)
+{
+	w->w_faults = 40;
+	USIM_CHECK(usim_client("sleeper", sleeper, NULL) == 1);
+	if (getenv("FAILURE") != NULL)
+		return;
+	USIM_CHECK(usim_host("mortal", mortal, NULL) == 2);
+	usim_host("echo", echo, NULL);
+	usim_client("talker", talker, NULL);
+	USIM_CHECK(usim_host("collector", collector, NULL) == 5);
+	usim_client("caster", caster, NULL);
+	usim_host("watch", watch, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	/* Outside of a run these do nothing, and libc is libc. */
+	if (usim_maybe("x") || usim_self() != 0 || getpid() < 2 ||
+	    usim_host("x", sleeper, NULL) != -EINVAL)
+		return 3;
+	usim_sometimes(0, "x");
+	return usim_main(argc, argv, setup);
+}

@@ -256,8 +256,8 @@ static void named_run(void)
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
 
-/* The two threads of the list hold what the other waits for. */
-static void check_holders(void)
+/* Each thread of the list holds what the other waits for, as Linux can tell. */
+static inline void check_holders(void)
 {
 	unsigned long thread[2], holder[2];
 	const char *at = text;
@@ -282,7 +282,9 @@ static void named(void)
 	snprintf(want, sizeof want, ") \"zero\": waits: mutex %#lx (mutex",
 		 (unsigned long)(uintptr_t)&mutex[1]);
 	CHECK(times(want) == 1);
+#if defined(__linux__)
 	check_holders();
+#endif
 	snprintf(want, sizeof want, ") \"number one is \": waits: mutex %#lx "
 		 "(mutex", (unsigned long)(uintptr_t)&mutex[0]);
 	CHECK(times(want) == 1);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * t_view: runs of a plain dispatcher in a thread nest in the run of the thread.
- * A recorder, a list and counters come and go before one s_next(), in any
- * order. The child of a thread goes on with its plain dispatcher, and has no
- * recorder. A copy of a file that is torn or hostile is refused with a sentence, or
- * can be read without harm; so can a copy of a ring that is being written.
+ * Names stay while records are overwritten. A recorder, a list and counters come
+ * and go before one s_next(), in any order. The child of a thread goes on with its
+ * plain dispatcher, and has no recorder. A copy of a file that is torn or hostile
+ * is refused with a sentence, or can be read without harm; so can a copy of a ring
+ * that is being written.
  */
 #include "tiny.h"
 #include "rr.h"
 #include "ulist.h"
 #include "ustats.h"
+#include "uthread.h"
 #include "uview.h"
 #include "walk.c"
 
@@ -119,6 +121,52 @@ static void nests(void)
 	copy = copy_of(text, size, false);
 	CHECK(copy != NULL && walk(&w, copy));
 	CHECK(outer_runs == 4 && inner_runs == 2 * 2 * (TURNS + 1));
+	walk_end(&w);
+	free(copy);
+	free(text);
+}
+
+/* A thread that has run for longer than the ring reaches back still has its name. */
+
+static void *stays(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 3000; i++)
+		CHECK(rr_yield() == 0);
+	CHECK(uview_save(path) == 0);
+	return NULL;
+}
+
+static void makes_named(void *arg)
+{
+	CHECK(uthread_make(NULL, stays, NULL, "stays here") == 0);
+}
+
+static long named_runs;
+
+static void count_named(struct walk *w, const struct walk_run *r)
+{
+	unsigned len;
+	const char *name = uview_name_text(w->w_copy, r->wr_thread->wt_name, &len);
+
+	named_runs += len == 10 && memcmp(name, "stays here", len) == 0;
+}
+
+static void keeps_names(void)
+{
+	struct walk w = { .w_run = count_named };
+	struct uview_file *copy;
+	size_t size;
+	char *text;
+
+	CHECK(rr_init(1, 0) == 0);
+	CHECK(rr_thread_init(makes_named, NULL) != NULL);
+	CHECK(rr_start() == 0 && rr_fini() == 0);
+	text = slurp(path, &size);
+	CHECK(unlink(path) == 0);
+	copy = copy_of(text, size, false);
+	CHECK(copy != NULL && walk(&w, copy) && named_runs > 100);
 	walk_end(&w);
 	free(copy);
 	free(text);
@@ -352,6 +400,7 @@ int main(int argc, char **argv)
 	snprintf(file, sizeof file, UVIEW_PATH, (long)getpid());
 	hostile(path);
 	CHECK(unlink(path) == 0);
+	keeps_names();
 	written();
 	CHECK(reads > 100 && refusals > 100);
 	return 0;

@@ -136,8 +136,10 @@ bool found_open(struct found *f, const char *what, const char **why)
 	(void)snprintf(f->fo_path, sizeof f->fo_path, UVIEW_PATH, f->fo_pid);
 	if (open_path(f, why))
 		return true;
-	if (inside != 0 && errno == ENOENT)
-		*why = "this process has no recorder: USCHED_VIEW=1 PROGRAM starts one";
+	if (errno == ENOENT)
+		*why = inside != 0 ?
+			"this process has no recorder: USCHED_VIEW=1 PROGRAM starts one" :
+			"there is no such process, nor a file of its recorder";
 	return false;
 }
 

@@ -169,7 +169,8 @@ enum uview_post { UVIEW_POSTED, UVIEW_COMPLETED /* its record */ };
 enum uview_call { UVIEW_CALL_BEGINS, UVIEW_CALL_ENDS };
 
 enum uview_note {
-	UVIEW_NAMED,	/* the thread at the address has this name */
+	UVIEW_NAMED,	/* the thread at the address has this name; again in
+			 * each half of a ring in which it runs */
 	UVIEW_HOLDER,	/* the thread at the address holds the object of the
 			 * WAIT just before (no name) */
 	UVIEW_DEADLINE	/* of the WAIT just before: the address is a time, the

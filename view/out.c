@@ -195,11 +195,11 @@ static void slice(struct json *j, int pid, unsigned nr, double from, double to,
 	string(j->j_out, name);
 }
 
-/* An arrow from the run of the waker, which has ended, to that of the woken. */
+/* An arrow from the run of the waker, before its end, to that of the woken. */
 static void arrow(struct json *j, const struct walk_run *r)
 {
 	long id = ++j->j_flows;
-	double from = r->wr_woken > 1 ? r->wr_woken - 1 : 0;
+	double from = r->wr_by_at > 2 ? r->wr_by_at - 2 : 0;	/* dur is cut */
 
 	event(j, "s", PROCESSORS, (unsigned)r->wr_by_ring, from);
 	(void)fprintf(j->j_out, ",\"cat\":\"wake\",\"name\":\"wake\",\"id\":%ld}",

@@ -228,6 +228,12 @@ static inline void put(struct uview_tap *a, uint64_t time, unsigned kind,
 	uring_put(&a->a_ring, time, kind, arg, uring_word(at, id));
 }
 
+static struct uview_ring *ring_nth(unsigned nr)
+{
+	return (struct uview_ring *)((char *)uview_all.v_file +
+		uview_all.v_file->vf_part[UVIEW_PART_RINGS].vp_at) + nr;
+}
+
 /* Between these a signal handler records nothing. */
 
 static inline void busy(struct uview_tap *a)
@@ -451,13 +457,28 @@ static bool is_valid(const struct usched *s, const struct ustack *u)
 	       u->u_lane <= s->s_lane_nr + usched_private_nr(s->s_private);
 }
 
-/* Records the name of u, if it has one: u is new, or its name is. */
-static void named(struct uview_tap *a, uint64_t time, const struct ustack *u)
+/* Records the name of u, whose block b is. */
+static NOINLINE void named(struct uview_tap *a, uint64_t time,
+			   const struct ustack *u, const struct uself_block *b)
 {
-	const struct uself_block *b = uself_of(u);
+	put(a, time, UVIEW_NOTE, UVIEW_NAMED, u, uview_text(b->b_name));
+}
 
-	if (unlikely(b != NULL) && b->b_name[0] != 0)
-		put(a, time, UVIEW_NOTE, UVIEW_NAMED, u, uview_text(b->b_name));
+/* Records the name of u, which will run, once in each half of the ring. */
+static inline void name_see(struct uview_tap *a, uint64_t time,
+			    const struct ustack *u)
+{
+	struct uself_block *b = uself_of(u);
+	unsigned half;
+
+	if (likely(b == NULL) || b->b_name[0] == 0)
+		return;
+	half = (unsigned)(a->a_ring.g_head >> a->a_half) * UVIEW_RINGS +
+		(unsigned)(a->a_ring.g_ring - ring_nth(0)) + 1;
+	if (b->b_noted != half) {
+		b->b_noted = half;
+		named(a, time, u, b);
+	}
 }
 
 /* N5. */
@@ -473,8 +494,7 @@ static inline void started(struct uview_view *v, struct usched *s,
 	v->w_victim = s->s_lane[v->w_lane].l_owner;
 	put(v->w_tap, v->w_time, UVIEW_RUN, v->w_ready < 0xfff ? v->w_ready : 0xfff,
 	    u, uview_function_of(v->w_tap, u));
-	if (is_new)
-		named(v->w_tap, v->w_time, u);
+	name_see(v->w_tap, v->w_time, u);
 	v->w_thread = u;
 	v->w_since  = v->w_time;
 	v->w_reason = UVIEW_AGAIN;
@@ -569,12 +589,6 @@ static long native_id(void)
 	return syscall(SYS_gettid);
 }
 
-static struct uview_ring *ring_nth(unsigned nr)
-{
-	return (struct uview_ring *)((char *)uview_all.v_file +
-		uview_all.v_file->vf_part[UVIEW_PART_RINGS].vp_at) + nr;
-}
-
 /* Says, once, that there is no space. */
 static void no_space(int error)
 {
@@ -608,6 +622,7 @@ static struct uview_tap *tap_make(unsigned nr, int log)
 	a->a_quiet  = QUIET_LEAST;
 	a->a_ring.g_at   = (struct uview_record *)((char *)uview_all.v_file + at);
 	a->a_ring.g_mask = r->vr_room - 1;
+	a->a_half = (unsigned char)(log - 1);
 	a->a_ring.g_ring = r;
 	return a;
 }
@@ -866,7 +881,7 @@ static void renamed(void)
 	if (v == NULL || v->w_tap->a_busy)
 		return;
 	busy(v->w_tap);
-	named(v->w_tap, tick(), u);
+	named(v->w_tap, tick(), u, uself_of(u));
 	idle(v->w_tap);
 }
 

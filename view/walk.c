@@ -97,14 +97,18 @@ static void see_wake(struct walk *w, int ring, double time, uint64_t at,
 {
 	struct walk_thread *t = at != 0 ? thread_at(w, at) : NULL;
 	const struct walk_run *r = running(&w->w_ring[ring]);
+	double by_at = r != NULL && r->wr_moved && r->wr_to < time ?
+		r->wr_to : time;
 
 	if (t == NULL || t->wt_woken >= 0)
 		return;			/* it can run already */
 	if (t->wt_ring >= 0) {		/* it is about to stop, perhaps */
 		t->wt_early    = by_thread ? ring : -1;
 		t->wt_early_by = by_thread && r != NULL ? r->wr_at : 0;
+		t->wt_early_at = by_at;
 		return;
 	}
+	t->wt_by_at   = by_thread ? by_at : t->wt_early_at;
 	if ((!by_thread || r == NULL) && t->wt_until >= 0 && t->wt_until < time)
 		time = t->wt_until > t->wt_off ? t->wt_until : t->wt_off;
 	t->wt_woken   = time;
@@ -152,6 +156,7 @@ static void see_run(struct walk *w, int ring, double time,
 	r->wr_woken   = t->wt_woken;
 	r->wr_by_ring = t->wt_woken >= 0 ? t->wt_by_ring : -1;
 	r->wr_by      = t->wt_woken >= 0 ? t->wt_by : 0;
+	r->wr_by_at   = t->wt_by_at;
 	r->wr_latency = t->wt_woken >= 0 ? time - t->wt_woken : WALK_NEVER;
 	r->wr_until   = WALK_NEVER;
 	t->wt_off = t->wt_woken = WALK_NEVER;

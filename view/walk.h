@@ -30,9 +30,11 @@ struct walk_thread {
 	double   wt_off;	/* it stopped; WALK_NEVER: it runs, or is new */
 	double   wt_woken;	/* then; WALK_NEVER: not so far */
 	int      wt_by_ring;	/* ring of its waker; -1: none */
-	uint64_t wt_by;		/* its waker, if that is a thread */
+	uint64_t wt_by;		/* its waker, if that is a thread, */
+	double   wt_by_at;	/* and when that did so */
 	int      wt_early;	/* ring of a waker that came before the stop, */
 	uint64_t wt_early_by;	/* and which thread it was; -1: none */
+	double   wt_early_at;
 	bool     wt_given;	/* its wait was given to w_wait() */
 	double   wt_until;	/* deadline of its wait; WALK_NEVER: none */
 	/* The wait that it is in, or was. */
@@ -51,6 +53,7 @@ struct walk_run {
 	double   wr_woken;
 	int      wr_by_ring;
 	uint64_t wr_by;
+	double   wr_by_at;	/* when that did so; its run has not ended then */
 	unsigned wr_ready, wr_reason, wr_stack, wr_kind;
 	uint64_t wr_object, wr_holder;
 	double   wr_until;

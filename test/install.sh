@@ -38,8 +38,9 @@ build() { # program, flags and files
 	$cc -Wall -Werror $cflags "$@" -o "$dir/$out"
 }
 
-run() { # program
-	LD_LIBRARY_PATH=$lib timeout 600 "$dir/$1"
+run() { # program, argument ...
+	out=$1; shift
+	LD_LIBRARY_PATH=$lib timeout 600 "$dir/$out" "$@"
 }
 
 files() { # below

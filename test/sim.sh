@@ -9,7 +9,8 @@
 #
 #	test/sim.sh		for make test: some ten seconds
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
-#				to -O3; the hard mode; mutants of the simulator
+#				to -O3, musl, aarch64, riscv64; the hard mode;
+#				mutants of the simulator
 #
 # CC is the compiler, CFLAGS are more options for it.
 
@@ -18,9 +19,10 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 [ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+ulimit -c 0
 cc=${CC:-cc}
 scripts=30 seeds=200 full=
-[ "${1:-}" != --full ] || scripts=1000 seeds=5000 full=1
+[ "${1:-}" != --full ] || scripts=300 seeds=2000 full=1
 # Compiles files with the library's sources, or the simulator's, in a folder.
 objects() { # folder, flags, compiler, file ...
 	folder=$dir/$1 flags=$2 with=$3
@@ -123,9 +125,9 @@ failures() {
 	END
 }
 
-ledger() { # KIND, flags, compiler
-	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger &&
-	"$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1 &&
+ledger() { # KIND, flags, compiler, emulator
+	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger || return
+	$4 "$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1
 	try "hashes $1" diff "$dir/hashes" test/sim/ledger.hashes
 }
 
@@ -174,6 +176,16 @@ builds() {
 				ledger $with$level $level $with
 		done
 	done
+	while read -r with emulator; do
+		have $with && { [ -z "$emulator" ] || have $emulator; } ||
+			{ skip "no $with $emulator"; continue; }
+		try "$with" kind $with '-O1 -static' $with &&
+			ledger $with '-O1 -static' $with $emulator
+	done <<-END
+		musl-gcc
+		aarch64-linux-gnu-gcc qemu-aarch64
+		riscv64-linux-gnu-gcc qemu-riscv64
+	END
 	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
 		USCHED_DEBUG=evict=always,poison,fault claims hard '-O2 -DUSCHED_HARD'
 }

@@ -38,8 +38,9 @@ build() { # program, flags and files
 	$cc -Wall -Werror $cflags "$@" -o "$dir/$out"
 }
 
-run() { # program
-	LD_LIBRARY_PATH=$lib timeout 600 "$dir/$1"
+run() { # program, argument ...
+	out=$1; shift
+	LD_LIBRARY_PATH=$lib timeout 600 "$dir/$out" "$@"
 }
 
 files() { # below
@@ -217,6 +218,17 @@ face() {
 	try pthread.flags chats
 }
 
+# Hosts on a simulated network, where there is one.
+simulation() {
+	[ "$(uname -s)" = Linux ] || return
+	try sim.flags $cc $(flags usched-sim --cflags) -c examples/sim/ledger.c \
+		-o "$dir/s.o"
+	try sim.flags $cc -nostdlib -r "@$lib/usched/sim.flags" "$dir/s.o" \
+		-o "$dir/all.o"
+	try usched-sim.pc build s "$dir/all.o" $(flags usched-sim --libs)
+	try usched-sim.pc run s --seeds 20
+}
+
 chats() {
 	USCHED=rr:1 run p | diff examples/ports/chat.expected -
 }
@@ -286,6 +298,7 @@ case $cc in
 	gdb_finds
 	debug
 	face
+	simulation
 	in_tree ;;
 esac
 

@@ -9,7 +9,8 @@
 #
 #	test/sim.sh		for make test: some ten seconds
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
-#				to -O3; the hard mode; mutants of the simulator
+#				to -O3, musl, aarch64, riscv64; the hard mode;
+#				mutants of the simulator
 #
 # CC is the compiler, CFLAGS are more options for it.
 
@@ -18,9 +19,10 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 [ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+ulimit -c 0
 cc=${CC:-cc}
 scripts=30 seeds=200 full=
-[ "${1:-}" != --full ] || scripts=1000 seeds=5000 full=1
+[ "${1:-}" != --full ] || scripts=300 seeds=2000 full=1
 # Compiles files with the library's sources, or the simulator's, in a folder.
 objects() { # folder, flags, compiler, file ...
 	folder=$dir/$1 flags=$2 with=$3
@@ -36,7 +38,7 @@ kind() { # KIND, flags, compiler
 	[ -e "$dir/$1/lib.a" ] && return
 	objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c uthread.c \
 		usync.c uchan.c uproc.c umem.c ucall.c uwork.c usymbol.c) \
-		"${tree:-.}"/sim/*.c &&
+		sim/*.c &&
 		ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
 }
 
@@ -53,7 +55,7 @@ program() { # KIND, flags, compiler, source, name
 answers() { # seed, calls
 	rm -rf "$dir/files" && mkdir "$dir/files" &&
 	(cd "$dir/files" && ../truth "$1" "$2") >"$dir/real" &&
-	CALLS=$2 "$dir/plain/truth" --seed "$1" |
+	CALLS=$2 "$dir/${kind:-plain}/truth" --seed "$1" |
 		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
 }
 
@@ -123,9 +125,9 @@ failures() {
 	END
 }
 
-ledger() { # KIND, flags, compiler
-	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger &&
-	"$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1 &&
+ledger() { # KIND, flags, compiler, emulator
+	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger || return
+	$4 "$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1
 	try "hashes $1" diff "$dir/hashes" test/sim/ledger.hashes
 }
 
@@ -174,8 +176,58 @@ builds() {
 				ledger $with$level $level $with
 		done
 	done
+	while read -r with emulator; do
+		have $with && { [ -z "$emulator" ] || have $emulator; } ||
+			{ skip "no $with $emulator"; continue; }
+		try "$with" kind $with '-O1 -static' $with &&
+			ledger $with '-O1 -static' $with $emulator
+	done <<-END
+		musl-gcc
+		aarch64-linux-gnu-gcc qemu-aarch64
+		riscv64-linux-gnu-gcc qemu-riscv64
+	END
 	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
 		USCHED_DEBUG=evict=always,poison,fault claims hard '-O2 -DUSCHED_HARD'
+}
+
+# An error that is planted in the simulator is found by a test.
+mutant() { # test, file, sed script
+	rm -rf "$dir/m" && mkdir "$dir/m" && cp "$dir/plain/lib.a" "$dir/m" &&
+		sed "$3" "sim/$2" >"$dir/m/$2" && ! cmp -s "sim/$2" "$dir/m/$2" &&
+		objects m '-O1 -Isim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
+		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
+		program m '-O1 -DSIMULATED' $cc test/sim/$1.c $1 >>"$dir/log" 2>&1
+	judge $? "planted in $2: $3" "$dir/log" || return
+	! tried $1 >"$dir/log" 2>&1
+	judge $? "planted in $2, and not found by $1: $3"
+}
+
+tried() { # test
+	[ $1 = truth ] || { "$dir/m/$1" --seeds 400; return; }
+	kind=m seed=1
+	while [ $seed -le 60 ] && answers $seed 200 &&
+	    cmp -s "$dir/real" "$dir/simulated"; do
+		seed=$((seed + 1))
+	done
+	kind=
+	[ $seed -gt 60 ]
+}
+
+mutants() {
+	mutant truth snet.c 's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
+	mutant truth snet.c 's/k->k_in.y_size > 0)$/k->k_in.y_size > 9999)/'
+	mutant truth snet.c 's/(no_read && k->k_no_write)/no_read/'
+	mutant truth snet.c 's/case FIN:/case FIN: k->k_no_write = true;/'
+	mutant truth sfile.c 's/f->f_inputs += bits != POLLOUT/f->f_inputs++/'
+	mutant truth sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+	mutant truth sdisk.c 's/if (dir && has_entries(d, path))/if (false)/'
+	mutant disk sdisk.c 's/a->a_number < end/a->a_number < end + 9/'
+	mutant disk sdisk.c 's/next = (at \/ SECTOR + 1) \* SECTOR/next = end/'
+	mutant disk sdisk.c 's/if (m->m_inode->i_is_dir)/if (false)/'
+	mutant disk sdisk.c 's/if (other == NULL && (fate/if ((fate/'
+	mutant world usim.c 's/b != NULL && b->b_dead)/false)/'
+	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
+	mutant world snames.c 's/return UP - h->h_start/return EPOCH + h->h_clock/'
 }
 
 try 'the simulator compiles' kind plain -O1 $cc || counted
@@ -186,5 +238,5 @@ failures
 ledger plain -O1 $cc
 bugs
 document
-[ -z "$full" ] || builds
+[ -z "$full" ] || { builds; mutants; }
 counted

@@ -1072,7 +1072,7 @@ static bool is_running(const struct entry *e)
 	return true;
 }
 
-/* Adds e, which is blocked, to one of the nr groups, or a new one. Returns nr. */
+/* Adds e, which is blocked, to a group that is there, or new. Returns how many. */
 static size_t group_add(struct group *group, size_t nr, const struct entry *e)
 {
 	size_t i = 0;

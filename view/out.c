@@ -120,8 +120,8 @@ const char *out_html(FILE *out, const struct uview_file *copy, size_t size)
 }
 
 /*
- * Chrome's JSON, as Perfetto reads it (by its source of 2026, since its program
- * cannot be had without network):
+ * Chrome's JSON, as Perfetto reads it (by its source of 2026; its program was
+ * not at the registries):
  *
  * - ts is a double in us, which is cut to ns. So a digit stands behind the ns,
  *   and all that is written are whole ns, as also the ends of slices are.

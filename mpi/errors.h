@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* errors.h: who is told of an error of MPI, and when. Private. */
+/* errors.h: which handler an error of MPI calls, and when. Private. */
 
 #ifndef UMPI_ERRORS_H
 #define UMPI_ERRORS_H

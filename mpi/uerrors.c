@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uerrors.c: who is told of an error of MPI, and when. */
+/* uerrors.c: which handler an error of MPI calls, and when. */
 
 /*
  * THE PROBLEM
@@ -216,7 +216,7 @@ bool umpi_notes(void)
 	return __atomic_load_n(&notes_on, __ATOMIC_RELAXED) != 0;
 }
 
-/* Returns the place of r, or the free one that it shall have. */
+/* Returns the place of r, or the free place that r shall have. */
 static struct note *note_of(struct note *at, size_t room, MPI_Request r)
 {
 	size_t i = ((uint64_t)(uintptr_t)r * 0x9E3779B97F4A7C15u) >> 32;

@@ -20,11 +20,11 @@
  * workers of ws share one. It is a source of events (uwait.h). So processors
  * look at it once in some 64 switches, and when they have nothing to run.
  *
- * Requests are in the list: arrays, so that one call tests WINDOW of them. The
+ * Requests are in the list: arrays, so that a call tests WINDOW of them. The
  * progress of MPI, which costs most, is made once in each such call. The batch
  * of a thread has an entry for each of its requests, and a count: of those that
  * have to complete before the thread goes on. That is one for MPI_Recv(), two
- * for MPI_Sendrecv(), all for MPI_Waitall(), and any one for MPI_Waitsome(),
+ * for MPI_Sendrecv(), all for MPI_Waitall(), and one for MPI_Waitsome(),
  * which then has all that are complete.
  *
  * Three kinds of waits are questions, which stand in a ring, and each is a call:

@@ -23,8 +23,8 @@
  * threads that wait here. If a thread waits without the level that it needs,
  * the program ends with a message.
  *
- * CALLS BESIDE. What MPI has no other form of, such as MPI_Comm_split(), windows
- * and files, a native thread calls, as by ucall(), while the thread waits. This
+ * CALLS BESIDE. MPI_Comm_split(), windows, files and other calls that have no
+ * form that does not block are made by a native thread, as by ucall(), while the thread waits. This
  * needs MPI_THREAD_MULTIPLE, also with one processor: below that the first such
  * call of a thread ends the program with a message. At most UCALL_LIMIT native
  * threads call at once (ucall.h), so more such calls must not depend on each

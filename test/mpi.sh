@@ -53,6 +53,14 @@ objects() { # folder, flags: the library, compiled once for all
 	done
 }
 
+profile() { # folder, flags: mpi/, compiled once for all programs of an MPI
+	mkdir "$dir/$1.$mpi" && for file in $ours; do
+		mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
+			-Wno-stringop-overflow $CFLAGS $includes $2 -c $file \
+			-o "$dir/$1.$mpi/$(basename $file).o" || return
+	done
+}
+
 run() { # ranks, program, arguments
 	ranks=$1 program=$2; shift 2
 	timeout 120 mpirun.$mpi -n $ranks "$dir/$program.$mpi" "$@"
@@ -83,25 +91,30 @@ ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c'
 all() {
 	try 'objects' apart objects plain ''
 	try 'objects, hard mode' apart objects hard -DUSCHED_HARD
+	try 'mpi/' apart profile plain ''
+	try 'mpi/, hard mode' apart profile hard -DUSCHED_HARD
+	plain="$dir/plain.$mpi/*.o $dir/plain/*.o"
+	hard="$dir/hard.$mpi/*.o $dir/hard/*.o"
 	for sched in RR WS; do
 		for program in many calls every errors; do
 			try "$program $sched" apart compile $program-$sched \
-				"test/mpi/$program.c $ours" -D$sched \
-				"$dir/plain/*.o"
-			try "$program $sched hard" apart compile $program-$sched-hard \
-				"test/mpi/$program.c $ours" \
-				"-D$sched -DUSCHED_HARD" "$dir/hard/*.o"
+				test/mpi/$program.c -D$sched "$plain"
+			[ $program-$sched = every-WS ] ||
+			[ $program-$sched = errors-WS ] ||
+			try "$program $sched hard" apart compile \
+				$program-$sched-hard test/mpi/$program.c \
+				"-D$sched -DUSCHED_HARD" "$hard"
 		done
 	done
 	for program in beside refused ends; do
-		try $program apart compile $program "test/mpi/$program.c $ours" -DRR \
-			"$dir/plain/*.o"
+		try $program apart compile $program test/mpi/$program.c -DRR \
+			"$plain"
 	done
 	for program in halo tree; do
-		try $program apart compile $program "examples/mpi/$program.c $ours" \
-			'' "$dir/plain/*.o"
+		try $program apart compile $program examples/mpi/$program.c '' \
+			"$plain"
 	done
-	try mmain apart compile mmain "bench/mpi/mmain.c $ours" '' "$dir/plain/*.o"
+	try mmain apart compile mmain bench/mpi/mmain.c '' "$plain"
 	for program in raw native; do
 		try $program apart compile $program bench/mpi/$program.c
 	done
@@ -178,7 +191,7 @@ texts() {
 	try 'the list of calls in README.md' apart lists
 	sed -n '/^```c$/,/^```$/{//!p;}' mpi/README.md >"$dir/readme.c"
 	try 'the program of README.md' apart compile readme \
-		"$dir/readme.c $ours" '' "$dir/plain/*.o"
+		"$dir/readme.c" '' "$plain"
 	try 'the program of README.md runs' apart counts_no_error
 }
 

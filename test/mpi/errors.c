@@ -6,8 +6,8 @@
  *
  * Rank 1 sends messages that are too long for the receives of rank 0, where many
  * threads wait at once. Each wait returns the error, and the handler of its
- * communicator was called once, in the thread. That of MPI_COMM_WORLD, which is
- * another, was not called. Then the same with MPI_ERRORS_RETURN, while that of
+ * communicator was called once, in the thread. The other handler, which
+ * MPI_COMM_WORLD has, was not called. Then the same with MPI_ERRORS_RETURN, while that of
  * MPI_COMM_WORLD is the default, which would end the job. A communicator has
  * the handler that the program has set, also the default.
  *
@@ -50,7 +50,7 @@ static int class_of(int rc)
 	return class;
 }
 
-/* Waits for two requests, of which one has an error. */
+/* Waits for two requests. The first has an error. */
 static int wait_for_two(int nr, int tag)
 {
 	MPI_Request r[2];

@@ -4,7 +4,7 @@
 /*
  *	refused WHAT
  *
- * mpi.sh compares what is written. What is "allowed" and "private" ends.
+ * mpi.sh compares what is written. With "allowed" and "private" it ends.
  */
 #include "mpitest.h"
 
@@ -17,7 +17,7 @@ extern char **environ;
 
 static const char *what;
 
-/* Starts a call with a buffer on the stack, or waits with one that is there. */
+/* Starts a call with a buffer on the stack. */
 static void starts(void *arg)
 {
 	int buf[4] = { 0 }, *heap = calloc(4, sizeof *heap), four = 4;

@@ -24,11 +24,11 @@
  * the program ends with a message.
  *
  * CALLS BESIDE. MPI_Comm_split(), windows, files and other calls that have no
- * form that does not block are made by a native thread, as by ucall(), while the thread waits. This
- * needs MPI_THREAD_MULTIPLE, also with one processor: below that the first such
- * call of a thread ends the program with a message. At most UCALL_LIMIT native
- * threads call at once (ucall.h), so more such calls must not depend on each
- * other. Handlers of their errors run on the native thread.
+ * form that does not block are made by a native thread, as by ucall(), while
+ * the thread waits. This needs MPI_THREAD_MULTIPLE, also with one processor:
+ * below that the first such call of a thread ends the program with a message.
+ * At most UCALL_LIMIT native threads call at once (ucall.h), so more such calls
+ * must not depend on each other. Handlers of their errors run there.
  *
  * TESTS. MPI_Test(), MPI_Iprobe() and the like return at once, as in MPI. But
  * after eight calls of a thread in a row that found nothing, others run first.

@@ -667,6 +667,7 @@ static void test_File_set_size(struct test *t)
 	OK(MPI_File_set_size(f, 100));
 	OK(MPI_File_get_size(f, &size));
 	CHECK(size == 100);
+	OK(MPI_Barrier(t->t_comm));
 	OK(MPI_File_preallocate(f, 200));
 	OK(MPI_File_get_size(f, &size));
 	CHECK(size == 200);

@@ -4,6 +4,7 @@
 #ifndef UMPI_PROGRESS_H
 #define UMPI_PROGRESS_H
 
+#include "errors.h"
 #include "umpi.h"
 
 #include <stdbool.h>
@@ -39,7 +40,8 @@ struct umpi_ask {
 	int            a_done;		/* UMPI_ANY, UMPI_SOME: the answer */
 	int            a_peer;		/* probes */
 	int            a_tag;
-	MPI_Comm       a_comm;
+	MPI_Comm       a_comm;		/* of requests: after an error */
+	int            a_code;		/* after an error: the first of a request */
 	MPI_Message    a_message;	/* UMPI_MPROBE: the answer */
 };
 
@@ -50,15 +52,25 @@ struct umpi_ask {
  */
 bool umpi_here(const char *call);
 
+/* So, and whether a native thread beside may call MPI for the caller. */
+bool umpi_beside(const char *call);
+
+/* Notes that there are persistent requests, which may be inactive. */
+void umpi_persist(void);
+
 /*
  * Wait for a request, or for an answer. 0: complete; a code of MPI: complete,
- * with an error; -ETIMEDOUT, -ECANCELED, -EAGAIN: all is as it was. If sure, no
- * scope cancels the wait, and until is UNEVER. Only if umpi_here().
+ * with an error, which no handler was told; -ETIMEDOUT, -ECANCELED, -EAGAIN: all
+ * is as it was. If sure, no scope cancels the wait, and until is UNEVER. Only if
+ * umpi_here().
  */
 int umpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until,
 	      bool sure, const struct umpi_why *why);
 int umpi_ask(struct umpi_ask *a, utime_ns until, bool sure,
 	     const struct umpi_why *why);
+
+/* Tests a request once. True: it is complete, with this error. */
+bool umpi_test(MPI_Request *request, int *rc);
 
 /* Called by MPI_Finalize(). Fails if threads wait. */
 void umpi_final(void);

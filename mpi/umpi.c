@@ -7,12 +7,12 @@
  *	thread: MPI_Recv()                     a processor, now and then
  *	   |  PMPI_Irecv(), PMPI_Test()           |
  *	   v                                      v
- *	record  ---->  +------------------+   PMPI_Testsome()
- *	 (one)         | m_request        | <--- a window of the list
- *	               | m_one            |
+ *	batch   ---->  +------------------+   PMPI_Testsome()
+ *	               | m_request        | <--- a window of the list
+ *	               | m_entry          |
  *	               +------------------+
- *	record  ---->    ring m_first       <--- PMPI_Testall() and the like,
- *	 (many)                                  a few of the ring
+ *	question --->    ring m_first       <--- PMPI_Testany() and the like,
+ *	                                         a few of the ring
  *
  * MPI has no event that a processor could sleep for: requests must be tested. A
  * thread that would block starts the operation, tests it once, and leaves the
@@ -20,10 +20,17 @@
  * workers of ws share one. It is a source of events (uwait.h). So processors
  * look at it once in some 64 switches, and when they have nothing to run.
  *
- * A wait for a single request, of most calls, is in the list: arrays, so that
- * one call tests WINDOW of them. The progress of MPI, which costs most, is made
- * once in each such call. Waits for all, for any or for some requests, and
- * probes, stand in a ring, and each is a call.
+ * Requests are in the list: arrays, so that a call tests WINDOW of them. The
+ * progress of MPI, which costs most, is made once in each such call. The batch
+ * of a thread has an entry for each of its requests, and a count: of those that
+ * have to complete before the thread goes on. That is one for MPI_Recv(), two
+ * for MPI_Sendrecv(), all for MPI_Waitall(), and one for MPI_Waitsome(),
+ * which then has all that are complete.
+ *
+ * Three kinds of waits are questions, which stand in a ring, and each is a call:
+ * probes; MPI_Waitany(), since of several requests that are complete it takes
+ * one, and the others must stay what they are; and u_mpi_waitall(), which may
+ * end early, and then none may be complete.
  *
  * The records and all that MPI writes - requests, status, indices - are on the
  * heap (see the first law in uwait.h). The thread copies them to where its
@@ -69,7 +76,8 @@
  * these threads have not run since their last message. Such a message joins the
  * unexpected messages, which each new receive then searches. With 1,000 threads
  * this took three quarters of the time under Open MPI. So if CROWD
- * threads wait, a receive that has just begun is not tested by its thread. Then
+ * threads wait, a receive that has just begun is not tested by its thread, and
+ * neither are the requests of MPI_Sendrecv() and MPI_Waitall(). Then
  * progress is made between messages only, by a processor that has run all
  * threads, or that looks. With 1,000 threads the rate is twice as high under Open
  * MPI, and 1.6 times under MPICH. A receive that is complete at once then costs
@@ -83,16 +91,19 @@
  *
  * INVARIANTS
  *
- * M1. o_place of a record is where its request stands in m_request, or NOWHERE.
+ * M1. e_place of an entry is where its request stands in m_request, or NOWHERE,
+ *     if a look has found it complete; ABSENT, if the thread has taken it out.
  *     The list changes under m_lock.
  * M2. A request in the list is tested under m_lock only. So after a claim by a
  *     deadline, the place tells whether the request is complete: then the event
  *     wins.
- * M3. A record in the list or in the ring is not freed: its thread takes it
- *     out, under m_lock, or the look that has found it complete.
+ * M3. A batch with an entry in the list, or a question in the ring, is not
+ *     freed: its thread takes it out, under m_lock, or the look that has found
+ *     it complete.
  * M4. No request of the list is MPI_REQUEST_NULL or inactive, since
  *     PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet",
- *     or it is a receive that has just begun.
+ *     or is_idle() has. An inactive request is a persistent one, so is_idle()
+ *     asks MPI only if there are such.
  * M5. Only who has o_role changes m_rest, m_since, and the arrays of answers.
  *
  * REJECTED
@@ -113,8 +124,8 @@
  * gets a request that has begun, and a message that is there at once would pay
  * for a record.
  *
- * PMPI_Request_get_status(), which would leave the error to the thread itself:
- * each call makes progress, 40 ns or more, and there is no call for many.
+ * A batch that is not tested before it stands in the list, without a crowd: two
+ * switches for messages that are there.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -141,7 +152,9 @@ UPREEMPT_NEVER;
 
 #define WINDOW		256	/* requests of a test */
 #define FEW		8	/* of the ring, in a look */
-#define NOWHERE		(-1)
+#define NOWHERE		(-1)	/* no more in the list: complete */
+#define ABSENT		(-2)	/* not in the list, and not by a look */
+#define BATCH_FEW	16	/* requests in the record itself */
 #define SHARE		3	/* rest after a look, in looks */
 #define SLICE		(20 * UTIME_US)
 #define YIELD_AFTER	(10 * UTIME_US)
@@ -158,20 +171,32 @@ struct record {
 	struct umpi    *o_at;
 	struct umpi_why o_why;
 	int             o_error;	/* MPI's */
-	int             o_place;	/* M1 */
 };
 
-struct one {
-	struct record   n_record;	/* first */
-	MPI_Request     n_request;	/* while it is not in the list */
-	MPI_Status      n_status;
+/* A request of a batch. */
+struct entry {
+	struct batch *e_batch;
+	int           e_place;		/* M1 */
+	int           e_error;		/* MPI's */
+	MPI_Request   e_begun;		/* as it was before */
+	MPI_Request   e_request;	/* while it is not in the list */
+	MPI_Status    e_status;
 };
 
-struct many {
-	struct record   y_record;	/* first */
-	struct many    *y_next;		/* NULL: in no ring */
-	struct many    *y_prev;
-	struct umpi_ask y_ask;
+/* Requests that a thread waits for. */
+struct batch {
+	struct record  b_record;	/* first */
+	int            b_nr;
+	int            b_left;		/* to complete before it goes on */
+	struct entry  *b_entry;		/* of b_few, or from malloc() */
+	struct entry   b_few[];
+};
+
+struct question {
+	struct record    q_record;	/* first */
+	struct question *q_next;	/* NULL: in no ring */
+	struct question *q_prev;
+	struct umpi_ask  q_ask;
 };
 
 /* The list of a processor, or of all workers of ws. */
@@ -184,8 +209,8 @@ struct umpi {
 	int           m_room;
 	int           m_at;		/* where the next window begins */
 	MPI_Request  *m_request;
-	struct one  **m_one;
-	struct many  *m_first;		/* of the ring */
+	struct entry **m_entry;
+	struct question *m_first;	/* of the ring */
 	utime_ns      m_rest;		/* no look before */
 	utime_ns      m_since;		/* no event since, or 0 */
 	int           m_fresh;		/* a wait has begun (atomic) */
@@ -199,6 +224,7 @@ static struct ulock all_lock;
 static struct umpi *all;		/* under all_lock */
 static int level = -1;			/* of MPI; -1: it does not work */
 static int wake_fd = -1;		/* under all_lock */
+static int persists;			/* there are persistent requests (atomic) */
 
 static struct ufork at_fork = {
 	.f_rank = UFORK_MPI, .f_lock = &all_lock, .f_nr = 1
@@ -223,6 +249,7 @@ static bool asked(struct umpi_ask *a, int *error)
 {
 	int flag = 0;
 
+	umpi_silence(true);
 	switch (a->a_kind) {
 	case UMPI_ALL:
 		*error = PMPI_Testall(a->a_nr, a->a_request, &flag,
@@ -246,76 +273,99 @@ static bool asked(struct umpi_ask *a, int *error)
 				      &a->a_message, a->a_status);
 		break;
 	}
+	umpi_silence(false);
 	return flag || *error != MPI_SUCCESS;
+}
+
+/* Does so for a request. */
+static bool tested(MPI_Request *request, MPI_Status *status, int *error)
+{
+	int flag = 0;
+
+	umpi_silence(true);
+	*error = PMPI_Test(request, &flag, status);
+	umpi_silence(false);
+	return flag || *error != MPI_SUCCESS;
+}
+
+/* Returns whether the error of a call for many is in the status of each. */
+static bool in_status(int rc)
+{
+	int class = rc;
+
+	return rc != MPI_SUCCESS &&
+		PMPI_Error_class(rc, &class) == MPI_SUCCESS &&
+		class == MPI_ERR_IN_STATUS;
 }
 
 /* The list. Caller holds m_lock. */
 
-static bool list_grow(struct umpi *m)
+/* Makes room for nr more. False: no memory. */
+static bool list_room(struct umpi *m, int nr)
 {
-	int room = m->m_room > 0 ? 2 * m->m_room : WINDOW;
-	MPI_Request *request = realloc(m->m_request, room * sizeof *request);
-	struct one **one;
+	int room = m->m_room > 0 ? m->m_room : WINDOW;
+	MPI_Request *request;
+	struct entry **entry;
 
+	if (m->m_nr + nr <= m->m_room)
+		return true;
+	while (room < m->m_nr + nr)
+		room *= 2;
+	request = realloc(m->m_request, room * sizeof *request);
 	if (request == NULL)
 		return false;
 	m->m_request = request;
-	one = realloc(m->m_one, room * sizeof *one);
-	if (one == NULL)
+	entry = realloc(m->m_entry, room * sizeof *entry);
+	if (entry == NULL)
 		return false;
-	m->m_one  = one;
-	m->m_room = room;
+	m->m_entry = entry;
+	m->m_room  = room;
 	return true;
 }
 
-/* Puts n in the list. False: no memory. */
-static bool list_add(struct umpi *m, struct one *n)
+/* Puts e in the list, which has room. */
+static void list_add(struct umpi *m, struct entry *e)
 {
-	if (m->m_nr == m->m_room && !list_grow(m))
-		return false;
-	m->m_request[m->m_nr] = n->n_request;
-	m->m_one[m->m_nr]     = n;
-	n->n_record.o_place   = m->m_nr++;
-	return true;
+	m->m_request[m->m_nr] = e->e_request;
+	m->m_entry[m->m_nr]   = e;
+	e->e_place = m->m_nr++;
 }
 
-/* Takes the record at a place out; the last takes its place. */
+/* Takes the entry at a place out; the last takes its place. */
 static void list_take(struct umpi *m, int place)
 {
-	struct one *n = m->m_one[place];
+	struct entry *e = m->m_entry[place];
 	int last = --m->m_nr;
 
-	n->n_request = m->m_request[place];
-	n->n_record.o_place = NOWHERE;
+	e->e_request = m->m_request[place];
 	m->m_request[place] = m->m_request[last];
-	m->m_one[place]     = m->m_one[last];
-	m->m_one[place]->n_record.o_place = place;
-	if (place == last)
-		n->n_record.o_place = NOWHERE;
+	m->m_entry[place]   = m->m_entry[last];
+	m->m_entry[place]->e_place = place;
+	e->e_place = NOWHERE;
 }
 
-static void ring_add(struct umpi *m, struct many *y)
+static void ring_add(struct umpi *m, struct question *q)
 {
-	struct many *first = m->m_first;
+	struct question *first = m->m_first;
 
 	if (first == NULL) {
-		m->m_first = y->y_next = y->y_prev = y;
+		m->m_first = q->q_next = q->q_prev = q;
 		return;
 	}
-	y->y_next = first;
-	y->y_prev = first->y_prev;
-	y->y_prev->y_next = first->y_prev = y;
+	q->q_next = first;
+	q->q_prev = first->q_prev;
+	q->q_prev->q_next = first->q_prev = q;
 }
 
-static void ring_take(struct umpi *m, struct many *y)
+static void ring_take(struct umpi *m, struct question *q)
 {
-	if (y->y_next == y)
+	if (q->q_next == q)
 		m->m_first = NULL;
-	else if (m->m_first == y)
-		m->m_first = y->y_next;
-	y->y_next->y_prev = y->y_prev;
-	y->y_prev->y_next = y->y_next;
-	y->y_next = NULL;
+	else if (m->m_first == q)
+		m->m_first = q->q_next;
+	q->q_next->q_prev = q->q_prev;
+	q->q_prev->q_next = q->q_next;
+	q->q_next = NULL;
 }
 
 /* Looking. */
@@ -342,22 +392,30 @@ static int complete(struct record *claimed)
 	return nr;
 }
 
+/*
+ * Notes that the request at a place is complete. Its batch is claimed if that
+ * has waited for no other. Later completions only change the batch (M3).
+ */
+static void entry_done(struct umpi *m, int place, int error,
+		       struct record **claimed)
+{
+	struct entry *e = m->m_entry[place];
+
+	list_take(m, place);
+	e->e_error = error;
+	if (--e->e_batch->b_left == 0)
+		claim(&e->e_batch->b_record, error, claimed);
+}
+
 /* Tests each request of a window, since PMPI_Testsome() has failed. */
 static NOINLINE void test_each(struct umpi *m, int from, int to,
 			       struct record **claimed)
 {
-	int i, rc, flag;
+	int i, rc;
 
-	for (i = to - 1; i >= from; i--) {
-		struct one *n = m->m_one[i];
-
-		flag = 0;
-		rc = PMPI_Test(&m->m_request[i], &flag, &n->n_status);
-		if (!flag && rc == MPI_SUCCESS)
-			continue;
-		list_take(m, i);
-		claim(&n->n_record, rc, claimed);
-	}
+	for (i = to - 1; i >= from; i--)
+		if (tested(&m->m_request[i], &m->m_entry[i]->e_status, &rc))
+			entry_done(m, i, rc, claimed);
 }
 
 /* Sorts the first nr of m_index, mostly sorted, with their m_status. */
@@ -378,16 +436,6 @@ static void sort(struct umpi *m, int nr)
 	}
 }
 
-/* Returns whether the error of PMPI_Testsome() is in the status of each. */
-static bool in_status(int rc)
-{
-	int class = rc;
-
-	return rc != MPI_SUCCESS &&
-		PMPI_Error_class(rc, &class) == MPI_SUCCESS &&
-		class == MPI_ERR_IN_STATUS;
-}
-
 /* Tests the requests from a place on, up to WINDOW. Caller holds m_lock. */
 static void test_window(struct umpi *m, int from, struct record **claimed)
 {
@@ -397,8 +445,10 @@ static void test_window(struct umpi *m, int from, struct record **claimed)
 
 	if (nr <= 0)
 		return;
+	umpi_silence(true);
 	rc = PMPI_Testsome(nr, m->m_request + from, &done, m->m_index,
 			   m->m_status);
+	umpi_silence(false);
 	if (rc != MPI_SUCCESS && !in_status(rc)) {
 		test_each(m, from, from + nr, claimed);
 		return;
@@ -407,29 +457,28 @@ static void test_window(struct umpi *m, int from, struct record **claimed)
 		return;
 	sort(m, done);
 	for (i = done - 1; i >= 0; i--) {
-		struct one *n = m->m_one[from + m->m_index[i]];
+		int place = from + m->m_index[i];
 
-		n->n_status = m->m_status[i];
-		list_take(m, from + m->m_index[i]);
-		claim(&n->n_record, rc == MPI_SUCCESS ? rc :
-		      m->m_status[i].MPI_ERROR, claimed);
+		m->m_entry[place]->e_status = m->m_status[i];
+		entry_done(m, place, rc == MPI_SUCCESS ? rc :
+			   m->m_status[i].MPI_ERROR, claimed);
 	}
 }
 
 /* Asks for up to nr of the ring. Caller holds m_lock. */
 static void ask_ring(struct umpi *m, int nr, struct record **claimed)
 {
-	struct many *last = m->m_first != NULL ? m->m_first->y_prev : NULL;
-	struct many *y;
+	struct question *last = m->m_first != NULL ? m->m_first->q_prev : NULL;
+	struct question *q;
 	int error;
 
-	while (nr-- > 0 && (y = m->m_first) != NULL) {
-		m->m_first = y->y_next;
-		if (asked(&y->y_ask, &error)) {
-			ring_take(m, y);
-			claim(&y->y_record, error, claimed);
+	while (nr-- > 0 && (q = m->m_first) != NULL) {
+		m->m_first = q->q_next;
+		if (asked(&q->q_ask, &error)) {
+			ring_take(m, q);
+			claim(&q->q_record, error, claimed);
 		}
-		if (y == last)
+		if (q == last)
 			return;
 	}
 }
@@ -569,7 +618,7 @@ static void umpi_free(struct uwait_source *o)
 	*at = m->m_next;
 	ulock_put(&all_lock);
 	free(m->m_request);
-	free(m->m_one);
+	free(m->m_entry);
 	free(m);
 }
 
@@ -640,6 +689,26 @@ bool umpi_here(const char *call)
 	return true;
 }
 
+bool umpi_beside(const char *call)
+{
+	char text[200];
+
+	if (!umpi_here(call))
+		return false;
+	if (level < MPI_THREAD_MULTIPLE) {
+		snprintf(text, sizeof text, "%s: would stop the threads beside "
+			 "the caller, so another native thread makes this call, "
+			 "which needs MPI_THREAD_MULTIPLE", call);
+		usched_fail(text);
+	}
+	return true;
+}
+
+void umpi_persist(void)
+{
+	__atomic_store_n(&persists, 1, __ATOMIC_RELAXED);
+}
+
 void umpi_final(void)
 {
 	long nr = 0;
@@ -670,7 +739,6 @@ static void *record_make(size_t size, const struct umpi_why *why, bool sure)
 	r->o_at    = umpi_of_caller();
 	r->o_why   = *why;
 	r->o_error = MPI_SUCCESS;
-	r->o_place = NOWHERE;
 	if (sure)
 		r->o_wait.w_flags |= UWAIT_SURE;
 	return r;
@@ -690,28 +758,128 @@ static void begins(struct umpi *m)
 		set_sleeper(m, sleep_in);
 }
 
-/* Queues the request of the caller. NULL: no memory. */
-static NOINLINE struct one *one_begin(MPI_Request request, bool sure,
-				      const struct umpi_why *why)
+/* Frees a record that waits for nothing. */
+static void record_drop(struct record *r)
 {
-	struct one *n = record_make(sizeof *n, why, sure);
-	struct umpi *m;
-	bool added;
+	(void)uwait_claim(&r->o_wait);
+	uwait_free(r);
+}
 
-	if (n == NULL)
+static void batch_free(struct batch *b, bool waited)
+{
+	if (b->b_entry != b->b_few)
+		free(b->b_entry);
+	if (waited)
+		record_free(&b->b_record);
+	else
+		record_drop(&b->b_record);
+}
+
+static void entry_init(struct entry *e, struct batch *b, MPI_Request request)
+{
+	e->e_batch   = b;
+	e->e_place   = NOWHERE;
+	e->e_error   = MPI_SUCCESS;
+	e->e_begun   = request;
+	e->e_request = request;
+}
+
+/* Makes a batch of requests of the caller. NULL: no memory. */
+static NOINLINE struct batch *batch_make(int nr, const MPI_Request request[],
+					 bool sure, const struct umpi_why *why)
+{
+	size_t size = nr * sizeof(struct entry);
+	bool few = nr <= BATCH_FEW;
+	struct batch *b = record_make(sizeof *b + (few ? size : 0), why, sure);
+	int i;
+
+	if (b == NULL)
 		return NULL;
-	m = n->n_record.o_at;
-	n->n_request = request;
+	b->b_nr    = nr;
+	b->b_entry = few ? b->b_few : malloc(size);
+	if (b->b_entry == NULL) {
+		record_drop(&b->b_record);
+		return NULL;
+	}
+	for (i = 0; i < nr; i++)
+		entry_init(&b->b_entry[i], b, request[i]);
+	return b;
+}
+
+/* Returns whether a request is null, inactive or complete. */
+static bool is_idle(MPI_Request request)
+{
+	int flag = request == MPI_REQUEST_NULL;
+	MPI_Status status;
+
+	if (flag || __atomic_load_n(&persists, __ATOMIC_RELAXED) == 0)
+		return flag;
+	umpi_silence(true);
+	(void)PMPI_Request_get_status(request, &flag, &status);
+	umpi_silence(false);
+	return flag;
+}
+
+/* Puts the requests of b that are not idle in the list. Returns how many. */
+static int list_batch(struct umpi *m, struct batch *b)
+{
+	int i, nr = 0;
+
+	for (i = 0; i < b->b_nr; i++) {
+		struct entry *e = &b->b_entry[i];
+
+		if (is_idle(e->e_request) &&
+		    tested(&e->e_request, &e->e_status, &e->e_error))
+			e->e_place = ABSENT;			/* M4 */
+		else {
+			list_add(m, e);
+			nr++;
+		}
+	}
+	return nr;
+}
+
+/*
+ * Queues b, which goes on after one of its requests, or after all. Returns how
+ * many it waits for: if none, it is not queued. < 0: nor if there is no memory.
+ */
+static int batch_begin(struct batch *b, bool one)
+{
+	struct umpi *m = b->b_record.o_at;
+	int nr = -1;
+
 	uwait_source_begin(&m->m_source);
 	ulock_get(&m->m_lock);
-	added = list_add(m, n);
+	if (list_room(m, b->b_nr)) {
+		nr = list_batch(m, b);
+		b->b_left = one && nr > 0 ? 1 : nr;
+	}
 	ulock_put(&m->m_lock);
-	begins(m);
-	if (added)
-		return n;
-	(void)uwait_claim(&n->n_record.o_wait);
-	record_free(&n->n_record);
-	return NULL;
+	if (nr > 0)
+		begins(m);
+	else
+		uwait_source_end(&m->m_source);
+	return nr;
+}
+
+/*
+ * Takes what is left of b out of the list, after a wait with a result. Returns
+ * the result: 0, too, if a request is complete (M2).
+ */
+static int batch_take(struct batch *b, int rc)
+{
+	struct umpi *m = b->b_record.o_at;
+	int i;
+
+	ulock_get(&m->m_lock);
+	for (i = 0; i < b->b_nr; i++)
+		if (b->b_entry[i].e_place >= 0) {
+			list_take(m, b->b_entry[i].e_place);
+			b->b_entry[i].e_place = ABSENT;
+		} else if (b->b_entry[i].e_place == NOWHERE)
+			rc = 0;
+	ulock_put(&m->m_lock);
+	return rc;
 }
 
 static void status_set(MPI_Status *to, const MPI_Status *from)
@@ -725,26 +893,19 @@ static void status_set(MPI_Status *to, const MPI_Status *from)
 	to->MPI_ERROR = error;
 }
 
-/* Ends the wait of n, and frees it. Returns the result. */
-static NOINLINE int one_end(struct one *n, int rc, MPI_Request *request,
-			    MPI_Status *status)
+/* Gives the caller what has become of its request. Returns the result. */
+static NOINLINE int one_back(struct batch *b, int rc, MPI_Request *request,
+			     MPI_Status *status)
 {
-	struct umpi *m = n->n_record.o_at;
+	struct entry *e = &b->b_entry[0];
 
-	if (rc != 0) {
-		ulock_get(&m->m_lock);
-		if (n->n_record.o_place != NOWHERE)
-			list_take(m, n->n_record.o_place);
-		else
-			rc = 0;				/* M2 */
-		ulock_put(&m->m_lock);
-	}
-	*request = n->n_request;
+	if (rc != 0)
+		rc = batch_take(b, rc);
+	*request = e->e_request;
 	if (rc == 0) {
-		status_set(status, &n->n_status);
-		rc = n->n_record.o_error;
+		status_set(status, &e->e_status);
+		rc = e->e_error;
 	}
-	record_free(&n->n_record);
 	return rc;
 }
 
@@ -781,20 +942,24 @@ static void tried(struct umpi *m, bool in_vain)
 static bool test_here(MPI_Request *request, MPI_Status *status, bool once,
 		      int *rc)
 {
-	int flag = 0;
 	struct umpi *m;
+	bool done;
 	int i;
 
-	*rc = PMPI_Test(request, &flag, status);
-	if (flag || *rc != MPI_SUCCESS)
+	if (tested(request, status, rc))
 		return true;
 	m = umpi_of_caller();
 	if (once || !may_try(m))
 		return false;
-	for (i = 0; i < TRIES && !flag && *rc == MPI_SUCCESS; i++)
-		*rc = PMPI_Test(request, &flag, status);
-	tried(m, !flag);
-	return flag || *rc != MPI_SUCCESS;
+	for (i = 0, done = false; i < TRIES && !done; i++)
+		done = tested(request, status, rc);
+	tried(m, !done);
+	return done;
+}
+
+bool umpi_test(MPI_Request *request, int *rc)
+{
+	return tested(request, MPI_STATUS_IGNORE, rc);
 }
 
 /* Returns whether a test by the caller would do harm: see "THE CROWD". */
@@ -808,12 +973,10 @@ static bool is_crowded(void)
 static NOINLINE int wait_poorly(MPI_Request *request, MPI_Status *status,
 				utime_ns until)
 {
-	int flag = 0;
 	int rc;
 
 	for (;;) {
-		rc = PMPI_Test(request, &flag, status);
-		if (flag || rc != MPI_SUCCESS)
+		if (tested(request, status, &rc))
 			return rc;
 		if (until != UNEVER && until <= unow())
 			return -ETIMEDOUT;
@@ -824,19 +987,102 @@ static NOINLINE int wait_poorly(MPI_Request *request, MPI_Status *status,
 int umpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until,
 	      bool sure, const struct umpi_why *why)
 {
-	struct one *n;
-	int rc;
+	struct batch *b;
+	int nr, rc;
 
 	if (!(why->y_receives && is_crowded()) &&
 	    test_here(request, status, until == UNOW, &rc))
 		return rc;
 	if (until == UNOW)
 		return -EAGAIN;
-	n = one_begin(*request, sure, why);
-	if (n == NULL)
+	b = batch_make(1, request, sure, why);
+	if (b == NULL)
 		return wait_poorly(request, status, until);
-	rc = uwait_for(&n->n_record.o_wait, until);
-	return one_end(n, rc, request, status);
+	nr = batch_begin(b, true);
+	if (nr < 0) {
+		record_drop(&b->b_record);
+		return wait_poorly(request, status, until);
+	}
+	rc = nr > 0 ? uwait_for(&b->b_record.o_wait, until) : 0;
+	rc = one_back(b, rc, request, status);
+	batch_free(b, nr > 0);
+	return rc;
+}
+
+/* Errors of a call for many. */
+
+static void failed(struct umpi_ask *a, int code, MPI_Request begun)
+{
+	if (a->a_code != MPI_SUCCESS)
+		return;
+	a->a_code = code;
+	a->a_comm = umpi_comm_of(begun);
+}
+
+/*
+ * Sets a_code and a_comm after rc. begun: the requests as they were before, or
+ * NULL. The code of each is in status, unless that is NULL.
+ */
+static NOINLINE void find_failed(struct umpi_ask *a, int rc,
+				 const MPI_Request *begun,
+				 const MPI_Status *status)
+{
+	int nr = a->a_kind == UMPI_SOME ? a->a_done : a->a_nr;
+	int i, at;
+
+	if (a->a_kind == UMPI_PROBE || a->a_kind == UMPI_MPROBE)
+		return;
+	if (begun != NULL && status != NULL && in_status(rc))
+		for (i = 0; i < nr; i++) {
+			at = a->a_kind == UMPI_SOME ? a->a_index[i] : i;
+			if (status[i].MPI_ERROR != MPI_SUCCESS &&
+			    status[i].MPI_ERROR != MPI_ERR_PENDING)
+				failed(a, status[i].MPI_ERROR, begun[at]);
+		}
+	at = a->a_kind == UMPI_ANY && a->a_done >= 0 && a->a_done < a->a_nr ?
+		a->a_done : 0;
+	failed(a, rc, begun != NULL && a->a_nr > 0 ? begun[at] :
+	       MPI_REQUEST_NULL);
+}
+
+/* Returns whether there is a status for each request. */
+static bool has_each(const struct umpi_ask *a)
+{
+	return a->a_kind == UMPI_ALL || a->a_kind == UMPI_SOME;
+}
+
+/* Asks with a status for each request, and the requests as they were. */
+static NOINLINE bool asked_noting(struct umpi_ask *a, int *rc)
+{
+	MPI_Request *begun = malloc(a->a_nr * (sizeof *begun +
+					       sizeof(MPI_Status)) + 1);
+	MPI_Status *own = (MPI_Status *)(begun + a->a_nr), *given = a->a_status;
+	bool answer;
+
+	if (begun == NULL)
+		return asked(a, rc);
+	memcpy(begun, a->a_request, a->a_nr * sizeof *begun);
+	if (ignored(given) && has_each(a))
+		a->a_status = own;
+	answer = asked(a, rc);
+	if (*rc != MPI_SUCCESS)
+		find_failed(a, *rc, begun, has_each(a) ? a->a_status : NULL);
+	a->a_status = given;
+	free(begun);
+	return answer;
+}
+
+/* Asks MPI for the caller, with its own arrays. */
+static bool asked_here(struct umpi_ask *a, int *rc)
+{
+	bool answer;
+
+	if (a->a_nr > 0 && umpi_notes())
+		return asked_noting(a, rc);
+	answer = asked(a, rc);
+	if (*rc != MPI_SUCCESS)
+		find_failed(a, *rc, NULL, NULL);
+	return answer;
 }
 
 /* Bytes of the arrays of a, to be copied. */
@@ -852,29 +1098,27 @@ static size_t index_size(const struct umpi_ask *a)
 
 static size_t status_size(const struct umpi_ask *a)
 {
-	bool each = a->a_kind == UMPI_ALL || a->a_kind == UMPI_SOME;
-
 	return ignored(a->a_status) ? 0 :
-		(each ? a->a_nr : 1) * sizeof *a->a_status;
+		(has_each(a) ? a->a_nr : 1) * sizeof *a->a_status;
 }
 
-/* Gives y a copy of a, with arrays on the heap. False: no memory. */
-static bool ask_copy(struct many *y, const struct umpi_ask *a)
+/* Gives q a copy of a, with arrays on the heap. False: no memory. */
+static bool ask_copy(struct question *q, const struct umpi_ask *a)
 {
 	char *block = malloc(request_size(a) + index_size(a) +
 			     status_size(a) + 1);
 
 	if (block == NULL)
 		return false;
-	y->y_ask = *a;
-	y->y_ask.a_request = (MPI_Request *)block;
+	q->q_ask = *a;
+	q->q_ask.a_request = (MPI_Request *)block;
 	if (a->a_nr > 0)
 		memcpy(block, a->a_request, request_size(a));
 	block += request_size(a);
 	if (status_size(a) > 0)
-		y->y_ask.a_status = memcpy(block, a->a_status, status_size(a));
+		q->q_ask.a_status = memcpy(block, a->a_status, status_size(a));
 	block += status_size(a);
-	y->y_ask.a_index = (int *)block;
+	q->q_ask.a_index = (int *)block;
 	return true;
 }
 
@@ -893,68 +1137,166 @@ static void ask_back(struct umpi_ask *a, const struct umpi_ask *from, bool done)
 	a->a_message = from->a_message;
 }
 
-static NOINLINE struct many *many_begin(const struct umpi_ask *a, bool sure,
-					const struct umpi_why *why)
+static NOINLINE struct question *question_begin(const struct umpi_ask *a,
+						bool sure,
+						const struct umpi_why *why)
 {
-	struct many *y = record_make(sizeof *y, why, sure);
+	struct question *q = record_make(sizeof *q, why, sure);
 	struct umpi *m;
 
-	if (y == NULL)
+	if (q == NULL)
 		return NULL;
-	if (!ask_copy(y, a)) {
-		(void)uwait_claim(&y->y_record.o_wait);
-		uwait_free(y);
+	if (!ask_copy(q, a)) {
+		record_drop(&q->q_record);
 		return NULL;
 	}
-	m = y->y_record.o_at;
+	m = q->q_record.o_at;
 	uwait_source_begin(&m->m_source);
 	ulock_get(&m->m_lock);
-	ring_add(m, y);
+	ring_add(m, q);
 	ulock_put(&m->m_lock);
 	begins(m);
-	return y;
+	return q;
 }
 
-static NOINLINE int many_end(struct many *y, int rc, struct umpi_ask *a)
+/* Sets a_code and a_comm after rc, by a copy that has asked for a. */
+static void find_failed_in(struct umpi_ask *a, int rc, struct umpi_ask *copy)
 {
-	struct umpi *m = y->y_record.o_at;
+	if (rc == MPI_SUCCESS)
+		return;
+	find_failed(copy, rc, a->a_request, status_size(a) > 0 && has_each(a) ?
+		    copy->a_status : NULL);
+	a->a_code = copy->a_code;
+	a->a_comm = copy->a_comm;
+}
+
+static NOINLINE int question_end(struct question *q, int rc, struct umpi_ask *a)
+{
+	struct umpi *m = q->q_record.o_at;
 
 	if (rc != 0) {
 		ulock_get(&m->m_lock);
-		if (y->y_next != NULL)
-			ring_take(m, y);
+		if (q->q_next != NULL)
+			ring_take(m, q);
 		else
 			rc = 0;				/* M2 */
 		ulock_put(&m->m_lock);
 	}
-	ask_back(a, &y->y_ask, rc == 0);
-	free(y->y_ask.a_request);
-	if (rc == 0)
-		rc = y->y_record.o_error;
-	record_free(&y->y_record);
+	if (rc == 0) {
+		rc = q->q_record.o_error;
+		find_failed_in(a, rc, &q->q_ask);
+		ask_back(a, &q->q_ask, true);
+	} else
+		ask_back(a, &q->q_ask, false);
+	free(q->q_ask.a_request);
+	record_free(&q->q_record);
 	return rc;
+}
+
+/* Gives a what has become of the requests of b, which are complete. */
+static int all_back(struct umpi_ask *a, const struct batch *b)
+{
+	int i;
+
+	for (i = 0; i < b->b_nr; i++) {
+		const struct entry *e = &b->b_entry[i];
+
+		a->a_request[i] = e->e_request;
+		if (!ignored(a->a_status))
+			status_set(&a->a_status[i], &e->e_status);
+		if (e->e_error != MPI_SUCCESS)
+			failed(a, e->e_error, e->e_begun);
+	}
+	if (a->a_code == MPI_SUCCESS)
+		return MPI_SUCCESS;
+	for (i = 0; !ignored(a->a_status) && i < b->b_nr; i++)
+		a->a_status[i].MPI_ERROR = b->b_entry[i].e_error;
+	return MPI_ERR_IN_STATUS;
+}
+
+/* Does so for those that are complete. */
+static int some_back(struct umpi_ask *a, const struct batch *b)
+{
+	int i, k, nr = 0;
+
+	for (i = 0; i < b->b_nr; i++) {
+		const struct entry *e = &b->b_entry[i];
+
+		a->a_request[i] = e->e_request;
+		if (e->e_place != NOWHERE)
+			continue;
+		if (!ignored(a->a_status))
+			status_set(&a->a_status[nr], &e->e_status);
+		if (e->e_error != MPI_SUCCESS)
+			failed(a, e->e_error, e->e_begun);
+		a->a_index[nr++] = i;
+	}
+	a->a_done = nr;
+	if (a->a_code == MPI_SUCCESS)
+		return MPI_SUCCESS;
+	for (k = 0; !ignored(a->a_status) && k < nr; k++)
+		a->a_status[k].MPI_ERROR = b->b_entry[a->a_index[k]].e_error;
+	return MPI_ERR_IN_STATUS;
+}
+
+/* Waits in the list. False: no memory, nothing has happened. */
+static NOINLINE bool wait_listed(struct umpi_ask *a, utime_ns until, bool sure,
+				 const struct umpi_why *why, int *rc)
+{
+	bool some = a->a_kind == UMPI_SOME;
+	struct batch *b = batch_make(a->a_nr, a->a_request, sure, why);
+	int nr;
+
+	if (b == NULL)
+		return false;
+	nr = batch_begin(b, some);
+	*rc = 0;
+	if (nr > 0)
+		*rc = uwait_for(&b->b_record.o_wait, until);
+	if (nr > 0 && (some || *rc != 0))
+		*rc = batch_take(b, *rc);
+	if (nr >= 0 && *rc == 0)
+		*rc = some ? some_back(a, b) : all_back(a, b);
+	batch_free(b, nr > 0);
+	return nr >= 0;
+}
+
+/* Returns whether a wait for a stands in the list. */
+static bool is_listed(const struct umpi_ask *a, bool sure)
+{
+	if (a->a_kind == UMPI_ALL)
+		return sure;
+	return a->a_kind == UMPI_SOME &&
+		__atomic_load_n(&persists, __ATOMIC_RELAXED) == 0;
 }
 
 int umpi_ask(struct umpi_ask *a, utime_ns until, bool sure,
 	     const struct umpi_why *why)
 {
-	struct many *y;
+	bool listed = is_listed(a, sure);
+	struct question *q;
 	int rc;
 
+	a->a_code = MPI_SUCCESS;
+	if (listed && a->a_kind == UMPI_ALL && is_crowded() &&
+	    wait_listed(a, until, sure, why, &rc))
+		return rc;
 	for (;;) {
-		if (asked(a, &rc))
+		if (asked_here(a, &rc))
 			return rc;
 		if (until == UNOW)
 			return -EAGAIN;
-		y = many_begin(a, sure, why);
-		if (y != NULL)
+		if (listed && wait_listed(a, until, sure, why, &rc))
+			return rc;
+		q = listed ? NULL : question_begin(a, sure, why);
+		if (q != NULL)
 			break;
 		if (until != UNEVER && until <= unow())
 			return -ETIMEDOUT;
 		(void)uwait_give_way();		/* no memory: test it here */
 	}
-	rc = uwait_for(&y->y_record.o_wait, until);
-	return many_end(y, rc, a);
+	rc = uwait_for(&q->q_record.o_wait, until);
+	return question_end(q, rc, a);
 }
 
 /* Waits with a deadline. */
@@ -964,13 +1306,22 @@ static int ask_natively(struct umpi_ask *a, utime_ns until)
 {
 	int rc;
 
-	while (!asked(a, &rc)) {
+	while (!asked_here(a, &rc)) {
 		if (until == UNOW)
 			return -EAGAIN;
 		if (until != UNEVER && until <= unow())
 			return -ETIMEDOUT;
 		(void)sched_yield();
 	}
+	return rc;
+}
+
+/* Calls the handler of the error that a has, if any. */
+static int raise_of(struct umpi_ask *a, int rc, const char *call)
+{
+	if (rc > 0)
+		(void)umpi_raise(call, a->a_comm, a->a_code != MPI_SUCCESS ?
+				 a->a_code : rc);
 	return rc;
 }
 
@@ -985,8 +1336,9 @@ static int ask_until(struct umpi_ask *a, utime_ns until, const char *call)
 		why.y_peer = a->a_peer;
 		why.y_tag  = a->a_tag;
 	}
-	return umpi_here(call) ? umpi_ask(a, until, false, &why) :
-		ask_natively(a, until);
+	a->a_code = MPI_SUCCESS;
+	return raise_of(a, umpi_here(call) ? umpi_ask(a, until, false, &why) :
+			ask_natively(a, until), call);
 }
 
 int u_mpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until)
@@ -998,11 +1350,17 @@ int u_mpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until)
 		.a_status = status
 	};
 
+	MPI_Request begun = *request;
+	int rc;
+
 	if (until < 0)
 		return -EINVAL;
-	return umpi_here("u_mpi_wait") ?
-		umpi_wait(request, status, until, false, &why) :
-		ask_natively(&a, until);
+	if (!umpi_here("u_mpi_wait")) {
+		a.a_code = MPI_SUCCESS;
+		return raise_of(&a, ask_natively(&a, until), why.y_call);
+	}
+	rc = umpi_wait(request, status, until, false, &why);
+	return rc > 0 ? umpi_raise(why.y_call, umpi_comm_of(begun), rc) : rc;
 }
 
 int u_mpi_waitall(int nr, MPI_Request request[], MPI_Status *status,
@@ -1063,21 +1421,34 @@ static void print(int fd, const struct record *r)
 	(void)!write(fd, text, nob);
 }
 
+/* Returns whether e is the first of its batch that is in the list. */
+static bool is_first(const struct entry *e)
+{
+	const struct entry *at = e->e_batch->b_entry;
+
+	while (at->e_place < 0)
+		at++;
+	return at == e;
+}
+
 static long print_of(int fd, struct umpi *m)
 {
-	struct many *y;
+	struct question *q;
 	long nr = 0;
 	int i;
 
 	ulock_get(&m->m_lock);
-	for (i = 0; i < m->m_nr; i++, nr++)
-		print(fd, &m->m_one[i]->n_record);
-	y = m->m_first;
-	if (y != NULL)
-		do {
-			print(fd, &y->y_record);
+	for (i = 0; i < m->m_nr; i++)
+		if (is_first(m->m_entry[i])) {
+			print(fd, &m->m_entry[i]->e_batch->b_record);
 			nr++;
-		} while ((y = y->y_next) != m->m_first);
+		}
+	q = m->m_first;
+	if (q != NULL)
+		do {
+			print(fd, &q->q_record);
+			nr++;
+		} while ((q = q->q_next) != m->m_first);
 	ulock_put(&m->m_lock);
 	return nr;
 }

@@ -5,19 +5,13 @@
 #define UMPI_H
 
 /*
- * A program of MPI needs nothing of this header. Linked with umpi.c and
- * uprofile.c, each call of MPI below blocks only the thread that makes it:
+ * A program of MPI needs nothing of this header. Linked with the files of this
+ * folder, each call of MPI that blocks, blocks only the thread that makes it:
  *
- *	mpicc -O2 -Iinclude -I. -Iwait -Iproc -Impi program.c mpi/umpi.c mpi/uprofile.c \
- *		libusched.a -pthread
+ *	mpicc -O2 -Iinclude -I. -Iwait -Iproc -Impi program.c mpi/umpi.c \
+ *		mpi/uprofile.c mpi/uerrors.c libusched.a -pthread
  *
- *	Send Ssend Rsend Recv Mrecv Sendrecv Sendrecv_replace Probe Mprobe
- *	Wait Waitall Waitany Waitsome
- *	Barrier Bcast Reduce Allreduce Reduce_scatter_block Scan Exscan
- *	Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv
- *
- * Other calls are those of MPI, and may stop the whole processor of the caller:
- * MPI_Comm_dup(), files, windows, MPI_Finalize(). Outside of threads, and in
+ * README.md lists all calls, and a whole program. Outside of threads, and in
  * threads of a dispatcher that cannot wait, all calls are those of MPI. But the
  * collectives are then made of MPI_Ibarrier() and the like, too, since
  * MPI_Barrier() of MPI does not match MPI_Ibarrier() on another rank.
@@ -29,20 +23,34 @@
  * threads that wait here. If a thread waits without the level that it needs,
  * the program ends with a message.
  *
+ * CALLS BESIDE. MPI_Comm_split(), windows, files and other calls that have no
+ * form that does not block are made by a native thread, as by ucall(), while
+ * the thread waits. This needs MPI_THREAD_MULTIPLE, also with one processor:
+ * below that the first such call of a thread ends the program with a message.
+ * At most UCALL_LIMIT native threads call at once (ucall.h), so more such calls
+ * must not depend on each other. Handlers of their errors run there.
+ *
+ * TESTS. MPI_Test(), MPI_Iprobe() and the like return at once, as in MPI. But
+ * after eight calls of a thread in a row that found nothing, others run first.
+ *
  * BUFFERS ON A STACK. While a thread waits, its stack may move. So a blocking
  * call copies a buffer that lies on the stack of the caller: to the heap before
  * the call, and back after a receive. For a few bytes that costs 10 ns, and 50
  * if a thousand threads take turns (stay.h). Buffers elsewhere are not copied,
- * nor are those of a deep thread, which has a private lane (usched.h).
+ * nor are those of a thread with a private stack (rr_private()).
  *
- * MPI_Isend(), MPI_Irecv() and the like with a buffer on the stack of the
- * caller end the program with a message, because MPI would use it while the
- * thread waits. Not checked are MPI_Ibcast() and its like, windows and files:
- * give them no such buffer.
+ * A call that only starts something ends the program with a message, if one of
+ * its buffers, lists of counts, or results is on the stack of the caller, also
+ * by way of MPI_BOTTOM: MPI would use it while the thread waits. Threads with
+ * private stacks may give any of their locals. Not checked is memory that a
+ * library below MPI registers by other calls.
  *
- * ERRORS are those of MPI, by its rules. But MPI finds the error of a request
- * when a processor looks, so a handler of the program's runs there, outside of
- * threads, and must not wait. MPICH calls the handler of MPI_COMM_WORLD then.
+ * ERRORS are those of MPI: the handler of the communicator of the call is called
+ * once for each error, by the thread that called, and must not wait. The
+ * communicator of a request is known if the program had set a handler before
+ * the request began; else that of MPI_COMM_WORLD is called (uerrors.c). At most
+ * 32 functions can be handlers so; those of more may be called earlier, outside
+ * of threads. Of several requests of a call the first error counts.
  *
  * ORDER. The collectives of a communicator start in the order in which the
  * threads of a rank call them, and that must be the same order on all ranks. So
@@ -52,7 +60,8 @@
  * receive the message. MPI_Mprobe() and MPI_Mrecv() are for several threads.
  *
  * THE END. While a thread waits for MPI, the scheduler does not end, and a rank
- * of which all threads wait is not stuck. umpi_print() lists them. If MPI is
+ * of which all threads wait is not stuck. umpi_print() lists them, but not calls
+ * beside. If MPI is
  * finalized before, the program ends with a message. If another rank exits
  * without MPI_Finalize(), or calls MPI_Abort(), mpirun ends this rank. After a
  * finalization there, threads here that wait for that rank wait on, up to their

@@ -3,9 +3,20 @@
 
 /*
  * MPI lets a program, or a library as this, define MPI_X() itself, and calls
- * its own PMPI_X() (the profiling interface, MPI 4.0, 15.2). Each blocking call
- * here starts the operation that does not block, and waits for its request
- * (umpi.c). Buffers that would move are copied first (stay.h).
+ * its own PMPI_X() (the profiling interface, MPI 4.0, 15.2). Such a definition
+ * is a hook. All are made from one table, calls.h, in one of these ways:
+ *
+ * - A call with a form that does not block starts that, and waits for its
+ *   request (umpi.c). Buffers that would move are copied first (stay.h).
+ * - Any other call is made by a native thread beside (ucall.h), while the
+ *   thread waits. The arguments, and what they point to, are on the heap then.
+ *   This needs MPI_THREAD_MULTIPLE. Below that the first such call in a thread
+ *   ends the program by name, since it would stop the threads beside it.
+ * - A call that only tests lets other threads run after VAIN calls in a row
+ *   without an answer. So a loop of MPI_Test() or MPI_Iprobe() waits for
+ *   another thread of its own processor, too.
+ * - A call that starts something has its buffers looked at.
+ * - What is left stops the processor, and says so once, by name.
  *
  * Outside of threads a call is MPI's own. Collectives are not, since
  * MPI_Bcast() does not match MPI_Ibcast(), and another rank may call it in a
@@ -13,6 +24,9 @@
  *
  * Collectives start in the call, before any wait. So they start in the order of
  * the calls, also if many threads call them for the same communicator.
+ *
+ * Errors of a start are raised by MPI, in the call. Errors of a request are
+ * raised here, by the thread, after its wait (uerrors.c).
  */
 
 #if !defined(_GNU_SOURCE)
@@ -21,12 +35,14 @@
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "progress.h"
 #include "stay.h"
+#include "ucall.h"
 #include "compiler.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 UPREEMPT_NEVER;
+
+#define VAIN	8	/* tests in a row without an answer */
 
 /* For usched_is_wrapped(). */
 extern const char uprofile_linked[];
@@ -38,13 +54,17 @@ int MPI_Init(int *argc, char ***argv)
 {
 	int provided;
 
-	return PMPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided);
+	return MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided);
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	return PMPI_Init_thread(argc, argv, required > MPI_THREAD_SERIALIZED ?
-				required : MPI_THREAD_SERIALIZED, provided);
+	int rc = PMPI_Init_thread(argc, argv, required > MPI_THREAD_SERIALIZED ?
+				  required : MPI_THREAD_SERIALIZED, provided);
+
+	if (rc == MPI_SUCCESS)
+		umpi_errors_begin();
+	return rc;
 }
 
 int MPI_Finalize(void)
@@ -55,89 +75,106 @@ int MPI_Finalize(void)
 
 /* The parts of a call. */
 
-static NOINLINE int no_memory(MPI_Comm comm)
+static NOINLINE int no_memory(const char *call, MPI_Comm comm)
 {
-	(void)PMPI_Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
-	return MPI_ERR_NO_MEM;
+	return umpi_raise(call, comm, MPI_ERR_NO_MEM);
 }
 
-/* Waits for the request of a call that was started with rc. */
+/*
+ * Waits for the request of a call that was started with rc. An error of the
+ * start was raised, one of the wait is raised here.
+ */
 static int message(struct umpi_stay *s, int rc, MPI_Request *r,
-		   MPI_Status *status, const struct umpi_why *why)
+		   MPI_Status *status, const struct umpi_why *why,
+		   MPI_Comm comm)
 {
+	int begun = rc;
+
 	if (rc == MPI_SUCCESS)
 		rc = umpi_wait(r, status, UNEVER, true, why);
 	if (s->s_first != NULL)
 		umpi_stay_end(s);
-	return rc;
+	return begun == MPI_SUCCESS ? umpi_raise(why->y_call, comm, rc) : rc;
 }
 
 /* Does so for a collective. here: as umpi_here(). */
 static int collective(struct umpi_stay *s, int rc, MPI_Request *r, bool here,
-		      const char *call)
+		      const char *call, MPI_Comm comm)
 {
 	struct umpi_why why = { .y_call = call,
 				.y_peer = UMPI_NO_PEER };
 
-	if (rc == MPI_SUCCESS && !here)
-		return PMPI_Wait(r, MPI_STATUS_IGNORE);
-	return message(s, rc, r, MPI_STATUS_IGNORE, &why);
+	if (here || rc != MPI_SUCCESS)
+		return message(s, rc, r, MPI_STATUS_IGNORE, &why, comm);
+	umpi_silence(true);
+	rc = PMPI_Wait(r, MPI_STATUS_IGNORE);
+	umpi_silence(false);
+	return umpi_raise(call, comm, rc);
 }
 
-/* Messages. */
-
-#define SEND(name, start)						\
-int MPI_##name(const void *buf, int n, MPI_Datatype type, int to,	\
-	       int tag, MPI_Comm comm)					\
-{									\
-	struct umpi_why why = { "MPI_" #name, to, tag, false };		\
-	struct umpi_stay s = { NULL, false };				\
-	MPI_Request r;							\
-	int rc;								\
-									\
-	if (!umpi_here(why.y_call))					\
-		return PMPI_##name(buf, n, type, to, tag, comm);	\
-	buf = umpi_stay_typed(&s, buf, 0, n, type, UMPI_IN);		\
-	rc = s.s_failed ? no_memory(comm) :				\
-		PMPI_##start(buf, n, type, to, tag, comm, &r);		\
-	return message(&s, rc, &r, MPI_STATUS_IGNORE, &why);		\
-}
-
-SEND(Send, Isend)
-SEND(Ssend, Issend)
-SEND(Rsend, Irsend)
-
-int MPI_Recv(void *buf, int n, MPI_Datatype type, int from, int tag,
-	     MPI_Comm comm, MPI_Status *status)
+/* Gives up the receive of a pair whose send could not start. */
+static NOINLINE void give_up(MPI_Request *r)
 {
-	struct umpi_why why = { "MPI_Recv", from, tag, true };
-	struct umpi_stay s = { NULL, false };
-	MPI_Request r;
-	int rc;
-
-	if (!umpi_here(why.y_call))
-		return PMPI_Recv(buf, n, type, from, tag, comm, status);
-	buf = umpi_stay_typed(&s, buf, 0, n, type, UMPI_OUT);
-	rc = s.s_failed ? no_memory(comm) :
-		PMPI_Irecv(buf, n, type, from, tag, comm, &r);
-	return message(&s, rc, &r, status, &why);
+	umpi_silence(true);
+	(void)PMPI_Cancel(r);
+	(void)PMPI_Wait(r, MPI_STATUS_IGNORE);
+	umpi_silence(false);
 }
 
-int MPI_Mrecv(void *buf, int n, MPI_Datatype type, MPI_Message *m,
-	      MPI_Status *status)
+/* Waits for the receive r[0] and the send r[1]. Returns the first error. */
+static int wait_both(MPI_Request r[2], MPI_Status *status,
+		     const struct umpi_why *why)
 {
-	struct umpi_why why = { .y_call = "MPI_Mrecv",
-				.y_peer = UMPI_NO_PEER };
-	struct umpi_stay s = { NULL, false };
-	MPI_Request r;
-	int rc;
+	MPI_Status each[2];
+	struct umpi_ask a = {
+		.a_kind = UMPI_ALL, .a_nr = 2, .a_request = r, .a_status = each
+	};
 
-	if (!umpi_here(why.y_call))
-		return PMPI_Mrecv(buf, n, type, m, status);
-	buf = umpi_stay_typed(&s, buf, 0, n, type, UMPI_OUT);
-	rc = s.s_failed ? no_memory(MPI_COMM_WORLD) :
-		PMPI_Imrecv(buf, n, type, m, &r);
-	return message(&s, rc, &r, status, &why);
+	memset(each, 0, sizeof each);
+	if (umpi_ask(&a, UNEVER, true, why) <= 0)
+		a.a_code = MPI_SUCCESS;
+	if (status != MPI_STATUS_IGNORE) {
+		each[0].MPI_ERROR = status->MPI_ERROR;
+		*status = each[0];
+	}
+	return a.a_code;
+}
+
+/*
+ * Waits for both requests of a call that was started with rc. The send is
+ * mostly complete at once, and then the thread waits for the receive alone.
+ */
+static int both(struct umpi_stay *s, int rc, MPI_Request r[2],
+		MPI_Status *status, const struct umpi_why *why, MPI_Comm comm)
+{
+	int begun = rc, sent = MPI_SUCCESS;
+
+	if (rc != MPI_SUCCESS && r[0] != MPI_REQUEST_NULL)
+		give_up(&r[0]);
+	if (rc == MPI_SUCCESS)
+		rc = umpi_test(&r[1], &sent) ?
+			umpi_wait(&r[0], status, UNEVER, true, why) :
+			wait_both(r, status, why);
+	if (rc == MPI_SUCCESS)
+		rc = sent;
+	if (s->s_first != NULL)
+		umpi_stay_end(s);
+	return begun == MPI_SUCCESS ? umpi_raise(why->y_call, comm, rc) : rc;
+}
+
+/* Receives and probes of messages that were matched. */
+
+/* Messages are noted as if they were requests: both are handles. */
+static MPI_Comm message_comm(MPI_Message m)
+{
+	return umpi_notes() ? umpi_comm_of((MPI_Request)m) : MPI_COMM_WORLD;
+}
+
+static bool note_message(bool matched, MPI_Message m, MPI_Comm comm)
+{
+	if (matched)
+		umpi_note((MPI_Request)m, comm);
+	return matched;
 }
 
 /* Nothing is posted before the message is there, so nothing is cancelled. */
@@ -150,115 +187,37 @@ int u_mpi_recv(void *buf, int n, MPI_Datatype type, int from, int tag,
 	return rc != 0 ? rc : MPI_Mrecv(buf, n, type, &m, status);
 }
 
-static int probe(struct umpi_ask *a, const char *call)
-{
-	struct umpi_why why = { call, a->a_peer, a->a_tag, false };
-
-	return umpi_ask(a, UNEVER, true, &why);
-}
-
 int MPI_Probe(int from, int tag, MPI_Comm comm, MPI_Status *status)
 {
+	struct umpi_why why = { "MPI_Probe", from, tag, false };
 	struct umpi_ask a = {
 		.a_kind = UMPI_PROBE, .a_status = status, .a_peer = from,
 		.a_tag = tag, .a_comm = comm
 	};
 
-	return umpi_here("MPI_Probe") ? probe(&a, "MPI_Probe") :
+	return umpi_here(why.y_call) ?
+		umpi_raise(why.y_call, comm, umpi_ask(&a, UNEVER, true, &why)) :
 		PMPI_Probe(from, tag, comm, status);
 }
 
 int MPI_Mprobe(int from, int tag, MPI_Comm comm, MPI_Message *m,
 	       MPI_Status *status)
 {
+	struct umpi_why why = { "MPI_Mprobe", from, tag, false };
 	struct umpi_ask a = {
 		.a_kind = UMPI_MPROBE, .a_status = status, .a_peer = from,
 		.a_tag = tag, .a_comm = comm
 	};
 	int rc;
 
-	if (!umpi_here("MPI_Mprobe"))
-		return PMPI_Mprobe(from, tag, comm, m, status);
-	rc = probe(&a, "MPI_Mprobe");
+	if (umpi_here(why.y_call)) {
+		rc = umpi_raise(why.y_call, comm, umpi_ask(&a, UNEVER, true, &why));
+		if (rc == MPI_SUCCESS)
+			*m = a.a_message;
+	} else
+		rc = PMPI_Mprobe(from, tag, comm, m, status);
 	if (rc == MPI_SUCCESS)
-		*m = a.a_message;
-	return rc;
-}
-
-/* Waits for both requests of a call that was started with rc. */
-static int both(struct umpi_stay *s, int rc, MPI_Request r[2],
-		MPI_Status *status, const struct umpi_why *why)
-{
-	MPI_Status each[2];
-	struct umpi_ask a = {
-		.a_kind = UMPI_ALL, .a_nr = 2, .a_request = r, .a_status = each
-	};
-	int i, class = MPI_SUCCESS;
-
-	memset(each, 0, sizeof each);
-	if (rc == MPI_SUCCESS)
-		rc = umpi_ask(&a, UNEVER, true, why);
-	umpi_stay_end(s);
-	if (status != MPI_STATUS_IGNORE) {
-		each[0].MPI_ERROR = status->MPI_ERROR;
-		*status = each[0];
-	}
-	if (rc != MPI_SUCCESS)
-		(void)PMPI_Error_class(rc, &class);
-	for (i = 0; class == MPI_ERR_IN_STATUS && i < 2; i++)
-		if (each[i].MPI_ERROR != MPI_SUCCESS)
-			rc = each[i].MPI_ERROR;
-	return rc;
-}
-
-int MPI_Sendrecv(const void *out, int out_n, MPI_Datatype out_type, int to,
-		 int out_tag, void *in, int in_n, MPI_Datatype in_type,
-		 int from, int in_tag, MPI_Comm comm, MPI_Status *status)
-{
-	struct umpi_why why = { "MPI_Sendrecv", from, in_tag, false };
-	struct umpi_stay s = { NULL, false };
-	MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
-	int rc;
-
-	if (!umpi_here(why.y_call))
-		return PMPI_Sendrecv(out, out_n, out_type, to, out_tag, in,
-				     in_n, in_type, from, in_tag, comm, status);
-	out = umpi_stay_typed(&s, out, 0, out_n, out_type, UMPI_IN);
-	in  = umpi_stay_typed(&s, in, 0, in_n, in_type, UMPI_OUT);
-	rc = s.s_failed ? no_memory(comm) :
-		PMPI_Irecv(in, in_n, in_type, from, in_tag, comm, &r[0]);
-	if (rc == MPI_SUCCESS)
-		rc = PMPI_Isend(out, out_n, out_type, to, out_tag, comm, &r[1]);
-	if (rc != MPI_SUCCESS && r[0] != MPI_REQUEST_NULL) {
-		(void)PMPI_Cancel(&r[0]);
-		(void)PMPI_Wait(&r[0], MPI_STATUS_IGNORE);
-	}
-	return both(&s, rc, r, status, &why);
-}
-
-/* The data goes out from a copy, of which nothing comes back. */
-int MPI_Sendrecv_replace(void *buf, int n, MPI_Datatype type, int to,
-			 int out_tag, int from, int in_tag, MPI_Comm comm,
-			 MPI_Status *status)
-{
-	MPI_Aint first;
-	size_t nob;
-	char *copy;
-	int rc;
-
-	if (!umpi_here("MPI_Sendrecv_replace"))
-		return PMPI_Sendrecv_replace(buf, n, type, to, out_tag, from,
-					     in_tag, comm, status);
-	if (!umpi_span(n, type, &first, &nob))
-		return MPI_Sendrecv(buf, n, type, to, out_tag, buf, n, type,
-				    from, in_tag, comm, status);
-	copy = malloc(nob);
-	if (copy == NULL)
-		return no_memory(comm);
-	memcpy(copy, (char *)buf + first, nob);
-	rc = MPI_Sendrecv(copy - first, n, type, to, out_tag, buf, n, type,
-			  from, in_tag, comm, status);
-	free(copy);
+		(void)note_message(true, *m, comm);
 	return rc;
 }
 
@@ -268,38 +227,49 @@ int MPI_Wait(MPI_Request *r, MPI_Status *status)
 {
 	static const struct umpi_why why = { .y_call = "MPI_Wait",
 					     .y_peer = UMPI_NO_PEER };
+	MPI_Request begun = *r;
+	int rc;
 
-	return umpi_here(why.y_call) ?
-		umpi_wait(r, status, UNEVER, true, &why) :
-		PMPI_Wait(r, status);
+	if (!umpi_here(why.y_call))
+		return PMPI_Wait(r, status);
+	rc = umpi_wait(r, status, UNEVER, true, &why);
+	return rc == MPI_SUCCESS ? rc : umpi_raise(why.y_call, umpi_comm_of(begun), rc);
+}
+
+/* Asks for requests, and raises the error of the first that has one. */
+static int ask(struct umpi_ask *a, const char *call)
+{
+	struct umpi_why why = { .y_call = call,
+				.y_peer = UMPI_NO_PEER };
+	int rc = umpi_ask(a, UNEVER, true, &why);
+
+	if (rc != MPI_SUCCESS)
+		(void)umpi_raise(call, a->a_comm, a->a_code);
+	return rc;
 }
 
 int MPI_Waitall(int n, MPI_Request r[], MPI_Status status[])
 {
-	static const struct umpi_why why = { .y_call = "MPI_Waitall",
-					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_ALL, .a_nr = n, .a_request = r,
 		.a_status = status
 	};
 
-	return umpi_here(why.y_call) ? umpi_ask(&a, UNEVER, true, &why) :
+	return umpi_here("MPI_Waitall") ? ask(&a, "MPI_Waitall") :
 		PMPI_Waitall(n, r, status);
 }
 
 int MPI_Waitany(int n, MPI_Request r[], int *index, MPI_Status *status)
 {
-	static const struct umpi_why why = { .y_call = "MPI_Waitany",
-					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_ANY, .a_nr = n, .a_request = r,
 		.a_status = status
 	};
 	int rc;
 
-	if (!umpi_here(why.y_call))
+	if (!umpi_here("MPI_Waitany"))
 		return PMPI_Waitany(n, r, index, status);
-	rc = umpi_ask(&a, UNEVER, true, &why);
+	rc = ask(&a, "MPI_Waitany");
 	*index = a.a_done;
 	return rc;
 }
@@ -307,61 +277,54 @@ int MPI_Waitany(int n, MPI_Request r[], int *index, MPI_Status *status)
 int MPI_Waitsome(int n, MPI_Request r[], int *done, int index[],
 		 MPI_Status status[])
 {
-	static const struct umpi_why why = { .y_call = "MPI_Waitsome",
-					     .y_peer = UMPI_NO_PEER };
 	struct umpi_ask a = {
 		.a_kind = UMPI_SOME, .a_nr = n, .a_request = r,
 		.a_index = index, .a_status = status
 	};
 	int rc;
 
-	if (!umpi_here(why.y_call))
+	if (!umpi_here("MPI_Waitsome"))
 		return PMPI_Waitsome(n, r, done, index, status);
-	rc = umpi_ask(&a, UNEVER, true, &why);
+	rc = ask(&a, "MPI_Waitsome");
 	*done = a.a_done;
 	return rc;
 }
 
-/* Non-blocking messages whose buffer would move while the thread waits. */
+/* Tests, and calls that stop the processor. */
 
-static NOINLINE void refuse(const char *call)
+static __thread const struct ustack *vain_thread;
+static __thread int vain_nr;
+
+/* Returns whether the caller has tested in vain for long enough. */
+static NOINLINE bool is_vain(const struct ustack *u, bool answer)
 {
-	char text[200];
-
-	snprintf(text, sizeof text, "%s: the buffer is on the stack of a "
-		 "thread, which moves while the thread waits: take it from "
-		 "the heap, or give the thread a private stack (rr_private())",
-		 call);
-	usched_fail(text);
+	if (answer || u != vain_thread) {
+		vain_thread = answer ? NULL : u;
+		vain_nr = 0;
+	}
+	if (answer || ++vain_nr < VAIN)
+		return false;
+	vain_nr = 0;
+	return true;
 }
 
-#define START(name, constant)						\
-int MPI_##name(constant void *buf, int n, MPI_Datatype type, int peer,	\
-	       int tag, MPI_Comm comm, MPI_Request *r)			\
-{									\
-	if (n > 0 && umpi_moves(buf))					\
-		refuse("MPI_" #name);					\
-	return PMPI_##name(buf, n, type, peer, tag, comm, r);		\
-}
-
-START(Isend, const)
-START(Issend, const)
-START(Irsend, const)
-START(Irecv, )
-START(Send_init, const)
-START(Ssend_init, const)
-START(Rsend_init, const)
-START(Recv_init, )
-
-int MPI_Imrecv(void *buf, int n, MPI_Datatype type, MPI_Message *m,
-	       MPI_Request *r)
+static NOINLINE void umpi_tried(bool answer)
 {
-	if (n > 0 && umpi_moves(buf))
-		refuse("MPI_Imrecv");
-	return PMPI_Imrecv(buf, n, type, m, r);
+	const struct ustack *u = ustack_self();
+
+	if (u != NULL && u->u_sched->s_wait != NULL && is_vain(u, answer))
+		(void)uwait_give_way();
 }
 
-/* Collectives. */
+static NOINLINE void warn_once(int *warned, const char *call)
+{
+	if (ustack_self() != NULL &&
+	    __atomic_exchange_n(warned, 1, __ATOMIC_RELAXED) == 0)
+		usched_message("%s: stops the processor, with all its threads",
+			       call);
+}
+
+/* Numbers of a communicator, for the sizes of buffers. */
 
 /* Returns from how many ranks data comes, or to how many it goes. */
 static int ranks(MPI_Comm comm)
@@ -376,189 +339,167 @@ static int ranks(MPI_Comm comm)
 	return nr;
 }
 
+static int rank_in(MPI_Comm comm)
+{
+	int rank = 0;
+
+	(void)PMPI_Comm_rank(comm, &rank);
+	return rank;
+}
+
 /* Returns whether the caller is the root: only there some arguments count. */
 static bool is_root(int root, MPI_Comm comm)
 {
-	int inter = 0, rank = 0;
+	int inter = 0;
 
 	(void)PMPI_Comm_test_inter(comm, &inter);
-	if (inter)
-		return root == MPI_ROOT;
-	(void)PMPI_Comm_rank(comm, &rank);
-	return rank == root;
+	return inter ? root == MPI_ROOT : rank_in(comm) == root;
 }
 
-/* Each replaces an argument by a copy, if it would move. */
-
-#define STAY(buf, n, type, way)						\
-	((buf) = umpi_stay_typed(&s, buf, 0, n, type, way))
-
-#define STAY_INTS(list, nr)						\
-	((list) = umpi_stay(&s, list, (nr) * sizeof *(list), UMPI_IN))
-
-#define STAY_PARTS(buf, counts, at, nr, type, way)			\
-	((buf) = stay_parts(&s, buf, counts, at, nr, type, way))
-
-/* Returns the buffer for parts: counts[i] elements, at[i] elements behind. */
-static NOINLINE void *stay_parts(struct umpi_stay *s, const void *buf,
-				 const int counts[], const int at[], int nr,
-				 MPI_Datatype type, int way)
+static int dimensions(MPI_Comm comm)
 {
-	long low = LONG_MAX, high = LONG_MIN;
+	int nr = 0;
+
+	(void)PMPI_Cartdim_get(comm, &nr);
+	return nr;
+}
+
+/* Returns how many neighbours send to the caller, or get something from it. */
+static int neighbours(MPI_Comm comm, bool sources)
+{
+	int kind = MPI_UNDEFINED, in = 0, out = 0, weighted;
+
+	(void)PMPI_Topo_test(comm, &kind);
+	if (kind == MPI_CART)
+		in = out = 2 * dimensions(comm);
+	if (kind == MPI_GRAPH) {
+		(void)PMPI_Graph_neighbors_count(comm, rank_in(comm), &in);
+		out = in;
+	}
+	if (kind == MPI_DIST_GRAPH)
+		(void)PMPI_Dist_graph_neighbors_count(comm, &in, &out,
+						      &weighted);
+	return sources ? in : out;
+}
+
+static long sum(const void *list, size_t size, int nr)
+{
+	long all = 0;
 	int i;
 
-	if (buf == MPI_IN_PLACE || !umpi_moves(buf))
-		return (void *)(uintptr_t)buf;
-	for (i = 0; i < nr; i++) {
-		if (counts[i] <= 0)
-			continue;
-		if (at[i] < low)
-			low = at[i];
-		if (at[i] + (long)counts[i] > high)
-			high = at[i] + (long)counts[i];
-	}
-	return umpi_stay_typed(s, buf, low, high > low ? high - low : 0, type,
-			       way);
+	for (i = 0; i < nr; i++)
+		all += umpi_number(list, size, i);
+	return all;
 }
 
-/* The body: replacements, then the start. */
-#define COLLECTIVE(name, comm, replacements, start)			\
-{									\
-	bool here = umpi_here("MPI_" #name);				\
-	struct umpi_stay s = { NULL, false };				\
-	MPI_Request r;							\
-	int rc;								\
-									\
-	if (here) {							\
-		replacements;						\
-	}								\
-	rc = s.s_failed ? no_memory(comm) : (start);			\
-	return collective(&s, rc, &r, here, "MPI_" #name);		\
-}
+/* The words of buffers in the table. In a hook, s copies or refuses. */
 
-int MPI_Barrier(MPI_Comm comm)
-COLLECTIVE(Barrier, comm, , PMPI_Ibarrier(comm, &r))
+#define BUF(buf, n, type, way)						\
+	((buf) = umpi_stay_typed(&s, buf, n, type, way))
+#define COPY(at, nob)							\
+	((at) = umpi_stay(&s, at, nob, UMPI_IN | UMPI_OUT))
+#define RESULT(at)	COPY(at, sizeof *(at))
+#define BYTES(buf, nob)	((void)umpi_stay(&s, buf, nob, UMPI_OUT))
+#define LIST(list, nr)							\
+	((list) = umpi_stay(&s, list, (nr) * sizeof *(list), UMPI_IN))
+#define TEXT(text)							\
+	((text) = umpi_stay(&s, text, (text) != NULL ?			\
+			    strlen(text) + 1 : 0, UMPI_IN))
 
-int MPI_Bcast(void *buf, int n, MPI_Datatype type, int root, MPI_Comm comm)
-COLLECTIVE(Bcast, comm,
-	STAY(buf, n, type, UMPI_IN | UMPI_OUT),
-	PMPI_Ibcast(buf, n, type, root, comm, &r))
+/* No comma outside of parentheses: the words are arguments of macros. */
+#define PARTS(buf, counts, at, type, nr, way)				\
+	((buf) = umpi_stay_pieces(&s, buf, &(struct umpi_pieces){	\
+		counts, sizeof *(counts), at, sizeof *(at), NULL, type,	\
+		nr }, way),						\
+	 LIST(counts, nr), LIST(at, nr))
+#define PARTS_W(buf, counts, at, types, nr, way)			\
+	((buf) = umpi_stay_pieces(&s, buf, &(struct umpi_pieces){	\
+		counts, sizeof *(counts), at, sizeof *(at), types,	\
+		MPI_DATATYPE_NULL, nr }, way),				\
+	 LIST(counts, nr), LIST(at, nr), LIST(types, nr))
 
-int MPI_Reduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op,
-	       int root, MPI_Comm comm)
-COLLECTIVE(Reduce, comm,
-	STAY(in, n, type, UMPI_IN);
-	if (is_root(root, comm))
-		STAY(out, n, type, UMPI_OUT),
-	PMPI_Ireduce(in, out, n, type, op, root, comm, &r))
+/* MPI uses them after the call, which waits nevertheless: never copied. */
+#define EXPOSED(buf, nob)						\
+	((void)umpi_stay(&(struct umpi_stay){ NULL, call, false }, buf,	\
+			 nob, UMPI_OUT))
+#define KEPT(buf, n, type)						\
+	((void)umpi_stay_typed(&(struct umpi_stay){ NULL, call, false }, \
+			       buf, n, type, UMPI_OUT))
 
-int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype type,
-		  MPI_Op op, MPI_Comm comm)
-COLLECTIVE(Allreduce, comm,
-	STAY(in, n, type, UMPI_IN);
-	STAY(out, n, type, UMPI_OUT),
-	PMPI_Iallreduce(in, out, n, type, op, comm, &r))
+#define NOTED(matched, m)	note_message(matched, *(m), comm)
+#define IS_ROOT			is_root(root, comm)
+#define RANKS			ranks(comm)
+#define RANK			rank_in(comm)
+#define DIMENSIONS		dimensions(comm)
+#define SOURCES			neighbours(comm, true)
+#define TARGETS			neighbours(comm, false)
+#define SUM(list, nr)		sum(list, sizeof *(list), nr)
+#define NUMBER(list, i)		umpi_number(list, sizeof *(list), i)
 
-int MPI_Scan(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op,
-	     MPI_Comm comm)
-COLLECTIVE(Scan, comm,
-	STAY(in, n, type, UMPI_IN);
-	STAY(out, n, type, UMPI_OUT),
-	PMPI_Iscan(in, out, n, type, op, comm, &r))
+/* For calls that have no communicator: their errors are raised by no hook. */
+static const MPI_Comm comm = MPI_COMM_NULL;
 
-int MPI_Exscan(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op,
-	       MPI_Comm comm)
-COLLECTIVE(Exscan, comm,
-	STAY(in, n, type, UMPI_IN);
-	STAY(out, n, type, UMPI_OUT),
-	PMPI_Iexscan(in, out, n, type, op, comm, &r))
+/* Each of a list of arguments: (type) name. */
 
-int MPI_Reduce_scatter_block(const void *in, void *out, int n,
-			     MPI_Datatype type, MPI_Op op, MPI_Comm comm)
-COLLECTIVE(Reduce_scatter_block, comm,
-	STAY(in, (long)n * ranks(comm), type, UMPI_IN);
-	STAY(out, in == MPI_IN_PLACE ? (long)n * ranks(comm) : n, type,
-	     UMPI_OUT),
-	PMPI_Ireduce_scatter_block(in, out, n, type, op, comm, &r))
+#define JOIN(a, b, c)		a##b##c
+#define JOINED(a, b, c)		JOIN(a, b, c)
+#define CALL(name)		JOINED(MPI_, name, SUFFIX)
+#define REAL(name)		JOINED(PMPI_, name, SUFFIX)
+#define STRUCT(name)		JOINED(args_, name, SUFFIX)
+#define BESIDE(name)		JOINED(beside_, name, SUFFIX)
+#define TEXT_OF(call)		TEXT_OF_WORD(call)
+#define TEXT_OF_WORD(call)	#call
 
-int MPI_Gather(const void *in, int in_n, MPI_Datatype in_type, void *out,
-	       int out_n, MPI_Datatype out_type, int root, MPI_Comm comm)
-COLLECTIVE(Gather, comm,
-	STAY(in, in_n, in_type, UMPI_IN);
-	if (is_root(root, comm))
-		STAY(out, (long)out_n * ranks(comm), out_type, UMPI_OUT),
-	PMPI_Igather(in, in_n, in_type, out, out_n, out_type, root, comm, &r))
+#define INSIDE(...)		__VA_ARGS__
+#define AFTER(...)
+#define DECLARED(x)		INSIDE x
+#define NAMED(x)		AFTER x
+#define FIELD(x)		INSIDE x;
+#define OF_STRUCT(x)		MEMBER(AFTER x)
+#define MEMBER(name)		a->name
+#define INTO_STRUCT(x)		SET(AFTER x)
+#define SET(name)		a->name = name;
 
-int MPI_Gatherv(const void *in, int in_n, MPI_Datatype in_type, void *out,
-		const int counts[], const int at[], MPI_Datatype out_type,
-		int root, MPI_Comm comm)
-COLLECTIVE(Gatherv, comm,
-	STAY(in, in_n, in_type, UMPI_IN);
-	if (is_root(root, comm)) {
-		STAY_PARTS(out, counts, at, ranks(comm), out_type, UMPI_OUT);
-		STAY_INTS(counts, ranks(comm));
-		STAY_INTS(at, ranks(comm));
-	},
-	PMPI_Igatherv(in, in_n, in_type, out, counts, at, out_type, root, comm,
-		      &r))
+#define COMMA()			,
+#define NOTHING()
 
-int MPI_Scatter(const void *in, int in_n, MPI_Datatype in_type, void *out,
-		int out_n, MPI_Datatype out_type, int root, MPI_Comm comm)
-COLLECTIVE(Scatter, comm,
-	if (is_root(root, comm))
-		STAY(in, (long)in_n * ranks(comm), in_type, UMPI_IN);
-	STAY(out, out_n, out_type, UMPI_OUT),
-	PMPI_Iscatter(in, in_n, in_type, out, out_n, out_type, root, comm, &r))
+#define EACH_1(m, s, x)		m(x)
+#define EACH_2(m, s, x, ...)	m(x) s() EACH_1(m, s, __VA_ARGS__)
+#define EACH_3(m, s, x, ...)	m(x) s() EACH_2(m, s, __VA_ARGS__)
+#define EACH_4(m, s, x, ...)	m(x) s() EACH_3(m, s, __VA_ARGS__)
+#define EACH_5(m, s, x, ...)	m(x) s() EACH_4(m, s, __VA_ARGS__)
+#define EACH_6(m, s, x, ...)	m(x) s() EACH_5(m, s, __VA_ARGS__)
+#define EACH_7(m, s, x, ...)	m(x) s() EACH_6(m, s, __VA_ARGS__)
+#define EACH_8(m, s, x, ...)	m(x) s() EACH_7(m, s, __VA_ARGS__)
+#define EACH_9(m, s, x, ...)	m(x) s() EACH_8(m, s, __VA_ARGS__)
+#define EACH_10(m, s, x, ...)	m(x) s() EACH_9(m, s, __VA_ARGS__)
+#define EACH_11(m, s, x, ...)	m(x) s() EACH_10(m, s, __VA_ARGS__)
+#define EACH_12(m, s, x, ...)	m(x) s() EACH_11(m, s, __VA_ARGS__)
+#define EACH_13(m, s, x, ...)	m(x) s() EACH_12(m, s, __VA_ARGS__)
+#define NUMBER_14(a, b, c, d, e, f, g, h, i, j, k, l, m, n, ...)	n
+#define NUMBER_OF(...)							\
+	NUMBER_14(__VA_ARGS__, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define EACH(m, ...)							\
+	JOINED(EACH_, NUMBER_OF(__VA_ARGS__), )(m, COMMA, __VA_ARGS__)
+#define EVERY(m, ...)							\
+	JOINED(EACH_, NUMBER_OF(__VA_ARGS__), )(m, NOTHING, __VA_ARGS__)
 
-int MPI_Scatterv(const void *in, const int counts[], const int at[],
-		 MPI_Datatype in_type, void *out, int out_n,
-		 MPI_Datatype out_type, int root, MPI_Comm comm)
-COLLECTIVE(Scatterv, comm,
-	if (is_root(root, comm)) {
-		STAY_PARTS(in, counts, at, ranks(comm), in_type, UMPI_IN);
-		STAY_INTS(counts, ranks(comm));
-		STAY_INTS(at, ranks(comm));
-	}
-	STAY(out, out_n, out_type, UMPI_OUT),
-	PMPI_Iscatterv(in, counts, at, in_type, out, out_n, out_type, root,
-		       comm, &r))
+/* The hooks, for int. */
 
-int MPI_Allgather(const void *in, int in_n, MPI_Datatype in_type, void *out,
-		  int out_n, MPI_Datatype out_type, MPI_Comm comm)
-COLLECTIVE(Allgather, comm,
-	STAY(in, in_n, in_type, UMPI_IN);
-	STAY(out, (long)out_n * ranks(comm), out_type, UMPI_OUT),
-	PMPI_Iallgather(in, in_n, in_type, out, out_n, out_type, comm, &r))
+#define COUNT	int
+#define PLACE	int
+#define SUFFIX
+#define ONCE
+#include "hooks.h"
 
-int MPI_Allgatherv(const void *in, int in_n, MPI_Datatype in_type, void *out,
-		   const int counts[], const int at[], MPI_Datatype out_type,
-		   MPI_Comm comm)
-COLLECTIVE(Allgatherv, comm,
-	STAY(in, in_n, in_type, UMPI_IN);
-	STAY_PARTS(out, counts, at, ranks(comm), out_type, UMPI_OUT);
-	STAY_INTS(counts, ranks(comm));
-	STAY_INTS(at, ranks(comm)),
-	PMPI_Iallgatherv(in, in_n, in_type, out, counts, at, out_type, comm,
-			 &r))
-
-int MPI_Alltoall(const void *in, int in_n, MPI_Datatype in_type, void *out,
-		 int out_n, MPI_Datatype out_type, MPI_Comm comm)
-COLLECTIVE(Alltoall, comm,
-	STAY(in, (long)in_n * ranks(comm), in_type, UMPI_IN);
-	STAY(out, (long)out_n * ranks(comm), out_type, UMPI_OUT),
-	PMPI_Ialltoall(in, in_n, in_type, out, out_n, out_type, comm, &r))
-
-int MPI_Alltoallv(const void *in, const int in_counts[], const int in_at[],
-		  MPI_Datatype in_type, void *out, const int out_counts[],
-		  const int out_at[], MPI_Datatype out_type, MPI_Comm comm)
-COLLECTIVE(Alltoallv, comm,
-	if (in != MPI_IN_PLACE) {
-		STAY_PARTS(in, in_counts, in_at, ranks(comm), in_type, UMPI_IN);
-		STAY_INTS(in_counts, ranks(comm));
-		STAY_INTS(in_at, ranks(comm));
-	}
-	STAY_PARTS(out, out_counts, out_at, ranks(comm), out_type, UMPI_OUT);
-	STAY_INTS(out_counts, ranks(comm));
-	STAY_INTS(out_at, ranks(comm)),
-	PMPI_Ialltoallv(in, in_counts, in_at, in_type, out, out_counts, out_at,
-			out_type, comm, &r))
+#if MPI_VERSION >= 4
+#undef COUNT
+#undef PLACE
+#undef SUFFIX
+#undef ONCE
+#define COUNT	MPI_Count
+#define PLACE	MPI_Aint
+#define SUFFIX	_c
+#define LARGE
+#include "hooks.h"
+#endif

@@ -18,8 +18,8 @@ ulimit -c 0
 unset USCHED_DEBUG MAKEFLAGS
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OMPI_MCA_rmaps_base_oversubscribe=1
-core='usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+core='usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c ucall.c
 	umem.c uio.c upoll.c'
 
 main() {
@@ -35,10 +35,11 @@ main() {
 	counted
 }
 
-# MPICH's MPI_STATUSES_IGNORE is an address that gcc takes for an array.
+# MPICH has constants that are addresses, which gcc takes for arrays.
 compile() { # program, source, flags: all of a program but the library
 	mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
-		-Wno-stringop-overflow -Wno-unknown-warning-option \
+		-Wno-stringop-overflow -Wno-stringop-overread \
+		-Wno-unknown-warning-option \
 		$CFLAGS $includes -Itest -Ibench/mpi \
 		$3 $2 -o "$dir/$1.$mpi" $4 -pthread
 }
@@ -49,6 +50,14 @@ objects() { # folder, flags: the library, compiled once for all
 		${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -Werror $CFLAGS \
 			$includes $2 -c "$file" \
 			-o "$dir/$1/$(basename "$file").o" || exit 1
+	done
+}
+
+profile() { # folder, flags: mpi/, compiled once for all programs of an MPI
+	mkdir "$dir/$1.$mpi" && for file in $ours; do
+		mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
+			-Wno-stringop-overflow $CFLAGS $includes $2 -c $file \
+			-o "$dir/$1.$mpi/$(basename $file).o" || return
 	done
 }
 
@@ -63,6 +72,13 @@ passes() { # ranks, program, arguments: each rank says so
 	[ "$(grep -c '^rank [0-9]* passed$' "$dir/out")" = "$1" ]
 }
 
+allows() { # what
+	timeout 60 mpirun.$mpi -n 1 "$dir/refused.$mpi" "$1" >"$dir/out" 2>&1
+	rc=$?
+	cat "$dir/out"
+	[ $rc = 0 ] && grep -qx allowed "$dir/out"
+}
+
 refuses() { # message, what
 	timeout 60 mpirun.$mpi -n 1 "$dir/refused.$mpi" "$2" >"$dir/out" 2>&1
 	rc=$?
@@ -70,35 +86,41 @@ refuses() { # message, what
 	[ $rc != 0 ] && grep -q "$1" "$dir/out"
 }
 
-ours='mpi/umpi.c mpi/uprofile.c'
+ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c'
 
 all() {
 	try 'objects' apart objects plain ''
 	try 'objects, hard mode' apart objects hard -DUSCHED_HARD
+	try 'mpi/' apart profile plain ''
+	try 'mpi/, hard mode' apart profile hard -DUSCHED_HARD
+	plain="$dir/plain.$mpi/*.o $dir/plain/*.o"
+	hard="$dir/hard.$mpi/*.o $dir/hard/*.o"
 	for sched in RR WS; do
-		for program in many calls; do
+		for program in many calls every errors; do
 			try "$program $sched" apart compile $program-$sched \
-				"test/mpi/$program.c $ours" -D$sched \
-				"$dir/plain/*.o"
-			try "$program $sched hard" apart compile $program-$sched-hard \
-				"test/mpi/$program.c $ours" \
-				"-D$sched -DUSCHED_HARD" "$dir/hard/*.o"
+				test/mpi/$program.c -D$sched "$plain"
+			[ $program-$sched = every-WS ] ||
+			[ $program-$sched = errors-WS ] ||
+			try "$program $sched hard" apart compile \
+				$program-$sched-hard test/mpi/$program.c \
+				"-D$sched -DUSCHED_HARD" "$hard"
 		done
 	done
 	for program in beside refused ends; do
-		try $program apart compile $program "test/mpi/$program.c $ours" -DRR \
-			"$dir/plain/*.o"
+		try $program apart compile $program test/mpi/$program.c -DRR \
+			"$plain"
 	done
 	for program in halo tree; do
-		try $program apart compile $program "examples/mpi/$program.c $ours" \
-			'' "$dir/plain/*.o"
+		try $program apart compile $program examples/mpi/$program.c '' \
+			"$plain"
 	done
-	try mmain apart compile mmain "bench/mpi/mmain.c $ours" '' "$dir/plain/*.o"
+	try mmain apart compile mmain bench/mpi/mmain.c '' "$plain"
 	for program in raw native; do
 		try $program apart compile $program bench/mpi/$program.c
 	done
 	other_compilers
 	tests
+	texts
 	contracts
 	early
 	examples
@@ -135,6 +157,9 @@ tests() {
 		done
 		try "calls, $ranks ranks" apart passes $ranks calls-RR 50 1 2
 		try "beside, $ranks ranks" apart passes $ranks beside 150
+		try "every call, $ranks ranks" apart passes $ranks every-RR \
+			"$dir/file"
+		try "errors, $ranks ranks" apart passes $ranks errors-RR 200
 	done
 	for words in evict=always,poison evict=always,poison,fault; do
 		export USCHED_DEBUG=$words
@@ -144,12 +169,67 @@ tests() {
 		try "threads, $words, ws" apart passes 2 many-WS-hard 1000 2 64
 		try "calls, $words" apart passes 2 calls-RR-hard 50 1 2
 		try "calls, $words, 4 ranks" apart passes 4 calls-WS-hard 50 2 2
+		case $words in *fault) hard_calls ;; esac
 		unset USCHED_DEBUG
 	done
+	try 'every call, ws' apart passes 2 every-WS "$dir/file"
+	try 'errors, ws' apart passes 2 errors-WS 200
+	try 'a fatal error' apart fatal
+}
+
+hard_calls() {
+	try 'every call, hard' apart passes 2 every-RR-hard "$dir/file"
+	try 'errors, hard, 4 ranks' apart passes 4 errors-RR-hard 200
+}
+
+fatal() { # of a communicator, while MPI_COMM_WORLD returns errors
+	run 2 errors-RR 200 fatal >"$dir/out" 2>&1
+	rc=$?
+	cat "$dir/out"
+	[ $rc != 0 ] && grep -q '^usched: MPI_.*: a fatal error of MPI: .*runcated' \
+		"$dir/out" && ! grep -q passed "$dir/out"
+}
+
+# The list of calls is that of the table, and the program of README.md runs.
+texts() {
+	try 'the list of calls in README.md' apart lists
+	sed -n '/^```c$/,/^```$/{//!p;}' mpi/README.md >"$dir/readme.c"
+	try 'the program of README.md' apart compile readme \
+		"$dir/readme.c" '' "$plain"
+	try 'the program of README.md runs' apart counts_no_error
+}
+
+lists() {
+	sh mpi/list.sh | grep . >"$dir/list"
+	grep . mpi/README.md | tail -n "$(wc -l <"$dir/list")" |
+		diff "$dir/list" -
+}
+
+counts_no_error() {
+	run 4 readme >"$dir/out" 2>&1
+	cat "$dir/out"
+	[ "$(grep -c '^rank [0-3]: 0 wrong$' "$dir/out")" = 4 ]
 }
 
 contracts() {
-	try 'irecv' apart refuses 'MPI_Irecv: the buffer is on the stack' irecv
+	while read -r call what; do
+		try "a stack buffer: $what" apart refuses \
+			"$call: the buffer is on the stack" $what
+	done <<-END
+	MPI_Irecv irecv
+	MPI_Isend isend
+	MPI_Irecv bottom
+	MPI_Recv_init init
+	MPI_Iallreduce iallreduce
+	MPI_Iallgatherv counts
+	MPI_Comm_idup idup
+	MPI_Buffer_attach attach
+	MPI_Win_create window
+	END
+	try 'partly on a stack' apart refuses 'lies partly on the stack' partly
+	try 'on both sides of the stacks' apart allows allowed
+	try 'a private stack' apart allows private
+	try 'split' apart refuses 'MPI_Comm_split: .*needs MPI_THREAD_MULTIPLE' split
 	try 'several' apart refuses 'needs MPI_THREAD_MULTIPLE' several
 	try 'funneled' apart refuses 'needs MPI_THREAD_SERIALIZED' funneled
 	try 'finalize' apart refuses 'MPI_Finalize: threads wait for MPI' finalize

@@ -144,7 +144,7 @@ int engine_cancel(engine_id id)
 
 	if (rc != 0)
 		return rc;
-	if (t->t_ending || t->t_stage == ENGINE_ENDED)
+	if (engine_is_ending(t) || t->t_stage == ENGINE_ENDED)
 		rc = -EALREADY;
 	else if (t->t_stage == ENGINE_QUEUED) {
 		engine_cancel_queued(t, &l);

@@ -269,6 +269,15 @@ static inline int engine_cpu(void)
 #endif
 }
 
+/*
+ * Returns t_ending. Atomic, else a compiler that reads it together with t_stage
+ * reads t_more, too, which the task sets while it runs.
+ */
+static inline bool engine_is_ending(const struct task *t)
+{
+	return __atomic_load_n(&t->t_ending, __ATOMIC_RELAXED);
+}
+
 /* Returns the bytes of t, which count against the limit. */
 static inline size_t engine_bytes(const struct task *t)
 {

@@ -162,7 +162,7 @@ int engine_set_priority(engine_id id, int priority)
 		return rc;
 	if (priority < 0 || priority >= ENGINE_LEVELS)
 		rc = -EINVAL;
-	else if (t->t_ending || t->t_stage != ENGINE_QUEUED)
+	else if (engine_is_ending(t) || t->t_stage != ENGINE_QUEUED)
 		rc = -EALREADY;
 	else {
 		level_out(t);

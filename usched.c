@@ -369,7 +369,7 @@ static int guard_make(struct usched_lane *l, int is_last)
 	if (mprotect(l->l_low - GUARD, GUARD, PROT_NONE) != 0 || (!is_last &&
 	    mprotect(l[1].l_low - GUARD, GUARD, PROT_NONE) != 0))
 		return -ENOMEM;
-	l->l_sample &= ~1;
+	l->l_sample = (unsigned char)(l->l_sample - 1);
 	return 0;
 }
 

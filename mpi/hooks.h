@@ -110,7 +110,7 @@ int CALL(Sendrecv_replace)(void *buf, COUNT n, MPI_Datatype type, int to,
 int CALL(name)(const void *buf, COUNT n, MPI_Datatype type, int to,	\
 	       int tag, MPI_Comm comm)					\
 {									\
-	struct umpi_why why = { TEXT_OF(CALL(name)), to, tag, false };		\
+	struct umpi_why why = { TEXT_OF(CALL(name)), to, tag, false };	\
 	struct umpi_stay s = { NULL, NULL, false };			\
 	MPI_Request r;							\
 	int rc;								\
@@ -118,7 +118,7 @@ int CALL(name)(const void *buf, COUNT n, MPI_Datatype type, int to,	\
 	if (!umpi_here(why.y_call))					\
 		return REAL(name)(buf, n, type, to, tag, comm);		\
 	BUF(buf, n, type, UMPI_IN);					\
-	rc = s.s_failed ? no_memory(TEXT_OF(CALL(name)), comm) :				\
+	rc = s.s_failed ? no_memory(TEXT_OF(CALL(name)), comm) :	\
 		REAL(start)(buf, n, type, to, tag, comm, &r);		\
 	return message(&s, rc, &r, MPI_STATUS_IGNORE, &why, comm);	\
 }
@@ -129,7 +129,7 @@ int CALL(name)(const void *buf, COUNT n, MPI_Datatype type, int to,	\
 #define COLLECTIVE(name, start, buffers, ...)				\
 int CALL(name)(EACH(DECLARED, __VA_ARGS__))				\
 {									\
-	bool here = umpi_here(TEXT_OF(CALL(name)));				\
+	bool here = umpi_here(TEXT_OF(CALL(name)));			\
 	struct umpi_stay s = { NULL, NULL, false };			\
 	MPI_Request r;							\
 	int rc;								\
@@ -137,52 +137,37 @@ int CALL(name)(EACH(DECLARED, __VA_ARGS__))				\
 	if (here) {							\
 		buffers;						\
 	}								\
-	rc = s.s_failed ? no_memory(TEXT_OF(CALL(name)), comm) :				\
+	rc = s.s_failed ? no_memory(TEXT_OF(CALL(name)), comm) :	\
 		REAL(start)(EACH(NAMED, __VA_ARGS__), &r);		\
 	return collective(&s, rc, &r, here, TEXT_OF(CALL(name)), comm);	\
 }									\
-START_(start, buffers, __VA_ARGS__)
+START(start, buffers, __VA_ARGS__)
 
-#define START_(name, buffers, ...)					\
+/* prepare goes before the call. */
+#define STARTS(prepare, name, buffers, ...)				\
 int CALL(name)(EACH(DECLARED, __VA_ARGS__), MPI_Request *r)		\
 {									\
-	struct umpi_stay s = { NULL, TEXT_OF(CALL(name)), false };		\
+	struct umpi_stay s = { NULL, TEXT_OF(CALL(name)), false };	\
 	int rc;								\
 									\
 	if (umpi_moves()) {						\
 		buffers;						\
 	}								\
 	(void)s;							\
+	prepare;							\
 	rc = REAL(name)(EACH(NAMED, __VA_ARGS__), r);			\
 	if (rc == MPI_SUCCESS)						\
 		umpi_note(*r, comm);					\
 	return rc;							\
 }
 
-#define START(name, buffers, ...)	START_(name, buffers, __VA_ARGS__)
-
-#define PERSIST_(name, buffers, ...)					\
-int CALL(name)(EACH(DECLARED, __VA_ARGS__), MPI_Request *r)		\
-{									\
-	struct umpi_stay s = { NULL, TEXT_OF(CALL(name)), false };		\
-	int rc;								\
-									\
-	if (umpi_moves()) {						\
-		buffers;						\
-	}								\
-	(void)s;							\
-	umpi_persist();							\
-	rc = REAL(name)(EACH(NAMED, __VA_ARGS__), r);			\
-	if (rc == MPI_SUCCESS)						\
-		umpi_note(*r, comm);					\
-	return rc;							\
-}
-
-#define PERSIST(name, buffers, ...)	PERSIST_(name, buffers, __VA_ARGS__)
+#define START(name, buffers, ...)	STARTS(, name, buffers, __VA_ARGS__)
+#define PERSIST(name, buffers, ...)					\
+	STARTS(umpi_persist(), name, buffers, __VA_ARGS__)
 
 #if MPI_VERSION >= 4
 #define INIT(name, buffers, ...)					\
-	PERSIST_(name, buffers, __VA_ARGS__, (MPI_Info) info)
+	PERSIST(name, buffers, __VA_ARGS__, (MPI_Info) info)
 #else
 #define INIT(name, buffers, ...)
 #endif
@@ -190,7 +175,7 @@ int CALL(name)(EACH(DECLARED, __VA_ARGS__), MPI_Request *r)		\
 #define ACCESS(name, buffers, ...)					\
 int CALL(name)(EACH(DECLARED, __VA_ARGS__))				\
 {									\
-	struct umpi_stay s = { NULL, TEXT_OF(CALL(name)), false };		\
+	struct umpi_stay s = { NULL, TEXT_OF(CALL(name)), false };	\
 									\
 	if (umpi_moves()) {						\
 		buffers;						\
@@ -257,9 +242,8 @@ int CALL(name)(EACH(DECLARED, __VA_ARGS__))				\
 #undef WAITS
 #undef COLLECTIVE
 #undef START
-#undef START_
+#undef STARTS
 #undef PERSIST
-#undef PERSIST_
 #undef INIT
 #undef ACCESS
 #undef TESTS

@@ -106,24 +106,28 @@ static struct uview_file *copy_of(const void *map, size_t size, bool lives)
 	return copy;
 }
 
+/* Walks over the file that was saved at path. */
+static void walk_saved(void (*f)(struct walk *w, const struct walk_run *r))
+{
+	struct walk w = { .w_run = f };
+	size_t size;
+	char *text = slurp(path, &size);
+	struct uview_file *copy = copy_of(text, size, false);
+
+	CHECK(copy != NULL && walk(&w, copy));
+	walk_end(&w);
+	free(copy);
+	free(text);
+}
+
 static void nests(void)
 {
-	struct walk w = { .w_run = count_run };
-	struct uview_file *copy;
-	size_t size;
-	char *text;
-
 	CHECK(rr_init(1, 0) == 0);
 	CHECK(rr_thread_init(runs_inner, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
 	CHECK(uview_save(path) == 0);
-	text = slurp(path, &size);
-	copy = copy_of(text, size, false);
-	CHECK(copy != NULL && walk(&w, copy));
+	walk_saved(count_run);
 	CHECK(outer_runs == 4 && inner_runs == 2 * 2 * (TURNS + 1));
-	walk_end(&w);
-	free(copy);
-	free(text);
 }
 
 /* A thread that has run for longer than the ring reaches back still has its name. */
@@ -155,21 +159,12 @@ static void count_named(struct walk *w, const struct walk_run *r)
 
 static void keeps_names(void)
 {
-	struct walk w = { .w_run = count_named };
-	struct uview_file *copy;
-	size_t size;
-	char *text;
-
 	CHECK(rr_init(1, 0) == 0);
 	CHECK(rr_thread_init(makes_named, NULL) != NULL);
 	CHECK(rr_start() == 0 && rr_fini() == 0);
-	text = slurp(path, &size);
+	walk_saved(count_named);
 	CHECK(unlink(path) == 0);
-	copy = copy_of(text, size, false);
-	CHECK(copy != NULL && walk(&w, copy) && named_runs > 100);
-	walk_end(&w);
-	free(copy);
-	free(text);
+	CHECK(named_runs > 100);
 }
 
 /* A child goes on. */

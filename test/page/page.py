@@ -123,15 +123,6 @@ def show(browser, page, width, height, dark):
     browser.get("file://" + os.path.abspath(page))
 
 
-def load_time(browser, page, *how):
-    """Loads a page. Returns the ms it takes: of cpu, if the machine is busy."""
-    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
-    show(browser, page, *how)
-    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-    return min(browser.execute_script("return window.loaded || Infinity"),
-               1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
-
-
 def messages(browser):
     """Messages of the console, but those about how the checks read pixels."""
     return [m["message"] for m in browser.get_log("browser")
@@ -196,7 +187,7 @@ def by_driver(page, expect, full, folder):
     try:
         for width, height, dark in SHOWN:
             where = f"{width}{' dark' if dark else ''}"
-            load = load_time(browser, page, width, height, dark)
+            show(browser, page, width, height, dark)
             add_script(browser, script(expect, full, width, dark))
             for claim, wrong in browser.execute_script("return try_all()"):
                 count(where, claim, wrong)
@@ -205,7 +196,8 @@ def by_driver(page, expect, full, folder):
                 pictures(browser, folder, where.replace(" ", "-"))
             said = messages(browser)
             count(where, "no message in the console", said[0] if said else "")
-            print(f"{where}: loaded in {load:.0f} ms;",
+            print(f"{where}: loaded in",
+                  f"{browser.execute_script('return window.loaded'):.0f} ms;",
                   "; ".join(f"{what} {ms:.1f} ms ({looks})" for what, ms, looks in
                             browser.execute_script("return TIMES")))
     finally:

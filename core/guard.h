@@ -393,7 +393,7 @@ static int guard_install(void)
 	sigemptyset(&action.sa_mask);
 	if (!guard_off() && handles(NULL))
 		(void)sigaction(SIGSEGV, &action, NULL);
-	there = handles(on_fault);
+	there = handles(on_fault);	/* last: another may have installed it */
 	__atomic_store_n(&law_guarded, there, __ATOMIC_RELAXED);
 	return there;
 }

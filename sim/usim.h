@@ -34,7 +34,7 @@
  * setup() adds hosts. Then time begins, and each host runs its function in a
  * thread of rr. For w_run faults come; for w_quiet after that all is well. The
  * run has passed when all clients have returned 0. It has failed if a client
- * returns something else, if one has not returned at the end, if
+ * returns something else, or has not returned at the end. It has also failed if
  * usim_fail() was called, if a signal ends the process, or if a host calls what
  * is not simulated.
  *

@@ -63,7 +63,7 @@ static void acts(void *arg)
 	a->a_rc = rc;
 }
 
-/* The model: what a wait, or a try, finds at once. */
+/* The model. A wait, or a try, may find a value at once. */
 
 static void ends(int nr, int value, int rc)
 {

@@ -32,6 +32,21 @@
 static char path[64];
 static struct usched_stats st;
 
+/* The records of each ring are in the order of their times. */
+static void in_order(const struct uview_file *copy)
+{
+	const struct uview_ring *r = uview_part_at(copy, UVIEW_PART_RINGS);
+	unsigned i;
+	uint64_t k;
+
+	for (i = 0; i < copy->vf_part[UVIEW_PART_RINGS].vp_nr; i++) {
+		const struct uview_record *e = uview_records(copy, &r[i]);
+
+		for (k = 1; k < r[i].vr_head; k++)
+			CHECK(e[k - 1].ve_word[0] >> 16 <= e[k].ve_word[0] >> 16);
+	}
+}
+
 /* Reads the copy that uview_save() has made, and removes it. */
 static struct uview_file *saved(void)
 {
@@ -49,6 +64,7 @@ static struct uview_file *saved(void)
 	CHECK(copy != NULL && size == source.u_size);
 	close(source.u_fd);
 	CHECK(unlink(path) == 0);
+	in_order(copy);
 	return copy;
 }
 

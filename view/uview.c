@@ -561,14 +561,13 @@ static struct ustack *next(struct usched *s, struct usched_link *k)
 	ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
 	if (unlikely(ask != uview_all.v_asked))
 		asked(v, ask);
+	a->a_noted = false;
 	idle(a);
 	u = uchain_next(s, k);						/* N3 */
 	busy(a);
-	if (v->w_ready == 0 || a->a_slept || v->w_proc == NULL ||
-	    uwait_sources(&v->w_proc->p_waits) != NULL) {
-		v->w_time  = tick();
-		a->a_slept = false;
-	}
+	if (v->w_ready == 0 || a->a_noted || v->w_proc == NULL ||
+	    uwait_sources(&v->w_proc->p_waits) != NULL)
+		v->w_time = tick();
 	v->w_ready = queues_see(v);					/* N4 */
 	if (unlikely(v->w_counted->stolen != v->w_stolen))
 		stolen(v);
@@ -910,6 +909,7 @@ static void note(unsigned kind, unsigned arg, const void *at, unsigned id)
 		return;
 	busy(a);
 	put(a, tick(), kind, arg, at, id);
+	a->a_noted = true;
 	idle(a);
 }
 
@@ -928,7 +928,7 @@ static void sleeps(const struct uproc *p, utime_ns ns)
 	busy(a);
 	uring_put(&a->a_ring, tick(), UVIEW_PARK, 0, ns == UNEVER ?
 		  ~(uint64_t)0 : uview_ns() + (uint64_t)(ns > 0 ? ns : 0));
-	a->a_slept = true;
+	a->a_noted = true;
 	idle(a);
 }
 

@@ -20,7 +20,7 @@
 struct uview_tap {
 	struct uring  a_ring;
 	volatile char a_busy;	/* a signal handler records nothing now */
-	bool          a_noted;	/* s_next wrote a record with a time of its own */
+	bool          a_noted;	/* s_next has put a record with its own time */
 	unsigned char a_half;	/* half of the ring has 2^a_half records */
 	int           a_runs;	/* dispatchers, or calls: 0: it is free */
 	const void   *a_owner;	/* a word of its native thread */

@@ -164,7 +164,9 @@ targets() {
 	turns 2 2 10000000 0
 	turns 8 2 4000000 0
 	turns 2 100 200000 0
+	turns 2 200 100000 0
 	turns 2 500 20000 0
+	turns 2 2000 5000 0
 	turns 2 10000 1000 0
 	turns 2 100000 100 0
 	turns 2 500000 80 0

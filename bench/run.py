@@ -121,6 +121,13 @@ def median(values):
     return statistics.median(values.values())
 
 
+def against(row, column, other, most):
+    """Yields a target, for aims(): a ratio, if the other was measured."""
+    value = ratio(row[column], row.get(other, {}))
+    if value is not None:
+        yield f"/ {other}", value, most
+
+
 # Rounds, and the file of results.
 
 def measure(options, todo, table):
@@ -283,8 +290,8 @@ class Tables:
                 self.one(group.capitalize(), [
                     (question, p, 1, row) for (question, p), row in
                     found.items()])
-        if hasattr(self.spec, "targets"):
-            self.print("\n### Targets\n", *self.spec.targets(table))
+        if hasattr(self.spec, "aims"):
+            self.print("\n### Targets\n", *targets(rows, self.spec))
         self.print(f"\n{self.doubts} of {self.cells} cells have a ?: their "
                    "rounds differ by more than a quarter of the median.")
 
@@ -319,6 +326,25 @@ class Tables:
         if base not in (None, column):
             times = ratio(row[column], row[base])
         return text if times is None else f"{text} x{times:.2f}"
+
+
+def targets(rows, spec):
+    """Lines: what was missed, and how many targets were looked at.
+
+    spec.aims(rows, question, P, column) yields a sentence, the value, and what
+    it should be at most; or, if that is below 0, at least.
+    """
+    looked, missed = 0, []
+    for (question, p), row in rows.items():
+        for column in filter(row.get, spec.COLUMNS):
+            for what, value, most in spec.aims(rows, question, p, column):
+                looked += 1
+                if value > most if most >= 0 else value < -most:
+                    missed.append(
+                        f"- {column} {question} {p}: {what} {short(value)}, "
+                        f"wanted at {'most' if most >= 0 else 'least'} "
+                        f"{abs(most)}")
+    return missed + [f"- {len(missed)} of {looked} missed"]
 
 
 # The command line.

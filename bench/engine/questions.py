@@ -31,6 +31,13 @@ FEWER = {"gof": 10}                     # times fewer queued: 3 KB each
 BASE = ("pool",)
 WORK = 20                               # us; a LONG task takes 100
 
+# What ours should be at most: question, P, column, base, ratio.
+TARGETS = (
+    ("empty.cpu_ns", "1", "ours", "pool", 2.0),
+    ("batch:1000.queue_ns", "1", "many", "poolmany", 1.0),
+    ("half:LONG.p99_us", "2", "ours", "pool", 1.0),
+)
+
 # Questions, the P, N, and N of --quick. WORK and LONG stand for steps.
 ASKED = (
     ("empty", (1, 2), 500000, 5000),
@@ -111,3 +118,9 @@ def cells(options):
                 if question == "queued":
                     nr //= FEWER.get(column, 1)
                 yield Cell(question, p, column, nr, STEPS.get(language(column)))
+
+
+def aims(rows, question, p, column):
+    for asked, at, mine, base, most in TARGETS:
+        if (question, p, column) == (asked, at, mine):
+            yield from run.against(rows[question, p], column, base, most)

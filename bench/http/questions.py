@@ -269,18 +269,13 @@ def cells(options):
     return IO.cells(options, questions, Cell)
 
 
-def targets(table):
-    return IO.targets(table, aims, OURS)
-
-
-def aims(group, question, row, column):
-    mine = row[column]
-    if group in ("plaintext", "files") and question.endswith("cpu_us"):
-        value = run.ratio(mine, row.get("nginx", {}))
-        if value is not None:
-            yield "cpu / nginx", value, TARGET_NGINX
-    if question.endswith(".p99_ratio"):
-        yield "p99 / alone", run.median(mine), TARGET_SLOW
+def aims(rows, question, p, column):
+    row = rows[question, p]
+    if column in OURS and question.endswith("cpu_us") and \
+       question.startswith(("plain-", "file-")):
+        yield from run.against(row, column, "nginx", TARGET_NGINX)
+    if column in OURS and question.endswith(".p99_ratio"):
+        yield "p99 / alone", run.median(row[column]), TARGET_SLOW
 
 
 def begin(options):

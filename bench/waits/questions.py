@@ -27,6 +27,7 @@ COLUMNS = {
     "c++": ("cxx/waits", "g++"),
 }
 BASE = ("ws", "ll", "rr")
+TARGET_GO = 1.1                         # of the locks and semaphores of rr and ws
 
 # The group, the question, the P, N of all rounds and of --quick; None: found.
 ONE, BOTH = (1,), (1, 2)
@@ -46,7 +47,7 @@ ASKED = [
     ("channels", "flag", (2,), None, None),
     *[("locks", question, BOTH, None, None) for question in (
         "mutex-own", "mutex", "mutex-slack", "mutex-work", "mutex-hold",
-        "skew", "rw-own", "rw-write:100")],
+        "skew", "rw-own", "rw-write:100", "rw-write:10", "rw-write:1")],
     ("programs", "sieve", BOTH, 2000, 300),
     ("programs", "powser", BOTH, 400, 100),
     ("programs", "pool:10000", BOTH, 500000, 20000),
@@ -103,3 +104,8 @@ def cells(options):
             for column in options.columns:
                 if group != "sleepers" or column not in sleep_alike(options, p):
                     yield Cell(group, question, p, column, n)
+
+
+def aims(rows, question, p, column):
+    if column in ("rr", "ws") and question.startswith(("mutex", "rw-", "sem")):
+        yield from run.against(rows[question, p], column, "go", TARGET_GO)

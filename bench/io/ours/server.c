@@ -10,7 +10,8 @@
  * threads of rr stay with the acceptor, as the requests of the floor do: a message
  * to another processor costs as much as a request.
  *
- * Connections and the listener are trusted: nothing but u_close() closes them.
+ * Connections and the listener are trusted: nothing but u_close() closes them. As
+ * doc/servers.md advises, processors are not pinned: the client has one of the cpus.
  */
 #include "../io.h"
 #include "uio.h"
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 	io_server(&ask, argc, argv);
 	listener = io_listen(&ask);
 	ok("init", SCHED(init)(ask.a_p, 0));
+	ok("pinning", SCHED(pinning)(0));
 	make(acceptor, 0);
 	ok("start", SCHED(start)());
 	ok("fini", SCHED(fini)());

@@ -55,8 +55,11 @@ program() { # test, file
 	compile $flags "$here/$test" $modules "$dir/$mode/libusched.a" \
 		-o "$dir/program" -pthread -lm $(sed -n \
 		'1,5s|^/\* LIBS: \(.*\) \*/$|\1|p' "$test") || return 0
-	WATCHDOG=5 timeout 100 "$dir/program" 1 >"$dir/log" 2>&1
-	case $? in
+	WATCHDOG=5 timeout 100 "$dir/program" 1 >"$dir/log" 2>&1 &
+	wait $!
+	ended=$?
+	kill -9 -- -$! 2>/dev/null		# its children, which may hang
+	case $ended in
 	0)	return 0 ;;
 	77)	status="skipped: $(tail -n 1 "$dir/log")"; return 0 ;;
 	esac

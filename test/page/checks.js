@@ -303,7 +303,8 @@ const CHECKS = {
 		return side().includes("Why it ran") && side().includes(thread_name(R.thread[g]));
 	},
 	"a delay leads to the run that is late, and says who had the processor"() {
-		const g = some_run(1, g => delay(g) > 1000 && in_its_way(g).run >= 0);
+		const g = some_run(1, g => in_its_way(g).time > delay(g) / 2 &&
+			slept_late(g) < delay(g) / 2 && delay(g) > 1000);
 
 		select({ run: g });
 		set_window(R.begin[g] - 2 * delay(g), R.end[g] + delay(g));
@@ -315,6 +316,13 @@ const CHECKS = {
 		show_tip(x, y);
 		return $("tip").textContent.includes(`ran ${time_text(delay(g))} later, because ` +
 			f_name(R.f[in_its_way(g).run]));
+	},
+	"a delay is the kernel's if the native thread slept"() {
+		const g = [...R.begin.keys()].find(g => delay(g) > 1000 &&
+			slept_late(g) > delay(g) / 2);
+
+		select({ run: g });
+		return side().includes("woke its native thread late");
 	},
 	"a click beside selects nothing"() {
 		select({ run: rows[0].from });

@@ -86,11 +86,19 @@ refuses() { # message, what
 	[ $rc != 0 ] && grep -q "$1" "$dir/out"
 }
 
+simulates() {
+	${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror $CFLAGS $includes \
+		bench/mpi/sim.c "$dir"/plain/*.o -o "$dir/sim" -pthread -lm &&
+		"$dir/sim" 10 2 1000 64 >"$dir/out" && cat "$dir/out" &&
+		grep -q '^65556 nodes, ' "$dir/out"
+}
+
 ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c'
 
 all() {
 	try 'objects' apart objects plain ''
 	try 'objects, hard mode' apart objects hard -DUSCHED_HARD
+	[ -e "$dir/sim" ] || try 'ranks in virtual time' simulates
 	try 'mpi/' apart profile plain ''
 	try 'mpi/, hard mode' apart profile hard -DUSCHED_HARD
 	plain="$dir/plain.$mpi/*.o $dir/plain/*.o"
@@ -117,6 +125,10 @@ all() {
 	try mmain apart compile mmain bench/mpi/mmain.c '' "$plain"
 	for program in raw native; do
 		try $program apart compile $program bench/mpi/$program.c
+	done
+	try strips apart compile strips bench/mpi/halo.c '' "$plain"
+	for how in HAND NATIVE; do
+		try strips-$how apart compile strips-$how bench/mpi/halo.c -D$how
 	done
 	other_compilers
 	tests
@@ -282,6 +294,11 @@ rings() {
 		try "$program answers" apart answers $program 2 3 50 0 1
 	done
 	try 'mmain, deep, two processors' apart answers mmain 5 4 20 500 2
+	for program in strips strips-HAND strips-NATIVE; do
+		for how in sendrecv waitall; do
+			try "$program $how" apart answers $program $how 5 20
+		done
+	done
 }
 
 main "$@"

@@ -24,8 +24,9 @@ BUILD = {".": "libopenmpi-dev or libmpich-dev"}
 # A column is a program of rings, what waits, or where a buffer lies.
 COLUMNS = {name: ("sim", "gcc") for name in (
     "raw", "locked", "mmain", "native", "request", "thread", "heap", "stack",
-    "lane")}
-BASE = ("locked", "heap")
+    "lane", "hand", "halo", "halo-native")}
+BASE = ("locked", "heap", "hand")
+TARGET_HAND = 3                         # of halo
 
 # The question, N, R and M of a ring, its columns, and the last round, if not all.
 RINGS = (("one", 2, 1, 600000, ("raw", "locked", "mmain", "native"), None),
@@ -33,6 +34,9 @@ RINGS = (("one", 2, 1, 600000, ("raw", "locked", "mmain", "native"), None),
          ("many", 2, 1000, 1, ("native",), 2),
          ("most", 2, 10000, 5, ("raw", "locked", "mmain"), 2))
 SIZES = (8, 1024)                       # of a buffer
+# Strips, iterations, and those of native threads.
+HALOS = ((64, 5000, 20), (1000, 500, 1), (10000, 30, 0))
+HALO = {"hand": "halo-hand", "halo": "halo", "halo-native": "halo-native"}
 
 
 def environment():
@@ -69,6 +73,19 @@ class Ring(Cell):
         return took and {"": n * r * m / took[0]}
 
 
+class Halo(Cell):
+    def __init__(self, mpi, how, strips, m, column):
+        super().__init__(mpi, "halo", f"{how}:{strips}", column, 2,
+                         2 if column == "halo-native" else None)
+        self.asked = how, strips, m
+
+    def answer(self, options):
+        how, strips, m = self.asked
+        got = self.program(HALO[self.column], how, strips,
+                           max(m // PART, 1) if options.quick else m)
+        return got and {".cpu_ns": got[0]}
+
+
 class Bytes(Cell):
     def answer(self, _options):
         how = ["requests"] if self.column == "request" else []
@@ -92,6 +109,12 @@ def cells(options):
         for question, *numbers, columns, last in RINGS:
             for column in columns if last is None or not options.quick else ():
                 yield Ring(mpi, question, numbers, column, last)
+        for strips, m, native in HALOS[:1] if options.quick else HALOS:
+            for how in "sendrecv", "waitall":
+                for column in HALO:
+                    nr = native if column == "halo-native" else m
+                    if nr != 0 and not (options.quick and nr == native):
+                        yield Halo(mpi, how, strips, nr, column)
         if options.quick:
             continue
         for column in "request", "thread":
@@ -112,3 +135,8 @@ def about(options):
                                    give], PATIENCE)
             yield f"# simulated, {ranks} ranks, answers of {give}: " + \
                 (said or "none").strip()
+
+
+def aims(rows, question, p, column):
+    if column == "halo":
+        yield from run.against(rows[question, p], column, "hand", TARGET_HAND)

@@ -16,6 +16,8 @@
 #include "rr.h"
 #include "usync.h"
 
+#include <stdbool.h>
+
 #define NODE	1000		/* ns */
 #define BATCH	100		/* nodes between two looks at requests */
 #define POLL	(200 * UTIME_US)

@@ -39,6 +39,12 @@
  *		#0 ...
  *	usched: end of list: 101 threads, 101 wait
  *
+ * Threads that wait for each other in a circle are named behind the threads:
+ *
+ *	usched: dead lock: 2 threads wait for each other
+ *		0x7f52a4404000 waits: mutex 0x55d0, held by 0x7f52a4404040
+ *		0x7f52a4404040 waits: mutex 0x55f8, held by 0x7f52a4404000
+ *
  * Blocked threads of one function that do the same, for the same object and with
  * the same backtrace, are listed together: the first, and how many are like it.
  *

@@ -76,6 +76,14 @@ static inline struct ustack **uproc_queue_move(struct usched_queue *q,
 	return old;
 }
 
+/* Returns the first place of q since its tail was from that is not overwritten. */
+static inline unsigned uproc_fresh_from(const struct usched_queue *q,
+					unsigned from)
+{
+	return q->q_tail - from > q->q_mask + 1 ? q->q_tail - q->q_mask - 1 :
+		from;
+}
+
 /*
  * For op_fresh: tells of the threads that were put into q since its tail was
  * from, but for known. Owner only.
@@ -83,9 +91,7 @@ static inline struct ustack **uproc_queue_move(struct usched_queue *q,
 static inline void uproc_fresh_queue(const struct usched_queue *q, unsigned from,
 				     const void *known, uproc_fresh *f, void *arg)
 {
-	if (q->q_tail - from > q->q_mask + 1)
-		from = q->q_tail - q->q_mask - 1;
-	for (; from != q->q_tail; from++) {
+	for (from = uproc_fresh_from(q, from); from != q->q_tail; from++) {
 		const struct ustack *u = q->q_ring[from & q->q_mask];
 
 		if (u != known)

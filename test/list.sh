@@ -121,12 +121,17 @@ echo "$at" >>"$dir/out"
 check "stripped" test "$(echo "$at" | grep -c "alone.c:$line")" = 1
 check "stripped" test "$(grep -c 'w_sleep(' "$dir/out")" = 0
 
-# list PROGRAM ARG: asks by SIGQUIT once the program has reported a long run.
+# list FUNCTION PROGRAM ARG: asks by SIGQUIT once the program has reported a long
+# run of FUNCTION. The shell empties the file only in the child that it has forked,
+# so what a program before has said is removed first.
 list() {
+	who=$1; shift
+	: >"$dir/out"
 	"$@" 2>"$dir/out" &
 	pid=$!
 	n=0
-	until grep -q '^usched: run:' "$dir/out" || [ $((n += 1)) -gt 300 ]; do
+	until grep -q "^usched: run: .* $who(" "$dir/out" ||
+			[ $((n += 1)) -gt 300 ]; do
 		sleep 0.1
 	done
 	kill -QUIT $pid
@@ -138,7 +143,7 @@ list() {
 	wait $pid 2>/dev/null
 }
 
-USCHED_LIST=signal,run=50 list "$dir/plain" busy
+USCHED_LIST=signal,run=50 list w_busy "$dir/plain" busy
 check "busy" test "$(grep -c '^usched: run: ' "$dir/out")" = 1
 check "busy" has "$dir/out" \
 	"usched: run: thread 0x[0-9a-f]* w_busy(0x0) has not given way for [0-9]* ms\$"
@@ -201,7 +206,7 @@ int main(int argc, char **argv)
 END
 build preempt "-DUSCHED_PREEMPT" "$dir/libusched.a"
 for first in "" waits; do
-	list "$dir/preempt" $first
+	list w_forbid "$dir/preempt" $first
 	check "preempt $first" has "$dir/out" \
 		"usched: run: thread 0x[0-9a-f]* w_forbid(0x[0-9a-f]*) has not given way"
 	check "preempt $first" test \

@@ -75,7 +75,7 @@ broken 'empty: only the head' inbox inbox.h \
 	"s/return __atomic_load_n(&i->i_tail, $seq) == &i->i_stub &&/return/" full
 
 broken 'W1 relaxed' ring vring.h '/ve_word\[[01]\], /,/;/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-broken 'W2 relaxed' ring vring.h '/++g->g_head/,/;/s/_RELEASE/_RELAXED/'
+broken 'W2 relaxed' ring vring.h '/++n->n_head/s/_RELEASE/_RELAXED/'
 broken 'R5: a record too many' ring vring.h 's/now + 1 - room/now - room/'
 broken 'R4: no second look' ring m_ring.c \
 	's/__atomic_load_n(&s.head.vr_head, __ATOMIC_RELAXED))/head)/'

@@ -190,9 +190,9 @@ broken 'look: the place of the call is lost' t_look extra/ulook.c \
 
 # Recorders.
 broken 'view: a yield is a wait' s_view view/uview.c \
-	's/^		v->w_yields = true;/		;/'
+	's/v->w_reason = UVIEW_YIELDED;/;/'
 broken 'view: an end is a wait' s_view view/uview.c \
-	's/bool ended = has_ended(v);/bool ended = false;/'
+	's/bool ended = v->w_lane->l_bound != v->w_bound;/bool ended = false;/'
 broken 'view: a wait does not end' s_view view/uview.c \
 	'/^static void wait_end/,/^}/s/UVIEW_BLOCKED/UVIEW_WAITS/'
 broken 'view: the child of a fork writes to the file' s_view view/uview.c \

@@ -291,6 +291,93 @@ static void named(void)
 	CHECK(!TRACES || times(" t_named+") == 2);
 }
 
+/*
+ * A circle of threads, and one that waits for a thread of it, or a line of threads
+ * of which the last waits for nobody.
+ */
+
+#define LINE	5
+
+static struct umutex lock[LINE];
+static int in_line;
+static bool in_circle;
+
+static void *t_line(void *arg)
+{
+	int nr = *(int *)arg;
+
+	if (nr < in_line)
+		CHECK(umutex_lock(&lock[nr], UNEVER) == 0);
+	yield();
+	if (nr != in_line - 1 || in_circle)
+		(void)!umutex_lock(&lock[nr < in_line ? (nr + 1) % in_line : 0],
+				   UNEVER);
+	else
+		(void)SCHED(wait)();
+	return NULL;
+}
+
+static void t_line_maker(void *arg)
+{
+	static int nr[LINE + 1];
+	int i;
+
+	(void)arg;
+	for (i = 0; i <= in_line; i++) {
+		nr[i] = i;
+		CHECK(uthread_make(NULL, t_line, &nr[i], "in line") == 0);
+	}
+}
+
+static void line_run(void)
+{
+	CHECK(ulist_start() == 0);
+	begin(1, 0);
+	make(0, t_line_maker, NULL);
+	CHECK(SCHED(start)() == 0);
+	CHECK(SCHED(fini)() == -EDEADLK);
+}
+
+/* Each thread of the circle is named once, and holds what the one before wants. */
+static inline void check_circle(void)
+{
+	unsigned long u, holder = 0, first = 0, before = 0;
+	const char *at = strstr(text, "usched: dead lock:");
+	int i;
+
+	for (i = 0; i < in_line; i++) {
+		at = strchr(at, '\n') + 1;
+		CHECK(sscanf(at, "\t%lx waits: mutex %*x, held by %lx", &u,
+			     &holder) == 2);
+		if (i == 0)
+			first = u;
+		else
+			CHECK(u == before && u != first);
+		before = holder;
+	}
+	CHECK(holder == first && strncmp(strchr(at, '\n') + 1, "\t", 1) != 0);
+}
+
+static void circle(int nr, bool closed)
+{
+	char want[64];
+
+	doing("circle");
+	in_line   = nr;
+	in_circle = closed;
+	CHECK(check_child(line_run, text, TEXT) == 0);
+	snprintf(want, sizeof want, "usched: end of list: %d threads, %d wait\n",
+		 nr + 1, nr + 1);
+	CHECK(times(want) == 1);
+	snprintf(want, sizeof want, "usched: dead lock: %d threads wait for each "
+		 "other\n", nr);
+#if defined(__linux__)
+	CHECK(times("dead lock") == closed && times(want) == closed);
+	if (closed)
+		check_circle();
+#endif
+}
+
 /* Nothing is written without a request, nor if all threads end. */
 static void silent_run(void)
 {
@@ -503,6 +590,9 @@ int main(int argc, char **argv)
 	misuse();
 	stuck();
 	named();
+	circle(2, true);
+	circle(LINE, true);
+	circle(LINE, false);
 	silent();
 	many();
 	on_signal();

@@ -30,17 +30,49 @@ struct uring {
 	struct uview_ring   *g_ring;
 };
 
-/* Writes a record. Owner only. */
-static inline void uring_put(struct uring *g, uint64_t time, unsigned kind,
-			     unsigned arg, uint64_t word)
+/*
+ * What the owner keeps in registers while it writes several records. In between
+ * nobody else writes to the ring.
+ */
+struct uring_writer {
+	struct uview_record *n_at;
+	uint64_t             n_mask, n_head;
+	uint64_t            *n_shown;	/* vr_head */
+};
+
+static inline struct uring_writer uring_open(const struct uring *g)
 {
-	struct uview_record *e = &g->g_at[g->g_head & g->g_mask];
+	struct uring_writer n = { g->g_at, g->g_mask, g->g_head,
+		&g->g_ring->vr_head };
+
+	return n;
+}
+
+static inline void uring_close(struct uring *g, const struct uring_writer *n)
+{
+	g->g_head = n->n_head;
+}
+
+/* Writes a record. */
+static inline void uring_write(struct uring_writer *n, uint64_t time,
+			       unsigned kind, unsigned arg, uint64_t word)
+{
+	struct uview_record *e = &n->n_at[n->n_head & n->n_mask];
 
 	__atomic_store_n(&e->ve_word[0], time << 16 | kind << 12 | arg,
 			 __ATOMIC_RELEASE);				/* W1 */
 	__atomic_store_n(&e->ve_word[1], word, __ATOMIC_RELEASE);
-	__atomic_store_n(&g->g_ring->vr_head, ++g->g_head,
-			 __ATOMIC_RELEASE);				/* W2 */
+	__atomic_store_n(n->n_shown, ++n->n_head, __ATOMIC_RELEASE);	/* W2 */
+}
+
+/* Writes a single record. Owner only. */
+static inline void uring_put(struct uring *g, uint64_t time, unsigned kind,
+			     unsigned arg, uint64_t word)
+{
+	struct uring_writer n = uring_open(g);
+
+	uring_write(&n, time, kind, arg, word);
+	uring_close(g, &n);
 }
 
 /* Returns an address and an id, as word 1. */

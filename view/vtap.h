@@ -25,7 +25,8 @@ struct uview_tap {
 	int           a_runs;	/* dispatchers, or calls: 0: it is free */
 	const void   *a_owner;	/* a word of its native thread */
 	uint64_t      a_clock;	/* time of the last CLOCK, */
-	uint64_t      a_quiet;	/* and how long after it is the next */
+	uint64_t      a_quiet;	/* how long after it is the next, */
+	uint64_t      a_due;	/* and when */
 	struct { void (*f)(void *); unsigned nr; } a_name[UVIEW_CACHE];
 	const void   *a_object[UVIEW_CACHE];	/* seen lately */
 	struct { uint64_t hash; unsigned nr; } a_stack[UVIEW_HASHES];
@@ -41,12 +42,17 @@ struct uview_view {
 	struct usched     *w_sched;
 	struct uview_tap  *w_tap;
 	struct uproc      *w_proc;	/* NULL: it is plain */
+	const struct usched_queue *w_queue;	/* all that can run, but for
+					 * s_hot; NULL: ask op_fresh */
+	struct uwait_source *const *w_source;	/* *NULL: s_next() looks at
+					 * nothing while threads can run */
 	int                w_state;	/* (atomic) */
 	struct ustack     *w_thread;	/* that runs, or NULL */
 	const void        *w_victim;	/* whose place it has taken */
-	int                w_lane, w_bound;	/* as in ustats.c */
+	const struct usched_lane *w_lane;	/* where it runs */
+	int                w_bound;	/* as in ustats.c */
+	unsigned           w_lane_nr;	/* lanes that there are, at least */
 	unsigned           w_reason;	/* of its stop, so far */
-	bool               w_yields;
 	unsigned           w_ready;	/* threads that can run */
 	uint64_t           w_time;	/* of the records that follow */
 	uint64_t           w_since;	/* it runs */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # sim.sh: the simulated network of sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
-# all of it (disk.c); time, threads and faults are as usim.h says (world.c). Runs
+# all of it (disk.c); time, threads and faults are as usim.h says (world.c); and
+# histories are judged as all orders say (history.c). Runs
 # repeat: hashes of 20 seeds of examples/sim/ledger.c are those of
 # test/sim/ledger.hashes. Its planted errors are found within 200 seeds, and
 # without them as many pass. doc/sim.md runs as it stands.
@@ -208,6 +209,7 @@ mutant() { # test, file, sed script
 }
 
 tried() { # test
+	[ $1 != history ] || { "$dir/m/$1"; return; }
 	[ $1 = truth ] || { "$dir/m/$1" --seeds 400; return; }
 	kind=m seed=1
 	while [ $seed -le 60 ] && answers $seed 200 &&
@@ -230,6 +232,11 @@ mutants() {
 	mutant disk sdisk.c 's/next = (at \/ SECTOR + 1) \* SECTOR/next = end/'
 	mutant disk sdisk.c 's/if (m->m_inode->i_is_dir)/if (false)/'
 	mutant disk sdisk.c 's/if (other == NULL && (fate/if ((fate/'
+	mutant history uhistory.c 's/if (e->e_is_return)/if (false)/'
+	mutant history uhistory.c 's/o_return == 0 ||/o_return != 1 ||/'
+	mutant history uhistory.c 's/if (\*place != 0)/if (s->s_known_nr > 3)/'
+	mutant history uhistory.c 's/s->s_value = last.l_value/(void)last.l_value/'
+	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
 	mutant world usim.c 's/b != NULL && b->b_dead)/false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snames.c 's/return UP - h->h_start/return EPOCH + h->h_clock/'
@@ -239,6 +246,8 @@ try 'the simulator compiles' kind plain -O1 $cc || counted
 truth
 flags
 claims plain -O1
+try 'history' program plain -O1 $cc test/sim/history.c history &&
+	try 'history' "$dir/plain/history" $((seeds * 100))
 failures
 ledger plain -O1 $cc
 bugs

@@ -33,6 +33,8 @@ enum sim_kind {
 	FAULT_RESET,	/* all connections of a host are reset */
 	FAULT_LOSS,	/* datagrams are lost, doubled, late */
 	FAULT_CLOCK,	/* the wall clock of a host jumps */
+	FAULT_FULL,	/* the disk of a host has no room: ENOSPC */
+	FAULT_EIO,	/* the n-th sync of a file from then on fails: EIO */
 	FAULT_KINDS
 };
 
@@ -98,9 +100,11 @@ struct sim_host {
 	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
 	struct sim_fault *h_trip;	/* armed, or NULL */
 	int              h_trip_nr;	/* writes until it happens */
+	struct sim_fault *h_eio;	/* armed, or NULL */
+	int              h_eio_nr;	/* syncs until it happens */
 	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
 	/* The faults that last, or NULL. */
-	struct sim_fault *h_isolated, *h_slow, *h_loss;
+	struct sim_fault *h_isolated, *h_slow, *h_loss, *h_full;
 	struct sim_fault *h_cut[USIM_HOSTS + 1];
 };
 
@@ -164,6 +168,8 @@ extern const char *const sim_kind_names[FAULT_KINDS];
 
 void     sim_plan(uint64_t mask);
 void     sim_trip(struct sim_host *h);
+bool     sim_is_full(struct sim_host *h);
+bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
 utime_ns sim_latency(struct sim_host *from, struct sim_host *to);
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */

@@ -94,6 +94,8 @@ static void fault_begin(void *fault)
 	struct sim_fault *f = fault;
 	struct sim_host *h = &sim_hosts[f->f_host];
 
+	if (sim_is_well)
+		return;
 	sim_hash((uint64_t)f->f_kind);
 	sim_story(NULL, "FAULT %s", f->f_text);
 	switch (f->f_kind) {

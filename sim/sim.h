@@ -68,6 +68,7 @@ struct sim_report {
 	utime_ns         p_time;
 	int              p_fault_nr;
 	struct sim_fault p_faults[SIM_FAULTS];
+	int              p_futures;	/* of --when, that have failed */
 	int              p_name_nr;
 	struct sim_name  p_names[SIM_NAMES];
 };
@@ -140,6 +141,7 @@ extern struct sim_report *sim_report;
 extern struct sim_host    sim_hosts[USIM_HOSTS + 1];	/* from 1 on */
 extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
+extern bool               sim_is_well;			/* no more faults begin */
 
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
@@ -161,6 +163,8 @@ void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
+/* For a run to come: at this time it tries so many futures, and then it ends. */
+void             sim_futures_at(utime_ns at, int nr);
 
 /* sfault.c: the plan of faults, and what they do. */
 

@@ -21,6 +21,9 @@
  *     the others are lost: folders are journals.
  * D4. A fsync() of a file stores no name, and a fsync() of a folder no bytes.
  * D5. A sync promises only what was changed before it began.
+ * D6. A sync of a file that fails with EIO stores some of the changes and drops the
+ *     others. The dropped ones are still seen, and no later sync stores them, as
+ *     Linux marks pages clean that could not be written. A crash loses them.
  *
  * A crash draws one of four: all is kept (a process was killed), all is lost, or,
  * twice as often, each change draws for itself. fdatasync() is fsync(), and
@@ -29,8 +32,11 @@
  * Real file systems promise more, each its own: ext4 stores the name of a new
  * file with its fsync(). POSIX does not, and this disk is as POSIX.
  *
- * Left out: links, modes, owners, times, space that ends, errors of the disk,
- * writes by mmap().
+ * A full disk takes no new file, and a write that would make a file longer writes a
+ * part or nothing: ENOSPC. What was there can be written over.
+ *
+ * Left out: links, modes, owners, times, errors of reads and of the sync of a
+ * folder, writes by mmap().
  */
 
 #include "sim.h"
@@ -437,6 +443,8 @@ int sim_open(struct sim_boot *b, const char *name, int flags)
 		return -EISDIR;
 	if (y != NULL && !y->y_inode->i_is_dir && flags & O_DIRECTORY)
 		return -ENOTDIR;
+	if (y == NULL && sim_is_full(b->b_host))
+		return -ENOSPC;
 	i = y != NULL ? y->y_inode : inode_make(false);
 	if (y == NULL)
 		entry_change(d, path, "", i);
@@ -466,6 +474,15 @@ ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
 	return (ssize_t)size;
 }
 
+/* Returns how many bytes a full disk takes, of a write that makes i longer. */
+static size_t fits(const struct inode *i, size_t size, size_t at)
+{
+	size_t there = at < i->i_seen.x_size ? i->i_seen.x_size - at : 0;
+
+	return there > 0 || sim_below(DRAW_DISK, 2) == 0 ? there :
+		sim_below(DRAW_DISK, (unsigned)size);
+}
+
 ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 {
 	struct disk_file *m = file_of(f);
@@ -480,6 +497,11 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 	sim_trip(f->f_boot->b_host);
 	if (f->f_flags & O_APPEND)
 		at = (off_t)m->m_inode->i_seen.x_size;
+	if ((size_t)at + size > m->m_inode->i_seen.x_size &&
+	    sim_is_full(f->f_boot->b_host))
+		size = fits(m->m_inode, size, (size_t)at);
+	if (size == 0)
+		return -ENOSPC;
 	content_put(&m->m_inode->i_seen, (size_t)at, buf, size);
 	change_add(m->m_disk, m->m_inode, false, (size_t)at, buf, size);
 	sim_hash_bytes(buf, size);
@@ -547,6 +569,20 @@ static void file_store(struct inode *i, uint64_t end)
 	}
 }
 
+/* D6. Returns -EIO. */
+static int file_drop(struct inode *i, uint64_t end)
+{
+	struct change *a;
+
+	while ((a = i->i_first) != NULL && a->a_number < end) {
+		if (sim_below(DRAW_DISK, 2) == 0)
+			change_store(i, a);
+		i->i_first = a->a_next;
+		free(a);
+	}
+	return -EIO;
+}
+
 static void folder_store(struct sim_disk *d, const char *path, uint64_t end)
 {
 	struct entry **at = &d->d_changes, *c;
@@ -566,6 +602,7 @@ int sim_sync(struct sim_file *f)
 	struct disk_file *m = file_of(f);
 	struct sim_host *h = f->f_boot->b_host;
 	uint64_t end = m->m_disk->d_number;			/* D5 */
+	int rc = 0;
 
 	sim_trip(h);
 	f->f_refs++;		/* it may be closed meanwhile */
@@ -573,13 +610,15 @@ int sim_sync(struct sim_file *f)
 					 sim_world.w_sync_max));
 	if (m->m_inode->i_is_dir)
 		folder_store(m->m_disk, m->m_path, end);
+	else if (sim_fails_sync(h))
+		rc = file_drop(m->m_inode, end);
 	else
 		file_store(m->m_inode, end);
 	if (--f->f_refs == 0)
 		free(m);
-	sim_hash(end);
+	sim_hash(end ^ (uint64_t)rc);
 	sim_trip(h);
-	return 0;
+	return rc;
 }
 
 int sim_rename(struct sim_boot *b, const char *from, const char *to)
@@ -646,6 +685,8 @@ int sim_mkdir(struct sim_boot *b, const char *name)
 
 	if (rc != 0 || y != NULL)
 		return rc != 0 ? rc : -EEXIST;
+	if (sim_is_full(b->b_host))
+		return -ENOSPC;
 	sim_trip(b->b_host);
 	entry_change(b->b_host->h_disk, path, "", inode_make(true));
 	return 0;

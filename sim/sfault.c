@@ -10,7 +10,8 @@
  *	bursts		two of three faults come within a second of another
  *	lengths		over 14 octaves, 1 ms to 8 s, and no longer than w_run
  *	trips		a crash at the n-th write or sync from a time on. A crash at
- *			a random time hardly ever meets the moment between two writes
+ *			a random time hardly ever meets the moment between two writes.
+ *			An error of a sync waits for a sync in the same way
  *
  * Each fault counts what it has hit: segments that had to wait, datagrams that
  * were lost, connections, readings of a clock. A fault that has hit nothing has
@@ -30,7 +31,8 @@
 #define LOCAL		(10 * UTIME_US)	/* latency within a host */
 
 const char *const sim_kind_names[FAULT_KINDS] = {
-	"crash", "trip", "cut", "isolate", "slow", "reset", "loss", "clock"
+	"crash", "trip", "cut", "isolate", "slow", "reset", "loss", "clock",
+	"full", "eio"
 };
 
 static void fault_crash(struct sim_fault *f, struct sim_host *h)
@@ -60,6 +62,26 @@ void sim_trip(struct sim_host *h)
 		fault_crash(f, h);
 }
 
+static void fault_eio(struct sim_fault *f, struct sim_host *h)
+{
+	h->h_eio = f;
+	h->h_eio_nr = f->f_nr;
+}
+
+bool sim_fails_sync(struct sim_host *h)
+{
+	struct sim_fault *f = h->h_eio;
+
+	if (f == NULL || --h->h_eio_nr > 0)
+		return false;
+	h->h_eio = NULL;
+	if (sim_now() >= sim_world.w_run)			/* F1 */
+		return false;
+	f->f_hits++;
+	sim_story(h, "a sync fails: EIO");
+	return true;
+}
+
 /* Lets a fault last. Of two of a kind that which ends later does. */
 static void last(struct sim_fault *f, struct sim_fault **at)
 {
@@ -72,6 +94,8 @@ static void fault_begin(void *fault)
 	struct sim_fault *f = fault;
 	struct sim_host *h = &sim_hosts[f->f_host];
 
+	if (sim_is_well)
+		return;
 	sim_hash((uint64_t)f->f_kind);
 	sim_story(NULL, "FAULT %s", f->f_text);
 	switch (f->f_kind) {
@@ -96,6 +120,12 @@ static void fault_begin(void *fault)
 	case FAULT_LOSS:
 		last(f, &h->h_loss);
 		break;
+	case FAULT_FULL:
+		last(f, &h->h_full);
+		break;
+	case FAULT_EIO:
+		fault_eio(f, h);
+		break;
 	default:
 		h->h_clock += f->f_nr * UTIME_MS;
 		h->h_jump = f;
@@ -111,6 +141,11 @@ static bool is_on(struct sim_fault *f)
 		return false;
 	f->f_hits++;
 	return true;
+}
+
+bool sim_is_full(struct sim_host *h)
+{
+	return is_on(h->h_full);
 }
 
 utime_ns sim_latency(struct sim_host *from, struct sim_host *to)
@@ -234,6 +269,9 @@ static void fault_text(struct sim_fault *f)
 	case FAULT_TRIP:
 		snprintf(text, size, "trip %s at disk step %d, down for %lld us",
 			 name, f->f_nr, (long long)(f->f_length / UTIME_US));
+		break;
+	case FAULT_EIO:
+		snprintf(text, size, "eio %s at sync %d of a file", name, f->f_nr);
 		break;
 	case FAULT_RESET:
 		snprintf(text, size, "reset connections of %s", name);

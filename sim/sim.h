@@ -33,6 +33,8 @@ enum sim_kind {
 	FAULT_RESET,	/* all connections of a host are reset */
 	FAULT_LOSS,	/* datagrams are lost, doubled, late */
 	FAULT_CLOCK,	/* the wall clock of a host jumps */
+	FAULT_FULL,	/* the disk of a host has no room: ENOSPC */
+	FAULT_EIO,	/* the n-th sync of a file from then on fails: EIO */
 	FAULT_KINDS
 };
 
@@ -66,6 +68,7 @@ struct sim_report {
 	utime_ns         p_time;
 	int              p_fault_nr;
 	struct sim_fault p_faults[SIM_FAULTS];
+	int              p_futures;	/* of --when, that have failed */
 	int              p_name_nr;
 	struct sim_name  p_names[SIM_NAMES];
 };
@@ -98,9 +101,11 @@ struct sim_host {
 	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
 	struct sim_fault *h_trip;	/* armed, or NULL */
 	int              h_trip_nr;	/* writes until it happens */
+	struct sim_fault *h_eio;	/* armed, or NULL */
+	int              h_eio_nr;	/* syncs until it happens */
 	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
 	/* The faults that last, or NULL. */
-	struct sim_fault *h_isolated, *h_slow, *h_loss;
+	struct sim_fault *h_isolated, *h_slow, *h_loss, *h_full;
 	struct sim_fault *h_cut[USIM_HOSTS + 1];
 };
 
@@ -136,6 +141,7 @@ extern struct sim_report *sim_report;
 extern struct sim_host    sim_hosts[USIM_HOSTS + 1];	/* from 1 on */
 extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
+extern bool               sim_is_well;			/* no more faults begin */
 
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
@@ -157,6 +163,8 @@ void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
+/* For a run to come: at this time it tries so many futures, and then it ends. */
+void             sim_futures_at(utime_ns at, int nr);
 
 /* sfault.c: the plan of faults, and what they do. */
 
@@ -164,6 +172,8 @@ extern const char *const sim_kind_names[FAULT_KINDS];
 
 void     sim_plan(uint64_t mask);
 void     sim_trip(struct sim_host *h);
+bool     sim_is_full(struct sim_host *h);
+bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
 utime_ns sim_latency(struct sim_host *from, struct sim_host *to);
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */

@@ -2,22 +2,28 @@
 /* ssearch.c: runs of many seeds, a report of them, and a smaller failure. */
 
 /*
- * Each run is a child process, one after the other, and leaves a report in
- * memory that it shares with us. A signal that ends the child is a failure, too:
- * a wrong address, abort(). So is a run that takes more than PATIENCE seconds of
- * cpu time.
+ * Each run is a child process, and leaves a report in memory that it shares with
+ * us. A signal that ends the child is a failure, too: a wrong address, abort(). So
+ * is a run that takes more than PATIENCE seconds of cpu time. A search has as many
+ * children at a time as there are processors. Their reports are taken in the order
+ * of seeds, so a search finds and prints the same with any number of children.
  *
  *	--seeds N	N runs from --from on, until one fails
  *	shrinking	leaves out one fault at a time, again and again, as long as
  *			the run still fails. The failure takes all that are left,
  *			though there may be smaller sets
  *	--seed N	one run with its story; --only leaves the other faults out
+ *	--when		a bisection of the time at which the failure was inevitable
+ *
+ * FUTURES. A run can stop at a point in time, and be forked there. Each copy is a
+ * future: it goes on with another seed, and no more faults begin. A failure is
+ * inevitable at the first point of which all futures fail. So a state that was
+ * broken is told from the moment at which somebody saw it.
+ *
  *
  * A search of which all seeds have passed has failed all the same if a name of
  * usim_sometimes() was never true. Kinds of faults that hit nothing in any run
  * are reported, as is what usim_maybe() has done.
- *
- * Left out: several processes at a time, forks in the middle of a run.
  */
 
 #include "sim.h"
@@ -34,6 +40,9 @@
 #include <unistd.h>
 
 #define PATIENCE	120	/* s of cpu time of a run */
+#define JOBS_MOST	64
+#define FUTURES		20	/* of a point in time */
+#define SHARP		(10 * UTIME_MS)	/* of --when */
 #define ALL		UINT64_MAX
 
 /* What the runs of a search have done together. */
@@ -48,23 +57,36 @@ struct sums {
 
 struct options {
 	unsigned long long o_seed, o_seeds, o_from;
-	bool               o_is_one, o_twice, o_hashes;
+	unsigned long long o_jobs;
+	bool               o_is_one, o_twice, o_hashes, o_when;
 	uint64_t           o_mask;
 };
 
-static struct sim_report *report;	/* of the last run */
+/* A run that was started, until its report is taken. */
+struct slot {
+	unsigned long long s_seed;
+	pid_t              s_pid;	/* 0: it has ended */
+	bool               s_is_again;	/* the second run of --twice */
+	uint64_t           s_hash;	/* of the first */
+	struct sim_report *s_report;
+};
+
+static struct sim_report *report;	/* that was looked at last */
+static struct sim_report *reports;	/* one for runs alone, then of slots */
 
 static int usage(const char *program, FILE *to)
 {
-	fprintf(to, "%s --seeds N [--from N] [--twice] [--hashes]\n"
-		"%s --seed N [--only FAULT,...]\n"
+	fprintf(to, "%s --seeds N [--from N] [--jobs N] [--twice] [--hashes]\n"
+		"%s --seed N [--only FAULT,...] [--when]\n"
 		"  --seeds N   runs N seeds, or until one fails: then leaves "
 		"out faults\n"
 		"  --from N    the first of them: 1\n"
+		"  --jobs N    so many at a time: as many as processors\n"
 		"  --twice     runs each twice, and compares the hashes\n"
 		"  --hashes    prints the hash of each\n"
 		"  --seed N    runs one seed, and prints its story\n"
-		"  --only A,B  with these of its faults only; 0: none\n",
+		"  --only A,B  with these of its faults only; 0: none\n"
+		"  --when      says when its failure became inevitable\n",
 		program, program);
 	return to == stdout ? 0 : 2;
 }
@@ -109,24 +131,48 @@ static void explain(int status)
 			 "ended with status %d", WEXITSTATUS(status));
 }
 
-/* Runs a seed. Its report is in *report. Returns whether it has passed. */
-static bool run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+static void broken(void)
 {
-	int status = 0;
+	perror("usim");
+	exit(2);
+}
+
+/* Starts a run, whose report is in *report. Returns its process. */
+static pid_t start(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
 	pid_t pid;
 
 	memset(report, 0, sizeof *report);
+	sim_report = report;
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
 		child(setup, seed, mask, story);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			pid = -1;
-	if (pid < 0) {
-		perror("usim");
-		exit(2);
-	}
+	if (pid < 0)
+		broken();
+	return pid;
+}
+
+/* Waits for a child, or for any: -1. Returns which has ended. */
+static pid_t await(pid_t pid, int *status)
+{
+	pid_t ended;
+
+	do
+		ended = waitpid(pid, status, 0);
+	while (ended < 0 && errno == EINTR);
+	if (ended < 0)
+		broken();
+	return ended;
+}
+
+/* Runs a seed. Its report is in *report. Returns whether it has passed. */
+static bool run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	int status = 0;
+
+	report = reports;
+	await(start(setup, seed, mask, story), &status);
 	explain(status);
 	return !report->p_failed;
 }
@@ -261,35 +307,116 @@ static void failure(usim_setup *setup, const char *program, uint64_t seed)
 
 /* The command line. */
 
-/* Runs a seed again. Returns whether all was the same. */
-static bool is_same(usim_setup *setup, uint64_t seed)
-{
-	uint64_t hash = report->p_hash;
+/* The search. Slot i has the report i + 1. */
 
-	(void)run(setup, seed, ALL, false);
-	if (report->p_hash == hash)
+struct search {
+	const struct options *h_options;
+	usim_setup           *h_setup;
+	struct slot           h_slots[2 * JOBS_MOST];
+	int                   h_slot_nr, h_running;
+	unsigned long long    h_next;	/* the seed that starts next, */
+	unsigned long long    h_taken;	/* and that whose report is taken next */
+};
+
+static struct slot *slot_of(struct search *h, unsigned long long seed)
+{
+	return &h->h_slots[seed % (unsigned)h->h_slot_nr];
+}
+
+static void slot_start(struct search *h, struct slot *s)
+{
+	report = s->s_report;
+	s->s_pid = start(h->h_setup, s->s_seed, ALL, false);
+	h->h_running++;
+}
+
+/* Fills the slots with children. */
+static void search_fill(struct search *h)
+{
+	const struct options *o = h->h_options;
+
+	while (h->h_running < (int)o->o_jobs &&
+	       h->h_next < o->o_from + o->o_seeds &&
+	       h->h_next < h->h_taken + (unsigned)h->h_slot_nr) {
+		struct slot *s = slot_of(h, h->h_next);
+
+		*s = (struct slot) { .s_seed = h->h_next++, .s_report =
+			reports + 1 + (s - h->h_slots) };
+		slot_start(h, s);
+	}
+}
+
+/* Waits until a child ends. With --twice, a seed that has passed runs again. */
+static void search_await(struct search *h)
+{
+	struct slot *s = h->h_slots;
+	int status = 0;
+	pid_t pid = await(-1, &status);
+
+	while (s < h->h_slots + h->h_slot_nr && s->s_pid != pid)
+		s++;
+	if (s == h->h_slots + h->h_slot_nr)
+		return;			/* it was none of ours */
+	s->s_pid = 0;
+	h->h_running--;
+	report = s->s_report;
+	explain(status);
+	if (!h->h_options->o_twice || s->s_is_again || report->p_failed)
+		return;
+	s->s_is_again = true;
+	s->s_hash = report->p_hash;
+	slot_start(h, s);
+}
+
+static void search_stop(struct search *h)
+{
+	struct slot *s;
+	int status;
+
+	for (s = h->h_slots; s < h->h_slots + h->h_slot_nr; s++)
+		if (s->s_pid > 0) {
+			(void)kill(s->s_pid, SIGKILL);
+			await(s->s_pid, &status);
+		}
+}
+
+/* Takes the report of the next seed. Returns whether all is well. */
+static bool search_take(struct search *h, struct sums *m, const char *program)
+{
+	struct slot *s = slot_of(h, h->h_taken++);
+
+	report = s->s_report;
+	if (h->h_options->o_hashes)
+		printf("%llu %016llx\n", s->s_seed,
+		       (unsigned long long)report->p_hash);
+	add(m);
+	if (!report->p_failed &&
+	    (!s->s_is_again || s->s_hash == report->p_hash))
 		return true;
-	printf("seed %llu: two runs differ\n", (unsigned long long)seed);
+	search_stop(h);
+	if (s->s_is_again && s->s_hash != report->p_hash)
+		printf("seed %llu: two runs differ\n", s->s_seed);
+	else
+		failure(h->h_setup, program, s->s_seed);
 	return false;
 }
 
 static int search(const struct options *o, usim_setup *setup, const char *program)
 {
 	static struct sums m;
-	unsigned long long seed;
-	bool passed;
+	static struct search h;
+	struct slot *s;
 
-	for (seed = o->o_from; seed < o->o_from + o->o_seeds; seed++) {
-		passed = run(setup, seed, ALL, false);
-		if (o->o_hashes)
-			printf("%llu %016llx\n", seed,
-			       (unsigned long long)report->p_hash);
-		add(&m);
-		if (!passed) {
-			failure(setup, program, seed);
-			return 1;
-		}
-		if (o->o_twice && !is_same(setup, seed))
+	h.h_options = o;
+	h.h_setup = setup;
+	h.h_slot_nr = 2 * (int)o->o_jobs;
+	h.h_next = h.h_taken = o->o_from;
+	while (h.h_taken < o->o_from + o->o_seeds) {
+		search_fill(&h);
+		s = slot_of(&h, h.h_taken);
+		if (s->s_pid > 0)
+			search_await(&h);
+		else if (!search_take(&h, &m, program))
 			return 1;
 	}
 	if (o->o_hashes)
@@ -297,6 +424,44 @@ static int search(const struct options *o, usim_setup *setup, const char *progra
 	if (tried(&m))
 		return 0;
 	printf("FAILED: what is NEVER true should be, sometimes\n");
+	return 1;
+}
+
+/* Returns how many futures of a point in time fail. */
+static int futures_at(const struct options *o, usim_setup *setup, utime_ns at)
+{
+	sim_futures_at(at, FUTURES);
+	(void)run(setup, o->o_seed, o->o_mask, false);
+	sim_futures_at(0, 0);
+	printf("  %6lld.%03lld s: %d of %d futures fail\n",
+	       (long long)(at / UTIME_S), (long long)(at % UTIME_S / UTIME_MS),
+	       report->p_futures, FUTURES);
+	return report->p_futures;
+}
+
+/* Finds the time from which all futures fail. */
+static int when(const struct options *o, usim_setup *setup)
+{
+	utime_ns from = 0, to, at;
+
+	if (run(setup, o->o_seed, o->o_mask, false)) {
+		printf("seed %llu passed\n", o->o_seed);
+		return 0;
+	}
+	to = report->p_time;
+	printf("seed %llu FAILED at %lld.%03lld s: %s\n", o->o_seed,
+	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS),
+	       report->p_why);
+	while (to - from > SHARP) {
+		at = (from + (to - from) / 2) / UTIME_MS * UTIME_MS;
+		if (futures_at(o, setup, at) == FUTURES)
+			to = at;
+		else
+			from = at;
+	}
+	printf("inevitable between %lld.%03lld and %lld.%03lld s\n",
+	       (long long)(from / UTIME_S), (long long)(from % UTIME_S / UTIME_MS),
+	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS));
 	return 1;
 }
 
@@ -350,6 +515,11 @@ static bool parse(char **argv, struct options *o)
 			o->o_twice = true;
 		} else if (strcmp(*argv, "--hashes") == 0) {
 			o->o_hashes = true;
+		} else if (strcmp(*argv, "--when") == 0) {
+			o->o_when = true;
+		} else if (strcmp(*argv, "--jobs") == 0) {
+			if (!number(*++argv, &o->o_jobs))
+				return false;
 		} else if (strcmp(*argv, "--seeds") == 0) {
 			if (!number(*++argv, &o->o_seeds))
 				return false;
@@ -367,23 +537,30 @@ static bool parse(char **argv, struct options *o)
 			return false;
 		}
 	}
-	return o->o_is_one || o->o_seeds > 0;
+	return o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
+		(o->o_is_one || (o->o_seeds > 0 && !o->o_when));
+}
+
+static unsigned long long processors(void)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return nr < 1 ? 1 : nr > JOBS_MOST ? JOBS_MOST : (unsigned long long)nr;
 }
 
 int usim_main(int argc, char **argv, usim_setup *setup)
 {
-	struct options o = { .o_from = 1, .o_mask = ALL };
+	struct options o = { .o_from = 1, .o_mask = ALL, .o_jobs = processors() };
 
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		return usage(argv[0], stdout);
 	if (argc < 1 || !parse(argv + 1, &o))
 		return usage(argv[0], stderr);
-	report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (report == MAP_FAILED) {
-		perror("usim");
-		return 2;
-	}
-	sim_report = report;
-	return o.o_is_one ? one(&o, setup) : search(&o, setup, argv[0]);
+	reports = mmap(NULL, (2 * JOBS_MOST + 1) * sizeof *reports,
+		       PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reports == MAP_FAILED)
+		broken();
+	sim_report = report = reports;
+	return !o.o_is_one ? search(&o, setup, argv[0]) :
+		o.o_when ? when(&o, setup) : one(&o, setup);
 }

@@ -71,10 +71,13 @@
 #include "uthread.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BUCKETS		256	/* of threads */
@@ -87,6 +90,7 @@ struct sim_report *sim_report;
 struct sim_host    sim_hosts[USIM_HOSTS + 1];
 int                sim_host_nr;
 bool               sim_is_on;
+bool               sim_is_well;
 
 /* A call at a point in time. Equal times: in the order of numbers. */
 struct event {
@@ -119,6 +123,8 @@ static struct {
 	long              w_busy;
 	utime_ns          w_busy_at;
 	int               w_clients;		/* that have not ended */
+	utime_ns          w_futures_at;
+	int               w_futures;		/* 0: none are tried */
 } world;
 
 /* Chance and time. */
@@ -637,6 +643,72 @@ void usim_sometimes(int cond, const char *name)
 	n->n_true += cond != 0;
 }
 
+/* Futures. */
+
+void sim_futures_at(utime_ns at, int nr)
+{
+	world.w_futures_at = at;
+	world.w_futures = nr;
+}
+
+static void seed_set(uint64_t seed)
+{
+	int i;
+
+	world.w_seed = mix(seed + 1);
+	for (i = 0; i < DRAW_STREAMS; i++)
+		world.w_streams[i] = mix(world.w_seed + (uint64_t)i + 1);
+}
+
+/*
+ * Forks without the handlers of pthread_atfork(): the library's would make the
+ * child of a thread useless, since other native threads may have held locks. Here
+ * are none (V1), so all of the copy is whole.
+ */
+static pid_t copy(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+/* Goes on in a copy of this process with another seed. Returns its end. */
+static bool future_fails(int number)
+{
+	static struct sim_report before;
+	pid_t pid;
+	int status = 0;
+
+	before = *sim_report;
+	pid = copy();
+	if (pid == 0) {
+		sim_is_well = true;
+		seed_set(world.w_seed + (uint64_t)number);
+		return false;
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			pid = -1;
+	if (pid < 0)
+		usim_fail("no process for a future");
+	status = sim_report->p_failed || !sim_report->p_ended;
+	*sim_report = before;
+	return status;
+}
+
+/* Each future is a process that returns from here, with sim_is_well. */
+static void futures(void *unused)
+{
+	int number, failed = 0;
+
+	(void)unused;
+	for (number = 1; number <= world.w_futures; number++) {
+		failed += future_fails(number);
+		if (sim_is_well)
+			return;
+	}
+	sim_report->p_futures = failed;
+	quit();
+}
+
 /* The run. */
 
 static void judge(void *unused)
@@ -664,6 +736,8 @@ static void world_begin(void)
 	sim_plan(world.w_mask);
 	for (i = 1; i <= sim_host_nr; i++)
 		sim_at(0, host_boot, &sim_hosts[i]);
+	if (world.w_futures > 0)
+		sim_at(world.w_futures_at, futures, NULL);
 	uwait_watch_add(&watch);
 	world.w_wire = rr_thread_init(wire, NULL);
 	world.w_judge = rr_thread_init(judge, NULL);
@@ -671,11 +745,7 @@ static void world_begin(void)
 
 void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
 {
-	int i;
-
-	world.w_seed = mix(seed + 1);
-	for (i = 0; i < DRAW_STREAMS; i++)
-		world.w_streams[i] = mix(world.w_seed + (uint64_t)i + 1);
+	seed_set(seed);
 	world.w_mask = mask;
 	world.w_story = story;
 	sim_world = (struct usim_world) {

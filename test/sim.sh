@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # sim.sh: the simulated network of sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
-# all of it (disk.c); time, threads and faults are as usim.h says (world.c). Runs
-# repeat: hashes of 20 seeds of examples/sim/ledger.c are those of
-# test/sim/ledger.hashes. Its planted errors are found within 200 seeds, and
-# without them as many pass. doc/sim.md runs as it stands.
+# all of it (disk.c); time, threads and faults are as usim.h says (world.c); and
+# histories are judged as all orders say (history.c). Runs repeat: hashes of 20
+# seeds of the examples are those of test/sim/*.hashes. Their planted errors are
+# found within 2000 seeds, and without them seeds pass. doc/sim.md runs as it
+# stands.
 #
 #	test/sim.sh		for make test: less than ten seconds of cpu time
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
@@ -104,12 +105,13 @@ flags() {
 	judge $? 'a refused call in main()' "$dir/log"
 }
 
-# disk shows all states of the model only by some hundred seeds, which are quick.
+# Some seeds reach all states of world, and others do not. disk shows all states of
+# the model only by some hundred seeds, which are quick.
 claims() { # KIND, flags
 	try "$1 world" program $1 "$2" $cc test/sim/world.c world &&
-		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --twice
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 76 --twice
 	try "$1 disk" program $1 "$2" $cc test/sim/disk.c disk &&
-		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 3))
+		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 8))
 }
 
 # Each failure of world.c that is asked for is one, and says why.
@@ -130,24 +132,44 @@ failures() {
 	END
 }
 
-ledger() { # KIND, flags, compiler, emulator
-	try "ledger $1" program $1 "$2" $3 examples/sim/ledger.c ledger || return
-	$4 "$dir/$1/ledger" --seeds 20 --hashes >"$dir/hashes" 2>&1
-	try "hashes $1" diff "$dir/hashes" test/sim/ledger.hashes
+# Hashes of 20 seeds are those that are kept.
+example() { # NAME, KIND, flags, compiler, emulator
+	try "$1 $2" program $2 "$3" $4 examples/sim/$1.c $1 || return
+	$5 "$dir/$2/$1" --seeds 20 --hashes >"$dir/hashes" 2>&1
+	try "hashes of $1, $2" diff "$dir/hashes" test/sim/$1.hashes
 }
 
-bugs() {
-	try 'ledger without an error' "$dir/plain/ledger" --seeds $seeds
-	for bug in 1 2 3; do
-		LEDGER_BUG=$bug "$dir/plain/ledger" --seeds 200 --from $((bug * 1000)) \
+bugs() { # NAME, variable, errors
+	try "$1 without an error" "$dir/plain/$1" --seeds $seeds
+	for bug in $3; do
+		env $2=$bug "$dir/plain/$1" --seeds 2000 --from $((bug * 1000)) \
 			>"$dir/log" 2>&1
 		[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
-		judge $? "error $bug of ledger is not found" "$dir/log"
+		judge $? "error $bug of $1 is not found" "$dir/log"
 		# The last line replays what is left, and it fails.
-		LEDGER_BUG=$bug sh -c "$(tail -n 1 "$dir/log")" >"$dir/story" 2>&1
+		env $2=$bug sh -c "$(tail -n 1 "$dir/log")" >"$dir/story" 2>&1
 		[ $? = 1 ] && grep -q 'FAULT' "$dir/story"
-		judge $? "error $bug of ledger, with the faults that are left" "$dir/story"
+		judge $? "error $bug of $1, with the faults that are left" "$dir/story"
 	done
+}
+
+# A search prints the same with any number of processes. A failure is inevitable
+# from the crash on that lost something.
+searches() {
+	for jobs in 1 3; do
+		LEDGER_BUG=3 "$dir/plain/ledger" --seeds 60 --jobs $jobs --hashes \
+			>"$dir/jobs.$jobs" 2>&1
+	done
+	try 'a search with three processes' diff "$dir/jobs.1" "$dir/jobs.3"
+	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
+	again=$(tail -n 1 "$dir/log")
+	LEDGER_BUG=1 sh -c "$again" >"$dir/story"
+	LEDGER_BUG=1 sh -c "$again --when" >"$dir/when"
+	awk '/crashes/ { crash[++nr] = $1 }
+		/^inevitable/ { for (; nr > 0; nr--)
+			found += crash[nr] >= $3 - .01 && crash[nr] <= $5 + .01 }
+		END { exit !found }' "$dir/story" "$dir/when"
+	judge $? 'when a failure was inevitable' "$dir/story" "$dir/when"
 }
 
 # The program and the commands of doc/sim.md, and what it shows of their output.
@@ -178,14 +200,16 @@ builds() {
 		have $with || { skip "no $with"; continue; }
 		for level in -O0 -O1 -O2 -O3; do
 			try "$with $level" kind $with$level $level $with &&
-				ledger $with$level $level $with
+				example ledger $with$level $level $with &&
+				example raft $with$level $level $with
 		done
 	done
 	while read -r with emulator; do
 		have $with && { [ -z "$emulator" ] || have $emulator; } ||
 			{ skip "no $with $emulator"; continue; }
 		try "$with" kind $with '-O1 -static' $with &&
-			ledger $with '-O1 -static' $with $emulator
+			example ledger $with '-O1 -static' $with $emulator &&
+			example raft $with '-O1 -static' $with $emulator
 	done <<-END
 		musl-gcc
 		aarch64-linux-gnu-gcc qemu-aarch64
@@ -208,7 +232,8 @@ mutant() { # test, file, sed script
 }
 
 tried() { # test
-	[ $1 = truth ] || { "$dir/m/$1" --seeds 400; return; }
+	[ $1 != history ] || { "$dir/m/$1"; return; }
+	[ $1 = truth ] || { "$dir/m/$1" --seeds 1200; return; }
 	kind=m seed=1
 	while [ $seed -le 60 ] && answers $seed 200 &&
 	    cmp -s "$dir/real" "$dir/simulated"; do
@@ -230,6 +255,13 @@ mutants() {
 	mutant disk sdisk.c 's/next = (at \/ SECTOR + 1) \* SECTOR/next = end/'
 	mutant disk sdisk.c 's/if (m->m_inode->i_is_dir)/if (false)/'
 	mutant disk sdisk.c 's/if (other == NULL && (fate/if ((fate/'
+	mutant history uhistory.c 's/if (e->e_is_return)/if (false)/'
+	mutant history uhistory.c 's/o_return == 0 ||/o_return != 1 ||/'
+	mutant history uhistory.c 's/if (\*place != 0)/if (s->s_known_nr > 3)/'
+	mutant history uhistory.c 's/s->s_value = last.l_value/(void)last.l_value/'
+	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
+	mutant disk sdisk.c 's/if (sim_below(DRAW_DISK, 2) == 0)$/if (true)/'
+	mutant disk sdisk.c 's/if (sim_is_full(b->b_host))/if (false)/'
 	mutant world usim.c 's/b != NULL && b->b_dead)/false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snames.c 's/return UP - h->h_start/return EPOCH + h->h_clock/'
@@ -239,9 +271,15 @@ try 'the simulator compiles' kind plain -O1 $cc || counted
 truth
 flags
 claims plain -O1
+try 'history' program plain -O1 $cc test/sim/history.c history &&
+	try 'history' "$dir/plain/history" $((seeds * 100))
 failures
-ledger plain -O1 $cc
-bugs
+for example in ledger raft; do
+	example $example plain -O1 $cc
+done
+bugs ledger LEDGER_BUG '1 2 3 4 5'
+bugs raft RAFT_BUG 2
+searches
 document
 [ -z "$full" ] || { builds; mutants; }
 counted

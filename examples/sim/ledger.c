@@ -11,12 +11,19 @@
  * same amount with the same number. The server must not add it twice. After each
  * answer the client knows what the sum must be.
  *
+ * A disk that is full, or fails, ends the server. After a sync that has failed it
+ * must not go on with what it has in memory, since no later sync stores that. It
+ * starts again, from what the disk has.
+ *
  * In both there is nothing of a simulator but the calls of usim.h. LEDGER_BUG in
  * the environment plants an error, as people have made it:
  *
  *	1	the folder is not synced after rename()
  *	2	an amount that comes again is added again
  *	3	the log is not synced before the answer
+ *	4	an error of a sync is ignored
+ *	5	after such an error the server trusts what it reads, which the
+ *		kernel has in memory, and never stores
  *
  *	LEDGER_BUG=1 ./ledger --seeds 2000
  */
@@ -57,6 +64,14 @@ static int bug(void)
 	return text != NULL ? atoi(text) : 0;
 }
 
+/* Ends the server, which begins again by what is stored. */
+static void give_up(const char *why)
+{
+	usim_sometimes(1, "the disk fails");
+	usim_log("%s", why);
+	exit(1);
+}
+
 static uint32_t check_of(uint32_t a, uint32_t b)
 {
 	return (a * 2654435761u ^ b) * 2246822519u + 1;
@@ -85,12 +100,41 @@ struct server {
 	int          logged;	/* records in it */
 };
 
+static int synced(int fd)
+{
+	return fsync(fd) == 0 || bug() == 4;
+}
+
 static void sync_folder(void)
 {
 	int fd = open(".", O_RDONLY | O_DIRECTORY);
 
-	if (fd < 0 || (bug() != 1 && fsync(fd) != 0) || close(fd) != 0)
-		usim_fail("the folder cannot be synced");
+	if (fd < 0 || (bug() != 1 && !synced(fd)) || close(fd) != 0)
+		give_up("the folder cannot be synced");
+}
+
+static void save_state(struct server *s)
+{
+	int fd = open("state.new", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	s->state.check = check_of(s->state.number, s->state.sum);
+	if (fd < 0 || write(fd, &s->state, sizeof s->state) !=
+	    (ssize_t)sizeof s->state || !synced(fd) || close(fd) != 0 ||
+	    rename("state.new", "state") != 0)
+		give_up("the state cannot be saved");
+	sync_folder();
+	if (ftruncate(s->log, 0) != 0 || !synced(s->log) ||
+	    lseek(s->log, 0, SEEK_SET) != 0)
+		give_up("the log cannot be emptied");
+	s->logged = 0;
+}
+
+/* Keeps the log, and cuts it behind the last whole record. */
+static void mend(struct server *s)
+{
+	if (ftruncate(s->log, s->logged * (off_t)sizeof(struct amount)) != 0 ||
+	    !synced(s->log) || lseek(s->log, 0, SEEK_END) < 0)
+		give_up("the log cannot be mended");
 }
 
 /* Takes the state from its file, and what the log has beyond it. */
@@ -109,7 +153,7 @@ static void recover(struct server *s)
 	}
 	s->log = open("log", O_RDWR | O_CREAT, 0644);
 	if (s->log < 0)
-		usim_fail("no log");
+		give_up("no log");
 	sync_folder();
 	for (s->logged = 0; read_whole(s->log, &a, sizeof a) &&
 	     a.check == check_of(a.number, a.amount); s->logged++)
@@ -119,35 +163,24 @@ static void recover(struct server *s)
 			replayed++;
 		}
 	usim_sometimes(replayed > 0, "the log has what the state has not");
-	/* What lies behind the last whole record is from a crash. */
-	if (ftruncate(s->log, s->logged * (off_t)sizeof a) != 0 ||
-	    fsync(s->log) != 0 || lseek(s->log, 0, SEEK_END) < 0)
-		usim_fail("the log cannot be mended");
+	/*
+	 * What was read may be in memory only, if a sync has failed before, and no
+	 * sync would store it. So it is written again. What lies behind the last
+	 * whole record is from a crash, and goes.
+	 */
+	if (bug() == 5)
+		mend(s);
+	else
+		save_state(s);
 	usim_log("has %u in %u amounts, %d from the log", s->state.sum,
 		 s->state.number, replayed);
-}
-
-static void save_state(struct server *s)
-{
-	int fd = open("state.new", O_WRONLY | O_CREAT | O_TRUNC, 0644);
-
-	s->state.check = check_of(s->state.number, s->state.sum);
-	if (fd < 0 || write(fd, &s->state, sizeof s->state) !=
-	    (ssize_t)sizeof s->state || fsync(fd) != 0 || close(fd) != 0 ||
-	    rename("state.new", "state") != 0)
-		usim_fail("the state cannot be saved");
-	sync_folder();
-	if (ftruncate(s->log, 0) != 0 || fsync(s->log) != 0 ||
-	    lseek(s->log, 0, SEEK_SET) != 0)
-		usim_fail("the log cannot be emptied");
-	s->logged = 0;
 }
 
 static void add(struct server *s, const struct amount *a)
 {
 	if (write(s->log, a, sizeof *a) != (ssize_t)sizeof *a ||
-	    (bug() != 3 && fsync(s->log) != 0))
-		usim_fail("the log cannot be written");
+	    (bug() != 3 && !synced(s->log)))
+		give_up("the log cannot be written");
 	s->state.number = a->number;
 	s->state.sum += a->amount;
 	if (++s->logged == KEEP || usim_maybe("save the state early"))

@@ -11,10 +11,12 @@
 #include <usched/usim.h>
 #include <usched/uthread.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SECTOR = 512 };
@@ -175,6 +177,41 @@ static void synced_writes(void)
 	put(other, 'y', SECTOR, SECTOR);
 }
 
+/* A sync that fails drops what it should have stored, and so does the next: D6. */
+static void failed_sync(void)
+{
+	static struct sim_fault eio = { .f_text = "eio" };
+	int fd = stored("a", 'o', SECTOR);
+
+	sim_world.w_run = UTIME_S;
+	sim_self()->b_host->h_eio = &eio;
+	put(fd, 'x', SECTOR, 0);
+	USIM_CHECK(fsync(fd) == -1 && errno == EIO);
+	put(fd, 'y', SECTOR, SECTOR);
+	USIM_CHECK(fsync(fd) == 0);
+}
+
+/* A full disk writes a part of what is new, or none of it. What was there goes. */
+static void full(void)
+{
+	static struct sim_fault no_room = { .f_length = UTIME_S };
+	char data[SECTOR] = "";
+	int fd = stored("a", 'o', SECTOR);
+
+	no_room.f_at = sim_now();
+	sim_self()->b_host->h_full = &no_room;
+	USIM_CHECK(open("b", O_RDWR | O_CREAT, 0644) == -1 && errno == ENOSPC);
+	USIM_CHECK(mkdir("b", 0755) == -1 && errno == ENOSPC);
+	put(fd, 'x', SECTOR, 0);
+	USIM_CHECK(pwrite(fd, data, SECTOR, SECTOR / 2) == SECTOR / 2);
+	USIM_CHECK(pwrite(fd, data, 1, SECTOR) == -1 && errno == ENOSPC);
+	put(fd, 'x', SECTOR, 0);
+	USIM_CHECK(fsync(fd) == 0);
+	no_room.f_length = 0;
+	put(fd, 'y', 1, SECTOR);
+	USIM_CHECK(fsync(fd) == 0);
+}
+
 /* The states of a and b, each "A B". */
 static const struct {
 	const char *name;
@@ -193,6 +230,8 @@ static const struct {
 	{ "nameless", nameless, { "- -", "512x -" } },
 	{ "unlinked", unlinked, { "512o 512o", "- 512o", "- -" } },
 	{ "during a sync", during_a_sync, { "512x -", "1024xy -" } },
+	{ "failed sync", failed_sync, { "1024oy -", "1024xy -" } },
+	{ "full", full, { "513xy -" } },
 	{ "synced writes", synced_writes, { "1024xy -" } },
 };
 

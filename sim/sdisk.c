@@ -47,6 +47,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SECTOR		512
 #define PATH_ROOM	128
@@ -68,6 +69,9 @@ struct content {
 
 struct inode {
 	bool            i_is_dir;
+	bool            i_is_socket;	/* of sunix.c */
+	ino_t           i_number;
+	utime_ns        i_time;		/* of the last change */
 	struct content  i_seen, i_stored;
 	struct change  *i_first, *i_last;
 };
@@ -145,6 +149,7 @@ static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
 {
 	struct change *a = sim_alloc(sizeof *a + size);
 
+	i->i_time = sim_now();
 	a->a_number = d->d_number++;
 	a->a_is_length = is_length;
 	a->a_at = at;
@@ -311,9 +316,12 @@ static int look(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 
 static struct inode *inode_make(bool is_dir)
 {
+	static ino_t number;
 	struct inode *i = sim_alloc(sizeof *i);
 
 	i->i_is_dir = is_dir;
+	i->i_number = ++number;
+	i->i_time = sim_is_on ? sim_now() : 0;
 	return i;
 }
 
@@ -445,6 +453,8 @@ int sim_open(struct sim_boot *b, const char *name, int flags)
 		return -ENOTDIR;
 	if (y == NULL && sim_is_full(b->b_host))
 		return -ENOSPC;
+	if (y != NULL && y->y_inode->i_is_socket)
+		return -ENXIO;
 	i = y != NULL ? y->y_inode : inode_make(false);
 	if (y == NULL)
 		entry_change(d, path, "", i);
@@ -701,6 +711,86 @@ int sim_access(struct sim_boot *b, const char *name)
 	return rc != 0 ? rc : y == NULL ? -ENOENT : 0;
 }
 
+int sim_socket_file_make(struct sim_boot *b, const char *name, bool wanted,
+			 const void **inode)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	struct inode *i;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0)
+		return rc;
+	if (y != NULL)
+		return -EADDRINUSE;
+	if (!wanted)
+		return -EINVAL;
+	i = inode_make(false);
+	i->i_is_socket = true;
+	entry_change(b->b_host->h_disk, path, "", i);
+	*inode = i;
+	return 0;
+}
+
+int sim_socket_file(struct sim_boot *b, const char *name, const void **inode)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0)
+		return rc;
+	if (y == NULL)
+		return -ENOENT;
+	*inode = y->y_inode;
+	return y->y_inode->i_is_socket ? 0 : -ECONNREFUSED;
+}
+
+static void stat_put(const struct inode *i, struct stat *to)
+{
+	utime_ns at = i->i_time;
+
+	memset(to, 0, sizeof *to);
+	to->st_ino = i->i_number;
+	to->st_nlink = i->i_is_dir ? 2 : 1;
+	to->st_mode = i->i_is_dir ? S_IFDIR | 0755 :
+		i->i_is_socket ? S_IFSOCK | 0755 : S_IFREG | 0644;
+	to->st_size = (off_t)i->i_seen.x_size;
+	to->st_blksize = 4096;
+	to->st_blocks = (blkcnt_t)((i->i_seen.x_size + 511) / 512);
+	to->st_mtim.tv_sec  = (SIM_EPOCH + at) / UTIME_S;
+	to->st_mtim.tv_nsec = at % UTIME_S;
+	to->st_atim = to->st_ctim = to->st_mtim;
+}
+
+int sim_stat(struct sim_boot *b, const char *name, struct stat *to)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0)
+		return rc;
+	if (y == NULL)
+		return -ENOENT;
+	stat_put(y->y_inode, to);
+	return 0;
+}
+
+void sim_fstat(struct sim_file *f, struct stat *to)
+{
+	if (sim_is_disk(f)) {
+		stat_put(file_of(f)->m_inode, to);
+		return;
+	}
+	memset(to, 0, sizeof *to);
+	to->st_nlink = 1;
+	to->st_blksize = 4096;
+	to->st_mode = f->f_ops->o_socket != NULL ? S_IFSOCK | 0777 :
+		strcmp(f->f_ops->o_name, "pipe") == 0 ? S_IFIFO | 0600 :
+		f->f_ops->o_name[0] == '/' ? S_IFCHR | 0666 : 0600;
+}
+
 static int disk_poll(struct sim_file *f)
 {
 	(void)f;
@@ -713,5 +803,6 @@ static void disk_close(struct sim_file *f)
 }
 
 static const struct sim_file_ops disk_ops = {
-	"file", disk_read, disk_write, disk_poll, disk_close, disk_close, true
+	"file", disk_read, disk_write, disk_poll, disk_close, disk_close, true,
+	NULL
 };

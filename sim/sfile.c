@@ -29,7 +29,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define PIPE_ROOM	65536
+#define PAGE		4096	/* of a pipe */
+#define PAGES		16
 
 /* A thread that waits. */
 struct sim_wait {
@@ -134,11 +135,19 @@ int sim_close(struct sim_boot *b, int fd)
 	if (f == NULL)
 		return -EBADF;
 	b->b_fds[fd] = NULL;
-	if (--f->f_refs > 0)
-		return 0;
-	sim_epoll_forget(f);
-	f->f_ops->o_close(f);
+	sim_drop(f);
 	return 0;
+}
+
+void sim_drop(struct sim_file *f)
+{
+	if (--f->f_refs > 0)
+		return;
+	sim_epoll_forget(f);
+	if (f->f_boot->b_crashed)
+		f->f_ops->o_crash(f);
+	else
+		f->f_ops->o_close(f);
 }
 
 int sim_dup(struct sim_boot *b, int fd, int from)
@@ -209,10 +218,21 @@ void sim_bytes_free(struct sim_bytes *y)
 	*y = (struct sim_bytes) { NULL, 0, 0, 0 };
 }
 
-/* Pipes. An end that is closed is NULL. */
+/*
+ * Pipes. An end that is closed is NULL. Room is counted in pages, as by Linux: a
+ * write adds to the last page if its odd part has room there, and then takes
+ * new pages. So small writes fill a pipe sooner than large ones.
+ */
+
+struct page {
+	size_t h_end;		/* where it was filled to */
+	size_t h_left;		/* bytes that were not read */
+};
 
 struct pipe {
 	struct sim_bytes i_bytes;
+	struct page      i_pages[PAGES];	/* a ring */
+	int              i_first, i_nr;
 	struct pipe_end *i_reader, *i_writer;
 };
 
@@ -221,38 +241,73 @@ struct pipe_end {
 	struct pipe    *n_pipe;
 };
 
+/* Takes size bytes out of the pages. Returns whether a full pipe has room now. */
+static bool pages_read(struct pipe *p, size_t size)
+{
+	bool was_full = p->i_nr == PAGES;
+	struct page *h;
+	size_t part;
+
+	while (size > 0) {
+		h = &p->i_pages[p->i_first];
+		part = size < h->h_left ? size : h->h_left;
+		h->h_left -= part;
+		size -= part;
+		if (h->h_left > 0)
+			break;
+		p->i_first = (p->i_first + 1) % PAGES;
+		p->i_nr--;
+	}
+	return was_full && p->i_nr < PAGES;
+}
+
+/* Takes room for size bytes, or fewer. Returns how many. */
+static size_t pages_write(struct pipe *p, size_t size)
+{
+	size_t odd = size % PAGE, done = 0, part;
+	struct page *h = &p->i_pages[(p->i_first + p->i_nr + PAGES - 1) % PAGES];
+
+	if (p->i_nr > 0 && odd > 0 && h->h_end + odd <= PAGE) {
+		h->h_end  += odd;
+		h->h_left += odd;
+		done = odd;
+	}
+	for (; done < size && p->i_nr < PAGES; done += part) {
+		part = size - done < PAGE ? size - done : PAGE;
+		h = &p->i_pages[(p->i_first + p->i_nr++) % PAGES];
+		*h = (struct page) { part, part };
+	}
+	return done;
+}
+
 static ssize_t pipe_read(struct sim_file *f, void *buf, size_t size, int flags)
 {
 	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
-	ssize_t nr;
+	size_t nr;
 
 	(void)flags;
 	if (size == 0)
 		return 0;
-	nr = (ssize_t)sim_bytes_get(&p->i_bytes, buf, size, false);
+	nr = sim_bytes_get(&p->i_bytes, buf, size, false);
 	if (nr == 0)
 		return p->i_writer == NULL ? 0 : -EAGAIN;
-	if (p->i_writer != NULL)
+	if (pages_read(p, nr) && p->i_writer != NULL)
 		sim_changed(&p->i_writer->n_file, POLLOUT);
-	return nr;
+	return (ssize_t)nr;
 }
 
-/* Writes of up to PIPE_BUF bytes are whole. */
 static ssize_t pipe_write(struct sim_file *f, const void *buf, size_t size)
 {
 	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
-	size_t room = PIPE_ROOM - p->i_bytes.y_size;
 
 	if (size == 0)
 		return 0;
 	if (p->i_reader == NULL)
 		return -EPIPE;
-	if (room == 0 || (size <= 4096 && room < size))
-		return -EAGAIN;
-	size = size < room ? size : room;
+	size = pages_write(p, size);
 	sim_bytes_put(&p->i_bytes, buf, size);
-	sim_changed(&p->i_reader->n_file, POLLIN);
-	return (ssize_t)size;
+	sim_changed(&p->i_reader->n_file, POLLIN);	/* even if it is full */
+	return size == 0 ? -EAGAIN : (ssize_t)size;
 }
 
 static int reader_poll(struct sim_file *f)
@@ -266,9 +321,8 @@ static int reader_poll(struct sim_file *f)
 static int writer_poll(struct sim_file *f)
 {
 	struct pipe *p = ((struct pipe_end *)f)->n_pipe;
-	bool room = PIPE_ROOM - p->i_bytes.y_size >= 4096;
 
-	return (room ? POLLOUT | POLLWRNORM : 0) |
+	return (p->i_nr < PAGES ? POLLOUT | POLLWRNORM : 0) |
 		(p->i_reader == NULL ? POLLERR : 0);
 }
 
@@ -304,9 +358,9 @@ static ssize_t no_write(struct sim_file *f, const void *buf, size_t size)
 }
 
 static const struct sim_file_ops reader_ops = {
-	"pipe", pipe_read, no_write, reader_poll, pipe_close, pipe_close, false
+	"pipe", pipe_read, no_write, reader_poll, pipe_close, pipe_close, false, NULL
 }, writer_ops = {
-	"pipe", no_read, pipe_write, writer_poll, pipe_close, pipe_close, true
+	"pipe", no_read, pipe_write, writer_poll, pipe_close, pipe_close, true, NULL
 };
 
 int sim_pipe(struct sim_boot *b, int fds[2], int flags)
@@ -426,7 +480,7 @@ static void epoll_close(struct sim_file *f)
 }
 
 static const struct sim_file_ops epoll_ops = {
-	"epoll", NULL, NULL, epoll_poll, epoll_close, epoll_close, false
+	"epoll", NULL, NULL, epoll_poll, epoll_close, epoll_close, false, NULL
 };
 
 int sim_epoll(struct sim_boot *b, int flags)

@@ -17,7 +17,8 @@ enum {
 	SIM_FDS    = 256,	/* of a host */
 	SIM_FAULTS = 64,
 	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
-	SIM_FIRST  = 3		/* descriptors below are not simulated */
+	SIM_FIRST  = 3,		/* descriptors below are not simulated */
+	SIM_RIGHTS = 16		/* descriptors in a message of a Unix socket */
 };
 
 /* Chance has streams, so that more draws of one leave the others alone. */
@@ -122,6 +123,30 @@ struct sim_file_ops {
 	/* The host has crashed: no word to the other side. */
 	void    (*o_crash)(struct sim_file *f);
 	bool      o_whole;	/* a blocking write goes on until all is written */
+	const struct sim_socket_ops *o_socket;	/* NULL: it is no socket */
+};
+
+/* Calls that only sockets have. Results are 0, a count, or -errno. */
+struct sim_socket_ops {
+	int     (*s_bind)(struct sim_file *f, const struct sockaddr *a, socklen_t n);
+	int     (*s_listen)(struct sim_file *f, int backlog);
+	int     (*s_accept)(struct sim_file *f, struct sim_file **out, int flags,
+			    struct sockaddr *a, socklen_t *n);
+	int     (*s_connect)(struct sim_file *f, const struct sockaddr *a,
+			     socklen_t n);
+	int     (*s_connected)(struct sim_file *f);	/* after a wait */
+	int     (*s_shutdown)(struct sim_file *f, int how);
+	void    (*s_name)(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+	int     (*s_peer)(struct sim_file *f, struct sockaddr *a, socklen_t *n);
+	ssize_t (*s_send)(struct sim_file *f, const void *buf, size_t size,
+			  const struct sockaddr *a, socklen_t n);
+	ssize_t (*s_receive)(struct sim_file *f, void *buf, size_t size, int flags,
+			     struct sockaddr *a, socklen_t *n);
+	int     (*s_option)(struct sim_file *f, int level, int name,
+			    const void *value, socklen_t n);
+	int     (*s_option_get)(struct sim_file *f, int level, int name,
+				void *value, socklen_t *n);
+	int     (*s_readable)(struct sim_file *f);	/* FIONREAD */
 };
 
 struct sim_file {
@@ -133,6 +158,9 @@ struct sim_file {
 	utime_ns                   f_read_time;	/* SO_RCVTIMEO, or 0 */
 	utime_ns                   f_write_time;
 };
+
+/* The wall clock at the start of a run: 2026-01-01. */
+#define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
 
 /* usim.c: time, chance, threads, hosts. */
 
@@ -186,6 +214,7 @@ struct sim_file *sim_file(struct sim_boot *b, int fd);
 void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 			       size_t size, int flags);
 int              sim_close(struct sim_boot *b, int fd);
+void             sim_drop(struct sim_file *f);	/* a reference */
 int              sim_dup(struct sim_boot *b, int fd, int from);
 int              sim_dup_to(struct sim_boot *b, int fd, int to);
 /* Bytes or room have come, or an end: POLLIN, POLLOUT, or both. */
@@ -215,30 +244,81 @@ size_t           sim_bytes_get(struct sim_bytes *y, void *data, size_t size,
 			       bool peek);
 void             sim_bytes_free(struct sim_bytes *y);
 
-/* snet.c: sockets. Results are 0 or -errno. */
+/* snet.c: sockets of hosts, by IPv4. */
 
-bool             sim_is_socket(const struct sim_file *f);
 struct sim_file *sim_socket(struct sim_boot *b, int type, int flags);
-int              sim_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n);
-int              sim_listen(struct sim_file *f, int backlog);
-int              sim_accept(struct sim_file *f, struct sim_file **out, int flags,
-			    struct sockaddr *a, socklen_t *n);
-int              sim_connect(struct sim_file *f, const struct sockaddr *a,
-			     socklen_t n);
-int              sim_connected(struct sim_file *f);	/* after a wait */
-int              sim_shutdown(struct sim_file *f, int how);
-void             sim_name(struct sim_file *f, struct sockaddr *a, socklen_t *n);
-int              sim_peer(struct sim_file *f, struct sockaddr *a, socklen_t *n);
-ssize_t          sim_send_to(struct sim_file *f, const void *buf, size_t size,
-			     const struct sockaddr *a, socklen_t n);
-ssize_t          sim_receive_from(struct sim_file *f, void *buf, size_t size,
-				  int flags, struct sockaddr *a, socklen_t *n);
-int              sim_option(struct sim_file *f, int level, int name,
-			    const void *value, socklen_t n);
-int              sim_option_get(struct sim_file *f, int level, int name,
-				void *value, socklen_t *n);
-int              sim_readable(struct sim_file *f);	/* FIONREAD */
 int              sim_reset_all(struct sim_host *h);	/* how many */
+/* Sets an option that all sockets have. 1: it is none. */
+int              sim_option_common(struct sim_file *f, int level, int name,
+				   const void *value, socklen_t n);
+int              sim_option_put(int result, void *value, socklen_t *n);
+
+/* sunix.c: Unix sockets. */
+
+/* Descriptors in a message. */
+struct sim_rights {
+	struct sim_file *r_files[SIM_RIGHTS];
+	int              r_nr;
+};
+
+bool             sim_is_unix(const struct sim_file *f);
+struct sim_file *sim_unix(struct sim_boot *b, int type, int flags);
+int              sim_unix_pair(struct sim_boot *b, int type, int flags,
+			       int fds[2]);
+ssize_t          sim_unix_send(struct sim_file *f, const void *buf, size_t size,
+			       const struct sockaddr *a, socklen_t n,
+			       const struct sim_rights *rights);
+ssize_t          sim_unix_receive(struct sim_file *f, void *buf, size_t size,
+				  int flags, struct sockaddr *a, socklen_t *n,
+				  struct sim_rights *rights);
+
+/* sevent.c: eventfd, timerfd, devices. */
+
+struct itimerspec;
+int              sim_eventfd(struct sim_boot *b, unsigned count, int flags);
+int              sim_timerfd(struct sim_boot *b, clockid_t clock, int flags);
+int              sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to);
+int              sim_timer_set(struct sim_boot *b, int fd, int flags,
+			       const struct itimerspec *by,
+			       struct itimerspec *old);
+int              sim_device(struct sim_boot *b, const char *path, int flags);
+
+/* scalls.c: calls that wait. Results are a count or -errno. */
+
+#define SIM_BY_FILE	((utime_ns)-1)	/* waits as the file says */
+
+struct iovec;
+ssize_t          sim_read(struct sim_boot *b, int fd, void *buf, size_t size,
+			  int flags, struct sockaddr *a, socklen_t *n,
+			  utime_ns until);
+ssize_t          sim_write(struct sim_boot *b, int fd, const void *buf,
+			   size_t size, int flags, const struct sockaddr *a,
+			   socklen_t n, utime_ns until);
+ssize_t          sim_readv(struct sim_boot *b, int fd, const struct iovec *v,
+			   int nr, utime_ns until);
+ssize_t          sim_writev(struct sim_boot *b, int fd, const struct iovec *v,
+			    int nr, utime_ns until);
+/* As the two above, but only for sockets. */
+ssize_t          sim_receive(struct sim_boot *b, int fd, void *buf, size_t size,
+			     int flags, struct sockaddr *a, socklen_t *n,
+			     utime_ns until);
+ssize_t          sim_send(struct sim_boot *b, int fd, const void *buf,
+			  size_t size, int flags, const struct sockaddr *a,
+			  socklen_t n, utime_ns until);
+ssize_t          sim_receive_message(struct sim_boot *b, int fd,
+				     struct msghdr *m, int flags, utime_ns until);
+ssize_t          sim_send_message(struct sim_boot *b, int fd,
+				  const struct msghdr *m, int flags,
+				  utime_ns until);
+int              sim_accept(struct sim_boot *b, int fd, int flags,
+			    struct sockaddr *a, socklen_t *n, utime_ns until);
+int              sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a,
+			     socklen_t n, utime_ns until);
+
+/* snames.c */
+
+/* Returns what a clock of the host adds to the time of the run. */
+utime_ns         sim_clock(const struct sim_host *h, clockid_t clock);
 
 /* sdisk.c: files. Results are 0 or -errno. */
 
@@ -256,5 +336,16 @@ int              sim_rename(struct sim_boot *b, const char *from, const char *to
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
 int              sim_mkdir(struct sim_boot *b, const char *path);
 int              sim_access(struct sim_boot *b, const char *path);
+struct stat;
+int              sim_stat(struct sim_boot *b, const char *path, struct stat *to);
+void             sim_fstat(struct sim_file *f, struct stat *to);
+/*
+ * Makes the file of a Unix socket. -EINVAL: none is wanted, though the name is
+ * free.
+ */
+int              sim_socket_file_make(struct sim_boot *b, const char *path,
+				      bool wanted, const void **inode);
+int              sim_socket_file(struct sim_boot *b, const char *path,
+				 const void **inode);
 
 #endif /* SIM_H */

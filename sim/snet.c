@@ -44,8 +44,8 @@
  * N3. A flow with segments has one event, and a connection is freed when both
  *     ends are NULL and no flow has an event.
  *
- * Left out: congestion, sizes of packets, urgent data, keep-alive, IPv6, Unix
- * sockets. Results and bits of poll() follow Linux, by test/sim.
+ * Left out: congestion, sizes of packets, urgent data, keep-alive, IPv6. Unix
+ * sockets are in sunix.c. Results and bits of poll() follow Linux, by test/sim.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP, accept4(), pipe2() */
@@ -119,6 +119,8 @@ struct end {
 	bool               k_bound;	/* holds its port */
 	bool               k_by_bind;	/* for good */
 	bool               k_reuse;	/* SO_REUSEADDR */
+	bool               k_keep, k_no_delay;	/* options without effect */
+	bool               k_full;	/* was asked for room, and had none */
 	struct connection *k_connection;
 	int                k_side;
 	struct sim_bytes   k_in;
@@ -140,7 +142,7 @@ struct datagram {
 
 static const struct sim_file_ops stream_ops, datagram_ops;
 
-bool sim_is_socket(const struct sim_file *f)
+static bool is_inet(const struct sim_file *f)
 {
 	return f->f_ops == &stream_ops || f->f_ops == &datagram_ops;
 }
@@ -194,7 +196,7 @@ static struct end *bound_at(struct sim_boot *b, int type, struct address at)
 	for (fd = 0; b != NULL && fd < SIM_FDS; fd++) {
 		struct end *k = (struct end *)b->b_fds[fd];
 
-		if (k != NULL && sim_is_socket(&k->k_file) && k->k_type == type &&
+		if (k != NULL && is_inet(&k->k_file) && k->k_type == type &&
 		    k->k_local.a_port == at.a_port &&
 		    (type == SOCK_DGRAM || k->k_state == LISTENING) &&
 		    (k->k_local.a_ip == at.a_ip || k->k_local.a_ip == INADDR_ANY))
@@ -211,7 +213,7 @@ static bool is_taken(struct sim_boot *b, const struct end *but, struct address a
 	for (fd = 0; fd < SIM_FDS; fd++) {
 		const struct end *k = (const struct end *)b->b_fds[fd];
 
-		if (k != NULL && k != but && sim_is_socket(&k->k_file) &&
+		if (k != NULL && k != but && is_inet(&k->k_file) &&
 		    k->k_bound && k->k_type == but->k_type &&
 		    k->k_local.a_port == at.a_port &&
 		    !(k->k_reuse && but->k_reuse && k->k_state != LISTENING) &&
@@ -388,6 +390,12 @@ static bool hit_syn(struct connection *c)
 	return true;
 }
 
+/* Returns whether poll() says POLLOUT: a third of the window is free. */
+static bool has_room(const struct end *k)
+{
+	return k->k_connection->c_flow[k->k_side].g_bytes <= WINDOW * 2 / 3;
+}
+
 /* A segment has come to the end k. */
 static void hit_end(struct end *k, const struct segment *s)
 {
@@ -407,6 +415,9 @@ static void hit_end(struct end *k, const struct segment *s)
 		break;
 	case ROOM:
 		c->c_flow[k->k_side].g_bytes -= s->s_size;
+		if (!k->k_full || !has_room(k))
+			return;		/* no edge: Linux tells who has asked */
+		k->k_full = false;
 		break;
 	case FIN:
 		k->k_fin = true;
@@ -508,7 +519,7 @@ struct sim_file *sim_socket(struct sim_boot *b, int type, int flags)
 	return &end_make(b, type, flags)->k_file;
 }
 
-int sim_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n)
+static int inet_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 {
 	struct end *k = (struct end *)f;
 	struct sim_host *h = f->f_boot->b_host;
@@ -528,7 +539,7 @@ int sim_bind(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 	return rc;
 }
 
-int sim_listen(struct sim_file *f, int backlog)
+static int inet_listen(struct sim_file *f, int backlog)
 {
 	struct end *k = (struct end *)f;
 	int rc = 0;
@@ -548,7 +559,7 @@ int sim_listen(struct sim_file *f, int backlog)
 	return 0;
 }
 
-int sim_accept(struct sim_file *f, struct sim_file **out, int flags,
+static int inet_accept(struct sim_file *f, struct sim_file **out, int flags,
 	       struct sockaddr *a, socklen_t *n)
 {
 	struct end *l = (struct end *)f, *k = l->k_queue;
@@ -602,7 +613,7 @@ static void renew(struct end *k)
 }
 
 /* Tells how a connect() has ended: 0, an error, or -EINPROGRESS. */
-int sim_connected(struct sim_file *f)
+static int inet_connected(struct sim_file *f)
 {
 	struct end *k = (struct end *)f;
 	int rc;
@@ -659,7 +670,7 @@ static int connect_stream(struct end *k, struct address at, struct sim_host *to)
 	return -EINPROGRESS;
 }
 
-int sim_connect(struct sim_file *f, const struct sockaddr *a, socklen_t n)
+static int inet_connect(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 {
 	struct end *k = (struct end *)f;
 	struct address at;
@@ -673,7 +684,7 @@ int sim_connect(struct sim_file *f, const struct sockaddr *a, socklen_t n)
 	if (k->k_unusable)
 		return -EINVAL;
 	if (k->k_untold)
-		return sim_connected(f);
+		return inet_connected(f);
 	if (k->k_type == SOCK_STREAM && k->k_state != FRESH)
 		return -EISCONN;
 	to = host_at(f->f_boot->b_host, at.a_ip);
@@ -729,6 +740,7 @@ static ssize_t stream_write(struct sim_file *f, const void *buf, size_t size)
 	room = WINDOW - g->g_bytes;
 	if (size == 0)
 		return 0;
+	k->k_full |= room < size;
 	if (room == 0)
 		return -EAGAIN;
 	size = size < room ? size : room;
@@ -761,9 +773,9 @@ static int stream_poll(struct sim_file *f)
 		return bits;
 	if (k->k_in.y_size > 0)
 		bits |= POLLIN | POLLRDNORM;
-	if (k->k_state != CONNECTED || k->k_no_write ||
-	    k->k_connection->c_flow[k->k_side].g_bytes <= WINDOW * 2 / 3)
-		bits |= POLLOUT | POLLWRNORM;
+	if (k->k_state != CONNECTED || k->k_no_write || has_room(k))
+		return bits | POLLOUT | POLLWRNORM;
+	k->k_full = true;
 	return bits;
 }
 
@@ -788,7 +800,7 @@ static void listen_end(struct end *l)
 	renew(l);
 }
 
-int sim_shutdown(struct sim_file *f, int how)
+static int inet_shutdown(struct sim_file *f, int how)
 {
 	struct end *k = (struct end *)f;
 	bool connected;
@@ -841,11 +853,6 @@ static void stream_crash(struct sim_file *f)
 	}
 	stream_free(k);
 }
-
-static const struct sim_file_ops stream_ops = {
-	"stream", stream_read, stream_write, stream_poll, stream_close,
-	stream_crash, true
-};
 
 /* Both ends of a connection hear a RST: a box between them has forgotten it. */
 static int reset(struct end *k)
@@ -950,7 +957,7 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 	}
 }
 
-ssize_t sim_send_to(struct sim_file *f, const void *buf, size_t size,
+static ssize_t inet_send(struct sim_file *f, const void *buf, size_t size,
 		    const struct sockaddr *a, socklen_t n)
 {
 	struct end *k = (struct end *)f;
@@ -985,7 +992,7 @@ ssize_t sim_send_to(struct sim_file *f, const void *buf, size_t size,
 	return (ssize_t)size;
 }
 
-ssize_t sim_receive_from(struct sim_file *f, void *buf, size_t size, int flags,
+static ssize_t inet_receive(struct sim_file *f, void *buf, size_t size, int flags,
 			 struct sockaddr *a, socklen_t *n)
 {
 	struct end *k = (struct end *)f;
@@ -1014,12 +1021,12 @@ ssize_t sim_receive_from(struct sim_file *f, void *buf, size_t size, int flags,
 
 static ssize_t datagram_read(struct sim_file *f, void *buf, size_t size, int flags)
 {
-	return sim_receive_from(f, buf, size, flags, NULL, NULL);
+	return inet_receive(f, buf, size, flags, NULL, NULL);
 }
 
 static ssize_t datagram_write(struct sim_file *f, const void *buf, size_t size)
 {
-	return sim_send_to(f, buf, size, NULL, 0);
+	return inet_send(f, buf, size, NULL, 0);
 }
 
 static int datagram_poll(struct sim_file *f)
@@ -1045,19 +1052,14 @@ static void datagram_close(struct sim_file *f)
 	free(k);
 }
 
-static const struct sim_file_ops datagram_ops = {
-	"datagram socket", datagram_read, datagram_write, datagram_poll,
-	datagram_close, datagram_close, false
-};
-
 /* Names and options. */
 
-void sim_name(struct sim_file *f, struct sockaddr *a, socklen_t *n)
+static void inet_name(struct sim_file *f, struct sockaddr *a, socklen_t *n)
 {
 	address_put(((struct end *)f)->k_local, a, n);
 }
 
-int sim_peer(struct sim_file *f, struct sockaddr *a, socklen_t *n)
+static int inet_peer(struct sim_file *f, struct sockaddr *a, socklen_t *n)
 {
 	struct end *k = (struct end *)f;
 
@@ -1077,8 +1079,8 @@ static utime_ns time_of(const void *value)
 }
 
 /* Options that change nothing here are taken. */
-int sim_option(struct sim_file *f, int level, int name, const void *value,
-	       socklen_t n)
+int sim_option_common(struct sim_file *f, int level, int name, const void *value,
+		      socklen_t n)
 {
 	bool is_time = level == SOL_SOCKET &&
 		(name == SO_RCVTIMEO || name == SO_SNDTIMEO);
@@ -1089,35 +1091,64 @@ int sim_option(struct sim_file *f, int level, int name, const void *value,
 		f->f_read_time = time_of(value);
 	else if (is_time)
 		f->f_write_time = time_of(value);
-	else if (level == SOL_SOCKET && name == SO_REUSEADDR)
-		((struct end *)f)->k_reuse = *(const int *)value != 0;
-	else if (level == IPPROTO_TCP ? name != TCP_NODELAY :
-		 level != SOL_SOCKET ||
-		 (name != SO_KEEPALIVE && name != SO_SNDBUF && name != SO_RCVBUF))
-		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
+	return is_time || (level == SOL_SOCKET &&
+		(name == SO_SNDBUF || name == SO_RCVBUF || name == SO_REUSEADDR ||
+		 name == SO_KEEPALIVE)) ? 0 : 1;
+}
+
+int sim_option_put(int result, void *value, socklen_t *n)
+{
+	*n = *n < sizeof result ? *n : sizeof result;
+	memcpy(value, &result, *n);
 	return 0;
 }
 
-int sim_option_get(struct sim_file *f, int level, int name, void *value,
-		   socklen_t *n)
+static int inet_option(struct sim_file *f, int level, int name, const void *value,
+		       socklen_t n)
+{
+	struct end *k = (struct end *)f;
+	int rc = sim_option_common(f, level, name, value, n);
+	bool is_delay = level == IPPROTO_TCP && name == TCP_NODELAY;
+
+	if (rc > 0 && !is_delay)
+		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
+	if (rc < 0)
+		return rc;
+	if (level == SOL_SOCKET && name == SO_REUSEADDR)
+		k->k_reuse = *(const int *)value != 0;
+	else if (level == SOL_SOCKET && name == SO_KEEPALIVE)
+		k->k_keep = *(const int *)value != 0;
+	else if (is_delay)
+		k->k_no_delay = *(const int *)value != 0;
+	return 0;
+}
+
+static int inet_option_get(struct sim_file *f, int level, int name, void *value,
+			   socklen_t *n)
 {
 	struct end *k = (struct end *)f;
 	int result;
 
-	if (level == SOL_SOCKET && name == SO_ERROR)
-		result = -take_error(k);
-	else if (level == SOL_SOCKET && name == SO_TYPE)
-		result = k->k_type;
-	else if (level == SOL_SOCKET && name == SO_ACCEPTCONN)
-		result = k->k_state == LISTENING;
-	else
+	if (level == IPPROTO_TCP && name == TCP_NODELAY)
+		return sim_option_put(k->k_no_delay, value, n);
+	if (level != SOL_SOCKET)
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
-	memcpy(value, &result, *n < sizeof result ? *n : sizeof result);
-	*n = *n < sizeof result ? *n : sizeof result;
-	return 0;
+	switch (name) {
+	case SO_ERROR:		result = -take_error(k);		break;
+	case SO_TYPE:		result = k->k_type;			break;
+	case SO_ACCEPTCONN:	result = k->k_state == LISTENING;	break;
+	case SO_DOMAIN:		result = AF_INET;			break;
+	case SO_REUSEADDR:	result = k->k_reuse;			break;
+	case SO_KEEPALIVE:	result = k->k_keep;			break;
+	case SO_SNDBUF:
+	case SO_RCVBUF:		result = WINDOW;			break;
+	default:
+		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
+	}
+	return sim_option_put(result, value, n);
 }
 
-int sim_readable(struct sim_file *f)
+static int inet_readable(struct sim_file *f)
 {
 	const struct end *k = (const struct end *)f;
 
@@ -1126,3 +1157,17 @@ int sim_readable(struct sim_file *f)
 	return k->k_type == SOCK_STREAM ? (int)k->k_in.y_size :
 		k->k_first != NULL ? (int)k->k_first->j_size : 0;
 }
+
+static const struct sim_socket_ops inet_ops = {
+	inet_bind, inet_listen, inet_accept, inet_connect, inet_connected,
+	inet_shutdown, inet_name, inet_peer, inet_send, inet_receive,
+	inet_option, inet_option_get, inet_readable
+};
+
+static const struct sim_file_ops stream_ops = {
+	"stream", stream_read, stream_write, stream_poll, stream_close,
+	stream_crash, true, &inet_ops
+}, datagram_ops = {
+	"datagram socket", datagram_read, datagram_write, datagram_poll,
+	datagram_close, datagram_close, false, &inet_ops
+};

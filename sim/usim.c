@@ -11,8 +11,10 @@
  *	the program	read()  connect()  fsync()  clock_gettime()
  *	                   |  sim.flags: the linker's --wrap
  *	snames.c	the names of libc, and of calls that are refused
+ *	snfile.c snhost.c sio.c		names for files; clocks, chance; of io/
+ *	scalls.c	calls that wait
  *	sfile.c		descriptors, waits, pipes, poll, epoll
- *	snet.c sdisk.c	sockets; files
+ *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
  *	sfault.c	faults of links, disks, clocks and hosts
  *	usim.c		events, chance, threads, hosts, the end of a run
  *	wait/, rr	threads, virtual time
@@ -68,6 +70,8 @@
 #include "usim.h"
 #include "sim.h"
 #include "rr.h"
+#include "ucall.h"
+#include "uscope.h"
 #include "uthread.h"
 
 #include <errno.h>
@@ -471,6 +475,67 @@ int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 		     const char *name)
 {
 	return sim_uthread_make_by(t, f, arg, name, 0);
+}
+
+/* A thread of a scope. */
+
+struct gone {
+	struct sim_boot *g_boot;
+	int            (*g_f)(void *);
+	void            *g_arg;
+	int              g_result;
+};
+
+static void gone_call(void *arg)
+{
+	struct gone *g = arg;
+
+	g->g_result = g->g_f(g->g_arg);
+}
+
+static int gone_run(void *arg)
+{
+	struct gone *g = arg;
+	struct member *m = sim_alloc(sizeof *m);
+	int result;
+
+	m->m_boot = g->g_boot;
+	m->m_f = gone_call;
+	m->m_arg = g;
+	member_run(m);
+	result = g->g_result;
+	free(g);
+	return result;
+}
+
+int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+	__asm__("__wrap_uscope_go");
+
+int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+{
+	struct sim_boot *b = sim_self();
+	struct gone *g;
+	int rc;
+
+	if (b == NULL)
+		return uscope_go(s, f, arg);
+	g = sim_alloc(sizeof *g);
+	*g = (struct gone) { b, f, arg, 0 };
+	rc = uscope_go(s, gone_run, g);
+	if (rc != 0)
+		free(g);
+	return rc;
+}
+
+/* What would block a native thread, blocks the caller: its calls are simulated. */
+int sim_ucall(void (*f)(void *), void *arg) __asm__("__wrap_ucall");
+
+int sim_ucall(void (*f)(void *), void *arg)
+{
+	if (sim_self() == NULL)
+		return ucall(f, arg);
+	f(arg);
+	return 0;
 }
 
 /* Hosts. */

@@ -22,7 +22,7 @@ below() { # folder or file
 	steal)		echo usched.h wait proc steal ;;
 	extra)		echo usched.h wait extra ;;
 	view)		echo usched.h wait proc extra view ;;
-	sim)		echo usched.h wait proc rr.h sim ;;
+	sim)		echo usched.h wait proc io rr.h sim ;;
 	mpi)		echo usched.h wait proc mpi ;;
 	include)	echo usched.h wait proc io rr.h ll.h steal extra engine start include ;;
 	start)		echo usched.h wait proc rr.h ll.h steal extra start ;;
@@ -107,7 +107,7 @@ mkdir "$dir/tree" &&
 		mpi sim bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
-    steal/stop.h:rr.h mpi/umpi.h:upoll.h sim/sim.h:uio.h; do
+    steal/stop.h:rr.h mpi/umpi.h:upoll.h sim/sim.h:ws.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"

@@ -44,7 +44,7 @@ kind() { # KIND, flags, compiler
 	else
 		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c \
 			uthread.c usync.c uchan.c uproc.c umem.c ucall.c uwork.c \
-			usymbol.c)
+			usymbol.c uio.c upoll.c unet.c ufile.c)
 	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
 }
 
@@ -93,15 +93,15 @@ truth() {
 
 # sim.flags has the names that are defined, and no others.
 flags() {
-	nm "$dir/plain/snames.o" "$dir/plain/usim.o" |
+	nm "$dir"/plain/s[a-z]*.o "$dir/plain/usim.o" |
 		sed -n 's/.* T __wrap_//p' | sort >"$dir/defined"
 	tr ',' '\n' <sim/sim.flags | sed -n 's/--wrap=//p' | sort >"$dir/named"
 	try 'sim.flags has other names' diff "$dir/defined" "$dir/named"
 	# Outside of a run, too, what is refused ends the program and says why.
-	echo 'int select(void); int main(void) { return select(); }' >"$dir/refused.c"
+	echo 'int fork(void); int main(void) { return fork(); }' >"$dir/refused.c"
 	try 'refused' program plain -fno-builtin $cc "$dir/refused.c" refused
 	"$dir/plain/refused" >"$dir/log" 2>&1
-	[ $? = 2 ] && grep -q '^usim: select() is not simulated' "$dir/log"
+	[ $? = 2 ] && grep -q '^usim: fork() is not simulated' "$dir/log"
 	judge $? 'a refused call in main()' "$dir/log"
 }
 
@@ -121,7 +121,7 @@ failures() {
 		[ $? = 1 ] && grep -q "FAILED: .*$why" "$dir/log"
 		judge $? "failure $what" "$dir/log"
 	done <<-END
-		fopen fopen() is not simulated
+		fork fork() is not simulated
 		option setsockopt(6, 4) is not simulated
 		loop calls, and none of them waits
 		stuck has not ended, though all was well

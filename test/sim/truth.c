@@ -25,9 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,14 +40,16 @@
 #include <usched/usim.h>
 #endif
 
-enum { SLOTS = 10, PORTS = 3, PATHS = 4 };
+enum { SLOTS = 14, PORTS = 3, PATHS = 4 };
 
-enum type { NONE, STREAM, DATAGRAM, READER, WRITER, REGULAR, FOLDER };
+enum type { NONE, STREAM, DATAGRAM, READER, WRITER, REGULAR, FOLDER, LOCAL,
+	    LOCAL_DATAGRAM, COUNTER, TIMER };
 
 struct slot {
 	int       fd;
 	enum type type;
 	int       watched;	/* by the epoll */
+	int       pair;		/* two ends of a connection have the same; or 0 */
 };
 
 static struct slot slots[SLOTS];
@@ -124,7 +131,27 @@ static int slot_free(void)
 static void slot_set(int i, int fd, enum type type)
 {
 	if (fd >= 0)
-		slots[i] = (struct slot) { fd, type, 0 };
+		slots[i] = (struct slot) { fd, type, 0, 0 };
+}
+
+/* Notes that i and j are connected. */
+static void pair_set(int i, int j)
+{
+	static int pairs;
+
+	slots[i].pair = slots[j].pair = ++pairs;
+}
+
+/* Returns the other end, or -1. */
+static int other_end(int i)
+{
+	int j;
+
+	for (j = 0; j < SLOTS; j++)
+		if (j != i && slots[j].type == slots[i].type &&
+		    slots[i].pair > 0 && slots[j].pair == slots[i].pair)
+			return j;
+	return -1;
 }
 
 static int slot_of(enum type a, enum type b)
@@ -271,6 +298,7 @@ static void call_recvfrom(int i)
 static void call_shutdown(int i)
 {
 	said("shutdown", i, shutdown(slots[i].fd, (int)below(3)));
+	slots[i].pair = 0;	/* then Linux tells of new room late */
 }
 
 static void call_close(int i)
@@ -327,6 +355,7 @@ static void call_watch(int i)
 
 	e.events |= below(2) == 0 ? EPOLLET : 0;
 	e.events |= below(4) == 0 ? EPOLLONESHOT : 0;
+	e.events |= below(3) == 0 ? EPOLLOUT : 0;
 	e.data.u32 = (uint32_t)i;
 	said(op == EPOLL_CTL_ADD ? "add" : op == EPOLL_CTL_MOD ? "mod" : "del", i,
 	     epoll_ctl(ep, op, slots[i].fd, &e));
@@ -344,6 +373,12 @@ static void call_epoll(void)
 	for (i = 0; i < SLOTS; i++)
 		printf(" %#x", bits[i]);
 	putchar('\n');
+}
+
+static long send_or_write(int i, const char *data, size_t size)
+{
+	return slots[i].type == WRITER ? write(slots[i].fd, data, size) :
+		send(slots[i].fd, data, size, MSG_NOSIGNAL);
 }
 
 /* Files. */
@@ -427,6 +462,370 @@ static void call_names_of_files(void)
 	said("access", 1, access("d/c", F_OK));
 }
 
+static void call_stat(int i)
+{
+	struct stat st;
+	const char *name = path();
+	long rc = below(2) == 0 ? stat(name, &st) : lstat(name, &st);
+
+	if (rc == 0 && S_ISREG(st.st_mode))
+		printf("	%lld bytes\n", (long long)st.st_size);
+	if (rc == 0)
+		printf("	%s is %#o\n", name, (unsigned)st.st_mode & S_IFMT);
+	said("stat", 0, rc);
+	rc = fstat(slots[i].fd, &st);
+	if (rc == 0)
+		printf("	is %#o\n", (unsigned)st.st_mode & S_IFMT);
+	if (rc == 0 && S_ISREG(st.st_mode))
+		printf("	%lld bytes\n", (long long)st.st_size);
+	said("fstat", i, rc);
+}
+
+/* Unix sockets. Their names are files, or names of this process alone. */
+
+static socklen_t local_name(struct sockaddr_un *a)
+{
+	static const char *const names[] = { "s", "t", "d/u", "a" };
+	unsigned i = below(6);
+
+	memset(a, 0, sizeof *a);
+	a->sun_family = AF_UNIX;
+	if (i < 4)
+		strcpy(a->sun_path, names[i]);
+	else
+		snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "truth %d %u",
+			 (int)getpid(), i);
+	return (socklen_t)(sizeof(sa_family_t) + 1 + strlen(a->sun_path + (i >= 4)));
+}
+
+static void show_name(const struct sockaddr_un *a, socklen_t n)
+{
+	printf("	name of %d: %s\n", n > 2 && a->sun_path[0] == 0 ? -1 : (int)n,
+	       n > 2 ? a->sun_path : "none");
+}
+
+static void make_local(void)
+{
+	int i = slot_free(), j, fds[2], datagram = below(3) == 0, rc;
+	int type = (datagram ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK;
+	enum type kind = datagram ? LOCAL_DATAGRAM : LOCAL;
+
+	if (i < 0)
+		return;
+	if (below(2) == 0) {
+		slot_set(i, socket(AF_UNIX, type, 0), kind);
+		said("unix", i, datagram);
+		return;
+	}
+	rc = socketpair(AF_UNIX, type, 0, fds);
+	slot_set(i, fds[0], kind);
+	j = slot_free();
+	if (j >= 0) {
+		slot_set(j, fds[1], kind);
+		pair_set(i, j);
+	} else {
+		close(fds[1]);
+	}
+	said("socketpair", i, rc);
+}
+
+/* A message of two parts, perhaps with the descriptor of a counter. */
+static void call_sendmsg(int i)
+{
+	char data[60], room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec v[2] = { { data, below(30) }, { data + 30, 1 + below(30) } };
+	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	struct cmsghdr *c = (struct cmsghdr *)room;
+	int j = slot_of(COUNTER, COUNTER);
+
+	memset(data, (int)below(256), sizeof data);
+	if (j >= 0 && slots[i].type >= LOCAL && below(2) == 0) {
+		m.msg_control = room;
+		m.msg_controllen = sizeof room;
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &slots[j].fd, sizeof(int));
+	}
+	said(m.msg_control ? "sendmsg with a counter" : "sendmsg", i,
+	     sendmsg(slots[i].fd, &m, MSG_NOSIGNAL));
+}
+
+static void call_recvmsg(int i)
+{
+	char data[40], room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec v[2] = { { data, below(20) }, { data + 20, 1 + below(20) } };
+	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2,
+		.msg_control = room, .msg_controllen = sizeof room };
+	struct cmsghdr *c = (struct cmsghdr *)room;
+	ssize_t nr = recvmsg(slots[i].fd, &m, 0);
+	int fd, j;
+
+	said("recvmsg", i, nr);
+	if (nr < 0)
+		return;
+	printf("	flags %#x\n", (unsigned)m.msg_flags);
+	show(data, nr < (ssize_t)v[0].iov_len ? nr : (ssize_t)v[0].iov_len);
+	if (m.msg_controllen < sizeof room)
+		return;
+	memcpy(&fd, CMSG_DATA(c), sizeof fd);
+	j = slot_free();
+	if (j >= 0)
+		slot_set(j, fd, COUNTER);
+	else
+		close(fd);
+	printf("	with a counter: %d\n", j);
+}
+
+static void call_local_names(int i)
+{
+	struct sockaddr_un a = { .sun_family = 0 };
+	socklen_t n = sizeof a;
+	int error = 0, left = 0;
+	long rc = getsockname(slots[i].fd, (struct sockaddr *)&a, &n);
+
+	show_name(&a, n);
+	said("getsockname", i, rc);
+	memset(&a, 0, sizeof a);
+	n = sizeof a;
+	rc = getpeername(slots[i].fd, (struct sockaddr *)&a, &n);
+	if (rc == 0)
+		show_name(&a, n);
+	said("getpeername", i, rc);
+	n = sizeof error;
+	rc = getsockopt(slots[i].fd, SOL_SOCKET, SO_ERROR, &error, &n);
+	printf("	%s\n", strerrorname_np(error));
+	said("SO_ERROR", i, rc);
+	rc = ioctl(slots[i].fd, FIONREAD, &left);
+	printf("	%d left\n", left);
+	said("FIONREAD", i, rc);
+}
+
+static void call_local_accept(int i)
+{
+	struct sockaddr_un a = { .sun_family = 0 };
+	socklen_t n = sizeof a;
+	int j = slot_free(), fd;
+
+	if (j < 0)
+		return;
+	fd = accept4(slots[i].fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK);
+	slot_set(j, fd, LOCAL);
+	if (fd >= 0)
+		show_name(&a, n);
+	said("accept4", i, fd < 0 ? fd : j);
+}
+
+static void call_local(int i)
+{
+	struct sockaddr_un a;
+	socklen_t n;
+	char data[50];
+
+	switch (below(14)) {
+	case 0:
+	case 1:
+		n = local_name(&a);
+		said("bind", i, bind(slots[i].fd, (struct sockaddr *)&a, n));
+		break;
+	case 2:
+	case 3:
+		said("listen", i, listen(slots[i].fd, (int)below(2)));
+		break;
+	case 4:
+	case 5:
+		n = local_name(&a);
+		said("connect", i, connect(slots[i].fd, (struct sockaddr *)&a, n));
+		break;
+	case 6:
+	case 7:
+		call_local_accept(i);
+		break;
+	case 8:
+		call_shutdown(i);
+		break;
+	case 9:
+		call_local_names(i);
+		break;
+	case 10:
+		n = local_name(&a);
+		memset(data, (int)below(256), sizeof data);
+		said("sendto", i, sendto(slots[i].fd, data, below(sizeof data),
+					 MSG_NOSIGNAL, (struct sockaddr *)&a, n));
+		break;
+	case 11:
+		n = sizeof a;
+		memset(&a, 0, sizeof a);
+		said("recvfrom", i, recvfrom(slots[i].fd, data, below(sizeof data),
+			below(2) ? MSG_TRUNC : 0, (struct sockaddr *)&a, &n));
+		break;
+	case 12:
+		call_watch(i);
+		break;
+	default:
+		call_close(i);
+	}
+}
+
+static void move_local(int i)
+{
+	char data[60];
+	ssize_t nr;
+	int flags = below(4) == 0 ? MSG_PEEK : 0;
+
+	switch (below(4)) {
+	case 0:
+		memset(data, (int)below(256), sizeof data);
+		said("send", i, send(slots[i].fd, data, below(sizeof data),
+				     MSG_NOSIGNAL));
+		break;
+	case 1:
+		nr = recv(slots[i].fd, data, below(sizeof data), flags);
+		said(flags ? "peek" : "recv", i, nr);
+		show(data, nr);
+		break;
+	case 2:
+		call_sendmsg(i);
+		break;
+	default:
+		call_recvmsg(i);
+	}
+}
+
+/* Counters and timers. A timer is due at once or never. */
+
+static void make_event(void)
+{
+	int i = slot_free();
+
+	if (i < 0)
+		return;
+	if (below(2) == 0)
+		slot_set(i, eventfd(below(3), EFD_NONBLOCK |
+				    (below(2) ? EFD_SEMAPHORE : 0)), COUNTER);
+	else
+		slot_set(i, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), TIMER);
+	said("event", i, slots[i].type);
+}
+
+static void call_counter(int i)
+{
+	uint64_t value = below(3) == 0 ? UINT64_MAX - below(3) : below(5);
+	size_t size = below(5) == 0 ? 7 : sizeof value;
+	long rc;
+
+	if (below(2) == 0) {
+		said("add", i, write(slots[i].fd, &value, size));
+		return;
+	}
+	value = 0;
+	rc = read(slots[i].fd, &value, size);
+	printf("	%llu\n", (unsigned long long)value);
+	said("take", i, rc);
+}
+
+static void call_timer(int i)
+{
+	struct itimerspec by = { { 0, 0 }, { below(3) == 0 ? 1000 : 0, 1000 } };
+	struct itimerspec old = { { 0, 0 }, { 0, 0 } };
+	uint64_t ticks = 0;
+	long rc;
+
+	switch (below(4)) {
+	case 0:
+		by.it_value.tv_nsec = below(4) == 0 ? 1000000000 : 1000;
+		rc = timerfd_settime(slots[i].fd, 0, &by, &old);
+		printf("	was %d\n", old.it_value.tv_sec > 0);
+		said("timerfd_settime", i, rc);
+		break;
+	case 1:
+		by.it_value = (struct timespec) { 0, (long)below(2) };
+		rc = timerfd_settime(slots[i].fd, TFD_TIMER_ABSTIME, &by, NULL);
+		said("timerfd_settime", i, rc);
+		break;
+	case 2:
+		rc = timerfd_gettime(slots[i].fd, &old);
+		printf("	is %d\n", old.it_value.tv_sec > 0);
+		said("timerfd_gettime", i, rc);
+		break;
+	default:
+		rc = read(slots[i].fd, &ticks, sizeof ticks);
+		printf("	%d\n", (int)ticks);
+		said("ticks", i, rc);
+	}
+}
+
+static void call_select(void)
+{
+	fd_set in, out;
+	struct timeval now = { 0, 0 };
+	int i, nr;
+
+	FD_ZERO(&in);
+	FD_ZERO(&out);
+	for (i = 0; i < SLOTS; i++) {
+		if (slots[i].type == NONE)
+			continue;
+		FD_SET(slots[i].fd, &in);
+		FD_SET(slots[i].fd, &out);
+	}
+	nr = select(FD_SETSIZE, &in, &out, NULL, &now);
+	printf("select: %d", nr);
+	for (i = 0; i < SLOTS; i++)
+		printf(" %d%d", slots[i].type != NONE && FD_ISSET(slots[i].fd, &in),
+		       slots[i].type != NONE && FD_ISSET(slots[i].fd, &out));
+	putchar('\n');
+}
+
+/* Reads all that has been written, and what is written meanwhile. */
+static void drain(int i)
+{
+	static char data[8192];
+	long nr, all = 0;
+	int pause;
+
+	for (pause = 0; pause < 5; pause++) {
+		while ((nr = read(slots[i].fd, data, sizeof data)) > 0) {
+			all += nr;
+			pause = 0;
+		}
+		settle();
+	}
+	printf("	%d\n", all > 0);
+	said("drain", i, nr);
+}
+
+/*
+ * Full buffers. Pipes hold as much as Linux's; how much a socket holds depends
+ * on memory, so only that it is full is compared. Then all is read.
+ */
+static void call_fill(int i)
+{
+	static char data[8192];
+	size_t size = 1 + below(sizeof data);
+	long all = 0, nr;
+	int j = other_end(i);
+
+	if (slots[i].type != WRITER && j < 0)
+		return;
+	if (slots[i].type != WRITER)
+		size = sizeof data;
+	while ((nr = send_or_write(i, data, size)) > 0) {
+		all += nr;
+		if (slots[i].type == STREAM)
+			settle();
+	}
+	if (slots[i].type == WRITER)
+		printf("	%ld\n", all);
+	said("fill", i, nr);
+	call_poll();
+	if (slots[i].type == WRITER)
+		return;
+	drain(j);
+	call_poll();
+	call_epoll();
+}
+
 static void call_dup(int i)
 {
 	int fd = dup(slots[i].fd), j = slot_free();
@@ -484,8 +883,10 @@ static void connected(void)
 	rc = connect(slots[i].fd, (struct sockaddr *)&a, sizeof a);
 	said("connect", i, rc);
 	j = slot_free();
-	if (j >= 0)
+	if (j >= 0) {
 		slot_set(j, accept4(l, NULL, NULL, SOCK_NONBLOCK), STREAM);
+		pair_set(i, j);
+	}
 	close(l);
 	said("connected", i, j);
 }
@@ -494,7 +895,41 @@ static void step(void)
 {
 	int i;
 
-	switch (below(12)) {
+	switch (below(18)) {
+	case 12:
+		if (below(2) == 0)
+			make_local();
+		else
+			make_event();
+		break;
+	case 13:
+		if ((i = slot_of(LOCAL, LOCAL_DATAGRAM)) >= 0)
+			call_local(i);
+		break;
+	case 14:
+	case 15:
+		if ((i = slot_of(LOCAL, LOCAL_DATAGRAM)) >= 0)
+			move_local(i);
+		else
+			make_local();
+		break;
+	case 16:
+		if (below(3) == 0)
+			call_select();
+		else if ((i = slot_of(COUNTER, TIMER)) >= 0)
+			(slots[i].type == COUNTER ? call_counter : call_timer)(i);
+		break;
+	case 17:
+		if ((i = slot_of(COUNTER, TIMER)) >= 0 && below(3) == 0)
+			(below(2) ? call_close : call_watch)(i);
+		else if (below(2) == 0 && (i = slot_of(REGULAR, LOCAL)) >= 0)
+			call_stat(i);
+		else if ((i = slot_of(below(2) ? STREAM : LOCAL, WRITER)) >= 0 &&
+			 below(3) == 0)
+			call_fill(i);
+		else if ((i = slot_of(READER, READER)) >= 0)
+			drain(i);
+		break;
 	case 0:
 		if (below(2) == 0)
 			make_socket();

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* sevent.c: eventfd, timerfd, and the devices /dev/null and /dev/urandom. */
+
+/*
+ * Each is a file that is read and written, as all others are (sfile.c). A timer
+ * is armed by one event for each tick. An event that is out of date, because
+ * the timer was set again or closed, is known by its number. A file that is
+ * closed is freed with its last event.
+ */
+
+#include "sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#define COUNT_MOST	(UINT64_MAX - 1)
+
+/* eventfd. */
+
+struct counter {
+	struct sim_file i_file;		/* first */
+	uint64_t        i_count;
+	bool            i_by_one;	/* EFD_SEMAPHORE */
+};
+
+static ssize_t counter_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	struct counter *i = (struct counter *)f;
+	uint64_t nr = i->i_by_one ? 1 : i->i_count;
+
+	(void)flags;
+	if (size < sizeof nr)
+		return -EINVAL;
+	if (i->i_count == 0)
+		return -EAGAIN;
+	i->i_count -= nr;
+	memcpy(buf, &nr, sizeof nr);
+	sim_changed(f, POLLOUT);
+	return sizeof nr;
+}
+
+static ssize_t counter_write(struct sim_file *f, const void *buf, size_t size)
+{
+	struct counter *i = (struct counter *)f;
+	uint64_t nr;
+
+	if (size < sizeof nr)
+		return -EINVAL;
+	memcpy(&nr, buf, sizeof nr);
+	if (nr == UINT64_MAX)
+		return -EINVAL;
+	if (nr > COUNT_MOST - i->i_count)
+		return -EAGAIN;
+	i->i_count += nr;
+	sim_changed(f, POLLIN);
+	return sizeof nr;
+}
+
+static int counter_poll(struct sim_file *f)
+{
+	const struct counter *i = (struct counter *)f;
+
+	return (i->i_count > 0 ? POLLIN : 0) |
+		(i->i_count < COUNT_MOST ? POLLOUT : 0);
+}
+
+static void file_free(struct sim_file *f)
+{
+	free(f);
+}
+
+static const struct sim_file_ops counter_ops = {
+	"eventfd", counter_read, counter_write, counter_poll, file_free,
+	file_free, false, NULL
+};
+
+int sim_eventfd(struct sim_boot *b, unsigned count, int flags)
+{
+	struct counter *i;
+
+	if (flags & ~(EFD_SEMAPHORE | EFD_CLOEXEC | EFD_NONBLOCK))
+		return -EINVAL;
+	i = sim_file_make(b, &counter_ops, sizeof *i,
+			  O_RDWR | (flags & EFD_NONBLOCK ? O_NONBLOCK : 0));
+	i->i_count = count;
+	i->i_by_one = flags & EFD_SEMAPHORE;
+	return sim_fd(b, &i->i_file);
+}
+
+/* timerfd. */
+
+struct timer {
+	struct sim_file e_file;		/* first */
+	clockid_t       e_clock;
+	uint64_t        e_ticks;	/* that were not read */
+	utime_ns        e_next;		/* 0: not armed */
+	utime_ns        e_interval;
+	uint64_t        e_number;	/* of the event that is not out of date */
+	long            e_events;
+	bool            e_closed;
+};
+
+struct tick {
+	struct timer *k_timer;
+	uint64_t      k_number;
+};
+
+static void timer_arm(struct timer *t);
+
+static void timer_tick(void *arg)
+{
+	struct tick k = *(struct tick *)arg;
+	struct timer *t = k.k_timer;
+
+	free(arg);
+	if (--t->e_events == 0 && t->e_closed) {
+		free(t);
+		return;
+	}
+	if (t->e_closed || k.k_number != t->e_number || t->e_file.f_boot->b_dead)
+		return;
+	t->e_ticks++;
+	t->e_next = t->e_interval == 0 ? 0 : t->e_next + t->e_interval;
+	timer_arm(t);
+	sim_changed(&t->e_file, POLLIN);
+}
+
+static void timer_arm(struct timer *t)
+{
+	struct tick *k;
+
+	t->e_number++;
+	if (t->e_next == 0)
+		return;
+	k = sim_alloc(sizeof *k);
+	*k = (struct tick) { t, t->e_number };
+	t->e_events++;
+	sim_at(t->e_next, timer_tick, k);
+}
+
+static ssize_t timer_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	struct timer *t = (struct timer *)f;
+
+	(void)flags;
+	if (size < sizeof t->e_ticks)
+		return -EINVAL;
+	if (t->e_ticks == 0)
+		return -EAGAIN;
+	memcpy(buf, &t->e_ticks, sizeof t->e_ticks);
+	t->e_ticks = 0;
+	return sizeof t->e_ticks;
+}
+
+static int timer_poll(struct sim_file *f)
+{
+	return ((struct timer *)f)->e_ticks > 0 ? POLLIN : 0;
+}
+
+static void timer_close(struct sim_file *f)
+{
+	struct timer *t = (struct timer *)f;
+
+	t->e_closed = true;
+	if (t->e_events == 0)
+		free(t);
+}
+
+static const struct sim_file_ops timer_ops = {
+	"timerfd", timer_read, NULL, timer_poll, timer_close, timer_close,
+	false, NULL
+};
+
+int sim_timerfd(struct sim_boot *b, clockid_t clock, int flags)
+{
+	struct timer *t;
+
+	if (flags & ~(TFD_CLOEXEC | TFD_NONBLOCK) ||
+	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC &&
+	     clock != CLOCK_BOOTTIME))
+		return -EINVAL;
+	t = sim_file_make(b, &timer_ops, sizeof *t,
+			  O_RDWR | (flags & TFD_NONBLOCK ? O_NONBLOCK : 0));
+	t->e_clock = clock;
+	return sim_fd(b, &t->e_file);
+}
+
+static struct timespec spec_of(utime_ns ns)
+{
+	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
+}
+
+static bool is_spec(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < UTIME_S;
+}
+
+static utime_ns ns_of(const struct timespec *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
+
+int sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to)
+{
+	struct sim_file *f = sim_file(b, fd);
+	const struct timer *t = (struct timer *)f;
+
+	if (f == NULL)
+		return -EBADF;
+	if (f->f_ops != &timer_ops)
+		return -EINVAL;
+	to->it_interval = spec_of(t->e_interval);
+	to->it_value = spec_of(t->e_next == 0 ? 0 : t->e_next - sim_now());
+	return 0;
+}
+
+int sim_timer_set(struct sim_boot *b, int fd, int flags,
+		  const struct itimerspec *by, struct itimerspec *old)
+{
+	struct itimerspec was;
+	int rc;
+	struct timer *t = (struct timer *)sim_file(b, fd);
+	utime_ns at;
+
+	if (flags & ~TFD_TIMER_ABSTIME)
+		usim_fail("timerfd_settime() with flags %#x is not simulated", flags);
+	if (!is_spec(&by->it_value) || !is_spec(&by->it_interval))
+		return -EINVAL;
+	rc = sim_timer_get(b, fd, &was);
+	if (rc != 0)
+		return rc;
+	if (old != NULL)
+		*old = was;
+	at = ns_of(&by->it_value);
+	t->e_ticks = 0;
+	t->e_interval = ns_of(&by->it_interval);
+	t->e_next = at == 0 ? 0 : flags & TFD_TIMER_ABSTIME ?
+		at - sim_clock(b->b_host, t->e_clock) : sim_now() + at;
+	if (at != 0 && t->e_next <= 0)
+		t->e_next = 1;
+	timer_arm(t);
+	return 0;
+}
+
+/* Devices. */
+
+static ssize_t null_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	return (void)f, (void)buf, (void)size, (void)flags, 0;
+}
+
+static ssize_t null_write(struct sim_file *f, const void *buf, size_t size)
+{
+	return (void)f, (void)buf, (ssize_t)size;
+}
+
+static ssize_t random_read(struct sim_file *f, void *buf, size_t size, int flags)
+{
+	size_t i;
+
+	(void)f, (void)flags;
+	for (i = 0; i < size; i++)
+		((unsigned char *)buf)[i] = (unsigned char)usim_random(256);
+	return (ssize_t)size;
+}
+
+static int device_poll(struct sim_file *f)
+{
+	return (void)f, POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+}
+
+static const struct sim_file_ops null_ops = {
+	"/dev/null", null_read, null_write, device_poll, file_free, file_free,
+	false, NULL
+}, random_ops = {
+	"/dev/urandom", random_read, null_write, device_poll, file_free,
+	file_free, false, NULL
+};
+
+/* Opens a device. -ENOENT: the path is none. */
+int sim_device(struct sim_boot *b, const char *path, int flags)
+{
+	const struct sim_file_ops *ops =
+		strcmp(path, "/dev/null") == 0 ? &null_ops :
+		strcmp(path, "/dev/urandom") == 0 ||
+		strcmp(path, "/dev/random") == 0 ? &random_ops : NULL;
+
+	return ops == NULL ? -ENOENT :
+		sim_fd(b, sim_file_make(b, ops, sizeof(struct sim_file), flags));
+}

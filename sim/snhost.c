@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/* snhost.c: clocks, chance, numbers and names of a host, by libc's names. */
+
+#define _GNU_SOURCE		/* CLOCK_BOOTTIME, getentropy() */
+#include "snames.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define UP		UTIME_S		/* CLOCK_MONOTONIC at a boot */
+#define LOOK_UP		UTIME_MS	/* of a name that is not known */
+
+/* Time. */
+
+utime_ns sim_clock(const struct sim_host *h, clockid_t clock)
+{
+	switch (clock) {
+	case CLOCK_REALTIME:
+	case CLOCK_REALTIME_COARSE:
+		return SIM_EPOCH + h->h_clock;
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_RAW:
+	case CLOCK_MONOTONIC_COARSE:
+	case CLOCK_BOOTTIME:
+		return UP - h->h_start;
+	default:
+		usim_fail("clock %d is not simulated", (int)clock);
+	}
+}
+
+static utime_ns clock_read(const struct sim_host *h, clockid_t clock)
+{
+	utime_ns ahead = sim_clock(h, clock);
+
+	if (h->h_jump != NULL && ahead == SIM_EPOCH + h->h_clock)
+		h->h_jump->f_hits++;
+	return sim_now() + ahead;
+}
+
+static struct timespec spec_of(utime_ns ns)
+{
+	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
+}
+
+static utime_ns length_of(const struct timespec *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
+
+NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return clock_gettime(clock, t);
+	*t = spec_of(clock_read(b->b_host, clock));
+	return 0;
+}
+
+NAME(int, gettimeofday, (struct timeval *t, void *zone))
+{
+	struct sim_boot *b = enter();
+	utime_ns ns;
+
+	if (b == NULL)
+		return gettimeofday(t, zone);
+	ns = clock_read(b->b_host, CLOCK_REALTIME);
+	t->tv_sec  = ns / UTIME_S;
+	t->tv_usec = ns % UTIME_S / UTIME_US;
+	return 0;
+}
+
+NAME(time_t, time, (time_t *t))
+{
+	struct sim_boot *b = enter();
+	time_t now;
+
+	if (b == NULL)
+		return time(t);
+	now = clock_read(b->b_host, CLOCK_REALTIME) / UTIME_S;
+	if (t != NULL)
+		*t = now;
+	return now;
+}
+
+NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t,
+			    struct timespec *left))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return clock_nanosleep(clock, flags, t, left);
+	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
+		return EINVAL;
+	sim_sleep(flags & TIMER_ABSTIME ?
+		  length_of(t) - sim_clock(b->b_host, clock) :
+		  sim_now() + length_of(t));
+	return 0;
+}
+
+NAME(int, nanosleep, (const struct timespec *t, struct timespec *left))
+{
+	if (sim_self() == NULL)
+		return nanosleep(t, left);
+	return (int)answer(-wrap_clock_nanosleep(CLOCK_MONOTONIC, 0, t, left));
+}
+
+NAME(int, usleep, (useconds_t us))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return usleep(us);
+	sim_sleep(sim_now() + us * UTIME_US);
+	return 0;
+}
+
+NAME(unsigned, sleep, (unsigned seconds))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return sleep(seconds);
+	sim_sleep(sim_now() + seconds * UTIME_S);
+	return 0;
+}
+
+NAME(int, sched_yield, (void))
+{
+	if (enter() != NULL)
+		sim_sleep(0);
+	return 0;
+}
+
+/* Chance, and who one is. */
+
+NAME(ssize_t, getrandom, (void *buf, size_t size, unsigned flags))
+{
+	size_t i;
+
+	if (enter() == NULL)
+		return getrandom(buf, size, flags);
+	for (i = 0; i < size; i++)
+		((unsigned char *)buf)[i] = (unsigned char)usim_random(256);
+	return (ssize_t)size;
+}
+
+NAME(int, getentropy, (void *buf, size_t size))
+{
+	if (enter() == NULL)
+		return getentropy(buf, size);
+	return size > 256 ? (int)answer(-EIO) :
+		(wrap_getrandom(buf, size, 0), 0);
+}
+
+NAME(long, random, (void))
+{
+	return enter() == NULL ? random() : (long)usim_random(1u << 31);
+}
+
+NAME(int, rand, (void))
+{
+	return enter() == NULL ? rand() : (int)usim_random(1u << 31);
+}
+
+/* Libraries of C have their own generator, which asks the machine for a start. */
+NAME(uint32_t, arc4random, (void))
+{
+	uint32_t nr = 0;
+
+	wrap_getrandom(&nr, sizeof nr, 0);
+	return nr;
+}
+
+NAME(void, arc4random_buf, (void *buf, size_t size))
+{
+	wrap_getrandom(buf, size, 0);
+}
+
+NAME(uint32_t, arc4random_uniform, (uint32_t end))
+{
+	return end < 2 ? 0 : (uint32_t)((uint64_t)wrap_arc4random() * end >> 32);
+}
+
+NAME(pid_t, getpid, (void))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? getpid() : 1000 + b->b_number;
+}
+
+NAME(pid_t, getppid, (void))
+{
+	return enter() == NULL ? getppid() : 1;
+}
+
+NAME(int, gethostname, (char *name, size_t size))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return gethostname(name, size);
+	if (strlen(b->b_host->h_name) + 1 > size)
+		return (int)answer(-ENAMETOOLONG);
+	strcpy(name, b->b_host->h_name);
+	return 0;
+}
+
+NAME(void, exit, (int status))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		exit(status);
+	sim_exit(b, status);
+}
+
+NAME(void, _exit, (int status))
+{
+	wrap_exit(status);
+}
+
+/* Names of hosts. One result for a call, of one type. */
+
+struct found {
+	struct addrinfo    d_info;	/* first */
+	struct sockaddr_in d_address;
+};
+
+static int find_host(const struct sim_boot *b, const char *name, int flags,
+		     struct in_addr *ip)
+{
+	int i;
+
+	if (name == NULL) {
+		ip->s_addr = htonl(flags & AI_PASSIVE ? INADDR_ANY :
+				   INADDR_LOOPBACK);
+		return 0;
+	}
+	if (inet_pton(AF_INET, name, ip) == 1)
+		return 0;
+	for (i = 1; !(flags & AI_NUMERICHOST) && i <= sim_host_nr; i++)
+		if (strcmp(sim_hosts[i].h_name, name) == 0) {
+			ip->s_addr = htonl(0x0a000000u + (uint32_t)i);
+			return 0;
+		}
+	ip->s_addr = htonl(INADDR_LOOPBACK);
+	return strcmp(name, "localhost") == 0 ||
+		strcmp(name, b->b_host->h_name) == 0 ? 0 : EAI_NONAME;
+}
+
+NAME(int, getaddrinfo, (const char *name, const char *service,
+			const struct addrinfo *hints, struct addrinfo **list))
+{
+	struct sim_boot *b = enter();
+	int type = hints != NULL && hints->ai_socktype != 0 ?
+		hints->ai_socktype : SOCK_STREAM;
+	char *end = NULL;
+	long port = service != NULL ? strtol(service, &end, 10) : 0;
+	struct in_addr ip;
+	struct found *d;
+	int rc;
+
+	if (b == NULL)
+		return getaddrinfo(name, service, hints, list);
+	if (end != NULL && *end != 0)
+		return EAI_SERVICE;
+	if (hints != NULL && hints->ai_family == AF_INET6)
+		return EAI_FAMILY;
+	rc = find_host(b, name, hints != NULL ? hints->ai_flags : 0, &ip);
+	if (rc != 0) {
+		sim_sleep(sim_now() + LOOK_UP);
+		return rc;
+	}
+	d = sim_alloc(sizeof *d);
+	d->d_address = (struct sockaddr_in) { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port), .sin_addr = ip };
+	d->d_info = (struct addrinfo) { .ai_family = AF_INET,
+		.ai_socktype = type, .ai_addrlen = sizeof d->d_address,
+		.ai_addr = (struct sockaddr *)&d->d_address };
+	*list = &d->d_info;
+	return 0;
+}
+
+NAME(void, freeaddrinfo, (struct addrinfo *list))
+{
+	if (enter() == NULL)
+		freeaddrinfo(list);
+	else
+		free(list);
+}
+
+/* Writes the name of an address, or its number. */
+static int name_put(const struct sockaddr_in *in, char *to, socklen_t size, int flags)
+{
+	uint32_t n = ntohl(in->sin_addr.s_addr) - 0x0a000000u;
+	char number[INET_ADDRSTRLEN];
+	const char *name = NULL;
+
+	if (!(flags & NI_NUMERICHOST))
+		name = n >= 1 && n <= (uint32_t)sim_host_nr ? sim_hosts[n].h_name :
+			ntohl(in->sin_addr.s_addr) == INADDR_LOOPBACK ?
+			"localhost" : NULL;
+	if (name == NULL && flags & NI_NAMEREQD)
+		return EAI_NONAME;
+	if (name == NULL)
+		name = inet_ntop(AF_INET, &in->sin_addr, number, sizeof number);
+	return (size_t)snprintf(to, size, "%s", name) >= size ? EAI_OVERFLOW : 0;
+}
+
+NAME(int, getnameinfo, (const struct sockaddr *a, socklen_t n, char *host,
+			socklen_t host_size, char *service,
+			socklen_t service_size, int flags))
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+	int rc = 0;
+
+	if (enter() == NULL)
+		return getnameinfo(a, n, host, host_size, service, service_size,
+				   flags);
+	if (n < (socklen_t)sizeof *in || a->sa_family != AF_INET)
+		return EAI_FAMILY;
+	if (host != NULL && host_size > 0)
+		rc = name_put(in, host, host_size, flags);
+	if (rc == 0 && service != NULL && service_size > 0 &&
+	    snprintf(service, service_size, "%d", ntohs(in->sin_port)) >=
+	    (int)service_size)
+		rc = EAI_OVERFLOW;
+	return rc;
+}

@@ -290,8 +290,9 @@ class Tables:
                 self.one(group.capitalize(), [
                     (question, p, 1, row) for (question, p), row in
                     found.items()])
-        if hasattr(self.spec, "aims"):
-            self.print("\n### Targets\n", *targets(rows, self.spec))
+        wanted = targets(rows, self.spec) if hasattr(self.spec, "aims") else []
+        if wanted:
+            self.print("\n### Targets\n", *wanted)
         self.print(f"\n{self.doubts} of {self.cells} cells have a ?: their "
                    "rounds differ by more than a quarter of the median.")
 
@@ -329,7 +330,7 @@ class Tables:
 
 
 def targets(rows, spec):
-    """Lines: what was missed, and how many targets were looked at.
+    """Lines: what was missed, and how many targets were looked at; none if none.
 
     spec.aims(rows, question, P, column) yields a sentence, the value, and what
     it should be at most; or, if that is below 0, at least.
@@ -344,7 +345,7 @@ def targets(rows, spec):
                         f"- {column} {question} {p}: {what} {short(value)}, "
                         f"wanted at {'most' if most >= 0 else 'least'} "
                         f"{abs(most)}")
-    return missed + [f"- {len(missed)} of {looked} missed"]
+    return missed + [f"- {len(missed)} of {looked} missed"] if looked else []
 
 
 # The command line.

@@ -186,6 +186,14 @@ void             sim_busy(void);	/* counts a call that takes no time */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
 
+/* sstdio.c */
+
+void             sim_streams_end(const struct sim_boot *b);
+
+/* sseal.c */
+
+void             sim_seal(void);
+
 /* sfault.c: the plan of faults, and what they do. */
 
 extern const char *const sim_kind_names[FAULT_KINDS];

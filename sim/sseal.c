@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sseal.c: what is not simulated does not reach the machine unseen. */
+/* sseal.c: no call reaches the machine unseen. */
 
 /*
  * sim.flags leads the calls of linked objects to the simulator. A shared library
@@ -142,9 +142,10 @@ static void reached(int signo, siginfo_t *info, void *context)
 	for (i = 0; i < sizeof call_names / sizeof call_names[0]; i++)
 		if (call_names[i].n_number == info->si_syscall)
 			usim_fail("%s() came to the machine, from what sim.flags "
-				  "has not linked", call_names[i].n_name);
+				  "has not linked: see sim/README.md",
+				  call_names[i].n_name);
 	usim_fail("system call %d came to the machine, from what sim.flags has "
-		  "not linked", info->si_syscall);
+		  "not linked: see sim/README.md", info->si_syscall);
 }
 
 /* Allows a call. */
@@ -177,7 +178,7 @@ static struct sock_filter filter[] = {
 	ALLOW_UP_TO(write, 0, 2), ALLOW_UP_TO(writev, 0, 2),
 	ALLOW_UP_TO(fstat, 0, 2), ALLOW_UP_TO(newfstatat, 0, 2),
 	ALLOW_UP_TO(ioctl, 0, 2), ALLOW_UP_TO(lseek, 0, 2),
-	/* malloc() asks without waiting; what asks for numbers waits: flags 0. */
+	/* malloc() asks without waiting. Callers that use the bytes wait: flags 0. */
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_getrandom, 0, 3),
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 		 (unsigned)(offsetof(struct seccomp_data, args) + 16)),

@@ -141,7 +141,26 @@ static int unixes(void *unused)
 	other = u_recv_fd(pair[1], UNEVER);
 	USIM_CHECK(other > fd && close(fd) == 0);
 	USIM_CHECK(read(other, data, 8) == 8 && data[0] == 7);
+	close(other);
+	close(pair[0]);
+	close(pair[1]);
 	return 0;
+}
+
+/* The same on a host that crashes, with a descriptor on its way. */
+static int mortal(void *unused)
+{
+	int pair[2], fd;
+
+	for (;;) {
+		USIM_CHECK(unixes(unused) == 0);
+		USIM_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+		fd = eventfd(0, 0);
+		USIM_CHECK(u_send_fd(pair[0], fd, UNEVER) == 0 && close(fd) == 0);
+		usleep(500000);
+		close(pair[0]);
+		close(pair[1]);
+	}
 }
 
 /* Files by stdio, and what is known of them. */
@@ -300,6 +319,7 @@ static void setup(struct usim_world *w)
 	usim_client("threads", threads, NULL);
 	usim_client("unixes", unixes, NULL);
 	usim_client("files", files, NULL);
+	usim_host("mortal", mortal, NULL);
 	usim_host("speaker", speaker, NULL);
 	usim_client("listener", listener, NULL);
 	usim_client("events", events, NULL);

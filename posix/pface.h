@@ -16,6 +16,9 @@
 
 #define FACE(name)	__wrap_##name
 
+/* Before a function that sim/ has, too: a program that links both gets that. */
+#define SIM_FIRST	__attribute__((weak))
+
 /* Names the function of libc; REAL(f) calls it. */
 #define NATIVE(name)	\
 	extern __typeof__(name) __real_##name __attribute__((weak))

@@ -900,7 +900,7 @@ static int yield(void)
 	return 0;
 }
 
-int FACE(sched_yield)(void)
+SIM_FIRST int FACE(sched_yield)(void)
 {
 	return yield();
 }
@@ -921,7 +921,7 @@ static int sleep_until(utime_ns until)
 	return rc == -ECANCELED ? EINTR : -rc;
 }
 
-unsigned FACE(sleep)(unsigned seconds)
+SIM_FIRST unsigned FACE(sleep)(unsigned seconds)
 {
 	utime_ns until = uafter(seconds * UTIME_S);
 
@@ -941,7 +941,7 @@ static NOINLINE int with_errno(int error)
 	return -1;
 }
 
-int FACE(usleep)(useconds_t us)
+SIM_FIRST int FACE(usleep)(useconds_t us)
 {
 	return is_native() ? REAL(usleep)(us) :
 		with_errno(sleep_until(uafter(us * UTIME_US)));
@@ -972,14 +972,15 @@ static int sleep_for(clockid_t clock, int flags, const struct timespec *t,
 	return rc;
 }
 
-int FACE(nanosleep)(const struct timespec *t, struct timespec *left)
+SIM_FIRST int FACE(nanosleep)(const struct timespec *t, struct timespec *left)
 {
 	return is_native() ? REAL(nanosleep)(t, left) :
 		with_errno(sleep_for(CLOCK_MONOTONIC, 0, t, left));
 }
 
-int FACE(clock_nanosleep)(clockid_t clock, int flags, const struct timespec *t,
-			  struct timespec *left)
+SIM_FIRST int FACE(clock_nanosleep)(clockid_t clock, int flags,
+				    const struct timespec *t,
+				    struct timespec *left)
 {
 	if (is_native() || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
 		return REAL(clock_nanosleep)(clock, flags, t, left);

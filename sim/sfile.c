@@ -143,11 +143,12 @@ void sim_drop(struct sim_file *f)
 {
 	if (--f->f_refs > 0)
 		return;
-	sim_epoll_forget(f);
-	if (f->f_boot->b_crashed)
+	if (f->f_boot->b_crashed) {	/* it was in a message */
 		f->f_ops->o_crash(f);
-	else
-		f->f_ops->o_close(f);
+		return;
+	}
+	sim_epoll_forget(f);
+	f->f_ops->o_close(f);
 }
 
 int sim_dup(struct sim_boot *b, int fd, int from)

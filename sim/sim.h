@@ -194,6 +194,14 @@ void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 /* For a run to come: at this time it tries so many futures, and then it ends. */
 void             sim_futures_at(utime_ns at, int nr);
 
+/* sstdio.c */
+
+void             sim_streams_end(const struct sim_boot *b);
+
+/* sseal.c */
+
+void             sim_seal(void);
+
 /* sfault.c: the plan of faults, and what they do. */
 
 extern const char *const sim_kind_names[FAULT_KINDS];

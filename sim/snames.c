@@ -53,7 +53,7 @@
 	X(aio_write) X(gethostbyname) X(gethostbyaddr)			\
 	X(rr_thread_init) X(rr_thread_on) X(rr_thread_joinable)		\
 	X(clock) X(times) X(getrusage) X(getifaddrs) X(posix_openpt)	\
-	X(ptsname)
+	X(ptsname) X(thrd_create)
 
 REFUSED(REFUSE)
 

@@ -10,8 +10,8 @@
 #include "sim.h"
 
 #define NO_THREADS(X)							\
-	X(pthread_create) X(thrd_create) X(pthread_cond_wait)		\
-	X(pthread_cond_timedwait) X(sem_wait)
+	X(pthread_create) X(pthread_cond_wait) X(pthread_cond_timedwait)	\
+	X(sem_wait)
 
 #define REFUSE_THREAD(name)						\
 	void refused_##name(void) __asm__("__wrap_" #name);		\

@@ -13,7 +13,7 @@
  *
  * A name is a file of the host's disk (sdisk.c), which a crash may take away,
  * or an abstract name, which begins with a zero. The file outlives the socket,
- * as it does everywhere: who connects then has ECONNREFUSED.
+ * as it does everywhere. Later calls of connect() have ECONNREFUSED.
  *
  * INVARIANTS
  *

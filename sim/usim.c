@@ -17,6 +17,7 @@
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
  *	sfault.c	faults of links, disks, clocks and hosts
  *	usim.c		events, chance, threads, hosts, the end of a run
+ *	sseal.c		what is not simulated ends the run
  *	wait/, rr	threads, virtual time
  *
  *	ssearch.c	seeds, processes, shrinking: outside of the runs
@@ -333,6 +334,7 @@ void sim_at(utime_ns at, void (*f)(void *), void *arg)
 static void wire(void *unused)
 {
 	(void)unused;
+	sim_seal();
 	for (;;) {
 		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
 			struct event e = event_get();
@@ -620,6 +622,7 @@ void sim_exit(struct sim_boot *b, int status)
 	struct sim_host *h = b->b_host;
 	int fd;
 
+	sim_streams_end(b);
 	sim_story(h, "ends with %d", status);
 	if (h->h_is_client && status != 0)
 		usim_fail("ends with %d", status);

@@ -56,9 +56,9 @@
  *
  * usim_host() and usim_client(): setup(). usim_maybe() and usim_sometimes():
  * any code; outside of a simulation they do nothing. The rest: threads of
- * hosts. Threads of a host are made by uthread_make() or uthread_make_by(), and
- * may wait by all of wait/. rr_wait() and rr_yield() do not end in a crash, but
- * the next wait after them does.
+ * hosts. Threads of a host are made by uthread_make(), uscope_go() or, with the
+ * pthread face, pthread_create(), and may wait by all of wait/ and io/. rr_wait()
+ * and rr_yield() do not end in a crash, but the next wait after them does.
  *
  * CAVEATS
  *

@@ -148,8 +148,8 @@ static int other_end(int i)
 	int j;
 
 	for (j = 0; j < SLOTS; j++)
-		if (j != i && slots[j].type == slots[i].type &&
-		    slots[i].pair > 0 && slots[j].pair == slots[i].pair)
+		if (j != i && slots[j].type != NONE && slots[i].pair > 0 &&
+		    slots[j].pair == slots[i].pair)
 			return j;
 	return -1;
 }
@@ -197,10 +197,12 @@ static void make_pipe(void)
 	rc = pipe2(fds, O_NONBLOCK);
 	slot_set(i, fds[0], READER);
 	j = slot_free();
-	if (j >= 0)
+	if (j >= 0) {
 		slot_set(j, fds[1], WRITER);
-	else
+		pair_set(i, j);
+	} else {
 		close(fds[1]);
+	}
 	said("pipe2", i, rc);
 }
 
@@ -533,7 +535,7 @@ static void make_local(void)
 static void call_sendmsg(int i)
 {
 	char data[60], room[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec v[2] = { { data, below(30) }, { data + 30, 1 + below(30) } };
+	struct iovec v[2] = { { data, below(8) }, { data + 30, 1 + below(8) } };
 	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
 	struct cmsghdr *c = (struct cmsghdr *)room;
 	int j = slot_of(COUNTER, COUNTER);
@@ -826,6 +828,36 @@ static void call_fill(int i)
 	call_epoll();
 }
 
+/*
+ * Edges at one end, while the other reads and writes a little: bytes that come,
+ * bytes that were there before, and room where none was missed.
+ */
+static void edges(int i)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET };
+	int j = other_end(i), k;
+	char data[30] = "";
+
+	if (j < 0)
+		return;
+	e.events |= below(2) ? EPOLLOUT : 0;
+	e.data.u32 = (uint32_t)i;
+	if (epoll_ctl(ep, EPOLL_CTL_ADD, slots[i].fd, &e) != 0)
+		epoll_ctl(ep, EPOLL_CTL_MOD, slots[i].fd, &e);
+	for (k = 0; k < 6; k++) {
+		call_epoll();
+		if (below(3) > 0 && slots[j].type != READER)
+			said("come", j, send_or_write(j, data, 1 + below(20)));
+		if (below(3) > 0)
+			said("go", i, send_or_write(i, data, 1 + below(20)));
+		if (below(2) == 0)
+			call_epoll();
+		if (below(3) > 0)
+			said("read", j, read(slots[j].fd, data, 1 + below(29)));
+	}
+	call_epoll();
+}
+
 static void call_dup(int i)
 {
 	int fd = dup(slots[i].fd), j = slot_free();
@@ -927,8 +959,10 @@ static void step(void)
 		else if ((i = slot_of(below(2) ? STREAM : LOCAL, WRITER)) >= 0 &&
 			 below(3) == 0)
 			call_fill(i);
-		else if ((i = slot_of(READER, READER)) >= 0)
+		else if (below(2) == 0 && (i = slot_of(READER, READER)) >= 0)
 			drain(i);
+		else if ((i = slot_of(below(2) ? STREAM : LOCAL, WRITER)) >= 0)
+			edges(i);
 		break;
 	case 0:
 		if (below(2) == 0)

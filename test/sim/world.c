@@ -19,6 +19,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,11 @@
 
 enum { PORT = 9, ROUNDS = 40, DATAGRAMS = 2000 };
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
 /* Fails as it was asked to. */
 static int fails(const char *how)
 {
@@ -39,6 +45,10 @@ static int fails(const char *how)
 		return fork() != 0;
 	if (strcmp(how, "option") == 0)
 		return setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
+	if (strcmp(how, "threads") == 0)
+		return pthread_create(&(pthread_t) { 0 }, NULL, nothing, NULL);
+	if (strcmp(how, "outside") == 0)	/* libc's own call, which no flag leads */
+		return getloadavg((double[1]) { 0 }, 1);
 	while (strcmp(how, "loop") == 0)
 		(void)time(NULL);
 	while (strcmp(how, "stuck") == 0)

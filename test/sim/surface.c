@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * surface.c: what truth.c cannot compare, since it waits, or belongs to a host:
+ * Unix sockets that block, calls of io/ with deadlines, threads of pthreads,
+ * stdio, counters, timers, select(), names, chance. Each host is a claim; all
+ * run under faults, and none may touch the machine.
+ */
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <usched/usim.h>
+#include <usched/ufile.h>
+#include <usched/uio.h>
+#include <usched/unet.h>
+#include <usched/uscope.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BYTES = 500000 };
+
+/* Threads of pthreads: a counter under a lock, a condition, a semaphore. */
+
+struct shared {
+	pthread_mutex_t lock;
+	pthread_cond_t  changed;
+	sem_t           done;
+	int             count, host;
+};
+
+static void *adder(void *arg)
+{
+	struct shared *s = arg;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		USIM_CHECK(usim_self() == s->host);
+		pthread_mutex_lock(&s->lock);
+		usleep(usim_random(1000));
+		s->count++;
+		pthread_cond_broadcast(&s->changed);
+		pthread_mutex_unlock(&s->lock);
+	}
+	sem_post(&s->done);
+	return arg;
+}
+
+static int threads(void *unused)
+{
+	struct shared *s = calloc(1, sizeof *s);
+	struct timespec until;
+	pthread_t t[3];
+	void *result;
+	int i;
+
+	(void)unused;
+	s->host = usim_self();
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	sem_init(&s->done, 0, 0);
+	for (i = 0; i < 3; i++)
+		USIM_CHECK(pthread_create(&t[i], NULL, adder, s) == 0);
+	pthread_mutex_lock(&s->lock);
+	while (s->count < 300)
+		pthread_cond_wait(&s->changed, &s->lock);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	USIM_CHECK(pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT);
+	pthread_mutex_unlock(&s->lock);
+	for (i = 0; i < 3; i++) {
+		sem_wait(&s->done);
+		USIM_CHECK(pthread_join(t[i], &result) == 0 && result == s);
+	}
+	USIM_CHECK(s->count == 300);
+	return 0;
+}
+
+/* Unix sockets that block: more than a buffer, in both kinds of calls. */
+
+static void *pour(void *arg)
+{
+	static const char data[1000];
+	struct sockaddr_un at = { AF_UNIX, "/socket" };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), nr;
+	ssize_t put;
+
+	(void)arg;
+	while (connect(fd, (struct sockaddr *)&at, sizeof at) != 0)
+		usleep(1000);
+	for (nr = 0; nr < BYTES; nr += (int)put) {
+		put = write(fd, data, sizeof data);
+		USIM_CHECK(put > 0);
+	}
+	close(fd);
+	return NULL;
+}
+
+static int unixes(void *unused)
+{
+	char data[3000];
+	pthread_t t;
+	int listener, fd, nr = 0, pair[2], other;
+	ssize_t got;
+
+	(void)unused;
+	unlink("/socket");
+	USIM_CHECK(pthread_create(&t, NULL, pour, NULL) == 0);
+	listener = u_listen_unix("/socket", 4);
+	USIM_CHECK(listener >= 0);
+	USIM_CHECK(u_accept(listener, NULL, NULL, 0, UNOW) == -EAGAIN);
+	fd = u_accept(listener, NULL, NULL, 0, uafter(UTIME_S));
+	USIM_CHECK(fd >= 0);
+	usleep(100000);		/* the other end fills its buffer, and waits */
+	while ((got = u_read(fd, data, sizeof data, uafter(UTIME_S))) > 0)
+		nr += (int)got;
+	USIM_CHECK(got == 0 && nr == BYTES);
+	USIM_CHECK(pthread_join(t, NULL) == 0);
+	USIM_CHECK(u_close(fd) == 0 && u_close(listener) == 0);
+
+	USIM_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	USIM_CHECK(u_read(pair[0], data, 1, uafter(50 * UTIME_MS)) == -ETIMEDOUT);
+	USIM_CHECK(u_wait_fd(pair[0], UREAD, UNOW) == -EAGAIN);
+	fd = eventfd(7, 0);
+	USIM_CHECK(u_send_fd(pair[0], fd, UNEVER) == 0);
+	other = u_recv_fd(pair[1], UNEVER);
+	USIM_CHECK(other > fd && close(fd) == 0);
+	USIM_CHECK(read(other, data, 8) == 8 && data[0] == 7);
+	close(other);
+	close(pair[0]);
+	close(pair[1]);
+	return 0;
+}
+
+/* The same on a host that crashes, with a descriptor on its way. */
+static int mortal(void *unused)
+{
+	int pair[2], fd;
+
+	for (;;) {
+		USIM_CHECK(unixes(unused) == 0);
+		USIM_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+		fd = eventfd(0, 0);
+		USIM_CHECK(u_send_fd(pair[0], fd, UNEVER) == 0 && close(fd) == 0);
+		usleep(500000);
+		close(pair[0]);
+		close(pair[1]);
+	}
+}
+
+/* Files by stdio, and what is known of them. */
+
+static int files(void *unused)
+{
+	struct stat st;
+	char line[100];
+	FILE *f;
+	int i, fd;
+
+	(void)unused;
+	f = fopen("/notes", "w");
+	USIM_CHECK(f != NULL && fileno(f) >= 3);
+	for (i = 0; i < 1000; i++)
+		USIM_CHECK(fprintf(f, "note %d\n", i) > 0);
+	USIM_CHECK(stat("/notes", &st) == 0 && st.st_size < 8900);
+	USIM_CHECK(fclose(f) == 0);
+	USIM_CHECK(stat("/notes", &st) == 0 && st.st_size == 8890 &&
+		   S_ISREG(st.st_mode));
+	f = fopen("/notes", "r+");
+	USIM_CHECK(f != NULL);
+	for (i = 0; fgets(line, sizeof line, f) != NULL; i++)
+		USIM_CHECK(atoi(line + 5) == i);
+	USIM_CHECK(i == 1000 && fseek(f, 5, SEEK_SET) == 0 && fgetc(f) == '0');
+	USIM_CHECK(fclose(f) == 0);
+	USIM_CHECK(fopen("/none", "r") == NULL && errno == ENOENT);
+	f = fopen("/etc/passwd", "r");
+	USIM_CHECK(f == NULL && errno == ENOENT);
+	fd = open("/dev/urandom", O_RDONLY);
+	USIM_CHECK(read(fd, line, sizeof line) == sizeof line && close(fd) == 0);
+	USIM_CHECK(u_stat("/notes", &st, UNEVER) == 0 && st.st_size == 8890);
+	USIM_CHECK(remove("/notes") == 0 && access("/notes", F_OK) != 0);
+	return 0;
+}
+
+/* A line of text each way, by fdopen(). */
+
+static int speaker(void *unused)
+{
+	FILE *f;
+	int listener = u_listen_tcp(NULL, 7, 4, 0), fd;
+	char line[100];
+
+	(void)unused;
+	USIM_CHECK(listener >= 0);
+	while ((fd = u_accept(listener, NULL, NULL, 0, UNEVER)) >= 0) {
+		f = fdopen(fd, "r+");
+		if (fgets(line, sizeof line, f) != NULL) {
+			fprintf(f, "you said %s", line);
+			fflush(f);
+		}
+		fclose(f);
+	}
+	return 1;
+}
+
+static int listener(void *unused)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *at;
+	char line[100] = "", name[40], number[20];
+	int heard = 0, fd;
+	ssize_t nr;
+
+	(void)unused;
+	USIM_CHECK(u_getaddrinfo("speaker", "7", &hints, &at, UNEVER) == 0);
+	USIM_CHECK(getnameinfo(at->ai_addr, at->ai_addrlen, name, sizeof name,
+			       number, sizeof number, 0) == 0);
+	USIM_CHECK(strcmp(name, "speaker") == 0 && strcmp(number, "7") == 0);
+	while (heard < 30) {
+		fd = u_dial(at->ai_addr, at->ai_addrlen, uafter(UTIME_S));
+		usleep(300000);
+		if (fd < 0)
+			continue;
+		nr = u_write_all(fd, "hello\n", 6, uafter(UTIME_S)) == 6 ?
+			u_read_all(fd, line, 15, uafter(UTIME_S)) : -1;
+		USIM_CHECK(nr < 15 || memcmp(line, "you said hello\n", 15) == 0);
+		heard += nr == 15;
+		u_close(fd);
+	}
+	freeaddrinfo(at);
+	return 0;
+}
+
+/* Counters and timers that block, and select(). */
+
+static void *later(void *arg)
+{
+	usleep(20000);
+	USIM_CHECK(eventfd_write(*(int *)arg, 5) == 0);
+	return NULL;
+}
+
+static int events(void *unused)
+{
+	struct itimerspec by = { { 0, 10000000 }, { 0, 30000000 } };
+	struct timeval t = { 0, 5000 };
+	static int counter;	/* another thread reads it */
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	utime_ns start = usim_time();
+	uint64_t nr;
+	pthread_t thread;
+	fd_set in;
+
+	(void)unused;
+	counter = eventfd(0, 0);
+	FD_ZERO(&in);
+	FD_SET(counter, &in);
+	USIM_CHECK(select(counter + 1, &in, NULL, NULL, &t) == 0);
+	USIM_CHECK(!FD_ISSET(counter, &in) && usim_time() == start + 5 * UTIME_MS);
+	USIM_CHECK(pthread_create(&thread, NULL, later, &counter) == 0);
+	FD_SET(counter, &in);
+	USIM_CHECK(select(counter + 1, &in, NULL, NULL, NULL) == 1);
+	USIM_CHECK(usim_time() == start + 25 * UTIME_MS);
+	USIM_CHECK(eventfd_read(counter, &nr) == 0 && nr == 5);
+	USIM_CHECK(pthread_join(thread, NULL) == 0);
+	USIM_CHECK(timerfd_settime(timer, 0, &by, NULL) == 0);
+	USIM_CHECK(read(timer, &nr, 8) == 8 && nr == 1);
+	USIM_CHECK(usim_time() == start + 55 * UTIME_MS);
+	usleep(35000);
+	USIM_CHECK(read(timer, &nr, 8) == 8 && nr == 3);
+	return 0;
+}
+
+/* Threads of a scope: the first error cancels the waits of the others. */
+
+static int waits(void *fd)
+{
+	char byte;
+
+	return (int)u_read(*(int *)fd, &byte, 1, UNEVER);
+}
+
+static int errs(void *unused)
+{
+	(void)unused;
+	usleep(1000);
+	return -EIO;
+}
+
+static int scopes(void *unused)
+{
+	static int fds[2];
+	struct uscope *s;
+
+	(void)unused;
+	USIM_CHECK(pipe(fds) == 0 && uscope_begin(&s, UNEVER) == 0);
+	USIM_CHECK(uscope_go(s, waits, &fds[0]) == 0 && uscope_go(s, errs, NULL) == 0);
+	USIM_CHECK(uscope_end(&s) == -EIO);
+	return 0;
+}
+
+static void setup(struct usim_world *w)
+{
+	w->w_faults = 30;
+	usim_client("threads", threads, NULL);
+	usim_client("unixes", unixes, NULL);
+	usim_client("files", files, NULL);
+	usim_host("mortal", mortal, NULL);
+	usim_host("speaker", speaker, NULL);
+	usim_client("listener", listener, NULL);
+	usim_client("events", events, NULL);
+	usim_client("scopes", scopes, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	return usim_main(argc, argv, setup);
+}

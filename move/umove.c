@@ -63,9 +63,12 @@
  *	code of shared libraries	return addresses, by the unwinder; it is
  *					asked only if a word points to such code
  *
- * None of these words can be on a stack by chance, except for the last, which the
- * unwinder decides. But they may be left over in a place that no frame uses any
- * more: then a thread stays that could leave.
+ * Words may be left over in a place that no frame uses any more: those of printf(),
+ * for example, in an array that is not filled yet. So a guard counts only if the
+ * unwinder finds a frame of a function that has loaded a guard before it called.
+ * (Not found are functions that call from a part which the compiler has moved away
+ * from the rest, as .cold.) A jmp_buf that was left over does count, and the thread
+ * stays though it could leave.
  *
  * NUMBERS: rank r of n gives the numbers r, r + n, r + 2n, ... A number belongs
  * to the process in which its thread ended, and may be given again there, unless a
@@ -635,7 +638,8 @@ static uintptr_t guard_word(void)
 	uintptr_t word = 0;
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-	__asm__("mov %%fs:0x28, %0" : "=r"(word));
+	/* Not as compilers do it, which loads_guard() looks for. */
+	__asm__("mov %%fs:(%1), %0" : "=r"(word) : "r"((uintptr_t)0x28));
 #endif
 	return word;
 }
@@ -673,11 +677,27 @@ static UNCHECKED int words_look(const uintptr_t *at, const uintptr_t *end)
 	return found;
 }
 
-/* A return address in a library. */
+/* A walk over frames: a return address, the library that has it. */
 struct foreign {
 	uintptr_t   fo_pc;
 	const char *fo_name;
+	bool        fo_guard;	/* a frame has a guard */
 };
+
+/* Is there mov %fs:0x28 to a register from at to end? */
+static UNCHECKED bool loads_guard(uintptr_t at, uintptr_t end)
+{
+	static const unsigned char tail[5] = { 0x25, 0x28, 0, 0, 0 };
+
+	for (; at + 9 <= end; at++) {
+		const unsigned char *code = (const unsigned char *)at;
+
+		if (code[0] == 0x64 && code[2] == 0x8b &&
+		    memcmp(code + 4, tail, sizeof tail) == 0)
+			return true;
+	}
+	return false;
+}
 
 static int object_look(struct dl_phdr_info *o, size_t size, void *foreign)
 {
@@ -702,6 +722,8 @@ static _Unwind_Reason_Code frame_look(struct _Unwind_Context *c, void *foreign)
 	fo->fo_pc = (uintptr_t)_Unwind_GetIP(c);
 	if (fo->fo_pc - libs_low < libs_high - libs_low)
 		(void)dl_iterate_phdr(object_look, fo);
+	else if (loads_guard((uintptr_t)_Unwind_GetRegionStart(c), fo->fo_pc))
+		fo->fo_guard = true;
 	return fo->fo_name != NULL ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
@@ -734,11 +756,11 @@ static const char *why_not(const struct ustack *u, const void *sp,
 		return "it holds a lock";
 	libs_find();
 	found = words_look(sp, (void *)home->s_lane[u->u_lane].l_bottom);
-	if (found & LIBRARY)
+	if (found & (LIBRARY | GUARD))
 		(void)_Unwind_Backtrace(frame_look, fo);
 	if (fo->fo_name != NULL)	/* which may have guards, too */
 		return "a function of this library is on its stack: ";
-	if (found & GUARD)
+	if (fo->fo_guard)
 		return "a frame has a guard that differs in each process: compile "
 			"with -fno-stack-protector";
 	return found & JUMP ? "a jmp_buf is on its stack" : NULL;
@@ -746,7 +768,7 @@ static const char *why_not(const struct ustack *u, const void *sp,
 
 static NOINLINE bool refused(const struct umove_thread *t, const char *call)
 {
-	struct foreign fo = { 0, NULL };
+	struct foreign fo = { 0, NULL, false };
 	const char *why = why_not(ustack_self(), __builtin_frame_address(0), &fo);
 	char name[64];
 

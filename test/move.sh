@@ -39,6 +39,8 @@ main() {
 	library hard -DUSCHED_HARD && moves hard -DUSCHED_HARD
 	alone
 	text
+	build cost "-no-pie $fixed" bench/move.c "$dir/gcc/*.o @move/move.flags"
+	try 'bench/move.c' timeout 120 "$dir/cost" 1000 "$dir/cost.save"
 	unfit
 	counted
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * move.c: what it costs to move threads with a kilobyte of stack (move/).
+ * move.c: moves threads with a kilobyte of stack (move/).
  *
  *	move [THREADS [FILE]]
  *

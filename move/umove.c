@@ -50,9 +50,9 @@
  *
  * WHAT CANNOT LEAVE
  *
- * A thread that runs has no record in a queue, no deadline and no wait. What else
- * may point to it, or may lie on its stack and means nothing elsewhere, is looked
- * for in each thread that is packed:
+ * A thread that runs has no record in a queue, no deadline and no wait. Each thread
+ * that is packed is searched for all else that points to it, or that lies on its
+ * stack and means nothing elsewhere:
  *
  *	a wake that it has not taken	the waker knows it by its address
  *	a scope that it has begun	u_f is ustack_shell() then: umove_mine()
@@ -127,7 +127,7 @@ UPREEMPT_NEVER;
 #define KNOWN	false
 #endif
 
-/* Of libusched.a. NULL: only the shared library is there, which hides them. */
+/* These are NULL in a program with the shared library, which hides them. */
 extern __typeof__(usched_save) usched_save __attribute__((weak));
 extern __typeof__(usched_resume_at) usched_resume_at __attribute__((weak));
 extern __typeof__(usched_name) usched_name __attribute__((weak));
@@ -341,7 +341,7 @@ int umove_init(struct usched *s, int rank, int ranks, size_t heap)
 	return 0;
 }
 
-/* Threads that wait for ever have records here. */
+/* Frees the records of threads that waited for ever. */
 static void table_free(void)
 {
 	size_t i;

@@ -48,7 +48,7 @@ struct umove_thread {
 	int                  th_lane;
 	bool                 th_has_heap;
 	bool                 th_dropped;	/* ends before it goes on */
-	/* As it leaves, or before it goes on. */
+	/* Set while it leaves, and before it goes on. */
 	struct umove_head   *th_bytes;
 	struct umove_batch  *th_batch;	/* th_bytes lie there; or NULL */
 };

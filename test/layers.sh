@@ -30,7 +30,7 @@ below() { # folder or file
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	engine)		echo usched.h wait proc steal extra engine ;;
-	bench)		echo usched.h wait proc rr.h ll.h steal extra start bench ;;
+	bench)		echo usched.h wait proc rr.h ll.h steal extra move start bench ;;
 	esac
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refuse.c: what cannot leave, arrive, be saved or be loaded is refused with a
- * sentence that names it, and the thread goes on where it was.
+ * refuse.c: a thread or file that cannot leave, arrive, be saved or be loaded is
+ * refused with a sentence that says why, and the thread goes on where it was.
  *
  *	refuse FOLDER
  */

@@ -13,7 +13,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra view engine start wrap posix mpi sim bench
+FOLDERS := wait io proc steal extra view engine start wrap posix mpi sim move bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)

@@ -24,12 +24,13 @@ below() { # folder or file
 	view)		echo usched.h wait proc extra view ;;
 	sim)		echo usched.h wait proc io rr.h sim ;;
 	mpi)		echo usched.h wait proc mpi ;;
+	move)		echo usched.h wait proc extra move ;;
 	include)	echo usched.h wait proc io rr.h ll.h steal extra engine start include ;;
 	start)		echo usched.h wait proc rr.h ll.h steal extra start ;;
 	rmain.c)	echo rr.h bench ;;
 	lmain.c)	echo ll.h bench ;;
 	engine)		echo usched.h wait proc steal extra engine ;;
-	bench)		echo usched.h wait proc rr.h ll.h steal extra start bench ;;
+	bench)		echo usched.h wait proc rr.h ll.h steal extra move start bench ;;
 	esac
 }
 
@@ -51,7 +52,7 @@ upwards() {
 		steal/*.[ch]|extra/*.[ch]|view/*.[ch]|wrap/*.[ch]|start/*.[ch]) ;;
 		posix/*.[ch]|sim/*.[ch])	;;
 		include/usched/all.h)				;;
-		engine/*.[ch]|mpi/*.[ch]|bench/*.[ch])		;;
+		engine/*.[ch]|mpi/*.[ch]|move/*.[ch]|bench/*.[ch])		;;
 		*/*)		continue ;;
 		*.[ch])		;;
 		*)		continue ;;
@@ -104,10 +105,10 @@ empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 # Planted errors are found.
 mkdir "$dir/tree" &&
 	cp -r ./*.[ch] core include wait io proc steal extra view engine start wrap posix \
-		mpi sim bench "$dir/tree"
+		mpi sim move bench "$dir/tree"
 for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
     usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
-    steal/stop.h:rr.h mpi/umpi.h:upoll.h sim/sim.h:ws.h; do
+    steal/stop.h:rr.h mpi/umpi.h:upoll.h sim/sim.h:ws.h move/umove_inside.h:rr.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 sources() {
 	ls usched.c rr.[ch] ll.[ch] core/*.h core/machine/*.h wait/*.[ch] \
 		proc/*.[ch] io/*.[ch] steal/*.[ch] engine/*.[ch] extra/*.[ch] view/*.[ch] \
-		start/*.[ch] wrap/*.[ch] mpi/*.[ch]
+		start/*.[ch] wrap/*.[ch] mpi/*.[ch] move/*.[ch]
 }
 
 messages() { # files

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/* usave.c: all threads to a file and back. */
+
+/*
+ * A SAVE is a cut through all threads of umove_make(), at one moment. umove_save()
+ * says that it is under way. Each thread that comes to a point copies its slice
+ * and waits. When all have come, none of them runs, so heaps are as they are to
+ * be, and the file is written. Then all go on.
+ *
+ *	threads		umove_point(): slice ... wait             go on
+ *	caller		umove_save(): ... wait for all; the file; /
+ *
+ * A thread that ends meanwhile is not waited for, and a new thread is at a point
+ * before it begins. Other threads of the scheduler may run until all have come.
+ * While the file is written the processor does nothing else.
+ *
+ * THE FILE is, in words of eight bytes:
+ *
+ *	struct umove_program
+ *	struct summary
+ *	each thread: struct umove_head, slice, heap
+ *	a checksum of all before it
+ *
+ * It is written beside the old file, synced, and renamed, and then the folder is
+ * synced. So at each moment the name leads to a whole file, the old or the new.
+ *
+ * A load reads all, and looks at all, before it makes the first thread. It refuses
+ * a file that does not add up, with a sentence. The threads go on from the bytes
+ * that were read: these are freed when the last thread has begun.
+ *
+ * INVARIANTS
+ *
+ * A1. While sv_on is set, sv_left is the number of threads that have not come.
+ * A2. sv_first has each thread that has come, in the order in which they came.
+ */
+
+#define _GNU_SOURCE
+#include "umove_inside.h"
+
+#include "usched.h"
+#include "usync.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOINLINE	__attribute__((noinline))
+#define BUFFER		((size_t)1 << 20)
+
+/* What a file has, behind the program. */
+struct summary {
+	uint64_t su_threads;
+	uint64_t su_numbers;	/* from here on none was given */
+	uint64_t su_nob;	/* of all threads */
+};
+
+struct save {
+	bool          sv_on;
+	int           sv_rc;		/* why it fails, or 0 */
+	long          sv_nr;		/* threads that have come */
+	struct ugroup sv_left;		/* threads that have not */
+	struct ugroup sv_end;		/* the save itself */
+	struct umove_thread *sv_first, **sv_last;
+};
+
+static struct save saving = {
+	.sv_left = UGROUP_LOCAL, .sv_end = UGROUP_LOCAL
+};
+
+/* A file that is written. */
+struct writer {
+	int      w_fd;
+	int      w_rc;		/* 0 or -errno */
+	size_t   w_nob;		/* in w_buffer */
+	uint64_t w_sum;
+	char    *w_buffer;
+};
+
+/* Adds bytes, in words, to a checksum. */
+static uint64_t add(uint64_t sum, const char *at, size_t nob)
+{
+	uint64_t word;
+
+	for (; nob >= sizeof word; nob -= sizeof word, at += sizeof word) {
+		memcpy(&word, at, sizeof word);
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+		sum ^= sum >> 32;
+	}
+	return sum;
+}
+
+/*
+ * POINTS
+ */
+
+void umove_save_made(void)
+{
+	if (saving.sv_on)
+		(void)ugroup_add(&saving.sv_left, 1);
+}
+
+void umove_save_gone(void)
+{
+	if (saving.sv_on)
+		ugroup_done(&saving.sv_left);
+}
+
+/* t, the caller, has come, and was packed with this result. */
+static void come(struct umove_thread *t, int rc)
+{
+	if (rc == 0) {
+		t->th_saved = NULL;
+		*saving.sv_last = t;
+		saving.sv_last = &t->th_saved;
+	} else if (saving.sv_rc == 0)
+		saving.sv_rc = rc;
+	saving.sv_nr++;
+	ugroup_done(&saving.sv_left);
+}
+
+/* Waits for the end of the save. */
+static int rest(struct umove_thread *t, int rc)
+{
+	int end;
+
+	come(t, rc);
+	end = ugroup_wait(&saving.sv_end, UNEVER);
+	if (end != 0 && saving.sv_on && saving.sv_rc == 0)
+		saving.sv_rc = end;	/* V3 is broken from here on */
+	return rc != 0 ? rc : end;
+}
+
+static NOINLINE int stop(void)
+{
+	struct umove_thread *t = umove_caller("umove_point");
+	int rc;
+
+	if (t == NULL)
+		return -EINVAL;
+	rc = umove_pack(t, "umove_point", 0, false);
+	return rc == 1 ? 1 : rest(t, rc);	/* V1 */
+}
+
+int umove_point(void)
+{
+	return __builtin_expect(saving.sv_on, 0) ? stop() : 0;
+}
+
+/*
+ * WRITING
+ */
+
+static void flush(struct writer *w)
+{
+	size_t done = 0;
+
+	w->w_sum = add(w->w_sum, w->w_buffer, w->w_nob);
+	while (w->w_rc == 0 && done < w->w_nob) {
+		ssize_t nob = write(w->w_fd, w->w_buffer + done, w->w_nob - done);
+
+		if (nob >= 0)
+			done += (size_t)nob;
+		else if (errno != EINTR)
+			w->w_rc = -errno;
+	}
+	w->w_nob = 0;
+}
+
+static void put(struct writer *w, const void *from, size_t nob)
+{
+	const char *at = from;
+
+	while (nob > 0) {
+		size_t room = BUFFER - w->w_nob;
+		size_t part = nob < room ? nob : room;
+
+		memcpy(w->w_buffer + w->w_nob, at, part);
+		w->w_nob += part;
+		at  += part;
+		nob -= part;
+		if (w->w_nob == BUFFER)
+			flush(w);
+	}
+}
+
+static void thread_put(struct writer *w, const struct umove_thread *t)
+{
+	struct umove_head *h = t->th_bytes;
+	const void *heap;
+
+	h->hd_heap = (uint32_t)umove_heap(t, &heap);
+	put(w, h, sizeof *h + h->hd_slice);
+	put(w, heap, h->hd_heap);
+}
+
+static void all_put(struct writer *w)
+{
+	struct summary s = { (uint64_t)saving.sv_nr, (uint64_t)umove_numbers(0), 0 };
+	const struct umove_thread *t;
+	const void *heap;
+	uint64_t sum;
+
+	for (t = saving.sv_first; t != NULL; t = t->th_saved)
+		s.su_nob += sizeof *t->th_bytes + t->th_bytes->hd_slice +
+			umove_heap(t, &heap);
+	put(w, &umove_program, sizeof umove_program);
+	put(w, &s, sizeof s);
+	for (t = saving.sv_first; t != NULL; t = t->th_saved)
+		thread_put(w, t);
+	flush(w);
+	sum = w->w_sum;
+	put(w, &sum, sizeof sum);
+	flush(w);
+}
+
+/* Writes all to a new file. 0 or -errno. */
+static int new_write(const char *path)
+{
+	struct writer w = { .w_sum = 1 };
+
+	w.w_buffer = malloc(BUFFER);
+	if (w.w_buffer == NULL)
+		return -ENOMEM;
+	w.w_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (w.w_fd < 0) {
+		free(w.w_buffer);
+		return -errno;
+	}
+	all_put(&w);
+	if (w.w_rc == 0 && fsync(w.w_fd) != 0)
+		w.w_rc = -errno;
+	if (close(w.w_fd) != 0 && w.w_rc == 0)
+		w.w_rc = -errno;
+	free(w.w_buffer);
+	return w.w_rc;
+}
+
+/* Syncs the folder of path, whose name ends at slash. 0 or -errno. */
+static int folder_sync(char *path)
+{
+	char *slash = strrchr(path, '/');
+	int fd, rc;
+
+	if (slash != NULL)
+		slash[slash == path] = '\0';
+	fd = open(slash != NULL ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fsync(fd) != 0 ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+/* Replaces the file at path. 0 or -errno. */
+static int replace(const char *path)
+{
+	size_t nob = strlen(path) + sizeof ".new";
+	char *new = malloc(nob);
+	int rc;
+
+	if (new == NULL)
+		return -ENOMEM;
+	snprintf(new, nob, "%s.new", path);
+	rc = new_write(new);
+	if (rc == 0 && rename(new, path) != 0)
+		rc = -errno;
+	if (rc != 0)
+		(void)unlink(new);
+	else
+		rc = folder_sync(new);
+	free(new);
+	return rc;
+}
+
+/*
+ * THE CALLER OF A SAVE
+ */
+
+static void begin(void)
+{
+	saving.sv_rc = 0;
+	saving.sv_nr = 0;
+	saving.sv_first = NULL;
+	saving.sv_last  = &saving.sv_first;
+	saving.sv_on = true;
+	(void)ugroup_add(&saving.sv_left, (int)umove_alive());
+	(void)ugroup_add(&saving.sv_end, 1);
+}
+
+/* Lets all go on. */
+static void finish(void)
+{
+	struct umove_thread *t;
+
+	for (t = saving.sv_first; t != NULL; t = t->th_saved) {
+		free(t->th_bytes);
+		t->th_bytes = NULL;
+	}
+	saving.sv_on = false;
+	(void)ugroup_add(&saving.sv_left, -(int)(umove_alive() - saving.sv_nr));
+	ugroup_done(&saving.sv_end);
+}
+
+/* Waits for all that have not come, and writes the file. */
+static NOINLINE int save(const char *path)
+{
+	int rc = saving.sv_rc;
+
+	while (rc == 0 && saving.sv_nr < umove_alive()) {
+		rc = ugroup_wait(&saving.sv_left, UNEVER);
+		if (rc == 0)
+			rc = saving.sv_rc;
+	}
+	if (rc == 0)
+		rc = replace(path);
+	finish();
+	return rc;
+}
+
+int umove_save(const char *path)
+{
+	struct umove_thread *t = umove_mine();
+	int rc;
+
+	if (path == NULL || !umove_ready("umove_save"))
+		return -EINVAL;
+	if (saving.sv_on)
+		return -EBUSY;
+	begin();
+	if (t != NULL) {
+		rc = umove_pack(t, "umove_save", 0, false);
+		if (rc == 1)
+			return 1;	/* V1 */
+		come(t, rc);
+	}
+	return save(path);
+}
+
+/*
+ * LOADING
+ */
+
+/* Reads size bytes to at. 0 or -errno; -EBADMSG: there are fewer. */
+static int read_all(int fd, char *at, size_t size)
+{
+	while (size > 0) {
+		ssize_t nob = read(fd, at, size);
+
+		if (nob == 0)
+			return -EBADMSG;
+		if (nob < 0 && errno != EINTR)
+			return -errno;
+		if (nob > 0) {
+			at   += nob;
+			size -= (size_t)nob;
+		}
+	}
+	return 0;
+}
+
+/* Reads a file behind a struct umove_batch. NULL, and *rc. */
+static struct umove_batch *batch_read(int fd, size_t *size, int *rc)
+{
+	struct umove_batch *b;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0) {
+		*rc = -errno;
+		return NULL;
+	}
+	*rc = -EBADMSG;
+	if (!S_ISREG(st.st_mode))
+		return NULL;
+	*size = (size_t)st.st_size;
+	b = malloc(sizeof *b + *size);
+	*rc = b != NULL ? read_all(fd, b->ba_bytes, *size) : -ENOMEM;
+	if (*rc == 0)
+		return b;
+	free(b);
+	return NULL;
+}
+
+/* Returns why these bytes are not a whole file, or NULL. */
+static const char *unwhole(const char *at, size_t nob, struct summary *s)
+{
+	size_t most = sizeof umove_program + sizeof *s + sizeof(uint64_t);
+	uint64_t sum;
+
+	if (nob < sizeof umove_program.pr_magic ||
+	    memcmp(at, umove_program.pr_magic, sizeof umove_program.pr_magic) != 0)
+		return "it is not a file of umove_save()";
+	if (nob < most || nob % sizeof sum != 0)
+		return "a part of it is missing";
+	memcpy(&sum, at + nob - sizeof sum, sizeof sum);
+	if (add(1, at, nob - sizeof sum) != sum)
+		return "its checksum differs";
+	memcpy(s, at + sizeof umove_program, sizeof *s);
+	return s->su_nob == nob - most ? NULL : "its length differs";
+}
+
+/* Returns whether nob bytes are nr threads. */
+static bool threads_valid(const char *at, size_t nob, uint64_t nr)
+{
+	for (; nr > 0; nr--) {
+		size_t part = umove_valid(at, nob);
+
+		if (part == 0)
+			return false;
+		at  += part;
+		nob -= part;
+	}
+	return nob == 0;
+}
+
+/* Lets the threads of b go on. Frees b if there are none. 0 or -errno. */
+static int threads_arrive(const char *call, struct umove_batch *b, char *at,
+			  uint64_t nr)
+{
+	struct umove_thread *made = NULL, *t;
+	int rc = 0;
+
+	b->ba_nr = 1;			/* so that no thread frees it yet */
+	for (; nr > 0 && rc == 0; nr--) {
+		struct umove_head *h = (void *)at;
+
+		at += sizeof *h + h->hd_slice + h->hd_heap;
+		t = umove_arrive(call, h, b);
+		if (t != NULL) {
+			t->th_saved = made;
+			made = t;
+		} else
+			rc = -errno;
+	}
+	for (t = made; t != NULL && rc != 0; t = t->th_saved)
+		t->th_dropped = true;
+	if (--b->ba_nr == 0)
+		free(b);
+	return rc;
+}
+
+static void bad(const char *path, const char *why)
+{
+	usched_message("umove_load: %s: %s", path, why);
+}
+
+/* Looks at what was read from path, and takes b over. */
+static long load(const char *path, struct umove_batch *b, size_t size)
+{
+	struct umove_program p;
+	struct summary s;
+	const char *why = unwhole(b->ba_bytes, size, &s);
+	size_t behind = sizeof p + sizeof s;
+	int rc = why != NULL ? -EBADMSG : 0;
+
+	if (why != NULL) {
+		bad(path, why);
+	} else {
+		memcpy(&p, b->ba_bytes, sizeof p);
+		if (!umove_is_ours(path, &p))
+			rc = -ENOTSUP;
+	}
+	if (rc == 0 && !threads_valid(b->ba_bytes + behind, s.su_nob,
+				      s.su_threads)) {
+		bad(path, "what it says of its threads cannot be");
+		rc = -EBADMSG;
+	}
+	if (rc != 0) {
+		free(b);
+		return rc;
+	}
+	rc = threads_arrive("umove_load", b, b->ba_bytes + behind, s.su_threads);
+	if (rc == 0)
+		(void)umove_numbers((long)s.su_numbers);
+	return rc != 0 ? rc : (long)s.su_threads;
+}
+
+long umove_load(const char *path)
+{
+	struct umove_batch *b;
+	size_t size;
+	int fd, rc;
+
+	if (path == NULL || !umove_ready("umove_load"))
+		return -EINVAL;
+	if (!umove_shares("umove_load"))
+		return -ENOTSUP;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	b = batch_read(fd, &size, &rc);
+	close(fd);
+	if (b != NULL)
+		return load(path, b, size);
+	if (rc == -EBADMSG)
+		bad(path, "it is no whole file");
+	return rc;
+}

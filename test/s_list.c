@@ -293,7 +293,7 @@ static void named(void)
 
 /*
  * A cycle of threads, and one that waits for a thread of it, or a line of threads
- * of which the last waits for nobody.
+ * of which the last only sleeps.
  */
 
 #define LINE	5
@@ -338,7 +338,7 @@ static void line_run(void)
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
 
-/* Each thread of the cycle is named once, and holds what the one before wants. */
+/* Each thread of the cycle is named once, and holds what the thread before wants. */
 static inline void check_cycle(void)
 {
 	unsigned long u, holder = 0, first = 0, before = 0;

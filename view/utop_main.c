@@ -224,7 +224,7 @@ static void window_set(struct top *p, const struct uview_file *copy, double ns)
 /*
  * Returns the thread that holds what the thread at this address waits for, 0:
  * none is known, or the wait ends by itself. If that began too long ago for the
- * rings, the census may know. *kind and *object: what it is.
+ * rings, the census may know. Sets *kind and *object.
  */
 static uint64_t holder_of(const struct walk *w, uint64_t at, unsigned *kind,
 			  uint64_t *object)

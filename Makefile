@@ -185,7 +185,7 @@ PUT     := $(HEADERS:%=$(INCDIR)/%) $(PARTS:%=$(INCDIR)/private/%) $(SCRIPT) $(L
 		libusched_sim.a libusched_cxx.a libusched.so $(SONAME) $(REALNAME)) \
 	   $(patsubst %,$(PCDIR)/%.pc,usched usched-debug usched-wrap usched-pthread \
 		usched-sim usched-cxx) \
-	   $(LIBDIR)/libuwrap.so $(TOOLS:%=$(BINDIR)/%) \
+	   $(LIBDIR)/libuwrap.so $(addprefix $(BINDIR)/,$(TOOLS) uview-perf) \
 	   $(addprefix $(HOOKDIR)/,uwrap.o uwrap_link.o wrap.flags pthread.flags sim.flags)
 OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 
@@ -220,6 +220,7 @@ install: all
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
+	install -m 755 view/uview-perf.py $(DESTDIR)$(BINDIR)/uview-perf
 	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags sim/sim.flags \
 		$(DESTDIR)$(HOOKDIR)
 	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)

@@ -1170,8 +1170,8 @@ static struct edge *edge_after(struct edge *first, size_t nr,
 	return NULL;
 }
 
-/* Says the circle that begins and ends at g. */
-static void say_circle(struct edge *first, size_t nr, struct edge *g)
+/* Says the cycle that begins and ends at g. */
+static void say_cycle(struct edge *first, size_t nr, struct edge *g)
 {
 	const struct edge *end = g;
 	unsigned long threads = 0;
@@ -1191,7 +1191,7 @@ static void say_circle(struct edge *first, size_t nr, struct edge *g)
 }
 
 /* A walk goes from holder to holder, and ends where one has been before. */
-static void say_circles(struct entry *const *e, size_t nr)
+static void say_dead(struct entry *const *e, size_t nr)
 {
 	struct edge *g = malloc((nr + 1) * sizeof *g), *at;
 	size_t i, edges = g != NULL ? edges_make(g, e, nr) : 0;
@@ -1201,7 +1201,7 @@ static void say_circles(struct entry *const *e, size_t nr)
 		     at = edge_after(g, edges, at))
 			at->g_walk = i + 1;
 		if (at != NULL && at->g_walk == i + 1)
-			say_circle(g, edges, at);
+			say_cycle(g, edges, at);
 	}
 	free(g);
 }
@@ -1225,7 +1225,7 @@ static void list_make(const char *why)
 		(void)collect(e);
 		qsort(e, nr, sizeof *e, by_nr);
 		say_entries(e, nr, group);
-		say_circles(e, nr < LOOKED ? nr : LOOKED);
+		say_dead(e, nr < LOOKED ? nr : LOOKED);
 	} else
 		say("usched: no memory for a list of %zu\n", nr);
 	say_natives();

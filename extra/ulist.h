@@ -39,7 +39,7 @@
  *		#0 ...
  *	usched: end of list: 101 threads, 101 wait
  *
- * Threads that wait for each other in a circle are named behind the threads:
+ * Threads that wait for each other in a cycle are named behind the threads:
  *
  *	usched: dead lock: 2 threads wait for each other
  *		0x7f52a4404000 waits: mutex 0x55d0, held by 0x7f52a4404040

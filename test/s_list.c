@@ -292,15 +292,15 @@ static void named(void)
 }
 
 /*
- * A circle of threads, and one that waits for a thread of it, or a line of threads
- * of which the last waits for nobody.
+ * A cycle of threads, and one that waits for a thread of it, or a line of threads
+ * of which the last only sleeps.
  */
 
 #define LINE	5
 
 static struct umutex lock[LINE];
 static int in_line;
-static bool in_circle;
+static bool in_cycle;
 
 static void *t_line(void *arg)
 {
@@ -309,7 +309,7 @@ static void *t_line(void *arg)
 	if (nr < in_line)
 		CHECK(umutex_lock(&lock[nr], UNEVER) == 0);
 	yield();
-	if (nr != in_line - 1 || in_circle)
+	if (nr != in_line - 1 || in_cycle)
 		(void)!umutex_lock(&lock[nr < in_line ? (nr + 1) % in_line : 0],
 				   UNEVER);
 	else
@@ -338,8 +338,8 @@ static void line_run(void)
 	CHECK(SCHED(fini)() == -EDEADLK);
 }
 
-/* Each thread of the circle is named once, and holds what the one before wants. */
-static inline void check_circle(void)
+/* Each thread of the cycle is named once, and holds what the thread before wants. */
+static inline void check_cycle(void)
 {
 	unsigned long u, holder = 0, first = 0, before = 0;
 	const char *at = strstr(text, "usched: dead lock:");
@@ -358,13 +358,13 @@ static inline void check_circle(void)
 	CHECK(holder == first && strncmp(strchr(at, '\n') + 1, "\t", 1) != 0);
 }
 
-static void circle(int nr, bool closed)
+static void cycle(int nr, bool closed)
 {
 	char want[64];
 
-	doing("circle");
+	doing("cycle");
 	in_line   = nr;
-	in_circle = closed;
+	in_cycle = closed;
 	CHECK(check_child(line_run, text, TEXT) == 0);
 	snprintf(want, sizeof want, "usched: end of list: %d threads, %d wait\n",
 		 nr + 1, nr + 1);
@@ -374,7 +374,7 @@ static void circle(int nr, bool closed)
 #if defined(__linux__)
 	CHECK(times("dead lock") == closed && times(want) == closed);
 	if (closed)
-		check_circle();
+		check_cycle();
 #endif
 }
 
@@ -590,9 +590,9 @@ int main(int argc, char **argv)
 	misuse();
 	stuck();
 	named();
-	circle(2, true);
-	circle(LINE, true);
-	circle(LINE, false);
+	cycle(2, true);
+	cycle(LINE, true);
+	cycle(LINE, false);
 	silent();
 	many();
 	on_signal();

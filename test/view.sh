@@ -265,6 +265,77 @@ wait $pid
 "$dir/uview" --folded $pid - >"$dir/f" 2>/dev/null
 try 'stuck' has '^sleeper;*\[wake\]' "$dir/f"
 
+# Threads that wait for each other's mutexes, beside one that waits for theirs.
+cat >"$dir/dead.c" <<'END'
+#include "rr.h"
+#include "usync.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct umutex mutex[6];
+static int nr, closed;
+
+static void member(void *arg)
+{
+	struct umutex *m = arg;
+	long i = m - mutex;
+
+	if (i < nr && umutex_lock(m, UNEVER) != 0)
+		abort();
+	if (i < nr)
+		(void)rr_yield();
+	if (i != nr - 1 || closed)
+		(void)!umutex_lock(&mutex[i < nr ? (i + 1) % nr : 0], UNEVER);
+	else
+		(void)u_sleep(UNEVER);
+}
+
+static void sleeper(void *arg)
+{
+	(void)arg;
+	(void)u_sleep(uafter(50 * UTIME_MS));
+	puts("dead");
+	fflush(stdout);
+	(void)u_sleep(uafter(600 * UTIME_S));
+}
+
+int main(int argc, char **argv)
+{
+	int i;
+
+	nr     = atoi(argv[1]);
+	closed = argc > 2;
+	if (rr_init(1, 0) != 0)
+		return 1;
+	for (i = 0; i <= nr; i++)
+		if (rr_thread_init(member, &mutex[i]) == NULL)
+			return 1;
+	return rr_thread_init(sleeper, NULL) == NULL || rr_start() || rr_fini();
+}
+END
+$cc $flags -o "$dir/dead" "$dir/dead.c" "$dir/lib.a" -Wl,-u,uview_start \
+	-pthread || exit 1
+dead() { # threads of the cycle
+	n=0
+	until grep -q dead "$dir/out" || [ $((n += 1)) -gt 300 ]; do
+		sleep 0.1
+	done
+	"$dir/utop" -s -n 1 $pid >"$dir/t" && has " dead_lock $1\$" "$dir/t" &&
+	"$dir/utop" -n 1 $pid >"$dir/t" &&
+	[ "$(grep -c '^DEAD LOCK' "$dir/t")" = $(($1 > 0)) ] &&
+	[ "$(grep -c '^  0x[0-9a-f]* member waits for the mutex mutex.*, which 0x' \
+		"$dir/t")" = "$1" ]
+}
+for turn in '2 closed' '5 closed' 5; do
+	: >"$dir/out"
+	begin 1 "$dir/dead" $turn
+	case $turn in
+	*closed) try "dead lock $turn" dead "${turn% *}" ;;
+	*) try "no dead lock" dead 0 ;;
+	esac
+	end
+done
+
 # Sentences, and no files.
 for what in 999999999 "$dir/nothing" "$dir" "$dir/work.c" /dev/null; do
 	"$dir/uview" "$what" "$dir/none" >"$dir/out" 2>&1

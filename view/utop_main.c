@@ -25,6 +25,8 @@ static const char usage[] =
 	"  -s  a line each time, for scripts\n";
 
 #define TABLE		1024	/* functions, objects: a power of two */
+#define CYCLES		4	/* are shown */
+#define CYCLE_MOST	1000	/* threads */
 #define FINE		8	/* parts of a power of two, in a histogram */
 #define PARTS		(48 * FINE)
 
@@ -59,6 +61,9 @@ struct top {
 	long            p_runs, p_lost, p_waiting;
 	unsigned        p_ready[UVIEW_RINGS];	/* the most */
 	double          p_busy[UVIEW_RINGS];
+	unsigned        p_cycles;	/* dead locks, */
+	unsigned long   p_dead;		/* and how many threads are in them */
+	uint64_t        p_cycle[CYCLES];	/* one of each */
 };
 
 /* Times. */
@@ -214,6 +219,102 @@ static void window_set(struct top *p, const struct uview_file *copy, double ns)
 	}
 }
 
+/* Dead locks. */
+
+/*
+ * Returns the thread that holds what the thread at this address waits for, 0:
+ * none is known, or the wait ends by itself. If that began too long ago for the
+ * rings, the census may know. Sets *kind and *object.
+ */
+static uint64_t holder_of(const struct walk *w, uint64_t at, unsigned *kind,
+			  uint64_t *object)
+{
+	const struct uview_census *c = uview_part_at(w->w_copy,
+						     UVIEW_PART_CENSUS);
+	const struct walk_thread *t = walk_thread(w, at);
+	unsigned i, nr = w->w_copy->vf_census != 0 ? c->vc_nr : 0;
+
+	if (t != NULL) {
+		*kind   = t->wt_kind;
+		*object = t->wt_object;
+		return t->wt_ring < 0 && t->wt_off >= 0 && t->wt_woken < 0 &&
+			t->wt_reason == UVIEW_WAITS && t->wt_until < 0 ?
+			t->wt_holder : 0;
+	}
+	for (i = 0; i < nr && i < UVIEW_ROWS; i++) {
+		if (c->vc_row[i].vw_example == at) {
+			*kind   = c->vc_row[i].vw_kind;
+			*object = c->vc_row[i].vw_object;
+			return c->vc_row[i].vw_holder;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Returns how many threads are in the cycle in which the thread at this address
+ * is, if it has the lowest address there, so that each cycle counts once. Else 0.
+ */
+static unsigned cycle_of(const struct walk *w, uint64_t from)
+{
+	uint64_t at = from, object;
+	unsigned nr = 0, kind;
+
+	do {
+		at = holder_of(w, at, &kind, &object);
+		nr++;
+	} while (at > from && nr < CYCLE_MOST);
+	return at == from ? nr : 0;
+}
+
+/* Notes in p one of each cycle. */
+static void cycles_see(struct top *p, const struct walk *w)
+{
+	const struct uview_census *c = uview_part_at(w->w_copy,
+						     UVIEW_PART_CENSUS);
+	size_t nr = w->w_copy->vf_census != 0 && c->vc_nr <= UVIEW_ROWS ?
+		c->vc_nr : 0, i;
+
+	for (i = 0; i < w->w_room + nr && p->p_cycles < CYCLES; i++) {
+		uint64_t at = i < w->w_room ? w->w_thread[i].wt_at :
+			c->vc_row[i - w->w_room].vw_example;
+		unsigned long threads;
+
+		if (at == 0 || (i >= w->w_room && walk_thread(w, at) != NULL) ||
+		    (threads = cycle_of(w, at)) == 0)
+			continue;
+		p->p_cycle[p->p_cycles++] = at;
+		p->p_dead += threads;
+	}
+}
+
+static void show_cycles(const struct top *p, const struct walk *w)
+{
+	unsigned i;
+
+	for (i = 0; i < p->p_cycles; i++) {
+		uint64_t at = p->p_cycle[i];
+
+		(void)printf("\nDEAD LOCK:");
+		do {
+			char name[160], f[64] = "";
+			const struct walk_thread *t = walk_thread(w, at);
+			unsigned kind = 0;
+			uint64_t object = 0, holder = holder_of(w, at, &kind,
+								&object);
+
+			if (t != NULL)
+				out_name(f, sizeof f, w->w_copy, t->wt_f);
+			out_object(name, sizeof name, w->w_copy, kind, object);
+			(void)printf("\n  0x%llx %s waits for the %s, which "
+				     "0x%llx holds", (unsigned long long)at, f,
+				     name, (unsigned long long)holder);
+			at = holder;
+		} while (at != p->p_cycle[i]);
+		(void)printf("\n");
+	}
+}
+
 /* Showing. */
 
 static const char *ns_text(double ns)
@@ -275,11 +376,11 @@ static void show_line(const struct top *p, const struct uview_file *copy)
 		*at = *at == ' ' ? ':' : *at;
 	(void)printf("pid %u window_ms %.1f runs_s %.0f cpu %.3f late_p50_us "
 		     "%.1f late_p99_us %.1f ready %u waiting %ld lost %ld top %s "
-		     "top_wait_ms %.1f\n", copy->vf_pid, window / 1e6,
+		     "top_wait_ms %.1f dead_lock %lu\n", copy->vf_pid, window / 1e6,
 		     (double)p->p_runs / window * 1e9, busy_of(p) / window,
 		     times_at(&p->p_late, .5) / 1e3,
 		     times_at(&p->p_late, .99) / 1e3, most, p->p_waiting,
-		     p->p_lost, what, o->o_wait / 1e6);
+		     p->p_lost, what, o->o_wait / 1e6, p->p_dead);
 }
 
 static void show_functions(const struct top *p, const struct uview_file *copy,
@@ -362,9 +463,9 @@ static void show_head(const struct top *p, const struct uview_file *copy,
 	(void)printf("\n");
 }
 
-static void show(const struct top *p, const struct uview_file *copy, bool lives,
-		 bool line)
+static void show(const struct top *p, const struct walk *w, bool lives, bool line)
 {
+	const struct uview_file *copy = w->w_copy;
 	struct winsize size = { .ws_row = 0 };
 	bool is_terminal = isatty(STDOUT_FILENO);
 	int rows = 30;
@@ -379,6 +480,7 @@ static void show(const struct top *p, const struct uview_file *copy, bool lives,
 	if (is_terminal)
 		(void)printf("\033[H\033[2J");
 	show_head(p, copy, lives);
+	show_cycles(p, w);
 	show_functions(p, copy, rows * 2 / 3);
 	show_objects(p, copy, rows / 3);
 }
@@ -402,10 +504,12 @@ static const char *refresh(struct found *f, double ns, bool line, bool *lives)
 		w->w_arg  = p;
 		why = walk(w, copy) ? NULL : "there is no memory";
 		count_threads(p, w);
+		if (why == NULL)
+			cycles_see(p, w);
 		qsort(p->p_function, TABLE, sizeof p->p_function[0], by_run);
 		qsort(p->p_object, TABLE, sizeof p->p_object[0], by_wait);
 		if (why == NULL)
-			show(p, copy, *lives, line);
+			show(p, w, *lives, line);
 		walk_end(w);
 	}
 	free(copy);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""uview-perf.py: which threads use the cpu, and where: joins perf with a recording.
+"""uview-perf: which threads use the cpu, and where: joins perf with a recording.
 
     USCHED_VIEW=20 ./program &
     perf record -g -F 999 -k CLOCK_MONOTONIC -p $! -- sleep 2
     uview --json $! run.json
-    perf script --ns -F tid,time,ip,sym | uview-perf.py run.json >cpu.folded
+    perf script --ns -F tid,time,ip,sym | uview-perf run.json >cpu.folded
 
 perf knows native threads only: all threads of a processor are one to it. The
 recording says which thread a native thread ran at the time of a sample. Writes

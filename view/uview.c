@@ -55,8 +55,9 @@
  *
  * COST
  *
- * Of a switch in a ring of two threads on rr, in which one is woken (gcc 12 -O2,
- * x86-64, a virtual Xeon where a loop of rdtsc takes 18.6 ns each; medians of 9):
+ * Of a switch in a ring of two threads on rr, each of which wakes the other (gcc 12,
+ * -O2, x86-64, a virtual Xeon where a loop of rdtsc takes 18.6 ns each; medians
+ * of 9):
  *
  *				instructions	ns
  *	no thread is prepared		 10	 4	(uchain.h)
@@ -434,7 +435,9 @@ static NOINLINE unsigned queues_ask(struct uview_view *v)
 				v->w_thread == NULL, fresh, v);
 }
 
-/* The same where all is in one queue. u: the thread that stops, or NULL. */
+/*
+ * Does the same where all is in one queue. u: the thread that stops, or NULL.
+ */
 static ALWAYS_INLINE unsigned queue_see(struct uview_view *v,
 				       struct uring_writer *n,
 				       const struct ustack *u)
@@ -533,7 +536,7 @@ static NOINLINE bool place_see(struct uview_view *v, const struct usched *s,
 	return true;
 }
 
-/* The same. */
+/* Does the same. Most threads run where they ran before. */
 static inline bool place(struct uview_view *v, const struct usched *s,
 			 struct ustack *u)
 {

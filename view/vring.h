@@ -32,7 +32,7 @@ struct uring {
 
 /*
  * What the owner keeps in registers while it writes several records. In between
- * nobody else writes to the ring.
+ * nothing else writes to the ring.
  */
 struct uring_writer {
 	struct uview_record *n_at;

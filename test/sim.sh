@@ -140,7 +140,7 @@ example() { # NAME, KIND, flags, compiler, emulator
 }
 
 bugs() { # NAME, variable, errors
-	try "$1 without an error" "$dir/plain/$1" --seeds $seeds
+	try "$1 without an error" "$dir/plain/$1" --seeds $((seeds / 3))
 	for bug in $3; do
 		env $2=$bug "$dir/plain/$1" --seeds 2000 --from $((bug * 1000)) \
 			>"$dir/log" 2>&1
@@ -272,7 +272,7 @@ truth
 flags
 claims plain -O1
 try 'history' program plain -O1 $cc test/sim/history.c history &&
-	try 'history' "$dir/plain/history" $((seeds * 100))
+	try 'history' "$dir/plain/history" $((seeds * 50))
 failures
 for example in ledger raft; do
 	example $example plain -O1 $cc

@@ -22,7 +22,7 @@
  * D4. A fsync() of a file stores no name, and a fsync() of a folder no bytes.
  * D5. A sync promises only what was changed before it began.
  * D6. A sync of a file that fails with EIO stores some of the changes and drops the
- *     others. The dropped ones are still seen, and no later sync stores them, as
+ *     others. Programs still see these, and no later sync stores them, as
  *     Linux marks pages clean that could not be written. A crash loses them.
  *
  * A crash draws one of four: all is kept (a process was killed), all is lost, or,
@@ -33,7 +33,7 @@
  * file with its fsync(). POSIX does not, and this disk is as POSIX.
  *
  * A full disk takes no new file, and a write that would make a file longer writes a
- * part or nothing: ENOSPC. What was there can be written over.
+ * part or nothing: ENOSPC. Bytes of the file can be written over.
  *
  * Left out: links, modes, owners, times, errors of reads and of the sync of a
  * folder, writes by mmap().

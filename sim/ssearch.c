@@ -18,7 +18,7 @@
  * FUTURES. A run can stop at a point in time, and be forked there. Each copy is a
  * future: it goes on with another seed, and no more faults begin. A failure is
  * inevitable at the first point of which all futures fail. So a state that was
- * broken is told from the moment at which somebody saw it.
+ * broken is told from the moment at which a check saw it.
  *
  *
  * A search of which all seeds have passed has failed all the same if a name of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uhistory.h: what clients asked for and heard; and whether that can be true. */
+/* uhistory.h: calls and results of clients, and whether an order explains them. */
 
 #ifndef UHISTORY_H
 #define UHISTORY_H

@@ -331,12 +331,30 @@ void sim_at(utime_ns at, void (*f)(void *), void *arg)
 		rr_wake(world.w_wire);
 }
 
+/*
+ * Returns whether nothing happens before the first event: no thread is ready, and
+ * none sleeps until then. The clock is set to the event in this case, since a sleep
+ * of the wire and of the processor would do the same, for ten times the price.
+ */
+static bool jumps_to_event(void)
+{
+	struct uproc *p = uproc_of((struct uproc_thread *)world.w_wire);
+	utime_ns at = world.w_events[0].e_at + UTIME_VIRTUAL;
+
+	if (!uproc_queue_empty(&p->p_queue) || !uinbox_empty(&p->p_inbox) ||
+	    uwait_posted(&p->p_waits) || uwait_due(&p->p_waits) <= at)
+		return false;
+	utime_jump(at);
+	return true;
+}
+
 static void wire(void *unused)
 {
 	(void)unused;
 	sim_seal();
 	for (;;) {
-		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
+		while (world.w_event_nr > 0 &&
+		       (world.w_events[0].e_at <= sim_now() || jumps_to_event())) {
 			struct event e = event_get();
 
 			e.e_f(e.e_arg);

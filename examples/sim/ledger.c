@@ -165,8 +165,8 @@ static void recover(struct server *s)
 	usim_sometimes(replayed > 0, "the log has what the state has not");
 	/*
 	 * What was read may be in memory only, if a sync has failed before, and no
-	 * sync would store it. So it is written again. What lies behind the last
-	 * whole record is from a crash, and goes.
+	 * sync would store it. So it is written again. Bytes behind the last
+	 * whole record are from a crash, and go.
 	 */
 	if (bug() == 5)
 		mend(s);

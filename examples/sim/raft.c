@@ -689,6 +689,7 @@ static void setup(struct usim_world *w)
 	int i;
 
 	w->w_run = 20 * UTIME_S;
+	w->w_faults = 40;
 	history = uhistory_make();
 	clients_left = CLIENTS;
 	for (i = 0; i < NODES; i++)

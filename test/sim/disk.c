@@ -191,7 +191,7 @@ static void failed_sync(void)
 	USIM_CHECK(fsync(fd) == 0);
 }
 
-/* A full disk writes a part of what is new, or none of it. What was there goes. */
+/* A full disk writes a part of new bytes, or none, and all bytes over old ones. */
 static void full(void)
 {
 	static struct sim_fault no_room = { .f_length = UTIME_S };

@@ -145,11 +145,26 @@ def tag():
                                              sysconfig.get_platform()))
 
 
+# Words of https://pypi.org/classifiers.
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta", "Framework :: AsyncIO",
+    "Intended Audience :: Developers", "License :: OSI Approved :: MIT License",
+    "Operating System :: POSIX", "Operating System :: POSIX :: Linux",
+    "Programming Language :: C", "Programming Language :: Cython",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: Implementation :: CPython",
+    "Topic :: System :: Distributed Computing", "Typing :: Typed",
+]
+
+
 def metadata():
     return ("Metadata-Version: 2.1\nName: usched\nVersion: %s\nSummary: %s\n"
-            "License: MIT\nRequires-Python: >=3.8\n"
+            "License: MIT\nLicense-File: LICENSE\nRequires-Python: >=3.8\n"
+            "Keywords: threads,asyncio,ctypes,executor,scheduler\n%s"
             "Description-Content-Type: text/markdown\n\n%s" %
-            (version(), SUMMARY, read(HERE, "README.md")))
+            (version(), SUMMARY,
+             "".join("Classifier: %s\n" % word for word in CLASSIFIERS),
+             read(HERE, "README.md")))
 
 
 def package_files():

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: MIT
 # packages.sh: the README's server is built with what others take a library from,
 # and answers: CMake's FetchContent, a wrap of Meson; with --full also the recipe
-# for Conan. Nothing is loaded from a network.
+# for Conan, and the packages for Debian. lintian finds no errors in these. In a clean
+# root made by mmdebstrap they are installed, the server is built and answers, Python
+# runs a task, and after their removal the root has the files that it had. Nothing is
+# loaded from a network, but for that root: packages of Debian, as apt-get does.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -22,12 +25,12 @@ release() { # folder
 # Starts the server, and is its client.
 cat >"$dir/answers.py" <<'END'
 import socket, subprocess, sys, time
-server = subprocess.Popen([sys.argv[1]])
+server = subprocess.Popen(sys.argv[2:])
 got = b""
 try:
     for _ in range(400):
         try:
-            with socket.create_connection(("127.0.0.1", int(sys.argv[2])), 10) as s:
+            with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as s:
                 s.sendall(b"hello")
                 while len(got) < 5:
                     got += s.recv(5) or sys.exit("no answer")
@@ -87,8 +90,98 @@ conan_recipe() {
 		-o "$dir/app/app" && check "$dir/app/app"
 }
 
-check() { # the server
-	timeout 60 python3 "$dir/answers.py" "$1" $port
+check() { # the server, arguments
+	timeout 60 python3 "$dir/answers.py" $port "$@"
+}
+
+# What names the version or the soname says the same as usched.h.
+agrees() {
+	[ "$(sed -n '1s/^usched (\(.*\)-[0-9]*) .*/\1/p' pack/debian/changelog)" = \
+		"$version" ] || echo "pack/debian/changelog is not of $version"
+	soname=$(${MAKE:-make} -s --eval 'packages_sh: ; @echo $(MAJOR)' packages_sh)
+	grep -q "^Package: libusched$soname\$" pack/debian/control &&
+		[ -e "pack/debian/libusched$soname.install" ] ||
+		echo "pack/debian has no libusched$soname"
+}
+
+debian() {
+	mkdir "$dir/deb" && cp -r "$dir/$name" "$dir/deb/$name" &&
+	cp -r pack/debian "$dir/deb/$name/debian" &&
+	cp "$dir/$name.tar.gz" "$dir/deb/usched_$version.orig.tar.gz" &&
+	(cd "$dir/deb/$name" && dpkg-buildpackage -us -uc)
+}
+
+# Files of the root, without what dpkg writes of each installation.
+in_root() {
+	(cd "$dir/root" && find . -xdev ! -path './var/log/*' ! -path './var/lib/dpkg/*' \
+		! -path './var/cache/*' ! -path './tmp/*' ! -name __pycache__ \
+		! -name '*.pyc' | sort)
+}
+
+debian_root() {
+	mmdebstrap --variant=apt --include=gcc,libc6-dev,python3 "$1" "$dir/root" &&
+		in_root >"$dir/before"
+}
+
+inside() { # command ...
+	chroot "$dir/root" env LC_ALL=C "$@"
+}
+
+debian_install() {
+	cp "$dir"/deb/*.deb "$dir/root/tmp" && rm -f "$dir"/root/tmp/*dbgsym* &&
+		inside sh -c 'dpkg -i /tmp/*.deb'
+}
+
+debian_use() {
+	server "$dir/root/tmp" &&
+	inside cc -O2 /tmp/echo.c -lusched -pthread -o /tmp/shared &&
+	inside cc -O2 /tmp/echo.c -l:libusched.a -pthread -o /tmp/static &&
+	for app in shared static; do
+		check "$dir/chrooted" "$dir/root" /tmp/$app || return 1
+	done
+}
+
+# A task that is a function of libc.
+debian_python() {
+	cat >"$dir/root/tmp/use.py" <<-'END' && inside python3 /tmp/use.py
+	import ctypes, usched_engine
+	with usched_engine.Engine() as engine:
+	    assert engine.c_spawn(ctypes.CDLL(None).abs, (-5,)).result() == 5
+	END
+}
+
+debian_remove() {
+	inside sh -c 'dpkg --purge $(dpkg-query -W -f "\${Package}\n" "*usched*")' &&
+	in_root >"$dir/after" && diff "$dir/before" "$dir/after"
+}
+
+in_clean_root() {
+	. /etc/os-release
+	try 'a clean root' debian_root "$VERSION_CODENAME" || return
+	printf '#!/bin/sh\nexec chroot "$@"\n' >"$dir/chrooted" && chmod +x "$dir/chrooted"
+	try 'packages: installed' debian_install &&
+		try 'packages: the server of the README' debian_use &&
+		try 'packages: Python' debian_python &&
+		try 'packages: removed without a trace' debian_remove
+}
+
+debian_all() {
+	for tool in dpkg-buildpackage:dpkg-dev dh:debhelper dh_python3:dh-python \
+		cmark-gfm:cmark-gfm mandoc:mandoc; do
+		! missing ${tool%:*} "packages for Debian (package ${tool#*:})" || return
+	done
+	try 'packages for Debian' debian || return
+	# The address of the maintainer is the owner's to give: pack/debian/control.
+	missing lintian 'lintian (package lintian)' || empty lintian \
+		"$(lintian --fail-on none --allow-root --suppress-tags \
+			bogus-mail-host,bogus-mail-host-in-debian-changelog \
+			"$dir"/deb/*.changes 2>&1)"
+	if [ "$(id -u)" != 0 ]; then
+		skip 'packages in a clean root: needs root'
+	else
+		missing mmdebstrap 'packages in a clean root (package mmdebstrap)' ||
+			in_clean_root
+	fi
 }
 
 missing() { # tool, package
@@ -100,6 +193,7 @@ missing() { # tool, package
 have python3 || { echo 'packages.sh: no python3'; exit 77; }
 name=usched-$version port=$((20000 + $$ % 20000))
 release "$dir/$name" && (cd "$dir" && tar czf "$name.tar.gz" "$name") || exit 1
+empty 'pack/debian' "$(agrees)"
 missing cmake 'FetchContent (package cmake)' || try FetchContent fetch_content
 port=$((port + 1))
 missing meson 'a wrap of Meson (package meson)' || missing ninja \
@@ -110,5 +204,7 @@ judge $? 'not seen: a server that does not answer'
 if [ "$1" = --full ]; then
 	missing conan 'the recipe for Conan (conan of PyPI)' ||
 		try 'the recipe for Conan' conan_recipe
+	port=$((port + 1))
+	debian_all
 fi
 counted

@@ -4,7 +4,8 @@
 # from the tree, from its source distribution and as an editable installation,
 # and its example and tests pass, with each interpreter that has its headers.
 # With the first, the tiles of python/examples/mandelbrot.py make the picture
-# of a single call, and bench/python measures what it names.
+# of a single call, bench/python measures what it names, and mypy finds no fault in
+# the types of the package.
 # PYTHONS chooses the interpreters.
 
 cd "$(dirname "$0")/.." || exit 1
@@ -99,6 +100,16 @@ pictures() { # interpreter, name
 	verdict "python/examples/mandelbrot.py with $1"
 }
 
+# The package itself has the types that it says, without exceptions.
+typed() { # interpreter
+	if ! "$1" -m mypy --version >/dev/null 2>&1; then
+		skip "mypy with $1 (mypy of PyPI)"
+		return 0
+	fi
+	"$1" -m mypy --strict --cache-dir="$dir/mypy" python/usched_engine >"$dir/out" 2>&1
+	verdict "mypy --strict with $1"
+}
+
 # Each column answers, and the table has the row that is asked for.
 measures() { # interpreter, name
 	if ! "$1" -c 'from asyncio import to_thread' 2>/dev/null; then
@@ -152,6 +163,7 @@ print(os.path.realpath(sys.executable))')
 	fresh "$python" $count
 	pictures "$python" $count
 	measures "$python" $count
+	typed "$python"
 done
 [ $count != 0 ] || { echo 'no Python.h (package python3-dev)'; exit 77; }
 counted

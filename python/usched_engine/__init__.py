@@ -24,6 +24,7 @@ except ImportError as _error:
                       "install ./python, and start Python elsewhere") \
         from _error
 from ._engine import Engine, EngineClosed, EngineFull
+from ._executor import Executor
 from ._function import get_c_function, _share_symbols
 from ._future import CancelledError, Future, TaskError
 from ._see import CallStack, Frame, Stats, ThreadInfo
@@ -46,6 +47,6 @@ def share_symbols() -> None:
 
 __all__ = [
     "CFunction", "CallStack", "CancelledError", "Engine", "EngineClosed",
-    "EngineFull", "Frame", "Future", "Stats", "TaskError", "ThreadInfo",
+    "EngineFull", "Executor", "Frame", "Future", "Stats", "TaskError", "ThreadInfo",
     "__version__", "get_c_function", "get_include", "share_symbols",
 ]

@@ -19,7 +19,7 @@ import weakref
 from asyncio import _get_running_loop
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
                                       PENDING)
-from typing import Any, Callable, Coroutine, Iterable
+from typing import Any, Callable, Coroutine, Iterable, TypeVar
 
 from . import _future, _usched
 from ._function import _address_of, get_c_function
@@ -34,6 +34,8 @@ TURNS = 32                      # awaits that do not let their loop go round
 ROOM = 0.005                    # seconds: between two looks for room
 PRIORITY = 4
 INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
+
+_T = TypeVar("_T")
 
 _current: Engine | None = None
 _current_lock = threading.Lock()
@@ -58,7 +60,7 @@ class _Port:
         self.loop = loop
         self.lock = threading.RLock()
         self.turns = 0
-        self.rooms: dict[asyncio.Future, None] = {}
+        self.rooms: dict[asyncio.Future[None], None] = {}
         self.collected = loop is None
 
     def drain(self) -> None:
@@ -68,7 +70,7 @@ class _Port:
         with self.lock:
             self.tell(self.port.take())
 
-    def tell(self, ended: Iterable[tuple]) -> None:
+    def tell(self, ended: Iterable[tuple[Any, ...]]) -> None:
         """Tells futures, and coroutines that wait for room."""
         for future, value, error, index in ended:
             future._ended(value, error, index)
@@ -182,10 +184,10 @@ def _readable(fds: list[int]) -> list[int]:
     return [fd for fd, _ in poll.poll()]
 
 
-class _CoroutineFuture(Future):
+class _CoroutineFuture(Future[Any]):
     """The result of a coroutine on a host thread."""
 
-    _task: asyncio.Task | None = None
+    _task: asyncio.Task[Any] | None = None
     _host: _Host
 
     def cancel(self, msg: Any = None) -> bool:
@@ -211,7 +213,8 @@ class _Host:
         self.loop = asyncio.new_event_loop()
         self.lock = threading.Lock()
         self.idle = threading.Condition(self.lock)
-        self.waiting: list[tuple[Coroutine, _CoroutineFuture]] = []
+        self.waiting: list[tuple[Coroutine[Any, Any, Any],
+                                 _CoroutineFuture]] = []
         self.load = self.submitted = self.completed = self.running = 0
         self.armed = self.closed = False
         self.host = -1
@@ -229,13 +232,14 @@ class _Host:
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
 
-    def call(self, f: Callable, *args: Any) -> None:
+    def call(self, f: Callable[..., Any], *args: Any) -> None:
         try:
             self.loop.call_soon_threadsafe(f, *args)
         except RuntimeError:
             pass                        # closed: nothing runs
 
-    def submit(self, coroutine: Coroutine, future: _CoroutineFuture) -> None:
+    def submit(self, coroutine: Coroutine[Any, Any, Any],
+               future: _CoroutineFuture) -> None:
         with self.lock:
             if self.closed:
                 raise EngineClosed("the engine was shut down")
@@ -246,7 +250,7 @@ class _Host:
         if not armed:
             self.call(self.start)
 
-    def next(self) -> tuple[Coroutine, _CoroutineFuture] | None:
+    def next(self) -> tuple[Coroutine[Any, Any, Any], _CoroutineFuture] | None:
         """Takes what begins next, by the policy; or None."""
         with self.lock:
             self.armed = False
@@ -273,7 +277,7 @@ class _Host:
             future._task = task
             task.add_done_callback(functools.partial(self.done, future))
 
-    def done(self, future: Future, task: asyncio.Task) -> None:
+    def done(self, future: Future[Any], task: asyncio.Task[Any]) -> None:
         """Tells the outcome of a coroutine. In the loop."""
         self.running -= 1
         self.completed += 1
@@ -462,7 +466,7 @@ class Engine:
             _current = self
         self._open = True
 
-    def _setup(self, setup: tuple) -> None:
+    def _setup(self, setup: tuple[Any, ...]) -> None:
         if not _usched.fini():
             gc.collect()                # views of the last engine's memory
             _usched.fini()
@@ -483,8 +487,8 @@ class Engine:
                 stats["tasks_completed"], ", paused" if self._paused else "")
 
     @staticmethod
-    def _c_threads(stats: dict) -> int:
-        return stats["c_threads_active"] + stats["c_threads_idle"]
+    def _c_threads(stats: dict[str, Any]) -> int:
+        return int(stats["c_threads_active"] + stats["c_threads_idle"])
 
     def _check(self) -> None:
         if self._forked:
@@ -540,14 +544,14 @@ class Engine:
 
     def _submit(self, function: Any, args: Any, many: bool, priority: int,
                 name: str | None, out: Any, block: bool | None,
-                timeout: float | None, check: bool) -> Future:
+                timeout: float | None, check: bool) -> Future[Any]:
         if not self._open:
             self._check()
         if type(function) is not CFunction:
             function = get_c_function(function)
         loop = _get_running_loop()
         port = self._ports.get(loop) or self._new_port(loop)
-        future = Future(self, name or function.name)
+        future: Future[Any] = Future(self, name or function.name)
         future._port = port
         if block is None:
             block = loop is None
@@ -565,10 +569,11 @@ class Engine:
             port.drain()                # the last look may be over
         return future
 
-    def c_spawn(self, function: Any, args: tuple = (),
+    def c_spawn(self, function: Any, args: tuple[Any, ...] = (),
                 priority: int = PRIORITY, *, name: str | None = None,
                 out: Any = None, block: bool | None = None,
-                timeout: float | None = None, check: bool = True) -> Future:
+                timeout: float | None = None,
+                check: bool = True) -> Future[Any]:
         """Queues a call of a C function, and returns its future.
 
         function    what get_c_function() takes or returns
@@ -598,7 +603,7 @@ class Engine:
                      priority: int = PRIORITY, *, name: str | None = None,
                      out: Any = None, block: bool | None = None,
                      timeout: float | None = None,
-                     check: bool = True) -> Future:
+                     check: bool = True) -> Future[Any]:
         """Queues a call for each element of args, with a single future.
 
         An element is a tuple of arguments, or a single argument; all have the
@@ -676,8 +681,8 @@ class Engine:
 
     # Coroutines
 
-    def spawn(self, coroutine: Coroutine, *,
-              name: str | None = None) -> Future:
+    def spawn(self, coroutine: Coroutine[Any, Any, _T], *,
+              name: str | None = None) -> Future[_T]:
         """Runs a coroutine on the host thread with the least load, and returns
         its future. name is for messages.
 
@@ -873,7 +878,7 @@ class Engine:
     @staticmethod
     def _running() -> str:
         """Names the tasks on workers."""
-        threads: list[tuple] = []
+        threads: list[tuple[Any, ...]] = []
         try:
             while True:
                 threads.append(_usched.thread(len(threads)))
@@ -1092,7 +1097,7 @@ class _Progress:
         stats = self.engine.get_stats()
         if self.bar is not None:
             self.bar.total = stats["total_tasks_submitted"]
-        return stats["tasks_completed"] + stats["tasks_canceled"]
+        return int(stats["tasks_completed"] + stats["tasks_canceled"])
 
     def close(self) -> None:
         if self.bar is not None:

@@ -31,11 +31,11 @@ _PASSED: dict[Any, str] = {
     ctypes.c_double: "d", ctypes.c_float: "f", ctypes.c_bool: "?"}
 for _kind in _SIGNED:
     _PASSED[_kind] = _BY_SIZE[ctypes.sizeof(_kind)][0]
-for _kind in _UNSIGNED:
-    _PASSED[_kind] = _BY_SIZE[ctypes.sizeof(_kind)][1]
+for _unsigned in _UNSIGNED:
+    _PASSED[_unsigned] = _BY_SIZE[ctypes.sizeof(_unsigned)][1]
 _RETURNED: dict[Any, str] = {kind: _OF_RESULT.get(letter, letter)
                              for kind, letter in _PASSED.items()}
-_RESULTS = dict(_RETURNED)
+_RESULTS: dict[Any, str] = dict(_RETURNED)
 _RESULTS.update({int: "i", "int": "i", "long": "l", float: "d", "double": "d",
                  "float": "f", None: "v", "void": "v"})
 _INTEGERS = "cbBhHiIlLqQ?u"             # codes of ctypes, in a register
@@ -154,7 +154,7 @@ class _Ctypes:
         real = code in ("d", "f")
         return kept, (_bits if real else _word)(value), real
 
-    def make(self, word: int, error: int, arguments: tuple) -> Any:
+    def make(self, word: int, error: int, arguments: tuple[Any, ...]) -> Any:
         """Makes a result, as a call of the function would."""
         real = _is_real(self.result)
         given = _address(2 if real else 0)(None, ctypes.c_uint64)
@@ -402,7 +402,7 @@ class _Cffi:
         word = backend.new_primitive_type("uint64_t")
         return kept, self.call(int(real), word, kind)(value), real
 
-    def make(self, word: int, error: int, arguments: tuple) -> Any:
+    def make(self, word: int, error: int, arguments: tuple[Any, ...]) -> Any:
         """Makes a result, as a call of the function would."""
         return self.call(0, self.kind.result,
                          _ffi().new_primitive_type("uint64_t"))(word)

@@ -16,12 +16,21 @@ from asyncio import _get_running_loop
 from concurrent.futures import CancelledError
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
                                       PENDING)
-from typing import TYPE_CHECKING, Any, Generator
+from typing import TYPE_CHECKING, Any, Generator, TypeVar
 
 from . import _usched
 
+_T = TypeVar("_T")
+
 if TYPE_CHECKING:
     from ._engine import Engine, _Port
+
+    _Base = concurrent.futures.Future
+else:
+    class _Base(concurrent.futures.Future):
+        @classmethod
+        def __class_getitem__(cls, item):       # Python 3.8 has none
+            return cls
 
 _lock = threading.Lock()        # for short looks at futures
 
@@ -50,8 +59,8 @@ class TaskError(OSError):
         return (TaskError, (self.errno, self.task, self.index))
 
 
-class Future(concurrent.futures.Future):
-    """The result of a task, later.
+class Future(_Base[_T]):
+    """The result of a task, later. Future[int] has an int as its result.
 
     Threads call result(), exception(), done(), and pass it to the functions of
     concurrent.futures. Coroutines await it. A cancelled await cancels the task.
@@ -62,7 +71,7 @@ class Future(concurrent.futures.Future):
     _port: _Port | None = None
     _result: Any = None
     _exception: Any = None
-    _awaited: list[asyncio.Future] | None = None
+    _awaited: list[asyncio.Future[None]] | None = None
     _made: threading.Condition | None = None
     _told: list[Any] | None = None  # waiters of concurrent.futures
 
@@ -156,7 +165,7 @@ class Future(concurrent.futures.Future):
         if self._state == PENDING:
             self._engine._thread_waits(self._port)
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> _T:
         """Waits up to timeout seconds, and returns what the function returned.
 
         Raises TaskError if that was an error, CancelledError, TimeoutError.
@@ -164,7 +173,7 @@ class Future(concurrent.futures.Future):
         if self._state == PENDING:
             self._thread_waits(timeout)
         if self._state == FINISHED and self._exception is None:
-            return self._result
+            return self._result             # type: ignore[no-any-return]
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> Any:
@@ -236,7 +245,7 @@ class Future(concurrent.futures.Future):
             self._done_callbacks[:] = left
         return removed
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, _T]:
         if self._state == PENDING:
             try:
                 yield from self._end()
@@ -247,7 +256,7 @@ class Future(concurrent.futures.Future):
             raise asyncio.CancelledError()
         if self._exception is not None:
             raise self._exception
-        return self._result
+        return self._result                 # type: ignore[no-any-return]
 
     def _end(self) -> Generator[Any, None, None]:
         """Waits for the end. A short call may have ended already, without the
@@ -299,12 +308,12 @@ def _closed(text: str) -> Exception:
     return EngineClosed(text)
 
 
-def _set(mine: asyncio.Future) -> None:
+def _set(mine: asyncio.Future[None]) -> None:
     if not mine.done():
         mine.set_result(None)
 
 
-def _wake(mine: asyncio.Future) -> None:
+def _wake(mine: asyncio.Future[None]) -> None:
     """Wakes a coroutine that awaits, in its own loop."""
     loop = mine.get_loop()
     if _get_running_loop() is loop:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class _Table(dict):
+class _Table(dict):      # type: ignore[type-arg]  # of Python 3.8
     """A dictionary that prints as a table."""
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ def _shown(value: Any) -> str:
         "%.3f" % value
 
 
-class _Rows(list):
+class _Rows(list):       # type: ignore[type-arg]  # of Python 3.8
     """A list of dictionaries with the same keys, which prints as a table."""
 
     def _rows(self) -> list[list[str]]:
@@ -69,7 +69,7 @@ class ThreadList(_Rows):
     """All workers and host threads."""
 
 
-def stats_of(stats: dict, hosts: Any) -> Stats:
+def stats_of(stats: dict[str, Any], hosts: Any) -> Stats:
     """Adds the coroutines, which the C part does not know."""
     made = Stats(stats)
     waiting = sum(len(host.waiting) for host in hosts)
@@ -80,7 +80,7 @@ def stats_of(stats: dict, hosts: Any) -> Stats:
     return made
 
 
-def thread_of(known: tuple) -> ThreadInfo:
+def thread_of(known: tuple[Any, ...]) -> ThreadInfo:
     number, host, state, current, task, completed, cpu, idle, ago = known
     active = None
     if ago >= 0:
@@ -132,7 +132,7 @@ class CallStack:
         return "\n    ".join([head] + [str(frame) for frame in self.frames])
 
 
-def stack_of_c(known: tuple) -> CallStack:
+def stack_of_c(known: tuple[Any, ...]) -> CallStack:
     (number, name, stage, priority, thread, waits, seconds, pinned, pins,
      frames) = known
     now = time.time()

@@ -294,16 +294,19 @@ def check_cache(server):
     check('long', ask(server, resp('SET', 'big', big), resp('GET', 'big')) ==
           b'+OK\r\n$1048576\r\n' + big + b'\r\n')
     with server.dial() as s:
-        s.sendall(resp('GET', 'big') * 8)
+        s.sendall(resp('GET', 'big') * 40)
         s.shutdown(socket.SHUT_WR)
         time.sleep(0.3)
+        # The memory of the value, if it is free, gets other bytes.
         check('long, changed', ask(server, resp('SET', 'big', 'x' * 1000000),
-                                   resp('DEL', 'big')) == b'+OK\r\n:1\r\n')
-        got = read(s, 8 * (len(big) + 12))
+                                   resp('SET', 'other', b'z' * (1 << 20)),
+                                   resp('DEL', 'big', 'other')) ==
+              b'+OK\r\n+OK\r\n:2\r\n')
+        got = read(s, 40 * (len(big) + 12))
         whole = b'$1048576\r\n' + big + b'\r\n'
         nr = len(got) // len(whole)
-        check('long, while it is sent', 0 < nr < 8 and
-              got == whole * nr + b'$-1\r\n' * (8 - nr), nr)
+        check('long, while it is sent', 0 < nr < 40 and
+              got == whole * nr + b'$-1\r\n' * (40 - nr), nr)
     # Errors of the command go on; errors of the protocol end.
     for words, text in (
             (('FOO',), 'unknown command'), (('GET',), 'wrong number'),
@@ -398,19 +401,19 @@ def check_jobs(server):
             check('cut anywhere', True)
     # By due time, not by the order of put.
     got = ask(server, b'put 300 c\nput 100 a\nput 200 b\n' +
-              b'take 5000\ndone\n' * 3)
+              b'take 20000\ndone\n' * 3)
     check('in order', re.findall(rb'job \d+ (.)', got) == [b'a', b'b', b'c'], got)
     begun = time.time()
-    ask(server, b'put 400 late\ntake 5000\ndone\n')
+    ask(server, b'put 400 late\ntake 20000\ndone\n')
     check('never early', time.time() - begun >= 0.4)
     # Takers that go give jobs back.
-    ask(server, b'put 0 again\ntake 1000\n')
+    ask(server, b'put 0 again\ntake 20000\n')
     with server.dial() as s:
-        s.sendall(b'take 1000\ntake 1000\n')
+        s.sendall(b'take 20000\ntake 20000\n')
         got = read(s, 39)
         check('is due again', b' again\nerror done comes' in got, got)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-    got = ask(server, b'take 1000\ndone\ncount\n')
+    got = ask(server, b'take 20000\ndone\ncount\n')
     check('after a reset, too', b' again\n' in got and b'count 0 0 0' in got, got)
     # A taker that goes while it waits.
     for i in range(50):
@@ -418,10 +421,10 @@ def check_jobs(server):
             s.sendall(b'take 500\n')
     got = ask(server, b'put 1 x\n')
     time.sleep(1)
-    got = ask(server, b'take 5000\ndone\ncount\n')
+    got = ask(server, b'take 20000\ndone\ncount\n')
     check('no job is lost', b' x\n' in got and got.endswith(b'count 0 0 0\n'), got)
     long = b'put 0 ' + b'x' * 4089
-    check('the longest line', ask(server, long + b'\ntake 100\ndone\n').count(b'x')
+    check('the longest line', ask(server, long + b'\ntake 20000\ndone\n').count(b'x')
           == 4089)
     check('too long', ask(server, long + b'yy' * 9000).startswith(b'error a line'))
     # Several takers, each job once.
@@ -431,7 +434,7 @@ def check_jobs(server):
         def taker():
             with server.dial() as s, s.makefile('rwb') as f:
                 while True:
-                    f.write(b'take 1500\n')
+                    f.write(b'take 8000\n')
                     f.flush()
                     line = f.readline()
                     if line == b'none\n':
@@ -471,7 +474,7 @@ def pipeline_jobs(server):
     check('each in less than 500 bytes', each < 500 or few, each)
     with Good(server):
         check('and others do not wait', b' now\n' in
-              ask(server, b'put 1 now\ntake 1000\ndone\n'))
+              ask(server, b'put 1 now\ntake 20000\ndone\n'))
 
 
 def limits_jobs():
@@ -480,7 +483,7 @@ def limits_jobs():
     fits = got.count(b'put ')
     check('memory has an end', 1000 < fits < 5000 and
           got.count(b'error no memory') == 6000 - fits, fits)
-    ask(server, b'take 5000\ndone\n' * fits)
+    ask(server, b'take 20000\ndone\n' * fits)
     check('room again', ask(server, b'put 0 x\n').startswith(b'put '))
     server.stop()
 

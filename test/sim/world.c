@@ -48,7 +48,7 @@ static int fails(const char *how)
 	if (strcmp(how, "threads") == 0)
 		return pthread_create(&(pthread_t) { 0 }, NULL, nothing, NULL);
 	if (strcmp(how, "outside") == 0)	/* libc's own call, which no flag leads */
-		return getloadavg((double[1]) { 0 }, 1);
+		return getdomainname((char[99]) { 0 }, 99);
 	while (strcmp(how, "loop") == 0)
 		(void)time(NULL);
 	while (strcmp(how, "stuck") == 0)

@@ -22,6 +22,14 @@ class ExecutorTest(unittest.TestCase):
             self.assertFalse(late)
             self.assertEqual([f.result() for f in futures], list(range(100)))
 
+    def test_one_worker(self):
+        with Executor(workers=1) as executor:
+            self.assertEqual(executor.submit(libc.abs, -5).result(20), 5)
+        with Engine(workers=1) as engine:
+            self.assertEqual(engine.c_spawn(libc.abs, (-5,)).result(20), 5)
+            with self.assertRaises(ValueError):
+                engine.spawn(asyncio.sleep(0))
+
     def test_map(self):
         with Executor() as executor:
             self.assertEqual(list(executor.map(libc.abs, range(-50, 0))),

@@ -388,7 +388,9 @@ class Engine:
 
     workers             C workers and host threads; by default as many C
                         workers as cpus, and gil_threads more
-    gil_threads         host threads: each has an event loop for coroutines
+    gil_threads         host threads: each has an event loop for coroutines; by
+                        default 1, but none if there is one worker in all. If all
+                        workers are host threads, C functions run in help() only
     tasks_per_thread    tasks that have begun, and not ended, on a worker
     shared_amount       bytes of queued tasks with their pinned buffers, such
                         as "1GB"; None: no limit
@@ -411,13 +413,16 @@ class Engine:
     engine, OSError or MemoryError if the system refuses.
     """
 
-    def __init__(self, workers: int | None = None, gil_threads: int = 1,
+    def __init__(self, workers: int | None = None,
+                 gil_threads: int | None = None,
                  tasks_per_thread: int | None = None,
                  shared_amount: int | str | None = None,
                  shared_memory: int | str = 0, policy: str = "LIFO", *,
                  tasks: int | None = None, oversubscribe: bool = False,
                  stack: int | str | None = None) -> None:
         global _current
+        if gil_threads is None:
+            gil_threads = 0 if workers == 1 else 1
         _count("gil_threads", gil_threads)
         if workers is None:
             workers = min(_cpus() + gil_threads, _usched.WORKERS)

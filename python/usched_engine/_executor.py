@@ -21,9 +21,11 @@ class Executor(concurrent.futures.Executor):
 
     and loop.run_in_executor(executor, library.function, 1, 2.0). It takes an
     engine, or makes one with these options, and shuts that down at its own end.
+    Its own engine has no host thread, unless gil_threads asks for some.
     """
 
     def __init__(self, engine: Engine | None = None, **options: Any) -> None:
+        options.setdefault("gil_threads", 0)
         self._engine = Engine(**options) if engine is None else engine
         self._owns = engine is None
         self._open = True

@@ -497,6 +497,37 @@ int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 	return sim_uthread_make_by(t, f, arg, name, 0);
 }
 
+int sim_usched_go(void (*f)(void *), void *arg) __asm__("__wrap_usched_go");
+
+struct went {
+	void (*w_f)(void *);
+	void  *w_arg;
+};
+
+static void *went_run(void *arg)
+{
+	struct went w = *(struct went *)arg;
+
+	free(arg);
+	w.w_f(w.w_arg);
+	return NULL;
+}
+
+int sim_usched_go(void (*f)(void *), void *arg)
+{
+	struct went *w;
+	int rc;
+
+	if (sim_self() == NULL)
+		usim_fail("usched_go() is called by no host");
+	w = sim_alloc(sizeof *w);
+	*w = (struct went) { f, arg };
+	rc = sim_uthread_make(NULL, went_run, w, NULL);
+	if (rc != 0)
+		free(w);
+	return rc;
+}
+
 /* A thread of a scope. */
 
 struct gone {

@@ -17,7 +17,7 @@ ulimit -c 0
 ulimit -n 20000 2>/dev/null
 
 sources='usched.c uwait.c usync.c uscope.c uthread.c uio.c upoll.c unet.c
-	userve.c usignal.c umem.c uproc.c ucall.c rr.c uchan.c uwork.c usymbol.c umain.c
+	ufile.c userve.c usignal.c umem.c uproc.c ucall.c rr.c uchan.c uwork.c usymbol.c umain.c
 	ll.c ws.c'
 gallery=examples/gallery
 
@@ -55,7 +55,7 @@ server() { # folder with sources, library, server, program, flags ...
 
 hosts() { # folder with sources, program
 	for file in hosts conn cache resp store jobs; do
-		compile -I"$1" -O1 -DGALLERY_SIM -c "$1/$file.c" -o "$dir/$2.$file.o" ||
+		compile -I"$1" -O1 -c "$1/$file.c" -o "$dir/$2.$file.o" ||
 			return 1
 	done
 	${CC:-cc} -nostdlib -r @sim/sim.flags "$dir/$2".*.o -o "$dir/$2.all.o" &&
@@ -102,7 +102,7 @@ plant_hosts() { # name, file, script
 
 lines() {
 	for name in cache jobs; do
-		nr=$(cd $gallery && cat main.c conn.[ch] stream.h $(parts $name) | wc -l)
+		nr=$(cd $gallery && cat main.c conn.[ch] $(parts $name) | wc -l)
 		[ $nr -le 1100 ] || echo "$name: $nr lines"
 	done
 }

@@ -11,8 +11,9 @@
 #include "conn.h"
 #include "resp.h"
 #include "store.h"
-#include "stream.h"
 
+#include <usched/all.h>
+#include <errno.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -237,7 +238,7 @@ static int start(size_t bytes)
 {
 	int rc = store_start(bytes);
 
-	return rc != 0 ? rc : stream_go(sweep, NULL);
+	return rc != 0 ? rc : usched_go(sweep, NULL);
 }
 
 const struct program cache = { "cache", start, answer, NULL, NULL };

@@ -2,8 +2,9 @@
 /* conn.c: reads requests, and sends answers. */
 
 #include "conn.h"
-#include "stream.h"
 
+#include <usched/all.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ static void send_all(struct conn *c, const char *at, size_t nr)
 	ssize_t n;
 
 	for (; nr > 0 && !c->c_gone; at += n, nr -= n) {
-		n = stream_write(c->c_fd, at, nr, until);
+		n = u_send(c->c_fd, at, nr, 0, until);
 		c->c_gone = n < 0;
 		n = n < 0 ? 0 : n;
 	}
@@ -134,7 +135,7 @@ static NOINLINE bool answer(struct conn *c, bool reads)
 		c->c_in = NULL;
 	}
 	if (reads)
-		n = stream_read(c->c_fd, at + c->c_nr, room - c->c_nr);
+		n = u_read(c->c_fd, at + c->c_nr, room - c->c_nr, UNOW);
 	if (reads && n <= 0 && n != -EAGAIN)
 		return false;
 	c->c_out = out;
@@ -148,7 +149,7 @@ static bool await(struct conn *c)
 {
 	bool goes_on;
 
-	if (stream_wait(c->c_fd, c->c_until != 0 ? c->c_until : UNEVER) != 0)
+	if (u_wait_fd(c->c_fd, UREAD, c->c_until != 0 ? c->c_until : UNEVER) != 0)
 		return false;
 	goes_on = answer(c, true);
 	while (goes_on && c->c_later) {
@@ -170,8 +171,8 @@ static NOINLINE void linger(int fd)
 	int i = 0;
 
 	(void)shutdown(fd, SHUT_WR);
-	while (i++ < 256 && stream_wait(fd, until) == 0 &&
-	       stream_read(fd, bytes, sizeof bytes) > 0)
+	while (i++ < 256 && u_wait_fd(fd, UREAD, until) == 0 &&
+	       u_read(fd, bytes, sizeof bytes, UNOW) > 0)
 		;
 }
 

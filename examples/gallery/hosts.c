@@ -2,15 +2,15 @@
 /* hosts.c: the cache and the jobs on a simulated network, with their clients. */
 
 /*
- * Both servers are compiled with GALLERY_SIM, and crash, and links to them are cut.
- * They keep nothing over a crash, so a client knows what it may see:
+ * Both servers crash, and links to them are cut. They keep nothing over a crash, so
+ * a client knows what it may see:
  *
  *	cache	the client has set the value that is there, or there is none, as a
  *		cache forgets. Once its end has come, it is not seen again
  *	jobs	no job comes before it is due. A job that was taken can be done
  */
 #include "conn.h"
-#include "stream.h"
+#include <usched/all.h>
 #include <usched/usim.h>
 
 #include <arpa/inet.h>

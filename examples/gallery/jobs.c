@@ -16,8 +16,9 @@
  * All of the timing is sleeper(): a thread that sleeps, and then queues its job.
  */
 #include "conn.h"
-#include "stream.h"
 
+#include <usched/all.h>
+#include <errno.h>
 #include <stdio.h>
 
 enum { LINE = 4096, COST = 256 };	/* bytes, of a line; of a thread, at most */
@@ -103,7 +104,7 @@ static void put_job(struct conn *c, const char *at, const char *end)
 				   .j_id = ids + 1, .j_len = len };
 		memcpy(j->j_text, text, len);
 	}
-	if (j == NULL || stream_go(sleeper, j) != 0) {
+	if (j == NULL || usched_go(sleeper, j) != 0) {
 		free(j);
 		conn_print(c, "error no memory for more jobs\n");
 		return;

@@ -712,7 +712,7 @@ static void make_event(void)
 
 static void call_counter(int i)
 {
-	uint64_t value = below(3) == 0 ? UINT64_MAX - below(3) : below(5);
+	uint64_t value = below(2) == 0 ? UINT64_MAX - below(3) : below(5);
 	size_t size = below(5) == 0 ? 7 : sizeof value;
 	long rc;
 

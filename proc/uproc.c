@@ -1179,9 +1179,10 @@ static bool jump(struct uproc_set *set)
 /* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
 static bool sleep_entered(struct uproc *p, utime_ns ns)
 {
-	UPROC_WATCH(pw_sleeps(p, ns));
+	if (unlikely(uproc_watch != NULL))
+		ns = uproc_watch->pw_sleeps(ns);
 	uwait_sleep_outside(&p->p_waits, &p->p_asleep, ns);
-	UPROC_WATCH(pw_awake());
+	UPROC_WATCH(pw_awake(p));
 	return uidle_awake(&p->p_set->set_idle, &p->p_asleep);
 }
 

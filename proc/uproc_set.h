@@ -106,9 +106,9 @@ static inline void uproc_fresh_queue(const struct usched_queue *q, unsigned from
 struct uproc_watch {
 	/* The caller wakes t, which is elsewhere; record: ends its wait. */
 	void (*pw_posted)(const struct uproc_thread *t, bool record);
-	/* The caller, a processor, will sleep for ns; awake: has slept. */
-	void (*pw_sleeps)(const struct uproc *p, utime_ns ns);
-	void (*pw_awake)(void);
+	/* The caller, p, will sleep for ns. Returns for how long it may at most. */
+	utime_ns (*pw_sleeps)(utime_ns ns);
+	void (*pw_awake)(struct uproc *p);	/* the caller, p, has slept */
 	/* The caller, no processor, begins to run f for t; or has run it. */
 	void (*pw_calls)(const struct ustack *t, void (*f)(void *), bool begins);
 };

@@ -64,6 +64,11 @@ static void sleeper(void *arg)
 	(void)ws_wait();
 }
 
+static void late(void *arg)
+{
+	(void)u_sleep(uafter((long)arg * UTIME_S));
+}
+
 int main(int argc, char **argv)
 {
 	int i, sleepers = argc > 2 ? atoi(argv[2]) : 0;
@@ -77,6 +82,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < sleepers; i++)
 		if (ws_thread_init(sleeper, NULL) == NULL)
 			return 1;
+	if (argc > 3 && ws_thread_init(late, (void *)atol(argv[3])) == NULL)
+		return 1;
 	if (ws_start() != 0 || ws_fini() != (sleepers ? -35 : 0))
 		return 1;
 	printf("done\n");
@@ -258,6 +265,14 @@ wait $pid
 try 'kept if asked' "$dir/uview" --folded $pid "$dir/f"
 USCHED_VIEW=0 "$dir/work" 20 >"$dir/out" 2>&1
 try 'off' [ "$(cat "$dir/out")" = done ]
+
+# A reader is answered while all processors sleep.
+begin 1 "$dir/work" 1 10 1000
+census() { od -An -tu4 -j76 -N4 "/dev/shm/usched.$pid"; }
+was=$(census)
+"$dir/uview" --folded $pid "$dir/f" 2>/dev/null
+try 'a census while all sleep' [ "$was" != "$(census)" ]
+end
 
 # Threads that wait for ever are in the census of the end.
 begin keep "$dir/work" 20 30

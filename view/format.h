@@ -127,7 +127,8 @@
  * the number of the last census, 0: there was none. Number n lies in half n & 1.
  * A reader copies it, and reads vf_census again: if that has changed, it begins
  * anew. In a copy only the half 0 is there. Who writes vf_ask asks for a census,
- * and a processor that is awake makes it and then sets vf_census.
+ * and a processor makes it and then sets vf_census: at once, or within 250 ms if all
+ * sleep.
  */
 
 #include <stdint.h>

@@ -173,6 +173,7 @@ UPREEMPT_NEVER;
 #define CREDIT		(4096L * UNWIND)	/* at the start */
 #define DEADLINE_MOST	((uint64_t)1 << 46)	/* ns from now: 19 hours */
 #define LONG_RUN	200000	/* ns: then ask whether the kernel took the cpu */
+#define LONG_SLEEP	(250 * UTIME_MS)	/* then look whether a census is wanted */
 /* Ticks from one CLOCK to the next: few at first, since the rate follows from
  * the newest. */
 #define QUIET_LEAST	((uint64_t)1 << 20)
@@ -1029,24 +1030,27 @@ static void posted(const struct uproc_thread *t, bool record)
 	note(UVIEW_POST, record ? UVIEW_COMPLETED : UVIEW_POSTED, t, 0);
 }
 
-static void sleeps(const struct uproc *p, utime_ns ns)
+/* A processor that sleeps looks now and then whether a census is wanted. */
+static utime_ns sleeps(utime_ns ns)
 {
 	struct uview_tap *a = here;
 
-	(void)p;
 	if (a == NULL)
-		return;
+		return ns;
 	busy(a);
 	uring_put(&a->a_ring, tick(), UVIEW_PARK, 0, ns == UNEVER ?
 		  ~(uint64_t)0 : uview_ns() + (uint64_t)(ns > 0 ? ns : 0));
 	a->a_noted = true;
 	idle(a);
+	return ns < LONG_SLEEP ? ns : LONG_SLEEP;
 }
 
-static void awake(void)
+static void awake(struct uproc *p)
 {
+	struct uview_view *v = uchain_of(&p->p_sched, next);
 	struct uview_tap *a = here;
 	uint64_t time = tick();
+	unsigned ask;
 
 	if (a == NULL)
 		return;
@@ -1054,6 +1058,9 @@ static void awake(void)
 	if (time > a->a_due)
 		clock_put(a);
 	put(a, tick(), UVIEW_UNPARK, 0, NULL, 0);
+	ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
+	if (v != NULL && ask != uview_all.v_asked)
+		asked(v, ask);
 	idle(a);
 }
 

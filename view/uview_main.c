@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CENSUS_MS	200		/* to wait for a census */
+#define CENSUS_MS	600		/* to wait for a census: see format.h */
 
 static const char usage[] =
 	"uview PID|FILE OUT.html   a page of what the process did lately\n"

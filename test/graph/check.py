@@ -122,7 +122,7 @@ def nothing_to_read():
                                        "turns, 2, 2, 250000, 0, 1\n"
                                        "turns, 2, 2, 250000, 0, 1, 2\n")])
     has(err, "2, 2, 250000, 0, 1, 2")
-    has(out, "| rr, 200 threads to 4 | 0.9 |  | not measured")
+    has(out, "| rr, 200 threads, to before | 0.98 | not measured")
 
 
 def usage():

@@ -97,7 +97,7 @@ agree() {
 		posix/pthreads.h | sort >"$dir/header"
 	tr ',' '\n' <posix/pthread.flags | sed -n 's/--wrap=//p' |
 		grep -vx main | sort >"$dir/linker"
-	sed -n 's/^[a-z_].*FACE(\([a-z_]*\))(.*/\1/p' posix/pthreads.c \
+	sed -n 's/^[A-Za-z_].*FACE(\([a-z_]*\))(.*/\1/p' posix/pthreads.c \
 		posix/plocks.c | sort >"$dir/sources"
 	[ -s "$dir/header" ] && diff "$dir/header" "$dir/linker" &&
 		diff "$dir/header" "$dir/sources"

@@ -63,13 +63,14 @@ class Docstrings(unittest.TestCase):
                      "no mypy (package python3-mypy)")
 class Types(unittest.TestCase):
     PROGRAM = """
+from typing import Any
 from usched_engine import Engine, Future, Stats, get_c_function
 
 async def double(engine: Engine, n: int) -> int:
     return 2 * int(await engine.c_spawn("abs", (n,)))
 
 with Engine(2, shared_memory="1MB") as engine:
-    f: Future = engine.c_spawn(get_c_function("abs"), (1,), name="a")
+    f: Future[Any] = engine.c_spawn(get_c_function("abs"), (1,), name="a")
     s: Stats = engine.get_stats()
     view: memoryview = engine.memory_bus_get(engine.memory_bus_push("a", b""))
     engine.spawn(double(engine, 1)).result(5)

@@ -110,7 +110,7 @@ def _code(value: Any) -> str:
     if isinstance(value, (ctypes.Structure, ctypes.Union)):
         raise TypeError("structures by value are not supported: pass "
                         "byref()")
-    return value._type_ if isinstance(value, _SIMPLE) else "P"
+    return str(value._type_) if isinstance(value, _SIMPLE) else "P"
 
 
 class _Ctypes:

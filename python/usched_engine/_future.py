@@ -82,21 +82,23 @@ class Future(_Base[_T]):
         self._engine = engine
         self.task_name = name
 
-    @property
-    def _condition(self) -> threading.Condition:    # type: ignore
+    def _make_condition(self) -> threading.Condition:
         if self._made is None:
             with _lock:
                 if self._made is None:
                     self._made = threading.Condition()
         return self._made
 
-    @property
-    def _waiters(self) -> list[Any]:    # type: ignore
+    _condition: Any = property(_make_condition)
+
+    def _make_waiters(self) -> list[Any]:
         """Used by wait() and its like, with the condition, for their own."""
         if self._told is None:
             self._told = []
             self._thread_waits()
         return self._told
+
+    _waiters: Any = property(_make_waiters)
 
     def __repr__(self) -> str:
         state = self._state.lower()

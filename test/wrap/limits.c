@@ -244,6 +244,8 @@ static void other_clock(void)
 
 #define MUCH	400000
 
+static int odd;			/* bytes before: pieces of a write may just fill it */
+
 static void *reads_late(void *arg)
 {
 	struct timespec t = { 0, 50000000 };
@@ -253,7 +255,7 @@ static void *reads_late(void *arg)
 
 	nanosleep(&t, NULL);
 	saw = get(&ran);
-	for (; got < MUCH; got += n)
+	for (; got < MUCH + odd; got += n)
 		CHECK((n = read(fd[0], buf, sizeof buf)) > 0);
 	return arg;
 }
@@ -275,6 +277,7 @@ static void terminal(void)
 	CHECK(tcgetattr(fd[1], &t) == 0);
 	cfmakeraw(&t);
 	CHECK(tcsetattr(fd[1], TCSANOW, &t) == 0);
+	CHECK(write(fd[1], much, odd) == odd);
 	make(0, partner, NULL);
 	id = native(reads_late, NULL);
 	CHECK(write(fd[1], much, MUCH) == MUCH);
@@ -287,10 +290,8 @@ static void terminal(void)
 /* It stops the processor unless it is full when it is asked. */
 static void terminals(void)
 {
-	int i;
-
 	saw = 1;
-	for (i = 0; i < 20 && saw != 0; i++)
+	for (odd = 1; odd < 4096 && saw != 0; odd += 200)
 		terminal();
 	CHECK(saw == 0);
 }

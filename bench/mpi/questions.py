@@ -35,7 +35,7 @@ RINGS = (("one", 2, 1, 600000, ("raw", "locked", "mmain", "native"), None),
          ("most", 2, 10000, 5, ("raw", "locked", "mmain"), 2))
 SIZES = (8, 1024)                       # of a buffer
 # Strips, iterations, and those of native threads.
-HALOS = ((64, 5000, 20), (1000, 500, 1), (10000, 30, 0))
+HALOS = ((64, 5000, 20), (1000, 300, 1), (10000, 5, 0))
 HALO = {"hand": "halo-hand", "halo": "halo", "halo-native": "halo-native"}
 
 

@@ -55,12 +55,11 @@ static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 	return rc == -ETIMEDOUT && until == SIM_BY_FILE ? -EAGAIN : rc;
 }
 
-static int check_flags(const char *call, int flags)
+static void check_flags(const char *call, int flags)
 {
 	if (flags & ~(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_TRUNC |
 		      MSG_WAITALL | MSG_MORE | MSG_CMSG_CLOEXEC))
 		usim_fail("%s() with flags %#x is not simulated", call, flags);
-	return 0;
 }
 
 /* What a call moves. */
@@ -85,23 +84,33 @@ static ssize_t read_once(struct sim_file *f, const struct transfer *t)
 		f->f_ops->o_read(f, t->t_data, t->t_size, t->t_flags);
 }
 
+/* Tries until it need not wait, or must not. */
+static ssize_t retry(struct sim_boot *b, int fd, struct sim_file *f,
+		     const struct transfer *t, utime_ns until, utime_ns end,
+		     ssize_t (*once)(struct sim_file *f, const struct transfer *t))
+{
+	ssize_t rc;
+
+	do {
+		rc = once(f, t);
+		if (rc != -EAGAIN || !waits(f, t->t_flags, until))
+			break;
+		rc = wait_for(b, fd, f, false, until, end);
+	} while (rc == 0);
+	return rc;
+}
+
 static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 			 utime_ns until)
 {
 	struct sim_file *f = sim_file(b, fd);
-	utime_ns end = f != NULL ? limit(until, f->f_read_time) : 0;
 	ssize_t rc;
 
 	if (f == NULL)
 		return -EBADF;
 	if (f->f_ops->o_read == NULL)
 		return -EINVAL;
-	do {
-		rc = read_once(f, t);
-		if (rc != -EAGAIN || !waits(f, t->t_flags, until))
-			break;
-		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
+	rc = retry(b, fd, f, t, until, limit(until, f->f_read_time), read_once);
 	sim_hash((uint64_t)rc);
 	return rc;
 }
@@ -145,20 +154,13 @@ static ssize_t write_some(struct sim_boot *b, int fd, const struct transfer *t,
 			  utime_ns until)
 {
 	struct sim_file *f = sim_file(b, fd);
-	utime_ns end = f != NULL ? limit(until, f->f_write_time) : 0;
-	ssize_t rc;
 
 	if (f == NULL)
 		return -EBADF;
 	if (f->f_ops->o_write == NULL)
 		return -EINVAL;
-	do {
-		rc = write_once(f, t);
-		if (rc != -EAGAIN || !waits(f, t->t_flags, until))
-			break;
-		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
-	return rc;
+	return retry(b, fd, f, t, until, limit(until, f->f_write_time),
+		     write_once);
 }
 
 /*
@@ -207,20 +209,18 @@ static int not_a_socket(struct sim_boot *b, int fd)
 ssize_t sim_receive(struct sim_boot *b, int fd, void *buf, size_t size, int flags,
 		    struct sockaddr *a, socklen_t *n, utime_ns until)
 {
-	int rc = check_flags("recv", flags);
+	int rc = not_a_socket(b, fd);
 
-	if (rc == 0)
-		rc = not_a_socket(b, fd);
+	check_flags("recv", flags);
 	return rc != 0 ? rc : sim_read(b, fd, buf, size, flags, a, n, until);
 }
 
 ssize_t sim_send(struct sim_boot *b, int fd, const void *buf, size_t size,
 		 int flags, const struct sockaddr *a, socklen_t n, utime_ns until)
 {
-	int rc = check_flags("send", flags);
+	int rc = not_a_socket(b, fd);
 
-	if (rc == 0)
-		rc = not_a_socket(b, fd);
+	check_flags("send", flags);
 	return rc != 0 ? rc : sim_write(b, fd, buf, size, flags, a, n, until);
 }
 
@@ -322,17 +322,16 @@ ssize_t sim_send_message(struct sim_boot *b, int fd, const struct msghdr *m,
 {
 	ssize_t size = total(m->msg_iov, (int)m->msg_iovlen), rc;
 	struct sim_rights rights = { .r_nr = 0 };
-	struct transfer t = { .t_flags = flags, .t_to = m->msg_name,
+	struct transfer t = { .t_flags = flags,
+		.t_to = m->msg_namelen > 0 ? m->msg_name : NULL,
 		.t_to_size = m->msg_namelen, .t_rights = &rights };
 
-	rc = check_flags("sendmsg", flags);
-	if (rc == 0)
-		rc = size < 0 ? size : not_a_socket(b, fd);
+	check_flags("sendmsg", flags);
+	rc = size < 0 ? size : not_a_socket(b, fd);
 	if (rc == 0)
 		rc = rights_of(b, m, &rights);
 	if (rc != 0)
 		return rc;
-	t.t_to = m->msg_namelen > 0 ? m->msg_name : NULL;
 	t.t_data = sim_alloc((size_t)size + 1);
 	t.t_size = (size_t)size;
 	gather(t.t_data, m->msg_iov, (int)m->msg_iovlen);
@@ -375,9 +374,8 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 		.t_rights = &rights };
 	bool stream;
 
-	rc = check_flags("recvmsg", flags);
-	if (rc == 0)
-		rc = size < 0 ? size : not_a_socket(b, fd);
+	check_flags("recvmsg", flags);
+	rc = size < 0 ? size : not_a_socket(b, fd);
 	if (rc != 0)
 		return rc;
 	stream = sim_file(b, fd)->f_ops->o_whole;

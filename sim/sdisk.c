@@ -314,6 +314,15 @@ static int look(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 	return rc;
 }
 
+/* Does the same. -ENOENT: there is no such entry. */
+static int entry_find(struct sim_boot *b, const char *path, char to[PATH_ROOM],
+		      struct entry **y)
+{
+	int rc = look(b, path, to, y);
+
+	return rc == 0 && *y == NULL ? -ENOENT : rc;
+}
+
 static struct inode *inode_make(bool is_dir)
 {
 	static ino_t number;
@@ -635,10 +644,8 @@ int sim_rename(struct sim_boot *b, const char *from, const char *to)
 {
 	char path[PATH_ROOM], other[PATH_ROOM];
 	struct entry *y, *z;
-	int rc = look(b, from, path, &y);
+	int rc = entry_find(b, from, path, &y);
 
-	if (rc == 0 && y == NULL)
-		rc = -ENOENT;
 	if (rc == 0)
 		rc = look(b, to, other, &z);
 	if (rc != 0)
@@ -673,10 +680,10 @@ int sim_unlink(struct sim_boot *b, const char *name, bool dir)
 	struct sim_disk *d = b->b_host->h_disk;
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = look(b, name, path, &y);
+	int rc = entry_find(b, name, path, &y);
 
-	if (rc != 0 || y == NULL)
-		return rc != 0 ? rc : -ENOENT;
+	if (rc != 0)
+		return rc;
 	if (y->y_inode->i_is_dir != dir)
 		return dir ? -ENOTDIR : -EISDIR;
 	if (dir && has_entries(d, path))
@@ -706,9 +713,8 @@ int sim_access(struct sim_boot *b, const char *name)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = look(b, name, path, &y);
 
-	return rc != 0 ? rc : y == NULL ? -ENOENT : 0;
+	return entry_find(b, name, path, &y);
 }
 
 int sim_socket_file_make(struct sim_boot *b, const char *name, bool wanted,
@@ -736,12 +742,10 @@ int sim_socket_file(struct sim_boot *b, const char *name, const void **inode)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = look(b, name, path, &y);
+	int rc = entry_find(b, name, path, &y);
 
 	if (rc != 0)
 		return rc;
-	if (y == NULL)
-		return -ENOENT;
 	*inode = y->y_inode;
 	return y->y_inode->i_is_socket ? 0 : -ECONNREFUSED;
 }
@@ -767,14 +771,11 @@ int sim_stat(struct sim_boot *b, const char *name, struct stat *to)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = look(b, name, path, &y);
+	int rc = entry_find(b, name, path, &y);
 
-	if (rc != 0)
-		return rc;
-	if (y == NULL)
-		return -ENOENT;
-	stat_put(y->y_inode, to);
-	return 0;
+	if (rc == 0)
+		stat_put(y->y_inode, to);
+	return rc;
 }
 
 void sim_fstat(struct sim_file *f, struct stat *to)

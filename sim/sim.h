@@ -306,7 +306,7 @@ ssize_t          sim_readv(struct sim_boot *b, int fd, const struct iovec *v,
 			   int nr, utime_ns until);
 ssize_t          sim_writev(struct sim_boot *b, int fd, const struct iovec *v,
 			    int nr, utime_ns until);
-/* As the two above, but only for sockets. */
+/* These are for sockets only. */
 ssize_t          sim_receive(struct sim_boot *b, int fd, void *buf, size_t size,
 			     int flags, struct sockaddr *a, socklen_t *n,
 			     utime_ns until);

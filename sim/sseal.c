@@ -70,8 +70,8 @@
 	X(setsockopt) X(getsockopt) X(ppoll) X(pselect6) X(epoll_create1) \
 	X(epoll_ctl) X(epoll_pwait) X(eventfd2) X(timerfd_create)	\
 	X(timerfd_settime) X(signalfd4) X(inotify_init1) X(memfd_create) \
-	X(io_uring_setup) X(clone) X(clone3) X(execve) X(wait4) X(kill)	\
-	X(nanosleep) X(clock_nanosleep) X(getrandom) X(sysinfo) X(uname) \
+	X(io_uring_setup) X(clone) X(clone3) X(execve) X(kill)	\
+	X(nanosleep) X(clock_nanosleep) X(getrandom) X(uname) \
 	X(getrusage) X(times) X(prctl) X(sendfile) X(splice)
 
 struct call_name {

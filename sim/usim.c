@@ -419,13 +419,20 @@ static void member_run(void *arg)
 	free(m);
 }
 
-int sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
+static struct member *member_make(struct sim_boot *b, void (*f)(void *), void *arg)
 {
 	struct member *m = sim_alloc(sizeof *m);
 
 	m->m_boot = b;
 	m->m_f = f;
 	m->m_arg = arg;
+	return m;
+}
+
+int sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
+{
+	struct member *m = member_make(b, f, arg);
+
 	if (rr_thread_init(member_run, m) != NULL)
 		return 0;
 	free(m);
@@ -456,13 +463,9 @@ static void made_call(void *arg)
 static void *made_run(void *arg)
 {
 	struct made *d = arg;
-	struct member *m = sim_alloc(sizeof *m);
 	void *result;
 
-	m->m_boot = d->d_boot;
-	m->m_f = made_call;
-	m->m_arg = d;
-	member_run(m);
+	member_run(member_make(d->d_boot, made_call, d));
 	result = d->d_result;
 	free(d);
 	return result;
@@ -499,33 +502,13 @@ int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 
 int sim_usched_go(void (*f)(void *), void *arg) __asm__("__wrap_usched_go");
 
-struct went {
-	void (*w_f)(void *);
-	void  *w_arg;
-};
-
-static void *went_run(void *arg)
-{
-	struct went w = *(struct went *)arg;
-
-	free(arg);
-	w.w_f(w.w_arg);
-	return NULL;
-}
-
 int sim_usched_go(void (*f)(void *), void *arg)
 {
-	struct went *w;
-	int rc;
+	struct sim_boot *b = sim_self();
 
-	if (sim_self() == NULL)
+	if (b == NULL)
 		usim_fail("usched_go() is called by no host");
-	w = sim_alloc(sizeof *w);
-	*w = (struct went) { f, arg };
-	rc = sim_uthread_make(NULL, went_run, w, NULL);
-	if (rc != 0)
-		free(w);
-	return rc;
+	return sim_thread(b, f, arg);
 }
 
 /* A thread of a scope. */
@@ -547,13 +530,9 @@ static void gone_call(void *arg)
 static int gone_run(void *arg)
 {
 	struct gone *g = arg;
-	struct member *m = sim_alloc(sizeof *m);
 	int result;
 
-	m->m_boot = g->g_boot;
-	m->m_f = gone_call;
-	m->m_arg = g;
-	member_run(m);
+	member_run(member_make(g->g_boot, gone_call, g));
 	result = g->g_result;
 	free(g);
 	return result;

@@ -304,7 +304,7 @@ const CHECKS = {
 	},
 	"a delay leads to the run that is late, and says who had the processor"() {
 		const g = some_run(1, g => in_its_way(g).time > delay(g) / 2 &&
-			slept_late(g) < delay(g) / 2 && delay(g) > 1000);
+			asleep_for(g) < delay(g) / 2 && delay(g) > 1000);
 
 		select({ run: g });
 		set_window(R.begin[g] - 2 * delay(g), R.end[g] + delay(g));
@@ -319,7 +319,7 @@ const CHECKS = {
 	},
 	"a delay is the kernel's if the native thread slept"() {
 		const g = [...R.begin.keys()].find(g => delay(g) > 1000 &&
-			slept_late(g) > delay(g) / 2);
+			asleep_for(g) > delay(g) / 2);
 
 		select({ run: g });
 		return side().includes("woke its native thread late");

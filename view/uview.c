@@ -639,22 +639,27 @@ static NOINLINE void asked(struct uview_view *v, unsigned ask)
 		uview_census_take(v, 100000000);
 }
 
+static inline void ask_see(struct uview_view *v)
+{
+	unsigned ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
+
+	if (unlikely(ask != uview_all.v_asked))
+		asked(v, ask);
+}
+
 static struct ustack *next(struct usched *s, struct usched_link *k)
 {
 	struct uview_view *v = (struct uview_view *)k;
 	struct uview_tap *a = v->w_tap;
 	struct uring_writer n;
 	struct ustack *u;
-	unsigned ask;
 
 	busy(a);
 	v->w_time = tick();
 	if (likely(v->w_thread != NULL))
 		stopped(v, s);
 	__atomic_store_n(&v->w_state, UVIEW_INSIDE, __ATOMIC_RELEASE);
-	ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
-	if (unlikely(ask != uview_all.v_asked))
-		asked(v, ask);
+	ask_see(v);
 	a->a_noted = false;
 	idle(a);
 	u = uchain_next(s, k);						/* N3 */
@@ -1050,7 +1055,6 @@ static void awake(struct uproc *p)
 	struct uview_view *v = uchain_of(&p->p_sched, next);
 	struct uview_tap *a = here;
 	uint64_t time = tick();
-	unsigned ask;
 
 	if (a == NULL)
 		return;
@@ -1058,9 +1062,8 @@ static void awake(struct uproc *p)
 	if (time > a->a_due)
 		clock_put(a);
 	put(a, tick(), UVIEW_UNPARK, 0, NULL, 0);
-	ask = __atomic_load_n(uview_all.v_ask, __ATOMIC_RELAXED);
-	if (v != NULL && ask != uview_all.v_asked)
-		asked(v, ask);
+	if (v != NULL)
+		ask_see(v);
 	idle(a);
 }
 

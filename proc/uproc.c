@@ -170,7 +170,7 @@
  *
  * A queue linked through the threads: it does not show which thread to
  * prefetch. A message of its own for each remote wake: it needs memory, and can
- * fail.
+ * fail. A look at the inbox less often: remote wakes come late.
  */
 
 #if !defined(_GNU_SOURCE)

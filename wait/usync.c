@@ -156,6 +156,14 @@
  *
  * Looks 30 pauses apart: with two cores a mutex takes 34 ns instead of 14. A
  * fetch of the line to write (prefetchw) before the state is loaded: no gain.
+ * Longer pauses of a reader whose change has failed: with 4,000 ns a read-write
+ * lock takes as long, with 10,000 ns longer.
+ *
+ * A reader's change that adds and cannot fail, as two counts of readers have it: the
+ * last reader would touch the object after its change, and N1 would not hold. It
+ * would not be faster: two native threads that do no more than add and subtract 1 on
+ * two cpus take 27 ns for both, and a read-write lock of rr takes 29.
+ *
  * A guess in each lock and unlock, also while WOKEN or QUEUED is set: ws, whose
  * waiters mostly are on their way, took 30 ns instead of 17.
  *
@@ -1043,7 +1051,7 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 		uwait_complete(&z->z_wait, 0);
 }
 
-/* Returns the ring whose first comes next: that of readers, if they go first. */
+/* Returns the ring of the waiter that comes next. readers: they go first. */
 static struct usync_wait **rw_ring(struct urw *l, bool readers)
 {
 	struct usync_wait **all = &l->rw_sync.y_first;

@@ -85,9 +85,9 @@
  *
  * A semaphore's units go to waiters in order. A read-write lock alternates:
  * after a writer all readers that wait, after the readers the next writer, also
- * if they came in another order. If the next waiter can run only when the caller
- * that unlocks lets it, on the processor of both, then up to URW_BYPASS
- * newcomers pass all that wait, and the same waiter is not passed so again.
+ * if they came in another order. A next waiter on the processor of the caller
+ * can run only after the caller. Then up to URW_BYPASS newcomers pass all that
+ * wait. The same waiter is not passed so again.
  * Priorities of native threads do not count, as POSIX would have it. A thread
  * that reads, and reads again before it unlocks, does so by urw_read_again(): a
  * writer may wait between the two.

@@ -274,9 +274,11 @@ static void tree_run(void)
 
 static void tree(long nr, long roots, long most, enum how costs)
 {
-	utime_ns begun = unow();
+	utime_ns begun;
 	long i;
 
+	utime_virtual(1);
+	begun = unow();
 	ranks = (int)nr;
 	give  = most;
 	how   = costs;
@@ -422,7 +424,6 @@ int main(int argc, char **argv)
 
 	for (i = 0; i < 3 && i + 2 < argc; i++)
 		n[i] = atol(argv[i + 2]);
-	utime_virtual(1);
 	if (argc == 2 && (strcmp(argv[1], "full") == 0 ||
 			  strcmp(argv[1], "few") == 0))
 		everything(argv[1][1] == 'e');

@@ -21,11 +21,12 @@
  * they counted.
  *
  * FIND. There are THREADS threads for each rank, anywhere, and a rank sends to
- * PARTNERS of them. Before MOVES of a thousand messages their thread moves. With a home, a rank that follows from the number of the thread
- * knows where the thread is, and passes all on. With hints a sender also knows
- * where the thread was; a rank from which it has gone passes the message to the
- * home, and the receiver tells the sender. The row has the messages for each
- * that is received, moves included.
+ * PARTNERS of them. Before MOVES of a thousand messages their thread moves. With a
+ * home, a rank that follows from the number of the thread knows where the thread
+ * is, and passes all on. With hints a sender also knows where the thread was; a
+ * rank from which it has gone passes the message to the home, and the receiver
+ * tells the sender. The row has the messages for each that is received, moves
+ * included.
  *
  * SAVE. A rank fails once in YEARS, by chance. All save together, which takes SAVE
  * seconds, in the interval of Young (1974). After a failure all go back to the

@@ -3,8 +3,8 @@
 
 Each question is one of an MPI: openmpi-messages, mpich-bytes. Rates are messages
 a second of rings; the base is raw MPI by hand at the thread level of the library.
-What takes long is measured in the first three rounds only. The machine should be quiet: each rank has a cpu, and
-tests all the time.
+What takes long is measured in the first three rounds only. The machine should be
+quiet: each rank has a cpu, and tests all the time.
 """
 
 import os

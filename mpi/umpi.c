@@ -136,7 +136,8 @@
  *
  * A list in which the last request takes the place of a complete one, without
  * holes: threads lose their order. With 1,000 threads an exchange by MPI_Waitall()
- * took 4.4 times as long as by hand under MPICH, and 2.1 times with holes.
+ * took 4.4 times as long as by hand under MPICH, with holes 2.1 times, and with
+ * windows of 64 requests instead of 256 from 0.6 to 1.2 times.
  *
  * A batch that is not tested before it stands in the list, without a crowd: two
  * switches for messages that are there.

@@ -205,7 +205,7 @@ static MPI_Errhandler ending_of(MPI_Errhandler h)
 	return h;
 }
 
-/* Gives comm the stand-in, if its handler is one that ends the job. */
+/* Gives comm the stand-in, if its handler ends the job. */
 static void replace(MPI_Comm comm)
 {
 	MPI_Errhandler h;

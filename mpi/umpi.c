@@ -44,17 +44,19 @@
  *
  * THE SHARE OF TIME
  *
- * A look of a processor that has threads to run tests one window, and FEW of
- * the ring. It notes how long that took, and for three times as long the next
- * looks return at once. So MPI has a quarter of the time at most.
+ * A look of a processor that has threads to run tests one window, the oldest,
+ * or, after a look in vain, the next; and FEW of the ring. It notes how long that
+ * took, and for three times as long the next looks return at once. So MPI has a
+ * quarter of the time at most.
  *
  * SLEEP
  *
  * A processor with nothing to run comes to sleep_in(), which tests everything,
- * again and again. It returns after SLICE, so that the processor looks at its
- * other sources, such as descriptors (upoll.c). A waker makes the word to which
- * o_role points 0, and sleep_in() looks at that, not at o_wake, which is
- * /dev/null.
+ * again and again. It begins with the oldest window, and stops behind a window in
+ * which waits have ended: their threads run next. It returns after SLICE, so that
+ * the processor looks at its other sources, such as descriptors (upoll.c). A waker
+ * makes the word to which o_role points 0, and sleep_in() looks at that, not at
+ * o_wake, which is /dev/null.
  *
  * Once YIELD_AFTER has passed without an event, each turn yields the cpu, which
  * another rank may need to send. After UMPI_SPIN even this is a waste. Then
@@ -83,7 +85,9 @@
  * unexpected messages, which each new receive then searches. With 1,000 threads
  * this took three quarters of the time under Open MPI. So if CROWD
  * threads wait, a receive that has just begun is not tested by its thread, and
- * neither are the requests of MPI_Sendrecv() and MPI_Waitall(). Then
+ * neither are the requests of MPI_Waitall(). Any other request, such as the send of
+ * MPI_Sendrecv(), is tested until a test was in vain, and then no more before a
+ * processor has looked: MPI has no room for messages, or none has come. Then
  * progress is made between messages only, by a processor that has run all
  * threads, or that looks. With 1,000 threads the rate is twice as high under Open
  * MPI, and 1.6 times under MPICH. A receive that is complete at once then costs
@@ -130,6 +134,11 @@
  * gets a request that has begun, and a message that is there at once would pay
  * for a record.
  *
+ * A list in which the last request takes the place of a complete one, without
+ * holes: threads lose their order. With 1,000 threads an exchange by MPI_Waitall()
+ * took 4.4 times as long as by hand under MPICH, with holes 2.1 times, and with
+ * windows of 64 requests instead of 256 from 0.6 to 1.2 times.
+ *
  * A batch that is not tested before it stands in the list, without a crowd: two
  * switches for messages that are there.
  */
@@ -156,7 +165,7 @@
 
 UPREEMPT_NEVER;
 
-#define WINDOW		256	/* requests of a test */
+#define WINDOW		64	/* requests of a test */
 #define FEW		8	/* of the ring, in a look */
 #define HOLES		16	/* more than requests, before they are closed */
 #define NOWHERE		(-1)	/* no more in the list: complete */

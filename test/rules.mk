@@ -66,7 +66,7 @@ tested: $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
 LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
-	   test/release.sh test/packages.sh test/sim.sh
+	   test/release.sh test/packages.sh test/sim.sh test/mpi.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked

@@ -21,11 +21,12 @@
  * they counted.
  *
  * FIND. There are THREADS threads for each rank, anywhere, and a rank sends to
- * PARTNERS of them. Before MOVES of a thousand messages their thread moves. With a home, a rank that follows from the number of the thread
- * knows where the thread is, and passes all on. With hints a sender also knows
- * where the thread was; a rank from which it has gone passes the message to the
- * home, and the receiver tells the sender. The row has the messages for each
- * that is received, moves included.
+ * PARTNERS of them. Before MOVES of a thousand messages their thread moves. With a
+ * home, a rank that follows from the number of the thread knows where the thread
+ * is, and passes all on. With hints a sender also knows where the thread was; a
+ * rank from which it has gone passes the message to the home, and the receiver
+ * tells the sender. The row has the messages for each that is received, moves
+ * included.
  *
  * SAVE. A rank fails once in YEARS, by chance. All save together, which takes SAVE
  * seconds, in the interval of Young (1974). After a failure all go back to the
@@ -274,9 +275,11 @@ static void tree_run(void)
 
 static void tree(long nr, long roots, long most, enum how costs)
 {
-	utime_ns begun = unow();
+	utime_ns begun;
 	long i;
 
+	utime_virtual(1);
+	begun = unow();
 	ranks = (int)nr;
 	give  = most;
 	how   = costs;
@@ -422,7 +425,6 @@ int main(int argc, char **argv)
 
 	for (i = 0; i < 3 && i + 2 < argc; i++)
 		n[i] = atol(argv[i + 2]);
-	utime_virtual(1);
 	if (argc == 2 && (strcmp(argv[1], "full") == 0 ||
 			  strcmp(argv[1], "few") == 0))
 		everything(argv[1][1] == 'e');

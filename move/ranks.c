@@ -61,8 +61,8 @@
  *
  * THE END is found as a save is, but waits until no threads are left.
  *
- * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). What comes
- * from another rank cannot be refused, so then the program ends.
+ * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). A
+ * thread or letter from another rank cannot be refused, so then the program ends.
  *
  * INVARIANTS
  *

@@ -462,6 +462,11 @@ struct umove_thread *umove_find(long number)
 	return t != NULL && t->th_number == number ? t : NULL;
 }
 
+bool umove_is_taken(long place)
+{
+	return *place_of(place) != NULL;
+}
+
 void umove_each(void (*f)(struct umove_thread *t))
 {
 	struct umove_thread *t;

@@ -119,6 +119,9 @@ void umove_leave(struct umove_thread *t);
 /* Returns the thread that is here, or NULL. */
 struct umove_thread *umove_find(long number);
 
+/* Returns whether a thread that is here has this place. */
+bool umove_is_taken(long place);
+
 /* Calls f for each thread that is here. */
 void umove_each(void (*f)(struct umove_thread *t));
 

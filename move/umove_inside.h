@@ -99,6 +99,9 @@ bool umove_ready(const char *call);
 /* Returns whether new threads share lanes; else after a message. */
 bool umove_shares(const char *call);
 
+/* Returns whether ranks.c is not there; else after a message. */
+bool umove_is_alone(const char *call);
+
 /* Returns the caller's thread; NULL: umove_make() has not made it. */
 struct umove_thread *umove_mine(void);
 

@@ -78,9 +78,9 @@ compile() { # program, sources, flags, what follows
 }
 
 run() { # ranks, program, arguments
-	nr=$1 program=$2
+	on=$1 program=$2
 	shift 2
-	timeout 120 mpirun.$mpi -n $nr "$dir/$program.$mpi" "$@"
+	timeout 120 mpirun.$mpi -n $on "$dir/$program.$mpi" "$@"
 }
 
 all() {

@@ -97,7 +97,10 @@ static void fault_begin(void *fault)
 	if (sim_is_well)
 		return;
 	sim_hash((uint64_t)f->f_kind);
-	sim_story(NULL, "FAULT %s", f->f_text);
+	if (sim_is_page)
+		sim_page_fault(f);
+	else
+		sim_story(NULL, "FAULT %s", f->f_text);
 	switch (f->f_kind) {
 	case FAULT_CRASH:
 		fault_crash(f, h);

@@ -21,6 +21,8 @@
  *	wait/, rr	threads, virtual time
  *
  *	ssearch.c	seeds, processes, shrinking: outside of the runs
+ *	spage.c		the story of a run as a page
+ *	sreal.c		the same hosts on this machine: nothing is simulated
  *
  * Two threads belong to no host. The wire runs events: calls at a point in
  * virtual time, such as a segment that arrives. The judge waits until all

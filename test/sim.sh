@@ -363,6 +363,10 @@ tried() { # test
 	history)	"$dir/m/history"; return ;;
 	world)		"$dir/m/world" --seeds 15 --from 76; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
+	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
+				-pthread -o "$dir/m/real.real" || return 0
+			TMPDIR="$dir/m" timeout 20 "$dir/m/real.real" --real
+			return ;;
 	esac
 	kind=m seed=1
 	while [ $seed -le 60 ] && answers $seed 200 &&
@@ -405,6 +409,10 @@ mutants() {
 	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
 	mutant disk sdisk.c 's/if (sim_below(DRAW_DISK, 2) == 0)$/if (true)/'
 	mutant disk sdisk.c 's/if (sim_is_full(b->b_host))/if (false)/'
+	mutant real sreal.c 's/(ip & ~HOSTS) == network)$/false)/'
+	mutant real sreal.c 's/.folder < 0 || fchdir(.folder) != 0/false/'
+	mutant real sreal.c 's/at.sin_port != 0 ||/true ||/'
+	mutant real sreal.c 's/ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24/false/'
 	mutant world usim.c 's/b != NULL && b->b_dead)/false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snhost.c 's/return UP - h->h_start/return SIM_EPOCH + h->h_clock/'

@@ -284,13 +284,15 @@ void sim_page_text(const struct sim_host *h, const char *format, va_list args)
 	printf("\t\n");
 }
 
-void sim_page_fault(const struct sim_fault *f)
+/* A fault begins at a host, and may have another. */
+void sim_page_fault(const struct sim_fault *f, const struct sim_host *h)
 {
-	bool lasts = f->f_kind != FAULT_RESET && f->f_kind != FAULT_CLOCK &&
-		f->f_kind != FAULT_EIO;
+	bool lasts = f->f_kind != FAULT_RESET && f->f_kind != FAULT_FORGET &&
+		f->f_kind != FAULT_CLOCK && f->f_kind != FAULT_EIO;
 
 	printf("\n~F\t%lld\t%lld\t%d\t%d\t", us(sim_now()),
-	       lasts ? us(f->f_length) : 0, f->f_host, f->f_to);
+	       lasts ? us(f->f_length) : 0, h->h_number,
+	       f->f_kind == FAULT_CUT ? f->f_to : 0);
 	escaped(f->f_text);
 	printf("\t\n");
 }

@@ -17,9 +17,9 @@
  *
  * THE STORE is a file of records: a MESSAGE, that its id is RELEASED, that it is
  * DONE. Each is synced before the device goes on by it. Samples come first in a
- * record, and a check over all of it last. Power that is lost during a write may
- * leave any of its sectors, so a record without its check, and all behind it, was
- * not written. Now and then, and after each start, the device writes what it still
+ * record, and a check over all of it last. Power that is lost before a sync may leave
+ * any sectors of what was written, so a record without its check, and all behind it,
+ * was not stored. Now and then, and after each start, the device writes what it still
  * needs to a new file, syncs that, and puts it in place.
  *
  * A full disk, or an error of it, starts the device again.
@@ -49,7 +49,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { PORT = 1883, MESSAGES = 60, SAMPLES = 250, IDS = 8, RECORDS = 12 };
+enum { PORT = 1883, MESSAGES = 60, BATCH = 3, SAMPLES = 250, IDS = 8,
+       RECORDS = 15 };
 
 enum kind { NONE, MESSAGE, RELEASED, DONE };
 enum what { PUBLISH, RELEASE };
@@ -72,7 +73,7 @@ struct device {
 	struct umutex lock;		/* also while it waits for the disk */
 	struct ucond  measured;
 	int           store;
-	int           records;		/* in it */
+	uint32_t      records;		/* in it */
 	uint32_t      last;		/* message that was measured */
 	uint32_t      done;		/* all up to this are */
 	int           is_released;	/* the id of that behind these */
@@ -153,12 +154,16 @@ static void compact(struct device *d)
 	     "the store cannot be put in place");
 }
 
-/* Adds a record, and waits until it is stored. */
-static void store(struct device *d, const struct record *r)
+/* Adds records, and waits until they are stored. */
+static void store(struct device *d, const struct record *r, uint32_t nr)
 {
-	record_put(d->store, r);
+	uint32_t i;
+
+	for (i = 0; i < nr; i++)
+		record_put(d->store, &r[i]);
 	must(fsync(d->store) == 0, "the store cannot be synced");
-	if (++d->records >= RECORDS)
+	d->records += nr;
+	if (d->records >= RECORDS)
 		compact(d);
 }
 
@@ -205,24 +210,32 @@ static void lock(struct device *d)
 	USIM_CHECK(umutex_lock(&d->lock, UNEVER) == 0);
 }
 
-/* The thread that measures. */
+static void measure_one(struct record *r, uint32_t number)
+{
+	uint32_t i;
+
+	r->kind = MESSAGE;
+	r->number = number;
+	for (i = 0; i < SAMPLES; i++)
+		r->samples[i] = sample(number, i);
+}
+
+/* The thread that measures: some messages in a row, which one sync stores. */
 static void *measure(void *arg)
 {
 	struct device *d = arg;
-	struct record *r;
-	uint32_t i;
+	uint32_t nr, first;
 
 	for (lock(d); d->last < MESSAGES; lock(d)) {
-		r = &d->messages[d->last + 1];
-		r->kind = MESSAGE;
-		r->number = d->last + 1;
-		for (i = 0; i < SAMPLES; i++)
-			r->samples[i] = sample(r->number, i);
-		d->last++;
-		store(d, r);
+		first = d->last + 1;
+		for (nr = 0; nr < BATCH && d->last < MESSAGES; nr++) {
+			d->last++;
+			measure_one(&d->messages[d->last], d->last);
+		}
+		store(d, &d->messages[first], nr);
 		ucond_signal(&d->measured);
 		umutex_unlock(&d->lock);
-		usleep(100000 + usim_random(400000));
+		usleep(300000 + usim_random(1200000));
 	}
 	umutex_unlock(&d->lock);
 	return NULL;
@@ -285,20 +298,20 @@ static int send_first(struct device *d, int fd)
 
 	r.number = d->done + 1;
 	if (bug() == 1)
-		store(d, &done);
+		store(d, &done, 1);
 	umutex_unlock(&d->lock);
 	if (!was_released)
 		fd = ask(fd, PUBLISH, &r);
 	lock(d);
 	d->is_released = bug() != 3;
 	if (!was_released && bug() != 3)
-		store(d, &released);
+		store(d, &released, 1);
 	umutex_unlock(&d->lock);
 	fd = ask(fd, RELEASE, &r);
 	lock(d);
 	d->done = r.number;
 	d->is_released = 0;
-	store(d, &done);
+	store(d, &done, 1);
 	return fd;
 }
 

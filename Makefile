@@ -29,7 +29,7 @@ MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait u
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
 SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile \
-	   snhost sio sstdio sthread sseal ssearch uhistory
+	   snhost sio sstdio sthread sseal ssearch sreal spage uhistory
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
 # as <usched/x.h>, and the parts of these that are inlined.
 HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))

@@ -15,7 +15,8 @@ USE
 
 Dispatchers that run, and those of rr, ll and ws, are found; others must be
 named. The program, or at least usched.c, must have been compiled with -g.
-A thread of uthread.h or uscope.h is shown with the name that it has now.
+A thread of uthread.h or uscope.h is shown with the name that it has now, and a
+thread of a simulated host with the host's name before it.
 A thread that waits by a record (uwait.h) is shown with the kind of the wait,
 its object and its deadline. Records are searched for in the memory of a set,
 where each block is known; of other dispatchers, in all memory.
@@ -340,6 +341,7 @@ class Thread:
         self.top = self.top_bits & ~LOW_BITS
         self.kind = self.check()
         self.wait = None            # the record by which it waits
+        self.host = ""              # of a simulation
 
     @classmethod
     def layout(cls):
@@ -410,8 +412,8 @@ class Thread:
 
     def line(self):
         f, arg, name = self.who()
-        return "  %#x  %s(%#x)%s  %s%s\n" % (
-            self.at, symbol_of(f), arg, ' "%s"' % name if name else "",
+        return "  %#x  %s%s(%#x)%s  %s%s\n" % (
+            self.at, self.host, symbol_of(f), arg, ' "%s"' % name if name else "",
             self.state(), self.extra())
 
     def who(self):
@@ -570,6 +572,25 @@ def find_waits(d, blocked, at, data, records):
         text = records.text(data[i * 8:i * 8 + records.size], size)
         if text and i * 8 + records.size <= len(data):
             blocked[value].wait = text
+
+
+# Hosts of a simulation: sim/usim.c.
+
+def name_hosts(ds):
+    """Names the hosts of the threads of these dispatchers."""
+    try:
+        buckets = gdb.parse_and_eval("'usim.c'::world.w_members")
+        for i in range(buckets.type.range()[1] + 1):
+            member = buckets[i]
+            while int(member) != 0:
+                boot, at = member["m_boot"], int(member["m_stack"])
+                for d in ds:
+                    if at in d.threads:
+                        d.threads[at].host = boot["b_host"]["h_name"].string() + \
+                            (" (ended): " if boot["b_dead"] else ": ")
+                member = member["m_next"]
+    except gdb.error:
+        pass                # it is no simulation
 
 
 # Walking.
@@ -789,6 +810,7 @@ Arguments are expressions without blanks: pointers, or structs."""
             gdb.write("usched: no dispatcher runs; name one: usched &s\n")
         threads_of(ds)
         waits_of(ds)
+        name_hosts(ds)
         for d in ds:
             self.show(d, with_bt)
 
@@ -807,6 +829,7 @@ Arguments are expressions without blanks: pointers, or structs."""
             return False
         d.threads = {at: thread}
         waits_of([d])
+        name_hosts([d])
         gdb.write(thread.line())
         backtrace(thread)
         return True

@@ -147,8 +147,11 @@ static void fault_begin(struct sim_fault *f, struct sim_host *h)
 	    end_of(f) > sim_world.w_run)			/* F1 */
 		f->f_length = sim_world.w_run - f->f_begin;
 	sim_hash((uint64_t)f->f_kind << 8 | (uint64_t)h->h_number);
-	sim_story(NULL, "FAULT %s%s%s", f->f_text,
-		  f->f_host == 0 ? ": " : "", f->f_host == 0 ? h->h_name : "");
+	if (sim_is_page)
+		sim_page_fault(f, h);
+	else
+		sim_story(NULL, "FAULT %s%s%s", f->f_text,
+			  f->f_host == 0 ? ": " : "", f->f_host == 0 ? h->h_name : "");
 	fault_do(f, h);
 }
 

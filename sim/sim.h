@@ -6,6 +6,7 @@
 
 #include "usim.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -192,6 +193,7 @@ extern struct sim_host    sim_hosts[USIM_HOSTS + 1];	/* from 1 on */
 extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
 extern bool               sim_is_well;			/* no more faults begin */
+extern bool               sim_is_real;			/* hosts run for real */
 
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
@@ -203,7 +205,8 @@ void             sim_hash(uint64_t what);
 void             sim_hash_bytes(const void *data, size_t size);
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
-struct sim_boot *sim_self(void);	/* NULL: no thread of a host */
+struct sim_boot *sim_self(void);	/* NULL: no thread of a simulated host */
+struct sim_boot *sim_caller(void);	/* NULL: no thread of a host */
 int              sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
 void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
@@ -213,6 +216,9 @@ void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
+/* The same for real. */
+void             sim_run_real(usim_setup *setup, uint64_t seed)
+			__attribute__((noreturn));
 /* For a run to come: at this time it tries so many futures, and then it ends. */
 void             sim_futures_at(utime_ns at, int nr);
 
@@ -223,6 +229,34 @@ void             sim_streams_end(const struct sim_boot *b);
 /* sseal.c */
 
 void             sim_seal(void);
+
+/* sreal.c: hosts on the sockets and files of this machine. */
+
+struct sockaddr_in;
+int      sim_real(usim_setup *setup, uint64_t seed);	/* status of the program */
+void     sim_real_enter(const struct sim_host *h);
+/*
+ * Returns where an address of a host is on this machine, in *room, if hosts run for
+ * real; a, if they do not, or if it is no address of a host.
+ */
+const struct sockaddr *sim_real_address(const struct sockaddr *a, socklen_t n,
+					struct sockaddr_in *room);
+/* Gives a socket the address of its host, if it has none. Returns fd. */
+int      sim_real_bind(int fd);
+/* Turns an address of this machine to that of a host. */
+void     sim_real_answer(struct sockaddr *a, const socklen_t *n);
+
+/* spage.c: a page of a story. */
+
+extern bool sim_is_page;
+
+void     sim_page_begin(void);
+void     sim_page_end(const char *result);
+void     sim_page_hosts(void);
+void     sim_page_text(const struct sim_host *h, const char *format, va_list args);
+void     sim_page_fault(const struct sim_fault *f, const struct sim_host *h);
+void     sim_page_message(const struct sim_host *from, const struct sim_host *to,
+			  utime_ns sent, const char *kind, size_t size);
 
 /* sfault.c: the plan of faults, and what they do. */
 

@@ -41,6 +41,26 @@ static utime_ns time_of(utime_ns until)
 	return until > UTIME_VIRTUAL ? until - UTIME_VIRTUAL : 1;
 }
 
+/*
+ * Refuses what --real does not translate: addresses and paths of these calls would
+ * be those of the machine.
+ */
+static void outside(const char *call)
+{
+	static const char *const placed[] = {
+		"u_connect", "u_dial", "u_dial_tcp", "u_dial_unix", "u_listen",
+		"u_listen_tcp", "u_listen_unix", "u_bind_udp", "u_accept",
+		"u_sendto", "u_recvfrom", "u_sendmsg", "u_recvmsg", "u_open",
+		"u_stat", "u_rename", "u_unlink", "u_getaddrinfo", "u_getnameinfo"
+	};
+	size_t i;
+
+	for (i = 0; sim_is_real && i < sizeof placed / sizeof placed[0]; i++)
+		if (strcmp(call, placed[i]) == 0)
+			usim_fail("%s() has no form for --real: see sim/README.md",
+				  call);
+}
+
 /* Defines a call: io/'s outside of hosts; `call` in them, which may use b and at. */
 #define CALL(type, name, args, values, call)				\
 	NAME(type, name, args)						\
@@ -48,6 +68,8 @@ static utime_ns time_of(utime_ns until)
 		struct sim_boot *b = enter();				\
 		utime_ns at = time_of(until);				\
 									\
+		if (b == NULL)						\
+			outside(#name);					\
 		if (b == NULL)						\
 			return name values;				\
 		return until < 0 ? (type)-EINVAL : (type)(call);	\
@@ -231,6 +253,8 @@ NAME(int, u_listen, (const struct sockaddr *a, socklen_t n, int backlog, int fla
 {
 	struct sim_boot *b = enter();
 
+	if (b == NULL)
+		outside("u_listen");
 	return b == NULL ? u_listen(a, n, backlog, flags) :
 		listen_by(b, a, n, backlog, flags);
 }
@@ -276,6 +300,8 @@ NAME(int, u_listen_tcp, (const char *host, int port, int backlog, int flags))
 	int rc;
 
 	if (b == NULL)
+		outside("u_listen_tcp");
+	if (b == NULL)
 		return u_listen_tcp(host, port, backlog, flags);
 	rc = address(host, port, INADDR_ANY, &a);
 	return rc != 0 ? rc :
@@ -289,6 +315,8 @@ NAME(int, u_listen_unix, (const char *path, int backlog))
 	socklen_t n;
 	int rc;
 
+	if (b == NULL)
+		outside("u_listen_unix");
 	if (b == NULL)
 		return u_listen_unix(path, backlog);
 	rc = path_address(path, &a, &n);
@@ -323,6 +351,8 @@ NAME(int, u_bind_udp, (const char *host, int port, int flags))
 	struct sockaddr_in a;
 	int rc;
 
+	if (b == NULL)
+		outside("u_bind_udp");
 	if (b == NULL)
 		return u_bind_udp(host, port, flags);
 	if (flags != 0)

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,9 +80,15 @@ NAME(ssize_t, recvfrom, (int fd, void *buf, size_t size, int flags,
 			 struct sockaddr *a, socklen_t *n))
 {
 	struct sim_boot *b = enter();
+	ssize_t rc;
 
-	return b == NULL ? recvfrom(fd, buf, size, flags, a, n) :
-		answer(sim_receive(b, fd, buf, size, flags, a, n, SIM_BY_FILE));
+	if (b != NULL)
+		return answer(sim_receive(b, fd, buf, size, flags, a, n,
+					  SIM_BY_FILE));
+	rc = recvfrom(fd, buf, size, flags, a, n);
+	if (rc >= 0)
+		sim_real_answer(a, n);
+	return rc;
 }
 
 NAME(ssize_t, recv, (int fd, void *buf, size_t size, int flags))
@@ -93,8 +100,12 @@ NAME(ssize_t, sendto, (int fd, const void *buf, size_t size, int flags,
 		       const struct sockaddr *a, socklen_t n))
 {
 	struct sim_boot *b = enter();
+	struct sockaddr_in room;
 
-	return b == NULL ? sendto(fd, buf, size, flags, a, n) :
+	if (b == NULL && a != NULL)
+		(void)sim_real_bind(fd);
+	return b == NULL ? sendto(fd, buf, size, flags,
+				  sim_real_address(a, n, &room), n) :
 		answer(sim_send(b, fd, buf, size, flags, a, n, SIM_BY_FILE));
 }
 
@@ -123,6 +134,9 @@ NAME(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags))
 {
 	struct sim_boot *b = enter();
 
+	if (b == NULL && m->msg_name != NULL && sim_is_real)
+		usim_fail("sendmsg() to an address has no form for --real: see "
+			  "sim/README.md");
 	return b == NULL ? sendmsg(fd, m, flags) :
 		answer(sim_send_message(b, fd, m, flags, SIM_BY_FILE));
 }
@@ -130,9 +144,14 @@ NAME(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags))
 NAME(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags))
 {
 	struct sim_boot *b = enter();
+	ssize_t rc;
 
-	return b == NULL ? recvmsg(fd, m, flags) :
-		answer(sim_receive_message(b, fd, m, flags, SIM_BY_FILE));
+	if (b != NULL)
+		return answer(sim_receive_message(b, fd, m, flags, SIM_BY_FILE));
+	rc = recvmsg(fd, m, flags);
+	if (rc >= 0)
+		sim_real_answer(m->msg_name, &m->msg_namelen);
+	return rc;
 }
 
 /* Sockets. */
@@ -187,11 +206,12 @@ static struct sim_file *socket_of(struct sim_boot *b, int fd, int *rc)
 NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 {
 	struct sim_boot *b = enter();
+	struct sockaddr_in room;
 	struct sim_file *f;
 	int rc;
 
 	if (b == NULL)
-		return bind(fd, a, n);
+		return bind(fd, sim_real_address(a, n, &room), n);
 	f = socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_bind(f, a, n));
 }
@@ -211,9 +231,14 @@ NAME(int, listen, (int fd, int backlog))
 NAME(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int flags))
 {
 	struct sim_boot *b = enter();
+	int rc;
 
-	return b == NULL ? accept4(fd, a, n, flags) :
-		(int)answer(sim_accept(b, fd, flags, a, n, SIM_BY_FILE));
+	if (b != NULL)
+		return (int)answer(sim_accept(b, fd, flags, a, n, SIM_BY_FILE));
+	rc = accept4(fd, a, n, flags);
+	if (rc >= 0)
+		sim_real_answer(a, n);
+	return rc;
 }
 
 NAME(int, accept, (int fd, struct sockaddr *a, socklen_t *n))
@@ -224,8 +249,10 @@ NAME(int, accept, (int fd, struct sockaddr *a, socklen_t *n))
 NAME(int, connect, (int fd, const struct sockaddr *a, socklen_t n))
 {
 	struct sim_boot *b = enter();
+	struct sockaddr_in room;
 
-	return b == NULL ? connect(fd, a, n) :
+	return b == NULL ? connect(sim_real_bind(fd),
+				   sim_real_address(a, n, &room), n) :
 		(int)answer(sim_connect(b, fd, a, n, SIM_BY_FILE));
 }
 
@@ -247,8 +274,12 @@ NAME(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n))
 	struct sim_file *f;
 	int rc;
 
-	if (b == NULL)
-		return getsockname(fd, a, n);
+	if (b == NULL) {
+		rc = getsockname(fd, a, n);
+		if (rc == 0)
+			sim_real_answer(a, n);
+		return rc;
+	}
 	f = socket_of(b, fd, &rc);
 	if (f != NULL)
 		f->f_ops->o_socket->s_name(f, a, n);
@@ -261,8 +292,12 @@ NAME(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n))
 	struct sim_file *f;
 	int rc;
 
-	if (b == NULL)
-		return getpeername(fd, a, n);
+	if (b == NULL) {
+		rc = getpeername(fd, a, n);
+		if (rc == 0)
+			sim_real_answer(a, n);
+		return rc;
+	}
 	f = socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_peer(f, a, n));
 }

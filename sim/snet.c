@@ -79,10 +79,14 @@ struct address {
 
 enum segment_kind { SYN, SYNACK, DATA, ROOM, FIN, RST };
 
+static const char *const kind_names[] = {
+	"SYN", "SYNACK", "DATA", "ROOM", "FIN", "RST"
+};
+
 struct segment {
 	struct segment   *s_next;
 	enum segment_kind s_kind;
-	utime_ns          s_at;		/* earliest arrival */
+	utime_ns          s_sent, s_at;	/* s_at: earliest arrival */
 	size_t            s_size;
 	size_t            s_room;	/* for the other flow */
 	char              s_data[];
@@ -142,6 +146,7 @@ struct datagram {
 	struct datagram *j_next;
 	struct address   j_from, j_to;
 	struct sim_host *j_sender, *j_receiver;
+	utime_ns         j_sent;
 	size_t           j_size;
 	char             j_data[];
 };
@@ -274,6 +279,7 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 		s->s_room = c->c_flow[!from].g_read;
 		c->c_flow[!from].g_read = 0;
 	}
+	s->s_sent = sim_now();
 	s->s_at   = sim_arrival(c->c_host[from], c->c_host[!from], size);
 	if (kind == DATA) {
 		memcpy(s->s_data, data, size);
@@ -551,6 +557,10 @@ static void arrive(void *flow)
 		again(g);
 	} else if (s != NULL && g->g_first == s) {
 		sim_hash((uint64_t)s->s_kind << 32 | s->s_size);
+		if (sim_is_page && s->s_kind != ROOM)
+			sim_page_message(c->c_host[g->g_from],
+					 c->c_host[!g->g_from], s->s_sent,
+					 kind_names[s->s_kind], s->s_size);
 		g->g_first = s->s_next;
 		g->g_tries = 0;
 		free(s);
@@ -1004,6 +1014,9 @@ static void datagram_arrive(void *datagram)
 		return;
 	}
 	sim_hash_bytes(j->j_data, j->j_size);
+	if (sim_is_page)
+		sim_page_message(j->j_sender, to, j->j_sent, "datagram",
+				 j->j_size);
 	k = bound_at(to->h_boot, SOCK_DGRAM, j->j_to);
 	if (k == NULL || !is_for(k, j)) {
 		sim_at(sim_arrival(to, j->j_sender, 0), datagram_refused, j);
@@ -1040,6 +1053,7 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 		j->j_to = to;
 		j->j_sender = from;
 		j->j_receiver = h;
+		j->j_sent = sim_now();
 		j->j_size = size;
 		if (size > 0)
 			memcpy(j->j_data, buf, size);

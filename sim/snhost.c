@@ -207,7 +207,7 @@ NAME(pid_t, getppid, (void))
 
 NAME(int, gethostname, (char *name, size_t size))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = sim_caller();
 
 	if (b == NULL)
 		return gethostname(name, size);
@@ -219,7 +219,7 @@ NAME(int, gethostname, (char *name, size_t size))
 
 NAME(void, exit, (int status))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = sim_caller();
 
 	if (b == NULL)
 		exit(status);
@@ -235,6 +235,7 @@ NAME(void, _exit, (int status))
 
 struct found {
 	struct addrinfo    d_info;	/* first */
+	uint32_t           d_gap;	/* those of libc have none */
 	struct sockaddr_in d_address;
 };
 
@@ -260,10 +261,25 @@ static int find_host(const struct sim_boot *b, const char *name, int flags,
 		strcmp(name, b->b_host->h_name) == 0 ? 0 : EAI_NONAME;
 }
 
+/*
+ * Returns the boot of a caller that asks for a host. For real, other names are the
+ * machine's.
+ */
+static struct sim_boot *enter_for(const char *name)
+{
+	struct sim_boot *b = enter();
+	struct in_addr ip;
+
+	if (!sim_is_real || name == NULL)
+		return b;
+	b = sim_caller();
+	return b != NULL && find_host(b, name, 0, &ip) == 0 ? b : NULL;
+}
+
 NAME(int, getaddrinfo, (const char *name, const char *service,
 			const struct addrinfo *hints, struct addrinfo **list))
 {
-	struct sim_boot *b = enter();
+	struct sim_boot *b = enter_for(name);
 	int type = hints != NULL && hints->ai_socktype != 0 ?
 		hints->ai_socktype : SOCK_STREAM;
 	char *end = NULL;
@@ -295,10 +311,12 @@ NAME(int, getaddrinfo, (const char *name, const char *service,
 
 NAME(void, freeaddrinfo, (struct addrinfo *list))
 {
-	if (enter() == NULL)
-		freeaddrinfo(list);
-	else
+	struct found *d = (struct found *)list;
+
+	if (list == NULL || list->ai_addr == (struct sockaddr *)&d->d_address)
 		free(list);
+	else
+		freeaddrinfo(list);
 }
 
 /* Writes the name of an address, or its number. */
@@ -326,7 +344,9 @@ NAME(int, getnameinfo, (const struct sockaddr *a, socklen_t n, char *host,
 	const struct sockaddr_in *in = (const struct sockaddr_in *)a;
 	int rc = 0;
 
-	if (enter() == NULL)
+	if (enter() == NULL && !(sim_is_real && n >= (socklen_t)sizeof *in &&
+				 a->sa_family == AF_INET &&
+				 ntohl(in->sin_addr.s_addr) >> 8 == 0x0a0000))
 		return getnameinfo(a, n, host, host_size, service, service_size,
 				   flags);
 	if (n < (socklen_t)sizeof *in || a->sa_family != AF_INET)

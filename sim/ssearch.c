@@ -58,7 +58,7 @@ struct sums {
 struct options {
 	unsigned long long o_seed, o_seeds, o_from;
 	unsigned long long o_jobs;
-	bool               o_is_one, o_twice, o_hashes, o_when;
+	bool               o_is_one, o_twice, o_hashes, o_when, o_real, o_page;
 	uint64_t           o_mask;
 };
 
@@ -77,7 +77,8 @@ static struct sim_report *reports;	/* one for runs alone, then of slots */
 static int usage(const char *program, FILE *to)
 {
 	fprintf(to, "%s --seeds N [--from N] [--jobs N] [--twice] [--hashes]\n"
-		"%s --seed N [--only FAULT,...] [--when]\n"
+		"%s --seed N [--only FAULT,...] [--when] [--page >FILE.html]\n"
+		"%s --real [--seed N]\n"
 		"  --seeds N   runs N seeds, or until one fails: then leaves "
 		"out faults\n"
 		"  --from N    the first of them: 1\n"
@@ -86,8 +87,10 @@ static int usage(const char *program, FILE *to)
 		"  --hashes    prints the hash of each\n"
 		"  --seed N    runs one seed, and prints its story\n"
 		"  --only A,B  with these of its faults only; 0: none\n"
-		"  --when      says when its failure became inevitable\n",
-		program, program);
+		"  --when      says when its failure became inevitable\n"
+		"  --page      prints the story as a page for a browser\n"
+		"  --real      runs the hosts on this machine, without faults\n",
+		program, program, program);
 	return to == stdout ? 0 : 2;
 }
 
@@ -483,6 +486,21 @@ static int one(const struct options *o, usim_setup *setup)
 	return !passed;
 }
 
+/* Prints the story as a page. */
+static int page(const struct options *o, const char *program, usim_setup *setup)
+{
+	char result[500];
+	bool passed;
+
+	sim_page_begin();
+	passed = run(setup, o->o_seed, o->o_mask, true);
+	snprintf(result, sizeof result, "%s, seed %llu: %s%s", program, o->o_seed,
+		 passed ? "passed" : "FAILED: ", report->p_why);
+	sim_report = report;
+	sim_page_end(result);
+	return !passed;
+}
+
 static bool number(const char *text, unsigned long long *to)
 {
 	char *end;
@@ -522,6 +540,10 @@ static bool parse(char **argv, struct options *o)
 			o->o_twice = true;
 		} else if (strcmp(*argv, "--hashes") == 0) {
 			o->o_hashes = true;
+		} else if (strcmp(*argv, "--page") == 0) {
+			o->o_page = true;
+		} else if (strcmp(*argv, "--real") == 0) {
+			o->o_real = true;
 		} else if (strcmp(*argv, "--when") == 0) {
 			o->o_when = true;
 		} else if (strcmp(*argv, "--jobs") == 0) {
@@ -545,7 +567,8 @@ static bool parse(char **argv, struct options *o)
 		}
 	}
 	return o->o_jobs > 0 && o->o_jobs <= JOBS_MOST &&
-		(o->o_is_one || (o->o_seeds > 0 && !o->o_when));
+		(o->o_is_one || o->o_real ||
+		 (o->o_seeds > 0 && !o->o_when && !o->o_page));
 }
 
 static unsigned long long processors(void)
@@ -568,6 +591,9 @@ int usim_main(int argc, char **argv, usim_setup *setup)
 	if (reports == MAP_FAILED)
 		broken();
 	sim_report = report = reports;
+	if (o.o_real)
+		return sim_real(setup, o.o_seed);
 	return !o.o_is_one ? search(&o, setup, argv[0]) :
-		o.o_when ? when(&o, setup) : one(&o, setup);
+		o.o_when ? when(&o, setup) :
+		o.o_page ? page(&o, argv[0], setup) : one(&o, setup);
 }

@@ -21,6 +21,8 @@
  *	wait/, rr	threads, virtual time
  *
  *	ssearch.c	seeds, processes, shrinking: outside of the runs
+ *	spage.c		the story of a run as a page
+ *	sreal.c		the same hosts on this machine: nothing is simulated
  *
  * Events are calls at a point in virtual time, such as a segment that arrives. A
  * thread that begins to wait while no other can run lets time go on, and runs
@@ -98,6 +100,7 @@ struct sim_host    sim_hosts[USIM_HOSTS + 1];
 int                sim_host_nr;
 bool               sim_is_on;
 bool               sim_is_well;
+bool               sim_is_real;
 
 /* A call at a point in time. Equal times: in the order of numbers. */
 struct event {
@@ -135,6 +138,7 @@ static struct {
 	int               w_clients;		/* that have not ended */
 	utime_ns          w_futures_at;
 	int               w_futures;		/* 0: none are tried */
+	utime_ns          w_start;		/* of a run for real */
 } world;
 
 /* Chance and time. */
@@ -173,9 +177,15 @@ utime_ns sim_now(void)
 	return unow() - UTIME_VIRTUAL;
 }
 
+/* Returns unow() at the start of the run. */
+static utime_ns start_time(void)
+{
+	return sim_is_real ? world.w_start : UTIME_VIRTUAL;
+}
+
 utime_ns usim_time(void)
 {
-	return sim_now();
+	return unow() - start_time();
 }
 
 void *sim_alloc(size_t size)
@@ -210,8 +220,12 @@ void sim_hash_bytes(const void *data, size_t size)
 static void tell(const struct sim_host *h, const char *format, va_list args)
 {
 	int column = h == NULL ? 0 : (h->h_number - 1) * COLUMN;
-	utime_ns us = sim_now() / UTIME_US;
+	utime_ns us = usim_time() / UTIME_US;
 
+	if (sim_is_page) {
+		sim_page_text(h, format, args);
+		return;
+	}
 	printf("%6lld.%06lld  %*s", (long long)(us / 1000000),
 	       (long long)(us % 1000000), column, "");
 	if (h != NULL)
@@ -233,7 +247,7 @@ void sim_story(const struct sim_host *h, const char *format, ...)
 
 void usim_log(const char *format, ...)
 {
-	const struct sim_boot *b = sim_self();
+	const struct sim_boot *b = sim_caller();
 	va_list args;
 
 	if (!world.w_story)
@@ -246,7 +260,7 @@ void usim_log(const char *format, ...)
 /* Ends the process of the run. No handler of exit() of the program runs. */
 static __attribute__((noreturn)) void quit(void)
 {
-	sim_report->p_time  = sim_now();
+	sim_report->p_time  = usim_time();
 	sim_report->p_ended = true;
 	fflush(stdout);
 	_exit(0);
@@ -254,14 +268,14 @@ static __attribute__((noreturn)) void quit(void)
 
 void usim_fail(const char *format, ...)
 {
-	const struct sim_boot *b = sim_is_on ? sim_self() : NULL;
+	const struct sim_boot *b = sim_caller();
 	char why[200];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(why, sizeof why, format, args);
 	va_end(args);
-	if (!sim_is_on) {
+	if (!sim_is_on && !sim_is_real) {
 		fprintf(stderr, "usim: %s\n", why);
 		exit(2);
 	}
@@ -395,9 +409,10 @@ static struct member **bucket_of(const void *stack)
 	return &world.w_members[((uintptr_t)stack >> 4) * 31 % BUCKETS];
 }
 
-struct sim_boot *sim_self(void)
+struct sim_boot *sim_caller(void)
 {
-	const void *stack = sim_is_on && !world.w_drives ? ustack_self() : NULL;
+	const void *stack = sim_is_real || (sim_is_on && !world.w_drives) ?
+		ustack_self() : NULL;
 	struct member *m = world.w_last;
 
 	if (stack == NULL)
@@ -407,6 +422,18 @@ struct sim_boot *sim_self(void)
 	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
 		if (m->m_stack == stack)
 			return (world.w_last = m)->m_boot;
+	return NULL;
+}
+
+/* For real, what the caller asks for is libc's, in the folder of its host. */
+struct sim_boot *sim_self(void)
+{
+	struct sim_boot *b = sim_caller();
+
+	if (!sim_is_real)
+		return b;
+	if (b != NULL)
+		sim_real_enter(b->b_host);
 	return NULL;
 }
 
@@ -432,7 +459,7 @@ static void hold(const struct sim_boot *b)
 /* Called in each thread after each wait. */
 static void after_wait(const struct uwait *w)
 {
-	const struct sim_boot *b = sim_self();
+	const struct sim_boot *b = sim_caller();
 
 	(void)w;
 	if (b != NULL)
@@ -446,12 +473,11 @@ static void after_wait(const struct uwait *w)
 static void before_wait(const struct uwait *w, utime_ns until)
 {
 	(void)until;
-	if (!world.w_drives)
+	if (sim_is_on && !world.w_drives)
 		drive(w);
 }
 
 static struct uwait_watch watch = { .v_begin = before_wait, .v_end = after_wait };
-
 
 static void member_run(void *arg)
 {
@@ -531,7 +557,7 @@ int sim_uthread_make(struct uthread **t, void *(*f)(void *), void *arg,
 int sim_uthread_make_by(struct uthread **t, void *(*f)(void *), void *arg,
 			const char *name, int flags)
 {
-	struct sim_boot *b = sim_self();
+	struct sim_boot *b = sim_caller();
 	struct made *d;
 	int rc;
 
@@ -555,7 +581,7 @@ int sim_usched_go(void (*f)(void *), void *arg) __asm__("__wrap_usched_go");
 
 int sim_usched_go(void (*f)(void *), void *arg)
 {
-	struct sim_boot *b = sim_self();
+	struct sim_boot *b = sim_caller();
 
 	if (b == NULL)
 		usim_fail("usched_go() is called by no host");
@@ -594,7 +620,7 @@ int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 
 int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 {
-	struct sim_boot *b = sim_self();
+	struct sim_boot *b = sim_caller();
 	struct gone *g;
 	int rc;
 
@@ -702,7 +728,7 @@ void sim_exit(struct sim_boot *b, int status)
 
 	sim_streams_end(b);
 	sim_story(h, "ends with %d", status);
-	if (h->h_is_client && status != 0)
+	if (status != 0 && (h->h_is_client || sim_is_real))
 		usim_fail("ends with %d", status);
 	for (fd = 0; fd < SIM_FDS; fd++)
 		if (b->b_fds[fd] != NULL)
@@ -721,14 +747,14 @@ void sim_exit(struct sim_boot *b, int status)
 
 int usim_self(void)
 {
-	const struct sim_boot *b = sim_self();
+	const struct sim_boot *b = sim_caller();
 
 	return b != NULL ? b->b_host->h_number : 0;
 }
 
 int usim_boot(void)
 {
-	const struct sim_boot *b = sim_self();
+	const struct sim_boot *b = sim_caller();
 
 	return b != NULL ? b->b_number : 0;
 }
@@ -866,11 +892,13 @@ static void judge(void *unused)
 	int i;
 
 	(void)unused;
-	sim_seal();
-	world.w_next = s->s_next;
-	s->s_next = next;
-	while (world.w_clients > 0 && sim_now() < end)
-		(void)u_wait_until(end + UTIME_VIRTUAL);
+	if (!sim_is_real) {
+		sim_seal();
+		world.w_next = s->s_next;
+		s->s_next = next;
+	}
+	while (world.w_clients > 0 && usim_time() < end)
+		(void)u_wait_until(end + start_time());
 	for (i = 1; i <= sim_host_nr; i++)
 		if (sim_hosts[i].h_is_client && !sim_hosts[i].h_ended)
 			usim_fail("%s has not ended, though all was well for "
@@ -885,34 +913,58 @@ static void world_begin(void)
 	int i;
 
 	sim_is_on = true;
+	sim_page_hosts();
 	sim_plan(world.w_mask);
 	for (i = 1; i <= sim_host_nr; i++)
 		sim_at(0, host_boot, &sim_hosts[i]);
 	if (world.w_futures > 0)
 		sim_at(world.w_futures_at, futures, NULL);
-	uwait_watch_add(&watch);
-	world.w_judge = rr_thread_init(judge, NULL);
 }
 
-void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+/* Lets setup() add hosts. */
+static void world_make(usim_setup *setup, uint64_t seed, bool story)
 {
 	seed_set(seed);
-	world.w_mask = mask;
 	world.w_story = story;
 	sim_world = (struct usim_world) {
 		.w_run = 20 * UTIME_S, .w_quiet = 40 * UTIME_S,
 		.w_latency_min = 200 * UTIME_US, .w_latency_max = 20 * UTIME_MS,
 		.w_sync_max = 5 * UTIME_MS, .w_faults = 12,
 	};
-	utime_virtual(world.w_seed | 1);
 	world.w_in_setup = true;
 	setup(&sim_world);
 	world.w_in_setup = false;
 	if (rr_init(1, 0) != 0)
 		usim_fail("the scheduler does not start");
-	world_begin();
+	uwait_watch_add(&watch);
+}
+
+static __attribute__((noreturn)) void world_run(void)
+{
+	world.w_judge = rr_thread_init(judge, NULL);
 	if (world.w_judge == NULL || rr_start() != 0)
 		usim_fail("the scheduler does not start");
 	(void)rr_fini();
 	usim_fail("all threads wait for ever");
+}
+
+void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
+{
+	world.w_mask = mask;
+	utime_virtual(mix(seed + 1) | 1);
+	world_make(setup, seed, story);
+	world_begin();
+	world_run();
+}
+
+void sim_run_real(usim_setup *setup, uint64_t seed)
+{
+	int i;
+
+	world_make(setup, seed, true);
+	world.w_start = unow();
+	sim_is_real = true;
+	for (i = 1; i <= sim_host_nr; i++)
+		host_boot(&sim_hosts[i]);
+	world_run();
 }

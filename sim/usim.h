@@ -28,6 +28,8 @@
  *
  *	./a.out --seeds 1000	tries seeds, shrinks the faults of a failure
  *	./a.out --seed 47	runs a seed again, and prints its story
+ *	./a.out --seed 47 --page >story.html	as a page, for a browser
+ *	./a.out --real		runs the hosts on this machine, without faults
  *
  * A RUN
  *

@@ -8,7 +8,8 @@
 # judged as all orders say (history.c). Libraries of others run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c). Runs repeat: hashes of 20 seeds of the
 # examples are those of test/sim/*.hashes. Their planted errors are found within
-# 2000 seeds, and without them seeds pass. doc/sim.md runs as it stands.
+# 2000 seeds, and without them seeds pass. The same binaries run for real (real.c), a
+# story is a page, and gdb names hosts. doc/sim.md runs as it stands.
 #
 #	test/sim.sh		for make test: less than ten seconds of cpu time
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
@@ -26,6 +27,7 @@ cd "$(dirname "$0")/.." || exit 1
 [ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
 ulimit -c 0
 cc=${CC:-cc}
+examples='ledger tickets device raft'
 scripts=25 seeds=150 full= soak= archives=
 case ${1:-} in
 --full)	scripts=100 seeds=600 full=1 ;;
@@ -188,6 +190,93 @@ example() { # NAME, KIND, flags, compiler, emulator
 	try "hashes of $1, $2" diff "$dir/hashes" test/sim/$1.hashes
 }
 
+hashes() { # KIND, flags, compiler, emulator
+	for name in $examples; do
+		example $name "$@"
+	done
+}
+
+# What holds for hosts holds for real, too: real.c. The examples pass, which takes
+# seconds in which nothing computes: reals() starts them, and reals_end() looks.
+real() { # NAME, whose objects are linked
+	try "$1 for real" $cc $CFLAGS "$dir/plain/p/$1.all.o" \
+			"$dir/uwrap.o" "$dir/plain/lib.a" -pthread -o "$dir/plain/$1.real"
+}
+
+for_real() { # NAME
+	TMPDIR="$dir/tmp" "$dir/plain/$1.real" --real
+}
+
+reals() {
+	mkdir "$dir/tmp"
+	"$dir/plain/ledger" --real >"$dir/log" 2>&1
+	[ $? = 2 ] && grep -q '^usim: --real needs uwrap.o' "$dir/log"
+	judge $? '--real without hooks' "$dir/log"
+	try 'hooks' objects . -O1 $cc wrap/uwrap.c || return
+	try 'real.c' program plain -O1 $cc test/sim/real.c real &&
+		try 'real.c' "$dir/plain/real" --seeds $seeds && real real &&
+		try 'real.c for real' for_real real
+	for why in 'check .* FAILED .*: failure' 'status .* FAILED .* with 3'; do
+		FAILURE=${why%% *} for_real real >"$dir/log" 2>&1
+		[ $? = 1 ] && grep -q "${why#* .* }" "$dir/log"
+		judge $? "${why%% *} for real" "$dir/log"
+	done
+	rm -rf "$dir"/tmp/usim-*
+	for name in $examples; do
+		real $name || continue
+		(for_real $name; echo "status $?") >"$dir/$name.real" 2>&1 &
+	done
+}
+
+reals_end() {
+	wait
+	for name in $examples; do
+		[ "$(tail -n 1 "$dir/$name.real")" = 'status 0' ]
+		judge $? "$name for real" "$dir/$name.real"
+	done
+	empty 'files of runs that passed' "$(ls "$dir/tmp")"
+}
+
+# A page has the hosts, what happened, and an end. A browser makes a row of each line.
+page() { # command
+	sh -c "$1 --page" >"$dir/page.html"
+	sh -c "$1" >"$dir/story"
+	[ "$(grep -c '^~H' "$dir/page.html")" = 2 ] && grep -q '^~M.*RST' "$dir/page.html" &&
+		[ "$(grep -c '^~[LF]' "$dir/page.html")" = \
+			"$(grep -c '^ *[0-9]*\.[0-9]\{6\} ' "$dir/story")" ] &&
+		grep -q '^~R.*FAILED: client: amount' "$dir/page.html"
+	judge $? 'the page of a story' "$dir/page.html"
+	[ -n "$full" ] || return
+	have chromium || skip 'no chromium' || return
+	chromium --headless --no-sandbox --disable-gpu --user-data-dir="$dir/chromium" \
+		--virtual-time-budget=2000 --dump-dom "file://$dir/page.html" \
+		>"$dir/log" 2>/dev/null
+	[ "$(grep -o '<li ' "$dir/log" | wc -l)" = \
+		"$(grep -c '^~[LF]' "$dir/page.html")" ]
+	judge $? 'rows of the page' "$dir/log"
+}
+
+gdb_names() { # command
+	have gdb || skip 'no gdb' || return
+	gdb -batch -iex 'set debuginfod enabled off' -ex 'set follow-fork-mode child' \
+		-ex 'break usim_fail' -ex 'source extra/usched-gdb.py' -ex run \
+		-ex 'usched bt' --args $1 >"$dir/log" 2>&1
+	for host in 'server (ended): ' 'server: ' 'client: '; do
+		grep -q "^  0x[0-9a-f]*  $host" "$dir/log"
+		judge $? "gdb does not name $host" "$dir/log"
+	done
+}
+
+# An error of the log after a crash, as people look at it.
+looks() {
+	LEDGER_BUG=1 "$dir/plain/ledger" --seeds 200 >"$dir/log"
+	again=$(tail -n 1 "$dir/log")
+	export LEDGER_BUG=1
+	page "$again"
+	gdb_names "$again"
+	unset LEDGER_BUG
+}
+
 bugs() { # NAME, variable, errors
 	try "$1 without an error" "$dir/plain/$1" --seeds $((seeds / 3))
 	for bug in $3; do
@@ -231,12 +320,17 @@ document() {
 	sed -n "s/^\t\(\.\/\|! \)/\1/p; s/^\tcc /$cc /p" doc/sim.md >"$dir/commands"
 	sed -n 's/^\t\(seed \|faults \|  *[0-9]\)/\1/p' doc/sim.md |
 		grep -v '^ .*; ' >"$dir/shown"
+	cp "$dir/uwrap.o" "$dir/doc"
 	(cd "$dir/doc" && while read -r command; do
+		case $command in
+		*--real)	(eval "$command" || echo "status $?: $command") &
+				continue ;;
+		esac
 		eval "$command" || case $command in
 		./till*)	;;
 		*)		echo "status $?: $command" ;;
 		esac
-	done) <"$dir/commands" >"$dir/log" 2>&1
+	done; wait) <"$dir/commands" >"$dir/log" 2>&1
 	! grep '^status' "$dir/log" >"$dir/differs"
 	judge $? 'commands of doc/sim.md' "$dir/log"
 	grep -vxFf "$dir/log" "$dir/shown" >"$dir/differs"
@@ -249,16 +343,14 @@ builds() {
 		have $with || { skip "no $with"; continue; }
 		for level in -O0 -O1 -O2 -O3; do
 			try "$with $level" kind $with$level $level $with &&
-				example ledger $with$level $level $with &&
-				example raft $with$level $level $with
+				hashes $with$level $level $with
 		done
 	done
 	while read -r with emulator; do
 		have $with && { [ -z "$emulator" ] || have $emulator; } ||
 			{ skip "no $with $emulator"; continue; }
 		try "$with" kind $with '-O1 -static' $with &&
-			example ledger $with '-O1 -static' $with $emulator &&
-			example raft $with '-O1 -static' $with $emulator
+			hashes $with '-O1 -static' $with $emulator
 	done <<-END
 		musl-gcc
 		aarch64-linux-gnu-gcc qemu-aarch64
@@ -266,8 +358,7 @@ builds() {
 	END
 	# Address space of the sanitizer is not that of other builds; hashes are.
 	try 'asan' kind asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc &&
-		example ledger asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc &&
-		example raft asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc
+		hashes asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc
 	# A run that evicts at each switch takes a hundred times as long.
 	seeds=150
 	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
@@ -293,6 +384,10 @@ tried() { # test
 	history)	"$dir/m/history"; return ;;
 	world)		"$dir/m/world" --seeds 15 --from 61; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
+	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
+				-pthread -o "$dir/m/real.real" || return 0
+			TMPDIR="$dir/m" timeout 20 "$dir/m/real.real" --real
+			return ;;
 	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
 	esac
 	kind=m seed=1
@@ -336,6 +431,10 @@ mutants() {
 	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
 	mutant disk sdisk.c 's/if (sim_below(DRAW_DISK, 2) == 0)$/if (true)/'
 	mutant disk sdisk.c 's/if (sim_is_full(b->b_host))/if (false)/'
+	mutant real sreal.c 's/(ip & ~HOSTS) == network)$/false)/'
+	mutant real sreal.c 's/.folder < 0 || fchdir(.folder) != 0/false/'
+	mutant real sreal.c 's/at.sin_port != 0 ||/true ||/'
+	mutant real sreal.c 's/ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24/false/'
 	mutant world usim.c 's/if (b->b_dead)/if (false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snhost.c 's/return UP + .*/return SIM_EPOCH + h->h_clock + sim_now();/'
@@ -356,7 +455,7 @@ mutants() {
 
 # Random first seeds, so that each night tries others.
 soaks() {
-	for example in ledger raft; do
+	for example in $examples; do
 		try "$example" program plain -O1 $cc examples/sim/$example.c $example &&
 			try "$example, 10000 seeds twice" "$dir/plain/$example" --seeds 10000 \
 				--from $(first) --twice
@@ -370,6 +469,8 @@ soaks() {
 		done
 	done <<-END
 		ledger LEDGER_BUG 1 2 3 4 5
+		tickets TICKETS_BUG 1 2 3 4
+		device DEVICE_BUG 1 2 3 4
 		raft RAFT_BUG 1 2 3
 	END
 }
@@ -389,12 +490,15 @@ try 'history' program plain -O1 $cc test/sim/history.c history &&
 	try 'history' "$dir/plain/history" $((seeds * 50))
 failures
 others
-for example in ledger raft; do
-	example $example plain -O1 $cc
-done
+hashes plain -O1 $cc
+reals
 bugs ledger LEDGER_BUG '1 2 3 4 5'
+bugs tickets TICKETS_BUG "1 ${full:+2 3 4}"
+bugs device DEVICE_BUG "3 ${full:+1 2 4}"
 bugs raft RAFT_BUG 2
 searches
+looks
 document
+reals_end
 [ -z "$full" ] || { builds; mutants; }
 counted

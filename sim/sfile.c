@@ -212,7 +212,7 @@ size_t sim_bytes_get(struct sim_bytes *y, void *data, size_t size, bool peek)
 {
 	size_t nr = size < y->y_size ? size : y->y_size;
 
-	if (nr > 0)
+	if (nr > 0 && data != NULL)
 		memcpy(data, y->y_data + y->y_start, nr);
 	if (!peek) {
 		y->y_start += nr;

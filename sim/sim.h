@@ -267,6 +267,7 @@ struct sim_bytes {
 };
 
 void             sim_bytes_put(struct sim_bytes *y, const void *data, size_t size);
+/* data NULL: the bytes are dropped. */
 size_t           sim_bytes_get(struct sim_bytes *y, void *data, size_t size,
 			       bool peek);
 void             sim_bytes_free(struct sim_bytes *y);

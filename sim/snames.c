@@ -48,8 +48,8 @@
 	X(chmod) X(fchmod) X(chown) X(fchown) X(fchdir) X(msync)	\
 	X(sync) X(syncfs) X(signalfd) X(inotify_init)			\
 	X(inotify_init1) X(memfd_create) X(aio_read) X(aio_write)	\
-	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times) X(getrusage) X(getifaddrs) X(posix_openpt)	\
-	X(ptsname) X(thrd_create)
+	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times)	\
+	X(getrusage) X(getifaddrs) X(posix_openpt) X(ptsname) X(thrd_create)
 
 REFUSED(REFUSE)
 

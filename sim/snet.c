@@ -13,8 +13,8 @@
  *
  * A segment arrives if its link is not cut and its host is up. Otherwise it is
  * tried again after 200 ms, then ever later, up to 10 s. When this has lasted
- * for 60 s (SYN) or 120 s, the end that sends has ETIMEDOUT. So a cut delays,
- * as it does with TCP.
+ * for 60 s (SYN) or 120 s or TCP_USER_TIMEOUT, the end that sends has ETIMEDOUT. So
+ * a cut delays, as it does with TCP.
  *
  *	SYN	a listener there makes the other end and answers SYNACK; a full
  *		queue says nothing; no listener: RST
@@ -123,6 +123,7 @@ struct end {
 	bool               k_keep, k_no_delay;	/* options without effect */
 	bool               k_aborts;	/* SO_LINGER, 0 s: close() resets */
 	bool               k_no_new;	/* u_unlisten() */
+	utime_ns           k_give_up;	/* TCP_USER_TIMEOUT, or 0 */
 	bool               k_full;	/* was asked for room, and had none */
 	struct connection *k_connection;
 	int                k_side;
@@ -471,6 +472,8 @@ static void again(struct flow *g)
 	struct end *k = c->c_end[g->g_from];
 	utime_ns pause = AGAIN_FIRST << (g->g_tries < 6 ? g->g_tries : 6);
 	bool is_syn = g->g_first->s_kind == SYN;
+	utime_ns most = is_syn ? GIVE_UP_SYN :
+		k != NULL && k->k_give_up > 0 ? k->k_give_up : GIVE_UP;
 
 	if (k == NULL && (is_syn || has_crashed(c, g->g_from))) {	/* N1 */
 		drop(g);
@@ -478,7 +481,7 @@ static void again(struct flow *g)
 	}
 	if (g->g_tries++ == 0)
 		g->g_since = sim_now();
-	if (sim_now() - g->g_since >= (is_syn ? GIVE_UP_SYN : GIVE_UP)) {
+	if (sim_now() - g->g_since >= most) {
 		drop(g);
 		if (k != NULL)
 			fail(k, ETIMEDOUT);
@@ -712,7 +715,8 @@ static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags
 
 	if (k->k_state == LISTENING)
 		return -ENOTCONN;
-	nr = (ssize_t)sim_bytes_get(&k->k_in, buf, size, flags & MSG_PEEK);
+	nr = (ssize_t)sim_bytes_get(&k->k_in, flags & MSG_TRUNC ? NULL : buf, size,
+				    flags & MSG_PEEK);
 	if (nr > 0 && !(flags & MSG_PEEK) && k->k_state == CONNECTED && !k->k_fin)
 		put_room(c, k->k_side, (size_t)nr);
 	if (nr > 0)
@@ -1136,8 +1140,9 @@ static int inet_option(struct sim_file *f, int level, int name, const void *valu
 	int rc = is_linger ? sim_linger(value, n) :
 		sim_option_common(f, level, name, value, n);
 	bool is_delay = level == IPPROTO_TCP && name == TCP_NODELAY;
+	bool is_patience = level == IPPROTO_TCP && name == TCP_USER_TIMEOUT;
 
-	if (rc > 0 && !is_delay && !is_linger)
+	if (rc > 0 && !is_delay && !is_patience && !is_linger)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
 	if (rc < 0)
 		return rc;
@@ -1149,6 +1154,10 @@ static int inet_option(struct sim_file *f, int level, int name, const void *valu
 		k->k_keep = *(const int *)value != 0;
 	else if (is_delay)
 		k->k_no_delay = *(const int *)value != 0;
+	else if (is_patience && *(const int *)value < 0)
+		return -EINVAL;
+	else if (is_patience)
+		k->k_give_up = *(const int *)value * UTIME_MS;
 	return 0;
 }
 
@@ -1160,6 +1169,8 @@ static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 
 	if (level == IPPROTO_TCP && name == TCP_NODELAY)
 		return sim_option_put(k->k_no_delay, value, n);
+	if (level == IPPROTO_TCP && name == TCP_USER_TIMEOUT)
+		return sim_option_put((int)(k->k_give_up / UTIME_MS), value, n);
 	if (level != SOL_SOCKET)
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	switch (name) {

@@ -295,12 +295,16 @@ static void call_read(int i)
 	char data[4000];
 	size_t size = below(3) == 0 ? 1 + below(sizeof data) : 1 + below(40);
 	int flags = below(4) == 0 ? MSG_PEEK : 0;
-	ssize_t nr = slots[i].type == STREAM || slots[i].type == DATAGRAM ?
+	ssize_t nr;
+
+	if (slots[i].type == STREAM && below(6) == 0)
+		flags |= MSG_TRUNC;	/* drops what it reads */
+	nr = slots[i].type == STREAM || slots[i].type == DATAGRAM ?
 		recv(slots[i].fd, data, size, flags) :
 		read(slots[i].fd, data, size);
-
-	said(flags ? "peek" : "read", i, nr);
-	show(data, nr);
+	said(flags & MSG_PEEK ? "peek" : flags ? "drop" : "read", i, nr);
+	if (!(flags & MSG_TRUNC))
+		show(data, nr);
 }
 
 static void call_sendto(int i)

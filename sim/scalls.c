@@ -117,10 +117,12 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	return rc;
 }
 
-/* With MSG_WAITALL the rest is read, too. */
+/* With MSG_WAITALL the rest of a stream is read, too. */
 static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			utime_ns until)
 {
+	const struct sim_file *f = sim_file(b, fd);
+	bool whole = t.t_flags & MSG_WAITALL && f != NULL && f->f_ops->o_whole;
 	ssize_t all = 0, nr;
 
 	do {
@@ -130,7 +132,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			t.t_data += nr;
 			t.t_size -= (size_t)nr;
 		}
-	} while (nr > 0 && t.t_flags & MSG_WAITALL && t.t_size > 0);
+	} while (nr > 0 && whole && t.t_size > 0);
 	return all > 0 ? all : nr;
 }
 

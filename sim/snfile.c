@@ -418,7 +418,7 @@ NAME(int, lockf, (int fd, int what, off_t size))
 	return (int)answer(rc);
 }
 
-/* Memory. What is no file is libc's. */
+/* Memory. A map of no file is libc's. */
 
 NAME(void *, mmap, (void *at, size_t size, int what, int flags, int fd, off_t from))
 {

@@ -10,14 +10,14 @@
  *
  *	SIG_IGN		nothing
  *	SIG_DFL		nothing, or the host ends, and boots after a second. A client
- *			must not end so. What a program fails with, such as SIGABRT,
- *			fails the run
+ *			must not end so. A signal of an error, such as SIGABRT, fails
+ *			the run
  *	a handler	is called
  *	usignal_watch()	the signal is counted, and usignal_wait() returns it
  *
  * Masks belong to the host, not to a thread of it. A host that boots ignores what
  * main() or setup has ignored by sigaction() or signal(), as a program does after
- * exec(); all else is SIG_DFL. What the shell ignores has no influence.
+ * exec(); all else is SIG_DFL. Actions that the shell has set have no influence.
  */
 
 #define _GNU_SOURCE		/* strsignal(), sighandler_t */

@@ -78,6 +78,7 @@ struct local {
 	size_t          u_held;		/* U2 */
 	struct local   *u_queue, *u_next;
 	int             u_queued, u_backlog;
+	bool            u_is_accepted;	/* its name is the listener's */
 	bool            u_no_new;	/* u_unlisten() */
 	bool            u_lingers;	/* SO_LINGER, which has no effect */
 };
@@ -191,7 +192,8 @@ static int find(struct sim_boot *b, const struct name *name, int type,
 	if (rc != 0)
 		return rc;
 	for (u = all; u != NULL; u = u->u_all) {
-		if (u->u_file.f_boot != b || u->u_name.n_size == NAME_START ||
+		if (u->u_file.f_boot != b || u->u_is_accepted ||
+		    u->u_name.n_size == NAME_START ||
 		    (is_abstract(name) && u->u_type != type))
 			continue;
 		if (inode != NULL ? u->u_inode != inode :
@@ -365,6 +367,7 @@ static int connect_stream(struct local *u, struct local *l)
 		return u->u_state == CONNECTED ? -EISCONN : -EINVAL;
 	v = local_make(l->u_file.f_boot, l->u_type, 0);
 	v->u_name = l->u_name;
+	v->u_is_accepted = true;
 	v->u_state = u->u_state = CONNECTED;
 	v->u_peer = u;
 	u->u_peer = v;

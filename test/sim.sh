@@ -3,7 +3,8 @@
 # sim.sh: the simulated network of sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
 # all of it (disk.c); time, threads and faults are as usim.h says (world.c); calls
-# that wait, of libc, io/ and posix/, do what they say (surface.c); and histories are
+# that wait do what Linux does (block.c), and those of io/ and posix/ what they say
+# (surface.c); and histories are
 # judged as all orders say (history.c). Libraries of others run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
 # does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
@@ -93,6 +94,32 @@ truth() {
 	judge $? "script $seed differs from Linux" "$dir/differs"
 	[ "$(wc -l <"$dir/real")" -gt 100 ]
 	judge $? 'a script says nothing' "$dir/real"
+}
+
+# Calls that wait. On a busy machine the other end acts later.
+waiting() {
+	archives="@posix/pthread.flags $dir/plain/posix.a"
+	try 'block for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/sim/block.c -pthread -o "$dir/block" &&
+		try 'block for a host' program plain '-O1 -DSIMULATED' $cc \
+			test/sim/block.c block
+	archives=
+	for seed in 1 2 3 ${full:+4 5 6 7 8 9 10 11 12}; do
+		same_waits plain $seed >"$dir/differs"
+		judge $? "waits $seed differ from Linux" "$dir/differs"
+	done
+}
+
+same_waits() { # KIND, seed
+	ROUNDS=30 "$dir/$1/block" --seed $2 |
+		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
+	for moment in 25000 100000 300000; do
+		rm -rf "$dir/files" && mkdir "$dir/files" &&
+			(cd "$dir/files" && ../block $2 30 $moment) >"$dir/real"
+		cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
 }
 
 # sim.flags has the names that are defined, and no others.
@@ -203,8 +230,8 @@ httpd() { # KIND, sources of it
 
 hostile() {
 	httpd plain examples/httpd/*.c &&
-		try 'httpd' "$dir/plain/httpd" --seeds $((seeds / 6)) &&
-		try 'httpd' "$dir/plain/httpd" --seeds 5 --twice
+		try 'httpd' "$dir/plain/httpd" --seeds $((seeds / 15)) &&
+		try 'httpd' "$dir/plain/httpd" --seeds 3 --twice
 }
 
 # Hashes of 20 seeds are those that are kept.
@@ -303,10 +330,18 @@ mutant() { # test, file, sed script
 		sed "$3" "sim/$2" >"$dir/m/$2" && ! cmp -s "sim/$2" "$dir/m/$2" &&
 		objects m '-O1 -Isim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
 		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
-		program m '-O1 -DSIMULATED' $cc test/sim/$1.c $1 >>"$dir/log" 2>&1
+		mutant_program $1 >>"$dir/log" 2>&1
 	judge $? "planted in $2: $3" "$dir/log" || return
 	! tried $1 >"$dir/log" 2>&1
 	judge $? "planted in $2, and not found by $1: $3"
+}
+
+mutant_program() { # test
+	[ $1 != block ] || archives="@posix/pthread.flags $dir/plain/posix.a"
+	program m '-O1 -DSIMULATED' $cc test/sim/$1.c $1
+	set -- $?
+	archives=
+	return $1
 }
 
 tried() { # test
@@ -314,6 +349,10 @@ tried() { # test
 	history)	"$dir/m/history"; return ;;
 	world)		"$dir/m/world" --seeds 15 --from 76; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
+	block)		for seed in 1 2 3 4 5 6; do
+				same_waits m $seed || return
+			done
+			return ;;
 	esac
 	kind=m seed=1
 	while [ $seed -le 60 ] && answers $seed 200 &&
@@ -355,6 +394,11 @@ mutants() {
 	mutant truth ssignal.c 's/sigaddset(\&s->g_pending, signo);/;/'
 	mutant truth ssignal.c 's/^	deliver_pending(b);/	;/'
 	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
+	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'
+	mutant block scalls.c 's/return rc == -ETIMEDOUT \&\& until/return rc == 1 \&\& until/'
+	mutant block sunix.c 's/u->u_is_accepted || *$/false ||/'
+	mutant block sdisk.c 's/if (before != 0 \&\& before != lock)/if (false)/'
+	mutant block sfile.c 's/if (nr == 0)$/if (nr < 9)/'
 	mutant truth sunix.c 's/connects(u) ? q->q_next/u->u_type == SOCK_STREAM ? q->q_next/'
 	mutant truth snet.c 's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
 	mutant truth snet.c 's/k->k_in.y_size > 0)$/k->k_in.y_size > 9999)/'
@@ -397,6 +441,7 @@ truth
 flags
 claims plain -O1
 surface plain -O1
+waiting
 try 'history' program plain -O1 $cc test/sim/history.c history &&
 	try 'history' "$dir/plain/history" $((seeds * 50))
 failures

@@ -5,7 +5,7 @@
  * while another thread does something at the other end. Both programs print whether
  * the call has waited until then, whether it has ended then, and its result.
  *
- *	block SEED ROUNDS	on this machine
+ *	block SEED ROUNDS US	on this machine, with so many microseconds for a while
  *	block --seed SEED	in a host; ROUNDS are in the environment
  */
 
@@ -36,7 +36,7 @@
 #include <usched/usim.h>
 #endif
 
-enum { WHILE = 25000, LARGE = 3000000 };
+enum { LARGE = 3000000 };
 
 enum kind { TCP, LOCAL, PACKETS, LOCAL_DATAGRAMS, DATAGRAMS, PIPE, COUNTER, FILES,
 	    LISTENER, LOCAL_LISTENER, FULL_LISTENER, KINDS };
@@ -74,6 +74,7 @@ struct round {
 };
 
 static uint64_t state;
+static useconds_t moment = 25000;	/* us, until the other end acts */
 
 static unsigned below(unsigned nr)
 {
@@ -124,7 +125,7 @@ static long receive(int fd, char *data)
 
 static void time_set(int fd, int option)
 {
-	struct timeval t = { 0, WHILE * 2 / 5 };
+	struct timeval t = { 0, (suseconds_t)moment * 2 / 5 };
 
 	setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
 }
@@ -157,7 +158,7 @@ static long make_call(struct round *r)
 	case ALL:	return recv(fd, data, 8, MSG_WAITALL);
 	case PEEK:	return recv(fd, data, 8, MSG_PEEK);
 	case POLL:	return wait_by_poll(fd, -1);
-	case POLL_TIME:	return wait_by_poll(fd, WHILE / 1000 * 2 / 5);
+	case POLL_TIME:	return wait_by_poll(fd, (int)moment / 1000 * 2 / 5);
 	case SELECT:	return wait_by_select(fd);
 	case EPOLL:	return wait_by_epoll(fd);
 	case MESSAGE:	return receive(fd, data);
@@ -211,7 +212,7 @@ static void act(struct round *r)
 	switch (r->act) {
 	case TWICE:
 		some(r);
-		usleep(WHILE / 5);
+		usleep(moment / 5);
 		some(r);
 		break;
 	case SOME:
@@ -260,6 +261,15 @@ static void act_apart(struct round *r)
 
 /* Two ends. */
 
+/* Linux takes all of a large write, unless it is told not to. */
+static void small(int fd)
+{
+	int size = 65536;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
 static int tcp_listener(struct sockaddr_in *a)
 {
 	socklen_t n = sizeof *a;
@@ -267,6 +277,7 @@ static int tcp_listener(struct sockaddr_in *a)
 
 	*a = (struct sockaddr_in) { .sin_family = AF_INET };
 	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	small(fd);
 	bind(fd, (struct sockaddr *)a, n);
 	listen(fd, 3);
 	getsockname(fd, (struct sockaddr *)a, &n);
@@ -279,6 +290,7 @@ static void connected(struct round *r)
 	int l = tcp_listener(&a), on = 1;
 
 	r->own = socket(AF_INET, SOCK_STREAM, 0);
+	small(r->own);
 	(void)!connect(r->own, (struct sockaddr *)&a, sizeof a);
 	r->other = accept(l, NULL, NULL);
 	setsockopt(r->other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -365,7 +377,7 @@ static void ends_make(struct round *r)
 			       sizeof(struct sockaddr_un));
 		fds[0] = socket(AF_UNIX, SOCK_STREAM, 0);
 	}
-	/* Of a pipe only one end is written. */
+	/* A pipe is written at one end only. */
 	r->own = r->kind == PIPE && r->call >= WRITE ? fds[1] : fds[0];
 	r->other = r->own == fds[0] ? fds[1] : fds[0];
 }
@@ -402,13 +414,13 @@ static void play(struct round *r)
 	ends_make(r);
 	r->done = 0;
 	pthread_create(&t, NULL, caller, r);
-	usleep(WHILE);
+	usleep(moment);
 	before = is_done(r);
 	if (r->kind >= FILES)
 		act_apart(r);
 	else
 		act(r);
-	usleep(WHILE);
+	usleep(moment);
 	after = is_done(r);
 	/* What still waits ends with its end, or is given what it waits for. */
 	if (!after && r->kind < FILES) {
@@ -420,11 +432,14 @@ static void play(struct round *r)
 		r->other = -1;
 	}
 	pthread_join(t, NULL);
-	printf("%s, %s, %s: %s, %s, %ld %s\n", kind_names[r->kind],
+	printf("%s, %s, %s: %s, ", kind_names[r->kind],
 	       r->kind < FILES || r->call == POLL || r->call == SELECT ?
 	       call_names[r->call] : "itself", act_names[r->act],
-	       before ? "at once" : "waits", after ? "ends" : "waits on", r->rc,
-	       r->rc < 0 ? strerrorname_np(r->error) : "");
+	       before ? "at once" : "waits");
+	if (after)
+		printf("%ld %s\n", r->rc, r->rc < 0 ? strerrorname_np(r->error) : "");
+	else
+		puts("waits on");
 	close(r->own);
 	if (r->other >= 0)
 		close(r->other);
@@ -470,9 +485,10 @@ int main(int argc, char **argv)
 #else
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
 	alarm(120);
+	moment = (useconds_t)atoi(argv[3]);
 	state = strtoull(argv[1], NULL, 10);
 	script(atoi(argv[2]));
 	return 0;

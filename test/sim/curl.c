@@ -156,7 +156,9 @@ static size_t check(char *data, size_t size, size_t nr, void *arg)
 
 struct upload {
 	size_t   left;
-	unsigned sum, answer;
+	unsigned sum;
+	char     answer[20];
+	size_t   got;		/* of the answer, which may come in parts */
 };
 
 static size_t give(char *to, size_t size, size_t nr, void *arg)
@@ -173,10 +175,11 @@ static size_t give(char *to, size_t size, size_t nr, void *arg)
 
 static size_t read_sum(char *data, size_t size, size_t nr, void *arg)
 {
-	char text[20] = "";
+	struct upload *u = arg;
 
-	memcpy(text, data, size * nr < 19 ? size * nr : 19);
-	((struct upload *)arg)->answer = (unsigned)strtoul(text, NULL, 10);
+	USIM_CHECK(u->got + size * nr < sizeof u->answer);
+	memcpy(u->answer + u->got, data, size * nr);
+	u->got += size * nr;
 	return size * nr;
 }
 
@@ -213,7 +216,7 @@ static int gets(CURL *c, int n)
 
 static int puts_sum(CURL *c, size_t size)
 {
-	struct upload u = { size, 0, 0 };
+	struct upload u = { .left = size };
 
 	handle(c, "sum");
 	curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
@@ -224,7 +227,7 @@ static int puts_sum(CURL *c, size_t size)
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, &u);
 	if (curl_easy_perform(c) != CURLE_OK)
 		return 0;
-	USIM_CHECK(u.left == 0 && u.answer == u.sum);
+	USIM_CHECK(u.left == 0 && strtoul(u.answer, NULL, 10) == u.sum);
 	return 1;
 }
 

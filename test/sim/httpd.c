@@ -35,7 +35,7 @@ enum { BIG = 300000, SMALL = 77, HOSTILE = 3 };
 #define CALM	(GONE + 40 * UTIME_S)	/* so have their connections */
 #define STOP	(CALM + 3 * UTIME_S)
 
-/* Of the server. */
+/* The server has these. */
 int         httpd_main(int argc, char **argv);
 extern long counter[];
 extern int  stopping;

@@ -12,7 +12,7 @@
 #include <usched/userve.h>
 
 #include <arpa/inet.h>
-#include <libpq-fe.h>
+#include <postgresql/libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -88,7 +88,7 @@ static void make(void (*f)(void *), long nr)
 
 	taken = ended = 0;
 	for (i = 0; i < nr; i++)
-		wrong += umove_make(f, (void *)i) != 0;
+		wrong += umove_make(f, (void *)i) < 0;
 }
 
 static void wait_for(const long *count, long nr)

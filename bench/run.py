@@ -12,7 +12,7 @@ question, as a new process. What cannot be built is named with its package.
 --quick	do the programs work? Small numbers, one round
 --rounds	how many
 --limit	seconds after which no round begins that would take longer
---only	questions that begin with one of these words
+--only	these questions, or those that begin with one of these words
 --p	questions with this P
 --by	these columns
 --to	where to put NAME.txt and NAME.md: in bench/results/, a folder named
@@ -415,10 +415,13 @@ def build(folder, package, log):
 
 
 def cells(options, spec):
-    """Those whose question begins as --only says, with the P of --p."""
-    words = tuple(options.only.split(","))
-    return [cell for cell in spec.cells(options)
-            if cell.question.startswith(words)
+    """Those of --only, with the P of --p. A whole question means no other."""
+    every = list(spec.cells(options))
+    words = set(options.only.split(","))
+    whole = words & {cell.question for cell in every}
+    begins = tuple(words - whole)
+    return [cell for cell in every
+            if (cell.question in whole or cell.question.startswith(begins))
             and options.p in (None, cell.p)]
 
 

@@ -11,6 +11,12 @@
  * The pages that a deep thread has touched stay when the thread has become
  * shallow, or has ended. usched_trim() gives back those below the slice, or all
  * of them if the lane has no owner: nothing below a slice is in use.
+ *
+ * REJECTED
+ *
+ * Lanes closer together, 8 to 76 KB apart: a ring is 2 % faster with up to 2,000
+ * threads, and 7 % with 4,000. Lanes that share pages would make it 15 to 35 %
+ * faster, but have no guards.
  */
 
 /* Does s run, or has it threads that have begun, as far as is known? */

@@ -191,9 +191,23 @@ def word(text):
 
 
 def body(text):
-    """Turns the words of a comment into mdoc: paragraphs, and code as it is."""
-    out, literal, gap = [], False, True
+    """Turns the words of a comment into mdoc: paragraphs, lists, and code as it is."""
+    out, literal, gap, items = [], False, True, None
     for line in text.split("\n"):
+        item = re.match(r"(-|\d+\.) +(?=\S)", line)
+        if item and not literal:
+            if items is None:
+                items = "dash" if item.group(1) == "-" else "enum"
+                if out and out[-1] == ".Pp":
+                    out.pop()
+                out.append(".Bl -%s" % items)
+            out.append(".It")
+            line, gap = line[item.end():], True
+        elif items and line.startswith("  "):
+            line = line.strip()
+        elif items and line:
+            end_list(out)
+            items, gap = None, False
         code = line.startswith(("\t", "  ")) or (literal and line == "")
         if code and not literal and line:
             if out and out[-1] == ".Pp":
@@ -223,9 +237,17 @@ def body(text):
             gap = False
     if literal:
         end_literal(out)
+    if items:
+        end_list(out)
     while out and out[-1] == ".Pp":
         out.pop()
     return out
+
+
+def end_list(out):
+    while out[-1] == ".Pp":
+        out.pop()
+    out.append(".El")
 
 
 def end_literal(out):
@@ -278,6 +300,14 @@ def man_header(header, others):
                   for n, other in enumerate(others)]
 
 
+def man_script(name):
+    """Makes a page of what a script says of itself."""
+    source = (TOP / "view" / (name + ".py")).read_text()
+    purpose, text = re.search('"""%s: (.*?)\n\n(.*?)"""' % name, source, re.S).groups()
+    return begin(name, 1, [name], " ".join(purpose.split()).rstrip(".")) + [
+        ".Sh DESCRIPTION"] + body(text) + [".Sh SEE ALSO", ".Xr uview 1"]
+
+
 def man_program(name, purpose):
     """Makes a page of what a program prints about its use."""
     source = (TOP / "view" / (name + "_main.c")).read_text()
@@ -310,6 +340,7 @@ def man(folder):
     for name, purpose in (("uview", "a page of what a process did lately"),
                           ("utop", "what the threads of a process do now")):
         write(folder / "man1" / (name + ".1"), man_program(name, purpose))
+    write(folder / "man1/uview-perf.1", man_script("uview-perf"))
     return where
 
 
@@ -354,7 +385,7 @@ class Site:
                 self.one(path)
         for stem in sorted(set(self.functions.values())):
             self.man_page(stem, 3)
-        for name in ("uview", "utop"):
+        for name in ("uview", "utop", "uview-perf"):
             self.man_page(name, 1)
         (self.out / "index.js").write_text("const INDEX = " + json.dumps(
             self.index, separators=(",", ":")) + ";\n")
@@ -380,7 +411,8 @@ class Site:
         file = TOP / path
         if path.endswith(".md"):
             text = run("cmark-gfm", "-e", "table", text=file.read_text())
-            self.text(path, text)
+            title = "" if "<h1>" in text else "<h1>%s</h1>" % path
+            self.text(path, title + text)
         elif file.is_dir():
             names = [name for name in self.files if name.startswith(path + "/")]
             items = "".join('<li><a href="%s">%s</a></li>' % (
@@ -421,6 +453,9 @@ class Site:
             page, m), text)
         text = re.sub(r"<td><code>([^<]*?\b([a-z]\w*)\([^<]*)</code></td>",
                       lambda m: self.prototype(page, m), text)
+        # A median may have its least and most in the line below, as a whole.
+        text = re.sub(r"\[[-\d.kM]+, [-\d.kM]+\]", lambda m: m.group(0).replace(
+            ", ", ",&nbsp;"), text)
         text = text.replace("<table>", '<div class="table"><table>')
         text = text.replace("</table>", "</table></div>")
         # Two programs, side by side where there is room.
@@ -477,6 +512,8 @@ class Site:
             if stem == name:    # the first of its anchors
                 text = re.sub(r'<dt id="%s~\d+">' % function, '<dt id="%s">' % function,
                               text, count=1)
+                text = re.sub(r'(?<!">)(<code class="Fn">%s</code>)' % function,
+                              r'<a href="#%s">\1</a>' % function, text)
         page = "man/%s.%d.html" % (name, section)
         text = re.sub(r"(?<![\w>])(\w+)(?=\(\))", lambda m: self.function(page, m), text)
         self.finish(page, "%s(%d)" % (name, section), text)

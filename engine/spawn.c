@@ -141,6 +141,12 @@ static void note_series(struct submit *s)
 		e->e_from = s->su_cpu;
 }
 
+/* Returns whether j has what few jobs have. */
+static ALWAYS_INLINE bool has_more(const struct engine_job *j)
+{
+	return j->j_end != NULL || j->j_name != NULL || j->j_bytes != 0;
+}
+
 /* Fills in what few jobs have. Caller holds the lock. */
 static void fill_more(struct task *t, const struct engine_job *j, void *copy)
 {
@@ -151,27 +157,39 @@ static void fill_more(struct task *t, const struct engine_job *j, void *copy)
 	engine_name(t->t_name, j->j_name);
 }
 
-/* Takes a free slot for j, which has been admitted. Caller holds the lock. */
-static ALWAYS_INLINE struct task *slot_take(const struct engine_job *j,
-					    void *copy, const struct submit *s)
+/* Returns the place of the batch of j, or -1. */
+static ALWAYS_INLINE int place_of(const struct engine_job *j)
 {
-	int batch = j->j_batch != 0 ? engine_batch_place(j->j_batch) : -1;
-	struct task *t = e->e_free;
+	return j->j_batch != 0 ? engine_batch_place(j->j_batch) : -1;
+}
 
-	e->e_free = t->t_next;
-	__builtin_prefetch(e->e_free, 1);
+/* Fills in what all jobs have. Caller holds the lock. */
+static ALWAYS_INLINE void fill(struct task *t, const struct engine_job *j,
+			       int batch, int stage, const struct submit *s)
+{
 	t->t_generation++;
 	t->t_f      = j->j_f;
 	t->t_arg    = j->j_arg;
 	t->t_time   = s->su_now;
 	t->t_batch  = (signed char)batch;
 	t->t_level  = (unsigned char)j->j_priority;
-	t->t_stage  = OUTSIDE;
+	t->t_stage  = (unsigned char)stage;
 	t->t_flags  = (unsigned char)j->j_flags;
 	t->t_weight = (unsigned char)s->su_weight;
 	t->t_ending = false;
-	if (copy != NULL || j->j_end != NULL || j->j_name != NULL ||
-	    j->j_bytes != 0)
+}
+
+/* Takes a free slot for j, which has been admitted. Caller holds the lock. */
+static ALWAYS_INLINE struct task *slot_take(const struct engine_job *j,
+					    void *copy, const struct submit *s)
+{
+	int batch = place_of(j);
+	struct task *t = e->e_free;
+
+	e->e_free = t->t_next;
+	__builtin_prefetch(e->e_free, 1);
+	fill(t, j, batch, OUTSIDE, s);
+	if (copy != NULL || has_more(j))
 		fill_more(t, j, copy);
 	if (batch >= 0)
 		e->e_batch[batch].b_tasks++;
@@ -350,18 +368,85 @@ static int submit(const struct engine_job *j, void *copy, engine_id *id,
 	return rc;
 }
 
+/* Returns whether j differs from the job before only by f and its argument. */
+static ALWAYS_INLINE bool is_same(const struct engine_job *j)
+{
+	return j->j_size == 0 && !has_more(j) && j->j_batch == j[-1].j_batch &&
+		j->j_priority == j[-1].j_priority && j->j_flags == j[-1].j_flags;
+}
+
+/*
+ * Returns how many of nr jobs may be queued behind a task of the level of j, as
+ * long as they are alike. The queue has sent for a runner: EN1. Caller holds the
+ * lock.
+ */
+static int room_behind(const struct engine_job *j, int nr)
+{
+	long room = e->e_tasks - e->e_queued;
+
+	if (admit(j) != 0 || e->e_amount != 0 || e->e_helpers != NULL ||
+	    e->e_level[j->j_priority].l_last == NULL)
+		return 0;
+	return room < nr ? (int)room : nr;
+}
+
+/* Counts nr tasks that were queued with j. Caller holds the lock. */
+static void count_same(const struct engine_job *j, int nr)
+{
+	int batch = place_of(j);
+
+	engine_count_queued(nr);
+	e->e_submitted += nr;
+	e->e_alive += nr;
+	e->e_bytes += (size_t)nr * sizeof(struct task);
+	if (batch >= 0)
+		e->e_batch[batch].b_tasks += nr;
+}
+
+/*
+ * Queues up to nr jobs that are like the job before. The list of free slots, as
+ * it is, becomes the end of the level. Returns how many. Caller holds the lock.
+ */
+static NOINLINE int put_same(const struct engine_job *j, int nr, engine_id *ids,
+			     struct submit *s)
+{
+	struct level *l = &e->e_level[j->j_priority];
+	struct task *last = l->l_last, *t = e->e_free;
+	int n, batch = place_of(j), most = room_behind(j, nr);
+
+	if (most == 0)
+		return 0;
+	last->t_next = t;
+	for (n = 0; n < most && t != NULL && is_same(&j[n]); n++) {
+		fill(t, &j[n], batch, ENGINE_QUEUED, s);
+		note_series(s);
+		if (ids != NULL)
+			ids[n] = engine_number(t);
+		t->t_prev = last;
+		last = t;
+		t = t->t_next;
+		__builtin_prefetch(t, 1);
+	}
+	last->t_next = NULL;
+	l->l_last = last;
+	e->e_free = t;
+	count_same(j, n);
+	return n;
+}
+
 /* Queues jobs. Returns how many; sets *rc. Caller holds the lock; released. */
 static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		      struct submit *s, int *rc)
 {
 	void *copy = NULL;
-	int n;
+	int n, more, left = TOGETHER - 1;	/* under this lock */
 
 	for (n = 0; n < nr; n++) {
-		if (j[n].j_size != 0 || n % TOGETHER == TOGETHER - 1) {
+		if (j[n].j_size != 0 || left-- == 0) {
 			release(s);
 			*rc = copy_arg(&j[n], &copy);
 			read_clock(s);
+			left = TOGETHER - 1;
 			engine_lock();
 		}
 		if (*rc == 0)
@@ -370,6 +455,12 @@ static int submit_all(const struct engine_job *j, int nr, engine_id *ids,
 		if (*rc != 0)
 			break;
 		copy = NULL;
+		more = nr - n - 1 < left ? nr - n - 1 : left;
+		if (more > 0)
+			more = put_same(&j[n + 1], more, ids != NULL ?
+					&ids[n + 1] : NULL, s);
+		n += more;
+		left -= more;
 	}
 	release(s);
 	if (s->su_waiter != NULL)

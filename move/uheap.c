@@ -2,9 +2,9 @@
 /* uheap.c: heaps of threads that move. */
 
 /*
- * The heap of the thread with number n lies at HEAPS + n * heap_size, in each
- * process. Nothing else has these addresses, wherever the thread is, so what it
- * has allocated can go back to where it was. Addresses are mapped in chunks, as
+ * The heap of the thread whose number has the place n (umove_place()) lies at
+ * HEAPS + n * heap_size, in each process. Nothing else has these addresses,
+ * wherever the thread is, so what it has allocated can go back to where it was. Addresses are mapped in chunks, as
  * they are needed, and cost memory only where they were touched: with a heap in
  * use a thread takes a page at least.
  *
@@ -80,7 +80,7 @@ long umove_heap_most(void)
 
 static char *heap_at(const struct umove_thread *t)
 {
-	return HEAPS + (size_t)t->th_number * heap_size;
+	return HEAPS + (size_t)umove_place(t->th_number) * heap_size;
 }
 
 static struct heap *heap_of(const struct umove_thread *t)
@@ -109,7 +109,7 @@ static bool chunk_map(size_t i)
 /* Lets t have a heap, which may be in two chunks. */
 static bool heap_begin(struct umove_thread *t)
 {
-	size_t from = (size_t)t->th_number * heap_size;
+	size_t from = (size_t)umove_place(t->th_number) * heap_size;
 
 	if (!chunk_map(from / CHUNK) ||
 	    !chunk_map((from + heap_size - 1) / CHUNK))

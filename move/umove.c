@@ -70,9 +70,11 @@
  * from the rest, as .cold.) A jmp_buf that was left over does count, and the thread
  * stays though it could leave.
  *
- * NUMBERS: rank r of n gives the numbers r, r + n, r + 2n, ... A number belongs
- * to the process in which its thread ended, and may be given again there, unless a
- * load has brought the thread back.
+ * NUMBERS: rank r of n gives the numbers r, r + n, r + 2n, ... When a thread has
+ * ended, its process gives the place of the number again, unless a load has brought
+ * the thread back. (With ranks.c its home does: the rank of this rest.) The next
+ * number of a place is larger by UMOVE_AGAIN. So no two threads of a job have the
+ * same number, and mail for a thread that has ended never reaches another.
  *
  * INVARIANTS
  *
@@ -101,15 +103,19 @@
 
 #include "uproc.h"
 #include "uslice.h"
+#include "usync.h"
 #include "private/uproc_set.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <unistd.h>
 #include <unwind.h>
 
 UPREEMPT_NEVER;
@@ -150,6 +156,9 @@ static unsigned turn;			/* lanes that were given */
 static long number_next, number_step;
 static long *freed;			/* numbers to give again */
 static size_t freed_nr, freed_room;
+static struct ugroup here = UGROUP_LOCAL;	/* counts all threads */
+static struct ugroup gate = UGROUP_LOCAL;	/* 1: shut */
+static bool gate_shut;
 
 /* What is known of the program and of its libraries. */
 static uintptr_t code_low, code_high;	/* machine code of the program */
@@ -221,9 +230,26 @@ static bool is_code(const ElfW(Phdr) *p)
 	return p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0;
 }
 
+/*
+ * Adds a part of the program to its hash. It is read from the file, since libraries
+ * such as UCX write jumps to themselves over the first bytes of functions.
+ */
+static void part_hash(int fd, const char *at, const ElfW(Phdr) *p)
+{
+	void *file = MAP_FAILED;
+
+	if (fd >= 0)
+		file = mmap(NULL, p->p_filesz, PROT_READ, MAP_PRIVATE, fd,
+			    (off_t)p->p_offset);
+	hash(&umove_program.pr_build, file != MAP_FAILED ? file : at, p->p_filesz);
+	if (file != MAP_FAILED)
+		(void)munmap(file, p->p_filesz);
+}
+
 /* The first object is the program. */
 static int program_look(struct dl_phdr_info *o, size_t size, void *unused)
 {
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int i;
 
 	(void)size, (void)unused;
@@ -234,9 +260,10 @@ static int program_look(struct dl_phdr_info *o, size_t size, void *unused)
 		if (!is_code(p))
 			continue;
 		widen(o, p, &code_low, &code_high);
-		hash(&umove_program.pr_build,
-		     (const char *)(o->dlpi_addr + p->p_vaddr), p->p_memsz);
+		part_hash(fd, (const char *)(o->dlpi_addr + p->p_vaddr), p);
 	}
+	if (fd >= 0)
+		close(fd);
 	return 1;
 }
 
@@ -320,7 +347,7 @@ int umove_init(struct usched *s, int rank, int ranks, size_t heap)
 	if (home != NULL || s->s_lane_nr != 0)
 		return -EBUSY;
 	memset(&umove_program, 0, sizeof umove_program);
-	memcpy(umove_program.pr_magic, "umove 1", 8);
+	memcpy(umove_program.pr_magic, "umove 2", 8);
 	(void)dl_iterate_phdr(program_look, NULL);
 	why = unfit(((struct uproc *)s)->p_set);
 	if (why != NULL) {
@@ -351,6 +378,7 @@ static void table_free(void)
 			struct umove_thread *t = table[i];
 
 			table[i] = t->th_next;
+			umove_box_free(t);
 			free(t);
 		}
 	}
@@ -367,6 +395,7 @@ void umove_fini(void)
 	freed = NULL;
 	freed_nr = freed_room = 0;
 	alive = 0;
+	here  = (struct ugroup)UGROUP_LOCAL;
 	home  = NULL;
 	umove_heap_fini();
 }
@@ -415,13 +444,33 @@ bool umove_is_ours(const char *what, const struct umove_program *p)
  * THREADS BY NUMBER
  */
 
+/* Returns where the thread of a place is, or would be. */
 static struct umove_thread **place_of(long number)
 {
 	struct umove_thread **at = &table[(size_t)number & (places - 1)];
 
-	while (*at != NULL && (*at)->th_number != number)
+	while (*at != NULL &&
+	       umove_place((*at)->th_number) != umove_place(number))
 		at = &(*at)->th_next;
 	return at;
+}
+
+struct umove_thread *umove_find(long number)
+{
+	struct umove_thread *t = *place_of(number);
+
+	return t != NULL && t->th_number == number ? t : NULL;
+}
+
+void umove_each(void (*f)(struct umove_thread *t))
+{
+	struct umove_thread *t;
+	size_t i;
+
+	for (i = 0; i < places; i++) {
+		for (t = table[i]; t != NULL; t = t->th_next)
+			f(t);
+	}
 }
 
 /* Doubles the table, if there is memory. */
@@ -459,16 +508,24 @@ static void enter(struct umove_thread *t)
 	t->th_next = *at;
 	*at = t;
 	alive++;
+	(void)ugroup_add(&here, 1);
 	umove_save_made();
 }
 
-static void leave(struct umove_thread *t)
+void umove_leave(struct umove_thread *t)
 {
 	*place_of(t->th_number) = t->th_next;
 	alive--;
+	ugroup_done(&here);
 	umove_heap_drop(t);
+	umove_box_free(t);
 	umove_save_gone();
 	free(t);
+}
+
+int umove_none(void)
+{
+	return ugroup_wait(&here, UNEVER);
 }
 
 /* A thread that has come from a file may have a number that was freed here. */
@@ -487,7 +544,7 @@ static long number_get(void)
 }
 
 /* A number that there is no memory for is not given again. */
-static void number_put(long nr)
+static void freed_add(long nr)
 {
 	if (freed_nr == freed_room) {
 		size_t room = freed_room == 0 ? 64 : 2 * freed_room;
@@ -499,6 +556,12 @@ static void number_put(long nr)
 		freed_room = room;
 	}
 	freed[freed_nr++] = nr;
+}
+
+void umove_number_put(long nr)
+{
+	if (nr <= LONG_MAX - UMOVE_AGAIN)
+		freed_add(nr + UMOVE_AGAIN);
 }
 
 long umove_numbers(long nr)
@@ -557,8 +620,11 @@ static NOINLINE void ended(void)
 {
 	struct umove_thread *t = umove_mine();
 
-	number_put(t->th_number);
-	leave(t);
+	if (umove_far != NULL)
+		umove_far->fa_ended(t->th_number);
+	else
+		umove_number_put(t->th_number);
+	umove_leave(t);
 }
 
 /* A thread that begins is at a safe point. */
@@ -583,7 +649,11 @@ static int lane_next(void)
 static int spawn(struct umove_thread *t, void (*f)(void *), int lane)
 {
 	struct uproc_thread *new;
+	int rc;
 
+	rc = umove_far != NULL ? umove_far->fa_room() : 0;
+	if (rc != 0)
+		return rc;
 	if (usched_lane_guard(home, lane) != 0)
 		return -ENOMEM;
 	new = uproc_make((struct uproc *)home, f, t, 0);
@@ -591,6 +661,8 @@ static int spawn(struct umove_thread *t, void (*f)(void *), int lane)
 		return -errno;
 	new->t_stack.u_lane = (short)lane;	/* the caller runs, not yet new */
 	enter(t);
+	if (umove_far != NULL)
+		umove_far->fa_here(t->th_number);
 	return 0;
 }
 
@@ -604,9 +676,10 @@ bool umove_shares(const char *call)
 	return false;
 }
 
-int umove_make(void (*f)(void *), void *arg)
+long umove_make(void (*f)(void *), void *arg)
 {
 	struct umove_thread *t;
+	long nr;
 	int rc;
 
 	if (f == NULL || !umove_ready("umove_make"))
@@ -618,13 +691,13 @@ int umove_make(void (*f)(void *), void *arg)
 		return -ENOMEM;
 	t->th_f   = f;
 	t->th_arg = arg;
-	t->th_number = number_get();
-	rc = t->th_number < umove_heap_most() ? spawn(t, run, lane_next()) :
+	t->th_number = nr = number_get();
+	rc = umove_place(nr) < umove_heap_most() ? spawn(t, run, lane_next()) :
 		-ENOMEM;
-	if (rc != 0) {
-		number_put(t->th_number);
-		free(t);
-	}
+	if (rc == 0)
+		return nr;
+	freed_add(nr);
+	free(t);
 	return rc;
 }
 
@@ -819,7 +892,9 @@ static UNCHECKED void pack(char *sp, void *thread)
 	size_t slice = (size_t)(home->s_lane[u->u_lane].l_bottom - sp);
 	const void *heap;
 	size_t heap_nob = pack_heap ? umove_heap(t, &heap) : 0;
-	char *bytes = malloc(pack_space + sizeof *t->th_bytes + slice + heap_nob);
+	size_t box_nob  = pack_heap ? umove_box(t) : 0;
+	char *bytes = malloc(pack_space + sizeof *t->th_bytes + slice + heap_nob +
+			     box_nob);
 	struct umove_head *h = (void *)(bytes + pack_space);
 
 	if (bytes == NULL)
@@ -832,11 +907,14 @@ static UNCHECKED void pack(char *sp, void *thread)
 		.hd_slice  = (uint32_t)slice,
 		.hd_heap   = (uint32_t)heap_nob,
 		.hd_lane   = (uint32_t)u->u_lane,
-		.hd_fp     = fp_get()
+		.hd_fp     = fp_get(),
+		.hd_box    = box_nob
 	};
 	memcpy(h + 1, sp, slice);
 	if (heap_nob != 0)
 		memcpy((char *)(h + 1) + slice, heap, heap_nob);
+	if (box_nob != 0)
+		umove_box_put(t, (char *)(h + 1) + slice + heap_nob);
 	t->th_bytes = h;
 	usched_resume_at(sp, 0);
 }
@@ -863,10 +941,10 @@ static int give(struct umove_thread *t,
 	int rc;
 
 	*p = umove_program;
-	rc = send(arg, p, sizeof *p + sizeof *h + h->hd_slice + h->hd_heap);
+	rc = send(arg, p, sizeof *p + umove_head_nob(h));
 	free(p);
 	if (rc == 0)
-		leave(t);
+		umove_leave(t);
 	return rc;
 }
 
@@ -926,14 +1004,41 @@ static NOINLINE void land(struct umove_thread *t)
 	settle(t);
 }
 
+/* Passes the gate. Gives way if there is no memory for a wait. */
+static void enter_by_gate(void)
+{
+	while (gate_shut && ugroup_wait(&gate, UNEVER) != 0)
+		(void)u_sleep(UNOW);
+}
+
+void umove_gate(bool shut)
+{
+	if (shut == gate_shut)
+		return;
+	gate_shut = shut;
+	(void)ugroup_add(&gate, shut ? 1 : -1);
+}
+
+static void drop(struct umove_thread *t)
+{
+	t->th_dropped = t->th_batch != NULL;
+}
+
+void umove_drop(void)
+{
+	umove_each(drop);
+}
+
 static void arrive(void *thread)
 {
 	struct umove_thread *t = thread;
 
+	if (gate_shut)
+		enter_by_gate();
 	if (!t->th_dropped)
 		land(t);
 	batch_put(t);
-	leave(t);
+	umove_leave(t);
 }
 
 size_t umove_valid(const char *bytes, size_t nob)
@@ -946,14 +1051,16 @@ size_t umove_valid(const char *bytes, size_t nob)
 		return 0;
 	memcpy(&h, bytes, sizeof h);
 	all = sizeof h + (uint64_t)h.hd_slice + h.hd_heap;
-	if (all > nob || h.hd_slice % sizeof(uint64_t) != 0 ||
+	if (all > nob || h.hd_box > nob - all || h.hd_slice % sizeof(uint64_t) != 0 ||
 	    h.hd_heap % sizeof(uint64_t) != 0 || h.hd_heap > p->pr_heap ||
 	    h.hd_slice == 0 || h.hd_slice > p->pr_lane_size - SPARE ||
 	    h.hd_lane < 1 || h.hd_lane > p->pr_lane_nr ||
 	    h.hd_top != (uintptr_t)home->s_lane[h.hd_lane].l_bottom - h.hd_slice ||
-	    h.hd_number >= (uint64_t)umove_heap_most())
+	    h.hd_number > LONG_MAX ||
+	    umove_place((long)h.hd_number) >= umove_heap_most() ||
+	    !umove_box_valid(bytes + all, h.hd_box))
 		return 0;
-	return (size_t)all;
+	return (size_t)(all + h.hd_box);
 }
 
 struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
@@ -961,6 +1068,8 @@ struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
 {
 	struct umove_thread *t;
 	int rc;
+
+	const char *heap = (char *)(h + 1) + h->hd_slice;
 
 	if (*place_of((long)h->hd_number) != NULL) {
 		usched_message("%s: thread %ld is here already", call,
@@ -975,13 +1084,15 @@ struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
 	t->th_number = (long)h->hd_number;
 	t->th_bytes  = h;
 	t->th_batch  = batch;
-	rc = umove_heap_fill(t, (char *)(h + 1) + h->hd_slice, h->hd_heap) ?
+	rc = umove_heap_fill(t, heap, h->hd_heap) &&
+		umove_box_fill(t, heap + h->hd_heap, h->hd_box) ?
 		spawn(t, arrive, (int)h->hd_lane) : -ENOMEM;
 	if (rc == 0) {
 		batch->ba_nr++;
 		return t;
 	}
 	umove_heap_drop(t);
+	umove_box_free(t);
 	free(t);
 	return errno = -rc, NULL;
 }

@@ -41,7 +41,8 @@
  * WHO MAY CALL WHAT
  *
  *	umove_init, umove_fini		the native thread that starts the scheduler
- *	umove_point, _to, _alloc, _free	threads that umove_make() has made
+ *	umove_point, _to, _alloc, _free,
+ *	_send, _recv			threads that umove_make() has made
  *	all others			threads of the scheduler
  *
  * CAVEATS
@@ -62,6 +63,8 @@
  * - A saved file and a message are like programs: whoever can write them can run
  *   any code. The checksum is against accidents.
  */
+
+#include "uwait.h"
 
 #include <stddef.h>
 
@@ -84,10 +87,11 @@ int umove_init(struct usched *s, int rank, int ranks, size_t heap);
 void umove_fini(void);
 
 /*
- * Makes a thread that can move. 0, -EINVAL, -ENOMEM; -ENOTSUP: new threads have
- * private stacks (rr_private()).
+ * Makes a thread that can move. Returns its number: of ranks, rank gives rank,
+ * rank + ranks and so on, in this order, unless threads have ended or were loaded.
+ * -EINVAL, -ENOMEM; -ENOTSUP: new threads have private stacks (rr_private()).
  */
-int umove_make(void (*f)(void *), void *arg);
+long umove_make(void (*f)(void *), void *arg);
 
 /* Returns the number of the caller, which no other thread has; -1: none. */
 long umove_self(void);
@@ -108,6 +112,26 @@ void *umove_alloc(size_t size);
 
 /* Takes back what umove_alloc() has returned to the same thread. */
 void umove_free(void *p);
+
+/*
+ * Sends nob bytes to the thread with number to, and does not wait. The letters of
+ * a thread to another arrive in order, and each once, wherever both go. What is
+ * sent to a thread that has ended is lost. 0, -EINVAL, -ENOMEM; -ESRCH: it is not
+ * in this process, and there are no others (ranks.h).
+ */
+int umove_send(long to, const void *bytes, size_t nob);
+
+/*
+ * Receives the next letter of thread from, or of any. Returns its bytes, and the
+ * number of the thread that has sent it, unless sender is NULL. While the caller
+ * waits it is at a safe point. -EMSGSIZE: the letter has more than room bytes, and
+ * stays; -EAGAIN, -ETIMEDOUT: none has come until then; -EINVAL; -ENOMEM, -ENOTSUP,
+ * also as from umove_point().
+ */
+long umove_recv(long from, void *bytes, size_t room, long *sender, utime_ns until);
+
+#define UMOVE_ANY	(-1L)
+#define UMOVE_MAIL_MOST	((size_t)1 << 28)	/* bytes of a letter */
 
 /*
  * A safe point. Returns 0 at once, unless a save is under way: then the caller

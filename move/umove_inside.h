@@ -20,7 +20,7 @@ struct umove_program {
 	uint64_t pr_heap;	/* bytes of a heap */
 };
 
-/* A thread as bytes: this, its slice, its heap. */
+/* A thread as bytes: this, its slice, its heap, its box. */
 struct umove_head {
 	uint64_t hd_number;
 	uint64_t hd_f;		/* its function, */
@@ -30,7 +30,14 @@ struct umove_head {
 	uint32_t hd_heap;
 	uint32_t hd_lane;
 	uint32_t hd_fp;		/* control words of floating point */
+	uint64_t hd_box;	/* bytes of its box */
 };
+
+/* Returns how many bytes a thread is, with its head. */
+static inline size_t umove_head_nob(const struct umove_head *h)
+{
+	return sizeof *h + h->hd_slice + h->hd_heap + h->hd_box;
+}
 
 /* The bytes of many threads, read at once. */
 struct umove_batch {
@@ -48,12 +55,40 @@ struct umove_thread {
 	int                  th_lane;
 	bool                 th_has_heap;
 	bool                 th_dropped;	/* ends before it goes on */
+	struct umove_box    *th_box;		/* NULL: no mail yet */
 	/* Set while it leaves, and before it goes on. */
 	struct umove_head   *th_bytes;
 	struct umove_batch  *th_batch;	/* th_bytes lie there; or NULL */
 };
 
+/* A letter, and its le_nob bytes, go from a thread to another. */
+struct umove_letter {
+	int64_t  le_to;
+	int64_t  le_from;
+	uint64_t le_order;	/* counts those from this thread to that */
+	uint64_t le_nob;
+};
+
+/* Other processes: ranks.c. */
+struct umove_far {
+	/* Sends to a thread that is not here. 0, -ENOMEM. */
+	int  (*fa_send)(const struct umove_letter *l, const void *bytes);
+	/* Has room for a thread that is about to be here. 0 or -errno. */
+	int  (*fa_room)(void);
+	void (*fa_here)(long number);	/* a thread is here */
+	void (*fa_ended)(long number);	/* and has ended here */
+};
+
+extern const struct umove_far *umove_far;	/* NULL: none */
 extern struct umove_program umove_program;
+
+/* A number is that of a place, and above that counts those that had the place. */
+#define UMOVE_AGAIN	((long)1 << 32)
+
+static inline long umove_place(long number)
+{
+	return number & (UMOVE_AGAIN - 1);
+}
 
 /*
  * Returns whether the caller is a thread of the scheduler, which has lanes where
@@ -77,6 +112,27 @@ struct umove_thread *umove_caller(const char *call);
  */
 int umove_pack(struct umove_thread *t, const char *call, size_t space,
 	       bool with_heap);
+
+/* Takes t, which has ended or left, from this process. */
+void umove_leave(struct umove_thread *t);
+
+/* Returns the thread that is here, or NULL. */
+struct umove_thread *umove_find(long number);
+
+/* Calls f for each thread that is here. */
+void umove_each(void (*f)(struct umove_thread *t));
+
+/* Lets the place of a thread that has ended be given again. */
+void umove_number_put(long number);
+
+/* Waits until no thread is here. 0 or -errno. */
+int umove_none(void);
+
+/* While it is shut, no thread that has come goes on. */
+void umove_gate(bool shut);
+
+/* All threads that have not gone on yet end instead. */
+void umove_drop(void);
 
 /* Returns how many of nob bytes are a thread that could go on here; 0: none. */
 size_t umove_valid(const char *bytes, size_t nob);
@@ -105,8 +161,58 @@ bool umove_heap_fill(struct umove_thread *t, const void *bytes, size_t nob);
 /* Frees the heap of t, which has ended, or left. */
 void umove_heap_drop(struct umove_thread *t);
 
+/* Mail: umail.c. */
+
+/* Puts a letter into the box of t. 0, -ENOMEM. */
+int umove_deliver(struct umove_thread *t, const struct umove_letter *l,
+		  const void *bytes);
+
+/* Returns how many bytes the box of t has: words. */
+size_t umove_box(const struct umove_thread *t);
+
+/* Copies these bytes. */
+void umove_box_put(const struct umove_thread *t, char *to);
+
+/* Returns whether nob bytes are a box. */
+bool umove_box_valid(const char *at, size_t nob);
+
+/* Gives t, which is new, this box. False: no memory. */
+bool umove_box_fill(struct umove_thread *t, const char *at, size_t nob);
+
+/* Wakes t, if it waits for mail. */
+void umove_box_wake(struct umove_thread *t);
+
+void umove_box_free(struct umove_thread *t);
+
 /* Saves: usave.c. A thread has been made, or has ended or left. */
 void umove_save_made(void);
 void umove_save_gone(void);
+
+/* Returns whether a save is under way. */
+bool umove_saving(void);
+
+/*
+ * A save in parts, for a save over ranks: begin; wait, as often as needed, until
+ * all threads that are here have come to a point; put; end, in any case.
+ */
+int  umove_save_begin(void);		/* 0, -EBUSY */
+int  umove_save_wait(void);		/* 0 or -errno */
+int  umove_save_put(const char *path, uint64_t serial);
+void umove_save_end(void);
+
+/* Returns how many threads have come. */
+long umove_save_nr(void);
+
+/*
+ * Loads a part of a file with this serial: of parts, those threads whose place in
+ * the file has this rest. As umove_load().
+ */
+long umove_load_part(const char *path, uint64_t serial, long part, long parts);
+
+/* Replaces the file at path by bytes, in words, and a checksum. 0 or -errno. */
+int umove_file_put(const char *path, const void *bytes, size_t nob);
+
+/* Reads such a file. 0 or -errno; -EBADMSG: it is another. */
+int umove_file_get(const char *path, void *bytes, size_t nob);
 
 #endif /* UMOVE_INSIDE_H */

@@ -18,7 +18,7 @@
  *
  *	struct umove_program
  *	struct summary
- *	each thread: struct umove_head, slice, heap
+ *	each thread: struct umove_head, slice, heap, box
  *	a checksum of all before it
  *
  * It is written beside the old file, synced, and renamed, and then the folder is
@@ -56,6 +56,7 @@ struct summary {
 	uint64_t su_threads;
 	uint64_t su_numbers;	/* from here on none was given */
 	uint64_t su_nob;	/* of all threads */
+	uint64_t su_serial;	/* of a save over ranks, or 0 */
 };
 
 struct save {
@@ -71,8 +72,12 @@ static struct save saving = {
 	.sv_left = UGROUP_LOCAL, .sv_end = UGROUP_LOCAL
 };
 
-/* A file that is written. */
+/* A file that is written, with what fill() puts. */
 struct writer {
+	void   (*w_fill)(struct writer *w);
+	const void *w_bytes;
+	size_t   w_bytes_nob;
+	uint64_t w_serial;
 	int      w_fd;
 	int      w_rc;		/* 0 or -errno */
 	size_t   w_nob;		/* in w_buffer */
@@ -150,6 +155,11 @@ int umove_point(void)
 	return __builtin_expect(saving.sv_on, 0) ? stop() : 0;
 }
 
+bool umove_saving(void)
+{
+	return saving.sv_on;
+}
+
 /*
  * WRITING
  */
@@ -187,30 +197,60 @@ static void put(struct writer *w, const void *from, size_t nob)
 	}
 }
 
-static void thread_put(struct writer *w, const struct umove_thread *t)
+/* Puts the box of t, of nob bytes. */
+static void box_put(struct writer *w, const struct umove_thread *t, size_t nob)
 {
-	struct umove_head *h = t->th_bytes;
-	const void *heap;
+	char *bytes = nob > 0 ? malloc(nob) : NULL;
 
-	h->hd_heap = (uint32_t)umove_heap(t, &heap);
-	put(w, h, sizeof *h + h->hd_slice);
-	put(w, heap, h->hd_heap);
+	if (bytes != NULL) {
+		umove_box_put(t, bytes);
+		put(w, bytes, nob);
+		free(bytes);
+	} else if (nob > 0 && w->w_rc == 0)
+		w->w_rc = -ENOMEM;
 }
 
-static void all_put(struct writer *w)
+static void thread_put(struct writer *w, const struct umove_thread *t)
 {
-	struct summary s = { (uint64_t)saving.sv_nr, (uint64_t)umove_numbers(0), 0 };
-	const struct umove_thread *t;
+	const struct umove_head *h = t->th_bytes;
 	const void *heap;
-	uint64_t sum;
 
-	for (t = saving.sv_first; t != NULL; t = t->th_saved)
-		s.su_nob += sizeof *t->th_bytes + t->th_bytes->hd_slice +
-			umove_heap(t, &heap);
+	(void)umove_heap(t, &heap);
+	put(w, h, sizeof *h + h->hd_slice);
+	put(w, heap, h->hd_heap);
+	box_put(w, t, h->hd_box);
+}
+
+/* Puts what a save wants of all threads that have come. */
+static void threads_put(struct writer *w)
+{
+	struct summary s = { .su_threads = (uint64_t)saving.sv_nr,
+			     .su_numbers = (uint64_t)umove_numbers(0),
+			     .su_serial  = w->w_serial };
+	struct umove_thread *t;
+	const void *heap;
+
+	for (t = saving.sv_first; t != NULL; t = t->th_saved) {
+		t->th_bytes->hd_heap = (uint32_t)umove_heap(t, &heap);
+		t->th_bytes->hd_box  = umove_box(t);
+		s.su_nob += umove_head_nob(t->th_bytes);
+	}
 	put(w, &umove_program, sizeof umove_program);
 	put(w, &s, sizeof s);
 	for (t = saving.sv_first; t != NULL; t = t->th_saved)
 		thread_put(w, t);
+}
+
+static void bytes_put(struct writer *w)
+{
+	put(w, w->w_bytes, w->w_bytes_nob);
+}
+
+static void all_put(struct writer *w)
+{
+	uint64_t sum;
+
+	w->w_fill(w);
 	flush(w);
 	sum = w->w_sum;
 	put(w, &sum, sizeof sum);
@@ -218,25 +258,24 @@ static void all_put(struct writer *w)
 }
 
 /* Writes all to a new file. 0 or -errno. */
-static int new_write(const char *path)
+static int new_write(const char *path, struct writer *w)
 {
-	struct writer w = { .w_sum = 1 };
-
-	w.w_buffer = malloc(BUFFER);
-	if (w.w_buffer == NULL)
+	w->w_sum = 1;
+	w->w_buffer = malloc(BUFFER);
+	if (w->w_buffer == NULL)
 		return -ENOMEM;
-	w.w_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (w.w_fd < 0) {
-		free(w.w_buffer);
+	w->w_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (w->w_fd < 0) {
+		free(w->w_buffer);
 		return -errno;
 	}
-	all_put(&w);
-	if (w.w_rc == 0 && fsync(w.w_fd) != 0)
-		w.w_rc = -errno;
-	if (close(w.w_fd) != 0 && w.w_rc == 0)
-		w.w_rc = -errno;
-	free(w.w_buffer);
-	return w.w_rc;
+	all_put(w);
+	if (w->w_rc == 0 && fsync(w->w_fd) != 0)
+		w->w_rc = -errno;
+	if (close(w->w_fd) != 0 && w->w_rc == 0)
+		w->w_rc = -errno;
+	free(w->w_buffer);
+	return w->w_rc;
 }
 
 /* Syncs the folder of path, whose name ends at slash. 0 or -errno. */
@@ -256,7 +295,7 @@ static int folder_sync(char *path)
 }
 
 /* Replaces the file at path. 0 or -errno. */
-static int replace(const char *path)
+static int replace(const char *path, struct writer *w)
 {
 	size_t nob = strlen(path) + sizeof ".new";
 	char *new = malloc(nob);
@@ -265,7 +304,7 @@ static int replace(const char *path)
 	if (new == NULL)
 		return -ENOMEM;
 	snprintf(new, nob, "%s.new", path);
-	rc = new_write(new);
+	rc = new_write(new, w);
 	if (rc == 0 && rename(new, path) != 0)
 		rc = -errno;
 	if (rc != 0)
@@ -276,12 +315,30 @@ static int replace(const char *path)
 	return rc;
 }
 
+int umove_save_put(const char *path, uint64_t serial)
+{
+	struct writer w = { .w_fill = threads_put, .w_serial = serial };
+
+	return replace(path, &w);
+}
+
+int umove_file_put(const char *path, const void *bytes, size_t nob)
+{
+	struct writer w = {
+		.w_fill = bytes_put, .w_bytes = bytes, .w_bytes_nob = nob
+	};
+
+	return replace(path, &w);
+}
+
 /*
  * THE CALLER OF A SAVE
  */
 
-static void begin(void)
+int umove_save_begin(void)
 {
+	if (saving.sv_on)
+		return -EBUSY;
 	saving.sv_rc = 0;
 	saving.sv_nr = 0;
 	saving.sv_first = NULL;
@@ -289,10 +346,12 @@ static void begin(void)
 	saving.sv_on = true;
 	(void)ugroup_add(&saving.sv_left, (int)umove_alive());
 	(void)ugroup_add(&saving.sv_end, 1);
+	umove_each(umove_box_wake);
+	return 0;
 }
 
 /* Lets all go on. */
-static void finish(void)
+void umove_save_end(void)
 {
 	struct umove_thread *t;
 
@@ -305,8 +364,7 @@ static void finish(void)
 	ugroup_done(&saving.sv_end);
 }
 
-/* Waits for all that have not come, and writes the file. */
-static NOINLINE int save(const char *path)
+int umove_save_wait(void)
 {
 	int rc = saving.sv_rc;
 
@@ -315,9 +373,22 @@ static NOINLINE int save(const char *path)
 		if (rc == 0)
 			rc = saving.sv_rc;
 	}
+	return rc;
+}
+
+long umove_save_nr(void)
+{
+	return saving.sv_nr;
+}
+
+/* Waits for all that have not come, and writes the file. */
+static NOINLINE int save(const char *path)
+{
+	int rc = umove_save_wait();
+
 	if (rc == 0)
-		rc = replace(path);
-	finish();
+		rc = umove_save_put(path, 0);
+	umove_save_end();
 	return rc;
 }
 
@@ -328,9 +399,8 @@ int umove_save(const char *path)
 
 	if (path == NULL || !umove_ready("umove_save"))
 		return -EINVAL;
-	if (saving.sv_on)
+	if (umove_save_begin() != 0)
 		return -EBUSY;
-	begin();
 	if (t != NULL) {
 		rc = umove_pack(t, "umove_save", 0, false);
 		if (rc == 1)
@@ -416,86 +486,139 @@ static bool threads_valid(const char *at, size_t nob, uint64_t nr)
 	return nob == 0;
 }
 
-/* Lets the threads of b go on. Frees b if there are none. 0 or -errno. */
-static int threads_arrive(const char *call, struct umove_batch *b, char *at,
-			  uint64_t nr)
+/* What of a file is wanted. */
+struct want {
+	const char *wa_call;
+	const char *wa_path;
+	uint64_t    wa_serial;
+	uint64_t    wa_part, wa_parts;
+	long       *wa_numbers;
+};
+
+/* Lets a part of nr threads of b go on. Frees b if there are none. */
+static long threads_arrive(const struct want *w, struct umove_batch *b, char *at,
+			   uint64_t nr)
 {
 	struct umove_thread *made = NULL, *t;
-	int rc = 0;
+	uint64_t i;
+	long rc = 0;
 
 	b->ba_nr = 1;			/* so that no thread frees it yet */
-	for (; nr > 0 && rc == 0; nr--) {
+	for (i = 0; i < nr && rc >= 0; i++) {
 		struct umove_head *h = (void *)at;
 
-		at += sizeof *h + h->hd_slice + h->hd_heap;
-		t = umove_arrive(call, h, b);
+		at += umove_head_nob(h);
+		if (i % w->wa_parts != w->wa_part)
+			continue;
+		t = umove_arrive(w->wa_call, h, b);
 		if (t != NULL) {
 			t->th_saved = made;
 			made = t;
+			rc++;
 		} else
 			rc = -errno;
 	}
-	for (t = made; t != NULL && rc != 0; t = t->th_saved)
+	for (t = made; t != NULL && rc < 0; t = t->th_saved)
 		t->th_dropped = true;
 	if (--b->ba_nr == 0)
 		free(b);
 	return rc;
 }
 
-static void bad(const char *path, const char *why)
+static void bad(const struct want *w, const char *why)
 {
-	usched_message("umove_load: %s: %s", path, why);
+	usched_message("%s: the file %s: %s", w->wa_call, w->wa_path, why);
 }
 
-/* Looks at what was read from path, and takes b over. */
-static long load(const char *path, struct umove_batch *b, size_t size)
+/* Looks at what was read, and takes b over. */
+static long load(const struct want *w, struct umove_batch *b, size_t size)
 {
 	struct umove_program p;
 	struct summary s;
 	const char *why = unwhole(b->ba_bytes, size, &s);
 	size_t behind = sizeof p + sizeof s;
-	int rc = why != NULL ? -EBADMSG : 0;
+	long rc = 0;
 
-	if (why != NULL) {
-		bad(path, why);
-	} else {
+	if (why == NULL && s.su_serial != w->wa_serial)
+		why = "it is of another save";
+	if (why == NULL) {
 		memcpy(&p, b->ba_bytes, sizeof p);
-		if (!umove_is_ours(path, &p))
+		if (!umove_is_ours(w->wa_path, &p))
 			rc = -ENOTSUP;
+		else if (!threads_valid(b->ba_bytes + behind, s.su_nob,
+					s.su_threads))
+			why = "what it says of its threads cannot be";
 	}
-	if (rc == 0 && !threads_valid(b->ba_bytes + behind, s.su_nob,
-				      s.su_threads)) {
-		bad(path, "what it says of its threads cannot be");
+	if (why != NULL) {
+		bad(w, why);
 		rc = -EBADMSG;
 	}
 	if (rc != 0) {
 		free(b);
 		return rc;
 	}
-	rc = threads_arrive("umove_load", b, b->ba_bytes + behind, s.su_threads);
-	if (rc == 0)
-		(void)umove_numbers((long)s.su_numbers);
-	return rc != 0 ? rc : (long)s.su_threads;
+	rc = threads_arrive(w, b, b->ba_bytes + behind, s.su_threads);
+	*w->wa_numbers = (long)s.su_numbers;
+	return rc;
 }
 
-long umove_load(const char *path)
+static long file_load(const struct want *w)
 {
 	struct umove_batch *b;
 	size_t size;
 	int fd, rc;
 
-	if (path == NULL || !umove_ready("umove_load"))
-		return -EINVAL;
-	if (!umove_shares("umove_load"))
-		return -ENOTSUP;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open(w->wa_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	b = batch_read(fd, &size, &rc);
 	close(fd);
 	if (b != NULL)
-		return load(path, b, size);
+		return load(w, b, size);
 	if (rc == -EBADMSG)
-		bad(path, "it is no whole file");
+		bad(w, "it is no whole file");
+	return rc;
+}
+
+long umove_load_part(const char *path, uint64_t serial, long part, long parts)
+{
+	long numbers;
+	struct want w = {
+		"umpi_load", path, serial, (uint64_t)part, (uint64_t)parts,
+		&numbers
+	};
+
+	return file_load(&w);
+}
+
+long umove_load(const char *path)
+{
+	long numbers, nr;
+	struct want w = { "umove_load", path, 0, 0, 1, &numbers };
+
+	if (path == NULL || !umove_ready("umove_load"))
+		return -EINVAL;
+	if (!umove_shares("umove_load"))
+		return -ENOTSUP;
+	nr = file_load(&w);
+	if (nr >= 0)
+		(void)umove_numbers(numbers);
+	return nr;
+}
+
+int umove_file_get(const char *path, void *bytes, size_t nob)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint64_t sum;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = read_all(fd, bytes, nob);
+	if (rc == 0)
+		rc = read_all(fd, (char *)&sum, sizeof sum);
+	close(fd);
+	if (rc == 0 && add(1, bytes, nob) != sum)
+		rc = -EBADMSG;
 	return rc;
 }

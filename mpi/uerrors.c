@@ -30,7 +30,7 @@
  * the rest without stand-ins.
  *
  * MPI_ERRORS_ARE_FATAL has a stand-in, too, which says what MPI would say, and
- * calls MPI_Abort(). MPI_ERRORS_RETURN needs none.
+ * calls MPI_Abort(). So has MPI_ERRORS_ABORT of MPI 4. MPI_ERRORS_RETURN needs none.
  *
  * THE COMMUNICATOR OF A REQUEST
  *
@@ -109,8 +109,18 @@ int umpi_raise(const char *call, MPI_Comm comm, int rc)
 #define HANDLERS	32
 
 static MPI_Comm_errhandler_function *handler[HANDLERS];	/* under lock */
-static MPI_Errhandler fatal;
-static int has_fatal;		/* atomic */
+
+/* Handlers of MPI that end the job. */
+#if MPI_VERSION >= 4
+#define ENDINGS		2
+#define ENDING(nr)	((nr) == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_ABORT)
+#else
+#define ENDINGS		1
+#define ENDING(nr)	MPI_ERRORS_ARE_FATAL
+#endif
+
+static MPI_Errhandler ending[ENDINGS];	/* the stand-in of each */
+static int has_endings;			/* atomic */
 
 static NOINLINE bool is_silent(void)
 {
@@ -183,24 +193,40 @@ static void stand_in_fatal(MPI_Comm *comm, int *code, ...)
 	(void)PMPI_Abort(*comm, *code);
 }
 
-/* Gives comm the stand-in, if its handler is the fatal one. */
+/* Returns the stand-in of a handler of MPI, or the handler. */
+static MPI_Errhandler ending_of(MPI_Errhandler h)
+{
+	int i;
+
+	if (__atomic_load_n(&has_endings, __ATOMIC_ACQUIRE))
+		for (i = 0; i < ENDINGS; i++)
+			if (h == ENDING(i))
+				return ending[i];
+	return h;
+}
+
+/* Gives comm the stand-in, if its handler is one that ends the job. */
 static void replace(MPI_Comm comm)
 {
 	MPI_Errhandler h;
 
 	if (PMPI_Comm_get_errhandler(comm, &h) != MPI_SUCCESS)
 		return;
-	if (h == MPI_ERRORS_ARE_FATAL)
-		(void)PMPI_Comm_set_errhandler(comm, fatal);
+	if (ending_of(h) != h)
+		(void)PMPI_Comm_set_errhandler(comm, ending_of(h));
 	else
 		(void)PMPI_Errhandler_free(&h);
 }
 
 void umpi_errors_begin(void)
 {
-	if (PMPI_Comm_create_errhandler(stand_in_fatal, &fatal) != MPI_SUCCESS)
-		return;
-	__atomic_store_n(&has_fatal, 1, __ATOMIC_RELEASE);
+	int i;
+
+	for (i = 0; i < ENDINGS; i++)
+		if (PMPI_Comm_create_errhandler(stand_in_fatal, &ending[i]) !=
+		    MPI_SUCCESS)
+			return;
+	__atomic_store_n(&has_endings, 1, __ATOMIC_RELEASE);
 	replace(MPI_COMM_WORLD);
 	replace(MPI_COMM_SELF);
 }
@@ -290,20 +316,21 @@ int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function *f,
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler h)
 {
 	__atomic_store_n(&notes_on, 1, __ATOMIC_RELAXED);
-	if (h == MPI_ERRORS_ARE_FATAL &&
-	    __atomic_load_n(&has_fatal, __ATOMIC_ACQUIRE))
-		h = fatal;
-	return PMPI_Comm_set_errhandler(comm, h);
+	return PMPI_Comm_set_errhandler(comm, ending_of(h));
 }
 
 int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *h)
 {
 	int rc = PMPI_Comm_get_errhandler(comm, h);
+	int i;
 
-	if (rc == MPI_SUCCESS && __atomic_load_n(&has_fatal, __ATOMIC_ACQUIRE) &&
-	    *h == fatal) {
-		(void)PMPI_Errhandler_free(h);
-		*h = MPI_ERRORS_ARE_FATAL;
-	}
+	if (rc != MPI_SUCCESS || !__atomic_load_n(&has_endings, __ATOMIC_ACQUIRE))
+		return rc;
+	for (i = 0; i < ENDINGS; i++)
+		if (*h == ending[i]) {
+			(void)PMPI_Errhandler_free(h);
+			*h = ENDING(i);
+			break;
+		}
 	return rc;
 }

@@ -21,7 +21,13 @@
  * look at it once in some 64 switches, and when they have nothing to run.
  *
  * Requests are in the list: arrays, so that a call tests WINDOW of them. The
- * progress of MPI, which costs most, is made once in each such call. The batch
+ * progress of MPI, which costs most, is made once in each such call. They stand
+ * in the order of their age. A complete request leaves a hole, which is
+ * MPI_REQUEST_NULL, and holes are closed when they are many. So threads go on in
+ * the order in which they began to wait, and post their next receives in that
+ * order. Messages come in that order, too, and MPI finds the receive of each near
+ * the head of its list. If the last request took the place of a complete one, MPI
+ * searched a quarter of the list. The batch
  * of a thread has an entry for each of its requests, and a count: of those that
  * have to complete before the thread goes on. That is one for MPI_Recv(), two
  * for MPI_Sendrecv(), all for MPI_Waitall(), and one for MPI_Waitsome(),
@@ -152,6 +158,7 @@ UPREEMPT_NEVER;
 
 #define WINDOW		256	/* requests of a test */
 #define FEW		8	/* of the ring, in a look */
+#define HOLES		16	/* more than requests, before they are closed */
 #define NOWHERE		(-1)	/* no more in the list: complete */
 #define ABSENT		(-2)	/* not in the list, and not by a look */
 #define BATCH_FEW	16	/* requests in the record itself */
@@ -199,6 +206,12 @@ struct question {
 	struct umpi_ask  q_ask;
 };
 
+/* Records whose waits have ended, in the order of their requests. */
+struct claims {
+	struct record *c_first, *c_last;
+	int            c_nr;
+};
+
 /* The list of a processor, or of all workers of ws. */
 struct umpi {
 	struct uwait_source m_source;	/* first */
@@ -206,6 +219,8 @@ struct umpi {
 	pthread_t     m_owner;		/* has made it */
 	struct ulock  m_lock;
 	int           m_nr;		/* in the list */
+	int           m_from;		/* the first place that may be no hole */
+	int           m_end;		/* behind the last place */
 	int           m_room;
 	int           m_at;		/* where the next window begins */
 	MPI_Request  *m_request;
@@ -216,6 +231,7 @@ struct umpi {
 	int           m_fresh;		/* a wait has begun (atomic) */
 	int           m_vain;		/* m_skip after tries in vain (atomic) */
 	int           m_skip;		/* waits without tries (atomic) */
+	int           m_dry;		/* a test in vain since a look (atomic) */
 	int           m_index[WINDOW];
 	MPI_Status    m_status[WINDOW];
 };
@@ -300,6 +316,31 @@ static bool in_status(int rc)
 
 /* The list. Caller holds m_lock. */
 
+/* Closes the holes. The order stays. */
+static NOINLINE void list_close(struct umpi *m)
+{
+	int from, to = 0;
+
+	for (from = m->m_from; from < m->m_end; from++)
+		if (m->m_entry[from] != NULL) {
+			m->m_request[to] = m->m_request[from];
+			m->m_entry[to]   = m->m_entry[from];
+			m->m_entry[to]->e_place = to;
+			to++;
+		}
+	m->m_from = 0;
+	m->m_end  = to;
+}
+
+/* Skips the holes in front, and closes the others if they are many. */
+static void list_trim(struct umpi *m)
+{
+	while (m->m_from < m->m_end && m->m_entry[m->m_from] == NULL)
+		m->m_from++;
+	if (m->m_end - m->m_from > 2 * m->m_nr + HOLES)
+		list_close(m);
+}
+
 /* Makes room for nr more. False: no memory. */
 static bool list_room(struct umpi *m, int nr)
 {
@@ -307,9 +348,12 @@ static bool list_room(struct umpi *m, int nr)
 	MPI_Request *request;
 	struct entry **entry;
 
-	if (m->m_nr + nr <= m->m_room)
+	if (m->m_end + nr <= m->m_room)
 		return true;
-	while (room < m->m_nr + nr)
+	list_close(m);
+	if (2 * (m->m_nr + nr) <= m->m_room)
+		return true;
+	while (room < 2 * (m->m_nr + nr))
 		room *= 2;
 	request = realloc(m->m_request, room * sizeof *request);
 	if (request == NULL)
@@ -326,22 +370,23 @@ static bool list_room(struct umpi *m, int nr)
 /* Puts e in the list, which has room. */
 static void list_add(struct umpi *m, struct entry *e)
 {
-	m->m_request[m->m_nr] = e->e_request;
-	m->m_entry[m->m_nr]   = e;
-	e->e_place = m->m_nr++;
+	m->m_request[m->m_end] = e->e_request;
+	m->m_entry[m->m_end]   = e;
+	e->e_place = m->m_end++;
+	m->m_nr++;
 }
 
-/* Takes the entry at a place out; the last takes its place. */
+/* Takes the entry at a place out, and leaves a hole. */
 static void list_take(struct umpi *m, int place)
 {
 	struct entry *e = m->m_entry[place];
-	int last = --m->m_nr;
 
 	e->e_request = m->m_request[place];
-	m->m_request[place] = m->m_request[last];
-	m->m_entry[place]   = m->m_entry[last];
-	m->m_entry[place]->e_place = place;
-	e->e_place = NOWHERE;
+	e->e_place   = NOWHERE;
+	m->m_request[place] = MPI_REQUEST_NULL;
+	m->m_entry[place]   = NULL;
+	if (--m->m_nr == 0)
+		m->m_from = m->m_end = 0;
 }
 
 static void ring_add(struct umpi *m, struct question *q)
@@ -370,26 +415,29 @@ static void ring_take(struct umpi *m, struct question *q)
 
 /* Looking. */
 
-/* Claims r, which is complete and in no list. Puts it in front of *claimed. */
-static void claim(struct record *r, int error, struct record **claimed)
+/* Claims r, which is complete and in no list. Puts it behind the others. */
+static void claim(struct record *r, int error, struct claims *c)
 {
 	r->o_error = error;
 	if (!uwait_claim(&r->o_wait))
 		return;			/* its thread finds it complete: M2 */
-	r->o_wait.w_at.object = *claimed;
-	*claimed = r;
+	r->o_wait.w_at.object = NULL;
+	if (c->c_first == NULL)
+		c->c_first = r;
+	else
+		c->c_last->o_wait.w_at.object = r;
+	c->c_last = r;
+	c->c_nr++;
 }
 
-static int complete(struct record *claimed)
+static void complete(const struct claims *c)
 {
-	struct record *next;
-	int nr;
+	struct record *r, *next;
 
-	for (nr = 0; claimed != NULL; claimed = next, nr++) {
-		next = (struct record *)(uintptr_t)claimed->o_wait.w_at.object;
-		uwait_complete(&claimed->o_wait, 0);
+	for (r = c->c_first; r != NULL; r = next) {
+		next = (struct record *)(uintptr_t)r->o_wait.w_at.object;
+		uwait_complete(&r->o_wait, 0);
 	}
-	return nr;
 }
 
 /*
@@ -397,7 +445,7 @@ static int complete(struct record *claimed)
  * has waited for no other. Later completions only change the batch (M3).
  */
 static void entry_done(struct umpi *m, int place, int error,
-		       struct record **claimed)
+		       struct claims *claimed)
 {
 	struct entry *e = m->m_entry[place];
 
@@ -409,37 +457,20 @@ static void entry_done(struct umpi *m, int place, int error,
 
 /* Tests each request of a window, since PMPI_Testsome() has failed. */
 static NOINLINE void test_each(struct umpi *m, int from, int to,
-			       struct record **claimed)
+			       struct claims *claimed)
 {
 	int i, rc;
 
-	for (i = to - 1; i >= from; i--)
-		if (tested(&m->m_request[i], &m->m_entry[i]->e_status, &rc))
+	for (i = from; i < to; i++)
+		if (m->m_entry[i] != NULL && tested(&m->m_request[i],
+				&m->m_entry[i]->e_status, &rc))
 			entry_done(m, i, rc, claimed);
 }
 
-/* Sorts the first nr of m_index, mostly sorted, with their m_status. */
-static void sort(struct umpi *m, int nr)
-{
-	int i, k;
-
-	for (i = 1; i < nr; i++) {
-		int index = m->m_index[i];
-		MPI_Status status = m->m_status[i];
-
-		for (k = i; k > 0 && m->m_index[k - 1] > index; k--) {
-			m->m_index[k]  = m->m_index[k - 1];
-			m->m_status[k] = m->m_status[k - 1];
-		}
-		m->m_index[k]  = index;
-		m->m_status[k] = status;
-	}
-}
-
 /* Tests the requests from a place on, up to WINDOW. Caller holds m_lock. */
-static void test_window(struct umpi *m, int from, struct record **claimed)
+static void test_window(struct umpi *m, int from, struct claims *claimed)
 {
-	int nr = m->m_nr - from < WINDOW ? m->m_nr - from : WINDOW;
+	int nr = m->m_end - from < WINDOW ? m->m_end - from : WINDOW;
 	int done = 0;
 	int rc, i;
 
@@ -455,8 +486,7 @@ static void test_window(struct umpi *m, int from, struct record **claimed)
 	}
 	if (done == MPI_UNDEFINED)
 		return;
-	sort(m, done);
-	for (i = done - 1; i >= 0; i--) {
+	for (i = 0; i < done; i++) {
 		int place = from + m->m_index[i];
 
 		m->m_entry[place]->e_status = m->m_status[i];
@@ -466,7 +496,7 @@ static void test_window(struct umpi *m, int from, struct record **claimed)
 }
 
 /* Asks for up to nr of the ring. Caller holds m_lock. */
-static void ask_ring(struct umpi *m, int nr, struct record **claimed)
+static void ask_ring(struct umpi *m, int nr, struct claims *claimed)
 {
 	struct question *last = m->m_first != NULL ? m->m_first->q_prev : NULL;
 	struct question *q;
@@ -483,25 +513,41 @@ static void ask_ring(struct umpi *m, int nr, struct record **claimed)
 	}
 }
 
+/* Tests windows, from the oldest request on, until waits have ended. */
+static void test_windows(struct umpi *m, struct claims *claimed)
+{
+	int from;
+
+	for (from = m->m_from; from < m->m_end && claimed->c_nr == 0;
+	     from += WINDOW)
+		test_window(m, from, claimed);
+}
+
+/* Tests the oldest window, or, after one in vain, the next. */
+static void test_next(struct umpi *m, struct claims *claimed)
+{
+	if (m->m_at < m->m_from || m->m_at >= m->m_end)
+		m->m_at = m->m_from;
+	test_window(m, m->m_at, claimed);
+	m->m_at = claimed->c_nr > 0 ? 0 : m->m_at + WINDOW;
+}
+
 /* Tests a part, or all. Returns how many waits have ended. */
 static int test(struct umpi *m, bool everything)
 {
-	struct record *claimed = NULL;
-	int from;
+	struct claims claimed = { NULL, NULL, 0 };
 
 	ulock_get(&m->m_lock);
-	if (m->m_at >= m->m_nr)
-		m->m_at = 0;
+	__atomic_store_n(&m->m_dry, 0, __ATOMIC_RELAXED);
+	list_trim(m);
 	if (everything)
-		for (from = (m->m_nr - 1) / WINDOW * WINDOW; from >= 0;
-		     from -= WINDOW)
-			test_window(m, from, &claimed);
+		test_windows(m, &claimed);
 	else
-		test_window(m, m->m_at, &claimed);
-	m->m_at += WINDOW;
+		test_next(m, &claimed);
 	ask_ring(m, everything ? INT_MAX : FEW, &claimed);
 	ulock_put(&m->m_lock);
-	return complete(claimed);
+	complete(&claimed);
+	return claimed.c_nr;
 }
 
 /* Fails if the caller's native thread may not call MPI. */
@@ -949,6 +995,7 @@ static bool test_here(MPI_Request *request, MPI_Status *status, bool once,
 	if (tested(request, status, rc))
 		return true;
 	m = umpi_of_caller();
+	__atomic_store_n(&m->m_dry, 1, __ATOMIC_RELAXED);
 	if (once || !may_try(m))
 		return false;
 	for (i = 0, done = false; i < TRIES && !done; i++)
@@ -957,16 +1004,22 @@ static bool test_here(MPI_Request *request, MPI_Status *status, bool once,
 	return done;
 }
 
-bool umpi_test(MPI_Request *request, int *rc)
+/*
+ * Returns whether a test by the caller would do harm: see "THE CROWD". begun: of
+ * a receive that has just begun.
+ */
+static bool is_crowded(bool begun)
 {
-	return tested(request, MPI_STATUS_IGNORE, rc);
+	const struct umpi *m = umpi_of_caller();
+
+	return __atomic_load_n(&m->m_source.o_waits, __ATOMIC_RELAXED) >= CROWD &&
+		(begun || __atomic_load_n(&m->m_dry, __ATOMIC_RELAXED) != 0);
 }
 
-/* Returns whether a test by the caller would do harm: see "THE CROWD". */
-static bool is_crowded(void)
+bool umpi_test(MPI_Request *request, int *rc)
 {
-	return __atomic_load_n(&umpi_of_caller()->m_source.o_waits,
-			       __ATOMIC_RELAXED) >= CROWD;
+	return !is_crowded(false) &&
+		test_here(request, MPI_STATUS_IGNORE, true, rc);
 }
 
 /* Waits without memory for a record: lets others run between two tests. */
@@ -990,7 +1043,7 @@ int umpi_wait(MPI_Request *request, MPI_Status *status, utime_ns until,
 	struct batch *b;
 	int nr, rc;
 
-	if (!(why->y_receives && is_crowded()) &&
+	if ((until == UNOW || !is_crowded(why->y_receives)) &&
 	    test_here(request, status, until == UNOW, &rc))
 		return rc;
 	if (until == UNOW)
@@ -1278,7 +1331,7 @@ int umpi_ask(struct umpi_ask *a, utime_ns until, bool sure,
 	int rc;
 
 	a->a_code = MPI_SUCCESS;
-	if (listed && a->a_kind == UMPI_ALL && is_crowded() &&
+	if (listed && a->a_kind == UMPI_ALL && is_crowded(true) &&
 	    wait_listed(a, until, sure, why, &rc))
 		return rc;
 	for (;;) {
@@ -1438,8 +1491,8 @@ static long print_of(int fd, struct umpi *m)
 	int i;
 
 	ulock_get(&m->m_lock);
-	for (i = 0; i < m->m_nr; i++)
-		if (is_first(m->m_entry[i])) {
+	for (i = m->m_from; i < m->m_end; i++)
+		if (m->m_entry[i] != NULL && is_first(m->m_entry[i])) {
 			print(fd, &m->m_entry[i]->e_batch->b_record);
 			nr++;
 		}

@@ -162,12 +162,15 @@
  *     0 or less.
  * P9. Virtual time changes only while all processors but the caller of jump()
  *     sleep. While the set has a deadline, set_idle does not become complete.
+ * P10. A processor that is alone in its set ends by itself, counted as asleep, if
+ *     fini waits, and no thread, hold or deadline is left. Before fini it sleeps
+ *     instead, as the program may still make threads.
  *
  * REJECTED
  *
  * A queue linked through the threads: it does not show which thread to
  * prefetch. A message of its own for each remote wake: it needs memory, and can
- * fail.
+ * fail. A look at the inbox less often: remote wakes come late.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -1267,6 +1270,38 @@ static void look_in_time(struct uproc *p, bool looked)
 		look_outside(p);
 }
 
+/* Returns how many threads set has, once no thread runs. */
+static long threads_left(const struct uproc_set *set)
+{
+	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
+	int i;
+
+	for (i = 0; i < set->set_nr; i++) {
+		const struct uproc *p = uproc_nth(set, i);
+
+		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
+		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
+	}
+	return nr;
+}
+
+/*
+ * Returns whether p, alone in its set, may end by itself: fini waits for the end,
+ * and no thread, no hold and no deadline is left. Nothing can come then. So fini
+ * need not wake p to tell it: P10.
+ */
+static bool may_end(struct uproc *p)
+{
+	const struct uproc_set *set = p->p_set;
+
+	return set->set_nr == 1 &&
+		__atomic_load_n(&set->set_fini, __ATOMIC_ACQUIRE) &&
+		threads_left(set) == 0 && uwait_due(&p->p_waits) == UNEVER &&
+		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits) &&
+		__atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) == 0 &&
+		!utime_is_virtual();
+}
+
 /*
  * While few threads are alive, each may have a lane for itself, unless those that
  * wake each other run in turn anyway (op_soon), addresses are limited, or mappings
@@ -1307,6 +1342,10 @@ int uproc_look(struct uproc *p)
 		}
 		if (uproc_stopped(set))
 			return false;
+		if (may_end(p)) {
+			(void)uidle_enter(&set->set_idle, set->set_nr);
+			return false;
+		}
 		if (spin-- > 0) {
 			uproc_relax();
 			continue;
@@ -2037,21 +2076,6 @@ int uproc_start(struct uproc_set *set)
 /* Stands for a set that is being freed: a child of fork() looks into it. */
 static struct uproc_set ending = { .set_nr = 1 };
 
-/* Returns how many threads set has, once no thread runs. */
-static long threads_left(const struct uproc_set *set)
-{
-	unsigned nr = 0;	/* only the sum counts: threads end elsewhere */
-	int i;
-
-	for (i = 0; i < set->set_nr; i++) {
-		const struct uproc *p = uproc_nth(set, i);
-
-		nr += __atomic_load_n(&p->p_threads, __ATOMIC_RELAXED) +
-		      __atomic_load_n(&p->p_made, __ATOMIC_RELAXED);
-	}
-	return nr;
-}
-
 /* Tells the modules that watch waits. Returns whether one has shown the user. */
 static bool stuck_shown(struct uproc_set *set, long left)
 {
@@ -2093,6 +2117,7 @@ int uproc_fini(struct uproc_set **out, long *left)
 	if (uproc_serves == set)
 		usched_fail("fini: called by a function that a thread of the "
 			    "set has given to ucall()");
+	__atomic_store_n(&set->set_fini, 1, __ATOMIC_RELEASE);
 	uidle_wait(&set->set_idle, set->set_running);
 	*left = threads_left(set);
 	if (*left != 0)

@@ -53,6 +53,7 @@ struct uproc_set {
 	int             set_idle __attribute__((aligned(64)));
 	int             set_go;		/* 0 wait, 1 run, -1 give up */
 	int             set_stop;
+	int             set_fini;	/* fini waits for the end */
 #if defined(USCHED_HARD)
 	int             set_holds;	/* by uproc_hold() */
 #endif

@@ -25,15 +25,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static utime_ns after(utime_ns ns)
+/* Returns until when a call of b waits at most. */
+static utime_ns limit(const struct sim_boot *b, utime_ns until, utime_ns by_file)
 {
-	return ns == 0 ? UNEVER : sim_now() + ns;
-}
-
-/* Returns until when a call on f waits at most. */
-static utime_ns limit(utime_ns until, utime_ns by_file)
-{
-	return until == SIM_BY_FILE ? after(by_file) : until;
+	return until != SIM_BY_FILE ? until :
+		by_file == 0 ? UNEVER : sim_after(b->b_host, by_file);
 }
 
 static bool waits(const struct sim_file *f, int flags, utime_ns until)
@@ -112,7 +108,7 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 		return -EBADF;
 	if (f->f_ops->o_read == NULL)
 		return -EINVAL;
-	rc = retry(b, fd, f, t, until, limit(until, f->f_read_time), read_once);
+	rc = retry(b, fd, f, t, until, limit(b, until, f->f_read_time), read_once);
 	sim_hash((uint64_t)rc);
 	return rc;
 }
@@ -163,7 +159,7 @@ static ssize_t write_some(struct sim_boot *b, int fd, const struct transfer *t,
 		return -EBADF;
 	if (f->f_ops->o_write == NULL)
 		return -EINVAL;
-	return retry(b, fd, f, t, until, limit(until, f->f_write_time),
+	return retry(b, fd, f, t, until, limit(b, until, f->f_write_time),
 		     write_once);
 }
 
@@ -456,7 +452,7 @@ int sim_accept(struct sim_boot *b, int fd, int flags, struct sockaddr *a,
 
 	if (rc != 0)
 		return rc;
-	end = limit(until, f->f_read_time);
+	end = limit(b, until, f->f_read_time);
 	do {
 		rc = f->f_ops->o_socket->s_accept(f, &out, flags & SOCK_NONBLOCK ?
 						  O_NONBLOCK : 0, a, n);
@@ -479,7 +475,7 @@ int sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a, socklen_t 
 
 	if (rc != 0)
 		return rc;
-	end = limit(until, f->f_write_time);
+	end = limit(b, until, f->f_write_time);
 	rc = f->f_ops->o_socket->s_connect(f, a, n);
 	while ((rc == -EINPROGRESS || rc == -EALREADY || rc == -EAGAIN) &&
 	       waits(f, 0, until)) {

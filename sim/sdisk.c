@@ -705,7 +705,7 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 		return -EINVAL;
 	if (size == 0)
 		return 0;
-	sim_trip(f->f_boot->b_host);
+	sim_step(f->f_boot->b_host, AT_DISK);
 	if (f->f_flags & O_APPEND)
 		at = (off_t)m->m_inode->i_seen.x_size;
 	if ((size_t)at + size > m->m_inode->i_seen.x_size &&
@@ -719,7 +719,7 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 	sim_hash_bytes(buf, size);
 	if (f->f_flags & O_DSYNC)
 		rc = sim_sync(f);
-	sim_trip(f->f_boot->b_host);
+	sim_step(f->f_boot->b_host, AT_DISK);
 	return rc < 0 ? rc : (ssize_t)size;
 }
 
@@ -763,7 +763,7 @@ int sim_truncate(struct sim_file *f, off_t size)
 
 	if ((f->f_flags & O_ACCMODE) == O_RDONLY || size < 0)
 		return -EINVAL;
-	sim_trip(f->f_boot->b_host);
+	sim_step(f->f_boot->b_host, AT_DISK);
 	check_mappings(m->m_inode);
 	content_length(&m->m_inode->i_seen, (size_t)size);
 	change_add(m->m_disk, m->m_inode, true, (size_t)size, NULL, 0);
@@ -817,10 +817,10 @@ int sim_sync(struct sim_file *f)
 	uint64_t end = m->m_disk->d_number;			/* D5 */
 	int rc = 0;
 
-	sim_trip(h);
+	sim_step(h, AT_DISK);
 	f->f_refs++;		/* it may be closed meanwhile */
-	sim_sleep(sim_now() + sim_length(DRAW_DISK, SYNC_MIN,
-					 sim_world.w_sync_max));
+	sim_sleep(sim_now() + sim_sync_time(h, sim_length(DRAW_DISK, SYNC_MIN,
+						sim_world.w_sync_max)));
 	if (m->m_inode->i_is_dir)
 		folder_store(m->m_disk, m->m_path, end);
 	else if (sim_fails_sync(h))
@@ -830,7 +830,7 @@ int sim_sync(struct sim_file *f)
 	if (--f->f_refs == 0)
 		free(m);
 	sim_hash(end ^ (uint64_t)rc);
-	sim_trip(h);
+	sim_step(h, AT_DISK);
 	return rc;
 }
 
@@ -853,7 +853,7 @@ int sim_rename(struct sim_boot *b, const char *from, const char *to)
 		return -EISDIR;
 	if (z != NULL && z->y_inode == y->y_inode)
 		return 0;
-	sim_trip(b->b_host);
+	sim_step(b->b_host, AT_DISK);
 	entry_change(b->b_host->h_disk, other, path, y->y_inode);
 	sim_hash_bytes(other, strlen(other));
 	return 0;
@@ -882,7 +882,7 @@ int sim_unlink(struct sim_boot *b, const char *name, bool dir)
 		return dir ? -ENOTDIR : -EISDIR;
 	if (dir && has_entries(d, path))
 		return -ENOTEMPTY;
-	sim_trip(b->b_host);
+	sim_step(b->b_host, AT_DISK);
 	entry_change(d, path, "", NULL);
 	sim_hash_bytes(path, strlen(path));
 	return 0;
@@ -898,7 +898,7 @@ int sim_mkdir(struct sim_boot *b, const char *name)
 		return rc != 0 ? rc : -EEXIST;
 	if (sim_is_full(b->b_host))
 		return -ENOSPC;
-	sim_trip(b->b_host);
+	sim_step(b->b_host, AT_DISK);
 	entry_change(b->b_host->h_disk, path, "", inode_make(true));
 	return 0;
 }
@@ -930,7 +930,7 @@ int sim_symlink(struct sim_boot *b, const char *target, const char *name)
 
 	if (rc != 0)
 		return rc;
-	sim_trip(b->b_host);
+	sim_step(b->b_host, AT_DISK);
 	i = inode_make(false);
 	i->i_target = sim_alloc(strlen(target) + 1);
 	strcpy(i->i_target, target);
@@ -964,7 +964,7 @@ int sim_link(struct sim_boot *b, const char *from, const char *name)
 		rc = -EPERM;
 	if (rc != 0)
 		return rc;
-	sim_trip(b->b_host);
+	sim_step(b->b_host, AT_DISK);
 	entry_change(b->b_host->h_disk, path, "", i);
 	return 0;
 }

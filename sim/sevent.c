@@ -125,7 +125,8 @@ static void timer_tick(void *arg)
 	if (t->e_closed || k.k_number != t->e_number || t->e_file.f_boot->b_dead)
 		return;
 	t->e_ticks++;
-	t->e_next = t->e_interval == 0 ? 0 : t->e_next + t->e_interval;
+	t->e_next = t->e_interval == 0 ? 0 : t->e_next - sim_now() +
+		sim_after(t->e_file.f_boot->b_host, t->e_interval);
 	timer_arm(t);
 	sim_changed(&t->e_file, POLLIN);
 }
@@ -215,7 +216,8 @@ int sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to)
 	if (f->f_ops != &timer_ops)
 		return -EINVAL;
 	to->it_interval = spec_of(t->e_interval);
-	to->it_value = spec_of(t->e_next == 0 ? 0 : t->e_next - sim_now());
+	to->it_value = spec_of(t->e_next == 0 ? 0 :
+			       sim_drifted(b->b_host, t->e_next - sim_now()));
 	return 0;
 }
 
@@ -240,7 +242,8 @@ int sim_timer_set(struct sim_boot *b, int fd, int flags,
 	t->e_ticks = 0;
 	t->e_interval = ns_of(&by->it_interval);
 	t->e_next = at == 0 ? 0 : flags & TFD_TIMER_ABSTIME ?
-		at - sim_clock(b->b_host, t->e_clock) : sim_now() + at;
+		sim_clock_until(b->b_host, t->e_clock, at) :
+		sim_after(b->b_host, at);
 	if (at != 0 && t->e_next <= 0)
 		t->e_next = 1;
 	timer_arm(t);

@@ -28,29 +28,48 @@ enum sim_stream { DRAW_PLAN, DRAW_NET, DRAW_DISK, DRAW_PROGRAM, DRAW_STREAMS };
 /* Kinds of faults: sfault.c. */
 enum sim_kind {
 	FAULT_CRASH,	/* a host, for some time */
-	FAULT_TRIP,	/* a host at its n-th write or sync from then on */
 	FAULT_CUT,	/* the link from a host to another, one way */
 	FAULT_ISOLATE,	/* all links of a host */
-	FAULT_SLOW,	/* all links of a host are 100 times as slow */
+	FAULT_SWIZZLE,	/* some hosts, isolated one after another */
+	FAULT_SLOW,	/* all links and syncs of a host take 100 times as long */
+	FAULT_NARROW,	/* a host's line carries few bytes a second */
+	FAULT_PAUSE,	/* the threads of a host stand still */
 	FAULT_RESET,	/* all connections of a host are reset */
+	FAULT_FORGET,	/* a box forgets them: RST comes to who sends next */
 	FAULT_LOSS,	/* datagrams are lost, doubled, late */
 	FAULT_CLOCK,	/* the wall clock of a host jumps */
+	FAULT_DRIFT,	/* the clocks of a host run fast or slow */
 	FAULT_FULL,	/* the disk of a host has no room: ENOSPC */
 	FAULT_EIO,	/* the n-th sync of a file from then on fails: EIO */
+	FAULT_LOST,	/* a host out of the core is isolated for good */
 	FAULT_KINDS
+};
+
+/* A fault begins at its time, or at the n-th step of a host from then on. */
+enum sim_step {
+	AT_TIME,
+	AT_DISK,	/* before and after a write or sync */
+	AT_SEND,	/* before and after a send to another host */
+	AT_STATE,	/* usim_maybe() is asked, usim_sometimes() is true */
+	STEPS
 };
 
 struct sim_fault {
 	enum sim_kind f_kind;
-	int           f_host;		/* number, from 1 on */
+	enum sim_step f_step;
+	int           f_left;		/* steps until it begins */
+	int           f_host;		/* number, from 1 on; 0: that which has
+					   sent most, or which makes the step */
 	int           f_to;		/* of a cut */
-	int           f_nr;		/* of a trip: writes until then;
-					   of a clock: ms that it jumps */
+	int           f_nr;		/* ms, ppm, bytes a second, syncs; of a cut:
+					   odd, if it is to f_host */
+	uint64_t      f_draw;		/* of a swizzle */
 	utime_ns      f_at;		/* since the start */
+	utime_ns      f_begin;		/* when it has begun */
 	utime_ns      f_length;
 	bool          f_on;		/* by the mask of the command line */
 	long          f_hits;		/* what it has changed */
-	char          f_text[100];
+	char          f_text[120];
 };
 
 /* A name of usim_maybe() or usim_sometimes(). */
@@ -105,13 +124,16 @@ struct sim_host {
 	unsigned short   h_port;	/* the next that bind() chooses */
 	utime_ns         h_clock;	/* wall clock ahead of the true time */
 	utime_ns         h_start;	/* of CLOCK_MONOTONIC */
-	struct sim_fault *h_trip;	/* armed, or NULL */
-	int              h_trip_nr;	/* writes until it happens */
 	struct sim_fault *h_eio;	/* armed, or NULL */
 	int              h_eio_nr;	/* syncs until it happens */
 	struct sim_fault *h_jump;	/* of the wall clock, or NULL */
+	struct sim_fault *h_drift;	/* or NULL */
+	unsigned         h_sent;	/* lately: sfault.c */
+	uint64_t         h_turn;
+	utime_ns         h_in, h_out;	/* until when its line carries */
 	/* The faults that last, or NULL. */
 	struct sim_fault *h_isolated, *h_slow, *h_loss, *h_full;
+	struct sim_fault *h_swizzle, *h_narrow, *h_paused;
 	struct sim_fault *h_cut[USIM_HOSTS + 1];
 };
 
@@ -222,12 +244,19 @@ void             sim_seal(void);
 /* sfault.c: the plan of faults, and what they do. */
 
 extern const char *const sim_kind_names[FAULT_KINDS];
+extern const char *const sim_step_names[STEPS];
 
 void     sim_plan(uint64_t mask);
-void     sim_trip(struct sim_host *h);
+void     sim_step(struct sim_host *h, enum sim_step step); /* may not return */
+void     sim_sent(struct sim_host *h);
 bool     sim_is_full(struct sim_host *h);
 bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
-utime_ns sim_latency(struct sim_host *from, struct sim_host *to);
+/* Returns when what is sent now arrives. */
+utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size);
+utime_ns sim_sync_time(struct sim_host *h, utime_ns ns);
+utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
+utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* ns by its clocks */
+utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when these have gone by */
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */
 int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
@@ -276,6 +305,8 @@ void             sim_bytes_free(struct sim_bytes *y);
 
 struct sim_file *sim_socket(struct sim_boot *b, int type, int flags);
 int              sim_reset_all(struct sim_host *h);	/* how many */
+void             sim_forget_all(struct sim_host *h, struct sim_fault *f);
+void             sim_forget_end(void *unused);
 /* Sets an option that all sockets have. 1: it is none. */
 int              sim_option_common(struct sim_file *f, int level, int name,
 				   const void *value, socklen_t n);
@@ -353,8 +384,9 @@ ssize_t          sim_send_file(struct sim_boot *b, int out, int in, off_t *offse
 
 pid_t            sim_pid(const struct sim_boot *b);
 
-/* Returns what a clock of the host adds to the time of the run. */
-utime_ns         sim_clock(const struct sim_host *h, clockid_t clock);
+utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
+/* Returns when a clock of the host shows this. */
+utime_ns         sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at);
 
 /* sdisk.c: files. Results are 0 or -errno. */
 

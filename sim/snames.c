@@ -406,9 +406,15 @@ NAME(int, ioctl, (int fd, unsigned long command, ...))
 	return (int)answer(rc < 0 ? rc : 0);
 }
 
-static utime_ns until_of(const struct timespec *t)
+static utime_ns until_of(const struct sim_boot *b, const struct timespec *t)
 {
-	return t == NULL ? UNEVER : sim_now() + t->tv_sec * UTIME_S + t->tv_nsec;
+	return t == NULL ? UNEVER :
+		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_nsec);
+}
+
+static utime_ns until_ms(const struct sim_boot *b, int ms)
+{
+	return ms < 0 ? UNEVER : sim_after(b->b_host, ms * UTIME_MS);
 }
 
 NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
@@ -416,8 +422,7 @@ NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 	struct sim_boot *b = enter();
 
 	return b == NULL ? poll(fds, nr, ms) :
-		(int)answer(sim_poll(b, fds, nr, ms < 0 ? UNEVER :
-				     sim_now() + ms * UTIME_MS));
+		(int)answer(sim_poll(b, fds, nr, until_ms(b, ms)));
 }
 
 /* Masks of signals mean nothing, since no signal comes. */
@@ -427,7 +432,7 @@ NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 	struct sim_boot *b = enter();
 
 	return b == NULL ? ppoll(fds, nr, t, mask) :
-		(int)answer(sim_poll(b, fds, nr, until_of(t)));
+		(int)answer(sim_poll(b, fds, nr, until_of(b, t)));
 }
 
 /* Returns what poll() is asked for a descriptor of select(). */
@@ -479,7 +484,7 @@ NAME(int, pselect, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 	struct sim_boot *b = enter();
 
 	return b == NULL ? pselect(nr, in, out, odd, t, mask) :
-		(int)answer(select_by(b, nr, in, out, odd, until_of(t)));
+		(int)answer(select_by(b, nr, in, out, odd, until_of(b, t)));
 }
 
 NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
@@ -491,7 +496,7 @@ NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 	if (b == NULL)
 		return select(nr, in, out, odd, t);
 	until = t == NULL ? UNEVER :
-		sim_now() + t->tv_sec * UTIME_S + t->tv_usec * UTIME_US;
+		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_usec * UTIME_US);
 	return (int)answer(select_by(b, nr, in, out, odd, until));
 }
 
@@ -520,8 +525,7 @@ NAME(int, epoll_wait, (int epfd, struct epoll_event *e, int nr, int ms))
 	struct sim_boot *b = enter();
 
 	return b == NULL ? epoll_wait(epfd, e, nr, ms) :
-		(int)answer(sim_epoll_wait(b, epfd, e, nr, ms < 0 ? UNEVER :
-					   sim_now() + ms * UTIME_MS));
+		(int)answer(sim_epoll_wait(b, epfd, e, nr, until_ms(b, ms)));
 }
 
 NAME(int, epoll_pwait, (int epfd, struct epoll_event *e, int nr, int ms,
@@ -539,7 +543,7 @@ NAME(int, epoll_pwait2, (int epfd, struct epoll_event *e, int nr,
 	(void)mask;
 	if (b == NULL)
 		usim_fail("epoll_pwait2() outside of a host is not simulated");
-	return (int)answer(sim_epoll_wait(b, epfd, e, nr, until_of(t)));
+	return (int)answer(sim_epoll_wait(b, epfd, e, nr, until_of(b, t)));
 }
 
 /* Counters and timers. */

@@ -20,7 +20,9 @@
  *		queue says nothing; no listener: RST
  *	SYNACK	the end is connected
  *	DATA	bytes for the receiver. An end that was closed answers RST
- *	ROOM	bytes that the receiver has read, so the sender may send more
+ *	ROOM	bytes that the receiver has read, so the sender may send more.
+ *		While the window is far from full they wait for the next DATA or
+ *		FIN of their direction, as acknowledgements do
  *	FIN	the end of the bytes
  *	RST	ECONNREFUSED, ECONNRESET or EPIPE
  *
@@ -61,6 +63,7 @@
 #include <string.h>
 
 #define WINDOW		65536
+#define FAR		(WINDOW / 4)	/* so few bytes are far from full */
 #define AGAIN_FIRST	(200 * UTIME_MS)
 #define AGAIN_MOST	(10 * UTIME_S)
 #define GIVE_UP_SYN	(60 * UTIME_S)
@@ -82,6 +85,7 @@ struct segment {
 	enum segment_kind s_kind;
 	utime_ns          s_at;		/* earliest arrival */
 	size_t            s_size;
+	size_t            s_room;	/* for the other flow */
 	char              s_data[];
 };
 
@@ -91,6 +95,7 @@ struct flow {
 	struct segment    *g_first, *g_last;
 	bool               g_armed;	/* has an event */
 	size_t             g_bytes;	/* N2 */
+	size_t             g_read;	/* of these, were read, and no ROOM says so */
 	int                g_tries;
 	utime_ns           g_since;	/* of the first try */
 };
@@ -101,6 +106,7 @@ struct connection {
 	struct sim_host *c_host[2];
 	struct address  c_at[2];
 	struct flow     c_flow[2];	/* flow i: from end i */
+	struct sim_fault *c_forgotten;	/* a box between has done so, or NULL */
 };
 
 enum state { FRESH, LISTENING, CONNECTING, CONNECTED, CLOSED };
@@ -267,9 +273,17 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 
 	s->s_kind = kind;
 	s->s_size = size;
-	s->s_at   = sim_now() + sim_latency(c->c_host[from], c->c_host[!from]);
-	if (kind == DATA)
+	s->s_room = 0;
+	if (kind == DATA || kind == FIN || kind == ROOM) {
+		s->s_room = c->c_flow[!from].g_read;
+		c->c_flow[!from].g_read = 0;
+	}
+	s->s_at   = sim_arrival(c->c_host[from], c->c_host[!from], size);
+	if (kind == DATA) {
 		memcpy(s->s_data, data, size);
+		if (c->c_host[0] != c->c_host[1])
+			sim_sent(c->c_host[from]);
+	}
 	if (g->g_first == NULL)
 		g->g_first = s;
 	else
@@ -279,13 +293,6 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 		g->g_tries = 0;
 		arm(g, s->s_at);
 	}
-}
-
-/* Puts what has no data; a ROOM says how much room. */
-static void put_room(struct connection *c, int from, size_t size)
-{
-	put(c, from, ROOM, NULL, 0);
-	c->c_flow[from].g_last->s_size = size;
 }
 
 static void drop(struct flow *g)
@@ -401,11 +408,42 @@ static bool has_room(const struct end *k)
 	return k->k_connection->c_flow[k->k_side].g_bytes <= WINDOW * 2 / 3;
 }
 
+/* Sends a ROOM for what the end at side has read, if there is some. */
+static void send_room(struct connection *c, int side)
+{
+	if (c->c_flow[!side].g_read > 0 && c->c_end[side] != NULL)
+		put(c, side, ROOM, NULL, 0);
+}
+
+/* The end k has read size bytes. */
+static void has_read(struct end *k, size_t size)
+{
+	struct connection *c = k->k_connection;
+	struct flow *g = &c->c_flow[!k->k_side];
+
+	g->g_read += size;
+	if (g->g_bytes > FAR || (c->c_end[!k->k_side] != NULL &&
+				 c->c_end[!k->k_side]->k_full))
+		send_room(c, k->k_side);
+}
+
+/* Gives room for what the other end has read. An edge comes to who has asked. */
+static void take_room(struct end *k, size_t size)
+{
+	k->k_connection->c_flow[k->k_side].g_bytes -= size;
+	if (!k->k_full || !has_room(k))
+		return;
+	k->k_full = false;
+	sim_changed(&k->k_file, POLLOUT);
+}
+
 /* A segment has come to the end k. */
 static void hit_end(struct end *k, const struct segment *s)
 {
 	struct connection *c = k->k_connection;
 
+	if (s->s_room > 0)
+		take_room(k, s->s_room);
 	switch (s->s_kind) {
 	case SYNACK:
 		k->k_state = CONNECTED;
@@ -419,11 +457,7 @@ static void hit_end(struct end *k, const struct segment *s)
 		sim_bytes_put(&k->k_in, s->s_data, s->s_size);
 		break;
 	case ROOM:
-		c->c_flow[k->k_side].g_bytes -= s->s_size;
-		if (!k->k_full || !has_room(k))
-			return;		/* no edge: Linux tells who has asked */
-		k->k_full = false;
-		break;
+		return;
 	case FIN:
 		k->k_fin = true;
 		close_both(k);
@@ -433,8 +467,7 @@ static void hit_end(struct end *k, const struct segment *s)
 			hit_reset(k);
 		return;
 	}
-	sim_changed(&k->k_file, s->s_kind == DATA ? POLLIN :
-		    s->s_kind == ROOM ? POLLOUT : POLLIN | POLLOUT);
+	sim_changed(&k->k_file, s->s_kind == DATA ? POLLIN : POLLIN | POLLOUT);
 }
 
 /* Returns whether a host has crashed since it was this end. */
@@ -451,11 +484,26 @@ static bool is_answered(const struct connection *c, int to, enum segment_kind ki
 	return kind == DATA || kind == SYNACK || has_crashed(c, to);
 }
 
+/* The box between has forgotten the connection. Only the sender hears of that. */
+static bool hit_forgotten(struct connection *c, int from)
+{
+	struct end *k = c->c_end[from];
+
+	c->c_forgotten->f_hits++;
+	if (k != NULL && k->k_state != CLOSED)
+		hit_reset(k);
+	else
+		drop(&c->c_flow[from]);
+	return true;
+}
+
 /* Returns whether the segment was taken. */
 static bool hit(struct connection *c, int to, const struct segment *s)
 {
 	struct end *k = c->c_end[to];
 
+	if (c->c_forgotten != NULL)
+		return hit_forgotten(c, !to);
 	if (s->s_kind == SYN)
 		return hit_syn(c);
 	if (k != NULL)
@@ -710,7 +758,6 @@ static int inet_connect(struct sim_file *f, const struct sockaddr *a, socklen_t 
 static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags)
 {
 	struct end *k = (struct end *)f;
-	struct connection *c = k->k_connection;
 	ssize_t nr;
 
 	if (k->k_state == LISTENING)
@@ -718,7 +765,7 @@ static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags
 	nr = (ssize_t)sim_bytes_get(&k->k_in, flags & MSG_TRUNC ? NULL : buf, size,
 				    flags & MSG_PEEK);
 	if (nr > 0 && !(flags & MSG_PEEK) && k->k_state == CONNECTED && !k->k_fin)
-		put_room(c, k->k_side, (size_t)nr);
+		has_read(k, (size_t)nr);
 	if (nr > 0)
 		return nr;
 	if (k->k_fin)
@@ -738,6 +785,8 @@ static ssize_t stream_write(struct sim_file *f, const void *buf, size_t size)
 	struct flow *g;
 	size_t room, first;
 
+	if (k->k_state == CONNECTED)
+		sim_step(f->f_boot->b_host, AT_SEND);
 	if (k->k_state == CONNECTING)
 		return -EAGAIN;
 	if (k->k_error != 0)
@@ -753,12 +802,15 @@ static ssize_t stream_write(struct sim_file *f, const void *buf, size_t size)
 		return -EAGAIN;
 	size = size < room ? size : room;
 	g->g_bytes += size;
+	if (g->g_bytes > FAR)
+		send_room(k->k_connection, !k->k_side);
 	first = sim_below(DRAW_NET, 8) == 0 ?
 		1 + sim_below(DRAW_NET, (unsigned)size) : size;
 	put(k->k_connection, k->k_side, DATA, buf, first);
 	if (first < size)
 		put(k->k_connection, k->k_side, DATA, (const char *)buf + first,
 		    size - first);
+	sim_step(f->f_boot->b_host, AT_SEND);
 	return (ssize_t)size;
 }
 
@@ -889,6 +941,44 @@ int sim_reset_all(struct sim_host *h)
 	return nr;
 }
 
+/* Returns the end that a descriptor of b is, if it is connected to another host. */
+static struct end *outward(struct sim_boot *b, int fd)
+{
+	struct end *k = b == NULL ? NULL : (struct end *)b->b_fds[fd];
+
+	return k != NULL && k->k_file.f_ops == &stream_ops &&
+		k->k_state == CONNECTED &&
+		k->k_connection->c_host[0] != k->k_connection->c_host[1] ? k : NULL;
+}
+
+/* Both ends go on to believe in their connections. */
+void sim_forget_all(struct sim_host *h, struct sim_fault *f)
+{
+	struct end *k;
+	int fd;
+
+	for (fd = 0; fd < SIM_FDS; fd++) {
+		k = outward(h->h_boot, fd);
+		if (k != NULL)
+			k->k_connection->c_forgotten = f;
+	}
+}
+
+/* Tells all ends of connections that were forgotten. */
+void sim_forget_end(void *unused)
+{
+	struct end *k;
+	int i, fd;
+
+	(void)unused;
+	for (i = 1; i <= sim_host_nr; i++)
+		for (fd = 0; fd < SIM_FDS; fd++) {
+			k = outward(sim_hosts[i].h_boot, fd);
+			if (k != NULL && k->k_connection->c_forgotten != NULL)
+				hit_reset(k);
+		}
+}
+
 /* Datagrams. */
 
 static void datagram_refused(void *datagram)
@@ -924,8 +1014,7 @@ static void datagram_arrive(void *datagram)
 	sim_hash_bytes(j->j_data, j->j_size);
 	k = bound_at(to->h_boot, SOCK_DGRAM, j->j_to);
 	if (k == NULL || !is_for(k, j)) {
-		sim_at(sim_now() + sim_latency(to, j->j_sender),
-		       datagram_refused, j);
+		sim_at(sim_arrival(to, j->j_sender, 0), datagram_refused, j);
 		return;
 	}
 	if (k->k_held + j->j_size > DATAGRAM_ROOM) {
@@ -946,8 +1035,10 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 {
 	struct sim_host *from = k->k_file.f_boot->b_host;
 	utime_ns late = 0;
-	int copies = sim_copies(from, h, &late);
+	int copies;
 
+	sim_step(from, AT_SEND);
+	copies = sim_copies(from, h, &late);
 	while (copies-- > 0) {
 		struct datagram *j = sim_alloc(sizeof *j + size);
 
@@ -960,9 +1051,11 @@ static void datagram_send(struct end *k, struct address to, struct sim_host *h,
 		j->j_size = size;
 		if (size > 0)
 			memcpy(j->j_data, buf, size);
-		sim_at(sim_now() + sim_latency(from, h) + late,
-		       datagram_arrive, j);
+		sim_at(sim_arrival(from, h, size) + late, datagram_arrive, j);
 	}
+	if (from != h)
+		sim_sent(from);
+	sim_step(from, AT_SEND);
 }
 
 static ssize_t inet_send(struct sim_file *f, const void *buf, size_t size,

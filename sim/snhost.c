@@ -22,29 +22,33 @@
 
 /* Time. */
 
-utime_ns sim_clock(const struct sim_host *h, clockid_t clock)
+utime_ns sim_clock(struct sim_host *h, clockid_t clock)
 {
 	switch (clock) {
 	case CLOCK_REALTIME:
 	case CLOCK_REALTIME_COARSE:
-		return SIM_EPOCH + h->h_clock;
+		return SIM_EPOCH + h->h_clock + sim_drifted(h, sim_now());
 	case CLOCK_MONOTONIC:
 	case CLOCK_MONOTONIC_RAW:
 	case CLOCK_MONOTONIC_COARSE:
 	case CLOCK_BOOTTIME:
-		return UP - h->h_start;
+		return UP + sim_drifted(h, sim_now() - h->h_start);
 	default:
 		usim_fail("clock %d is not simulated", (int)clock);
 	}
 }
 
-static utime_ns clock_read(const struct sim_host *h, clockid_t clock)
+utime_ns sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns at)
 {
-	utime_ns ahead = sim_clock(h, clock);
+	return sim_after(h, at - sim_clock(h, clock));
+}
 
-	if (h->h_jump != NULL && ahead == SIM_EPOCH + h->h_clock)
+static utime_ns clock_read(struct sim_host *h, clockid_t clock)
+{
+	if (h->h_jump != NULL && (clock == CLOCK_REALTIME ||
+				  clock == CLOCK_REALTIME_COARSE))
 		h->h_jump->f_hits++;
-	return sim_now() + ahead;
+	return sim_clock(h, clock);
 }
 
 static struct timespec spec_of(utime_ns ns)
@@ -103,8 +107,8 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
 	sim_sleep(flags & TIMER_ABSTIME ?
-		  length_of(t) - sim_clock(b->b_host, clock) :
-		  sim_now() + length_of(t));
+		  sim_clock_until(b->b_host, clock, length_of(t)) :
+		  sim_after(b->b_host, length_of(t)));
 	return 0;
 }
 
@@ -121,7 +125,7 @@ NAME(int, usleep, (useconds_t us))
 
 	if (b == NULL)
 		return usleep(us);
-	sim_sleep(sim_now() + us * UTIME_US);
+	sim_sleep(sim_after(b->b_host, us * UTIME_US));
 	return 0;
 }
 
@@ -131,7 +135,7 @@ NAME(unsigned, sleep, (unsigned seconds))
 
 	if (b == NULL)
 		return sleep(seconds);
-	sim_sleep(sim_now() + seconds * UTIME_S);
+	sim_sleep(sim_after(b->b_host, seconds * UTIME_S));
 	return 0;
 }
 

@@ -48,9 +48,9 @@
 /* What the runs of a search have done together. */
 struct sums {
 	long            m_runs;
-	double          m_time;			/* s of simulated time */
-	long            m_faults[FAULT_KINDS];
-	long            m_hits[FAULT_KINDS];
+	utime_ns        m_time;			/* simulated */
+	long            m_faults[FAULT_KINDS], m_hits[FAULT_KINDS];
+	long            m_waits[STEPS], m_came[STEPS];	/* faults, by step */
 	int             m_name_nr;
 	struct sim_name m_names[SIM_NAMES];
 };
@@ -202,10 +202,12 @@ static void add(struct sums *m)
 	int i;
 
 	m->m_runs++;
-	m->m_time += (double)(report->p_time / UTIME_MS) / 1000;
+	m->m_time += report->p_time;
 	for (; f < report->p_faults + report->p_fault_nr; f++) {
 		m->m_faults[f->f_kind] += f->f_on;
 		m->m_hits[f->f_kind] += f->f_hits;
+		m->m_waits[f->f_step] += f->f_on;
+		m->m_came[f->f_step] += f->f_begin > 0;
 	}
 	for (i = 0; i < report->p_name_nr; i++) {
 		n = sum_of(m, &report->p_names[i]);
@@ -222,11 +224,16 @@ static bool tried(const struct sums *m)
 	bool all = true;
 	int i;
 
-	printf("%ld runs, %.0f simulated seconds\n", m->m_runs, m->m_time);
+	printf("%ld runs, %lld simulated seconds\n", m->m_runs,
+	       (long long)(m->m_time / UTIME_S));
 	for (i = 0; i < FAULT_KINDS; i++)
 		printf("  %-10s %6ld faults %8ld hits%s\n", sim_kind_names[i],
 		       m->m_faults[i], m->m_hits[i], m->m_faults[i] > 0 &&
 		       m->m_hits[i] == 0 ? "  NOTHING WAS HIT" : "");
+	for (i = AT_TIME + 1; i < STEPS; i++)
+		printf("  at a %-6s %5ld faults %8ld came%s\n", sim_step_names[i],
+		       m->m_waits[i], m->m_came[i], m->m_waits[i] > 0 &&
+		       m->m_came[i] == 0 ? "  NONE CAME" : "");
 	for (i = 0; i < m->m_name_nr; i++) {
 		const struct sim_name *n = &m->m_names[i];
 

@@ -139,6 +139,9 @@ void sim_signal(struct sim_boot *b, int signo)
 {
 	struct sim_signals *s = signals_of(b);
 
+	if (s->g_watches[signo] == 0 && !sigismember(&s->g_mask, signo) &&
+	    s->g_actions[signo].sa_handler == SIG_IGN)
+		return;
 	sim_hash((uint64_t)signo);
 	if (s->g_watches[signo] > 0) {
 		s->g_came[signo]++;

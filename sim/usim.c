@@ -22,12 +22,14 @@
  *
  *	ssearch.c	seeds, processes, shrinking: outside of the runs
  *
- * Two threads belong to no host. The wire runs events: calls at a point in
- * virtual time, such as a segment that arrives. The judge waits until all
- * clients have ended or the time is over, and ends the process.
+ * Events are calls at a point in virtual time, such as a segment that arrives. A
+ * thread that begins to wait while no other can run lets time go on, and runs
+ * events until some thread can run. Two threads belong to no host. The wire runs
+ * events, too, after a thread that has ended. The judge waits until all clients
+ * have ended or the time is over, and ends the process.
  *
  *	host's thread	sim_at(now + latency, deliver) ---> heap of events
- *	wire		sleeps until the first is due, calls deliver()
+ *	before_wait()	time goes on to the first, calls deliver()
  *	deliver()	puts the bytes into the other socket, sim_changed()
  *	sim_changed()	ends the waits of threads for that socket
  *
@@ -122,6 +124,9 @@ static struct {
 	uint64_t          w_event_number;
 	struct rr_thread *w_wire, *w_judge;
 	struct member    *w_members[BUCKETS];
+	struct member    *w_last;		/* whom sim_self() has found */
+	bool              w_drives;		/* events run */
+	utime_ns          w_time;		/* when they have run last */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
 	bool              w_in_setup;
@@ -175,11 +180,11 @@ utime_ns usim_time(void)
 
 void *sim_alloc(size_t size)
 {
-	void *block = calloc(1, size);
+	void *block = malloc(size);	/* calloc() takes longer for small ones */
 
 	if (block == NULL)
 		usim_fail("no memory for the simulation");
-	return block;
+	return memset(block, 0, size);
 }
 
 void sim_hash(uint64_t what)
@@ -326,41 +331,65 @@ void sim_at(utime_ns at, void (*f)(void *), void *arg)
 		world.w_event_room = room;
 	}
 	event_put(e);
-	if (world.w_wire != NULL && rr_self() != world.w_wire &&
-	    world.w_events[0].e_number == e.e_number)
-		rr_wake(world.w_wire);
 }
 
 /*
- * Returns whether nothing happens before the first event: no thread is ready, and
- * none sleeps until then. The clock is set to the event in this case, since a sleep
- * of the wire and of the processor would do the same, for ten times the price.
+ * Lets time go on to the first event, or to the first deadline of a thread, if that
+ * is sooner. False: there is neither. A sleep of the wire and of its processor
+ * would do the same for ten times the price.
  */
-static bool jumps_to_event(void)
+static bool time_passes(void)
 {
-	struct uproc *p = uproc_of((struct uproc_thread *)world.w_wire);
-	utime_ns at = world.w_events[0].e_at + UTIME_VIRTUAL;
+	struct uwait_base *waits = &uproc_of((struct uproc_thread *)world.w_wire)->p_waits;
+	utime_ns due = uwait_due(waits), at = UNEVER;
 
-	if (!uproc_queue_empty(&p->p_queue) || !uinbox_empty(&p->p_inbox) ||
-	    uwait_posted(&p->p_waits) || uwait_due(&p->p_waits) <= at)
+	if (world.w_event_nr > 0)
+		at = world.w_events[0].e_at + UTIME_VIRTUAL;
+	if (due == UNEVER && at == UNEVER)
 		return false;
-	utime_jump(at);
+	utime_jump(due < at ? due : at);
+	if (due <= at)
+		uwait_look(waits);
 	return true;
 }
 
+/* Returns whether a thread can run, or w has ended. */
+static bool is_ready(const struct uproc *p, const struct uwait *w)
+{
+	return !uproc_queue_empty(&p->p_queue) || uwait_posted(&p->p_waits) ||
+		(w != NULL && w->w_state != UWAIT_WAITS);
+}
+
+/*
+ * Runs events until a thread can run; w: that is to wait for this, or NULL. The
+ * caller belongs to no host meanwhile: sim_self().
+ */
+static void drive(const struct uwait *w)
+{
+	const struct uproc *p = uproc_of((struct uproc_thread *)world.w_wire);
+
+	if (sim_now() != world.w_time)
+		usim_fail("rr_wait() is not simulated: wait by wait/");
+	world.w_drives = true;
+	do
+		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
+			struct event e = event_get();
+
+			e.e_f(e.e_arg);
+		}
+	while (!is_ready(p, w) && time_passes());
+	world.w_drives = false;
+	world.w_time = sim_now();
+}
+
+/* Drives where a thread ends, or waits without a record. */
 static void wire(void *unused)
 {
 	(void)unused;
 	sim_seal();
 	for (;;) {
-		while (world.w_event_nr > 0 &&
-		       (world.w_events[0].e_at <= sim_now() || jumps_to_event())) {
-			struct event e = event_get();
-
-			e.e_f(e.e_arg);
-		}
-		(void)u_wait_until(world.w_event_nr == 0 ? UNEVER :
-				   world.w_events[0].e_at + UTIME_VIRTUAL);
+		drive(NULL);
+		(void)rr_wait();
 	}
 }
 
@@ -373,22 +402,37 @@ static struct member **bucket_of(const void *stack)
 
 struct sim_boot *sim_self(void)
 {
-	const void *stack = sim_is_on ? ustack_self() : NULL;
-	struct member *m;
+	const void *stack = sim_is_on && !world.w_drives ? ustack_self() : NULL;
+	struct member *m = world.w_last;
 
 	if (stack == NULL)
 		return NULL;
+	if (m != NULL && m->m_stack == stack)
+		return m->m_boot;
 	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
 		if (m->m_stack == stack)
-			return m->m_boot;
+			return (world.w_last = m)->m_boot;
 	return NULL;
 }
 
 /* Keeps the caller, whose boot is dead, until the process ends. */
 static __attribute__((noreturn)) void freeze(void)
 {
+	rr_wake(world.w_wire);
 	for (;;)
 		(void)rr_wait();
+}
+
+/* Lets a thread of b run no more, if that is dead, or not yet. */
+static void hold(const struct sim_boot *b)
+{
+	utime_ns until;
+
+	if (b->b_dead)						/* V3 */
+		freeze();
+	until = sim_paused(b->b_host);
+	if (until > 0)
+		sim_sleep(until);	/* and after_wait() is called again */
 }
 
 /* Called in each thread after each wait. */
@@ -397,11 +441,23 @@ static void after_wait(const struct uwait *w)
 	const struct sim_boot *b = sim_self();
 
 	(void)w;
-	if (b != NULL && b->b_dead)				/* V3 */
-		freeze();
+	if (b != NULL)
+		hold(b);
 }
 
-static struct uwait_watch watch = { .v_end = after_wait };
+/*
+ * Called in each thread before each wait. If no other thread can run, this lets time
+ * go on, at the price of no switch.
+ */
+static void before_wait(const struct uwait *w, utime_ns until)
+{
+	(void)until;
+	if (!world.w_drives)
+		drive(w);
+}
+
+static struct uwait_watch watch = { .v_begin = before_wait, .v_end = after_wait };
+
 
 static void member_run(void *arg)
 {
@@ -410,12 +466,14 @@ static void member_run(void *arg)
 	m->m_stack = ustack_self();
 	m->m_next = *at;
 	*at = m;
-	if (m->m_boot->b_dead)
-		freeze();
+	hold(m->m_boot);
 	m->m_f(m->m_arg);
 	for (at = bucket_of(m->m_stack); *at != m; at = &(*at)->m_next)
 		;
 	*at = m->m_next;
+	if (world.w_last == m)
+		world.w_last = NULL;
+	rr_wake(world.w_wire);
 	free(m);
 }
 
@@ -642,7 +700,6 @@ void sim_crash(struct sim_host *h, utime_ns down, const char *why)
 		return;
 	b->b_dead = b->b_crashed = h->h_is_down = true;
 	h->h_boot = NULL;
-	h->h_trip = NULL;
 	for (fd = 0; fd < SIM_FDS; fd++)
 		if (b->b_fds[fd] != NULL && --b->b_fds[fd]->f_refs == 0)
 			b->b_fds[fd]->f_ops->o_crash(b->b_fds[fd]);
@@ -673,7 +730,6 @@ void sim_end(struct sim_boot *b, int status)
 			(void)sim_close(b, fd);
 	b->b_dead = true;
 	h->h_boot = NULL;
-	h->h_trip = NULL;
 	sim_hash((uint64_t)status);
 	if (status != 0)
 		sim_at(sim_now() + PAUSE, host_boot, h);
@@ -733,6 +789,7 @@ int usim_maybe(const char *name)
 
 	if (!sim_is_on || sim_self() == NULL)
 		return 0;
+	sim_step(sim_self()->b_host, AT_STATE);
 	for (at = name; *at != 0; at++)
 		draw = mix(draw + (unsigned char)*at);
 	n = name_of(name, true);
@@ -751,6 +808,8 @@ void usim_sometimes(int cond, const char *name)
 	n = name_of(name, false);
 	n->n_asked++;
 	n->n_true += cond != 0;
+	if (cond)
+		sim_step(sim_self()->b_host, AT_STATE);
 }
 
 /* Futures. */

@@ -42,6 +42,9 @@
  * each run. But all hosts of a run share them, and a host that boots again
  * finds them as they were. So what a host must forget lies on its stack or heap.
  *
+ * A fault begins at a time, or at a step of a host: a write, a send, a state that
+ * usim_maybe() or usim_sometimes() names. doc/sim.md lists the kinds.
+ *
  * HOSTS
  *
  * The n-th host that is added has address 10.0.0.n, and its name is known to
@@ -57,8 +60,8 @@
  * usim_host() and usim_client(): setup(). usim_maybe() and usim_sometimes():
  * any code; outside of a simulation they do nothing. The rest: threads of
  * hosts. Threads of a host are made by uthread_make(), uscope_go() or, with the
- * pthread face, pthread_create(), and may wait by all of wait/ and io/. rr_wait()
- * and rr_yield() do not end in a crash, but the next wait after them does.
+ * pthread face, pthread_create(), and may wait by all of wait/ and io/. They must
+ * not call rr_wait(). rr_yield() does not end in a crash, but the next wait does.
  *
  * CAVEATS
  *
@@ -86,6 +89,12 @@ struct usim_world {
 	utime_ns w_sync_max;		/* of fsync(), from 50 us: 5 ms */
 	unsigned w_faults;		/* a run draws so many at most: 12 */
 	unsigned w_loss;		/* of 1000 datagrams are lost: 0 */
+	unsigned w_bandwidth;		/* bytes a second of a host, each way;
+					   0: no limit */
+	unsigned w_core;		/* hosts that clients need at the end; others
+					   may be lost for good. 0: all */
+	const char *w_only;		/* kinds of faults, as a search lists them,
+					   with spaces between. NULL: all */
 };
 
 typedef void usim_setup(struct usim_world *w);

@@ -6,9 +6,11 @@
 # The examples of mpi/ give the results of plain blocking MPI, and the programs
 # of bench/mpi answer.
 #
-#	test/mpi.sh [openmpi] [mpich]
+#	test/mpi.sh [--full] [openmpi] [mpich]
 #
-# CFLAGS are more options for the compiler, which mpicc names.
+# With --full also with the portable switch, more of ws in the hard mode, and the
+# rows of sim.c that take long. CFLAGS are more options for the compiler, which mpicc
+# names.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -24,20 +26,50 @@ core='usched.c uhard.c rr.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c ucal
 
 main() {
 	[ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
+	full=
+	[ "$1" != --full ] || { full=full; shift; }
+	kinds=
 	for mpi in ${*:-openmpi mpich}; do
-		if command -v mpicc.$mpi >/dev/null &&
-		    command -v mpirun.$mpi >/dev/null; then
-			all
+		if have mpicc.$mpi && have mpirun.$mpi; then
+			kinds="$kinds $mpi"
 		else
 			skip "$mpi: no mpicc.$mpi, mpirun.$mpi"
 		fi
 	done
+	[ "$kinds" ] || counted
+	beside objects plain '' objects hard -DUSCHED_HARD
+	for mpi in $kinds; do
+		build >"$dir/$mpi.built" &
+	done
+	wait
+	try 'ranks in virtual time' simulates
+	for mpi in $kinds; do
+		while read -r rc what; do
+			judge $rc "$mpi: $what" "$dir/$mpi.$what.log"
+		done <"$dir/$mpi.built"
+		all
+	done
 	counted
+}
+
+# Compiles two parts of the library at the same time.
+beside() { # function, arguments 1, function, arguments 2
+	"$1" "$2" "$3" >"$dir/$2.log" 2>&1 &
+	try 'objects, hard mode' apart "$4" "$5" "$6"
+	wait $!
+	judge $? objects "$dir/$2.log"
+}
+
+# As try, for build(): a line with the status and the name.
+built() { # what, command ...
+	what=$1; shift
+	apart "$@" >"$dir/$mpi.$what.log" 2>&1
+	echo "$? $what"
 }
 
 # MPICH has constants that are addresses, which gcc takes for arrays.
 compile() { # program, source, flags: all of a program but the library
-	mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
+	mpicc.$mpi -std=gnu11 -O1 -g -Wall -Wextra -Werror \
 		-Wno-stringop-overflow -Wno-stringop-overread \
 		-Wno-unknown-warning-option \
 		$CFLAGS $includes -Itest -Ibench/mpi \
@@ -86,51 +118,58 @@ refuses() { # message, what
 	[ $rc != 0 ] && grep -q "$1" "$dir/out"
 }
 
+# Each row that sim.c prints is in doc/scale.md.
 simulates() {
 	${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror $CFLAGS $includes \
 		bench/mpi/sim.c "$dir"/plain/*.o -o "$dir/sim" -pthread -lm &&
-		"$dir/sim" 10 2 1000 64 >"$dir/out" && cat "$dir/out" &&
-		grep -q '^65556 nodes, ' "$dir/out"
+		"$dir/sim" ${full:-few} >"$dir/rows" || return
+	while read -r row; do
+		grep -qFx "$row" doc/scale.md || echo "not in scale.md: $row"
+	done <"$dir/rows" >"$dir/missing"
+	cat "$dir/missing"
+	[ -s "$dir/rows" ] && [ ! -s "$dir/missing" ]
 }
 
 ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c'
 
-all() {
-	try 'objects' apart objects plain ''
-	try 'objects, hard mode' apart objects hard -DUSCHED_HARD
-	[ -e "$dir/sim" ] || try 'ranks in virtual time' simulates
-	try 'mpi/' apart profile plain ''
-	try 'mpi/, hard mode' apart profile hard -DUSCHED_HARD
+# Programs of the tests, and whether they need ws or the hard mode, too.
+variants='many calls every errors'
+
+build() {
 	plain="$dir/plain.$mpi/*.o $dir/plain/*.o"
 	hard="$dir/hard.$mpi/*.o $dir/hard/*.o"
-	for sched in RR WS; do
-		for program in many calls every errors; do
-			try "$program $sched" apart compile $program-$sched \
+	built 'mpi' profile plain ''
+	built 'mpi, hard mode' profile hard -DUSCHED_HARD
+	for program in $variants; do
+		for sched in RR WS; do
+			built "$program-$sched" compile $program-$sched \
 				test/mpi/$program.c -D$sched "$plain"
-			[ $program-$sched = every-WS ] ||
-			[ $program-$sched = errors-WS ] ||
-			try "$program $sched hard" apart compile \
+			case $sched:$program in WS:every|WS:errors) continue ;; esac
+			built "$program-$sched-hard" compile \
 				$program-$sched-hard test/mpi/$program.c \
 				"-D$sched -DUSCHED_HARD" "$hard"
 		done
 	done
 	for program in beside refused ends; do
-		try $program apart compile $program test/mpi/$program.c -DRR \
-			"$plain"
+		built $program compile $program test/mpi/$program.c -DRR "$plain"
 	done
 	for program in halo tree; do
-		try $program apart compile $program examples/mpi/$program.c '' \
-			"$plain"
+		built $program compile $program examples/mpi/$program.c '' "$plain"
 	done
-	try mmain apart compile mmain bench/mpi/mmain.c '' "$plain"
+	built mmain compile mmain bench/mpi/mmain.c '' "$plain"
 	for program in raw native; do
-		try $program apart compile $program bench/mpi/$program.c
+		built $program compile $program bench/mpi/$program.c
 	done
-	try strips apart compile strips bench/mpi/halo.c '' "$plain"
+	built strips compile strips bench/mpi/halo.c '' "$plain"
 	for how in HAND NATIVE; do
-		try strips-$how apart compile strips-$how bench/mpi/halo.c -D$how
+		built strips-$how compile strips-$how bench/mpi/halo.c -D$how
 	done
+	sed -n '/^```c$/,/^```$/{//!p;}' mpi/README.md >"$dir/readme.$mpi.c"
+	built 'README.md' compile readme "$dir/readme.$mpi.c" '' "$plain"
 	other_compilers
+}
+
+all() {
 	tests
 	texts
 	contracts
@@ -141,18 +180,20 @@ all() {
 
 checked() { # compiler, flags: the sources, without a program
 	for file in $ours; do
-		OMPI_CC=$1 MPICH_CC=$1 mpicc.$mpi -std=gnu11 -O2 -Wall -Wextra \
+		OMPI_CC=$1 MPICH_CC=$1 mpicc.$mpi -std=gnu11 -O1 -Wall -Wextra \
 			-Werror $CFLAGS $includes $2 -c $file \
-			-o "$dir/checked.o" || return
+			-o "$dir/checked.$mpi.o" || return
 	done
 }
 
 other_compilers() {
-	try 'portable' apart checked "${CC:-cc}" -DUSCHED_PORTABLE
-	command -v clang >/dev/null || { echo 'skip clang'; return; }
-	try 'clang' apart checked clang ''
-	try 'clang, portable, hard' apart checked clang \
-		'-DUSCHED_PORTABLE -DUSCHED_HARD'
+	if have clang; then
+		built 'clang, portable, hard' checked clang \
+			'-DUSCHED_PORTABLE -DUSCHED_HARD'
+	fi
+	[ "$full" ] || return 0
+	built 'portable' checked "${CC:-cc}" -DUSCHED_PORTABLE
+	have clang && built 'clang' checked clang ''
 }
 
 tests() {
@@ -186,7 +227,9 @@ tests() {
 	done
 	try 'every call, ws' apart passes 2 every-WS "$dir/file"
 	try 'errors, ws' apart passes 2 errors-WS 200
-	try 'a fatal error' apart fatal
+	for handler in fatal abort; do
+		try "an error ends the job: $handler" apart fatal $handler
+	done
 }
 
 hard_calls() {
@@ -194,8 +237,8 @@ hard_calls() {
 	try 'errors, hard, 4 ranks' apart passes 4 errors-RR-hard 200
 }
 
-fatal() { # of a communicator, while MPI_COMM_WORLD returns errors
-	run 2 errors-RR 200 fatal >"$dir/out" 2>&1
+fatal() { # handler: of a communicator, while MPI_COMM_WORLD returns errors
+	run 2 errors-RR 200 $1 >"$dir/out" 2>&1
 	rc=$?
 	cat "$dir/out"
 	[ $rc != 0 ] && grep -q '^usched: MPI_.*: a fatal error of MPI: .*runcated' \
@@ -205,9 +248,6 @@ fatal() { # of a communicator, while MPI_COMM_WORLD returns errors
 # The list of calls is that of the table, and the program of README.md runs.
 texts() {
 	try 'the list of calls in README.md' apart lists
-	sed -n '/^```c$/,/^```$/{//!p;}' mpi/README.md >"$dir/readme.c"
-	try 'the program of README.md' apart compile readme \
-		"$dir/readme.c" '' "$plain"
 	try 'the program of README.md runs' apart counts_no_error
 }
 

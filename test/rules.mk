@@ -80,11 +80,12 @@ check-all: all $(TIMED) $(PROGRAMS)
 		STORM=5000 $(RUN) $(PROGRAMS) $(filter-out $(LONG),$(SCRIPTS)) \
 		$(LONG:%='% --full') test/matrix.sh
 
-# Random programs of each kind, connections, and attacks, until one fails.
+# Random programs of each kind, connections, simulated faults, and attacks, until one fails.
 STORMS  := $(filter $(B)/s_io_storm-% $(B)/s_io_there-%,$(PROGRAMS))
 soak: $(STORMS)
 	@while CC="$(CC)" FUZZ_SECONDS=300 test/fuzz.sh && \
 		STORM=5000 test/run.sh $(STORMS) && \
+		CC="$(CC)" test/sim.sh --soak && \
 		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh && \
 		CC="$(CC)" WATCHDOG=300 test/attack.sh --full; do :; done; false
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # sim.sh: the simulated network of sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
-# all of it (disk.c); time, threads and faults are as usim.h says (world.c); calls
-# that wait do what Linux does (block.c), and those of io/ and posix/ what they say
-# (surface.c); and histories are
+# all of it (disk.c); time, threads and faults are as usim.h says (world.c); each
+# kind of fault, alone, does what it should (faults.c); calls that wait do what Linux
+# does (block.c), and those of io/ and posix/ what they say (surface.c); and histories are
 # judged as all orders say (history.c). Libraries of others run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
 # does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
@@ -14,8 +14,10 @@
 #
 #	test/sim.sh		for make test: less than ten seconds of cpu time
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
-#				to -O3, musl, aarch64, riscv64; the hard mode;
+#				to -O3, musl, aarch64, riscv64, ASan; the hard mode;
 #				mutants of the simulator
+#	test/sim.sh --soak	10000 seeds of each example, twice, and each planted
+#				error within its seeds, from a random first seed
 #
 # CC is the compiler, CFLAGS are more options for it.
 
@@ -26,8 +28,11 @@ cd "$(dirname "$0")/.." || exit 1
 [ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
 ulimit -c 0
 cc=${CC:-cc}
-scripts=25 seeds=150 full= archives= libraries=
-[ "${1:-}" != --full ] || scripts=100 seeds=600 full=1
+scripts=25 seeds=150 full= soak= archives= libraries=
+case ${1:-} in
+--full)	scripts=100 seeds=600 full=1 ;;
+--soak)	soak=1 ;;
+esac
 # Compiles files with the library's sources, or the simulator's, in a folder.
 objects() { # folder, flags, compiler, file ...
 	folder=$dir/$1 flags=$2 with=$3
@@ -150,9 +155,20 @@ surface() { # KIND, flags
 # the model only by some hundred seeds, which are quick.
 claims() { # KIND, flags
 	try "$1 world" program $1 "$2" $cc test/sim/world.c world &&
-		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 76 --twice
+		try "$1 world" "$dir/$1/world" --seeds $((seeds / 10)) --from 61 --twice
 	try "$1 disk" program $1 "$2" $cc test/sim/disk.c disk &&
 		try "$1 disk" "$dir/$1/disk" --seeds $((seeds * 8))
+}
+
+# Each kind of fault has come, has hit, and has done nothing but what it should.
+faults() { # KIND, flags
+	try "$1 faults" program $1 "$2" $cc test/sim/faults.c faults || return
+	for fault in drift pause narrow bandwidth forget open swizzle lost step slow; do
+		FAULT=$fault "$dir/$1/faults" --seeds 30 >"$dir/log" 2>&1 &&
+			! grep 'NOTHING WAS HIT' "$dir/log" &&
+			! { [ $fault = step ] && grep 'NONE CAME' "$dir/log"; }
+		judge $? "fault $fault" "$dir/log"
+	done
 }
 
 # Each failure of world.c that is asked for is one, and says why.
@@ -317,6 +333,10 @@ builds() {
 		aarch64-linux-gnu-gcc qemu-aarch64
 		riscv64-linux-gnu-gcc qemu-riscv64
 	END
+	# Address space of the sanitizer is not that of other builds; hashes are.
+	try 'asan' kind asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc &&
+		example ledger asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc &&
+		example raft asan '-O1 -w -DUSCHED_HARD -fsanitize=address' $cc
 	# A run that evicts at each switch takes a hundred times as long.
 	seeds=150
 	try 'hard mode' kind hard '-O2 -DUSCHED_HARD' $cc &&
@@ -330,7 +350,7 @@ mutant() { # test, file, sed script
 		sed "$3" "sim/$2" >"$dir/m/$2" && ! cmp -s "sim/$2" "$dir/m/$2" &&
 		objects m '-O1 -Isim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
 		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
-		mutant_program $1 >>"$dir/log" 2>&1
+		mutant_program ${1%:*} >>"$dir/log" 2>&1
 	judge $? "planted in $2: $3" "$dir/log" || return
 	! tried $1 >"$dir/log" 2>&1
 	judge $? "planted in $2, and not found by $1: $3"
@@ -347,12 +367,13 @@ mutant_program() { # test
 tried() { # test
 	case $1 in
 	history)	"$dir/m/history"; return ;;
-	world)		"$dir/m/world" --seeds 15 --from 76; return ;;
+	world)		"$dir/m/world" --seeds 15 --from 61; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
 	block)		for seed in 1 2 3 4 5 6; do
 				same_waits m $seed || return
 			done
 			return ;;
+	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
 	esac
 	kind=m seed=1
 	while [ $seed -le 60 ] && answers $seed 200 &&
@@ -408,7 +429,7 @@ mutants() {
 	mutant truth sfile.c 's/t->t_events & EPOLLONESHOT/false/'
 	mutant truth sfile.c 's/h->h_end + odd <= PAGE/true/'
 	mutant truth sfile.c 's/return was_full \&\& p->i_nr < PAGES/return true/'
-	mutant truth snet.c 's/if (!k->k_full || !has_room(k))/if (!has_room(k))/'
+	mutant truth snet.c 's/if (g->g_bytes > FAR || /if (false \&\& /'
 	mutant truth snet.c 's/WINDOW \* 2 \/ 3/WINDOW/'
 	mutant truth sunix.c 's/had_rights = q->q_file_nr > 0/had_rights = false/'
 	mutant truth sunix.c 's/unread ? ECONNRESET : v->u_error/v->u_error/'
@@ -431,15 +452,54 @@ mutants() {
 	mutant history uhistory.c 's/ops->o_kind == UHISTORY_SWAP ||/false ||/'
 	mutant disk sdisk.c 's/if (sim_below(DRAW_DISK, 2) == 0)$/if (true)/'
 	mutant disk sdisk.c 's/if (sim_is_full(b->b_host))/if (false)/'
-	mutant world usim.c 's/b != NULL && b->b_dead)/false)/'
+	mutant world usim.c 's/if (b->b_dead)/if (false)/'
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
-	mutant world snhost.c 's/return UP - h->h_start/return SIM_EPOCH + h->h_clock/'
+	mutant world snhost.c 's/return UP + .*/return SIM_EPOCH + h->h_clock + sim_now();/'
+	mutant faults:drift sfault.c 's/while (sim_drifted(h, out) < ns)/while (false)/'
+	mutant faults:drift snames.c 's/sim_after(b->b_host, ms/sim_now() + (ms/'
+	mutant faults:pause sfault.c 's/end_of(h->h_paused) : 0/sim_now() + UTIME_US : 0/'
+	mutant faults:narrow sfault.c 's/at = line(from->h_narrow/at = line(to->h_narrow/'
+	mutant faults:bandwidth sfault.c 's/\*line = at +/*line = sim_now() +/'
+	mutant faults:forget snet.c 's/c->c_forgotten->f_hits++;/hit_reset(c->c_end[!from]);/'
+	mutant faults:open snet.c 's/return kind == DATA ||.*/return false;/'
+	mutant faults:swizzle sfault.c 's/(half + part(f, i + 1) % half)/f->f_length/'
+	mutant faults:swizzle sfault.c 's/past < (utime_ns)(part(f, i) % half)/past < 0/'
+	mutant faults:lost sfault.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'
+	mutant faults:step usim.c 's/sim_step(sim_self()->b_host, AT_STATE)/(void)0/'
+	mutant faults:step snet.c 's/sim_step(from, AT_SEND)/(void)0/'
+	mutant faults:slow sfault.c 's/return is_on(h->h_slow) ? ns \* SLOW : ns/return ns/'
+}
+
+# Random first seeds, so that each night tries others.
+soaks() {
+	for example in ledger raft; do
+		try "$example" program plain -O1 $cc examples/sim/$example.c $example &&
+			try "$example, 10000 seeds twice" "$dir/plain/$example" --seeds 10000 \
+				--from $(first) --twice
+	done
+	while read -r example variable bugs; do
+		for bug in $bugs; do
+			env $variable=$bug "$dir/plain/$example" --seeds ${most:-2000} \
+				--from $(first) >"$dir/log" 2>&1
+			[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
+			judge $? "error $bug of $example" "$dir/log"
+		done
+	done <<-END
+		ledger LEDGER_BUG 1 2 3 4 5
+		raft RAFT_BUG 1 2 3
+	END
+}
+
+first() { # a random number
+	od -An -N4 -tu4 /dev/urandom | tr -d ' '
 }
 
 try 'the simulator compiles' kind plain -O1 $cc || counted
+[ -z "$soak" ] || { soaks; counted; }
 truth
 flags
 claims plain -O1
+faults plain -O1
 surface plain -O1
 waiting
 try 'history' program plain -O1 $cc test/sim/history.c history &&

@@ -3,7 +3,8 @@
 # site.sh: make doc writes a man page for each function of doc/api.md, without a
 # word from mandoc -T lint, and a site whose links lead somewhere, which loads
 # nothing from a network. Two runs write the same. In a browser the search finds
-# a function, and no page is wider than a phone. Planted errors are found.
+# a function, and no page is wider than a phone. Each page has a heading. Planted
+# errors are found.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -83,8 +84,7 @@ in_a_browser() {
 	have chromium || { skip 'a browser: no chromium (package chromium)'; return; }
 	try 'search for a function' [ "$(search uchan_send)" = \
 		'<div id="found"><p><a href="../man/uchan.3.html#uchan_send"' ]
-	pages='index.html doc/guide.html doc/api.html doc/from-go.html doc/tested.html
-		doc/benchmark.html man/uchan.3.html man/usched.3.html usched.c.html'
+	pages=$(cd "$dir/one/html" && find . -name '*.html')
 	for width in 400 1280; do
 		empty "wider than $width" "$(wider $width $pages)"
 	done
@@ -111,8 +111,10 @@ try 'again' site "$dir/two"
 try 'the same' diff -r "$dir/one" "$dir/two"
 empty 'mandoc -T lint' "$(lint "$dir/one/man")"
 empty 'functions without a page' "$(without_page)"
+try 'a list of a comment' grep -qx '\.Bl -dash' "$dir/one/man/man3/ugen.3"
 [ "$(find "$dir/one/html" -name '*.html' | wc -l)" -gt 100 ]
 judge $? 'pages'
+empty 'pages without a heading' "$(grep -rL '<h1' --include='*.html' "$dir/one/html")"
 empty 'loads from a network' "$(loads "$dir/one/html")"
 in_a_browser
 planted 'a link to a file that is not there' doc/guide.md 's,(servers\.md,(none.md,'

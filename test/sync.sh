@@ -96,13 +96,13 @@ broken 'S1 a unit is given twice' s_sync_model wait/usync.c \
 	's/z == NULL ? USEM_UNIT : 0/USEM_UNIT/'
 broken 'S1 a unit is lost' s_sync_model wait/usync.c 's/z == NULL ? USEM_UNIT : 0/0/'
 broken 'R1 readers pass writers' s_sync_model wait/usync.c \
-	'/^static unsigned rw_reads/,/^}/{s/now & URW_WRITER || (in/now \& URW_WRITER || (0 \&\& in/;s/l->rw_writers != NULL/0/;s/now & USYNC_QUEUED/0/}'
+	'/^static bool rw_is_closed/,/^}/s/now & USYNC_QUEUED/0/;s/!again && (l->rw_writers != NULL/0 \&\& (l->rw_writers != NULL/'
 broken 'R1 a writer after a writer' s_sync_model wait/usync.c \
-	's/rw_pass(l, enter(y), true)/rw_pass(l, enter(y), false)/'
+	's/rw_next(l, enter(y), true)/rw_next(l, enter(y), false)/'
 broken 'R1 a reader after a reader' s_sync_model wait/usync.c \
-	's/rw_pass(l, lock, false)/rw_pass(l, lock, true)/'
+	's/rw_next(l, lock, false)/rw_next(l, lock, true)/'
 broken 'R2 readers wait for nothing' s_sync_model wait/usync.c \
-	's/l->rw_writers == NULL && !(now & URW_WRITER)/0/'
+	's/l->rw_writers == NULL && !(now & (URW_WRITER | URW_WOKEN))/0/'
 broken 'G1 the count is 0 too early' s_sync_model wait/usync.c \
 	's/sum == 0 && now & USYNC_QUEUED/sum <= 1 \&\& now \& USYNC_QUEUED/'
 broken 'B1 who gave up has come' s_sync_model wait/usync.c \

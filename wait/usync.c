@@ -128,8 +128,16 @@
  * R2. A writer that gives up lets the readers in that waited only for it.
  * R3. The last reader has acquired what the readers before it released, since the
  *     writer that it lets in sees only what that reader has seen.
- * R4. While QUEUED is set, a reader comes only under the lock, as the last
- *     reader passes the lock on by a plain store.
+ * R4. While QUEUED is set without WOKEN, a thread comes only under the lock, as
+ *     the last reader passes the lock on by a plain store.
+ * R5. If the next waiter is at home on the processor of the caller, it cannot
+ *     run before the caller waits, which then would be at its next call. So the
+ *     lock stays free: the waiter is woken, WOKEN is set, and URW_BYPASS
+ *     newcomers may pass all that wait. The woken waiter clears WOKEN, goes to
+ *     the head of its ring, and passes the lock on, or leaves that to those that
+ *     have it. It is not woken so again. Nor is a waiter with a deadline, as
+ *     another wait may need memory.
+ * R6. If QUEUED is set, the lock is held, or WOKEN is set.
  * G1. With waiters, the count becomes 0 under the lock, as the last touch.
  * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
  *     has been counted, and gets 0, even if its deadline was first.
@@ -148,6 +156,14 @@
  *
  * Looks 30 pauses apart: with two cores a mutex takes 34 ns instead of 14. A
  * fetch of the line to write (prefetchw) before the state is loaded: no gain.
+ * Longer pauses of a reader whose change has failed: with 4,000 ns a read-write
+ * lock takes as long, with 10,000 ns longer.
+ *
+ * A reader's change that adds and cannot fail, as two counts of readers have it: the
+ * last reader would touch the object after its change, and N1 would not hold. It
+ * would not be faster: two native threads that do no more than add and subtract 1 on
+ * two cpus take 27 ns for both, and a read-write lock of rr takes 29.
+ *
  * A guess in each lock and unlock, also while WOKEN or QUEUED is set: ws, whose
  * waiters mostly are on their way, took 30 ns instead of 17.
  *
@@ -197,7 +213,7 @@ struct usync_wait {
 	struct usync_wait *z_prev;	/* NULL: in no ring */
 	struct ulock      *z_lock;	/* of the object; NULL: it is local */
 	const void        *z_self;	/* an owner */
-	bool               z_first;	/* was woken in vain: M3 */
+	bool               z_first;	/* is given the lock: M3, R5 */
 	bool               z_claimed;	/* by the signal that moved it */
 };
 
@@ -1035,52 +1051,136 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 		uwait_complete(&z->z_wait, 0);
 }
 
+/* Returns the ring of the waiter that comes next. readers: they go first. */
+static struct usync_wait **rw_ring(struct urw *l, bool readers)
+{
+	struct usync_wait **all = &l->rw_sync.y_first;
+
+	return l->rw_writers == NULL || (readers && *all != NULL) ? all :
+		&l->rw_writers;
+}
+
 /*
- * Takes z out if it still is in the ring. Readers that have waited only for
- * this writer go on.
+ * Passes the lock on, as rw_pass(), or wakes the first that waits to do so, if
+ * it could not run before the caller waits: R5.
  */
-static void rw_give_up(struct urw *l, struct usync_wait *z,
-		       struct usync_wait **first)
+static void rw_next(struct urw *l, struct ulock *lock, bool readers)
+{
+	struct usync *y = &l->rw_sync;
+	struct usync_wait **first = rw_ring(l, readers);
+	struct usync_wait *z = *first;
+
+	if (z == NULL || z->z_first || !is_here(z) || usync_is_local(y) ||
+	    utime_is_virtual() || !uwait_claim(&z->z_wait)) {
+		rw_pass(l, lock, readers);
+		return;
+	}
+	take_out(first, z);
+	__atomic_store_n(&y->y_skip, URW_BYPASS, __ATOMIC_RELAXED);
+	set(y, URW_WOKEN | queued(y->y_first) | queued(l->rw_writers));
+	lock_put(lock);
+	uwait_complete(&z->z_wait, RETRY);
+}
+
+/*
+ * Notes who waits. Readers that do not wait for a writer go on: R2. Caller holds
+ * the lock, which is released.
+ */
+static void rw_note(struct urw *l, struct ulock *lock)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *all = NULL;
-	unsigned now, nr = 0;
+	unsigned now = usync_state(y), nr = 0;
 
+	if (l->rw_writers == NULL && !(now & (URW_WRITER | URW_WOKEN)))
+		all = take_all(&y->y_first, &nr);
+	while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
+			     queued(y->y_first) | queued(l->rw_writers))
+			     + nr * URW_READER))
+		;
+	lock_put(lock);
+	complete_all(all, 0);
+}
+
+/* Takes z out if it still is in the ring. */
+static void rw_give_up(struct urw *l, struct usync_wait *z,
+		       struct usync_wait **first)
+{
 	lock_get(z->z_lock);
 	if (z->z_prev != NULL) {
 		take_out(first, z);
-		now = usync_state(y);
-		if (l->rw_writers == NULL && !(now & URW_WRITER)) /* R2 */
-			all = take_all(&y->y_first, &nr);
-		while (!usync_change(y, &now, ((now & ~(unsigned)USYNC_QUEUED) |
-				     queued(y->y_first) | queued(l->rw_writers))
-				     + nr * URW_READER))
-			;
-	}
-	lock_put(z->z_lock);
-	complete_all(all, 0);
+		rw_note(l, z->z_lock);
+	} else
+		lock_put(z->z_lock);
+}
+
+/* Puts z, which was woken, first again, and passes the lock on if it is free. */
+static void rw_come(struct urw *l, struct usync_wait *z,
+		    struct usync_wait **first)
+{
+	struct usync *y = &l->rw_sync;
+	struct ulock *lock = enter(y);
+	unsigned now = usync_state(y);
+
+	z->z_first = true;
+	z->z_wait.w_state  = UWAIT_WAITS;
+	z->z_wait.w_at.object = y;
+	put_first(first, z);
+	__atomic_store_n(&y->y_skip, 0, __ATOMIC_RELAXED);
+	while (!usync_change(y, &now, (now & ~(unsigned)URW_WOKEN) |
+			     USYNC_QUEUED))
+		;
+	if (now < URW_WRITER)
+		rw_pass(l, lock, first == &y->y_first);
+	else
+		rw_note(l, lock);
+}
+
+/* Waits until l is the caller's. z, in a ring, stays the caller's. */
+static int rw_wait_for(struct urw *l, struct usync_wait *z, utime_ns until,
+		       struct usync_wait **first)
+{
+	int rc;
+
+	while ((rc = uwait_for(&z->z_wait, until)) == RETRY)
+		rw_come(l, z, first);
+	if (rc < 0)
+		rw_give_up(l, z, first);
+	return rc;
 }
 
 static int rw_wait(struct urw *l, struct usync_wait *z, utime_ns until,
 		   struct usync_wait **first)
 {
-	int rc = uwait_for(&z->z_wait, until);
+	int rc = rw_wait_for(l, z, until, first);
 
-	if (rc < 0)
-		rw_give_up(l, z, first);
 	uwait_free(z);
 	return rc;
 }
 
-/* Returns the state after a reader has come; or now: it has to wait. */
-static unsigned rw_reads(const struct urw *l, unsigned now, bool in, bool again)
+/* Returns whether a newcomer may not pass those that wait: R1, R5. */
+static bool rw_is_closed(struct usync *y, unsigned now)
 {
-	bool writer_waits = in ? l->rw_writers != NULL :
-		(now & USYNC_QUEUED) != 0;
+	unsigned char left;
 
-	if (now & URW_WRITER || (writer_waits && !again))
-		return now;
-	return now + URW_READER;
+	if (!(now & URW_WOKEN))
+		return now & USYNC_QUEUED;
+	left = __atomic_load_n(&y->y_skip, __ATOMIC_RELAXED);
+	if (left > 0)
+		__atomic_store_n(&y->y_skip, left - 1, __ATOMIC_RELAXED);
+	return left == 0;
+}
+
+/* Returns the state after a reader has come; or now: it has to wait. */
+static unsigned rw_reads(unsigned now, bool writer_waits)
+{
+	return now & URW_WRITER || writer_waits ? now : now + URW_READER;
+}
+
+/* Notes what the state will be, or what the readers among it will be. */
+static void rw_hint(struct usync *y, unsigned to)
+{
+	hint(y, to & URW_WOKEN ? to : to & ~(URW_READER - 1u));
 }
 
 /*
@@ -1095,7 +1195,8 @@ static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 	unsigned to;
 
 	do
-		to = rw_reads(l, now, true, again);
+		to = rw_reads(now, !again && (l->rw_writers != NULL ||
+					      now & URW_WOKEN));
 	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
 	if (to == now)
 		put_last(&y->y_first, z);
@@ -1111,17 +1212,24 @@ static int read_take(struct urw *l)
 	bool guessed = true;
 	unsigned to;
 
-	while ((to = rw_reads(l, now, false, false)) != now) {
+	for (;;) {
+		to = rw_reads(now, rw_is_closed(y, now));
+		if (to == now && !guessed)
+			return -EAGAIN;
+		if (to == now) {
+			guessed = false;
+			now = usync_state(y);
+			continue;
+		}
 		if (now / URW_READER >= USYNC_MOST)
 			return -EOVERFLOW;
-		hint(y, to & ~(URW_READER - 1u));
+		rw_hint(y, to);
 		if (usync_change(y, &now, to))
 			return 0;
 		if (!guessed)
 			now = collide(y);
 		guessed = false;
 	}
-	return -EAGAIN;
 }
 
 static int rw_read(struct urw *l, utime_ns until, bool again)
@@ -1136,11 +1244,12 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 			return rc;
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
-	} while (until > UNOW &&
+	} while (until > UNOW && !(usync_state(y) & URW_WOKEN) &&
 		 spin(y, URW_WRITER | USYNC_QUEUED, &l->rw_owner));
 	z = wait_make(y, UWAIT_READ, until, &rc);
 	if (z == NULL)
 		return rc;
+	z->z_first = until != UNEVER;
 	if (read_put(l, z, again))
 		return rw_wait(l, z, until, &y->y_first);
 	uwait_free(z);
@@ -1166,25 +1275,51 @@ static bool write_put(struct urw *l, struct usync_wait *z)
 	return !got;
 }
 
+/* Guesses the state of a lock that is free. */
+static unsigned rw_hint_free(const struct usync *y)
+{
+	unsigned now = usync_hint(y);
+
+	return now & URW_WOKEN && now < URW_WRITER ? now : 0;
+}
+
+/* Writes, if l is free, and the caller may pass those that wait. */
+static bool write_take(struct urw *l)
+{
+	struct usync *y = &l->rw_sync;
+	unsigned now = rw_hint_free(y);
+	bool guessed = now != 0;
+
+	for (;;) {
+		if (now >= URW_WRITER || rw_is_closed(y, now)) {
+			if (!guessed)
+				return false;
+			now = usync_state(y);
+		} else if (usync_change(y, &now, now | URW_WRITER)) {
+			usync_own(&l->rw_owner, usync_self());
+			return true;
+		}
+		guessed = false;
+	}
+}
+
 static int rw_write(struct urw *l, utime_ns until)
 {
 	struct usync *y = &l->rw_sync;
 	struct usync_wait *z;
-	unsigned now;
 	int rc;
 
 	do {
-		now = 0;
-		if (usync_change(y, &now, URW_WRITER)) {
-			usync_own(&l->rw_owner, usync_self());
+		if (write_take(l))
 			return 0;
-		}
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
-	} while (until > UNOW && spin(y, ~0u, &l->rw_owner));
+	} while (until > UNOW && !(usync_state(y) & URW_WOKEN) &&
+		 spin(y, ~0u, &l->rw_owner));
 	z = wait_make(y, UWAIT_WRITE, until, &rc);
 	if (z == NULL)
 		return rc;
+	z->z_first = until != UNEVER;
 	if (write_put(l, z))
 		return rw_wait(l, z, until, &l->rw_writers);
 	uwait_free(z);
@@ -1246,18 +1381,25 @@ static void rw_is_read(unsigned now)
 		usched_fail("urw_unlock: the lock is free");
 }
 
+/* Returns whether who lets the lock go passes it on. */
+static bool rw_has_next(unsigned now)
+{
+	return (now & (USYNC_QUEUED | URW_WOKEN)) == USYNC_QUEUED;
+}
+
 static void rw_write_unlock(struct urw *l)
 {
 	struct usync *y = &l->rw_sync;
-	unsigned now = URW_WRITER;
+	unsigned now = rw_hint_free(y) | URW_WRITER;
 
-	hint(y, 0);
 	usync_own(&l->rw_owner, NULL);
-	while (!(now & USYNC_QUEUED)) {
-		if (usync_change(y, &now, 0))
+	do {
+		rw_hint(y, now - URW_WRITER);
+		if (rw_has_next(now)) {
+			rw_next(l, enter(y), true);
 			return;
-	}
-	rw_pass(l, enter(y), true);
+		}
+	} while (!usync_change(y, &now, now - URW_WRITER));
 }
 
 void urw_unlock(struct urw *l)
@@ -1273,12 +1415,12 @@ void urw_unlock(struct urw *l)
 		rw_write_unlock(l);
 		return;
 	}
-	if (now == 0)
+	if (now < URW_READER)
 		now = usync_state(y);
 	for (;;) {
 		rw_is_read(now);
-		if (now >= 2 * URW_READER || !(now & USYNC_QUEUED)) {
-			hint(y, (now - URW_READER) & ~(URW_READER - 1u));
+		if (now >= 2 * URW_READER || !rw_has_next(now)) {
+			rw_hint(y, now - URW_READER);
 			if (usync_change(y, &now, now - URW_READER))
 				return;
 			if (!guessed)
@@ -1288,8 +1430,8 @@ void urw_unlock(struct urw *l)
 		}
 		lock = enter(y);
 		now = acquired(y);		/* from other readers: R3 */
-		if (now < 2 * URW_READER && now & USYNC_QUEUED) {
-			rw_pass(l, lock, false);
+		if (now < 2 * URW_READER && rw_has_next(now)) {
+			rw_next(l, lock, false);
 			return;
 		}
 		lock_put(lock);
@@ -1328,7 +1470,8 @@ int ucond_wait_rw(struct ucond *c, struct urw *l, utime_ns until)
 		give_up(&c->cd_sync, &p->pr_signal);
 	z = &p->pr_lock;
 	if (writes ? write_put(l, z) : read_put(l, z, false))
-		(void)uwait_for(&z->z_wait, UNEVER);	/* C3 */
+		(void)rw_wait_for(l, z, UNEVER, writes ? &l->rw_writers :
+				  &l->rw_sync.y_first);	/* C3 */
 	UHARD(hold(l, UHARD_RW));
 	uwait_free(p);
 	return rc < 0 ? rc : 0;

@@ -40,6 +40,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -111,12 +112,7 @@ static struct entry committed[ENTRIES];
 static struct uhistory *history;
 static int clients_left;
 
-static int bug(void)
-{
-	const char *text = getenv("RAFT_BUG");
-
-	return text != NULL ? atoi(text) : 0;
-}
+static int bug;		/* by RAFT_BUG */
 
 /* The disk. */
 
@@ -276,7 +272,7 @@ static void commit_count(struct node *n)
 		for (have = 1, peer = 1; peer <= NODES; peer++)
 			have += peer != n->me && n->match[peer] >= i;
 		if (have > NODES / 2 &&
-		    (n->entries[i].term == n->term || bug() == 3)) {
+		    (n->entries[i].term == n->term || bug == 3)) {
 			commit_to(n, i);
 			return;
 		}
@@ -289,7 +285,7 @@ static void append(struct node *n, const struct entry *e)
 		usim_fail("the log is too long for this test");
 	n->entries[++n->length] = *e;
 	n->entries[n->length].term = n->term;
-	save_entries(n, n->length, bug() != 2);
+	save_entries(n, n->length, bug != 2);
 	ucond_broadcast(&n->changed);
 }
 
@@ -308,7 +304,7 @@ static void lead(struct node *n)
 		n->match[peer] = 0;
 	}
 	/* An entry of the new term commits those before it. */
-	if (bug() != 3)
+	if (bug != 3)
 		append(n, &(struct entry) { .client = 0 });
 	ucond_broadcast(&n->changed);
 }
@@ -330,7 +326,7 @@ static void on_vote(struct node *n, struct message *m)
 		n->heard = unow();
 	}
 	if (m->ok || is_new)
-		save_vote(n, bug() != 1);
+		save_vote(n, bug != 1);
 	m->term = n->term;
 }
 
@@ -349,7 +345,7 @@ static void entries_take(struct node *n, const struct message *m)
 		first = first == 0 ? at : first;
 	}
 	if (first > 0)
-		save_entries(n, first, bug() != 2);
+		save_entries(n, first, bug != 2);
 }
 
 static void on_append(struct node *n, struct message *m)
@@ -690,6 +686,8 @@ static void setup(struct usim_world *w)
 
 	w->w_run = 20 * UTIME_S;
 	w->w_faults = 40;
+	w->w_core = 2;
+	bug = getenv("RAFT_BUG") != NULL ? atoi(getenv("RAFT_BUG")) : 0;
 	history = uhistory_make();
 	clients_left = CLIENTS;
 	for (i = 0; i < NODES; i++)
@@ -700,5 +698,6 @@ static void setup(struct usim_world *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);	/* a connection may be gone: write() says so */
 	return usim_main(argc, argv, setup);
 }

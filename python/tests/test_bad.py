@@ -25,8 +25,14 @@ def raises(wanted, text, call):
     else:
         raise AssertionError("no exception: " + text)
 
-def interrupt():
-    threading.Timer(.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+def interrupt(begun=lambda: True):
+    # Sends SIGINT to this process, in .2 s or more, when begun() is true.
+    def sends():
+        while not begun():
+            time.sleep(.01)
+        time.sleep(.2)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=sends).start()
 
 def said(call):
     # Returns what call() writes on stderr.
@@ -88,7 +94,7 @@ print('OK')
 e = Engine(tasks=1)
 e.pause('start')
 e.c_spawn(C.add, (1, 1))
-data = bytearray(4)
+data, flag = bytearray(4), bytearray(1)
 interrupt()
 raises(KeyboardInterrupt, '', lambda: e.c_spawn(C.fill, (data, 4, 1)))
 data.extend(b'1')
@@ -99,8 +105,8 @@ e.wait_all()
 interrupt()
 raises(KeyboardInterrupt, '', lambda: e.help(1, 10))
 interrupt()
-raises(KeyboardInterrupt, '', e.c_spawn(C.nap, (500, None)).result)
-time.sleep(.1)
+raises(KeyboardInterrupt, '', lambda: e.c_spawn(C.until, (flag,)).result())
+flag[0] = 1
 print('OK')
 """, "processes": """
 import concurrent.futures, multiprocessing
@@ -253,8 +259,10 @@ Engine().shutdown()
 print('OK')
 """, "Ctrl-C while a function computes": """
 flag = bytearray(1)
+def computes():
+    return engines and f[-1].running()
 def run():
-    interrupt()
+    interrupt(computes)
     with Engine() as e:
         f.append(e.c_spawn(C.until, (flag,), name='forever'))
         engines.append(e)
@@ -267,7 +275,7 @@ async def runs():
         if waits:
             await f[-1]
 def asynchronous():
-    interrupt()
+    interrupt(computes)
     asyncio.run(runs())
 for call in run, asynchronous:
     for waits in False, True:
@@ -296,7 +304,7 @@ def handler(*_):
     raises(RuntimeError, 'already', e.shutdown)
     flag[0] = 1
 signal.signal(signal.SIGINT, handler)
-interrupt()
+interrupt(lambda: not e._open)
 e.shutdown()
 assert flag[0] and f.done()
 print('OK')

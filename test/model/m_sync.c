@@ -50,6 +50,7 @@ static struct {
 	int             ready;		/* under the mutex */
 	int             got;		/* atomic */
 	int             runs;
+	bool            here;		/* waiters are at home with wakers */
 	int             place[3];	/* of lock.h */
 } s;
 
@@ -84,10 +85,9 @@ unsigned char uwait_id(struct uwait_kind *kind)
 	return 1;
 }
 
-/* Nothing spins. */
 int utime_is_virtual(void)
 {
-	return true;
+	return !s.here;
 }
 
 /* For lists of waits only. */
@@ -102,7 +102,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 	struct uwait *w = (struct uwait *)s.record[me()].r_block;
 
 	MUST(size <= RECORD);
-	w->w_stack = NULL;
+	w->w_stack = s.here ? ustack_self() : NULL;
 	w->w_state = UWAIT_WAITS;
 	w->w_kind  = uwait_id(kind);
 	w->w_flags = 0;
@@ -326,7 +326,7 @@ static void write_it(utime_ns until)
 
 static void read_on(void)
 {
-	MUST(s.nr <= 2);
+	MUST(s.nr <= 3);
 	urw_unlock(&s.rw);
 }
 
@@ -342,8 +342,17 @@ static void init_readers(void)
 	MUST(urw_read(&s.rw, UNEVER) == 0 && urw_read(&s.rw, UNEVER) == 0);
 }
 
+/* All threads are at home on one processor, as far as the lock can see. */
+static void init_here(void)
+{
+	init();
+	s.here = true;
+}
+
 static void write_0(void)	{ begin(0); write_it(UNEVER); }
 static void write_1(void)	{ begin(1); write_it(UNEVER); }
+static void writes_0(void)	{ write_0(); write_0(); }
+static void writes_1(void)	{ write_1(); write_1(); }
 static void write_in_time(void)	{ begin(1); write_it(DEADLINE); }
 static void read_0(void)	{ begin(0); read_it(); }
 static void read_2(void)	{ begin(2); read_it(); }
@@ -460,6 +469,17 @@ const struct model_scenario scenarios[] = {
 	  &s, sizeof s, init, { read_0, write_in_time, deadline }, done_rw },
 	{ "rw: a writer in time or not, and readers", MODEL_NOT, 1, 0,
 	  &s, sizeof s, init, { read_0, write_in_time, read_2, deadline },
+	  done_rw },
+	{ "rw: two writers at home", 1, 2, 0,
+	  &s, sizeof s, init_here, { writes_0, write_1 }, done_rw },
+	{ "rw: a writer and a reader at home", 1, 2, 0,
+	  &s, sizeof s, init_here, { read_0, writes_1 }, done_rw },
+	{ "rw: a writer and two readers at home", 0, 1, 0,
+	  &s, sizeof s, init_here, { read_0, write_1, read_2 }, done_rw },
+	{ "rw: two writers and a reader at home", 0, 1, 0,
+	  &s, sizeof s, init_here, { write_0, write_1, read_2 }, done_rw },
+	{ "rw: a writer in time or not, at home", 1, 2, 0,
+	  &s, sizeof s, init_here, { read_0, write_in_time, deadline },
 	  done_rw },
 	{ "group: the waiter frees it", 1, 2, 0,
 	  &s, sizeof s, init_group, { group_0, group_1, group_wait }, NULL },

@@ -31,13 +31,14 @@ static int give(void *arg, const void *bytes, size_t nob)
 	return 0;
 }
 
-static void point(void)
+static void point(void *of)
 {
 	int rc = rand() % 4 == 0 ? umove_to(give, NULL) : 0;
 
 	if (rc < 0)
 		say_wrong("cannot move", umove_self());
 	(void)S(yield)();
+	(void)of;
 }
 
 static void result(const char *line, size_t nob)
@@ -51,7 +52,7 @@ static void body(void *arg)
 {
 	char line[64];
 	int nob = snprintf(line, sizeof line, "%ld %lx\n", (long)arg,
-			   compute((long)arg));
+			   compute((long)arg, NULL));
 
 	if (!second)
 		result(line, (size_t)nob);
@@ -94,7 +95,7 @@ static void first(void *arg)
 	long i;
 
 	for (i = 0; !second && i < threads; i++) {
-		if (umove_make(body, (void *)i) != 0)
+		if (umove_make(body, (void *)i) < 0)
 			say_wrong("cannot be made", i);
 	}
 	while (done < threads && wrong == 0) {

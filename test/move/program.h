@@ -40,11 +40,12 @@ struct walk {
 	unsigned long w_sum;
 	double        w_real;
 	long          w_id;
+	void         *w_of;		/* the caller of compute() has it */
 	struct { unsigned char *at; int nob, fill; } w_block[BLOCKS];
 };
 
 /* Where a thread may go. */
-static void (*at_point)(void);
+static void (*at_point)(void *of);
 static int wrong;
 
 static unsigned draw(struct walk *w, unsigned n)
@@ -101,7 +102,7 @@ static __attribute__((noinline)) void deeper(struct walk *w, int depth, long *up
 		if (depth > 0 && draw(w, 3) == 0)
 			deeper(w, depth - 1, &local[i]);
 		if (draw(w, 2) == 0)
-			at_point();
+			at_point(w->w_of);
 		if (fegetround() != how)
 			say_wrong("it rounds otherwise", w->w_id);
 		w->w_sum = w->w_sum * 31 + (unsigned long)local[i];
@@ -112,7 +113,7 @@ static __attribute__((noinline)) void deeper(struct walk *w, int depth, long *up
 }
 
 /* Returns the result of thread id, which calls. */
-static inline unsigned long compute(long id)
+static inline unsigned long compute(long id, void *of)
 {
 	struct walk w = { .w_random = (unsigned long)id * 0x9e3779b97f4a7c15u + 1 };
 	long top = id;
@@ -120,6 +121,7 @@ static inline unsigned long compute(long id)
 	unsigned long real;
 
 	w.w_id = id;
+	w.w_of = of;
 	for (i = 0; i < 6; i++)
 		deeper(&w, 5, &top);
 	for (i = 0; i < BLOCKS; i++)

@@ -21,20 +21,21 @@ static const char *path;
 static long threads, lives;
 static int results;
 
-static void point(void)
+static void point(void *of)
 {
 	int rc = umove_point();
 
 	if (rc < 0)
 		say_wrong("a point has failed", umove_self());
 	(void)S(yield)();
+	(void)of;
 }
 
 static void body(void *arg)
 {
 	char line[64];
 	int nob = snprintf(line, sizeof line, "%ld %lx\n", (long)arg,
-			   compute((long)arg));
+			   compute((long)arg, NULL));
 
 	if (write(results, line, (size_t)nob) != nob)
 		say_wrong("no result", (long)arg);
@@ -45,7 +46,7 @@ static void first(void *arg)
 	long nr = path != NULL ? umove_load(path) : -ENOENT, i;
 
 	for (i = 0; nr == -ENOENT && i < threads; i++) {
-		if (umove_make(body, (void *)i) != 0)
+		if (umove_make(body, (void *)i) < 0)
 			say_wrong("cannot be made", i);
 	}
 	if (nr < 0 && nr != -ENOENT)

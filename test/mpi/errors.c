@@ -2,7 +2,7 @@
 /* errors: the handler of the communicator of a call runs once for an error. */
 
 /*
- *	errors THREADS [fatal]
+ *	errors THREADS [fatal|abort]
  *
  * Rank 1 sends messages that are too long for the receives of rank 0, where many
  * threads wait at once. Each wait returns the error, and the handler of its
@@ -12,9 +12,13 @@
  * the handler that the program has set, also the default.
  *
  * With "fatal" an error of a communicator with the default handler ends the job,
- * although MPI_COMM_WORLD returns errors.
+ * although MPI_COMM_WORLD returns errors. With "abort" MPI_ERRORS_ABORT does.
  */
 #include "mpitest.h"
+
+#if MPI_VERSION < 4
+#define MPI_ERRORS_ABORT	MPI_ERRORS_ARE_FATAL
+#endif
 
 #define OK(call)	CHECK((call) == MPI_SUCCESS)
 
@@ -182,7 +186,8 @@ int main(int argc, char **argv)
 	OK(MPI_Comm_dup(MPI_COMM_WORLD, &special));
 	if (argc > 2) {
 		set_predefined(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-		set_predefined(special, MPI_ERRORS_ARE_FATAL);
+		set_predefined(special, strcmp(argv[2], "abort") == 0 ?
+			       MPI_ERRORS_ABORT : MPI_ERRORS_ARE_FATAL);
 		round_of_all();
 	}
 	set_handler(special, handler);
@@ -192,6 +197,8 @@ int main(int argc, char **argv)
 	CHECK(calls_outside == 0);
 	set_predefined(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 	set_predefined(special, MPI_ERRORS_RETURN);
+	round_of_all();
+	set_predefined(MPI_COMM_WORLD, MPI_ERRORS_ABORT);
 	round_of_all();
 	CHECK(calls == (rank == 0 ? threads : 0));
 	OK(MPI_Comm_free(&special));

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * faults.c: each kind of fault does what usim.h says, and nothing else. FAULT in
+ * the environment is the kind, alone in its world, or "bandwidth".
+ */
+
+#include <usched/usim.h>
+#include <usched/uthread.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORT = 9, SEGMENTS = 30, SEGMENT = 1000, SERVERS = 4 };
+
+static long long now_of(clockid_t clock)
+{
+	struct timespec t;
+
+	USIM_CHECK(clock_gettime(clock, &t) == 0);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static struct sockaddr_in address(int host)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+
+	at.sin_addr.s_addr = htonl(host == 0 ? 0 : 0x0a000000u + (unsigned)host);
+	return at;
+}
+
+static int bound(int type)
+{
+	struct sockaddr_in at = address(0);
+	int fd = socket(AF_INET, type, 0);
+
+	USIM_CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0);
+	if (type == SOCK_STREAM)
+		USIM_CHECK(listen(fd, 16) == 0);
+	return fd;
+}
+
+/* Connects to host 1, and reads for two seconds at most. -1: it does not answer. */
+static int dial(void)
+{
+	struct sockaddr_in at = address(1);
+	struct timeval patience = { 2, 0 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	USIM_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			      sizeof patience) == 0);
+	if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* drift: sleeps are as long as the host's clocks say, and not as the true time. */
+static int drifts(void *unused)
+{
+	struct pollfd none = { -1, 0, 0 };
+	int i;
+
+	(void)unused;
+	for (i = 0; i < 300; i++) {
+		long long steady = now_of(CLOCK_MONOTONIC), wall = now_of(CLOCK_REALTIME);
+		utime_ns past = usim_time();
+
+		if (i % 2 == 0)
+			usleep(50000);
+		else
+			poll(&none, 1, 50);
+		past = usim_time() - past - 50 * UTIME_MS;
+		steady = now_of(CLOCK_MONOTONIC) - steady - 50000000;
+		wall = now_of(CLOCK_REALTIME) - wall - 50000000;
+		USIM_CHECK(steady >= 0 && steady < 3 && wall >= 0 && wall < 3);
+		USIM_CHECK(past > -4 * UTIME_MS && past < 4 * UTIME_MS);
+		usim_sometimes(past > UTIME_MS, "a clock is slow");
+		usim_sometimes(past < -UTIME_MS, "a clock is fast");
+		usim_sometimes(past == 0, "a clock is right");
+	}
+	return 0;
+}
+
+/* pause: no thread of a host runs, and then all go on. */
+
+static int ticks;
+
+static void *ticker(void *unused)
+{
+	for (;;) {
+		usleep(300);
+		ticks++;
+	}
+	return unused;
+}
+
+static int pauses(void *unused)
+{
+	int i, before;
+	utime_ns at;
+
+	(void)unused;
+	USIM_CHECK(uthread_make(NULL, ticker, NULL, "ticker") == 0);
+	for (i = 0; i < 15000; i++) {
+		before = ticks;
+		at = usim_time();
+		usleep(1000);
+		USIM_CHECK(ticks - before < 7);
+		usim_sometimes(usim_time() - at > 5 * UTIME_MS, "a host stands still");
+	}
+	return 0;
+}
+
+/* narrow, and w_bandwidth: segments come one after another. */
+
+static int sends(void *unused)
+{
+	int listener = bound(SOCK_STREAM), fd, i;
+	char data[SEGMENT] = { 0 };
+
+	(void)unused;
+	for (;;) {
+		fd = accept(listener, NULL, NULL);
+		for (i = 0; i < SEGMENTS; i++)
+			USIM_CHECK(write(fd, data, SEGMENT) == SEGMENT);
+		close(fd);
+	}
+}
+
+static int measures(void *bandwidth)
+{
+	char data[SEGMENTS * SEGMENT];
+	utime_ns first;
+	int i, fd;
+
+	for (i = 0; i < 30; i++) {
+		fd = dial();
+		USIM_CHECK(fd >= 0 && recv(fd, data, 1, 0) == 1);
+		first = usim_time();
+		/* 4 KB/s, the least, take 8 s. */
+		USIM_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO,
+			&(struct timeval) { 20, 0 }, sizeof(struct timeval)) == 0);
+		USIM_CHECK(recv(fd, data, sizeof data - 1, MSG_WAITALL) ==
+			   sizeof data - 1);
+		first = usim_time() - first;
+		if (bandwidth != NULL)
+			USIM_CHECK(first > 2800 * UTIME_MS && first < 3400 * UTIME_MS);
+		usim_sometimes(first > 20 * UTIME_MS, "a line is narrow");
+		close(fd);
+		usleep(300000);
+	}
+	return 0;
+}
+
+/*
+ * forget, crash: a connection whose ends do not know that it is over. A write is
+ * answered by RST.
+ */
+
+static int echoes;		/* threads that wait for the other end */
+
+static void *echo(void *arg)
+{
+	int fd = *(int *)arg;
+	char byte;
+
+	free(arg);
+	echoes++;
+	while (read(fd, &byte, 1) == 1 && write(fd, &byte, 1) == 1)
+		;
+	echoes--;
+	close(fd);
+	return NULL;
+}
+
+static int echo_server(void *unused)
+{
+	int listener = bound(SOCK_STREAM), *fd;
+
+	(void)unused;
+	for (echoes = 0; ; ) {
+		fd = malloc(sizeof *fd);
+		*fd = accept(listener, NULL, NULL);
+		USIM_CHECK(uthread_make(NULL, echo, fd, "echo") == 0);
+	}
+}
+
+static void talk(int fd)
+{
+	char byte = 0;
+	ssize_t nr;
+
+	do {
+		usleep(20000);
+		if (write(fd, &byte, 1) != 1)
+			return;
+		nr = read(fd, &byte, 1);
+	} while (nr == 1 && usim_time() < 20 * UTIME_S);
+	if (nr == 1)
+		return;
+	usim_sometimes(errno == EAGAIN, "this end has heard nothing");
+	if (errno == EAGAIN) {
+		while (write(fd, &byte, 1) == 1 && read(fd, &byte, 1) < 0 &&
+		       errno == EAGAIN)
+			;
+		USIM_CHECK(errno == ECONNRESET || errno == EPIPE);
+		return;
+	}
+	USIM_CHECK(errno == ECONNRESET);
+	if (strcmp(getenv("FAULT"), "forget") != 0)
+		return;
+	sleep(1);
+	usim_sometimes(echoes > 0, "the other end has heard nothing");
+}
+
+static int talks(void *unused)
+{
+	int fd;
+
+	(void)unused;
+	while (usim_time() < 20 * UTIME_S) {
+		fd = dial();
+		if (fd >= 0)
+			talk(fd);
+		if (fd >= 0)
+			close(fd);
+		usleep(100000);
+	}
+	return 0;
+}
+
+/* swizzle, lost: each server says each 5 ms that it is there. */
+
+static int casts(void *unused)
+{
+	struct sockaddr_in at = address(SERVERS + 1);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), me = usim_self();
+
+	for (;;) {
+		(void)sendto(fd, &me, sizeof me, 0, (struct sockaddr *)&at, sizeof at);
+		usleep(5000);
+	}
+	return unused != NULL;
+}
+
+static utime_ns heard[SERVERS + 1], silent[SERVERS + 1];
+static utime_ns down[SERVERS + 1], up[SERVERS + 1];	/* the last silence */
+
+/* A server is heard again. Compares its silence with those that it has overlapped. */
+static void back(int host)
+{
+	const utime_ns clear = 20 * UTIME_MS;
+	bool sooner;
+	int i;
+
+	for (i = 1; i <= SERVERS; i++) {
+		sooner = up[i] > silent[host] && heard[host] - up[i] > clear;
+		usim_sometimes(sooner && down[i] < silent[host] - clear,
+			       "what was cut sooner comes back sooner");
+		usim_sometimes(sooner && down[i] > silent[host] + clear,
+			       "what was cut later comes back sooner");
+	}
+	down[host] = silent[host];
+	up[host] = heard[host];
+	silent[host] = 0;
+}
+
+static int listens(void *core)
+{
+	int fd = bound(SOCK_DGRAM), host, i, there = 0;
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	while (usim_time() < 21 * UTIME_S) {
+		host = 0;
+		if (poll(&p, 1, 1) > 0)
+			USIM_CHECK(read(fd, &host, sizeof host) == sizeof host);
+		heard[host] = usim_time();
+		if (silent[host] > 0)
+			back(host);
+		for (i = 1; i <= SERVERS; i++)
+			if (silent[i] == 0 && usim_time() - heard[i] > 12 * UTIME_MS)
+				silent[i] = heard[i] + 1;
+	}
+	for (i = 1; i <= SERVERS; i++)
+		there += silent[i] == 0;
+	USIM_CHECK(there == SERVERS || core != NULL);
+	USIM_CHECK(there >= SERVERS - 1);
+	usim_sometimes(there < SERVERS || core == NULL, "a server is lost");
+	return 0;
+}
+
+/*
+ * crash, at steps. No time passes between the two notes, so nothing else can
+ * come between them.
+ */
+
+static int begun[USIM_HOSTS + 1], done[USIM_HOSTS + 1], what[USIM_HOSTS + 1];
+
+static int steps(void *unused)
+{
+	struct sockaddr_in at = address(SERVERS + 1);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), me = usim_self();
+	int file = open("file", O_WRONLY | O_CREAT, 0644);
+
+	(void)unused;
+	if (begun[me] > done[me]) {
+		usim_sometimes(what[me] == 0, "a crash at a send");
+		usim_sometimes(what[me] == 1, "a crash at a state");
+		usim_sometimes(what[me] == 2, "a crash at a write");
+		begun[me] = done[me];
+	}
+	for (;;) {
+		what[me] = (int)usim_random(3);
+		begun[me]++;
+		if (what[me] == 0)
+			(void)sendto(fd, &me, sizeof me, 0, (struct sockaddr *)&at,
+				     sizeof at);
+		else if (what[me] == 1)
+			usim_sometimes(1, "a state");
+		else
+			USIM_CHECK(pwrite(file, &me, sizeof me, 0) == sizeof me);
+		done[me]++;
+		usleep(10000);
+	}
+}
+
+static int waits(void *unused)
+{
+	(void)unused;
+	sleep(21);
+	return 0;
+}
+
+/* slow: a sync takes longer than it does on any other disk. */
+static int syncs(void *unused)
+{
+	int file = open("file", O_WRONLY | O_CREAT, 0644), i;
+	utime_ns at;
+
+	(void)unused;
+	for (i = 0; i < 200; i++) {
+		USIM_CHECK(write(file, "x", 1) == 1);
+		at = usim_time();
+		USIM_CHECK(fsync(file) == 0);
+		usim_sometimes(usim_time() - at > 5 * UTIME_MS, "a sync is slow");
+		usleep(50000);
+	}
+	return 0;
+}
+
+static const struct world {
+	const char *name, *only;
+	int       (*server)(void *), (*client)(void *);
+	int         servers;
+} worlds[] = {
+	{ "drift",	"drift",	drifts,		waits,		SERVERS },
+	{ "pause",	"pause",	pauses,		waits,		1 },
+	{ "narrow",	"narrow",	sends,		measures,	1 },
+	{ "bandwidth",	"crash",	sends,		measures,	1 },
+	{ "forget",	"forget",	echo_server,	talks,		1 },
+	{ "open",	"crash",	echo_server,	talks,		1 },
+	{ "swizzle",	"swizzle",	casts,		listens,	SERVERS },
+	{ "lost",	"lost",		casts,		listens,	SERVERS },
+	{ "step",	"crash",	steps,		waits,		SERVERS },
+	{ "slow",	"slow",		syncs,		waits,		1 },
+};
+
+static void setup(struct usim_world *w)
+{
+	static const char *const names[] = { "a", "b", "c", "d" };
+	const char *name = getenv("FAULT");
+	const struct world *p = worlds;
+	int i;
+
+	while (strcmp(p->name, name) != 0)
+		p++;
+	w->w_only = p->only;
+	w->w_faults = 20;
+	w->w_latency_min = w->w_latency_max = UTIME_MS;
+	if (strcmp(name, "swizzle") == 0)
+		w->w_faults = 1;
+	if (strcmp(name, "lost") == 0)
+		w->w_core = SERVERS - 1;
+	if (strcmp(name, "bandwidth") == 0) {
+		w->w_bandwidth = SEGMENT / 3 * SEGMENTS;
+		w->w_quiet = 200 * UTIME_S;
+		w->w_faults = 0;
+	}
+	for (i = 0; i < p->servers; i++)
+		usim_host(names[i], p->server, NULL);
+	usim_client("client", p->client, w->w_core > 0 || w->w_bandwidth > 0 ? w : NULL);
+}
+
+int main(int argc, char **argv)
+{
+	return usim_main(argc, argv, setup);
+}

@@ -280,6 +280,12 @@ static void two_lengths(int fd)
 	expect(fd, 400);
 }
 
+static void bare_lines(int fd)
+{
+	say(fd, "GET /plaintext HTTP/1.1\nHost: a\n\n");
+	expect(fd, 400);
+}
+
 static void long_head(int fd)
 {
 	int i;
@@ -362,7 +368,7 @@ static void pipelines(int fd)
 }
 
 static void (*const attacks[])(int) = {
-	nonsense, two_lengths, long_head, long_body, slow_head, silent, idle,
+	nonsense, two_lengths, bare_lines, long_head, long_body, slow_head, silent, idle,
 	reads_not, resets, half_closes, pipelines
 };
 

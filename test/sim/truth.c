@@ -468,13 +468,20 @@ static void call_open(void)
 	said("open", i, fd < 0 ? fd : 0);
 }
 
+/* Locks of two descriptors, perhaps of the same file. */
 static void call_lock(int i)
 {
 	static const int locks[] = { LOCK_SH, LOCK_EX, LOCK_UN };
-	unsigned lock = below(3);
+	int fds[2] = { slots[i].fd, open(path(), O_RDONLY) }, k;
 
-	said(lock == 0 ? "share" : lock == 1 ? "lock" : "unlock", i,
-	     flock(slots[i].fd, locks[lock] | LOCK_NB));
+	for (k = 0; k < 6; k++) {
+		unsigned lock = below(5) % 3, which = below(2);
+
+		said(lock == 0 ? "share" : lock == 1 ? "lock" : "unlock", (int)which,
+		     flock(fds[which], locks[lock] | LOCK_NB));
+	}
+	if (fds[1] >= 0)
+		close(fds[1]);
 }
 
 /* A private copy, which changes nothing of the file. */
@@ -512,7 +519,7 @@ static void call_sendfile(int i)
 }
 
 /* Names from a folder that is open. */
-static void call_at(int i)
+static void call_at(int folder)
 {
 	static const char *const names[] = { "c", "../a", "..", "e", "../l/c", "/a" };
 	const char *name = names[below(5)];
@@ -522,30 +529,40 @@ static void call_at(int i)
 
 	switch (below(6)) {
 	case 0:
-		fd = openat(slots[i].fd, name, O_RDWR | (below(2) ? O_CREAT : 0), 0644);
+		fd = openat(folder, name, O_RDWR | (below(2) ? O_CREAT : 0), 0644);
 		break;
 	case 1:
-		fd = syscall(SYS_openat2, slots[i].fd, names[below(6)], how,
+		fd = syscall(SYS_openat2, folder, names[below(6)], how,
 			     sizeof how);
 		break;
 	case 2:
-		said("fstatat", i, fstatat(slots[i].fd, name, &st, below(2) ?
+		said("fstatat", 0, fstatat(folder, name, &st, below(2) ?
 					   AT_SYMLINK_NOFOLLOW : 0));
 		return;
 	case 3:
-		said("mkdirat", i, mkdirat(slots[i].fd, "e", 0755));
+		said("mkdirat", 0, mkdirat(folder, "e", 0755));
 		return;
 	case 4:
-		said("unlinkat", i, unlinkat(slots[i].fd, name, below(2) ?
+		said("unlinkat", 0, unlinkat(folder, name, below(2) ?
 					     AT_REMOVEDIR : 0));
 		return;
 	default:
-		said("symlinkat", i, symlinkat("../a", slots[i].fd, "c"));
+		said("symlinkat", 0, symlinkat("../a", folder, "c"));
 		return;
 	}
-	said("openat", i, fd < 0 ? fd : 0);
+	said("openat", 0, fd < 0 ? fd : 0);
 	if (fd >= 0)
 		close((int)fd);
+}
+
+static void call_folder(void)
+{
+	int fd = open("d", O_RDONLY | O_DIRECTORY), k;
+
+	for (k = 0; fd >= 0 && k < 4; k++)
+		call_at(fd);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void call_place(int i)
@@ -562,7 +579,7 @@ static void call_place(int i)
 		break;
 	case 7:
 		if (slots[i].type == FOLDER)
-			call_at(i);
+			call_at(slots[i].fd);
 		else
 			call_sendfile(i);
 		break;
@@ -688,7 +705,10 @@ static void call_signal(void)
 
 static void call_names_of_files(void)
 {
-	switch (below(9)) {
+	switch (below(10)) {
+	case 9:
+		call_folder();
+		return;
 	case 5:
 		call_list();
 		return;

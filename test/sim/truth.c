@@ -616,7 +616,7 @@ static void call_list(void)
 {
 	struct dirent **list = NULL, *e;
 	const char *name = below(2) ? "." : path();
-	int nr = scandir(name, &list, NULL, by_name), i;
+	int nr = scandir(name, &list, NULL, by_name), i, again;
 	DIR *d = opendir(name);
 
 	said("scandir", 0, nr);
@@ -631,8 +631,9 @@ static void call_list(void)
 	for (i = 0; (e = readdir(d)) != NULL; i++)
 		;
 	rewinddir(d);
-	printf("	%d, again %d, a folder %d\n", i, readdir(d) != NULL,
-	       is_folder(dirfd(d)));
+	for (again = 0; readdir(d) != NULL; again++)
+		;
+	printf("	%d, again %d, a folder %d\n", i, again, is_folder(dirfd(d)));
 	said("closedir", 0, closedir(d));
 }
 
@@ -705,6 +706,8 @@ static void call_signal(void)
 
 static void call_names_of_files(void)
 {
+	int i;
+
 	switch (below(10)) {
 	case 9:
 		call_folder();
@@ -717,7 +720,8 @@ static void call_names_of_files(void)
 		call_links();
 		return;
 	case 8:
-		call_signal();
+		for (i = 0; i < 5; i++)
+			call_signal();
 		return;
 	case 0:
 		said("rename", 0, rename("a", "b"));

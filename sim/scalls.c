@@ -325,6 +325,8 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 		nr = send_part(b, out, f, at + all, size - (size_t)all, until);
 		all += nr > 0 ? nr : 0;
 		until = until == SIM_BY_FILE ? until : 0;
+		if (sim_file(b, in) != f)	/* it was closed meanwhile */
+			return all > 0 ? all : nr;
 	}
 	if (offset != NULL)
 		*offset = at + all;

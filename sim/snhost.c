@@ -304,6 +304,13 @@ NAME(struct passwd *, getpwnam, (const char *name))
 
 /* Limits. A host has one processor, and as many descriptors as its table. */
 
+/* glibc has a type for C of its own. */
+#if defined(__GLIBC__)
+#define RESOURCE	__rlimit_resource_t
+#else
+#define RESOURCE	int
+#endif
+
 NAME(long, sysconf, (int name))
 {
 	if (enter() == NULL)
@@ -316,7 +323,7 @@ NAME(long, sysconf, (int name))
 	}
 }
 
-NAME(int, getrlimit, (__rlimit_resource_t what, struct rlimit *to))
+NAME(int, getrlimit, (RESOURCE what, struct rlimit *to))
 {
 	if (enter() == NULL)
 		return getrlimit(what, to);
@@ -325,13 +332,16 @@ NAME(int, getrlimit, (__rlimit_resource_t what, struct rlimit *to))
 	return 0;
 }
 
-NAME(int, setrlimit, (__rlimit_resource_t what, const struct rlimit *to))
+NAME(int, setrlimit, (RESOURCE what, const struct rlimit *to))
 {
 	if (enter() == NULL)
 		return setrlimit(what, to);
 	return what == RLIMIT_NOFILE && to->rlim_max > SIM_FDS ?
 		(int)answer(-EPERM) : 0;
 }
+
+ALIAS(int, getrlimit64, (RESOURCE what, struct rlimit *to), getrlimit)
+ALIAS(int, setrlimit64, (RESOURCE what, const struct rlimit *to), setrlimit)
 
 NAME(mode_t, umask, (mode_t mask))
 {

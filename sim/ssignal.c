@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MOST		64	/* signals: 1 to 64 */
 

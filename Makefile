@@ -28,8 +28,8 @@ MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait u
 	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
 	   engine see host spawn runner queue end bus batch task waiter state
 FACE    := pthreads plocks pstart
-SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile \
-	   snhost sio sstdio sthread sseal ssearch sreal spage uhistory
+SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile snfolder \
+	   snhost ssignal sio sserve sown sstdio sthread sseal ssearch sreal spage uhistory
 # Installed: links of include/, and what that has itself (include/README.md). What programs include
 # as <usched/x.h>, and the parts of these that are inlined.
 HEADERS := $(notdir $(wildcard include/usched/*.h include/usched/*.hpp))

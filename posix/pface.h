@@ -31,6 +31,12 @@ struct pthread_face;
 struct pthread_face *pface_self(void);
 
 /*
+ * Whether main() is a thread, set by pstart.c before it makes any. Then the last
+ * thread that ends ends the process. A host of sim/ has no such main().
+ */
+extern bool pface_has_main;
+
+/*
  * Begins a wait that is a cancellation point. Does not return if the caller was
  * cancelled.
  */

@@ -61,5 +61,6 @@ int FACE(main)(int argc, char **argv, char **envp)
 	program.argc = argc;
 	program.argv = argv;
 	program.envp = envp;
+	pface_has_main = true;
 	return usched_main_held(begin, NULL, STACK);
 }

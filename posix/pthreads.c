@@ -255,6 +255,7 @@ static void leave_scopes(void)
 	}
 }
 
+bool pface_has_main;
 static long alive;		/* threads (atomic) */
 
 /* E4. Returns the result of the caller, t, which may be freed. */
@@ -289,7 +290,7 @@ static void *shell(void *arg)
 	t->p_exits = true;
 	leave_scopes();						/* E2 */
 	uself_end(uself_of(ustack_self()));			/* E3 */
-	if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0)
+	if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0 && pface_has_main)
 		exit(0);
 	return leave(t);
 }

@@ -19,9 +19,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* Returns until when a call of b waits at most. */
 static utime_ns limit(const struct sim_boot *b, utime_ns until, utime_ns by_file)
@@ -111,10 +113,12 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	return rc;
 }
 
-/* With MSG_WAITALL the rest is read, too. */
+/* With MSG_WAITALL the rest of a stream is read, too. */
 static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			utime_ns until)
 {
+	const struct sim_file *f = sim_file(b, fd);
+	bool whole = t.t_flags & MSG_WAITALL && f != NULL && f->f_ops->o_whole;
 	ssize_t all = 0, nr;
 
 	do {
@@ -124,7 +128,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			t.t_data += nr;
 			t.t_size -= (size_t)nr;
 		}
-	} while (nr > 0 && t.t_flags & MSG_WAITALL && t.t_size > 0);
+	} while (nr > 0 && whole && t.t_size > 0);
 	return all > 0 ? all : nr;
 }
 
@@ -167,8 +171,8 @@ static ssize_t write_all(struct sim_boot *b, int fd, struct transfer t,
 			 utime_ns until)
 {
 	struct sim_file *f = sim_file(b, fd);
-	bool whole = f != NULL && f->f_ops->o_whole && until == SIM_BY_FILE &&
-		waits(f, t.t_flags, until);
+	bool stream = f != NULL && f->f_ops->o_whole && until == SIM_BY_FILE;
+	bool whole = stream && waits(f, t.t_flags, until);
 	ssize_t all = 0, nr;
 
 	if (fd == 1 || fd == 2) {
@@ -184,6 +188,8 @@ static ssize_t write_all(struct sim_boot *b, int fd, struct transfer t,
 			t.t_rights = NULL;
 		}
 	} while (nr > 0 && whole && t.t_size > 0);
+	if (nr == -EPIPE && stream && all == 0 && !(t.t_flags & MSG_NOSIGNAL))
+		sim_signal(b, SIGPIPE);
 	return all > 0 ? all : nr;
 }
 
@@ -284,6 +290,49 @@ ssize_t sim_readv(struct sim_boot *b, int fd, const struct iovec *v, int nr,
 		scatter(all, (size_t)rc, v, nr);
 	free(all);
 	return rc;
+}
+
+/* Files that are sent. */
+
+#define PART		65536
+
+/* Sends a part. 0: there is no more. */
+static ssize_t send_part(struct sim_boot *b, int out, struct sim_file *in, off_t at,
+			 size_t size, utime_ns until)
+{
+	char *data = sim_alloc(PART);
+	ssize_t rc = sim_pread(in, data, size < PART ? size : PART, at);
+
+	if (rc > 0)
+		rc = sim_write(b, out, data, (size_t)rc, 0, NULL, 0, until);
+	free(data);
+	return rc == -EISDIR ? -EINVAL : rc;
+}
+
+ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
+		      size_t size, utime_ns until)
+{
+	struct sim_file *f = sim_file(b, in);
+	off_t at;
+	ssize_t all = 0, nr = 1;
+
+	if (f == NULL || sim_file(b, out) == NULL)
+		return -EBADF;
+	if (!sim_is_disk(f))
+		return -EINVAL;
+	at = offset != NULL ? *offset : sim_seek(f, 0, SEEK_CUR);
+	while ((size_t)all < size && nr > 0) {
+		nr = send_part(b, out, f, at + all, size - (size_t)all, until);
+		all += nr > 0 ? nr : 0;
+		until = until == SIM_BY_FILE ? until : 0;
+		if (sim_file(b, in) != f)	/* it was closed meanwhile */
+			return all > 0 ? all : nr;
+	}
+	if (offset != NULL)
+		*offset = at + all;
+	else
+		(void)sim_seek(f, at + all, SEEK_SET);
+	return all > 0 ? all : nr == 1 ? 0 : nr;
 }
 
 /* Messages. */

@@ -35,8 +35,16 @@
  * A full disk takes no new file, and a write that would make a file longer writes a
  * part or nothing: ENOSPC. Bytes of the file can be written over.
  *
- * Left out: links, modes, owners, times, errors of reads and of the sync of a
- * folder, writes by mmap().
+ * A link is an inode whose target never changes, so it is stored with its name. A
+ * second name of an inode (link()) is a change of its folder.
+ *
+ * MAPPINGS
+ *
+ * A file that is mapped is copied to memory. That is all for MAP_PRIVATE. Memory
+ * that is MAP_SHARED must show later writes of the file, and this does not: the
+ * run fails at such a write, or at a mapping that may be written.
+ *
+ * Left out: modes, owners, times, errors of reads and of the sync of a folder.
  */
 
 #include "sim.h"
@@ -47,10 +55,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define SECTOR		512
-#define PATH_ROOM	128
+#define PATH_ROOM	SIM_PATH
+#define LEFT_ROOM	4096	/* of a path that a call is given */
+#define LINKS		40	/* in a path */
 #define SYNC_MIN	(50 * UTIME_US)
 
 /* A change of a file: bytes at a place, or a length. */
@@ -70,6 +82,7 @@ struct content {
 struct inode {
 	bool            i_is_dir;
 	bool            i_is_socket;	/* of sunix.c */
+	char           *i_target;	/* it is a link; else NULL */
 	ino_t           i_number;
 	utime_ns        i_time;		/* of the last change */
 	struct content  i_seen, i_stored;
@@ -96,10 +109,21 @@ struct disk_file {
 	struct sim_disk *m_disk;
 	struct inode    *m_inode;
 	off_t            m_at;
+	int              m_lock;	/* LOCK_SH, LOCK_EX, or 0 */
 	char             m_path[PATH_ROOM];	/* as it was opened */
 };
 
+/* Memory that is MAP_SHARED. */
+struct mapping {
+	struct mapping  *p_next;
+	struct sim_boot *p_boot;
+	struct inode    *p_inode;
+	char            *p_at;
+	size_t           p_size;
+};
+
 static const struct sim_file_ops disk_ops;
+static struct mapping *mappings;
 
 bool sim_is_disk(const struct sim_file *f)
 {
@@ -248,33 +272,6 @@ static void entry_change(struct sim_disk *d, const char *path, const char *from,
 	*end = c;
 }
 
-/* Paths are kept as "/a/b". The working folder is "/". */
-static int path_get(const char *path, char to[PATH_ROOM])
-{
-	size_t nr = 0;
-
-	if (*path == 0)
-		return -ENOENT;
-	while (*path != 0) {
-		size_t part = strcspn(path, "/");
-
-		if (part == 2 && path[0] == '.' && path[1] == '.')
-			usim_fail("a path with .. is not simulated");
-		if (part > 0 && !(part == 1 && path[0] == '.')) {
-			if (nr + part + 2 > PATH_ROOM)
-				return -ENAMETOOLONG;
-			to[nr++] = '/';
-			memcpy(to + nr, path, part);
-			nr += part;
-		}
-		path += part + (path[part] == '/');
-	}
-	if (nr == 0)
-		to[nr++] = '/';
-	to[nr] = 0;
-	return 0;
-}
-
 /* Returns the length of the folder's part of a path; 1: it is the root. */
 static size_t folder_length(const char *path)
 {
@@ -291,27 +288,123 @@ static bool is_in(const char *path, const char *folder)
 		strcmp(path, "/") != 0;
 }
 
-static int folder_look(struct sim_disk *d, const char *path)
-{
-	char folder[PATH_ROOM];
-	const struct entry *y;
+/*
+ * Paths are kept as "/a/b". A walk goes from folder to folder, and through links,
+ * to the last part of a path, which need not be there.
+ */
 
-	snprintf(folder, sizeof folder, "%.*s", (int)folder_length(path), path);
-	y = entry_of(d->d_seen, folder);
-	return y == NULL ? -ENOENT : y->y_inode->i_is_dir ? 0 : -ENOTDIR;
+/* What a walk may do. */
+enum { FOLLOW = 1, /* a link that is the last part */
+       MAY_END = 2, /* with a slash, even if the last part is no folder */
+       BENEATH = 4, NO_LINKS = 8 /* of openat2() */ };
+
+struct walk {
+	struct sim_disk *k_disk;
+	const char      *k_start;	/* the folder where it begins */
+	int              k_how, k_links;
+	char            *k_to;		/* how far it has come */
+	char            *k_at;		/* in k_left */
+	char             k_left[LEFT_ROOM];
+};
+
+/* Goes to the folder above. */
+static int go_up(struct walk *k)
+{
+	if (k->k_how & BENEATH && strcmp(k->k_to, k->k_start) == 0)
+		return -EXDEV;
+	k->k_to[folder_length(k->k_to)] = 0;
+	return 0;
 }
 
-/* Finds what a call names: *y, or NULL. 0 or an error. */
+static int go_down(struct walk *k, size_t part)
+{
+	size_t nr = strlen(k->k_to);
+
+	nr -= nr == 1;				/* the root */
+	if (nr + part + 2 > PATH_ROOM)
+		return -ENAMETOOLONG;
+	k->k_to[nr++] = '/';
+	memcpy(k->k_to + nr, k->k_at, part);
+	k->k_to[nr + part] = 0;
+	return 0;
+}
+
+/* Puts the target of a link before what is left of the path. */
+static int go_through(struct walk *k, const char *target)
+{
+	size_t size = strlen(target), left = strlen(k->k_at);
+
+	if (k->k_how & NO_LINKS || ++k->k_links > LINKS)
+		return -ELOOP;
+	if (size + left >= LEFT_ROOM)
+		return -ENAMETOOLONG;
+	memmove(k->k_left + size, k->k_at, left + 1);
+	memcpy(k->k_left, target, size);
+	k->k_at = k->k_left;
+	k->k_to[folder_length(k->k_to)] = 0;
+	if (target[0] == '/')
+		strcpy(k->k_to, "/");
+	return 0;
+}
+
+/* Takes the part of that length. 0 or an error. */
+static int step(struct walk *k, size_t part)
+{
+	const struct entry *y = entry_of(k->k_disk->d_seen, k->k_to);
+	int rc;
+
+	if (y == NULL || !y->y_inode->i_is_dir)
+		return y == NULL ? -ENOENT : -ENOTDIR;
+	if (part == 2 && k->k_at[0] == '.' && k->k_at[1] == '.')
+		rc = go_up(k);
+	else
+		rc = part == 1 && k->k_at[0] == '.' ? 0 : go_down(k, part);
+	k->k_at += part;
+	y = rc == 0 ? entry_of(k->k_disk->d_seen, k->k_to) : NULL;
+	if (y != NULL && y->y_inode->i_target != NULL &&
+	    (k->k_at[0] != 0 || k->k_how & FOLLOW))
+		rc = go_through(k, y->y_inode->i_target);
+	return rc;
+}
+
+/* Finds what a path names, from a folder: *y, or NULL. 0 or an error. */
+static int walk(struct sim_disk *d, const char *start, const char *path, int how,
+		char to[PATH_ROOM], struct entry **y)
+{
+	struct walk k = { .k_disk = d, .k_start = start, .k_how = how, .k_to = to };
+	bool ends = false;
+	size_t part;
+	int rc;
+
+	*y = NULL;
+	if (*path == 0 || strlen(path) >= LEFT_ROOM)
+		return *path == 0 ? -ENOENT : -ENAMETOOLONG;
+	if (*path == '/' && how & BENEATH)
+		return -EXDEV;
+	strcpy(k.k_left, path);
+	strcpy(to, *path == '/' ? "/" : start);
+	for (k.k_at = k.k_left; ; ) {
+		part = strspn(k.k_at, "/");
+		ends = part > 0;
+		k.k_at += part;
+		part = strcspn(k.k_at, "/");
+		if (part == 0)
+			break;
+		rc = step(&k, part);
+		if (rc != 0)
+			return rc;
+	}
+	*y = entry_of(d->d_seen, to);
+	if (!ends || how & MAY_END)
+		return 0;
+	return *y == NULL ? -ENOENT : (*y)->y_inode->i_is_dir ? 0 : -ENOTDIR;
+}
+
+/* Finds what a call names, without following a last link: *y, or NULL. */
 static int look(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 		struct entry **y)
 {
-	struct sim_disk *d = b->b_host->h_disk;
-	int rc = path_get(path, to);
-
-	if (rc == 0 && strcmp(to, "/") != 0)
-		rc = folder_look(d, to);
-	*y = rc == 0 ? entry_of(d->d_seen, to) : NULL;
-	return rc;
+	return walk(b->b_host->h_disk, b->b_folder, path, 0, to, y);
 }
 
 /* Does the same. -ENOENT: there is no such entry. */
@@ -319,6 +412,15 @@ static int entry_find(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 		      struct entry **y)
 {
 	int rc = look(b, path, to, y);
+
+	return rc == 0 && *y == NULL ? -ENOENT : rc;
+}
+
+/* Finds what a path leads to, through links. */
+static int target_find(struct sim_boot *b, const char *path, char to[PATH_ROOM],
+		       struct entry **y)
+{
+	int rc = walk(b->b_host->h_disk, b->b_folder, path, FOLLOW, to, y);
 
 	return rc == 0 && *y == NULL ? -ENOENT : rc;
 }
@@ -431,6 +533,23 @@ static struct disk_file *file_of(struct sim_file *f)
 	return (struct disk_file *)f;
 }
 
+static unsigned mode_of(const struct inode *i)
+{
+	return i->i_is_dir ? S_IFDIR | 0755 : i->i_is_socket ? S_IFSOCK | 0755 :
+		i->i_target != NULL ? S_IFLNK | 0777 : S_IFREG | 0644;
+}
+
+/* Fails the run if a change of i would have to show in memory. */
+static void check_mappings(const struct inode *i)
+{
+	const struct mapping *p;
+
+	for (p = mappings; p != NULL; p = p->p_next)
+		if (p->p_inode == i && !p->p_boot->b_dead)
+			usim_fail("a write to a file that is mapped MAP_SHARED is "
+				  "not simulated");
+}
+
 static int open_it(struct sim_boot *b, const char *path, struct inode *i, int flags)
 {
 	struct disk_file *m = sim_file_make(b, &disk_ops, sizeof *m, flags);
@@ -441,37 +560,110 @@ static int open_it(struct sim_boot *b, const char *path, struct inode *i, int fl
 	return sim_fd(b, &m->m_file);
 }
 
-int sim_open(struct sim_boot *b, const char *name, int flags)
+/* Returns the error that open() has for an entry; 0: it may be opened. */
+static int refuses(const struct entry *y, int flags)
+{
+	const struct inode *i = y->y_inode;
+
+	if (flags & O_CREAT && flags & O_EXCL)
+		return -EEXIST;
+	if (i->i_target != NULL)
+		return -ELOOP;
+	if (i->i_is_dir && ((flags & O_ACCMODE) != O_RDONLY || flags & O_CREAT))
+		return -EISDIR;
+	if (!i->i_is_dir && flags & O_DIRECTORY)
+		return -ENOTDIR;
+	return i->i_is_socket ? -ENXIO : 0;
+}
+
+static int open_from(struct sim_boot *b, const char *start, const char *name,
+		     int flags, int how)
 {
 	struct sim_disk *d = b->b_host->h_disk;
-	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+	bool creates = flags & O_CREAT;
 	char path[PATH_ROOM];
 	struct entry *y;
 	struct inode *i;
-	int rc = look(b, name, path, &y);
+	int rc;
 
+	if (!(flags & O_NOFOLLOW || (creates && flags & O_EXCL)))
+		how |= FOLLOW;
+	rc = walk(d, start, name, how | (creates ? MAY_END : 0), path, &y);
+	if (rc == 0 && creates && name[strlen(name) - 1] == '/')
+		rc = -EISDIR;
+	if (rc == 0 && y != NULL)
+		rc = refuses(y, flags);
+	if (rc == 0 && y == NULL)
+		rc = !creates ? -ENOENT : sim_is_full(b->b_host) ? -ENOSPC : 0;
 	if (rc != 0)
 		return rc;
-	if (y == NULL && !(flags & O_CREAT))
-		return -ENOENT;
-	if (y != NULL && flags & O_CREAT && flags & O_EXCL)
-		return -EEXIST;
-	if (y != NULL && y->y_inode->i_is_dir && (writes || flags & O_CREAT))
-		return -EISDIR;
-	if (y != NULL && !y->y_inode->i_is_dir && flags & O_DIRECTORY)
-		return -ENOTDIR;
-	if (y == NULL && sim_is_full(b->b_host))
-		return -ENOSPC;
-	if (y != NULL && y->y_inode->i_is_socket)
-		return -ENXIO;
 	i = y != NULL ? y->y_inode : inode_make(false);
 	if (y == NULL)
 		entry_change(d, path, "", i);
 	if (flags & O_TRUNC && !i->i_is_dir && i->i_seen.x_size > 0) {
+		check_mappings(i);
 		content_length(&i->i_seen, 0);
 		change_add(d, i, true, 0, NULL, 0);
 	}
 	return open_it(b, path, i, flags);
+}
+
+int sim_open(struct sim_boot *b, const char *name, int flags)
+{
+	return open_from(b, b->b_folder, name, flags, 0);
+}
+
+int sim_open_beneath(struct sim_boot *b, struct sim_file *folder, const char *name,
+		     int flags, bool links)
+{
+	return open_from(b, file_of(folder)->m_path, name, flags,
+			 BENEATH | (links ? 0 : NO_LINKS));
+}
+
+/* Returns whether a file, or a folder, that is open has its name no more. */
+bool sim_is_gone(struct sim_file *f)
+{
+	const struct disk_file *m = file_of(f);
+	const struct entry *y = entry_of(m->m_disk->d_seen, m->m_path);
+
+	return y == NULL || y->y_inode != m->m_inode;
+}
+
+/* Returns the path of a folder that is open; NULL: it is none. */
+const char *sim_folder(struct sim_file *f)
+{
+	return sim_is_disk(f) && file_of(f)->m_inode->i_is_dir ?
+		file_of(f)->m_path : NULL;
+}
+
+int sim_folder_change(struct sim_boot *b, const char *name)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = target_find(b, name, path, &y);
+
+	if (rc == 0 && !y->y_inode->i_is_dir)
+		rc = -ENOTDIR;
+	if (rc == 0)
+		strcpy(b->b_folder, path);
+	return rc;
+}
+
+/* Puts the n-th entry of a folder, from 0 on, to where it points. False: the end. */
+bool sim_folder_entry(struct sim_file *f, size_t n, const char **name, ino_t *inode,
+		      unsigned *mode)
+{
+	const struct disk_file *m = file_of(f);
+	const struct entry *y;
+
+	for (y = m->m_disk->d_seen; y != NULL && !sim_is_gone(f); y = y->y_next)
+		if (is_in(y->y_path, m->m_path) && n-- == 0) {
+			*name = strrchr(y->y_path, '/') + 1;
+			*inode = y->y_inode->i_number;
+			*mode = mode_of(y->y_inode);
+			return true;
+		}
+	return false;
 }
 
 ssize_t sim_pread(struct sim_file *f, void *buf, size_t size, off_t at)
@@ -521,6 +713,7 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 		size = fits(m->m_inode, size, (size_t)at);
 	if (size == 0)
 		return -ENOSPC;
+	check_mappings(m->m_inode);
 	content_put(&m->m_inode->i_seen, (size_t)at, buf, size);
 	change_add(m->m_disk, m->m_inode, false, (size_t)at, buf, size);
 	sim_hash_bytes(buf, size);
@@ -571,6 +764,7 @@ int sim_truncate(struct sim_file *f, off_t size)
 	if ((f->f_flags & O_ACCMODE) == O_RDONLY || size < 0)
 		return -EINVAL;
 	sim_step(f->f_boot->b_host, AT_DISK);
+	check_mappings(m->m_inode);
 	content_length(&m->m_inode->i_seen, (size_t)size);
 	change_add(m->m_disk, m->m_inode, true, (size_t)size, NULL, 0);
 	sim_hash((uint64_t)size);
@@ -657,7 +851,7 @@ int sim_rename(struct sim_boot *b, const char *from, const char *to)
 		usim_fail("rename() between folders is not simulated");
 	if (z != NULL && z->y_inode->i_is_dir)
 		return -EISDIR;
-	if (z == y)
+	if (z != NULL && z->y_inode == y->y_inode)
 		return 0;
 	sim_step(b->b_host, AT_DISK);
 	entry_change(b->b_host->h_disk, other, path, y->y_inode);
@@ -698,7 +892,7 @@ int sim_mkdir(struct sim_boot *b, const char *name)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = look(b, name, path, &y);
+	int rc = walk(b->b_host->h_disk, b->b_folder, name, MAY_END, path, &y);
 
 	if (rc != 0 || y != NULL)
 		return rc != 0 ? rc : -EEXIST;
@@ -714,7 +908,72 @@ int sim_access(struct sim_boot *b, const char *name)
 	char path[PATH_ROOM];
 	struct entry *y;
 
-	return entry_find(b, name, path, &y);
+	return target_find(b, name, path, &y);
+}
+
+/* Finds no entry, for a new name. 0, or an error. */
+static int new_find(struct sim_boot *b, const char *name, char path[PATH_ROOM])
+{
+	struct entry *y;
+	int rc = look(b, name, path, &y);
+
+	if (rc != 0)
+		return rc;
+	return y != NULL ? -EEXIST : sim_is_full(b->b_host) ? -ENOSPC : 0;
+}
+
+int sim_symlink(struct sim_boot *b, const char *target, const char *name)
+{
+	char path[PATH_ROOM];
+	int rc = *target == 0 ? -ENOENT : new_find(b, name, path);
+	struct inode *i;
+
+	if (rc != 0)
+		return rc;
+	sim_step(b->b_host, AT_DISK);
+	i = inode_make(false);
+	i->i_target = sim_alloc(strlen(target) + 1);
+	strcpy(i->i_target, target);
+	entry_change(b->b_host->h_disk, path, "", i);
+	return 0;
+}
+
+const char *sim_link_target(struct sim_boot *b, const char *name, int *rc)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+
+	*rc = entry_find(b, name, path, &y);
+	if (*rc == 0 && y->y_inode->i_target == NULL)
+		*rc = -EINVAL;
+	return *rc == 0 ? y->y_inode->i_target : NULL;
+}
+
+int sim_link(struct sim_boot *b, const char *from, const char *name)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	struct inode *i;
+	int rc = entry_find(b, from, path, &y);
+
+	if (rc != 0)
+		return rc;
+	i = y->y_inode;
+	rc = new_find(b, name, path);
+	if (rc == 0 && i->i_is_dir)
+		rc = -EPERM;
+	if (rc != 0)
+		return rc;
+	sim_step(b->b_host, AT_DISK);
+	entry_change(b->b_host->h_disk, path, "", i);
+	return 0;
+}
+
+int sim_real_path(struct sim_boot *b, const char *name, char to[PATH_ROOM])
+{
+	struct entry *y;
+
+	return target_find(b, name, to, &y);
 }
 
 int sim_socket_file_make(struct sim_boot *b, const char *name, bool wanted,
@@ -742,7 +1001,7 @@ int sim_socket_file(struct sim_boot *b, const char *name, const void **inode)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = entry_find(b, name, path, &y);
+	int rc = target_find(b, name, path, &y);
 
 	if (rc != 0)
 		return rc;
@@ -750,16 +1009,27 @@ int sim_socket_file(struct sim_boot *b, const char *name, const void **inode)
 	return y->y_inode->i_is_socket ? 0 : -ECONNREFUSED;
 }
 
-static void stat_put(const struct inode *i, struct stat *to)
+/* Returns how many names an inode has. */
+static nlink_t names_of(const struct sim_disk *d, const struct inode *i)
+{
+	const struct entry *y;
+	nlink_t nr = 0;
+
+	for (y = d->d_seen; y != NULL; y = y->y_next)
+		nr += y->y_inode == i;
+	return nr;
+}
+
+static void stat_put(const struct sim_disk *d, const struct inode *i, struct stat *to)
 {
 	utime_ns at = i->i_time;
 
 	memset(to, 0, sizeof *to);
 	to->st_ino = i->i_number;
-	to->st_nlink = i->i_is_dir ? 2 : 1;
-	to->st_mode = i->i_is_dir ? S_IFDIR | 0755 :
-		i->i_is_socket ? S_IFSOCK | 0755 : S_IFREG | 0644;
-	to->st_size = (off_t)i->i_seen.x_size;
+	to->st_nlink = i->i_is_dir ? 2 : names_of(d, i);
+	to->st_mode = mode_of(i);
+	to->st_size = (off_t)(i->i_target != NULL ? strlen(i->i_target) :
+			      i->i_seen.x_size);
 	to->st_blksize = 4096;
 	to->st_blocks = (blkcnt_t)((i->i_seen.x_size + 511) / 512);
 	to->st_mtim.tv_sec  = (SIM_EPOCH + at) / UTIME_S;
@@ -767,21 +1037,21 @@ static void stat_put(const struct inode *i, struct stat *to)
 	to->st_atim = to->st_ctim = to->st_mtim;
 }
 
-int sim_stat(struct sim_boot *b, const char *name, struct stat *to)
+int sim_stat(struct sim_boot *b, const char *name, bool follow, struct stat *to)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
-	int rc = entry_find(b, name, path, &y);
+	int rc = (follow ? target_find : entry_find)(b, name, path, &y);
 
 	if (rc == 0)
-		stat_put(y->y_inode, to);
+		stat_put(b->b_host->h_disk, y->y_inode, to);
 	return rc;
 }
 
 void sim_fstat(struct sim_file *f, struct stat *to)
 {
 	if (sim_is_disk(f)) {
-		stat_put(file_of(f)->m_inode, to);
+		stat_put(file_of(f)->m_disk, file_of(f)->m_inode, to);
 		return;
 	}
 	memset(to, 0, sizeof *to);
@@ -792,6 +1062,90 @@ void sim_fstat(struct sim_file *f, struct stat *to)
 		f->f_ops->o_name[0] == '/' ? S_IFCHR | 0666 : 0600;
 }
 
+/*
+ * Locks of flock(). They belong to the open file, so a crash and the last close()
+ * end them. Files that are on their way in a message hold none.
+ */
+static bool is_locked(struct sim_file *f, int lock)
+{
+	struct sim_boot *b = f->f_boot;
+	int fd;
+
+	for (fd = 0; fd < SIM_FDS; fd++) {
+		const struct disk_file *m = (struct disk_file *)b->b_fds[fd];
+
+		if (m != NULL && &m->m_file != f && sim_is_disk(&m->m_file) &&
+		    m->m_inode == file_of(f)->m_inode && m->m_lock != 0 &&
+		    (lock == LOCK_EX || m->m_lock == LOCK_EX))
+			return true;
+	}
+	return false;
+}
+
+/* -EAGAIN: another open file has a lock. */
+int sim_lock(struct sim_file *f, int lock)
+{
+	struct disk_file *m = file_of(f);
+	int before = m->m_lock;
+
+	if (lock != LOCK_SH && lock != LOCK_EX && lock != LOCK_UN)
+		return -EINVAL;
+	m->m_lock = 0;		/* a lock is given up, even if the other fails */
+	if (before != 0 && before != lock)
+		sim_changed(f, POLLIN);
+	if (lock != LOCK_UN && is_locked(f, lock))
+		return -EAGAIN;
+	m->m_lock = lock == LOCK_UN ? 0 : lock;
+	return 0;
+}
+
+/* Maps size bytes from a place of a file. MAP_FAILED and an error in *rc. */
+void *sim_map(struct sim_file *f, void *at, size_t size, int what, int flags,
+	      off_t from, int *rc)
+{
+	struct disk_file *m = file_of(f);
+	struct mapping *p;
+	ssize_t nr;
+	char *memory;
+
+	*rc = (f->f_flags & O_ACCMODE) == O_WRONLY ? -EACCES :
+		m->m_inode->i_is_dir ? -ENODEV :
+		size == 0 ? -EINVAL : 0;
+	if (*rc != 0)
+		return MAP_FAILED;
+	if (flags & MAP_SHARED && what & PROT_WRITE)
+		usim_fail("mmap() of a file to be written, MAP_SHARED, is not "
+			  "simulated");
+	memory = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+		      MAP_ANONYMOUS | (flags & MAP_FIXED), -1, 0);
+	if (memory == MAP_FAILED)
+		usim_fail("no memory for the simulation");
+	nr = sim_pread(f, memory, size, from);
+	if (nr < 0 || mprotect(memory, size, what) != 0)
+		usim_fail("no memory for the simulation");
+	if (!(flags & MAP_SHARED))
+		return memory;
+	p = sim_alloc(sizeof *p);
+	*p = (struct mapping) { mappings, f->f_boot, m->m_inode, memory, size };
+	mappings = p;
+	return memory;
+}
+
+/* Memory that is unmapped shows no file any more. */
+void sim_unmap(const void *memory, size_t size)
+{
+	struct mapping **at = &mappings, *p;
+
+	while ((p = *at) != NULL)
+		if (p->p_at >= (char *)memory &&
+		    p->p_at + p->p_size <= (char *)memory + size) {
+			*at = p->p_next;
+			free(p);
+		} else {
+			at = &p->p_next;
+		}
+}
+
 static int disk_poll(struct sim_file *f)
 {
 	(void)f;
@@ -800,6 +1154,8 @@ static int disk_poll(struct sim_file *f)
 
 static void disk_close(struct sim_file *f)
 {
+	if (file_of(f)->m_lock != 0)
+		sim_changed(f, POLLIN);		/* others may have the lock */
 	free(f);
 }
 

@@ -70,14 +70,11 @@ int sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until)
 	return rc;
 }
 
-void sim_changed(struct sim_file *f, int bits)
+/* Ends the waits for f, and for any change. */
+static void wake(struct sim_boot *b, const struct sim_file *f)
 {
-	struct sim_wait **at = &f->f_boot->b_waits, *w;
+	struct sim_wait **at = &b->b_waits, *w;
 
-	f->f_inputs += bits != POLLOUT;
-	f->f_rooms  += bits != POLLIN;
-	if (f->f_boot->b_dead)
-		return;
 	while ((w = *at) != NULL) {
 		if (w->v_file != NULL && w->v_file != f) {
 			at = &w->v_next;
@@ -87,6 +84,19 @@ void sim_changed(struct sim_file *f, int bits)
 		if (uwait_claim(&w->v_wait))
 			uwait_complete(&w->v_wait, 0);
 	}
+}
+
+void sim_changed(struct sim_file *f, int bits)
+{
+	f->f_inputs += bits != POLLOUT;
+	f->f_rooms  += bits != POLLIN;
+	if (!f->f_boot->b_dead)
+		wake(f->f_boot, f);
+}
+
+void sim_wake(struct sim_boot *b)
+{
+	wake(b, NULL);
 }
 
 /* Descriptors. */
@@ -202,7 +212,7 @@ size_t sim_bytes_get(struct sim_bytes *y, void *data, size_t size, bool peek)
 {
 	size_t nr = size < y->y_size ? size : y->y_size;
 
-	if (nr > 0)
+	if (nr > 0 && data != NULL)
 		memcpy(data, y->y_data + y->y_start, nr);
 	if (!peek) {
 		y->y_start += nr;

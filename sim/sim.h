@@ -19,7 +19,8 @@ enum {
 	SIM_FAULTS = 64,
 	SIM_NAMES  = 64,	/* of usim_maybe() and usim_sometimes() */
 	SIM_FIRST  = 3,		/* descriptors below are not simulated */
-	SIM_RIGHTS = 16		/* descriptors in a message of a Unix socket */
+	SIM_RIGHTS = 16,	/* descriptors in a message of a Unix socket */
+	SIM_PATH   = 128	/* the longest path of a file, and a zero */
 };
 
 /* Chance has streams, so that more draws of one leave the others alone. */
@@ -104,6 +105,10 @@ struct sim_boot {
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
 	struct sim_wait *b_waits;	/* threads that wait for files */
+	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
+	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
+	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
+	char             b_folder[SIM_PATH];	/* where it works */
 };
 
 struct sim_host {
@@ -170,6 +175,7 @@ struct sim_socket_ops {
 	int     (*s_option_get)(struct sim_file *f, int level, int name,
 				void *value, socklen_t *n);
 	int     (*s_readable)(struct sim_file *f);	/* FIONREAD */
+	void    (*s_unlisten)(struct sim_file *f);	/* takes no newcomers */
 };
 
 struct sim_file {
@@ -207,10 +213,14 @@ void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
 struct sim_boot *sim_self(void);	/* NULL: no thread of a simulated host */
 struct sim_boot *sim_caller(void);	/* NULL: no thread of a host */
-int              sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
+/* Makes a thread of a host. NULL: there is no memory. */
+struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
 void             sim_crash(struct sim_host *h, utime_ns down, const char *why);
 void             sim_exit(struct sim_boot *b, int status)
+			__attribute__((noreturn));
+/* Does the same, but flushes no streams. */
+void             sim_end(struct sim_boot *b, int status)
 			__attribute__((noreturn));
 void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
@@ -225,6 +235,13 @@ void             sim_futures_at(utime_ns at, int nr);
 /* sstdio.c */
 
 void             sim_streams_end(const struct sim_boot *b);
+
+/* ssignal.c */
+
+void             sim_signal(struct sim_boot *b, int signo);
+int              sim_signal_watch(struct sim_boot *b, int signo);
+int              sim_signal_unwatch(struct sim_boot *b, int signo);
+int              sim_signal_wait(struct sim_boot *b, utime_ns until);
 
 /* sseal.c */
 
@@ -290,6 +307,8 @@ int              sim_dup(struct sim_boot *b, int fd, int from);
 int              sim_dup_to(struct sim_boot *b, int fd, int to);
 /* Bytes or room have come, or an end: POLLIN, POLLOUT, or both. */
 void             sim_changed(struct sim_file *f, int bits);
+/* Something else has changed, for which threads wait by sim_wait(b, NULL). */
+void             sim_wake(struct sim_boot *b);
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
 int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
 
@@ -311,6 +330,7 @@ struct sim_bytes {
 };
 
 void             sim_bytes_put(struct sim_bytes *y, const void *data, size_t size);
+/* data NULL: the bytes are dropped. */
 size_t           sim_bytes_get(struct sim_bytes *y, void *data, size_t size,
 			       bool peek);
 void             sim_bytes_free(struct sim_bytes *y);
@@ -325,6 +345,9 @@ void             sim_forget_end(void *unused);
 int              sim_option_common(struct sim_file *f, int level, int name,
 				   const void *value, socklen_t n);
 int              sim_option_put(int result, void *value, socklen_t *n);
+/* SO_LINGER: whether it is on, or an error. */
+int              sim_linger(const void *value, socklen_t n);
+int              sim_linger_put(bool on, void *value, socklen_t *n);
 
 /* sunix.c: Unix sockets. */
 
@@ -387,8 +410,13 @@ int              sim_accept(struct sim_boot *b, int fd, int flags,
 			    struct sockaddr *a, socklen_t *n, utime_ns until);
 int              sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a,
 			     socklen_t n, utime_ns until);
+/* Sends from a file. offset NULL: from the file's own place. */
+ssize_t          sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
+			       size_t size, utime_ns until);
 
 /* snhost.c */
+
+pid_t            sim_pid(const struct sim_boot *b);
 
 utime_ns         sim_clock(struct sim_host *h, clockid_t clock);
 /* Returns when a clock of the host shows this. */
@@ -400,6 +428,14 @@ struct sim_disk *sim_disk_make(void);
 bool             sim_is_disk(const struct sim_file *f);
 long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
 int              sim_open(struct sim_boot *b, const char *path, int flags);
+/* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
+int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
+				  const char *path, int flags, bool links);
+const char      *sim_folder(struct sim_file *f);
+bool             sim_is_gone(struct sim_file *f);
+int              sim_folder_change(struct sim_boot *b, const char *path);
+bool             sim_folder_entry(struct sim_file *f, size_t n, const char **name,
+				  ino_t *inode, unsigned *mode);
 ssize_t          sim_pread(struct sim_file *f, void *buf, size_t size, off_t at);
 ssize_t          sim_pwrite(struct sim_file *f, const void *buf, size_t size,
 			    off_t at);
@@ -410,8 +446,19 @@ int              sim_rename(struct sim_boot *b, const char *from, const char *to
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
 int              sim_mkdir(struct sim_boot *b, const char *path);
 int              sim_access(struct sim_boot *b, const char *path);
+int              sim_link(struct sim_boot *b, const char *from, const char *path);
+int              sim_symlink(struct sim_boot *b, const char *target,
+			     const char *path);
+const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
+int              sim_real_path(struct sim_boot *b, const char *path,
+			       char to[SIM_PATH]);
+int              sim_lock(struct sim_file *f, int lock);
+void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
+			 int flags, off_t from, int *rc);
+void             sim_unmap(const void *memory, size_t size);
 struct stat;
-int              sim_stat(struct sim_boot *b, const char *path, struct stat *to);
+int              sim_stat(struct sim_boot *b, const char *path, bool follow,
+			  struct stat *to);
 void             sim_fstat(struct sim_file *f, struct stat *to);
 /*
  * Makes the file of a Unix socket. -EINVAL: none is wanted, though the name is

@@ -7,8 +7,8 @@
  * until its deadline, even if the descriptor is non-blocking. Any other caller
  * gets io/. Only programs that call one of these link this file, and so io/.
  *
- * Calls that make processes or native threads, and servers of userve.h, are
- * refused: REFUSED below.
+ * Calls for processes are refused: REFUSED below. Servers of userve.h are in
+ * sserve.c, signals in ssignal.c.
  */
 
 #define _GNU_SOURCE		/* struct ucred */
@@ -28,8 +28,7 @@
 #include <unistd.h>
 
 #define REFUSED(X)							\
-	X(u_sendfile) X(u_unlisten) X(u_waitpid) X(userve)			\
-	X(usignal_watch) X(usignal_unwatch) X(usignal_wait)
+	X(u_waitpid)
 
 REFUSED(REFUSE)
 
@@ -129,6 +128,11 @@ CALL(ssize_t, u_read_all, (int fd, void *buf, size_t size, utime_ns until),
      (fd, buf, size, until), read_all(b, fd, buf, size, at))
 CALL(ssize_t, u_write_all, (int fd, const void *buf, size_t size, utime_ns until),
      (fd, buf, size, until), write_all(b, fd, buf, size, at))
+
+CALL(ssize_t, u_sendfile, (int out, int in, off_t *offset, size_t size,
+			   utime_ns until),
+     (out, in, offset, size, until),
+     sim_send_file(b, out, in, offset, size, at))
 
 /* Waits. */
 
@@ -361,6 +365,20 @@ NAME(int, u_bind_udp, (const char *host, int port, int flags))
 	return rc != 0 ? rc : bound(b, (struct sockaddr *)&a, sizeof a, SOCK_DGRAM);
 }
 
+NAME(int, u_unlisten, (int fd))
+{
+	struct sim_boot *b = enter();
+	struct sim_file *f;
+
+	if (b == NULL)
+		return u_unlisten(fd);
+	f = sim_file(b, fd);
+	if (f == NULL || f->f_ops->o_socket == NULL)
+		return f == NULL ? -EBADF : -ENOTSOCK;
+	f->f_ops->o_socket->s_unlisten(f);
+	return 0;
+}
+
 NAME(int, u_port, (int fd))
 {
 	struct sim_boot *b = enter();
@@ -465,7 +483,7 @@ FILE_CALL(int, u_fsync, (int fd, utime_ns until), (fd, until),
 	  disk_file(b, fd) == NULL ? not_of_disk(b, fd, EINVAL) :
 	  sim_sync(disk_file(b, fd)))
 FILE_CALL(int, u_stat, (const char *path, struct stat *to, utime_ns until),
-	  (path, to, until), sim_stat(b, path, to))
+	  (path, to, until), sim_stat(b, path, true, to))
 FILE_CALL(int, u_rename, (const char *from, const char *to, utime_ns until),
 	  (from, to, until), sim_rename(b, from, to))
 FILE_CALL(int, u_unlink, (const char *path, utime_ns until), (path, until),

@@ -15,7 +15,7 @@
  * What is in neither list goes to libc. That is meant for what computes:
  * malloc(), printf(), qsort(). A system call by number is not seen.
  *
- * There is no SIGPIPE, and no call is interrupted.
+ * No call is interrupted by a signal: ssignal.c.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP, accept4(), pipe2() */
@@ -33,28 +33,24 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #define REFUSED(X)							\
 	X(sendmmsg) X(recvmmsg) X(preadv) X(pwritev) X(preadv2)		\
-	X(pwritev2) X(sendfile) X(splice) X(tee) X(copy_file_range)	\
+	X(pwritev2) X(splice) X(tee) X(copy_file_range)	\
 	X(fork) X(vfork) X(system) X(popen) X(execv) X(execve)		\
 	X(execvp) X(execl) X(execlp) X(posix_spawn) X(posix_spawnp)	\
-	X(wait) X(waitpid) X(kill) X(pause) X(alarm) X(setitimer)	\
-	X(timer_create) X(sigwait) X(sigsuspend) X(sigtimedwait)	\
-	X(freopen) X(tmpfile) X(mkstemp) X(opendir) X(scandir)		\
-	X(statx) X(statvfs) X(fstatvfs) X(fallocate)			\
-	X(posix_fallocate) X(renameat2) X(link) X(linkat) X(symlink)	\
-	X(readlink) X(realpath) X(chdir) X(chmod) X(fchmod) X(chown)	\
-	X(fchown) X(flock) X(lockf) X(msync)		\
+	X(wait) X(waitpid) X(setitimer) X(timer_create)			\
+	X(freopen) X(tmpfile) X(mkstemp) X(statx) X(statvfs)		\
+	X(fstatvfs) X(fallocate) X(posix_fallocate) X(renameat2)	\
+	X(chmod) X(fchmod) X(chown) X(fchown) X(fchdir) X(msync)	\
 	X(sync) X(syncfs) X(signalfd) X(inotify_init)			\
-	X(inotify_init1) X(memfd_create) X(syscall) X(aio_read)		\
-	X(aio_write) X(gethostbyname) X(gethostbyaddr)			\
-	X(rr_thread_init) X(rr_thread_on) X(rr_thread_joinable)		\
-	X(clock) X(times) X(getrusage) X(getifaddrs) X(posix_openpt)	\
-	X(ptsname) X(thrd_create)
+	X(inotify_init1) X(memfd_create) X(aio_read) X(aio_write)	\
+	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times)	\
+	X(getrusage) X(getifaddrs) X(posix_openpt) X(ptsname) X(thrd_create)
 
 REFUSED(REFUSE)
 
@@ -154,6 +150,16 @@ NAME(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags))
 	return rc;
 }
 
+NAME(ssize_t, sendfile, (int out, int in, off_t *offset, size_t size))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? sendfile(out, in, offset, size) :
+		answer(sim_send_file(b, out, in, offset, size, SIM_BY_FILE));
+}
+
+ALIAS(ssize_t, sendfile64, (int out, int in, off_t *offset, size_t size), sendfile)
+
 /* Sockets. */
 
 /* A host has no IPv6. Most programs then go on with IPv4. */
@@ -165,7 +171,8 @@ static int socket_by(struct sim_boot *b, int domain, int type)
 	if (domain == AF_INET6)
 		return -EAFNOSUPPORT;
 	if ((domain != AF_INET && domain != AF_UNIX) ||
-	    (kind != SOCK_STREAM && kind != SOCK_DGRAM))
+	    (kind != SOCK_STREAM && kind != SOCK_DGRAM &&
+	     !(domain == AF_UNIX && kind == SOCK_SEQPACKET)))
 		usim_fail("socket(%d, %d) is not simulated", domain, kind);
 	return sim_fd(b, domain == AF_UNIX ? sim_unix(b, kind, flags) :
 		      sim_socket(b, kind, flags));
@@ -188,7 +195,7 @@ NAME(int, socketpair, (int domain, int type, int protocol, int fds[2]))
 		return socketpair(domain, type, protocol, fds);
 	if (domain != AF_UNIX)
 		return (int)answer(-EOPNOTSUPP);
-	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
+	if (kind != SOCK_STREAM && kind != SOCK_DGRAM && kind != SOCK_SEQPACKET)
 		usim_fail("socketpair(%d, %d) is not simulated", domain, kind);
 	return (int)answer(sim_unix_pair(b, kind, type & SOCK_NONBLOCK ?
 					 O_NONBLOCK : 0, fds));
@@ -380,6 +387,8 @@ static int control(struct sim_boot *b, int fd, int command, int arg)
 		return 0;
 	case F_GETFD:
 	case F_SETFD:
+	case F_SETLK:		/* snfile.c: no other process has this disk */
+	case F_SETLKW:
 		return 0;
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
@@ -398,6 +407,10 @@ NAME(int, fcntl, (int fd, int command, ...))
 	va_start(args, command);
 	arg = va_arg(args, void *);
 	va_end(args);
+	if (b != NULL && command == F_GETLK && sim_file(b, fd) != NULL) {
+		((struct flock *)arg)->l_type = F_UNLCK;
+		return 0;
+	}
 	return b == NULL ? fcntl(fd, command, arg) :
 		(int)answer(control(b, fd, command, (int)(intptr_t)arg));
 }

@@ -13,8 +13,8 @@
  *
  * A segment arrives if its link is not cut and its host is up. Otherwise it is
  * tried again after 200 ms, then ever later, up to 10 s. When this has lasted
- * for 60 s (SYN) or 120 s, the end that sends has ETIMEDOUT. So a cut delays,
- * as it does with TCP.
+ * for 60 s (SYN) or 120 s or TCP_USER_TIMEOUT, the end that sends has ETIMEDOUT. So
+ * a cut delays, as it does with TCP.
  *
  *	SYN	a listener there makes the other end and answers SYNACK; a full
  *		queue says nothing; no listener: RST
@@ -26,7 +26,8 @@
  *	FIN	the end of the bytes
  *	RST	ECONNREFUSED, ECONNRESET or EPIPE
  *
- * A close with bytes unread sends RST instead of FIN. A crash sends nothing. A
+ * A close with bytes unread, or with SO_LINGER and 0 seconds, sends RST instead of
+ * FIN. A crash sends nothing. A
  * host that has booted again answers RST to segments of its life before.
  *
  * A write is one segment; now and then it is two that arrive one after the
@@ -130,6 +131,9 @@ struct end {
 	bool               k_by_bind;	/* for good */
 	bool               k_reuse;	/* SO_REUSEADDR */
 	bool               k_keep, k_no_delay;	/* options without effect */
+	bool               k_aborts;	/* SO_LINGER, 0 s: close() resets */
+	bool               k_no_new;	/* u_unlisten() */
+	utime_ns           k_give_up;	/* TCP_USER_TIMEOUT, or 0 */
 	bool               k_full;	/* was asked for room, and had none */
 	struct connection *k_connection;
 	int                k_side;
@@ -378,13 +382,14 @@ static bool hit_syn(struct connection *c)
 		put(c, 1, RST, NULL, 0);
 		return true;
 	}
-	if (l->k_queued > l->k_backlog)
+	if (l->k_queued > l->k_backlog || l->k_no_new)
 		return false;
 	k = end_make(b, SOCK_STREAM, 0);
 	k->k_state = CONNECTED;
 	k->k_local = c->c_at[1];
 	k->k_bound = true;
 	k->k_reuse = l->k_reuse;
+	k->k_aborts = l->k_aborts;
 	k->k_peer  = c->c_at[0];
 	k->k_connection = c;
 	k->k_side = 1;
@@ -521,6 +526,8 @@ static void again(struct flow *g)
 	struct end *k = c->c_end[g->g_from];
 	utime_ns pause = AGAIN_FIRST << (g->g_tries < 6 ? g->g_tries : 6);
 	bool is_syn = g->g_first->s_kind == SYN;
+	utime_ns most = is_syn ? GIVE_UP_SYN :
+		k != NULL && k->k_give_up > 0 ? k->k_give_up : GIVE_UP;
 
 	if (k == NULL && (is_syn || has_crashed(c, g->g_from))) {	/* N1 */
 		drop(g);
@@ -528,7 +535,7 @@ static void again(struct flow *g)
 	}
 	if (g->g_tries++ == 0)
 		g->g_since = sim_now();
-	if (sim_now() - g->g_since >= (is_syn ? GIVE_UP_SYN : GIVE_UP)) {
+	if (sim_now() - g->g_since >= most) {
 		drop(g);
 		if (k != NULL)
 			fail(k, ETIMEDOUT);
@@ -765,7 +772,8 @@ static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags
 
 	if (k->k_state == LISTENING)
 		return -ENOTCONN;
-	nr = (ssize_t)sim_bytes_get(&k->k_in, buf, size, flags & MSG_PEEK);
+	nr = (ssize_t)sim_bytes_get(&k->k_in, flags & MSG_TRUNC ? NULL : buf, size,
+				    flags & MSG_PEEK);
 	if (nr > 0 && !(flags & MSG_PEEK) && k->k_state == CONNECTED && !k->k_fin)
 		has_read(k, (size_t)nr);
 	if (nr > 0)
@@ -898,7 +906,7 @@ static void stream_close(struct sim_file *f)
 
 	if (k->k_state == LISTENING)
 		listen_end(k);
-	if (k->k_state == CONNECTED && k->k_in.y_size > 0)
+	if (k->k_state == CONNECTED && (k->k_in.y_size > 0 || k->k_aborts))
 		put(k->k_connection, k->k_side, RST, NULL, 0);
 	else if (k->k_state == CONNECTED)
 		send_fin(k);
@@ -1210,23 +1218,53 @@ int sim_option_put(int result, void *value, socklen_t *n)
 	return 0;
 }
 
+int sim_linger(const void *value, socklen_t n)
+{
+	struct linger l;
+
+	if (n < (socklen_t)sizeof l)
+		return -EINVAL;
+	memcpy(&l, value, sizeof l);
+	if (l.l_onoff && l.l_linger > 0)
+		usim_fail("SO_LINGER with seconds is not simulated");
+	return l.l_onoff != 0;
+}
+
+int sim_linger_put(bool on, void *value, socklen_t *n)
+{
+	struct linger l = { on, 0 };
+
+	*n = *n < sizeof l ? *n : sizeof l;
+	memcpy(value, &l, *n);
+	return 0;
+}
+
 static int inet_option(struct sim_file *f, int level, int name, const void *value,
 		       socklen_t n)
 {
 	struct end *k = (struct end *)f;
-	int rc = sim_option_common(f, level, name, value, n);
+	bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
+	int rc = is_linger ? sim_linger(value, n) :
+		sim_option_common(f, level, name, value, n);
 	bool is_delay = level == IPPROTO_TCP && name == TCP_NODELAY;
+	bool is_patience = level == IPPROTO_TCP && name == TCP_USER_TIMEOUT;
 
-	if (rc > 0 && !is_delay)
+	if (rc > 0 && !is_delay && !is_patience && !is_linger)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
 	if (rc < 0)
 		return rc;
-	if (level == SOL_SOCKET && name == SO_REUSEADDR)
+	if (is_linger)
+		k->k_aborts = rc;
+	else if (level == SOL_SOCKET && name == SO_REUSEADDR)
 		k->k_reuse = *(const int *)value != 0;
 	else if (level == SOL_SOCKET && name == SO_KEEPALIVE)
 		k->k_keep = *(const int *)value != 0;
 	else if (is_delay)
 		k->k_no_delay = *(const int *)value != 0;
+	else if (is_patience && *(const int *)value < 0)
+		return -EINVAL;
+	else if (is_patience)
+		k->k_give_up = *(const int *)value * UTIME_MS;
 	return 0;
 }
 
@@ -1238,9 +1276,12 @@ static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 
 	if (level == IPPROTO_TCP && name == TCP_NODELAY)
 		return sim_option_put(k->k_no_delay, value, n);
+	if (level == IPPROTO_TCP && name == TCP_USER_TIMEOUT)
+		return sim_option_put((int)(k->k_give_up / UTIME_MS), value, n);
 	if (level != SOL_SOCKET)
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	switch (name) {
+	case SO_LINGER:		return sim_linger_put(k->k_aborts, value, n);
 	case SO_ERROR:		result = -take_error(k);		break;
 	case SO_TYPE:		result = k->k_type;			break;
 	case SO_ACCEPTCONN:	result = k->k_state == LISTENING;	break;
@@ -1265,10 +1306,15 @@ static int inet_readable(struct sim_file *f)
 		k->k_first != NULL ? (int)k->k_first->j_size : 0;
 }
 
+static void inet_unlisten(struct sim_file *f)
+{
+	((struct end *)f)->k_no_new = true;
+}
+
 static const struct sim_socket_ops inet_ops = {
 	inet_bind, inet_listen, inet_accept, inet_connect, inet_connected,
 	inet_shutdown, inet_name, inet_peer, inet_send, inet_receive,
-	inet_option, inet_option_get, inet_readable
+	inet_option, inet_option_get, inet_readable, inet_unlisten
 };
 
 static const struct sim_file_ops stream_ops = {

@@ -2,8 +2,12 @@
 /* snfile.c: files of a host's disk, by libc's names. */
 
 /*
- * Names that take a folder's descriptor (openat() and so on) know AT_FDCWD and
- * paths from the root. All else fails the run.
+ * Names that take a folder's descriptor (openat() and so on) put the folder's path
+ * before theirs. No folder is ever renamed, so that path is right. openat2(), which
+ * has no name in libc, comes by syscall().
+ *
+ * Locks of fcntl() and lockf() are between processes. A host is one, and no other
+ * has its disk, so they are always had.
  */
 
 #define _GNU_SOURCE		/* AT_FDCWD */
@@ -12,10 +16,18 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#define AT_ROOM		(SIM_PATH + 4096)
+
+/* Flags of openat2(). */
+enum { NO_LINKS = 4, BENEATH = 8 };
 
 /* Files. */
 
@@ -41,18 +53,43 @@ NAME(int, open, (const char *path, int flags, ...))
 		(int)answer(open_by(b, path, flags));
 }
 
-/* Fails the run if a path begins at a folder's descriptor. */
-static void check_at(const char *call, int folder, const char *path)
+/* Returns a path that may begin at a folder's descriptor; NULL: an error in *rc. */
+static const char *path_at(struct sim_boot *b, int folder, const char *path,
+			   char to[AT_ROOM], int *rc)
 {
-	if (folder != AT_FDCWD && path[0] != '/')
-		usim_fail("%s() of a folder's descriptor is not simulated", call);
+	struct sim_file *f = sim_file(b, folder);
+
+	*rc = 0;
+	if (folder == AT_FDCWD || path[0] == '/' || path[0] == 0)
+		return path;
+	*rc = f == NULL ? -EBADF : sim_folder(f) == NULL ? -ENOTDIR :
+		strlen(path) >= 4096 ? -ENAMETOOLONG : sim_is_gone(f) ? -ENOENT : 0;
+	if (*rc != 0)
+		return NULL;
+	snprintf(to, AT_ROOM, "%s/%s", sim_folder(f), path);
+	return to;
 }
+
+/* Defines a name of a folder's descriptor. `call` uses path, of the root. */
+#define NAME_AT(name, args, values, folder, call)			\
+	NAME(int, name, args)						\
+	{								\
+		struct sim_boot *b = enter();				\
+		char room[AT_ROOM];					\
+		int rc;							\
+									\
+		if (b == NULL)						\
+			return name values;				\
+		path = path_at(b, folder, path, room, &rc);		\
+		return (int)answer(path == NULL ? rc : (call));		\
+	}
 
 NAME(int, openat, (int folder, const char *path, int flags, ...))
 {
 	struct sim_boot *b = enter();
+	char room[AT_ROOM];
 	va_list args;
-	int mode = 0;
+	int mode = 0, rc;
 
 	if (flags & O_CREAT) {
 		va_start(args, flags);
@@ -61,8 +98,42 @@ NAME(int, openat, (int folder, const char *path, int flags, ...))
 	}
 	if (b == NULL)
 		return openat(folder, path, flags, mode);
-	check_at("openat", folder, path);
-	return (int)answer(open_by(b, path, flags));
+	path = path_at(b, folder, path, room, &rc);
+	return (int)answer(path == NULL ? rc : open_by(b, path, flags));
+}
+
+/* openat2(), as far as it stays below a folder. */
+static int open_beneath(struct sim_boot *b, int folder, const char *path,
+			const unsigned long long how[3])
+{
+	struct sim_file *f = sim_file(b, folder);
+
+	if ((how[2] | NO_LINKS) != (BENEATH | NO_LINKS))
+		usim_fail("openat2() with %#llx is not simulated", how[2]);
+	if (f == NULL || sim_folder(f) == NULL)
+		return f == NULL ? -EBADF : -ENOTDIR;
+	if (sim_is_gone(f))
+		return path[0] == '/' || strncmp(path, "..", 2) == 0 ? -EXDEV : -ENOENT;
+	return sim_open_beneath(b, f, path, (int)how[0], !(how[2] & NO_LINKS));
+}
+
+NAME(long, syscall, (long number, ...))
+{
+	struct sim_boot *b = enter();
+	long a[6];
+	va_list args;
+	int i;
+
+	va_start(args, number);
+	for (i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (b == NULL)
+		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (number != SYS_openat2)
+		usim_fail("syscall(%ld) is not simulated", number);
+	return (long)answer(open_beneath(b, (int)a[0], (const char *)a[1],
+					 (const unsigned long long *)a[2]));
 }
 
 NAME(int, creat, (const char *path, mode_t mode))
@@ -207,60 +278,188 @@ NAME(int, remove, (const char *path))
 
 NAME(int, renameat, (int from_at, const char *from, int to_at, const char *to))
 {
-	if (sim_self() == NULL)
+	struct sim_boot *b = enter();
+	char room[AT_ROOM], other[AT_ROOM];
+	int rc;
+
+	if (b == NULL)
 		return renameat(from_at, from, to_at, to);
-	check_at("renameat", from_at, from);
-	check_at("renameat", to_at, to);
-	return wrap_rename(from, to);
+	from = path_at(b, from_at, from, room, &rc);
+	if (from != NULL)
+		to = path_at(b, to_at, to, other, &rc);
+	return (int)answer(rc != 0 ? rc : sim_rename(b, from, to));
 }
 
-NAME(int, unlinkat, (int folder, const char *path, int flags))
+NAME(int, linkat, (int from_at, const char *from, int to_at, const char *to,
+		   int flags))
 {
-	if (sim_self() == NULL)
-		return unlinkat(folder, path, flags);
-	check_at("unlinkat", folder, path);
-	return flags & AT_REMOVEDIR ? wrap_rmdir(path) : wrap_unlink(path);
+	struct sim_boot *b = enter();
+	char room[AT_ROOM], other[AT_ROOM];
+	int rc;
+
+	if (b == NULL)
+		return linkat(from_at, from, to_at, to, flags);
+	if (flags != 0)
+		usim_fail("linkat() with flags %#x is not simulated", flags);
+	from = path_at(b, from_at, from, room, &rc);
+	if (from != NULL)
+		to = path_at(b, to_at, to, other, &rc);
+	return (int)answer(rc != 0 ? rc : sim_link(b, from, to));
 }
 
-NAME(int, mkdirat, (int folder, const char *path, mode_t mode))
+NAME(int, link, (const char *from, const char *to))
 {
-	if (sim_self() == NULL)
-		return mkdirat(folder, path, mode);
-	check_at("mkdirat", folder, path);
-	return wrap_mkdir(path, mode);
+	return sim_self() == NULL ? link(from, to) :
+		wrap_linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+NAME_AT(unlinkat, (int folder, const char *path, int flags), (folder, path, flags),
+	folder, sim_unlink(b, path, flags & AT_REMOVEDIR))
+NAME_AT(mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode),
+	folder, sim_mkdir(b, path))
+NAME_AT(faccessat, (int folder, const char *path, int mode, int flags),
+	(folder, path, mode, flags), folder, sim_access(b, path))
+NAME_AT(symlinkat, (const char *target, int folder, const char *path),
+	(target, folder, path), folder, sim_symlink(b, target, path))
+
+NAME(int, symlink, (const char *target, const char *path))
+{
+	return sim_self() == NULL ? symlink(target, path) :
+		wrap_symlinkat(target, AT_FDCWD, path);
+}
+
+NAME(ssize_t, readlinkat, (int folder, const char *path, char *to, size_t size))
+{
+	struct sim_boot *b = enter();
+	char room[AT_ROOM];
+	const char *target;
+	int rc;
+
+	if (b == NULL)
+		return readlinkat(folder, path, to, size);
+	if (size == 0)
+		return answer(-EINVAL);
+	path = path_at(b, folder, path, room, &rc);
+	target = path == NULL ? NULL : sim_link_target(b, path, &rc);
+	if (target == NULL)
+		return answer(rc);
+	size = strlen(target) < size ? strlen(target) : size;
+	memcpy(to, target, size);
+	return (ssize_t)size;
+}
+
+NAME(ssize_t, readlink, (const char *path, char *to, size_t size))
+{
+	return sim_self() == NULL ? readlink(path, to, size) :
+		wrap_readlinkat(AT_FDCWD, path, to, size);
+}
+
+NAME(char *, realpath, (const char *path, char *to))
+{
+	struct sim_boot *b = enter();
+	char found[SIM_PATH];
+	int rc;
+
+	if (b == NULL)
+		return realpath(path, to);
+	rc = sim_real_path(b, path, found);
+	if (rc != 0)
+		return (void)answer(rc), NULL;
+	return to == NULL ? strdup(found) : strcpy(to, found);
+}
+
+NAME(int, chdir, (const char *path))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? chdir(path) : (int)answer(sim_folder_change(b, path));
 }
 
 NAME(char *, getcwd, (char *to, size_t size))
 {
-	if (sim_self() == NULL)
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
 		return getcwd(to, size);
 	if (to == NULL)
-		return strdup("/");
-	if (size < 2)
+		return strdup(b->b_folder);
+	if (size <= strlen(b->b_folder))
 		return (void)answer(size == 0 ? -EINVAL : -ERANGE), NULL;
-	return strcpy(to, "/");
+	return strcpy(to, b->b_folder);
 }
 
-/* Memory that is no file is libc's. */
+/* Locks. */
+
+NAME(int, flock, (int fd, int how))
+{
+	struct sim_boot *b = enter();
+	struct sim_file *f;
+	int rc;
+
+	if (b == NULL)
+		return flock(fd, how);
+	f = disk_file(b, fd, EINVAL, &rc);
+	while (f != NULL && (rc = sim_lock(f, how & ~LOCK_NB)) == -EAGAIN &&
+	       !(how & LOCK_NB)) {
+		rc = sim_wait(b, NULL, UNEVER);
+		f = rc == 0 ? disk_file(b, fd, EINVAL, &rc) : NULL;
+	}
+	return (int)answer(rc);
+}
+
+NAME(int, lockf, (int fd, int what, off_t size))
+{
+	struct sim_boot *b = enter();
+	int rc;
+
+	if (b == NULL)
+		return lockf(fd, what, size);
+	(void)disk_file(b, fd, EINVAL, &rc);
+	return (int)answer(rc);
+}
+
+/* Memory. A map of no file is libc's. */
+
 NAME(void *, mmap, (void *at, size_t size, int what, int flags, int fd, off_t from))
 {
-	if (!(flags & MAP_ANONYMOUS))
-		usim_fail("mmap() of a file is not simulated");
-	return mmap(at, size, what, flags, fd, from);
+	struct sim_boot *b = enter();
+	struct sim_file *f;
+	void *memory;
+	int rc;
+
+	if (b == NULL || flags & MAP_ANONYMOUS)
+		return mmap(at, size, what, flags, fd, from);
+	if (from % 4096 != 0)
+		return (void)answer(-EINVAL), MAP_FAILED;
+	f = disk_file(b, fd, ENODEV, &rc);
+	memory = f == NULL ? MAP_FAILED :
+		sim_map(f, at, size, what, flags, from, &rc);
+	if (memory == MAP_FAILED)
+		(void)answer(rc);
+	return memory;
 }
 
-/* What is known of files. There are no links, so lstat() is stat(). */
+NAME(int, munmap, (void *at, size_t size))
+{
+	if (sim_self() != NULL)
+		sim_unmap(at, size);
+	return munmap(at, size);
+}
+
+/* What is known of files. */
 
 NAME(int, stat, (const char *path, struct stat *to))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? stat(path, to) : (int)answer(sim_stat(b, path, to));
+	return b == NULL ? stat(path, to) : (int)answer(sim_stat(b, path, true, to));
 }
 
 NAME(int, lstat, (const char *path, struct stat *to))
 {
-	return sim_self() == NULL ? lstat(path, to) : wrap_stat(path, to);
+	struct sim_boot *b = enter();
+
+	return b == NULL ? lstat(path, to) : (int)answer(sim_stat(b, path, false, to));
 }
 
 /* Standard descriptors are terminals, as it were. */
@@ -285,12 +484,17 @@ NAME(int, fstat, (int fd, struct stat *to))
 
 NAME(int, fstatat, (int folder, const char *path, struct stat *to, int flags))
 {
-	if (sim_self() == NULL)
+	struct sim_boot *b = enter();
+	char room[AT_ROOM];
+	int rc;
+
+	if (b == NULL)
 		return fstatat(folder, path, to, flags);
 	if (flags & AT_EMPTY_PATH && path[0] == 0)
 		return wrap_fstat(folder, to);
-	check_at("fstatat", folder, path);
-	return wrap_stat(path, to);
+	path = path_at(b, folder, path, room, &rc);
+	return (int)answer(path == NULL ? rc :
+			   sim_stat(b, path, !(flags & AT_SYMLINK_NOFOLLOW), to));
 }
 
 ALIAS(int, open64, (const char *path, int flags, ...), open)

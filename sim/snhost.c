@@ -7,10 +7,13 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -193,11 +196,16 @@ NAME(uint32_t, arc4random_uniform, (uint32_t end))
 	return end < 2 ? 0 : (uint32_t)((uint64_t)wrap_arc4random() * end >> 32);
 }
 
+pid_t sim_pid(const struct sim_boot *b)
+{
+	return 1000 + b->b_number;
+}
+
 NAME(pid_t, getpid, (void))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? getpid() : 1000 + b->b_number;
+	return b == NULL ? getpid() : sim_pid(b);
 }
 
 NAME(pid_t, getppid, (void))
@@ -229,6 +237,115 @@ NAME(void, exit, (int status))
 NAME(void, _exit, (int status))
 {
 	wrap_exit(status);
+}
+
+/*
+ * A host has one user. Programs that ask look for a home, and for whether they may
+ * do what only the first user may.
+ */
+
+#define USER		1000
+
+NAME(uid_t, getuid, (void))
+{
+	return enter() == NULL ? getuid() : USER;
+}
+
+NAME(uid_t, geteuid, (void))
+{
+	return enter() == NULL ? geteuid() : USER;
+}
+
+NAME(gid_t, getgid, (void))
+{
+	return enter() == NULL ? getgid() : USER;
+}
+
+NAME(gid_t, getegid, (void))
+{
+	return enter() == NULL ? getegid() : USER;
+}
+
+static struct passwd user = { .pw_name = "user", .pw_passwd = "x", .pw_uid = USER,
+	.pw_gid = USER, .pw_gecos = "", .pw_dir = "/", .pw_shell = "/bin/sh" };
+
+/* The strings are constant, so they need no room of the caller. */
+static int user_put(bool is_user, struct passwd *to, struct passwd **result)
+{
+	*to = user;
+	*result = is_user ? to : NULL;
+	return 0;
+}
+
+NAME(int, getpwuid_r, (uid_t uid, struct passwd *to, char *room, size_t size,
+		       struct passwd **result))
+{
+	return enter() == NULL ? getpwuid_r(uid, to, room, size, result) :
+		user_put(uid == USER, to, result);
+}
+
+NAME(int, getpwnam_r, (const char *name, struct passwd *to, char *room, size_t size,
+		       struct passwd **result))
+{
+	return enter() == NULL ? getpwnam_r(name, to, room, size, result) :
+		user_put(strcmp(name, user.pw_name) == 0, to, result);
+}
+
+NAME(struct passwd *, getpwuid, (uid_t uid))
+{
+	return enter() == NULL ? getpwuid(uid) : uid == USER ? &user : NULL;
+}
+
+NAME(struct passwd *, getpwnam, (const char *name))
+{
+	return enter() == NULL ? getpwnam(name) :
+		strcmp(name, user.pw_name) == 0 ? &user : NULL;
+}
+
+/* Limits. A host has one processor, and as many descriptors as its table. */
+
+/* glibc has a type for C of its own. */
+#if defined(__GLIBC__)
+#define RESOURCE	__rlimit_resource_t
+#else
+#define RESOURCE	int
+#endif
+
+NAME(long, sysconf, (int name))
+{
+	if (enter() == NULL)
+		return sysconf(name);
+	switch (name) {
+	case _SC_NPROCESSORS_ONLN:
+	case _SC_NPROCESSORS_CONF:	return 1;
+	case _SC_OPEN_MAX:		return SIM_FDS;
+	default:			return sysconf(name);
+	}
+}
+
+NAME(int, getrlimit, (RESOURCE what, struct rlimit *to))
+{
+	if (enter() == NULL)
+		return getrlimit(what, to);
+	to->rlim_cur = to->rlim_max = what == RLIMIT_NOFILE ? SIM_FDS :
+		RLIM_INFINITY;
+	return 0;
+}
+
+NAME(int, setrlimit, (RESOURCE what, const struct rlimit *to))
+{
+	if (enter() == NULL)
+		return setrlimit(what, to);
+	return what == RLIMIT_NOFILE && to->rlim_max > SIM_FDS ?
+		(int)answer(-EPERM) : 0;
+}
+
+ALIAS(int, getrlimit64, (RESOURCE what, struct rlimit *to), getrlimit)
+ALIAS(int, setrlimit64, (RESOURCE what, const struct rlimit *to), setrlimit)
+
+NAME(mode_t, umask, (mode_t mask))
+{
+	return enter() == NULL ? umask(mask) : 022;
 }
 
 /* Names of hosts. One result for a call, of one type. */
@@ -358,4 +475,95 @@ NAME(int, getnameinfo, (const struct sockaddr *a, socklen_t n, char *host,
 	    (int)service_size)
 		rc = EAI_OVERFLOW;
 	return rc;
+}
+
+/*
+ * The older calls for names. Their result is static: here it is a part of the
+ * room of the caller, or of the boot.
+ */
+
+struct host_room {
+	char         *m_aliases[1];
+	char         *m_list[2];
+	struct in_addr m_ip;
+	char          m_name[64];
+};
+
+static struct hostent *host_put(struct hostent *to, struct host_room *m,
+				const char *name, struct in_addr ip)
+{
+	snprintf(m->m_name, sizeof m->m_name, "%s", name);
+	m->m_ip = ip;
+	m->m_aliases[0] = m->m_list[1] = NULL;
+	m->m_list[0] = (char *)&m->m_ip;
+	*to = (struct hostent) { m->m_name, m->m_aliases, AF_INET, sizeof ip,
+				 m->m_list };
+	return to;
+}
+
+NAME(int, gethostbyname_r, (const char *name, struct hostent *to, char *room,
+			    size_t size, struct hostent **result, int *error))
+{
+	struct sim_boot *b = enter();
+	size_t odd = (uintptr_t)room % sizeof(void *);
+	struct in_addr ip;
+
+	if (b == NULL)
+		return gethostbyname_r(name, to, room, size, result, error);
+	*result = NULL;
+	odd = odd > 0 ? sizeof(void *) - odd : 0;
+	if (size < odd + sizeof(struct host_room))
+		return ERANGE;
+	if (find_host(b, name, 0, &ip) != 0) {
+		sim_sleep(sim_now() + LOOK_UP);
+		*error = HOST_NOT_FOUND;
+		return 0;
+	}
+	*result = host_put(to, (struct host_room *)(room + odd), name, ip);
+	return 0;
+}
+
+/* The result of a boot, which its next call overwrites. */
+struct sim_found {
+	struct hostent   d_host;
+	struct host_room d_room;
+};
+
+static struct hostent *host_found(struct sim_boot *b, const char *name,
+				  struct in_addr ip)
+{
+	if (b->b_found == NULL)
+		b->b_found = sim_alloc(sizeof *b->b_found);
+	return host_put(&b->b_found->d_host, &b->b_found->d_room, name, ip);
+}
+
+NAME(struct hostent *, gethostbyname, (const char *name))
+{
+	struct sim_boot *b = enter();
+	struct in_addr ip;
+
+	if (b == NULL)
+		return gethostbyname(name);
+	if (find_host(b, name, 0, &ip) == 0)
+		return host_found(b, name, ip);
+	sim_sleep(sim_now() + LOOK_UP);
+	h_errno = HOST_NOT_FOUND;
+	return NULL;
+}
+
+NAME(struct hostent *, gethostbyaddr, (const void *a, socklen_t n, int family))
+{
+	struct sim_boot *b = enter();
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	char name[64];
+
+	if (b == NULL)
+		return gethostbyaddr(a, n, family);
+	if (family == AF_INET && n == sizeof in.sin_addr) {
+		memcpy(&in.sin_addr, a, n);
+		if (name_put(&in, name, sizeof name, NI_NAMEREQD) == 0)
+			return host_found(b, name, in.sin_addr);
+	}
+	h_errno = HOST_NOT_FOUND;
+	return NULL;
 }

@@ -19,7 +19,7 @@
  *		fault has hurt it, and it does not boot again
  *
  * There are no faults, no crashes, and no order from the seed: usim_random() alone
- * follows it. SIGPIPE is ignored, since a simulated host has none. A host that has
+ * follows it. SIGPIPE is ignored, since it would end all hosts. A host that has
  * ended leaves its descriptors open until the end of the run.
  *
  * REJECTED

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* sunix.c: Unix sockets: streams and datagrams within a host. */
+/* sunix.c: Unix sockets: streams, datagrams and packets within a host. */
 
 /*
  * Both ends of a Unix socket are in one host, so bytes arrive at once, and no
  * fault comes between. A write is one packet in the queue of the other end; it
  * may carry descriptors (SCM_RIGHTS). A stream reads over the ends of packets,
- * up to the end of one with descriptors; a datagram is one packet.
+ * up to the end of one with descriptors; a datagram is one packet. SOCK_SEQPACKET
+ * connects as a stream does, and sends and receives as a datagram socket.
  *
  *	u_peer	<------------->	u_peer		streams, socketpair()
  *	u_peer	-------------->			datagrams, connect()
@@ -17,12 +18,12 @@
  *
  * INVARIANTS
  *
- * U1. Streams: u_peer of u_peer is the socket itself. It is NULL for a socket
+ * U1. If it connects: u_peer of u_peer is the socket itself. It is NULL for a socket
  *     that was never connected, or whose peer was closed (u_was).
  * U2. u_held counts the bytes and the cost of the packets that the socket has
  *     sent and that were not read, as Linux does: it decides POLLOUT.
  *
- * Left out: SOCK_SEQPACKET, credentials, out-of-band bytes.
+ * Left out: credentials, out-of-band bytes.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP */
@@ -63,7 +64,7 @@ struct packet {
 struct local {
 	struct sim_file u_file;		/* first */
 	struct local   *u_all;		/* the next of all sockets */
-	int             u_type;		/* SOCK_STREAM or SOCK_DGRAM */
+	int             u_type;		/* SOCK_STREAM and so on */
 	enum state      u_state;
 	struct local   *u_peer;		/* U1 */
 	bool            u_was;		/* the peer was closed */
@@ -77,6 +78,9 @@ struct local {
 	size_t          u_held;		/* U2 */
 	struct local   *u_queue, *u_next;
 	int             u_queued, u_backlog;
+	bool            u_is_accepted;	/* its name is the listener's */
+	bool            u_no_new;	/* u_unlisten() */
+	bool            u_lingers;	/* SO_LINGER, which has no effect */
 };
 
 static const struct sim_file_ops stream_ops, datagram_ops;
@@ -90,6 +94,12 @@ static struct local *local_of(struct sim_file *f)
 static bool is_local(const struct sim_file *f)
 {
 	return f->f_ops == &stream_ops || f->f_ops == &datagram_ops;
+}
+
+/* Returns whether it is of a kind that listens and accepts. */
+static bool connects(const struct local *u)
+{
+	return u->u_type != SOCK_DGRAM;
 }
 
 static struct local *local_make(struct sim_boot *b, int type, int flags)
@@ -182,7 +192,8 @@ static int find(struct sim_boot *b, const struct name *name, int type,
 	if (rc != 0)
 		return rc;
 	for (u = all; u != NULL; u = u->u_all) {
-		if (u->u_file.f_boot != b || u->u_name.n_size == NAME_START ||
+		if (u->u_file.f_boot != b || u->u_is_accepted ||
+		    u->u_name.n_size == NAME_START ||
 		    (is_abstract(name) && u->u_type != type))
 			continue;
 		if (inode != NULL ? u->u_inode != inode :
@@ -281,7 +292,7 @@ static void packet_end(struct local *u)
 	packet_free(q);
 	if (sender != NULL && has_room(sender))
 		sim_changed(&sender->u_file, POLLOUT);
-	if (u->u_type == SOCK_STREAM)
+	if (connects(u))
 		return;
 	for (v = all; v != NULL; v = v->u_all)
 		if (v->u_refused && v->u_file.f_boot == u->u_file.f_boot) {
@@ -315,7 +326,7 @@ static int local_listen(struct sim_file *f, int backlog)
 {
 	struct local *u = local_of(f);
 
-	if (u->u_type != SOCK_STREAM)
+	if (!connects(u))
 		return -EOPNOTSUPP;
 	if (u->u_name.n_size == NAME_START || u->u_state == CONNECTED)
 		return -EINVAL;
@@ -329,7 +340,7 @@ static int local_accept(struct sim_file *f, struct sim_file **out, int flags,
 {
 	struct local *l = local_of(f), *u = l->u_queue;
 
-	if (l->u_type != SOCK_STREAM)
+	if (!connects(l))
 		return -EOPNOTSUPP;
 	if (l->u_state != LISTENING || (u == NULL && l->u_no_read))
 		return -EINVAL;
@@ -348,14 +359,15 @@ static int connect_stream(struct local *u, struct local *l)
 {
 	struct local *v, **at;
 
-	if (l->u_state != LISTENING || l->u_no_read)
+	if (l->u_state != LISTENING || l->u_no_read || l->u_no_new)
 		return -ECONNREFUSED;
 	if (l->u_queued > l->u_backlog)
 		return -EAGAIN;
 	if (u->u_state != FRESH)
 		return u->u_state == CONNECTED ? -EISCONN : -EINVAL;
-	v = local_make(l->u_file.f_boot, SOCK_STREAM, 0);
+	v = local_make(l->u_file.f_boot, l->u_type, 0);
 	v->u_name = l->u_name;
+	v->u_is_accepted = true;
 	v->u_state = u->u_state = CONNECTED;
 	v->u_peer = u;
 	u->u_peer = v;
@@ -384,7 +396,7 @@ static int local_connect(struct sim_file *f, const struct sockaddr *a, socklen_t
 		rc = find(f->f_boot, &name, u->u_type, &to);
 	if (rc != 0)
 		return rc;
-	if (u->u_type == SOCK_STREAM)
+	if (connects(u))
 		return connect_stream(u, to);
 	if (!may_send(u, to))
 		return -EPERM;
@@ -409,7 +421,7 @@ static int local_shutdown(struct sim_file *f, int how)
 	u->u_no_read  |= how != SHUT_WR;
 	u->u_no_write |= how != SHUT_RD;
 	sim_changed(f, POLLIN | POLLOUT);
-	if (v == NULL || u->u_type != SOCK_STREAM)
+	if (v == NULL || !connects(u))
 		return 0;
 	v->u_no_write |= how != SHUT_WR;
 	v->u_no_read  |= how != SHUT_RD;
@@ -473,6 +485,23 @@ static int take_error(struct local *u)
 	return -error;
 }
 
+static ssize_t send_packet(struct local *u, const void *buf, size_t size,
+			   const struct sim_rights *rights)
+{
+	if (u->u_error != 0)
+		return take_error(u);
+	if (u->u_state != CONNECTED)
+		return -ENOTCONN;
+	if (size > SEND_ROOM - 32)
+		return -EMSGSIZE;
+	if (u->u_no_write || u->u_peer == NULL)
+		return -EPIPE;
+	if (u->u_held >= SEND_ROOM)
+		return -EAGAIN;
+	packet_put(u, u->u_peer, buf, size, rights);
+	return (ssize_t)size;
+}
+
 /* What fails before a datagram's receiver is looked for. */
 static int send_check(struct local *u, size_t size)
 {
@@ -512,6 +541,8 @@ ssize_t sim_unix_send(struct sim_file *f, const void *buf, size_t size,
 
 	if (u->u_type == SOCK_STREAM)
 		return send_stream(u, buf, size, addressed, rights);
+	if (u->u_type == SOCK_SEQPACKET)
+		return send_packet(u, buf, size, rights);
 	if (addressed)
 		rc = name_get(a, n, &name);
 	if (rc == 0)
@@ -587,6 +618,8 @@ static ssize_t receive_datagram(struct local *u, void *buf, size_t size, int fla
 	bool peek = flags & MSG_PEEK;
 	size_t nr;
 
+	if (q == NULL && connects(u))
+		return u->u_no_read ? 0 : -EAGAIN;
 	if (q == NULL)
 		return u->u_no_read && !(u->u_file.f_flags & O_NONBLOCK ||
 					 flags & MSG_DONTWAIT) ? 0 : -EAGAIN;
@@ -611,9 +644,9 @@ ssize_t sim_unix_receive(struct sim_file *f, void *buf, size_t size, int flags,
 {
 	struct local *u = local_of(f);
 
-	if (u->u_type == SOCK_STREAM && u->u_state != CONNECTED)
-		return -EINVAL;
-	if (u->u_type == SOCK_DGRAM)
+	if (connects(u) && u->u_state != CONNECTED)
+		return u->u_type == SOCK_STREAM ? -EINVAL : -ENOTCONN;
+	if (u->u_type != SOCK_STREAM)
 		return u->u_error != 0 ? take_error(u) :
 			receive_datagram(u, buf, size, flags, a, n, rights);
 	if (n != NULL)
@@ -644,7 +677,7 @@ static ssize_t local_write(struct sim_file *f, const void *buf, size_t size)
 static int local_poll(struct sim_file *f)
 {
 	const struct local *u = local_of(f), *v = u->u_peer;
-	bool stream = u->u_type == SOCK_STREAM;
+	bool stream = connects(u);
 	int bits = u->u_error != 0 ? POLLERR : 0;
 
 	if (u->u_no_read)
@@ -671,7 +704,7 @@ static void peers_end(struct local *u)
 		v->u_peer = NULL;
 		v->u_was = true;
 		v->u_peer_name = u->u_name;
-		if (u->u_type != SOCK_STREAM)
+		if (!connects(u))
 			continue;
 		v->u_no_read = v->u_no_write = true;
 		v->u_error = unread ? ECONNRESET : v->u_error;
@@ -716,8 +749,15 @@ static void local_close(struct sim_file *f)
 static int local_option(struct sim_file *f, int level, int name,
 			const void *value, socklen_t n)
 {
-	int rc = sim_option_common(f, level, name, value, n);
+	int rc;
 
+	if (level == SOL_SOCKET && name == SO_LINGER) {
+		rc = sim_linger(value, n);
+		if (rc >= 0)
+			local_of(f)->u_lingers = rc;
+		return rc < 0 ? rc : 0;
+	}
+	rc = sim_option_common(f, level, name, value, n);
 	if (rc > 0)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
 	return rc;
@@ -732,6 +772,7 @@ static int local_option_get(struct sim_file *f, int level, int name,
 	if (level != SOL_SOCKET)
 		return -EOPNOTSUPP;
 	switch (name) {
+	case SO_LINGER:		return sim_linger_put(u->u_lingers, value, n);
 	case SO_ERROR:		result = -take_error(u);		break;
 	case SO_TYPE:		result = u->u_type;			break;
 	case SO_ACCEPTCONN:	result = u->u_state == LISTENING;	break;
@@ -752,7 +793,7 @@ static int local_readable(struct sim_file *f)
 
 	if (u->u_state == LISTENING)
 		return -EINVAL;
-	for (; q != NULL; q = u->u_type == SOCK_STREAM ? q->q_next : NULL)
+	for (; q != NULL; q = connects(u) ? q->q_next : NULL)
 		size += q->q_size - q->q_at;
 	return (int)size;
 }
@@ -762,10 +803,15 @@ bool sim_is_unix(const struct sim_file *f)
 	return is_local(f);
 }
 
+static void local_unlisten(struct sim_file *f)
+{
+	local_of(f)->u_no_new = true;
+}
+
 static const struct sim_socket_ops local_ops = {
 	local_bind, local_listen, local_accept, local_connect, local_connected,
 	local_shutdown, local_name, local_peer, local_send, local_receive,
-	local_option, local_option_get, local_readable
+	local_option, local_option_get, local_readable, local_unlisten
 };
 
 static const struct sim_file_ops stream_ops = {

@@ -506,14 +506,14 @@ static struct member *member_make(struct sim_boot *b, void (*f)(void *), void *a
 	return m;
 }
 
-int sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
+struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg)
 {
 	struct member *m = member_make(b, f, arg);
+	struct rr_thread *made = rr_thread_init(member_run, m);
 
-	if (rr_thread_init(member_run, m) != NULL)
-		return 0;
-	free(m);
-	return -ENOMEM;
+	if (made == NULL)
+		free(m);
+	return made;
 }
 
 void sim_sleep(utime_ns until)
@@ -585,7 +585,7 @@ int sim_usched_go(void (*f)(void *), void *arg)
 
 	if (b == NULL)
 		usim_fail("usched_go() is called by no host");
-	return sim_thread(b, f, arg);
+	return sim_thread(b, f, arg) != NULL ? 0 : -ENOMEM;
 }
 
 /* A thread of a scope. */
@@ -615,23 +615,31 @@ static int gone_run(void *arg)
 	return result;
 }
 
+int sim_uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
+		     uscope_make *make) __asm__("__wrap_uscope_go_by");
 int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
 	__asm__("__wrap_uscope_go");
 
-int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+int sim_uscope_go_by(struct uscope *s, int (*f)(void *), void *arg,
+		     uscope_make *make)
 {
 	struct sim_boot *b = sim_caller();
 	struct gone *g;
 	int rc;
 
 	if (b == NULL)
-		return uscope_go(s, f, arg);
+		return uscope_go_by(s, f, arg, make);
 	g = sim_alloc(sizeof *g);
 	*g = (struct gone) { b, f, arg, 0 };
-	rc = uscope_go(s, gone_run, g);
+	rc = uscope_go_by(s, gone_run, g, make);
 	if (rc != 0)
 		free(g);
 	return rc;
+}
+
+int sim_uscope_go(struct uscope *s, int (*f)(void *), void *arg)
+{
+	return sim_uscope_go_by(s, f, arg, NULL);
 }
 
 /* What would block a native thread, blocks the caller: its calls are simulated. */
@@ -690,13 +698,14 @@ static void host_boot(void *host)
 
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
+	strcpy(b->b_folder, "/");
 	h->h_boot = b;
 	h->h_is_down = false;
 	h->h_port = 32768;
 	h->h_start = sim_now();
 	sim_hash((uint64_t)(h->h_number << 16 | b->b_number));
 	sim_story(h, b->b_number == 1 ? "boots" : "boots again");
-	if (sim_thread(b, host_run, b) != 0)
+	if (sim_thread(b, host_run, b) == NULL)
 		usim_fail("no memory for the simulation");
 }
 
@@ -723,10 +732,15 @@ void sim_crash(struct sim_host *h, utime_ns down, const char *why)
 
 void sim_exit(struct sim_boot *b, int status)
 {
+	sim_streams_end(b);
+	sim_end(b, status);
+}
+
+void sim_end(struct sim_boot *b, int status)
+{
 	struct sim_host *h = b->b_host;
 	int fd;
 
-	sim_streams_end(b);
 	sim_story(h, "ends with %d", status);
 	if (status != 0 && (h->h_is_client || sim_is_real))
 		usim_fail("ends with %d", status);

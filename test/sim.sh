@@ -3,13 +3,15 @@
 # sim.sh: the simulated network of sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
 # all of it (disk.c); time, threads and faults are as usim.h says (world.c); each
-# kind of fault, alone, does what it should (faults.c); calls
-# that wait, of libc, io/ and posix/, do what they say (surface.c); and histories are
+# kind of fault, alone, does what it should (faults.c); calls that wait do what Linux
+# does (block.c), and those of io/ and posix/ what they say (surface.c); and histories are
 # judged as all orders say (history.c). Libraries of others run unmodified:
-# libhiredis (redis.c), libevent (evhttp.c). Runs repeat: hashes of 20 seeds of the
-# examples are those of test/sim/*.hashes. Their planted errors are found within
-# 2000 seeds, and without them seeds pass. The same binaries run for real (real.c), a
-# story is a page, and gdb names hosts. doc/sim.md runs as it stands.
+# libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
+# does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
+# hashes of 20 seeds of the examples are those of test/sim/*.hashes. Their planted
+# errors are found within 2000 seeds, and without them seeds pass. The same binaries
+# run for real (real.c), a story is a page, and gdb names hosts. doc/sim.md runs as it
+# stands.
 #
 #	test/sim.sh		for make test: less than ten seconds of cpu time
 #	test/sim.sh --full	more scripts and seeds; hashes by gcc and clang, -O0
@@ -28,7 +30,7 @@ cd "$(dirname "$0")/.." || exit 1
 ulimit -c 0
 cc=${CC:-cc}
 examples='ledger tickets device raft'
-scripts=25 seeds=150 full= soak= archives=
+scripts=25 seeds=150 full= soak= archives= libraries=
 case ${1:-} in
 --full)	scripts=100 seeds=600 full=1 ;;
 --soak)	soak=1 ;;
@@ -53,17 +55,18 @@ kind() { # KIND, flags, compiler
 	else
 		objects "$1" "$2" "$3" usched.c $(where uhard.c rr.c uwait.c uscope.c \
 			uthread.c usync.c uchan.c uproc.c umem.c ucall.c uwork.c \
-			usymbol.c uio.c upoll.c unet.c ufile.c)
+			usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c)
 	fi && ar rcs "$dir/$1/lib.a" "$dir/$1"/*.o
 }
 
-# A program of hosts: its objects, and $archives, are linked by sim.flags first.
+# A program of hosts: its objects, and $archives, are linked by sim.flags first. What
+# these need of others, $libraries, is not.
 program() { # KIND, flags, compiler, source, name
 	mkdir -p "$dir/$1/p" &&
 	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest $2 \
 		-c "$4" -o "$dir/$1/p/$5.o" &&
 	$3 -nostdlib -r @sim/sim.flags "$dir/$1/p/$5.o" $archives -o "$dir/$1/p/$5.all.o" &&
-	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" -pthread -o "$dir/$1/$5"
+	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" $libraries -pthread -o "$dir/$1/$5"
 }
 
 # Answers of this machine, and those of the simulator without its own lines.
@@ -98,6 +101,32 @@ truth() {
 	judge $? "script $seed differs from Linux" "$dir/differs"
 	[ "$(wc -l <"$dir/real")" -gt 100 ]
 	judge $? 'a script says nothing' "$dir/real"
+}
+
+# Calls that wait. On a busy machine the other end acts later.
+waiting() {
+	archives="@posix/pthread.flags $dir/plain/posix.a"
+	try 'block for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
+		test/sim/block.c -pthread -o "$dir/block" &&
+		try 'block for a host' program plain '-O1 -DSIMULATED' $cc \
+			test/sim/block.c block
+	archives=
+	for seed in 1 3 13 ${full:+2 4 5 6 7 8 9 10 11 12}; do
+		same_waits plain $seed >"$dir/differs"
+		judge $? "waits $seed differ from Linux" "$dir/differs"
+	done
+}
+
+same_waits() { # KIND, seed
+	ROUNDS=30 "$dir/$1/block" --seed $2 |
+		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
+	for moment in 25000 100000 300000; do
+		rm -rf "$dir/files" && mkdir "$dir/files" &&
+			(cd "$dir/files" && ../block $2 30 $moment) >"$dir/real"
+		cmp -s "$dir/real" "$dir/simulated" && return
+	done
+	diff "$dir/real" "$dir/simulated"
+	return 1
 }
 
 # sim.flags has the names that are defined, and no others.
@@ -155,6 +184,11 @@ failures() {
 		threads pthread_create() needs the pthread face
 		outside [a-z]*() came to the machine, from what sim.flags
 		option setsockopt(6, 4) is not simulated
+		linger SO_LINGER with seconds is not simulated
+		mapped a write to a file that is mapped MAP_SHARED is not simulated
+		writable mmap() of a file to be written, MAP_SHARED, is not
+		alarm alarm() is not simulated
+		pipe is ended by a signal: Broken pipe
 		loop calls, and none of them waits
 		stuck has not ended, though all was well
 		status ends with 3
@@ -164,13 +198,29 @@ failures() {
 	END
 }
 
+# Sets what is linked for a library. libpq.a lacks parts that come with the headers
+# of the server.
+linked_with() { # archive
+	archives=$($cc -print-file-name=$1) more=
+	case $1 in
+	libpq.a)	for more in ${PGLIB:-/usr/lib/postgresql/*/lib}; do :; done
+			more="$more/libpgcommon_shlib.a $more/libpgport_shlib.a" ;;
+	libcurl.a)	;;
+	*)		[ -e "$archives" ]; return ;;
+	esac
+	ls "$archives" $more >"$dir/log" 2>&1 || return
+	libraries=$(readelf -d "${archives%.a}.so" |
+		sed -n 's/.*NEEDED.*\[\(.*\)\]/-l:\1/p')
+	archives="@posix/pthread.flags $archives $more $dir/plain/posix.a"
+}
+
 # Programs of others, unmodified: they run, under faults.
 others() {
 	while read -r name header archive; do
-		archives=$($cc -print-file-name=$archive)
-		if ! [ -e "$archives" ] || ! echo "#include <$header>" |
+		libraries=
+		if ! linked_with $archive || ! echo "#include <$header>" |
 		    $cc -E -x c - >"$dir/log" 2>&1; then
-			skip "no $archive"
+			skip "no $archive, or what it needs"
 			continue
 		fi
 		try "$name" program plain -O1 $cc test/sim/$name.c $name &&
@@ -179,8 +229,27 @@ others() {
 	done <<-END
 		redis hiredis/hiredis.h libhiredis.a
 		evhttp event2/http.h libevent.a
+		curl curl/curl.h libcurl.a
+		pq postgresql/libpq-fe.h libpq.a
 	END
-	archives=
+	archives= libraries=
+}
+
+# The server of examples/httpd, as it is but for the name of main().
+httpd() { # KIND, sources of it
+	kind=$1
+	shift
+	try 'httpd' objects $kind/web '-O1 -Dmain=httpd_main -Iexamples/httpd' $cc "$@" ||
+		return
+	archives=$(ls "$dir/$kind"/web/*.o)
+	try 'httpd' program $kind -O1 $cc test/sim/httpd.c httpd
+	archives= kind=
+}
+
+hostile() {
+	httpd plain examples/httpd/*.c &&
+		try 'httpd' "$dir/plain/httpd" --seeds $((seeds / 15)) &&
+		try 'httpd' "$dir/plain/httpd" --seeds 3 --twice
 }
 
 # Hashes of 20 seeds are those that are kept.
@@ -372,11 +441,18 @@ mutant() { # test, file, sed script
 		sed "$3" "sim/$2" >"$dir/m/$2" && ! cmp -s "sim/$2" "$dir/m/$2" &&
 		objects m '-O1 -Isim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
 		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
-		program m '-O1 -DSIMULATED' $cc test/sim/${1%:*}.c ${1%:*} \
-			>>"$dir/log" 2>&1
+		mutant_program ${1%:*} >>"$dir/log" 2>&1
 	judge $? "planted in $2: $3" "$dir/log" || return
 	! tried $1 >"$dir/log" 2>&1
 	judge $? "planted in $2, and not found by $1: $3"
+}
+
+mutant_program() { # test
+	[ $1 != block ] || archives="@posix/pthread.flags $dir/plain/posix.a"
+	program m '-O1 -DSIMULATED' $cc test/sim/$1.c $1
+	set -- $?
+	archives=
+	return $1
 }
 
 tried() { # test
@@ -387,6 +463,10 @@ tried() { # test
 	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
 				-pthread -o "$dir/m/real.real" || return 0
 			TMPDIR="$dir/m" timeout 20 "$dir/m/real.real" --real
+			return ;;
+	block)		for seed in 1 3 13; do
+				same_waits m $seed || return
+			done
 			return ;;
 	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
 	esac
@@ -399,7 +479,37 @@ tried() { # test
 	[ $seed -gt 60 ]
 }
 
+# An error that is planted in the server is found among hostile clients.
+httpd_mutant() { # file, sed script
+	rm -rf "$dir/h" && mkdir "$dir/h" && cp "$dir/plain/lib.a" "$dir/h" &&
+		cp examples/httpd/*.c "$dir/h" &&
+		sed "$2" "examples/httpd/$1" >"$dir/h/$1" &&
+		! cmp -s "examples/httpd/$1" "$dir/h/$1" && httpd h "$dir"/h/*.c
+	judge $? "planted in $1: $2" || return
+	! "$dir/h/httpd" --seeds 60 >"$dir/log" 2>&1
+	judge $? "planted in $1, and not found: $2"
+}
+
 mutants() {
+	httpd_mutant serve.c 's/close(c->c_file);/;/'
+	httpd_mutant serve.c 's/BENEATH | NO_LINKS$/BENEATH/'
+	httpd_mutant serve.c 's/memcpy(c->c_in, c->c_at, c->c_in_nr)/true/'
+	mutant truth sdisk.c 's/k->k_how \& BENEATH \&\& strcmp/false \&\& strcmp/'
+	mutant truth sdisk.c 's/++k->k_links > LINKS/false/'
+	mutant truth sdisk.c 's/(k->k_at\[0\] != 0 || k->k_how \& FOLLOW)/k->k_how \& FOLLOW/'
+	mutant truth sdisk.c 's/nr += y->y_inode == i;/nr = 1;/'
+	mutant truth sdisk.c 's/(lock == LOCK_EX || m->m_lock == LOCK_EX)/lock == LOCK_EX/'
+	mutant truth snfolder.c 's/r->r_nr = r->r_next = 0/r->r_next = 0/'
+	mutant truth snet.c 's/ || k->k_aborts))/))/'
+	mutant truth scalls.c 's/stream \&\& all == 0 \&\&/all == 0 \&\&/'
+	mutant truth scalls.c 's/!(t.t_flags & MSG_NOSIGNAL))/true)/'
+	mutant truth ssignal.c 's/sigaddset(\&s->g_pending, signo);/;/'
+	mutant truth ssignal.c 's/^	deliver_pending(b);/	;/'
+	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
+	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'
+	mutant block scalls.c 's/return rc == -ETIMEDOUT \&\& until/return rc == 1 \&\& until/'
+	mutant block sunix.c 's/u->u_is_accepted || *$/false ||/'
+	mutant block sdisk.c 's/if (before != 0 \&\& before != lock)/if (false)/'
 	mutant truth snet.c 's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
 	mutant truth snet.c 's/k->k_in.y_size > 0)$/k->k_in.y_size > 9999)/'
 	mutant truth snet.c 's/(no_read && k->k_no_write)/no_read/'
@@ -486,10 +596,12 @@ flags
 claims plain -O1
 faults plain -O1
 surface plain -O1
+waiting
 try 'history' program plain -O1 $cc test/sim/history.c history &&
 	try 'history' "$dir/plain/history" $((seeds * 50))
 failures
 others
+hostile
 hashes plain -O1 $cc
 reals
 bugs ledger LEDGER_BUG '1 2 3 4 5'

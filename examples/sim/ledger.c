@@ -33,6 +33,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,5 +299,6 @@ static void setup(struct usim_world *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);	/* a connection may be gone: write() says so */
 	return usim_main(argc, argv, setup);
 }

@@ -40,6 +40,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -697,5 +698,6 @@ static void setup(struct usim_world *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);	/* a connection may be gone: write() says so */
 	return usim_main(argc, argv, setup);
 }

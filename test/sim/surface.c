@@ -2,8 +2,9 @@
 /*
  * surface.c: what truth.c cannot compare, since it waits, or belongs to a host:
  * Unix sockets that block, calls of io/ with deadlines, threads of pthreads,
- * stdio, counters, timers, select(), names, chance. Each host is a claim; all
- * run under faults, and none may touch the machine.
+ * stdio, counters, timers, select(), names, chance, locks and maps of files,
+ * signals. Each host is a claim; all run under faults, and none may touch the
+ * machine.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -14,17 +15,23 @@
 #include <usched/uio.h>
 #include <usched/unet.h>
 #include <usched/uscope.h>
+#include <usched/usignal.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -285,6 +292,148 @@ static int events(void *unused)
 	return 0;
 }
 
+/* Locks of files, which block; files in memory; the order of a folder. */
+
+static void *unlocks(void *fd)
+{
+	usleep(30000);
+	USIM_CHECK(flock(*(int *)fd, LOCK_UN) == 0);
+	return NULL;
+}
+
+static int locks(void *unused)
+{
+	static int a;		/* another thread has it */
+	int b, in_order = 0, i;
+	utime_ns start = usim_time();
+	struct flock by = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct dirent **list;
+	pthread_t t;
+	char *memory;
+
+	(void)unused;
+	a = open("lock", O_RDWR | O_CREAT, 0644);
+	b = open("lock", O_RDWR);
+	USIM_CHECK(flock(a, LOCK_EX) == 0);
+	USIM_CHECK(flock(b, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK);
+	USIM_CHECK(pthread_create(&t, NULL, unlocks, &a) == 0);
+	USIM_CHECK(flock(b, LOCK_EX) == 0);
+	USIM_CHECK(usim_time() == start + 30 * UTIME_MS);
+	USIM_CHECK(pthread_join(t, NULL) == 0);
+	USIM_CHECK(fcntl(a, F_SETLK, &by) == 0 && fcntl(b, F_GETLK, &by) == 0);
+	USIM_CHECK(by.l_type == F_UNLCK && lockf(a, F_LOCK, 0) == 0);
+
+	USIM_CHECK(write(a, "here", 4) == 4);
+	memory = mmap(NULL, 4, PROT_READ, MAP_SHARED, a, 0);
+	USIM_CHECK(memory != MAP_FAILED && memcmp(memory, "here", 4) == 0);
+	USIM_CHECK(munmap(memory, 4) == 0 && write(a, "more", 4) == 4);
+
+	USIM_CHECK(close(open("other", O_WRONLY | O_CREAT, 0644)) == 0);
+	for (i = 0; i < 30; i++) {
+		USIM_CHECK(scandir(".", &list, NULL, NULL) == 4);
+		in_order += strcmp(list[0]->d_name, ".") == 0;
+	}
+	USIM_CHECK(in_order > 0 && in_order < 30);
+	USIM_CHECK(chdir("/none") == -1 && errno == ENOENT);
+	USIM_CHECK(mkdir("folder", 0755) == 0 && chdir("folder") == 0);
+	USIM_CHECK(access("../lock", F_OK) == 0 && access("lock", F_OK) == -1);
+	return 0;
+}
+
+/* Signals: a handler, a mask, waits. */
+
+static int handled;
+
+static void handler(int signo)
+{
+	handled = signo;
+}
+
+static void *kills(void *signo)
+{
+	usleep(20000);
+	USIM_CHECK(kill(getpid(), (int)(intptr_t)signo) == 0);
+	return NULL;
+}
+
+static void later_kill(int signo)
+{
+	pthread_t t;
+
+	USIM_CHECK(pthread_create(&t, NULL, kills, (void *)(intptr_t)signo) == 0);
+	USIM_CHECK(pthread_detach(t) == 0);
+}
+
+static int signals(void *unused)
+{
+	utime_ns start = usim_time();
+	sigset_t set;
+	int signo;
+
+	(void)unused;
+	USIM_CHECK(signal(SIGUSR1, handler) == SIG_DFL);
+	later_kill(SIGUSR1);
+	USIM_CHECK(pause() == -1 && errno == EINTR && handled == SIGUSR1);
+	USIM_CHECK(usim_time() == start + 20 * UTIME_MS);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	USIM_CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+	later_kill(SIGTERM);
+	USIM_CHECK(sigwait(&set, &signo) == 0 && signo == SIGTERM);
+	USIM_CHECK(usim_time() == start + 40 * UTIME_MS);
+	USIM_CHECK(usignal_wait(UNOW) == -EINVAL);
+	USIM_CHECK(usignal_watch(SIGKILL) == -EINVAL && usignal_watch(SIGHUP) == 0);
+	USIM_CHECK(usignal_wait(UNOW) == -EAGAIN);
+	USIM_CHECK(usignal_wait(uafter(5 * UTIME_MS)) == -ETIMEDOUT);
+	later_kill(SIGHUP);
+	USIM_CHECK(usignal_wait(UNEVER) == SIGHUP);
+	USIM_CHECK(usim_time() == start + 65 * UTIME_MS);
+	USIM_CHECK(usignal_unwatch(SIGHUP) == 0);
+	USIM_CHECK(kill(getpid() + 1, 0) == -1 && errno == ESRCH);
+	return 0;
+}
+
+/* SIGPIPE ends a host that has not said otherwise. */
+static int piper(void *unused)
+{
+	static int boots;
+	int fds[2];
+
+	USIM_CHECK(pipe(fds) == 0 && close(fds[0]) == 0);
+	if (boots++ == 0) {
+		(void)!write(fds[1], unused, 1);
+		usim_fail("SIGPIPE does not end it");
+	}
+	usim_sometimes(1, "a host boots again after SIGPIPE");
+	USIM_CHECK(signal(SIGPIPE, SIG_IGN) == SIG_DFL);
+	USIM_CHECK(write(fds[1], &fds, 1) == -1 && errno == EPIPE);
+	return 0;
+}
+
+/* Names, by the older calls; the user. */
+static int names(void *unused)
+{
+	struct hostent *h = gethostbyname("speaker"), at;
+	struct in_addr ip;
+	char room[400];
+	int error;
+
+	(void)unused;
+	USIM_CHECK(h != NULL && h->h_length == 4);
+	memcpy(&ip, h->h_addr_list[0], 4);
+	USIM_CHECK(ntohl(ip.s_addr) == 0x0a000005);
+	h = gethostbyaddr(&ip, 4, AF_INET);
+	USIM_CHECK(h != NULL && strcmp(h->h_name, "speaker") == 0);
+	USIM_CHECK(gethostbyname_r("none", &at, room, sizeof room, &h, &error) == 0);
+	USIM_CHECK(h == NULL && error == HOST_NOT_FOUND);
+	USIM_CHECK(gethostbyname_r("piper", &at, room, 10, &h, &error) == ERANGE);
+	USIM_CHECK(gethostbyname_r("piper", &at, room + 1, 300, &h, &error) == 0);
+	USIM_CHECK(h == &at && strcmp(at.h_name, "piper") == 0);
+	USIM_CHECK(strcmp(getpwuid(getuid())->pw_dir, "/") == 0);
+	USIM_CHECK(sysconf(_SC_NPROCESSORS_ONLN) == 1);
+	return 0;
+}
+
 /* Threads of a scope: the first error cancels the waits of the others. */
 
 static int waits(void *fd)
@@ -313,17 +462,48 @@ static int scopes(void *unused)
 	return 0;
 }
 
+/* Each claim runs to its end, which exit() would hide. */
+
+typedef int claim(void *unused);
+
+static int completed;
+
+static int complete(void *f)
+{
+	int rc = ((claim *)(intptr_t)f)(NULL);
+
+	completed++;
+	return rc;
+}
+
+static void claims(const char *name, claim *f)
+{
+	usim_client(name, complete, (void *)(intptr_t)f);
+}
+
+static int all(void *nr)
+{
+	while (completed < (int)(intptr_t)nr)
+		sleep(1);
+	return 0;
+}
+
 static void setup(struct usim_world *w)
 {
 	w->w_faults = 30;
-	usim_client("threads", threads, NULL);
-	usim_client("unixes", unixes, NULL);
-	usim_client("files", files, NULL);
+	claims("threads", threads);
+	claims("unixes", unixes);
+	claims("files", files);
 	usim_host("mortal", mortal, NULL);
 	usim_host("speaker", speaker, NULL);
-	usim_client("listener", listener, NULL);
-	usim_client("events", events, NULL);
-	usim_client("scopes", scopes, NULL);
+	claims("listener", listener);
+	claims("events", events);
+	claims("scopes", scopes);
+	claims("locks", locks);
+	claims("signals", signals);
+	usim_host("piper", piper, NULL);
+	claims("names", names);
+	usim_client("all", all, (void *)9);
 }
 
 int main(int argc, char **argv)

@@ -18,6 +18,7 @@
 #define _GNU_SOURCE
 #endif
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -30,10 +31,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -44,7 +49,7 @@
 #include <usched/usim.h>
 #endif
 
-enum { SLOTS = 14, PORTS = 3, PATHS = 4 };
+enum { SLOTS = 14, PORTS = 3, PATHS = 8, PAGE = 4096 };
 
 enum type { NONE, STREAM, DATAGRAM, READER, WRITER, REGULAR, FOLDER, LOCAL,
 	    LOCAL_DATAGRAM, COUNTER, TIMER };
@@ -60,6 +65,7 @@ static struct slot slots[SLOTS];
 static uint64_t state;
 static int ep;
 static unsigned short ports[PORTS];	/* that nothing else uses */
+static int came[NSIG];			/* calls of the handler */
 
 #if defined(ENTRY)
 int truth_simulated(const unsigned char *bytes, size_t nr);
@@ -121,6 +127,23 @@ static const char *port_name(const struct sockaddr_in *a)
 	return a->sin_port == 0 ? "no port" : "some port";
 }
 
+static void handler(int signo)
+{
+	came[signo]++;
+}
+
+/* Prints which signals have been handled since the last time. */
+static void show_signals(void)
+{
+	int i;
+
+	for (i = 1; i < NSIG; i++) {
+		if (came[i] > 0)
+			printf("	signal %d: %d\n", i, came[i]);
+		came[i] = 0;
+	}
+}
+
 /* Prints what a call has answered, and to which slot. */
 static void said(const char *call, int slot, long rc)
 {
@@ -130,7 +153,14 @@ static void said(const char *call, int slot, long rc)
 	if (rc < 0)
 		printf(" %s", strerrorname_np(error));
 	putchar('\n');
+	show_signals();
 	settle();
+}
+
+/* A write without a reader raises SIGPIPE, or is told not to. */
+static int no_signal(void)
+{
+	return below(2) == 0 ? MSG_NOSIGNAL : 0;
 }
 
 static void show(const char *data, ssize_t nr)
@@ -291,7 +321,7 @@ static void call_write(int i)
 	for (k = 0; k < size; k++)
 		data[k] = (char)noise();
 	said("write", i, slots[i].type == STREAM ?
-	     send(slots[i].fd, data, size, MSG_NOSIGNAL) :
+	     send(slots[i].fd, data, size, no_signal()) :
 	     write(slots[i].fd, data, size));
 }
 
@@ -300,12 +330,16 @@ static void call_read(int i)
 	char data[4000];
 	size_t size = below(3) == 0 ? 1 + below(sizeof data) : 1 + below(40);
 	int flags = below(4) == 0 ? MSG_PEEK : 0;
-	ssize_t nr = slots[i].type == STREAM || slots[i].type == DATAGRAM ?
+	ssize_t nr;
+
+	if (slots[i].type == STREAM && below(6) == 0)
+		flags |= MSG_TRUNC;	/* drops what it reads */
+	nr = slots[i].type == STREAM || slots[i].type == DATAGRAM ?
 		recv(slots[i].fd, data, size, flags) :
 		read(slots[i].fd, data, size);
-
-	said(flags ? "peek" : "read", i, nr);
-	show(data, nr);
+	said(flags & MSG_PEEK ? "peek" : flags ? "drop" : "read", i, nr);
+	if (!(flags & MSG_TRUNC))
+		show(data, nr);
 }
 
 static void call_sendto(int i)
@@ -342,6 +376,18 @@ static void call_close(int i)
 {
 	said("close", i, close(slots[i].fd));
 	slots[i].type = NONE;
+}
+
+/* A close() that resets, from then on. */
+static void call_linger(int i)
+{
+	struct linger l = { (int)below(2), 0 };
+	socklen_t n = sizeof l;
+
+	said("set SO_LINGER", i, setsockopt(slots[i].fd, SOL_SOCKET, SO_LINGER, &l, n));
+	l.l_onoff = 7;
+	said("SO_LINGER", i, getsockopt(slots[i].fd, SOL_SOCKET, SO_LINGER, &l, &n));
+	printf("	%d %d\n", l.l_onoff != 0, l.l_linger);
 }
 
 static void call_names(int i)
@@ -422,9 +468,18 @@ static long send_or_write(int i, const char *data, size_t size)
 
 static const char *path(void)
 {
-	static const char *const paths[PATHS] = { "a", "./b", "d/c", "d" };
+	static const char *const paths[PATHS] = {
+		"a", "./b", "d/c", "d", "l", "l/c", "d/../a", "a/"
+	};
 
 	return paths[below(PATHS)];
+}
+
+static int is_folder(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static void call_open(void)
@@ -439,12 +494,110 @@ static void call_open(void)
 	flags |= below(3) == 0 ? O_TRUNC : 0;
 	flags |= below(4) == 0 ? O_APPEND : 0;
 	flags |= flags & O_CREAT && below(4) == 0 ? O_EXCL : 0;
+	flags |= below(6) == 0 ? O_NOFOLLOW : 0;
 	if (strcmp(name, "d") == 0)	/* what is open twice is not a choice */
 		flags = O_RDONLY | O_DIRECTORY;
 	fd = open(name, flags, 0644);
-	slot_set(i, fd, strcmp(name, "d") == 0 ? FOLDER : REGULAR);
+	slot_set(i, fd, is_folder(fd) ? FOLDER : REGULAR);
 	printf("	%s %#x\n", name, (unsigned)flags);
 	said("open", i, fd < 0 ? fd : 0);
+}
+
+/* Locks of two descriptors, perhaps of the same file. */
+static void call_lock(int i)
+{
+	static const int locks[] = { LOCK_SH, LOCK_EX, LOCK_UN };
+	int fds[2] = { slots[i].fd, open(path(), O_RDONLY) }, k;
+
+	for (k = 0; k < 6; k++) {
+		unsigned lock = below(5) % 3, which = below(2);
+
+		said(lock == 0 ? "share" : lock == 1 ? "lock" : "unlock", (int)which,
+		     flock(fds[which], locks[lock] | LOCK_NB));
+	}
+	if (fds[1] >= 0)
+		close(fds[1]);
+}
+
+/* A private copy, which changes nothing of the file. */
+static void call_map(int i)
+{
+	struct stat st;
+	char *memory;
+
+	memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, slots[i].fd,
+		      below(5) == 0 ? 1 : 0);
+	said("mmap", i, memory == MAP_FAILED ? -1 : 0);
+	if (memory == MAP_FAILED)
+		return;
+	if (fstat(slots[i].fd, &st) == 0 && st.st_size > 0) {
+		show(memory, PAGE);
+		memset(memory, 1, PAGE);
+	}
+	said("munmap", i, munmap(memory, PAGE));
+}
+
+static void call_sendfile(int i)
+{
+	int j = slot_of(STREAM, STREAM);
+	off_t at = below(400);
+
+	if (j < 0)
+		return;
+	if (below(2) == 0) {
+		said("sendfile", i, sendfile(slots[j].fd, slots[i].fd, NULL,
+					     below(300)));
+		return;
+	}
+	said("sendfile", i, sendfile(slots[j].fd, slots[i].fd, &at, below(300)));
+	printf("	at %ld\n", (long)at);
+}
+
+/* Names from a folder that is open. */
+static void call_at(int folder)
+{
+	static const char *const names[] = { "c", "../a", "..", "e", "../l/c", "/a" };
+	const char *name = names[below(5)];
+	unsigned long long how[3] = { O_RDONLY, 0, 8 | (below(2) ? 4 : 0) };
+	struct stat st;
+	long fd;
+
+	switch (below(6)) {
+	case 0:
+		fd = openat(folder, name, O_RDWR | (below(2) ? O_CREAT : 0), 0644);
+		break;
+	case 1:
+		fd = syscall(SYS_openat2, folder, names[below(6)], how,
+			     sizeof how);
+		break;
+	case 2:
+		said("fstatat", 0, fstatat(folder, name, &st, below(2) ?
+					   AT_SYMLINK_NOFOLLOW : 0));
+		return;
+	case 3:
+		said("mkdirat", 0, mkdirat(folder, "e", 0755));
+		return;
+	case 4:
+		said("unlinkat", 0, unlinkat(folder, name, below(2) ?
+					     AT_REMOVEDIR : 0));
+		return;
+	default:
+		said("symlinkat", 0, symlinkat("../a", folder, "c"));
+		return;
+	}
+	said("openat", 0, fd < 0 ? fd : 0);
+	if (fd >= 0)
+		close((int)fd);
+}
+
+static void call_folder(void)
+{
+	int fd = open("d", O_RDONLY | O_DIRECTORY), k;
+
+	for (k = 0; fd >= 0 && k < 4; k++)
+		call_at(fd);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void call_place(int i)
@@ -452,7 +605,19 @@ static void call_place(int i)
 	char data[600];
 	ssize_t nr;
 
-	switch (below(5)) {
+	switch (below(8)) {
+	case 5:
+		call_lock(i);
+		break;
+	case 6:
+		call_map(i);
+		break;
+	case 7:
+		if (slots[i].type == FOLDER)
+			call_at(slots[i].fd);
+		else
+			call_sendfile(i);
+		break;
 	case 0:
 		nr = pread(slots[i].fd, data, below(sizeof data), below(900));
 		said("pread", i, nr);
@@ -477,9 +642,122 @@ static void call_place(int i)
 	}
 }
 
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void call_list(void)
+{
+	struct dirent **list = NULL, *e;
+	const char *name = below(2) ? "." : path();
+	int nr = scandir(name, &list, NULL, by_name), i, again;
+	DIR *d = opendir(name);
+
+	said("scandir", 0, nr);
+	for (i = 0; i < nr; i++) {
+		printf("	%s %d\n", list[i]->d_name, list[i]->d_type);
+		free(list[i]);
+	}
+	free(list);
+	said("opendir", 0, d == NULL ? -1 : 0);
+	if (d == NULL)
+		return;
+	for (i = 0; (e = readdir(d)) != NULL; i++)
+		;
+	rewinddir(d);
+	for (again = 0; readdir(d) != NULL; again++)
+		;
+	printf("	%d, again %d, a folder %d\n", i, again, is_folder(dirfd(d)));
+	said("closedir", 0, closedir(d));
+}
+
+static void call_links(void)
+{
+	static const char *const targets[] = { "a", "d", "l", "d/c", "./d/../b", "no" };
+	static char place[PAGE], found[PAGE];
+	const char *name = path();
+	ssize_t nr;
+	char *rc;
+
+	switch (below(4)) {
+	case 0:
+		said("symlink", 0, symlink(targets[below(6)], "l"));
+		break;
+	case 1:
+		nr = readlink(name, found, below(10));
+		printf("	%s: %.*s\n", name, nr > 0 ? (int)nr : 0, found);
+		said("readlink", 0, nr);
+		break;
+	case 2:
+		said("link", 0, link(name, below(2) ? "b" : "d/c"));
+		break;
+	default:
+		rc = realpath(name, found);
+		if (getcwd(place, sizeof place) != NULL && rc != NULL)
+			printf("	%s: %s\n", name, found + strlen(place) -
+			       (strcmp(place, "/") == 0));
+		said("realpath", 0, rc == NULL ? -1 : 0);
+	}
+}
+
+/* Signals of the process to itself: masks, actions, waits. */
+static void call_signal(void)
+{
+	static const int signals[] = { SIGUSR1, SIGUSR2, SIGCHLD };
+	static const int hows[] = { SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK };
+	int signo = signals[below(3)];
+	struct sigaction a = { .sa_handler = below(3) == 0 ? SIG_IGN : handler }, was;
+	struct timespec now = { 0, 0 };
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	switch (below(6)) {
+	case 0:
+		a.sa_flags = below(3) == 0 && signo == SIGCHLD ? SA_RESETHAND : 0;
+		said("sigaction", signo, sigaction(signo, &a, &was));
+		printf("	%d\n", was.sa_handler == SIG_IGN ? 1 :
+		       was.sa_handler == handler ? 2 : 3);
+		break;
+	case 1:
+	case 2:
+		said("sigprocmask", signo, sigprocmask(hows[below(3)], &set, &old));
+		printf("	%d %d\n", sigismember(&old, SIGUSR1),
+		       sigismember(&old, SIGUSR2));
+		break;
+	case 3:
+		said("raise", signo, below(2) ? raise(signo) : kill(getpid(), signo));
+		break;
+	case 4:
+		said("sigtimedwait", signo, sigtimedwait(&set, NULL, &now));
+		break;
+	default:
+		said("sigpending", signo, sigpending(&set));
+		printf("	%d %d %d\n", sigismember(&set, SIGUSR1),
+		       sigismember(&set, SIGUSR2), sigismember(&set, SIGCHLD));
+	}
+}
+
 static void call_names_of_files(void)
 {
-	switch (below(5)) {
+	int i;
+
+	switch (below(10)) {
+	case 9:
+		call_folder();
+		return;
+	case 5:
+		call_list();
+		return;
+	case 6:
+	case 7:
+		call_links();
+		return;
+	case 8:
+		for (i = 0; i < 5; i++)
+			call_signal();
+		return;
 	case 0:
 		said("rename", 0, rename("a", "b"));
 		break;
@@ -509,6 +787,8 @@ static void call_stat(int i)
 		printf("	%lld bytes\n", (long long)st.st_size);
 	if (rc == 0)
 		printf("	%s is %#o\n", name, (unsigned)st.st_mode & S_IFMT);
+	if (rc == 0 && !S_ISDIR(st.st_mode))
+		printf("	%d names\n", (int)st.st_nlink);
 	said("stat", 0, rc);
 	rc = fstat(slots[i].fd, &st);
 	if (rc == 0)
@@ -544,8 +824,10 @@ static void show_name(const struct sockaddr_un *a, socklen_t n)
 static void make_local(void)
 {
 	int i = slot_free(), j, fds[2], datagram = below(3) == 0, rc;
-	int type = (datagram ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK;
-	enum type kind = datagram ? LOCAL_DATAGRAM : LOCAL;
+	int type = (datagram ? SOCK_DGRAM : below(3) == 0 ? SOCK_SEQPACKET :
+		    SOCK_STREAM) | SOCK_NONBLOCK;
+	enum type kind = datagram || (type & 15) == SOCK_SEQPACKET ?
+		LOCAL_DATAGRAM : LOCAL;	/* which this can be seen as */
 
 	if (i < 0)
 		return;
@@ -585,7 +867,7 @@ static void call_sendmsg(int i)
 		memcpy(CMSG_DATA(c), &slots[j].fd, sizeof(int));
 	}
 	said(m.msg_control ? "sendmsg with a counter" : "sendmsg", i,
-	     sendmsg(slots[i].fd, &m, MSG_NOSIGNAL));
+	     sendmsg(slots[i].fd, &m, no_signal()));
 }
 
 static void call_recvmsg(int i)
@@ -647,7 +929,7 @@ static void call_local_accept(int i)
 	if (j < 0)
 		return;
 	fd = accept4(slots[i].fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK);
-	slot_set(j, fd, LOCAL);
+	slot_set(j, fd, slots[i].type);
 	if (fd >= 0)
 		show_name(&a, n);
 	said("accept4", i, fd < 0 ? fd : j);
@@ -688,7 +970,7 @@ static void call_local(int i)
 		n = local_name(&a);
 		memset(data, (int)below(256), sizeof data);
 		said("sendto", i, sendto(slots[i].fd, data, below(sizeof data),
-					 MSG_NOSIGNAL, (struct sockaddr *)&a, n));
+					 no_signal(), (struct sockaddr *)&a, n));
 		break;
 	case 11:
 		n = sizeof a;
@@ -714,7 +996,7 @@ static void move_local(int i)
 	case 0:
 		memset(data, (int)below(256), sizeof data);
 		said("send", i, send(slots[i].fd, data, below(sizeof data),
-				     MSG_NOSIGNAL));
+				     no_signal()));
 		break;
 	case 1:
 		nr = recv(slots[i].fd, data, below(sizeof data), flags);
@@ -914,7 +1196,7 @@ static void call_socket(int i)
 	case 4:
 	case 5:		call_accept(i);		break;
 	case 6:		call_shutdown(i);	break;
-	case 7:		call_names(i);		break;
+	case 7:		(below(2) ? call_names : call_linger)(i);	break;
 	case 8:		call_watch(i);		break;
 	default:	call_close(i);
 	}
@@ -1068,6 +1350,10 @@ static bool is_over(void)
 
 static void script(void)
 {
+	signal(SIGPIPE, handler);
+	signal(SIGUSR1, handler);
+	signal(SIGUSR2, handler);
+	signal(SIGCHLD, handler);
 	ep = epoll_create1(0);
 	while (!is_over())
 		step();
@@ -1151,7 +1437,6 @@ int main(int argc, char **argv)
 		return 2;
 	state = strtoull(argv[1], NULL, 10);
 	calls = atoi(argv[2]);
-	signal(SIGPIPE, SIG_IGN);
 	script();
 	return 0;
 }

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -36,11 +37,33 @@ static void *nothing(void *arg)
 	return arg;
 }
 
+/* What is simulated in part fails beyond that. */
+static void fails_in_part(const char *how)
+{
+	int fd = open("file", O_RDWR | O_CREAT, 0644), fds[2];
+	struct linger seconds = { 1, 5 };
+
+	if (strcmp(how, "linger") == 0)
+		(void)setsockopt(socket(AF_INET, SOCK_STREAM, 0), SOL_SOCKET,
+				 SO_LINGER, &seconds, sizeof seconds);
+	if (strcmp(how, "mapped") == 0 &&
+	    mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED)
+		(void)!write(fd, how, 1);
+	if (strcmp(how, "writable") == 0)
+		(void)mmap(NULL, 1, PROT_WRITE, MAP_SHARED, fd, 0);
+	if (strcmp(how, "alarm") == 0)
+		alarm(1);
+	if (strcmp(how, "pipe") == 0 && pipe(fds) == 0 && close(fds[0]) == 0)
+		(void)!write(fds[1], how, 1);
+	close(fd);
+}
+
 /* Fails as it was asked to. */
 static int fails(const char *how)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 
+	fails_in_part(how);
 	if (strcmp(how, "fork") == 0)
 		return fork() != 0;
 	if (strcmp(how, "option") == 0)

@@ -61,8 +61,8 @@
  *
  * THE END is found as a save is, but waits until no threads are left.
  *
- * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). What comes
- * from another rank cannot be refused, so then the program ends.
+ * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). A
+ * thread or letter from another rank cannot be refused, so then the program ends.
  *
  * INVARIANTS
  *
@@ -185,12 +185,13 @@ static NOINLINE void no_memory(void)
 /* Frees the oldest of the outbox that MPI has sent: at most two. */
 static void sweep(void)
 {
+	MPI_Status status[2];
 	int i, done = 1;
 
 	for (i = 0; i < 2 && outbox != NULL && done; i++) {
 		struct parcel *p = outbox;
 
-		(void)PMPI_Testall(2, p->pc_request, &done, MPI_STATUSES_IGNORE);
+		(void)PMPI_Testall(2, p->pc_request, &done, status);
 		if (!done)
 			return;
 		outbox = p->pc_next;
@@ -633,12 +634,14 @@ static void spots_free(void)
 
 void umpi_fini(void)
 {
+	MPI_Status status[2];
+
 	umove_far = NULL;
 	umove_fini();
 	while (outbox != NULL) {
 		struct parcel *p = outbox;
 
-		(void)MPI_Waitall(2, p->pc_request, MPI_STATUSES_IGNORE);
+		(void)MPI_Waitall(2, p->pc_request, status);
 		outbox = p->pc_next;
 		free(p);
 	}

@@ -45,6 +45,7 @@
  *
  * - Those of umove.h. All ranks run the same program, with the same heap and lanes.
  * - A scheduler does not end before umpi_end().
+ * - umove_to(), umove_save() and umove_load() return -ENOTSUP.
  * - Threads that compute without a switch stop what comes to their rank.
  * - A deadline of umove_recv() goes on where the thread comes from a file.
  */

@@ -4,9 +4,15 @@
 /*
  * The heap of the thread whose number has the place n (umove_place()) lies at
  * HEAPS + n * heap_size, in each process. Nothing else has these addresses,
- * wherever the thread is, so what it has allocated can go back to where it was. Addresses are mapped in chunks, as
- * they are needed, and cost memory only where they were touched: with a heap in
- * use a thread takes a page at least.
+ * wherever the thread is, so what it has allocated can go back to where it was.
+ * Addresses are mapped in chunks, as they are needed, and cost memory only where
+ * they were touched: with a heap in use a thread takes a page at least.
+ *
+ * When a thread has left or ended, the page of its heap is kept, because to give it
+ * back and to touch it again takes longer than all else of a move. Mostly the place
+ * of the number is used again soon. When KEPT places have been noted, the pages of
+ * all that have no thread are given back, with a call for each run of places.
+ * A heap that ever had more than a page is given back at once.
  *
  * A heap begins with a struct heap. Behind that lie blocks, each behind a struct
  * block, up to h_end. All links are offsets within the heap. So a heap is moved
@@ -33,9 +39,12 @@
 #define HEAPS_NOB	((size_t)1 << 44)
 #define CHUNK		((size_t)1 << 28)
 #define GRAIN		((size_t)16)
+#define KEPT		1024	/* pages */
+#define GAP		8	/* places between two of a run */
 
 struct heap {
-	uint64_t h_end;			/* from here on nothing was in use */
+	uint64_t h_end;			/* from here on nothing is in use, */
+	uint64_t h_most;		/* and was in use */
 	uint64_t h_free;		/* offset of the first; 0: none */
 };
 
@@ -46,18 +55,19 @@ struct block {
 
 _Static_assert(sizeof(struct block) == GRAIN, "blocks keep the alignment");
 
-static size_t heap_size;
+static size_t heap_size, page_size;
+static long kept[KEPT];			/* places that had threads */
+static int kept_nr;
 static unsigned char mapped[HEAPS_NOB / CHUNK];
 
 int umove_heap_init(size_t size)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
+	page_size = (size_t)sysconf(_SC_PAGESIZE);
 	if (size > CHUNK)
 		return -EINVAL;
-	heap_size = (size + page - 1) & -page;
+	heap_size = (size + page_size - 1) & -page_size;
 	if (heap_size == 0)
-		heap_size = page;
+		heap_size = page_size;
 	umove_program.pr_heap = heap_size;
 	return 0;
 }
@@ -71,6 +81,7 @@ void umove_heap_fini(void)
 			munmap(HEAPS + i * CHUNK, CHUNK);
 		mapped[i] = 0;
 	}
+	kept_nr = 0;
 }
 
 long umove_heap_most(void)
@@ -78,9 +89,14 @@ long umove_heap_most(void)
 	return (long)(HEAPS_NOB / heap_size);
 }
 
+static char *place_at(long place)
+{
+	return HEAPS + (size_t)place * heap_size;
+}
+
 static char *heap_at(const struct umove_thread *t)
 {
-	return HEAPS + (size_t)umove_place(t->th_number) * heap_size;
+	return place_at(umove_place(t->th_number));
 }
 
 static struct heap *heap_of(const struct umove_thread *t)
@@ -134,11 +150,68 @@ bool umove_heap_fill(struct umove_thread *t, const void *bytes, size_t nob)
 	return true;
 }
 
+static void give_back(long from, long to)
+{
+	(void)madvise(place_at(from), (size_t)(to - from + 1) * heap_size,
+		      MADV_DONTNEED);
+}
+
+static int lower(const void *a, const void *b)
+{
+	const long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Returns whether a run of places can go on to the next. */
+static bool is_run(long last, long next)
+{
+	if (next - last > GAP)
+		return false;
+	while (++last < next) {
+		if (umove_is_taken(last))
+			return false;
+	}
+	return true;
+}
+
+/* Gives back the pages of all places that have no thread. */
+static void kept_give_back(void)
+{
+	long from = -1, to = -1;
+	int i;
+
+	qsort(kept, (size_t)kept_nr, sizeof kept[0], lower);
+	for (i = 0; i < kept_nr; i++) {
+		if (umove_is_taken(kept[i]))
+			continue;
+		if (from >= 0 && !is_run(to, kept[i])) {
+			give_back(from, to);
+			from = -1;
+		}
+		if (from < 0)
+			from = kept[i];
+		to = kept[i];
+	}
+	if (from >= 0)
+		give_back(from, to);
+	kept_nr = 0;
+}
+
 void umove_heap_drop(struct umove_thread *t)
 {
-	if (t->th_has_heap)
-		(void)madvise(heap_at(t), heap_size, MADV_DONTNEED);
+	long place = umove_place(t->th_number);
+
+	if (!t->th_has_heap)
+		return;
 	t->th_has_heap = false;
+	if (heap_of(t)->h_most > page_size) {
+		give_back(place, place);
+		return;
+	}
+	if (kept_nr == KEPT)
+		kept_give_back();
+	kept[kept_nr++] = place;
 }
 
 static struct block *block_at(struct heap *h, uint64_t at)
@@ -214,7 +287,10 @@ void *umove_alloc(size_t size)
 	if (!t->th_has_heap) {
 		if (!heap_begin(t))
 			return NULL;
-		heap_of(t)->h_end = (sizeof *h + GRAIN - 1) & -GRAIN;
+		h = heap_of(t);
+		h->h_end  = (sizeof *h + GRAIN - 1) & -GRAIN;
+		h->h_most = h->h_end;
+		h->h_free = 0;
 	}
 	h = heap_of(t);
 	b = block_take(h, size);
@@ -225,6 +301,8 @@ void *umove_alloc(size_t size)
 	b = block_at(h, h->h_end);
 	b->b_size = size;
 	h->h_end += size;
+	if (h->h_end > h->h_most)
+		h->h_most = h->h_end;
 	return b + 1;
 }
 

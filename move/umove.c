@@ -421,6 +421,15 @@ bool umove_ready(const char *call)
 	return true;
 }
 
+bool umove_is_alone(const char *call)
+{
+	if (umove_far == NULL)
+		return true;
+	usched_message("%s: between ranks of MPI threads go by umpi_move(), "
+		       "umpi_save() and umpi_load()", call);
+	return false;
+}
+
 bool umove_is_ours(const char *what, const struct umove_program *p)
 {
 	const struct umove_program *own = &umove_program;
@@ -460,6 +469,11 @@ struct umove_thread *umove_find(long number)
 	struct umove_thread *t = *place_of(number);
 
 	return t != NULL && t->th_number == number ? t : NULL;
+}
+
+bool umove_is_taken(long place)
+{
+	return *place_of(place) != NULL;
 }
 
 void umove_each(void (*f)(struct umove_thread *t))
@@ -955,6 +969,8 @@ int umove_to(int (*send)(void *arg, const void *bytes, size_t nob), void *arg)
 
 	if (t == NULL || send == NULL || !umove_ready("umove_to"))
 		return -EINVAL;
+	if (!umove_is_alone("umove_to"))
+		return -ENOTSUP;
 	rc = umove_pack(t, "umove_to", sizeof umove_program, true);
 	if (rc == 0)
 		rc = give(t, send, arg);

@@ -99,6 +99,9 @@ bool umove_ready(const char *call);
 /* Returns whether new threads share lanes; else after a message. */
 bool umove_shares(const char *call);
 
+/* Returns whether ranks.c is not there; else after a message. */
+bool umove_is_alone(const char *call);
+
 /* Returns the caller's thread; NULL: umove_make() has not made it. */
 struct umove_thread *umove_mine(void);
 
@@ -118,6 +121,9 @@ void umove_leave(struct umove_thread *t);
 
 /* Returns the thread that is here, or NULL. */
 struct umove_thread *umove_find(long number);
+
+/* Returns whether a thread that is here has this place. */
+bool umove_is_taken(long place);
 
 /* Calls f for each thread that is here. */
 void umove_each(void (*f)(struct umove_thread *t));

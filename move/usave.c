@@ -399,6 +399,8 @@ int umove_save(const char *path)
 
 	if (path == NULL || !umove_ready("umove_save"))
 		return -EINVAL;
+	if (!umove_is_alone("umove_save"))
+		return -ENOTSUP;
 	if (umove_save_begin() != 0)
 		return -EBUSY;
 	if (t != NULL) {
@@ -598,7 +600,7 @@ long umove_load(const char *path)
 
 	if (path == NULL || !umove_ready("umove_load"))
 		return -EINVAL;
-	if (!umove_shares("umove_load"))
+	if (!umove_is_alone("umove_load") || !umove_shares("umove_load"))
 		return -ENOTSUP;
 	nr = file_load(&w);
 	if (nr >= 0)

@@ -29,7 +29,7 @@
  *     of the core (w_core): these stay lost. A clock that drifts does so from the
  *     start of the run to its end.
  * F2. No fault but cuts and isolation touches a client, and these only its links.
- * F3. All that a fault draws is in the plan. What happens to it draws nothing.
+ * F3. A fault draws all that it needs for the plan, and nothing later.
  */
 
 #include "sim.h"
@@ -457,7 +457,7 @@ static utime_ns draw_time(const struct shape *s, utime_ns before)
 	return before + (utime_ns)(sim_draw(DRAW_PLAN) % (uint64_t)(run - before));
 }
 
-/* Of the kinds of a run, some are drawn more often. */
+/* Draws some kinds more often than others. */
 static enum sim_kind draw_kind(unsigned kinds)
 {
 	static const unsigned char table[] = {

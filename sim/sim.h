@@ -44,7 +44,7 @@ enum sim_kind {
 	FAULT_KINDS
 };
 
-/* A fault begins at its time, or at the n-th step of a host from then on. */
+/* A fault begins at its time, or waits for the n-th step of a host. */
 enum sim_step {
 	AT_TIME,
 	AT_DISK,	/* before and after a write or sync */

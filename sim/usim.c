@@ -24,9 +24,9 @@
  *
  * Events are calls at a point in virtual time, such as a segment that arrives. A
  * thread that begins to wait while no other can run lets time go on, and runs
- * events until some thread can run. Two threads belong to no host. The wire runs
- * events, too, after a thread that has ended. The judge waits until all clients
- * have ended or the time is over, and ends the process.
+ * events until some thread can run. So does the dispatcher after a thread that has
+ * ended. One thread belongs to no host, the judge. It waits until all clients have
+ * ended or the time is over, and ends the process.
  *
  *	host's thread	sim_at(now + latency, deliver) ---> heap of events
  *	before_wait()	time goes on to the first, calls deliver()
@@ -122,11 +122,11 @@ static struct {
 	struct event     *w_events;		/* a heap */
 	size_t            w_event_nr, w_event_room;
 	uint64_t          w_event_number;
-	struct rr_thread *w_wire, *w_judge;
+	struct rr_thread *w_judge;
+	struct ustack  *(*w_next)(struct usched *s);	/* rr's */
 	struct member    *w_members[BUCKETS];
 	struct member    *w_last;		/* whom sim_self() has found */
 	bool              w_drives;		/* events run */
-	utime_ns          w_time;		/* when they have run last */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
 	bool              w_in_setup;
@@ -335,12 +335,12 @@ void sim_at(utime_ns at, void (*f)(void *), void *arg)
 
 /*
  * Lets time go on to the first event, or to the first deadline of a thread, if that
- * is sooner. False: there is neither. A sleep of the wire and of its processor
- * would do the same for ten times the price.
+ * is sooner. False: there is neither. A sleep of the processor would do the same for
+ * ten times the price.
  */
 static bool time_passes(void)
 {
-	struct uwait_base *waits = &uproc_of((struct uproc_thread *)world.w_wire)->p_waits;
+	struct uwait_base *waits = &uproc_of((struct uproc_thread *)world.w_judge)->p_waits;
 	utime_ns due = uwait_due(waits), at = UNEVER;
 
 	if (world.w_event_nr > 0)
@@ -354,9 +354,10 @@ static bool time_passes(void)
 }
 
 /* Returns whether a thread can run, or w has ended. */
-static bool is_ready(const struct uproc *p, const struct uwait *w)
+static bool is_ready(struct uproc *p, const struct uwait *w)
 {
-	return !uproc_queue_empty(&p->p_queue) || uwait_posted(&p->p_waits) ||
+	return !uproc_queue_empty(&p->p_queue) || !uinbox_empty(&p->p_inbox) ||
+		uwait_posted(&p->p_waits) ||
 		(w != NULL && w->w_state != UWAIT_WAITS);
 }
 
@@ -366,10 +367,8 @@ static bool is_ready(const struct uproc *p, const struct uwait *w)
  */
 static void drive(const struct uwait *w)
 {
-	const struct uproc *p = uproc_of((struct uproc_thread *)world.w_wire);
+	struct uproc *p = uproc_of((struct uproc_thread *)world.w_judge);
 
-	if (sim_now() != world.w_time)
-		usim_fail("rr_wait() is not simulated: wait by wait/");
 	world.w_drives = true;
 	do
 		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
@@ -379,18 +378,14 @@ static void drive(const struct uwait *w)
 		}
 	while (!is_ready(p, w) && time_passes());
 	world.w_drives = false;
-	world.w_time = sim_now();
 }
 
-/* Drives where a thread ends, or waits without a record. */
-static void wire(void *unused)
+/* Stands before s_next() of rr: a thread has ended, or waits without a record. */
+static struct ustack *next(struct usched *s)
 {
-	(void)unused;
-	sim_seal();
-	for (;;) {
+	if (!is_ready(uproc_of((struct uproc_thread *)world.w_judge), NULL))
 		drive(NULL);
-		(void)rr_wait();
-	}
+	return world.w_next(s);
 }
 
 /* Threads. */
@@ -418,7 +413,6 @@ struct sim_boot *sim_self(void)
 /* Keeps the caller, whose boot is dead, until the process ends. */
 static __attribute__((noreturn)) void freeze(void)
 {
-	rr_wake(world.w_wire);
 	for (;;)
 		(void)rr_wait();
 }
@@ -473,7 +467,6 @@ static void member_run(void *arg)
 	*at = m->m_next;
 	if (world.w_last == m)
 		world.w_last = NULL;
-	rr_wake(world.w_wire);
 	free(m);
 }
 
@@ -869,9 +862,13 @@ static void futures(void *unused)
 static void judge(void *unused)
 {
 	utime_ns end = sim_world.w_run + sim_world.w_quiet;
+	struct usched *s = ustack_self()->u_sched;
 	int i;
 
 	(void)unused;
+	sim_seal();
+	world.w_next = s->s_next;
+	s->s_next = next;
 	while (world.w_clients > 0 && sim_now() < end)
 		(void)u_wait_until(end + UTIME_VIRTUAL);
 	for (i = 1; i <= sim_host_nr; i++)
@@ -894,7 +891,6 @@ static void world_begin(void)
 	if (world.w_futures > 0)
 		sim_at(world.w_futures_at, futures, NULL);
 	uwait_watch_add(&watch);
-	world.w_wire = rr_thread_init(wire, NULL);
 	world.w_judge = rr_thread_init(judge, NULL);
 }
 
@@ -915,7 +911,7 @@ void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
 	if (rr_init(1, 0) != 0)
 		usim_fail("the scheduler does not start");
 	world_begin();
-	if (world.w_wire == NULL || world.w_judge == NULL || rr_start() != 0)
+	if (world.w_judge == NULL || rr_start() != 0)
 		usim_fail("the scheduler does not start");
 	(void)rr_fini();
 	usim_fail("all threads wait for ever");

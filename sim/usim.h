@@ -60,8 +60,8 @@
  * usim_host() and usim_client(): setup(). usim_maybe() and usim_sometimes():
  * any code; outside of a simulation they do nothing. The rest: threads of
  * hosts. Threads of a host are made by uthread_make(), uscope_go() or, with the
- * pthread face, pthread_create(), and may wait by all of wait/ and io/. They must
- * not call rr_wait(). rr_yield() does not end in a crash, but the next wait does.
+ * pthread face, pthread_create(), and may wait by all of wait/ and io/. rr_wait()
+ * and rr_yield() do not end in a crash, but the next wait after them does.
  *
  * CAVEATS
  *

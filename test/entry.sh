@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # entry.sh: entry points for libFuzzer, as OSS-Fuzz runs them. http: the parser of
 # examples/httpd reads a head alike however it is cut. channels: threads on two
-# channels do what a plain queue says. The inputs in test/entry/ pass, and each
-# finds a planted bug. Where clang has libFuzzer, new inputs are tried, too, with
-# the sanitizers of address and undefined behaviour; an input that fails is
-# printed, and kept in out/entry.
+# channels do what a plain queue says. sim: the simulated kernel answers a script of
+# calls as Linux does. The inputs in test/entry/ pass, and find planted bugs. Where
+# clang has libFuzzer, new inputs are tried, too, with the sanitizers of address and
+# undefined behaviour; an input that fails is printed, and kept in out/entry.
 #
-# FUZZ_SECONDS: for the new inputs of both. CC compiles what needs no libFuzzer.
+# FUZZ_SECONDS: for the new inputs of all. CC compiles what needs no libFuzzer.
 # To run one by hand until it fails:
 #
 #	FUZZ_SECONDS=3600 test/entry.sh
@@ -16,13 +16,16 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
 . test/mutants
-cc=${CC:-cc} seconds=$((${FUZZ_SECONDS:-10} / 2))
+cc=${CC:-cc} seconds=$((${FUZZ_SECONDS:-12} / 3))
 export UBSAN_OPTIONS=print_stacktrace=1
 unset USCHED USCHED_DEBUG
 ulimit -c 0
 
 modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
+sim_modules='usched.c rr.c uwait.c uscope.c uthread.c usync.c uchan.c uproc.c umem.c
+	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c'
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
+sim_flags='-DENTRY -D_exit=entry_exit -Isim'
 
 # Unquoted: several words.
 build() { # compiler, entry point, program, flags ...
@@ -34,33 +37,58 @@ build() { # compiler, entry point, program, flags ...
 	channels)	$by $warn "$@" test/entry/channels.c -o "$out" \
 				"${uchan:-wait/uchan.c}" ${objects:-$(where $modules)} \
 				-pthread ;;
+	sim)		sim_build "$by" "$out" "$@" ;;
 	esac
 }
 
-# The library's other files, for mutants of channels.
+# The script is linked twice: its calls reach Linux, and by sim.flags the simulator. sim.c
+# names the counters of libFuzzer, so it must not be the file whose constructor has them:
+# that is the first.
+sim_build() { # compiler, program, flags and sources ...
+	by=$1 out=$2
+	shift 2
+	sources=$(for word; do case $word in *.c) echo "$word" ;; esac; done)
+	flags=$(for word; do case $word in *.c) ;; *) echo "$word" ;; esac; done)
+	rm -rf "$out.o" && mkdir "$out.o" &&
+	$by $warn $sim_flags $flags -c test/sim/truth.c -o "$out.o/linux.o" &&
+	$by $warn $sim_flags $flags -DSIMULATED -c test/sim/truth.c -o "$out.o/host.o" &&
+	$by -nostdlib -r @sim/sim.flags "$out.o/host.o" -o "$out.o/simulated.o" &&
+	rm "$out.o/host.o" &&
+	$by $warn $sim_flags $flags "$out.o"/*.o test/entry/sim.c $sources \
+		${simulator:-sim/*.c $(where $sim_modules)} -pthread -o "$out"
+}
+
+# The library's other files, for mutants.
 objects_make() {
 	for source in $(where $modules); do
 		$cc $warn -O1 -c "$source" -o "$dir/${source##*/}.o" || return 1
 	done
+	mkdir "$dir/sim.objects" && for source in sim/*.c $(where $sim_modules); do
+		to=$dir/sim.objects/$(basename "$source" .c).o
+		$cc $warn $sim_flags -O1 -c "$source" -o "$to" || return 1
+	done
 }
 
 tries() { # entry point, file
-	http= uchan=
+	http= uchan= simulator=
 	cp "$dir/broken" "$dir/broken.c"
 	case $1 in
 	http)		http=$dir/broken.c ;;
 	channels)	uchan=$dir/broken.c ;;
+	sim)		simulator="$(ls "$dir"/sim.objects/*.o |
+				grep -v "/$(basename "$2" .c).o") $dir/broken.c" ;;
 	esac
-	build $cc $1 "$dir/mutant" -O1 test/entry/files.c >"$dir/log" 2>&1 ||
+	build $cc $1 "$dir/mutant" -O1 -Wno-unused test/entry/files.c >"$dir/log" 2>&1 ||
 		status='it does not compile'
-	http= uchan=
+	http= uchan= simulator=
 	timeout 60 "$dir/mutant" test/entry/$1/* >"$dir/log" 2>&1
 }
 
 # New inputs, until the time is over.
 fuzz() { # entry point
 	hard=
-	[ $1 != channels ] || hard="-DUSCHED_HARD $(where uhard.c)"
+	[ $1 = http ] || hard="-DUSCHED_HARD $(where uhard.c)"
+	simulator=
 	build clang $1 "$dir/fuzz-$1" -O1 $hard -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all || return 1
 	mkdir -p "$dir/new-$1" out/entry
@@ -86,7 +114,9 @@ have_libfuzzer() {
 		-o "$dir/none" 2>"$dir/log"
 }
 
-for entry in http channels; do
+try objects silent objects_make
+for entry in http channels sim; do
+	simulator=$(ls "$dir"/sim.objects/*.o)
 	try "$entry compiles" silent build $cc $entry "$dir/$entry" -O1 test/entry/files.c
 	try "$entry: the inputs" timeout 120 "$dir/$entry" test/entry/$entry/*
 	if have_libfuzzer; then
@@ -97,7 +127,6 @@ for entry in http channels; do
 	fi
 done
 
-try objects silent objects_make
 objects=$(ls "$dir"/*.c.o)
 broken 'a byte that is skipped' http examples/httpd/http.c \
 	's/h->h_seen = n;/h->h_seen = n + 1;/'
@@ -111,4 +140,12 @@ broken 'a sender that waits, before the ring' channels wait/uchan.c \
 broken 'close leaves senders' channels wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
 broken 'a case that was not chosen stays' channels wait/uchan.c \
 	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
+broken 'a peer that reads nothing more' sim sim/snet.c \
+	's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
+broken 'one shot' sim sim/sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+broken 'a stream that ends unread' sim sim/sunix.c \
+	's/unread ? ECONNRESET : v->u_error/v->u_error/'
+broken 'a counter that is full' sim sim/sevent.c \
+	's/nr > COUNT_MOST - i->i_count/nr >= COUNT_MOST - i->i_count/'
+broken 'a datagram that is cut' sim sim/scalls.c 's/rc > size ? MSG_TRUNC : 0/0/'
 counted

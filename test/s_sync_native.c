@@ -360,6 +360,48 @@ static void holders(void)
 }
 #endif
 
+/*
+ * On one processor a waiter can run only after the thread that unlocks, which
+ * passes it at most URW_BYPASS times.
+ */
+static struct urw passed;
+static long served;
+
+static void is_passed(void *writes)
+{
+	CHECK((writes != NULL ? urw_write(&passed, UNEVER) :
+	       urw_read(&passed, UNEVER)) == 0);
+	add(&served, 1);
+	urw_unlock(&passed);
+}
+
+static void passes(void *writes)
+{
+	long nr;
+
+	CHECK(urw_write(&passed, UNEVER) == 0);
+	make(0, is_passed, writes);
+	yield();
+	yield();
+	urw_unlock(&passed);
+	CHECK(urw_busy(&passed) == -EBUSY);
+	for (nr = 0; get(&served) == 0; nr++) {
+		CHECK(nr <= URW_BYPASS);
+		CHECK((nr % 2 == 0 ? urw_write(&passed, UNEVER) :
+		       urw_read(&passed, UNEVER)) == 0);
+		urw_unlock(&passed);
+	}
+	CHECK(nr > 2 && urw_busy(&passed) == 0);
+}
+
+static void pass_by(void *writes)
+{
+	served = 0;
+	begin(1, 0);
+	make(0, passes, writes);
+	start_and_finish();
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -367,6 +409,8 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	no_spin();
 	holders();
+	pass_by(NULL);
+	pass_by(&served);
 	for (i = 0; i < 9 || (i < 200 && check_time(4)); i++)
 		run(i % 3);
 	return 0;

@@ -363,7 +363,7 @@ soaks() {
 	done
 	while read -r example variable bugs; do
 		for bug in $bugs; do
-			env $variable=$bug "$dir/plain/$example" --seeds ${most:-2000} \
+			env $variable=$bug "$dir/plain/$example" --seeds 20000 \
 				--from $(first) >"$dir/log" 2>&1
 			[ $? = 1 ] && grep -q '^seed .* FAILED' "$dir/log"
 			judge $? "error $bug of $example" "$dir/log"

@@ -103,6 +103,12 @@ broken 'R1 a reader after a reader' s_sync_model wait/usync.c \
 	's/rw_next(l, lock, false)/rw_next(l, lock, true)/'
 broken 'R2 readers wait for nothing' s_sync_model wait/usync.c \
 	's/l->rw_writers == NULL && !(now & (URW_WRITER | URW_WOKEN))/0/'
+broken 'R5 newcomers are not counted' s_sync_native wait/usync.c \
+	'/^static bool rw_is_closed/,/^}/s/left - 1/left/'
+broken 'R5 WOKEN stays' s_sync_native wait/usync.c \
+	'/^static void rw_come/,/^}/s/(now & ~(unsigned)URW_WOKEN)/now/'
+broken 'R5 the lock is not passed on' s_sync_native wait/usync.c \
+	'/^static void rw_come/,/^}/s/now < URW_WRITER/0/'
 broken 'G1 the count is 0 too early' s_sync_model wait/usync.c \
 	's/sum == 0 && now & USYNC_QUEUED/sum <= 1 \&\& now \& USYNC_QUEUED/'
 broken 'B1 who gave up has come' s_sync_model wait/usync.c \

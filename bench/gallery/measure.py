@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""measure.py [ROUNDS]: measures the servers of examples/gallery, beside what people
-use, and prints bench/results/MACHINE/gallery.md.
+"""measure.py [ROUNDS | --counts]: measures the servers of examples/gallery, beside what
+people use, and prints bench/results/MACHINE/gallery.md. --counts: only what does not
+depend on the load of the machine, instructions and system calls.
 
 The cache is loaded by redis-benchmark, as is Redis, in turn; the figure is cpu time
 of the server for each request. The queue gets a million jobs that sleep for an hour,
@@ -21,7 +22,8 @@ import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+COUNTS = sys.argv[1:] == ["--counts"]
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 and not COUNTS else 7
 JOBS = 1000000
 WORK = tempfile.mkdtemp()
 OURS = {"cache": "main conn cache resp store", "jobs": "main conn jobs"}
@@ -101,42 +103,59 @@ def cache_round(name, results):
             results.setdefault((title, name), []).append((cpu, rate))
 
 
-def perf(name):
-    """Instructions and system calls of a request, by perf and strace: text."""
-    found = {}
+def instructions(name, what, clients, deep, requests):
+    """Instructions of a request in user mode, by callgrind, which needs no counter of
+    the processor. What a start and connections take is in both runs. None: callgrind
+    failed, which it does now and then as a server ends."""
+    sums = []
+    for times in (1, 3):
+        out = os.path.join(WORK, "callgrind")
+        with Server(name, ["valgrind", "-q", "--tool=callgrind",
+                           "--callgrind-out-file=" + out]) as server:
+            load(server.port, "set", 50, 16, 100000)
+            load(server.port, what, clients, deep, times * requests)
+        with open(out) as f:
+            found = re.search(r"^(?:totals|summary): (\d+)", f.read(), re.M)
+        if found is None:
+            return None
+        sums.append(int(found[1]))
+        os.remove(out)
+    return (sums[1] - sums[0]) / (2 * requests)
+
+
+def calls(name, what, clients, deep, requests):
+    """System calls of a request, by strace."""
+    log = os.path.join(WORK, "strace")
+    with Server(name) as server:
+        load(server.port, "set", 50, 16, 300000)
+        with subprocess.Popen(["strace", "-f", "-c", "-o", log, "-p",
+                               str(server.process.pid)],
+                              stderr=subprocess.DEVNULL) as p:
+            time.sleep(0.5)
+            load(server.port, what, clients, deep, requests)
+            p.send_signal(2)
+    with open(log) as f:
+        rows = [line.split() for line in f]
+    return {words[-1]: int(words[3]) / requests for words in rows
+            if len(words) >= 5 and words[3].isdigit() and words[-1] != "total"}
+
+
+def print_counts():
+    print("\nCounted in a run each: instructions of a request in user mode by callgrind, "
+          "and\nsystem calls by strace. They do not depend on the load.\n")
+    print("| request | server | instructions | calls |")
+    print("|---|---|---:|---|")
     for title, what, clients, deep, requests in LOADS:
-        with Server(name) as server:
-            load(server.port, "set", 50, 16, 300000)
-            if shutil.which("perf"):
-                with subprocess.Popen(
-                        ["perf", "stat", "-x", ",", "-e",
-                         "instructions:u,instructions:k", "-p",
-                         str(server.process.pid)], stderr=subprocess.PIPE,
-                        text=True) as p:
-                    time.sleep(0.5)
-                    load(server.port, what, clients, deep, requests)
-                    p.send_signal(2)
-                    counts = [line.split(",")[0] for line in p.stderr
-                              if "instructions" in line]
-                found[title, "instructions"] = [
-                    int(c) / requests if c.isdigit() else None for c in counts]
-            if shutil.which("strace"):
-                log = os.path.join(WORK, "strace")
-                with subprocess.Popen(["strace", "-f", "-c", "-o", log, "-p",
-                                       str(server.process.pid)],
-                                      stderr=subprocess.DEVNULL) as p:
-                    time.sleep(0.5)
-                    nr = requests // 5
-                    load(server.port, what, clients, deep, nr)
-                    p.send_signal(2)
-                calls = {}
-                for line in open(log):
-                    words = line.split()
-                    if len(words) >= 5 and words[3].isdigit() and \
-                       words[-1] != "total":
-                        calls[words[-1]] = int(words[3]) / nr
-                found[title, "calls"] = calls
-    return found
+        for name in ("usched", "Redis"):
+            load_of = (name, what, clients, deep, requests // 5)
+            found = calls(*load_of) if shutil.which("strace") else {}
+            nr = None
+            for _ in range(3 if shutil.which("valgrind") else 0):
+                nr = nr or instructions(*load_of)
+            print("| %s | %s | %s | %s |" % (
+                title, name, "%.0f" % nr if nr else "no count",
+                ", ".join("%s %.3f" % (n, c) for n, c in
+                          sorted(found.items(), key=lambda x: -x[1]) if c >= 0.001)))
 
 
 def sleep_jobs(name):
@@ -197,20 +216,7 @@ def measure_cache():
             title, median([x[0] for x in a], 2), median([x[0] for x in b], 2),
             median([x[0] / y[0] for x, y in zip(a, b)], 2),
             median([x[1] / 1e3 for x in a], 0), median([x[1] / 1e3 for x in b], 0)))
-    print("\nBy perf and strace, in a run each: instructions of a request in user and "
-          "kernel\nmode, and system calls.\n")
-    print("| request | server | user | kernel | calls |")
-    print("|---|---|---:|---:|---|")
-    for name in ("usched", "Redis"):
-        found = perf(name)
-        for title, *_ in LOADS:
-            counts = found.get((title, "instructions")) or [None, None]
-            calls = found.get((title, "calls"), {})
-            print("| %s | %s | %s | %s | %s |" % (
-                title, name, *("no counter" if c is None else "%.0f" % c
-                               for c in counts),
-                ", ".join("%s %.3f" % (n, c) for n, c in
-                          sorted(calls.items(), key=lambda x: -x[1]) if c >= 0.001)))
+    print_counts()
 
 
 def measure_jobs():
@@ -251,6 +257,9 @@ def main():
     subprocess.run(["make", "-s", "libusched.a"], cwd=TOP, check=True)
     for name in OURS:
         build(name)
+    if COUNTS:
+        print_counts()
+        return
     print("# The gallery, on %s\n\nWritten by `bench/gallery/measure.py %d`, %s.\n" %
           (machine(), ROUNDS, time.strftime("%Y-%m-%d")))
     if shutil.which("redis-server") and shutil.which("redis-benchmark"):

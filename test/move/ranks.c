@@ -135,10 +135,23 @@ static void body(void *arg)
 	(void)arg;
 }
 
+static void hear(const char *line) { (void)line; }
+
+/* Calls that know nothing of other ranks. */
+static void refused(void)
+{
+	usched_on_message(hear);
+	if (umove_save("none") != -ENOTSUP || umove_load("none") != -ENOTSUP ||
+	    umpi_load(NULL) != -EINVAL || umpi_move(0) != -EINVAL)
+		say_wrong("not refused", 0);
+	usched_on_message(NULL);
+}
+
 static void first(void *arg)
 {
 	long nr = path != NULL ? umpi_load(path) : -ENOENT, i;
 
+	refused();
 	for (i = rank; nr == -ENOENT && i < threads; i += ranks) {
 		if (umove_make(body, NULL) != i)
 			say_wrong("cannot be made", i);

@@ -164,6 +164,7 @@ static void whole_file(void *arg)
 	long *stop = umove_alloc(sizeof *stop);
 
 	*stop = 7;
+	expect("letter", umove_send(umove_self(), "letter", 7), 0, NULL);
 	while (*stop > 0 && umove_point() == 0 && *(volatile int *)arg == 0)
 		(void)S(yield)();
 }
@@ -292,10 +293,47 @@ static void saves(void)
 	field("slice", head + 32, 4);
 	field("heap", head + 36, 4);
 	field("lane", head + 40, 4);
+	field("box", head + 48, 8);
 	expect("whole", load(file, file_nob), 5, NULL);
 	while (umove_alive() > 0)
 		(void)S(yield)();
 	free(file);
+}
+
+/* Mail of a thread to itself, and to those that are not here. */
+static void writer(void *arg)
+{
+	long nr = umove_self(), from;
+	char word[8];
+
+	expect("nobody", umove_send(nr + 1, "a", 1), -ESRCH, NULL);
+	expect("negative", umove_send(-1, "a", 1), -EINVAL, NULL);
+	expect("no mail", umove_recv(UMOVE_ANY, word, 8, NULL, UNOW), -EAGAIN, NULL);
+	expect("late", umove_recv(nr, word, 8, NULL, uafter(UTIME_MS)), -ETIMEDOUT,
+	       NULL);
+	expect("send", umove_send(nr, "long", 5), 0, NULL);
+	expect("send", umove_send(nr, "b", 2), 0, NULL);
+	expect("room", umove_recv(nr, word, 4, NULL, UNOW), -EMSGSIZE, NULL);
+	expect("other", umove_recv(nr + 1, word, 8, NULL, UNOW), -EAGAIN, NULL);
+	expect("recv", umove_recv(UMOVE_ANY, word, 8, &from, UNOW), 5, NULL);
+	expect("from", from == nr && strcmp(word, "long") == 0, 1, NULL);
+	expect("recv", umove_recv(nr, word, 8, NULL, UNEVER), 2, NULL);
+	*(long *)arg = nr;
+}
+
+static void mails(void)
+{
+	static long before, nr;
+
+	expect("make", umove_make(writer, &before) < 0, 0, NULL);
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	expect("make", umove_make(writer, &nr) < 0, 0, NULL);
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	expect("a number is given again", nr != before, 1, NULL);
+	expect("mail of another", umove_send(nr, "a", 1), -EINVAL,
+	       "umove_make() has not made the caller");
 }
 
 static void first(void *arg)
@@ -309,6 +347,7 @@ static void first(void *arg)
 	while (umove_alive() > 0)
 		(void)S(yield)();
 	imports();
+	mails();
 	saves();
 	(void)S(private)(1);
 	expect("private", umove_make(comer, NULL), -ENOTSUP, "private stacks");

@@ -9,6 +9,9 @@
  *
  *	truth SEED CALLS	on this machine; files in the working folder
  *	truth --seed SEED	in a host; CALLS are in the environment
+ *
+ * With -DENTRY it has no main(), and bytes of libFuzzer make the script: each draw
+ * takes a byte or two, until there are none (test/entry/sim.c).
  */
 
 #if !defined(_GNU_SOURCE)
@@ -20,6 +23,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,11 +61,42 @@ static uint64_t state;
 static int ep;
 static unsigned short ports[PORTS];	/* that nothing else uses */
 
+#if defined(ENTRY)
+int truth_simulated(const unsigned char *bytes, size_t nr);
+int truth_linux(const unsigned char *bytes, size_t nr);
+
+static const unsigned char *draws;	/* bytes that no draw has taken */
+static size_t draws_left;
+
+static unsigned below(unsigned nr)
+{
+	unsigned draw = 0, bytes = nr > 256 ? 2 : 1;
+
+	for (; bytes > 0 && draws_left > 0; bytes--, draws_left--)
+		draw = draw << 8 | *draws++;
+	return draw % nr;
+}
+
+/* Is what a write writes, and takes no draw. */
+static unsigned noise(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(state >> 33) % 256;
+}
+#else
+static int calls;	/* that are left */
+
 static unsigned below(unsigned nr)
 {
 	state = state * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)((state >> 33) % nr);
 }
+
+static unsigned noise(void)
+{
+	return below(256);
+}
+#endif
 
 /* Lets all arrive. Loopback has no latency, but closes take a moment. */
 static void settle(void)
@@ -254,7 +289,7 @@ static void call_write(int i)
 	size_t size = below(3) == 0 ? 1 + below(sizeof data) : below(40), k;
 
 	for (k = 0; k < size; k++)
-		data[k] = (char)below(256);
+		data[k] = (char)noise();
 	said("write", i, slots[i].type == STREAM ?
 	     send(slots[i].fd, data, size, MSG_NOSIGNAL) :
 	     write(slots[i].fd, data, size));
@@ -1021,12 +1056,20 @@ static void step(void)
 	}
 }
 
-static void script(int calls)
+/* Returns whether the script has no further call. */
+static bool is_over(void)
 {
-	int i;
+#if defined(ENTRY)
+	return draws_left == 0;
+#else
+	return calls-- <= 0;
+#endif
+}
 
+static void script(void)
+{
 	ep = epoll_create1(0);
-	for (i = 0; i < calls; i++)
+	while (!is_over())
 		step();
 	call_poll();
 	call_epoll();
@@ -1037,24 +1080,18 @@ static void script(int calls)
 static int host(void *unused)
 {
 	(void)unused;
-	script(atoi(getenv("CALLS")));
+	script();
 	return 0;
 }
 
 static void setup(struct usim_world *w)
 {
-	w->w_faults = 0;
-	usim_client("host", host, NULL);
-}
-
-int main(int argc, char **argv)
-{
 	int i;
 
-	state = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
 	for (i = 0; i < PORTS; i++)
 		ports[i] = (unsigned short)(20000 + i);
-	return usim_main(argc, argv, setup);
+	w->w_faults = 0;
+	usim_client("host", host, NULL);
 }
 #else
 /* Finds ports that nothing uses, and lets them go. */
@@ -1077,14 +1114,45 @@ static int ports_find(void)
 		close(fds[i]);
 	return 0;
 }
+#endif
 
+#if defined(ENTRY) && defined(SIMULATED)
+int truth_simulated(const unsigned char *bytes, size_t nr)
+{
+	char *line[] = { (char[]){ "truth" }, (char[]){ "--seed" },
+			 (char[]){ "1" }, NULL };
+
+	draws = bytes;
+	draws_left = nr;
+	return usim_main(3, line, setup);
+}
+#elif defined(ENTRY)
+int truth_linux(const unsigned char *bytes, size_t nr)
+{
+	draws = bytes;
+	draws_left = nr;
+	if (ports_find() != 0)
+		return 2;
+	signal(SIGPIPE, SIG_IGN);
+	script();
+	return 0;
+}
+#elif defined(SIMULATED)
+int main(int argc, char **argv)
+{
+	state = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	calls = atoi(getenv("CALLS"));
+	return usim_main(argc, argv, setup);
+}
+#else
 int main(int argc, char **argv)
 {
 	if (argc != 3 || ports_find() != 0)
 		return 2;
 	state = strtoull(argv[1], NULL, 10);
+	calls = atoi(argv[2]);
 	signal(SIGPIPE, SIG_IGN);
-	script(atoi(argv[2]));
+	script();
 	return 0;
 }
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim: what more ranks would do than there are machines here. No MPI is called. */
+/* sim: a thousand and a million ranks, in virtual time. No MPI is called. */
 
 /*
  *	sim full|few			the rows of the tables in doc/scale.md
@@ -13,7 +13,7 @@
  * TREE. HOW is free, costs or near. A node takes NODE ns, a message LATENCY, a
  * sum over all ranks twice LATENCY for each doubling of the ranks. A rank that
  * asks another gets half of its nodes, up to GIVE. If messages have costs, GROUP
- * ranks share a machine: a message inside takes INSIDE; another one takes the
+ * ranks share a machine: a message inside takes INSIDE; any other takes the
  * links of both machines for PACKET and LINK for each node, one after the other;
  * and who is asked counts nothing for ASKED, and COPY for each node. If near,
  * a rank asks three times of four inside of its machine. The row has the answers

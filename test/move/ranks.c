@@ -141,7 +141,7 @@ static void hear(const char *line) { (void)line; }
 static void refused(void)
 {
 	usched_on_message(hear);
-	if (umove_save("none") != -ENOTSUP || umove_load("none") != -ENOTSUP ||
+	if (umove_save("") != -ENOTSUP || umove_load("") != -ENOTSUP ||
 	    umpi_load(NULL) != -EINVAL || umpi_move(0) != -EINVAL)
 		say_wrong("not refused", 0);
 	usched_on_message(NULL);

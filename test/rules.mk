@@ -25,7 +25,7 @@ ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/%.sh,stranger api layers names lines messages \
 	   tested words texts tables))
 SHORT   := 'test/guide.sh --text' test/chaos.sh test/fuzz.sh 'test/model.sh --some' \
-	   test/sim.sh
+	   'test/sim.sh --some'
 
 # A line at the head of a test may say what else it is linked with.
 libs     = $(shell sed -n '1,5s|^/\* LIBS: \(.*\) \*/$$|\1|p' $(1))

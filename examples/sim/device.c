@@ -41,6 +41,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -402,5 +403,6 @@ static void setup(struct usim_world *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);	/* a connection may be gone: write() says so */
 	return usim_main(argc, argv, setup);
 }

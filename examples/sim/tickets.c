@@ -34,6 +34,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,5 +297,6 @@ static void setup(struct usim_world *w)
 
 int main(int argc, char **argv)
 {
+	signal(SIGPIPE, SIG_IGN);	/* a connection may be gone: write() says so */
 	return usim_main(argc, argv, setup);
 }

@@ -23,18 +23,19 @@ ulimit -c 0
 
 modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
 sim_modules='usched.c rr.c uwait.c uscope.c uthread.c usync.c uchan.c uproc.c umem.c
-	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c'
+	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c'
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
 sim_flags='-DENTRY -D_exit=entry_exit -Isim'
 
-# Unquoted: several words.
+# libFuzzer keeps an input at which a program aborts. Unquoted: several words.
+kept='-D_exit(status)=abort()'
 build() { # compiler, entry point, program, flags ...
 	by=$1 entry=$2 out=$3
 	shift 3
 	case $entry in
-	http)		$by $warn -DENTRY -Iexamples/httpd "$@" test/httpd/fuzz.c \
+	http)		$by $warn $kept -DENTRY -Iexamples/httpd "$@" test/httpd/fuzz.c \
 				"${http:-examples/httpd/http.c}" -o "$out" ;;
-	channels)	$by $warn "$@" test/entry/channels.c -o "$out" \
+	channels)	$by $warn $kept "$@" test/entry/channels.c -o "$out" \
 				"${uchan:-wait/uchan.c}" ${objects:-$(where $modules)} \
 				-pthread ;;
 	sim)		sim_build "$by" "$out" "$@" ;;

@@ -113,7 +113,7 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	return rc;
 }
 
-/* With MSG_WAITALL the rest of a stream is read, too. */
+/* With MSG_WAITALL the rest of a stream is read, too, up to descriptors. */
 static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			utime_ns until)
 {
@@ -128,6 +128,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			t.t_data += nr;
 			t.t_size -= (size_t)nr;
 		}
+		whole &= t.t_rights == NULL || t.t_rights->r_nr == 0;
 	} while (nr > 0 && whole && t.t_size > 0);
 	return all > 0 ? all : nr;
 }

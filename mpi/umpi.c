@@ -110,8 +110,8 @@
  * M3. A batch with an entry in the list, or a question in the ring, is not
  *     freed: its thread takes it out, under m_lock, or the look that has found
  *     it complete.
- * M4. No request of the list is MPI_REQUEST_NULL or inactive, since
- *     PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet",
+ * M4. No request of the list is MPI_REQUEST_NULL, but for holes, or inactive,
+ *     since PMPI_Testsome() would never tell of it: PMPI_Test() has said "not yet",
  *     or is_idle() has. An inactive request is a persistent one, so is_idle()
  *     asks MPI only if there are such.
  * M5. Only who has o_role changes m_rest, m_since, and the arrays of answers.

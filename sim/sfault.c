@@ -9,7 +9,7 @@
  *	kinds		a run has some of them only, and sometimes few
  *	bursts		two of three faults come soon after another: within 64 ms
  *			to 2 s, by the run
- *	lengths		over 14 octaves, 1 ms to 8 s, or to the end of w_run. Some
+ *	lengths		over 14 octaves, 1 ms to 16 s, or to the end of w_run. Some
  *			runs have lengths of four octaves only
  *	steps		a fault comes at a time, or waits for the n-th step of a
  *			host from then on. A fault at a random time hardly ever

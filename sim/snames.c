@@ -13,7 +13,7 @@
  * REFUSED lists names that a host must not call, since they would reach the
  * machine: the run fails and says the name. They fail outside of a run, too.
  * What is in neither list goes to libc. That is meant for what computes:
- * malloc(), printf(), qsort(). A system call by number is not seen.
+ * malloc(), printf(), qsort(). syscall() is in snfile.c.
  *
  * No call is interrupted by a signal: ssignal.c.
  */
@@ -460,7 +460,7 @@ NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 		(int)answer(sim_poll(b, fds, nr, until_ms(b, ms)));
 }
 
-/* Masks of signals mean nothing, since no signal comes. */
+/* Masks of signals are ignored, since no signal interrupts a wait. */
 NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 		  const sigset_t *mask))
 {

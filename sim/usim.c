@@ -128,7 +128,7 @@ static struct {
 	struct rr_thread *w_judge;
 	struct ustack  *(*w_next)(struct usched *s);	/* rr's */
 	struct member    *w_members[BUCKETS];
-	struct member    *w_last;		/* whom sim_self() has found */
+	struct member    *w_last;		/* whom sim_caller() has found */
 	bool              w_drives;		/* events run */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
@@ -377,7 +377,7 @@ static bool is_ready(struct uproc *p, const struct uwait *w)
 
 /*
  * Runs events until a thread can run; w: that is to wait for this, or NULL. The
- * caller belongs to no host meanwhile: sim_self().
+ * caller belongs to no host meanwhile: sim_caller().
  */
 static void drive(const struct uwait *w)
 {

@@ -292,6 +292,7 @@ utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
 utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* ns by its clocks */
 utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when these have gone by */
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
+int      sim_cut_to(const struct sim_fault *f, int host);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */
 int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 

@@ -292,7 +292,7 @@ void sim_page_fault(const struct sim_fault *f, const struct sim_host *h)
 
 	printf("\n~F\t%lld\t%lld\t%d\t%d\t", us(sim_now()),
 	       lasts ? us(f->f_length) : 0, h->h_number,
-	       f->f_kind == FAULT_CUT ? f->f_to : 0);
+	       f->f_kind == FAULT_CUT ? sim_cut_to(f, h->h_number) : 0);
 	escaped(f->f_text);
 	printf("\t\n");
 }

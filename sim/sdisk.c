@@ -971,7 +971,7 @@ int sim_link(struct sim_boot *b, const char *from, const char *name)
 	return 0;
 }
 
-int sim_real_path(struct sim_boot *b, const char *name, char to[PATH_ROOM])
+int sim_resolve(struct sim_boot *b, const char *name, char to[PATH_ROOM])
 {
 	struct entry *y;
 

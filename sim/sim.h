@@ -188,6 +188,9 @@ struct sim_file {
 	utime_ns                   f_write_time;
 };
 
+/* Host n has the address 10.0.0.n. */
+#define SIM_NETWORK	0x0a000000u
+
 /* The wall clock at the start of a run: 2026-01-01. */
 #define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
 
@@ -451,8 +454,8 @@ int              sim_link(struct sim_boot *b, const char *from, const char *path
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);
 const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
-int              sim_real_path(struct sim_boot *b, const char *path,
-			       char to[SIM_PATH]);
+/* Is realpath(). */
+int              sim_resolve(struct sim_boot *b, const char *path, char to[SIM_PATH]);
 int              sim_lock(struct sim_file *f, int lock);
 void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
 			 int flags, off_t from, int *rc);

@@ -71,7 +71,6 @@
 #define DATAGRAM_MOST	65507
 #define DATAGRAM_ROOM	212992	/* bytes that a socket holds */
 #define LOOPBACK	0x7f000001u
-#define NETWORK		0x0a000000u	/* 10.0.0.n */
 
 struct address {
 	uint32_t       a_ip;	/* as a number */
@@ -166,7 +165,7 @@ static bool is_inet(const struct sim_file *f)
 
 static uint32_t ip_of(const struct sim_host *h)
 {
-	return NETWORK + (uint32_t)h->h_number;
+	return SIM_NETWORK + (uint32_t)h->h_number;
 }
 
 /* Returns the host with this address, as h sees it; NULL: there is none. */
@@ -174,7 +173,7 @@ static struct sim_host *host_at(struct sim_host *h, uint32_t ip)
 {
 	if (ip >> 24 == LOOPBACK >> 24 || ip == INADDR_ANY)
 		return h;
-	ip -= NETWORK;
+	ip -= SIM_NETWORK;
 	return ip >= 1 && ip <= (uint32_t)sim_host_nr ? &sim_hosts[ip] : NULL;
 }
 

@@ -370,7 +370,7 @@ static int find_host(const struct sim_boot *b, const char *name, int flags,
 		return 0;
 	for (i = 1; !(flags & AI_NUMERICHOST) && i <= sim_host_nr; i++)
 		if (strcmp(sim_hosts[i].h_name, name) == 0) {
-			ip->s_addr = htonl(0x0a000000u + (uint32_t)i);
+			ip->s_addr = htonl(SIM_NETWORK + (uint32_t)i);
 			return 0;
 		}
 	ip->s_addr = htonl(INADDR_LOOPBACK);
@@ -439,7 +439,7 @@ NAME(void, freeaddrinfo, (struct addrinfo *list))
 /* Writes the name of an address, or its number. */
 static int name_put(const struct sockaddr_in *in, char *to, socklen_t size, int flags)
 {
-	uint32_t n = ntohl(in->sin_addr.s_addr) - 0x0a000000u;
+	uint32_t n = ntohl(in->sin_addr.s_addr) - SIM_NETWORK;
 	char number[INET_ADDRSTRLEN];
 	const char *name = NULL;
 
@@ -463,7 +463,7 @@ NAME(int, getnameinfo, (const struct sockaddr *a, socklen_t n, char *host,
 
 	if (enter() == NULL && !(sim_is_real && n >= (socklen_t)sizeof *in &&
 				 a->sa_family == AF_INET &&
-				 ntohl(in->sin_addr.s_addr) >> 8 == 0x0a0000))
+				 ntohl(in->sin_addr.s_addr) >> 8 == SIM_NETWORK >> 8))
 		return getnameinfo(a, n, host, host_size, service, service_size,
 				   flags);
 	if (n < (socklen_t)sizeof *in || a->sa_family != AF_INET)

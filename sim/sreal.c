@@ -46,7 +46,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NETWORK		0x0a000000u	/* 10.0.0.n */
 #define LOOPBACK	0x7f000000u
 #define HOSTS		0xffu		/* bits of n */
 
@@ -107,7 +106,7 @@ const struct sockaddr *sim_real_address(const struct sockaddr *a, socklen_t n,
 	ip = ntohl(in->sin_addr.s_addr);
 	if (ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24)
 		*room = own_address(in->sin_port);
-	else if ((ip & ~HOSTS) == NETWORK)
+	else if ((ip & ~HOSTS) == SIM_NETWORK)
 		*room = *in, room->sin_addr.s_addr = htonl(network + (ip & HOSTS));
 	else
 		return a;
@@ -139,7 +138,7 @@ void sim_real_answer(struct sockaddr *a, const socklen_t *n)
 		return;
 	ip = ntohl(in->sin_addr.s_addr);
 	if ((ip & ~HOSTS) == network)
-		in->sin_addr.s_addr = htonl(NETWORK + (ip & HOSTS));
+		in->sin_addr.s_addr = htonl(SIM_NETWORK + (ip & HOSTS));
 }
 
 /* A run. */

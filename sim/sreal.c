@@ -177,9 +177,14 @@ int sim_real(usim_setup *setup, uint64_t seed)
 	pid = fork();
 	if (pid == 0)
 		child(setup, seed);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	if (pid < 0) {
+		perror("usim: no process");
+		(void)rmdir(root);
+		return 2;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (pid > 0 && sim_report->p_ended && !sim_report->p_failed) {
+	if (sim_report->p_ended && !sim_report->p_failed) {
 		(void)nftw(root, removed, 8, FTW_DEPTH | FTW_PHYS);
 		printf("passed, for real\n");
 		return 0;

@@ -214,11 +214,13 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 {
 	struct sim_boot *b = enter();
 	struct sim_signals *s;
+	int rc;
 
 	if (b == NULL) {
-		if (a != NULL && is_signal(signo))
+		rc = sigaction(signo, a, old);
+		if (rc == 0 && a != NULL && is_signal(signo))
 			ignored[signo] = a->sa_handler == SIG_IGN;
-		return sigaction(signo, a, old);
+		return rc;
 	}
 	if (!is_signal(signo) ||
 	    (a != NULL && (signo == SIGKILL || signo == SIGSTOP)))

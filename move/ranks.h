@@ -70,8 +70,8 @@ void umpi_fini(void);
 
 /*
  * Lets the caller, of umove_make(), go on in another rank. 0: it is there; 1: it
- * has come from a file since, and may be elsewhere. -EINVAL, -ENOMEM, -ENOTSUP: it
- * cannot leave, and is where it was.
+ * has come from a file since, and may be elsewhere. -EINVAL, -ENOMEM, -ENOTSUP,
+ * -EMSGSIZE (a gigabyte of mail): it cannot leave, and is where it was.
  */
 int umpi_move(int rank);
 
@@ -80,7 +80,8 @@ int umpi_move(int rank);
  * is under way. Files path.0.0, path.0.1 and so on, or path.1.0 and so on, belong
  * to path, which appears last: so the save before is whole until then. Collective.
  * Returns how many threads there are; 0: none, and there will be none but by
- * umove_make(). Or as umove_save().
+ * umove_make(). Or as umove_save(); -ENOTSUP: also, mail waits for a thread that was
+ * not made.
  */
 long umpi_save(const char *path);
 

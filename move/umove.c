@@ -680,7 +680,6 @@ static int spawn(struct umove_thread *t, void (*f)(void *), int lane)
 	return 0;
 }
 
-
 bool umove_shares(const char *call)
 {
 	if (!((struct uproc *)home)->p_private)
@@ -1082,10 +1081,9 @@ size_t umove_valid(const char *bytes, size_t nob)
 struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
 				  struct umove_batch *batch)
 {
+	const char *heap = (char *)(h + 1) + h->hd_slice;
 	struct umove_thread *t;
 	int rc;
-
-	const char *heap = (char *)(h + 1) + h->hd_slice;
 
 	if (*place_of((long)h->hd_number) != NULL) {
 		usched_message("%s: thread %ld is here already", call,
@@ -1117,6 +1115,7 @@ int umove_import(const void *bytes, size_t nob)
 {
 	struct umove_program p;
 	struct umove_batch *b;
+	int rc;
 
 	if (!umove_ready("umove_import"))
 		return -EINVAL;
@@ -1139,6 +1138,7 @@ int umove_import(const void *bytes, size_t nob)
 	memcpy(b->ba_bytes, (const char *)bytes + sizeof p, nob);
 	if (umove_arrive("umove_import", (void *)b->ba_bytes, b) != NULL)
 		return 0;
+	rc = -errno;
 	free(b);
-	return -errno;
+	return rc;
 }

@@ -32,14 +32,6 @@
 
 REFUSED(REFUSE)
 
-/* Turns a deadline into a time of the run; 0: it is UNOW. */
-static utime_ns time_of(utime_ns until)
-{
-	if (until == UNEVER || until == UNOW)
-		return until;
-	return until > UTIME_VIRTUAL ? until - UTIME_VIRTUAL : 1;
-}
-
 /*
  * Refuses what --real does not translate: addresses and paths of these calls would
  * be those of the machine.

@@ -229,7 +229,7 @@ void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
-/* The same for real. */
+/* Does the same for real. */
 void             sim_run_real(usim_setup *setup, uint64_t seed)
 			__attribute__((noreturn));
 /* For a run to come: at this time it tries so many futures, and then it ends. */

@@ -27,8 +27,8 @@
  *	RST	ECONNREFUSED, ECONNRESET or EPIPE
  *
  * A close with bytes unread, or with SO_LINGER and 0 seconds, sends RST instead of
- * FIN. A crash sends nothing. A
- * host that has booted again answers RST to segments of its life before.
+ * FIN. A crash sends nothing. A host that has booted again answers RST to segments of
+ * its life before.
  *
  * A write is one segment; now and then it is two that arrive one after the
  * other, so programs meet reads that return a part.
@@ -43,7 +43,8 @@
  *
  * N1. c_end[i] is NULL when that end was closed or crashed. Segments of an end
  *     that was closed go on; those of an end that crashed do not.
- * N2. g_bytes counts the bytes that were written and not read: WINDOW at most.
+ * N2. g_bytes counts the bytes that were written and not read, as far as the sender
+ *     knows: WINDOW at most. g_read of them were read, and the sender does not know.
  * N3. A flow with segments has one event, and a connection is freed when both
  *     ends are NULL and no flow has an event.
  *

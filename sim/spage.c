@@ -12,8 +12,8 @@
  *	~M	us sent, us arrived, from, to, kind, bytes	a message
  *	~E	us						the end
  *
- * Numbers are those of hosts, 0 is none. Fields end with a tab. What a host prints
- * by printf() lies between these lines, and the page does not show it.
+ * Numbers are those of hosts, 0 is none. Fields end with a tab. Lines that a host
+ * prints by printf() lie between these, and the page does not show them.
  *
  * The script is written as it is, and the macro TEXT makes a string of it. So it
  * has neither a backslash nor a comment.

@@ -9,8 +9,8 @@
  * the first read() would stop all hosts.
  *
  *	address	10.0.0.n is 127.x.y.n on this machine; x and y follow from the
- *		process, so that two runs have ports of their own. What a host binds
- *		to all addresses, or to localhost, is bound to its own
+ *		process, so that two runs have ports of their own. A socket that a host
+ *		binds to all addresses, or to localhost, is bound to its own
  *	files	each host has a folder below a temporary folder, and sim_self()
  *		enters it. Nothing waits between that and the call of libc. A path from
  *		the root is the machine's

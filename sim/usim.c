@@ -190,7 +190,7 @@ utime_ns usim_time(void)
 
 void *sim_alloc(size_t size)
 {
-	void *block = malloc(size);	/* calloc() takes longer for small ones */
+	void *block = malloc(size);	/* calloc() takes longer */
 
 	if (block == NULL)
 		usim_fail("no memory for the simulation");
@@ -425,7 +425,7 @@ struct sim_boot *sim_caller(void)
 	return NULL;
 }
 
-/* For real, what the caller asks for is libc's, in the folder of its host. */
+/* For real the calls of a host are libc's, in the folder of the host. */
 struct sim_boot *sim_self(void)
 {
 	struct sim_boot *b = sim_caller();

@@ -46,8 +46,8 @@
  * - Those of umove.h. All ranks run the same program, with the same heap and lanes.
  * - A scheduler does not end before umpi_end().
  * - umove_to(), umove_save() and umove_load() return -ENOTSUP.
- * - Threads that compute without a switch stop what comes to their rank.
- * - A deadline of umove_recv() goes on where the thread comes from a file.
+ * - While a thread computes without a switch, its rank takes no thread and no mail.
+ * - After a load a deadline of umove_recv() is as far away as it was at the save.
  */
 
 #include "umove.h"

@@ -11,7 +11,9 @@
  *	the program	read()  connect()  fsync()  clock_gettime()
  *	                   |  sim.flags: the linker's --wrap
  *	snames.c	the names of libc, and of calls that are refused
- *	snfile.c snhost.c sio.c		names for files; clocks, chance; of io/
+ *	snfile.c snfolder.c sstdio.c	names for files, folders, streams
+ *	snhost.c ssignal.c	clocks, chance, names of hosts; signals
+ *	sio.c sserve.c sown.c	calls and servers of io/; a host's own scheduler
  *	scalls.c	calls that wait
  *	sfile.c		descriptors, waits, pipes, poll, epoll
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers

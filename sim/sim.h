@@ -194,6 +194,17 @@ struct sim_file {
 /* The wall clock at the start of a run: 2026-01-01. */
 #define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
 
+/* Lengths and times, as libc has them. */
+static inline struct timespec sim_spec_of(utime_ns ns)
+{
+	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
+}
+
+static inline utime_ns sim_ns_of(const struct timespec *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
+
 /* usim.c: time, chance, threads, hosts. */
 
 extern struct usim_world  sim_world;

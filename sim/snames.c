@@ -444,7 +444,7 @@ NAME(int, ioctl, (int fd, unsigned long command, ...))
 static utime_ns until_of(const struct sim_boot *b, const struct timespec *t)
 {
 	return t == NULL ? UNEVER :
-		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_nsec);
+		sim_after(b->b_host, sim_ns_of(t));
 }
 
 static utime_ns until_ms(const struct sim_boot *b, int ms)

@@ -51,23 +51,13 @@ static utime_ns clock_read(struct sim_host *h, clockid_t clock)
 	return sim_clock(h, clock);
 }
 
-static struct timespec spec_of(utime_ns ns)
-{
-	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
-}
-
-static utime_ns length_of(const struct timespec *t)
-{
-	return t->tv_sec * UTIME_S + t->tv_nsec;
-}
-
 NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
 {
 	struct sim_boot *b = enter();
 
 	if (b == NULL)
 		return clock_gettime(clock, t);
-	*t = spec_of(clock_read(b->b_host, clock));
+	*t = sim_spec_of(clock_read(b->b_host, clock));
 	return 0;
 }
 
@@ -107,8 +97,8 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
 	sim_sleep(flags & TIMER_ABSTIME ?
-		  sim_clock_until(b->b_host, clock, length_of(t)) :
-		  sim_after(b->b_host, length_of(t)));
+		  sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
+		  sim_after(b->b_host, sim_ns_of(t)));
 	return 0;
 }
 

@@ -370,7 +370,7 @@ NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 	if (b == NULL)
 		return sigtimedwait(set, info, t);
 	rc = wait_by(b, set, t == NULL ? UNEVER :
-		     sim_now() + t->tv_sec * UTIME_S + t->tv_nsec);
+		     sim_now() + sim_ns_of(t));
 	if (rc > 0 && info != NULL)
 		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
 	return (int)answer(rc);

@@ -202,11 +202,20 @@ ssize_t sim_write(struct sim_boot *b, int fd, const void *buf, size_t size,
 		until);
 }
 
-static int not_a_socket(struct sim_boot *b, int fd)
+struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc)
 {
 	struct sim_file *f = sim_file(b, fd);
 
-	return f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
+	*rc = f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
+	return *rc == 0 ? f : NULL;
+}
+
+static int not_a_socket(struct sim_boot *b, int fd)
+{
+	int rc;
+
+	(void)sim_socket_of(b, fd, &rc);
+	return rc;
 }
 
 ssize_t sim_receive(struct sim_boot *b, int fd, void *buf, size_t size, int flags,

@@ -409,6 +409,8 @@ ssize_t          sim_readv(struct sim_boot *b, int fd, const struct iovec *v,
 			   int nr, utime_ns until);
 ssize_t          sim_writev(struct sim_boot *b, int fd, const struct iovec *v,
 			    int nr, utime_ns until);
+/* Returns the socket that fd is, or NULL and an error. */
+struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc);
 /* These are for sockets only. */
 ssize_t          sim_receive(struct sim_boot *b, int fd, void *buf, size_t size,
 			     int flags, struct sockaddr *a, socklen_t *n,

@@ -201,15 +201,6 @@ NAME(int, socketpair, (int domain, int type, int protocol, int fds[2]))
 					 O_NONBLOCK : 0, fds));
 }
 
-/* Returns the socket that fd is, or NULL and an error. */
-static struct sim_file *socket_of(struct sim_boot *b, int fd, int *rc)
-{
-	struct sim_file *f = sim_file(b, fd);
-
-	*rc = f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
-	return *rc == 0 ? f : NULL;
-}
-
 NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 {
 	struct sim_boot *b = enter();
@@ -219,7 +210,7 @@ NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 
 	if (b == NULL)
 		return bind(fd, sim_real_address(a, n, &room), n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_bind(f, a, n));
 }
 
@@ -231,7 +222,7 @@ NAME(int, listen, (int fd, int backlog))
 
 	if (b == NULL)
 		return listen(fd, backlog);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_listen(f, backlog));
 }
 
@@ -271,7 +262,7 @@ NAME(int, shutdown, (int fd, int how))
 
 	if (b == NULL)
 		return shutdown(fd, how);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_shutdown(f, how));
 }
 
@@ -287,7 +278,7 @@ NAME(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n))
 			sim_real_answer(a, n);
 		return rc;
 	}
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	if (f != NULL)
 		f->f_ops->o_socket->s_name(f, a, n);
 	return (int)answer(rc);
@@ -305,7 +296,7 @@ NAME(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n))
 			sim_real_answer(a, n);
 		return rc;
 	}
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_peer(f, a, n));
 }
 
@@ -318,7 +309,7 @@ NAME(int, setsockopt, (int fd, int level, int name, const void *value,
 
 	if (b == NULL)
 		return setsockopt(fd, level, name, value, n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option(
 			   f, level, name, value, n));
 }
@@ -331,7 +322,7 @@ NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *n))
 
 	if (b == NULL)
 		return getsockopt(fd, level, name, value, n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option_get(
 			   f, level, name, value, n));
 }

@@ -164,7 +164,7 @@ static int64_t sent_nr, received_nr;	/* K4 */
 static struct parcel *outbox, **outbox_last = &outbox;
 
 static struct spot *spots;		/* a hash table */
-static size_t spot_places;		/* a power of two, or 0 */
+static size_t spot_slots;		/* a power of two, or 0 */
 static size_t spots_nr;
 
 /* Where receive() receives, as a parcel. */
@@ -247,29 +247,29 @@ static int home_of(int64_t number)
 static struct spot *spot_at(int64_t number)
 {
 	uint64_t hash = (uint64_t)umove_place(number) * 0x9e3779b97f4a7c15u >> 32;
-	size_t i = hash & (spot_places - 1);
+	size_t i = hash & (spot_slots - 1);
 
 	while (spots[i].sp_number != FREE &&
 	       umove_place(spots[i].sp_number) != umove_place(number))
-		i = (i + 1) & (spot_places - 1);
+		i = (i + 1) & (spot_slots - 1);
 	return &spots[i];
 }
 
 /* Lets there be room for another spot. False: no memory. */
 static bool spots_room(void)
 {
-	size_t nr = spot_places, i;
+	size_t nr = spot_slots, i;
 	struct spot *old = spots, *new;
 
-	if (spots_nr < spot_places / 2)
+	if (spots_nr < spot_slots / 2)
 		return true;
-	spot_places = nr == 0 ? SPOTS_FEW : 2 * nr;
-	new = malloc(spot_places * sizeof *new);
+	spot_slots = nr == 0 ? SPOTS_FEW : 2 * nr;
+	new = malloc(spot_slots * sizeof *new);
 	if (new == NULL) {
-		spot_places = nr;
+		spot_slots = nr;
 		return false;
 	}
-	for (i = 0; i < spot_places; i++)
+	for (i = 0; i < spot_slots; i++)
 		new[i].sp_number = FREE;
 	spots = new;
 	for (i = 0; i < nr; i++) {
@@ -302,7 +302,7 @@ static struct spot *spot_get(int64_t number)
 /* Returns the spot if it knows as much of this thread; else NULL. */
 static const struct spot *spot_known(int64_t number, uint64_t moves)
 {
-	const struct spot *s = spot_places > 0 ? spot_at(number) : NULL;
+	const struct spot *s = spot_slots > 0 ? spot_at(number) : NULL;
 
 	if (s == NULL || s->sp_number < number || s->sp_rank == NOT_MADE ||
 	    (s->sp_number == number && s->sp_moves < moves))
@@ -617,7 +617,7 @@ static void spots_free(void)
 {
 	size_t i;
 
-	for (i = 0; i < spot_places; i++) {
+	for (i = 0; i < spot_slots; i++) {
 		struct parcel *p = spots[i].sp_first;
 
 		while (spots[i].sp_number != FREE && p != NULL) {
@@ -629,7 +629,7 @@ static void spots_free(void)
 	}
 	free(spots);
 	spots = NULL;
-	spot_places = spots_nr = 0;
+	spot_slots = spots_nr = 0;
 }
 
 void umpi_fini(void)
@@ -765,7 +765,7 @@ static bool mail_is_held(void)
 {
 	size_t i;
 
-	for (i = 0; i < spot_places; i++) {
+	for (i = 0; i < spot_slots; i++) {
 		if (spots[i].sp_number != FREE && spots[i].sp_first != NULL) {
 			usched_message("umpi_save: mail waits for thread %ld, "
 				       "which was not made",

@@ -46,8 +46,8 @@
  * - Those of umove.h. All ranks run the same program, with the same heap and lanes.
  * - A scheduler does not end before umpi_end().
  * - umove_to(), umove_save() and umove_load() return -ENOTSUP.
- * - Threads that compute without a switch stop what comes to their rank.
- * - A deadline of umove_recv() goes on where the thread comes from a file.
+ * - While a thread computes without a switch, its rank takes no thread and no mail.
+ * - After a load a deadline of umove_recv() is as far away as it was at the save.
  */
 
 #include "umove.h"
@@ -70,8 +70,8 @@ void umpi_fini(void);
 
 /*
  * Lets the caller, of umove_make(), go on in another rank. 0: it is there; 1: it
- * has come from a file since, and may be elsewhere. -EINVAL, -ENOMEM, -ENOTSUP: it
- * cannot leave, and is where it was.
+ * has come from a file since, and may be elsewhere. -EINVAL, -ENOMEM, -ENOTSUP,
+ * -EMSGSIZE (a gigabyte of mail): it cannot leave, and is where it was.
  */
 int umpi_move(int rank);
 
@@ -80,7 +80,8 @@ int umpi_move(int rank);
  * is under way. Files path.0.0, path.0.1 and so on, or path.1.0 and so on, belong
  * to path, which appears last: so the save before is whole until then. Collective.
  * Returns how many threads there are; 0: none, and there will be none but by
- * umove_make(). Or as umove_save().
+ * umove_make(). Or as umove_save(); -ENOTSUP: also, mail waits for a thread that was
+ * not made.
  */
 long umpi_save(const char *path);
 

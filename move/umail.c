@@ -54,7 +54,7 @@ struct mail {
 	char                ma_bytes[];
 };
 
-/* Mail from or to this thread; NONE: a free place. */
+/* Mail from or to this thread; NONE: a free slot. */
 struct partner {
 	int64_t  pt_number;
 	uint64_t pt_sent;
@@ -65,7 +65,7 @@ struct umove_box {
 	struct mail    *bx_first, **bx_last;	/* to be received */
 	struct mail    *bx_early;
 	struct partner *bx_partner;		/* a hash table */
-	size_t          bx_places;		/* a power of two, or 0 */
+	size_t          bx_slots;		/* a power of two, or 0 */
 	size_t          bx_partners;
 	struct usem     bx_sem;
 	bool            bx_waits;		/* for mail of: */
@@ -84,14 +84,14 @@ const struct umove_far *umove_far;
  * PARTNERS
  */
 
-static struct partner *place_of(const struct umove_box *b, int64_t number)
+static struct partner *slot_of(const struct umove_box *b, int64_t number)
 {
 	uint64_t hash = (uint64_t)number * 0x9e3779b97f4a7c15u >> 32;
-	size_t i = hash & (b->bx_places - 1);
+	size_t i = hash & (b->bx_slots - 1);
 
 	while (b->bx_partner[i].pt_number != number &&
 	       b->bx_partner[i].pt_number != NONE)
-		i = (i + 1) & (b->bx_places - 1);
+		i = (i + 1) & (b->bx_slots - 1);
 	return &b->bx_partner[i];
 }
 
@@ -99,19 +99,19 @@ static struct partner *place_of(const struct umove_box *b, int64_t number)
 static bool partners_grow(struct umove_box *b)
 {
 	struct partner *old = b->bx_partner, *p;
-	size_t nr = b->bx_places, i;
-	size_t places = nr == 0 ? PARTNERS_FEW : 2 * nr;
+	size_t nr = b->bx_slots, i;
+	size_t slots = nr == 0 ? PARTNERS_FEW : 2 * nr;
 
-	p = malloc(places * sizeof *p);
+	p = malloc(slots * sizeof *p);
 	if (p == NULL)
 		return false;
-	for (i = 0; i < places; i++)
+	for (i = 0; i < slots; i++)
 		p[i].pt_number = NONE;
 	b->bx_partner = p;
-	b->bx_places  = places;
+	b->bx_slots   = slots;
 	for (i = 0; i < nr; i++) {
 		if (old[i].pt_number != NONE)
-			*place_of(b, old[i].pt_number) = old[i];
+			*slot_of(b, old[i].pt_number) = old[i];
 	}
 	free(old);
 	return true;
@@ -122,9 +122,9 @@ static struct partner *partner(struct umove_box *b, int64_t number)
 {
 	struct partner *p;
 
-	if (b->bx_partners >= b->bx_places / 2 && !partners_grow(b))
+	if (b->bx_partners >= b->bx_slots / 2 && !partners_grow(b))
 		return NULL;
-	p = place_of(b, number);
+	p = slot_of(b, number);
 	if (p->pt_number == NONE) {
 		*p = (struct partner) { .pt_number = number };
 		b->bx_partners++;
@@ -306,7 +306,7 @@ void umove_box_put(const struct umove_thread *t, char *to)
 	(void)mails_nob(b->bx_early, &head.bo_letters);
 	memcpy(to, &head, sizeof head);
 	to += sizeof head;
-	for (i = 0; i < b->bx_places; i++) {
+	for (i = 0; i < b->bx_slots; i++) {
 		if (b->bx_partner[i].pt_number == NONE)
 			continue;
 		memcpy(to, &b->bx_partner[i], sizeof *b->bx_partner);
@@ -422,7 +422,7 @@ int umove_send(long to, const void *bytes, size_t nob)
 	else
 		rc = umove_far != NULL ? umove_far->fa_send(&l, bytes) : -ESRCH;
 	if (rc == 0)
-		place_of(b, to)->pt_sent++;	/* the table may have grown */
+		slot_of(b, to)->pt_sent++;	/* the table may have grown */
 	return rc;
 }
 

@@ -150,7 +150,7 @@ static struct usched *home;	/* whose threads move */
 static __thread bool placing;	/* the next mapping is that of its lanes */
 
 static struct umove_thread **table;	/* all threads, by number */
-static size_t places;			/* a power of two */
+static size_t slots;			/* a power of two */
 static long alive;
 static unsigned turn;			/* lanes that were given */
 static long number_next, number_step;
@@ -354,8 +354,8 @@ int umove_init(struct usched *s, int rank, int ranks, size_t heap)
 		usched_message("umove_init: threads cannot move: %s", why);
 		return -ENOTSUP;
 	}
-	places = 1024;
-	table = calloc(places, sizeof(struct umove_thread *));
+	slots = 1024;
+	table = calloc(slots, sizeof(struct umove_thread *));
 	if (table == NULL)
 		return -ENOMEM;
 	if (umove_heap_init(heap) != 0) {
@@ -373,7 +373,7 @@ static void table_free(void)
 {
 	size_t i;
 
-	for (i = 0; i < places; i++) {
+	for (i = 0; i < slots; i++) {
 		while (table[i] != NULL) {
 			struct umove_thread *t = table[i];
 
@@ -456,7 +456,7 @@ bool umove_is_ours(const char *what, const struct umove_program *p)
 /* Returns where the thread of a place is, or would be. */
 static struct umove_thread **place_of(long number)
 {
-	struct umove_thread **at = &table[(size_t)number & (places - 1)];
+	struct umove_thread **at = &table[(size_t)number & (slots - 1)];
 
 	while (*at != NULL &&
 	       umove_place((*at)->th_number) != umove_place(number))
@@ -481,7 +481,7 @@ void umove_each(void (*f)(struct umove_thread *t))
 	struct umove_thread *t;
 	size_t i;
 
-	for (i = 0; i < places; i++) {
+	for (i = 0; i < slots; i++) {
 		for (t = table[i]; t != NULL; t = t->th_next)
 			f(t);
 	}
@@ -491,18 +491,18 @@ void umove_each(void (*f)(struct umove_thread *t))
 static void table_grow(void)
 {
 	struct umove_thread **old = table;
-	size_t i, nr = places;
+	size_t i, nr = slots;
 	struct umove_thread **new = calloc(2 * nr, sizeof *new);
 
 	if (new == NULL)
 		return;
 	table  = new;
-	places = 2 * nr;
+	slots = 2 * nr;
 	for (i = 0; i < nr; i++) {
 		while (old[i] != NULL) {
 			struct umove_thread *t = old[i];
 			struct umove_thread **at =
-				&table[(size_t)t->th_number & (places - 1)];
+				&table[(size_t)t->th_number & (slots - 1)];
 
 			old[i] = t->th_next;
 			t->th_next = *at;
@@ -516,9 +516,9 @@ static void enter(struct umove_thread *t)
 {
 	struct umove_thread **at;
 
-	if ((size_t)alive >= places)
+	if ((size_t)alive >= slots)
 		table_grow();
-	at = &table[(size_t)t->th_number & (places - 1)];
+	at = &table[(size_t)t->th_number & (slots - 1)];
 	t->th_next = *at;
 	*at = t;
 	alive++;
@@ -679,7 +679,6 @@ static int spawn(struct umove_thread *t, void (*f)(void *), int lane)
 		umove_far->fa_here(t->th_number);
 	return 0;
 }
-
 
 bool umove_shares(const char *call)
 {
@@ -1082,10 +1081,9 @@ size_t umove_valid(const char *bytes, size_t nob)
 struct umove_thread *umove_arrive(const char *call, struct umove_head *h,
 				  struct umove_batch *batch)
 {
+	const char *heap = (char *)(h + 1) + h->hd_slice;
 	struct umove_thread *t;
 	int rc;
-
-	const char *heap = (char *)(h + 1) + h->hd_slice;
 
 	if (*place_of((long)h->hd_number) != NULL) {
 		usched_message("%s: thread %ld is here already", call,
@@ -1117,6 +1115,7 @@ int umove_import(const void *bytes, size_t nob)
 {
 	struct umove_program p;
 	struct umove_batch *b;
+	int rc;
 
 	if (!umove_ready("umove_import"))
 		return -EINVAL;
@@ -1139,6 +1138,7 @@ int umove_import(const void *bytes, size_t nob)
 	memcpy(b->ba_bytes, (const char *)bytes + sizeof p, nob);
 	if (umove_arrive("umove_import", (void *)b->ba_bytes, b) != NULL)
 		return 0;
+	rc = -errno;
 	free(b);
-	return -errno;
+	return rc;
 }

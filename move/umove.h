@@ -116,8 +116,8 @@ void umove_free(void *p);
 /*
  * Sends nob bytes to the thread with number to, and does not wait. The letters of
  * a thread to another arrive in order, and each once, wherever both go. A letter
- * to a thread that has ended is lost. 0, -EINVAL, -ENOMEM; -ESRCH: it is not
- * in this process, and there are no others (ranks.h).
+ * to a thread that has ended is lost. 0, -EINVAL, -ENOMEM; -ESRCH: the thread is
+ * not in this process, and there are no other ranks (ranks.h).
  */
 int umove_send(long to, const void *bytes, size_t nob);
 
@@ -125,8 +125,8 @@ int umove_send(long to, const void *bytes, size_t nob);
  * Receives the next letter of thread from, or of any. Returns its bytes, and the
  * number of the thread that has sent it, unless sender is NULL. While the caller
  * waits it is at a safe point. -EMSGSIZE: the letter has more than room bytes, and
- * stays; -EAGAIN, -ETIMEDOUT: none has come until then; -EINVAL; -ENOMEM, -ENOTSUP,
- * also as from umove_point().
+ * stays; -EAGAIN, -ETIMEDOUT: none has come until then; -EINVAL, -ENOMEM; -ENOMEM,
+ * -ENOTSUP: as from umove_point().
  */
 long umove_recv(long from, void *bytes, size_t room, long *sender, utime_ns until);
 

@@ -47,7 +47,7 @@ struct umove_batch {
 
 /* A thread of umove_make() in this process. */
 struct umove_thread {
-	struct umove_thread *th_next;	/* in its place of the table */
+	struct umove_thread *th_next;	/* in its slot of the table */
 	struct umove_thread *th_saved;	/* the next of those at a point */
 	void               (*th_f)(void *);
 	void                *th_arg;

@@ -266,8 +266,9 @@ static int new_write(const char *path, struct writer *w)
 		return -ENOMEM;
 	w->w_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (w->w_fd < 0) {
+		w->w_rc = -errno;
 		free(w->w_buffer);
-		return -errno;
+		return w->w_rc;
 	}
 	all_put(w);
 	if (w->w_rc == 0 && fsync(w->w_fd) != 0)

@@ -113,7 +113,7 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	return rc;
 }
 
-/* With MSG_WAITALL the rest of a stream is read, too. */
+/* With MSG_WAITALL the rest of a stream is read, too, up to descriptors. */
 static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			utime_ns until)
 {
@@ -128,6 +128,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
 			t.t_data += nr;
 			t.t_size -= (size_t)nr;
 		}
+		whole &= t.t_rights == NULL || t.t_rights->r_nr == 0;
 	} while (nr > 0 && whole && t.t_size > 0);
 	return all > 0 ? all : nr;
 }
@@ -201,11 +202,20 @@ ssize_t sim_write(struct sim_boot *b, int fd, const void *buf, size_t size,
 		until);
 }
 
-static int not_a_socket(struct sim_boot *b, int fd)
+struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc)
 {
 	struct sim_file *f = sim_file(b, fd);
 
-	return f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
+	*rc = f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
+	return *rc == 0 ? f : NULL;
+}
+
+static int not_a_socket(struct sim_boot *b, int fd)
+{
+	int rc;
+
+	(void)sim_socket_of(b, fd, &rc);
+	return rc;
 }
 
 ssize_t sim_receive(struct sim_boot *b, int fd, void *buf, size_t size, int flags,

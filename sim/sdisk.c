@@ -697,6 +697,7 @@ static size_t fits(const struct inode *i, size_t size, size_t at)
 ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 {
 	struct disk_file *m = file_of(f);
+	struct sim_host *h = f->f_boot->b_host;
 	int rc = 0;
 
 	if ((f->f_flags & O_ACCMODE) == O_RDONLY)
@@ -705,11 +706,11 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 		return -EINVAL;
 	if (size == 0)
 		return 0;
-	sim_step(f->f_boot->b_host, AT_DISK);
+	sim_step(h, AT_DISK);
 	if (f->f_flags & O_APPEND)
 		at = (off_t)m->m_inode->i_seen.x_size;
 	if ((size_t)at + size > m->m_inode->i_seen.x_size &&
-	    sim_is_full(f->f_boot->b_host))
+	    sim_is_full(h))
 		size = fits(m->m_inode, size, (size_t)at);
 	if (size == 0)
 		return -ENOSPC;
@@ -719,7 +720,7 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 	sim_hash_bytes(buf, size);
 	if (f->f_flags & O_DSYNC)
 		rc = sim_sync(f);
-	sim_step(f->f_boot->b_host, AT_DISK);
+	sim_step(h, AT_DISK);
 	return rc < 0 ? rc : (ssize_t)size;
 }
 
@@ -739,8 +740,10 @@ static ssize_t disk_write(struct sim_file *f, const void *buf, size_t size)
 
 	if (f->f_flags & O_APPEND && (f->f_flags & O_ACCMODE) != O_RDONLY)
 		m->m_at = (off_t)m->m_inode->i_seen.x_size;
+	f->f_refs++;		/* it may be closed meanwhile: O_DSYNC */
 	nr = sim_pwrite(f, buf, size, m->m_at);
 	m->m_at += nr > 0 ? nr : 0;
+	sim_drop(f);
 	return nr;
 }
 
@@ -827,8 +830,7 @@ int sim_sync(struct sim_file *f)
 		rc = file_drop(m->m_inode, end);
 	else
 		file_store(m->m_inode, end);
-	if (--f->f_refs == 0)
-		free(m);
+	sim_drop(f);
 	sim_hash(end ^ (uint64_t)rc);
 	sim_step(h, AT_DISK);
 	return rc;
@@ -969,7 +971,7 @@ int sim_link(struct sim_boot *b, const char *from, const char *name)
 	return 0;
 }
 
-int sim_real_path(struct sim_boot *b, const char *name, char to[PATH_ROOM])
+int sim_resolve(struct sim_boot *b, const char *name, char to[PATH_ROOM])
 {
 	struct entry *y;
 

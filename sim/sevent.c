@@ -191,19 +191,9 @@ int sim_timerfd(struct sim_boot *b, clockid_t clock, int flags)
 	return sim_fd(b, &t->e_file);
 }
 
-static struct timespec spec_of(utime_ns ns)
-{
-	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
-}
-
 static bool is_spec(const struct timespec *t)
 {
 	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < UTIME_S;
-}
-
-static utime_ns ns_of(const struct timespec *t)
-{
-	return t->tv_sec * UTIME_S + t->tv_nsec;
 }
 
 int sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to)
@@ -215,8 +205,8 @@ int sim_timer_get(struct sim_boot *b, int fd, struct itimerspec *to)
 		return -EBADF;
 	if (f->f_ops != &timer_ops)
 		return -EINVAL;
-	to->it_interval = spec_of(t->e_interval);
-	to->it_value = spec_of(t->e_next == 0 ? 0 :
+	to->it_interval = sim_spec_of(t->e_interval);
+	to->it_value = sim_spec_of(t->e_next == 0 ? 0 :
 			       sim_drifted(b->b_host, t->e_next - sim_now()));
 	return 0;
 }
@@ -238,9 +228,9 @@ int sim_timer_set(struct sim_boot *b, int fd, int flags,
 		return rc;
 	if (old != NULL)
 		*old = was;
-	at = ns_of(&by->it_value);
+	at = sim_ns_of(&by->it_value);
 	t->e_ticks = 0;
-	t->e_interval = ns_of(&by->it_interval);
+	t->e_interval = sim_ns_of(&by->it_interval);
 	t->e_next = at == 0 ? 0 : flags & TFD_TIMER_ABSTIME ?
 		sim_clock_until(b->b_host, t->e_clock, at) :
 		sim_after(b->b_host, at);

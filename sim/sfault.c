@@ -9,7 +9,7 @@
  *	kinds		a run has some of them only, and sometimes few
  *	bursts		two of three faults come soon after another: within 64 ms
  *			to 2 s, by the run
- *	lengths		over 14 octaves, 1 ms to 8 s, or to the end of w_run. Some
+ *	lengths		over 14 octaves, 1 ms to 16 s, or to the end of w_run. Some
  *			runs have lengths of four octaves only
  *	steps		a fault comes at a time, or waits for the n-th step of a
  *			host from then on. A fault at a random time hardly ever
@@ -93,10 +93,16 @@ static void last(struct sim_fault *f, struct sim_fault **at)
 		*at = f;
 }
 
+/* Returns the other end of a cut that begins at a host. */
+int sim_cut_to(const struct sim_fault *f, int host)
+{
+	return f->f_to == host ? f->f_to % sim_host_nr + 1 : f->f_to;
+}
+
 /* One end of a cut is h. */
 static void fault_cut(struct sim_fault *f, struct sim_host *h)
 {
-	int to = f->f_to == h->h_number ? f->f_to % sim_host_nr + 1 : f->f_to;
+	int to = sim_cut_to(f, h->h_number);
 
 	if (f->f_nr % 2 == 0)
 		last(f, &h->h_cut[to]);
@@ -590,13 +596,12 @@ static size_t swizzle_text(struct sim_fault *f, size_t at)
 
 static size_t what_text(struct sim_fault *f, size_t at)
 {
-	const char *name = name_of(f), *to = sim_hosts[f->f_to].h_name;
+	const char *name = name_of(f);
+	const char *to = sim_hosts[sim_cut_to(f, f->f_host)].h_name;
 	const char *kind = sim_kind_names[f->f_kind];
 
 	switch (f->f_kind) {
 	case FAULT_CUT:
-		if (f->f_to == f->f_host)
-			to = sim_hosts[f->f_to % sim_host_nr + 1].h_name;
 		return f->f_nr % 2 == 0 ? text_add(f, at, "cut %s -> %s", name, to) :
 			text_add(f, at, "cut %s -> %s", to, name);
 	case FAULT_SWIZZLE:

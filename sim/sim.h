@@ -188,8 +188,22 @@ struct sim_file {
 	utime_ns                   f_write_time;
 };
 
+/* Host n has the address 10.0.0.n. */
+#define SIM_NETWORK	0x0a000000u
+
 /* The wall clock at the start of a run: 2026-01-01. */
 #define SIM_EPOCH	((utime_ns)1767225600 * UTIME_S)
+
+/* Lengths and times, as libc has them. */
+static inline struct timespec sim_spec_of(utime_ns ns)
+{
+	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
+}
+
+static inline utime_ns sim_ns_of(const struct timespec *t)
+{
+	return t->tv_sec * UTIME_S + t->tv_nsec;
+}
 
 /* usim.c: time, chance, threads, hosts. */
 
@@ -226,7 +240,7 @@ void             sim_busy(void);	/* counts a call that takes no time */
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
-/* The same for real. */
+/* Does the same for real. */
 void             sim_run_real(usim_setup *setup, uint64_t seed)
 			__attribute__((noreturn));
 /* For a run to come: at this time it tries so many futures, and then it ends. */
@@ -292,6 +306,7 @@ utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
 utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* ns by its clocks */
 utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when these have gone by */
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
+int      sim_cut_to(const struct sim_fault *f, int host);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */
 int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 
@@ -394,6 +409,8 @@ ssize_t          sim_readv(struct sim_boot *b, int fd, const struct iovec *v,
 			   int nr, utime_ns until);
 ssize_t          sim_writev(struct sim_boot *b, int fd, const struct iovec *v,
 			    int nr, utime_ns until);
+/* Returns the socket that fd is, or NULL and an error. */
+struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc);
 /* These are for sockets only. */
 ssize_t          sim_receive(struct sim_boot *b, int fd, void *buf, size_t size,
 			     int flags, struct sockaddr *a, socklen_t *n,
@@ -450,8 +467,8 @@ int              sim_link(struct sim_boot *b, const char *from, const char *path
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);
 const char      *sim_link_target(struct sim_boot *b, const char *path, int *rc);
-int              sim_real_path(struct sim_boot *b, const char *path,
-			       char to[SIM_PATH]);
+/* Is realpath(). */
+int              sim_resolve(struct sim_boot *b, const char *path, char to[SIM_PATH]);
 int              sim_lock(struct sim_file *f, int lock);
 void            *sim_map(struct sim_file *f, void *at, size_t size, int what,
 			 int flags, off_t from, int *rc);

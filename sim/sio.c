@@ -32,14 +32,6 @@
 
 REFUSED(REFUSE)
 
-/* Turns a deadline into a time of the run; 0: it is UNOW. */
-static utime_ns time_of(utime_ns until)
-{
-	if (until == UNEVER || until == UNOW)
-		return until;
-	return until > UTIME_VIRTUAL ? until - UTIME_VIRTUAL : 1;
-}
-
 /*
  * Refuses what --real does not translate: addresses and paths of these calls would
  * be those of the machine.
@@ -369,14 +361,14 @@ NAME(int, u_unlisten, (int fd))
 {
 	struct sim_boot *b = enter();
 	struct sim_file *f;
+	int rc;
 
 	if (b == NULL)
 		return u_unlisten(fd);
-	f = sim_file(b, fd);
-	if (f == NULL || f->f_ops->o_socket == NULL)
-		return f == NULL ? -EBADF : -ENOTSOCK;
-	f->f_ops->o_socket->s_unlisten(f);
-	return 0;
+	f = sim_socket_of(b, fd, &rc);
+	if (f != NULL)
+		f->f_ops->o_socket->s_unlisten(f);
+	return rc;
 }
 
 NAME(int, u_port, (int fd))
@@ -385,12 +377,13 @@ NAME(int, u_port, (int fd))
 	struct sockaddr_in a = { .sin_family = 0 };
 	socklen_t n = sizeof a;
 	struct sim_file *f;
+	int rc;
 
 	if (b == NULL)
 		return u_port(fd);
-	f = sim_file(b, fd);
-	if (f == NULL || f->f_ops->o_socket == NULL)
-		return f == NULL ? -EBADF : -ENOTSOCK;
+	f = sim_socket_of(b, fd, &rc);
+	if (f == NULL)
+		return rc;
 	f->f_ops->o_socket->s_name(f, (struct sockaddr *)&a, &n);
 	return a.sin_family == AF_INET ? ntohs(a.sin_port) : -EAFNOSUPPORT;
 }

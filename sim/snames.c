@@ -13,7 +13,7 @@
  * REFUSED lists names that a host must not call, since they would reach the
  * machine: the run fails and says the name. They fail outside of a run, too.
  * What is in neither list goes to libc. That is meant for what computes:
- * malloc(), printf(), qsort(). A system call by number is not seen.
+ * malloc(), printf(), qsort(). syscall() is in snfile.c.
  *
  * No call is interrupted by a signal: ssignal.c.
  */
@@ -201,15 +201,6 @@ NAME(int, socketpair, (int domain, int type, int protocol, int fds[2]))
 					 O_NONBLOCK : 0, fds));
 }
 
-/* Returns the socket that fd is, or NULL and an error. */
-static struct sim_file *socket_of(struct sim_boot *b, int fd, int *rc)
-{
-	struct sim_file *f = sim_file(b, fd);
-
-	*rc = f == NULL ? -EBADF : f->f_ops->o_socket != NULL ? 0 : -ENOTSOCK;
-	return *rc == 0 ? f : NULL;
-}
-
 NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 {
 	struct sim_boot *b = enter();
@@ -219,7 +210,7 @@ NAME(int, bind, (int fd, const struct sockaddr *a, socklen_t n))
 
 	if (b == NULL)
 		return bind(fd, sim_real_address(a, n, &room), n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_bind(f, a, n));
 }
 
@@ -231,7 +222,7 @@ NAME(int, listen, (int fd, int backlog))
 
 	if (b == NULL)
 		return listen(fd, backlog);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_listen(f, backlog));
 }
 
@@ -271,7 +262,7 @@ NAME(int, shutdown, (int fd, int how))
 
 	if (b == NULL)
 		return shutdown(fd, how);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_shutdown(f, how));
 }
 
@@ -287,7 +278,7 @@ NAME(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n))
 			sim_real_answer(a, n);
 		return rc;
 	}
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	if (f != NULL)
 		f->f_ops->o_socket->s_name(f, a, n);
 	return (int)answer(rc);
@@ -305,7 +296,7 @@ NAME(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n))
 			sim_real_answer(a, n);
 		return rc;
 	}
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_peer(f, a, n));
 }
 
@@ -318,7 +309,7 @@ NAME(int, setsockopt, (int fd, int level, int name, const void *value,
 
 	if (b == NULL)
 		return setsockopt(fd, level, name, value, n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option(
 			   f, level, name, value, n));
 }
@@ -331,7 +322,7 @@ NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *n))
 
 	if (b == NULL)
 		return getsockopt(fd, level, name, value, n);
-	f = socket_of(b, fd, &rc);
+	f = sim_socket_of(b, fd, &rc);
 	return (int)answer(f == NULL ? rc : f->f_ops->o_socket->s_option_get(
 			   f, level, name, value, n));
 }
@@ -444,7 +435,7 @@ NAME(int, ioctl, (int fd, unsigned long command, ...))
 static utime_ns until_of(const struct sim_boot *b, const struct timespec *t)
 {
 	return t == NULL ? UNEVER :
-		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_nsec);
+		sim_after(b->b_host, sim_ns_of(t));
 }
 
 static utime_ns until_ms(const struct sim_boot *b, int ms)
@@ -460,7 +451,7 @@ NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 		(int)answer(sim_poll(b, fds, nr, until_ms(b, ms)));
 }
 
-/* Masks of signals mean nothing, since no signal comes. */
+/* Masks of signals are ignored, since no signal interrupts a wait. */
 NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 		  const sigset_t *mask))
 {

@@ -39,6 +39,14 @@ static inline struct sim_boot *enter(void)
 	return b;
 }
 
+/* Turns a deadline into a time of the run; 0: it is UNOW. */
+static inline utime_ns time_of(utime_ns until)
+{
+	if (until == UNEVER || until == UNOW)
+		return until;
+	return until > UTIME_VIRTUAL ? until - UTIME_VIRTUAL : 1;
+}
+
 /* Turns -errno to what libc returns. */
 static inline ssize_t answer(ssize_t rc)
 {

@@ -27,8 +27,8 @@
  *	RST	ECONNREFUSED, ECONNRESET or EPIPE
  *
  * A close with bytes unread, or with SO_LINGER and 0 seconds, sends RST instead of
- * FIN. A crash sends nothing. A
- * host that has booted again answers RST to segments of its life before.
+ * FIN. A crash sends nothing. A host that has booted again answers RST to segments of
+ * its life before.
  *
  * A write is one segment; now and then it is two that arrive one after the
  * other, so programs meet reads that return a part.
@@ -43,7 +43,8 @@
  *
  * N1. c_end[i] is NULL when that end was closed or crashed. Segments of an end
  *     that was closed go on; those of an end that crashed do not.
- * N2. g_bytes counts the bytes that were written and not read: WINDOW at most.
+ * N2. g_bytes counts the bytes that were written and not read, as far as the sender
+ *     knows: WINDOW at most. g_read of them were read, and the sender does not know.
  * N3. A flow with segments has one event, and a connection is freed when both
  *     ends are NULL and no flow has an event.
  *
@@ -71,7 +72,6 @@
 #define DATAGRAM_MOST	65507
 #define DATAGRAM_ROOM	212992	/* bytes that a socket holds */
 #define LOOPBACK	0x7f000001u
-#define NETWORK		0x0a000000u	/* 10.0.0.n */
 
 struct address {
 	uint32_t       a_ip;	/* as a number */
@@ -166,7 +166,7 @@ static bool is_inet(const struct sim_file *f)
 
 static uint32_t ip_of(const struct sim_host *h)
 {
-	return NETWORK + (uint32_t)h->h_number;
+	return SIM_NETWORK + (uint32_t)h->h_number;
 }
 
 /* Returns the host with this address, as h sees it; NULL: there is none. */
@@ -174,7 +174,7 @@ static struct sim_host *host_at(struct sim_host *h, uint32_t ip)
 {
 	if (ip >> 24 == LOOPBACK >> 24 || ip == INADDR_ANY)
 		return h;
-	ip -= NETWORK;
+	ip -= SIM_NETWORK;
 	return ip >= 1 && ip <= (uint32_t)sim_host_nr ? &sim_hosts[ip] : NULL;
 }
 

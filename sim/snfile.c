@@ -362,7 +362,7 @@ NAME(char *, realpath, (const char *path, char *to))
 
 	if (b == NULL)
 		return realpath(path, to);
-	rc = sim_real_path(b, path, found);
+	rc = sim_resolve(b, path, found);
 	if (rc != 0)
 		return (void)answer(rc), NULL;
 	return to == NULL ? strdup(found) : strcpy(to, found);

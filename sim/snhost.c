@@ -51,23 +51,13 @@ static utime_ns clock_read(struct sim_host *h, clockid_t clock)
 	return sim_clock(h, clock);
 }
 
-static struct timespec spec_of(utime_ns ns)
-{
-	return (struct timespec) { ns / UTIME_S, ns % UTIME_S };
-}
-
-static utime_ns length_of(const struct timespec *t)
-{
-	return t->tv_sec * UTIME_S + t->tv_nsec;
-}
-
 NAME(int, clock_gettime, (clockid_t clock, struct timespec *t))
 {
 	struct sim_boot *b = enter();
 
 	if (b == NULL)
 		return clock_gettime(clock, t);
-	*t = spec_of(clock_read(b->b_host, clock));
+	*t = sim_spec_of(clock_read(b->b_host, clock));
 	return 0;
 }
 
@@ -107,8 +97,8 @@ NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
 	sim_sleep(flags & TIMER_ABSTIME ?
-		  sim_clock_until(b->b_host, clock, length_of(t)) :
-		  sim_after(b->b_host, length_of(t)));
+		  sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
+		  sim_after(b->b_host, sim_ns_of(t)));
 	return 0;
 }
 
@@ -370,7 +360,7 @@ static int find_host(const struct sim_boot *b, const char *name, int flags,
 		return 0;
 	for (i = 1; !(flags & AI_NUMERICHOST) && i <= sim_host_nr; i++)
 		if (strcmp(sim_hosts[i].h_name, name) == 0) {
-			ip->s_addr = htonl(0x0a000000u + (uint32_t)i);
+			ip->s_addr = htonl(SIM_NETWORK + (uint32_t)i);
 			return 0;
 		}
 	ip->s_addr = htonl(INADDR_LOOPBACK);
@@ -439,7 +429,7 @@ NAME(void, freeaddrinfo, (struct addrinfo *list))
 /* Writes the name of an address, or its number. */
 static int name_put(const struct sockaddr_in *in, char *to, socklen_t size, int flags)
 {
-	uint32_t n = ntohl(in->sin_addr.s_addr) - 0x0a000000u;
+	uint32_t n = ntohl(in->sin_addr.s_addr) - SIM_NETWORK;
 	char number[INET_ADDRSTRLEN];
 	const char *name = NULL;
 
@@ -463,7 +453,7 @@ NAME(int, getnameinfo, (const struct sockaddr *a, socklen_t n, char *host,
 
 	if (enter() == NULL && !(sim_is_real && n >= (socklen_t)sizeof *in &&
 				 a->sa_family == AF_INET &&
-				 ntohl(in->sin_addr.s_addr) >> 8 == 0x0a0000))
+				 ntohl(in->sin_addr.s_addr) >> 8 == SIM_NETWORK >> 8))
 		return getnameinfo(a, n, host, host_size, service, service_size,
 				   flags);
 	if (n < (socklen_t)sizeof *in || a->sa_family != AF_INET)

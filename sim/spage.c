@@ -12,8 +12,8 @@
  *	~M	us sent, us arrived, from, to, kind, bytes	a message
  *	~E	us						the end
  *
- * Numbers are those of hosts, 0 is none. Fields end with a tab. What a host prints
- * by printf() lies between these lines, and the page does not show it.
+ * Numbers are those of hosts, 0 is none. Fields end with a tab. Lines that a host
+ * prints by printf() lie between these, and the page does not show them.
  *
  * The script is written as it is, and the macro TEXT makes a string of it. So it
  * has neither a backslash nor a comment.
@@ -292,7 +292,7 @@ void sim_page_fault(const struct sim_fault *f, const struct sim_host *h)
 
 	printf("\n~F\t%lld\t%lld\t%d\t%d\t", us(sim_now()),
 	       lasts ? us(f->f_length) : 0, h->h_number,
-	       f->f_kind == FAULT_CUT ? f->f_to : 0);
+	       f->f_kind == FAULT_CUT ? sim_cut_to(f, h->h_number) : 0);
 	escaped(f->f_text);
 	printf("\t\n");
 }

@@ -9,8 +9,8 @@
  * the first read() would stop all hosts.
  *
  *	address	10.0.0.n is 127.x.y.n on this machine; x and y follow from the
- *		process, so that two runs have ports of their own. What a host binds
- *		to all addresses, or to localhost, is bound to its own
+ *		process, so that two runs have ports of their own. A socket that a host
+ *		binds to all addresses, or to localhost, is bound to its own
  *	files	each host has a folder below a temporary folder, and sim_self()
  *		enters it. Nothing waits between that and the call of libc. A path from
  *		the root is the machine's
@@ -46,7 +46,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NETWORK		0x0a000000u	/* 10.0.0.n */
 #define LOOPBACK	0x7f000000u
 #define HOSTS		0xffu		/* bits of n */
 
@@ -107,7 +106,7 @@ const struct sockaddr *sim_real_address(const struct sockaddr *a, socklen_t n,
 	ip = ntohl(in->sin_addr.s_addr);
 	if (ip == INADDR_ANY || ip >> 24 == LOOPBACK >> 24)
 		*room = own_address(in->sin_port);
-	else if ((ip & ~HOSTS) == NETWORK)
+	else if ((ip & ~HOSTS) == SIM_NETWORK)
 		*room = *in, room->sin_addr.s_addr = htonl(network + (ip & HOSTS));
 	else
 		return a;
@@ -139,7 +138,7 @@ void sim_real_answer(struct sockaddr *a, const socklen_t *n)
 		return;
 	ip = ntohl(in->sin_addr.s_addr);
 	if ((ip & ~HOSTS) == network)
-		in->sin_addr.s_addr = htonl(NETWORK + (ip & HOSTS));
+		in->sin_addr.s_addr = htonl(SIM_NETWORK + (ip & HOSTS));
 }
 
 /* A run. */
@@ -178,9 +177,14 @@ int sim_real(usim_setup *setup, uint64_t seed)
 	pid = fork();
 	if (pid == 0)
 		child(setup, seed);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	if (pid < 0) {
+		perror("usim: no process");
+		(void)rmdir(root);
+		return 2;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (pid > 0 && sim_report->p_ended && !sim_report->p_failed) {
+	if (sim_report->p_ended && !sim_report->p_failed) {
 		(void)nftw(root, removed, 8, FTW_DEPTH | FTW_PHYS);
 		printf("passed, for real\n");
 		return 0;

@@ -20,7 +20,6 @@
  * inevitable at the first point of which all futures fail. So a state that was
  * broken is told from the moment at which a check saw it.
  *
- *
  * A search of which all seeds have passed has failed all the same if a name of
  * usim_sometimes() was never true. Kinds of faults that hit nothing in any run
  * are reported, as is what usim_maybe() has done.
@@ -315,8 +314,6 @@ static void failure(usim_setup *setup, const char *program, uint64_t seed)
 	print_mask(mask);
 }
 
-/* The command line. */
-
 /* The search. Slot i has the report i + 1. */
 
 struct search {
@@ -500,6 +497,8 @@ static int page(const struct options *o, const char *program, usim_setup *setup)
 	sim_page_end(result);
 	return !passed;
 }
+
+/* The command line. */
 
 static bool number(const char *text, unsigned long long *to)
 {

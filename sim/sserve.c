@@ -30,8 +30,7 @@ NAME(int, usignal_wait, (utime_ns until))
 
 	if (b == NULL)
 		return usignal_wait(until);
-	return until < 0 ? -EINVAL : sim_signal_wait(b, until == UNEVER ||
-		until == UNOW ? until : until - UTIME_VIRTUAL);
+	return until < 0 ? -EINVAL : sim_signal_wait(b, time_of(until));
 }
 
 #define userve		__wrap_userve

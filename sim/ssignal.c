@@ -214,11 +214,13 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 {
 	struct sim_boot *b = enter();
 	struct sim_signals *s;
+	int rc;
 
 	if (b == NULL) {
-		if (a != NULL && is_signal(signo))
+		rc = sigaction(signo, a, old);
+		if (rc == 0 && a != NULL && is_signal(signo))
 			ignored[signo] = a->sa_handler == SIG_IGN;
-		return sigaction(signo, a, old);
+		return rc;
 	}
 	if (!is_signal(signo) ||
 	    (a != NULL && (signo == SIGKILL || signo == SIGSTOP)))
@@ -368,7 +370,7 @@ NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 	if (b == NULL)
 		return sigtimedwait(set, info, t);
 	rc = wait_by(b, set, t == NULL ? UNEVER :
-		     sim_now() + t->tv_sec * UTIME_S + t->tv_nsec);
+		     sim_now() + sim_ns_of(t));
 	if (rc > 0 && info != NULL)
 		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
 	return (int)answer(rc);

@@ -289,9 +289,9 @@ static void packet_end(struct local *u)
 	u->u_packets--;
 	if (sender != NULL)
 		sender->u_held -= q->q_size + PACKET_COST;
-	packet_free(q);
 	if (sender != NULL && has_room(sender))
 		sim_changed(&sender->u_file, POLLOUT);
+	packet_free(q);		/* which may close the sender */
 	if (connects(u))
 		return;
 	for (v = all; v != NULL; v = v->u_all)

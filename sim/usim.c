@@ -11,7 +11,9 @@
  *	the program	read()  connect()  fsync()  clock_gettime()
  *	                   |  sim.flags: the linker's --wrap
  *	snames.c	the names of libc, and of calls that are refused
- *	snfile.c snhost.c sio.c		names for files; clocks, chance; of io/
+ *	snfile.c snfolder.c sstdio.c	names for files, folders, streams
+ *	snhost.c ssignal.c	clocks, chance, names of hosts; signals
+ *	sio.c sserve.c sown.c	calls and servers of io/; a host's own scheduler
  *	scalls.c	calls that wait
  *	sfile.c		descriptors, waits, pipes, poll, epoll
  *	snet.c sunix.c sdisk.c sevent.c	sockets; files; counters, timers
@@ -128,7 +130,7 @@ static struct {
 	struct rr_thread *w_judge;
 	struct ustack  *(*w_next)(struct usched *s);	/* rr's */
 	struct member    *w_members[BUCKETS];
-	struct member    *w_last;		/* whom sim_self() has found */
+	struct member    *w_last;		/* whom sim_caller() has found */
 	bool              w_drives;		/* events run */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
@@ -190,7 +192,7 @@ utime_ns usim_time(void)
 
 void *sim_alloc(size_t size)
 {
-	void *block = malloc(size);	/* calloc() takes longer for small ones */
+	void *block = malloc(size);	/* calloc() takes longer */
 
 	if (block == NULL)
 		usim_fail("no memory for the simulation");
@@ -377,7 +379,7 @@ static bool is_ready(struct uproc *p, const struct uwait *w)
 
 /*
  * Runs events until a thread can run; w: that is to wait for this, or NULL. The
- * caller belongs to no host meanwhile: sim_self().
+ * caller belongs to no host meanwhile: sim_caller().
  */
 static void drive(const struct uwait *w)
 {
@@ -425,7 +427,7 @@ struct sim_boot *sim_caller(void)
 	return NULL;
 }
 
-/* For real, what the caller asks for is libc's, in the folder of its host. */
+/* For real the calls of a host are libc's, in the folder of the host. */
 struct sim_boot *sim_self(void)
 {
 	struct sim_boot *b = sim_caller();

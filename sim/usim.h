@@ -68,9 +68,9 @@
  * CAVEATS
  *
  * A write to a pipe or a connection that nothing reads any more raises SIGPIPE, as
- * it does in a process. Unless the host ignores it, as by signal(SIGPIPE, SIG_IGN)
- * in main(), or says MSG_NOSIGNAL, it ends, and boots after a second. A client that
- * ends so has failed the run.
+ * it does in a process. Unless the host ignores this signal, as by
+ * signal(SIGPIPE, SIG_IGN) in main(), or says MSG_NOSIGNAL, the host ends, and boots
+ * after a second. A client that ends so has failed the run.
  *
  * A computation takes no time. A thread that never waits, but asks the clock in
  * a loop, is a failure. README.md has a list of all that is simulated.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* device.c: a device that measures, and hands each message on once, over losses of power. */
+/* device.c: a device that hands each message on once, though it may lose power. */
 
 /*
  * A device measures, and keeps each message on its disk until a broker has it. It
@@ -221,7 +221,7 @@ static void measure_one(struct record *r, uint32_t number)
 		r->samples[i] = sample(number, i);
 }
 
-/* The thread that measures: some messages in a row, which one sync stores. */
+/* The thread that measures: some messages in a row, which a single sync stores. */
 static void *measure(void *arg)
 {
 	struct device *d = arg;
@@ -289,7 +289,10 @@ static int ask(int fd, enum what what, const struct record *message)
 	}
 }
 
-/* Sends the first message that is not done. The lock is held, but not meanwhile. */
+/*
+ * Sends the first message that is not done. Caller holds the lock, which is released
+ * meanwhile.
+ */
 static int send_first(struct device *d, int fd)
 {
 	struct record r = d->messages[d->done + 1];

@@ -181,8 +181,8 @@ static void save(const struct server *s)
 }
 
 /*
- * Takes the state from its file. What was read may be in memory only, if a sync
- * has failed before, so it is saved again.
+ * Takes the state from its file. If a sync has failed before, this may be in memory
+ * only. So it is saved again.
  */
 static void recover(struct server *s)
 {
@@ -257,7 +257,7 @@ static int server(void *unused)
 	return 1;
 }
 
-/* Clients. What is known to the test alone is shared by all hosts of a run. */
+/* Clients. The test itself has its state in variables that all hosts of a run share. */
 
 static int owners[TICKETS + 1];
 static int clients_left;

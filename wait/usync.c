@@ -1182,8 +1182,8 @@ static void rw_hint(struct usync *y, unsigned to)
 }
 
 /*
- * Puts z into the ring of readers, and returns true; or reads. again: the caller
- * passes writers that wait: R4.
+ * Puts z, unless it is NULL, into the ring of readers, and returns true; or reads.
+ * again: the caller passes writers that wait: R4.
  */
 static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 {
@@ -1195,8 +1195,9 @@ static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 	do
 		to = rw_reads(now, !again && (l->rw_writers != NULL ||
 					      now & URW_WOKEN));
-	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
-	if (to == now)
+	while (!usync_change(y, &now, to == now && z != NULL ?
+			     now | USYNC_QUEUED : to));
+	if (to == now && z != NULL)
 		put_last(&y->y_first, z);
 	lock_put(lock);
 	return to == now;
@@ -1242,6 +1243,8 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 			return rc;
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
+		if (again && !read_put(l, NULL, true))
+			return 0;
 	} while (until > UNOW && !(usync_state(y) & URW_WOKEN) &&
 		 spin(y, URW_WRITER | USYNC_QUEUED, &l->rw_owner));
 	z = wait_make(y, UWAIT_READ, until, &rc);

@@ -1288,18 +1288,20 @@ static long threads_left(const struct uproc_set *set)
 /*
  * Returns whether p, alone in its set, may end by itself: fini waits for the end,
  * and no thread, no hold and no deadline is left. Nothing can come then. So fini
- * need not wake p to tell it: P10.
+ * need not wake p to tell it: P10. Holds are looked at first, since the holder may
+ * make a thread before it releases.
  */
 static bool may_end(struct uproc *p)
 {
 	const struct uproc_set *set = p->p_set;
 
-	return set->set_nr == 1 &&
-		__atomic_load_n(&set->set_fini, __ATOMIC_ACQUIRE) &&
-		threads_left(set) == 0 && uwait_due(&p->p_waits) == UNEVER &&
-		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits) &&
-		__atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) == 0 &&
-		!utime_is_virtual();
+	if (set->set_nr != 1 || utime_is_virtual() ||
+	    !__atomic_load_n(&set->set_fini, __ATOMIC_ACQUIRE) ||
+	    __atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) != 0)
+		return false;
+	USCHED_RACE(proc_alone);
+	return threads_left(set) == 0 && uwait_due(&p->p_waits) == UNEVER &&
+		uinbox_empty(&p->p_inbox) && !uwait_posted(&p->p_waits);
 }
 
 /*

@@ -946,6 +946,8 @@ static void adopted(void *arg)
 	CHECK(steps == 1 && urw_read(&again, UNOW) == -EAGAIN);
 	CHECK(urw_read_again(&again, uafter(10)) == 0);
 	urw_unlock(&again);
+	CHECK(urw_read_again(&again, UNOW) == 0);	/* need not wait */
+	urw_unlock(&again);
 	CHECK(u_sleep(uafter(10)) == 0);
 	add(&steps, 1);
 	urw_unlock(&again);

@@ -361,26 +361,27 @@ static void holders(void)
 #endif
 
 /*
- * On one processor a waiter can run only after the thread that unlocks, which
+ * On one processor a writer can run only after the thread that unlocks, which
  * passes it at most URW_BYPASS times.
  */
 static struct urw passed;
 static long served;
 
-static void is_passed(void *writes)
+static void is_passed(void *arg)
 {
-	CHECK((writes != NULL ? urw_write(&passed, UNEVER) :
-	       urw_read(&passed, UNEVER)) == 0);
+	(void)arg;
+	CHECK(urw_write(&passed, UNEVER) == 0);
 	add(&served, 1);
 	urw_unlock(&passed);
 }
 
-static void passes(void *writes)
+static void passes(void *arg)
 {
 	long nr;
 
+	(void)arg;
 	CHECK(urw_write(&passed, UNEVER) == 0);
-	make(0, is_passed, writes);
+	make(0, is_passed, NULL);
 	yield();
 	yield();
 	urw_unlock(&passed);
@@ -394,12 +395,66 @@ static void passes(void *writes)
 	CHECK(nr > 2 && urw_busy(&passed) == 0);
 }
 
-static void pass_by(void *writes)
+static void pass_by(void)
 {
 	served = 0;
 	begin(1, 0);
-	make(0, passes, writes);
+	make(0, passes, NULL);
 	start_and_finish();
+}
+
+/*
+ * Readers elsewhere do not wait for the processor of a reader that waits with
+ * them: neither those that wait already, nor more newcomers than URW_BYPASS.
+ */
+static long reads_asked, reads_done;
+
+static void reads_here(void *arg)
+{
+	(void)arg;
+	CHECK(urw_read(&passed, UNEVER) == 0);
+	urw_unlock(&passed);
+}
+
+static void *reads_elsewhere(void *arg)
+{
+	int nr;
+
+	add(&reads_asked, 1);
+	for (nr = 0; nr <= 2 * URW_BYPASS; nr++) {
+		CHECK(urw_read(&passed, UNEVER) == 0);
+		urw_unlock(&passed);
+	}
+	add(&reads_done, 1);
+	return arg;
+}
+
+static void holds_its_processor(void *arg)
+{
+	pthread_t native;
+
+	(void)arg;
+	CHECK(urw_write(&passed, UNEVER) == 0);
+	make(0, reads_here, NULL);
+	yield();
+	yield();
+	CHECK(pthread_create(&native, NULL, reads_elsewhere, NULL) == 0);
+	while (get(&reads_asked) == 0)
+		(void)sched_yield();
+	usleep(2000);
+	urw_unlock(&passed);
+	while (get(&reads_done) == 0)
+		(void)sched_yield();
+	CHECK(pthread_join(native, NULL) == 0);
+}
+
+static void pass_readers(void)
+{
+	reads_asked = reads_done = 0;
+	begin(1, 0);
+	make(0, holds_its_processor, NULL);
+	start_and_finish();
+	CHECK(urw_busy(&passed) == 0);
 }
 
 int main(int argc, char **argv)
@@ -409,8 +464,8 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	no_spin();
 	holders();
-	pass_by(NULL);
-	pass_by(&served);
+	pass_by();
+	pass_readers();
 	for (i = 0; i < 9 || (i < 200 && check_time(4)); i++)
 		run(i % 3);
 	return 0;

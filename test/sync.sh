@@ -106,9 +106,9 @@ broken 'R2 readers wait for nothing' s_sync_model wait/usync.c \
 broken 'R5 newcomers are not counted' s_sync_native wait/usync.c \
 	'/^static bool rw_is_closed/,/^}/s/left - 1/left/'
 broken 'R5 WOKEN stays' s_sync_native wait/usync.c \
-	'/^static void rw_come/,/^}/s/(now & ~(unsigned)URW_WOKEN)/now/'
-broken 'R5 the lock is not passed on' s_sync_native wait/usync.c \
-	'/^static void rw_come/,/^}/s/now < URW_WRITER/0/'
+	'/^static bool rw_come/,/^}/s/(now & ~(unsigned)URW_WOKEN)/now/'
+broken 'R5 the lock is not taken' s_sync_native wait/usync.c \
+	'/^static bool rw_come/,/^}/s/now < URW_WRITER/0/'
 broken 'G1 the count is 0 too early' s_sync_model wait/usync.c \
 	's/sum == 0 && now & USYNC_QUEUED/sum <= 1 \&\& now \& USYNC_QUEUED/'
 broken 'B1 who gave up has come' s_sync_model wait/usync.c \

@@ -388,6 +388,39 @@ static void stuck(void)
 	CHECK(rr_fini() == -EDEADLK && rr_stuck() == 2 && ends == 2);
 }
 
+/* A native thread makes threads, the last just before its release, during fini. */
+
+static void is_made(void *arg)
+{
+	(void)arg;
+	ended();
+}
+
+static void *makes(void *arg)
+{
+	volatile long spin;
+
+	CHECK(rr_thread_init(is_made, NULL) != NULL);
+	for (spin = (intptr_t)arg; spin > 0; spin--)
+		;
+	CHECK(rr_thread_init(is_made, NULL) != NULL);
+	rr_release();
+	return arg;
+}
+
+static void made_late(intptr_t spin)
+{
+	pthread_t id;
+
+	ends = 0;
+	CHECK(rr_init(1, 0) == 0);
+	rr_hold();
+	CHECK(rr_start() == 0);
+	CHECK(pthread_create(&id, NULL, makes, (void *)spin) == 0);
+	CHECK(rr_fini() == 0 && ends == 2);
+	CHECK(pthread_join(id, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -405,8 +438,10 @@ int main(int argc, char **argv)
 		outside();
 	for (i = 0; i < ROUNDS; i++)
 		stuck();
+	for (i = 0; i < 1000; i++)
+		made_late(i * 53 % 20000);
 	window_check("idle_D1 idle_S4 idle_D2 idle_W4");
 	window_check("proc_S3 proc_end proc_complete proc_join "
-		     "proc_stop proc_S1");
+		     "proc_stop proc_S1 proc_alone");
 	return 0;
 }

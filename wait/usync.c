@@ -130,13 +130,13 @@
  *     writer that it lets in sees only what that reader has seen.
  * R4. While QUEUED is set without WOKEN, a thread comes only under the lock, as
  *     the last reader passes the lock on by a plain store.
- * R5. If the next waiter is at home on the processor of the caller, it cannot
+ * R5. If the next is a writer at home on the processor of the caller, it cannot
  *     run before the caller waits, which then would be at its next call. So the
- *     lock stays free: the waiter is woken, WOKEN is set, and URW_BYPASS
- *     newcomers may pass all that wait. The woken waiter clears WOKEN, goes to
- *     the head of its ring, and passes the lock on, or leaves that to those that
- *     have it. It is not woken so again. Nor is a waiter with a deadline, as
- *     another wait may need memory.
+ *     lock stays free: the writer is woken, WOKEN is set, and URW_BYPASS
+ *     newcomers may pass all that wait. The woken writer clears WOKEN, and takes
+ *     the lock, or goes to the head of its ring. It is not woken so again. Nor is
+ *     a writer with a deadline, as another wait may need memory. Nor is a reader:
+ *     the readers elsewhere would wait for its processor, though all may read.
  * R6. If QUEUED is set, the lock is held, or WOKEN is set.
  * G1. With waiters, the count becomes 0 under the lock, as the last touch.
  * B1. A waiter in the ring of a barrier has come. A waiter that was taken out
@@ -1051,31 +1051,22 @@ static void rw_pass(struct urw *l, struct ulock *lock, bool readers)
 		uwait_complete(&z->z_wait, 0);
 }
 
-/* Returns the ring of the waiter that comes next. readers: they go first. */
-static struct usync_wait **rw_ring(struct urw *l, bool readers)
-{
-	struct usync_wait **all = &l->rw_sync.y_first;
-
-	return l->rw_writers == NULL || (readers && *all != NULL) ? all :
-		&l->rw_writers;
-}
-
 /*
- * Passes the lock on, as rw_pass(), or wakes the first that waits to do so, if
- * it could not run before the caller waits: R5.
+ * Passes the lock on, as rw_pass(), or wakes the first writer to take it, if that
+ * is next and could not run before the caller waited: R5.
  */
 static void rw_next(struct urw *l, struct ulock *lock, bool readers)
 {
 	struct usync *y = &l->rw_sync;
-	struct usync_wait **first = rw_ring(l, readers);
-	struct usync_wait *z = *first;
+	struct usync_wait *z = l->rw_writers;
 
-	if (z == NULL || z->z_first || !is_here(z) || usync_is_local(y) ||
-	    utime_is_virtual() || !uwait_claim(&z->z_wait)) {
+	if (z == NULL || (readers && y->y_first != NULL) || z->z_first ||
+	    !is_here(z) || usync_is_local(y) || utime_is_virtual() ||
+	    !uwait_claim(&z->z_wait)) {
 		rw_pass(l, lock, readers);
 		return;
 	}
-	take_out(first, z);
+	take_out(&l->rw_writers, z);
 	__atomic_store_n(&y->y_skip, URW_BYPASS, __ATOMIC_RELAXED);
 	set(y, URW_WOKEN | queued(y->y_first) | queued(l->rw_writers));
 	lock_put(lock);
@@ -1114,26 +1105,32 @@ static void rw_give_up(struct urw *l, struct usync_wait *z,
 		lock_put(z->z_lock);
 }
 
-/* Puts z, which was woken, first again, and passes the lock on if it is free. */
-static void rw_come(struct urw *l, struct usync_wait *z,
-		    struct usync_wait **first)
+/*
+ * Writes, if l is free; else puts z, which was woken, first again, and returns
+ * false.
+ */
+static bool rw_come(struct urw *l, struct usync_wait *z)
 {
 	struct usync *y = &l->rw_sync;
 	struct ulock *lock = enter(y);
 	unsigned now = usync_state(y);
+	bool got;
 
-	z->z_first = true;
-	z->z_wait.w_state  = UWAIT_WAITS;
-	z->z_wait.w_at.object = y;
-	put_first(first, z);
 	__atomic_store_n(&y->y_skip, 0, __ATOMIC_RELAXED);
+	do
+		got = now < URW_WRITER;
 	while (!usync_change(y, &now, (now & ~(unsigned)URW_WOKEN) |
-			     USYNC_QUEUED))
-		;
-	if (now < URW_WRITER)
-		rw_pass(l, lock, first == &y->y_first);
-	else
-		rw_note(l, lock);
+			     (got ? URW_WRITER : USYNC_QUEUED)));
+	if (got)
+		usync_own(&l->rw_owner, z->z_self);
+	else {
+		z->z_first = true;
+		z->z_wait.w_state  = UWAIT_WAITS;
+		z->z_wait.w_at.object = y;
+		put_first(&l->rw_writers, z);
+	}
+	lock_put(lock);
+	return got;
 }
 
 /* Waits until l is the caller's. z, in a ring, stays the caller's. */
@@ -1143,7 +1140,8 @@ static int rw_wait_for(struct urw *l, struct usync_wait *z, utime_ns until,
 	int rc;
 
 	while ((rc = uwait_for(&z->z_wait, until)) == RETRY)
-		rw_come(l, z, first);
+		if (rw_come(l, z))
+			return 0;
 	if (rc < 0)
 		rw_give_up(l, z, first);
 	return rc;
@@ -1184,8 +1182,8 @@ static void rw_hint(struct usync *y, unsigned to)
 }
 
 /*
- * Puts z into the ring of readers, and returns true; or reads. again: the caller
- * passes writers that wait: R4.
+ * Puts z, unless it is NULL, into the ring of readers, and returns true; or reads.
+ * again: the caller passes writers that wait: R4.
  */
 static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 {
@@ -1197,8 +1195,9 @@ static bool read_put(struct urw *l, struct usync_wait *z, bool again)
 	do
 		to = rw_reads(now, !again && (l->rw_writers != NULL ||
 					      now & URW_WOKEN));
-	while (!usync_change(y, &now, to != now ? to : now | USYNC_QUEUED));
-	if (to == now)
+	while (!usync_change(y, &now, to == now && z != NULL ?
+			     now | USYNC_QUEUED : to));
+	if (to == now && z != NULL)
 		put_last(&y->y_first, z);
 	lock_put(lock);
 	return to == now;
@@ -1244,6 +1243,8 @@ static int rw_read(struct urw *l, utime_ns until, bool again)
 			return rc;
 		if (usync_owner(&l->rw_owner) == usync_self())
 			return -EDEADLK;
+		if (again && !read_put(l, NULL, true))
+			return 0;
 	} while (until > UNOW && !(usync_state(y) & URW_WOKEN) &&
 		 spin(y, URW_WRITER | USYNC_QUEUED, &l->rw_owner));
 	z = wait_make(y, UWAIT_READ, until, &rc);

@@ -85,9 +85,9 @@
  *
  * A semaphore's units go to waiters in order. A read-write lock alternates:
  * after a writer all readers that wait, after the readers the next writer, also
- * if they came in another order. A next waiter on the processor of the caller
+ * if they came in another order. A next writer on the processor of the caller
  * can run only after the caller. Then up to URW_BYPASS newcomers pass all that
- * wait. The same waiter is not passed so again.
+ * wait, once for that writer.
  * Priorities of native threads do not count, as POSIX would have it. A thread
  * that reads, and reads again before it unlocks, does so by urw_read_again(): a
  * writer may wait between the two.
@@ -133,7 +133,7 @@ extern "C" {
 #define USYNC_MOST	0xfffffff	/* units, readers, counts: 2^28 - 1 */
 #define UMUTEX_BYPASS	1000	/* if the waiter is at home there, */
 #define UMUTEX_BYPASS_FAR 50000	/* or elsewhere */
-#define URW_BYPASS	255	/* while the next waiter cannot run */
+#define URW_BYPASS	255	/* while the next writer cannot run */
 
 struct usync_wait;
 
@@ -178,7 +178,7 @@ struct urw {
 
 /* Not API. Bits of y_state. */
 enum {
-	URW_WOKEN    = 1,	/* a waiter is on its way to pass the lock on */
+	URW_WOKEN    = 1,	/* a writer is on its way to take the lock */
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
 	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */

@@ -17,9 +17,12 @@
  *	}
  *	static void first(void *arg)		a thread of each rank
  *	{
- *		if (umpi_load("job.save") <= 0)
- *			for (...)
- *				umove_make(cell, ...);
+ *		long nr = umpi_load("job.save");
+ *
+ *		if (nr < 0 && nr != -ENOENT)	a save is there, and is not whole
+ *			MPI_Abort(MPI_COMM_WORLD, 1);
+ *		for (i = 0; nr <= 0 && i < ...; i++)
+ *			umove_make(cell, ...);
  *		while (umpi_save("job.save") > 0)
  *			u_sleep(uafter(10 * UTIME_S));
  *		umpi_end();

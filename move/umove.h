@@ -10,9 +10,12 @@
  *
  *	static void first(void *arg)		a thread
  *	{
- *		if (umove_load("job.save") <= 0)
- *			for (long i = 0; i < 1000; i++)
- *				umove_make(cell, (void *)i);
+ *		long nr = umove_load("job.save");
+ *
+ *		if (nr < 0 && nr != -ENOENT)	a save is there, and is not whole
+ *			exit(1);
+ *		for (long i = 0; nr <= 0 && i < 1000; i++)
+ *			umove_make(cell, (void *)i);
  *		while (umove_alive() > 0)
  *			... umove_save("job.save");
  *	}

@@ -583,15 +583,20 @@ static long file_load(const struct want *w)
 	return rc;
 }
 
+/* The head names the parts, so all must be there. */
 long umove_load_part(const char *path, uint64_t serial, long part, long parts)
 {
-	long numbers;
+	long numbers, nr;
 	struct want w = {
 		"umpi_load", path, serial, (uint64_t)part, (uint64_t)parts,
 		&numbers
 	};
 
-	return file_load(&w);
+	nr = file_load(&w);
+	if (nr != -ENOENT)
+		return nr;
+	bad(&w, "it is not there");
+	return -EBADMSG;
 }
 
 long umove_load(const char *path)

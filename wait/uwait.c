@@ -902,6 +902,7 @@ static int begin(struct uwait *w, struct uself *e, utime_ns until)
 static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 {
 	struct uself *e = w->w_flags & UWAIT_SURE ? NULL : self_of(w->w_stack);
+	bool over;
 	int rc = 0;
 
 	usched_point();
@@ -909,11 +910,11 @@ static NOINLINE bool prepare(struct uwait *w, utime_ns until)
 	w->w_flags &= ~LIMITED;
 	if (e != NULL || until != UNEVER)
 		rc = begin(w, e, until);
-	watch_begin(w, until);
-	if (rc == 0 || !uwait_withdraw(w, rc))
-		return true;
-	w->w_taken = 1;				/* nothing to give back */
-	return false;
+	over = rc != 0 && uwait_withdraw(w, rc);
+	watch_begin(w, until);		/* sees a wait that never begins as ended */
+	if (over)
+		w->w_taken = 1;			/* nothing to give back */
+	return !over;
 }
 
 static NOINLINE int wait_natively(struct uwait *w, utime_ns until)

@@ -10,6 +10,7 @@
 #endif
 #include <usched/usim.h>
 #include <usched/uchan.h>
+#include <usched/uscope.h>
 #include <usched/usync.h>
 #include <usched/uthread.h>
 
@@ -96,6 +97,20 @@ static long long now_of(clockid_t clock)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* A wait that is over before it begins takes no time. */
+static void canceled(void)
+{
+	long long at = now_of(CLOCK_MONOTONIC);
+	struct uscope *s;
+
+	USIM_CHECK(uscope_begin(&s, UNEVER) == 0);
+	uscope_cancel(s);
+	USIM_CHECK(u_wait_until(UNEVER) == -ECANCELED);
+	USIM_CHECK(u_sleep(uafter(UTIME_S)) == -ECANCELED);
+	(void)uscope_end(&s);
+	USIM_CHECK(now_of(CLOCK_MONOTONIC) == at);
+}
+
 static int sleeper(void *unused)
 {
 	const char *how = getenv("FAILURE");
@@ -106,6 +121,7 @@ static int sleeper(void *unused)
 	(void)unused;
 	if (how != NULL)
 		return fails(how);
+	canceled();
 	usleep(1500);
 	USIM_CHECK(now_of(CLOCK_MONOTONIC) == at + 1500000);
 	USIM_CHECK(poll(&none, 1, 250) == 0);

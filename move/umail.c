@@ -417,7 +417,7 @@ int umove_send(long to, const void *bytes, size_t nob)
 	l.le_from  = t->th_number;
 	l.le_order = p->pt_sent;
 	other = umove_find(to);
-	if (other != NULL)
+	if (other != NULL && !other->th_leaves)
 		rc = umove_deliver(other, &l, bytes);
 	else
 		rc = umove_far != NULL ? umove_far->fa_send(&l, bytes) : -ESRCH;

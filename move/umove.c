@@ -954,7 +954,9 @@ static int give(struct umove_thread *t,
 	int rc;
 
 	*p = umove_program;
+	t->th_leaves = true;		/* send() may wait */
 	rc = send(arg, p, sizeof *p + umove_head_nob(h));
+	t->th_leaves = false;
 	free(p);
 	if (rc == 0)
 		umove_leave(t);

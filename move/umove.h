@@ -120,7 +120,7 @@ void umove_free(void *p);
  * Sends nob bytes to the thread with number to, and does not wait. The letters of
  * a thread to another arrive in order, and each once, wherever both go. A letter
  * to a thread that has ended is lost. 0, -EINVAL, -ENOMEM; -ESRCH: the thread is
- * not in this process, and there are no other ranks (ranks.h).
+ * not in this process, or is in umove_to(), and there are no other ranks (ranks.h).
  */
 int umove_send(long to, const void *bytes, size_t nob);
 

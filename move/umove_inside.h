@@ -55,6 +55,7 @@ struct umove_thread {
 	int                  th_lane;
 	bool                 th_has_heap;
 	bool                 th_dropped;	/* ends before it goes on */
+	bool                 th_leaves;		/* takes no mail: its box is packed */
 	struct umove_box    *th_box;		/* NULL: no mail yet */
 	/* Set while it leaves, and before it goes on. */
 	struct umove_head   *th_bytes;

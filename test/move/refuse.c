@@ -321,10 +321,39 @@ static void writer(void *arg)
 	*(long *)arg = nr;
 }
 
+/* Lets others run, and the thread stays. */
+static int hesitate(void *arg, const void *from, size_t nob)
+{
+	(void)S(yield)();
+	return keep(arg, from, nob);
+}
+
+/* Takes no mail while it leaves. */
+static void hesitant(void *arg)
+{
+	char word[8];
+
+	*(long *)arg = umove_self();
+	expect("leave", umove_to(hesitate, NULL), -EAGAIN, NULL);
+	expect("recv", umove_recv(UMOVE_ANY, word, 8, NULL, UNEVER), 6, NULL);
+	expect("the later letter", strcmp(word, "later"), 0, NULL);
+}
+
+static void sender(void *arg)
+{
+	expect("leaves", umove_send(*(long *)arg, "early", 6), -ESRCH, NULL);
+	(void)S(yield)();
+	expect("stays", umove_send(*(long *)arg, "later", 6), 0, NULL);
+}
+
 static void mails(void)
 {
 	static long before, nr;
 
+	expect("make", umove_make(hesitant, &nr) < 0, 0, NULL);
+	expect("make", umove_make(sender, &nr) < 0, 0, NULL);
+	while (umove_alive() > 0)
+		(void)S(yield)();
 	expect("make", umove_make(writer, &before) < 0, 0, NULL);
 	while (umove_alive() > 0)
 		(void)S(yield)();

@@ -113,6 +113,8 @@ static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed,
 		_exit(3);
 	if (!story)
 		hush();
+	else				/* the end is seen, too, if a signal ends it */
+		setvbuf(stdout, NULL, _IOLBF, 0);
 	sim_run(setup, seed, mask, story);
 }
 

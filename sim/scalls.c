@@ -326,7 +326,8 @@ ssize_t sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 	off_t at;
 	ssize_t all = 0, nr = 1;
 
-	if (f == NULL || sim_file(b, out) == NULL)
+	if (f == NULL || (f->f_flags & O_ACCMODE) == O_WRONLY ||
+	    sim_file(b, out) == NULL)
 		return -EBADF;
 	if (!sim_is_disk(f))
 		return -EINVAL;

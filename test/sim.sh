@@ -473,12 +473,12 @@ tried() { # test
 	faults:*)	FAULT=${1#*:} "$dir/m/faults" --seeds 30; return ;;
 	esac
 	kind=m seed=1
-	while [ $seed -le 60 ] && answers $seed 200 &&
+	while [ $seed -le 150 ] && answers $seed 200 &&
 	    cmp -s "$dir/real" "$dir/simulated"; do
 		seed=$((seed + 1))
 	done
 	kind=
-	[ $seed -gt 60 ]
+	[ $seed -gt 150 ]
 }
 
 # An error that is planted in the server is found among hostile clients.

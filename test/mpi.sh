@@ -95,7 +95,7 @@ profile() { # folder, flags: mpi/, compiled once for all programs of an MPI
 
 run() { # ranks, program, arguments
 	ranks=$1 program=$2; shift 2
-	timeout 120 mpirun.$mpi -n $ranks "$dir/$program.$mpi" "$@"
+	timeout 300 mpirun.$mpi -n $ranks "$dir/$program.$mpi" "$@"
 }
 
 passes() { # ranks, program, arguments: each rank says so

@@ -246,8 +246,7 @@ static int home_of(int64_t number)
 /* Returns the spot of a place, or where it would be. */
 static struct spot *spot_at(int64_t number)
 {
-	uint64_t hash = (uint64_t)umove_place(number) * 0x9e3779b97f4a7c15u >> 32;
-	size_t i = hash & (spot_slots - 1);
+	size_t i = umove_slot(umove_place(number), spot_slots);
 
 	while (spots[i].sp_number != FREE &&
 	       umove_place(spots[i].sp_number) != umove_place(number))

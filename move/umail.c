@@ -86,8 +86,7 @@ const struct umove_far *umove_far;
 
 static struct partner *slot_of(const struct umove_box *b, int64_t number)
 {
-	uint64_t hash = (uint64_t)number * 0x9e3779b97f4a7c15u >> 32;
-	size_t i = hash & (b->bx_slots - 1);
+	size_t i = umove_slot(number, b->bx_slots);
 
 	while (b->bx_partner[i].pt_number != number &&
 	       b->bx_partner[i].pt_number != NONE)

@@ -91,6 +91,12 @@ static inline long umove_place(long number)
 	return number & (UMOVE_AGAIN - 1);
 }
 
+/* Returns where a table of numbers begins to look; slots is a power of two. */
+static inline size_t umove_slot(long number, size_t slots)
+{
+	return (uint64_t)number * 0x9e3779b97f4a7c15u >> 32 & (slots - 1);
+}
+
 /*
  * Returns whether the caller is a thread of the scheduler, which has lanes where
  * they should be; else after a message.

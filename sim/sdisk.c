@@ -130,6 +130,14 @@ bool sim_is_disk(const struct sim_file *f)
 	return f->f_ops == &disk_ops;
 }
 
+struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc)
+{
+	struct sim_file *f = sim_file(b, fd);
+
+	*rc = f == NULL ? -EBADF : sim_is_disk(f) ? 0 : -error;
+	return *rc == 0 ? f : NULL;
+}
+
 /* Content and changes. */
 
 static void content_grow(struct content *x, size_t size)

@@ -277,7 +277,8 @@ static bool is_swizzled(const struct sim_host *h)
 	return is_on(f);
 }
 
-static utime_ns line(struct sim_fault *narrow, utime_ns *line, utime_ns at, size_t size)
+static utime_ns carried(struct sim_fault *narrow, utime_ns *line, utime_ns at,
+			size_t size)
 {
 	uint64_t bytes = is_on(narrow) ? (uint64_t)narrow->f_nr :
 		sim_world.w_bandwidth;
@@ -298,8 +299,8 @@ utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size)
 		return at + LOCAL;
 	ns = sim_length(DRAW_NET, sim_world.w_latency_min,
 			sim_world.w_latency_max);
-	at = line(from->h_narrow, &from->h_out, at, size);
-	at = line(to->h_narrow, &to->h_in, at, size);
+	at = carried(from->h_narrow, &from->h_out, at, size);
+	at = carried(to->h_narrow, &to->h_in, at, size);
 	return at + (is_on(from->h_slow) || is_on(to->h_slow) ? ns * SLOW : ns);
 }
 
@@ -622,24 +623,24 @@ static size_t what_text(struct sim_fault *f, size_t at)
 	}
 }
 
-static bool has_length(const struct sim_fault *f)
+bool sim_fault_lasts(const struct sim_fault *f)
 {
 	return f->f_kind != FAULT_EIO && f->f_kind != FAULT_RESET &&
-		f->f_kind != FAULT_FORGET && f->f_kind != FAULT_CLOCK &&
-		f->f_kind != FAULT_DRIFT;
+		f->f_kind != FAULT_FORGET && f->f_kind != FAULT_CLOCK;
 }
 
 static void fault_text(struct sim_fault *f)
 {
+	bool lasts = sim_fault_lasts(f) && f->f_kind != FAULT_DRIFT;
 	size_t at = 0;
 
 	if (f->f_step != AT_TIME)
 		at = text_add(f, 0, "at %s %d: ", sim_step_names[f->f_step],
 			      f->f_left);
 	at = what_text(f, at);
-	if (has_length(f) && f->f_length >= FOR_GOOD)
+	if (lasts && f->f_length >= FOR_GOOD)
 		text_add(f, at, " for good");
-	else if (has_length(f))
+	else if (lasts)
 		text_add(f, at, " for %lld us", (long long)(f->f_length / UTIME_US));
 }
 

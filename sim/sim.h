@@ -307,6 +307,7 @@ utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* ns by its clocks */
 utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when these have gone by */
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 int      sim_cut_to(const struct sim_fault *f, int host);
+bool     sim_fault_lasts(const struct sim_fault *f);
 /* Returns how many copies of a datagram arrive; *late is added to the latency. */
 int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 
@@ -443,6 +444,8 @@ utime_ns         sim_clock_until(struct sim_host *h, clockid_t clock, utime_ns a
 
 struct sim_disk *sim_disk_make(void);
 bool             sim_is_disk(const struct sim_file *f);
+/* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
+struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
 long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
 int              sim_open(struct sim_boot *b, const char *path, int flags);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */

@@ -94,32 +94,23 @@ CALL(ssize_t, u_recvmsg, (int fd, struct msghdr *m, int flags, utime_ns until),
 CALL(ssize_t, u_sendmsg, (int fd, const struct msghdr *m, int flags, utime_ns until),
      (fd, m, flags, until), sim_send_message(b, fd, m, flags, at))
 
-static ssize_t read_all(struct sim_boot *b, int fd, char *buf, size_t size,
-			utime_ns at)
+/* Reads or writes until all is done, nothing more comes, or an error ends it. */
+static ssize_t do_all(struct sim_boot *b, bool writes, int fd, char *buf, size_t size,
+		      utime_ns at)
 {
 	size_t all = 0;
 	ssize_t nr = 1;
 
 	for (; all < size && nr > 0; all += nr > 0 ? (size_t)nr : 0)
-		nr = sim_read(b, fd, buf + all, size - all, 0, NULL, NULL, at);
-	return all > 0 || nr >= 0 ? (ssize_t)all : nr;
-}
-
-static ssize_t write_all(struct sim_boot *b, int fd, const char *buf, size_t size,
-			 utime_ns at)
-{
-	size_t all = 0;
-	ssize_t nr = 1;
-
-	for (; all < size && nr > 0; all += nr > 0 ? (size_t)nr : 0)
-		nr = sim_write(b, fd, buf + all, size - all, 0, NULL, 0, at);
+		nr = writes ? sim_write(b, fd, buf + all, size - all, 0, NULL, 0, at) :
+			sim_read(b, fd, buf + all, size - all, 0, NULL, NULL, at);
 	return all > 0 || nr >= 0 ? (ssize_t)all : nr;
 }
 
 CALL(ssize_t, u_read_all, (int fd, void *buf, size_t size, utime_ns until),
-     (fd, buf, size, until), read_all(b, fd, buf, size, at))
+     (fd, buf, size, until), do_all(b, false, fd, buf, size, at))
 CALL(ssize_t, u_write_all, (int fd, const void *buf, size_t size, utime_ns until),
-     (fd, buf, size, until), write_all(b, fd, buf, size, at))
+     (fd, buf, size, until), do_all(b, true, fd, (char *)buf, size, at))
 
 CALL(ssize_t, u_sendfile, (int out, int in, off_t *offset, size_t size,
 			   utime_ns until),
@@ -448,33 +439,41 @@ static int may_begin(utime_ns at)
 	CALL(type, name, args, values, may_begin(at) != 0 ?		\
 	     (ssize_t)may_begin(at) : (ssize_t)(call))
 
-static struct sim_file *disk_file(struct sim_boot *b, int fd)
+static ssize_t read_at(struct sim_boot *b, int fd, void *buf, size_t size, off_t place)
 {
-	struct sim_file *f = sim_file(b, fd);
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
 
-	return f != NULL && sim_is_disk(f) ? f : NULL;
+	return f == NULL ? rc : sim_pread(f, buf, size, place);
 }
 
-static ssize_t not_of_disk(struct sim_boot *b, int fd, int error)
+static ssize_t write_at(struct sim_boot *b, int fd, const void *buf, size_t size,
+			off_t place)
 {
-	return sim_file(b, fd) == NULL ? -EBADF : -error;
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
+
+	return f == NULL ? rc : sim_pwrite(f, buf, size, place);
+}
+
+static int sync_file(struct sim_boot *b, int fd)
+{
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, EINVAL, &rc);
+
+	return f == NULL ? rc : sim_sync(f);
 }
 
 FILE_CALL(int, u_open, (const char *path, int flags, mode_t mode, utime_ns until),
 	  (path, flags, mode, until), sim_open(b, path, flags))
 FILE_CALL(ssize_t, u_pread, (int fd, void *buf, size_t size, off_t place,
 			     utime_ns until),
-	  (fd, buf, size, place, until), disk_file(b, fd) == NULL ?
-	  not_of_disk(b, fd, ESPIPE) :
-	  sim_pread(disk_file(b, fd), buf, size, place))
+	  (fd, buf, size, place, until), read_at(b, fd, buf, size, place))
 FILE_CALL(ssize_t, u_pwrite, (int fd, const void *buf, size_t size, off_t place,
 			      utime_ns until),
-	  (fd, buf, size, place, until), disk_file(b, fd) == NULL ?
-	  not_of_disk(b, fd, ESPIPE) :
-	  sim_pwrite(disk_file(b, fd), buf, size, place))
+	  (fd, buf, size, place, until), write_at(b, fd, buf, size, place))
 FILE_CALL(int, u_fsync, (int fd, utime_ns until), (fd, until),
-	  disk_file(b, fd) == NULL ? not_of_disk(b, fd, EINVAL) :
-	  sim_sync(disk_file(b, fd)))
+	  sync_file(b, fd))
 FILE_CALL(int, u_stat, (const char *path, struct stat *to, utime_ns until),
 	  (path, to, until), sim_stat(b, path, true, to))
 FILE_CALL(int, u_rename, (const char *from, const char *to, utime_ns until),

@@ -56,4 +56,7 @@ static inline ssize_t answer(ssize_t rc)
 	return -1;
 }
 
+/* open(), as a host calls it. */
+int sim_open_name(const char *path, int flags, ...) __asm__("__wrap_open");
+
 #endif /* SNAMES_H */

@@ -142,14 +142,6 @@ NAME(int, creat, (const char *path, mode_t mode))
 }
 
 /* Returns the file of a disk that fd is, or NULL and an error. */
-static struct sim_file *disk_file(struct sim_boot *b, int fd, int error, int *rc)
-{
-	struct sim_file *f = sim_file(b, fd);
-
-	*rc = f == NULL ? -EBADF : sim_is_disk(f) ? 0 : -error;
-	return *rc == 0 ? f : NULL;
-}
-
 NAME(ssize_t, pread, (int fd, void *buf, size_t size, off_t at))
 {
 	struct sim_boot *b = enter();
@@ -158,7 +150,7 @@ NAME(ssize_t, pread, (int fd, void *buf, size_t size, off_t at))
 
 	if (b == NULL)
 		return pread(fd, buf, size, at);
-	f = disk_file(b, fd, ESPIPE, &rc);
+	f = sim_disk_file(b, fd, ESPIPE, &rc);
 	return answer(f == NULL ? rc : sim_pread(f, buf, size, at));
 }
 
@@ -170,7 +162,7 @@ NAME(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at))
 
 	if (b == NULL)
 		return pwrite(fd, buf, size, at);
-	f = disk_file(b, fd, ESPIPE, &rc);
+	f = sim_disk_file(b, fd, ESPIPE, &rc);
 	return answer(f == NULL ? rc : sim_pwrite(f, buf, size, at));
 }
 
@@ -182,7 +174,7 @@ NAME(off_t, lseek, (int fd, off_t at, int whence))
 
 	if (b == NULL)
 		return lseek(fd, at, whence);
-	f = disk_file(b, fd, ESPIPE, &rc);
+	f = sim_disk_file(b, fd, ESPIPE, &rc);
 	return answer(f == NULL ? rc : sim_seek(f, at, whence));
 }
 
@@ -194,7 +186,7 @@ NAME(int, ftruncate, (int fd, off_t size))
 
 	if (b == NULL)
 		return ftruncate(fd, size);
-	f = disk_file(b, fd, EINVAL, &rc);
+	f = sim_disk_file(b, fd, EINVAL, &rc);
 	return (int)answer(f == NULL ? rc : sim_truncate(f, size));
 }
 
@@ -206,7 +198,7 @@ NAME(int, fsync, (int fd))
 
 	if (b == NULL)
 		return fsync(fd);
-	f = disk_file(b, fd, EINVAL, &rc);
+	f = sim_disk_file(b, fd, EINVAL, &rc);
 	return (int)answer(f == NULL ? rc : sim_sync(f));
 }
 
@@ -398,11 +390,11 @@ NAME(int, flock, (int fd, int how))
 
 	if (b == NULL)
 		return flock(fd, how);
-	f = disk_file(b, fd, EINVAL, &rc);
+	f = sim_disk_file(b, fd, EINVAL, &rc);
 	while (f != NULL && (rc = sim_lock(f, how & ~LOCK_NB)) == -EAGAIN &&
 	       !(how & LOCK_NB)) {
 		rc = sim_wait(b, NULL, UNEVER);
-		f = rc == 0 ? disk_file(b, fd, EINVAL, &rc) : NULL;
+		f = rc == 0 ? sim_disk_file(b, fd, EINVAL, &rc) : NULL;
 	}
 	return (int)answer(rc);
 }
@@ -414,7 +406,7 @@ NAME(int, lockf, (int fd, int what, off_t size))
 
 	if (b == NULL)
 		return lockf(fd, what, size);
-	(void)disk_file(b, fd, EINVAL, &rc);
+	(void)sim_disk_file(b, fd, EINVAL, &rc);
 	return (int)answer(rc);
 }
 
@@ -431,7 +423,7 @@ NAME(void *, mmap, (void *at, size_t size, int what, int flags, int fd, off_t fr
 		return mmap(at, size, what, flags, fd, from);
 	if (from % 4096 != 0)
 		return (void)answer(-EINVAL), MAP_FAILED;
-	f = disk_file(b, fd, ENODEV, &rc);
+	f = sim_disk_file(b, fd, ENODEV, &rc);
 	memory = f == NULL ? MAP_FAILED :
 		sim_map(f, at, size, what, flags, from, &rc);
 	if (memory == MAP_FAILED)

@@ -17,8 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int sim_open_name(const char *path, int flags, ...) __asm__("__wrap_open");
-
 struct stream {
 	int            r_fd;
 	size_t         r_nr, r_next;

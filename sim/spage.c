@@ -6,7 +6,7 @@
  * search prints what a browser needs before and behind them. So a page is what
  * comes out of the program, in one piece: it needs no network and no other file.
  *
- *	~H	number, name, 1 for a client			a host
+ *	~H	number, name					a host
  *	~L	us, number, text				a line of the story
  *	~F	us, us that it lasts, number, number, text	a fault
  *	~M	us sent, us arrived, from, to, kind, bytes	a message
@@ -270,7 +270,7 @@ void sim_page_hosts(void)
 	for (i = 1; sim_is_page && i <= sim_host_nr; i++) {
 		printf("\n~H\t%d\t", i);
 		escaped(sim_hosts[i].h_name);
-		printf("\t%d\t\n", sim_hosts[i].h_is_client);
+		printf("\t\n");
 	}
 }
 
@@ -287,11 +287,8 @@ void sim_page_text(const struct sim_host *h, const char *format, va_list args)
 /* A fault begins at a host, and may have another. */
 void sim_page_fault(const struct sim_fault *f, const struct sim_host *h)
 {
-	bool lasts = f->f_kind != FAULT_RESET && f->f_kind != FAULT_FORGET &&
-		f->f_kind != FAULT_CLOCK && f->f_kind != FAULT_EIO;
-
 	printf("\n~F\t%lld\t%lld\t%d\t%d\t", us(sim_now()),
-	       lasts ? us(f->f_length) : 0, h->h_number,
+	       sim_fault_lasts(f) ? us(f->f_length) : 0, h->h_number,
 	       f->f_kind == FAULT_CUT ? sim_cut_to(f, h->h_number) : 0);
 	escaped(f->f_text);
 	printf("\t\n");

@@ -29,7 +29,6 @@ struct stream {
 
 static struct stream *streams;
 
-int sim_open_name(const char *path, int flags, ...) __asm__("__wrap_open");
 off_t sim_lseek(int fd, off_t at, int whence) __asm__("__wrap_lseek");
 
 static struct stream *stream_of(FILE *f)

@@ -553,7 +553,7 @@ mutants() {
 	mutant faults:drift sfault.c 's/while (sim_drifted(h, out) < ns)/while (false)/'
 	mutant faults:drift snames.c 's/sim_after(b->b_host, ms/sim_now() + (ms/'
 	mutant faults:pause sfault.c 's/end_of(h->h_paused) : 0/sim_now() + UTIME_US : 0/'
-	mutant faults:narrow sfault.c 's/at = line(from->h_narrow/at = line(to->h_narrow/'
+	mutant faults:narrow sfault.c 's/at = carried(from->h_narrow/at = carried(to->h_narrow/'
 	mutant faults:bandwidth sfault.c 's/\*line = at +/*line = sim_now() +/'
 	mutant faults:forget snet.c 's/c->c_forgotten->f_hits++;/hit_reset(c->c_end[!from]);/'
 	mutant faults:open snet.c 's/return kind == DATA ||.*/return false;/'

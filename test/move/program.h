@@ -13,6 +13,7 @@
 #include "umove.h"
 
 #include <fenv.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,14 @@ static unsigned draw(struct walk *w, unsigned n)
 {
 	w->w_random = w->w_random * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)(w->w_random >> 33) % n;
+}
+
+/* A native thread: kills the process after the microseconds at lives. */
+static inline void *killer(void *lives)
+{
+	usleep((useconds_t)*(long *)lives);
+	kill(getpid(), SIGKILL);
+	return NULL;
 }
 
 static void say_wrong(const char *what, long id)

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 
 #define LONG	3000	/* bytes of some letters, so that they come in parts */
@@ -169,13 +168,6 @@ static void first(void *arg)
 	(void)arg;
 }
 
-static void *killer(void *arg)
-{
-	usleep((useconds_t)lives);
-	kill(getpid(), SIGKILL);
-	return arg;
-}
-
 int main(int argc, char **argv)
 {
 	pthread_t native;
@@ -195,7 +187,7 @@ int main(int argc, char **argv)
 	    umpi_init(S(sched)(0), MPI_COMM_WORLD, HEAP) != 0)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	if (lives > 0 && atol(argv[3]) % ranks == rank &&
-	    pthread_create(&native, NULL, killer, NULL) != 0)
+	    pthread_create(&native, NULL, killer, &lives) != 0)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	if (MAKE(first, NULL) == NULL || S(start)() != 0 || S(fini)() != 0)
 		MPI_Abort(MPI_COMM_WORLD, 1);

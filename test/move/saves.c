@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 
 static const char *path;
 static long threads, lives;
@@ -60,13 +59,6 @@ static void first(void *arg)
 	(void)arg;
 }
 
-static void *killer(void *arg)
-{
-	usleep((useconds_t)lives);
-	kill(getpid(), SIGKILL);
-	return arg;
-}
-
 int main(int argc, char **argv)
 {
 	pthread_t native;
@@ -81,7 +73,7 @@ int main(int argc, char **argv)
 	if (results < 0 || S(init)(1, 0) != 0 ||
 	    umove_init(S(sched)(0), 0, 1, HEAP) != 0)
 		return 1;
-	if (lives > 0 && pthread_create(&native, NULL, killer, NULL) != 0)
+	if (lives > 0 && pthread_create(&native, NULL, killer, &lives) != 0)
 		return 1;
 	if (MAKE(first, NULL) == NULL || S(start)() != 0 || S(fini)() != 0)
 		return 1;

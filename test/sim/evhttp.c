@@ -6,6 +6,7 @@
  */
 
 #include <usched/usim.h>
+#include "dial.h"
 
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -57,23 +58,6 @@ static int server(void *unused)
 	return 1;
 }
 
-static int dial(void)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *at;
-	struct timeval patience = { 3, 0 };
-	int fd = socket(AF_INET, SOCK_STREAM, 0), rc;
-
-	USIM_CHECK(getaddrinfo("web", "80", &hints, &at) == 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	rc = connect(fd, at->ai_addr, at->ai_addrlen);
-	freeaddrinfo(at);
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 /* Reads the answer for page n. Returns whether all of it has come. */
 static int answer(int fd, int n)
 {
@@ -105,7 +89,7 @@ static int client(void *unused)
 
 	(void)unused;
 	while (n <= ROUNDS) {
-		fd = dial();
+		fd = dial("web", "80", 3);
 		size = snprintf(text, sizeof text, "GET /%d HTTP/1.1\r\nHost: web\r\n"
 				"Connection: close\r\n\r\n", n);
 		if (fd >= 0 && write(fd, text, (size_t)size) == size && answer(fd, n))

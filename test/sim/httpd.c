@@ -13,6 +13,7 @@
 #include "sim.h"
 #include <usched/usim.h>
 #include <usched/uthread.h>
+#include "dial.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -106,23 +107,6 @@ static int server(void *unused)
 
 /* Clients. */
 
-static int dial(void)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *at;
-	struct timeval patience = { 4, 0 };
-	int fd = socket(AF_INET, SOCK_STREAM, 0), rc;
-
-	USIM_CHECK(getaddrinfo("web", "80", &hints, &at) == 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	rc = connect(fd, at->ai_addr, at->ai_addrlen);
-	freeaddrinfo(at);
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 /* Reads an answer. Returns its status, and the body in *body; 0: it did not come. */
 static int answer(int fd, char *data, size_t room, int is_head, char **body,
 		  size_t *size)
@@ -208,7 +192,7 @@ static int good(void *unused)
 	(void)unused;
 	while (rounds < 4 || usim_time() < CALM) {
 		if (fd < 0)
-			fd = dial();
+			fd = dial("web", "80", 4);
 		if (fd >= 0 && page_right(fd, &pages[i], data, BIG + 1000)) {
 			i = (i + 1) % PAGES;
 			rounds += i == 0;
@@ -227,7 +211,7 @@ static int good(void *unused)
 		close(fd);
 	while (usim_time() < STOP + 10 * UTIME_S)
 		sleep(1);
-	USIM_CHECK(dial() < 0);
+	USIM_CHECK(dial("web", "80", 4) < 0);
 	free(data);
 	return 0;
 }
@@ -379,7 +363,7 @@ static void *attacker(void *unused)
 	int fd;
 
 	while (usim_time() < GONE) {
-		fd = dial();
+		fd = dial("web", "80", 4);
 		if (fd >= 0) {
 			attacks[usim_random(ATTACKS)](fd);
 			close(fd);

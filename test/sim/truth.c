@@ -83,7 +83,7 @@ static unsigned below(unsigned nr)
 	return draw % nr;
 }
 
-/* Is what a write writes, and takes no draw. */
+/* A byte to write, which takes no draw. */
 static unsigned noise(void)
 {
 	state = state * 6364136223846793005u + 1442695040888963407u;

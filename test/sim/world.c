@@ -13,6 +13,7 @@
 #include <usched/uscope.h>
 #include <usched/usync.h>
 #include <usched/uthread.h>
+#include "dial.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -268,23 +269,6 @@ static int echo(void *unused)
 	}
 }
 
-static int dial(const char *name)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *at;
-	struct timeval t = { 3, 0 };
-	int fd = socket(AF_INET, SOCK_STREAM, 0), rc;
-
-	USIM_CHECK(getaddrinfo(name, "9", &hints, &at) == 0);
-	USIM_CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t) == 0 &&
-		   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) == 0);
-	rc = connect(fd, at->ai_addr, at->ai_addrlen);
-	freeaddrinfo(at);
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 struct job {
 	int  fd, good;
 	char data[50000];
@@ -313,7 +297,7 @@ static void talk(struct job *j)
 	ssize_t nr, at = 0;
 
 	USIM_CHECK(getrandom(j->data, sizeof j->data, 0) == sizeof j->data);
-	j->fd = dial("echo");
+	j->fd = dial("echo", "9", 3);
 	if (j->fd < 0)
 		return;
 	USIM_CHECK(uthread_make(&t, sender, j, "sender") == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* figures.h: what programs that measure themselves have in common. */
+/* figures.h: shared by programs that measure themselves. */
 
 #ifndef FIGURES_H
 #define FIGURES_H
@@ -45,7 +45,7 @@ static inline int figures_before(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The same for times, in nanoseconds. */
+/* Sorts n times, in nanoseconds. */
 static inline void figures_sort_times(int64_t *x, long n)
 {
 	qsort(x, (size_t)n, sizeof *x, figures_before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* real.c: what holds for hosts in a simulation, and for the same hosts by --real. */
+/* real.c: claims that hold for hosts in a simulation, and for the same hosts by --real. */
 
 /*
  * Addresses, names, files and ends of two hosts. Both listen at the same port, and

@@ -87,7 +87,7 @@
  * A3. A record that has not arrived is not freed, nor is its thread.
  * A4. A timer is touched only by who has its base to itself (o_enter).
  * A5. wb_timers is the number of nodes in the wheel. wb_due is not later than
- *     uwheel_next(), and UNEVER exactly if wb_timers is 0.
+ *     the first deadline, and UNEVER exactly if wb_timers is 0.
  * A6. No timer fires before its deadline. It fires at the first look after the
  *     tick that holds its deadline, or is the next.
  * A7. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
@@ -384,10 +384,16 @@ static bool wheel_make(struct uwait_base *b)
 	return true;
 }
 
+/* Returns when to look at the wheel. Virtual time should not stop in between. */
+static uint64_t next_look(const struct uwheel *wheel)
+{
+	return clock_.c_virtual ? uwheel_next_exact(wheel) : uwheel_next(wheel);
+}
+
 /* Sets wb_due (A5). Caller has b to itself. */
 static void due_set(struct uwait_base *b)
 {
-	uint64_t next = b->wb_timers != 0 ? uwheel_next(b->wb_wheel) : UNEVER;
+	uint64_t next = b->wb_timers != 0 ? next_look(b->wb_wheel) : UNEVER;
 
 	if (next >= UNEVER && b->wb_timers != 0)
 		next = UNEVER - 1;
@@ -479,9 +485,11 @@ struct uwait *uwait_expire(struct uwait_base *b)
 /* Records. */
 
 struct uwait_watch *uwait_watch;
+static bool records_watched;		/* by v_made of some watch */
 
 void uwait_watch_add(struct uwait_watch *v)
 {
+	records_watched |= v->v_made != NULL;
 	v->v_next = uwait_watch;
 	__atomic_store_n(&uwait_watch, v, __ATOMIC_RELEASE);
 }
@@ -615,7 +623,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_base  = NULL;
-	if (__builtin_expect(uwait_watch != NULL, 0))
+	if (__builtin_expect(records_watched, 0))
 		watch_made(w);
 	return w;
 }

@@ -179,9 +179,10 @@ static void content_copy(struct content *to, const struct content *from)
 static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
 		       size_t at, const void *data, size_t size)
 {
-	struct change *a = sim_alloc(sizeof *a + size);
+	struct change *a = sim_block(sizeof *a + size);
 
 	i->i_time = sim_now();
+	a->a_next = NULL;
 	a->a_number = d->d_number++;
 	a->a_is_length = is_length;
 	a->a_at = at;
@@ -193,6 +194,11 @@ static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
 	else
 		i->i_last->a_next = a;
 	i->i_last = a;
+}
+
+static void change_free(struct change *a)
+{
+	sim_block_free(a, sizeof *a + a->a_size);
 }
 
 static void change_store(struct inode *i, const struct change *a)
@@ -474,7 +480,7 @@ static long inode_crash(struct inode *i, enum fate fate)
 			change_tear(i, a);
 		lost += draw != KEEP;
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	content_copy(&i->i_seen, &i->i_stored);
 	return lost;
@@ -789,7 +795,7 @@ static void file_store(struct inode *i, uint64_t end)
 	while ((a = i->i_first) != NULL && a->a_number < end) {
 		change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 }
 
@@ -802,7 +808,7 @@ static int file_drop(struct inode *i, uint64_t end)
 		if (sim_below(DRAW_DISK, 2) == 0)
 			change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	return -EIO;
 }

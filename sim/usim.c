@@ -92,7 +92,12 @@
 #include <unistd.h>
 
 #define BUCKETS		256	/* of threads */
-#define BUSY		1000000	/* calls at one point in time */
+/* Sanitizers see each block. */
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_BLOCKS	false
+#else
+#define KEEPS_BLOCKS	true
+#endif
 #define PAUSE		UTIME_S	/* before a host that has ended boots */
 #define COLUMN		20	/* of the story */
 
@@ -103,6 +108,9 @@ int                sim_host_nr;
 bool               sim_is_on;
 bool               sim_is_well;
 bool               sim_is_real;
+utime_ns           sim_time;
+long               sim_calls;
+struct sim_last    sim_last;
 
 /* A call at a point in time. Equal times: in the order of numbers. */
 struct event {
@@ -130,13 +138,9 @@ static struct {
 	struct rr_thread *w_judge;
 	struct ustack  *(*w_next)(struct usched *s);	/* rr's */
 	struct member    *w_members[BUCKETS];
-	struct member    *w_last;		/* whom sim_caller() has found */
-	bool              w_drives;		/* events run */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
 	bool              w_in_setup;
-	long              w_busy;
-	utime_ns          w_busy_at;
 	int               w_clients;		/* that have not ended */
 	utime_ns          w_futures_at;
 	int               w_futures;		/* 0: none are tried */
@@ -174,11 +178,6 @@ utime_ns sim_length(enum sim_stream stream, utime_ns from, utime_ns to)
 		from + (utime_ns)((uint64_t)((to - from) >> 16) * part);
 }
 
-utime_ns sim_now(void)
-{
-	return unow() - UTIME_VIRTUAL;
-}
-
 /* Returns unow() at the start of the run. */
 static utime_ns start_time(void)
 {
@@ -192,11 +191,40 @@ utime_ns usim_time(void)
 
 void *sim_alloc(size_t size)
 {
-	void *block = malloc(size);	/* calloc() takes longer */
+	void *block = calloc(1, size);
 
 	if (block == NULL)
 		usim_fail("no memory for the simulation");
-	return memset(block, 0, size);
+	return block;
+}
+
+/* Small blocks that are free, by their size in units. */
+#define UNIT		64
+#define UNITS_MOST	16
+
+static void *blocks[UNITS_MOST + 1];
+
+void *sim_block(size_t size)
+{
+	size_t units = (size + UNIT - 1) / UNIT;
+	void **block = KEEPS_BLOCKS && units <= UNITS_MOST ? blocks[units] : NULL;
+
+	if (block == NULL)
+		return sim_alloc(units * UNIT);
+	blocks[units] = *block;
+	return block;
+}
+
+void sim_block_free(void *block, size_t size)
+{
+	size_t units = (size + UNIT - 1) / UNIT;
+
+	if (!KEEPS_BLOCKS || units > UNITS_MOST) {
+		free(block);
+		return;
+	}
+	*(void **)block = blocks[units];
+	blocks[units] = block;
 }
 
 void sim_hash(uint64_t what)
@@ -288,14 +316,9 @@ void usim_fail(const char *format, ...)
 	quit();
 }
 
-void sim_busy(void)
+void sim_too_busy(void)
 {
-	if (world.w_busy_at != unow()) {
-		world.w_busy_at = unow();
-		world.w_busy = 0;
-	}
-	if (++world.w_busy > BUSY)
-		usim_fail("%d calls, and none of them waits", BUSY);
+	usim_fail("%d calls, and none of them waits", SIM_BUSY);
 }
 
 /* Events. */
@@ -364,6 +387,8 @@ static bool time_passes(void)
 	if (due == UNEVER && at == UNEVER)
 		return false;
 	utime_jump(due < at ? due : at);
+	sim_time = unow() - UTIME_VIRTUAL;
+	sim_calls = 0;
 	if (due <= at)
 		uwait_look(waits);
 	return true;
@@ -385,7 +410,7 @@ static void drive(const struct uwait *w)
 {
 	struct uproc *p = uproc_of((struct uproc_thread *)world.w_judge);
 
-	world.w_drives = true;
+	sim_last.l_drives = true;
 	do
 		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
 			struct event e = event_get();
@@ -393,7 +418,7 @@ static void drive(const struct uwait *w)
 			e.e_f(e.e_arg);
 		}
 	while (!is_ready(p, w) && time_passes());
-	world.w_drives = false;
+	sim_last.l_drives = false;
 }
 
 /* Stands before s_next() of rr: a thread has ended, or waits without a record. */
@@ -411,19 +436,19 @@ static struct member **bucket_of(const void *stack)
 	return &world.w_members[((uintptr_t)stack >> 4) * 31 % BUCKETS];
 }
 
-struct sim_boot *sim_caller(void)
+struct sim_boot *sim_caller_find(void)
 {
-	const void *stack = sim_is_real || (sim_is_on && !world.w_drives) ?
+	const void *stack = sim_is_real || (sim_is_on && !sim_last.l_drives) ?
 		ustack_self() : NULL;
-	struct member *m = world.w_last;
+	struct member *m;
 
 	if (stack == NULL)
 		return NULL;
-	if (m != NULL && m->m_stack == stack)
-		return m->m_boot;
 	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
-		if (m->m_stack == stack)
-			return (world.w_last = m)->m_boot;
+		if (m->m_stack == stack) {
+			sim_last.l_stack = stack;
+			return sim_last.l_boot = m->m_boot;
+		}
 	return NULL;
 }
 
@@ -453,7 +478,7 @@ static void hold(const struct sim_boot *b)
 
 	if (b->b_dead)						/* V3 */
 		freeze();
-	until = sim_paused(b->b_host);
+	until = b->b_host->h_paused == NULL ? 0 : sim_paused(b->b_host);
 	if (until > 0)
 		sim_sleep(until);	/* and after_wait() is called again */
 }
@@ -475,7 +500,7 @@ static void after_wait(const struct uwait *w)
 static void before_wait(const struct uwait *w, utime_ns until)
 {
 	(void)until;
-	if (sim_is_on && !world.w_drives)
+	if (sim_is_on && !sim_last.l_drives)
 		drive(w);
 }
 
@@ -493,8 +518,8 @@ static void member_run(void *arg)
 	for (at = bucket_of(m->m_stack); *at != m; at = &(*at)->m_next)
 		;
 	*at = m->m_next;
-	if (world.w_last == m)
-		world.w_last = NULL;
+	if (sim_last.l_stack == m->m_stack)
+		sim_last.l_stack = NULL;
 	free(m);
 }
 

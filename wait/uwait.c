@@ -400,6 +400,15 @@ static void due_set(struct uwait_base *b)
 	__atomic_store_n(&b->wb_due, (utime_ns)next, __ATOMIC_RELAXED);
 }
 
+/* Does the same for a timer that was started, whose deadline is the first. */
+static void due_lower(struct uwait_base *b, utime_ns until)
+{
+	if (clock_.c_virtual)
+		__atomic_store_n(&b->wb_due, until, __ATOMIC_RELAXED);
+	else
+		due_set(b);
+}
+
 static void timers_add(struct uwait_base *b, long nr)
 {
 	__atomic_store_n(&b->wb_timers, b->wb_timers + nr, __ATOMIC_RELAXED);
@@ -425,7 +434,7 @@ static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 	uwheel_start(b->wb_wheel, &w->w_node, (uint64_t)until);
 	timers_add(b, 1);
 	if (until < b->wb_due)
-		due_set(b);
+		due_lower(b, until);
 	leave(b);
 	if (unlikely(until < earliest))
 		deadline_see(w, until);

@@ -329,6 +329,19 @@ static __inline__ void uwheel_cascade(struct uwheel *h, int i)
 }
 
 /*
+ * Moves h_base to the tick of the node that is alone in slot i, and the node to its
+ * place.
+ */
+static __inline__ void uwheel_move_alone(struct uwheel *h, int i, uint64_t tick)
+{
+	struct uwheel_node *n = h->h_last[i];
+
+	uwheel_clear(h, i);
+	h->h_base = tick;
+	uwheel_append(h, uwheel_slot(0, tick), n);
+}
+
+/*
  * Moves h_base, from where no node is left, to the next slot that has begun
  * (W2). If there is none, moves it to tick and returns false.
  */
@@ -343,6 +356,10 @@ static __inline__ int uwheel_advance(struct uwheel *h, uint64_t tick)
 		return 0;
 	}
 	first = uwheel_first_tick(h, i);
+	if (first <= tick && h->h_last[i]->n_next == h->h_last[i]) {
+		uwheel_move_alone(h, i, first);
+		return 1;
+	}
 	h->h_base = first < tick ? first : tick;
 	if (i >= UWHEEL_WIDTH)
 		uwheel_cascade(h, i);

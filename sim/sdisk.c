@@ -140,33 +140,37 @@ struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc)
 
 /* Content and changes. */
 
-static void content_grow(struct content *x, size_t size)
+/* Makes room for size bytes, of which those after x_size may be anything. */
+static void content_room(struct content *x, size_t size)
 {
 	char *block;
 
-	if (size > x->x_room) {
-		block = sim_alloc(size * 2);
-		if (x->x_size > 0)
-			memcpy(block, x->x_data, x->x_size);
-		free(x->x_data);
-		x->x_data = block;
-		x->x_room = size * 2;
-	}
-	if (size > x->x_size)
-		memset(x->x_data + x->x_size, 0, size - x->x_size);
-	x->x_size = size > x->x_size ? size : x->x_size;
-}
-
-static void content_put(struct content *x, size_t at, const void *data, size_t size)
-{
-	content_grow(x, at + size);
-	memcpy(x->x_data + at, data, size);
+	if (size <= x->x_room)
+		return;
+	block = sim_block(size * 2);
+	if (x->x_size > 0)
+		memcpy(block, x->x_data, x->x_size);
+	if (x->x_room > 0)
+		sim_block_free(x->x_data, x->x_room);
+	x->x_data = block;
+	x->x_room = size * 2;
 }
 
 static void content_length(struct content *x, size_t size)
 {
-	content_grow(x, size);
+	content_room(x, size);
+	if (size > x->x_size)
+		memset(x->x_data + x->x_size, 0, size - x->x_size);
 	x->x_size = size;
+}
+
+static void content_put(struct content *x, size_t at, const void *data, size_t size)
+{
+	content_room(x, at + size);
+	if (at > x->x_size)
+		content_length(x, at);
+	memcpy(x->x_data + at, data, size);
+	x->x_size = at + size > x->x_size ? at + size : x->x_size;
 }
 
 static void content_copy(struct content *to, const struct content *from)

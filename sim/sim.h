@@ -231,6 +231,7 @@ static inline utime_ns sim_now(void)
 }
 
 struct sim_boot *sim_caller_find(void);
+struct sim_boot *sim_self_real(void);
 
 /* Returns the boot of the caller; NULL: it is no thread of a host. */
 static inline struct sim_boot *sim_caller(void)
@@ -241,6 +242,27 @@ static inline struct sim_boot *sim_caller(void)
 		sim_last.l_boot : sim_caller_find();
 }
 
+/* Does the same; NULL also for a host that runs for real. */
+static inline struct sim_boot *sim_self(void)
+{
+	return sim_is_real ? sim_self_real() : sim_caller();
+}
+
+/* Is SplitMix64, as in uwait.c. */
+static inline uint64_t sim_mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static inline void sim_hash(uint64_t what)
+{
+	uint64_t z = sim_report->p_hash ^ what;
+
+	sim_report->p_hash = sim_mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+}
+
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
 utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
@@ -249,11 +271,9 @@ void            *sim_alloc(size_t size);
 void            *sim_block(size_t size);
 void             sim_block_free(void *block, size_t size);
 void             sim_at(utime_ns at, void (*f)(void *), void *arg);
-void             sim_hash(uint64_t what);
 void             sim_hash_bytes(const void *data, size_t size);
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
-struct sim_boot *sim_self(void);	/* NULL: no thread of a simulated host */
 /* Makes a thread of a host. NULL: there is no memory. */
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
@@ -327,9 +347,20 @@ void     sim_page_message(const struct sim_host *from, const struct sim_host *to
 
 extern const char *const sim_kind_names[FAULT_KINDS];
 extern const char *const sim_step_names[STEPS];
+extern int sim_armed_nr;	/* faults that wait for a step */
 
 void     sim_plan(uint64_t mask);
-void     sim_step(struct sim_host *h, enum sim_step step); /* may not return */
+void     sim_step_armed(struct sim_host *h, enum sim_step step);
+/*
+ * A host makes a step, at which faults may begin. May not return, and may have
+ * closed what the caller has not looked at yet.
+ */
+static inline void sim_step(struct sim_host *h, enum sim_step step)
+{
+	if (sim_armed_nr > 0)
+		sim_step_armed(h, step);
+}
+
 void     sim_sent(struct sim_host *h);
 bool     sim_is_full(struct sim_host *h);
 bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
@@ -348,7 +379,12 @@ int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 /* sfile.c: descriptors, waits for files, pipes, epoll. */
 
 int              sim_fd(struct sim_boot *b, struct sim_file *f);
-struct sim_file *sim_file(struct sim_boot *b, int fd);
+
+static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
 void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 			       size_t size, int flags);
 int              sim_close(struct sim_boot *b, int fd);

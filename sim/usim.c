@@ -149,17 +149,9 @@ static struct {
 
 /* Chance and time. */
 
-/* Is SplitMix64, as in uwait.c. */
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
 uint64_t sim_draw(enum sim_stream stream)
 {
-	return mix(world.w_streams[stream] += 0x9e3779b97f4a7c15u);
+	return sim_mix(world.w_streams[stream] += 0x9e3779b97f4a7c15u);
 }
 
 unsigned sim_below(enum sim_stream stream, unsigned nr)
@@ -209,9 +201,13 @@ void *sim_block(size_t size)
 	size_t units = (size + UNIT - 1) / UNIT;
 	void **block = KEEPS_BLOCKS && units <= UNITS_MOST ? blocks[units] : NULL;
 
+	if (block != NULL) {
+		blocks[units] = *block;
+		return block;
+	}
+	block = malloc(units * UNIT);
 	if (block == NULL)
-		return sim_alloc(units * UNIT);
-	blocks[units] = *block;
+		usim_fail("no memory for the simulation");
 	return block;
 }
 
@@ -227,19 +223,13 @@ void sim_block_free(void *block, size_t size)
 	blocks[units] = block;
 }
 
-void sim_hash(uint64_t what)
-{
-	uint64_t z = sim_report->p_hash ^ what;
-
-	sim_report->p_hash = mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
-}
-
 void sim_hash_bytes(const void *data, size_t size)
 {
 	const unsigned char *at = data;
 	uint64_t sum = size;
 	size_t i;
 
+#pragma GCC unroll 4
 	for (i = 0; i < size; i++)
 		sum = (sum ^ at[i]) * 0x100000001b3u;
 	sim_hash(sum);
@@ -436,29 +426,32 @@ static struct member **bucket_of(const void *stack)
 	return &world.w_members[((uintptr_t)stack >> 4) * 31 % BUCKETS];
 }
 
+/* Notes the boot of a thread for sim_caller(). NULL: it belongs to no host. */
+static struct sim_boot *boot_of(const void *stack)
+{
+	const struct member *m = *bucket_of(stack);
+
+	while (m != NULL && m->m_stack != stack)
+		m = m->m_next;
+	if (m == NULL)
+		return NULL;
+	sim_last.l_stack = stack;
+	return sim_last.l_boot = m->m_boot;
+}
+
 struct sim_boot *sim_caller_find(void)
 {
 	const void *stack = sim_is_real || (sim_is_on && !sim_last.l_drives) ?
 		ustack_self() : NULL;
-	struct member *m;
 
-	if (stack == NULL)
-		return NULL;
-	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
-		if (m->m_stack == stack) {
-			sim_last.l_stack = stack;
-			return sim_last.l_boot = m->m_boot;
-		}
-	return NULL;
+	return stack != NULL ? boot_of(stack) : NULL;
 }
 
 /* For real the calls of a host are libc's, in the folder of the host. */
-struct sim_boot *sim_self(void)
+struct sim_boot *sim_self_real(void)
 {
-	struct sim_boot *b = sim_caller();
+	const struct sim_boot *b = sim_caller();
 
-	if (!sim_is_real)
-		return b;
 	if (b != NULL)
 		sim_real_enter(b->b_host);
 	return NULL;
@@ -486,9 +479,8 @@ static void hold(const struct sim_boot *b)
 /* Called in each thread after each wait. */
 static void after_wait(const struct uwait *w)
 {
-	const struct sim_boot *b = sim_caller();
+	const struct sim_boot *b = boot_of(w->w_stack);
 
-	(void)w;
 	if (b != NULL)
 		hold(b);
 }
@@ -837,7 +829,7 @@ int usim_maybe(const char *name)
 		return 0;
 	sim_step(sim_self()->b_host, AT_STATE);
 	for (at = name; *at != 0; at++)
-		draw = mix(draw + (unsigned char)*at);
+		draw = sim_mix(draw + (unsigned char)*at);
 	n = name_of(name, true);
 	n->n_asked++;
 	yes = sim_below(DRAW_PROGRAM, 4u << (draw >> 8) % 6) == 0 && draw % 2 == 0;
@@ -870,9 +862,9 @@ static void seed_set(uint64_t seed)
 {
 	int i;
 
-	world.w_seed = mix(seed + 1);
+	world.w_seed = sim_mix(seed + 1);
 	for (i = 0; i < DRAW_STREAMS; i++)
-		world.w_streams[i] = mix(world.w_seed + (uint64_t)i + 1);
+		world.w_streams[i] = sim_mix(world.w_seed + (uint64_t)i + 1);
 }
 
 /*
@@ -992,7 +984,7 @@ static __attribute__((noreturn)) void world_run(void)
 void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
 {
 	world.w_mask = mask;
-	utime_virtual(mix(seed + 1) | 1);
+	utime_virtual(sim_mix(seed + 1) | 1);
 	world_make(setup, seed, story);
 	world_begin();
 	world_run();

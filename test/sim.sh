@@ -167,7 +167,8 @@ claims() { # KIND, flags
 # Each kind of fault has come, has hit, and has done nothing but what it should.
 faults() { # KIND, flags
 	try "$1 faults" program $1 "$2" $cc test/sim/faults.c faults || return
-	for fault in drift pause narrow bandwidth forget open swizzle lost step slow; do
+	for fault in drift pause narrow bandwidth forget open dial dial-reset \
+			dial-forget swizzle lost step slow; do
 		FAULT=$fault "$dir/$1/faults" --seeds 30 >"$dir/log" 2>&1 &&
 			! grep 'NOTHING WAS HIT' "$dir/log" &&
 			! { [ $fault = step ] && grep 'NONE CAME' "$dir/log"; }
@@ -557,6 +558,9 @@ mutants() {
 	mutant faults:bandwidth sfault.c 's/\*line = at +/*line = sim_now() +/'
 	mutant faults:forget snet.c 's/c->c_forgotten->f_hits++;/hit_reset(c->c_end[!from]);/'
 	mutant faults:open snet.c 's/return kind == DATA ||.*/return false;/'
+	mutant faults:dial snet.c '/^static void again/,/^}/ s/answer_lost(c);/;/'
+	mutant faults:dial-reset snet.c '/^static void hit_reset/,/^}/ s/answer_lost(c);/;/'
+	mutant faults:dial-forget snet.c 's/c->c_forgotten = NULL;/;/'
 	mutant faults:swizzle sfault.c 's/(half + part(f, i + 1) % half)/f->f_length/'
 	mutant faults:swizzle sfault.c 's/past < (utime_ns)(part(f, i) % half)/past < 0/'
 	mutant faults:lost sfault.c 's/i == s->s_lost_nr \&\& i == s->s_lost_most/false/'

@@ -6,6 +6,7 @@
 
 #include "usim.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,6 +106,7 @@ struct sim_boot {
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
 	struct sim_wait *b_waits;	/* threads that wait for files */
+	const void      *b_main;	/* the thread of its function */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
@@ -252,7 +254,18 @@ void             sim_streams_end(const struct sim_boot *b);
 
 /* ssignal.c */
 
+/* Raises a signal in the calling thread. */
 void             sim_signal(struct sim_boot *b, int signo);
+/*
+ * Delivers what is pending and not masked. 0: no handler has run. -EINTR, -ERESTART:
+ * one has, without and with SA_RESTART.
+ */
+int              sim_signals_handle(struct sim_boot *b);
+/* Sets a mask for a call, and puts back that before; mask NULL: nothing. */
+void             sim_mask_begin(struct sim_boot *b, const sigset_t *mask,
+				sigset_t *before);
+void             sim_mask_end(struct sim_boot *b, const sigset_t *mask,
+			      const sigset_t *before);
 int              sim_signal_watch(struct sim_boot *b, int signo);
 int              sim_signal_unwatch(struct sim_boot *b, int signo);
 int              sim_signal_wait(struct sim_boot *b, utime_ns until);
@@ -325,7 +338,15 @@ int              sim_dup_to(struct sim_boot *b, int fd, int to);
 void             sim_changed(struct sim_file *f, int bits);
 /* Something else has changed, for which threads wait by sim_wait(b, NULL). */
 void             sim_wake(struct sim_boot *b);
+/*
+ * Waits until f changes; NULL: anything. 0: the caller looks again. -EINTR and
+ * -ERESTART as sim_signals_handle(); or another error of wait/.
+ */
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
+/* Sleeps. 0, or -EINTR: a handler has run. */
+int              sim_nap(struct sim_boot *b, utime_ns until);
+/* Lets the first thread of b handle signals. False: it does not wait here. */
+bool             sim_interrupt(struct sim_boot *b);
 int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
 
 struct pollfd;

@@ -121,8 +121,11 @@ CALL(ssize_t, u_sendfile, (int out, int in, off_t *offset, size_t size,
 
 static int poll_by(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns at)
 {
-	int rc = sim_poll(b, fds, nr, at);
+	int rc;
 
+	do
+		rc = sim_poll(b, fds, nr, at);
+	while (rc == -EINTR);
 	return rc == 0 && at != 0 ? -ETIMEDOUT : rc;
 }
 

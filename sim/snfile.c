@@ -394,7 +394,7 @@ NAME(int, flock, (int fd, int how))
 	while (f != NULL && (rc = sim_lock(f, how & ~LOCK_NB)) == -EAGAIN &&
 	       !(how & LOCK_NB)) {
 		rc = sim_wait(b, NULL, UNEVER);
-		f = rc == 0 ? sim_disk_file(b, fd, EINVAL, &rc) : NULL;
+		f = rc == 0 || rc == -ERESTART ? sim_disk_file(b, fd, EINVAL, &rc) : NULL;
 	}
 	return (int)answer(rc);
 }

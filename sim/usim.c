@@ -690,6 +690,7 @@ static void host_run(void *boot)
 {
 	struct sim_boot *b = boot;
 
+	b->b_main = ustack_self();
 	sim_exit(b, b->b_host->h_f(b->b_host->h_arg));
 }
 

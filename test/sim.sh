@@ -124,7 +124,8 @@ same_waits() { # KIND, seed
 		grep -vE '^ *[0-9]+\.[0-9]{6}  |^seed ' >"$dir/simulated"
 	for moment in 25000 100000 300000; do
 		rm -rf "$dir/files" && mkdir "$dir/files" &&
-			(cd "$dir/files" && ../block $2 30 $moment) >"$dir/real"
+			(cd "$dir/files" && timeout 120 ../block $2 30 $moment) \
+				>"$dir/real"
 		cmp -s "$dir/real" "$dir/simulated" && return
 	done
 	diff "$dir/real" "$dir/simulated"
@@ -190,7 +191,7 @@ failures() {
 		linger SO_LINGER with seconds is not simulated
 		mapped a write to a file that is mapped MAP_SHARED is not simulated
 		writable mmap() of a file to be written, MAP_SHARED, is not
-		alarm alarm() is not simulated
+		alarm is ended by a signal: Alarm clock
 		pipe is ended by a signal: Broken pipe
 		loop calls, and none of them waits
 		stuck has not ended, though all was well
@@ -552,6 +553,8 @@ mutants() {
 	mutant world sfault.c 's/draw \/ 4 % 4 == 1 ? 2 : 1/1/'
 	mutant world snhost.c 's/return UP + .*/return SIM_EPOCH + h->h_clock + sim_now();/'
 	mutant faults:drift sfault.c 's/while (sim_drifted(h, out) < ns)/while (false)/'
+	mutant faults:drift ssignal.c 's/sim_after(b->b_host, sim_ns/sim_now() + (sim_ns/'
+	mutant faults:drift ssignal.c 's/sim_after(b->b_host, ns)/sim_now() + ns/'
 	mutant faults:drift snames.c 's/sim_after(b->b_host, ms/sim_now() + (ms/'
 	mutant faults:pause sfault.c 's/end_of(h->h_paused) : 0/sim_now() + UTIME_US : 0/'
 	mutant faults:narrow sfault.c 's/at = carried(from->h_narrow/at = carried(to->h_narrow/'

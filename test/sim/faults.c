@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,20 +65,41 @@ static int dial(void)
 }
 
 /* drift: sleeps are as long as the host's clocks say, and not as the true time. */
+static void wakes(int signo)
+{
+	(void)signo;
+}
+
+static void waits_for_timer(void)
+{
+	struct itimerval by = { { 0, 0 }, { 0, 50000 } };
+
+	USIM_CHECK(setitimer(ITIMER_REAL, &by, NULL) == 0);
+	USIM_CHECK(pause() == -1 && errno == EINTR);
+}
+
 static int drifts(void *unused)
 {
 	struct pollfd none = { -1, 0, 0 };
+	struct timespec t = { 0, 50000000 };
+	sigset_t set;
 	int i;
 
 	(void)unused;
+	sigemptyset(&set);
+	signal(SIGALRM, wakes);
 	for (i = 0; i < 300; i++) {
 		long long steady = now_of(CLOCK_MONOTONIC), wall = now_of(CLOCK_REALTIME);
 		utime_ns past = usim_time();
 
-		if (i % 2 == 0)
+		if (i % 4 == 0)
 			usleep(50000);
-		else
+		else if (i % 4 == 1)
 			poll(&none, 1, 50);
+		else if (i % 4 == 2)
+			USIM_CHECK(sigtimedwait(&set, NULL, &t) == -1);
+		else
+			waits_for_timer();
 		past = usim_time() - past - 50 * UTIME_MS;
 		steady = now_of(CLOCK_MONOTONIC) - steady - 50000000;
 		wall = now_of(CLOCK_REALTIME) - wall - 50000000;

@@ -111,6 +111,7 @@ struct sim_boot {
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
 	char             b_folder[SIM_PATH];	/* where it works */
+	mode_t           b_umask;
 };
 
 struct sim_host {
@@ -468,10 +469,12 @@ bool             sim_is_disk(const struct sim_file *f);
 /* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
 struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
 long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
-int              sim_open(struct sim_boot *b, const char *path, int flags);
+int              sim_open(struct sim_boot *b, const char *path, int flags,
+			  mode_t mode);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
 int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
-				  const char *path, int flags, bool links);
+				  const char *path, int flags, mode_t mode,
+				  bool links);
 const char      *sim_folder(struct sim_file *f);
 bool             sim_is_gone(struct sim_file *f);
 int              sim_folder_change(struct sim_boot *b, const char *path);
@@ -485,8 +488,10 @@ int              sim_truncate(struct sim_file *f, off_t size);
 int              sim_sync(struct sim_file *f);
 int              sim_rename(struct sim_boot *b, const char *from, const char *to);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
-int              sim_mkdir(struct sim_boot *b, const char *path);
-int              sim_access(struct sim_boot *b, const char *path);
+int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_access(struct sim_boot *b, const char *path, int how);
+int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_fchmod(struct sim_file *f, mode_t mode);
 int              sim_link(struct sim_boot *b, const char *from, const char *path);
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);

@@ -46,7 +46,7 @@
 	X(wait) X(waitpid) X(timer_create)			\
 	X(freopen) X(tmpfile) X(mkstemp) X(statx) X(statvfs)		\
 	X(fstatvfs) X(fallocate) X(posix_fallocate) X(renameat2)	\
-	X(chmod) X(fchmod) X(chown) X(fchown) X(fchdir) X(msync)	\
+	X(chown) X(fchown) X(fchdir) X(msync)	\
 	X(sync) X(syncfs) X(signalfd) X(inotify_init)			\
 	X(inotify_init1) X(memfd_create) X(aio_read) X(aio_write)	\
 	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times)	\

@@ -346,7 +346,14 @@ ALIAS(int, setrlimit64, (RESOURCE what, const struct rlimit *to), setrlimit)
 
 NAME(mode_t, umask, (mode_t mask))
 {
-	return enter() == NULL ? umask(mask) : 022;
+	struct sim_boot *b = enter();
+	mode_t before;
+
+	if (b == NULL)
+		return umask(mask);
+	before = b->b_umask;
+	b->b_umask = mask & 0777;
+	return before;
 }
 
 /* Names of hosts. One result for a call, of one type. */

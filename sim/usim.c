@@ -701,6 +701,7 @@ static void host_boot(void *host)
 
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
+	b->b_umask = 022;
 	strcpy(b->b_folder, "/");
 	h->h_boot = b;
 	h->h_is_down = false;

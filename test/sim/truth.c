@@ -395,7 +395,7 @@ static void call_close(int i)
 /* A close() that resets, from then on. */
 static void call_linger(int i)
 {
-	struct linger l = { (int)below(2), 0 };
+	struct linger l = { (int)below(2), (int)below(4) / 3 };
 	socklen_t n = sizeof l;
 
 	said("set SO_LINGER", i, setsockopt(slots[i].fd, SOL_SOCKET, SO_LINGER, &l, n));

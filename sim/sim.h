@@ -89,6 +89,7 @@ struct sim_report {
 	char             p_why[300];
 	uint64_t         p_hash;
 	utime_ns         p_time;
+	utime_ns         p_limit;	/* of --real: when it must have ended */
 	int              p_fault_nr;
 	struct sim_fault p_faults[SIM_FAULTS];
 	int              p_futures;	/* of --when, that have failed */

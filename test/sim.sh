@@ -293,6 +293,9 @@ reals() {
 		judge $? "${why%% *} for real" "$dir/log"
 	done
 	rm -rf "$dir"/tmp/usim-*
+	mkdir "$dir/stalls"
+	(FAILURE=stall TMPDIR="$dir/stalls" "$dir/plain/real.real" --real; echo "status $?") \
+		>"$dir/stalled" 2>&1 &
 	for name in $examples; do
 		real $name || continue
 		(for_real $name; echo "status $?") >"$dir/$name.real" 2>&1 &
@@ -306,6 +309,9 @@ reals_end() {
 		judge $? "$name for real" "$dir/$name.real"
 	done
 	empty 'files of runs that passed' "$(ls "$dir/tmp")"
+	grep -q 'FAILED, for real: .* stands still: ' "$dir/stalled" &&
+		[ "$(tail -n 1 "$dir/stalled")" = 'status 1' ]
+	judge $? 'a run for real that stands still' "$dir/stalled"
 }
 
 # A page has the hosts, what happened, and an end. A browser makes a row of each line.
@@ -379,6 +385,10 @@ searches() {
 			found += crash[nr] >= $3 - .01 && crash[nr] <= $5 + .01 }
 		END { exit !found }' "$dir/story" "$dir/when"
 	judge $? 'when a failure was inevitable' "$dir/story" "$dir/when"
+	LEDGER_BUG=1 sh -c "$again --page --when" >"$dir/page.html"
+	[ "$(grep -o 'inevitable between .* s' "$dir/page.html")" = \
+		"$(grep '^inevitable' "$dir/when")" ]
+	judge $? 'when, on a page' "$dir/when" "$dir/page.html"
 }
 
 # The program and the commands of doc/sim.md, and what it shows of their output.

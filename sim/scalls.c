@@ -44,8 +44,9 @@ static bool waits(const struct sim_file *f, int flags, utime_ns until)
 }
 
 /*
- * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again, and
- * so does one that has moved nothing at -ERESTART. A file that was closed meanwhile is gone.
+ * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again. At
+ * -ERESTART it does so if nothing has been moved. A file that was closed meanwhile
+ * is gone.
  */
 static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 		    utime_ns until, utime_ns end)

@@ -1308,7 +1308,7 @@ int sim_linger(struct linger *to, const void *value, socklen_t n)
 		return -EINVAL;
 	memcpy(&l, value, sizeof l);
 	to->l_onoff = l.l_onoff != 0;
-	if (l.l_onoff)			/* Linux keeps the time of one that is off */
+	if (l.l_onoff)			/* else Linux keeps the time */
 		to->l_linger = l.l_linger;
 	return 0;
 }

@@ -148,33 +148,37 @@ struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc)
 
 /* Content and changes. */
 
-static void content_grow(struct content *x, size_t size)
+/* Makes room for size bytes, of which those after x_size may be anything. */
+static void content_room(struct content *x, size_t size)
 {
 	char *block;
 
-	if (size > x->x_room) {
-		block = sim_alloc(size * 2);
-		if (x->x_size > 0)
-			memcpy(block, x->x_data, x->x_size);
-		free(x->x_data);
-		x->x_data = block;
-		x->x_room = size * 2;
-	}
-	if (size > x->x_size)
-		memset(x->x_data + x->x_size, 0, size - x->x_size);
-	x->x_size = size > x->x_size ? size : x->x_size;
-}
-
-static void content_put(struct content *x, size_t at, const void *data, size_t size)
-{
-	content_grow(x, at + size);
-	memcpy(x->x_data + at, data, size);
+	if (size <= x->x_room)
+		return;
+	block = sim_block(size * 2);
+	if (x->x_size > 0)
+		memcpy(block, x->x_data, x->x_size);
+	if (x->x_room > 0)
+		sim_block_free(x->x_data, x->x_room);
+	x->x_data = block;
+	x->x_room = size * 2;
 }
 
 static void content_length(struct content *x, size_t size)
 {
-	content_grow(x, size);
+	content_room(x, size);
+	if (size > x->x_size)
+		memset(x->x_data + x->x_size, 0, size - x->x_size);
 	x->x_size = size;
+}
+
+static void content_put(struct content *x, size_t at, const void *data, size_t size)
+{
+	content_room(x, at + size);
+	if (at > x->x_size)
+		content_length(x, at);
+	memcpy(x->x_data + at, data, size);
+	x->x_size = at + size > x->x_size ? at + size : x->x_size;
 }
 
 static void content_copy(struct content *to, const struct content *from)
@@ -187,8 +191,9 @@ static void content_copy(struct content *to, const struct content *from)
 static void change_add(struct sim_disk *d, struct inode *i, enum change_kind kind,
 		       size_t at, const void *data, size_t size)
 {
-	struct change *a = sim_alloc(sizeof *a + size);
+	struct change *a = sim_block(sizeof *a + size);
 
+	a->a_next = NULL;
 	if (kind != MODE)
 		i->i_time = sim_now();
 	a->a_number = d->d_number++;
@@ -202,6 +207,11 @@ static void change_add(struct sim_disk *d, struct inode *i, enum change_kind kin
 	else
 		i->i_last->a_next = a;
 	i->i_last = a;
+}
+
+static void change_free(struct change *a)
+{
+	sim_block_free(a, sizeof *a + a->a_size);
 }
 
 static void change_store(struct inode *i, const struct change *a)
@@ -486,7 +496,7 @@ static long inode_crash(struct inode *i, enum fate fate)
 			change_tear(i, a);
 		lost += draw != KEEP;
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	content_copy(&i->i_seen, &i->i_stored);
 	i->i_mode = i->i_mode_stored;
@@ -808,7 +818,7 @@ static void file_store(struct inode *i, uint64_t end)
 	while ((a = i->i_first) != NULL && a->a_number < end) {
 		change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 }
 
@@ -821,7 +831,7 @@ static int file_drop(struct inode *i, uint64_t end)
 		if (sim_below(DRAW_DISK, 2) == 0)
 			change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	return -EIO;
 }

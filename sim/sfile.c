@@ -151,11 +151,6 @@ int sim_fd(struct sim_boot *b, struct sim_file *f)
 	return fd;
 }
 
-struct sim_file *sim_file(struct sim_boot *b, int fd)
-{
-	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
-}
-
 void *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 		    size_t size, int flags)
 {

@@ -221,19 +221,66 @@ extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
 extern bool               sim_is_well;			/* no more faults begin */
 extern bool               sim_is_real;			/* hosts run for real */
+extern utime_ns           sim_time;			/* since the run began */
+extern long               sim_calls;			/* since it has passed */
+/* The thread whose boot was asked for last; and whether events run. */
+extern struct sim_last {
+	const void      *l_stack;	/* its struct ustack, or NULL */
+	struct sim_boot *l_boot;
+	bool             l_drives;
+} sim_last;
+
+#define SIM_BUSY	1000000		/* calls at one point in time */
+
+static inline utime_ns sim_now(void)
+{
+	return sim_time;
+}
+
+struct sim_boot *sim_caller_find(void);
+struct sim_boot *sim_self_real(void);
+
+/* Returns the boot of the caller; NULL: it is no thread of a host. */
+static inline struct sim_boot *sim_caller(void)
+{
+	const void *stack = ustack_self();
+
+	return stack != NULL && stack == sim_last.l_stack && !sim_last.l_drives ?
+		sim_last.l_boot : sim_caller_find();
+}
+
+/* Does the same; NULL also for a host that runs for real. */
+static inline struct sim_boot *sim_self(void)
+{
+	return sim_is_real ? sim_self_real() : sim_caller();
+}
+
+/* Is SplitMix64, as in uwait.c. */
+static inline uint64_t sim_mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static inline void sim_hash(uint64_t what)
+{
+	uint64_t z = sim_report->p_hash ^ what;
+
+	sim_report->p_hash = sim_mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+}
 
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
 utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
 void            *sim_alloc(size_t size);
-utime_ns         sim_now(void);
+/* A block that is soon freed again, and was not set to zeros. */
+void            *sim_block(size_t size);
+void             sim_block_free(void *block, size_t size);
 void             sim_at(utime_ns at, void (*f)(void *), void *arg);
-void             sim_hash(uint64_t what);
 void             sim_hash_bytes(const void *data, size_t size);
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
-struct sim_boot *sim_self(void);	/* NULL: no thread of a simulated host */
-struct sim_boot *sim_caller(void);	/* NULL: no thread of a host */
 /* Makes a thread of a host. NULL: there is no memory. */
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
@@ -243,7 +290,7 @@ void             sim_exit(struct sim_boot *b, int status)
 /* Does the same, but flushes no streams. */
 void             sim_end(struct sim_boot *b, int status)
 			__attribute__((noreturn));
-void             sim_busy(void);	/* counts a call that takes no time */
+void             sim_too_busy(void) __attribute__((noreturn));
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
@@ -252,6 +299,13 @@ void             sim_run_real(usim_setup *setup, uint64_t seed)
 			__attribute__((noreturn));
 /* For a run to come: at this time it tries so many futures, and then it ends. */
 void             sim_futures_at(utime_ns at, int nr);
+
+/* Counts a call that takes no time. */
+static inline void sim_busy(void)
+{
+	if (++sim_calls > SIM_BUSY)
+		sim_too_busy();
+}
 
 /* sstdio.c */
 
@@ -311,9 +365,20 @@ void     sim_page_message(const struct sim_host *from, const struct sim_host *to
 
 extern const char *const sim_kind_names[FAULT_KINDS];
 extern const char *const sim_step_names[STEPS];
+extern int sim_armed_nr;	/* faults that wait for a step */
 
 void     sim_plan(uint64_t mask);
-void     sim_step(struct sim_host *h, enum sim_step step); /* may not return */
+void     sim_step_armed(struct sim_host *h, enum sim_step step);
+/*
+ * A host makes a step, at which faults may begin. May not return, and may have
+ * closed what the caller has not looked at yet.
+ */
+static inline void sim_step(struct sim_host *h, enum sim_step step)
+{
+	if (sim_armed_nr > 0)
+		sim_step_armed(h, step);
+}
+
 void     sim_sent(struct sim_host *h);
 bool     sim_is_full(struct sim_host *h);
 bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
@@ -332,7 +397,12 @@ int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 /* sfile.c: descriptors, waits for files, pipes, epoll. */
 
 int              sim_fd(struct sim_boot *b, struct sim_file *f);
-struct sim_file *sim_file(struct sim_boot *b, int fd);
+
+static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
 void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 			       size_t size, int flags);
 int              sim_close(struct sim_boot *b, int fd);

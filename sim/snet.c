@@ -282,8 +282,9 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 		const void *data, size_t size)
 {
 	struct flow *g = &c->c_flow[from];
-	struct segment *s = sim_alloc(sizeof *s + size);
+	struct segment *s = sim_block(sizeof *s + size);
 
+	s->s_next = NULL;
 	s->s_kind = kind;
 	s->s_size = size;
 	s->s_room = 0;
@@ -309,13 +310,18 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 	}
 }
 
+static void segment_free(struct segment *s)
+{
+	sim_block_free(s, sizeof *s + s->s_size);
+}
+
 static void drop(struct flow *g)
 {
 	struct segment *s;
 
 	while ((s = g->g_first) != NULL) {
 		g->g_first = s->s_next;
-		free(s);
+		segment_free(s);
 	}
 }
 
@@ -646,7 +652,7 @@ static void arrive(void *flow)
 					 kind_names[s->s_kind], s->s_size);
 		g->g_first = s->s_next;
 		g->g_tries = 0;
-		free(s);
+		segment_free(s);
 		if (g->g_first != NULL && !g->g_armed)
 			arm(g, g->g_first->s_at);
 	}

@@ -10,6 +10,10 @@
  *	else		until then, even if the file is non-blocking. 0: not at
  *			all, with -EAGAIN. -ETIMEDOUT at the end. For io/.
  *
+ * A handler of a signal ends a wait with -EINTR, by the names of libc. With
+ * SA_RESTART the call goes on, unless the file has a time-out. By those of io/ it
+ * always goes on.
+ *
  * Results are a count or -errno, since other threads may run between an error
  * and its errno.
  */
@@ -40,15 +44,19 @@ static bool waits(const struct sim_file *f, int flags, utime_ns until)
 }
 
 /*
- * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again.
- * A file that was closed meanwhile is gone.
+ * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again, and
+ * so does one that has moved nothing at -ERESTART. A file that was closed meanwhile is gone.
  */
 static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 		    utime_ns until, utime_ns end)
 {
 	int rc = sim_wait(b, any ? NULL : f, end);
 
-	if (rc == 0 && sim_file(b, fd) != f)
+	if ((rc == -ERESTART || rc == -EINTR) && until != SIM_BY_FILE)
+		rc = 0;
+	if (rc == -ERESTART && end != UNEVER)
+		rc = -EINTR;
+	if ((rc == 0 || rc == -ERESTART) && sim_file(b, fd) != f)
 		rc = -EBADF;
 	return rc == -ETIMEDOUT && until == SIM_BY_FILE ? -EAGAIN : rc;
 }
@@ -68,6 +76,7 @@ struct transfer {
 	struct sockaddr       *t_from;
 	const struct sockaddr *t_to;
 	socklen_t              t_to_size, *t_from_size;
+	bool                   t_begun;		/* a part has been moved */
 	struct sim_rights     *t_rights;	/* or NULL */
 };
 
@@ -94,8 +103,8 @@ static inline ssize_t retry(struct sim_boot *b, int fd, struct sim_file *f,
 		if (rc != -EAGAIN || !waits(f, t->t_flags, until))
 			break;
 		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
-	return rc;
+	} while (rc == 0 || (rc == -ERESTART && !t->t_begun));
+	return rc == -ERESTART ? -EINTR : rc;
 }
 
 static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
@@ -128,6 +137,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer *t,
 		all += nr;
 		t->t_data += nr;
 		t->t_size -= (size_t)nr;
+		t->t_begun = true;
 		whole &= t->t_rights == NULL || t->t_rights->r_nr == 0;
 	} while (whole && t->t_size > 0);
 	return all > 0 ? all : nr;
@@ -189,6 +199,7 @@ static ssize_t write_all(struct sim_boot *b, int fd, struct transfer *t,
 		all += nr;
 		t->t_data += nr;
 		t->t_size -= (size_t)nr;
+		t->t_begun = true;
 		t->t_rights = NULL;
 	} while (whole && t->t_size > 0);
 	if (nr == -EPIPE && stream && all == 0 && !(t->t_flags & MSG_NOSIGNAL))
@@ -477,7 +488,7 @@ int sim_accept(struct sim_boot *b, int fd, int flags, struct sockaddr *a,
 		if (rc != -EAGAIN || !waits(f, 0, until))
 			break;
 		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
+	} while (rc == 0 || rc == -ERESTART);
 	sim_hash((uint64_t)rc);
 	return rc != 0 ? rc : sim_fd(b, out);
 }
@@ -499,7 +510,7 @@ int sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a, socklen_t 
 	       waits(f, 0, until)) {
 		is_full = rc == -EAGAIN;
 		rc = wait_for(b, fd, f, is_full, until, end);
-		if (rc != 0)
+		if (rc != 0 && rc != -ERESTART)
 			return rc == -EAGAIN && !is_full ? -EINPROGRESS : rc;
 		rc = is_full ? f->f_ops->o_socket->s_connect(f, a, n) :
 			f->f_ops->o_socket->s_connected(f);

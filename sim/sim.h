@@ -6,6 +6,7 @@
 
 #include "usim.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,10 +106,12 @@ struct sim_boot {
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
 	struct sim_wait *b_waits;	/* threads that wait for files */
+	const void      *b_main;	/* the thread of its function */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
 	char             b_folder[SIM_PATH];	/* where it works */
+	mode_t           b_umask;
 };
 
 struct sim_host {
@@ -306,7 +309,18 @@ void             sim_streams_end(const struct sim_boot *b);
 
 /* ssignal.c */
 
+/* Raises a signal in the calling thread. */
 void             sim_signal(struct sim_boot *b, int signo);
+/*
+ * Delivers what is pending and not masked. 0: no handler has run. -EINTR, -ERESTART:
+ * one has, without and with SA_RESTART.
+ */
+int              sim_signals_handle(struct sim_boot *b);
+/* Sets a mask for a call, and puts back that before; mask NULL: nothing. */
+void             sim_mask_begin(struct sim_boot *b, const sigset_t *mask,
+				sigset_t *before);
+void             sim_mask_end(struct sim_boot *b, const sigset_t *mask,
+			      const sigset_t *before);
 int              sim_signal_watch(struct sim_boot *b, int signo);
 int              sim_signal_unwatch(struct sim_boot *b, int signo);
 int              sim_signal_wait(struct sim_boot *b, utime_ns until);
@@ -395,7 +409,15 @@ int              sim_dup_to(struct sim_boot *b, int fd, int to);
 void             sim_changed(struct sim_file *f, int bits);
 /* Something else has changed, for which threads wait by sim_wait(b, NULL). */
 void             sim_wake(struct sim_boot *b);
+/*
+ * Waits until f changes; NULL: anything. 0: the caller looks again. -EINTR and
+ * -ERESTART as sim_signals_handle(); or another error of wait/.
+ */
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
+/* Sleeps. 0, or -EINTR: a handler has run. */
+int              sim_nap(struct sim_boot *b, utime_ns until);
+/* Lets the first thread of b handle signals. False: it does not wait here. */
+bool             sim_interrupt(struct sim_boot *b);
 int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
 
 struct pollfd;
@@ -517,10 +539,12 @@ bool             sim_is_disk(const struct sim_file *f);
 /* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
 struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
 long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
-int              sim_open(struct sim_boot *b, const char *path, int flags);
+int              sim_open(struct sim_boot *b, const char *path, int flags,
+			  mode_t mode);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
 int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
-				  const char *path, int flags, bool links);
+				  const char *path, int flags, mode_t mode,
+				  bool links);
 const char      *sim_folder(struct sim_file *f);
 bool             sim_is_gone(struct sim_file *f);
 int              sim_folder_change(struct sim_boot *b, const char *path);
@@ -534,8 +558,10 @@ int              sim_truncate(struct sim_file *f, off_t size);
 int              sim_sync(struct sim_file *f);
 int              sim_rename(struct sim_boot *b, const char *from, const char *to);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
-int              sim_mkdir(struct sim_boot *b, const char *path);
-int              sim_access(struct sim_boot *b, const char *path);
+int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_access(struct sim_boot *b, const char *path, int how);
+int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_fchmod(struct sim_file *f, mode_t mode);
 int              sim_link(struct sim_boot *b, const char *from, const char *path);
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);

@@ -716,6 +716,7 @@ static void host_run(void *boot)
 {
 	struct sim_boot *b = boot;
 
+	b->b_main = ustack_self();
 	sim_exit(b, b->b_host->h_f(b->b_host->h_arg));
 }
 
@@ -726,6 +727,7 @@ static void host_boot(void *host)
 
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
+	b->b_umask = 022;
 	strcpy(b->b_folder, "/");
 	h->h_boot = b;
 	h->h_is_down = false;

@@ -59,7 +59,9 @@
  * its threads. These wait at a gate until all ranks have loaded, since a failure
  * anywhere must stop them. A thread that is not at its home then tells the home.
  *
- * THE END is found as a save is, but waits until no threads are left.
+ * THE END is found as a save is, but waits until no threads are left. From the
+ * call of umpi_end() on only threads that are left can make others in a rank. If
+ * any thread of the scheduler could, it might do so after the rank was counted.
  *
  * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). A
  * thread or letter from another rank cannot be refused, so then the program ends.
@@ -158,7 +160,8 @@ struct top {
 
 static MPI_Comm comm = MPI_COMM_NULL;
 static int own, ranks;
-static bool on;				/* from umpi_init() to umpi_end() */
+static bool on;				/* from umpi_init() to the end */
+static bool ending;			/* umpi_end() was called */
 static int64_t sent_nr, received_nr;	/* K4 */
 
 static struct parcel *outbox, **outbox_last = &outbox;
@@ -406,6 +409,15 @@ static int far_send(const struct umove_letter *l, const void *bytes)
  * THREADS THAT ARE HERE
  */
 
+static int far_make(void)
+{
+	if (on && (!ending || umove_mine() != NULL))
+		return 0;
+	usched_message("umove_make: umpi_end() was called in this rank: from then on "
+		       "only threads of umove_make() make others");
+	return -EINVAL;
+}
+
 static int far_room(void)
 {
 	if (!on)
@@ -431,8 +443,8 @@ static void far_ended(long number)
 }
 
 static const struct umove_far far = {
-	.fa_send = far_send, .fa_room = far_room, .fa_here = far_here,
-	.fa_ended = far_ended
+	.fa_send = far_send, .fa_make = far_make, .fa_room = far_room,
+	.fa_here = far_here, .fa_ended = far_ended
 };
 
 /*
@@ -649,7 +661,7 @@ void umpi_fini(void)
 	if (comm != MPI_COMM_NULL)
 		(void)MPI_Comm_free(&comm);
 	sent_nr = received_nr = 0;
-	on = false;
+	on = ending = false;
 }
 
 /* Adds up over all ranks. */
@@ -696,10 +708,12 @@ int umpi_end(void)
 
 	if (!may("umpi_end"))
 		return -EINVAL;
+	ending = true;
 	rc = quiet(umove_none);
 	p  = parcel_make(&stop, NULL);
 	rc = all_can(p == NULL ? -ENOMEM : rc);
 	if (rc != 0) {
+		ending = false;
 		free(p);
 		return rc;
 	}
@@ -779,10 +793,12 @@ static bool mail_is_held(void)
 static long all_put(const char *path)
 {
 	struct top old, new = { .to_magic = MAGIC };
-	int64_t numbers = umove_numbers(0), most;
+	int64_t numbers, most;
 	struct sums all;
 	int rc;
 
+	umove_save_close();
+	numbers = umove_numbers(0);
 	(void)top_get(path, &old);
 	sums_get(&all, umove_save_nr(), 0);
 	(void)MPI_Allreduce(&numbers, &most, 1, MPI_INT64_T, MPI_MAX, comm);
@@ -881,11 +897,10 @@ long umpi_load(const char *path)
 		umove_each(home_tell);
 		(void)umove_numbers((long)top.to_numbers);
 	} else
-		umove_drop();
+		umove_drop_all();
 	umove_gate(false);
 	if (rc == 0)
 		return (long)top.to_threads;
-	(void)umove_none();
 	spots_free();
 	return rc;
 }

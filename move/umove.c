@@ -396,8 +396,11 @@ void umove_fini(void)
 	freed_nr = freed_room = 0;
 	alive = 0;
 	here  = (struct ugroup)UGROUP_LOCAL;
+	gate  = (struct ugroup)UGROUP_LOCAL;
+	gate_shut = false;
 	home  = NULL;
 	umove_heap_fini();
+	umove_save_fini();
 }
 
 bool umove_ready(const char *call)
@@ -526,7 +529,8 @@ static void enter(struct umove_thread *t)
 	umove_save_made();
 }
 
-void umove_leave(struct umove_thread *t)
+/* Takes t out, but for its record. */
+static void forget(struct umove_thread *t)
 {
 	*place_of(t->th_number) = t->th_next;
 	alive--;
@@ -534,6 +538,11 @@ void umove_leave(struct umove_thread *t)
 	umove_heap_drop(t);
 	umove_box_free(t);
 	umove_save_gone();
+}
+
+void umove_leave(struct umove_thread *t)
+{
+	forget(t);
 	free(t);
 }
 
@@ -695,7 +704,8 @@ long umove_make(void (*f)(void *), void *arg)
 	long nr;
 	int rc;
 
-	if (f == NULL || !umove_ready("umove_make"))
+	if (f == NULL || !umove_ready("umove_make") ||
+	    (umove_far != NULL && umove_far->fa_make() != 0))
 		return -EINVAL;
 	if (!umove_shares("umove_make"))
 		return -ENOTSUP;
@@ -1025,7 +1035,7 @@ static NOINLINE void land(struct umove_thread *t)
 static void enter_by_gate(void)
 {
 	while (gate_shut && ugroup_wait(&gate, UNEVER) != 0)
-		(void)u_sleep(UNOW);
+		(void)uproc_yield();
 }
 
 void umove_gate(bool shut)
@@ -1036,14 +1046,26 @@ void umove_gate(bool shut)
 	(void)ugroup_add(&gate, shut ? 1 : -1);
 }
 
-static void drop(struct umove_thread *t)
+void umove_drop(struct umove_thread *t)
 {
-	t->th_dropped = t->th_batch != NULL;
+	t->th_dropped = true;
+	forget(t);
 }
 
-void umove_drop(void)
+void umove_drop_all(void)
 {
-	umove_each(drop);
+	size_t i;
+
+	for (i = 0; i < slots; i++) {
+		struct umove_thread **at = &table[i];
+
+		while (*at != NULL) {
+			if ((*at)->th_batch != NULL)
+				umove_drop(*at);	/* *at is the next */
+			else
+				at = &(*at)->th_next;
+		}
+	}
 }
 
 static void arrive(void *thread)
@@ -1055,7 +1077,7 @@ static void arrive(void *thread)
 	if (!t->th_dropped)
 		land(t);
 	batch_put(t);
-	umove_leave(t);
+	free(t);
 }
 
 size_t umove_valid(const char *bytes, size_t nob)

@@ -95,9 +95,15 @@ all() {
 	moves plain 2 4
 	moves ll 2
 	killed plain 12
+	try "$mpi: ends" compile ends test/move/ends.c "-no-pie $fixed" "$linked"
+	try "$mpi: ends, hard" compile ends-hard test/move/ends.c \
+		"-no-pie $fixed -DUSCHED_HARD" \
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+	ends ends 1 2 4
 	export USCHED_DEBUG=evict=always,poison,fault
 	moves hard 2 4
 	killed hard 6
+	ends ends-hard 2
 	unset USCHED_DEBUG
 	if have clang; then
 		clang
@@ -142,6 +148,15 @@ moves() { # program, ranks ...
 		rm -f "$dir/moved"
 		try "$mpi: $name, $ranks ranks" run $ranks $name "$dir/moved" 60 $seed
 		same "$mpi: $name, $ranks ranks, moved" "$dir/moved"
+		seed=$((seed + 1))
+	done
+}
+
+ends() { # program, ranks ...
+	name=$1
+	shift
+	for ranks; do
+		try "$mpi: $name, $ranks ranks" run $ranks $name 10 $seed "$dir/beside"
 		seed=$((seed + 1))
 	done
 }

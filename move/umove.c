@@ -95,7 +95,24 @@
  *     frame, and a guard that is known is none.
  *   - A mapping that is moved to LANES after usched_lanes() (mremap()): the guards
  *     of lanes are mappings of their own, and each would have to be moved.
- *   - ws: its workers choose the lane of a thread, and take it away from here.
+ *
+ * WS, AND SEVERAL PROCESSORS, would need this:
+ *
+ *   - To leave: nothing. A thread at a safe point lies in its lane, at the home of
+ *     the lane (steal/homes.h), and all lanes are mapped at once.
+ *   - To arrive: a new thread that has its lane before it begins. The home of this
+ *     lane may be another worker, and may change, so the thread would go there by
+ *     mail. If the lane is free it has to be taken out of the middle of the free
+ *     list, which only the home may touch. Today the worker that runs a thread first
+ *     chooses its lane.
+ *   - Here: the table, the numbers, the groups, pack_space and boxes are those of one
+ *     processor, without locks. A thread that leaves decides where to, packs, and is
+ *     out of the table without a switch. With several processors each letter could
+ *     come in between, so th_leaves would have to hold mail for all ways.
+ *   - In a save: all workers must have seen sv_on before the first thread has come.
+ *   - In ranks.c: K1, K3 and K4 hold since nothing else runs meanwhile.
+ *
+ * A rank for each cpu has all of that without a lock. So it was left at that.
  */
 
 #define _GNU_SOURCE

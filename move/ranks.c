@@ -57,7 +57,10 @@
  * A LOAD deals files to ranks: rank r of n reads the files r, r + n, ... If the
  * ranks are more than the files, several read a file, and each takes a part of
  * its threads. These wait at a gate until all ranks have loaded, since a failure
- * anywhere must stop them. A thread that is not at its home then tells the home.
+ * anywhere must stop them. A thread that is not at its home then tells the home,
+ * before the gate opens. So the home knows of each thread that was saved, and of all
+ * others whose numbers were given before the save it knows that they have ended.
+ * Their mail is dropped, as if their spots had been saved.
  *
  * THE END is found as a save is, but waits until no threads are left. From the
  * call of umpi_end() on only threads that are left can make others in a rank. If
@@ -163,6 +166,7 @@ static int own, ranks;
 static bool on;				/* from umpi_init() to the end */
 static bool ending;			/* umpi_end() was called */
 static int64_t sent_nr, received_nr;	/* K4 */
+static int64_t given;			/* by a load: places that were given before */
 
 static struct parcel *outbox, **outbox_last = &outbox;
 
@@ -312,6 +316,13 @@ static const struct spot *spot_known(int64_t number, uint64_t moves)
 	return s;
 }
 
+/* Has the thread ended before the save that was loaded? Only its home can tell. */
+static bool has_ended_before(int64_t number)
+{
+	return home_of(number) == own && umove_place(number) < given &&
+		(spot_slots == 0 || spot_at(number)->sp_number == FREE);
+}
+
 static void carry(struct parcel *p);
 
 /* Notes where a thread is after some moves, unless more is known. */
@@ -378,6 +389,8 @@ static void carry(struct parcel *p)
 	if (t != NULL) {
 		if (umove_deliver(t, l, p->pc_bytes) != 0)
 			no_memory();
+		free(p);
+	} else if (s == NULL && has_ended_before(l->le_to)) {
 		free(p);
 	} else if (s == NULL && (p->pc_message.ms_moves > 0 || home == own)) {
 		hold(p);
@@ -660,7 +673,7 @@ void umpi_fini(void)
 	spots_free();
 	if (comm != MPI_COMM_NULL)
 		(void)MPI_Comm_free(&comm);
-	sent_nr = received_nr = 0;
+	sent_nr = received_nr = given = 0;
 	on = ending = false;
 }
 
@@ -799,7 +812,9 @@ static long all_put(const char *path)
 
 	umove_save_close();
 	numbers = umove_numbers(0);
-	(void)top_get(path, &old);
+	rc = top_get(path, &old);
+	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+		return rc;		/* else its files might be written over */
 	sums_get(&all, umove_save_nr(), 0);
 	(void)MPI_Allreduce(&numbers, &most, 1, MPI_INT64_T, MPI_MAX, comm);
 	new.to_serial  = old.to_serial + 1;
@@ -878,6 +893,11 @@ static void home_tell(struct umove_thread *t)
 		no_memory();
 }
 
+static int no_wait(void)
+{
+	return 0;
+}
+
 long umpi_load(const char *path)
 {
 	struct top top;
@@ -889,13 +909,18 @@ long umpi_load(const char *path)
 		     spots_nr > 0 ? -EBUSY : 0);
 	if (rc == 0)
 		rc = top_get(path, &top);
+	if (rc == -EBADMSG)
+		usched_message("umpi_load: the file %s: it is no whole file of "
+			       "umpi_save()", path);
 	if (rc != 0)
 		return rc;
 	umove_gate(true);
 	rc = all_can(files_load(path, &top));
 	if (rc == 0) {
 		umove_each(home_tell);
+		given = (int64_t)top.to_numbers;
 		(void)umove_numbers((long)top.to_numbers);
+		rc = quiet(no_wait);
 	} else
 		umove_drop_all();
 	umove_gate(false);

@@ -7,20 +7,23 @@
  *
  * In each rank a thread of the scheduler makes threads until it is refused, while
  * another loads, saves and ends. Made threads move, make others, and end. In every
- * second round they go on from the save of the round before, with the others.
+ * second round they go on from the save of the round before, with the others, but not
+ * from a save whose head was cut short, or has a byte that is another.
  */
 
 #include "program.h"
 #include "ranks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 
+#define HEAD	48	/* bytes: struct top, and a checksum */
 #define NUMBERS	4096	/* places of threads in a round, of all ranks */
 
 static int rank, ranks;
 static bool goes_on;		/* this round begins with a load */
-static long round_nr, made, ended, refused, said;
+static long round_nr, made, ended, refused, said, damaged;
 static char ran[NUMBERS];	/* by number: a thread of this round has begun or come */
 static const char *path;
 
@@ -28,6 +31,8 @@ static void hear(const char *line)
 {
 	if (strstr(line, "umove_make: umpi_end() was called") != NULL)
 		said++;
+	else if (strstr(line, "it is no whole file of umpi_save()") != NULL)
+		damaged++;
 	else
 		fprintf(stderr, "%s\n", line);
 }
@@ -85,11 +90,48 @@ static void maker(void *arg)
 	(void)arg;
 }
 
+/* Writes the head of the save, in rank 0. */
+static void head_write(const char *head, size_t nob)
+{
+	int fd = rank == 0 ? open(path, O_WRONLY | O_TRUNC) : -1;
+
+	if (rank == 0 && (fd < 0 || write(fd, head, nob) != (ssize_t)nob))
+		say_wrong("cannot write", 0);
+	if (fd >= 0)
+		close(fd);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void torn(void)
+{
+	char head[HEAD], other[HEAD];
+	int fd = open(path, O_RDONLY);
+	size_t i;
+
+	if (fd < 0 || read(fd, head, HEAD) != HEAD || read(fd, other, 1) != 0)
+		say_wrong("another head", 0);
+	close(fd);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (i = 0; i < 2 * HEAD; i++) {
+		long heard = damaged;
+
+		memcpy(other, head, HEAD);
+		other[i % HEAD] ^= (char)(1 << i % 8);
+		head_write(other, i < HEAD ? HEAD : i - HEAD);
+		if (umpi_load(path) != -EBADMSG || damaged == heard)
+			say_wrong("not refused with a sentence", (long)i);
+	}
+	head_write(head, HEAD);
+}
+
 static void first(void *arg)
 {
-	long nr = goes_on ? umpi_load(path) : 0;
+	long nr;
 	int i;
 
+	if (goes_on && round_nr == 1)
+		torn();
+	nr = goes_on ? umpi_load(path) : 0;
 	if (nr < 0)
 		say_wrong("cannot load", nr);
 	if (goes_on && rank == 0)

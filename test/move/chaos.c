@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chaos.c: threads without a heap write letters to any number, also of threads that
- * move, have ended, or were not made for long, and make others. What comes to a thread
- * from another comes in order, without a gap, and unchanged, through moves, saves, kills
- * and loads. A save that fails, in one rank or in all, leaves the one before.
+ * chaos.c: threads without a heap make others, and write letters to any number, also of
+ * threads that move or have ended. The letters of a thread to another come in order,
+ * without a gap, and unchanged, through moves, saves, kills and loads. A save that fails
+ * on a full disk, of a rank or of all, leaves the save before.
  *
  *	chaos RESULTS THREADS SEED SAVE MICROSECONDS
  *

@@ -71,10 +71,11 @@
  * stays though it could leave.
  *
  * NUMBERS: rank r of n gives the numbers r, r + n, r + 2n, ... When a thread has
- * ended, its process gives the place of the number again, unless a load has brought
- * the thread back. (With ranks.c its home does: the rank of this rest.) The next
- * number of a place is larger by UMOVE_AGAIN. So no two threads of a job have the
- * same number, and mail for a thread that has ended never reaches another.
+ * ended, its process gives the place of the number again, unless it loads a file
+ * before: threads in this may have the same places, and end again. (With ranks.c its
+ * home does: the rank of this rest.) The next number of a place is larger by
+ * UMOVE_AGAIN. So no two threads of a job have the same number, and mail for a thread
+ * that has ended never reaches another.
  *
  * INVARIANTS
  *
@@ -596,6 +597,11 @@ static void freed_add(long nr)
 		freed_room = room;
 	}
 	freed[freed_nr++] = nr;
+}
+
+void umove_numbers_keep(void)
+{
+	freed_nr = 0;
 }
 
 void umove_number_put(long nr)

@@ -140,6 +140,9 @@ void umove_each(void (*f)(struct umove_thread *t));
 /* Lets the place of a thread that has ended be given again. */
 void umove_number_put(long number);
 
+/* Lets no place of a thread that has ended be given again: some have come back. */
+void umove_numbers_keep(void);
+
 /* Waits until no thread is here. 0 or -errno. */
 int umove_none(void);
 

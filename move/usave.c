@@ -649,8 +649,10 @@ long umove_load(const char *path)
 	if (!umove_is_alone("umove_load") || !umove_shares("umove_load"))
 		return -ENOTSUP;
 	nr = file_load(&w);
-	if (nr >= 0)
+	if (nr >= 0) {
 		(void)umove_numbers(numbers);
+		umove_numbers_keep();
+	}
 	return nr;
 }
 

@@ -221,6 +221,38 @@ static void poor_loads(const char *name)
 	memory_lacks(-1);
 }
 
+static int gone(void *arg, const void *from, size_t nob)
+{
+	(void)arg, (void)from, (void)nob;
+	return 0;
+}
+
+static void goes(void *arg)
+{
+	(void)umove_to(gone, NULL);
+	say_wrong("has gone, and runs", 0);
+	(void)arg;
+}
+
+static long number_of_goer(void)
+{
+	long nr = umove_make(goes, NULL);
+
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	return nr;
+}
+
+/* Threads have ended here twice, since a load has brought them back. */
+static void numbers(void)
+{
+	long nr = number_of_goer();
+	int i;
+
+	for (i = 0; i < 20; i++)
+		expect("a number is given twice", number_of_goer() != nr, 1, NULL);
+}
+
 static int stop_poor;
 static long poor_points;
 
@@ -394,6 +426,7 @@ static void saves(void)
 	poor_loads(path);
 	while (umove_alive() > 0)
 		(void)S(yield)();
+	numbers();
 	poor_saves();
 	free(file);
 }

@@ -366,14 +366,22 @@ static void call_recvfrom(int i)
 	said("recvfrom", i, nr);
 }
 
-/* Linux may tell of a FIN late, and then tells an edge twice, unless i is quick. */
-static void quick(int i)
+/*
+ * Linux tells an edge when a FIN is acknowledged, which the other end may put off for
+ * 40 ms. Waits for that, if it comes: there may be no room for the FIN.
+ */
+static void fin_wait(int i)
 {
 #if !defined(SIMULATED)
-	int on = 1;
+	struct tcp_info info = { .tcpi_state = TCP_FIN_WAIT1 };
+	socklen_t n = sizeof info;
+	int k;
 
-	if (i >= 0 && slots[i].type == STREAM)
-		setsockopt(slots[i].fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+	for (k = 0; k < 100 && info.tcpi_state == TCP_FIN_WAIT1; k++) {
+		if (getsockopt(slots[i].fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0)
+			return;
+		usleep(1000);
+	}
 #else
 	(void)i;
 #endif
@@ -381,8 +389,8 @@ static void quick(int i)
 
 static void call_shutdown(int i)
 {
-	quick(other_end(i));
 	said("shutdown", i, shutdown(slots[i].fd, (int)below(3)));
+	fin_wait(i);
 	slots[i].pair = 0;	/* then Linux tells of new room late */
 }
 

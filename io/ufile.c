@@ -325,6 +325,8 @@ static ssize_t move_part(struct job **j, const struct rest *t, utime_ns until)
 
 	if (rc != 0)
 		return rc;
+	if (t->rs_offset < 0)	/* preadv2() has a meaning for -1 */
+		return -EINVAL;
 	if (ustack_self() == NULL)
 		return move(t->rs_fd, t->rs_writes, t->rs_at, size,
 			    t->rs_offset);

@@ -285,12 +285,30 @@ static NOINLINE ssize_t fault(const char *what, const struct iovec *v, int nr)
 
 /* Streams. */
 
+static ssize_t blocking_read(int fd, void *buf, size_t size)
+{
+	struct iovec v = { buf, size };
+
+	return blocking_readv(fd, &v, 1);
+}
+
+static ssize_t blocking_write(int fd, const void *buf, size_t size)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, size };
+
+	return blocking_writev(fd, &v, 1);
+}
+
+/* A read of no byte never blocks, and takes no datagram. A recv() does both. */
 static NOINLINE ssize_t try_read(int fd, void *buf, size_t size)
 {
-	struct upoll_read r = upoll_read_begin(fd);
+	struct upoll_read r;
 	struct iovec v = { buf, size };
 	ssize_t rc;
 
+	if (size == 0)
+		return blocking_read(fd, buf, 0);
+	r = upoll_read_begin(fd);
 	UNINTERRUPTED(rc, recv(fd, buf, size, MSG_DONTWAIT));
 	upoll_read_end(r, rc, size);
 	if (rc == -ENOTSOCK)
@@ -309,20 +327,6 @@ static NOINLINE ssize_t try_write(int fd, const void *buf, size_t size)
 	return rc != -EFAULT ? rc : fault("u_write: the buffer", &v, 1);
 }
 
-static ssize_t blocking_read(int fd, void *buf, size_t size)
-{
-	struct iovec v = { buf, size };
-
-	return blocking_readv(fd, &v, 1);
-}
-
-static ssize_t blocking_write(int fd, const void *buf, size_t size)
-{
-	struct iovec v = { (void *)(uintptr_t)buf, size };
-
-	return blocking_writev(fd, &v, 1);
-}
-
 ssize_t u_read(int fd, void *buf, size_t size, utime_ns until)
 {
 	UNTIL_READ(fd, until, try_read(fd, buf, size),
@@ -335,12 +339,22 @@ ssize_t u_write(int fd, const void *buf, size_t size, utime_ns until)
 		   blocking_write(fd, buf, size));
 }
 
+/* Returns whether nr buffers have no byte. */
+static bool is_empty(const struct iovec *v, int nr)
+{
+	for (; nr > 0 && v->iov_len == 0; nr--, v++)
+		;
+	return nr == 0;
+}
+
 static NOINLINE ssize_t try_recvv(int fd, const struct iovec *v, int nr)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v,
 			    .msg_iovlen = nr };
 	ssize_t rc;
 
+	if (is_empty(v, nr))		/* see try_read() */
+		return blocking_readv(fd, v, nr);
 	UNINTERRUPTED(rc, recvmsg(fd, &m, MSG_DONTWAIT));
 	if (rc == -ENOTSOCK)
 		rc = try_readv(fd, v, nr);

@@ -82,7 +82,7 @@ static bool is_inet(const struct sockaddr *a)
 /* Makes a socket at an address. */
 static int make_at(const struct sockaddr *a, socklen_t len, int type, int flags)
 {
-	int fd = make(a->sa_family, type);
+	int fd = flags & ~UNET_REUSEPORT ? -EINVAL : make(a->sa_family, type);
 	int rc = 0;
 
 	if (fd < 0)
@@ -222,12 +222,14 @@ int u_dial_tcp(const char *host, int port, utime_ns until)
 	return len > 0 ? u_dial(&a.any, (socklen_t)len, until) : len;
 }
 
-/* Sets *a to the address of a path. Returns its length, or -ENAMETOOLONG. */
+/* Sets *a to the address of a path. Returns its length, or an error. */
 static int path_address(union address *a, const char *path)
 {
-	size_t len = strlen(path);
+	size_t len = path != NULL ? strlen(path) : 0;
 
 	memset(a, 0, sizeof *a);
+	if (len == 0)			/* bind() would choose a name */
+		return -EINVAL;
 	if (len >= sizeof a->local.sun_path)
 		return -ENAMETOOLONG;
 	a->local.sun_family = AF_UNIX;

@@ -21,7 +21,7 @@
  *
  * path is the path of a unix socket. "@name" is a name without a file (Linux).
  * -EADDRINUSE: there is such a file, maybe of a server that has ended.
- * -ENAMETOOLONG.
+ * -ENAMETOOLONG; -EINVAL: it is NULL or empty. Flags that are unknown are -EINVAL.
  *
  * WHO MAY CALL WHAT: threads and native threads. Functions without a deadline
  * never wait.

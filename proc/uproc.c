@@ -1786,17 +1786,51 @@ static int procs_init(struct uproc_set *set, int thread_nr)
 	return rc;
 }
 
+/* Refuses a second scheduler of a kind. */
+static NOINLINE int second(const struct uproc_ops *ops)
+{
+	usched_message("%sinit: there is a scheduler already, until %sfini()",
+		       ops_name(ops), ops_name(ops));
+	return -EBUSY;
+}
+
+/*
+ * Makes a set in the place of was, unless another caller is faster. A child that
+ * was forked meanwhile finds a set of its parent.
+ */
+static int make_in_place(struct uproc_set **out, struct uproc_set *was,
+			 const struct uproc_ops *ops, int proc_nr,
+			 int thread_nr)
+{
+	struct uproc_set *set = NULL;
+	int rc = set_make(&set, proc_nr, ops);
+
+	if (rc != 0)
+		return rc;
+	set->set_forks = uproc_forks;
+	if (!__atomic_compare_exchange_n(out, &was, set, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED)) {
+		set_free(set);
+		return second(ops);
+	}
+	rc = procs_init(set, thread_nr);
+	if (rc == 0)
+		set->set_forks = INT_MAX;
+	else {
+		__atomic_store_n(out, was, __ATOMIC_RELEASE);
+		set_free(set);
+	}
+	return rc;
+}
+
 int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 	       int proc_nr, int thread_nr)
 {
-	struct uproc_set *set = NULL;
+	struct uproc_set *was = __atomic_load_n(out, __ATOMIC_ACQUIRE);
 	int rc;
 
-	if (*out != NULL && !uproc_inherited(*out)) {
-		usched_message("%sinit: there is a scheduler already, until "
-			       "%sfini()", name_of(*out), name_of(*out));
-		return -EBUSY;
-	}
+	if (was != NULL && !uproc_inherited(was))
+		return second(ops);
 	if (proc_nr == 0)
 		proc_nr = UPROC_SINGLE ? 1 : uproc_cpus();
 	if (proc_nr == -ENOMEM)
@@ -1806,17 +1840,7 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 		return -EINVAL;
 	(void)ws_fence_init();		/* if it fails, it is only slower */
 	rc = ufork_watch();
-	if (rc == 0)
-		rc = set_make(&set, proc_nr, ops);
-	if (rc == 0)
-		rc = procs_init(set, thread_nr);
-	if (rc != 0) {
-		if (set != NULL)
-			set_free(set);
-		return rc;
-	}
-	__atomic_store_n(out, set, __ATOMIC_RELAXED);
-	return 0;
+	return rc != 0 ? rc : make_in_place(out, was, ops, proc_nr, thread_nr);
 }
 
 static void *native(void *arg)
@@ -2144,6 +2168,6 @@ int uproc_fini(struct uproc_set **out, long *left)
 	__atomic_store_n(&ending.set_forks, uproc_forks, __ATOMIC_RELAXED);
 	__atomic_store_n(out, &ending, __ATOMIC_RELAXED);
 	set_free(set);
-	__atomic_store_n(out, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(out, NULL, __ATOMIC_RELEASE);
 	return *left == 0 ? 0 : -EDEADLK;
 }

@@ -597,10 +597,21 @@ static unsigned fresh(struct uproc *p, struct uproc_mark *m, int outside,
 /* From the beginning to the end. */
 
 /* Initializes what is of ws. 0, -ENOMEM. */
+/* Forgets, in the child of fork(), all that is left of the parent's workers. */
+static void forget_parent(void)
+{
+	memset(&all, 0, sizeof all);
+	ws_unwatched = 0;
+	lane_list    = NULL;
+	ws_homes     = NULL;
+}
+
 static int worker_init(struct uproc *p)
 {
 	struct ws_worker *w = (struct ws_worker *)p;
 
+	if (p->p_nr == 0)
+		forget_parent();
 	w->w_running_lane = NONE;
 	ws_stop_init(&w->w_gate.g_stop);
 	p->p_sched.s_gate = &w->w_gate.g_stop.k_in;
@@ -620,7 +631,8 @@ static void worker_fini(struct uproc *p)
 	umem_stock_fini(&w->w_stock);
 	ws_pinned_fini(&w->w_pinned);
 	free(w->w_lane);
-	if (p->p_nr == 0)
+	/* Unless worker_init() was not called. */
+	if (p->p_nr == 0 && p->p_sched.s_gate != NULL)
 		lanes_fini();
 }
 
@@ -628,15 +640,6 @@ static void worker_fini(struct uproc *p)
 static void in_child(struct uproc *p)
 {
 	((struct ws_worker *)p)->w_gate.g_stop.k_stop |= WS_STOP_ASKED;
-}
-
-/* Forgets, in the child of fork(), all that is left of the parent's workers. */
-static void forget_parent(void)
-{
-	memset(&all, 0, sizeof all);
-	ws_unwatched = 0;
-	lane_list    = NULL;
-	ws_homes     = NULL;
 }
 
 static const struct uproc_ops ops = {
@@ -662,8 +665,6 @@ static const struct uproc_ops ops = {
 
 int ws_init(int proc_nr, int thread_nr)
 {
-	if (set == NULL || uproc_inherited(set))
-		forget_parent();
 	return uproc_init(&set, &ops, proc_nr, thread_nr);
 }
 

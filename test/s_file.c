@@ -89,6 +89,8 @@ static void whole(int fd, int writer)
 		CHECK(same(buf, writer, 0, SIZE));
 		CHECK(u_pread(fd, buf, 1, SIZE, UNEVER) == 0);
 	}
+	CHECK(u_pread(fd, buf, 1, -1, UNEVER) == -EINVAL);
+	CHECK(u_pwrite(fd, buf, 1, -1, UNEVER) == -EINVAL);
 	rc = u_pread(fd, buf, 10, 20, UNOW);
 	CHECK(rc == -EAGAIN || (rc == 10 && same(buf, writer, 20, 10)));
 	free(buf);

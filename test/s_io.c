@@ -74,6 +74,29 @@ static void results(void *arg)
 	CHECK(u_close(f) == 0);
 }
 
+/* A read of no byte does not wait, as a body without bytes may follow a head. */
+static void reads_none(void *arg)
+{
+	int s[2], d[2], p[2];
+	char b[4];
+	struct iovec none[2] = { { b, 0 }, { b, 0 } };
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0 && pipe(p) == 0);
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, d) == 0);
+	CHECK(u_read(s[0], b, 0, SOON) == 0 && u_read(p[0], b, 0, SOON) == 0);
+	CHECK(u_read_all(s[0], b, 0, SOON) == 0);
+	CHECK(u_readv(s[0], none, 2, SOON) == 0);
+	CHECK(u_write_all(s[0], b, 0, SOON) == 0);
+	CHECK(u_write(d[1], "ab", 2, UNEVER) == 2);
+	CHECK(u_read(d[0], b, 0, SOON) == 0);
+	CHECK(u_readv(d[0], none, 2, SOON) == 0);
+	CHECK(u_read(d[0], b, sizeof b, SOON) == 2);
+	CHECK(u_recv(s[0], b, 0, 0, SOON) == -ETIMEDOUT);
+	CHECK(u_close(s[0]) == 0 && u_close(s[1]) == 0);
+	CHECK(u_close(d[0]) == 0 && u_close(d[1]) == 0);
+	CHECK(u_close(p[0]) == 0 && u_close(p[1]) == 0);
+}
+
 /* Streams: all bytes come, in order. */
 
 /* A file goes to a socket; when the reader has gone, no signal comes. */
@@ -394,6 +417,7 @@ int main(int argc, char **argv)
 	check_start(argc, argv);
 	for (p = 1; p <= 2; p++) {
 		one_thread(p, results, NULL);
+		one_thread(p, reads_none, NULL);
 		one_thread(p, sends_file, NULL);
 		streams(p);
 		many_readers(p);

@@ -134,6 +134,11 @@ static void local(void)
 	path[sizeof path - 1] = 0;
 	CHECK(u_listen_unix(path, 0) == -ENAMETOOLONG);
 	CHECK(u_dial_unix(path, SOON) == -ENAMETOOLONG);
+	CHECK(u_listen_unix("", 0) == -EINVAL);
+	CHECK(u_dial_unix("", SOON) == -EINVAL);
+	CHECK(u_listen_unix(NULL, 0) == -EINVAL);
+	CHECK(u_dial_unix(NULL, SOON) == -EINVAL);
+	CHECK(u_listen_tcp("127.0.0.1", 0, 0, UNET_REUSEPORT << 1) == -EINVAL);
 }
 
 /* Descriptors that pass. */

@@ -3,12 +3,14 @@
  * t_main.c: usched_main() runs a function as the first thread of the scheduler
  * that USCHED names, waits for all threads, and returns the function's result;
  * it does so again and again. Any other USCHED, a call by a thread, and threads
- * that nothing can wake give 125 and a message. usched_go() makes threads of the
+ * that nothing can wake give 125 and a message. So do all but one of several calls
+ * at the same time. usched_go() makes threads of the
  * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
  * to those that are no threads. A result that seems to be an error has a line.
  */
 #include "check.h"
 #include <usched/all.h>
+#include <pthread.h>
 
 #define WORKERS	1000
 
@@ -81,6 +83,16 @@ static int stays(void *arg)
 	return usem_wait(&never, UNEVER);
 }
 
+static int running;		/* atomic */
+
+static int stays_a_while(void *arg)
+{
+	CHECK(__atomic_add_fetch(&running, 1, __ATOMIC_RELAXED) == 1);
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	__atomic_sub_fetch(&running, 1, __ATOMIC_RELAXED);
+	return 6;
+}
+
 static int as_it_is(void *rc)
 {
 	return *(int *)rc;
@@ -104,6 +116,30 @@ static int within(void *arg)
 {
 	CHECK(usched_main(which, arg) == USCHED_FAILED);
 	return 5;
+}
+
+/* Of calls at the same time all but one fail, and that runs as if alone. */
+static void *at_once(void *arg)
+{
+	return (void *)(intptr_t)usched_main(stays_a_while, arg);
+}
+
+static void several(const char *how)
+{
+	pthread_t native[8];
+	void *rc;
+	int i, ran = 0;
+
+	CHECK(setenv("USCHED", how, 1) == 0);
+	__atomic_store_n(&running, 0, __ATOMIC_RELAXED);
+	for (i = 0; i < COUNT(native); i++)
+		CHECK(pthread_create(&native[i], NULL, at_once, NULL) == 0);
+	for (i = 0; i < COUNT(native); i++) {
+		CHECK(pthread_join(native[i], &rc) == 0);
+		CHECK((intptr_t)rc == 6 || (intptr_t)rc == USCHED_FAILED);
+		ran += (intptr_t)rc == 6;
+	}
+	CHECK(ran >= 1);
 }
 
 static int fails(const char *how, const char *says)
@@ -154,6 +190,8 @@ int main(int argc, char **argv)
 	CHECK(strstr(last, "usched_go()") != NULL);
 
 	results();
+	for (i = 0; i < 100; i++)
+		several(right[i % COUNT(right)]);
 
 	/* How many are stuck. */
 	for (i = 0; i < COUNT(right); i++) {

@@ -71,7 +71,7 @@
  *
  * BATCHES
  *
- * With a thousand connections no near cache has what an event touches: the entry,
+ * With 1,000 connections no near cache has what an event touches: the entry,
  * the node and its record, the thread, its slice. Each would be waited for in
  * turn. So one fetch of events has two passes. The first takes out the nodes, and
  * asks for memory of the events behind (uevents_wait()), and of the threads. The
@@ -167,7 +167,7 @@ UPREEMPT_NEVER;
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
 
 /* Reads what other native threads may be changing. */
-#define RACY		__attribute__((no_sanitize("thread")))
+#define UNCHECKED	__attribute__((no_sanitize("thread")))
 
 struct poller {
 	struct uwait_source p_source;	/* first */
@@ -356,7 +356,7 @@ static void take_all(struct entry *e, const struct poller *p,
 }
 
 /* Asks for what the event of fd will touch: BATCHES. Any entry. */
-static RACY void ahead(int fd, int steps)
+static UNCHECKED void ahead(int fd, int steps)
 {
 	const struct entry *e = entry_look(fd);
 	const char *n;
@@ -386,7 +386,7 @@ static void claimed_add(struct poller *p, struct node *n)
 }
 
 /* Asks for the slice of u, which may still be about to block. */
-static RACY void slice_ahead(const struct ustack *u)
+static UNCHECKED void slice_ahead(const struct ustack *u)
 {
 	const char *top = __atomic_load_n(&u->u_top, __ATOMIC_RELAXED);
 	int i;

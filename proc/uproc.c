@@ -170,7 +170,9 @@
  *
  * REJECTED
  *
- * A queue linked through the threads: it does not show which thread to
+ * The only processor on the native thread that calls fini, which waits anyway: the
+ * kernel gives signals of the process to the main thread first, and their handlers
+ * would run on lanes. A queue linked through the threads: it does not show which thread to
  * prefetch. A message of its own for each remote wake: it needs memory, and can
  * fail. A look at the inbox less often: remote wakes come late.
  */

@@ -9,6 +9,7 @@
  * pthread_create() and pthread_join(); usched_main takes the scheduler that
  * USCHED names.
  */
+#include "figures.h"
 #include "umain.h"
 #include "uwait.h"
 
@@ -18,7 +19,8 @@
 
 #define MOST	10000
 
-static utime_ns first[2][MOST], end[2][MOST], at;
+static int64_t first[2][MOST], end[2][MOST];
+static utime_ns at;
 
 static void *begins(void *arg)
 {
@@ -40,13 +42,6 @@ static int native(void)
 		pthread_join(t, NULL) != 0;
 }
 
-static int less(const void *a, const void *b)
-{
-	utime_ns x = *(const utime_ns *)a, y = *(const utime_ns *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void measure(int which, int i)
 {
 	utime_ns start = unow();
@@ -59,8 +54,8 @@ static void measure(int which, int i)
 
 static void say(const char *name, int which, int nr)
 {
-	qsort(first[which], nr, sizeof first[0][0], less);
-	qsort(end[which], nr, sizeof end[0][0], less);
+	figures_sort_times(first[which], nr);
+	figures_sort_times(end[which], nr);
 	printf("%s first %ld [%ld] end %ld [%ld]\n", name,
 	       (long)first[which][nr / 2], (long)first[which][0],
 	       (long)end[which][nr / 2], (long)end[which][0]);

@@ -16,6 +16,7 @@
  * doc/benchmark.md compares ours with these.
  */
 #define _GNU_SOURCE		/* cpu_set_t */
+#include "figures.h"
 #include "uwait.h"
 
 #include <pthread.h>
@@ -187,13 +188,6 @@ static double measure(const struct bound *b, int nr)
 	return (double)(end - begin) / b->b_nr / nr;
 }
 
-static int less(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9, i, k, nr;
@@ -218,7 +212,7 @@ int main(int argc, char **argv)
 		for (nr = 1; nr <= 2; nr++) {
 			double *t = took[i][nr - 1];
 
-			qsort(t, rounds, sizeof *t, less);
+			figures_sort(t, rounds);
 			printf("%-8s%d  %.2f [%.2f, %.2f]\n", bounds[i].b_name, nr,
 			       t[rounds / 2], t[0], t[rounds - 1]);
 		}

@@ -28,11 +28,12 @@ import sys
 import textwrap
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-NAV = [("Start", "README.md"), ("Guide", "doc/guide.md"), ("Functions", "doc/api.md"),
-       ("Servers", "doc/servers.md"), ("Recorder", "doc/view.md"),
+NAV = [("Guide", "doc/guide.md"), ("Functions", "doc/api.md"),
+       ("Servers", "doc/servers.md"), ("Examples", "examples/README.md"),
+       ("Recorder", "doc/view.md"), ("Simulator", "doc/sim.md"),
        ("Build", "doc/embed.md"),
-       ("From pthreads", "doc/from-pthreads.md"), ("From Go", "doc/from-go.md"),
-       ("From libuv", "doc/from-libuv.md"), ("Tested", "doc/tested.md"),
+       ("From pthreads", "doc/from-pthreads.md"), ("Go", "doc/from-go.md"),
+       ("libuv", "doc/from-libuv.md"), ("Tested", "doc/tested.md"),
        ("Changes", "CHANGELOG.md")]
 FRAME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -377,7 +378,7 @@ class Site:
         return re.sub(r"\.md$", "", path) + ".html"
 
     def make(self):
-        self.todo += [path for _, path in NAV]
+        self.todo += ["README.md"] + [path for _, path in NAV]
         while self.todo:
             path = self.todo.pop()
             if path not in self.done:

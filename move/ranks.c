@@ -57,9 +57,14 @@
  * A LOAD deals files to ranks: rank r of n reads the files r, r + n, ... If the
  * ranks are more than the files, several read a file, and each takes a part of
  * its threads. These wait at a gate until all ranks have loaded, since a failure
- * anywhere must stop them. A thread that is not at its home then tells the home.
+ * anywhere must stop them. A thread that is not at its home then tells the home,
+ * before the gate opens. So the home knows of each thread that was saved, and of all
+ * others whose numbers were given before the save it knows that they have ended.
+ * Their mail is dropped, as if their spots had been saved.
  *
- * THE END is found as a save is, but waits until no threads are left.
+ * THE END is found as a save is, but waits until no threads are left. From the
+ * call of umpi_end() on only threads that are left can make others in a rank. If
+ * any thread of the scheduler could, it might do so after the rank was counted.
  *
  * NO MEMORY is an error of umpi_move(), umove_send() and umove_make(). A
  * thread or letter from another rank cannot be refused, so then the program ends.
@@ -158,8 +163,10 @@ struct top {
 
 static MPI_Comm comm = MPI_COMM_NULL;
 static int own, ranks;
-static bool on;				/* from umpi_init() to umpi_end() */
+static bool on;				/* from umpi_init() to the end */
+static bool ending;			/* umpi_end() was called */
 static int64_t sent_nr, received_nr;	/* K4 */
+static int64_t given;			/* by a load: places that were given before */
 
 static struct parcel *outbox, **outbox_last = &outbox;
 
@@ -309,6 +316,13 @@ static const struct spot *spot_known(int64_t number, uint64_t moves)
 	return s;
 }
 
+/* Has the thread ended before the save that was loaded? Only its home can tell. */
+static bool has_ended_before(int64_t number)
+{
+	return home_of(number) == own && umove_place(number) < given &&
+		(spot_slots == 0 || spot_at(number)->sp_number == FREE);
+}
+
 static void carry(struct parcel *p);
 
 /* Notes where a thread is after some moves, unless more is known. */
@@ -376,6 +390,8 @@ static void carry(struct parcel *p)
 		if (umove_deliver(t, l, p->pc_bytes) != 0)
 			no_memory();
 		free(p);
+	} else if (s == NULL && has_ended_before(l->le_to)) {
+		free(p);
 	} else if (s == NULL && (p->pc_message.ms_moves > 0 || home == own)) {
 		hold(p);
 	} else if (s == NULL) {
@@ -406,6 +422,15 @@ static int far_send(const struct umove_letter *l, const void *bytes)
  * THREADS THAT ARE HERE
  */
 
+static int far_make(void)
+{
+	if (on && (!ending || umove_mine() != NULL))
+		return 0;
+	usched_message("umove_make: umpi_end() was called in this rank: from then on "
+		       "only threads of umove_make() make others");
+	return -EINVAL;
+}
+
 static int far_room(void)
 {
 	if (!on)
@@ -431,8 +456,8 @@ static void far_ended(long number)
 }
 
 static const struct umove_far far = {
-	.fa_send = far_send, .fa_room = far_room, .fa_here = far_here,
-	.fa_ended = far_ended
+	.fa_send = far_send, .fa_make = far_make, .fa_room = far_room,
+	.fa_here = far_here, .fa_ended = far_ended
 };
 
 /*
@@ -648,8 +673,8 @@ void umpi_fini(void)
 	spots_free();
 	if (comm != MPI_COMM_NULL)
 		(void)MPI_Comm_free(&comm);
-	sent_nr = received_nr = 0;
-	on = false;
+	sent_nr = received_nr = given = 0;
+	on = ending = false;
 }
 
 /* Adds up over all ranks. */
@@ -696,10 +721,12 @@ int umpi_end(void)
 
 	if (!may("umpi_end"))
 		return -EINVAL;
+	ending = true;
 	rc = quiet(umove_none);
 	p  = parcel_make(&stop, NULL);
 	rc = all_can(p == NULL ? -ENOMEM : rc);
 	if (rc != 0) {
+		ending = false;
 		free(p);
 		return rc;
 	}
@@ -779,11 +806,15 @@ static bool mail_is_held(void)
 static long all_put(const char *path)
 {
 	struct top old, new = { .to_magic = MAGIC };
-	int64_t numbers = umove_numbers(0), most;
+	int64_t numbers, most;
 	struct sums all;
 	int rc;
 
-	(void)top_get(path, &old);
+	umove_save_close();
+	numbers = umove_numbers(0);
+	rc = top_get(path, &old);
+	if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+		return rc;		/* else its files might be written over */
 	sums_get(&all, umove_save_nr(), 0);
 	(void)MPI_Allreduce(&numbers, &most, 1, MPI_INT64_T, MPI_MAX, comm);
 	new.to_serial  = old.to_serial + 1;
@@ -862,6 +893,11 @@ static void home_tell(struct umove_thread *t)
 		no_memory();
 }
 
+static int no_wait(void)
+{
+	return 0;
+}
+
 long umpi_load(const char *path)
 {
 	struct top top;
@@ -873,19 +909,23 @@ long umpi_load(const char *path)
 		     spots_nr > 0 ? -EBUSY : 0);
 	if (rc == 0)
 		rc = top_get(path, &top);
+	if (rc == -EBADMSG)
+		usched_message("umpi_load: the file %s: it is no whole file of "
+			       "umpi_save()", path);
 	if (rc != 0)
 		return rc;
 	umove_gate(true);
 	rc = all_can(files_load(path, &top));
 	if (rc == 0) {
 		umove_each(home_tell);
+		given = (int64_t)top.to_numbers;
 		(void)umove_numbers((long)top.to_numbers);
+		rc = quiet(no_wait);
 	} else
-		umove_drop();
+		umove_drop_all();
 	umove_gate(false);
 	if (rc == 0)
 		return (long)top.to_threads;
-	(void)umove_none();
 	spots_free();
 	return rc;
 }

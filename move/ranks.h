@@ -80,7 +80,8 @@ int umpi_move(int rank);
 
 /*
  * Saves the threads of all ranks, once each has come to a safe point, and no mail
- * is under way. Files path.0.0, path.0.1 and so on, or path.1.0 and so on, belong
+ * is under way. Threads that others make meanwhile are saved or not, and wait for
+ * the end of the save. Files path.0.0, path.0.1 and so on, or path.1.0 and so on, belong
  * to path, which appears last: so the save before is whole until then. Collective.
  * Returns how many threads there are; 0: none, and there will be none but by
  * umove_make(). Or as umove_save(); -ENOTSUP: also, mail waits for a thread that was
@@ -97,7 +98,9 @@ long umpi_load(const char *path);
 
 /*
  * Waits until no thread of umove_make() is left in any rank, and nothing is under
- * way. From then on none can be made. Collective. 0 or -EINVAL.
+ * way. From the call on only threads of umove_make() make others in this rank, and
+ * none can be made when it has returned. Collective. 0 or -EINVAL; -ENOMEM: there
+ * is no end, and all is as before.
  */
 int umpi_end(void);
 

@@ -71,10 +71,11 @@
  * stays though it could leave.
  *
  * NUMBERS: rank r of n gives the numbers r, r + n, r + 2n, ... When a thread has
- * ended, its process gives the place of the number again, unless a load has brought
- * the thread back. (With ranks.c its home does: the rank of this rest.) The next
- * number of a place is larger by UMOVE_AGAIN. So no two threads of a job have the
- * same number, and mail for a thread that has ended never reaches another.
+ * ended, its process gives the place of the number again, unless it loads a file
+ * before: threads in this may have the same places, and end again. (With ranks.c its
+ * home does: the rank of this rest.) The next number of a place is larger by
+ * UMOVE_AGAIN. So no two threads of a job have the same number, and mail for a thread
+ * that has ended never reaches another.
  *
  * INVARIANTS
  *
@@ -95,7 +96,24 @@
  *     frame, and a guard that is known is none.
  *   - A mapping that is moved to LANES after usched_lanes() (mremap()): the guards
  *     of lanes are mappings of their own, and each would have to be moved.
- *   - ws: its workers choose the lane of a thread, and take it away from here.
+ *
+ * WS, AND SEVERAL PROCESSORS, would need this:
+ *
+ *   - To leave: nothing. A thread at a safe point lies in its lane, at the home of
+ *     the lane (steal/homes.h), and all lanes are mapped at once.
+ *   - To arrive: a new thread that has its lane before it begins. The home of this
+ *     lane may be another worker, and may change, so the thread would go there by
+ *     mail. If the lane is free it has to be taken out of the middle of the free
+ *     list, which only the home may touch. Today the worker that runs a thread first
+ *     chooses its lane.
+ *   - Here: the table, the numbers, the groups, pack_space and boxes are those of one
+ *     processor, without locks. A thread that leaves decides where to, packs, and is
+ *     out of the table without a switch. With several processors each letter could
+ *     come in between, so th_leaves would have to hold mail for all ways.
+ *   - In a save: all workers must have seen sv_on before the first thread has come.
+ *   - In ranks.c: K1, K3 and K4 hold since nothing else runs meanwhile.
+ *
+ * A rank for each cpu has all of that without a lock. So it was left at that.
  */
 
 #define _GNU_SOURCE
@@ -396,8 +414,11 @@ void umove_fini(void)
 	freed_nr = freed_room = 0;
 	alive = 0;
 	here  = (struct ugroup)UGROUP_LOCAL;
+	gate  = (struct ugroup)UGROUP_LOCAL;
+	gate_shut = false;
 	home  = NULL;
 	umove_heap_fini();
+	umove_save_fini();
 }
 
 bool umove_ready(const char *call)
@@ -526,7 +547,8 @@ static void enter(struct umove_thread *t)
 	umove_save_made();
 }
 
-void umove_leave(struct umove_thread *t)
+/* Takes t out, but for its record. */
+static void forget(struct umove_thread *t)
 {
 	*place_of(t->th_number) = t->th_next;
 	alive--;
@@ -534,6 +556,11 @@ void umove_leave(struct umove_thread *t)
 	umove_heap_drop(t);
 	umove_box_free(t);
 	umove_save_gone();
+}
+
+void umove_leave(struct umove_thread *t)
+{
+	forget(t);
 	free(t);
 }
 
@@ -570,6 +597,11 @@ static void freed_add(long nr)
 		freed_room = room;
 	}
 	freed[freed_nr++] = nr;
+}
+
+void umove_numbers_keep(void)
+{
+	freed_nr = 0;
 }
 
 void umove_number_put(long nr)
@@ -695,7 +727,8 @@ long umove_make(void (*f)(void *), void *arg)
 	long nr;
 	int rc;
 
-	if (f == NULL || !umove_ready("umove_make"))
+	if (f == NULL || !umove_ready("umove_make") ||
+	    (umove_far != NULL && umove_far->fa_make() != 0))
 		return -EINVAL;
 	if (!umove_shares("umove_make"))
 		return -ENOTSUP;
@@ -1025,7 +1058,7 @@ static NOINLINE void land(struct umove_thread *t)
 static void enter_by_gate(void)
 {
 	while (gate_shut && ugroup_wait(&gate, UNEVER) != 0)
-		(void)u_sleep(UNOW);
+		(void)uproc_yield();
 }
 
 void umove_gate(bool shut)
@@ -1036,14 +1069,26 @@ void umove_gate(bool shut)
 	(void)ugroup_add(&gate, shut ? 1 : -1);
 }
 
-static void drop(struct umove_thread *t)
+void umove_drop(struct umove_thread *t)
 {
-	t->th_dropped = t->th_batch != NULL;
+	t->th_dropped = true;
+	forget(t);
 }
 
-void umove_drop(void)
+void umove_drop_all(void)
 {
-	umove_each(drop);
+	size_t i;
+
+	for (i = 0; i < slots; i++) {
+		struct umove_thread **at = &table[i];
+
+		while (*at != NULL) {
+			if ((*at)->th_batch != NULL)
+				umove_drop(*at);	/* *at is the next */
+			else
+				at = &(*at)->th_next;
+		}
+	}
 }
 
 static void arrive(void *thread)
@@ -1055,7 +1100,7 @@ static void arrive(void *thread)
 	if (!t->th_dropped)
 		land(t);
 	batch_put(t);
-	umove_leave(t);
+	free(t);
 }
 
 size_t umove_valid(const char *bytes, size_t nob)

@@ -54,7 +54,7 @@ struct umove_thread {
 	long                 th_number;
 	int                  th_lane;
 	bool                 th_has_heap;
-	bool                 th_dropped;	/* ends before it goes on */
+	bool                 th_dropped;	/* in no table, and only ends */
 	bool                 th_leaves;		/* takes no mail: its box is packed */
 	struct umove_box    *th_box;		/* NULL: no mail yet */
 	/* Set while it leaves, and before it goes on. */
@@ -74,6 +74,8 @@ struct umove_letter {
 struct umove_far {
 	/* Sends to a thread that is not here. 0, -ENOMEM. */
 	int  (*fa_send)(const struct umove_letter *l, const void *bytes);
+	/* May the caller make a thread? 0; -EINVAL, after a message. */
+	int  (*fa_make)(void);
 	/* Has room for a thread that is about to be here. 0 or -errno. */
 	int  (*fa_room)(void);
 	void (*fa_here)(long number);	/* a thread is here */
@@ -138,14 +140,20 @@ void umove_each(void (*f)(struct umove_thread *t));
 /* Lets the place of a thread that has ended be given again. */
 void umove_number_put(long number);
 
+/* Lets no place of a thread that has ended be given again: some have come back. */
+void umove_numbers_keep(void);
+
 /* Waits until no thread is here. 0 or -errno. */
 int umove_none(void);
 
 /* While it is shut, no thread that has come goes on. */
 void umove_gate(bool shut);
 
-/* All threads that have not gone on yet end instead. */
-void umove_drop(void);
+/* Takes t, which has not gone on yet, from this process: it ends instead. */
+void umove_drop(struct umove_thread *t);
+
+/* Does so with all threads that have not gone on yet. */
+void umove_drop_all(void);
 
 /* Returns how many of nob bytes are a thread that could go on here; 0: none. */
 size_t umove_valid(const char *bytes, size_t nob);
@@ -204,16 +212,21 @@ void umove_save_gone(void);
 /* Returns whether a save is under way. */
 bool umove_saving(void);
 
+/* Forgets all: the next scheduler is another. */
+void umove_save_fini(void);
+
 /*
  * A save in parts, for a save over ranks: begin; wait, as often as needed, until
- * all threads that are here have come to a point; put; end, in any case.
+ * all threads that are here have come to a point; close, from where on new threads
+ * belong to no save; put; end, in any case.
  */
 int  umove_save_begin(void);		/* 0, -EBUSY */
 int  umove_save_wait(void);		/* 0 or -errno */
+void umove_save_close(void);
 int  umove_save_put(const char *path, uint64_t serial);
 void umove_save_end(void);
 
-/* Returns how many threads have come. */
+/* Returns how many threads are saved. */
 long umove_save_nr(void);
 
 /*

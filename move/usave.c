@@ -28,10 +28,17 @@
  * a file that does not add up, with a sentence. The threads go on from the bytes
  * that were read: these are freed when the last thread has begun.
  *
+ * NO MEMORY. A thread that has come must not go on before the file is written (V3).
+ * If there is no memory for its wait, it has not come: it goes on, and the save
+ * fails. A load that fails takes out again all threads that it has made. These have
+ * not run yet, and only end.
+ *
  * INVARIANTS
  *
  * A1. While sv_on is set, sv_left is the number of threads that have not come.
- * A2. sv_first has each thread that has come, in the order in which they came.
+ * A2. sv_first has each thread that has come, in the order in which they came, but
+ *     for those that have come after sv_closed was set. These were made later than
+ *     the moment that is saved, and wait for the end of the save like the others.
  */
 
 #define _GNU_SOURCE
@@ -61,6 +68,7 @@ struct summary {
 
 struct save {
 	bool          sv_on;
+	bool          sv_closed;	/* A2 */
 	int           sv_rc;		/* why it fails, or 0 */
 	long          sv_nr;		/* threads that have come */
 	struct ugroup sv_left;		/* threads that have not */
@@ -68,9 +76,9 @@ struct save {
 	struct umove_thread *sv_first, **sv_last;
 };
 
-static struct save saving = {
-	.sv_left = UGROUP_LOCAL, .sv_end = UGROUP_LOCAL
-};
+#define SAVE_NONE	{ .sv_left = UGROUP_LOCAL, .sv_end = UGROUP_LOCAL }
+
+static struct save saving = SAVE_NONE;
 
 /* A file that is written, with what fill() puts. */
 struct writer {
@@ -114,28 +122,44 @@ void umove_save_gone(void)
 		ugroup_done(&saving.sv_left);
 }
 
-/* t, the caller, has come, and was packed with this result. */
+/* t, the caller, has come, and was packed with this result, unless closed. */
 static void come(struct umove_thread *t, int rc)
 {
-	if (rc == 0) {
+	if (rc == 0 && !saving.sv_closed) {
 		t->th_saved = NULL;
 		*saving.sv_last = t;
 		saving.sv_last = &t->th_saved;
 	} else if (saving.sv_rc == 0)
-		saving.sv_rc = rc;
+		saving.sv_rc = rc;		/* 0 if closed */
 	saving.sv_nr++;
 	ugroup_done(&saving.sv_left);
+}
+
+/* t has come, as the last, and cannot wait for this reason: as if it had not. */
+static void come_not(struct umove_thread *t, struct umove_thread **last, int rc)
+{
+	if (t->th_bytes != NULL) {
+		*last = NULL;
+		saving.sv_last = last;
+		free(t->th_bytes);
+		t->th_bytes = NULL;
+	}
+	saving.sv_nr--;
+	(void)ugroup_add(&saving.sv_left, 1);
+	if (saving.sv_rc == 0)
+		saving.sv_rc = rc;
 }
 
 /* Waits for the end of the save. */
 static int rest(struct umove_thread *t, int rc)
 {
+	struct umove_thread **last = saving.sv_last;
 	int end;
 
 	come(t, rc);
 	end = ugroup_wait(&saving.sv_end, UNEVER);
-	if (end != 0 && saving.sv_on && saving.sv_rc == 0)
-		saving.sv_rc = end;	/* V3 is broken from here on */
+	if (end != 0)
+		come_not(t, last, end);
 	return rc != 0 ? rc : end;
 }
 
@@ -146,7 +170,7 @@ static NOINLINE int stop(void)
 
 	if (t == NULL)
 		return -EINVAL;
-	rc = umove_pack(t, "umove_point", 0, false);
+	rc = saving.sv_closed ? 0 : umove_pack(t, "umove_point", 0, false);
 	return rc == 1 ? 1 : rest(t, rc);	/* V1 */
 }
 
@@ -158,6 +182,11 @@ int umove_point(void)
 bool umove_saving(void)
 {
 	return saving.sv_on;
+}
+
+void umove_save_fini(void)
+{
+	saving = (struct save)SAVE_NONE;
 }
 
 /*
@@ -224,7 +253,7 @@ static void thread_put(struct writer *w, const struct umove_thread *t)
 /* Puts what a save wants of all threads that have come. */
 static void threads_put(struct writer *w)
 {
-	struct summary s = { .su_threads = (uint64_t)saving.sv_nr,
+	struct summary s = { .su_threads = (uint64_t)umove_save_nr(),
 			     .su_numbers = (uint64_t)umove_numbers(0),
 			     .su_serial  = w->w_serial };
 	struct umove_thread *t;
@@ -320,7 +349,7 @@ int umove_save_put(const char *path, uint64_t serial)
 {
 	struct writer w = { .w_fill = threads_put, .w_serial = serial };
 
-	return replace(path, &w);
+	return saving.sv_rc != 0 ? saving.sv_rc : replace(path, &w);
 }
 
 int umove_file_put(const char *path, const void *bytes, size_t nob)
@@ -342,6 +371,7 @@ int umove_save_begin(void)
 		return -EBUSY;
 	saving.sv_rc = 0;
 	saving.sv_nr = 0;
+	saving.sv_closed = false;
 	saving.sv_first = NULL;
 	saving.sv_last  = &saving.sv_first;
 	saving.sv_on = true;
@@ -377,9 +407,19 @@ int umove_save_wait(void)
 	return rc;
 }
 
+void umove_save_close(void)
+{
+	saving.sv_closed = true;
+}
+
 long umove_save_nr(void)
 {
-	return saving.sv_nr;
+	const struct umove_thread *t;
+	long nr = 0;
+
+	for (t = saving.sv_first; t != NULL; t = t->th_saved)
+		nr++;
+	return nr;
 }
 
 /* Waits for all that have not come, and writes the file. */
@@ -522,7 +562,7 @@ static long threads_arrive(const struct want *w, struct umove_batch *b, char *at
 			rc = -errno;
 	}
 	for (t = made; t != NULL && rc < 0; t = t->th_saved)
-		t->th_dropped = true;
+		umove_drop(t);
 	if (--b->ba_nr == 0)
 		free(b);
 	return rc;
@@ -609,8 +649,10 @@ long umove_load(const char *path)
 	if (!umove_is_alone("umove_load") || !umove_shares("umove_load"))
 		return -ENOTSUP;
 	nr = file_load(&w);
-	if (nr >= 0)
+	if (nr >= 0) {
 		(void)umove_numbers(numbers);
+		umove_numbers_keep();
+	}
 	return nr;
 }
 

@@ -287,7 +287,7 @@ static utime_ns real_now(void)
 	return now_of(CLOCK_MONOTONIC);
 }
 
-/* Of the caller's native thread, without what other processes take. */
+/* Returns the time of the cpu of the caller's native thread. */
 static utime_ns cpu_now(void)
 {
 	return now_of(CLOCK_THREAD_CPUTIME_ID);

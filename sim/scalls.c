@@ -44,8 +44,9 @@ static bool waits(const struct sim_file *f, int flags, utime_ns until)
 }
 
 /*
- * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again, and
- * so does one that has moved nothing at -ERESTART. A file that was closed meanwhile is gone.
+ * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again. At
+ * -ERESTART it does so if nothing has been moved. A file that was closed meanwhile
+ * is gone.
  */
 static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 		    utime_ns until, utime_ns end)
@@ -471,6 +472,24 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 }
 
 /* Connections. */
+
+/* A handler ends the wait, too. */
+int sim_close_slow(struct sim_boot *b, int fd)
+{
+	struct sim_file *f = sim_file(b, fd);
+	bool may = f != NULL && f->f_refs == 1 && f->f_ops->o_socket != NULL &&
+		f->f_ops->o_socket->s_linger != NULL;
+	utime_ns ns = may ? f->f_ops->o_socket->s_linger(f) : 0;
+	utime_ns end = ns > 0 ? sim_after(b->b_host, ns) : 0;
+	int rc = 0;
+
+	while (rc == 0 && end > 0 && f->f_lingers) {
+		rc = sim_wait(b, f, end);
+		if (sim_file(b, fd) != f)
+			return 0;
+	}
+	return sim_close(b, fd);
+}
 
 int sim_accept(struct sim_boot *b, int fd, int flags, struct sockaddr *a,
 	       socklen_t *n, utime_ns until)

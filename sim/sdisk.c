@@ -36,7 +36,7 @@
  * part or nothing: ENOSPC. Bytes of the file can be written over.
  *
  * A mode is changed as a length is: the last change that was kept counts. Modes
- * permit all, since a host has one user, who may do what root may. But access() asks
+ * permit all, since the user of a host has the rights of root. But access() asks
  * whether some user may run a file.
  *
  * A link is an inode whose target never changes, so it is stored with its name. A

@@ -89,6 +89,7 @@ struct sim_report {
 	char             p_why[300];
 	uint64_t         p_hash;
 	utime_ns         p_time;
+	utime_ns         p_limit;	/* of --real: when it must have ended */
 	int              p_fault_nr;
 	struct sim_fault p_faults[SIM_FAULTS];
 	int              p_futures;	/* of --when, that have failed */
@@ -179,6 +180,8 @@ struct sim_socket_ops {
 				void *value, socklen_t *n);
 	int     (*s_readable)(struct sim_file *f);	/* FIONREAD */
 	void    (*s_unlisten)(struct sim_file *f);	/* takes no newcomers */
+	/* Begins a close. How long that may wait, while f_lingers; NULL: never. */
+	utime_ns (*s_linger)(struct sim_file *f);
 };
 
 struct sim_file {
@@ -187,6 +190,7 @@ struct sim_file {
 	int                        f_refs;	/* descriptors */
 	int                        f_flags;	/* O_NONBLOCK and so on */
 	unsigned                   f_inputs, f_rooms;	/* edges of epoll */
+	bool                       f_lingers;	/* what was sent is on its way */
 	utime_ns                   f_read_time;	/* SO_RCVTIMEO, or 0 */
 	utime_ns                   f_write_time;
 };
@@ -453,9 +457,8 @@ void             sim_forget_end(void *unused);
 int              sim_option_common(struct sim_file *f, int level, int name,
 				   const void *value, socklen_t n);
 int              sim_option_put(int result, void *value, socklen_t *n);
-/* SO_LINGER: whether it is on, or an error. */
-int              sim_linger(const void *value, socklen_t n);
-int              sim_linger_put(bool on, void *value, socklen_t *n);
+int              sim_linger(struct linger *to, const void *value, socklen_t n);
+int              sim_linger_put(struct linger l, void *value, socklen_t *n);
 
 /* sunix.c: Unix sockets. */
 
@@ -520,6 +523,8 @@ int              sim_accept(struct sim_boot *b, int fd, int flags,
 			    struct sockaddr *a, socklen_t *n, utime_ns until);
 int              sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a,
 			     socklen_t n, utime_ns until);
+/* Closes as close() does, which may wait: SO_LINGER. */
+int              sim_close_slow(struct sim_boot *b, int fd);
 /* Sends from a file. offset NULL: from the file's own place. */
 ssize_t          sim_send_file(struct sim_boot *b, int out, int in, off_t *offset,
 			       size_t size, utime_ns until);

@@ -159,7 +159,7 @@ NAME(int, u_close, (int fd))
 	f = sim_file(b, fd);
 	if (f != NULL)
 		sim_changed(f, POLLIN | POLLOUT);
-	return sim_close(b, fd);
+	return sim_close_slow(b, fd);
 }
 
 NAME(int, u_trust, (int fd))

@@ -333,7 +333,7 @@ NAME(int, close, (int fd))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? close(fd) : (int)answer(sim_close(b, fd));
+	return b == NULL ? close(fd) : (int)answer(sim_close_slow(b, fd));
 }
 
 NAME(int, dup, (int fd))

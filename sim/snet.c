@@ -26,6 +26,9 @@
  *	FIN	the end of the bytes
  *	RST	ECONNREFUSED, ECONNRESET or EPIPE
  *
+ *	ACK	FIN has come, and half of the window is free, for an end whose
+ *		close() waits for that: SO_LINGER
+ *
  * A close with bytes unread, or with SO_LINGER and 0 seconds, sends RST instead of
  * FIN. A crash sends nothing. A host that has booted again answers RST to segments of
  * its life before.
@@ -81,10 +84,10 @@ struct address {
 	unsigned short a_port;	/* 0: none */
 };
 
-enum segment_kind { SYN, SYNACK, DATA, ROOM, FIN, RST };
+enum segment_kind { SYN, SYNACK, DATA, ROOM, FIN, RST, ACK };
 
 static const char *const kind_names[] = {
-	"SYN", "SYNACK", "DATA", "ROOM", "FIN", "RST"
+	"SYN", "SYNACK", "DATA", "ROOM", "FIN", "RST", "ACK"
 };
 
 struct segment {
@@ -129,13 +132,14 @@ struct end {
 	bool               k_no_read, k_no_write;	/* shutdown() */
 	bool               k_fin;	/* the peer has sent all */
 	bool               k_fin_sent;
+	bool               k_acks;	/* is to send ACK */
 	bool               k_untold;	/* connect() has not told its end */
 	bool               k_unusable;	/* shut down before that */
 	bool               k_bound;	/* holds its port */
 	bool               k_by_bind;	/* for good */
 	bool               k_reuse;	/* SO_REUSEADDR */
 	bool               k_keep, k_no_delay;	/* options without effect */
-	bool               k_aborts;	/* SO_LINGER, 0 s: close() resets */
+	struct linger      k_linger;	/* on for 0 s: close() resets */
 	bool               k_no_new;	/* u_unlisten() */
 	utime_ns           k_give_up;	/* TCP_USER_TIMEOUT, or 0 */
 	bool               k_full;	/* was asked for room, and had none */
@@ -343,6 +347,7 @@ static void fail(struct end *k, int error)
 	close_end(k);
 	k->k_error  = error;
 	k->k_no_read = k->k_no_write = true;
+	k->k_file.f_lingers = false;
 	sim_changed(&k->k_file, POLLIN | POLLOUT);
 }
 
@@ -434,7 +439,7 @@ static bool hit_syn(struct connection *c)
 	k->k_local = c->c_at[1];
 	k->k_bound = true;
 	k->k_reuse = l->k_reuse;
-	k->k_aborts = l->k_aborts;
+	k->k_linger = l->k_linger;
 	k->k_peer  = c->c_at[0];
 	k->k_connection = c;
 	k->k_side = 1;
@@ -509,6 +514,9 @@ static void hit_end(struct end *k, const struct segment *s)
 		break;
 	case ROOM:
 		return;
+	case ACK:
+		k->k_file.f_lingers = false;
+		break;
 	case FIN:
 		k->k_fin = true;
 		close_both(k);
@@ -548,6 +556,30 @@ static bool hit_forgotten(struct connection *c, int from)
 	return true;
 }
 
+/* A close() waits for what is beyond the half of a window that the receiver holds. */
+static void acknowledge(struct end *k)
+{
+	if (!k->k_acks || k->k_in.y_size > WINDOW / 2)
+		return;
+	k->k_acks = false;
+	put(k->k_connection, k->k_side, ACK, NULL, 0);
+}
+
+/* FIN has come to an end. */
+static void hit_fin(struct connection *c, int to)
+{
+	struct end *k = c->c_end[to], *sender = c->c_end[!to];
+
+	if (sender == NULL || !sender->k_file.f_lingers)
+		return;
+	if (k == NULL) {
+		put(c, to, ACK, NULL, 0);
+	} else {
+		k->k_acks = true;
+		acknowledge(k);
+	}
+}
+
 /* Returns whether the segment was taken. */
 static bool hit(struct connection *c, int to, const struct segment *s)
 {
@@ -561,6 +593,8 @@ static bool hit(struct connection *c, int to, const struct segment *s)
 		hit_end(k, s);
 	else if (is_answered(c, to, s->s_kind))
 		put(c, to, RST, NULL, 0);
+	if (s->s_kind == FIN)
+		hit_fin(c, to);
 	return true;
 }
 
@@ -813,6 +847,7 @@ static ssize_t stream_read(struct sim_file *f, void *buf, size_t size, int flags
 				    flags & MSG_PEEK);
 	if (nr > 0 && !(flags & MSG_PEEK) && k->k_state == CONNECTED && !k->k_fin)
 		has_read(k, (size_t)nr);
+	acknowledge(k);
 	if (nr > 0)
 		return nr;
 	if (k->k_fin)
@@ -944,11 +979,26 @@ static void stream_close(struct sim_file *f)
 
 	if (k->k_state == LISTENING)
 		listen_end(k);
-	if (k->k_state == CONNECTED && (k->k_in.y_size > 0 || k->k_aborts))
+	if (k->k_state == CONNECTED && (k->k_in.y_size > 0 ||
+	    (k->k_linger.l_onoff && k->k_linger.l_linger == 0)))
 		put(k->k_connection, k->k_side, RST, NULL, 0);
 	else if (k->k_state == CONNECTED)
 		send_fin(k);
 	stream_free(k);
+}
+
+/* Sends all that there is, and FIN. A close with bytes unread does not wait. */
+static utime_ns inet_linger(struct sim_file *f)
+{
+	struct end *k = (struct end *)f;
+
+	if (!k->k_linger.l_onoff || k->k_linger.l_linger <= 0 ||
+	    (k->k_state != CONNECTED && !k->k_fin_sent) || k->k_in.y_size > 0)
+		return 0;
+	send_fin(k);
+	k->k_no_read = k->k_no_write = true;
+	f->f_lingers = k->k_connection->c_flow[k->k_side].g_first != NULL;
+	return k->k_linger.l_linger * UTIME_S;
 }
 
 static void stream_crash(struct sim_file *f)
@@ -1256,22 +1306,21 @@ int sim_option_put(int result, void *value, socklen_t *n)
 	return 0;
 }
 
-int sim_linger(const void *value, socklen_t n)
+int sim_linger(struct linger *to, const void *value, socklen_t n)
 {
 	struct linger l;
 
 	if (n < (socklen_t)sizeof l)
 		return -EINVAL;
 	memcpy(&l, value, sizeof l);
-	if (l.l_onoff && l.l_linger > 0)
-		usim_fail("SO_LINGER with seconds is not simulated");
-	return l.l_onoff != 0;
+	to->l_onoff = l.l_onoff != 0;
+	if (l.l_onoff)			/* else Linux keeps the time */
+		to->l_linger = l.l_linger;
+	return 0;
 }
 
-int sim_linger_put(bool on, void *value, socklen_t *n)
+int sim_linger_put(struct linger l, void *value, socklen_t *n)
 {
-	struct linger l = { on, 0 };
-
 	*n = *n < sizeof l ? *n : sizeof l;
 	memcpy(value, &l, *n);
 	return 0;
@@ -1282,18 +1331,16 @@ static int inet_option(struct sim_file *f, int level, int name, const void *valu
 {
 	struct end *k = (struct end *)f;
 	bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
-	int rc = is_linger ? sim_linger(value, n) :
+	int rc = is_linger ? sim_linger(&k->k_linger, value, n) :
 		sim_option_common(f, level, name, value, n);
 	bool is_delay = level == IPPROTO_TCP && name == TCP_NODELAY;
 	bool is_patience = level == IPPROTO_TCP && name == TCP_USER_TIMEOUT;
 
-	if (rc > 0 && !is_delay && !is_patience && !is_linger)
+	if (rc > 0 && !is_delay && !is_patience)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
 	if (rc < 0)
 		return rc;
-	if (is_linger)
-		k->k_aborts = rc;
-	else if (level == SOL_SOCKET && name == SO_REUSEADDR)
+	if (level == SOL_SOCKET && name == SO_REUSEADDR)
 		k->k_reuse = *(const int *)value != 0;
 	else if (level == SOL_SOCKET && name == SO_KEEPALIVE)
 		k->k_keep = *(const int *)value != 0;
@@ -1319,7 +1366,7 @@ static int inet_option_get(struct sim_file *f, int level, int name, void *value,
 	if (level != SOL_SOCKET)
 		usim_fail("getsockopt(%d, %d) is not simulated", level, name);
 	switch (name) {
-	case SO_LINGER:		return sim_linger_put(k->k_aborts, value, n);
+	case SO_LINGER:		return sim_linger_put(k->k_linger, value, n);
 	case SO_ERROR:		result = -take_error(k);		break;
 	case SO_TYPE:		result = k->k_type;			break;
 	case SO_ACCEPTCONN:	result = k->k_state == LISTENING;	break;
@@ -1352,7 +1399,7 @@ static void inet_unlisten(struct sim_file *f)
 static const struct sim_socket_ops inet_ops = {
 	inet_bind, inet_listen, inet_accept, inet_connect, inet_connected,
 	inet_shutdown, inet_name, inet_peer, inet_send, inet_receive,
-	inet_option, inet_option_get, inet_readable, inet_unlisten
+	inet_option, inet_option_get, inet_readable, inet_unlisten, inet_linger
 };
 
 static const struct sim_file_ops stream_ops = {

@@ -15,6 +15,8 @@
  *		enters it. Nothing waits between that and the call of libc. A path from
  *		the root is the machine's
  *	names	of hosts, by getaddrinfo(), gethostname()
+ *	time	a run that has not ended GRACE after its own end stands still: a call
+ *		without a hook waits, or a loop does not end. Its parent ends it
  *	ends	a host that ends with another status than 0 has failed the run: no
  *		fault has hurt it, and it does not boot again
  *
@@ -48,6 +50,8 @@
 
 #define LOOPBACK	0x7f000000u
 #define HOSTS		0xffu		/* bits of n */
+#define GRACE		(10 * UTIME_S)
+#define SETUP		(60 * UTIME_S)	/* until a run has said its time */
 
 static char root[200];				/* the temporary folder */
 static uint32_t network;			/* 127.x.y.0 */
@@ -149,18 +153,50 @@ static int removed(const char *path, const struct stat *s, int type, struct FTW 
 	return remove(path);
 }
 
+static usim_setup *own_setup;
+
+static void limited_setup(struct usim_world *w)
+{
+	own_setup(w);
+	sim_report->p_limit = w->w_run + w->w_quiet;
+}
+
 static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed)
 {
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		_exit(3);
 	network = LOOPBACK | ((uint32_t)getpid() & 0x7fff) << 8 | 1u << 23;
-	sim_run_real(setup, seed);
+	own_setup = setup;
+	sim_run_real(limited_setup, seed);
+}
+
+/* Waits for the end of a run. False: it stood still. */
+static bool await(pid_t pid, int *status)
+{
+	const struct timespec pause = { 0, 5 * UTIME_MS };
+	utime_ns start = unow(), limit;
+	pid_t ended;
+
+	for (;;) {
+		ended = waitpid(pid, status, WNOHANG);
+		if (ended == pid || (ended < 0 && errno != EINTR))
+			return true;
+		limit = __atomic_load_n(&sim_report->p_limit, __ATOMIC_RELAXED);
+		if (unow() - start > GRACE + (limit > 0 ? limit : SETUP))
+			break;
+		(void)nanosleep(&pause, NULL);
+	}
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	return sim_report->p_ended;
 }
 
 int sim_real(usim_setup *setup, uint64_t seed)
 {
 	const char *in = getenv("TMPDIR");
 	int status = 0;
+	bool ended;
 	pid_t pid;
 
 	if (!usched_is_wrapped()) {
@@ -182,15 +218,16 @@ int sim_real(usim_setup *setup, uint64_t seed)
 		(void)rmdir(root);
 		return 2;
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	ended = await(pid, &status);
 	if (sim_report->p_ended && !sim_report->p_failed) {
 		(void)nftw(root, removed, 8, FTW_DEPTH | FTW_PHYS);
 		printf("passed, for real\n");
 		return 0;
 	}
 	printf("FAILED, for real: %s; files are in %s\n",
-	       sim_report->p_failed ? sim_report->p_why :
+	       sim_report->p_failed ? sim_report->p_why : !ended ?
+	       "its time is over, and it stands still: a call without a hook waits, "
+	       "or a loop does not end" :
 	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it has ended",
 	       root);
 	return 1;

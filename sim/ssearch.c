@@ -442,16 +442,36 @@ static int futures_at(const struct options *o, usim_setup *setup, utime_ns at)
 	sim_futures_at(at, FUTURES);
 	(void)run(setup, o->o_seed, o->o_mask, false);
 	sim_futures_at(0, 0);
-	printf("  %6lld.%03lld s: %d of %d futures fail\n",
-	       (long long)(at / UTIME_S), (long long)(at % UTIME_S / UTIME_MS),
-	       report->p_futures, FUTURES);
+	if (!o->o_page)
+		printf("  %6lld.%03lld s: %d of %d futures fail\n",
+		       (long long)(at / UTIME_S),
+		       (long long)(at % UTIME_S / UTIME_MS),
+		       report->p_futures, FUTURES);
 	return report->p_futures;
 }
 
-/* Finds the time from which all futures fail. */
+/* Says from which time on all futures fail, of a run that has failed at to. */
+static void bisect(const struct options *o, usim_setup *setup, utime_ns to,
+		   char *text, size_t size)
+{
+	utime_ns from = 0, at;
+
+	while (to - from > SHARP) {
+		at = (from + (to - from) / 2) / UTIME_MS * UTIME_MS;
+		if (futures_at(o, setup, at) == FUTURES)
+			to = at;
+		else
+			from = at;
+	}
+	snprintf(text, size, "inevitable between %lld.%03lld and %lld.%03lld s",
+		 (long long)(from / UTIME_S), (long long)(from % UTIME_S / UTIME_MS),
+		 (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS));
+}
+
 static int when(const struct options *o, usim_setup *setup)
 {
-	utime_ns from = 0, to, at;
+	char text[80];
+	utime_ns to;
 
 	if (run(setup, o->o_seed, o->o_mask, false)) {
 		printf("seed %llu passed\n", o->o_seed);
@@ -461,16 +481,8 @@ static int when(const struct options *o, usim_setup *setup)
 	printf("seed %llu FAILED at %lld.%03lld s: %s\n", o->o_seed,
 	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS),
 	       report->p_why);
-	while (to - from > SHARP) {
-		at = (from + (to - from) / 2) / UTIME_MS * UTIME_MS;
-		if (futures_at(o, setup, at) == FUTURES)
-			to = at;
-		else
-			from = at;
-	}
-	printf("inevitable between %lld.%03lld and %lld.%03lld s\n",
-	       (long long)(from / UTIME_S), (long long)(from % UTIME_S / UTIME_MS),
-	       (long long)(to / UTIME_S), (long long)(to % UTIME_S / UTIME_MS));
+	bisect(o, setup, to, text, sizeof text);
+	printf("%s\n", text);
 	return 1;
 }
 
@@ -485,17 +497,22 @@ static int one(const struct options *o, usim_setup *setup)
 	return !passed;
 }
 
-/* Prints the story as a page. */
+/* Prints the story as a page, which ends with what --when says. */
 static int page(const struct options *o, const char *program, usim_setup *setup)
 {
-	char result[500];
+	static struct sim_report whole;
+	char result[600], text[80] = "";
 	bool passed;
 
 	sim_page_begin();
 	passed = run(setup, o->o_seed, o->o_mask, true);
-	snprintf(result, sizeof result, "%s, seed %llu: %s%s", program, o->o_seed,
-		 passed ? "passed" : "FAILED: ", report->p_why);
-	sim_report = report;
+	whole = *report;
+	if (!passed && o->o_when)
+		bisect(o, setup, whole.p_time, text, sizeof text);
+	snprintf(result, sizeof result, "%s, seed %llu: %s%s%s%s", program, o->o_seed,
+		 passed ? "passed" : "FAILED: ", whole.p_why,
+		 text[0] != 0 ? ", " : "", text);
+	sim_report = &whole;
 	sim_page_end(result);
 	return !passed;
 }
@@ -595,6 +612,6 @@ int usim_main(int argc, char **argv, usim_setup *setup)
 	if (o.o_real)
 		return sim_real(setup, o.o_seed);
 	return !o.o_is_one ? search(&o, setup, argv[0]) :
-		o.o_when ? when(&o, setup) :
-		o.o_page ? page(&o, argv[0], setup) : one(&o, setup);
+		o.o_page ? page(&o, argv[0], setup) :
+		o.o_when ? when(&o, setup) : one(&o, setup);
 }

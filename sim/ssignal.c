@@ -513,7 +513,7 @@ static void alarm_raise(void *boot)
 
 static void alarm_arm(struct sim_boot *b, utime_ns at);
 
-/* An event has no thread, so a handler may need one that is made. */
+/* An event has no thread, so a handler may need a new thread. */
 static void alarm_due(void *arg)
 {
 	struct alarm l = *(struct alarm *)arg;

@@ -78,7 +78,7 @@ static int stream_seek(void *cookie, off64_t *at, int whence)
 static int stream_close(void *cookie)
 {
 	struct stream *r = cookie, **at;
-	int rc = is_dead(r) ? -EBADF : sim_close(r->r_boot, r->r_fd);
+	int rc = is_dead(r) ? -EBADF : sim_close_slow(r->r_boot, r->r_fd);
 
 	for (at = &streams; *at != r; at = &(*at)->r_next)
 		;

@@ -80,7 +80,7 @@ struct local {
 	int             u_queued, u_backlog;
 	bool            u_is_accepted;	/* its name is the listener's */
 	bool            u_no_new;	/* u_unlisten() */
-	bool            u_lingers;	/* SO_LINGER, which has no effect */
+	struct linger   u_linger;	/* SO_LINGER, which has no effect */
 };
 
 static const struct sim_file_ops stream_ops, datagram_ops;
@@ -751,12 +751,8 @@ static int local_option(struct sim_file *f, int level, int name,
 {
 	int rc;
 
-	if (level == SOL_SOCKET && name == SO_LINGER) {
-		rc = sim_linger(value, n);
-		if (rc >= 0)
-			local_of(f)->u_lingers = rc;
-		return rc < 0 ? rc : 0;
-	}
+	if (level == SOL_SOCKET && name == SO_LINGER)
+		return sim_linger(&local_of(f)->u_linger, value, n);
 	rc = sim_option_common(f, level, name, value, n);
 	if (rc > 0)
 		usim_fail("setsockopt(%d, %d) is not simulated", level, name);
@@ -772,7 +768,7 @@ static int local_option_get(struct sim_file *f, int level, int name,
 	if (level != SOL_SOCKET)
 		return -EOPNOTSUPP;
 	switch (name) {
-	case SO_LINGER:		return sim_linger_put(u->u_lingers, value, n);
+	case SO_LINGER:		return sim_linger_put(u->u_linger, value, n);
 	case SO_ERROR:		result = -take_error(u);		break;
 	case SO_TYPE:		result = u->u_type;			break;
 	case SO_ACCEPTCONN:	result = u->u_state == LISTENING;	break;
@@ -811,7 +807,7 @@ static void local_unlisten(struct sim_file *f)
 static const struct sim_socket_ops local_ops = {
 	local_bind, local_listen, local_accept, local_connect, local_connected,
 	local_shutdown, local_name, local_peer, local_send, local_receive,
-	local_option, local_option_get, local_readable, local_unlisten
+	local_option, local_option_get, local_readable, local_unlisten, NULL
 };
 
 static const struct sim_file_ops stream_ops = {

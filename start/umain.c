@@ -22,7 +22,8 @@ struct first {
 	int   fi_result;
 };
 
-static void run(void *first)
+/* The function of that thread: messages have its name. */
+static void first_of_usched_main(void *first)
 {
 	struct first *i = first;
 
@@ -127,7 +128,7 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 			rc = k->k_private(1);
 		k->k_hold();
 	}
-	if (rc != 0 || (rc = make(k->k_sched(0), run, i)) != 0 ||
+	if (rc != 0 || (rc = make(k->k_sched(0), first_of_usched_main, i)) != 0 ||
 	    (rc = k->k_start()) != 0) {
 		(void)k->k_fini();	/* the thread has not begun */
 		return failed(k, "start", rc);

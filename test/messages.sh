@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # messages.sh: each message of the library has a row in "Messages" of
 # doc/guide.md, and each row is that of a message. A planted message, and a
-# planted row, are found.
+# planted row, are found. So is each variable of the environment a row of
+# "In the environment".
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
@@ -75,4 +76,18 @@ empty 'a planted message is not seen' "$([ "$(differ "$dir/more" "$dir/rows" |
 { cat "$dir/rows"; echo 'nothing says this'; } >"$dir/more"
 empty 'a planted row is not seen' "$([ "$(differ "$dir/messages" "$dir/more")" = \
 	'no message: nothing says this' ] || echo x)"
+variables() { # files
+	sed -n 's/.*getenv("\(USCHED[A-Z_]*\)").*/\1/p' "$@" | sort -u
+}
+
+described() {
+	sed -n '/^## In the environment/,/^## /s/^| `\(USCHED[A-Z_]*\).*/\1/p' doc/guide.md | sort
+}
+
+variables $(sources) >"$dir/variables"
+described >"$dir/described"
+empty 'variables and rows' "$(diff "$dir/variables" "$dir/described")"
+echo 'getenv("USCHED_PLANTED")' >"$dir/planted.c"
+empty 'a planted variable is not seen' \
+	"$(variables "$dir/planted.c" | diff - "$dir/described" | grep -q PLANTED || echo x)"
 counted

@@ -95,9 +95,25 @@ all() {
 	moves plain 2 4
 	moves ll 2
 	killed plain 12
+	try "$mpi: ends" compile ends test/move/ends.c "-no-pie $fixed" "$linked"
+	try "$mpi: ends, hard" compile ends-hard test/move/ends.c \
+		"-no-pie $fixed -DUSCHED_HARD" \
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+	ends ends 1 2 4
+	try "$mpi: chaos" compile chaos test/move/chaos.c "-no-pie $fixed" "$linked"
+	try "$mpi: chaos, hard" compile chaos-hard test/move/chaos.c \
+		"-no-pie $fixed -DUSCHED_HARD" \
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+	awk 'BEGIN { for (i = 0; i < 40; i++) print i, 150 + i % 7 * 40 }' >"$dir/steps"
+	rm -f "$dir/killed" "$dir"/save*
+	try "$mpi: chaos" run 3 chaos "$dir/killed" 40 $seed "$dir/save" 0
+	same "$mpi: chaos, results" "$dir/killed" "$dir/steps"
+	killed chaos 8 40 "$dir/steps"
 	export USCHED_DEBUG=evict=always,poison,fault
 	moves hard 2 4
 	killed hard 6
+	ends ends-hard 2
+	killed chaos-hard 3 40 "$dir/steps"
 	unset USCHED_DEBUG
 	if have clang; then
 		clang
@@ -124,9 +140,9 @@ others() { # folder
 	ls "$1"/*.o | grep -vE '/(umove|usave|umail|uheap)\.c\.o$'
 }
 
-same() { # what, results
+same() { # what, results, and those of threads that stay
 	sort -u "$2" >"$dir/have"
-	sort "$dir/want" >"$dir/wanted"
+	sort "${3:-$dir/want}" >"$dir/wanted"
 	if [ -s "$dir/wanted" ] && cmp -s "$dir/have" "$dir/wanted"; then
 		pass
 	else
@@ -146,17 +162,26 @@ moves() { # program, ranks ...
 	done
 }
 
+ends() { # program, ranks ...
+	name=$1
+	shift
+	for ranks; do
+		try "$mpi: $name, $ranks ranks" run $ranks $name 10 $seed "$dir/beside"
+		seed=$((seed + 1))
+	done
+}
+
 # Each run has another number of ranks. How long it lives grows, so that there is an
 # end. Some of the kills must come after a save.
-killed() { # program, kills at most
+killed() { # program, kills at most, threads, results
 	rm -f "$dir/killed" "$dir"/save*
 	nr=0 kills=0 status=1
 	while [ $status != 0 ] && [ $nr -lt 60 ]; do
 		nr=$((nr + 1)) seed=$((seed + 1))
 		life=$((1 + (seed * 7919 + nr * 104729) % (30000 * nr)))
-		[ $nr -le $2 ] || life=0
-		run $(((seed + nr) % 4 + 1)) $1 "$dir/killed" 60 $seed "$dir/save" \
-			$life >"$dir/log" 2>&1
+		[ $nr -le $2 ] || [ $kills -lt 2 ] || life=0
+		run $(((seed + nr) % 4 + 1)) $1 "$dir/killed" ${3:-60} $seed \
+			"$dir/save" $life >"$dir/log" 2>&1
 		status=$?
 		[ $status != 0 ] && [ -e "$dir/save" ] && kills=$((kills + 1))
 		grep -qE '^thread |usched:' "$dir/log" && break
@@ -164,7 +189,7 @@ killed() { # program, kills at most
 	done
 	judge $status "$mpi: $1, killed" "$dir/log"
 	[ $kills -gt 1 ] && pass || fail "$mpi: $1, killed $kills times after a save"
-	same "$mpi: $1, killed, and gone on" "$dir/killed"
+	same "$mpi: $1, killed, and gone on" "$dir/killed" ${4:+"$4"}
 }
 
 # The program refuses to begin, with this sentence, in each rank.

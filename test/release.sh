@@ -26,10 +26,6 @@ committed() {
 	}
 }
 
-sums() {
-	cat "$1/SHA256SUMS"
-}
-
 dist() {
 	try 'make dist' apart dist_in "$dir/clone" "$dir/one"
 	git clone -q "$dir/clone" "$dir/a folder" || exit 1

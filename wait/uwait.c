@@ -401,7 +401,7 @@ static void due_set(struct uwait_base *b)
 }
 
 /* Does the same for a timer that was started, whose deadline is the first. */
-static void due_lower(struct uwait_base *b, utime_ns until)
+static void due_set_first(struct uwait_base *b, utime_ns until)
 {
 	if (clock_.c_virtual)
 		__atomic_store_n(&b->wb_due, until, __ATOMIC_RELAXED);
@@ -434,7 +434,7 @@ static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 	uwheel_start(b->wb_wheel, &w->w_node, (uint64_t)until);
 	timers_add(b, 1);
 	if (until < b->wb_due)
-		due_lower(b, until);
+		due_set_first(b, until);
 	leave(b);
 	if (unlikely(until < earliest))
 		deadline_see(w, until);

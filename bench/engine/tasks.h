@@ -45,6 +45,8 @@
  * does not count.
  */
 
+#include "../figures.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -171,17 +173,11 @@ static void *tasks_memory(size_t size)
 
 static double tasks_resident(void)
 {
-	FILE *status = fopen("/proc/self/status", "r");
-	char line[128];
-	long kib = 0;
+	double bytes = figures_resident();
 
-	while (status != NULL && fgets(line, sizeof line, status) != NULL)
-		if (strncmp(line, "VmRSS:", 6) == 0)
-			kib = strtol(line + 6, NULL, 10);
-	if (kib == 0)
+	if (bytes == 0)
 		tasks_die("/proc/self/status");
-	fclose(status);
-	return kib * 1024.0;
+	return bytes;
 }
 
 /* Tasks that do nothing, or work. */
@@ -321,13 +317,6 @@ static int tasks_probe_works(void *arg)
 	return 0;
 }
 
-static int tasks_less(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void tasks_late(const struct probe *p)
 {
 	long i, n = tasks.t_n;
@@ -337,7 +326,7 @@ static void tasks_late(const struct probe *p)
 		tasks_once(p[i].p_times);
 		late[i] = p[i].p_begun - p[i].p_sent;
 	}
-	qsort(late, n, sizeof *late, tasks_less);
+	figures_sort_times(late, n);
 	tasks_say(".p50_us", late[n / 2] / 1e3);
 	tasks_say(".p99_us", late[n - 1 - n / 100] / 1e3);
 	free(late);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include "figures.h"
 #include "rr.h"
 #include "usync.h"
 #include "ranks.h"
@@ -72,13 +73,6 @@ static double arrive(void)
 	return microseconds() - begun;
 }
 
-static int less(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void first(void *unused)
 {
 	static double took[ROUNDS];
@@ -90,7 +84,7 @@ static void first(void *unused)
 		MPI_Barrier(MPI_COMM_WORLD);
 	}
 	wrong += umpi_end() != 0;
-	qsort(took, ROUNDS, sizeof took[0], less);
+	figures_sort(took, ROUNDS);
 	printf("%s %.2f [%.2f, %.2f] us\n", rank == 0 ? "leaves" : "arrives and ends",
 	       took[ROUNDS / 2], took[ROUNDS / 4], took[ROUNDS * 3 / 4]);
 	(void)unused;

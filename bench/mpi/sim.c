@@ -13,12 +13,12 @@
  * TREE. HOW is free, costs or near. A node takes NODE ns, a message LATENCY, a
  * sum over all ranks twice LATENCY for each doubling of the ranks. A rank that
  * asks another gets half of its nodes, up to GIVE. If messages have costs, GROUP
- * ranks share a machine: a message inside takes INSIDE; any other takes the
- * links of both machines for PACKET and LINK for each node, one after the other;
- * and who is asked counts nothing for ASKED, and COPY for each node. If near,
- * a rank asks three times of four inside of its machine. The row has the answers
- * with work, the time until all ranks know the end, and the part of it in which
- * they counted.
+ * ranks share a machine. A message inside takes INSIDE. Any other takes the
+ * links of both machines for PACKET and LINK for each node, one after the other.
+ * A rank that is asked counts nothing for ASKED, and COPY for each node. If near,
+ * a rank asks three times of four inside of its machine. The row has the
+ * answers with work, and the time until all ranks know the end. It also has the
+ * part of that time in which they counted.
  *
  * FIND. There are THREADS threads for each rank, anywhere, and a rank sends to
  * PARTNERS of them. Before MOVES of a thousand messages their thread moves. With a

@@ -83,6 +83,8 @@
  * The header is for the sources of one program, in C or C++.
  */
 
+#include "../figures.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -196,17 +198,11 @@ static inline void waits_worked(uint64_t x)
 
 static inline double waits_resident(void)
 {
-	FILE *status = fopen("/proc/self/status", "r");
-	char line[128];
-	long kib = 0;
+	double bytes = figures_resident();
 
-	while (status != NULL && fgets(line, sizeof line, status) != NULL)
-		if (strncmp(line, "VmRSS:", 6) == 0)
-			kib = strtol(line + 6, NULL, 10);
-	if (kib == 0)
+	if (bytes == 0)
 		waits_die("/proc/self/status");
-	fclose(status);
-	return kib * 1024.0;
+	return bytes;
 }
 
 /* Returns the nanoseconds that processors have spent. */
@@ -230,18 +226,11 @@ static inline void *waits_memory(size_t size)
 }
 
 /* What the sleepers have told: late[i] is set by number i. */
-static inline int waits_before(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static inline void waits_late(int64_t *late)
 {
 	long n = waits.w_n;
 
-	qsort(late, n, sizeof late[0], waits_before);
+	figures_sort_times(late, n);
 	if (late[0] < 0)
 		waits_die("a sleeper was woken too early");
 	waits_say(".late_median_us", late[n / 2] / 1e3);

@@ -7,8 +7,8 @@
  * the simulator. Both print what each call has answered, and all lines must be the
  * same. A busy machine is late, so a script that differs is tried again.
  *
- * Each runs in a process of its own. What libFuzzer counts there is brought back
- * by _exit(), or it would see nothing of the simulator.
+ * Each runs in a process of its own. The counts of libFuzzer are brought back from
+ * there by _exit(), or it would see nothing of the simulator.
  */
 #include "../check.h"
 #include <ctype.h>
@@ -77,7 +77,7 @@ static void folder_remove(const char *folder)
 	CHECK(rmdir(folder) == 0);
 }
 
-/* Runs a script in a process. What it prints is in a file. */
+/* Runs a script in a process, which prints to the file out. */
 static void run(int truth(const unsigned char *, size_t), const unsigned char *bytes,
 		size_t nr, int out)
 {

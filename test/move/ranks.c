@@ -163,6 +163,7 @@ static void first(void *arg)
 		say_wrong("cannot save", nr);
 	if (umpi_end() != 0)
 		say_wrong("no end", 0);
+	usched_on_message(hear);
 	if (umove_make(body, NULL) >= 0)
 		say_wrong("made after the end", 0);
 	(void)arg;

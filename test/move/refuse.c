@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #define MOST	65536
@@ -171,6 +172,131 @@ static void whole_file(void *arg)
 
 static int stop_all;
 
+/* There is memory, but for one request: of the scheduler, or by calloc(). */
+static long requests, refused_at = -1;
+static void *(*alloc)(struct usched *s, int nob);
+
+static bool lacks(void)
+{
+	return refused_at >= 0 && requests++ == refused_at;
+}
+
+static void *alloc_but_one(struct usched *s, int nob)
+{
+	return lacks() ? NULL : alloc(s, nob);
+}
+
+extern void *__libc_calloc(size_t nr, size_t nob);
+
+void *calloc(size_t nr, size_t nob)
+{
+	return lacks() ? NULL : __libc_calloc(nr, nob);
+}
+
+static void memory_lacks(long at)
+{
+	struct usched *s = S(sched)(0);
+
+	requests   = 0;
+	refused_at = at;
+	if (alloc == NULL)
+		alloc = s->s_alloc;
+	s->s_alloc = at >= 0 ? alloc_but_one : alloc;
+}
+
+/* Each time another request for memory fails, until none does. */
+static void poor_loads(const char *name)
+{
+	long at = 0, rc = -ENOMEM;
+
+	for (; rc == -ENOMEM; at++) {
+		memory_lacks(at);
+		rc = umove_load(name);
+		memory_lacks(-1);
+		if (rc == -ENOMEM)
+			expect("none is here", umove_alive(), 0, NULL);
+	}
+	expect("loaded at last", rc, 5, NULL);
+	expect("several requests", at > 3, 1, NULL);
+	memory_lacks(-1);
+}
+
+static int gone(void *arg, const void *from, size_t nob)
+{
+	(void)arg, (void)from, (void)nob;
+	return 0;
+}
+
+static void goes(void *arg)
+{
+	(void)umove_to(gone, NULL);
+	say_wrong("has gone, and runs", 0);
+	(void)arg;
+}
+
+static long number_of_goer(void)
+{
+	long nr = umove_make(goes, NULL);
+
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	return nr;
+}
+
+/* Threads have ended here twice, since a load has brought them back. */
+static void numbers(void)
+{
+	long nr = number_of_goer();
+	int i;
+
+	for (i = 0; i < 20; i++)
+		expect("a number is given twice", number_of_goer() != nr, 1, NULL);
+}
+
+static int stop_poor;
+static long poor_points;
+
+/* Comes to points, also if these fail. */
+static void poor(void *arg)
+{
+	int rc;
+
+	while (!stop_poor) {
+		rc = umove_point();
+		if (rc == -ENOMEM)
+			poor_points++;
+		else if (rc != 0)
+			say_wrong("a point has failed", rc);
+		(void)S(yield)();
+	}
+	(void)arg;
+}
+
+static void poor_saves(void)
+{
+	long at, failed = 0;
+	int i, rc;
+
+	for (i = 0; i < 5; i++)
+		expect("make", umove_make(poor, NULL) < 0, 0, NULL);
+	for (i = 0; i < 5; i++)
+		(void)S(yield)();
+	for (at = 0; at < 40; at++) {
+		memory_lacks(at);
+		rc = umove_save(path);
+		memory_lacks(-1);
+		if (rc != 0)
+			expect("poor save", rc, -ENOMEM, NULL);
+		failed += rc != 0;
+		(void)S(yield)();
+	}
+	stop_poor = 1;
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	expect("saves have failed", failed > 0, 1, NULL);
+	expect("points have failed", poor_points > 0, 1, NULL);
+}
+
 /* The bytes of the file, of which nob are written to another. */
 static char *file;
 static size_t file_nob;
@@ -297,6 +423,11 @@ static void saves(void)
 	expect("whole", load(file, file_nob), 5, NULL);
 	while (umove_alive() > 0)
 		(void)S(yield)();
+	poor_loads(path);
+	while (umove_alive() > 0)
+		(void)S(yield)();
+	numbers();
+	poor_saves();
 	free(file);
 }
 

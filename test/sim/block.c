@@ -52,11 +52,12 @@ static const char *const kind_names[KINDS] = {
 };
 
 enum call { READ, ALL, PEEK, POLL, POLL_TIME, SELECT, EPOLL, MESSAGE, READ_TIME,
-	    WRITE, WRITE_TIME, CALLS };
+	    LINGER, WRITE, WRITE_TIME, CALLS };
 
 static const char *const call_names[CALLS] = {
 	"read", "recv all", "peek", "poll", "poll for a time", "select", "epoll",
-	"recvmsg", "read for a time", "write", "write for a time"
+	"recvmsg", "read for a time", "close with a lot to send", "write",
+	"write for a time"
 };
 
 enum act { SOME, TWICE, NO_MORE, NO_READ, CLOSE, RESET, DRAIN, ACTS };
@@ -156,6 +157,20 @@ static long put(int fd, char *data, size_t size)
 	return rc <= 0 || rc == (long)size ? rc : 1;
 }
 
+/* Closes an end whose other end takes no more. */
+static long linger(struct round *r)
+{
+	struct linger l = { 1, 3 };
+	int fd = r->own;
+
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	while (write(fd, r->data, LARGE) > 0)
+		;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l);
+	r->own = -1;
+	return close(fd);
+}
+
 static long make_call(struct round *r)
 {
 	char *data = r->data;
@@ -182,6 +197,7 @@ static long make_call(struct round *r)
 	case SELECT:	return wait_by_select(fd);
 	case EPOLL:	return wait_by_epoll(fd);
 	case MESSAGE:	return receive(fd, data);
+	case LINGER:	return linger(r);
 	case READ_TIME:
 		time_set(fd, SO_RCVTIMEO);
 		return read(fd, data, 8);
@@ -417,6 +433,8 @@ static int fits(const struct round *r)
 		return r->act < DRAIN;
 	if (r->kind == COUNTER && (r->act > TWICE || r->call >= WRITE))
 		return 0;
+	if (r->call == LINGER)
+		return r->kind == TCP;
 	if (!socket && (r->call == ALL || r->call == PEEK || r->call == MESSAGE ||
 			r->call == READ_TIME || r->call == WRITE_TIME ||
 			r->act == NO_MORE || r->act == NO_READ || r->act == RESET))
@@ -501,6 +519,7 @@ static void tick(int signo)
 		act(r);
 	else if (r != NULL && ticks == 4)
 		give_up(r);
+	usleep(100);			/* that arrives */
 	errno = error;
 }
 

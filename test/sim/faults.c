@@ -261,8 +261,8 @@ static int talks(void *unused)
 }
 
 /*
- * dial, dial-reset, dial-forget: an answer to a SYN that is lost with its end lets SYN be sent again. So
- * a connect() without a time-out ends.
+ * dial, dial-reset, dial-forget: an answer to a SYN that is lost with its end lets
+ * SYN be sent again. So a connect() without a time-out ends.
  */
 
 static int takes(void *unused)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* real.c: what holds for hosts in a simulation, and for the same hosts by --real. */
+/* real.c: claims that hold for hosts in a simulation, and for the same hosts by --real. */
 
 /*
  * Addresses, names, files and ends of two hosts. Both listen at the same port, and
  * each has a file of the same name. FAILURE in the environment asks for an end that
- * fails: "check" or "status".
+ * fails: "check" or "status"; or "stall", for none.
  */
 
 #include <usched/usim.h>
@@ -169,6 +169,8 @@ static int two(void *unused)
 
 	(void)unused;
 	USIM_CHECK(failure == NULL || strcmp(failure, "check") != 0);
+	if (failure != NULL && strcmp(failure, "stall") == 0)
+		pause();			/* has no hook */
 	USIM_CHECK(uthread_make(NULL, files, NULL, "files") == 0);
 	USIM_CHECK(uthread_make(NULL, local, NULL, "local") == 0);
 	USIM_CHECK(take(own) == 2);
@@ -193,6 +195,8 @@ static void setup(struct usim_world *w)
 {
 	w->w_run = 20 * UTIME_S;
 	w->w_faults = 0;
+	if (getenv("FAILURE") != NULL)
+		w->w_run = w->w_quiet = UTIME_S;
 	usim_client("one", one, NULL);
 	usim_client("two", two, NULL);
 }

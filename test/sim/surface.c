@@ -412,6 +412,59 @@ static void interrupts(void)
 	close(second);
 }
 
+/* A close() with SO_LINGER waits for the other end to read, or for its seconds. */
+
+static void *drains(void *fd)
+{
+	char data[5000];
+
+	usleep(20000);
+	while (read((int)(intptr_t)fd, data, sizeof data) > 0)
+		;
+	return NULL;
+}
+
+static void full_pair(int listener, int fds[2])
+{
+	struct sockaddr_in at;
+	socklen_t n = sizeof at;
+	struct linger l = { 1, 1 };
+	static char data[100000];
+
+	USIM_CHECK(getsockname(listener, (struct sockaddr *)&at, &n) == 0);
+	fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+	USIM_CHECK(connect(fds[0], (struct sockaddr *)&at, n) == 0);
+	fds[1] = accept(listener, NULL, NULL);
+	USIM_CHECK(fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0);
+	USIM_CHECK(write(fds[0], data, sizeof data) < (ssize_t)sizeof data);
+	USIM_CHECK(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0);
+}
+
+static void lingers(void)
+{
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fds[2];
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	utime_ns start;
+	pthread_t t;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	USIM_CHECK(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+		   listen(listener, 1) == 0);
+	full_pair(listener, fds);
+	start = usim_time();
+	USIM_CHECK(close(fds[0]) == 0 && usim_time() == start + UTIME_S);
+	close(fds[1]);
+	full_pair(listener, fds);
+	start = usim_time();
+	USIM_CHECK(pthread_create(&t, NULL, drains, (void *)(intptr_t)fds[1]) == 0);
+	USIM_CHECK(close(fds[0]) == 0);
+	USIM_CHECK(usim_time() - start >= 20 * UTIME_MS);
+	USIM_CHECK(usim_time() - start < 21 * UTIME_MS);
+	USIM_CHECK(pthread_join(t, NULL) == 0);
+	close(fds[1]);
+	close(listener);
+}
+
 static int signals(void *unused)
 {
 	utime_ns start = usim_time();
@@ -424,6 +477,7 @@ static int signals(void *unused)
 	USIM_CHECK(pause() == -1 && errno == EINTR && handled == SIGUSR1);
 	USIM_CHECK(usim_time() == start + 20 * UTIME_MS);
 	interrupts();
+	lingers();
 	start = usim_time() - 20 * UTIME_MS;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

@@ -395,7 +395,7 @@ static void call_close(int i)
 /* A close() that resets, from then on. */
 static void call_linger(int i)
 {
-	struct linger l = { (int)below(2), 0 };
+	struct linger l = { (int)below(2), (int)noise() % 4 / 3 };
 	socklen_t n = sizeof l;
 
 	said("set SO_LINGER", i, setsockopt(slots[i].fd, SOL_SOCKET, SO_LINGER, &l, n));
@@ -496,12 +496,12 @@ static int is_folder(int fd)
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* A mode by which its owner may do the same as root. */
+/* A mode by which its owner may do the same as root. It takes no draw. */
 static mode_t some_mode(int is_folder)
 {
 	static const mode_t modes[] = { 0755, 0700, 0777, 0711, 0600, 0644, 0666 };
 
-	return modes[below(is_folder ? 4 : 7)];
+	return modes[noise() % (is_folder ? 4 : 7)];
 }
 
 static void call_open(void)
@@ -519,7 +519,7 @@ static void call_open(void)
 	flags |= below(6) == 0 ? O_NOFOLLOW : 0;
 	if (strcmp(name, "d") == 0)	/* what is open twice is not a choice */
 		flags = O_RDONLY | O_DIRECTORY;
-	umask(below(4) == 0 ? 0077 : 0022);
+	umask(noise() % 4 == 0 ? 0077 : 0022);
 	fd = open(name, flags, some_mode(0));
 	umask(0022);
 	slot_set(i, fd, is_folder(fd) ? FOLDER : REGULAR);
@@ -586,10 +586,7 @@ static void call_at(int folder)
 	struct stat st;
 	long fd;
 
-	switch (below(7)) {
-	case 6:
-		said("fchmodat", 0, fchmodat(folder, name, some_mode(1), 0));
-		return;
+	switch (below(6)) {
 	case 0:
 		fd = openat(folder, name, O_RDWR | (below(2) ? O_CREAT : 0), 0644);
 		break;
@@ -603,6 +600,7 @@ static void call_at(int folder)
 		return;
 	case 3:
 		said("mkdirat", 0, mkdirat(folder, "e", 0755));
+		said("fchmodat", 0, fchmodat(folder, name, some_mode(1), 0));
 		return;
 	case 4:
 		said("unlinkat", 0, unlinkat(folder, name, below(2) ?
@@ -662,12 +660,9 @@ static void call_place(int i)
 				       (int)below(3)));
 		break;
 	case 3:
-		if (below(2) == 0) {
-			said("fchmod", i, fchmod(slots[i].fd,
-						 some_mode(is_folder(slots[i].fd))));
-			break;
-		}
 		said("ftruncate", i, ftruncate(slots[i].fd, below(900)));
+		said("fchmod", i, fchmod(slots[i].fd,
+					 some_mode(is_folder(slots[i].fd))));
 		break;
 	default:
 		said("fsync", i, fsync(slots[i].fd));
@@ -773,6 +768,7 @@ static void call_signal(void)
 
 static void call_names_of_files(void)
 {
+	const char *name;
 	int i;
 
 	switch (below(10)) {
@@ -803,12 +799,12 @@ static void call_names_of_files(void)
 		said("rmdir", 3, rmdir(below(2) ? "d" : "a"));
 		break;
 	default:
-		if (below(3) == 0)
-			said("chmod", 5, chmod(path(), some_mode(1)));
-		else
-			said("unlink", 4, unlink(path()));
+		name = path();
+		if (noise() % 3 == 0)
+			said("chmod", 5, chmod(name, some_mode(1)));
+		said("unlink", 4, unlink(name));
 	}
-	said("access", 0, access("a", (int)below(9)));
+	said("access", 0, access("a", (int)noise() % 9));
 	said("access", 1, access("d/c", F_OK));
 }
 

@@ -43,11 +43,7 @@ static void *nothing(void *arg)
 static void fails_in_part(const char *how)
 {
 	int fd = open("file", O_RDWR | O_CREAT, 0644), fds[2];
-	struct linger seconds = { 1, 5 };
 
-	if (strcmp(how, "linger") == 0)
-		(void)setsockopt(socket(AF_INET, SOCK_STREAM, 0), SOL_SOCKET,
-				 SO_LINGER, &seconds, sizeof seconds);
 	if (strcmp(how, "mapped") == 0 &&
 	    mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED)
 		(void)!write(fd, how, 1);

@@ -116,7 +116,9 @@
  * left, native threads and large blocks cannot be created. So while lanes are
  * mapped, other mappings are held in reserve: MAPS_NATIVE for each processor,
  * and MAPS_MORE. That takes hundreds of system calls, so if the process has few
- * mappings, they are only counted. If there are fewer mappings, the reserve takes all of them but
+ * mappings, they are only counted. A small process need not even do that: it has
+ * no more mappings than pages, and the number of its pages is read in a quarter of
+ * the time. If there are fewer mappings, the reserve takes all of them but
  * MAPS_LANES for each processor. If mapping lanes or creating native threads
  * fails, half as many lanes are tried, down to a single lane for each
  * processor.
@@ -168,7 +170,9 @@
  *
  * REJECTED
  *
- * A queue linked through the threads: it does not show which thread to
+ * The only processor on the native thread that calls fini, which waits anyway: the
+ * kernel gives signals of the process to the main thread first, and their handlers
+ * would run on lanes. A queue linked through the threads: it does not show which thread to
  * prefetch. A message of its own for each remote wake: it needs memory, and can
  * fail. A look at the inbox less often: remote wakes come late.
  */
@@ -1905,14 +1909,24 @@ static size_t lines_in(const char *path, size_t most, char *text, size_t size)
 	return nob == 0 && nr < most ? nr : most;
 }
 
+/* Returns the number with which a file of the system begins; 0: there is none. */
+static size_t number_in(const char *path)
+{
+	char text[256] = "";		/* has the whole line */
+
+	(void)lines_in(path, 1, text, sizeof text - 1);
+	return strtoul(text, NULL, 10);
+}
+
 /* Returns whether the system says that nr mappings are left. */
 static bool maps_left(size_t nr)
 {
-	char text[4096] = "";
-	size_t most, now;
+	size_t most = number_in("/proc/sys/vm/max_map_count");
+	size_t now = number_in("/proc/self/statm");	/* pages */
+	char text[4096];
 
-	(void)lines_in("/proc/sys/vm/max_map_count", 1, text, 20);
-	most = strtoul(text, NULL, 10);		/* 0: it cannot be read */
+	if (now != 0 && now + nr <= most)
+		return true;
 	now  = lines_in("/proc/self/maps", MAPS_COUNTED, text, sizeof text);
 	return now < MAPS_COUNTED && now + nr <= most;
 }

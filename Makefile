@@ -68,8 +68,13 @@ OBJS    := $(MODULES:%=$(B)/%.o)
 
 all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS) $(TOOLS)
 
-$(PROGS) $(LIBS) $(HOOKS) $(TOOLS): %: $(B)/%
+$(LIBS) $(HOOKS) $(TOOLS): %: $(B)/%
 	@cmp -s $< $@ || cp $< $@
+
+# Programs of the benchmark, which only bench.sh calls by name.
+IN_OUT  = @mkdir -p out/bin && { cmp -s $< out/bin/$@ || cp $< out/bin/$@; }
+$(PROGS): %: $(B)/%
+	$(IN_OUT)
 
 # Programs that are linked in the tree ask for this name.
 $(SONAME): libusched.so
@@ -240,7 +245,7 @@ uninstall:
 	(cd $(DESTDIR)$(GDBDIR) && rmdir -p .$(LIBDIR)) 2>/dev/null || true
 
 clean:
-	rm -rf build out $(PROGS) $(TIMED) $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
+	rm -rf build out $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
 		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done

@@ -27,7 +27,7 @@
 # whole range again for the next run, so that a change of the machine meets them
 # all alike.
 #
-# $BENCH_DIR is where the programs are, instead of the directory of bench.sh.
+# Our programs are in out/bin, others in bench/peers. $BENCH_DIR has both instead.
 # Columns with OLD in their name run programs from the folder of --against. With
 # AGAINST=TREE, make builds them in build/against, from this benchmark and the
 # library of that tree.
@@ -494,7 +494,8 @@ cell() {
 path() {
 	case $1 in
 	against/*) echo "$against/${1#*/}";;
-	*)	   echo "$bin/$1";;
+	bench/*)   echo "$bin/$1";;
+	*)	   echo "${BENCH_DIR:-$dir/out/bin}/$1";;
 	esac
 }
 

@@ -8,7 +8,7 @@ TIMED   := wheel begin bound $(WRAPS) $(foreach p,rmain lmain rwrap lwrap,$(p).f
 .PHONY: bench timed against peers $(TIMED)
 
 $(TIMED): %: $(B)/%
-	@cmp -s $< $@ || cp $< $@
+	$(IN_OUT)
 
 # Timers alone: the wheel, and a heap.
 $(B)/wheel: wheel.c $(ALL_H) Makefile

@@ -258,15 +258,6 @@ __attribute__((cold, format(printf, 1, 2)))
 void usched_message(const char *format, ...);
 
 /*
- * Gives each message from now on to f, whatever USCHED_QUIET says, instead of
- * writing it; NULL: writes again. The line has no end of line, and is gone when
- * f returns. f runs wherever a mistake is found, with locks held or in a signal
- * handler, so it must neither block nor call functions of the library. Any
- * thread.
- */
-void usched_on_message(void (*f)(const char *line));
-
-/*
  * Ends the process after a broken contract: gives the contract out as a message,
  * also with USCHED_QUIET=1, and aborts. A place for a breakpoint. Schedulers may
  * call it for contracts of their own. Any thread, as usched_message().

@@ -12,9 +12,10 @@
 # sentence begins with their name: "x() returns ...".
 #
 # The document has a part for programs and a part for schedulers and modules.
-# Rows are of the second part if the header is in the list below, the comment
-# begins with "For modules" or "For schedulers", or the heading before it
-# (a comment that begins with a line in capitals) begins with FOR.
+# Rows are of the second part if the header, or its part in core/, is in the list
+# below, the comment begins with "For modules" or "For schedulers", or the heading
+# before it (a comment that begins with a line in capitals) begins with FOR. Where a
+# function is declared first counts.
 #
 # Functions whose comment begins with "Not API" are left out. Instead, --check
 # prints the functions that have no comment of their own, --not those that are
@@ -75,6 +76,7 @@ cat_headers | awk -v mode="${1:-print}" -v schedulers=" $schedulers " '
 $1 == "@@" {
 	header = $2
 	depth = for_schedulers = 0
+	part = ""
 	text = comment = code = ""
 	next
 }
@@ -125,9 +127,11 @@ in_define || /^[ \t]*#/ {
 	}
 }
 
-# A heading says for whom the next functions are.
+# A heading says for whom the next functions are. A part of usched.h begins with its name.
 function comment_is(text) {
 	sub(/^\n*/, "", text)
+	if (match(text, /^core\/[a-z]*[.]h:/))
+		part = substr(text, 6, RLENGTH - 6)
 	if (text ~ /^[A-Z]+ [A-Z ]*[A-Z]([^A-Za-z]|$)/) {
 		for_schedulers = text ~ /^FOR /
 		sub(/^[A-Z -]+\n*/, "", text)
@@ -197,8 +201,11 @@ function found(name, code,	own) {
 		own = above_struct[header, name]
 	if (own != "") {
 		sentence[name] = summary(own)
+		if (name in scheduler_row)
+			return
 		scheduler_row[name] = for_schedulers ||
 			index(schedulers, " " header " ") != 0 ||
+			part != "" && index(schedulers, " " part " ") != 0 ||
 			own ~ /^For [a-z ]*(modules|schedulers)/
 	}
 }

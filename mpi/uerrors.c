@@ -334,3 +334,21 @@ int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *h)
 		}
 	return rc;
 }
+
+/* Their old names, which MPICH still has, and Open MPI mostly has not. */
+#if defined(MPICH_VERSION)
+int MPI_Errhandler_create(MPI_Comm_errhandler_function *f, MPI_Errhandler *h)
+{
+	return MPI_Comm_create_errhandler(f, h);
+}
+
+int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler h)
+{
+	return MPI_Comm_set_errhandler(comm, h);
+}
+
+int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *h)
+{
+	return MPI_Comm_get_errhandler(comm, h);
+}
+#endif

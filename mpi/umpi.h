@@ -68,7 +68,9 @@
  * deadline: see u_mpi_wait().
  *
  * IDLE. A processor that has nothing to run tests requests all the time for
- * UMPI_SPIN, but yields its cpu to other processes. Then it tests after naps,
+ * UMPI_SPIN, but yields its cpu to other processes. If these compute, it sleeps
+ * shortly between tests. (Under Open MPI leave mpi_yield_when_idle at 0: else
+ * each test in vain yields, too.) Then it tests after naps,
  * which become longer, up to a millisecond, or 20 times the time of a test. A
  * processor with threads that can run tests in at most a quarter of its time.
  */

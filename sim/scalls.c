@@ -10,6 +10,10 @@
  *	else		until then, even if the file is non-blocking. 0: not at
  *			all, with -EAGAIN. -ETIMEDOUT at the end. For io/.
  *
+ * A handler of a signal ends a wait with -EINTR, by the names of libc. With
+ * SA_RESTART the call goes on, unless the file has a time-out. By those of io/ it
+ * always goes on.
+ *
  * Results are a count or -errno, since other threads may run between an error
  * and its errno.
  */
@@ -40,15 +44,19 @@ static bool waits(const struct sim_file *f, int flags, utime_ns until)
 }
 
 /*
- * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again.
- * A file that was closed meanwhile is gone.
+ * Waits for f, the file of fd; NULL: for any change. 0: the caller tries again, and
+ * so does one that has moved nothing at -ERESTART. A file that was closed meanwhile is gone.
  */
 static int wait_for(struct sim_boot *b, int fd, struct sim_file *f, bool any,
 		    utime_ns until, utime_ns end)
 {
 	int rc = sim_wait(b, any ? NULL : f, end);
 
-	if (rc == 0 && sim_file(b, fd) != f)
+	if ((rc == -ERESTART || rc == -EINTR) && until != SIM_BY_FILE)
+		rc = 0;
+	if (rc == -ERESTART && end != UNEVER)
+		rc = -EINTR;
+	if ((rc == 0 || rc == -ERESTART) && sim_file(b, fd) != f)
 		rc = -EBADF;
 	return rc == -ETIMEDOUT && until == SIM_BY_FILE ? -EAGAIN : rc;
 }
@@ -68,6 +76,7 @@ struct transfer {
 	struct sockaddr       *t_from;
 	const struct sockaddr *t_to;
 	socklen_t              t_to_size, *t_from_size;
+	bool                   t_begun;		/* a part has been moved */
 	struct sim_rights     *t_rights;	/* or NULL */
 };
 
@@ -83,7 +92,7 @@ static ssize_t read_once(struct sim_file *f, const struct transfer *t)
 }
 
 /* Tries until it need not wait, or must not. */
-static ssize_t retry(struct sim_boot *b, int fd, struct sim_file *f,
+static inline ssize_t retry(struct sim_boot *b, int fd, struct sim_file *f,
 		     const struct transfer *t, utime_ns until, utime_ns end,
 		     ssize_t (*once)(struct sim_file *f, const struct transfer *t))
 {
@@ -94,8 +103,8 @@ static ssize_t retry(struct sim_boot *b, int fd, struct sim_file *f,
 		if (rc != -EAGAIN || !waits(f, t->t_flags, until))
 			break;
 		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
-	return rc;
+	} while (rc == 0 || (rc == -ERESTART && !t->t_begun));
+	return rc == -ERESTART ? -EINTR : rc;
 }
 
 static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
@@ -114,30 +123,33 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 }
 
 /* With MSG_WAITALL the rest of a stream is read, too, up to descriptors. */
-static ssize_t read_all(struct sim_boot *b, int fd, struct transfer t,
+static ssize_t read_all(struct sim_boot *b, int fd, struct transfer *t,
 			utime_ns until)
 {
 	const struct sim_file *f = sim_file(b, fd);
-	bool whole = t.t_flags & MSG_WAITALL && f != NULL && f->f_ops->o_whole;
+	bool whole = t->t_flags & MSG_WAITALL && f != NULL && f->f_ops->o_whole;
 	ssize_t all = 0, nr;
 
 	do {
-		nr = read_some(b, fd, &t, until);
-		all += nr > 0 ? nr : 0;
-		if (nr > 0) {
-			t.t_data += nr;
-			t.t_size -= (size_t)nr;
-		}
-		whole &= t.t_rights == NULL || t.t_rights->r_nr == 0;
-	} while (nr > 0 && whole && t.t_size > 0);
+		nr = read_some(b, fd, t, until);
+		if (nr <= 0)
+			break;
+		all += nr;
+		t->t_data += nr;
+		t->t_size -= (size_t)nr;
+		t->t_begun = true;
+		whole &= t->t_rights == NULL || t->t_rights->r_nr == 0;
+	} while (whole && t->t_size > 0);
 	return all > 0 ? all : nr;
 }
 
 ssize_t sim_read(struct sim_boot *b, int fd, void *buf, size_t size, int flags,
 		 struct sockaddr *a, socklen_t *n, utime_ns until)
 {
-	return read_all(b, fd, (struct transfer) { .t_data = buf, .t_size = size,
-		.t_flags = flags, .t_from = a, .t_from_size = n }, until);
+	struct transfer t = { .t_data = buf, .t_size = size, .t_flags = flags,
+		.t_from = a, .t_from_size = n };
+
+	return read_all(b, fd, &t, until);
 }
 
 static ssize_t write_once(struct sim_file *f, const struct transfer *t)
@@ -168,28 +180,29 @@ static ssize_t write_some(struct sim_boot *b, int fd, const struct transfer *t,
  * A blocking write of a stream returns when all is written, by libc's names. By
  * those of io/ it returns what has found room.
  */
-static ssize_t write_all(struct sim_boot *b, int fd, struct transfer t,
+static ssize_t write_all(struct sim_boot *b, int fd, struct transfer *t,
 			 utime_ns until)
 {
 	struct sim_file *f = sim_file(b, fd);
 	bool stream = f != NULL && f->f_ops->o_whole && until == SIM_BY_FILE;
-	bool whole = stream && waits(f, t.t_flags, until);
+	bool whole = stream && waits(f, t->t_flags, until);
 	ssize_t all = 0, nr;
 
 	if (fd == 1 || fd == 2) {
-		usim_log("%.*s", (int)t.t_size, t.t_data);
-		return (ssize_t)t.t_size;
+		usim_log("%.*s", (int)t->t_size, t->t_data);
+		return (ssize_t)t->t_size;
 	}
 	do {
-		nr = write_some(b, fd, &t, until);
-		all += nr > 0 ? nr : 0;
-		if (nr > 0) {
-			t.t_data += nr;
-			t.t_size -= (size_t)nr;
-			t.t_rights = NULL;
-		}
-	} while (nr > 0 && whole && t.t_size > 0);
-	if (nr == -EPIPE && stream && all == 0 && !(t.t_flags & MSG_NOSIGNAL))
+		nr = write_some(b, fd, t, until);
+		if (nr <= 0)
+			break;
+		all += nr;
+		t->t_data += nr;
+		t->t_size -= (size_t)nr;
+		t->t_begun = true;
+		t->t_rights = NULL;
+	} while (whole && t->t_size > 0);
+	if (nr == -EPIPE && stream && all == 0 && !(t->t_flags & MSG_NOSIGNAL))
 		sim_signal(b, SIGPIPE);
 	return all > 0 ? all : nr;
 }
@@ -197,9 +210,10 @@ static ssize_t write_all(struct sim_boot *b, int fd, struct transfer t,
 ssize_t sim_write(struct sim_boot *b, int fd, const void *buf, size_t size,
 		  int flags, const struct sockaddr *a, socklen_t n, utime_ns until)
 {
-	return write_all(b, fd, (struct transfer) { .t_data = (char *)buf,
-		.t_size = size, .t_flags = flags, .t_to = a, .t_to_size = n },
-		until);
+	struct transfer t = { .t_data = (char *)buf, .t_size = size,
+		.t_flags = flags, .t_to = a, .t_to_size = n };
+
+	return write_all(b, fd, &t, until);
 }
 
 struct sim_file *sim_socket_of(struct sim_boot *b, int fd, int *rc)
@@ -381,6 +395,7 @@ ssize_t sim_send_message(struct sim_boot *b, int fd, const struct msghdr *m,
 	struct transfer t = { .t_flags = flags,
 		.t_to = m->msg_namelen > 0 ? m->msg_name : NULL,
 		.t_to_size = m->msg_namelen, .t_rights = &rights };
+	char *data;
 
 	check_flags("sendmsg", flags);
 	rc = size < 0 ? size : not_a_socket(b, fd);
@@ -388,11 +403,11 @@ ssize_t sim_send_message(struct sim_boot *b, int fd, const struct msghdr *m,
 		rc = rights_of(b, m, &rights);
 	if (rc != 0)
 		return rc;
-	t.t_data = sim_alloc((size_t)size + 1);
+	t.t_data = data = sim_alloc((size_t)size + 1);
 	t.t_size = (size_t)size;
-	gather(t.t_data, m->msg_iov, (int)m->msg_iovlen);
-	rc = write_all(b, fd, t, until);
-	free(t.t_data);
+	gather(data, m->msg_iov, (int)m->msg_iovlen);
+	rc = write_all(b, fd, &t, until);
+	free(data);
 	return rc;
 }
 
@@ -429,6 +444,7 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 		.t_from_size = m->msg_name != NULL ? &m->msg_namelen : NULL,
 		.t_rights = &rights };
 	bool stream;
+	char *data;
 
 	check_flags("recvmsg", flags);
 	rc = size < 0 ? size : not_a_socket(b, fd);
@@ -436,12 +452,12 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 		return rc;
 	stream = sim_file(b, fd)->f_ops->o_whole;
 	t.t_flags |= stream ? 0 : MSG_TRUNC;	/* to learn the true size */
-	t.t_data = sim_alloc((size_t)size + 1);
+	t.t_data = data = sim_alloc((size_t)size + 1);
 	t.t_size = (size_t)size;
 	m->msg_flags = 0;
-	rc = read_all(b, fd, t, until);
+	rc = read_all(b, fd, &t, until);
 	if (rc >= 0) {
-		scatter(t.t_data, (size_t)(rc < size ? rc : size), m->msg_iov,
+		scatter(data, (size_t)(rc < size ? rc : size), m->msg_iov,
 			(int)m->msg_iovlen);
 		rights_put(b, &rights, m);
 		m->msg_flags |= rc > size ? MSG_TRUNC : 0;
@@ -450,7 +466,7 @@ ssize_t sim_receive_message(struct sim_boot *b, int fd, struct msghdr *m,
 		if (stream && t.t_from != NULL)
 			m->msg_namelen = 0;
 	}
-	free(t.t_data);
+	free(data);
 	return rc;
 }
 
@@ -472,7 +488,7 @@ int sim_accept(struct sim_boot *b, int fd, int flags, struct sockaddr *a,
 		if (rc != -EAGAIN || !waits(f, 0, until))
 			break;
 		rc = wait_for(b, fd, f, false, until, end);
-	} while (rc == 0);
+	} while (rc == 0 || rc == -ERESTART);
 	sim_hash((uint64_t)rc);
 	return rc != 0 ? rc : sim_fd(b, out);
 }
@@ -494,7 +510,7 @@ int sim_connect(struct sim_boot *b, int fd, const struct sockaddr *a, socklen_t 
 	       waits(f, 0, until)) {
 		is_full = rc == -EAGAIN;
 		rc = wait_for(b, fd, f, is_full, until, end);
-		if (rc != 0)
+		if (rc != 0 && rc != -ERESTART)
 			return rc == -EAGAIN && !is_full ? -EINPROGRESS : rc;
 		rc = is_full ? f->f_ops->o_socket->s_connect(f, a, n) :
 			f->f_ops->o_socket->s_connected(f);

@@ -35,6 +35,10 @@
  * A full disk takes no new file, and a write that would make a file longer writes a
  * part or nothing: ENOSPC. Bytes of the file can be written over.
  *
+ * A mode is changed as a length is: the last change that was kept counts. Modes
+ * permit all, since a host has one user, who may do what root may. But access() asks
+ * whether some user may run a file.
+ *
  * A link is an inode whose target never changes, so it is stored with its name. A
  * second name of an inode (link()) is a change of its folder.
  *
@@ -44,7 +48,7 @@
  * that is MAP_SHARED must show later writes of the file, and this does not: the
  * run fails at such a write, or at a mapping that may be written.
  *
- * Left out: modes, owners, times, errors of reads and of the sync of a folder.
+ * Left out: owners, times, errors of reads and of the sync of a folder.
  */
 
 #include "sim.h"
@@ -58,6 +62,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SECTOR		512
 #define PATH_ROOM	SIM_PATH
@@ -65,12 +70,14 @@
 #define LINKS		40	/* in a path */
 #define SYNC_MIN	(50 * UTIME_US)
 
-/* A change of a file: bytes at a place, or a length. */
+enum change_kind { BYTES, LENGTH, MODE };
+
+/* A change of a file: bytes at a place, a length, or a mode. */
 struct change {
-	struct change *a_next;
-	uint64_t       a_number;	/* D5 */
-	bool           a_is_length;
-	size_t         a_at, a_size;	/* a length is a_at */
+	struct change   *a_next;
+	uint64_t         a_number;	/* D5 */
+	enum change_kind a_kind;
+	size_t           a_at, a_size;	/* a length or a mode is a_at */
 	char           a_data[];
 };
 
@@ -84,6 +91,7 @@ struct inode {
 	bool            i_is_socket;	/* of sunix.c */
 	char           *i_target;	/* it is a link; else NULL */
 	ino_t           i_number;
+	unsigned        i_mode, i_mode_stored;	/* of permissions */
 	utime_ns        i_time;		/* of the last change */
 	struct content  i_seen, i_stored;
 	struct change  *i_first, *i_last;
@@ -140,33 +148,37 @@ struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc)
 
 /* Content and changes. */
 
-static void content_grow(struct content *x, size_t size)
+/* Makes room for size bytes, of which those after x_size may be anything. */
+static void content_room(struct content *x, size_t size)
 {
 	char *block;
 
-	if (size > x->x_room) {
-		block = sim_alloc(size * 2);
-		if (x->x_size > 0)
-			memcpy(block, x->x_data, x->x_size);
-		free(x->x_data);
-		x->x_data = block;
-		x->x_room = size * 2;
-	}
-	if (size > x->x_size)
-		memset(x->x_data + x->x_size, 0, size - x->x_size);
-	x->x_size = size > x->x_size ? size : x->x_size;
-}
-
-static void content_put(struct content *x, size_t at, const void *data, size_t size)
-{
-	content_grow(x, at + size);
-	memcpy(x->x_data + at, data, size);
+	if (size <= x->x_room)
+		return;
+	block = sim_block(size * 2);
+	if (x->x_size > 0)
+		memcpy(block, x->x_data, x->x_size);
+	if (x->x_room > 0)
+		sim_block_free(x->x_data, x->x_room);
+	x->x_data = block;
+	x->x_room = size * 2;
 }
 
 static void content_length(struct content *x, size_t size)
 {
-	content_grow(x, size);
+	content_room(x, size);
+	if (size > x->x_size)
+		memset(x->x_data + x->x_size, 0, size - x->x_size);
 	x->x_size = size;
+}
+
+static void content_put(struct content *x, size_t at, const void *data, size_t size)
+{
+	content_room(x, at + size);
+	if (at > x->x_size)
+		content_length(x, at);
+	memcpy(x->x_data + at, data, size);
+	x->x_size = at + size > x->x_size ? at + size : x->x_size;
 }
 
 static void content_copy(struct content *to, const struct content *from)
@@ -176,14 +188,16 @@ static void content_copy(struct content *to, const struct content *from)
 		content_put(to, 0, from->x_data, from->x_size);
 }
 
-static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
+static void change_add(struct sim_disk *d, struct inode *i, enum change_kind kind,
 		       size_t at, const void *data, size_t size)
 {
-	struct change *a = sim_alloc(sizeof *a + size);
+	struct change *a = sim_block(sizeof *a + size);
 
-	i->i_time = sim_now();
+	a->a_next = NULL;
+	if (kind != MODE)
+		i->i_time = sim_now();
 	a->a_number = d->d_number++;
-	a->a_is_length = is_length;
+	a->a_kind = kind;
 	a->a_at = at;
 	a->a_size = size;
 	if (size > 0)
@@ -195,10 +209,17 @@ static void change_add(struct sim_disk *d, struct inode *i, bool is_length,
 	i->i_last = a;
 }
 
+static void change_free(struct change *a)
+{
+	sim_block_free(a, sizeof *a + a->a_size);
+}
+
 static void change_store(struct inode *i, const struct change *a)
 {
-	if (a->a_is_length)
+	if (a->a_kind == LENGTH)
 		content_length(&i->i_stored, a->a_at);
+	else if (a->a_kind == MODE)
+		i->i_mode_stored = (unsigned)a->a_at;
 	else
 		content_put(&i->i_stored, a->a_at, a->a_data, a->a_size);
 }
@@ -433,13 +454,14 @@ static int target_find(struct sim_boot *b, const char *path, char to[PATH_ROOM],
 	return rc == 0 && *y == NULL ? -ENOENT : rc;
 }
 
-static struct inode *inode_make(bool is_dir)
+static struct inode *inode_make(bool is_dir, unsigned mode)
 {
 	static ino_t number;
 	struct inode *i = sim_alloc(sizeof *i);
 
 	i->i_is_dir = is_dir;
 	i->i_number = ++number;
+	i->i_mode = i->i_mode_stored = mode;
 	i->i_time = sim_is_on ? sim_now() : 0;
 	return i;
 }
@@ -447,7 +469,7 @@ static struct inode *inode_make(bool is_dir)
 struct sim_disk *sim_disk_make(void)
 {
 	struct sim_disk *d = sim_alloc(sizeof *d);
-	struct entry root = { .y_inode = inode_make(true), .y_path = "/" };
+	struct entry root = { .y_inode = inode_make(true, 0755), .y_path = "/" };
 
 	entry_apply(&d->d_seen, &root);
 	entry_apply(&d->d_stored, &root);
@@ -470,13 +492,14 @@ static long inode_crash(struct inode *i, enum fate fate)
 
 		if (draw == KEEP)
 			change_store(i, a);
-		else if (draw == DRAW && !a->a_is_length)
+		else if (draw == DRAW && a->a_kind == BYTES)
 			change_tear(i, a);
 		lost += draw != KEEP;
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	content_copy(&i->i_seen, &i->i_stored);
+	i->i_mode = i->i_mode_stored;
 	return lost;
 }
 
@@ -543,8 +566,8 @@ static struct disk_file *file_of(struct sim_file *f)
 
 static unsigned mode_of(const struct inode *i)
 {
-	return i->i_is_dir ? S_IFDIR | 0755 : i->i_is_socket ? S_IFSOCK | 0755 :
-		i->i_target != NULL ? S_IFLNK | 0777 : S_IFREG | 0644;
+	return i->i_mode | (i->i_is_dir ? S_IFDIR : i->i_is_socket ? S_IFSOCK :
+			    i->i_target != NULL ? S_IFLNK : S_IFREG);
 }
 
 /* Fails the run if a change of i would have to show in memory. */
@@ -568,6 +591,12 @@ static int open_it(struct sim_boot *b, const char *path, struct inode *i, int fl
 	return sim_fd(b, &m->m_file);
 }
 
+/* Returns the mode that a new file has. */
+static unsigned permitted(const struct sim_boot *b, mode_t mode)
+{
+	return mode & 07777 & ~b->b_umask;
+}
+
 /* Returns the error that open() has for an entry; 0: it may be opened. */
 static int refuses(const struct entry *y, int flags)
 {
@@ -585,7 +614,7 @@ static int refuses(const struct entry *y, int flags)
 }
 
 static int open_from(struct sim_boot *b, const char *start, const char *name,
-		     int flags, int how)
+		     int flags, mode_t mode, int how)
 {
 	struct sim_disk *d = b->b_host->h_disk;
 	bool creates = flags & O_CREAT;
@@ -605,26 +634,26 @@ static int open_from(struct sim_boot *b, const char *start, const char *name,
 		rc = !creates ? -ENOENT : sim_is_full(b->b_host) ? -ENOSPC : 0;
 	if (rc != 0)
 		return rc;
-	i = y != NULL ? y->y_inode : inode_make(false);
+	i = y != NULL ? y->y_inode : inode_make(false, permitted(b, mode));
 	if (y == NULL)
 		entry_change(d, path, "", i);
 	if (flags & O_TRUNC && !i->i_is_dir && i->i_seen.x_size > 0) {
 		check_mappings(i);
 		content_length(&i->i_seen, 0);
-		change_add(d, i, true, 0, NULL, 0);
+		change_add(d, i, LENGTH, 0, NULL, 0);
 	}
 	return open_it(b, path, i, flags);
 }
 
-int sim_open(struct sim_boot *b, const char *name, int flags)
+int sim_open(struct sim_boot *b, const char *name, int flags, mode_t mode)
 {
-	return open_from(b, b->b_folder, name, flags, 0);
+	return open_from(b, b->b_folder, name, flags, mode, 0);
 }
 
 int sim_open_beneath(struct sim_boot *b, struct sim_file *folder, const char *name,
-		     int flags, bool links)
+		     int flags, mode_t mode, bool links)
 {
-	return open_from(b, file_of(folder)->m_path, name, flags,
+	return open_from(b, file_of(folder)->m_path, name, flags, mode,
 			 BENEATH | (links ? 0 : NO_LINKS));
 }
 
@@ -724,7 +753,7 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 		return -ENOSPC;
 	check_mappings(m->m_inode);
 	content_put(&m->m_inode->i_seen, (size_t)at, buf, size);
-	change_add(m->m_disk, m->m_inode, false, (size_t)at, buf, size);
+	change_add(m->m_disk, m->m_inode, BYTES, (size_t)at, buf, size);
 	sim_hash_bytes(buf, size);
 	if (f->f_flags & O_DSYNC)
 		rc = sim_sync(f);
@@ -777,7 +806,7 @@ int sim_truncate(struct sim_file *f, off_t size)
 	sim_step(f->f_boot->b_host, AT_DISK);
 	check_mappings(m->m_inode);
 	content_length(&m->m_inode->i_seen, (size_t)size);
-	change_add(m->m_disk, m->m_inode, true, (size_t)size, NULL, 0);
+	change_add(m->m_disk, m->m_inode, LENGTH, (size_t)size, NULL, 0);
 	sim_hash((uint64_t)size);
 	return 0;
 }
@@ -789,7 +818,7 @@ static void file_store(struct inode *i, uint64_t end)
 	while ((a = i->i_first) != NULL && a->a_number < end) {
 		change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 }
 
@@ -802,7 +831,7 @@ static int file_drop(struct inode *i, uint64_t end)
 		if (sim_below(DRAW_DISK, 2) == 0)
 			change_store(i, a);
 		i->i_first = a->a_next;
-		free(a);
+		change_free(a);
 	}
 	return -EIO;
 }
@@ -832,12 +861,14 @@ int sim_sync(struct sim_file *f)
 	f->f_refs++;		/* it may be closed meanwhile */
 	sim_sleep(sim_now() + sim_sync_time(h, sim_length(DRAW_DISK, SYNC_MIN,
 						sim_world.w_sync_max)));
-	if (m->m_inode->i_is_dir)
+	if (m->m_inode->i_is_dir) {
 		folder_store(m->m_disk, m->m_path, end);
-	else if (sim_fails_sync(h))
-		rc = file_drop(m->m_inode, end);
-	else
 		file_store(m->m_inode, end);
+	} else if (sim_fails_sync(h)) {
+		rc = file_drop(m->m_inode, end);
+	} else {
+		file_store(m->m_inode, end);
+	}
 	sim_drop(f);
 	sim_hash(end ^ (uint64_t)rc);
 	sim_step(h, AT_DISK);
@@ -898,7 +929,7 @@ int sim_unlink(struct sim_boot *b, const char *name, bool dir)
 	return 0;
 }
 
-int sim_mkdir(struct sim_boot *b, const char *name)
+int sim_mkdir(struct sim_boot *b, const char *name, mode_t mode)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
@@ -909,16 +940,46 @@ int sim_mkdir(struct sim_boot *b, const char *name)
 	if (sim_is_full(b->b_host))
 		return -ENOSPC;
 	sim_step(b->b_host, AT_DISK);
-	entry_change(b->b_host->h_disk, path, "", inode_make(true));
+	entry_change(b->b_host->h_disk, path, "", inode_make(true, permitted(b, mode)));
 	return 0;
 }
 
-int sim_access(struct sim_boot *b, const char *name)
+/* Not even root may run a file that no user may. */
+int sim_access(struct sim_boot *b, const char *name, int how)
 {
 	char path[PATH_ROOM];
 	struct entry *y;
+	int rc = how & ~(R_OK | W_OK | X_OK) ? -EINVAL :
+		target_find(b, name, path, &y);
 
-	return target_find(b, name, path, &y);
+	return rc == 0 && how & X_OK && !y->y_inode->i_is_dir &&
+		!(y->y_inode->i_mode & 0111) ? -EACCES : rc;
+}
+
+/* Changes a mode, which is seen at once. */
+static int mode_set(struct sim_boot *b, struct inode *i, mode_t mode)
+{
+	struct sim_disk *d = b->b_host->h_disk;
+
+	sim_step(b->b_host, AT_DISK);
+	i->i_mode = mode & 07777;
+	change_add(d, i, MODE, i->i_mode, NULL, 0);
+	sim_hash(i->i_mode);
+	return 0;
+}
+
+int sim_chmod(struct sim_boot *b, const char *name, mode_t mode)
+{
+	char path[PATH_ROOM];
+	struct entry *y;
+	int rc = target_find(b, name, path, &y);
+
+	return rc != 0 ? rc : mode_set(b, y->y_inode, mode);
+}
+
+int sim_fchmod(struct sim_file *f, mode_t mode)
+{
+	return mode_set(f->f_boot, file_of(f)->m_inode, mode);
 }
 
 /* Finds no entry, for a new name. 0, or an error. */
@@ -941,7 +1002,7 @@ int sim_symlink(struct sim_boot *b, const char *target, const char *name)
 	if (rc != 0)
 		return rc;
 	sim_step(b->b_host, AT_DISK);
-	i = inode_make(false);
+	i = inode_make(false, 0777);
 	i->i_target = sim_alloc(strlen(target) + 1);
 	strcpy(i->i_target, target);
 	entry_change(b->b_host->h_disk, path, "", i);
@@ -1000,7 +1061,7 @@ int sim_socket_file_make(struct sim_boot *b, const char *name, bool wanted,
 		return -EADDRINUSE;
 	if (!wanted)
 		return -EINVAL;
-	i = inode_make(false);
+	i = inode_make(false, permitted(b, 0777));
 	i->i_is_socket = true;
 	entry_change(b->b_host->h_disk, path, "", i);
 	*inode = i;

@@ -56,7 +56,7 @@ const char *const sim_step_names[STEPS] = { "time", "disk", "send", "state" };
 
 /* Faults that wait for a step. */
 static struct sim_fault *armed[SIM_FAULTS];
-static int armed_nr;
+int sim_armed_nr;
 
 static void fault_crash(struct sim_fault *f, struct sim_host *h)
 {
@@ -163,14 +163,11 @@ static void fault_begin(struct sim_fault *f, struct sim_host *h)
 
 /* Steps. */
 
-/*
- * A host makes a step, at which faults may begin. May not return, and may have
- * closed what the caller has not looked at yet.
- */
-static void step_slow(struct sim_host *h, enum sim_step step)
+/* Lets the fault begin that has waited for this step, if there is one. */
+void sim_step_armed(struct sim_host *h, enum sim_step step)
 {
 	struct sim_fault *f;
-	int i, kept = 0, nr = armed_nr;
+	int i, kept = 0, nr = sim_armed_nr;
 	struct sim_fault *due = NULL;
 
 	for (i = 0; i < nr; i++) {
@@ -182,15 +179,9 @@ static void step_slow(struct sim_host *h, enum sim_step step)
 		else
 			armed[kept++] = f;
 	}
-	armed_nr = kept;
+	sim_armed_nr = kept;
 	if (due != NULL && sim_now() < sim_world.w_run && !sim_is_well)	/* F1 */
 		fault_begin(due, h);
-}
-
-void sim_step(struct sim_host *h, enum sim_step step)
-{
-	if (armed_nr > 0)
-		step_slow(h, step);
 }
 
 /* Returns how much a host has sent lately. */
@@ -228,7 +219,7 @@ static void fault_due(void *fault)
 	if (sim_is_well)
 		return;
 	if (f->f_step != AT_TIME)
-		armed[armed_nr++] = f;
+		armed[sim_armed_nr++] = f;
 	else
 		fault_begin(f, f->f_host != 0 ? &sim_hosts[f->f_host] : busiest());
 }

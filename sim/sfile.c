@@ -40,6 +40,8 @@ struct sim_wait {
 };
 
 static struct uwait_kind kind[1] = { { .wk_name = "simulated file" } };
+static struct uwait_kind sleep_kind[1] = { { .wk_name = "sleep" } };
+static struct sim_file nothing;		/* it never changes */
 
 /* Takes w out of the waits of b, if it is there. */
 static void wait_out(struct sim_boot *b, const struct sim_wait *w)
@@ -55,9 +57,12 @@ static void wait_out(struct sim_boot *b, const struct sim_wait *w)
 
 int sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until)
 {
-	struct sim_wait *w = uwait_make(kind, f, sizeof *w);
-	int rc;
+	int rc = b->b_signals != NULL ? sim_signals_handle(b) : 0;
+	struct sim_wait *w;
 
+	if (rc != 0)
+		return rc;
+	w = uwait_make(f == &nothing ? sleep_kind : kind, f, sizeof *w);
 	if (w == NULL)
 		return -errno;
 	w->v_file = f;
@@ -67,7 +72,31 @@ int sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until)
 		       until + UTIME_VIRTUAL);
 	wait_out(b, w);
 	uwait_free(w);
-	return rc;
+	return rc == -EINTR ? sim_signals_handle(b) : rc;
+}
+
+int sim_nap(struct sim_boot *b, utime_ns until)
+{
+	int rc = 0;
+
+	if (until <= sim_now())
+		sim_sleep(until);
+	while (rc == 0 && until > sim_now())
+		rc = sim_wait(b, &nothing, until);
+	return rc == -EINTR || rc == -ERESTART ? -EINTR : 0;
+}
+
+bool sim_interrupt(struct sim_boot *b)
+{
+	struct sim_wait *w = b->b_waits;
+
+	while (w != NULL && w->v_wait.w_stack != b->b_main)
+		w = w->v_next;
+	if (w == NULL || !uwait_claim(&w->v_wait))
+		return false;
+	wait_out(b, w);
+	uwait_complete(&w->v_wait, -EINTR);
+	return true;
 }
 
 /* Ends the waits for f, and for any change. */
@@ -120,11 +149,6 @@ int sim_fd(struct sim_boot *b, struct sim_file *f)
 	if (fd < 0 && f->f_refs == 0)
 		f->f_ops->o_close(f);
 	return fd;
-}
-
-struct sim_file *sim_file(struct sim_boot *b, int fd)
-{
-	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
 }
 
 void *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
@@ -424,7 +448,7 @@ int sim_poll(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns until)
 			return ready;
 		rc = sim_wait(b, NULL, until);
 		if (rc != 0 && rc != -ETIMEDOUT)
-			return rc;
+			return rc == -ERESTART ? -EINTR : rc;
 	}
 }
 
@@ -621,6 +645,6 @@ int sim_epoll_wait(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
 			return ready;
 		rc = sim_wait(b, NULL, until);
 		if (rc != 0 && rc != -ETIMEDOUT)
-			return rc;
+			return rc == -ERESTART ? -EINTR : rc;
 	}
 }

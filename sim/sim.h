@@ -6,6 +6,7 @@
 
 #include "usim.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,10 +106,12 @@ struct sim_boot {
 	bool             b_crashed;
 	struct sim_file *b_fds[SIM_FDS];
 	struct sim_wait *b_waits;	/* threads that wait for files */
+	const void      *b_main;	/* the thread of its function */
 	struct sim_signals *b_signals;	/* of ssignal.c, or NULL */
 	struct sim_own  *b_own;		/* its scheduler, of sown.c, or NULL */
 	struct sim_found *b_found;	/* of gethostbyname(), or NULL */
 	char             b_folder[SIM_PATH];	/* where it works */
+	mode_t           b_umask;
 };
 
 struct sim_host {
@@ -214,19 +217,66 @@ extern int                sim_host_nr;
 extern bool               sim_is_on;			/* a run has begun */
 extern bool               sim_is_well;			/* no more faults begin */
 extern bool               sim_is_real;			/* hosts run for real */
+extern utime_ns           sim_time;			/* since the run began */
+extern long               sim_calls;			/* since it has passed */
+/* The thread whose boot was asked for last; and whether events run. */
+extern struct sim_last {
+	const void      *l_stack;	/* its struct ustack, or NULL */
+	struct sim_boot *l_boot;
+	bool             l_drives;
+} sim_last;
+
+#define SIM_BUSY	1000000		/* calls at one point in time */
+
+static inline utime_ns sim_now(void)
+{
+	return sim_time;
+}
+
+struct sim_boot *sim_caller_find(void);
+struct sim_boot *sim_self_real(void);
+
+/* Returns the boot of the caller; NULL: it is no thread of a host. */
+static inline struct sim_boot *sim_caller(void)
+{
+	const void *stack = ustack_self();
+
+	return stack != NULL && stack == sim_last.l_stack && !sim_last.l_drives ?
+		sim_last.l_boot : sim_caller_find();
+}
+
+/* Does the same; NULL also for a host that runs for real. */
+static inline struct sim_boot *sim_self(void)
+{
+	return sim_is_real ? sim_self_real() : sim_caller();
+}
+
+/* Is SplitMix64, as in uwait.c. */
+static inline uint64_t sim_mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static inline void sim_hash(uint64_t what)
+{
+	uint64_t z = sim_report->p_hash ^ what;
+
+	sim_report->p_hash = sim_mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+}
 
 uint64_t         sim_draw(enum sim_stream stream);
 unsigned         sim_below(enum sim_stream stream, unsigned nr);
 utime_ns         sim_length(enum sim_stream stream, utime_ns from, utime_ns to);
 void            *sim_alloc(size_t size);
-utime_ns         sim_now(void);
+/* A block that is soon freed again, and was not set to zeros. */
+void            *sim_block(size_t size);
+void             sim_block_free(void *block, size_t size);
 void             sim_at(utime_ns at, void (*f)(void *), void *arg);
-void             sim_hash(uint64_t what);
 void             sim_hash_bytes(const void *data, size_t size);
 void             sim_story(const struct sim_host *h, const char *format, ...)
 			__attribute__((format(printf, 2, 3)));
-struct sim_boot *sim_self(void);	/* NULL: no thread of a simulated host */
-struct sim_boot *sim_caller(void);	/* NULL: no thread of a host */
 /* Makes a thread of a host. NULL: there is no memory. */
 struct rr_thread *sim_thread(struct sim_boot *b, void (*f)(void *), void *arg);
 void             sim_sleep(utime_ns until);
@@ -236,7 +286,7 @@ void             sim_exit(struct sim_boot *b, int status)
 /* Does the same, but flushes no streams. */
 void             sim_end(struct sim_boot *b, int status)
 			__attribute__((noreturn));
-void             sim_busy(void);	/* counts a call that takes no time */
+void             sim_too_busy(void) __attribute__((noreturn));
 /* Runs one seed in this process, and ends the process. */
 void             sim_run(usim_setup *setup, uint64_t seed, uint64_t mask,
 			 bool story) __attribute__((noreturn));
@@ -246,13 +296,31 @@ void             sim_run_real(usim_setup *setup, uint64_t seed)
 /* For a run to come: at this time it tries so many futures, and then it ends. */
 void             sim_futures_at(utime_ns at, int nr);
 
+/* Counts a call that takes no time. */
+static inline void sim_busy(void)
+{
+	if (++sim_calls > SIM_BUSY)
+		sim_too_busy();
+}
+
 /* sstdio.c */
 
 void             sim_streams_end(const struct sim_boot *b);
 
 /* ssignal.c */
 
+/* Raises a signal in the calling thread. */
 void             sim_signal(struct sim_boot *b, int signo);
+/*
+ * Delivers what is pending and not masked. 0: no handler has run. -EINTR, -ERESTART:
+ * one has, without and with SA_RESTART.
+ */
+int              sim_signals_handle(struct sim_boot *b);
+/* Sets a mask for a call, and puts back that before; mask NULL: nothing. */
+void             sim_mask_begin(struct sim_boot *b, const sigset_t *mask,
+				sigset_t *before);
+void             sim_mask_end(struct sim_boot *b, const sigset_t *mask,
+			      const sigset_t *before);
 int              sim_signal_watch(struct sim_boot *b, int signo);
 int              sim_signal_unwatch(struct sim_boot *b, int signo);
 int              sim_signal_wait(struct sim_boot *b, utime_ns until);
@@ -293,9 +361,20 @@ void     sim_page_message(const struct sim_host *from, const struct sim_host *to
 
 extern const char *const sim_kind_names[FAULT_KINDS];
 extern const char *const sim_step_names[STEPS];
+extern int sim_armed_nr;	/* faults that wait for a step */
 
 void     sim_plan(uint64_t mask);
-void     sim_step(struct sim_host *h, enum sim_step step); /* may not return */
+void     sim_step_armed(struct sim_host *h, enum sim_step step);
+/*
+ * A host makes a step, at which faults may begin. May not return, and may have
+ * closed what the caller has not looked at yet.
+ */
+static inline void sim_step(struct sim_host *h, enum sim_step step)
+{
+	if (sim_armed_nr > 0)
+		sim_step_armed(h, step);
+}
+
 void     sim_sent(struct sim_host *h);
 bool     sim_is_full(struct sim_host *h);
 bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
@@ -314,7 +393,12 @@ int      sim_copies(struct sim_host *from, struct sim_host *to, utime_ns *late);
 /* sfile.c: descriptors, waits for files, pipes, epoll. */
 
 int              sim_fd(struct sim_boot *b, struct sim_file *f);
-struct sim_file *sim_file(struct sim_boot *b, int fd);
+
+static inline struct sim_file *sim_file(struct sim_boot *b, int fd)
+{
+	return fd < 0 || fd >= SIM_FDS ? NULL : b->b_fds[fd];
+}
+
 void            *sim_file_make(struct sim_boot *b, const struct sim_file_ops *ops,
 			       size_t size, int flags);
 int              sim_close(struct sim_boot *b, int fd);
@@ -325,7 +409,15 @@ int              sim_dup_to(struct sim_boot *b, int fd, int to);
 void             sim_changed(struct sim_file *f, int bits);
 /* Something else has changed, for which threads wait by sim_wait(b, NULL). */
 void             sim_wake(struct sim_boot *b);
+/*
+ * Waits until f changes; NULL: anything. 0: the caller looks again. -EINTR and
+ * -ERESTART as sim_signals_handle(); or another error of wait/.
+ */
 int              sim_wait(struct sim_boot *b, struct sim_file *f, utime_ns until);
+/* Sleeps. 0, or -EINTR: a handler has run. */
+int              sim_nap(struct sim_boot *b, utime_ns until);
+/* Lets the first thread of b handle signals. False: it does not wait here. */
+bool             sim_interrupt(struct sim_boot *b);
 int              sim_pipe(struct sim_boot *b, int fds[2], int flags);
 
 struct pollfd;
@@ -447,10 +539,12 @@ bool             sim_is_disk(const struct sim_file *f);
 /* NULL, and *rc: -EBADF, or -error for what is no file of the disk. */
 struct sim_file *sim_disk_file(struct sim_boot *b, int fd, int error, int *rc);
 long             sim_disk_crash(struct sim_disk *d);	/* writes lost or torn */
-int              sim_open(struct sim_boot *b, const char *path, int flags);
+int              sim_open(struct sim_boot *b, const char *path, int flags,
+			  mode_t mode);
 /* Opens a file below a folder, as openat2() with RESOLVE_BENEATH. */
 int              sim_open_beneath(struct sim_boot *b, struct sim_file *folder,
-				  const char *path, int flags, bool links);
+				  const char *path, int flags, mode_t mode,
+				  bool links);
 const char      *sim_folder(struct sim_file *f);
 bool             sim_is_gone(struct sim_file *f);
 int              sim_folder_change(struct sim_boot *b, const char *path);
@@ -464,8 +558,10 @@ int              sim_truncate(struct sim_file *f, off_t size);
 int              sim_sync(struct sim_file *f);
 int              sim_rename(struct sim_boot *b, const char *from, const char *to);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
-int              sim_mkdir(struct sim_boot *b, const char *path);
-int              sim_access(struct sim_boot *b, const char *path);
+int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_access(struct sim_boot *b, const char *path, int how);
+int              sim_chmod(struct sim_boot *b, const char *path, mode_t mode);
+int              sim_fchmod(struct sim_file *f, mode_t mode);
 int              sim_link(struct sim_boot *b, const char *from, const char *path);
 int              sim_symlink(struct sim_boot *b, const char *target,
 			     const char *path);

@@ -121,8 +121,11 @@ CALL(ssize_t, u_sendfile, (int out, int in, off_t *offset, size_t size,
 
 static int poll_by(struct sim_boot *b, struct pollfd *fds, size_t nr, utime_ns at)
 {
-	int rc = sim_poll(b, fds, nr, at);
+	int rc;
 
+	do
+		rc = sim_poll(b, fds, nr, at);
+	while (rc == -EINTR);
 	return rc == 0 && at != 0 ? -ETIMEDOUT : rc;
 }
 
@@ -465,7 +468,7 @@ static int sync_file(struct sim_boot *b, int fd)
 }
 
 FILE_CALL(int, u_open, (const char *path, int flags, mode_t mode, utime_ns until),
-	  (path, flags, mode, until), sim_open(b, path, flags))
+	  (path, flags, mode, until), sim_open(b, path, flags, mode))
 FILE_CALL(ssize_t, u_pread, (int fd, void *buf, size_t size, off_t place,
 			     utime_ns until),
 	  (fd, buf, size, place, until), read_at(b, fd, buf, size, place))

@@ -15,7 +15,7 @@
  * What is in neither list goes to libc. That is meant for what computes:
  * malloc(), printf(), qsort(). syscall() is in snfile.c.
  *
- * No call is interrupted by a signal: ssignal.c.
+ * Signals are in ssignal.c.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP, accept4(), pipe2() */
@@ -43,10 +43,10 @@
 	X(pwritev2) X(splice) X(tee) X(copy_file_range)	\
 	X(fork) X(vfork) X(system) X(popen) X(execv) X(execve)		\
 	X(execvp) X(execl) X(execlp) X(posix_spawn) X(posix_spawnp)	\
-	X(wait) X(waitpid) X(setitimer) X(timer_create)			\
+	X(wait) X(waitpid) X(timer_create)			\
 	X(freopen) X(tmpfile) X(mkstemp) X(statx) X(statvfs)		\
 	X(fstatvfs) X(fallocate) X(posix_fallocate) X(renameat2)	\
-	X(chmod) X(fchmod) X(chown) X(fchown) X(fchdir) X(msync)	\
+	X(chown) X(fchown) X(fchdir) X(msync)	\
 	X(sync) X(syncfs) X(signalfd) X(inotify_init)			\
 	X(inotify_init1) X(memfd_create) X(aio_read) X(aio_write)	\
 	X(gethostbyname2) X(rr_thread_joinable) X(clock) X(times)	\
@@ -451,14 +451,28 @@ NAME(int, poll, (struct pollfd *fds, nfds_t nr, int ms))
 		(int)answer(sim_poll(b, fds, nr, until_ms(b, ms)));
 }
 
-/* Masks of signals are ignored, since no signal interrupts a wait. */
+/* A signal that is pending, and that the mask lets through, ends a call at once. */
+static int poll_masked(struct sim_boot *b, struct pollfd *fds, size_t nr,
+		       utime_ns until, const sigset_t *mask)
+{
+	sigset_t before;
+	int rc;
+
+	sim_mask_begin(b, mask, &before);
+	rc = sim_poll(b, fds, nr, until);
+	if (rc == 0 && mask != NULL && sim_signals_handle(b) != 0)
+		rc = -EINTR;
+	sim_mask_end(b, mask, &before);
+	return rc;
+}
+
 NAME(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *t,
 		  const sigset_t *mask))
 {
 	struct sim_boot *b = enter();
 
 	return b == NULL ? ppoll(fds, nr, t, mask) :
-		(int)answer(sim_poll(b, fds, nr, until_of(b, t)));
+		(int)answer(poll_masked(b, fds, nr, until_of(b, t), mask));
 }
 
 /* Returns what poll() is asked for a descriptor of select(). */
@@ -480,7 +494,7 @@ static int keep(int fd, fd_set *set, int has)
 }
 
 static int select_by(struct sim_boot *b, int nr, fd_set *in, fd_set *out,
-		     fd_set *odd, utime_ns until)
+		     fd_set *odd, utime_ns until, const sigset_t *mask)
 {
 	struct pollfd fds[SIM_FDS];
 	int i, ready = 0, rc;
@@ -495,7 +509,7 @@ static int select_by(struct sim_boot *b, int nr, fd_set *in, fd_set *out,
 		else if (sim_file(b, i) == NULL)
 			return -EBADF;
 	}
-	rc = sim_poll(b, fds, (size_t)nr, until);
+	rc = poll_masked(b, fds, (size_t)nr, until, mask);
 	for (i = 0; rc >= 0 && i < nr; i++) {
 		ready += keep(i, in, fds[i].revents & (POLLIN | POLLHUP | POLLERR));
 		ready += keep(i, out, fds[i].revents & (POLLOUT | POLLERR));
@@ -510,7 +524,7 @@ NAME(int, pselect, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 	struct sim_boot *b = enter();
 
 	return b == NULL ? pselect(nr, in, out, odd, t, mask) :
-		(int)answer(select_by(b, nr, in, out, odd, until_of(b, t)));
+		(int)answer(select_by(b, nr, in, out, odd, until_of(b, t), mask));
 }
 
 NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
@@ -523,7 +537,7 @@ NAME(int, select, (int nr, fd_set *in, fd_set *out, fd_set *odd,
 		return select(nr, in, out, odd, t);
 	until = t == NULL ? UNEVER :
 		sim_after(b->b_host, t->tv_sec * UTIME_S + t->tv_usec * UTIME_US);
-	return (int)answer(select_by(b, nr, in, out, odd, until));
+	return (int)answer(select_by(b, nr, in, out, odd, until, NULL));
 }
 
 NAME(int, epoll_create1, (int flags))
@@ -554,11 +568,25 @@ NAME(int, epoll_wait, (int epfd, struct epoll_event *e, int nr, int ms))
 		(int)answer(sim_epoll_wait(b, epfd, e, nr, until_ms(b, ms)));
 }
 
+static int epoll_masked(struct sim_boot *b, int epfd, struct epoll_event *e, int nr,
+			utime_ns until, const sigset_t *mask)
+{
+	sigset_t before;
+	int rc;
+
+	sim_mask_begin(b, mask, &before);
+	rc = sim_epoll_wait(b, epfd, e, nr, until);
+	sim_mask_end(b, mask, &before);
+	return rc;
+}
+
 NAME(int, epoll_pwait, (int epfd, struct epoll_event *e, int nr, int ms,
 			const sigset_t *mask))
 {
-	return sim_self() == NULL ? epoll_pwait(epfd, e, nr, ms, mask) :
-		wrap_epoll_wait(epfd, e, nr, ms);
+	struct sim_boot *b = enter();
+
+	return b == NULL ? epoll_pwait(epfd, e, nr, ms, mask) :
+		(int)answer(epoll_masked(b, epfd, e, nr, until_ms(b, ms), mask));
 }
 
 NAME(int, epoll_pwait2, (int epfd, struct epoll_event *e, int nr,
@@ -566,10 +594,9 @@ NAME(int, epoll_pwait2, (int epfd, struct epoll_event *e, int nr,
 {
 	struct sim_boot *b = enter();
 
-	(void)mask;
 	if (b == NULL)
 		usim_fail("epoll_pwait2() outside of a host is not simulated");
-	return (int)answer(sim_epoll_wait(b, epfd, e, nr, until_of(b, t)));
+	return (int)answer(epoll_masked(b, epfd, e, nr, until_of(b, t), mask));
 }
 
 /* Counters and timers. */

@@ -47,6 +47,9 @@
  *     knows: WINDOW at most. g_read of them were read, and the sender does not know.
  * N3. A flow with segments has one event, and a connection is freed when both
  *     ends are NULL and no flow has an event.
+ * N4. While end 0 connects, a SYN or its answer is on its way: so connect() ends. An
+ *     answer that is lost with its end lets SYN be sent again, up to 60 s after the
+ *     first.
  *
  * Left out: congestion, sizes of packets, urgent data, keep-alive, IPv6. Unix
  * sockets are in sunix.c. Results and bits of poll() follow Linux, by test/sim.
@@ -111,6 +114,7 @@ struct connection {
 	struct address  c_at[2];
 	struct flow     c_flow[2];	/* flow i: from end i */
 	struct sim_fault *c_forgotten;	/* a box between has done so, or NULL */
+	utime_ns        c_since;	/* end 0 connects */
 };
 
 enum state { FRESH, LISTENING, CONNECTING, CONNECTED, CLOSED };
@@ -274,8 +278,9 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 		const void *data, size_t size)
 {
 	struct flow *g = &c->c_flow[from];
-	struct segment *s = sim_alloc(sizeof *s + size);
+	struct segment *s = sim_block(sizeof *s + size);
 
+	s->s_next = NULL;
 	s->s_kind = kind;
 	s->s_size = size;
 	s->s_room = 0;
@@ -301,13 +306,18 @@ static void put(struct connection *c, int from, enum segment_kind kind,
 	}
 }
 
+static void segment_free(struct segment *s)
+{
+	sim_block_free(s, sizeof *s + s->s_size);
+}
+
 static void drop(struct flow *g)
 {
 	struct segment *s;
 
 	while ((s = g->g_first) != NULL) {
 		g->g_first = s->s_next;
-		free(s);
+		segment_free(s);
 	}
 }
 
@@ -343,6 +353,40 @@ static void close_both(struct end *k)
 		close_end(k);
 }
 
+/* Forgets the connection, whose flows may still have events. */
+static void part(struct end *k)
+{
+	struct connection *c = k->k_connection;
+
+	k->k_connection = NULL;
+	if (c == NULL)
+		return;
+	c->c_end[k->k_side] = NULL;
+	connection_free(c);
+}
+
+/* Returns whether end 0 waits for the answer to its SYN. */
+static bool is_connecting(const struct connection *c)
+{
+	return c->c_end[0] != NULL && c->c_end[0]->k_state == CONNECTING;
+}
+
+/*
+ * What was on its way from end 1 is lost, with that end. If this was the answer to a
+ * SYN, that is sent again, and may make another end.
+ */
+static void answer_lost(struct connection *c)
+{
+	if (!is_connecting(c))						/* N4 */
+		return;
+	if (c->c_end[1] != NULL)
+		part(c->c_end[1]);
+	c->c_boot[1] = NULL;
+	c->c_forgotten = NULL;
+	put(c, 0, SYN, NULL, 0);
+	c->c_flow[0].g_last->s_at += AGAIN_FIRST;
+}
+
 static void hit_reset(struct end *k)
 {
 	struct connection *c = k->k_connection;
@@ -350,6 +394,7 @@ static void hit_reset(struct end *k)
 	drop(&c->c_flow[k->k_side]);
 	fail(k, k->k_state == CONNECTING ? ECONNREFUSED :
 	     k->k_fin ? EPIPE : ECONNRESET);
+	answer_lost(c);
 }
 
 static void send_fin(struct end *k)
@@ -525,20 +570,23 @@ static void again(struct flow *g)
 	struct connection *c = g->g_connection;
 	struct end *k = c->c_end[g->g_from];
 	utime_ns pause = AGAIN_FIRST << (g->g_tries < 6 ? g->g_tries : 6);
-	bool is_syn = g->g_first->s_kind == SYN;
-	utime_ns most = is_syn ? GIVE_UP_SYN :
+	bool is_syn = g->g_first->s_kind == SYN, connecting = is_connecting(c);
+	utime_ns most = connecting ? GIVE_UP_SYN :
 		k != NULL && k->k_give_up > 0 ? k->k_give_up : GIVE_UP;
 
 	if (k == NULL && (is_syn || has_crashed(c, g->g_from))) {	/* N1 */
 		drop(g);
+		answer_lost(c);
 		return;
 	}
 	if (g->g_tries++ == 0)
 		g->g_since = sim_now();
-	if (sim_now() - g->g_since >= most) {
+	if (sim_now() - (connecting ? c->c_since : g->g_since) >= most) {
 		drop(g);
 		if (k != NULL)
 			fail(k, ETIMEDOUT);
+		if (connecting && k != c->c_end[0])
+			fail(c->c_end[0], ETIMEDOUT);
 		return;
 	}
 	arm(g, sim_now() + (pause < AGAIN_MOST ? pause : AGAIN_MOST));
@@ -570,7 +618,7 @@ static void arrive(void *flow)
 					 kind_names[s->s_kind], s->s_size);
 		g->g_first = s->s_next;
 		g->g_tries = 0;
-		free(s);
+		segment_free(s);
 		if (g->g_first != NULL && !g->g_armed)
 			arm(g, g->g_first->s_at);
 	}
@@ -652,18 +700,6 @@ static int take_error(struct end *k)
 	return -error;
 }
 
-/* Forgets the connection, whose flows may still have events. */
-static void part(struct end *k)
-{
-	struct connection *c = k->k_connection;
-
-	k->k_connection = NULL;
-	if (c == NULL)
-		return;
-	c->c_end[k->k_side] = NULL;
-	connection_free(c);
-}
-
 /* Lets a socket whose connection has ended connect again. */
 static void renew(struct end *k)
 {
@@ -727,6 +763,7 @@ static int connect_stream(struct end *k, struct address at, struct sim_host *to)
 	c->c_host[1] = to;
 	c->c_at[0] = k->k_local;
 	c->c_at[1] = k->k_peer = at;
+	c->c_since = sim_now();
 	k->k_connection = c;
 	k->k_side = 0;
 	k->k_state = CONNECTING;
@@ -863,7 +900,8 @@ static void listen_end(struct end *l)
 
 	while ((k = l->k_queue) != NULL) {
 		l->k_queue = k->k_next;
-		put(k->k_connection, 1, RST, NULL, 0);
+		if (k->k_connection != NULL)
+			put(k->k_connection, 1, RST, NULL, 0);
 		stream_free(k);
 	}
 	l->k_queued = 0;

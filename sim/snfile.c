@@ -31,11 +31,11 @@ enum { NO_LINKS = 4, BENEATH = 8 };
 
 /* Files. */
 
-static int open_by(struct sim_boot *b, const char *path, int flags)
+static int open_by(struct sim_boot *b, const char *path, int flags, int mode)
 {
 	int fd = sim_device(b, path, flags & ~O_CREAT);
 
-	return fd == -ENOENT ? sim_open(b, path, flags) : fd;
+	return fd == -ENOENT ? sim_open(b, path, flags, (mode_t)mode) : fd;
 }
 
 NAME(int, open, (const char *path, int flags, ...))
@@ -50,7 +50,7 @@ NAME(int, open, (const char *path, int flags, ...))
 		va_end(args);
 	}
 	return b == NULL ? open(path, flags, mode) :
-		(int)answer(open_by(b, path, flags));
+		(int)answer(open_by(b, path, flags, mode));
 }
 
 /* Returns a path that may begin at a folder's descriptor; NULL: an error in *rc. */
@@ -58,15 +58,22 @@ static const char *path_at(struct sim_boot *b, int folder, const char *path,
 			   char to[AT_ROOM], int *rc)
 {
 	struct sim_file *f = sim_file(b, folder);
+	const char *start = f != NULL ? sim_folder(f) : NULL;
+	bool gone;
 
 	*rc = 0;
 	if (folder == AT_FDCWD || path[0] == '/' || path[0] == 0)
 		return path;
-	*rc = f == NULL ? -EBADF : sim_folder(f) == NULL ? -ENOTDIR :
-		strlen(path) >= 4096 ? -ENAMETOOLONG : sim_is_gone(f) ? -ENOENT : 0;
+	gone = start != NULL && sim_is_gone(f);
+	*rc = f == NULL ? -EBADF : start == NULL ? -ENOTDIR :
+		strlen(path) >= 4096 ? -ENAMETOOLONG :
+		gone && strncmp(path, "../", 3) != 0 ? -ENOENT : 0;
 	if (*rc != 0)
 		return NULL;
-	snprintf(to, AT_ROOM, "%s/%s", sim_folder(f), path);
+	/* From a folder that was removed a way leads up, and none leads down. */
+	snprintf(to, AT_ROOM, "%.*s/%s",
+		 (int)(gone ? strrchr(start, '/') - start : (long)strlen(start)),
+		 start, gone ? path + 3 : path);
 	return to;
 }
 
@@ -99,7 +106,7 @@ NAME(int, openat, (int folder, const char *path, int flags, ...))
 	if (b == NULL)
 		return openat(folder, path, flags, mode);
 	path = path_at(b, folder, path, room, &rc);
-	return (int)answer(path == NULL ? rc : open_by(b, path, flags));
+	return (int)answer(path == NULL ? rc : open_by(b, path, flags, mode));
 }
 
 /* openat2(), as far as it stays below a folder. */
@@ -114,9 +121,12 @@ static int open_beneath(struct sim_boot *b, int folder, const char *path,
 		return f == NULL ? -EBADF : -ENOTDIR;
 	if (sim_is_gone(f))
 		return path[0] == '/' || strncmp(path, "..", 2) == 0 ? -EXDEV : -ENOENT;
-	return sim_open_beneath(b, f, path, (int)how[0], !(how[2] & NO_LINKS));
+	return sim_open_beneath(b, f, path, (int)how[0], (mode_t)how[1],
+				!(how[2] & NO_LINKS));
 }
 
+/* Takes six words, as libc's does, also if fewer were passed: the rest is not used. */
+__attribute__((no_sanitize("address")))
 NAME(long, syscall, (long number, ...))
 {
 	struct sim_boot *b = enter();
@@ -232,14 +242,14 @@ NAME(int, mkdir, (const char *path, mode_t mode))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? mkdir(path, mode) : (int)answer(sim_mkdir(b, path));
+	return b == NULL ? mkdir(path, mode) : (int)answer(sim_mkdir(b, path, mode));
 }
 
 NAME(int, access, (const char *path, int mode))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? access(path, mode) : (int)answer(sim_access(b, path));
+	return b == NULL ? access(path, mode) : (int)answer(sim_access(b, path, mode));
 }
 
 NAME(int, truncate, (const char *path, off_t size))
@@ -249,7 +259,7 @@ NAME(int, truncate, (const char *path, off_t size))
 
 	if (b == NULL)
 		return truncate(path, size);
-	fd = sim_open(b, path, O_WRONLY);
+	fd = sim_open(b, path, O_WRONLY, 0);
 	if (fd < 0)
 		return (int)answer(fd);
 	rc = sim_truncate(sim_file(b, fd), size);
@@ -308,9 +318,9 @@ NAME(int, link, (const char *from, const char *to))
 NAME_AT(unlinkat, (int folder, const char *path, int flags), (folder, path, flags),
 	folder, sim_unlink(b, path, flags & AT_REMOVEDIR))
 NAME_AT(mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode),
-	folder, sim_mkdir(b, path))
+	folder, sim_mkdir(b, path, mode))
 NAME_AT(faccessat, (int folder, const char *path, int mode, int flags),
-	(folder, path, mode, flags), folder, sim_access(b, path))
+	(folder, path, mode, flags), folder, sim_access(b, path, mode))
 NAME_AT(symlinkat, (const char *target, int folder, const char *path),
 	(target, folder, path), folder, sim_symlink(b, target, path))
 
@@ -380,6 +390,42 @@ NAME(char *, getcwd, (char *to, size_t size))
 	return strcpy(to, b->b_folder);
 }
 
+/* Modes. */
+
+NAME(int, chmod, (const char *path, mode_t mode))
+{
+	struct sim_boot *b = enter();
+
+	return b == NULL ? chmod(path, mode) : (int)answer(sim_chmod(b, path, mode));
+}
+
+NAME(int, fchmod, (int fd, mode_t mode))
+{
+	struct sim_boot *b = enter();
+	struct sim_file *f;
+
+	if (b == NULL)
+		return fchmod(fd, mode);
+	f = sim_file(b, fd);
+	if (f != NULL && !sim_is_disk(f))
+		usim_fail("fchmod() of a %s is not simulated", f->f_ops->o_name);
+	return (int)answer(f == NULL ? -EBADF : sim_fchmod(f, mode));
+}
+
+NAME(int, fchmodat, (int folder, const char *path, mode_t mode, int flags))
+{
+	struct sim_boot *b = enter();
+	char room[AT_ROOM];
+	int rc;
+
+	if (b == NULL)
+		return fchmodat(folder, path, mode, flags);
+	if (flags != 0)
+		usim_fail("fchmodat() with flags %#x is not simulated", flags);
+	path = path_at(b, folder, path, room, &rc);
+	return (int)answer(path == NULL ? rc : sim_chmod(b, path, mode));
+}
+
 /* Locks. */
 
 NAME(int, flock, (int fd, int how))
@@ -394,7 +440,7 @@ NAME(int, flock, (int fd, int how))
 	while (f != NULL && (rc = sim_lock(f, how & ~LOCK_NB)) == -EAGAIN &&
 	       !(how & LOCK_NB)) {
 		rc = sim_wait(b, NULL, UNEVER);
-		f = rc == 0 ? sim_disk_file(b, fd, EINVAL, &rc) : NULL;
+		f = rc == 0 || rc == -ERESTART ? sim_disk_file(b, fd, EINVAL, &rc) : NULL;
 	}
 	return (int)answer(rc);
 }

@@ -87,19 +87,30 @@ NAME(time_t, time, (time_t *t))
 	return now;
 }
 
+/* Returns what is left until then, by the clocks of the host. */
+static utime_ns time_left(const struct sim_boot *b, utime_ns until)
+{
+	return until > sim_now() ? sim_drifted(b->b_host, until - sim_now()) : 0;
+}
+
 NAME(int, clock_nanosleep, (clockid_t clock, int flags, const struct timespec *t,
 			    struct timespec *left))
 {
 	struct sim_boot *b = enter();
+	utime_ns until;
+	int rc;
 
 	if (b == NULL)
 		return clock_nanosleep(clock, flags, t, left);
 	if (t->tv_nsec < 0 || t->tv_nsec >= UTIME_S || t->tv_sec < 0)
 		return EINVAL;
-	sim_sleep(flags & TIMER_ABSTIME ?
-		  sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
-		  sim_after(b->b_host, sim_ns_of(t)));
-	return 0;
+	until = flags & TIMER_ABSTIME ?
+		sim_clock_until(b->b_host, clock, sim_ns_of(t)) :
+		sim_after(b->b_host, sim_ns_of(t));
+	rc = sim_nap(b, until);
+	if (rc != 0 && !(flags & TIMER_ABSTIME) && left != NULL)
+		*left = sim_spec_of(time_left(b, until));
+	return -rc;
 }
 
 NAME(int, nanosleep, (const struct timespec *t, struct timespec *left))
@@ -115,18 +126,18 @@ NAME(int, usleep, (useconds_t us))
 
 	if (b == NULL)
 		return usleep(us);
-	sim_sleep(sim_after(b->b_host, us * UTIME_US));
-	return 0;
+	return (int)answer(sim_nap(b, sim_after(b->b_host, us * UTIME_US)));
 }
 
 NAME(unsigned, sleep, (unsigned seconds))
 {
 	struct sim_boot *b = enter();
+	utime_ns until;
 
 	if (b == NULL)
 		return sleep(seconds);
-	sim_sleep(sim_after(b->b_host, seconds * UTIME_S));
-	return 0;
+	until = sim_after(b->b_host, seconds * UTIME_S);
+	return sim_nap(b, until) == 0 ? 0 : (unsigned)(time_left(b, until) / UTIME_S);
 }
 
 NAME(int, sched_yield, (void))
@@ -335,7 +346,14 @@ ALIAS(int, setrlimit64, (RESOURCE what, const struct rlimit *to), setrlimit)
 
 NAME(mode_t, umask, (mode_t mask))
 {
-	return enter() == NULL ? umask(mask) : 022;
+	struct sim_boot *b = enter();
+	mode_t before;
+
+	if (b == NULL)
+		return umask(mask);
+	before = b->b_umask;
+	b->b_umask = mask & 0777;
+	return before;
 }
 
 /* Names of hosts. One result for a call, of one type. */

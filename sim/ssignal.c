@@ -2,11 +2,17 @@
 /* ssignal.c: signals of a host, by the names of libc and of io/. */
 
 /*
- * A signal comes from the host itself: raise(), kill() of its own process, and
- * SIGPIPE, which a write to a pipe or stream raises that nothing reads any more,
- * as on Linux. Its action runs in the thread that raises it, before the call
- * returns. So no wait of another thread is interrupted, and EINTR comes from
- * pause() and sigsuspend() only.
+ * A signal comes from the host itself: raise(), kill() of its own process, a timer,
+ * and SIGPIPE, which a write to a pipe or stream raises that nothing reads any more,
+ * as on Linux. raise() and SIGPIPE run its action in the caller, before the call
+ * returns. As Linux, kill() and timers prefer the first thread of the host:
+ *
+ *	it waits in a call of sfile.c	the wait ends, and the thread runs the handler.
+ *					Then the call says EINTR, or goes on
+ *	else				the caller of kill() runs it; for a timer a
+ *					thread that is made for that
+ *
+ * A wait of wait/ or the pthread face, or for a sync of a disk, is not interrupted.
  *
  *	SIG_IGN		nothing
  *	SIG_DFL		nothing, or the host ends, and boots after a second. A client
@@ -15,7 +21,8 @@
  *	a handler	is called
  *	usignal_watch()	the signal is counted, and usignal_wait() returns it
  *
- * Masks belong to the host, not to a thread of it. A host that boots ignores what
+ * Masks belong to the host, not to a thread of it, and so does that which ppoll() and
+ * its like set while they wait. A host that boots ignores what
  * main() or setup has ignored by sigaction() or signal(), as a program does after
  * exec(); all else is SIG_DFL. Actions that the shell has set have no influence.
  */
@@ -24,18 +31,31 @@
 #include "snames.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MOST		64	/* signals: 1 to 64 */
+
+/* glibc has a type for C of its own. */
+#if defined(__GLIBC__)
+#define TIMER		__itimer_which_t
+#else
+#define TIMER		int
+#endif
 
 struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
 	sigset_t         g_mask, g_pending;
 	int              g_watches[MOST + 1];	/* usignal_watch() */
 	unsigned         g_came[MOST + 1];	/* and were not taken */
-	long             g_handled;		/* calls of handlers */
+	bool             g_is_pending;		/* some may be */
+	/* ITIMER_REAL. */
+	utime_ns         g_alarm;		/* when it is due; 0: not set */
+	utime_ns         g_interval;
+	uint64_t         g_alarm_number;	/* of the event that is not out of date */
 };
 
 static bool ignored[MOST + 1];	/* outside of hosts */
@@ -89,19 +109,38 @@ static void end_by(struct sim_boot *b, int signo)
 	sim_end(b, 128 + signo);
 }
 
-static void deliver(struct sim_boot *b, int signo);
+static int deliver(struct sim_boot *b, int signo);
 
-/* Delivers what is pending and is not masked any more. */
-static void deliver_pending(struct sim_boot *b)
+/* Does what sim_signals_handle() says. The first handler decides. */
+static int deliver_pending(struct sim_boot *b)
 {
 	struct sim_signals *s = signals_of(b);
-	int i;
+	int i, rc = 0, first = 0;
 
-	for (i = 1; i <= MOST; i++)
-		if (sigismember(&s->g_pending, i) && !sigismember(&s->g_mask, i)) {
-			sigdelset(&s->g_pending, i);
-			deliver(b, i);
+	s->g_is_pending = false;
+	for (i = 1; i <= MOST; i++) {
+		if (!sigismember(&s->g_pending, i))
+			continue;
+		if (sigismember(&s->g_mask, i)) {
+			s->g_is_pending = true;
+			continue;
 		}
+		sigdelset(&s->g_pending, i);
+		rc = deliver(b, i);
+		first = first == 0 ? rc : first;
+	}
+	return first;
+}
+
+int sim_signals_handle(struct sim_boot *b)
+{
+	return b->b_signals->g_is_pending ? deliver_pending(b) : 0;
+}
+
+static void pend(struct sim_signals *s, int signo)
+{
+	sigaddset(&s->g_pending, signo);
+	s->g_is_pending = true;
 }
 
 static void handle(struct sim_boot *b, int signo, const struct sigaction *a)
@@ -120,23 +159,34 @@ static void handle(struct sim_boot *b, int signo, const struct sigaction *a)
 	else
 		a->sa_handler(signo);
 	s->g_mask = before;
-	s->g_handled++;
-	sim_wake(b);
 	deliver_pending(b);
 }
 
-static void deliver(struct sim_boot *b, int signo)
+static int deliver(struct sim_boot *b, int signo)
 {
 	const struct sigaction a = signals_of(b)->g_actions[signo];
 
 	if (a.sa_handler == SIG_DFL)
 		end_by(b, signo);
-	else if (a.sa_handler != SIG_IGN)
-		handle(b, signo, &a);
+	if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN)
+		return 0;
+	handle(b, signo, &a);
+	return a.sa_flags & SA_RESTART ? -ERESTART : -EINTR;
 }
 
-/* Raises a signal in the caller's host. */
-void sim_signal(struct sim_boot *b, int signo)
+/* Lets the first thread of the host run the action, if it waits; else the caller. */
+static void deliver_to_first(struct sim_boot *b, int signo)
+{
+	struct sim_signals *s = signals_of(b);
+
+	if (s->g_actions[signo].sa_handler == SIG_DFL || !sim_interrupt(b))
+		(void)deliver(b, signo);
+	else
+		pend(s, signo);
+}
+
+static void signal_by(struct sim_boot *b, int signo,
+		      void (*now)(struct sim_boot *b, int signo))
 {
 	struct sim_signals *s = signals_of(b);
 
@@ -148,11 +198,21 @@ void sim_signal(struct sim_boot *b, int signo)
 		s->g_came[signo]++;
 		sim_wake(b);
 	} else if (sigismember(&s->g_mask, signo)) {
-		sigaddset(&s->g_pending, signo);
+		pend(s, signo);
 		sim_wake(b);
 	} else {
-		deliver(b, signo);
+		now(b, signo);
 	}
+}
+
+static void deliver_here(struct sim_boot *b, int signo)
+{
+	(void)deliver(b, signo);
+}
+
+void sim_signal(struct sim_boot *b, int signo)
+{
+	signal_by(b, signo, deliver_here);
 }
 
 /* Signals that are watched: usignal.h. */
@@ -202,7 +262,7 @@ int sim_signal_wait(struct sim_boot *b, utime_ns until)
 		if (until == 0)
 			return -EAGAIN;
 		rc = sim_wait(b, NULL, until);
-		if (rc != 0)
+		if (rc != 0 && rc != -EINTR && rc != -ERESTART)
 			return rc;
 	}
 	return rc;
@@ -266,6 +326,28 @@ static int mask_by(struct sim_boot *b, int how, const sigset_t *set, sigset_t *o
 	return 0;
 }
 
+void sim_mask_begin(struct sim_boot *b, const sigset_t *mask, sigset_t *before)
+{
+	struct sim_signals *s;
+
+	if (mask == NULL)
+		return;
+	s = signals_of(b);
+	*before = s->g_mask;
+	s->g_mask = *mask;
+	sigdelset(&s->g_mask, SIGKILL);
+	sigdelset(&s->g_mask, SIGSTOP);
+	s->g_is_pending = true;
+}
+
+void sim_mask_end(struct sim_boot *b, const sigset_t *mask, const sigset_t *before)
+{
+	if (mask == NULL)
+		return;
+	signals_of(b)->g_mask = *before;
+	(void)deliver_pending(b);
+}
+
 NAME(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
 {
 	struct sim_boot *b = enter();
@@ -306,7 +388,7 @@ NAME(int, kill, (pid_t pid, int signo))
 	if (pid != own && pid != 0 && pid != -own)
 		return (int)answer(pid == 1 ? -EPERM : -ESRCH);
 	if (signo != 0)
-		sim_signal(b, signo);
+		signal_by(b, signo, deliver_to_first);
 	return 0;
 }
 
@@ -345,7 +427,8 @@ static int wait_by(struct sim_boot *b, const sigset_t *set, utime_ns until)
 
 	while ((signo = take(b, set)) == 0 && rc == 0)
 		rc = until <= sim_now() ? -ETIMEDOUT : sim_wait(b, NULL, until);
-	return signo != 0 ? signo : rc == -ETIMEDOUT ? -EAGAIN : rc;
+	return signo != 0 ? signo : rc == -ETIMEDOUT ? -EAGAIN :
+		rc == -ERESTART ? -EINTR : rc;
 }
 
 NAME(int, sigwait, (const sigset_t *set, int *signo))
@@ -355,7 +438,9 @@ NAME(int, sigwait, (const sigset_t *set, int *signo))
 
 	if (b == NULL)
 		return sigwait(set, signo);
-	rc = wait_by(b, set, UNEVER);
+	do
+		rc = wait_by(b, set, UNEVER);
+	while (rc == -EINTR);
 	if (rc > 0)
 		*signo = rc;
 	return rc > 0 ? 0 : -rc;
@@ -370,7 +455,7 @@ NAME(int, sigtimedwait, (const sigset_t *set, siginfo_t *info,
 	if (b == NULL)
 		return sigtimedwait(set, info, t);
 	rc = wait_by(b, set, t == NULL ? UNEVER :
-		     sim_now() + sim_ns_of(t));
+		     sim_after(b->b_host, sim_ns_of(t)));
 	if (rc > 0 && info != NULL)
 		*info = (siginfo_t) { .si_signo = rc, .si_code = SI_USER };
 	return (int)answer(rc);
@@ -382,45 +467,160 @@ NAME(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
 		wrap_sigtimedwait(set, info, NULL);
 }
 
-/* Waits until a handler has run. */
-static int wait_handled(struct sim_boot *b, long before)
+/* Waits until a handler has run in the caller. */
+static int wait_handled(struct sim_boot *b)
 {
-	int rc = 0;
+	int rc;
 
-	while (rc == 0 && signals_of(b)->g_handled == before)
+	do
 		rc = sim_wait(b, NULL, UNEVER);
-	return (int)answer(rc != 0 ? rc : -EINTR);
+	while (rc == 0);
+	return (int)answer(rc == -ERESTART ? -EINTR : rc);
 }
 
 NAME(int, pause, (void))
 {
 	struct sim_boot *b = enter();
 
-	return b == NULL ? pause() : wait_handled(b, signals_of(b)->g_handled);
+	return b == NULL ? pause() : wait_handled(b);
 }
 
 NAME(int, sigsuspend, (const sigset_t *mask))
 {
 	struct sim_boot *b = enter();
 	sigset_t before;
-	long handled;
 	int rc;
 
 	if (b == NULL)
 		return sigsuspend(mask);
-	handled = signals_of(b)->g_handled;
-	(void)mask_by(b, SIG_SETMASK, mask, &before);
-	rc = wait_handled(b, handled);
-	(void)mask_by(b, SIG_SETMASK, &before, NULL);
+	sim_mask_begin(b, mask, &before);
+	rc = wait_handled(b);
+	sim_mask_end(b, mask, &before);
 	return rc;
 }
 
-/* An alarm would have to interrupt a wait. */
+/* Timers. */
+
+struct alarm {
+	struct sim_boot *l_boot;
+	uint64_t         l_number;
+};
+
+static void alarm_raise(void *boot)
+{
+	signal_by(boot, SIGALRM, deliver_to_first);
+}
+
+static void alarm_arm(struct sim_boot *b, utime_ns at);
+
+/* An event has no thread, so a handler may need one that is made. */
+static void alarm_due(void *arg)
+{
+	struct alarm l = *(struct alarm *)arg;
+	struct sim_signals *s = l.l_boot->b_signals;
+
+	free(arg);
+	if (l.l_boot->b_dead || l.l_number != s->g_alarm_number)
+		return;
+	alarm_arm(l.l_boot, s->g_interval == 0 ? 0 : s->g_alarm - sim_now() +
+		  sim_after(l.l_boot->b_host, s->g_interval));
+	if (sim_thread(l.l_boot, alarm_raise, l.l_boot) == NULL)
+		usim_fail("no memory for the simulation");
+}
+
+/* Sets when SIGALRM is due; 0: never. */
+static void alarm_arm(struct sim_boot *b, utime_ns at)
+{
+	struct sim_signals *s = signals_of(b);
+	struct alarm *l;
+
+	s->g_alarm = at;
+	s->g_alarm_number++;
+	if (at == 0)
+		return;
+	l = sim_alloc(sizeof *l);
+	*l = (struct alarm) { b, s->g_alarm_number };
+	sim_at(at, alarm_due, l);
+}
+
+/* Returns the time until SIGALRM, by the host's clocks; 0: it is not set. */
+static utime_ns alarm_left(struct sim_boot *b)
+{
+	utime_ns at = signals_of(b)->g_alarm;
+
+	return at == 0 ? 0 : sim_drifted(b->b_host, at - sim_now());
+}
+
+/* Sets a timer that is due after ns; 0: it is not set. */
+static void alarm_set(struct sim_boot *b, utime_ns ns, utime_ns interval)
+{
+	signals_of(b)->g_interval = interval;
+	alarm_arm(b, ns == 0 ? 0 : sim_after(b->b_host, ns));
+}
+
+/* Seconds that are left are rounded, but never to 0. */
 NAME(unsigned, alarm, (unsigned seconds))
 {
-	if (enter() == NULL)
+	struct sim_boot *b = enter();
+	utime_ns left;
+
+	if (b == NULL)
 		return alarm(seconds);
-	if (seconds > 0)
-		usim_fail("alarm() is not simulated");
+	left = alarm_left(b);
+	alarm_set(b, seconds * UTIME_S, 0);
+	return left > 0 && left < UTIME_S ? 1 :
+		(unsigned)((left + UTIME_S / 2) / UTIME_S);
+}
+
+static struct timeval value_of(utime_ns ns)
+{
+	return (struct timeval) { ns / UTIME_S, ns % UTIME_S / UTIME_US };
+}
+
+/* Returns a length; -EINVAL: it is none. */
+static utime_ns length_of(const struct timeval *t)
+{
+	return t->tv_sec < 0 || t->tv_usec < 0 || t->tv_usec >= 1000000 ? -EINVAL :
+		t->tv_sec * UTIME_S + t->tv_usec * UTIME_US;
+}
+
+static void check_timer(const char *call, int which)
+{
+	if (which != ITIMER_REAL)
+		usim_fail("%s(%d) is not simulated", call, which);
+}
+
+static void timer_put(struct sim_boot *b, struct itimerval *to)
+{
+	to->it_value = value_of(alarm_left(b));
+	to->it_interval = value_of(signals_of(b)->g_interval);
+}
+
+NAME(int, getitimer, (TIMER which, struct itimerval *to))
+{
+	struct sim_boot *b = enter();
+
+	if (b == NULL)
+		return getitimer(which, to);
+	check_timer("getitimer", which);
+	timer_put(b, to);
+	return 0;
+}
+
+NAME(int, setitimer, (TIMER which, const struct itimerval *by, struct itimerval *old))
+{
+	struct sim_boot *b = enter();
+	utime_ns ns, interval;
+
+	if (b == NULL)
+		return setitimer(which, by, old);
+	check_timer("setitimer", which);
+	ns = length_of(&by->it_value);
+	interval = length_of(&by->it_interval);
+	if (ns < 0 || interval < 0)
+		return (int)answer(-EINVAL);
+	if (old != NULL)
+		timer_put(b, old);
+	alarm_set(b, ns, interval);
 	return 0;
 }

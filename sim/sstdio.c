@@ -135,7 +135,7 @@ NAME(FILE *, fopen, (const char *path, const char *mode))
 		return fopen(path, mode);
 	if (flags < 0)
 		return (void)answer(-EINVAL), NULL;
-	fd = sim_open_name(path, flags, 0644);
+	fd = sim_open_name(path, flags, 0666);
 	return fd < 0 ? NULL : stream_make(b, fd, mode);
 }
 

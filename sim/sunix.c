@@ -342,10 +342,10 @@ static int local_accept(struct sim_file *f, struct sim_file **out, int flags,
 
 	if (!connects(l))
 		return -EOPNOTSUPP;
-	if (l->u_state != LISTENING || (u == NULL && l->u_no_read))
+	if (l->u_state != LISTENING)
 		return -EINVAL;
-	if (u == NULL)
-		return -EAGAIN;
+	if (u == NULL)		/* Linux sees the shutdown only where it would wait */
+		return l->u_no_read && !(f->f_flags & O_NONBLOCK) ? -EINVAL : -EAGAIN;
 	l->u_queue = u->u_next;
 	l->u_queued--;
 	u->u_file.f_flags |= flags;

@@ -355,39 +355,48 @@ static struct event *twin_of(struct event *call, const struct event *events)
 	return NULL;
 }
 
-static uint64_t time_of(const struct event *e)
-{
-	return e->e_is_return ? e->e_op->o_return : e->e_op->o_call;
-}
-
 static int earlier(const void *a, const void *b)
 {
-	uint64_t x = time_of(*(struct event *const *)a);
-	uint64_t y = time_of(*(struct event *const *)b);
+	uint64_t x = (*(struct event *const *)a)->e_op->o_return;
+	uint64_t y = (*(struct event *const *)b)->e_op->o_return;
 
 	return (x > y) - (x < y);
 }
 
-/* Makes the list, in the order of time: Y1. */
+/* Adds an event to the end of the list. */
+static void list_add(struct search *s, struct event *e)
+{
+	e->e_before = s->s_head.e_before;
+	e->e_next = &s->s_head;
+	e->e_before->e_next = e;
+	s->s_head.e_before = e;
+}
+
+/* Makes the list, in the order of time, in which calls are: Y1. */
 static int list_make(struct search *s, size_t nr)
 {
-	struct event **order = malloc(2 * nr * sizeof *order), *last = &s->s_head;
-	size_t events = 0, i;
+	struct event **returns = malloc(nr * sizeof *returns), *e;
+	size_t return_nr = 0, next = 0, i;
 
-	if (order == NULL)
+	if (returns == NULL)
 		return -ENOMEM;
-	for (i = 0; i < 2 * nr; i++)
+	for (i = nr; i < 2 * nr; i++)
 		if (s->s_events[i].e_op != NULL)
-			order[events++] = &s->s_events[i];
-	qsort(order, events, sizeof *order, earlier);
-	for (i = 0; i < events; i++) {
-		last->e_next = order[i];
-		order[i]->e_before = last;
-		last = order[i];
+			returns[return_nr++] = &s->s_events[i];
+	qsort(returns, return_nr, sizeof *returns, earlier);
+	s->s_head.e_next = s->s_head.e_before = &s->s_head;
+	for (i = 0; i < nr; i++) {
+		e = &s->s_events[i];
+		if (e->e_op == NULL)
+			continue;
+		while (next < return_nr &&
+		       returns[next]->e_op->o_return < e->e_op->o_call)
+			list_add(s, returns[next++]);
+		list_add(s, e);
 	}
-	last->e_next = &s->s_head;
-	s->s_head.e_before = last;
-	free(order);
+	while (next < return_nr)
+		list_add(s, returns[next++]);
+	free(returns);
 	return 0;
 }
 

@@ -92,7 +92,12 @@
 #include <unistd.h>
 
 #define BUCKETS		256	/* of threads */
-#define BUSY		1000000	/* calls at one point in time */
+/* Sanitizers see each block. */
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_BLOCKS	false
+#else
+#define KEEPS_BLOCKS	true
+#endif
 #define PAUSE		UTIME_S	/* before a host that has ended boots */
 #define COLUMN		20	/* of the story */
 
@@ -103,6 +108,9 @@ int                sim_host_nr;
 bool               sim_is_on;
 bool               sim_is_well;
 bool               sim_is_real;
+utime_ns           sim_time;
+long               sim_calls;
+struct sim_last    sim_last;
 
 /* A call at a point in time. Equal times: in the order of numbers. */
 struct event {
@@ -130,13 +138,9 @@ static struct {
 	struct rr_thread *w_judge;
 	struct ustack  *(*w_next)(struct usched *s);	/* rr's */
 	struct member    *w_members[BUCKETS];
-	struct member    *w_last;		/* whom sim_caller() has found */
-	bool              w_drives;		/* events run */
 	uint64_t          w_mask;		/* of faults */
 	bool              w_story;
 	bool              w_in_setup;
-	long              w_busy;
-	utime_ns          w_busy_at;
 	int               w_clients;		/* that have not ended */
 	utime_ns          w_futures_at;
 	int               w_futures;		/* 0: none are tried */
@@ -145,17 +149,9 @@ static struct {
 
 /* Chance and time. */
 
-/* Is SplitMix64, as in uwait.c. */
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
 uint64_t sim_draw(enum sim_stream stream)
 {
-	return mix(world.w_streams[stream] += 0x9e3779b97f4a7c15u);
+	return sim_mix(world.w_streams[stream] += 0x9e3779b97f4a7c15u);
 }
 
 unsigned sim_below(enum sim_stream stream, unsigned nr)
@@ -174,11 +170,6 @@ utime_ns sim_length(enum sim_stream stream, utime_ns from, utime_ns to)
 		from + (utime_ns)((uint64_t)((to - from) >> 16) * part);
 }
 
-utime_ns sim_now(void)
-{
-	return unow() - UTIME_VIRTUAL;
-}
-
 /* Returns unow() at the start of the run. */
 static utime_ns start_time(void)
 {
@@ -192,18 +183,44 @@ utime_ns usim_time(void)
 
 void *sim_alloc(size_t size)
 {
-	void *block = malloc(size);	/* calloc() takes longer */
+	void *block = calloc(1, size);
 
 	if (block == NULL)
 		usim_fail("no memory for the simulation");
-	return memset(block, 0, size);
+	return block;
 }
 
-void sim_hash(uint64_t what)
-{
-	uint64_t z = sim_report->p_hash ^ what;
+/* Small blocks that are free, by their size in units. */
+#define UNIT		64
+#define UNITS_MOST	16
 
-	sim_report->p_hash = mix(z + 0x9e3779b97f4a7c15u + (uint64_t)sim_now());
+static void *blocks[UNITS_MOST + 1];
+
+void *sim_block(size_t size)
+{
+	size_t units = (size + UNIT - 1) / UNIT;
+	void **block = KEEPS_BLOCKS && units <= UNITS_MOST ? blocks[units] : NULL;
+
+	if (block != NULL) {
+		blocks[units] = *block;
+		return block;
+	}
+	block = malloc(units * UNIT);
+	if (block == NULL)
+		usim_fail("no memory for the simulation");
+	return block;
+}
+
+void sim_block_free(void *block, size_t size)
+{
+	size_t units = (size + UNIT - 1) / UNIT;
+
+	if (!KEEPS_BLOCKS || units > UNITS_MOST) {
+		free(block);
+		return;
+	}
+	*(void **)block = blocks[units];
+	blocks[units] = block;
 }
 
 void sim_hash_bytes(const void *data, size_t size)
@@ -212,6 +229,7 @@ void sim_hash_bytes(const void *data, size_t size)
 	uint64_t sum = size;
 	size_t i;
 
+#pragma GCC unroll 4
 	for (i = 0; i < size; i++)
 		sum = (sum ^ at[i]) * 0x100000001b3u;
 	sim_hash(sum);
@@ -288,14 +306,9 @@ void usim_fail(const char *format, ...)
 	quit();
 }
 
-void sim_busy(void)
+void sim_too_busy(void)
 {
-	if (world.w_busy_at != unow()) {
-		world.w_busy_at = unow();
-		world.w_busy = 0;
-	}
-	if (++world.w_busy > BUSY)
-		usim_fail("%d calls, and none of them waits", BUSY);
+	usim_fail("%d calls, and none of them waits", SIM_BUSY);
 }
 
 /* Events. */
@@ -364,6 +377,8 @@ static bool time_passes(void)
 	if (due == UNEVER && at == UNEVER)
 		return false;
 	utime_jump(due < at ? due : at);
+	sim_time = unow() - UTIME_VIRTUAL;
+	sim_calls = 0;
 	if (due <= at)
 		uwait_look(waits);
 	return true;
@@ -385,7 +400,7 @@ static void drive(const struct uwait *w)
 {
 	struct uproc *p = uproc_of((struct uproc_thread *)world.w_judge);
 
-	world.w_drives = true;
+	sim_last.l_drives = true;
 	do
 		while (world.w_event_nr > 0 && world.w_events[0].e_at <= sim_now()) {
 			struct event e = event_get();
@@ -393,7 +408,7 @@ static void drive(const struct uwait *w)
 			e.e_f(e.e_arg);
 		}
 	while (!is_ready(p, w) && time_passes());
-	world.w_drives = false;
+	sim_last.l_drives = false;
 }
 
 /* Stands before s_next() of rr: a thread has ended, or waits without a record. */
@@ -411,29 +426,32 @@ static struct member **bucket_of(const void *stack)
 	return &world.w_members[((uintptr_t)stack >> 4) * 31 % BUCKETS];
 }
 
-struct sim_boot *sim_caller(void)
+/* Notes the boot of a thread for sim_caller(). NULL: it belongs to no host. */
+static struct sim_boot *boot_of(const void *stack)
 {
-	const void *stack = sim_is_real || (sim_is_on && !world.w_drives) ?
-		ustack_self() : NULL;
-	struct member *m = world.w_last;
+	const struct member *m = *bucket_of(stack);
 
-	if (stack == NULL)
+	while (m != NULL && m->m_stack != stack)
+		m = m->m_next;
+	if (m == NULL)
 		return NULL;
-	if (m != NULL && m->m_stack == stack)
-		return m->m_boot;
-	for (m = *bucket_of(stack); m != NULL; m = m->m_next)
-		if (m->m_stack == stack)
-			return (world.w_last = m)->m_boot;
-	return NULL;
+	sim_last.l_stack = stack;
+	return sim_last.l_boot = m->m_boot;
+}
+
+struct sim_boot *sim_caller_find(void)
+{
+	const void *stack = sim_is_real || (sim_is_on && !sim_last.l_drives) ?
+		ustack_self() : NULL;
+
+	return stack != NULL ? boot_of(stack) : NULL;
 }
 
 /* For real the calls of a host are libc's, in the folder of the host. */
-struct sim_boot *sim_self(void)
+struct sim_boot *sim_self_real(void)
 {
-	struct sim_boot *b = sim_caller();
+	const struct sim_boot *b = sim_caller();
 
-	if (!sim_is_real)
-		return b;
 	if (b != NULL)
 		sim_real_enter(b->b_host);
 	return NULL;
@@ -453,7 +471,7 @@ static void hold(const struct sim_boot *b)
 
 	if (b->b_dead)						/* V3 */
 		freeze();
-	until = sim_paused(b->b_host);
+	until = b->b_host->h_paused == NULL ? 0 : sim_paused(b->b_host);
 	if (until > 0)
 		sim_sleep(until);	/* and after_wait() is called again */
 }
@@ -461,9 +479,8 @@ static void hold(const struct sim_boot *b)
 /* Called in each thread after each wait. */
 static void after_wait(const struct uwait *w)
 {
-	const struct sim_boot *b = sim_caller();
+	const struct sim_boot *b = boot_of(w->w_stack);
 
-	(void)w;
 	if (b != NULL)
 		hold(b);
 }
@@ -475,7 +492,7 @@ static void after_wait(const struct uwait *w)
 static void before_wait(const struct uwait *w, utime_ns until)
 {
 	(void)until;
-	if (sim_is_on && !world.w_drives)
+	if (sim_is_on && !sim_last.l_drives)
 		drive(w);
 }
 
@@ -493,8 +510,8 @@ static void member_run(void *arg)
 	for (at = bucket_of(m->m_stack); *at != m; at = &(*at)->m_next)
 		;
 	*at = m->m_next;
-	if (world.w_last == m)
-		world.w_last = NULL;
+	if (sim_last.l_stack == m->m_stack)
+		sim_last.l_stack = NULL;
 	free(m);
 }
 
@@ -690,6 +707,7 @@ static void host_run(void *boot)
 {
 	struct sim_boot *b = boot;
 
+	b->b_main = ustack_self();
 	sim_exit(b, b->b_host->h_f(b->b_host->h_arg));
 }
 
@@ -700,6 +718,7 @@ static void host_boot(void *host)
 
 	b->b_host = h;
 	b->b_number = ++h->h_boots;
+	b->b_umask = 022;
 	strcpy(b->b_folder, "/");
 	h->h_boot = b;
 	h->h_is_down = false;
@@ -812,7 +831,7 @@ int usim_maybe(const char *name)
 		return 0;
 	sim_step(sim_self()->b_host, AT_STATE);
 	for (at = name; *at != 0; at++)
-		draw = mix(draw + (unsigned char)*at);
+		draw = sim_mix(draw + (unsigned char)*at);
 	n = name_of(name, true);
 	n->n_asked++;
 	yes = sim_below(DRAW_PROGRAM, 4u << (draw >> 8) % 6) == 0 && draw % 2 == 0;
@@ -845,9 +864,9 @@ static void seed_set(uint64_t seed)
 {
 	int i;
 
-	world.w_seed = mix(seed + 1);
+	world.w_seed = sim_mix(seed + 1);
 	for (i = 0; i < DRAW_STREAMS; i++)
-		world.w_streams[i] = mix(world.w_seed + (uint64_t)i + 1);
+		world.w_streams[i] = sim_mix(world.w_seed + (uint64_t)i + 1);
 }
 
 /*
@@ -967,7 +986,7 @@ static __attribute__((noreturn)) void world_run(void)
 void sim_run(usim_setup *setup, uint64_t seed, uint64_t mask, bool story)
 {
 	world.w_mask = mask;
-	utime_virtual(mix(seed + 1) | 1);
+	utime_virtual(sim_mix(seed + 1) | 1);
 	world_make(setup, seed, story);
 	world_begin();
 	world_run();

@@ -7,10 +7,11 @@
 # clang has libFuzzer, new inputs are tried, too, with the sanitizers of address and
 # undefined behaviour; an input that fails is printed, and kept in out/entry.
 #
-# FUZZ_SECONDS: for the new inputs of all. CC compiles what needs no libFuzzer.
-# To run one by hand until it fails:
+# FUZZ_SECONDS: for the new inputs of all. SEED: of libFuzzer's draws. Each run tries the
+# same inputs, as far as its time goes, unless SEED is 0, as in make soak. CC compiles
+# what needs no libFuzzer. To look for an input that fails:
 #
-#	FUZZ_SECONDS=3600 test/entry.sh
+#	SEED=0 FUZZ_SECONDS=3600 test/entry.sh
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -93,9 +94,10 @@ fuzz() { # entry point
 	build clang $1 "$dir/fuzz-$1" -O1 $hard -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all || return 1
 	mkdir -p "$dir/new-$1" out/entry
-	"$dir/fuzz-$1" -max_total_time=$seconds -timeout=60 -max_len=9000 -seed=${SEED:-0} \
+	"$dir/fuzz-$1" -max_total_time=$seconds -timeout=60 -max_len=9000 -seed=${SEED:-1} \
 		-print_final_stats=1 -artifact_prefix=out/entry/$1- \
 		"$dir/new-$1" test/entry/$1 >"$dir/$1.log" 2>&1 && return
+	sed -n '/^SUMMARY: [^l]/p' "$dir/$1.log" | sort -u
 	tail -n 40 "$dir/$1.log"
 	return 1
 }

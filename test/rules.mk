@@ -87,6 +87,7 @@ soak: $(STORMS)
 		STORM=5000 test/run.sh $(STORMS) && \
 		CC="$(CC)" test/sim.sh --soak && \
 		CC="$(CC)" CHAOS_SECONDS=420 test/chaos.sh && \
+		CC="$(CC)" SEED=0 FUZZ_SECONDS=300 test/entry.sh && \
 		CC="$(CC)" WATCHDOG=300 test/attack.sh --full; do :; done; false
 
 # Which branches of the library the tests take, and why not the others.

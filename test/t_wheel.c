@@ -6,10 +6,10 @@
  * is searched for the first node. A node is never taken before its deadline,
  * nor left once its tick has come, except while a cascade moves nodes. Nodes
  * come in the order of ticks, then of starts. uwheel_next() is never too late,
- * and is after now when nothing is due. After each operation the invariants W1
- * to W5 hold. Deadlines are past, equal, near, far, and the largest numbers;
- * time goes forward by small and large steps, and back. Ticks are 1 ns and
- * longer. All levels are used.
+ * and is after now when nothing is due; uwheel_next_exact() lies between it and
+ * the first node. After each operation the invariants W1 to W5 hold. Deadlines are
+ * past, equal, near, far, and the largest numbers; time goes forward by small and
+ * large steps, and back. Ticks are 1 ns and longer. All levels are used.
  *
  * Then single claims: the edges of 64 bits, each pair of levels, the bound on
  * moves of a take, with stops and starts during the cascade. A node that is due
@@ -175,9 +175,10 @@ static struct timer *earliest(void)
 static void check_next(void)
 {
 	struct timer *first = earliest();
-	uint64_t next = uwheel_next(&wheel);
+	uint64_t next = uwheel_next(&wheel), exact = uwheel_next_exact(&wheel);
 
-	CHECK(next <= (first ? time_of(first->t_tick) : UINT64_MAX));
+	CHECK(next <= exact);
+	CHECK(exact <= (first ? time_of(first->t_tick) : UINT64_MAX));
 	CHECK(first || next == UINT64_MAX);
 }
 
@@ -469,6 +470,23 @@ static void due_first(void)
 	CHECK(take() && !timer[1].t_in && left() == TIMERS - UWHEEL_MOVES);
 }
 
+/* Few nodes of a slot: the first is known exactly, and is taken by one look. */
+static void exactly(void)
+{
+	int i;
+
+	begin(0, 0);
+	for (i = 0; i < UWHEEL_FEW; i++)
+		start(&timer[i], (5ull << 40) - (uint64_t)i * i);
+	now = (5ull << 40) - (UWHEEL_FEW - 1) * (UWHEEL_FEW - 1);
+	CHECK(uwheel_next(&wheel) < now && uwheel_next_exact(&wheel) == now);
+	CHECK(take() && !timer[UWHEEL_FEW - 1].t_in && !take());
+	check_wheel();
+	now = 5ull << 40;
+	take_all();
+	CHECK(uwheel_empty(&wheel));
+}
+
 /* The first node of a wheel that was made late needs no cascade. */
 static void made_late(void)
 {
@@ -521,6 +539,7 @@ int main(int argc, char **argv)
 	flood();
 	above();
 	due_first();
+	exactly();
 	stops();
 	made_late();
 	for (i = 0; i < UWHEEL_LEVELS; i++)

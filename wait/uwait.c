@@ -87,7 +87,7 @@
  * A3. A record that has not arrived is not freed, nor is its thread.
  * A4. A timer is touched only by who has its base to itself (o_enter).
  * A5. wb_timers is the number of nodes in the wheel. wb_due is not later than
- *     uwheel_next(), and UNEVER exactly if wb_timers is 0.
+ *     the first deadline, and UNEVER exactly if wb_timers is 0.
  * A6. No timer fires before its deadline. It fires at the first look after the
  *     tick that holds its deadline, or is the next.
  * A7. After uwait_reserve() no wait from this depth asks s_alloc() for a slice,
@@ -384,14 +384,29 @@ static bool wheel_make(struct uwait_base *b)
 	return true;
 }
 
+/* Returns when to look at the wheel. Virtual time should not stop in between. */
+static uint64_t next_look(const struct uwheel *wheel)
+{
+	return clock_.c_virtual ? uwheel_next_exact(wheel) : uwheel_next(wheel);
+}
+
 /* Sets wb_due (A5). Caller has b to itself. */
 static void due_set(struct uwait_base *b)
 {
-	uint64_t next = b->wb_timers != 0 ? uwheel_next(b->wb_wheel) : UNEVER;
+	uint64_t next = b->wb_timers != 0 ? next_look(b->wb_wheel) : UNEVER;
 
 	if (next >= UNEVER && b->wb_timers != 0)
 		next = UNEVER - 1;
 	__atomic_store_n(&b->wb_due, (utime_ns)next, __ATOMIC_RELAXED);
+}
+
+/* Does the same for a timer that was started, whose deadline is the first. */
+static void due_lower(struct uwait_base *b, utime_ns until)
+{
+	if (clock_.c_virtual)
+		__atomic_store_n(&b->wb_due, until, __ATOMIC_RELAXED);
+	else
+		due_set(b);
 }
 
 static void timers_add(struct uwait_base *b, long nr)
@@ -419,7 +434,7 @@ static int timer_start(struct uwait *w, struct usched *s, utime_ns until)
 	uwheel_start(b->wb_wheel, &w->w_node, (uint64_t)until);
 	timers_add(b, 1);
 	if (until < b->wb_due)
-		due_set(b);
+		due_lower(b, until);
 	leave(b);
 	if (unlikely(until < earliest))
 		deadline_see(w, until);
@@ -479,9 +494,11 @@ struct uwait *uwait_expire(struct uwait_base *b)
 /* Records. */
 
 struct uwait_watch *uwait_watch;
+static bool records_watched;		/* by v_made of some watch */
 
 void uwait_watch_add(struct uwait_watch *v)
 {
+	records_watched |= v->v_made != NULL;
 	v->v_next = uwait_watch;
 	__atomic_store_n(&uwait_watch, v, __ATOMIC_RELEASE);
 }
@@ -615,7 +632,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 	w->w_at.object   = object;
 	w->w_node.n_prev = NULL;
 	w->w_base  = NULL;
-	if (__builtin_expect(uwait_watch != NULL, 0))
+	if (__builtin_expect(records_watched, 0))
 		watch_made(w);
 	return w;
 }

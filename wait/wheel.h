@@ -35,7 +35,9 @@
  * others are empty. Each level lies in the first digit of the level above, so
  * the first slot of the lowest occupied level begins before all others. Two
  * searches for a bit find this slot. On level 0 its nodes have this tick. From
- * a slot above they move down when h_base reaches its beginning: a cascade.
+ * a slot above they move down when h_base reaches its beginning: a cascade. If
+ * they are few, h_base goes to the first of them at once, if that is due, so a node
+ * that is alone in its slot moves no further.
  *
  * LISTS
  *
@@ -88,7 +90,8 @@
  *     are taken before h_base grows, so this does not change the tick.
  * W2. A node that is not in the list of a cascade is in the slot that its tick
  *     and h_base name. h_base grows only to the first beginning of a slot, or
- *     to a tick before. That changes only the place of nodes of this slot.
+ *     to a tick before, or to the first tick of a node of this slot. That changes
+ *     only the place of nodes of this slot.
  * W3. A bit of h_bits is set exactly if its slot has nodes, and a bit of
  *     h_levels exactly if its level has.
  * W4. A cascade out of level h_below ends before h_base grows. Its list has all
@@ -132,6 +135,9 @@
 #if !defined(UWHEEL_MOVES)
 #define UWHEEL_MOVES	512
 #endif
+
+/* So few nodes of a slot are looked at before they move. */
+#define UWHEEL_FEW	4
 
 #define UWHEEL_DIGIT	6			/* bits */
 #define UWHEEL_WIDTH	(1 << UWHEEL_DIGIT)	/* slots of a level */
@@ -290,6 +296,27 @@ static __inline__ uint64_t uwheel_begin(const struct uwheel *h, int i)
 		(uint64_t)(i % UWHEEL_WIDTH)) << low;
 }
 
+/*
+ * Returns the first tick of the nodes of slot i, or, if there are many, the tick at
+ * which it begins.
+ */
+static __inline__ uint64_t uwheel_first_tick(const struct uwheel *h, int i)
+{
+	const struct uwheel_node *last = h->h_last[i], *n = last->n_next;
+	uint64_t first = uwheel_tick(h, last->n_when), tick;
+	int nr;
+
+	if (i < UWHEEL_WIDTH)
+		return uwheel_begin(h, i);
+	for (nr = 1; n != last; n = n->n_next) {
+		if (++nr > UWHEEL_FEW)
+			return uwheel_begin(h, i);
+		tick = uwheel_tick(h, n->n_when);
+		first = tick < first ? tick : first;
+	}
+	return first;
+}
+
 /* Begins a cascade with the list of slot i: W4. */
 static __inline__ void uwheel_cascade(struct uwheel *h, int i)
 {
@@ -302,11 +329,25 @@ static __inline__ void uwheel_cascade(struct uwheel *h, int i)
 }
 
 /*
+ * Moves h_base to the tick of the node that is alone in slot i, and the node to its
+ * place.
+ */
+static __inline__ void uwheel_move_alone(struct uwheel *h, int i, uint64_t tick)
+{
+	struct uwheel_node *n = h->h_last[i];
+
+	uwheel_clear(h, i);
+	h->h_base = tick;
+	uwheel_append(h, uwheel_slot(0, tick), n);
+}
+
+/*
  * Moves h_base, from where no node is left, to the next slot that has begun
  * (W2). If there is none, moves it to tick and returns false.
  */
 static __inline__ int uwheel_advance(struct uwheel *h, uint64_t tick)
 {
+	uint64_t first;
 	int i;
 
 	if (h->h_levels == 0 ||
@@ -314,7 +355,12 @@ static __inline__ int uwheel_advance(struct uwheel *h, uint64_t tick)
 		h->h_base = tick;
 		return 0;
 	}
-	h->h_base = uwheel_begin(h, i);
+	first = uwheel_first_tick(h, i);
+	if (first <= tick && h->h_last[i]->n_next == h->h_last[i]) {
+		uwheel_move_alone(h, i, first);
+		return 1;
+	}
+	h->h_base = first < tick ? first : tick;
 	if (i >= UWHEEL_WIDTH)
 		uwheel_cascade(h, i);
 	return 1;
@@ -360,6 +406,21 @@ static __inline__ uint64_t uwheel_next(const struct uwheel *h)
 			return UINT64_MAX;
 		tick = uwheel_begin(h, uwheel_soonest(h));
 	}
+	return tick > UINT64_MAX >> h->h_shift ? UINT64_MAX :
+		tick << h->h_shift;
+}
+
+/*
+ * Returns the same, but later: exactly when the first node is due, unless there are
+ * many of about its time. It looks at nodes, which may not be in the cache.
+ */
+static __inline__ uint64_t uwheel_next_exact(const struct uwheel *h)
+{
+	uint64_t tick;
+
+	if (h->h_below != 0 || h->h_levels == 0)
+		return uwheel_next(h);
+	tick = uwheel_first_tick(h, uwheel_soonest(h));
 	return tick > UINT64_MAX >> h->h_shift ? UINT64_MAX :
 		tick << h->h_shift;
 }

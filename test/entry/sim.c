@@ -97,7 +97,8 @@ static void run(int truth(const unsigned char *, size_t), const unsigned char *b
 		fflush(stdout);
 		_exit(status);
 	}
-	CHECK(waitpid(pid, &status, 0) == pid);
+	while (waitpid(pid, &status, 0) != pid)
+		CHECK(errno == EINTR);		/* a timer of libFuzzer */
 	folder_remove(folder);
 	if (status != 0)
 		dprintf(out, "ended with status %#x\n", (unsigned)status);

@@ -9,7 +9,8 @@
  * communicator was called once, in the thread. The other handler, which
  * MPI_COMM_WORLD has, was not called. Then the same with MPI_ERRORS_RETURN, while that of
  * MPI_COMM_WORLD is the default, which would end the job. A communicator has
- * the handler that the program has set, also the default.
+ * the handler that the program has set, also the default. Where the MPI has the old
+ * names of the calls that set handlers, these are used for the communicator.
  *
  * With "fatal" an error of a communicator with the default handler ends the job,
  * although MPI_COMM_WORLD returns errors. With "abort" MPI_ERRORS_ABORT does.
@@ -164,6 +165,21 @@ static void set_handler(MPI_Comm comm, MPI_Comm_errhandler_function *f)
 	OK(MPI_Errhandler_free(&h));
 }
 
+static void set_handler_of_old(MPI_Comm comm, MPI_Comm_errhandler_function *f)
+{
+#if defined(MPICH_VERSION)
+	MPI_Errhandler h, is;
+
+	OK(MPI_Errhandler_create(f, &h));
+	OK(MPI_Errhandler_get(comm, &is));
+	CHECK(is == MPI_ERRORS_ARE_FATAL);
+	OK(MPI_Errhandler_set(comm, h));
+	OK(MPI_Errhandler_free(&h));
+#else
+	set_handler(comm, f);
+#endif
+}
+
 static void set_predefined(MPI_Comm comm, MPI_Errhandler h)
 {
 	MPI_Errhandler is;
@@ -190,7 +206,7 @@ int main(int argc, char **argv)
 			       MPI_ERRORS_ABORT : MPI_ERRORS_ARE_FATAL);
 		round_of_all();
 	}
-	set_handler(special, handler);
+	set_handler_of_old(special, handler);
 	set_handler(MPI_COMM_WORLD, handler_of_world);
 	round_of_all();
 	CHECK(calls == (rank == 0 ? threads : 0) && calls_of_world == 0);

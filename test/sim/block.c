@@ -5,6 +5,10 @@
  * while another thread does something at the other end. Both programs print whether
  * the call has waited until then, whether it has ended then, and its result.
  *
+ * In other rounds the program's first thread makes the call, and a timer interrupts
+ * it, with SA_RESTART and without. The second tick does something at the other end.
+ * Printed are the result and the ticks that have come by then.
+ *
  *	block SEED ROUNDS US	on this machine, with so many microseconds for a while
  *	block --seed SEED	in a host; ROUNDS are in the environment
  */
@@ -39,11 +43,12 @@
 enum { LARGE = 3000000 };
 
 enum kind { TCP, LOCAL, PACKETS, LOCAL_DATAGRAMS, DATAGRAMS, PIPE, COUNTER, FILES,
-	    LISTENER, LOCAL_LISTENER, FULL_LISTENER, KINDS };
+	    LISTENER, LOCAL_LISTENER, FULL_LISTENER, FULL_TCP, KINDS };
 
 static const char *const kind_names[KINDS] = {
 	"tcp", "unix", "seqpacket", "unix datagrams", "udp", "pipe", "eventfd",
-	"flock", "listener", "unix listener", "full unix listener"
+	"flock", "listener", "unix listener", "full unix listener",
+	"full listener"
 };
 
 enum call { READ, ALL, PEEK, POLL, POLL_TIME, SELECT, EPOLL, MESSAGE, READ_TIME,
@@ -61,6 +66,18 @@ static const char *const act_names[ACTS] = {
 	"resets", "reads"
 };
 
+/* Calls that wait for a time or a signal. */
+enum wait { NAP, NAP_UNTIL, DOZE, SLEEP, PAUSE, SUSPEND, SIGWAIT, SIGWAIT_OTHER,
+	    POLL_MASK, POLL_BLOCKED, SELECT_MASK, EPOLL_MASK, POLL_LATE, SELECT_LATE,
+	    EPOLL_LATE, ALARM, LEFT, WAITS };
+
+static const char *const wait_names[WAITS] = {
+	"nanosleep", "clock_nanosleep", "usleep", "sleep", "pause", "sigsuspend",
+	"sigtimedwait", "sigtimedwait for another", "ppoll", "ppoll, blocked",
+	"pselect", "epoll_pwait", "ppoll, late", "pselect, late",
+	"epoll_pwait, late", "alarm", "getitimer"
+};
+
 /* A round. Not on a stack, since two threads have it. */
 struct round {
 	enum kind kind;
@@ -75,6 +92,7 @@ struct round {
 
 static uint64_t state;
 static useconds_t moment = 25000;	/* us, until the other end acts */
+static unsigned fifths = 2;		/* of this, until a call's time is over */
 
 static unsigned below(unsigned nr)
 {
@@ -125,7 +143,7 @@ static long receive(int fd, char *data)
 
 static void time_set(int fd, int option)
 {
-	struct timeval t = { 0, (suseconds_t)moment * 2 / 5 };
+	struct timeval t = { 0, (suseconds_t)(moment * fifths / 5) };
 
 	setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
 }
@@ -147,6 +165,8 @@ static long make_call(struct round *r)
 		return flock(fd, LOCK_EX);
 	if (r->kind == FULL_LISTENER)
 		return connect(fd, (struct sockaddr *)data, sizeof(struct sockaddr_un));
+	if (r->kind == FULL_TCP)
+		return connect(fd, (struct sockaddr *)data, sizeof(struct sockaddr_in));
 	if (r->kind >= LISTENER && r->call != POLL && r->call != SELECT) {
 		fd = accept(fd, NULL, NULL);
 		if (fd >= 0)
@@ -158,7 +178,7 @@ static long make_call(struct round *r)
 	case ALL:	return recv(fd, data, 8, MSG_WAITALL);
 	case PEEK:	return recv(fd, data, 8, MSG_PEEK);
 	case POLL:	return wait_by_poll(fd, -1);
-	case POLL_TIME:	return wait_by_poll(fd, (int)moment / 1000 * 2 / 5);
+	case POLL_TIME:	return wait_by_poll(fd, (int)(moment / 1000 * fifths / 5));
 	case SELECT:	return wait_by_select(fd);
 	case EPOLL:	return wait_by_epoll(fd);
 	case MESSAGE:	return receive(fd, data);
@@ -248,7 +268,7 @@ static void act_apart(struct round *r)
 			act(r);
 		else
 			flock(r->other, LOCK_UN);
-	} else if (r->kind == FULL_LISTENER) {
+	} else if (r->kind == FULL_LISTENER || r->kind == FULL_TCP) {
 		fd = accept(r->other, NULL, NULL);
 		close(fd);
 	} else if (r->act == NO_READ || r->act == CLOSE) {
@@ -270,7 +290,7 @@ static void small(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 }
 
-static int tcp_listener(struct sockaddr_in *a)
+static int tcp_listener(struct sockaddr_in *a, int backlog)
 {
 	socklen_t n = sizeof *a;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -279,7 +299,7 @@ static int tcp_listener(struct sockaddr_in *a)
 	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	small(fd);
 	bind(fd, (struct sockaddr *)a, n);
-	listen(fd, 3);
+	listen(fd, backlog);
 	getsockname(fd, (struct sockaddr *)a, &n);
 	return fd;
 }
@@ -287,7 +307,7 @@ static int tcp_listener(struct sockaddr_in *a)
 static void connected(struct round *r)
 {
 	struct sockaddr_in a;
-	int l = tcp_listener(&a), on = 1;
+	int l = tcp_listener(&a, 3), on = 1;
 
 	r->own = socket(AF_INET, SOCK_STREAM, 0);
 	small(r->own);
@@ -363,12 +383,18 @@ static void ends_make(struct round *r)
 		flock(fds[1], below(2) ? LOCK_EX : LOCK_SH);
 		break;
 	case LISTENER:
-		fds[0] = tcp_listener(&a);
+		fds[0] = tcp_listener(&a, 3);
 		fds[1] = socket(AF_INET, SOCK_STREAM, 0);
 		break;
 	case LOCAL_LISTENER:
 		fds[0] = unix_listener(r, 0);
 		fds[1] = socket(AF_UNIX, SOCK_STREAM, 0);
+		break;
+	case FULL_TCP:
+		fds[1] = tcp_listener((struct sockaddr_in *)r->data, 0);
+		fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+		(void)!connect(fds[0], (struct sockaddr *)r->data, sizeof a);
+		fds[0] = socket(AF_INET, SOCK_STREAM, 0);
 		break;
 	default:
 		fds[1] = unix_listener(r, 1);
@@ -406,6 +432,27 @@ static int is_done(struct round *r)
 	return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE);
 }
 
+/* What still waits ends with its end, or is given what it waits for. */
+static void give_up(struct round *r)
+{
+	if (r->kind >= FILES)
+		return;
+	shutdown(r->own, SHUT_RDWR);
+	if (r->other >= 0)
+		some(r);
+	usleep(100);			/* that arrives */
+	if (r->other >= 0)
+		close(r->other);
+	r->other = -1;
+}
+
+static void say(const struct round *r)
+{
+	printf("%s, %s, %s: ", kind_names[r->kind],
+	       r->kind < FILES || r->call == POLL || r->call == SELECT ?
+	       call_names[r->call] : "itself", act_names[r->act]);
+}
+
 static void play(struct round *r)
 {
 	pthread_t t;
@@ -422,20 +469,11 @@ static void play(struct round *r)
 		act(r);
 	usleep(moment);
 	after = is_done(r);
-	/* What still waits ends with its end, or is given what it waits for. */
-	if (!after && r->kind < FILES) {
-		shutdown(r->own, SHUT_RDWR);
-		if (r->other >= 0)
-			some(r);
-		if (r->other >= 0)
-			close(r->other);
-		r->other = -1;
-	}
+	if (!after)
+		give_up(r);
 	pthread_join(t, NULL);
-	printf("%s, %s, %s: %s, ", kind_names[r->kind],
-	       r->kind < FILES || r->call == POLL || r->call == SELECT ?
-	       call_names[r->call] : "itself", act_names[r->act],
-	       before ? "at once" : "waits");
+	say(r);
+	printf("%s, ", before ? "at once" : "waits");
 	if (after)
 		printf("%ld %s\n", r->rc, r->rc < 0 ? strerrorname_np(r->error) : "");
 	else
@@ -445,18 +483,217 @@ static void play(struct round *r)
 		close(r->other);
 }
 
+/* Rounds with signals. */
+
+static struct round *interrupted;	/* or NULL */
+static volatile int ticks;
+
+static void tick(int signo)
+{
+	struct round *r = interrupted;
+	int error = errno;
+
+	(void)signo;
+	ticks++;
+	if (r != NULL && ticks == 2 && r->kind >= FILES)
+		act_apart(r);
+	else if (r != NULL && ticks == 2)
+		act(r);
+	else if (r != NULL && ticks == 4)
+		give_up(r);
+	errno = error;
+}
+
+/* Lets ticks come; 0: none more. */
+static void ticks_set(useconds_t us, int restart)
+{
+	struct sigaction a = { .sa_handler = tick, .sa_flags = restart ? SA_RESTART : 0 };
+	struct itimerval t = { { 0, us }, { 0, us } };
+
+	sigaction(SIGALRM, &a, NULL);
+	ticks = 0;
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static void ticks_say(long rc, int error, int nr)
+{
+	printf("%ld %s, %d ticks\n", rc, rc < 0 ? strerrorname_np(error) : "",
+	       nr < 3 ? nr : 3);
+}
+
+static void play_interrupted(struct round *r)
+{
+	int restart = below(2) == 0, nr;
+
+	fifths = below(2) == 0 ? 2 : 8;
+	ends_make(r);
+	interrupted = r;
+	ticks_set(moment, restart);
+	r->rc = make_call(r);
+	r->error = errno;
+	nr = ticks;
+	interrupted = NULL;
+	ticks_set(0, restart);
+	say(r);
+	printf("%s, ", restart ? "restarted" : "interrupted");
+	ticks_say(r->rc, r->error, nr);
+	close(r->own);
+	if (r->other >= 0)
+		close(r->other);
+	fifths = 2;
+}
+
+static struct timespec part_of(useconds_t us)
+{
+	return (struct timespec) { us / 1000000, us % 1000000 * 1000 };
+}
+
+static long nap(void)
+{
+	struct timespec t = part_of(moment * 8 / 5), left = { 9, 0 };
+	long rc = nanosleep(&t, &left);
+
+	return rc == 0 ? 0 : left.tv_sec == 0 && left.tv_nsec > 0 &&
+		left.tv_nsec < moment * 800L ? -1 : -2;
+}
+
+static long nap_until(void)
+{
+	struct timespec t, part = part_of(moment * 8 / 5);
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += (t.tv_nsec + part.tv_nsec) / 1000000000 + part.tv_sec;
+	t.tv_nsec = (t.tv_nsec + part.tv_nsec) % 1000000000;
+	errno = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	return errno == 0 ? 0 : -1;
+}
+
+static long sigwait_by(int signo)
+{
+	struct timespec t = part_of(moment * 8 / 5);
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	return sigtimedwait(&set, NULL, &t);
+}
+
+/* Waits with a mask, for a time or not at all. */
+static long masked(enum wait wait, const struct timespec *t, const sigset_t *mask)
+{
+	struct epoll_event e;
+	int ep = epoll_create1(0), error;
+	long rc;
+
+	rc = wait == SELECT_MASK || wait == SELECT_LATE ?
+		pselect(0, NULL, NULL, NULL, t, mask) :
+		wait == EPOLL_MASK || wait == EPOLL_LATE ?
+		epoll_pwait(ep, &e, 1, t->tv_nsec == 0 ? 0 :
+			    (int)(moment * 8 / 5000), mask) :
+		ppoll(NULL, 0, t, mask);
+	error = errno;
+	close(ep);
+	errno = error;
+	return rc;
+}
+
+static long late(enum wait wait, const sigset_t *mask)
+{
+	struct timespec t = part_of(moment * 6 / 5), none = { 0, 0 };
+
+	nanosleep(&t, NULL);
+	return masked(wait, &none, mask);
+}
+
+/* The timer is the same as that of the ticks. */
+static long alarms(void)
+{
+	struct itimerval t;
+
+	alarm(5);
+	usleep(moment / 10);
+	getitimer(ITIMER_REAL, &t);
+	return alarm(0) * 100 + (unsigned)t.it_value.tv_sec * 10 + alarm(0);
+}
+
+static long left(void)
+{
+	struct itimerval t = { { 7, 0 }, { 9, 0 } }, was;
+
+	setitimer(ITIMER_REAL, &t, &was);
+	usleep(moment / 10);
+	getitimer(ITIMER_REAL, &t);
+	return (was.it_value.tv_sec == 0 && was.it_value.tv_usec <= (long)moment) * 100 +
+		t.it_value.tv_sec * 10 + t.it_interval.tv_sec +
+		(was.it_interval.tv_usec == (long)moment);
+}
+
+static long make_wait(enum wait wait, const sigset_t *mask)
+{
+	struct timespec t = part_of(moment * 8 / 5);
+
+	switch (wait) {
+	case NAP:		return nap();
+	case NAP_UNTIL:		return nap_until();
+	case DOZE:		return usleep(moment * 8 / 5);
+	case SLEEP:		return sleep(2);
+	case PAUSE:		return pause();
+	case SUSPEND:		return sigsuspend(mask);
+	case SIGWAIT:		return sigwait_by(SIGALRM);
+	case SIGWAIT_OTHER:	return sigwait_by(SIGUSR1);
+	case POLL_BLOCKED:	return masked(wait, &t, NULL);
+	case POLL_LATE:
+	case SELECT_LATE:
+	case EPOLL_LATE:	return late(wait, mask);
+	case ALARM:		return alarms();
+	case LEFT:		return left();
+	default:		return masked(wait, &t, mask);
+	}
+}
+
+/* In some calls the signal is blocked before, and not meanwhile. */
+static void play_wait(void)
+{
+	enum wait wait = (enum wait)below(WAITS);
+	int restart = below(2) == 0, error, nr;
+	int blocks = wait >= SUSPEND && wait <= EPOLL_LATE && wait != SIGWAIT_OTHER;
+	sigset_t set, before;
+	long rc;
+
+	sigemptyset(&set);
+	sigaddset(&set, blocks ? SIGALRM : SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	ticks_set(moment, restart);
+	rc = make_wait(wait, &before);
+	error = errno;
+	nr = ticks;
+	setitimer(ITIMER_REAL, &(struct itimerval) { { 0, 0 }, { 0, 0 } }, NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	printf("%s, %s, then %d: ", wait_names[wait],
+	       restart ? "restarted" : "interrupted", ticks - nr);
+	ticks_say(rc, error, nr);
+}
+
 static void script(int rounds)
 {
 	static struct round r;
 
 	signal(SIGPIPE, SIG_IGN);
 	while (rounds > 0) {
+		if (below(8) == 0) {
+			play_wait();
+			rounds--;
+			continue;
+		}
 		r.kind = (enum kind)below(KINDS);
 		r.call = (enum call)below(CALLS);
 		r.act = (enum act)below(ACTS);
 		if (!fits(&r))
 			continue;
-		play(&r);
+		if (below(2) == 0)
+			play_interrupted(&r);
+		else
+			play(&r);
 		rounds--;
 	}
 	fflush(stdout);
@@ -487,7 +724,6 @@ int main(int argc, char **argv)
 {
 	if (argc != 4)
 		return 2;
-	alarm(120);
 	moment = (useconds_t)atoi(argv[3]);
 	state = strtoull(argv[1], NULL, 10);
 	script(atoi(argv[2]));

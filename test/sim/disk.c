@@ -59,12 +59,13 @@ static int stored(const char *name, char what, size_t size)
 
 /*
  * What is there, as text: "-" for no file, or its length, and a letter for each
- * run of equal bytes; 0 for zero bytes.
+ * run of equal bytes; 0 for zero bytes. A mode that is not 0644 follows.
  */
 static void see(const char *name, char *text, size_t size)
 {
 	char data[4 * SECTOR];
 	int fd = open(name, O_RDONLY);
+	struct stat st;
 	ssize_t nr, i;
 	size_t at;
 
@@ -72,7 +73,7 @@ static void see(const char *name, char *text, size_t size)
 	if (fd < 0)
 		return;
 	nr = read(fd, data, sizeof data);
-	USIM_CHECK(nr >= 0 && close(fd) == 0);
+	USIM_CHECK(fstat(fd, &st) == 0 && nr >= 0 && close(fd) == 0);
 	at = (size_t)snprintf(text, size, "%d", (int)nr);
 	for (i = 0; i < nr; i++)
 		if (i == 0 || data[i] != data[i - 1]) {
@@ -80,6 +81,8 @@ static void see(const char *name, char *text, size_t size)
 			text[at++] = data[i] == 0 ? '0' : data[i];
 			text[at] = 0;
 		}
+	if ((st.st_mode & 07777) != 0644)
+		snprintf(text + at, size - at, "+%o", st.st_mode & 07777);
 }
 
 /* Scripts. Each leaves its file a, and perhaps b, to a crash. */
@@ -212,6 +215,19 @@ static void full(void)
 	USIM_CHECK(fsync(fd) == 0);
 }
 
+static void mode(void)
+{
+	(void)stored("a", 'o', SECTOR);
+	USIM_CHECK(chmod("a", 0600) == 0);
+}
+
+static void stored_mode(void)
+{
+	int fd = stored("a", 'o', SECTOR);
+
+	USIM_CHECK(fchmod(fd, 0711) == 0 && fchmod(fd, 0600) == 0 && fsync(fd) == 0);
+}
+
 /* The states of a and b, each "A B". */
 static const struct {
 	const char *name;
@@ -232,6 +248,8 @@ static const struct {
 	{ "during a sync", during_a_sync, { "512x -", "1024xy -" } },
 	{ "failed sync", failed_sync, { "1024oy -", "1024xy -" } },
 	{ "full", full, { "513xy -" } },
+	{ "mode", mode, { "512o -", "512o+600 -" } },
+	{ "stored mode", stored_mode, { "512o+600 -" } },
 	{ "synced writes", synced_writes, { "1024xy -" } },
 };
 

@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,20 +65,41 @@ static int dial(void)
 }
 
 /* drift: sleeps are as long as the host's clocks say, and not as the true time. */
+static void wakes(int signo)
+{
+	(void)signo;
+}
+
+static void waits_for_timer(void)
+{
+	struct itimerval by = { { 0, 0 }, { 0, 50000 } };
+
+	USIM_CHECK(setitimer(ITIMER_REAL, &by, NULL) == 0);
+	USIM_CHECK(pause() == -1 && errno == EINTR);
+}
+
 static int drifts(void *unused)
 {
 	struct pollfd none = { -1, 0, 0 };
+	struct timespec t = { 0, 50000000 };
+	sigset_t set;
 	int i;
 
 	(void)unused;
+	sigemptyset(&set);
+	signal(SIGALRM, wakes);
 	for (i = 0; i < 300; i++) {
 		long long steady = now_of(CLOCK_MONOTONIC), wall = now_of(CLOCK_REALTIME);
 		utime_ns past = usim_time();
 
-		if (i % 2 == 0)
+		if (i % 4 == 0)
 			usleep(50000);
-		else
+		else if (i % 4 == 1)
 			poll(&none, 1, 50);
+		else if (i % 4 == 2)
+			USIM_CHECK(sigtimedwait(&set, NULL, &t) == -1);
+		else
+			waits_for_timer();
 		past = usim_time() - past - 50 * UTIME_MS;
 		steady = now_of(CLOCK_MONOTONIC) - steady - 50000000;
 		wall = now_of(CLOCK_REALTIME) - wall - 50000000;
@@ -237,6 +260,44 @@ static int talks(void *unused)
 	return 0;
 }
 
+/*
+ * dial, dial-reset, dial-forget: an answer to a SYN that is lost with its end lets SYN be sent again. So
+ * a connect() without a time-out ends.
+ */
+
+static int takes(void *unused)
+{
+	int listener = bound(SOCK_STREAM), fd;
+	char byte;
+
+	(void)unused;
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		USIM_CHECK(read(fd, &byte, 1) <= 0);
+		close(fd);
+	}
+	return 1;
+}
+
+static int connects(void *unused)
+{
+	struct sockaddr_in at = address(1);
+	utime_ns began;
+	int fd, rc;
+
+	(void)unused;
+	while (usim_time() < 21 * UTIME_S) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		began = usim_time();
+		rc = connect(fd, (struct sockaddr *)&at, sizeof at);
+		USIM_CHECK(rc == 0 || (errno == ECONNREFUSED &&
+				       strcmp(getenv("FAULT"), "dial") == 0));
+		usim_sometimes(rc == 0 && usim_time() - began > 400 * UTIME_MS,
+			       "a SYN or its answer is lost");
+		close(fd);
+	}
+	return 0;
+}
+
 /* swizzle, lost: each server says each 5 ms that it is there. */
 
 static int casts(void *unused)
@@ -367,6 +428,9 @@ static const struct world {
 	{ "bandwidth",	"crash",	sends,		measures,	1 },
 	{ "forget",	"forget",	echo_server,	talks,		1 },
 	{ "open",	"crash",	echo_server,	talks,		1 },
+	{ "dial",		"crash cut",	takes,		connects,	1 },
+	{ "dial-reset", "reset",	takes,		connects,	1 },
+	{ "dial-forget", "forget",	takes,		connects,	1 },
 	{ "swizzle",	"swizzle",	casts,		listens,	SERVERS },
 	{ "lost",	"lost",		casts,		listens,	SERVERS },
 	{ "step",	"crash",	steps,		waits,		SERVERS },
@@ -385,6 +449,8 @@ static void setup(struct usim_world *w)
 	w->w_only = p->only;
 	w->w_faults = 20;
 	w->w_latency_min = w->w_latency_max = UTIME_MS;
+	if (p->client == connects)
+		w->w_latency_min = w->w_latency_max = 200 * UTIME_MS;
 	if (strcmp(name, "swizzle") == 0)
 		w->w_faults = 1;
 	if (strcmp(name, "lost") == 0)

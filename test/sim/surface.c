@@ -364,6 +364,54 @@ static void later_kill(int signo)
 	USIM_CHECK(pthread_detach(t) == 0);
 }
 
+/*
+ * kill() by another thread interrupts calls of the first, by libc's names. Those of
+ * io/ go on. A handler that closes the file ends a call that goes on.
+ */
+
+static int closes[2];
+
+static void closer(int signo)
+{
+	handled = signo;
+	close(closes[0]);
+}
+
+static void interrupts(void)
+{
+	struct sigaction a = { .sa_handler = handler };
+	int fds[2], first, second;
+	char byte;
+
+	USIM_CHECK(pipe(fds) == 0 && sigaction(SIGUSR1, &a, NULL) == 0);
+	later_kill(SIGUSR1);
+	USIM_CHECK(read(fds[0], &byte, 1) == -1 && errno == EINTR);
+	later_kill(SIGUSR1);
+	handled = 0;
+	USIM_CHECK(u_read(fds[0], &byte, 1, uafter(50 * UTIME_MS)) == -ETIMEDOUT);
+	USIM_CHECK(handled == SIGUSR1);
+	later_kill(SIGUSR1);
+	handled = 0;
+	USIM_CHECK(u_wait_fd(fds[0], UREAD, uafter(50 * UTIME_MS)) == -ETIMEDOUT);
+	USIM_CHECK(handled == SIGUSR1);
+	first = open("file", O_RDWR | O_CREAT, 0600);
+	second = open("file", O_RDWR);
+	USIM_CHECK(flock(first, LOCK_EX) == 0);
+	later_kill(SIGUSR1);
+	USIM_CHECK(flock(second, LOCK_EX) == -1 && errno == EINTR);
+	/* An alarm, while the first thread waits for a lock, comes all the same. */
+	signal(SIGALRM, handler);
+	alarm(1);
+	USIM_CHECK(u_sleep(uafter(2 * UTIME_S)) == 0 && handled == SIGALRM);
+	signal(SIGUSR1, closer);
+	closes[0] = fds[0];
+	later_kill(SIGUSR1);
+	USIM_CHECK(read(fds[0], &byte, 1) == -1 && errno == EBADF);
+	close(fds[1]);
+	close(first);
+	close(second);
+}
+
 static int signals(void *unused)
 {
 	utime_ns start = usim_time();
@@ -375,6 +423,8 @@ static int signals(void *unused)
 	later_kill(SIGUSR1);
 	USIM_CHECK(pause() == -1 && errno == EINTR && handled == SIGUSR1);
 	USIM_CHECK(usim_time() == start + 20 * UTIME_MS);
+	interrupts();
+	start = usim_time() - 20 * UTIME_MS;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	USIM_CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);

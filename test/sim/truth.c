@@ -496,6 +496,14 @@ static int is_folder(int fd)
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* A mode by which its owner may do the same as root. */
+static mode_t some_mode(int is_folder)
+{
+	static const mode_t modes[] = { 0755, 0700, 0777, 0711, 0600, 0644, 0666 };
+
+	return modes[below(is_folder ? 4 : 7)];
+}
+
 static void call_open(void)
 {
 	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
@@ -511,7 +519,9 @@ static void call_open(void)
 	flags |= below(6) == 0 ? O_NOFOLLOW : 0;
 	if (strcmp(name, "d") == 0)	/* what is open twice is not a choice */
 		flags = O_RDONLY | O_DIRECTORY;
-	fd = open(name, flags, 0644);
+	umask(below(4) == 0 ? 0077 : 0022);
+	fd = open(name, flags, some_mode(0));
+	umask(0022);
 	slot_set(i, fd, is_folder(fd) ? FOLDER : REGULAR);
 	printf("	%s %#x\n", name, (unsigned)flags);
 	said("open", i, fd < 0 ? fd : 0);
@@ -576,7 +586,10 @@ static void call_at(int folder)
 	struct stat st;
 	long fd;
 
-	switch (below(6)) {
+	switch (below(7)) {
+	case 6:
+		said("fchmodat", 0, fchmodat(folder, name, some_mode(1), 0));
+		return;
 	case 0:
 		fd = openat(folder, name, O_RDWR | (below(2) ? O_CREAT : 0), 0644);
 		break;
@@ -649,6 +662,11 @@ static void call_place(int i)
 				       (int)below(3)));
 		break;
 	case 3:
+		if (below(2) == 0) {
+			said("fchmod", i, fchmod(slots[i].fd,
+						 some_mode(is_folder(slots[i].fd))));
+			break;
+		}
 		said("ftruncate", i, ftruncate(slots[i].fd, below(900)));
 		break;
 	default:
@@ -779,15 +797,18 @@ static void call_names_of_files(void)
 		said("rename", 1, rename("./b", "a"));
 		break;
 	case 2:
-		said("mkdir", 2, mkdir("d", 0755));
+		said("mkdir", 2, mkdir("d", some_mode(1)));
 		break;
 	case 3:
 		said("rmdir", 3, rmdir(below(2) ? "d" : "a"));
 		break;
 	default:
-		said("unlink", 4, unlink(path()));
+		if (below(3) == 0)
+			said("chmod", 5, chmod(path(), some_mode(1)));
+		else
+			said("unlink", 4, unlink(path()));
 	}
-	said("access", 0, access("a", F_OK));
+	said("access", 0, access("a", (int)below(9)));
 	said("access", 1, access("d/c", F_OK));
 }
 
@@ -800,13 +821,14 @@ static void call_stat(int i)
 	if (rc == 0 && S_ISREG(st.st_mode))
 		printf("	%lld bytes\n", (long long)st.st_size);
 	if (rc == 0)
-		printf("	%s is %#o\n", name, (unsigned)st.st_mode & S_IFMT);
+		printf("	%s is %#o\n", name, (unsigned)st.st_mode);
 	if (rc == 0 && !S_ISDIR(st.st_mode))
 		printf("	%d names\n", (int)st.st_nlink);
 	said("stat", 0, rc);
 	rc = fstat(slots[i].fd, &st);
 	if (rc == 0)
-		printf("	is %#o\n", (unsigned)st.st_mode & S_IFMT);
+		printf("	is %#o\n", (unsigned)st.st_mode &
+		       (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? ~0u : S_IFMT));
 	if (rc == 0 && S_ISREG(st.st_mode))
 		printf("	%lld bytes\n", (long long)st.st_size);
 	said("fstat", i, rc);

@@ -54,7 +54,7 @@ static void fails_in_part(const char *how)
 	if (strcmp(how, "writable") == 0)
 		(void)mmap(NULL, 1, PROT_WRITE, MAP_SHARED, fd, 0);
 	if (strcmp(how, "alarm") == 0)
-		alarm(1);
+		alarm(1), pause();
 	if (strcmp(how, "pipe") == 0 && pipe(fds) == 0 && close(fds[0]) == 0)
 		(void)!write(fds[1], how, 1);
 	close(fd);

@@ -78,6 +78,7 @@ static void by_level(void *arg)
 		CHECK(order[i + 1] == '0' + i / JOBS);
 	CHECK(uwork_put(k, notes, NULL, LEVELS, UNEVER) == -EINVAL);
 	CHECK(uwork_put(k, notes, NULL, -1, UNEVER) == -EINVAL);
+	CHECK(uwork_put(k, NULL, NULL, 0, UNEVER) == -EINVAL);
 	CHECK(uwork_free(k, UNEVER) == 0);
 	uchan_free(gate);
 }

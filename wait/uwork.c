@@ -157,7 +157,7 @@ int uwork_put(struct uwork *k, void (*f)(void *), void *arg, int level,
 	int rc;
 
 	CALL(k, "uwork_put");
-	if (level < 0 || level >= k->k_levels)
+	if (f == NULL || level < 0 || level >= k->k_levels)
 		return -EINVAL;
 	__atomic_add_fetch(&k->k_jobs, 1, __ATOMIC_RELAXED);
 	rc = uchan_send(k->k_level[level], &j, until);

@@ -37,6 +37,7 @@ USCHED_MUST struct uwork *uwork_make(int workers, int levels, unsigned room);
  * Lets a worker call f(arg). Waits while the level is full. f() may wait, and
  * may put jobs; if all workers wait to put jobs, they do so for ever. After an
  * error f() will not be called. -EPIPE: after uwork_free(), or no worker is left.
+ * -EINVAL: f is NULL, or there is no such level.
  */
 int uwork_put(struct uwork *k, void (*f)(void *), void *arg, int level,
 	      utime_ns until);

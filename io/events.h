@@ -24,9 +24,7 @@
  *			descriptors by event(arg, fd, mask, generation), with the
  *			generation of uevents_arm(). Sleeps for ns at
  *			most, until a descriptor is ready or v_wake is written.
- *			Returns how many it has reported. On Linux it calls
- *			ahead(fd, steps) so many events before that of fd:
- *			UEVENTS_FAR, then UEVENTS_NEAR
+ *			Returns how many it has reported
  *
  * On Linux this is epoll(7), edge-triggered; on macOS and the BSDs kqueue(2)
  * (kqueue.h); elsewhere, and with UIO_POLL, poll(2), which costs time for each
@@ -46,8 +44,6 @@
 #include <unistd.h>
 
 #define UEVENTS_MOST	256	/* events of a wait */
-#define UEVENTS_FAR	12	/* events ahead */
-#define UEVENTS_NEAR	6
 #define UEVENTS_LAST	4	/* in a mask: no more bytes will come */
 #define UEVENTS_OTHER	8	/* alone in a mask: fd is another file now */
 #define UEVENTS_URGENT	16	/* armed with UREAD, and reported as such */
@@ -162,14 +158,7 @@ static inline int uevents_pwait(struct uevents *v, struct epoll_event *list,
 	return epoll_wait(v->v_epoll, list, most, uevents_ms(ns));
 }
 
-/* For UEVENTS_WOKEN: no descriptor. */
-static inline int uevents_fd(const struct epoll_event *e)
-{
-	return (int)(e->data.u64 & ((1 << UEVENTS_FD_BITS) - 1));
-}
-
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			       void (*ahead)(int fd, int steps),
 			       void (*event)(void *arg, int fd, int mask,
 					     uint64_t generation),
 			       void *arg)
@@ -183,14 +172,10 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 		unsigned any = EPOLLHUP | EPOLLERR;
 		unsigned in = EPOLLIN | EPOLLPRI | EPOLLRDHUP | any;
 
-		if (i + UEVENTS_FAR < nr)
-			ahead(uevents_fd(&list[i + UEVENTS_FAR]), UEVENTS_FAR);
-		if (i + UEVENTS_NEAR < nr)
-			ahead(uevents_fd(&list[i + UEVENTS_NEAR]),
-			      UEVENTS_NEAR);
 		if (list[i].data.u64 == UEVENTS_WOKEN)
 			continue;
-		event(arg, uevents_fd(&list[i]),
+		event(arg, (int)(list[i].data.u64 &
+				 ((1 << UEVENTS_FD_BITS) - 1)),
 		      (e & in ? UREAD : 0) |
 		      (e & (EPOLLOUT | any) ? UWRITE : 0) |
 		      (e & (EPOLLRDHUP | any) ? UEVENTS_LAST : 0),

@@ -152,7 +152,6 @@ static inline int uevents_mask(const struct kevent *k)
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			       void (*ahead)(int fd, int steps),
 			       void (*event)(void *arg, int fd, int mask,
 					     uint64_t generation),
 			       void *arg)
@@ -164,7 +163,6 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	char drop[64];
 	int i;
 
-	(void)ahead;
 	for (i = 0; i < nr; i++) {
 		uintptr_t data = (uintptr_t)list[i].udata;
 

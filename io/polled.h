@@ -224,7 +224,6 @@ static inline int uevents_mask(int fd, struct uevents_id id, int is)
 }
 
 static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
-			       void (*ahead)(int fd, int steps),
 			       void (*event)(void *arg, int fd, int mask,
 					     uint64_t generation),
 			       void *arg)
@@ -236,7 +235,6 @@ static inline int uevents_wait(struct uevents *v, int most, utime_ns ns,
 	int left;
 	int i;
 
-	(void)ahead;
 	/* What was not copied is looked at soon. */
 	left = poll(v->v_copy, nr, all || ns == 0 ? uevents_ms(ns) : 1);
 	__atomic_add_fetch(&v->v_round, 1, __ATOMIC_SEQ_CST);

@@ -69,15 +69,6 @@
  * taken, or of the end of the stream, which e_is_last keeps. A second reader only
  * takes bytes, and changes nothing of this.
  *
- * BATCHES
- *
- * With 1,000 connections no near cache has what an event touches: the entry,
- * the node and its record, the thread, its slice. Each would be waited for in
- * turn. So one fetch of events has two passes. The first takes out the nodes, and
- * asks for memory of the events behind (uevents_wait()), and of the threads. The
- * second completes the waits, and asks for the slices. Meanwhile claimed nodes are
- * linked at their poller.
- *
  * GENERATIONS
  *
  * Each arming has a generation, which its events carry. An event of the last
@@ -107,9 +98,6 @@
  *     arms.
  * L8. e_empty equals e_events only if all that can be read has come later, and
  *     the event of that is still to come.
- * L9. A node that was claimed by an event is in p_claimed until the same fetch
- *     completes it. Only the holder of the role sees p_claimed. The waiter keeps
- *     the record, since its wait does not end before.
  *
  * REJECTED
  *
@@ -154,8 +142,6 @@ UPREEMPT_NEVER;
 
 #define PAGE		1024	/* entries */
 #define PAGES		16384	/* so numbers up to 2^24 */
-#define LINE		64	/* and an entry, where words have 64 bits */
-#define SLICE_LINES	4	/* of a slice: those that most have */
 #define LOOK_MOST	64	/* events of a look while threads can run */
 #define MOST		16000	/* descriptors of a wait: uwait.h has a limit */
 #if !defined(POLLRDHUP)
@@ -166,16 +152,11 @@ UPREEMPT_NEVER;
 #define IN_A_ROW	64	/* calls before a thread gives way */
 #define GUESTS		2	/* waits elsewhere, before it is armed there */
 
-/* Reads what other native threads may be changing. */
-#define UNCHECKED	__attribute__((no_sanitize("thread")))
-
 struct poller {
 	struct uwait_source p_source;	/* first */
 	struct uevents      p_events;
 	int                 p_forks;
 	unsigned            p_fetch;	/* fetches of events (atomic) */
-	struct node        *p_claimed;	/* L9 */
-	struct node       **p_last;	/* where the next is linked */
 	struct poller      *p_next;
 	struct poller     **p_at;	/* points to this poller */
 };
@@ -235,19 +216,17 @@ static struct entry *entry_look(int fd)
 	return list != NULL ? &list[fd % PAGE] : NULL;
 }
 
-/* Makes the page of fd, its entries a cache line each. NULL: no memory. */
+/* Makes the page of fd. NULL: no memory. */
 static NOINLINE struct entry *entry_make(int fd)
 {
+	struct entry *list = calloc(PAGE, sizeof *list);
 	struct entry *none = NULL;
-	char *mem = calloc(1, PAGE * sizeof *none + LINE);
-	struct entry *list;
 
-	if (mem == NULL)
+	if (list == NULL)
 		return NULL;
-	list = (void *)(mem + (-(uintptr_t)mem & (LINE - 1)));
 	if (!__atomic_compare_exchange_n(&page[fd / PAGE], &none, list, false,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		free(mem);
+		free(list);
 	return entry_look(fd);
 }
 
@@ -355,55 +334,12 @@ static void take_all(struct entry *e, const struct poller *p,
 		;
 }
 
-/* Asks for what the event of fd will touch: BATCHES. Any entry. */
-static UNCHECKED void ahead(int fd, int steps)
-{
-	const struct entry *e = entry_look(fd);
-	const char *n;
-
-	if (e == NULL)
-		return;
-	if (steps == UEVENTS_FAR) {
-		__builtin_prefetch(e, 1);
-		return;
-	}
-	n = (const char *)__atomic_load_n(&e->e_first[READERS],
-					  __ATOMIC_RELAXED);
-	__builtin_prefetch(n, 1);
-	__builtin_prefetch(n - LINE, 1);	/* its record is in front */
-}
-
-/* Links a node that was claimed (L9), and asks for its thread. */
-static void claimed_add(struct poller *p, struct node *n)
-{
-	const char *thread = (const char *)record_of(n)->r_wait.w_stack;
-
-	__builtin_prefetch(thread, 1);
-	__builtin_prefetch(thread + LINE, 1);
-	n->n_next = NULL;
-	*p->p_last = n;
-	p->p_last  = &n->n_next;
-}
-
-/* Asks for the slice of u, which may still be about to block. */
-static UNCHECKED void slice_ahead(const struct ustack *u)
-{
-	const char *top = __atomic_load_n(&u->u_top, __ATOMIC_RELAXED);
-	int i;
-
-	if ((uintptr_t)top & USCHED_NOT_READY)
-		top = __atomic_load_n((char *const *)&u->u_stack, __ATOMIC_RELAXED);
-	for (i = 0; i < SLICE_LINES; i++)
-		__builtin_prefetch(top + i * LINE, 1);
-}
-
 static void complete(struct node *claimed, int result)
 {
 	struct node *next;
 
 	for (; claimed != NULL; claimed = next) {
 		next = claimed->n_next;
-		slice_ahead(record_of(claimed)->r_wait.w_stack);
 		uwait_complete(&record_of(claimed)->r_wait, result);
 	}
 }
@@ -469,7 +405,6 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	struct entry *e = entry_look(fd);
 	struct node *claimed = NULL;
 	struct node *failed = NULL;
-	struct node *next;
 	int rc;
 
 	USCHED_RACE(poll_event);
@@ -482,10 +417,8 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 	if (rc < 0)
 		take_all(e, p, &failed);
 	ulock_put(&e->e_lock);
-	for (; claimed != NULL; claimed = next) {
-		next = claimed->n_next;
-		claimed_add(p, claimed);
-	}
+	USCHED_RACE(poll_complete);
+	complete(claimed, 0);
 	complete(failed, rc);
 }
 
@@ -493,11 +426,7 @@ static void event(void *poller, int fd, int mask, uint64_t generation)
 static void fetch(struct poller *p, int most, utime_ns ns)
 {
 	(void)__atomic_add_fetch(&p->p_fetch, 1, __ATOMIC_SEQ_CST);	/* L7 */
-	p->p_claimed = NULL;
-	p->p_last    = &p->p_claimed;
-	(void)uevents_wait(&p->p_events, most, ns, ahead, event, p);
-	USCHED_RACE(poll_complete);
-	complete(p->p_claimed, 0);
+	(void)uevents_wait(&p->p_events, most, ns, event, p);
 }
 
 static void look(struct uwait_source *o)

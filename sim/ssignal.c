@@ -46,9 +46,12 @@
 #define TIMER		int
 #endif
 
+/* Whom a signal is for. raise() and SIGPIPE mean the caller, and one may pend for each. */
+enum whom { THREAD, PROCESS };
+
 struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
-	sigset_t         g_mask, g_pending;
+	sigset_t         g_mask, g_pending[2];	/* by whom */
 	int              g_watches[MOST + 1];	/* usignal_watch() */
 	unsigned         g_came[MOST + 1];	/* and were not taken */
 	bool             g_is_pending;		/* some may be */
@@ -74,7 +77,8 @@ static struct sim_signals *signals_of(struct sim_boot *b)
 		return b->b_signals;
 	b->b_signals = sim_alloc(sizeof *b->b_signals);
 	sigemptyset(&b->b_signals->g_mask);
-	sigemptyset(&b->b_signals->g_pending);
+	sigemptyset(&b->b_signals->g_pending[THREAD]);
+	sigemptyset(&b->b_signals->g_pending[PROCESS]);
 	for (i = 1; i <= MOST; i++)
 		b->b_signals->g_actions[i].sa_handler = ignored[i] ? SIG_IGN :
 			SIG_DFL;
@@ -111,6 +115,20 @@ static void end_by(struct sim_boot *b, int signo)
 
 static int deliver(struct sim_boot *b, int signo);
 
+static bool is_pending(const struct sim_signals *s, int signo)
+{
+	return sigismember(&s->g_pending[THREAD], signo) ||
+		sigismember(&s->g_pending[PROCESS], signo);
+}
+
+/* Takes out a pending signal, one of two if both pend. */
+static void pending_take(struct sim_signals *s, int signo)
+{
+	enum whom whom = sigismember(&s->g_pending[THREAD], signo) ? THREAD : PROCESS;
+
+	sigdelset(&s->g_pending[whom], signo);
+}
+
 /* Does what sim_signals_handle() says. The first handler decides. */
 static int deliver_pending(struct sim_boot *b)
 {
@@ -119,15 +137,12 @@ static int deliver_pending(struct sim_boot *b)
 
 	s->g_is_pending = false;
 	for (i = 1; i <= MOST; i++) {
-		if (!sigismember(&s->g_pending, i))
-			continue;
-		if (sigismember(&s->g_mask, i)) {
-			s->g_is_pending = true;
-			continue;
+		while (is_pending(s, i) && !sigismember(&s->g_mask, i)) {
+			pending_take(s, i);
+			rc = deliver(b, i);
+			first = first == 0 ? rc : first;
 		}
-		sigdelset(&s->g_pending, i);
-		rc = deliver(b, i);
-		first = first == 0 ? rc : first;
+		s->g_is_pending |= is_pending(s, i);
 	}
 	return first;
 }
@@ -137,9 +152,9 @@ int sim_signals_handle(struct sim_boot *b)
 	return b->b_signals->g_is_pending ? deliver_pending(b) : 0;
 }
 
-static void pend(struct sim_signals *s, int signo)
+static void pend(struct sim_signals *s, int signo, enum whom whom)
 {
-	sigaddset(&s->g_pending, signo);
+	sigaddset(&s->g_pending[whom], signo);
 	s->g_is_pending = true;
 }
 
@@ -174,19 +189,8 @@ static int deliver(struct sim_boot *b, int signo)
 	return a.sa_flags & SA_RESTART ? -ERESTART : -EINTR;
 }
 
-/* Lets the first thread of the host run the action, if it waits; else the caller. */
-static void deliver_to_first(struct sim_boot *b, int signo)
-{
-	struct sim_signals *s = signals_of(b);
-
-	if (s->g_actions[signo].sa_handler == SIG_DFL || !sim_interrupt(b))
-		(void)deliver(b, signo);
-	else
-		pend(s, signo);
-}
-
-static void signal_by(struct sim_boot *b, int signo,
-		      void (*now)(struct sim_boot *b, int signo))
+/* Lets the first thread run the action if it waits and the host is meant; else the caller. */
+static void signal_send(struct sim_boot *b, int signo, enum whom whom)
 {
 	struct sim_signals *s = signals_of(b);
 
@@ -198,21 +202,19 @@ static void signal_by(struct sim_boot *b, int signo,
 		s->g_came[signo]++;
 		sim_wake(b);
 	} else if (sigismember(&s->g_mask, signo)) {
-		pend(s, signo);
+		pend(s, signo, whom);
 		sim_wake(b);
+	} else if (whom == PROCESS && s->g_actions[signo].sa_handler != SIG_DFL &&
+		   sim_interrupt(b)) {
+		pend(s, signo, whom);
 	} else {
-		now(b, signo);
+		(void)deliver(b, signo);
 	}
-}
-
-static void deliver_here(struct sim_boot *b, int signo)
-{
-	(void)deliver(b, signo);
 }
 
 void sim_signal(struct sim_boot *b, int signo)
 {
-	signal_by(b, signo, deliver_here);
+	signal_send(b, signo, THREAD);
 }
 
 /* Signals that are watched: usignal.h. */
@@ -290,6 +292,11 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 		*old = s->g_actions[signo];
 	if (a != NULL)
 		s->g_actions[signo] = *a;
+	if (a != NULL && (a->sa_handler == SIG_IGN ||
+			  (a->sa_handler == SIG_DFL && is_harmless(signo)))) {
+		sigdelset(&s->g_pending[THREAD], signo);
+		sigdelset(&s->g_pending[PROCESS], signo);
+	}
 	return 0;
 }
 
@@ -366,10 +373,12 @@ NAME(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
 NAME(int, sigpending, (sigset_t *set))
 {
 	struct sim_boot *b = enter();
+	struct sim_signals *s;
 
 	if (b == NULL)
 		return sigpending(set);
-	*set = signals_of(b)->g_pending;
+	s = signals_of(b);
+	sigorset(set, &s->g_pending[THREAD], &s->g_pending[PROCESS]);
 	return 0;
 }
 
@@ -388,7 +397,7 @@ NAME(int, kill, (pid_t pid, int signo))
 	if (pid != own && pid != 0 && pid != -own)
 		return (int)answer(pid == 1 ? -EPERM : -ESRCH);
 	if (signo != 0)
-		signal_by(b, signo, deliver_to_first);
+		signal_send(b, signo, PROCESS);
 	return 0;
 }
 
@@ -413,8 +422,8 @@ static int take(struct sim_boot *b, const sigset_t *set)
 	int i;
 
 	for (i = 1; i <= MOST; i++)
-		if (sigismember(set, i) == 1 && sigismember(&s->g_pending, i)) {
-			sigdelset(&s->g_pending, i);
+		if (sigismember(set, i) == 1 && is_pending(s, i)) {
+			pending_take(s, i);
 			return i;
 		}
 	return 0;
@@ -508,7 +517,7 @@ struct alarm {
 
 static void alarm_raise(void *boot)
 {
-	signal_by(boot, SIGALRM, deliver_to_first);
+	signal_send(boot, SIGALRM, PROCESS);
 }
 
 static void alarm_arm(struct sim_boot *b, utime_ns at);

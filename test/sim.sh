@@ -517,7 +517,7 @@ mutants() {
 	mutant truth snet.c 's/k->k_linger.l_onoff \&\& k->k_linger.l_linger == 0/false/'
 	mutant truth scalls.c 's/stream \&\& all == 0 \&\&/all == 0 \&\&/'
 	mutant truth scalls.c 's/!(t->t_flags & MSG_NOSIGNAL))/true)/'
-	mutant truth ssignal.c 's/sigaddset(\&s->g_pending, signo);/;/'
+	mutant truth ssignal.c 's/sigaddset(\&s->g_pending\[whom\], signo);/;/'
 	mutant truth ssignal.c 's/^	deliver_pending(b);/	;/'
 	mutant truth sunix.c 's/return u->u_no_read ? 0 : -EAGAIN;$/return -EAGAIN;/'
 	mutant block scalls.c 's/MSG_WAITALL \&\& f != NULL \&\& f->f_ops->o_whole/MSG_WAITALL/'

@@ -7,7 +7,7 @@
 # usage: fork.sh [directory of our program, or the build's DIR]. Exit: 0 pass,
 # 1 fail, 77 skipped. A peer that is not built is skipped by name.
 
-dir=${1:-${DIR:-.}}
+dir=${1:-${DIR:-out/bin}}
 top=${0%/*}/..
 peers=${PEERS:-$top/bench/peers}
 . "${0%/*}/asked"

@@ -172,12 +172,12 @@ ends() { # program, ranks ...
 }
 
 # Each run has another number of ranks. How long it lives grows, so that there is an
-# end. Some of the kills must come after a save.
+# end. Two of the kills must come after a save; if the end comes before, all begins again.
 killed() { # program, kills at most, threads, results
-	rm -f "$dir/killed" "$dir"/save*
-	nr=0 kills=0 status=1
-	while [ $status != 0 ] && [ $nr -lt 60 ]; do
-		nr=$((nr + 1)) seed=$((seed + 1))
+	nr=0 kills=0 runs=0 status=0
+	while { [ $status != 0 ] || [ $kills -lt 2 ]; } && [ $runs -lt 100 ]; do
+		[ $status != 0 ] || { nr=0; rm -f "$dir/killed" "$dir"/save*; }
+		runs=$((runs + 1)) nr=$((nr + 1)) seed=$((seed + 1))
 		life=$((1 + (seed * 7919 + nr * 104729) % (30000 * nr)))
 		[ $nr -le $2 ] || [ $kills -lt 2 ] || life=0
 		run $(((seed + nr) % 4 + 1)) $1 "$dir/killed" ${3:-60} $seed \

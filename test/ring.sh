@@ -8,7 +8,7 @@
 # 1 fail, 77 skipped. A peer, or a program that only the benchmark needs, is
 # skipped by name if it is not built.
 
-dir=${1:-${DIR:-.}}
+dir=${1:-${DIR:-out/bin}}
 peers='posix/posix ucontext/ucontext stackful/stackful-fifo stackful/stackful-lifo
 	coro/coro-fifo coro/coro-lifo boost/fiber go/ring go/ring-buffered tokio/tokio-current
 	tokio/tokio-multi'

@@ -197,8 +197,8 @@ killed() { # program, kills at most, threads, results
 says() { # what, sentence
 	: >"$dir/log"
 	# shellcheck disable=SC2016 # the ranks expand it
-	if timeout 120 mpirun.$mpi -n 2 sh -c 'exec "$0" none 2 1 2>>"$1"' \
-			"$dir/unfit.$mpi" "$dir/log" >"$dir/said" 2>&1; then
+	if timeout 120 mpirun.$mpi -n 2 sh -c 'exec "$0" "$1" 2 1 2>>"$2"' \
+			"$dir/unfit.$mpi" "$dir/none" "$dir/log" >"$dir/said" 2>&1; then
 		fail "$mpi: $1: runs"
 	else
 		grep -q "umove_init: threads cannot move: .*$2" "$dir/log"

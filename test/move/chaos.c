@@ -10,12 +10,10 @@
  * As ranks.c. Each result is the number of a first thread, and its steps.
  */
 
-#include "program.h"
-#include "ranks.h"
+#include "ranked.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 
@@ -30,7 +28,7 @@ struct letter {
 
 static const char *path;
 static long threads, lives;
-static int results, rank, ranks;
+static int results;
 static long full_nr;		/* saves that failed so */
 static bool may_make;		/* all first threads were made */
 
@@ -189,12 +187,8 @@ static void first(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t native;
-
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (argc < 6 || atol(argv[2]) > MOST)
+	ranks_begin(argc, argv, 5);
+	if (atol(argv[2]) > MOST)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	results = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -202,17 +196,8 @@ int main(int argc, char **argv)
 	path    = argv[4];
 	lives   = atol(argv[5]);
 	srand((unsigned)(atol(argv[3]) + rank));
-	if (results < 0 || S(init)(1, 0) != 0 ||
-	    umpi_init(S(sched)(0), MPI_COMM_WORLD, 0) != 0)
+	if (results < 0)
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	if (lives > 0 && atol(argv[3]) % ranks == rank &&
-	    pthread_create(&native, NULL, killer, &lives) != 0)
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	if (MAKE(first, NULL) == NULL || S(start)() != 0 || S(fini)() != 0)
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	umpi_fini();
-	if (wrong == 0)
-		printf("rank %d passed\n", rank);
-	MPI_Finalize();
-	return wrong != 0;
+	ranks_run(first, 0, atol(argv[3]), lives);
+	return ranks_end();
 }

@@ -11,8 +11,7 @@
  * from a save whose head was cut short, or has a byte that is another.
  */
 
-#include "program.h"
-#include "ranks.h"
+#include "ranked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,6 @@
 #define HEAD	48	/* bytes: struct top, and a checksum */
 #define NUMBERS	4096	/* places of threads in a round, of all ranks */
 
-static int rank, ranks;
 static bool goes_on;		/* this round begins with a load */
 static long round_nr, made, ended, refused, said, damaged;
 static char ran[NUMBERS];	/* by number: a thread of this round has begun or come */
@@ -158,10 +156,7 @@ static void one_round(void)
 	made = ended = refused = said = 0;
 	memset(ran, 0, sizeof ran);
 	goes_on = round_nr % 2 == 1;
-	if (S(init)(1, 0) != 0 || umpi_init(S(sched)(0), MPI_COMM_WORLD, 256) != 0 ||
-	    MAKE(first, NULL) == NULL || S(start)() != 0 || S(fini)() != 0)
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	umpi_fini();
+	ranks_run(first, 256, 0, 0);
 	mine[0] = made;
 	mine[1] = ended;
 	MPI_Allreduce(mine, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
@@ -178,19 +173,12 @@ int main(int argc, char **argv)
 {
 	long rounds;
 
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (argc < 4)
-		MPI_Abort(MPI_COMM_WORLD, 1);
+	ranks_begin(argc, argv, 3);
 	usched_on_message(hear);
 	rounds = atol(argv[1]);
 	path   = argv[3];
 	srand((unsigned)(atol(argv[2]) + rank));
 	for (round_nr = 0; round_nr < rounds && wrong == 0; round_nr++)
 		one_round();
-	if (wrong == 0)
-		printf("rank %d passed\n", rank);
-	MPI_Finalize();
-	return wrong != 0;
+	return ranks_end();
 }

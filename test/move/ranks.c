@@ -10,12 +10,10 @@
  * result is a line of the file RESULTS. 0: all have ended; 1: wrong.
  */
 
-#include "program.h"
-#include "ranks.h"
+#include "ranked.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 #define LONG	3000	/* bytes of some letters, so that they come in parts */
@@ -34,8 +32,8 @@ struct letter {
 };
 
 static const char *path;
-static long threads, lives, moves;
-static int results, rank, ranks;
+static long threads, moves;
+static int results;
 
 /* The letters of a thread go to the next. Numbers are those of a first start. */
 static long next_of(long id) { return (id + 1) % threads; }
@@ -171,32 +169,16 @@ static void first(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t native;
-
-	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	if (argc < 4)
-		MPI_Abort(MPI_COMM_WORLD, 1);
+	ranks_begin(argc, argv, 3);
 	at_point = point;
 	results  = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
 	threads  = atol(argv[2]);
 	path     = argc > 4 ? argv[4] : NULL;
-	lives    = argc > 5 ? atol(argv[5]) : 0;
 	srand((unsigned)(atol(argv[3]) + rank));
-	if (results < 0 || S(init)(1, 0) != 0 ||
-	    umpi_init(S(sched)(0), MPI_COMM_WORLD, HEAP) != 0)
+	if (results < 0)
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	if (lives > 0 && atol(argv[3]) % ranks == rank &&
-	    pthread_create(&native, NULL, killer, &lives) != 0)
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	if (MAKE(first, NULL) == NULL || S(start)() != 0 || S(fini)() != 0)
-		MPI_Abort(MPI_COMM_WORLD, 1);
-	umpi_fini();
+	ranks_run(first, HEAP, atol(argv[3]), argc > 5 ? atol(argv[5]) : 0);
 	if (path == NULL && ranks > 1 && moves == 0)
 		say_wrong("none has moved", rank);
-	if (wrong == 0)
-		printf("rank %d passed\n", rank);
-	MPI_Finalize();
-	return wrong != 0;
+	return ranks_end();
 }

@@ -123,6 +123,14 @@ static ssize_t read_some(struct sim_boot *b, int fd, const struct transfer *t,
 	return rc;
 }
 
+/* Notes that nr bytes have been moved. */
+static void moved(struct transfer *t, ssize_t nr)
+{
+	t->t_data += nr;
+	t->t_size -= (size_t)nr;
+	t->t_begun = true;
+}
+
 /* With MSG_WAITALL the rest of a stream is read, too, up to descriptors. */
 static ssize_t read_all(struct sim_boot *b, int fd, struct transfer *t,
 			utime_ns until)
@@ -136,9 +144,7 @@ static ssize_t read_all(struct sim_boot *b, int fd, struct transfer *t,
 		if (nr <= 0)
 			break;
 		all += nr;
-		t->t_data += nr;
-		t->t_size -= (size_t)nr;
-		t->t_begun = true;
+		moved(t, nr);
 		whole &= t->t_rights == NULL || t->t_rights->r_nr == 0;
 	} while (whole && t->t_size > 0);
 	return all > 0 ? all : nr;
@@ -198,9 +204,7 @@ static ssize_t write_all(struct sim_boot *b, int fd, struct transfer *t,
 		if (nr <= 0)
 			break;
 		all += nr;
-		t->t_data += nr;
-		t->t_size -= (size_t)nr;
-		t->t_begun = true;
+		moved(t, nr);
 		t->t_rights = NULL;
 	} while (whole && t->t_size > 0);
 	if (nr == -EPIPE && stream && all == 0 && !(t->t_flags & MSG_NOSIGNAL))

@@ -731,7 +731,9 @@ static size_t fits(const struct inode *i, size_t size, size_t at)
 		sim_below(DRAW_DISK, (unsigned)size);
 }
 
-ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
+static int sync_file(struct sim_file *f);
+
+static ssize_t write_file(struct sim_file *f, const void *buf, size_t size, off_t at)
 {
 	struct disk_file *m = file_of(f);
 	struct sim_host *h = f->f_boot->b_host;
@@ -756,9 +758,25 @@ ssize_t sim_pwrite(struct sim_file *f, const void *buf, size_t size, off_t at)
 	change_add(m->m_disk, m->m_inode, BYTES, (size_t)at, buf, size);
 	sim_hash_bytes(buf, size);
 	if (f->f_flags & O_DSYNC)
-		rc = sim_sync(f);
+		rc = sync_file(f);
 	sim_step(h, AT_DISK);
 	return rc < 0 ? rc : (ssize_t)size;
+}
+
+ssize_t sim_read_at(struct sim_boot *b, int fd, void *buf, size_t size, off_t at)
+{
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
+
+	return f == NULL ? rc : sim_pread(f, buf, size, at);
+}
+
+ssize_t sim_write_at(struct sim_boot *b, int fd, const void *buf, size_t size, off_t at)
+{
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
+
+	return f == NULL ? rc : write_file(f, buf, size, at);
 }
 
 static ssize_t disk_read(struct sim_file *f, void *buf, size_t size, int flags)
@@ -778,7 +796,7 @@ static ssize_t disk_write(struct sim_file *f, const void *buf, size_t size)
 	if (f->f_flags & O_APPEND && (f->f_flags & O_ACCMODE) != O_RDONLY)
 		m->m_at = (off_t)m->m_inode->i_seen.x_size;
 	f->f_refs++;		/* it may be closed meanwhile: O_DSYNC */
-	nr = sim_pwrite(f, buf, size, m->m_at);
+	nr = write_file(f, buf, size, m->m_at);
 	m->m_at += nr > 0 ? nr : 0;
 	sim_drop(f);
 	return nr;
@@ -850,7 +868,7 @@ static void folder_store(struct sim_disk *d, const char *path, uint64_t end)
 		}
 }
 
-int sim_sync(struct sim_file *f)
+static int sync_file(struct sim_file *f)
 {
 	struct disk_file *m = file_of(f);
 	struct sim_host *h = f->f_boot->b_host;
@@ -873,6 +891,14 @@ int sim_sync(struct sim_file *f)
 	sim_hash(end ^ (uint64_t)rc);
 	sim_step(h, AT_DISK);
 	return rc;
+}
+
+int sim_sync_at(struct sim_boot *b, int fd)
+{
+	int rc;
+	struct sim_file *f = sim_disk_file(b, fd, EINVAL, &rc);
+
+	return f == NULL ? rc : sync_file(f);
 }
 
 int sim_rename(struct sim_boot *b, const char *from, const char *to)

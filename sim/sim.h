@@ -556,11 +556,14 @@ int              sim_folder_change(struct sim_boot *b, const char *path);
 bool             sim_folder_entry(struct sim_file *f, size_t n, const char **name,
 				  ino_t *inode, unsigned *mode);
 ssize_t          sim_pread(struct sim_file *f, void *buf, size_t size, off_t at);
-ssize_t          sim_pwrite(struct sim_file *f, const void *buf, size_t size,
-			    off_t at);
+/* The calls of programs: fd is a descriptor. */
+ssize_t          sim_read_at(struct sim_boot *b, int fd, void *buf, size_t size,
+			     off_t at);
+ssize_t          sim_write_at(struct sim_boot *b, int fd, const void *buf,
+			      size_t size, off_t at);
+int              sim_sync_at(struct sim_boot *b, int fd);
 off_t            sim_seek(struct sim_file *f, off_t at, int whence);
 int              sim_truncate(struct sim_file *f, off_t size);
-int              sim_sync(struct sim_file *f);
 int              sim_rename(struct sim_boot *b, const char *from, const char *to);
 int              sim_unlink(struct sim_boot *b, const char *path, bool dir);
 int              sim_mkdir(struct sim_boot *b, const char *path, mode_t mode);

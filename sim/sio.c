@@ -442,41 +442,16 @@ static int may_begin(utime_ns at)
 	CALL(type, name, args, values, may_begin(at) != 0 ?		\
 	     (ssize_t)may_begin(at) : (ssize_t)(call))
 
-static ssize_t read_at(struct sim_boot *b, int fd, void *buf, size_t size, off_t place)
-{
-	int rc;
-	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
-
-	return f == NULL ? rc : sim_pread(f, buf, size, place);
-}
-
-static ssize_t write_at(struct sim_boot *b, int fd, const void *buf, size_t size,
-			off_t place)
-{
-	int rc;
-	struct sim_file *f = sim_disk_file(b, fd, ESPIPE, &rc);
-
-	return f == NULL ? rc : sim_pwrite(f, buf, size, place);
-}
-
-static int sync_file(struct sim_boot *b, int fd)
-{
-	int rc;
-	struct sim_file *f = sim_disk_file(b, fd, EINVAL, &rc);
-
-	return f == NULL ? rc : sim_sync(f);
-}
-
 FILE_CALL(int, u_open, (const char *path, int flags, mode_t mode, utime_ns until),
 	  (path, flags, mode, until), sim_open(b, path, flags, mode))
 FILE_CALL(ssize_t, u_pread, (int fd, void *buf, size_t size, off_t place,
 			     utime_ns until),
-	  (fd, buf, size, place, until), read_at(b, fd, buf, size, place))
+	  (fd, buf, size, place, until), sim_read_at(b, fd, buf, size, place))
 FILE_CALL(ssize_t, u_pwrite, (int fd, const void *buf, size_t size, off_t place,
 			      utime_ns until),
-	  (fd, buf, size, place, until), write_at(b, fd, buf, size, place))
+	  (fd, buf, size, place, until), sim_write_at(b, fd, buf, size, place))
 FILE_CALL(int, u_fsync, (int fd, utime_ns until), (fd, until),
-	  sync_file(b, fd))
+	  sim_sync_at(b, fd))
 FILE_CALL(int, u_stat, (const char *path, struct stat *to, utime_ns until),
 	  (path, to, until), sim_stat(b, path, true, to))
 FILE_CALL(int, u_rename, (const char *from, const char *to, utime_ns until),

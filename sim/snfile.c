@@ -151,29 +151,20 @@ NAME(int, creat, (const char *path, mode_t mode))
 	return wrap_open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
-/* Returns the file of a disk that fd is, or NULL and an error. */
 NAME(ssize_t, pread, (int fd, void *buf, size_t size, off_t at))
 {
 	struct sim_boot *b = enter();
-	struct sim_file *f;
-	int rc;
 
-	if (b == NULL)
-		return pread(fd, buf, size, at);
-	f = sim_disk_file(b, fd, ESPIPE, &rc);
-	return answer(f == NULL ? rc : sim_pread(f, buf, size, at));
+	return b == NULL ? pread(fd, buf, size, at) :
+		answer(sim_read_at(b, fd, buf, size, at));
 }
 
 NAME(ssize_t, pwrite, (int fd, const void *buf, size_t size, off_t at))
 {
 	struct sim_boot *b = enter();
-	struct sim_file *f;
-	int rc;
 
-	if (b == NULL)
-		return pwrite(fd, buf, size, at);
-	f = sim_disk_file(b, fd, ESPIPE, &rc);
-	return answer(f == NULL ? rc : sim_pwrite(f, buf, size, at));
+	return b == NULL ? pwrite(fd, buf, size, at) :
+		answer(sim_write_at(b, fd, buf, size, at));
 }
 
 NAME(off_t, lseek, (int fd, off_t at, int whence))
@@ -203,13 +194,8 @@ NAME(int, ftruncate, (int fd, off_t size))
 NAME(int, fsync, (int fd))
 {
 	struct sim_boot *b = enter();
-	struct sim_file *f;
-	int rc;
 
-	if (b == NULL)
-		return fsync(fd);
-	f = sim_disk_file(b, fd, EINVAL, &rc);
-	return (int)answer(f == NULL ? rc : sim_sync(f));
+	return b == NULL ? fsync(fd) : (int)answer(sim_sync_at(b, fd));
 }
 
 NAME(int, fdatasync, (int fd))

@@ -153,21 +153,12 @@ static int removed(const char *path, const struct stat *s, int type, struct FTW 
 	return remove(path);
 }
 
-static usim_setup *own_setup;
-
-static void limited_setup(struct usim_world *w)
-{
-	own_setup(w);
-	sim_report->p_limit = w->w_run + w->w_quiet;
-}
-
 static __attribute__((noreturn)) void child(usim_setup *setup, uint64_t seed)
 {
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		_exit(3);
 	network = LOOPBACK | ((uint32_t)getpid() & 0x7fff) << 8 | 1u << 23;
-	own_setup = setup;
-	sim_run_real(limited_setup, seed);
+	sim_run_real(setup, seed);
 }
 
 /* Waits for the end of a run. False: it stood still. */

@@ -290,13 +290,12 @@ NAME(int, sigaction, (int signo, const struct sigaction *a, struct sigaction *ol
 	s = signals_of(b);
 	if (old != NULL)
 		*old = s->g_actions[signo];
-	if (a != NULL)
-		s->g_actions[signo] = *a;
-	if (a != NULL && (a->sa_handler == SIG_IGN ||
-			  (a->sa_handler == SIG_DFL && is_harmless(signo)))) {
-		sigdelset(&s->g_pending[THREAD], signo);
-		sigdelset(&s->g_pending[PROCESS], signo);
-	}
+	if (a == NULL)
+		return 0;
+	s->g_actions[signo] = *a;
+	if (a->sa_handler == SIG_IGN || (a->sa_handler == SIG_DFL && is_harmless(signo)))
+		while (is_pending(s, signo))
+			pending_take(s, signo);
 	return 0;
 }
 

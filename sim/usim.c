@@ -1006,6 +1006,7 @@ void sim_run_real(usim_setup *setup, uint64_t seed)
 	int i;
 
 	world_make(setup, seed, true);
+	sim_report->p_limit = sim_world.w_run + sim_world.w_quiet;
 	world.w_start = unow();
 	sim_is_real = true;
 	for (i = 1; i <= sim_host_nr; i++)

@@ -596,7 +596,6 @@ static unsigned fresh(struct uproc *p, struct uproc_mark *m, int outside,
 
 /* From the beginning to the end. */
 
-/* Initializes what is of ws. 0, -ENOMEM. */
 /* Forgets, in the child of fork(), all that is left of the parent's workers. */
 static void forget_parent(void)
 {
@@ -606,6 +605,7 @@ static void forget_parent(void)
 	ws_homes     = NULL;
 }
 
+/* Initializes what is of ws. 0, -ENOMEM. */
 static int worker_init(struct uproc *p)
 {
 	struct ws_worker *w = (struct ws_worker *)p;

@@ -317,6 +317,13 @@ static __inline__ uint64_t uwheel_first_tick(const struct uwheel *h, int i)
 	return first;
 }
 
+/* Returns when a tick begins, in ns. UINT64_MAX: after all that can be. */
+static __inline__ uint64_t uwheel_ns(const struct uwheel *h, uint64_t tick)
+{
+	return tick > UINT64_MAX >> h->h_shift ? UINT64_MAX :
+		tick << h->h_shift;
+}
+
 /* Begins a cascade with the list of slot i: W4. */
 static __inline__ void uwheel_cascade(struct uwheel *h, int i)
 {
@@ -406,8 +413,7 @@ static __inline__ uint64_t uwheel_next(const struct uwheel *h)
 			return UINT64_MAX;
 		tick = uwheel_begin(h, uwheel_soonest(h));
 	}
-	return tick > UINT64_MAX >> h->h_shift ? UINT64_MAX :
-		tick << h->h_shift;
+	return uwheel_ns(h, tick);
 }
 
 /*
@@ -416,13 +422,9 @@ static __inline__ uint64_t uwheel_next(const struct uwheel *h)
  */
 static __inline__ uint64_t uwheel_next_exact(const struct uwheel *h)
 {
-	uint64_t tick;
-
 	if (h->h_below != 0 || h->h_levels == 0)
 		return uwheel_next(h);
-	tick = uwheel_first_tick(h, uwheel_soonest(h));
-	return tick > UINT64_MAX >> h->h_shift ? UINT64_MAX :
-		tick << h->h_shift;
+	return uwheel_ns(h, uwheel_first_tick(h, uwheel_soonest(h)));
 }
 
 /*

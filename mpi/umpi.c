@@ -287,7 +287,7 @@ static utime_ns real_now(void)
 	return now_of(CLOCK_MONOTONIC);
 }
 
-/* Returns the time of the cpu of the caller's native thread. */
+/* Returns how long the native thread of the caller has run. */
 static utime_ns cpu_now(void)
 {
 	return now_of(CLOCK_THREAD_CPUTIME_ID);

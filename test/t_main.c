@@ -118,7 +118,7 @@ static int within(void *arg)
 	return 5;
 }
 
-/* Of calls at the same time all but one fail, and that runs as if alone. */
+/* If calls come at the same time, all but one fail, and that runs as if alone. */
 static void *at_once(void *arg)
 {
 	return (void *)(intptr_t)usched_main(stays_a_while, arg);

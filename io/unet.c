@@ -9,8 +9,19 @@
  * accepts. Else the second of two short writes waits for the answer to the
  * first, for up to 40 ms.
  *
+ * A listener takes no more clients by a filter that drops what opens a
+ * connection. Where that is refused (EPERM: Linux 6.18 asks for CAP_NET_ADMIN, but
+ * not for sockets of UDP), the listener is bound to a device that does not exist.
+ * The kernel looks at the device of a listener when it looks for the listener of
+ * a newcomer, and each handshake has a device of its own from its first segment.
+ * So it ends as ever, and the backlog stays. Any user may do that since Linux 5.7.
+ *
  * REJECTED: getaddrinfo() with AI_NUMERICHOST, which never asks a server, but
- * makes the linker warn about each static program.
+ * makes the linker warn about each static program. The second way alone: it
+ * refuses newcomers, who then do not find the next program that listens. To stop
+ * newcomers by shutdown(): that resets the backlog. By listen(fd, 0): each accept
+ * makes room for a newcomer. By IP_MINTTL or TCP_MD5SIG: connections inherit these,
+ * or handshakes that have begun do not end.
  */
 
 #if !defined(_GNU_SOURCE)
@@ -22,6 +33,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -130,8 +142,25 @@ static int drop_openings(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof f) == 0 ?
 		0 : error();
 }
+
+/* Binds to a device that does not exist: newcomers do not find the socket. */
+static int bind_to_none(int fd)
+{
+#if defined(SO_BINDTOIFINDEX)
+	return option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, INT_MAX);
 #else
-static int drop_openings(int fd)
+	return (void)fd, -ENOSYS;
+#endif
+}
+
+static int keep_off(int fd)
+{
+	int rc = drop_openings(fd);
+
+	return rc == -EPERM && bind_to_none(fd) == 0 ? 0 : rc;
+}
+#else
+static int keep_off(int fd)
 {
 	return (void)fd, -ENOSYS;
 }
@@ -145,7 +174,7 @@ int u_unlisten(int fd)
 	if (getsockname(fd, &a.any, &len) != 0)
 		return error();
 	if (is_inet(&a.any))
-		return drop_openings(fd);
+		return keep_off(fd);
 	return shutdown(fd, SHUT_RD) == 0 ? 0 : error();
 }
 

@@ -62,8 +62,13 @@ int u_listen_unix(const char *path, int backlog);
  * no connection is lost if a program calls this, lets a moment pass for the
  * handshakes, accepts what is there, and closes: see doc/servers.md.
  *
+ * New kernels (seen: Linux 6.18) keep silence for programs with CAP_NET_ADMIN.
+ * There other programs have newcomers of TCP refused at once; or, while sockets
+ * listen at the port by UNET_REUSEPORT, not answered, as above.
+ *
  * It lasts, and is for all who share the socket: so not for a listener that
- * another process goes on with. 0; -ENOTSOCK and so on; -ENOSYS: the system has
+ * another process goes on with. 0; -ENOTSOCK and so on; -EPERM: the socket is
+ * bound to a device, and so is for CAP_NET_ADMIN alone; -ENOSYS: the system has
  * no such thing (Linux has).
  */
 int u_unlisten(int fd);

@@ -26,6 +26,11 @@
 
 #define AT_ROOM		(SIM_PATH + 4096)
 
+/* glibc 2.31 has no name for it. */
+#if !defined(SYS_openat2)
+#define SYS_openat2	437
+#endif
+
 /* Flags of openat2(). */
 enum { NO_LINKS = 4, BENEATH = 8 };
 

@@ -23,6 +23,11 @@ enum {
 	LINGER = 2			/* seconds, but half of -g at most */
 };
 
+/* glibc 2.31 has no name for it. */
+#if !defined(SYS_openat2)
+#define SYS_openat2	437
+#endif
+
 /* Flags for openat2(2). */
 enum { NO_LINKS = 4, BENEATH = 8 };
 

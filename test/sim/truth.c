@@ -585,6 +585,11 @@ static void call_sendfile(int i)
 	printf("	at %ld\n", (long)at);
 }
 
+/* glibc 2.31 has no name for it. */
+#if !defined(SYS_openat2)
+#define SYS_openat2	437
+#endif
+
 /* Names from a folder that is open. */
 static void call_at(int folder)
 {

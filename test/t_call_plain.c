@@ -540,7 +540,7 @@ static void forks(void *called_before)
 {
 	static long called;
 	pid_t pid;
-	int status;
+	int status = 0;
 
 	set(&called, 0);
 	if (called_before != NULL)

@@ -208,10 +208,8 @@ static long stop, rounds, working;
 
 static void for_ever(void *arg)
 {
-	volatile long turns = 0;
-
 	while (!get(&stop))
-		turns++;
+		;
 }
 
 static void answers(void *arg)
@@ -599,12 +597,8 @@ static void is_called(void *arg)
 
 static void looks(void *arg)
 {
-	volatile long turns = 0;
-
-	while (!get(&stop)) {
+	while (!get(&stop))
 		CHECK(caller == NULL);
-		turns++;
-	}
 }
 
 static void called(void)

@@ -309,10 +309,10 @@ static int large[BIG];		/* more than its first bytes is yielded */
 static void cleans(void *arg)
 {
 	char *block = (char *)malloc(100);
-	int i, rc = 0;
+	int rc = 0;
 
 	ran++;
-	for (i = 0; rc == 0; i++)
+	while (rc == 0)
 		rc = ugen_yield(large);
 	CHECK(rc == -ECANCELED);
 	free(block);
@@ -322,10 +322,8 @@ static void cleans(void *arg)
 /* Does not look at what the yield returns. */
 static void ignores(void *arg)
 {
-	int i;
-
 	ran++;
-	for (i = 0; ; i++)
+	for (;;)
 		(void)ugen_yield(large);
 }
 

@@ -223,12 +223,11 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 #pragma weak unow
 #pragma weak uwait_give_way
 /* It looks into no struct, and so serves each kind of library, or none. */
-#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
-#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
-#pragma weak usched_with_USCHED_SINGLE__or_compile_this_file_without_it
-#pragma weak usched_without_USCHED_SINGLE__or_compile_this_file_with_it
+#define WEAK(name)	WEAK_NAMED(name)
+#define WEAK_NAMED(name) __asm__(".weak " #name);
+WEAK(USCHED_KIND_HARD) WEAK(USCHED_KIND_SINGLE)
 #if defined(__x86_64__) && defined(__LP64__)
-__asm__(".weak usched_current");
+WEAK(usched_current)
 #else
 #pragma weak ustack_self
 #endif

@@ -48,6 +48,7 @@ static NOINLINE void down(int levels, unsigned tag, int waits)
 	volatile char *at = frame;
 
 	memset((char *)frame, (int)tag, sizeof frame);
+	check_used(frame);
 	if (levels > 0)
 		down(levels - 1, tag * 3 + 1, waits);
 	else if (waits)

@@ -87,6 +87,7 @@ static NOINLINE void wait_deep(int nob, struct job *j)
 	int rc;
 
 	space[0] = space[nob - 1] = (char)j->j_nr;
+	check_used(space);
 	while (again(BY_WAIT, rc = SCHED(wait)()))
 		;
 	while (rc != 0 && get(&j->j_woken) == 0)
@@ -128,6 +129,7 @@ static NOINLINE void join_deep(int nob, thread *t)
 	int i, rc;
 
 	space[0] = space[nob - 1] = 7;
+	check_used(space);
 	for (i = 0; (rc = SCHED(join)(t)) != 0; i++) {
 		(void)again(BY_JOIN, rc);
 		if (i == TRIES)

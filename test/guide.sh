@@ -27,15 +27,17 @@ main() {
 	done
 	cp -r Makefile ./*.[ch] core wait io proc steal extra view engine start wrap posix \
 		include examples "$dir"/programs/* "$dir/copy" || exit 1
+	libraries
 	for text in guide waits servers; do
 		n=0
 		while [ -e "$dir/steps/$text/$((n += 1)).sh" ]; do
+			has_libraries "$dir/steps/$text/$n.sh" || continue
 			try "$text, step $n" apart step "$dir/steps/$text/$n"
 		done
 	done
 	[ "${1:-}" != --text ] || counted
 	for mode in '-O0' '-O2 -DUSCHED_PORTABLE' '-O1 -DUSCHED_HARD'; do
-		try "library, $mode" apart library "$mode"
+		try "library, $mode" apart library "$mode" || continue
 		for program in "$dir"/programs/*.c; do
 			try "${program##*/}, $mode" apart again "$mode"
 		done
@@ -43,23 +45,48 @@ main() {
 	counted
 }
 
+# Runs each make of the texts once, until one fails: that is one failure, with its
+# cause. Steps are left out that need what has not been made.
+libraries() {
+	cat "$dir"/steps/*/*.sh | grep '^make ' | sort -u >"$dir/makes"
+	while read -r line; do
+		echo "$line" >"$dir/one"
+		try "$line" apart in_copy "$dir/one" || break
+	done <"$dir/makes"
+}
+
+has_libraries() { # file with commands
+	for lib in $(grep -o 'lib[a-z_-]*\.a' "$1"); do
+		[ -e "$dir/copy/$lib" ] || return 1
+	done
+}
+
+in_copy() { # file with commands
+	(cd "$dir/copy" && PATH=$dir/tools:$PATH run_commands "$1" </dev/null)
+}
+
 # The commands of a step, in a copy of the tree, print what the text says.
 step() { # path, without .sh
 	cat "$1.sh"
-	possible "$1.sh" || { echo "no compiler for this"; exit 77; }
-	(cd "$dir/copy" && PATH=$dir/tools:$PATH run_commands "$1.sh") \
-		>"$dir/got" 2>&1
+	possible "$1.sh" || exit 77
+	in_copy "$1.sh" >"$dir/got" 2>&1
 	same $? "$1.out"
 }
 
+# Says what is missing.
 possible() { # file with commands
 	case $(cat "$1") in
-	*c++*)		[ "${CC#*musl}" = "$CC" ] &&
-				command -v "${CXX:-c++}" >/dev/null;;
+	*c++*)		[ "${CC#*musl}" = "$CC" ] && have "${CXX:-c++}" && return
+			echo "no C++ compiler for ${CC:-cc} (package g++)";;
 	*-fsanitize*)	echo 'int main(void) { return 0; }' >"$dir/empty.c"
 			${CC:-cc} -fsanitize=address "$dir/empty.c" \
-				-o "$dir/empty" 2>/dev/null && "$dir/empty";;
+				-o "$dir/empty" 2>/dev/null && "$dir/empty" &&
+				return
+			echo "${CC:-cc} has no -fsanitize=address (packages gcc," \
+				"libclang-rt-14-dev)";;
+	*)		return;;
 	esac
+	return 1
 }
 
 # A program that the hard mode ends has a message, at addresses of its own.

@@ -10,7 +10,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
-have python3 || { echo 'tables.sh: no python3'; exit 77; }
+have python3 || { echo 'no python3 (package python3)'; exit 77; }
 readme=bench/results/readme.py
 results=$(sed -n 's,.*(\(bench/results/[^/)]*\)).*,\1,p' README.md | head -n 1)
 

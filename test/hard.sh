@@ -82,7 +82,7 @@ each() { # items: job for each, as many at a time as there are processors
 }
 
 names() {
-	MAKEFLAGS='' make -s programs | grep -E '^(u_|s_|t_engine)'
+	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD | grep -E '^(u_|s_|t_engine)'
 }
 
 round() { # words ...: all tests with each

@@ -4,7 +4,9 @@
 # Debian's musl-gcc comes without an unwinder.
 UNWIND  := $(if $(findstring musl,$(CC)),t_trace t_preempt t_preempt_time t_preempt_lock \
 	   t_look t_list s_list)
-NAMES   := $(filter-out $(UNWIND),$(patsubst test/%.c,%,$(wildcard test/[ust]_*.c)))
+# These test the hard mode, and nothing else (hard.sh).
+NOT_HARD := $(if $(HARD),,u_hard s_freed s_object)
+NAMES   := $(filter-out $(UNWIND) $(NOT_HARD),$(patsubst test/%.c,%,$(wildcard test/[ust]_*.c)))
 # The dispatcher alone; without a scheduler, or with any that they choose; built for rr, ll, ws.
 CORES   := $(filter u_%,$(NAMES))
 ALONE   := $(filter t_% s_article s_deque s_inbox s_object s_park,$(NAMES))
@@ -99,7 +101,7 @@ cover:
 	tests=$$?; python3 test/cover.py build/cover && exit $$tests
 
 # In a build that counts, a tick is refused, and a wake takes as long as a theft.
-COUNTED := $(filter-out %/u_hard %/t_preempt %/t_steal_fine,$(PROGRAMS))
+COUNTED := $(filter-out %/t_preempt %/t_steal_fine,$(PROGRAMS))
 counted: $(COUNTED)
 	@WATCHDOG=600 test/run.sh $(COUNTED)
 

@@ -56,7 +56,7 @@ few() { # tool
 }
 
 all() {
-	MAKEFLAGS='' make -s programs
+	MAKEFLAGS='' make -s programs DEFS=-DUSCHED_HARD
 }
 
 # Prints why a test is not run with a tool.

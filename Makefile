@@ -50,7 +50,7 @@ HAVE_CXX := $(shell command -v $(CXX))
 HAVE_LINUX := $(filter Linux,$(shell uname -s))
 WRAP    := -Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
-WITH_HOOKS := $${libdir}/usched/uwrap.o -lusched
+WITH_HOOKS := $${libdir}/usched/uwrap.o -lusched -ldl
 WITH_FACE := -Wl,--wrap=main -lusched_pthread $(WITH_HOOKS)
 WITH_SIM := -lusched_sim -l:libusched.a
 LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \

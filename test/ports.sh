@@ -216,7 +216,7 @@ link_program() { # name, folder
 	fi
 	[ -z "$linked" ] || [ $1 != chat ] || hooks=$linked/../uwrap.o
 	compile "$built"/program/*.o ${linked:+$hooks "$linked"/*.o \
-		-Wl,--wrap=main} -o "$to" -pthread -lm
+		-Wl,--wrap=main} -o "$to" -pthread -lm -ldl
 }
 
 run() { # program in the folder of the mode

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* s_pthread_io: with the hooks, calls of libc are cancellation points. */
-/* LIBS: -Wl,--wrap=main */
+/* LIBS: -Wl,--wrap=main -ldl */
 
 /*
  * A thread that waits in a call ends if it is cancelled, and its clean-up

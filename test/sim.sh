@@ -272,7 +272,7 @@ hashes() { # KIND, flags, compiler, emulator
 # seconds in which nothing computes: reals() starts them, and reals_end() looks.
 real() { # NAME, whose objects are linked
 	try "$1 for real" $cc $CFLAGS "$dir/plain/p/$1.all.o" \
-			"$dir/uwrap.o" "$dir/plain/lib.a" -pthread -o "$dir/plain/$1.real"
+			"$dir/uwrap.o" "$dir/plain/lib.a" -pthread -ldl -o "$dir/plain/$1.real"
 }
 
 for_real() { # NAME
@@ -474,7 +474,7 @@ tried() { # test
 	world)		"$dir/m/world" --seeds 15 --from 61; return ;;
 	disk)		"$dir/m/disk" --seeds 1200; return ;;
 	real)		$cc "$dir/m/p/real.all.o" "$dir/uwrap.o" "$dir/m/lib.a" \
-				-pthread -o "$dir/m/real.real" || return 0
+				-pthread -ldl -o "$dir/m/real.real" || return 0
 			TMPDIR="$dir/m" timeout 20 "$dir/m/real.real" --real
 			return ;;
 	block)		for seed in 3 15 16; do

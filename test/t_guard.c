@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LIBS: -rdynamic */
+/* LIBS: -rdynamic -ldl */
 /*
  * t_guard: after uguard_start() a thread that overflows its lane, or the native
  * stack, ends the process with a message. The message names the thread, its

@@ -80,7 +80,7 @@ link() { # mode, scheduler, program, what to link with ...
 	[ $mode = plain ] || sched="$sched -DUSCHED_HARD"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Werror ${CFLAGS:-} \
 		-D$sched $includes -Itest "test/wrap/$program.c" "$@" \
-		-o "$dir/program" -pthread
+		-o "$dir/program" -pthread -ldl
 }
 
 # Links it with the hooks in the program, and runs it.

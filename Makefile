@@ -64,7 +64,12 @@ REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 
-.PHONY: all single flags install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
+# All else writes here.
+$(if $(filter-out single flags allowed install uninstall,$(or $(MAKECMDGOALS),all)), \
+	$(if $(shell [ -w . ] || echo no),$(error $(CURDIR) cannot be written, and make \
+	builds there: cp -r "$(CURDIR)" ~/usched, and build that)))
+
+.PHONY: all single flags allowed install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
 
 all: $(PROGS) $(LIBS) $(SONAME) $(HOOKS) $(TOOLS)
 
@@ -172,9 +177,13 @@ single:
 		awk -v file=$$file -f core/single.awk >"$(TO)/$$file" || exit 1; \
 	done
 
-# What compiles a program against the tree: cc prog.c $(make -s flags)
+# What compiles a program against the tree: cc prog.c $(make -s flags). As pkg-config does,
+# it marks spaces, which only xargs and eval then understand.
+HERE    := $(subst $(empty) $(empty),\ ,$(CURDIR))
 flags: libusched.a
-	@echo -I$(CURDIR)/include $(PC_FLAGS) $(CURDIR)/libusched.a -pthread
+	@printf '%s\n' '-I$(HERE)/include $(PC_FLAGS) $(HERE)/libusched.a -pthread'
+	$(if $(findstring \,$(HERE)),@echo 'make $@: for a path with spaces write:' \
+		'make -s $@ | xargs cc prog.c' >&2)
 
 # Files that install writes and uninstall removes.
 INCDIR  := $(PREFIX)/include/usched
@@ -203,22 +212,32 @@ PC_FLAGS := $(strip $(filter -DUSCHED_%,$(DEFS) $(CFLAGS)) \
 OLD_DIRS := -idirafter$${includedir}/usched -idirafter$${includedir}/usched/old
 in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 # name, description, libraries, flags
-pc       = printf '%s\n' 'prefix=$(PREFIX)' \
+pc       = umask 022 && printf '%s\n' 'prefix=$(PREFIX)' \
 	'includedir=$(call in_prefix,$(PREFIX)/include)' \
 	'libdir=$(call in_prefix,$(LIBDIR))' 'Name: $(1)' 'Description: $(2)' \
 	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(4)' \
 	'Libs: -L$${libdir} $(3) $(SAN) -pthread' \
 	>$(DESTDIR)$(PCDIR)/$(1).pc
 
-install: all
-	install -d $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) $(HOOKDIR) \
-		$(BINDIR) $(dir $(SCRIPT) $(LOADED)))
+# Nothing is built or written if a folder cannot be.
+allowed:
+	@for d in $(sort $(dir $(PUT:%=$(DESTDIR)%))); do \
+		until [ -e "$$d" ]; do d=$$(dirname "$$d"); done; \
+		[ -d "$$d" ] && [ -w "$$d" ] || { echo "make install: you may not write to" \
+			"$$d: sudo make install, or make install PREFIX=\$$HOME/.local" >&2; \
+			exit 1; }; \
+	done
+
+# What it makes is for all to read, also where umask is 077.
+install: allowed all
+	umask 022 && mkdir -p $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) \
+		$(HOOKDIR) $(BINDIR) $(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) \
 		$(DESTDIR)$(INCDIR)
 	install -m 644 $(PARTS:%=include/usched/private/%) $(DESTDIR)$(INCDIR)/private
-	$(foreach o,$(OLD),echo '#include <usched/$(lastword $(subst :, ,$(o)))>' \
+	umask 022; $(foreach o,$(OLD),echo '#include <usched/$(lastword $(subst :, ,$(o)))>' \
 		>$(DESTDIR)$(OLDDIR)/$(firstword $(subst :, ,$(o)));)
-	awk -v file=usched.h -f core/single.awk >$(DESTDIR)$(INCDIR)/usched.h
+	umask 022 && awk -v file=usched.h -f core/single.awk >$(DESTDIR)$(INCDIR)/usched.h
 	install -m 644 $(filter %.a,$(LIBS)) $(DESTDIR)$(LIBDIR)
 	install -m 755 libusched.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/$(SONAME)

@@ -265,6 +265,44 @@ gdb_finds() {
 	fi
 }
 
+# An ordinary user, who can read the Makefile alone.
+as_user() {
+	[ "$(id -u)" = 0 ] || { "$@"; return; }
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+}
+
+says() { # what, output of a make that must fail
+	! as_user $make -s -C "$dir/mine" "$@" >"$dir/said" 2>&1 &&
+		[ "$(grep -c . "$dir/said")" -le 2 ] && cat "$dir/said"
+}
+
+# What a user may not do is said at once, and changes nothing.
+refused() {
+	chmod 711 "$dir" && mkdir -p "$dir/mine" "$dir/shut" &&
+		cp Makefile usched.h "$dir/mine" &&
+		chmod 555 "$dir/shut" "$dir/mine" || exit 1
+	: >"$dir/file"
+	try 'no place to install' says install "PREFIX=$dir/shut/p"
+	try 'no place to install' grep -q "not write to $dir/shut: .*PREFIX=" "$dir/said"
+	try 'a file to install in' says install "PREFIX=$dir/file/p"
+	try 'nothing is installed' [ -z "$(ls "$dir/shut" "$dir/mine" |
+		grep -vxE '.*:|Makefile|usched.h|')" ]
+	try 'a tree that cannot be written' says all
+	try 'a tree that cannot be written' grep -q "$dir/mine cannot be written" "$dir/said"
+	chmod 755 "$dir/shut" "$dir/mine"
+}
+
+# A tree in a path with spaces.
+spaces() {
+	mkdir "$dir/a b" && ln -s "$PWD"/* "$dir/a b" && rm "$dir/a b/build" &&
+		cp -r build "$dir/a b" || exit 1
+	$make -s -C "$dir/a b" flags CC="$cc" >"$dir/said"
+	try 'make flags with spaces' grep -q 'a\\ b/libusched.a' "$dir/said"
+	try 'make flags with spaces' sh -c 'xargs "$@" <"$0"' "$dir/said" $cc -Wall \
+		-Wextra -Werror "$dir/t.c" -o "$dir/t"
+	rm -r "$dir/a b"
+}
+
 in_tree() {
 	echo '#include <usched/all.h>' >"$dir/t.c"
 	echo 'int main(void) { return rr_init(1, 0) || rr_start() || rr_fini(); }' \
@@ -272,12 +310,18 @@ in_tree() {
 	try 'make flags' $cc -Wall -Wextra -Werror "$dir/t.c" \
 		$($make -s flags CC="$cc") -o "$dir/t"
 	try 'make flags' timeout 600 "$dir/t"
+	spaces
 	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
 		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
 	try 'in the tree' env LD_LIBRARY_PATH=. timeout 600 "$dir/a"
 }
 
+refused
+try all make_it all
+umask 077
 try install make_it install PREFIX="$usr" LIBDIR="$lib"
+umask 022
+try 'all may read it' [ -z "$(find "$usr" ! -type l ! -perm -u+r,g+r,o+r)" ]
 try 'install with DESTDIR' make_it install DESTDIR="$dir/stage" PREFIX=/usr \
 	LIBDIR=/usr/lib/here
 files "$usr" >"$dir/direct"

@@ -25,9 +25,8 @@ main() {
 	noise
 	./bench.sh "$@" >"$out.txt" || exit 1
 	if ! command -v python3 >/dev/null; then
-		echo 'millions of messages a second, higher is better:'
-		rates <"$out.txt" | fold -s -w 79
-		echo 'a list, no tables, plot or servers: no python3 (package python3)'
+		awk -f bench/table.awk $readme "$out.txt" | tee "$out.md"
+		echo 'left out: plot and servers: no python3 (package python3)'
 	elif [ $# -gt 0 ]; then
 		python3 graph.py "$out.svg" "$out.txt" >"$out.md"
 		python3 graph.py --text "$out.txt"
@@ -68,20 +67,6 @@ plan() {
 	# shellcheck disable=SC2086 # words
 	python3 bench/run.py $servers --plan >"$tmp/io" || exit 1
 	python3 $readme "$tmp/ring" "$tmp/io"
-}
-
-# Without python3: rates, from the lines of bench.sh.
-rates() {
-	awk -F ', *' '
-		{ sub(/^ */, ""); line = "" }
-		$1 == "N" { split($0, name) }
-		$1 + 0 > 0 {
-			for (i = 4; i <= NF; i++)
-				if ($i > 0)
-					line = line sprintf(" %s %.2f", name[i],
-						$1 * $2 * $3 / $i / 1e6)
-			print "N = " $1 ", R = " $2 ":" line
-		}'
 }
 
 main "$@"

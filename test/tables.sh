@@ -4,13 +4,12 @@
 # `make bench` measures each of their cells, and no other row. So does the slide.
 # Tables of results are those of the lines beside them. Cells that differ much,
 # cells without a figure and what else ran are told. Each README below bench/
-# names what is beside it.
+# names what is beside it. Without python3 there is a table, too.
 #
 # Nothing is measured: the lines are made up, or are results.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
-have python3 || { echo 'no python3 (package python3)'; exit 77; }
 readme=bench/results/readme.py
 results=$(sed -n 's,.*(\(bench/results/[^/)]*\)).*,\1,p' README.md | head -n 1)
 
@@ -22,6 +21,46 @@ same() { # what, file, file
 	diff "$2" "$3" >"$dir/out"
 	must $? "$1"
 }
+
+# Medians of the lines of a column, in a row that says what it is; a headline for
+# each N; the columns without a figure.
+cat >"$dir/lines" <<'END'
+# UL1T: hot, lmain N R M 0 1
+# U10K: cold, rmain N R M 10000 2, 1/2 of M
+# GO1T: mixed, bench/peers/go/ring N R M 0 1, 1/10 of M
+      N,       R,       M,   UL1T,    U10K,    GO1T
+      2,       2,    1000,  0.001,        ,
+      2,       2,     500,       ,    0.02,
+      2,       2,    1000,  0.002,        ,
+blocked,      NR,    UL1T,   U10K,    GO1T
+blocked,    1000,  120000,       ,
+      N,       R,       M,   UL1T,    U10K,    GO1T
+      2,       2,    1000,  0.004,        ,
+      8,      10,    1000,  0.004,        ,
+END
+awk -f bench/table.awk $readme "$dir/lines" >"$dir/table"
+cat >"$dir/expected" <<'END'
+
+millions of messages a second in rings of 2, higher is better;
+bytes of a blocked thread, lower is better; medians
+
+threads in all                                       4   bytes
+hot: a thread that is woken runs next
+  usched, ll (local)                 UL1T         2.00     120
+cold: all threads take turns
+  usched, rr, +10000 bytes, 2 cpus   U10K         0.10       -
+
+millions of messages a second in rings of 8, higher is better;
+bytes of a blocked thread, lower is better; medians
+
+threads in all                                      80   bytes
+hot: a thread that is woken runs next
+  usched, ll (local)                 UL1T         20.0     120
+
+no figures of GO1T
+END
+same 'without python3' "$dir/expected" "$dir/table"
+have python3 || { skip 'all other tables: no python3 (package python3)'; counted; }
 
 # Of the two tables: their heads, and the first cells of their rows.
 rows() {

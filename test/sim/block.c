@@ -493,7 +493,7 @@ static void play(struct round *r)
 	say(r);
 	printf("%s, ", before ? "at once" : "waits");
 	if (after)
-		printf("%ld %s\n", r->rc, r->rc < 0 ? strerrorname_np(r->error) : "");
+		printf("%ld %s\n", r->rc, r->rc < 0 ? strerror(r->error) : "");
 	else
 		puts("waits on");
 	close(r->own);
@@ -536,7 +536,7 @@ static void ticks_set(useconds_t us, int restart)
 
 static void ticks_say(long rc, int error, int nr)
 {
-	printf("%ld %s, %d ticks\n", rc, rc < 0 ? strerrorname_np(error) : "",
+	printf("%ld %s, %d ticks\n", rc, rc < 0 ? strerror(error) : "",
 	       nr < 3 ? nr : 3);
 }
 

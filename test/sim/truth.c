@@ -151,7 +151,7 @@ static void said(const char *call, int slot, long rc)
 
 	printf("%s %d: %ld", call, slot, rc);
 	if (rc < 0)
-		printf(" %s", strerrorname_np(error));
+		printf(" %s", strerror(error));
 	putchar('\n');
 	show_signals();
 	settle();
@@ -428,7 +428,7 @@ static void call_names(int i)
 	said("getpeername", i, rc);
 	n = sizeof error;
 	rc = getsockopt(slots[i].fd, SOL_SOCKET, SO_ERROR, &error, &n);
-	printf("	%s\n", strerrorname_np(error));
+	printf("	%s\n", strerror(error));
 	said("SO_ERROR", i, rc);
 	if (slots[i].type == STREAM && slots[i].watched != 2 &&
 	    ioctl(slots[i].fd, FIONREAD, &left) == 0)
@@ -958,7 +958,7 @@ static void call_local_names(int i)
 	said("getpeername", i, rc);
 	n = sizeof error;
 	rc = getsockopt(slots[i].fd, SOL_SOCKET, SO_ERROR, &error, &n);
-	printf("	%s\n", strerrorname_np(error));
+	printf("	%s\n", strerror(error));
 	said("SO_ERROR", i, rc);
 	rc = ioctl(slots[i].fd, FIONREAD, &left);
 	printf("	%d left\n", left);

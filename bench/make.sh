@@ -11,6 +11,7 @@
 # have the machine in their names.
 
 cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C
 readme=bench/results/readme.py
 servers='io --only echo-tcp:1000,echo-unix:1000,idle-tcp:16000 --p 1 --rounds 3 --limit 60'
 

@@ -13,6 +13,7 @@
 # commit make the same bytes, with one version of git and gzip.
 
 set -e
+export LC_ALL=C
 cd "$(dirname "$0")/.."
 check=
 [ "$1" != --check ] || { check=1; shift; }

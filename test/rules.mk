@@ -56,7 +56,8 @@ $(B)/%-WS: test/%.c $(B)/libusched.a $(TEST_H)
 # is as a user calls it: scripts get what was set by hand, but neither jobs nor QUICK.
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
 AGAIN    = $(MAKE) -s --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(CPUS))
-RUN      = env -u MAKEFLAGS -u MAKELEVEL -u QUICK CC="$(CC)" LIBRARY=$(B)/libusched.a test/run.sh
+RUN      = env -u MAKEFLAGS -u MAKELEVEL -u QUICK LC_ALL=C CC="$(CC)" \
+	   LIBRARY=$(B)/libusched.a test/run.sh
 
 # Each claim once; the last line counts them. At -O1 programs compile in half of the time. What
 # takes long comes first, so that the processors end at the same time.

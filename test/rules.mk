@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 # rules.mk: the programs of the tests, and which run when. A part of ../Makefile.
 
-# Debian's musl-gcc comes without an unwinder.
+# Debian's musl-gcc comes without an unwinder; a static program needs it sooner. In a static
+# program libc's own calls would be counted (fail.h), and functions have no names.
+STATIC  := $(findstring -static,$(LDFLAGS))
 UNWIND  := $(if $(findstring musl,$(CC)),t_trace t_preempt t_preempt_time t_preempt_lock \
-	   t_look t_list s_list)
+	   t_look t_list s_list $(if $(STATIC),t_engine% t_view t_fork s_view s_pthread%))
+NO_STATIC := $(if $(STATIC),t_guard \
+	   $(patsubst test/%.c,%,$(shell grep -l @test/fail.wrap test/*.c)))
 # These test the hard mode, and nothing else (hard.sh).
 NOT_HARD := $(if $(HARD),,u_hard s_freed s_object)
-NAMES   := $(filter-out $(UNWIND) $(NOT_HARD),$(patsubst test/%.c,%,$(wildcard test/[ust]_*.c)))
+NAMES   := $(filter-out $(UNWIND) $(NO_STATIC) $(NOT_HARD), \
+	   $(patsubst test/%.c,%,$(wildcard test/[ust]_*.c)))
 # The dispatcher alone; without a scheduler, or with any that they choose; built for rr, ll, ws.
 CORES   := $(filter u_%,$(NAMES))
 ALONE   := $(filter t_% s_article s_deque s_inbox s_object s_park,$(NAMES))

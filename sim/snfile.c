@@ -542,6 +542,34 @@ ALIAS(int, fstat64, (int fd, struct stat *to), fstat)
 ALIAS(int, fstatat64, (int folder, const char *path, struct stat *to, int flags),
       fstatat)
 
+/* What headers of glibc before 2.33 make of these. */
+NAME(int, __xstat, (int version, const char *path, struct stat *to))
+{
+	return (void)version, wrap_stat(path, to);
+}
+
+NAME(int, __lxstat, (int version, const char *path, struct stat *to))
+{
+	return (void)version, wrap_lstat(path, to);
+}
+
+NAME(int, __fxstat, (int version, int fd, struct stat *to))
+{
+	return (void)version, wrap_fstat(fd, to);
+}
+
+NAME(int, __fxstatat, (int version, int folder, const char *path, struct stat *to,
+		       int flags))
+{
+	return (void)version, wrap_fstatat(folder, path, to, flags);
+}
+
+ALIAS(int, __xstat64, (int version, const char *path, struct stat *to), __xstat)
+ALIAS(int, __lxstat64, (int version, const char *path, struct stat *to), __lxstat)
+ALIAS(int, __fxstat64, (int version, int fd, struct stat *to), __fxstat)
+ALIAS(int, __fxstatat64, (int version, int folder, const char *path, struct stat *to,
+			  int flags), __fxstatat)
+
 NAME(int, __open_2, (const char *path, int flags))
 {
 	return wrap_open(path, flags);

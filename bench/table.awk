@@ -108,7 +108,7 @@ function has(name, n, nr, r,	i) {
 
 function row(name, n, nr, r,	i) {
 	shown[name] = 1
-	printf "  %-35s%-9s", label[name], name
+	printf "  %-36s%-8s", label[name], name
 	for (i = 1; i <= nr; i++)
 		printf "%s", cell(middle(rate[name, n, r[i]]))
 	print cell(middle(bytes[name]))

@@ -46,16 +46,16 @@ bytes of a blocked thread, lower is better; medians
 
 threads in all                                       4   bytes
 hot: a thread that is woken runs next
-  usched, ll (local)                 UL1T         2.00     120
+  usched, ll (local)                  UL1T        2.00     120
 cold: all threads take turns
-  usched, rr, +10000 bytes, 2 cpus   U10K         0.10       -
+  usched, rr, +10000 bytes, 2 cpus    U10K        0.10       -
 
 millions of messages a second in rings of 8, higher is better;
 bytes of a blocked thread, lower is better; medians
 
 threads in all                                      80   bytes
 hot: a thread that is woken runs next
-  usched, ll (local)                 UL1T         20.0     120
+  usched, ll (local)                  UL1T        20.0     120
 
 no figures of GO1T
 END

@@ -40,7 +40,7 @@ TEST_CC  = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(filter %_pth
 	   $(filter %.a,$^) -pthread $(call libs,$<)
 TEST_H  := $(wildcard test/*.h)
 
-.PHONY: test tested check checked check-all soak cover counted programs
+.PHONY: test tested check checked check-all built soak cover counted programs
 
 $(patsubst %,$(B)/%,$(filter s_pthread%,$(TESTS))): $(B)/libusched_pthread.a
 $(patsubst %,$(B)/%,$(filter s_pthread_io%,$(TESTS))): $(B)/uwrap.o
@@ -73,17 +73,20 @@ tested: $(ONCE:%=$(B)/%)
 		$(SHORT) $(DOCS) $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
-	   test/release.sh test/packages.sh test/sim.sh test/mpi.sh
+LONG    := test/bare.sh test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh \
+	   test/law.sh test/release.sh test/packages.sh test/sim.sh test/mpi.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked
-checked: all $(TIMED) $(PROGRAMS)
+checked: all built
 	@$(RUN) $(LONG) 'test/matrix.sh --quick' $(PROGRAMS) \
 		$(filter-out $(LONG) $(DONE),$(SCRIPTS))
 
+# All that checks run is compiled and linked.
+built: $(TIMED) $(PROGRAMS)
+
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
-check-all: all $(TIMED) $(PROGRAMS)
+check-all: all built
 	@PREEMPT_SECONDS=60 WATCHDOG=300 CHECK_MINUTES=10 FUZZ_SECONDS=300 ROUNDS=10000000 \
 		STORM=5000 $(RUN) $(PROGRAMS) $(filter-out $(LONG),$(SCRIPTS)) \
 		$(LONG:%='% --full') test/matrix.sh

@@ -272,8 +272,10 @@ void usched_fail(const char *contract);
  *
  * No other thread may touch what lies on the stack of a thread that waits: see
  * core/law.h. usched_law() reports that the caller has done what ("rr_start:
- * the argument") with p, which lies on such a stack: by USCHED_LAW in the
- * environment it ends the program, writes a line, or does nothing. Any thread.
+ * the argument") with p, which lies on such a stack. If p cannot be accessed
+ * now (usched_shut()), that is a breach, and ends the program. Else it may
+ * become a breach: the first time in the process a line says so. USCHED_LAW in
+ * the environment changes both. Any thread.
  */
 void usched_law(const char *what, const void *p);
 

@@ -1067,6 +1067,10 @@ static void mode_read(void)
 {
 	const char *env = getenv("USCHED_DEBUG");
 
+	if (usan_refuses())
+		usched_fail("the hard mode: ThreadSanitizer is in the program, and "
+			    "would report races that are none, as the library "
+			    "was compiled without it: make SAN=-fsanitize=thread");
 	lock();
 	if (!mode.m_known) {
 		mode.m_known = mode.m_check = true;

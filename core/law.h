@@ -71,8 +71,9 @@
  * USCHED_LAW in the environment is read with the first lanes: "abort" (the
  * default) ends the program with a message if a breach is proven; "warn" writes
  * the message for the first LAW_WARNINGS places, guesses too, and only compares:
- * nothing is filled; "off" looks at nothing. -DUSCHED_LAW_STORM=1, for tests, checks each block of a thread
- * that is alone; =2 also shuts the lane at each sixteenth.
+ * nothing is filled; "off" looks at nothing. -DUSCHED_LAW_STORM=1, for tests,
+ * checks each block of a thread that is alone; =2 also shuts the lane at each
+ * sixteenth.
  *
  * NOT FOUND
  *
@@ -113,9 +114,9 @@
 #define LAW_ADVICE							\
 	"What others use lies on the heap, in static storage, or on a private " \
 	"stack (USCHED_STACKS=private); see \"Sharing\" in doc/guide.md"
-/* Messages with USCHED_LAW=warn; else of guesses. */
+/* Messages with USCHED_LAW=warn; else, where nothing is sure. */
 #define LAW_WARNINGS	10
-#define LAW_GUESSES	1
+#define LAW_LINES	1
 #if defined(USCHED_LAW_STORM)
 #define STORM		USCHED_LAW_STORM
 #else
@@ -189,15 +190,15 @@ static void law_name(struct message *m, const struct ustack *u)
 
 /*
  * Reports what u, or whoever calls, has done, which concerns the address at.
- * Is that proven, or a guess?
+ * sure: it is no guess.
  */
 static NOINLINE void law_broken(const struct ustack *u, const char *what,
-				const void *at, int proven)
+				const void *at, int sure)
 {
 	static int warned;		/* atomic */
 	struct message m = { .ms_nob = 0 };
 	int how = law_how();
-	int most = how == LAW_WARN ? LAW_WARNINGS : LAW_GUESSES;
+	int most = how == LAW_WARN ? LAW_WARNINGS : LAW_LINES;
 
 	if (how == LAW_OFF)
 		return;
@@ -206,7 +207,7 @@ static NOINLINE void law_broken(const struct ustack *u, const char *what,
 	else
 		message_add(&m, "the caller");
 	message_add(&m, ": %s: " LAW_SAYS, what, at);
-	if (how == LAW_ABORT && proven)
+	if (how == LAW_ABORT && sure)
 		usched_fail(m.ms_text);
 	if (__atomic_fetch_add(&warned, 1, __ATOMIC_RELAXED) < most)
 		usched_message("%s", m.ms_text);

@@ -1067,7 +1067,7 @@ static void mode_read(void)
 {
 	const char *env = getenv("USCHED_DEBUG");
 
-	if (usan_refuses())
+	if (usan_refused())
 		usched_fail("the hard mode: ThreadSanitizer is in the program, and "
 			    "would report races that are none, as the library "
 			    "was compiled without it: make SAN=-fsanitize=thread");

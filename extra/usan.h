@@ -54,7 +54,7 @@
  * ThreadSanitizer must see each atomic operation of the library, or it reports
  * races between threads that a lock or a channel of the library has ordered. So
  * there the library is compiled with it, too, and else refuses to run
- * (usan_refuses()).
+ * (usan_refused()).
  *
  * REJECTED: to tell ThreadSanitizer of the order by its acquire and release. A
  * call would need one behind its last atomic operation, in each module, and one
@@ -159,7 +159,7 @@ USAN_INLINE int usan_address(void)
 }
 
 /* Is ThreadSanitizer in the program, but did not compile the library? */
-USAN_INLINE int usan_refuses(void)
+USAN_INLINE int usan_refused(void)
 {
 #if defined(__ELF__) && !USAN_THREAD
 	return __tsan_init != NULL;

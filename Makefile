@@ -174,7 +174,7 @@ single:
 
 # What compiles a program against the tree: cc prog.c $(make -s flags)
 flags: libusched.a
-	@echo -I$(CURDIR)/include $(PC_FLAGS) $(CURDIR)/libusched.a -pthread
+	@echo -I$(CURDIR)/include $(PC_FLAGS) $(CLASH) $(CURDIR)/libusched.a -pthread
 
 # Files that install writes and uninstall removes.
 INCDIR  := $(PREFIX)/include/usched
@@ -198,6 +198,11 @@ OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 # library was compiled.
 PC_FLAGS := $(strip $(filter -DUSCHED_%,$(DEFS) $(CFLAGS)) \
 	    $(if $(HARD),-DUSCHED_HARD) $(SAN))
+# Stops a frame that is larger than the guard below a stack, if the compiler can. Clang before
+# 18 warns of it but on x86, so usched.pc has it only there.
+CLASH     = $(shell echo 'int x;' | $(CC) -Werror -fstack-clash-protection -x c -S -o /dev/null - \
+	    2>/dev/null && echo -fstack-clash-protection)
+PC_CLASH  = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),$(CLASH))
 # Without usched/ in front headers are found behind all others. CMake drops a word that it has
 # read before, so each flag is one word with its folder.
 OLD_DIRS := -idirafter$${includedir}/usched -idirafter$${includedir}/usched/old
@@ -206,7 +211,7 @@ in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 pc       = printf '%s\n' 'prefix=$(PREFIX)' \
 	'includedir=$(call in_prefix,$(PREFIX)/include)' \
 	'libdir=$(call in_prefix,$(LIBDIR))' 'Name: $(1)' 'Description: $(2)' \
-	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(4)' \
+	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(PC_CLASH) $(4)' \
 	'Libs: -L$${libdir} $(3) $(SAN) -pthread' \
 	>$(DESTDIR)$(PCDIR)/$(1).pc
 

@@ -532,7 +532,9 @@ static NOINLINE UNCHECKED char *law_enter(struct usched_lane *l,
 	else
 		at = law_look(l, u);
 	if (unlikely(at != NULL)) {
-		law_broken(u, "its stack was written to while it waited", at, 1);
+		law_broken(u, "its stack was written to while it waited (a frame "
+			   "larger than the guard does that, too: "
+			   "-fstack-clash-protection)", at, 1);
 		copy(u->u_stack, top, stored(l, u));	/* "warn": as it is */
 	}
 	if (bits(u) != AWAY || l->l_law == 0)

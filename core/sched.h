@@ -268,6 +268,16 @@ __attribute__((noreturn, cold))
 void usched_fail(const char *contract);
 
 /*
+ * Not API. Called where a caller that is no thread is about to wait, or needs a
+ * thread: writes a line if the caller is a thread of another copy of the library
+ * (core/copies.h). Any thread.
+ */
+#if defined(__GNUC__)
+__attribute__((cold))
+#endif
+void usched_outside(const char *call);
+
+/*
  * THE LAW
  *
  * No other thread may touch what lies on the stack of a thread that waits: see

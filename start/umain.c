@@ -146,6 +146,7 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 	const struct kind *k;
 	int nr = 0;
 
+	usched_outside("usched_main");
 	if (usched_self() != NULL) {
 		usched_message("usched_main: called by a thread; usched_go() "
 			       "makes further threads");
@@ -175,9 +176,11 @@ int usched_go(void (*f)(void *arg), void *arg)
 {
 	struct usched *s = usched_self();
 
-	if (s == NULL)
+	if (s == NULL) {
+		usched_outside("usched_go");
 		usched_message("usched_go: called outside of a thread; "
 			       "usched_main() runs the first");
+	}
 	if (s == NULL || s->s_make == NULL)
 		return -ENOSYS;
 	ustack_lawful("usched_go: the argument", arg);

@@ -7,7 +7,10 @@
 # anything. The debug library checks, and does not mix with other files. The
 # pthread face runs a program as it is. DESTDIR and LIBDIR are honoured; uninstall
 # takes away what install put, and nothing else. A program linked in the tree
-# runs there.
+# runs there. A plugin with the shared library, in a thread of a program that has
+# the static library, is told that there are two copies; one copy for both works.
+# With the flags of make flags and of usched.pc a frame that is larger than the guard
+# ends the program with a message.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/count
@@ -197,6 +200,50 @@ listed() {
 		-ex 'usched bt' "$dir/g" 2>&1
 }
 
+# The plugin's wait, called natively, is right with each; in a thread it is right
+# if the program shares its copy.
+copies() {
+	cat >"$dir/plugin.c" <<-'END'
+	#include <usched/all.h>
+
+	int waits(void)
+	{
+		return u_sleep(uafter(UTIME_MS));
+	}
+	END
+	cat >"$dir/host.c" <<-'END'
+	#include <dlfcn.h>
+	#include <usched/all.h>
+
+	static int (*waits)(void);
+
+	static int run(void *arg)
+	{
+		return arg != NULL ? waits() || waits() : 0;
+	}
+
+	int main(int argc, char **argv)
+	{
+		void *plugin = dlopen(argv[1], RTLD_NOW);
+
+		*(void **)&waits = dlsym(plugin, "waits");
+		return waits() || usched_main(run, argc > 2 ? argv : NULL);
+	}
+	END
+	try 'copies: plugin' build plugin.so -fPIC -shared "$dir/plugin.c" $libs
+	try 'copies: two' build two "$dir/host.c" "$lib/libusched.a" -pthread -ldl
+	try 'copies: one' build one "$dir/host.c" -rdynamic "$lib/libusched.a" \
+		-pthread -ldl
+	try 'copies: shared' build shared "$dir/host.c" $libs -ldl
+	try 'copies: two, natively' silent run two "$dir/plugin.so"
+	try 'copies: two' eval 'run two "$dir/plugin.so" thread >"$dir/said" 2>&1'
+	try "copies: $(cat "$dir/said")" expr "$(cat "$dir/said")" : \
+		'usched: u_sleep: .* another copy of the library, in the program, .*'
+	try 'copies: one line' [ "$(wc -l <"$dir/said")" = 1 ]
+	try 'copies: one' silent run one "$dir/plugin.so" thread
+	try 'copies: shared' silent run shared "$dir/plugin.so" thread
+}
+
 hooks() {
 	try hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
 		"@$lib/usched/wrap.flags" "$lib/libusched.a" -pthread
@@ -265,6 +312,43 @@ gdb_finds() {
 	fi
 }
 
+# Only the low end of a frame over the guard is written.
+frame() { # what, flags
+	cat >"$dir/f.c" <<-'END'
+	#include <usched/all.h>
+
+	static int leap(int nob)
+	{
+		volatile char frame[nob];
+
+		frame[0] = 1;
+		return frame[0];
+	}
+
+	static int run(void *arg)
+	{
+		return leap(*(int *)arg);
+	}
+
+	int main(void)
+	{
+		static int nob = 400000;
+
+		return usched_main(run, &nob);
+	}
+	END
+	what=$1; shift
+	if ! echo 'int x;' | $cc -Werror -fstack-clash-protection -x c -S \
+	    -o "$dir/f" - 2>/dev/null; then
+		skip "$what: -fstack-clash-protection with $cc"
+		return
+	fi
+	try "$what: a frame" $cc -Wall -Werror "$dir/f.c" -o "$dir/f" "$@"
+	(ulimit -c 0; timeout 600 "$dir/f" >"$dir/said" 2>&1)
+	try "$what: a frame: $(cat "$dir/said")" grep -q 'run out of its stack' \
+		"$dir/said"
+}
+
 in_tree() {
 	echo '#include <usched/all.h>' >"$dir/t.c"
 	echo 'int main(void) { return rr_init(1, 0) || rr_start() || rr_fini(); }' \
@@ -272,6 +356,11 @@ in_tree() {
 	try 'make flags' $cc -Wall -Wextra -Werror "$dir/t.c" \
 		$($make -s flags CC="$cc") -o "$dir/t"
 	try 'make flags' timeout 600 "$dir/t"
+	frame 'make flags' $($make -s flags CC="$cc")
+	case $($cc -dumpmachine) in
+	x86_64-*)	frame usched.pc $cflags "$lib/libusched.a" -pthread ;;
+	*)		skip 'usched.pc: a frame: only on x86-64' ;;
+	esac
 	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
 		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
 	try 'in the tree' env LD_LIBRARY_PATH=. timeout 600 "$dir/a"
@@ -299,7 +388,8 @@ case $cc in
 	debug
 	face
 	simulation
-	in_tree ;;
+	in_tree
+	copies ;;
 esac
 
 # Others' files stay.

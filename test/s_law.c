@@ -13,7 +13,9 @@
  * A thread that uses a pointer or a function it has read there, also on another
  * processor, or overflows its lane, ends the program with a message, and so does
  * a native thread that runs no thread: by a handler of SIGSEGV that is there
- * while the scheduler runs, if the program has none.
+ * while the scheduler runs, if the program has none. A frame that is larger than
+ * the guard, and ends on the stack of a thread that waits, is not taken for the
+ * use of a pointer. One that destroys what is below all lanes has a message, too.
  */
 #include "either.h"
 #include "uchan.h"
@@ -26,7 +28,7 @@
 
 #define MOST	2000
 #define WROTE	0x5eed
-#define SAYS	"its stack was written to while it waited: 0x"
+#define SAYS	"its stack was written to while it waited (a frame "
 #define WHY	" is on the stack of a thread, which is moved"
 #define USED	" has used the stack of thread 0x"
 
@@ -496,6 +498,58 @@ static int boxes(int shut)
 	return failed;
 }
 
+/* Over the guard, to the upper end of the lane below: its low end alone is written. */
+static size_t over = (256 << 10) + USCHED_GUARD + (32 << 10);
+
+static NOINLINE void leaps(size_t nob)
+{
+	volatile char frame[nob];
+
+	if (nob == over)
+		frame[0] = 1;
+	else
+		memset((char *)frame, 1, nob);
+	CHECK(check_hash((unsigned char)frame[0], 0) != 0);
+}
+
+static void leaps_over(void *arg)
+{
+	leaps(over);
+	CHECK(usem_post(arg) == 0);
+}
+
+static void leaps_far(void *arg)
+{
+	leaps((size_t)8 << 20);
+	CHECK(usem_post(arg) == 0);
+}
+
+static void parent_leapt(void *arg)
+{
+	make(0, at_turn ? leaps_far : leaps_over, arg);
+	CHECK(usem_wait(arg, UNEVER) == 0);
+}
+
+static void leapt(void)
+{
+	one_thread(1, parent_leapt, &told[3]);
+}
+
+static int leap_tests(void)
+{
+	char text[4096];
+	int bad, nr = 0;
+
+	at_turn = 0;
+	bad = check_dies("leap", leapt, " has run out of its stack (lane ");
+	at_turn = 1;
+	do		/* the kernel kills what is preempted without its TLS */
+		CHECK(WIFSIGNALED(check_child(leapt, text, sizeof text)));
+	while (strstr(text, "larger stacks: USCHED_STACK_SIZE") == NULL &&
+	       ++nr < 20);
+	return bad + (nr == 20);
+}
+
 static void fault_tests(void)
 {
 	static int there;
@@ -632,6 +686,7 @@ int main(int argc, char **argv)
 	i = check_child(readers_limited, text, sizeof text);
 	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
 	CHECK(buffers() == 0);
+	CHECK(leap_tests() == 0);
 	warned();
 	fault_tests();
 	innocent();

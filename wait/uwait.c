@@ -311,13 +311,16 @@ NOINLINE void uwait_length(utime_ns ns, const char *call)
 		       "uafter() makes a deadline of it", call, (long long)ns);
 }
 
+/* Returns how messages name the call that waits. */
+static const char *call_of(const struct uwait_kind *kind)
+{
+	return kind->wk_call != NULL ? kind->wk_call : kind->wk_name;
+}
+
 static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)
 {
-	const struct uwait_kind *kind = uwait_kind(w);
-
-	if (kind != UWAIT_TIMER)
-		uwait_deadline(until, kind->wk_call != NULL ? kind->wk_call :
-			       kind->wk_name);
+	if (uwait_kind(w) != UWAIT_TIMER)
+		uwait_deadline(until, call_of(uwait_kind(w)));
 }
 
 /* Hosts and timers. */
@@ -616,8 +619,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 
 #if !defined(USCHED_HARD)		/* that looks itself: uobject.h */
 	if (usched_lent(object))
-		usched_law(kind->wk_call != NULL ? kind->wk_call :
-			   kind->wk_name, object);
+		usched_law(call_of(kind), object);
 #endif
 	if (size <= SIZE_MOST)
 		size = (size + UWAIT_UNIT - 1) / UWAIT_UNIT * UWAIT_UNIT;
@@ -892,6 +894,7 @@ void uwait_block(struct uwait *w)
 
 static int native_for(struct uwait *w, utime_ns until)
 {
+	usched_outside(call_of(uwait_kind(w)));
 	if (until == UNEVER || !clock_.c_virtual ||
 	    !uwait_withdraw(w, -ENOSYS))
 		uwait_native_block(w, until);
@@ -1028,6 +1031,7 @@ int u_sleep(utime_ns until)
 		return -EINVAL;
 	if (u == NULL) {
 		uwait_deadline(until, "u_sleep");
+		usched_outside("u_sleep");
 		return native_sleep(until);
 	}
 	w = short_make(&sleep_kind);

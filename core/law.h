@@ -323,6 +323,10 @@ int usched_shut(const void *p)
 {
 	const struct usched_lane *l = lent_lane(p);
 
+#if defined(USCHED_HARD)
+	if (l != NULL && __atomic_load_n(&l->l_hard.k_shut, __ATOMIC_RELAXED))
+		return 1;
+#endif
 	return l != NULL && l->l_shut;
 }
 

@@ -142,15 +142,27 @@ cxx() {
 }
 
 # The debug library: a list of the threads that are stuck, a message at a stack
-# overflow, evict=always,poison; and files of the other kind do not link.
+# overflow, and at a read from the stack of a thread that waits, by the program or
+# the kernel; and files of the other kind do not link.
 debug() {
 	cat >"$dir/d.c" <<-'END'
 	#include <stdio.h>
 	#include <stdlib.h>
 	#include <string.h>
+	#include <unistd.h>
 	#include <usched/all.h>
 
 	static struct usem never;
+	static int *volatile shared, got, ends[2];
+
+	static void reads(void *arg)
+	{
+		if (strcmp(arg, "read") == 0)
+			got = *shared;
+		else if (pipe(ends) == 0)
+			got = (int)u_write(ends[1], shared, sizeof got, UNEVER);
+		(void)!usem_post(&never);
+	}
 
 	static int deeper(int *above)
 	{
@@ -165,7 +177,12 @@ debug() {
 		int zero = 0;
 
 		puts(getenv("USCHED_DEBUG"));
-		return arg == NULL ? usem_wait(&never, UNEVER) : deeper(&zero);
+		if (arg != NULL && strcmp(arg, "deep") == 0)
+			return deeper(&zero);
+		shared = &zero;
+		if (arg != NULL && usched_go(reads, arg) != 0)
+			return 1;
+		return usem_wait(&never, UNEVER);
 	}
 
 	int main(int argc, char **argv)
@@ -178,9 +195,15 @@ debug() {
 	timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: status' [ $? = 125 ]
 	try "debug: $(cat "$dir/said")" grep -q 'first_of_usched_main(.* sem ' "$dir/said"
-	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
+	try 'debug: words' grep -qx 'evict=always,poison,fault' "$dir/said"
 	(ulimit -c 0; timeout 600 "$dir/d" deep >"$dir/said" 2>&1)
 	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"
+	(ulimit -c 0; timeout 600 "$dir/d" read >"$dir/said" 2>&1)
+	try "debug: $(cat "$dir/said")" grep -q \
+		'reads().* read .* on the stack of .* is blocked' "$dir/said"
+	(ulimit -c 0; timeout 600 "$dir/d" write >"$dir/said" 2>&1)
+	try "debug: $(cat "$dir/said")" grep -q \
+		'reads().* u_write: the buffer: ' "$dir/said"
 	USCHED_DEBUG=poison timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \

@@ -168,6 +168,7 @@
  *	core/pages.h      pages for stacks, on each system
  *	core/machine.h    the switch, for each machine
  *	core/contracts.h  what callers must keep; message.h: lines about it
+ *	core/env.h        variables of the environment, and what each knows
  *	core/ask.h        who runs; questions of other modules
  *	core/deep.h       a policy: which threads get private lanes
  *	core/private.h    private lanes
@@ -264,6 +265,7 @@ static __thread struct usched_frame *usched_here;
 
 #include "core/message.h"
 #include "core/contracts.h"
+#include "core/env.h"
 
 /*
  * COPYING

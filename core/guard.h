@@ -345,9 +345,9 @@ static int handles(void (*h)(int, siginfo_t *, void *))
 
 static int guard_off(void)
 {
-	const char *word = getenv("USCHED_GUARD");
+	const char *value = usched_env(&env_guard);
 
-	return HARD || (word != NULL && strcmp(word, "0") == 0);
+	return HARD || (value != NULL && strcmp(value, "0") == 0);
 }
 
 void *usched_alternate_begin(void)

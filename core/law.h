@@ -65,10 +65,10 @@
  *     before the last word changes. So the handler finds it set, unless the lane
  *     was opened meanwhile; and if it is set, the last word is the thread.
  *
- * USCHED_LAW in the environment is read with the first lanes: "abort" (the
- * default) ends the program with a message; "warn" writes the message for the
- * first LAW_WARNINGS places, and only compares: nothing is filled; "off" looks
- * at nothing. -DUSCHED_LAW_STORM=1, for tests, checks each block of a thread
+ * USCHED_LAW in the environment (env.h) is read with the first lanes: "abort"
+ * (the default) ends the program with a message; "warn" writes the message for
+ * the first LAW_WARNINGS places, and only compares: nothing is filled; "off"
+ * looks at nothing. -DUSCHED_LAW_STORM=1, for tests, checks each block of a thread
  * that is alone; =2 also shuts the lane at each sixteenth.
  *
  * NOT FOUND
@@ -118,22 +118,15 @@
 
 enum { LAW_UNREAD, LAW_OFF, LAW_WARN, LAW_ABORT };
 
-/* Returns what USCHED_LAW says. */
+/* Returns what USCHED_LAW says: in the order of env_law. */
 static int law_read(void)
 {
-	static const struct { const char *w_word; int w_how; } words[] = {
-		{ "abort", LAW_ABORT }, { "warn", LAW_WARN }, { "off", LAW_OFF }
-	};
-	const char *word = getenv("USCHED_LAW");
-	size_t i;
+	static const int hows[] = { LAW_ABORT, LAW_WARN, LAW_OFF };
+	const char *value = usched_env(&env_law);
+	unsigned long long nr;
+	int i = usched_env_word(&env_law, &value, &nr);
 
-	if (word == NULL)
-		return LAW_ABORT;
-	for (i = 0; i < sizeof words / sizeof *words; i++) {
-		if (strcmp(word, words[i].w_word) == 0)
-			return words[i].w_how;
-	}
-	usched_fail("USCHED_LAW in the environment is none of abort, warn, off");
+	return i < 0 ? LAW_ABORT : hows[i];
 }
 
 static int law_how(void)

@@ -268,6 +268,46 @@ __attribute__((noreturn, cold))
 void usched_fail(const char *contract);
 
 /*
+ * THE ENVIRONMENT
+ *
+ * core/env.h has the rules. Not API: for modules of the library. A row for each
+ * variable, which stays where it is:
+ */
+struct usched_env {
+	const char *e_name;		/* of the variable */
+	const char *e_known;		/* its words: "0, 1, run=1-1000" */
+	int         e_list;		/* the value is a list of words */
+	char     *(*e_get)(const char *name);	/* secure_getenv(); NULL: getenv() */
+	struct usched_env *e_next;	/* usched_env_add()'s */
+};
+
+/*
+ * Not API. Adds a row, when the program is loaded. Returns the value if that is
+ * set and known, else NULL.
+ */
+const char *usched_env_add(struct usched_env *e);
+
+/*
+ * Not API. Looks at all rows, and writes a line for each value that is unknown.
+ * 0; -EINVAL: there was one.
+ */
+int usched_env_check(void);
+
+/*
+ * Not API. Returns the value, or NULL if it is empty or not set. If it is
+ * unknown, ends the program by usched_fail().
+ */
+const char *usched_env(const struct usched_env *e);
+
+/*
+ * Not API. Reads the first word at *at, which may be NULL, and moves *at behind
+ * it. Returns which word of e_known that is, from 0, with its number in *nr;
+ * -ENOENT: there is none; -EINVAL: it is unknown.
+ */
+int usched_env_word(const struct usched_env *e, const char **at,
+		    unsigned long long *nr);
+
+/*
  * THE LAW
  *
  * No other thread may touch what lies on the stack of a thread that waits: see

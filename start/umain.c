@@ -14,6 +14,7 @@
 UPREEMPT_NEVER;
 
 #define ERRNO_MOST	4095	/* of Linux */
+#define KINDS		3
 
 /* The first thread. Lies on the native stack of the caller, which waits there. */
 struct first {
@@ -53,7 +54,7 @@ struct kind {
 	int       (*k_fini)(void);
 };
 
-static const struct kind kinds[] = {
+static const struct kind kinds[KINDS] = {
 	{ "rr", 1, rr_init, rr_stack_size, rr_private,
 	  rr_hold, rr_sched, rr_start, rr_fini },
 	{ "ll", 1, ll_init, ll_stack_size, ll_private,
@@ -62,39 +63,28 @@ static const struct kind kinds[] = {
 	  ws_hold, ws_sched, ws_start, ws_fini }
 };
 
-/* Returns the number that is all of the text; -1: it is none that is allowed. */
-static int number(const char *text)
-{
-	int nr = 0;
+/* The kinds in their order, and again with a number up to UPROC_MOST. */
+static struct usched_env env_usched = {
+	.e_name  = "USCHED",
+	.e_known = "rr, ll, ws, rr:1-4096, ll:1-4096, ws:1-4096"
+};
+_Static_assert(UPROC_MOST == 4096, "env_usched has another number");
 
-	if (*text == 0)
-		return -1;
-	for (; *text != 0; text++) {
-		if (*text < '0' || *text > '9')
-			return -1;
-		nr = nr * 10 + *text - '0';
-		if (nr > UPROC_MOST)
-			return -1;
-	}
-	return nr > 0 ? nr : -1;
+static __attribute__((constructor)) void env_usched_load(void)
+{
+	(void)usched_env_add(&env_usched);
 }
 
-/* Finds what USCHED names, and sets how many processors. NULL: nothing. */
-static const struct kind *named(const char *how, int *nr)
+/* Returns what USCHED names, and sets how many processors. */
+static const struct kind *named(int *nr)
 {
-	const struct kind *k;
-	size_t i, len;
+	const char *value = usched_env(&env_usched);
+	unsigned long long given = 0;
+	int i = usched_env_word(&env_usched, &value, &given);
+	const struct kind *k = &kinds[i < 0 ? 0 : i % KINDS];
 
-	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		k = &kinds[i];
-		len = strlen(k->k_name);
-		if (strncmp(how, k->k_name, len) != 0)
-			continue;
-		*nr = how[len] == 0 ? k->k_nr :
-			how[len] == ':' ? number(how + len + 1) : -1;
-		return *nr >= 0 ? k : NULL;
-	}
-	return NULL;
+	*nr = i < KINDS ? k->k_nr : (int)given;
+	return k;
 }
 
 /* Says what went wrong. */
@@ -142,7 +132,6 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 {
 	struct first first = { f, arg, 0 };
-	const char *how = getenv("USCHED");
 	const struct kind *k;
 	int nr = 0;
 
@@ -156,13 +145,9 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 			       "stacks, and this build has none");
 		return USCHED_FAILED;
 	}
-	k = named(how != NULL && *how != 0 ? how : "rr", &nr);
-	if (k == NULL) {
-		usched_message("USCHED=%s is no scheduler; allowed are rr, ll and "
-			       "ws, with a number of processors from 1 to %d: "
-			       "rr:2", how, UPROC_MOST);
+	if (usched_env_check() != 0)
 		return USCHED_FAILED;
-	}
+	k = named(&nr);
 	return run_by(k, nr, size, &first);
 }
 

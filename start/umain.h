@@ -45,9 +45,9 @@ extern "C" {
  * all threads have ended. Writes a message if that is an error below -1, since
  * an exit status shows only its last byte: -98 is 158 there. Native threads,
  * again and again; at most one at a time for each kind of scheduler.
- * USCHED_FAILED, after a message (usched_message()): USCHED names no scheduler,
- * there is no memory, the caller is a thread, or threads were left that nothing
- * can wake.
+ * USCHED_FAILED, after a message (usched_message()): a variable of the environment
+ * has an unknown word (core/env.h), there is no memory, the caller is a thread, or
+ * threads were left that nothing can wake.
  */
 int usched_main(int (*f)(void *arg), void *arg);
 

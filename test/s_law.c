@@ -181,11 +181,13 @@ static int at_later_blocks(void)
 	return bad + check_dies("after 2000 threads", late, WHY);
 }
 
+/* Looks at nothing first, as the start of a scheduler would. */
 static void word(void)
 {
-	how = "maybe";
-	many = 1;
-	parents();
+	int local = 0;
+
+	CHECK(setenv("USCHED_LAW", "maybe", 1) == 0);
+	usched_law("a test", &local);
 }
 
 /* Who only reads gets no value that could be right, or a message. */
@@ -601,7 +603,8 @@ int main(int argc, char **argv)
 			by_number(MOST);
 	}
 	failed += at_later_blocks();
-	failed += check_dies("word", word, "USCHED_LAW in the environment");
+	failed += check_dies("word", word, 
+			     "USCHED_LAW: \"maybe\" is none of: abort, warn, off\n");
 	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
 		dies("scope", hands_to_scope, "uscope_go: the argument") +
 		dies("uthread", hands_to_uthread, "uthread_make: the argument") +

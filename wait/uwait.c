@@ -178,12 +178,22 @@ utime_ns uafter(utime_ns ns)
 	return ns < UNEVER - now ? now + ns : UNEVER;
 }
 
+static struct usched_env env_seed = {
+	.e_name = "USCHED_SEED", .e_known = "0-18446744073709551615"
+};
+
+static __attribute__((constructor)) void env_seed_load(void)
+{
+	(void)usched_env_add(&env_seed);
+}
+
 void utime_virtual(uint64_t seed)
 {
-	const char *env = getenv("USCHED_SEED");
+	const char *value = usched_env(&env_seed);
+	unsigned long long nr;
 
-	if (env != NULL && *env != 0)
-		seed = strtoull(env, NULL, 0);
+	if (usched_env_word(&env_seed, &value, &nr) >= 0)
+		seed = nr;
 	clock_.c_seed    = seed;
 	clock_.c_now     = UTIME_VIRTUAL;
 	clock_.c_virtual = 1;

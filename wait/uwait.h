@@ -163,7 +163,7 @@ int uticker_wait(struct uticker *k, long *missed);
  * end of the process. It sets the clock to 10^15 ns. After the end of all
  * schedulers it may be called again, and all begins again. Native threads
  * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
- * above seed.
+ * above seed; if it is no number, the program ends with a line.
  */
 void utime_virtual(uint64_t seed);
 

@@ -374,6 +374,8 @@ ssize_t u_pwrite(int fd, const void *buf, size_t size, off_t at,
 /* Turns a result of getaddrinfo() into a result of ours. */
 static int name_result(int rc)
 {
+	_Static_assert(U_EAI(1) == (EAI_NONAME < 0 ? -1 : 1),
+		       "U_EAI() has the wrong sign");
 	return rc == EAI_SYSTEM ? -errno : U_EAI(rc);
 }
 

@@ -200,7 +200,7 @@ while read -r name knows; do
 	case $name in
 	USCHED_LIST | USCHED_VIEW | USCHED_STACKS)
 		try "static, $name, a run" refuses static run "$name" foo foo 134 outside
-		try "static, $name=1, a run" accepts static run "$name" '' outside ;;
+		try "static, $name is empty, a run" accepts static run "$name" '' outside ;;
 	USCHED_DEBUG)
 		try 'debug, a run' refuses debug run "$name" foo foo 134 itself ;;
 	USCHED_SEED)

@@ -27,7 +27,9 @@
  *	E2 back in the shell. Scopes that are left are cancelled, and end
  *	E3 destructors of keys run
  *	E4 under the lock of its place it becomes ENDED, and is interrupted no
- *	   more. If it is detached, it goes out of the table
+ *	   more. If it is detached, it goes out of the table, and detaches its
+ *	   handle. A pthread_detach() before E4 only sets p_detached; a later
+ *	   one detaches the handle itself
  *	E5 the uthread ends, and tells its joiner
  *
  * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
@@ -49,8 +51,9 @@
  * T1. A thread is in the table from before its begin until its join has
  *     returned, or, if it is detached, until its end (E4). All that find it
  *     there touch it under the lock of its place.
- * T2. The handle is valid until the thread is ENDED, whoever detaches it: so it
- *     may be interrupted under the lock, if it is not ENDED.
+ * T2. The handle is valid until the thread is ENDED: so it may be interrupted
+ *     under the lock, if it is not ENDED. From then on it is valid until its
+ *     only join or detach.
  * T3. p_state, p_type, p_exits, p_points and p_cleanups are the thread's own.
  */
 
@@ -262,6 +265,7 @@ static long alive;		/* threads (atomic) */
 static void *leave(struct pthread_face *t)
 {
 	struct place *p = place_of(t);
+	struct uthread *handle = t->p_handle;
 	void *result = t->p_result;
 	bool detached;
 
@@ -271,8 +275,10 @@ static void *leave(struct pthread_face *t)
 	if (detached)
 		table_out(t);
 	ulock_put(&p->pl_lock);
-	if (detached)
+	if (detached) {
+		(void)uthread_detach(handle);
 		free(t);
+	}
 	return result;
 }
 
@@ -281,8 +287,6 @@ static void *shell(void *arg)
 {
 	struct pthread_face *t = arg;
 
-	if (t->p_detached)
-		(void)uthread_detach(t->p_handle);
 	(void)uthread_interruptible(false);
 	t->p_shell = __builtin_frame_address(0);
 	if (_setjmp(t->p_exit) == 0)
@@ -452,9 +456,10 @@ int FACE(pthread_detach)(pthread_t name)
 	handle = t->p_handle;
 	ended = t->p_ended;
 	found(t);
-	(void)uthread_detach(handle);		/* only this call can: T2 */
-	if (ended)
+	if (ended) {
+		(void)uthread_detach(handle);	/* only this call can: T2 */
 		thread_free(t);
+	}
 	return 0;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* s_pthread: code for pthreads, with no line changed, does what POSIX says. */
-/* LIBS: -Wl,--wrap=main */
+/* LIBS: -Wl,--wrap=main -Wl,--wrap=uthread_detach */
 
 /*
  * Names are those of usched/pthreads.h, so main() is a thread. What others touch
  * is static, since stacks may move. f_...() run in threads; try_...() each try
  * a kind of object. Native threads, which ucall() makes, use the same objects.
+ * Nothing is written to stderr.
  */
 #include "usched/pthreads.h"
 #include "check.h"
@@ -177,6 +178,56 @@ static void try_threads(void)
 	set(&stage, 2);
 	while (pthread_kill(t, 0) == 0)
 		CHECK(sched_yield() == 0);
+}
+
+/* Each thread that is detached detaches its handle once, whenever it ends. */
+
+static int detached;
+
+/* At this point, where pthread_detach() holds no lock, the thread may end. */
+WRAP(int, uthread_detach, struct uthread *t)
+{
+	if (uthread_self() != t)
+		CHECK(usleep(2000) == 0);
+	CHECK(__real_uthread_detach(t) == 0);
+	__atomic_add_fetch(&detached, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void *f_ends(void *arg)
+{
+	set(&stage, 1);
+	return arg;
+}
+
+static void try_detach(void)
+{
+	pthread_attr_t a;
+	pthread_t t;
+	int i;
+
+	set(&detached, 0);
+	for (i = 0; i < 32; i++)		/* it has not begun, mostly */
+		CHECK(pthread_detach(start(f_same, NULL)) == 0);
+	until(&detached, 32);
+	set(&stage, 0);
+	t = start(f_until, (void *)3);		/* it waits */
+	CHECK(usleep(2000) == 0 && pthread_detach(t) == 0);
+	CHECK(pthread_detach(t) == EINVAL && pthread_join(t, NULL) == EINVAL);
+	set(&stage, 3);
+	until(&detached, 33);
+	set(&stage, 0);
+	t = start(f_ends, NULL);		/* it has ended, mostly */
+	until(&stage, 1);
+	CHECK(usleep(2000) == 0 && pthread_detach(t) == 0);
+	until(&detached, 34);
+	(void)start(f_detach, NULL);
+	until(&detached, 35);
+	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setdetachstate(&a,
+			PTHREAD_CREATE_DETACHED) == 0);
+	CHECK(pthread_create(&t, &a, f_same, NULL) == 0);
+	until(&detached, 36);
+	CHECK(usleep(2000) == 0 && get(&detached) == 36);
 }
 
 /* The end by pthread_exit(), and by a cancellation. */
@@ -872,12 +923,20 @@ static void try_native(void)
 	CHECK(pthread_getspecific(key) == &count);
 }
 
+static void says(const char *line)
+{
+	(void)fprintf(stderr, "%s\n", line);
+	CHECK(!"a message");
+}
+
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
+	usched_on_message(says);
 	CHECK(ustack_self() != NULL && uthread_self() != NULL);
 	CHECK(sem_init(&sem, 0, 0) == 0);
 	try_threads();
+	try_detach();
 	try_ends();
 	try_mutexes();
 	try_conditions();

@@ -1845,6 +1845,48 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 	return rc != 0 ? rc : make_in_place(out, was, ops, proc_nr, thread_nr);
 }
 
+/*
+ * The native thread of a processor has a value of this key while it runs, so
+ * its end by pthread_exit() is seen. A clean-up handler would not do: with
+ * -fexceptions it is a frame, and the unwinding of a lane never comes to that.
+ */
+static pthread_key_t native_key;
+static bool          native_key_made;
+
+/*
+ * Fails: the others would wait for this processor for ever. In the child of a
+ * fork() it is none, so the thread that has forked may call pthread_exit().
+ */
+static void native_left(void *p)
+{
+	const struct ustack *u = ustack_self();
+	struct stuck_text who;
+	char text[256];
+
+	if (mine != p)
+		return;
+	(void)snprintf(text, sizeof text, "pthread_exit: %s has ended the "
+		       "native thread of its processor, with all threads that "
+		       "run there: a thread ends by the return of its function",
+		       u != NULL ? stuck_who(&who, u) : "a cancellation");
+	usched_fail(text);
+}
+
+static void native_key_make(void)
+{
+	native_key_made = pthread_key_create(&native_key, native_left) == 0;
+}
+
+/* Lets the end of the caller be seen (p), or not (NULL). */
+static void native_mark(const struct uproc *p)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, native_key_make);
+	if (native_key_made)
+		(void)pthread_setspecific(native_key, p);	/* else no message */
+}
+
 static void *native(void *arg)
 {
 	struct uproc *p = arg;
@@ -1861,7 +1903,9 @@ static void *native(void *arg)
 		note_few(p);
 		__atomic_store_n(&p->p_runs, usched_current_at(), __ATOMIC_RELAXED);
 		guard = usched_guard_begin();
+		native_mark(p);
 		usched_run(&p->p_sched);
+		native_mark(NULL);
 		usched_guard_end(guard);
 	}
 	return NULL;

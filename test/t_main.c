@@ -7,6 +7,7 @@
  * at the same time. usched_go() makes threads of the
  * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
  * to those that are no threads. A result that seems to be an error has a line.
+ * libc's pthread_exit() in a thread ends the program, with the thread's name.
  */
 #include "check.h"
 #include <usched/all.h>
@@ -150,6 +151,34 @@ static int fails(const char *how, const char *says)
 		strstr(last, says) != NULL && strstr(last, "rr:2") != NULL;
 }
 
+/* libc's pthread_exit() would end the processor, for which all would wait. */
+
+static void exits(void *arg)
+{
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	pthread_exit(arg);
+}
+
+static int waits_for_exit(void *arg)
+{
+	CHECK(usched_go(exits, arg) == 0);
+	return u_sleep(UNEVER);
+}
+
+static void run_exits(void)
+{
+	usched_on_message(NULL);
+	check_watch(1);
+	(void)usched_main(waits_for_exit, NULL);
+}
+
+static int pthread_exits(const char *how)
+{
+	CHECK(setenv("USCHED", how, 1) == 0);
+	return check_dies(how, run_exits, "pthread_exit: thread") +
+		check_dies(how, run_exits, "exits() has ended the native");
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const right[] = {
@@ -192,6 +221,9 @@ int main(int argc, char **argv)
 	results();
 	for (i = 0; i < 100; i++)
 		several(right[i % COUNT(right)]);
+
+	for (i = 0; i < COUNT(right) && !check_sanitized(); i++)
+		CHECK(pthread_exits(right[i]) == 0);
 
 	/* How many are stuck. */
 	for (i = 0; i < COUNT(right); i++) {

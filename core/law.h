@@ -172,8 +172,7 @@ void usched_name(char *text, size_t size, const void *at)
 static void law_name(struct message *m, const struct ustack *u)
 {
 	void *f = (void *)(uintptr_t)f_of(u);
-	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
-		ustack_shell_of(u->u_arg)->h_arg;
+	void *arg = ustack_arg(u->u_f, u->u_arg);
 	char name[80];
 
 	usched_name(name, sizeof name, f);

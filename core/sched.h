@@ -192,8 +192,9 @@ int usched_step(struct ustack *u);
  * A shell is a function around the function of a thread: a module calls its own
  * code before and after. Such a thread is made to run ustack_shell() on a block
  * that begins with struct ushell. For questions by function, such as which
- * threads are deep, it counts as a thread of h_f. It may be preempted in h_f
- * (upreempt.h) if h_run itself calls h_f.
+ * threads are deep, and in messages, it counts as a thread of h_f. If h_f is
+ * ustack_shell(), h_arg is a shell, too, and the thread counts as that. It may be
+ * preempted in h_f (upreempt.h) if h_run itself calls h_f.
  */
 struct ushell {
 	void (*h_run)(struct ushell *h);	/* what the thread really runs */
@@ -204,7 +205,7 @@ struct ushell {
 /* Calls h_run of the struct ushell at shell. */
 void ustack_shell(void *shell);
 
-/* Not API. Returns shell, with its type. */
+/* Not API. Returns shell, or the innermost of shells, whose h_f is no shell. */
 const struct ushell *ustack_shell_of(void *shell);
 
 /* Returns the function that a thread of f and arg stands for. */
@@ -212,6 +213,13 @@ static __inline__ void (*ustack_f(void (*f)(void *), void *arg))(void *)
 {
 	return __builtin_expect(f == ustack_shell, 0) ? 
 		ustack_shell_of(arg)->h_f : f;
+}
+
+/* Returns the argument that goes with ustack_f(). */
+static __inline__ void *ustack_arg(void (*f)(void *), void *arg)
+{
+	return __builtin_expect(f == ustack_shell, 0) ?
+		ustack_shell_of(arg)->h_arg : arg;
 }
 
 /*

@@ -157,6 +157,13 @@ struct name {
 	void                *w_arg;
 };
 
+/* Returns the name of u; of a shell that of the function inside. */
+static struct name name_of_thread(const struct ustack *u)
+{
+	return (struct name) { u, ustack_f(u->u_f, u->u_arg),
+			       ustack_arg(u->u_f, u->u_arg) };
+}
+
 /*
  * What the C++ library, if there is one, knows about exceptions on this native
  * thread: see ucxx.cc.
@@ -375,7 +382,7 @@ UNCHECKED void uhard_enter(struct ustack *u, struct usched_lane *l)
 	}
 	h = u->u_hard = &s->s_hard->d_first;
 	memset(h, 0, sizeof *h);
-	h->h_name = (struct name) { u, u->u_f, u->u_arg };
+	h->h_name = name_of_thread(u);
 	h->h_lane = u->u_lane;
 	if (l->l_low != NULL)
 		usan_thread(&h->h_san, l->l_low, l->l_bottom - l->l_low);
@@ -431,8 +438,8 @@ UNCHECKED void uhard_resume(struct ustack *u)
 	where_set(h, RUNS);						/* O4 */
 	d->d_ran   = h->h_name;
 	k->k_last  = u;
-	k->k_f     = u->u_f;
-	k->k_arg   = u->u_arg;
+	k->k_f     = h->h_name.w_f;
+	k->k_arg   = h->h_name.w_arg;
 	usan_leave(&d->d_san, &h->h_san, 0);
 }
 
@@ -1099,7 +1106,7 @@ static void put_culprit(struct text *x, void *context)
 	const struct ustack *u = ustack_self();
 
 	if (u != NULL)
-		put_name(x, (struct name) { u, u->u_f, u->u_arg });
+		put_name(x, name_of_thread(u));
 	else
 		put(x, "a native thread, or a dispatcher,");
 	put(x, access_of(context));

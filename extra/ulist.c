@@ -454,13 +454,6 @@ static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
 		*name = 0;
 }
 
-/* Returns the argument that goes with ustack_f(). */
-static void *arg_of(const struct ustack *u)
-{
-	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
-		u->u_arg;
-}
-
 static struct entry *entry_run(struct listed *d, struct ustack *u)
 {
 	struct stripe *t = stripe_of(u);
@@ -488,7 +481,7 @@ static void enter(struct listed *d, struct ustack *u)
 	d->d_entry = entry_run(d, u);
 	d->d_stack = u;
 	d->d_f     = ustack_f(u->u_f, u->u_arg);
-	d->d_arg   = arg_of(u);
+	d->d_arg   = ustack_arg(u->u_f, u->u_arg);
 	name_copy(d->d_name, u);
 	d->d_lane   = lane_of(s, u, is_new);
 	d->d_bound  = s->s_lane[d->d_lane].l_bound + is_new;
@@ -969,7 +962,8 @@ static void say_group(const struct group *k)
 	char name[UTHREAD_NAME];
 
 	name_copy(name, u);
-	say_thread(u, ustack_f(u->u_f, u->u_arg), arg_of(u), name);
+	say_thread(u, ustack_f(u->u_f, u->u_arg), ustack_arg(u->u_f, u->u_arg),
+		   name);
 	say(": ");
 	say_state(k);
 	say_frames(k->k_pc, k->k_pcs, true);

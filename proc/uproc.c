@@ -864,11 +864,16 @@ static NOINLINE int make_private(struct uproc *p, struct uproc_thread *t)
 	return rc;
 }
 
-/* Reports the argument of a new thread, which lies where others must not look. */
+/*
+ * Reports the argument of a new thread, which lies where others must not look.
+ * The stack of a thread that has forked us does not move: it never waits again.
+ */
 static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
 {
 	char what[48];
 
+	if (uproc_lost())
+		return;
 	(void)snprintf(what, sizeof what, "%sthread_init: the argument",
 		       name_of(set));
 	usched_law(what, arg);
@@ -1861,15 +1866,13 @@ static void native_left(void *p)
 {
 	const struct ustack *u = ustack_self();
 	struct stuck_text who;
-	char text[256];
 
 	if (mine != p)
 		return;
-	(void)snprintf(text, sizeof text, "pthread_exit: %s has ended the "
-		       "native thread of its processor, with all threads that "
-		       "run there: a thread ends by the return of its function",
+	usched_message("pthread_exit: %s has ended the native thread of its "
+		       "processor: a thread ends by the return of its function",
 		       u != NULL ? stuck_who(&who, u) : "a cancellation");
-	usched_fail(text);
+	usched_fail("pthread_exit: a processor has lost its native thread");
 }
 
 static void native_key_make(void)

@@ -3,6 +3,7 @@
 
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "umain.h"
+#include "uproc_set.h"
 #include "ll.h"
 #include "rr.h"
 #include "upreempt.h"
@@ -15,19 +16,24 @@ UPREEMPT_NEVER;
 
 #define ERRNO_MOST	4095	/* of Linux */
 
-/* The first thread. Lies on the native stack of the caller, which waits there. */
+/*
+ * The first thread. Lies on the stack of the caller, which waits there. It is a
+ * shell, so that messages name the function of the user.
+ */
 struct first {
-	int (*fi_f)(void *arg);
-	void *fi_arg;
-	int   fi_result;
+	struct ushell fi_shell;		/* first */
+	int           fi_result;
 };
 
-/* The function of that thread: messages have its name. */
-static void first_of_usched_main(void *first)
+/* Runs the function of the first thread, which is a plain thread of it now. */
+static void run(struct ushell *h)
 {
-	struct first *i = first;
+	struct first *i = (struct first *)h;
+	struct ustack *u = ustack_self();
 
-	i->fi_result = i->fi_f(i->fi_arg);
+	u->u_f   = h->h_f;
+	u->u_arg = h->h_arg;
+	i->fi_result = ((int (*)(void *))(void (*)(void))h->h_f)(h->h_arg);
 }
 
 /*
@@ -128,7 +134,7 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 			rc = k->k_private(1);
 		k->k_hold();
 	}
-	if (rc != 0 || (rc = make(k->k_sched(0), first_of_usched_main, i)) != 0 ||
+	if (rc != 0 || (rc = make(k->k_sched(0), ustack_shell, i)) != 0 ||
 	    (rc = k->k_start()) != 0) {
 		(void)k->k_fini();	/* the thread has not begun */
 		return failed(k, "start", rc);
@@ -141,12 +147,14 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 
 int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 {
-	struct first first = { f, arg, 0 };
+	struct first first = {
+		{ run, (void (*)(void *))(void (*)(void))f, arg }, 0
+	};
 	const char *how = getenv("USCHED");
 	const struct kind *k;
 	int nr = 0;
 
-	if (usched_self() != NULL) {
+	if (ustack_self() != NULL && !uproc_lost()) {
 		usched_message("usched_main: called by a thread; usched_go() "
 			       "makes further threads");
 		return USCHED_FAILED;

@@ -174,7 +174,7 @@ debug() {
 		"$dir/d.c" $(flags usched-debug --libs) -o "$dir/d"
 	timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: status' [ $? = 125 ]
-	try "debug: $(cat "$dir/said")" grep -q 'first_of_usched_main(.* sem ' "$dir/said"
+	try "debug: $(cat "$dir/said")" grep -q '^thread .* run(.* sem ' "$dir/said"
 	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
 	(ulimit -c 0; timeout 600 "$dir/d" deep >"$dir/said" 2>&1)
 	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"

@@ -8,6 +8,9 @@
  * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
  * to those that are no threads. A result that seems to be an error has a line.
  * libc's pthread_exit() in a thread ends the program, with the thread's name.
+ * In the child of a fork() it works as in its parent, whoever has forked:
+ * a native thread, a thread, or a call. Messages name the function and argument
+ * of the first thread, not what is around it.
  */
 #include "check.h"
 #include <usched/all.h>
@@ -179,6 +182,64 @@ static int pthread_exits(const char *how)
 		check_dies(how, run_exits, "exits() has ended the native");
 }
 
+/* The child of fork(). */
+
+/* Uses what is on the stack of its caller, which waits for its end. */
+static int in_child(void *arg)
+{
+	CHECK(*(int *)arg == 3 && work(&all) == 42);
+	return 9;
+}
+
+static int forks(void *arg)
+{
+	int status, three = 3;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		check_watch(1);
+		CHECK(usched_main(in_child, &three) == 9);
+		_exit(usched_main(in_child, &three) != 9 || messages != 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	return arg != NULL;
+}
+
+static void forks_in_call(void *arg)
+{
+	CHECK(forks(arg) == 0);
+}
+
+static int forks_by_call(void *arg)
+{
+	return ucall(forks_in_call, arg);
+}
+
+/* The child of a child: each is made by a thread that has no scheduler left. */
+static int forks_again(void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(usched_main(forks, arg));
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	return 0;
+}
+
+static void children(const char *how)
+{
+	messages = 0;
+	CHECK(setenv("USCHED", how, 1) == 0);
+	CHECK(forks(NULL) == 0);
+	CHECK(usched_main(forks, NULL) == 0);
+	CHECK(usched_main(forks_by_call, NULL) == 0);
+	CHECK(usched_main(forks_again, NULL) == 0);
+	CHECK(messages == 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const right[] = {
@@ -222,15 +283,18 @@ int main(int argc, char **argv)
 	for (i = 0; i < 100; i++)
 		several(right[i % COUNT(right)]);
 
-	for (i = 0; i < COUNT(right) && !check_sanitized(); i++)
+	for (i = 0; i < COUNT(right) && !check_sanitized(); i++) {
 		CHECK(pthread_exits(right[i]) == 0);
+		children(right[i]);
+	}
 
-	/* How many are stuck. */
+	/* How many are stuck, and who. */
 	for (i = 0; i < COUNT(right); i++) {
 		messages = 0;
 		CHECK(setenv("USCHED", right[i], 1) == 0);
 		CHECK(usched_main(stays, NULL) == USCHED_FAILED);
 		CHECK(messages >= 1 && strstr(first, "1 thread") != NULL);
+		CHECK(messages == 1 || strstr(last, ", stays() waits") != NULL);
 		never = (struct usem){ 0 };
 	}
 	return 0;

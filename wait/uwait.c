@@ -979,7 +979,10 @@ void uwait_run(struct ushell *h)
 	void *result;
 
 	UHARD(hold(e, UHARD_MADE));
-	if (e->e_ops->eo_int)
+	if (h->h_f == ustack_shell) {		/* a shell inside: no result */
+		ustack_shell(h->h_arg);
+		result = NULL;
+	} else if (e->e_ops->eo_int)
 		result = (void *)(intptr_t)((int (*)(void *))f)(h->h_arg);
 	else
 		result = ((void *(*)(void *))f)(h->h_arg);

@@ -31,10 +31,14 @@ struct pthread_face;
 struct pthread_face *pface_self(void);
 
 /*
- * Whether main() is a thread, set by pstart.c before it makes any. Then the last
- * thread that ends ends the process. A host of sim/ has no such main().
+ * The main() that is a thread, which names that thread, and what calls it. Set
+ * by pstart.c before it makes any thread. Then the last thread that ends ends
+ * the process. A host of sim/ has no such main(): NULL.
  */
-extern bool pface_has_main;
+extern struct pface_main {
+	void  (*m_f)(void *);
+	void *(*m_run)(void *);
+} pface_main;
 
 /*
  * Begins a wait that is a cancellation point. Does not return if the caller was

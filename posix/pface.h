@@ -16,6 +16,29 @@
 
 #define FACE(name)	__wrap_##name
 
+/*
+ * ONE ARCHIVE serves the plain library and that of the hard mode (usched.h has
+ * the two names). Nothing here looks into a struct that is larger there, and
+ * where an object lies there is room for the larger. Machines of 32 bits have
+ * no such room in a pthread_mutex_t: their archive serves the plain library.
+ */
+#if __SIZEOF_POINTER__ >= 8
+#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+#endif
+#if __SIZEOF_POINTER__ >= 8 && !defined(USCHED_HARD)
+#define PFACE_ROOM	8	/* bytes: y_home, y_magic (usync.h) */
+#else
+#define PFACE_ROOM	0
+#endif
+
+/* An object in memory that fits each library. */
+#define PFACE_OBJECT(type, name)					\
+	union {								\
+		type name;						\
+		char name##_room[sizeof(type) + PFACE_ROOM];		\
+	}
+
 /* Before a function that sim/ has, too: a program that links both gets that. */
 #define SIM_FIRST	__attribute__((weak))
 

@@ -211,6 +211,11 @@ face() {
 	try usched-pthread.pc build p $(flags usched-pthread --cflags) \
 		examples/ports/chat.c $(flags usched-pthread --libs)
 	try usched-pthread.pc chats
+	try 'face: debug library' build p $(flags usched-pthread --cflags) \
+		examples/ports/chat.c $(flags usched-pthread --libs |
+			sed 's/-lusched /-l:libusched-debug.a /')
+	try 'face: debug library' grep -q uhard_ "$dir/p"
+	try 'face: debug library' chats
 	try pthread.flags $cc -c examples/ports/chat.c -o "$dir/p.o"
 	try pthread.flags $cc -nostdlib -r "@$lib/usched/pthread.flags" \
 		"$dir/p.o" -o "$dir/all.o"

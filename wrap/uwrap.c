@@ -213,6 +213,10 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 }
 #endif
 
+/* It looks into no struct, and so serves each kind of library. */
+#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+
 #if defined(UWRAP_WEAK)
 #pragma weak u_wait_fd
 #pragma weak u_connect
@@ -222,9 +226,7 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 #pragma weak uafter
 #pragma weak unow
 #pragma weak uwait_give_way
-/* It looks into no struct, and so serves each kind of library, or none. */
-#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
-#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+/* Nor does it need a kind of library. */
 #pragma weak usched_with_USCHED_SINGLE__or_compile_this_file_without_it
 #pragma weak usched_without_USCHED_SINGLE__or_compile_this_file_with_it
 #if defined(__x86_64__) && defined(__LP64__)

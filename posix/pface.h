@@ -22,14 +22,14 @@
  * where an object lies there is room for the larger. Machines of 32 bits have
  * no such room in a pthread_mutex_t: their archive serves the plain library.
  */
-#if __SIZEOF_POINTER__ >= 8
-#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
-#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
-#endif
-#if __SIZEOF_POINTER__ >= 8 && !defined(USCHED_HARD)
-#define PFACE_ROOM	8	/* bytes: y_home, y_magic (usync.h) */
-#else
+#if __SIZEOF_POINTER__ < 8
 #define PFACE_ROOM	0
+#elif defined(USCHED_HARD)
+#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#define PFACE_ROOM	0
+#else
+#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+#define PFACE_ROOM	8	/* bytes: y_home, y_magic (usync.h) */
 #endif
 
 /* An object in memory that fits each library. */

@@ -214,8 +214,11 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 #endif
 
 /* It looks into no struct, and so serves each kind of library. */
+#if defined(USCHED_HARD)
 #pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#else
 #pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+#endif
 
 #if defined(UWRAP_WEAK)
 #pragma weak u_wait_fd

@@ -23,20 +23,32 @@
  *
  * DEADLINES
  *
- * A call that has begun cannot be stopped. So it is neither cancelled nor ended
- * by its deadline, and its result is not lost. Before it begins, it returns
- * -ETIMEDOUT if the deadline has passed, -ECANCELED in a cancelled scope, and
- * -EAGAIN if the deadline is UNOW. While UCALL_LIMIT calls run, others wait
- * their turn, and look at their deadline after that. More results:
+ * A call for a file that has begun cannot be stopped. So it is neither cancelled
+ * nor ended by its deadline, and its result is not lost. While UCALL_LIMIT calls
+ * run, others wait their turn. Until it begins, a call returns -ETIMEDOUT at its
+ * deadline, -ECANCELED in a cancelled scope or after uthread_interrupt(), and
+ * -EAGAIN if the deadline is UNOW. More results:
  *
  *	-EAGAIN		also: the system refuses a native thread
  *	-ENOSYS		the caller's dispatcher has no s_wait
  *	-ECHILD		the caller has forked, and this is the child
  *
+ * LOOK-UPS, u_getaddrinfo() and u_getnameinfo(), also end at their deadline and
+ * by a cancellation after they have begun. The call of libc is abandoned: it ends
+ * by itself later, with its native thread, and its result is freed. Neither files
+ * nor the end of the scheduler or program wait for it. At most UCALL_LOOKUPS (64)
+ * of a scheduler run at a time, abandoned ones included; others wait their turn.
+ * Virtual time stands still meanwhile. More results:
+ *
+ *	-EAGAIN		also: UCALL_LOOKUPS of the process are abandoned
+ *	-ECHILD		also: this is a child, and at the fork a look-up was in
+ *			libc, whose locks may stay taken. At once, and for ever
+ *
  * WHO MAY CALL WHAT
  *
  * Threads of any dispatcher that has waits (uwait.h); native threads, for which
- * these are plain calls that block.
+ * these are plain calls that block, look at the deadline before they begin, and
+ * are not ended by it.
  *
  * COSTS
  *

@@ -19,7 +19,7 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # uwait.h, so they run in ws alone, which also moves their threads.
 MODULAR := $(filter $(SCHEDS),s_call s_clock s_gen s_scope s_select s_serve s_signal s_time \
 	   s_uthread s_work \
-	   $(filter s_chan% s_child% s_file% s_io% s_modules% s_net% s_sync%,$(SCHEDS)))
+	   $(filter s_chan% s_child% s_file% s_io% s_lookup% s_modules% s_net% s_sync%,$(SCHEDS)))
 ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 # Documents and the house; of random programs and of models only some.
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/%.sh,stranger api layers names lines messages \

@@ -37,12 +37,13 @@
  * by a cancellation after they have begun. The call of libc is abandoned: it ends
  * by itself later, with its native thread, and its result is freed. Neither files
  * nor the end of the scheduler or program wait for it. At most UCALL_LOOKUPS (64)
- * of a scheduler run at a time, abandoned ones included; others wait their turn.
- * Virtual time stands still meanwhile. More results:
+ * of a scheduler run at a time, abandoned or not, and others wait their turn.
+ * Virtual time stands still while a caller waits. A plug-in with the library in it
+ * must not be unloaded while a call of libc goes on. More results:
  *
  *	-EAGAIN		also: UCALL_LOOKUPS of the process are abandoned
  *	-ECHILD		also: this is a child, and at the fork a look-up was in
- *			libc, whose locks may stay taken. At once, and for ever
+ *			libc, whose locks may stay taken there
  *
  * WHO MAY CALL WHAT
  *

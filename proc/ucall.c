@@ -39,7 +39,7 @@
  *
  * A look-up that has begun is abandoned at its deadline. Its job is from malloc(),
  * and apart from the record, which goes with the caller. After f() the native
- * thread looks, under ca_lock, who is there:
+ * thread looks at the state, under ca_lock:
  *
  *	jb_state	the caller			the native thread
  *
@@ -55,8 +55,8 @@
  * detaches itself and ends, and the last such native thread frees the pool.
  *
  * A look-up may hold a lock of libc. In the child of a fork() meanwhile nothing
- * releases that. So looks_begun counts the native threads in f(), before they take any
- * lock, and until they have released all. The system copies memory so that
+ * releases that. So looks_begun counts the native threads in f(), before they
+ * take any lock, and until they have released all. The system copies memory so that
  * writes of a native thread arrive in their order: if the child has the lock
  * taken, it also has the count. The fork takes no lock for that, and does not
  * wait.
@@ -89,8 +89,8 @@
  *     goes idle or ends. They are at least as many as the jobs in the queue. If
  *     no more could be made, there is at least one native thread, which looks
  *     at the queue after its f().
- * B2. No more than ca_limit native threads run f(), abandoned ones included.
- *     Jobs begin in the order in which they were put in the queue.
+ * B2. No more than ca_limit native threads run f(), abandoned or not. Jobs begin
+ *     in the order in which they were put in the queue.
  * B3. A caller that waits holds the set. The hold begins before its job is in
  *     the queue, and ends after the completion. The hold of a plain dispatcher
  *     is a wait of the pool as a source, and its caller ends it.
@@ -112,7 +112,8 @@
  * Handing the job to a native thread directly: this is a second way besides the
  * queue, and a native thread that becomes busy late would keep its job from
  * idle native threads. Detached native threads: they may run our code after
- * ucall_pool_free(). Abandoned ones do, as there is no way to end them.
+ * ucall_pool_free(). Those of abandoned look-ups do: nothing can end them. So a
+ * plug-in that was linked with the library must not be unloaded meanwhile.
  *
  * One pool of look-ups for the process: it has no end at which its native
  * threads could be joined. A lock around look-ups that a fork takes: it would
@@ -197,7 +198,7 @@ struct ucall_pool {
 
 /* Look-ups of the process (atomic). */
 static int looks_begun;		/* native threads in their f() */
-static int looks_abandoned;		/* of these: whose caller has gone */
+static int looks_abandoned;	/* of these: the caller has gone */
 static bool looks_lost;		/* an ancestor has forked meanwhile */
 
 static int          queue_put(struct ucall_pool *c, struct job *j,
@@ -225,8 +226,8 @@ static bool inherited(const struct ucall_pool *c)
 }
 
 /*
- * Tells what a thread waits for: its f(), also from the claim of ucall_until() on,
- * when the record may have another link in place of its object.
+ * Tells for what a thread waits: its f(). With ucall_until() the record is claimed
+ * before that, so it may already have a link in place of its object.
  */
 static int call_see(const struct uwait *w, struct uwait_seen *v)
 {
@@ -335,7 +336,7 @@ struct place {
 	struct uproc_set  *pl_set;
 };
 
-/* Has f(arg) called for the running thread. sure: nothing but its end ends the wait. */
+/* Has f(arg) called for the running thread. sure: only its end ends the wait. */
 static int call_by(struct place at, void (*f)(void *), void *arg,
 		   utime_ns until, bool sure)
 {
@@ -898,7 +899,7 @@ static struct ucall_pool *names_of(struct ucall_pool *c)
 	return n;
 }
 
-/* Waits for w, with a job in c. 0; or an error, and *arg is NULL if another has it. */
+/* Waits for w, with a job in c. After an error *arg is NULL if it is abandoned. */
 static int look_wait(struct ucall_pool *c, struct uwait *w, struct job look,
 		     void **arg, utime_ns until)
 {
@@ -951,7 +952,8 @@ int ucall_lookup(void (*f)(void *), void (*drop)(void *), void *arg,
 		rc = -ECHILD;
 	else if (ustack_self() == NULL)
 		look_f(f, arg);
-	else if (__atomic_load_n(&looks_abandoned, __ATOMIC_RELAXED) >= UCALL_LOOKUPS)
+	else if (__atomic_load_n(&looks_abandoned, __ATOMIC_RELAXED) >=
+		 UCALL_LOOKUPS)
 		rc = -EAGAIN;
 	else if ((rc = place_of(&at)) == 0)
 		rc = look_by(at, f, drop, &arg, until);

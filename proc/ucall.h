@@ -98,8 +98,7 @@ int ucall_until(void (*f)(void *), void *arg, utime_ns until);
  * UCALL_LIMIT; and look-ups of the process that are abandoned. A server that is
  * deaf keeps a native thread for 5 to 30 s (resolv.conf: 5 s a try, 2 tries, up to
  * 3 servers), so 64 let some 2 to 12 look-ups a second be abandoned. A server
- * that answers in 20 ms gets 3,200 questions a second from them. A native thread
- * in a look-up has touched some 50 KiB.
+ * that answers in 20 ms gets 3,200 questions a second from them.
  */
 #define UCALL_LOOKUPS	64
 

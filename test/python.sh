@@ -3,7 +3,8 @@
 # python.sh: the Python face of the engine installs by pip without a network,
 # from the tree, from its source distribution and as an editable installation,
 # and its example and tests pass, with each interpreter that has its headers.
-# With the first, the tiles of python/examples/mandelbrot.py make the picture
+# With the first, CPython's tests of ThreadPoolExecutor pass with Executor in its
+# place, the tiles of python/examples/mandelbrot.py make the picture
 # of a single call, bench/python measures what it names, and mypy finds no fault in
 # the types of the package.
 # PYTHONS chooses the interpreters.
@@ -100,6 +101,36 @@ pictures() { # interpreter, name
 	verdict "python/examples/mandelbrot.py with $1"
 }
 
+# CPython's tests of ThreadPoolExecutor, with Executor in its place: in all programs
+# that they start, too, so a .pth of an environment puts it there.
+suite() { # interpreter, name
+	if ! "$1" -c 'import test.test_concurrent_futures' 2>/dev/null; then
+		skip "CPython's tests with $1 (package $("$1" -c 'import sys
+print("libpython%d.%d-testsuite" % sys.version_info[:2])'))"
+		return 0
+	fi
+	venv=$dir/suite/bin/python
+	"$1" -m venv --without-pip "$dir/suite" >"$dir/out" 2>&1 &&
+		site=$("$venv" -c 'import site
+print(site.getsitepackages()[0])') &&
+		printf '%s\nimport in_place\n' "$dir/$2" >"$site/in_place.pth" &&
+		cat >"$site/in_place.py" <<-'END'
+	import concurrent.futures, concurrent.futures.thread
+	from usched_engine import Executor
+	class ThreadPoolExecutor(Executor):
+	    pass
+	concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor
+	concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor
+	END
+	timeout 600 "$venv" -m unittest -v -k ThreadPool \
+		test.test_concurrent_futures >"$dir/out" 2>&1 &&
+		[ "$(grep -c ' ok$' "$dir/out")" -ge 40 ] &&
+		"$venv" -c 'from concurrent.futures import ThreadPoolExecutor as t
+import usched_engine
+assert issubclass(t, usched_engine.Executor)' >>"$dir/out" 2>&1
+	verdict "CPython's tests of ThreadPoolExecutor with $1"
+}
+
 # The package itself has the types that it says, without exceptions.
 typed() { # interpreter
 	if ! "$1" -m mypy --version >/dev/null 2>&1; then
@@ -161,6 +192,7 @@ print(os.path.realpath(sys.executable))')
 	tests "$python" $count
 	[ $count = 1 ] || continue
 	fresh "$python" $count
+	suite "$python" $count
 	pictures "$python" $count
 	measures "$python" $count
 	typed "$python"

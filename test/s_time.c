@@ -199,7 +199,8 @@ static void ticks(void *arg)
 		CHECK(uticker_wait(&k, &missed) == 0 && missed == 0 &&
 		      unow() == from + 10 * i);
 	CHECK(u_sleep(uafter(35)) == 0);
-	CHECK(uticker_wait(&k, &missed) == 0 && missed == 2);
+	CHECK(uticker_wait(&k, &missed) == 0 && missed == 2 &&
+	      unow() == from + 135);
 	CHECK(uticker_wait(&k, NULL) == 0 && unow() == from + 140);
 	CHECK(uticker_wait(&none, NULL) == -EINVAL);
 	CHECK(u_sleep(-1) == -EINVAL && u_wait_until(-5) == -EINVAL);

@@ -273,8 +273,25 @@ static bool name_once(const char *call)
 	return false;
 }
 
-/* Uptimes below it, and deadlines farther off, are not looked at. */
+/* Deadlines farther off are not looked at. */
 #define LENGTH_NEAR	(3600 * UTIME_S)
+/* From the making of a deadline to the call that takes it for a length. */
+#define LENGTH_AGE	(100 * UTIME_US)
+
+/*
+ * Returns whether a length must be a deadline. In the first hour of the system
+ * lengths are as large as deadlines. So there the deadline must just have been
+ * made, from a length in ms.
+ */
+static bool is_deadline(utime_ns ns, utime_ns now)
+{
+	utime_ns left = ns - now;
+
+	if (left < 0 || left > LENGTH_NEAR || ns % UTIME_MS == 0)
+		return false;
+	return now >= LENGTH_NEAR ||
+		(UTIME_MS - left % UTIME_MS) % UTIME_MS < LENGTH_AGE;
+}
 
 /* Returns ns in the longest unit that divides it, whose name becomes *unit. */
 static utime_ns in_unit(utime_ns ns, const char **unit)
@@ -303,8 +320,7 @@ NOINLINE void uwait_length(utime_ns ns, const char *call)
 {
 	utime_ns now = unow();
 
-	if (now < LENGTH_NEAR || ns < now || ns - now > LENGTH_NEAR ||
-	    ns % UTIME_MS == 0 || !name_once(call))
+	if (!is_deadline(ns, now) || !name_once(call))
 		return;
 	usched_message("%s: the length %lld is the time since the system began. "
 		       "Is it a deadline? 50 * UTIME_MS is a length, and "

@@ -1183,6 +1183,20 @@ static bool jump(struct uproc_set *set)
 	return true;
 }
 
+bool uproc_may_jump(struct uproc *p)
+{
+	struct uproc_set *set = p->p_set;
+
+	return utime_is_virtual() &&
+		__atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) ==
+		set->set_nr - 1 && next_due(set) != UNEVER;
+}
+
+void uproc_jump(struct uproc *p)
+{
+	(void)jump(p->p_set);
+}
+
 /* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
 static bool sleep_entered(struct uproc *p, utime_ns ns)
 {

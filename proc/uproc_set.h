@@ -187,7 +187,10 @@ UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
  */
 UPROC_HIDDEN bool uproc_may_jump(struct uproc *p);
 
-/* Lets it jump, and wakes those that have the deadline. Caller is awake. */
+/*
+ * Lets virtual time jump to the next deadline, and wakes the processors that have
+ * it. p, the caller, is awake, and uproc_may_jump() was true.
+ */
 UPROC_HIDDEN void uproc_jump(struct uproc *p);
 
 /* Returns whether a deadline of p has passed. Owner only. */

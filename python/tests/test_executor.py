@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 from usched_engine import Engine, Executor, Future, TaskError
 
@@ -149,8 +150,9 @@ class ExecutorTest(unittest.TestCase):
         """Each does all, also those that have no engine."""
         for executor in self.several(3):
             data = bytearray(b"abc")
-            self.assertIs(executor.submit(libc.memset, data, 120, 2,
-                                          out=data).result(20), data)
+            self.assertIs(executor.submit(      # an address is no error
+                libc.memset, data, 120, 2, out=data, check=False).result(20),
+                data)
             self.assertEqual(data, b"xxc")
             with self.assertRaises(TaskError) as failed:
                 executor.submit(libc.close, -1, name="mine").result(20)
@@ -247,6 +249,26 @@ class ExecutorTest(unittest.TestCase):
         self.assertEqual(ended.stdout, b"x" * 6)
         self.assertEqual(ended.stderr, b"")
         self.assertEqual(ended.returncode, 0)
+
+    def test_wait(self):
+        """A call may end at any moment of concurrent.futures.wait()."""
+        base = concurrent.futures._base
+        install = base._create_and_install_waiters
+        reader, writer = os.pipe()
+
+        def ends(*args):
+            os.write(writer, b"x")
+            time.sleep(0.2)
+            return install(*args)
+        with Executor(1) as executor:
+            future = executor.submit(libc.read, reader, bytearray(1), 1)
+            began = time.monotonic()
+            with unittest.mock.patch.object(
+                    base, "_create_and_install_waiters", ends):
+                concurrent.futures.wait([future], 60)
+            self.assertLess(time.monotonic() - began, 60)
+        os.close(reader)
+        os.close(writer)
 
     def test_generic(self):
         self.assertIsNotNone(Future[int])

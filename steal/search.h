@@ -278,14 +278,15 @@ static struct uproc_thread *search_and_nap(struct ws_worker *w)
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
 {
-	unsigned began = now_ns();
 	struct uproc_thread *t;
+	unsigned began;
 	bool more;
 
 	if (uproc_may_jump(&w->w_proc) && !must_return(w)) {
 		uproc_jump(&w->w_proc);
 		return NULL;
 	}
+	began = now_ns();
 	if (uwait_outside(&w->w_proc.p_waits) && others_have_work(w)) {
 		uwait_look_outside(&w->w_proc.p_waits);
 		if (must_return(w))

@@ -23,10 +23,8 @@ VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 NUMBERS := $(subst ., ,$(VERSION))
 MAJOR   := $(firstword $(NUMBERS))$(if $(filter 0.%,$(VERSION)),.$(word 2,$(NUMBERS)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
-	   uthread uscope umem uproc rr ll ws ucall \
-	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
-	   engine see host spawn runner queue end bus batch task waiter state
+# The list that CMake, Meson and pip read, too. uhard.c is empty without the hard mode.
+MODULES := $(basename $(notdir $(shell cat sources 2>/dev/null)))
 FACE    := pthreads plocks pstart
 SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile snfolder \
 	   snhost ssignal sio sserve sown sstdio sthread sseal ssearch sreal spage uhistory
@@ -118,9 +116,9 @@ $(B)/pic/%.o: %.c $(ALL_H) Makefile
 # Names of functions in messages: proc/stuck.h.
 $(B)/uproc.o $(B)/pic/uproc.o: ALLFLAGS += -DUSCHED_NAMES
 
-$(B)/libusched.a: $(OBJS)
+$(B)/libusched.a: $(OBJS) sources
 	rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(filter %.o,$^)
 
 # In the hard mode, with udebug.c in one object with usched.c, which each program
 # needs.
@@ -131,10 +129,10 @@ $(B)/debug/%.o: %.c $(ALL_H) Makefile
 $(B)/debug/debug.o: $(B)/debug/usched.o $(B)/debug/udebug.o
 	$(CC) -r -nostdlib -o $@ $^
 
-$(B)/libusched-debug.a: $(patsubst %,$(B)/debug/%.o,debug uhard \
-	   $(filter-out usched uhard,$(MODULES)))
+$(B)/libusched-debug.a: $(patsubst %,$(B)/debug/%.o,debug $(filter-out usched,$(MODULES))) \
+	   sources
 	rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(filter %.o,$^)
 
 $(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
 	@mkdir -p $(@D)
@@ -149,8 +147,8 @@ $(B)/libusched_pthread.a $(B)/libusched_sim.a:
 	rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ \
+$(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o) sources
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $(filter %.o,$^) \
 		-pthread
 
 # By the names of libc; for --wrap; for LD_PRELOAD.

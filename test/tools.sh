@@ -148,10 +148,8 @@ library() { # compiler, tool, flags
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
 	mkdir -p "$dir/face" || return 1
-	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c \
-			start/*.c view/uview.c view/v*.c posix/*.c wrap/*.c; do
+	for src in $(cat sources) posix/*.c wrap/*.c; do
 		case $src in
-		extra/udebug.c)	continue ;;		# the debug library's
 		posix/*|wrap/*)	to=$dir/face ;;
 		*)		to=$dir ;;
 		esac

@@ -10,6 +10,7 @@
 # runs there.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 . test/count
 cc=${CC:-cc} make=${MAKE:-make}
 
@@ -48,7 +49,10 @@ files() { # below
 }
 
 programs() { # what to link with
+	{ cat examples/first/workers.c; every_call; } >"$dir/calls.c"
 	for how; do
+		try "$how: each function of all.h" build c "$dir/calls.c" $how
+		try "$how" run c
 		try "$how" build a test/s_article.c -Itest $how
 		try "$how" run a
 		# Inline functions of ws.h call into the library.

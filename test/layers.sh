@@ -258,7 +258,8 @@ plant_engine() {
 	empty "planted in engine/$1" "${got:-nothing} is seen, not: $3"
 }
 
-empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' $(cat sources) extra/udebug.c 2>&1)"
+empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' \
+	$(cat sources) extra/udebug.c 2>&1)"
 empty 'calls point upwards' "$(calls plain | unknown)"
 
 # In the hard mode uhard.c, which knows waits, stands for a part of each layer.

@@ -1,14 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # python.sh: the Python face of the engine installs by pip without a network,
-# from the tree, from its source distribution and as an editable installation,
-# and its example and tests pass, with each interpreter that has its headers.
+# by the commands of python/README.md and from its source distribution, and its
+# example and tests pass, with each interpreter that has its headers. The library
+# in it has each function of each header of <usched/all.h>.
 # With the first, the tiles of python/examples/mandelbrot.py make the picture
 # of a single call, bench/python measures what it names, and mypy finds no fault in
 # the types of the package.
 # PYTHONS chooses the interpreters.
 
 cd "$(dirname "$0")/.." || exit 1
+top=$PWD
+. test/layout
 . test/count
 
 export USCHED_OBJECTS="$dir/objects" USCHED_TEST_LIBRARY="$dir/library.so"
@@ -49,7 +52,9 @@ editable() { # interpreter, name
 		tar xzf "$dir/$(cat "$dir/sdist")" -C "$dir/tree" \
 			--strip-components 1 >"$dir/out" 2>&1
 	verdict "the source distribution unpacks" || return
-	example "$1" "$2" 'an editable tree' -e "$dir/tree/python"
+	cd "$dir/tree" || exit 1
+	example "$1" "$2" 'an editable tree' $(told '-e [^`]*')
+	cd - >/dev/null || exit 1
 	echo 'seen = 1' >>"$dir/tree/python/usched_engine/_see.py"
 	(cd "$dir" && "$dir/venv-$2/bin/python" -c '
 import os, usched_engine as u
@@ -59,6 +64,11 @@ assert not [name for name in os.listdir(os.path.dirname(u._see.__file__))
 	verdict "a change of an editable tree with $1"
 }
 
+# What python/README.md gives to pip install, in the tree.
+told() { # pattern
+	grep -o "\`pip install $1\`" "$top/python/README.md" | sed 's/.* install //; s/`//'
+}
+
 fresh() { # interpreter, name
 	if ! "$1" -m venv "$dir/venv-$2" >"$dir/out" 2>&1; then
 		skip "a fresh environment with $1 (package python3-venv)"
@@ -66,7 +76,7 @@ fresh() { # interpreter, name
 	fi
 	sed -n '/^```python/,/^```$/{/^```/d;p;}' python/README.md \
 		>"$dir/example.py"
-	example "$1" "$2" ./python ./python
+	example "$1" "$2" 'the tree' $(told '\.[^`]*')
 	distributed "$1" "$2" && editable "$1" "$2"
 }
 
@@ -75,6 +85,11 @@ tests() { # interpreter, name
 		"$1" python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
 		! grep -q warning: "$dir/out"
 	verdict "python/backend.py with $1" || return
+	{ every_call && echo 'int main(void) { return every_call[0] == 0; }'; } >"$dir/calls.c" &&
+		${CC:-cc} -w -Iinclude -include usched/all.h "$dir/calls.c" \
+			"$dir"/objects/*.o -pthread -lm -o "$dir/calls" >"$dir/out" 2>&1 &&
+		"$dir/calls"
+	verdict "the library of python/backend.py with $1"
 	PYTHONPATH=$dir/$2 timeout 300 "$1" -W error::ResourceWarning \
 		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
 	verdict "python/tests with $1" || return

@@ -23,10 +23,8 @@ VERSION := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 NUMBERS := $(subst ., ,$(VERSION))
 MAJOR   := $(firstword $(NUMBERS))$(if $(filter 0.%,$(VERSION)),.$(word 2,$(NUMBERS)))
 CORE    := usched $(if $(HARD),uhard)
-MODULES := $(CORE) umain uio upoll ufile usignal uchild unet userve ugen uwait uchan uwork usync \
-	   uthread uscope umem uproc rr ll ws ucall \
-	   uguard upreempt uchain ustats utrace usymbol ulook ulist uview vnames vcensus vcopy \
-	   engine see host spawn runner queue end bus batch task waiter state
+# The list that CMake, Meson and pip read, too. uhard.c is empty without the hard mode.
+MODULES := $(basename $(notdir $(shell cat sources 2>/dev/null)))
 FACE    := pthreads plocks pstart
 SIM     := usim sfault sfile snet sunix sdisk sevent scalls snames snfile snfolder \
 	   snhost ssignal sio sserve sown sstdio sthread sseal ssearch sreal spage uhistory
@@ -123,9 +121,9 @@ $(B)/pic/%.o: %.c $(ALL_H) Makefile
 # Names of functions in messages: proc/stuck.h.
 $(B)/uproc.o $(B)/pic/uproc.o: ALLFLAGS += -DUSCHED_NAMES
 
-$(B)/libusched.a: $(OBJS)
+$(B)/libusched.a: $(OBJS) sources
 	rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(filter %.o,$^)
 
 # In the hard mode, with udebug.c in one object with usched.c, which each program
 # needs.
@@ -136,10 +134,10 @@ $(B)/debug/%.o: %.c $(ALL_H) Makefile
 $(B)/debug/debug.o: $(B)/debug/usched.o $(B)/debug/udebug.o
 	$(CC) -r -nostdlib -o $@ $^
 
-$(B)/libusched-debug.a: $(patsubst %,$(B)/debug/%.o,debug uhard \
-	   $(filter-out usched uhard,$(MODULES)))
+$(B)/libusched-debug.a: $(patsubst %,$(B)/debug/%.o,debug $(filter-out usched,$(MODULES))) \
+	   sources
 	rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(filter %.o,$^)
 
 $(B)/libusched_cxx.a: ucxx.cc usched.h Makefile
 	@mkdir -p $(@D)
@@ -154,8 +152,8 @@ $(B)/libusched_pthread.a $(B)/libusched_sim.a:
 	rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o)
-	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ \
+$(B)/libusched.so: $(MODULES:%=$(B)/pic/%.o) sources
+	$(CC) $(ALLFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $(filter %.o,$^) \
 		-pthread
 
 # By the names of libc; for --wrap; for LD_PRELOAD.
@@ -181,7 +179,7 @@ single:
 # it marks spaces, which only xargs and eval then understand.
 HERE    := $(subst $(empty) $(empty),\ ,$(CURDIR))
 flags: libusched.a
-	@printf '%s\n' '-I$(HERE)/include $(PC_FLAGS) $(HERE)/libusched.a -pthread'
+	@printf '%s\n' '-I$(HERE)/include $(PC_FLAGS) $(CLASH) $(HERE)/libusched.a -pthread'
 	$(if $(findstring \,$(HERE)),@echo 'make $@: for a path with spaces write:' \
 		'make -s $@ | xargs cc prog.c' >&2)
 
@@ -207,6 +205,11 @@ OWN     := $(INCDIR)/private $(OLDDIR) $(INCDIR) $(dir $(SCRIPT)) $(HOOKDIR)
 # library was compiled.
 PC_FLAGS := $(strip $(filter -DUSCHED_%,$(DEFS) $(CFLAGS)) \
 	    $(if $(HARD),-DUSCHED_HARD) $(SAN))
+# Stops a frame that is larger than the guard below a stack, if the compiler can. Clang before
+# 18 warns of it but on x86, so usched.pc has it only there.
+CLASH     = $(shell echo 'int x;' | $(CC) -Werror -fstack-clash-protection -x c -S -o /dev/null - \
+	    2>/dev/null && echo -fstack-clash-protection)
+PC_CLASH  = $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),$(CLASH))
 # Without usched/ in front headers are found behind all others. CMake drops a word that it has
 # read before, so each flag is one word with its folder.
 OLD_DIRS := -idirafter$${includedir}/usched -idirafter$${includedir}/usched/old
@@ -215,7 +218,7 @@ in_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 pc       = umask 022 && printf '%s\n' 'prefix=$(PREFIX)' \
 	'includedir=$(call in_prefix,$(PREFIX)/include)' \
 	'libdir=$(call in_prefix,$(LIBDIR))' 'Name: $(1)' 'Description: $(2)' \
-	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(4)' \
+	'Version: $(VERSION)' 'Cflags: -I$${includedir} $(OLD_DIRS) $(PC_FLAGS) $(PC_CLASH) $(4)' \
 	'Libs: -L$${libdir} $(3) $(SAN) -pthread' \
 	>$(DESTDIR)$(PCDIR)/$(1).pc
 

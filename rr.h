@@ -60,7 +60,8 @@ struct rr_thread {
  * less. The hint thread_nr says how many threads there will be, about; 0: no
  * hint. With a hint, threads that are made one after another before rr_start()
  * share a processor, in chunks: see rr_thread_init(). Each processor is a native
- * thread, and two or more are pinned to cpus: see rr_pinning(). 0, -EINVAL,
+ * thread, and two or more are pinned to cpus: see rr_pinning(). 0; -EINVAL,
+ * also if a variable of the environment has an unknown word, after a line;
  * -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler of rr.
  */
 USCHED_MUST int rr_init(int proc_nr, int thread_nr);
@@ -102,7 +103,7 @@ int rr_preempt(void);
  * instead. No thread ever shares a lane against its maker's wish.
  *
  * USCHED_STACKS in the environment of rr_init() overrides the program: private,
- * shared. With any other word rr_init() writes a line, and returns -EINVAL.
+ * shared.
  * Any thread, any native thread; after rr_init(). 0, -EINVAL; -ECHILD.
  */
 int rr_private(int on);

@@ -168,6 +168,8 @@
  *	core/pages.h      pages for stacks, on each system
  *	core/machine.h    the switch, for each machine
  *	core/contracts.h  what callers must keep; message.h: lines about it
+ *	core/copies.h     two copies of the library in a process
+ *	core/env.h        variables of the environment, and what each knows
  *	core/ask.h        who runs; questions of other modules
  *	core/deep.h       a policy: which threads get private lanes
  *	core/private.h    private lanes
@@ -264,6 +266,7 @@ static __thread struct usched_frame *usched_here;
 
 #include "core/message.h"
 #include "core/contracts.h"
+#include "core/env.h"
 
 /*
  * COPYING
@@ -336,6 +339,7 @@ static UNCHECKED void restore(struct usched_lane *l, struct ustack *u)
 }
 
 #include "core/ask.h"
+#include "core/copies.h"
 #include "core/pages.h"
 #include "core/deep.h"
 #include "core/private.h"
@@ -792,12 +796,21 @@ void usched_blocked(char *sp, void *unused)
 	switch_from(s);
 }
 
+/* Is there a thread that calls? */
+static inline int inside(void)
+{
+	if (likely(usched_current != NULL))
+		return 1;
+	usched_outside("ustack");
+	return 0;
+}
+
 /* Marked as used, since the usched_live of portable builds names it. */
 __attribute__((used)) UNKNOWN int ustack_block(void)
 {
 	int rc;
 
-	CONTRACT(usched_current != NULL,
+	CONTRACT(inside(),
 		 "ustack_block: called outside of a thread");
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 	USCHED_SWITCH(rc);
@@ -872,7 +885,7 @@ void usched_ended(void)
 
 UNCHECKED void ustack_abort(void)
 {
-	CONTRACT(usched_current != NULL,
+	CONTRACT(inside(),
 		 "ustack_abort: called outside of a thread");
 	thread_end(usched_current);
 }

@@ -18,7 +18,8 @@
  *
  *	in this guard			the thread is too deep
  *	between the lane and a stack	the same: a large frame has skipped the
- *	pointer below the lane		guard
+ *	pointer below the lane		guard. This comes first, since the frame
+ *					may lie in a lane that is shut
  *	in the guard of the next lane	the thread has written past the bottom
  *					of its own
  *	in any other guard		the thread has used a wild pointer
@@ -33,6 +34,12 @@
  * Of a moved place the handler knows whose it is, if a register points there, or
  * a word near the stack pointer, or if there is no other: law_take() has left the
  * thread in its first word.
+ *
+ * A frame of megabytes, written from its low end on, may destroy what is below
+ * the lanes before it faults: the list of lanes, and the native stack with its
+ * thread-local variables. So the handler first looks whether what it needs is
+ * there (see_whole()). Linux may end the process before: it has its own word among
+ * these variables (rseq), and reads it when the native thread is preempted.
  *
  * A fault that it cannot explain has the effect that it would have without it:
  * the handler is taken away, the fault happens again, and ends the process.
@@ -98,38 +105,54 @@ static int guard_of(const struct usched *s, uintptr_t at)
 	return 0;
 }
 
-/* Tells whether a thread is below its lane and has touched its frame. */
+/*
+ * Tells whether a thread is below its lane and has touched its frame: the low
+ * end of it, if it is larger than REACH.
+ */
 static int is_below(const struct usched_lane *l, uintptr_t at, uintptr_t sp)
 {
 	uintptr_t low = (uintptr_t)l->l_low;
+	uintptr_t from = sp - USCHED_GUARD;
 
-	return low != 0 && low - sp - 1 < REACH &&
-	       at - (sp - USCHED_GUARD) < low - (sp - USCHED_GUARD);
+	return sp != 0 && sp < low && at - from < (low - sp < REACH ?
+		low - from : 2 * USCHED_GUARD);
 }
 
-/* Adds to m what usched_explain() says if a guard was touched. */
-static int in_guard(struct message *m, const struct ustack *u, uintptr_t at,
+/* Adds to m what usched_explain() says if the stack of u was too small. */
+static int too_deep(struct message *m, const struct ustack *u, uintptr_t at,
 		    uintptr_t sp)
+{
+	const struct usched_lane *l = &u->u_sched->s_lane[u->u_lane];
+
+	if (guard_of(u->u_sched, at) != u->u_lane && !is_below(l, at, sp))
+		return 0;
+	if (l->l_low == NULL)
+		return 0;
+	message_add(m, " has run out of its stack (lane %d), of %lu bytes; larger "
+		    "stacks: USCHED_STACK_SIZE=1M in the environment, "
+		    "rr_stack_size(), usched_lanes()", u->u_lane,
+		    (unsigned long)(l->l_bottom - l->l_low));
+	if ((uintptr_t)l->l_low - at > USCHED_GUARD)
+		message_add(m, "; -fstack-clash-protection stops a frame larger "
+			    "than the guard, before it writes elsewhere");
+	return 1;
+}
+
+/* Adds to m what usched_explain() says if another guard was touched. */
+static int in_guard(struct message *m, const struct ustack *u, uintptr_t at)
 {
 	const struct usched *s = u->u_sched;
 	const struct usched_lane *l;
 	int nr = guard_of(s, at);
 	int past = nr == u->u_lane + 1;
 
-	if (is_below(&s->s_lane[u->u_lane], at, sp)) {
-		nr = u->u_lane;
-		past = 0;
-	}
 	if (nr == 0)
 		return 0;
 	l = &s->s_lane[nr - past];
-	message_add(m, "%s stack (lane %d), of %lu bytes%s",
-		past ? " has gone past the bottom of its" : nr == u->u_lane ?
-		" has run out of its" :
+	message_add(m, "%s stack (lane %d), of %lu bytes",
+		past ? " has gone past the bottom of its" :
 		", by a wild pointer, has touched the guard of another",
-		nr - past, (unsigned long)(l->l_bottom - l->l_low),
-		nr == u->u_lane ? "; larger stacks: USCHED_STACK_SIZE=1M in the "
-		"environment, rr_stack_size(), usched_lanes()" : "");
+		nr - past, (unsigned long)(l->l_bottom - l->l_low));
 	return 1;
 }
 
@@ -140,16 +163,45 @@ static int is_fill(uintptr_t word)
 	       word - ((uint32_t)LAW_FILL - NEAR) < 2 * NEAR;
 }
 
+/* Are nob bytes mapped there, where a pointer may point? No more than a page. */
+static int is_there(const void *at, size_t nob)
+{
+	uintptr_t low = (uintptr_t)at & -page_size();
+	unsigned char there[2];
+
+	return (uintptr_t)at % sizeof(void *) == 0 && low != 0 &&
+	       pages_there((char *)low, (uintptr_t)at + nob - low, there) == 0;
+}
+
 /* Is v a thread whose place begins at word? It may be any word. */
 static int is_thread_at(const struct ustack *v, const uintptr_t *word)
 {
-	size_t page = page_size();
-	uintptr_t low = (uintptr_t)v & -page;
-	unsigned char there[2];
+	return is_there(v, sizeof *v) && slice(v) == (const char *)word;
+}
 
-	return (uintptr_t)v % sizeof(void *) == 0 && low != 0 &&
-	       pages_there((char *)low, (uintptr_t)(v + 1) - low, there) ==
-		       0 && slice(v) == (const char *)word;
+/*
+ * Is nothing mapped there? 0 if the system does not tell. errno may be gone, too:
+ * the thread-local variables.
+ */
+static int is_gone(const void *at, size_t nob)
+{
+	return !is_there(at, nob) && is_there(lent, sizeof *lent);
+}
+
+/* Fails if it cannot be read what is kept of u, which runs, and of its lane. */
+static void see_whole(const struct ustack *u)
+{
+	const struct usched_lane *l = NULL;
+
+	if (!is_gone(u, sizeof *u) && !is_gone(u->u_sched, sizeof *u->u_sched))
+		l = &u->u_sched->s_lane[u->u_lane];
+	if (l == NULL || is_gone(l, sizeof *l) ||
+	    (l->l_low != NULL && is_gone(l->l_bottom - WORD, WORD)))
+		usched_fail("a thread has overwritten what is below its stack: a "
+			    "frame was larger than the guard, and "
+			    "-fstack-clash-protection stops it there; larger "
+			    "stacks: USCHED_STACK_SIZE=1M in the environment, "
+			    "rr_stack_size()");
 }
 
 /* Returns the thread that has left the place at which at points, or NULL. */
@@ -291,8 +343,9 @@ static int explain(struct message *m, const struct ustack *u, uintptr_t at,
 	uintptr_t reg[GUARD_REGS] = { 0 };
 	int nr = registers(context, reg);
 
-	return in_shut(m, at, reg, nr) ||
-	       (u != NULL && in_guard(m, u, at, reg[0])) ||
+	return (u != NULL && too_deep(m, u, at, reg[0])) ||
+	       in_shut(m, at, reg, nr) ||
+	       (u != NULL && in_guard(m, u, at)) ||
 	       in_fill(m, u, at, reg, nr);
 }
 
@@ -305,6 +358,8 @@ int usched_explain(const struct ustack *u, uintptr_t at, const void *context,
 {
 	struct message m = { .ms_nob = 0 };
 
+	if (u != NULL)
+		see_whole(u);
 	if (!explain(&m, u, at, context) || m.ms_nob >= size)
 		return 0;
 	memcpy(text, m.ms_text, m.ms_nob + 1);
@@ -320,9 +375,10 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 
 	/* A signal that kill() sends has no address. */
 	if (info->si_code > 0) {
-		if (u != NULL)
+		if (u != NULL) {
+			see_whole(u);
 			law_name(&m, u);
-		else
+		} else
 			message_add(&m, "a native thread");
 		if (explain(&m, u, (uintptr_t)info->si_addr, context))
 			usched_fail(m.ms_text);
@@ -345,9 +401,9 @@ static int handles(void (*h)(int, siginfo_t *, void *))
 
 static int guard_off(void)
 {
-	const char *word = getenv("USCHED_GUARD");
+	const char *value = usched_env(&env_guard);
 
-	return HARD || (word != NULL && strcmp(word, "0") == 0);
+	return HARD || (value != NULL && strcmp(value, "0") == 0);
 }
 
 void *usched_alternate_begin(void)

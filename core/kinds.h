@@ -74,7 +74,7 @@ USCHED_STAYS static const char *const usched_kind[] = {
 /* USCHED_SANITIZE_ANYWAY: no thread will run code of this file. */
 #if defined(USCHED_SANITIZED) && !defined(USCHED_HARD) &&		\
 	!defined(USCHED_SANITIZE_ANYWAY)
-#error "usched: -fsanitize=address and thread need -DUSCHED_HARD for all files, and uhard.c"
+#error "usched: -fsanitize=address and thread need -DUSCHED_HARD, and libusched-debug.a or uhard.c"
 #endif
 
 /* On functions whose result must be looked at, or something is lost. */

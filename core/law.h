@@ -13,11 +13,14 @@
  *	what			when			who
  *	the argument of a	it is made, by a	makers, by
  *	thread			thread			ustack_moves()
- *	a value that may be a	uchan_send()		the same
- *	pointer
  *	the object of a wait	the waiter queues	uwait_make(), by
  *							usched_lent()
  *	the place of a slice	the thread goes on	law_enter()
+ *
+ * The first two are guesses: the new thread may never use its argument, and the
+ * thread whose stack that is may not wait. So they write a line, the first in
+ * the process, and the program goes on. Only an access to a place while its
+ * thread waits proves a breach, and ends the program.
  *
  * A thread that is alone in its lane (l_bound is 1) is evicted at some of its
  * blocks, although no thread needs the lane, and its place is filled with
@@ -65,11 +68,12 @@
  *     before the last word changes. So the handler finds it set, unless the lane
  *     was opened meanwhile; and if it is set, the last word is the thread.
  *
- * USCHED_LAW in the environment is read with the first lanes: "abort" (the
- * default) ends the program with a message; "warn" writes the message for the
- * first LAW_WARNINGS places, and only compares: nothing is filled; "off" looks
- * at nothing. -DUSCHED_LAW_STORM=1, for tests, checks each block of a thread
- * that is alone; =2 also shuts the lane at each sixteenth.
+ * USCHED_LAW in the environment (env.h) is read with the first lanes: "abort"
+ * (the default) ends the program with a message if a breach is proven; "warn"
+ * writes the message for the first LAW_WARNINGS places, guesses too, and only
+ * compares: nothing is filled; "off" looks at nothing. -DUSCHED_LAW_STORM=1, for
+ * tests, checks each block of a thread that is alone; =2 also shuts the lane at
+ * each sixteenth.
  *
  * NOT FOUND
  *
@@ -82,6 +86,8 @@
  *     of the program: the call returns EFAULT.
  *   - An object of a wait for several things, or one made of atomics by hand.
  *   - In an argument: a pointer within the struct to which the argument points.
+ *   - A pointer that is sent as a value. A word that looks like an address may
+ *     be unset bytes. The hard mode says so once (uchan_send()).
  *
  * REJECTED
  *
@@ -108,8 +114,9 @@
 #define LAW_ADVICE							\
 	"What others use lies on the heap, in static storage, or on a private " \
 	"stack (USCHED_STACKS=private); see \"Sharing\" in doc/guide.md"
-/* Messages with USCHED_LAW=warn. */
+/* Messages with USCHED_LAW=warn; else, where nothing is sure. */
 #define LAW_WARNINGS	10
+#define LAW_LINES	1
 #if defined(USCHED_LAW_STORM)
 #define STORM		USCHED_LAW_STORM
 #else
@@ -118,22 +125,15 @@
 
 enum { LAW_UNREAD, LAW_OFF, LAW_WARN, LAW_ABORT };
 
-/* Returns what USCHED_LAW says. */
+/* Returns what USCHED_LAW says: in the order of env_law. */
 static int law_read(void)
 {
-	static const struct { const char *w_word; int w_how; } words[] = {
-		{ "abort", LAW_ABORT }, { "warn", LAW_WARN }, { "off", LAW_OFF }
-	};
-	const char *word = getenv("USCHED_LAW");
-	size_t i;
+	static const int hows[] = { LAW_ABORT, LAW_WARN, LAW_OFF };
+	const char *value = usched_env(&env_law);
+	unsigned long long nr;
+	int i = usched_env_word(&env_law, &value, &nr);
 
-	if (word == NULL)
-		return LAW_ABORT;
-	for (i = 0; i < sizeof words / sizeof *words; i++) {
-		if (strcmp(word, words[i].w_word) == 0)
-			return words[i].w_how;
-	}
-	usched_fail("USCHED_LAW in the environment is none of abort, warn, off");
+	return i < 0 ? LAW_ABORT : hows[i];
 }
 
 static int law_how(void)
@@ -172,8 +172,7 @@ void usched_name(char *text, size_t size, const void *at)
 static void law_name(struct message *m, const struct ustack *u)
 {
 	void *f = (void *)(uintptr_t)f_of(u);
-	void *arg = ustack_f(u->u_f, u->u_arg) == u->u_f ? u->u_arg :
-		ustack_shell_of(u->u_arg)->h_arg;
+	void *arg = ustack_arg(u->u_f, u->u_arg);
 	char name[80];
 
 	usched_name(name, sizeof name, f);
@@ -181,13 +180,17 @@ static void law_name(struct message *m, const struct ustack *u)
 		    (const void *)u, name, name[0] != 0 ? "() at " : "", f, arg);
 }
 
-/* Reports what u, or whoever calls, has done, which concerns the address at. */
+/*
+ * Reports what u, or whoever calls, has done, which concerns the address at.
+ * sure: it is no guess.
+ */
 static NOINLINE void law_broken(const struct ustack *u, const char *what,
-				const void *at)
+				const void *at, int sure)
 {
 	static int warned;		/* atomic */
 	struct message m = { .ms_nob = 0 };
 	int how = law_how();
+	int most = how == LAW_WARN ? LAW_WARNINGS : LAW_LINES;
 
 	if (how == LAW_OFF)
 		return;
@@ -196,15 +199,15 @@ static NOINLINE void law_broken(const struct ustack *u, const char *what,
 	else
 		message_add(&m, "the caller");
 	message_add(&m, ": %s: " LAW_SAYS, what, at);
-	if (how == LAW_ABORT)
+	if (how == LAW_ABORT && sure)
 		usched_fail(m.ms_text);
-	if (__atomic_fetch_add(&warned, 1, __ATOMIC_RELAXED) < LAW_WARNINGS)
+	if (__atomic_fetch_add(&warned, 1, __ATOMIC_RELAXED) < most)
 		usched_message("%s", m.ms_text);
 }
 
 void usched_law(const char *what, const void *p)
 {
-	law_broken(usched_current, what, p);
+	law_broken(usched_current, what, p, usched_shut(p));
 }
 
 NOINLINE int usched_may_move(void)
@@ -312,6 +315,10 @@ int usched_shut(const void *p)
 {
 	const struct usched_lane *l = lent_lane(p);
 
+#if defined(USCHED_HARD)
+	if (l != NULL && __atomic_load_n(&l->l_hard.k_shut, __ATOMIC_RELAXED))
+		return 1;
+#endif
 	return l != NULL && l->l_shut;
 }
 
@@ -521,7 +528,9 @@ static NOINLINE UNCHECKED char *law_enter(struct usched_lane *l,
 	else
 		at = law_look(l, u);
 	if (unlikely(at != NULL)) {
-		law_broken(u, "its stack was written to while it waited", at);
+		law_broken(u, "its stack was written to while it waited (a frame "
+			   "larger than the guard does that, too: "
+			   "-fstack-clash-protection)", at, 1);
 		copy(u->u_stack, top, stored(l, u));	/* "warn": as it is */
 	}
 	if (bits(u) != AWAY || l->l_law == 0)

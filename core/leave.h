@@ -62,7 +62,11 @@ void ustack_shell(void *shell)
 
 const struct ushell *ustack_shell_of(void *shell)
 {
-	return shell;
+	const struct ushell *h = shell;
+
+	while (h->h_f == ustack_shell)
+		h = h->h_arg;
+	return h;
 }
 
 /* Ends the innermost run, and the thread that ran, if any. */

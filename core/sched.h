@@ -192,8 +192,9 @@ int usched_step(struct ustack *u);
  * A shell is a function around the function of a thread: a module calls its own
  * code before and after. Such a thread is made to run ustack_shell() on a block
  * that begins with struct ushell. For questions by function, such as which
- * threads are deep, it counts as a thread of h_f. It may be preempted in h_f
- * (upreempt.h) if h_run itself calls h_f.
+ * threads are deep, and in messages, it counts as a thread of h_f. If h_f is
+ * ustack_shell(), h_arg is a shell, too, and the thread counts as that. It may be
+ * preempted in h_f (upreempt.h) if h_run itself calls h_f.
  */
 struct ushell {
 	void (*h_run)(struct ushell *h);	/* what the thread really runs */
@@ -204,7 +205,7 @@ struct ushell {
 /* Calls h_run of the struct ushell at shell. */
 void ustack_shell(void *shell);
 
-/* Not API. Returns shell, with its type. */
+/* Not API. Returns shell, or the innermost of shells, whose h_f is no shell. */
 const struct ushell *ustack_shell_of(void *shell);
 
 /* Returns the function that a thread of f and arg stands for. */
@@ -212,6 +213,13 @@ static __inline__ void (*ustack_f(void (*f)(void *), void *arg))(void *)
 {
 	return __builtin_expect(f == ustack_shell, 0) ? 
 		ustack_shell_of(arg)->h_f : f;
+}
+
+/* Returns the argument that goes with ustack_f(). */
+static __inline__ void *ustack_arg(void (*f)(void *), void *arg)
+{
+	return __builtin_expect(f == ustack_shell, 0) ?
+		ustack_shell_of(arg)->h_arg : arg;
 }
 
 /*
@@ -268,12 +276,64 @@ __attribute__((noreturn, cold))
 void usched_fail(const char *contract);
 
 /*
+ * Not API. Called where a caller that is no thread is about to wait, or needs a
+ * thread: writes a line if the caller is a thread of another copy of the library
+ * (core/copies.h). Any thread.
+ */
+#if defined(__GNUC__)
+__attribute__((cold))
+#endif
+void usched_outside(const char *call);
+
+/*
+ * THE ENVIRONMENT
+ *
+ * core/env.h has the rules. Not API: for modules of the library. A row for each
+ * variable, which stays where it is:
+ */
+struct usched_env {
+	const char *e_name;		/* of the variable */
+	const char *e_known;		/* its words: "0, 1, run=1-1000" */
+	int         e_list;		/* the value is a list of words */
+	char     *(*e_get)(const char *name);	/* secure_getenv(); NULL: getenv() */
+	struct usched_env *e_next;	/* usched_env_add()'s */
+};
+
+/*
+ * Not API. Adds a row, when the program is loaded. Returns the value if that is
+ * set and known, else NULL.
+ */
+const char *usched_env_add(struct usched_env *e);
+
+/*
+ * Not API. Looks at all rows, and writes a line for each value that is unknown.
+ * 0; -EINVAL: there was one.
+ */
+int usched_env_check(void);
+
+/*
+ * Not API. Returns the value, or NULL if it is empty or not set. If it is
+ * unknown, ends the program by usched_fail().
+ */
+const char *usched_env(const struct usched_env *e);
+
+/*
+ * Not API. Reads the first word at *at, which may be NULL, and moves *at behind
+ * it. Returns which word of e_known that is, from 0, with its number in *nr;
+ * -ENOENT: there is none; -EINVAL: it is unknown.
+ */
+int usched_env_word(const struct usched_env *e, const char **at,
+		    unsigned long long *nr);
+
+/*
  * THE LAW
  *
  * No other thread may touch what lies on the stack of a thread that waits: see
  * core/law.h. usched_law() reports that the caller has done what ("rr_start:
- * the argument") with p, which lies on such a stack: by USCHED_LAW in the
- * environment it ends the program, writes a line, or does nothing. Any thread.
+ * the argument") with p, which lies on such a stack. If p cannot be accessed
+ * now (usched_shut()), that is a breach, and ends the program. Else it may
+ * become a breach: the first time in the process a line says so. USCHED_LAW in
+ * the environment changes both. Any thread.
  */
 void usched_law(const char *what, const void *p);
 

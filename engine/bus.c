@@ -456,7 +456,7 @@ static int get_named(const char *name, size_t hash, struct pin **p, bool pop,
 static int get(const char *name, void **data, size_t *size, bool pop)
 {
 	size_t hash = name != NULL ? hash_name(name) : 0;
-	struct mem *m;
+	struct mem *m = NULL;
 	struct pin *p;
 	int rc;
 

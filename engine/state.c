@@ -50,8 +50,7 @@ struct runner *engine_here(void)
 	if (ustack_f(u->u_f, u->u_arg) !=
 	    __atomic_load_n(&e->e_run, __ATOMIC_RELAXED))
 		return NULL;
-	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
-		u->u_arg;
+	return ustack_arg(u->u_f, u->u_arg);
 }
 
 int engine_stopping(void)

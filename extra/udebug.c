@@ -7,14 +7,15 @@
 #include <stdlib.h>
 
 /*
- * The hard mode moves and poisons the stack of each thread that waits, unless
- * USCHED_DEBUG in the environment says otherwise; stack overflow has a message;
- * and a scheduler that is stuck lists its threads. Where one of these
- * is missing, the others are switched on.
+ * The hard mode moves and poisons the stack of each thread that waits, and makes
+ * its place inaccessible, unless USCHED_DEBUG in the environment says otherwise:
+ * without `fault' it would find what others write there, but not what they read.
+ * Stack overflow has a message; and a scheduler that is stuck lists its threads.
+ * Where one of these is missing, the others are switched on.
  */
 __attribute__((constructor)) static void begin(void)
 {
-	(void)setenv("USCHED_DEBUG", "evict=always,poison", 0);
+	(void)setenv("USCHED_DEBUG", "evict=always,poison,fault", 0);
 	(void)uguard_start();
 	(void)ulist_start();
 }

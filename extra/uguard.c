@@ -55,6 +55,12 @@ static __thread struct {
 
 static struct sigaction before[2];	/* SIGSEGV, SIGBUS */
 
+static void put_user(struct text *x, const struct ustack *u)
+{
+	put_thread(x, u, ustack_f(u->u_f, u->u_arg),
+		   ustack_arg(u->u_f, u->u_arg));
+}
+
 static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
 		    const void *context)
 {
@@ -63,7 +69,7 @@ static bool on_lane(struct text *x, const struct ustack *u, uintptr_t at,
 	if (!usched_explain(u, at, context, what, sizeof what))
 		return false;
 	if (u != NULL)
-		put_thread(x, u, u->u_f, u->u_arg);
+		put_user(x, u);
 	else
 		put(x, "a native thread");
 	put(x, what);
@@ -75,7 +81,7 @@ static bool on_native(struct text *x, const struct ustack *u, uintptr_t at)
 	if (native.n_size == 0 || at - (native.n_low - REACH) > 2 * REACH)
 		return false;
 	if (u != NULL)
-		put_thread(x, u, u->u_f, u->u_arg);
+		put_user(x, u);
 	else
 		put(x, "the dispatcher");
 	put(x, " has run out of the native stack, lane 0, of ");

@@ -157,6 +157,13 @@ struct name {
 	void                *w_arg;
 };
 
+/* Returns the name of u; of a shell that of the function inside. */
+static struct name name_of_thread(const struct ustack *u)
+{
+	return (struct name) { u, ustack_f(u->u_f, u->u_arg),
+			       ustack_arg(u->u_f, u->u_arg) };
+}
+
 /*
  * What the C++ library, if there is one, knows about exceptions on this native
  * thread: see ucxx.cc.
@@ -375,7 +382,7 @@ UNCHECKED void uhard_enter(struct ustack *u, struct usched_lane *l)
 	}
 	h = u->u_hard = &s->s_hard->d_first;
 	memset(h, 0, sizeof *h);
-	h->h_name = (struct name) { u, u->u_f, u->u_arg };
+	h->h_name = name_of_thread(u);
 	h->h_lane = u->u_lane;
 	if (l->l_low != NULL)
 		usan_thread(&h->h_san, l->l_low, l->l_bottom - l->l_low);
@@ -431,8 +438,8 @@ UNCHECKED void uhard_resume(struct ustack *u)
 	where_set(h, RUNS);						/* O4 */
 	d->d_ran   = h->h_name;
 	k->k_last  = u;
-	k->k_f     = u->u_f;
-	k->k_arg   = u->u_arg;
+	k->k_f     = h->h_name.w_f;
+	k->k_arg   = h->h_name.w_arg;
 	usan_leave(&d->d_san, &h->h_san, 0);
 }
 
@@ -988,91 +995,55 @@ static void handled_see(struct ustack *u)
 
 /* The words of USCHED_DEBUG. */
 
-static const char known[] =
-	"evict=always, evict=never, evict=SEED, poison, fault, check, "
-	"check=never, yield=SEED";
+#define ANY	"0-4294967295"
 
-static bool is(const char *word, size_t nob, const char *what)
+static struct usched_env env_words = {
+	.e_name  = "USCHED_DEBUG", .e_list = 1,
+	.e_known = "evict=always, evict=never, evict=" ANY ", poison, fault, "
+		   "check, check=never, yield=" ANY
+};
+
+static __attribute__((constructor)) void env_words_load(void)
 {
-	return strlen(what) == nob && memcmp(word, what, nob) == 0;
+	(void)usched_env_add(&env_words);
 }
 
-/* Tells whether the word is name and a number, with nothing after it. */
-static bool is_seed(const char *word, size_t nob, const char *name,
-		    unsigned *nr)
+/* Obeys a word: its number in env_words. */
+static void obey(int word, unsigned seed)
 {
-	size_t len = strlen(name);
-	char *end;
+	enum { EVICT_ALWAYS, EVICT_NEVER, EVICT_SEED, POISONS, FAULTS, CHECKS,
+	       CHECK_NEVER, YIELD_SEED };
 
-	if (nob <= len || memcmp(word, name, len) != 0 ||
-	    word[len] < '0' || word[len] > '9')
-		return false;
-	*nr = (unsigned)strtoul(word + len, &end, 0);
-	return end == word + nob;
-}
-
-static bool word_read(const char *word, size_t nob)
-{
-	if (is(word, nob, "evict=always"))
-		mode.m_evict = ALWAYS;
-	else if (is(word, nob, "evict=never"))
-		mode.m_evict = NEVER;
-	else if (is_seed(word, nob, "evict=", &mode.m_evict_seed))
-		mode.m_evict = RANDOM;
-	else if (is(word, nob, "poison"))
-		mode.m_poison = true;
-	else if (is(word, nob, "fault"))
-		mode.m_fault = true;
-	else if (is(word, nob, "check"))
-		mode.m_check = true;
-	else if (is(word, nob, "check=never"))
-		mode.m_check = false;
-	else if (is_seed(word, nob, "yield=", &mode.m_yield_seed))
-		mode.m_yield = true;
-	else
-		return nob == 0;
-	return true;
-}
-
-static NORETURN void word_unknown(const char *word, size_t nob)
-{
-	struct text x = { .x_nob = 0 };
-	char copy[80];
-
-	if (nob > sizeof copy - 1)
-		nob = sizeof copy - 1;
-	memcpy(copy, word, nob);
-	copy[nob] = 0;
-	put(&x, "USCHED_DEBUG: unknown word \"");
-	put(&x, copy);
-	put(&x, "\", known are: ");
-	put(&x, known);
-	usched_fail(x.x_text);
-}
-
-static void words_read(const char *at)
-{
-	size_t nob;
-
-	for (;; at += nob + 1) {
-		nob = strcspn(at, ",");
-		if (!word_read(at, nob))
-			word_unknown(at, nob);
-		if (at[nob] == 0)
-			return;
+	switch (word) {
+	case EVICT_ALWAYS:	mode.m_evict = ALWAYS; break;
+	case EVICT_NEVER:	mode.m_evict = NEVER; break;
+	case EVICT_SEED:	mode.m_evict = RANDOM;
+				mode.m_evict_seed = seed; break;
+	case POISONS:		mode.m_poison = true; break;
+	case FAULTS:		mode.m_fault = true; break;
+	case CHECKS:		mode.m_check = true; break;
+	case CHECK_NEVER:	mode.m_check = false; break;
+	case YIELD_SEED:	mode.m_yield = true;
+				mode.m_yield_seed = seed; break;
 	}
 }
 
 static void mode_read(void)
 {
-	const char *env = getenv("USCHED_DEBUG");
+	const char *words = usched_env(&env_words);
+	unsigned long long seed = 0;
+	int word;
 
+	if (usan_refused())
+		usched_fail("the hard mode: ThreadSanitizer is in the program, and "
+			    "would report races that are none, as the library "
+			    "was compiled without it: make SAN=-fsanitize=thread");
 	lock();
 	if (!mode.m_known) {
 		mode.m_known = mode.m_check = true;
 		mode.m_page  = (size_t)sysconf(_SC_PAGESIZE);
-		if (env != NULL)
-			words_read(env);
+		while ((word = usched_env_word(&env_words, &words, &seed)) >= 0)
+			obey(word, (unsigned)seed);
 		if (mode.m_fault)
 			handler_set();
 	}
@@ -1099,7 +1070,7 @@ static void put_culprit(struct text *x, void *context)
 	const struct ustack *u = ustack_self();
 
 	if (u != NULL)
-		put_name(x, (struct name) { u, u->u_f, u->u_arg });
+		put_name(x, name_of_thread(u));
 	else
 		put(x, "a native thread, or a dispatcher,");
 	put(x, access_of(context));

@@ -454,13 +454,6 @@ static void name_copy(char name[UTHREAD_NAME], const struct ustack *u)
 		*name = 0;
 }
 
-/* Returns the argument that goes with ustack_f(). */
-static void *arg_of(const struct ustack *u)
-{
-	return u->u_f == ustack_shell ? ustack_shell_of(u->u_arg)->h_arg :
-		u->u_arg;
-}
-
 static struct entry *entry_run(struct listed *d, struct ustack *u)
 {
 	struct stripe *t = stripe_of(u);
@@ -488,7 +481,7 @@ static void enter(struct listed *d, struct ustack *u)
 	d->d_entry = entry_run(d, u);
 	d->d_stack = u;
 	d->d_f     = ustack_f(u->u_f, u->u_arg);
-	d->d_arg   = arg_of(u);
+	d->d_arg   = ustack_arg(u->u_f, u->u_arg);
 	name_copy(d->d_name, u);
 	d->d_lane   = lane_of(s, u, is_new);
 	d->d_bound  = s->s_lane[d->d_lane].l_bound + is_new;
@@ -969,7 +962,8 @@ static void say_group(const struct group *k)
 	char name[UTHREAD_NAME];
 
 	name_copy(name, u);
-	say_thread(u, ustack_f(u->u_f, u->u_arg), arg_of(u), name);
+	say_thread(u, ustack_f(u->u_f, u->u_arg), ustack_arg(u->u_f, u->u_arg),
+		   name);
 	say(": ");
 	say_state(k);
 	say_frames(k->k_pc, k->k_pcs, true);
@@ -1461,22 +1455,36 @@ int ulist_on_run(long ns)
 	return 0;
 }
 
-/* Obeys USCHED_LIST. Words that are not known count as "stuck", except "0". */
+static struct usched_env env_list = {
+	.e_name  = "USCHED_LIST", .e_list = 1,
+	.e_known = "0, 1, stuck, signal, signal=1-64, run=1-86400000"
+};
+
+/* Obeys a word: its number in env_list. 0 or -errno. */
+static int obey(int word, long nr)
+{
+	enum { NO, YES, STUCK, SIGNAL, SIGNAL_NR, RUN };
+
+	switch (word) {
+	case NO:	return 0;
+	case SIGNAL:	return ulist_on_signal(SIGQUIT);
+	case SIGNAL_NR:	return ulist_on_signal((int)nr);
+	case RUN:	return ulist_on_run(nr * UTIME_MS);
+	default:	return ulist_start();
+	}
+}
+
+/* Obeys USCHED_LIST. */
 static __attribute__((constructor)) void from_environment(void)
 {
-	const char *word = getenv("USCHED_LIST");
+	const char *words = usched_env_add(&env_list), *at = words;
+	unsigned long long nr = 0;
+	int word, rc;
 
-	while (word != NULL && *word != 0) {
-		size_t nob = strcspn(word, ",");
-		long nr = memchr(word, '=', nob) != NULL ?
-			atol(strchr(word, '=') + 1) : 0;
-
-		if (strncmp(word, "signal", 6) == 0)
-			(void)ulist_on_signal(nr > 0 ? (int)nr : SIGQUIT);
-		else if (strncmp(word, "run=", 4) == 0)
-			(void)ulist_on_run(nr * UTIME_MS);
-		else if (nob != 1 || *word != '0')
-			(void)ulist_start();
-		word += nob + (word[nob] == ',');
+	while ((word = usched_env_word(&env_list, &at, &nr)) >= 0) {
+		rc = obey(word, (long)nr);
+		if (rc != 0)
+			usched_message("list: USCHED_LIST=%s: %s", words,
+				       strerror(-rc));
 	}
 }

@@ -16,12 +16,15 @@
  *
  * Without a change of the program: the environment variable USCHED_LIST does
  * the same, if this module is in the program, as in each program that is linked
- * with the shared library (with libusched.a: -Wl,-u,ulist_start). It holds
- * words, separated by commas:
+ * with the shared library (with libusched.a: -Wl,-u,ulist_start; a program
+ * without it says so). It holds words, separated by commas:
  *
- *	stuck		ulist_start(), as each other word does
+ *	stuck, 1	ulist_start(), as each other word does
  *	signal		ulist_on_signal(SIGQUIT); signal=10: that number
  *	run=100		ulist_on_run(), in milliseconds
+ *	0		nothing
+ *
+ * With any other word no scheduler begins: core/env.h.
  *
  * A program that does not ask pays nothing. A program that asks pays for each
  * switch (some 50 ns), and some 100 bytes for each thread.

@@ -264,25 +264,13 @@ void uhard_begins(struct uhard_object *o)
 	memset(o, 0, sizeof *o);
 }
 
-/* Returns the name of u, which may be a shell: of its own function then. */
-static struct name name_of_user(const struct ustack *u)
-{
-	struct name w = { u, u->u_f, u->u_arg };
-
-	if (u->u_f == ustack_shell) {
-		w.w_f   = ustack_shell_of(u->u_arg)->h_f;
-		w.w_arg = ustack_shell_of(u->u_arg)->h_arg;
-	}
-	return w;
-}
-
 UNCHECKED void uhard_ends(struct uhard_object *o, int kind, const char *call)
 {
 	const struct ustack *u = ustack_self();
 	struct name w = { NULL, NULL, NULL };
 
 	if (u != NULL)
-		w = name_of_user(u);
+		w = name_of_thread(u);
 	o->o_call = call;
 	o->o_who  = u;
 	o->o_f    = w.w_f;
@@ -461,7 +449,7 @@ static void holds_see(const struct ustack *u)
 	if (hs->hs_nr == 0)
 		return;
 	kind = hs->hs_kind[hs->hs_nr - 1];
-	put_name(&x, name_of_user(u));
+	put_name(&x, name_of_thread(u));
 	if (kind == UHARD_MADE) {
 		put(&x, " has ended by ustack_abort(): uthread_make() and "
 		    "uscope_go() need a function that returns");

@@ -43,12 +43,27 @@
  * dispatchers may. There can be some 8000 fibers and native threads at a time.
  * The copies of slices are not instrumented.
  *
- * In a build without sanitizers these functions are empty. A build with a
- * sanitizer has the functions that they call: no header and no library is
- * needed.
+ * WHICH SANITIZER
+ *
+ * A program may be sanitized though the library was compiled without: the debug
+ * library serves all programs. So the functions of AddressSanitizer are weak
+ * here, and whether they are in the program is asked at run time
+ * (usan_address()). In a program without a sanitizer the calls below do next to
+ * nothing. What the library itself does with memory is then not checked.
+ *
+ * ThreadSanitizer must see each atomic operation of the library, or it reports
+ * races between threads that a lock or a channel of the library has ordered. So
+ * there the library is compiled with it, too, and else refuses to run
+ * (usan_refused()).
+ *
+ * REJECTED: to tell ThreadSanitizer of the order by its acquire and release. A
+ * call would need one behind its last atomic operation, in each module, and one
+ * clock for all calls would hide the races of the program.
  */
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -87,6 +102,13 @@
 #define USAN_INLINE	static inline __attribute__((always_inline, unused)) \
 			USAN_UNCHECKED
 
+/* Mach-O cannot ask for what may be nowhere (core/base.h). */
+#if defined(__ELF__)
+#define USAN_WEAK	__attribute__((weak))
+#else
+#define USAN_WEAK
+#endif
+
 /* What a sanitizer must know of one stack: a thread's, or a dispatcher's. */
 struct usan {
 	const void *n_low;	/* the stack: lane, or native */
@@ -101,23 +123,55 @@ struct usan {
 	size_t      n_back_nr;	/* bytes of its shadow */
 };
 
-#if USAN_ADDRESS
+USAN_WEAK void __sanitizer_start_switch_fiber (void **fake, const void *low,
+					       size_t size);
+USAN_WEAK void __sanitizer_finish_switch_fiber(void *fake, const void **low,
+					       size_t *size);
+USAN_WEAK void __asan_poison_memory_region    (void const volatile *at,
+					       size_t nob);
+USAN_WEAK void __asan_unpoison_memory_region  (void const volatile *at,
+					       size_t nob);
+USAN_WEAK void __asan_get_shadow_mapping      (size_t *scale, size_t *offset);
+USAN_WEAK void __lsan_register_root_region    (const void *at, size_t nob);
+USAN_WEAK void __lsan_unregister_root_region  (const void *at, size_t nob);
+USAN_WEAK void __lsan_ignore_object           (const void *at);
+USAN_WEAK void __tsan_init                    (void);
+#if USAN_THREAD
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber     (unsigned flags);
+void  __tsan_destroy_fiber    (void *fiber);
+void  __tsan_switch_to_fiber  (void *fiber, unsigned flags);
+#else
+#define __tsan_get_current_fiber()		NULL
+#define __tsan_create_fiber(flags)		NULL
+#define __tsan_destroy_fiber(fiber)		((void)0)
+#define __tsan_switch_to_fiber(fiber, flags)	((void)0)
+#endif
 
-#include <errno.h>
-#include <stdlib.h>
+/* Is AddressSanitizer in the program? */
+USAN_INLINE int usan_address(void)
+{
+#if defined(__ELF__) && !USAN_THREAD
+	return __asan_get_shadow_mapping != NULL;
+#else
+	return USAN_ADDRESS;
+#endif
+}
 
-void __sanitizer_start_switch_fiber (void **fake, const void *low, size_t size);
-void __sanitizer_finish_switch_fiber(void *fake, const void **low, size_t *size);
-void __asan_poison_memory_region    (void const volatile *at, size_t nob);
-void __asan_unpoison_memory_region  (void const volatile *at, size_t nob);
-void __asan_get_shadow_mapping      (size_t *scale, size_t *offset);
-void __lsan_register_root_region    (const void *at, size_t nob);
-void __lsan_unregister_root_region  (const void *at, size_t nob);
-void __lsan_ignore_object           (const void *at);
+/* Is ThreadSanitizer in the program, but did not compile the library? */
+USAN_INLINE int usan_refused(void)
+{
+#if defined(__ELF__) && !USAN_THREAD
+	return __tsan_init != NULL;
+#else
+	return 0;
+#endif
+}
 
+/* No thread has frames there any more. */
 USAN_INLINE void usan_clear(const char *low, const char *high)
 {
-	if (low < high)
+	if (usan_address() && low < high)
 		__asan_unpoison_memory_region(low, high - low);
 }
 
@@ -134,12 +188,14 @@ USAN_INLINE volatile char *usan_shadow(const char *at, size_t *nob)
 /* usan_close(): nob bytes must not be accessed, until usan_open(). */
 USAN_INLINE void usan_close(const void *at, size_t nob)
 {
-	__asan_poison_memory_region(at, nob);
+	if (usan_address())
+		__asan_poison_memory_region(at, nob);
 }
 
 USAN_INLINE void usan_open(const void *at, size_t nob)
 {
-	__asan_unpoison_memory_region(at, nob);
+	if (usan_address())
+		__asan_unpoison_memory_region(at, nob);
 }
 
 /*
@@ -154,7 +210,7 @@ USAN_INLINE void usan_move(void **fake, struct usan *n)
  * Pretends to switch away and back, because the sanitizer then tells the bounds
  * of the current stack.
  */
-USAN_INLINE void usan_home(struct usan *n)
+USAN_INLINE void usan_bounds(struct usan *n)
 {
 	n->n_away  = 0;
 	n->n_frame = __builtin_frame_address(0);
@@ -169,42 +225,65 @@ USAN_INLINE void usan_home(struct usan *n)
 				    n->n_size - n->n_frame);
 }
 
-USAN_INLINE void usan_home_end(struct usan *n)
+/* A dispatcher starts to run on the current stack. */
+USAN_INLINE void usan_home(struct usan *n)
 {
-	__lsan_unregister_root_region(n->n_frame, (const char *)n->n_low +
-				      n->n_size - n->n_frame);
+	n->n_fiber = __tsan_get_current_fiber();
+	if (usan_address())
+		usan_bounds(n);
 }
 
+/* The dispatcher does not run there any more. */
+USAN_INLINE void usan_home_end(struct usan *n)
+{
+	if (usan_address())
+		__lsan_unregister_root_region(n->n_frame,
+			(const char *)n->n_low + n->n_size - n->n_frame);
+}
+
+/* A thread will run for the first time, on [low, low + size). */
 USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
 {
-	n->n_low  = low;
-	n->n_size = size;
-	n->n_away = 1;
+	n->n_low   = low;
+	n->n_size  = size;
+	n->n_away  = 1;
+	n->n_fiber = __tsan_create_fiber(0);
 }
 
 /* Frees the fake stack of n. That needs a switch to n, and from there back. */
-USAN_INLINE void usan_end(struct usan *n)
+USAN_INLINE void usan_fake_end(struct usan *n)
 {
 	struct usan here;
 
-	if (n->n_fake != NULL) {
-		usan_move(&here.n_fake, n);
-		__sanitizer_finish_switch_fiber(n->n_fake, &here.n_low,
-						&here.n_size);
-		usan_move(NULL, &here);
-		__sanitizer_finish_switch_fiber(here.n_fake, NULL, NULL);
-		n->n_fake = NULL;
-	}
+	usan_move(&here.n_fake, n);
+	__sanitizer_finish_switch_fiber(n->n_fake, &here.n_low, &here.n_size);
+	usan_move(NULL, &here);
+	__sanitizer_finish_switch_fiber(here.n_fake, NULL, NULL);
+	n->n_fake = NULL;
+}
+
+/* The thread has ended, or is forgotten, and does not run any more. */
+USAN_INLINE void usan_end(struct usan *n)
+{
+	if (n->n_fiber != NULL)
+		__tsan_destroy_fiber(n->n_fiber);
+	n->n_fiber = NULL;
+	if (n->n_fake != NULL)
+		usan_fake_end(n);
 	free(n->n_shadow);
 	n->n_shadow    = NULL;
 	n->n_shadow_nr = 0;
 }
 
 /*
- * A thread that has ended leaves frames that have not unpoisoned their arrays.
+ * The last call before a switch. A thread that has ended does not come back, and
+ * leaves frames that have not unpoisoned their arrays.
  */
 USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
 {
+	__tsan_switch_to_fiber(to->n_fiber, 0);
+	if (!usan_address())
+		return;
 	if (ended)
 		usan_clear(__builtin_frame_address(0), from->n_low == to->n_low ?
 			   to->n_frame : (const char *)from->n_low + from->n_size);
@@ -212,13 +291,14 @@ USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
 	usan_move(ended ? NULL : &from->n_fake, to);
 }
 
+/* The first call after a switch. There may have been none. */
 USAN_INLINE void usan_arrive(struct usan *n)
 {
 	volatile char *at;
 	size_t nr = n->n_back_nr;
 	size_t i;
 
-	if (!n->n_away)
+	if (!usan_address() || !n->n_away)
 		return;
 	n->n_away = 0;
 	__sanitizer_finish_switch_fiber(n->n_fake, NULL, NULL);
@@ -231,10 +311,13 @@ USAN_INLINE void usan_arrive(struct usan *n)
 	n->n_back_nr = 0;
 }
 
+/* Makes room for the shadow of a slice of nob bytes. Returns 0 or -ENOMEM. */
 USAN_INLINE int usan_fit(struct usan *n, size_t nob)
 {
 	char *shadow;
 
+	if (!usan_address())
+		return 0;
 	usan_shadow(NULL, &nob);
 	if (nob <= n->n_shadow_nr)
 		return 0;
@@ -248,11 +331,15 @@ USAN_INLINE int usan_fit(struct usan *n, size_t nob)
 	return 0;
 }
 
+/* usan_save(): the slice was copied out; usan_restore(): it was copied in. */
 USAN_INLINE void usan_save(struct usan *n, const char *slice, size_t nob)
 {
-	volatile char *at = usan_shadow(slice, &nob);
+	volatile char *at;
 	size_t i;
 
+	if (!usan_address())
+		return;
+	at = usan_shadow(slice, &nob);
 	for (i = 0; i < nob; i++)
 		n->n_shadow[i] = at[i];
 }
@@ -263,8 +350,11 @@ USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
 	n->n_back_nr = nob;
 }
 
+/* Tells a leak checker that it should, or should not, look into lanes. */
 USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
 {
+	if (!usan_address())
+		return;
 	if (begins)
 		__lsan_register_root_region(at, nob);
 	else {
@@ -272,103 +362,5 @@ USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
 		__asan_unpoison_memory_region(at, nob);
 	}
 }
-
-#else /* USAN_ADDRESS */
-
-#if USAN_THREAD
-void *__tsan_get_current_fiber(void);
-void *__tsan_create_fiber     (unsigned flags);
-void  __tsan_destroy_fiber    (void *fiber);
-void  __tsan_switch_to_fiber  (void *fiber, unsigned flags);
-#else
-#define __tsan_get_current_fiber()		NULL
-#define __tsan_create_fiber(flags)		NULL
-#define __tsan_destroy_fiber(fiber)		((void)0)
-#define __tsan_switch_to_fiber(fiber, flags)	((void)0)
-#endif
-
-/* A dispatcher starts to run on the current stack. */
-USAN_INLINE void usan_home(struct usan *n)
-{
-	n->n_fiber = __tsan_get_current_fiber();
-}
-
-/* The dispatcher does not run there any more. */
-USAN_INLINE void usan_home_end(struct usan *n)
-{
-	(void)n;
-}
-
-/* A thread will run for the first time, on [low, low + size). */
-USAN_INLINE void usan_thread(struct usan *n, const void *low, size_t size)
-{
-	n->n_low   = low;
-	n->n_size  = size;
-	n->n_fiber = __tsan_create_fiber(0);
-}
-
-/* The thread has ended, or is forgotten, and does not run any more. */
-USAN_INLINE void usan_end(struct usan *n)
-{
-	if (n->n_fiber != NULL)
-		__tsan_destroy_fiber(n->n_fiber);
-	n->n_fiber = NULL;
-}
-
-/* The last call before a switch; from does not come back if it has ended. */
-USAN_INLINE void usan_leave(struct usan *from, struct usan *to, int ended)
-{
-	(void)from, (void)to, (void)ended;
-	__tsan_switch_to_fiber(to->n_fiber, 0);
-}
-
-/* The first call after a switch. There may have been none. */
-USAN_INLINE void usan_arrive(struct usan *n)
-{
-	(void)n;
-}
-
-/* Makes room for the shadow of a slice of nob bytes. Returns 0 or -ENOMEM. */
-USAN_INLINE int usan_fit(struct usan *n, size_t nob)
-{
-	(void)n, (void)nob;
-	return 0;
-}
-
-/* usan_save(): the slice was copied out; usan_restore(): it was copied in. */
-USAN_INLINE void usan_save(struct usan *n, const char *slice, size_t nob)
-{
-	(void)n, (void)slice, (void)nob;
-}
-
-USAN_INLINE void usan_restore(struct usan *n, char *slice, size_t nob)
-{
-	(void)n, (void)slice, (void)nob;
-}
-
-/* No thread has frames there any more. */
-USAN_INLINE void usan_clear(const char *low, const char *high)
-{
-	(void)low, (void)high;
-}
-
-/* usan_close(): nob bytes must not be accessed, until usan_open(). */
-USAN_INLINE void usan_close(const void *at, size_t nob)
-{
-	(void)at, (void)nob;
-}
-
-USAN_INLINE void usan_open(const void *at, size_t nob)
-{
-	(void)at, (void)nob;
-}
-
-/* Tells a leak checker that it should, or should not, look into lanes. */
-USAN_INLINE void usan_lanes(const void *at, size_t nob, int begins)
-{
-	(void)at, (void)nob, (void)begins;
-}
-
-#endif /* USAN_ADDRESS */
 
 #endif /* USAN_H */

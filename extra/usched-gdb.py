@@ -419,14 +419,17 @@ class Thread:
     def who(self):
         """
         Returns the function of the thread, its argument, and its name or "". A
-        shell runs a function inside; that of uthread.h or uscope.h has a name.
+        shell runs a function inside, which may be that of a shell, too; that of
+        uthread.h or uscope.h has a name.
         """
         if symbol_of(self.f) != "ustack_shell":
             return self.f, self.arg, ""
         try:
-            shell = gdb.Value(self.arg).cast(gdb.lookup_type(
-                "struct ushell").pointer()).dereference()
-            f, arg = int(shell["h_f"]), int(shell["h_arg"])
+            shell_type = gdb.lookup_type("struct ushell").pointer()
+            shell = inner = gdb.Value(self.arg).cast(shell_type).dereference()
+            while symbol_of(int(inner["h_f"])) == "ustack_shell":
+                inner = inner["h_arg"].cast(shell_type).dereference()
+            f, arg = int(inner["h_f"]), int(inner["h_arg"])
             if symbol_of(int(shell["h_run"])) != "uwait_run":
                 return f, arg, ""
             block = gdb.Value(self.arg).cast(gdb.lookup_type(

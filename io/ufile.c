@@ -20,8 +20,9 @@
  * INVARIANTS
  *
  * K1. A native thread touches the job only, and the job is not on a stack.
- * K2. Once a native thread has begun a call, the caller waits for its end. So a
- *     descriptor that it opens, or bytes that it moves, are always reported.
+ * K2. Once a native thread has begun a call for a file, the caller waits for its
+ *     end. So a descriptor that it opens, or bytes that it moves, are always
+ *     reported. A look-up changes nothing, so its caller need not wait.
  * K3. A part that was done is reported, if any part was: errors that come after
  *     it are left to the next call.
  *
@@ -29,8 +30,9 @@
  *
  * Reads into the buffer of the caller: it may lie on a stack that moves. A
  * native thread that only reads ahead, so that the caller then finds the data
- * cached: the cache may drop it in between, again and again. An end of waits at
- * the deadline while the call goes on: the result would have no owner.
+ * cached: the cache may drop it in between, again and again. An end of waits for
+ * files at the deadline while the call goes on: the result would have no owner,
+ * and a later call could overtake it.
  * openat2() with RESOLVE_CACHED, which would save calls: it opens with
  * O_NONBLOCK, and so opens a FIFO that must wait.
  */
@@ -92,8 +94,10 @@ static struct job *job_make(void (*f)(struct job *), size_t size)
 {
 	struct job *j = malloc(sizeof *j + size);
 
-	if (j != NULL)
-		j->fj_f = f;
+	if (j != NULL) {
+		j->fj_f      = f;
+		j->fj_result = -ECANCELED;	/* until the call was made */
+	}
 	return j;
 }
 
@@ -137,7 +141,7 @@ static ssize_t job_call(struct job *j, utime_ns until)
 	if (ustack_self() == NULL)
 		job_run(j);
 	else
-		rc = ucall(job_run, j);
+		rc = ucall_until(job_run, j, until);
 	if (rc != 0)
 		return rc == -EINVAL ? -ENOSYS : rc;
 	return j->fj_result;
@@ -371,9 +375,38 @@ ssize_t u_pwrite(int fd, const void *buf, size_t size, off_t at,
 
 /* Names. */
 
+/*
+ * Has a look-up made of a job that the caller has just made, or could not make.
+ * Returns its result, or an error. But for 0 the caller has the job no more:
+ * drop() frees it, and a result that comes late.
+ */
+static int name_look(struct job *j, void (*drop)(void *), utime_ns until)
+{
+	int rc = upoll_enter(until);
+
+	if (rc == 0 && j == NULL)
+		rc = -ENOMEM;
+	if (rc == 0 && until == UNOW)
+		rc = -EAGAIN;
+	if (rc != 0) {
+		free(j);
+		return rc;
+	}
+	j->fj_until = until;
+	rc = ucall_lookup(job_run, drop, j, until);
+	if (rc != 0)
+		return rc == -EINVAL ? -ENOSYS : rc;
+	rc = (int)j->fj_result;
+	if (rc != 0)
+		free(j);
+	return rc;
+}
+
 /* Turns a result of getaddrinfo() into a result of ours. */
 static int name_result(int rc)
 {
+	_Static_assert(U_EAI(1) == (EAI_NONAME < 0 ? -1 : 1),
+		       "U_EAI() has the wrong sign");
 	return rc == EAI_SYSTEM ? -errno : U_EAI(rc);
 }
 
@@ -383,6 +416,15 @@ static void call_getaddrinfo(struct job *j)
 
 	j->fj_result = name_result(getaddrinfo(j->fj_first, j->fj_second,
 				j->fj_flags ? &n->hints : NULL, &n->list));
+}
+
+static void drop_getaddrinfo(void *arg)
+{
+	struct job *j = arg;
+
+	if (j->fj_result == 0)
+		freeaddrinfo(j->fj_of.info.list);
+	free(j);
 }
 
 int u_getaddrinfo(const char *host, const char *service,
@@ -397,10 +439,11 @@ int u_getaddrinfo(const char *host, const char *service,
 		if (hints != NULL)
 			j->fj_of.info.hints = *hints;
 	}
-	rc = job_whole(j, until);
-	if (rc == 0)
+	rc = name_look(j, drop_getaddrinfo, until);
+	if (rc == 0) {
 		*list = j->fj_of.info.list;
-	free(j);
+		free(j);
+	}
 	return rc;
 }
 
@@ -434,11 +477,13 @@ int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 		j->fj_of.name.host_size    = host_size;
 		j->fj_of.name.service_size = service_size;
 	}
-	rc = job_whole(j, until);
-	if (rc == 0 && host_size > 0)
+	rc = name_look(j, free, until);
+	if (rc != 0)
+		return rc;
+	if (host_size > 0)
 		strcpy(host, j->fj_bytes);
-	if (rc == 0 && service_size > 0)
+	if (service_size > 0)
 		strcpy(service, j->fj_bytes + host_size);
 	free(j);
-	return rc;
+	return 0;
 }

@@ -23,20 +23,33 @@
  *
  * DEADLINES
  *
- * A call that has begun cannot be stopped. So it is neither cancelled nor ended
- * by its deadline, and its result is not lost. Before it begins, it returns
- * -ETIMEDOUT if the deadline has passed, -ECANCELED in a cancelled scope, and
- * -EAGAIN if the deadline is UNOW. While UCALL_LIMIT calls run, others wait
- * their turn, and look at their deadline after that. More results:
+ * A call for a file that has begun cannot be stopped. So it is neither cancelled
+ * nor ended by its deadline, and its result is not lost. While UCALL_LIMIT calls
+ * run, others wait their turn. Until it begins, a call returns -ETIMEDOUT at its
+ * deadline, -ECANCELED in a cancelled scope or after uthread_interrupt(), and
+ * -EAGAIN if the deadline is UNOW. More results:
  *
  *	-EAGAIN		also: the system refuses a native thread
  *	-ENOSYS		the caller's dispatcher has no s_wait
  *	-ECHILD		the caller has forked, and this is the child
  *
+ * LOOK-UPS, u_getaddrinfo() and u_getnameinfo(), also end at their deadline and
+ * by a cancellation after they have begun. The call of libc is abandoned: it ends
+ * by itself later, with its native thread, and its result is freed. Neither files
+ * nor the end of the scheduler or program wait for it. At most UCALL_LOOKUPS (64)
+ * of a scheduler run at a time, abandoned or not, and others wait their turn.
+ * Virtual time stands still while a caller waits. A plug-in with the library in it
+ * must not be unloaded while a call of libc goes on. More results:
+ *
+ *	-EAGAIN		also: UCALL_LOOKUPS of the process are abandoned
+ *	-ECHILD		also: this is a child, and at the fork a look-up was in
+ *			libc, whose locks may stay taken there
+ *
  * WHO MAY CALL WHAT
  *
  * Threads of any dispatcher that has waits (uwait.h); native threads, for which
- * these are plain calls that block.
+ * these are plain calls that block, look at the deadline before they begin, and
+ * are not ended by it.
  *
  * COSTS
  *
@@ -96,7 +109,11 @@ int u_rename(const char *from, const char *to, utime_ns until);
 int u_unlink(const char *path, utime_ns until);
 
 /* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
-#define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
+#if defined(__linux__)
+#define U_EAI(rc)	(-(rc))
+#else
+#define U_EAI(rc)	(rc)
+#endif
 
 /*
  * Looks up addresses of a name, as getaddrinfo(3) does; freeaddrinfo(3) frees

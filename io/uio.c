@@ -543,8 +543,8 @@ static int last_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	return again(rc) ? -EINVAL : rc;
 }
 
-int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
-	     utime_ns until)
+static ALWAYS_INLINE int accept_by(int fd, struct sockaddr *addr,
+				   socklen_t *len, int flags, utime_ns until)
 {
 	int rc = unblock(fd);
 
@@ -553,6 +553,16 @@ int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
 	UNTIL_DONE_BY(wait_to_read(fd, until), until,
 		      try_accept(fd, addr, len, flags),
 		      last_accept(fd, addr, len, flags));
+}
+
+/* After u_close() the number may be that of a socket that accepts nothing. */
+int u_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags,
+	     utime_ns until)
+{
+	unsigned closes = upoll_closes(fd);
+	int rc = accept_by(fd, addr, len, flags, until);
+
+	return rc >= 0 || closes == upoll_closes(fd) ? rc : -EBADF;
 }
 
 /* -EINPROGRESS: to be called again when fd may be written. */

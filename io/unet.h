@@ -14,9 +14,11 @@
  *
  * host is a number: "127.0.0.1", "::1". NULL is all addresses of the machine
  * for listeners, else the machine itself. -EINVAL: host is no number, or port
- * is none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses:
+ * is none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses. It
+ * ends at its deadline, too, so one deadline holds for both:
  *
- *	for (a = list; a != NULL && fd < 0; a = a->ai_next)
+ *	fd = u_getaddrinfo(host, "80", &hints, &list, until);
+ *	for (a = list; a != NULL && fd <= 0; a = a->ai_next)
  *		fd = u_dial(a->ai_addr, a->ai_addrlen, until);
  *
  * path is the path of a unix socket. "@name" is a name without a file (Linux).

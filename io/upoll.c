@@ -184,6 +184,7 @@ enum { READERS, WRITERS, RINGS };
 struct entry {
 	struct ulock   e_lock;
 	unsigned       e_urgent;	/* nodes in e_first with n_urgent */
+	unsigned       e_closes;	/* calls of u_close() (atomic) */
 	struct node   *e_first[RINGS];
 	struct poller *e_armed_at;	/* where it stays armed, or NULL */
 	uint64_t       e_generation;	/* of the last arming: L6 */
@@ -760,6 +761,8 @@ struct upoll_begun upoll_begin(int fd, int what)
 
 static int poll_natively(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
+	if (until != UNOW)
+		usched_outside("u_wait");
 	for (;;) {
 		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
 		int rc = poll(fds, nr, uevents_ms(left > 0 ? left : 0));
@@ -864,6 +867,7 @@ int upoll_close(int fd)
 	set_last(e, false);
 	__atomic_store_n(&e->e_trusted, false, __ATOMIC_RELAXED);
 	armed_at(e, NULL);
+	__atomic_store_n(&e->e_closes, e->e_closes + 1, __ATOMIC_RELEASE);
 	if (!UEVENTS_STAY)
 		disarm_everywhere(fd);
 	USCHED_RACE(poll_L4);
@@ -871,6 +875,13 @@ int upoll_close(int fd)
 	ulock_put(&e->e_lock);
 	complete(claimed, -EBADF);
 	return rc;
+}
+
+unsigned upoll_closes(int fd)
+{
+	const struct entry *e = entry_look(fd);
+
+	return e != NULL ? __atomic_load_n(&e->e_closes, __ATOMIC_ACQUIRE) : 0;
 }
 
 int upoll_trust(int fd)

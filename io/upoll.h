@@ -63,6 +63,12 @@ static __inline__ ssize_t upoll_result(ssize_t rc)
 /* Closes fd, and ends all waits for it with -EBADF. As u_close(). */
 int upoll_close(int fd);
 
+/*
+ * Returns how often the number was closed so far. If that has changed, a call in
+ * between may have met another file.
+ */
+unsigned upoll_closes(int fd);
+
 /* As u_trust(). */
 int upoll_trust(int fd);
 

@@ -238,7 +238,7 @@ long umove_load_part(const char *path, uint64_t serial, long part, long parts);
 /* Replaces the file at path by bytes, in words, and a checksum. 0 or -errno. */
 int umove_file_put(const char *path, const void *bytes, size_t nob);
 
-/* Reads such a file. 0 or -errno; -EBADMSG: it is another. */
+/* Reads such a file. 0 or -errno; -EBADMSG: it is another, or longer. */
 int umove_file_get(const char *path, void *bytes, size_t nob);
 
 #endif /* UMOVE_INSIDE_H */

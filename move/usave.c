@@ -656,6 +656,15 @@ long umove_load(const char *path)
 	return nr;
 }
 
+/* 0: the file is at its end; -EBADMSG: it goes on; or another -errno. */
+static int end_read(int fd)
+{
+	char more;
+	int rc = read_all(fd, &more, sizeof more);
+
+	return rc == 0 ? -EBADMSG : rc == -EBADMSG ? 0 : rc;
+}
+
 int umove_file_get(const char *path, void *bytes, size_t nob)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -667,6 +676,8 @@ int umove_file_get(const char *path, void *bytes, size_t nob)
 	rc = read_all(fd, bytes, nob);
 	if (rc == 0)
 		rc = read_all(fd, (char *)&sum, sizeof sum);
+	if (rc == 0)
+		rc = end_read(fd);
 	close(fd);
 	if (rc == 0 && add(1, bytes, nob) != sum)
 		rc = -EBADMSG;

@@ -21,7 +21,7 @@ class Usched(ConanFile):
 
     def export_sources(self):
         top = os.path.join(self.recipe_folder, "..")
-        for pattern in ("Makefile", "LICENSE", "*.c", "*.h", "*.hpp", "*.awk"):
+        for pattern in ("Makefile", "sources", "LICENSE", "*.c", "*.h", "*.hpp", "*.awk"):
             copy(self, pattern, top, self.export_sources_folder,
                  excludes=("build/*", "out/*", "test/*", "bench/*", "python/*"))
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# dist.sh: writes a release to a folder: usched-VERSION.tar.gz, the two files of
-# `make single`, CHANGELOG.md, usched-doc-VERSION.tar.gz with the man pages and the
-# site, and SHA256SUMS.
+# dist.sh: writes a release to a folder: usched-VERSION.tar.gz, usched.wrap for Meson,
+# the two files of `make single`, CHANGELOG.md, usched-doc-VERSION.tar.gz with the man
+# pages and the site, and SHA256SUMS.
 #
 #	pack/dist.sh [DIR]		out/dist, unless given
 #	pack/dist.sh --check [DIR]	also builds, tests and installs it, from an
@@ -14,10 +14,13 @@
 
 set -e
 export LC_ALL=C
-cd "$(dirname "$0")/.."
+top=$(cd "$(dirname "$0")/.." && pwd)
 check=
 [ "$1" != --check ] || { check=1; shift; }
-out=${1:-out/dist}
+out=${1:-$top/out/dist}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+cd "$top"
 make=${MAKE:-make}
 unset MAKEFLAGS MAKELEVEL
 
@@ -33,8 +36,6 @@ git rev-parse HEAD >/dev/null 2>&1 && [ -e .git ] || {
 	say 'the tree differs from the last commit, which alone is packed'
 version=$(git show HEAD:usched.h | sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p')
 name=usched-$version doc=usched-doc-$version
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -47,8 +48,11 @@ pack() {
 	cp "$work/tar.gz" "$out/$name.tar.gz"
 	"$make" -s -C "$work/$name" single TO="$out"
 	cp "$work/$name/CHANGELOG.md" "$out"
+	sum=$(sha256sum "$out/$name.tar.gz")
+	sed "s/@VERSION@/$version/; s/@SHA256@/${sum%% *}/" \
+		"$work/$name/pack/meson/usched.wrap" >"$out/usched.wrap"
 	pack_doc || say "no $doc.tar.gz"
-	(cd "$out" && sha256sum "$name.tar.gz" usched.c usched.h CHANGELOG.md \
+	(cd "$out" && sha256sum "$name.tar.gz" usched.wrap usched.c usched.h CHANGELOG.md \
 		$(ls "$doc.tar.gz" 2>/dev/null) >SHA256SUMS && chmod 644 ./*)
 }
 

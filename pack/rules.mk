@@ -3,7 +3,8 @@
 
 .PHONY: dist distcheck doc
 
-# out/dist: the tree, the two files of make single, CHANGELOG.md, man pages and site, SHA256SUMS.
+# out/dist: the tree, usched.wrap, the two files of make single, CHANGELOG.md, man pages and
+# site, SHA256SUMS.
 dist:
 	@MAKE="$(MAKE)" pack/dist.sh
 

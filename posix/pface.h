@@ -16,6 +16,29 @@
 
 #define FACE(name)	__wrap_##name
 
+/*
+ * ONE ARCHIVE serves the plain library and that of the hard mode (usched.h has
+ * the two names). Nothing here looks into a struct that is larger there, and
+ * where an object lies there is room for the larger. Machines of 32 bits have
+ * no such room in a pthread_mutex_t: their archive serves the plain library.
+ */
+#if __SIZEOF_POINTER__ < 8
+#define PFACE_ROOM	0
+#elif defined(USCHED_HARD)
+#pragma weak usched_with_USCHED_HARD__or_compile_this_file_without_it
+#define PFACE_ROOM	0
+#else
+#pragma weak usched_without_USCHED_HARD__or_compile_this_file_with_it
+#define PFACE_ROOM	8	/* bytes: y_home, y_magic (usync.h) */
+#endif
+
+/* An object in memory that fits each library. */
+#define PFACE_OBJECT(type, name)					\
+	union {								\
+		type name;						\
+		char name##_room[sizeof(type) + PFACE_ROOM];		\
+	}
+
 /* Before a function that sim/ has, too: a program that links both gets that. */
 #define SIM_FIRST	__attribute__((weak))
 
@@ -31,10 +54,14 @@ struct pthread_face;
 struct pthread_face *pface_self(void);
 
 /*
- * Whether main() is a thread, set by pstart.c before it makes any. Then the last
- * thread that ends ends the process. A host of sim/ has no such main().
+ * The main() that is a thread, which names that thread, and what calls it. Set
+ * by pstart.c before it makes any thread. Then the last thread that ends ends
+ * the process. A host of sim/ has no such main(): NULL.
  */
-extern bool pface_has_main;
+extern struct pface_main {
+	void  (*m_f)(void *);
+	void *(*m_run)(void *);
+} pface_main;
 
 /*
  * Begins a wait that is a cancellation point. Does not return if the caller was

@@ -76,19 +76,19 @@ UPREEMPT_NEVER;
 enum { UNSEEN, NORMAL, RECURSIVE, CHECKED, DESTROYED };
 
 struct mutex {
-	struct umutex m_mutex;
-	unsigned      m_type;		/* atomic: K1 */
-	unsigned      m_count;		/* recursive: further locks */
+	PFACE_OBJECT(struct umutex, m_mutex);
+	unsigned m_type;		/* atomic: K1 */
+	unsigned m_count;		/* recursive: further locks */
 };
 
 struct cond {
-	struct ucond  c_cond;
-	int           c_clock;
+	PFACE_OBJECT(struct ucond, c_cond);
+	int c_clock;
 };
 
-struct rwlock  { struct urw l_rw; };
-struct barrier { struct ubarrier b_barrier; };
-struct sem     { struct usem s_sem; };
+struct rwlock  { PFACE_OBJECT(struct urw, l_rw); };
+struct barrier { PFACE_OBJECT(struct ubarrier, b_barrier); };
+struct sem     { PFACE_OBJECT(struct usem, s_sem); };
 
 /* Ours lie in the memory of libc's. */
 #define FITS(ours, libc)						\
@@ -126,8 +126,8 @@ _Static_assert(PTHREAD_ONCE_INIT == 0, "once begins as 0");
 enum { PLACES = 64 };
 
 static struct int_place {
-	struct umutex i_lock;
-	struct ucond  i_cond;
+	PFACE_OBJECT(struct umutex, i_lock);
+	PFACE_OBJECT(struct ucond, i_cond);
 } __attribute__((aligned(64))) places[PLACES];
 
 static struct int_place *place_of(const volatile void *at)
@@ -569,7 +569,7 @@ int FACE(pthread_barrier_init)(pthread_barrier_t *b,
 	if (shared != PTHREAD_PROCESS_PRIVATE)
 		return ENOTSUP;
 	memset(b, 0, sizeof *b);
-	BARRIER(b)->br_nr = nr;
+	ubarrier_init(BARRIER(b), nr);
 	return 0;
 }
 

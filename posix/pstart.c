@@ -48,10 +48,11 @@ static void *run(void *arg)
 /* Makes the thread of main(), and ends. */
 static int begin(void *arg)
 {
+	void *(*f)(void *) = (void *(*)(void *))(void (*)(void))__real_main;
 	pthread_t t;
 
 	(void)arg;
-	if (FACE(pthread_create)(&t, NULL, run, NULL) != 0)
+	if (FACE(pthread_create)(&t, NULL, f, program.argv) != 0)
 		usched_fail("pthread: no memory for the thread of main()");
 	return 0;
 }
@@ -61,6 +62,7 @@ int FACE(main)(int argc, char **argv, char **envp)
 	program.argc = argc;
 	program.argv = argv;
 	program.envp = envp;
-	pface_has_main = true;
+	pface_main.m_f   = (void (*)(void *))(void (*)(void))__real_main;
+	pface_main.m_run = run;
 	return usched_main_held(begin, NULL, STACK);
 }

@@ -11,11 +11,15 @@
  *
  *	pthread_t --> struct pthread_face       struct uthread (uthread.h)
  *	              +--------------------+    +-----------------------+
- *	              | p_handle  ---------+--->| joiner, result, keys, |
- *	              | p_f, p_arg         |    |   interrupts          |
+ *	              | p_shell: f, arg    |<---+ function: a shell     |
+ *	              | p_handle  ---------+--->| joiner, keys,         |
+ *	              | p_result           |    |   interrupts          |
  *	              | p_cleanups         |    +-----------------------+
  *	              | p_exit: the shell  |
  *	              +--------------------+
+ *
+ * The uthread runs a shell (usched.h), which runs the function of the program.
+ * So messages have that function, and its argument.
  *
  * pthread_t, attributes and their functions are libc's own. Mutexes and the
  * like are in plocks.c.
@@ -27,8 +31,15 @@
  *	E2 back in the shell. Scopes that are left are cancelled, and end
  *	E3 destructors of keys run
  *	E4 under the lock of its place it becomes ENDED, and is interrupted no
- *	   more. If it is detached, it goes out of the table
+ *	   more. If it is detached, it goes out of the table, and detaches its
+ *	   handle. A pthread_detach() before E4 only sets p_detached; a later
+ *	   one detaches the handle itself
  *	E5 the uthread ends, and tells its joiner
+ *
+ * IN THE CHILD of fork() the thread that has forked is the only thread. It stays
+ * a thread of the face, but waits by libc's functions, and there is nobody for
+ * whom E2, E4 or E5 would be. So after E3 it calls libc's pthread_exit(): the
+ * process ends as by exit(0), after the native threads that it has made.
  *
  * CANCELLATION is deferred. pthread_cancel() sets p_canceled, and interrupts
  * the handle (uthread_interrupt()). Threads are not interruptible, except
@@ -49,8 +60,9 @@
  * T1. A thread is in the table from before its begin until its join has
  *     returned, or, if it is detached, until its end (E4). All that find it
  *     there touch it under the lock of its place.
- * T2. The handle is valid until the thread is ENDED, whoever detaches it: so it
- *     may be interrupted under the lock, if it is not ENDED.
+ * T2. The handle is valid until the thread is ENDED: so it may be interrupted
+ *     under the lock, if it is not ENDED. From then on it is valid until its
+ *     only join or detach.
  * T3. p_state, p_type, p_exits, p_points and p_cleanups are the thread's own.
  */
 
@@ -113,10 +125,9 @@ typedef struct __ptcb cleanup;
 #endif
 
 struct pthread_face {
+	struct ushell        p_shell;	/* first: the program's function */
 	struct pthread_face *p_next;	/* in the table */
 	struct uthread      *p_handle;
-	void              *(*p_f)(void *);
-	void                *p_arg;
 	/* The thread's own. */
 	void                *p_result;
 	cleanup             *p_cleanups; /* the last comes first */
@@ -125,8 +136,9 @@ struct pthread_face {
 	bool                 p_exits;	/* E1 has begun */
 	unsigned             p_points;	/* it is in a cancellation point */
 	unsigned             p_reads;	/* read locks that it has */
-	const void          *p_shell;	/* a frame: below are the program's */
+	const void          *p_frame;	/* of the shell: below are the program's */
 	jmp_buf              p_exit;
+	struct _Unwind_Exception p_unwinds;	/* outlives the frames that it leaves */
 	/* Under the lock of its place in the table. */
 	bool                 p_detached;
 	bool                 p_joining;
@@ -220,16 +232,23 @@ static void thread_free(struct pthread_face *t)
 
 /* Threads. */
 
-static void *shell(void *arg);
+static void shell(struct ushell *h);
 
 struct pthread_face *pface_self(void)
 {
 	const struct uself_block *b = uself_of(ustack_self());
+	struct ushell *h;
 
-	if (b == NULL ||
-	    b->b_self.e_shell.h_f != (void (*)(void *))(void (*)(void))shell)
+	if (b == NULL || b->b_self.e_shell.h_f != ustack_shell)
 		return NULL;
-	return b->b_self.e_shell.h_arg;
+	h = b->b_self.e_shell.h_arg;
+	return h->h_run == shell ? (struct pthread_face *)h : NULL;
+}
+
+/* Returns whether the caller is the thread that has forked this process. */
+static bool is_forked(void)
+{
+	return ustack_self() != NULL && ustack_self() == forked;
 }
 
 /*
@@ -238,9 +257,13 @@ struct pthread_face *pface_self(void)
  */
 static bool is_native(void)
 {
-	const struct ustack *u = ustack_self();
+	return ustack_self() == NULL || is_forked();
+}
 
-	return u == NULL || u == forked;
+/* The same for functions that concern only the caller, t, or NULL. */
+static bool is_strange(const struct pthread_face *t)
+{
+	return t == NULL && is_native();
 }
 
 /* Cancels and ends the scopes that an exit has left. */
@@ -255,44 +278,60 @@ static void leave_scopes(void)
 	}
 }
 
-bool pface_has_main;
+struct pface_main pface_main;
 static long alive;		/* threads (atomic) */
 
-/* E4. Returns the result of the caller, t, which may be freed. */
-static void *leave(struct pthread_face *t)
+/* E4. The caller, t, may be freed, so its uthread is no shell of it any more. */
+static void leave(struct pthread_face *t)
 {
+	struct uself_block *b = uself_of(ustack_self());
 	struct place *p = place_of(t);
-	void *result = t->p_result;
+	struct uthread *handle = t->p_handle;
 	bool detached;
 
+	b->b_self.e_shell.h_f   = t->p_shell.h_f;
+	b->b_self.e_shell.h_arg = t->p_shell.h_arg;
 	ulock_get(&p->pl_lock);
 	t->p_ended = true;
 	detached = t->p_detached;
 	if (detached)
 		table_out(t);
 	ulock_put(&p->pl_lock);
-	if (detached)
+	if (detached) {
+		(void)uthread_detach(handle);
 		free(t);
-	return result;
+	}
+}
+
+/* Calls the function of t, the caller. Returns its result. */
+static void *call(const struct pthread_face *t)
+{
+	const struct ushell *h = &t->p_shell;
+	void (*f)(void) = (void (*)(void))h->h_f;
+
+	return (h->h_f == pface_main.m_f ? pface_main.m_run :
+		(void *(*)(void *))f)(h->h_arg);
 }
 
 /* The first frame of each thread. */
-static void *shell(void *arg)
+static void shell(struct ushell *h)
 {
-	struct pthread_face *t = arg;
+	struct pthread_face *t = (struct pthread_face *)h;
 
-	if (t->p_detached)
-		(void)uthread_detach(t->p_handle);
 	(void)uthread_interruptible(false);
-	t->p_shell = __builtin_frame_address(0);
+	t->p_frame = __builtin_frame_address(0);
 	if (_setjmp(t->p_exit) == 0)
-		t->p_result = t->p_f(t->p_arg);
+		t->p_result = call(t);
 	t->p_exits = true;
-	leave_scopes();						/* E2 */
+	if (!is_forked())
+		leave_scopes();					/* E2 */
 	uself_end(uself_of(ustack_self()));			/* E3 */
-	if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0 && pface_has_main)
+	if (is_forked())
+		REAL(pthread_exit)(t->p_result);
+	if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0 &&
+	    pface_main.m_f != NULL)
 		exit(0);
-	return leave(t);
+	leave(t);
 }
 
 /* Reads what threads obey of their attributes. 0, or an errno. */
@@ -324,15 +363,17 @@ int FACE(pthread_create)(pthread_t *out, const pthread_attr_t *a,
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
 		return EAGAIN;
-	t->p_f        = f;
-	t->p_arg      = arg;
+	t->p_shell    = (struct ushell) {
+		shell, (void (*)(void *))(void (*)(void))f, arg
+	};
 	t->p_state    = PTHREAD_CANCEL_ENABLE;
 	t->p_type     = PTHREAD_CANCEL_DEFERRED;
 	t->p_detached = detached;
 	table_add(t);
 	*out = name_of(t);
 	__atomic_add_fetch(&alive, 1, __ATOMIC_RELAXED);
-	if (uthread_make(&t->p_handle, shell, t, NULL) == 0)
+	if (uthread_make(&t->p_handle, (void *(*)(void *))(void (*)(void))
+			 ustack_shell, t, NULL) == 0)
 		return 0;
 	__atomic_sub_fetch(&alive, 1, __ATOMIC_RELAXED);
 	thread_free(t);
@@ -382,12 +423,14 @@ static int join(pthread_t name, void **result, utime_ns until)
 		pface_pointed(0);
 		return rc;
 	}
-	rc = uthread_join(t->p_handle, result, until);
+	rc = uthread_join(t->p_handle, NULL, until);
 	if (rc == -ECANCELED)
 		join_failed(name);		/* the caller may end here */
 	pface_pointed(rc);
 	if (rc == -ECANCELED)				/* by a scope */
-		PFACE_INSIST(rc, uthread_join(t->p_handle, result, until));
+		PFACE_INSIST(rc, uthread_join(t->p_handle, NULL, until));
+	if (rc == 0 && result != NULL)
+		*result = t->p_result;
 	if (rc == 0)
 		thread_free(t);
 	else
@@ -452,9 +495,10 @@ int FACE(pthread_detach)(pthread_t name)
 	handle = t->p_handle;
 	ended = t->p_ended;
 	found(t);
-	(void)uthread_detach(handle);		/* only this call can: T2 */
-	if (ended)
+	if (ended) {
+		(void)uthread_detach(handle);	/* only this call can: T2 */
 		thread_free(t);
+	}
 	return 0;
 }
 
@@ -502,7 +546,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 	struct pthread_face *t = arg;
 	const void *frame = (const void *)(uintptr_t)_Unwind_GetCFA(context);
 	const void *to = t->p_cleanups != NULL ?
-		(const void *)t->p_cleanups : t->p_shell;
+		(const void *)t->p_cleanups : t->p_frame;
 
 	(void)version, (void)class, (void)exception;
 	if (actions & _UA_END_OF_STACK || (uintptr_t)frame > (uintptr_t)to)
@@ -513,14 +557,12 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 extern __typeof__(_Unwind_ForcedUnwind) _Unwind_ForcedUnwind
 	__attribute__((weak));
 
-/* Goes on with E1. The exception is the thread's, and is freed with it. */
+/* Goes on with E1. */
 static _Noreturn void unwind(struct pthread_face *t)
 {
-	static const struct _Unwind_Exception none;
-	struct _Unwind_Exception e = none;
-
+	memset(&t->p_unwinds, 0, sizeof t->p_unwinds);
 	if (_Unwind_ForcedUnwind != NULL)
-		(void)_Unwind_ForcedUnwind(&e, stop, t);
+		(void)_Unwind_ForcedUnwind(&t->p_unwinds, stop, t);
 	jump(t);
 }
 
@@ -537,7 +579,7 @@ _Noreturn void FACE(pthread_exit)(void *result)
 {
 	struct pthread_face *t = pface_self();
 
-	if (is_native())
+	if (is_strange(t))
 		REAL(pthread_exit)(result);
 	if (t == NULL)
 		usched_fail("pthread_exit: the caller was not made by "
@@ -572,7 +614,7 @@ NATIVE(__pthread_unwind_next);
 
 void FACE(__pthread_register_cancel)(cleanup *c)
 {
-	if (is_native())
+	if (is_strange(pface_self()))
 		REAL(__pthread_register_cancel)(c);
 	else
 		cleanup_add(c);
@@ -580,7 +622,7 @@ void FACE(__pthread_register_cancel)(cleanup *c)
 
 void FACE(__pthread_unregister_cancel)(cleanup *c)
 {
-	if (is_native())
+	if (is_strange(pface_self()))
 		REAL(__pthread_unregister_cancel)(c);
 	else
 		cleanup_out(c);
@@ -588,9 +630,11 @@ void FACE(__pthread_unregister_cancel)(cleanup *c)
 
 _Noreturn void FACE(__pthread_unwind_next)(cleanup *c)
 {
-	if (is_native())
+	struct pthread_face *t = pface_self();
+
+	if (is_strange(t))
 		REAL(__pthread_unwind_next)(c);
-	unwind(pface_self());
+	unwind(t);
 }
 #else
 extern __typeof__(_pthread_cleanup_push) __real__pthread_cleanup_push
@@ -600,7 +644,7 @@ extern __typeof__(_pthread_cleanup_pop) __real__pthread_cleanup_pop
 
 void FACE(_pthread_cleanup_push)(cleanup *c, void (*f)(void *), void *arg)
 {
-	if (is_native()) {
+	if (is_strange(pface_self())) {
 		REAL(_pthread_cleanup_push)(c, f, arg);
 		return;
 	}
@@ -611,7 +655,7 @@ void FACE(_pthread_cleanup_push)(cleanup *c, void (*f)(void *), void *arg)
 
 void FACE(_pthread_cleanup_pop)(cleanup *c, int run)
 {
-	if (is_native()) {
+	if (is_strange(pface_self())) {
 		REAL(_pthread_cleanup_pop)(c, run);
 		return;
 	}
@@ -677,7 +721,7 @@ void FACE(pthread_testcancel)(void)
 {
 	struct pthread_face *t = pface_self();
 
-	if (is_native())
+	if (is_strange(t))
 		REAL(pthread_testcancel)();
 	else if (t != NULL && is_canceled(t))
 		leave_with(t, PTHREAD_CANCELED);
@@ -704,7 +748,7 @@ int FACE(pthread_setcancelstate)(int state, int *was)
 	struct pthread_face *t = pface_self();
 	int none = PTHREAD_CANCEL_ENABLE;
 
-	if (is_native())
+	if (is_strange(t))
 		return REAL(pthread_setcancelstate)(state, was);
 	return choose(t != NULL ? &t->p_state : &none, state,
 		      PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE, was);
@@ -715,7 +759,7 @@ int FACE(pthread_setcanceltype)(int type, int *was)
 	struct pthread_face *t = pface_self();
 	int none = PTHREAD_CANCEL_DEFERRED;
 
-	if (is_native())
+	if (is_strange(t))
 		return REAL(pthread_setcanceltype)(type, was);
 	return choose(t != NULL ? &t->p_type : &none, type,
 		      PTHREAD_CANCEL_DEFERRED, PTHREAD_CANCEL_ASYNCHRONOUS,

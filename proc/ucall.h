@@ -33,6 +33,12 @@
  *   leave it.
  * - It may fork(). The child must exec or exit before the function returns, and
  *   may start a scheduler of its own. Signals are blocked in the child, too.
+ * - If another thread forks while it runs, it does not exist in the child, but
+ *   locks of libc that it held stay taken there. fork() gives the child malloc()
+ *   and stdio, but for a FILE in use. The child must not call what else has a
+ *   lock in libc and was in use: localtime(), getpwnam(), getaddrinfo(),
+ *   syslog(), setenv() and their like. Let such functions end before a fork, or
+ *   the child exec. Look-ups by ufile.h tell: -ECHILD.
  * - If it waits until another call has done something, the limit must be large
  *   enough for both, or they deadlock.
  *
@@ -77,6 +83,38 @@ int ucall(void (*f)(void *), void *arg);
 int ucall_limit(int nr);
 
 struct ucall_pool;
+
+/* FOR ufile.h */
+
+/*
+ * Not API. Does what ucall() does, but until f() has begun, the deadline or a
+ * cancellation ends the wait. After an error f() was not called. f is not NULL. As
+ * ucall(); -ETIMEDOUT, -ECANCELED.
+ */
+int ucall_until(void (*f)(void *), void *arg, utime_ns until);
+
+/*
+ * Native threads of a scheduler or plain dispatcher for look-ups, beside those of
+ * UCALL_LIMIT; and look-ups of the process that are abandoned. A server that is
+ * deaf keeps a native thread for 5 to 30 s (resolv.conf: 5 s a try, 2 tries, up to
+ * 3 servers), so 64 let some 2 to 12 look-ups a second be abandoned. A server
+ * that answers in 20 ms gets 3,200 questions a second from them.
+ */
+#define UCALL_LOOKUPS	64
+
+/*
+ * Not API. Does what ucall_until() does, but the deadline or a cancellation also
+ * ends the wait for an f() that has begun, which goes on, abandoned. 0: the caller
+ * has arg, as f() has left it. After an error drop(arg) has been called; or, if
+ * f() was abandoned, the native thread calls it after f(). Neither may use
+ * anything but arg, and it points to no stack. Native threads call f(arg)
+ * themselves, without a deadline.
+ *
+ * -EAGAIN: as ucall(), or UCALL_LOOKUPS are abandoned. -ECHILD: as ucall(), or an
+ * ancestor of the process has forked while an f() ran.
+ */
+int ucall_lookup(void (*f)(void *), void (*drop)(void *), void *arg,
+		 utime_ns until);
 
 /* FOR SCHEDULERS over uproc.h */
 

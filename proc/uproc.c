@@ -864,11 +864,16 @@ static NOINLINE int make_private(struct uproc *p, struct uproc_thread *t)
 	return rc;
 }
 
-/* Reports the argument of a new thread, which lies where others must not look. */
+/*
+ * Reports the argument of a new thread, which lies where others must not look.
+ * The stack of a thread that has forked us does not move: it never waits again.
+ */
 static NOINLINE void arg_moves(const struct uproc_set *set, const void *arg)
 {
 	char what[48];
 
+	if (uproc_lost())
+		return;
 	(void)snprintf(what, sizeof what, "%sthread_init: the argument",
 		       name_of(set));
 	usched_law(what, arg);
@@ -1183,6 +1188,20 @@ static bool jump(struct uproc_set *set)
 	return true;
 }
 
+bool uproc_may_jump(struct uproc *p)
+{
+	struct uproc_set *set = p->p_set;
+
+	return utime_is_virtual() &&
+		__atomic_load_n(&set->set_idle, __ATOMIC_SEQ_CST) ==
+		set->set_nr - 1 && next_due(set) != UNEVER;
+}
+
+void uproc_jump(struct uproc *p)
+{
+	(void)jump(p->p_set);
+}
+
 /* Sleeps after uidle_enter(), in a source (uwait.h) or in the system. */
 static bool sleep_entered(struct uproc *p, utime_ns ns)
 {
@@ -1450,14 +1469,35 @@ int uproc_pinning(struct uproc_set *set, int on)
 	return rc;
 }
 
+/* Variables of the environment. */
+
+static struct usched_env env_pin = {
+	.e_name = "USCHED_PIN", .e_known = "0, 1"
+};
+static struct usched_env env_stacks = {
+	.e_name = "USCHED_STACKS", .e_known = "private, shared"
+};
+/* From LANE_MIN to INT_MAX. */
+static struct usched_env env_size = {
+	.e_name  = "USCHED_STACK_SIZE",
+	.e_known = "16384-2147483647, 16k-2097151k, 1M-2047M"
+};
+
+static __attribute__((constructor)) void env_set_load(void)
+{
+	(void)usched_env_add(&env_pin);
+	(void)usched_env_add(&env_stacks);
+	(void)usched_env_add(&env_size);
+}
+
 /* Decides whether processors are pinned. The environment overrides all else. */
 static void pinned_init(struct uproc_set *set)
 {
-	const char *env = getenv("USCHED_PIN");
+	const char *value = usched_env(&env_pin);
 
 	set->set_pinned = set->set_pins < 0 ? set->set_nr > 1 : set->set_pins;
-	if (env != NULL && *env != 0)
-		set->set_pinned = strcmp(env, "0") != 0;
+	if (value != NULL)
+		set->set_pinned = strcmp(value, "0") != 0;
 }
 
 /* fork(): see FORK above. */
@@ -1688,46 +1728,21 @@ static void ops_init(struct uproc_ops *o, const struct uproc_ops *given)
 		m->mv_make = make_dealt;
 }
 
-/* Reads USCHED_STACKS. 0, -EINVAL. */
-static int stacks_init(struct uproc_set *set)
+/* Reads USCHED_STACKS and USCHED_STACK_SIZE. */
+static void stacks_init(struct uproc_set *set)
 {
-	const char *env = getenv("USCHED_STACKS");
+	static const int shift[] = { 0, 10, 20 };
+	const char *value = usched_env(&env_stacks);
+	unsigned long long nr;
+	int i = usched_env_word(&env_stacks, &value, &nr);
 
-	set->set_private = -1;
-	if (env == NULL || *env == 0)
-		return 0;
-	set->set_private = strcmp(env, "private") == 0;
-	if (set->set_private || strcmp(env, "shared") == 0)
-		return 0;
-	usched_message("USCHED_STACKS=%s: neither private nor shared", env);
-	return -EINVAL;
-}
-
-/*
- * Reads USCHED_STACK_SIZE: bytes, or KiB or MiB with a k or M behind. 0,
- * -EINVAL.
- */
-static int size_init(struct uproc_set *set)
-{
-	const char *env = getenv("USCHED_STACK_SIZE");
-	unsigned long long size;
-	int shift = 0;
-	char *end;
-
-	if (env == NULL || *env == 0)
-		return 0;
-	size = strtoull(env, &end, 10);
-	if (*end == 'k' || *end == 'M')
-		shift = *end++ == 'k' ? 10 : 20;
-	if (*env < '0' || *env > '9' || *end != 0 ||
-	    size > (unsigned)INT_MAX >> shift || size << shift < LANE_MIN) {
-		usched_message("USCHED_STACK_SIZE=%s: no size of at least 16k, "
-			       "such as 1M", env);
-		return -EINVAL;
-	}
-	set->set_stack = size << shift;
+	set->set_private = i < 0 ? -1 : i == 0;
+	value = usched_env(&env_size);
+	i = usched_env_word(&env_size, &value, &nr);
+	if (i < 0)
+		return;
+	set->set_stack = (size_t)nr << shift[i];
 	set->set_sized = true;
-	return 0;
 }
 
 /* Makes a set without processors. 0 or -errno. */
@@ -1758,8 +1773,8 @@ static int set_make(struct uproc_set **out, int proc_nr,
 	if (STUCK_NAMES)
 		usched_name_by(usymbol_function);
 	*out = set;
-	rc = stacks_init(set);
-	return rc == 0 ? size_init(set) : rc;
+	stacks_init(set);
+	return 0;
 }
 
 /*
@@ -1833,6 +1848,8 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 
 	if (was != NULL && !uproc_inherited(was))
 		return second(ops);
+	if (usched_env_check() != 0)
+		return -EINVAL;
 	if (proc_nr == 0)
 		proc_nr = UPROC_SINGLE ? 1 : uproc_cpus();
 	if (proc_nr == -ENOMEM)
@@ -1843,6 +1860,46 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
 	(void)ws_fence_init();		/* if it fails, it is only slower */
 	rc = ufork_watch();
 	return rc != 0 ? rc : make_in_place(out, was, ops, proc_nr, thread_nr);
+}
+
+/*
+ * The native thread of a processor has a value of this key while it runs, so
+ * its end by pthread_exit() is seen. A clean-up handler would not do: with
+ * -fexceptions it is a frame, and the unwinding of a lane never comes to that.
+ */
+static pthread_key_t native_key;
+static bool          native_key_made;
+
+/*
+ * Fails: the others would wait for this processor for ever. In the child of a
+ * fork() it is none, so the thread that has forked may call pthread_exit().
+ */
+static void native_left(void *p)
+{
+	const struct ustack *u = ustack_self();
+	struct stuck_text who;
+
+	if (mine != p)
+		return;
+	usched_message("pthread_exit: %s has ended the native thread of its "
+		       "processor: a thread ends by the return of its function",
+		       u != NULL ? stuck_who(&who, u) : "a cancellation");
+	usched_fail("pthread_exit: a processor has lost its native thread");
+}
+
+static void native_key_make(void)
+{
+	native_key_made = pthread_key_create(&native_key, native_left) == 0;
+}
+
+/* Lets the end of the caller be seen (p), or not (NULL). */
+static void native_mark(const struct uproc *p)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, native_key_make);
+	if (native_key_made)
+		(void)pthread_setspecific(native_key, p);	/* else no message */
 }
 
 static void *native(void *arg)
@@ -1861,7 +1918,9 @@ static void *native(void *arg)
 		note_few(p);
 		__atomic_store_n(&p->p_runs, usched_current_at(), __ATOMIC_RELAXED);
 		guard = usched_guard_begin();
+		native_mark(p);
 		usched_run(&p->p_sched);
+		native_mark(NULL);
 		usched_guard_end(guard);
 	}
 	return NULL;
@@ -2085,6 +2144,8 @@ int uproc_start(struct uproc_set *set)
 
 	if (rc == -EBUSY)
 		usched_message("%sstart: it was called before", name_of(set));
+	if (rc == 0)
+		rc = usched_env_check();
 	if (rc != 0)
 		return rc;
 	set->set_forks = uproc_forks;	/* first: another may fork meanwhile */

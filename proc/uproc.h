@@ -443,8 +443,10 @@ static __inline__ struct uproc_thread *uproc_waiter(void)
 	struct uproc_thread *t = (struct uproc_thread *)ustack_self();
 
 	usched_point();
-	if (__builtin_expect(t == NULL, 0))
+	if (__builtin_expect(t == NULL, 0)) {
+		usched_outside("wait");
 		usched_fail("wait: called outside of a thread");
+	}
 	return t;
 }
 

@@ -180,6 +180,19 @@ static inline bool uproc_stopped(const struct uproc_set *set)
  */
 UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
 
+/*
+ * Returns whether virtual time may jump, if p, the caller, has nothing to run
+ * either: all others sleep, there is no hold, and a thread has a deadline. Then p
+ * sees all that others have given to it.
+ */
+UPROC_HIDDEN bool uproc_may_jump(struct uproc *p);
+
+/*
+ * Lets virtual time jump to the next deadline, and wakes the processors that have
+ * it. p, the caller, is awake, and uproc_may_jump() was true.
+ */
+UPROC_HIDDEN void uproc_jump(struct uproc *p);
+
 /* Returns whether a deadline of p has passed. Owner only. */
 static inline bool uproc_is_due(const struct uproc *p)
 {

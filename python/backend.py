@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """backend.py: builds the wheel, for pip (PEP 517), with a C compiler only.
 
-It compiles the modules of ../Makefile, ../engine and this folder, and zips the
-result. So an installation needs no network, and no other package. A source
-distribution keeps the layout of the tree, without folders that it needs no file
-of. An editable installation (PEP 660) has what is compiled and the headers that
-it was compiled with, and takes the Python files from the tree.
+It compiles the files of ../sources and of this folder, and zips the result. So
+an installation needs no network, and no other package. A source distribution
+keeps the layout of the tree, without folders that it needs no file of. An
+editable installation (PEP 660) has what is compiled and the headers that it was
+compiled with, and takes the Python files from the tree.
 
 In the environment: CC, CFLAGS, LDFLAGS; and USCHED_OBJECTS, a folder for objects
 of the library, which another build may use again.
@@ -42,32 +42,14 @@ def version():
     return re.search(r'USCHED_VERSION "(.*)"', read(TOP, "usched.h")).group(1)
 
 
-def variable(name):
-    """Returns the words of a variable of the Makefile."""
-    text = read(TOP, "Makefile").replace("\\\n", " ")
-    return re.search(r"(?m)^%s\s*:=(.*)" % name, text).group(1).split()
+def sources():
+    """Returns the paths of the library's sources."""
+    return [os.path.join(TOP, name) for name in read(TOP, "sources").split()]
 
 
 def folders():
-    """Returns the folders of the library that are here."""
-    paths = [os.path.join(TOP, name) for name in variable("FOLDERS")
-             if name != "bench"]
-    return [INCLUDE, TOP] + \
-        [path for path in paths if os.path.isdir(path)]
-
-
-def sources():
-    """Returns the paths of the library's sources."""
-    names = ["usched"] + [name for name in variable("MODULES")
-                          if name != "$(CORE)"]
-    paths = []
-    for name in names:
-        found = [os.path.join(folder, name + ".c") for folder in folders()
-                 if os.path.exists(os.path.join(folder, name + ".c"))]
-        if not found:
-            raise SystemExit("backend.py: no source of the module " + name)
-        paths.append(found[0])
-    return paths
+    """Returns the folders of the library, and of what programs include."""
+    return [INCLUDE] + sorted({os.path.dirname(path) for path in sources()})
 
 
 def headers_in(folder):
@@ -76,13 +58,16 @@ def headers_in(folder):
 
 
 def headers():
-    """Returns the paths of the headers, and links to some of them."""
+    """Returns the paths of the headers, of links, and of what these lead to."""
     core = os.path.join(TOP, "core")    # which usched.c includes by its path
-    links = [os.path.join(INCLUDE, "core"), os.path.join(TOP, "wait", "private")]
-    return [path for folder in
-            folders() + [core, os.path.join(core, "machine"),
-                         os.path.join(INCLUDE, "private")]
-            for path in headers_in(folder)] + links
+    paths = [path for folder in
+             folders() + [core, os.path.join(core, "machine"),
+                          os.path.join(INCLUDE, "private")]
+             for path in headers_in(folder)]
+    top = os.path.realpath(TOP)
+    paths += [os.path.join(TOP, os.path.relpath(os.path.realpath(path), top))
+              for path in paths]
+    return sorted(set(paths)) + [os.path.join(INCLUDE, "core")]
 
 
 # Compiling
@@ -94,7 +79,7 @@ def compiler():
 
 def compile_one(source, target, flags):
     subprocess.run(compiler() + ["-std=gnu11", "-O2", "-g", "-fPIC",
-                                 "-pthread"] +
+                                 "-pthread", "-DUSCHED_NAMES"] +
                    ["-I" + folder for folder in folders()] + flags +
                    shlex.split(os.environ.get("CFLAGS", "")) +
                    ["-c", "-o", target, source], check=True)
@@ -188,10 +173,11 @@ def old_headers():
     """Pairs of a name and bytes: the headers without usched/ in front, as in
     the release before."""
     names = [os.path.basename(path) for path in headers_in(INCLUDE)]
-    renamed = [old.split(":") for old in variable("OLD")]
+    renamed = re.search(r"(?m)^OLD\s*:=(.*)", read(TOP, "Makefile")).group(1)
     return [("%s/include/%s" % (PACKAGE, old),
              ('#include "usched/%s"\n' % new).encode())
-            for old, new in [(name, name) for name in names] + renamed]
+            for old, new in [(name, name) for name in names] +
+            [old.split(":") for old in renamed.split()]]
 
 
 def hashed(data):
@@ -266,7 +252,7 @@ def build_sdist(sdist_directory, config_settings=None):
     """Keeps the layout of the tree; this folder's project file is on top."""
     base = "usched-" + version()
     paths = sources() + headers() + [os.path.join(TOP, name) for name in
-                                     ("Makefile", "LICENSE")]
+                                     ("Makefile", "LICENSE", "sources")]
     for name in sorted(os.listdir(HERE)):
         if os.path.isfile(os.path.join(HERE, name)):
             paths.append(os.path.join(HERE, name))

@@ -15,7 +15,9 @@
  *	   the buffers, and frees the records.
  *
  * A port belongs to an event loop, or to the thread that collects for all
- * native threads. So many ends cost a single wake of its descriptor.
+ * native threads. So many ends cost a single wake of its descriptor. A record of
+ * prepare() has neither a port nor an engine: run() calls item_run() in its own
+ * thread, without the GIL.
  *
  * INVARIANTS
  * I1	Only a thread with the GIL touches a Python object, or its count.
@@ -1094,11 +1096,6 @@ static struct call *order_prepare(struct order *p)
 	c = call_prepare(p->p_function, tuples, nr);
 	if (c == NULL)
 		return NULL;
-	Py_INCREF(p->p_port);
-	Py_INCREF(p->p_future);
-	c->c_port   = p->p_port;
-	c->c_future = p->p_future;
-	atomic_fetch_add(&p->p_port->o_calls, 1);
 	c->c_many   = p->p_many;
 	c->c_check  = p->p_check && strchr(SIGNED, c->c_returns) != NULL;
 	if (strchr("OR", c->c_returns) != NULL) {
@@ -1113,6 +1110,16 @@ static struct call *order_prepare(struct order *p)
 	return c;
 }
 
+/* Says where the call ends. */
+static void order_port(struct call *c, const struct order *p)
+{
+	Py_INCREF(p->p_port);
+	Py_INCREF(p->p_future);
+	c->c_port   = p->p_port;
+	c->c_future = p->p_future;
+	atomic_fetch_add(&p->p_port->o_calls, 1);
+}
+
 /* Submits, and returns the number, or bytes of all numbers. */
 static PyObject *order_start(struct order *p)
 {
@@ -1123,6 +1130,7 @@ static PyObject *order_start(struct order *p)
 
 	if (c == NULL)
 		return NULL;
+	order_port(c, p);
 	if (c->c_many) {
 		ids = PyBytes_FromStringAndSize(NULL, c->c_nr * sizeof(id));
 		if (ids == NULL) {
@@ -1365,6 +1373,59 @@ static PyObject *port_calls(struct port *o, PyObject *none)
 {
 	(void)none;
 	return PyLong_FromLong(atomic_load(&o->o_calls));
+}
+
+/*
+ * CALLS WITHOUT AN ENGINE, in the thread of Python that calls: prepare() is step
+ * 1, run() is all others.
+ */
+
+#define PREPARED	"usched_engine.prepared"
+
+static void prepared_free(PyObject *capsule)
+{
+	call_free(PyCapsule_GetPointer(capsule, PREPARED));
+}
+
+/* prepare(function, arguments, check, result): returns what run() takes. */
+PyObject *call_prepared(PyObject *self, PyObject *args)
+{
+	struct order p = { .p_many = 0 };
+	struct call *c;
+	PyObject *capsule;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "O!O!pO", &function_type, &p.p_function,
+			      &PyTuple_Type, &p.p_arguments, &p.p_check,
+			      &p.p_result))
+		return NULL;
+	c = order_prepare(&p);
+	if (c == NULL)
+		return NULL;
+	Py_INCREF(Py_None);
+	c->c_future = Py_None;
+	capsule = PyCapsule_New(c, PREPARED, prepared_free);
+	if (capsule == NULL)
+		call_free(c);
+	return capsule;
+}
+
+/* run(prepared): returns the outcome, as take() does. */
+PyObject *call_run(PyObject *self, PyObject *capsule)
+{
+	struct call *c = PyCapsule_GetPointer(capsule, PREPARED);
+	struct item *i;
+	int rc;
+
+	(void)self;
+	if (c == NULL)
+		return NULL;
+	i = item_at(c, 0);
+	Py_BEGIN_ALLOW_THREADS
+	rc = item_run(i);
+	Py_END_ALLOW_THREADS
+	i->i_error = rc;
+	return call_outcome(c);
 }
 
 static PyMethodDef port_methods[] = {

@@ -38,6 +38,8 @@ void bus_reap(void);
 int engine_end(void);
 
 PyObject *call_spawn(PyObject *self, PyObject *args);
+PyObject *call_prepared(PyObject *self, PyObject *args);
+PyObject *call_run(PyObject *self, PyObject *prepared);
 PyObject *call_converters(PyObject *self, PyObject *none);
 PyObject *bus_push(PyObject *self, PyObject *args);
 PyObject *bus_get(PyObject *self, PyObject *args);

@@ -309,6 +309,8 @@ static PyMethodDef methods[] = {
 	{ "wait_all", wait_all, METH_VARARGS, NULL },
 	{ "pause", pause_what, METH_VARARGS, NULL },
 	{ "spawn", call_spawn, METH_VARARGS, NULL },
+	{ "prepare", call_prepared, METH_VARARGS, NULL },
+	{ "run", call_run, METH_O, NULL },
 	{ "converters", call_converters, METH_NOARGS, NULL },
 	{ "room", room, METH_VARARGS, NULL },
 	{ "cancel", cancel, METH_VARARGS, NULL },

@@ -3,6 +3,7 @@
 
 #define USCHED_PREEMPT	1	/* this file leaves no mark: see uproc.h */
 #include "umain.h"
+#include "uproc_set.h"
 #include "ll.h"
 #include "rr.h"
 #include "upreempt.h"
@@ -14,20 +15,26 @@
 UPREEMPT_NEVER;
 
 #define ERRNO_MOST	4095	/* of Linux */
+#define KINDS		3
 
-/* The first thread. Lies on the native stack of the caller, which waits there. */
+/*
+ * The first thread. Lies on the stack of the caller, which waits there. It is a
+ * shell, so that messages name the function of the user.
+ */
 struct first {
-	int (*fi_f)(void *arg);
-	void *fi_arg;
-	int   fi_result;
+	struct ushell fi_shell;		/* first */
+	int           fi_result;
 };
 
-/* The function of that thread: messages have its name. */
-static void first_of_usched_main(void *first)
+/* Runs the function of the first thread, which is a plain thread of it now. */
+static void run(struct ushell *h)
 {
-	struct first *i = first;
+	struct first *i = (struct first *)h;
+	struct ustack *u = ustack_self();
 
-	i->fi_result = i->fi_f(i->fi_arg);
+	u->u_f   = h->h_f;
+	u->u_arg = h->h_arg;
+	i->fi_result = ((int (*)(void *))(void (*)(void))h->h_f)(h->h_arg);
 }
 
 /*
@@ -53,7 +60,7 @@ struct kind {
 	int       (*k_fini)(void);
 };
 
-static const struct kind kinds[] = {
+static const struct kind kinds[KINDS] = {
 	{ "rr", 1, rr_init, rr_stack_size, rr_private,
 	  rr_hold, rr_sched, rr_start, rr_fini },
 	{ "ll", 1, ll_init, ll_stack_size, ll_private,
@@ -62,39 +69,28 @@ static const struct kind kinds[] = {
 	  ws_hold, ws_sched, ws_start, ws_fini }
 };
 
-/* Returns the number that is all of the text; -1: it is none that is allowed. */
-static int number(const char *text)
-{
-	int nr = 0;
+/* The kinds in their order, and again with a number up to UPROC_MOST. */
+static struct usched_env env_usched = {
+	.e_name  = "USCHED",
+	.e_known = "rr, ll, ws, rr:1-4096, ll:1-4096, ws:1-4096"
+};
+_Static_assert(UPROC_MOST == 4096, "env_usched has another number");
 
-	if (*text == 0)
-		return -1;
-	for (; *text != 0; text++) {
-		if (*text < '0' || *text > '9')
-			return -1;
-		nr = nr * 10 + *text - '0';
-		if (nr > UPROC_MOST)
-			return -1;
-	}
-	return nr > 0 ? nr : -1;
+static __attribute__((constructor)) void env_usched_load(void)
+{
+	(void)usched_env_add(&env_usched);
 }
 
-/* Finds what USCHED names, and sets how many processors. NULL: nothing. */
-static const struct kind *named(const char *how, int *nr)
+/* Returns what USCHED names, and sets how many processors. */
+static const struct kind *named(int *nr)
 {
-	const struct kind *k;
-	size_t i, len;
+	const char *value = usched_env(&env_usched);
+	unsigned long long given = 0;
+	int i = usched_env_word(&env_usched, &value, &given);
+	const struct kind *k = &kinds[i < 0 ? 0 : i % KINDS];
 
-	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		k = &kinds[i];
-		len = strlen(k->k_name);
-		if (strncmp(how, k->k_name, len) != 0)
-			continue;
-		*nr = how[len] == 0 ? k->k_nr :
-			how[len] == ':' ? number(how + len + 1) : -1;
-		return *nr >= 0 ? k : NULL;
-	}
-	return NULL;
+	*nr = i < KINDS ? k->k_nr : (int)given;
+	return k;
 }
 
 /* Says what went wrong. */
@@ -128,7 +124,7 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 			rc = k->k_private(1);
 		k->k_hold();
 	}
-	if (rc != 0 || (rc = make(k->k_sched(0), first_of_usched_main, i)) != 0 ||
+	if (rc != 0 || (rc = make(k->k_sched(0), ustack_shell, i)) != 0 ||
 	    (rc = k->k_start()) != 0) {
 		(void)k->k_fini();	/* the thread has not begun */
 		return failed(k, "start", rc);
@@ -141,12 +137,14 @@ static int run_by(const struct kind *k, int nr, size_t size, struct first *i)
 
 int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 {
-	struct first first = { f, arg, 0 };
-	const char *how = getenv("USCHED");
+	struct first first = {
+		{ run, (void (*)(void *))(void (*)(void))f, arg }, 0
+	};
 	const struct kind *k;
 	int nr = 0;
 
-	if (usched_self() != NULL) {
+	usched_outside("usched_main");
+	if (ustack_self() != NULL && !uproc_lost()) {
 		usched_message("usched_main: called by a thread; usched_go() "
 			       "makes further threads");
 		return USCHED_FAILED;
@@ -156,13 +154,9 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 			       "stacks, and this build has none");
 		return USCHED_FAILED;
 	}
-	k = named(how != NULL && *how != 0 ? how : "rr", &nr);
-	if (k == NULL) {
-		usched_message("USCHED=%s is no scheduler; allowed are rr, ll and "
-			       "ws, with a number of processors from 1 to %d: "
-			       "rr:2", how, UPROC_MOST);
+	if (usched_env_check() != 0)
 		return USCHED_FAILED;
-	}
+	k = named(&nr);
 	return run_by(k, nr, size, &first);
 }
 
@@ -175,9 +169,11 @@ int usched_go(void (*f)(void *arg), void *arg)
 {
 	struct usched *s = usched_self();
 
-	if (s == NULL)
+	if (s == NULL) {
+		usched_outside("usched_go");
 		usched_message("usched_go: called outside of a thread; "
 			       "usched_main() runs the first");
+	}
 	if (s == NULL || s->s_make == NULL)
 		return -ENOSYS;
 	ustack_lawful("usched_go: the argument", arg);

@@ -45,9 +45,17 @@ extern "C" {
  * all threads have ended. Writes a message if that is an error below -1, since
  * an exit status shows only its last byte: -98 is 158 there. Native threads,
  * again and again; at most one at a time for each kind of scheduler.
- * USCHED_FAILED, after a message (usched_message()): USCHED names no scheduler,
- * there is no memory, the caller is a thread, or threads were left that nothing
- * can wake.
+ * USCHED_FAILED, after a message (usched_message()): a variable of the environment
+ * has an unknown word (core/env.h), there is no memory, the caller is a thread, or
+ * threads were left that nothing can wake.
+ *
+ * THE CHILD OF fork() may call it in the only native thread that it has, be
+ * that a plain native thread, a thread of rr, ll or ws, such as those of
+ * usched_main(), or the function of a ucall(). Threads of the parent do not run
+ * in the child. Their scheduler, stacks and buffers stay as they were at the
+ * fork, and are not freed. A caller that was such a thread, or the function of
+ * a call, ends by exit() or _exit() afterwards. A thread of a plain dispatcher
+ * is a thread in the child, too: USCHED_FAILED.
  */
 int usched_main(int (*f)(void *arg), void *arg);
 

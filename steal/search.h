@@ -10,6 +10,9 @@
  * goes. No worker sleeps with a thread that can run. The end is found as in
  * idle.h.
  *
+ * Under virtual time a worker searches only once, since no time passes meanwhile.
+ * If all others sleep, there is nothing to find, and it lets the clock jump.
+ *
  * A worker for whose sources threads wait searches only once, and then sleeps in
  * a source: that is a look, and costs no more than looks. It looks at the source
  * before the search only if there is something to steal.
@@ -202,7 +205,8 @@ static struct uproc_thread *search(struct ws_worker *w, bool napped)
 	int i;
 
 	/* A sleep in a source is a look, and costs no more than looks. */
-	if (!set->set_spare || set->set_nr == 1 || any_waits_outside())
+	if (!set->set_spare || set->set_nr == 1 || utime_is_virtual() ||
+	    any_waits_outside())
 		return t;
 	while (t == NULL && !must_return(w) &&
 	       ws_policy_age(now_ns(), began) < most &&
@@ -274,10 +278,15 @@ static struct uproc_thread *search_and_nap(struct ws_worker *w)
  */
 static struct uproc_thread *seek(struct ws_worker *w, unsigned *vain)
 {
-	unsigned began = now_ns();
 	struct uproc_thread *t;
+	unsigned began;
 	bool more;
 
+	if (uproc_may_jump(&w->w_proc) && !must_return(w)) {
+		uproc_jump(&w->w_proc);
+		return NULL;
+	}
+	began = now_ns();
 	if (uwait_outside(&w->w_proc.p_waits) && others_have_work(w)) {
 		uwait_look_outside(&w->w_proc.p_waits);
 		if (must_return(w))

@@ -86,8 +86,8 @@ struct ws_thread {
  * threads, two or more of them pinned to cpus: see ws_pinning(). 0: a worker
  * for each cpu that the caller may use; if the caller is a thread, that its own
  * scheduler may use. The hint thread_nr says how many threads there will be,
- * about; 0: no hint. 0, -EINVAL, -ENOMEM, -EAGAIN; -EBUSY: there is a scheduler
- * of ws.
+ * about; 0: no hint. 0, -EINVAL (see rr_init()), -ENOMEM, -EAGAIN; -EBUSY: there
+ * is a scheduler of ws.
  */
 USCHED_MUST int ws_init(int proc_nr, int thread_nr);
 

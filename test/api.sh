@@ -12,8 +12,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 # Functions that are in the library, are declared in a header, and are not told.
 untold() {
-	for source in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c \
-			view/v*.c view/uview.c; do
+	for source in $(cat sources); do
 		${CC:-cc} -std=gnu11 $includes -c "$source" -o "$dir/o" &&
 			nm -g --defined-only "$dir/o"
 	done | awk '$2 == "T" { print $3 }' | sort -u |

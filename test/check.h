@@ -308,4 +308,29 @@ static UNUSED int check_dies(const char *name, void (*f)(void),
 	return 1;
 }
 
+/* Is text one line with this in it; NULL: no line? */
+static UNUSED bool check_line(const char *text, const char *what)
+{
+	const char *end = strchr(text, '\n');
+
+	return what == NULL ? text[0] == 0 :
+		end != NULL && end[1] == 0 && strstr(text, what) != NULL;
+}
+
+/* f(), in a child, must go on, after such a line. Returns 0 or 1. */
+static UNUSED int check_says(const char *name, void (*f)(void),
+			     const char *what)
+{
+	char text[4096];
+	int status = check_child(f, text, sizeof text);
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+	    check_line(text, what))
+		return 0;
+	fprintf(stderr, "%s: wanted status 0 and \"%s\", got status %#x and "
+		"\"%s\"\n", name, what != NULL ? what : "", (unsigned)status,
+		text);
+	return 1;
+}
+
 #endif /* CHECK_H */

@@ -1,76 +1,96 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# embed.sh: each block of doc/embed.md builds a program that runs: commands,
-# CMake and Meson, with two files, with the whole tree, and with what is
-# installed. The program of the last two is a program of the README.
+# embed.sh: a person who does what doc/embed.md says, beside a fresh clone, gets
+# programs that run. Each command runs as it stands there, and each block is built
+# as it stands there, by cc, CMake, Meson and Conan: with two files, with the whole
+# tree, with what is installed, and with a release. The program is that of the
+# README for two files, and else workers.c of the README, which also links each
+# function of each header of <usched/all.h>.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 . test/count
-top=$PWD
-export CC="${CC:-cc}" PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig"
-export LD_LIBRARY_PATH="$dir/usr/lib"
+. test/blocks
+top=$PWD page=$dir/page
+export CONAN_HOME="$dir/conan" CMAKE_BUILD_PARALLEL_LEVEL=2
+unset MAKEFLAGS
 
-# Prints a block of a language; '' is that of the lines that CMake begins with.
-block() { # language, number
-	awk -v begin="\`\`\`$1" -v number="$2" '
-		$0 == "```" && inside { exit }
-		inside { print }
-		$0 == begin && ++count == number { inside = 1 }
-	' "$top/doc/embed.md"
+# Saves the page, and prints what is to do, in order: section; "run" or the language of
+# a block; file. What builds with CMake and Meson goes to files of these names, and the
+# block without a language to "head".
+steps() {
+	awk -v page="$page" '
+	function step(what)	{ file = page "/" ++nr; print section + 0, what, file }
+	/^## /			{ section++ }
+	/^```/ && inside	{ inside = 0; next }
+	/^```./			{ inside = 1; step(substr($0, 4)); next }
+	/^```/			{ inside = 1; file = page "/head"; next }
+	inside			{ print > file; next }
+	/^\t(cmake|meson) /	{ print substr($0, 2) > (page "/" substr($1, 1)); next }
+	/^\t/			{ step("run"); print substr($0, 2) > file }
+	' doc/embed.md
 }
 
-# In the folder of the project.
-with_sh() { # number
-	block sh "$1" | sed "s|^cc |$CC |" >build.sh && sh -e build.sh
-}
-
-with_cmake() { # number
-	{ block '' 1; block cmake "$1"; } >CMakeLists.txt &&
-		cmake -S . -B out && MAKEFLAGS= cmake --build out && cp out/app .
-}
-
-with_meson() { # number
-	{ echo "project('app', 'c')"; block meson "$1"; } >meson.build &&
-		meson setup out && meson compile -C out && cp out/app .
-}
-
-project() { # number
-	mkdir "$dir/project" && cd "$dir/project" || exit 1
+# A folder for each section of the page, in which its steps follow each other.
+project() { # section
+	mkdir "$dir/section$1" && cd "$dir/section$1" && ln -s "$dir/clone" usched || exit 1
+	unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 	case $1 in
 	1)	cp "$top/examples/hello.c" app.c
-		cp "$top/examples/hello.expected" expected
-		${MAKE:-make} -s -C "$top" single TO="$PWD" || exit 1 ;;
-	*)	cp "$top/examples/first/workers.c" app.c
+		cp "$top/examples/hello.expected" expected ;;
+	*)	cat "$top/examples/first/workers.c" "$dir/calls.c" >app.c
 		echo 49995000 >expected ;;
 	esac
-	[ "$1" != 2 ] || ln -s "$top" usched
 }
 
-must() { # tool, number
-	(
-		project "$2" && "with_$1" "$2" && timeout 60 ./app >got &&
-		diff expected got
-	) >"$dir/log" 2>&1
-	judge $(($? != 0)) "$1, block $2 of doc/embed.md" "$dir/log"
-	rm -rf "$dir/project"
+# What a step needs that is not here, with its package.
+missing() { # section, run or language, file
+	case $2 in
+	run)	set -- "$1" "$(sed 's/ .*//' "$3")" ;;
+	esac
+	case $2 in
+	conan)		have conan || echo 'no conan (conan of PyPI)' ;;
+	cmake|meson)	have $2 || echo "no $2 (package $2)" ;;
+	esac
+	[ $2 != meson ] || have ninja || echo 'no ninja (package ninja-build)'
+	[ "$1 $2" != '3 make' ] || have pkg-config || echo 'no pkg-config (package pkgconf)'
 }
 
-# What the tool needs that is not here, with its package.
-missing() { # tool, number
-	have "$1" || echo "no $1 (package $1)"
-	[ "$2" != 3 ] || have pkg-config || echo 'no pkg-config (package pkgconf)'
-	[ "$1" != meson ] || have ninja || echo 'no ninja (package ninja-build)'
+build() { # language, file
+	case $1 in
+	sh)	sh -e "$2" ;;
+	cmake)	cat "$page/head" "$2" >CMakeLists.txt ;;
+	meson)	{ echo "project('app', 'c')"; cat "$2"; } >meson.build ;;
+	esac && { [ $1 = sh ] || { sh -e "$page/$1" && cp out/app .; }; }
 }
 
-${MAKE:-make} -s install CC="$CC" PREFIX="$dir/usr" || failed=1
-for tool in sh cmake meson; do
-	for number in 1 2 3; do
-		why=$(missing $tool $number | head -n 1)
-		if [ "$why" ]; then
-			skip "$tool, block $number of doc/embed.md: $why"
-		else
-			must $tool $number
-		fi
-	done
-done
+runs() { # language, file
+	rm -rf out app
+	build "$@" && timeout 60 ./app >got && diff expected got
+}
+
+# A command acts on this shell.
+step() { # section, run or language, file
+	said="doc/embed.md, section $1, $2: $(sed -n '1p' "$3")"
+	why=$(missing "$@" | head -n 1)
+	[ -z "$why" ] || skip "$said: $why" || return
+	case $2 in
+	run)	. "$3" >"$dir/log" 2>&1 ;;
+	*)	(runs "$2" "$3") >"$dir/log" 2>&1 ;;
+	esac
+	judge $? "$said" "$dir/log"
+}
+
+have git || { echo 'embed.sh: no git (package git)'; exit 77; }
+mkdir "$page" && tools "$dir/tools" && committed "$dir/clone" && steps >"$dir/steps" &&
+	every_call >"$dir/calls.c" || exit 1
+PATH=$dir/tools:$PATH
+section=none not=''
+while read -r nr what file <&3; do
+	[ $nr = $section ] || project $nr
+	section=$nr
+	# Without its commands a block is not tried.
+	[ "$not" ] || step $nr $what "$file" || not=1
+	[ $what = run ] || not=''
+done 3<"$dir/steps"
 counted

@@ -25,7 +25,7 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile ./*.[ch] core wait io proc steal extra view engine start wrap posix \
+	cp -r Makefile sources ./*.[ch] core wait io proc steal extra view engine start wrap posix \
 		include examples "$dir"/programs/* "$dir/copy" || exit 1
 	libraries
 	for text in guide waits servers; do
@@ -105,13 +105,10 @@ words() { # without backtraces and times, too
 		tr -s ' \n' '\n'
 }
 
-# The library for "again", without files that only some programs need.
+# The library for "again".
 library() { # flags
 	rm -rf "$dir/objects" && mkdir "$dir/objects" || exit 1
-	for source in rr.c ll.c steal/ws.c start/umain.c usched.c wait/uwait.c wait/uchan.c \
-	    wait/uscope.c wait/usync.c wait/uthread.c io/uio.c io/unet.c \
-	    io/upoll.c io/userve.c proc/umem.c \
-	    proc/uproc.c proc/ucall.c $(case $1 in *HARD*) echo extra/uhard.c;; esac); do
+	for source in $(cat sources); do
 		${CC:-cc} $warn $1 $CFLAGS -c "$source" \
 			-o "$dir/objects/$(basename "$source" .c).o" || exit 1
 	done

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# header.sh: each header stands alone, once and twice, in C and C++; usched.c
-# has no warnings; only usched_ and ustack_ symbols are exported.
+# header.sh: each header stands alone, once and twice, in C and C++; so does each
+# macro, used with its own header alone. usched.c has no warnings; only usched_ and
+# ustack_ symbols are exported.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -73,6 +74,126 @@ for h in ugen usched all; do
 			-o "$dir/o"
 	done
 done
+
+# A use of each macro that needs arguments, or is an initializer. All others are
+# used by what they stand for.
+cat >"$dir/uses" <<'END'
+UBARRIER	struct ubarrier x = UBARRIER(2);
+UBARRIER_LOCAL	struct ubarrier x = UBARRIER_LOCAL(2);
+UCASE_RECV	int v; struct ucase x = UCASE_RECV((struct uchan *)0, &v);
+UCASE_SEND	const int v = 1; struct ucase x = UCASE_SEND((struct uchan *)0, &v);
+UCOND_LOCAL	struct ucond x = UCOND_LOCAL;
+UGROUP_LOCAL	struct ugroup x = UGROUP_LOCAL;
+UHARD	int x = 0; UHARD(begin((struct usched *)0));
+UMEM_LIKELY	int x = UMEM_LIKELY(1);
+UMUTEX_LOCAL	struct umutex x = UMUTEX_LOCAL;
+UONCE_LOCAL	struct uonce x = UONCE_LOCAL;
+UPREEMPT_NEVER	int x = 0; UPREEMPT_NEVER;
+UPREEMPT_SECTION	const char *x = UPREEMPT_SECTION(".text");
+UPROC_LIKELY	int x = UPROC_LIKELY(1);
+UPROC_WATCH	int x = 0; UPROC_WATCH(pw_awake((struct uproc *)0));
+URW_LOCAL	struct urw x = URW_LOCAL;
+USCHED_RACE	int x = 0; USCHED_RACE(1);
+USEM	struct usem x = USEM(1);
+USEM_LOCAL	struct usem x = USEM_LOCAL(1);
+USIM_CHECK	int x = 1; USIM_CHECK(x);
+USYNC_CALL	struct usync x = USYNC_INIT_LOCAL(0); USYNC_CALL(&x, 0, "");
+USYNC_INIT_LOCAL	struct usync x = USYNC_INIT_LOCAL(0);
+U_EAI	int x = U_EAI(1);
+WS_STOP_GIVE_WAY	int x = 0; WS_STOP_GIVE_WAY(x);
+WS_STOP_RELAX	int x = 0; WS_STOP_RELAX();
+usync_check	struct usync x = USYNC_INIT_LOCAL(0); usync_check(&x, "");
+END
+
+# Prints "NAME" or "NAME(", and what it stands for, of each macro that the header
+# defines itself; of usched.h, also in core/sched.h. The other parts are for the
+# functions of usched.h, which use their macros.
+macros() { # header, flags
+	gcc -std=gnu11 $2 $includes -I"$dir" -E -dD "$dir/$1.c" 2>/dev/null |
+		awk -v own="/$1\"\$" '
+		/^# [0-9]+ "/ {
+			ours = $3 !~ /^"\/usr\// && ($3 ~ own ||
+				own ~ /usched.h/ && $3 ~ /core\/sched.h"$/)
+			next
+		}
+		ours && /^#define/ {
+			sub(/^#define /, "")
+			name = $0
+			sub(/[ (].*/, "", name)
+			end = substr($0, length(name) + 1, 1) == "(" ? "(" : ""
+			sub(/^[^ (]*(\([^)]*\))?/, "")
+			line[name] = name end $0
+		}
+		ours && /^#undef/ { delete line[$2] }
+		END { for (name in line) print line[name] }'
+}
+
+# Writes a use of each macro of "macros" to $dir/$1.uses. Prints those without.
+uses() { # header
+	awk '
+	NR == FNR { name = $1; sub(/^[^\t]*\t/, ""); use[name] = $0; next }
+	{
+		name = $1
+		sub(/[(]$/, "", name)
+		text = $0
+		sub(/^[^ ]* ?/, "", text)
+		if (name in use)
+			printf "void use_%s(void);\nvoid use_%s(void)\n{ %s (void)x; }\n",
+				name, name, use[name]
+		else if ($1 ~ /[(]$/ || text ~ /^[{]/)
+			print name ": test/header.sh has no use" >"/dev/stderr"
+		else if (text ~ /^static|^__attribute__/)
+			printf "%s int use_%s(void);\n%s int use_%s(void) { return 0; }\n",
+				name, name, name, name
+		else if (text != "")
+			printf "void use_%s(void);\nvoid use_%s(void) { (void)(%s); }\n",
+				name, name, name
+	}' "$dir/uses" "$dir/macros" 2>&1 >"$dir/$1.uses"
+}
+
+# The header once, and its macros. Initializers with names are C++20, and gcc and
+# clang take them before.
+used() { # header, flags, compilers
+	cat "$dir/$1.c" "$dir/$1.uses" >"$dir/macro.c"
+	cp "$dir/macro.c" "$dir/macro.cc"
+	for std in $3; do
+		cc=${std%%:*} std=${std#*:}
+		have $cc || continue
+		case $cc in
+		*++)	must "macros of $1" $cc -std=$std -Wall -Werror $includes \
+				-Wno-unused-function -I"$dir" $2 -c "$dir/macro.cc" -o "$dir/o" ;;
+		*)	must "macros of $1" $cc -std=$std $flags -I"$dir" $2 \
+				-Wno-unused-function -c "$dir/macro.c" -o "$dir/o" ;;
+		esac
+	done
+}
+
+few='gcc:c99 g++:c++20'
+every="$few gcc:c11 gcc:gnu2x clang:c99 clang:gnu2x g++:c++11 g++:gnu++23
+	clang++:c++11 clang++:c++20"
+if have gcc; then
+	for h in $(sh doc/api.sh --installed | grep -v uproc_api); do
+		first=
+		[ ! -e include/usched/private/$h ] || first='#include "uproc.h"\n'
+		printf "$first"'#include "%s"\n' "$h" >"$dir/$h.c"
+		for more in '' -DUSCHED_HARD -DUSCHED_PREEMPT; do
+			macros $h "$more" >"$dir/macros"
+			empty "macros of $h $more" "$(uses $h)"
+			used $h "$more" "$([ "$more" ] && echo "$few" || echo "$every")"
+		done
+	done
+	# Planted: a macro that lacks a header, a use, or both.
+	echo '#include "planted.h"' >"$dir/planted.h.c"
+	for planted in '#define PLANTED true' '#define PLANTED { .x = 1 }' \
+	    '#define PLANTED(x) (x)' '#define PLANTED sizeof(struct planted)'; do
+		echo "$planted" >"$dir/planted.h"
+		macros planted.h '' >"$dir/macros"
+		[ -n "$(uses planted.h)" ] || ! silent gcc -std=c99 -I"$dir" -include \
+			"$dir/planted.h.c" -x c -c "$dir/planted.h.uses" -o "$dir/o" \
+			>"$dir/log"
+		judge $? "'$planted' is not seen" "$dir/log"
+	done
+fi
 
 # What stands below SHORTEST USE compiles. A text behind a statement is left out,
 # and so are three points.

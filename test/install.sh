@@ -7,9 +7,13 @@
 # anything. The debug library checks, and does not mix with other files. The
 # pthread face runs a program as it is. DESTDIR and LIBDIR are honoured; uninstall
 # takes away what install put, and nothing else. A program linked in the tree
-# runs there.
+# runs there. A plugin with the shared library, in a thread of a program that has
+# the static library, is told that there are two copies; one copy for both works.
+# With the flags of make flags and of usched.pc a frame that is larger than the guard
+# ends the program with a message.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 . test/count
 cc=${CC:-cc} make=${MAKE:-make}
 
@@ -48,7 +52,10 @@ files() { # below
 }
 
 programs() { # what to link with
+	{ cat examples/first/workers.c; every_call; } >"$dir/calls.c"
 	for how; do
+		try "$how: each function of all.h" build c "$dir/calls.c" $how
+		try "$how" run c
 		try "$how" build a test/s_article.c -Itest $how
 		try "$how" run a
 		# Inline functions of ws.h call into the library.
@@ -139,15 +146,27 @@ cxx() {
 }
 
 # The debug library: a list of the threads that are stuck, a message at a stack
-# overflow, evict=always,poison; and files of the other kind do not link.
+# overflow, and at a read from the stack of a thread that waits, by the program or
+# the kernel; and files of the other kind do not link.
 debug() {
 	cat >"$dir/d.c" <<-'END'
 	#include <stdio.h>
 	#include <stdlib.h>
 	#include <string.h>
+	#include <unistd.h>
 	#include <usched/all.h>
 
 	static struct usem never;
+	static int *volatile shared, got, ends[2];
+
+	static void reads(void *arg)
+	{
+		if (strcmp(arg, "read") == 0)
+			got = *shared;
+		else if (pipe(ends) == 0)
+			got = (int)u_write(ends[1], shared, sizeof got, UNEVER);
+		(void)!usem_post(&never);
+	}
 
 	static int deeper(int *above)
 	{
@@ -162,7 +181,12 @@ debug() {
 		int zero = 0;
 
 		puts(getenv("USCHED_DEBUG"));
-		return arg == NULL ? usem_wait(&never, UNEVER) : deeper(&zero);
+		if (arg != NULL && strcmp(arg, "deep") == 0)
+			return deeper(&zero);
+		shared = &zero;
+		if (arg != NULL && usched_go(reads, arg) != 0)
+			return 1;
+		return usem_wait(&never, UNEVER);
 	}
 
 	int main(int argc, char **argv)
@@ -174,10 +198,16 @@ debug() {
 		"$dir/d.c" $(flags usched-debug --libs) -o "$dir/d"
 	timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: status' [ $? = 125 ]
-	try "debug: $(cat "$dir/said")" grep -q 'first_of_usched_main(.* sem ' "$dir/said"
-	try 'debug: words' grep -qx 'evict=always,poison' "$dir/said"
+	try "debug: $(cat "$dir/said")" grep -q '^thread .* run(.* sem ' "$dir/said"
+	try 'debug: words' grep -qx 'evict=always,poison,fault' "$dir/said"
 	(ulimit -c 0; timeout 600 "$dir/d" deep >"$dir/said" 2>&1)
 	try "debug: $(cat "$dir/said")" grep -q 'run out of its stack' "$dir/said"
+	(ulimit -c 0; timeout 600 "$dir/d" read >"$dir/said" 2>&1)
+	try "debug: $(cat "$dir/said")" grep -q \
+		'reads().* read .* on the stack of .* is blocked' "$dir/said"
+	(ulimit -c 0; timeout 600 "$dir/d" write >"$dir/said" 2>&1)
+	try "debug: $(cat "$dir/said")" grep -q \
+		'reads().* u_write: the buffer: ' "$dir/said"
 	USCHED_DEBUG=poison timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \
@@ -197,6 +227,50 @@ listed() {
 		-ex 'usched bt' "$dir/g" 2>&1
 }
 
+# The plugin's wait, called natively, is right with each; in a thread it is right
+# if the program shares its copy.
+copies() {
+	cat >"$dir/plugin.c" <<-'END'
+	#include <usched/all.h>
+
+	int waits(void)
+	{
+		return u_sleep(uafter(UTIME_MS));
+	}
+	END
+	cat >"$dir/host.c" <<-'END'
+	#include <dlfcn.h>
+	#include <usched/all.h>
+
+	static int (*waits)(void);
+
+	static int run(void *arg)
+	{
+		return arg != NULL ? waits() || waits() : 0;
+	}
+
+	int main(int argc, char **argv)
+	{
+		void *plugin = dlopen(argv[1], RTLD_NOW);
+
+		*(void **)&waits = dlsym(plugin, "waits");
+		return waits() || usched_main(run, argc > 2 ? argv : NULL);
+	}
+	END
+	try 'copies: plugin' build plugin.so -fPIC -shared "$dir/plugin.c" $libs
+	try 'copies: two' build two "$dir/host.c" "$lib/libusched.a" -pthread -ldl
+	try 'copies: one' build one "$dir/host.c" -rdynamic "$lib/libusched.a" \
+		-pthread -ldl
+	try 'copies: shared' build shared "$dir/host.c" $libs -ldl
+	try 'copies: two, natively' silent run two "$dir/plugin.so"
+	try 'copies: two' eval 'run two "$dir/plugin.so" thread >"$dir/said" 2>&1'
+	try "copies: $(cat "$dir/said")" expr "$(cat "$dir/said")" : \
+		'usched: u_sleep: .* another copy of the library, in the program, .*'
+	try 'copies: one line' [ "$(wc -l <"$dir/said")" = 1 ]
+	try 'copies: one' silent run one "$dir/plugin.so" thread
+	try 'copies: shared' silent run shared "$dir/plugin.so" thread
+}
+
 hooks() {
 	try hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
 		"@$lib/usched/wrap.flags" "$lib/libusched.a" -pthread
@@ -211,6 +285,11 @@ face() {
 	try usched-pthread.pc build p $(flags usched-pthread --cflags) \
 		examples/ports/chat.c $(flags usched-pthread --libs)
 	try usched-pthread.pc chats
+	try 'face: debug library' build p $(flags usched-pthread --cflags) \
+		examples/ports/chat.c $(flags usched-pthread --libs |
+			sed 's/-lusched /-l:libusched-debug.a /')
+	try 'face: debug library' grep -q uhard_ "$dir/p"
+	try 'face: debug library' chats
 	try pthread.flags $cc -c examples/ports/chat.c -o "$dir/p.o"
 	try pthread.flags $cc -nostdlib -r "@$lib/usched/pthread.flags" \
 		"$dir/p.o" -o "$dir/all.o"
@@ -303,6 +382,43 @@ spaces() {
 	rm -r "$dir/a b"
 }
 
+# Only the low end of a frame over the guard is written.
+frame() { # what, flags
+	cat >"$dir/f.c" <<-'END'
+	#include <usched/all.h>
+
+	static int leap(int nob)
+	{
+		volatile char frame[nob];
+
+		frame[0] = 1;
+		return frame[0];
+	}
+
+	static int run(void *arg)
+	{
+		return leap(*(int *)arg);
+	}
+
+	int main(void)
+	{
+		static int nob = 400000;
+
+		return usched_main(run, &nob);
+	}
+	END
+	what=$1; shift
+	if ! echo 'int x;' | $cc -Werror -fstack-clash-protection -x c -S \
+	    -o "$dir/f" - 2>/dev/null; then
+		skip "$what: -fstack-clash-protection with $cc"
+		return
+	fi
+	try "$what: a frame" $cc -Wall -Werror "$dir/f.c" -o "$dir/f" "$@"
+	(ulimit -c 0; timeout 600 "$dir/f" >"$dir/said" 2>&1)
+	try "$what: a frame: $(cat "$dir/said")" grep -q 'run out of its stack' \
+		"$dir/said"
+}
+
 in_tree() {
 	echo '#include <usched/all.h>' >"$dir/t.c"
 	echo 'int main(void) { return rr_init(1, 0) || rr_start() || rr_fini(); }' \
@@ -311,6 +427,11 @@ in_tree() {
 		$($make -s flags CC="$cc") -o "$dir/t"
 	try 'make flags' timeout 600 "$dir/t"
 	spaces
+	frame 'make flags' $($make -s flags CC="$cc")
+	case $($cc -dumpmachine) in
+	x86_64-*)	frame usched.pc $cflags "$lib/libusched.a" -pthread ;;
+	*)		skip 'usched.pc: a frame: only on x86-64' ;;
+	esac
 	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
 		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
 	try 'in the tree' env LD_LIBRARY_PATH=. timeout 600 "$dir/a"
@@ -343,7 +464,8 @@ case $cc in
 	debug
 	face
 	simulation
-	in_tree ;;
+	in_tree
+	copies ;;
 esac
 
 # Others' files stay.

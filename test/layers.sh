@@ -89,7 +89,7 @@ files >"$dir/files"
 empty 'includes point upwards' "$(upwards .)"
 empty 'calls in ws.c and its parts point upwards' "$(declared steal/*.[ch])"
 empty 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
-	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|bench\.sh|graph\.py
+	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|sources|bench\.sh|graph\.py
 (README|HACKING|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|\.gitignore')"
 empty 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
 	"$dir/files" | sort -u | while read -r folder; do
@@ -258,9 +258,8 @@ plant_engine() {
 	empty "planted in engine/$1" "${got:-nothing} is seen, not: $3"
 }
 
-modules=$(ls usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c start/*.c \
-	view/uview.c view/v*.c)
-empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' $modules 2>&1)"
+empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' \
+	$(cat sources) extra/udebug.c 2>&1)"
 empty 'calls point upwards' "$(calls plain | unknown)"
 
 # In the hard mode uhard.c, which knows waits, stands for a part of each layer.

@@ -29,8 +29,11 @@ function message(at,	i, c, depth, quoted, text)
 }
 
 END {
-	while (match(all, /(usched_fail|usched_message|uproc_fail|CONTRACT)\(/)) {
-		all = substr(all, RSTART + RLENGTH)
+	calls = "(usched_fail|usched_message|uproc_fail|CONTRACT)[(]|" \
+		"message_add[(]m, \"%s: "
+	while (match(all, calls)) {
+		all = substr(all, RSTART)
+		all = substr(all, index(all, "(") + 1)
 		message(all)
 	}
 }

@@ -77,7 +77,7 @@ empty 'a planted message is not seen' "$([ "$(differ "$dir/more" "$dir/rows" |
 empty 'a planted row is not seen' "$([ "$(differ "$dir/messages" "$dir/more")" = \
 	'no message: nothing says this' ] || echo x)"
 variables() { # files
-	sed -n 's/.*getenv("\(USCHED[A-Z_]*\)").*/\1/p' "$@" | sort -u
+	sed -n 's/.*\(getenv(\|\.e_name *= \)"\(USCHED[A-Z_]*\)".*/\2/p' "$@" | sort -u
 }
 
 described() {
@@ -87,7 +87,9 @@ described() {
 variables $(sources) >"$dir/variables"
 described >"$dir/described"
 empty 'variables and rows' "$(diff "$dir/variables" "$dir/described")"
-echo 'getenv("USCHED_PLANTED")' >"$dir/planted.c"
-empty 'a planted variable is not seen' \
-	"$(variables "$dir/planted.c" | diff - "$dir/described" | grep -q PLANTED || echo x)"
+for planted in 'getenv("USCHED_PLANTED")' '	.e_name = "USCHED_PLANTED",'; do
+	echo "$planted" >"$dir/planted.c"
+	empty 'a planted variable is not seen' "$(variables "$dir/planted.c" |
+		diff - "$dir/described" | grep -q PLANTED || echo x)"
+done
 counted

@@ -1,28 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# packages.sh: the README's server is built with what others take a library from,
-# and answers: CMake's FetchContent, a wrap of Meson; with --full also the recipe
-# for Conan, wheels for PyPI, and the packages for Debian. auditwheel takes the wheels
-# for manylinux_2_28; that for aarch64 runs under qemu-user. lintian finds no errors in
-# Debian's. In a clean root made by mmdebstrap they are installed, the server is built
-# and answers, Python runs a task. What was installed is removed, and the folder or the
-# root has the files that it had. Nothing is loaded from a network, but for the roots:
-# packages of Debian, as apt-get does.
+# packages.sh: what names the version and the soname agrees. With --full, beside
+# doc/embed.md (embed.sh): the commands of pack/README.md, in a fresh clone, make
+# packages for Debian, in which lintian finds no errors. In a clean root made by
+# mmdebstrap they are installed, the server of the README is built and answers,
+# Python runs a task. auditwheel takes the wheels for PyPI for manylinux_2_28; that
+# for aarch64 runs under qemu-user. What was installed is removed, and the folder or
+# the root has the files that it had. Nothing is loaded from a network, but for the
+# roots: packages of Debian, as apt-get does.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
-top=$PWD cc=${CC:-cc}
+. test/blocks
 version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 unset MAKEFLAGS
-
-# The tree, as a release has it.
-release() { # folder
-	mkdir "$1" && {
-		git ls-files -co --exclude-standard 2>/dev/null | grep . ||
-			find . ! -type d ! -path './build/*' ! -path './out/*'
-	} | tar cf - -T - | tar xf - -C "$1"
-}
 
 # Starts the server, and is its client.
 cat >"$dir/answers.py" <<'END'
@@ -53,48 +45,6 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
 	mkdir -p "$1" && sed "s/7777/$port/" examples/first/echo.c >"$1/echo.c" &&
 		grep -q $port "$1/echo.c"
-}
-
-fetch_content() {
-	server "$dir/cmake" && cat >"$dir/cmake/CMakeLists.txt" <<-END || return 1
-	cmake_minimum_required(VERSION 3.18)
-	project(app C)
-	include(FetchContent)
-	FetchContent_Declare(usched URL $dir/$name.tar.gz SOURCE_SUBDIR pack)
-	FetchContent_MakeAvailable(usched)
-	add_executable(app echo.c)
-	target_link_libraries(app PRIVATE usched::usched)
-	END
-	cmake -S "$dir/cmake" -B "$dir/cmake/out" -DCMAKE_BUILD_TYPE=Release &&
-		cmake --build "$dir/cmake/out" && check "$dir/cmake/out/app"
-}
-
-meson_wrap() {
-	sub=$dir/meson/subprojects
-	server "$dir/meson" && mkdir -p "$sub/packagefiles/usched" &&
-	cp pack/meson/meson.build "$sub/packagefiles/usched" &&
-	cp "$dir/$name.tar.gz" "$sub/packagefiles" &&
-	sed "s/@VERSION@/$version/; s/@SHA256@/$(sha256sum "$dir/$name.tar.gz" |
-		cut -d' ' -f1)/" pack/meson/usched.wrap >"$sub/usched.wrap" &&
-	cat >"$dir/meson/meson.build" <<-'END' || return 1
-	project('app', 'c')
-	executable('app', 'echo.c', dependencies: dependency('usched'))
-	END
-	(cd "$dir/meson" && meson setup out && meson compile -C out) &&
-		check "$dir/meson/out/app"
-}
-
-conan_recipe() {
-	export CONAN_HOME="$dir/conan"
-	server "$dir/app" && conan profile detect --force &&
-	conan create "$dir/$name/pack" --no-remote >"$dir/conan.log" 2>&1 || {
-		tail -n 40 "$dir/conan.log"
-		return 1
-	}
-	at=$(sed -n 's/^Package folder //p' "$dir/conan.log")
-	$cc -O2 -I"$at/include" "$dir/app/echo.c" "$at/lib/libusched.a" -pthread \
-		-o "$dir/app/app" && check "$dir/app/app" &&
-	conan remove -c 'usched/*' && [ ! -e "$at" ]
 }
 
 check() { # the server, arguments
@@ -129,7 +79,7 @@ wheel() {
 	python3 -m venv "$dir/pypi" && files_in "$dir/pypi" >"$dir/before" &&
 	zig_for x86_64 "$dir/zcc" &&
 	CC=$dir/zcc LDFLAGS=-lunwind "$dir/pypi/bin/pip" -q wheel --no-deps \
-		--no-build-isolation -w "$dir/wheel" "$dir/$name/python" &&
+		--no-build-isolation -w "$dir/wheel" "$dir/clone/python" &&
 	auditwheel repair --plat manylinux_2_28_x86_64 -w "$dir/repaired" \
 		"$dir"/wheel/*.whl &&
 	"$dir/pypi/bin/pip" -q install --no-index \
@@ -159,7 +109,7 @@ arm_wheel() {
 	mkdir "$dir/arm.h" "$dir/arm.whl" "$dir/arm.site" &&
 	ln -s "$dir/arm/usr/include/aarch64-linux-gnu" "$dir/arm.h" &&
 	zig_for aarch64 "$dir/zcc.arm" "-I$dir/arm.h" &&
-	(cd "$dir/$name/python" && CC=$dir/zcc.arm LDFLAGS=-lunwind arm_python -c \
+	(cd "$dir/clone/python" && CC=$dir/zcc.arm LDFLAGS=-lunwind arm_python -c \
 		'import backend, sys; backend.build_wheel(sys.argv[1])' "$dir/arm.whl") &&
 	PYTHONPATH=$(auditwheel_folder) arm_python -m auditwheel repair \
 		--plat manylinux_2_28_aarch64 -w "$dir/arm.repaired" \
@@ -187,16 +137,20 @@ agrees() {
 	[ "$(sed -n '1s/^usched (\(.*\)-[0-9]*) .*/\1/p' pack/debian/changelog)" = \
 		"$version" ] || echo "pack/debian/changelog is not of $version"
 	soname=$(${MAKE:-make} -s --eval 'packages_sh: ; @echo $(MAJOR)' packages_sh)
+	for text in doc/embed.md pack/README.md; do
+		grep -o 'usched[-_/][0-9.]*[0-9]' $text | grep -v "usched.$version\$" |
+			sed "s,^,$text: ,"
+	done
 	grep -q "^Package: libusched$soname\$" pack/debian/control &&
 		[ -e "pack/debian/libusched$soname.install" ] ||
 		echo "pack/debian has no libusched$soname"
 }
 
+# The packages lie in the folder around the clone.
 debian() {
-	mkdir "$dir/deb" && cp -r "$dir/$name" "$dir/deb/$name" &&
-	cp -r pack/debian "$dir/deb/$name/debian" &&
-	cp "$dir/$name.tar.gz" "$dir/deb/usched_$version.orig.tar.gz" &&
-	(cd "$dir/deb/$name" && dpkg-buildpackage -us -uc)
+	commands pack/README.md >"$dir/commands" && mkdir "$dir/deb" &&
+	cp -r "$dir/clone" "$dir/deb" && cd "$dir/deb/clone" &&
+	sed 's/$/ || exit 1/' "$dir/commands" >"$dir/commands.sh" && sh "$dir/commands.sh"
 }
 
 debian_root() {
@@ -245,7 +199,7 @@ debian_all() {
 		cmark-gfm:cmark-gfm mandoc:mandoc; do
 		! missing ${tool%:*} "packages for Debian (package ${tool#*:})" || return
 	done
-	try 'packages for Debian' debian || return
+	try 'packages for Debian' apart debian || return
 	# The address of the maintainer is the owner's to give: pack/debian/control.
 	missing lintian 'lintian (package lintian)' || empty lintian \
 		"$(lintian --fail-on none --allow-root --suppress-tags \
@@ -265,21 +219,16 @@ missing() { # tool, package
 	return 0
 }
 
-have python3 || { echo 'packages.sh: no python3'; exit 77; }
-name=usched-$version port=1
-release "$dir/$name" && (cd "$dir" && tar czf "$name.tar.gz" "$name") || exit 1
 empty 'pack/debian' "$(agrees)"
-missing cmake 'FetchContent (package cmake)' || try FetchContent fetch_content
-missing meson 'a wrap of Meson (package meson)' || missing ninja \
-	'a wrap of Meson (package ninja-build)' || try 'a wrap of Meson' meson_wrap
+[ "$1" = --full ] || counted
+have python3 || { skip 'packages: no python3 (package python3)'; counted; }
+have git || { skip 'packages: no git (package git)'; counted; }
+port=1
 ! check /bin/true >/dev/null 2>&1
 judge $? 'not seen: a server that does not answer'
-if [ "$1" = --full ]; then
-	missing conan 'the recipe for Conan (conan of PyPI)' ||
-		try 'the recipe for Conan' conan_recipe
-	zig=${ZIG:-$(command -v zig || echo python3 -m ziglang)}
-	. /etc/os-release
-	wheels
-	debian_all
-fi
+try 'a clone' apart committed "$dir/clone"
+zig=${ZIG:-$(command -v zig || echo python3 -m ziglang)}
+. /etc/os-release
+wheels
+debian_all
 counted

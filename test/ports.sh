@@ -32,6 +32,7 @@ main() {
 	mode link -O1
 	scheds=ws each_prints
 	try 'C++, with std::thread' cxx
+	try 'C++, destructors at the end of a thread' exits
 	mode hard -O1 -DUSCHED_HARD
 	export USCHED_DEBUG=evict=always,poison,fault
 	each_prints
@@ -158,6 +159,48 @@ cxx() {
 	for USCHED in rr ws:2; do
 		export USCHED
 		[ "$(timeout 60 "$dir/threads")" = '100 100 7' ] || return 1
+	done
+}
+
+# A destructor uses the stack below it, where pthread_exit() was called.
+exits() {
+	have g++ || return 77
+	cat >"$dir/exits.cc" <<-END
+	#include <pthread.h>
+	#include <cstdio>
+	struct deep {
+		~deep() { char text[4096]; std::sprintf(text, "d "); std::fputs(text, stdout); }
+	};
+	static void *leaves(void *arg)
+	{
+		deep a, b;
+		pthread_exit(arg);
+	}
+	static void *is_canceled(void *arg)
+	{
+		deep a;
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+		return arg;
+	}
+	int main()
+	{
+		pthread_t t;
+		void *left, *canceled;
+		pthread_create(&t, nullptr, leaves, &t);
+		pthread_join(t, &left);
+		pthread_create(&t, nullptr, is_canceled, nullptr);
+		pthread_join(t, &canceled);
+		std::printf("%d %d\n", left == &t, canceled == PTHREAD_CANCELED);
+	}
+	END
+	g++ -O1 $includes -include usched/pthreads.h -c "$dir/exits.cc" \
+		-o "$dir/exits.o" &&
+		g++ "$dir/exits.o" "$dir"/plain/library/*.o -Wl,--wrap=main -pthread \
+			-o "$dir/exits" || return 1
+	for USCHED in rr ws:2; do
+		export USCHED
+		[ "$(timeout 60 "$dir/exits")" = 'd d d 1 1' ] || return 1
 	done
 }
 

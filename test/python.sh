@@ -1,14 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # python.sh: the Python face of the engine installs by pip without a network,
-# from the tree, from its source distribution and as an editable installation,
-# and its example and tests pass, with each interpreter that has its headers.
-# With the first, the tiles of python/examples/mandelbrot.py make the picture
+# by the commands of python/README.md and from its source distribution, and its
+# example and tests pass, with each interpreter that has its headers. The library
+# in it has each function of each header of <usched/all.h>.
+# With the first, CPython's tests of ThreadPoolExecutor pass with Executor in its
+# place, the tiles of python/examples/mandelbrot.py make the picture
 # of a single call, bench/python measures what it names, and mypy finds no fault in
 # the types of the package.
 # PYTHONS chooses the interpreters.
 
 cd "$(dirname "$0")/.." || exit 1
+top=$PWD
+. test/layout
 . test/count
 
 export USCHED_OBJECTS="$dir/objects" USCHED_TEST_LIBRARY="$dir/library.so"
@@ -49,7 +53,9 @@ editable() { # interpreter, name
 		tar xzf "$dir/$(cat "$dir/sdist")" -C "$dir/tree" \
 			--strip-components 1 >"$dir/out" 2>&1
 	verdict "the source distribution unpacks" || return
-	example "$1" "$2" 'an editable tree' -e "$dir/tree/python"
+	cd "$dir/tree" || exit 1
+	example "$1" "$2" 'an editable tree' $(told '-e [^`]*')
+	cd - >/dev/null || exit 1
 	echo 'seen = 1' >>"$dir/tree/python/usched_engine/_see.py"
 	(cd "$dir" && "$dir/venv-$2/bin/python" -c '
 import os, usched_engine as u
@@ -59,6 +65,11 @@ assert not [name for name in os.listdir(os.path.dirname(u._see.__file__))
 	verdict "a change of an editable tree with $1"
 }
 
+# What python/README.md gives to pip install, in the tree.
+told() { # pattern
+	grep -o "\`pip install $1\`" "$top/python/README.md" | sed 's/.* install //; s/`//'
+}
+
 fresh() { # interpreter, name
 	if ! "$1" -m venv "$dir/venv-$2" >"$dir/out" 2>&1; then
 		skip "a fresh environment with $1 (package python3-venv)"
@@ -66,7 +77,7 @@ fresh() { # interpreter, name
 	fi
 	sed -n '/^```python/,/^```$/{/^```/d;p;}' python/README.md \
 		>"$dir/example.py"
-	example "$1" "$2" ./python ./python
+	example "$1" "$2" 'the tree' $(told '\.[^`]*')
 	distributed "$1" "$2" && editable "$1" "$2"
 }
 
@@ -75,6 +86,11 @@ tests() { # interpreter, name
 		"$1" python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
 		! grep -q warning: "$dir/out"
 	verdict "python/backend.py with $1" || return
+	{ every_call && echo 'int main(void) { return every_call[0] == 0; }'; } >"$dir/calls.c" &&
+		${CC:-cc} -w -Iinclude -include usched/all.h "$dir/calls.c" \
+			"$dir"/objects/*.o -pthread -lm -o "$dir/calls" >"$dir/out" 2>&1 &&
+		"$dir/calls"
+	verdict "the library of python/backend.py with $1"
 	PYTHONPATH=$dir/$2 timeout 300 "$1" -W error::ResourceWarning \
 		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
 	verdict "python/tests with $1" || return
@@ -98,6 +114,36 @@ pictures() { # interpreter, name
 	assert len(lines) == 192 * 193 and len(set(lines)) > 50
 	END
 	verdict "python/examples/mandelbrot.py with $1"
+}
+
+# CPython's tests of ThreadPoolExecutor, with Executor in its place: in all programs
+# that they start, too, so a .pth of an environment puts it there.
+suite() { # interpreter, name
+	if ! "$1" -c 'import test.test_concurrent_futures' 2>/dev/null; then
+		skip "CPython's tests with $1 (package $("$1" -c 'import sys
+print("libpython%d.%d-testsuite" % sys.version_info[:2])'))"
+		return 0
+	fi
+	venv=$dir/suite/bin/python
+	"$1" -m venv --without-pip "$dir/suite" >"$dir/out" 2>&1 &&
+		site=$("$venv" -c 'import site
+print(site.getsitepackages()[0])') &&
+		printf '%s\nimport in_place\n' "$dir/$2" >"$site/in_place.pth" &&
+		cat >"$site/in_place.py" <<-'END'
+	import concurrent.futures, concurrent.futures.thread
+	from usched_engine import Executor
+	class ThreadPoolExecutor(Executor):
+	    pass
+	concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor
+	concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor
+	END
+	timeout 600 "$venv" -m unittest -v -k ThreadPool \
+		test.test_concurrent_futures >"$dir/out" 2>&1 &&
+		[ "$(grep -c ' ok$' "$dir/out")" -ge 40 ] &&
+		"$venv" -c 'from concurrent.futures import ThreadPoolExecutor as t
+import usched_engine
+assert issubclass(t, usched_engine.Executor)' >>"$dir/out" 2>&1
+	verdict "CPython's tests of ThreadPoolExecutor with $1"
 }
 
 # The package itself has the types that it says, without exceptions.
@@ -161,6 +207,7 @@ print(os.path.realpath(sys.executable))')
 	tests "$python" $count
 	[ $count = 1 ] || continue
 	fresh "$python" $count
+	suite "$python" $count
 	pictures "$python" $count
 	measures "$python" $count
 	typed "$python"

@@ -4,7 +4,8 @@
 # name. Files with SafeStack or ShadowCallStack do not compile; a program that
 # is linked with SafeStack is stopped by usched_run(); code with -fsplit-stack
 # is stopped by its block. Files with AddressSanitizer or ThreadSanitizer compile
-# only with -DUSCHED_HARD.
+# only with -DUSCHED_HARD, and a program with ThreadSanitizer is stopped unless the
+# library has it, too.
 
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
@@ -43,6 +44,20 @@ sanitizers() { # compiler
 			must "$1, $san, in the hard mode" 0 'no error'
 		fi
 	done
+	return 0
+}
+
+# The hard mode is compiled without a sanitizer, as in the debug library, and the
+# program with ThreadSanitizer.
+races() { # compiler
+	makes $1 -fsanitize=thread || { skip "$1: no program with it"; return; }
+	for src in usched.c extra/uhard.c; do
+		$1 -g -DUSCHED_HARD $includes -c $src -o "$dir/$(basename $src .c).o"
+	done
+	$1 -g -DUSCHED_HARD -fsanitize=thread $includes -c "$dir/main.c" \
+		-o "$dir/main.o"
+	program "$1, thread, over a library without" 'ThreadSanitizer is in the' \
+		$1 -fsanitize=thread "$dir/uhard.o"
 }
 
 # Succeeds if this compiler can make any program with these flags.
@@ -98,7 +113,7 @@ END
 
 apart='usched: copied stacks and'
 for cc in gcc clang clang-19; do
-	have $cc && sanitizers $cc
+	have $cc && sanitizers $cc && races $cc
 done
 for cc in clang clang-19; do
 	if ! have $cc; then

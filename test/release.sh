@@ -8,23 +8,10 @@
 # release is built, tested, installed and removed in an empty folder.
 
 cd "$(dirname "$0")/.." || exit 1
+. test/layout
 . test/count
 cc=${CC:-cc} make=${MAKE:-make}
 unset MAKEFLAGS
-
-# A clone whose last commit has all that lies here.
-committed() {
-	git clone -q . "$dir/clone" &&
-	git ls-files -cmo --exclude-standard | sort -u >"$dir/files" &&
-	(cd "$dir/clone" && git rm -rqf . ) &&
-	while read -r file; do
-		[ ! -e "$file" ] && [ ! -L "$file" ] || echo "$file"
-	done <"$dir/files" | tar cf - -T - | tar xf - -C "$dir/clone" &&
-	cd "$dir/clone" && git add -Af && {
-		git diff --cached --quiet || git -c user.name=test \
-			-c user.email=test@localhost commit -qm test
-	}
-}
 
 dist() {
 	try 'make dist' apart dist_in "$dir/clone" "$dir/one"
@@ -129,13 +116,13 @@ of_the_tree() {
 	judge $? 'the library, the version, CHANGELOG.md' "$dir/log"
 }
 
-if [ -e .git ] && have git; then
-	apart committed >"$dir/log" 2>&1 || { fail 'a clone' "$dir/log"; counted; }
+if have git; then
+	apart committed "$dir/clone" >"$dir/log" 2>&1 || { fail 'a clone' "$dir/log"; counted; }
 	dist
 	[ "$1" != --full ] || try 'make distcheck' apart env CC="$cc" \
 		"$dir/clone/pack/dist.sh" --check "$dir/full"
 else
-	skip 'make dist: no clone of git'
+	skip 'make dist: no git (package git)'
 fi
 have readelf || { skip 'abi.sh: no readelf (package binutils)'; counted; }
 planted

@@ -26,7 +26,7 @@ SCRIPTS := $(filter-out test/run.sh test/matrix.sh,$(wildcard test/*.sh))
 # uwait.h, so they run in ws alone, which also moves their threads.
 MODULAR := $(filter $(SCHEDS),s_call s_clock s_gen s_scope s_select s_serve s_signal s_time \
 	   s_uthread s_work \
-	   $(filter s_chan% s_child% s_file% s_io% s_modules% s_net% s_sync%,$(SCHEDS)))
+	   $(filter s_chan% s_child% s_file% s_io% s_lookup% s_modules% s_net% s_sync%,$(SCHEDS)))
 ONCE    := $(filter-out $(MODULAR:%=%-RR) $(MODULAR:%=%-LL),$(TESTS))
 # Documents and the house; of random programs and of models only some.
 DOCS    := $(filter $(SCRIPTS),$(patsubst %,test/%.sh,stranger api layers names lines messages \
@@ -40,11 +40,12 @@ TEST_CC  = $(CC) $(ALLFLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(filter %_pth
 	   $(filter %.a,$^) -pthread $(call libs,$<)
 TEST_H  := $(wildcard test/*.h)
 
-.PHONY: test tested check checked check-all soak cover counted programs
+.PHONY: test tested check checked check-all built soak cover counted programs
 
 $(patsubst %,$(B)/%,$(filter s_pthread%,$(TESTS))): $(B)/libusched_pthread.a
 $(patsubst %,$(B)/%,$(filter s_pthread_io%,$(TESTS))): $(B)/uwrap.o
 $(patsubst %,$(B)/%,$(filter s_view% t_view%,$(TESTS))): view/walk.c
+$(B)/t_first: examples/first/workers.c
 
 $(CORES:%=$(B)/%): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(TEST_H)
 	$(TEST_CC)
@@ -73,17 +74,20 @@ tested: $(ONCE:%=$(B)/%)
 		$(SHORT) $(DOCS) $(ONCE:%=$(B)/%)
 
 # All tests. AFTER=test: without the scripts that make test has run in full.
-LONG    := test/hard.sh test/tools.sh test/model.sh test/scheduler.sh test/chaos.sh test/law.sh \
-	   test/release.sh test/packages.sh test/sim.sh test/mpi.sh
+LONG    := test/bare.sh test/hard.sh test/tools.sh test/model.sh test/scheduler.sh \
+	   test/chaos.sh test/law.sh test/release.sh test/packages.sh test/sim.sh test/mpi.sh
 DONE    := $(if $(AFTER),$(DOCS))
 check:
 	+@$(AGAIN) checked
-checked: all $(TIMED) $(PROGRAMS)
+checked: all built
 	@$(RUN) $(LONG) 'test/matrix.sh --quick' $(PROGRAMS) \
 		$(filter-out $(LONG) $(DONE),$(SCRIPTS))
 
+# All that checks run is compiled and linked.
+built: $(TIMED) $(PROGRAMS)
+
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
-check-all: all $(TIMED) $(PROGRAMS)
+check-all: all built
 	@PREEMPT_SECONDS=60 WATCHDOG=300 CHECK_MINUTES=10 FUZZ_SECONDS=300 ROUNDS=10000000 \
 		STORM=5000 $(RUN) $(PROGRAMS) $(filter-out $(LONG),$(SCRIPTS)) \
 		$(LONG:%='% --full') test/matrix.sh

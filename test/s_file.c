@@ -6,13 +6,16 @@
  * All buffers lie on stacks of threads, which move while they wait, in a file
  * system that can tell what is cached, and in another that cannot. A FIFO can
  * only be opened by two at once, so a processor goes on while a thread opens
- * it. A call that has not begun does nothing.
+ * it. A call that has not begun does nothing, and ends at its deadline or by a
+ * cancellation also while it waits its turn. A call that has begun does not.
  */
 
 #include "either.h"
+#include "ucall.h"
 #include "ufile.h"
 #include "uio.h"
 #include "uscope.h"
+#include "uthread.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -210,6 +213,94 @@ static void after_that(void *arg)
 	add(&ended, 1);
 }
 
+/*
+ * Two calls are all that run, and do not return. Others wait their turn, in vain:
+ * until their deadline, a cancellation, or an interrupt. Those that have waited
+ * longer are made all the same, after the first two, but for them.
+ */
+
+#define DEAD	2
+
+static long dead, gate, in_vain, made;
+
+static void returns_not(void *arg)
+{
+	add(&dead, 1);
+	while (get(&gate) == 0)
+		usleep(100);
+}
+
+static void calls_dead(void *arg)
+{
+	CHECK(ucall(returns_not, NULL) == 0);
+	add(&ended, 1);
+}
+
+static void waits_its_turn(void *arg)
+{
+	char path[80];
+
+	CHECK(u_unlink(name(path, "never", 0), UNEVER) == -ENOENT);
+	CHECK(get(&gate) == 1);
+	add(&made, 1);
+}
+
+static void cancels(void *scope)
+{
+	yield();
+	uscope_cancel(scope);
+}
+
+static void *is_interrupted(void *arg)
+{
+	CHECK(u_unlink(fifo, UNEVER) == -ECANCELED);
+	add(&in_vain, 1);
+	return arg;
+}
+
+static void turn_comes_not(void *arg)
+{
+	char path[80];
+	struct uthread *t;
+	struct uscope *s;
+	struct stat st;
+
+	yield_until(&dead, DEAD);
+	make(0, waits_its_turn, NULL);
+	yield();
+	CHECK(u_open(name(path, "never", 0), O_CREAT | O_RDWR, 0600,
+		     uafter(5 * UTIME_MS)) == -ETIMEDOUT);
+	CHECK(u_unlink(fifo, uafter(UTIME_MS)) == -ETIMEDOUT);
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	make(0, cancels, s);
+	CHECK(u_stat(fifo, &st, UNEVER) == -ECANCELED);
+	CHECK(uscope_end(&s) == -ECANCELED);
+	CHECK(uthread_make(&t, is_interrupted, NULL, NULL) == 0);
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	CHECK(uthread_interrupt(t) == 0 && uthread_join(t, NULL, UNEVER) == 0);
+	CHECK(get(&in_vain) == 1 && get(&made) == 0 && get(&ended) == 0);
+	set(&gate, 1);
+	yield_until(&ended, DEAD);
+	yield_until(&made, 1);
+	CHECK(stat(path, &st) != 0 && stat(fifo, &st) == 0);
+	add(&ended, 1);
+}
+
+static void turns(int proc_nr)
+{
+	int i;
+
+	ended = dead = gate = in_vain = made = 0;
+	CHECK(ucall_limit(DEAD) == 0);
+	begin(proc_nr, 0);
+	for (i = 0; i < DEAD; i++)
+		make(i, calls_dead, NULL);
+	make(0, turn_comes_not, NULL);
+	start_and_finish();
+	CHECK(ended == DEAD + 1);
+	CHECK(ucall_limit(UCALL_LIMIT) == 0);
+}
+
 /* Names. */
 
 static void names(void *arg)
@@ -275,6 +366,7 @@ static void run(int proc_nr)
 	make(0, after_that, NULL);
 	start_and_finish();
 	CHECK(ended == WRITERS + 7);
+	turns(proc_nr);
 }
 
 int main(int argc, char **argv)

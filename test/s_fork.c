@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* s_fork: the child of fork() may exec, exit, or have its own scheduler. */
 /* VARIANTS: RR LL */
+/* LIBS: -Wl,--wrap=getaddrinfo,--wrap=freeaddrinfo */
 
 /*
  * Two processors make threads, wake each other's threads, join and make calls.
@@ -11,11 +12,20 @@
  * Threads of a child may fork, too. A child that hangs meets the watchdog. A
  * function that returns no error names the broken contract. A scheduler that
  * was not started works in the child.
+ *
+ * Functions of ucall() use malloc() and stdio all the time, as do their like in
+ * the children. Names are looked up, by getaddrinfo() of libc, whose locks a child
+ * may inherit taken. So if a look-up is under way at the fork, also an abandoned
+ * one, those of the child and of its children return -ECHILD at once, and files
+ * can be used. Else the child looks up names.
  */
 
 #include "either.h"
 #include "ucall.h"
+#include "ufile.h"
 #include "uproc_set.h"
+#include "uscope.h"
+#include <fcntl.h>
 #include <spawn.h>
 
 #define EACH	64		/* children of each forker */
@@ -39,6 +49,59 @@ static void leaf(void *arg)
 	add(arg, -1);
 }
 
+/* Names, and what else libc has locks for. */
+
+static long deaf, asked, freed;
+
+int __real_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list);
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list);
+void __real_freeaddrinfo(struct addrinfo *list);
+void __wrap_freeaddrinfo(struct addrinfo *list);
+
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list)
+{
+	int rc;
+
+	add(&asked, 1);
+	while (get(&deaf))
+		usleep(100);
+	rc = __real_getaddrinfo(host, service, hints, list);
+	CHECK(rc == 0);
+	return rc;
+}
+
+void __wrap_freeaddrinfo(struct addrinfo *list)
+{
+	__real_freeaddrinfo(list);
+	add(&freed, 1);
+}
+
+/* Looks up a name, which asks libc for its interfaces. */
+static int look(utime_ns until)
+{
+	struct addrinfo *list = NULL;
+	int rc = u_getaddrinfo("127.0.0.1", "80", NULL, &list, until);
+
+	CHECK((rc == 0) == (list != NULL));
+	if (rc == 0)
+		freeaddrinfo(list);
+	return rc;
+}
+
+static void uses_libc(void *arg)
+{
+	FILE *f = fopen("/dev/null", "w");
+	char *block = malloc(5000);
+
+	CHECK(f != NULL && block != NULL);
+	CHECK(fprintf(f, "%d\n", snprintf(block, 5000, "%p", (void *)f)) > 0);
+	CHECK(fclose(f) == 0);
+	free(block);
+}
+
 static thread *busy[2];
 
 /* Makes threads, which end anywhere, and wakes the other busy thread. */
@@ -58,7 +121,8 @@ static void load(void *arg)
 		SCHED(wake)(busy[me]);
 		wait_one();
 		CHECK(SCHED(join)(make_joinable(me, nothing, NULL)) == 0);
-		CHECK(ucall(nothing, NULL) == 0);
+		CHECK(ucall(uses_libc, NULL) == 0);
+		CHECK(look(UNEVER) == 0);
 	}
 	SCHED(wake)(busy[!me]);		/* the other may sleep */
 	add(&ended, 1);
@@ -80,7 +144,7 @@ static long turns;
 static void child_thread(void *arg)
 {
 	int me = (int)(intptr_t)arg;
-	int i;
+	int i, rc;
 
 	for (i = 0; i < TURNS; i++) {
 		SCHED(wake)(own[!me]);
@@ -89,7 +153,9 @@ static void child_thread(void *arg)
 		add(&turns, 1);
 	}
 	CHECK(SCHED(join)(make_joinable(!me, nothing, NULL)) == 0);
-	CHECK(ucall(nothing, NULL) == 0);
+	CHECK(ucall(uses_libc, NULL) == 0);
+	rc = look(UNEVER);
+	CHECK(rc == 0 || (rc == -ECHILD && getpid() != first));
 }
 
 static void own_scheduler(void (*more)(void *))
@@ -299,6 +365,90 @@ static void under_load(void)
 	native_join(id);
 	for (i = 0; i < COUNT(forker); i++)
 		CHECK(forker[i].f_nr == EACH);
+}
+
+/* Children during a look-up, and after it. */
+
+static int wanted;		/* of look-ups */
+
+static void looks(void *arg)
+{
+	int fd;
+
+	CHECK(look(uafter(20 * UTIME_S)) == wanted);
+	fd = u_open("/dev/null", O_RDWR | O_CLOEXEC, 0, UNEVER);
+	CHECK(fd >= 0 && close(fd) == 0);
+	CHECK(ucall(uses_libc, NULL) == 0);
+	set(&turns, 1);
+}
+
+static void forks_to_look(int rc, int nested)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		check_watch(1);
+		wanted = rc;
+		if (SCHED(self)() == NULL && ustack_self() != NULL)
+			CHECK(look(UNEVER) == -ECHILD);	/* it is no thread */
+		else
+			CHECK(look(UNEVER) == wanted);
+		set(&turns, 0);
+		one_thread(1, looks, NULL);
+		CHECK(get(&turns) == 1);
+		if (nested > 0)
+			forks_to_look(rc, nested - 1);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void *looks_natively(void *arg)
+{
+	CHECK(look(UNEVER) == 0);
+	return arg;
+}
+
+static void cancels(void *scope)
+{
+	yield_until(&asked, 1);
+	uscope_cancel(scope);
+}
+
+static void forks_in_look(void *arg)
+{
+	struct uscope *s;
+
+	set(&asked, 0);
+	set(&freed, 0);
+	set(&deaf, 1);
+	CHECK(uscope_begin(&s, UNEVER) == 0);
+	make(0, cancels, s);
+	CHECK(look(UNEVER) == -ECANCELED);
+	CHECK(uscope_end(&s) == -ECANCELED);
+	forks_to_look(-ECHILD, 1);
+	set(&deaf, 0);
+	yield_until(&freed, 1);
+	forks_to_look(0, 1);
+}
+
+static void looked_up(void)
+{
+	pthread_t id;
+	int i;
+
+	for (i = 1; i <= 2; i++)
+		one_thread(i, forks_in_look, NULL);
+	set(&asked, 0);
+	set(&deaf, 1);
+	id = native(looks_natively, NULL);
+	until(&asked, 1);
+	forks_to_look(-ECHILD, 0);
+	set(&deaf, 0);
+	native_join(id);
+	forks_to_look(0, 0);
 }
 
 /* Children that share memory until they exec. */
@@ -567,6 +717,7 @@ int main(int argc, char **argv)
 	not_started();
 	spawned();
 	watched();
+	looked_up();
 	under_load();
 	return deaths() != 0;
 }

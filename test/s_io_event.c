@@ -5,7 +5,8 @@
 /*
  * A partner makes the event while the thread waits: normal and urgent bytes,
  * room to write, an end. Sockets whose reading side is shut, and that still say
- * EAGAIN, have ended. Calls that can never succeed do not wait.
+ * EAGAIN, have ended. Calls that can never succeed do not wait. u_accept() says
+ * that its listener was closed meanwhile, also if the number is another socket's.
  */
 #include "either.h"
 #include "uio.h"
@@ -18,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SOON	uafter(2 * UTIME_MS)
@@ -49,6 +51,30 @@ static void fill(void)
 {
 	while (u_write(ends[0], much, sizeof much, UNOW) > 0)
 		;
+}
+
+static int closing = -1;
+
+/* In place of the C library's: closes a listener, whose number is used again. */
+int accept4(int fd, struct sockaddr *restrict a, socklen_t *restrict len,
+	    int flags)
+{
+	if (fd == closing) {
+		CHECK(u_close(fd) == 0);
+		CHECK(socket(AF_INET, SOCK_STREAM, 0) == fd);
+		closing = -1;
+	}
+	return (int)syscall(SYS_accept4, fd, a, len, flags);
+}
+
+static void closed_meanwhile(void)
+{
+	int l = u_listen_tcp("127.0.0.1", 0, 1, 0);
+
+	closing = l;
+	CHECK(u_accept(l, NULL, NULL, 0, LATE) == -EBADF && closing == -1);
+	CHECK(u_accept(l, NULL, NULL, 0, LATE) == -EINVAL);
+	CHECK(u_close(l) == 0);
 }
 
 static void sends(void *arg)
@@ -159,6 +185,7 @@ static void shut(void *arg)
 	meanwhile(shuts);
 	CHECK(u_accept(ends[0], NULL, NULL, 0, LATE) == -EINVAL);
 	CHECK(u_close(ends[0]) == 0);
+	closed_meanwhile();
 }
 
 /* EINVAL comes at once, and an empty part does not hide the next. */

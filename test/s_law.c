@@ -6,12 +6,16 @@
  * the address. With the handler of faults it comes at once, also to a thread that
  * only reads a number, or gives a buffer there to u_read(); without, when the
  * thread whose stack it is goes on. With USCHED_LAW=warn the program goes on with what was written;
- * with off the library does not look. A program that keeps the law is never accused.
+ * with off the library does not look. A program that keeps the law is never accused:
+ * what is only a guess, as an argument that may never be used, has one line, and
+ * the program goes on; bytes that are sent are not looked at.
  *
  * A thread that uses a pointer or a function it has read there, also on another
  * processor, or overflows its lane, ends the program with a message, and so does
  * a native thread that runs no thread: by a handler of SIGSEGV that is there
- * while the scheduler runs, if the program has none.
+ * while the scheduler runs, if the program has none. A frame that is larger than
+ * the guard, and ends on the stack of a thread that waits, is not taken for the
+ * use of a pointer. One that destroys what is below all lanes has a message, too.
  */
 #include "either.h"
 #include "uchan.h"
@@ -24,7 +28,7 @@
 
 #define MOST	2000
 #define WROTE	0x5eed
-#define SAYS	"its stack was written to while it waited: 0x"
+#define SAYS	"its stack was written to while it waited (a frame "
 #define WHY	" is on the stack of a thread, which is moved"
 #define USED	" has used the stack of thread 0x"
 
@@ -181,11 +185,13 @@ static int at_later_blocks(void)
 	return bad + check_dies("after 2000 threads", late, WHY);
 }
 
+/* Looks at nothing first, as the start of a scheduler would. */
 static void word(void)
 {
-	how = "maybe";
-	many = 1;
-	parents();
+	int local = 0;
+
+	CHECK(setenv("USCHED_LAW", "maybe", 1) == 0);
+	usched_law("a test", &local);
 }
 
 /* Who only reads gets no value that could be right, or a message. */
@@ -273,7 +279,7 @@ static int buffers(void)
 	return bad;
 }
 
-/* Makers look at their argument. */
+/* Makers look at their argument: a guess, since these threads do not use it. */
 static void nothing(void *arg)
 {
 }
@@ -302,6 +308,7 @@ static void hands_to_scope(void *arg)
 
 	CHECK(uscope_begin(&scope, UNEVER) == 0);
 	CHECK(uscope_go(scope, nothing_int, &local) == 0);
+	CHECK(uscope_end(&scope) == 0);
 }
 
 static void hands_to_uthread(void *arg)
@@ -311,13 +318,14 @@ static void hands_to_uthread(void *arg)
 	CHECK(uthread_make(NULL, nothing_pointer, &local, NULL) == 0);
 }
 
-/* By a channel with room, or to a receiver that does not come. */
+/* A value that looks like an address there: unset bytes, perhaps. */
 static void sends(void *arg)
 {
-	struct uchan *c = uchan_make(sizeof(void *), arg == NULL);
-	int local = 0, *at = &local;
+	struct uchan *c = uchan_make(sizeof(void *), 1);
+	int local = arg == NULL, *at = &local;
 
-	CHECK(uchan_send(c, &at, UNOW) != 0);
+	CHECK(uchan_send(c, &at, UNOW) == 0);
+	uchan_free(c);
 }
 
 #if defined(WS)
@@ -350,6 +358,16 @@ static void waits_for_group(void *arg)
 
 	CHECK(ugroup_add(&group, 1) == 0);
 	CHECK(ugroup_wait(&group, uafter(UTIME_MS)) == -ETIMEDOUT);
+}
+
+/* One line for all. */
+static void guesses(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 20; i++)
+		waits_for_sem(arg);
+	waits_for_group(arg);
 }
 
 /* Faults. */
@@ -482,6 +500,58 @@ static int boxes(int shut)
 	return failed;
 }
 
+/* Over the guard, to the upper end of the lane below: its low end alone is written. */
+static size_t over = (256 << 10) + USCHED_GUARD + (32 << 10);
+
+static NOINLINE void leaps(size_t nob)
+{
+	volatile char frame[nob];
+
+	if (nob == over)
+		frame[0] = 1;
+	else
+		memset((char *)frame, 1, nob);
+	CHECK(check_hash((unsigned char)frame[0], 0) != 0);
+}
+
+static void leaps_over(void *arg)
+{
+	leaps(over);
+	CHECK(usem_post(arg) == 0);
+}
+
+static void leaps_far(void *arg)
+{
+	leaps((size_t)8 << 20);
+	CHECK(usem_post(arg) == 0);
+}
+
+static void parent_leapt(void *arg)
+{
+	make(0, at_turn ? leaps_far : leaps_over, arg);
+	CHECK(usem_wait(arg, UNEVER) == 0);
+}
+
+static void leapt(void)
+{
+	one_thread(1, parent_leapt, &told[3]);
+}
+
+static int leap_tests(void)
+{
+	char text[4096];
+	int bad, nr = 0;
+
+	at_turn = 0;
+	bad = check_dies("leap", leapt, " has run out of its stack (lane ");
+	at_turn = 1;
+	do		/* the kernel kills what is preempted without its TLS */
+		CHECK(WIFSIGNALED(check_child(leapt, text, sizeof text)));
+	while (strstr(text, "larger stacks: USCHED_STACK_SIZE") == NULL &&
+	       ++nr < 20);
+	return bad + (nr == 20);
+}
+
 static void fault_tests(void)
 {
 	static int there;
@@ -510,10 +580,10 @@ static void one(void)
 	one_thread(1, does, NULL);
 }
 
-static int dies(const char *name, void (*f)(void *), const char *text)
+static int says(const char *name, void (*f)(void *), const char *text)
 {
 	does = f;
-	return check_dies(name, one, text);
+	return check_says(name, one, text);
 }
 
 /*
@@ -601,22 +671,25 @@ int main(int argc, char **argv)
 			by_number(MOST);
 	}
 	failed += at_later_blocks();
-	failed += check_dies("word", word, "USCHED_LAW in the environment");
-	failed += dies("thread", hands_to_thread, "thread_init: the argument") +
-		dies("scope", hands_to_scope, "uscope_go: the argument") +
-		dies("uthread", hands_to_uthread, "uthread_make: the argument") +
-		dies("channel", sends, "uchan_send: the value: 0x");
+	failed += check_dies("word", word,
+			     "USCHED_LAW: \"maybe\" is none of: abort, warn, off\n");
+	failed += says("thread", hands_to_thread, "thread_init: the argument") +
+		says("scope", hands_to_scope, "uscope_go: the argument") +
+		says("uthread", hands_to_uthread, "uthread_make: the argument") +
+		says("channel", sends, NULL);
 #if defined(WS)
-	failed += dies("task", hands_to_task, "ws_spawn: the argument") +
-		dies("any", hands_to_any, "thread_init: the argument");
+	failed += says("task", hands_to_task, "ws_spawn: the argument") +
+		says("any", hands_to_any, "thread_init: the argument");
 #endif
-	failed += dies("sem", waits_for_sem, "): usem_wait: 0x") +
-		dies("group", waits_for_group, "): ugroup_wait: 0x");
+	failed += says("sem", waits_for_sem, "): usem_wait: 0x") +
+		says("group", waits_for_group, "): ugroup_wait: 0x") +
+		says("each", guesses, "usem_wait: 0x");
 	CHECK(failed == 0);
 	CHECK(check_dies("number", readers, USED) == 0);
 	i = check_child(readers_limited, text, sizeof text);
 	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
 	CHECK(buffers() == 0);
+	CHECK(leap_tests() == 0);
 	warned();
 	fault_tests();
 	innocent();

@@ -222,6 +222,18 @@ static void length(void)	{ u_sleep(50); }
 static void scope_length(void)	{ (void)!uscope_begin(&s, 50); uscope_end(&s); }
 static void lost(void)		{ rr_wait(); }
 
+/* Unset bytes, perhaps: a guess, once. */
+static void sends_address(void)
+{
+	void *at = &at;
+	int i;
+
+	c = uchan_make(sizeof at, 2);
+	for (i = 0; i < 2; i++)
+		(void)!uchan_send(c, &at, UNOW);
+	uchan_free(c);
+}
+
 static const struct {
 	void      (*f)(void);
 	const char *says[2];
@@ -265,6 +277,7 @@ static const struct {
 	{ on_dead_stack, { "umutex_busy: the umutex", "it is dead" }, 0 },
 	{ length, { "u_sleep: the deadline 50 ", "uafter(50)" }, 1 },
 	{ scope_length, { "uscope_begin: the deadline 50 ", "uafter" }, 1 },
+	{ sends_address, { "uchan_send: the value, if it is", "which is moved" }, 1 },
 	{ lost, { "rr_fini: 1 thread waits", "nothing is left" }, 1 }
 };
 
@@ -427,7 +440,6 @@ int main(int argc, char **argv)
 
 	check_start(argc, argv);
 	setenv("USCHED_DEBUG", "evict=always,poison,fault", 0);
-	setenv("USCHED_LAW", "off", 1);		/* the objects are to be named */
 	for (now = 0; now < COUNT(row); now++)
 		failed += told(now, in_thread, row[now].says, row[now].line);
 	failed += told(-1, forgets, start, true);

@@ -157,7 +157,7 @@ static int told;
 
 static void message(const char *line)
 {
-	told += strstr(line, "USCHED_STACKS=privat: ") != NULL;
+	told += strstr(line, "USCHED_STACKS: \"privat\" is none of: private, shared") != NULL;
 }
 
 static void choosers(void)

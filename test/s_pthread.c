@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* s_pthread: code for pthreads, with no line changed, does what POSIX says. */
-/* LIBS: -Wl,--wrap=main */
+/* LIBS: -Wl,--wrap=main -Wl,--wrap=uthread_detach */
 
 /*
  * Names are those of usched/pthreads.h, so main() is a thread. What others touch
  * is static, since stacks may move. f_...() run in threads; try_...() each try
  * a kind of object. Native threads, which ucall() makes, use the same objects.
+ * Nothing is written to stderr.
  */
 #include "usched/pthreads.h"
 #include "check.h"
@@ -118,10 +119,21 @@ static void *f_same(void *arg)
 	return arg;
 }
 
+/* Messages name the caller as f(arg). */
+static bool is_named(void *(*f)(void *), void *arg)
+{
+	const struct ustack *u = ustack_self();
+
+	return ustack_f(u->u_f, u->u_arg) ==
+		(void (*)(void *))(void (*)(void))f &&
+		ustack_arg(u->u_f, u->u_arg) == arg;
+}
+
 static pthread_t me;
 
 static void *f_self(void *arg)
 {
+	CHECK(is_named(f_self, arg));
 	CHECK(pthread_join(pthread_self(), NULL) == EDEADLK);
 	CHECK(pthread_equal(me, pthread_self()));
 	return arg;
@@ -177,6 +189,57 @@ static void try_threads(void)
 	set(&stage, 2);
 	while (pthread_kill(t, 0) == 0)
 		CHECK(sched_yield() == 0);
+}
+
+/* Each thread that is detached detaches its handle once, whenever it ends. */
+
+static int detached;
+
+/* At this point, where pthread_detach() holds no lock, the thread may end. */
+WRAP(int, uthread_detach, struct uthread *t)
+{
+	if (uthread_self() != t)
+		CHECK(usleep(2000) == 0);
+	CHECK(__real_uthread_detach(t) == 0);
+	__atomic_add_fetch(&detached, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void *f_ends(void *arg)
+{
+	set(&stage, 1);
+	return arg;
+}
+
+static void try_detach(void)
+{
+	pthread_attr_t a;
+	pthread_t t;
+	int i;
+
+	until(&detached, 2);			/* of try_threads() */
+	set(&detached, 0);
+	for (i = 0; i < 32; i++)		/* it has not begun, mostly */
+		CHECK(pthread_detach(start(f_same, NULL)) == 0);
+	until(&detached, 32);
+	set(&stage, 0);
+	t = start(f_until, (void *)3);		/* it waits */
+	CHECK(usleep(2000) == 0 && pthread_detach(t) == 0);
+	CHECK(pthread_detach(t) == EINVAL && pthread_join(t, NULL) == EINVAL);
+	set(&stage, 3);
+	until(&detached, 33);
+	set(&stage, 0);
+	t = start(f_ends, NULL);		/* it has ended, mostly */
+	until(&stage, 1);
+	CHECK(usleep(2000) == 0 && pthread_detach(t) == 0);
+	until(&detached, 34);
+	(void)start(f_detach, NULL);
+	until(&detached, 35);
+	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setdetachstate(&a,
+			PTHREAD_CREATE_DETACHED) == 0);
+	CHECK(pthread_create(&t, &a, f_same, NULL) == 0);
+	until(&detached, 36);
+	CHECK(usleep(2000) == 0 && get(&detached) == 36);
 }
 
 /* The end by pthread_exit(), and by a cancellation. */
@@ -872,12 +935,107 @@ static void try_native(void)
 	CHECK(pthread_getspecific(key) == &count);
 }
 
+/*
+ * The child of fork(): the thread that has forked is the only thread, and its
+ * end is that of the process, with status 0, also if it has made native threads.
+ */
+
+enum { RETURNS, EXITS, CANCELED, HAS_NATIVE, CHILDREN };
+
+static int said_by[2];			/* a pipe */
+
+static void tell(void *what)
+{
+	CHECK(write(said_by[1], what, 1) == 1);
+}
+
+static void *f_late(void *arg)
+{
+	CHECK(ustack_self() == NULL && usleep(2000) == 0);
+	tell("n");
+	return arg;
+}
+
+static void ends_in_child(int how)
+{
+	check_watch(1);
+	CHECK(pthread_equal(me, pthread_self()));
+	pthread_cleanup_push(tell, "2");
+	CHECK(usleep(1) == 0 && pthread_mutex_lock(&lock) == 0);
+	CHECK(pthread_mutex_unlock(&lock) == 0);
+	if (how == EXITS)
+		pthread_exit("result");
+	if (how == CANCELED) {
+		CHECK(pthread_cancel(pthread_self()) == 0);
+		pthread_testcancel();
+	}
+	if (how == HAS_NATIVE)
+		(void)start(f_late, NULL);
+	pthread_cleanup_pop(0);
+}
+
+static void *f_fork(void *arg)
+{
+	pid_t pid;
+	int status;
+
+	CHECK(pthread_setspecific(key, "k") == 0);
+	pthread_cleanup_push(tell, "1");
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		ends_in_child((int)(intptr_t)arg);
+	else {
+		CHECK(pthread_setspecific(key, NULL) == 0);
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+static void tell_exit(void)
+{
+	tell("x");
+}
+
+static void try_fork(void)
+{
+	static const char *const wants[] = { "kx", "21kx", "21kx", "knx" };
+	static char text[8];
+	int how;
+
+	if (check_sanitized())
+		return;
+	CHECK(pthread_key_create(&key, tell) == 0 && pipe(said_by) == 0);
+	CHECK(atexit(tell_exit) == 0);
+	for (how = 0; how < CHILDREN; how++) {
+		doing("child %d", how);
+		CHECK(pthread_create(&me, NULL, f_fork, (void *)(intptr_t)how) ==
+		      0);
+		CHECK(end(me) == (void *)(intptr_t)how);
+		memset(text, 0, sizeof text);
+		CHECK(read(said_by[0], text, sizeof text - 1) ==
+		      (ssize_t)strlen(wants[how]));
+		CHECK(strcmp(text, wants[how]) == 0);
+	}
+	CHECK(pthread_key_delete(key) == 0);
+}
+
+static void says(const char *line)
+{
+	(void)fprintf(stderr, "%s\n", line);
+	CHECK(!"a message");
+}
+
 int main(int argc, char **argv)
 {
 	check_start(argc, argv);
+	usched_on_message(says);
 	CHECK(ustack_self() != NULL && uthread_self() != NULL);
+	CHECK(is_named((void *(*)(void *))(void (*)(void))main, argv));
 	CHECK(sem_init(&sem, 0, 0) == 0);
 	try_threads();
+	try_detach();
 	try_ends();
 	try_mutexes();
 	try_conditions();
@@ -887,5 +1045,6 @@ int main(int argc, char **argv)
 	try_others();
 	try_polling();
 	try_native();
+	try_fork();
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* s_time: waits end by their event or their deadline, never early, and lose
  * nothing. */
+/* LIBS: -Wl,--wrap=clock_gettime,--wrap=syscall */
 
 /*
  * Under virtual time (one part in real time). Threads sleep until deadlines
@@ -8,14 +9,20 @@
  * passes time. Timed waits race with wakes: each wake lets one wait through,
  * and a wait without one ends at its deadline. Joins end by the end of the
  * thread or by their deadline, and can be asked again. Threads move (ws) while
- * their timers run. A set whose threads all sleep does not end; a set whose
+ * their timers run. A jump of the clock asks the system for little, whatever other
+ * processors do, which is nothing. A set whose threads all sleep does not end; a set whose
  * threads all wait without a deadline does.
  */
 #include "either.h"
 #include "uwait.h"
+#if defined(__linux__)
+#include "system_call.h"
+#endif
 
 #define THREADS	400
 #define ROUNDS	20
+#define JUMPS	2000
+#define CALLS	(20 * JUMPS)	/* of the system, at most; a search makes more */
 
 static long done;
 
@@ -199,7 +206,8 @@ static void ticks(void *arg)
 		CHECK(uticker_wait(&k, &missed) == 0 && missed == 0 &&
 		      unow() == from + 10 * i);
 	CHECK(u_sleep(uafter(35)) == 0);
-	CHECK(uticker_wait(&k, &missed) == 0 && missed == 2);
+	CHECK(uticker_wait(&k, &missed) == 0 && missed == 2 &&
+	      unow() == from + 135);
 	CHECK(uticker_wait(&k, NULL) == 0 && unow() == from + 140);
 	CHECK(uticker_wait(&none, NULL) == -EINVAL);
 	CHECK(u_sleep(-1) == -EINVAL && u_wait_until(-5) == -EINVAL);
@@ -216,6 +224,50 @@ static void ticker(int p)
 {
 	done = 0;
 	one_thread(p, ticks, NULL);
+	CHECK(done == 1);
+}
+
+/* Jumps: calls are counted that a search for work makes, or a wake. */
+
+static long asked;
+
+#if defined(__linux__)
+static long system_call(long nr, long a[6])
+{
+	__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
+	return really_call(nr, a);
+}
+#endif
+
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+
+__attribute__((used)) int __wrap_clock_gettime(clockid_t clock,
+					       struct timespec *t)
+{
+	__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
+	return __real_clock_gettime(clock, t);
+}
+
+static void jumps(void *arg)
+{
+	utime_ns from = unow();
+	long before = __atomic_load_n(&asked, __ATOMIC_RELAXED);
+	int i;
+
+	for (i = 0; i < JUMPS; i++)
+		CHECK(u_sleep(uafter(UTIME_S)) == 0);
+	CHECK(unow() == from + JUMPS * UTIME_S);
+	before = __atomic_load_n(&asked, __ATOMIC_RELAXED) - before;
+	doing("%ld calls of the system", before);
+	CHECK(before < CALLS);
+	add(&done, 1);
+}
+
+static void jumper(int p)
+{
+	done = 0;
+	one_thread(p, jumps, NULL);
 	CHECK(done == 1);
 }
 
@@ -277,6 +329,7 @@ int main(int argc, char **argv)
 		wakes_and_deadlines(p);
 		joiners(p);
 		ticker(p);
+		jumper(p);
 		dead(p);
 		natives(p);
 	}

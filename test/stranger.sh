@@ -13,6 +13,7 @@
 
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+. "$top/test/layout"
 . "$top/test/blocks"
 . "$top/test/count"
 
@@ -153,16 +154,6 @@ int main(int argc, char **argv)
 	return rc != 0 || waitpid(child, &argc, 0) != child;
 }
 END
-}
-
-# Copies what a clone would have after a commit of all files.
-clone() { # directory
-	mkdir "$1" || return 1
-	git ls-files -co --exclude-standard >"$dir/files" 2>/dev/null ||
-		find . ! -type d ! -path './build/*' >"$dir/files"
-	while read -r file; do
-		[ ! -e "$file" ] || echo "$file"
-	done <"$dir/files" | tar cf - -T - | tar xf - -C "$1"
 }
 
 # stranger FLAGS: runs cc FLAGS *.c in the directory of $name. The compiler must

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* t_call: a call that blocks stops only its caller, and is made once. */
-/* LIBS: -Wl,-z,muldefs @test/fail.wrap */
+/* LIBS: -Wl,-z,muldefs @test/fail.wrap -Wl,--wrap=pthread_detach */
 
 /*
  * ucall.c is compiled here, with delays at its race windows, and replaces that
@@ -10,8 +10,10 @@
  * asked. Each call that returns 0 was made once; any other call was never made.
  * No wake of the caller is lost or added, also if the caller ends at once.
  * Natives end when they are idle, and with the set. No signal handler of the
- * program runs in them, and they run on all cpus of the process. All this holds
- * with any failure of memory, natives, sleeps and wakes.
+ * program runs in them, and they run on all cpus of the process. The argument of
+ * a look-up is its caller's, or is dropped once; a native that comes back after
+ * the end of the set ends, too, and the last frees the pool. All this holds with
+ * any failure of memory, natives, sleeps and wakes.
  */
 #include "window.h"
 
@@ -841,6 +843,102 @@ static void at_random(int p, unsigned *state)
 	CHECK(ended == RANDOM);
 }
 
+/* Look-ups. Threads ask, and answers come before, with and after the deadline. */
+
+#define ASKERS	10
+#define ASKS	60
+
+struct ask {
+	unsigned k_us;
+	bool     k_answered;
+};
+
+static long asks_nr, kept, dropped;
+
+WRAP(int, pthread_detach, pthread_t id)
+{
+	int rc = __real_pthread_detach(id);
+
+	CHECK(rc == 0);
+	fail_count(&fail_natives, -1);
+	return rc;
+}
+
+static void answers(void *arg)
+{
+	struct ask *k = arg;
+
+	CHECK(ustack_self() == NULL && !k->k_answered);
+	if (k->k_us > 0)
+		usleep(k->k_us);
+	k->k_answered = true;
+}
+
+static void drops(void *arg)
+{
+	CHECK(ustack_self() == NULL || !((struct ask *)arg)->k_answered);
+	free(arg);
+	add(&dropped, 1);
+}
+
+/* Asks once. */
+static int ask(unsigned us, utime_ns until)
+{
+	struct ask *k = malloc(sizeof *k);
+	int rc;
+
+	if (k == NULL)
+		return -ENOMEM;
+	*k = (struct ask) { us, false };
+	add(&asks_nr, 1);
+	rc = ucall_lookup(answers, drops, k, until);
+	if (rc == 0) {
+		CHECK(k->k_answered);
+		free(k);
+		add(&kept, 1);
+	}
+	return rc;
+}
+
+static void asker(void *arg)
+{
+	unsigned state = check_hash(check_seed, (unsigned)(uintptr_t)arg);
+	utime_ns until;
+	int i, rc;
+
+	for (i = 0; i < ASKS; i++) {
+		until = check_random(&state) % 4 == 0 ? UNEVER :
+			uafter(1 + check_random(&state) % 400000);
+		rc = ask(check_random(&state) % 3 * 100, until);
+		CHECK(rc == 0 || (rc == -ETIMEDOUT && until != UNEVER));
+	}
+	(void)ask(20000, uafter(1000000));	/* goes on after the set */
+	add(&ended, 1);
+}
+
+/* Waits until all that was asked has come back. */
+static void all_back(void)
+{
+	while (get(&kept) + get(&dropped) < get(&asks_nr) ||
+	       get(&fail_natives) > 0 || get(&fail_mutexes) > 0)
+		usleep(50);
+	CHECK(get(&kept) + get(&dropped) == get(&asks_nr));
+}
+
+static void look_ups(int p)
+{
+	intptr_t i;
+
+	set(&ended, 0);
+	begin(p, 0);
+	for (i = 0; i < ASKERS; i++)
+		make((int)i, asker, (void *)i);
+	start_and_finish();
+	CHECK(ended == ASKERS);
+	all_back();
+	fail_clean();
+}
+
 /* Each call to the system fails once, or from then on. */
 
 #define TASKS	4
@@ -878,6 +976,11 @@ static void task(void *arg)
 			fail_rest();
 		nr += rc == 0;
 	}
+	rc = ask(0, UNEVER);
+	CHECK(rc == 0 || ((rc == -ENOMEM || rc == -EAGAIN) && fail_told() > 0));
+	rc = ask(50, uafter(20000));
+	CHECK(rc == 0 || rc == -ETIMEDOUT ||
+	      ((rc == -ENOMEM || rc == -EAGAIN) && fail_told() > 0));
 	add(&returned, nr);
 	while (nr > 0) {
 		rc = rr_wait();
@@ -934,7 +1037,8 @@ static void scenario(int p)
 	}
 	insist(rr_start);
 	finish();
-	calls_end();
+	ucall_pool_free(calls);
+	all_back();
 	CHECK(ended == TASKS && made == returned);
 }
 
@@ -1001,11 +1105,15 @@ int main(int argc, char **argv)
 	doing("in at_random");
 	for (i = 0; i < 20; i++)
 		at_random(1 + i % 3, &state);
+	for (i = 0; i < 9; i++) {
+		doing("in look_ups");
+		look_ups(1 + i % 3);
+	}
 	doing("in affinity");
 	affinity();
 	if (!RUNTIME_LINKED)
 		each_fails();
 	window_check("call_wake call_nap call_woken");
-	window_check("call_claim call_complete call_release");
+	window_check("call_claim call_complete call_release call_leave");
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* t_call_plain: ucall() in threads of plain dispatchers stops only its caller. */
-/* LIBS: -Wl,-z,muldefs @test/fail.wrap */
+/* LIBS: -Wl,-z,muldefs @test/fail.wrap -Wl,--wrap=pthread_detach */
 
 /*
  * uwait.c and ucall.c are compiled here, with delays at their race windows, and
@@ -9,8 +9,9 @@
  * other threads run, sleep until deadlines and wait for descriptors. A call that
  * ends wakes its dispatcher from each of these sleeps, and only its caller. No
  * cancellation ends a call. Several dispatchers of a native thread, and of
- * several, have their calls for themselves. All this holds with any failure of
- * memory, natives, sleeps and wakes.
+ * several, have their calls for themselves. A look-up ends at its deadline, and
+ * its native, which comes back after the end of the dispatcher, frees its answer.
+ * All this holds with any failure of memory, natives, sleeps and wakes.
  */
 #include "window.h"
 
@@ -646,6 +647,88 @@ static void names(void *arg)
 	add(&ended_nr, 1);
 }
 
+/* Look-ups. */
+
+static long answers_nr, dropped;
+
+WRAP(int, pthread_detach, pthread_t id)
+{
+	int rc = __real_pthread_detach(id);
+
+	CHECK(rc == 0);
+	fail_count(&fail_natives, -1);
+	return rc;
+}
+
+static void answers(void *arg)
+{
+	long *answer = arg;
+
+	sleeps_until(&gate, 1);
+	*answer = add(&answers_nr, 1);
+}
+
+static void drops(void *arg)
+{
+	add(&dropped, 1);
+	free(arg);
+}
+
+static int asks(utime_ns until)
+{
+	long *answer = calloc(1, sizeof *answer);
+	int rc;
+
+	CHECK(answer != NULL);
+	rc = ucall_lookup(answers, drops, answer, until);
+	if (rc == 0) {
+		CHECK(*answer > 0);
+		free(answer);
+	}
+	return rc;
+}
+
+static void looks_up(void *arg)
+{
+	(void)arg;
+	CHECK(asks(uafter(5 * UTIME_MS)) == -ETIMEDOUT);
+	CHECK(get(&answers_nr) == 0);
+	CHECK(ucall(nothing, &ended_nr) == 0);
+}
+
+static void looks_up_in_time(void *arg)
+{
+	(void)arg;
+	CHECK(asks(UNEVER) == 0 && asks(uafter(20 * UTIME_S)) == 0);
+	CHECK(get(&answers_nr) == 2 && get(&dropped) == 0);
+	add(&ended_nr, 1);
+}
+
+static void look_ups(void)
+{
+	int held = fail_holds();
+	struct tiny t;
+
+	doing("in look_ups");
+	set(&gate, 1);
+	set(&answers_nr, 0);
+	set(&dropped, 0);
+	alone(looks_up_in_time, NULL);
+	set(&gate, 0);
+	set(&answers_nr, 0);
+	set(&ended_nr, 0);
+	begins(&t);
+	make(&t, looks_up, NULL);
+	tiny_run(&t);
+	plain_fini(&t);
+	CHECK(get(&ended_nr) == 1 && get(&answers_nr) == 0);
+	set(&gate, 1);
+	sleeps_until(&dropped, 1);
+	while (get(&fail_natives) > 0 || get(&fail_mutexes) > 0)
+		usleep(50);
+	CHECK(fail_holds() == held);
+}
+
 /* All at random. */
 
 #define RANDOM	12
@@ -819,6 +902,7 @@ static void all(void)
 	doing("in names");
 	alone(wrong, NULL);
 	alone(names, NULL);
+	look_ups();
 	at_random();
 }
 

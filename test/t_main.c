@@ -7,6 +7,10 @@
  * at the same time. usched_go() makes threads of the
  * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
  * to those that are no threads. A result that seems to be an error has a line.
+ * libc's pthread_exit() in a thread ends the program, with the thread's name.
+ * In the child of a fork() it works as in its parent, whoever has forked:
+ * a native thread, a thread, or a call. Messages name the function and argument
+ * of the first thread, not what is around it.
  */
 #include "check.h"
 #include <usched/all.h>
@@ -147,7 +151,93 @@ static int fails(const char *how, const char *says)
 	messages = 0;
 	CHECK(setenv("USCHED", how, 1) == 0);
 	return usched_main(which, NULL) == USCHED_FAILED && messages == 1 &&
-		strstr(last, says) != NULL && strstr(last, "rr:2") != NULL;
+		strstr(last, says) != NULL && strstr(last, "rr:1-4096") != NULL;
+}
+
+/* libc's pthread_exit() would end the processor, for which all would wait. */
+
+static void exits(void *arg)
+{
+	CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	pthread_exit(arg);
+}
+
+static int waits_for_exit(void *arg)
+{
+	CHECK(usched_go(exits, arg) == 0);
+	return u_sleep(UNEVER);
+}
+
+static void run_exits(void)
+{
+	usched_on_message(NULL);
+	check_watch(1);
+	(void)usched_main(waits_for_exit, NULL);
+}
+
+static int pthread_exits(const char *how)
+{
+	CHECK(setenv("USCHED", how, 1) == 0);
+	return check_dies(how, run_exits, "pthread_exit: thread") +
+		check_dies(how, run_exits, "exits() has ended the native");
+}
+
+/* The child of fork(). */
+
+/* Uses what is on the stack of its caller, which waits for its end. */
+static int in_child(void *arg)
+{
+	CHECK(*(int *)arg == 3 && work(&all) == 42);
+	return 9;
+}
+
+static int forks(void *arg)
+{
+	int status, three = 3;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		check_watch(1);
+		CHECK(usched_main(in_child, &three) == 9);
+		_exit(usched_main(in_child, &three) != 9 || messages != 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	return arg != NULL;
+}
+
+static void forks_in_call(void *arg)
+{
+	CHECK(forks(arg) == 0);
+}
+
+static int forks_by_call(void *arg)
+{
+	return ucall(forks_in_call, arg);
+}
+
+/* The child of a child: each is made by a thread that has no scheduler left. */
+static int forks_again(void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		_exit(usched_main(forks, arg));
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	return 0;
+}
+
+static void children(const char *how)
+{
+	messages = 0;
+	CHECK(setenv("USCHED", how, 1) == 0);
+	CHECK(forks(NULL) == 0);
+	CHECK(usched_main(forks, NULL) == 0);
+	CHECK(usched_main(forks_by_call, NULL) == 0);
+	CHECK(usched_main(forks_again, NULL) == 0);
+	CHECK(messages == 0);
 }
 
 int main(int argc, char **argv)
@@ -193,12 +283,18 @@ int main(int argc, char **argv)
 	for (i = 0; i < 100; i++)
 		several(right[i % COUNT(right)]);
 
-	/* How many are stuck. */
+	for (i = 0; i < COUNT(right) && !check_sanitized(); i++) {
+		CHECK(pthread_exits(right[i]) == 0);
+		children(right[i]);
+	}
+
+	/* How many are stuck, and who. */
 	for (i = 0; i < COUNT(right); i++) {
 		messages = 0;
 		CHECK(setenv("USCHED", right[i], 1) == 0);
 		CHECK(usched_main(stays, NULL) == USCHED_FAILED);
 		CHECK(messages >= 1 && strstr(first, "1 thread") != NULL);
+		CHECK(messages == 1 || strstr(last, ", stays() waits") != NULL);
 		never = (struct usem){ 0 };
 	}
 	return 0;

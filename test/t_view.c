@@ -277,6 +277,51 @@ static void read_all(struct uview_file *copy)
 	__asm__ volatile("" : : "r"(sum));
 }
 
+/* Checks that times of a copy begin at zero, and never go back. */
+static void times_check(const struct uview_file *copy)
+{
+	const struct uview_ring *r = uview_part_at(copy, UVIEW_PART_RINGS);
+	uint64_t first = UINT64_MAX, time, last, i;
+	unsigned k;
+
+	for (k = 0; k < copy->vf_part[UVIEW_PART_RINGS].vp_nr; k++) {
+		const struct uview_record *e = uview_records(copy, &r[k]);
+
+		for (i = last = 0; i < r[k].vr_head; i++, last = time) {
+			time = e[i].ve_word[0] >> 16;
+			CHECK(time >= last);
+			first = time < first ? time : first;
+		}
+	}
+	CHECK(first == 0 || first == UINT64_MAX);
+}
+
+/* Sets the clocks of the file, and of its first ring, to the ends of words. */
+static void clocks(const char *text, size_t size)
+{
+	static const uint64_t ends[] = { 0, INT64_MAX, 1ull << 63, UINT64_MAX };
+	struct uview_file *bad = malloc(size), *copy;
+	struct uview_ring *r;
+	unsigned i;
+
+	CHECK(bad != NULL);
+	for (i = 0; i < 64; i++) {
+		memcpy(bad, text, size);
+		r = (void *)((char *)bad + bad->vf_part[UVIEW_PART_RINGS].vp_at);
+		bad->vf_tick = ends[i % 4];
+		bad->vf_ns   = ends[i / 4 % 4];
+		r->vr_tick   = ends[i / 16];
+		bad->vf_state = UVIEW_CLOSED;	/* a copy has no clocks */
+		r->vr_room = r->vr_head = 64;
+		copy = copy_of((char *)bad, size, i % 2);
+		CHECK(copy != NULL);
+		times_check(copy);
+		read_all(copy);
+		free(copy);
+	}
+	free(bad);
+}
+
 static void hostile(const char *name)
 {
 	size_t size, cut;
@@ -293,6 +338,7 @@ static void hostile(const char *name)
 	refuses(text, size, i + 16, 0xffffffff, "a part lies outside");
 	refuses(text, size, 4096 + 8, size + 8, "a ring lies outside");
 	refuses(text, size, 4096 + 8, size - 8, "a ring lies outside");
+	clocks(text, size);
 	for (i = 0; i < FILES; i++) {
 		struct uview_file *copy;
 		char *exact;

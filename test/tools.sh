@@ -16,13 +16,16 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 unset ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS USCHED_DEBUG
 
-# tool | compiler | flags | options | Debian package; + is for --full only.
+# tool | compiler | flags | options | Debian package; + is for --full only. Apart: the
+# library is compiled without, as the debug library, and only programs with the tool.
 tools() {
 	cat <<-END
 	valgrind|gcc|-O2||valgrind
 	valgrind|gcc|-O2 -DUSCHED_PORTABLE||valgrind
 	address|gcc|-O1||gcc
 	address|gcc|-O1 -DUSCHED_PORTABLE||gcc
+	address-apart|gcc|-O2||gcc
+	address-apart|clang|-O2||libclang-rt-14-dev
 	thread|gcc|-O1||gcc
 	undefined|gcc|-O2||gcc
 	address|clang|-O1||libclang-rt-14-dev
@@ -147,16 +150,17 @@ library() { # compiler, tool, flags
 	undefined)	cflags="$cflags -fsanitize=undefined"
 			cflags="$cflags -fno-sanitize-recover=all" ;;
 	esac
+	sanitized=$cflags
+	[ -z "$apart" ] || cflags=$(echo "$cflags" | sed 's/-fsanitize=[a-z]*//')
 	mkdir -p "$dir/face" || return 1
-	for src in usched.c rr.c ll.c wait/*.c io/*.c proc/*.c steal/*.c extra/*.c engine/*.c \
-			start/*.c view/uview.c view/v*.c posix/*.c wrap/*.c; do
+	for src in $(cat sources) posix/*.c wrap/*.c; do
 		case $src in
-		extra/udebug.c)	continue ;;		# the debug library's
 		posix/*|wrap/*)	to=$dir/face ;;
 		*)		to=$dir ;;
 		esac
 		$1 $cflags -c -o "$to/$(basename $src .c).o" "$src" || return 1
 	done
+	cflags=$sanitized
 }
 
 build() { # compiler, test
@@ -194,6 +198,7 @@ one() { # a line of tools()
 	$1
 	END
 	name=$(echo $tool $cc $flags $options)
+	apart=${tool#"${tool%-apart}"} tool=${tool%-apart}
 	dir=$OUT/$(echo "$name" | tr -c 'A-Za-z0-9\n' _)
 	rm -rf "$dir"
 	mkdir -p "$dir"

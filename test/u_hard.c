@@ -393,14 +393,16 @@ static const struct death {
 	  { "slice of", "in lane 0 has changed in its buffer", "ran last" } },
 	{ "poison", idle_buffer_written, 2, A, C,
 	  { "the buffer of", "was written to", "ran last" } },
-	{ "evict=alway", runs, 0, -1, -1, { "word \"evict=alway\", known are: "
-	  "evict=always, evict=never, evict=SEED, poison, fault, " } },
-	{ "poison,evict=", runs, 0, -1, -1, { "unknown word \"evict=\"" } },
-	{ "poison ,fault", runs, 0, -1, -1, { "unknown word \"poison \"" } },
-	{ "yield=3x,fault", runs, 0, -1, -1, { "unknown word \"yield=3x\"" } },
-	{ "yield,fault", runs, 0, -1, -1, { "unknown word \"yield\"" } },
-	{ "evict=-1", runs, 0, -1, -1, { "unknown word \"evict=-1\"" } },
-	{ "check=0", runs, 0, -1, -1, { "unknown word \"check=0\"" } },
+	{ "evict=alway", runs, 0, -1, -1, { "USCHED_DEBUG: \"evict=alway\" "
+	  "is none of: evict=always, evict=never, evict=0-4294967295, poison, " } },
+	{ "poison,evict=", runs, 0, -1, -1, { "USCHED_DEBUG: \"evict=\" is none of" } },
+	{ "poison ,fault", runs, 0, -1, -1, { "USCHED_DEBUG: \"poison \" is none of" } },
+	{ "yield=3x,fault", runs, 0, -1, -1, { "USCHED_DEBUG: \"yield=3x\" is none of" } },
+	{ "yield,fault", runs, 0, -1, -1, { "USCHED_DEBUG: \"yield\" is none of" } },
+	{ "evict=4294967296", runs, 0, -1, -1,
+	  { "USCHED_DEBUG: \"evict=4294967296\" is none of" } },
+	{ "evict=-1", runs, 0, -1, -1, { "USCHED_DEBUG: \"evict=-1\" is none of" } },
+	{ "check=0", runs, 0, -1, -1, { "USCHED_DEBUG: \"check=0\" is none of" } },
 };
 
 static bool names(const char *text, int nr)

@@ -127,10 +127,13 @@ tools() { # suffix, flags
 tools '' '' "$dir/lib.a" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 hard=
 echo 'int main(void) { return 0; }' >"$dir/try.c"
-$cc -fsanitize=address,undefined "$dir/try.c" -o "$dir/try" 2>/dev/null &&
-	"$dir/try" && tools -san \
-	'-fsanitize=address,undefined -fno-sanitize-recover=all' \
-	'view/vcopy.c usched.c' >"$dir/log" 2>&1 && hard=-san
+if $cc -fsanitize=address,undefined "$dir/try.c" -o "$dir/try" 2>/dev/null &&
+   "$dir/try"; then
+	hard=-san
+	tools -san '-fsanitize=address,undefined -fno-sanitize-recover=all
+		-DUSCHED_SANITIZE_ANYWAY' 'view/vcopy.c usched.c' \
+		>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+fi
 
 if ! USCHED_VIEW=stacks,keep "$dir/work" 20 >"$dir/out" 2>"$dir/err" ||
    [ -s "$dir/err" ]; then
@@ -372,9 +375,11 @@ for i in range(60):
     bad = bytearray(whole[:random.choice((len(whole), len(whole), 5000, 300000))])
     for k in range(random.randint(1, 6)):
         at = random.choice((random.randrange(len(bad)), random.randrange(4096),
-                            random.randrange(80, 360), 4096 + random.randrange(400)))
+                            random.randrange(80, 360), 4096 + random.randrange(400),
+                            random.choice((40, 48, 4096 + 56, 4096 + 64))))	# clocks
         if at + 8 <= len(bad):
             bad[at:at + 8] = random.choice((b"\xff" * 8, b"\0" * 8,
+                                            b"\0" * 7 + b"\x80",
                                             random.randbytes(8)))
     open(name, "wb").write(bad)
     for command in (sys.argv[3:4] + ["--json", name, "/dev/null"],

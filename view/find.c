@@ -138,7 +138,9 @@ bool found_open(struct found *f, const char *what, const char **why)
 		return true;
 	if (errno == ENOENT)
 		*why = inside != 0 ?
-			"this process has no recorder: USCHED_VIEW=1 PROGRAM starts one" :
+			"this process has no recorder: link it with "
+			"-Wl,-u,uview_start (libusched.so needs nothing), and "
+			"start it with USCHED_VIEW=1" :
 			"there is no such process, nor a file of its recorder";
 	return false;
 }

@@ -161,8 +161,6 @@ int uview_save(const char *path)
 UPREEMPT_NEVER;
 
 #define LOG_DEFAULT	16	/* 2^16 records a ring: 1 MiB */
-#define LOG_LEAST	10
-#define LOG_MOST	24
 #define LOG_CALLS	12	/* of a native thread for ucall() */
 #define RINGS_MANY	16	/* then those of ended native threads serve */
 #define NAMES		16384
@@ -1330,36 +1328,28 @@ static void at_exit(void)
 	(void)unlink(path);
 }
 
-/* Obeys a word of nob bytes. False: it is unknown. */
-static bool obey(const char *word, size_t nob)
-{
-	char *rest;
-	long nr = strtol(word, &rest, 10);
+static struct usched_env env_view = {
+	.e_name  = "USCHED_VIEW", .e_list = 1, .e_get = secure_getenv,
+	.e_known = "0, 1, stacks, keep, 10-24"
+};
 
-	if (nob == 6 && strncmp(word, "stacks", nob) == 0)
-		uview_all.v_stacks = true;
-	else if (nob == 4 && strncmp(word, "keep", nob) == 0)
-		keeps = true;
-	else if (rest == word + nob && nr >= LOG_LEAST && nr <= LOG_MOST)
-		rooms_log = (int)nr;
-	else
-		return nob == 0;
-	return true;
-}
-
-/* Obeys all words. False: one is unknown. */
-static bool obey_all(const char *how)
+/* Obeys all words. 0; -EINVAL: one is unknown; -ENOENT: one is 0. */
+static int obey(const char *words)
 {
-	bool known = true;
+	enum { NO, YES, WITH_STACKS, KEEP, LOG };
+	unsigned long long nr = 0;
+	int word;
 
 	rooms_log = LOG_DEFAULT;
-	while (how != NULL && *how != 0) {
-		size_t nob = strcspn(how, ",");
-
-		known &= obey(how, nob);
-		how += nob + (how[nob] == ',');
+	while ((word = usched_env_word(&env_view, &words, &nr)) > NO) {
+		if (word == WITH_STACKS)
+			uview_all.v_stacks = true;
+		else if (word == KEEP)
+			keeps = true;
+		else if (word == LOG)
+			rooms_log = (int)nr;
 	}
-	return known;
+	return word == NO ? -ENOENT : word == -ENOENT ? 0 : word;
 }
 
 static int start(void)
@@ -1389,17 +1379,15 @@ int uview_start(const char *how)
 {
 	if (uview_all.v_ask != NULL)	/* also by the parent */
 		return -EBUSY;
-	return obey_all(how) ? start() : -EINVAL;
+	return obey(how) == 0 ? start() : -EINVAL;
 }
 
 static __attribute__((constructor)) void from_environment(void)
 {
-	const char *how = secure_getenv("USCHED_VIEW");
+	const char *how = usched_env_add(&env_view);
 
-	if (how == NULL || *how == 0 || strcmp(how, "0") == 0)
-		return;
-	(void)obey_all(how);
-	(void)start();
+	if (how != NULL && obey(how) == 0)
+		(void)start();
 }
 
 #endif

@@ -17,13 +17,17 @@
  *
  * USCHED_VIEW holds words, separated by commas. It needs this module in the
  * program, as in each program that is linked with the shared library (with
- * libusched.a: -Wl,-u,uview_start), and is ignored in setuid programs:
+ * libusched.a: -Wl,-u,uview_start; a program without it says so), and is ignored
+ * in setuid programs:
  *
  *	stacks	with a backtrace of each block
  *	keep	the file stays when the program ends by exit(); else, only if it
  *		is killed, ends by _exit(), or becomes another by exec
  *	10-24	each ring has 2^NR records of 16 bytes, instead of 2^16
- *	0	no recorder; any other word: a recorder
+ *	1	a recorder, as by each other word
+ *	0	no recorder
+ *
+ * With any other word no scheduler begins: core/env.h.
  *
  * A program without a recorder pays nothing: neither a switch nor a wake has an
  * instruction for it. With it a switch costs some 30 ns more, half of them for

@@ -11,7 +11,8 @@
  *	C2 records of each ring		vring.h says which are whole
  *	C3 names, texts, stacks		after the records, which may name them
  *	C4 the census
- *	C5 times			from one zero on, and never wrapping
+ *	C5 times			from one zero on, and never wrapping; clocks of
+ *					the file are subtracted without a sign
  *
  * What the numbers of records mean is not looked at here: readers of a copy take
  * a name or stack that is not there for none.
@@ -197,7 +198,8 @@ static unsigned kind_of(const struct uview_record *e)
 /* Returns the time in full that is nearest to near. */
 static int64_t unwrap(uint64_t time, int64_t near)
 {
-	return near + ((int64_t)((time - (uint64_t)near) << 16) >> 16);
+	return (int64_t)((uint64_t)near + (uint64_t)
+			 ((int64_t)((time - (uint64_t)near) << 16) >> 16));
 }
 
 /* Returns where a ring ends, from a time in full that is near there. */
@@ -229,7 +231,7 @@ static void begin_find(struct work *k, struct part_of_ring *g)
 		const struct uview_record *e = &g->g_to[i - 1];
 		int64_t t = unwrap(time_of(e), at);
 
-		if (k->k_newest - t >= AGE || t < 0)
+		if (t < 0 || k->k_newest - t >= AGE)
 			break;
 		at = t;
 		if (kind_of(e) == UVIEW_CLOCK && (uint64_t)t > k->k_tick) {
@@ -241,6 +243,12 @@ static void begin_find(struct work *k, struct part_of_ring *g)
 	g->g_begin += i;
 	g->g_lost  += i;
 	g->g_oldest = at;
+}
+
+/* Returns ns as a word; 0: they are more than a clock has. */
+static uint64_t whole(double ns)
+{
+	return ns > -1e18 && ns < 1e18 ? (uint64_t)(int64_t)ns : 0;
 }
 
 /* Sets zero and the rate of all times. */
@@ -257,7 +265,7 @@ static void clock_find(struct work *k)
 		if (g->g_end == g->g_begin)
 			continue;
 		begin_find(k, g);
-		if (g->g_oldest < k->k_zero)
+		if (g->g_end > g->g_begin && g->g_oldest < k->k_zero)
 			k->k_zero = g->g_oldest;
 	}
 	if (f->vf_state == UVIEW_COPY) {	/* its times are as they shall be */
@@ -268,8 +276,8 @@ static void clock_find(struct work *k)
 	ticks = (double)(int64_t)(k->k_tick - f->vf_tick);
 	ns    = (double)(int64_t)(k->k_ns - f->vf_ns);
 	f->vf_rate = ticks > 0 && ns > 0 ? ns / ticks : 1;
-	f->vf_ns  += (uint64_t)(int64_t)((double)(k->k_zero -
-				(int64_t)f->vf_tick) * f->vf_rate);
+	ticks = (double)(int64_t)((uint64_t)k->k_zero - f->vf_tick);
+	f->vf_ns  += whole(ticks * f->vf_rate);
 	f->vf_tick = (uint64_t)k->k_zero;
 }
 

@@ -132,8 +132,6 @@ UPREEMPT_NEVER;
 
 #define UNIT		8u	/* of ln_value, and of values in a record */
 
-#define NEAR		((uintptr_t)1 << 20)
-
 enum { RECEIVERS, SENDERS };
 
 struct link {
@@ -596,30 +594,24 @@ static ALWAYS_INLINE int do_one(struct uchan *c, void *v, bool send, utime_ns un
 	return wait_one(c, v, send, until);
 }
 
-static NOINLINE void look(const void *p)
+/* Looks at a value, which may be a pointer (core/law.h). In the hard mode only. */
+static void value_see(const struct uchan *c, const void *v)
 {
-	ustack_lawful("uchan_send: the value", p);
-}
+#if defined(USCHED_HARD)
+	const void *p;
 
-/*
- * Looks at a value that may be a pointer (core/law.h): mostly a value that is
- * sent lies on the stack, so an address of the same stack is near.
- */
-static ALWAYS_INLINE void lawful(const struct uchan *c, const void *v)
-{
-	uintptr_t p;
-
-	if (c->ch_size != sizeof p)
+	if (c == NULL || c->ch_size != sizeof p)
 		return;
 	memcpy(&p, v, sizeof p);
-	if (unlikely(p - (uintptr_t)v + NEAR < 2 * NEAR))
-		look((const void *)p);
+	ustack_lawful("uchan_send: the value, if it is a pointer", p);
+#else
+	(void)c, (void)v;
+#endif
 }
 
 int uchan_send(struct uchan *c, const void *v, utime_ns until)
 {
-	if (likely(c != NULL))
-		lawful(c, v);
+	value_see(c, v);
 	return do_one(c, (void *)(uintptr_t)v, true, until);
 }
 

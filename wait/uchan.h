@@ -124,7 +124,7 @@ struct ucase {
 
 #define UCASE_RECV(c, v)	{ .cs_chan = (c), .cs_value = (v) }
 #define UCASE_SEND(c, v)						\
-	{ .cs_chan = (c), .cs_value = (void *)(v), .cs_send = true }
+	{ .cs_chan = (c), .cs_value = (void *)(v), .cs_send = 1 }
 
 /*
  * Does exactly one of nr operations: waits until the first is possible, and

@@ -45,6 +45,7 @@
  *	HARD		of the hard mode
  *	PROCESSORS	none			the caller's cannot run threads
  *	NAMES		not taken		the names that were looked up
+ *	LOOKUPS		none: a count		u_getaddrinfo() is -ECHILD, if not 0
  *	WAITS		not taken		the list of threads is empty
  *	ACCEPT		not taken		the caller is no thread
  *
@@ -84,8 +85,8 @@
 enum ufork_rank {
 	UFORK_ENGINE, UFORK_BUS, UFORK_GENERATORS, UFORK_POLLERS,
 	UFORK_SIGNALS, UFORK_FACE, UFORK_KEYS, UFORK_SYNC, UFORK_CHANNELS, UFORK_MPI,
-	UFORK_LOADER, UFORK_HARD, UFORK_PROCESSORS, UFORK_NAMES, UFORK_WAITS,
-	UFORK_ACCEPT
+	UFORK_LOADER, UFORK_HARD, UFORK_PROCESSORS, UFORK_NAMES, UFORK_LOOKUPS,
+	UFORK_WAITS, UFORK_ACCEPT
 };
 
 #define UFORK_LOOK	100000L		/* ns between two looks */

@@ -52,9 +52,9 @@
  *	usched: uchan_send: the uchan 0x55d5c0 was freed by uchan_free() in
  *	thread 0x7f21ab7fe040 (function 0x55a170, argument 0x0)
  *
- * A broken rule ends the program by usched_fail(), and so does an unknown word
- * in USCHED_DEBUG. Messages name threads by address, with their function and
- * argument:
+ * A broken rule ends the program by usched_fail(). With an unknown word in
+ * USCHED_DEBUG nothing begins: core/env.h. Messages name threads by address,
+ * with their function and argument:
  *
  *	usched: thread 0x55d0c8 (function 0x55a1b0, argument 0x1) wrote to
  *	0x7f21ab7fee0c in lane 1, on the stack of thread 0x55d060 (function

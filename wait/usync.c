@@ -1638,6 +1638,11 @@ int ubarrier_wait(struct ubarrier *b, utime_ns until)
 	return rc;
 }
 
+void ubarrier_init(struct ubarrier *b, unsigned nr)
+{
+	*b = (struct ubarrier)UBARRIER(nr);
+}
+
 int ubarrier_busy(const struct ubarrier *b)
 {
 	LOOK(&b->br_sync, UHARD_BARRIER, "ubarrier_busy");

@@ -329,6 +329,7 @@ void umutex_unlock_slow(struct umutex *m);
 int  usem_wait_slow(struct usem *s, utime_ns until);
 int  usem_post_slow(struct usem *s);
 const void *usync_native(void);
+void ubarrier_init(struct ubarrier *b, unsigned nr);
 
 /*
  * Not API. Check an object at the beginning of each call, and that a local

@@ -178,12 +178,22 @@ utime_ns uafter(utime_ns ns)
 	return ns < UNEVER - now ? now + ns : UNEVER;
 }
 
+static struct usched_env env_seed = {
+	.e_name = "USCHED_SEED", .e_known = "0-18446744073709551615"
+};
+
+static __attribute__((constructor)) void env_seed_load(void)
+{
+	(void)usched_env_add(&env_seed);
+}
+
 void utime_virtual(uint64_t seed)
 {
-	const char *env = getenv("USCHED_SEED");
+	const char *value = usched_env(&env_seed);
+	unsigned long long nr;
 
-	if (env != NULL && *env != 0)
-		seed = strtoull(env, NULL, 0);
+	if (usched_env_word(&env_seed, &value, &nr) >= 0)
+		seed = nr;
 	clock_.c_seed    = seed;
 	clock_.c_now     = UTIME_VIRTUAL;
 	clock_.c_virtual = 1;
@@ -273,8 +283,25 @@ static bool name_once(const char *call)
 	return false;
 }
 
-/* Uptimes below it, and deadlines farther off, are not looked at. */
+/* Deadlines farther off are not looked at. */
 #define LENGTH_NEAR	(3600 * UTIME_S)
+/* From the making of a deadline to the call that takes it for a length. */
+#define LENGTH_AGE	(100 * UTIME_US)
+
+/*
+ * Returns whether a length must be a deadline. In the first hour of the system
+ * lengths are as large as deadlines. So there the deadline must just have been
+ * made, from a length in ms.
+ */
+static bool is_deadline(utime_ns ns, utime_ns now)
+{
+	utime_ns left = ns - now;
+
+	if (left < 0 || left > LENGTH_NEAR || ns % UTIME_MS == 0)
+		return false;
+	return now >= LENGTH_NEAR ||
+		(UTIME_MS - left % UTIME_MS) % UTIME_MS < LENGTH_AGE;
+}
 
 /* Returns ns in the longest unit that divides it, whose name becomes *unit. */
 static utime_ns in_unit(utime_ns ns, const char **unit)
@@ -303,21 +330,23 @@ NOINLINE void uwait_length(utime_ns ns, const char *call)
 {
 	utime_ns now = unow();
 
-	if (now < LENGTH_NEAR || ns < now || ns - now > LENGTH_NEAR ||
-	    ns % UTIME_MS == 0 || !name_once(call))
+	if (!is_deadline(ns, now) || !name_once(call))
 		return;
 	usched_message("%s: the length %lld is the time since the system began. "
 		       "Is it a deadline? 50 * UTIME_MS is a length, and "
 		       "uafter() makes a deadline of it", call, (long long)ns);
 }
 
+/* Returns how messages name the call that waits. */
+static const char *call_of(const struct uwait_kind *kind)
+{
+	return kind->wk_call != NULL ? kind->wk_call : kind->wk_name;
+}
+
 static NOINLINE void deadline_see(const struct uwait *w, utime_ns until)
 {
-	const struct uwait_kind *kind = uwait_kind(w);
-
-	if (kind != UWAIT_TIMER)
-		uwait_deadline(until, kind->wk_call != NULL ? kind->wk_call :
-			       kind->wk_name);
+	if (uwait_kind(w) != UWAIT_TIMER)
+		uwait_deadline(until, call_of(uwait_kind(w)));
 }
 
 /* Hosts and timers. */
@@ -616,8 +645,7 @@ void *uwait_make(struct uwait_kind *kind, const void *object, size_t size)
 
 #if !defined(USCHED_HARD)		/* that looks itself: uobject.h */
 	if (usched_lent(object))
-		usched_law(kind->wk_call != NULL ? kind->wk_call :
-			   kind->wk_name, object);
+		usched_law(call_of(kind), object);
 #endif
 	if (size <= SIZE_MOST)
 		size = (size + UWAIT_UNIT - 1) / UWAIT_UNIT * UWAIT_UNIT;
@@ -892,6 +920,7 @@ void uwait_block(struct uwait *w)
 
 static int native_for(struct uwait *w, utime_ns until)
 {
+	usched_outside(call_of(uwait_kind(w)));
 	if (until == UNEVER || !clock_.c_virtual ||
 	    !uwait_withdraw(w, -ENOSYS))
 		uwait_native_block(w, until);
@@ -979,7 +1008,10 @@ void uwait_run(struct ushell *h)
 	void *result;
 
 	UHARD(hold(e, UHARD_MADE));
-	if (e->e_ops->eo_int)
+	if (h->h_f == ustack_shell) {		/* a shell inside: no result */
+		ustack_shell(h->h_arg);
+		result = NULL;
+	} else if (e->e_ops->eo_int)
 		result = (void *)(intptr_t)((int (*)(void *))f)(h->h_arg);
 	else
 		result = ((void *(*)(void *))f)(h->h_arg);
@@ -1028,6 +1060,7 @@ int u_sleep(utime_ns until)
 		return -EINVAL;
 	if (u == NULL) {
 		uwait_deadline(until, "u_sleep");
+		usched_outside("u_sleep");
 		return native_sleep(until);
 	}
 	w = short_make(&sleep_kind);

@@ -99,7 +99,8 @@ void uwait_deadline(utime_ns until, const char *call);
 /*
  * Not API. Writes a line, as uwait_deadline(), if the length must be a deadline:
  * it ends within an hour from now, counted from the start of the system, and no
- * program writes such a length, since it is no number of ms.
+ * program writes such a length, since it is no number of ms. In the first hour after
+ * that start, only a deadline that was just made has a line.
  */
 void uwait_length(utime_ns ns, const char *call);
 
@@ -137,9 +138,11 @@ struct uticker {
 struct uticker uticker(utime_ns period);
 
 /*
- * Sleeps until the next tick. Ticks that have passed are not made up for:
- * *missed, if missed is not NULL, counts them. As u_sleep(); -EINVAL: the
- * period is not positive.
+ * Sleeps until the next tick. A caller that comes after it returns at once, for
+ * this tick, and those that have passed since are not made up for: *missed, if
+ * missed is not NULL, counts them. So a call stands for 1 + *missed ticks, and the
+ * next call sleeps until a tick again. As u_sleep(); -EINVAL: the period is not
+ * positive.
  */
 int uticker_wait(struct uticker *k, long *missed);
 
@@ -163,7 +166,7 @@ int uticker_wait(struct uticker *k, long *missed);
  * end of the process. It sets the clock to 10^15 ns. After the end of all
  * schedulers it may be called again, and all begins again. Native threads
  * cannot wait with a deadline: -ENOSYS. USCHED_SEED in the environment stands
- * above seed.
+ * above seed; if it is no number, the program ends with a line.
  */
 void utime_virtual(uint64_t seed);
 

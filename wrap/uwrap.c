@@ -213,6 +213,11 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 }
 #endif
 
+/* It looks into no struct, and so serves each kind of library. */
+#define WEAK(name)	WEAK_NAMED(name)
+#define WEAK_NAMED(name) __asm__(".weak " #name);
+WEAK(USCHED_KIND_HARD)
+
 #if defined(UWRAP_WEAK)
 #pragma weak u_wait_fd
 #pragma weak u_connect
@@ -222,10 +227,8 @@ __attribute__((constructor)) static void next_all(void)		/* H5 */
 #pragma weak uafter
 #pragma weak unow
 #pragma weak uwait_give_way
-/* It looks into no struct, and so serves each kind of library, or none. */
-#define WEAK(name)	WEAK_NAMED(name)
-#define WEAK_NAMED(name) __asm__(".weak " #name);
-WEAK(USCHED_KIND_HARD) WEAK(USCHED_KIND_SINGLE)
+/* Nor does it need a library. */
+WEAK(USCHED_KIND_SINGLE)
 #if defined(__x86_64__) && defined(__LP64__)
 WEAK(usched_current)
 #else

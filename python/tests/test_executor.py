@@ -4,9 +4,14 @@
 import asyncio
 import concurrent.futures
 import ctypes
+import gc
 import os
+import subprocess
+import sys
+import threading
 import time
 import unittest
+import unittest.mock
 
 from usched_engine import Engine, Executor, Future, TaskError
 
@@ -88,6 +93,182 @@ class ExecutorTest(unittest.TestCase):
                 loop.run_in_executor(executor, libc.abs, -i) for i in range(9)])
         with Executor() as executor:
             self.assertEqual(asyncio.run(main(executor)), list(range(9)))
+
+    def test_order(self):
+        """One worker begins calls in the order of submit(), also in threads."""
+        with Executor(1) as executor, Executor(1) as other:
+            for one in (executor, other):
+                ended = []
+                futures = [one.submit(libc.usleep, 2000) for _ in range(10)]
+                for i, future in enumerate(futures):
+                    future.add_done_callback(lambda _, i=i: ended.append(i))
+                concurrent.futures.wait(futures)
+                while len(ended) < 10:
+                    time.sleep(0.001)
+                self.assertEqual(ended, list(range(10)))
+            self.assertIsInstance(executor.submit(libc.abs, 1), Future)
+            self.assertNotIsInstance(other.submit(libc.abs, 1), Future)
+
+    def test_python(self):
+        """Functions of Python run in threads, with arguments by name."""
+        begun = []
+        with Executor(2, "mine", begun.append, (7,)) as executor:
+            self.assertEqual(executor.submit(dict, a=1).result(20), {"a": 1})
+            self.assertRegex(executor.submit(
+                lambda: threading.current_thread().name).result(20), "^mine")
+            self.assertEqual(list(executor.map(pow, [2, 3], [4, 2])), [16, 9])
+            self.assertEqual(executor.submit(libc.abs, -2).result(20), 2)
+            with self.assertRaises(ZeroDivisionError):
+                executor.submit(divmod, 1, 0).result(20)
+            with self.assertRaises(TypeError):
+                executor.submit([])
+        self.assertEqual(set(begun), {7})
+
+    def test_gil(self):
+        """What needs the GIL runs in threads."""
+        with Executor(1) as executor:
+            self.assertGreater(executor.submit(
+                ctypes.pythonapi.PyGILState_Check).result(20), 0)
+
+    def test_default(self):
+        async def main(executor):
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(executor)
+            return [await loop.run_in_executor(None, libc.abs, -3),
+                    await loop.run_in_executor(None, abs, -4)]
+        self.assertEqual(asyncio.run(main(Executor(2))), [3, 4])
+
+    def several(self, nr):
+        executors = [Executor(2) for _ in range(nr)]
+        futures = [[one.submit(libc.abs, -i) for one in executors]
+                   for i in range(50)]
+        for i, row in enumerate(futures):
+            self.assertEqual([f.result(20) for f in row], [i] * nr)
+        return executors
+
+    def test_several(self):
+        """Each does all, also those that have no engine."""
+        for executor in self.several(3):
+            data = bytearray(b"abc")
+            self.assertIs(executor.submit(      # an address is no error
+                libc.memset, data, 120, 2, out=data, check=False).result(20),
+                data)
+            self.assertEqual(data, b"xxc")
+            with self.assertRaises(TaskError) as failed:
+                executor.submit(libc.close, -1, name="mine").result(20)
+            self.assertIn("mine", str(failed.exception))
+            self.assertEqual(executor.submit(libc.close, -1,
+                                             check=False).result(20), -1)
+            for args in ((object(),), (1,) * 20):
+                with self.assertRaises((TypeError, ValueError)):
+                    executor.submit(libc.abs, *args)
+            with self.assertRaises(ValueError):
+                executor.submit(libc.abs, 1, priority=8)
+            executor.shutdown()
+            with self.assertRaises(RuntimeError):
+                executor.submit(libc.abs, 1)
+
+    def test_limit(self):
+        """Each runs as many calls as it has workers: all of these wait for the
+        byte that is written last."""
+        reader, writer = os.pipe()
+        with Executor(3) as a, Executor(2) as b:
+            waits = [one.submit(libc.read, reader, bytearray(1), 1)
+                     for one in (a, a, b, b)]
+            queued = b.submit(libc.abs, -1)
+            self.assertEqual(a.submit(libc.abs, -1).result(20), 1)
+            self.assertFalse(queued.done())
+            os.write(writer, b"abcd")
+            self.assertEqual([f.result(20) for f in waits], [1] * 4)
+            self.assertEqual(queued.result(20), 1)
+        os.close(reader)
+        os.close(writer)
+
+    def test_one_after_other(self):
+        """Nothing is in the way after shutdown(wait=False), and calls that run
+        take nothing from others but the engine."""
+        for _ in range(20):
+            executor = Executor(1)
+            future = executor.submit(libc.usleep, 100)
+            self.assertIsInstance(future, Future)
+            executor.shutdown(wait=False)
+            future.result(20)
+        with Engine() as engine:
+            self.assertEqual(engine.c_spawn(libc.abs, (-1,)).result(20), 1)
+        reader, writer = os.pipe()
+        old = Executor(1)
+        waits = old.submit(libc.read, reader, bytearray(1), 1)
+        old.shutdown(wait=False)
+        with Executor(1) as executor:
+            self.assertEqual(executor.submit(libc.abs, -1).result(20), 1)
+            self.assertNotIsInstance(executor.submit(libc.abs, 1), Future)
+            os.write(writer, b"x")
+            self.assertEqual(waits.result(20), 1)
+            for _ in range(1000):       # until the call above has ended
+                if isinstance(executor.submit(libc.abs, 1), Future):
+                    break
+                time.sleep(0.001)
+            self.assertIsInstance(executor.submit(libc.abs, 1), Future)
+        os.close(reader)
+        os.close(writer)
+
+    def test_dropped(self):
+        """An executor without a reference ends with its calls."""
+        Executor(1).submit(libc.usleep, 1000).result(20)
+        gc.collect()
+        with Executor(1) as executor:
+            self.assertIsInstance(executor.submit(libc.abs, 1), Future)
+            with self.assertRaisesRegex(RuntimeError, "of an Executor"):
+                Engine()
+
+    def test_lazy(self):
+        """Functions of Python alone need no engine, and wrong options are
+        told at once."""
+        with Executor(2) as executor:
+            executor.submit(abs, 1).result(20)
+            with Engine() as engine:
+                self.assertEqual(engine.c_spawn(libc.abs, (-1,)).result(20), 1)
+        for wrong in ({"policy": "?"}, {"workers": 0}, {"stack": 1}):
+            with self.assertRaises(ValueError):
+                Executor(**wrong)
+        with self.assertRaises(TypeError):
+            Executor(wrong=1)
+
+    def test_exit(self):
+        """All calls end before the program does."""
+        ended = subprocess.run(
+            [sys.executable, "-c", "import ctypes\n"
+             "from usched_engine import Executor\n"
+             "libc = ctypes.CDLL(None)\n"
+             "two = Executor(1), Executor(1)\n"
+             "for _ in range(3):\n"
+             "    for executor in two:\n"
+             "        executor.submit(libc.usleep, 1000)\n"
+             "        executor.submit(libc.write, 1, b'x', 1)\n"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(ended.stdout, b"x" * 6)
+        self.assertEqual(ended.stderr, b"")
+        self.assertEqual(ended.returncode, 0)
+
+    def test_wait(self):
+        """A call may end at any moment of concurrent.futures.wait()."""
+        base = concurrent.futures._base
+        install = base._create_and_install_waiters
+        reader, writer = os.pipe()
+
+        def ends(*args):
+            os.write(writer, b"x")
+            time.sleep(0.2)
+            return install(*args)
+        with Executor(1) as executor:
+            future = executor.submit(libc.read, reader, bytearray(1), 1)
+            began = time.monotonic()
+            with unittest.mock.patch.object(
+                    base, "_create_and_install_waiters", ends):
+                concurrent.futures.wait([future], 60)
+            self.assertLess(time.monotonic() - began, 60)
+        os.close(reader)
+        os.close(writer)
 
     def test_generic(self):
         self.assertIsNotNone(Future[int])

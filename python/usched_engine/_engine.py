@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import ctypes
 import functools
 import gc
@@ -383,6 +384,55 @@ def _priority(priority: Any) -> int:
     return priority
 
 
+class _Calls:
+    """The calls of an executor, which they may outlive."""
+
+    def __init__(self, executor: concurrent.futures.Executor) -> None:
+        self.executor = weakref.ref(executor)
+        self.changed = threading.Condition(threading.Lock())
+        self.futures: weakref.WeakSet[concurrent.futures.Future[Any]] = \
+            weakref.WeakSet()
+        self.closed = False
+        self.submits = 0                # that have begun, and not ended
+
+    def begin(self) -> None:
+        """Begins a submit(). Raises RuntimeError after close()."""
+        with self.changed:
+            if self.closed:
+                raise RuntimeError("cannot schedule new futures after "
+                                   "shutdown")
+            self.submits += 1
+
+    def end(self, future: concurrent.futures.Future[Any] | None) -> None:
+        with self.changed:
+            if future is not None:
+                self.futures.add(future)
+            self.submits -= 1
+            if self.closed:
+                self.changed.notify_all()
+
+    def close(self) -> list[concurrent.futures.Future[Any]]:
+        """Refuses further calls. Returns those that have not ended."""
+        with self.changed:
+            self.closed = True
+        return self.pending()
+
+    def pending(self) -> list[concurrent.futures.Future[Any]]:
+        with self.changed:
+            return [future for future in self.futures if not future.done()]
+
+    def wait(self) -> None:
+        """Waits until all have ended. Caller knows that none begins."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.submits == 0)
+        concurrent.futures.wait(self.pending())
+
+    def left(self) -> bool:
+        """Returns whether there are no calls, and will be none."""
+        return (self.closed or self.executor() is None) and \
+            self.submits == 0 and not self.pending()
+
+
 class Engine:
     """Runs C functions on native workers, and coroutines on host threads.
 
@@ -400,7 +450,8 @@ class Engine:
     oversubscribe       more workers than cpus are not capped
     stack               bytes of a task's stack
 
-    There is one engine in a process at a time. As a context manager it waits
+    There is one engine in a process at a time; that of an Executor counts until
+    the executor was shut down and its calls have ended. As a context manager it waits
     for all tasks at the end; after an exception it cancels them, and waits for
     those that have begun. After Ctrl-C, and if its asyncio task is cancelled,
     it waits a second at most: a C function that goes on is named on stderr, and
@@ -421,6 +472,46 @@ class Engine:
                  tasks: int | None = None, oversubscribe: bool = False,
                  stack: int | str | None = None) -> None:
         global _current
+        setup = self._checked(workers, gil_threads, tasks_per_thread,
+                              shared_amount, shared_memory, policy, tasks,
+                              oversubscribe, stack)
+        self._gil_threads = setup[1]
+        self._tasks_per_thread = setup[2]
+        self._fifo = setup[6]
+        self._open = False
+        self._ended = False             # no thread and no port is made
+        self._forked = False
+        self._paused = 0
+        self._lock = threading.Lock()
+        self._ending = threading.RLock()    # held by who shuts down
+        self._ender: int | None = None
+        self._hosts: list[_Host] = []
+        self._ports: dict[Any, _Port] = {}
+        self._collector: _Collector | None = None
+        self._coroutines: weakref.WeakValueDictionary[str, _CoroutineFuture] \
+            = weakref.WeakValueDictionary()
+        self._numbers = 0
+        self._calls: _Calls | None = None   # of the Executor that has made it
+        _end_left()
+        with _current_lock:
+            if _current is not None:
+                raise RuntimeError(
+                    "there is an engine in this process, of an Executor: shut "
+                    "that down first, or let it use yours: Executor(engine)"
+                    if _current._calls is not None else
+                    "there is an engine in this process: shut it down first")
+            self._setup(setup)
+            _current = self
+        self._open = True
+
+    @staticmethod
+    def _checked(workers: int | None = None, gil_threads: int | None = None,
+                 tasks_per_thread: int | None = None,
+                 shared_amount: int | str | None = None,
+                 shared_memory: int | str = 0, policy: str = "LIFO",
+                 tasks: int | None = None, oversubscribe: bool = False,
+                 stack: int | str | None = None) -> tuple[Any, ...]:
+        """Checks options, and returns what setup() takes."""
         if gil_threads is None:
             gil_threads = 0 if workers == 1 else 1
         _count("gil_threads", gil_threads)
@@ -439,37 +530,13 @@ class Engine:
                              % (gil_threads, workers))
         if policy not in ("LIFO", "FIFO"):
             raise ValueError("policy is 'LIFO' or 'FIFO', not %r" % (policy,))
-        self._fifo = policy == "FIFO"
-        self._tasks_per_thread = tasks_per_thread and _count(
-            "tasks_per_thread", tasks_per_thread,
-            _usched.TASKS // _usched.WORKERS)
-        self._open = False
-        self._ended = False             # no thread and no port is made
-        self._forked = False
-        self._paused = 0
-        self._gil_threads = gil_threads
-        self._lock = threading.Lock()
-        self._ending = threading.RLock()    # held by who shuts down
-        self._ender: int | None = None
-        self._hosts: list[_Host] = []
-        self._ports: dict[Any, _Port] = {}
-        self._collector: _Collector | None = None
-        self._coroutines: weakref.WeakValueDictionary[str, _CoroutineFuture] \
-            = weakref.WeakValueDictionary()
-        self._numbers = 0
-        setup = (min(workers, 1 << 20), min(gil_threads, 1 << 20),
-                 self._tasks_per_thread or 0,
-                 _count("tasks", tasks or 0, _usched.TASKS),
-                 _bytes("shared_amount", shared_amount),
-                 _bytes("shared_memory", shared_memory), self._fifo,
-                 bool(oversubscribe), _bytes("stack", stack))
-        with _current_lock:
-            if _current is not None:
-                raise RuntimeError("there is an engine in this process: shut "
-                                   "it down first")
-            self._setup(setup)
-            _current = self
-        self._open = True
+        return (min(workers, 1 << 20), min(gil_threads, 1 << 20),
+                _count("tasks_per_thread", tasks_per_thread or 0,
+                       _usched.TASKS // _usched.WORKERS),
+                _count("tasks", tasks or 0, _usched.TASKS),
+                _bytes("shared_amount", shared_amount),
+                _bytes("shared_memory", shared_memory), policy == "FIFO",
+                bool(oversubscribe), _bytes("stack", stack))
 
     def _setup(self, setup: tuple[Any, ...]) -> None:
         if not _usched.fini():
@@ -1110,6 +1177,14 @@ class _Progress:
             self.bar.close()
 
 
+def _end_left() -> None:
+    """Ends an engine that an executor has left, and whose calls have ended."""
+    engine = _current
+    if engine is not None and engine._calls is not None and \
+            engine._calls.left():
+        engine.shutdown()
+
+
 def _after_fork() -> None:
     """In the child: the engine is the parent's."""
     global _current, _current_lock
@@ -1130,9 +1205,10 @@ def _at_exit() -> None:
     engine = _current
     if engine is not None:
         try:
-            engine.shutdown(AT_EXIT)
-        except TimeoutError as error:
-            _say(error)
+            if engine._calls is not None:
+                engine._calls.wait()
+        finally:
+            engine._leave(KeyboardInterrupt)
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -117,28 +117,42 @@ class Future(_Base[_T]):
                 error: BaseException | None = None) -> bool:
         """Sets the outcome, once, and tells all who wait. Any thread."""
         with _lock:
-            if self._state != PENDING:
+            made = self._made
+            if made is None and not self._set(state, value, error):
                 return False
-            self._result = value
-            self._exception = error
-            self._state = state
-            condition = self._made
-            awaited = self._awaited
-        if condition is not None:
-            with condition:
-                for waiter in self._told or ():
-                    if state != FINISHED:
-                        waiter.add_cancelled(self)
-                    elif error is not None:
-                        waiter.add_exception(self)
-                    else:
-                        waiter.add_result(self)
-                condition.notify_all()
-        for mine in awaited or ():
+        if made is not None:
+            # wait() counts states, and expects that none changes meanwhile.
+            with made:
+                with _lock:
+                    if not self._set(state, value, error):
+                        return False
+                self._tell(state, error)
+                made.notify_all()
+        for mine in self._awaited or ():
             _wake(mine)
         if self._done_callbacks:
             self._invoke_callbacks()    # type: ignore[attr-defined]
         return True
+
+    def _set(self, state: str, value: Any,
+             error: BaseException | None) -> bool:
+        """Sets the outcome. False: there is one. Caller holds _lock."""
+        if self._state != PENDING:
+            return False
+        self._result = value
+        self._exception = error
+        self._state = state
+        return True
+
+    def _tell(self, state: str, error: BaseException | None) -> None:
+        """Tells waiters of concurrent.futures. Caller holds the condition."""
+        for waiter in self._told or ():
+            if state != FINISHED:
+                waiter.add_cancelled(self)
+            elif error is not None:
+                waiter.add_exception(self)
+            else:
+                waiter.add_result(self)
 
     def _ended(self, value: Any, error: int, index: int) -> None:
         """Takes an outcome from a port: see take() in pycall.c."""

@@ -8,7 +8,7 @@
  * In each rank a thread of the scheduler makes threads until it is refused, while
  * another loads, saves and ends. Made threads move, make others, and end. In every
  * second round they go on from the save of the round before, with the others, but not
- * from a save whose head was cut short, or has a byte that is another.
+ * from a save whose head was cut short, goes on, or has a byte that is another.
  */
 
 #include "ranked.h"
@@ -102,7 +102,7 @@ static void head_write(const char *head, size_t nob)
 
 static void torn(void)
 {
-	char head[HEAD], other[HEAD];
+	char head[HEAD], other[2 * HEAD] = "";
 	int fd = open(path, O_RDONLY);
 	size_t i;
 
@@ -110,12 +110,14 @@ static void torn(void)
 		say_wrong("another head", 0);
 	close(fd);
 	MPI_Barrier(MPI_COMM_WORLD);
-	for (i = 0; i < 2 * HEAD; i++) {
+	for (i = 0; i < 3 * HEAD; i++) {
 		long heard = damaged;
 
 		memcpy(other, head, HEAD);
-		other[i % HEAD] ^= (char)(1 << i % 8);
-		head_write(other, i < HEAD ? HEAD : i - HEAD);
+		if (i < 2 * HEAD)
+			other[i % HEAD] ^= (char)(1 << i % 8);
+		head_write(other, i < HEAD ? HEAD : i < 2 * HEAD ? i - HEAD :
+			   i - HEAD + 1);
 		if (umpi_load(path) != -EBADMSG || damaged == heard)
 			say_wrong("not refused with a sentence", (long)i);
 	}

@@ -80,6 +80,8 @@
  *   - What happens only among threads that share lanes (beyond the first 256
  *     of rr), or only after a thread's first blocks. The hard mode moves all.
  *   - A write of what was there: LAW_FILL, or with "warn" the same value.
+ *   - What happens after the processor has slept for long (usched_trim()): the
+ *     memory of the place was given back, and is zeros.
  *   - Bytes that the kernel reads from a place that is filled: write() sends
  *     LAW_FILL. And numbers that the program reads there: 0x6b, 'k'.
  *   - What the kernel reads or writes in a lane that is shut, by a system call

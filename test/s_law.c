@@ -433,6 +433,13 @@ static void faults(void *arg)
 	CHECK(usem_post(&told[0]) == 0);
 }
 
+/* Keeps its processor from resting, which makes the place of the parent zeros. */
+static void turns(void *arg)
+{
+	for (;;)
+		yield();
+}
+
 static void parent_box(void *arg)
 {
 	struct box own = { &value, empty };
@@ -441,6 +448,8 @@ static void parent_box(void *arg)
 	for (i = 0; i < waits; i++)
 		yield();
 	box = &own;
+	if (as_told == READ_ELSEWHERE)
+		make(0, turns, NULL);
 	make(as_told == READ_ELSEWHERE, faults, &told[1]);
 	CHECK(usem_wait(&told[0], UNEVER) == 0);
 }

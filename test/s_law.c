@@ -433,11 +433,14 @@ static void faults(void *arg)
 	CHECK(usem_post(&told[0]) == 0);
 }
 
-/* Keeps its processor from resting, which makes the place of the parent zeros. */
+/*
+ * Keeps its processor from resting, which makes the place of the parent zeros. It
+ * does not block, so that no other place was left, and the parent has its name.
+ */
 static void turns(void *arg)
 {
 	for (;;)
-		yield();
+		sched_yield();
 }
 
 static void parent_box(void *arg)

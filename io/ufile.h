@@ -109,11 +109,7 @@ int u_rename(const char *from, const char *to, utime_ns until);
 int u_unlink(const char *path, utime_ns until);
 
 /* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
-#if defined(__linux__)
-#define U_EAI(rc)	(-(rc))
-#else
-#define U_EAI(rc)	(rc)
-#endif
+#define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
 
 /*
  * Looks up addresses of a name, as getaddrinfo(3) does; freeaddrinfo(3) frees

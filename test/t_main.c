@@ -175,11 +175,20 @@ static void run_exits(void)
 	(void)usched_main(waits_for_exit, NULL);
 }
 
+/* Names of functions are read from the program's file. */
+static bool names(void)
+{
+	return access("/proc/self/exe", R_OK) == 0;
+}
+
 static int pthread_exits(const char *how)
 {
+	const char *ended = names() ? "exits() has ended the native" :
+		" has ended the native";
+
 	CHECK(setenv("USCHED", how, 1) == 0);
 	return check_dies(how, run_exits, "pthread_exit: thread") +
-		check_dies(how, run_exits, "exits() has ended the native");
+		check_dies(how, run_exits, ended);
 }
 
 /* The child of fork(). */
@@ -294,7 +303,8 @@ int main(int argc, char **argv)
 		CHECK(setenv("USCHED", right[i], 1) == 0);
 		CHECK(usched_main(stays, NULL) == USCHED_FAILED);
 		CHECK(messages >= 1 && strstr(first, "1 thread") != NULL);
-		CHECK(messages == 1 || strstr(last, ", stays() waits") != NULL);
+		CHECK(messages == 1 || !names() ||
+		      strstr(last, ", stays() waits") != NULL);
 		never = (struct usem){ 0 };
 	}
 	return 0;

@@ -326,12 +326,12 @@ broken 'conditions: a read-write lock is given up, and then memory is asked for'
 
 # Calls of plain dispatchers.
 broken 'calls: a dispatcher ends meanwhile' t_call_plain proc/ucall.c \
-	's/uwait_source_begin(&j->jb_pool->ca_source);/;/
-	s/uwait_source_end(&j->jb_pool->ca_source);/;/'
+	's/uwait_source_begin(&c->ca_main->ca_source);/;/
+	s/uwait_source_end(&c->ca_main->ca_source);/;/'
 broken 'calls: a native thread completes' t_call_plain proc/ucall.c \
-	's/b->wb_ops->o_post(b, &j->jb_wait);/uwait_complete(\&j->jb_wait, 0);/'
+	's/b->wb_ops->o_post(b, j->jb_wait);/uwait_complete(j->jb_wait, 0);/'
 broken 'calls: in the child of a fork' t_call_plain proc/ucall.c \
-	's/^	if (inherited(c))$/	if (0)/'
+	's/^	if (inherited(at.pl_pool))$/	if (0)/'
 broken 'calls: the argument may move' t_call_plain proc/ucall.c \
 	'/ustack_lawful/d'
 broken 'calls: a post wakes no dispatcher' t_call_plain wait/uwait.c \

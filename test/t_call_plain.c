@@ -199,7 +199,9 @@ static void goes_on(int limit)
 static void opens(void *arg)
 {
 	(void)arg;
-	CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
+	do
+		CHECK(u_sleep(uafter(2 * UTIME_MS)) == 0);
+	while (get(&inside) == 0);
 	CHECK(get(&inside) == 1 && get(&ended_nr) == 0);
 	set(&gate, 1);
 }

@@ -54,9 +54,9 @@ tries() { # scenarios, header
 	cp -r ./* "$dir/bad" && cp "$dir/broken" "$dir/bad/$2"
 	(cd "$OLDPWD" && build "$dir/bad" "$1") ||
 		{ status='does not compile'; return 0; }
-	"$dir/m_$1" >"$dir/log" 2>&1 && { [ -z "$full" ] ||
+	timeout 900 "$dir/m_$1" >"$dir/log" 2>&1 && { [ -z "$full" ] ||
 		"$dir/m_$1" $full >"$dir/log" 2>&1; } && return
-	[ $? = 1 ] || status='the scenario crashes'
+	[ $? = 1 ] || status='the scenario crashes, or has no end'
 	return 1
 }
 

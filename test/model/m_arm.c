@@ -63,6 +63,7 @@ static int ufork_watch(void)			{ return 0; }
 
 static int file_close(int fd);
 #define close(fd)	file_close(fd)
+#define usched_fail(contract)	model_fail(contract)
 
 #include "upoll.c"
 

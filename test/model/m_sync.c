@@ -146,6 +146,7 @@ void uwait_complete(struct uwait *w, int result)
 	__atomic_store_n(&w->w_state, UWAIT_ARRIVED, __ATOMIC_RELEASE);
 }
 
+#define usched_fail(contract)	model_fail(contract)
 #include "usync.c"
 
 static void begin(int i)

@@ -84,10 +84,12 @@ planted() { # name, file, script
 	! cmp -s "$gallery/$2" "$dir/$1.src/$2" || ! echo 'changes nothing'
 }
 
+# What is freed is overwritten, so that a use of it is seen.
 plant() { # name, server, file, script
 	planted "$1" "$3" "$4" &&
 		server "$dir/$1.src" plain $2 "$1" -O1 -Wno-unused || return 1
-	check "$1" $2 few &
+	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 MALLOC_PERTURB_=165 \
+		check "$1" $2 few &
 }
 
 simulated() {

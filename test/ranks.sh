@@ -243,18 +243,20 @@ examples() {
 	restarts
 }
 
-# A job on 4 ranks is killed, goes on with 2, is killed, and ends with 3.
+# A job on 2 ranks is killed, goes on with 4, is killed, and ends with 1: more might
+# take a slice of the system's scheduler for each message, which is minutes on a
+# busy machine.
 restarts() {
 	rm -f "$dir"/job*
 	run 1 restart "$dir/job" 32 30000 >"$dir/result" 2>/dev/null
 	grep -q '^result [0-9a-f]*[1-9a-f]' "$dir/result"
 	judge $? "$mpi: restart" "$dir/result"
 	rm -f "$dir"/job*
-	dies 4
 	dies 2
-	run 3 restart "$dir/job" 32 30000 >"$dir/again" 2>"$dir/log"
+	dies 4
+	run 1 restart "$dir/job" 32 30000 >"$dir/again" 2>"$dir/log"
 	cmp -s "$dir/result" "$dir/again" &&
-		grep -q '^32 threads go on, on 3 ranks$' "$dir/log"
+		grep -q '^32 threads go on, on 1 ranks$' "$dir/log"
 	judge $? "$mpi: restart after two kills" "$dir/again" "$dir/log"
 }
 

@@ -83,7 +83,7 @@ inside() { # command
 		mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts &&
 		mount -t tmpfs -o mode=1777 shm dev/shm &&
 		mount -t tmpfs -o mode=1777 tmp tmp &&
-		exec timeout -k 9 3600 chroot --userspec=1000:1000 . \
+		exec timeout -k 9 1800 chroot --userspec=1000:1000 . \
 			env -i HOME=/home/you LC_ALL="$2" \
 			PATH=/usr/local/bin:/usr/bin:/bin sh -c "set -e; cd; $3"
 		' sh "build/bare/$root" "$language" "$1" </dev/null &

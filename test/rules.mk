@@ -89,8 +89,8 @@ built: $(TIMED) $(PROGRAMS)
 # The same, and all compilers, levels, machines, tools, modes, interleavings.
 check-all: all built
 	@PREEMPT_SECONDS=60 WATCHDOG=300 CHECK_MINUTES=10 FUZZ_SECONDS=300 ROUNDS=10000000 \
-		STORM=5000 $(RUN) $(PROGRAMS) $(filter-out $(LONG),$(SCRIPTS)) \
-		$(LONG:%='% --full') test/matrix.sh
+		STORM=5000 LIMIT=36000 $(RUN) $(PROGRAMS) \
+		$(filter-out $(LONG),$(SCRIPTS)) $(LONG:%='% --full') test/matrix.sh
 
 # Random programs of each kind, connections, simulated faults, and attacks, until one fails.
 STORMS  := $(filter $(B)/s_io_storm-% $(B)/s_io_there-%,$(PROGRAMS))

@@ -7,20 +7,24 @@
 #
 # JOBS tests run at a time, in the order given: one more than there are processors,
 # because many of them wait.
-# On a terminal, a line says how many have passed; else each has a line. What has
-# failed is told at once, and again at the end, in some 40 lines.
+# On a terminal, a line says how many have passed; else each has a line, and one
+# that runs for LIMIT seconds fails. What has failed is told at once, and again at
+# the end, in some 40 lines.
 
 # Runs a test, reports it at once, and adds a line to $dir/counts.
 one() { # test
 	name=${1##*/}
 	log=$(mktemp "$dir/log.XXXXXX") || exit 1
 	began=$(date +%s)
+	limit=
+	[ -t 1 ] || limit="timeout -k 9 ${LIMIT:-2700}"
 	case $1 in
 	# shellcheck disable=SC2086 # arguments
-	*.sh*)	sh $1 >"$log" 2>&1;;
-	*)	"$1" >"$log" 2>&1;;
+	*.sh*)	$limit sh $1 >"$log" 2>&1;;
+	*)	$limit "$1" >"$log" 2>&1;;
 	esac
 	status=$?
+	[ -z "$limit" ] || [ $status != 124 ] || echo 'it has no end' >>"$log"
 	last=$(tail -n 1 "$log")
 	counts=$(expr "x$last" : 'x\([0-9]* passed, [0-9]* failed.*\)$')
 	report $((($(date +%s) - began))) >"$log.report"

@@ -23,7 +23,7 @@ CC = shlex.split(os.environ.get("CC") or "cc")
 LEFT_OUT = re.compile(r"_(done|sched|preempt|slow|native|by|check|self|change|"
                       r"own|owner|caller|state)$|^engine_(host|thread|get_call)|"
                       r"^(rr_make_here|ws_gate_of|ws_is|ws_slot|ws_displaced|ws_wait_first|"
-                      r"ucall_pool_)")
+                      r"ucall_pool_|ucall_until$|ucall_lookup$|ubarrier_init$)")
 
 
 def declarations():

@@ -212,6 +212,27 @@ class ExecutorTest(unittest.TestCase):
         os.close(reader)
         os.close(writer)
 
+    def test_in_callback(self):
+        """A callback of an executor that was left cannot end its engine: other
+        executors call in threads, and there is an engine."""
+        left = Executor(1)
+        told = concurrent.futures.Future()
+
+        def callback(_):
+            try:
+                left.shutdown(wait=False)
+                with Executor(1) as executor:
+                    future = executor.submit(libc.abs, -3)
+                    future.result(20)
+                with self.assertRaisesRegex(RuntimeError, "there is an engine"):
+                    Engine()
+                told.set_result((future.result(), type(future)))
+            except BaseException as error:
+                told.set_exception(error)
+        left.submit(libc.usleep, 20000).add_done_callback(callback)
+        self.assertEqual(told.result(20), (3, concurrent.futures.Future))
+        left.shutdown()
+
     def test_dropped(self):
         """An executor without a reference ends with its calls."""
         Executor(1).submit(libc.usleep, 1000).result(20)

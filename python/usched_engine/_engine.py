@@ -959,18 +959,19 @@ class Engine:
         return "tasks (%s)" % ", ".join(thread[4] for thread in threads
                                         if thread[3])
 
-    def _may_end(self) -> None:
-        """Refuses callers for which a shutdown would wait."""
+    def _refusal(self) -> str | None:
+        """Says why the caller may not shut down: that would wait for it."""
         if self._own_host() is not None:
-            raise RuntimeError("a coroutine of the engine cannot shut it down")
+            return "a coroutine of the engine cannot shut it down"
         if self._ender == threading.get_ident():
-            raise RuntimeError("this thread shuts the engine down already")
+            return "this thread shuts the engine down already"
         collector = self._collector
         ports = list(self._ports.values()) + (
             collector.ports if collector is not None else [])
         if any(port.lock._is_owned() for port in ports):    # type: ignore
-            raise RuntimeError("a callback of a future cannot shut the engine "
-                               "down: let a thread or a coroutine do it")
+            return "a callback of a future cannot shut the engine down: let " \
+                "a thread or a coroutine do it"
+        return None
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Refuses new tasks, cancels what is queued, asks what runs to stop,
@@ -983,7 +984,9 @@ class Engine:
         """
         if self._forked or _current is not self:
             return
-        self._may_end()
+        refusal = self._refusal()
+        if refusal is not None:
+            raise RuntimeError(refusal)
         end = float("inf") if timeout is None else time.monotonic() + timeout
         if not self._ending.acquire(timeout=_left(end)):
             raise TimeoutError("another thread still shuts the engine down")
@@ -1178,10 +1181,11 @@ class _Progress:
 
 
 def _end_left() -> None:
-    """Ends an engine that an executor has left, and whose calls have ended."""
+    """Ends an engine that an executor has left, and whose calls have ended. It
+    stays if the caller is what its shutdown() would wait for."""
     engine = _current
     if engine is not None and engine._calls is not None and \
-            engine._calls.left():
+            engine._calls.left() and engine._refusal() is None:
         engine.shutdown()
 
 

@@ -233,6 +233,24 @@ class ExecutorTest(unittest.TestCase):
         self.assertEqual(told.result(20), (3, concurrent.futures.Future))
         left.shutdown()
 
+    def test_no_engine(self):
+        """Views of the last engine's memory are no reason for an error. Other
+        errors of Engine() are the caller's, such as that of a signal handler."""
+        with Engine(shared_memory=100) as engine:
+            engine.memory_bus_push("key", b"abc")
+            view = engine.memory_bus_get("key")
+        with Executor(1) as executor:
+            self.assertNotIsInstance(executor.submit(libc.abs, 1), Future)
+            view.release()
+            del view
+            for error in RuntimeError, RecursionError:
+                with unittest.mock.patch.object(
+                        Engine, "_setup", side_effect=error), \
+                        self.assertRaises(error):
+                    for _ in range(1000):   # until the call above has ended
+                        executor.submit(libc.abs, 1).result(20)
+            self.assertIsInstance(executor.submit(libc.abs, 1), Future)
+
     def test_dropped(self):
         """An executor without a reference ends with its calls."""
         Executor(1).submit(libc.usleep, 1000).result(20)

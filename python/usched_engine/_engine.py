@@ -50,6 +50,11 @@ class EngineClosed(RuntimeError):
     """The engine was shut down, or belongs to the parent of this process."""
 
 
+class _EngineTaken(RuntimeError):
+    """There is an engine in this process, or the memory of another is in
+    use."""
+
+
 _usched.use(EngineFull, EngineClosed, _address_of)
 
 
@@ -495,7 +500,7 @@ class Engine:
         _end_left()
         with _current_lock:
             if _current is not None:
-                raise RuntimeError(
+                raise _EngineTaken(
                     "there is an engine in this process, of an Executor: shut "
                     "that down first, or let it use yours: Executor(engine)"
                     if _current._calls is not None else
@@ -545,7 +550,7 @@ class Engine:
         try:
             _usched.setup(*setup)
         except RuntimeError as error:
-            raise RuntimeError("%s (are there views of the last engine's "
+            raise _EngineTaken("%s (are there views of the last engine's "
                                "memory?)" % error) from None
 
     def __repr__(self) -> str:

@@ -2,8 +2,9 @@
 """A ThreadPoolExecutor that calls C functions on an engine.
 
 Functions of Python run in the threads of the base class, first in, first out.
-So do C functions while the engine of the process is another's: of an Engine, or
-of another Executor. Such a thread calls them without the GIL, by _usched.run().
+So do C functions while the engine of the process is another's: of an Engine, of
+another Executor, or of code in C; and while there are views of the memory of the
+last engine. Such a thread calls them without the GIL, by _usched.run().
 
 An executor makes its engine at its first call of a C function, and keeps it to
 its end. One that has begun in threads takes the engine when that has become
@@ -135,8 +136,8 @@ class Executor(ThreadPoolExecutor):
             try:
                 self._engine = Engine(**self._options)
                 self._engine._calls = self._calls
-            except RuntimeError:
-                pass                    # another was faster
+            except _engine._EngineTaken:
+                pass                    # another was faster, or has views
         return self._engine
 
     def _submit_thread(self, function: CFunction, args: tuple[Any, ...],

@@ -272,6 +272,11 @@ class ExecutorTest(unittest.TestCase):
                 Executor(**wrong)
         with self.assertRaises(TypeError):
             Executor(wrong=1)
+        with Engine() as engine:
+            for one in ({"max_workers": engine}, {"engine": engine}):
+                with self.assertRaisesRegex(TypeError, "policy"):
+                    Executor(policy="LIFO", **one)
+                Executor(workers=1, **one)      # of Python
 
     def test_exit(self):
         """All calls end before the program does."""

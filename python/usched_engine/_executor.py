@@ -66,7 +66,7 @@ class Executor(ThreadPoolExecutor):
     thread_name_prefix, initializer, initargs
                         of the threads that call Python, as there
     other options       of its engine, see Engine; the policy is "FIFO" by
-                        default, and there is no host thread
+                        default, and there is no host thread. None with an Engine
 
     The oldest call begins first. Several may live in a process: one of them, or
     an Engine, has the engine, and the others call C functions in threads, which
@@ -86,6 +86,9 @@ class Executor(ThreadPoolExecutor):
             max_workers, engine = None, max_workers
         if max_workers is None:
             max_workers = workers
+        if engine is not None and options:
+            raise TypeError("an Engine has its own options, so an Executor "
+                            "that uses one has not: %s" % ", ".join(options))
         super().__init__(max_workers, thread_name_prefix, initializer,
                          initargs)
         if max_workers is not None:

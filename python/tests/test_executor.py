@@ -18,6 +18,16 @@ from usched_engine import Engine, Executor, Future, TaskError
 libc = ctypes.CDLL(None)
 
 
+def run(text):
+    """Runs a program, and returns its status and what it has printed."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "import ctypes, os, sys, threading\n"
+         "from usched_engine import Executor\n"
+         "libc = ctypes.CDLL(None)\n" + text],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+
 class ExecutorTest(unittest.TestCase):
     def test_submit(self):
         with Executor(workers=2) as executor:
@@ -313,6 +323,29 @@ class ExecutorTest(unittest.TestCase):
             self.assertLess(time.monotonic() - began, 60)
         os.close(reader)
         os.close(writer)
+
+    def test_fork(self):
+        """A child leaves the block of its parent, and does not wait for calls
+        that run there. An executor that has not begun is ready in it."""
+        for function in "libc.read", "os.read":
+            ended = run(
+                "reader, writer = os.pipe()\n"
+                "new = Executor(1)\n"
+                "with Executor(2) as executor:\n"
+                "    executor.submit(libc.abs, 1).result(20)\n"
+                "    executor.submit(%s)\n"
+                "    child = os.fork()\n"
+                "    if child:\n"
+                "        print(os.waitpid(child, 0)[1], flush=True)\n"
+                "        os.write(writer, b'x')\n"
+                "if not child:\n"
+                "    with new:\n"
+                "        future = new.submit(libc.usleep, 1000)\n"
+                "    print(future.result(0), flush=True)\n"
+                "    os._exit(0)\n" % {
+                    "libc.read": "libc.read, reader, bytearray(1), 1",
+                    "os.read": "os.read, reader, 1"}[function])
+            self.assertEqual(ended, (0, "0\n0\n", ""))
 
     def test_generic(self):
         self.assertIsNotNone(Future[int])

@@ -14,7 +14,9 @@ free, and none of these calls is left, so all of its calls begin in order.
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
@@ -104,6 +106,7 @@ class Executor(ThreadPoolExecutor):
         self._lock = threading.Lock()
         self._ending: threading.Thread | None = None
         self._in_threads = 0            # calls of C that have not ended
+        _executors.add(self)
 
     def submit(self, fn: Any, /, *args: Any,
                **kwargs: Any) -> _Future[Any]:
@@ -189,5 +192,23 @@ class Executor(ThreadPoolExecutor):
         if self._owns and self._engine is not None:
             self._engine.shutdown()
 
+    def _after_fork(self) -> None:
+        """In the child: no thread holds the lock, and calls are the parent's."""
+        closed = self._calls.closed
+        self._calls = _engine._Calls(self)
+        self._calls.closed = closed
+        self._lock = threading.Lock()
+        self._in_threads = 0
+
+
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for executor in list(_executors):
+        executor._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 __all__ = ["Executor"]

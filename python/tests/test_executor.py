@@ -22,7 +22,7 @@ def run(text):
     """Runs a program, and returns its status and what it has printed."""
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", "import ctypes, os, sys, threading\n"
-         "from usched_engine import Executor\n"
+         "from usched_engine import Engine, Executor\n"
          "libc = ctypes.CDLL(None)\n" + text],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
     return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
@@ -346,6 +346,30 @@ class ExecutorTest(unittest.TestCase):
                     "libc.read": "libc.read, reader, bytearray(1), 1",
                     "os.read": "os.read, reader, 1"}[function])
             self.assertEqual(ended, (0, "0\n0\n", ""))
+
+    def test_itself(self):
+        """What would wait for itself in shutdown() is told so, and the
+        executor takes no more calls."""
+        ended = run(
+            "told = threading.Event()\n"
+            "def shuts_down(future=None):\n"
+            "    try: executor.shutdown()\n"
+            "    except RuntimeError: print('told', flush=True)\n"
+            "    try: executor.submit(libc.abs, 1)\n"
+            "    except RuntimeError: told.set()\n"
+            "executor = Executor(1)\n"
+            "executor.submit(libc.usleep, 50000).add_done_callback(shuts_down)\n"
+            "told.wait(); executor.shutdown()\n"
+            "executor = Executor(1)\n"
+            "executor.submit(libc.abs, 1).result(10)\n"
+            "executor.submit(shuts_down).result(10)\n"
+            "executor.shutdown()\n"
+            "with Engine(2, 0) as engine:\n"
+            "    def ends(future):\n"
+            "        with Executor(engine) as other: other.submit(abs, 1)\n"
+            "        print('ended')\n"
+            "    engine.c_spawn(libc.usleep, (9000,)).add_done_callback(ends)\n")
+        self.assertEqual(ended, (0, "told\n" * 2 + "ended\n", ""))
 
     def test_generic(self):
         self.assertIsNotNone(Future[int])

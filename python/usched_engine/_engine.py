@@ -964,16 +964,23 @@ class Engine:
         return "tasks (%s)" % ", ".join(thread[4] for thread in threads
                                         if thread[3])
 
+    def _all_ports(self) -> list[_Port]:
+        collector = self._collector
+        return list(self._ports.values()) + (
+            collector.ports if collector is not None else [])
+
+    def _in_callback(self) -> bool:
+        """Returns whether a callback of a future calls, or what it calls."""
+        return any(port.lock._is_owned()                    # type: ignore
+                   for port in self._all_ports())
+
     def _refusal(self) -> str | None:
         """Says why the caller may not shut down: that would wait for it."""
         if self._own_host() is not None:
             return "a coroutine of the engine cannot shut it down"
         if self._ender == threading.get_ident():
             return "this thread shuts the engine down already"
-        collector = self._collector
-        ports = list(self._ports.values()) + (
-            collector.ports if collector is not None else [])
-        if any(port.lock._is_owned() for port in ports):    # type: ignore
+        if self._in_callback():
             return "a callback of a future cannot shut the engine down: let " \
                 "a thread or a coroutine do it"
         return None

@@ -171,7 +171,8 @@ class Executor(ThreadPoolExecutor):
                  cancel_futures: bool = False) -> None:
         """Takes no more calls. cancel_futures: those that have not begun are
         cancelled. wait: returns when all have ended; not for coroutines of
-        its engine, which would wait for themselves."""
+        its engine, which would wait for themselves. Raises RuntimeError if a
+        call of Python or a callback of a future would do so."""
         futures = self._calls.close()
         if cancel_futures:
             for future in futures:
@@ -183,9 +184,19 @@ class Executor(ThreadPoolExecutor):
                                                 name="usched-shutdown")
                 self._ending.start()
         if wait:
-            if self._ending is not None:
-                self._ending.join()
             super().shutdown()
+            self._join()
+
+    def _join(self) -> None:
+        """Waits for calls of C functions. super().shutdown() has returned, so
+        no thread of this executor calls."""
+        engine = self._engine
+        if engine is not None and engine._in_callback() and (
+                self._owns or self._calls.pending()):
+            raise RuntimeError("a callback of a future cannot wait for the "
+                               "end of its executor: pass wait=False")
+        if self._ending is not None:
+            self._ending.join()
 
     def _end(self) -> None:
         self._calls.wait()

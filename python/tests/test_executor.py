@@ -13,7 +13,7 @@ import time
 import unittest
 import unittest.mock
 
-from usched_engine import Engine, Executor, Future, TaskError
+from usched_engine import Engine, Executor, Future, TaskError, _usched
 
 libc = ctypes.CDLL(None)
 
@@ -95,6 +95,17 @@ class ExecutorTest(unittest.TestCase):
             os.close(writer)
             # The engine is not the executor's, and goes on.
             self.assertEqual(engine.c_spawn(libc.abs, (-3,)).result(), 3)
+
+    def test_cancel_running(self):
+        """cancel_futures asks nothing to stop that runs, also if that waits."""
+        sleep = ctypes.CDLL(_usched.__file__).u_sleep
+        sleep.argtypes = [ctypes.c_int64]
+        executor = Executor(1)
+        first = executor.submit(sleep, time.monotonic_ns() + 200_000_000)
+        while not first.running():
+            time.sleep(0.001)
+        executor.shutdown(cancel_futures=True)
+        self.assertEqual(first.result(0), 0)
 
     def test_loop(self):
         async def main(executor):

@@ -176,7 +176,8 @@ class Executor(ThreadPoolExecutor):
         futures = self._calls.close()
         if cancel_futures:
             for future in futures:
-                future.cancel()
+                if not future.running():    # it would be asked to stop
+                    future.cancel()
         super().shutdown(wait=False)
         with self._lock:
             if self._engine is not None and self._ending is None:

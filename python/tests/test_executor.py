@@ -382,6 +382,21 @@ class ExecutorTest(unittest.TestCase):
             "    engine.c_spawn(libc.usleep, (9000,)).add_done_callback(ends)\n")
         self.assertEqual(ended, (0, "told\n" * 2 + "ended\n", ""))
 
+    def test_callback_exits(self):
+        """sys.exit() in a callback ends no thread, and takes no end from
+        others: neither in a thread of their own, nor in result()."""
+        status, out, said = run(
+            "told = []\n"
+            "def exits(future): told.append(future); sys.exit(3)\n"
+            "with Executor(2) as executor:\n"
+            "    futures = [executor.submit(libc.usleep, 2000)\n"
+            "               for _ in range(50)]\n"
+            "    for future in futures: future.add_done_callback(exits)\n"
+            "    for future in futures: future.result(10)\n"
+            "print(len(told))\n")
+        self.assertEqual((status, out), (0, "50\n"), said)
+        self.assertIn("exception in a callback", said)
+
     def test_generic(self):
         self.assertIsNotNone(Future[int])
 

@@ -19,7 +19,7 @@ import time
 import weakref
 from asyncio import _get_running_loop
 from concurrent.futures._base import (CANCELLED_AND_NOTIFIED, FINISHED,
-                                      PENDING)
+                                      LOGGER, PENDING)
 from typing import Any, Callable, Coroutine, Iterable, TypeVar
 
 from . import _future, _usched
@@ -77,11 +77,18 @@ class _Port:
             self.tell(self.port.take())
 
     def tell(self, ended: Iterable[tuple[Any, ...]]) -> None:
-        """Tells futures, and coroutines that wait for room."""
+        """Tells futures, and coroutines that wait for room. A callback keeps
+        no other from being told, also by sys.exit()."""
+        raised: BaseException | None = None
         for future, value, error, index in ended:
-            future._ended(value, error, index)
+            try:
+                future._ended(value, error, index)
+            except BaseException as exception:
+                raised = exception
         for room in tuple(self.rooms):
             _future._wake(room)
+        if raised is not None:
+            _pass_on(raised)
 
     def look(self) -> bool:
         """Does so without a system call, for the loop's own thread. Returns
@@ -170,6 +177,16 @@ class _Collector:
             os.close(self.ends.pop())
         for port in self.ports:
             port.drain()
+
+
+def _pass_on(raised: BaseException) -> None:
+    """Raises what ends the loop or the program of this thread. What else a
+    callback raises is of no thread, and is told as by concurrent.futures."""
+    if _get_running_loop() is not None or \
+            isinstance(raised, KeyboardInterrupt) and \
+            threading.current_thread() is threading.main_thread():
+        raise raised
+    LOGGER.critical("exception in a callback of a future", exc_info=raised)
 
 
 def _left(end: float) -> float:

@@ -18,10 +18,11 @@ from usched_engine import Engine, Executor, Future, TaskError, _usched
 libc = ctypes.CDLL(None)
 
 
-def run(text):
-    """Runs a program, and returns its status and what it has printed."""
+def run(text, first=""):
+    """Runs a program, and returns its status and what it has printed. first is
+    what it does before it has usched_engine."""
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "import ctypes, os, sys, threading\n"
+        [sys.executable, "-W", "ignore", "-c", first + "import ctypes, os, sys, threading\n"
          "from usched_engine import Engine, Executor\n"
          "libc = ctypes.CDLL(None)\n" + text],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
@@ -314,6 +315,20 @@ class ExecutorTest(unittest.TestCase):
         self.assertEqual(ended.stdout, b"x" * 6)
         self.assertEqual(ended.stderr, b"")
         self.assertEqual(ended.returncode, 0)
+
+    def test_exit_submits(self):
+        """At the end of the program no call is taken, since it would be cut
+        off: neither from a callback, nor after the engine's end."""
+        ended = run(
+            "executor = Executor(1)\n"
+            "executor.submit(libc.usleep, 300000).add_done_callback(submits)\n",
+            "import atexit\n"
+            "def submits(future=None):\n"
+            "    for one in executor, Executor(1):\n"
+            "        try: one.submit(libc.abs, -1)\n"
+            "        except RuntimeError: print('told', flush=True)\n"
+            "atexit.register(submits)\n")
+        self.assertEqual(ended, (0, "told\n" * 4, ""))
 
     def test_wait(self):
         """A call may end at any moment of concurrent.futures.wait()."""

@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 
 _current: Engine | None = None
 _current_lock = threading.Lock()
+_exiting = False                # the program ends: executors take no calls
 
 
 class EngineFull(queue.Full):
@@ -418,11 +419,12 @@ class _Calls:
         self.submits = 0                # that have begun, and not ended
 
     def begin(self) -> None:
-        """Begins a submit(). Raises RuntimeError after close()."""
+        """Begins a submit(). Raises RuntimeError after close(), and as the
+        program ends."""
         with self.changed:
-            if self.closed:
-                raise RuntimeError("cannot schedule new futures after "
-                                   "shutdown")
+            if self.closed or _exiting:
+                raise RuntimeError("cannot schedule new futures after " + (
+                    "shutdown" if self.closed else "interpreter shutdown"))
             self.submits += 1
 
     def end(self, future: concurrent.futures.Future[Any] | None) -> None:
@@ -1235,6 +1237,8 @@ def _say(error: BaseException) -> None:
 
 
 def _at_exit() -> None:
+    global _exiting
+    _exiting = True
     engine = _current
     if engine is not None:
         try:

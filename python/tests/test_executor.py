@@ -22,7 +22,8 @@ def run(text, first=""):
     """Runs a program, and returns its status and what it has printed. first is
     what it does before it has usched_engine."""
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", first + "import ctypes, os, sys, threading\n"
+        [sys.executable, "-W", "ignore", "-c", first +
+         "import ctypes, os, sys, threading\n"
          "from usched_engine import Engine, Executor\n"
          "libc = ctypes.CDLL(None)\n" + text],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
@@ -254,6 +255,26 @@ class ExecutorTest(unittest.TestCase):
         left.submit(libc.usleep, 20000).add_done_callback(callback)
         self.assertEqual(told.result(20), (3, concurrent.futures.Future))
         left.shutdown()
+
+    def test_long_callback(self):
+        """submit() does not wait for a callback of an executor that was left,
+        which may wait for it."""
+        left, executor = Executor(1), Executor(1)
+        told = concurrent.futures.Future()
+        submitted = threading.Event()
+
+        def callback(_):
+            left.shutdown(wait=False)
+            told.set_result(None)
+            submitted.wait(10)
+        left.submit(libc.usleep, 20000).add_done_callback(callback)
+        told.result(20)
+        for _ in range(3):
+            self.assertEqual(executor.submit(libc.abs, -1).result(20), 1)
+        self.assertNotIsInstance(executor.submit(libc.abs, 1), Future)
+        submitted.set()
+        left.shutdown()
+        executor.shutdown()
 
     def test_no_engine(self):
         """Views of the last engine's memory are no reason for an error. Other

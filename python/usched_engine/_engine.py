@@ -516,7 +516,8 @@ class Engine:
             = weakref.WeakValueDictionary()
         self._numbers = 0
         self._calls: _Calls | None = None   # of the Executor that has made it
-        _end_left()
+        self._slow = False              # a callback was, at the last look
+        _end_left(True)
         with _current_lock:
             if _current is not None:
                 raise _EngineTaken(
@@ -993,6 +994,17 @@ class Engine:
         return any(port.lock._is_owned()                    # type: ignore
                    for port in self._all_ports())
 
+    def _callbacks_end(self) -> bool:
+        """Returns whether no callback runs. Waits a little, but once only for
+        one that takes long. Caller knows that none will begin."""
+        seconds = 0 if self._slow else SLICE
+        for port in self._all_ports():
+            self._slow = not port.lock.acquire(timeout=seconds)
+            if self._slow:
+                return False
+            port.lock.release()
+        return True
+
     def _refusal(self) -> str | None:
         """Says why the caller may not shut down: that would wait for it."""
         if self._own_host() is not None:
@@ -1211,12 +1223,14 @@ class _Progress:
             self.bar.close()
 
 
-def _end_left() -> None:
+def _end_left(patient: bool) -> None:
     """Ends an engine that an executor has left, and whose calls have ended. It
-    stays if the caller is what its shutdown() would wait for."""
+    stays if the caller is what its shutdown() would wait for; and, unless the
+    caller is patient, if that would wait for a callback."""
     engine = _current
     if engine is not None and engine._calls is not None and \
-            engine._calls.left() and engine._refusal() is None:
+            engine._calls.left() and engine._refusal() is None and \
+            (patient or engine._callbacks_end()):
         engine.shutdown()
 
 

@@ -137,7 +137,7 @@ class Executor(ThreadPoolExecutor):
         """Returns the engine, or None: it is another's. Caller holds _lock."""
         if self._engine is not None or self._in_threads > 0:
             return self._engine
-        _engine._end_left()
+        _engine._end_left(False)
         if _engine._current is None:
             try:
                 self._engine = Engine(**self._options)

@@ -73,7 +73,7 @@ class Executor(ThreadPoolExecutor):
     The oldest call begins first. Several may live in a process: one of them, or
     an Engine, has the engine, and the others call C functions in threads, which
     takes as long as by a ThreadPoolExecutor. At the end of the program, its
-    calls come to their end.
+    calls come to their end, and it takes no more.
 
     Raises TypeError and ValueError for arguments.
     """

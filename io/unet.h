@@ -17,9 +17,13 @@
  * is none. For names, u_getaddrinfo() (ufile.h) makes a list of addresses. It
  * ends at its deadline, too, so one deadline holds for both:
  *
- *	fd = u_getaddrinfo(host, "80", &hints, &list, until);
- *	for (a = list; a != NULL && fd <= 0; a = a->ai_next)
- *		fd = u_dial(a->ai_addr, a->ai_addrlen, until);
+ *	int fd = -1;
+ *
+ *	if (u_getaddrinfo(host, "80", &hints, &list, until) == 0) {
+ *		for (a = list; a != NULL && fd < 0; a = a->ai_next)
+ *			fd = u_dial(a->ai_addr, a->ai_addrlen, until);
+ *		freeaddrinfo(list);
+ *	}
  *
  * path is the path of a unix socket. "@name" is a name without a file (Linux).
  * -EADDRINUSE: there is such a file, maybe of a server that has ended.

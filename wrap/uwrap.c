@@ -1138,7 +1138,12 @@ int hook_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	return -rc;
 }
 
-/* Lets a native thread look. If there is none, libc looks, here. */
+/*
+ * Lets a native thread look. Never looks here: a server that is deaf would stop
+ * all threads of the processor. EAI_AGAIN: UCALL_LOOKUPS are abandoned, or the
+ * system refuses a native thread. EAI_SYSTEM and ECHILD: at the fork of this
+ * process a look-up was in libc.
+ */
 int hook_getaddrinfo(const char *host, const char *service,
 		     const struct addrinfo *hints, struct addrinfo **list)
 {
@@ -1149,9 +1154,11 @@ int hook_getaddrinfo(const char *host, const char *service,
 		rc = u_getaddrinfo(host, service, hints, list, UNEVER);
 		end(rc);
 	}
-	if (rc == -ENOSYS || rc == -EAGAIN)
+	if (rc == -ENOSYS)
 		return REAL(getaddrinfo)(host, service, hints, list);
 	(void)answer(rc, kept);
+	if (rc == -EAGAIN)
+		return EAI_AGAIN;
 	if (rc == -ENOMEM)
 		return EAI_MEMORY;
 	return rc < 0 ? EAI_SYSTEM : U_EAI(rc);

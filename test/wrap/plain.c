@@ -5,6 +5,7 @@
  * the call return. So a call that blocked the processor would never return.
  */
 #include "either.h"
+#include "ucall.h"
 #include "uscope.h"
 #include <fcntl.h>
 #include <netdb.h>
@@ -23,7 +24,7 @@
 
 static int fd[2];		/* static: threads share it */
 static char big[BIG];
-static long ran;
+static long ran, deaf;
 static int listener;
 static struct sockaddr_un at;
 static struct iovec vec[3];
@@ -624,6 +625,36 @@ static void others(void)
 	close(fd[0]);
 }
 
+/* As a server of names may be. Native threads. */
+static void is_deaf(void *arg)
+{
+	while (get(&deaf))
+		usleep(2000);
+}
+
+static void nothing_left(void *arg)
+{
+}
+
+/* Once as many look-ups are abandoned as may be, libc is not asked here. */
+static void abandoned(void)
+{
+	struct addrinfo *list = NULL;
+	int rc;
+
+	doing("abandoned");
+	set(&deaf, 1);
+	while ((rc = ucall_lookup(is_deaf, nothing_left, NULL,
+				  uafter(UTIME_MS))) == -ETIMEDOUT)
+		;
+	CHECK(rc == -EAGAIN);
+	CHECK(getaddrinfo("127.0.0.1", "7", NULL, &list) == EAI_AGAIN);
+	set(&deaf, 0);
+	while (getaddrinfo("127.0.0.1", "7", NULL, &list) == EAI_AGAIN)
+		usleep(1000);
+	freeaddrinfo(list);
+}
+
 static void cancel(void)
 {
 	uscope_cancel(scope);
@@ -730,6 +761,7 @@ static void each(void *arg)
 	polls();
 	sleeps();
 	others();
+	abandoned();
 	cancelled();
 	forks();
 	signals();

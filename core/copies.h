@@ -66,20 +66,29 @@ static const struct usched_copy *copy_of(const ElfW(Nhdr) *note)
 	return (const struct usched_copy *)(name + 8 + offset);
 }
 
-/* Is there a note, in these bytes, of another copy whose thread runs here? */
+/* Returns the bytes of a note with its padding. */
+static uint64_t note_size(const ElfW(Nhdr) *note)
+{
+	return sizeof *note + (((uint64_t)note->n_namesz + 3) & -4ull) +
+		(((uint64_t)note->n_descsz + 3) & -4ull);
+}
+
+/*
+ * Is there a note, in these bytes, of another copy whose thread runs here? The
+ * last note may lack its padding; then it is none of a copy.
+ */
 static int copy_in(const char *at, size_t nob)
 {
-	const char *end = at + nob;
+	const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
 	const struct usched_copy *c;
-	const ElfW(Nhdr) *note;
 
-	while ((size_t)(end - at) > sizeof *note) {
-		note = (const ElfW(Nhdr) *)at;
+	while (nob > sizeof *note && note_size(note) <= nob) {
 		c = copy_of(note);
 		if (c != NULL && c != &usched_copy && c->c_self() != NULL)
 			return 1;
-		at += sizeof *note + ((note->n_namesz + 3) & -4u) +
-			((note->n_descsz + 3) & -4u);
+		nob -= (size_t)note_size(note);
+		at  += note_size(note);
+		note = (const ElfW(Nhdr) *)at;
 	}
 	return 0;
 }

@@ -233,6 +233,14 @@ copies() {
 	cat >"$dir/plugin.c" <<-'END'
 	#include <usched/all.h>
 
+	/* The last note of the plugin, without padding. */
+	__asm__(".pushsection .note.other,\"a\",%note\n"
+		".balign 4\n"
+		".long 4, 1, 1\n"
+		".asciz \"abc\"\n"
+		".byte 0\n"
+		".popsection\n");
+
 	int waits(void)
 	{
 		return u_sleep(uafter(UTIME_MS));

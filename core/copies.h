@@ -18,7 +18,8 @@
  * What waits natively, or needs a thread and has none, first asks all other
  * copies (usched_outside()). An answer is a proof. The first writes a line. A
  * native thread asks at its first COPY_LOOKS such calls: the loader is asked for
- * all it has loaded, which takes some microseconds.
+ * all it has loaded, which takes some microseconds. In the child of a fork() none
+ * asks: the loader's lock stays taken there if another native thread had it.
  *
  * REJECTED: a symbol that both copies have. A program does not export its
  * symbols to plugins, unless it was linked with -rdynamic, and then there is one
@@ -111,13 +112,20 @@ static int copy_look(struct dl_phdr_info *o, size_t size, void *name)
 	return 0;
 }
 
+static pid_t loaded_in;		/* the process, not a child of it */
+
+static __attribute__((constructor)) void copy_load(void)
+{
+	loaded_in = getpid();
+}
+
 void usched_outside(const char *call)
 {
 	static __thread unsigned char looks;
 	static int warned;		/* atomic */
 	const char *name = NULL;
 
-	if (looks >= COPY_LOOKS)
+	if (looks >= COPY_LOOKS || getpid() != loaded_in)
 		return;
 	looks++;
 	if (dl_iterate_phdr(copy_look, &name) == 0 ||

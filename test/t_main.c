@@ -9,11 +9,15 @@
  * to those that are no threads. A result that seems to be an error has a line.
  * libc's pthread_exit() in a thread ends the program, with the thread's name.
  * In the child of a fork() it works as in its parent, whoever has forked:
- * a native thread, a thread, or a call. Messages name the function and argument
+ * a native thread, a thread, or a call, and whatever locks of the loader another
+ * native thread had. Messages name the function and argument
  * of the first thread, not what is around it.
  */
 #include "check.h"
 #include <usched/all.h>
+#if defined(__ELF__)
+#include <link.h>
+#endif
 #include <pthread.h>
 
 #define WORKERS	1000
@@ -21,7 +25,7 @@
 static struct ugroup all;
 static struct usem   never;
 static long sum;
-static int  messages;
+static int  messages, asking;
 static char first[512], last[512];
 
 static void note(const char *line)
@@ -238,11 +242,50 @@ static int forks_again(void *arg)
 	return 0;
 }
 
+#if defined(__ELF__)
+static int sees(struct dl_phdr_info *o, size_t size, void *arg)
+{
+	return 0;
+}
+
+static void ask_loader(void)
+{
+	(void)dl_iterate_phdr(sees, NULL);
+}
+#else
+static void ask_loader(void)
+{
+}
+#endif
+
+static void *forks_beside(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		CHECK(forks(NULL) == 0);
+	__atomic_store_n(&asking, 0, __ATOMIC_RELAXED);
+	return arg;
+}
+
+/* The loader's lock stays taken in most of the children. */
+static void forks_beside_loader(void)
+{
+	pthread_t id;
+
+	asking = 1;
+	CHECK(pthread_create(&id, NULL, forks_beside, NULL) == 0);
+	while (__atomic_load_n(&asking, __ATOMIC_RELAXED))
+		ask_loader();
+	CHECK(pthread_join(id, NULL) == 0);
+}
+
 static void children(const char *how)
 {
 	messages = 0;
 	CHECK(setenv("USCHED", how, 1) == 0);
 	CHECK(forks(NULL) == 0);
+	forks_beside_loader();
 	CHECK(usched_main(forks, NULL) == 0);
 	CHECK(usched_main(forks_by_call, NULL) == 0);
 	CHECK(usched_main(forks_again, NULL) == 0);

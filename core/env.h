@@ -20,7 +20,8 @@
  * E2. rr_init() and its like, usched_main() and usched_lanes() look at all rows
  *     before they change anything: usched_env_check(). For each value that its
  *     variable does not know they write a line, also with USCHED_QUIET=1, and
- *     fail with -EINVAL.
+ *     fail with -EINVAL. Lanes of coroutines do not look: they are made while
+ *     threads run, which may set variables for a child.
  * E3. Whoever reads a variable later, or without such a call, ends the program
  *     with the same line: usched_env().
  * E4. A module that reads its variable when the program is loaded does nothing

@@ -97,8 +97,8 @@ int usched_lanes(struct usched *s, int nr, size_t size)
 	size_t page = page_size();
 	size_t head, lane;
 
-	if (usched_env_check() != 0 || nr < 1 || nr > USCHED_LANE_MAX ||
-	    size == 0 || size > INT_MAX)
+	if ((!s->s_coroutine && usched_env_check() != 0) ||	/* E2 */
+	    nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
 		return -EINVAL;
 	if (usched_private_most(nr) == 0)
 		return -ENOSYS;

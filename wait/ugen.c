@@ -212,7 +212,7 @@ static struct ugen_batch *batch_make(void)
 	if (posix_memalign(&space, UGEN_ALIGN, sizeof *b) != 0)
 		return NULL;
 	b = memset(space, 0, sizeof *b);
-	b->gb_lanes.s_coroutine = 1;	/* not checked: core/law.h */
+	b->gb_lanes.s_coroutine = 1;	/* no checks: core/law.h, core/env.h */
 	rc = usched_lanes(&b->gb_lanes, BATCH, UGEN_STACK);
 	if (rc != 0 && rc != -ENOSYS) {
 		free(b);

@@ -581,9 +581,10 @@ static inline void started(struct uview_view *v, struct uring_writer *n,
 {
 	struct uview_tap *a = v->w_tap;
 
+	v->w_function = function_of(a, u);
 	uring_write(n, v->w_time, UVIEW_RUN,
 		    v->w_ready < 0xfff ? v->w_ready : 0xfff,
-		    uring_word(u, function_of(a, u)));
+		    uring_word(u, v->w_function));
 	uring_close(&a->a_ring, n);
 	name_see(a, v->w_time, u);
 	v->w_thread = u;

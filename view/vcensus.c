@@ -19,8 +19,9 @@
  *
  * Either L5 sees G1, or G3 sees L3. A dispatcher that is still RUNNING when
  * patience is over has run the same thread since G1. That thread is counted, but
- * has no stack, and so is the thread whose place it may be taking (w_victim). It
- * may wake others: whether a thread can run is a hint.
+ * has no stack, and so is the thread whose place it may be taking (w_victim). Its
+ * function is w_function, from its start: it may change u_f, u_arg and its shell,
+ * and free that. It may wake others: whether a thread can run is a hint.
  *
  * KINDS OF WAITS are in records, which know their thread; but a thread does not
  * know its record. So all threads that are blocked are counted without a kind, and
@@ -126,14 +127,16 @@ static void describe(struct uview_row *r, const struct ustack *u)
 {
 	const struct uproc *p = (const struct uproc *)u->u_sched;
 	const struct uwait_ops *ops = p->p_waits.wb_ops;
+	const struct uview_view *v = runs_in(u);
 
 	memset(r, 0, sizeof *r);
-	r->vw_f = (uint16_t)uview_function_of(&census.c_tap, u);
 	r->vw_example = (uintptr_t)u;
-	if (runs_in(u) != NULL) {
+	if (v != NULL) {
+		r->vw_f = (uint16_t)v->w_function;
 		r->vw_reason = UVIEW_RUNS;
 		return;
 	}
+	r->vw_f = (uint16_t)uview_function_of(&census.c_tap, u);
 	if (uslice_is_new(u) || u->u_lane < 0) {
 		r->vw_reason = UVIEW_NEW;
 		return;

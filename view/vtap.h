@@ -48,6 +48,7 @@ struct uview_view {
 					 * nothing while threads can run */
 	int                w_state;	/* (atomic) */
 	struct ustack     *w_thread;	/* that runs, or NULL */
+	unsigned           w_function;	/* its name */
 	const void        *w_victim;	/* whose place it has taken */
 	const struct usched_lane *w_lane;	/* where it runs */
 	int                w_bound;	/* as in ustats.c */

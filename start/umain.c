@@ -26,15 +26,18 @@ struct first {
 	int           fi_result;
 };
 
-/* Runs the function of the first thread, which is a plain thread of it now. */
+/*
+ * Runs the function of the first thread. Then the hard mode keeps u_f and u_arg,
+ * and names them if the thread is used after its end.
+ */
 static void run(struct ushell *h)
 {
 	struct first *i = (struct first *)h;
 	struct ustack *u = ustack_self();
 
+	i->fi_result = ((int (*)(void *))(void (*)(void))h->h_f)(h->h_arg);
 	u->u_f   = h->h_f;
 	u->u_arg = h->h_arg;
-	i->fi_result = ((int (*)(void *))(void (*)(void))h->h_f)(h->h_arg);
 }
 
 /*

@@ -231,8 +231,10 @@ allowed:
 			exit 1; }; \
 	done
 
-# What it makes is for all to read, also where umask is 077.
-install: allowed all
+# What it makes is for all to read, also where umask is 077. A make of its own: with -j a
+# prerequisite would be built beside allowed.
+install: allowed
+	@$(MAKE) --no-print-directory all
 	umask 022 && mkdir -p $(addprefix $(DESTDIR),$(INCDIR)/private $(OLDDIR) $(PCDIR) \
 		$(HOOKDIR) $(BINDIR) $(dir $(SCRIPT) $(LOADED)))
 	install -m 644 $(addprefix include/usched/,$(filter-out usched.h,$(HEADERS))) \

@@ -371,6 +371,10 @@ refused() {
 	: >"$dir/file"
 	try 'no place to install' says install "PREFIX=$dir/shut/p"
 	try 'no place to install' grep -q "not write to $dir/shut: .*PREFIX=" "$dir/said"
+	chmod 777 "$dir/mine"
+	try 'no place, -j' says -j 4 install "PREFIX=$dir/shut/p"
+	try 'no place, -j' grep -q "not write to $dir/shut: .*PREFIX=" "$dir/said"
+	chmod 555 "$dir/mine"
 	try 'a file to install in' says install "PREFIX=$dir/file/p"
 	try 'nothing is installed' [ -z "$(ls "$dir/shut" "$dir/mine" |
 		grep -vxE '.*:|Makefile|usched.h|')" ]

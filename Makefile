@@ -62,8 +62,9 @@ REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 
-# All else writes here.
-$(if $(filter-out single flags allowed install uninstall,$(or $(MAKECMDGOALS),all)), \
+# All else writes here, but for flags of what was built.
+$(if $(filter-out single $(if $(wildcard libusched.a),flags) allowed install uninstall, \
+	$(or $(MAKECMDGOALS),all)), \
 	$(if $(shell [ -w . ] || echo no),$(error $(CURDIR) cannot be written, and make \
 	builds there: cp -r "$(CURDIR)" ~/usched, and build that)))
 

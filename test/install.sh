@@ -378,8 +378,11 @@ refused() {
 	try 'a file to install in' says install "PREFIX=$dir/file/p"
 	try 'nothing is installed' [ -z "$(ls "$dir/shut" "$dir/mine" |
 		grep -vxE '.*:|Makefile|usched.h|')" ]
-	try 'a tree that cannot be written' says all
-	try 'a tree that cannot be written' grep -q "$dir/mine cannot be written" "$dir/said"
+	for goal in all flags; do
+		try "a tree that cannot be written: $goal" says $goal
+		try "a tree that cannot be written: $goal" grep -q \
+			"$dir/mine cannot be written" "$dir/said"
+	done
 	chmod 755 "$dir/shut" "$dir/mine"
 }
 

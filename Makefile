@@ -62,11 +62,13 @@ REALNAME := libusched.so.$(VERSION)
 SONAME  := libusched.so.$(MAJOR)
 OBJS    := $(MODULES:%=$(B)/%.o)
 
-# All else writes here, but for flags of what was built.
-$(if $(filter-out single $(if $(wildcard libusched.a),flags) allowed install uninstall, \
-	$(or $(MAKECMDGOALS),all)), \
+# All else writes here, but for flags of what was built, and makes libraries of this list.
+ALL_ELSE := $(filter-out single allowed install uninstall,$(or $(MAKECMDGOALS),all))
+$(if $(filter-out $(if $(wildcard libusched.a),flags),$(ALL_ELSE)), \
 	$(if $(shell [ -w . ] || echo no),$(error $(CURDIR) cannot be written, and make \
 	builds there: cp -r "$(CURDIR)" ~/usched, and build that)))
+$(if $(filter-out clean,$(ALL_ELSE)),$(if $(MODULES),,$(error $(CURDIR)/sources cannot be \
+	read: it names the modules of the library)))
 
 .PHONY: all single flags allowed install uninstall clean $(PROGS) $(LIBS) $(HOOKS) $(TOOLS)
 

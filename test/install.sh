@@ -374,6 +374,8 @@ refused() {
 	chmod 777 "$dir/mine"
 	try 'no place, -j' says -j 4 install "PREFIX=$dir/shut/p"
 	try 'no place, -j' grep -q "not write to $dir/shut: .*PREFIX=" "$dir/said"
+	try 'no list of modules' says all
+	try 'no list of modules' grep -q "$dir/mine/sources cannot be read" "$dir/said"
 	chmod 555 "$dir/mine"
 	try 'a file to install in' says install "PREFIX=$dir/file/p"
 	try 'nothing is installed' [ -z "$(ls "$dir/shut" "$dir/mine" |

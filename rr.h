@@ -131,9 +131,10 @@ int rr_pinning(int on);
 /*
  * Starts the processors, so threads begin to run. 0; -EAGAIN: the system
  * refuses native threads, or there are too few private stacks (rr_private());
- * -ENOMEM: no memory, or no mappings for lanes. After
- * an error no thread runs, and rr_start() may be called again. Up to 1,000
- * processors have been tried.
+ * -ENOMEM: no memory, or no mappings for lanes; -EINVAL: rr_init() was not
+ * called, or a variable of the environment has an unknown word, after a line;
+ * -EBUSY: it was called before. After another error no thread runs, and
+ * rr_start() may be called again. Up to 1,000 processors have been tried.
  */
 USCHED_MUST int rr_start(void);
 

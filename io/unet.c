@@ -9,12 +9,13 @@
  * accepts. Else the second of two short writes waits for the answer to the
  * first, for up to 40 ms.
  *
- * A listener takes no more clients by a filter that drops what opens a
- * connection. Where that is refused (EPERM: Linux 6.18 asks for CAP_NET_ADMIN, but
+ * A filter that drops the first segment of a connection keeps newcomers from a
+ * listener. Where that is refused (EPERM: Linux 6.18 asks for CAP_NET_ADMIN, but
  * not for sockets of UDP), the listener is bound to a device that does not exist.
  * The kernel looks at the device of a listener when it looks for the listener of
  * a newcomer, and each handshake has a device of its own from its first segment.
- * So it ends as ever, and the backlog stays. Any user may do that since Linux 5.7.
+ * So a handshake that has begun ends as ever, and the backlog stays. Any user may
+ * do that since Linux 5.7.
  *
  * REJECTED: getaddrinfo() with AI_NUMERICHOST, which never asks a server, but
  * makes the linker warn about each static program. The second way alone: it

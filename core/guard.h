@@ -197,9 +197,9 @@ static void see_whole(const struct ustack *u)
 		l = &u->u_sched->s_lane[u->u_lane];
 	if (l == NULL || is_gone(l, sizeof *l) ||
 	    (l->l_low != NULL && is_gone(l->l_bottom - WORD, WORD)))
-		usched_fail("a thread has overwritten what is below its stack: a "
-			    "frame was larger than the guard, and "
-			    "-fstack-clash-protection stops it there; larger "
+		usched_fail("what is kept of the running thread cannot be read. "
+			    "A frame larger than the guard may have overwritten "
+			    "it: -fstack-clash-protection stops it there; larger "
 			    "stacks: USCHED_STACK_SIZE=1M in the environment, "
 			    "rr_stack_size()");
 }

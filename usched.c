@@ -801,7 +801,7 @@ static inline int inside(void)
 {
 	if (likely(usched_current != NULL))
 		return 1;
-	usched_outside("ustack");
+	usched_other_copy("ustack");
 	return 0;
 }
 

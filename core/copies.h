@@ -16,7 +16,7 @@
  *	PT_NOTE: | 7 | 4 | 1 | "usched" | offset to usched_copy |
  *
  * What waits natively, or needs a thread and has none, first asks all other
- * copies (usched_outside()). An answer is a proof. The first writes a line. A
+ * copies (usched_other_copy()). An answer is a proof. The first writes a line. A
  * native thread asks at its first COPY_LOOKS such calls: the loader is asked for
  * all it has loaded, which takes some microseconds. In the child of a fork() none
  * asks: the loader's lock stays taken there if another native thread had it.
@@ -119,7 +119,7 @@ static __attribute__((constructor)) void copy_load(void)
 	loaded_in = getpid();
 }
 
-void usched_outside(const char *call)
+void usched_other_copy(const char *call)
 {
 	static __thread unsigned char looks;
 	static int warned;		/* atomic */
@@ -139,7 +139,7 @@ void usched_outside(const char *call)
 
 #else
 
-void usched_outside(const char *call)
+void usched_other_copy(const char *call)
 {
 	(void)call;
 }

@@ -283,7 +283,7 @@ void usched_fail(const char *contract);
 #if defined(__GNUC__)
 __attribute__((cold))
 #endif
-void usched_outside(const char *call);
+void usched_other_copy(const char *call);
 
 /*
  * THE ENVIRONMENT

@@ -444,7 +444,7 @@ static __inline__ struct uproc_thread *uproc_waiter(void)
 
 	usched_point();
 	if (__builtin_expect(t == NULL, 0)) {
-		usched_outside("wait");
+		usched_other_copy("wait");
 		usched_fail("wait: called outside of a thread");
 	}
 	return t;

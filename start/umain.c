@@ -146,7 +146,7 @@ int usched_main_held(int (*f)(void *arg), void *arg, size_t size)
 	const struct kind *k;
 	int nr = 0;
 
-	usched_outside("usched_main");
+	usched_other_copy("usched_main");
 	if (ustack_self() != NULL && !uproc_lost()) {
 		usched_message("usched_main: called by a thread; usched_go() "
 			       "makes further threads");
@@ -173,7 +173,7 @@ int usched_go(void (*f)(void *arg), void *arg)
 	struct usched *s = usched_self();
 
 	if (s == NULL) {
-		usched_outside("usched_go");
+		usched_other_copy("usched_go");
 		usched_message("usched_go: called outside of a thread; "
 			       "usched_main() runs the first");
 	}

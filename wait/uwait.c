@@ -921,7 +921,7 @@ void uwait_block(struct uwait *w)
 
 static int native_for(struct uwait *w, utime_ns until)
 {
-	usched_outside(call_of(uwait_kind(w)));
+	usched_other_copy(call_of(uwait_kind(w)));
 	if (until == UNEVER || !clock_.c_virtual ||
 	    !uwait_withdraw(w, -ENOSYS))
 		uwait_native_block(w, until);
@@ -1061,7 +1061,7 @@ int u_sleep(utime_ns until)
 		return -EINVAL;
 	if (u == NULL) {
 		uwait_deadline(until, "u_sleep");
-		usched_outside("u_sleep");
+		usched_other_copy("u_sleep");
 		return native_sleep(until);
 	}
 	w = short_make(&sleep_kind);

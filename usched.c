@@ -797,11 +797,11 @@ void usched_blocked(char *sp, void *unused)
 }
 
 /* Is there a thread that calls? */
-static inline int inside(void)
+static inline int inside(const char *call)
 {
 	if (likely(usched_current != NULL))
 		return 1;
-	usched_other_copy("ustack");
+	usched_other_copy(call);
 	return 0;
 }
 
@@ -810,7 +810,7 @@ __attribute__((used)) UNKNOWN int ustack_block(void)
 {
 	int rc;
 
-	CONTRACT(inside(),
+	CONTRACT(inside(__func__),
 		 "ustack_block: called outside of a thread");
 #if defined(USCHED_SWITCH) && !defined(USCHED_PORTABLE)
 	USCHED_SWITCH(rc);
@@ -885,7 +885,7 @@ void usched_ended(void)
 
 UNCHECKED void ustack_abort(void)
 {
-	CONTRACT(inside(),
+	CONTRACT(inside(__func__),
 		 "ustack_abort: called outside of a thread");
 	thread_end(usched_current);
 }

@@ -132,8 +132,9 @@ void usched_other_copy(const char *call)
 	    __atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
 		return;
 	usched_message("%s: the caller is a thread of another copy of the library, "
-		       "in %s, so its processor stops. Link the program and its "
-		       "plugins with libusched.so; or the program with -rdynamic",
+		       "in %s, and none of this copy, so a wait stops its "
+		       "processor. Link the program and its plugins with "
+		       "libusched.so; or the program with -rdynamic",
 		       call, *name != 0 ? name : "the program");
 }
 

@@ -762,7 +762,7 @@ struct upoll_begun upoll_begin(int fd, int what)
 static int poll_natively(struct pollfd *fds, nfds_t nr, utime_ns until)
 {
 	if (until != UNOW)
-		usched_other_copy("u_wait");
+		usched_other_copy(fd_kind.wk_call);
 	for (;;) {
 		utime_ns left = until != UNEVER ? until - unow() : UNEVER;
 		int rc = poll(fds, nr, uevents_ms(left > 0 ? left : 0));

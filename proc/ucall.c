@@ -931,7 +931,6 @@ static int look_by(struct place at, void (*f)(void *), void (*drop)(void *),
 
 	if (inherited(at.pl_pool))
 		return -ECHILD;
-	ustack_lawful("ucall: the argument", *arg);
 	usched_point();
 	c = names_of(at.pl_pool);
 	w = c != NULL ? uwait_make(&look_kind, f, sizeof *w) : NULL;

@@ -1482,6 +1482,8 @@ static struct usched_env env_size = {
 	.e_name  = "USCHED_STACK_SIZE",
 	.e_known = "16384-2147483647, 16k-2097151k, 1M-2047M"
 };
+_Static_assert(LANE_MIN == 16384 && INT_MAX == 2147483647,
+	       "env_size has other numbers");
 
 static __attribute__((constructor)) void env_set_load(void)
 {

@@ -106,9 +106,9 @@ int ucall_until(void (*f)(void *), void *arg, utime_ns until);
  * Not API. Does what ucall_until() does, but the deadline or a cancellation also
  * ends the wait for an f() that has begun, which goes on, abandoned. 0: the caller
  * has arg, as f() has left it. After an error drop(arg) has been called; or, if
- * f() was abandoned, the native thread calls it after f(). Neither may use
- * anything but arg, and it points to no stack. Native threads call f(arg)
- * themselves, without a deadline.
+ * f() was abandoned, the native thread calls it after f(). f() and drop() use
+ * only arg. arg points to no stack. Native threads call f(arg) themselves, without
+ * a deadline.
  *
  * -EAGAIN: as ucall(), or UCALL_LOOKUPS are abandoned. -ECHILD: as ucall(), or an
  * ancestor of the process has forked while an f() ran.

@@ -182,8 +182,8 @@ UPROC_HIDDEN bool uproc_sleep(struct uproc *p, utime_ns ns);
 
 /*
  * Returns whether virtual time may jump, if p, the caller, has nothing to run
- * either: all others sleep, there is no hold, and a thread has a deadline. Then p
- * sees all that others have given to it.
+ * either: all others sleep, there is no hold, and a thread has a deadline. If so,
+ * p must look at its inbox once more before uproc_jump().
  */
 UPROC_HIDDEN bool uproc_may_jump(struct uproc *p);
 

@@ -22,8 +22,8 @@
  *     variable does not know they write a line, also with USCHED_QUIET=1, and
  *     fail with -EINVAL. Lanes of coroutines do not look: they are made while
  *     threads run, which may set variables for a child.
- * E3. Whoever reads a variable later, or without such a call, ends the program
- *     with the same line: usched_env().
+ * E3. A module that reads a variable later, or without such a call, ends the
+ *     program with the same line: usched_env().
  * E4. A module that reads its variable when the program is loaded does nothing
  *     with a value that is unknown, so E2 comes next. A dispatcher without lanes
  *     makes none of these calls. So its usched_run() ends the program (E3), if
@@ -95,7 +95,7 @@ static int env_number(const char *at, const char **end, unsigned long long *nr)
 	return is;
 }
 
-/* Is the word that which nob bytes of a row name, or a number between them? */
+/* Returns whether a word is what nob bytes of a row name, or a number in their range. */
 static int env_is(const char *known, size_t nob, const char *word, size_t len,
 		  unsigned long long *nr)
 {
@@ -229,7 +229,7 @@ NOINLINE int usched_env_check(void)
 	return rc;
 }
 
-/* At the begin of each usched_run(), if a value was unknown at the load. */
+/* Called at the begin of each usched_run(), if a value was unknown at the load. */
 static void env_run(struct usched *s)
 {
 	const struct usched_env *e;

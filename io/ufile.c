@@ -405,6 +405,8 @@ static int name_look(struct job *j, void (*drop)(void *), utime_ns until)
 /* Turns a result of getaddrinfo() into a result of ours. */
 static int name_result(int rc)
 {
+	_Static_assert(U_EAI(1) == (EAI_NONAME < 0 ? -1 : 1),
+		       "U_EAI() has the wrong sign");
 	return rc == EAI_SYSTEM ? -errno : U_EAI(rc);
 }
 

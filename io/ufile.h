@@ -109,7 +109,11 @@ int u_rename(const char *from, const char *to, utime_ns until);
 int u_unlink(const char *path, utime_ns until);
 
 /* Turns a positive result of the next two into EAI_..., for gai_strerror(3). */
-#define U_EAI(rc)	(EAI_NONAME < 0 ? -(rc) : (rc))
+#if defined(__GLIBC__) || (defined(__linux__) && !defined(__ANDROID__))
+#define U_EAI(rc)	(-(rc))
+#else
+#define U_EAI(rc)	(rc)
+#endif
 
 /*
  * Looks up addresses of a name, as getaddrinfo(3) does; freeaddrinfo(3) frees

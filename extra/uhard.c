@@ -1030,8 +1030,8 @@ static void obey(int word, unsigned seed)
 
 static void mode_read(void)
 {
-	const char *words = usched_env(&env_words);
 	unsigned long long seed = 0;
+	const char *words;
 	int word;
 
 	if (usan_refused())
@@ -1042,6 +1042,7 @@ static void mode_read(void)
 	if (!mode.m_known) {
 		mode.m_known = mode.m_check = true;
 		mode.m_page  = (size_t)sysconf(_SC_PAGESIZE);
+		words = usched_env(&env_words);
 		while ((word = usched_env_word(&env_words, &words, &seed)) >= 0)
 			obey(word, (unsigned)seed);
 		if (mode.m_fault)

@@ -220,6 +220,7 @@ static void kept(void)
 	int i, j;
 
 	CHECK(setenv("USCHED_QUIET", "by a later release", 1) == 0);
+	CHECK(setenv("USCHED_DEBUG", "by a later release", 1) == 0);
 	for (j = 0; j < 3; j++) {
 		many();
 		CHECK(held == SPARE && spare == SPARE);
@@ -232,7 +233,7 @@ static void kept(void)
 			CHECK(ugen_free(g[i]) == 0);
 		CHECK(held == 2 && spare == 2);
 	}
-	CHECK(unsetenv("USCHED_QUIET") == 0);
+	CHECK(unsetenv("USCHED_QUIET") == 0 && unsetenv("USCHED_DEBUG") == 0);
 }
 
 /* Generators that ask generators, which use variables of their consumers. */

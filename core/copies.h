@@ -125,10 +125,10 @@ void usched_other_copy(const char *call)
 	static int warned;		/* atomic */
 	const char *name = NULL;
 
-	if (looks >= COPY_LOOKS || getpid() != loaded_in)
+	if (looks >= COPY_LOOKS)
 		return;
 	looks++;
-	if (dl_iterate_phdr(copy_look, &name) == 0 ||
+	if (getpid() != loaded_in || dl_iterate_phdr(copy_look, &name) == 0 ||
 	    __atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
 		return;
 	usched_message("%s: the caller is a thread of another copy of the library, "

@@ -102,11 +102,14 @@ class Executor(ThreadPoolExecutor):
         self._options = options
         self._engine = engine
         self._owns = engine is None
+        self._ending: threading.Thread | None = None
+        self._start()
+        _executors.add(self)
+
+    def _start(self) -> None:
         self._calls = _engine._Calls(self)
         self._lock = threading.Lock()
-        self._ending: threading.Thread | None = None
         self._in_threads = 0            # calls of C that have not ended
-        _executors.add(self)
 
     def submit(self, fn: Any, /, *args: Any,
                **kwargs: Any) -> _Future[Any]:
@@ -207,10 +210,8 @@ class Executor(ThreadPoolExecutor):
     def _after_fork(self) -> None:
         """In the child: no thread holds the lock, and calls are the parent's."""
         closed = self._calls.closed
-        self._calls = _engine._Calls(self)
+        self._start()
         self._calls.closed = closed
-        self._lock = threading.Lock()
-        self._in_threads = 0
 
 
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()

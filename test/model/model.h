@@ -38,7 +38,7 @@ struct model_scenario {
 extern const struct model_scenario scenarios[];	/* ends with m_name NULL */
 
 void model_fail(const char *what);
-/* Of headers whose includer has usched.h, which some scenarios do not have. */
+/* Called in headers that need usched.h, which some scenarios do not include. */
 void usched_fail(const char *contract);
 
 #define MUST(cond)	((cond) ? (void)0 : model_fail(#cond))

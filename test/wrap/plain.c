@@ -625,7 +625,7 @@ static void others(void)
 	close(fd[0]);
 }
 
-/* As a server of names may be. Native threads. */
+/* Stays in its native thread, as a look-up does while no server answers. */
 static void is_deaf(void *arg)
 {
 	while (get(&deaf))

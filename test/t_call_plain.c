@@ -617,17 +617,37 @@ static void wrong(void *arg)
 	add(&ended_nr, 1);
 }
 
+/* The breach: it writes to the stack of a thread that waits by now. */
+static void writes_late(void *arg)
+{
+	sleeps_until(&gate, 1);
+	add(arg, 1);
+}
+
 static void on_its_stack(void *arg)
 {
 	long here = 0;
 
 	(void)arg;
-	(void)ucall(nothing, &here);
+	(void)ucall(writes_late, &here);
+}
+
+/* Runs once the other waits. */
+static void lets_it(void *arg)
+{
+	(void)arg;
+	set(&gate, 1);
 }
 
 static void argument_moves(void)
 {
-	alone(on_its_stack, NULL);
+	struct tiny t;
+
+	set(&gate, 0);
+	begins(&t);
+	make(&t, on_its_stack, NULL);
+	make(&t, lets_it, NULL);
+	runs(&t);
 }
 
 /* Files and names. */

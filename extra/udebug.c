@@ -11,11 +11,15 @@
  * its place inaccessible, unless USCHED_DEBUG in the environment says otherwise:
  * without `fault' it would find what others write there, but not what they read.
  * Stack overflow has a message; and a scheduler that is stuck lists its threads.
- * Where one of these is missing, the others are switched on.
+ * Where one of these is missing, the others are switched on. An empty value is
+ * none (E1 in core/env.h).
  */
 __attribute__((constructor)) static void begin(void)
 {
-	(void)setenv("USCHED_DEBUG", "evict=always,poison,fault", 0);
+	const char *words = getenv("USCHED_DEBUG");
+
+	if (words == NULL || *words == 0)
+		(void)setenv("USCHED_DEBUG", "evict=always,poison,fault", 1);
 	(void)uguard_start();
 	(void)ulist_start();
 }

@@ -210,6 +210,9 @@ debug() {
 		'reads().* u_write: the buffer: ' "$dir/said"
 	USCHED_DEBUG=poison timeout 600 "$dir/d" >"$dir/said" 2>&1
 	try 'debug: the user chooses' grep -qx poison "$dir/said"
+	USCHED_DEBUG= timeout 600 "$dir/d" >"$dir/said" 2>&1
+	try 'debug: an empty variable is none' grep -qx 'evict=always,poison,fault' \
+		"$dir/said"
 	$cc $(flags usched --cflags) "$dir/d.c" $(flags usched-debug --libs) \
 		-o "$dir/d" >"$dir/said" 2>&1
 	try 'debug: other files' grep -q or_compile_this_file_with_it "$dir/said"

@@ -1868,9 +1868,13 @@ int uproc_init(struct uproc_set **out, const struct uproc_ops *ops,
  * The native thread of a processor has a value of this key while it runs, so
  * its end by pthread_exit() is seen. A clean-up handler would not do: with
  * -fexceptions it is a frame, and the unwinding of a lane never comes to that.
+ *
+ * A process has some 1000 keys, and may load and unload the library more often.
+ * So the unload deletes the key. exit() deletes the key too, while processors may
+ * still run. From then on they leave the key alone, and no pthread_exit() is seen.
  */
 static pthread_key_t native_key;
-static bool          native_key_made;
+static bool          native_key_made;	/* atomic */
 
 /*
  * Fails: the others would wait for this processor for ever. In the child of a
@@ -1889,18 +1893,23 @@ static void native_left(void *p)
 	usched_fail("pthread_exit: a processor has lost its native thread");
 }
 
-static void native_key_make(void)
+static __attribute__((constructor)) void native_key_load(void)
 {
-	native_key_made = pthread_key_create(&native_key, native_left) == 0;
+	__atomic_store_n(&native_key_made,
+			 pthread_key_create(&native_key, native_left) == 0,
+			 __ATOMIC_RELEASE);	/* native_mark() */
+}
+
+static __attribute__((destructor)) void native_key_unload(void)
+{
+	if (__atomic_exchange_n(&native_key_made, false, __ATOMIC_ACQ_REL))
+		(void)pthread_key_delete(native_key);
 }
 
 /* Lets the end of the caller be seen (p), or not (NULL). */
 static void native_mark(const struct uproc *p)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	(void)pthread_once(&once, native_key_make);
-	if (native_key_made)
+	if (__atomic_load_n(&native_key_made, __ATOMIC_ACQUIRE))
 		(void)pthread_setspecific(native_key, p);	/* else no message */
 }
 

@@ -9,6 +9,7 @@
 # takes away what install put, and nothing else. A program linked in the tree
 # runs there. A plugin with the shared library, in a thread of a program that has
 # the static library, is told that there are two copies; one copy for both works.
+# A plugin that is loaded and unloaded many times leaves nothing behind.
 # With the flags of make flags and of usched.pc a frame that is larger than the guard
 # ends the program with a message.
 
@@ -282,6 +283,74 @@ copies() {
 	try 'copies: shared' silent run shared "$dir/plugin.so" thread
 }
 
+# A plugin with the library is loaded many times: each unload gives back all keys
+# of pthreads. Each native thread that has run it ends after the unload.
+reloads() {
+	cat >"$dir/plugin.c" <<-'END'
+	#include <usched/all.h>
+
+	static int run(void *arg)
+	{
+		return u_sleep(uafter(UTIME_MS));
+	}
+
+	int runs(void)
+	{
+		return usched_main(run, NULL);
+	}
+	END
+	cat >"$dir/host.c" <<-'END'
+	#include <dlfcn.h>
+	#include <pthread.h>
+	#include <stdio.h>
+
+	#define KEYS	10000
+
+	/* Returns how many keys the process can still make. */
+	static int keys_left(void)
+	{
+		static pthread_key_t key[KEYS];
+		int nr = 0, i;
+
+		while (nr < KEYS && pthread_key_create(&key[nr], NULL) == 0)
+			nr++;
+		for (i = 0; i < nr; i++)
+			(void)pthread_key_delete(key[i]);
+		return nr;
+	}
+
+	static void *load(void *path)
+	{
+		void *plugin = dlopen(path, RTLD_NOW);
+		int (*runs)(void);
+
+		*(void **)&runs = dlsym(plugin, "runs");
+		return runs() == 0 && dlclose(plugin) == 0 ? path : NULL;
+	}
+
+	int main(int argc, char **argv)
+	{
+		int left = 0, i;
+
+		for (i = 0; i < 5; i++) {
+			pthread_t id;
+			void *loaded;
+
+			if (pthread_create(&id, NULL, load, argv[1]) != 0 ||
+			    pthread_join(id, &loaded) != 0 || loaded == NULL)
+				return argc;
+			if (i == 0)
+				left = keys_left();
+		}
+		printf("%d keys, then %d\n", left, keys_left());
+		return keys_left() != left;
+	}
+	END
+	try 'reloads: plugin' build plugin.so -fPIC -shared "$dir/plugin.c" $libs
+	try 'reloads: host' build reloads "$dir/host.c" -pthread -ldl
+	try 'reloads' run reloads "$dir/plugin.so"
+}
+
 hooks() {
 	try hooks build w -Itest test/wrap/plain.c "$lib/usched/uwrap_link.o" \
 		"@$lib/usched/wrap.flags" "$lib/libusched.a" -pthread
@@ -485,7 +554,8 @@ case $cc in
 	face
 	simulation
 	in_tree
-	copies ;;
+	copies
+	reloads ;;
 esac
 
 # Others' files stay.

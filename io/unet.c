@@ -87,6 +87,16 @@ static int option(int fd, int level, int name, int value)
 		error();
 }
 
+/* Returns an option of a socket, which is not negative, or -errno. */
+static int option_get(int fd, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof value;
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value :
+		error();
+}
+
 static bool is_inet(const struct sockaddr *a)
 {
 	return a->sa_family == AF_INET || a->sa_family == AF_INET6;
@@ -144,11 +154,15 @@ static int drop_openings(int fd)
 		0 : error();
 }
 
-/* Binds to a device that does not exist: newcomers do not find the socket. */
+/*
+ * Binds to a device that does not exist: newcomers do not find the socket. Only
+ * CAP_NET_RAW may bind again what is bound.
+ */
 static int bind_to_none(int fd)
 {
 #if defined(SO_BINDTOIFINDEX)
-	return option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, INT_MAX);
+	return option_get(fd, SO_BINDTOIFINDEX) == INT_MAX ? 0 :
+		option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, INT_MAX);
 #else
 	return (void)fd, -ENOSYS;
 #endif
@@ -171,7 +185,10 @@ int u_unlisten(int fd)
 {
 	union address a;
 	socklen_t len = sizeof a;
+	int listens = option_get(fd, SO_ACCEPTCONN);
 
+	if (listens <= 0)
+		return listens < 0 ? listens : -EINVAL;
 	if (getsockname(fd, &a.any, &len) != 0)
 		return error();
 	if (is_inet(&a.any))

@@ -73,7 +73,8 @@ int u_listen_unix(const char *path, int backlog);
  * listen at the port by UNET_REUSEPORT, not answered, as above.
  *
  * It lasts, and is for all who share the socket: so not for a listener that
- * another process goes on with. 0; -ENOTSOCK and so on; -EPERM: the caller lacks
+ * another process goes on with. 0, as by each later call; -EINVAL: the socket does
+ * not listen, and is as before; -ENOTSOCK and so on; -EPERM: the caller lacks
  * CAP_NET_ADMIN, and the socket is bound to a device, or this is Linux before 5.7;
  * -ENOSYS: the system has no such thing (Linux has).
  */

@@ -361,7 +361,7 @@ NAME(int, u_unlisten, (int fd))
 		return u_unlisten(fd);
 	f = sim_socket_of(b, fd, &rc);
 	if (f != NULL)
-		f->f_ops->o_socket->s_unlisten(f);
+		rc = f->f_ops->o_socket->s_unlisten(f);
 	return rc;
 }
 

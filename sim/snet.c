@@ -1391,9 +1391,14 @@ static int inet_readable(struct sim_file *f)
 		k->k_first != NULL ? (int)k->k_first->j_size : 0;
 }
 
-static void inet_unlisten(struct sim_file *f)
+static int inet_unlisten(struct sim_file *f)
 {
-	((struct end *)f)->k_no_new = true;
+	struct end *k = (struct end *)f;
+
+	if (k->k_state != LISTENING)
+		return -EINVAL;
+	k->k_no_new = true;
+	return 0;
 }
 
 static const struct sim_socket_ops inet_ops = {

@@ -799,9 +799,14 @@ bool sim_is_unix(const struct sim_file *f)
 	return is_local(f);
 }
 
-static void local_unlisten(struct sim_file *f)
+static int local_unlisten(struct sim_file *f)
 {
-	local_of(f)->u_no_new = true;
+	struct local *u = local_of(f);
+
+	if (u->u_state != LISTENING)
+		return -EINVAL;
+	u->u_no_new = true;
+	return 0;
 }
 
 static const struct sim_socket_ops local_ops = {

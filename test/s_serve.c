@@ -278,12 +278,13 @@ static void unlistens(void *arg)
 /* Those of <linux/capability.h>, which not every compiler finds. */
 #define VERSION		0x20080522
 #define CAP_NET_ADMIN	12
+#define CAP_NET_RAW	13
 struct cap_head { uint32_t version; int pid; };
 struct cap_sets { uint32_t effective, permitted, inheritable; };
 
 /*
- * Calls u_unlisten(), if as_user without CAP_NET_ADMIN. The native thread has
- * its capabilities for itself.
+ * Calls u_unlisten(), if as_user without these capabilities. The native thread
+ * has its capabilities for itself.
  */
 static int unlisten(int fd, bool as_user)
 {
@@ -294,7 +295,8 @@ static int unlisten(int fd, bool as_user)
 	CHECK(syscall(SYS_capget, &head, had) == 0);
 	memcpy(less, had, sizeof less);
 	if (as_user)
-		less[0].effective &= ~(1u << CAP_NET_ADMIN);
+		less[0].effective &=
+			~(1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW);
 	CHECK(syscall(SYS_capset, &head, less) == 0);
 	rc = u_unlisten(fd);
 	CHECK(syscall(SYS_capset, &head, had) == 0);
@@ -303,7 +305,8 @@ static int unlisten(int fd, bool as_user)
 
 /*
  * The kernel takes no more clients, and then the server accepts and closes. The
- * clients that it has taken are served.
+ * clients that it has taken are served. Later calls change nothing, nor does a
+ * call for the socket of a client, which goes on.
  */
 static void unlistens(void *as_user)
 {
@@ -313,7 +316,9 @@ static void unlistens(void *as_user)
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
-	CHECK(unlisten(server.sv_fd, as_user != NULL) == 0);
+	CHECK(unlisten(first[0], as_user != NULL) == -EINVAL);
+	for (i = 0; i < 3; i++)
+		CHECK(unlisten(server.sv_fd, as_user != NULL) == 0);
 	rc = u_dial_tcp(NULL, port, uafter(50 * UTIME_MS));
 	CHECK(rc == -ETIMEDOUT || rc == -ECONNREFUSED);
 	CHECK(get(&server.sv_accepted) == LIMIT);
@@ -337,7 +342,8 @@ static void unlistens_unix(void *arg)
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i] = dial()));
 	dial_and_send(late, CLIENTS);
-	CHECK(u_unlisten(server.sv_fd) == 0);
+	CHECK(u_unlisten(first[0]) == -EINVAL);
+	CHECK(u_unlisten(server.sv_fd) == 0 && u_unlisten(server.sv_fd) == 0);
 	CHECK(u_dial_unix(PATH, SOON) == -ECONNREFUSED);
 	for (i = 0; i < LIMIT; i++)
 		CHECK(ask(first[i]) && u_close(first[i]) == 0);
@@ -417,6 +423,9 @@ static void misuse(void *arg)
 	server.sv_fd = s[0];
 	CHECK(userve(&server) == -EINVAL && server.sv_fd == -1);
 	CHECK(u_close(s[0]) == -EBADF && u_close(s[1]) == 0);
+	CHECK(u_unlisten(-1) == -EBADF);
+	CHECK((s[0] = u_bind_udp("127.0.0.1", 0, 0)) >= 0);
+	CHECK(u_unlisten(s[0]) == -EINVAL && u_close(s[0]) == 0);
 	b->sv_f = NULL;
 	CHECK(userve(b) == -EINVAL);
 	*b = (struct userve){ .sv_f = answer, .sv_limit = -1 };

@@ -242,6 +242,7 @@ static int listener(void *unused)
 		usleep(300000);
 		if (fd < 0)
 			continue;
+		USIM_CHECK(u_unlisten(fd) == -EINVAL);
 		nr = u_write_all(fd, "hello\n", 6, uafter(UTIME_S)) == 6 ?
 			u_read_all(fd, line, 15, uafter(UTIME_S)) : -1;
 		USIM_CHECK(nr < 15 || memcmp(line, "you said hello\n", 15) == 0);

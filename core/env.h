@@ -21,7 +21,9 @@
  *     before they change anything: usched_env_check(). For each value that its
  *     variable does not know they write a line, also with USCHED_QUIET=1, and
  *     fail with -EINVAL. Lanes of coroutines do not look: they are made while
- *     threads run, which may set variables for a child.
+ *     threads run, which may set variables for a child. So USCHED_LAW and
+ *     USCHED_GUARD are read once, with the first lanes, and all native threads
+ *     use what was read.
  * E3. A module that reads a variable later, or without such a call, ends the
  *     program with the same line: usched_env().
  * E4. A module that reads its variable when the program is loaded does nothing

@@ -399,11 +399,25 @@ static int handles(void (*h)(int, siginfo_t *, void *))
 	       h == NULL && now.sa_handler == SIG_DFL;
 }
 
+enum { GUARD_UNREAD, GUARD_ON, GUARD_OFF };
+
+/*
+ * What USCHED_GUARD says is read once, with the first lanes: native threads begin
+ * while others may change the environment (E2).
+ */
 static int guard_off(void)
 {
-	const char *value = usched_env(&env_guard);
+	static int known;		/* atomic */
+	int how = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	const char *value;
 
-	return HARD || (value != NULL && strcmp(value, "0") == 0);
+	if (how == GUARD_UNREAD) {
+		value = usched_env(&env_guard);
+		how = HARD || (value != NULL && strcmp(value, "0") == 0) ?
+			GUARD_OFF : GUARD_ON;
+		__atomic_store_n(&known, how, __ATOMIC_RELAXED);
+	}
+	return how == GUARD_OFF;
 }
 
 void *usched_alternate_begin(void)

@@ -92,12 +92,23 @@ static int lanes_map(struct usched *s, int nr, size_t head, size_t lane)
 	return 0;
 }
 
+/* Looks at the environment, unless threads run. 0 or -EINVAL. */
+static int lanes_env(const struct usched *s)
+{
+	if (s->s_coroutine)
+		return 0;
+	if (usched_env_check() != 0)				/* E2 */
+		return -EINVAL;
+	(void)guard_off();
+	return 0;
+}
+
 int usched_lanes(struct usched *s, int nr, size_t size)
 {
 	size_t page = page_size();
 	size_t head, lane;
 
-	if ((!s->s_coroutine && usched_env_check() != 0) ||	/* E2 */
+	if (lanes_env(s) != 0 ||
 	    nr < 1 || nr > USCHED_LANE_MAX || size == 0 || size > INT_MAX)
 		return -EINVAL;
 	if (usched_private_most(nr) == 0)

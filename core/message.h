@@ -136,19 +136,35 @@ void usched_on_message(void (*f)(const char *line))
 	__atomic_store_n(&message_f, f, __ATOMIC_RELEASE);
 }
 
-void usched_message(const char *format, ...)
+/* Hands out a message with these values. errno stays. */
+static void message_line(const char *format, va_list *args, int is_last)
 {
 	struct message m;
 	int was = errno;
-	struct { va_list l; } args;
 
 	m.ms_nob = 0;
 	message_put(&m, "usched: ");
-	va_start(args.l, format);
-	message_format(&m, format, &args.l);
-	va_end(args.l);
-	message_end(&m, 0);
+	message_format(&m, format, args);
+	message_end(&m, is_last);
 	errno = was;
+}
+
+void usched_message(const char *format, ...)
+{
+	struct { va_list l; } args;
+
+	va_start(args.l, format);
+	message_line(format, &args.l, 0);
+	va_end(args.l);
+}
+
+void usched_last_message(const char *format, ...)
+{
+	struct { va_list l; } args;
+
+	va_start(args.l, format);
+	message_line(format, &args.l, 1);
+	va_end(args.l);
 }
 
 /*

@@ -266,6 +266,15 @@ __attribute__((cold, format(printf, 1, 2)))
 void usched_message(const char *format, ...);
 
 /*
+ * Not API. The same, also with USCHED_QUIET=1: the program ends after this line,
+ * by usched_fail() or by another library.
+ */
+#if defined(__GNUC__)
+__attribute__((cold, format(printf, 1, 2)))
+#endif
+void usched_last_message(const char *format, ...);
+
+/*
  * Ends the process after a broken contract: gives the contract out as a message,
  * also with USCHED_QUIET=1, and aborts. A place for a breakpoint. Schedulers may
  * call it for contracts of their own. Any thread, as usched_message().

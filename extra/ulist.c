@@ -70,6 +70,13 @@
  *
  * A native thread looks at d_switches of each dispatcher, which enter() changes.
  *
+ * THE CHILD OF A FORK
+ *
+ * No dispatcher of the parent runs there, but for one: a plain dispatcher whose
+ * thread has forked goes on with its next switch. Until then each is INSIDE, and
+ * its threads are forgotten. So no list waits for them, and no report names them.
+ * The memory of the parent's processors may be gone.
+ *
  * THE PROGRAM'S SIGNAL
  *
  * The kernel gives a signal to any native thread that does not block it, and
@@ -1372,6 +1379,7 @@ static void in_child(void)
 	for (d = all.a_first; d != NULL; d = d->d_next) {
 		memset(&d->d_lock, 0, sizeof d->d_lock);
 		d->d_entry  = NULL;
+		d->d_state  = INSIDE;
 		d->d_native = native_id();
 	}
 	(void)pthread_sigmask(SIG_UNBLOCK, &all.a_signals, NULL);

@@ -466,6 +466,10 @@ int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 	struct job *j;
 	int rc;
 
+	if (host == NULL)
+		host_size = 0;
+	if (service == NULL)
+		service_size = 0;
 	if (len > sizeof j->fj_of.name.addr || host_size > UFILE_PART ||
 	    service_size > UFILE_PART)
 		return -EINVAL;

@@ -125,9 +125,9 @@ int u_getaddrinfo(const char *host, const char *service,
 		  utime_ns until);
 
 /*
- * Looks up the name of an address, as getnameinfo(3) does. Errors are those of
- * u_getaddrinfo(). -EINVAL: len is longer than any address, or a size is above
- * UFILE_PART.
+ * Looks up the name of an address, as getnameinfo(3) does. A host or service that
+ * is NULL is not wanted, whatever its size. Errors are those of u_getaddrinfo().
+ * -EINVAL: len is longer than any address, or a size is above UFILE_PART.
  */
 int u_getnameinfo(const struct sockaddr *addr, socklen_t len,
 		  char *host, socklen_t host_size,

@@ -188,8 +188,8 @@ static void stand_in_fatal(MPI_Comm *comm, int *code, ...)
 	}
 #endif
 	(void)PMPI_Error_string(*code, text, &nob);
-	usched_message("%s: a fatal error of MPI: %s", call != NULL ? call :
-		       "mpi", text);
+	usched_last_message("%s: a fatal error of MPI: %s", call != NULL ? call :
+			    "mpi", text);
 	(void)PMPI_Abort(*comm, *code);
 }
 

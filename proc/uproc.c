@@ -474,11 +474,11 @@ static NOINLINE void shell_left(const struct ustack *u)
 
 	if (uwait_self(u, uwait_run) == NULL)
 		return;
-	usched_message("uscope: %s has not ended its scope:",
-		       stuck_who(&who, u));
+	usched_last_message("uscope: %s has not ended its scope:",
+			    stuck_who(&who, u));
 	usched_fail("uscope: the thread has ended in a scope that it "
-			    "has begun; or a thread of uscope_go() or "
-			    "uthread_make() has called ustack_abort()");
+		    "has begun; or a thread of uscope_go() or "
+		    "uthread_make() has called ustack_abort()");
 }
 
 static inline void slice_free(struct uproc *p, struct uproc_thread *t)
@@ -1887,9 +1887,9 @@ static void native_left(void *p)
 
 	if (mine != p)
 		return;
-	usched_message("pthread_exit: %s has ended the native thread of its "
-		       "processor: a thread ends by the return of its function",
-		       u != NULL ? stuck_who(&who, u) : "a cancellation");
+	usched_last_message("pthread_exit: %s has ended the native thread of its "
+			    "processor: a thread ends by the return of its function",
+			    u != NULL ? stuck_who(&who, u) : "a cancellation");
 	usched_fail("pthread_exit: a processor has lost its native thread");
 }
 

@@ -97,6 +97,8 @@ a lane is shut with a limit of data|core/law.h|s/data.rlim_cur == RLIM_INFINITY/
 its thread has no name|core/guard.h|s/^	return l->l_shut .*/	return NULL;/
 the first lanes alone|core/law.h|s/^	law_fill(l, u);/	;/
 the handler stays|core/guard.h|s/(void)signal(SIGSEGV, SIG_DFL);/;/
+USCHED_GUARD is read late|core/memory.h|s/(void)guard_off();/;/
+USCHED_GUARD is read again|core/guard.h|s/if (how == GUARD_UNREAD) {/if (1) {/
 any handler is replaced|core/guard.h|s/!guard_off() \&\& handles(NULL)/!guard_off()/
 END
 counted

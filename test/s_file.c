@@ -303,6 +303,20 @@ static void turns(int proc_nr)
 
 /* Names. */
 
+/* Neither name is wanted: libc knows whether that is an error. */
+static void neither(const struct addrinfo *at)
+{
+	const int flags[] = { NI_NUMERICHOST | NI_NUMERICSERV, NI_NAMEREQD };
+	int i, rc;
+
+	for (i = 0; i < COUNT(flags); i++) {
+		rc = u_getnameinfo(at->ai_addr, at->ai_addrlen, NULL, 1, NULL, 1,
+				   flags[i], UNEVER);
+		CHECK(U_EAI(rc) == getnameinfo(at->ai_addr, at->ai_addrlen, NULL,
+					       0, NULL, 0, flags[i]));
+	}
+}
+
 static void names(void *arg)
 {
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST,
@@ -323,6 +337,13 @@ static void names(void *arg)
 	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, host, 2, NULL, 0,
 			   NI_NUMERICHOST, UNEVER);
 	CHECK(U_EAI(rc) == EAI_OVERFLOW);
+	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, NULL, sizeof host,
+			   service, sizeof service, NI_NUMERICSERV, UNEVER);
+	CHECK(rc == 0 && strcmp(service, "80") == 0);
+	rc = u_getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof host,
+			   NULL, UINT_MAX, NI_NUMERICHOST, UNEVER);
+	CHECK(rc == 0 && strcmp(host, "127.1.2.3") == 0);
+	neither(list);
 	freeaddrinfo(list);
 	rc = u_getaddrinfo("no number", NULL, &hints, &list, UNEVER);
 	CHECK(rc > 0 && U_EAI(rc) == EAI_NONAME);

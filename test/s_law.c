@@ -36,7 +36,7 @@
 static int many;
 static int *handed[MOST];
 static struct usem told[MOST];
-static const char *how;			/* USCHED_LAW, read once a process */
+static const char *how;		/* USCHED_LAW; with USCHED_GUARD read once a process */
 
 static int bare;			/* no handler of faults */
 
@@ -229,6 +229,13 @@ static void readers_limited(void)
 	CHECK(setrlimit(RLIMIT_DATA, &data) == 0);
 	readers();
 	_exit(0);
+}
+
+/* Nor without the handler. */
+static void readers_bare(void)
+{
+	bare = 1;
+	readers();
 }
 
 /* The kernel is given a buffer there, by each call of io/ that is a read or write. */
@@ -700,12 +707,12 @@ int main(int argc, char **argv)
 	CHECK(check_dies("number", readers, USED) == 0);
 	i = check_child(readers_limited, text, sizeof text);
 	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
+	i = check_child(readers_bare, text, sizeof text);
+	CHECK(WIFEXITED(i) && WEXITSTATUS(i) == 0);
 	CHECK(buffers() == 0);
 	CHECK(leap_tests() == 0);
 	warned();
 	fault_tests();
 	innocent();
-	bare = 1;
-	readers();
 	return 0;
 }

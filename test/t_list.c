@@ -3,9 +3,9 @@
  * t_list: ulist.h lists the threads of a bare dispatcher, also if ustats.h
  * counts it, and none that ustack_fini() has forgotten, that a jump has left,
  * or whose run is over. It leaves the call-backs as they were. The child of
- * fork() makes lists of its own. A scheduler that is stuck is listed alone, and
- * processors that switch stop for a list. A thread may make a list, and a
- * thread in ucall() is in it.
+ * fork() makes lists of its own, and reports no thread of the parent. A
+ * scheduler that is stuck is listed alone, and processors that switch stop for
+ * a list. A thread may make a list, and a thread in ucall() is in it.
  */
 #include "tiny.h"
 #include "ll.h"
@@ -13,11 +13,13 @@
 #include "ucall.h"
 #include "ustats.h"
 #include "ulist.h"
+#include "uwait.h"
 
 #include <setjmp.h>
 
 #define TEXT	(1 << 20)
 #define NR	4
+#define REPORTS	3
 
 static struct tiny t;
 static struct tiny_thread tt[NR];
@@ -205,6 +207,61 @@ static void forks(void)
 		     "usched: end of list: 0 threads\n") != NULL);
 }
 
+/* In the child a thread is reported that runs for long, and not the parent's. */
+
+/* Stops its processor until the reports are so many, and gives way. */
+static void t_holds(void *arg)
+{
+	const int *from = arg;
+	ssize_t nob, at = 0;
+	int nr;
+
+	for (nr = 1; nr <= REPORTS; nr++) {
+		while (times(" has not given way ") < nr) {
+			nob = read(*from, text + at, (size_t)(TEXT - 1 - at));
+			CHECK(nob > 0);
+			text[at += nob] = 0;
+		}
+		CHECK(times("usched: run: ") == nr && times(" t_holds(") == nr);
+		CHECK(u_sleep(uafter(UTIME_MS)) == 0);
+	}
+}
+
+static void child_holds(void)
+{
+	int ends[2];
+
+	CHECK(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+	text[0] = 0;
+	CHECK(rr_init(1, 0) == 0 && rr_thread_init(t_holds, ends) != NULL);
+	CHECK(rr_start() == 0 && rr_fini() == 0);
+	ulist_print("in the child");
+	_exit(0);
+}
+
+static void t_fork_holds(void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		child_holds();
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void holds_run(void)
+{
+	CHECK(ulist_on_run(20 * UTIME_MS) == 0);
+	CHECK(rr_init(1, 0) == 0 && rr_thread_init(t_fork_holds, NULL) != NULL);
+	CHECK(rr_start() == 0 && rr_fini() == 0);
+}
+
+static void holds(void)
+{
+	CHECK(check_child(holds_run, text, TEXT) == 0);
+}
+
 /* A list of a scheduler that is stuck, while another runs. */
 
 static void t_ll(void *arg)
@@ -330,6 +387,7 @@ int main(int argc, char **argv)
 	if (!IN_TSAN) {
 		jump();
 		forks();
+		holds();
 	}
 	two();
 	busy();

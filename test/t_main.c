@@ -7,7 +7,8 @@
  * at the same time. usched_go() makes threads of the
  * caller's scheduler, by any depth, and says -ENOSYS to all others, with a line
  * to those that are no threads. A result that seems to be an error has a line.
- * libc's pthread_exit() in a thread ends the program, with the thread's name.
+ * libc's pthread_exit() in a thread ends the program, with the thread's name,
+ * whatever USCHED_QUIET says.
  * In the child of a fork() it works as in its parent, whoever has forked:
  * a native thread, a thread, or a call, and whatever locks of the loader another
  * native thread had. Messages name the function and argument
@@ -175,6 +176,7 @@ static int waits_for_exit(void *arg)
 static void run_exits(void)
 {
 	usched_on_message(NULL);
+	check_quiet();			/* both lines come all the same */
 	check_watch(1);
 	(void)usched_main(waits_for_exit, NULL);
 }

@@ -6,7 +6,8 @@
  * lane and on two, by runs and by steps, and long orders at random. A write to
  * the place of a thread that is away and alone is found in each of these states,
  * and any access to a lane that is shut: with the handler of faults the first
- * lanes are (F5), or all with -DUSCHED_LAW_STORM=2.
+ * lanes are (F5), or all with -DUSCHED_LAW_STORM=2. Whether there is that handler
+ * is read from the environment with the first lanes, and never again.
  */
 #include "check.h"
 #include "usched.h"
@@ -270,6 +271,24 @@ static int broken_all(void)
 	return bad;
 }
 
+/* USCHED_GUARD was read with the first lanes, whatever a thread sets since then. */
+static void guard_kept(void)
+{
+	static const char *const set[] = { "0", "by a later release" };
+	struct sigaction now;
+	void *guard;
+	int i;
+
+	for (i = 0; i < COUNT(set); i++) {
+		CHECK(setenv("USCHED_GUARD", set[i], 1) == 0);
+		guard = usched_guard_begin();
+		CHECK(sigaction(SIGSEGV, NULL, &now) == 0);
+		CHECK(!CHECKED || now.sa_flags & SA_SIGINFO);
+		usched_guard_end(guard);
+	}
+	CHECK(unsetenv("USCHED_GUARD") == 0);
+}
+
 int main(int argc, char **argv)
 {
 	void *guard;
@@ -279,6 +298,7 @@ int main(int argc, char **argv)
 	trimmed();			/* first: it skips builds without lanes */
 	for (by_guard = 0; by_guard < 2 && CHECKED; by_guard++)
 		CHECK(broken_all() == 0);
+	guard_kept();
 	guard = usched_guard_begin();
 	trimmed();
 	for (lanes = 1; lanes <= 2; lanes++) {

@@ -2,8 +2,8 @@
 /*
  * u_message: a message is one line, with the numbers and words of its format, to
  * stderr, or nothing with USCHED_QUIET=1. A function of the program gets it
- * instead. A long text ends with dots. usched_fail() goes the same way, but is
- * never quiet. errno stays.
+ * instead. A long text ends with dots. usched_last_message() and usched_fail() go
+ * the same way, but are never quiet. errno stays.
  */
 #include "tiny.h"
 #include <limits.h>
@@ -77,6 +77,9 @@ static void silent(void)
 {
 	setenv("USCHED_QUIET", "1", 1);
 	line();
+	errno = ENOENT;
+	usched_last_message("last %d", 2);
+	CHECK(errno == ENOENT);
 	setenv("USCHED_QUIET", "0", 1);
 	usched_message("three");
 }
@@ -124,7 +127,7 @@ int main(int argc, char **argv)
 	is_long();
 	heard_nr = 0;
 	wrote(line, "usched: one 1\nusched: two\n");
-	wrote(silent, "usched: three\n");
+	wrote(silent, "usched: last 2\nusched: three\n");
 	wrote(to_program, "");
 	CHECK(check_dies("fail", is_broken, "a %s contract\n") == 0);
 	CHECK(check_dies("told", is_told, "mine: usched: a contract\n") == 0);

@@ -9,64 +9,70 @@ cd "$(dirname "$0")/.." || exit 1
 . test/layout
 . test/count
 
-# The folders in which a file of a folder may include and call.
-below() { # folder or file
-	case $1 in
-	usched.[ch]|core)	echo usched.h core ;;
-	wait)		echo usched.h wait ;;
-	io)		echo usched.h wait proc io ;;
-	wrap)		echo usched.h wait proc io wrap ;;
-	posix)		echo usched.h wait proc start posix ;;
-	proc)		echo usched.h wait proc ;;
-	rr.[ch]|ll.[ch]) echo usched.h wait proc "${1%.?}.h" ;;
-	steal)		echo usched.h wait proc steal ;;
-	extra)		echo usched.h wait extra ;;
-	view)		echo usched.h wait proc extra view ;;
-	sim)		echo usched.h wait proc io rr.h sim ;;
-	mpi)		echo usched.h wait proc mpi ;;
-	move)		echo usched.h wait proc extra move ;;
-	include)	echo usched.h wait proc io rr.h ll.h steal extra engine start include ;;
-	start)		echo usched.h wait proc rr.h ll.h steal extra start ;;
-	rmain.c)	echo rr.h bench ;;
-	lmain.c)	echo ll.h bench ;;
-	engine)		echo usched.h wait proc steal extra engine ;;
-	bench)		echo usched.h wait proc rr.h ll.h steal extra move start bench ;;
-	esac
+# One order, for includes and for linked calls. Each line has a folder, or a file at the
+# top, and which of those above it may use. Parts of core/ are included by usched.[ch] only.
+floors() {
+	sed 's/[	 ]\{1,\}/ /g' <<-'EOF'
+	usched.h core
+	core	usched.h
+	wait	usched.h
+	proc	usched.h wait
+	rr.h	usched.h wait proc
+	ll.h	usched.h wait proc
+	steal	usched.h wait proc
+	io	usched.h wait proc
+	extra	usched.h wait
+	view	usched.h wait proc extra
+	engine	usched.h wait proc steal extra
+	start	usched.h wait proc rr.h ll.h steal extra
+	include	usched.h wait proc rr.h ll.h steal io extra engine start
+	wrap	usched.h wait proc io
+	posix	usched.h wait proc start
+	sim	usched.h wait proc rr.h io
+	mpi	usched.h wait proc
+	move	usched.h wait proc extra
+	bench	usched.h wait proc rr.h ll.h steal extra start move
+	rmain.h	rr.h bench
+	lmain.h	ll.h bench
+	wmain.h	bench
+	EOF
 }
 
-# Prints where a header lies: its folder, or its name at the top.
+# Prints the layer of a file: its folder, or for one at the top the header of its name.
 layer() {
 	case $1 in
-	*/*)	echo "${1%%/*}" ;;
-	*)	echo "$1" ;;
+	core/*)			echo core ;;
+	include/usched/all.*)	echo include ;;
+	*/*)			echo "${1%/*}" ;;
+	*)			echo "${1%.c}" | sed 's/\(\.h\)*$/.h/' ;;
 	esac
 }
 
-# Prints each include of a file of the tree $1 that points outside of below().
+# Prints each line of floors() that uses one which does not stand above it.
+unordered() {
+	awk '{
+		seen[$1]
+		for (i = 2; i <= NF; i++)
+			if (!($i in seen) && $i != "core")
+				print $1 " uses " $i
+	}'
+}
+
+# Prints each include of a file of the tree $1 that points outside of its floor.
 upwards() {
-	while read -r file; do
-		case $file in
-		bench/peers/*|bench/waits/*|bench/io/*)		continue ;;
-		bench/http/*|bench/mpi/*|bench/engine/*)	continue ;;
-		core/*.[ch]|wait/*.[ch]|io/*.[ch]|proc/*.[ch])	;;
-		steal/*.[ch]|extra/*.[ch]|view/*.[ch]|wrap/*.[ch]|start/*.[ch]) ;;
-		posix/*.[ch]|sim/*.[ch])	;;
-		include/usched/all.h)				;;
-		engine/*.[ch]|mpi/*.[ch]|move/*.[ch]|bench/*.[ch])		;;
-		*/*)		continue ;;
-		*.[ch])		;;
-		*)		continue ;;
-		esac
+	floors >"$dir/floors"
+	grep -E '\.([ch]|hpp|cc)$' "$dir/files" | while read -r file; do
+		below=$(grep "^$(layer "$file") " "$dir/floors") || continue
 		sed -n 's/^[ 	]*#[ 	]*include "\(.*\)".*/\1/p' "$1/$file" |
 		while read -r header; do
 			header=${header#../} header=${header#private/}
-			path=$(grep -E "^([a-z]+/)?$header\$" "$dir/files")
-			case " $(below "$(layer "$file")") " in
-			*" $(layer "$path") "*|*" $path "*)	;;
+			path=$(grep -E "^([a-z]+/){0,2}$header\$" "$dir/files")
+			case " $below " in
+			*" $(layer "$path") "*)	;;
 			*)	echo "$file includes ${path:-$header}" ;;
 			esac
 		done
-	done <"$dir/files"
+	done
 }
 
 # Prints declarations of static functions, which are defined further down.
@@ -86,6 +92,9 @@ declared() { # files
 }
 
 files >"$dir/files"
+empty 'floors that use what is above them' "$(floors | unordered)"
+[ "$(echo 'a b' | unordered)" = 'a uses b' ] ||
+	empty 'planted floor' 'it is not seen'
 empty 'includes point upwards' "$(upwards .)"
 empty 'calls in ws.c and its parts point upwards' "$(declared steal/*.[ch])"
 empty 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
@@ -131,31 +140,26 @@ objects() { # tree, set of objects, flags, files
 	shift 3
 	mkdir -p "$set"
 	for file; do
-		case $file in
-		usched.c)	at=core~$file ;;
-		*/*)		at=${file%%/*}~${file##*/} ;;
-		*)		at=${file%.c}.h~$file ;;
-		esac
-		echo "$tree/$file $set/$at.o"
+		at=$(layer "$file")
+		[ "$at" != usched.h ] || at=core
+		echo "$tree/$file $set/$(echo "$at" | tr / -)~${file##*/}.o"
 	done | xargs -P 2 -n 2 sh -c "${CC:-cc} -std=gnu11 -w -c $flags $(
 		for folder in include/usched . wait io proc steal extra engine start; do
 			printf ' -I%s/%s' "$tree" "$folder"
 		done) -o \"\$1\" \"\$0\"" || echo "a module does not compile"
 }
 
-# Prints what objects of a set have of a folder outside of below(): functions and
+# Prints what objects of a set have of a folder outside of its floor: functions and
 # constants; and variables of any other folder, which may be a hook upwards.
 calls() { # set of objects
-	for folder in core wait io proc rr.h ll.h steal extra view engine start; do
-		echo "below $folder $(below "$folder")"
-	done >"$dir/below"
+	floors | tr / - | sed 's/^[^ ]* /&& /; s/^/below /' >"$dir/below"
 	(cd "$dir/$1" && nm -A ./*.o) |
-		sed -nE 's,^\./([a-z.]*)~([a-z]*\.c)\.o:.* ([A-Za-z]) ([a-z].*|UWAIT_.*)$,'\
+		sed -nE 's,^\./([a-z.-]*)~([a-z]*\.c)\.o:.* ([A-Za-z]) ([a-z].*|UWAIT_.*)$,'\
 '\1 \2 \3 \4,p' |
 	awk '
 	$1 == "below" {
 		for (i = 3; i <= NF; i++)
-			ok[$2, $i == "usched.h" ? "core" : $i] = 1
+			ok[$2, $i == "usched.h" ? "core" : $i]
 		next
 	}
 	$3 ~ /[Uvw]/	{ uses[++nr] = $0; next }
@@ -175,7 +179,7 @@ calls() { # set of objects
 		}
 		if (calls < 50)
 			print calls " calls: nm shows too few"
-	}' "$dir/below" -
+	}' "$dir/below" - | tr - /
 }
 
 # Leaves out variables that other folders only read; uwait_watch: lists of waits

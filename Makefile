@@ -13,7 +13,7 @@ LIBDIR  ?= $(PREFIX)/lib
 GDBDIR  ?= $(PREFIX)/share/gdb/auto-load
 # Sanitizers follow threads by the hard mode (uhard.h).
 HARD    := $(findstring USCHED_HARD,$(DEFS))$(findstring address,$(SAN))$(findstring thread,$(SAN))
-FOLDERS := wait io proc steal extra view engine start wrap posix mpi sim move bench
+FOLDERS := $(patsubst %/,%,$(wildcard lib/*/ ext/*/)) bench
 ALLFLAGS = -std=gnu11 $(O) -g -Wall -Wextra -Iinclude -Iinclude/usched -I. $(FOLDERS:%=-I%) \
 	   $(SAN) $(DEFS) $(CFLAGS) \
 	   $(if $(HARD),-DUSCHED_HARD)
@@ -44,7 +44,7 @@ empty   :=
 B       := build/$(subst /,_,$(subst $(empty) $(empty),,$(CC)$(O)$(SAN)$(DEFS)$(CFLAGS)))
 # For C++ programs that need it (ucxx.cc), if there is a C++ compiler.
 HAVE_CXX := $(shell command -v $(CXX))
-# The simulator (sim/) is a Linux.
+# The simulator (ext/sim/) is a Linux.
 HAVE_LINUX := $(filter Linux,$(shell uname -s))
 WRAP    := -Wl,--wrap=ustack_block,--wrap=ustack_abort,--wrap=usched_run
 WITH_CXX := $(WRAP) -Wl,--start-group -lusched_cxx -l:libusched.a -Wl,--end-group
@@ -53,7 +53,7 @@ WITH_FACE := -Wl,--wrap=main -lusched_pthread $(WITH_HOOKS)
 WITH_SIM := -lusched_sim -l:libusched.a
 LIBS    := libusched.a libusched-debug.a libusched.so libusched_pthread.a \
 	   $(HAVE_LINUX:%=libusched_sim.a) $(if $(HAVE_CXX),libusched_cxx.a)
-# Hooks of libc, which no program needs: wrap/README.md.
+# Hooks of libc, which no program needs: ext/wrap/README.md
 HOOKS   := uwrap.o uwrap_link.o libuwrap.so
 # Read what a recorder has written (uview.h).
 TOOLS   := uview utop
@@ -104,7 +104,7 @@ $(B)/%.o: %.c $(ALL_H) Makefile
 	$(CC) $(ALLFLAGS) -c -o $@ $<
 
 # The page is a part of uview.
-$(B)/page.c: $(wildcard view/page.html) Makefile
+$(B)/page.c: $(wildcard ext/view/page.html) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'const unsigned char page_html[] = {'; \
 		od -An -v -tu1 $(or $(filter %.html,$^),/dev/null) | \
@@ -121,7 +121,7 @@ $(B)/pic/%.o: %.c $(ALL_H) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALLFLAGS) -fPIC -c -o $@ $<
 
-# Names of functions in messages: proc/stuck.h.
+# Names of functions in messages: lib/proc/stuck.h
 $(B)/uproc.o $(B)/pic/uproc.o: ALLFLAGS += -DUSCHED_NAMES
 
 $(B)/libusched.a: $(OBJS) sources
@@ -252,11 +252,12 @@ install: allowed
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libusched.so
 	install -m 755 libuwrap.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)
-	install -m 755 view/uview-perf.py $(DESTDIR)$(BINDIR)/uview-perf
-	install -m 644 uwrap.o uwrap_link.o wrap/wrap.flags posix/pthread.flags sim/sim.flags \
+	install -m 755 ext/view/uview-perf.py $(DESTDIR)$(BINDIR)/uview-perf
+	install -m 644 uwrap.o uwrap_link.o ext/wrap/wrap.flags ext/posix/pthread.flags \
+		ext/sim/sim.flags \
 		$(DESTDIR)$(HOOKDIR)
-	install -m 644 extra/usched-gdb.py $(DESTDIR)$(SCRIPT)
-	install -m 644 extra/usched-gdb.py $(DESTDIR)$(LOADED)
+	install -m 644 lib/debug/usched-gdb.py $(DESTDIR)$(SCRIPT)
+	install -m 644 lib/debug/usched-gdb.py $(DESTDIR)$(LOADED)
 	$(call pc,usched,cooperative threads that copy stacks,-lusched)
 	$(call pc,usched-debug,the same with checks,-l:libusched-debug.a,\
 		$(if $(HARD),,-DUSCHED_HARD))

@@ -44,7 +44,8 @@ bench: $(if $(BENCH)$(AGAINST),timed,$(PROGS) peers)
 # All programs of the benchmark.
 timed: $(PROGS) $(TIMED) peers $(if $(AGAINST),against)
 
-# This benchmark on the library of the tree AGAINST.
+# This benchmark on the library of the tree AGAINST, whose folders may be others.
+AGAINST_H = $(sort $(dir $(wildcard $(AGAINST)/*/*.h $(AGAINST)/*/*/*.h)))
 against:
 	@test -e "$(AGAINST)/usched.h" || { echo "make $@ AGAINST=TREE"; false; }
 	$(MAKE) -C $(AGAINST) libusched.a
@@ -54,7 +55,7 @@ against:
 	for p in 'rmain rmain.c' 'lmain lmain.c' 'rwrap wrap.c -DRR' \
 		 'lwrap wrap.c -DLL' 'wfork wfork.c' 'wfine wfine.c'; do set -- $$p; \
 		$(CC) -std=gnu11 $(O) -g $(DEFS) $(CFLAGS) $$3 -I$(AGAINST) \
-			$(FOLDERS:%=-I$(AGAINST)/%) -o build/against/$$1 \
+			$(AGAINST_H:%=-I%) -o build/against/$$1 \
 			build/against/src/$$2 $(AGAINST)/libusched.a \
 			$(LDFLAGS) -pthread -lm || exit 1; done
 

@@ -140,7 +140,7 @@ static inline struct usched_private_lane *private_of(const struct usched *s,
 	return &s->s_private->pl_lane[lane - s->s_lane_nr - 1];
 }
 
-/* By the marks of wrap/uwrap.c and mpi/uprofile.c. */
+/* By the marks of ext/wrap/uwrap.c and ext/mpi/uprofile.c */
 int usched_is_wrapped(void)
 {
 	return IS_LINKED(uwrap_linked) || IS_LINKED(uprofile_linked);

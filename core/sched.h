@@ -86,7 +86,7 @@ int ustack_is_private(const struct ustack *u);
 
 /*
  * Returns whether the program is linked with other people's ways to block, the
- * hooks of wrap/ or the profile of mpi/: its threads run code that does not know
+ * hooks of ext/wrap/ or the profile of ext/mpi/: its threads run code that does not know
  * of this library, so they want private stacks. Any thread.
  */
 int usched_is_wrapped(void);

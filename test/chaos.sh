@@ -62,7 +62,7 @@ build() (
 	more= driver=test/chaos/*.c wrap=-Wl,--wrap=mmap,--wrap=posix_memalign
 	case $1 in
 	engine*)
-		more="$2/engine/*.c $(where utrace.c)"
+		more="$2/lib/engine/*.c $(where utrace.c)"
 		driver=test/t_engine_chaos.c wrap= ;;
 	esac
 	[ -z "$CHAOS_VIEW" ] || more="$more $(where uview.c vnames.c vcensus.c \
@@ -72,7 +72,8 @@ build() (
 	*PREEMPT*)	more=$(where upreempt.c) ;;
 	esac
 	$cc -std=gnu11 -g -Wall -Wextra $flags $includes -Itest \
-		-include test/chaos/window.h "$2"/wait/*.c "$2"/proc/*.c "$2"/steal/*.c \
+		-include test/chaos/window.h "$2"/lib/base/*.c "$2"/lib/wait/*.c \
+		$(where ucall.c umem.c uproc.c) "$2"/lib/steal/*.c \
 		$(where usched.c rr.c ll.c) $more $driver $LDFLAGS \
 		-o "$dir/$1" -pthread $wrap
 )
@@ -135,104 +136,104 @@ tries() { # build, file
 }
 
 mutants() {
-	broken 'wakes: a wake is lost' plain proc/wakes.h \
+	broken 'wakes: a wake is lost' plain lib/proc/wakes.h \
 		's/^	return w;/	*nr -= *nr > 2;\n&/'
-	broken 'wakes: a wake is doubled' plain proc/wakes.h \
+	broken 'wakes: a wake is doubled' plain lib/proc/wakes.h \
 		's/return (int)(was \/ UWAKES_ONE);/return (int)(was \/ UWAKES_ONE) + (was > 3 * UWAKES_ONE);/'
-	broken 'wakes: C1 not atomic' plain proc/wakes.h \
+	broken 'wakes: C1 not atomic' plain lib/proc/wakes.h \
 		's/__atomic_fetch_add(&w->w_posted, UWAKES_ONE,$/(w->w_posted += UWAKES_ONE) - UWAKES_ONE; (void)(0,/'
-	broken 'wakes: C1 relaxed' tsan proc/wakes.h \
+	broken 'wakes: C1 relaxed' tsan lib/proc/wakes.h \
 		'/fetch_add(&w->w_posted, UWAKES_ONE,$/{n;s/_ACQ_REL/_RELAXED/;}'
-	broken 'inbox: R1 relaxed' tsan proc/inbox.h \
+	broken 'inbox: R1 relaxed' tsan lib/proc/inbox.h \
 		'/R1 \*/s/_RELEASE/_RELAXED/'
-	broken 'inbox: a link cleared too late' plain proc/inbox.h \
+	broken 'inbox: a link cleared too late' plain lib/proc/inbox.h \
 		'/n_next, NULL, __ATOMIC_RELAXED/d
 		s/^	USCHED_RACE(inbox_R1);/&\n	n->n_next = NULL;/'
-	broken 'park: no unpark' plain wait/park.h \
+	broken 'park: no unpark' plain lib/base/park.h \
 		'/^		upark_futex_wake(asleep);/s/up.*/;/'
-	broken 'idle: a waker is not counted' plain proc/idle.h \
+	broken 'idle: a waker is not counted' plain lib/proc/idle.h \
 		's/^.*__atomic_fetch_sub(idle, 1.*D2.*$/	if (0) {}/'
-	broken 'uproc: no second look' plain proc/uproc.c \
+	broken 'uproc: no second look' plain lib/proc/uproc.c \
 		's/(!uinbox_empty(&p->p_inbox) ||/(0 ||/'
-	broken 'uproc: a join does not wait' plain proc/uproc.c \
+	broken 'uproc: a join does not wait' plain lib/proc/uproc.c \
 		's/^	rc = uwait_for(w, until);$/	rc = 0;/'
-	broken 'uproc: freed too early' plain proc/uproc.c \
+	broken 'uproc: freed too early' plain lib/proc/uproc.c \
 		'/^static void thread_done/,/^}/s/UPROC_LIKELY(uwakes_close(&t->t_wakes, UWAKES_LEFT))/1/'
-	broken 'uproc: a wait that was refused counts' plain proc/uproc.h \
+	broken 'uproc: a wait that was refused counts' plain lib/proc/uproc.h \
 		'/ uproc_wait_block(/,/^}/s/if (__builtin_expect(rc != 0, 0))/if (0)/'
-	broken 'uproc: a queue that does not wrap' plain proc/uproc.h \
+	broken 'uproc: a queue that does not wrap' plain lib/proc/uproc.h \
 		's/return q->q_head == q->q_tail;/return q->q_head >= q->q_tail;/'
-	broken 'ucall: the set is not held' plain proc/ucall.c \
+	broken 'ucall: the set is not held' plain lib/proc/ucall.c \
 		's/uproc_hold(j->jb_set);/;/
 		s/uproc_release(set);/;/'
-	broken 'mail: the first block loses wakes' plain steal/mail.h \
+	broken 'mail: the first block loses wakes' plain lib/steal/mail.h \
 		'/^	uwakes_back(w, ws_mail_wakes(was));/d'
-	broken 'mail: freed too early' plain steal/mail.h \
+	broken 'mail: freed too early' plain lib/steal/mail.h \
 		's/return !ws_mail_settled(w) ||/return 1 ||/'
 	broken 'mail: a post to a thread that has blocked tells no inbox' \
-		plain steal/mail.h 's/settled || (was & WS_MAIL_SETTLED)/settled/'
-	broken 'stop: no look whether the owner is in' plain steal/stop.h \
+		plain lib/steal/mail.h 's/settled || (was & WS_MAIL_SETTLED)/settled/'
+	broken 'stop: no look whether the owner is in' plain lib/steal/stop.h \
 		's/if (!__atomic_load_n(&k->k_in.*$/if (1)/'
-	broken 'deque: the last item without a fight' plain steal/deque.h \
+	broken 'deque: the last item without a fight' plain lib/steal/deque.h \
 		's/left == 0 && ws_deque_win(d, b)/left == 0/'
-	broken 'deque: indices that do not wrap' plain steal/deque.h \
+	broken 'deque: indices that do not wrap' plain lib/steal/deque.h \
 		's/return (long)(bottom - top);/return bottom > top ? (long)(bottom - top) : -1;/'
-	broken 'ws: what is stuck stays' plain steal/theft.h \
+	broken 'ws: what is stuck stays' plain lib/steal/theft.h \
 		'/^static bool is_stuck/,/^}/s/return /&0 \&\& /'
-	broken 'ws: wrong home' plain steal/messages.h \
+	broken 'ws: wrong home' plain lib/steal/messages.h \
 		's/if (home != w && home != NULL) {/if (0) {/'
-	broken 'ws: pinned threads go' plain steal/homes.h \
+	broken 'ws: pinned threads go' plain lib/steal/homes.h \
 		's/ && !lane_stays(t);/;/'
-	broken 'ws: a wake for a worker that sleeps' plain steal/ws_inside.h \
+	broken 'ws: a wake for a worker that sleeps' plain lib/steal/ws_inside.h \
 		'/^static void post_node/,/^}/s/^	uidle_wake.*//'
-	broken 'uwait: a deadline stays in the wheel' plain wait/uwait.c \
+	broken 'uwait: a deadline stays in the wheel' plain lib/wait/uwait.c \
 		'/^static void timer_out/,/^}/s/^	uwheel_stop.*/	;/'
-	broken 'usync: an unlock forgets the waiter' plain wait/usync.c \
+	broken 'usync: an unlock forgets the waiter' plain lib/wait/usync.c \
 		'/^void umutex_unlock_slow/,/^}/s/== USYNC_QUEUED/== 0/'
-	broken 'usync: a signal for a waiter that has gone' plain wait/usync.c \
+	broken 'usync: a signal for a waiter that has gone' plain lib/wait/usync.c \
 		's/z->z_claimed || uwait_claim(&z->z_wait)/true/'
-	broken 'usync: the last reader is relaxed' tsan wait/usync.c \
+	broken 'usync: the last reader is relaxed' tsan lib/wait/usync.c \
 		'/R3 \*/s/acquired(y)/usync_state(y)/'
 	broken 'usync: a wait for a condition reserves nothing' plain \
-		wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
+		lib/wait/usync.c 's/^	\*rc = uwait_reserve(until);$/	*rc = 0;/'
 	broken 'usync: a wait for a condition reserves when it has unlocked' \
-		plain wait/usync.c '/^int ucond_wait(/,/^}/{/C1/d
+		plain lib/wait/usync.c '/^int ucond_wait(/,/^}/{/C1/d
 		s/^	p = pair_make(/	umutex_unlock(m);\
 &/;}'
-	broken 'ucall: a call reserves nothing' plain proc/ucall.c \
+	broken 'ucall: a call reserves nothing' plain lib/proc/ucall.c \
 		's/^	rc = uwait_reserve(UNEVER);$/	rc = 0;/'
-	broken 'uwait: it reserves for a shallower wait' plain wait/uwait.c \
+	broken 'uwait: it reserves for a shallower wait' plain lib/wait/uwait.c \
 		's/return usched_reserve(DEPTH);/return usched_reserve(0);/'
 	broken 'uchan: a value for a receiver that has gone' plain \
-		wait/uchan.c 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
+		lib/wait/uchan.c 's/if (likely(uwait_claim(w)))/(void)uwait_claim(w);&/
 		s/;if (likely(uwait_claim(w)))/;/'
-	broken 'uchan: a case that was not chosen stays' plain wait/uchan.c \
+	broken 'uchan: a case that was not chosen stays' plain lib/wait/uchan.c \
 		'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1/'
 	broken 'engine: a waiter that has gone stays in its ring' engine \
-		engine/waiter.c 's/^		if (a->a_in)$/		if (0)/'
-	broken 'engine: a wait that has ended is completed' engine engine/waiter.c \
+		lib/engine/waiter.c 's/^		if (a->a_in)$/		if (0)/'
+	broken 'engine: a wait that has ended is completed' engine lib/engine/waiter.c \
 		's/^	if (!uwait_claim(&a->a_wait))/	(void)uwait_claim(\&a->a_wait);\n	if (0)/'
-	broken 'engine: one waiter of many is woken' engine engine/end.c \
+	broken 'engine: one waiter of many is woken' engine lib/engine/end.c \
 		's/engine_claim_all(&t->t_waiters/(void)engine_claim_first(\&t->t_waiters/'
 	broken 'engine: a caller that gives up stays in its ring' engine \
-		engine/spawn.c 's/^	if (s->su_waiter->a_in) {/	if (0) {/'
-	broken 'engine: bytes of an end are no room' engine engine/runner.c \
+		lib/engine/spawn.c 's/^	if (s->su_waiter->a_in) {/	if (0) {/'
+	broken 'engine: bytes of an end are no room' engine lib/engine/runner.c \
 		'/bytes of an end \*\//d'
-	broken 'engine: cancelled twice' engine engine/queue.c \
+	broken 'engine: cancelled twice' engine lib/engine/queue.c \
 		's/^	t->t_ending = true;/	;/'
 	broken 'engine: a scope ends before its cancellation' engine \
-		engine/runner.c 's/^	uscope_hold(s);/	;/
+		lib/engine/runner.c 's/^	uscope_hold(s);/	;/
 		s/^	uscope_release(s);/	;/'
 	broken 'engine: a task that was asked to stop stops the next' engine \
-		engine/runner.c '/^	if (stopped || u_canceled())/,+1d'
-	broken 'bus: freed with pins' engine engine/bus.c \
+		lib/engine/runner.c '/^	if (stopped || u_canceled())/,+1d'
+	broken 'bus: freed with pins' engine lib/engine/bus.c \
 		's/if (m->m_named || m->m_pins > 0)/if (m->m_named)/'
-	broken 'bus: two pushes of a name' engine engine/bus.c \
+	broken 'bus: two pushes of a name' engine lib/engine/bus.c \
 		's|find(name, hash) != NULL ? -EEXIST : 0;|0;|'
-	broken 'bus: a task keeps a pin' engine engine/bus.c \
+	broken 'bus: a task keeps a pin' engine lib/engine/bus.c \
 		's/^	while (t->t_pins != NULL) {/	while (t->t_pins != NULL \&\& t->t_pins->pn_next != NULL) {/'
 	broken 'batch: no wake for ends that were left' engine \
-		engine/batch.c 's/b->b_first == NULL && b->b_readable/b->b_readable/'
+		lib/engine/batch.c 's/b->b_first == NULL && b->b_readable/b->b_readable/'
 }
 
 case $1 in

@@ -25,12 +25,13 @@ FOLDERS = {"": ["usched.c", "usched.h", "rr.c", "rr.h", "ll.c", "ll.h"],
            "core": [os.path.basename(path)
                     for path in glob.glob(os.path.join(TOP, "core", "*.h"))],
            "core/machine": ["x86_64.h", "fp.h", "portable.h"],
-           "wait": ["uwait.c", "uwait.h", "wheel.h", "lock.h", "park.h"],
-           "proc": ["umem.c", "umem.h", "uproc.c", "uproc.h", "uproc_api.h",
-                    "ucall.c", "inbox.h", "wakes.h"],
-           "steal": ["ws.c", "ws.h", "ws_inside.h", "runnable.h", "messages.h",
-                     "theft.h", "search.h", "choose.h", "mail.h", "stop.h",
-                     "seek.h", "deque.h"]}
+           "lib/base": ["lock.h", "park.h"],
+           "lib/wait": ["uwait.c", "uwait.h", "wheel.h"],
+           "lib/proc": ["umem.c", "umem.h", "uproc.c", "uproc.h", "uproc_api.h",
+                        "ucall.c", "inbox.h", "wakes.h"],
+           "lib/steal": ["ws.c", "ws.h", "ws_inside.h", "runnable.h", "messages.h",
+                         "theft.h", "search.h", "choose.h", "mail.h", "stop.h",
+                         "seek.h", "deque.h"]}
 FILES = {name: os.path.join(TOP, folder, name)
          for folder, names in FOLDERS.items() for name in names}
 

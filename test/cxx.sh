@@ -43,7 +43,7 @@ dies() { # program, what, message
 }
 
 with_ucxx() { # flags
-	$cxx -g -Wall -Wextra -Werror $1 $includes $lib -c extra/ucxx.cc \
+	$cxx -g -Wall -Wextra -Werror $1 $includes $lib -c ext/cxx/ucxx.cc \
 		-o "$dir/ucxx.o" >"$dir/out" 2>&1
 	verdict "$cxx $lib $1: ucxx.cc"
 	for s in RR LL WS; do

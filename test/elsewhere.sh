@@ -27,7 +27,7 @@ tests='u_again u_depth u_alloc u_bare u_left u_lane u_many u_nested
 # Not for what is only Linux's, and what needs other libraries.
 parts=usched
 for part in $modules; do
-	[ -e "engine/$part.c" ] || parts="$parts $part"
+	[ -e "lib/engine/$part.c" ] || parts="$parts $part"
 done
 
 build() {

@@ -26,7 +26,7 @@ modules='usched.c uwait.c umem.c uproc.c rr.c usymbol.c uguard.c'
 sim_modules='usched.c rr.c uwait.c uscope.c uthread.c usync.c uchan.c uproc.c umem.c
 	ucall.c uwork.c usymbol.c uio.c upoll.c unet.c ufile.c usignal.c userve.c'
 warn="-std=gnu11 -g -Wall -Wextra -Werror $includes"
-sim_flags='-DENTRY -D_exit=entry_exit -Isim'
+sim_flags='-DENTRY -D_exit=entry_exit -Iext/sim'
 
 # libFuzzer keeps an input at which a program aborts. Unquoted: several words.
 kept='-D_exit(status)=abort()'
@@ -37,7 +37,7 @@ build() { # compiler, entry point, program, flags ...
 	http)		$by $warn $kept -DENTRY -Iexamples/httpd "$@" test/httpd/fuzz.c \
 				"${http:-examples/httpd/http.c}" -o "$out" ;;
 	channels)	$by $warn $kept "$@" test/entry/channels.c -o "$out" \
-				"${uchan:-wait/uchan.c}" ${objects:-$(where $modules)} \
+				"${uchan:-lib/wait/uchan.c}" ${objects:-$(where $modules)} \
 				-pthread ;;
 	sim)		sim_build "$by" "$out" "$@" ;;
 	esac
@@ -54,10 +54,10 @@ sim_build() { # compiler, program, flags and sources ...
 	rm -rf "$out.o" && mkdir "$out.o" &&
 	$by $warn $sim_flags $flags -c test/sim/truth.c -o "$out.o/linux.o" &&
 	$by $warn $sim_flags $flags -DSIMULATED -c test/sim/truth.c -o "$out.o/host.o" &&
-	$by -nostdlib -r @sim/sim.flags "$out.o/host.o" -o "$out.o/simulated.o" &&
+	$by -nostdlib -r @ext/sim/sim.flags "$out.o/host.o" -o "$out.o/simulated.o" &&
 	rm "$out.o/host.o" &&
 	$by $warn $sim_flags $flags "$out.o"/*.o test/entry/sim.c $sources \
-		${simulator:-sim/*.c $(where $sim_modules)} -pthread -o "$out"
+		${simulator:-ext/sim/*.c $(where $sim_modules)} -pthread -o "$out"
 }
 
 # The library's other files, for mutants.
@@ -65,7 +65,7 @@ objects_make() {
 	for source in $(where $modules); do
 		$cc $warn -O1 -c "$source" -o "$dir/${source##*/}.o" || return 1
 	done
-	mkdir "$dir/sim.objects" && for source in sim/*.c $(where $sim_modules); do
+	mkdir "$dir/sim.objects" && for source in ext/sim/*.c $(where $sim_modules); do
 		to=$dir/sim.objects/$(basename "$source" .c).o
 		$cc $warn $sim_flags -O1 -c "$source" -o "$to" || return 1
 	done
@@ -134,21 +134,21 @@ objects=$(ls "$dir"/*.c.o)
 broken 'a byte that is skipped' http examples/httpd/http.c \
 	's/h->h_seen = n;/h->h_seen = n + 1;/'
 broken 'a bare LF' http examples/httpd/http.c "s/\*--q != '.r'/*--q == 0/"
-broken 'a room less' channels wait/uchan.c 's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
-broken 'the last waiter first' channels wait/uchan.c \
+broken 'a room less' channels lib/wait/uchan.c 's/ch_count < c->ch_room/ch_count + 1 < c->ch_room/'
+broken 'the last waiter first' channels lib/wait/uchan.c \
 	'/^static void line_put/,/^}/{s/line->ln_prev/line->LN/g;s/ln_prev/ln_P/g
 	s/ln_next/ln_prev/g;s/ln_P/ln_next/g;s/LN/ln_next/g;}'
-broken 'a sender that waits, before the ring' channels wait/uchan.c \
+broken 'a sender that waits, before the ring' channels lib/wait/uchan.c \
 	's/^	if (ring)$/	if (ring \&\& c->ch_head == 0)/'
-broken 'close leaves senders' channels wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
-broken 'a case that was not chosen stays' channels wait/uchan.c \
+broken 'close leaves senders' channels lib/wait/uchan.c '/end = claim_all(c, SENDERS, end);/d'
+broken 'a case that was not chosen stays' channels lib/wait/uchan.c \
 	'/^static NOINLINE void leave_all/,/^}/s/i != chosen/i > 1 \&\& &/'
-broken 'a peer that reads nothing more' sim sim/snet.c \
+broken 'a peer that reads nothing more' sim ext/sim/snet.c \
 	's/k->k_fin ? EPIPE : ECONNRESET/ECONNRESET/'
-broken 'one shot' sim sim/sfile.c 's/t->t_events & EPOLLONESHOT/false/'
-broken 'a stream that ends unread' sim sim/sunix.c \
+broken 'one shot' sim ext/sim/sfile.c 's/t->t_events & EPOLLONESHOT/false/'
+broken 'a stream that ends unread' sim ext/sim/sunix.c \
 	's/unread ? ECONNRESET : v->u_error/v->u_error/'
-broken 'a counter that is full' sim sim/sevent.c \
+broken 'a counter that is full' sim ext/sim/sevent.c \
 	's/nr > COUNT_MOST - i->i_count/nr >= COUNT_MOST - i->i_count/'
-broken 'a datagram that is cut' sim sim/scalls.c 's/rc > size ? MSG_TRUNC : 0/0/'
+broken 'a datagram that is cut' sim ext/sim/scalls.c 's/rc > size ? MSG_TRUNC : 0/0/'
 counted

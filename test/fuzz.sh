@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 cc=${CC:-cc}
-lib=${FUZZ_LIB:-usched.c wait/uwait.c proc/umem.c proc/uproc.c rr.c ll.c}
+lib=${FUZZ_LIB:-usched.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c rr.c ll.c}
 seconds=${FUZZ_SECONDS:-20}
 out=${OUT:-out}
 seed=${SEED:-$(date +%s)$$}
@@ -46,7 +46,7 @@ build() { # name, flags
 	warn="-g -Wall -Wextra -fexceptions $includes"
 	more= d=$dir/$name
 	mkdir -p "$d" || return
-	case " $* " in *USCHED_HARD*) [ "$FUZZ_LIB" ] || more=extra/uhard.c ;; esac
+	case " $* " in *USCHED_HARD*) [ "$FUZZ_LIB" ] || more=lib/debug/uhard.c ;; esac
 	[ -z "$cxx" ] || warn="$warn -DFUZZ_CXX"
 	for file in $lib $more $src/*.c; do
 		$cc -std=gnu11 $warn "$@" -c -o "$d/${file##*/}.o" "$file" ||

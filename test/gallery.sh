@@ -58,7 +58,7 @@ hosts() { # folder with sources, program
 		compile -I"$1" -O1 -c "$1/$file.c" -o "$dir/$2.$file.o" ||
 			return 1
 	done
-	${CC:-cc} -nostdlib -r @sim/sim.flags "$dir/$2".*.o -o "$dir/$2.all.o" &&
+	${CC:-cc} -nostdlib -r @ext/sim/sim.flags "$dir/$2".*.o -o "$dir/$2.all.o" &&
 	${CC:-cc} ${CFLAGS:-} "$dir/$2.all.o" "$dir/plain/lib.a" -pthread -o "$dir/$2"
 }
 
@@ -112,7 +112,7 @@ lines() {
 [ "$(uname -s)" = Linux ] || { echo 'skipped: not Linux'; exit 77; }
 have python3 || { echo 'skipped: no python3'; exit 77; }
 empty 'lines' "$(lines)"
-simulates=$(echo sim/*.c)
+simulates=$(echo ext/sim/*.c)
 library plain -O2 >"$dir/log" 2>&1 &
 plain=$!
 simulates=

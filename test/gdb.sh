@@ -18,7 +18,7 @@ command -v gdb >/dev/null || { echo "skipped: no gdb (package gdb)"; exit 77; }
 USCHED_LAW=off
 export USCHED_LAW
 
-rr="rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c"
+rr="rr.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c usched.c"
 deep=" w_block w_plain w_alloca w_aligned w_registers t_deep"
 
 build() { # program, flags, files
@@ -553,7 +553,7 @@ brief() {
 # with_script OPTION...: runs gdb with the script; its output is in $dir/out
 with_script() {
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
-		-ex 'set width 0' -ex 'source extra/usched-gdb.py' "$@" \
+		-ex 'set width 0' -ex 'source lib/debug/usched-gdb.py' "$@" \
 		>"$dir/out" 2>&1
 }
 
@@ -721,8 +721,8 @@ reasons_check() {
 
 # Functions inside of shells, and names.
 names() { # flags
-	build names "$1" "rr.c wait/uwait.c wait/uthread.c proc/umem.c
-		proc/uproc.c usched.c" || { fail "names $1"; return; }
+	build names "$1" "rr.c lib/wait/uwait.c lib/wait/uthread.c lib/proc/umem.c
+		lib/proc/uproc.c usched.c" || { fail "names $1"; return; }
 	args=
 	debug names -ex 'break w_stop' -ex run -ex usched
 	sed -n 's/^  0x[0-9a-f]*  \(t_named(.*\)  blocked.*/\1/p' "$dir/out" |
@@ -739,7 +739,7 @@ attached() {
 	timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' \
 		${2:+-iex "set debug-file-directory $2"} \
 		-ex 'set width 0' -p "$live" -ex "set language $1" \
-		-ex 'source extra/usched-gdb.py' -ex 'show language' \
+		-ex 'source lib/debug/usched-gdb.py' -ex 'show language' \
 		-ex 'usched bt' -ex 'show language' >"$dir/out" 2>&1
 	! grep -q 'Operation not permitted\|Could not attach' "$dir/out" ||
 		return 1
@@ -762,7 +762,8 @@ attached() {
 
 live() {
 	${CC:-cc} -g -c "$dir/stop.S" -o "$dir/stop.o" &&
-	build live "-O0" "rr.c wait/uwait.c proc/umem.c proc/uproc.c usched.c $dir/stop.o" ||
+	build live "-O0" "rr.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c usched.c
+		$dir/stop.o" ||
 		{ fail live; return; }
 	"$dir/live" >"$dir/up" &
 	live=$!

@@ -25,8 +25,8 @@ main() {
 		mkdir "$dir/steps/$text" && blocks_save "doc/$text.md" \
 			"$dir/programs" "$dir/steps/$text" || exit 1
 	done
-	cp -r Makefile sources ./*.[ch] core wait io proc steal extra view engine start wrap posix \
-		include examples "$dir"/programs/* "$dir/copy" || exit 1
+	cp -r Makefile sources ./*.[ch] core lib ext include \
+		examples "$dir"/programs/* "$dir/copy" || exit 1
 	libraries
 	for text in guide waits servers; do
 		n=0

@@ -18,7 +18,7 @@ ulimit -c 0
 sources='usched.c uwait.c usync.c uscope.c uthread.c uio.c upoll.c unet.c
 	userve.c usignal.c umem.c uproc.c ucall.c rr.c'
 parser=examples/httpd/http.c serve=examples/httpd/serve.c
-main=examples/httpd/httpd.c userve=io/userve.c
+main=examples/httpd/httpd.c userve=lib/io/userve.c
 
 compile() { # unquoted: several words
 	${CC:-cc} -std=gnu11 -g -Wall -Wextra -Werror ${CFLAGS:-} $includes \

@@ -522,7 +522,7 @@ in_tree() {
 	*)		skip 'usched.pc: a frame: only on x86-64' ;;
 	esac
 	try 'in the tree' $cc -Wall $(flags usched --cflags) test/s_article.c \
-		-Itest -I. -Iwait -Iproc -L. -lusched -pthread -o "$dir/a"
+		-Itest -I. -Ilib/base -Ilib/wait -Ilib/proc -L. -lusched -pthread -o "$dir/a"
 	try 'in the tree' env LD_LIBRARY_PATH=. timeout 600 "$dir/a"
 }
 

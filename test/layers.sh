@@ -12,26 +12,31 @@ cd "$(dirname "$0")/.." || exit 1
 # One order, for includes and for linked calls. Each line has a folder, or a file at the
 # top, and which of those above it may use. Parts of core/ are included by usched.[ch] only.
 floors() {
-	sed 's/[	 ]\{1,\}/ /g' <<-'EOF'
+	sed 's/[	 ]\{1,\}/ /g' <<-EOF
 	usched.h core
 	core	usched.h
-	wait	usched.h
-	proc	usched.h wait
-	rr.h	usched.h wait proc
-	ll.h	usched.h wait proc
-	steal	usched.h wait proc
-	io	usched.h wait proc
-	extra	usched.h wait
-	view	usched.h wait proc extra
-	engine	usched.h wait proc steal extra
-	start	usched.h wait proc rr.h ll.h steal extra
-	include	usched.h wait proc rr.h ll.h steal io extra engine start
-	wrap	usched.h wait proc io
-	posix	usched.h wait proc start
-	sim	usched.h wait proc rr.h io
-	mpi	usched.h wait proc
-	move	usched.h wait proc extra
-	bench	usched.h wait proc rr.h ll.h steal extra start move
+	lib/base	usched.h
+	lib/wait	usched.h lib/base
+	lib/proc	usched.h lib/base lib/wait
+	rr.h	usched.h lib/base lib/wait lib/proc
+	ll.h	usched.h lib/base lib/wait lib/proc
+	lib/steal	usched.h lib/base lib/wait lib/proc
+	lib/io	usched.h lib/base lib/wait lib/proc
+	lib/debug	usched.h lib/base lib/wait lib/proc
+	lib/view	usched.h lib/base lib/wait lib/proc lib/debug
+	lib/engine	usched.h lib/base lib/wait lib/proc lib/steal lib/debug
+	lib/start	usched.h lib/base lib/wait lib/proc rr.h ll.h lib/steal lib/debug
+	ext/cxx	usched.h lib/wait
+	include	usched.h lib/base lib/wait lib/proc rr.h ll.h lib/steal lib/io lib/engine \
+		lib/debug lib/start ext/cxx
+	ext/view	lib/base lib/view
+	ext/wrap	usched.h lib/base lib/wait lib/proc lib/io
+	ext/posix	usched.h lib/base lib/wait lib/proc lib/start
+	ext/sim	usched.h lib/base lib/wait lib/proc rr.h lib/io
+	ext/mpi	usched.h lib/base lib/wait lib/proc
+	ext/move	usched.h lib/base lib/wait lib/proc lib/debug
+	bench	usched.h lib/base lib/wait lib/proc rr.h ll.h lib/steal lib/debug lib/start \
+		ext/move ext/cxx
 	rmain.h	rr.h bench
 	lmain.h	ll.h bench
 	wmain.h	bench
@@ -65,7 +70,7 @@ upwards() {
 		below=$(grep "^$(layer "$file") " "$dir/floors") || continue
 		sed -n 's/^[ 	]*#[ 	]*include "\(.*\)".*/\1/p' "$1/$file" |
 		while read -r header; do
-			header=${header#../} header=${header#private/}
+			header=${header##*../} header=${header#private/}
 			path=$(grep -E "^([a-z]+/){0,2}$header\$" "$dir/files")
 			case " $below " in
 			*" $(layer "$path") "*)	;;
@@ -96,12 +101,12 @@ empty 'floors that use what is above them' "$(floors | unordered)"
 [ "$(echo 'a b' | unordered)" = 'a uses b' ] ||
 	empty 'planted floor' 'it is not seen'
 empty 'includes point upwards' "$(upwards .)"
-empty 'calls in ws.c and its parts point upwards' "$(declared steal/*.[ch])"
+empty 'calls in ws.c and its parts point upwards' "$(declared lib/steal/*.[ch])"
 empty 'files at the top' "$(grep -v / "$dir/files" | grep -vxE \
 	'usched\.[ch]|(rr|ll)\.[ch]|[rl]main\.c|Makefile|sources|bench\.sh|graph\.py
 (README|HACKING|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|\.gitignore')"
-empty 'folders without a README' "$(sed -n 's,^\([a-z]*\)/.*,\1,p' \
-	"$dir/files" | sort -u | while read -r folder; do
+empty 'folders without a README' "$(sed -nE 's,^(((lib|ext)/)?[a-z]*)/.*,\1,p' \
+	"$dir/files" | sed 's,^\(lib\|ext\)/.*,&\n\1,' | sort -u | while read -r folder; do
 		[ -s "$folder/README.md" ] || echo "$folder"
 	done)"
 empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
@@ -113,11 +118,10 @@ empty 'links to what is not there' "$(grep '\.md$' "$dir/files" |
 
 # Planted errors are found.
 mkdir "$dir/tree" &&
-	cp -r ./*.[ch] core include wait io proc steal extra view engine start wrap posix \
-		mpi sim move bench "$dir/tree"
-for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:uproc.h \
-    usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
-    steal/stop.h:rr.h mpi/umpi.h:upoll.h sim/sim.h:ws.h move/umove_inside.h:rr.h; do
+	cp -r ./*.[ch] core include lib ext bench "$dir/tree"
+for planted in lib/wait/ugen.h:uproc.h lib/base/park.h:uwait.h rr.c:deque.h \
+    lib/debug/utrace.c:ws.h usched.h:uproc.h core/deep.h:uwait.h core/machine/fp.h:uhard.h \
+    lib/steal/stop.h:rr.h ext/mpi/umpi.h:upoll.h ext/sim/sim.h:ws.h ext/move/umove_inside.h:rr.h; do
 	file=${planted%:*}
 	cp "$file" "$dir/tree/$file"
 	echo "#include \"${planted#*:}\"" >>"$dir/tree/$file"
@@ -127,10 +131,10 @@ for planted in wait/ugen.h:uproc.h wait/park.h:ws.h rr.c:deque.h extra/utrace.c:
 done
 for planted in 'static void f(void);' 'static struct uproc_thread *f(int a,
 					   int b);'; do
-	echo "$planted" >>"$dir/tree/steal/choose.h"
-	[ "$(declared "$dir/tree/steal/"* | wc -l)" = 1 ] ||
+	echo "$planted" >>"$dir/tree/lib/steal/choose.h"
+	[ "$(declared "$dir/tree/lib/steal/"* | wc -l)" = 1 ] ||
 		empty 'planted declaration' "'$planted' is not seen"
-	cp steal/choose.h "$dir/tree/steal/choose.h"
+	cp lib/steal/choose.h "$dir/tree/lib/steal/choose.h"
 done
 
 # Compiles modules of the tree $1 into objects that have their folder in their
@@ -144,7 +148,7 @@ objects() { # tree, set of objects, flags, files
 		[ "$at" != usched.h ] || at=core
 		echo "$tree/$file $set/$(echo "$at" | tr / -)~${file##*/}.o"
 	done | xargs -P 2 -n 2 sh -c "${CC:-cc} -std=gnu11 -w -c $flags $(
-		for folder in include/usched . wait io proc steal extra engine start; do
+		for folder in include/usched . $(echo lib/*); do
 			printf ' -I%s/%s' "$tree" "$folder"
 		done) -o \"\$1\" \"\$0\"" || echo "a module does not compile"
 }
@@ -190,27 +194,27 @@ unknown() {
 	grep -vE " uses ($read_only) of .*, a variable\$"
 }
 
-# The files of engine/, the highest layer first: the table of its README.
+# The files of lib/engine/, the highest layer first: the table of its README.
 engine_order() { # tree
-	sed -n 's/^| `\([a-z]*\.c\)` |.*/\1/p' "$1/engine/README.md"
+	sed -n 's/^| `\([a-z]*\.c\)` |.*/\1/p' "$1/lib/engine/README.md"
 }
 
-# Prints each call that a file of engine/ makes to a higher one, each function
+# Prints each call that a file of lib/engine/ makes to a higher one, each function
 # that inside.h declares for another file, and what the table lacks. A file that
 # does not compile is printed, too.
 engine_layers() ( # tree
 	tree=$(cd "$1" && pwd) && mkdir -p "$dir/objects" "$dir/compiled" || exit
 	for file in "$dir/objects"/*.c; do
-		[ -e "$tree/engine/${file##*/}" ] || rm -f "$file"
+		[ -e "$tree/lib/engine/${file##*/}" ] || rm -f "$file"
 	done
-	for file in "$tree"/engine/*.c; do
+	for file in "$tree"/lib/engine/*.c; do
 		object=$dir/objects/${file##*/}
 		[ -e "$object" ] && cmp -s "$file" "$dir/compiled/${file##*/}" &&
 			continue
 		cp "$file" "$dir/compiled"
 		${CC:-cc} -std=gnu11 -c -o "$object" -I"$tree/include/usched" \
-			-I"$tree" -I"$tree/wait" \
-			-I"$tree/proc" -I"$tree/steal" -I"$tree/extra" "$file" ||
+			-I"$tree" -I"$tree/lib/base" -I"$tree/lib/wait" \
+			-I"$tree/lib/proc" -I"$tree/lib/steal" -I"$tree/lib/debug" "$file" ||
 			echo "$file does not compile"
 	done 2>&1
 	engine_order "$tree" >"$dir/order"
@@ -219,7 +223,7 @@ engine_layers() ( # tree
 		sed -n 's/^< \(.*\)/\1 is not there/p; s/^> \(.*\)/\1 has no layer/p'
 	sed -n 's/^\/\* \([a-z]*\.c\) \*\/$/section \1/p
 		s/^HIDDEN [^(]*[ *]\(engine_[a-z_]*\)(.*/declared \1/p' \
-		"$tree/engine/inside.h" >"$dir/calls"
+		"$tree/lib/engine/inside.h" >"$dir/calls"
 	(cd "$dir/objects" && nm -A *.c) |
 		sed -n 's/^\([a-z]*\.c\):.* \([A-Z]\) \(engine_[a-z_]*\)$/\1 \2 \3/p' \
 		>>"$dir/calls"
@@ -250,27 +254,28 @@ engine_layers() ( # tree
 	$1 == "section" { before = $2 }' "$dir/order" "$dir/calls"
 )
 
-# plant_engine FILE LINE MESSAGE: a line at the end of a file of engine/ leads
+# plant_engine FILE LINE MESSAGE: a line at the end of a file of lib/engine/ leads
 # to the message, alone.
 plant_engine() {
-	[ -e "engine/$1" ] && cp "engine/$1" "$dir/engine.was"
-	printf '%s\n' "$2" >>"$dir/tree/engine/$1"
+	[ -e "lib/engine/$1" ] && cp "lib/engine/$1" "$dir/engine.was"
+	printf '%s\n' "$2" >>"$dir/tree/lib/engine/$1"
 	got=$(engine_layers "$dir/tree")
-	rm "$dir/tree/engine/$1"
-	[ -e "engine/$1" ] && cp "$dir/engine.was" "$dir/tree/engine/$1"
+	rm "$dir/tree/lib/engine/$1"
+	[ -e "lib/engine/$1" ] && cp "$dir/engine.was" "$dir/tree/lib/engine/$1"
 	[ "$got" = "$3" ] && return
-	empty "planted in engine/$1" "${got:-nothing} is seen, not: $3"
+	empty "planted in lib/engine/$1" "${got:-nothing} is seen, not: $3"
 }
 
 empty 'modules that do not compile' "$(objects . plain '-O0 -fno-pie' \
-	$(cat sources) extra/udebug.c 2>&1)"
+	$(cat sources) lib/debug/udebug.c 2>&1)"
 empty 'calls point upwards' "$(calls plain | unknown)"
 
 # In the hard mode uhard.c, which knows waits, stands for a part of each layer.
 empty 'modules that do not compile in the hard mode' "$(objects . hard \
-	'-O0 -fno-pie -DUSCHED_HARD' usched.c wait/*.c proc/*.c extra/*.c 2>&1)"
+	'-O0 -fno-pie -DUSCHED_HARD' usched.c lib/base/*.c lib/wait/*.c \
+	lib/proc/*.c lib/debug/*.c 2>&1)"
 empty 'calls in the hard mode point upwards' "$(calls hard | unknown |
-	grep -v ' of extra/uhard\.c$')"
+	grep -v ' of lib/debug/uhard\.c$')"
 
 # plant_call FILE LINE MESSAGE: a line at the end of a module leads to the
 # message, alone.
@@ -284,16 +289,16 @@ plant_call() {
 	[ "$got" = "$3" ] || empty "planted in $1" "${got:-nothing} is seen, not: $3"
 }
 
-plant_call wait/uwork.c 'int planted(void) { extern int ws_hold(void); return ws_hold(); }' \
-	'wait/uwork.c uses ws_hold of steal/ws.c'
-plant_call proc/umem.c 'extern int u_poll(void) __attribute__((weak));
+plant_call lib/wait/uwork.c 'int planted(void) { extern int ws_hold(void); return ws_hold(); }' \
+	'lib/wait/uwork.c uses ws_hold of lib/steal/ws.c'
+plant_call lib/proc/umem.c 'extern int u_poll(void) __attribute__((weak));
 int planted(void) { return u_poll ? u_poll() : 0; }' \
-	'proc/umem.c uses u_poll of io/uio.c'
+	'lib/proc/umem.c uses u_poll of lib/io/uio.c'
 plant_call usched.c 'void *planted(void) { extern char uwait_make; return &uwait_make; }' \
-	'core/usched.c uses uwait_make of wait/uwait.c'
-plant_call io/unet.c 'void *planted(void) { extern char uproc_serves; return &uproc_serves; }' \
-	'io/unet.c uses uproc_serves of proc/uproc.c, a variable'
-empty 'calls of engine/ point upwards' "$(engine_layers .)"
+	'core/usched.c uses uwait_make of lib/wait/uwait.c'
+plant_call lib/io/unet.c 'void *planted(void) { extern char uproc_serves; return &uproc_serves; }' \
+	'lib/io/unet.c uses uproc_serves of lib/proc/uproc.c, a variable'
+empty 'calls of lib/engine/ point upwards' "$(engine_layers .)"
 plant_engine waiter.c 'int engine_planted(struct claimed *l) { return engine_send_for(l); }' \
 	'waiter.c calls engine_send() of runner.c'
 plant_engine state.c 'int engine_planted(void) { return engine_pause(0); }' \

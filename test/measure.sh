@@ -37,12 +37,12 @@ printf '%s\n' '/* usched.h */' '' 'void usched_run(struct usched *s);' \
 printf '%s\n' '/* part */' 'int part(void)' '{' '}' >"$tree/core/part.h"
 printf '1\n2\n3\n' >"$tree/test/a.c"
 printf 'all:\n' >"$tree/Makefile"
-echo 'int w;' >"$tree/steal/ws.h"
+echo 'int w;' >"$tree/lib/steal/ws.h"
 {
 	echo 'void w(void)'; echo '{'
 	yes '	w();' | head -n 40
 	echo '}'
-} >"$tree/steal/ws.c"
+} >"$tree/lib/steal/ws.c"
 printf '%s\n' '# It is' '```' 'it it it' '```' '| it |' >"$tree/README.md"
 cat >"$dir/expected" <<'END'
 this tree

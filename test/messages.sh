@@ -9,9 +9,8 @@ cd "$(dirname "$0")/.." || exit 1
 . test/count
 
 sources() {
-	ls usched.c rr.[ch] ll.[ch] core/*.h core/machine/*.h wait/*.[ch] \
-		proc/*.[ch] io/*.[ch] steal/*.[ch] engine/*.[ch] extra/*.[ch] view/*.[ch] \
-		start/*.[ch] wrap/*.[ch] mpi/*.[ch] move/*.[ch]
+	ls usched.c rr.[ch] ll.[ch] core/*.h core/machine/*.h lib/*/*.[ch] \
+		ext/view/*.[ch] ext/wrap/*.[ch] ext/mpi/*.[ch] ext/move/*.[ch]
 }
 
 messages() { # files

@@ -33,8 +33,8 @@ $cc -std=gnu11 -O2 -g -I. -c -o "$dir/model.o" test/model/model.c || exit 1
 # The headers as they are.
 mkdir "$dir/good" "$dir/bad"
 ln -s . "$dir/good/private"
-cp -r usched.h core wait/*.h wait/usync.c io/*.h io/upoll.c proc/*.h steal/*.h \
-	extra/upreempt.h view/vring.h view/format.h test/model/m_*.c "$dir/good"
+cp -r usched.h core lib/base/*.h lib/wait/*.h lib/wait/usync.c lib/io/*.h lib/io/upoll.c \
+	lib/proc/*.h lib/steal/*.h lib/view/vring.h lib/view/format.h test/model/m_*.c "$dir/good"
 all='inbox park lock wakes wait idle poll arm cancel sync deque mail stop seek watch ring'
 [ "$1" != --some ] || all='inbox park lock wait deque stop ring'
 for m in $all; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # move.sh: threads that go on in another process, or come back from a file, give
-# the results of threads that stay (move/). Processes are killed at random, and go
+# the results of threads that stay (ext/move/). Processes are killed at random, and go
 # on from their last save. What cannot move is refused by name, also at the start.
 # With rr and ll, gcc and clang, a static program, and in the hard mode, which moves
 # each slice. In test/move each program has its claim.
@@ -39,7 +39,7 @@ main() {
 	library hard -DUSCHED_HARD && moves hard -DUSCHED_HARD
 	alone
 	text
-	build cost "-no-pie $fixed" bench/move.c "$dir/gcc/*.o @move/move.flags"
+	build cost "-no-pie $fixed" bench/move.c "$dir/gcc/*.o @ext/move/move.flags"
 	try 'bench/move.c' timeout 120 "$dir/cost" 1000 "$dir/cost.save"
 	unfit
 	counted
@@ -66,7 +66,7 @@ moves() { # library, flags, name
 	name=$1$3
 	for program in saves pair refuse; do
 		build $name.$program "-no-pie $fixed $2" test/move/$program.c \
-			"$dir/$1/*.o $dir/$1.guarded.o @move/move.flags" \
+			"$dir/$1/*.o $dir/$1.guarded.o @ext/move/move.flags" \
 			>"$dir/log" 2>&1 || { fail "$name: $program" "$dir/log"; return; }
 	done
 	[ $1 = hard ] && USCHED_DEBUG=$evict && export USCHED_DEBUG
@@ -120,7 +120,7 @@ goes() { # name
 # A static program.
 alone() {
 	if build static.saves "-no-pie $fixed -static" test/move/saves.c \
-			"$dir/gcc/*.o @move/move.flags" >"$dir/log" 2>&1; then
+			"$dir/gcc/*.o @ext/move/move.flags" >"$dir/log" 2>&1; then
 		killed static "$dir/static.saves" 60
 	else
 		skip 'static: no static libc'
@@ -129,8 +129,8 @@ alone() {
 
 # The program of the README, stopped once.
 text() {
-	sed -n '/^```c$/,/^```$/{/^```/d;p;}' move/README.md >"$dir/count.c"
-	build count "-no-pie $fixed" "$dir/count.c" "$dir/gcc/*.o @move/move.flags" \
+	sed -n '/^```c$/,/^```$/{/^```/d;p;}' ext/move/README.md >"$dir/count.c"
+	build count "-no-pie $fixed" "$dir/count.c" "$dir/gcc/*.o @ext/move/move.flags" \
 		>"$dir/log" 2>&1 || { fail 'the program of the README' "$dir/log"; return; }
 	{ (cd "$dir" && timeout -s KILL 1 ./count || :) >"$dir/counted"; } 2>/dev/null
 	[ ! -s "$dir/counted" ] && [ -s "$dir/count.save" ]
@@ -154,7 +154,7 @@ says() { # what, sentence, command ...
 unfit() {
 	all=$(where $core $ours)
 	saves="test/move/saves.c"
-	build pie '-pie -fPIE -fno-stack-protector' "$saves $all" @move/move.flags
+	build pie '-pie -fPIE -fno-stack-protector' "$saves $all" @ext/move/move.flags
 	if [ "$(cat /proc/sys/kernel/randomize_va_space)" != 0 ]; then
 		says 'PIE' 'link with -no-pie' "$dir/pie"
 	else
@@ -167,16 +167,16 @@ unfit() {
 	else
 		skip 'setarch -R: not permitted'
 	fi
-	build guards '-no-pie -fstack-protector-strong' "$saves $all" @move/move.flags
+	build guards '-no-pie -fstack-protector-strong' "$saves $all" @ext/move/move.flags
 	says 'guards' 'compile with -fno-stack-protector' "$dir/guards"
 	build flags "-no-pie $fixed" "$saves $all" ''
-	says 'no flags' 'link with @move/move.flags' "$dir/flags"
+	says 'no flags' 'link with @ext/move/move.flags' "$dir/flags"
 	$cc -std=gnu11 -O2 $includes -fPIC -shared $(where $core) -o "$dir/libusched.so" \
 		-pthread
 	build shared "-no-pie $fixed" "$saves $(where $ours)" \
-		"@move/move.flags $dir/libusched.so"
+		"@ext/move/move.flags $dir/libusched.so"
 	says 'shared library' 'link with libusched.a' "$dir/shared"
-	build ws "-no-pie $fixed -DWS" "$saves $all" @move/move.flags
+	build ws "-no-pie $fixed -DWS" "$saves $all" @ext/move/move.flags
 	says 'ws' 'take rr or ll' "$dir/ws"
 }
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mpi.sh: threads that wait for MPI (mpi/), on two and four ranks, under each
+# mpi.sh: threads that wait for MPI (ext/mpi/), on two and four ranks, under each
 # MPI of the machine: Open MPI, MPICH. In test/mpi each program has its claim.
 # Also in the hard mode, which moves each slice. Broken contracts have a message.
-# The examples of mpi/ give the results of plain blocking MPI, and the programs
+# The examples of ext/mpi/ give the results of plain blocking MPI, and the programs
 # of bench/mpi answer.
 #
 #	test/mpi.sh [--full] [openmpi] [mpich]
@@ -85,7 +85,7 @@ objects() { # folder, flags: the library, compiled once for all
 	done
 }
 
-profile() { # folder, flags: mpi/, compiled once for all programs of an MPI
+profile() { # folder, flags: ext/mpi/, compiled once for all programs of an MPI
 	mkdir "$dir/$1.$mpi" && for file in $ours; do
 		mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Werror \
 			-Wno-stringop-overflow $CFLAGS $includes $2 -c $file \
@@ -136,7 +136,7 @@ simulates() {
 	[ -s "$dir/rows" ] && [ ! -s "$dir/missing" ]
 }
 
-ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c'
+ours='ext/mpi/umpi.c ext/mpi/uprofile.c ext/mpi/uerrors.c'
 
 # Programs for rr and ws, also in the hard mode.
 variants='many calls every errors'
@@ -170,7 +170,7 @@ build() {
 	for how in HAND NATIVE; do
 		built strips-$how compile strips-$how bench/mpi/halo.c -D$how
 	done
-	sed -n '/^```c$/,/^```$/{//!p;}' mpi/README.md >"$dir/readme.$mpi.c"
+	sed -n '/^```c$/,/^```$/{//!p;}' ext/mpi/README.md >"$dir/readme.$mpi.c"
 	built 'README.md' compile readme "$dir/readme.$mpi.c" '' "$plain"
 	other_compilers
 }
@@ -259,8 +259,8 @@ texts() {
 }
 
 lists() {
-	sh mpi/list.sh | grep . >"$dir/list"
-	grep . mpi/README.md | tail -n "$(wc -l <"$dir/list")" |
+	sh ext/mpi/list.sh | grep . >"$dir/list"
+	grep . ext/mpi/README.md | tail -n "$(wc -l <"$dir/list")" |
 		diff "$dir/list" -
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# page.sh: the page of a recording (view/page.html) shows in a browser what is in
+# page.sh: the page of a recording (ext/view/page.html) shows in a browser what is in
 # it. Sums are those of the program that has made the recording; clicks, keys,
 # touch, zoom and search do what they say; names are text, whatever is in them;
 # 1,280 and 400 pixels, light and dark; a picture of a million records looks at few
@@ -41,14 +41,14 @@ known() {
 		"$dir/made" "$dir/large" 1200000 1 >"$dir/large.json" ||
 		{ fail 'made.c makes recordings'; return; }
 	if [ "$python" ]; then
-		browse 'a known recording' known view/page.html "$dir/small" \
+		browse 'a known recording' known ext/view/page.html "$dir/small" \
 			"$dir/small.json" true
-		browse 'a million records' known view/page.html "$dir/large" \
+		browse 'a million records' known ext/view/page.html "$dir/large" \
 			"$dir/large.json" false ${PICTURES:-}
-		browse 'planted errors' mutants view/page.html "$dir/small" "$dir/small.json"
+		browse 'planted errors' mutants ext/view/page.html "$dir/small" "$dir/small.json"
 	else
 		skip 'events of a person: no chromium-driver with python3-selenium'
-		browse 'a known recording' --dump known view/page.html "$dir/small" \
+		browse 'a known recording' --dump known ext/view/page.html "$dir/small" \
 			"$dir/small.json" true
 	fi
 }

@@ -4,7 +4,7 @@
 # and with ours: under rr, ll and ws, on one processor and on two, also in the
 # hard mode, where each thread that blocks is evicted. Names are renamed by
 # usched/pthreads.h, or by the linker. The chat server reads, writes and accepts
-# by the hooks of wrap/. If a barrier, signal or cancellation is left out, they
+# by the hooks of ext/wrap/. If a barrier, signal or cancellation is left out, they
 # fail.
 #
 # CC is the compiler, CFLAGS are more options for it, RUN goes before each
@@ -95,11 +95,11 @@ names() {
 # The names of the face, in each place.
 agree() {
 	sed -n 's/^#pragma redefine_extname \([^ ]*\) __wrap_\1$/\1/p' \
-		posix/pthreads.h | sort >"$dir/header"
-	tr ',' '\n' <posix/pthread.flags | sed -n 's/--wrap=//p' |
+		ext/posix/pthreads.h | sort >"$dir/header"
+	tr ',' '\n' <ext/posix/pthread.flags | sed -n 's/--wrap=//p' |
 		grep -vx main | sort >"$dir/linker"
-	sed -n 's/^[A-Za-z_].*FACE(\([a-z_]*\))(.*/\1/p' posix/pthreads.c \
-		posix/plocks.c | sort >"$dir/sources"
+	sed -n 's/^[A-Za-z_].*FACE(\([a-z_]*\))(.*/\1/p' ext/posix/pthreads.c \
+		ext/posix/plocks.c | sort >"$dir/sources"
 	[ -s "$dir/header" ] && diff "$dir/header" "$dir/linker" &&
 		diff "$dir/header" "$dir/sources"
 }
@@ -151,7 +151,7 @@ cxx() {
 	END
 	compile $includes -c "$dir/here.c" -o "$dir/here.o" &&
 		g++ -O1 -c "$dir/threads.cc" -o "$dir/threads.o" &&
-		g++ -nostdlib -r @posix/pthread.flags "$dir/threads.o" \
+		g++ -nostdlib -r @ext/posix/pthread.flags "$dir/threads.o" \
 			-l:libstdc++.a -o "$dir/all.o" &&
 		g++ "$dir/all.o" "$dir/here.o" "$dir"/plain/library/*.o \
 			-Wl,--wrap=main -nodefaultlibs -lm -lgcc_eh -lgcc -lc \
@@ -234,7 +234,7 @@ build_library() {
 	done
 	wait
 	[ ! -e "$built/failed" ] &&
-		compile $includes -c wrap/uwrap.c -o "$built/uwrap.o"
+		compile $includes -c ext/wrap/uwrap.c -o "$built/uwrap.o"
 }
 
 # Compiles a program, and links it.
@@ -252,7 +252,7 @@ link_program() { # name, folder
 			-o "$built/program/${source##*/}.o" || return 1
 	done
 	if [ $mode = link ]; then
-		compile -nostdlib -r @posix/pthread.flags "$built"/program/*.o \
+		compile -nostdlib -r @ext/posix/pthread.flags "$built"/program/*.o \
 			-o "$built/program.o" || return 1
 		rm "$built"/program/*.o
 		mv "$built/program.o" "$built/program"

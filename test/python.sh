@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # python.sh: the Python face of the engine installs by pip without a network,
-# by the commands of python/README.md and from its source distribution, and its
+# by the commands of ext/python/README.md and from its source distribution, and its
 # example and tests pass, with each interpreter that has its headers. The library
 # in it has each function of each header of <usched/all.h>.
 # With the first, CPython's tests of ThreadPoolExecutor pass with Executor in its
-# place, the tiles of python/examples/mandelbrot.py make the picture
+# place, the tiles of ext/python/examples/mandelbrot.py make the picture
 # of a single call, bench/python measures what it names, and mypy finds no fault in
 # the types of the package.
 # PYTHONS chooses the interpreters.
@@ -33,7 +33,7 @@ example() { # interpreter, name, what, arguments of pip
 	verdict "pip install $what" || return
 	(cd "$dir" && timeout 20 "$venv" example.py) >"$dir/out" 2>&1 &&
 		[ "$(cat "$dir/out")" = 5 ]
-	verdict "the example of python/README.md from $what"
+	verdict "the example of ext/python/README.md from $what"
 }
 
 # The source distribution lies outside of the tree, and is compiled: no object
@@ -56,7 +56,7 @@ editable() { # interpreter, name
 	cd "$dir/tree" || exit 1
 	example "$1" "$2" 'an editable tree' $(told '-e [^`]*')
 	cd - >/dev/null || exit 1
-	echo 'seen = 1' >>"$dir/tree/python/usched_engine/_see.py"
+	echo 'seen = 1' >>"$dir/tree/ext/python/usched_engine/_see.py"
 	(cd "$dir" && "$dir/venv-$2/bin/python" -c '
 import os, usched_engine as u
 assert u._see.seen and "uengine.h" in os.listdir(u.get_include() + "/usched")
@@ -65,9 +65,9 @@ assert not [name for name in os.listdir(os.path.dirname(u._see.__file__))
 	verdict "a change of an editable tree with $1"
 }
 
-# What python/README.md gives to pip install, in the tree.
+# What ext/python/README.md gives to pip install, in the tree.
 told() { # pattern
-	grep -o "\`pip install $1\`" "$top/python/README.md" | sed 's/.* install //; s/`//'
+	grep -o "\`pip install $1\`" "$top/ext/python/README.md" | sed 's/.* install //; s/`//'
 }
 
 fresh() { # interpreter, name
@@ -75,7 +75,7 @@ fresh() { # interpreter, name
 		skip "a fresh environment with $1 (package python3-venv)"
 		return 0
 	fi
-	sed -n '/^```python/,/^```$/{/^```/d;p;}' python/README.md \
+	sed -n '/^```python/,/^```$/{/^```/d;p;}' ext/python/README.md \
 		>"$dir/example.py"
 	example "$1" "$2" 'the tree' $(told '\.[^`]*')
 	distributed "$1" "$2" && editable "$1" "$2"
@@ -83,17 +83,17 @@ fresh() { # interpreter, name
 
 tests() { # interpreter, name
 	mkdir -p "$dir/$2" &&
-		"$1" python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
+		"$1" ext/python/backend.py "$dir/$2" >"$dir/out" 2>&1 &&
 		! grep -q warning: "$dir/out"
-	verdict "python/backend.py with $1" || return
+	verdict "ext/python/backend.py with $1" || return
 	{ every_call && echo 'int main(void) { return every_call[0] == 0; }'; } >"$dir/calls.c" &&
 		${CC:-cc} -w -Iinclude -include usched/all.h "$dir/calls.c" \
 			"$dir"/objects/*.o -pthread -lm -o "$dir/calls" >"$dir/out" 2>&1 &&
 		"$dir/calls"
-	verdict "the library of python/backend.py with $1"
+	verdict "the library of ext/python/backend.py with $1"
 	PYTHONPATH=$dir/$2 timeout 300 "$1" -W error::ResourceWarning \
-		-m unittest discover -v -s python/tests >"$dir/out" 2>&1
-	verdict "python/tests with $1" || return
+		-m unittest discover -v -s ext/python/tests >"$dir/out" 2>&1
+	verdict "ext/python/tests with $1" || return
 	sed -n "s/.* \.\.\. skipped [\"']\(.*\)[\"']\$/\1/p" "$dir/out" |
 		sort | uniq -c >"$dir/skips"
 	while read -r nr why; do
@@ -103,7 +103,7 @@ tests() { # interpreter, name
 
 # The picture has as many bytes as its header says.
 pictures() { # interpreter, name
-	PYTHONPATH=$dir/$2 timeout 20 "$1" python/examples/mandelbrot.py \
+	PYTHONPATH=$dir/$2 timeout 20 "$1" ext/python/examples/mandelbrot.py \
 		--size 192 --tile 16 --check "$dir/picture.png" \
 		>"$dir/out" 2>&1 && grep -q '^all pictures' "$dir/out" &&
 		"$1" - "$dir/picture.png" >>"$dir/out" 2>&1 <<-'END'
@@ -113,7 +113,7 @@ pictures() { # interpreter, name
 	lines = zlib.decompress(data.split(b"IDAT")[1][:length])
 	assert len(lines) == 192 * 193 and len(set(lines)) > 50
 	END
-	verdict "python/examples/mandelbrot.py with $1"
+	verdict "ext/python/examples/mandelbrot.py with $1"
 }
 
 # CPython's tests of ThreadPoolExecutor, with Executor in its place: in all programs
@@ -152,7 +152,7 @@ typed() { # interpreter
 		skip "mypy with $1 (mypy of PyPI)"
 		return 0
 	fi
-	"$1" -m mypy --strict --cache-dir="$dir/mypy" python/usched_engine >"$dir/out" 2>&1
+	"$1" -m mypy --strict --cache-dir="$dir/mypy" ext/python/usched_engine >"$dir/out" 2>&1
 	verdict "mypy --strict with $1"
 }
 
@@ -182,7 +182,7 @@ measures() { # interpreter, name
 	END
 }
 
-${CC:-cc} -O2 -shared -fPIC -o "$USCHED_TEST_LIBRARY" python/tests/library.c \
+${CC:-cc} -O2 -shared -fPIC -o "$USCHED_TEST_LIBRARY" ext/python/tests/library.c \
 	>"$dir/out" 2>&1
 verdict 'the library of the tests'
 count=0 seen=''

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ranks.sh: threads that move between ranks of MPI, with mail, saves, kills and
-# loads at random, give the results of threads that stay (move/ranks.c). Under each
+# loads at random, give the results of threads that stay (ext/move/ranks.c). Under each
 # MPI of the machine, with 1 to 4 ranks; rr and ll, gcc and clang, and in the hard
 # mode, which moves each slice. What cannot move is refused by name. The examples
 # give the same results on any ranks, also after a SIGKILL.
@@ -23,7 +23,7 @@ seed=${1:-$(date +%s)}
 core='usched.c uhard.c rr.c ll.c ws.c uwait.c uscope.c uthread.c usync.c uproc.c ucall.c
 	umem.c uio.c upoll.c umove.c usave.c uheap.c umail.c'
 move='umove.c usave.c uheap.c umail.c'
-ours='mpi/umpi.c mpi/uprofile.c mpi/uerrors.c move/ranks.c'
+ours='ext/mpi/umpi.c ext/mpi/uprofile.c ext/mpi/uerrors.c ext/move/ranks.c'
 fixed='-fno-pie -fno-stack-protector'
 
 main() {
@@ -59,11 +59,11 @@ objects() { # folder, flags: the library, compiled once for all
 # The results of threads that stay, without an MPI.
 stays() {
 	$cc $options $fixed -no-pie $CFLAGS $includes -Itest/move test/move/saves.c \
-		"$dir"/plain/*.o -o "$dir/saves" @move/move.flags -pthread -lm
+		"$dir"/plain/*.o -o "$dir/saves" @ext/move/move.flags -pthread -lm
 	try 'threads that stay' timeout 120 "$dir/saves" "$dir/want" 60
 }
 
-# Compiles mpi/ and ranks.c once for all programs of an MPI.
+# Compiles ext/mpi/ and ranks.c once for all programs of an MPI.
 profile() { # folder, flags
 	mkdir "$dir/$1.d.$mpi"
 	for file in $ours; do
@@ -84,26 +84,26 @@ run() { # ranks, program, arguments
 }
 
 all() {
-	try "$mpi: mpi/" profile plain ''
-	try "$mpi: mpi/, hard" profile hard -DUSCHED_HARD
-	linked="$dir/plain.d.$mpi/*.o $dir/plain/*.o @move/move.flags"
+	try "$mpi: ext/mpi/" profile plain ''
+	try "$mpi: ext/mpi/, hard" profile hard -DUSCHED_HARD
+	linked="$dir/plain.d.$mpi/*.o $dir/plain/*.o @ext/move/move.flags"
 	source=test/move/ranks.c
 	try "$mpi: plain" compile plain $source "-no-pie $fixed" "$linked"
 	try "$mpi: ll" compile ll $source "-no-pie $fixed -DLL" "$linked"
 	try "$mpi: hard" compile hard $source "-no-pie $fixed -DUSCHED_HARD" \
-		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @ext/move/move.flags"
 	moves plain 2 4
 	moves ll 2
 	killed plain 12
 	try "$mpi: ends" compile ends test/move/ends.c "-no-pie $fixed" "$linked"
 	try "$mpi: ends, hard" compile ends-hard test/move/ends.c \
 		"-no-pie $fixed -DUSCHED_HARD" \
-		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @ext/move/move.flags"
 	ends ends 1 2 4
 	try "$mpi: chaos" compile chaos test/move/chaos.c "-no-pie $fixed" "$linked"
 	try "$mpi: chaos, hard" compile chaos-hard test/move/chaos.c \
 		"-no-pie $fixed -DUSCHED_HARD" \
-		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @move/move.flags"
+		"$dir/hard.d.$mpi/*.o $dir/hard/*.o @ext/move/move.flags"
 	awk 'BEGIN { for (i = 0; i < 40; i++) print i, 150 + i % 7 * 40 }' >"$dir/steps"
 	rm -f "$dir/killed" "$dir"/save*
 	try "$mpi: chaos" run 3 chaos "$dir/killed" 40 $seed "$dir/save" 0
@@ -127,15 +127,15 @@ all() {
 # What threads that move have on their stacks is compiled by clang.
 clang() {
 	cc=clang
-	try "$mpi: clang" compile clang "$source move/ranks.c $(where $move)" \
+	try "$mpi: clang" compile clang "$source ext/move/ranks.c $(where $move)" \
 		"-no-pie $fixed" "$(ls "$dir/plain.d.$mpi"/u*.o) $(others "$dir/plain")
-			@move/move.flags"
+			@ext/move/move.flags"
 	cc=${CC:-cc}
 	moves clang 2
 	killed clang 4
 }
 
-# The objects of the library without those of move/.
+# The objects of the library without those of ext/move/.
 others() { # folder
 	ls "$1"/*.o | grep -vE '/(umove|usave|umail|uheap)\.c\.o$'
 }
@@ -216,16 +216,16 @@ unfit() {
 		$cc -shared $(others "$dir/pic") -o "$dir/libusched.so" -pthread
 	}
 	if [ "$(cat /proc/sys/kernel/randomize_va_space)" != 0 ]; then
-		compile unfit "$source move/ranks.c" '-pie -fPIE -fno-stack-protector' \
-			"$dir/pic/*.o @move/move.flags"
+		compile unfit "$source ext/move/ranks.c" '-pie -fPIE -fno-stack-protector' \
+			"$dir/pic/*.o @ext/move/move.flags"
 		says PIE 'link with -no-pie'
 	else
 		skip 'PIE: addresses are not random here'
 	fi
 	compile unfit $source '-no-pie -fno-pie -fstack-protector-strong' "$linked"
 	says guards 'compile with -fno-stack-protector'
-	compile unfit "$source move/ranks.c $(where $move)" "-no-pie $fixed" \
-		"@move/move.flags $dir/libusched.so"
+	compile unfit "$source ext/move/ranks.c $(where $move)" "-no-pie $fixed" \
+		"@ext/move/move.flags $dir/libusched.so"
 	says 'shared library' 'link with libusched.a'
 }
 

@@ -51,7 +51,7 @@ sanitizers() { # compiler
 # program with ThreadSanitizer.
 races() { # compiler
 	makes $1 -fsanitize=thread || { skip "$1: no program with it"; return; }
-	for src in usched.c extra/uhard.c; do
+	for src in usched.c lib/debug/uhard.c; do
 		$1 -g -DUSCHED_HARD $includes -c $src -o "$dir/$(basename $src .c).o"
 	done
 	$1 -g -DUSCHED_HARD -fsanitize=thread $includes -c "$dir/main.c" \

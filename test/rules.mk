@@ -44,7 +44,7 @@ TEST_H  := $(wildcard test/*.h)
 
 $(patsubst %,$(B)/%,$(filter s_pthread%,$(TESTS))): $(B)/libusched_pthread.a
 $(patsubst %,$(B)/%,$(filter s_pthread_io%,$(TESTS))): $(B)/uwrap.o
-$(patsubst %,$(B)/%,$(filter s_view% t_view%,$(TESTS))): view/walk.c
+$(patsubst %,$(B)/%,$(filter s_view% t_view%,$(TESTS))): ext/view/walk.c
 $(B)/t_first: examples/first/workers.c
 
 $(CORES:%=$(B)/%): $(B)/%: test/%.c $(CORE:%=$(B)/%.o) $(TEST_H)

@@ -238,7 +238,7 @@ static void readers_bare(void)
 	readers();
 }
 
-/* The kernel is given a buffer there, by each call of io/ that is a read or write. */
+/* The kernel is given a buffer there, by each call of lib/io/ that is a read or write. */
 static int by_call;
 
 static void gives(void *arg)

@@ -27,7 +27,7 @@ same='-DPR=3' mixed='-DPR=(unsigned)p%PR_NR'
 
 commands_work() {
 	mkdir "$dir/copy" "$dir/copy/test" || return 1
-	cp ./*.[ch] "$dir/copy" && cp -r core include wait proc bench examples "$dir/copy" &&
+	cp ./*.[ch] "$dir/copy" && cp -r core include lib bench examples "$dir/copy" &&
 	cp test/*.h test/s_join.c "$dir/copy/test" || return 1
 	commands $text >"$dir/commands" && tools "$dir/tools" || return 1
 	grep -q '/a.out' "$dir/commands" && grep -q '/pmain' "$dir/commands" &&
@@ -99,7 +99,7 @@ for test in $(applicable); do
 	try $test runs plain $test "$mixed"
 done
 try s_order.c runs plain test/s_order.c "$same"
-more=-DUSCHED_HARD hard=extra/uhard.c
+more=-DUSCHED_HARD hard=lib/debug/uhard.c
 try 'build, hard' build hard
 USCHED_DEBUG=evict=always,poison
 export USCHED_DEBUG

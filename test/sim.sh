@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# sim.sh: the simulated network of sim/. It answers as Linux does, by random
+# sim.sh: the simulated network of ext/sim/. It answers as Linux does, by random
 # scripts (test/sim/truth.c); a crash leaves what the model of sdisk.c allows, and
 # all of it (disk.c); time, threads and faults are as usim.h says (world.c); each
 # kind of fault, alone, does what it should (faults.c); calls that wait do what Linux
-# does (block.c), and those of io/ and posix/ what they say (surface.c); and histories are
+# does (block.c), and those of lib/io/ and ext/posix/ what they say (surface.c); and histories are
 # judged as all orders say (history.c). Libraries of others run unmodified:
 # libhiredis (redis.c), libevent (evhttp.c), libcurl (curl.c), libpq (pq.c); and so
 # does the server of examples/httpd, among hostile clients (httpd.c). Runs repeat:
@@ -51,7 +51,7 @@ objects() { # folder, flags, compiler, file ...
 # the library, as it is without options.
 kind() { # KIND, flags, compiler
 	[ -e "$dir/$1/lib.a" ] && return
-	objects "$1" "$2" "$3" sim/*.c || return
+	objects "$1" "$2" "$3" ext/sim/*.c || return
 	if [ $1 = plain ] && [ -e "${LIBRARY:-}" ] && [ -z "$DEFS$SAN$CFLAGS" ]; then
 		cp "$LIBRARY" "$dir/$1/lib.a"
 	else
@@ -67,7 +67,7 @@ program() { # KIND, flags, compiler, source, name
 	mkdir -p "$dir/$1/p" &&
 	$3 -std=gnu11 -g -Wall -Wextra -Werror $CFLAGS $includes -Itest $2 \
 		-c "$4" -o "$dir/$1/p/$5.o" &&
-	$3 -nostdlib -r @sim/sim.flags "$dir/$1/p/$5.o" $archives -o "$dir/$1/p/$5.all.o" &&
+	$3 -nostdlib -r @ext/sim/sim.flags "$dir/$1/p/$5.o" $archives -o "$dir/$1/p/$5.all.o" &&
 	$3 $CFLAGS $2 "$dir/$1/p/$5.all.o" "$dir/$1/lib.a" $libraries -pthread -o "$dir/$1/$5"
 }
 
@@ -107,7 +107,7 @@ truth() {
 
 # Calls that wait. On a busy machine the other end acts later.
 waiting() {
-	archives="@posix/pthread.flags $dir/plain/posix.a"
+	archives="@ext/posix/pthread.flags $dir/plain/posix.a"
 	try 'block for this machine' $cc -O1 -Wall -Wextra -Werror $CFLAGS \
 		test/sim/block.c -pthread -o "$dir/block" &&
 		try 'block for a host' program plain '-O1 -DSIMULATED' $cc \
@@ -136,7 +136,7 @@ same_waits() { # KIND, seed
 flags() {
 	nm "$dir"/plain/s[a-z]*.o "$dir/plain/usim.o" |
 		sed -n 's/.* T __wrap_//p' | sort >"$dir/defined"
-	tr ',' '\n' <sim/sim.flags | sed -n 's/--wrap=//p' | sort >"$dir/named"
+	tr ',' '\n' <ext/sim/sim.flags | sed -n 's/--wrap=//p' | sort >"$dir/named"
 	try 'sim.flags has other names' diff "$dir/defined" "$dir/named"
 	# Outside of a run, too, what is refused ends the program and says why.
 	echo 'int fork(void); int main(void) { return fork(); }' >"$dir/refused.c"
@@ -148,9 +148,9 @@ flags() {
 
 # The pthread face goes into the step of sim.flags.
 surface() { # KIND, flags
-	try "$1 posix" objects $1/posix "$2" $cc posix/plocks.c posix/pthreads.c &&
+	try "$1 posix" objects $1/posix "$2" $cc ext/posix/plocks.c ext/posix/pthreads.c &&
 		ar rcs "$dir/$1/posix.a" "$dir/$1"/posix/*.o || return
-	archives="@posix/pthread.flags $dir/$1/posix.a"
+	archives="@ext/posix/pthread.flags $dir/$1/posix.a"
 	try "$1 surface" program $1 "$2" $cc test/sim/surface.c surface &&
 		try "$1 surface" "$dir/$1/surface" --seeds $((seeds / 10)) --twice
 	archives=
@@ -214,7 +214,7 @@ linked_with() { # archive
 	ls "$archives" $more >"$dir/log" 2>&1 || return
 	libraries=$(readelf -d "${archives%.a}.so" |
 		sed -n 's/.*NEEDED.*\[\(.*\)\]/-l:\1/p')
-	archives="@posix/pthread.flags $archives $more $dir/plain/posix.a"
+	archives="@ext/posix/pthread.flags $archives $more $dir/plain/posix.a"
 }
 
 # Programs of others, unmodified: they run, under faults.
@@ -336,7 +336,7 @@ page() { # command
 gdb_names() { # command
 	have gdb || skip 'no gdb' || return
 	gdb -batch -iex 'set debuginfod enabled off' -ex 'set follow-fork-mode child' \
-		-ex 'break usim_fail' -ex 'source extra/usched-gdb.py' -ex run \
+		-ex 'break usim_fail' -ex 'source lib/debug/usched-gdb.py' -ex run \
 		-ex 'usched bt' --args $1 >"$dir/log" 2>&1
 	for host in 'server (ended): ' 'server: ' 'client: '; do
 		grep -q "^  0x[0-9a-f]*  $host" "$dir/log"
@@ -395,7 +395,7 @@ searches() {
 document() {
 	mkdir "$dir/doc" && cp "$dir/plain/lib.a" "$dir/doc/libusched.a" &&
 		cp "$dir/plain/lib.a" "$dir/doc/libusched_sim.a" &&
-		ln -s "$PWD/include" "$PWD/sim" "$PWD/examples" "$dir/doc" || exit 1
+		ln -s "$PWD/include" "$PWD/ext" "$PWD/examples" "$dir/doc" || exit 1
 	awk '/^\t#include/ { on = 1 } on && /^[^\t]/ { exit } on' doc/sim.md |
 		sed 's/^\t//' >"$dir/doc/till.c"
 	sed -n "s/^\t\(\.\/\|! \)/\1/p; s/^\tcc /$cc /p" doc/sim.md >"$dir/commands"
@@ -451,8 +451,8 @@ builds() {
 # An error that is planted in the simulator is found by a test.
 mutant() { # test, file, sed script
 	rm -rf "$dir/m" && mkdir "$dir/m" && cp "$dir/plain/lib.a" "$dir/m" &&
-		sed "$3" "sim/$2" >"$dir/m/$2" && ! cmp -s "sim/$2" "$dir/m/$2" &&
-		objects m '-O1 -Isim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
+		sed "$3" "ext/sim/$2" >"$dir/m/$2" && ! cmp -s "ext/sim/$2" "$dir/m/$2" &&
+		objects m '-O1 -Iext/sim -Wno-unused' $cc "$dir/m/$2" >"$dir/log" 2>&1 &&
 		ar r "$dir/m/lib.a" "$dir/m/${2%.c}.o" &&
 		mutant_program ${1%:*} >>"$dir/log" 2>&1
 	judge $? "planted in $2: $3" "$dir/log" || return
@@ -461,7 +461,8 @@ mutant() { # test, file, sed script
 }
 
 mutant_program() { # test
-	[ $1 != block ] && [ $1 != surface ] || archives="@posix/pthread.flags $dir/plain/posix.a"
+	[ $1 != block ] && [ $1 != surface ] ||
+		archives="@ext/posix/pthread.flags $dir/plain/posix.a"
 	program m '-O1 -DSIMULATED' $cc test/sim/$1.c $1
 	set -- $?
 	archives=
@@ -622,7 +623,7 @@ first() { # a random number
 }
 
 try 'the simulator compiles' kind plain -O1 $cc || counted
-try 'hooks' objects . -O1 $cc wrap/uwrap.c || counted
+try 'hooks' objects . -O1 $cc ext/wrap/uwrap.c || counted
 [ -z "$soak" ] || { soaks; counted; }
 truth
 flags

@@ -84,8 +84,8 @@ int main(int argc, char **argv)
 	return rr_start() || rr_fini();
 }
 END
-sources="usched.c rr.c wait/uwait.c wait/uscope.c wait/uthread.c io/uio.c
-	io/upoll.c proc/umem.c proc/uproc.c"
+sources="usched.c rr.c lib/wait/uwait.c lib/wait/uscope.c lib/wait/uthread.c lib/io/uio.c
+	lib/io/upoll.c lib/proc/umem.c lib/proc/uproc.c"
 
 # count CALL PAIRS ROUNDS [trust]: prints how often the program makes the call.
 count() {
@@ -179,7 +179,7 @@ int main(void)
 }
 END
 ${CC:-cc} -O2 -std=gnu11 $includes ${CFLAGS:-} "$dir/b.c" $sources \
-	wait/usync.c io/ufile.c proc/ucall.c wrap/uwrap.c -o "$dir/b" \
+	lib/wait/usync.c lib/io/ufile.c lib/proc/ucall.c ext/wrap/uwrap.c -o "$dir/b" \
 	-pthread -ldl || exit 1
 strace -f -o "$dir/calls" "$dir/b" >/dev/null || exit 1
 # Beside other programs strace sees the end of a call later.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* t_wrapped: with the hooks of wrap/, usched_main() makes private threads */
+/* t_wrapped: with the hooks of ext/wrap/, usched_main() makes private threads */
 
 /*
  * So does usched_go(), for each scheduler. uwrap_linked stands for the hooks.

@@ -48,7 +48,7 @@ table() { # HACKING.md
 		sed -n 's/^| `\([^`]*\)`[^|]* | \([^|]*[0-9]\)\( |\)*$/\1 \2/p' |
 		sed 's,.*/,,' | grep -v '^ws.c ' | sort >"$dir/table"
 	files | grep '\.[ch]c*$' | grep -v '^test/\|^bench/' |
-	grep -vE "^steal/(ws.c|homes|choose|runnable|search|messages|theft)" |
+	grep -vE "^lib/steal/(ws.c|homes|choose|runnable|search|messages|theft)" |
 	while read -r file; do
 		numbers=$(sed -n 's/^ \* \([A-Z][A-Z]*[0-9][0-9]*\)[.] .*/\1/p' \
 			"$file" | sed -n '1p;$p' | uniq | tr '\n' ' ')
@@ -99,7 +99,8 @@ includes() { # folder
 		[ ! -e "$1/$header" ] || [ -L "${1%/}/${header%/*}" ] || continue
 		header=${header#private/}
 		[ -e "$1/$header" ] && continue
-		path=$(cd "$top" && ls "$header" ./*/"$header" 2>/dev/null |
+		path=$(cd "$top" && ls "$header" ./*/"$header" ./lib/*/"$header" \
+			./ext/*/"$header" 2>/dev/null |
 			sed -n '1s,^\./,,p')
 		case $path in
 		'')	continue ;;	# of others
@@ -112,14 +113,14 @@ includes() { # folder
 }
 
 top=$PWD
-folders='core wait proc steal io extra view engine start wrap mpi'
+folders="core $(echo lib/*/ ext/wrap/ ext/mpi/ | sed 's,/ , ,g; s,/$,,')"
 least=100
 empty 'labels twice' "$(twice usched.[ch] rr.[ch] ll.[ch] \
 	$(find $folders -name '*.[ch]' 2>/dev/null))"
 empty 'invariants: > is right' "$(table HACKING.md)"
 empty 'files that are not there' "$(absent $(files | grep '\.md$' |
 	grep -v 'CHANGELOG\|results'))"
-empty 'files without a word' "$(for folder in $folders include doc bench examples python; do
+empty 'files without a word' "$(for folder in $folders include doc bench examples ext/python; do
 		[ ! -e $folder ] || unnamed $folder
 	done)"
 empty 'includes' "$(for folder in $folders; do
@@ -144,7 +145,7 @@ empty 'planted invariants' "$(table "$dir/HACKING.md" | wc -l | grep -vx 4)"
 empty 'a planted name' "$(absent "$dir/HACKING.md" | grep -c uchannel.c |
 	grep -vx 1)"
 
-mkdir "$dir/wait" && cp wait/*.* "$dir/wait" &&
+mkdir "$dir/wait" && cp lib/wait/*.* "$dir/wait" &&
 	echo '#include "ws.h"' >"$dir/wait/planted.c"
 empty 'a planted file' "$(unnamed "$dir/wait" | grep -c planted.c | grep -vx 1)"
 empty 'a planted include' "$(includes "$dir/wait" | grep -c ws.h | grep -vx 1)"

@@ -14,7 +14,8 @@
 cd "$(dirname "$0")/.." || exit 1
 . test/layout
 
-sources='test/t_steal_tls.c usched.c wait/uwait.c proc/umem.c proc/uproc.c steal/ws.c'
+sources='test/t_steal_tls.c usched.c lib/wait/uwait.c lib/proc/umem.c lib/proc/uproc.c
+	lib/steal/ws.c'
 # -flto: ustack_block() and the functions around it may be inlined in the test.
 levels='-O2;-O3 -flto;-Os -fPIC;-O2 -flto -mno-tls-direct-seg-refs'
 others='-O2'

@@ -153,9 +153,9 @@ library() { # compiler, tool, flags
 	sanitized=$cflags
 	[ -z "$apart" ] || cflags=$(echo "$cflags" | sed 's/-fsanitize=[a-z]*//')
 	mkdir -p "$dir/face" || return 1
-	for src in $(cat sources) posix/*.c wrap/*.c; do
+	for src in $(cat sources) ext/posix/*.c ext/wrap/*.c; do
 		case $src in
-		posix/*|wrap/*)	to=$dir/face ;;
+		ext/posix/*|ext/wrap/*)	to=$dir/face ;;
 		*)		to=$dir ;;
 		esac
 		$1 $cflags -c -o "$to/$(basename $src .c).o" "$src" || return 1

@@ -119,8 +119,8 @@ $cc $flags -o "$dir/work" "$dir/work.c" "$dir/lib.a" -Wl,-u,uview_start \
 	-pthread || exit 1
 tools() { # suffix, flags
 	for tool in uview utop; do
-		$cc $flags $2 -o "$dir/$tool$1" view/${tool}_main.c \
-			view/walk.c view/find.c view/out.c "$dir/page.c" $3 \
+		$cc $flags $2 -o "$dir/$tool$1" ext/view/${tool}_main.c \
+			ext/view/walk.c ext/view/find.c ext/view/out.c "$dir/page.c" $3 \
 			-pthread || return
 	done
 }
@@ -131,7 +131,7 @@ if $cc -fsanitize=address,undefined "$dir/try.c" -o "$dir/try" 2>/dev/null &&
    "$dir/try"; then
 	hard=-san
 	tools -san '-fsanitize=address,undefined -fno-sanitize-recover=all
-		-DUSCHED_SANITIZE_ANYWAY' 'view/vcopy.c usched.c' \
+		-DUSCHED_SANITIZE_ANYWAY' 'lib/view/vcopy.c usched.c' \
 		>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 fi
 
@@ -165,7 +165,7 @@ has() { # text, file
 }
 
 # The JSON parses, and as Perfetto reads it no slice is dropped, each arrow has a
-# slice at both ends, and each name its own thread (view/out.c has the rules).
+# slice at both ends, and each name its own thread (ext/view/out.c has the rules).
 nests() { # file
 	have python3 || return 0
 	python3 - "$1" <<'END'
@@ -233,7 +233,7 @@ for e in runs[:5]:
 sample(1, zero + 1000)
 sample(native[runs[0]["tid"]], zero + 10 ** 12)
 END
-	python3 view/uview-perf.py "$1" <"$dir/samples" >"$dir/cpu" &&
+	python3 ext/view/uview-perf.py "$1" <"$dir/samples" >"$dir/cpu" &&
 	has '^worker;inside 5$' "$dir/cpu" &&
 	has '^\[native thread\];below;worker;inside 1$' "$dir/cpu" &&
 	has '^\[not recorded\];below;worker;inside 1$' "$dir/cpu" &&

@@ -31,8 +31,7 @@ often=6
 
 # The library's sources: C, and assembly in it.
 sources() {
-	find usched.[ch] rr.[ch] ll.[ch] core wait proc steal io extra view engine \
-		-name '*.[ch]' 2>/dev/null | sort
+	find usched.[ch] rr.[ch] ll.[ch] core lib ext/view -name '*.[ch]' 2>/dev/null | sort
 }
 
 # Prints the first column of the glossary: a line "glossary WORD" for each word.

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # wrap.sh: other people's code that blocks, blocks only the thread that calls.
-# Each call that has a hook does so (wrap/plain.c), in each form of the hooks:
+# Each call that has a hook does so (ext/wrap/plain.c), in each form of the hooks:
 # in the program, by --wrap, static, by LD_PRELOAD. So do the unmodified
 # libraries libcurl, hiredis with a Redis, libpq with a PostgreSQL, and OpenSSL.
-# Without hooks these programs hang. What does not work is in wrap/limits.c, and
+# Without hooks these programs hang. What does not work is in ext/wrap/limits.c, and
 # in the end of this script.
 #
 # CC is the compiler, CFLAGS are more options for it. A library or a server that
@@ -33,7 +33,7 @@ main() {
 		try 'curl by LD_PRELOAD' preload curl -lcurl
 		try 'curl by --wrap hangs: it reaches only what is linked' \
 			hangs curl '' "$dir/plain/uwrap_link.o" \
-			@wrap/wrap.flags -lcurl
+			@ext/wrap/wrap.flags -lcurl
 	fi
 	if has hiredis/hiredis.h -lhiredis libhiredis-dev && redis; then
 		library redis -lhiredis 16 "$dir/redis.sock"
@@ -68,7 +68,7 @@ hooks() { # object
 }
 
 flags() {
-	tr ',' '\n' <wrap/wrap.flags | sed -n 's/^--wrap=//p' | sort \
+	tr ',' '\n' <ext/wrap/wrap.flags | sed -n 's/^--wrap=//p' | sort \
 		>"$dir/flags"
 	hooks "$dir/plain/uwrap_link.o" | comm -3 - "$dir/flags" >"$dir/odd"
 	! grep -v __ "$dir/odd" && [ "$(wc -l <"$dir/flags")" -gt 20 ]
@@ -139,7 +139,7 @@ calls() {
 }
 
 linked() { # flags
-	link plain RR plain $1 "$dir/plain/uwrap_link.o" @wrap/wrap.flags \
+	link plain RR plain $1 "$dir/plain/uwrap_link.o" @ext/wrap/wrap.flags \
 		"$dir/plain/libusched.a" && timeout 100 "$dir/program"
 }
 
@@ -186,7 +186,7 @@ library() { # program, libraries, NR in the hard mode, arguments ...
 
 # OpenSSL in a static program.
 by_flags() {
-	link plain RR tls -static "$dir/plain/uwrap_link.o" @wrap/wrap.flags \
+	link plain RR tls -static "$dir/plain/uwrap_link.o" @ext/wrap/wrap.flags \
 		-lssl -lcrypto "$dir/plain/libusched.a" >"$dir/log" 2>&1 || {
 		skip 'tls, static: no libssl.a, or it needs more'
 		return

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* every: each call of the table in mpi/calls.h that blocks lets others run. */
+/* every: each call of the table in ext/mpi/calls.h that blocks lets others run. */
 
 /*
  *	every FILE [CALL]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mpitest.h: common parts of tests of mpi/. */
+/* mpitest.h: common parts of tests of ext/mpi/. */
 
 #ifndef MPITEST_H
 #define MPITEST_H

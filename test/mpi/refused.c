@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* refused: broken contracts of mpi/ end the program with a message. */
+/* refused: broken contracts of ext/mpi/ end the program with a message. */
 
 /*
  *	refused WHAT

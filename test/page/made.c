@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* made.c: writes a copy of a recording (view/format.h) whose content is known. */
+/* made.c: writes a copy of a recording (lib/view/format.h) whose content is known. */
 
 /*
  *	made FILE records lost

@@ -2,7 +2,7 @@
 /*
  * curl.c: libcurl of Debian, unmodified, relinked with sim.flags and the pthread
  * face: its resolver is a thread. A small server that is written with the calls of
- * io/ sends pages with a length, in chunks, or by a redirection, and takes uploads;
+ * lib/io/ sends pages with a length, in chunks, or by a redirection, and takes uploads;
  * now and then it ends within an answer. A transfer that says it is done is whole.
  */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pq.c: libpq of Debian, unmodified, against a small server that speaks version 3
- * of PostgreSQL's protocol by the calls of io/: a start with a password, simple
+ * of PostgreSQL's protocol by the calls of lib/io/: a start with a password, simple
  * questions, questions with parameters. "rows N" asks for N rows, and "error" for an
  * error. Each result is whole and belongs to its question, or the connection is bad.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * redis.c: libhiredis of Debian, unmodified, against a small server that is
- * written with the calls of io/. The server keeps a number for each name, and a
+ * written with the calls of lib/io/. The server keeps a number for each name, and a
  * client raises its own. Each reply is whole and belongs to its request. Faults
  * break connections, and the client connects again. So a request of an older
  * connection may come late; a crash makes the server forget.

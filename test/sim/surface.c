@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * surface.c: what truth.c cannot compare, since it waits, or belongs to a host:
- * Unix sockets that block, calls of io/ with deadlines, threads of pthreads,
+ * Unix sockets that block, calls of lib/io/ with deadlines, threads of pthreads,
  * stdio, counters, timers, select(), names, chance, locks and maps of files,
  * signals. Each host is a claim; all run under faults, and none may touch the
  * machine.
@@ -367,7 +367,7 @@ static void later_kill(int signo)
 
 /*
  * kill() by another thread interrupts calls of the first, by libc's names. Those of
- * io/ go on. A handler that closes the file ends a call that goes on.
+ * lib/io/ go on. A handler that closes the file ends a call that goes on.
  */
 
 static int closes[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does not work, as wrap/README.md lists it. If one of these tests fails,
+ * What does not work, as ext/wrap/README.md lists it. If one of these tests fails,
  * that list is longer than it has to be.
  */
 #include "either.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* event.h: a stand-in for kqueue(2), over epoll, so that io/kqueue.h can run. */
+/* event.h: a stand-in for kqueue(2), over epoll, so that lib/io/kqueue.h can run. */
 
 #ifndef KQUEUE_STANDIN_H
 #define KQUEUE_STANDIN_H
 
 /*
- * Only what io/kqueue.h uses. A queue is an epoll descriptor. What epoll does
+ * Only what lib/io/kqueue.h uses. A queue is an epoll descriptor. What epoll does
  * not keep is in a table: which filters each number has in each queue. A number
  * that epoll has forgotten, since its file was closed, has none. The state is
- * that of the process, under a lock. A filter that io/kqueue.h has not armed
+ * that of the process, under a lock. A filter that lib/io/kqueue.h has not armed
  * with EV_CLEAR ends the program, since epoll is edge-triggered here.
  *
  * Other than kqueue: a file of which another number is open is not forgotten

@@ -275,7 +275,7 @@ uninstall:
 clean:
 	rm -rf build out $(LIBS) $(HOOKS) $(TOOLS) libusched.so.*
 	@for p in bench/peers/*/ bench/waits/*/ bench/io/*/ \
-		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/attack/; do \
+		bench/http/*/ bench/engine/*/ bench/mpi/ bench/python/ test/examples/attack/; do \
 		[ ! -e $$p/Makefile ] || $(MAKE) -s -C $$p clean; done
 
 # A copy of the library alone has no benchmark and no tests.

@@ -367,7 +367,7 @@ class Site:
         self.done = {}          # path in the tree: page
         self.anchors = {}       # page: anchors
         self.index = []
-        self.files = sorted(run("sh", "-c", ". test/layout; files").split())
+        self.files = sorted(run("sh", "-c", ". test/run/layout; files").split())
 
     def page(self, path):
         """Returns the page of a file of the tree, which is made later."""

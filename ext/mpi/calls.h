@@ -3,7 +3,7 @@
 
 /*
  * A row for each call, from which come its hook (uprofile.c), its line in
- * README.md (list.sh), and its place among the tests: test/mpi/every.c does not
+ * README.md (list.sh), and its place among the tests: test/ext/mpi/every.c does not
  * compile if a call that blocks has no test. A file that includes this defines
  * the words, and COUNT, PLACE: int and int; or, for the calls that end in _c,
  * MPI_Count and MPI_Aint. Without ONCE only calls with both forms are there.

@@ -138,7 +138,7 @@
  * u_mpi_recv() by PMPI_Irecv(), and PMPI_Cancel() at the deadline. If another
  * native thread makes progress at this moment, Open MPI 4.1.4 may say that the
  * request was cancelled although a message was matched, and the message is
- * lost: in 1 of 4 runs of test/mpi/calls.c with 2 processors and 4 ranks.
+ * lost: in 1 of 4 runs of test/ext/mpi/calls.c with 2 processors and 4 ranks.
  *
  * Records and slices that are reserved before the request begins: MPI_Wait()
  * gets a request that has begun, and a message that is there at once would pay

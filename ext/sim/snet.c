@@ -55,7 +55,7 @@
  *     first.
  *
  * Left out: congestion, sizes of packets, urgent data, keep-alive, IPv6. Unix
- * sockets are in sunix.c. Results and bits of poll() follow Linux, by test/sim.
+ * sockets are in sunix.c. Results and bits of poll() follow Linux, by test/ext/sim.
  */
 
 #define _GNU_SOURCE		/* POLLRDHUP, accept4(), pipe2() */

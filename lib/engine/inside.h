@@ -203,7 +203,7 @@ static inline void engine_name(char to[ENGINE_NAME], const char *from)
 
 /*
  * The functions stand here by the file that has them, the lowest layer first.
- * A file calls no file that comes later (test/layers.sh).
+ * A file calls no file that comes later (test/house/layers.sh).
  *
  * "Released meanwhile": the function releases the lock, and takes it again, so
  * what the caller has read may have changed. "Released": it only releases.

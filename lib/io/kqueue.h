@@ -16,7 +16,7 @@
  * has what kqueue does not know. Regular files have filters, but those wait at
  * the end of the file: they count as always ready, too.
  *
- * This was run over a stand-in (test/kqueue/), never over kqueue(2).
+ * This was run over a stand-in (test/whole/kqueue/), never over kqueue(2).
  */
 
 #include "park.h"

@@ -101,7 +101,7 @@
  *
  * The compare-and-swaps are sequentially consistent, as in the paper. The slots
  * are relaxed: Q4, R1. R3 and A3 matter on machines that let a store pass an
- * earlier load, which our model checker (test/model) does not try.
+ * earlier load, which our model checker (test/whole/model) does not try.
  */
 
 #include <errno.h>

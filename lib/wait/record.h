@@ -6,7 +6,7 @@
 
 /*
  * With the inline functions of uwait.h these are all steps at which native
- * threads meet. They are here so that test/model can run them alone. The essay
+ * threads meet. They are here so that test/whole/model can run them alone. The essay
  * of uwait.c explains them.
  *
  * Orders. O1: a post (H2) releases what the claimer has written, and the taker

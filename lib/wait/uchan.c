@@ -92,18 +92,18 @@
  *
  * MUTANTS. Each is found by a test; the name follows.
  *
- *	send copies after queueing, from v		s_chan (hard mode)
- *	claimer forgets the copy into the record	s_chan
- *	take() leaves a sender's value in the record	s_chan: order
- *	a failed claim ends the search			s_chan: late
- *	a failed claim does not count in ch_late	s_chan: freed
- *	leave() is not called after a time-out		s_chan: model
- *	close does not tell senders			s_chan: close
- *	locks in the order of cases			s_select: cross
- *	a channel in two cases is locked twice		s_select: twice
- *	no second look under all locks			s_select: lost
- *	links of cases not chosen stay			s_select: freed
- *	the choice begins at random, then goes round	s_select: chance
+ *	send copies after queueing, from v		chan (hard mode)
+ *	claimer forgets the copy into the record	chan
+ *	take() leaves a sender's value in the record	chan: order
+ *	a failed claim ends the search			chan: late
+ *	a failed claim does not count in ch_late	chan: freed
+ *	leave() is not called after a time-out		chan: model
+ *	close does not tell senders			chan: close
+ *	locks in the order of cases			select: cross
+ *	a channel in two cases is locked twice		select: twice
+ *	no second look under all locks			select: lost
+ *	links of cases not chosen stay			select: freed
+ *	the choice begins at random, then goes round	select: chance
  *
  * REJECTED
  *

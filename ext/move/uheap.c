@@ -43,8 +43,8 @@
 #define GAP		8	/* places between two of a run */
 
 struct heap {
-	uint64_t h_end;			/* from here on nothing is in use, */
-	uint64_t h_most;		/* and was in use */
+	uint64_t h_end;			/* from here on nothing is in use */
+	uint64_t h_most;		/* highest h_end since pages were given back */
 	uint64_t h_free;		/* offset of the first; 0: none */
 };
 

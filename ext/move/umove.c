@@ -180,7 +180,7 @@ static bool gate_shut;
 
 /* What is known of the program and of its libraries. */
 static uintptr_t code_low, code_high;	/* machine code of the program */
-static uintptr_t libs_low, libs_high;	/* and of all libraries */
+static uintptr_t libs_low, libs_high;	/* machine code of all libraries */
 static unsigned long long loaded;	/* counts libraries */
 
 /* By umove_pack() for pack(). Nothing blocks in between. */

@@ -13,18 +13,18 @@
 struct umove_program {
 	char     pr_magic[8];
 	uint64_t pr_build;	/* a hash of the machine code */
-	uint64_t pr_at;		/* where it was loaded */
-	uint64_t pr_lanes;	/* bottom of the first lane, */
-	uint64_t pr_lane_size;	/* bytes from one to the next, */
-	uint64_t pr_lane_nr;	/* how many */
+	uint64_t pr_at;		/* where the machine code was loaded */
+	uint64_t pr_lanes;	/* bottom of the first lane */
+	uint64_t pr_lane_size;	/* bytes from a lane to the next */
+	uint64_t pr_lane_nr;	/* how many lanes */
 	uint64_t pr_heap;	/* bytes of a heap */
 };
 
 /* A thread as bytes: this, its slice, its heap, its box. */
 struct umove_head {
 	uint64_t hd_number;
-	uint64_t hd_f;		/* its function, */
-	uint64_t hd_arg;	/* and the argument of that */
+	uint64_t hd_f;		/* its function */
+	uint64_t hd_arg;	/* the argument of hd_f */
 	uint64_t hd_top;	/* where its slice begins */
 	uint32_t hd_slice;	/* bytes, multiples of 8 */
 	uint32_t hd_heap;
@@ -79,7 +79,7 @@ struct umove_far {
 	/* Has room for a thread that is about to be here. 0 or -errno. */
 	int  (*fa_room)(void);
 	void (*fa_here)(long number);	/* a thread is here */
-	void (*fa_ended)(long number);	/* and has ended here */
+	void (*fa_ended)(long number);	/* a thread has ended here */
 };
 
 extern const struct umove_far *umove_far;	/* NULL: none */

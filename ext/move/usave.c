@@ -62,7 +62,7 @@
 struct summary {
 	uint64_t su_threads;
 	uint64_t su_numbers;	/* from here on none was given */
-	uint64_t su_nob;	/* of all threads */
+	uint64_t su_nob;	/* bytes of all threads */
 	uint64_t su_serial;	/* of a save over ranks, or 0 */
 };
 

@@ -40,7 +40,7 @@ struct umpi_ask {
 	int            a_done;		/* UMPI_ANY, UMPI_SOME: the answer */
 	int            a_peer;		/* probes */
 	int            a_tag;
-	MPI_Comm       a_comm;		/* of requests: after an error */
+	MPI_Comm       a_comm;		/* after an error: of the requests */
 	int            a_code;		/* after an error: the first of a request */
 	MPI_Message    a_message;	/* UMPI_MPROBE: the answer */
 };

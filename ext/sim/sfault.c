@@ -380,7 +380,7 @@ struct shape {
 	unsigned s_kinds;	/* bits */
 	unsigned s_steps;
 	bool     s_aims;	/* at the host that sends most */
-	utime_ns s_gap;		/* of a burst */
+	utime_ns s_gap;		/* most time between two faults of a burst */
 	unsigned s_octave;	/* of the shortest, and how many follow */
 	unsigned s_octaves;
 	int      s_lost[USIM_HOSTS];

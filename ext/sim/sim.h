@@ -151,7 +151,7 @@ struct sim_file_ops {
 	ssize_t (*o_read)(struct sim_file *f, void *buf, size_t size, int flags);
 	ssize_t (*o_write)(struct sim_file *f, const void *buf, size_t size);
 	int     (*o_poll)(struct sim_file *f);	/* bits of poll() */
-	void    (*o_close)(struct sim_file *f);	/* and frees it */
+	void    (*o_close)(struct sim_file *f);	/* closes f, and frees it */
 	/* The host has crashed: no word to the other side. */
 	void    (*o_crash)(struct sim_file *f);
 	bool      o_whole;	/* a blocking write goes on until all is written */
@@ -386,8 +386,8 @@ bool     sim_fails_sync(struct sim_host *h);	/* a sync of a file, now */
 utime_ns sim_arrival(struct sim_host *from, struct sim_host *to, size_t size);
 utime_ns sim_sync_time(struct sim_host *h, utime_ns ns);
 utime_ns sim_paused(struct sim_host *h);	/* until then, or 0 */
-utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* ns by its clocks */
-utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when these have gone by */
+utime_ns sim_drifted(struct sim_host *h, utime_ns ns);	/* how long ns is by its clocks */
+utime_ns sim_after(struct sim_host *h, utime_ns ns);	/* when ns have gone by on its clocks */
 bool     sim_is_cut(struct sim_host *from, struct sim_host *to);
 int      sim_cut_to(const struct sim_fault *f, int host);
 bool     sim_fault_lasts(const struct sim_fault *f);

@@ -105,7 +105,7 @@ struct flow {
 	struct segment    *g_first, *g_last;
 	bool               g_armed;	/* has an event */
 	size_t             g_bytes;	/* N2 */
-	size_t             g_read;	/* of these, were read, and no ROOM says so */
+	size_t             g_read;	/* bytes that were read, and no ROOM says so */
 	int                g_tries;
 	utime_ns           g_since;	/* of the first try */
 };
@@ -136,7 +136,7 @@ struct end {
 	bool               k_untold;	/* connect() has not told its end */
 	bool               k_unusable;	/* shut down before that */
 	bool               k_bound;	/* holds its port */
-	bool               k_by_bind;	/* for good */
+	bool               k_by_bind;	/* holds the port that bind() named */
 	bool               k_reuse;	/* SO_REUSEADDR */
 	bool               k_keep, k_no_delay;	/* options without effect */
 	struct linger      k_linger;	/* on for 0 s: close() resets */

@@ -66,7 +66,7 @@ struct slot {
 	unsigned long long s_seed;
 	pid_t              s_pid;	/* 0: it has ended */
 	bool               s_is_again;	/* the second run of --twice */
-	uint64_t           s_hash;	/* of the first */
+	uint64_t           s_hash;	/* hash of the first run */
 	struct sim_report *s_report;
 };
 
@@ -323,8 +323,8 @@ struct search {
 	usim_setup           *h_setup;
 	struct slot           h_slots[2 * JOBS_MOST];
 	int                   h_slot_nr, h_running;
-	unsigned long long    h_next;	/* the seed that starts next, */
-	unsigned long long    h_taken;	/* and that whose report is taken next */
+	unsigned long long    h_next;	/* the seed that starts next */
+	unsigned long long    h_taken;	/* the seed whose report is taken next */
 };
 
 static struct slot *slot_of(struct search *h, unsigned long long seed)

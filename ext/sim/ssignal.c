@@ -53,7 +53,7 @@ struct sim_signals {
 	struct sigaction g_actions[MOST + 1];
 	sigset_t         g_mask, g_pending[2];	/* by whom */
 	int              g_watches[MOST + 1];	/* usignal_watch() */
-	unsigned         g_came[MOST + 1];	/* and were not taken */
+	unsigned         g_came[MOST + 1];	/* signals that came, and were not taken */
 	bool             g_is_pending;		/* some may be */
 	/* ITIMER_REAL. */
 	utime_ns         g_alarm;		/* when it is due; 0: not set */

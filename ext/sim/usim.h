@@ -84,13 +84,13 @@ extern "C" {
 
 /* What a world is like. setup() changes what it likes: all has a default. */
 struct usim_world {
-	utime_ns w_run;			/* faults come so long: 20 s */
-	utime_ns w_quiet;		/* then it is quiet: 40 s */
-	utime_ns w_latency_min;		/* of a link, one way: 200 us */
-	utime_ns w_latency_max;		/* 20 ms; most are near the other */
+	utime_ns w_run;			/* how long faults come: 20 s */
+	utime_ns w_quiet;		/* how long it is quiet after that: 40 s */
+	utime_ns w_latency_min;		/* least latency of a link, one way: 200 us */
+	utime_ns w_latency_max;		/* most: 20 ms; most links are near the least */
 	utime_ns w_sync_max;		/* of fsync(), from 50 us: 5 ms */
-	unsigned w_faults;		/* a run draws so many at most: 12 */
-	unsigned w_loss;		/* of 1000 datagrams are lost: 0 */
+	unsigned w_faults;		/* faults that a run draws, at most: 12 */
+	unsigned w_loss;		/* datagrams of 1000 that are lost: 0 */
 	unsigned w_bandwidth;		/* bytes a second of a host, each way;
 					   0: no limit */
 	unsigned w_core;		/* hosts that clients need at the end; others

@@ -61,8 +61,8 @@ struct top {
 	long            p_runs, p_lost, p_waiting;
 	unsigned        p_ready[UVIEW_RINGS];	/* the most */
 	double          p_busy[UVIEW_RINGS];
-	unsigned        p_cycles;	/* dead locks, */
-	unsigned long   p_dead;		/* and how many threads are in them */
+	unsigned        p_cycles;	/* dead locks */
+	unsigned long   p_dead;		/* threads in dead locks */
 	uint64_t        p_cycle[CYCLES];	/* one of each */
 };
 

@@ -27,13 +27,13 @@ struct walk_thread {
 	unsigned wt_nr;		/* in the order in which they were met, from 1 */
 	unsigned wt_f, wt_name;	/* names */
 	int      wt_ring;	/* it runs there; -1: it does not */
-	double   wt_off;	/* it stopped; WALK_NEVER: it runs, or is new */
-	double   wt_woken;	/* then; WALK_NEVER: not so far */
+	double   wt_off;	/* when it stopped; WALK_NEVER: it runs, or is new */
+	double   wt_woken;	/* when it was woken; WALK_NEVER: not so far */
 	int      wt_by_ring;	/* ring of its waker; -1: none */
-	uint64_t wt_by;		/* its waker, if that is a thread, */
-	double   wt_by_at;	/* and when that did so */
-	int      wt_early;	/* ring of a waker that came before the stop, */
-	uint64_t wt_early_by;	/* and which thread it was; -1: none */
+	uint64_t wt_by;		/* its waker, if that is a thread */
+	double   wt_by_at;	/* when its waker woke it */
+	int      wt_early;	/* ring of a waker that came before the stop; -1: none */
+	uint64_t wt_early_by;	/* that waker */
 	double   wt_early_at;
 	bool     wt_given;	/* its wait was given to w_wait() */
 	double   wt_until;	/* deadline of its wait; WALK_NEVER: none */

@@ -61,10 +61,10 @@
  *
  * COST
  *
- * A message between two threads of a processor takes 5.1 us by read() and
- * write() with hooks, and 3.2 us by u_read() and u_write(): without hints there
- * is a try in vain for each wait, and the flags and the time-out are asked. With
- * the hooks linked, u_read() and u_write() take what they take without.
+ * A message by read() and write() with hooks takes longer than by u_read() and
+ * u_write() (README.md). A hook has no hints, so it tries in vain before each wait,
+ * and it asks for the flags and the time-out. With the hooks linked, u_read() and
+ * u_write() take what they take without.
  *
  * REJECTED
  *

@@ -110,8 +110,8 @@ enum uhard_kind {
 /* A part of each object that is freed by a call. Zeroed, the object is new. */
 struct uhard_object {
 	unsigned             o_magic;	/* (atomic) */
-	const char          *o_call;	/* that has ended it; then by whom: */
-	const struct ustack *o_who;	/* may be gone; NULL: a native thread */
+	const char          *o_call;	/* the call that has ended it */
+	const struct ustack *o_who;	/* who called that; may be gone; NULL: a native thread */
 	void               (*o_f)(void *);
 	void                *o_arg;
 	struct uhard_object *o_next;	/* from here on: in a quarantine */

@@ -718,9 +718,9 @@ static bool look_at(struct listed *d)
 
 static struct {
 	unsigned long l_nr, l_shown, l_wait, l_ready, l_run, l_blocked;
-	struct usched *l_first;		/* of these dispatchers, */
-	size_t         l_size;		/* one each l_size bytes, */
-	int            l_sched_nr;	/* so many; 0: of all */
+	struct usched *l_first;		/* the first dispatcher of those to list */
+	size_t         l_size;		/* bytes from a dispatcher to the next */
+	int            l_sched_nr;	/* how many dispatchers; 0: all */
 	utime_ns       l_now;
 } list;
 

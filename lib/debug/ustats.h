@@ -57,19 +57,21 @@ extern "C" {
  * usched_stats_sum(). All counts begin at 0.
  */
 struct usched_stats {
-	long dispatches;	/* threads that s_next() has returned: */
-	long starts;		/* of these, threads that were new, */
-	long hits;		/* still in their lanes: nothing was copied, */
-	long copies_in;		/* or came back from their buffers */
+	long dispatches;	/* threads that s_next() has returned */
+	long starts;		/* dispatches of new threads */
+	long hits;		/* dispatches of threads in their lanes: no copy */
+	long copies_in;		/* dispatches of threads in their buffers */
 	long copies_in_bytes;
-	long copies_out;	/* slices copied to buffers: evictions; */
-	long copies_out_bytes;	/* on the native stack each block */
+	long copies_out;	/* slices copied to buffers: at each eviction; on
+				 * the native stack at each block */
+	long copies_out_bytes;
 	long rests;		/* s_next() returned NULL */
 	long allocs;		/* buffers that s_alloc() has returned */
 	long alloc_bytes;
 	long alloc_fails;	/* s_alloc() returned NULL */
-	long frees;		/* buffers given to s_free(), without the */
-	long free_bytes;	/* last of a thread, which s_done() frees */
+	long frees;		/* buffers given to s_free(), but not the last of
+				 * a thread, which s_done() frees */
+	long free_bytes;
 	struct usched_moves moves;	/* by schedulers that move threads: ws */
 
 	/* Private. */

@@ -98,14 +98,14 @@ int utrace_moment(struct utrace_moment *m, void **pc, int nr)
 struct walk {
 	char     *w_top;	/* of the copy */
 	ptrdiff_t w_nob;
-	char     *w_land;	/* look() is called from this stack pointer, */
-	const void *w_from;	/* by the code at this address */
+	char     *w_land;	/* stack pointer of the call of look() */
+	const void *w_from;	/* return address of the call of look() */
 	char     *w_back;	/* sp of ustack_trace(), to return to */
 	void    **w_pc;
 	int       w_max, w_nr;
 	bool      w_in;		/* the walk has reached the slice */
-	bool      w_core;	/* and code of usched.c */
-	bool      w_whole;	/* and usched_launch() */
+	bool      w_core;	/* the walk has reached code of usched.c */
+	bool      w_whole;	/* the walk has reached usched_launch() */
 };
 
 /* The return address of the call of look() that usched_save() seems to make. */

@@ -32,12 +32,12 @@ UPREEMPT_NEVER;
 struct task {
 	struct task   *t_next;		/* in a level, a batch, or free */
 	union {
-		struct task   *t_prev;	/* in a level, or */
-		struct runner *t_runner; /* runs it: ENGINE_RUNS */
+		struct task   *t_prev;	/* ENGINE_QUEUED: in a level */
+		struct runner *t_runner; /* ENGINE_RUNS: runs it */
 	};
 	union {
-		int  (*t_f)(void *arg);	/* or */
-		int    t_result;	/* ENGINE_ENDED */
+		int  (*t_f)(void *arg);	/* before ENGINE_ENDED */
+		int    t_result;	/* from ENGINE_ENDED on */
 	};
 	void          *t_arg;
 	struct waiter *t_waiters;	/* the last */
@@ -73,9 +73,9 @@ struct runner {
 	utime_ns       r_near;		/* the near clock, at the last end */
 	utime_ns       r_exact;		/* the exact clock was read */
 	int            r_skip;		/* ends between two exact times */
-	int            r_left;		/* of these, until the next */
-	utime_ns       r_since;		/* waits since then */
-	const struct uwait_kind *r_kind; /* for this, or NULL (both atomic) */
+	int            r_left;		/* ends until the next exact time */
+	utime_ns       r_since;		/* when its wait began (atomic) */
+	const struct uwait_kind *r_kind; /* for what it waits, or NULL (atomic) */
 	int            r_thread;	/* place in e_native, or -1 (atomic) */
 	bool           r_stopped;	/* its task was asked to stop (atomic) */
 };
@@ -85,8 +85,8 @@ struct waiter {
 	struct uwait   a_wait;		/* first */
 	struct waiter *a_next, *a_prev;
 	struct waiter *a_claimed;	/* the next in struct claimed */
-	struct runner *a_runner;	/* is parked, or NULL */
-	struct task   *a_task;		/* for which there is no room, or NULL */
+	struct runner *a_runner;	/* the runner that is parked, or NULL */
+	struct task   *a_task;		/* the task for which there is no room, or NULL */
 	struct uproc_set *a_set;	/* held; NULL: of no scheduler */
 	bool           a_in;		/* is in a ring */
 	bool           a_aside;		/* its runner does not count */
@@ -151,12 +151,12 @@ struct engine {
 	size_t         e_bytes;
 	struct runner  e_ring;		/* runners; the head */
 	int            e_runners;	/* threads of ws */
-	int            e_aside;		/* of these, wait for a task or room */
-	int            e_parked;	/* of e_runners, wait in e_idlers */
+	int            e_aside;		/* runners that wait for a task or for room */
+	int            e_parked;	/* runners that wait in e_idlers */
 	int            e_coming;	/* on their way: woken, made or spin, and
 					 * have not looked yet (atomic) */
-	int            e_busy;		/* of e_runners, have a task */
-	int            e_waiting;	/* of e_busy, wait (atomic) */
+	int            e_busy;		/* runners that have a task */
+	int            e_waiting;	/* runners whose task waits (atomic) */
 	int            e_helping;	/* helpers have a task */
 	int            e_from;		/* cpu of the last submission, or -1 */
 	utime_ns       e_last;		/* end of a task */
@@ -174,8 +174,8 @@ struct engine {
 	struct native  e_native[ENGINE_WORKERS]; /* C, then host workers */
 	void         (*e_run)(void *arg); /* engine_runner() (atomic) */
 
-	int            e_series;	/* number of the next single task, */
-	utime_ns       e_tick;		/* at this near time (both atomic) */
+	int            e_series;	/* number of the next single task (atomic) */
+	utime_ns       e_tick;		/* near time for which e_series counts (atomic) */
 	long           e_submitted, e_completed, e_failed, e_canceled;
 	long           e_helped, e_contended;
 	double         e_latency;	/* ns, of all that e_timed counts */

@@ -90,7 +90,7 @@ enum { ENGINE_MORE_WORKERS = 1 };	/* c_flags: also more than the cpus */
 /* 0 means the value in brackets. */
 struct engine_config {
 	int      c_workers;		/* C and host workers [the cpus] */
-	int      c_host_workers;	/* of them, host workers */
+	int      c_host_workers;	/* host workers, counted in c_workers, too */
 	int      c_tasks_per_thread;	/* begun on a C worker, that have not
 					 * ended, and do not wait for a task or
 					 * for room [100] */
@@ -309,9 +309,9 @@ long engine_bus_clear(void);
 /* What engine_get_stats() fills in: counts since engine_init(), or of now. */
 struct engine_stats {
 	long   total_tasks_submitted;
-	long   tasks_completed;		/* f() has returned, */
-	long   tasks_failed;		/* of these with an error */
-	long   tasks_canceled;		/* in the queue */
+	long   tasks_completed;		/* f() has returned, also with an error */
+	long   tasks_failed;		/* f() has returned an error */
+	long   tasks_canceled;		/* cancelled in the queue */
 	long   tasks_in_queue;
 	long   tasks_running;		/* begun, also those that wait */
 	int    gil_threads_active;
@@ -345,7 +345,7 @@ struct engine_thread {
 	char     h_host;		/* a host worker; else a C worker */
 	enum engine_state h_state;
 	engine_id h_current;		/* its task, or 0 */
-	char     h_task[ENGINE_NAME];	/* and the name, or "" */
+	char     h_task[ENGINE_NAME];	/* name of that task, or "" */
 	long     h_completed;
 	long     h_cpu_ms;		/* of the native thread; -1: not known */
 	long     h_idle_ms;		/* all other time */

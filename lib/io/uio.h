@@ -54,8 +54,8 @@
  * A BUFFER FOR EACH WAITING THREAD
  *
  * While a thread waits in u_read(), a buffer of 4 KiB on its stack is a part of
- * what is kept of the thread. If many connections are idle, wait first, in a
- * function without the buffer:
+ * what is kept of the thread. If many connections are idle, the function that waits
+ * has no such buffer, and calls the function that has it:
  *
  *	while (u_wait_fd(fd, UREAD, until) == 0 && serve(fd) > 0)
  *		;

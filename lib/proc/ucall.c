@@ -189,16 +189,16 @@ struct ucall_pool {
 	int                     ca_coming;	/* see above (atomic) */
 	struct link             ca_idle;	/* native threads */
 	int                     ca_nr;		/* native threads (atomic) */
-	int                     ca_abandoned;	/* beside these: are in f() */
+	int                     ca_abandoned;	/* native threads in f(), not in ca_nr */
 	bool                    ca_stop;
-	bool                    ca_over;	/* the last of these frees it */
+	bool                    ca_over;	/* the last native thread frees it */
 	bool                    ca_ended;	/* ca_last is to be joined */
 	pthread_t               ca_last;
 };
 
 /* Look-ups of the process (atomic). */
 static int looks_begun;		/* native threads in their f() */
-static int looks_abandoned;	/* of these: the caller has gone */
+static int looks_abandoned;	/* of looks_begun, those whose caller has gone */
 static bool looks_lost;		/* an ancestor has forked meanwhile */
 
 static int          queue_put(struct ucall_pool *c, struct job *j,

@@ -41,9 +41,9 @@
  * Under virtual time a processor with a deadline sleeps like any other. But
  * while there is a deadline, set_idle never becomes complete. The last processor
  * that is awake does not go to sleep then. It lets the clock jump to the next
- * deadline of the set, and wakes the processors that have it. Nor does the last
- * hold end then: its holder lets the clock jump first. So set_idle is complete
- * only at the end, as in real time.
+ * deadline of the set, and wakes the processors that have it. While there is a
+ * deadline, the last hold does not end either: its holder lets the clock jump
+ * first. So set_idle is complete only at the end, as in real time.
  *
  * REST
  *

@@ -37,8 +37,8 @@
 
 /* Where the items of a group are. Zeroed, the group has none. */
 struct ws_pinned_group {
-	unsigned kg_first;	/* place of the oldest, */
-	unsigned kg_last;	/* and of the newest, if kg_nr > 0 */
+	unsigned kg_first;	/* place of the oldest item, if kg_nr > 0 */
+	unsigned kg_last;	/* place of the newest item, if kg_nr > 0 */
 	unsigned kg_nr;
 };
 

@@ -73,10 +73,10 @@
 
 /* What thieves have observed of a worker. All atomic. */
 struct ws_observation {
-	unsigned g_drained;	/* its note (J1), */
-	unsigned g_since;	/* and since when that was the same */
-	unsigned g_switches;	/* how often it had switched, */
-	unsigned g_still;	/* and since when that was the same */
+	unsigned g_drained;	/* its note (J1) */
+	unsigned g_since;	/* since when g_drained is the same */
+	unsigned g_switches;	/* how often it had switched */
+	unsigned g_still;	/* since when g_switches is the same */
 	unsigned g_vain;	/* g_switches at the last stop for nothing */
 };
 

@@ -22,12 +22,12 @@ extern "C" {
 #endif
 
 struct ws_worker {
-	struct uproc         w_proc;	/* first, and */
-	struct ws_gate       w_gate;	/* second: struct ws_front */
+	struct uproc         w_proc;	/* must be first */
+	struct ws_gate       w_gate;	/* must be second: struct ws_front */
 	/* The owner, inside its section, or a thief that has stopped it. */
 	int                  w_running_lane;	/* of the thread that it runs */
-	int                 *w_lane;	/* lanes that are at home here, */
-	int                  w_lane_nr;	/* and may move */
+	int                 *w_lane;	/* lanes at home here that may move */
+	int                  w_lane_nr;	/* how many are in w_lane */
 	struct ws_pinned_queue w_pinned; /* threads that must stay, by lane */
 	/* The owner, inside its section or not. */
 	unsigned             w_switches;	/* how many (atomic) */
@@ -38,10 +38,10 @@ struct ws_worker {
 	unsigned             w_random;
 	unsigned             w_next_kind;	/* see oldest() in choose.h */
 	unsigned             w_drained;	/* w_switches of the note (atomic) */
-	unsigned             w_mail;	/* messages that it has taken, */
-	unsigned             w_mail_at;	/* when, not counting */
-	unsigned             w_idle;	/* ns in which it had nothing to do, */
-	bool                 w_dense;	/* and the last came fast */
+	unsigned             w_mail;	/* messages that it has taken */
+	unsigned             w_mail_at;	/* when it last took one, in ns without w_idle */
+	unsigned             w_idle;	/* ns in which it had nothing to do */
+	bool                 w_dense;	/* the last messages came fast */
 	bool                 w_quiet;	/* nothing came in its last sleep */
 	struct ws_thief      w_thief;
 	struct umem_stock    w_stock;	/* for tasks: TASKS in runnable.h */

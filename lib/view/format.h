@@ -233,8 +233,8 @@ struct uview_ring {		/* 128 bytes; at offset */
 	uint64_t vr_from;	/* 32: records below are of another thread */
 	uint64_t vr_lost;	/* 40: in a copy */
 	uint64_t vr_oldest;	/* 48: in a copy: time of the first record */
-	uint64_t vr_tick;	/* 56: a time near the end, in full, */
-	uint64_t vr_ns;		/* 64: and in ns of CLOCK_MONOTONIC */
+	uint64_t vr_tick;	/* 56: a time near the end, in full */
+	uint64_t vr_ns;		/* 64: the same time, in ns of CLOCK_MONOTONIC */
 	char     vr_name[16];	/* 72: of the native thread */
 	char     vr_zeros[40];
 };

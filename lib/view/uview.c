@@ -55,31 +55,12 @@
  *
  * COST
  *
- * Of a switch in a ring of two threads on rr, each of which wakes the other (gcc 12,
- * -O2, x86-64, a virtual Xeon where a loop of rdtsc takes 18.6 ns each; medians
- * of 9):
- *
- *				instructions	ns
- *	no thread is prepared		 10	 4	(uchain.h)
- *	the clock			  5	15
- *	all else of next()		250	13
- *	  three records			 66
- *	  the queue, before and after	 49
- *	  registers, and the call of s_next()	 35
- *	  why it stopped, and whether it ran for long	 22
- *	  second clock? theft? CLOCK?	 22
- *	  function and name of the next	 22
- *	  lane of the next, owner and l_bound	 18
- *	  state, gate, word of readers	 16
- *	stacks: 24 words of a slice	268	14
- *
- * One clock is read for a STOP and the RUN that follows. That, and to see each
- * thread that the scheduler chooses, is 19 ns on this machine before the first
- * record. So 15 ns are out of reach where a clock costs more than about 5.
- * Stores to the ring are plain moves here (release), and do not stall. Each word
- * of a slice is looked at in two ranges, of the program and its libraries: 7
- * instructions and a third of a turn. To leave out slices that have not changed
- * would need a copy to compare, which costs as many loads.
+ * A clock is read once for a STOP and the RUN that follows, because it takes about
+ * as long as all else that the recorder does at a switch. Stores to the ring are
+ * plain moves on x86-64 (release), and do not stall. With stacks, each word of a
+ * slice is compared with two ranges, of the program and of its libraries. To leave
+ * out slices that have not changed would need a copy to compare with, which costs as
+ * many loads.
  *
  * INVARIANTS
  *

@@ -24,9 +24,9 @@ struct uview_tap {
 	unsigned char a_half;	/* half of the ring has 2^a_half records */
 	int           a_runs;	/* dispatchers, or calls: 0: it is free */
 	const void   *a_owner;	/* a word of its native thread */
-	uint64_t      a_clock;	/* time of the last CLOCK, */
-	uint64_t      a_quiet;	/* how long after it is the next, */
-	uint64_t      a_due;	/* and when */
+	uint64_t      a_clock;	/* time of the last CLOCK */
+	uint64_t      a_quiet;	/* from one CLOCK to the next */
+	uint64_t      a_due;	/* when the next CLOCK is due */
 	struct { void (*f)(void *); unsigned nr; } a_name[UVIEW_CACHE];
 	const void   *a_object[UVIEW_CACHE];	/* seen lately */
 	struct { uint64_t hash; unsigned nr; } a_stack[UVIEW_HASHES];

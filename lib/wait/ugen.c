@@ -125,7 +125,7 @@ struct ugen_batch {
 /* All protected by lock. */
 static struct ulock lock;
 static struct ugen_batch *batches;	/* with free generators */
-static int spare;			/* of these, with all free */
+static int spare;			/* how many batches have all free */
 
 static struct ufork at_fork = {
 	.f_rank = UFORK_GENERATORS, .f_lock = &lock, .f_nr = 1

@@ -94,8 +94,8 @@ enum {
 	UGEN_FREE,		/* for another ugen_make() */
 	UGEN_NEW,
 	UGEN_RUNS,
-	UGEN_HELD,		/* it has yielded, */
-	UGEN_LOW,		/* the same, without lanes */
+	UGEN_HELD,		/* it has yielded, with lanes */
+	UGEN_LOW,		/* it has yielded, without lanes */
 	UGEN_ENDED
 };
 

@@ -69,8 +69,8 @@
  * A program may free an object as soon as the call has returned that ends its
  * use, while other calls are still under way. So the locks of the rings do not
  * lie in the objects, but in an array, where the address of the object names
- * the lock. A thread that waits for a lock or puts it no longer needs the
- * object.
+ * the lock. A thread that waits for such a lock, or releases it, does not touch
+ * the object any more.
  *
  * N1. The last touch of an object is the change of its state that lets others
  *     go on. After that come only claimed records, and the lock.

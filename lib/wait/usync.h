@@ -181,8 +181,8 @@ enum {
 	URW_WOKEN    = 1,	/* a writer is on its way to take the lock */
 	USYNC_QUEUED = 2,	/* threads wait */
 	UMUTEX_TAKEN = 4,
-	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again, */
-	UMUTEX_RESERVED  = 16,	/* and no other thread may take the mutex */
+	UMUTEX_WOKEN = 8,	/* a waiter is on its way to try again */
+	UMUTEX_RESERVED  = 16,	/* only the woken waiter may take the mutex */
 	USEM_UNIT    = 4,	/* that many times the units */
 	UGROUP_UNIT  = 4,
 	URW_WRITER   = 4,

@@ -95,7 +95,7 @@ in_a_browser() {
 # A copy of the tree, with an error by sed, or without.
 wrong() { # file, sed script
 	rm -rf "$dir/tree" "$dir/bad" && mkdir "$dir/tree" &&
-	tar cf - $(ls -d ./* | grep -vE '^\./(build|out|lib|.*\.o$)') |
+	tar cf - $(ls -d ./* | grep -vE '^\./(build|out|libu|.*\.o$)') |
 		tar xf - -C "$dir/tree" &&
 	sed "$2" "$1" >"$dir/tree/$1" || exit 1
 	! site "$dir/bad" "$dir/tree" >"$dir/log" 2>&1 || [ "$(lint "$dir/bad/man")" ]

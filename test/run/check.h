@@ -52,10 +52,10 @@
 
 static unsigned check_seed;
 static long check_begun;		/* us */
-static int  check_limit = WATCHDOG;	/* seconds, of the watchdog: */
-static long check_since;		/* us, of the wall and of cpu, when it */
-static long check_cpu_since;		/* was set, */
-static long check_cpu_seen;		/* and when it last looked */
+static int  check_limit = WATCHDOG;	/* the watchdog's, in seconds */
+static long check_since;		/* us of the wall, when check_limit was set */
+static long check_cpu_since;		/* us of cpu, when check_limit was set */
+static long check_cpu_seen;		/* us of cpu, when the watchdog last looked */
 static char check_doing[64];		/* which part of the test runs */
 
 static NOINLINE void check_fail(const char *file, int line, const char *what)

@@ -156,8 +156,8 @@ struct life {
 	int                  l_at;	/* next byte */
 	int                  l_used;	/* bytes in the frames, about */
 	int                  l_tries;	/* frames that will catch anything */
-	int                  l_made;	/* children */
-	int                  l_joined;	/* of these, how many were tried */
+	int                  l_made;	/* children that it has made */
+	int                  l_joined;	/* children that it has tried to join */
 	struct link         *l_link;
 	struct leap         *l_leap;
 	unsigned             l_fp;	/* control words, as they should be */
@@ -165,7 +165,7 @@ struct life {
 	uint64_t             l_result;
 	long                 l_blocks;	/* blocks that it has asked for */
 	int                  l_asked;	/* wakes that it has asked for */
-	int                  l_got;	/* of these, given (atomic) */
+	int                  l_got;	/* wakes that were given (atomic) */
 	int                  l_ended;
 
 	/* Results of the oracle. */

@@ -130,8 +130,8 @@ struct child {
 	bool     b_join;
 	unsigned b_random;
 	unsigned b_made;	/* plain: written by its mother */
-	long     b_waits;	/* wakes that it waits for, */
-	long     b_wakes;	/* and that it gets: as many, or more */
+	long     b_waits;	/* wakes that it waits for */
+	long     b_wakes;	/* wakes that it gets: b_waits or more */
 	long     b_given;	/* wakes that were begun */
 	long     b_done;	/* wakes that have been given */
 	long     b_seen;	/* it is about to end */
@@ -150,9 +150,9 @@ struct actor {
 	int      a_children;	/* children to make */
 	struct child *a_child;	/* the first of them */
 	long     a_owes[SETS];	/* wakes and children for other sets */
-	long     a_due;		/* wakes that it will get, */
-	long     a_sure;	/* of these, from actors that never wait */
-	long     a_sent;	/* of these, begun (atomic) */
+	long     a_due;		/* wakes that it will get */
+	long     a_sure;	/* of a_due, from actors that never wait */
+	long     a_sent;	/* of a_due, begun (atomic) */
 	long     a_done;	/* waits that returned */
 	long     a_runs;	/* native threads it runs on now (atomic) */
 	long     a_ended;	/* how often it has ended */

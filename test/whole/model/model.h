@@ -25,8 +25,8 @@
 
 struct model_scenario {
 	const char *m_name;
-	int         m_quick;	/* preemptions in the quick part, */
-	int         m_most;	/* and in the full part */
+	int         m_quick;	/* preemptions in the quick part */
+	int         m_most;	/* preemptions in the full part */
 	int         m_spurious;	/* futex waits that return for no reason */
 	void       *m_data;
 	size_t      m_size;

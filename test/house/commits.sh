@@ -6,8 +6,8 @@
 # written, for a merge or a revert, passes. Planted commits are found. A release has
 # no history, and a shallow clone a part of it: skipped.
 
-cd "$(dirname "$0")/.." || exit 1
-. test/count
+cd "$(dirname "$0")/../.." || exit 1
+. test/run/count
 
 # For each commit of a repository since the script was added:
 # "COMMIT <tab> PARENTS <tab> SUBJECT".
@@ -53,7 +53,7 @@ lacking() {
 		echo "$script is in no commit"
 }
 
-script=test/${0##*/}
+script=test/house/${0##*/}
 lacks=$(lacking)
 [ -z "$lacks" ] || { skip "commits: $lacks"; counted; }
 subjects . "$script" >"$dir/subjects"
